@@ -1,0 +1,179 @@
+// isa: what an AIE core instruction looks like. This room holds tables and the code that reads them:
+// decode bytes to instructions, encode instructions to bytes, print them. It knows nothing of what an
+// instruction does (that is the emulator's) nor when to issue it (that is the scheduler's).
+//
+// A target is data: one table of instructions, one of bundle formats, one of register operand codes.
+// The compiler and the emulator share this room and nothing else.
+#pragma once
+
+#include "base/base.h"
+
+enum aie_arch { AIE_ARCH_AIE2, AIE_ARCH_AIE2P, AIE_ARCH_COUNT };
+
+enum aie_slot {
+    AIE_SLOT_LDA,
+    AIE_SLOT_LDB,
+    AIE_SLOT_ALU,
+    AIE_SLOT_MV,
+    AIE_SLOT_ST,
+    AIE_SLOT_VEC,
+    AIE_SLOT_LNG, // takes the place of ALU and MV
+    AIE_SLOT_NOP, // the 16-bit bundle that does nothing
+    AIE_SLOT_COUNT,
+};
+
+// ---- registers ----
+
+// A register is a kind and a number. Composite kinds (L, D, D3, X, Y, QX, BM, CM) are made of the
+// units that aie_reg_units() lists; two registers overlap when they share a unit.
+enum aie_reg_kind {
+    AIE_NONE,
+    AIE_R,   // r0-31, 32 bit
+    AIE_P,   // p0-7, 20 bit pointers
+    AIE_M,   // m0-7 modifiers, 20 bit
+    AIE_DN,  // dn0-7 (size of a 2d/3d walk)
+    AIE_DJ,  // dj0-7 (jump)
+    AIE_DC,  // dc0-7 (count)
+    AIE_S,   // s0-3 shift amounts
+    AIE_CR,  // control registers by their code (enum aie_cr)
+    AIE_SR,  // status registers by their code
+    AIE_SPC, // special registers (enum aie_spc)
+    AIE_L,   // l0-7: pairs r16:r17 ... r30:r31
+    AIE_D,   // d0-7: m, dn, dj, dc of that number (2d walks)
+    AIE_D3,  // d0_3d..d3_3d: d<n> and d<n+4> (3d walks)
+    AIE_W,   // 256 bit: wl<n/2> or wh<n/2>
+    AIE_X,   // x0-11, 512 bit = w<2n>, w<2n+1>
+    AIE_Y,   // y2-5, 1024 bit = x<2n>, x<2n+1>
+    AIE_Q,   // q0-3, 128 bit masks
+    AIE_QX,  // qx0-3 = x<n>, q<n>
+    AIE_AM,  // 256 bit quarter of an accumulator: cm<n/4>, quarter n%4 = ll, lh, hl, hh
+    AIE_BM,  // 512 bit half: bml<n/2>, bmh<n/2>
+    AIE_CM,  // cm0-8, 1024 bit
+    AIE_REG_KIND_COUNT,
+};
+
+typedef uint16_t aie_reg;
+#define AIE_REG(kind, n) ((aie_reg) ((kind) << 8 | (n)))
+#define AIE_REG_KIND(reg) ((enum aie_reg_kind)((reg) >> 8))
+#define AIE_REG_NUM(reg) ((reg) & 0xff)
+
+enum aie_cr { // number of an AIE_CR register, as in the operand codes
+    AIE_CR_VADD_SIGN = 0,
+    AIE_CR_F2I_MASK = 1,
+    AIE_CR_F2F_MASK = 2,
+    AIE_CR_FP_MASK = 3,
+    AIE_CR_MCD_EN = 4,
+    AIE_CR_PACK_SIGN = 5,
+    AIE_CR_RND = 6,
+    AIE_CR_SCD_EN = 7,
+    AIE_CR_SRS_SIGN = 8,
+    AIE_CR_SAT = 9,
+    AIE_CR_UPS_SIGN = 10,
+    AIE_CR_UNPACK_SIGN = 11,
+    AIE_CR_COUNT = 16,
+};
+
+enum aie_spc { AIE_SPC_LS, AIE_SPC_LE, AIE_SPC_LC, AIE_SPC_LR, AIE_SPC_SP, AIE_SPC_DP, AIE_SPC_COREID,
+               AIE_SPC_COUNT };
+
+// Register units: the flat space in which overlap is decided (and a register file can be laid out).
+enum {
+    AIE_UNIT_R = 0,
+    AIE_UNIT_P = 32,
+    AIE_UNIT_M = 40,
+    AIE_UNIT_DN = 48,
+    AIE_UNIT_DJ = 56,
+    AIE_UNIT_DC = 64,
+    AIE_UNIT_S = 72,
+    AIE_UNIT_CR = 76,
+    AIE_UNIT_SR = 92,
+    AIE_UNIT_SPC = 108,
+    AIE_UNIT_W = 116,  // 24 of 256 bit
+    AIE_UNIT_Q = 140,  // 4 of 128 bit
+    AIE_UNIT_AM = 144, // 36 of 256 bit
+    AIE_UNIT_COUNT = 180,
+};
+
+// The units of reg, least significant first; returns how many (at most 8).
+int aie_reg_units(aie_reg reg, uint8_t units[8]);
+const char * aie_reg_name(aie_reg reg, char text[16]); // returns text
+
+// ---- instructions ----
+
+enum aie_bypass { AIE_BYPASS_NONE, AIE_BYPASS_MOV, AIE_BYPASS_VEC };
+
+enum aie_role { AIE_DEF = 1, AIE_USE = 2 }; // a post-modified pointer is both
+
+// One operand of an instruction: explicit ones first, in the order of LLVM's record (outs, then ins;
+// a tied pair is one operand with both roles), then the implicit registers.
+struct aie_operand {
+    char field;         // letter of its bits in the pattern; 0 for an implicit register
+    uint8_t role;       // enum aie_role bits
+    uint8_t is_imm;     // 1: immediate
+    uint8_t cls;        // register class or immediate class: index into the room's own tables
+    uint8_t def_cycle;  // E-stage in which the result is there (1 = visible to the next bundle)
+    uint8_t use_cycle;  // E-stage in which the source is read (1 = with issue)
+    uint8_t def_bypass; // enum aie_bypass
+    uint8_t use_bypass;
+    aie_reg fixed;      // implicit register, else 0
+};
+
+#define AIE_MAX_OPERANDS 12
+
+struct aie_instr {
+    const char * name; // record name, e.g. "ADD_add_r_ri"; unique within a target
+    const char * text; // assembly with operands by letter, e.g. "add %d, %a, %i"
+    enum aie_slot slot;
+    uint64_t mask, value; // fixed bits of the slot word
+    int n_operands;
+    int n_explicit;
+    struct aie_operand operands[AIE_MAX_OPERANDS];
+    uint8_t mem_cycle; // E-stage in which memory is touched, 0 = never
+    bool loads, stores, branches, locks;
+};
+
+// A decoded instruction: op is an enum aie2_op / aie2p_op, values[] parallel to the explicit operands:
+// an aie_reg for registers, the signed value in bytes / lanes / steps as written in assembly for
+// immediates (an imm7x32 of 1 is 32).
+struct aie_inst {
+    uint16_t op;
+    int32_t values[AIE_MAX_OPERANDS];
+};
+
+struct aie_bundle {
+    uint8_t size;        // bytes
+    uint8_t present;     // bit per enum aie_slot; slots filled with that slot's NOP are present too
+    struct aie_inst slot[AIE_SLOT_COUNT];
+};
+
+struct aie_isa; // one target's tables, built once, immutable afterwards
+
+const struct aie_isa * aie_isa_get(enum aie_arch arch); // never NULL for a known arch
+int aie_isa_count(const struct aie_isa * isa);
+const struct aie_instr * aie_isa_instr(const struct aie_isa * isa, int op);
+int aie_isa_find(const struct aie_isa * isa, const char * name); // -1 if unknown
+int aie_isa_nop(const struct aie_isa * isa, enum aie_slot slot); // op of the slot's NOP
+
+#define AIE_MAX_BUNDLE_BYTES 16
+
+// Size of the bundle that starts with this byte; never 0.
+int aie_bundle_size(const struct aie_isa * isa, uint8_t first_byte);
+
+// Decodes one bundle. Fails on truncation, an unknown format or slot word, naming the bytes.
+enum status aie_bundle_decode(const struct aie_isa * isa, const uint8_t * bytes, size_t available,
+                              struct aie_bundle * out, struct error * err);
+
+// Encodes the bundle: with size set, in the format of that size that holds exactly its present slots
+// (NOPs fill the rest when no exact format exists); with size 0, in the shortest that fits.
+// Fails when an operand does not fit its field, naming instruction and operand.
+enum status aie_bundle_encode(const struct aie_isa * isa, const struct aie_bundle * in,
+                              uint8_t bytes[AIE_MAX_BUNDLE_BYTES], int * size, struct error * err);
+
+enum status aie_slot_decode(const struct aie_isa * isa, enum aie_slot slot, uint64_t word,
+                            struct aie_inst * out, struct error * err);
+enum status aie_slot_encode(const struct aie_isa * isa, const struct aie_inst * in, uint64_t * word,
+                            struct error * err);
+
+// Assembly text, LLVM's syntax: "vlda wl0, [p0], #32". Appends to b.
+void aie_inst_print(const struct aie_isa * isa, const struct aie_inst * inst, struct buf * b);
+void aie_bundle_print(const struct aie_isa * isa, const struct aie_bundle * bundle, struct buf * b);

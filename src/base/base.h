@@ -1,0 +1,83 @@
+// base: what every other room stands on. Errors are values: a function that can fail returns an
+// enum status and, when the caller gave one, fills a struct error with what failed, on which input,
+// and how to mend it. Nothing in here prints, exits or keeps state.
+#pragma once
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum status {
+    ST_OK = 0,
+    ST_INVALID,     // the input is malformed or outside what its format allows
+    ST_UNSUPPORTED, // well-formed, but nothing here can do it
+    ST_NOT_FOUND,   // a file, kernel, device or symbol is not there
+    ST_NO_MEMORY,   // an allocation failed, or a fixed limit is used up
+    ST_IO,          // the operating system refused
+    ST_CORRUPT,     // bytes from outside do not hold together
+    ST_DEVICE,      // the device or its runtime reported an error
+};
+
+struct error {
+    enum status status;
+    char text[480];
+};
+
+#if defined(__GNUC__)
+#    define BASE_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#    define BASE_PRINTF(fmt, args)
+#endif
+
+// Fills err (may be NULL) and returns st, so that `return error_set(err, ST_INVALID, ...)` is one line.
+enum status error_set(struct error * err, enum status st, const char * fmt, ...) BASE_PRINTF(3, 4);
+
+// Puts "prefix: " before the text that err already holds; returns err's status.
+enum status error_prefix(struct error * err, const char * fmt, ...) BASE_PRINTF(2, 3);
+
+const char * status_name(enum status st);
+
+// True for 1, true, on, yes in any case; unset or empty gives fallback.
+bool env_flag(const char * name, bool fallback);
+
+// A growing byte buffer. Zero-initialised is empty and valid. After a failed growth `failed` is set,
+// later appends do nothing, and the caller checks once at the end.
+struct buf {
+    uint8_t * data;
+    size_t size;
+    size_t capacity;
+    bool failed;
+};
+
+void buf_append(struct buf * b, const void * data, size_t size);
+void buf_append_u32(struct buf * b, uint32_t word); // little-endian
+void buf_printf(struct buf * b, const char * fmt, ...) BASE_PRINTF(2, 3);
+void buf_free(struct buf * b);
+
+// Reads a whole regular file of at most max bytes. On success *data is malloc'ed (never NULL) and
+// the caller frees it.
+enum status file_read(const char * path, size_t max, uint8_t ** data, size_t * size, struct error * err);
+
+// Unaligned little-endian access; every format that we read or write is little-endian.
+static inline uint32_t load_u32(const void * p) {
+    const uint8_t * b = p;
+    return (uint32_t) b[0] | (uint32_t) b[1] << 8 | (uint32_t) b[2] << 16 | (uint32_t) b[3] << 24;
+}
+
+static inline uint64_t load_u64(const void * p) {
+    return (uint64_t) load_u32(p) | (uint64_t) load_u32((const uint8_t *) p + 4) << 32;
+}
+
+static inline void store_u32(void * p, uint32_t v) {
+    uint8_t * b = p;
+    b[0] = (uint8_t) v;
+    b[1] = (uint8_t) (v >> 8);
+    b[2] = (uint8_t) (v >> 16);
+    b[3] = (uint8_t) (v >> 24);
+}
+
+// Bits hi..lo of v.
+static inline uint32_t bits(uint32_t v, unsigned hi, unsigned lo) {
+    return (v >> lo) & (uint32_t) ((1ull << (hi - lo + 1)) - 1);
+}

@@ -1,0 +1,97 @@
+// core: one AIE core: registers, exposed pipeline, program memory decoded once. The array side
+// (machine.c and friends) owns tiles, memories, locks and streams and lends them through core_env.
+//
+// Time: the core runs ahead of the array, on its own, until an instruction that meets the outside
+// (lock, stream, cascade, done); core_run returns there and the array calls it again when its clock
+// has reached core->now. Between such instructions memory is protected by locks, so running ahead
+// cannot be seen by anyone.
+//
+// There are no interlocks: each operand is read and each result written in the cycle that the ISA
+// table says; a schedule that reads too early gets the old value, as on silicon.
+#pragma once
+
+#include "aie/isa/isa.h"
+
+struct core;
+
+enum core_state {
+    CORE_DISABLED, // enable bit off, or in reset
+    CORE_READY,    // may run; at core_now() it wants to execute more
+    CORE_BLOCKED,  // an acquire, stream or cascade access could not proceed at core_now()
+    CORE_DONE,     // executed DONE
+    CORE_FAULT,    // stopped; core_fault() says why
+};
+
+// The outside world as the core sees it. All callbacks happen at core_now().
+struct core_env {
+    void * user;
+    // Pointer to len bytes of data memory at the core's 20-bit address, or NULL (unmapped, or the
+    // neighbour does not exist). len never crosses a 64 KiB window.
+    uint8_t * (*memory)(void * user, uint32_t addr, uint32_t len);
+    // id as the core encodes it (0-15 S, 16-31 W, 32-47 N, 48-63 own). Negative value: acquire when
+    // lock >= -value, then subtract; positive: acquire when equal. Returns 1 done, 0 would block,
+    // -1 no such lock.
+    int (*acquire)(void * user, int id, int value);
+    int (*release)(void * user, int id, int value); // 1 or -1
+    // Streams of the core's own ports; return 1 done, 0 would block.
+    int (*stream_read)(void * user, uint32_t * word, bool * tlast);
+    int (*stream_write)(void * user, uint32_t word, bool tlast);
+    int (*cascade_read)(void * user, uint8_t bits512[64]);
+    int (*cascade_write)(void * user, const uint8_t bits512[64]);
+    void (*trace)(void * user, uint64_t cycle, uint32_t pc, const char * text); // NULL = off
+};
+
+enum { CORE_PM_BYTES = 16384 };
+
+enum status core_new(enum aie_arch arch, const struct core_env * env, struct core ** out);
+void core_free(struct core * c);
+
+void core_reset(struct core * c);                 // registers, pipeline, PC = 0; program kept
+uint8_t * core_program(struct core * c);          // 16 KiB, written by the array; then call:
+void core_program_changed(struct core * c, uint32_t offset, uint32_t size);
+void core_enable(struct core * c, bool on, uint64_t now);
+
+enum core_state core_get_state(const struct core * c);
+uint64_t core_now(const struct core * c); // cycle at which the next instruction issues
+
+// Runs from core_now() until it blocks, is done, faults, or core_now() passes limit or reaches an
+// instruction that meets the outside at a cycle later than `until` (executed when until >= now).
+enum core_state core_run(struct core * c, uint64_t until, uint64_t limit);
+
+// For a BLOCKED core: time moves on to now (the cycles count as stalls), then it may be run again.
+void core_advance(struct core * c, uint64_t now);
+
+uint32_t core_pc(const struct core * c);
+const char * core_fault(const struct core * c); // text with PC, bytes and reason; valid in FAULT
+uint64_t core_bundles(const struct core * c);
+uint64_t core_stall_cycles(const struct core * c);
+
+// Register access for debug registers and instruction tests: raw little-endian bytes of the register
+// (4 for scalars, 16..128 for vectors). Writes are immediate. Returns the size.
+int core_reg_get(const struct core * c, aie_reg reg, uint8_t bytes[128]);
+int core_reg_set(struct core * c, aie_reg reg, const uint8_t bytes[128]);
+
+// ---- inside the core: what the semantic functions (core-*.c) see ----
+
+// One issued instruction, ready to compute. For each explicit operand `in[i]` points to the source
+// bytes (captured in the right stage) when it is a used register; immediates are in `imm[i]`.
+// The function writes results to `out[i]`; the pipeline carries them to the register in time.
+struct core_exec {
+    struct core * core;
+    const struct aie_instr * instr;
+    const uint8_t * in[AIE_MAX_OPERANDS];
+    int32_t imm[AIE_MAX_OPERANDS];
+    uint8_t * out[AIE_MAX_OPERANDS];
+};
+
+// Pure register-to-register semantics (vector, scalar ALU, moves): no memory, no control flow.
+// Returns false to fault ("not implemented" is said by a NULL entry instead). Control and status
+// registers that an instruction uses implicitly come and go as operands like any other.
+typedef bool (*core_semantic_fn)(struct core_exec * x);
+
+// The function for an aie2 record name, or NULL. Each family registers a table of {name, fn}.
+struct core_semantic {
+    const char * name;
+    core_semantic_fn fn;
+};
+core_semantic_fn core_semantic_find(enum aie_arch arch, const char * record_name);

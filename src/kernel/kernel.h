@@ -1,0 +1,40 @@
+// kernel: what a kernel computes (its spec) and what it is called. The name is canonical and
+// injective: equal specs have equal names, different specs different ones.
+#pragma once
+
+#include "aie/isa/isa.h"
+#include "tensor/tensor.h"
+
+enum kernel_op { KERNEL_OP_ADD, KERNEL_OP_COUNT };
+
+const char * kernel_op_name(enum kernel_op op); // "add"
+
+#define KERNEL_MAX_INPUTS 4
+
+struct kernel_spec {
+    enum kernel_op op;
+    enum aie_arch arch;
+    int n_inputs;
+    struct tensor inputs[KERNEL_MAX_INPUTS];
+    struct tensor output;
+};
+
+const char * kernel_arch_name(enum aie_arch arch); // "aie2"
+bool kernel_arch_parse(const char * text, enum aie_arch * out);
+
+#define KERNEL_NAME_MAX 200
+
+// Writes e.g. "add_f32_1024x1x1x1_f32_1024x1x1x1_f32_1024x1x1x1"; strides appear where not contiguous.
+void kernel_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
+
+// The binaries of one kernel: a configuration for the array, shared by every shape of an op and
+// datatype, and the instruction stream that drives it for one shape. The stream's operands are the
+// inputs in order, then the output.
+struct kernel_code {
+    uint8_t * pdi; // malloc'ed
+    size_t pdi_size;
+    uint32_t * insts; // malloc'ed
+    size_t n_insts;   // 32-bit words
+};
+
+void kernel_code_free(struct kernel_code * code);
