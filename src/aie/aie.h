@@ -1,11 +1,24 @@
 // aie: the NPU compiler. A kernel spec goes in, a PDI and an instruction stream come out.
+//
+// The PDI holds what is common to all shapes of an op and its datatypes (core programs, routes,
+// locks); the stream holds the shape. So a caller that keeps PDIs by aie_program_name() compiles a
+// new shape in microseconds.
 #pragma once
 
 #include "kernel/kernel.h"
 
-// Cheap: ST_OK when aie_compile would make this kernel, ST_UNSUPPORTED with the reason otherwise.
-// Never allocates.
+// Cheap: ST_OK when this kernel can be made, ST_UNSUPPORTED with the reason otherwise. Never
+// allocates, never compiles.
 enum status aie_supports(const struct kernel_spec * spec, struct error * err);
 
-// Makes the kernel. On success the caller owns *out (kernel_code_free).
+// Name of the PDI that the kernel runs on, e.g. "add_f32"; equal names mean equal PDIs.
+void aie_program_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
+
+// The two halves. On success the caller owns the malloc'ed result.
+enum status aie_compile_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
+                            struct error * err);
+enum status aie_compile_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
+                              struct error * err);
+
+// Both at once; the caller owns *out (kernel_code_free).
 enum status aie_compile(const struct kernel_spec * spec, struct kernel_code * out, struct error * err);

@@ -84,9 +84,10 @@ static bool buf_reserve(struct buf * b, size_t extra) {
 }
 
 void buf_append(struct buf * b, const void * data, size_t size) {
-    if (size && buf_reserve(b, size)) {
+    if (size && buf_reserve(b, size + 1)) {
         memcpy(b->data + b->size, data, size);
         b->size += size;
+        b->data[b->size] = 0;
     }
 }
 
@@ -104,7 +105,7 @@ void buf_printf(struct buf * b, const char * fmt, ...) {
     va_end(args);
     if (n >= 0 && buf_reserve(b, (size_t) n + 1)) {
         vsnprintf((char *) b->data + b->size, (size_t) n + 1, fmt, again);
-        b->size += (size_t) n; // the terminating zero stays behind the end
+        b->size += (size_t) n;
     }
     va_end(again);
 }

@@ -42,7 +42,8 @@ const char * status_name(enum status st);
 bool env_flag(const char * name, bool fallback);
 
 // A growing byte buffer. Zero-initialised is empty and valid. After a failed growth `failed` is set,
-// later appends do nothing, and the caller checks once at the end.
+// later appends do nothing, and the caller checks once at the end. A zero byte always stands behind
+// what was appended, so that data is also a C string.
 struct buf {
     uint8_t * data;
     size_t size;

@@ -18,7 +18,11 @@ struct tensor {
     int64_t nb[TENSOR_DIMS]; // stride in bytes
 };
 
+// Strides beyond 64 bits become INT64_MAX (tensor_elements or tensor_bytes is then -1).
 struct tensor tensor_contiguous(enum dtype t, const int64_t ne[TENSOR_DIMS]);
+// The same elements with the stride of each dimension of one element, which nothing ever follows,
+// set to what packing would give: two tensors lie alike exactly when these are equal.
+struct tensor tensor_canonical(const struct tensor * t);
 int64_t tensor_elements(const struct tensor * t); // -1 on overflow
 int64_t tensor_bytes(const struct tensor * t);    // span from first to last byte, -1 on overflow
 bool tensor_is_contiguous(const struct tensor * t);

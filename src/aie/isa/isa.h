@@ -46,6 +46,7 @@ enum aie_reg_kind {
     AIE_Y,   // y2-5, 1024 bit = x<2n>, x<2n+1>
     AIE_Q,   // q0-3, 128 bit masks
     AIE_QX,  // qx0-3 = x<n>, q<n>
+    AIE_QW,  // qwl<n/2>, qwh<n/2>: half of q<n/2> with wl<n/2> or wh<n/2>
     AIE_AM,  // 256 bit quarter of an accumulator: cm<n/4>, quarter n%4 = ll, lh, hl, hh
     AIE_BM,  // 512 bit half: bml<n/2>, bmh<n/2>
     AIE_CM,  // cm0-8, 1024 bit
@@ -59,8 +60,8 @@ typedef uint16_t aie_reg;
 
 enum aie_cr { // number of an AIE_CR register, as in the operand codes
     AIE_CR_VADD_SIGN = 0,
-    AIE_CR_F2I_MASK = 1,
-    AIE_CR_F2F_MASK = 2,
+    AIE_CR_F2F_MASK = 1,
+    AIE_CR_F2I_MASK = 2,
     AIE_CR_FP_MASK = 3,
     AIE_CR_MCD_EN = 4,
     AIE_CR_PACK_SIGN = 5,
@@ -71,6 +72,20 @@ enum aie_cr { // number of an AIE_CR register, as in the operand codes
     AIE_CR_UPS_SIGN = 10,
     AIE_CR_UNPACK_SIGN = 11,
     AIE_CR_COUNT = 16,
+};
+
+enum aie_sr { // number of an AIE_SR register
+    AIE_SR_CARRY = 0,
+    AIE_SR_COMPR_UF = 1,
+    AIE_SR_F2F_FLAGS = 2,
+    AIE_SR_F2I_FLAGS = 3,
+    AIE_SR_FP_FLAGS = 4,
+    AIE_SR_MS0 = 5,
+    AIE_SR_SRS_OF = 6,
+    AIE_SR_SS0 = 7,
+    AIE_SR_SPARSE_OF = 8,
+    AIE_SR_UPS_OF = 9,
+    AIE_SR_COUNT = 16,
 };
 
 enum aie_spc { AIE_SPC_LS, AIE_SPC_LE, AIE_SPC_LC, AIE_SPC_LR, AIE_SPC_SP, AIE_SPC_DP, AIE_SPC_COREID,
@@ -100,14 +115,25 @@ const char * aie_reg_name(aie_reg reg, char text[16]); // returns text
 
 // ---- instructions ----
 
-enum aie_bypass { AIE_BYPASS_NONE, AIE_BYPASS_MOV, AIE_BYPASS_VEC };
+enum aie_bypass {
+    AIE_BYPASS_NONE,
+    AIE_BYPASS_MOV,
+    AIE_BYPASS_VEC,
+    AIE_BYPASS_MOV_LOW, // as MOV when the register is an x or a wl, else none (vmov, vconv)
+};
+
+// The bypass that an operand has with this register in it: never AIE_BYPASS_MOV_LOW.
+enum aie_bypass aie_bypass_of(uint8_t bypass, aie_reg reg);
 
 enum aie_role { AIE_DEF = 1, AIE_USE = 2 }; // a post-modified pointer is both
 
 // One operand of an instruction: explicit ones first, in the order of LLVM's record (outs, then ins;
-// a tied pair is one operand with both roles), then the implicit registers.
+// a tied pair is one operand with both roles), then the implicit registers. A 2d or 3d walk is a
+// use of the whole d register and, as implicit operands that name the same field, a def of its dc
+// registers (part).
 struct aie_operand {
-    char field;         // letter of its bits in the pattern; 0 for an implicit register
+    char field;         // letter of its bits in the pattern; 0 for a fixed register
+    uint8_t part;       // implicit: enum aie_part of the register in that field
     uint8_t role;       // enum aie_role bits
     uint8_t is_imm;     // 1: immediate
     uint8_t cls;        // register class or immediate class: index into the room's own tables
@@ -116,6 +142,12 @@ struct aie_operand {
     uint8_t def_bypass; // enum aie_bypass
     uint8_t use_bypass;
     aie_reg fixed;      // implicit register, else 0
+};
+
+enum aie_part {
+    AIE_PART_ALL,
+    AIE_PART_DC,  // dc<n> of d<n>
+    AIE_PART_DC2, // dc<n+4> of d<n>_3d
 };
 
 #define AIE_MAX_OPERANDS 12
@@ -128,7 +160,8 @@ struct aie_instr {
     int n_operands;
     int n_explicit;
     struct aie_operand operands[AIE_MAX_OPERANDS];
-    uint8_t mem_cycle; // E-stage in which memory is touched, 0 = never
+    uint8_t mem_cycle; // E-stage in which memory is touched (of st.s8, st.s16: written), 0 = never
+    uint8_t mem_first; // E-stage of the first touch: differs for st.s8, st.s16, which read in E5
     bool loads, stores, branches, locks;
 };
 
@@ -153,6 +186,16 @@ int aie_isa_count(const struct aie_isa * isa);
 const struct aie_instr * aie_isa_instr(const struct aie_isa * isa, int op);
 int aie_isa_find(const struct aie_isa * isa, const char * name); // -1 if unknown
 int aie_isa_nop(const struct aie_isa * isa, enum aie_slot slot); // op of the slot's NOP
+int aie_slot_bits(const struct aie_isa * isa, enum aie_slot slot);
+
+// Index of the explicit operand with this letter, -1 if there is none.
+int aie_instr_operand(const struct aie_instr * instr, char field);
+
+// The register of operand k (explicit, fixed or part of a walk); 0 for an immediate.
+aie_reg aie_inst_reg(const struct aie_instr * instr, const struct aie_inst * inst, int k);
+
+// Whether value is what operand k can hold (a register of its class, an immediate in its range).
+bool aie_operand_fits(const struct aie_isa * isa, int op, int k, int32_t value);
 
 #define AIE_MAX_BUNDLE_BYTES 16
 

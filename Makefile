@@ -1,0 +1,69 @@
+# The short way in: `make demo` and `make test` do all the set-up themselves, on a fresh Debian 12
+# too. CMake does the work; see CMakeLists.txt for its options.
+
+BUILD  ?= build
+JOBS   ?= $(shell nproc)
+# The NPU that the demo and the benchmarks run on: an emulated one, or with `make demo GGML_HSA_EMULATE=`
+# the one in this machine.
+GGML_HSA_EMULATE ?= aie2
+FUZZ_SECONDS     ?= 30
+CMAKE_ARGS       ?=
+
+unexport GGML_HSA_EMULATE
+EMULATE   = $(if $(GGML_HSA_EMULATE),GGML_HSA_EMULATE=$(GGML_HSA_EMULATE))
+step      = @sh cmake/step.sh $(1)/log/$(2).txt "$(1): $(2)"
+configure = $(call step,$(1),configure) cmake -S . -B $(1) -G Ninja $(2) $(CMAKE_ARGS)
+compile   = $(call step,$(1),compile) cmake --build $(1) --parallel $(JOBS)
+ctest     = @ctest --test-dir $(1) --output-on-failure --timeout 900 -j $(JOBS) $(2)
+
+.PHONY: help setup build demo test asan tsan fuzz bench format clean distclean
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: ## install missing packages, get and build ggml (once)
+	@sh cmake/packages.sh
+	@sh cmake/ggml/get.sh .deps
+
+build: setup ## compile everything
+	$(call configure,$(BUILD))
+	$(call compile,$(BUILD))
+
+demo: build ## add a million numbers on the NPU and compare with the CPU
+	@$(EMULATE) GGML_BACKEND_PATH= $(BUILD)/bin/demo $(BUILD)/bin/libggml-hsa.so
+
+test: build ## all tests; the unit tests under ASan and UBSan as well
+	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
+	$(call compile,$(BUILD)-asan)
+	$(call ctest,$(BUILD)-asan,-LE ops)
+	$(call ctest,$(BUILD))
+
+asan: setup ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
+	$(call compile,$(BUILD)-asan)
+	$(call ctest,$(BUILD)-asan,-LE ops)
+
+tsan: setup ## the unit tests under ThreadSanitizer
+	$(call configure,$(BUILD)-tsan,-DGGML_HSA_TSAN=ON)
+	$(call compile,$(BUILD)-tsan)
+	$(call ctest,$(BUILD)-tsan,-LE ops)
+
+fuzz: setup ## each fuzzer for FUZZ_SECONDS
+	$(call configure,$(BUILD)-fuzz,-DGGML_HSA_FUZZ=ON -DGGML_HSA_SANITIZE=ON -DCMAKE_C_COMPILER=clang)
+	$(call compile,$(BUILD)-fuzz)
+	@set -e; for f in $(BUILD)-fuzz/bin/fuzz-*; do \
+	    [ -x "$$f" ] || { echo "no fuzzers in $(BUILD)-fuzz/bin"; exit 1; }; \
+	    echo "-- $$f"; "$$f" -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1; done
+
+bench: build ## the benchmarks
+	@set -e; for b in $(BUILD)/bin/bench-*; do \
+	    [ -x "$$b" ] || { echo "no benchmarks in $(BUILD)/bin"; exit 1; }; \
+	    echo "-- $$b"; $(EMULATE) "$$b"; done
+
+format: ## clang-format over the sources
+	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
+
+clean: ## remove what was built here; ggml stays
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz
+
+distclean: clean ## remove ggml as well
+	rm -rf .deps

@@ -1,0 +1,97 @@
+#!/bin/sh
+# Gets ggml's source and builds it into <deps>/prefix, once; a second call returns at once.
+#
+#   get.sh <deps>             the pinned llama.cpp release, which carries ggml
+#   get.sh <deps> <source>    a llama.cpp or ggml source tree that is already there
+#
+# The release comes as a git bundle inside an npm package, whose content is pinned by its SHA-256;
+# where npm is missing or fails, git clones the same tag from the project's home.
+set -eu
+
+deps=$1
+source=${2:-}
+here=$(cd "$(dirname "$0")" && pwd)
+
+package=node-llama-cpp@3.22.1
+bundle_sha256=5f5d1105d5df040738d87b8290e5d17e7362131cdcfdb0831618e0ea528b4a51
+tag=v0.5.0
+home=https://github.com/ggml-org/llama.cpp
+version=0.25.1
+
+mkdir -p "$deps"
+deps=$(cd "$deps" && pwd)
+log=$deps/ggml.log
+stamp=$deps/prefix/.stamp
+wanted="$version $bundle_sha256 $(sha256sum <"$here/CMakeLists.txt" | cut -c1-64) $source"
+
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
+    exit 0
+fi
+
+step() {
+    label=$1
+    shift
+    sh "$here/../step.sh" "$log.$label" "ggml: $label" "$@"
+}
+
+from_npm() {
+    command -v npm >/dev/null || return 1
+    rm -rf "$deps/npm"
+    mkdir -p "$deps/npm"
+    (
+        cd "$deps/npm"
+        npm pack --silent "$package" >>"$log" 2>&1
+        tar xzf ./*.tgz package/llama/gitRelease.bundle
+    ) || return 1
+    bundle=$deps/npm/package/llama/gitRelease.bundle
+    if ! echo "$bundle_sha256  $bundle" | sha256sum -c --quiet - >>"$log" 2>&1; then
+        echo "-- ggml: $package: gitRelease.bundle is not the pinned one; it is not used" >&2
+        return 1
+    fi
+    git -c advice.detachedHead=false clone -q "$bundle" "$1" && rm -rf "$deps/npm"
+}
+
+from_home() {
+    git -c advice.detachedHead=false clone -q --depth 1 --branch "$tag" "$home" "$1"
+}
+
+fetch() {
+    rm -rf "$1.part"
+    if ! from_npm "$1.part"; then
+        echo "-- ggml: no usable npm package, cloning $tag of $home"
+        rm -rf "$1.part"
+        from_home "$1.part"
+    fi
+    mv "$1.part" "$1"
+}
+
+: >"$log"
+if [ -z "$source" ]; then
+    source=$deps/llama.cpp
+    if [ ! -f "$source/ggml/include/ggml.h" ]; then
+        echo "-- ggml: getting the source of ggml $version"
+        rm -rf "$source"
+        if ! fetch "$source"; then
+            tail -n 20 "$log" >&2
+            echo "get.sh: no source of ggml $version; put a llama.cpp $tag tree at $source" >&2
+            exit 1
+        fi
+    fi
+fi
+
+case $(test -f "$source/ggml/include/ggml.h" && echo llama) in
+llama) tree=-DLLAMA_DIR=$source ;;
+*) tree=-DGGML_DIR=$source ;;
+esac
+
+rm -rf "$deps/ggml-build" "$deps/prefix"
+generator=
+command -v ninja >/dev/null && generator="-G Ninja"
+# shellcheck disable=SC2086
+step configure cmake -S "$here" -B "$deps/ggml-build" $generator "$tree" \
+    -DCMAKE_INSTALL_PREFIX="$deps/prefix" -DCMAKE_BUILD_TYPE=Release
+step build cmake --build "$deps/ggml-build" --parallel "$(nproc)"
+step install cmake --install "$deps/ggml-build"
+rm -rf "$deps/ggml-build"
+echo "$wanted" >"$stamp"
+echo "-- ggml: ready in $deps/prefix"

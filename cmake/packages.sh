@@ -1,0 +1,55 @@
+#!/bin/sh
+# Installs the Debian packages that the build needs and that are missing, without questions.
+# On another system it only says what to install; a machine that has everything needs neither root
+# nor apt.
+set -eu
+
+need="build-essential cmake ninja-build pkg-config git ca-certificates
+      libhsa-runtime-dev libcmocka-dev libjansson-dev libssl-dev"
+# Useful, but the build goes on without: a second way to ggml's source, other compilers, rocminfo.
+want="npm clang rocminfo"
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    if command -v cmake >/dev/null && command -v cc >/dev/null && command -v git >/dev/null; then
+        exit 0
+    fi
+    echo "packages.sh: no apt here; please install the equivalents of:" $need >&2
+    exit 1
+fi
+
+missing() {
+    for p in "$@"; do
+        dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || echo "$p"
+    done
+}
+
+need=$(missing $need)
+want=$(missing $want)
+# A program that came by another way than dpkg counts as well.
+for p in $want; do
+    command -v "$p" >/dev/null && want=$(echo "$want" | grep -vx "$p" || true)
+done
+[ -n "$need$want" ] || exit 0
+
+as_root=
+if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        [ -z "$need" ] && exit 0
+        echo "packages.sh: neither root nor sudo; please install:" $need >&2
+        exit 1
+    fi
+    as_root="sudo"
+fi
+
+quiet=-qq
+[ -t 1 ] && quiet=
+echo "-- packages:" $need $want
+apt() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get $quiet -o Dpkg::Use-Pty=0 "$@"; }
+log() { if [ -t 1 ]; then "$@"; else "$@" >/dev/null; fi; }
+log apt update || true # a stale list may still serve
+if [ -n "$need" ]; then
+    log apt install -y --no-install-recommends $need
+fi
+for p in $want; do
+    log apt install -y --no-install-recommends "$p" || echo "-- packages: going on without $p" >&2
+done

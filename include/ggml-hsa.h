@@ -1,0 +1,73 @@
+// ggml-hsa: the ggml backend for AMD NPUs. The backend is a plugin (libggml-hsa.so): load it with
+// ggml_backend_load(path) or GGML_BACKEND_PATH, then use ggml's own device and backend functions.
+// A program that links the library calls ggml_backend_hsa_reg() instead. What this header adds to
+// ggml's interface is also reachable by name through ggml_backend_reg_get_proc_address().
+#pragma once
+
+#include "ggml-backend.h"
+#include "ggml.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GGML_HSA_NAME        "HSA"
+#define GGML_HSA_MAX_DEVICES 16
+
+// The registry entry. It is made at the first call and lives as long as the process. NULL when the
+// ggml in this process is outside the tested versions; one line on ggml's log says so.
+GGML_BACKEND_API ggml_backend_reg_t ggml_backend_hsa_reg(void);
+
+// How many NPUs were found; 0 is a valid answer, and the log says why.
+GGML_BACKEND_API int ggml_backend_hsa_get_device_count(void);
+
+// A stream of the device HSA<device>; free it with ggml_backend_free(). NULL when there is no such
+// device or its queue cannot be made. Streams of one device are independent: each may be used by one
+// thread at a time, several by several threads at once.
+GGML_BACKEND_API ggml_backend_t ggml_backend_hsa_init(int device);
+
+GGML_BACKEND_API bool ggml_backend_is_hsa(ggml_backend_t backend);
+
+// Memory that the device computes in; the host reaches it through ggml's tensor set and get.
+// NULL when there is no such device.
+GGML_BACKEND_API ggml_backend_buffer_type_t ggml_backend_hsa_buffer_type(int device);
+
+// The same memory declared as host memory, so that the CPU backend can compute in it as well.
+GGML_BACKEND_API ggml_backend_buffer_type_t ggml_backend_hsa_host_buffer_type(int device);
+
+// What a device did since the process began. All counts only grow.
+struct ggml_backend_hsa_stats {
+    uint64_t kernels_compiled; // kernels made by the compiler in this process
+    uint64_t compile_ns;       // time spent in it
+    uint64_t pack_hits;        // kernels that came from a pack
+    uint64_t memory_hits;      // kernels that were in memory already
+    uint64_t dispatches;       // kernels sent to the device
+    uint64_t host_copies;      // DUP, CPY and CONT nodes, done by the host
+    uint64_t staged_operands;  // operands that the host laid out anew for a kernel
+};
+
+// What an emulated device counts in its machine; see ggml_backend_hsa_get_counters.
+struct ggml_backend_hsa_counters {
+    uint64_t dispatches;
+    uint64_t pdi_loads;    // array configurations
+    uint64_t cycles;       // modelled array cycles of all dispatches
+    uint64_t last_cycles;  // of the last dispatch
+    uint64_t bundles;      // instructions issued by all cores
+    uint64_t core_stalls;  // cycles in which a core waited for a lock or a stream
+    uint64_t stream_words; // 32-bit words moved through the array's streams
+};
+
+// False when dev is not one of ours.
+GGML_BACKEND_API bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev, struct ggml_backend_hsa_stats * out);
+
+// False when dev is not one of ours or is not emulated; *out is then all zero.
+GGML_BACKEND_API bool ggml_backend_hsa_get_counters(ggml_backend_dev_t dev,
+                                                    struct ggml_backend_hsa_counters * out);
+
+typedef bool (*ggml_backend_hsa_get_stats_t)(ggml_backend_dev_t dev, struct ggml_backend_hsa_stats * out);
+typedef bool (*ggml_backend_hsa_get_counters_t)(ggml_backend_dev_t dev,
+                                                struct ggml_backend_hsa_counters * out);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,46 @@
+// hsa-emu: what the emulated HSA runtime (libhsa-emu.so) exports beside the hsa_* functions of
+// libhsa-runtime64.so.1. Both functions are thread safe and need an initialised runtime.
+//
+// Environment, read by hsa_init:
+//   GGML_HSA_EMULATE        comma list of agents to emulate (aie2); unset: the CPU agent alone
+//   GGML_HSA_EMU_TRACE      col,row: print the instructions of that tile to stderr
+//   GGML_HSA_EMU_ROCR_BUGS  1: behave like ROCr 7.2, faults included (packet ABI B only)
+#ifndef HSA_EMU_H
+#define HSA_EMU_H
+
+#if !defined(LITTLEENDIAN_CPU) && !defined(BIGENDIAN_CPU)
+#    define LITTLEENDIAN_CPU // hsa.h of ROCm 5.2 finds this out on x86 only
+#endif
+#include <hsa/hsa.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct hsa_emu_counters { // of one agent, since hsa_init
+    uint64_t dispatches;
+    uint64_t pdi_loads;
+    uint64_t cycles;       // modelled array cycles, summed over dispatches
+    uint64_t bundles;      // instruction bundles executed by all cores
+    uint64_t core_stalls;  // core cycles spent waiting on locks, streams and memory
+    uint64_t stream_words; // 32-bit words moved by shim DMA
+    uint64_t last_cycles;  // modelled cycles of the last dispatch
+    uint64_t doorbells;
+    uint64_t queues_created;
+    uint64_t errors; // packets that put a queue into the error state
+};
+
+// HSA_STATUS_ERROR_INVALID_AGENT for a handle that is no emulated NPU.
+hsa_status_t hsa_emu_counters(hsa_agent_t agent, struct hsa_emu_counters * out);
+
+// Text of the last packet error of an agent; handle 0 asks for the last error of hsa_init (also
+// while the runtime is not initialised). Empty when there was none. The text belongs to the calling
+// thread and stays valid until it calls this function again.
+const char * hsa_emu_last_error(hsa_agent_t agent);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,138 @@
+// array/config: the three CDOs of a PDI. First the programs, with the tiles' DMA held in reset; then
+// locks and switches; last the cores are let go. Streams run straight up and down a column, one
+// switch port pair per stream and tile boundary.
+#include "array.h"
+
+enum {
+    CORE_ENABLE = 1,
+    CORE_RESET = 2,
+    DMA_RESET = 2,
+    N_CORE_LOCKS = 16,
+    STREAMS_UP = 6, // ports between neighbours of a column
+    STREAMS_DOWN = 4,
+};
+
+#define PORT_ENABLE (1u << 31)
+
+// First port index of each direction in the switches of a column (masters, slaves).
+enum {
+    CORE_M_DMA = 1, CORE_M_SOUTH = 5, CORE_M_NORTH = 13,
+    CORE_S_DMA = 1, CORE_S_SOUTH = 5, CORE_S_NORTH = 15,
+    MEM_M_SOUTH = 7, MEM_M_NORTH = 11,
+    MEM_S_SOUTH = 7, MEM_S_NORTH = 13,
+    SHIM_M_SOUTH = 2, SHIM_M_NORTH = 12,
+    SHIM_S_SOUTH = 2, SHIM_S_NORTH = 14,
+    SHIM_S_CTRL = 0,
+};
+
+// Where the shim's DMA channels meet its switch, and the multiplexer field that connects them.
+static const struct { int south; int mux_bit; } shim_mm2s[2] = {{3, 10}, {7, 14}};
+static const struct { int south; int mux_bit; } shim_s2mm[2] = {{2, 4}, {3, 6}};
+
+static const uint32_t core_dma_controls[4] = {0x1de10, 0x1de18, 0x1de00, 0x1de08};
+
+void array_begin(struct array * a, enum aie_arch arch) {
+    *a = (struct array) {.arch = arch};
+    cdo_begin(&a->programs);
+    cdo_begin(&a->setup);
+    cdo_begin(&a->enable);
+}
+
+void array_core(struct array * a, int col, int row, const uint8_t * program, size_t size,
+                const uint8_t * lock_values, int n_locks) {
+    uint32_t base = image_addr(col, row, 0);
+    struct buf words = {0};
+    buf_append(&words, program, size);
+    cdo_mask_write(&a->programs, base + CORE_CONTROL, CORE_ENABLE, 0);
+    for (int i = 0; i < 4; i++) {
+        cdo_mask_write(&a->programs, base + core_dma_controls[i], DMA_RESET, DMA_RESET);
+    }
+    // malloc'ed memory is aligned for words, and the bytes already are little-endian ones
+    cdo_block_write(&a->programs, base + CORE_PROGRAM, (const uint32_t *) (const void *) words.data,
+                    words.failed ? 0 : size / 4);
+    for (int i = 0; i < 4; i++) {
+        cdo_mask_write(&a->programs, base + core_dma_controls[i], DMA_RESET, 0);
+    }
+    if (words.failed) {
+        error_set(&a->misuse, ST_NO_MEMORY, "array: out of memory");
+    }
+    buf_free(&words);
+
+    cdo_mask_write(&a->setup, base + CORE_CONTROL, CORE_RESET, CORE_RESET);
+    cdo_mask_write(&a->setup, base + CORE_CONTROL, CORE_RESET, 0);
+    for (int i = 0; i < N_CORE_LOCKS; i++) {
+        cdo_write(&a->setup, base + CORE_LOCK + 0x10 * (uint32_t) i, i < n_locks ? lock_values[i] : 0);
+    }
+    cdo_mask_write(&a->enable, base + CORE_CONTROL, CORE_ENABLE, CORE_ENABLE);
+}
+
+static void connect(struct array * a, uint32_t tile, uint32_t masters, int master, uint32_t slaves,
+                    int slave) {
+    cdo_write(&a->setup, tile + masters + 4 * (uint32_t) master, PORT_ENABLE | (uint32_t) slave);
+    cdo_write(&a->setup, tile + slaves + 4 * (uint32_t) slave, PORT_ENABLE);
+}
+
+// The next free wire of a column in one direction; a column's wires are taken over its whole height.
+static int take_wire(struct array * a, uint8_t * taken, int limit, int col) {
+    if (*taken >= limit) {
+        error_set(&a->misuse, ST_INVALID, "array: column %d has no stream left", col);
+        return 0;
+    }
+    return (*taken)++;
+}
+
+void array_stream_in(struct array * a, int col, int row, int shim_channel, int core_channel) {
+    int wire = take_wire(a, &a->up[col], STREAMS_UP, col);
+    uint32_t shim = image_addr(col, ARRAY_ROW_SHIM, 0), mem = image_addr(col, ARRAY_ROW_MEM, 0);
+    int south = shim_mm2s[shim_channel].south, bit = shim_mm2s[shim_channel].mux_bit;
+    cdo_mask_write(&a->setup, shim + SHIM_MUX, 3u << bit, 1u << bit);
+    connect(a, shim, SHIM_MASTER, SHIM_M_NORTH + wire, SHIM_SLAVE, SHIM_S_SOUTH + south);
+    connect(a, mem, MEM_MASTER, MEM_M_NORTH + wire, MEM_SLAVE, MEM_S_SOUTH + wire);
+    for (int r = ARRAY_ROW_CORE; r <= row; r++) {
+        int master = r == row ? CORE_M_DMA + core_channel : CORE_M_NORTH + wire;
+        connect(a, image_addr(col, r, 0), CORE_MASTER, master, CORE_SLAVE, CORE_S_SOUTH + wire);
+    }
+}
+
+void array_stream_out(struct array * a, int col, int row, int core_channel, int shim_channel) {
+    int wire = take_wire(a, &a->down[col], STREAMS_DOWN, col);
+    uint32_t shim = image_addr(col, ARRAY_ROW_SHIM, 0), mem = image_addr(col, ARRAY_ROW_MEM, 0);
+    int south = shim_s2mm[shim_channel].south, bit = shim_s2mm[shim_channel].mux_bit;
+    for (int r = row; r >= ARRAY_ROW_CORE; r--) {
+        int slave = r == row ? CORE_S_DMA + core_channel : CORE_S_NORTH + wire;
+        connect(a, image_addr(col, r, 0), CORE_MASTER, CORE_M_SOUTH + wire, CORE_SLAVE, slave);
+    }
+    connect(a, mem, MEM_MASTER, MEM_M_SOUTH + wire, MEM_SLAVE, MEM_S_NORTH + wire);
+    connect(a, shim, SHIM_MASTER, SHIM_M_SOUTH + south, SHIM_SLAVE, SHIM_S_NORTH + wire);
+    cdo_mask_write(&a->setup, shim + SHIM_DEMUX, 3u << bit, 1u << bit);
+}
+
+// Tokens are packets with id 15 that the shim's control port sends; every real kernel routes them
+// with exactly these words.
+#define TOKEN_SLAVE 0xc0000000u
+#define TOKEN_SLOT 0x0f1f0135u
+#define TOKEN_MASTER 0xc0000045u
+enum { TOKEN_CONTROLLER_MASK = 0x1f00, TOKEN_CONTROLLER = 0x0f00 };
+
+void array_token_route(struct array * a, int col) {
+    uint32_t shim = image_addr(col, ARRAY_ROW_SHIM, 0);
+    cdo_write(&a->setup, shim + SHIM_SLAVE + 4 * SHIM_S_CTRL, TOKEN_SLAVE);
+    cdo_write(&a->setup, shim + SHIM_SLAVE_SLOT + 0x10 * SHIM_S_CTRL, TOKEN_SLOT);
+    cdo_write(&a->setup, shim + SHIM_MASTER + 4 * SHIM_M_SOUTH, TOKEN_MASTER);
+}
+
+void array_token_controller(struct txn * t, int col, int channel) {
+    txn_mask_write(t, image_addr(col, ARRAY_ROW_SHIM, SHIM_S2MM_CONTROL + 8 * (uint32_t) channel),
+                   TOKEN_CONTROLLER_MASK, TOKEN_CONTROLLER);
+}
+
+enum status array_end(struct array * a, uint8_t ** pdi, size_t * size, struct error * err) {
+    struct cdo cdos[3] = {a->programs, a->setup, a->enable};
+    enum status st = a->misuse.status != ST_OK
+                         ? error_set(err, a->misuse.status, "%s", a->misuse.text)
+                         : pdi_write(cdos, 3, pdi, size, err);
+    cdo_free(&a->programs);
+    cdo_free(&a->setup);
+    cdo_free(&a->enable);
+    return st;
+}

@@ -1,0 +1,109 @@
+// asm: from a list of instructions on virtual registers to the bytes of a core program.
+//
+// A program is a row of items: regions (straight-line code that the scheduler may reorder), labels,
+// branches, lock operations and zero-overhead loops around one region. Within a region the author
+// writes instructions in plain order; the scheduler places them in bundles so that every operand is
+// there when it is read (the core has no interlocks) and gives local registers their numbers. At the
+// end of a region everything has landed: regions know nothing of each other's latencies.
+//
+// Everything is checked twice: the scheduler from the dependences, asm_check() from the bytes.
+#pragma once
+
+#include "aie/isa/isa.h"
+
+// ---- virtual registers ----
+
+enum asm_class {
+    ASM_R,    // r0-r15, r24-r31
+    ASM_MASK, // r16-r23: what vector compares write and vsel reads
+    ASM_P,    // pointers
+    ASM_S,    // shift amounts
+    ASM_X,    // 512-bit vectors; parts 0 and 1 are the w halves
+    ASM_BM,   // 512-bit accumulators; parts 0 and 1 are the am halves
+    ASM_CLASS_COUNT,
+};
+
+// A virtual register or one half of it.
+struct asm_reg {
+    int16_t id;
+    int8_t part; // -1 whole, 0 low half, 1 high half
+};
+
+static inline struct asm_reg asm_half(struct asm_reg r, int part) {
+    return (struct asm_reg) {r.id, (int8_t) part};
+}
+
+enum asm_arg_kind { ASM_ARG_REG, ASM_ARG_FIXED, ASM_ARG_IMM, ASM_ARG_LABEL };
+
+struct asm_arg {
+    enum asm_arg_kind kind;
+    struct asm_reg reg;
+    int32_t value; // immediate, label number, or the aie_reg of a fixed register
+};
+
+#define A_REG(r) ((struct asm_arg) {ASM_ARG_REG, (r), 0})
+#define A_LO(r) ((struct asm_arg) {ASM_ARG_REG, asm_half((r), 0), 0})
+#define A_HI(r) ((struct asm_arg) {ASM_ARG_REG, asm_half((r), 1), 0})
+#define A_IMM(v) ((struct asm_arg) {ASM_ARG_IMM, {0, -1}, (v)})
+#define A_FIXED(r) ((struct asm_arg) {ASM_ARG_FIXED, {0, -1}, (r)})
+#define A_LABEL(l) ((struct asm_arg) {ASM_ARG_LABEL, {0, -1}, (l)})
+
+// ---- building ----
+
+struct asm_program; // under construction
+
+enum status asm_new(enum aie_arch arch, struct asm_program ** out);
+void asm_free(struct asm_program * p);
+
+// A local lives inside one region, a global from its first write to the end of the program (its
+// register is never given to anyone else). Running out is reported by asm_finish.
+struct asm_reg asm_local(struct asm_program * p, enum asm_class cls);
+struct asm_reg asm_global(struct asm_program * p, enum asm_class cls);
+
+// Appends one instruction to the current region; args are the explicit operands in table order.
+// memory: which buffer a load or store touches (any small number; different numbers never alias).
+void asm_emit(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n);
+#define ASM(p, op, ...)                                                                            \
+    asm_emit((p), (op), 0, (const struct asm_arg[]) {__VA_ARGS__},                                 \
+             (int) (sizeof((const struct asm_arg[]) {__VA_ARGS__}) / sizeof(struct asm_arg)))
+#define ASM_MEM(p, op, memory, ...)                                                                \
+    asm_emit((p), (op), (memory), (const struct asm_arg[]) {__VA_ARGS__},                          \
+             (int) (sizeof((const struct asm_arg[]) {__VA_ARGS__}) / sizeof(struct asm_arg)))
+
+// Any of these ends the current region.
+int asm_label_new(struct asm_program * p);
+void asm_label(struct asm_program * p, int label);
+void asm_jump(struct asm_program * p, int label);
+void asm_jump_if_zero(struct asm_program * p, struct asm_reg r, int label);
+void asm_jump_if_nonzero(struct asm_program * p, struct asm_reg r, int label);
+// value is a register: -1 acquires when the lock is at least 1, +1 releases. A row of lock
+// operations shares one margin of idle bundles on each side.
+void asm_acquire(struct asm_program * p, int lock, struct asm_reg value);
+void asm_release(struct asm_program * p, int lock, struct asm_reg value);
+// Zero-overhead loop around the one region between begin and end; count >= 1. Not nestable.
+void asm_loop_begin(struct asm_program * p, struct asm_reg count);
+void asm_loop_end(struct asm_program * p);
+
+// ---- result ----
+
+struct asm_stats {
+    int bundles;            // of the whole program
+    int loop_bundles[8];    // length of each zero-overhead loop's body, in order
+    int loop_ops[8];        // instructions in it
+    int n_loops;
+};
+
+struct asm_code {
+    uint8_t * bytes; // malloc'ed
+    size_t size;
+    struct asm_stats stats;
+};
+
+// Schedules, allocates, lays out, encodes and checks. Any misuse while building is reported here.
+enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err);
+
+// The static checker on its own: walks the bytes of a program along every path and reports a read
+// of a register whose write is still in flight, two results that land together on one register or
+// write port, a store in a loop's last bundle, a lock too near to memory traffic, a loop set up too
+// late, a branch in a delay slot. Knows nothing of how the program was made.
+enum status asm_check(enum aie_arch arch, const uint8_t * bytes, size_t size, struct error * err);

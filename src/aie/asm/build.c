@@ -1,0 +1,230 @@
+// asm/build: the calls with which a kernel author writes a program. They only record; the first
+// misuse is remembered and reported by asm_finish, so that emitters need no error handling.
+#include "program.h"
+
+#include "aie/isa/aie2.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum status asm_new(enum aie_arch arch, struct asm_program ** out) {
+    struct asm_program * p = calloc(1, sizeof *p);
+    if (!p) {
+        return ST_NO_MEMORY;
+    }
+    p->arch = arch;
+    p->isa = aie_isa_get(arch);
+    *out = p;
+    return ST_OK;
+}
+
+void asm_free(struct asm_program * p) {
+    if (p) {
+        free(p->vregs);
+        free(p->nodes);
+        free(p->items);
+        free(p->bundles);
+        free(p->labels);
+        free(p);
+    }
+}
+
+bool asm_grow(struct asm_program * p, void ** array, int * cap, int n, size_t item) {
+    if (n < *cap) {
+        return true;
+    }
+    int cap_new = *cap ? *cap * 2 : 64;
+    void * bigger = realloc(*array, (size_t) cap_new * item);
+    if (!bigger) {
+        p->no_memory = true;
+        return false;
+    }
+    *array = bigger;
+    *cap = cap_new;
+    return true;
+}
+
+void asm_misuse(struct asm_program * p, const char * fmt, ...) {
+    if (p->misuse.status == ST_OK) {
+        va_list args;
+        va_start(args, fmt);
+        p->misuse.status = ST_INVALID;
+        vsnprintf(p->misuse.text, sizeof p->misuse.text, fmt, args);
+        va_end(args);
+    }
+}
+
+// r16-r23 are kept for compare masks because only they can be named by vector compares and selects.
+uint64_t asm_class_set(enum asm_class cls) {
+    static const uint64_t sets[ASM_CLASS_COUNT] = {
+        [ASM_R] = 0xff00ffff, [ASM_MASK] = 0x00ff0000, [ASM_P] = 0xff,
+        [ASM_S] = 0xf,        [ASM_X] = 0xfff,         [ASM_BM] = 0x3ffff,
+    };
+    return sets[cls];
+}
+
+aie_reg asm_phys(enum asm_class cls, int phys, int part) {
+    switch (cls) {
+    case ASM_R:
+    case ASM_MASK:
+        return AIE_REG(AIE_R, phys);
+    case ASM_P:
+        return AIE_REG(AIE_P, phys);
+    case ASM_S:
+        return AIE_REG(AIE_S, phys);
+    case ASM_X:
+        return part < 0 ? AIE_REG(AIE_X, phys) : AIE_REG(AIE_W, 2 * phys + part);
+    case ASM_BM:
+        return part < 0 ? AIE_REG(AIE_BM, phys) : AIE_REG(AIE_AM, 2 * phys + part);
+    default:
+        return 0;
+    }
+}
+
+static struct asm_reg new_vreg(struct asm_program * p, enum asm_class cls, bool global) {
+    if (!asm_grow(p, (void **) &p->vregs, &p->cap_vregs, p->n_vregs, sizeof *p->vregs)) {
+        return (struct asm_reg) {0, -1};
+    }
+    struct asm_vreg * v = &p->vregs[p->n_vregs];
+    *v = (struct asm_vreg) {.cls = (uint8_t) cls, .global = global, .phys = -1};
+    if (global) {
+        uint64_t free_set = asm_class_set(cls) & ~p->global_taken[cls];
+        if (!free_set) {
+            asm_misuse(p, "asm: no register of class %d is left for a global", cls);
+        } else {
+            v->phys = (int16_t) (63 - __builtin_clzll(free_set)); // from the top: locals start low
+            p->global_taken[cls] |= 1ull << v->phys;
+        }
+    }
+    return (struct asm_reg) {(int16_t) p->n_vregs++, -1};
+}
+
+struct asm_reg asm_local(struct asm_program * p, enum asm_class cls) {
+    return new_vreg(p, cls, false);
+}
+
+struct asm_reg asm_global(struct asm_program * p, enum asm_class cls) {
+    return new_vreg(p, cls, true);
+}
+
+static struct asm_item * add_item(struct asm_program * p, enum asm_item_kind kind) {
+    if (!asm_grow(p, (void **) &p->items, &p->cap_items, p->n_items, sizeof *p->items)) {
+        return NULL;
+    }
+    struct asm_item * item = &p->items[p->n_items++];
+    *item = (struct asm_item) {.kind = kind, .first = p->n_nodes, .label = -1, .label_end = -1};
+    return item;
+}
+
+static bool add_node(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n) {
+    const struct aie_instr * instr = aie_isa_instr(p->isa, op);
+    if (n != instr->n_explicit || n > ASM_MAX_ARGS) {
+        asm_misuse(p, "asm: %s takes %d operands, %d given", instr->name, instr->n_explicit, n);
+        return false;
+    }
+    if (!asm_grow(p, (void **) &p->nodes, &p->cap_nodes, p->n_nodes, sizeof *p->nodes)) {
+        return false;
+    }
+    struct asm_node * node = &p->nodes[p->n_nodes++];
+    *node = (struct asm_node) {.op = (uint16_t) op, .n_args = (uint8_t) n, .memory = (uint8_t) memory};
+    memcpy(node->args, args, (size_t) n * sizeof *args);
+    return true;
+}
+
+void asm_emit(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n) {
+    struct asm_item * last = p->n_items ? &p->items[p->n_items - 1] : NULL;
+    if (!last || last->kind != ASM_ITEM_REGION) {
+        last = add_item(p, ASM_ITEM_REGION);
+    }
+    if (last && add_node(p, op, memory, args, n)) {
+        last->count++;
+    }
+}
+
+int asm_label_new(struct asm_program * p) {
+    if (!asm_grow(p, (void **) &p->labels, &p->cap_labels, p->n_labels, sizeof *p->labels)) {
+        return 0;
+    }
+    p->labels[p->n_labels] = -1;
+    return p->n_labels++;
+}
+
+void asm_label(struct asm_program * p, int label) {
+    struct asm_item * item = add_item(p, ASM_ITEM_LABEL);
+    if (item) {
+        item->label = label;
+    }
+}
+
+// Items made of exactly one instruction: branches and lock operations.
+static void add_single(struct asm_program * p, enum asm_item_kind kind, int op,
+                       const struct asm_arg * args, int n) {
+    struct asm_item * item = add_item(p, kind);
+    if (item && add_node(p, op, 0, args, n)) {
+        item->count = 1;
+    }
+}
+
+void asm_jump(struct asm_program * p, int label) {
+    add_single(p, ASM_ITEM_JUMP, AIE2_J_jump_imm, (struct asm_arg[]) {A_LABEL(label)}, 1);
+}
+
+void asm_jump_if_zero(struct asm_program * p, struct asm_reg r, int label) {
+    add_single(p, ASM_ITEM_JUMP, AIE2_JZ, (struct asm_arg[]) {A_REG(r), A_LABEL(label)}, 2);
+}
+
+void asm_jump_if_nonzero(struct asm_program * p, struct asm_reg r, int label) {
+    add_single(p, ASM_ITEM_JUMP, AIE2_JNZ, (struct asm_arg[]) {A_REG(r), A_LABEL(label)}, 2);
+}
+
+void asm_acquire(struct asm_program * p, int lock, struct asm_reg value) {
+    add_single(p, ASM_ITEM_LOCK, AIE2_ACQ_mLockId_imm,
+               (struct asm_arg[]) {A_IMM(lock), A_REG(value)}, 2);
+}
+
+void asm_release(struct asm_program * p, int lock, struct asm_reg value) {
+    add_single(p, ASM_ITEM_LOCK, AIE2_REL_mLockId_imm,
+               (struct asm_arg[]) {A_IMM(lock), A_REG(value)}, 2);
+}
+
+void asm_loop_begin(struct asm_program * p, struct asm_reg count) {
+    if (p->in_loop) {
+        asm_misuse(p, "asm: zero-overhead loops do not nest");
+    }
+    p->in_loop = true;
+    int first = asm_label_new(p);
+    int last = asm_label_new(p);
+    // add.nc lc, count, #0: the only form that takes the count from a register
+    add_single(p, ASM_ITEM_LOOP, AIE2_ADD_NC,
+               (struct asm_arg[]) {A_FIXED(AIE_REG(AIE_SPC, AIE_SPC_LC)), A_REG(count), A_IMM(0)}, 3);
+    if (p->n_items) {
+        p->items[p->n_items - 1].label = first;
+        p->items[p->n_items - 1].label_end = last;
+    }
+}
+
+void asm_loop_end(struct asm_program * p) {
+    int n = p->n_items;
+    if (!p->in_loop || n < 2 || p->items[n - 1].kind != ASM_ITEM_REGION ||
+        p->items[n - 2].kind != ASM_ITEM_LOOP) {
+        asm_misuse(p, "asm: a loop holds exactly one region");
+    } else {
+        int last = p->items[n - 2].label_end;
+        struct asm_item * item = add_item(p, ASM_ITEM_LOOP_END);
+        if (item) {
+            item->label = last;
+        }
+    }
+    p->in_loop = false;
+}
+
+int asm_bundle_add(struct asm_program * p) {
+    if (!asm_grow(p, (void **) &p->bundles, &p->cap_bundles, p->n_bundles, sizeof *p->bundles)) {
+        return -1;
+    }
+    for (int s = 0; s < AIE_SLOT_COUNT; s++) {
+        p->bundles[p->n_bundles].slot[s] = (struct asm_slot) {.node = -1};
+    }
+    return p->n_bundles++;
+}

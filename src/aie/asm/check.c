@@ -1,0 +1,319 @@
+// asm/check: proves from the bytes alone that a program respects the exposed pipeline. It follows
+// every path (branches with their delay slots, loop back edges) and carries, for each register unit,
+// how long until a write lands and how long until a late read happens; where paths meet, the worst
+// of both counts. Values only grow and are bounded, so the walk ends.
+#include "asm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BUNDLE_BYTES = 16,
+    DELAY_SLOTS = 5,
+    LOCK_DISTANCE = 4, // bundles between memory traffic and a lock operation
+    LOOP_DISTANCE = 8, // from the last loop register write to the last bundle of the loop
+    FAR = 32,          // "long ago"
+    FILES = 3,         // register files with write ports of their own: scalar, vector, accumulator
+};
+
+struct state { // at the issue of one bundle
+    uint8_t lands[AIE_UNIT_COUNT];  // cycles until the pending write is visible, 0 = none pending
+    uint8_t bypass[AIE_UNIT_COUNT]; // enum aie_bypass of that write
+    uint8_t late[AIE_UNIT_COUNT];   // cycles until a pending late read, 0 = none
+    uint16_t ports[AIE_SLOT_COUNT][FILES]; // bit n: a result lands in n cycles
+    uint8_t since_memory, since_lock, since_loop;
+    bool reached;
+};
+
+struct check {
+    const struct aie_isa * isa;
+    int n;
+    struct aie_bundle * bundles;
+    struct state * states;
+    int * loop_start; // of the loop whose last bundle this is, -1 = none
+    uint8_t * queued;
+    int * queue;
+    int n_queue;
+    struct error * err;
+};
+
+static enum status fail(struct check * c, int at, const char * what, const struct aie_inst * inst) {
+    struct buf text = {0};
+    aie_inst_print(c->isa, inst, &text);
+    enum status st = error_set(c->err, ST_INVALID, "check: pc 0x%x: %s: %s", at * BUNDLE_BYTES,
+                               text.data ? (const char *) text.data : "?", what);
+    buf_free(&text);
+    return st;
+}
+
+static int file_of_unit(int unit) {
+    return unit >= AIE_UNIT_AM ? 2 : unit >= AIE_UNIT_W ? 1 : 0;
+}
+
+static enum status check_uses(struct check * c, int at, const struct state * now, struct state * next,
+                              const struct aie_inst * inst) {
+    const struct aie_instr * instr = aie_isa_instr(c->isa, inst->op);
+    for (int k = 0; k < instr->n_operands; k++) {
+        const struct aie_operand * o = &instr->operands[k];
+        aie_reg reg = aie_inst_reg(instr, inst, k);
+        if (!reg || !(o->role & AIE_USE) || AIE_REG_KIND(reg) == AIE_SR) {
+            continue;
+        }
+        uint8_t units[8];
+        int n = aie_reg_units(reg, units);
+        for (int u = 0; u < n; u++) {
+            int visible = now->lands[units[u]];
+            enum aie_bypass bypass = aie_bypass_of(o->use_bypass, reg);
+            if (bypass != AIE_BYPASS_NONE && now->bypass[units[u]] == bypass && visible) {
+                visible--;
+            }
+            if (visible > o->use_cycle - 1) {
+                return fail(c, at, "reads a register whose write is still in flight", inst);
+            }
+            if (o->use_cycle > 1 && next->late[units[u]] < o->use_cycle - 1) {
+                next->late[units[u]] = (uint8_t) (o->use_cycle - 1);
+            }
+        }
+    }
+    return ST_OK;
+}
+
+static enum status check_defs(struct check * c, int at, const struct state * now, struct state * next,
+                              const struct aie_inst * inst) {
+    const struct aie_instr * instr = aie_isa_instr(c->isa, inst->op);
+    for (int k = 0; k < instr->n_operands; k++) {
+        const struct aie_operand * o = &instr->operands[k];
+        aie_reg reg = aie_inst_reg(instr, inst, k);
+        if (!reg || !(o->role & AIE_DEF) || AIE_REG_KIND(reg) == AIE_SR) {
+            continue;
+        }
+        uint8_t units[8];
+        int n = aie_reg_units(reg, units);
+        for (int u = 0; u < n; u++) {
+            if (next->lands[units[u]] >= o->def_cycle) {
+                return fail(c, at, "its result lands with or before an older one", inst);
+            }
+            // A read that happens in this very cycle (late == 0 by now) still sees the old value.
+            if (now->late[units[u]] >= o->def_cycle) {
+                return fail(c, at, "its result lands before a late read of the old value", inst);
+            }
+            next->lands[units[u]] = o->def_cycle;
+            next->bypass[units[u]] = (uint8_t) aie_bypass_of(o->def_bypass, reg);
+        }
+        bool pointer_update = AIE_REG_KIND(reg) == AIE_P && (o->role & AIE_USE);
+        if (k < instr->n_explicit && n > 0 && !pointer_update) {
+            uint16_t * port = &next->ports[instr->slot][file_of_unit(units[0])];
+            uint16_t bit = (uint16_t) (1u << o->def_cycle);
+            if (*port & bit) {
+                return fail(c, at, "two results land on one write port in the same cycle", inst);
+            }
+            *port |= bit;
+        }
+        if (AIE_REG_KIND(reg) == AIE_SPC &&
+            (AIE_REG_NUM(reg) == AIE_SPC_LS || AIE_REG_NUM(reg) == AIE_SPC_LE ||
+             AIE_REG_NUM(reg) == AIE_SPC_LC)) {
+            next->since_loop = 0;
+        }
+    }
+    return ST_OK;
+}
+
+static enum status check_distances(struct check * c, int at, const struct state * now,
+                                   struct state * next, const struct aie_inst * inst) {
+    const struct aie_instr * instr = aie_isa_instr(c->isa, inst->op);
+    bool memory = instr->loads || instr->stores;
+    if (instr->locks && now->since_memory < LOCK_DISTANCE) {
+        return fail(c, at, "a lock operation too near behind memory traffic", inst);
+    }
+    if (memory && now->since_lock < LOCK_DISTANCE) {
+        return fail(c, at, "memory traffic too near behind a lock operation", inst);
+    }
+    if (instr->stores && c->loop_start[at] >= 0) {
+        return fail(c, at, "a store in the last bundle of a loop", inst);
+    }
+    if (instr->branches && c->loop_start[at] >= 0) {
+        return fail(c, at, "a branch in the last bundle of a loop", inst);
+    }
+    next->since_memory = memory ? 0 : next->since_memory;
+    next->since_lock = instr->locks ? 0 : next->since_lock;
+    return ST_OK;
+}
+
+static void tick(struct state * s) {
+    for (int u = 0; u < AIE_UNIT_COUNT; u++) {
+        s->lands[u] -= s->lands[u] > 0;
+        s->late[u] -= s->late[u] > 0;
+    }
+    for (int slot = 0; slot < AIE_SLOT_COUNT; slot++) {
+        for (int f = 0; f < FILES; f++) {
+            s->ports[slot][f] >>= 1;
+        }
+    }
+    s->since_memory += s->since_memory < FAR;
+    s->since_lock += s->since_lock < FAR;
+    s->since_loop += s->since_loop < FAR;
+}
+
+static void flow(struct check * c, const struct state * from, int to) {
+    struct state * s = &c->states[to];
+    bool changed = !s->reached;
+    if (!s->reached) {
+        *s = *from;
+        s->reached = true;
+    } else {
+        struct state before = *s;
+        for (int u = 0; u < AIE_UNIT_COUNT; u++) {
+            if (from->lands[u] > s->lands[u]) {
+                s->lands[u] = from->lands[u];
+                s->bypass[u] = from->bypass[u];
+            }
+            s->late[u] = from->late[u] > s->late[u] ? from->late[u] : s->late[u];
+        }
+        for (int slot = 0; slot < AIE_SLOT_COUNT; slot++) {
+            for (int f = 0; f < FILES; f++) {
+                s->ports[slot][f] |= from->ports[slot][f];
+            }
+        }
+        s->since_memory = from->since_memory < s->since_memory ? from->since_memory : s->since_memory;
+        s->since_lock = from->since_lock < s->since_lock ? from->since_lock : s->since_lock;
+        s->since_loop = from->since_loop < s->since_loop ? from->since_loop : s->since_loop;
+        changed = memcmp(&before, s, sizeof before) != 0;
+    }
+    if (changed && !c->queued[to]) {
+        c->queued[to] = 1;
+        c->queue[c->n_queue++] = to;
+    }
+}
+
+// The branch in a bundle, or NULL. A target is its last explicit immediate operand.
+static const struct aie_inst * branch_in(const struct check * c, int at) {
+    const struct aie_bundle * b = &c->bundles[at];
+    for (int s = 0; s < AIE_SLOT_COUNT; s++) {
+        if ((b->present >> s & 1) && aie_isa_instr(c->isa, b->slot[s].op)->branches) {
+            return &b->slot[s];
+        }
+    }
+    return NULL;
+}
+
+static enum status successors(struct check * c, int at, const struct state * next) {
+    if (c->loop_start[at] >= 0) {
+        flow(c, next, c->loop_start[at]);
+    }
+    const struct aie_inst * jump = at >= DELAY_SLOTS ? branch_in(c, at - DELAY_SLOTS) : NULL;
+    if (jump && c->states[at - DELAY_SLOTS].reached) {
+        const struct aie_instr * instr = aie_isa_instr(c->isa, jump->op);
+        int last = instr->n_explicit - 1;
+        if (last < 0 || !instr->operands[last].is_imm) {
+            return fail(c, at - DELAY_SLOTS, "an indirect branch cannot be followed", jump);
+        }
+        int target = jump->values[last] / BUNDLE_BYTES;
+        if (target < 0 || target >= c->n || jump->values[last] % BUNDLE_BYTES) {
+            return fail(c, at - DELAY_SLOTS, "branches outside the program", jump);
+        }
+        flow(c, next, target);
+        if (last == 0) {
+            return ST_OK; // unconditional
+        }
+    }
+    if (at + 1 >= c->n) {
+        return fail(c, at, "runs off the end of the program", &c->bundles[at].slot[AIE_SLOT_VEC]);
+    }
+    flow(c, next, at + 1);
+    return ST_OK;
+}
+
+static enum status visit(struct check * c, int at) {
+    struct state now = c->states[at];
+    struct state next = now;
+    const struct aie_bundle * b = &c->bundles[at];
+    enum status st = ST_OK;
+    for (int pass = 0; pass < 3; pass++) { // all reads of a bundle come before its writes
+        for (int s = 0; s < AIE_SLOT_COUNT && st == ST_OK; s++) {
+            if (b->present >> s & 1) {
+                const struct aie_inst * inst = &b->slot[s];
+                st = pass == 0   ? check_uses(c, at, &now, &next, inst)
+                     : pass == 1 ? check_defs(c, at, &now, &next, inst)
+                                 : check_distances(c, at, &now, &next, inst);
+            }
+        }
+    }
+    if (st == ST_OK && c->loop_start[at] >= 0 && now.since_loop < LOOP_DISTANCE) {
+        st = fail(c, at, "a loop register was written too near before the end of the loop",
+                  &b->slot[AIE_SLOT_VEC]);
+    }
+    for (int d = 1; st == ST_OK && d <= DELAY_SLOTS && at >= d; d++) {
+        const struct aie_inst * jump = branch_in(c, at);
+        if (jump && branch_in(c, at - d) && c->states[at - d].reached) {
+            st = fail(c, at, "a branch in the delay slots of another", jump);
+        }
+    }
+    if (st != ST_OK) {
+        return st;
+    }
+    tick(&next);
+    return successors(c, at, &next);
+}
+
+// Pairs each write of LS with the next write of LE in program order.
+static void find_loops(struct check * c) {
+    int start = -1;
+    for (int i = 0; i < c->n; i++) {
+        c->loop_start[i] = -1;
+    }
+    for (int i = 0; i < c->n; i++) {
+        const struct aie_inst * inst = &c->bundles[i].slot[AIE_SLOT_LNG];
+        if (!(c->bundles[i].present >> AIE_SLOT_LNG & 1)) {
+            continue;
+        }
+        const struct aie_instr * instr = aie_isa_instr(c->isa, inst->op);
+        if (instr->n_explicit != 2 || !(instr->operands[0].role & AIE_DEF)) {
+            continue;
+        }
+        int target = inst->values[1] / BUNDLE_BYTES;
+        if (inst->values[0] == AIE_REG(AIE_SPC, AIE_SPC_LS)) {
+            start = target;
+        } else if (inst->values[0] == AIE_REG(AIE_SPC, AIE_SPC_LE) && target >= 0 && target < c->n &&
+                   start >= 0 && start <= target) {
+            c->loop_start[target] = start;
+        }
+    }
+}
+
+enum status asm_check(enum aie_arch arch, const uint8_t * bytes, size_t size, struct error * err) {
+    if (size == 0 || size % BUNDLE_BYTES) {
+        return error_set(err, ST_INVALID, "check: %zu bytes are no program of 16-byte bundles", size);
+    }
+    struct check c = {.isa = aie_isa_get(arch), .n = (int) (size / BUNDLE_BYTES), .err = err};
+    c.bundles = calloc((size_t) c.n, sizeof *c.bundles);
+    c.states = calloc((size_t) c.n, sizeof *c.states);
+    c.loop_start = calloc((size_t) c.n, sizeof *c.loop_start);
+    c.queued = calloc((size_t) c.n, 1);
+    c.queue = calloc((size_t) c.n, sizeof *c.queue);
+    enum status st = ST_OK;
+    if (!c.bundles || !c.states || !c.loop_start || !c.queued || !c.queue) {
+        st = error_set(err, ST_NO_MEMORY, "check: out of memory");
+    }
+    for (int i = 0; i < c.n && st == ST_OK; i++) {
+        st = aie_bundle_decode(c.isa, bytes + (size_t) i * BUNDLE_BYTES, BUNDLE_BYTES, &c.bundles[i], err);
+        if (st == ST_OK && c.bundles[i].size != BUNDLE_BYTES) {
+            st = error_set(err, ST_INVALID, "check: pc 0x%x: not a 16-byte bundle", i * BUNDLE_BYTES);
+        }
+    }
+    if (st == ST_OK) {
+        find_loops(&c);
+        struct state entry = {.since_memory = FAR, .since_lock = FAR, .since_loop = FAR};
+        flow(&c, &entry, 0);
+    }
+    while (st == ST_OK && c.n_queue > 0) {
+        int at = c.queue[--c.n_queue];
+        c.queued[at] = 0;
+        st = visit(&c, at);
+    }
+    free(c.bundles);
+    free(c.states);
+    free(c.loop_start);
+    free(c.queued);
+    free(c.queue);
+    return st;
+}

@@ -1,0 +1,81 @@
+// The program under construction, shared by the files of this room: build.c fills it, sched.c turns
+// regions into bundles, emit.c lays out and encodes.
+#pragma once
+
+#include "asm.h"
+
+#define ASM_MAX_ARGS 8
+
+struct asm_vreg {
+    uint8_t cls;
+    bool global;
+    int16_t phys; // number within its class, -1 = not yet
+};
+
+struct asm_node { // one instruction of a region
+    uint16_t op;
+    uint8_t n_args;
+    uint8_t memory;
+    struct asm_arg args[ASM_MAX_ARGS];
+};
+
+enum asm_item_kind {
+    ASM_ITEM_REGION,
+    ASM_ITEM_LABEL,
+    ASM_ITEM_JUMP,    // node is the branch
+    ASM_ITEM_LOCK,    // node is ACQ or REL
+    ASM_ITEM_LOOP,    // node is the write of LC; label = first, value = label of the last bundle
+    ASM_ITEM_LOOP_END,
+};
+
+struct asm_item {
+    enum asm_item_kind kind;
+    int first, count; // nodes
+    int label;
+    int label_end;
+};
+
+// A bundle with virtual operands resolved except for labels.
+struct asm_slot {
+    int32_t node; // -1 = NOP
+    uint16_t op;  // the op that was chosen for this slot
+};
+
+struct asm_bundle {
+    struct asm_slot slot[AIE_SLOT_COUNT];
+};
+
+struct asm_program {
+    enum aie_arch arch;
+    const struct aie_isa * isa;
+    struct asm_vreg * vregs;
+    int n_vregs, cap_vregs;
+    struct asm_node * nodes;
+    int n_nodes, cap_nodes;
+    struct asm_item * items;
+    int n_items, cap_items;
+    struct asm_bundle * bundles;
+    int n_bundles, cap_bundles;
+    int * labels; // bundle index, -1 = not placed
+    int n_labels, cap_labels;
+    uint64_t global_taken[ASM_CLASS_COUNT];
+    bool in_loop;
+    bool no_memory;
+    struct error misuse; // the first one
+    struct asm_stats stats;
+};
+
+// Grows an array that keeps n of capacity cap; false (and no_memory) when it cannot.
+bool asm_grow(struct asm_program * p, void ** array, int * cap, int n, size_t item);
+void asm_misuse(struct asm_program * p, const char * fmt, ...) BASE_PRINTF(2, 3);
+
+// Which physical registers a class may use, and the aie_reg of one of them or its half.
+uint64_t asm_class_set(enum asm_class cls);
+aie_reg asm_phys(enum asm_class cls, int phys, int part);
+
+// Adds an empty bundle; returns its index or -1.
+int asm_bundle_add(struct asm_program * p);
+
+// sched.c: schedules one region behind the bundles that are there; returns false on failure (misuse
+// or memory), with the reason recorded.
+bool asm_schedule(struct asm_program * p, const struct asm_item * region, bool is_loop);

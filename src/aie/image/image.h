@@ -1,0 +1,79 @@
+// image: the two files of a kernel as bytes. A PDI is a header around CDO commands (register writes
+// that configure the array); an instruction stream (TXN) is the list of writes, address patches and
+// waits of one dispatch. Writers emit only the commands that real kernels use, in their order and
+// alignment, because the firmware that reads them is closed; readers serve inspection and tests.
+#pragma once
+
+#include "base/base.h"
+
+// ---- addresses ----
+
+// Tile address as CDO and TXN carry it: column, row (0 shim, 1 memtile, 2.. cores), offset in the tile.
+static inline uint32_t image_addr(int col, int row, uint32_t offset) {
+    return (uint32_t) col << 25 | (uint32_t) row << 20 | offset;
+}
+
+// ---- CDO: one configuration file ----
+
+struct cdo {
+    struct buf words; // header first
+};
+
+void cdo_begin(struct cdo * c);
+void cdo_write(struct cdo * c, uint32_t addr, uint32_t value);
+void cdo_mask_write(struct cdo * c, uint32_t addr, uint32_t mask, uint32_t value);
+// Block of words to addr; inserts the NOP that aligns the payload like the vendor's tool does.
+void cdo_block_write(struct cdo * c, uint32_t addr, const uint32_t * words, size_t n);
+void cdo_free(struct cdo * c);
+
+// A PDI of n CDOs in order (real kernels have three: programs, configuration, enable). The caller
+// owns *pdi. cdos may also come from files of the 64-bit command forms (cdo_read narrows them).
+enum status pdi_write(const struct cdo * cdos, int n, uint8_t ** pdi, size_t * size, struct error * err);
+// Takes a CDO file as other tools leave it behind and turns it into the form that goes into a PDI.
+enum status cdo_read_file_form(const uint8_t * data, size_t size, struct cdo * out, struct error * err);
+
+// ---- TXN: one instruction stream ----
+
+struct txn {
+    struct buf words;
+    uint32_t n_ops;
+};
+
+// columns: of the partition; device_generation: 3 on aie2, 4 on aie2p.
+void txn_begin(struct txn * t, int columns, int device_generation);
+void txn_write(struct txn * t, uint32_t addr, uint32_t value);
+void txn_mask_write(struct txn * t, uint32_t addr, uint32_t mask, uint32_t value);
+void txn_block_write(struct txn * t, uint32_t addr, const uint32_t * words, size_t n);
+// Adds operand's address plus byte offset into the shim BD whose word 1 is at reg_addr.
+void txn_patch_address(struct txn * t, uint32_t reg_addr, int operand, uint32_t byte_offset);
+// Waits for the completion token of a shim channel. direction: 0 S2MM, 1 MM2S.
+void txn_wait(struct txn * t, int col, int row, int direction, int channel);
+// Fixes up the header; the caller owns *insts.
+enum status txn_end(struct txn * t, uint32_t ** insts, size_t * n_words, struct error * err);
+
+// ---- reading ----
+
+enum image_op {
+    IMAGE_WRITE,
+    IMAGE_MASK_WRITE,
+    IMAGE_BLOCK_WRITE,
+    IMAGE_NOP,
+    IMAGE_WAIT,
+    IMAGE_PATCH,
+};
+
+struct image_command {
+    enum image_op op;
+    uint32_t offset; // in bytes from the start of the file
+    uint32_t addr, mask, value;
+    const uint8_t * data; // block payload
+    uint32_t n_words;
+    int col, row, direction, channel; // wait
+    int operand;                      // patch
+    uint32_t byte_offset;             // patch
+};
+
+// Walks the commands of a PDI / TXN; visit returns false to stop. Every length is checked first.
+typedef bool (*image_visit)(void * user, const struct image_command * command);
+enum status pdi_read(const uint8_t * pdi, size_t size, image_visit visit, void * user, struct error * err);
+enum status txn_read(const uint8_t * txn, size_t size, image_visit visit, void * user, struct error * err);

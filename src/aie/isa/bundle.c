@@ -1,0 +1,137 @@
+// bundle: slots to bytes and back. The low bits of the first byte give the size, the fixed bits the
+// format among those of that size. What decodes encodes to the same bytes (ignored bits as zero),
+// because no two formats of a size hold the same slots.
+#include "aie/isa/target.h"
+
+#include <string.h>
+
+struct bits128 {
+    uint64_t at[2];
+};
+
+static uint64_t extract(const struct bits128 * b, int lsb, int width) {
+    uint64_t v = b->at[lsb / 64] >> lsb % 64;
+    if (lsb < 64 && lsb + width > 64 && lsb) {
+        v |= b->at[1] << (64 - lsb);
+    }
+    return v & ((1ull << width) - 1);
+}
+
+static void insert(struct bits128 * b, int lsb, int width, uint64_t v) {
+    b->at[lsb / 64] |= v << lsb % 64;
+    if (lsb < 64 && lsb + width > 64) {
+        b->at[1] |= v >> (64 - lsb);
+    }
+}
+
+static enum status not_decoded(struct error * err, const uint8_t * bytes, size_t n,
+                               const char * why) {
+    char hex[3 * AIE_MAX_BUNDLE_BYTES + 1] = "";
+    for (size_t i = 0; i < n && i < AIE_MAX_BUNDLE_BYTES; i++) {
+        static const char digits[] = "0123456789abcdef";
+        hex[3 * i] = i ? ' ' : '[';
+        hex[3 * i + 1] = digits[bytes[i] >> 4];
+        hex[3 * i + 2] = digits[bytes[i] & 15];
+        hex[3 * i + 3] = 0;
+    }
+    return error_set(err, ST_INVALID, "bundle %s]: %s", n ? hex : "[", why);
+}
+
+int aie_bundle_size(const struct aie_isa * isa, uint8_t first_byte) {
+    return isa->target->size_of_nibble[first_byte & 15];
+}
+
+static const struct isa_format * find_format(const struct aie_isa * isa, int size,
+                                             const struct bits128 * b) {
+    for (int i = 0; i < isa->target->n_formats; i++) {
+        const struct isa_format * f = &isa->formats[i];
+        if (f->bytes == size && (b->at[0] & f->mask[0]) == f->value[0] &&
+            (b->at[1] & f->mask[1]) == f->value[1]) {
+            return f;
+        }
+    }
+    return NULL;
+}
+
+enum status aie_bundle_decode(const struct aie_isa * isa, const uint8_t * bytes, size_t available,
+                              struct aie_bundle * out, struct error * err) {
+    if (!available) {
+        return not_decoded(err, bytes, 0, "no bytes left");
+    }
+    size_t size = (size_t) aie_bundle_size(isa, bytes[0]);
+    if (available < size) {
+        return not_decoded(err, bytes, available, "cut off: its first byte asks for more");
+    }
+    uint8_t padded[16] = {0};
+    memcpy(padded, bytes, size);
+    struct bits128 b = {{load_u64(padded), load_u64(padded + 8)}};
+    const struct isa_format * f = find_format(isa, (int) size, &b);
+    if (!f) {
+        return not_decoded(err, bytes, size, "no format of this size has these bits");
+    }
+    out->size = (uint8_t) size;
+    out->present = f->slots;
+    for (int s = 0; s < AIE_SLOT_COUNT; s++) {
+        if (!(f->slots >> s & 1)) {
+            continue;
+        }
+        uint64_t word = extract(&b, f->lsb[s], isa->target->slot_bits[s]);
+        struct error inner;
+        if (aie_slot_decode(isa, (enum aie_slot) s, word, &out->slot[s], &inner)) {
+            return not_decoded(err, bytes, size, inner.text);
+        }
+    }
+    return ST_OK;
+}
+
+// The format for these slots: exact before larger, shorter before longer.
+static const struct isa_format * choose_format(const struct aie_isa * isa, int size,
+                                               unsigned present) {
+    const struct isa_format * best = NULL;
+    for (int i = 0; i < isa->target->n_formats; i++) {
+        const struct isa_format * f = &isa->formats[i];
+        if ((size && f->bytes != size) || (f->slots & present) != present) {
+            continue;
+        }
+        if (f->slots == present && (size || !best || f->bytes <= best->bytes)) {
+            return f; // rows are in order of size
+        }
+        if (!best || f->bytes < best->bytes) {
+            best = f;
+        }
+    }
+    return best;
+}
+
+enum status aie_bundle_encode(const struct aie_isa * isa, const struct aie_bundle * in,
+                              uint8_t bytes[AIE_MAX_BUNDLE_BYTES], int * size, struct error * err) {
+    const struct isa_format * f = choose_format(isa, in->size, in->present);
+    if (!f) {
+        return error_set(err, ST_INVALID,
+                         "no bundle of %d bytes holds slots 0x%02x (bits of enum aie_slot)",
+                         in->size, in->present);
+    }
+    struct bits128 b = {{f->value[0], f->value[1]}};
+    for (int s = 0; s < AIE_SLOT_COUNT; s++) {
+        if (!(f->slots >> s & 1)) {
+            continue;
+        }
+        struct aie_inst nop = {.op = isa->target->nops[s]};
+        const struct aie_inst * inst = in->present >> s & 1 ? &in->slot[s] : &nop;
+        if (inst->op < isa->target->n_rows && (int) isa->instrs[inst->op].slot != s) {
+            return error_set(err, ST_INVALID, "%s is in a slot that is not its own",
+                             isa->instrs[inst->op].name);
+        }
+        uint64_t word;
+        enum status st = aie_slot_encode(isa, inst, &word, err);
+        if (st) {
+            return st;
+        }
+        insert(&b, f->lsb[s], isa->target->slot_bits[s], word);
+    }
+    for (int i = 0; i < AIE_MAX_BUNDLE_BYTES; i++) {
+        bytes[i] = (uint8_t) (b.at[i / 8] >> 8 * (i % 8));
+    }
+    *size = f->bytes;
+    return ST_OK;
+}

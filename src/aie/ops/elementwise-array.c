@@ -1,0 +1,218 @@
+// elementwise-array: the array around the elementwise core program. The PDI puts one core with two
+// streams in and one out into every column. The instruction stream writes, for each piece of work,
+// the core's parameters and descriptors, sets the core going, points the shim's descriptors at the
+// operands and waits. Tile descriptors are written for each run instead of looping for ever, so that
+// lengths may be anything and every queue is empty when the run is over.
+#include "elementwise-plan.h"
+
+#include "aie/array/array.h"
+
+#include <stdlib.h>
+
+enum { OPERAND_A, OPERAND_B, OPERAND_OUT };
+
+// Core-tile descriptors of one stream: ping and pong chained, a lone ping, the last chunk.
+enum { BD_PING, BD_PONG, BD_LONE, BD_LAST, BDS_PER_STREAM };
+
+// Shim descriptors: a, out, then a chain for b.
+enum { SHIM_BD_A, SHIM_BD_OUT, SHIM_BD_B };
+
+struct stream { // one of the core's three, as data
+    uint32_t queue;
+    uint32_t buffer;
+    int acquire, release;
+    int first_bd;
+};
+
+static const struct stream streams[3] = {
+    {CORE_S2MM_QUEUE, EW_BUFFER_A, EW_LOCK_A_EMPTY, EW_LOCK_A_FULL, 0},
+    {CORE_S2MM_QUEUE + 8, EW_BUFFER_B, EW_LOCK_B_EMPTY, EW_LOCK_B_FULL, BDS_PER_STREAM},
+    {CORE_MM2S_QUEUE, EW_BUFFER_OUT, EW_LOCK_OUT_FULL, EW_LOCK_OUT_EMPTY, 2 * BDS_PER_STREAM},
+};
+
+enum status elementwise_supports(const struct kernel_spec * spec, struct error * err) {
+    const struct tensor * a = &spec->inputs[0], * b = &spec->inputs[1], * out = &spec->output;
+    if (spec->n_inputs != 2) {
+        return error_set(err, ST_INVALID, "%s takes 2 inputs, %d given", kernel_op_name(spec->op),
+                         spec->n_inputs);
+    }
+    if (a->dtype != b->dtype || a->dtype != out->dtype) {
+        return error_set(err, ST_UNSUPPORTED, "the datatypes %s, %s and %s differ", dtype_name(a->dtype),
+                         dtype_name(b->dtype), dtype_name(out->dtype));
+    }
+    if (tensor_elements(a) <= 0 || tensor_elements(b) <= 0) {
+        return error_set(err, ST_UNSUPPORTED, "a tensor without elements");
+    }
+    if (!tensor_same_shape(a, out) || !tensor_can_repeat(b, a)) {
+        return error_set(err, ST_INVALID, "the second input does not repeat to the shape of the output");
+    }
+    if (!tensor_is_contiguous(a) || !tensor_is_contiguous(b) || !tensor_is_contiguous(out)) {
+        return error_set(err, ST_UNSUPPORTED, "a tensor is not contiguous");
+    }
+    if (tensor_bytes(a) < 0 || tensor_bytes(a) > (int64_t) UINT32_MAX - 4) {
+        return error_set(err, ST_UNSUPPORTED, "a tensor of 4 GiB or more");
+    }
+    struct plan plan;
+    return plan_make(spec, &plan, err);
+}
+
+enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
+                            struct error * err) {
+    struct asm_code code;
+    enum status st = elementwise_program(spec, &code, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    struct array a;
+    array_begin(&a, spec->arch);
+    for (int col = 0; col < array_target(spec->arch)->columns; col++) {
+        array_core(&a, col, ARRAY_ROW_CORE, code.bytes, code.size, ew_lock_init, EW_LOCK_COUNT);
+        array_stream_in(&a, col, ARRAY_ROW_CORE, 0, 0);
+        array_stream_in(&a, col, ARRAY_ROW_CORE, 1, 1);
+        array_stream_out(&a, col, ARRAY_ROW_CORE, 0, 0);
+        array_token_route(&a, col);
+    }
+    free(code.bytes);
+    return array_end(&a, pdi, size, err);
+}
+
+// ---- instruction stream ----
+
+static void write_core_bd(struct txn * t, int col, const struct stream * s, int which, bool pong,
+                          uint32_t words, int next) {
+    uint32_t w[6];
+    array_core_bd(&(struct array_bd) {.address = s->buffer ^ (pong ? EW_CHUNK_BYTES : 0),
+                                      .words = words,
+                                      .next = next,
+                                      .acquire = s->acquire,
+                                      .acquire_value = -1,
+                                      .release = s->release,
+                                      .release_value = 1},
+                  w);
+    uint32_t bd = (uint32_t) (s->first_bd + which);
+    txn_block_write(t, image_addr(col, ARRAY_ROW_CORE, CORE_BD + 0x20 * bd), w, 6);
+}
+
+static void push_core(struct txn * t, int col, const struct stream * s, int which, int repeat) {
+    txn_write(t, image_addr(col, ARRAY_ROW_CORE, s->queue),
+              array_queue_word(s->first_bd + which, repeat, false));
+}
+
+// Descriptors and queue entries for `full` chunks of `chunk` words and one of `last`.
+static void start_core_stream(struct txn * t, int col, const struct stream * s, int full,
+                              uint32_t chunk, uint32_t last) {
+    if (full >= 2) {
+        write_core_bd(t, col, s, BD_PING, false, chunk, s->first_bd + BD_PONG);
+        write_core_bd(t, col, s, BD_PONG, true, chunk, -1);
+        push_core(t, col, s, BD_PING, full / 2);
+    }
+    if (full % 2) {
+        write_core_bd(t, col, s, BD_LONE, false, chunk, -1);
+        push_core(t, col, s, BD_LONE, 1);
+    }
+    write_core_bd(t, col, s, BD_LAST, full % 2, last, -1);
+    push_core(t, col, s, BD_LAST, 1);
+}
+
+static void write_shim_bd(struct txn * t, const struct array_target * target, int col, int bd,
+                          uint32_t words, int next, int operand, uint32_t offset) {
+    uint32_t w[8];
+    array_shim_bd(&(struct array_bd) {.words = words, .next = next, .acquire = -1, .release = -1},
+                  target, w);
+    uint32_t addr = image_addr(col, ARRAY_ROW_SHIM, SHIM_BD + 0x20 * (uint32_t) bd);
+    txn_block_write(t, addr, w, 8);
+    txn_patch_address(t, addr + 4, operand, offset);
+}
+
+static void push_shim(struct txn * t, int col, uint32_t queue, int bd, int repeat, bool token) {
+    txn_write(t, image_addr(col, ARRAY_ROW_SHIM, queue), array_queue_word(bd, repeat, token));
+}
+
+static void start_shim_b(struct txn * t, const struct array_target * target, int col,
+                         const struct plan_piece * piece) {
+    uint32_t queue = SHIM_MM2S_QUEUE + 8;
+    if (piece->mode == PLAN_PERIOD) {
+        // Equal descriptors in a chain, the chain repeated, and once more its tail for the rest.
+        int chain = piece->rows < PLAN_PERIOD_BDS ? (int) piece->rows : PLAN_PERIOD_BDS;
+        for (int i = 0; i < chain; i++) {
+            write_shim_bd(t, target, col, SHIM_BD_B + i, piece->period,
+                          i + 1 < chain ? SHIM_BD_B + i + 1 : -1, OPERAND_B, piece->b_offset);
+        }
+        push_shim(t, col, queue, SHIM_BD_B, (int) piece->rows / chain, false);
+        if (piece->rows % (uint32_t) chain) {
+            push_shim(t, col, queue, SHIM_BD_B + chain - (int) (piece->rows % (uint32_t) chain), 1, false);
+        }
+    } else {
+        write_shim_bd(t, target, col, SHIM_BD_B, piece->mode == PLAN_SPLAT ? 1 : piece->words, -1,
+                      OPERAND_B, piece->b_offset & ~3u);
+        push_shim(t, col, queue, SHIM_BD_B, 1, false);
+    }
+}
+
+// Long pieces move in full chunks; short ones in about eight, so that loading, computing and storing
+// overlap there too.
+static uint32_t chunk_words(uint32_t words) {
+    uint32_t chunk = (words / 8 + 63) / 64 * 64;
+    return chunk < 128 ? 128 : chunk > EW_CHUNK_WORDS ? EW_CHUNK_WORDS : chunk;
+}
+
+static void start_column(struct txn * t, const struct kernel_spec * spec, int col,
+                         const struct plan_piece * piece) {
+    const struct array_target * target = array_target(spec->arch);
+    uint32_t chunk = chunk_words(piece->words);
+    uint32_t full = (piece->words - 1) / chunk, last = piece->words - full * chunk;
+    uint32_t trip = (uint32_t) elementwise_trip_words(spec->output.dtype);
+    bool splat = piece->mode == PLAN_SPLAT;
+
+    uint32_t params[EW_PARAM_COUNT] = {
+        [EW_PARAM_CHUNKS] = full + 1,
+        [EW_PARAM_TRIPS] = chunk / trip,
+        [EW_PARAM_TRIPS_LAST] = (last + trip - 1) / trip,
+        [EW_PARAM_SPLAT] = splat,
+        [EW_PARAM_SPLAT_BYTE] = splat ? piece->b_offset & 3 : 0,
+    };
+    txn_block_write(t, image_addr(col, ARRAY_ROW_CORE, EW_PARAMS), params, EW_PARAM_COUNT);
+    start_core_stream(t, col, &streams[OPERAND_A], (int) full, chunk, last);
+    if (splat) {
+        start_core_stream(t, col, &streams[OPERAND_B], 0, chunk, 1);
+    } else {
+        start_core_stream(t, col, &streams[OPERAND_B], (int) full, chunk, last);
+    }
+    start_core_stream(t, col, &streams[OPERAND_OUT], (int) full, chunk, last);
+    txn_write(t, image_addr(col, ARRAY_ROW_CORE, CORE_LOCK + 0x10 * EW_LOCK_GO), 1);
+
+    write_shim_bd(t, target, col, SHIM_BD_OUT, piece->words, -1, OPERAND_OUT, piece->a_offset);
+    array_token_controller(t, col, 0);
+    push_shim(t, col, SHIM_S2MM_QUEUE, SHIM_BD_OUT, 1, true);
+    write_shim_bd(t, target, col, SHIM_BD_A, piece->words, -1, OPERAND_A, piece->a_offset);
+    push_shim(t, col, SHIM_MM2S_QUEUE, SHIM_BD_A, 1, false);
+    start_shim_b(t, target, col, piece);
+}
+
+enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
+                              struct error * err) {
+    struct plan plan;
+    enum status st = elementwise_supports(spec, err);
+    if (st == ST_OK) {
+        st = plan_make(spec, &plan, err);
+    }
+    if (st != ST_OK) {
+        return st;
+    }
+    const struct array_target * target = array_target(spec->arch);
+    struct txn t;
+    txn_begin(&t, target->columns, target->device_generation);
+    struct plan_cursor cursor = {0};
+    struct plan_piece piece;
+    for (int col = 0; plan_next(&plan, &cursor, target->columns, &piece);) {
+        start_column(&t, spec, col, &piece);
+        bool more = cursor.run < plan.runs;
+        if (++col == target->columns || !more) {
+            for (int c = 0; c < col; c++) {
+                txn_wait(&t, c, ARRAY_ROW_SHIM, 0, 0);
+            }
+            col = 0;
+        }
+    }
+    return txn_end(&t, insts, n_words, err);
+}

@@ -1,0 +1,55 @@
+// ops: which kernels the NPU compiler can write. An op family is a core program, made once per
+// datatype, and a plan that maps any shape onto it through DMA descriptors and run-time parameters.
+#pragma once
+
+#include "aie/asm/asm.h"
+#include "kernel/kernel.h"
+
+// ---- elementwise family: one core per column streams chunks through double buffers ----
+
+// What the instruction stream writes into the core's data memory before each run, in 32-bit words.
+enum {
+    EW_PARAM_CHUNKS,      // how many chunks follow
+    EW_PARAM_TRIPS,       // loop trips in each but the last
+    EW_PARAM_TRIPS_LAST,  // and in the last
+    EW_PARAM_SPLAT,       // 1: the second input is one element for the whole run
+    EW_PARAM_SPLAT_BYTE,  // where that element stands in its word
+    EW_PARAM_COUNT,
+};
+
+// Data memory, as the core sees it; pong is ping ^ EW_CHUNK_BYTES.
+enum {
+    EW_CHUNK_WORDS = 1024,
+    EW_CHUNK_BYTES = 4 * EW_CHUNK_WORDS,
+    EW_CORE_MEMORY = 0x70000, // the core's own window
+    EW_PARAMS = 0x0000,
+    EW_BUFFER_A = 0x2000,
+    EW_BUFFER_B = 0x4000,
+    EW_BUFFER_OUT = 0x6000,
+};
+
+// Locks of the core's tile and their values before and after every run.
+enum {
+    EW_LOCK_A_EMPTY,
+    EW_LOCK_A_FULL,
+    EW_LOCK_B_EMPTY,
+    EW_LOCK_B_FULL,
+    EW_LOCK_OUT_EMPTY,
+    EW_LOCK_OUT_FULL,
+    EW_LOCK_GO, // set to 1 by the instruction stream when the parameters are there
+    EW_LOCK_COUNT,
+};
+static const uint8_t ew_lock_init[EW_LOCK_COUNT] = {2, 0, 2, 0, 2, 0, 0};
+
+// The core program for one op on one datatype.
+enum status elementwise_program(const struct kernel_spec * spec, struct asm_code * out,
+                                struct error * err);
+// Words of each input that one loop trip covers; divides EW_CHUNK_WORDS.
+int elementwise_trip_words(enum dtype t);
+
+// The array around it, and the instruction stream of one shape.
+enum status elementwise_supports(const struct kernel_spec * spec, struct error * err);
+enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
+                            struct error * err);
+enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
+                              struct error * err);

@@ -1,0 +1,115 @@
+// backend: ggml's view of the house. One registry holds the devices; a device holds its memory, its
+// kernels (store) and the code that was uploaded to it; a stream is one queue of a device. What
+// several threads may reach (the device) is locked; what belongs to one thread (the stream) is not.
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/base.h"
+#include "ggml-abi.h"
+#include "ggml-hsa.h"
+#include "hsa/hsac.h"
+#include "kernel/kernel.h"
+#include "store/store.h"
+
+// Tensors start at multiples of this, so that up to the next multiple a tensor's tail is its own.
+#define BUFFER_ALIGNMENT 128
+// The array moves 32-bit words: an odd tail of f16 or i8 elements is rounded up to this.
+#define BUFFER_PADDING 64
+#define DMA_WORD       4
+
+// ---- log.c: lines on ggml's log, each beginning with "ggml-hsa: " ----
+
+void log_error(const char * fmt, ...) BASE_PRINTF(1, 2);
+void log_warn(const char * fmt, ...) BASE_PRINTF(1, 2);
+void log_info(const char * fmt, ...) BASE_PRINTF(1, 2); // only with GGML_HSA_ENABLE_LOG=1
+
+// ---- code.c: PDIs and instruction streams in the device heap ----
+
+struct code_stream; // an uploaded instruction stream
+
+struct code_heap {
+    pthread_mutex_t lock;
+    pthread_cond_t released;     // a pin went away
+    struct hsac_agent * agent;
+    struct code_stream * newest; // by last use
+    struct code_stream * oldest;
+    size_t n_pins;
+};
+
+void code_heap_init(struct code_heap * h, struct hsac_agent * agent);
+void code_heap_free(struct code_heap * h);
+
+// Uploads what is missing, pins the instruction stream and fills d's code fields. The pin keeps it
+// from being dropped; give it back with code_release once the dispatch is complete. When the heap is
+// full of pinned streams: ST_NO_MEMORY at once if the caller holds pins itself (it should complete
+// its work, release them and call again), otherwise waits for another thread to release one.
+enum status code_acquire(struct code_heap * h, struct store_kernel * k, bool holds_pins,
+                         struct hsac_dispatch * d, struct code_stream ** pin, struct error * err);
+void code_release(struct code_heap * h, struct code_stream ** pins, size_t n);
+
+// ---- device.c ----
+
+struct hsa_buft { // ggml reads the member of the API version that it has
+    union {
+        struct ggml_backend_buffer_type_v2 v2;
+        struct ggml_backend_buffer_type_v3 v3;
+    } abi;
+    struct hsa_device * device;
+    bool is_host;
+    char name[24];
+};
+
+struct hsa_device {
+    struct ggml_backend_device base; // first: ggml's handle is this address
+    int index;
+    char name[8];
+    char description[160];
+    enum aie_arch arch;
+    struct hsac_agent * agent;
+    struct store * store;
+    struct code_heap code;
+    struct hsa_buft buft;
+    struct hsa_buft host_buft;
+    atomic_uint_fast64_t dispatches, host_copies, staged_operands;
+};
+
+// NULL with the reason in err when the agent cannot be used.
+struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struct hsac * runtime,
+                               struct hsac_agent * agent, struct error * err);
+bool device_is_ours(ggml_backend_dev_t dev);
+
+// ---- buffer.c ----
+
+void buft_init(struct hsa_buft * buft, int api, struct hsa_device * device, bool is_host);
+static inline ggml_backend_buffer_type_t buft_handle(struct hsa_buft * buft) {
+    return (ggml_backend_buffer_type_t) &buft->abi;
+}
+
+// ---- stream.c ----
+
+ggml_backend_t stream_new(struct hsa_device * device); // NULL and a logged line on failure
+ggml_backend_event_t event_new(ggml_backend_dev_t dev);
+void event_free(ggml_backend_dev_t dev, ggml_backend_event_t event);
+void event_synchronize(ggml_backend_dev_t dev, ggml_backend_event_t event);
+
+// ---- plan.c: how an ADD becomes kernels ----
+
+struct plan {
+    enum ggml_type type;     // what the kernel computes in
+    bool stage[3];           // src0, src1, dst pass through scratch: contiguous, full shape, `type`
+    int64_t n;               // elements
+    int64_t chunk;           // elements of one dispatch; n when one is enough
+    struct kernel_spec spec; // of a whole chunk
+    struct kernel_spec rest; // of the last one, when chunk does not divide n
+};
+
+// Cheap and never compiles. Looks at addresses only where the tensors have them.
+enum status plan_add(struct store * store, enum aie_arch arch, const struct ggml_tensor * node,
+                     struct plan * out, struct error * err);
+
+static inline bool op_is_view(enum ggml_op op) {
+    return op == GGML_OP_NONE || op == GGML_OP_RESHAPE || op == GGML_OP_VIEW || op == GGML_OP_PERMUTE ||
+           op == GGML_OP_TRANSPOSE;
+}

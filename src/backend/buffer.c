@@ -1,0 +1,156 @@
+// buffer: memory of a device, as ggml sees it. Both buffer types hand out memory that host and NPU
+// share. The device's own type still says that it is not host memory: ggml then never lets the CPU
+// backend write into it behind the device's back. The host type says that it is.
+//
+// A graph is complete when graph_compute returns, so that reading and writing here waits for nothing.
+#include "backend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct hsa_buffer {
+    struct hsa_device * device;
+    void * base;
+};
+
+// ---- buffers ----
+
+static void buffer_free(ggml_backend_buffer_t buffer) {
+    struct hsa_buffer * b = buffer->context;
+    hsac_free(b->device->agent, b->base);
+    free(b);
+}
+
+static void * buffer_get_base(ggml_backend_buffer_t buffer) {
+    return ((struct hsa_buffer *) buffer->context)->base;
+}
+
+static void buffer_memset_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor, uint8_t value,
+                                 size_t offset, size_t size) {
+    (void) buffer;
+    memset((char *) tensor->data + offset, value, size);
+}
+
+static void buffer_set_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor, const void * data,
+                              size_t offset, size_t size) {
+    (void) buffer;
+    memcpy((char *) tensor->data + offset, data, size);
+}
+
+static void buffer_get_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * tensor, void * data,
+                              size_t offset, size_t size) {
+    (void) buffer;
+    memcpy(data, (const char *) tensor->data + offset, size);
+}
+
+static bool buffer_cpy_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * src,
+                              struct ggml_tensor * dst) {
+    (void) buffer;
+    ggml_backend_buffer_t from = src->view_src ? src->view_src->buffer : src->buffer;
+    if (from->iface.get_base != buffer_get_base && !ggml_backend_buffer_is_host(from)) {
+        return false; // memory of another device: ggml goes through the host
+    }
+    memmove(dst->data, src->data, ggml_nbytes(src));
+    return true;
+}
+
+static void buffer_clear(ggml_backend_buffer_t buffer, uint8_t value) {
+    memset(buffer_get_base(buffer), value, buffer->size);
+}
+
+static const struct ggml_backend_buffer_i buffer_iface = {
+    /* .free_buffer   = */ buffer_free,
+    /* .get_base      = */ buffer_get_base,
+    /* .init_tensor   = */ NULL,
+    /* .memset_tensor = */ buffer_memset_tensor,
+    /* .set_tensor    = */ buffer_set_tensor,
+    /* .get_tensor    = */ buffer_get_tensor,
+    /* .set_tensor_2d = */ NULL, // ggml's own loop over set_tensor is as good
+    /* .get_tensor_2d = */ NULL,
+    /* .cpy_tensor    = */ buffer_cpy_tensor,
+    /* .clear         = */ buffer_clear,
+    /* .reset         = */ NULL,
+};
+
+// ---- buffer types ----
+
+static struct hsa_buft * buft_of(ggml_backend_buffer_type_t buft) {
+    return (struct hsa_buft *) buft; // abi is its first member
+}
+
+static const char * buft_get_name(ggml_backend_buffer_type_t buft) {
+    return buft_of(buft)->name;
+}
+
+static ggml_backend_buffer_t buft_alloc_buffer(ggml_backend_buffer_type_t buft, size_t size) {
+    struct hsa_device * device = buft_of(buft)->device;
+    if (size > SIZE_MAX - BUFFER_PADDING) {
+        return NULL;
+    }
+    struct hsa_buffer * b = malloc(sizeof *b);
+    if (!b) {
+        return NULL;
+    }
+    b->device = device;
+    b->base = hsac_alloc(device->agent, HSAC_POOL_DATA, GGML_PAD(size, BUFFER_PADDING));
+    if (!b->base || (uintptr_t) b->base % BUFFER_ALIGNMENT != 0) {
+        log_error("%s: no memory for a buffer of %zu bytes", device->name, size);
+        if (b->base) {
+            hsac_free(device->agent, b->base);
+        }
+        free(b);
+        return NULL;
+    }
+    return ggml_backend_buffer_init(buft, buffer_iface, b, size);
+}
+
+static size_t buft_get_alignment(ggml_backend_buffer_type_t buft) {
+    (void) buft;
+    return BUFFER_ALIGNMENT;
+}
+
+static size_t buft_get_alloc_size(ggml_backend_buffer_type_t buft, const struct ggml_tensor * tensor) {
+    (void) buft;
+    return GGML_PAD(ggml_nbytes(tensor), BUFFER_PADDING);
+}
+
+static bool buft_is_host(ggml_backend_buffer_type_t buft) {
+    return buft_of(buft)->is_host;
+}
+
+void buft_init(struct hsa_buft * buft, int api, struct hsa_device * device, bool is_host) {
+    *buft = (struct hsa_buft) {.device = device, .is_host = is_host};
+    snprintf(buft->name, sizeof buft->name, "%s%s", device->name, is_host ? "_Host" : "");
+    if (api == 3) {
+        buft->abi.v3 = (struct ggml_backend_buffer_type_v3) {
+            .iface =
+                {
+                    /* .get_name         = */ buft_get_name,
+                    /* .alloc_buffer     = */ buft_alloc_buffer,
+                    /* .alloc_buffer_n   = */ NULL,
+                    /* .get_alignment    = */ buft_get_alignment,
+                    /* .get_max_size     = */ NULL,
+                    /* .get_alloc_size   = */ buft_get_alloc_size,
+                    /* .get_alloc_size_n = */ NULL,
+                    /* .is_host          = */ buft_is_host,
+                },
+            .device = &device->base,
+            .context = buft,
+        };
+    } else {
+        buft->abi.v2 = (struct ggml_backend_buffer_type_v2) {
+            .iface =
+                {
+                    /* .get_name       = */ buft_get_name,
+                    /* .alloc_buffer   = */ buft_alloc_buffer,
+                    /* .get_alignment  = */ buft_get_alignment,
+                    /* .get_max_size   = */ NULL,
+                    /* .get_alloc_size = */ buft_get_alloc_size,
+                    /* .is_host        = */ buft_is_host,
+                },
+            .device = &device->base,
+            .context = buft,
+        };
+    }
+}

@@ -1,0 +1,172 @@
+// device: one NPU as ggml sees it. It is made once when the plugin is loaded and never changes
+// after, apart from its counters, its store and its code heap, which lock themselves.
+#include "backend.h"
+#include "host-ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct hsa_device * device_of(ggml_backend_dev_t dev) {
+    return (struct hsa_device *) dev; // base is its first member
+}
+
+static const char * device_get_name(ggml_backend_dev_t dev) {
+    return device_of(dev)->name;
+}
+
+static const char * device_get_description(ggml_backend_dev_t dev) {
+    return device_of(dev)->description;
+}
+
+static void device_get_memory(ggml_backend_dev_t dev, size_t * free_bytes, size_t * total_bytes) {
+    uint64_t free64 = 0, total64 = 0;
+    hsac_agent_memory(device_of(dev)->agent, &free64, &total64);
+    *free_bytes = (size_t) free64;
+    *total_bytes = (size_t) total64;
+}
+
+// ggml's in-tree NPUs all say GPU: the type that obeys the usual device and offload options.
+static enum ggml_backend_dev_type device_get_type(ggml_backend_dev_t dev) {
+    (void) dev;
+    return GGML_BACKEND_DEVICE_TYPE_GPU;
+}
+
+static void device_get_props(ggml_backend_dev_t dev, struct ggml_backend_dev_props * props) {
+    memset(props, 0, sizeof *props);
+    props->name = device_get_name(dev);
+    props->description = device_get_description(dev);
+    props->type = device_get_type(dev);
+    device_get_memory(dev, &props->memory_free, &props->memory_total);
+    props->caps.async = false; // graph_compute returns when the graph is complete
+    props->caps.host_buffer = true;
+    props->caps.events = true;
+    props->caps.mmap_support = true;
+}
+
+static ggml_backend_t device_init_backend(ggml_backend_dev_t dev, const char * params) {
+    (void) params;
+    return stream_new(device_of(dev));
+}
+
+static ggml_backend_buffer_type_t device_get_buffer_type(ggml_backend_dev_t dev) {
+    return buft_handle(&device_of(dev)->buft);
+}
+
+static ggml_backend_buffer_type_t device_get_host_buffer_type(ggml_backend_dev_t dev) {
+    return buft_handle(&device_of(dev)->host_buft);
+}
+
+static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor * op) {
+    struct hsa_device * device = device_of(dev);
+    struct plan plan;
+    if (op_is_view(op->op)) {
+        return true;
+    }
+    switch (op->op) {
+    case GGML_OP_ADD:
+        return plan_add(device->store, device->arch, op, &plan, NULL) == ST_OK;
+    case GGML_OP_DUP:
+    case GGML_OP_CPY:
+    case GGML_OP_CONT:
+        return host_can_copy(op->src[0], op);
+    default:
+        return false;
+    }
+}
+
+static bool device_supports_buft(ggml_backend_dev_t dev, ggml_backend_buffer_type_t buft) {
+    return buft == device_get_buffer_type(dev) || buft == device_get_host_buffer_type(dev);
+}
+
+static const struct ggml_backend_device_i device_iface = {
+    /* .get_name             = */ device_get_name,
+    /* .get_description      = */ device_get_description,
+    /* .get_memory           = */ device_get_memory,
+    /* .get_type             = */ device_get_type,
+    /* .get_props            = */ device_get_props,
+    /* .init_backend         = */ device_init_backend,
+    /* .get_buffer_type      = */ device_get_buffer_type,
+    /* .get_host_buffer_type = */ device_get_host_buffer_type,
+    /* .buffer_from_host_ptr = */ NULL,
+    /* .supports_op          = */ device_supports_op,
+    /* .supports_buft        = */ device_supports_buft,
+    /* .offload_op           = */ NULL,
+    /* .event_new            = */ event_new,
+    /* .event_free           = */ event_free,
+    /* .event_synchronize    = */ event_synchronize,
+};
+
+bool device_is_ours(ggml_backend_dev_t dev) {
+    return dev && dev->iface.get_name == device_get_name;
+}
+
+struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struct hsac * runtime,
+                               struct hsac_agent * agent, struct error * err) {
+    enum aie_arch arch;
+    if (!kernel_arch_parse(hsac_agent_name(agent), &arch)) {
+        error_set(err, ST_UNSUPPORTED, "agent %s (%s): no kernels are known for it", hsac_agent_name(agent),
+                  hsac_agent_product(agent));
+        return NULL;
+    }
+    struct hsa_device * device = calloc(1, sizeof *device);
+    if (!device) {
+        error_set(err, ST_NO_MEMORY, "no memory for a device");
+        return NULL;
+    }
+    if (store_new(&device->store, err) != ST_OK) {
+        free(device);
+        return NULL;
+    }
+    device->base = (struct ggml_backend_device) {.iface = device_iface, .reg = reg, .context = device};
+    device->index = index;
+    device->arch = arch;
+    device->agent = agent;
+    snprintf(device->name, sizeof device->name, "%s%d", GGML_HSA_NAME, index % 1000);
+    snprintf(device->description, sizeof device->description, "%s (%s%s)", hsac_agent_product(agent),
+             hsac_agent_name(agent), hsac_is_emulated(runtime) ? ", emulated" : "");
+    code_heap_init(&device->code, agent);
+    buft_init(&device->buft, api, device, false);
+    buft_init(&device->host_buft, api, device, true);
+    return device;
+}
+
+// ---- what the device did ----
+
+bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev, struct ggml_backend_hsa_stats * out) {
+    *out = (struct ggml_backend_hsa_stats) {0};
+    if (!device_is_ours(dev)) {
+        return false;
+    }
+    struct hsa_device * device = device_of(dev);
+    struct store_stats stats = {0};
+    store_get_stats(device->store, &stats);
+    *out = (struct ggml_backend_hsa_stats) {
+        .kernels_compiled = stats.compiles,
+        .compile_ns = stats.compile_ns,
+        .pack_hits = stats.pack_hits,
+        .memory_hits = stats.memory_hits,
+        .dispatches = atomic_load(&device->dispatches),
+        .host_copies = atomic_load(&device->host_copies),
+        .staged_operands = atomic_load(&device->staged_operands),
+    };
+    return true;
+}
+
+bool ggml_backend_hsa_get_counters(ggml_backend_dev_t dev, struct ggml_backend_hsa_counters * out) {
+    struct hsac_counters c = {0};
+    *out = (struct ggml_backend_hsa_counters) {0};
+    if (!device_is_ours(dev) || !hsac_agent_counters(device_of(dev)->agent, &c)) {
+        return false;
+    }
+    *out = (struct ggml_backend_hsa_counters) {
+        .dispatches = c.dispatches,
+        .pdi_loads = c.pdi_loads,
+        .cycles = c.cycles,
+        .last_cycles = c.last_cycles,
+        .bundles = c.bundles,
+        .core_stalls = c.core_stalls,
+        .stream_words = c.stream_words,
+    };
+    return true;
+}

@@ -1,0 +1,44 @@
+// log: one place where the backend speaks. Lines go to ggml's log, so that a program which installed
+// a callback sees them; a ggml without that entry gets them on stderr. Faults and warnings are
+// always said, the rest only with GGML_HSA_ENABLE_LOG=1.
+#include "backend.h"
+
+#include <stdio.h>
+
+// Exported by libggml-base, declared in none of its installed headers.
+#pragma weak ggml_log_internal
+GGML_API void ggml_log_internal(enum ggml_log_level level, const char * format, ...);
+
+static void say(enum ggml_log_level level, const char * fmt, va_list args) {
+    char line[640];
+    vsnprintf(line, sizeof line, fmt, args);
+    if (ggml_log_internal) {
+        ggml_log_internal(level, "ggml-hsa: %s\n", line);
+    } else {
+        fprintf(stderr, "ggml-hsa: %s\n", line);
+    }
+}
+
+void log_error(const char * fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    say(GGML_LOG_LEVEL_ERROR, fmt, args);
+    va_end(args);
+}
+
+void log_warn(const char * fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    say(GGML_LOG_LEVEL_WARN, fmt, args);
+    va_end(args);
+}
+
+void log_info(const char * fmt, ...) {
+    if (!env_flag("GGML_HSA_ENABLE_LOG", false)) {
+        return;
+    }
+    va_list args;
+    va_start(args, fmt);
+    say(GGML_LOG_LEVEL_INFO, fmt, args);
+    va_end(args);
+}

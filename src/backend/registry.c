@@ -1,0 +1,172 @@
+// registry: the door through which ggml comes in. It makes sure that the ggml in this process has a
+// layout that we know, opens the HSA runtime once and lists its NPUs. What it builds is the one piece
+// of state that ggml wants to live as long as the process; after the first call it never changes.
+#include "backend.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// ---- which ggml is this? ----
+
+// Weak: a ggml that lacks the first is too old to be asked, the second came with backend API 3.
+#pragma weak ggml_version
+#pragma weak ggml_backend_buft_alloc_buffer_n
+GGML_API ggml_backend_buffer_t ggml_backend_buft_alloc_buffer_n(ggml_backend_buffer_type_t buft,
+                                                                struct ggml_tensor ** tensors, int n);
+
+static const struct {
+    int major, minor, api;
+} tested[] = {{0, 24, 2}, {0, 25, 2}, {0, 27, 3}};
+
+// The backend API version, or 0 and a logged line when this ggml is not one that was tested: its
+// structs may be laid out otherwise, and then the process would crash where it could go on without us.
+static int abi_detect(void) {
+    const char * version = ggml_version ? ggml_version() : "of unknown version";
+    int api = ggml_backend_buft_alloc_buffer_n ? 3 : 2;
+    int major, minor;
+    if (sscanf(version, "%d.%d", &major, &minor) == 2) {
+        for (size_t i = 0; i < sizeof tested / sizeof tested[0]; i++) {
+            if (tested[i].major == major && tested[i].minor == minor && tested[i].api == api) {
+                return api;
+            }
+        }
+    }
+    log_error("ggml %s (backend API %d) is not supported; this plugin was tested with ggml 0.24, 0.25 and "
+              "0.27, so it does not load",
+              version, api);
+    return 0;
+}
+
+// ---- the registry entry ----
+
+struct hsa_registry {
+    struct ggml_backend_reg base; // first: ggml's handle is this address
+    struct hsac * runtime;
+    int n_devices;
+    struct hsa_device * devices[GGML_HSA_MAX_DEVICES];
+};
+
+static struct hsa_registry registry;
+static pthread_once_t registry_once = PTHREAD_ONCE_INIT;
+
+static const char * reg_get_name(ggml_backend_reg_t reg) {
+    (void) reg;
+    return GGML_HSA_NAME;
+}
+
+static size_t reg_get_device_count(ggml_backend_reg_t reg) {
+    return (size_t) ((struct hsa_registry *) reg)->n_devices;
+}
+
+static ggml_backend_dev_t reg_get_device(ggml_backend_reg_t reg, size_t index) {
+    struct hsa_registry * r = (struct hsa_registry *) reg;
+    return index < (size_t) r->n_devices ? &r->devices[index]->base : NULL;
+}
+
+static void * reg_get_proc_address(ggml_backend_reg_t reg, const char * name) {
+    static const struct {
+        const char * name;
+        void (*function)(void);
+    } functions[] = {
+        {"ggml_backend_hsa_get_stats", (void (*)(void)) ggml_backend_hsa_get_stats},
+        {"ggml_backend_hsa_get_counters", (void (*)(void)) ggml_backend_hsa_get_counters},
+    };
+    (void) reg;
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        if (!strcmp(name, functions[i].name)) {
+            void * address; // POSIX lets a function pointer pass as data pointer, ISO C has no cast for it
+            memcpy(&address, &functions[i].function, sizeof address);
+            return address;
+        }
+    }
+    return NULL;
+}
+
+static void registry_add_devices(int api) {
+    struct error err = {0};
+    if (hsac_open(&registry.runtime, &err) != ST_OK) {
+        log_warn("no NPU: %s", err.text);
+        return;
+    }
+    log_info("runtime %s%s", hsac_runtime_path(registry.runtime),
+             hsac_is_emulated(registry.runtime) ? " (emulated)" : "");
+    int n = hsac_agent_count(registry.runtime);
+    for (int i = 0; i < n && registry.n_devices < GGML_HSA_MAX_DEVICES; i++) {
+        struct hsa_device * device = device_new(&registry.base, api, registry.n_devices, registry.runtime,
+                                                hsac_agent_get(registry.runtime, i), &err);
+        if (!device) {
+            log_warn("an NPU is left out: %s", err.text);
+            continue;
+        }
+        registry.devices[registry.n_devices++] = device;
+        log_info("%s: %s", device->name, device->description);
+    }
+    if (n == 0) {
+        log_warn("no NPU: %s lists no AIE agent", hsac_runtime_path(registry.runtime));
+    }
+}
+
+static void registry_build(void) {
+    int api = abi_detect();
+    if (api == 0) {
+        return; // api_version stays 0: refused
+    }
+    registry.base = (struct ggml_backend_reg) {
+        .api_version = api,
+        .iface =
+            {
+                /* .get_name         = */ reg_get_name,
+                /* .get_device_count = */ reg_get_device_count,
+                /* .get_device       = */ reg_get_device,
+                /* .get_proc_address = */ reg_get_proc_address,
+            },
+    };
+    registry_add_devices(api);
+}
+
+// ---- public interface ----
+
+ggml_backend_reg_t ggml_backend_hsa_reg(void) {
+    pthread_once(&registry_once, registry_build);
+    return registry.base.api_version ? &registry.base : NULL;
+}
+
+static struct hsa_device * nth_device(int index) {
+    ggml_backend_reg_t reg = ggml_backend_hsa_reg();
+    return reg && index >= 0 && index < registry.n_devices ? registry.devices[index] : NULL;
+}
+
+int ggml_backend_hsa_get_device_count(void) {
+    return ggml_backend_hsa_reg() ? registry.n_devices : 0;
+}
+
+ggml_backend_t ggml_backend_hsa_init(int device) {
+    struct hsa_device * d = nth_device(device);
+    if (!d) {
+        log_error("there is no device %d, only %d", device, ggml_backend_hsa_get_device_count());
+        return NULL;
+    }
+    return stream_new(d);
+}
+
+ggml_backend_buffer_type_t ggml_backend_hsa_buffer_type(int device) {
+    struct hsa_device * d = nth_device(device);
+    return d ? buft_handle(&d->buft) : NULL;
+}
+
+ggml_backend_buffer_type_t ggml_backend_hsa_host_buffer_type(int device) {
+    struct hsa_device * d = nth_device(device);
+    return d ? buft_handle(&d->host_buft) : NULL;
+}
+
+// What ggml's loader looks for in a plugin.
+GGML_BACKEND_API ggml_backend_reg_t ggml_backend_init(void);
+GGML_BACKEND_API int ggml_backend_score(void);
+
+ggml_backend_reg_t ggml_backend_init(void) {
+    return ggml_backend_hsa_reg();
+}
+
+int ggml_backend_score(void) {
+    return 1;
+}

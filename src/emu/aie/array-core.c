@@ -1,0 +1,214 @@
+// array-core: lends a core its surroundings (four data memories, four sets of locks, its stream ports
+// and the cascade) and decides when it runs. A core that cannot go on is asked again only when what it
+// waits for has changed.
+#include "emu/aie/array-model.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+// How far a core may run ahead without meeting the outside before the array looks at its clock again;
+// bounds the time until an endless loop is noticed.
+enum { CORE_RUN_AHEAD = 65536 };
+
+enum { CORE_ENABLE = 1, CORE_RESET = 2 };
+enum { CASCADE_FROM_WEST = 1, CASCADE_TO_EAST = 2 };
+
+// Neighbours in the order of both the address windows (0x40000, ...) and the lock numbers (0-15, ...).
+static const struct {
+    int8_t cols, rows;
+} windows[4] = { { 0, -1 }, { -1, 0 }, { 0, +1 }, { 0, 0 } }; // south, west, north, own
+
+static struct tile * window_tile(struct tile * t, uint32_t window) {
+    struct tile * n = array_tile(t->array, t->col + windows[window].cols, t->row + windows[window].rows);
+    return n && n->kind == TILE_CORE ? n : NULL;
+}
+
+static uint8_t * env_memory(void * user, uint32_t addr, uint32_t len) {
+    if (addr < 0x40000 || addr > 0x7ffff) {
+        return NULL;
+    }
+    struct tile * owner = window_tile(user, addr >> 16 & 3);
+    uint32_t offset = addr & 0xffff;
+    if (!owner || len > 0x10000 - offset) {
+        return NULL;
+    }
+    return owner->memory + offset;
+}
+
+static int blocked(struct tile * t, enum core_wait wait, int id, int value) {
+    t->wait = wait;
+    t->wait_id = id;
+    t->wait_value = value;
+    return 0;
+}
+
+static int env_acquire(void * user, int id, int value) {
+    struct tile * t = user;
+    struct tile * owner = id < 0 || id > 63 ? NULL : window_tile(t, (uint32_t) id / 16);
+    if (!owner) {
+        return -1;
+    }
+    int got = lock_acquire(owner, id % 16, value);
+    return got ? got : blocked(t, WAIT_LOCK, id, value);
+}
+
+static int env_release(void * user, int id, int value) {
+    struct tile * t = user;
+    struct tile * owner = id < 0 || id > 63 ? NULL : window_tile(t, (uint32_t) id / 16);
+    return owner ? lock_release(owner, id % 16, value) : -1;
+}
+
+static int env_stream_read(void * user, uint32_t * word, bool * tlast) {
+    struct tile * t = user;
+    return sink_pop(&t->core_in, word, tlast) ? 1 : blocked(t, WAIT_STREAM_IN, 0, 0);
+}
+
+static int env_stream_write(void * user, uint32_t word, bool tlast) {
+    struct tile * t = user;
+    if (source_push(&t->core_out, word, tlast)) {
+        return 1;
+    }
+    if (t->core_out.ticket) { // in line for an arbiter: ask every cycle
+        tile_core_wake(t, t->array->now + 1);
+    }
+    return blocked(t, WAIT_STREAM_OUT, 0, 0);
+}
+
+static int env_cascade_read(void * user, uint8_t bits512[64]) {
+    struct tile * t = user;
+    if (t->cascade_count == 0) {
+        return blocked(t, WAIT_CASCADE_IN, 0, 0);
+    }
+    memcpy(bits512, t->cascade[t->cascade_head], 64);
+    t->cascade_head = (t->cascade_head + 1) % CASCADE_DEPTH;
+    t->cascade_count--;
+    bool west = t->cascade_control & CASCADE_FROM_WEST;
+    struct tile * from = array_tile(t->array, t->col - west, t->row + !west);
+    if (from && from->wait == WAIT_CASCADE_OUT) {
+        tile_core_wake(from, t->array->now + 1);
+    }
+    return 1;
+}
+
+static int env_cascade_write(void * user, const uint8_t bits512[64]) {
+    struct tile * t = user;
+    bool east = t->cascade_control & CASCADE_TO_EAST;
+    struct tile * to = array_tile(t->array, t->col + east, t->row - !east);
+    bool listens =
+        to && to->kind == TILE_CORE && !!(to->cascade_control & CASCADE_FROM_WEST) == east;
+    if (!listens || to->cascade_count == CASCADE_DEPTH) {
+        return blocked(t, WAIT_CASCADE_OUT, 0, 0);
+    }
+    memcpy(to->cascade[(to->cascade_head + to->cascade_count) % CASCADE_DEPTH], bits512, 64);
+    to->cascade_count++;
+    if (to->wait == WAIT_CASCADE_IN) {
+        tile_core_wake(to, t->array->now + 1);
+    }
+    return 1;
+}
+
+static void env_trace(void * user, uint64_t cycle, uint32_t pc, const char * text) {
+    const struct tile * t = user;
+    const struct emu_config * config = &t->array->config;
+    char line[256];
+    snprintf(line, sizeof(line), "%10" PRIu64 " (%d,%d) %04x  %s", cycle, t->col, t->row, pc, text);
+    config->trace(config->user, line);
+}
+
+enum status tile_core_new(struct tile * t) {
+    const struct emu_config * config = &t->array->config;
+    struct core_env env = {
+        .user = t,
+        .memory = env_memory,
+        .acquire = env_acquire,
+        .release = env_release,
+        .stream_read = env_stream_read,
+        .stream_write = env_stream_write,
+        .cascade_read = env_cascade_read,
+        .cascade_write = env_cascade_write,
+    };
+    if (config->trace && t->col == config->trace_col && t->row == config->trace_row) {
+        env.trace = env_trace;
+    }
+    return core_new(config->arch, &env, &t->core);
+}
+
+static void forget(struct tile * t) {
+    t->core_wake = NEVER;
+    t->wait = WAIT_NONE;
+}
+
+void tile_core_reset(struct tile * t) {
+    core_enable(t->core, false, t->array->now);
+    core_reset(t->core);
+    memset(core_program(t->core), 0, CORE_PM_BYTES);
+    core_program_changed(t->core, 0, CORE_PM_BYTES);
+    t->core_control = t->cascade_control = 0;
+    t->cascade_head = t->cascade_count = 0;
+    t->core_in.head = t->core_in.count = 0;
+    t->core_in.blocked = NULL;
+    t->core_in.capacity = FIFO_WORDS_ENDPOINT;
+    source_reset(&t->core_out);
+    forget(t);
+}
+
+bool tile_core_control(struct tile * t, uint32_t value) {
+    uint32_t old = t->core_control;
+    if (value & ~(uint32_t) (CORE_ENABLE | CORE_RESET)) {
+        return array_fail(t->array, ST_UNSUPPORTED,
+                          "core tile (%d,%d): core control 0x%08x has bits besides enable and reset", t->col,
+                          t->row, value);
+    }
+    t->core_control = value;
+    if (value & CORE_RESET) {
+        core_enable(t->core, false, t->array->now);
+        core_reset(t->core);
+        forget(t);
+        return true;
+    }
+    bool ran = old == CORE_ENABLE, runs = value == CORE_ENABLE;
+    if (ran != runs) {
+        core_enable(t->core, runs, t->array->now);
+        forget(t);
+        if (runs) {
+            tile_core_wake(t, t->array->now);
+        }
+    }
+    return true;
+}
+
+void tile_core_wake(struct tile * t, uint64_t at) {
+    struct array * a = t->array;
+    if (at < t->core_wake) {
+        t->core_wake = at;
+    }
+    if (at < a->next_core) {
+        a->next_core = at;
+    }
+}
+
+void tile_core_run(struct tile * t) {
+    struct array * a = t->array;
+    forget(t);
+    if (core_get_state(t->core) == CORE_BLOCKED) {
+        core_advance(t->core, a->now);
+    }
+    enum core_state state = core_run(t->core, a->now, a->now + CORE_RUN_AHEAD);
+    if (state == CORE_FAULT) {
+        array_fail(a, ST_DEVICE, "core tile (%d,%d): %s", t->col, t->row, core_fault(t->core));
+    } else if (state == CORE_READY) {
+        uint64_t next = core_now(t->core);
+        t->core_wake = NEVER;
+        tile_core_wake(t, next > a->now ? next : a->now + 1);
+    }
+}
+
+void tile_core_count(struct tile * t, struct emu_counters * counters) {
+    uint64_t bundles = core_bundles(t->core), stalls = core_stall_cycles(t->core);
+    // A reset starts the core's own counts again.
+    counters->bundles += bundles - (bundles < t->bundles_seen ? 0 : t->bundles_seen);
+    counters->core_stalls += stalls - (stalls < t->stalls_seen ? 0 : t->stalls_seen);
+    t->bundles_seen = bundles;
+    t->stalls_seen = stalls;
+}

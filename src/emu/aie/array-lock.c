@@ -1,0 +1,85 @@
+// array-lock: the semaphores that keep cores and DMA channels apart. A lock is a number from 0 to 63;
+// taking it subtracts, giving it back adds, and a number outside that range is a broken design, never
+// a wrap. Every change wakes those who may be waiting for it.
+#include "emu/aie/array-model.h"
+
+// A woken channel that finds its lock still closed goes back to sleep, so waking too many is harmless.
+static void wake_channels(struct tile * t) {
+    if (!t) {
+        return;
+    }
+    for (int i = 0; i < tile_traits[t->kind].channels; i++) {
+        for (int dir = DMA_S2MM; dir <= DMA_MM2S; dir++) {
+            if (t->channels[dir][i].state == CHANNEL_ACQUIRE) {
+                channel_wake(&t->channels[dir][i]);
+            }
+        }
+    }
+}
+
+static void wake_core(struct tile * t) {
+    if (t && t->core && t->wait == WAIT_LOCK) {
+        tile_core_wake(t, t->array->now + 1);
+    }
+}
+
+void lock_changed(struct tile * t) {
+    struct array * a = t->array;
+    wake_channels(t);
+    if (t->kind == TILE_MEM) {
+        wake_channels(array_tile(a, t->col - 1, t->row));
+        wake_channels(array_tile(a, t->col + 1, t->row));
+    } else if (t->kind == TILE_CORE) {
+        // This tile is its own, the south of the tile above, the north of the one below, the west of
+        // the one to the right.
+        wake_core(t);
+        wake_core(array_tile(a, t->col, t->row + 1));
+        wake_core(array_tile(a, t->col, t->row - 1));
+        wake_core(array_tile(a, t->col + 1, t->row));
+    }
+}
+
+int lock_acquire(struct tile * t, int id, int value) {
+    int8_t * lock = &t->locks[id];
+    int take = value < 0 ? -value : value;
+    if (value < 0 ? *lock < take : *lock != take) {
+        return 0;
+    }
+    *lock = (int8_t) (*lock - take);
+    if (take) {
+        lock_changed(t);
+    }
+    return 1;
+}
+
+int lock_release(struct tile * t, int id, int value) {
+    int next = t->locks[id] + value;
+    if (next < 0 || next > LOCK_MAX) {
+        array_fail(t->array, ST_DEVICE, "lock %d of %s tile (%d,%d) %s: %d plus %d is outside 0..%d", id,
+                   tile_traits[t->kind].name, t->col, t->row, next < 0 ? "underflows" : "overflows",
+                   t->locks[id], value, LOCK_MAX);
+        return -1;
+    }
+    t->locks[id] = (int8_t) next;
+    lock_changed(t);
+    return 1;
+}
+
+void lock_set(struct tile * t, int id, int value) {
+    t->locks[id] = (int8_t) value;
+    lock_changed(t);
+}
+
+// A memtile's descriptors number the locks of three tiles: west 0-63, own 64-127, east 128-191.
+bool lock_of_channel(const struct channel * c, int id, struct tile ** owner, int * lock) {
+    struct tile * t = c->tile;
+    if (t->kind == TILE_MEM) {
+        struct tile * from = id > 191 ? NULL : array_tile(t->array, t->col - 1 + id / 64, t->row);
+        *owner = from;
+        *lock = id % 64;
+        return from != NULL;
+    }
+    *owner = t;
+    *lock = id;
+    return id < tile_traits[t->kind].locks;
+}

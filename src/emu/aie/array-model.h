@@ -1,0 +1,289 @@
+// array-model: what the array is made of, shared by the array-*.c files and machine.c only. A tile has
+// memory, locks, buffer descriptors, DMA channels and a stream switch; a core tile also has a core.
+// Words travel from a stream source (a memory-to-stream channel, a core) over a route to the FIFOs of
+// one or more sinks (stream-to-memory channels, cores).
+//
+// Whoever cannot go on sleeps, and whoever changes what it waits for wakes it: a column's `awake` bits
+// for channels, `core_wake` for cores. That is what keeps idle tiles free of cost, and what makes
+// "nobody is awake" mean "nothing can move".
+#pragma once
+
+#include "emu/aie/core.h"
+#include "emu/aie/machine.h"
+
+enum tile_kind { TILE_SHIM, TILE_MEM, TILE_CORE, TILE_KIND_COUNT };
+
+enum {
+    ARRAY_ROWS = 6,
+    ARRAY_FIRST_CORE_ROW = 2,
+    ARRAY_MAX_COLUMNS = 8,
+    ARRAY_COLUMN_CHANNELS = 32, // 4 shim, 12 memtile, 4 for each of 4 cores: one bit each in `awake`
+    TILE_MAX_BDS = 48,
+    TILE_MAX_LOCKS = 64,
+    TILE_MAX_CHANNELS = 6, // in one direction
+    TILE_MAX_PORTS = 25,
+    TILE_SLOTS = 4,
+    TILE_ARBITERS = 8,
+    BD_WORDS = 8,
+    DMA_QUEUE_DEPTH = 4, // tasks waiting behind the running one
+    LOCK_MAX = 63,
+    FIFO_RING = 128,
+    ROUTE_MAX_SINKS = 64,
+    ROUTE_MAX_ARBITERS = 64,
+    CASCADE_DEPTH = 4, // two 512-bit stages at each end
+};
+
+// Costs of the model, in array cycles. They are round figures near what designs measure, not facts.
+enum {
+    COST_HOP = 2,         // latency of one switch
+    COST_BD = 4,          // from one buffer descriptor to the next
+    COST_TXN_OP = 16,     // one operation of the instruction stream
+    FIFO_WORDS_PER_HOP = 4,
+    FIFO_WORDS_ENDPOINT = 16,
+};
+
+#define NEVER UINT64_MAX
+
+enum dma_dir { DMA_S2MM, DMA_MM2S };
+
+struct array;
+struct tile;
+struct channel;
+
+// ---- streams ----
+
+struct sink_word {
+    uint32_t word;
+    uint32_t last;
+    uint64_t ready; // cycle at which it has come through the switches
+};
+
+struct sink {
+    struct tile * tile;
+    struct channel * channel;   // NULL: the core's stream input
+    struct source * blocked;    // a source that found the FIFO full
+    uint32_t capacity;
+    uint32_t head, count;
+    struct sink_word ring[FIFO_RING];
+};
+
+struct route {
+    uint32_t generation;     // of the switch configuration that it was traced in; 0 = never
+    bool packet;             // framed: the way depends on each packet's header
+    bool to_firmware;        // reaches the shim's South0, where tokens leave the array
+    const char * dead_end;   // why words cannot flow, or NULL
+    int dead_col, dead_row, dead_port;
+    int n_sinks, n_arbiters;
+    struct {
+        struct sink * sink;
+        bool drop_header;
+        uint16_t latency;
+    } sinks[ROUTE_MAX_SINKS];
+    uint16_t arbiters[ROUTE_MAX_ARBITERS]; // index into array.arbiters
+};
+
+struct source {
+    struct tile * tile;
+    struct channel * channel; // NULL: the core's stream output
+    int slave;                // switch port at which it enters
+    bool open;                // in the middle of a packet
+    uint64_t ticket;          // place in the line for arbiters; 0 = not in line
+    struct route * current;
+    struct route fixed;       // traced without a header
+    struct route * by_id[32]; // traced per packet id, made on first use
+};
+
+struct arbiter {
+    struct source * holder;
+    struct source * waiter; // the one whose turn is next
+};
+
+// ---- DMA ----
+
+// A buffer descriptor, decoded; sizes in 32-bit words, addresses in bytes.
+struct bd {
+    bool valid, use_next, acquire_enable, packet, suppress_tlast, compressed, pads;
+    uint8_t next, acquire_id, release_id, packet_id, packet_type;
+    int8_t acquire_value, release_value; // negative acquire: at least -value, then subtract
+    uint32_t length;
+    uint64_t address;
+    uint32_t wrap[3], step[4];           // wrap 0: this dimension never wraps
+    uint32_t before[3], after[3];        // words, rows, planes of zeros around the data
+    uint32_t iter_current, iter_wrap, iter_step;
+};
+
+struct task {
+    uint8_t bd;
+    uint8_t token;
+    uint16_t runs;
+};
+
+enum channel_state {
+    CHANNEL_IDLE,    // no task
+    CHANNEL_ACQUIRE, // a descriptor is latched, its lock is not ours yet
+    CHANNEL_RUN,
+};
+
+struct channel {
+    struct tile * tile;
+    enum dma_dir dir;
+    uint8_t index;
+    uint8_t bit;        // in array.awake[column]
+    uint8_t queued;
+    uint32_t control;
+    struct task queue[DMA_QUEUE_DEPTH];
+    struct task task;   // the running one
+    uint32_t tokens;    // sent and not yet waited for
+
+    enum channel_state state;
+    uint8_t bd_id;
+    bool header_due;
+    struct bd bd;
+    uint64_t resume;    // cycle at which the descriptor's words may start
+    uint8_t * base;     // memory at the descriptor's address
+    uint32_t left;      // words still to move
+    uint32_t count[3];
+    uint64_t offset;    // in words from base
+    uint64_t row[3];    // offset at which the current row, plane, cube began
+    struct sink sink;
+    struct source source;
+};
+
+// ---- tiles ----
+
+// What a core last failed to get; for waking it and for the report.
+enum core_wait { WAIT_NONE, WAIT_LOCK, WAIT_STREAM_IN, WAIT_STREAM_OUT, WAIT_CASCADE_IN, WAIT_CASCADE_OUT };
+
+struct tile {
+    struct array * array;
+    enum tile_kind kind;
+    int col, row;
+    uint8_t * memory;
+    int8_t locks[TILE_MAX_LOCKS];
+    uint32_t bds[TILE_MAX_BDS][BD_WORDS];
+    struct channel channels[2][TILE_MAX_CHANNELS];
+    uint32_t master[TILE_MAX_PORTS], slave[TILE_MAX_PORTS], slots[TILE_MAX_PORTS][TILE_SLOTS];
+    uint32_t mux, demux;                // shim
+    uint32_t core_control, cascade_control;
+
+    struct core * core;                 // core tiles
+    uint64_t core_wake;                 // NEVER: blocked, done or off
+    uint64_t bundles_seen, stalls_seen; // already in the counters
+    enum core_wait wait;
+    int wait_id, wait_value;
+    struct sink core_in;
+    struct source core_out;
+    uint8_t cascade[CASCADE_DEPTH][64];
+    int cascade_head, cascade_count;
+};
+
+struct tile_traits {
+    const char * name;
+    uint32_t memory_bytes;
+    int locks, bds, bd_words, channels, masters, slaves;
+};
+extern const struct tile_traits tile_traits[TILE_KIND_COUNT];
+
+struct txn {
+    const uint32_t * words;
+    size_t n_words, at;       // at: next operation
+    uint32_t ops_left;
+    uint64_t time;            // cycle of the next operation
+    bool waiting;             // at a sync whose token is not there yet
+    bool done;
+    const struct emu_operand * operands;
+    int n_operands;
+};
+
+struct array {
+    struct emu_config config;
+    int columns;
+    uint64_t now;
+    uint32_t awake[ARRAY_MAX_COLUMNS];
+    uint64_t next_core;       // no core wakes before this cycle
+    uint64_t next_ticket;
+    uint32_t generation;      // of the switch configuration
+    struct arbiter arbiters[ARRAY_MAX_COLUMNS * ARRAY_ROWS * TILE_ARBITERS];
+    struct txn txn;
+    uint64_t stream_words;
+    bool failed;
+    struct error error;
+    struct tile * tiles;      // column by column, rows from the shim up
+};
+
+// array-tile.c: making, finding and resetting tiles
+enum status array_new(const struct emu_config * config, struct array ** out, struct error * err);
+void array_free(struct array * a);
+void array_reset(struct array * a);
+struct tile * array_tile(struct array * a, int col, int row); // NULL outside the array
+bool array_fail(struct array * a, enum status st, const char * fmt, ...) BASE_PRINTF(3, 4); // false
+
+// array-regs.c: the register space; address = column << 25 | row << 20 | offset. False: array failed.
+bool array_write(struct array * a, uint64_t address, const uint32_t * words, size_t n_words);
+bool array_mask_write(struct array * a, uint64_t address, uint32_t mask, uint32_t value);
+
+// array-lock.c. 1 done, 0 would block, -1 failed.
+int lock_acquire(struct tile * owner, int id, int value);
+int lock_release(struct tile * owner, int id, int value);
+void lock_set(struct tile * owner, int id, int value);
+void lock_changed(struct tile * owner);
+bool lock_of_channel(const struct channel * c, int id, struct tile ** owner, int * lock);
+
+// array-stream.c
+bool source_push(struct source * s, uint32_t word, bool last); // false: full, or the array failed
+const struct route * source_route(struct source * s);          // without a header; never NULL
+bool sink_pop(struct sink * s, uint32_t * word, bool * last);  // false: nothing ready
+void sink_init(struct sink * s, struct tile * t, struct channel * c);
+void source_init(struct source * s, struct tile * t, struct channel * c, int slave);
+void source_reset(struct source * s);
+void source_free(struct source * s);
+
+// array-route.c
+void route_trace(struct tile * t, int slave, int packet_id, struct route * r); // -1: no header yet
+
+// array-dma.c
+bool channel_push(struct channel * c, uint32_t word); // a write to the queue register
+bool channel_control(struct channel * c, uint32_t value);
+void channel_reset(struct channel * c);
+void channel_step(struct channel * c);
+void bd_decode(enum tile_kind kind, const uint32_t words[BD_WORDS], struct bd * bd);
+void bd_store_iteration(enum tile_kind kind, uint32_t words[BD_WORDS], uint32_t current);
+
+// array-core.c
+enum status tile_core_new(struct tile * t);
+void tile_core_reset(struct tile * t);
+bool tile_core_control(struct tile * t, uint32_t value);
+void tile_core_run(struct tile * t);
+void tile_core_wake(struct tile * t, uint64_t at);
+void tile_core_count(struct tile * t, struct emu_counters * counters);
+
+// array-config.c. The bytes of the PDI that count are *used.
+enum status pdi_check(const uint8_t * pdi, size_t size, size_t * used, struct error * err);
+bool pdi_load(struct array * a, const uint8_t * pdi, size_t used);
+
+// array-txn.c
+bool txn_start(struct array * a, const uint32_t * words, size_t n_words,
+               const struct emu_operand * operands, int n_operands);
+bool txn_step(struct array * a); // runs operations that are due; false: failed
+void txn_sync_text(const struct array * a, char * text, size_t size);
+
+// array-report.c
+bool array_fail_deadlock(struct array * a);
+bool array_fail_unfinished(struct array * a);
+bool array_shim_busy(const struct array * a);
+
+static inline bool channel_is_awake(const struct channel * c) {
+    return c->tile->array->awake[c->tile->col] >> c->bit & 1;
+}
+
+static inline void channel_wake(struct channel * c) {
+    c->tile->array->awake[c->tile->col] |= 1u << c->bit;
+}
+
+static inline void channel_sleep(struct channel * c) {
+    c->tile->array->awake[c->tile->col] &= ~(1u << c->bit);
+}
+
+static inline const char * dir_name(enum dma_dir dir) {
+    return dir == DMA_S2MM ? "S2MM" : "MM2S";
+}

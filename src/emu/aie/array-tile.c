@@ -1,0 +1,171 @@
+// array-tile: makes the grid of tiles, finds them and puts them back into the state after power-on.
+// Every tile exists from the start with its full set of memory, locks and channels, so that nothing is
+// allocated while the array runs.
+#include "emu/aie/array-model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// clang-format off
+const struct tile_traits tile_traits[TILE_KIND_COUNT] = {
+    //              name       memory   locks bds bd_words channels masters slaves
+    [TILE_SHIM] = { "shim",         0,     16, 16,       8,       2,     22,    23 },
+    [TILE_MEM]  = { "memtile", 524288,     64, 48,       8,       6,     17,    18 },
+    [TILE_CORE] = { "core",     65536,     16, 16,       6,       2,     23,    25 },
+};
+
+// The switch port at which a memory-to-stream channel enters: DMA ports, for the shim South3 and South7.
+static const uint8_t mm2s_slave[TILE_KIND_COUNT][TILE_MAX_CHANNELS] = {
+    [TILE_SHIM] = { 5, 9 },
+    [TILE_MEM]  = { 0, 1, 2, 3, 4, 5 },
+    [TILE_CORE] = { 1, 2 },
+};
+// clang-format on
+
+bool array_fail(struct array * a, enum status st, const char * fmt, ...) {
+    if (!a->failed) { // the first error is the cause, later ones are its echo
+        a->failed = true;
+        a->error.status = st;
+        va_list args;
+        va_start(args, fmt);
+        vsnprintf(a->error.text, sizeof(a->error.text), fmt, args);
+        va_end(args);
+    }
+    return false;
+}
+
+struct tile * array_tile(struct array * a, int col, int row) {
+    if (col < 0 || col >= a->columns || row < 0 || row >= ARRAY_ROWS) {
+        return NULL;
+    }
+    return &a->tiles[col * ARRAY_ROWS + row];
+}
+
+static int first_channel_bit(const struct tile * t) {
+    switch (t->kind) {
+    case TILE_SHIM:
+        return 0;
+    case TILE_MEM:
+        return 4;
+    default:
+        return 16 + 4 * (t->row - ARRAY_FIRST_CORE_ROW);
+    }
+}
+
+static enum status tile_init(struct array * a, struct tile * t, int col, int row) {
+    t->array = a;
+    t->col = col;
+    t->row = row;
+    t->kind = row == 0 ? TILE_SHIM : row < ARRAY_FIRST_CORE_ROW ? TILE_MEM : TILE_CORE;
+    t->core_wake = NEVER;
+    const struct tile_traits * traits = &tile_traits[t->kind];
+    if (traits->memory_bytes) {
+        t->memory = calloc(1, traits->memory_bytes);
+        if (!t->memory) {
+            return ST_NO_MEMORY;
+        }
+    }
+    int bit = first_channel_bit(t);
+    for (int dir = DMA_S2MM; dir <= DMA_MM2S; dir++) {
+        for (int i = 0; i < traits->channels; i++) {
+            struct channel * c = &t->channels[dir][i];
+            c->tile = t;
+            c->dir = (enum dma_dir) dir;
+            c->index = (uint8_t) i;
+            c->bit = (uint8_t) bit++;
+            sink_init(&c->sink, t, c);
+            source_init(&c->source, t, c, mm2s_slave[t->kind][i]);
+        }
+    }
+    if (t->kind == TILE_CORE) {
+        sink_init(&t->core_in, t, NULL);
+        source_init(&t->core_out, t, NULL, 0);
+        return tile_core_new(t);
+    }
+    return ST_OK;
+}
+
+static void tile_reset(struct tile * t) {
+    const struct tile_traits * traits = &tile_traits[t->kind];
+    if (t->memory) {
+        memset(t->memory, 0, traits->memory_bytes);
+    }
+    memset(t->locks, 0, sizeof(t->locks));
+    memset(t->bds, 0, sizeof(t->bds));
+    memset(t->master, 0, sizeof(t->master));
+    memset(t->slave, 0, sizeof(t->slave));
+    memset(t->slots, 0, sizeof(t->slots));
+    t->mux = t->demux = 0;
+    for (int dir = DMA_S2MM; dir <= DMA_MM2S; dir++) {
+        for (int i = 0; i < traits->channels; i++) {
+            channel_reset(&t->channels[dir][i]);
+            t->channels[dir][i].control = 0;
+            t->channels[dir][i].tokens = 0;
+            t->channels[dir][i].sink.capacity = FIFO_WORDS_ENDPOINT;
+        }
+    }
+    if (t->core) {
+        tile_core_reset(t);
+    }
+}
+
+void array_reset(struct array * a) {
+    for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
+        tile_reset(&a->tiles[i]);
+    }
+    memset(a->awake, 0, sizeof(a->awake));
+    memset(a->arbiters, 0, sizeof(a->arbiters));
+    a->txn = (struct txn){ .time = NEVER };
+    a->next_core = NEVER;
+    a->generation++;
+    a->failed = false;
+}
+
+enum status array_new(const struct emu_config * config, struct array ** out, struct error * err) {
+    if (config->columns < 1 || config->columns > ARRAY_MAX_COLUMNS) {
+        return error_set(err, ST_INVALID, "array of %d columns: 1 to %d are possible", config->columns,
+                         ARRAY_MAX_COLUMNS);
+    }
+    struct array * a = calloc(1, sizeof(*a));
+    if (a) {
+        a->tiles = calloc((size_t) config->columns * ARRAY_ROWS, sizeof(*a->tiles));
+    }
+    if (!a || !a->tiles) {
+        free(a);
+        return error_set(err, ST_NO_MEMORY, "array of %d columns: out of memory", config->columns);
+    }
+    a->config = *config;
+    a->columns = config->columns;
+    a->generation = 1;
+    a->next_core = NEVER;
+    for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
+        enum status st = tile_init(a, &a->tiles[i], i / ARRAY_ROWS, i % ARRAY_ROWS);
+        if (st != ST_OK) {
+            error_set(err, st, "tile (%d,%d) of the array: %s", i / ARRAY_ROWS, i % ARRAY_ROWS,
+                      status_name(st));
+            array_free(a);
+            return st;
+        }
+    }
+    *out = a;
+    return ST_OK;
+}
+
+void array_free(struct array * a) {
+    if (!a) {
+        return;
+    }
+    for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
+        struct tile * t = &a->tiles[i];
+        for (int j = 0; j < TILE_MAX_CHANNELS; j++) {
+            source_free(&t->channels[DMA_S2MM][j].source);
+            source_free(&t->channels[DMA_MM2S][j].source);
+        }
+        source_free(&t->core_out);
+        core_free(t->core);
+        free(t->memory);
+    }
+    free(a->tiles);
+    free(a);
+}

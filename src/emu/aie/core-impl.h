@@ -1,0 +1,266 @@
+// core-impl: the inside of a core, shared by core*.c only.
+//
+// A bundle is prepared once (core-prepare.c): its instructions become struct core_op with the issue
+// function, register offsets and immediates resolved, so that executing it touches no tables. Results
+// wait in a ring of pending writes, indexed by the cycle in which they become visible; instructions
+// with late sources wait in a second ring; stores that reach memory late in a third. Each is empty
+// in most cycles and costs one test there.
+//
+// Kept true:
+// - regs holds exactly what an instruction that issues at c->cycle may read (bypasses aside).
+// - pipeline time (cycle) stands still while the core is blocked; core_now() = cycle + offset.
+// - memory is touched in the order of the E-stages: a simple access (E5) happens with the issue of
+//   its bundle, loads before stores; an access in stage M happens M - 5 cycles later.
+#pragma once
+
+#include "emu/aie/core.h"
+
+#include <string.h>
+
+// ---- register file: one flat array, so that a register is an offset and a size ----
+
+enum {
+    REG_W = 512,                 // below: one 32-bit word for each of the scalar units 0..115
+    REG_Q = REG_W + 24 * 32,
+    REG_AM = REG_Q + 4 * 16 + 64, // keeps accumulators on cache lines
+    REG_BYTES = REG_AM + 36 * 32,
+};
+
+struct core_span {
+    uint16_t offset; // into the register file
+    uint16_t size;   // bytes
+    uint8_t unit, n_units;
+};
+
+// False for kinds that do not lie in one piece (d, d_3d, qx).
+bool core_reg_span(aie_reg reg, struct core_span * span);
+extern const uint32_t core_unit_mask[AIE_UNIT_W]; // bits that a scalar unit has
+
+// ---- prepared instructions ----
+
+enum { CORE_MAX_OUTS = 6, CORE_MAX_STAGES = 4, CORE_CAPTURE = 304, CORE_DELAY_SLOTS = 5 };
+
+struct core_op;
+struct core_late;
+
+typedef void (*core_issue_fn)(struct core * c, const struct core_op * op);
+
+// What an instruction does with the outside before its bundle may issue: 1 done, 0 would block,
+// -1 faulted.
+typedef int (*core_meet_fn)(struct core * c, const struct core_op * op);
+
+struct core_in {
+    uint8_t index;  // operand
+    uint8_t bypass; // enum aie_bypass
+    uint8_t stage;  // index into stage_cycle
+    uint8_t gather; // qx: x at offset, then the 16 bytes of q at gather_offset
+    uint16_t offset, size;
+    uint16_t gather_offset;
+    uint16_t capture; // where its bytes wait in core_late.data
+};
+
+struct core_out {
+    uint8_t index;
+    uint8_t cycle; // E-stage of the result
+    uint8_t bypass;
+    uint8_t sticky; // status flags: ORed into the register
+    struct core_span span;
+};
+
+enum core_addressing { ADDR_NONE, ADDR_IMM, ADDR_REG, ADDR_POST_IMM, ADDR_POST_REG, ADDR_2D, ADDR_3D };
+
+// What a fused load or store does to its 32 bytes.
+enum core_fuse { FUSE_NONE, FUSE_UPS, FUSE_SRS, FUSE_CONV, FUSE_PACK, FUSE_UNPACK };
+
+struct core_op {
+    core_issue_fn issue;
+    core_semantic_fn semantic; // generic instructions
+    core_meet_fn meet;         // instructions that meet the outside, else NULL
+    const struct aie_instr * instr;
+    const struct core_bundle * bundle;
+    struct aie_inst inst; // for printing
+    int32_t imm;
+    uint8_t d, a, b;      // units of a scalar instruction
+    uint8_t carry;        // unit of srCarry, where it is written
+    bool is_loop;         // d is ls, le or lc
+    uint8_t addressing;   // enum core_addressing
+    uint8_t ptr, mod;     // units; mod is the number of d for 2d and 3d
+    uint8_t bytes;        // that memory sees
+    uint8_t is_signed;
+    uint8_t latency;      // cycle of the result of a scalar or a load
+    uint8_t bypass;
+    uint8_t store_delay;  // cycles after issue in which memory is written
+    uint8_t fuse, wide, narrow; // enum core_fuse and its lane widths
+    int8_t i_data, i_shift;     // operand indices of a fused instruction, -1 = none
+    uint8_t n_in, n_out, n_stages;
+    uint8_t flags;              // what it adds to the flags of its bundle
+    bool is_load;               // touches memory before the stores of its cycle
+    bool odd_register;          // an operand lies in no single piece of the register file
+    uint8_t stage_cycle[CORE_MAX_STAGES]; // use cycles, ascending; the last one executes
+    struct core_span data; // register that a load fills or a store reads
+    struct core_in in[AIE_MAX_OPERANDS];
+    struct core_out out[CORE_MAX_OUTS];
+    int32_t imms[AIE_MAX_OPERANDS];
+};
+
+enum { BUNDLE_OUTSIDE = 1, BUNDLE_PARTIAL_STORE = 2, BUNDLE_DONE = 4 };
+
+struct core_bundle {
+    uint16_t pc;
+    uint8_t size, flags;
+    uint8_t n_ops, n_loads; // loads come first
+    struct core_op ops[];
+};
+
+// ---- in flight ----
+
+enum { RING = 16, WRITES = 24, LATES = 32, LATES_PER_CYCLE = 8, STORES = 4 };
+
+struct core_write {
+    const struct core_op * op; // who, for the fault text
+    struct core_span span;
+    uint8_t bypass, sticky;
+    _Alignas(16) uint8_t data[128];
+};
+
+struct core_writes {
+    uint8_t n, n_bypass;
+    struct core_write at[WRITES];
+};
+
+struct core_write1 { // result of a cycle-1 scalar instruction: lands when the bundle is over
+    const struct core_op * op;
+    uint32_t value;
+    uint8_t unit;
+};
+
+struct core_late { // an instruction that still waits for sources
+    const struct core_op * op;
+    uint64_t issued;
+    uint8_t stage;
+    uint8_t * memory; // of a store
+    _Alignas(16) uint8_t data[CORE_CAPTURE]; // captured sources; a fused load's bytes come first
+};
+
+struct core_lates {
+    uint8_t n;
+    uint8_t at[LATES_PER_CYCLE]; // indices into core.lates
+};
+
+struct core_store {
+    uint8_t * to;
+    uint8_t size;
+    uint8_t data[32];
+};
+
+struct core_stores {
+    uint8_t n;
+    struct core_store at[STORES];
+};
+
+struct core {
+    _Alignas(64) uint8_t regs[REG_BYTES];
+
+    uint64_t cycle;  // pipeline time
+    uint64_t offset; // core_now() - cycle
+    uint32_t pc;
+    uint32_t target; // of the branch whose delay slots are executing
+    uint8_t delay;   // bundles until then, 0 = none
+    bool faulted;
+    bool done;
+    enum core_state state;
+
+    uint8_t n_write1;
+    struct core_write1 write1[WRITES];
+    struct core_writes writes[RING];
+    struct core_lates late_at[RING];
+    uint32_t lates_used; // bit per entry of lates
+    struct core_late lates[LATES];
+    struct core_stores stores[RING];
+    uint64_t stamp[AIE_UNIT_COUNT]; // cycle in which the unit last changed, to catch two writers
+
+    uint64_t partial_until;      // a partial store may still be in flight up to this cycle
+    const uint8_t * partial[8];  // words that partial stores of the last cycles rewrite ...
+    uint64_t partial_cycle[8];   // ... and when they do
+    uint8_t n_partial;
+    uint64_t loop_setup;         // cycle of the last write to ls, le or lc
+
+    uint8_t outside_done;        // bit per op of a blocked bundle that already met the outside
+    uint8_t * window[16];        // host pointers of 64 KiB windows of the core's address space
+    _Alignas(16) uint8_t cascade[64];
+    uint32_t stream_word;
+    bool stream_last;
+
+    struct core_env env;
+    enum aie_arch arch;
+    const struct aie_isa * isa;
+    uint64_t bundles, stalls;
+
+    _Alignas(16) uint8_t scratch[AIE_MAX_OPERANDS][144]; // operands that had to be put together
+    struct core_bundle * map[CORE_PM_BYTES / 2]; // prepared bundles by pc / 2
+    bool any_prepared;
+    _Alignas(16) uint8_t program[CORE_PM_BYTES + AIE_MAX_BUNDLE_BYTES];
+    char fault_text[640];
+};
+
+_Static_assert(RING > 9 + 1, "the longest latency must fit the ring");
+
+static inline uint32_t reg_u32(const struct core * c, int unit) {
+    uint32_t v;
+    memcpy(&v, c->regs + 4 * unit, 4);
+    return v;
+}
+
+static inline void reg_put_u32(struct core * c, int unit, uint32_t v) {
+    v &= core_unit_mask[unit];
+    memcpy(c->regs + 4 * unit, &v, 4);
+}
+
+// ---- core.c ----
+
+// Stops the core: "core: pc 0x..: bytes ..: reason: text". op may be NULL (the bundle at c->pc).
+void core_fault_at(struct core * c, const struct core_op * op, const char * fmt, ...) BASE_PRINTF(3, 4);
+
+// A pending write that becomes visible to reads at `cycle` (later than now). Never NULL: past a fault
+// it is a place where writing does no harm.
+struct core_write * core_write_at(struct core * c, const struct core_op * op, uint64_t cycle,
+                                  const struct core_span * span, int bypass);
+
+// Value of a scalar unit after this bundle.
+static inline void core_write_next(struct core * c, const struct core_op * op, int unit, uint32_t value) {
+    struct core_write1 * w = &c->write1[c->n_write1++];
+    w->op = op;
+    w->unit = (uint8_t) unit;
+    w->value = value;
+}
+
+// Starts / continues an instruction: captures, waits, finally executes.
+void core_issue_generic(struct core * c, const struct core_op * op);
+void core_execute(struct core * c, const struct core_op * op, struct core_late * l);
+struct core_late * core_late_new(struct core * c, const struct core_op * op);
+void core_late_start(struct core * c, struct core_late * l); // captures stage 0, queues the next
+
+// ---- core-prepare.c ----
+struct core_bundle * core_prepare(struct core * c, uint32_t pc); // NULL after a fault
+void core_forget(struct core * c);                               // frees all prepared bundles
+
+// The operands of an instruction in the order of its text; returns how many. where[i] is '[' for the
+// first one inside brackets, ']' for a later one inside, '+' for one after them, ' ' elsewhere.
+int core_text_operands(const struct aie_instr * instr, int index[AIE_MAX_OPERANDS],
+                       char where[AIE_MAX_OPERANDS]);
+
+// ---- each family prepares its own: false when it does not know the instruction ----
+bool core_prepare_scalar(struct core * c, struct core_op * op);  // core-scalar.c
+bool core_prepare_control(struct core * c, struct core_op * op); // core-control.c
+bool core_prepare_memory(struct core * c, struct core_op * op);  // core-memory.c
+bool core_prepare_outside(struct core * c, struct core_op * op); // core-outside.c
+
+// ---- core-memory.c ----
+void core_memory_finish(struct core * c, const struct core_op * op, struct core_late * l,
+                        struct core_exec * x); // fused and partial accesses, all sources known
+void core_stores_flush(struct core * c, int slot);
+void core_stores_drain(struct core * c); // all, in order of their cycles
+
+// ---- core-outside.c ----
+enum core_meet { MEET_DONE, MEET_BLOCKED, MEET_FAULT };
+enum core_meet core_meet_outside(struct core * c, const struct core_bundle * b);

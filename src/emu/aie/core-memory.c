@@ -1,0 +1,447 @@
+// core-memory: addresses, loads, stores, and the pointer steps that come alone (padd).
+//
+// Every form is read off the instruction's text: the mnemonic says what happens to the bytes, the
+// brackets say how the address is made. Addresses are 20 bits. A simple load or store touches memory
+// when its bundle issues; a store that the table puts into a later stage, and an 8- or 16-bit store
+// (read in E5, written in E11), waits in c->stores for its cycle.
+#include "emu/aie/core-impl.h"
+
+#include "emu/aie/sem.h"
+
+#include <stdio.h>
+
+// ---- addresses ----
+
+#define UNIT_SP (AIE_UNIT_SPC + AIE_SPC_SP)
+
+// One walk step in 2 or 3 dimensions: counts run from 0 to dn; at dn they start over and the walk
+// moves on in the next dimension, at last by m.
+static uint32_t walk(struct core * c, const struct core_op * op) {
+    int dims = op->addressing == ADDR_3D ? 2 : 1;
+    for (int i = 0; i < dims; i++) {
+        int d = op->mod + 4 * i;
+        uint32_t count = reg_u32(c, AIE_UNIT_DC + d);
+        if (count != reg_u32(c, AIE_UNIT_DN + d)) {
+            core_write_next(c, op, AIE_UNIT_DC + d, count + 1);
+            return reg_u32(c, AIE_UNIT_DJ + d);
+        }
+        core_write_next(c, op, AIE_UNIT_DC + d, 0);
+    }
+    return reg_u32(c, AIE_UNIT_M + op->mod);
+}
+
+// The address of this access; a post-modified pointer moves on.
+static inline uint32_t address(struct core * c, const struct core_op * op) {
+    uint32_t p = reg_u32(c, op->ptr);
+    switch (op->addressing) {
+    case ADDR_POST_IMM:
+        core_write_next(c, op, op->ptr, p + (uint32_t) op->imm);
+        return p;
+    case ADDR_IMM:
+        return (p + (uint32_t) op->imm) & 0xfffff;
+    case ADDR_REG:
+        return (p + reg_u32(c, op->mod)) & 0xfffff;
+    case ADDR_POST_REG:
+        core_write_next(c, op, op->ptr, p + reg_u32(c, op->mod));
+        return p;
+    default:
+        core_write_next(c, op, op->ptr, p + walk(c, op));
+        return p;
+    }
+}
+
+static uint8_t * map_window(struct core * c, const struct core_op * op, uint32_t addr) {
+    uint8_t * base = c->env.memory(c->env.user, addr & ~0xffffu, 0x10000);
+    if (base) {
+        c->window[addr >> 16] = base;
+        return base + (addr & 0xffff);
+    }
+    uint8_t * p = c->env.memory(c->env.user, addr, op->bytes);
+    if (p == NULL) {
+        core_fault_at(c, op, "%s address 0x%05x where there is no memory",
+                      op->instr->stores ? "store to" : "load from", addr);
+    }
+    return p;
+}
+
+// Host memory of the access, or NULL after a fault.
+static inline uint8_t * locate(struct core * c, const struct core_op * op) {
+    uint32_t addr = address(c, op);
+    if (addr & (op->bytes - 1u)) {
+        core_fault_at(c, op, "address 0x%05x is not a multiple of the %d bytes accessed", addr,
+                      op->bytes);
+        return NULL;
+    }
+    uint8_t * base = c->window[addr >> 16];
+    return base ? base + (addr & 0xffff) : map_window(c, op, addr);
+}
+
+// ---- stores in flight ----
+
+void core_stores_flush(struct core * c, int slot) {
+    struct core_stores * q = &c->stores[slot];
+    for (int i = 0; i < q->n; i++) {
+        memcpy(q->at[i].to, q->at[i].data, q->at[i].size);
+    }
+    q->n = 0;
+}
+
+void core_stores_drain(struct core * c) {
+    for (int i = 0; i < RING; i++) {
+        core_stores_flush(c, (int) ((c->cycle + (uint64_t) i) % RING));
+    }
+}
+
+static void store_later(struct core * c, const struct core_op * op, uint8_t * to, const uint8_t * data,
+                        int delay) {
+    struct core_stores * q = &c->stores[(c->cycle + (uint64_t) delay) % RING];
+    if (q->n == STORES) {
+        core_fault_at(c, op, "more than %d stores reach memory in one cycle", STORES);
+        return;
+    }
+    struct core_store * s = &q->at[q->n++];
+    s->to = to;
+    s->size = op->bytes;
+    memcpy(s->data, data, op->bytes);
+}
+
+static const uint8_t * word_of(const uint8_t * p) {
+    return p - (uintptr_t) p % 4; // tile memory is word aligned
+}
+
+// Silicon rewrites the whole word 6 cycles after it was read: another store to that word in between
+// would be lost. Compilers keep all memory accesses away from it.
+static void check_partial(struct core * c, const struct core_op * op, const uint8_t * to) {
+    for (int i = 0; i < 8; i++) {
+        if (c->partial[i] && c->partial_cycle[i] >= c->cycle && c->partial[i] >= word_of(to) &&
+            c->partial[i] < to + op->bytes) {
+            core_fault_at(c, op, "store to a word that an 8- or 16-bit store is still rewriting");
+        }
+    }
+}
+
+// ---- issue ----
+
+static void op_padd(struct core * c, const struct core_op * op) {
+    (void) address(c, op);
+}
+
+static void op_load_vector(struct core * c, const struct core_op * op) {
+    const uint8_t * p = locate(c, op);
+    if (p) {
+        memcpy(core_write_at(c, op, c->cycle + op->latency, &op->data, op->bypass)->data, p, 32);
+    }
+}
+
+static void op_load_half_vector(struct core * c, const struct core_op * op) {
+    const uint8_t * p = locate(c, op);
+    if (p) {
+        uint8_t * to = core_write_at(c, op, c->cycle + op->latency, &op->data, op->bypass)->data;
+        memcpy(to, p, 16);
+        memset(to + 16, 0, 16); // a 128-bit load into w clears its upper half; q ends before it
+    }
+}
+
+static void op_load_scalar(struct core * c, const struct core_op * op) {
+    const uint8_t * p = locate(c, op);
+    if (p == NULL) {
+        return;
+    }
+    uint32_t v = 0;
+    memcpy(&v, p, op->bytes);
+    if (op->is_signed) {
+        uint32_t sign = op->bytes == 1 ? 0x80 : 0x8000;
+        v = (v ^ sign) - sign;
+    }
+    memcpy(core_write_at(c, op, c->cycle + op->latency, &op->data, op->bypass)->data, &v, 4);
+}
+
+static void op_store(struct core * c, const struct core_op * op) {
+    uint8_t * p = locate(c, op);
+    if (p == NULL) {
+        return;
+    }
+    if (c->cycle <= c->partial_until) {
+        check_partial(c, op, p);
+    }
+    const uint8_t * from = c->regs + op->data.offset;
+    switch (op->bytes) {
+    case 4:
+        memcpy(p, from, 4);
+        break;
+    case 16:
+        memcpy(p, from, 16);
+        break;
+    default:
+        memcpy(p, from, 32);
+        break;
+    }
+}
+
+// 8 and 16 bits: the data register is read six cycles after issue, and memory is written then.
+static void op_store_partial(struct core * c, const struct core_op * op) {
+    uint8_t * p = locate(c, op);
+    if (p == NULL) {
+        return;
+    }
+    if (c->cycle <= c->partial_until) {
+        check_partial(c, op, p);
+    }
+    int late = op->stage_cycle[op->n_stages - 1] - 1;
+    c->partial_until = c->cycle + (uint64_t) late;
+    c->partial[c->n_partial % 8] = word_of(p);
+    c->partial_cycle[c->n_partial % 8] = c->partial_until;
+    c->n_partial++;
+    struct core_late * l = core_late_new(c, op);
+    l->memory = p;
+    core_late_start(c, l);
+}
+
+static void op_fused(struct core * c, const struct core_op * op) {
+    uint8_t * p = locate(c, op);
+    if (p == NULL) {
+        return;
+    }
+    if (op->instr->stores && c->cycle <= c->partial_until) {
+        check_partial(c, op, p);
+    }
+    struct core_late now;
+    struct core_late * l = op->n_stages > 1 ? core_late_new(c, op) : &now;
+    l->memory = p;
+    if (op->is_load) {
+        memcpy(l->data, p, 32);
+    }
+    if (op->n_stages > 1) {
+        core_late_start(c, l);
+    } else {
+        core_execute(c, op, l);
+    }
+}
+
+void core_memory_finish(struct core * c, const struct core_op * op, struct core_late * l,
+                        struct core_exec * x) {
+    static const enum aie_cr sign_register[] = {
+        [FUSE_UPS] = AIE_CR_UPS_SIGN,
+        [FUSE_SRS] = AIE_CR_SRS_SIGN,
+        [FUSE_PACK] = AIE_CR_PACK_SIGN,
+        [FUSE_UNPACK] = AIE_CR_UNPACK_SIGN,
+    };
+    if (op->fuse == FUSE_NONE) {
+        store_later(c, op, l->memory, x->in[op->i_data], 0); // this cycle, after its loads
+        return;
+    }
+    uint8_t made[32];
+    const uint8_t * src = op->is_load ? l->data : x->in[op->i_data];
+    uint8_t * dst = op->is_load ? x->out[op->i_data] : made;
+    bool is_signed = op->is_signed || (op->fuse != FUSE_CONV && sem_control(x, sign_register[op->fuse]));
+    uint32_t shift = op->i_shift >= 0 ? load_u32(x->in[op->i_shift]) : 0;
+    uint32_t sat = sem_control(x, AIE_CR_SAT), rnd = sem_control(x, AIE_CR_RND);
+    int lanes = 256 / op->narrow, flags = 0;
+    switch (op->fuse) {
+    case FUSE_UPS:
+        flags = sem_ups(dst, src, lanes, op->narrow, op->wide, is_signed, shift, sat);
+        break;
+    case FUSE_SRS:
+        flags = sem_srs(dst, src, lanes, op->wide, op->narrow, is_signed, shift, sat, rnd);
+        break;
+    case FUSE_PACK:
+        flags = sem_pack(dst, src, lanes, op->wide, is_signed, sat);
+        break;
+    case FUSE_UNPACK:
+        sem_unpack(dst, src, lanes, op->narrow, is_signed);
+        break;
+    default:
+        if (op->is_load) {
+            sem_bf16_to_fp32(dst, src, lanes);
+        } else {
+            flags = sem_fp32_to_bf16(dst, src, lanes, rnd);
+        }
+        break;
+    }
+    sem_status(x, (uint32_t) flags);
+    if (!op->is_load) {
+        if (op->store_delay) {
+            store_later(c, op, l->memory, made, op->store_delay);
+        } else {
+            memcpy(l->memory, made, 32);
+        }
+    }
+}
+
+// ---- preparing ----
+
+// The rest of the mnemonic after its base and 2d / 3d, and what it stands for. bytes 0: as many as
+// the data register has.
+static const struct {
+    const char * base, * rest;
+    core_issue_fn issue;
+    uint8_t bytes, is_signed;
+} plain[] = {
+    {"lda", "", op_load_scalar, 0, 0},      {"lda", "s8", op_load_scalar, 1, 1},
+    {"lda", "u8", op_load_scalar, 1, 0},    {"lda", "s16", op_load_scalar, 2, 1},
+    {"lda", "u16", op_load_scalar, 2, 0},   {"vlda", "", op_load_vector, 0, 0},
+    {"vldb", "", op_load_vector, 0, 0},     {"vlda", "128", op_load_half_vector, 16, 0},
+    {"vldb", "128", op_load_half_vector, 16, 0},
+    {"st", "", op_store, 0, 0},             {"st", "s8", op_store_partial, 1, 0},
+    {"st", "s16", op_store_partial, 2, 0},  {"vst", "", op_store, 0, 0},
+    {"vst", "128", op_store, 16, 0},        {"padda", "", op_padd, 1, 0},
+    {"paddb", "", op_padd, 1, 0},           {"padds", "", op_padd, 1, 0},
+};
+
+static const struct {
+    const char * base, * prefix;
+    enum core_fuse fuse;
+    bool narrow_first; // of the two types that follow the prefix
+} fused[] = {
+    {"vlda", "ups.", FUSE_UPS, false},   {"vldb", "unpack.", FUSE_UNPACK, false},
+    {"vst", "srs.", FUSE_SRS, true},     {"vst", "pack.", FUSE_PACK, true},
+    {"vlda", "conv.", FUSE_CONV, false}, {"vst", "conv.", FUSE_CONV, true},
+};
+
+struct mnemonic {
+    char base[8];
+    int dims;
+    char rest[24];
+};
+
+static bool split_mnemonic(const char * text, struct mnemonic * m) {
+    char word[40];
+    size_t n = strcspn(text, " ");
+    if (n >= sizeof word) {
+        return false;
+    }
+    memcpy(word, text, n);
+    word[n] = 0;
+    char * rest = strchr(word, '.');
+    rest = rest ? rest : word + n;
+    size_t base = (size_t) (rest - word);
+    if (base >= sizeof m->base) {
+        return false;
+    }
+    memcpy(m->base, word, base);
+    m->base[base] = 0;
+    m->dims = 1;
+    if (strncmp(rest, ".2d", 3) == 0 || strncmp(rest, ".3d", 3) == 0) {
+        m->dims = rest[1] - '0';
+        rest += 3;
+    }
+    return snprintf(m->rest, sizeof m->rest, "%s", *rest ? rest + 1 : "") < (int) sizeof m->rest;
+}
+
+// How the brackets say the address is made; false for a shape that no instruction has.
+static bool prepare_address(struct core_op * op, int dims) {
+    int index[AIE_MAX_OPERANDS];
+    char where[AIE_MAX_OPERANDS];
+    int n = core_text_operands(op->instr, index, where);
+    bool has_ptr = strstr(op->instr->text, "[sp") != NULL;
+    op->ptr = UNIT_SP;
+    op->addressing = ADDR_IMM;
+    op->imm = 0;
+    for (int k = 0; k < n; k++) {
+        const struct aie_operand * o = &op->instr->operands[index[k]];
+        int32_t value = op->inst.values[index[k]];
+        int kind = o->is_imm ? -1 : (int) AIE_REG_KIND(value);
+        struct core_span span = {0};
+        bool word = !o->is_imm && core_reg_span((aie_reg) value, &span) && span.size == 4;
+        if (where[k] == '[') {
+            has_ptr = word && kind == AIE_P;
+            op->ptr = span.unit;
+        } else if (where[k] == ']' && o->is_imm) {
+            op->imm = value;
+        } else if (where[k] == ']' && word) {
+            op->addressing = ADDR_REG;
+            op->mod = span.unit;
+        } else if (where[k] == '+' && o->is_imm) {
+            op->addressing = ADDR_POST_IMM;
+            op->imm = value;
+        } else if (where[k] == '+' && (kind == AIE_D || kind == AIE_D3)) {
+            op->addressing = kind == AIE_D ? ADDR_2D : ADDR_3D;
+            op->mod = (uint8_t) AIE_REG_NUM(value);
+        } else if (where[k] == '+' && word) {
+            op->addressing = ADDR_POST_REG;
+            op->mod = span.unit;
+        } else if (where[k] != ' ') {
+            return false;
+        }
+    }
+    bool walks = op->addressing == ADDR_2D ? dims == 2 : op->addressing == ADDR_3D ? dims == 3 : dims == 1;
+    return has_ptr && walks;
+}
+
+static bool prepare_data(struct core_op * op) {
+    int index[AIE_MAX_OPERANDS];
+    char where[AIE_MAX_OPERANDS];
+    int n = core_text_operands(op->instr, index, where);
+    for (int k = 0; k < n && where[k] == ' '; k++) {
+        if (k == 0) {
+            op->i_data = (int8_t) index[k];
+            if (!core_reg_span((aie_reg) op->inst.values[index[k]], &op->data)) {
+                return false;
+            }
+            const struct aie_operand * o = &op->instr->operands[index[k]];
+            op->latency = o->def_cycle;
+            op->bypass = o->def_bypass;
+        } else {
+            op->i_shift = (int8_t) index[k];
+        }
+    }
+    return true;
+}
+
+static bool prepare_fused(struct core_op * op, const struct mnemonic * m) {
+    for (size_t i = 0; i < sizeof fused / sizeof fused[0]; i++) {
+        size_t n = strlen(fused[i].prefix);
+        if (strcmp(fused[i].base, m->base) != 0 || strncmp(fused[i].prefix, m->rest, n) != 0) {
+            continue;
+        }
+        char t1[4], t2[4];
+        int w1, w2;
+        if (sscanf(m->rest + n, "%3[a-z]%d.%3[a-z]%d", t1, &w1, t2, &w2) != 4) {
+            return false;
+        }
+        const char * narrow_type = fused[i].narrow_first ? t1 : t2;
+        op->fuse = (uint8_t) fused[i].fuse;
+        op->narrow = (uint8_t) (fused[i].narrow_first ? w1 : w2);
+        op->wide = (uint8_t) (fused[i].narrow_first ? w2 : w1);
+        op->is_signed = narrow_type[0] == 's';
+        op->bytes = 32;
+        op->issue = op_fused;
+        op->store_delay = op->instr->stores ? (uint8_t) (op->instr->mem_cycle - 5) : 0;
+        bool size_ok = op->data.size == 32 * op->wide / op->narrow;
+        return size_ok && op->i_data >= 0 && op->instr->mem_cycle >= 5;
+    }
+    return false;
+}
+
+bool core_prepare_memory(struct core * c, struct core_op * op) {
+    struct mnemonic m;
+    if (!split_mnemonic(op->instr->text, &m) || strchr(op->instr->text, '[') == NULL) {
+        return false;
+    }
+    if (!prepare_address(op, m.dims) || !prepare_data(op)) {
+        return false;
+    }
+    if (prepare_fused(op, &m)) {
+        if (op->odd_register) {
+            core_fault_at(c, op, "the emulator does not implement these operands");
+        }
+        return true;
+    }
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        if (strcmp(plain[i].base, m.base) != 0 || strcmp(plain[i].rest, m.rest) != 0) {
+            continue;
+        }
+        op->issue = plain[i].issue;
+        op->bytes = plain[i].bytes ? plain[i].bytes : (uint8_t) op->data.size;
+        op->is_signed = plain[i].is_signed;
+        if (op->bytes == 16 && op->issue == op_load_scalar) {
+            op->issue = op_load_half_vector; // q
+        }
+        if (op->issue == op_store_partial) {
+            op->flags |= BUNDLE_PARTIAL_STORE;
+            return op->n_stages > 1 && op->data.size == 4;
+        }
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,220 @@
+// core-prepare: turns the bytes at a PC into a core_bundle, once, when the PC is first reached.
+//
+// Every instruction gets lists of its sources (with the cycle in which each is read) and results
+// (with the cycle in which each is there); a family that knows better - scalars, memory, control,
+// outside - then takes the fields it wants. All string work of the core happens here.
+#include "emu/aie/core-impl.h"
+
+#include <stdlib.h>
+
+void core_forget(struct core * c) {
+    if (!c->any_prepared) {
+        return;
+    }
+    for (int i = 0; i < CORE_PM_BYTES / 2; i++) {
+        free(c->map[i]);
+        c->map[i] = NULL;
+    }
+    c->any_prepared = false;
+}
+
+int core_text_operands(const struct aie_instr * instr, int index[AIE_MAX_OPERANDS],
+                       char where[AIE_MAX_OPERANDS]) {
+    int n = 0;
+    char place = ' ';
+    for (const char * t = instr->text; *t; t++) {
+        if (*t == '[') {
+            place = '[';
+        } else if (*t == ']') {
+            place = '+';
+        } else if (*t == ',' && place == '[') {
+            place = ']';
+        } else if (*t == '%' && t[1] && n < AIE_MAX_OPERANDS) {
+            t++;
+            for (int i = 0; i < instr->n_explicit; i++) {
+                if (instr->operands[i].field == *t) {
+                    index[n] = i;
+                    where[n++] = place;
+                    break;
+                }
+            }
+        }
+    }
+    return n;
+}
+
+// Registers that only serve to make an address: read at issue by the address unit itself.
+static bool is_address_kind(enum aie_reg_kind kind) {
+    return (kind >= AIE_P && kind <= AIE_DC) || kind == AIE_D || kind == AIE_D3 || kind == AIE_SPC;
+}
+
+static void list_operand(struct core_op * op, int i, aie_reg reg) {
+    const struct aie_operand * o = &op->instr->operands[i];
+    enum aie_reg_kind kind = AIE_REG_KIND(reg);
+    bool memory = op->instr->mem_cycle != 0;
+    struct core_span span = {0};
+    if (kind == AIE_NONE || (memory && is_address_kind(kind))) {
+        return;
+    }
+    bool whole = core_reg_span(reg, &span);
+    if (o->role & AIE_USE) {
+        struct core_in * in = &op->in[op->n_in++];
+        *in = (struct core_in){.index = (uint8_t) i,
+                               .bypass = (uint8_t) aie_bypass_of(o->use_bypass, reg),
+                               .stage = o->use_cycle ? o->use_cycle : 1, // a cycle until staged
+                               .offset = span.offset,
+                               .size = span.size};
+        struct core_span x, q;
+        int n = AIE_REG_NUM(reg);
+        if (kind == AIE_QX && core_reg_span(AIE_REG(AIE_X, n), &x) &&
+            core_reg_span(AIE_REG(AIE_Q, n), &q)) {
+            in->gather = 1;
+            in->offset = x.offset;
+            in->gather_offset = q.offset;
+            in->size = 80;
+        } else if (!whole) {
+            op->odd_register = true;
+        }
+    }
+    if (o->role & AIE_DEF) {
+        if (op->n_out == CORE_MAX_OUTS || !whole) {
+            op->odd_register = true;
+            return;
+        }
+        op->out[op->n_out++] = (struct core_out){.index = (uint8_t) i,
+                                                 .cycle = o->def_cycle ? o->def_cycle : 1,
+                                                 .bypass = (uint8_t) aie_bypass_of(o->def_bypass, reg),
+                                                 .sticky = kind == AIE_SR,
+                                                 .span = span};
+    }
+}
+
+// Sources are read in up to four stages; the last one executes. A control register that is read later
+// than the result is there (crFPMask of the float adders) only masks status flags: it is read with
+// the last real source.
+static void stage_sources(struct core_op * op) {
+    int limit = RING - 1;
+    for (int k = 0; k < op->n_out; k++) {
+        if (!op->out[k].sticky && op->out[k].cycle < limit) {
+            limit = op->out[k].cycle;
+        }
+    }
+    op->stage_cycle[0] = 1;
+    op->n_stages = 1;
+    for (int cycle = 2; cycle <= limit; cycle++) {
+        bool used = false;
+        for (int k = 0; k < op->n_in; k++) {
+            used |= op->in[k].stage == cycle;
+        }
+        if (used && op->n_stages < CORE_MAX_STAGES) {
+            op->stage_cycle[op->n_stages++] = (uint8_t) cycle;
+        }
+    }
+    int at = 32; // the first 32 bytes hold what a fused load read
+    for (int k = 0; k < op->n_in; k++) {
+        struct core_in * in = &op->in[k];
+        int stage = 0;
+        while (stage < op->n_stages - 1 && op->stage_cycle[stage] < in->stage) {
+            stage++;
+        }
+        in->stage = (uint8_t) stage;
+        in->capture = (uint16_t) at;
+        at += (in->size + 15) & ~15;
+    }
+    op->odd_register |= at > CORE_CAPTURE;
+}
+
+// A register copied as it is: what the sizes of the two have in common.
+static bool copy(struct core_exec * x) {
+    memcpy(x->out[0], x->in[1], (size_t) x->imm[0]);
+    return true;
+}
+
+static bool prepare_copy(struct core_op * op) {
+    if (strncmp(op->instr->text, "vmov", 4) != 0 || op->instr->n_explicit != 2 || op->n_in != 1 ||
+        op->n_out != 1 || op->in[0].index != 1 || op->out[0].index != 0) {
+        return false;
+    }
+    // imm[0] is free in an instruction without immediates: it tells copy() the size
+    int d = op->out[0].span.size, s = op->in[0].size;
+    op->imms[0] = d < s ? d : s;
+    op->odd_register |= d != s;
+    op->semantic = copy;
+    return true;
+}
+
+static bool prepare_op(struct core * c, struct core_op * op, const struct core_bundle * b,
+                       const struct aie_inst * inst) {
+    op->bundle = b;
+    op->inst = *inst;
+    op->instr = aie_isa_instr(c->isa, inst->op);
+    op->issue = core_issue_generic;
+    op->i_data = op->i_shift = -1;
+    op->is_load = op->instr->loads && !op->instr->stores;
+    for (int i = 0; i < op->instr->n_operands; i++) {
+        const struct aie_operand * o = &op->instr->operands[i];
+        if (o->is_imm) {
+            op->imms[i] = inst->values[i];
+        } else {
+            list_operand(op, i, aie_inst_reg(op->instr, inst, i));
+        }
+    }
+    stage_sources(op);
+    if (core_prepare_outside(c, op) || core_prepare_control(c, op) || core_prepare_memory(c, op) ||
+        core_prepare_scalar(c, op)) {
+        return !c->faulted;
+    }
+    op->semantic = core_semantic_find(c->arch, op->instr->name);
+    if (op->semantic == NULL && !prepare_copy(op)) {
+        core_fault_at(c, op, "the emulator does not implement %s", op->instr->name);
+    } else if (op->odd_register) {
+        core_fault_at(c, op, "the emulator does not implement these operands of %s", op->instr->name);
+    }
+    return !c->faulted;
+}
+
+struct core_bundle * core_prepare(struct core * c, uint32_t pc) {
+    struct aie_bundle decoded;
+    struct error err = {0};
+    if (pc >= CORE_PM_BYTES || pc % 2 != 0) {
+        core_fault_at(c, NULL, "the program counter left program memory (0x0-0x%x, even)",
+                      CORE_PM_BYTES - 1);
+        return NULL;
+    }
+    if (aie_bundle_decode(c->isa, c->program + pc, CORE_PM_BYTES - pc, &decoded, &err) != ST_OK) {
+        core_fault_at(c, NULL, "not an instruction: %s", err.text);
+        return NULL;
+    }
+    const struct aie_inst * insts[AIE_SLOT_COUNT];
+    int n = 0;
+    for (int pass = 0; pass < 2; pass++) { // loads first
+        for (int s = 0; s < AIE_SLOT_COUNT; s++) {
+            if (!(decoded.present >> s & 1) || decoded.slot[s].op == aie_isa_nop(c->isa, s)) {
+                continue;
+            }
+            const struct aie_instr * instr = aie_isa_instr(c->isa, decoded.slot[s].op);
+            if ((instr->loads && !instr->stores) == (pass == 0)) {
+                insts[n++] = &decoded.slot[s];
+            }
+        }
+    }
+    struct core_bundle * b = calloc(1, sizeof *b + (size_t) n * sizeof b->ops[0]);
+    if (b == NULL) {
+        core_fault_at(c, NULL, "out of memory while preparing the program");
+        return NULL;
+    }
+    b->pc = (uint16_t) pc;
+    b->size = decoded.size;
+    b->n_ops = (uint8_t) n;
+    for (int i = 0; i < n; i++) {
+        if (!prepare_op(c, &b->ops[i], b, insts[i])) {
+            free(b);
+            return NULL;
+        }
+        b->flags |= b->ops[i].flags;
+        b->n_loads = (uint8_t) (b->n_loads + b->ops[i].is_load);
+    }
+    c->map[pc / 2] = b;
+    c->any_prepared = true;
+    return b;
+}

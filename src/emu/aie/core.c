@@ -1,0 +1,479 @@
+// core: the pipeline of one AIE core. Each turn of the loop is one cycle: late sources are read, the
+// bundle issues (loads, then stores that arrive in this cycle, then the rest), time moves on, results
+// that are due become visible. What is in flight waits in rings; see core-impl.h.
+#include "emu/aie/core-impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+// ---- faults ----
+
+void core_fault_at(struct core * c, const struct core_op * op, const char * fmt, ...) {
+    if (c->faulted) {
+        return; // the first one is the cause
+    }
+    c->faulted = true;
+    uint32_t pc = op ? op->bundle->pc : c->pc;
+    struct buf text = {0};
+    buf_printf(&text, "core: pc 0x%x: bytes", pc);
+    if (pc < CORE_PM_BYTES) {
+        int size = op ? op->bundle->size : aie_bundle_size(c->isa, c->program[pc]);
+        for (int i = 0; i < size && pc + (uint32_t) i < CORE_PM_BYTES; i++) {
+            buf_printf(&text, " %02x", c->program[pc + (uint32_t) i]);
+        }
+    } else {
+        buf_printf(&text, " -");
+    }
+    char reason[300];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(reason, sizeof reason, fmt, args);
+    va_end(args);
+    buf_printf(&text, ": %s", reason);
+    if (op) {
+        buf_printf(&text, ": ");
+        aie_inst_print(c->isa, &op->inst, &text);
+    }
+    snprintf(c->fault_text, sizeof c->fault_text, "%.*s", (int) text.size,
+             text.data ? (const char *) text.data : "core: fault, and no memory to describe it");
+    buf_free(&text);
+}
+
+// ---- results ----
+
+struct core_write * core_write_at(struct core * c, const struct core_op * op, uint64_t cycle,
+                                  const struct core_span * span, int bypass) {
+    struct core_writes * ws = &c->writes[cycle % RING];
+    if (ws->n == WRITES) {
+        core_fault_at(c, op, "more than %d results land in one cycle", WRITES);
+        return &ws->at[0];
+    }
+    struct core_write * w = &ws->at[ws->n++];
+    w->op = op;
+    w->span = *span;
+    w->bypass = (uint8_t) bypass;
+    w->sticky = 0;
+    ws->n_bypass = (uint8_t) (ws->n_bypass + (bypass != AIE_BYPASS_NONE));
+    return w;
+}
+
+static void fault_two_writers(struct core * c, const struct core_op * op) {
+    core_fault_at(c, op, "two results land in one register in the same cycle");
+}
+
+static inline void commit_write(struct core * c, const struct core_write * w) {
+    uint8_t * to = c->regs + w->span.offset;
+    if (w->sticky) {
+        uint32_t v;
+        memcpy(&v, w->data, 4);
+        reg_put_u32(c, w->span.unit, reg_u32(c, w->span.unit) | v);
+        return;
+    }
+    for (int u = w->span.unit; u < w->span.unit + w->span.n_units; u++) {
+        if (c->stamp[u] == c->cycle) {
+            fault_two_writers(c, w->op);
+        }
+        c->stamp[u] = c->cycle;
+    }
+    switch (w->span.size) {
+    case 4: {
+        uint32_t v;
+        memcpy(&v, w->data, 4);
+        reg_put_u32(c, w->span.unit, v);
+        break;
+    }
+    case 32:
+        memcpy(to, w->data, 32);
+        break;
+    case 64:
+        memcpy(to, w->data, 64);
+        break;
+    default:
+        memcpy(to, w->data, w->span.size);
+        break;
+    }
+}
+
+// Time moves on by one; what is due becomes visible.
+static inline void tick(struct core * c) {
+    c->cycle++;
+    for (int i = 0; i < c->n_write1; i++) {
+        const struct core_write1 * w = &c->write1[i];
+        if (c->stamp[w->unit] == c->cycle) {
+            fault_two_writers(c, w->op);
+        }
+        c->stamp[w->unit] = c->cycle;
+        reg_put_u32(c, w->unit, w->value);
+    }
+    c->n_write1 = 0;
+    struct core_writes * ws = &c->writes[c->cycle % RING];
+    if (ws->n) {
+        for (int i = 0; i < ws->n; i++) {
+            commit_write(c, &ws->at[i]);
+        }
+        ws->n = ws->n_bypass = 0;
+    }
+}
+
+// ---- sources ----
+
+// The source as a bypass sees it: results of the same kind that land in the next cycle count already.
+static const uint8_t * read_bypassed(struct core * c, const struct core_in * in, int scratch) {
+    const uint8_t * live = c->regs + in->offset;
+    const struct core_writes * ws = &c->writes[(c->cycle + 1) % RING];
+    for (int i = 0; i < ws->n; i++) {
+        const struct core_write * w = &ws->at[i];
+        int from = w->span.offset, to = from + w->span.size;
+        int lo = in->offset > from ? in->offset : from;
+        int hi = in->offset + in->size < to ? in->offset + in->size : to;
+        if (w->bypass != in->bypass || lo >= hi) {
+            continue;
+        }
+        if (lo == in->offset && hi == in->offset + in->size) {
+            return w->data + (lo - from);
+        }
+        if (live != c->scratch[scratch]) {
+            memcpy(c->scratch[scratch], live, in->size);
+            live = c->scratch[scratch];
+        }
+        memcpy(c->scratch[scratch] + (lo - in->offset), w->data + (lo - from), (size_t) (hi - lo));
+    }
+    return live;
+}
+
+static inline const uint8_t * read_live(struct core * c, const struct core_in * in, int scratch) {
+    if (in->gather) {
+        memcpy(c->scratch[scratch], c->regs + in->offset, 64);
+        memcpy(c->scratch[scratch] + 64, c->regs + in->gather_offset, 16);
+        return c->scratch[scratch];
+    }
+    if (in->bypass && c->writes[(c->cycle + 1) % RING].n_bypass) {
+        return read_bypassed(c, in, scratch);
+    }
+    return c->regs + in->offset;
+}
+
+static void capture(struct core * c, struct core_late * l, int stage) {
+    const struct core_op * op = l->op;
+    for (int k = 0; k < op->n_in; k++) {
+        if (op->in[k].stage == stage) {
+            memcpy(l->data + op->in[k].capture, read_live(c, &op->in[k], k), op->in[k].size);
+        }
+    }
+}
+
+// ---- instructions ----
+
+void core_execute(struct core * c, const struct core_op * op, struct core_late * l) {
+    struct core_exec x;
+    x.core = c;
+    x.instr = op->instr;
+    int n = op->instr->n_operands, last = op->n_stages - 1;
+    for (int i = 0; i < n; i++) {
+        x.in[i] = NULL;
+        x.out[i] = NULL;
+        x.imm[i] = op->imms[i];
+    }
+    for (int k = 0; k < op->n_in; k++) {
+        const struct core_in * in = &op->in[k];
+        x.in[in->index] = in->stage < last ? l->data + in->capture : read_live(c, in, k);
+    }
+    uint64_t issued = last ? l->issued : c->cycle;
+    for (int k = 0; k < op->n_out; k++) {
+        const struct core_out * out = &op->out[k];
+        uint64_t due = issued + out->cycle;
+        due = due > c->cycle ? due : c->cycle + 1;
+        struct core_write * w = core_write_at(c, op, due, &out->span, out->bypass);
+        if (out->sticky) {
+            w->sticky = 1;
+            memset(w->data, 0, 4);
+        }
+        x.out[out->index] = w->data;
+    }
+    if (op->semantic == NULL) {
+        core_memory_finish(c, op, l, &x);
+    } else if (!op->semantic(&x)) {
+        core_fault_at(c, op, "no meaning is known for these operand values");
+    }
+}
+
+struct core_late * core_late_new(struct core * c, const struct core_op * op) {
+    for (int i = 0; i < LATES; i++) {
+        if (!(c->lates_used >> i & 1)) {
+            c->lates_used |= 1u << i;
+            struct core_late * l = &c->lates[i];
+            l->op = op;
+            l->issued = c->cycle;
+            l->stage = 0;
+            l->memory = NULL;
+            return l;
+        }
+    }
+    core_fault_at(c, op, "more than %d instructions wait for sources", LATES);
+    return &c->lates[0];
+}
+
+static void late_queue(struct core * c, struct core_late * l) {
+    struct core_lates * q = &c->late_at[(l->issued + l->op->stage_cycle[l->stage] - 1) % RING];
+    if (q->n == LATES_PER_CYCLE) {
+        core_fault_at(c, l->op, "more than %d instructions read sources late in one cycle",
+                      LATES_PER_CYCLE);
+        return;
+    }
+    q->at[q->n++] = (uint8_t) (l - c->lates);
+}
+
+void core_late_start(struct core * c, struct core_late * l) {
+    capture(c, l, 0);
+    l->stage = 1;
+    late_queue(c, l);
+}
+
+void core_issue_generic(struct core * c, const struct core_op * op) {
+    if (op->n_stages == 1) {
+        core_execute(c, op, NULL);
+    } else {
+        core_late_start(c, core_late_new(c, op));
+    }
+}
+
+static void run_late(struct core * c, struct core_lates * q) {
+    int n = q->n;
+    q->n = 0; // an instruction queues itself again only for a later cycle
+    for (int i = 0; i < n; i++) {
+        struct core_late * l = &c->lates[q->at[i]];
+        if (l->stage == l->op->n_stages - 1) {
+            core_execute(c, l->op, l);
+            c->lates_used &= ~(1u << q->at[i]);
+        } else {
+            capture(c, l, l->stage);
+            l->stage++;
+            late_queue(c, l);
+        }
+    }
+}
+
+// ---- the loop ----
+
+static void trace(struct core * c, const struct core_bundle * b) {
+    struct aie_bundle decoded;
+    struct buf text = {0};
+    struct error err;
+    if (aie_bundle_decode(c->isa, c->program + b->pc, b->size, &decoded, &err) == ST_OK) {
+        aie_bundle_print(c->isa, &decoded, &text);
+    }
+    buf_append(&text, "", 1);
+    if (!text.failed) {
+        c->env.trace(c->env.user, core_now(c), b->pc, (const char *) text.data);
+    }
+    buf_free(&text);
+}
+
+// After the bundle at the loop's end. A partial store there is dropped on silicon when the loop is
+// short, and a loop that was set up too late is fetched wrong: both are refused, not imitated.
+static uint32_t loop_end(struct core * c, const struct core_bundle * b, uint32_t next) {
+    uint32_t lc = reg_u32(c, AIE_UNIT_SPC + AIE_SPC_LC) - 1;
+    uint32_t ls = reg_u32(c, AIE_UNIT_SPC + AIE_SPC_LS);
+    reg_put_u32(c, AIE_UNIT_SPC + AIE_SPC_LC, lc);
+    if (lc == 0) {
+        return next;
+    }
+    const struct core_op * op = b->n_ops ? &b->ops[0] : NULL;
+    if ((b->flags & BUNDLE_PARTIAL_STORE) && b->pc >= ls && b->pc - ls <= 96) {
+        core_fault_at(c, op, "8- or 16-bit store in the last bundle of a short zero-overhead loop");
+    } else if (c->loop_setup && c->cycle - c->loop_setup < 8) {
+        core_fault_at(c, op, "zero-overhead loop ends less than 8 bundles after its set-up");
+    }
+    return ls;
+}
+
+static inline void issue_bundle(struct core * c, const struct core_bundle * b) {
+    int i = 0;
+    for (; i < b->n_loads; i++) {
+        b->ops[i].issue(c, &b->ops[i]);
+    }
+    int slot = (int) (c->cycle % RING);
+    if (c->stores[slot].n) {
+        core_stores_flush(c, slot);
+    }
+    for (; i < b->n_ops; i++) {
+        b->ops[i].issue(c, &b->ops[i]);
+    }
+}
+
+static inline uint32_t next_pc(struct core * c, const struct core_bundle * b) {
+    uint32_t next = c->pc + b->size;
+    bool at_end = c->pc == reg_u32(c, AIE_UNIT_SPC + AIE_SPC_LE) &&
+                  reg_u32(c, AIE_UNIT_SPC + AIE_SPC_LC) != 0;
+    if (c->delay) {
+        if (at_end) {
+            core_fault_at(c, b->n_ops ? &b->ops[0] : NULL,
+                          "end of a zero-overhead loop in the delay slots of a branch");
+        }
+        return --c->delay == 0 ? c->target : next;
+    }
+    return at_end ? loop_end(c, b, next) : next;
+}
+
+// Lets everything in flight arrive; for a core that stopped of its own will.
+static void drain(struct core * c) {
+    for (int i = 0; i < RING && !c->faulted; i++) {
+        int slot = (int) (c->cycle % RING);
+        run_late(c, &c->late_at[slot]);
+        core_stores_flush(c, slot);
+        tick(c);
+        c->offset--; // not lived through by anyone
+    }
+}
+
+enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
+    if (c->state != CORE_READY && c->state != CORE_BLOCKED) {
+        return c->state;
+    }
+    c->state = CORE_READY;
+    while (core_now(c) <= limit) {
+        struct core_lates * late = &c->late_at[c->cycle % RING];
+        if (late->n) {
+            run_late(c, late);
+        }
+        const struct core_bundle * b = c->pc < CORE_PM_BYTES ? c->map[c->pc / 2] : NULL;
+        if (b == NULL && (c->faulted || (b = core_prepare(c, c->pc)) == NULL)) {
+            return c->state = CORE_FAULT;
+        }
+        if (b->flags & BUNDLE_OUTSIDE) {
+            if (core_now(c) > until) {
+                return c->state;
+            }
+            enum core_meet met = core_meet_outside(c, b);
+            if (met != MEET_DONE) {
+                return c->state = met == MEET_BLOCKED ? CORE_BLOCKED : CORE_FAULT;
+            }
+        }
+        if (c->env.trace) {
+            trace(c, b);
+        }
+        issue_bundle(c, b);
+        c->bundles++;
+        uint32_t next = next_pc(c, b);
+        tick(c);
+        if (c->faulted) {
+            return c->state = CORE_FAULT;
+        }
+        c->pc = next;
+        if (b->flags & BUNDLE_DONE) {
+            drain(c);
+            return c->state = c->faulted ? CORE_FAULT : CORE_DONE;
+        }
+    }
+    return c->state;
+}
+
+void core_advance(struct core * c, uint64_t now) {
+    uint64_t at = core_now(c);
+    if (now > at) {
+        c->offset += now - at;
+        c->stalls += now - at;
+    }
+}
+
+// ---- life ----
+
+enum status core_new(enum aie_arch arch, const struct core_env * env, struct core ** out) {
+    *out = NULL;
+    if (arch != AIE_ARCH_AIE2) {
+        return ST_UNSUPPORTED;
+    }
+    void * memory = NULL;
+    if (posix_memalign(&memory, 64, sizeof(struct core)) != 0) {
+        return ST_NO_MEMORY;
+    }
+    struct core * c = memory;
+    memset(c, 0, sizeof *c);
+    c->arch = arch;
+    c->isa = aie_isa_get(arch);
+    c->env = *env;
+    c->state = CORE_DISABLED;
+    core_reset(c);
+    *out = c;
+    return ST_OK;
+}
+
+void core_free(struct core * c) {
+    if (c) {
+        core_forget(c);
+        free(c);
+    }
+}
+
+void core_reset(struct core * c) {
+    uint32_t id = reg_u32(c, AIE_UNIT_SPC + AIE_SPC_COREID); // wired, not stored
+    uint64_t now = core_now(c);
+    memset(c->regs, 0, sizeof c->regs);
+    reg_put_u32(c, AIE_UNIT_SPC + AIE_SPC_COREID, id);
+    memset(c->stamp, 0, sizeof c->stamp);
+    for (int i = 0; i < RING; i++) {
+        c->writes[i].n = c->writes[i].n_bypass = 0;
+        c->late_at[i].n = 0;
+        c->stores[i].n = 0;
+    }
+    c->n_write1 = 0;
+    c->lates_used = 0;
+    c->partial_until = 0;
+    memset(c->partial, 0, sizeof c->partial);
+    c->loop_setup = 0;
+    c->outside_done = 0;
+    c->pc = c->target = 0;
+    c->delay = 0;
+    c->faulted = false;
+    c->fault_text[0] = 0;
+    c->cycle = 0;
+    c->offset = now;
+    c->state = CORE_DISABLED;
+}
+
+uint8_t * core_program(struct core * c) {
+    return c->program;
+}
+
+void core_program_changed(struct core * c, uint32_t offset, uint32_t size) {
+    (void) offset;
+    (void) size; // bundles overlap and programs are written whole: forgetting all is simplest
+    core_forget(c);
+}
+
+void core_enable(struct core * c, bool on, uint64_t now) {
+    if (!on) {
+        if (c->state == CORE_READY || c->state == CORE_BLOCKED) {
+            c->state = CORE_DISABLED;
+        }
+    } else if (c->state == CORE_DISABLED) {
+        c->state = CORE_READY;
+        if (now > core_now(c)) {
+            c->offset += now - core_now(c);
+        }
+    }
+}
+
+enum core_state core_get_state(const struct core * c) {
+    return c->state;
+}
+
+uint64_t core_now(const struct core * c) {
+    return c->cycle + c->offset;
+}
+
+uint32_t core_pc(const struct core * c) {
+    return c->pc;
+}
+
+const char * core_fault(const struct core * c) {
+    return c->fault_text;
+}
+
+uint64_t core_bundles(const struct core * c) {
+    return c->bundles;
+}
+
+uint64_t core_stall_cycles(const struct core * c) {
+    return c->stalls;
+}

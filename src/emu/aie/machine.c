@@ -1,0 +1,224 @@
+// machine: the clock and the dispatch. Each cycle the due operation of the instruction stream, the due
+// cores and the awake channels take their turn, in a fixed order, so that equal inputs give equal
+// cycles. When nobody is awake the clock jumps to the next event; when there is none, the dispatch is
+// over or the design is stuck, and the error says who waits for what.
+#include "emu/aie/array-model.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_MAX_CYCLES UINT64_C(1000000000)
+
+// After the last operation the array goes on by itself (locks given back, buffers filled ahead), as
+// it does on silicon while the host prepares the next dispatch. A core that never rests ends this.
+enum { SETTLE_CYCLES = 200000 };
+
+struct emu_machine {
+    struct array * array;
+    struct emu_counters counters;
+    uint64_t max_cycles;
+    uint8_t * resident; // the PDI that the array is configured with; NULL = none
+    size_t resident_size;
+};
+
+enum status emu_machine_new(const struct emu_config * config, struct emu_machine ** out,
+                            struct error * err) {
+    if (!config->resolve) {
+        return error_set(err, ST_INVALID, "machine: no function to find host memory with");
+    }
+    struct emu_machine * m = calloc(1, sizeof(*m));
+    if (!m) {
+        return error_set(err, ST_NO_MEMORY, "machine: out of memory");
+    }
+    enum status st = array_new(config, &m->array, err);
+    if (st != ST_OK) {
+        free(m);
+        return st;
+    }
+    m->max_cycles = config->max_cycles ? config->max_cycles : DEFAULT_MAX_CYCLES;
+    *out = m;
+    return ST_OK;
+}
+
+void emu_machine_free(struct emu_machine * m) {
+    if (m) {
+        array_free(m->array);
+        free(m->resident);
+        free(m);
+    }
+}
+
+void emu_machine_counters(const struct emu_machine * m, struct emu_counters * out) {
+    *out = m->counters;
+}
+
+// ---- the clock ----
+
+static void run_due_cores(struct array * a) {
+    a->next_core = NEVER;
+    for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
+        struct tile * t = &a->tiles[i];
+        if (t->core_wake <= a->now) {
+            tile_core_run(t);
+        } else if (t->core_wake < a->next_core) {
+            a->next_core = t->core_wake;
+        }
+    }
+}
+
+static struct channel * channel_of_bit(struct array * a, int col, int bit) {
+    struct tile * column = &a->tiles[col * ARRAY_ROWS];
+    if (bit < 4) {
+        return &column[0].channels[bit / 2][bit % 2];
+    }
+    if (bit < 16) {
+        return &column[1].channels[(bit - 4) / 6][(bit - 4) % 6];
+    }
+    return &column[ARRAY_FIRST_CORE_ROW + (bit - 16) / 4].channels[bit % 4 / 2][bit % 2];
+}
+
+// Returns whether anyone stays awake.
+static bool step_channels(struct array * a) {
+    bool awake = false;
+    for (int col = 0; col < a->columns; col++) {
+        uint32_t left = a->awake[col];
+        for (int bit = 0; left; bit++, left >>= 1) {
+            if (left & 1) {
+                channel_step(channel_of_bit(a, col, bit));
+            }
+        }
+    }
+    for (int col = 0; col < a->columns; col++) {
+        awake = awake || a->awake[col];
+    }
+    return awake;
+}
+
+static bool step(struct array * a) {
+    if (a->txn.time <= a->now && !txn_step(a)) {
+        return false;
+    }
+    if (a->next_core <= a->now) {
+        run_due_cores(a);
+    }
+    bool awake = step_channels(a);
+    uint64_t next = a->now + 1;
+    if (!awake) {
+        uint64_t event = a->next_core < a->txn.time ? a->next_core : a->txn.time;
+        next = event > next ? event : next;
+    }
+    a->now = next;
+    return !a->failed;
+}
+
+static bool play(struct emu_machine * m) {
+    struct array * a = m->array;
+    uint64_t start = a->now, limit = start + m->max_cycles;
+    while (!a->txn.done) {
+        uint64_t before = a->now;
+        if (!step(a)) {
+            break;
+        }
+        if (a->now == NEVER && !a->txn.done) {
+            a->now = before;
+            array_fail_deadlock(a);
+            break;
+        }
+        if (a->now > limit && a->now != NEVER) {
+            array_fail(a, ST_DEVICE, "dispatch runs for more than %" PRIu64 " cycles; raise the limit if "
+                       "the design needs it", m->max_cycles);
+            break;
+        }
+        if (a->now == NEVER) {
+            a->now = before + 1;
+        }
+    }
+    m->counters.last_cycles = a->now - start;
+    m->counters.cycles += a->now - start;
+    return !a->failed;
+}
+
+static bool settle(struct array * a) {
+    uint64_t end = a->now + SETTLE_CYCLES;
+    while (a->now < end) {
+        uint64_t before = a->now;
+        if (!step(a)) {
+            return false;
+        }
+        if (a->now == NEVER) {
+            a->now = before + 1;
+            break;
+        }
+    }
+    // Host memory is lent for the time of the dispatch only, so nobody may hold on to it.
+    return array_shim_busy(a) ? array_fail_unfinished(a) : true;
+}
+
+// ---- dispatch ----
+
+static enum status load(struct emu_machine * m, const uint8_t * pdi, size_t size, struct error * err) {
+    size_t used = 0;
+    enum status st = pdi_check(pdi, size, &used, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    if (m->resident && m->resident_size == used && memcmp(m->resident, pdi, used) == 0) {
+        return ST_OK;
+    }
+    free(m->resident);
+    m->resident = malloc(used);
+    if (!m->resident) {
+        return error_set(err, ST_NO_MEMORY, "machine: out of memory for a PDI of %zu bytes", used);
+    }
+    memcpy(m->resident, pdi, used);
+    m->resident_size = used;
+    m->counters.pdi_loads++;
+    array_reset(m->array);
+    return pdi_load(m->array, m->resident, used) ? ST_OK : m->array->error.status;
+}
+
+static void drop_tokens(struct array * a) {
+    for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
+        for (int j = 0; j < TILE_MAX_CHANNELS; j++) {
+            a->tiles[i].channels[DMA_S2MM][j].tokens = 0;
+            a->tiles[i].channels[DMA_MM2S][j].tokens = 0;
+        }
+    }
+}
+
+static void count(struct emu_machine * m) {
+    struct array * a = m->array;
+    m->counters.dispatches++;
+    m->counters.stream_words = a->stream_words;
+    for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
+        if (a->tiles[i].core) {
+            tile_core_count(&a->tiles[i], &m->counters);
+        }
+    }
+}
+
+enum status emu_machine_run(struct emu_machine * m, const uint8_t * pdi, size_t pdi_size,
+                            const uint32_t * insts, size_t n_insts, const struct emu_operand * operands,
+                            int n_operands, struct error * err) {
+    struct array * a = m->array;
+    struct error local = { ST_OK, "" };
+    enum status st = load(m, pdi, pdi_size, &local);
+    if (st == ST_OK) {
+        drop_tokens(a); // tokens that the last dispatch did not wait for
+        bool ok = txn_start(a, insts, n_insts, operands, n_operands) && play(m) && settle(a);
+        st = ok ? ST_OK : a->error.status;
+        a->txn = (struct txn){ .time = NEVER }; // the caller's memory is not ours any more
+        count(m);
+    }
+    if (st != ST_OK) {
+        const struct error * cause = a->failed ? &a->error : &local;
+        if (err) {
+            *err = *cause;
+        }
+        free(m->resident);
+        m->resident = NULL;
+        array_reset(a);
+    }
+    return st;
+}

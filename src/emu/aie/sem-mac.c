@@ -1,0 +1,388 @@
+// sem-mac: integer multiply-accumulate (vmul, vmac, vmsc, vaddmac, ...) and accumulator arithmetic
+// (vadd, vsub, vneg ... on cm). What is multiplied with what is chosen by a configuration word in a
+// register; opcodes flip some of its sign bits.
+//
+// Kept true: a mode that silicon shows to select nothing multiplies nothing but still adds the
+// accumulators; a mode whose routing is not known makes the instruction fail, never guess.
+#include "emu/aie/sem.h"
+
+#include <string.h>
+
+// ---- configuration word ----
+
+enum {
+    CONF_ZERO_ACC1 = 1 << 0,
+    CONF_SIGN_Y = 1 << 8,
+    CONF_SIGN_X = 1 << 9,
+    CONF_SHIFT16 = 1 << 10, // acc1 << 16, each lane by itself
+    CONF_NEG_MUL = 1 << 11,
+    CONF_NEG_ACC1 = 1 << 12,
+    CONF_NEG_ACC2 = 1 << 13,
+};
+
+#define CONF_MODE(conf) ((conf) >> 1 & 127) // variant[6:4] bmode[3:2] amode[1:0]
+#define MODE(amode, bmode, variant) ((variant) << 4 | (bmode) << 2 | (amode))
+#define CONF_MASK(conf) ((conf) >> 16 & 255) // negates single products
+
+enum { CM_BYTES = 128, MAX_PRODUCTS = 16 };
+
+// ---- modes ----
+
+enum layout {
+    MATRIX,  // rows x inner times inner x cols, all row-major
+    ELEMENT, // lane l: x[l + lanes * k] * y[l + lanes * k]
+    CONVOLVE, // lane l: x[l + step * k] * y[l % step + step * k], step channels
+    COMPLEX_REAL, // as MATRIX with pairs: x[row * 2 inner + 2k + l % 2] * y[k * cols + col]
+    COMPLEX, // lane pairs (re, im) of x[c + 8 t] * y[c + 8 t], k = 2 t + which part of x
+    UNKNOWN, // a mode that exists, but whose products are not known
+};
+
+// Which bit of the product mask negates product k of column (lane) c.
+enum mask_rule {
+    MASK_NONE_KNOWN, // not seen on silicon with a mask
+    MASK_K1_C0,      // k & 3, c0
+    MASK_8BIT,       // k2, k0, c0
+    MASK_8BIT_PAIR,  // 0, 0, c0
+    MASK_16X8,       // k1, c0, c1
+    MASK_16X16,      // k0, c0, c1
+};
+
+struct mac_mode {
+    uint8_t mode;
+    uint8_t x_bits, y_bits;
+    uint8_t layout, rows, inner, cols;
+    uint8_t mask;
+};
+
+// A mode that is in no row gives no products. Rows with "-" were not seen on silicon.
+static const struct mac_mode modes[] = {
+    { MODE(0, 0, 0), 8, 4, MATRIX, 4, 16, 8, MASK_NONE_KNOWN }, // -
+    { MODE(0, 0, 1), 0, 0, UNKNOWN, 0, 0, 0, 0 },               // sparse 8 x 4
+    { MODE(0, 1, 0), 8, 8, MATRIX, 4, 8, 8, MASK_8BIT },
+    { MODE(0, 1, 1), 8, 8, ELEMENT, 1, 2, 32, MASK_8BIT_PAIR },
+    { MODE(0, 1, 2), 0, 0, UNKNOWN, 0, 0, 0, 0 },
+    { MODE(0, 1, 3), 8, 8, CONVOLVE, 4, 8, 32, MASK_8BIT },
+    { MODE(0, 1, 4), 0, 0, UNKNOWN, 0, 0, 0, 0 },
+    { MODE(0, 1, 5), 0, 0, UNKNOWN, 0, 0, 0, 0 }, // sparse 8 x 8
+    { MODE(0, 2, 0), 16, 8, MATRIX, 4, 4, 8, MASK_16X8 },
+    { MODE(0, 2, 1), 16, 8, COMPLEX_REAL, 4, 4, 8, MASK_16X8 },
+    { MODE(0, 3, 0), 16, 16, MATRIX, 4, 2, 8, MASK_16X16 },
+    { MODE(0, 3, 1), 16, 16, ELEMENT, 1, 1, 32, MASK_NONE_KNOWN }, // -
+    { MODE(1, 0, 0), 32, 16, MATRIX, 4, 2, 4, MASK_NONE_KNOWN },   // -
+    { MODE(1, 0, 1), 0, 0, UNKNOWN, 0, 0, 0, 0 },
+    { MODE(1, 1, 0), 16, 16, MATRIX, 2, 4, 8, MASK_K1_C0 },
+    { MODE(1, 1, 1), 16, 16, MATRIX, 4, 4, 4, MASK_K1_C0 },
+    { MODE(1, 1, 2), 16, 16, ELEMENT, 1, 2, 16, MASK_K1_C0 },
+    { MODE(1, 1, 3), 16, 16, CONVOLVE, 1, 4, 16, MASK_K1_C0 },
+    { MODE(1, 1, 4), 16, 16, COMPLEX, 1, 4, 16, MASK_K1_C0 },
+    { MODE(1, 1, 5), 0, 0, UNKNOWN, 0, 0, 0, 0 },                // sparse 16 x 16
+    { MODE(1, 2, 0), 16, 8, MATRIX, 2, 8, 8, MASK_NONE_KNOWN },  // -
+    { MODE(1, 2, 1), 16, 8, MATRIX, 4, 8, 4, MASK_NONE_KNOWN },  // -
+    { MODE(1, 2, 2), 0, 0, UNKNOWN, 0, 0, 0, 0 },                // sparse 16 x 8
+    { MODE(1, 3, 0), 16, 16, MATRIX, 2, 4, 8, MASK_K1_C0 },
+    { MODE(1, 3, 1), 16, 16, MATRIX, 4, 4, 4, MASK_K1_C0 },
+    { MODE(1, 3, 2), 16, 16, ELEMENT, 1, 2, 16, MASK_K1_C0 },
+    { MODE(1, 3, 3), 16, 16, CONVOLVE, 1, 4, 16, MASK_K1_C0 },
+    { MODE(1, 3, 4), 16, 16, COMPLEX, 1, 4, 16, MASK_K1_C0 },
+    { MODE(1, 3, 5), 0, 0, UNKNOWN, 0, 0, 0, 0 }, // sparse 16 x 16
+};
+
+static const struct mac_mode * find_mode(uint32_t conf) {
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        if (modes[i].mode == CONF_MODE(conf)) {
+            return &modes[i];
+        }
+    }
+    return NULL;
+}
+
+// Modes of the sparse multiplier: a dense instruction that names one multiplies nothing.
+static bool is_sparse_mode(uint32_t conf) {
+    uint32_t m = CONF_MODE(conf);
+    return m == MODE(0, 0, 1) || m == MODE(0, 1, 5) || m == MODE(1, 1, 5) || m == MODE(1, 2, 2) ||
+           m == MODE(1, 3, 5);
+}
+
+static int mask_bit(int rule, int k, int c) {
+    switch (rule) {
+    case MASK_K1_C0:
+        return (k & 3) | (c & 1) << 2;
+    case MASK_8BIT:
+        return (k >> 2 & 1) | (k & 1) << 1 | (c & 1) << 2;
+    case MASK_8BIT_PAIR:
+        return (c & 1) << 2;
+    case MASK_16X8:
+        return (k >> 1 & 1) | (c & 3) << 1;
+    default:
+        return (k & 1) | (c & 3) << 1;
+    }
+}
+
+// ---- products ----
+
+static void unpack_lanes(int32_t * out, const uint8_t * in, int n, int lane_bits, bool is_signed) {
+    if (lane_bits == 8) {
+        for (int i = 0; i < n; i++) {
+            out[i] = is_signed ? (int8_t) in[i] : in[i];
+        }
+    } else if (lane_bits == 16) {
+        uint16_t v[32];
+        memcpy(v, in, sizeof(v));
+        for (int i = 0; i < n; i++) {
+            out[i] = is_signed ? (int16_t) v[i] : v[i];
+        }
+    } else if (lane_bits == 32) {
+        memcpy(out, in, (size_t) n * 4);
+    } else {
+        for (int i = 0; i < n; i++) {
+            int v = in[i >> 1] >> (i & 1) * 4 & 15;
+            out[i] = is_signed && v > 7 ? v - 16 : v;
+        }
+    }
+}
+
+// Lanes of 32 bits wrap; unsigned arithmetic says so to the compiler. cols and inner are constants
+// where this is inlined, so that it becomes straight vector code.
+static inline void matrix32(uint32_t * sum, const int32_t * x, const int32_t * y, int rows, int inner,
+                            int cols) {
+    for (int r = 0; r < rows; r++) {
+        uint32_t line[8] = { 0 };
+        for (int k = 0; k < inner; k++) {
+            uint32_t v = (uint32_t) x[r * inner + k];
+            for (int c = 0; c < cols; c++) {
+                line[c] += v * (uint32_t) y[k * cols + c];
+            }
+        }
+        memcpy(sum + r * cols, line, (size_t) cols * 4);
+    }
+}
+
+static inline void matrix64(uint64_t * sum, const int32_t * x, const int32_t * y, int rows, int inner,
+                            int cols, bool x_unsigned) {
+    for (int r = 0; r < rows; r++) {
+        int64_t line[8] = { 0 };
+        for (int k = 0; k < inner; k++) {
+            int64_t v = x_unsigned ? (int64_t) (uint32_t) x[r * inner + k] : x[r * inner + k];
+            for (int c = 0; c < cols; c++) {
+                line[c] += v * y[k * cols + c];
+            }
+        }
+        for (int c = 0; c < cols; c++) {
+            sum[r * cols + c] = (uint64_t) line[c];
+        }
+    }
+}
+
+// Indices of product k of lane l; false when it reaches behind the register.
+static void product_index(const struct mac_mode * m, int lanes, int l, int k, int * xi, int * yi) {
+    switch (m->layout) {
+    case ELEMENT:
+        *xi = *yi = l + lanes * k;
+        break;
+    case CONVOLVE: // rows is the number of channels
+        *xi = l + m->rows * k;
+        *yi = l % m->rows + m->rows * k;
+        break;
+    case COMPLEX_REAL:
+        *xi = l / m->cols * 2 * m->inner + 2 * k + l % 2;
+        *yi = k * m->cols + l % m->cols;
+        break;
+    default: { // COMPLEX
+        int element = (l >> 1) + 8 * (k >> 1), part = k & 1;
+        *xi = 2 * element + part;
+        *yi = 2 * element + (part ^ (l & 1));
+        break;
+    }
+    }
+}
+
+// Sums of products in 32 lanes of 32 bits or 16 of 64; false when the routing is not known.
+static bool products(const struct mac_mode * m, uint32_t conf, const uint8_t * s1, const uint8_t * s2,
+                     bool wide, uint32_t sum32[32], uint64_t sum64[16]) {
+    int32_t x[128], y[128];
+    uint32_t mask = CONF_MASK(conf);
+    bool x_signed = conf & CONF_SIGN_X, y_signed = conf & CONF_SIGN_Y;
+    if (m->layout == UNKNOWN || (mask && m->mask == MASK_NONE_KNOWN)) {
+        return false;
+    }
+    unpack_lanes(x, s1, 512 / m->x_bits, m->x_bits, x_signed);
+    unpack_lanes(y, s2, 512 / m->y_bits, m->y_bits, y_signed);
+    if (m->layout == MATRIX) {
+        if (mask) {
+            for (int k = 0; k < m->inner; k++) {
+                for (int c = 0; c < m->cols; c++) {
+                    if (mask >> mask_bit(m->mask, k, c) & 1) {
+                        y[k * m->cols + c] = -y[k * m->cols + c];
+                    }
+                }
+            }
+        }
+        switch (m->rows << 8 | m->inner << 4 | m->cols) {
+        case 0x488:
+            if (wide) {
+                return false;
+            }
+            matrix32(sum32, x, y, 4, 8, 8);
+            break;
+        case 0x448:
+            matrix32(sum32, x, y, 4, 4, 8);
+            break;
+        case 0x428:
+            matrix32(sum32, x, y, 4, 2, 8);
+            break;
+        case 0x248:
+            matrix64(sum64, x, y, 2, 4, 8, false);
+            break;
+        case 0x444:
+            matrix64(sum64, x, y, 4, 4, 4, false);
+            break;
+        default:
+            if (wide) {
+                matrix64(sum64, x, y, m->rows, m->inner, m->cols, m->x_bits == 32 && !x_signed);
+            } else {
+                matrix32(sum32, x, y, m->rows, m->inner, m->cols);
+            }
+        }
+        return true;
+    }
+    int lanes = wide ? 16 : 32;
+    for (int l = 0; l < lanes; l++) {
+        int64_t sum = 0;
+        for (int k = 0; k < m->inner; k++) {
+            int xi, yi;
+            product_index(m, lanes, l, k, &xi, &yi);
+            int64_t p = (int64_t) x[xi] * y[yi];
+            sum += mask >> mask_bit(m->mask, k, l) & 1 ? -p : p;
+        }
+        if (wide) {
+            sum64[l] = (uint64_t) sum;
+        } else {
+            sum32[l] = (uint32_t) sum;
+        }
+    }
+    return true;
+}
+
+// ---- accumulators ----
+
+// out = +-(acc1, perhaps shifted) +- acc2 +- sum, all lanes wrapping. NULL is zero.
+#define COMBINE(T, n)                                                                                      \
+    do {                                                                                                   \
+        T a[n] = { 0 }, b[n] = { 0 };                                                                      \
+        T na = conf & CONF_NEG_ACC1 ? (T) -1 : 1, nb = conf & CONF_NEG_ACC2 ? (T) -1 : 1;                  \
+        T ns = conf & CONF_NEG_MUL ? (T) -1 : 1;                                                           \
+        int shift = conf & CONF_SHIFT16 ? 16 : 0;                                                          \
+        if (acc1 && !(conf & CONF_ZERO_ACC1)) {                                                            \
+            memcpy(a, acc1, CM_BYTES);                                                                     \
+        }                                                                                                  \
+        if (acc2) {                                                                                        \
+            memcpy(b, acc2, CM_BYTES);                                                                     \
+        }                                                                                                  \
+        for (int i = 0; i < n; i++) {                                                                      \
+            a[i] = na * (a[i] << shift) + nb * b[i] + ns * sum[i];                                         \
+        }                                                                                                  \
+        memcpy(out, a, CM_BYTES);                                                                          \
+    } while (0)
+
+static void combine32(uint8_t * out, const uint8_t * acc1, const uint8_t * acc2, const uint32_t * sum,
+                      uint32_t conf) {
+    COMBINE(uint32_t, 32);
+}
+
+static void combine64(uint8_t * out, const uint8_t * acc1, const uint8_t * acc2, const uint64_t * sum,
+                      uint32_t conf) {
+    COMBINE(uint64_t, 16);
+}
+
+// s1, s2 NULL: accumulators only.
+static bool accumulate(struct core_exec * x, const uint8_t * acc1, const uint8_t * acc2, const uint8_t * s1,
+                       const uint8_t * s2, uint32_t conf, bool sparse) {
+    union {
+        uint32_t lanes32[32];
+        uint64_t lanes64[16];
+    } sum;
+    uint32_t amode = conf >> 1 & 3;
+    bool wide = amode == 1, any = false;
+    if (s1) {
+        const struct mac_mode * m = find_mode(conf);
+        if (amode >= 2 && (conf >> 5 & 7) < 3 && !sparse) {
+            return false; // a float mode on an integer multiplier: silicon does something, unknown what
+        }
+        if (m && !(is_sparse_mode(conf) && !sparse)) {
+            any = true;
+            if (!products(m, conf, s1, s2, wide, sum.lanes32, sum.lanes64)) {
+                return false;
+            }
+        }
+    }
+    if (!any) {
+        memset(&sum, 0, sizeof(sum));
+    }
+    if (wide) {
+        combine64(x->out[0], acc1, acc2, sum.lanes64, conf);
+    } else {
+        combine32(x->out[0], acc1, acc2, sum.lanes32, conf);
+    }
+    return true;
+}
+
+// ---- records: operands in the order dst, [acc1], [acc2], s1, s2, conf ----
+
+#define CONF(i) load_u32(x->in[i])
+
+#define MUL_FN(name, flips, sparse)                                                                        \
+    static bool name(struct core_exec * x) {                                                               \
+        return accumulate(x, NULL, NULL, x->in[1], x->in[2], CONF(3) ^ (flips), sparse);                   \
+    }
+#define MAC_FN(name, flips, sparse)                                                                        \
+    static bool name(struct core_exec * x) {                                                               \
+        return accumulate(x, x->in[1], NULL, x->in[2], x->in[3], CONF(4) ^ (flips), sparse);               \
+    }
+// dst is acc1 as well
+#define ADDMAC_FN(name, flips, sparse)                                                                     \
+    static bool name(struct core_exec * x) {                                                               \
+        return accumulate(x, x->in[0], x->in[1], x->in[2], x->in[3], CONF(4) ^ (flips), sparse);           \
+    }
+#define ADD_FN(name, flips)                                                                                \
+    static bool name(struct core_exec * x) {                                                               \
+        return accumulate(x, x->in[1], x->in[2], NULL, NULL, CONF(3) ^ (flips), false);                    \
+    }
+
+#define PAIR(FN, name, flips) FN(name, flips, false) FN(name##_sparse, flips, true)
+
+PAIR(MUL_FN, vmul, 0)
+PAIR(MUL_FN, vnegmul, CONF_NEG_MUL)
+PAIR(MAC_FN, vmac, 0)
+PAIR(MAC_FN, vmsc, CONF_NEG_MUL)
+PAIR(MAC_FN, vnegmac, CONF_NEG_MUL | CONF_NEG_ACC1)
+PAIR(MAC_FN, vnegmsc, CONF_NEG_ACC1)
+PAIR(ADDMAC_FN, vaddmac, 0)
+PAIR(ADDMAC_FN, vaddmsc, CONF_NEG_MUL)
+PAIR(ADDMAC_FN, vsubmac, CONF_NEG_ACC2)
+PAIR(ADDMAC_FN, vsubmsc, CONF_NEG_ACC2 | CONF_NEG_MUL)
+ADD_FN(vadd, 0)
+ADD_FN(vsub, CONF_NEG_ACC2)
+ADD_FN(vnegadd, CONF_NEG_ACC1 | CONF_NEG_ACC2)
+ADD_FN(vnegsub, CONF_NEG_ACC1)
+
+static bool vneg(struct core_exec * x) {
+    return accumulate(x, x->in[1], NULL, NULL, NULL, CONF(2) ^ CONF_NEG_ACC1, false);
+}
+
+#define ROWS(NAME, core, name)                                                                             \
+    { NAME "_vmac_" core "_core_dense", name }, { NAME "_vmac_cm_core_sparse_narrow", name##_sparse },     \
+        { NAME "_vmac_cm_core_sparse_wide", name##_sparse }
+
+static const struct core_semantic rows[] = {
+    ROWS("VMUL", "cm", vmul),       ROWS("VNEGMUL", "cm", vnegmul), ROWS("VMAC", "cm", vmac),
+    ROWS("VMSC", "cm", vmsc),       ROWS("VNEGMAC", "cm", vnegmac), ROWS("VNEGMSC", "cm", vnegmsc),
+    ROWS("VADDMAC", "bm", vaddmac), ROWS("VADDMSC", "bm", vaddmsc), ROWS("VSUBMAC", "bm", vsubmac),
+    ROWS("VSUBMSC", "bm", vsubmsc),
+    { "VADD", vadd },
+    { "VSUB", vsub },
+    { "VNEGADD", vnegadd },
+    { "VNEGSUB", vnegsub },
+    { "VNEG", vneg },
+};
+
+const struct sem_family sem_macs = SEM_FAMILY(rows);

@@ -1,0 +1,254 @@
+// sem-move: bytes moved within x registers: broadcast, extract, insert, push, shift, shuffle; and the
+// search through all families of vector instructions (core_semantic_find). Plain vmov is the core's.
+//
+// Kept true: an index counts modulo the number of lanes; nothing here looks at values.
+#include "emu/aie/sem.h"
+
+#include <string.h>
+
+enum { X_BYTES = 64 };
+
+static void broadcast(uint8_t * out, const uint8_t * lane, int width) {
+    for (int i = 0; i < X_BYTES; i += width) {
+        memcpy(out + i, lane, (size_t) width);
+    }
+}
+
+// ---- shuffle ----
+
+// Mode m sees s1 and s2 as one row of bytes and cuts it into blocks; each block is a matrix of
+// rows x cols elements and is transposed; the result is half `half` of it.
+struct shuffle_mode {
+    uint8_t element, rows, cols, half;
+};
+
+static const struct shuffle_mode shuffle_modes[] = {
+    { 1, 64, 2, 0 },  { 1, 64, 2, 1 }, { 2, 32, 2, 0 }, { 2, 32, 2, 1 }, // 0
+    { 4, 16, 2, 0 },  { 4, 16, 2, 1 }, { 8, 8, 2, 0 },  { 8, 8, 2, 1 },  // 4
+    { 16, 4, 2, 0 },  { 16, 4, 2, 1 }, { 32, 2, 2, 0 }, { 32, 2, 2, 1 }, // 8
+    { 16, 2, 4, 0 },  { 16, 2, 4, 1 }, { 8, 2, 8, 0 },  { 8, 2, 8, 1 },  // 12
+    { 4, 2, 16, 0 },  { 4, 2, 16, 1 }, { 2, 2, 32, 0 }, { 2, 2, 32, 1 }, // 16
+    { 1, 2, 64, 0 },  { 1, 2, 64, 1 }, { 64, 1, 2, 0 }, { 64, 1, 2, 1 }, // 20
+    { 2, 16, 4, 0 },  { 2, 16, 4, 1 }, { 2, 4, 16, 0 }, { 2, 4, 16, 1 }, // 24
+    { 2, 8, 4, 0 },   { 2, 4, 8, 0 },  { 4, 8, 4, 0 },  { 4, 8, 4, 1 },  // 28
+    { 4, 4, 8, 0 },   { 4, 4, 8, 1 },  { 4, 4, 4, 0 },  { 1, 8, 8, 0 },  // 32
+    { 1, 16, 4, 0 },  { 1, 4, 16, 0 }, { 0, 0, 0, 0 },  { 2, 4, 4, 0 },  // 36: 38 is the flip
+    { 2, 4, 2, 0 },   { 2, 2, 4, 0 },  { 2, 8, 2, 0 },  { 2, 2, 8, 0 },  // 40
+    { 2, 16, 2, 0 },  { 2, 2, 16, 0 }, { 1, 8, 4, 0 },  { 1, 4, 8, 0 },  // 44
+};
+
+enum { N_MODES = sizeof(shuffle_modes) / sizeof(shuffle_modes[0]) };
+
+static void shuffle(uint8_t * out, const uint8_t * s1, const uint8_t * s2, uint32_t mode) {
+    uint8_t both[2 * X_BYTES], d[2 * X_BYTES];
+    mode &= 63;
+    memcpy(both, s1, X_BYTES);
+    memcpy(both + X_BYTES, s2, X_BYTES);
+    if (mode >= N_MODES) { // silicon routes one byte and zeroes the rest
+        memset(out, 0, X_BYTES);
+        out[0] = both[0];
+        return;
+    }
+    const struct shuffle_mode * m = &shuffle_modes[mode];
+    if (m->element == 0) { // swaps the 16-bit halves of each 32-bit lane
+        for (int i = 0; i < X_BYTES; i++) {
+            out[i] = both[i ^ 2];
+        }
+        return;
+    }
+    int n = m->element, block = n * m->rows * m->cols;
+    for (int at = 0; at < 2 * X_BYTES; at += block) {
+        for (int c = 0; c < m->cols; c++) {
+            for (int r = 0; r < m->rows; r++) {
+                memcpy(d + at + (c * m->rows + r) * n, both + at + (r * m->cols + c) * n, (size_t) n);
+            }
+        }
+    }
+    memcpy(out, d + m->half * X_BYTES, X_BYTES);
+}
+
+static bool vshuffle(struct core_exec * x) {
+    shuffle(x->out[0], x->in[1], x->in[2], load_u32(x->in[3]));
+    return true;
+}
+
+// ---- shift ----
+
+// Bytes from s1 on, n further, with s2 behind it; zero behind that.
+static void shift_bytes(uint8_t * out, const uint8_t * s1, const uint8_t * s2, uint32_t pre, uint32_t n) {
+    uint8_t both[3 * X_BYTES] = { 0 };
+    memset(out, 0, X_BYTES);
+    if (n >= 2 * X_BYTES) {
+        return;
+    }
+    memcpy(both + X_BYTES, s2, X_BYTES);
+    memcpy(out, both + n, X_BYTES);
+    if (n < X_BYTES) {
+        for (uint32_t i = 0; i < X_BYTES - n; i++) {
+            out[i] = i + pre < X_BYTES ? s1[i + pre] : 0;
+        }
+    }
+}
+
+static bool vshift(struct core_exec * x) {
+    uint32_t n = load_u32(x->in[3]);
+    shift_bytes(x->out[0], x->in[1], x->in[2], n, n);
+    return true;
+}
+
+// The bytes of s1 start at 4 * pre instead of the shift. Seen on silicon for pre = 1.
+static bool vshift_align(struct core_exec * x) {
+    uint32_t pre = load_u32(x->in[2]), n = load_u32(x->in[4]);
+    if (pre > 15 && n < X_BYTES) {
+        return false;
+    }
+    shift_bytes(x->out[0], x->in[1], x->in[3], 4 * (pre & 15), n);
+    return true;
+}
+
+// ---- one lane in, one lane out ----
+
+static bool vbcst(struct core_exec * x, int width) {
+    broadcast(x->out[0], x->in[1], width);
+    return true;
+}
+
+static bool vbcstshfl(struct core_exec * x, int width) {
+    static const uint8_t zero[X_BYTES];
+    uint8_t s1[X_BYTES];
+    broadcast(s1, x->in[1], width);
+    shuffle(x->out[0], s1, zero, sem_implicit(x, AIE_REG(AIE_R, 29), 0));
+    return true;
+}
+
+static int lane_offset(uint32_t index, int width) {
+    return (int) (index % (uint32_t) (X_BYTES / width)) * width;
+}
+
+static bool vextbcst(struct core_exec * x, int width) {
+    uint32_t index = x->in[2] ? load_u32(x->in[2]) : (uint32_t) x->imm[2];
+    broadcast(x->out[0], x->in[1] + lane_offset(index, width), width);
+    return true;
+}
+
+// not seen on silicon: index modulo the lane count, as vextbcst does
+static bool vextract(struct core_exec * x, int width, bool is_signed) {
+    const uint8_t * lane = x->in[1] + lane_offset(load_u32(x->in[2]), width);
+    uint32_t v = 0;
+    switch (width) {
+    case 1:
+        v = is_signed ? (uint32_t) (int8_t) lane[0] : lane[0];
+        break;
+    case 2:
+        v = (uint32_t) lane[0] | (uint32_t) lane[1] << 8;
+        v = is_signed ? (uint32_t) (int16_t) v : v;
+        break;
+    case 8:
+        memcpy(x->out[0] + 4, lane + 4, 4);
+        v = load_u32(lane);
+        break;
+    default:
+        v = load_u32(lane);
+    }
+    store_u32(x->out[0], v);
+    return true;
+}
+
+static bool vinsert(struct core_exec * x, int width) {
+    memcpy(x->out[0], x->in[1], X_BYTES);
+    memcpy(x->out[0] + lane_offset(sem_implicit(x, AIE_REG(AIE_R, 29), 0), width), x->in[2],
+           (size_t) width);
+    return true;
+}
+
+static bool vpush_hi(struct core_exec * x, int width) {
+    memcpy(x->out[0], x->in[1] + width, (size_t) (X_BYTES - width));
+    memcpy(x->out[0] + X_BYTES - width, x->in[2], (size_t) width);
+    return true;
+}
+
+static bool vpush_lo(struct core_exec * x, int width) {
+    memcpy(x->out[0] + width, x->in[2], (size_t) (X_BYTES - width));
+    memcpy(x->out[0], x->in[1], (size_t) width);
+    return true;
+}
+
+static bool vclr(struct core_exec * x, int width) {
+    memset(x->out[0], 0, (size_t) width);
+    sem_status(x, 0);
+    return true;
+}
+
+// ---- records ----
+
+#define WIDTHS(name)                                                                                       \
+    static bool name##_8(struct core_exec * x) { return name(x, 1); }                                      \
+    static bool name##_16(struct core_exec * x) { return name(x, 2); }                                     \
+    static bool name##_32(struct core_exec * x) { return name(x, 4); }                                     \
+    static bool name##_64(struct core_exec * x) { return name(x, 8); }
+
+#define WIDTH_ROWS(NAME, tail, name)                                                                       \
+    { NAME "8" tail, name##_8 }, { NAME "16" tail, name##_16 }, { NAME "32" tail, name##_32 },             \
+        { NAME "64" tail, name##_64 }
+
+WIDTHS(vbcst)
+WIDTHS(vbcstshfl)
+WIDTHS(vextbcst)
+WIDTHS(vinsert)
+WIDTHS(vpush_hi)
+WIDTHS(vpush_lo)
+
+static bool vextract_signed(struct core_exec * x, int width) {
+    return vextract(x, width, true);
+}
+
+static bool vextract_dynamic(struct core_exec * x, int width) {
+    return vextract(x, width, sem_control(x, AIE_CR_VADD_SIGN) & 1);
+}
+
+WIDTHS(vextract_signed)
+WIDTHS(vextract_dynamic)
+
+static bool vclr_cm(struct core_exec * x) {
+    return vclr(x, 128);
+}
+
+static bool vclr_bm(struct core_exec * x) {
+    return vclr(x, 64);
+}
+
+static const struct core_semantic rows[] = {
+    WIDTH_ROWS("VBCST_", "", vbcst),
+    WIDTH_ROWS("VBCSTSHFL_", "", vbcstshfl),
+    WIDTH_ROWS("VEXTBCST_", "_mExtractIdxImm", vextbcst),
+    WIDTH_ROWS("VEXTBCST_", "_mRm", vextbcst),
+    WIDTH_ROWS("VEXTRACT_S", "", vextract_signed),
+    WIDTH_ROWS("VEXTRACT_D", "", vextract_dynamic),
+    WIDTH_ROWS("VINSERT_", "", vinsert),
+    WIDTH_ROWS("VPUSH_HI_", "", vpush_hi),
+    WIDTH_ROWS("VPUSH_LO_", "", vpush_lo),
+    { "VSHUFFLE", vshuffle },
+    { "VSHIFT", vshift },
+    { "VSHIFT_ALIGN", vshift_align },
+    { "VCLR_vclr", vclr_cm },
+    { "VCLR_vclr_BF", vclr_bm },
+};
+
+const struct sem_family sem_moves = SEM_FAMILY(rows);
+
+// Called once for each prepared instruction, not for each executed one: a walk is fast enough.
+core_semantic_fn core_semantic_find(enum aie_arch arch, const char * record_name) {
+    const struct sem_family * const families[] = { &sem_lanes, &sem_moves, &sem_converts, &sem_macs,
+                                                   &sem_floats };
+    if (arch != AIE_ARCH_AIE2) {
+        return NULL;
+    }
+    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
+        for (int i = 0; i < families[f]->count; i++) {
+            if (strcmp(families[f]->rows[i].name, record_name) == 0) {
+                return families[f]->rows[i].fn;
+            }
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,101 @@
+// sem: what AIE2 vector instructions compute, as plain functions on raw lanes. Nothing here knows
+// registers, bundles or time: the register forms (sem-*.c) and the fused load / store forms of the
+// core call the same functions, so that `vlda.ups` and `vlda; vups` cannot differ.
+//
+// Lanes are little-endian in byte arrays, as registers and memory hold them. Pointers need no
+// alignment; source and destination may not overlap. Rules come from results read on silicon; where
+// none exist, the function says "not seen on silicon".
+#pragma once
+
+#include "emu/aie/core.h"
+
+enum sem_rnd { // crRnd
+    SEM_RND_FLOOR = 0,
+    SEM_RND_CEIL = 1,
+    SEM_RND_SYM_FLOOR = 2, // towards zero
+    SEM_RND_SYM_CEIL = 3,  // away from zero
+    SEM_RND_NEG_INF = 8,   // nearest, ties down
+    SEM_RND_POS_INF = 9,   // nearest, ties up
+    SEM_RND_SYM_ZERO = 10, // nearest, ties towards zero
+    SEM_RND_SYM_INF = 11,  // nearest, ties away from zero
+    SEM_RND_CONV_EVEN = 12,
+    SEM_RND_CONV_ODD = 13,
+};
+
+enum sem_sat { // crSat
+    SEM_SAT_NONE = 0,
+    SEM_SAT_FULL = 1, // -2^(n-1) .. 2^(n-1)-1, or 0 .. 2^n-1
+    SEM_SAT_SYM = 3,  // -(2^(n-1)-1) .. 2^(n-1)-1
+};
+
+// Bits of the result of the converting functions: what the sticky status registers would learn.
+enum { SEM_OVERFLOW = 1, SEM_FP_ZERO = 1, SEM_FP_INF = 2, SEM_FP_TINY = 8, SEM_FP_INVALID = 16 };
+
+// acc[i] = src[i] << shift. (src_bits, acc_bits) is (16, 32), (8, 32), (32, 64) or (16, 64); shift is
+// the low bits of an s register. Returns SEM_OVERFLOW when a lane did not fit.
+int sem_ups(uint8_t * acc, const uint8_t * src, int lanes, int src_bits, int acc_bits, bool is_signed,
+            uint32_t shift, uint32_t sat);
+
+// dst[i] = saturate(round(acc[i] >> shift)). (acc_bits, dst_bits) is (32, 16), (32, 8), (64, 32) or
+// (64, 16); rnd and sat as in crRnd and crSat; is_signed says how to saturate. Returns SEM_OVERFLOW
+// when a lane did not fit.
+int sem_srs(uint8_t * dst, const uint8_t * acc, int lanes, int acc_bits, int dst_bits, bool is_signed,
+            uint32_t shift, uint32_t sat, uint32_t rnd);
+
+// dst[i] = src[i] with dst_bits = src_bits / 2 of 8 (from 16) or 4 (from 8; two lanes to a byte, low
+// nibble first).
+int sem_pack(uint8_t * dst, const uint8_t * src, int lanes, int src_bits, bool is_signed, uint32_t sat);
+
+// dst[i] = src[i] extended to twice its width; src_bits 8 or 4.
+void sem_unpack(uint8_t * dst, const uint8_t * src, int lanes, int src_bits, bool is_signed);
+
+// fp32 to bf16 and back.
+int sem_fp32_to_bf16(uint8_t * dst, const uint8_t * src, int lanes, uint32_t rnd);
+void sem_bf16_to_fp32(uint8_t * dst, const uint8_t * src, int lanes);
+
+// dst[i] = int32 floor(src[i] * 2^shift), saturated, from bf16 lanes; shift is signed.
+int sem_floor(uint8_t * dst, const uint8_t * src, int lanes, int32_t shift);
+
+// fp32 sum of two lanes as the accumulator adder makes it.
+uint32_t sem_fp32_add(uint32_t a, uint32_t b);
+void sem_fp32_add_lanes(uint8_t * dst, const uint8_t * a, const uint8_t * b, int lanes, uint32_t flip_a,
+                        uint32_t flip_b); // flip: XORed into the lanes (sign bit) before the sum
+
+// One lane of the bf16 MAC: acc1 + acc2 + sum of n (at most 16) products x[k] * y[k], all aligned to
+// the largest exponent, added once, rounded once.
+uint32_t sem_bf16_mac(const uint16_t * x, const uint16_t * y, int n, uint32_t acc1, uint32_t acc2);
+
+// ---- for the tables in sem-*.c ----
+
+// The rows of one family; core_semantic_find walks the families.
+struct sem_family {
+    const struct core_semantic * rows;
+    int count;
+};
+extern const struct sem_family sem_lanes, sem_moves, sem_converts, sem_macs, sem_floats;
+
+#define SEM_FAMILY(rows) { (rows), (int) (sizeof(rows) / sizeof((rows)[0])) }
+
+// Value of an implicit register operand (a control register), or fallback when the ISA table does
+// not list it for this instruction.
+static inline uint32_t sem_implicit(const struct core_exec * x, aie_reg reg, uint32_t fallback) {
+    for (int i = x->instr->n_explicit; i < x->instr->n_operands; i++) {
+        if (x->instr->operands[i].fixed == reg && x->in[i]) {
+            return load_u32(x->in[i]);
+        }
+    }
+    return fallback;
+}
+
+static inline uint32_t sem_control(const struct core_exec * x, enum aie_cr cr) {
+    return sem_implicit(x, AIE_REG(AIE_CR, cr), 0);
+}
+
+// Status registers are sticky: every one that the instruction defines learns the flags.
+static inline void sem_status(struct core_exec * x, uint32_t flags) {
+    for (int i = x->instr->n_explicit; i < x->instr->n_operands; i++) {
+        if (AIE_REG_KIND(x->instr->operands[i].fixed) == AIE_SR && x->out[i]) {
+            store_u32(x->out[i], flags | (x->in[i] ? load_u32(x->in[i]) : 0));
+        }
+    }
+}

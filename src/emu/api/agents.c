@@ -1,0 +1,447 @@
+// agents: which agents exist, what they say of themselves, and what their memory pools say.
+//
+// The NPU answers exactly as ROCr 7.2 does with a Phoenix: the same attributes succeed with the same
+// values, the others write a 32-bit zero and report HSA_STATUS_ERROR_INVALID_ARGUMENT.
+#include "runtime.h"
+
+#include <hsa/hsa_ext_image.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct emu_model models[] = {
+    {"aie2", "RyzenAI-npu1", AIE_ARCH_AIE2, 4},
+};
+
+// Names that GGML_HSA_EMULATE may hold but that no machine here plays yet.
+static const char * const planned[] = {"aie2p", "gfx90a", "gfx942", "gfx1100"};
+
+static bool same(const char * name, const char * text, size_t n) {
+    return strlen(name) == n && !memcmp(name, text, n);
+}
+
+static void pool_add(struct emu_agent * agent, uint32_t flags, uint32_t rec_granule, uint64_t size) {
+    agent->pools[agent->n_pools++] =
+        (struct emu_pool) {.agent = agent, .flags = flags, .rec_granule = rec_granule, .size = size};
+}
+
+static struct emu_agent * agent_add(struct emu_runtime * rt, uint32_t device) {
+    struct emu_agent * agent = &rt->agents[rt->n_agents];
+    agent->device = device;
+    agent->node = (uint32_t) rt->n_agents++;
+    pthread_mutex_init(&agent->lock, NULL);
+    return agent;
+}
+
+static void cpu_add(struct emu_runtime * rt) {
+    const uint32_t fine = HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED;
+    const uint32_t kernarg = HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_KERNARG_INIT;
+    struct emu_agent * agent = agent_add(rt, HSA_DEVICE_TYPE_CPU);
+    emu_host_cpu_name(agent->name);
+    memcpy(agent->product, agent->name, sizeof agent->product);
+    uint64_t memory = emu_host_memory();
+    pool_add(agent, fine, EMU_PAGE, memory);
+    pool_add(agent, fine | kernarg, EMU_PAGE, memory);
+    pool_add(agent, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED, EMU_PAGE, memory);
+}
+
+static void npu_add(struct emu_runtime * rt, const struct emu_model * model) {
+    const uint32_t coarse = HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED;
+    const uint32_t kernarg = HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_KERNARG_INIT;
+    struct emu_agent * agent = agent_add(rt, EMU_DEVICE_AIE);
+    agent->model = model;
+    snprintf(agent->name, sizeof agent->name, "%s", model->name);
+    snprintf(agent->product, sizeof agent->product, "%s", model->product);
+    uint64_t memory = emu_host_memory();
+    pool_add(agent, coarse | kernarg, EMU_PAGE, memory);
+    pool_add(agent, coarse, 0, EMU_DEV_HEAP_BYTES);
+    pool_add(agent, coarse, EMU_PAGE, memory);
+}
+
+static void say_planned(size_t i) {
+    static unsigned said; // once per process and name, however often hsa_init is called
+    if (!(__atomic_fetch_or(&said, 1u << i, __ATOMIC_RELAXED) & 1u << i)) {
+        emu_say("GGML_HSA_EMULATE: %s is not emulated yet; no such agent is listed", planned[i]);
+    }
+}
+
+static enum status npu_add_named(struct emu_runtime * rt, const char * text, size_t n,
+                                 struct error * err) {
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        if (same(models[i].name, text, n)) {
+            if (rt->n_agents == EMU_MAX_AGENTS) {
+                return error_set(err, ST_INVALID, "GGML_HSA_EMULATE: more than %d agents",
+                                 EMU_MAX_AGENTS - 1);
+            }
+            npu_add(rt, &models[i]);
+            return ST_OK;
+        }
+    }
+    for (size_t i = 0; i < sizeof planned / sizeof planned[0]; i++) {
+        if (same(planned[i], text, n)) {
+            say_planned(i);
+            return ST_OK;
+        }
+    }
+    return error_set(err, ST_INVALID, "GGML_HSA_EMULATE: '%.*s' is no agent that we know; known: "
+                     "aie2 (emulated), aie2p, gfx90a, gfx942, gfx1100 (not yet)",
+                     n > 40 ? 40 : (int) n, text);
+}
+
+enum status emu_agents_init(struct emu_runtime * rt, struct error * err) {
+    cpu_add(rt);
+    const char * text = getenv("GGML_HSA_EMULATE");
+    while (text && *text) {
+        size_t n = strcspn(text, ",");
+        size_t lead = strspn(text, " ");
+        size_t end = n;
+        while (end > lead && text[end - 1] == ' ') {
+            end--;
+        }
+        if (end > lead) {
+            enum status st = npu_add_named(rt, text + lead, end - lead, err);
+            if (st != ST_OK) {
+                return st;
+            }
+        }
+        text += n + (text[n] == ',');
+    }
+    return ST_OK;
+}
+
+hsa_status_t hsa_iterate_agents(hsa_status_t (*callback)(hsa_agent_t, void *), void * data) {
+    struct emu_runtime * rt = emu_runtime();
+    if (!rt) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    if (!callback) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    for (int i = 0; i < rt->n_agents; i++) {
+        hsa_agent_t handle = {(uint64_t) (uintptr_t) &rt->agents[i]};
+        hsa_status_t status = callback(handle, data);
+        if (status != HSA_STATUS_SUCCESS) {
+            return status;
+        }
+    }
+    return HSA_STATUS_SUCCESS;
+}
+
+// Attributes that newer headers name.
+enum { INFO_NEAREST_CPU = 0xA113, INFO_MEMORY_PROPERTIES = 0xA114 };
+
+// What CPU and NPU answer in the same way; false: not such an attribute.
+static bool info_common(const struct emu_agent * agent, uint32_t attribute, void * value) {
+    switch (attribute) {
+    case HSA_AGENT_INFO_NAME:
+        memcpy(value, agent->name, sizeof agent->name);
+        return true;
+    case HSA_AMD_AGENT_INFO_PRODUCT_NAME:
+        memcpy(value, agent->product, sizeof agent->product);
+        return true;
+    case HSA_AGENT_INFO_MACHINE_MODEL:
+        *(hsa_machine_model_t *) value = HSA_MACHINE_MODEL_LARGE;
+        return true;
+    case HSA_AGENT_INFO_BASE_PROFILE_DEFAULT_FLOAT_ROUNDING_MODES:
+    case HSA_AGENT_INFO_DEFAULT_FLOAT_ROUNDING_MODE:
+        *(hsa_default_float_rounding_mode_t *) value = HSA_DEFAULT_FLOAT_ROUNDING_MODE_NEAR;
+        return true;
+    case HSA_AGENT_INFO_WORKGROUP_MAX_DIM:
+        memset(value, 0, 3 * sizeof(uint16_t));
+        return true;
+    case HSA_AGENT_INFO_GRID_MAX_DIM:
+        memset(value, 0, sizeof(hsa_dim3_t));
+        return true;
+    case HSA_AGENT_INFO_WAVEFRONT_SIZE:
+    case HSA_AGENT_INFO_WORKGROUP_MAX_SIZE:
+    case HSA_AGENT_INFO_GRID_MAX_SIZE:
+    case HSA_AGENT_INFO_FBARRIER_MAX_SIZE:
+    case HSA_AMD_AGENT_INFO_CHIP_ID:
+    case HSA_AMD_AGENT_INFO_MAX_ADDRESS_WATCH_POINTS:
+    case HSA_AMD_AGENT_INFO_BDFID:
+    case HSA_AMD_AGENT_INFO_NUM_SIMDS_PER_CU:
+    case HSA_AMD_AGENT_INFO_NUM_SHADER_ENGINES:
+    case HSA_AMD_AGENT_INFO_NUM_SHADER_ARRAYS_PER_SE:
+    case HSA_AMD_AGENT_INFO_ASIC_REVISION:
+    case HSA_EXT_AGENT_INFO_IMAGE_1D_MAX_ELEMENTS:
+    case HSA_EXT_AGENT_INFO_IMAGE_1DA_MAX_ELEMENTS:
+    case HSA_EXT_AGENT_INFO_IMAGE_1DB_MAX_ELEMENTS:
+    case HSA_EXT_AGENT_INFO_IMAGE_2D_MAX_ELEMENTS:
+    case HSA_EXT_AGENT_INFO_IMAGE_2DA_MAX_ELEMENTS:
+    case HSA_EXT_AGENT_INFO_IMAGE_2DDEPTH_MAX_ELEMENTS:
+    case HSA_EXT_AGENT_INFO_IMAGE_2DADEPTH_MAX_ELEMENTS:
+    case HSA_EXT_AGENT_INFO_IMAGE_3D_MAX_ELEMENTS:
+    case HSA_EXT_AGENT_INFO_IMAGE_ARRAY_MAX_LAYERS:
+        *(uint32_t *) value = 0;
+        return true;
+    case HSA_AGENT_INFO_NODE:
+    case HSA_AMD_AGENT_INFO_DRIVER_NODE_ID:
+        *(uint32_t *) value = agent->node;
+        return true;
+    case HSA_AGENT_INFO_DEVICE:
+        *(uint32_t *) value = agent->device;
+        return true;
+    case HSA_AGENT_INFO_VERSION_MAJOR:
+        *(uint16_t *) value = 1;
+        return true;
+    case HSA_AGENT_INFO_VERSION_MINOR:
+        *(uint16_t *) value = 0;
+        return true;
+    case HSA_AMD_AGENT_INFO_SVM_DIRECT_HOST_ACCESS:
+        *(bool *) value = true;
+        return true;
+    case INFO_NEAREST_CPU:
+        *(hsa_agent_t *) value = (hsa_agent_t) {(uint64_t) (uintptr_t) &emu_runtime()->agents[0]};
+        return true;
+    case INFO_MEMORY_PROPERTIES:
+        memset(value, 0, 8);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool info_npu(uint32_t attribute, void * value) {
+    switch (attribute) {
+    case HSA_AGENT_INFO_VENDOR_NAME:
+        memcpy(value, (char[64]) {"AMD"}, 64);
+        return true;
+    case HSA_AMD_AGENT_INFO_UUID:
+        memcpy(value, "AIE-XX", sizeof "AIE-XX");
+        return true;
+    case HSA_AGENT_INFO_FEATURE:
+        *(hsa_agent_feature_t *) value = HSA_AGENT_FEATURE_AGENT_DISPATCH;
+        return true;
+    case HSA_AGENT_INFO_PROFILE:
+        *(hsa_profile_t *) value = HSA_PROFILE_BASE;
+        return true;
+    case HSA_AGENT_INFO_QUEUES_MAX:
+        *(uint32_t *) value = EMU_AIE_QUEUES_MAX;
+        return true;
+    case HSA_AGENT_INFO_QUEUE_MIN_SIZE:
+    case HSA_AGENT_INFO_QUEUE_MAX_SIZE:
+        *(uint32_t *) value = EMU_AIE_QUEUE_PACKETS;
+        return true;
+    case HSA_AGENT_INFO_QUEUE_TYPE:
+        *(hsa_queue_type32_t *) value = HSA_QUEUE_TYPE_SINGLE;
+        return true;
+    case HSA_AGENT_INFO_CACHE_SIZE: // four levels by the standard, though ROCr writes only one
+        memset(value, 0, 4 * sizeof(uint32_t));
+        return true;
+    case HSA_AMD_AGENT_INFO_CACHELINE_SIZE:
+    case HSA_AMD_AGENT_INFO_COMPUTE_UNIT_COUNT:
+    case HSA_AMD_AGENT_INFO_MAX_CLOCK_FREQUENCY:
+        *(uint32_t *) value = 0;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static uint32_t positive(long v) {
+    return v > 0 ? (uint32_t) v : 0;
+}
+
+static bool info_cpu(uint32_t attribute, void * value) {
+    switch (attribute) {
+    case HSA_AGENT_INFO_VENDOR_NAME:
+        memcpy(value, (char[64]) {"CPU"}, 64);
+        return true;
+    case HSA_AMD_AGENT_INFO_UUID:
+        memcpy(value, "CPU-XX", sizeof "CPU-XX");
+        return true;
+    case HSA_AGENT_INFO_PROFILE:
+        *(hsa_profile_t *) value = HSA_PROFILE_FULL;
+        return true;
+    case HSA_AGENT_INFO_FEATURE:
+    case HSA_AGENT_INFO_QUEUES_MAX:
+    case HSA_AGENT_INFO_QUEUE_MIN_SIZE:
+    case HSA_AGENT_INFO_QUEUE_MAX_SIZE:
+        *(uint32_t *) value = 0;
+        return true;
+    case HSA_AGENT_INFO_QUEUE_TYPE:
+        *(hsa_queue_type32_t *) value = HSA_QUEUE_TYPE_MULTI;
+        return true;
+    case HSA_AGENT_INFO_CACHE_SIZE: {
+        const uint32_t sizes[4] = {positive(sysconf(_SC_LEVEL1_DCACHE_SIZE)),
+                                   positive(sysconf(_SC_LEVEL2_CACHE_SIZE)),
+                                   positive(sysconf(_SC_LEVEL3_CACHE_SIZE)), 0};
+        memcpy(value, sizes, sizeof sizes);
+        return true;
+    }
+    case HSA_AMD_AGENT_INFO_CACHELINE_SIZE:
+        *(uint32_t *) value = positive(sysconf(_SC_LEVEL1_DCACHE_LINESIZE));
+        return true;
+    case HSA_AMD_AGENT_INFO_COMPUTE_UNIT_COUNT:
+        *(uint32_t *) value = positive(sysconf(_SC_NPROCESSORS_CONF));
+        return true;
+    case HSA_AMD_AGENT_INFO_MAX_CLOCK_FREQUENCY:
+        *(uint32_t *) value = emu_host_clock_mhz();
+        return true;
+    default:
+        return false;
+    }
+}
+
+hsa_status_t hsa_agent_get_info(hsa_agent_t handle, hsa_agent_info_t attribute, void * value) {
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    const struct emu_agent * agent = emu_agent_find(handle);
+    if (!agent) {
+        return HSA_STATUS_ERROR_INVALID_AGENT;
+    }
+    if (!value) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    uint32_t a = (uint32_t) attribute;
+    if (info_common(agent, a, value) || (agent->model ? info_npu(a, value) : info_cpu(a, value))) {
+        return HSA_STATUS_SUCCESS;
+    }
+    *(uint32_t *) value = 0;
+    return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+}
+
+hsa_status_t hsa_amd_agent_iterate_memory_pools(
+    hsa_agent_t handle, hsa_status_t (*callback)(hsa_amd_memory_pool_t, void *), void * data) {
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    struct emu_agent * agent = emu_agent_find(handle);
+    if (!agent) {
+        return HSA_STATUS_ERROR_INVALID_AGENT;
+    }
+    if (!callback) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    for (int i = 0; i < agent->n_pools; i++) {
+        hsa_amd_memory_pool_t pool = {(uint64_t) (uintptr_t) &agent->pools[i]};
+        hsa_status_t status = callback(pool, data);
+        if (status != HSA_STATUS_SUCCESS) {
+            return status;
+        }
+    }
+    return HSA_STATUS_SUCCESS;
+}
+
+hsa_status_t hsa_amd_memory_pool_get_info(hsa_amd_memory_pool_t handle,
+                                          hsa_amd_memory_pool_info_t attribute, void * value) {
+    enum { LOCATION = 17, REC_GRANULE = 18, LOCATION_CPU = 0 }; // newer than the 5.2 header
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    const struct emu_pool * pool = emu_pool_find(handle);
+    if (!pool) {
+        return EMU_STATUS_INVALID_POOL;
+    }
+    if (!value) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    switch ((uint32_t) attribute) {
+    case HSA_AMD_MEMORY_POOL_INFO_SEGMENT:
+        *(hsa_amd_segment_t *) value = HSA_AMD_SEGMENT_GLOBAL;
+        break;
+    case HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS:
+        *(uint32_t *) value = pool->flags;
+        break;
+    case HSA_AMD_MEMORY_POOL_INFO_SIZE:
+        *(size_t *) value = pool->size;
+        break;
+    case HSA_AMD_MEMORY_POOL_INFO_RUNTIME_ALLOC_ALLOWED:
+        *(bool *) value = true;
+        break;
+    case HSA_AMD_MEMORY_POOL_INFO_RUNTIME_ALLOC_GRANULE:
+    case HSA_AMD_MEMORY_POOL_INFO_RUNTIME_ALLOC_ALIGNMENT:
+        *(size_t *) value = EMU_PAGE;
+        break;
+    case HSA_AMD_MEMORY_POOL_INFO_ACCESSIBLE_BY_ALL:
+        *(bool *) value = pool->rec_granule != 0;
+        break;
+    case HSA_AMD_MEMORY_POOL_INFO_ALLOC_MAX_SIZE:
+        *(size_t *) value = emu_host_memory(); // for the device heap too: as wrong as in ROCr
+        break;
+    case LOCATION:
+        *(uint32_t *) value = LOCATION_CPU;
+        break;
+    case REC_GRANULE:
+        *(size_t *) value = pool->rec_granule;
+        break;
+    default:
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    return HSA_STATUS_SUCCESS;
+}
+
+hsa_status_t hsa_amd_agent_memory_pool_get_info(hsa_agent_t agent_handle, hsa_amd_memory_pool_t handle,
+                                                hsa_amd_agent_memory_pool_info_t attribute,
+                                                void * value) {
+    const struct emu_agent * agent = emu_agent_find(agent_handle);
+    const struct emu_pool * pool = emu_pool_find(handle);
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    if (!agent) {
+        return HSA_STATUS_ERROR_INVALID_AGENT;
+    }
+    if (!pool) {
+        return EMU_STATUS_INVALID_POOL;
+    }
+    if (!value) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    bool reach = pool->agent == agent || agent->device == HSA_DEVICE_TYPE_CPU;
+    switch ((uint32_t) attribute) {
+    case HSA_AMD_AGENT_MEMORY_POOL_INFO_ACCESS:
+        *(hsa_amd_memory_pool_access_t *) value = reach
+                                                      ? HSA_AMD_MEMORY_POOL_ACCESS_ALLOWED_BY_DEFAULT
+                                                      : HSA_AMD_MEMORY_POOL_ACCESS_NEVER_ALLOWED;
+        break;
+    case HSA_AMD_AGENT_MEMORY_POOL_INFO_NUM_LINK_HOPS:
+        *(uint32_t *) value = 0;
+        break;
+    default:
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    return HSA_STATUS_SUCCESS;
+}
+
+// No agent here has an instruction set in HSA's sense: the NPU's programs come inside PDIs.
+
+hsa_status_t hsa_agent_iterate_isas(hsa_agent_t handle, hsa_status_t (*callback)(hsa_isa_t, void *),
+                                    void * data) {
+    (void) data;
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    if (!emu_agent_find(handle)) {
+        return HSA_STATUS_ERROR_INVALID_AGENT;
+    }
+    return callback ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_INVALID_ARGUMENT;
+}
+
+hsa_status_t hsa_isa_get_info_alt(hsa_isa_t isa, hsa_isa_info_t attribute, void * value) {
+    (void) isa;
+    (void) attribute;
+    (void) value;
+    return emu_runtime() ? HSA_STATUS_ERROR_INVALID_ISA : HSA_STATUS_ERROR_NOT_INITIALIZED;
+}
+
+hsa_status_t hsa_isa_from_name(const char * name, hsa_isa_t * isa) {
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    return name && isa ? HSA_STATUS_ERROR_INVALID_ISA_NAME : HSA_STATUS_ERROR_INVALID_ARGUMENT;
+}
+
+hsa_status_t hsa_agent_iterate_caches(hsa_agent_t handle, hsa_status_t (*callback)(hsa_cache_t, void *),
+                                      void * data) {
+    (void) data;
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    if (!emu_agent_find(handle)) {
+        return HSA_STATUS_ERROR_INVALID_AGENT;
+    }
+    return callback ? HSA_STATUS_ERROR_INVALID_CACHE : HSA_STATUS_ERROR_INVALID_ARGUMENT;
+}

@@ -1,0 +1,26 @@
+// packets: the 64-byte packets of an AIE queue, in the three layouts that ROCr has had.
+//   B  ROCm 7.0-7.2: an ERT command; what to run stands in a payload in host memory
+//   C  B with a completion signal
+//   D  the dispatch packet of hsa_ext_amd_aie.h
+// Byte 2 tells them apart: 3 in B and C, 0 in D. Packets and payloads come from outside and are
+// believed only after every field and address was checked.
+#pragma once
+
+#include "runtime.h"
+
+enum { EMU_PACKET_BYTES = 64, EMU_MAX_OPERANDS = 64 };
+
+struct emu_dispatch {
+    const uint8_t * pdi;
+    size_t pdi_size; // to the end of its allocation: packets do not say how long a PDI is
+    const uint32_t * insts;
+    size_t n_insts;
+    struct emu_operand operands[EMU_MAX_OPERANDS];
+    int n_operands;
+    hsa_signal_t completion; // handle 0: none
+};
+
+// Decodes and checks one packet. On an error the status is HSA_STATUS_ERROR_* and err says why.
+hsa_status_t emu_packet_decode(struct emu_runtime * rt, const struct emu_agent * agent,
+                               const uint8_t packet[EMU_PACKET_BYTES], struct emu_dispatch * out,
+                               struct error * err);

@@ -1,0 +1,46 @@
+// preflight: lets an unmodified rocminfo start without the amdgpu driver. Before it calls hsa_init
+// it runs `lsmod | grep amdgpu` and opens /dev/kfd, and stops when either fails. This library stands
+// before libc in rocminfo's search order, so its open() and popen() are found first.
+//
+// Kept true: only those two requests are answered here, and only while GGML_HSA_EMULATE is set;
+// everything else goes to libc as it came. A program that loads us with dlopen never calls these.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+static bool emulating(void) {
+    const char * names = getenv("GGML_HSA_EMULATE");
+    return names && *names;
+}
+
+EXPORT int open(const char * path, int flags, ...) {
+    int (*libc_open)(const char *, int, ...);
+    *(void **) &libc_open = dlsym(RTLD_NEXT, "open");
+    mode_t mode = 0;
+    if (flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE) { // else there is no third argument to read
+        va_list args;
+        va_start(args, flags);
+        mode = (mode_t) va_arg(args, unsigned);
+        va_end(args);
+    }
+    if (emulating() && !strcmp(path, "/dev/kfd")) {
+        path = "/dev/null";
+    }
+    return libc_open(path, flags, mode);
+}
+
+EXPORT FILE * popen(const char * command, const char * type) {
+    FILE * (*libc_popen)(const char *, const char *);
+    *(void **) &libc_popen = dlsym(RTLD_NEXT, "popen");
+    if (command && !strcmp(command, "lsmod | grep amdgpu") && emulating()) {
+        command = "echo amdgpu"; // a real child, so that pclose() has one to wait for
+    }
+    return libc_popen(command, type);
+}

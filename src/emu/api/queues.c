@@ -1,0 +1,310 @@
+// queues: rings of packets and the doorbell that runs them.
+//
+// As in ROCr, storing to a NPU queue's doorbell runs packets [read, write) in the calling thread:
+// when the store returns they are complete, or the queue is in its error state. An error is told
+// three times: as a line on stderr, to the queue's callback, and through hsa_emu_last_error. After
+// it the read index stays at the packet that failed and nothing more is executed.
+#include "packets.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void queue_free(struct emu_runtime * rt, struct emu_queue * q) {
+    if (q->doorbell) {
+        emu_signal_free(rt, q->doorbell);
+    }
+    free(q->ring);
+    free(q);
+}
+
+void emu_queues_release(struct emu_runtime * rt, struct emu_agent * agent) {
+    while (agent->queues) {
+        struct emu_queue * q = agent->queues;
+        agent->queues = q->next;
+        queue_free(rt, q);
+    }
+    agent->n_queues = 0;
+}
+
+static struct emu_queue * queue_new(struct emu_runtime * rt, struct emu_agent * agent, uint32_t size) {
+    struct emu_queue * q = aligned_alloc(AMD_QUEUE_ALIGN_BYTES, sizeof *q);
+    if (!q) {
+        return NULL;
+    }
+    memset(q, 0, sizeof *q);
+    q->agent = agent;
+    q->ring = aligned_alloc(EMU_PAGE, (size_t) size * EMU_PACKET_BYTES);
+    q->doorbell = q->ring ? emu_signal_new(rt, -1, q) : NULL;
+    if (!q->doorbell) {
+        queue_free(rt, q);
+        return NULL;
+    }
+    memset(q->ring, 0, (size_t) size * EMU_PACKET_BYTES);
+    for (uint32_t i = 0; i < size; i++) {
+        q->ring[i * EMU_PACKET_BYTES] = HSA_PACKET_TYPE_INVALID;
+    }
+    q->amd.hsa_queue = (hsa_queue_t) {
+        .type = HSA_QUEUE_TYPE_SINGLE,
+        .base_address = q->ring,
+        .doorbell_signal = {(uint64_t) (uintptr_t) q->doorbell},
+        .size = size,
+        .id = agent->n_queues_created,
+    };
+    q->amd.read_dispatch_id_field_base_byte_offset = offsetof(amd_queue_t, read_dispatch_id);
+    return q;
+}
+
+hsa_status_t hsa_queue_create(hsa_agent_t handle, uint32_t size, hsa_queue_type32_t type,
+                              void (*callback)(hsa_status_t, hsa_queue_t *, void *), void * data,
+                              uint32_t private_size, uint32_t group_size, hsa_queue_t ** out) {
+    (void) private_size;
+    (void) group_size;
+    struct emu_runtime * rt = emu_runtime();
+    if (!rt) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    struct emu_agent * agent = emu_agent_find(handle);
+    if (!agent) {
+        return HSA_STATUS_ERROR_INVALID_AGENT;
+    }
+    if (!out || size == 0 || (size & (size - 1))) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    if (!agent->model || type != HSA_QUEUE_TYPE_SINGLE) {
+        return HSA_STATUS_ERROR_INVALID_QUEUE_CREATION;
+    }
+    if (size != EMU_AIE_QUEUE_PACKETS) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    hsa_status_t status = HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+    pthread_mutex_lock(&agent->lock);
+    struct emu_queue * q = agent->n_queues < EMU_AIE_QUEUES_MAX ? queue_new(rt, agent, size) : NULL;
+    if (q) {
+        q->callback = callback;
+        q->callback_data = data;
+        q->next = agent->queues;
+        agent->queues = q;
+        agent->n_queues++;
+        agent->n_queues_created++;
+        *out = &q->amd.hsa_queue;
+        status = HSA_STATUS_SUCCESS;
+    }
+    pthread_mutex_unlock(&agent->lock);
+    return status;
+}
+
+// The agent whose live queue this is, with its lock held, or NULL.
+static struct emu_agent * lock_owner(struct emu_runtime * rt, const hsa_queue_t * handle) {
+    for (int i = 0; i < rt->n_agents; i++) {
+        pthread_mutex_lock(&rt->agents[i].lock);
+        for (struct emu_queue * q = rt->agents[i].queues; q; q = q->next) {
+            if (&q->amd.hsa_queue == handle) {
+                return &rt->agents[i];
+            }
+        }
+        pthread_mutex_unlock(&rt->agents[i].lock);
+    }
+    return NULL;
+}
+
+hsa_status_t hsa_queue_destroy(hsa_queue_t * handle) {
+    struct emu_runtime * rt = emu_runtime();
+    if (!rt) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    struct emu_agent * agent = handle ? lock_owner(rt, handle) : NULL;
+    if (!agent) {
+        return handle ? HSA_STATUS_ERROR_INVALID_QUEUE : HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    struct emu_queue ** link = &agent->queues;
+    while (&(*link)->amd.hsa_queue != handle) {
+        link = &(*link)->next;
+    }
+    struct emu_queue * q = *link;
+    *link = q->next;
+    agent->n_queues--;
+    queue_free(rt, q);
+    pthread_mutex_unlock(&agent->lock);
+    return HSA_STATUS_SUCCESS;
+}
+
+hsa_status_t hsa_queue_inactivate(hsa_queue_t * handle) {
+    struct emu_runtime * rt = emu_runtime();
+    if (!rt) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    struct emu_agent * agent = handle ? lock_owner(rt, handle) : NULL;
+    if (!agent) {
+        return handle ? HSA_STATUS_ERROR_INVALID_QUEUE : HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    ((struct emu_queue *) (void *) handle)->error = HSA_STATUS_ERROR_INVALID_QUEUE;
+    pthread_mutex_unlock(&agent->lock);
+    return HSA_STATUS_SUCCESS;
+}
+
+// ---- running packets ----
+
+static void print_trace(void * user, const char * line) {
+    (void) user;
+    fprintf(stderr, "%s\n", line);
+}
+
+static hsa_status_t ensure_machine(struct emu_runtime * rt, struct emu_agent * agent,
+                                   struct error * err) {
+    if (agent->machine) {
+        return HSA_STATUS_SUCCESS;
+    }
+    const struct emu_config config = {
+        .arch = agent->model->arch,
+        .columns = agent->model->columns,
+        .resolve = emu_memory_resolve,
+        .user = agent,
+        .trace_col = rt->trace_col,
+        .trace_row = rt->trace_row,
+        .trace = rt->trace_col >= 0 ? print_trace : NULL,
+    };
+    return emu_machine_new(&config, &agent->machine, err) == ST_OK ? HSA_STATUS_SUCCESS
+                                                                   : HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+}
+
+// One hardware context of ROCr 7.2 holds 32 PDIs, one for each bit of a mask.
+static bool context_takes(struct emu_queue * q, uint64_t pdi) {
+    for (int i = 0; i < q->n_pdis; i++) {
+        if (q->pdis[i] == pdi) {
+            return true;
+        }
+    }
+    if (q->n_pdis == EMU_ROCR_BUG_PDIS) {
+        return false;
+    }
+    q->pdis[q->n_pdis++] = pdi;
+    return true;
+}
+
+static hsa_status_t run_packet(struct emu_runtime * rt, struct emu_queue * q, uint64_t index,
+                               hsa_signal_t * completion, struct error * err) {
+    completion->handle = 0;
+    if (rt->rocr_bugs && index >= q->amd.hsa_queue.size) {
+        error_set(err, ST_INVALID, "packet %" PRIu64 " (counted from 0): invalid packet header, for "
+                  "ROCr 7.2 does not wrap around; destroy the queue or reset its indices after %u "
+                  "packets", index, q->amd.hsa_queue.size);
+        return HSA_STATUS_ERROR_INVALID_PACKET_FORMAT;
+    }
+    struct emu_agent * agent = q->agent;
+    struct emu_dispatch d;
+    const uint8_t * slot = q->ring + index % q->amd.hsa_queue.size * EMU_PACKET_BYTES;
+    hsa_status_t status = emu_packet_decode(rt, agent, slot, &d, err);
+    *completion = d.completion;
+    if (status == HSA_STATUS_SUCCESS && rt->rocr_bugs &&
+        !context_takes(q, (uint64_t) (uintptr_t) d.pdi)) {
+        error_set(err, ST_INVALID, "more than %d PDIs in one queue; ROCr 7.2 holds no more",
+                  EMU_ROCR_BUG_PDIS);
+        status = HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+    }
+    if (status == HSA_STATUS_SUCCESS) {
+        status = ensure_machine(rt, agent, err);
+    }
+    if (status == HSA_STATUS_SUCCESS &&
+        emu_machine_run(agent->machine, d.pdi, d.pdi_size, d.insts, d.n_insts, d.operands, d.n_operands,
+                        err) != ST_OK) {
+        status = HSA_STATUS_ERROR_EXCEPTION;
+    }
+    return status;
+}
+
+// Runs packets until read meets write or one fails; the agent's lock is held.
+static hsa_status_t run_queue(struct emu_runtime * rt, struct emu_queue * q) {
+    uint64_t read = __atomic_load_n(&q->amd.read_dispatch_id, __ATOMIC_ACQUIRE);
+    uint64_t write = __atomic_load_n(&q->amd.write_dispatch_id, __ATOMIC_ACQUIRE);
+    if (write < read || write - read > q->amd.hsa_queue.size) {
+        snprintf(q->agent->error, sizeof q->agent->error,
+                 "queue %" PRIu64 ": write index %" PRIu64 " with read index %" PRIu64
+                 ": more packets than the ring's %u slots",
+                 q->amd.hsa_queue.id, write, read, q->amd.hsa_queue.size);
+        return HSA_STATUS_ERROR_INVALID_PACKET_FORMAT;
+    }
+    for (; read < write; read++) {
+        struct error err = {0};
+        hsa_signal_t completion;
+        hsa_status_t status = run_packet(rt, q, read, &completion, &err);
+        if (status != HSA_STATUS_SUCCESS) {
+            error_prefix(&err, "%s, packet %" PRIu64, q->agent->name, read);
+            memcpy(q->agent->error, err.text, sizeof q->agent->error);
+            return status;
+        }
+        // A slot that is rung again without being written again must not run twice.
+        q->ring[read % q->amd.hsa_queue.size * EMU_PACKET_BYTES] = HSA_PACKET_TYPE_INVALID;
+        __atomic_store_n(&q->amd.read_dispatch_id, read + 1, __ATOMIC_RELEASE);
+        if (completion.handle) {
+            emu_signal_complete(rt, completion);
+        }
+    }
+    return HSA_STATUS_SUCCESS;
+}
+
+void emu_queue_ring(struct emu_queue * q) {
+    struct emu_runtime * rt = emu_runtime();
+    if (!rt) {
+        return;
+    }
+    struct emu_agent * agent = q->agent;
+    hsa_status_t status = HSA_STATUS_SUCCESS;
+    pthread_mutex_lock(&agent->lock);
+    agent->n_doorbells++;
+    if (q->error == HSA_STATUS_SUCCESS) {
+        status = run_queue(rt, q);
+    }
+    if (status != HSA_STATUS_SUCCESS) {
+        q->error = status;
+        agent->n_errors++;
+        emu_say("%s", agent->error);
+    }
+    void (*callback)(hsa_status_t, hsa_queue_t *, void *) = q->callback;
+    void * data = q->callback_data;
+    pthread_mutex_unlock(&agent->lock);
+    if (status != HSA_STATUS_SUCCESS && callback) {
+        callback(status, &q->amd.hsa_queue, data);
+    }
+}
+
+// ---- indices ----
+
+static volatile uint64_t * read_index(const hsa_queue_t * queue) {
+    return &((amd_queue_t *) (uintptr_t) queue)->read_dispatch_id;
+}
+
+static volatile uint64_t * write_index(const hsa_queue_t * queue) {
+    return &((amd_queue_t *) (uintptr_t) queue)->write_dispatch_id;
+}
+
+#define LOAD(order)                                                                                \
+    uint64_t hsa_queue_load_read_index_##order(const hsa_queue_t * queue) {                        \
+        return __atomic_load_n(read_index(queue), __ATOMIC_SEQ_CST);                               \
+    }                                                                                              \
+    uint64_t hsa_queue_load_write_index_##order(const hsa_queue_t * queue) {                       \
+        return __atomic_load_n(write_index(queue), __ATOMIC_SEQ_CST);                              \
+    }
+#define STORE(order)                                                                               \
+    void hsa_queue_store_read_index_##order(const hsa_queue_t * queue, uint64_t value) {           \
+        __atomic_store_n(read_index(queue), value, __ATOMIC_SEQ_CST);                              \
+    }                                                                                              \
+    void hsa_queue_store_write_index_##order(const hsa_queue_t * queue, uint64_t value) {          \
+        __atomic_store_n(write_index(queue), value, __ATOMIC_SEQ_CST);                             \
+    }
+#define CHANGE(order)                                                                              \
+    uint64_t hsa_queue_add_write_index_##order(const hsa_queue_t * queue, uint64_t value) {        \
+        return __atomic_fetch_add(write_index(queue), value, __ATOMIC_SEQ_CST);                    \
+    }                                                                                              \
+    uint64_t hsa_queue_cas_write_index_##order(const hsa_queue_t * queue, uint64_t expected,       \
+                                               uint64_t value) {                                   \
+        __atomic_compare_exchange_n(write_index(queue), &expected, value, false, __ATOMIC_SEQ_CST, \
+                                    __ATOMIC_SEQ_CST);                                             \
+        return expected;                                                                           \
+    }
+
+LOAD(relaxed) LOAD(acquire) LOAD(scacquire)
+STORE(relaxed) STORE(release) STORE(screlease)
+CHANGE(relaxed) CHANGE(acquire) CHANGE(release) CHANGE(acq_rel)
+CHANGE(scacquire) CHANGE(screlease) CHANGE(scacq_screl)

@@ -1,0 +1,125 @@
+// hsac-impl: what the files of the HSA client share.
+//
+// Locks: ring.lock may be held when agent.lock is taken, never the other way round.
+#pragma once
+
+#include "hsac.h"
+#include "hsa-aie-abi.h"
+
+#include "hsa-emu.h"
+#include <hsa/hsa_ext_amd.h>
+#include <pthread.h>
+
+// Every function of the runtime that we call. They are found with dlsym, so that a program starts
+// without any runtime and can say what is missing.
+#define HSAC_SYMBOLS(X)                                                                            \
+    X(hsa_init)                                                                                    \
+    X(hsa_shut_down)                                                                               \
+    X(hsa_status_string)                                                                           \
+    X(hsa_system_get_info)                                                                         \
+    X(hsa_iterate_agents)                                                                          \
+    X(hsa_agent_get_info)                                                                          \
+    X(hsa_amd_agent_iterate_memory_pools)                                                          \
+    X(hsa_amd_memory_pool_get_info)                                                                \
+    X(hsa_amd_memory_pool_allocate)                                                                \
+    X(hsa_amd_memory_pool_free)                                                                    \
+    X(hsa_queue_create)                                                                            \
+    X(hsa_queue_destroy)                                                                           \
+    X(hsa_queue_add_write_index_screlease)                                                         \
+    X(hsa_queue_load_read_index_scacquire)                                                         \
+    X(hsa_signal_create)                                                                           \
+    X(hsa_signal_destroy)                                                                          \
+    X(hsa_signal_store_screlease)                                                                  \
+    X(hsa_signal_wait_scacquire)
+
+// Only the emulated runtime has these; they tell it from a real one.
+#define HSAC_EMU_SYMBOLS(X)                                                                        \
+    X(hsa_emu_counters)                                                                            \
+    X(hsa_emu_last_error)
+
+struct hsac_api {
+#define HSAC_FIELD(name) __typeof__(name) * name;
+    HSAC_SYMBOLS(HSAC_FIELD)
+    HSAC_EMU_SYMBOLS(HSAC_FIELD)
+#undef HSAC_FIELD
+};
+
+enum { HSAC_POOLS = 3, HSAC_PAYLOAD_BYTES = 128 };
+
+// A packet ABI: how a packet is written and what the runtimes that speak it can do.
+struct hsac_abi {
+    char name;
+    bool signals; // packets carry a completion signal
+    bool wraps;   // indices may run past the ring's size
+    // Slot and payload are in device-visible memory; all of both that matters is written.
+    void (*write)(const struct hsac_dispatch * d, hsa_signal_t completion, void * slot, void * payload);
+    // NULL, or why this dispatch cannot be expressed.
+    const char * (*refuse)(const struct hsac_dispatch * d);
+};
+
+// packets.c: the ABI of that letter, or NULL.
+const struct hsac_abi * hsac_abi_find(char name);
+
+struct hsac_block { // a live allocation
+    uintptr_t base;
+    size_t size;
+    enum hsac_pool pool;
+};
+
+// The one hardware queue of an agent, shared by its hsac_queue handles. Every packet gets a ticket;
+// tickets up to `settled` are complete or have failed.
+struct hsac_ring {
+    pthread_mutex_t lock;
+    hsa_queue_t * queue; // NULL until a packet needs it, and after an error
+    hsa_signal_t completion;
+    uint8_t * payloads;                      // AIE_ABI_QUEUE_PACKETS of HSAC_PAYLOAD_BYTES
+    uint64_t next;                           // index of the next packet in this queue's life
+    uint32_t pending;                        // written but not rung
+    const void * pdis[AIE_ABI_CONTEXT_PDIS]; // seen in this queue's life
+    int n_pdis;
+    uint64_t issued, settled; // tickets
+    struct hsac_queue * handles;
+    int failure; // hsa_status_t that the runtime's callback reported; atomic
+};
+
+struct hsac_queue {
+    struct hsac_agent * agent;
+    struct hsac_queue * next;
+    uint64_t last;       // ticket of the last packet
+    struct error failed; // status not ST_OK: one of its packets failed since the last wait
+};
+
+struct hsac_agent {
+    struct hsac * h;
+    hsa_agent_t handle;
+    char name[64];
+    char product[64];
+    hsa_amd_memory_pool_t pools[HSAC_POOLS];
+    uint64_t pool_size[HSAC_POOLS]; // 0: the agent has no such pool
+
+    pthread_mutex_t lock; // what follows
+    struct hsac_block * blocks; // sorted by base
+    size_t n_blocks, max_blocks;
+    uint64_t used[HSAC_POOLS];
+
+    struct hsac_ring ring;
+};
+
+struct hsac {
+    void * library;
+    char path[512];
+    struct hsac_api api;
+    bool initialised;
+    bool emulated;
+    const struct hsac_abi * abi; // NULL: the runtime speaks A, which cannot run kernels
+    struct hsac_agent * agents;
+    int n_agents;
+};
+
+const char * hsac_status_text(const struct hsac * h, hsa_status_t status);
+
+// agents.c
+enum status hsac_agents_find(struct hsac * h, struct error * err);
+void hsac_agents_free(struct hsac * h);
+// True when [addr, addr + size) lies in one live allocation; *pool is where.
+bool hsac_agent_owns(struct hsac_agent * a, const void * addr, uint64_t size, enum hsac_pool * pool);

@@ -1,0 +1,212 @@
+// load: finds a runtime, opens it with dlopen, and chooses the packet ABI.
+//
+// Kept true: nothing is opened that was not asked for. GGML_HSA_RUNTIME names a file, and
+// GGML_HSA_EMULATE asks for the emulated runtime; with neither only the system's own is tried.
+#include "hsac-impl.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char emulator_file[] = "libhsa-emu.so";
+static const char * const system_files[] = {
+    "libhsa-runtime64.so.1",
+    "/opt/rocm/lib/libhsa-runtime64.so.1", // AMD's own packages do not always tell the loader
+};
+
+static const char * env_text(const char * name) {
+    const char * text = getenv(name);
+    return text && *text ? text : NULL;
+}
+
+// Notes a name and why it could not be opened, for the error that follows when none could.
+static bool try_file(struct hsac * h, const char * file, struct buf * tried) {
+    h->library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!h->library) {
+        const char * why = dlerror();
+        // dlerror begins with the file's name, which stands here already.
+        size_t n = strlen(file);
+        if (why && !strncmp(why, file, n) && !strncmp(why + n, ": ", 2)) {
+            why += n + 2;
+        }
+        buf_printf(tried, "%s%s (%.70s)", tried->size ? ", " : "", file, why ? why : "unknown reason");
+    }
+    return h->library != NULL;
+}
+
+// Tries dir(path)/sub/libhsa-emu.so.
+static bool try_beside(struct hsac * h, const char * path, const char * sub, struct buf * tried) {
+    const char * slash = strrchr(path, '/');
+    char file[1024];
+    int n = snprintf(file, sizeof file, "%.*s%s%s", slash ? (int) (slash - path + 1) : 2,
+                     slash ? path : "./", sub, emulator_file);
+    return n > 0 && (size_t) n < sizeof file && try_file(h, file, tried);
+}
+
+static bool open_emulator(struct hsac * h, struct buf * tried) {
+    Dl_info self;
+    static const char anchor; // an address inside the object that this code was linked into
+    if (dladdr(&anchor, &self) && self.dli_fname && strchr(self.dli_fname, '/') &&
+        (try_beside(h, self.dli_fname, "", tried) || try_beside(h, self.dli_fname, "../lib/", tried))) {
+        return true;
+    }
+    // A program found through PATH knows itself by its bare name only.
+    char exe[512];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n > 0) {
+        exe[n] = '\0';
+        if (try_beside(h, exe, "", tried) || try_beside(h, exe, "../lib/", tried)) {
+            return true;
+        }
+    }
+    return try_file(h, emulator_file, tried);
+}
+
+static enum status open_library(struct hsac * h, struct error * err) {
+    struct buf tried = {0};
+    const char * named = env_text("GGML_HSA_RUNTIME");
+    const char * emulate = env_text("GGML_HSA_EMULATE");
+    const char * mend;
+    bool ok = false;
+    if (named) {
+        ok = try_file(h, named, &tried);
+        mend = "GGML_HSA_RUNTIME must name a libhsa-runtime64";
+    } else if (emulate) {
+        ok = open_emulator(h, &tried);
+        mend = "GGML_HSA_EMULATE needs libhsa-emu.so beside the program, or GGML_HSA_RUNTIME=<its path>";
+    } else {
+        for (size_t i = 0; !ok && i < sizeof system_files / sizeof system_files[0]; i++) {
+            ok = try_file(h, system_files[i], &tried);
+        }
+        mend = "install ROCr 7 or later, or set GGML_HSA_EMULATE=aie2";
+    }
+    enum status st = ST_OK;
+    if (!ok) {
+        st = error_set(err, ST_NOT_FOUND, "no HSA runtime. %s; `ggml-hsa doctor` says more. Tried %s",
+                       mend, tried.data ? (const char *) tried.data : "nothing: out of memory");
+    }
+    buf_free(&tried);
+    return st;
+}
+
+static enum status find_symbols(struct hsac * h, struct error * err) {
+    const char * missing = NULL;
+    void * p;
+    // Function pointers and data pointers are the same on every system that has dlsym.
+#define FIND(name)                                                                                 \
+    p = dlsym(h->library, #name);                                                                  \
+    memcpy(&h->api.name, &p, sizeof p);                                                            \
+    missing = p ? missing : #name;
+    HSAC_EMU_SYMBOLS(FIND)
+    h->emulated = !missing;
+    missing = NULL;
+    HSAC_SYMBOLS(FIND)
+#undef FIND
+    memcpy(&p, &h->api.hsa_init, sizeof p);
+    Dl_info where;
+    snprintf(h->path, sizeof h->path, "%s", p && dladdr(p, &where) ? where.dli_fname : "unknown");
+    if (missing) {
+        return error_set(err, ST_UNSUPPORTED, "%s lacks %s: not an HSA runtime, or one older than ROCr 5",
+                         h->path, missing);
+    }
+    return ST_OK;
+}
+
+const char * hsac_status_text(const struct hsac * h, hsa_status_t status) {
+    const char * text = NULL;
+    if (h->api.hsa_status_string(status, &text) != HSA_STATUS_SUCCESS || !text) {
+        text = "unknown HSA status";
+    }
+    return text;
+}
+
+// ROCr 7 ends the process in hsa_init when it finds an NPU but no /dev/kfd; older ones only fail.
+static enum status check_driver(const struct hsac * h, struct error * err) {
+    if (h->emulated || env_flag("GGML_HSA_SKIP_DRIVER_CHECK", false) || access("/dev/kfd", F_OK) == 0) {
+        return ST_OK;
+    }
+    return error_set(err, ST_NOT_FOUND,
+                     "no AMD device: %s needs /dev/kfd, which the amdgpu driver makes, even for an NPU; "
+                     "load the driver, or set GGML_HSA_EMULATE=aie2 (`ggml-hsa doctor` says more; "
+                     "GGML_HSA_SKIP_DRIVER_CHECK=1 tries anyway)", h->path);
+}
+
+// No runtime says which packets it takes. The interface version moves with ROCm: 1.15 is 6.4 (A),
+// 1.18 is 7.2 (B), and D came after it.
+static enum status choose_abi(struct hsac * h, struct error * err) {
+    const char * asked = env_text("GGML_HSA_AIE_ABI");
+    if (asked) {
+        h->abi = asked[1] ? NULL : hsac_abi_find(asked[0]);
+        return h->abi ? ST_OK
+                      : error_set(err, ST_INVALID, "GGML_HSA_AIE_ABI=%.40s: expected B, C or D", asked);
+    }
+    uint16_t major = 0, minor = 0;
+    h->api.hsa_system_get_info(HSA_SYSTEM_INFO_VERSION_MAJOR, &major);
+    h->api.hsa_system_get_info(HSA_SYSTEM_INFO_VERSION_MINOR, &minor);
+    if (major > 1 || minor >= 19) {
+        h->abi = hsac_abi_find('D');
+    } else if (minor >= 16) {
+        h->abi = hsac_abi_find('B');
+    }
+    return ST_OK;
+}
+
+static enum status start(struct hsac * h, struct error * err) {
+    hsa_status_t status = h->api.hsa_init();
+    if (status != HSA_STATUS_SUCCESS) {
+        const char * more = h->emulated ? h->api.hsa_emu_last_error((hsa_agent_t) {0}) : "";
+        return error_set(err, ST_DEVICE, "%s: hsa_init failed: %s; `ggml-hsa doctor` says more",
+                         h->path, *more ? more : hsac_status_text(h, status));
+    }
+    h->initialised = true;
+    enum status st = choose_abi(h, err);
+    return st == ST_OK ? hsac_agents_find(h, err) : st;
+}
+
+enum status hsac_open(struct hsac ** out, struct error * err) {
+    *out = NULL;
+    struct hsac * h = calloc(1, sizeof *h);
+    if (!h) {
+        return error_set(err, ST_NO_MEMORY, "no memory for the HSA client");
+    }
+    enum status st = open_library(h, err);
+    if (st == ST_OK) {
+        st = find_symbols(h, err);
+    }
+    if (st == ST_OK) {
+        st = check_driver(h, err);
+    }
+    if (st == ST_OK) {
+        st = start(h, err);
+    }
+    if (st != ST_OK) {
+        hsac_close(h);
+        return st;
+    }
+    *out = h;
+    return ST_OK;
+}
+
+void hsac_close(struct hsac * h) {
+    if (!h) {
+        return;
+    }
+    hsac_agents_free(h);
+    if (h->initialised) {
+        h->api.hsa_shut_down();
+    }
+    if (h->library) {
+        dlclose(h->library);
+    }
+    free(h);
+}
+
+const char * hsac_runtime_path(const struct hsac * h) {
+    return h->path;
+}
+
+bool hsac_is_emulated(const struct hsac * h) {
+    return h->emulated;
+}

@@ -1,0 +1,89 @@
+// kernel: names of kernels. A name is a file name on every system (letters, digits, '_', 'x', 's',
+// '-'), says what the kernel computes, and belongs to one spec alone within an architecture: each
+// tensor prints all of its dimensions, and its strides where they are not the packed ones. Where that
+// would be too long the end gives way to "-h" and a SHA-256 of the whole; '-' before a letter appears
+// in no other name.
+#include "kernel.h"
+#include "sha256.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char * const op_names[KERNEL_OP_COUNT] = {
+    [KERNEL_OP_ADD] = "add",
+};
+
+static const char * const arch_names[AIE_ARCH_COUNT] = {
+    [AIE_ARCH_AIE2] = "aie2",
+    [AIE_ARCH_AIE2P] = "aie2p",
+};
+
+const char * kernel_op_name(enum kernel_op op) {
+    return (unsigned) op < KERNEL_OP_COUNT ? op_names[op] : "invalid";
+}
+
+const char * kernel_arch_name(enum aie_arch arch) {
+    return (unsigned) arch < AIE_ARCH_COUNT ? arch_names[arch] : "invalid";
+}
+
+bool kernel_arch_parse(const char * text, enum aie_arch * out) {
+    for (int i = 0; i < AIE_ARCH_COUNT; i++) {
+        if (!strcmp(text, arch_names[i])) {
+            *out = (enum aie_arch) i;
+            return true;
+        }
+    }
+    return false;
+}
+
+// Longest text of one tensor: "_dtype_" and twice four numbers of up to 20 characters and a separator.
+#define TENSOR_TEXT_MAX (16 + 2 * TENSOR_DIMS * 21)
+#define NAME_TEXT_MAX   (16 + (KERNEL_MAX_INPUTS + 1) * TENSOR_TEXT_MAX)
+#define HASH_TEXT       (2 + 2 * SHA256_BYTES)
+
+static_assert(HASH_TEXT + 100 < KERNEL_NAME_MAX, "a cut name still tells what it is of");
+
+static int print_list(char * at, size_t room, const int64_t v[TENSOR_DIMS]) {
+    return snprintf(at, room, "%lldx%lldx%lldx%lld", (long long) v[0], (long long) v[1], (long long) v[2],
+                    (long long) v[3]);
+}
+
+static int print_tensor(char * at, size_t room, const struct tensor * raw) {
+    struct tensor t = tensor_canonical(raw);
+    int n = snprintf(at, room, "_%s_", dtype_name(t.dtype));
+    n += print_list(at + n, room - (size_t) n, t.ne);
+    if (!tensor_is_contiguous(&t)) {
+        at[n++] = 's';
+        n += print_list(at + n, room - (size_t) n, t.nb);
+    }
+    return n;
+}
+
+void kernel_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
+    char text[NAME_TEXT_MAX];
+    size_t n = (size_t) snprintf(text, sizeof text, "%s", kernel_op_name(spec->op));
+    for (int i = 0; i < spec->n_inputs && i < KERNEL_MAX_INPUTS; i++) {
+        n += (size_t) print_tensor(text + n, sizeof text - n, &spec->inputs[i]);
+    }
+    n += (size_t) print_tensor(text + n, sizeof text - n, &spec->output);
+    if (n < KERNEL_NAME_MAX) {
+        memcpy(name, text, n + 1);
+        return;
+    }
+    uint8_t digest[SHA256_BYTES];
+    sha256(text, n, digest);
+    size_t kept = KERNEL_NAME_MAX - 1 - HASH_TEXT;
+    memcpy(name, text, kept);
+    memcpy(name + kept, "-h", 2);
+    for (int i = 0; i < SHA256_BYTES; i++) {
+        snprintf(name + kept + 2 + 2 * i, 3, "%02x", digest[i]);
+    }
+}
+
+void kernel_code_free(struct kernel_code * code) {
+    free(code->pdi);
+    free(code->insts);
+    *code = (struct kernel_code) {0};
+}

@@ -1,0 +1,341 @@
+// store: finds a kernel in memory, else builds it from the sources in their order. One lock guards
+// everything in memory and is never held while a file is read or a kernel compiled; whoever asks for
+// a kernel (or needs a PDI) that another thread is building waits for that thread. Kernels and PDIs
+// are never dropped, so pointers that were handed out stay good until store_free.
+#include "store.h"
+
+#include "packs.h"
+#include "table.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct pdi_node { // one for each distinct content
+    struct pdi_node * next;
+    uint64_t hash;
+    struct store_pdi pdi;
+    uint8_t * data; // owned, = pdi.data
+};
+
+struct program { // a compiled PDI by its compiler's name for it; a dozen or two in a process
+    struct program * next;
+    enum aie_arch arch;
+    char name[KERNEL_NAME_MAX];
+    bool building;
+    struct store_pdi * pdi; // NULL while building and after a failure
+};
+
+struct store {
+    const struct store_compiler * compiler; // may be NULL
+    struct packs packs;
+
+    pthread_mutex_t lock; // guards all below
+    pthread_cond_t built; // some entry or program left its building state
+    struct table kernels;
+    struct pdi_node * pdis;
+    struct program * programs;
+    struct store_stats stats;
+};
+
+enum status store_new_with(const struct store_compiler * compiler, struct store ** out, struct error * err) {
+    struct store * s = calloc(1, sizeof *s);
+    if (!s) {
+        return error_set(err, ST_NO_MEMORY, "no memory for a kernel store");
+    }
+    enum status st = packs_open(getenv("GGML_HSA_KERNEL_DIR"), &s->packs, err);
+    if (st != ST_OK) {
+        free(s);
+        return st;
+    }
+    s->compiler = compiler;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->built, NULL);
+    *out = s;
+    return ST_OK;
+}
+
+void store_free(struct store * s) {
+    if (!s) {
+        return;
+    }
+    table_free(&s->kernels);
+    for (struct pdi_node *p = s->pdis, *next; p; p = next) {
+        next = p->next;
+        free(p->data);
+        free(p);
+    }
+    for (struct program *p = s->programs, *next; p; p = next) {
+        next = p->next;
+        free(p);
+    }
+    packs_close(&s->packs);
+    pthread_cond_destroy(&s->built);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+void store_get_stats(struct store * s, struct store_stats * out) {
+    pthread_mutex_lock(&s->lock);
+    *out = s->stats;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t) t.tv_sec * 1000000000u + (uint64_t) t.tv_nsec;
+}
+
+// ---- PDIs ----
+
+static uint64_t content_hash(const uint8_t * data, size_t size) {
+    uint64_t hash = 0xcbf29ce484222325u; // FNV-1a
+    for (size_t i = 0; i < size; i++) {
+        hash = (hash ^ data[i]) * 0x100000001b3u;
+    }
+    return hash;
+}
+
+// Takes data over; gives the one object with that content, or NULL without memory.
+static struct store_pdi * intern_pdi(struct store * s, uint8_t * data, size_t size) {
+    uint64_t hash = content_hash(data, size);
+    struct pdi_node * fresh = calloc(1, sizeof *fresh);
+    pthread_mutex_lock(&s->lock);
+    struct pdi_node * p = s->pdis;
+    while (p && (p->hash != hash || p->pdi.size != size || memcmp(p->data, data, size))) {
+        p = p->next;
+    }
+    if (!p && fresh) {
+        *fresh = (struct pdi_node) {.next = s->pdis, .hash = hash, .pdi = {data, size, NULL}, .data = data};
+        s->pdis = p = fresh;
+        data = NULL;
+        fresh = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+    free(fresh);
+    free(data);
+    return p ? &p->pdi : NULL;
+}
+
+static struct program * find_program(struct store * s, enum aie_arch arch, const char * name) {
+    struct program * p = s->programs;
+    while (p && (p->arch != arch || strcmp(p->name, name))) {
+        p = p->next;
+    }
+    return p;
+}
+
+// The PDI that the kernel runs on, compiled by the first thread that needs it.
+static enum status get_program(struct store * s, const struct kernel_spec * spec, struct store_pdi ** out,
+                               struct error * err) {
+    char name[KERNEL_NAME_MAX];
+    s->compiler->program_name(spec, name);
+    pthread_mutex_lock(&s->lock);
+    struct program * p = find_program(s, spec->arch, name);
+    while (p && p->building) {
+        pthread_cond_wait(&s->built, &s->lock);
+    }
+    if (!p && (p = calloc(1, sizeof *p))) {
+        p->next = s->programs;
+        p->arch = spec->arch;
+        memcpy(p->name, name, sizeof name);
+        s->programs = p;
+    }
+    bool build = p && !p->pdi;
+    if (build) {
+        p->building = true;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (!p) {
+        return error_set(err, ST_NO_MEMORY, "no memory for program %s", name);
+    }
+    if (!build) {
+        *out = p->pdi; // never changes once it is set
+        return ST_OK;
+    }
+    uint8_t * data;
+    size_t size;
+    struct store_pdi * pdi = NULL;
+    enum status st = s->compiler->compile_pdi(spec, &data, &size, err);
+    if (st == ST_OK && !(pdi = intern_pdi(s, data, size))) {
+        st = error_set(err, ST_NO_MEMORY, "no memory for program %s", name);
+    }
+    pthread_mutex_lock(&s->lock);
+    p->pdi = pdi;
+    p->building = false;
+    pthread_cond_broadcast(&s->built);
+    pthread_mutex_unlock(&s->lock);
+    *out = pdi;
+    return st;
+}
+
+// ---- sources: each gives a PDI object and an owned stream, or ST_NOT_FOUND for "ask the next" ----
+
+struct found {
+    struct store_pdi * pdi;
+    uint32_t * insts;
+    size_t n_insts;
+};
+
+static enum status from_packs(struct store * s, const struct kernel_spec * spec, struct found * out,
+                              struct error * err) {
+    struct kernel_code code = {0};
+    enum status st = packs_load(&s->packs, spec, &code, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    *out = (struct found) {intern_pdi(s, code.pdi, code.pdi_size), code.insts, code.n_insts};
+    if (!out->pdi) {
+        free(code.insts);
+        return error_set(err, ST_NO_MEMORY, "no memory for its PDI");
+    }
+    pthread_mutex_lock(&s->lock);
+    s->stats.pack_hits++;
+    pthread_mutex_unlock(&s->lock);
+    return ST_OK;
+}
+
+static enum status from_compiler(struct store * s, const struct kernel_spec * spec, struct found * out,
+                                 struct error * err) {
+    if (!s->compiler) {
+        return error_set(err, ST_NOT_FOUND,
+                         "this build has no kernel compiler (GGML_HSA_JIT_COMPILE); put the kernel into "
+                         "a directory of GGML_HSA_KERNEL_DIR");
+    }
+    uint64_t start = now_ns();
+    enum status st = s->compiler->supports(spec, err);
+    if (st == ST_OK) {
+        st = get_program(s, spec, &out->pdi, err);
+    }
+    if (st == ST_OK) {
+        st = s->compiler->compile_insts(spec, &out->insts, &out->n_insts, err);
+    }
+    if (st != ST_OK) {
+        return st;
+    }
+    uint64_t spent = now_ns() - start;
+    pthread_mutex_lock(&s->lock);
+    s->stats.compiles++;
+    s->stats.compile_ns += spent;
+    pthread_mutex_unlock(&s->lock);
+    return ST_OK;
+}
+
+// A broken pack must not keep a kernel from being compiled, but when that fails too, the pack's reason
+// is the one to mend. A cache on disk belongs between the two.
+static enum status build(struct store * s, const struct kernel_spec * spec, bool may_compile,
+                         struct found * out, struct error * err) {
+    struct error pack_error = {0}, error = {0};
+    enum status st = from_packs(s, spec, out, &pack_error);
+    if (st != ST_OK && may_compile) {
+        enum status pack_status = st;
+        st = from_compiler(s, spec, out, &error);
+        if (st != ST_OK && pack_status != ST_NOT_FOUND) {
+            st = pack_status;
+            error = pack_error;
+        }
+    } else {
+        error = pack_error;
+    }
+    if (st != ST_OK) {
+        char name[KERNEL_NAME_MAX];
+        kernel_name(spec, name);
+        error_set(err, st, "kernel %s/%s: %s", kernel_arch_name(spec->arch), name, error.text);
+    }
+    return st;
+}
+
+// ---- getting ----
+
+// Called with the lock held for an entry in state BUILDING that is ours; returns with the lock held.
+static enum status build_entry(struct store * s, struct entry * e, bool may_compile, struct error * err) {
+    struct found found = {0};
+    struct error error = {0};
+    pthread_mutex_unlock(&s->lock);
+    enum status st = build(s, &e->spec, may_compile, &found, &error);
+    pthread_mutex_lock(&s->lock);
+    if (st == ST_OK) {
+        e->insts = found.insts;
+        e->kernel = (struct store_kernel) {found.pdi, found.insts, found.n_insts, NULL};
+        e->state = ENTRY_READY;
+        free(e->error);
+        e->error = NULL;
+    } else {
+        if (!e->error) {
+            e->error = malloc(sizeof *e->error);
+        }
+        if (e->error) {
+            *e->error = error;
+        }
+        e->state = ENTRY_FAILED;
+        error_set(err, st, "%s", error.text);
+    }
+    pthread_cond_broadcast(&s->built);
+    return st;
+}
+
+static enum status get(struct store * s, const struct kernel_spec * asked, bool may_compile,
+                       struct store_kernel ** out, struct error * err) {
+    if (asked->n_inputs < 0 || asked->n_inputs > KERNEL_MAX_INPUTS ||
+        (unsigned) asked->arch >= AIE_ARCH_COUNT || (unsigned) asked->op >= KERNEL_OP_COUNT) {
+        return error_set(err, ST_INVALID, "kernel spec with op %d, arch %d, %d inputs", (int) asked->op,
+                         (int) asked->arch, asked->n_inputs);
+    }
+    struct kernel_spec spec = spec_canonical(asked);
+    uint64_t hash = spec_hash(&spec);
+    enum status st = ST_OK;
+
+    pthread_mutex_lock(&s->lock);
+    struct entry * e = table_find(&s->kernels, &spec, hash);
+    bool waited = e && e->state == ENTRY_BUILDING;
+    while (e && e->state == ENTRY_BUILDING) {
+        pthread_cond_wait(&s->built, &s->lock);
+    }
+    if (e && e->state == ENTRY_READY) {
+        s->stats.memory_hits++;
+    } else if (e && waited) {
+        // What failed a moment ago for the thread that we waited for has failed for us.
+        st = e->error ? error_set(err, e->error->status, "%s", e->error->text)
+                      : error_set(err, ST_NO_MEMORY, "no memory to build a kernel");
+    } else if (e || (e = table_add(&s->kernels, &spec, hash))) {
+        e->state = ENTRY_BUILDING;
+        st = build_entry(s, e, may_compile, err);
+    } else {
+        st = error_set(err, ST_NO_MEMORY, "no memory for one more kernel");
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (st == ST_OK) {
+        *out = &e->kernel;
+    }
+    return st;
+}
+
+enum status store_get(struct store * s, const struct kernel_spec * spec, struct store_kernel ** out,
+                      struct error * err) {
+    return get(s, spec, true, out, err);
+}
+
+bool store_can(struct store * s, const struct kernel_spec * asked) {
+    if (asked->n_inputs < 0 || asked->n_inputs > KERNEL_MAX_INPUTS ||
+        (unsigned) asked->arch >= AIE_ARCH_COUNT || (unsigned) asked->op >= KERNEL_OP_COUNT) {
+        return false;
+    }
+    struct kernel_spec spec = spec_canonical(asked);
+    uint64_t hash = spec_hash(&spec);
+    pthread_mutex_lock(&s->lock);
+    const struct entry * e = table_find(&s->kernels, &spec, hash);
+    bool ready = e && e->state == ENTRY_READY;
+    // What the compiler refused to make, after promising it, it will refuse again.
+    bool refused = e && e->state == ENTRY_FAILED && e->error && e->error->status == ST_UNSUPPORTED;
+    pthread_mutex_unlock(&s->lock);
+    if (ready) {
+        return true;
+    }
+    if (!refused && s->compiler && s->compiler->supports(&spec, NULL) == ST_OK) {
+        return true;
+    }
+    struct store_kernel * kernel;
+    return packs_have(&s->packs, &spec) && get(s, &spec, false, &kernel, NULL) == ST_OK;
+}

@@ -1,0 +1,115 @@
+// table: chained hashing over specs. A lookup hashes some 50 words and compares one spec, far below a
+// microsecond, because graphs of small tensors ask for a kernel at every node.
+#include "table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct kernel_spec spec_canonical(const struct kernel_spec * spec) {
+    struct kernel_spec out = {.op = spec->op, .arch = spec->arch, .n_inputs = spec->n_inputs};
+    for (int i = 0; i < spec->n_inputs; i++) {
+        out.inputs[i] = tensor_canonical(&spec->inputs[i]);
+    }
+    out.output = tensor_canonical(&spec->output);
+    return out;
+}
+
+// ---- hash: each number is spread over all bits by a multiplication before the next one comes in ----
+
+static uint64_t mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u; // 2^64 / golden ratio
+    return hash ^ hash >> 32;
+}
+
+static uint64_t mix_tensor(uint64_t hash, const struct tensor * t) {
+    hash = mix(hash, (uint64_t) t->dtype);
+    for (int i = 0; i < TENSOR_DIMS; i++) {
+        hash = mix(hash, (uint64_t) t->ne[i]);
+        hash = mix(hash, (uint64_t) t->nb[i]);
+    }
+    return hash;
+}
+
+uint64_t spec_hash(const struct kernel_spec * s) {
+    uint64_t hash = mix(mix(mix(0, (uint64_t) s->op), (uint64_t) s->arch), (uint64_t) s->n_inputs);
+    for (int i = 0; i < s->n_inputs; i++) {
+        hash = mix_tensor(hash, &s->inputs[i]);
+    }
+    return mix_tensor(hash, &s->output);
+}
+
+// Field by field: padding between fields is nobody's.
+static bool tensor_equal(const struct tensor * a, const struct tensor * b) {
+    return a->dtype == b->dtype && !memcmp(a->ne, b->ne, sizeof a->ne) && !memcmp(a->nb, b->nb, sizeof a->nb);
+}
+
+static bool spec_equal(const struct kernel_spec * a, const struct kernel_spec * b) {
+    if (a->op != b->op || a->arch != b->arch || a->n_inputs != b->n_inputs ||
+        !tensor_equal(&a->output, &b->output)) {
+        return false;
+    }
+    for (int i = 0; i < a->n_inputs; i++) {
+        if (!tensor_equal(&a->inputs[i], &b->inputs[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// ---- table ----
+
+struct entry * table_find(const struct table * t, const struct kernel_spec * canonical, uint64_t hash) {
+    struct entry * e = t->n_buckets ? t->buckets[hash & (t->n_buckets - 1)] : NULL;
+    while (e && (e->hash != hash || !spec_equal(&e->spec, canonical))) {
+        e = e->next;
+    }
+    return e;
+}
+
+static bool grow(struct table * t) {
+    size_t n = t->n_buckets ? t->n_buckets * 2 : 64;
+    struct entry ** buckets = calloc(n, sizeof *buckets);
+    if (!buckets) {
+        return t->n_buckets > 0; // longer chains still work
+    }
+    for (size_t i = 0; i < t->n_buckets; i++) {
+        for (struct entry *e = t->buckets[i], *next; e; e = next) {
+            next = e->next;
+            e->next = buckets[e->hash & (n - 1)];
+            buckets[e->hash & (n - 1)] = e;
+        }
+    }
+    free(t->buckets);
+    t->buckets = buckets;
+    t->n_buckets = n;
+    return true;
+}
+
+struct entry * table_add(struct table * t, const struct kernel_spec * canonical, uint64_t hash) {
+    if (t->n_entries >= t->n_buckets && !grow(t)) {
+        return NULL;
+    }
+    struct entry * e = calloc(1, sizeof *e);
+    if (!e) {
+        return NULL;
+    }
+    e->hash = hash;
+    e->spec = *canonical;
+    e->next = t->buckets[hash & (t->n_buckets - 1)];
+    t->buckets[hash & (t->n_buckets - 1)] = e;
+    t->n_entries++;
+    return e;
+}
+
+void table_free(struct table * t) {
+    for (size_t i = 0; i < t->n_buckets; i++) {
+        for (struct entry *e = t->buckets[i], *next; e; e = next) {
+            next = e->next;
+            free(e->insts);
+            free(e->error);
+            free(e);
+        }
+    }
+    free(t->buckets);
+    *t = (struct table) {0};
+}

@@ -1,0 +1,35 @@
+// table: the kernels in memory, found by what they compute. Not thread safe: the store locks it.
+#pragma once
+
+#include "store.h"
+
+enum entry_state {
+    ENTRY_BUILDING, // one thread is at it, others wait
+    ENTRY_READY,
+    ENTRY_FAILED, // `error` says why; the next one who asks tries again
+};
+
+struct entry {
+    struct entry * next; // in its bucket
+    uint64_t hash;
+    struct kernel_spec spec; // canonical
+    enum entry_state state;
+    struct store_kernel kernel;
+    uint32_t * insts; // owned, = kernel.insts
+    struct error * error; // owned, when FAILED and memory allowed
+};
+
+struct table {
+    struct entry ** buckets;
+    size_t n_buckets; // a power of two, or 0
+    size_t n_entries;
+};
+
+// Specs that ask for the same kernel become the same bytes in every field that counts.
+struct kernel_spec spec_canonical(const struct kernel_spec * spec);
+uint64_t spec_hash(const struct kernel_spec * canonical);
+
+struct entry * table_find(const struct table * t, const struct kernel_spec * canonical, uint64_t hash);
+// A new entry in state BUILDING, or NULL without memory. The spec must not be in the table yet.
+struct entry * table_add(struct table * t, const struct kernel_spec * canonical, uint64_t hash);
+void table_free(struct table * t);

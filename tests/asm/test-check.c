@@ -1,0 +1,230 @@
+// The static checker against programs written by hand: each hazard that silicon does not forgive is
+// shown once as it fails and once, one bundle later, as it passes.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "aie/asm/asm.h"
+#include "aie/isa/aie2.h"
+
+enum { MAX_BUNDLES = 64 };
+
+struct prog {
+    uint8_t bytes[MAX_BUNDLES * 16];
+    int n;
+};
+
+static const struct aie_isa * isa(void) {
+    return aie_isa_get(AIE_ARCH_AIE2);
+}
+
+// One bundle with up to two instructions.
+static void bundle2(struct prog * p, const struct aie_inst * a, const struct aie_inst * b) {
+    struct aie_bundle out = {.size = 16};
+    const struct aie_inst * const given[2] = {a, b};
+    bool lng = false;
+    for (int i = 0; i < 2; i++) {
+        lng |= given[i] && aie_isa_instr(isa(), given[i]->op)->slot == AIE_SLOT_LNG;
+    }
+    for (int s = 0; s < AIE_SLOT_NOP; s++) {
+        if (lng ? s == AIE_SLOT_ALU || s == AIE_SLOT_MV : s == AIE_SLOT_LNG) {
+            continue;
+        }
+        out.present |= (uint8_t) (1u << s);
+        out.slot[s].op = (uint16_t) aie_isa_nop(isa(), s);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (given[i]) {
+            out.slot[aie_isa_instr(isa(), given[i]->op)->slot] = *given[i];
+        }
+    }
+    int size = 0;
+    struct error err = {0};
+    assert_int_equal(aie_bundle_encode(isa(), &out, p->bytes + 16 * p->n, &size, &err), ST_OK);
+    p->n++;
+}
+
+static void one(struct prog * p, struct aie_inst inst) {
+    bundle2(p, &inst, NULL);
+}
+
+static void nops(struct prog * p, int n) {
+    while (n-- > 0) {
+        bundle2(p, NULL, NULL);
+    }
+}
+
+// Ends every program: jump to itself.
+static void finish(struct prog * p) {
+    nops(p, 12);
+    one(p, (struct aie_inst) {AIE2_J_jump_imm, {16 * p->n}});
+    nops(p, 5);
+}
+
+static void expect(struct prog * p, const char * reason) {
+    finish(p);
+    struct error err = {0};
+    enum status st = asm_check(AIE_ARCH_AIE2, p->bytes, (size_t) p->n * 16, &err);
+    if (!reason) {
+        if (st != ST_OK) {
+            print_message("%s\n", err.text);
+        }
+        assert_int_equal(st, ST_OK);
+    } else {
+        assert_int_equal(st, ST_INVALID);
+        if (!strstr(err.text, reason)) {
+            print_message("%s\n", err.text);
+        }
+        assert_non_null(strstr(err.text, reason));
+    }
+}
+
+#define R(n) AIE_REG(AIE_R, n)
+#define P(n) AIE_REG(AIE_P, n)
+#define X(n) AIE_REG(AIE_X, n)
+#define W(n) AIE_REG(AIE_W, n)
+#define BM(n) AIE_REG(AIE_BM, n)
+#define AM(n) AIE_REG(AIE_AM, n)
+
+static const char in_flight[] = "still in flight";
+
+static struct aie_inst lda(int r) {
+    return (struct aie_inst) {AIE2_LDA_dms_lda_idx_imm, {R(r), P(0), 0}};
+}
+static struct aie_inst add(int d, int a, int b) {
+    return (struct aie_inst) {AIE2_ADD, {R(d), R(a), R(b)}};
+}
+static struct aie_inst vadd(int d, int a, int b) {
+    return (struct aie_inst) {AIE2_VADD_32, {X(d), X(a), X(b)}};
+}
+static struct aie_inst vaddf(int d, int a, int b) {
+    return (struct aie_inst) {AIE2_VADD_F, {BM(d), BM(a), BM(b), R(0)}};
+}
+static struct aie_inst vst(int w) {
+    return (struct aie_inst) {AIE2_VST_dmw_sts_w_ag_pstm_nrm_imm, {P(1), W(w), 32}};
+}
+static struct aie_inst vst_am(int am) {
+    return (struct aie_inst) {AIE2_VST_dmw_sts_am_ag_pstm_nrm_imm, {P(1), AM(am), 32}};
+}
+
+// producer, `gap` idle bundles, consumer
+static void pair(struct aie_inst first, int gap, struct aie_inst second, const char * reason) {
+    struct prog p = {.n = 0};
+    one(&p, first);
+    nops(&p, gap);
+    one(&p, second);
+    expect(&p, reason);
+}
+
+static void reads_in_flight(void ** state) {
+    (void) state;
+    pair(add(1, 2, 3), 0, add(4, 1, 1), NULL);           // scalar: next bundle
+    pair(lda(1), 5, add(4, 1, 1), in_flight);            // load: seven
+    pair(lda(1), 6, add(4, 1, 1), NULL);
+    pair(vadd(1, 2, 3), 0, vadd(4, 1, 1), NULL);         // bypass: next bundle
+    pair(vadd(1, 2, 3), 0, vst(2), in_flight);           // the store has no bypass
+    pair(vadd(1, 2, 3), 1, vst(2), NULL);
+    pair(vadd(1, 2, 3), 0, vst(4), NULL);                // another register
+    pair(vaddf(1, 2, 3), 2, vaddf(4, 1, 1), in_flight);  // float adder to itself: four
+    pair(vaddf(1, 2, 3), 3, vaddf(4, 1, 1), NULL);
+    pair(vaddf(1, 2, 3), 4, vst_am(2), in_flight);       // and to a store: six
+    pair(vaddf(1, 2, 3), 5, vst_am(2), NULL);
+}
+
+static void results_that_collide(void ** state) {
+    (void) state;
+    pair(lda(1), 5, (struct aie_inst) {AIE2_MOVA_lda_cg, {R(1), 5}}, "lands with or before");
+    pair(lda(1), 6, (struct aie_inst) {AIE2_MOVA_lda_cg, {R(1), 5}}, NULL);
+    pair(lda(1), 5, (struct aie_inst) {AIE2_MOVA_lda_cg, {R(2), 5}}, "one write port");
+    pair(lda(1), 4, (struct aie_inst) {AIE2_MOVA_lda_cg, {R(2), 5}}, NULL);
+    // vadd.f reads its accumulators two cycles late; a move that lands before that spoils them
+    pair(vaddf(4, 1, 1), 0, (struct aie_inst) {AIE2_VMOV_mv_x, {BM(1), X(0)}}, NULL);
+    struct prog p = {.n = 0};
+    struct aie_inst late = {AIE2_ST_S16_ag_pstm_nrm_imm, {P(2), R(5), 2}};
+    one(&p, late); // reads r5 in its seventh cycle
+    one(&p, add(5, 6, 7));
+    expect(&p, "late read");
+}
+
+static void locks_and_memory(void ** state) {
+    (void) state;
+    const struct aie_inst acq = {AIE2_ACQ_mLockId_imm, {48, R(3)}};
+    const struct aie_inst rel = {AIE2_REL_mLockId_imm, {48, R(3)}};
+    pair(acq, 2, lda(1), "too near behind a lock");
+    pair(acq, 3, lda(1), NULL);
+    pair(vst(0), 2, rel, "too near behind memory");
+    pair(vst(0), 3, rel, NULL);
+}
+
+static void loop(int margin, int body, bool store_last, const char * reason) {
+    struct prog p = {.n = 0};
+    int first = 3 + margin;
+    one(&p, (struct aie_inst) {AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LS), 16 * first}});
+    one(&p, (struct aie_inst) {AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LE), 16 * (first + body - 1)}});
+    one(&p, (struct aie_inst) {AIE2_ADD_NC, {AIE_REG(AIE_SPC, AIE_SPC_LC), R(1), 0}});
+    nops(&p, margin + body - 1);
+    if (store_last) {
+        one(&p, vst(0));
+    } else {
+        nops(&p, 1);
+    }
+    expect(&p, reason);
+}
+
+static void loops(void ** state) {
+    (void) state;
+    loop(8, 1, false, NULL);
+    loop(0, 10, false, NULL);
+    loop(2, 4, false, "too near before the end of the loop");
+    loop(8, 4, true, "a store in the last bundle");
+
+    // across the back edge: a load at the end is not there when the first bundle reads it
+    for (int late = 0; late < 2; late++) {
+        struct prog p = {.n = 0};
+        one(&p, (struct aie_inst) {AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LS), 16 * 11}});
+        one(&p, (struct aie_inst) {AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LE), 16 * 19}});
+        one(&p, (struct aie_inst) {AIE2_ADD_NC, {AIE_REG(AIE_SPC, AIE_SPC_LC), R(1), 0}});
+        nops(&p, 8);
+        one(&p, add(4, 2, 2)); // 11: reads r2
+        nops(&p, late ? 4 : 1);
+        one(&p, lda(2));
+        nops(&p, late ? 3 : 6);
+        expect(&p, late ? in_flight : NULL);
+    }
+}
+
+static void branches(void ** state) {
+    (void) state;
+    const struct aie_inst jump = {AIE2_J_jump_imm, {16 * 10}};
+    pair(jump, 3, jump, "delay slots");
+    // the path through the branch arrives with a load in flight, the other one does not
+    for (int late = 0; late < 2; late++) {
+        struct prog p = {.n = 0};
+        one(&p, (struct aie_inst) {AIE2_JZ, {R(1), 16 * 12}});
+        nops(&p, 4);
+        one(&p, late ? lda(2) : add(2, 2, 2)); // last delay slot
+        nops(&p, 6);
+        one(&p, add(3, 2, 2)); // 12
+        expect(&p, late ? in_flight : NULL);
+    }
+    struct prog p = {.n = 0};
+    one(&p, (struct aie_inst) {AIE2_J_jump_imm, {16 * 900}});
+    expect(&p, "outside the program");
+    struct prog q = {.n = 0};
+    nops(&q, 3);
+    struct error err = {0};
+    assert_int_equal(asm_check(AIE_ARCH_AIE2, q.bytes, 48, &err), ST_INVALID);
+    assert_non_null(strstr(err.text, "runs off the end"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_in_flight), cmocka_unit_test(results_that_collide),
+        cmocka_unit_test(locks_and_memory), cmocka_unit_test(loops),
+        cmocka_unit_test(branches),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,105 @@
+// test-load: what loading the plugin does in processes of various kinds: with an emulated device,
+// with none, with a runtime that is not there, with a ggml that was never tested. Each is its own
+// process, because a process loads the plugin once.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+// Output of the probe, run under `env` with these words before it. Ends the test when it crashes.
+static const char * probe(const char * env) {
+    static char out[16384];
+    char command[4096];
+    // The preloaded library comes before a sanitizer's runtime on purpose.
+    snprintf(command, sizeof command,
+             "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 env -u GGML_HSA_EMULATE -u GGML_HSA_RUNTIME "
+             "%s '%s' '%s' 2>&1",
+             env, PROBE, PLUGIN);
+    FILE * pipe = popen(command, "r");
+    assert_non_null(pipe);
+    size_t n = fread(out, 1, sizeof out - 1, pipe);
+    out[n] = '\0';
+    int status = pclose(pipe);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        fail_msg("%s\n-> status %d:\n%s", command, status, out);
+    }
+    return out;
+}
+
+static void assert_says(const char * out, const char * text) {
+    if (!strstr(out, text)) {
+        fail_msg("no \"%s\" in:\n%s", text, out);
+    }
+}
+
+static void emulated_device(void ** state) {
+    (void) state;
+    const char * out = probe("GGML_HSA_EMULATE=aie2");
+    assert_says(out, "loaded HSA, devices 1\n");
+    assert_says(out, "HSA0: ");
+    assert_says(out, "(aie2, emulated)\n");
+    assert_says(out, "again same\n");
+}
+
+static void emulation_is_never_silent(void ** state) {
+    (void) state;
+    if (access("/dev/accel", F_OK) == 0) {
+        printf("this machine may have an NPU: not tried without one\n");
+        skip();
+    }
+    const char * out = probe("");
+    assert_says(out, "ggml-hsa: no NPU: ");
+    assert_says(out, "loaded HSA, devices 0\n");
+}
+
+static void missing_runtime(void ** state) {
+    (void) state;
+    const char * out = probe("GGML_HSA_RUNTIME=/nonexistent/libhsa.so");
+    assert_says(out, "ggml-hsa: no NPU: ");
+    assert_says(out, "/nonexistent/libhsa.so");
+    assert_says(out, "loaded HSA, devices 0\n");
+}
+
+static void unknown_emulation(void ** state) {
+    (void) state;
+    const char * out = probe("GGML_HSA_EMULATE=aie99");
+    assert_says(out, "ggml-hsa: no NPU: ");
+    assert_says(out, "loaded HSA, devices 0\n");
+}
+
+static void untested_ggml(void ** state) {
+    (void) state;
+    static const char * const versions[] = {"0.23.9", "0.26.0", "0.27.0", "0.28.1", "1.25.0", "abc", ""};
+    for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++) {
+        char env[1024];
+        // 0.27 is refused here too: this ggml has not the layout that belongs to it.
+        snprintf(env, sizeof env, "GGML_HSA_EMULATE=aie2 LD_PRELOAD='%s' OTHER_GGML_VERSION='%s'",
+                 OTHER_VERSION, versions[i]);
+        const char * out = probe(env);
+        assert_says(out, "ggml-hsa: ggml ");
+        assert_says(out, versions[i]);
+        assert_says(out, " is not supported; ");
+        assert_says(out, "not loaded\n");
+    }
+}
+
+static void tested_ggml(void ** state) {
+    (void) state;
+    char env[1024];
+    snprintf(env, sizeof env, "GGML_HSA_EMULATE=aie2 LD_PRELOAD='%s' OTHER_GGML_VERSION=0.25.7", OTHER_VERSION);
+    assert_says(probe(env), "loaded HSA, devices 1\n");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(emulated_device),   cmocka_unit_test(emulation_is_never_silent),
+        cmocka_unit_test(missing_runtime),   cmocka_unit_test(unknown_emulation),
+        cmocka_unit_test(untested_ggml),     cmocka_unit_test(tested_ggml),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

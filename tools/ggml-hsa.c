@@ -1,0 +1,79 @@
+// ggml-hsa: the tool for people. This file knows the list of subcommands, --help and --version, and
+// nothing of what they do.
+#include "tool.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct subcommand * const subcommands[] = {
+    &inspect_subcommand,
+};
+enum { SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0] };
+
+struct colours tool_colours(void) {
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    if (!isatty(STDOUT_FILENO) || (no_color && *no_color) || (term && !strcmp(term, "dumb"))) {
+        return (struct colours) {"", "", "", ""};
+    }
+    return (struct colours) {"\033[1m", "\033[2m", "\033[36m", "\033[0m"};
+}
+
+int tool_usage(const struct subcommand * sub, const char * fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    fprintf(stderr, "ggml-hsa%s%s: ", sub ? " " : "", sub ? sub->name : "");
+    vfprintf(stderr, fmt, args);
+    fprintf(stderr, " (see ggml-hsa%s%s --help)\n", sub ? " " : "", sub ? sub->name : "");
+    va_end(args);
+    return EXIT_USAGE;
+}
+
+static void print_help(void) {
+    printf("ggml-hsa: the tool of the ggml backend for AMD NPUs\n\n"
+           "usage: ggml-hsa SUBCOMMAND [ARGUMENTS]\n"
+           "       ggml-hsa SUBCOMMAND --help\n\n");
+    for (int i = 0; i < SUBCOMMANDS; i++) {
+        printf("  %-12s %s\n", subcommands[i]->name, subcommands[i]->summary);
+    }
+    printf("\n  --help       this text\n  --version    version of the tool\n");
+}
+
+static int run(int argc, char ** argv) {
+    if (argc < 2) {
+        return tool_usage(NULL, "a subcommand is missing");
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+        print_help();
+        return EXIT_OK;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        printf("ggml-hsa %s\n", GGML_HSA_VERSION);
+        return EXIT_OK;
+    }
+    for (int i = 0; i < SUBCOMMANDS; i++) {
+        const struct subcommand * sub = subcommands[i];
+        if (strcmp(argv[1], sub->name)) {
+            continue;
+        }
+        for (int k = 2; k < argc; k++) {
+            if (!strcmp(argv[k], "--help") || !strcmp(argv[k], "-h")) {
+                fputs(sub->help, stdout);
+                return EXIT_OK;
+            }
+        }
+        return sub->run(argc - 1, argv + 1);
+    }
+    return tool_usage(NULL, "no subcommand '%s'", argv[1]);
+}
+
+int main(int argc, char ** argv) {
+    int status = run(argc, argv);
+    if ((fflush(stdout) || ferror(stdout)) && errno != EPIPE) { // a closed pager is no error
+        fprintf(stderr, "ggml-hsa: standard output: %s\n", strerror(errno));
+        return EXIT_BAD_INPUT;
+    }
+    return status;
+}

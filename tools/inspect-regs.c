@@ -1,0 +1,424 @@
+// inspect-regs: names and fields of the array's registers, as tables: where each lies in each kind of
+// tile, which ports a stream switch has, and how a buffer descriptor is cut into fields.
+#include "inspect.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char * const tile_kind_names[TILE_KINDS] = {"shim", "mem", "core"};
+
+enum tile_kind tile_kind_of(int row) {
+    return row == 0 ? TILE_SHIM : row == 1 ? TILE_MEM : TILE_CORE;
+}
+
+// ---- where registers lie ----
+
+// Items of `size` bytes every `stride` bytes from `base`.
+static const struct range {
+    enum tile_kind tile;
+    enum reg_class class;
+    uint32_t base, stride, size;
+    int count;
+    const char * name;
+} ranges[] = {
+    {TILE_SHIM, REG_LOCK, 0x14000, 0x10, 4, 16, "lock"},
+    {TILE_SHIM, REG_BD, 0x1d000, 0x20, 32, 16, "BD"},
+    {TILE_SHIM, REG_CONTROL, 0x1d200, 8, 4, 2, "S2MM control"},
+    {TILE_SHIM, REG_QUEUE, 0x1d204, 8, 4, 2, "S2MM queue"},
+    {TILE_SHIM, REG_CONTROL, 0x1d210, 8, 4, 2, "MM2S control"},
+    {TILE_SHIM, REG_QUEUE, 0x1d214, 8, 4, 2, "MM2S queue"},
+    {TILE_SHIM, REG_STATUS, 0x1d220, 4, 4, 2, "S2MM status"},
+    {TILE_SHIM, REG_STATUS, 0x1d228, 4, 4, 2, "MM2S status"},
+    {TILE_SHIM, REG_MUX, 0x1f000, 4, 4, 1, "mux"},
+    {TILE_SHIM, REG_DEMUX, 0x1f004, 4, 4, 1, "demux"},
+    {TILE_SHIM, REG_MASTER, 0x3f000, 4, 4, 22, "master"},
+    {TILE_SHIM, REG_SLAVE, 0x3f100, 4, 4, 23, "slave"},
+    {TILE_SHIM, REG_SLOT, 0x3f200, 0x10, 16, 23, "slave"},
+
+    {TILE_MEM, REG_DATA, 0x00000, 0x80000, 0x80000, 1, "data memory"},
+    {TILE_MEM, REG_BD, 0xa0000, 0x20, 32, 48, "BD"},
+    {TILE_MEM, REG_CONTROL, 0xa0600, 8, 4, 6, "S2MM control"},
+    {TILE_MEM, REG_QUEUE, 0xa0604, 8, 4, 6, "S2MM queue"},
+    {TILE_MEM, REG_CONTROL, 0xa0630, 8, 4, 6, "MM2S control"},
+    {TILE_MEM, REG_QUEUE, 0xa0634, 8, 4, 6, "MM2S queue"},
+    {TILE_MEM, REG_STATUS, 0xa0660, 4, 4, 6, "S2MM status"},
+    {TILE_MEM, REG_STATUS, 0xa0680, 4, 4, 6, "MM2S status"},
+    {TILE_MEM, REG_MASTER, 0xb0000, 4, 4, 17, "master"},
+    {TILE_MEM, REG_SLAVE, 0xb0100, 4, 4, 18, "slave"},
+    {TILE_MEM, REG_SLOT, 0xb0200, 0x10, 16, 18, "slave"},
+    {TILE_MEM, REG_LOCK, 0xc0000, 0x10, 4, 64, "lock"},
+
+    {TILE_CORE, REG_DATA, 0x00000, 0x10000, 0x10000, 1, "data memory"},
+    {TILE_CORE, REG_BD, 0x1d000, 0x20, 24, 16, "BD"},
+    {TILE_CORE, REG_CONTROL, 0x1de00, 8, 4, 2, "S2MM control"},
+    {TILE_CORE, REG_QUEUE, 0x1de04, 8, 4, 2, "S2MM queue"},
+    {TILE_CORE, REG_CONTROL, 0x1de10, 8, 4, 2, "MM2S control"},
+    {TILE_CORE, REG_QUEUE, 0x1de14, 8, 4, 2, "MM2S queue"},
+    {TILE_CORE, REG_STATUS, 0x1df00, 4, 4, 2, "S2MM status"},
+    {TILE_CORE, REG_STATUS, 0x1df10, 4, 4, 2, "MM2S status"},
+    {TILE_CORE, REG_LOCK, 0x1f000, 0x10, 4, 16, "lock"},
+    {TILE_CORE, REG_PROGRAM, 0x20000, 0x4000, 0x4000, 1, "program memory"},
+    {TILE_CORE, REG_CORE_CONTROL, 0x32000, 4, 4, 1, "core control"},
+    {TILE_CORE, REG_PLAIN, 0x32004, 4, 4, 1, "core status"},
+    {TILE_CORE, REG_MASTER, 0x3f000, 4, 4, 23, "master"},
+    {TILE_CORE, REG_SLAVE, 0x3f100, 4, 4, 25, "slave"},
+    {TILE_CORE, REG_SLOT, 0x3f200, 0x10, 16, 25, "slave"},
+};
+
+bool reg_find(enum tile_kind tile, uint32_t offset, struct reg * out) {
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        const struct range * r = &ranges[i];
+        if (r->tile != tile || offset < r->base) {
+            continue;
+        }
+        uint32_t index = (offset - r->base) / r->stride, within = (offset - r->base) % r->stride;
+        if (index < (uint32_t) r->count && within < r->size) {
+            bool memory = r->class == REG_DATA || r->class == REG_PROGRAM;
+            *out = (struct reg) {tile, r->class, r->name, (int) index, memory ? within : within / 4};
+            return true;
+        }
+    }
+    return false;
+}
+
+// ---- stream switch ports, in the order of their registers ----
+
+struct ports {
+    const char * name;
+    int count;
+};
+
+#define MAX_PORT_GROUPS 9
+
+static const struct ports masters[TILE_KINDS][MAX_PORT_GROUPS] = {
+    [TILE_SHIM] = {{"CTRL", 1}, {"FIFO", 1}, {"S", 6}, {"W", 4}, {"N", 6}, {"E", 4}},
+    [TILE_MEM] = {{"DMA", 6}, {"CTRL", 1}, {"S", 4}, {"N", 6}},
+    [TILE_CORE] = {{"CORE", 1}, {"DMA", 2}, {"CTRL", 1}, {"FIFO", 1}, {"S", 4}, {"W", 4}, {"N", 6}, {"E", 4}},
+};
+static const struct ports slaves[TILE_KINDS][MAX_PORT_GROUPS] = {
+    [TILE_SHIM] = {{"CTRL", 1}, {"FIFO", 1}, {"S", 8}, {"W", 4}, {"N", 4}, {"E", 4}, {"TRACE", 1}},
+    [TILE_MEM] = {{"DMA", 6}, {"CTRL", 1}, {"S", 6}, {"N", 4}, {"TRACE", 1}},
+    [TILE_CORE] = {{"CORE", 1},
+                   {"DMA", 2},
+                   {"CTRL", 1},
+                   {"FIFO", 1},
+                   {"S", 6},
+                   {"W", 4},
+                   {"N", 4},
+                   {"E", 4},
+                   {"TRACE", 2}},
+};
+
+static void print_port(const struct ports groups[MAX_PORT_GROUPS], int index, struct buf * b) {
+    for (int i = 0; i < MAX_PORT_GROUPS && groups[i].name; i++) {
+        if (index < groups[i].count) {
+            if (groups[i].count == 1) {
+                buf_printf(b, "%s", groups[i].name);
+            } else {
+                buf_printf(b, "%s%d", groups[i].name, index);
+            }
+            return;
+        }
+        index -= groups[i].count;
+    }
+    buf_printf(b, "beyond the last port by %d", index);
+}
+
+void reg_print(const struct reg * reg, struct buf * b) {
+    switch (reg->class) {
+    case REG_DATA:
+    case REG_PROGRAM:
+        buf_printf(b, "%s +0x%x", reg->name, reg->word);
+        break;
+    case REG_BD:
+        buf_printf(b, "BD %d", reg->index);
+        if (reg->word) {
+            buf_printf(b, " word %u", reg->word);
+        }
+        break;
+    case REG_MASTER:
+        buf_printf(b, "master ");
+        print_port(masters[reg->tile], reg->index, b);
+        break;
+    case REG_SLAVE:
+    case REG_SLOT:
+        buf_printf(b, "slave ");
+        print_port(slaves[reg->tile], reg->index, b);
+        if (reg->class == REG_SLOT) {
+            buf_printf(b, " slot %u", reg->word);
+        }
+        break;
+    case REG_CONTROL:
+    case REG_QUEUE:
+    case REG_STATUS: // the channel stands where people say it: S2MM0 control
+        buf_printf(b, "%.4s%d%s", reg->name, reg->index, reg->name + 4);
+        break;
+    case REG_LOCK:
+        buf_printf(b, "lock %d", reg->index);
+        break;
+    default:
+        buf_printf(b, "%s", reg->name);
+    }
+}
+
+// ---- fields ----
+
+enum field_form {
+    FORM_NUMBER,
+    FORM_HEX,
+    FORM_FLAG,   // the name alone, when set
+    FORM_STEP,   // stored less 1
+    FORM_SIGNED, // 7 bits
+};
+
+enum show {
+    WHEN_SET,
+    ALWAYS,
+    FOLLOWS, // when set, and when the field before it was told: a lock's number 0 tells as much as 1
+};
+
+struct field {
+    uint8_t word, hi, lo;
+    enum field_form form;
+    const char * name;
+    enum show show;
+};
+
+static const struct field control_fields[] = {
+    {0, 1, 1, FORM_NUMBER, "reset", ALWAYS},
+    {0, 3, 3, FORM_NUMBER, "out of order", WHEN_SET},
+    {0, 15, 8, FORM_NUMBER, "controller id", WHEN_SET},
+    {0},
+};
+static const struct field core_control_fields[] = {
+    {0, 0, 0, FORM_NUMBER, "enable", ALWAYS},
+    {0, 1, 1, FORM_NUMBER, "reset", ALWAYS},
+    {0},
+};
+static const struct field mux_fields[] = { // 1 = DMA
+    {0, 11, 10, FORM_NUMBER, "S3 from", ALWAYS},
+    {0, 15, 14, FORM_NUMBER, "S7 from", ALWAYS},
+    {0},
+};
+static const struct field demux_fields[] = {
+    {0, 5, 4, FORM_NUMBER, "S2 to", ALWAYS},
+    {0, 7, 6, FORM_NUMBER, "S3 to", ALWAYS},
+    {0},
+};
+
+static const struct field shim_bd[] = {
+    {0, 31, 0, FORM_NUMBER, "words", ALWAYS},
+    {1, 31, 0, FORM_HEX, "address", ALWAYS},
+    {2, 15, 0, FORM_HEX, "address high", WHEN_SET},
+    {2, 30, 30, FORM_FLAG, "packet", WHEN_SET},
+    {2, 23, 19, FORM_NUMBER, "packet id", FOLLOWS},
+    {2, 18, 16, FORM_NUMBER, "packet type", FOLLOWS},
+    {2, 29, 24, FORM_NUMBER, "out-of-order id", WHEN_SET},
+    {3, 29, 20, FORM_NUMBER, "d0 wrap", WHEN_SET},
+    {3, 19, 0, FORM_STEP, "d0 step", FOLLOWS},
+    {4, 29, 20, FORM_NUMBER, "d1 wrap", WHEN_SET},
+    {4, 19, 0, FORM_STEP, "d1 step", FOLLOWS},
+    {5, 19, 0, FORM_STEP, "d2 step", WHEN_SET},
+    {6, 25, 20, FORM_STEP, "iteration wrap", WHEN_SET},
+    {6, 19, 0, FORM_STEP, "iteration step", FOLLOWS},
+    {6, 31, 26, FORM_NUMBER, "iteration now", WHEN_SET},
+    {3, 30, 30, FORM_FLAG, "secure", WHEN_SET},
+    {4, 31, 30, FORM_NUMBER, "burst", WHEN_SET},
+    {5, 31, 28, FORM_NUMBER, "smid", WHEN_SET},
+    {5, 27, 24, FORM_NUMBER, "axcache", WHEN_SET},
+    {5, 23, 20, FORM_NUMBER, "qos", WHEN_SET},
+    {7, 12, 12, FORM_FLAG, "acquires", WHEN_SET},
+    {7, 3, 0, FORM_NUMBER, "acquire lock", FOLLOWS},
+    {7, 11, 5, FORM_SIGNED, "acquire value", FOLLOWS},
+    {7, 24, 18, FORM_SIGNED, "release value", WHEN_SET},
+    {7, 16, 13, FORM_NUMBER, "release lock", FOLLOWS},
+    {7, 26, 26, FORM_FLAG, "chained", WHEN_SET},
+    {7, 30, 27, FORM_NUMBER, "next BD", FOLLOWS},
+    {7, 31, 31, FORM_FLAG, "no TLAST", WHEN_SET},
+    {7, 25, 25, FORM_NUMBER, "valid", ALWAYS},
+    {0},
+};
+static const struct field mem_bd[] = {
+    {0, 16, 0, FORM_NUMBER, "words", ALWAYS},
+    {1, 18, 0, FORM_HEX, "word address", ALWAYS},
+    {0, 31, 31, FORM_FLAG, "packet", WHEN_SET},
+    {0, 27, 23, FORM_NUMBER, "packet id", FOLLOWS},
+    {0, 30, 28, FORM_NUMBER, "packet type", FOLLOWS},
+    {0, 22, 17, FORM_NUMBER, "out-of-order id", WHEN_SET},
+    {2, 26, 17, FORM_NUMBER, "d0 wrap", WHEN_SET},
+    {2, 16, 0, FORM_STEP, "d0 step", FOLLOWS},
+    {3, 26, 17, FORM_NUMBER, "d1 wrap", WHEN_SET},
+    {3, 16, 0, FORM_STEP, "d1 step", FOLLOWS},
+    {4, 26, 17, FORM_NUMBER, "d2 wrap", WHEN_SET},
+    {4, 16, 0, FORM_STEP, "d2 step", FOLLOWS},
+    {5, 16, 0, FORM_STEP, "d3 step", WHEN_SET},
+    {1, 31, 26, FORM_NUMBER, "d0 zeros before", WHEN_SET},
+    {3, 31, 27, FORM_NUMBER, "d1 zeros before", WHEN_SET},
+    {4, 30, 27, FORM_NUMBER, "d2 zeros before", WHEN_SET},
+    {5, 22, 17, FORM_NUMBER, "d0 zeros after", WHEN_SET},
+    {5, 27, 23, FORM_NUMBER, "d1 zeros after", WHEN_SET},
+    {5, 31, 28, FORM_NUMBER, "d2 zeros after", WHEN_SET},
+    {6, 22, 17, FORM_STEP, "iteration wrap", WHEN_SET},
+    {6, 16, 0, FORM_STEP, "iteration step", FOLLOWS},
+    {6, 28, 23, FORM_NUMBER, "iteration now", WHEN_SET},
+    {4, 31, 31, FORM_FLAG, "compressed", WHEN_SET},
+    {7, 15, 15, FORM_FLAG, "acquires", WHEN_SET},
+    {7, 7, 0, FORM_NUMBER, "acquire lock", FOLLOWS}, // 64 + n are the tile's own
+    {7, 14, 8, FORM_SIGNED, "acquire value", FOLLOWS},
+    {7, 30, 24, FORM_SIGNED, "release value", WHEN_SET},
+    {7, 23, 16, FORM_NUMBER, "release lock", FOLLOWS},
+    {1, 19, 19, FORM_FLAG, "chained", WHEN_SET},
+    {1, 25, 20, FORM_NUMBER, "next BD", FOLLOWS},
+    {2, 31, 31, FORM_FLAG, "no TLAST", WHEN_SET},
+    {7, 31, 31, FORM_NUMBER, "valid", ALWAYS},
+    {0},
+};
+static const struct field core_bd[] = {
+    {0, 13, 0, FORM_NUMBER, "words", ALWAYS},
+    {0, 27, 14, FORM_HEX, "word address", ALWAYS},
+    {1, 30, 30, FORM_FLAG, "packet", WHEN_SET},
+    {1, 23, 19, FORM_NUMBER, "packet id", FOLLOWS},
+    {1, 18, 16, FORM_NUMBER, "packet type", FOLLOWS},
+    {1, 29, 24, FORM_NUMBER, "out-of-order id", WHEN_SET},
+    {3, 20, 13, FORM_NUMBER, "d0 wrap", WHEN_SET},
+    {2, 12, 0, FORM_STEP, "d0 step", FOLLOWS},
+    {3, 28, 21, FORM_NUMBER, "d1 wrap", WHEN_SET},
+    {2, 25, 13, FORM_STEP, "d1 step", FOLLOWS},
+    {3, 12, 0, FORM_STEP, "d2 step", WHEN_SET},
+    {4, 18, 13, FORM_STEP, "iteration wrap", WHEN_SET},
+    {4, 12, 0, FORM_STEP, "iteration step", FOLLOWS},
+    {4, 24, 19, FORM_NUMBER, "iteration now", WHEN_SET},
+    {1, 31, 31, FORM_FLAG, "compressed", WHEN_SET},
+    {5, 12, 12, FORM_FLAG, "acquires", WHEN_SET},
+    {5, 3, 0, FORM_NUMBER, "acquire lock", FOLLOWS},
+    {5, 11, 5, FORM_SIGNED, "acquire value", FOLLOWS},
+    {5, 24, 18, FORM_SIGNED, "release value", WHEN_SET},
+    {5, 16, 13, FORM_NUMBER, "release lock", FOLLOWS},
+    {5, 26, 26, FORM_FLAG, "chained", WHEN_SET},
+    {5, 30, 27, FORM_NUMBER, "next BD", FOLLOWS},
+    {5, 31, 31, FORM_FLAG, "no TLAST", WHEN_SET},
+    {5, 25, 25, FORM_NUMBER, "valid", ALWAYS},
+    {0},
+};
+
+static const struct field * const bd_fields[TILE_KINDS] = {shim_bd, mem_bd, core_bd};
+
+int bd_words(enum tile_kind tile) {
+    return tile == TILE_CORE ? 6 : 8;
+}
+
+static void print_fields(const struct field * fields, const uint32_t * words, int only_word, uint32_t mask,
+                         struct buf * b) {
+    const char * separator = "";
+    bool told = false;
+    for (const struct field * f = fields; f->name; f++) {
+        uint32_t field_mask = bits(UINT32_MAX, f->hi, f->lo) << f->lo;
+        if ((only_word >= 0 && f->word != only_word) || !(field_mask & mask)) {
+            continue;
+        }
+        uint32_t v = bits(words[f->word], f->hi, f->lo);
+        told = v != 0 || f->show == ALWAYS || (f->show == FOLLOWS && told);
+        if (!told) {
+            continue;
+        }
+        buf_printf(b, "%s%s", separator, f->name);
+        separator = ", ";
+        switch (f->form) {
+        case FORM_NUMBER:
+            buf_printf(b, " %u", v);
+            break;
+        case FORM_HEX:
+            buf_printf(b, " 0x%x", v);
+            break;
+        case FORM_STEP:
+            buf_printf(b, " %u", v + 1);
+            break;
+        case FORM_SIGNED:
+            buf_printf(b, " %d", v & 0x40 ? (int) v - 0x80 : (int) v);
+            break;
+        case FORM_FLAG:
+            break;
+        }
+    }
+}
+
+void bd_print(enum tile_kind tile, const uint32_t * words, struct buf * b) {
+    print_fields(bd_fields[tile], words, -1, UINT32_MAX, b);
+}
+
+// ---- values in words ----
+
+static void print_master(const struct reg * reg, uint32_t v, struct buf * b) {
+    struct reg port = *reg;
+    reg_print(&port, b);
+    if (!(v >> 31)) {
+        buf_printf(b, " off");
+    } else if (v >> 30 & 1) {
+        buf_printf(b, " <- packets of arbiter %u, msel mask 0x%x%s", bits(v, 2, 0), bits(v, 6, 3),
+                   v >> 7 & 1 ? ", header dropped" : "");
+    } else {
+        buf_printf(b, " <- slave ");
+        print_port(slaves[reg->tile], (int) bits(v, 6, 0), b);
+    }
+}
+
+static void print_selection(const struct field * fields, uint32_t mask, uint32_t v, struct buf * b) {
+    const char * separator = "";
+    for (const struct field * f = fields; f->name; f++) {
+        if (bits(mask, f->hi, f->lo)) {
+            uint32_t choice = bits(v, f->hi, f->lo);
+            buf_printf(b, choice == 1 ? "%s%s DMA" : "%s%s %u", separator, f->name, choice);
+            separator = ", ";
+        }
+    }
+}
+
+void reg_print_value(const struct reg * reg, uint32_t mask, uint32_t v, struct buf * b) {
+    switch (reg->class) {
+    case REG_LOCK:
+        buf_printf(b, "value %d", v & 0x20 ? (int) (v & 0x3f) - 0x40 : (int) (v & 0x3f)); // 6 bits
+        break;
+    case REG_QUEUE:
+        buf_printf(b, "push BD %u", bits(v, reg->tile == TILE_MEM ? 5 : 3, 0));
+        if (bits(v, 23, 16)) {
+            buf_printf(b, ", %u times", bits(v, 23, 16) + 1);
+        }
+        if (v >> 31) {
+            buf_printf(b, ", with token");
+        }
+        break;
+    case REG_CONTROL:
+        print_fields(control_fields, &v, 0, mask, b);
+        break;
+    case REG_CORE_CONTROL:
+        print_fields(core_control_fields, &v, 0, mask, b);
+        break;
+    case REG_MASTER:
+        print_master(reg, v, b);
+        break;
+    case REG_SLAVE:
+        buf_printf(b, v >> 31 ? (v >> 30 & 1 ? "on, packets" : "on, circuit") : "off");
+        break;
+    case REG_SLOT:
+        buf_printf(b, v >> 8 & 1 ? "" : "off: ");
+        buf_printf(b, "packets with id %u under mask 0x%x -> arbiter %u, msel %u", bits(v, 28, 24),
+                   bits(v, 20, 16), bits(v, 2, 0), bits(v, 5, 4));
+        break;
+    case REG_MUX:
+        print_selection(mux_fields, mask, v, b);
+        break;
+    case REG_DEMUX:
+        print_selection(demux_fields, mask, v, b);
+        break;
+    case REG_BD: {
+        uint32_t words[8] = {0};
+        if (reg->word < 8) {
+            words[reg->word] = v;
+            print_fields(bd_fields[reg->tile], words, (int) reg->word, mask, b);
+        }
+        break;
+    }
+    default:
+        break;
+    }
+}
