@@ -15,9 +15,8 @@
 
 // Tensors start at multiples of this, so that up to the next multiple a tensor's tail is its own.
 #define BUFFER_ALIGNMENT 128
-// The array moves 32-bit words: an odd tail of f16 or i8 elements is rounded up to this.
-#define BUFFER_PADDING 64
-#define DMA_WORD       4
+// The array moves 32-bit words: an odd tail of f16 or i8 elements is rounded up to whole ones.
+#define DMA_WORD 4
 
 // ---- log.c: lines on ggml's log, each beginning with "ggml-hsa: " ----
 

@@ -2,7 +2,9 @@
 // share. The device's own type still says that it is not host memory: ggml then never lets the CPU
 // backend write into it behind the device's back. The host type says that it is.
 //
-// A graph is complete when graph_compute returns, so that reading and writing here waits for nothing.
+// A tensor starts at a multiple of BUFFER_ALIGNMENT and a buffer ends at one, so that the words which
+// hold a tensor's odd tail hold nothing else. A graph is complete when graph_compute returns, so that
+// reading and writing here waits for nothing.
 #include "backend.h"
 
 #include <stdio.h>
@@ -85,7 +87,7 @@ static const char * buft_get_name(ggml_backend_buffer_type_t buft) {
 
 static ggml_backend_buffer_t buft_alloc_buffer(ggml_backend_buffer_type_t buft, size_t size) {
     struct hsa_device * device = buft_of(buft)->device;
-    if (size > SIZE_MAX - BUFFER_PADDING) {
+    if (size > SIZE_MAX - BUFFER_ALIGNMENT) {
         return NULL;
     }
     struct hsa_buffer * b = malloc(sizeof *b);
@@ -93,7 +95,7 @@ static ggml_backend_buffer_t buft_alloc_buffer(ggml_backend_buffer_type_t buft, 
         return NULL;
     }
     b->device = device;
-    b->base = hsac_alloc(device->agent, HSAC_POOL_DATA, GGML_PAD(size, BUFFER_PADDING));
+    b->base = hsac_alloc(device->agent, HSAC_POOL_DATA, GGML_PAD(size, BUFFER_ALIGNMENT));
     if (!b->base || (uintptr_t) b->base % BUFFER_ALIGNMENT != 0) {
         log_error("%s: no memory for a buffer of %zu bytes", device->name, size);
         if (b->base) {
@@ -108,11 +110,6 @@ static ggml_backend_buffer_t buft_alloc_buffer(ggml_backend_buffer_type_t buft, 
 static size_t buft_get_alignment(ggml_backend_buffer_type_t buft) {
     (void) buft;
     return BUFFER_ALIGNMENT;
-}
-
-static size_t buft_get_alloc_size(ggml_backend_buffer_type_t buft, const struct ggml_tensor * tensor) {
-    (void) buft;
-    return GGML_PAD(ggml_nbytes(tensor), BUFFER_PADDING);
 }
 
 static bool buft_is_host(ggml_backend_buffer_type_t buft) {
@@ -131,7 +128,7 @@ void buft_init(struct hsa_buft * buft, int api, struct hsa_device * device, bool
                     /* .alloc_buffer_n   = */ NULL,
                     /* .get_alignment    = */ buft_get_alignment,
                     /* .get_max_size     = */ NULL,
-                    /* .get_alloc_size   = */ buft_get_alloc_size,
+                    /* .get_alloc_size   = */ NULL, // ggml lets no result be larger than its elements
                     /* .get_alloc_size_n = */ NULL,
                     /* .is_host          = */ buft_is_host,
                 },
@@ -146,7 +143,7 @@ void buft_init(struct hsa_buft * buft, int api, struct hsa_device * device, bool
                     /* .alloc_buffer   = */ buft_alloc_buffer,
                     /* .get_alignment  = */ buft_get_alignment,
                     /* .get_max_size   = */ NULL,
-                    /* .get_alloc_size = */ buft_get_alloc_size,
+                    /* .get_alloc_size = */ NULL,
                     /* .is_host        = */ buft_is_host,
                 },
             .device = &device->base,

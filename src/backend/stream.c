@@ -97,7 +97,7 @@ static enum status scratch_take(struct hsa_stream * s, size_t size, char ** out,
 
 // ---- nodes ----
 
-static enum status send(struct hsa_stream * s, const struct kernel_spec * spec, char * const addr[3],
+static enum status dispatch(struct hsa_stream * s, const struct kernel_spec * spec, char * const addr[3],
                         const uint64_t size[3], struct error * err) {
     struct hsa_device * device = s->device;
     struct store_kernel * kernel;
@@ -182,7 +182,7 @@ static enum status compute_add(struct hsa_stream * s, struct ggml_tensor * node,
             at[i] = addr[i] + (size_t) done * element;
             size[i] = (uint64_t) tensor_bytes(t);
         }
-        st = send(s, spec, at, size, err);
+        st = dispatch(s, spec, at, size, err);
     }
     if (st == ST_OK && p.stage[2]) {
         st = stream_wait(s, err);

@@ -105,7 +105,8 @@ static const struct shape {
     {TXN_BLOCK_WRITE, IMAGE_BLOCK_WRITE, 4, 3, 1 << 1, "BLOCKWRITE"},
     {TXN_MASK_WRITE, IMAGE_MASK_WRITE, 7, 6, 1 << 1 | 1 << 3, "MASKWRITE"},
     {TXN_WAIT, IMAGE_WAIT, 4, 1, 0, "WAIT"},
-    {TXN_PATCH, IMAGE_PATCH, 12, 1, 1 << 5 | 1 << 7 | 1 << 9 | 1 << 11, "PATCH"},
+    // all but the register (6), the operand (8) and its offset (10)
+    {TXN_PATCH, IMAGE_PATCH, 12, 1, 0xabc, "PATCH"},
 };
 
 static enum status read_wait(const uint8_t * p, struct image_command * c, struct error * err) {

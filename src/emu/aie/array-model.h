@@ -60,8 +60,8 @@ struct sink_word {
 
 struct sink {
     struct tile * tile;
-    struct channel * channel;   // NULL: the core's stream input
-    struct source * blocked;    // a source that found the FIFO full
+    struct channel * channel; // NULL: the core's stream input
+    struct source * blocked;  // a source that found the FIFO full
     uint32_t capacity;
     uint32_t head, count;
     struct sink_word ring[FIFO_RING];
@@ -200,6 +200,7 @@ struct array {
     int columns;
     uint64_t now;
     uint32_t awake[ARRAY_MAX_COLUMNS];
+    struct channel * by_bit[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS];
     uint64_t next_core;       // no core wakes before this cycle
     uint64_t next_ticket;
     uint32_t generation;      // of the switch configuration

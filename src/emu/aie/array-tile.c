@@ -74,6 +74,7 @@ static enum status tile_init(struct array * a, struct tile * t, int col, int row
             c->dir = (enum dma_dir) dir;
             c->index = (uint8_t) i;
             c->bit = (uint8_t) bit++;
+            a->by_bit[col][c->bit] = c;
             sink_init(&c->sink, t, c);
             source_init(&c->source, t, c, mm2s_slave[t->kind][i]);
         }

@@ -93,6 +93,7 @@ struct core_op {
     uint8_t fuse, wide, narrow; // enum core_fuse and its lane widths
     int8_t i_data, i_shift;     // operand indices of a fused instruction, -1 = none
     uint8_t n_in, n_out, n_stages;
+    uint8_t n_fixed_in;         // of in[]: read live, no bypass: their pointers in exec never change
     uint8_t flags;              // what it adds to the flags of its bundle
     bool is_load;               // touches memory before the stores of its cycle
     bool odd_register;          // an operand lies in no single piece of the register file
@@ -100,7 +101,8 @@ struct core_op {
     struct core_span data; // register that a load fills or a store reads
     struct core_in in[AIE_MAX_OPERANDS];
     struct core_out out[CORE_MAX_OUTS];
-    int32_t imms[AIE_MAX_OPERANDS];
+    struct core_exec exec; // filled as far as it is known beforehand
+    uint32_t status;       // where an execution leaves its status flags
 };
 
 enum { BUNDLE_OUTSIDE = 1, BUNDLE_PARTIAL_STORE = 2, BUNDLE_DONE = 4 };
@@ -114,7 +116,7 @@ struct core_bundle {
 
 // ---- in flight ----
 
-enum { RING = 16, WRITES = 24, LATES = 32, LATES_PER_CYCLE = 8, STORES = 4 };
+enum { RING = 16, WRITES = 24, LATES = 8, STORES = 4 };
 
 struct core_write {
     const struct core_op * op; // who, for the fault text
@@ -142,9 +144,9 @@ struct core_late { // an instruction that still waits for sources
     _Alignas(16) uint8_t data[CORE_CAPTURE]; // captured sources; a fused load's bytes come first
 };
 
-struct core_lates {
+struct core_lates { // those that read their next sources in one cycle
     uint8_t n;
-    uint8_t at[LATES_PER_CYCLE]; // indices into core.lates
+    struct core_late at[LATES];
 };
 
 struct core_store {
@@ -174,8 +176,6 @@ struct core {
     struct core_write1 write1[WRITES];
     struct core_writes writes[RING];
     struct core_lates late_at[RING];
-    uint32_t lates_used; // bit per entry of lates
-    struct core_late lates[LATES];
     struct core_stores stores[RING];
     uint64_t stamp[AIE_UNIT_COUNT]; // cycle in which the unit last changed, to catch two writers
 
@@ -221,10 +221,28 @@ static inline void reg_put_u32(struct core * c, int unit, uint32_t v) {
 // Stops the core: "core: pc 0x..: bytes ..: reason: text". op may be NULL (the bundle at c->pc).
 void core_fault_at(struct core * c, const struct core_op * op, const char * fmt, ...) BASE_PRINTF(3, 4);
 
+void core_fault_writes(struct core * c, const struct core_op * op); // too many in one cycle
+
 // A pending write that becomes visible to reads at `cycle` (later than now). Never NULL: past a fault
 // it is a place where writing does no harm.
-struct core_write * core_write_at(struct core * c, const struct core_op * op, uint64_t cycle,
-                                  const struct core_span * span, int bypass);
+static inline struct core_write * core_write_at(struct core * c, const struct core_op * op,
+                                                uint64_t cycle, const struct core_span * span,
+                                                int bypass) {
+    struct core_writes * ws = &c->writes[cycle % RING];
+    int n = ws->n;
+    if (n == WRITES) {
+        core_fault_writes(c, op);
+        return &ws->at[0];
+    }
+    struct core_write * w = &ws->at[n];
+    ws->n = (uint8_t) (n + 1);
+    ws->n_bypass = (uint8_t) (ws->n_bypass + (bypass != AIE_BYPASS_NONE));
+    w->op = op;
+    w->span = *span;
+    w->bypass = (uint8_t) bypass;
+    w->sticky = 0;
+    return w;
+}
 
 // Value of a scalar unit after this bundle.
 static inline void core_write_next(struct core * c, const struct core_op * op, int unit, uint32_t value) {
@@ -234,11 +252,11 @@ static inline void core_write_next(struct core * c, const struct core_op * op, i
     w->value = value;
 }
 
-// Starts / continues an instruction: captures, waits, finally executes.
-void core_issue_generic(struct core * c, const struct core_op * op);
+// Executes now: all sources are in l->data or readable (l may be NULL with a single stage).
 void core_execute(struct core * c, const struct core_op * op, struct core_late * l);
-struct core_late * core_late_new(struct core * c, const struct core_op * op);
-void core_late_start(struct core * c, struct core_late * l); // captures stage 0, queues the next
+// Captures the sources of the first stage; the instruction then waits for the next ones.
+struct core_late * core_late_start(struct core * c, const struct core_op * op);
+void core_issue_generic(struct core * c, const struct core_op * op); // one or the other
 
 // ---- core-prepare.c ----
 struct core_bundle * core_prepare(struct core * c, uint32_t pc); // NULL after a fault

@@ -192,9 +192,7 @@ static void op_store_partial(struct core * c, const struct core_op * op) {
     c->partial[c->n_partial % 8] = word_of(p);
     c->partial_cycle[c->n_partial % 8] = c->partial_until;
     c->n_partial++;
-    struct core_late * l = core_late_new(c, op);
-    l->memory = p;
-    core_late_start(c, l);
+    core_late_start(c, op)->memory = p;
 }
 
 static void op_fused(struct core * c, const struct core_op * op) {
@@ -206,14 +204,12 @@ static void op_fused(struct core * c, const struct core_op * op) {
         check_partial(c, op, p);
     }
     struct core_late now;
-    struct core_late * l = op->n_stages > 1 ? core_late_new(c, op) : &now;
+    struct core_late * l = op->n_stages > 1 ? core_late_start(c, op) : &now;
     l->memory = p;
     if (op->is_load) {
         memcpy(l->data, p, 32);
     }
-    if (op->n_stages > 1) {
-        core_late_start(c, l);
-    } else {
+    if (op->n_stages == 1) {
         core_execute(c, op, l);
     }
 }

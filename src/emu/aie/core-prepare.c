@@ -118,10 +118,29 @@ static void stage_sources(struct core_op * op) {
             stage++;
         }
         in->stage = (uint8_t) stage;
-        in->capture = (uint16_t) at;
-        at += (in->size + 15) & ~15;
+        if (stage < op->n_stages - 1) {
+            in->capture = (uint16_t) at;
+            at += (in->size + 15) & ~15;
+        }
     }
     op->odd_register |= at > CORE_CAPTURE;
+}
+
+// Sources that are read when the instruction executes, with nothing between them and the register,
+// come first in in[], their pointers set for good.
+static void fix_sources(struct core * c, struct core_op * op) {
+    int last = op->n_stages - 1, n = 0;
+    for (int k = 0; k < op->n_in; k++) {
+        struct core_in in = op->in[k];
+        if (in.stage == last && !in.bypass && !in.gather) {
+            op->in[k] = op->in[n];
+            op->in[n++] = in;
+            op->exec.in[in.index] = c->regs + in.offset;
+        }
+    }
+    op->n_fixed_in = (uint8_t) n;
+    op->exec.core = c;
+    op->exec.instr = op->instr;
 }
 
 // A register copied as it is: what the sizes of the two have in common.
@@ -137,7 +156,7 @@ static bool prepare_copy(struct core_op * op) {
     }
     // imm[0] is free in an instruction without immediates: it tells copy() the size
     int d = op->out[0].span.size, s = op->in[0].size;
-    op->imms[0] = d < s ? d : s;
+    op->exec.imm[0] = d < s ? d : s;
     op->odd_register |= d != s;
     op->semantic = copy;
     return true;
@@ -154,12 +173,13 @@ static bool prepare_op(struct core * c, struct core_op * op, const struct core_b
     for (int i = 0; i < op->instr->n_operands; i++) {
         const struct aie_operand * o = &op->instr->operands[i];
         if (o->is_imm) {
-            op->imms[i] = inst->values[i];
+            op->exec.imm[i] = inst->values[i];
         } else {
             list_operand(op, i, aie_inst_reg(op->instr, inst, i));
         }
     }
     stage_sources(op);
+    fix_sources(c, op);
     if (core_prepare_outside(c, op) || core_prepare_control(c, op) || core_prepare_memory(c, op) ||
         core_prepare_scalar(c, op)) {
         return !c->faulted;

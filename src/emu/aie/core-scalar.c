@@ -206,7 +206,7 @@ bool core_prepare_scalar(struct core * c, struct core_op * op) {
     }
     for (int k = 0; k < op->instr->n_explicit; k++) {
         if (op->instr->operands[k].is_imm) {
-            op->imm = op->imms[k];
+            op->imm = op->exec.imm[k];
         }
     }
     int spc = op->d - AIE_UNIT_SPC;

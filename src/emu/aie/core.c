@@ -41,28 +41,15 @@ void core_fault_at(struct core * c, const struct core_op * op, const char * fmt,
 
 // ---- results ----
 
-struct core_write * core_write_at(struct core * c, const struct core_op * op, uint64_t cycle,
-                                  const struct core_span * span, int bypass) {
-    struct core_writes * ws = &c->writes[cycle % RING];
-    if (ws->n == WRITES) {
-        core_fault_at(c, op, "more than %d results land in one cycle", WRITES);
-        return &ws->at[0];
-    }
-    struct core_write * w = &ws->at[ws->n++];
-    w->op = op;
-    w->span = *span;
-    w->bypass = (uint8_t) bypass;
-    w->sticky = 0;
-    ws->n_bypass = (uint8_t) (ws->n_bypass + (bypass != AIE_BYPASS_NONE));
-    return w;
+void core_fault_writes(struct core * c, const struct core_op * op) {
+    core_fault_at(c, op, "more than %d results land in one cycle", WRITES);
 }
 
 static void fault_two_writers(struct core * c, const struct core_op * op) {
     core_fault_at(c, op, "two results land in one register in the same cycle");
 }
 
-static inline void commit_write(struct core * c, const struct core_write * w) {
-    uint8_t * to = c->regs + w->span.offset;
+static void commit_other(struct core * c, const struct core_write * w) {
     if (w->sticky) {
         uint32_t v;
         memcpy(&v, w->data, 4);
@@ -75,43 +62,55 @@ static inline void commit_write(struct core * c, const struct core_write * w) {
         }
         c->stamp[u] = c->cycle;
     }
-    switch (w->span.size) {
-    case 4: {
+    if (w->span.size == 4) {
         uint32_t v;
         memcpy(&v, w->data, 4);
         reg_put_u32(c, w->span.unit, v);
-        break;
+    } else {
+        memcpy(c->regs + w->span.offset, w->data, w->span.size);
     }
-    case 32:
-        memcpy(to, w->data, 32);
-        break;
-    case 64:
-        memcpy(to, w->data, 64);
-        break;
-    default:
-        memcpy(to, w->data, w->span.size);
-        break;
+}
+
+static inline void commit_write(struct core * c, const struct core_write * w) {
+    int u = w->span.unit;
+    uint64_t cycle = c->cycle;
+    if (w->span.size == 32) {
+        if (c->stamp[u] == cycle) {
+            fault_two_writers(c, w->op);
+        }
+        c->stamp[u] = cycle;
+        memcpy(c->regs + w->span.offset, w->data, 32);
+    } else if (w->span.size == 64) {
+        if (c->stamp[u] == cycle || c->stamp[u + 1] == cycle) {
+            fault_two_writers(c, w->op);
+        }
+        c->stamp[u] = c->stamp[u + 1] = cycle;
+        memcpy(c->regs + w->span.offset, w->data, 64);
+    } else {
+        commit_other(c, w);
     }
 }
 
 // Time moves on by one; what is due becomes visible.
 static inline void tick(struct core * c) {
-    c->cycle++;
-    for (int i = 0; i < c->n_write1; i++) {
+    uint64_t cycle = ++c->cycle;
+    int n = c->n_write1;
+    for (int i = 0; i < n; i++) {
         const struct core_write1 * w = &c->write1[i];
-        if (c->stamp[w->unit] == c->cycle) {
+        if (c->stamp[w->unit] == cycle) {
             fault_two_writers(c, w->op);
         }
-        c->stamp[w->unit] = c->cycle;
+        c->stamp[w->unit] = cycle;
         reg_put_u32(c, w->unit, w->value);
     }
     c->n_write1 = 0;
-    struct core_writes * ws = &c->writes[c->cycle % RING];
-    if (ws->n) {
-        for (int i = 0; i < ws->n; i++) {
+    struct core_writes * ws = &c->writes[cycle % RING];
+    n = ws->n;
+    if (n) {
+        ws->n = ws->n_bypass = 0;
+        for (int i = 0; i < n; i++) {
             commit_write(c, &ws->at[i]);
         }
-        ws->n = ws->n_bypass = 0;
     }
 }
 
@@ -156,8 +155,17 @@ static inline const uint8_t * read_live(struct core * c, const struct core_in * 
 static void capture(struct core * c, struct core_late * l, int stage) {
     const struct core_op * op = l->op;
     for (int k = 0; k < op->n_in; k++) {
-        if (op->in[k].stage == stage) {
-            memcpy(l->data + op->in[k].capture, read_live(c, &op->in[k], k), op->in[k].size);
+        const struct core_in * in = &op->in[k];
+        if (in->stage != stage) {
+            continue;
+        }
+        const uint8_t * from = read_live(c, in, k);
+        if (in->size == 4) {
+            memcpy(l->data + in->capture, from, 4);
+        } else if (in->size == 64) {
+            memcpy(l->data + in->capture, from, 64);
+        } else {
+            memcpy(l->data + in->capture, from, in->size);
         }
     }
 }
@@ -165,92 +173,80 @@ static void capture(struct core * c, struct core_late * l, int stage) {
 // ---- instructions ----
 
 void core_execute(struct core * c, const struct core_op * op, struct core_late * l) {
-    struct core_exec x;
-    x.core = c;
-    x.instr = op->instr;
-    int n = op->instr->n_operands, last = op->n_stages - 1;
-    for (int i = 0; i < n; i++) {
-        x.in[i] = NULL;
-        x.out[i] = NULL;
-        x.imm[i] = op->imms[i];
-    }
-    for (int k = 0; k < op->n_in; k++) {
+    struct core_op * own = (struct core_op *) (uintptr_t) op; // its scratch; one execution at a time
+    struct core_exec * x = &own->exec;
+    int last = op->n_stages - 1;
+    for (int k = op->n_fixed_in; k < op->n_in; k++) {
         const struct core_in * in = &op->in[k];
-        x.in[in->index] = in->stage < last ? l->data + in->capture : read_live(c, in, k);
+        x->in[in->index] = in->stage < last ? l->data + in->capture : read_live(c, in, k);
     }
     uint64_t issued = last ? l->issued : c->cycle;
+    const struct core_out * status = NULL;
     for (int k = 0; k < op->n_out; k++) {
         const struct core_out * out = &op->out[k];
-        uint64_t due = issued + out->cycle;
-        due = due > c->cycle ? due : c->cycle + 1;
-        struct core_write * w = core_write_at(c, op, due, &out->span, out->bypass);
         if (out->sticky) {
-            w->sticky = 1;
-            memset(w->data, 0, 4);
+            status = out;
+            own->status = 0;
+            x->out[out->index] = (uint8_t *) &own->status;
+        } else {
+            x->out[out->index] =
+                core_write_at(c, op, issued + out->cycle, &out->span, out->bypass)->data;
         }
-        x.out[out->index] = w->data;
     }
     if (op->semantic == NULL) {
-        core_memory_finish(c, op, l, &x);
-    } else if (!op->semantic(&x)) {
+        core_memory_finish(c, op, l, x);
+    } else if (!op->semantic(x)) {
         core_fault_at(c, op, "no meaning is known for these operand values");
     }
-}
-
-struct core_late * core_late_new(struct core * c, const struct core_op * op) {
-    for (int i = 0; i < LATES; i++) {
-        if (!(c->lates_used >> i & 1)) {
-            c->lates_used |= 1u << i;
-            struct core_late * l = &c->lates[i];
-            l->op = op;
-            l->issued = c->cycle;
-            l->stage = 0;
-            l->memory = NULL;
-            return l;
-        }
+    if (own->status) {
+        uint64_t due = issued + status->cycle;
+        due = due > c->cycle ? due : c->cycle + 1;
+        struct core_write * w = core_write_at(c, op, due, &status->span, AIE_BYPASS_NONE);
+        w->sticky = 1;
+        memcpy(w->data, &own->status, 4);
     }
-    core_fault_at(c, op, "more than %d instructions wait for sources", LATES);
-    return &c->lates[0];
 }
 
-static void late_queue(struct core * c, struct core_late * l) {
-    struct core_lates * q = &c->late_at[(l->issued + l->op->stage_cycle[l->stage] - 1) % RING];
-    if (q->n == LATES_PER_CYCLE) {
-        core_fault_at(c, l->op, "more than %d instructions read sources late in one cycle",
-                      LATES_PER_CYCLE);
-        return;
+// A place in the list of those that read sources in the stage's cycle.
+static struct core_late * late_place(struct core * c, const struct core_op * op, uint64_t issued,
+                                     int stage) {
+    struct core_lates * q = &c->late_at[(issued + op->stage_cycle[stage] - 1) % RING];
+    if (q->n == LATES) {
+        core_fault_at(c, op, "more than %d instructions read sources late in one cycle", LATES);
+        return &q->at[0];
     }
-    q->at[q->n++] = (uint8_t) (l - c->lates);
+    return &q->at[q->n++];
 }
 
-void core_late_start(struct core * c, struct core_late * l) {
-    capture(c, l, 0);
+struct core_late * core_late_start(struct core * c, const struct core_op * op) {
+    struct core_late * l = late_place(c, op, c->cycle, 1);
+    l->op = op;
+    l->issued = c->cycle;
     l->stage = 1;
-    late_queue(c, l);
+    capture(c, l, 0);
+    return l;
 }
 
 void core_issue_generic(struct core * c, const struct core_op * op) {
     if (op->n_stages == 1) {
         core_execute(c, op, NULL);
     } else {
-        core_late_start(c, core_late_new(c, op));
+        core_late_start(c, op);
     }
 }
 
 static void run_late(struct core * c, struct core_lates * q) {
-    int n = q->n;
-    q->n = 0; // an instruction queues itself again only for a later cycle
-    for (int i = 0; i < n; i++) {
-        struct core_late * l = &c->lates[q->at[i]];
+    for (int i = 0; i < q->n; i++) {
+        struct core_late * l = &q->at[i];
         if (l->stage == l->op->n_stages - 1) {
             core_execute(c, l->op, l);
-            c->lates_used &= ~(1u << q->at[i]);
         } else {
             capture(c, l, l->stage);
             l->stage++;
-            late_queue(c, l);
+            *late_place(c, l->op, l->issued, l->stage) = *l; // a later cycle, another list
         }
     }
+    q->n = 0;
 }
 
 // ---- the loop ----
@@ -331,7 +327,11 @@ enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
         return c->state;
     }
     c->state = CORE_READY;
-    while (core_now(c) <= limit) {
+    if (core_now(c) > limit) {
+        return c->state;
+    }
+    uint64_t last = limit - c->offset; // in pipeline time, which is all that moves in here
+    while (c->cycle <= last) {
         struct core_lates * late = &c->late_at[c->cycle % RING];
         if (late->n) {
             run_late(c, late);
@@ -417,7 +417,6 @@ void core_reset(struct core * c) {
         c->stores[i].n = 0;
     }
     c->n_write1 = 0;
-    c->lates_used = 0;
     c->partial_until = 0;
     memset(c->partial, 0, sizeof c->partial);
     c->loop_setup = 0;

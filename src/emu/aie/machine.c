@@ -67,32 +67,19 @@ static void run_due_cores(struct array * a) {
     }
 }
 
-static struct channel * channel_of_bit(struct array * a, int col, int bit) {
-    struct tile * column = &a->tiles[col * ARRAY_ROWS];
-    if (bit < 4) {
-        return &column[0].channels[bit / 2][bit % 2];
-    }
-    if (bit < 16) {
-        return &column[1].channels[(bit - 4) / 6][(bit - 4) % 6];
-    }
-    return &column[ARRAY_FIRST_CORE_ROW + (bit - 16) / 4].channels[bit % 4 / 2][bit % 2];
-}
-
 // Returns whether anyone stays awake.
 static bool step_channels(struct array * a) {
-    bool awake = false;
+    uint32_t awake = 0;
     for (int col = 0; col < a->columns; col++) {
-        uint32_t left = a->awake[col];
-        for (int bit = 0; left; bit++, left >>= 1) {
-            if (left & 1) {
-                channel_step(channel_of_bit(a, col, bit));
-            }
+        // Who is woken by an earlier channel of this cycle moves in the next.
+        for (uint32_t left = a->awake[col]; left; left &= left - 1) {
+            channel_step(a->by_bit[col][__builtin_ctz(left)]);
         }
     }
     for (int col = 0; col < a->columns; col++) {
-        awake = awake || a->awake[col];
+        awake |= a->awake[col];
     }
-    return awake;
+    return awake != 0;
 }
 
 static bool step(struct array * a) {

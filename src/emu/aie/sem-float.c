@@ -121,3 +121,298 @@ uint32_t sem_bf16_mac(const uint16_t * x, const uint16_t * y, int n, uint32_t ac
     }
     return sum_terms(t, 2 + n, sp);
 }
+
+// ---- the rule, sixteen lanes at a time ----
+
+// Loops over LANES without calls or branches, for the compiler to turn into vector code.
+
+// To nearest even at 2^d, d >= 0. |v| < 2^26, so that from d = 28 on nothing is left of it.
+static inline int32_t align(int32_t v, int32_t d) {
+    d = d > 28 ? 28 : d;
+    return (2 * v + (1 << d) - 1 + (v >> d & 1)) >> (d + 1);
+}
+
+struct lanes {
+    int32_t mantissa[LANES], exponent[LANES];
+};
+
+// Returns whether any lane has exponent 255.
+static inline bool split_fp32(struct lanes * t, const uint32_t * v) {
+    uint32_t special = 0;
+    for (int i = 0; i < LANES; i++) {
+        int32_t e = (int32_t) (v[i] >> 23 & 255);
+        int32_t m = (int32_t) (v[i] & 0x7fffff) | (e ? 0x800000 : 0);
+        t->mantissa[i] = v[i] >> 31 ? -m : m;
+        t->exponent[i] = m == 0 ? NO_EXP : e ? e : 1;
+        special |= e == 255;
+    }
+    return special;
+}
+
+// The conversion from integer normalises and rounds to nearest even, as the adder does.
+static inline void normalise(uint32_t * out, const int32_t * sum, const int32_t * top) {
+    for (int i = 0; i < LANES; i++) {
+        float f = (float) sum[i];
+        uint32_t r;
+        memcpy(&r, &f, 4);
+        int32_t e = (int32_t) (r >> 23 & 255) + top[i] - 150;
+        uint32_t sign = r & 0x80000000;
+        r = (r & 0x7fffff) | (uint32_t) e << 23;
+        r = e <= 0 ? 0 : r;
+        r = e >= 255 ? 0x7f800000 : r;
+        out[i] = sum[i] == 0 ? 0 : r | sign;
+    }
+}
+
+static void add_lanes(uint32_t * out, const uint32_t * a, const uint32_t * b) {
+    struct lanes ta, tb;
+    int32_t sum[LANES], top[LANES];
+    bool special = split_fp32(&ta, a);
+    special |= split_fp32(&tb, b);
+    for (int i = 0; i < LANES; i++) {
+        int32_t t = ta.exponent[i] > tb.exponent[i] ? ta.exponent[i] : tb.exponent[i];
+        top[i] = t;
+        sum[i] = align(ta.mantissa[i], t - ta.exponent[i]) + align(tb.mantissa[i], t - tb.exponent[i]);
+    }
+    normalise(out, sum, top);
+    if (special) {
+        for (int i = 0; i < LANES; i++) {
+            out[i] = sem_fp32_add(a[i], b[i]);
+        }
+    }
+}
+
+void sem_fp32_add_lanes(uint8_t * dst, const uint8_t * a, const uint8_t * b, int lanes, uint32_t flip_a,
+                        uint32_t flip_b) {
+    for (int at = 0; at < lanes; at += LANES) {
+        uint32_t va[LANES] = { 0 }, vb[LANES] = { 0 }, out[LANES];
+        size_t n = (size_t) (lanes - at < LANES ? lanes - at : LANES) * 4;
+        memcpy(va, a + 4 * at, n);
+        memcpy(vb, b + 4 * at, n);
+        for (int i = 0; i < LANES; i++) {
+            va[i] ^= flip_a;
+            vb[i] ^= flip_b;
+        }
+        add_lanes(out, va, vb);
+        memcpy(dst + 4 * at, out, n);
+    }
+}
+
+// ---- products ----
+
+enum { MAX_K = 8 };
+
+// The bf16 operands of product k of each lane, side by side.
+struct operands {
+    uint16_t x[MAX_K][LANES], y[MAX_K][LANES];
+    int n;
+};
+
+struct bf16_parts {
+    int32_t mantissa[32], exponent[32];
+};
+
+static inline bool split_bf16(struct bf16_parts * t, const uint16_t * v) {
+    uint32_t special = 0;
+    for (int i = 0; i < 32; i++) {
+        int32_t e = v[i] >> 7 & 255;
+        int32_t m = (v[i] & 127) | (e ? 128 : 0);
+        t->mantissa[i] = v[i] >> 15 ? -m : m;
+        t->exponent[i] = m == 0 ? NO_EXP : e ? e : 1;
+        special |= e == 255;
+    }
+    return special;
+}
+
+static void lane_operands(struct operands * o, const uint16_t * x, const uint16_t * y, int layout);
+
+// Adds the aligned products of all lanes to the accumulators; layout 0: 4x8 times 8x4, layout 1: lane
+// by lane, two products each.
+static void mac_lanes(uint32_t * out, const uint32_t * acc1, const uint32_t * acc2, const uint16_t * x,
+                      const uint16_t * y, int layout) {
+    struct lanes ta, tb;
+    struct bf16_parts px, py;
+    int32_t p[MAX_K][LANES], e[MAX_K][LANES], sum[LANES], top[LANES];
+    int n = layout == 0 ? 8 : 2;
+    bool special = split_fp32(&ta, acc1);
+    special |= split_fp32(&tb, acc2);
+    special |= split_bf16(&px, x);
+    special |= split_bf16(&py, y);
+    if (special) {
+        struct operands o;
+        lane_operands(&o, x, y, layout);
+        for (int i = 0; i < LANES; i++) {
+            uint16_t vx[MAX_K], vy[MAX_K];
+            for (int k = 0; k < o.n; k++) {
+                vx[k] = o.x[k][i];
+                vy[k] = o.y[k][i];
+            }
+            out[i] = sem_bf16_mac(vx, vy, o.n, acc1[i], acc2[i]);
+        }
+        return;
+    }
+    if (layout == 0) {
+        for (int k = 0; k < 8; k++) {
+            for (int r = 0; r < 4; r++) {
+                int32_t mx = px.mantissa[8 * r + k] * 512, ex = px.exponent[8 * r + k] - 127;
+                for (int c = 0; c < 4; c++) {
+                    p[k][4 * r + c] = mx * py.mantissa[4 * k + c];
+                    e[k][4 * r + c] = ex + py.exponent[4 * k + c];
+                }
+            }
+        }
+    } else {
+        for (int k = 0; k < 2; k++) {
+            for (int i = 0; i < LANES; i++) {
+                p[k][i] = px.mantissa[16 * k + i] * py.mantissa[16 * k + i] * 512;
+                e[k][i] = px.exponent[16 * k + i] + py.exponent[16 * k + i] - 127;
+            }
+        }
+    }
+    for (int i = 0; i < LANES; i++) {
+        top[i] = ta.exponent[i] > tb.exponent[i] ? ta.exponent[i] : tb.exponent[i];
+    }
+    for (int k = 0; k < n; k++) {
+        for (int i = 0; i < LANES; i++) {
+            top[i] = e[k][i] > top[i] ? e[k][i] : top[i];
+        }
+    }
+    for (int i = 0; i < LANES; i++) {
+        sum[i] = align(ta.mantissa[i], top[i] - ta.exponent[i]) +
+                 align(tb.mantissa[i], top[i] - tb.exponent[i]);
+    }
+    for (int k = 0; k < n; k++) {
+        for (int i = 0; i < LANES; i++) {
+            sum[i] += align(p[k][i], top[i] - e[k][i]);
+        }
+    }
+    normalise(out, sum, top);
+}
+
+static void lane_operands(struct operands * o, const uint16_t * x, const uint16_t * y, int layout) {
+    o->n = layout == 0 ? 8 : 2;
+    for (int k = 0; k < o->n; k++) {
+        for (int i = 0; i < LANES; i++) {
+            o->x[k][i] = layout == 0 ? x[8 * (i / 4) + k] : x[16 * k + i];
+            o->y[k][i] = layout == 0 ? y[4 * k + i % 4] : y[16 * k + i];
+        }
+    }
+}
+
+// ---- instructions ----
+
+enum {
+    CONF_ZERO_ACC1 = 1 << 0,
+    CONF_SHIFT16 = 1 << 10,
+    CONF_NEG_MUL = 1 << 11,
+    CONF_NEG_ACC1 = 1 << 12,
+    CONF_NEG_ACC2 = 1 << 13,
+};
+
+static void load_acc(uint32_t v[LANES], const uint8_t * acc, bool zero, bool negate) {
+    if (!acc || zero) {
+        memset(v, 0, LANES * 4);
+        return;
+    }
+    memcpy(v, acc, LANES * 4);
+    for (int i = 0; i < LANES; i++) {
+        v[i] ^= negate ? 0x80000000 : 0;
+    }
+}
+
+// Bit of the product mask that negates y[k][c].
+static void negate_products(uint16_t y[32], uint32_t conf, int layout) {
+    uint32_t mask = conf >> 16 & 255;
+    int cols = layout == 0 ? 4 : 16;
+    if (!(conf & CONF_NEG_MUL) && !mask) {
+        return;
+    }
+    for (int i = 0; i < 32; i++) {
+        int k = i / cols, c = i % cols;
+        bool flip = (mask >> ((k & 3) + 4 * (c & 1)) & 1) != ((conf & CONF_NEG_MUL) != 0);
+        y[i] ^= flip ? 0x8000 : 0;
+    }
+}
+
+// s1 NULL: accumulators only. srFPFlags are not modelled: they read as clear.
+static bool accumulate(struct core_exec * x, const uint8_t * acc1, const uint8_t * acc2, const uint8_t * s1,
+                       const uint8_t * s2, uint32_t conf) {
+    uint32_t a[LANES], b[LANES], out[LANES];
+    uint32_t amode = conf >> 1 & 3, variant = conf >> 5 & 7;
+    if (conf & CONF_SHIFT16 && acc1 && !(conf & CONF_ZERO_ACC1)) {
+        return false; // silicon does something to acc1, unknown what
+    }
+    load_acc(a, acc1, conf & CONF_ZERO_ACC1, conf & CONF_NEG_ACC1);
+    load_acc(b, acc2, false, conf & CONF_NEG_ACC2);
+    if (s1 && amode >= 2 && variant <= 1) {
+        uint16_t vx[32], vy[32];
+        memcpy(vx, s1, 64);
+        memcpy(vy, s2, 64);
+        negate_products(vy, conf, (int) variant);
+        mac_lanes(out, a, b, vx, vy, (int) variant);
+    } else if (s1 && amode >= 2 && variant == 2) {
+        return false; // sparse: products not known
+    } else {
+        add_lanes(out, a, b);
+    }
+    memcpy(x->out[0], out, sizeof(out));
+    sem_status(x, 0);
+    return true;
+}
+
+// Operands in the order dst, [acc1], [acc2], s1, s2, conf.
+#define CONF(i) load_u32(x->in[i])
+
+#define MUL_FN(name, flips)                                                                                \
+    static bool name(struct core_exec * x) {                                                               \
+        return accumulate(x, NULL, NULL, x->in[1], x->in[2], CONF(3) ^ (flips));                           \
+    }
+#define MAC_FN(name, flips)                                                                                \
+    static bool name(struct core_exec * x) {                                                               \
+        return accumulate(x, x->in[1], NULL, x->in[2], x->in[3], CONF(4) ^ (flips));                       \
+    }
+// dst is acc1 as well
+#define ADDMAC_FN(name, flips)                                                                             \
+    static bool name(struct core_exec * x) {                                                               \
+        return accumulate(x, x->in[0], x->in[1], x->in[2], x->in[3], CONF(4) ^ (flips));                   \
+    }
+#define ADD_FN(name, flips)                                                                                \
+    static bool name(struct core_exec * x) {                                                               \
+        return accumulate(x, x->in[1], x->in[2], NULL, NULL, CONF(3) ^ (flips));                           \
+    }
+
+MUL_FN(vmul_f, 0)
+MUL_FN(vnegmul_f, CONF_NEG_MUL)
+MAC_FN(vmac_f, 0)
+MAC_FN(vmsc_f, CONF_NEG_MUL)
+ADDMAC_FN(vaddmac_f, 0)
+ADDMAC_FN(vaddmsc_f, CONF_NEG_MUL)
+ADD_FN(vadd_f, 0)
+ADD_FN(vsub_f, CONF_NEG_ACC2)
+ADD_FN(vnegadd_f, CONF_NEG_ACC1 | CONF_NEG_ACC2)
+ADD_FN(vnegsub_f, CONF_NEG_ACC1)
+
+static bool vneg_f(struct core_exec * x) {
+    return accumulate(x, x->in[1], NULL, NULL, NULL, CONF(2) ^ CONF_NEG_ACC1);
+}
+
+// In a dense mode the sparse forms multiply the same registers and ignore the sparsity mask.
+#define ROWS(NAME, name)                                                                                   \
+    { NAME "_vmac_bm_core_dense", name }, { NAME "_vmac_bm_core_sparse_narrow", name },                    \
+        { NAME "_vmac_bm_core_sparse_wide", name }
+
+static const struct core_semantic rows[] = {
+    ROWS("VMUL_F", vmul_f),
+    ROWS("VNEGMUL_F", vnegmul_f),
+    ROWS("VMAC_F", vmac_f),
+    ROWS("VMSC_F", vmsc_f),
+    ROWS("VADDMAC_F", vaddmac_f),
+    ROWS("VADDMSC_F", vaddmsc_f),
+    { "VADD_F", vadd_f },
+    { "VSUB_F", vsub_f },
+    { "VNEGADD_F", vnegadd_f },
+    { "VNEGSUB_F", vnegsub_f },
+    { "VNEG_F", vneg_f },
+};
+
+const struct sem_family sem_floats = SEM_FAMILY(rows);

@@ -24,7 +24,7 @@ enum {
 #define MODE(amode, bmode, variant) ((variant) << 4 | (bmode) << 2 | (amode))
 #define CONF_MASK(conf) ((conf) >> 16 & 255) // negates single products
 
-enum { CM_BYTES = 128, MAX_PRODUCTS = 16 };
+enum { CM_BYTES = 128 };
 
 // ---- modes ----
 
@@ -173,7 +173,7 @@ static inline void matrix64(uint64_t * sum, const int32_t * x, const int32_t * y
     }
 }
 
-// Indices of product k of lane l; false when it reaches behind the register.
+// Indices of product k of lane l.
 static void product_index(const struct mac_mode * m, int lanes, int l, int k, int * xi, int * yi) {
     switch (m->layout) {
     case ELEMENT:
@@ -219,9 +219,6 @@ static bool products(const struct mac_mode * m, uint32_t conf, const uint8_t * s
         }
         switch (m->rows << 8 | m->inner << 4 | m->cols) {
         case 0x488:
-            if (wide) {
-                return false;
-            }
             matrix32(sum32, x, y, 4, 8, 8);
             break;
         case 0x448:

@@ -1,0 +1,214 @@
+// ggml-hsa inspect, as people run it: what it prints for files made here and for golden kernels, and
+// what it says of broken files and of a wrong command line.
+#include "aie/image/image.h"
+#include "image/golden.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct result {
+    int status;
+    struct buf text; // standard output and standard error
+};
+
+static struct result run(const char * arguments) {
+    char command[1024];
+    snprintf(command, sizeof command, "%s %s 2>&1", TOOL, arguments);
+    FILE * pipe = popen(command, "r");
+    assert_non_null(pipe);
+    struct result r = {0};
+    char part[4096];
+    for (size_t n; (n = fread(part, 1, sizeof part, pipe)) > 0;) {
+        buf_append(&r.text, part, n);
+    }
+    buf_append(&r.text, "", 1);
+    int status = pclose(pipe);
+    assert_true(WIFEXITED(status));
+    r.status = WEXITSTATUS(status);
+    return r;
+}
+
+// Runs and wants a status and, in the output, each of the texts (up to NULL).
+static void expect(const char * arguments, int status, const char * const texts[]) {
+    struct result r = run(arguments);
+    if (r.status != status) {
+        fail_msg("ggml-hsa %s: exit status %d\n%s", arguments, r.status, (char *) r.text.data);
+    }
+    for (int i = 0; texts[i]; i++) {
+        if (!strstr((char *) r.text.data, texts[i])) {
+            fail_msg("ggml-hsa %s: no '%s' in\n%s", arguments, texts[i], (char *) r.text.data);
+        }
+    }
+    assert_null(strchr((char *) r.text.data, '\033')); // a pipe is no terminal
+    buf_free(&r.text);
+}
+
+#define EXPECT(arguments, status, ...) expect(arguments, status, (const char * const[]) {__VA_ARGS__, NULL})
+
+static char file[] = "/tmp/test-inspect-XXXXXX";
+
+static int make_file(void ** state) {
+    (void) state;
+    // A sanitizer's leak check at exit can take seconds; the tool is run some sixty times.
+    setenv("ASAN_OPTIONS", "detect_leaks=0", 0);
+    int fd = mkstemp(file);
+    close(fd);
+    return fd < 0;
+}
+
+static int remove_file(void ** state) {
+    (void) state;
+    return unlink(file);
+}
+
+static void write_file(const void * data, size_t size) {
+    FILE * f = fopen(file, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+static const char * inspect(const char * options) {
+    static char arguments[256];
+    snprintf(arguments, sizeof arguments, "inspect %s %s", file, options);
+    return arguments;
+}
+
+static void make_pdi(uint8_t ** pdi, size_t * size) {
+    static const uint32_t core_bd[6] = {0x100 << 14 | 64, 0, 7, 8 << 13, 0, 0x06043fe3};
+    static const uint32_t mem_bd[8] = {512, 0x00120c00, 2 << 17, 4 << 17 | 15, 0, 0, 0, 0x8143ff42};
+    static const uint32_t program[8] = {0x00010001, 0x00010001}; // four nops, then zeros
+    struct cdo c;
+    cdo_begin(&c);
+    cdo_mask_write(&c, image_addr(1, 3, 0x32000), 3, 2);
+    cdo_block_write(&c, image_addr(1, 3, 0x20000), program, 8);
+    cdo_write(&c, image_addr(1, 3, 0x1f050), 0x3f);
+    cdo_block_write(&c, image_addr(1, 3, 0x1d060), core_bd, 6);
+    cdo_block_write(&c, image_addr(1, 1, 0xa0020), mem_bd, 8);
+    cdo_block_write(&c, image_addr(1, 3, 0x400), program, 2);
+    cdo_write(&c, image_addr(1, 1, 0xa063c), 0x80020018);
+    cdo_write(&c, image_addr(1, 3, 0x3f014), 0x80000001);
+    cdo_write(&c, image_addr(1, 1, 0xb0030), 0x80000007);
+    cdo_write(&c, image_addr(0, 0, 0x3f008), 0xc0000045);
+    cdo_write(&c, image_addr(0, 0, 0x3f200), 0x0f1f0135);
+    cdo_mask_write(&c, image_addr(0, 0, 0x1f000), 0xc00, 0x400);
+    cdo_mask_write(&c, image_addr(0, 0, 0x1f004), 0x30, 0x10);
+    cdo_write(&c, image_addr(0, 0, 0x99990), 0x1234);
+    assert_int_equal(pdi_write(&c, 1, pdi, size, NULL), ST_OK);
+    cdo_free(&c);
+}
+
+static void test_own_pdi(void ** state) {
+    (void) state;
+    uint8_t * pdi;
+    size_t size;
+    make_pdi(&pdi, &size);
+    write_file(pdi, size);
+    free(pdi);
+    EXPECT(inspect("--arch aie2"), 0, ": PDI, ", "image \"aie_image\"",
+           "(1,3) core  mask   core control = 0x2 under 0x3: enable 0, reset 1",
+           "program memory +0x0, 8 words", "    0000: nop\n", "    0006: nop\n", "    0008: 24 bytes of zeros\n",
+           "(1,3) core  write  lock 5 = 0x3f: value -1",
+           "BD 3, 6 words: words 64, word address 0x100, d0 wrap 8, d0 step 8, acquires, acquire lock 3, "
+           "acquire value -1, release value 1, release lock 1, chained, next BD 0, valid 1\n",
+           "(1,1) mem   block  BD 1, 8 words: words 512, word address 0x20c00, d0 wrap 2, d0 step 1, d1 wrap 4, "
+           "d1 step 16, acquires, acquire lock 66, acquire value -1, release value 1, release lock 67, "
+           "next BD 1, valid 1\n",
+           "data memory +0x400, 2 words\n    00010001 00010001\n",
+           "MM2S1 queue = 0x80020018: push BD 24, 3 times, with token", "master S0 <- slave DMA0\n",
+           "master N1 <- slave S0\n", "master S0 <- packets of arbiter 5, msel mask 0x8",
+           "slave CTRL slot 0 = 0xf1f0135: packets with id 15 under mask 0x1f -> arbiter 5, msel 3",
+           "mux = 0x400 under 0xc00: S3 from DMA", "demux = 0x10 under 0x30: S2 to DMA",
+           "(0,0) shim  write  0x99990 = 0x1234\n");
+    struct result r = run(inspect("--no-code"));
+    assert_int_equal(r.status, 0);
+    assert_null(strstr((char *) r.text.data, "0000: nop"));
+    buf_free(&r.text);
+}
+
+static void test_own_txn(void ** state) {
+    (void) state;
+    static const uint32_t bd[8] = {4096, 0, 0, 16 << 20, 0x82000000 | 127, 0x0200000f, 7 << 20 | 15, 0x02000000};
+    struct txn t;
+    uint32_t * insts;
+    size_t n;
+    txn_begin(&t, 4, 3);
+    txn_block_write(&t, image_addr(2, 0, 0x1d020), bd, 8);
+    txn_patch_address(&t, image_addr(2, 0, 0x1d024), 1, 96);
+    txn_mask_write(&t, image_addr(2, 0, 0x1d208), 0x1f00, 0xf00);
+    txn_write(&t, image_addr(2, 0, 0x1d20c), 0x80000001);
+    txn_wait(&t, 2, 0, 0, 1);
+    assert_int_equal(txn_end(&t, &insts, &n, NULL), ST_OK);
+    write_file(insts, n * 4);
+    free(insts);
+    EXPECT(inspect(""), 0, ": TXN, ", "device generation 3 (aie2), 6 rows, 1 memory rows, 4 columns",
+           "0x00010  (2,0) shim  block  BD 1, 8 words: words 4096, address 0x0, d0 wrap 16, d0 step 1, d1 wrap 32, "
+           "d1 step 128, d2 step 16, iteration wrap 8, iteration step 16, burst 2, axcache 2, valid 1\n",
+           "patch  BD 1 word 1: address of operand 1 + 96 bytes\n",
+           "mask   S2MM1 control = 0xf00 under 0x1f00: controller id 15\n",
+           "S2MM1 queue = 0x80000001: push BD 1, with token\n", "wait   S2MM1: its token\n", "5 commands\n");
+}
+
+static void test_golden(void ** state) {
+    (void) state;
+    for (int i = 0; i < GOLDEN_KERNELS; i++) {
+        char arguments[512];
+        free(golden(golden_pdis[i]).data); // skips when it is not there
+        snprintf(arguments, sizeof arguments, "inspect %s", golden_pdis[i]);
+        struct result r = run(arguments);
+        assert_int_equal(r.status, 0);
+        // Every instruction of the aie2 kernels is known, and every register has a name.
+        assert_null(strstr((char *) r.text.data, ".byte"));
+        for (const char * p = (char *) r.text.data; (p = strstr(p, " write  ")); p += 8) {
+            assert_true(p[8] != '0');
+        }
+        buf_free(&r.text);
+        snprintf(arguments, sizeof arguments, "inspect %s", golden_streams[i]);
+        EXPECT(arguments, 0, "wait   S2MM0: its token\n", "address of operand 0 + 0 bytes");
+    }
+    EXPECT("inspect " AIE2 "single-add.pdi", 0, "    0000: jl #1552\n    0006: movxm sp, #458752\n");
+}
+
+static void test_broken(void ** state) {
+    (void) state;
+    uint8_t * pdi;
+    size_t size;
+    make_pdi(&pdi, &size);
+    for (size_t n = 0; n < size; n += 52) {
+        write_file(pdi, n);
+        EXPECT(inspect(""), 1, "ggml-hsa inspect: ", file);
+    }
+    store_u32(pdi + 0x150 + 20, 0x00000199);
+    write_file(pdi, size);
+    EXPECT(inspect(""), 1, file, "0x00000199 at offset 0x164");
+    memset(pdi + 0xa0, 0x1b, 16); // escape sequences must not reach a terminal
+    write_file(pdi, size);
+    EXPECT(inspect(""), 1, "????");
+    free(pdi);
+    write_file("hello", 5);
+    EXPECT(inspect(""), 1, file, "neither a PDI", "nor a TXN");
+    EXPECT("inspect /nonexistent/file", 1, "/nonexistent/file");
+    EXPECT("inspect /tmp", 1, "/tmp: not a regular file");
+}
+
+static void test_command_line(void ** state) {
+    (void) state;
+    EXPECT("--help", 0, "usage: ggml-hsa", "inspect");
+    EXPECT("--version", 0, "ggml-hsa 0.");
+    EXPECT("inspect --help", 0, "usage: ggml-hsa inspect FILE", "--no-code");
+    EXPECT("", 2, "a subcommand is missing");
+    EXPECT("polish", 2, "no subcommand 'polish'");
+    EXPECT("inspect", 2, "a file is missing");
+    EXPECT("inspect --colour x", 2, "no option '--colour'");
+    EXPECT("inspect a b", 2, "'b' is a second");
+    EXPECT("inspect --arch", 2, "--arch wants");
+    EXPECT("inspect --arch gfx942 a", 2, "--arch wants");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_own_pdi), cmocka_unit_test(test_own_txn),      cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_broken),  cmocka_unit_test(test_command_line),
+    };
+    return cmocka_run_group_tests(tests, make_file, remove_file);
+}
