@@ -16,9 +16,9 @@ enum { SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0] };
 struct colours tool_colours(void) {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     if (!isatty(STDOUT_FILENO) || (no_color && *no_color) || (term && !strcmp(term, "dumb"))) {
-        return (struct colours) {"", "", "", ""};
+        return (struct colours){"", "", "", ""};
     }
-    return (struct colours) {"\033[1m", "\033[2m", "\033[36m", "\033[0m"};
+    return (struct colours){"\033[1m", "\033[2m", "\033[36m", "\033[0m"};
 }
 
 int tool_usage(const struct subcommand * sub, const char * fmt, ...) {

@@ -1,5 +1,5 @@
-// inspect-code: core programs as assembly. Bytes that are no instruction are shown as bytes with the
-// reason, and the listing goes on behind them: data may lie among code.
+// inspect-code: core programs as assembly. Bytes that are no instruction are shown as bytes with
+// the reason, and the listing goes on behind them: data may lie among code.
 #include "inspect.h"
 
 #include <string.h>
@@ -58,7 +58,8 @@ static void print_bytes(const uint8_t * code, size_t n, const char * reason, str
     buf_printf(b, "%s%s\n", *reason ? "  // " : "", reason);
 }
 
-void code_print(enum aie_arch arch, uint32_t address, const uint8_t * code, size_t size, struct buf * b) {
+void code_print(enum aie_arch arch, uint32_t address, const uint8_t * code, size_t size,
+                struct buf * b) {
     const struct aie_isa * isa = isa_of(arch);
     size_t used = without_zeros(code, size), at = 0;
     while (at < used) {

@@ -1,5 +1,5 @@
-// inspect-regs: names and fields of the array's registers, as tables: where each lies in each kind of
-// tile, which ports a stream switch has, and how a buffer descriptor is cut into fields.
+// inspect-regs: names and fields of the array's registers, as tables: where each lies in each kind
+// of tile, which ports a stream switch has, and how a buffer descriptor is cut into fields.
 #include "inspect.h"
 
 #include <stdio.h>
@@ -74,7 +74,7 @@ bool reg_find(enum tile_kind tile, uint32_t offset, struct reg * out) {
         uint32_t index = (offset - r->base) / r->stride, within = (offset - r->base) % r->stride;
         if (index < (uint32_t) r->count && within < r->size) {
             bool memory = r->class == REG_DATA || r->class == REG_PROGRAM;
-            *out = (struct reg) {tile, r->class, r->name, (int) index, memory ? within : within / 4};
+            *out = (struct reg){tile, r->class, r->name, (int) index, memory ? within : within / 4};
             return true;
         }
     }
@@ -93,7 +93,8 @@ struct ports {
 static const struct ports masters[TILE_KINDS][MAX_PORT_GROUPS] = {
     [TILE_SHIM] = {{"CTRL", 1}, {"FIFO", 1}, {"S", 6}, {"W", 4}, {"N", 6}, {"E", 4}},
     [TILE_MEM] = {{"DMA", 6}, {"CTRL", 1}, {"S", 4}, {"N", 6}},
-    [TILE_CORE] = {{"CORE", 1}, {"DMA", 2}, {"CTRL", 1}, {"FIFO", 1}, {"S", 4}, {"W", 4}, {"N", 6}, {"E", 4}},
+    [TILE_CORE] =
+        {{"CORE", 1}, {"DMA", 2}, {"CTRL", 1}, {"FIFO", 1}, {"S", 4}, {"W", 4}, {"N", 6}, {"E", 4}},
 };
 static const struct ports slaves[TILE_KINDS][MAX_PORT_GROUPS] = {
     [TILE_SHIM] = {{"CTRL", 1}, {"FIFO", 1}, {"S", 8}, {"W", 4}, {"N", 4}, {"E", 4}, {"TRACE", 1}},
@@ -174,7 +175,8 @@ enum field_form {
 enum show {
     WHEN_SET,
     ALWAYS,
-    FOLLOWS, // when set, and when the field before it was told: a lock's number 0 tells as much as 1
+    FOLLOWS, // when set, and when the field before it was told: a lock's number 0 tells as much as
+             // 1
 };
 
 struct field {
@@ -195,7 +197,8 @@ static const struct field core_control_fields[] = {
     {0, 1, 1, FORM_NUMBER, "reset", ALWAYS},
     {0},
 };
-static const struct field mux_fields[] = { // 1 = DMA
+static const struct field mux_fields[] = {
+    // 1 = DMA
     {0, 11, 10, FORM_NUMBER, "S3 from", ALWAYS},
     {0, 15, 14, FORM_NUMBER, "S7 from", ALWAYS},
     {0},
@@ -307,8 +310,8 @@ int bd_words(enum tile_kind tile) {
     return tile == TILE_CORE ? 6 : 8;
 }
 
-static void print_fields(const struct field * fields, const uint32_t * words, int only_word, uint32_t mask,
-                         struct buf * b) {
+static void print_fields(const struct field * fields, const uint32_t * words, int only_word,
+                         uint32_t mask, struct buf * b) {
     const char * separator = "";
     bool told = false;
     for (const struct field * f = fields; f->name; f++) {
@@ -362,7 +365,8 @@ static void print_master(const struct reg * reg, uint32_t v, struct buf * b) {
     }
 }
 
-static void print_selection(const struct field * fields, uint32_t mask, uint32_t v, struct buf * b) {
+static void print_selection(const struct field * fields, uint32_t mask, uint32_t v,
+                            struct buf * b) {
     const char * separator = "";
     for (const struct field * f = fields; f->name; f++) {
         if (bits(mask, f->hi, f->lo)) {

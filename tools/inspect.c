@@ -1,6 +1,6 @@
-// inspect: shows what is in a PDI or an instruction stream, one line a command, with registers by name
-// and values in words. It tells the two apart by their bytes, and what it cannot name it shows as
-// numbers; a broken file is shown up to the place that is broken.
+// inspect: shows what is in a PDI or an instruction stream, one line a command, with registers by
+// name and values in words. It tells the two apart by their bytes, and what it cannot name it shows
+// as numbers; a broken file is shown up to the place that is broken.
 #include "inspect.h"
 
 #include "kernel/kernel.h"
@@ -12,8 +12,8 @@
 #define MAX_FILE_BYTES ((size_t) 64 << 20) // the device heap that such files go to
 
 struct inspect {
-    bool code;          // disassemble
-    bool arch_known;    // told by an option or by the file
+    bool code;       // disassemble
+    bool arch_known; // told by an option or by the file
     enum aie_arch arch;
     struct colours c;
     size_t n_commands;
@@ -28,26 +28,29 @@ static void print_data(const struct image_command * cmd, struct buf * b) {
             buf_printf(b, "\n    ... %u more words", cmd->n_words - i);
             break;
         }
-        buf_printf(b, i % WORDS_A_LINE ? " %08x" : "\n    %08x", load_u32(cmd->data + 4 * (size_t) i));
+        buf_printf(b, i % WORDS_A_LINE ? " %08x" : "\n    %08x",
+                   load_u32(cmd->data + 4 * (size_t) i));
     }
     buf_printf(b, "\n");
 }
 
-static void print_code(const struct inspect * in, uint32_t address, const uint8_t * code, size_t size,
-                       struct buf * b) {
+static void print_code(const struct inspect * in, uint32_t address, const uint8_t * code,
+                       size_t size, struct buf * b) {
     enum aie_arch arch = in->arch;
     if (in->arch_known || code_guess_arch(code, size, &arch)) {
         buf_printf(b, "    // %s\n", kernel_arch_name(arch));
         code_print(arch, address, code, size, b);
     } else {
-        buf_printf(b, "    // %zu bytes of no instruction set that can be disassembled here\n", size);
+        buf_printf(b, "    // %zu bytes of no instruction set that can be disassembled here\n",
+                   size);
     }
 }
 
-static void print_block(struct inspect * in, const struct image_command * cmd, const struct reg * reg,
-                        struct buf * b) {
+static void print_block(struct inspect * in, const struct image_command * cmd,
+                        const struct reg * reg, struct buf * b) {
     buf_printf(b, ", %u words", cmd->n_words);
-    if (reg && reg->class == REG_BD && reg->word == 0 && cmd->n_words == (uint32_t) bd_words(reg->tile)) {
+    if (reg && reg->class == REG_BD && reg->word == 0 &&
+        cmd->n_words == (uint32_t) bd_words(reg->tile)) {
         uint32_t words[8] = {0};
         for (uint32_t i = 0; i < cmd->n_words; i++) {
             words[i] = load_u32(cmd->data + 4 * (size_t) i);
@@ -69,11 +72,14 @@ static void print_block(struct inspect * in, const struct image_command * cmd, c
 static void print_write(struct inspect * in, const struct image_command * cmd, struct buf * b) {
     int col = (int) bits(cmd->addr, 31, 25), row = (int) bits(cmd->addr, 24, 20);
     enum tile_kind tile = tile_kind_of(row);
-    static const char * const verbs[] = {
-        [IMAGE_WRITE] = "write", [IMAGE_MASK_WRITE] = "mask", [IMAGE_BLOCK_WRITE] = "block", [IMAGE_PATCH] = "patch"};
+    static const char * const verbs[] = {[IMAGE_WRITE] = "write",
+                                         [IMAGE_MASK_WRITE] = "mask",
+                                         [IMAGE_BLOCK_WRITE] = "block",
+                                         [IMAGE_PATCH] = "patch"};
     struct reg reg;
     bool known = reg_find(tile, bits(cmd->addr, 19, 0), &reg);
-    buf_printf(b, "(%d,%d) %-4s  %-5s  %s", col, row, tile_kind_names[tile], verbs[cmd->op], in->c.name);
+    buf_printf(b, "(%d,%d) %-4s  %-5s  %s", col, row, tile_kind_names[tile], verbs[cmd->op],
+               in->c.name);
     if (known) {
         reg_print(&reg, b);
     } else {
@@ -113,8 +119,8 @@ static bool print_command(void * user, const struct image_command * cmd) {
         buf_printf(&b, "             nop, %u words\n", cmd->n_words + 1);
     } else if (cmd->op == IMAGE_WAIT) {
         buf_printf(&b, "(%d,%d) %-4s  wait   %s%s%d%s: its token\n", cmd->col, cmd->row,
-                   tile_kind_names[tile_kind_of(cmd->row)], in->c.name, cmd->direction ? "MM2S" : "S2MM",
-                   cmd->channel, in->c.off);
+                   tile_kind_names[tile_kind_of(cmd->row)], in->c.name,
+                   cmd->direction ? "MM2S" : "S2MM", cmd->channel, in->c.off);
     } else {
         print_write(in, cmd, &b);
     }
@@ -137,7 +143,8 @@ static bool is_txn(const uint8_t * data, size_t size) {
     return size >= 16 && (load_u32(data) & 0xff00ffff) == 0x06000100;
 }
 
-static void print_pdi_header(const struct inspect * in, const char * path, const uint8_t * data, size_t size) {
+static void print_pdi_header(const struct inspect * in, const char * path, const uint8_t * data,
+                             size_t size) {
     printf("%s%s: PDI, %zu bytes%s\n", in->c.head, path, size, in->c.off);
     if (size < 0x164) {
         return;
@@ -153,12 +160,16 @@ static void print_pdi_header(const struct inspect * in, const char * path, const
            load_u32(data + 0xd0), load_u32(data + 0xf0) * 4);
 }
 
-static void print_txn_header(struct inspect * in, const char * path, const uint8_t * data, size_t size) {
+static void print_txn_header(struct inspect * in, const char * path, const uint8_t * data,
+                             size_t size) {
     printf("%s%s: TXN, %zu bytes%s\n", in->c.head, path, size, in->c.off);
     uint32_t w = load_u32(data), shape = load_u32(data + 4);
     unsigned generation = bits(w, 23, 16);
-    printf("  version %u.%u, device generation %u (%s), %u rows, %u memory rows, %u columns\n", w & 0xff,
-           bits(w, 15, 8), generation, generation == 3 ? "aie2" : generation == 4 ? "aie2p" : "unknown",
+    printf("  version %u.%u, device generation %u (%s), %u rows, %u memory rows, %u columns\n",
+           w & 0xff, bits(w, 15, 8), generation,
+           generation == 3   ? "aie2"
+           : generation == 4 ? "aie2p"
+                             : "unknown",
            w >> 24, bits(shape, 15, 8), shape & 0xff);
     printf("  %u operations, %u bytes\n", load_u32(data + 8), load_u32(data + 12));
 }
@@ -179,8 +190,9 @@ static int inspect_file(struct inspect * in, const char * path) {
         print_txn_header(in, path, data, size);
         st = txn_read(data, size, print_command, in, &err);
     } else {
-        st = error_set(&err, ST_INVALID, "neither a PDI (no \"IDPP\" at offset 0x38) nor a TXN (no version at "
-                                         "offset 0x0), %zu bytes",
+        st = error_set(&err, ST_INVALID,
+                       "neither a PDI (no \"IDPP\" at offset 0x38) nor a TXN (no version at "
+                       "offset 0x0), %zu bytes",
                        size);
     }
     free(data);
@@ -219,11 +231,12 @@ static int run(int argc, char ** argv) {
 const struct subcommand inspect_subcommand = {
     .name = "inspect",
     .summary = "show what is in a .pdi or _insts.bin file",
-    .help = "usage: ggml-hsa inspect FILE [--no-code] [--arch aie2|aie2p]\n\n"
-            "Shows a PDI (configuration of the array) or a TXN (instruction stream of one dispatch),\n"
-            "one line a command: offset in the file, tile (column,row), command, register, value.\n\n"
-            "  --no-code    do not disassemble core programs\n"
-            "  --arch ARCH  instruction set of the programs; guessed from their bytes if not given\n\n"
-            "exit status: 0 shown, 1 the file is broken or not of these kinds, 2 wrong usage\n",
+    .help =
+        "usage: ggml-hsa inspect FILE [--no-code] [--arch aie2|aie2p]\n\n"
+        "Shows a PDI (configuration of the array) or a TXN (instruction stream of one dispatch),\n"
+        "one line a command: offset in the file, tile (column,row), command, register, value.\n\n"
+        "  --no-code    do not disassemble core programs\n"
+        "  --arch ARCH  instruction set of the programs; guessed from their bytes if not given\n\n"
+        "exit status: 0 shown, 1 the file is broken or not of these kinds, 2 wrong usage\n",
     .run = run,
 };

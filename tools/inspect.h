@@ -1,4 +1,5 @@
-// inspect: what its parts share. inspect-regs.c knows the array's registers, inspect-code.c programs.
+// inspect: what its parts share. inspect-regs.c knows the array's registers, inspect-code.c
+// programs.
 #pragma once
 
 #include "aie/image/image.h"
@@ -55,4 +56,5 @@ void bd_print(enum tile_kind tile, const uint32_t * words, struct buf * b);
 bool code_guess_arch(const uint8_t * code, size_t size, enum aie_arch * out);
 
 // Assembly with addresses, one bundle a line; zeros up to the end are told, not listed.
-void code_print(enum aie_arch arch, uint32_t address, const uint8_t * code, size_t size, struct buf * b);
+void code_print(enum aie_arch arch, uint32_t address, const uint8_t * code, size_t size,
+                struct buf * b);

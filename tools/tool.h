@@ -1,5 +1,5 @@
-// tool: what the subcommands of `ggml-hsa` share. A subcommand is one row in the table of ggml-hsa.c
-// and one function.
+// tool: what the subcommands of `ggml-hsa` share. A subcommand is one row in the table of
+// ggml-hsa.c and one function.
 #pragma once
 
 #include "base/base.h"
@@ -12,8 +12,8 @@ enum { // exit status
 
 struct subcommand {
     const char * name;
-    const char * summary; // one line
-    const char * help;    // all of its own --help
+    const char * summary;               // one line
+    const char * help;                  // all of its own --help
     int (*run)(int argc, char ** argv); // argv[0] is the subcommand's name
 };
 

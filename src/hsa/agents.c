@@ -26,7 +26,8 @@ static hsa_status_t visit_pool(hsa_amd_memory_pool_t pool, void * data) {
     const struct hsac_api * api = &v->agent->h->api;
     uint32_t flags = 0;
     size_t size = 0, rec_granule = 0;
-    hsa_status_t status = api->hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS, &flags);
+    hsa_status_t status =
+        api->hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS, &flags);
     if (status == HSA_STATUS_SUCCESS) {
         status = api->hsa_amd_memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_SIZE, &size);
     }
@@ -51,14 +52,15 @@ static hsa_status_t visit_pool(hsa_amd_memory_pool_t pool, void * data) {
     return HSA_STATUS_SUCCESS;
 }
 
-static enum status add_agent(struct hsac * h, hsa_agent_t handle, const char * name, struct error * err) {
+static enum status add_agent(struct hsac * h, hsa_agent_t handle, const char * name,
+                             struct error * err) {
     struct hsac_agent * agents = realloc(h->agents, ((size_t) h->n_agents + 1) * sizeof *agents);
     if (!agents) {
         return error_set(err, ST_NO_MEMORY, "no memory for agent %s", name);
     }
     h->agents = agents;
     struct hsac_agent * a = &agents[h->n_agents++];
-    *a = (struct hsac_agent) {.h = h, .handle = handle};
+    *a = (struct hsac_agent){.h = h, .handle = handle};
     snprintf(a->name, sizeof a->name, "%.63s", name);
     char product[65] = {0};
     h->api.hsa_agent_get_info(handle, (hsa_agent_info_t) HSA_AMD_AGENT_INFO_PRODUCT_NAME, product);
@@ -68,8 +70,8 @@ static enum status add_agent(struct hsac * h, hsa_agent_t handle, const char * n
     static const char * const pool_names[] = {"data", "device heap", "kernel argument"};
     for (int i = 0; i < HSAC_POOLS; i++) {
         if (!a->pool_size[i]) {
-            return error_set(err, ST_UNSUPPORTED, "agent %s of %s has no %s pool%s%s", a->name, h->path,
-                             pool_names[i], v.failed ? ": " : "",
+            return error_set(err, ST_UNSUPPORTED, "agent %s of %s has no %s pool%s%s", a->name,
+                             h->path, pool_names[i], v.failed ? ": " : "",
                              v.failed ? hsac_status_text(h, v.failed) : "");
         }
     }
@@ -98,10 +100,12 @@ enum status hsac_agents_find(struct hsac * h, struct error * err) {
     hsa_status_t status = h->api.hsa_iterate_agents(visit_agent, &v);
     enum status st = v.st;
     if (st == ST_OK && status != HSA_STATUS_SUCCESS) {
-        st = error_set(err, ST_DEVICE, "%s: hsa_iterate_agents: %s", h->path, hsac_status_text(h, status));
+        st = error_set(err, ST_DEVICE, "%s: hsa_iterate_agents: %s", h->path,
+                       hsac_status_text(h, status));
     }
     if (st == ST_OK && h->n_agents == 0) {
-        st = error_set(err, ST_NOT_FOUND, "no NPU: %s lists %.100s; %s (`ggml-hsa doctor` says more)", h->path,
+        st = error_set(err, ST_NOT_FOUND,
+                       "no NPU: %s lists %.100s; %s (`ggml-hsa doctor` says more)", h->path,
                        v.others.data ? (const char *) v.others.data : "no agent",
                        h->emulated ? "set GGML_HSA_EMULATE=aie2"
                                    : "load the amdxdna driver, or set GGML_HSA_EMULATE=aie2");
@@ -157,12 +161,12 @@ void hsac_agent_memory(const struct hsac_agent * a, uint64_t * free_bytes, uint6
 }
 
 bool hsac_agent_counters(const struct hsac_agent * a, struct hsac_counters * out) {
-    *out = (struct hsac_counters) {0};
+    *out = (struct hsac_counters){0};
     struct hsa_emu_counters c;
     if (!a->h->emulated || a->h->api.hsa_emu_counters(a->handle, &c) != HSA_STATUS_SUCCESS) {
         return false;
     }
-    *out = (struct hsac_counters) {
+    *out = (struct hsac_counters){
         .dispatches = c.dispatches,
         .pdi_loads = c.pdi_loads,
         .cycles = c.cycles,
@@ -210,12 +214,12 @@ static bool remember(struct hsac_agent * a, struct hsac_block block) {
 
 void * hsac_alloc(struct hsac_agent * a, enum hsac_pool pool, size_t size) {
     void * ptr = NULL;
-    if (size == 0 ||
-        a->h->api.hsa_amd_memory_pool_allocate(a->pools[pool], size, 0, &ptr) != HSA_STATUS_SUCCESS) {
+    if (size == 0 || a->h->api.hsa_amd_memory_pool_allocate(a->pools[pool], size, 0, &ptr) !=
+                         HSA_STATUS_SUCCESS) {
         return NULL;
     }
     pthread_mutex_lock(&a->lock);
-    bool ok = remember(a, (struct hsac_block) {(uintptr_t) ptr, size, pool});
+    bool ok = remember(a, (struct hsac_block){(uintptr_t) ptr, size, pool});
     pthread_mutex_unlock(&a->lock);
     if (!ok) {
         a->h->api.hsa_amd_memory_pool_free(ptr);
@@ -242,7 +246,8 @@ void hsac_free(struct hsac_agent * a, void * ptr) {
     a->h->api.hsa_amd_memory_pool_free(ptr);
 }
 
-bool hsac_agent_owns(struct hsac_agent * a, const void * addr, uint64_t size, enum hsac_pool * pool) {
+bool hsac_agent_owns(struct hsac_agent * a, const void * addr, uint64_t size,
+                     enum hsac_pool * pool) {
     pthread_mutex_lock(&a->lock);
     size_t at = upper(a, (uintptr_t) addr);
     const struct hsac_block * block = at > 0 ? &a->blocks[at - 1] : NULL;

@@ -52,7 +52,8 @@ struct hsac_abi {
     bool signals; // packets carry a completion signal
     bool wraps;   // indices may run past the ring's size
     // Slot and payload are in device-visible memory; all of both that matters is written.
-    void (*write)(const struct hsac_dispatch * d, hsa_signal_t completion, void * slot, void * payload);
+    void (*write)(const struct hsac_dispatch * d, hsa_signal_t completion, void * slot,
+                  void * payload);
     // NULL, or why this dispatch cannot be expressed.
     const char * (*refuse)(const struct hsac_dispatch * d);
 };
@@ -97,7 +98,7 @@ struct hsac_agent {
     hsa_amd_memory_pool_t pools[HSAC_POOLS];
     uint64_t pool_size[HSAC_POOLS]; // 0: the agent has no such pool
 
-    pthread_mutex_t lock; // what follows
+    pthread_mutex_t lock;       // what follows
     struct hsac_block * blocks; // sorted by base
     size_t n_blocks, max_blocks;
     uint64_t used[HSAC_POOLS];
@@ -122,4 +123,5 @@ const char * hsac_status_text(const struct hsac * h, hsa_status_t status);
 enum status hsac_agents_find(struct hsac * h, struct error * err);
 void hsac_agents_free(struct hsac * h);
 // True when [addr, addr + size) lies in one live allocation; *pool is where.
-bool hsac_agent_owns(struct hsac_agent * a, const void * addr, uint64_t size, enum hsac_pool * pool);
+bool hsac_agent_owns(struct hsac_agent * a, const void * addr, uint64_t size,
+                     enum hsac_pool * pool);

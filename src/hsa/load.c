@@ -31,7 +31,8 @@ static bool try_file(struct hsac * h, const char * file, struct buf * tried) {
         if (why && !strncmp(why, file, n) && !strncmp(why + n, ": ", 2)) {
             why += n + 2;
         }
-        buf_printf(tried, "%s%s (%.70s)", tried->size ? ", " : "", file, why ? why : "unknown reason");
+        buf_printf(tried, "%s%s (%.70s)", tried->size ? ", " : "", file,
+                   why ? why : "unknown reason");
     }
     return h->library != NULL;
 }
@@ -49,7 +50,8 @@ static bool open_emulator(struct hsac * h, struct buf * tried) {
     Dl_info self;
     static const char anchor; // an address inside the object that this code was linked into
     if (dladdr(&anchor, &self) && self.dli_fname && strchr(self.dli_fname, '/') &&
-        (try_beside(h, self.dli_fname, "", tried) || try_beside(h, self.dli_fname, "../lib/", tried))) {
+        (try_beside(h, self.dli_fname, "", tried) ||
+         try_beside(h, self.dli_fname, "../lib/", tried))) {
         return true;
     }
     // A program found through PATH knows itself by its bare name only.
@@ -75,7 +77,8 @@ static enum status open_library(struct hsac * h, struct error * err) {
         mend = "GGML_HSA_RUNTIME must name a libhsa-runtime64";
     } else if (emulate) {
         ok = open_emulator(h, &tried);
-        mend = "GGML_HSA_EMULATE needs libhsa-emu.so beside the program, or GGML_HSA_RUNTIME=<its path>";
+        mend = "GGML_HSA_EMULATE needs libhsa-emu.so beside the program, or GGML_HSA_RUNTIME=<its "
+               "path>";
     } else {
         for (size_t i = 0; !ok && i < sizeof system_files / sizeof system_files[0]; i++) {
             ok = try_file(h, system_files[i], &tried);
@@ -84,8 +87,9 @@ static enum status open_library(struct hsac * h, struct error * err) {
     }
     enum status st = ST_OK;
     if (!ok) {
-        st = error_set(err, ST_NOT_FOUND, "no HSA runtime. %s; `ggml-hsa doctor` says more. Tried %s",
-                       mend, tried.data ? (const char *) tried.data : "nothing: out of memory");
+        st = error_set(err, ST_NOT_FOUND,
+                       "no HSA runtime. %s; `ggml-hsa doctor` says more. Tried %s", mend,
+                       tried.data ? (const char *) tried.data : "nothing: out of memory");
     }
     buf_free(&tried);
     return st;
@@ -108,8 +112,9 @@ static enum status find_symbols(struct hsac * h, struct error * err) {
     Dl_info where;
     snprintf(h->path, sizeof h->path, "%s", p && dladdr(p, &where) ? where.dli_fname : "unknown");
     if (missing) {
-        return error_set(err, ST_UNSUPPORTED, "%s lacks %s: not an HSA runtime, or one older than ROCr 5",
-                         h->path, missing);
+        return error_set(err, ST_UNSUPPORTED,
+                         "%s lacks %s: not an HSA runtime, or one older than ROCr 5", h->path,
+                         missing);
     }
     return ST_OK;
 }
@@ -124,13 +129,16 @@ const char * hsac_status_text(const struct hsac * h, hsa_status_t status) {
 
 // ROCr 7 ends the process in hsa_init when it finds an NPU but no /dev/kfd; older ones only fail.
 static enum status check_driver(const struct hsac * h, struct error * err) {
-    if (h->emulated || env_flag("GGML_HSA_SKIP_DRIVER_CHECK", false) || access("/dev/kfd", F_OK) == 0) {
+    if (h->emulated || env_flag("GGML_HSA_SKIP_DRIVER_CHECK", false) ||
+        access("/dev/kfd", F_OK) == 0) {
         return ST_OK;
     }
-    return error_set(err, ST_NOT_FOUND,
-                     "no AMD device: %s needs /dev/kfd, which the amdgpu driver makes, even for an NPU; "
-                     "load the driver, or set GGML_HSA_EMULATE=aie2 (`ggml-hsa doctor` says more; "
-                     "GGML_HSA_SKIP_DRIVER_CHECK=1 tries anyway)", h->path);
+    return error_set(
+        err, ST_NOT_FOUND,
+        "no AMD device: %s needs /dev/kfd, which the amdgpu driver makes, even for an NPU; "
+        "load the driver, or set GGML_HSA_EMULATE=aie2 (`ggml-hsa doctor` says more; "
+        "GGML_HSA_SKIP_DRIVER_CHECK=1 tries anyway)",
+        h->path);
 }
 
 // No runtime says which packets it takes. The interface version moves with ROCm: 1.15 is 6.4 (A),
@@ -140,7 +148,8 @@ static enum status choose_abi(struct hsac * h, struct error * err) {
     if (asked) {
         h->abi = asked[1] ? NULL : hsac_abi_find(asked[0]);
         return h->abi ? ST_OK
-                      : error_set(err, ST_INVALID, "GGML_HSA_AIE_ABI=%.40s: expected B, C or D", asked);
+                      : error_set(err, ST_INVALID, "GGML_HSA_AIE_ABI=%.40s: expected B, C or D",
+                                  asked);
     }
     uint16_t major = 0, minor = 0;
     h->api.hsa_system_get_info(HSA_SYSTEM_INFO_VERSION_MAJOR, &major);
@@ -156,7 +165,7 @@ static enum status choose_abi(struct hsac * h, struct error * err) {
 static enum status start(struct hsac * h, struct error * err) {
     hsa_status_t status = h->api.hsa_init();
     if (status != HSA_STATUS_SUCCESS) {
-        const char * more = h->emulated ? h->api.hsa_emu_last_error((hsa_agent_t) {0}) : "";
+        const char * more = h->emulated ? h->api.hsa_emu_last_error((hsa_agent_t){0}) : "";
         return error_set(err, ST_DEVICE, "%s: hsa_init failed: %s; `ggml-hsa doctor` says more",
                          h->path, *more ? more : hsac_status_text(h, status));
     }

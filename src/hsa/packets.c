@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-_Static_assert(sizeof(struct aie_ert_payload) + 12 * HSAC_MAX_OPERANDS <= HSAC_PAYLOAD_BYTES, "fits");
+_Static_assert(sizeof(struct aie_ert_payload) + 12 * HSAC_MAX_OPERANDS <= HSAC_PAYLOAD_BYTES,
+               "fits");
 _Static_assert(16 * HSAC_MAX_OPERANDS <= HSAC_PAYLOAD_BYTES, "fits");
 
 static uint64_t address(const void * p) {
@@ -15,11 +16,13 @@ static uint64_t address(const void * p) {
 static void publish(void * slot, const void * packet) {
     uint16_t header;
     memcpy(&header, packet, sizeof header);
-    memcpy((uint8_t *) slot + sizeof header, (const uint8_t *) packet + sizeof header, 64 - sizeof header);
+    memcpy((uint8_t *) slot + sizeof header, (const uint8_t *) packet + sizeof header,
+           64 - sizeof header);
     __atomic_store_n((uint16_t *) slot, header, __ATOMIC_RELEASE);
 }
 
-static void write_c(const struct hsac_dispatch * d, hsa_signal_t completion, void * slot, void * payload) {
+static void write_c(const struct hsac_dispatch * d, hsa_signal_t completion, void * slot,
+                    void * payload) {
     struct aie_ert_payload * p = payload;
     uint32_t n = (uint32_t) d->n_operands;
     p->pdi = address(d->pdi);
@@ -42,14 +45,16 @@ static void write_c(const struct hsac_dispatch * d, hsa_signal_t completion, voi
     publish(slot, &packet);
 }
 
-static void write_b(const struct hsac_dispatch * d, hsa_signal_t completion, void * slot, void * payload) {
+static void write_b(const struct hsac_dispatch * d, hsa_signal_t completion, void * slot,
+                    void * payload) {
     (void) completion;
-    write_c(d, (hsa_signal_t) {0}, slot, payload);
+    write_c(d, (hsa_signal_t){0}, slot, payload);
 }
 
 static const char * refuse_ert(const struct hsac_dispatch * d) {
     if (address(d->insts) & AIE_ERT_LOST_ADDRESS_BIT) {
-        return "its instruction stream lies in a part of the device heap that ROCr 7.2 cannot address; "
+        return "its instruction stream lies in a part of the device heap that ROCr 7.2 cannot "
+               "address; "
                "free kernels that are not in use";
     }
     for (int i = 0; i < d->n_operands; i++) {
@@ -60,7 +65,8 @@ static const char * refuse_ert(const struct hsac_dispatch * d) {
     return NULL;
 }
 
-static void write_d(const struct hsac_dispatch * d, hsa_signal_t completion, void * slot, void * payload) {
+static void write_d(const struct hsac_dispatch * d, hsa_signal_t completion, void * slot,
+                    void * payload) {
     uint64_t * args = payload;
     for (int i = 0; i < d->n_operands; i++) {
         args[i] = address(d->operands[i].addr);

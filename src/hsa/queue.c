@@ -38,15 +38,16 @@ static enum status queue_open(struct hsac_agent * a, struct error * err) {
     __atomic_store_n(&ring->failure, 0, __ATOMIC_RELAXED);
     ring->next = 0;
     ring->n_pdis = 0;
-    hsa_status_t status = a->h->api.hsa_queue_create(a->handle, AIE_ABI_QUEUE_PACKETS,
-                                                     HSA_QUEUE_TYPE_SINGLE, on_error, ring, 0, 0,
-                                                     &ring->queue);
+    hsa_status_t status =
+        a->h->api.hsa_queue_create(a->handle, AIE_ABI_QUEUE_PACKETS, HSA_QUEUE_TYPE_SINGLE,
+                                   on_error, ring, 0, 0, &ring->queue);
     if (status == HSA_STATUS_SUCCESS) {
         return ST_OK;
     }
     ring->queue = NULL;
-    return error_set(err, ST_DEVICE, "%s: hsa_queue_create: %s (another user of the NPU in this process?)",
-                     a->name, hsac_status_text(a->h, status));
+    return error_set(err, ST_DEVICE,
+                     "%s: hsa_queue_create: %s (another user of the NPU in this process?)", a->name,
+                     hsac_status_text(a->h, status));
 }
 
 // ---- flush ----
@@ -69,16 +70,17 @@ static bool wait_packets(struct hsac_agent * a, const char ** why) {
             if (consumed) {
                 return true;
             }
-            nanosleep(&(struct timespec) {.tv_nsec = 1000 * 1000}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
         } else if (api->hsa_signal_wait_scacquire(ring->completion, HSA_SIGNAL_CONDITION_LT, 1,
                                                   WAIT_SLICE_MS * 1000 * 1000,
                                                   HSA_WAIT_STATE_BLOCKED) < 1) {
             return true;
         }
         if (time(NULL) - start > WAIT_LIMIT_S) {
-            *why = consumed ? "packets were taken but never signalled; this runtime may not speak the "
-                              "packet ABI that was chosen, try GGML_HSA_AIE_ABI=B"
-                            : "packets were not taken";
+            *why = consumed
+                       ? "packets were taken but never signalled; this runtime may not speak the "
+                         "packet ABI that was chosen, try GGML_HSA_AIE_ABI=B"
+                       : "packets were not taken";
             return false;
         }
     }
@@ -106,7 +108,8 @@ static void flush(struct hsac_agent * a) {
         api->hsa_signal_store_screlease(ring->completion, n);
     }
     api->hsa_queue_add_write_index_screlease(ring->queue, n);
-    api->hsa_signal_store_screlease(ring->queue->doorbell_signal, (hsa_signal_value_t) (ring->next - 1));
+    api->hsa_signal_store_screlease(ring->queue->doorbell_signal,
+                                    (hsa_signal_value_t) (ring->next - 1));
     const char * why = NULL;
     bool ok = wait_packets(a, &why);
     uint64_t first_ticket = ring->settled + 1;
@@ -128,7 +131,8 @@ static void flush(struct hsac_agent * a) {
 
 // ---- dispatch ----
 
-static enum status check(struct hsac_agent * a, const struct hsac_dispatch * d, struct error * err) {
+static enum status check(struct hsac_agent * a, const struct hsac_dispatch * d,
+                         struct error * err) {
     enum hsac_pool pool;
     if (d->n_operands < 0 || d->n_operands > HSAC_MAX_OPERANDS) {
         return error_set(err, ST_INVALID, "dispatch with %d operands: at most %d", d->n_operands,
@@ -136,19 +140,20 @@ static enum status check(struct hsac_agent * a, const struct hsac_dispatch * d, 
     }
     if (!d->pdi || d->pdi_size == 0 || !hsac_agent_owns(a, d->pdi, d->pdi_size, &pool) ||
         pool != HSAC_POOL_DEV) {
-        return error_set(err, ST_INVALID, "PDI at %p, %zu bytes: not in the device heap of %s", d->pdi,
-                         d->pdi_size, a->name);
+        return error_set(err, ST_INVALID, "PDI at %p, %zu bytes: not in the device heap of %s",
+                         d->pdi, d->pdi_size, a->name);
     }
     if (!d->insts || d->n_insts == 0 || (uintptr_t) d->insts % 4 ||
         !hsac_agent_owns(a, d->insts, 4 * (uint64_t) d->n_insts, &pool) || pool != HSAC_POOL_DEV) {
         return error_set(err, ST_INVALID,
-                         "instruction stream at %p, %u words: not in the device heap of %s", d->insts,
-                         d->n_insts, a->name);
+                         "instruction stream at %p, %u words: not in the device heap of %s",
+                         d->insts, d->n_insts, a->name);
     }
     for (int i = 0; i < d->n_operands; i++) {
         if (!hsac_agent_owns(a, d->operands[i].addr, d->operands[i].size, &pool)) {
-            return error_set(err, ST_INVALID, "operand %d at %p, %llu bytes: in no allocation of %s", i,
-                             d->operands[i].addr, (unsigned long long) d->operands[i].size, a->name);
+            return error_set(
+                err, ST_INVALID, "operand %d at %p, %llu bytes: in no allocation of %s", i,
+                d->operands[i].addr, (unsigned long long) d->operands[i].size, a->name);
         }
     }
     const char * why = a->h->abi->refuse(d);
@@ -187,7 +192,8 @@ static enum status make_room(struct hsac_agent * a, const void * pdi, struct err
     return ST_OK;
 }
 
-enum status hsac_queue_dispatch(struct hsac_queue * q, const struct hsac_dispatch * d, struct error * err) {
+enum status hsac_queue_dispatch(struct hsac_queue * q, const struct hsac_dispatch * d,
+                                struct error * err) {
     struct hsac_agent * a = q->agent;
     struct hsac_ring * ring = &a->ring;
     enum status st = check(a, d, err);
@@ -260,8 +266,10 @@ static enum status ring_start(struct hsac_agent * a, struct error * err) {
 enum status hsac_queue_new(struct hsac_agent * a, struct hsac_queue ** out, struct error * err) {
     *out = NULL;
     if (!a->h->abi) {
-        return error_set(err, ST_UNSUPPORTED, "%s is older than ROCm 7: its packets cannot carry kernels "
-                         "to an NPU; install ROCr 7 or later", a->h->path);
+        return error_set(err, ST_UNSUPPORTED,
+                         "%s is older than ROCm 7: its packets cannot carry kernels "
+                         "to an NPU; install ROCr 7 or later",
+                         a->h->path);
     }
     struct hsac_queue * q = calloc(1, sizeof *q);
     if (!q) {

@@ -1,8 +1,8 @@
 // kernel: names of kernels. A name is a file name on every system (letters, digits, '_', 'x', 's',
 // '-'), says what the kernel computes, and belongs to one spec alone within an architecture: each
-// tensor prints all of its dimensions, and its strides where they are not the packed ones. Where that
-// would be too long the end gives way to "-h" and a SHA-256 of the whole; '-' before a letter appears
-// in no other name.
+// tensor prints all of its dimensions, and its strides where they are not the packed ones. Where
+// that would be too long the end gives way to "-h" and a SHA-256 of the whole; '-' before a letter
+// appears in no other name.
 #include "kernel.h"
 #include "sha256.h"
 
@@ -38,7 +38,8 @@ bool kernel_arch_parse(const char * text, enum aie_arch * out) {
     return false;
 }
 
-// Longest text of one tensor: "_dtype_" and twice four numbers of up to 20 characters and a separator.
+// Longest text of one tensor: "_dtype_" and twice four numbers of up to 20 characters and a
+// separator.
 #define TENSOR_TEXT_MAX (16 + 2 * TENSOR_DIMS * 21)
 #define NAME_TEXT_MAX   (16 + (KERNEL_MAX_INPUTS + 1) * TENSOR_TEXT_MAX)
 #define HASH_TEXT       (2 + 2 * SHA256_BYTES)
@@ -46,8 +47,8 @@ bool kernel_arch_parse(const char * text, enum aie_arch * out) {
 static_assert(HASH_TEXT + 100 < KERNEL_NAME_MAX, "a cut name still tells what it is of");
 
 static int print_list(char * at, size_t room, const int64_t v[TENSOR_DIMS]) {
-    return snprintf(at, room, "%lldx%lldx%lldx%lld", (long long) v[0], (long long) v[1], (long long) v[2],
-                    (long long) v[3]);
+    return snprintf(at, room, "%lldx%lldx%lldx%lld", (long long) v[0], (long long) v[1],
+                    (long long) v[2], (long long) v[3]);
 }
 
 static int print_tensor(char * at, size_t room, const struct tensor * raw) {
@@ -85,5 +86,5 @@ void kernel_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
 void kernel_code_free(struct kernel_code * code) {
     free(code->pdi);
     free(code->insts);
-    *code = (struct kernel_code) {0};
+    *code = (struct kernel_code){0};
 }

@@ -1,5 +1,5 @@
-// compilers: which compiler a plain store_new uses. Apart from store.c, so that a store of packs alone
-// can be linked without one.
+// compilers: which compiler a plain store_new uses. Apart from store.c, so that a store of packs
+// alone can be linked without one.
 #include "store.h"
 
 #ifdef GGML_HSA_JIT_COMPILE

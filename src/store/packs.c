@@ -1,6 +1,6 @@
-// packs: finds and checks kernels on disk. The files are from outside: a kernel leaves here only when
-// both of its files were walked from end to end, belong to the wanted architecture, and ask for no
-// operand that the dispatch does not have.
+// packs: finds and checks kernels on disk. The files are from outside: a kernel leaves here only
+// when both of its files were walked from end to end, belong to the wanted architecture, and ask
+// for no operand that the dispatch does not have.
 #include "packs.h"
 
 #include "aie/image/image.h"
@@ -9,13 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
-// The largest arrays (8 columns of 4 cores with 80 KiB and a memory tile of 512 KiB each) configured
-// to the last byte make less than 8 MiB; a stream has some 200 bytes for each transfer.
+// The largest arrays (8 columns of 4 cores with 80 KiB and a memory tile of 512 KiB each)
+// configured to the last byte make less than 8 MiB; a stream has some 200 bytes for each transfer.
 #define MAX_PDI_BYTES   ((size_t) 16 << 20)
 #define MAX_INSTS_BYTES ((size_t) 4 << 20)
 
 enum status packs_open(const char * list, struct packs * out, struct error * err) {
-    *out = (struct packs) {0};
+    *out = (struct packs){0};
     for (const char * p = list ? list : ""; *p;) {
         size_t n = strcspn(p, ":");
         if (n) {
@@ -41,7 +41,7 @@ void packs_close(struct packs * p) {
         free(p->dirs[i]);
     }
     free(p->dirs);
-    *p = (struct packs) {0};
+    *p = (struct packs){0};
 }
 
 // The caller frees it; NULL without memory.
@@ -113,15 +113,16 @@ static enum status check_insts(const uint8_t * data, size_t size, const struct k
 }
 
 // Reads one of the two files and checks it; errors begin with the file's path.
-static enum status load_file(const char * dir, const struct kernel_spec * spec, bool is_pdi, uint8_t ** data,
-                             size_t * size, struct error * err) {
+static enum status load_file(const char * dir, const struct kernel_spec * spec, bool is_pdi,
+                             uint8_t ** data, size_t * size, struct error * err) {
     char * path = file_path(dir, spec, is_pdi ? ".pdi" : "_insts.bin");
     if (!path) {
         return error_set(err, ST_NO_MEMORY, "no memory for a path in %s", dir);
     }
     enum status st = file_read(path, is_pdi ? MAX_PDI_BYTES : MAX_INSTS_BYTES, data, size, err);
     if (st == ST_OK) {
-        st = is_pdi ? pdi_read(*data, *size, accept_all, NULL, err) : check_insts(*data, *size, spec, err);
+        st = is_pdi ? pdi_read(*data, *size, accept_all, NULL, err)
+                    : check_insts(*data, *size, spec, err);
         if (st != ST_OK) {
             free(*data);
             *data = NULL;
@@ -132,8 +133,8 @@ static enum status load_file(const char * dir, const struct kernel_spec * spec, 
     return st;
 }
 
-enum status packs_load(const struct packs * p, const struct kernel_spec * spec, struct kernel_code * out,
-                       struct error * err) {
+enum status packs_load(const struct packs * p, const struct kernel_spec * spec,
+                       struct kernel_code * out, struct error * err) {
     enum status worst = error_set(err, ST_NOT_FOUND, "no kernel directory holds it");
     for (int i = 0; i < p->n_dirs; i++) {
         struct error why = {0};
@@ -148,7 +149,7 @@ enum status packs_load(const struct packs * p, const struct kernel_spec * spec, 
             st = st == ST_NOT_FOUND ? ST_CORRUPT : st; // half a kernel
         }
         if (st == ST_OK) {
-            *out = (struct kernel_code) {pdi, pdi_size, (uint32_t *) (void *) insts, insts_size / 4};
+            *out = (struct kernel_code){pdi, pdi_size, (uint32_t *) (void *) insts, insts_size / 4};
             return ST_OK;
         }
         free(pdi);

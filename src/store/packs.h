@@ -18,5 +18,5 @@ bool packs_have(const struct packs * p, const struct kernel_spec * spec);
 
 // Reads and checks the kernel from the first pack that has it whole. ST_NOT_FOUND when none has it;
 // another status when one has it but broken. The caller owns *out.
-enum status packs_load(const struct packs * p, const struct kernel_spec * spec, struct kernel_code * out,
-                       struct error * err);
+enum status packs_load(const struct packs * p, const struct kernel_spec * spec,
+                       struct kernel_code * out, struct error * err);

@@ -1,7 +1,7 @@
 // store: finds a kernel in memory, else builds it from the sources in their order. One lock guards
-// everything in memory and is never held while a file is read or a kernel compiled; whoever asks for
-// a kernel (or needs a PDI) that another thread is building waits for that thread. Kernels and PDIs
-// are never dropped, so pointers that were handed out stay good until store_free.
+// everything in memory and is never held while a file is read or a kernel compiled; whoever asks
+// for a kernel (or needs a PDI) that another thread is building waits for that thread. Kernels and
+// PDIs are never dropped, so pointers that were handed out stay good until store_free.
 #include "store.h"
 
 #include "packs.h"
@@ -39,7 +39,8 @@ struct store {
     struct store_stats stats;
 };
 
-enum status store_new_with(const struct store_compiler * compiler, struct store ** out, struct error * err) {
+enum status store_new_with(const struct store_compiler * compiler, struct store ** out,
+                           struct error * err) {
     struct store * s = calloc(1, sizeof *s);
     if (!s) {
         return error_set(err, ST_NO_MEMORY, "no memory for a kernel store");
@@ -108,7 +109,8 @@ static struct store_pdi * intern_pdi(struct store * s, uint8_t * data, size_t si
         p = p->next;
     }
     if (!p && fresh) {
-        *fresh = (struct pdi_node) {.next = s->pdis, .hash = hash, .pdi = {data, size, NULL}, .data = data};
+        *fresh = (struct pdi_node){
+            .next = s->pdis, .hash = hash, .pdi = {data, size, NULL}, .data = data};
         s->pdis = p = fresh;
         data = NULL;
         fresh = NULL;
@@ -128,8 +130,8 @@ static struct program * find_program(struct store * s, enum aie_arch arch, const
 }
 
 // The PDI that the kernel runs on, compiled by the first thread that needs it.
-static enum status get_program(struct store * s, const struct kernel_spec * spec, struct store_pdi ** out,
-                               struct error * err) {
+static enum status get_program(struct store * s, const struct kernel_spec * spec,
+                               struct store_pdi ** out, struct error * err) {
     char name[KERNEL_NAME_MAX];
     s->compiler->program_name(spec, name);
     pthread_mutex_lock(&s->lock);
@@ -171,7 +173,7 @@ static enum status get_program(struct store * s, const struct kernel_spec * spec
     return st;
 }
 
-// ---- sources: each gives a PDI object and an owned stream, or ST_NOT_FOUND for "ask the next" ----
+// ---- sources: each gives a PDI object and an owned stream ----
 
 struct found {
     struct store_pdi * pdi;
@@ -186,7 +188,7 @@ static enum status from_packs(struct store * s, const struct kernel_spec * spec,
     if (st != ST_OK) {
         return st;
     }
-    *out = (struct found) {intern_pdi(s, code.pdi, code.pdi_size), code.insts, code.n_insts};
+    *out = (struct found){intern_pdi(s, code.pdi, code.pdi_size), code.insts, code.n_insts};
     if (!out->pdi) {
         free(code.insts);
         return error_set(err, ST_NO_MEMORY, "no memory for its PDI");
@@ -197,12 +199,13 @@ static enum status from_packs(struct store * s, const struct kernel_spec * spec,
     return ST_OK;
 }
 
-static enum status from_compiler(struct store * s, const struct kernel_spec * spec, struct found * out,
-                                 struct error * err) {
+static enum status from_compiler(struct store * s, const struct kernel_spec * spec,
+                                 struct found * out, struct error * err) {
     if (!s->compiler) {
-        return error_set(err, ST_NOT_FOUND,
-                         "this build has no kernel compiler (GGML_HSA_JIT_COMPILE); put the kernel into "
-                         "a directory of GGML_HSA_KERNEL_DIR");
+        return error_set(
+            err, ST_NOT_FOUND,
+            "this build has no kernel compiler (GGML_HSA_JIT_COMPILE); put the kernel into "
+            "a directory of GGML_HSA_KERNEL_DIR");
     }
     uint64_t start = now_ns();
     enum status st = s->compiler->supports(spec, err);
@@ -223,8 +226,8 @@ static enum status from_compiler(struct store * s, const struct kernel_spec * sp
     return ST_OK;
 }
 
-// A broken pack must not keep a kernel from being compiled, but when that fails too, the pack's reason
-// is the one to mend. A cache on disk belongs between the two.
+// A broken pack must not keep a kernel from being compiled, but when that fails too, the pack's
+// reason is the one to mend. A cache on disk belongs between the two.
 static enum status build(struct store * s, const struct kernel_spec * spec, bool may_compile,
                          struct found * out, struct error * err) {
     struct error pack_error = {0}, error = {0};
@@ -249,8 +252,10 @@ static enum status build(struct store * s, const struct kernel_spec * spec, bool
 
 // ---- getting ----
 
-// Called with the lock held for an entry in state BUILDING that is ours; returns with the lock held.
-static enum status build_entry(struct store * s, struct entry * e, bool may_compile, struct error * err) {
+// Called with the lock held for an entry in state BUILDING that is ours; returns with the lock
+// held.
+static enum status build_entry(struct store * s, struct entry * e, bool may_compile,
+                               struct error * err) {
     struct found found = {0};
     struct error error = {0};
     pthread_mutex_unlock(&s->lock);
@@ -258,7 +263,7 @@ static enum status build_entry(struct store * s, struct entry * e, bool may_comp
     pthread_mutex_lock(&s->lock);
     if (st == ST_OK) {
         e->insts = found.insts;
-        e->kernel = (struct store_kernel) {found.pdi, found.insts, found.n_insts, NULL};
+        e->kernel = (struct store_kernel){found.pdi, found.insts, found.n_insts, NULL};
         e->state = ENTRY_READY;
         free(e->error);
         e->error = NULL;
@@ -280,8 +285,8 @@ static enum status get(struct store * s, const struct kernel_spec * asked, bool 
                        struct store_kernel ** out, struct error * err) {
     if (asked->n_inputs < 0 || asked->n_inputs > KERNEL_MAX_INPUTS ||
         (unsigned) asked->arch >= AIE_ARCH_COUNT || (unsigned) asked->op >= KERNEL_OP_COUNT) {
-        return error_set(err, ST_INVALID, "kernel spec with op %d, arch %d, %d inputs", (int) asked->op,
-                         (int) asked->arch, asked->n_inputs);
+        return error_set(err, ST_INVALID, "kernel spec with op %d, arch %d, %d inputs",
+                         (int) asked->op, (int) asked->arch, asked->n_inputs);
     }
     struct kernel_spec spec = spec_canonical(asked);
     uint64_t hash = spec_hash(&spec);

@@ -1,5 +1,5 @@
-// table: chained hashing over specs. A lookup hashes some 50 words and compares one spec, far below a
-// microsecond, because graphs of small tensors ask for a kernel at every node.
+// table: chained hashing over specs. A lookup hashes some 50 words and compares one spec, far below
+// a microsecond, because graphs of small tensors ask for a kernel at every node.
 #include "table.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ struct kernel_spec spec_canonical(const struct kernel_spec * spec) {
     return out;
 }
 
-// ---- hash: each number is spread over all bits by a multiplication before the next one comes in ----
+// ---- hash: a multiplication spreads each number over all bits before the next comes in ----
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
     hash = (hash ^ value) * 0x9e3779b97f4a7c15u; // 2^64 / golden ratio
@@ -40,7 +40,8 @@ uint64_t spec_hash(const struct kernel_spec * s) {
 
 // Field by field: padding between fields is nobody's.
 static bool tensor_equal(const struct tensor * a, const struct tensor * b) {
-    return a->dtype == b->dtype && !memcmp(a->ne, b->ne, sizeof a->ne) && !memcmp(a->nb, b->nb, sizeof a->nb);
+    return a->dtype == b->dtype && !memcmp(a->ne, b->ne, sizeof a->ne) &&
+           !memcmp(a->nb, b->nb, sizeof a->nb);
 }
 
 static bool spec_equal(const struct kernel_spec * a, const struct kernel_spec * b) {
@@ -58,7 +59,8 @@ static bool spec_equal(const struct kernel_spec * a, const struct kernel_spec * 
 
 // ---- table ----
 
-struct entry * table_find(const struct table * t, const struct kernel_spec * canonical, uint64_t hash) {
+struct entry * table_find(const struct table * t, const struct kernel_spec * canonical,
+                          uint64_t hash) {
     struct entry * e = t->n_buckets ? t->buckets[hash & (t->n_buckets - 1)] : NULL;
     while (e && (e->hash != hash || !spec_equal(&e->spec, canonical))) {
         e = e->next;
@@ -111,5 +113,5 @@ void table_free(struct table * t) {
         }
     }
     free(t->buckets);
-    *t = (struct table) {0};
+    *t = (struct table){0};
 }

@@ -15,7 +15,7 @@ struct entry {
     struct kernel_spec spec; // canonical
     enum entry_state state;
     struct store_kernel kernel;
-    uint32_t * insts; // owned, = kernel.insts
+    uint32_t * insts;     // owned, = kernel.insts
     struct error * error; // owned, when FAILED and memory allowed
 };
 
@@ -29,7 +29,8 @@ struct table {
 struct kernel_spec spec_canonical(const struct kernel_spec * spec);
 uint64_t spec_hash(const struct kernel_spec * canonical);
 
-struct entry * table_find(const struct table * t, const struct kernel_spec * canonical, uint64_t hash);
+struct entry * table_find(const struct table * t, const struct kernel_spec * canonical,
+                          uint64_t hash);
 // A new entry in state BUILDING, or NULL without memory. The spec must not be in the table yet.
 struct entry * table_add(struct table * t, const struct kernel_spec * canonical, uint64_t hash);
 void table_free(struct table * t);

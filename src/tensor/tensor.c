@@ -196,7 +196,8 @@ static const char * parse_list(const char ** at, int64_t values[TENSOR_DIMS], in
     }
 }
 
-static enum status parse_dtype(const char ** at, const char * text, enum dtype * out, struct error * err) {
+static enum status parse_dtype(const char ** at, const char * text, enum dtype * out,
+                               struct error * err) {
     const char * start = skip_space(*at);
     size_t n = 0;
     while (start[n] && start[n] != '/' && !isspace((unsigned char) start[n])) {
@@ -211,7 +212,8 @@ static enum status parse_dtype(const char ** at, const char * text, enum dtype *
     }
     if (!dtype_parse(name, out)) {
         return error_set(err, ST_INVALID,
-                         "Unknown dtype '%.*s' in '" SHOWN "' (known: f32, f16, bf16, i8, i16, i32)",
+                         "Unknown dtype '%.*s' in '" SHOWN
+                         "' (known: f32, f16, bf16, i8, i16, i32)",
                          n > 40 ? 40 : (int) n, start, text);
     }
     *at = skip_space(start + n);

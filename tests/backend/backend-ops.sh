@@ -8,7 +8,7 @@ shift 2
 out=$("$program" test -b HSA0 "$@" 2>&1)
 code=$?
 passed=$(printf '%s\n' "$out" | sed -n 's/^ *\([0-9]*\)\/[0-9]* tests passed.*/\1/p' | tail -n 1)
-printf '%s\n' "$out" | grep -a -E 'FAIL|not supported|error|ggml-hsa:' | head -n 40
+printf '%s\n' "$out" | grep -a -E 'FAIL|not supported.*HSA|error|ggml-hsa:' | head -n 40
 printf '%s\n' "$out" | tail -n 5
 if [ "$code" != 0 ]; then
     exit "$code"

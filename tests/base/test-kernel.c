@@ -44,8 +44,8 @@ static int compare(const void * a, const void * b) {
     return strcmp(a, b);
 }
 
-// Every change of one number of a spec changes the name: for small numbers, where the name is plain,
-// and for huge ones, where it is cut and hashed.
+// Every change of one number of a spec changes the name: for small numbers, where the name is
+// plain, and for huge ones, where it is cut and hashed.
 static void test_injective(void ** state) {
     (void) state;
     enum { COUNT = 4 * (1 + 5 + 3 * 8) };
@@ -74,7 +74,7 @@ static void test_injective(void ** state) {
         }
         for (int k = 0; k < 5; k++) {
             struct kernel_spec other = base;
-            other.n_inputs = k < 3 ? (int[]) {1, 3, 4}[k] : 2;
+            other.n_inputs = k < 3 ? (int[]){1, 3, 4}[k] : 2;
             other.inputs[2] = base.inputs[0];
             other.inputs[3] = base.inputs[0];
             if (k == 3) {
@@ -154,8 +154,9 @@ static void test_sha256(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names), cmocka_unit_test(test_injective), cmocka_unit_test(test_hostile_spec),
-        cmocka_unit_test(test_arch),  cmocka_unit_test(test_sha256),
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_injective),
+        cmocka_unit_test(test_hostile_spec), cmocka_unit_test(test_arch),
+        cmocka_unit_test(test_sha256),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

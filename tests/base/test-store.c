@@ -20,7 +20,7 @@
 
 static struct kernel_spec make_spec(enum dtype t, int64_t n) {
     struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
-    spec.inputs[0] = spec.inputs[1] = spec.output = tensor_contiguous(t, (int64_t[]) {n, 1, 1, 1});
+    spec.inputs[0] = spec.inputs[1] = spec.output = tensor_contiguous(t, (int64_t[]){n, 1, 1, 1});
     return spec;
 }
 
@@ -40,7 +40,8 @@ static void small_program_name(const struct kernel_spec * spec, char name[KERNEL
 static enum status small_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
                              struct error * err) {
     atomic_fetch_add(&n_pdis, 1);
-    nanosleep(&(struct timespec) {.tv_nsec = 2000000}, NULL); // long enough for others to come and wait
+    nanosleep(&(struct timespec){.tv_nsec = 2000000},
+              NULL); // long enough for others to come and wait
     struct cdo c;
     cdo_begin(&c);
     // f32 and i32 share one configuration here, under two names.
@@ -63,7 +64,8 @@ static enum status small_insts(const struct kernel_spec * spec, uint32_t ** inst
     return txn_end(&t, insts, n_words, err);
 }
 
-static const struct store_compiler small = {small_supports, small_program_name, small_pdi, small_insts};
+static const struct store_compiler small = {small_supports, small_program_name, small_pdi,
+                                            small_insts};
 
 static int reset(void ** state) {
     (void) state;
@@ -187,7 +189,7 @@ static void test_race(void ** state) {
     static struct race races[THREADS];
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++) {
-        races[i] = (struct race) {.store = s, .seed = i};
+        races[i] = (struct race){.store = s, .seed = i};
         assert_int_equal(pthread_create(&threads[i], NULL, race_thread, &races[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {
@@ -224,7 +226,8 @@ static void test_hit_time(void ** state) {
             }
         }
         clock_gettime(CLOCK_MONOTONIC, &b);
-        double ns = ((double) (b.tv_sec - a.tv_sec) * 1e9 + (double) (b.tv_nsec - a.tv_nsec)) / 5000;
+        double ns =
+            ((double) (b.tv_sec - a.tv_sec) * 1e9 + (double) (b.tv_nsec - a.tv_nsec)) / 5000;
         best = ns < best ? ns : best;
     }
     print_message("a hit in memory takes %.0f ns among 5000 kernels\n", best);
@@ -312,7 +315,8 @@ static void test_packs(void ** state) {
     pack_remove(&p);
 }
 
-static void expect_refused(const struct pack * p, const struct kernel_spec * spec, const char * file) {
+static void expect_refused(const struct pack * p, const struct kernel_spec * spec,
+                           const char * file) {
     setenv("GGML_HSA_KERNEL_DIR", p->dir, 1);
     struct store_kernel * k;
     struct error err = {0};
@@ -379,9 +383,12 @@ static void test_broken_packs(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_compile, reset),  cmocka_unit_test_setup(test_refusals, reset),
-        cmocka_unit_test_setup(test_race, reset),     cmocka_unit_test_setup(test_hit_time, reset),
-        cmocka_unit_test_setup(test_packs, reset),    cmocka_unit_test_setup(test_broken_packs, reset),
+        cmocka_unit_test_setup(test_compile, reset),
+        cmocka_unit_test_setup(test_refusals, reset),
+        cmocka_unit_test_setup(test_race, reset),
+        cmocka_unit_test_setup(test_hit_time, reset),
+        cmocka_unit_test_setup(test_packs, reset),
+        cmocka_unit_test_setup(test_broken_packs, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,7 +147,7 @@ static void test_repeat(void ** state) {
         const char * text;
         bool can;
     } cases[] = {
-        {"(8,6,4,2)/f32", true},  {"(1,1,1,1)/f32", true},  {"(4,3,2,1)/f32", true},
+        {"(8,6,4,2)/f32", true},   {"(1,1,1,1)/f32", true},  {"(4,3,2,1)/f32", true},
         {"(16,6,4,2)/f32", false}, {"(3,6,4,2)/f32", false}, {"(0,6,4,2)/f32", false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -177,8 +177,9 @@ static void test_dtypes(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_errors), cmocka_unit_test(test_cut_and_long),
-        cmocka_unit_test(test_sizes),      cmocka_unit_test(test_canonical), cmocka_unit_test(test_repeat),
+        cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_cut_and_long), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_canonical),    cmocka_unit_test(test_repeat),
         cmocka_unit_test(test_dtypes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-// array-bench: one machine of four columns with three host buffers, for the array tests. Buffers A and B
-// may only be read, OUT may be written; their device addresses need all 48 bits.
+// array-bench: one machine of four columns with three host buffers, for the array tests. Buffers A
+// and B may only be read, OUT may be written; their device addresses need all 48 bits.
 #pragma once
 
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 #include "array-design.h"
 
 enum { HOST_BUFFERS = 3, HOST_WORDS = 32768 };
-static const uint64_t host_base[HOST_BUFFERS] = { 0x7f0010000000, 0x7f0020000000, 0x200001000 };
+static const uint64_t host_base[HOST_BUFFERS] = {0x7f0010000000, 0x7f0020000000, 0x200001000};
 
 enum { A, B, OUT }; // operands
 
@@ -27,7 +27,8 @@ static inline void * resolve(void * user, uint64_t addr, uint64_t len, bool writ
     struct bench * b = user;
     for (int i = 0; i < HOST_BUFFERS; i++) {
         uint64_t size = HOST_WORDS * 4;
-        if (addr >= host_base[i] && addr - host_base[i] <= size && len <= size - (addr - host_base[i])) {
+        if (addr >= host_base[i] && addr - host_base[i] <= size &&
+            len <= size - (addr - host_base[i])) {
             return (write && i != OUT) ? NULL : (uint8_t *) b->host[i] + (addr - host_base[i]);
         }
     }
@@ -40,8 +41,13 @@ static inline uint32_t pattern(uint32_t buffer, uint32_t i) {
 
 static inline int setup(void ** state) {
     struct bench * b = calloc(1, sizeof(*b));
-    struct emu_config config = { .arch = AIE_ARCH_AIE2, .columns = 4, .resolve = resolve, .user = b,
-                                 .max_cycles = 2000000, .trace_col = -1, .trace_row = -1 };
+    struct emu_config config = {.arch = AIE_ARCH_AIE2,
+                                .columns = 4,
+                                .resolve = resolve,
+                                .user = b,
+                                .max_cycles = 2000000,
+                                .trace_col = -1,
+                                .trace_row = -1};
     if (emu_machine_new(&config, &b->machine, &b->err) != ST_OK) {
         print_error("%s\n", b->err.text);
         return -1;
@@ -67,13 +73,14 @@ static inline int teardown(void ** state) {
     return 0;
 }
 
-static const struct emu_operand operands[HOST_BUFFERS] = {
-    { 0x7f0010000000, HOST_WORDS * 4 }, { 0x7f0020000000, HOST_WORDS * 4 }, { 0x200001000, HOST_WORDS * 4 }
-};
+static const struct emu_operand operands[HOST_BUFFERS] = {{0x7f0010000000, HOST_WORDS * 4},
+                                                          {0x7f0020000000, HOST_WORDS * 4},
+                                                          {0x200001000, HOST_WORDS * 4}};
 
 static inline enum status run_pdi(struct bench * b, const uint8_t * pdi, size_t size) {
     b->err.text[0] = 0;
-    return emu_machine_run(b->machine, pdi, size, b->txn.s.w, b->txn.s.n, operands, HOST_BUFFERS, &b->err);
+    return emu_machine_run(b->machine, pdi, size, b->txn.s.w, b->txn.s.n, operands, HOST_BUFFERS,
+                           &b->err);
 }
 
 static inline enum status run(struct bench * b) {
@@ -94,7 +101,8 @@ static inline void run_ok(struct bench * b) {
 static inline void expect_error(struct bench * b, enum status want, const char * text) {
     enum status st = run(b);
     if (st != want || !strstr(b->err.text, text)) {
-        fail_msg("got %s \"%s\", want %s \"%s\"", status_name(st), b->err.text, status_name(want), text);
+        fail_msg("got %s \"%s\", want %s \"%s\"", status_name(st), b->err.text, status_name(want),
+                 text);
     }
 }
 
@@ -109,8 +117,13 @@ static inline void loop_routes(struct bench * b, int col, bool token_route) {
 
 // A memtile that fills a buffer of `words` with BD 0 and empties it with BD 1, in turns.
 static inline void loop_memtile(struct bench * b, int col, uint32_t words, struct bd_desc out) {
-    struct bd_desc in = { .length = words, .address = 0x20000, .next = 1 + 0, .acquire = 64,
-                          .acquire_value = -1, .release = 65, .release_value = 1 };
+    struct bd_desc in = {.length = words,
+                         .address = 0x20000,
+                         .next = 1 + 0,
+                         .acquire = 64,
+                         .acquire_value = -1,
+                         .release = 65,
+                         .release_value = 1};
     out.next = 1 + 1;
     out.acquire = 65;
     out.acquire_value = -1;
@@ -125,8 +138,8 @@ static inline void loop_memtile(struct bench * b, int col, uint32_t words, struc
 }
 
 static inline void in_and_out(struct bench * b, int col, uint32_t in_words, uint32_t out_words) {
-    struct shim_desc in = { .length = in_words, .operand = A };
-    struct shim_desc out = { .length = out_words, .operand = OUT, .token = true };
+    struct shim_desc in = {.length = in_words, .operand = A};
+    struct shim_desc out = {.length = out_words, .operand = OUT, .token = true};
     txn_transfer(&b->txn, col, true, 0, 0, &in);
     txn_transfer(&b->txn, col, false, 0, 1, &out);
     txn_sync(&b->txn, col, false, 0);

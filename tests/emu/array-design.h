@@ -21,7 +21,8 @@ static inline void put(struct words * s, uint32_t word) {
     s->w[s->n++] = word;
 }
 
-#define REG(col, row, offset) ((uint32_t) (col) << 25 | (uint32_t) (row) << 20 | (uint32_t) (offset))
+#define REG(col, row, offset)                                                                      \
+    ((uint32_t) (col) << 25 | (uint32_t) (row) << 20 | (uint32_t) (offset))
 
 // ---- CDO and PDI ----
 
@@ -68,14 +69,12 @@ static inline uint8_t * pdi_make(const struct words * cdo, size_t * size) {
     static const struct {
         uint16_t at;
         uint32_t value;
-    } fixed[] = { { 0x000, 0x000000DD }, { 0x004, 0x11223344 }, { 0x008, 0x55667788 },
-                  { 0x00C, 0x99AABBCC }, { 0x010, 0x00040000 }, { 0x014, 1 },
-                  { 0x018, 0x24 },       { 0x01C, 1 },          { 0x020, 0x34 },
-                  { 0x028, 0x14CA8093 }, { 0x038, 0x50504449 }, { 0x03C, 0x00201020 },
-                  { 0x040, 0x30 },       { 0x054, 1 },          { 0x090, 0x34 },
-                  { 0x094, 1 },          { 0x0B0, 0x1C000000 }, { 0x0E8, 0xFFFFFFFF },
-                  { 0x0EC, 0xFFFFFFFF }, { 0x0F0, 0x54 },       { 0x0F4, 0x02000006 },
-                  { 0x0F8, 1 } };
+    } fixed[] = {{0x000, 0x000000DD}, {0x004, 0x11223344}, {0x008, 0x55667788}, {0x00C, 0x99AABBCC},
+                 {0x010, 0x00040000}, {0x014, 1},          {0x018, 0x24},       {0x01C, 1},
+                 {0x020, 0x34},       {0x028, 0x14CA8093}, {0x038, 0x50504449}, {0x03C, 0x00201020},
+                 {0x040, 0x30},       {0x054, 1},          {0x090, 0x34},       {0x094, 1},
+                 {0x0B0, 0x1C000000}, {0x0E8, 0xFFFFFFFF}, {0x0EC, 0xFFFFFFFF}, {0x0F0, 0x54},
+                 {0x0F4, 0x02000006}, {0x0F8, 1}};
     for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
         store_u32(p + fixed[i].at, fixed[i].value);
     }
@@ -100,8 +99,8 @@ static inline uint8_t * pdi_make(const struct words * cdo, size_t * size) {
 // ---- descriptors ----
 
 struct bd_desc {
-    uint32_t length, address; // words; a memtile's own memory starts at 0x20000
-    int next;                 // descriptor number plus one; 0 = none
+    uint32_t length, address;  // words; a memtile's own memory starts at 0x20000
+    int next;                  // descriptor number plus one; 0 = none
     uint32_t wrap[3], step[4]; // step 0 stands for 1
     uint32_t before[3], after[3];
     uint32_t iter_wrap, iter_step;
@@ -157,16 +156,19 @@ static inline uint32_t switch_base(int row) {
 }
 
 static inline void circuit(struct words * s, int col, int row, int slave, int master) {
-    cdo_write(s, REG(col, row, switch_base(row) + 4u * (uint32_t) master), 0x80000000u | (uint32_t) slave);
+    cdo_write(s, REG(col, row, switch_base(row) + 4u * (uint32_t) master),
+              0x80000000u | (uint32_t) slave);
     cdo_write(s, REG(col, row, switch_base(row) + 0x100 + 4u * (uint32_t) slave), 0x80000000u);
 }
 
-static inline void packet_slave(struct words * s, int col, int row, int slave, int slot, int id, int mask,
-                                int select, int arbiter) {
+static inline void packet_slave(struct words * s, int col, int row, int slave, int slot, int id,
+                                int mask, int select, int arbiter) {
     cdo_write(s, REG(col, row, switch_base(row) + 0x100 + 4u * (uint32_t) slave), 0xC0000000u);
-    cdo_write(s, REG(col, row, switch_base(row) + 0x200 + 0x10u * (uint32_t) slave + 4u * (uint32_t) slot),
-              (uint32_t) id << 24 | (uint32_t) mask << 16 | 0x100 | (uint32_t) select << 4 |
-                  (uint32_t) arbiter);
+    cdo_write(
+        s,
+        REG(col, row, switch_base(row) + 0x200 + 0x10u * (uint32_t) slave + 4u * (uint32_t) slot),
+        (uint32_t) id << 24 | (uint32_t) mask << 16 | 0x100 | (uint32_t) select << 4 |
+            (uint32_t) arbiter);
 }
 
 static inline void packet_master(struct words * s, int col, int row, int master, int select_mask,
@@ -226,16 +228,18 @@ static inline void txn_op(struct stream * t, const uint32_t * w, size_t n) {
 }
 
 static inline void txn_write(struct stream * t, uint32_t addr, uint32_t value) {
-    txn_op(t, (uint32_t[]){ 0, 0, addr, 0, value, 0x18 }, 6);
+    txn_op(t, (uint32_t[]){0, 0, addr, 0, value, 0x18}, 6);
 }
 
 static inline void txn_mask_write(struct stream * t, uint32_t addr, uint32_t value, uint32_t mask) {
-    txn_op(t, (uint32_t[]){ 3, 0, addr, 0, value, mask, 0x1C }, 7);
+    txn_op(t, (uint32_t[]){3, 0, addr, 0, value, mask, 0x1C}, 7);
 }
 
 static inline void txn_sync(struct stream * t, int col, bool mm2s, int channel) {
-    txn_op(t, (uint32_t[]){ 0x80, 0x10, (uint32_t) col << 16 | mm2s, (uint32_t) channel << 24 | 0x10100 },
-           4);
+    txn_op(
+        t,
+        (uint32_t[]){0x80, 0x10, (uint32_t) col << 16 | mm2s, (uint32_t) channel << 24 | 0x10100},
+        4);
 }
 
 struct shim_desc {
@@ -247,21 +251,32 @@ struct shim_desc {
     bool token;
 };
 
-// Writes a shim descriptor, points it at an operand and queues it; sets the controller id for tokens.
+// Writes a shim descriptor, points it at an operand and queues it; sets the controller id for
+// tokens.
 static inline void txn_transfer(struct stream * t, int col, bool mm2s, int channel, int bd,
                                 const struct shim_desc * d) {
     uint32_t at = REG(col, 0, 0x1D000 + 0x20 * bd);
     uint32_t control = REG(col, 0, (mm2s ? 0x1D210 : 0x1D200) + 8 * channel);
     uint32_t w[12] = {
-        1, 0, at, 48, d->length, 0, d->packet ? 1u << 30 | (uint32_t) (d->packet - 1) << 19 : 0,
-        less1(d->step[0]) | d->wrap[0] << 20, 0x80000000u | less1(d->step[1]) | d->wrap[1] << 20,
-        0x02000000u | less1(d->step[2]), less1(d->iter_step) | less1(d->iter_wrap) << 20, 0x02000000u,
+        1,
+        0,
+        at,
+        48,
+        d->length,
+        0,
+        d->packet ? 1u << 30 | (uint32_t) (d->packet - 1) << 19 : 0,
+        less1(d->step[0]) | d->wrap[0] << 20,
+        0x80000000u | less1(d->step[1]) | d->wrap[1] << 20,
+        0x02000000u | less1(d->step[2]),
+        less1(d->iter_step) | less1(d->iter_wrap) << 20,
+        0x02000000u,
     };
     txn_op(t, w, 12);
-    txn_op(t, (uint32_t[]){ 0x81, 0x30, 0, 0, 0, 0, at + 4, 0, d->operand, 0, d->offset, 0 }, 12);
+    txn_op(t, (uint32_t[]){0x81, 0x30, 0, 0, 0, 0, at + 4, 0, d->operand, 0, d->offset, 0}, 12);
     if (d->token) {
         txn_mask_write(t, control, 0xF00, 0x1F00);
     }
     txn_write(t, control + 4,
-              (uint32_t) d->token << 31 | (uint32_t) (d->repeat ? d->repeat - 1 : 0) << 16 | (uint32_t) bd);
+              (uint32_t) d->token << 31 | (uint32_t) (d->repeat ? d->repeat - 1 : 0) << 16 |
+                  (uint32_t) bd);
 }

@@ -1,5 +1,5 @@
-// core-rig: a core with 64 KiB of memory at 0x70000, locks and ports under the test's control, and a
-// way to write programs instruction by instruction.
+// core-rig: a core with 64 KiB of memory at 0x70000, locks and ports under the test's control, and
+// a way to write programs instruction by instruction.
 #pragma once
 
 #include "emu/aie/core.h"
@@ -46,7 +46,8 @@ struct rig {
 
 static uint8_t * rig_memory(void * user, uint32_t addr, uint32_t len) {
     struct rig * r = user;
-    return addr >= RIG_BASE && addr + len <= RIG_BASE + 0x10000 ? r->memory + (addr - RIG_BASE) : NULL;
+    return addr >= RIG_BASE && addr + len <= RIG_BASE + 0x10000 ? r->memory + (addr - RIG_BASE)
+                                                                : NULL;
 }
 
 static int rig_acquire(void * user, int id, int value) {
@@ -111,7 +112,8 @@ static int rig_cascade_write(void * user, const uint8_t bits512[64]) {
 static inline void rig_trace(void * user, uint64_t cycle, uint32_t pc, const char * text) {
     struct rig * r = user;
     r->n_trace++;
-    snprintf(r->last_trace, sizeof r->last_trace, "%llu %x %s", (unsigned long long) cycle, pc, text);
+    snprintf(r->last_trace, sizeof r->last_trace, "%llu %x %s", (unsigned long long) cycle, pc,
+             text);
 }
 
 static inline struct rig * rig_new(bool traced) {
@@ -183,9 +185,9 @@ static inline void emit_n(struct rig * r, int n, const struct aie_inst * insts) 
     core_program_changed(r->core, 0, CORE_PM_BYTES);
 }
 
-#define EMIT(r, ...)                                                                                   \
-    emit_n(r, (int) (sizeof((struct aie_inst[]) {__VA_ARGS__}) / sizeof(struct aie_inst)),             \
-           (struct aie_inst[]) {__VA_ARGS__})
+#define EMIT(r, ...)                                                                               \
+    emit_n(r, (int) (sizeof((struct aie_inst[]){__VA_ARGS__}) / sizeof(struct aie_inst)),          \
+           (struct aie_inst[]){__VA_ARGS__})
 
 static inline void nops(struct rig * r, int n) {
     while (n-- > 0) {

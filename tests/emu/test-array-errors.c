@@ -1,12 +1,13 @@
-// test-array-errors: broken input of every kind, and designs that cannot work. Each must end with the
-// error that names the place and the reason, and leave the machine able to run the next dispatch.
+// test-array-errors: broken input of every kind, and designs that cannot work. Each must end with
+// the error that names the place and the reason, and leave the machine able to run the next
+// dispatch.
 #include "array-bench.h"
 
 #include <stdio.h>
 
 static void small_design(struct bench * b) {
     loop_routes(b, 0, true);
-    loop_memtile(b, 0, 64, (struct bd_desc){ .length = 64, .address = 0x20000 });
+    loop_memtile(b, 0, 64, (struct bd_desc){.length = 64, .address = 0x20000});
     in_and_out(b, 0, 64, 64);
     txn_end(&b->txn);
 }
@@ -44,12 +45,12 @@ static void pdi_errors_name_the_field(void ** state) {
         uint32_t value;
         const char * text;
     } cases[] = {
-        { 0x000, 0xDE, "magic" },
-        { 0x038, 0, "identification" },
-        { 0x08C, 0, "checksum of the image header table" },
-        { 0x0CC, 0, "checksum of the image header" },
-        { 0x14C, 0, "checksum of the partition header" },
-        { 0x160, 0, "checksum of the CDO header" },
+        {0x000, 0xDE, "magic"},
+        {0x038, 0, "identification"},
+        {0x08C, 0, "checksum of the image header table"},
+        {0x0CC, 0, "checksum of the image header"},
+        {0x14C, 0, "checksum of the partition header"},
+        {0x160, 0, "checksum of the CDO header"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         size_t size;
@@ -101,8 +102,9 @@ static void txn_cut_anywhere(void ** state) {
             if (mend && n >= 4) {
                 cut[3] = (uint32_t) n * 4;
             }
-            assert_int_equal(emu_machine_run(b->machine, pdi, size, cut, n, operands, HOST_BUFFERS, &b->err),
-                             ST_CORRUPT);
+            assert_int_equal(
+                emu_machine_run(b->machine, pdi, size, cut, n, operands, HOST_BUFFERS, &b->err),
+                ST_CORRUPT);
             assert_non_null(strstr(b->err.text, "instruction stream"));
             free(cut);
         }
@@ -156,18 +158,18 @@ static void cdo_errors(void ** state) {
         uint32_t addr, value;
         const char * text;
     } writes[] = {
-        { REG(4, 0, 0x1D000), 0, "column 4, row 0" },
-        { REG(127, 31, 0), 0, "column 127" },
-        { REG(0, 6, 0x1D000), 0, "row 6" },
-        { REG(1, 3, 0x1C004), 77, "column 1, row 3: register 0x1c004 (value 0x0000004d)" },
-        { REG(0, 1, 0x80000), 0, "register 0x80000" },
-        { REG(0, 0, 0x00000), 0, "register 0x00000" },
-        { REG(0, 2, 0x24000), 0, "register 0x24000" },
-        { REG(0, 2, 0x1F002), 0, "multiple of 4" },
-        { REG(0, 2, 0x1F000), 64, "lock 0" },
-        { REG(0, 2, 0x1D018), 0, "no word 6" },
-        { REG(0, 1, 0xA0604), 24, "cannot use that descriptor" },
-        { REG(0, 2, 0x1DE00), 8, "not modelled" },
+        {REG(4, 0, 0x1D000), 0, "column 4, row 0"},
+        {REG(127, 31, 0), 0, "column 127"},
+        {REG(0, 6, 0x1D000), 0, "row 6"},
+        {REG(1, 3, 0x1C004), 77, "column 1, row 3: register 0x1c004 (value 0x0000004d)"},
+        {REG(0, 1, 0x80000), 0, "register 0x80000"},
+        {REG(0, 0, 0x00000), 0, "register 0x00000"},
+        {REG(0, 2, 0x24000), 0, "register 0x24000"},
+        {REG(0, 2, 0x1F002), 0, "multiple of 4"},
+        {REG(0, 2, 0x1F000), 64, "lock 0"},
+        {REG(0, 2, 0x1D018), 0, "no word 6"},
+        {REG(0, 1, 0xA0604), 24, "cannot use that descriptor"},
+        {REG(0, 2, 0x1DE00), 8, "not modelled"},
     };
     for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
         b->cdo = good;
@@ -189,7 +191,7 @@ static void cdo_errors(void ** state) {
     put(&b->cdo, 0xfffffff0);
     expect_error(b, ST_CORRUPT, "are left");
     b->cdo = good;
-    uint32_t block[3] = { 1, 2, 3 };
+    uint32_t block[3] = {1, 2, 3};
     cdo_block(&b->cdo, REG(0, 1, 0x7FFFC), block, 3); // runs out of the memory into nothing
     expect_error(b, ST_UNSUPPORTED, "register 0x80000");
     b->cdo = good;
@@ -214,7 +216,7 @@ static void full_queue(void ** state) {
     struct bench * b = *state;
     loop_routes(b, 0, true);
     for (int i = 0; i < 6; i++) { // nobody takes the words: one runs, four wait
-        struct shim_desc in = { .length = 1000, .operand = A };
+        struct shim_desc in = {.length = 1000, .operand = A};
         txn_transfer(&b->txn, 0, true, 0, i, &in);
     }
     expect_error(b, ST_DEVICE, "shim tile (0,0) MM2S0: task 0x00000005: the queue is full");
@@ -232,8 +234,8 @@ static void operand_outside_allocation(void ** state) {
     // Into an operand that may only be read.
     b->txn = good;
     txn_begin(&b->txn);
-    struct shim_desc in = { .length = 64, .operand = A };
-    struct shim_desc out = { .length = 64, .operand = B, .token = true };
+    struct shim_desc in = {.length = 64, .operand = A};
+    struct shim_desc out = {.length = 64, .operand = B, .token = true};
     txn_transfer(&b->txn, 0, true, 0, 0, &in);
     txn_transfer(&b->txn, 0, false, 0, 1, &out);
     txn_sync(&b->txn, 0, false, 0);
@@ -243,13 +245,13 @@ static void operand_outside_allocation(void ** state) {
 static void missing_token_route(void ** state) {
     struct bench * b = *state;
     loop_routes(b, 3, false);
-    loop_memtile(b, 3, 64, (struct bd_desc){ .length = 64, .address = 0x20000 });
+    loop_memtile(b, 3, 64, (struct bd_desc){.length = 64, .address = 0x20000});
     in_and_out(b, 3, 64, 64);
     expect_error(b, ST_DEVICE, "no token route in column 3");
     // With the route but without the controller id that it expects.
     b->cdo.n = 0;
     loop_routes(b, 3, true);
-    loop_memtile(b, 3, 64, (struct bd_desc){ .length = 64, .address = 0x20000 });
+    loop_memtile(b, 3, 64, (struct bd_desc){.length = 64, .address = 0x20000});
     run_ok(b);
     txn_begin(&b->txn);
     in_and_out(b, 3, 64, 64);
@@ -266,14 +268,16 @@ static void deadlocks_are_explained(void ** state) {
     small_design(b);
     struct words good = b->cdo;
     set_lock(&b->cdo, 0, 1, 0, 0); // the lock that lets the first word in
-    expect_error(b, ST_DEVICE,
-                 "deadlock: sync at word 71 waits for S2MM0 of tile (0,0); S2MM0 (0,0) BD 1 has 0 of 64 "
-                 "words, stream empty; MM2S0 (0,0) BD 0 sent 24 of 64 words, stream full; S2MM0 (0,1) BD 0 "
-                 "acquires lock 0 of (0,1) by -1, it is 0; MM2S0 (0,1) BD 1 acquires lock 1 of (0,1) by -1");
+    expect_error(
+        b, ST_DEVICE,
+        "deadlock: sync at word 71 waits for S2MM0 of tile (0,0); S2MM0 (0,0) BD 1 has 0 of 64 "
+        "words, stream empty; MM2S0 (0,0) BD 0 sent 24 of 64 words, stream full; S2MM0 (0,1) BD 0 "
+        "acquires lock 0 of (0,1) by -1, it is 0; MM2S0 (0,1) BD 1 acquires lock 1 of (0,1) by -1");
     b->cdo = good;
     cdo_write(&b->cdo, REG(0, 1, 0xB0000), 0); // no master takes the stream
-    expect_error(b, ST_DEVICE, "MM2S0 (0,0) BD 0 has no route: at tile (0,1) port 7 enters a switch port "
-                               "that no master selects");
+    expect_error(b, ST_DEVICE,
+                 "MM2S0 (0,0) BD 0 has no route: at tile (0,1) port 7 enters a switch port "
+                 "that no master selects");
     b->cdo = good;
     cdo_mask_write(&b->cdo, REG(0, 0, 0x1F000), 0xC00, 0);
     expect_error(b, ST_DEVICE, "the shim's mux");
@@ -287,11 +291,11 @@ static void descriptor_errors(void ** state) {
         struct bd_desc out;
         const char * text;
     } cases[] = {
-        { { .length = 0, .address = 0x20000 }, "length is 0" },
-        { { .length = 64, .address = 0x40000 - 63 }, "leave the tile's memory" },
-        { { .length = 64, .address = 0 }, "leave the tile's memory" }, // column 0 has no west
-        { { .length = 64, .address = 0x60000 }, "leave the tile's memory" },
-        { { .length = 8, .address = 0x20000, .before = { 1, 0, 0 } }, "no wrap" },
+        {{.length = 0, .address = 0x20000}, "length is 0"},
+        {{.length = 64, .address = 0x40000 - 63}, "leave the tile's memory"},
+        {{.length = 64, .address = 0}, "leave the tile's memory"}, // column 0 has no west
+        {{.length = 64, .address = 0x60000}, "leave the tile's memory"},
+        {{.length = 8, .address = 0x20000, .before = {1, 0, 0}}, "no wrap"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         b->cdo.n = 0;
@@ -300,7 +304,8 @@ static void descriptor_errors(void ** state) {
         loop_memtile(b, 0, 64, cases[i].out);
         in_and_out(b, 0, 64, 64);
         enum status st = run(b);
-        if (st != ST_DEVICE || !strstr(b->err.text, cases[i].text) || !strstr(b->err.text, "(0,1) MM2S0")) {
+        if (st != ST_DEVICE || !strstr(b->err.text, cases[i].text) ||
+            !strstr(b->err.text, "(0,1) MM2S0")) {
             fail_msg("\"%s\" does not say \"%s\"", b->err.text, cases[i].text);
         }
     }
@@ -308,7 +313,8 @@ static void descriptor_errors(void ** state) {
     b->cdo.n = 0;
     loop_routes(b, 0, true);
     set_lock(&b->cdo, 0, 1, 7, 63);
-    struct bd_desc in = { .length = 8, .address = 0x20000, .next = 1, .release = 71, .release_value = 1 };
+    struct bd_desc in = {
+        .length = 8, .address = 0x20000, .next = 1, .release = 71, .release_value = 1};
     mem_bd(&b->cdo, 0, 0, &in);
     push_task(&b->cdo, 0, 1, false, 0, 0);
     expect_error(b, ST_DEVICE, "lock 7 of memtile tile (0,1) overflows");
@@ -321,10 +327,10 @@ static void descriptor_errors(void ** state) {
 static void unfinished_and_endless(void ** state) {
     struct bench * b = *state;
     loop_routes(b, 0, true);
-    loop_memtile(b, 0, 64, (struct bd_desc){ .length = 64, .address = 0x20000 });
+    loop_memtile(b, 0, 64, (struct bd_desc){.length = 64, .address = 0x20000});
     in_and_out(b, 0, 100, 64); // 36 words are left behind in the memtile: allowed
     run_ok(b);
-    struct shim_desc more = { .length = 10000, .operand = A };
+    struct shim_desc more = {.length = 10000, .operand = A};
     txn_transfer(&b->txn, 0, true, 0, 5, &more);
     expect_error(b, ST_DEVICE, "ended while shim DMA still has work");
     // An endless loop of words ends at the limit.
@@ -332,7 +338,7 @@ static void unfinished_and_endless(void ** state) {
     txn_begin(&b->txn);
     shim_ends(&b->cdo, 0, true);
     circuit(&b->cdo, 0, 1, 0, 0);
-    struct bd_desc spin = { .length = 64, .address = 0x20000, .next = 1 + 0 };
+    struct bd_desc spin = {.length = 64, .address = 0x20000, .next = 1 + 0};
     mem_bd(&b->cdo, 0, 0, &spin);
     spin.next = 1 + 2;
     mem_bd(&b->cdo, 0, 2, &spin);
@@ -361,7 +367,8 @@ static void error_then_fresh_start(void ** state) {
 // The headers that real tools wrote pass the same checks, and changed ones do not.
 static void real_pdis_pass_the_header_check(void ** state) {
     struct bench * b = *state;
-    static const char * const names[] = { "aie2-kernels/single-add.pdi", "aie2-kernels/gemm-i16-512-16core.pdi" };
+    static const char * const names[] = {"aie2-kernels/single-add.pdi",
+                                         "aie2-kernels/gemm-i16-512-16core.pdi"};
     for (size_t i = 0; i < 2; i++) {
         char path[1024];
         snprintf(path, sizeof(path), "%s/%s", GOLDEN_DIR, names[i]);

@@ -1,11 +1,11 @@
-// test-array: the array without cores. Small designs route words from host memory through memtiles and
-// core tiles and back; the expected words are computed here with plain loops.
+// test-array: the array without cores. Small designs route words from host memory through memtiles
+// and core tiles and back; the expected words are computed here with plain loops.
 #include "array-bench.h"
 
 static void linear_twice(void ** state) {
     struct bench * b = *state;
     loop_routes(b, 2, true);
-    loop_memtile(b, 2, 512, (struct bd_desc){ .length = 512, .address = 0x20000 });
+    loop_memtile(b, 2, 512, (struct bd_desc){.length = 512, .address = 0x20000});
     in_and_out(b, 2, 4096, 4096);
     for (int turn = 0; turn < 2; turn++) {
         for (uint32_t i = 0; i < 4096; i++) {
@@ -31,8 +31,8 @@ static void four_dimensions(void ** state) {
     struct bench * b = *state;
     loop_routes(b, 0, true);
     loop_memtile(b, 0, 384,
-                 (struct bd_desc){ .length = 384, .address = 0x20000, .wrap = { 2, 6, 4 },
-                                   .step = { 1, 16, 96, 2 } });
+                 (struct bd_desc){
+                     .length = 384, .address = 0x20000, .wrap = {2, 6, 4}, .step = {1, 16, 96, 2}});
     in_and_out(b, 0, 768, 768);
     run_ok(b);
     uint32_t at = 0;
@@ -53,13 +53,16 @@ static void four_dimensions(void ** state) {
 static void padding(void ** state) {
     struct bench * b = *state;
     enum { W = 5, H = 3, D = 2 }; // data
-    const uint32_t before[3] = { 2, 1, 1 }, after[3] = { 3, 2, 0 };
-    const uint32_t ext[3] = { W + 5, H + 3, D + 1 };
+    const uint32_t before[3] = {2, 1, 1}, after[3] = {3, 2, 0};
+    const uint32_t ext[3] = {W + 5, H + 3, D + 1};
     loop_routes(b, 1, true);
     loop_memtile(b, 1, W * H * D,
-                 (struct bd_desc){ .length = ext[0] * ext[1] * ext[2], .address = 0x20000,
-                                   .wrap = { W, H, D }, .step = { 1, W, W * H, 1 },
-                                   .before = { 2, 1, 1 }, .after = { 3, 2, 0 } });
+                 (struct bd_desc){.length = ext[0] * ext[1] * ext[2],
+                                  .address = 0x20000,
+                                  .wrap = {W, H, D},
+                                  .step = {1, W, W * H, 1},
+                                  .before = {2, 1, 1},
+                                  .after = {3, 2, 0}});
     in_and_out(b, 1, W * H * D, ext[0] * ext[1] * ext[2]);
     run_ok(b);
     uint32_t at = 0;
@@ -75,16 +78,27 @@ static void padding(void ** state) {
     }
 }
 
-// The shim's three dimensions, its iteration and repeats, and the iteration of a memtile descriptor.
+// The shim's three dimensions, its iteration and repeats, and the iteration of a memtile
+// descriptor.
 static void shim_walk_with_repeats(void ** state) {
     struct bench * b = *state;
     loop_routes(b, 0, true);
-    loop_memtile(b, 0, 48,
-                 (struct bd_desc){ .length = 48, .address = 0x20000 });
-    struct shim_desc in = { .length = 48, .operand = A, .offset = 40, .wrap = { 4, 3 },
-                            .step = { 2, 100, 9 }, .iter_wrap = 3, .iter_step = 1000, .repeat = 6 };
-    struct shim_desc out = { .length = 144, .operand = OUT, .offset = 8, .token = true, .repeat = 2,
-                             .iter_wrap = 2, .iter_step = 200 };
+    loop_memtile(b, 0, 48, (struct bd_desc){.length = 48, .address = 0x20000});
+    struct shim_desc in = {.length = 48,
+                           .operand = A,
+                           .offset = 40,
+                           .wrap = {4, 3},
+                           .step = {2, 100, 9},
+                           .iter_wrap = 3,
+                           .iter_step = 1000,
+                           .repeat = 6};
+    struct shim_desc out = {.length = 144,
+                            .operand = OUT,
+                            .offset = 8,
+                            .token = true,
+                            .repeat = 2,
+                            .iter_wrap = 2,
+                            .iter_step = 200};
     txn_transfer(&b->txn, 0, true, 0, 3, &in);
     txn_transfer(&b->txn, 0, false, 0, 9, &out);
     txn_sync(&b->txn, 0, false, 0);
@@ -110,19 +124,29 @@ static void broadcast(void ** state) {
     circuit(&b->cdo, 3, 1, 8, 1);           // South1 to DMA1
     circuit(&b->cdo, 3, 1, 1, 8);           // DMA1 to South1
     circuit(&b->cdo, 3, 0, 15, SHIM_S2MM1);
-    loop_memtile(b, 3, 256, (struct bd_desc){ .length = 256, .address = 0x20000 });
-    struct bd_desc in = { .length = 64, .address = 0x28000, .next = 1 + 24, .acquire = 74,
-                          .acquire_value = -1, .release = 75, .release_value = 1 };
-    struct bd_desc out = { .length = 64, .address = 0x28000, .next = 1 + 25, .acquire = 75,
-                           .acquire_value = -1, .release = 74, .release_value = 1 };
+    loop_memtile(b, 3, 256, (struct bd_desc){.length = 256, .address = 0x20000});
+    struct bd_desc in = {.length = 64,
+                         .address = 0x28000,
+                         .next = 1 + 24,
+                         .acquire = 74,
+                         .acquire_value = -1,
+                         .release = 75,
+                         .release_value = 1};
+    struct bd_desc out = {.length = 64,
+                          .address = 0x28000,
+                          .next = 1 + 25,
+                          .acquire = 75,
+                          .acquire_value = -1,
+                          .release = 74,
+                          .release_value = 1};
     set_lock(&b->cdo, 3, 1, 10, 1);
     mem_bd(&b->cdo, 3, 24, &in);
     mem_bd(&b->cdo, 3, 25, &out);
     push_task(&b->cdo, 3, 1, false, 1, 24);
     push_task(&b->cdo, 3, 1, true, 1, 25);
-    struct shim_desc from = { .length = 1024, .operand = A };
-    struct shim_desc to0 = { .length = 1024, .operand = OUT, .token = true };
-    struct shim_desc to1 = { .length = 1024, .operand = OUT, .offset = 8192, .token = true };
+    struct shim_desc from = {.length = 1024, .operand = A};
+    struct shim_desc to0 = {.length = 1024, .operand = OUT, .token = true};
+    struct shim_desc to1 = {.length = 1024, .operand = OUT, .offset = 8192, .token = true};
     txn_transfer(&b->txn, 3, true, 0, 0, &from);
     txn_transfer(&b->txn, 3, false, 0, 1, &to0);
     txn_transfer(&b->txn, 3, false, 1, 2, &to1);
@@ -150,11 +174,26 @@ static void core_tile_dma(void ** state) {
     circuit(&b->cdo, 1, 1, 15, 9);          // memtile N2 to S2
     circuit(&b->cdo, 1, 0, 16, SHIM_S2MM0); // shim N2
     set_lock(&b->cdo, 0, 2, 3, 2);
-    struct bd_desc in = { .length = 60, .address = 100, .iter_wrap = 2, .iter_step = 1000, .next = 1 + 7,
-                          .acquire = 3, .acquire_value = -1, .release = 4, .release_value = 1 };
-    struct bd_desc out = { .length = 60, .address = 100, .wrap = { 5, 4 }, .step = { 3, 15, 1 },
-                           .iter_wrap = 2, .iter_step = 1000, .next = 1 + 8, .acquire = 4,
-                           .acquire_value = -1, .release = 3, .release_value = 1 };
+    struct bd_desc in = {.length = 60,
+                         .address = 100,
+                         .iter_wrap = 2,
+                         .iter_step = 1000,
+                         .next = 1 + 7,
+                         .acquire = 3,
+                         .acquire_value = -1,
+                         .release = 4,
+                         .release_value = 1};
+    struct bd_desc out = {.length = 60,
+                          .address = 100,
+                          .wrap = {5, 4},
+                          .step = {3, 15, 1},
+                          .iter_wrap = 2,
+                          .iter_step = 1000,
+                          .next = 1 + 8,
+                          .acquire = 4,
+                          .acquire_value = -1,
+                          .release = 3,
+                          .release_value = 1};
     core_bd(&b->cdo, 0, 2, 7, &in);
     core_bd(&b->cdo, 0, 2, 8, &out);
     push_task(&b->cdo, 0, 2, false, 1, 7);
@@ -176,10 +215,20 @@ static void memtile_neighbours(void ** state) {
     for (int side = 0; side < 2; side++) { // west, east: fill with BD side, empty with BD 2 + side
         uint32_t base = side ? 0x40000 + 16 : 16;
         int lock = side ? 128 + 5 : 5;
-        struct bd_desc in = { .length = 32, .address = base, .next = 1 + !side, .acquire = lock,
-                              .acquire_value = -1, .release = lock + 1, .release_value = 1 };
-        struct bd_desc out = { .length = 32, .address = base, .next = 1 + 2 + !side, .acquire = lock + 1,
-                               .acquire_value = -1, .release = lock, .release_value = 1 };
+        struct bd_desc in = {.length = 32,
+                             .address = base,
+                             .next = 1 + !side,
+                             .acquire = lock,
+                             .acquire_value = -1,
+                             .release = lock + 1,
+                             .release_value = 1};
+        struct bd_desc out = {.length = 32,
+                              .address = base,
+                              .next = 1 + 2 + !side,
+                              .acquire = lock + 1,
+                              .acquire_value = -1,
+                              .release = lock,
+                              .release_value = 1};
         mem_bd(&b->cdo, 1, side, &in);
         mem_bd(&b->cdo, 1, 2 + side, &out);
         set_lock(&b->cdo, side ? 2 : 0, 1, 5, 1);
@@ -194,9 +243,9 @@ static void memtile_neighbours(void ** state) {
 }
 
 // Two flows share one wire in both directions: ids choose the memtile channel on the way in (header
-// dropped); on the way out an arbiter merges whole packets (header kept, parity odd).
-static void packets(void ** state) {
-    struct bench * b = *state;
+// dropped); on the way out an arbiter merges whole packets (header kept, parity odd). The receiver
+// is there from the start, or only after both senders have run into its full FIFO.
+static void packets_received_after(struct bench * b, uint32_t late) {
     enum { LEN = 16, N = 8 };
     shim_ends(&b->cdo, 0, true);
     circuit(&b->cdo, 0, 0, SHIM_MM2S0, 12);
@@ -210,9 +259,13 @@ static void packets(void ** state) {
     circuit(&b->cdo, 0, 0, 14, SHIM_S2MM0);
     for (int flow = 0; flow < 2; flow++) {
         int bd = 2 * flow, lock = 64 + 2 * flow;
-        struct bd_desc in = { .length = LEN, .address = 0x20000 + 1024 * (uint32_t) flow, .next = 1 + bd,
-                              .acquire = lock, .acquire_value = -1, .release = lock + 1,
-                              .release_value = 1 };
+        struct bd_desc in = {.length = LEN,
+                             .address = 0x20000 + 1024 * (uint32_t) flow,
+                             .next = 1 + bd,
+                             .acquire = lock,
+                             .acquire_value = -1,
+                             .release = lock + 1,
+                             .release_value = 1};
         struct bd_desc out = in;
         out.next = 1 + bd + 1;
         out.acquire = lock + 1;
@@ -224,17 +277,22 @@ static void packets(void ** state) {
         push_task(&b->cdo, 0, 1, false, 2 * flow, bd);
         push_task(&b->cdo, 0, 1, true, 2 * flow, bd + 1);
     }
-    struct shim_desc out = { .length = 2 * N * (LEN + 1), .operand = OUT, .token = true };
-    txn_transfer(&b->txn, 0, false, 0, 15, &out);
+    struct shim_desc out = {.length = 2 * N * (LEN + 1), .operand = OUT, .token = true};
     for (uint32_t i = 0; i < 2 * N; i++) { // more tasks than the queue holds, so wait for each
-        struct shim_desc in = { .length = LEN, .operand = i % 2 ? B : A, .offset = i / 2 * LEN * 4,
-                                .packet = 1 + (i % 2 ? 9 : 4 + (int) (i / 2 % 2)), .token = true };
+        if (i == late) {
+            txn_transfer(&b->txn, 0, false, 0, 15, &out);
+        }
+        struct shim_desc in = {.length = LEN,
+                               .operand = i % 2 ? B : A,
+                               .offset = i / 2 * LEN * 4,
+                               .packet = 1 + (i % 2 ? 9 : 4 + (int) (i / 2 % 2)),
+                               .token = true};
         txn_transfer(&b->txn, 0, true, 0, (int) i % 8, &in);
         txn_sync(&b->txn, 0, true, 0);
     }
     txn_sync(&b->txn, 0, false, 0);
     run_ok(b);
-    uint32_t seen[2] = { 0, 0 };
+    uint32_t seen[2] = {0, 0};
     for (uint32_t i = 0; i < 2 * N; i++) {
         const uint32_t * p = b->host[OUT] + i * (LEN + 1);
         uint32_t flow = (p[0] & 31) - 2;
@@ -250,10 +308,18 @@ static void packets(void ** state) {
     assert_int_equal(seen[1], N);
 }
 
+static void packets(void ** state) {
+    packets_received_after(*state, 0);
+}
+
+static void packets_under_pressure(void ** state) {
+    packets_received_after(*state, 4);
+}
+
 static void different_pdi_reloads(void ** state) {
     struct bench * b = *state;
     loop_routes(b, 0, true);
-    loop_memtile(b, 0, 64, (struct bd_desc){ .length = 64, .address = 0x20000 });
+    loop_memtile(b, 0, 64, (struct bd_desc){.length = 64, .address = 0x20000});
     in_and_out(b, 0, 64, 64);
     run_ok(b);
     cdo_write(&b->cdo, REG(0, 1, 0x400), 7); // another configuration, same function
@@ -268,7 +334,7 @@ static void different_pdi_reloads(void ** state) {
 static void same_input_same_cycles(void ** state) {
     struct bench * b = *state;
     loop_routes(b, 0, true);
-    loop_memtile(b, 0, 64, (struct bd_desc){ .length = 64, .address = 0x20000 });
+    loop_memtile(b, 0, 64, (struct bd_desc){.length = 64, .address = 0x20000});
     in_and_out(b, 0, 1024, 1024);
     struct emu_counters c;
     run_ok(b);
@@ -290,6 +356,7 @@ int main(void) {
         TEST(core_tile_dma),
         TEST(memtile_neighbours),
         TEST(packets),
+        TEST(packets_under_pressure),
         TEST(different_pdi_reloads),
         TEST(same_input_same_cycles),
     };

@@ -1,6 +1,6 @@
-// test-golden-kernels: real kernels, made by other tools for real silicon, run on the machine to exact
-// results. Each is dispatched twice in a row on one machine with different data: the second run shows
-// that the first left locks, descriptors and queues as it found them.
+// test-golden-kernels: real kernels, made by other tools for real silicon, run on the machine to
+// exact results. Each is dispatched twice in a row on one machine with different data: the second
+// run shows that the first left locks, descriptors and queues as it found them.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,10 +57,14 @@ static void kernel_open(struct kernel * k, const char * name, int n, const size_
     k->n = n;
     for (int i = 0; i < n; i++) {
         k->memory[i] = calloc(1, sizes[i]);
-        k->operands[i] = (struct emu_operand){ 0x7f5000001000 + 0x10000000 * (uint64_t) i, sizes[i] };
+        k->operands[i] = (struct emu_operand){0x7f5000001000 + 0x10000000 * (uint64_t) i, sizes[i]};
     }
-    struct emu_config config = { .arch = AIE_ARCH_AIE2, .columns = 4, .resolve = resolve, .user = k,
-                                 .trace_col = -1, .trace_row = -1 };
+    struct emu_config config = {.arch = AIE_ARCH_AIE2,
+                                .columns = 4,
+                                .resolve = resolve,
+                                .user = k,
+                                .trace_col = -1,
+                                .trace_row = -1};
     struct error err;
     if (emu_machine_new(&config, &k->machine, &err) != ST_OK) {
         fail_msg("%s", err.text);
@@ -74,8 +78,8 @@ static void kernel_run(struct kernel * k, const char * name) {
     memcpy(insts, k->insts, k->insts_size);
     memset(k->memory[k->n - 1], 0xEE, k->operands[k->n - 1].size);
     clock_gettime(CLOCK_MONOTONIC, &from);
-    enum status st = emu_machine_run(k->machine, k->pdi, k->pdi_size, insts, k->insts_size / 4, k->operands,
-                                     k->n, &err);
+    enum status st = emu_machine_run(k->machine, k->pdi, k->pdi_size, insts, k->insts_size / 4,
+                                     k->operands, k->n, &err);
     clock_gettime(CLOCK_MONOTONIC, &to);
     free(insts);
     if (st != ST_OK) {
@@ -83,7 +87,8 @@ static void kernel_run(struct kernel * k, const char * name) {
     }
     struct emu_counters c;
     emu_machine_counters(k->machine, &c);
-    double ms = (double) (to.tv_sec - from.tv_sec) * 1e3 + (double) (to.tv_nsec - from.tv_nsec) / 1e6;
+    double ms =
+        (double) (to.tv_sec - from.tv_sec) * 1e3 + (double) (to.tv_nsec - from.tv_nsec) / 1e6;
     print_message("%s: %llu cycles, %llu bundles so far, %.1f ms\n", name,
                   (unsigned long long) c.last_cycles, (unsigned long long) c.bundles, ms);
 }
@@ -120,8 +125,8 @@ static float bf16_value(uint16_t bits16) {
     return f;
 }
 
-// These kernels leave crRnd at 0, which silicon rounds towards minus infinity: positive sums are cut,
-// negative ones that do not fit move one step away from zero.
+// These kernels leave crRnd at 0, which silicon rounds towards minus infinity: positive sums are
+// cut, negative ones that do not fit move one step away from zero.
 static uint16_t add_rounded_down(uint16_t a, uint16_t b) {
     float sum = bf16_value(a) + bf16_value(b);
     uint32_t u;
@@ -132,7 +137,7 @@ static uint16_t add_rounded_down(uint16_t a, uint16_t b) {
 static void bf16_sum(const char * name, int terms) {
     enum { N = 4096 };
     struct kernel k;
-    kernel_open(&k, name, terms + 1, (size_t[]){ 2 * N, 2 * N, 2 * N, 2 * N });
+    kernel_open(&k, name, terms + 1, (size_t[]){2 * N, 2 * N, 2 * N, 2 * N});
     uint32_t seed = 20240607;
     for (int turn = 0; turn < 2; turn++) {
         for (int i = 0; i < terms; i++) {
@@ -158,7 +163,7 @@ static void bf16_sum(const char * name, int terms) {
 static void i16_gemm(const char * name, int n) {
     struct kernel k;
     size_t in = (size_t) n * (size_t) n * 2;
-    kernel_open(&k, name, 3, (size_t[]){ in, in, 2 * in });
+    kernel_open(&k, name, 3, (size_t[]){in, in, 2 * in});
     int16_t * a = (void *) k.memory[0];
     int16_t * b = (void *) k.memory[1];
     const int32_t * c = (void *) k.memory[2];
@@ -179,7 +184,8 @@ static void i16_gemm(const char * name, int n) {
             }
             for (int j = 0; j < n; j++) {
                 if (c[i * n + j] != want[j]) {
-                    fail_msg("%s, run %d, C[%d][%d]: %d, want %d", name, turn, i, j, c[i * n + j], want[j]);
+                    fail_msg("%s, run %d, C[%d][%d]: %d, want %d", name, turn, i, j, c[i * n + j],
+                             want[j]);
                 }
             }
         }

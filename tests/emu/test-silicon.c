@@ -3,22 +3,23 @@
 // read-out instructions, compare. Prints a score for each family of instructions and the rows that
 // fail.
 //
-// Rows of silicon-aie2 and vector-verify must all pass. Rows of silicon-aie2-exotic are inputs that no
-// compiler emits; the ones without a known model are counted in the table `exotic_fails` below.
+// Rows of silicon-aie2 and vector-verify must all pass. Rows of silicon-aie2-exotic are inputs that
+// no compiler emits; the ones without a known model are counted in the table `exotic_fails` below.
 #include "emu/aie/sem.h"
 #include "emu/core-rig.h"
 
 #include <ctype.h>
+#include <strings.h>
 #include <sys/stat.h>
-#include <time.h>
 
 enum { MAX_COLUMNS = 16, DRAIN = 14, IN = 0x71000, OUT = 0x75000 };
 
 // ---- tables ----
 
 static const struct {
-    const char * prefix, * family;
-} families[] = { // the first prefix that fits
+    const char *prefix, *family;
+} families[] = {
+    // the first prefix that fits
     {"VADD_F", "acc VADD.f/VSUB.f/VNEG.f"},
     {"VSUB_F", "acc VADD.f/VSUB.f/VNEG.f"},
     {"VNEG_F", "acc VADD.f/VSUB.f/VNEG.f"},
@@ -79,14 +80,13 @@ static const struct {
     const char * family;
     int fails;
 } exotic_fails[] = {
-    {"acc VADD.f/VSUB.f/VNEG.f", 0},
-    {"VMAC.f family", 0},
-    {"VMAC family int", 0},
+    {"VMAC.f family", 9},    // sparse bf16 mode on a dense form, integer modes on .f forms
+    {"VMAC family int", 29}, // float modes on the integer multiplier
 };
 
 struct score {
     const char * family;
-    int rows, passed, soft;
+    int rows, passed;
 };
 
 static struct score scores[64];
@@ -112,8 +112,7 @@ static void print_scores(const char * title) {
     int rows = 0, passed = 0;
     printf("%s: passed / rows\n", title);
     for (int i = 0; i < n_scores; i++) {
-        printf("  %-32s %4d / %4d", scores[i].family, scores[i].passed, scores[i].rows);
-        printf(scores[i].soft ? "   (%d with another NaN payload)\n" : "\n", scores[i].soft);
+        printf("  %-32s %4d / %4d\n", scores[i].family, scores[i].passed, scores[i].rows);
         rows += scores[i].rows;
         passed += scores[i].passed;
     }
@@ -173,8 +172,8 @@ static int hex_bytes(const char * hex, uint8_t * bytes, int max) {
 }
 
 static aie_reg reg_by_name(const char * name, size_t length) {
-    static const enum aie_reg_kind kinds[] = {AIE_R,  AIE_P,  AIE_M, AIE_DN, AIE_DJ, AIE_DC, AIE_S,
-                                              AIE_CR, AIE_SR, AIE_W, AIE_Q,  AIE_AM};
+    static const enum aie_reg_kind kinds[] = {AIE_R, AIE_P,  AIE_M,  AIE_DN, AIE_DJ, AIE_DC,
+                                              AIE_S, AIE_CR, AIE_SR, AIE_W,  AIE_Q,  AIE_AM};
     char text[16];
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         for (int n = 0; n < 36; n++) {
@@ -225,7 +224,7 @@ static bool finish(struct rig * r) {
 }
 
 struct row {
-    const char * id, * instr, * bytes, * in, * memin, * postbytes, * out, * class;
+    const char *id, *instr, *bytes, *in, *memin, *postbytes, *out, *class;
 };
 
 static bool run_row(struct rig * r, const struct row * row, const char * hex, char why[256]) {
@@ -316,15 +315,21 @@ static bool row_passes(struct rig * r, const struct row * row, const char * hex,
 }
 
 static int replay(const char * name, bool print_why) {
-    char * text = read_table(name), * at = text, * c[MAX_COLUMNS];
+    char *text = read_table(name), *at = text, *c[MAX_COLUMNS];
     struct rig * r = rig_new(false);
     int failed = 0;
     memset(scores, 0, sizeof scores);
     n_scores = 0;
     assert_true(next_row(&at, c) > 12);
     while (next_row(&at, c) > 12) {
-        struct row row = {.id = c[0], .instr = c[1], .bytes = c[4], .in = c[7], .memin = c[8],
-                          .postbytes = c[10], .out = c[11], .class = c[12]};
+        struct row row = {.id = c[0],
+                          .instr = c[1],
+                          .bytes = c[4],
+                          .in = c[7],
+                          .memin = c[8],
+                          .postbytes = c[10],
+                          .out = c[11],
+                          .class = c[12]};
         struct score * s = score_of(row.instr);
         char why[256] = "";
         s->rows++;
@@ -364,7 +369,8 @@ static void test_exotic(void ** state) {
         }
         int fails = scores[i].rows - scores[i].passed;
         if (fails != expected) {
-            fail_msg("%s: %d exotic rows fail, the table says %d", scores[i].family, fails, expected);
+            fail_msg("%s: %d exotic rows fail, the table says %d", scores[i].family, fails,
+                     expected);
         }
     }
 }
@@ -388,12 +394,12 @@ static void set_control(struct rig * r, enum aie_cr cr, uint32_t value) {
 
 static void test_vector_verify(void ** state) {
     (void) state;
-    char * text = read_table("vector-verify.tsv"), * at = text, * c[MAX_COLUMNS];
+    char *text = read_table("vector-verify.tsv"), *at = text, *c[MAX_COLUMNS];
     struct rig * r = rig_new(false);
     int rows = 0, failed = 0;
     assert_true(next_row(&at, c) > 6);
     while (next_row(&at, c) > 6) {
-        const char * op = c[1], * config = c[3];
+        const char *op = c[1], *config = c[3];
         uint8_t a[128] = {0}, b[128] = {0}, want[128], got[128] = {0};
         char * first = strchr(c[4], '=');
         assert_non_null(first);
@@ -438,8 +444,8 @@ static void test_vector_verify(void ** state) {
             set_bytes(r, X(1), a);
             set_bytes(r, X(2), b);
             result = is_float ? BM(0) : CM(0);
-            EMIT(r, ins(r, is_float ? "VMUL_F_vmac_bm_core_dense" : "VMUL_vmac_cm_core_dense", "dabc",
-                        result, X(1), X(2), R(0)));
+            EMIT(r, ins(r, is_float ? "VMUL_F_vmac_bm_core_dense" : "VMUL_vmac_cm_core_dense",
+                        "dabc", result, X(1), X(2), R(0)));
         } else if (strcmp(op, "add") == 0) {
             set_bytes(r, X(1), a);
             set_bytes(r, X(2), b);
@@ -464,15 +470,17 @@ static void test_vector_verify(void ** state) {
 
 // ---- fused loads and stores ----
 
-// What stands for a row of silicon-conv: a load, perhaps fused, and a store, perhaps fused, with the
-// data in reg between them. wide: 64 bytes on that side of memory.
+// What stands for a row of silicon-conv: a load, perhaps fused, and a store, perhaps fused, with
+// the data in reg between them. wide: 64 bytes on that side of memory.
 static const struct {
-    const char * mnemonic, * load, * store;
+    const char *mnemonic, *load, *store;
     aie_reg reg;
     bool wide_in, wide_out;
 } conv_rows[] = {
-    {"vlda.conv.fp32.bf16", "VLDA_CONV_FP32_BF16_ag_idx_imm", "VST_CONV_BF16_FP32_ag_idx_imm", BM(0), 0, 0},
-    {"vst.conv.bf16.fp32", "VLDA_CONV_FP32_BF16_ag_idx_imm", "VST_CONV_BF16_FP32_ag_idx_imm", BM(0), 0, 0},
+    {"vlda.conv.fp32.bf16", "VLDA_CONV_FP32_BF16_ag_idx_imm", "VST_CONV_BF16_FP32_ag_idx_imm",
+     BM(0), 0, 0},
+    {"vst.conv.bf16.fp32", "VLDA_CONV_FP32_BF16_ag_idx_imm", "VST_CONV_BF16_FP32_ag_idx_imm", BM(0),
+     0, 0},
     {"vlda.ups.s32.d16", "VLDA_UPS_S32_D16_ag_idx_imm", "VST_SRS_S16_S32_ag_idx_imm", BM(0), 0, 0},
     {"vlda.ups.s32.s16", "VLDA_UPS_S32_S16_ag_idx_imm", "VST_SRS_S16_S32_ag_idx_imm", BM(0), 0, 0},
     {"vlda.ups.s32.d8", "VLDA_UPS_S32_D8_ag_idx_imm", "VST_SRS_S8_S32_ag_idx_imm", CM(0), 0, 0},
@@ -505,11 +513,20 @@ static void emit_access(struct rig * r, const char * name, aie_reg data, aie_reg
     struct aie_inst i = {.op = (uint16_t) op};
     for (int k = 0; k < instr->n_explicit; k++) {
         switch (instr->operands[k].field) {
-        case 'p': i.values[k] = ptr; break;
-        case 'i': i.values[k] = offset; break;
-        case 'j': i.values[k] = AIE_REG(AIE_DJ, 0); break;
-        case 's': i.values[k] = S(0); break;
-        default: i.values[k] = data;
+        case 'p':
+            i.values[k] = ptr;
+            break;
+        case 'i':
+            i.values[k] = offset;
+            break;
+        case 'j':
+            i.values[k] = AIE_REG(AIE_DJ, 0);
+            break;
+        case 's':
+            i.values[k] = S(0);
+            break;
+        default:
+            i.values[k] = data;
         }
     }
     EMIT(r, i);
@@ -517,7 +534,7 @@ static void emit_access(struct rig * r, const char * name, aie_reg data, aie_reg
 
 static void test_conv(void ** state) {
     (void) state;
-    char * text = read_table("silicon-conv.tsv"), * at = text, * c[MAX_COLUMNS];
+    char *text = read_table("silicon-conv.tsv"), *at = text, *c[MAX_COLUMNS];
     struct rig * r = rig_new(false);
     int rows = 0, failed = 0;
     assert_true(next_row(&at, c) > 4);
@@ -558,12 +575,158 @@ static void test_conv(void ** state) {
     assert_int_equal(failed, 0);
 }
 
+// ---- the fast lane loops against the rule spelt out ----
+
+enum { TILES = 70000 }; // of 16 lanes: more than a million lanes for each operation
+
+static uint64_t seed = 0x9e3779b97f4a7c15;
+
+static uint32_t random32(void) {
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (uint32_t) (seed >> 16);
+}
+
+// Numbers that meet: mostly near one exponent, some anywhere, some zero, denormal, infinite or NaN.
+static uint32_t random_fp32(uint32_t tile) {
+    uint32_t v = random32(), pick = random32() & 63;
+    uint32_t near = 100 + (tile & 31) + (v >> 23 & (tile & 64 ? 31 : 3));
+    if (pick < 48) {
+        return (v & 0x807fffff) | near << 23;
+    }
+    if (pick < 50) {
+        return v & 0x80000000;
+    }
+    if (pick < 52) {
+        return v & 0x807fffff;
+    }
+    if (pick < 54 && (tile & 15) == 0) {
+        return v | 0x7f800000;
+    }
+    if (pick < 55 && (tile & 15) == 1) {
+        return (v & 0x80000000) | 0x7f800000;
+    }
+    return pick < 60 ? (v & 0x80000fff) | near << 23 : v;
+}
+
+static void test_fast_add(void ** state) {
+    (void) state;
+    for (uint32_t t = 0; t < TILES; t++) {
+        uint32_t a[16], b[16], out[16];
+        for (int i = 0; i < 16; i++) {
+            a[i] = random_fp32(t);
+            b[i] = random_fp32(t);
+            if ((t & 3) == 3 && (i & 1)) { // cancel all but the last bits
+                b[i] = a[i] ^ 0x80000000 ^ (random32() & 7);
+            }
+        }
+        uint32_t flip = t & 1 ? 0x80000000 : 0;
+        sem_fp32_add_lanes((uint8_t *) out, (const uint8_t *) a, (const uint8_t *) b, 16, 0, flip);
+        for (int i = 0; i < 16; i++) {
+            uint32_t want = sem_fp32_add(a[i], b[i] ^ flip);
+            if (out[i] != want) {
+                fail_msg("%08x + %08x: fast %08x, rule %08x", a[i], b[i] ^ flip, out[i], want);
+            }
+        }
+    }
+}
+
+// Calls a semantic function on plain operands, as the core would.
+static void call(const char * name, uint8_t * out, const void * const in[], int n) {
+    const struct aie_isa * isa = aie_isa_get(AIE_ARCH_AIE2);
+    core_semantic_fn fn = core_semantic_find(AIE_ARCH_AIE2, name);
+    struct core_exec x = {.instr = aie_isa_instr(isa, aie_isa_find(isa, name))};
+    assert_non_null(fn);
+    x.out[0] = out;
+    for (int i = 0; i < n; i++) {
+        x.in[i] = in[i];
+    }
+    assert_true(fn(&x));
+}
+
+static void test_fast_mac(void ** state) {
+    (void) state;
+    for (uint32_t t = 0; t < TILES; t++) {
+        uint32_t acc[16], out[16];
+        uint16_t x[32], y[32];
+        uint32_t conf = t & 4 ? 0x3c : 0x1c; // element-wise, 4x8 times 8x4
+        for (int i = 0; i < 16; i++) {
+            acc[i] = random_fp32(t + 27); // products of numbers near 2^e are near 2^2e
+        }
+        for (int i = 0; i < 32; i++) {
+            x[i] = (uint16_t) (random_fp32(t) >> 16);
+            y[i] = (uint16_t) (random_fp32(t) >> 16);
+        }
+        call("VMAC_F_vmac_bm_core_dense", (uint8_t *) out,
+             (const void * const[]){NULL, acc, x, y, &conf}, 5);
+        for (int i = 0; i < 16; i++) {
+            uint16_t vx[8], vy[8];
+            int n = conf == 0x1c ? 8 : 2;
+            for (int k = 0; k < n; k++) {
+                vx[k] = conf == 0x1c ? x[i / 4 * 8 + k] : x[16 * k + i];
+                vy[k] = conf == 0x1c ? y[4 * k + i % 4] : y[16 * k + i];
+            }
+            uint32_t want = sem_bf16_mac(vx, vy, n, acc[i], 0);
+            if (out[i] != want) {
+                fail_msg("tile %u lane %d: fast %08x, rule %08x", t, i, out[i], want);
+            }
+        }
+    }
+}
+
+// Plain integer matrix products, signed and not, against the sum written out.
+static void test_fast_int(void ** state) {
+    (void) state;
+    static const struct {
+        uint32_t conf;
+        int bits, rows, inner, cols, acc_bits;
+    } modes[] = {{0x08, 8, 4, 8, 8, 32},
+                 {0x18, 16, 4, 2, 8, 32},
+                 {0x1a, 16, 2, 4, 8, 64},
+                 {0x3a, 16, 4, 4, 4, 64}};
+    for (uint32_t t = 0; t < TILES / 8; t++) {
+        uint32_t conf = modes[t & 3].conf | (random32() & 3) << 8;
+        int inner = modes[t & 3].inner, cols = modes[t & 3].cols;
+        bool x_signed = conf & 0x200, y_signed = conf & 0x100, bytes = modes[t & 3].bits == 8;
+        uint32_t x[16], y[16];
+        uint64_t acc[16], out[16];
+        for (int i = 0; i < 16; i++) {
+            x[i] = random32();
+            y[i] = random32();
+            acc[i] = (uint64_t) random32() << 32 | random32();
+        }
+        call("VMAC_vmac_cm_core_dense", (uint8_t *) out,
+             (const void * const[]){NULL, acc, x, y, &conf}, 5);
+        for (int r = 0; r < modes[t & 3].rows; r++) {
+            for (int c = 0; c < cols; c++) {
+                int64_t sum = 0;
+                for (int k = 0; k < inner; k++) {
+                    int xi = r * inner + k, yi = k * cols + c;
+                    int64_t vx = bytes ? ((uint8_t *) x)[xi] : ((uint16_t *) x)[xi];
+                    int64_t vy = bytes ? ((uint8_t *) y)[yi] : ((uint16_t *) y)[yi];
+                    vx -= x_signed && vx >> (modes[t & 3].bits - 1) ? 1 << modes[t & 3].bits : 0;
+                    vy -= y_signed && vy >> (modes[t & 3].bits - 1) ? 1 << modes[t & 3].bits : 0;
+                    sum += vx * vy;
+                }
+                int lane = r * cols + c;
+                if (modes[t & 3].acc_bits == 32) {
+                    uint32_t want = ((uint32_t *) acc)[lane] + (uint32_t) sum;
+                    assert_int_equal(((uint32_t *) out)[lane], want);
+                } else {
+                    assert_true(out[lane] == acc[lane] + (uint64_t) sum);
+                }
+            }
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_silicon),
-        cmocka_unit_test(test_exotic),
-        cmocka_unit_test(test_vector_verify),
-        cmocka_unit_test(test_conv),
+        cmocka_unit_test(test_silicon),       cmocka_unit_test(test_exotic),
+        cmocka_unit_test(test_vector_verify), cmocka_unit_test(test_conv),
+        cmocka_unit_test(test_fast_add),      cmocka_unit_test(test_fast_mac),
+        cmocka_unit_test(test_fast_int),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,8 @@
 
 const int fuzz_rounds = 2000;
 
-static bool same_inst(const struct aie_isa * isa, const struct aie_inst * a, const struct aie_inst * b) {
+static bool same_inst(const struct aie_isa * isa, const struct aie_inst * a,
+                      const struct aie_inst * b) {
     return a->op == b->op &&
            !memcmp(a->values, b->values,
                    (size_t) aie_isa_instr(isa, a->op)->n_explicit * sizeof a->values[0]);

@@ -1,6 +1,7 @@
 // fuzz-machine: arbitrary bytes as what the emulated NPU gets: a PDI and an instruction stream. The
-// machine ends every dispatch within its cycles, touches only the memory that it was given, and runs
-// the next dispatch as if nothing had been. Input: the PDI's size (4 bytes), the PDI, the stream.
+// machine ends every dispatch within its cycles, touches only the memory that it was given, and
+// runs the next dispatch as if nothing had been. Input: the PDI's size (4 bytes), the PDI, the
+// stream.
 #include "fuzz.h"
 
 #include "aie/image/image.h"
@@ -11,7 +12,7 @@
 
 const int fuzz_rounds = 60;
 
-enum { OPERANDS = 3, OPERAND_BYTES = 8192, MAX_CYCLES = 3000 };
+enum { OPERANDS = 4, OPERAND_BYTES = 256 * 1024, MAX_CYCLES = 40000 };
 #define BASE_ADDRESS UINT64_C(0x400000000000) // of operand 0; the others follow, with gaps
 
 struct memory {
@@ -44,7 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
     if (pdi_size > size) {
         pdi_size = size;
     }
-    // The stream arrives as aligned words, as in the queue's packet; copies are exact for a sanitizer.
+    // The stream arrives as aligned words, as in the queue's packet; copies are exact for a
+    // sanitizer.
     size_t n_insts = (size - pdi_size) / 4;
     uint8_t * pdi = malloc(pdi_size ? pdi_size : 1);
     uint32_t * insts = malloc(n_insts ? n_insts * 4 : 1);
@@ -64,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
                                 .trace_row = -1};
     struct emu_operand operands[OPERANDS];
     for (int i = 0; i < OPERANDS; i++) {
-        operands[i] = (struct emu_operand) {address(i), OPERAND_BYTES};
+        operands[i] = (struct emu_operand){address(i), OPERAND_BYTES};
     }
     struct emu_machine * m;
     struct error err;
@@ -72,8 +74,9 @@ int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
         abort();
     }
     for (int i = 0; i < 2; i++) { // a second dispatch meets what the first one left behind
-        err = (struct error) {0};
-        enum status st = emu_machine_run(m, pdi, pdi_size, insts, n_insts, operands, OPERANDS, &err);
+        err = (struct error){0};
+        enum status st =
+            emu_machine_run(m, pdi, pdi_size, insts, n_insts, operands, OPERANDS, &err);
         if (st != ST_OK && !err.text[0]) {
             abort(); // an error says why
         }
@@ -97,7 +100,8 @@ static void join(const uint8_t * pdi, size_t pdi_size, const uint8_t * insts, si
     memcpy(*data + 4 + pdi_size, insts, insts_size);
 }
 
-// From the host through the switches of column 0 and back, no core: BDs, queues, patches and a token.
+// From the host through the switches of column 0 and back, no core: BDs, queues, patches and a
+// token.
 static void loop_seed(uint8_t ** data, size_t * size) {
     struct cdo c;
     cdo_begin(&c);

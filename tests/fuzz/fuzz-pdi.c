@@ -1,5 +1,5 @@
-// fuzz-pdi: arbitrary bytes as a PDI and as a CDO. Every command that is told lies within the input,
-// and a CDO that is accepted can be put into a PDI that is accepted.
+// fuzz-pdi: arbitrary bytes as a PDI and as a CDO. Every command that is told lies within the
+// input, and a CDO that is accepted can be put into a PDI that is accepted.
 #include "fuzz.h"
 
 #include "aie/image/image.h"
@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
         uint8_t * pdi;
         size_t pdi_size;
         if (pdi_write(&c, 1, &pdi, &pdi_size, &err) == ST_OK) {
-            in = (struct input) {pdi, pdi_size, 0};
+            in = (struct input){pdi, pdi_size, 0};
             if (pdi_read(pdi, pdi_size, check, &in, &err) != ST_OK) {
                 abort();
             }

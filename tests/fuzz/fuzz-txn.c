@@ -1,5 +1,5 @@
-// fuzz-txn: arbitrary bytes as an instruction stream. Whatever is accepted was understood in full: the
-// commands that were read, written again, are the input again.
+// fuzz-txn: arbitrary bytes as an instruction stream. Whatever is accepted was understood in full:
+// the commands that were read, written again, are the input again.
 #include "fuzz.h"
 
 #include "aie/image/image.h"

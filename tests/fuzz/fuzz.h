@@ -1,5 +1,5 @@
-// fuzz: what a target gives. libFuzzer calls the first function with inputs of its own; smoke.c calls
-// it with the target's seeds and fixed mutations of them.
+// fuzz: what a target gives. libFuzzer calls the first function with inputs of its own; smoke.c
+// calls it with the target's seeds and fixed mutations of them.
 #pragma once
 
 #include "base/base.h"
@@ -7,8 +7,8 @@
 // Feeds one input to the code under test and aborts when a property does not hold. Returns 0.
 int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size);
 
-// Seed number i (from 0). Returns false when there are no more; a seed whose file is not there has no
-// data (NULL). The caller frees *data.
+// Seed number i (from 0). Returns false when there are no more; a seed whose file is not there has
+// no data (NULL). The caller frees *data.
 bool fuzz_seed(int i, uint8_t ** data, size_t * size);
 
 extern const int fuzz_rounds; // mutations of each seed in the smoke test

@@ -1,6 +1,7 @@
-// smoke: a fuzz target without libFuzzer. Runs every seed as it is, cut off at many lengths, and with
-// pseudo-random mutations; the generator is seeded with constants, so every run is the same run. A
-// failure is an abort or a sanitizer's report; the input is told so that it can be run again.
+// smoke: a fuzz target without libFuzzer. Runs every seed as it is, cut off at many lengths, and
+// with pseudo-random mutations; the generator is seeded with constants, so every run is the same
+// run. A failure is an abort or a sanitizer's report; the input is told so that it can be run
+// again.
 #include "fuzz.h"
 
 #include <stdio.h>
@@ -26,8 +27,9 @@ static void feed(const uint8_t * data, size_t size) {
 }
 
 static void mutate(uint8_t * data, size_t size, uint64_t * random) {
-    static const uint32_t hostile[] = {0,          1,          4,          0xff,       0xffffffff, 0x80000000,
-                                       0x7fffffff, 0xfffffffc, 0x40000000, 0x00ff0105, 0x00ff0111};
+    static const uint32_t hostile[] = {0,          1,          4,          0xff,
+                                       0xffffffff, 0x80000000, 0x7fffffff, 0xfffffffc,
+                                       0x40000000, 0x00ff0105, 0x00ff0111};
     size_t n = 1 + next_random(random) % 6;
     for (size_t i = 0; i < n; i++) {
         size_t at = next_random(random) % size;

@@ -12,8 +12,11 @@ static const char * const golden_pdis[] = {
     AIE2 "gemm-i16-512-16core.pdi", AIE2P "main.pdi",
 };
 static const char * const golden_streams[] = {
-    AIE2 "single-add_insts.bin",          AIE2 "fused-add-add_insts.bin", AIE2 "gemm-i16-256-1core_insts.bin",
-    AIE2 "gemm-i16-512-16core_insts.bin", AIE2P "insts.bin",
+    AIE2 "single-add_insts.bin",
+    AIE2 "fused-add-add_insts.bin",
+    AIE2 "gemm-i16-256-1core_insts.bin",
+    AIE2 "gemm-i16-512-16core_insts.bin",
+    AIE2P "insts.bin",
 };
 enum { GOLDEN_KERNELS = 5 };
 

@@ -1,6 +1,6 @@
-// image: hostile bytes. Every truncation and every flipped byte of a small PDI, CDO and TXN is either
-// refused with a reason or walked within bounds; the buffers are exact allocations, so that a
-// sanitizer sees any step behind the end.
+// image: hostile bytes. Every truncation and every flipped byte of a small PDI, CDO and TXN is
+// either refused with a reason or walked within bounds; the buffers are exact allocations, so that
+// a sanitizer sees any step behind the end.
 #include "aie/image/image.h"
 #include "base/cmocka-all.h"
 
@@ -82,7 +82,7 @@ static enum status read_exact(reader read, const uint8_t * data, size_t size, st
     uint8_t * copy = malloc(size ? size : 1);
     memcpy(copy, data, size);
     uint32_t sum = 0;
-    *err = (struct error) {0};
+    *err = (struct error){0};
     enum status st = read(copy, size, touch, &sum, err);
     free(copy);
     assert_int_equal(st, err->status);
@@ -100,7 +100,8 @@ static void test_truncated(void ** state) {
         assert_int_equal(read_exact(formats[f].read, data, size, &err), ST_OK);
         for (size_t n = 0; n < size; n++) {
             if (read_exact(formats[f].read, data, n, &err) == ST_OK) {
-                fail_msg("%s of %zu bytes is accepted when %zu are there", formats[f].name, size, n);
+                fail_msg("%s of %zu bytes is accepted when %zu are there", formats[f].name, size,
+                         n);
             }
         }
         free(data);
@@ -128,8 +129,8 @@ static void test_flipped(void ** state) {
     }
 }
 
-// Every word in turn takes values that tend to break length arithmetic. Headers get a right checksum,
-// so that what is behind them is reached.
+// Every word in turn takes values that tend to break length arithmetic. Headers get a right
+// checksum, so that what is behind them is reached.
 static void fix_checksums(uint8_t * data, size_t size, int format) {
     static const struct {
         int format;
@@ -148,8 +149,9 @@ static void fix_checksums(uint8_t * data, size_t size, int format) {
 
 static void test_hostile_words(void ** state) {
     (void) state;
-    static const uint32_t values[] = {0,          1,          2,          3,          4,         0xff,
-                                      0x7fffffff, 0x80000000, 0xffffffff, 0xfffffffc, 0x3fffffff, 0x40000000,
+    static const uint32_t values[] = {0,          1,          2,          3,
+                                      4,          0xff,       0x7fffffff, 0x80000000,
+                                      0xffffffff, 0xfffffffc, 0x3fffffff, 0x40000000,
                                       0x00ff0105, 0x00ff0111, 0x00010105, 0x00000103};
     for (int f = 0; f < FORMATS; f++) {
         uint8_t * data;
@@ -184,25 +186,25 @@ static void test_lies(void ** state) {
         uint32_t at, value;
         enum status want;
     } lies[] = {
-        {0, 0x38, 0, ST_INVALID},                 // identification
-        {0, 0x14, 2, ST_UNSUPPORTED},             // two images
-        {0, 0x20, 0x40000000, ST_CORRUPT},        // partition header behind the file
-        {0, 0xd0, 0x3fffffff, ST_CORRUPT},        // partition longer than the file
-        {0, 0xd4, 0x7fffffff, ST_CORRUPT},        // more used than there is
-        {0, 0xf0, 0xffffffff, ST_CORRUPT},        // data behind the file
-        {0, 0x150 + 12, 0xfffffff0, ST_CORRUPT},  // commands behind the partition
-        {0, 0x150 + 4, 0x12345678, ST_INVALID},   // not a CDO
+        {0, 0x38, 0, ST_INVALID},                    // identification
+        {0, 0x14, 2, ST_UNSUPPORTED},                // two images
+        {0, 0x20, 0x40000000, ST_CORRUPT},           // partition header behind the file
+        {0, 0xd0, 0x3fffffff, ST_CORRUPT},           // partition longer than the file
+        {0, 0xd4, 0x7fffffff, ST_CORRUPT},           // more used than there is
+        {0, 0xf0, 0xffffffff, ST_CORRUPT},           // data behind the file
+        {0, 0x150 + 12, 0xfffffff0, ST_CORRUPT},     // commands behind the partition
+        {0, 0x150 + 4, 0x12345678, ST_INVALID},      // not a CDO
         {0, 0x150 + 20, 0x00000199, ST_UNSUPPORTED}, // unknown command
-        {0, 0x150 + 20, 0x00ff0111, ST_CORRUPT},  // NOP longer than the rest
-        {1, 12, 5, ST_CORRUPT},                   // CDO file with bytes behind its end
-        {2, 0, 0x06030200, ST_INVALID},           // version
-        {2, 4, 0x0100, ST_UNSUPPORTED},           // no columns
-        {2, 8, 4, ST_CORRUPT},                    // count of operations
-        {2, 12, 0x10, ST_CORRUPT},                // size
-        {2, 16, 0x04, ST_UNSUPPORTED},            // unknown operation
-        {2, 28, 0x0c, ST_CORRUPT},                // block shorter than its own header
-        {2, 28, 0x31, ST_CORRUPT},                // block of half words
-        {2, 28, 0xfffffffc, ST_CORRUPT},          // block longer than the rest
+        {0, 0x150 + 20, 0x00ff0111, ST_CORRUPT},     // NOP longer than the rest
+        {1, 12, 5, ST_CORRUPT},                      // CDO file with bytes behind its end
+        {2, 0, 0x06030200, ST_INVALID},              // version
+        {2, 4, 0x0100, ST_UNSUPPORTED},              // no columns
+        {2, 8, 4, ST_CORRUPT},                       // count of operations
+        {2, 12, 0x10, ST_CORRUPT},                   // size
+        {2, 16, 0x04, ST_UNSUPPORTED},               // unknown operation
+        {2, 28, 0x0c, ST_CORRUPT},                   // block shorter than its own header
+        {2, 28, 0x31, ST_CORRUPT},                   // block of half words
+        {2, 28, 0xfffffffc, ST_CORRUPT},             // block longer than the rest
     };
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         uint8_t * data;

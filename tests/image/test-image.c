@@ -1,11 +1,12 @@
-// image: what we write is what the vendor's tools write, byte for byte, and what we read is complete:
-// a stream rebuilt from the commands that were read is the stream again.
+// image: what we write is what the vendor's tools write, byte for byte, and what we read is
+// complete: a stream rebuilt from the commands that were read is the stream again.
 #include "aie/image/image.h"
 #include "image/golden.h"
 
 static void test_pdi_from_project(void ** state) {
     (void) state;
-    static const char * const names[3] = {AIE2P "main_aie_cdo_elfs.bin", AIE2P "main_aie_cdo_init.bin",
+    static const char * const names[3] = {AIE2P "main_aie_cdo_elfs.bin",
+                                          AIE2P "main_aie_cdo_init.bin",
                                           AIE2P "main_aie_cdo_enable.bin"};
     struct cdo cdos[3];
     struct error err = {0};
@@ -27,7 +28,8 @@ static void test_pdi_from_project(void ** state) {
     for (int i = 0; i < 3; i++) {
         // A CDO that was put into its final form stays as it is when it is read once more.
         struct cdo again;
-        assert_int_equal(cdo_read_file_form(cdos[i].words.data, cdos[i].words.size, &again, &err), ST_OK);
+        assert_int_equal(cdo_read_file_form(cdos[i].words.data, cdos[i].words.size, &again, &err),
+                         ST_OK);
         assert_int_equal(again.words.size, cdos[i].words.size);
         assert_memory_equal(again.words.data, cdos[i].words.data, again.words.size);
         cdo_free(&again);
@@ -35,8 +37,8 @@ static void test_pdi_from_project(void ** state) {
     }
 }
 
-// Rebuilds a PDI with our own writers: the NOPs of the file are dropped except those at the start of
-// its three parts, so the payloads must be aligned by cdo_block_write.
+// Rebuilds a PDI with our own writers: the NOPs of the file are dropped except those at the start
+// of its three parts, so the payloads must be aligned by cdo_block_write.
 struct rebuild {
     struct cdo cdo;
     size_t n_blocks;
@@ -75,8 +77,10 @@ static bool count_writes(void * user, const struct image_command * c) {
         r->n_commands++;
     }
     if (c->op == IMAGE_BLOCK_WRITE) {
-        // Offset of the payload within the file's CDO, which begins at 0x150, against its destination.
-        r->n_blocks += ((c->offset - 0x150) / 4 + (c->n_words + 2 < 255 ? 3 : 4)) % 4 == c->addr / 4 % 4;
+        // Offset of the payload within the file's CDO, which begins at 0x150, against its
+        // destination.
+        r->n_blocks +=
+            ((c->offset - 0x150) / 4 + (c->n_words + 2 < 255 ? 3 : 4)) % 4 == c->addr / 4 % 4;
     }
     return true;
 }
@@ -165,8 +169,8 @@ static void test_cdo_words(void ** state) {
     cdo_begin(&c);
     cdo_write(&c, 0x21f000, 2);
     cdo_mask_write(&c, 0x232000, 1, 0);
-    static const uint32_t want[] = {4,        0x4f4443, 0x200,   8,        ~(4u + 0x4f4443 + 0x200 + 8),
-                                    0x111,    0x20103,  0x21f000, 2,       0x30102,
+    static const uint32_t want[] = {4,        0x4f4443, 0x200,    8, ~(4u + 0x4f4443 + 0x200 + 8),
+                                    0x111,    0x20103,  0x21f000, 2, 0x30102,
                                     0x232000, 1,        0};
     assert_int_equal(c.words.size, sizeof want);
     for (size_t i = 0; i < sizeof want / 4; i++) {

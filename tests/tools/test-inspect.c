@@ -1,5 +1,5 @@
-// ggml-hsa inspect, as people run it: what it prints for files made here and for golden kernels, and
-// what it says of broken files and of a wrong command line.
+// ggml-hsa inspect, as people run it: what it prints for files made here and for golden kernels,
+// and what it says of broken files and of a wrong command line.
 #include "aie/image/image.h"
 #include "image/golden.h"
 
@@ -43,7 +43,8 @@ static void expect(const char * arguments, int status, const char * const texts[
     buf_free(&r.text);
 }
 
-#define EXPECT(arguments, status, ...) expect(arguments, status, (const char * const[]) {__VA_ARGS__, NULL})
+#define EXPECT(arguments, status, ...)                                                             \
+    expect(arguments, status, (const char * const[]){__VA_ARGS__, NULL})
 
 static char file[] = "/tmp/test-inspect-XXXXXX";
 
@@ -107,12 +108,15 @@ static void test_own_pdi(void ** state) {
     free(pdi);
     EXPECT(inspect("--arch aie2"), 0, ": PDI, ", "image \"aie_image\"",
            "(1,3) core  mask   core control = 0x2 under 0x3: enable 0, reset 1",
-           "program memory +0x0, 8 words", "    0000: nop\n", "    0006: nop\n", "    0008: 24 bytes of zeros\n",
-           "(1,3) core  write  lock 5 = 0x3f: value -1",
-           "BD 3, 6 words: words 64, word address 0x100, d0 wrap 8, d0 step 8, acquires, acquire lock 3, "
+           "program memory +0x0, 8 words", "    0000: nop\n", "    0006: nop\n",
+           "    0008: 24 bytes of zeros\n", "(1,3) core  write  lock 5 = 0x3f: value -1",
+           "BD 3, 6 words: words 64, word address 0x100, d0 wrap 8, d0 step 8, acquires, acquire "
+           "lock 3, "
            "acquire value -1, release value 1, release lock 1, chained, next BD 0, valid 1\n",
-           "(1,1) mem   block  BD 1, 8 words: words 512, word address 0x20c00, d0 wrap 2, d0 step 1, d1 wrap 4, "
-           "d1 step 16, acquires, acquire lock 66, acquire value -1, release value 1, release lock 67, "
+           "(1,1) mem   block  BD 1, 8 words: words 512, word address 0x20c00, d0 wrap 2, d0 step "
+           "1, d1 wrap 4, "
+           "d1 step 16, acquires, acquire lock 66, acquire value -1, release value 1, release lock "
+           "67, "
            "next BD 1, valid 1\n",
            "data memory +0x400, 2 words\n    00010001 00010001\n",
            "MM2S1 queue = 0x80020018: push BD 24, 3 times, with token", "master S0 <- slave DMA0\n",
@@ -128,7 +132,8 @@ static void test_own_pdi(void ** state) {
 
 static void test_own_txn(void ** state) {
     (void) state;
-    static const uint32_t bd[8] = {4096, 0, 0, 16 << 20, 0x82000000 | 127, 0x0200000f, 7 << 20 | 15, 0x02000000};
+    static const uint32_t bd[8] = {
+        4096, 0, 0, 16 << 20, 0x82000000 | 127, 0x0200000f, 7 << 20 | 15, 0x02000000};
     struct txn t;
     uint32_t * insts;
     size_t n;
@@ -141,12 +146,16 @@ static void test_own_txn(void ** state) {
     assert_int_equal(txn_end(&t, &insts, &n, NULL), ST_OK);
     write_file(insts, n * 4);
     free(insts);
-    EXPECT(inspect(""), 0, ": TXN, ", "device generation 3 (aie2), 6 rows, 1 memory rows, 4 columns",
-           "0x00010  (2,0) shim  block  BD 1, 8 words: words 4096, address 0x0, d0 wrap 16, d0 step 1, d1 wrap 32, "
-           "d1 step 128, d2 step 16, iteration wrap 8, iteration step 16, burst 2, axcache 2, valid 1\n",
+    EXPECT(inspect(""), 0, ": TXN, ",
+           "device generation 3 (aie2), 6 rows, 1 memory rows, 4 columns",
+           "0x00010  (2,0) shim  block  BD 1, 8 words: words 4096, address 0x0, d0 wrap 16, d0 "
+           "step 1, d1 wrap 32, "
+           "d1 step 128, d2 step 16, iteration wrap 8, iteration step 16, burst 2, axcache 2, "
+           "valid 1\n",
            "patch  BD 1 word 1: address of operand 1 + 96 bytes\n",
            "mask   S2MM1 control = 0xf00 under 0x1f00: controller id 15\n",
-           "S2MM1 queue = 0x80000001: push BD 1, with token\n", "wait   S2MM1: its token\n", "5 commands\n");
+           "S2MM1 queue = 0x80000001: push BD 1, with token\n", "wait   S2MM1: its token\n",
+           "5 commands\n");
 }
 
 static void test_golden(void ** state) {
@@ -166,7 +175,8 @@ static void test_golden(void ** state) {
         snprintf(arguments, sizeof arguments, "inspect %s", golden_streams[i]);
         EXPECT(arguments, 0, "wait   S2MM0: its token\n", "address of operand 0 + 0 bytes");
     }
-    EXPECT("inspect " AIE2 "single-add.pdi", 0, "    0000: jl #1552\n    0006: movxm sp, #458752\n");
+    EXPECT("inspect " AIE2 "single-add.pdi", 0,
+           "    0000: jl #1552\n    0006: movxm sp, #458752\n");
 }
 
 static void test_broken(void ** state) {
@@ -207,8 +217,9 @@ static void test_command_line(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own_pdi), cmocka_unit_test(test_own_txn),      cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_broken),  cmocka_unit_test(test_command_line),
+        cmocka_unit_test(test_own_pdi),      cmocka_unit_test(test_own_txn),
+        cmocka_unit_test(test_golden),       cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_command_line),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }

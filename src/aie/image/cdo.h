@@ -1,5 +1,6 @@
-// cdo: what the writer and the reader of CDO commands both know. A command is one word, length of its
-// payload << 16 | opcode, then the payload; a length of 255 means that the next word has the length.
+// cdo: what the writer and the reader of CDO commands both know. A command is one word, length of
+// its payload << 16 | opcode, then the payload; a length of 255 means that the next word has the
+// length.
 #pragma once
 
 #include "image.h"
@@ -41,8 +42,8 @@ static inline uint32_t image_checksum(const uint8_t * words, size_t n) {
 }
 
 // Walks n_words words of commands that lie offset bytes into a file (for messages and offsets).
-enum status cdo_walk(const uint8_t * words, size_t n_words, size_t offset, image_visit visit, void * user,
-                     struct error * err);
+enum status cdo_walk(const uint8_t * words, size_t n_words, size_t offset, image_visit visit,
+                     void * user, struct error * err);
 
 // Checks a CDO header and gives the number of command words behind it, all within size bytes.
 enum status cdo_header_read(const uint8_t * data, size_t size, size_t offset, size_t * n_words,

@@ -33,8 +33,8 @@ static uint32_t field(const uint8_t * payload, int index) {
     return index < 0 ? 0 : load_u32(payload + 4 * index);
 }
 
-enum status cdo_walk(const uint8_t * words, size_t n_words, size_t offset, image_visit visit, void * user,
-                     struct error * err) {
+enum status cdo_walk(const uint8_t * words, size_t n_words, size_t offset, image_visit visit,
+                     void * user, struct error * err) {
     size_t at = 0;
     while (at < n_words) {
         size_t where = offset + at * 4;
@@ -43,29 +43,30 @@ enum status cdo_walk(const uint8_t * words, size_t n_words, size_t offset, image
         at++;
         const struct shape * s = find_shape(word & 0xffff);
         if (!s) {
-            return error_set(err, ST_UNSUPPORTED, "CDO command 0x%08x at offset 0x%zx is not known", word,
-                             where);
+            return error_set(err, ST_UNSUPPORTED, "CDO command 0x%08x at offset 0x%zx is not known",
+                             word, where);
         }
         if (length == CDO_LONG) {
             if (at == n_words) {
-                return error_set(err, ST_CORRUPT, "%s at offset 0x%zx ends before its length", s->name,
-                                 where);
+                return error_set(err, ST_CORRUPT, "%s at offset 0x%zx ends before its length",
+                                 s->name, where);
             }
             length = load_u32(words + at * 4);
             at++;
         }
         if (length > n_words - at) {
-            return error_set(err, ST_CORRUPT, "%s at offset 0x%zx wants %zu words, %zu are left", s->name,
-                             where, length, n_words - at);
+            return error_set(err, ST_CORRUPT, "%s at offset 0x%zx wants %zu words, %zu are left",
+                             s->name, where, length, n_words - at);
         }
         if (length < s->min_words || length > s->max_words) {
-            return error_set(err, ST_CORRUPT, "%s at offset 0x%zx cannot have %zu words", s->name, where,
-                             length);
+            return error_set(err, ST_CORRUPT, "%s at offset 0x%zx cannot have %zu words", s->name,
+                             where, length);
         }
         const uint8_t * payload = words + at * 4;
         if (field(payload, s->high)) {
-            return error_set(err, ST_UNSUPPORTED, "%s at offset 0x%zx: address 0x%x%08x is beyond 32 bits",
-                             s->name, where, field(payload, s->high), field(payload, s->addr));
+            return error_set(err, ST_UNSUPPORTED,
+                             "%s at offset 0x%zx: address 0x%x%08x is beyond 32 bits", s->name,
+                             where, field(payload, s->high), field(payload, s->addr));
         }
         struct image_command command = {
             .op = s->op,
@@ -91,14 +92,16 @@ enum status cdo_walk(const uint8_t * words, size_t n_words, size_t offset, image
 enum status cdo_header_read(const uint8_t * data, size_t size, size_t offset, size_t * n_words,
                             struct error * err) {
     if (size < CDO_HEADER_WORDS * 4 || size > UINT32_MAX) {
-        return error_set(err, ST_CORRUPT, "CDO at offset 0x%zx: %zu bytes cannot hold one", offset, size);
+        return error_set(err, ST_CORRUPT, "CDO at offset 0x%zx: %zu bytes cannot hold one", offset,
+                         size);
     }
     if (load_u32(data) != 4 || load_u32(data + 4) != CDO_MAGIC) {
-        return error_set(err, ST_INVALID, "no CDO at offset 0x%zx (its header is 0x%x 0x%x)", offset,
-                         load_u32(data), load_u32(data + 4));
+        return error_set(err, ST_INVALID, "no CDO at offset 0x%zx (its header is 0x%x 0x%x)",
+                         offset, load_u32(data), load_u32(data + 4));
     }
     if (load_u32(data + 8) != CDO_VERSION) {
-        return error_set(err, ST_UNSUPPORTED, "CDO at offset 0x%zx has version 0x%x, 0x200 is known", offset,
+        return error_set(err, ST_UNSUPPORTED,
+                         "CDO at offset 0x%zx has version 0x%x, 0x200 is known", offset,
                          load_u32(data + 8));
     }
     if (load_u32(data + 16) != image_checksum(data, 4)) {
@@ -106,7 +109,8 @@ enum status cdo_header_read(const uint8_t * data, size_t size, size_t offset, si
     }
     *n_words = load_u32(data + 12);
     if (*n_words > size / 4 - CDO_HEADER_WORDS) {
-        return error_set(err, ST_CORRUPT, "CDO at offset 0x%zx: %zu words of commands, %zu are left", offset,
+        return error_set(err, ST_CORRUPT,
+                         "CDO at offset 0x%zx: %zu words of commands, %zu are left", offset,
                          *n_words, size / 4 - CDO_HEADER_WORDS);
     }
     return ST_OK;
@@ -119,8 +123,8 @@ static const uint8_t * header(const uint8_t * pdi, size_t size, size_t offset, s
                               const char * name, struct error * err) {
     size_t bytes = (n_words + 1) * 4;
     if (offset > size || bytes > size - offset) {
-        error_set(err, ST_CORRUPT, "PDI: its %s at offset 0x%zx ends behind the file's %zu bytes", name,
-                  offset, size);
+        error_set(err, ST_CORRUPT, "PDI: its %s at offset 0x%zx ends behind the file's %zu bytes",
+                  name, offset, size);
         return NULL;
     }
     const uint8_t * h = pdi + offset;
@@ -131,19 +135,23 @@ static const uint8_t * header(const uint8_t * pdi, size_t size, size_t offset, s
     return h;
 }
 
-enum status pdi_read(const uint8_t * pdi, size_t size, image_visit visit, void * user, struct error * err) {
+enum status pdi_read(const uint8_t * pdi, size_t size, image_visit visit, void * user,
+                     struct error * err) {
     if (size < PDI_DATA || size > UINT32_MAX) {
         return error_set(err, ST_CORRUPT, "PDI: %zu bytes cannot hold one", size);
     }
     if (load_u32(pdi + PDI_IDENT_AT) != PDI_IDENT) {
-        return error_set(err, ST_INVALID, "not a PDI (no identification at offset 0x%x)", PDI_IDENT_AT);
+        return error_set(err, ST_INVALID, "not a PDI (no identification at offset 0x%x)",
+                         PDI_IDENT_AT);
     }
-    const uint8_t * table = header(pdi, size, PDI_TABLE, PDI_TABLE_WORDS, "image header table", err);
+    const uint8_t * table =
+        header(pdi, size, PDI_TABLE, PDI_TABLE_WORDS, "image header table", err);
     if (!table) {
         return ST_CORRUPT;
     }
     if (load_u32(table + 4) != 1 || load_u32(table + 12) != 1) {
-        return error_set(err, ST_UNSUPPORTED, "PDI: %u images and %u partitions, one of each is known",
+        return error_set(err, ST_UNSUPPORTED,
+                         "PDI: %u images and %u partitions, one of each is known",
                          load_u32(table + 4), load_u32(table + 12));
     }
     size_t image_at = (size_t) load_u32(table + 8) * 4;
@@ -151,15 +159,17 @@ enum status pdi_read(const uint8_t * pdi, size_t size, image_visit visit, void *
         return ST_CORRUPT;
     }
     size_t partition_at = (size_t) load_u32(table + 16) * 4;
-    const uint8_t * p = header(pdi, size, partition_at, PDI_PARTITION_WORDS, "partition header", err);
+    const uint8_t * p =
+        header(pdi, size, partition_at, PDI_PARTITION_WORDS, "partition header", err);
     if (!p) {
         return ST_CORRUPT;
     }
     size_t padded = (size_t) load_u32(p) * 4, used = (size_t) load_u32(p + 4) * 4;
     size_t data = (size_t) load_u32(p + 32) * 4;
     if (data > size || padded > size - data || used > padded) {
-        return error_set(err, ST_CORRUPT, "PDI: partition of %zu bytes at offset 0x%zx, the file has %zu",
-                         padded, data, size);
+        return error_set(err, ST_CORRUPT,
+                         "PDI: partition of %zu bytes at offset 0x%zx, the file has %zu", padded,
+                         data, size);
     }
     size_t n_words;
     enum status st = cdo_header_read(pdi + data, used, data, &n_words, err);

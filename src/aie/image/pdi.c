@@ -1,7 +1,8 @@
 // pdi: writes CDOs and the PDI around them, to the byte as the vendor's tools do: the firmware that
 // reads them is closed, so nothing here is left to taste. A CDO is kept as a valid file after every
-// append; a PDI holds one CDO, which is the commands of all given ones in a row. The NOPs that align
-// block payloads were counted within each file, not within the PDI: that is how the real ones look.
+// append; a PDI holds one CDO, which is the commands of all given ones in a row. The NOPs that
+// align block payloads were counted within each file, not within the PDI: that is how the real ones
+// look.
 #include "cdo.h"
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@ static void seal(struct cdo * c) {
 
 static void begin_empty(struct cdo * c) {
     static const uint32_t header[CDO_HEADER_WORDS] = {4, CDO_MAGIC, CDO_VERSION, 0, 0};
-    *c = (struct cdo) {0};
+    *c = (struct cdo){0};
     for (int i = 0; i < CDO_HEADER_WORDS; i++) {
         buf_append_u32(&c->words, header[i]);
     }
@@ -117,8 +118,9 @@ static bool take_command(void * user, const struct image_command * command) {
     return !c->words.failed;
 }
 
-enum status cdo_read_file_form(const uint8_t * data, size_t size, struct cdo * out, struct error * err) {
-    *out = (struct cdo) {0};
+enum status cdo_read_file_form(const uint8_t * data, size_t size, struct cdo * out,
+                               struct error * err) {
+    *out = (struct cdo){0};
     size_t n_words;
     enum status st = cdo_header_read(data, size, 0, &n_words, err);
     if (st != ST_OK) {
@@ -159,12 +161,12 @@ static const struct {
     {0x020, PDI_PARTITION / 4},
     {0x028, 0x14ca8093}, // id code, the same for every NPU
     {PDI_IDENT_AT, PDI_IDENT},
-    {0x03c, 0x00201020},          // header sizes
-    {0x040, 0x30},                // length of all headers
-    {0x054, 1},                   // extended id code
-    {0x090, PDI_PARTITION / 4},   // image header: its first partition
-    {0x094, 1},                   // data sections
-    {0x0a0, 0x5f656961},          // "aie_image"
+    {0x03c, 0x00201020},        // header sizes
+    {0x040, 0x30},              // length of all headers
+    {0x054, 1},                 // extended id code
+    {0x090, PDI_PARTITION / 4}, // image header: its first partition
+    {0x094, 1},                 // data sections
+    {0x0a0, 0x5f656961},        // "aie_image"
     {0x0a4, 0x67616d69},
     {0x0a8, 0x00000065},
     {0x0b0, 0x1c000000}, // image id
@@ -185,15 +187,17 @@ static void write_headers(uint8_t * pdi, uint32_t cdo_words) {
     store_u32(pdi + PDI_PARTITION + 8, padded);
     static const struct {
         uint32_t at, n_words;
-    } headers[] = {
-        {PDI_TABLE, PDI_TABLE_WORDS}, {PDI_IMAGE, PDI_IMAGE_WORDS}, {PDI_PARTITION, PDI_PARTITION_WORDS}};
+    } headers[] = {{PDI_TABLE, PDI_TABLE_WORDS},
+                   {PDI_IMAGE, PDI_IMAGE_WORDS},
+                   {PDI_PARTITION, PDI_PARTITION_WORDS}};
     for (int i = 0; i < 3; i++) {
         uint8_t * h = pdi + headers[i].at;
         store_u32(h + 4 * headers[i].n_words, image_checksum(h, headers[i].n_words));
     }
 }
 
-enum status pdi_write(const struct cdo * cdos, int n, uint8_t ** pdi, size_t * size, struct error * err) {
+enum status pdi_write(const struct cdo * cdos, int n, uint8_t ** pdi, size_t * size,
+                      struct error * err) {
     struct cdo joined;
     begin_empty(&joined);
     for (int i = 0; i < n; i++) {
@@ -202,7 +206,8 @@ enum status pdi_write(const struct cdo * cdos, int n, uint8_t ** pdi, size_t * s
             joined.words.failed = true; // it was never begun, or ran out of memory on the way
             break;
         }
-        buf_append(&joined.words, part->data + CDO_HEADER_WORDS * 4, part->size - CDO_HEADER_WORDS * 4);
+        buf_append(&joined.words, part->data + CDO_HEADER_WORDS * 4,
+                   part->size - CDO_HEADER_WORDS * 4);
     }
     seal(&joined);
     size_t n_words = joined.words.size / 4;

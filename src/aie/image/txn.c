@@ -31,20 +31,21 @@ static void append(struct txn * t, const uint32_t * words, size_t n) {
 }
 
 void txn_begin(struct txn * t, int columns, int device_generation) {
-    *t = (struct txn) {0};
+    *t = (struct txn){0};
     append(t,
-           (uint32_t[]) {(uint32_t) ARRAY_ROWS << 24 | (uint32_t) (device_generation & 0xff) << 16 | VERSION,
-                         MEMTILE_ROWS << 8 | (uint32_t) (columns & 0xff), 0, 0},
+           (uint32_t[]){(uint32_t) ARRAY_ROWS << 24 | (uint32_t) (device_generation & 0xff) << 16 |
+                            VERSION,
+                        MEMTILE_ROWS << 8 | (uint32_t) (columns & 0xff), 0, 0},
            4);
 }
 
 void txn_write(struct txn * t, uint32_t addr, uint32_t value) {
-    append(t, (uint32_t[]) {TXN_WRITE, 0, addr, 0, value, 6 * 4}, 6);
+    append(t, (uint32_t[]){TXN_WRITE, 0, addr, 0, value, 6 * 4}, 6);
     t->n_ops++;
 }
 
 void txn_mask_write(struct txn * t, uint32_t addr, uint32_t mask, uint32_t value) {
-    append(t, (uint32_t[]) {TXN_MASK_WRITE, 0, addr, 0, value, mask, 7 * 4}, 7);
+    append(t, (uint32_t[]){TXN_MASK_WRITE, 0, addr, 0, value, mask, 7 * 4}, 7);
     t->n_ops++;
 }
 
@@ -53,22 +54,24 @@ void txn_block_write(struct txn * t, uint32_t addr, const uint32_t * words, size
         t->words.failed = true;
         return;
     }
-    append(t, (uint32_t[]) {TXN_BLOCK_WRITE, 0, addr, (uint32_t) (BLOCK_HEADER_BYTES + 4 * n)}, 4);
+    append(t, (uint32_t[]){TXN_BLOCK_WRITE, 0, addr, (uint32_t) (BLOCK_HEADER_BYTES + 4 * n)}, 4);
     append(t, words, n);
     t->n_ops++;
 }
 
 void txn_patch_address(struct txn * t, uint32_t reg_addr, int operand, uint32_t byte_offset) {
     append(t,
-           (uint32_t[]) {TXN_PATCH, 12 * 4, 0, 0, 0, 0, reg_addr, 0, (uint32_t) operand, 0, byte_offset, 0},
+           (uint32_t[]){TXN_PATCH, 12 * 4, 0, 0, 0, 0, reg_addr, 0, (uint32_t) operand, 0,
+                        byte_offset, 0},
            12);
     t->n_ops++;
 }
 
 void txn_wait(struct txn * t, int col, int row, int direction, int channel) {
     append(t,
-           (uint32_t[]) {TXN_WAIT, 4 * 4, (uint32_t) col << 16 | (uint32_t) row << 8 | (uint32_t) direction,
-                         (uint32_t) channel << 24 | 1 << 16 | 1 << 8},
+           (uint32_t[]){TXN_WAIT, 4 * 4,
+                        (uint32_t) col << 16 | (uint32_t) row << 8 | (uint32_t) direction,
+                        (uint32_t) channel << 24 | 1 << 16 | 1 << 8},
            4);
     t->n_ops++;
 }
@@ -91,8 +94,8 @@ enum status txn_end(struct txn * t, uint32_t ** insts, size_t * n_words, struct 
 
 // ---- reading ----
 
-// Fixed words of each operation: those whose bit is set in `zero` are 0, and word `size_at` tells the
-// size. A block write's size varies, so its own check is in read_block.
+// Fixed words of each operation: those whose bit is set in `zero` are 0, and word `size_at` tells
+// the size. A block write's size varies, so read_op checks it against what is left.
 static const struct shape {
     uint32_t opcode;
     enum image_op op;
@@ -116,12 +119,13 @@ static enum status read_wait(const uint8_t * p, struct image_command * c, struct
     c->direction = (int) bits(where, 7, 0);
     c->channel = (int) bits(what, 31, 24);
     if (bits(where, 31, 24) || c->direction > 1) {
-        return error_set(err, ST_CORRUPT, "WAIT at offset 0x%x names no channel (0x%08x)", c->offset, where);
+        return error_set(err, ST_CORRUPT, "WAIT at offset 0x%x names no channel (0x%08x)",
+                         c->offset, where);
     }
     if ((what & 0xffffff) != 0x010100) {
         return error_set(err, ST_UNSUPPORTED,
-                         "WAIT at offset 0x%x is for %u columns and %u rows, one of each is known", c->offset,
-                         bits(what, 23, 16), bits(what, 15, 8));
+                         "WAIT at offset 0x%x is for %u columns and %u rows, one of each is known",
+                         c->offset, bits(what, 23, 16), bits(what, 15, 8));
     }
     return ST_OK;
 }
@@ -145,8 +149,8 @@ static enum status read_fields(const uint8_t * p, struct image_command * c, stru
         c->addr = load_u32(p + 24);
         c->byte_offset = load_u32(p + 40);
         if (load_u32(p + 32) > INT_MAX) {
-            return error_set(err, ST_CORRUPT, "PATCH at offset 0x%x names no operand (0x%x)", c->offset,
-                             load_u32(p + 32));
+            return error_set(err, ST_CORRUPT, "PATCH at offset 0x%x names no operand (0x%x)",
+                             c->offset, load_u32(p + 32));
         }
         c->operand = (int) load_u32(p + 32);
         return ST_OK;
@@ -166,11 +170,13 @@ static enum status read_op(const uint8_t * txn, size_t size, size_t at, struct i
         }
     }
     if (!s) {
-        return error_set(err, ST_UNSUPPORTED, "TXN operation 0x%x at offset 0x%zx is not known", opcode, at);
+        return error_set(err, ST_UNSUPPORTED, "TXN operation 0x%x at offset 0x%zx is not known",
+                         opcode, at);
     }
     size_t left = size - at;
     if (left < (size_t) s->n_words * 4) {
-        return error_set(err, ST_CORRUPT, "%s at offset 0x%zx is cut off after %zu bytes", s->name, at, left);
+        return error_set(err, ST_CORRUPT, "%s at offset 0x%zx is cut off after %zu bytes", s->name,
+                         at, left);
     }
     const uint8_t * p = txn + at;
     *length = load_u32(p + 4 * s->size_at);
@@ -178,16 +184,17 @@ static enum status read_op(const uint8_t * txn, size_t size, size_t at, struct i
                     ? *length >= BLOCK_HEADER_BYTES && *length % 4 == 0 && *length <= left
                     : *length == (size_t) s->n_words * 4;
     if (!fits) {
-        return error_set(err, ST_CORRUPT, "%s at offset 0x%zx cannot have %zu bytes (%zu are left)", s->name,
-                         at, *length, left);
+        return error_set(err, ST_CORRUPT, "%s at offset 0x%zx cannot have %zu bytes (%zu are left)",
+                         s->name, at, *length, left);
     }
     for (uint32_t i = 0; i < s->n_words; i++) {
         if (s->zero >> i & 1 && load_u32(p + 4 * i)) {
-            return error_set(err, ST_UNSUPPORTED, "%s at offset 0x%zx: word %u is 0x%x, only 0 is known",
-                             s->name, at, i, load_u32(p + 4 * i));
+            return error_set(err, ST_UNSUPPORTED,
+                             "%s at offset 0x%zx: word %u is 0x%x, only 0 is known", s->name, at, i,
+                             load_u32(p + 4 * i));
         }
     }
-    *c = (struct image_command) {.op = s->op, .offset = (uint32_t) at};
+    *c = (struct image_command){.op = s->op, .offset = (uint32_t) at};
     if (s->op == IMAGE_BLOCK_WRITE) {
         c->n_words = (uint32_t) (*length - BLOCK_HEADER_BYTES) / 4;
     }
@@ -200,20 +207,23 @@ static enum status check_header(const uint8_t * txn, size_t size, struct error *
     }
     uint32_t word = load_u32(txn), shape = load_u32(txn + 4);
     if ((word & 0xffff) != VERSION || word >> 24 != ARRAY_ROWS) {
-        return error_set(err, ST_INVALID, "not a TXN of a known version (it begins with 0x%08x)", word);
+        return error_set(err, ST_INVALID, "not a TXN of a known version (it begins with 0x%08x)",
+                         word);
     }
     if (shape >> 8 != MEMTILE_ROWS || (shape & 0xff) < 1 || (shape & 0xff) > MAX_COLUMNS) {
-        return error_set(err, ST_UNSUPPORTED, "TXN: array of %u columns and %u memory rows is not known",
-                         shape & 0xff, shape >> 8);
+        return error_set(err, ST_UNSUPPORTED,
+                         "TXN: array of %u columns and %u memory rows is not known", shape & 0xff,
+                         shape >> 8);
     }
     if (load_u32(txn + 12) != size) {
-        return error_set(err, ST_CORRUPT, "TXN: its header tells %u bytes, there are %zu", load_u32(txn + 12),
-                         size);
+        return error_set(err, ST_CORRUPT, "TXN: its header tells %u bytes, there are %zu",
+                         load_u32(txn + 12), size);
     }
     return ST_OK;
 }
 
-enum status txn_read(const uint8_t * txn, size_t size, image_visit visit, void * user, struct error * err) {
+enum status txn_read(const uint8_t * txn, size_t size, image_visit visit, void * user,
+                     struct error * err) {
     enum status st = check_header(txn, size, err);
     uint32_t n_ops = 0;
     for (size_t at = HEADER_BYTES, length = 0; st == ST_OK && at < size; at += length, n_ops++) {

@@ -19,21 +19,21 @@ static const struct isa_format_row formats[] = {
 // clang-format off
 
 // r and the modifiers have the same codes wherever a scalar operand can be more than an r.
-#define SCALARS                                                                                        \
-    ISA_RUN(R, 0, 32, 0x00, 4), ISA_RUN(M, 0, 8, 0x02, 4), ISA_RUN(DN, 0, 8, 0x22, 4),                 \
+#define SCALARS                                                                                    \
+    ISA_RUN(R, 0, 32, 0x00, 4), ISA_RUN(M, 0, 8, 0x02, 4), ISA_RUN(DN, 0, 8, 0x22, 4),             \
     ISA_RUN(DJ, 0, 8, 0x42, 4), ISA_RUN(DC, 0, 8, 0x62, 4)
 
-#define MOVABLE                                                                                        \
-    SCALARS, ISA_RUN(P, 0, 8, 0x03, 16), ISA_RUN(S, 0, 4, 0x0b, 32),                                   \
-    ISA_RUN(CR, 0, 12, 0x01, 8), ISA_RUN(SR, 0, 10, 0x05, 8),                                          \
-    ISA_ONE(SPC, AIE_SPC_LS, 0x07), ISA_ONE(SPC, AIE_SPC_DP, 0x17), ISA_ONE(SPC, AIE_SPC_LR, 0x27),    \
+#define MOVABLE                                                                                    \
+    SCALARS, ISA_RUN(P, 0, 8, 0x03, 16), ISA_RUN(S, 0, 4, 0x0b, 32),                               \
+    ISA_RUN(CR, 0, 12, 0x01, 8), ISA_RUN(SR, 0, 10, 0x05, 8),                                      \
+    ISA_ONE(SPC, AIE_SPC_LS, 0x07), ISA_ONE(SPC, AIE_SPC_DP, 0x17), ISA_ONE(SPC, AIE_SPC_LR, 0x27),\
     ISA_ONE(SPC, AIE_SPC_LE, 0x47), ISA_ONE(SPC, AIE_SPC_LC, 0x57), ISA_ONE(SPC, AIE_SPC_SP, 0x67)
 
-// Wide moves split the number of a w into half, parity and the rest: w 4n+0..3 = wl, wh of x<2n>, then
-// wl, wh of x<2n+1>.
-#define SPLIT_W(base, stride, half, odd, ignore)                                                       \
-    {AIE_W, 0, 4, 6, (base), stride, ignore}, {AIE_W, 1, 4, 6, (base) + (half), stride, ignore},       \
-    {AIE_W, 2, 4, 6, (base) + (odd), stride, ignore},                                                  \
+// Wide moves split the number of a w into half, parity and the rest: w 4n+0..3 = wl, wh of x<2n>,
+// then wl, wh of x<2n+1>.
+#define SPLIT_W(base, stride, half, odd, ignore)                                                   \
+    {AIE_W, 0, 4, 6, (base), stride, ignore}, {AIE_W, 1, 4, 6, (base) + (half), stride, ignore},   \
+    {AIE_W, 2, 4, 6, (base) + (odd), stride, ignore},                                              \
     {AIE_W, 3, 4, 6, (base) + (half) + (odd), stride, ignore}
 
 static const struct isa_class classes[] = {
@@ -86,7 +86,7 @@ static const struct isa_class classes[] = {
     ISA_IMM("s10x4", 10, 's', 4),    ISA_IMM("s12x4", 12, 's', 4),
     ISA_IMM("s6x16", 6, 's', 16),    ISA_IMM("s7x16", 7, 's', 16),
     ISA_IMM("s3x32", 3, 's', 32),    ISA_IMM("s4x32", 4, 's', 32),    ISA_IMM("s6x32", 6, 's', 32),
-    ISA_IMM("s7x32", 7, 's', 32),    ISA_IMM("s12x32", 12, 's', 32),  ISA_IMM("s13x32", 13, 's', 32),
+    ISA_IMM("s7x32", 7, 's', 32),    ISA_IMM("s12x32", 12, 's', 32), ISA_IMM("s13x32", 13, 's', 32),
     ISA_IMM("n12x16", 12, 'n', 16),  ISA_IMM("n12x32", 12, 'n', 32),
 };
 

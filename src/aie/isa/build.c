@@ -41,7 +41,11 @@ static bool accept(struct cursor * c, char ch) {
 }
 
 static size_t word_length(const char * at) {
-    return strcspn(at, " @");
+    size_t n = 0;
+    while (at[n] && at[n] != ' ' && at[n] != '@') {
+        n++;
+    }
+    return n;
 }
 
 static void parse_stage(struct cursor * c, uint8_t * cycle, uint8_t * bypass) {
@@ -94,11 +98,29 @@ static int class_by_name(const struct isa_target * target, struct cursor * c) {
     return -1;
 }
 
+uint8_t isa_part_by_name(const char * name, size_t length) {
+    static const char * const names[] = {
+        [AIE_PART_DC] = "dc",
+        [AIE_PART_DC2] = "dc2",
+        [AIE_PART_LF] = "lf",
+        [AIE_PART_POS] = "pos",
+    };
+    for (uint8_t part = AIE_PART_DC; part <= AIE_PART_POS; part++) {
+        if (!strncmp(names[part], name, length) && !names[part][length]) {
+            return part;
+        }
+    }
+    return AIE_PART_ALL;
+}
+
 static void parse_implicit(struct cursor * c, struct aie_operand * o) {
     size_t length = word_length(c->at);
-    if (c->at[1] == '.') { // m.dc, m.dc2
+    if (c->at[1] == '.') { // m.dc
         o->field = c->at[0];
-        o->part = length == 5 ? AIE_PART_DC2 : AIE_PART_DC;
+        o->part = isa_part_by_name(c->at + 2, length - 2);
+        if (!o->part) {
+            wrong(c->row, "unknown part", c->at);
+        }
     } else {
         o->fixed = isa_reg_by_name(c->at, length);
         if (!o->fixed) {
@@ -117,9 +139,11 @@ static bool parse_flag(struct cursor * c, struct aie_instr * in) {
         {"RMW", true, true, false, false},   {"BRANCH", false, false, true, false},
         {"LOCK", false, false, false, true},
     };
+    if (!isupper((unsigned char) *c->at)) {
+        return false;
+    }
     size_t length = word_length(c->at);
-    for (size_t i = 0; isupper((unsigned char) *c->at) && i < sizeof(flags) / sizeof(flags[0]);
-         i++) {
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         if (strncmp(flags[i].name, c->at, length) || flags[i].name[length]) {
             continue;
         }
@@ -330,12 +354,16 @@ static void build_buckets(struct aie_isa * isa) {
     int used = 0;
     for (int s = 0; s < AIE_SLOT_COUNT; s++) {
         uint16_t order[ISA_MAX_INSTRS];
+        uint8_t mask[ISA_MAX_INSTRS], value[ISA_MAX_INSTRS]; // low bits, parallel to order
         int n = slot_order(isa, (enum aie_slot) s, order);
-        for (uint64_t b = 0; b < ISA_BUCKETS; b++) {
+        for (int i = 0; i < n; i++) {
+            mask[i] = (uint8_t) (isa->instrs[order[i]].mask & (ISA_BUCKETS - 1));
+            value[i] = (uint8_t) (isa->instrs[order[i]].value & (ISA_BUCKETS - 1));
+        }
+        for (int b = 0; b < ISA_BUCKETS; b++) {
             isa->bucket[s][b] = (uint16_t) used;
             for (int i = 0; i < n; i++) {
-                const struct aie_instr * in = &isa->instrs[order[i]];
-                if (!((b ^ in->value) & in->mask & (ISA_BUCKETS - 1))) {
+                if ((b & mask[i]) == value[i]) {
                     assert(used < ISA_MAX_CANDIDATES);
                     isa->candidates[used++] = order[i];
                 }
@@ -390,10 +418,14 @@ static void build_aie2(void) {
     isa_build(&isas[AIE_ARCH_AIE2], &isa_aie2);
 }
 
+static void build_aie2p(void) {
+    isa_build(&isas[AIE_ARCH_AIE2P], &isa_aie2p);
+}
+
 const struct aie_isa * aie_isa_get(enum aie_arch arch) {
     static pthread_once_t once[AIE_ARCH_COUNT] = {PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT};
-    static void (*const build[AIE_ARCH_COUNT])(void) = {[AIE_ARCH_AIE2] = build_aie2};
-    assert(arch < AIE_ARCH_COUNT && build[arch]);
+    static void (*const build[AIE_ARCH_COUNT])(void) = {build_aie2, build_aie2p};
+    assert(arch < AIE_ARCH_COUNT);
     pthread_once(&once[arch], build[arch]);
     return &isas[arch];
 }
@@ -449,6 +481,15 @@ aie_reg aie_inst_reg(const struct aie_instr * instr, const struct aie_inst * ins
     if (!o->part) {
         return o->fixed;
     }
-    int walk = AIE_REG_NUM((aie_reg) inst->values[aie_instr_operand(instr, o->field)]);
-    return AIE_REG(AIE_DC, walk + (o->part == AIE_PART_DC2 ? 4 : 0));
+    int n = AIE_REG_NUM((aie_reg) inst->values[aie_instr_operand(instr, o->field)]);
+    switch (o->part) {
+    case AIE_PART_DC:
+        return AIE_REG(AIE_DC, n);
+    case AIE_PART_DC2:
+        return AIE_REG(AIE_DC, n + 4);
+    case AIE_PART_LF:
+        return AIE_REG(AIE_LF, n);
+    default:
+        return AIE_REG(AIE_R, 24 + n);
+    }
 }

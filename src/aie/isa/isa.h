@@ -38,18 +38,31 @@ enum aie_reg_kind {
     AIE_CR,  // control registers by their code (enum aie_cr)
     AIE_SR,  // status registers by their code
     AIE_SPC, // special registers (enum aie_spc)
-    AIE_L,   // l0-7: pairs r16:r17 ... r30:r31
+    AIE_L,   // l0-7: pairs r16:r17 ... r30:r31; aie2p: l8-15 are r0:r1 ... r14:r15
     AIE_D,   // d0-7: m, dn, dj, dc of that number (2d walks)
     AIE_D3,  // d0_3d..d3_3d: d<n> and d<n+4> (3d walks)
     AIE_W,   // 256 bit: wl<n/2> or wh<n/2>
     AIE_X,   // x0-11, 512 bit = w<2n>, w<2n+1>
-    AIE_Y,   // y2-5, 1024 bit = x<2n>, x<2n+1>
+    AIE_Y,   // y2-5 (aie2p y0-5), 1024 bit = x<2n>, x<2n+1>
     AIE_Q,   // q0-3, 128 bit masks
     AIE_QX,  // qx0-3 = x<n>, q<n>
     AIE_QW,  // qwl<n/2>, qwh<n/2>: half of q<n/2> with wl<n/2> or wh<n/2>
     AIE_AM,  // 256 bit quarter of an accumulator: cm<n/4>, quarter n%4 = ll, lh, hl, hh
     AIE_BM,  // 512 bit half: bml<n/2>, bmh<n/2>
     AIE_CM,  // cm0-8, 1024 bit
+    // aie2p only
+    AIE_CRP,  // control registers that aie2 lacks (enum aie_crp)
+    AIE_E,    // el<n/2>, eh<n/2>: 32 bit exponents of x<n/2>
+    AIE_EX,   // ex0-11 = x<n>, el<n>, eh<n>
+    AIE_EY,   // ey0-5 = ex<2n>, ex<2n+1>
+    AIE_QEX,  // qex0-3 = ex<n>, q<n>
+    AIE_QY,   // qy0-1 = qx<2n>, qx<2n+1>
+    AIE_QEY,  // qey0-1 = qex<2n>, qex<2n+1>
+    AIE_FIFO, // 512 bit: lfl0, lfh0, lfl1, lfh1, sfl, sfh, lfe
+    AIE_LF,   // 1024 bit: lf0, lf1, sf
+    AIE_BM4,  // 512 bit quarter of an accumulator: dm<n/4>, quarter n%4 = bmll, bmlh, bmhl, bmhh
+    AIE_CM2,  // 1024 bit half: cml<n/2>, cmh<n/2>
+    AIE_DM,   // dm0-4, 2048 bit
     AIE_REG_KIND_COUNT,
 };
 
@@ -74,6 +87,28 @@ enum aie_cr { // number of an AIE_CR register, as in the operand codes
     AIE_CR_COUNT = 16,
 };
 
+enum aie_crp { // number of an AIE_CRP register
+    AIE_CRP_F2B_MASK,
+    AIE_CRP_SRS_MODE,
+    AIE_CRP_UPS_MODE,
+    AIE_CRP_UNPACK_SIZE,
+    AIE_CRP_PACK_SIZE,
+    AIE_CRP_FP_NLF_MASK,
+    AIE_CRP_FX2FL_MASK,
+    AIE_CRP_FL2FX_MASK,
+    AIE_CRP_VADD_SIGN0,
+    AIE_CRP_VADD_SIGN1,
+    AIE_CRP_UNPACK_SIGN0,
+    AIE_CRP_UNPACK_SIGN1,
+    AIE_CRP_PACK_SIGN0,
+    AIE_CRP_PACK_SIGN1,
+    AIE_CRP_UPS_SIGN0,
+    AIE_CRP_UPS_SIGN1,
+    AIE_CRP_SRS_SIGN0,
+    AIE_CRP_SRS_SIGN1,
+    AIE_CRP_COUNT,
+};
+
 enum aie_sr { // number of an AIE_SR register
     AIE_SR_CARRY = 0,
     AIE_SR_COMPR_UF = 1,
@@ -85,6 +120,12 @@ enum aie_sr { // number of an AIE_SR register
     AIE_SR_SS0 = 7,
     AIE_SR_SPARSE_OF = 8,
     AIE_SR_UPS_OF = 9,
+    AIE_SR_FIFO_OF = 10, // from here on aie2p only
+    AIE_SR_FIFO_UF = 11,
+    AIE_SR_F2B_FLAGS = 12,
+    AIE_SR_FP_NLF = 13,
+    AIE_SR_FX2FL = 14,
+    AIE_SR_FL2FX = 15,
     AIE_SR_COUNT = 16,
 };
 
@@ -106,12 +147,20 @@ enum {
     AIE_UNIT_W = 116,  // 24 of 256 bit
     AIE_UNIT_Q = 140,  // 4 of 128 bit
     AIE_UNIT_AM = 144, // 36 of 256 bit
-    AIE_UNIT_COUNT = 180,
+    // aie2p only
+    AIE_UNIT_CRP = 180,
+    AIE_UNIT_E = 198,    // 12 of 64 bit: el and eh
+    AIE_UNIT_FIFO = 210, // 7 of 512 bit
+    AIE_UNIT_BM4 = 217,  // 20 of 512 bit
+    AIE_UNIT_COUNT = 237,
 };
 
 // The units of reg, least significant first; returns how many (at most 8).
 int aie_reg_units(aie_reg reg, uint8_t units[8]);
-const char * aie_reg_name(aie_reg reg, char text[16]); // returns text
+
+// Writes the name as LLVM prints it, into AIE_REG_NAME_SIZE bytes (aie2's fit in 16); returns text.
+#define AIE_REG_NAME_SIZE 20
+const char * aie_reg_name(aie_reg reg, char * text);
 
 // ---- instructions ----
 
@@ -148,13 +197,15 @@ enum aie_part {
     AIE_PART_ALL,
     AIE_PART_DC,  // dc<n> of d<n>
     AIE_PART_DC2, // dc<n+4> of d<n>_3d
+    AIE_PART_LF,  // aie2p: lf<n> of the pointer p<n>
+    AIE_PART_POS, // aie2p: r<24+n> of the pointer p<n>, the position in that fifo
 };
 
 #define AIE_MAX_OPERANDS 12
 
 struct aie_instr {
     const char * name; // record name, e.g. "ADD_add_r_ri"; unique within a target
-    const char * text; // assembly with operands by letter, e.g. "add %d, %a, %i"
+    const char * text; // assembly with operands by letter, e.g. "add %d, %a, #%i"
     enum aie_slot slot;
     uint64_t mask, value; // fixed bits of the slot word
     int n_operands;

@@ -4,6 +4,25 @@
 #include <inttypes.h>
 #include <string.h>
 
+static void print_reg(aie_reg reg, struct buf * b) {
+    char name[AIE_REG_NAME_SIZE];
+    buf_printf(b, "%s", aie_reg_name(reg, name));
+}
+
+// "%{p.lf}": the part of an operand, which is one of the implicit registers. Returns what follows.
+static const char * print_part(const struct aie_instr * in, const struct aie_inst * inst,
+                               const char * at, struct buf * b) {
+    size_t length = strcspn(at, "}");
+    uint8_t part = isa_part_by_name(at + 4, length - 4);
+    for (int k = in->n_explicit; k < in->n_operands; k++) {
+        if (in->operands[k].field == at[2] && in->operands[k].part == part) {
+            print_reg(aie_inst_reg(in, inst, k), b);
+            break;
+        }
+    }
+    return at + length + 1;
+}
+
 void aie_inst_print(const struct aie_isa * isa, const struct aie_inst * inst, struct buf * b) {
     const struct aie_instr * in = aie_isa_instr(isa, inst->op);
     for (const char * at = in->text; *at;) {
@@ -13,13 +32,16 @@ void aie_inst_print(const struct aie_isa * isa, const struct aie_inst * inst, st
         if (!*at) {
             break;
         }
+        if (at[1] == '{') {
+            at = print_part(in, inst, at, b);
+            continue;
+        }
         int k = aie_instr_operand(in, at[1]);
         at += 2;
         if (in->operands[k].is_imm) {
-            buf_printf(b, "#%" PRId32, inst->values[k]);
+            buf_printf(b, "%" PRId32, inst->values[k]);
         } else {
-            char name[16];
-            buf_printf(b, "%s", aie_reg_name((aie_reg) inst->values[k], name));
+            print_reg((aie_reg) inst->values[k], b);
         }
     }
 }

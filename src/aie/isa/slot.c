@@ -130,7 +130,7 @@ static enum status misfit(const struct aie_isa * isa, const struct aie_inst * in
                          " to %" PRId64 " in steps of %d",
                          in->name, in->operands[k].field, in->text, value, min, max, cls->imm_step);
     }
-    char name[16];
+    char name[AIE_REG_NAME_SIZE];
     bool named = value > 0 && value <= UINT16_MAX;
     return error_set(err, ST_INVALID,
                      "%s: operand %%%c of \"%s\" is %s, which class %s does not hold", in->name,

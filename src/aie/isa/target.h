@@ -63,7 +63,7 @@ struct isa_target {
     uint16_t nops[AIE_SLOT_COUNT]; // op of each slot's nop
 };
 
-extern const struct isa_target isa_aie2;
+extern const struct isa_target isa_aie2, isa_aie2p;
 extern const char * const isa_slot_names[AIE_SLOT_COUNT];
 
 // ---- what build.c makes of it ----
@@ -109,6 +109,9 @@ struct aie_isa {
 };
 
 void isa_build(struct aie_isa * isa, const struct isa_target * target); // aborts on a wrong table
+
+// enum aie_part by the name that the tables use; AIE_PART_ALL if there is none.
+uint8_t isa_part_by_name(const char * name, size_t length);
 
 // Register by the name that it is printed with; 0 if there is none.
 aie_reg isa_reg_by_name(const char * name, size_t length);

@@ -1,38 +1,43 @@
-// array-bd: buffer descriptors. The three kinds of tile keep the same fields at different places; the
-// table says where, and everything after decoding knows one form.
+// array-bd: buffer descriptors. The three kinds of tile keep the same fields at different places;
+// the table says where, and everything after decoding knows one form.
 #include "emu/aie/array-model.h"
 
+// clang-format off
 enum bd_field {
-    F_LENGTH, F_ADDR, F_ADDR_HIGH, F_PACKET, F_PACKET_TYPE, F_PACKET_ID, F_COMPRESS, F_TLAST,
-    F_NEXT, F_USE_NEXT, F_VALID, F_REL_VALUE, F_REL_ID, F_ACQ_ENABLE, F_ACQ_VALUE, F_ACQ_ID,
-    F_STEP0, F_STEP1, F_STEP2, F_STEP3, F_WRAP0, F_WRAP1, F_WRAP2,
+    F_LENGTH, F_ADDR, F_ADDR_HIGH, F_PACKET, F_PACKET_TYPE, F_PACKET_ID, F_OOO_ID, F_COMPRESS,
+    F_TLAST, F_NEXT, F_USE_NEXT, F_VALID, F_REL_VALUE, F_REL_ID, F_ACQ_ENABLE, F_ACQ_VALUE,
+    F_ACQ_ID, F_STEP0, F_STEP1, F_STEP2, F_STEP3, F_WRAP0, F_WRAP1, F_WRAP2,
     F_BEFORE0, F_BEFORE1, F_BEFORE2, F_AFTER0, F_AFTER1, F_AFTER2,
     F_ITER_CURRENT, F_ITER_WRAP, F_ITER_STEP, F_COUNT
 };
+// clang-format on
 
 struct field {
     uint8_t word, hi, lo;
     bool present;
 };
 
-#define AT(word, hi, lo) { word, hi, lo, true }
+#define AT(word, hi, lo)                                                                           \
+    { word, hi, lo, true }
 
 // clang-format off
 static const struct field layout[TILE_KIND_COUNT][F_COUNT] = {
     [TILE_SHIM] = {
         [F_LENGTH] = AT(0, 31, 0), [F_ADDR] = AT(1, 31, 2), [F_ADDR_HIGH] = AT(2, 15, 0),
-        [F_PACKET] = AT(2, 30, 30), [F_PACKET_ID] = AT(2, 23, 19), [F_PACKET_TYPE] = AT(2, 18, 16),
+        [F_PACKET] = AT(2, 30, 30), [F_OOO_ID] = AT(2, 29, 24), [F_PACKET_ID] = AT(2, 23, 19),
+        [F_PACKET_TYPE] = AT(2, 18, 16),
         [F_WRAP0] = AT(3, 29, 20), [F_STEP0] = AT(3, 19, 0),
         [F_WRAP1] = AT(4, 29, 20), [F_STEP1] = AT(4, 19, 0),
         [F_STEP2] = AT(5, 19, 0),
-        [F_ITER_CURRENT] = AT(6, 31, 26), [F_ITER_WRAP] = AT(6, 25, 20), [F_ITER_STEP] = AT(6, 19, 0),
+        [F_ITER_CURRENT] = AT(6, 31, 26), [F_ITER_WRAP] = AT(6, 25, 20),
+        [F_ITER_STEP] = AT(6, 19, 0),
         [F_TLAST] = AT(7, 31, 31), [F_NEXT] = AT(7, 30, 27), [F_USE_NEXT] = AT(7, 26, 26),
         [F_VALID] = AT(7, 25, 25), [F_REL_VALUE] = AT(7, 24, 18), [F_REL_ID] = AT(7, 16, 13),
         [F_ACQ_ENABLE] = AT(7, 12, 12), [F_ACQ_VALUE] = AT(7, 11, 5), [F_ACQ_ID] = AT(7, 3, 0),
     },
     [TILE_MEM] = {
         [F_PACKET] = AT(0, 31, 31), [F_PACKET_TYPE] = AT(0, 30, 28), [F_PACKET_ID] = AT(0, 27, 23),
-        [F_LENGTH] = AT(0, 16, 0),
+        [F_OOO_ID] = AT(0, 22, 17), [F_LENGTH] = AT(0, 16, 0),
         [F_BEFORE0] = AT(1, 31, 26), [F_NEXT] = AT(1, 25, 20), [F_USE_NEXT] = AT(1, 19, 19),
         [F_ADDR] = AT(1, 18, 0),
         [F_TLAST] = AT(2, 31, 31), [F_WRAP0] = AT(2, 26, 17), [F_STEP0] = AT(2, 16, 0),
@@ -41,17 +46,19 @@ static const struct field layout[TILE_KIND_COUNT][F_COUNT] = {
         [F_STEP2] = AT(4, 16, 0),
         [F_AFTER2] = AT(5, 31, 28), [F_AFTER1] = AT(5, 27, 23), [F_AFTER0] = AT(5, 22, 17),
         [F_STEP3] = AT(5, 16, 0),
-        [F_ITER_CURRENT] = AT(6, 28, 23), [F_ITER_WRAP] = AT(6, 22, 17), [F_ITER_STEP] = AT(6, 16, 0),
+        [F_ITER_CURRENT] = AT(6, 28, 23), [F_ITER_WRAP] = AT(6, 22, 17),
+        [F_ITER_STEP] = AT(6, 16, 0),
         [F_VALID] = AT(7, 31, 31), [F_REL_VALUE] = AT(7, 30, 24), [F_REL_ID] = AT(7, 23, 16),
         [F_ACQ_ENABLE] = AT(7, 15, 15), [F_ACQ_VALUE] = AT(7, 14, 8), [F_ACQ_ID] = AT(7, 7, 0),
     },
     [TILE_CORE] = {
         [F_ADDR] = AT(0, 27, 14), [F_LENGTH] = AT(0, 13, 0),
-        [F_COMPRESS] = AT(1, 31, 31), [F_PACKET] = AT(1, 30, 30), [F_PACKET_ID] = AT(1, 23, 19),
-        [F_PACKET_TYPE] = AT(1, 18, 16),
+        [F_COMPRESS] = AT(1, 31, 31), [F_PACKET] = AT(1, 30, 30), [F_OOO_ID] = AT(1, 29, 24),
+        [F_PACKET_ID] = AT(1, 23, 19), [F_PACKET_TYPE] = AT(1, 18, 16),
         [F_STEP1] = AT(2, 25, 13), [F_STEP0] = AT(2, 12, 0),
         [F_WRAP1] = AT(3, 28, 21), [F_WRAP0] = AT(3, 20, 13), [F_STEP2] = AT(3, 12, 0),
-        [F_ITER_CURRENT] = AT(4, 24, 19), [F_ITER_WRAP] = AT(4, 18, 13), [F_ITER_STEP] = AT(4, 12, 0),
+        [F_ITER_CURRENT] = AT(4, 24, 19), [F_ITER_WRAP] = AT(4, 18, 13),
+        [F_ITER_STEP] = AT(4, 12, 0),
         [F_TLAST] = AT(5, 31, 31), [F_NEXT] = AT(5, 30, 27), [F_USE_NEXT] = AT(5, 26, 26),
         [F_VALID] = AT(5, 25, 25), [F_REL_VALUE] = AT(5, 24, 18), [F_REL_ID] = AT(5, 16, 13),
         [F_ACQ_ENABLE] = AT(5, 12, 12), [F_ACQ_VALUE] = AT(5, 11, 5), [F_ACQ_ID] = AT(5, 3, 0),
@@ -81,6 +88,7 @@ void bd_decode(enum tile_kind kind, const uint32_t w[BD_WORDS], struct bd * bd) 
     bd->packet = get(kind, w, F_PACKET);
     bd->packet_id = (uint8_t) get(kind, w, F_PACKET_ID);
     bd->packet_type = (uint8_t) get(kind, w, F_PACKET_TYPE);
+    bd->out_of_order_id = (uint8_t) get(kind, w, F_OOO_ID);
     bd->suppress_tlast = get(kind, w, F_TLAST);
     bd->compressed = get(kind, w, F_COMPRESS);
     bd->length = get(kind, w, F_LENGTH);

@@ -1,6 +1,6 @@
-// array-config: reads a PDI as the firmware gets it and applies the CDO inside. The header is checked
-// in full before the first command touches the array; every command is checked against the end of
-// the stream. The form is the one that NPU tools write: one image, one partition, one CDO.
+// array-config: reads a PDI as the firmware gets it and applies the CDO inside. The header is
+// checked in full before the first command touches the array; every command is checked against the
+// end of the stream. The form is the one that NPU tools write: one image, one partition, one CDO.
 #include "emu/aie/array-model.h"
 
 #include <stdlib.h>
@@ -22,22 +22,22 @@ static const struct {
     uint32_t value;
     const char * what;
 } fixed_words[] = {
-    { 0x000, 0x000000DD, "bus width word 0 (magic)" },
-    { 0x004, 0x11223344, "bus width word 1 (magic)" },
-    { 0x008, 0x55667788, "bus width word 2 (magic)" },
-    { 0x00C, 0x99AABBCC, "bus width word 3 (magic)" },
-    { 0x010, 0x00040000, "image header table version" },
-    { 0x014, 1, "number of images" },
-    { 0x018, 0x24, "image header offset" },
-    { 0x01C, 1, "number of partitions" },
-    { 0x020, 0x34, "partition header offset" },
-    { 0x038, 0x50504449, "identification (magic)" },
-    { 0x090, 0x34, "image's partition header offset" },
-    { 0x094, 1, "number of data sections" },
-    { 0x0E8, 0xFFFFFFFF, "load address" },
-    { 0x0EC, 0xFFFFFFFF, "load address, high" },
-    { 0x0F0, 0x54, "data offset" },
-    { 0x0F8, 1, "number of sections" },
+    {0x000, 0x000000DD, "bus width word 0 (magic)"},
+    {0x004, 0x11223344, "bus width word 1 (magic)"},
+    {0x008, 0x55667788, "bus width word 2 (magic)"},
+    {0x00C, 0x99AABBCC, "bus width word 3 (magic)"},
+    {0x010, 0x00040000, "image header table version"},
+    {0x014, 1, "number of images"},
+    {0x018, 0x24, "image header offset"},
+    {0x01C, 1, "number of partitions"},
+    {0x020, 0x34, "partition header offset"},
+    {0x038, 0x50504449, "identification (magic)"},
+    {0x090, 0x34, "image's partition header offset"},
+    {0x094, 1, "number of data sections"},
+    {0x0E8, 0xFFFFFFFF, "load address"},
+    {0x0EC, 0xFFFFFFFF, "load address, high"},
+    {0x0F0, 0x54, "data offset"},
+    {0x0F8, 1, "number of sections"},
 };
 
 // A checksum word holds the complement of the sum of the words from `first` up to itself.
@@ -45,9 +45,9 @@ static const struct {
     uint16_t first, at;
     const char * what;
 } checksums[] = {
-    { 0x010, AT_TABLE_SUM, "image header table" },
-    { 0x090, AT_IMAGE_SUM, "image header" },
-    { 0x0D0, AT_PARTITION_SUM, "partition header" },
+    {0x010, AT_TABLE_SUM, "image header table"},
+    {0x090, AT_IMAGE_SUM, "image header"},
+    {0x0D0, AT_PARTITION_SUM, "partition header"},
 };
 
 static uint32_t sum_words(const uint8_t * p, size_t bytes) {
@@ -60,10 +60,12 @@ static uint32_t sum_words(const uint8_t * p, size_t bytes) {
 
 static enum status check_cdo_header(const uint8_t * cdo, uint32_t words, struct error * err) {
     if (load_u32(cdo) != 4 || load_u32(cdo + 4) != 0x004F4443 || load_u32(cdo + 8) != 0x200) {
-        return error_set(err, ST_CORRUPT, "PDI: the partition does not begin with a CDO 2.0 header");
+        return error_set(err, ST_CORRUPT,
+                         "PDI: the partition does not begin with a CDO 2.0 header");
     }
     if (load_u32(cdo + 16) != ~sum_words(cdo, 16)) {
-        return error_set(err, ST_CORRUPT, "PDI: checksum of the CDO header is 0x%08x, the words give 0x%08x",
+        return error_set(err, ST_CORRUPT,
+                         "PDI: checksum of the CDO header is 0x%08x, the words give 0x%08x",
                          load_u32(cdo + 16), ~sum_words(cdo, 16));
     }
     if (load_u32(cdo + 12) != words - CDO_HEADER_WORDS) {
@@ -88,15 +90,16 @@ enum status pdi_check(const uint8_t * pdi, size_t size, size_t * used, struct er
         uint32_t said = load_u32(pdi + checksums[i].at);
         uint32_t is = ~sum_words(pdi + checksums[i].first, checksums[i].at - checksums[i].first);
         if (said != is) {
-            return error_set(err, ST_CORRUPT, "PDI: checksum of the %s is 0x%08x, the words give 0x%08x",
+            return error_set(err, ST_CORRUPT,
+                             "PDI: checksum of the %s is 0x%08x, the words give 0x%08x",
                              checksums[i].what, said, is);
         }
     }
     uint32_t encrypted = load_u32(pdi + AT_ENCRYPTED_WORDS), plain = load_u32(pdi + AT_PLAIN_WORDS);
     if (plain < CDO_HEADER_WORDS || plain > UINT32_MAX - 3 || encrypted != ((plain + 3) & ~3u) ||
         load_u32(pdi + AT_TOTAL_WORDS) != encrypted) {
-        return error_set(err, ST_CORRUPT, "PDI: partition lengths %u, %u, %u do not agree", encrypted, plain,
-                         load_u32(pdi + AT_TOTAL_WORDS));
+        return error_set(err, ST_CORRUPT, "PDI: partition lengths %u, %u, %u do not agree",
+                         encrypted, plain, load_u32(pdi + AT_TOTAL_WORDS));
     }
     uint64_t end = PDI_HEADER_BYTES + 4ull * encrypted;
     if (end > size) {
@@ -149,9 +152,8 @@ static const struct {
     uint32_t min, max; // payload words
     bool (*run)(const struct command * c);
 } commands[] = {
-    { 0x102, 3, 3, do_mask_write },          { 0x103, 2, 2, do_write },
-    { 0x105, 3, UINT32_MAX, do_dma_write },  { 0x107, 4, 4, do_mask_write64 },
-    { 0x108, 3, 3, do_write64 },             { 0x111, 0, UINT32_MAX, do_nop },
+    {0x102, 3, 3, do_mask_write},   {0x103, 2, 2, do_write},   {0x105, 3, UINT32_MAX, do_dma_write},
+    {0x107, 4, 4, do_mask_write64}, {0x108, 3, 3, do_write64}, {0x111, 0, UINT32_MAX, do_nop},
 };
 
 static bool run_command(struct array * a, uint32_t opcode, const uint32_t * payload, uint32_t n,
@@ -161,10 +163,11 @@ static bool run_command(struct array * a, uint32_t opcode, const uint32_t * payl
             continue;
         }
         if (n < commands[i].min || n > commands[i].max) {
-            return array_fail(a, ST_CORRUPT, "CDO: command 0x%x at word %zu has %u words of payload", opcode,
-                              at, n);
+            return array_fail(a, ST_CORRUPT,
+                              "CDO: command 0x%x at word %zu has %u words of payload", opcode, at,
+                              n);
         }
-        struct command c = { a, payload, n };
+        struct command c = {a, payload, n};
         if (!commands[i].run(&c)) {
             error_prefix(&a->error, "CDO command 0x%x at word %zu", opcode, at);
             return false;
@@ -186,8 +189,8 @@ static bool run_commands(struct array * a, const uint32_t * words, size_t n) {
             length = words[i++];
         }
         if (length > n - i) {
-            return array_fail(a, ST_CORRUPT, "CDO: command at word %zu has %u words, %zu are left", at,
-                              length, n - i);
+            return array_fail(a, ST_CORRUPT, "CDO: command at word %zu has %u words, %zu are left",
+                              at, length, n - i);
         }
         if (!run_command(a, opcode, words + i, length, at)) {
             return false;

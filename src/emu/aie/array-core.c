@@ -1,26 +1,28 @@
-// array-core: lends a core its surroundings (four data memories, four sets of locks, its stream ports
-// and the cascade) and decides when it runs. A core that cannot go on is asked again only when what it
-// waits for has changed.
+// array-core: lends a core its surroundings (four data memories, four sets of locks, its stream
+// ports and the cascade) and decides when it runs. A core that cannot go on is asked again only
+// when what it waits for has changed.
 #include "emu/aie/array-model.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-// How far a core may run ahead without meeting the outside before the array looks at its clock again;
-// bounds the time until an endless loop is noticed.
+// How far a core may run ahead without meeting the outside before the array looks at its clock
+// again; bounds the time until an endless loop is noticed.
 enum { CORE_RUN_AHEAD = 65536 };
 
 enum { CORE_ENABLE = 1, CORE_RESET = 2 };
 enum { CASCADE_FROM_WEST = 1, CASCADE_TO_EAST = 2 };
 
-// Neighbours in the order of both the address windows (0x40000, ...) and the lock numbers (0-15, ...).
+// Neighbours in the order of both the address windows (0x40000, ...) and the lock numbers (0-15,
+// ...).
 static const struct {
     int8_t cols, rows;
-} windows[4] = { { 0, -1 }, { -1, 0 }, { 0, +1 }, { 0, 0 } }; // south, west, north, own
+} windows[4] = {{0, -1}, {-1, 0}, {0, +1}, {0, 0}}; // south, west, north, own
 
 static struct tile * window_tile(struct tile * t, uint32_t window) {
-    struct tile * n = array_tile(t->array, t->col + windows[window].cols, t->row + windows[window].rows);
+    struct tile * n =
+        array_tile(t->array, t->col + windows[window].cols, t->row + windows[window].rows);
     return n && n->kind == TILE_CORE ? n : NULL;
 }
 
@@ -156,9 +158,10 @@ void tile_core_reset(struct tile * t) {
 bool tile_core_control(struct tile * t, uint32_t value) {
     uint32_t old = t->core_control;
     if (value & ~(uint32_t) (CORE_ENABLE | CORE_RESET)) {
-        return array_fail(t->array, ST_UNSUPPORTED,
-                          "core tile (%d,%d): core control 0x%08x has bits besides enable and reset", t->col,
-                          t->row, value);
+        return array_fail(
+            t->array, ST_UNSUPPORTED,
+            "core tile (%d,%d): core control 0x%08x has bits besides enable and reset", t->col,
+            t->row, value);
     }
     t->core_control = value;
     if (value & CORE_RESET) {

@@ -1,7 +1,7 @@
 // array-dma: the DMA channels. A channel takes tasks from its queue; a task walks a chain of buffer
 // descriptors, a descriptor is latched when its transfer starts, takes its lock, moves one word a
-// cycle and gives its lock back. Where a transfer may go is checked once, for the exact set of words
-// that it touches, before the first word moves.
+// cycle and gives its lock back. Where a transfer may go is checked once, for the exact set of
+// words that it touches, before the first word moves.
 #include "emu/aie/array-model.h"
 
 #include <inttypes.h>
@@ -9,12 +9,13 @@
 
 enum { MEM_BD_HALF = 24 }; // memtile: even channels use descriptors 0-23, odd ones 24-47
 
-static const uint8_t control_slave[TILE_KIND_COUNT] = { [TILE_SHIM] = 0, [TILE_MEM] = 6, [TILE_CORE] = 3 };
+static const uint8_t control_slave[TILE_KIND_COUNT] = {
+    [TILE_SHIM] = 0, [TILE_MEM] = 6, [TILE_CORE] = 3};
 
 static bool fail(struct channel * c, enum status st, const char * what) {
     const struct tile * t = c->tile;
-    return array_fail(t->array, st, "%s tile (%d,%d) %s%d BD %d: %s", tile_traits[t->kind].name, t->col,
-                      t->row, dir_name(c->dir), c->index, c->bd_id, what);
+    return array_fail(t->array, st, "%s tile (%d,%d) %s%d BD %d: %s", tile_traits[t->kind].name,
+                      t->col, t->row, dir_name(c->dir), c->index, c->bd_id, what);
 }
 
 // ---- registers ----
@@ -42,8 +43,8 @@ bool channel_push(struct channel * c, uint32_t word) {
     }
     if (why) {
         return array_fail(t->array, ST_DEVICE, "%s tile (%d,%d) %s%d: task 0x%08x: %s",
-                          tile_traits[t->kind].name, t->col, t->row, dir_name(c->dir), c->index, word,
-                          why);
+                          tile_traits[t->kind].name, t->col, t->row, dir_name(c->dir), c->index,
+                          word, why);
     }
     struct task * task = &c->queue[c->queued++];
     task->bd = (uint8_t) bd;
@@ -66,10 +67,11 @@ bool channel_control(struct channel * c, uint32_t value) {
     struct tile * t = c->tile;
     uint32_t known = t->kind == TILE_SHIM ? 0xff00 : 0xff02; // controller id, reset
     if (value & ~known) {
-        return array_fail(t->array, ST_UNSUPPORTED,
-                          "%s tile (%d,%d) %s%d: control 0x%08x asks for something that is not modelled "
-                          "(pause, out of order, compression or finish on tlast)",
-                          tile_traits[t->kind].name, t->col, t->row, dir_name(c->dir), c->index, value);
+        return array_fail(
+            t->array, ST_UNSUPPORTED,
+            "%s tile (%d,%d) %s%d: control 0x%08x asks for something that is not modelled "
+            "(pause, out of order, compression or finish on tlast)",
+            tile_traits[t->kind].name, t->col, t->row, dir_name(c->dir), c->index, value);
     }
     c->control = value;
     if (t->kind != TILE_SHIM && (value & 2)) {
@@ -138,18 +140,19 @@ static bool locate(struct channel * c, uint64_t address, uint64_t bytes) {
     // A memtile's descriptors see three memories: west, own, east.
     uint64_t size = tile_traits[t->kind].memory_bytes, window = address / size;
     struct tile * owner = t;
+    uint64_t offset = address;
     if (t->kind == TILE_MEM) {
         owner = window > 2 ? NULL : array_tile(a, t->col - 1 + (int) window, t->row);
-        address -= window * size;
+        offset -= window * size;
     }
-    if (!owner || address > size || bytes > size - address) {
+    if (!owner || offset > size || bytes > size - offset) {
         return array_fail(a, ST_DEVICE,
                           "%s tile (%d,%d) %s%d BD %d: 0x%" PRIx64 " bytes at 0x%" PRIx64
                           " leave the tile's memory",
-                          tile_traits[t->kind].name, t->col, t->row, dir_name(c->dir), c->index, c->bd_id,
-                          bytes, address);
+                          tile_traits[t->kind].name, t->col, t->row, dir_name(c->dir), c->index,
+                          c->bd_id, bytes, address);
     }
-    c->base = owner->memory + address;
+    c->base = owner->memory + offset;
     return true;
 }
 
@@ -171,6 +174,9 @@ static bool begin(struct channel * c) {
     }
     if (bd->compressed) {
         return fail(c, ST_UNSUPPORTED, "compression is not modelled");
+    }
+    if (bd->out_of_order_id) {
+        return fail(c, ST_UNSUPPORTED, "out-of-order transfers are not modelled");
     }
     if (bd->pads && c->dir == DMA_S2MM) {
         return fail(c, ST_DEVICE, "zero padding belongs to MM2S channels only");
@@ -258,8 +264,8 @@ static void padded_advance(struct channel * c) {
 
 // Odd parity over the whole word.
 static uint32_t packet_header(const struct channel * c) {
-    uint32_t h = c->bd.packet_id | (uint32_t) c->bd.packet_type << 12 | (uint32_t) c->tile->row << 16 |
-                 (uint32_t) c->tile->col << 21;
+    uint32_t h = c->bd.packet_id | (uint32_t) c->bd.packet_type << 12 |
+                 (uint32_t) c->tile->row << 16 | (uint32_t) c->tile->col << 21;
     uint32_t p = h;
     for (int s = 16; s; s >>= 1) {
         p ^= p >> s;
@@ -305,11 +311,12 @@ static void send_token(struct channel * c) {
     struct route r;
     route_trace(t, control_slave[t->kind], (int) (controller & 31), &r);
     if (!r.to_firmware) {
-        array_fail(t->array, ST_DEVICE,
-                   "no token route in column %d: %s tile (%d,%d) %s%d issues a token with controller id "
-                   "%u, but its control port leads nowhere (%s)",
-                   t->col, tile_traits[t->kind].name, t->col, t->row, dir_name(c->dir), c->index,
-                   controller, r.dead_end ? r.dead_end : "no way to South0 of the shim");
+        array_fail(
+            t->array, ST_DEVICE,
+            "no token route in column %d: %s tile (%d,%d) %s%d issues a token with controller id "
+            "%u, but its control port leads nowhere (%s)",
+            t->col, tile_traits[t->kind].name, t->col, t->row, dir_name(c->dir), c->index,
+            controller, r.dead_end ? r.dead_end : "no way to South0 of the shim");
         return;
     }
     c->tokens++;

@@ -1,9 +1,10 @@
-// array-lock: the semaphores that keep cores and DMA channels apart. A lock is a number from 0 to 63;
-// taking it subtracts, giving it back adds, and a number outside that range is a broken design, never
-// a wrap. Every change wakes those who may be waiting for it.
+// array-lock: the semaphores that keep cores and DMA channels apart. A lock is a number from 0 to
+// 63; taking it subtracts, giving it back adds, and a number outside that range is a broken design,
+// never a wrap. Every change wakes those who may be waiting for it.
 #include "emu/aie/array-model.h"
 
-// A woken channel that finds its lock still closed goes back to sleep, so waking too many is harmless.
+// A woken channel that finds its lock still closed goes back to sleep, so waking too many is
+// harmless.
 static void wake_channels(struct tile * t) {
     if (!t) {
         return;
@@ -30,8 +31,8 @@ void lock_changed(struct tile * t) {
         wake_channels(array_tile(a, t->col - 1, t->row));
         wake_channels(array_tile(a, t->col + 1, t->row));
     } else if (t->kind == TILE_CORE) {
-        // This tile is its own, the south of the tile above, the north of the one below, the west of
-        // the one to the right.
+        // This tile is its own, the south of the tile above, the north of the one below, the west
+        // of the one to the right.
         wake_core(t);
         wake_core(array_tile(a, t->col, t->row + 1));
         wake_core(array_tile(a, t->col, t->row - 1));
@@ -55,7 +56,8 @@ int lock_acquire(struct tile * t, int id, int value) {
 int lock_release(struct tile * t, int id, int value) {
     int next = t->locks[id] + value;
     if (next < 0 || next > LOCK_MAX) {
-        array_fail(t->array, ST_DEVICE, "lock %d of %s tile (%d,%d) %s: %d plus %d is outside 0..%d", id,
+        array_fail(t->array, ST_DEVICE,
+                   "lock %d of %s tile (%d,%d) %s: %d plus %d is outside 0..%d", id,
                    tile_traits[t->kind].name, t->col, t->row, next < 0 ? "underflows" : "overflows",
                    t->locks[id], value, LOCK_MAX);
         return -1;

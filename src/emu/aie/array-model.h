@@ -1,11 +1,11 @@
-// array-model: what the array is made of, shared by the array-*.c files and machine.c only. A tile has
-// memory, locks, buffer descriptors, DMA channels and a stream switch; a core tile also has a core.
-// Words travel from a stream source (a memory-to-stream channel, a core) over a route to the FIFOs of
-// one or more sinks (stream-to-memory channels, cores).
+// array-model: what the array is made of, shared by the array-*.c files and machine.c only. A tile
+// has memory, locks, buffer descriptors, DMA channels and a stream switch; a core tile also has a
+// core. Words travel from a stream source (a memory-to-stream channel, a core) over a route to the
+// FIFOs of one or more sinks (stream-to-memory channels, cores).
 //
-// Whoever cannot go on sleeps, and whoever changes what it waits for wakes it: a column's `awake` bits
-// for channels, `core_wake` for cores. That is what keeps idle tiles free of cost, and what makes
-// "nobody is awake" mean "nothing can move".
+// Whoever cannot go on sleeps, and whoever changes what it waits for wakes it: a column's `awake`
+// bits for channels, `core_wake` for cores. That is what keeps idle tiles free of cost, and what
+// makes "nobody is awake" mean "nothing can move".
 #pragma once
 
 #include "emu/aie/core.h"
@@ -17,7 +17,8 @@ enum {
     ARRAY_ROWS = 6,
     ARRAY_FIRST_CORE_ROW = 2,
     ARRAY_MAX_COLUMNS = 8,
-    ARRAY_COLUMN_CHANNELS = 32, // 4 shim, 12 memtile, 4 for each of 4 cores: one bit each in `awake`
+    ARRAY_COLUMN_CHANNELS =
+        32, // 4 shim, 12 memtile, 4 for each of 4 cores: one bit each in `awake`
     TILE_MAX_BDS = 48,
     TILE_MAX_LOCKS = 64,
     TILE_MAX_CHANNELS = 6, // in one direction
@@ -35,9 +36,9 @@ enum {
 
 // Costs of the model, in array cycles. They are round figures near what designs measure, not facts.
 enum {
-    COST_HOP = 2,         // latency of one switch
-    COST_BD = 4,          // from one buffer descriptor to the next
-    COST_TXN_OP = 16,     // one operation of the instruction stream
+    COST_HOP = 2,     // latency of one switch
+    COST_BD = 4,      // from one buffer descriptor to the next
+    COST_TXN_OP = 16, // one operation of the instruction stream
     FIFO_WORDS_PER_HOP = 4,
     FIFO_WORDS_ENDPOINT = 16,
 };
@@ -68,10 +69,10 @@ struct sink {
 };
 
 struct route {
-    uint32_t generation;     // of the switch configuration that it was traced in; 0 = never
-    bool packet;             // framed: the way depends on each packet's header
-    bool to_firmware;        // reaches the shim's South0, where tokens leave the array
-    const char * dead_end;   // why words cannot flow, or NULL
+    uint32_t generation;   // of the switch configuration that it was traced in; 0 = never
+    bool packet;           // framed: the way depends on each packet's header
+    bool to_firmware;      // reaches the shim's South0, where tokens leave the array
+    const char * dead_end; // why words cannot flow, or NULL
     int dead_col, dead_row, dead_port;
     int n_sinks, n_arbiters;
     struct {
@@ -86,7 +87,8 @@ struct source {
     struct tile * tile;
     struct channel * channel; // NULL: the core's stream output
     int slave;                // switch port at which it enters
-    bool open;                // in the middle of a packet
+    bool open;                // in a packet, arbiters held
+    bool header;              // the packet's first word is still to come
     uint64_t ticket;          // place in the line for arbiters; 0 = not in line
     struct route * current;
     struct route fixed;       // traced without a header
@@ -103,12 +105,12 @@ struct arbiter {
 // A buffer descriptor, decoded; sizes in 32-bit words, addresses in bytes.
 struct bd {
     bool valid, use_next, acquire_enable, packet, suppress_tlast, compressed, pads;
-    uint8_t next, acquire_id, release_id, packet_id, packet_type;
+    uint8_t next, acquire_id, release_id, packet_id, packet_type, out_of_order_id;
     int8_t acquire_value, release_value; // negative acquire: at least -value, then subtract
     uint32_t length;
     uint64_t address;
-    uint32_t wrap[3], step[4];           // wrap 0: this dimension never wraps
-    uint32_t before[3], after[3];        // words, rows, planes of zeros around the data
+    uint32_t wrap[3], step[4];    // wrap 0: this dimension never wraps
+    uint32_t before[3], after[3]; // words, rows, planes of zeros around the data
     uint32_t iter_current, iter_wrap, iter_step;
 };
 
@@ -128,23 +130,23 @@ struct channel {
     struct tile * tile;
     enum dma_dir dir;
     uint8_t index;
-    uint8_t bit;        // in array.awake[column]
+    uint8_t bit; // in array.awake[column]
     uint8_t queued;
     uint32_t control;
     struct task queue[DMA_QUEUE_DEPTH];
-    struct task task;   // the running one
-    uint32_t tokens;    // sent and not yet waited for
+    struct task task; // the running one
+    uint32_t tokens;  // sent and not yet waited for
 
     enum channel_state state;
     uint8_t bd_id;
     bool header_due;
     struct bd bd;
-    uint64_t resume;    // cycle at which the descriptor's words may start
-    uint8_t * base;     // memory at the descriptor's address
-    uint32_t left;      // words still to move
+    uint64_t resume; // cycle at which the descriptor's words may start
+    uint8_t * base;  // memory at the descriptor's address
+    uint32_t left;   // words still to move
     uint32_t count[3];
-    uint64_t offset;    // in words from base
-    uint64_t row[3];    // offset at which the current row, plane, cube began
+    uint64_t offset; // in words from base
+    uint64_t row[3]; // offset at which the current row, plane, cube began
     struct sink sink;
     struct source source;
 };
@@ -152,7 +154,14 @@ struct channel {
 // ---- tiles ----
 
 // What a core last failed to get; for waking it and for the report.
-enum core_wait { WAIT_NONE, WAIT_LOCK, WAIT_STREAM_IN, WAIT_STREAM_OUT, WAIT_CASCADE_IN, WAIT_CASCADE_OUT };
+enum core_wait {
+    WAIT_NONE,
+    WAIT_LOCK,
+    WAIT_STREAM_IN,
+    WAIT_STREAM_OUT,
+    WAIT_CASCADE_IN,
+    WAIT_CASCADE_OUT,
+};
 
 struct tile {
     struct array * array;
@@ -163,7 +172,7 @@ struct tile {
     uint32_t bds[TILE_MAX_BDS][BD_WORDS];
     struct channel channels[2][TILE_MAX_CHANNELS];
     uint32_t master[TILE_MAX_PORTS], slave[TILE_MAX_PORTS], slots[TILE_MAX_PORTS][TILE_SLOTS];
-    uint32_t mux, demux;                // shim
+    uint32_t mux, demux; // shim
     uint32_t core_control, cascade_control;
 
     struct core * core;                 // core tiles
@@ -186,10 +195,10 @@ extern const struct tile_traits tile_traits[TILE_KIND_COUNT];
 
 struct txn {
     const uint32_t * words;
-    size_t n_words, at;       // at: next operation
+    size_t n_words, at; // at: next operation
     uint32_t ops_left;
-    uint64_t time;            // cycle of the next operation
-    bool waiting;             // at a sync whose token is not there yet
+    uint64_t time; // cycle of the next operation
+    bool waiting;  // at a sync whose token is not there yet
     bool done;
     const struct emu_operand * operands;
     int n_operands;
@@ -201,15 +210,15 @@ struct array {
     uint64_t now;
     uint32_t awake[ARRAY_MAX_COLUMNS];
     struct channel * by_bit[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS];
-    uint64_t next_core;       // no core wakes before this cycle
+    uint64_t next_core; // no core wakes before this cycle
     uint64_t next_ticket;
-    uint32_t generation;      // of the switch configuration
+    uint32_t generation; // of the switch configuration
     struct arbiter arbiters[ARRAY_MAX_COLUMNS * ARRAY_ROWS * TILE_ARBITERS];
     struct txn txn;
     uint64_t stream_words;
     bool failed;
     struct error error;
-    struct tile * tiles;      // column by column, rows from the shim up
+    struct tile * tiles; // column by column, rows from the shim up
 };
 
 // array-tile.c: making, finding and resetting tiles
@@ -219,7 +228,8 @@ void array_reset(struct array * a);
 struct tile * array_tile(struct array * a, int col, int row); // NULL outside the array
 bool array_fail(struct array * a, enum status st, const char * fmt, ...) BASE_PRINTF(3, 4); // false
 
-// array-regs.c: the register space; address = column << 25 | row << 20 | offset. False: array failed.
+// array-regs.c: the register space; address = column << 25 | row << 20 | offset. False: array
+// failed.
 bool array_write(struct array * a, uint64_t address, const uint32_t * words, size_t n_words);
 bool array_mask_write(struct array * a, uint64_t address, uint32_t mask, uint32_t value);
 
@@ -272,10 +282,6 @@ void txn_sync_text(const struct array * a, char * text, size_t size);
 bool array_fail_deadlock(struct array * a);
 bool array_fail_unfinished(struct array * a);
 bool array_shim_busy(const struct array * a);
-
-static inline bool channel_is_awake(const struct channel * c) {
-    return c->tile->array->awake[c->tile->col] >> c->bit & 1;
-}
 
 static inline void channel_wake(struct channel * c) {
     c->tile->array->awake[c->tile->col] |= 1u << c->bit;

@@ -1,6 +1,6 @@
 // array-regs: the register space, as tables of ranges per kind of tile. An address that no table
-// names stops the machine: a design that relies on a register which is not modelled must not seem to
-// work. Registers that change nothing this model shows are listed one by one as accepted.
+// names stops the machine: a design that relies on a register which is not modelled must not seem
+// to work. Registers that change nothing this model shows are listed one by one as accepted.
 #include "emu/aie/array-model.h"
 
 #include <inttypes.h>
@@ -56,11 +56,11 @@ static uint32_t read_lock(struct tile * t, uint32_t offset) {
 
 static bool write_lock(struct tile * t, uint32_t offset, uint32_t value) {
     if (offset % 16 || value > LOCK_MAX) {
-        return array_fail(t->array, ST_DEVICE,
-                          "lock %u of %s tile (%d,%d) written with 0x%x at byte %u: a lock is one register "
-                          "of 0..%d",
-                          offset / 16, tile_traits[t->kind].name, t->col, t->row, value, offset % 16,
-                          LOCK_MAX);
+        return array_fail(
+            t->array, ST_DEVICE,
+            "lock %u of %s tile (%d,%d) written with 0x%x at byte %u: a lock is one register "
+            "of 0..%d",
+            offset / 16, tile_traits[t->kind].name, t->col, t->row, value, offset % 16, LOCK_MAX);
     }
     lock_set(t, (int) (offset / 16), (int) value);
     return true;
@@ -73,8 +73,8 @@ static uint32_t read_bd(struct tile * t, uint32_t offset) {
 static bool write_bd(struct tile * t, uint32_t offset, uint32_t value) {
     uint32_t word = offset % 32 / 4;
     if ((int) word >= tile_traits[t->kind].bd_words) {
-        return array_fail(t->array, ST_DEVICE, "BD %u of %s tile (%d,%d) has no word %u", offset / 32,
-                          tile_traits[t->kind].name, t->col, t->row, word);
+        return array_fail(t->array, ST_DEVICE, "BD %u of %s tile (%d,%d) has no word %u",
+                          offset / 32, tile_traits[t->kind].name, t->col, t->row, word);
     }
     t->bds[offset / 32][word] = value;
     return true;
@@ -178,8 +178,10 @@ static bool write_mux(struct tile * t, uint32_t offset, uint32_t value) {
 
 // ---- tables ----
 
-#define ACCEPTED(offset, name) { offset, (offset) + 3, name, read_zero, write_nothing }
-#define RANGE(first, bytes, name, what) { first, (first) + (bytes) - 1, name, read_##what, write_##what }
+#define ACCEPTED(offset, name)                                                                     \
+    { offset, (offset) + 3, name, read_zero, write_nothing }
+#define RANGE(first, bytes, name, what)                                                            \
+    { first, (first) + (bytes) -1, name, read_##what, write_##what }
 
 // clang-format off
 static const struct reg_range shim_regs[] = {
@@ -278,7 +280,8 @@ static struct tile * decode(struct array * a, uint64_t address, uint32_t * offse
     struct tile * t = col < ARRAY_MAX_COLUMNS ? array_tile(a, (int) col, (int) row) : NULL;
     if (!t) {
         array_fail(a, ST_DEVICE,
-                   "address 0x%" PRIx64 " is column %" PRIu64 ", row %u: outside the array of %d columns "
+                   "address 0x%" PRIx64 " is column %" PRIu64
+                   ", row %u: outside the array of %d columns "
                    "and %d rows",
                    address, col, row, a->columns, ARRAY_ROWS);
     } else if (address % 4) {

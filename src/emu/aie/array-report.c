@@ -23,16 +23,16 @@ static void add(struct text * t, const char * item) {
 static void add_core(struct text * out, struct tile * t) {
     char s[120];
     int have;
-    static const char sides[4][6] = { "south", "west", "north", "own" };
+    static const char sides[4][6] = {"south", "west", "north", "own"};
     uint32_t pc = core_pc(t->core);
     switch (t->wait) {
     case WAIT_LOCK: {
-        static const int8_t cols[4] = { 0, -1, 0, 0 }, rows[4] = { -1, 0, 1, 0 };
+        static const int8_t cols[4] = {0, -1, 0, 0}, rows[4] = {-1, 0, 1, 0};
         int side = t->wait_id / 16;
         struct tile * owner = array_tile(t->array, t->col + cols[side], t->row + rows[side]);
         have = owner ? owner->locks[t->wait_id % 16] : -1;
-        snprintf(s, sizeof(s), "core (%d,%d) pc 0x%x acquires %s lock %d by %d, it is %d", t->col, t->row,
-                 pc, sides[side], t->wait_id % 16, t->wait_value, have);
+        snprintf(s, sizeof(s), "core (%d,%d) pc 0x%x acquires %s lock %d by %d, it is %d", t->col,
+                 t->row, pc, sides[side], t->wait_id % 16, t->wait_value, have);
         break;
     }
     case WAIT_STREAM_IN:
@@ -56,27 +56,29 @@ static void add_core(struct text * out, struct tile * t) {
 static void add_channel(struct text * out, struct channel * c) {
     char s[200];
     const struct tile * t = c->tile;
-    int n = snprintf(s, sizeof(s), "%s%d (%d,%d) BD %d ", dir_name(c->dir), c->index, t->col, t->row,
-                     c->bd_id);
+    int n = snprintf(s, sizeof(s), "%s%d (%d,%d) BD %d ", dir_name(c->dir), c->index, t->col,
+                     t->row, c->bd_id);
     char * rest = s + n;
     size_t room = sizeof(s) - (size_t) n;
     if (c->state == CHANNEL_ACQUIRE) {
         struct tile * owner;
         int lock;
         lock_of_channel(c, c->bd.acquire_id, &owner, &lock);
-        snprintf(rest, room, "acquires lock %d of (%d,%d) by %d, it is %d", lock, owner->col, owner->row,
-                 c->bd.acquire_value, owner->locks[lock]);
+        snprintf(rest, room, "acquires lock %d of (%d,%d) by %d, it is %d", lock, owner->col,
+                 owner->row, c->bd.acquire_value, owner->locks[lock]);
     } else if (c->state == CHANNEL_IDLE) {
         return;
     } else if (c->dir == DMA_S2MM) {
-        snprintf(rest, room, "has %u of %u words, stream empty", c->bd.length - c->left, c->bd.length);
+        snprintf(rest, room, "has %u of %u words, stream empty", c->bd.length - c->left,
+                 c->bd.length);
     } else {
         const struct route * r = c->source.current ? c->source.current : source_route(&c->source);
         if (r->dead_end) {
-            snprintf(rest, room, "has no route: at tile (%d,%d) port %d %s", r->dead_col, r->dead_row,
-                     r->dead_port, r->dead_end);
+            snprintf(rest, room, "has no route: at tile (%d,%d) port %d %s", r->dead_col,
+                     r->dead_row, r->dead_port, r->dead_end);
         } else {
-            snprintf(rest, room, "sent %u of %u words, stream full", c->bd.length - c->left, c->bd.length);
+            snprintf(rest, room, "sent %u of %u words, stream full", c->bd.length - c->left,
+                     c->bd.length);
         }
     }
     add(out, s);
@@ -100,7 +102,7 @@ static void add_waiting(struct array * a, struct text * out) {
 }
 
 bool array_fail_deadlock(struct array * a) {
-    struct text out = { .n = 0 };
+    struct text out = {.n = 0};
     txn_sync_text(a, out.s, 100);
     out.n = strlen(out.s);
     add_waiting(a, &out);
@@ -123,7 +125,7 @@ bool array_shim_busy(const struct array * a) {
 }
 
 bool array_fail_unfinished(struct array * a) {
-    struct text out = { .n = 0 };
+    struct text out = {.n = 0};
     add_waiting(a, &out);
     return array_fail(a, ST_DEVICE,
                       "the instruction stream ended while shim DMA still has work%s%s", out.s,

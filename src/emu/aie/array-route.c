@@ -1,14 +1,24 @@
 // array-route: follows the stream switches from a port to the sinks that its words reach. A circuit
 // way is fixed by the configuration; a packet way also depends on the id in the packet's header. A
-// way that ends nowhere is not an error here: on silicon its words wait, and so they do in this model
-// until the machine reports who waits for what.
+// way that ends nowhere is not an error here: on silicon its words wait, and so they do in this
+// model until the machine reports who waits for what.
 #include "emu/aie/array-model.h"
 
 #include <assert.h>
 #include <string.h>
 
-enum port_group { PORT_CORE, PORT_DMA, PORT_CTRL, PORT_FIFO, PORT_SOUTH, PORT_WEST, PORT_NORTH, PORT_EAST,
-                  PORT_TRACE, PORT_GROUP_COUNT };
+enum port_group {
+    PORT_CORE,
+    PORT_DMA,
+    PORT_CTRL,
+    PORT_FIFO,
+    PORT_SOUTH,
+    PORT_WEST,
+    PORT_NORTH,
+    PORT_EAST,
+    PORT_TRACE,
+    PORT_GROUP_COUNT,
+};
 
 struct port_range {
     uint8_t first, count;
@@ -45,7 +55,9 @@ static const struct { int8_t cols, rows; uint8_t enters; } neighbours[PORT_GROUP
 };
 
 // The shim's South masters: 2 and 3 lead to the stream-to-memory channels when the demux says DMA.
-static const struct { uint8_t south, channel, demux_lo; } shim_s2mm[] = { { 2, 0, 4 }, { 3, 1, 6 } };
+static const struct { uint8_t south, channel, demux_lo; } shim_s2mm[] = {
+    { 2, 0, 4 }, { 3, 1, 6 },
+};
 // Its South slaves 3 and 7 come from the memory-to-stream channels when the mux says DMA.
 static const struct { uint8_t slave, mux_lo; } shim_mm2s[] = { { 5, 10 }, { 9, 14 } };
 // clang-format on
@@ -129,7 +141,8 @@ static void leave(struct trace t, struct tile * tile, int master) {
         reach(&t, tile, master, &tile->channels[DMA_S2MM][index].sink);
         return;
     case PORT_CTRL:
-        dead_end(&t, tile, master, "reaches a tile's control port; control packets are not modelled");
+        dead_end(&t, tile, master,
+                 "reaches a tile's control port; control packets are not modelled");
         return;
     case PORT_FIFO:
         follow(t, tile, slave_ports[tile->kind][PORT_FIFO].first);
@@ -143,7 +156,8 @@ static void leave(struct trace t, struct tile * tile, int master) {
     }
     struct tile * next = array_tile(tile->array, tile->col + neighbours[group].cols,
                                     tile->row + neighbours[group].rows);
-    const struct port_range * into = next ? &slave_ports[next->kind][neighbours[group].enters] : NULL;
+    const struct port_range * into =
+        next ? &slave_ports[next->kind][neighbours[group].enters] : NULL;
     if (!into || index >= into->count) {
         dead_end(&t, tile, master, "leaves the array");
         return;
@@ -225,7 +239,7 @@ static void follow(struct trace t, struct tile * tile, int slave) {
 void route_trace(struct tile * tile, int slave, int packet_id, struct route * r) {
     memset(r, 0, sizeof(*r));
     r->generation = tile->array->generation;
-    struct trace t = { .route = r, .packet_id = packet_id };
+    struct trace t = {.route = r, .packet_id = packet_id};
     if (tile->kind == TILE_SHIM) {
         for (size_t i = 0; i < sizeof(shim_mm2s) / sizeof(shim_mm2s[0]); i++) {
             unsigned lo = shim_mm2s[i].mux_lo;

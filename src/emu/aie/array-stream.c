@@ -1,6 +1,7 @@
 // array-stream: moves words. A source hands over one word at a time; it goes into the FIFO of every
-// sink on its way or, when one of them is full, into none. In a framed (packet) way the first word is
-// the header: it decides the way and takes the arbiters on it, which stay taken until the last word.
+// sink on its way or, when one of them is full, into none. In a framed (packet) way the first word
+// is the header: it decides the way and takes the arbiters on it, which stay taken until the last
+// word.
 //
 // Arbiters of a way are taken all at once, in the order of tickets: nobody overtakes one who waits
 // for the same arbiter, so a busy sender cannot starve another.
@@ -51,7 +52,7 @@ void source_reset(struct source * s) {
             }
         }
     }
-    s->open = false;
+    s->open = s->header = false;
     s->ticket = 0;
     s->current = NULL;
 }
@@ -128,55 +129,50 @@ static void sink_push(struct sink * s, uint32_t word, bool last, uint64_t ready)
 }
 
 // Finds the way of the next word; NULL when it cannot go yet.
-static struct route * way(struct source * s, uint32_t word, bool * header) {
-    *header = false;
+static struct route * way(struct source * s, uint32_t word) {
     if (s->open) {
         return s->current;
     }
     struct route * r = (struct route *) source_route(s);
     if (r->packet) {
-        *header = true;
         r = packet_route(s, word);
         if (r && !r->dead_end && !arbiters_take(s, r)) {
             return NULL; // stays awake: whoever waits in line asks again every cycle
         }
     }
-    if (r && r->dead_end) {
-        s->current = r; // for the report
+    if (!r) {
+        return NULL;
+    }
+    s->current = r;
+    if (r->dead_end) {
         if (s->channel) {
             channel_sleep(s->channel);
         }
         return NULL;
     }
+    s->open = s->header = r->packet;
     return r;
 }
 
 bool source_push(struct source * s, uint32_t word, bool last) {
-    struct array * a = s->tile->array;
-    bool header;
-    struct route * r = way(s, word, &header);
+    const struct route * r = way(s, word);
     if (!r) {
         return false;
     }
-    s->current = r;
-    s->open = r->packet;
+    uint64_t now = s->tile->array->now;
     for (int i = 0; i < r->n_sinks; i++) {
         struct sink * sink = r->sinks[i].sink;
-        if (sink->count >= sink->capacity && !(header && r->sinks[i].drop_header)) {
-            if (header) { // a frame begins only when its header has left; the next try asks again
-
-                arbiters_release(s);
-                s->open = false;
-            }
-            block_on(s, sink);
+        if (sink->count >= sink->capacity && !(s->header && r->sinks[i].drop_header)) {
+            block_on(s, sink); // a header keeps its arbiters, so no one else can block here
             return false;
         }
     }
     for (int i = 0; i < r->n_sinks; i++) {
-        if (!(header && r->sinks[i].drop_header)) {
-            sink_push(r->sinks[i].sink, word, last, a->now + r->sinks[i].latency);
+        if (!(s->header && r->sinks[i].drop_header)) {
+            sink_push(r->sinks[i].sink, word, last, now + r->sinks[i].latency);
         }
     }
+    s->header = false;
     if (last && s->open) {
         arbiters_release(s);
         s->open = false;

@@ -1,6 +1,6 @@
 // array-tile: makes the grid of tiles, finds them and puts them back into the state after power-on.
-// Every tile exists from the start with its full set of memory, locks and channels, so that nothing is
-// allocated while the array runs.
+// Every tile exists from the start with its full set of memory, locks and channels, so that nothing
+// is allocated while the array runs.
 #include "emu/aie/array-model.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ const struct tile_traits tile_traits[TILE_KIND_COUNT] = {
     [TILE_CORE] = { "core",     65536,     16, 16,       6,       2,     23,    25 },
 };
 
-// The switch port at which a memory-to-stream channel enters: DMA ports, for the shim South3 and South7.
+// The switch port at which a memory-to-stream channel enters: a DMA port, on the shim South3, 7.
 static const uint8_t mm2s_slave[TILE_KIND_COUNT][TILE_MAX_CHANNELS] = {
     [TILE_SHIM] = { 5, 9 },
     [TILE_MEM]  = { 0, 1, 2, 3, 4, 5 },
@@ -117,7 +117,7 @@ void array_reset(struct array * a) {
     }
     memset(a->awake, 0, sizeof(a->awake));
     memset(a->arbiters, 0, sizeof(a->arbiters));
-    a->txn = (struct txn){ .time = NEVER };
+    a->txn = (struct txn){.time = NEVER};
     a->next_core = NEVER;
     a->generation++;
     a->failed = false;
@@ -125,8 +125,8 @@ void array_reset(struct array * a) {
 
 enum status array_new(const struct emu_config * config, struct array ** out, struct error * err) {
     if (config->columns < 1 || config->columns > ARRAY_MAX_COLUMNS) {
-        return error_set(err, ST_INVALID, "array of %d columns: 1 to %d are possible", config->columns,
-                         ARRAY_MAX_COLUMNS);
+        return error_set(err, ST_INVALID, "array of %d columns: 1 to %d are possible",
+                         config->columns, ARRAY_MAX_COLUMNS);
     }
     struct array * a = calloc(1, sizeof(*a));
     if (a) {

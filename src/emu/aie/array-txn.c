@@ -13,7 +13,8 @@ enum {
 };
 
 // What the header must say about the device, by architecture.
-static const uint32_t device_generation[AIE_ARCH_COUNT] = { [AIE_ARCH_AIE2] = 3, [AIE_ARCH_AIE2P] = 4 };
+static const uint32_t device_generation[AIE_ARCH_COUNT] = {
+    [AIE_ARCH_AIE2] = 3, [AIE_ARCH_AIE2P] = 4};
 
 enum step { STEP_DONE, STEP_WAIT, STEP_FAILED };
 
@@ -88,7 +89,8 @@ static enum step op_patch(struct array * a, const uint32_t * w, uint32_t n) {
         return malformed(a, "size or action of the address patch is wrong");
     }
     struct tile * t = array_tile(a, (int) (w[6] >> 25), (int) row);
-    if (!t || t->kind != TILE_SHIM || offset < SHIM_BD_FIRST || offset > SHIM_BD_LAST || offset % 32 != 4) {
+    if (!t || t->kind != TILE_SHIM || offset < SHIM_BD_FIRST || offset > SHIM_BD_LAST ||
+        offset % 32 != 4) {
         return malformed(a, "address patch does not point at the address of a shim descriptor");
     }
     if (w[8] >= (uint32_t) a->txn.n_operands) {
@@ -99,7 +101,8 @@ static enum step op_patch(struct array * a, const uint32_t * w, uint32_t n) {
     uint64_t address = a->txn.operands[w[8]].addr + w[10];
     if (address % 4 || address >> 48) {
         array_fail(a, ST_INVALID,
-                   "operand %u: address 0x%" PRIx64 " is not a multiple of 4 below 2^48, as DMA needs it",
+                   "operand %u: address 0x%" PRIx64
+                   " is not a multiple of 4 below 2^48, as DMA needs it",
                    w[8], address);
         return STEP_FAILED;
     }
@@ -114,33 +117,36 @@ static const struct {
     const char * name;
     enum step (*run)(struct array * a, const uint32_t * w, uint32_t n);
 } ops[] = {
-    { 0x00, 6, "write", op_write },       { 0x01, 0, "block write", op_block_write },
-    { 0x03, 7, "mask write", op_mask_write }, { 0x80, 4, "sync", op_sync },
-    { 0x81, 12, "address patch", op_patch },
+    {0x00, 6, "write", op_write},           {0x01, 0, "block write", op_block_write},
+    {0x03, 7, "mask write", op_mask_write}, {0x80, 4, "sync", op_sync},
+    {0x81, 12, "address patch", op_patch},
 };
 enum { N_OPS = sizeof(ops) / sizeof(ops[0]) };
 
 bool txn_start(struct array * a, const uint32_t * words, size_t n_words,
                const struct emu_operand * operands, int n_operands) {
     if (n_words < TXN_HEADER_WORDS) {
-        return array_fail(a, ST_CORRUPT, "instruction stream: %zu words are less than its header", n_words);
+        return array_fail(a, ST_CORRUPT, "instruction stream: %zu words are less than its header",
+                          n_words);
     }
     uint32_t w0 = words[0], rows = w0 >> 24, generation = w0 >> 16 & 0xff, cols = words[1] & 0xff;
     if ((w0 & 0xffff) != 0x0100) {
         return array_fail(a, ST_CORRUPT, "instruction stream: version word 0x%08x is not 0.1", w0);
     }
     if (generation != device_generation[a->config.arch] || rows != ARRAY_ROWS) {
-        return array_fail(a, ST_INVALID,
-                          "instruction stream is for device generation %u with %u rows, this array is "
-                          "generation %u with %d",
-                          generation, rows, device_generation[a->config.arch], ARRAY_ROWS);
+        return array_fail(
+            a, ST_INVALID,
+            "instruction stream is for device generation %u with %u rows, this array is "
+            "generation %u with %d",
+            generation, rows, device_generation[a->config.arch], ARRAY_ROWS);
     }
     if (cols < 1 || (int) cols > a->columns) {
-        return array_fail(a, ST_INVALID, "instruction stream is for %u columns, this array has %d", cols,
-                          a->columns);
+        return array_fail(a, ST_INVALID, "instruction stream is for %u columns, this array has %d",
+                          cols, a->columns);
     }
     if (words[3] != n_words * 4) {
-        return array_fail(a, ST_CORRUPT, "instruction stream says %u bytes, has %zu", words[3], n_words * 4);
+        return array_fail(a, ST_CORRUPT, "instruction stream says %u bytes, has %zu", words[3],
+                          n_words * 4);
     }
     a->txn = (struct txn){
         .words = words,
@@ -173,7 +179,8 @@ static bool one_op(struct array * a) {
         n = left < 4 || w[3] % 4 || w[3] < 20 ? SIZE_MAX : w[3] / 4;
     }
     if (n > left) {
-        return array_fail(a, ST_CORRUPT, "instruction stream: %s at word %zu is malformed or cut off",
+        return array_fail(a, ST_CORRUPT,
+                          "instruction stream: %s at word %zu is malformed or cut off",
                           ops[op].name, txn->at);
     }
     switch (ops[op].run(a, w, (uint32_t) n)) {
@@ -209,6 +216,7 @@ bool txn_step(struct array * a) {
 
 void txn_sync_text(const struct array * a, char * text, size_t size) {
     struct sync s = sync_of(a->txn.words + a->txn.at);
-    snprintf(text, size, "sync at word %zu waits for %s%d of tile (%d,%d)%s", a->txn.at, dir_name(s.dir),
-             s.channel, s.col, s.row, s.n_cols * s.n_rows > 1 ? " and others" : "");
+    snprintf(text, size, "sync at word %zu waits for %s%d of tile (%d,%d)%s", a->txn.at,
+             dir_name(s.dir), s.channel, s.col, s.row,
+             s.n_cols * s.n_rows > 1 ? " and others" : "");
 }

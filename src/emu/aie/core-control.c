@@ -1,5 +1,6 @@
 // core-control: branches and events. A taken branch lets five more bundles issue; jl leaves the
-// address behind them in lr. jnzd tests its source, then steps it: a loop of n turns starts at n - 1.
+// address behind them in lr. jnzd tests its source, then steps it: a loop of n turns starts at n
+// - 1.
 #include "emu/aie/core-impl.h"
 
 static void take(struct core * c, const struct core_op * op, uint32_t target) {
@@ -75,14 +76,15 @@ static const struct {
     const char * name;
     core_issue_fn issue;
 } controls[] = {
-    {"J_jump_imm", op_j}, {"J_jump_ind", op_j_ind}, {"JL", op_jl},     {"JL_IND", op_jl_ind},
-    {"JNZ", op_jnz},      {"JZ", op_jz},            {"JNZD", op_jnzd}, {"RET", op_ret},
-    {"EVENT", op_event},
+    {"J_jump_imm", op_j},  {"J_jump_ind", op_j_ind}, {"JL", op_jl},
+    {"JL_IND", op_jl_ind}, {"JNZ", op_jnz},          {"JZ", op_jz},
+    {"JNZD", op_jnzd},     {"RET", op_ret},          {"EVENT", op_event},
 };
 
 bool core_prepare_control(struct core * c, struct core_op * op) {
     size_t i = 0;
-    while (i < sizeof controls / sizeof controls[0] && strcmp(controls[i].name, op->instr->name) != 0) {
+    while (i < sizeof controls / sizeof controls[0] &&
+           strcmp(controls[i].name, op->instr->name) != 0) {
         i++;
     }
     if (i == sizeof controls / sizeof controls[0]) {
@@ -110,7 +112,8 @@ bool core_prepare_control(struct core * c, struct core_op * op) {
         }
     }
     if (op->odd_register) {
-        core_fault_at(c, op, "the emulator does not implement these operands of %s", op->instr->name);
+        core_fault_at(c, op, "the emulator does not implement these operands of %s",
+                      op->instr->name);
     }
     return true;
 }

@@ -1,10 +1,10 @@
 // core-impl: the inside of a core, shared by core*.c only.
 //
 // A bundle is prepared once (core-prepare.c): its instructions become struct core_op with the issue
-// function, register offsets and immediates resolved, so that executing it touches no tables. Results
-// wait in a ring of pending writes, indexed by the cycle in which they become visible; instructions
-// with late sources wait in a second ring; stores that reach memory late in a third. Each is empty
-// in most cycles and costs one test there.
+// function, register offsets and immediates resolved, so that executing it touches no tables.
+// Results wait in a ring of pending writes, indexed by the cycle in which they become visible;
+// instructions with late sources wait in a second ring; stores that reach memory late in a third.
+// Each is empty in most cycles and costs one test there.
 //
 // Kept true:
 // - regs holds exactly what an instruction that issues at c->cycle may read (bypasses aside).
@@ -17,10 +17,17 @@
 
 #include <string.h>
 
+// Paths that are not worth a register in the functions that may take them.
+#if defined(__GNUC__)
+#    define CORE_COLD __attribute__((noinline, cold))
+#else
+#    define CORE_COLD
+#endif
+
 // ---- register file: one flat array, so that a register is an offset and a size ----
 
 enum {
-    REG_W = 512,                 // below: one 32-bit word for each of the scalar units 0..115
+    REG_W = 512, // below: one 32-bit word for each of the scalar units 0..115
     REG_Q = REG_W + 24 * 32,
     REG_AM = REG_Q + 4 * 16 + 64, // keeps accumulators on cache lines
     REG_BYTES = REG_AM + 36 * 32,
@@ -67,7 +74,15 @@ struct core_out {
     struct core_span span;
 };
 
-enum core_addressing { ADDR_NONE, ADDR_IMM, ADDR_REG, ADDR_POST_IMM, ADDR_POST_REG, ADDR_2D, ADDR_3D };
+enum core_addressing {
+    ADDR_NONE,
+    ADDR_IMM,
+    ADDR_REG,
+    ADDR_POST_IMM,
+    ADDR_POST_REG,
+    ADDR_2D,
+    ADDR_3D
+};
 
 // What a fused load or store does to its 32 bytes.
 enum core_fuse { FUSE_NONE, FUSE_UPS, FUSE_SRS, FUSE_CONV, FUSE_PACK, FUSE_UNPACK };
@@ -80,29 +95,30 @@ struct core_op {
     const struct core_bundle * bundle;
     struct aie_inst inst; // for printing
     int32_t imm;
-    uint8_t d, a, b;      // units of a scalar instruction
-    uint8_t carry;        // unit of srCarry, where it is written
-    bool is_loop;         // d is ls, le or lc
-    uint8_t addressing;   // enum core_addressing
-    uint8_t ptr, mod;     // units; mod is the number of d for 2d and 3d
-    uint8_t bytes;        // that memory sees
+    uint8_t d, a, b;    // units of a scalar instruction
+    uint8_t carry;      // unit of srCarry, where it is written
+    bool is_loop;       // d is ls, le or lc
+    uint8_t addressing; // enum core_addressing
+    uint8_t ptr, mod;   // units; mod is the number of d for 2d and 3d
+    uint8_t bytes;      // that memory sees
     uint8_t is_signed;
-    uint8_t latency;      // cycle of the result of a scalar or a load
+    uint8_t latency; // cycle of the result of a scalar or a load
     uint8_t bypass;
-    uint8_t store_delay;  // cycles after issue in which memory is written
+    uint8_t store_delay;        // cycles after issue in which memory is written
     uint8_t fuse, wide, narrow; // enum core_fuse and its lane widths
     int8_t i_data, i_shift;     // operand indices of a fused instruction, -1 = none
     uint8_t n_in, n_out, n_stages;
-    uint8_t n_fixed_in;         // of in[]: read live, no bypass: their pointers in exec never change
-    uint8_t flags;              // what it adds to the flags of its bundle
-    bool is_load;               // touches memory before the stores of its cycle
-    bool odd_register;          // an operand lies in no single piece of the register file
+    uint8_t n_fixed_in;  // of in[], first: read live, no bypass; their pointers never change
+    uint8_t n_plain_out; // of out[], first: all but the status flags
+    uint8_t flags;       // what it adds to the flags of its bundle
+    bool is_load;        // touches memory before the stores of its cycle
+    bool odd_register;   // an operand lies in no single piece of the register file
     uint8_t stage_cycle[CORE_MAX_STAGES]; // use cycles, ascending; the last one executes
-    struct core_span data; // register that a load fills or a store reads
+    struct core_span data;                // register that a load fills or a store reads
     struct core_in in[AIE_MAX_OPERANDS];
     struct core_out out[CORE_MAX_OUTS];
     struct core_exec exec; // filled as far as it is known beforehand
-    uint32_t status;       // where an execution leaves its status flags
+    uint32_t status;       // where an execution leaves its status flags; 0 between executions
 };
 
 enum { BUNDLE_OUTSIDE = 1, BUNDLE_PARTIAL_STORE = 2, BUNDLE_DONE = 4 };
@@ -125,11 +141,6 @@ struct core_write {
     _Alignas(16) uint8_t data[128];
 };
 
-struct core_writes {
-    uint8_t n, n_bypass;
-    struct core_write at[WRITES];
-};
-
 struct core_write1 { // result of a cycle-1 scalar instruction: lands when the bundle is over
     const struct core_op * op;
     uint32_t value;
@@ -140,24 +151,14 @@ struct core_late { // an instruction that still waits for sources
     const struct core_op * op;
     uint64_t issued;
     uint8_t stage;
-    uint8_t * memory; // of a store
+    uint8_t * memory;                        // of a store
     _Alignas(16) uint8_t data[CORE_CAPTURE]; // captured sources; a fused load's bytes come first
-};
-
-struct core_lates { // those that read their next sources in one cycle
-    uint8_t n;
-    struct core_late at[LATES];
 };
 
 struct core_store {
     uint8_t * to;
     uint8_t size;
     uint8_t data[32];
-};
-
-struct core_stores {
-    uint8_t n;
-    struct core_store at[STORES];
 };
 
 struct core {
@@ -172,21 +173,23 @@ struct core {
     bool done;
     enum core_state state;
 
+    // what waits for each of the next cycles; the counts stand together because every cycle looks
     uint8_t n_write1;
+    uint8_t n_writes[RING], n_bypass[RING], n_lates[RING], n_stores[RING];
     struct core_write1 write1[WRITES];
-    struct core_writes writes[RING];
-    struct core_lates late_at[RING];
-    struct core_stores stores[RING];
+    struct core_write writes[RING][WRITES];
+    struct core_late lates[RING][LATES]; // by the cycle in which they read their next sources
+    struct core_store stores[RING][STORES];
     uint64_t stamp[AIE_UNIT_COUNT]; // cycle in which the unit last changed, to catch two writers
 
-    uint64_t partial_until;      // a partial store may still be in flight up to this cycle
-    const uint8_t * partial[8];  // words that partial stores of the last cycles rewrite ...
-    uint64_t partial_cycle[8];   // ... and when they do
+    uint64_t partial_until;     // a partial store may still be in flight up to this cycle
+    const uint8_t * partial[8]; // words that partial stores of the last cycles rewrite ...
+    uint64_t partial_cycle[8];  // ... and when they do
     uint8_t n_partial;
-    uint64_t loop_setup;         // cycle of the last write to ls, le or lc
+    uint64_t loop_setup; // cycle of the last write to ls, le or lc
 
-    uint8_t outside_done;        // bit per op of a blocked bundle that already met the outside
-    uint8_t * window[16];        // host pointers of 64 KiB windows of the core's address space
+    uint8_t outside_done; // bit per op of a blocked bundle that already met the outside
+    uint8_t * window[16]; // host pointers of 64 KiB windows of the core's address space
     _Alignas(16) uint8_t cascade[64];
     uint32_t stream_word;
     bool stream_last;
@@ -197,7 +200,7 @@ struct core {
     uint64_t bundles, stalls;
 
     _Alignas(16) uint8_t scratch[AIE_MAX_OPERANDS][144]; // operands that had to be put together
-    struct core_bundle * map[CORE_PM_BYTES / 2]; // prepared bundles by pc / 2
+    struct core_bundle * map[CORE_PM_BYTES / 2];         // prepared bundles by pc / 2
     bool any_prepared;
     _Alignas(16) uint8_t program[CORE_PM_BYTES + AIE_MAX_BUNDLE_BYTES];
     char fault_text[640];
@@ -219,24 +222,26 @@ static inline void reg_put_u32(struct core * c, int unit, uint32_t v) {
 // ---- core.c ----
 
 // Stops the core: "core: pc 0x..: bytes ..: reason: text". op may be NULL (the bundle at c->pc).
-void core_fault_at(struct core * c, const struct core_op * op, const char * fmt, ...) BASE_PRINTF(3, 4);
+void core_fault_at(struct core * c, const struct core_op * op, const char * fmt, ...)
+    BASE_PRINTF(3, 4);
 
-void core_fault_writes(struct core * c, const struct core_op * op); // too many in one cycle
+CORE_COLD void core_fault_writes(struct core * c, const struct core_op * op); // too many
 
-// A pending write that becomes visible to reads at `cycle` (later than now). Never NULL: past a fault
-// it is a place where writing does no harm.
+// A pending write that becomes visible to reads at `cycle` (later than now). Never NULL: past a
+// fault it is a place where writing does no harm.
 static inline struct core_write * core_write_at(struct core * c, const struct core_op * op,
                                                 uint64_t cycle, const struct core_span * span,
                                                 int bypass) {
-    struct core_writes * ws = &c->writes[cycle % RING];
-    int n = ws->n;
+    int slot = (int) (cycle % RING), n = c->n_writes[slot];
     if (n == WRITES) {
         core_fault_writes(c, op);
-        return &ws->at[0];
+        n = 0;
     }
-    struct core_write * w = &ws->at[n];
-    ws->n = (uint8_t) (n + 1);
-    ws->n_bypass = (uint8_t) (ws->n_bypass + (bypass != AIE_BYPASS_NONE));
+    struct core_write * w = &c->writes[slot][n];
+    c->n_writes[slot] = (uint8_t) (n + 1);
+    if (bypass != AIE_BYPASS_NONE) {
+        c->n_bypass[slot]++;
+    }
     w->op = op;
     w->span = *span;
     w->bypass = (uint8_t) bypass;
@@ -245,7 +250,8 @@ static inline struct core_write * core_write_at(struct core * c, const struct co
 }
 
 // Value of a scalar unit after this bundle.
-static inline void core_write_next(struct core * c, const struct core_op * op, int unit, uint32_t value) {
+static inline void core_write_next(struct core * c, const struct core_op * op, int unit,
+                                   uint32_t value) {
     struct core_write1 * w = &c->write1[c->n_write1++];
     w->op = op;
     w->unit = (uint8_t) unit;
@@ -262,8 +268,8 @@ void core_issue_generic(struct core * c, const struct core_op * op); // one or t
 struct core_bundle * core_prepare(struct core * c, uint32_t pc); // NULL after a fault
 void core_forget(struct core * c);                               // frees all prepared bundles
 
-// The operands of an instruction in the order of its text; returns how many. where[i] is '[' for the
-// first one inside brackets, ']' for a later one inside, '+' for one after them, ' ' elsewhere.
+// The operands of an instruction in the order of its text; returns how many. where[i] is '[' for
+// the first one inside brackets, ']' for a later one inside, '+' for one after them, ' ' elsewhere.
 int core_text_operands(const struct aie_instr * instr, int index[AIE_MAX_OPERANDS],
                        char where[AIE_MAX_OPERANDS]);
 

@@ -1,9 +1,9 @@
 // core-memory: addresses, loads, stores, and the pointer steps that come alone (padd).
 //
 // Every form is read off the instruction's text: the mnemonic says what happens to the bytes, the
-// brackets say how the address is made. Addresses are 20 bits. A simple load or store touches memory
-// when its bundle issues; a store that the table puts into a later stage, and an 8- or 16-bit store
-// (read in E5, written in E11), waits in c->stores for its cycle.
+// brackets say how the address is made. Addresses are 20 bits. A simple load or store touches
+// memory when its bundle issues; a store that the table puts into a later stage, and an 8- or
+// 16-bit store (read in E5, written in E11), waits in c->stores for its cycle.
 #include "emu/aie/core-impl.h"
 
 #include "emu/aie/sem.h"
@@ -50,7 +50,14 @@ static inline uint32_t address(struct core * c, const struct core_op * op) {
     }
 }
 
-static uint8_t * map_window(struct core * c, const struct core_op * op, uint32_t addr) {
+// Not aligned, or in a window that is not mapped yet: NULL after a fault.
+CORE_COLD static uint8_t * locate_slowly(struct core * c, const struct core_op * op,
+                                         uint32_t addr) {
+    if (addr & (op->bytes - 1u)) {
+        core_fault_at(c, op, "address 0x%05x is not a multiple of the %d bytes accessed", addr,
+                      op->bytes);
+        return NULL;
+    }
     uint8_t * base = c->env.memory(c->env.user, addr & ~0xffffu, 0x10000);
     if (base) {
         c->window[addr >> 16] = base;
@@ -65,25 +72,22 @@ static uint8_t * map_window(struct core * c, const struct core_op * op, uint32_t
 }
 
 // Host memory of the access, or NULL after a fault.
-static inline uint8_t * locate(struct core * c, const struct core_op * op) {
-    uint32_t addr = address(c, op);
-    if (addr & (op->bytes - 1u)) {
-        core_fault_at(c, op, "address 0x%05x is not a multiple of the %d bytes accessed", addr,
-                      op->bytes);
-        return NULL;
-    }
+static inline uint8_t * locate(struct core * c, const struct core_op * op, uint32_t addr) {
     uint8_t * base = c->window[addr >> 16];
-    return base ? base + (addr & 0xffff) : map_window(c, op, addr);
+    if (base && !(addr & (op->bytes - 1u))) {
+        return base + (addr & 0xffff);
+    }
+    return locate_slowly(c, op, addr);
 }
 
 // ---- stores in flight ----
 
 void core_stores_flush(struct core * c, int slot) {
-    struct core_stores * q = &c->stores[slot];
-    for (int i = 0; i < q->n; i++) {
-        memcpy(q->at[i].to, q->at[i].data, q->at[i].size);
+    for (int i = 0; i < c->n_stores[slot]; i++) {
+        const struct core_store * s = &c->stores[slot][i];
+        memcpy(s->to, s->data, s->size);
     }
-    q->n = 0;
+    c->n_stores[slot] = 0;
 }
 
 void core_stores_drain(struct core * c) {
@@ -92,14 +96,14 @@ void core_stores_drain(struct core * c) {
     }
 }
 
-static void store_later(struct core * c, const struct core_op * op, uint8_t * to, const uint8_t * data,
-                        int delay) {
-    struct core_stores * q = &c->stores[(c->cycle + (uint64_t) delay) % RING];
-    if (q->n == STORES) {
+static void store_later(struct core * c, const struct core_op * op, uint8_t * to,
+                        const uint8_t * data, int delay) {
+    int slot = (int) ((c->cycle + (uint64_t) delay) % RING);
+    if (c->n_stores[slot] == STORES) {
         core_fault_at(c, op, "more than %d stores reach memory in one cycle", STORES);
         return;
     }
-    struct core_store * s = &q->at[q->n++];
+    struct core_store * s = &c->stores[slot][c->n_stores[slot]++];
     s->to = to;
     s->size = op->bytes;
     memcpy(s->data, data, op->bytes);
@@ -111,7 +115,8 @@ static const uint8_t * word_of(const uint8_t * p) {
 
 // Silicon rewrites the whole word 6 cycles after it was read: another store to that word in between
 // would be lost. Compilers keep all memory accesses away from it.
-static void check_partial(struct core * c, const struct core_op * op, const uint8_t * to) {
+CORE_COLD static void check_partial(struct core * c, const struct core_op * op,
+                                    const uint8_t * to) {
     for (int i = 0; i < 8; i++) {
         if (c->partial[i] && c->partial_cycle[i] >= c->cycle && c->partial[i] >= word_of(to) &&
             c->partial[i] < to + op->bytes) {
@@ -127,14 +132,33 @@ static void op_padd(struct core * c, const struct core_op * op) {
 }
 
 static void op_load_vector(struct core * c, const struct core_op * op) {
-    const uint8_t * p = locate(c, op);
+    const uint8_t * p = locate(c, op, address(c, op));
     if (p) {
         memcpy(core_write_at(c, op, c->cycle + op->latency, &op->data, op->bypass)->data, p, 32);
     }
 }
 
+// The address forms of nearly all inner loops.
+static void op_load_vector_imm(struct core * c, const struct core_op * op) {
+    const uint8_t * p = locate(c, op, (reg_u32(c, op->ptr) + (uint32_t) op->imm) & 0xfffff);
+    if (p) {
+        memcpy(core_write_at(c, op, c->cycle + op->latency, &op->data, AIE_BYPASS_NONE)->data, p,
+               32);
+    }
+}
+
+static void op_load_vector_post_imm(struct core * c, const struct core_op * op) {
+    uint32_t addr = reg_u32(c, op->ptr);
+    core_write_next(c, op, op->ptr, addr + (uint32_t) op->imm);
+    const uint8_t * p = locate(c, op, addr);
+    if (p) {
+        memcpy(core_write_at(c, op, c->cycle + op->latency, &op->data, AIE_BYPASS_NONE)->data, p,
+               32);
+    }
+}
+
 static void op_load_half_vector(struct core * c, const struct core_op * op) {
-    const uint8_t * p = locate(c, op);
+    const uint8_t * p = locate(c, op, address(c, op));
     if (p) {
         uint8_t * to = core_write_at(c, op, c->cycle + op->latency, &op->data, op->bypass)->data;
         memcpy(to, p, 16);
@@ -143,7 +167,7 @@ static void op_load_half_vector(struct core * c, const struct core_op * op) {
 }
 
 static void op_load_scalar(struct core * c, const struct core_op * op) {
-    const uint8_t * p = locate(c, op);
+    const uint8_t * p = locate(c, op, address(c, op));
     if (p == NULL) {
         return;
     }
@@ -156,31 +180,35 @@ static void op_load_scalar(struct core * c, const struct core_op * op) {
     memcpy(core_write_at(c, op, c->cycle + op->latency, &op->data, op->bypass)->data, &v, 4);
 }
 
-static void op_store(struct core * c, const struct core_op * op) {
-    uint8_t * p = locate(c, op);
+static inline void store_to(struct core * c, const struct core_op * op, uint32_t addr,
+                            size_t bytes) {
+    uint8_t * p = locate(c, op, addr);
     if (p == NULL) {
         return;
     }
     if (c->cycle <= c->partial_until) {
         check_partial(c, op, p);
     }
-    const uint8_t * from = c->regs + op->data.offset;
-    switch (op->bytes) {
-    case 4:
-        memcpy(p, from, 4);
-        break;
-    case 16:
-        memcpy(p, from, 16);
-        break;
-    default:
-        memcpy(p, from, 32);
-        break;
-    }
+    memcpy(p, c->regs + op->data.offset, bytes);
+}
+
+static void op_store(struct core * c, const struct core_op * op) {
+    store_to(c, op, address(c, op), op->bytes);
+}
+
+static void op_store_vector_imm(struct core * c, const struct core_op * op) {
+    store_to(c, op, (reg_u32(c, op->ptr) + (uint32_t) op->imm) & 0xfffff, 32);
+}
+
+static void op_store_vector_post_imm(struct core * c, const struct core_op * op) {
+    uint32_t addr = reg_u32(c, op->ptr);
+    core_write_next(c, op, op->ptr, addr + (uint32_t) op->imm);
+    store_to(c, op, addr, 32);
 }
 
 // 8 and 16 bits: the data register is read six cycles after issue, and memory is written then.
 static void op_store_partial(struct core * c, const struct core_op * op) {
-    uint8_t * p = locate(c, op);
+    uint8_t * p = locate(c, op, address(c, op));
     if (p == NULL) {
         return;
     }
@@ -196,7 +224,7 @@ static void op_store_partial(struct core * c, const struct core_op * op) {
 }
 
 static void op_fused(struct core * c, const struct core_op * op) {
-    uint8_t * p = locate(c, op);
+    uint8_t * p = locate(c, op, address(c, op));
     if (p == NULL) {
         return;
     }
@@ -229,7 +257,8 @@ void core_memory_finish(struct core * c, const struct core_op * op, struct core_
     uint8_t made[32];
     const uint8_t * src = op->is_load ? l->data : x->in[op->i_data];
     uint8_t * dst = op->is_load ? x->out[op->i_data] : made;
-    bool is_signed = op->is_signed || (op->fuse != FUSE_CONV && sem_control(x, sign_register[op->fuse]));
+    bool is_signed =
+        op->is_signed || (op->fuse != FUSE_CONV && sem_control(x, sign_register[op->fuse]));
     uint32_t shift = op->i_shift >= 0 ? load_u32(x->in[op->i_shift]) : 0;
     uint32_t sat = sem_control(x, AIE_CR_SAT), rnd = sem_control(x, AIE_CR_RND);
     int lanes = 256 / op->narrow, flags = 0;
@@ -269,23 +298,31 @@ void core_memory_finish(struct core * c, const struct core_op * op, struct core_
 // The rest of the mnemonic after its base and 2d / 3d, and what it stands for. bytes 0: as many as
 // the data register has.
 static const struct {
-    const char * base, * rest;
+    const char *base, *rest;
     core_issue_fn issue;
     uint8_t bytes, is_signed;
 } plain[] = {
-    {"lda", "", op_load_scalar, 0, 0},      {"lda", "s8", op_load_scalar, 1, 1},
-    {"lda", "u8", op_load_scalar, 1, 0},    {"lda", "s16", op_load_scalar, 2, 1},
-    {"lda", "u16", op_load_scalar, 2, 0},   {"vlda", "", op_load_vector, 0, 0},
-    {"vldb", "", op_load_vector, 0, 0},     {"vlda", "128", op_load_half_vector, 16, 0},
+    {"lda", "", op_load_scalar, 0, 0},
+    {"lda", "s8", op_load_scalar, 1, 1},
+    {"lda", "u8", op_load_scalar, 1, 0},
+    {"lda", "s16", op_load_scalar, 2, 1},
+    {"lda", "u16", op_load_scalar, 2, 0},
+    {"vlda", "", op_load_vector, 0, 0},
+    {"vldb", "", op_load_vector, 0, 0},
+    {"vlda", "128", op_load_half_vector, 16, 0},
     {"vldb", "128", op_load_half_vector, 16, 0},
-    {"st", "", op_store, 0, 0},             {"st", "s8", op_store_partial, 1, 0},
-    {"st", "s16", op_store_partial, 2, 0},  {"vst", "", op_store, 0, 0},
-    {"vst", "128", op_store, 16, 0},        {"padda", "", op_padd, 1, 0},
-    {"paddb", "", op_padd, 1, 0},           {"padds", "", op_padd, 1, 0},
+    {"st", "", op_store, 0, 0},
+    {"st", "s8", op_store_partial, 1, 0},
+    {"st", "s16", op_store_partial, 2, 0},
+    {"vst", "", op_store, 0, 0},
+    {"vst", "128", op_store, 16, 0},
+    {"padda", "", op_padd, 1, 0},
+    {"paddb", "", op_padd, 1, 0},
+    {"padds", "", op_padd, 1, 0},
 };
 
 static const struct {
-    const char * base, * prefix;
+    const char *base, *prefix;
     enum core_fuse fuse;
     bool narrow_first; // of the two types that follow the prefix
 } fused[] = {
@@ -360,7 +397,9 @@ static bool prepare_address(struct core_op * op, int dims) {
             return false;
         }
     }
-    bool walks = op->addressing == ADDR_2D ? dims == 2 : op->addressing == ADDR_3D ? dims == 3 : dims == 1;
+    bool walks = op->addressing == ADDR_2D   ? dims == 2
+                 : op->addressing == ADDR_3D ? dims == 3
+                                             : dims == 1;
     return has_ptr && walks;
 }
 
@@ -432,6 +471,14 @@ bool core_prepare_memory(struct core * c, struct core_op * op) {
         op->is_signed = plain[i].is_signed;
         if (op->bytes == 16 && op->issue == op_load_scalar) {
             op->issue = op_load_half_vector; // q
+        }
+        bool post = op->addressing == ADDR_POST_IMM;
+        if (post || op->addressing == ADDR_IMM) {
+            if (op->issue == op_load_vector && op->bypass == AIE_BYPASS_NONE) {
+                op->issue = post ? op_load_vector_post_imm : op_load_vector_imm;
+            } else if (op->issue == op_store && op->bytes == 32) {
+                op->issue = post ? op_store_vector_post_imm : op_store_vector_imm;
+            }
         }
         if (op->issue == op_store_partial) {
             op->flags |= BUNDLE_PARTIAL_STORE;

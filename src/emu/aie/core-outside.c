@@ -1,4 +1,5 @@
-// core-outside: instructions that meet the array: locks, the core's stream ports, the cascade, done.
+// core-outside: instructions that meet the array: locks, the core's stream ports, the cascade,
+// done.
 //
 // A bundle issues only when all of its meetings took place; those that did are remembered while the
 // bundle is blocked, and what they brought waits in the core. Stores are made visible before a
@@ -87,7 +88,8 @@ static void op_stream_read(struct core * c, const struct core_op * op) {
     for (int k = 0; k < op->n_out; k++) {
         const struct core_out * out = &op->out[k];
         uint32_t value = out->sticky ? c->stream_last : c->stream_word;
-        memcpy(core_write_at(c, op, c->cycle + out->cycle, &out->span, out->bypass)->data, &value, 4);
+        memcpy(core_write_at(c, op, c->cycle + out->cycle, &out->span, out->bypass)->data, &value,
+               4);
     }
 }
 
@@ -104,7 +106,8 @@ static int meet_cascade_read(struct core * c, const struct core_op * op) {
 }
 
 static void op_cascade_read(struct core * c, const struct core_op * op) {
-    memcpy(core_write_at(c, op, c->cycle + op->latency, &op->data, op->bypass)->data, c->cascade, 64);
+    memcpy(core_write_at(c, op, c->cycle + op->latency, &op->data, op->bypass)->data, c->cascade,
+           64);
 }
 
 static int meet_cascade_write(struct core * c, const struct core_op * op) {

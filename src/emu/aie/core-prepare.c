@@ -81,17 +81,18 @@ static void list_operand(struct core_op * op, int i, aie_reg reg) {
             op->odd_register = true;
             return;
         }
-        op->out[op->n_out++] = (struct core_out){.index = (uint8_t) i,
-                                                 .cycle = o->def_cycle ? o->def_cycle : 1,
-                                                 .bypass = (uint8_t) aie_bypass_of(o->def_bypass, reg),
-                                                 .sticky = kind == AIE_SR,
-                                                 .span = span};
+        op->out[op->n_out++] =
+            (struct core_out){.index = (uint8_t) i,
+                              .cycle = o->def_cycle ? o->def_cycle : 1,
+                              .bypass = (uint8_t) aie_bypass_of(o->def_bypass, reg),
+                              .sticky = kind == AIE_SR,
+                              .span = span};
     }
 }
 
-// Sources are read in up to four stages; the last one executes. A control register that is read later
-// than the result is there (crFPMask of the float adders) only masks status flags: it is read with
-// the last real source.
+// Sources are read in up to four stages; the last one executes. A control register that is read
+// later than the result is there (crFPMask of the float adders) only masks status flags: it is read
+// with the last real source.
 static void stage_sources(struct core_op * op) {
     int limit = RING - 1;
     for (int k = 0; k < op->n_out; k++) {
@@ -139,6 +140,17 @@ static void fix_sources(struct core * c, struct core_op * op) {
         }
     }
     op->n_fixed_in = (uint8_t) n;
+    n = 0;
+    for (int k = 0; k < op->n_out; k++) {
+        struct core_out out = op->out[k];
+        if (out.sticky) {
+            op->exec.out[out.index] = (uint8_t *) &op->status;
+        } else {
+            op->out[k] = op->out[n];
+            op->out[n++] = out;
+        }
+    }
+    op->n_plain_out = (uint8_t) n;
     op->exec.core = c;
     op->exec.instr = op->instr;
 }
@@ -188,7 +200,8 @@ static bool prepare_op(struct core * c, struct core_op * op, const struct core_b
     if (op->semantic == NULL && !prepare_copy(op)) {
         core_fault_at(c, op, "the emulator does not implement %s", op->instr->name);
     } else if (op->odd_register) {
-        core_fault_at(c, op, "the emulator does not implement these operands of %s", op->instr->name);
+        core_fault_at(c, op, "the emulator does not implement these operands of %s",
+                      op->instr->name);
     }
     return !c->faulted;
 }

@@ -13,13 +13,13 @@
 #define W32(m) W8(m), W8(m), W8(m), W8(m)
 #define ALL    0xffffffffu
 const uint32_t core_unit_mask[AIE_UNIT_W] = {
-    W32(ALL),                                       // r
-    W8(P20), W8(P20), W8(P20), W8(P20), W8(P20),    // p, m, dn, dj, dc
-    W4(ALL),                                        // s
-    ALL, ALL, ALL, ALL, ALL, ALL, 0xf, ALL,         // cr 0-7
-    ALL, 0x3, ALL, ALL, ALL, ALL, ALL, ALL,         // cr 8-15
-    W8(ALL), W8(ALL),                               // sr
-    P20, P20, ALL, P20, P20, ALL, ALL, ALL,         // ls, le, lc, lr, sp, dp, coreid
+    W32(ALL),                                                    // r
+    W8(P20),  W8(P20), W8(P20), W8(P20), W8(P20),                // p, m, dn, dj, dc
+    W4(ALL),                                                     // s
+    ALL,      ALL,     ALL,     ALL,     ALL,     ALL, 0xf, ALL, // cr 0-7
+    ALL,      0x3,     ALL,     ALL,     ALL,     ALL, ALL, ALL, // cr 8-15
+    W8(ALL),  W8(ALL),                                           // sr
+    P20,      P20,     ALL,     P20,     P20,     ALL, ALL, ALL, // ls, le, lc, lr, sp, dp, coreid
 };
 
 static struct core_span span_of(int offset, int size, int unit, int n_units) {
@@ -45,9 +45,9 @@ bool core_reg_span(aie_reg reg, struct core_span * span) {
     static const struct {
         uint8_t first, count; // units of the kinds that are one scalar word
     } scalar[AIE_REG_KIND_COUNT] = {
-        [AIE_R] = {AIE_UNIT_R, 32},   [AIE_P] = {AIE_UNIT_P, 8},    [AIE_M] = {AIE_UNIT_M, 8},
-        [AIE_DN] = {AIE_UNIT_DN, 8},  [AIE_DJ] = {AIE_UNIT_DJ, 8},  [AIE_DC] = {AIE_UNIT_DC, 8},
-        [AIE_S] = {AIE_UNIT_S, 4},    [AIE_CR] = {AIE_UNIT_CR, 16}, [AIE_SR] = {AIE_UNIT_SR, 16},
+        [AIE_R] = {AIE_UNIT_R, 32},    [AIE_P] = {AIE_UNIT_P, 8},    [AIE_M] = {AIE_UNIT_M, 8},
+        [AIE_DN] = {AIE_UNIT_DN, 8},   [AIE_DJ] = {AIE_UNIT_DJ, 8},  [AIE_DC] = {AIE_UNIT_DC, 8},
+        [AIE_S] = {AIE_UNIT_S, 4},     [AIE_CR] = {AIE_UNIT_CR, 16}, [AIE_SR] = {AIE_UNIT_SR, 16},
         [AIE_SPC] = {AIE_UNIT_SPC, 8},
     };
     int n = AIE_REG_NUM(reg);
@@ -93,6 +93,9 @@ bool core_reg_span(aie_reg reg, struct core_span * span) {
 }
 
 int core_reg_get(const struct core * c, aie_reg reg, uint8_t bytes[128]) {
+    if (AIE_REG_KIND(reg) > AIE_CM) {
+        return 0; // of another architecture
+    }
     struct core_span s;
     if (core_reg_span(reg, &s)) {
         memcpy(bytes, c->regs + s.offset, s.size);

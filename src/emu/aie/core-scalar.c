@@ -1,8 +1,8 @@
-// core-scalar: scalar arithmetic, comparisons, selects and moves. Nearly all read and write in cycle
-// 1; those few with a longer latency (mul, mov.d1-6) queue their result.
+// core-scalar: scalar arithmetic, comparisons, selects and moves. Nearly all read and write in
+// cycle 1; those few with a longer latency (mul, mov.d1-6) queue their result.
 //
-// Shifts, clb, sbc and divs follow results read on silicon. srCarry is the carry out of the adder; a
-// subtraction adds the complement, so its carry means "no borrow".
+// Shifts, clb, sbc and divs follow results read on silicon. srCarry is the carry out of the adder;
+// a subtraction adds the complement, so its carry means "no borrow".
 #include "emu/aie/core-impl.h"
 
 #define A reg_u32(c, op->a)
@@ -12,11 +12,13 @@ static void put(struct core * c, const struct core_op * op, uint32_t value) {
     if (op->latency == 1) {
         core_write_next(c, op, op->d, value);
     } else {
-        memcpy(core_write_at(c, op, c->cycle + op->latency, &op->data, op->bypass)->data, &value, 4);
+        memcpy(core_write_at(c, op, c->cycle + op->latency, &op->data, op->bypass)->data, &value,
+               4);
     }
 }
 
-static void put_sum(struct core * c, const struct core_op * op, uint32_t a, uint32_t b, uint32_t carry) {
+static void put_sum(struct core * c, const struct core_op * op, uint32_t a, uint32_t b,
+                    uint32_t carry) {
     uint64_t sum = (uint64_t) a + b + carry;
     core_write_next(c, op, op->d, (uint32_t) sum);
     core_write_next(c, op, op->carry, (uint32_t) (sum >> 32));
@@ -39,9 +41,9 @@ static uint32_t leading_zeros(uint32_t v) {
     return n;
 }
 
-#define SCALAR(name, value)                                                                            \
-    static void name(struct core * c, const struct core_op * op) {                                     \
-        put(c, op, (uint32_t) (value));                                                                \
+#define SCALAR(name, value)                                                                        \
+    static void name(struct core * c, const struct core_op * op) {                                 \
+        put(c, op, (uint32_t) (value));                                                            \
     }
 
 SCALAR(op_and, A & B)
@@ -177,7 +179,8 @@ static const struct {
 
 bool core_prepare_scalar(struct core * c, struct core_op * op) {
     size_t i = 0;
-    while (i < sizeof scalars / sizeof scalars[0] && strcmp(scalars[i].name, op->instr->name) != 0) {
+    while (i < sizeof scalars / sizeof scalars[0] &&
+           strcmp(scalars[i].name, op->instr->name) != 0) {
         i++;
     }
     if (i == sizeof scalars / sizeof scalars[0]) {
@@ -213,7 +216,8 @@ bool core_prepare_scalar(struct core * c, struct core_op * op) {
     op->is_loop = spc == AIE_SPC_LS || spc == AIE_SPC_LE || spc == AIE_SPC_LC;
     if (op->odd_register || !has_result || op->d >= AIE_UNIT_W || op->a >= AIE_UNIT_W ||
         op->b >= AIE_UNIT_W) {
-        core_fault_at(c, op, "the emulator does not implement these operands of %s", op->instr->name);
+        core_fault_at(c, op, "the emulator does not implement these operands of %s",
+                      op->instr->name);
     }
     return true;
 }

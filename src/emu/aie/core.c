@@ -1,6 +1,6 @@
-// core: the pipeline of one AIE core. Each turn of the loop is one cycle: late sources are read, the
-// bundle issues (loads, then stores that arrive in this cycle, then the rest), time moves on, results
-// that are due become visible. What is in flight waits in rings; see core-impl.h.
+// core: the pipeline of one AIE core. Each turn of the loop is one cycle: late sources are read,
+// the bundle issues (loads, then stores that arrive in this cycle, then the rest), time moves on,
+// results that are due become visible. What is in flight waits in rings; see core-impl.h.
 #include "emu/aie/core-impl.h"
 
 #include <stdio.h>
@@ -104,24 +104,25 @@ static inline void tick(struct core * c) {
         reg_put_u32(c, w->unit, w->value);
     }
     c->n_write1 = 0;
-    struct core_writes * ws = &c->writes[cycle % RING];
-    n = ws->n;
+    int slot = (int) (cycle % RING);
+    n = c->n_writes[slot];
     if (n) {
-        ws->n = ws->n_bypass = 0;
+        c->n_writes[slot] = c->n_bypass[slot] = 0;
         for (int i = 0; i < n; i++) {
-            commit_write(c, &ws->at[i]);
+            commit_write(c, &c->writes[slot][i]);
         }
     }
 }
 
 // ---- sources ----
 
-// The source as a bypass sees it: results of the same kind that land in the next cycle count already.
+// The source as a bypass sees it: results of the same kind that land in the next cycle count
+// already.
 static const uint8_t * read_bypassed(struct core * c, const struct core_in * in, int scratch) {
     const uint8_t * live = c->regs + in->offset;
-    const struct core_writes * ws = &c->writes[(c->cycle + 1) % RING];
-    for (int i = 0; i < ws->n; i++) {
-        const struct core_write * w = &ws->at[i];
+    int slot = (int) ((c->cycle + 1) % RING);
+    for (int i = 0; i < c->n_writes[slot]; i++) {
+        const struct core_write * w = &c->writes[slot][i];
         int from = w->span.offset, to = from + w->span.size;
         int lo = in->offset > from ? in->offset : from;
         int hi = in->offset + in->size < to ? in->offset + in->size : to;
@@ -146,7 +147,7 @@ static inline const uint8_t * read_live(struct core * c, const struct core_in * 
         memcpy(c->scratch[scratch] + 64, c->regs + in->gather_offset, 16);
         return c->scratch[scratch];
     }
-    if (in->bypass && c->writes[(c->cycle + 1) % RING].n_bypass) {
+    if (in->bypass && c->n_bypass[(c->cycle + 1) % RING]) {
         return read_bypassed(c, in, scratch);
     }
     return c->regs + in->offset;
@@ -154,7 +155,7 @@ static inline const uint8_t * read_live(struct core * c, const struct core_in * 
 
 static void capture(struct core * c, struct core_late * l, int stage) {
     const struct core_op * op = l->op;
-    for (int k = 0; k < op->n_in; k++) {
+    for (int k = op->n_fixed_in; k < op->n_in; k++) {
         const struct core_in * in = &op->in[k];
         if (in->stage != stage) {
             continue;
@@ -173,7 +174,8 @@ static void capture(struct core * c, struct core_late * l, int stage) {
 // ---- instructions ----
 
 void core_execute(struct core * c, const struct core_op * op, struct core_late * l) {
-    struct core_op * own = (struct core_op *) (uintptr_t) op; // its scratch; one execution at a time
+    struct core_op * own =
+        (struct core_op *) (uintptr_t) op; // its scratch; one execution at a time
     struct core_exec * x = &own->exec;
     int last = op->n_stages - 1;
     for (int k = op->n_fixed_in; k < op->n_in; k++) {
@@ -181,17 +183,10 @@ void core_execute(struct core * c, const struct core_op * op, struct core_late *
         x->in[in->index] = in->stage < last ? l->data + in->capture : read_live(c, in, k);
     }
     uint64_t issued = last ? l->issued : c->cycle;
-    const struct core_out * status = NULL;
-    for (int k = 0; k < op->n_out; k++) {
+    for (int k = 0; k < op->n_plain_out; k++) {
         const struct core_out * out = &op->out[k];
-        if (out->sticky) {
-            status = out;
-            own->status = 0;
-            x->out[out->index] = (uint8_t *) &own->status;
-        } else {
-            x->out[out->index] =
-                core_write_at(c, op, issued + out->cycle, &out->span, out->bypass)->data;
-        }
+        x->out[out->index] =
+            core_write_at(c, op, issued + out->cycle, &out->span, out->bypass)->data;
     }
     if (op->semantic == NULL) {
         core_memory_finish(c, op, l, x);
@@ -199,23 +194,25 @@ void core_execute(struct core * c, const struct core_op * op, struct core_late *
         core_fault_at(c, op, "no meaning is known for these operand values");
     }
     if (own->status) {
-        uint64_t due = issued + status->cycle;
+        const struct core_out * out = &op->out[op->n_plain_out];
+        uint64_t due = issued + out->cycle;
         due = due > c->cycle ? due : c->cycle + 1;
-        struct core_write * w = core_write_at(c, op, due, &status->span, AIE_BYPASS_NONE);
+        struct core_write * w = core_write_at(c, op, due, &out->span, AIE_BYPASS_NONE);
         w->sticky = 1;
         memcpy(w->data, &own->status, 4);
+        own->status = 0;
     }
 }
 
 // A place in the list of those that read sources in the stage's cycle.
-static struct core_late * late_place(struct core * c, const struct core_op * op, uint64_t issued,
-                                     int stage) {
-    struct core_lates * q = &c->late_at[(issued + op->stage_cycle[stage] - 1) % RING];
-    if (q->n == LATES) {
+static inline struct core_late * late_place(struct core * c, const struct core_op * op,
+                                            uint64_t issued, int stage) {
+    int slot = (int) ((issued + op->stage_cycle[stage] - 1) % RING);
+    if (c->n_lates[slot] == LATES) {
         core_fault_at(c, op, "more than %d instructions read sources late in one cycle", LATES);
-        return &q->at[0];
+        return &c->lates[slot][0];
     }
-    return &q->at[q->n++];
+    return &c->lates[slot][c->n_lates[slot]++];
 }
 
 struct core_late * core_late_start(struct core * c, const struct core_op * op) {
@@ -235,9 +232,9 @@ void core_issue_generic(struct core * c, const struct core_op * op) {
     }
 }
 
-static void run_late(struct core * c, struct core_lates * q) {
-    for (int i = 0; i < q->n; i++) {
-        struct core_late * l = &q->at[i];
+static void run_late(struct core * c, int slot) {
+    for (int i = 0; i < c->n_lates[slot]; i++) {
+        struct core_late * l = &c->lates[slot][i];
         if (l->stage == l->op->n_stages - 1) {
             core_execute(c, l->op, l);
         } else {
@@ -246,7 +243,7 @@ static void run_late(struct core * c, struct core_lates * q) {
             *late_place(c, l->op, l->issued, l->stage) = *l; // a later cycle, another list
         }
     }
-    q->n = 0;
+    c->n_lates[slot] = 0;
 }
 
 // ---- the loop ----
@@ -289,7 +286,7 @@ static inline void issue_bundle(struct core * c, const struct core_bundle * b) {
         b->ops[i].issue(c, &b->ops[i]);
     }
     int slot = (int) (c->cycle % RING);
-    if (c->stores[slot].n) {
+    if (c->n_stores[slot]) {
         core_stores_flush(c, slot);
     }
     for (; i < b->n_ops; i++) {
@@ -315,7 +312,7 @@ static inline uint32_t next_pc(struct core * c, const struct core_bundle * b) {
 static void drain(struct core * c) {
     for (int i = 0; i < RING && !c->faulted; i++) {
         int slot = (int) (c->cycle % RING);
-        run_late(c, &c->late_at[slot]);
+        run_late(c, slot);
         core_stores_flush(c, slot);
         tick(c);
         c->offset--; // not lived through by anyone
@@ -332,9 +329,8 @@ enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
     }
     uint64_t last = limit - c->offset; // in pipeline time, which is all that moves in here
     while (c->cycle <= last) {
-        struct core_lates * late = &c->late_at[c->cycle % RING];
-        if (late->n) {
-            run_late(c, late);
+        if (c->n_lates[c->cycle % RING]) {
+            run_late(c, (int) (c->cycle % RING));
         }
         const struct core_bundle * b = c->pc < CORE_PM_BYTES ? c->map[c->pc / 2] : NULL;
         if (b == NULL && (c->faulted || (b = core_prepare(c, c->pc)) == NULL)) {
@@ -412,9 +408,7 @@ void core_reset(struct core * c) {
     reg_put_u32(c, AIE_UNIT_SPC + AIE_SPC_COREID, id);
     memset(c->stamp, 0, sizeof c->stamp);
     for (int i = 0; i < RING; i++) {
-        c->writes[i].n = c->writes[i].n_bypass = 0;
-        c->late_at[i].n = 0;
-        c->stores[i].n = 0;
+        c->n_writes[i] = c->n_bypass[i] = c->n_lates[i] = c->n_stores[i] = 0;
     }
     c->n_write1 = 0;
     c->partial_until = 0;

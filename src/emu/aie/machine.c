@@ -1,7 +1,7 @@
-// machine: the clock and the dispatch. Each cycle the due operation of the instruction stream, the due
-// cores and the awake channels take their turn, in a fixed order, so that equal inputs give equal
-// cycles. When nobody is awake the clock jumps to the next event; when there is none, the dispatch is
-// over or the design is stuck, and the error says who waits for what.
+// machine: the clock and the dispatch. Each cycle the due operation of the instruction stream, the
+// due cores and the awake channels take their turn, in a fixed order, so that equal inputs give
+// equal cycles. When nobody is awake the clock jumps to the next event; when there is none, the
+// dispatch is over or the design is stuck, and the error says who waits for what.
 #include "emu/aie/array-model.h"
 
 #include <inttypes.h>
@@ -11,8 +11,9 @@
 #define DEFAULT_MAX_CYCLES UINT64_C(1000000000)
 
 // After the last operation the array goes on by itself (locks given back, buffers filled ahead), as
-// it does on silicon while the host prepares the next dispatch. A core that never rests ends this.
-enum { SETTLE_CYCLES = 200000 };
+// it does on silicon while the host prepares the next dispatch: until it rests or, when a core
+// never does, for a while. Shim DMA gets the time that it takes to fill a memtile.
+enum { SETTLE_CYCLES = 4096, SETTLE_SHIM_CYCLES = 200000 };
 
 struct emu_machine {
     struct array * array;
@@ -82,43 +83,47 @@ static bool step_channels(struct array * a) {
     return awake != 0;
 }
 
-static bool step(struct array * a) {
+enum step { STEP_MOVED, STEP_REST, STEP_FAILED };
+
+// One cycle, and the jump to the next one in which something can happen; STEP_REST when there is
+// none.
+static enum step step(struct array * a) {
     if (a->txn.time <= a->now && !txn_step(a)) {
-        return false;
+        return STEP_FAILED;
     }
     if (a->next_core <= a->now) {
         run_due_cores(a);
     }
     bool awake = step_channels(a);
-    uint64_t next = a->now + 1;
-    if (!awake) {
-        uint64_t event = a->next_core < a->txn.time ? a->next_core : a->txn.time;
-        next = event > next ? event : next;
+    if (a->failed) {
+        return STEP_FAILED;
     }
-    a->now = next;
-    return !a->failed;
+    uint64_t event = a->next_core < a->txn.time ? a->next_core : a->txn.time;
+    a->now++;
+    if (!awake && event == NEVER) {
+        return STEP_REST;
+    }
+    if (!awake && event > a->now) {
+        a->now = event;
+    }
+    return STEP_MOVED;
 }
 
 static bool play(struct emu_machine * m) {
     struct array * a = m->array;
-    uint64_t start = a->now, limit = start + m->max_cycles;
-    while (!a->txn.done) {
-        uint64_t before = a->now;
-        if (!step(a)) {
-            break;
-        }
-        if (a->now == NEVER && !a->txn.done) {
-            a->now = before;
+    uint64_t start = a->now;
+    enum step s = STEP_MOVED;
+    while (s == STEP_MOVED && !a->txn.done) {
+        s = step(a);
+        if (s == STEP_REST && !a->txn.done) {
             array_fail_deadlock(a);
-            break;
-        }
-        if (a->now > limit && a->now != NEVER) {
-            array_fail(a, ST_DEVICE, "dispatch runs for more than %" PRIu64 " cycles; raise the limit if "
-                       "the design needs it", m->max_cycles);
-            break;
-        }
-        if (a->now == NEVER) {
-            a->now = before + 1;
+        } else if (a->now - start > m->max_cycles) {
+            array_fail(a, ST_DEVICE,
+                       "dispatch runs for more than %" PRIu64
+                       " cycles; raise the limit if the design "
+                       "needs it",
+                       m->max_cycles);
+            s = STEP_FAILED;
         }
     }
     m->counters.last_cycles = a->now - start;
@@ -127,16 +132,14 @@ static bool play(struct emu_machine * m) {
 }
 
 static bool settle(struct array * a) {
-    uint64_t end = a->now + SETTLE_CYCLES;
-    while (a->now < end) {
-        uint64_t before = a->now;
-        if (!step(a)) {
-            return false;
-        }
-        if (a->now == NEVER) {
-            a->now = before + 1;
-            break;
-        }
+    uint64_t start = a->now;
+    enum step s = STEP_MOVED;
+    while (s == STEP_MOVED && (a->now < start + SETTLE_CYCLES ||
+                               (a->now < start + SETTLE_SHIM_CYCLES && array_shim_busy(a)))) {
+        s = step(a);
+    }
+    if (s == STEP_FAILED) {
+        return false;
     }
     // Host memory is lent for the time of the dispatch only, so nobody may hold on to it.
     return array_shim_busy(a) ? array_fail_unfinished(a) : true;
@@ -144,7 +147,8 @@ static bool settle(struct array * a) {
 
 // ---- dispatch ----
 
-static enum status load(struct emu_machine * m, const uint8_t * pdi, size_t size, struct error * err) {
+static enum status load(struct emu_machine * m, const uint8_t * pdi, size_t size,
+                        struct error * err) {
     size_t used = 0;
     enum status st = pdi_check(pdi, size, &used, err);
     if (st != ST_OK) {
@@ -186,16 +190,17 @@ static void count(struct emu_machine * m) {
 }
 
 enum status emu_machine_run(struct emu_machine * m, const uint8_t * pdi, size_t pdi_size,
-                            const uint32_t * insts, size_t n_insts, const struct emu_operand * operands,
-                            int n_operands, struct error * err) {
+                            const uint32_t * insts, size_t n_insts,
+                            const struct emu_operand * operands, int n_operands,
+                            struct error * err) {
     struct array * a = m->array;
-    struct error local = { ST_OK, "" };
+    struct error local = {ST_OK, ""};
     enum status st = load(m, pdi, pdi_size, &local);
     if (st == ST_OK) {
         drop_tokens(a); // tokens that the last dispatch did not wait for
         bool ok = txn_start(a, insts, n_insts, operands, n_operands) && play(m) && settle(a);
         st = ok ? ST_OK : a->error.status;
-        a->txn = (struct txn){ .time = NEVER }; // the caller's memory is not ours any more
+        a->txn = (struct txn){.time = NEVER}; // the caller's memory is not ours any more
         count(m);
     }
     if (st != ST_OK) {

@@ -2,15 +2,15 @@
 // round, saturate down), pack / unpack, fp32 <-> bf16, bf16 -> int32. The pure functions serve both
 // the register forms below and the fused load / store forms of the core.
 //
-// Kept true: rounding is decided in one place from (half bit, sticky bits, odd, sign), so that all ten
-// crRnd modes mean the same in every conversion.
+// Kept true: what a crRnd mode does is written down once (bias_of), so that all ten modes mean the
+// same in every conversion.
 #include "emu/aie/sem.h"
 
 #include <string.h>
 
 // ---- lanes ----
 
-static int64_t lane_get(const uint8_t * p, int i, int bits_per_lane, bool is_signed) {
+static inline int64_t lane_get(const uint8_t * p, int i, int bits_per_lane, bool is_signed) {
     switch (bits_per_lane) {
     case 4: {
         int v = (p[i >> 1] >> ((i & 1) * 4)) & 15;
@@ -36,7 +36,7 @@ static int64_t lane_get(const uint8_t * p, int i, int bits_per_lane, bool is_sig
     }
 }
 
-static void lane_put(uint8_t * p, int i, int bits_per_lane, int64_t v) {
+static inline void lane_put(uint8_t * p, int i, int bits_per_lane, int64_t v) {
     switch (bits_per_lane) {
     case 4:
         if (i & 1) {
@@ -66,83 +66,79 @@ static void lane_put(uint8_t * p, int i, int bits_per_lane, int64_t v) {
 
 // ---- rounding and saturation ----
 
-// Whether floor(v) must be raised by one; `half` is the first dropped bit, `sticky` any lower one.
-static bool round_up(uint32_t rnd, bool half, bool sticky, bool odd, bool negative) {
+// A number is rounded by adding a bias to the bits that will be dropped and dropping them. The bias
+// is value + (negative ? negative : 0) + (lowest kept bit ? odd : 0), so that loops need no
+// branches.
+struct bias {
+    uint64_t value, negative, odd; // added modulo 2^64
+};
+
+static struct bias bias_of(uint32_t rnd, uint32_t dropped) {
+    if (dropped == 0) {
+        return (struct bias){0, 0, 0};
+    }
+    uint64_t half = 1ull << (dropped - 1), all = 2 * half - 1;
     switch (rnd & 15) {
     case SEM_RND_CEIL:
-        return half || sticky;
+        return (struct bias){all, 0, 0};
     case SEM_RND_SYM_FLOOR:
-        return negative && (half || sticky);
+        return (struct bias){0, all, 0};
     case SEM_RND_SYM_CEIL:
-        return !negative && (half || sticky);
+        return (struct bias){all, -all, 0};
     case SEM_RND_NEG_INF:
-        return half && sticky;
+        return (struct bias){half - 1, 0, 0};
     case SEM_RND_POS_INF:
-        return half;
+        return (struct bias){half, 0, 0};
     case SEM_RND_SYM_ZERO:
-        return half && (sticky || negative);
+        return (struct bias){half - 1, 1, 0};
     case SEM_RND_SYM_INF:
-        return half && (sticky || !negative);
+        return (struct bias){half, -1ull, 0};
     case SEM_RND_CONV_EVEN:
-        return half && (sticky || odd);
+        return (struct bias){half - 1, 0, 1};
     case SEM_RND_CONV_ODD:
-        return half && (sticky || !odd);
+        return (struct bias){half, 0, -1ull};
     default: // floor; 4-7 and 14-15 are reserved
-        return false;
+        return (struct bias){0, 0, 0};
     }
 }
 
-// crRnd for a sign-magnitude number: what raises the value of a negative lowers its magnitude.
-static uint32_t magnitude_rnd(uint32_t rnd, bool negative) {
-    rnd &= 15;
-    bool directed = rnd <= SEM_RND_CEIL || rnd == SEM_RND_NEG_INF || rnd == SEM_RND_POS_INF;
-    return negative && directed ? rnd ^ 1 : rnd;
-}
-
-static int64_t shift_round(int64_t v, uint32_t shift, uint32_t rnd) {
-    if (shift == 0) {
-        return v;
-    }
+// v >> shift. Only dropped bits meet the bias: a sum with all of v could leave 64 bits.
+static inline int64_t shift_round(int64_t v, uint32_t shift, struct bias bias) {
     int64_t q = v >> shift;
-    bool half = (v >> (shift - 1)) & 1;
-    bool sticky = (v & (((int64_t) 1 << (shift - 1)) - 1)) != 0;
-    return q + round_up(rnd, half, sticky, q & 1, v < 0);
+    uint64_t rest = (uint64_t) v & ((1ull << shift) - 1);
+    rest += bias.value + ((uint64_t) (v >> 63) & bias.negative) + ((uint64_t) - (q & 1) & bias.odd);
+    return q + (int64_t) (rest >> shift);
 }
 
 // Fits v into n bits as crSat says; *overflow is set when it had to change or wrap.
-static int64_t saturate(int64_t v, int n, bool is_signed, uint32_t sat, int * overflow) {
+static inline int64_t saturate(int64_t v, int n, bool is_signed, uint32_t sat, int * overflow) {
     int64_t max = is_signed ? ((int64_t) 1 << (n - 1)) - 1 : ((int64_t) 1 << n) - 1;
     int64_t min = is_signed ? ((sat & 3) == SEM_SAT_SYM ? -max : -max - 1) : 0;
-    if (v >= min && v <= max) {
-        return v;
-    }
-    *overflow = SEM_OVERFLOW;
-    return sat & 1 ? (v < min ? min : max) : v;
+    int64_t fit = v < min ? min : v > max ? max : v;
+    *overflow |= fit != v;
+    return sat & 1 ? fit : v;
 }
 
 // ---- pure functions ----
 
-int sem_ups(uint8_t * acc, const uint8_t * src, int lanes, int src_bits, int acc_bits, bool is_signed,
-            uint32_t shift, uint32_t sat) {
+static inline int ups_lanes(uint8_t * acc, const uint8_t * src, int lanes, int src_bits,
+                            int acc_bits, bool is_signed, uint32_t shift, uint32_t sat) {
     int overflow = 0;
-    if (shift > 63) {
-        return -1;
+    if (shift < (uint32_t) (acc_bits - src_bits)) { // nothing can be lost
+        for (int i = 0; i < lanes; i++) {
+            lane_put(acc, i, acc_bits,
+                     (int64_t) ((uint64_t) lane_get(src, i, src_bits, is_signed) << shift));
+        }
+        return 0;
     }
-    for (int i = 0; i < lanes; i++) {
+    for (int i = 0; i < lanes; i++) { // not seen on silicon
         int64_t v = lane_get(src, i, src_bits, is_signed);
-        int64_t up = (int64_t) ((uint64_t) v << shift);
-        if (acc_bits == 32) {
-            // Only a shift beyond the spare bits can leave the lane; saturating it is not seen on
-            // silicon.
-            if (shift > 31 - (uint32_t) src_bits) {
-                int64_t wide = shift >= 32 ? (v > 0 ? INT64_MAX : v < 0 ? INT64_MIN : 0) : up;
-                int64_t fit = saturate(wide, 32, true, sat, &overflow);
-                up = sat & 1 ? fit : shift >= 32 ? 0 : up;
-            }
-        } else if ((up >> shift) != v) {
+        int64_t up = (int64_t) ((uint64_t) v << shift),
+                max = acc_bits == 32 ? INT32_MAX : INT64_MAX;
+        if ((up >> shift) != v || up > max || up < -max - 1) {
             overflow = SEM_OVERFLOW;
             if (sat & 1) {
-                up = v > 0 ? INT64_MAX : INT64_MIN + ((sat & 3) == SEM_SAT_SYM);
+                up = v > 0 ? max : (sat & 3) == SEM_SAT_SYM ? -max : -max - 1;
             }
         }
         lane_put(acc, i, acc_bits, up);
@@ -150,20 +146,59 @@ int sem_ups(uint8_t * acc, const uint8_t * src, int lanes, int src_bits, int acc
     return overflow;
 }
 
-int sem_srs(uint8_t * dst, const uint8_t * acc, int lanes, int acc_bits, int dst_bits, bool is_signed,
-            uint32_t shift, uint32_t sat, uint32_t rnd) {
+static inline int srs_lanes(uint8_t * dst, const uint8_t * acc, int lanes, int acc_bits,
+                            int dst_bits, bool is_signed, uint32_t shift, uint32_t sat,
+                            uint32_t rnd) {
+    struct bias bias = bias_of(rnd, shift);
     int overflow = 0;
-    if (shift > 63) {
-        return -1;
-    }
     for (int i = 0; i < lanes; i++) {
-        int64_t v = shift_round(lane_get(acc, i, acc_bits, true), shift, rnd);
+        int64_t v = shift_round(lane_get(acc, i, acc_bits, true), shift, bias);
         lane_put(dst, i, dst_bits, saturate(v, dst_bits, is_signed, sat, &overflow));
     }
     return overflow;
 }
 
-int sem_pack(uint8_t * dst, const uint8_t * src, int lanes, int src_bits, bool is_signed, uint32_t sat) {
+// The widths become constants here, for the compiler to make a loop of its own for each.
+int sem_ups(uint8_t * acc, const uint8_t * src, int lanes, int src_bits, int acc_bits,
+            bool is_signed, uint32_t shift, uint32_t sat) {
+    if (shift > 63) {
+        return -1;
+    }
+    switch (acc_bits << 8 | src_bits) {
+    case 32 << 8 | 16:
+        return ups_lanes(acc, src, lanes, 16, 32, is_signed, shift, sat);
+    case 32 << 8 | 8:
+        return ups_lanes(acc, src, lanes, 8, 32, is_signed, shift, sat);
+    case 64 << 8 | 32:
+        return ups_lanes(acc, src, lanes, 32, 64, is_signed, shift, sat);
+    case 64 << 8 | 16:
+        return ups_lanes(acc, src, lanes, 16, 64, is_signed, shift, sat);
+    default:
+        return -1;
+    }
+}
+
+int sem_srs(uint8_t * dst, const uint8_t * acc, int lanes, int acc_bits, int dst_bits,
+            bool is_signed, uint32_t shift, uint32_t sat, uint32_t rnd) {
+    if (shift > 63) {
+        return -1;
+    }
+    switch (acc_bits << 8 | dst_bits) {
+    case 32 << 8 | 16:
+        return srs_lanes(dst, acc, lanes, 32, 16, is_signed, shift, sat, rnd);
+    case 32 << 8 | 8:
+        return srs_lanes(dst, acc, lanes, 32, 8, is_signed, shift, sat, rnd);
+    case 64 << 8 | 32:
+        return srs_lanes(dst, acc, lanes, 64, 32, is_signed, shift, sat, rnd);
+    case 64 << 8 | 16:
+        return srs_lanes(dst, acc, lanes, 64, 16, is_signed, shift, sat, rnd);
+    default:
+        return -1;
+    }
+}
+
+int sem_pack(uint8_t * dst, const uint8_t * src, int lanes, int src_bits, bool is_signed,
+             uint32_t sat) {
     int overflow = 0;
     for (int i = 0; i < lanes; i++) {
         int64_t v = lane_get(src, i, src_bits, is_signed);
@@ -178,36 +213,32 @@ void sem_unpack(uint8_t * dst, const uint8_t * src, int lanes, int src_bits, boo
     }
 }
 
+// Sign and magnitude: a mode that raises negatives lowers their magnitude, and a symmetric one
+// treats both signs alike. The exponent lies above the fraction, so that a carry out of it is
+// right.
 int sem_fp32_to_bf16(uint8_t * dst, const uint8_t * src, int lanes, uint32_t rnd) {
-    uint32_t v[16];
-    int flags = 0;
-    for (int done = 0; done < lanes; done += 16) {
-        int n = lanes - done < 16 ? lanes - done : 16;
-        memcpy(v, src + 4 * done, (size_t) n * 4);
-        for (int i = 0; i < n; i++) {
-            uint32_t r = v[i] >> 16;
-            if ((v[i] & 0x7f800000) == 0x7f800000) {
-                r |= (v[i] & 0x7fffff) && !(r & 127); // a NaN must not become infinity
-            } else {
-                r += round_up(magnitude_rnd(rnd, v[i] >> 31), v[i] >> 15 & 1, (v[i] & 0x7fff) != 0,
-                              r & 1, false);
-            }
-            dst[2 * (done + i)] = (uint8_t) r;
-            dst[2 * (done + i) + 1] = (uint8_t) (r >> 8);
-        }
+    rnd &= 15;
+    bool directed = rnd <= SEM_RND_CEIL || rnd == SEM_RND_NEG_INF || rnd == SEM_RND_POS_INF;
+    struct bias pos = bias_of(rnd, 16), neg = bias_of(directed ? rnd ^ 1 : rnd, 16);
+    uint32_t value[2] = {(uint32_t) pos.value, (uint32_t) neg.value}, odd = (uint32_t) pos.odd;
+    for (int i = 0; i < lanes; i++) {
+        uint32_t v = (uint32_t) lane_get(src, i, 32, false);
+        uint32_t up = value[v >> 31] + ((v >> 16 & 1) ? odd : 0);
+        uint32_t r = ((v & 0x7fffffff) + up) >> 16 | (v >> 31) << 15;
+        uint32_t kept = v >> 16;
+        kept |= (v & 0x7fffff) != 0 && (kept & 127) == 0; // a NaN must not become infinity
+        lane_put(dst, i, 16, (v & 0x7f800000) == 0x7f800000 ? kept : r);
     }
-    return flags;
+    return 0;
 }
 
 void sem_bf16_to_fp32(uint8_t * dst, const uint8_t * src, int lanes) {
     for (int i = 0; i < lanes; i++) {
-        dst[4 * i] = 0;
-        dst[4 * i + 1] = 0;
-        dst[4 * i + 2] = src[2 * i];
-        dst[4 * i + 3] = src[2 * i + 1];
+        lane_put(dst, i, 32, lane_get(src, i, 16, false) << 16);
     }
 }
 
+// Shifts other than 0 are not seen on silicon.
 int sem_floor(uint8_t * dst, const uint8_t * src, int lanes, int32_t shift) {
     int flags = 0;
     for (int i = 0; i < lanes; i++) {
@@ -262,12 +293,12 @@ static bool vunpack(struct core_exec * x, struct conv_form f, bool is_signed) {
 }
 
 // An s form and a d form; the d form takes its sign from a control register.
-#define FORM(kind, tail, sign, ...)                                                                        \
-    static bool kind##_s_##tail(struct core_exec * x) {                                                    \
-        return kind(x, (struct conv_form) { __VA_ARGS__ }, true);                                          \
-    }                                                                                                      \
-    static bool kind##_d_##tail(struct core_exec * x) {                                                    \
-        return kind(x, (struct conv_form) { __VA_ARGS__ }, sem_control(x, sign) & 1);                      \
+#define FORM(kind, tail, sign, ...)                                                                \
+    static bool kind##_s_##tail(struct core_exec * x) {                                            \
+        return kind(x, (struct conv_form){__VA_ARGS__}, true);                                     \
+    }                                                                                              \
+    static bool kind##_d_##tail(struct core_exec * x) {                                            \
+        return kind(x, (struct conv_form){__VA_ARGS__}, sem_control(x, sign) & 1);                 \
     }
 
 FORM(vups, w_32_16, AIE_CR_UPS_SIGN, 16, 16, 32)
@@ -303,46 +334,46 @@ static bool vfloor(struct core_exec * x) {
 }
 
 static const struct core_semantic rows[] = {
-    { "VUPS_S32_S16_mv_ups_w2b", vups_s_w_32_16 },
-    { "VUPS_S32_D16_mv_ups_w2b", vups_d_w_32_16 },
-    { "VUPS_S32_S16_mv_ups_x2c", vups_s_x_32_16 },
-    { "VUPS_S32_D16_mv_ups_x2c", vups_d_x_32_16 },
-    { "VUPS_S32_S8_mv_ups_w2c", vups_s_w_32_8 },
-    { "VUPS_S32_D8_mv_ups_w2c", vups_d_w_32_8 },
-    { "VUPS_S64_S32_mv_ups_w2b", vups_s_w_64_32 },
-    { "VUPS_S64_D32_mv_ups_w2b", vups_d_w_64_32 },
-    { "VUPS_S64_S32_mv_ups_x2c", vups_s_x_64_32 },
-    { "VUPS_S64_D32_mv_ups_x2c", vups_d_x_64_32 },
-    { "VUPS_S64_S16_mv_ups_w2c", vups_s_w_64_16 },
-    { "VUPS_S64_D16_mv_ups_w2c", vups_d_w_64_16 },
-    { "VSRS_S16_S32_mv_w_srs", vsrs_s_w_16_32 },
-    { "VSRS_D16_S32_mv_w_srs", vsrs_d_w_16_32 },
-    { "VSRS_S16_S32_mv_x_srs", vsrs_s_x_16_32 },
-    { "VSRS_D16_S32_mv_x_srs", vsrs_d_x_16_32 },
-    { "VSRS_S8_S32_mv_w_srs", vsrs_s_w_8_32 },
-    { "VSRS_D8_S32_mv_w_srs", vsrs_d_w_8_32 },
-    { "VSRS_S32_S64_mv_w_srs", vsrs_s_w_32_64 },
-    { "VSRS_D32_S64_mv_w_srs", vsrs_d_w_32_64 },
-    { "VSRS_S32_S64_mv_x_srs", vsrs_s_x_32_64 },
-    { "VSRS_D32_S64_mv_x_srs", vsrs_d_x_32_64 },
-    { "VSRS_S16_S64_mv_w_srs", vsrs_s_w_16_64 },
-    { "VSRS_D16_S64_mv_w_srs", vsrs_d_w_16_64 },
-    { "VSRSM_S16_S32", vsrs_s_w_16_32 },
-    { "VSRSM_D16_S32", vsrs_d_w_16_32 },
-    { "VSRSM_S32_S64", vsrs_s_w_32_64 },
-    { "VSRSM_D32_S64", vsrs_d_w_32_64 },
-    { "VPACK_S8_S16", vpack_s_8_16 },
-    { "VPACK_D8_D16", vpack_d_8_16 },
-    { "VPACK_S4_S8", vpack_s_4_8 },
-    { "VPACK_D4_D8", vpack_d_4_8 },
-    { "VUNPACK_S16_S8", vunpack_s_16_8 },
-    { "VUNPACK_D16_D8", vunpack_d_16_8 },
-    { "VUNPACK_S8_S4", vunpack_s_8_4 },
-    { "VUNPACK_D8_D4", vunpack_d_8_4 },
-    { "VCONV_BF16_FP32", vconv_bf16_fp32 },
-    { "VCONV_FP32_BF16", vconv_fp32_bf16 },
-    { "VFLOOR_S32_BF16_mFl2FxSrc_W", vfloor },
-    { "VFLOOR_S32_BF16_mFl2FxSrc_AM", vfloor },
+    {"VUPS_S32_S16_mv_ups_w2b", vups_s_w_32_16},
+    {"VUPS_S32_D16_mv_ups_w2b", vups_d_w_32_16},
+    {"VUPS_S32_S16_mv_ups_x2c", vups_s_x_32_16},
+    {"VUPS_S32_D16_mv_ups_x2c", vups_d_x_32_16},
+    {"VUPS_S32_S8_mv_ups_w2c", vups_s_w_32_8},
+    {"VUPS_S32_D8_mv_ups_w2c", vups_d_w_32_8},
+    {"VUPS_S64_S32_mv_ups_w2b", vups_s_w_64_32},
+    {"VUPS_S64_D32_mv_ups_w2b", vups_d_w_64_32},
+    {"VUPS_S64_S32_mv_ups_x2c", vups_s_x_64_32},
+    {"VUPS_S64_D32_mv_ups_x2c", vups_d_x_64_32},
+    {"VUPS_S64_S16_mv_ups_w2c", vups_s_w_64_16},
+    {"VUPS_S64_D16_mv_ups_w2c", vups_d_w_64_16},
+    {"VSRS_S16_S32_mv_w_srs", vsrs_s_w_16_32},
+    {"VSRS_D16_S32_mv_w_srs", vsrs_d_w_16_32},
+    {"VSRS_S16_S32_mv_x_srs", vsrs_s_x_16_32},
+    {"VSRS_D16_S32_mv_x_srs", vsrs_d_x_16_32},
+    {"VSRS_S8_S32_mv_w_srs", vsrs_s_w_8_32},
+    {"VSRS_D8_S32_mv_w_srs", vsrs_d_w_8_32},
+    {"VSRS_S32_S64_mv_w_srs", vsrs_s_w_32_64},
+    {"VSRS_D32_S64_mv_w_srs", vsrs_d_w_32_64},
+    {"VSRS_S32_S64_mv_x_srs", vsrs_s_x_32_64},
+    {"VSRS_D32_S64_mv_x_srs", vsrs_d_x_32_64},
+    {"VSRS_S16_S64_mv_w_srs", vsrs_s_w_16_64},
+    {"VSRS_D16_S64_mv_w_srs", vsrs_d_w_16_64},
+    {"VSRSM_S16_S32", vsrs_s_w_16_32},
+    {"VSRSM_D16_S32", vsrs_d_w_16_32},
+    {"VSRSM_S32_S64", vsrs_s_w_32_64},
+    {"VSRSM_D32_S64", vsrs_d_w_32_64},
+    {"VPACK_S8_S16", vpack_s_8_16},
+    {"VPACK_D8_D16", vpack_d_8_16},
+    {"VPACK_S4_S8", vpack_s_4_8},
+    {"VPACK_D4_D8", vpack_d_4_8},
+    {"VUNPACK_S16_S8", vunpack_s_16_8},
+    {"VUNPACK_D16_D8", vunpack_d_16_8},
+    {"VUNPACK_S8_S4", vunpack_s_8_4},
+    {"VUNPACK_D8_D4", vunpack_d_8_4},
+    {"VCONV_BF16_FP32", vconv_bf16_fp32},
+    {"VCONV_FP32_BF16", vconv_fp32_bf16},
+    {"VFLOOR_S32_BF16_mFl2FxSrc_W", vfloor},
+    {"VFLOOR_S32_BF16_mFl2FxSrc_AM", vfloor},
 };
 
 const struct sem_family sem_converts = SEM_FAMILY(rows);

@@ -1,16 +1,16 @@
-// sem-float: the floating point adder of the accumulator, and everything that goes through it: vadd.f
-// and family, vmul.f / vmac.f and family.
+// sem-float: the floating point adder of the accumulator, and everything that goes through it:
+// vadd.f and family, vmul.f / vmac.f and family.
 //
-// The adder is not IEEE 754. All terms of a lane (up to two fp32 accumulators and all bf16 products)
-// are aligned to the largest exponent among the non-zero ones, each rounded to nearest even at 23
-// fraction bits of that exponent, added as integers, and the sum is normalised and rounded to nearest
-// even once more. Denormal inputs count; a denormal result becomes zero with the sign of the sum.
-// Exponent 255 runs through the same adder: a NaN term only forces exponent 255 and mantissa bit 0 of
-// the result, so that its payload is what the adder made of it. (Silicon also knows a state in which
-// the payload of vadd.f is always 1; what selects it is unknown.)
+// The adder is not IEEE 754. All terms of a lane (up to two fp32 accumulators and all bf16
+// products) are aligned to the largest exponent among the non-zero ones, each rounded to nearest
+// even at 23 fraction bits of that exponent, added as integers, and the sum is normalised and
+// rounded to nearest even once more. Denormal inputs count; a denormal result becomes zero with the
+// sign of the sum. Exponent 255 runs through the same adder: a NaN term only forces exponent 255
+// and mantissa bit 0 of the result, so that its payload is what the adder made of it. (Silicon also
+// knows a state in which the payload of vadd.f is always 1; what selects it is unknown.)
 //
-// Kept true: sem_fp32_add and sem_bf16_mac spell the rule out, one lane at a time; the lane loops of
-// the instructions give the same bits, fast.
+// Kept true: sem_fp32_add and sem_bf16_mac spell the rule out, one lane at a time; the lane loops
+// of the instructions give the same bits, fast.
 #include "emu/aie/sem.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static struct term fp32_term(uint32_t v, struct specials * sp) {
         sp->pos_inf |= (v << 1) == 0xff000000u && !(v >> 31);
         sp->neg_inf |= (v << 1) == 0xff000000u && v >> 31;
     }
-    return (struct term) { v >> 31 ? -m : m, m == 0 ? NO_EXP : e ? e : 1 };
+    return (struct term){v >> 31 ? -m : m, m == 0 ? NO_EXP : e ? e : 1};
 }
 
 static struct term bf16_product(uint16_t x, uint16_t y, struct specials * sp) {
@@ -51,7 +51,7 @@ static struct term bf16_product(uint16_t x, uint16_t y, struct specials * sp) {
         sp->neg_inf |= negative;
     }
     int64_t m = (int64_t) (mx * my) << 9;
-    return (struct term) { negative ? -m : m, m == 0 ? NO_EXP : (ex ? ex : 1) + (ey ? ey : 1) - 127 };
+    return (struct term){negative ? -m : m, m == 0 ? NO_EXP : (ex ? ex : 1) + (ey ? ey : 1) - 127};
 }
 
 // v * 2^-d, to nearest even.
@@ -106,13 +106,13 @@ static uint32_t sum_terms(const struct term * t, int n, struct specials sp) {
 }
 
 uint32_t sem_fp32_add(uint32_t a, uint32_t b) {
-    struct specials sp = { 0 };
-    struct term t[2] = { fp32_term(a, &sp), fp32_term(b, &sp) };
+    struct specials sp = {0};
+    struct term t[2] = {fp32_term(a, &sp), fp32_term(b, &sp)};
     return sum_terms(t, 2, sp);
 }
 
 uint32_t sem_bf16_mac(const uint16_t * x, const uint16_t * y, int n, uint32_t acc1, uint32_t acc2) {
-    struct specials sp = { 0 };
+    struct specials sp = {0};
     struct term t[18];
     t[0] = fp32_term(acc1, &sp);
     t[1] = fp32_term(acc2, &sp);
@@ -132,49 +132,40 @@ static inline int32_t align(int32_t v, int32_t d) {
     return (2 * v + (1 << d) - 1 + (v >> d & 1)) >> (d + 1);
 }
 
-struct lanes {
-    int32_t mantissa[LANES], exponent[LANES];
-};
+// The conversion from integer normalises and rounds to nearest even, as the adder does.
+static inline uint32_t normalise(int32_t sum, int32_t top) {
+    float f = (float) sum;
+    uint32_t r;
+    memcpy(&r, &f, 4);
+    int32_t e = (int32_t) (r >> 23 & 255) + top - 150;
+    uint32_t v = (r & 0x7fffff) | (uint32_t) e << 23;
+    v = e <= 0 ? 0 : v;
+    v = e >= 255 ? 0x7f800000 : v;
+    return sum == 0 ? 0 : v | (r & 0x80000000);
+}
 
-// Returns whether any lane has exponent 255.
-static inline bool split_fp32(struct lanes * t, const uint32_t * v) {
+// Mantissa with its sign, and exponent, of one fp32 lane.
+static inline int32_t mantissa_of(uint32_t v) {
+    int32_t m = (int32_t) (v & 0x7fffff) | ((v & 0x7f800000) != 0) << 23;
+    int32_t negative = -(int32_t) (v >> 31); // all ones or zero
+    return (m ^ negative) - negative;
+}
+
+static inline int32_t exponent_of(uint32_t v) {
+    int32_t e = (int32_t) (v >> 23 & 255);
+    return e + (e == 0) + ((v << 1) == 0) * NO_EXP;
+}
+
+static void add_lanes(uint32_t * restrict out, const uint32_t * restrict a,
+                      const uint32_t * restrict b) {
     uint32_t special = 0;
     for (int i = 0; i < LANES; i++) {
-        int32_t e = (int32_t) (v[i] >> 23 & 255);
-        int32_t m = (int32_t) (v[i] & 0x7fffff) | (e ? 0x800000 : 0);
-        t->mantissa[i] = v[i] >> 31 ? -m : m;
-        t->exponent[i] = m == 0 ? NO_EXP : e ? e : 1;
-        special |= e == 255;
+        int32_t ea = exponent_of(a[i]), eb = exponent_of(b[i]);
+        int32_t top = ea > eb ? ea : eb;
+        special |= top == 255;
+        out[i] =
+            normalise(align(mantissa_of(a[i]), top - ea) + align(mantissa_of(b[i]), top - eb), top);
     }
-    return special;
-}
-
-// The conversion from integer normalises and rounds to nearest even, as the adder does.
-static inline void normalise(uint32_t * out, const int32_t * sum, const int32_t * top) {
-    for (int i = 0; i < LANES; i++) {
-        float f = (float) sum[i];
-        uint32_t r;
-        memcpy(&r, &f, 4);
-        int32_t e = (int32_t) (r >> 23 & 255) + top[i] - 150;
-        uint32_t sign = r & 0x80000000;
-        r = (r & 0x7fffff) | (uint32_t) e << 23;
-        r = e <= 0 ? 0 : r;
-        r = e >= 255 ? 0x7f800000 : r;
-        out[i] = sum[i] == 0 ? 0 : r | sign;
-    }
-}
-
-static void add_lanes(uint32_t * out, const uint32_t * a, const uint32_t * b) {
-    struct lanes ta, tb;
-    int32_t sum[LANES], top[LANES];
-    bool special = split_fp32(&ta, a);
-    special |= split_fp32(&tb, b);
-    for (int i = 0; i < LANES; i++) {
-        int32_t t = ta.exponent[i] > tb.exponent[i] ? ta.exponent[i] : tb.exponent[i];
-        top[i] = t;
-        sum[i] = align(ta.mantissa[i], t - ta.exponent[i]) + align(tb.mantissa[i], t - tb.exponent[i]);
-    }
-    normalise(out, sum, top);
     if (special) {
         for (int i = 0; i < LANES; i++) {
             out[i] = sem_fp32_add(a[i], b[i]);
@@ -182,10 +173,10 @@ static void add_lanes(uint32_t * out, const uint32_t * a, const uint32_t * b) {
     }
 }
 
-void sem_fp32_add_lanes(uint8_t * dst, const uint8_t * a, const uint8_t * b, int lanes, uint32_t flip_a,
-                        uint32_t flip_b) {
+void sem_fp32_add_lanes(uint8_t * dst, const uint8_t * a, const uint8_t * b, int lanes,
+                        uint32_t flip_a, uint32_t flip_b) {
     for (int at = 0; at < lanes; at += LANES) {
-        uint32_t va[LANES] = { 0 }, vb[LANES] = { 0 }, out[LANES];
+        uint32_t va[LANES] = {0}, vb[LANES] = {0}, out[LANES];
         size_t n = (size_t) (lanes - at < LANES ? lanes - at : LANES) * 4;
         memcpy(va, a + 4 * at, n);
         memcpy(vb, b + 4 * at, n);
@@ -202,53 +193,55 @@ void sem_fp32_add_lanes(uint8_t * dst, const uint8_t * a, const uint8_t * b, int
 
 enum { MAX_K = 8 };
 
-// The bf16 operands of product k of each lane, side by side.
-struct operands {
-    uint16_t x[MAX_K][LANES], y[MAX_K][LANES];
-    int n;
-};
-
 struct bf16_parts {
     int32_t mantissa[32], exponent[32];
 };
 
-static inline bool split_bf16(struct bf16_parts * t, const uint16_t * v) {
+// Returns whether any lane has exponent 255. Shaped for vector code: no branches.
+static inline uint32_t split_bf16(struct bf16_parts * t, const uint16_t * v) {
     uint32_t special = 0;
     for (int i = 0; i < 32; i++) {
-        int32_t e = v[i] >> 7 & 255;
-        int32_t m = (v[i] & 127) | (e ? 128 : 0);
-        t->mantissa[i] = v[i] >> 15 ? -m : m;
-        t->exponent[i] = m == 0 ? NO_EXP : e ? e : 1;
+        int32_t u = v[i], e = u >> 7 & 255;
+        int32_t m = (u & 127) | (e != 0) << 7;
+        int32_t negative = -(u >> 15); // all ones or zero
+        t->mantissa[i] = (m ^ negative) - negative;
+        t->exponent[i] = e + (e == 0) + (m == 0) * NO_EXP;
         special |= e == 255;
     }
     return special;
 }
 
-static void lane_operands(struct operands * o, const uint16_t * x, const uint16_t * y, int layout);
+// One lane after the other, for operands that the fast loops do not know.
+static void mac_special(uint32_t * out, const uint32_t * acc1, const uint32_t * acc2,
+                        const uint16_t * x, const uint16_t * y, int layout) {
+    int n = layout == 0 ? 8 : 2;
+    for (int i = 0; i < LANES; i++) {
+        uint16_t vx[MAX_K], vy[MAX_K];
+        for (int k = 0; k < n; k++) {
+            vx[k] = layout == 0 ? x[8 * (i / 4) + k] : x[16 * k + i];
+            vy[k] = layout == 0 ? y[4 * k + i % 4] : y[16 * k + i];
+        }
+        out[i] = sem_bf16_mac(vx, vy, n, acc1[i], acc2[i]);
+    }
+}
 
-// Adds the aligned products of all lanes to the accumulators; layout 0: 4x8 times 8x4, layout 1: lane
-// by lane, two products each.
-static void mac_lanes(uint32_t * out, const uint32_t * acc1, const uint32_t * acc2, const uint16_t * x,
-                      const uint16_t * y, int layout) {
-    struct lanes ta, tb;
+// Adds the aligned products to the accumulators; layout 0: 4x8 times 8x4, layout 1: lane by lane,
+// two products each.
+static void mac_lanes(uint32_t * restrict out, const uint32_t * restrict acc1,
+                      const uint32_t * restrict acc2, const uint16_t * x, const uint16_t * y,
+                      int layout) {
     struct bf16_parts px, py;
     int32_t p[MAX_K][LANES], e[MAX_K][LANES], sum[LANES], top[LANES];
     int n = layout == 0 ? 8 : 2;
-    bool special = split_fp32(&ta, acc1);
-    special |= split_fp32(&tb, acc2);
-    special |= split_bf16(&px, x);
+    uint32_t special = split_bf16(&px, x);
     special |= split_bf16(&py, y);
+    for (int i = 0; i < LANES; i++) {
+        int32_t ea = exponent_of(acc1[i]), eb = exponent_of(acc2[i]);
+        top[i] = ea > eb ? ea : eb;
+        special |= top[i] == 255;
+    }
     if (special) {
-        struct operands o;
-        lane_operands(&o, x, y, layout);
-        for (int i = 0; i < LANES; i++) {
-            uint16_t vx[MAX_K], vy[MAX_K];
-            for (int k = 0; k < o.n; k++) {
-                vx[k] = o.x[k][i];
-                vy[k] = o.y[k][i];
-            }
-            out[i] = sem_bf16_mac(vx, vy, o.n, acc1[i], acc2[i]);
-        }
+        mac_special(out, acc1, acc2, x, y, layout);
         return;
     }
     if (layout == 0) {
@@ -269,33 +262,22 @@ static void mac_lanes(uint32_t * out, const uint32_t * acc1, const uint32_t * ac
             }
         }
     }
-    for (int i = 0; i < LANES; i++) {
-        top[i] = ta.exponent[i] > tb.exponent[i] ? ta.exponent[i] : tb.exponent[i];
-    }
     for (int k = 0; k < n; k++) {
         for (int i = 0; i < LANES; i++) {
             top[i] = e[k][i] > top[i] ? e[k][i] : top[i];
         }
     }
     for (int i = 0; i < LANES; i++) {
-        sum[i] = align(ta.mantissa[i], top[i] - ta.exponent[i]) +
-                 align(tb.mantissa[i], top[i] - tb.exponent[i]);
+        sum[i] = align(mantissa_of(acc1[i]), top[i] - exponent_of(acc1[i])) +
+                 align(mantissa_of(acc2[i]), top[i] - exponent_of(acc2[i]));
     }
     for (int k = 0; k < n; k++) {
         for (int i = 0; i < LANES; i++) {
             sum[i] += align(p[k][i], top[i] - e[k][i]);
         }
     }
-    normalise(out, sum, top);
-}
-
-static void lane_operands(struct operands * o, const uint16_t * x, const uint16_t * y, int layout) {
-    o->n = layout == 0 ? 8 : 2;
-    for (int k = 0; k < o->n; k++) {
-        for (int i = 0; i < LANES; i++) {
-            o->x[k][i] = layout == 0 ? x[8 * (i / 4) + k] : x[16 * k + i];
-            o->y[k][i] = layout == 0 ? y[4 * k + i % 4] : y[16 * k + i];
-        }
+    for (int i = 0; i < LANES; i++) {
+        out[i] = normalise(sum[i], top[i]);
     }
 }
 
@@ -309,14 +291,15 @@ enum {
     CONF_NEG_ACC2 = 1 << 13,
 };
 
-static void load_acc(uint32_t v[LANES], const uint8_t * acc, bool zero, bool negate) {
+// shift works on the bits of the lane, as it does for integers.
+static void load_acc(uint32_t v[LANES], const uint8_t * acc, bool zero, int shift, bool negate) {
     if (!acc || zero) {
         memset(v, 0, LANES * 4);
         return;
     }
     memcpy(v, acc, LANES * 4);
     for (int i = 0; i < LANES; i++) {
-        v[i] ^= negate ? 0x80000000 : 0;
+        v[i] = v[i] << shift ^ (negate ? 0x80000000 : 0);
     }
 }
 
@@ -335,15 +318,12 @@ static void negate_products(uint16_t y[32], uint32_t conf, int layout) {
 }
 
 // s1 NULL: accumulators only. srFPFlags are not modelled: they read as clear.
-static bool accumulate(struct core_exec * x, const uint8_t * acc1, const uint8_t * acc2, const uint8_t * s1,
-                       const uint8_t * s2, uint32_t conf) {
+static bool accumulate(struct core_exec * x, const uint8_t * acc1, const uint8_t * acc2,
+                       const uint8_t * s1, const uint8_t * s2, uint32_t conf) {
     uint32_t a[LANES], b[LANES], out[LANES];
     uint32_t amode = conf >> 1 & 3, variant = conf >> 5 & 7;
-    if (conf & CONF_SHIFT16 && acc1 && !(conf & CONF_ZERO_ACC1)) {
-        return false; // silicon does something to acc1, unknown what
-    }
-    load_acc(a, acc1, conf & CONF_ZERO_ACC1, conf & CONF_NEG_ACC1);
-    load_acc(b, acc2, false, conf & CONF_NEG_ACC2);
+    load_acc(a, acc1, conf & CONF_ZERO_ACC1, conf & CONF_SHIFT16 ? 16 : 0, conf & CONF_NEG_ACC1);
+    load_acc(b, acc2, false, 0, conf & CONF_NEG_ACC2);
     if (s1 && amode >= 2 && variant <= 1) {
         uint16_t vx[32], vy[32];
         memcpy(vx, s1, 64);
@@ -363,22 +343,22 @@ static bool accumulate(struct core_exec * x, const uint8_t * acc1, const uint8_t
 // Operands in the order dst, [acc1], [acc2], s1, s2, conf.
 #define CONF(i) load_u32(x->in[i])
 
-#define MUL_FN(name, flips)                                                                                \
-    static bool name(struct core_exec * x) {                                                               \
-        return accumulate(x, NULL, NULL, x->in[1], x->in[2], CONF(3) ^ (flips));                           \
+#define MUL_FN(name, flips)                                                                        \
+    static bool name(struct core_exec * x) {                                                       \
+        return accumulate(x, NULL, NULL, x->in[1], x->in[2], CONF(3) ^ (flips));                   \
     }
-#define MAC_FN(name, flips)                                                                                \
-    static bool name(struct core_exec * x) {                                                               \
-        return accumulate(x, x->in[1], NULL, x->in[2], x->in[3], CONF(4) ^ (flips));                       \
+#define MAC_FN(name, flips)                                                                        \
+    static bool name(struct core_exec * x) {                                                       \
+        return accumulate(x, x->in[1], NULL, x->in[2], x->in[3], CONF(4) ^ (flips));               \
     }
 // dst is acc1 as well
-#define ADDMAC_FN(name, flips)                                                                             \
-    static bool name(struct core_exec * x) {                                                               \
-        return accumulate(x, x->in[0], x->in[1], x->in[2], x->in[3], CONF(4) ^ (flips));                   \
+#define ADDMAC_FN(name, flips)                                                                     \
+    static bool name(struct core_exec * x) {                                                       \
+        return accumulate(x, x->in[0], x->in[1], x->in[2], x->in[3], CONF(4) ^ (flips));           \
     }
-#define ADD_FN(name, flips)                                                                                \
-    static bool name(struct core_exec * x) {                                                               \
-        return accumulate(x, x->in[1], x->in[2], NULL, NULL, CONF(3) ^ (flips));                           \
+#define ADD_FN(name, flips)                                                                        \
+    static bool name(struct core_exec * x) {                                                       \
+        return accumulate(x, x->in[1], x->in[2], NULL, NULL, CONF(3) ^ (flips));                   \
     }
 
 MUL_FN(vmul_f, 0)
@@ -397,22 +377,16 @@ static bool vneg_f(struct core_exec * x) {
 }
 
 // In a dense mode the sparse forms multiply the same registers and ignore the sparsity mask.
-#define ROWS(NAME, name)                                                                                   \
-    { NAME "_vmac_bm_core_dense", name }, { NAME "_vmac_bm_core_sparse_narrow", name },                    \
-        { NAME "_vmac_bm_core_sparse_wide", name }
+#define ROWS(NAME, name)                                                                           \
+    {NAME "_vmac_bm_core_dense", name}, {NAME "_vmac_bm_core_sparse_narrow", name}, {              \
+        NAME "_vmac_bm_core_sparse_wide", name                                                     \
+    }
 
 static const struct core_semantic rows[] = {
-    ROWS("VMUL_F", vmul_f),
-    ROWS("VNEGMUL_F", vnegmul_f),
-    ROWS("VMAC_F", vmac_f),
-    ROWS("VMSC_F", vmsc_f),
-    ROWS("VADDMAC_F", vaddmac_f),
-    ROWS("VADDMSC_F", vaddmsc_f),
-    { "VADD_F", vadd_f },
-    { "VSUB_F", vsub_f },
-    { "VNEGADD_F", vnegadd_f },
-    { "VNEGSUB_F", vnegsub_f },
-    { "VNEG_F", vneg_f },
+    ROWS("VMUL_F", vmul_f),   ROWS("VNEGMUL_F", vnegmul_f), ROWS("VMAC_F", vmac_f),
+    ROWS("VMSC_F", vmsc_f),   ROWS("VADDMAC_F", vaddmac_f), ROWS("VADDMSC_F", vaddmsc_f),
+    {"VADD_F", vadd_f},       {"VSUB_F", vsub_f},           {"VNEGADD_F", vnegadd_f},
+    {"VNEGSUB_F", vnegsub_f}, {"VNEG_F", vneg_f},
 };
 
 const struct sem_family sem_floats = SEM_FAMILY(rows);

@@ -9,16 +9,35 @@
 
 enum { X_BYTES = 64 };
 
+// A mask bit for each lane travels through the loops as a byte (0 or not), so that they stay vector
+// code; eight at a time become bits, or come from them, in one multiplication.
+
+static inline uint64_t bits_of_flags(const uint8_t * flag, int n) {
+    uint64_t mask = 0;
+    for (int i = 0; i < n; i += 8) { // each byte is 0 or 1
+        mask |= (load_u64(flag + i) * 0x0102040810204080 >> 56) << i;
+    }
+    return mask;
+}
+
+static inline void flags_of_bits(uint8_t * flag, uint64_t mask, int n) {
+    for (int i = 0; i < n; i += 8) {
+        uint64_t spread = (mask >> i & 255) * 0x0101010101010101 & 0x8040201008040201;
+        memcpy(flag + i, &spread, 8);
+    }
+}
+
 // The mask register is l (64 bit) for 8-bit lanes and r (32 bit) for wider ones.
-static void put_mask(uint8_t * out, uint64_t mask, size_t lane_bytes) {
+static inline void put_mask(uint8_t * out, const uint8_t * flag, int n) {
+    uint64_t mask = bits_of_flags(flag, n);
     store_u32(out, (uint32_t) mask);
-    if (lane_bytes == 1) {
+    if (n == 64) {
         store_u32(out + 4, (uint32_t) (mask >> 32));
     }
 }
 
-static uint64_t get_mask(const uint8_t * in, size_t lane_bytes) {
-    return lane_bytes == 1 ? load_u64(in) : load_u32(in);
+static inline void get_mask(uint8_t * flag, const uint8_t * in, int n) {
+    flags_of_bits(flag, n == 64 ? load_u64(in) : load_u32(in), n);
 }
 
 static bool signed_lanes(const struct core_exec * x) {
@@ -30,69 +49,70 @@ static bool signed_lanes(const struct core_exec * x) {
 #define LANES(T) (int) (X_BYTES / sizeof(T))
 
 // d = lane
-#define SHAPE_D(T, A, B, lane, cond)                                                                       \
-    T va[LANES(T)], vb[LANES(T)], vd[LANES(T)];                                                            \
-    memcpy(va, x->in[A], X_BYTES);                                                                         \
-    memcpy(vb, x->in[B], X_BYTES);                                                                         \
-    for (int i = 0; i < LANES(T); i++) {                                                                   \
-        T a = va[i], b = vb[i];                                                                            \
-        vd[i] = (T) (lane);                                                                                \
-    }                                                                                                      \
+#define SHAPE_D(T, A, B, lane, cond)                                                               \
+    T va[LANES(T)], vb[LANES(T)], vd[LANES(T)];                                                    \
+    memcpy(va, x->in[A], X_BYTES);                                                                 \
+    memcpy(vb, x->in[B], X_BYTES);                                                                 \
+    for (int i = 0; i < LANES(T); i++) {                                                           \
+        T a = va[i], b = vb[i];                                                                    \
+        vd[i] = (T) (lane);                                                                        \
+    }                                                                                              \
     memcpy(x->out[0], vd, X_BYTES)
 
 // cmp = cond
-#define SHAPE_C(T, A, B, lane, cond)                                                                       \
-    T va[LANES(T)], vb[LANES(T)];                                                                          \
-    uint64_t mask = 0;                                                                                     \
-    memcpy(va, x->in[A], X_BYTES);                                                                         \
-    memcpy(vb, x->in[B], X_BYTES);                                                                         \
-    for (int i = 0; i < LANES(T); i++) {                                                                   \
-        T a = va[i], b = vb[i];                                                                            \
-        (void) b;                                                                                          \
-        mask |= (uint64_t) (cond) << i;                                                                    \
-    }                                                                                                      \
-    put_mask(x->out[0], mask, sizeof(T))
+#define SHAPE_C(T, A, B, lane, cond)                                                               \
+    T va[LANES(T)], vb[LANES(T)];                                                                  \
+    uint8_t flag[LANES(T)];                                                                        \
+    memcpy(va, x->in[A], X_BYTES);                                                                 \
+    memcpy(vb, x->in[B], X_BYTES);                                                                 \
+    for (int i = 0; i < LANES(T); i++) {                                                           \
+        T a = va[i], b = vb[i];                                                                    \
+        (void) b;                                                                                  \
+        flag[i] = (cond);                                                                          \
+    }                                                                                              \
+    put_mask(x->out[0], flag, LANES(T))
 
 // d, cmp = lane, cond
-#define SHAPE_DC(T, A, B, lane, cond)                                                                      \
-    T va[LANES(T)], vb[LANES(T)], vd[LANES(T)];                                                            \
-    uint64_t mask = 0;                                                                                     \
-    memcpy(va, x->in[A], X_BYTES);                                                                         \
-    memcpy(vb, x->in[B], X_BYTES);                                                                         \
-    for (int i = 0; i < LANES(T); i++) {                                                                   \
-        T a = va[i], b = vb[i];                                                                            \
-        (void) b;                                                                                          \
-        vd[i] = (T) (lane);                                                                                \
-        mask |= (uint64_t) (cond) << i;                                                                    \
-    }                                                                                                      \
-    memcpy(x->out[0], vd, X_BYTES);                                                                        \
-    put_mask(x->out[1], mask, sizeof(T))
+#define SHAPE_DC(T, A, B, lane, cond)                                                              \
+    T va[LANES(T)], vb[LANES(T)], vd[LANES(T)];                                                    \
+    uint8_t flag[LANES(T)];                                                                        \
+    memcpy(va, x->in[A], X_BYTES);                                                                 \
+    memcpy(vb, x->in[B], X_BYTES);                                                                 \
+    for (int i = 0; i < LANES(T); i++) {                                                           \
+        T a = va[i], b = vb[i];                                                                    \
+        (void) b;                                                                                  \
+        vd[i] = (T) (lane);                                                                        \
+        flag[i] = (cond);                                                                          \
+    }                                                                                              \
+    memcpy(x->out[0], vd, X_BYTES);                                                                \
+    put_mask(x->out[1], flag, LANES(T))
 
 // d = lane, where `bit` is this lane's bit of the mask operand
-#define SHAPE_M(T, A, B, lane, cond)                                                                       \
-    T va[LANES(T)], vb[LANES(T)], vd[LANES(T)];                                                            \
-    uint64_t mask = get_mask(x->in[3], sizeof(T));                                                         \
-    memcpy(va, x->in[A], X_BYTES);                                                                         \
-    memcpy(vb, x->in[B], X_BYTES);                                                                         \
-    for (int i = 0; i < LANES(T); i++) {                                                                   \
-        T a = va[i], b = vb[i];                                                                            \
-        bool bit = mask >> i & 1;                                                                          \
-        vd[i] = (T) (lane);                                                                                \
-    }                                                                                                      \
+#define SHAPE_M(T, A, B, lane, cond)                                                               \
+    T va[LANES(T)], vb[LANES(T)], vd[LANES(T)];                                                    \
+    uint8_t flag[LANES(T)];                                                                        \
+    get_mask(flag, x->in[3], LANES(T));                                                            \
+    memcpy(va, x->in[A], X_BYTES);                                                                 \
+    memcpy(vb, x->in[B], X_BYTES);                                                                 \
+    for (int i = 0; i < LANES(T); i++) {                                                           \
+        T a = va[i], b = vb[i];                                                                    \
+        bool bit = flag[i] != 0;                                                                   \
+        vd[i] = (T) (lane);                                                                        \
+    }                                                                                              \
     memcpy(x->out[0], vd, X_BYTES)
 
-#define FN(name, SHAPE, T, A, B, lane, cond)                                                               \
-    static bool name(struct core_exec * x) {                                                               \
-        SHAPE(T, A, B, lane, cond);                                                                        \
-        return true;                                                                                       \
+#define FN(name, SHAPE, T, A, B, lane, cond)                                                       \
+    static bool name(struct core_exec * x) {                                                       \
+        SHAPE(T, A, B, lane, cond);                                                                \
+        return true;                                                                               \
     }
 
 // One function whose lanes are S or U as crVaddSign says, and one that is always S.
-#define FN_SIGN(name, SHAPE, S, U, A, B, lane, cond)                                                       \
-    FN(name##_s, SHAPE, S, A, B, lane, cond)                                                               \
-    FN(name##_u, SHAPE, U, A, B, lane, cond)                                                               \
-    static bool name##_d(struct core_exec * x) {                                                           \
-        return signed_lanes(x) ? name##_s(x) : name##_u(x);                                                \
+#define FN_SIGN(name, SHAPE, S, U, A, B, lane, cond)                                               \
+    FN(name##_s, SHAPE, S, A, B, lane, cond)                                                       \
+    FN(name##_u, SHAPE, U, A, B, lane, cond)                                                       \
+    static bool name##_d(struct core_exec * x) {                                                   \
+        return signed_lanes(x) ? name##_s(x) : name##_u(x);                                        \
     }
 
 // ---- bf16 order ----
@@ -132,9 +152,9 @@ FN(veqz_8, SHAPE_C, uint8_t, 1, 1, a, a == 0)
 FN(veqz_16, SHAPE_C, uint16_t, 1, 1, a, a == 0)
 FN(veqz_32, SHAPE_C, uint32_t, 1, 1, a, a == 0)
 
-#define SIGNED3(name, SHAPE, A, B, lane, cond)                                                             \
-    FN_SIGN(name##8, SHAPE, int8_t, uint8_t, A, B, lane, cond)                                             \
-    FN_SIGN(name##16, SHAPE, int16_t, uint16_t, A, B, lane, cond)                                          \
+#define SIGNED3(name, SHAPE, A, B, lane, cond)                                                     \
+    FN_SIGN(name##8, SHAPE, int8_t, uint8_t, A, B, lane, cond)                                     \
+    FN_SIGN(name##16, SHAPE, int16_t, uint16_t, A, B, lane, cond)                                  \
     FN_SIGN(name##32, SHAPE, int32_t, uint32_t, A, B, lane, cond)
 
 // Differences go through uint32_t: a lane may wrap, an int may not.
@@ -163,28 +183,30 @@ FN(vmax_lt_bf16, SHAPE_DC, uint16_t, 2, 3, bf16_lt(a, b) && !bf16_nan(a) && !bf1
 FN(vmin_ge_bf16, SHAPE_DC, uint16_t, 2, 3, !bf16_lt(a, b) && !bf16_nan(a) && !bf16_nan(b) ? b : a,
    !bf16_lt(a, b) && !bf16_nan(a) && !bf16_nan(b))
 
-#define SIGN_ROWS(NAME, name)                                                                              \
-    { NAME "D8", name##8_d }, { NAME "D16", name##16_d }, { NAME "D32", name##32_d },                      \
-        { NAME "S8", name##8_s }, { NAME "S16", name##16_s }, { NAME "S32", name##32_s }
+#define SIGN_ROWS(NAME, name)                                                                      \
+    {NAME "D8", name##8_d}, {NAME "D16", name##16_d}, {NAME "D32", name##32_d},                    \
+        {NAME "S8", name##8_s}, {NAME "S16", name##16_s}, {                                        \
+        NAME "S32", name##32_s                                                                     \
+    }
 
 static const struct core_semantic rows[] = {
-    { "VADD_8", vadd_8 },
-    { "VADD_16", vadd_16 },
-    { "VADD_32", vadd_32 },
-    { "VSUB_8", vsub_8 },
-    { "VSUB_16", vsub_16 },
-    { "VSUB_32", vsub_32 },
-    { "VBAND", vband },
-    { "VBOR", vbor },
-    { "VSEL_8", vsel_8 },
-    { "VSEL_16", vsel_16 },
-    { "VSEL_32", vsel_32 },
-    { "VADDSUB_8", vaddsub_8 },
-    { "VADDSUB_16", vaddsub_16 },
-    { "VADDSUB_32", vaddsub_32 },
-    { "VEQZ_8", veqz_8 },
-    { "VEQZ_16", veqz_16 },
-    { "VEQZ_32", veqz_32 },
+    {"VADD_8", vadd_8},
+    {"VADD_16", vadd_16},
+    {"VADD_32", vadd_32},
+    {"VSUB_8", vsub_8},
+    {"VSUB_16", vsub_16},
+    {"VSUB_32", vsub_32},
+    {"VBAND", vband},
+    {"VBOR", vbor},
+    {"VSEL_8", vsel_8},
+    {"VSEL_16", vsel_16},
+    {"VSEL_32", vsel_32},
+    {"VADDSUB_8", vaddsub_8},
+    {"VADDSUB_16", vaddsub_16},
+    {"VADDSUB_32", vaddsub_32},
+    {"VEQZ_8", veqz_8},
+    {"VEQZ_16", veqz_16},
+    {"VEQZ_32", veqz_32},
     SIGN_ROWS("VGE_", vge_),
     SIGN_ROWS("VLT_", vlt_),
     SIGN_ROWS("VMAX_LT_", vmax_lt_),
@@ -193,16 +215,16 @@ static const struct core_semantic rows[] = {
     SIGN_ROWS("VSUB_GE_", vsub_ge_),
     SIGN_ROWS("VMAXDIFF_LT_", vmaxdiff_lt_),
     SIGN_ROWS("VABS_GTZ_", vabs_gtz_),
-    { "VNEG_GTZ8", vneg_gtz8 },
-    { "VNEG_GTZ16", vneg_gtz16 },
-    { "VNEG_GTZ32", vneg_gtz32 },
-    { "VBNEG_LTZ_S8", vbneg_ltz_8 },
-    { "VBNEG_LTZ_S16", vbneg_ltz_16 },
-    { "VBNEG_LTZ_S32", vbneg_ltz_32 },
-    { "VLT_BF16", vlt_bf16 },
-    { "VGE_BF16", vge_bf16 },
-    { "VMAX_LT_BF16", vmax_lt_bf16 },
-    { "VMIN_GE_BF16", vmin_ge_bf16 },
+    {"VNEG_GTZ8", vneg_gtz8},
+    {"VNEG_GTZ16", vneg_gtz16},
+    {"VNEG_GTZ32", vneg_gtz32},
+    {"VBNEG_LTZ_S8", vbneg_ltz_8},
+    {"VBNEG_LTZ_S16", vbneg_ltz_16},
+    {"VBNEG_LTZ_S32", vbneg_ltz_32},
+    {"VLT_BF16", vlt_bf16},
+    {"VGE_BF16", vge_bf16},
+    {"VMAX_LT_BF16", vmax_lt_bf16},
+    {"VMIN_GE_BF16", vmin_ge_bf16},
 };
 
 const struct sem_family sem_lanes = SEM_FAMILY(rows);

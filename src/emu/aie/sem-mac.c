@@ -20,21 +20,21 @@ enum {
     CONF_NEG_ACC2 = 1 << 13,
 };
 
-#define CONF_MODE(conf) ((conf) >> 1 & 127) // variant[6:4] bmode[3:2] amode[1:0]
+#define CONF_MODE(conf)             ((conf) >> 1 & 127) // variant[6:4] bmode[3:2] amode[1:0]
 #define MODE(amode, bmode, variant) ((variant) << 4 | (bmode) << 2 | (amode))
-#define CONF_MASK(conf) ((conf) >> 16 & 255) // negates single products
+#define CONF_MASK(conf)             ((conf) >> 16 & 255) // negates single products
 
 enum { CM_BYTES = 128 };
 
 // ---- modes ----
 
 enum layout {
-    MATRIX,  // rows x inner times inner x cols, all row-major
-    ELEMENT, // lane l: x[l + lanes * k] * y[l + lanes * k]
-    CONVOLVE, // lane l: x[l + step * k] * y[l % step + step * k], step channels
+    MATRIX,       // rows x inner times inner x cols, all row-major
+    ELEMENT,      // lane l: x[l + lanes * k] * y[l + lanes * k]
+    CONVOLVE,     // lane l: x[l + step * k] * y[l % step + step * k], step channels
     COMPLEX_REAL, // as MATRIX with pairs: x[row * 2 inner + 2k + l % 2] * y[k * cols + col]
-    COMPLEX, // lane pairs (re, im) of x[c + 8 t] * y[c + 8 t], k = 2 t + which part of x
-    UNKNOWN, // a mode that exists, but whose products are not known
+    COMPLEX,      // lane pairs (re, im) of x[c + 8 t] * y[c + 8 t], k = 2 t + which part of x
+    UNKNOWN,      // a mode that exists, but whose products are not known
 };
 
 // Which bit of the product mask negates product k of column (lane) c.
@@ -56,35 +56,35 @@ struct mac_mode {
 
 // A mode that is in no row gives no products. Rows with "-" were not seen on silicon.
 static const struct mac_mode modes[] = {
-    { MODE(0, 0, 0), 8, 4, MATRIX, 4, 16, 8, MASK_NONE_KNOWN }, // -
-    { MODE(0, 0, 1), 0, 0, UNKNOWN, 0, 0, 0, 0 },               // sparse 8 x 4
-    { MODE(0, 1, 0), 8, 8, MATRIX, 4, 8, 8, MASK_8BIT },
-    { MODE(0, 1, 1), 8, 8, ELEMENT, 1, 2, 32, MASK_8BIT_PAIR },
-    { MODE(0, 1, 2), 0, 0, UNKNOWN, 0, 0, 0, 0 },
-    { MODE(0, 1, 3), 8, 8, CONVOLVE, 4, 8, 32, MASK_8BIT },
-    { MODE(0, 1, 4), 0, 0, UNKNOWN, 0, 0, 0, 0 },
-    { MODE(0, 1, 5), 0, 0, UNKNOWN, 0, 0, 0, 0 }, // sparse 8 x 8
-    { MODE(0, 2, 0), 16, 8, MATRIX, 4, 4, 8, MASK_16X8 },
-    { MODE(0, 2, 1), 16, 8, COMPLEX_REAL, 4, 4, 8, MASK_16X8 },
-    { MODE(0, 3, 0), 16, 16, MATRIX, 4, 2, 8, MASK_16X16 },
-    { MODE(0, 3, 1), 16, 16, ELEMENT, 1, 1, 32, MASK_NONE_KNOWN }, // -
-    { MODE(1, 0, 0), 32, 16, MATRIX, 4, 2, 4, MASK_NONE_KNOWN },   // -
-    { MODE(1, 0, 1), 0, 0, UNKNOWN, 0, 0, 0, 0 },
-    { MODE(1, 1, 0), 16, 16, MATRIX, 2, 4, 8, MASK_K1_C0 },
-    { MODE(1, 1, 1), 16, 16, MATRIX, 4, 4, 4, MASK_K1_C0 },
-    { MODE(1, 1, 2), 16, 16, ELEMENT, 1, 2, 16, MASK_K1_C0 },
-    { MODE(1, 1, 3), 16, 16, CONVOLVE, 1, 4, 16, MASK_K1_C0 },
-    { MODE(1, 1, 4), 16, 16, COMPLEX, 1, 4, 16, MASK_K1_C0 },
-    { MODE(1, 1, 5), 0, 0, UNKNOWN, 0, 0, 0, 0 },                // sparse 16 x 16
-    { MODE(1, 2, 0), 16, 8, MATRIX, 2, 8, 8, MASK_NONE_KNOWN },  // -
-    { MODE(1, 2, 1), 16, 8, MATRIX, 4, 8, 4, MASK_NONE_KNOWN },  // -
-    { MODE(1, 2, 2), 0, 0, UNKNOWN, 0, 0, 0, 0 },                // sparse 16 x 8
-    { MODE(1, 3, 0), 16, 16, MATRIX, 2, 4, 8, MASK_K1_C0 },
-    { MODE(1, 3, 1), 16, 16, MATRIX, 4, 4, 4, MASK_K1_C0 },
-    { MODE(1, 3, 2), 16, 16, ELEMENT, 1, 2, 16, MASK_K1_C0 },
-    { MODE(1, 3, 3), 16, 16, CONVOLVE, 1, 4, 16, MASK_K1_C0 },
-    { MODE(1, 3, 4), 16, 16, COMPLEX, 1, 4, 16, MASK_K1_C0 },
-    { MODE(1, 3, 5), 0, 0, UNKNOWN, 0, 0, 0, 0 }, // sparse 16 x 16
+    {MODE(0, 0, 0), 8, 4, MATRIX, 4, 16, 8, MASK_NONE_KNOWN}, // -
+    {MODE(0, 0, 1), 0, 0, UNKNOWN, 0, 0, 0, 0},               // sparse 8 x 4
+    {MODE(0, 1, 0), 8, 8, MATRIX, 4, 8, 8, MASK_8BIT},
+    {MODE(0, 1, 1), 8, 8, ELEMENT, 1, 2, 32, MASK_8BIT_PAIR},
+    {MODE(0, 1, 2), 0, 0, UNKNOWN, 0, 0, 0, 0},
+    {MODE(0, 1, 3), 8, 8, CONVOLVE, 4, 8, 32, MASK_8BIT},
+    {MODE(0, 1, 4), 0, 0, UNKNOWN, 0, 0, 0, 0},
+    {MODE(0, 1, 5), 0, 0, UNKNOWN, 0, 0, 0, 0}, // sparse 8 x 8
+    {MODE(0, 2, 0), 16, 8, MATRIX, 4, 4, 8, MASK_16X8},
+    {MODE(0, 2, 1), 16, 8, COMPLEX_REAL, 4, 4, 8, MASK_16X8},
+    {MODE(0, 3, 0), 16, 16, MATRIX, 4, 2, 8, MASK_16X16},
+    {MODE(0, 3, 1), 16, 16, ELEMENT, 1, 1, 32, MASK_NONE_KNOWN}, // -
+    {MODE(1, 0, 0), 32, 16, MATRIX, 4, 2, 4, MASK_NONE_KNOWN},   // -
+    {MODE(1, 0, 1), 0, 0, UNKNOWN, 0, 0, 0, 0},
+    {MODE(1, 1, 0), 16, 16, MATRIX, 2, 4, 8, MASK_K1_C0},
+    {MODE(1, 1, 1), 16, 16, MATRIX, 4, 4, 4, MASK_K1_C0},
+    {MODE(1, 1, 2), 16, 16, ELEMENT, 1, 2, 16, MASK_K1_C0},
+    {MODE(1, 1, 3), 16, 16, CONVOLVE, 1, 4, 16, MASK_K1_C0},
+    {MODE(1, 1, 4), 16, 16, COMPLEX, 1, 4, 16, MASK_K1_C0},
+    {MODE(1, 1, 5), 0, 0, UNKNOWN, 0, 0, 0, 0},               // sparse 16 x 16
+    {MODE(1, 2, 0), 16, 8, MATRIX, 2, 8, 8, MASK_NONE_KNOWN}, // -
+    {MODE(1, 2, 1), 16, 8, MATRIX, 4, 8, 4, MASK_NONE_KNOWN}, // -
+    {MODE(1, 2, 2), 0, 0, UNKNOWN, 0, 0, 0, 0},               // sparse 16 x 8
+    {MODE(1, 3, 0), 16, 16, MATRIX, 2, 4, 8, MASK_K1_C0},
+    {MODE(1, 3, 1), 16, 16, MATRIX, 4, 4, 4, MASK_K1_C0},
+    {MODE(1, 3, 2), 16, 16, ELEMENT, 1, 2, 16, MASK_K1_C0},
+    {MODE(1, 3, 3), 16, 16, CONVOLVE, 1, 4, 16, MASK_K1_C0},
+    {MODE(1, 3, 4), 16, 16, COMPLEX, 1, 4, 16, MASK_K1_C0},
+    {MODE(1, 3, 5), 0, 0, UNKNOWN, 0, 0, 0, 0}, // sparse 16 x 16
 };
 
 static const struct mac_mode * find_mode(uint32_t conf) {
@@ -143,10 +143,10 @@ static void unpack_lanes(int32_t * out, const uint8_t * in, int n, int lane_bits
 
 // Lanes of 32 bits wrap; unsigned arithmetic says so to the compiler. cols and inner are constants
 // where this is inlined, so that it becomes straight vector code.
-static inline void matrix32(uint32_t * sum, const int32_t * x, const int32_t * y, int rows, int inner,
-                            int cols) {
+static inline void matrix32(uint32_t * sum, const int32_t * x, const int32_t * y, int rows,
+                            int inner, int cols) {
     for (int r = 0; r < rows; r++) {
-        uint32_t line[8] = { 0 };
+        uint32_t line[8] = {0};
         for (int k = 0; k < inner; k++) {
             uint32_t v = (uint32_t) x[r * inner + k];
             for (int c = 0; c < cols; c++) {
@@ -157,10 +157,10 @@ static inline void matrix32(uint32_t * sum, const int32_t * x, const int32_t * y
     }
 }
 
-static inline void matrix64(uint64_t * sum, const int32_t * x, const int32_t * y, int rows, int inner,
-                            int cols, bool x_unsigned) {
+static inline void matrix64(uint64_t * sum, const int32_t * x, const int32_t * y, int rows,
+                            int inner, int cols, bool x_unsigned) {
     for (int r = 0; r < rows; r++) {
-        int64_t line[8] = { 0 };
+        int64_t line[8] = {0};
         for (int k = 0; k < inner; k++) {
             int64_t v = x_unsigned ? (int64_t) (uint32_t) x[r * inner + k] : x[r * inner + k];
             for (int c = 0; c < cols; c++) {
@@ -197,8 +197,8 @@ static void product_index(const struct mac_mode * m, int lanes, int l, int k, in
 }
 
 // Sums of products in 32 lanes of 32 bits or 16 of 64; false when the routing is not known.
-static bool products(const struct mac_mode * m, uint32_t conf, const uint8_t * s1, const uint8_t * s2,
-                     bool wide, uint32_t sum32[32], uint64_t sum64[16]) {
+static bool products(const struct mac_mode * m, uint32_t conf, const uint8_t * s1,
+                     const uint8_t * s2, bool wide, uint32_t sum32[32], uint64_t sum64[16]) {
     int32_t x[128], y[128];
     uint32_t mask = CONF_MASK(conf);
     bool x_signed = conf & CONF_SIGN_X, y_signed = conf & CONF_SIGN_Y;
@@ -263,37 +263,37 @@ static bool products(const struct mac_mode * m, uint32_t conf, const uint8_t * s
 // ---- accumulators ----
 
 // out = +-(acc1, perhaps shifted) +- acc2 +- sum, all lanes wrapping. NULL is zero.
-#define COMBINE(T, n)                                                                                      \
-    do {                                                                                                   \
-        T a[n] = { 0 }, b[n] = { 0 };                                                                      \
-        T na = conf & CONF_NEG_ACC1 ? (T) -1 : 1, nb = conf & CONF_NEG_ACC2 ? (T) -1 : 1;                  \
-        T ns = conf & CONF_NEG_MUL ? (T) -1 : 1;                                                           \
-        int shift = conf & CONF_SHIFT16 ? 16 : 0;                                                          \
-        if (acc1 && !(conf & CONF_ZERO_ACC1)) {                                                            \
-            memcpy(a, acc1, CM_BYTES);                                                                     \
-        }                                                                                                  \
-        if (acc2) {                                                                                        \
-            memcpy(b, acc2, CM_BYTES);                                                                     \
-        }                                                                                                  \
-        for (int i = 0; i < n; i++) {                                                                      \
-            a[i] = na * (a[i] << shift) + nb * b[i] + ns * sum[i];                                         \
-        }                                                                                                  \
-        memcpy(out, a, CM_BYTES);                                                                          \
+#define COMBINE(T, n)                                                                              \
+    do {                                                                                           \
+        T a[n] = {0}, b[n] = {0};                                                                  \
+        T na = conf & CONF_NEG_ACC1 ? (T) -1 : 1, nb = conf & CONF_NEG_ACC2 ? (T) -1 : 1;          \
+        T ns = conf & CONF_NEG_MUL ? (T) -1 : 1;                                                   \
+        int shift = conf & CONF_SHIFT16 ? 16 : 0;                                                  \
+        if (acc1 && !(conf & CONF_ZERO_ACC1)) {                                                    \
+            memcpy(a, acc1, CM_BYTES);                                                             \
+        }                                                                                          \
+        if (acc2) {                                                                                \
+            memcpy(b, acc2, CM_BYTES);                                                             \
+        }                                                                                          \
+        for (int i = 0; i < n; i++) {                                                              \
+            a[i] = na * (a[i] << shift) + nb * b[i] + ns * sum[i];                                 \
+        }                                                                                          \
+        memcpy(out, a, CM_BYTES);                                                                  \
     } while (0)
 
-static void combine32(uint8_t * out, const uint8_t * acc1, const uint8_t * acc2, const uint32_t * sum,
-                      uint32_t conf) {
+static void combine32(uint8_t * out, const uint8_t * acc1, const uint8_t * acc2,
+                      const uint32_t * sum, uint32_t conf) {
     COMBINE(uint32_t, 32);
 }
 
-static void combine64(uint8_t * out, const uint8_t * acc1, const uint8_t * acc2, const uint64_t * sum,
-                      uint32_t conf) {
+static void combine64(uint8_t * out, const uint8_t * acc1, const uint8_t * acc2,
+                      const uint64_t * sum, uint32_t conf) {
     COMBINE(uint64_t, 16);
 }
 
 // s1, s2 NULL: accumulators only.
-static bool accumulate(struct core_exec * x, const uint8_t * acc1, const uint8_t * acc2, const uint8_t * s1,
-                       const uint8_t * s2, uint32_t conf, bool sparse) {
+static bool accumulate(struct core_exec * x, const uint8_t * acc1, const uint8_t * acc2,
+                       const uint8_t * s1, const uint8_t * s2, uint32_t conf, bool sparse) {
     union {
         uint32_t lanes32[32];
         uint64_t lanes64[16];
@@ -303,7 +303,8 @@ static bool accumulate(struct core_exec * x, const uint8_t * acc1, const uint8_t
     if (s1) {
         const struct mac_mode * m = find_mode(conf);
         if (amode >= 2 && (conf >> 5 & 7) < 3 && !sparse) {
-            return false; // a float mode on an integer multiplier: silicon does something, unknown what
+            return false; // a float mode on an integer multiplier: silicon does something, unknown
+                          // what
         }
         if (m && !(is_sparse_mode(conf) && !sparse)) {
             any = true;
@@ -327,22 +328,22 @@ static bool accumulate(struct core_exec * x, const uint8_t * acc1, const uint8_t
 
 #define CONF(i) load_u32(x->in[i])
 
-#define MUL_FN(name, flips, sparse)                                                                        \
-    static bool name(struct core_exec * x) {                                                               \
-        return accumulate(x, NULL, NULL, x->in[1], x->in[2], CONF(3) ^ (flips), sparse);                   \
+#define MUL_FN(name, flips, sparse)                                                                \
+    static bool name(struct core_exec * x) {                                                       \
+        return accumulate(x, NULL, NULL, x->in[1], x->in[2], CONF(3) ^ (flips), sparse);           \
     }
-#define MAC_FN(name, flips, sparse)                                                                        \
-    static bool name(struct core_exec * x) {                                                               \
-        return accumulate(x, x->in[1], NULL, x->in[2], x->in[3], CONF(4) ^ (flips), sparse);               \
+#define MAC_FN(name, flips, sparse)                                                                \
+    static bool name(struct core_exec * x) {                                                       \
+        return accumulate(x, x->in[1], NULL, x->in[2], x->in[3], CONF(4) ^ (flips), sparse);       \
     }
 // dst is acc1 as well
-#define ADDMAC_FN(name, flips, sparse)                                                                     \
-    static bool name(struct core_exec * x) {                                                               \
-        return accumulate(x, x->in[0], x->in[1], x->in[2], x->in[3], CONF(4) ^ (flips), sparse);           \
+#define ADDMAC_FN(name, flips, sparse)                                                             \
+    static bool name(struct core_exec * x) {                                                       \
+        return accumulate(x, x->in[0], x->in[1], x->in[2], x->in[3], CONF(4) ^ (flips), sparse);   \
     }
-#define ADD_FN(name, flips)                                                                                \
-    static bool name(struct core_exec * x) {                                                               \
-        return accumulate(x, x->in[1], x->in[2], NULL, NULL, CONF(3) ^ (flips), false);                    \
+#define ADD_FN(name, flips)                                                                        \
+    static bool name(struct core_exec * x) {                                                       \
+        return accumulate(x, x->in[1], x->in[2], NULL, NULL, CONF(3) ^ (flips), false);            \
     }
 
 #define PAIR(FN, name, flips) FN(name, flips, false) FN(name##_sparse, flips, true)
@@ -366,20 +367,28 @@ static bool vneg(struct core_exec * x) {
     return accumulate(x, x->in[1], NULL, NULL, NULL, CONF(2) ^ CONF_NEG_ACC1, false);
 }
 
-#define ROWS(NAME, core, name)                                                                             \
-    { NAME "_vmac_" core "_core_dense", name }, { NAME "_vmac_cm_core_sparse_narrow", name##_sparse },     \
-        { NAME "_vmac_cm_core_sparse_wide", name##_sparse }
+#define ROWS(NAME, core, name)                                                                     \
+    {NAME "_vmac_" core "_core_dense", name}, {NAME "_vmac_cm_core_sparse_narrow", name##_sparse}, \
+    {                                                                                              \
+        NAME "_vmac_cm_core_sparse_wide", name##_sparse                                            \
+    }
 
 static const struct core_semantic rows[] = {
-    ROWS("VMUL", "cm", vmul),       ROWS("VNEGMUL", "cm", vnegmul), ROWS("VMAC", "cm", vmac),
-    ROWS("VMSC", "cm", vmsc),       ROWS("VNEGMAC", "cm", vnegmac), ROWS("VNEGMSC", "cm", vnegmsc),
-    ROWS("VADDMAC", "bm", vaddmac), ROWS("VADDMSC", "bm", vaddmsc), ROWS("VSUBMAC", "bm", vsubmac),
+    ROWS("VMUL", "cm", vmul),
+    ROWS("VNEGMUL", "cm", vnegmul),
+    ROWS("VMAC", "cm", vmac),
+    ROWS("VMSC", "cm", vmsc),
+    ROWS("VNEGMAC", "cm", vnegmac),
+    ROWS("VNEGMSC", "cm", vnegmsc),
+    ROWS("VADDMAC", "bm", vaddmac),
+    ROWS("VADDMSC", "bm", vaddmsc),
+    ROWS("VSUBMAC", "bm", vsubmac),
     ROWS("VSUBMSC", "bm", vsubmsc),
-    { "VADD", vadd },
-    { "VSUB", vsub },
-    { "VNEGADD", vnegadd },
-    { "VNEGSUB", vnegsub },
-    { "VNEG", vneg },
+    {"VADD", vadd},
+    {"VSUB", vsub},
+    {"VNEGADD", vnegadd},
+    {"VNEGSUB", vnegsub},
+    {"VNEG", vneg},
 };
 
 const struct sem_family sem_macs = SEM_FAMILY(rows);

@@ -1,9 +1,11 @@
-// sem-move: bytes moved within x registers: broadcast, extract, insert, push, shift, shuffle; and the
-// search through all families of vector instructions (core_semantic_find). Plain vmov is the core's.
+// sem-move: bytes moved within x registers: broadcast, extract, insert, push, shift, shuffle; and
+// the search through all families of vector instructions (core_semantic_find). Plain vmov is the
+// core's.
 //
 // Kept true: an index counts modulo the number of lanes; nothing here looks at values.
 #include "emu/aie/sem.h"
 
+#include <pthread.h>
 #include <string.h>
 
 enum { X_BYTES = 64 };
@@ -23,48 +25,58 @@ struct shuffle_mode {
 };
 
 static const struct shuffle_mode shuffle_modes[] = {
-    { 1, 64, 2, 0 },  { 1, 64, 2, 1 }, { 2, 32, 2, 0 }, { 2, 32, 2, 1 }, // 0
-    { 4, 16, 2, 0 },  { 4, 16, 2, 1 }, { 8, 8, 2, 0 },  { 8, 8, 2, 1 },  // 4
-    { 16, 4, 2, 0 },  { 16, 4, 2, 1 }, { 32, 2, 2, 0 }, { 32, 2, 2, 1 }, // 8
-    { 16, 2, 4, 0 },  { 16, 2, 4, 1 }, { 8, 2, 8, 0 },  { 8, 2, 8, 1 },  // 12
-    { 4, 2, 16, 0 },  { 4, 2, 16, 1 }, { 2, 2, 32, 0 }, { 2, 2, 32, 1 }, // 16
-    { 1, 2, 64, 0 },  { 1, 2, 64, 1 }, { 64, 1, 2, 0 }, { 64, 1, 2, 1 }, // 20
-    { 2, 16, 4, 0 },  { 2, 16, 4, 1 }, { 2, 4, 16, 0 }, { 2, 4, 16, 1 }, // 24
-    { 2, 8, 4, 0 },   { 2, 4, 8, 0 },  { 4, 8, 4, 0 },  { 4, 8, 4, 1 },  // 28
-    { 4, 4, 8, 0 },   { 4, 4, 8, 1 },  { 4, 4, 4, 0 },  { 1, 8, 8, 0 },  // 32
-    { 1, 16, 4, 0 },  { 1, 4, 16, 0 }, { 0, 0, 0, 0 },  { 2, 4, 4, 0 },  // 36: 38 is the flip
-    { 2, 4, 2, 0 },   { 2, 2, 4, 0 },  { 2, 8, 2, 0 },  { 2, 2, 8, 0 },  // 40
-    { 2, 16, 2, 0 },  { 2, 2, 16, 0 }, { 1, 8, 4, 0 },  { 1, 4, 8, 0 },  // 44
+    {1, 64, 2, 0}, {1, 64, 2, 1}, {2, 32, 2, 0}, {2, 32, 2, 1}, // 0
+    {4, 16, 2, 0}, {4, 16, 2, 1}, {8, 8, 2, 0},  {8, 8, 2, 1},  // 4
+    {16, 4, 2, 0}, {16, 4, 2, 1}, {32, 2, 2, 0}, {32, 2, 2, 1}, // 8
+    {16, 2, 4, 0}, {16, 2, 4, 1}, {8, 2, 8, 0},  {8, 2, 8, 1},  // 12
+    {4, 2, 16, 0}, {4, 2, 16, 1}, {2, 2, 32, 0}, {2, 2, 32, 1}, // 16
+    {1, 2, 64, 0}, {1, 2, 64, 1}, {64, 1, 2, 0}, {64, 1, 2, 1}, // 20
+    {2, 16, 4, 0}, {2, 16, 4, 1}, {2, 4, 16, 0}, {2, 4, 16, 1}, // 24
+    {2, 8, 4, 0},  {2, 4, 8, 0},  {4, 8, 4, 0},  {4, 8, 4, 1},  // 28
+    {4, 4, 8, 0},  {4, 4, 8, 1},  {4, 4, 4, 0},  {1, 8, 8, 0},  // 32
+    {1, 16, 4, 0}, {1, 4, 16, 0}, {0, 0, 0, 0},  {2, 4, 4, 0},  // 36: 38 is the flip
+    {2, 4, 2, 0},  {2, 2, 4, 0},  {2, 8, 2, 0},  {2, 2, 8, 0},  // 40
+    {2, 16, 2, 0}, {2, 2, 16, 0}, {1, 8, 4, 0},  {1, 4, 8, 0},  // 44
 };
 
 enum { N_MODES = sizeof(shuffle_modes) / sizeof(shuffle_modes[0]) };
 
+// Source byte (0-63 s1, 64-127 s2) of each result byte; built once, from the modes.
+static uint8_t routes[N_MODES][X_BYTES];
+static pthread_once_t routes_once = PTHREAD_ONCE_INIT;
+
+static void build_routes(void) {
+    for (int mode = 0; mode < N_MODES; mode++) {
+        const struct shuffle_mode * m = &shuffle_modes[mode];
+        int block = m->element * m->rows * m->cols;
+        for (int i = 0; i < X_BYTES; i++) {
+            if (block == 0) { // swaps the 16-bit halves of each 32-bit lane
+                routes[mode][i] = (uint8_t) (i ^ 2);
+                continue;
+            }
+            int to = i + m->half * X_BYTES, element = to % block / m->element;
+            int r = element % m->rows, c = element / m->rows;
+            routes[mode][i] =
+                (uint8_t) (to / block * block + (r * m->cols + c) * m->element + to % m->element);
+        }
+    }
+}
+
 static void shuffle(uint8_t * out, const uint8_t * s1, const uint8_t * s2, uint32_t mode) {
-    uint8_t both[2 * X_BYTES], d[2 * X_BYTES];
+    uint8_t both[2 * X_BYTES];
     mode &= 63;
+    if (mode >= N_MODES) { // silicon routes one byte and zeroes the rest
+        uint8_t first = s1[0];
+        memset(out, 0, X_BYTES);
+        out[0] = first;
+        return;
+    }
+    pthread_once(&routes_once, build_routes);
     memcpy(both, s1, X_BYTES);
     memcpy(both + X_BYTES, s2, X_BYTES);
-    if (mode >= N_MODES) { // silicon routes one byte and zeroes the rest
-        memset(out, 0, X_BYTES);
-        out[0] = both[0];
-        return;
+    for (int i = 0; i < X_BYTES; i++) {
+        out[i] = both[routes[mode][i] & 127];
     }
-    const struct shuffle_mode * m = &shuffle_modes[mode];
-    if (m->element == 0) { // swaps the 16-bit halves of each 32-bit lane
-        for (int i = 0; i < X_BYTES; i++) {
-            out[i] = both[i ^ 2];
-        }
-        return;
-    }
-    int n = m->element, block = n * m->rows * m->cols;
-    for (int at = 0; at < 2 * X_BYTES; at += block) {
-        for (int c = 0; c < m->cols; c++) {
-            for (int r = 0; r < m->rows; r++) {
-                memcpy(d + at + (c * m->rows + r) * n, both + at + (r * m->cols + c) * n, (size_t) n);
-            }
-        }
-    }
-    memcpy(out, d + m->half * X_BYTES, X_BYTES);
 }
 
 static bool vshuffle(struct core_exec * x) {
@@ -75,8 +87,9 @@ static bool vshuffle(struct core_exec * x) {
 // ---- shift ----
 
 // Bytes from s1 on, n further, with s2 behind it; zero behind that.
-static void shift_bytes(uint8_t * out, const uint8_t * s1, const uint8_t * s2, uint32_t pre, uint32_t n) {
-    uint8_t both[3 * X_BYTES] = { 0 };
+static void shift_bytes(uint8_t * out, const uint8_t * s1, const uint8_t * s2, uint32_t pre,
+                        uint32_t n) {
+    uint8_t both[3 * X_BYTES] = {0};
     memset(out, 0, X_BYTES);
     if (n >= 2 * X_BYTES) {
         return;
@@ -181,15 +194,24 @@ static bool vclr(struct core_exec * x, int width) {
 
 // ---- records ----
 
-#define WIDTHS(name)                                                                                       \
-    static bool name##_8(struct core_exec * x) { return name(x, 1); }                                      \
-    static bool name##_16(struct core_exec * x) { return name(x, 2); }                                     \
-    static bool name##_32(struct core_exec * x) { return name(x, 4); }                                     \
-    static bool name##_64(struct core_exec * x) { return name(x, 8); }
+#define WIDTHS(name)                                                                               \
+    static bool name##_8(struct core_exec * x) {                                                   \
+        return name(x, 1);                                                                         \
+    }                                                                                              \
+    static bool name##_16(struct core_exec * x) {                                                  \
+        return name(x, 2);                                                                         \
+    }                                                                                              \
+    static bool name##_32(struct core_exec * x) {                                                  \
+        return name(x, 4);                                                                         \
+    }                                                                                              \
+    static bool name##_64(struct core_exec * x) {                                                  \
+        return name(x, 8);                                                                         \
+    }
 
-#define WIDTH_ROWS(NAME, tail, name)                                                                       \
-    { NAME "8" tail, name##_8 }, { NAME "16" tail, name##_16 }, { NAME "32" tail, name##_32 },             \
-        { NAME "64" tail, name##_64 }
+#define WIDTH_ROWS(NAME, tail, name)                                                               \
+    {NAME "8" tail, name##_8}, {NAME "16" tail, name##_16}, {NAME "32" tail, name##_32}, {         \
+        NAME "64" tail, name##_64                                                                  \
+    }
 
 WIDTHS(vbcst)
 WIDTHS(vbcstshfl)
@@ -227,19 +249,19 @@ static const struct core_semantic rows[] = {
     WIDTH_ROWS("VINSERT_", "", vinsert),
     WIDTH_ROWS("VPUSH_HI_", "", vpush_hi),
     WIDTH_ROWS("VPUSH_LO_", "", vpush_lo),
-    { "VSHUFFLE", vshuffle },
-    { "VSHIFT", vshift },
-    { "VSHIFT_ALIGN", vshift_align },
-    { "VCLR_vclr", vclr_cm },
-    { "VCLR_vclr_BF", vclr_bm },
+    {"VSHUFFLE", vshuffle},
+    {"VSHIFT", vshift},
+    {"VSHIFT_ALIGN", vshift_align},
+    {"VCLR_vclr", vclr_cm},
+    {"VCLR_vclr_BF", vclr_bm},
 };
 
 const struct sem_family sem_moves = SEM_FAMILY(rows);
 
 // Called once for each prepared instruction, not for each executed one: a walk is fast enough.
 core_semantic_fn core_semantic_find(enum aie_arch arch, const char * record_name) {
-    const struct sem_family * const families[] = { &sem_lanes, &sem_moves, &sem_converts, &sem_macs,
-                                                   &sem_floats };
+    const struct sem_family * const families[] = {&sem_lanes, &sem_moves, &sem_converts, &sem_macs,
+                                                  &sem_floats};
     if (arch != AIE_ARCH_AIE2) {
         return NULL;
     }

@@ -9,6 +9,7 @@
 
 enum { STATUS_ERROR = 0x1000 }; // HSA_STATUS_ERROR
 
+// clang-format off
 #define ABSENT(X)                                                                                 \
     X(hsa_agent_extension_supported) X(hsa_agent_get_exception_policies)                          \
     X(hsa_agent_iterate_regions) X(hsa_agent_major_extension_supported)                           \
@@ -53,6 +54,7 @@ enum { STATUS_ERROR = 0x1000 }; // HSA_STATUS_ERROR
     X(hsa_signal_group_wait_any_scacquire) X(hsa_soft_queue_create)                               \
     X(hsa_system_get_extension_table) X(hsa_system_get_major_extension_table)                     \
     X(hsa_wavefront_get_info)
+// clang-format on
 
 static uint32_t absent(const char * name, int * said) {
     if (!__atomic_exchange_n(said, 1, __ATOMIC_RELAXED)) {

@@ -1,7 +1,7 @@
 // agents: which agents exist, what they say of themselves, and what their memory pools say.
 //
-// The NPU answers exactly as ROCr 7.2 does with a Phoenix: the same attributes succeed with the same
-// values, the others write a 32-bit zero and report HSA_STATUS_ERROR_INVALID_ARGUMENT.
+// The NPU answers exactly as ROCr 7.2 does with a Phoenix: the same attributes succeed with the
+// same values, the others write a 32-bit zero and report HSA_STATUS_ERROR_INVALID_ARGUMENT.
 #include "runtime.h"
 
 #include <hsa/hsa_ext_image.h>
@@ -21,9 +21,10 @@ static bool same(const char * name, const char * text, size_t n) {
     return strlen(name) == n && !memcmp(name, text, n);
 }
 
-static void pool_add(struct emu_agent * agent, uint32_t flags, uint32_t rec_granule, uint64_t size) {
+static void pool_add(struct emu_agent * agent, uint32_t flags, uint32_t rec_granule,
+                     uint64_t size) {
     agent->pools[agent->n_pools++] =
-        (struct emu_pool) {.agent = agent, .flags = flags, .rec_granule = rec_granule, .size = size};
+        (struct emu_pool){.agent = agent, .flags = flags, .rec_granule = rec_granule, .size = size};
 }
 
 static struct emu_agent * agent_add(struct emu_runtime * rt, uint32_t device) {
@@ -84,7 +85,8 @@ static enum status npu_add_named(struct emu_runtime * rt, const char * text, siz
             return ST_OK;
         }
     }
-    return error_set(err, ST_INVALID, "GGML_HSA_EMULATE: '%.*s' is no agent that we know; known: "
+    return error_set(err, ST_INVALID,
+                     "GGML_HSA_EMULATE: '%.*s' is no agent that we know; known: "
                      "aie2 (emulated), aie2p, gfx90a, gfx942, gfx1100 (not yet)",
                      n > 40 ? 40 : (int) n, text);
 }
@@ -192,7 +194,7 @@ static bool info_common(const struct emu_agent * agent, uint32_t attribute, void
         *(bool *) value = true;
         return true;
     case INFO_NEAREST_CPU:
-        *(hsa_agent_t *) value = (hsa_agent_t) {(uint64_t) (uintptr_t) &emu_runtime()->agents[0]};
+        *(hsa_agent_t *) value = (hsa_agent_t){(uint64_t) (uintptr_t) &emu_runtime()->agents[0]};
         return true;
     case INFO_MEMORY_PROPERTIES:
         memset(value, 0, 8);
@@ -205,7 +207,7 @@ static bool info_common(const struct emu_agent * agent, uint32_t attribute, void
 static bool info_npu(uint32_t attribute, void * value) {
     switch (attribute) {
     case HSA_AGENT_INFO_VENDOR_NAME:
-        memcpy(value, (char[64]) {"AMD"}, 64);
+        memcpy(value, (char[64]){"AMD"}, 64);
         return true;
     case HSA_AMD_AGENT_INFO_UUID:
         memcpy(value, "AIE-XX", sizeof "AIE-XX");
@@ -246,7 +248,7 @@ static uint32_t positive(long v) {
 static bool info_cpu(uint32_t attribute, void * value) {
     switch (attribute) {
     case HSA_AGENT_INFO_VENDOR_NAME:
-        memcpy(value, (char[64]) {"CPU"}, 64);
+        memcpy(value, (char[64]){"CPU"}, 64);
         return true;
     case HSA_AMD_AGENT_INFO_UUID:
         memcpy(value, "CPU-XX", sizeof "CPU-XX");
@@ -373,7 +375,8 @@ hsa_status_t hsa_amd_memory_pool_get_info(hsa_amd_memory_pool_t handle,
     return HSA_STATUS_SUCCESS;
 }
 
-hsa_status_t hsa_amd_agent_memory_pool_get_info(hsa_agent_t agent_handle, hsa_amd_memory_pool_t handle,
+hsa_status_t hsa_amd_agent_memory_pool_get_info(hsa_agent_t agent_handle,
+                                                hsa_amd_memory_pool_t handle,
                                                 hsa_amd_agent_memory_pool_info_t attribute,
                                                 void * value) {
     const struct emu_agent * agent = emu_agent_find(agent_handle);
@@ -393,9 +396,9 @@ hsa_status_t hsa_amd_agent_memory_pool_get_info(hsa_agent_t agent_handle, hsa_am
     bool reach = pool->agent == agent || agent->device == HSA_DEVICE_TYPE_CPU;
     switch ((uint32_t) attribute) {
     case HSA_AMD_AGENT_MEMORY_POOL_INFO_ACCESS:
-        *(hsa_amd_memory_pool_access_t *) value = reach
-                                                      ? HSA_AMD_MEMORY_POOL_ACCESS_ALLOWED_BY_DEFAULT
-                                                      : HSA_AMD_MEMORY_POOL_ACCESS_NEVER_ALLOWED;
+        *(hsa_amd_memory_pool_access_t *) value =
+            reach ? HSA_AMD_MEMORY_POOL_ACCESS_ALLOWED_BY_DEFAULT
+                  : HSA_AMD_MEMORY_POOL_ACCESS_NEVER_ALLOWED;
         break;
     case HSA_AMD_AGENT_MEMORY_POOL_INFO_NUM_LINK_HOPS:
         *(uint32_t *) value = 0;
@@ -434,8 +437,8 @@ hsa_status_t hsa_isa_from_name(const char * name, hsa_isa_t * isa) {
     return name && isa ? HSA_STATUS_ERROR_INVALID_ISA_NAME : HSA_STATUS_ERROR_INVALID_ARGUMENT;
 }
 
-hsa_status_t hsa_agent_iterate_caches(hsa_agent_t handle, hsa_status_t (*callback)(hsa_cache_t, void *),
-                                      void * data) {
+hsa_status_t hsa_agent_iterate_caches(hsa_agent_t handle,
+                                      hsa_status_t (*callback)(hsa_cache_t, void *), void * data) {
     (void) data;
     if (!emu_runtime()) {
         return HSA_STATUS_ERROR_NOT_INITIALIZED;

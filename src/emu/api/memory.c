@@ -164,9 +164,10 @@ hsa_status_t hsa_amd_memory_pool_free(void * ptr) {
     struct emu_block * block = r ? r->value : NULL;
     if (r && r->base == base && block->pool) {
         block->pool->used -= r->size;
-        // Pages go back either way, so that a heap block that is handed out again reads as zero.
+        // A heap block that is handed out again must read as zero. Its pages may be shared with a
+        // neighbour where the host's are larger than ours, so they are not given back.
         if (block->pool->heap) {
-            madvise(ptr, r->size, MADV_DONTNEED);
+            memset(ptr, 0, r->size);
         } else {
             munmap(ptr, r->size);
         }
@@ -178,8 +179,8 @@ hsa_status_t hsa_amd_memory_pool_free(void * ptr) {
     return status;
 }
 
-hsa_status_t hsa_amd_agents_allow_access(uint32_t n, const hsa_agent_t * agents, const uint32_t * flags,
-                                         const void * ptr) {
+hsa_status_t hsa_amd_agents_allow_access(uint32_t n, const hsa_agent_t * agents,
+                                         const uint32_t * flags, const void * ptr) {
     struct emu_runtime * rt = emu_runtime();
     if (!rt) {
         return HSA_STATUS_ERROR_NOT_INITIALIZED;

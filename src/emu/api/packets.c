@@ -1,16 +1,19 @@
 // packets: from 64 bytes to a checked dispatch; see packets.h for the layouts.
 #include "packets.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 enum {
     // fields of every layout
     OFF_HEADER = 0,
     OFF_FORMAT = 2,
     // B and C
-    OFF_ERT = 4,     // state:4 custom:8 count:11 opcode:5 type:4
+    OFF_ERT = 4, // state:4 custom:8 count:11 opcode:5 type:4
     OFF_SIGNAL_C = 48,
     OFF_PAYLOAD = 56,
     FORMAT_ERT = 3,
@@ -43,11 +46,25 @@ static uint16_t load_u16(const uint8_t * p) {
 }
 
 #define REFUSE(status, ...) (error_set(err, ST_INVALID, __VA_ARGS__), (status))
-#define BAD_FORMAT HSA_STATUS_ERROR_INVALID_PACKET_FORMAT
-#define BAD_ADDRESS HSA_STATUS_ERROR_INVALID_ALLOCATION
+#define BAD_FORMAT          HSA_STATUS_ERROR_INVALID_PACKET_FORMAT
+#define BAD_ADDRESS         HSA_STATUS_ERROR_INVALID_ALLOCATION
+
+// One byte of a page that may not be there. The kernel copies it, so that a fault is an error
+// number.
+static bool page_readable(uint64_t addr) {
+    char byte;
+    struct iovec to = {&byte, 1}, from = {(void *) (uintptr_t) addr, 1};
+    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1) {
+        return true;
+    }
+    // Sandboxes may forbid that call; this one at least knows whether the page is mapped.
+    uint64_t page = addr / EMU_PAGE * EMU_PAGE;
+    return (errno == EPERM || errno == ENOSYS) &&
+           msync((void *) (uintptr_t) page, EMU_PAGE, MS_ASYNC) == 0;
+}
 
 // Payloads may lie in any memory of the process. Inside an allocation its bounds count; elsewhere
-// the pages must at least be mapped, so that a stray pointer is an error and not the end.
+// every page must be there, so that a stray pointer is an error and not the end.
 static bool readable(struct emu_runtime * rt, uint64_t addr, uint64_t len) {
     uint64_t base, size;
     if (addr == 0 || addr > UINT64_MAX - len) {
@@ -56,8 +73,12 @@ static bool readable(struct emu_runtime * rt, uint64_t addr, uint64_t len) {
     if (emu_memory_find(rt, &rt->agents[0], addr, NULL, &base, &size)) {
         return len <= size - (addr - base);
     }
-    uint64_t first = addr / EMU_PAGE * EMU_PAGE;
-    return msync((void *) (uintptr_t) first, addr + len - first, MS_ASYNC) == 0;
+    for (uint64_t at = addr; at < addr + len; at = (at / EMU_PAGE + 1) * EMU_PAGE) {
+        if (!page_readable(at)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static hsa_status_t find_in_heap(struct emu_runtime * rt, const struct emu_agent * agent,
@@ -66,11 +87,14 @@ static hsa_status_t find_in_heap(struct emu_runtime * rt, const struct emu_agent
     struct emu_pool * pool;
     uint64_t base, size;
     if (!emu_memory_find(rt, agent, addr, &pool, &base, &size)) {
-        return REFUSE(BAD_ADDRESS, "%s at 0x%" PRIx64 " lies in no allocation of the agent", what, addr);
+        return REFUSE(BAD_ADDRESS, "%s at 0x%" PRIx64 " lies in no allocation of the agent", what,
+                      addr);
     }
     if (!pool || !pool->heap) {
-        return REFUSE(BAD_ADDRESS, "%s at 0x%" PRIx64 " is not in the device heap (the pool whose "
-                      "recommended granule is 0)", what, addr);
+        return REFUSE(BAD_ADDRESS,
+                      "%s at 0x%" PRIx64 " is not in the device heap (the pool whose "
+                      "recommended granule is 0)",
+                      what, addr);
     }
     *left = size - (addr - base);
     return HSA_STATUS_SUCCESS;
@@ -87,39 +111,47 @@ static hsa_status_t set_pdi(struct emu_runtime * rt, const struct emu_agent * ag
     return status;
 }
 
-static hsa_status_t set_insts(struct emu_runtime * rt, const struct emu_agent * agent, uint64_t addr,
-                              uint64_t bytes, struct emu_dispatch * out, struct error * err) {
+static hsa_status_t set_insts(struct emu_runtime * rt, const struct emu_agent * agent,
+                              uint64_t addr, uint64_t bytes, struct emu_dispatch * out,
+                              struct error * err) {
     uint64_t left;
     hsa_status_t status = find_in_heap(rt, agent, "instruction stream", addr, &left, err);
     if (status != HSA_STATUS_SUCCESS) {
         return status;
     }
     if (addr % 4 || bytes % 4 || bytes == 0) {
-        return REFUSE(BAD_FORMAT, "instruction stream at 0x%" PRIx64 ", %" PRIu64 " bytes: expected "
-                      "whole, aligned 32-bit words", addr, bytes);
+        return REFUSE(BAD_FORMAT,
+                      "instruction stream at 0x%" PRIx64 ", %" PRIu64 " bytes: expected "
+                      "whole, aligned 32-bit words",
+                      addr, bytes);
     }
     if (bytes > left) {
-        return REFUSE(BAD_ADDRESS, "instruction stream at 0x%" PRIx64 ": %" PRIu64 " bytes, but its "
-                      "allocation ends after %" PRIu64, addr, bytes, left);
+        return REFUSE(BAD_ADDRESS,
+                      "instruction stream at 0x%" PRIx64 ": %" PRIu64 " bytes, but its "
+                      "allocation ends after %" PRIu64,
+                      addr, bytes, left);
     }
     out->insts = (const uint32_t *) (uintptr_t) addr;
     out->n_insts = bytes / 4;
     return HSA_STATUS_SUCCESS;
 }
 
-static hsa_status_t add_operand(struct emu_runtime * rt, const struct emu_agent * agent, uint64_t addr,
-                                uint64_t bytes, struct emu_dispatch * out, struct error * err) {
+static hsa_status_t add_operand(struct emu_runtime * rt, const struct emu_agent * agent,
+                                uint64_t addr, uint64_t bytes, struct emu_dispatch * out,
+                                struct error * err) {
     uint64_t base, size;
     int i = out->n_operands;
     if (!emu_memory_find(rt, agent, addr, NULL, &base, &size)) {
-        return REFUSE(BAD_ADDRESS, "operand %d at 0x%" PRIx64 " lies in no allocation of the agent", i,
-                      addr);
+        return REFUSE(BAD_ADDRESS, "operand %d at 0x%" PRIx64 " lies in no allocation of the agent",
+                      i, addr);
     }
     if (bytes > size - (addr - base)) {
-        return REFUSE(BAD_ADDRESS, "operand %d at 0x%" PRIx64 ": %" PRIu64 " bytes, but its allocation "
-                      "ends after %" PRIu64, i, addr, bytes, size - (addr - base));
+        return REFUSE(BAD_ADDRESS,
+                      "operand %d at 0x%" PRIx64 ": %" PRIu64 " bytes, but its allocation "
+                      "ends after %" PRIu64,
+                      i, addr, bytes, size - (addr - base));
     }
-    out->operands[out->n_operands++] = (struct emu_operand) {addr, bytes};
+    out->operands[out->n_operands++] = (struct emu_operand){addr, bytes};
     return HSA_STATUS_SUCCESS;
 }
 
@@ -139,26 +171,33 @@ static uint64_t rewrite_insts(struct emu_runtime * rt, const struct emu_agent * 
 }
 
 static hsa_status_t decode_ert(struct emu_runtime * rt, const struct emu_agent * agent,
-                               const uint8_t * packet, struct emu_dispatch * out, struct error * err) {
+                               const uint8_t * packet, struct emu_dispatch * out,
+                               struct error * err) {
     uint32_t ert = load_u32(packet + OFF_ERT);
     uint32_t state = bits(ert, 3, 0), count = bits(ert, 22, 12), opcode = bits(ert, 27, 23);
     if (state != ERT_STATE_NEW || opcode != ERT_OPCODE_START_CU) {
-        return REFUSE(BAD_FORMAT, "ERT command in state %u with opcode %u: expected 1 (new) and 0 "
-                      "(start)", state, opcode);
+        return REFUSE(BAD_FORMAT,
+                      "ERT command in state %u with opcode %u: expected 1 (new) and 0 "
+                      "(start)",
+                      state, opcode);
     }
     uint32_t n = count / 3 - 1;
     if (count < 3 || count % 3 || n > EMU_MAX_OPERANDS) {
-        return REFUSE(BAD_FORMAT, "ERT command counts %u words: expected 3 and 3 for each of at most "
-                      "%d operands", count, EMU_MAX_OPERANDS);
+        return REFUSE(BAD_FORMAT,
+                      "ERT command counts %u words: expected 3 and 3 for each of at most "
+                      "%d operands",
+                      count, EMU_MAX_OPERANDS);
     }
     uint64_t payload = load_u64(packet + OFF_PAYLOAD);
     uint64_t bytes = PAYLOAD_DATA + 4 * (2 + (uint64_t) count);
     if (payload % 4 || !readable(rt, payload, bytes)) {
-        return REFUSE(BAD_ADDRESS, "payload at 0x%" PRIx64 ": no %" PRIu64 " bytes there", payload, bytes);
+        return REFUSE(BAD_ADDRESS, "payload at 0x%" PRIx64 ": no %" PRIu64 " bytes there", payload,
+                      bytes);
     }
     uint8_t * data = (uint8_t *) (uintptr_t) payload + PAYLOAD_DATA;
     if (load_u32(data) != DATA_TRANSACTION || load_u32(data + 4) != 0) {
-        return REFUSE(BAD_FORMAT, "payload begins with 0x%x, 0x%x: expected the transaction opcode 3, 0",
+        return REFUSE(BAD_FORMAT,
+                      "payload begins with 0x%x, 0x%x: expected the transaction opcode 3, 0",
                       load_u32(data), load_u32(data + 4));
     }
     hsa_status_t status = set_pdi(rt, agent, load_u64(data - PAYLOAD_DATA), out, err);
@@ -173,8 +212,8 @@ static hsa_status_t decode_ert(struct emu_runtime * rt, const struct emu_agent *
     }
     const uint8_t * addresses = data + 4 * DATA_OPERANDS;
     for (uint32_t i = 0; i < n && status == HSA_STATUS_SUCCESS; i++) {
-        status = add_operand(rt, agent, load_u64(addresses + 8 * i), load_u32(addresses + 8 * n + 4 * i),
-                             out, err);
+        status = add_operand(rt, agent, load_u64(addresses + 8 * i),
+                             load_u32(addresses + 8 * n + 4 * i), out, err);
     }
     // A runtime with the old faults is older than C and does not look at that word.
     out->completion.handle = rt->rocr_bugs ? 0 : load_u64(packet + OFF_SIGNAL_C);
@@ -190,25 +229,29 @@ static hsa_status_t decode_dispatch(struct emu_runtime * rt, const struct emu_ag
                       opcode, count, DWORDS_D);
     }
     if (load_u64(packet + OFF_PATCH_D) != 0) {
-        return REFUSE(BAD_FORMAT, "dispatch packet names a PDI patch offset: full-ELF kernels are not "
+        return REFUSE(BAD_FORMAT,
+                      "dispatch packet names a PDI patch offset: full-ELF kernels are not "
                       "emulated");
     }
     uint32_t n = load_u16(packet + OFF_NUM_KERNARGS);
     if (n > EMU_MAX_OPERANDS) {
-        return REFUSE(BAD_FORMAT, "dispatch packet with %u operands: at most %d", n, EMU_MAX_OPERANDS);
+        return REFUSE(BAD_FORMAT, "dispatch packet with %u operands: at most %d", n,
+                      EMU_MAX_OPERANDS);
     }
     uint64_t kernarg = load_u64(packet + OFF_KERNARG);
     if (n && (kernarg % 8 || !readable(rt, kernarg, 16 * (uint64_t) n))) {
-        return REFUSE(BAD_ADDRESS, "kernel arguments at 0x%" PRIx64 ": no %u bytes there", kernarg, 16 * n);
+        return REFUSE(BAD_ADDRESS, "kernel arguments at 0x%" PRIx64 ": no %u bytes there", kernarg,
+                      16 * n);
     }
     hsa_status_t status = set_pdi(rt, agent, load_u64(packet + OFF_PDI_D), out, err);
     if (status == HSA_STATUS_SUCCESS) {
-        status = set_insts(rt, agent, load_u64(packet + OFF_INSTS_D), load_u64(packet + OFF_INSTS_SIZE),
-                           out, err);
+        status = set_insts(rt, agent, load_u64(packet + OFF_INSTS_D),
+                           load_u64(packet + OFF_INSTS_SIZE), out, err);
     }
     const uint8_t * args = (const uint8_t *) (uintptr_t) kernarg;
     for (uint32_t i = 0; i < n && status == HSA_STATUS_SUCCESS; i++) {
-        status = add_operand(rt, agent, load_u64(args + 8 * i), load_u64(args + 8 * (n + i)), out, err);
+        status =
+            add_operand(rt, agent, load_u64(args + 8 * i), load_u64(args + 8 * (n + i)), out, err);
     }
     out->completion.handle = load_u64(packet + OFF_SIGNAL_D);
     return status;
@@ -220,8 +263,9 @@ hsa_status_t emu_packet_decode(struct emu_runtime * rt, const struct emu_agent *
     memset(out, 0, sizeof *out);
     uint16_t header = load_u16(packet + OFF_HEADER);
     if ((header & 0xff) != HSA_PACKET_TYPE_VENDOR_SPECIFIC || (rt->rocr_bugs && header != 0)) {
-        return REFUSE(BAD_FORMAT, "invalid packet header 0x%04x: expected type 0 (vendor specific)%s",
-                      header, rt->rocr_bugs ? " and no other bit" : "");
+        return REFUSE(BAD_FORMAT,
+                      "invalid packet header 0x%04x: expected type 0 (vendor specific)%s", header,
+                      rt->rocr_bugs ? " and no other bit" : "");
     }
     hsa_status_t status;
     if (packet[OFF_FORMAT] == FORMAT_ERT) {
@@ -229,13 +273,14 @@ hsa_status_t emu_packet_decode(struct emu_runtime * rt, const struct emu_agent *
     } else if (packet[OFF_FORMAT] == 0 && !rt->rocr_bugs) {
         status = decode_dispatch(rt, agent, packet, out, err);
     } else {
-        return REFUSE(BAD_FORMAT, "packet format %u: expected 3 (ERT command)%s", packet[OFF_FORMAT],
+        return REFUSE(BAD_FORMAT, "packet format %u: expected 3 (ERT command)%s",
+                      packet[OFF_FORMAT],
                       rt->rocr_bugs ? ", the only one that ROCr 7.2 knows" : " or 0 (dispatch)");
     }
     if (status == HSA_STATUS_SUCCESS && out->completion.handle &&
         !emu_signal_is_live(rt, out->completion)) {
-        return REFUSE(HSA_STATUS_ERROR_INVALID_SIGNAL, "completion signal 0x%" PRIx64 " is no live signal",
-                      out->completion.handle);
+        return REFUSE(HSA_STATUS_ERROR_INVALID_SIGNAL,
+                      "completion signal 0x%" PRIx64 " is no live signal", out->completion.handle);
     }
     return status;
 }

@@ -1,6 +1,6 @@
 // preflight: lets an unmodified rocminfo start without the amdgpu driver. Before it calls hsa_init
-// it runs `lsmod | grep amdgpu` and opens /dev/kfd, and stops when either fails. This library stands
-// before libc in rocminfo's search order, so its open() and popen() are found first.
+// it runs `lsmod | grep amdgpu` and opens /dev/kfd, and stops when either fails. This library
+// stands before libc in rocminfo's search order, so its open() and popen() are found first.
 //
 // Kept true: only those two requests are answered here, and only while GGML_HSA_EMULATE is set;
 // everything else goes to libc as it came. A program that loads us with dlopen never calls these.
@@ -24,7 +24,8 @@ EXPORT int open(const char * path, int flags, ...) {
     int (*libc_open)(const char *, int, ...);
     *(void **) &libc_open = dlsym(RTLD_NEXT, "open");
     mode_t mode = 0;
-    if (flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE) { // else there is no third argument to read
+    if (flags & O_CREAT ||
+        (flags & O_TMPFILE) == O_TMPFILE) { // else there is no third argument to read
         va_list args;
         va_start(args, flags);
         mode = (mode_t) va_arg(args, unsigned);

@@ -28,7 +28,8 @@ void emu_queues_release(struct emu_runtime * rt, struct emu_agent * agent) {
     agent->n_queues = 0;
 }
 
-static struct emu_queue * queue_new(struct emu_runtime * rt, struct emu_agent * agent, uint32_t size) {
+static struct emu_queue * queue_new(struct emu_runtime * rt, struct emu_agent * agent,
+                                    uint32_t size) {
     struct emu_queue * q = aligned_alloc(AMD_QUEUE_ALIGN_BYTES, sizeof *q);
     if (!q) {
         return NULL;
@@ -45,7 +46,7 @@ static struct emu_queue * queue_new(struct emu_runtime * rt, struct emu_agent * 
     for (uint32_t i = 0; i < size; i++) {
         q->ring[i * EMU_PACKET_BYTES] = HSA_PACKET_TYPE_INVALID;
     }
-    q->amd.hsa_queue = (hsa_queue_t) {
+    q->amd.hsa_queue = (hsa_queue_t){
         .type = HSA_QUEUE_TYPE_SINGLE,
         .base_address = q->ring,
         .doorbell_signal = {(uint64_t) (uintptr_t) q->doorbell},
@@ -165,8 +166,9 @@ static hsa_status_t ensure_machine(struct emu_runtime * rt, struct emu_agent * a
         .trace_row = rt->trace_row,
         .trace = rt->trace_col >= 0 ? print_trace : NULL,
     };
-    return emu_machine_new(&config, &agent->machine, err) == ST_OK ? HSA_STATUS_SUCCESS
-                                                                   : HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+    return emu_machine_new(&config, &agent->machine, err) == ST_OK
+               ? HSA_STATUS_SUCCESS
+               : HSA_STATUS_ERROR_OUT_OF_RESOURCES;
 }
 
 // One hardware context of ROCr 7.2 holds 32 PDIs, one for each bit of a mask.
@@ -187,9 +189,11 @@ static hsa_status_t run_packet(struct emu_runtime * rt, struct emu_queue * q, ui
                                hsa_signal_t * completion, struct error * err) {
     completion->handle = 0;
     if (rt->rocr_bugs && index >= q->amd.hsa_queue.size) {
-        error_set(err, ST_INVALID, "packet %" PRIu64 " (counted from 0): invalid packet header, for "
+        error_set(err, ST_INVALID,
+                  "packet %" PRIu64 " (counted from 0): invalid packet header, for "
                   "ROCr 7.2 does not wrap around; destroy the queue or reset its indices after %u "
-                  "packets", index, q->amd.hsa_queue.size);
+                  "packets",
+                  index, q->amd.hsa_queue.size);
         return HSA_STATUS_ERROR_INVALID_PACKET_FORMAT;
     }
     struct emu_agent * agent = q->agent;
@@ -207,8 +211,8 @@ static hsa_status_t run_packet(struct emu_runtime * rt, struct emu_queue * q, ui
         status = ensure_machine(rt, agent, err);
     }
     if (status == HSA_STATUS_SUCCESS &&
-        emu_machine_run(agent->machine, d.pdi, d.pdi_size, d.insts, d.n_insts, d.operands, d.n_operands,
-                        err) != ST_OK) {
+        emu_machine_run(agent->machine, d.pdi, d.pdi_size, d.insts, d.n_insts, d.operands,
+                        d.n_operands, err) != ST_OK) {
         status = HSA_STATUS_ERROR_EXCEPTION;
     }
     return status;
@@ -304,7 +308,9 @@ static volatile uint64_t * write_index(const hsa_queue_t * queue) {
         return expected;                                                                           \
     }
 
+// clang-format off
 LOAD(relaxed) LOAD(acquire) LOAD(scacquire)
 STORE(relaxed) STORE(release) STORE(screlease)
 CHANGE(relaxed) CHANGE(acquire) CHANGE(release) CHANGE(acq_rel)
 CHANGE(scacquire) CHANGE(screlease) CHANGE(scacq_screl)
+    // clang-format on

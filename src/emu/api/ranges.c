@@ -40,7 +40,7 @@ bool ranges_add(struct ranges * r, uint64_t base, uint64_t size, void * value) {
         r->capacity = capacity;
     }
     memmove(r->items + at + 1, r->items + at, (r->count - at) * sizeof *r->items);
-    r->items[at] = (struct range) {base, size, value};
+    r->items[at] = (struct range){base, size, value};
     r->count++;
     return true;
 }
@@ -64,7 +64,8 @@ bool ranges_remove(struct ranges * r, uint64_t base) {
     return true;
 }
 
-uint64_t ranges_gap(const struct ranges * r, uint64_t lo, uint64_t hi, uint64_t size, uint64_t align) {
+uint64_t ranges_gap(const struct ranges * r, uint64_t lo, uint64_t hi, uint64_t size,
+                    uint64_t align) {
     uint64_t at = (lo + align - 1) / align * align;
     for (size_t i = lo ? upper(r, lo - 1) : 0; i < r->count && r->items[i].base < hi; i++) {
         if (at <= r->items[i].base && r->items[i].base - at >= size) {
@@ -78,5 +79,5 @@ uint64_t ranges_gap(const struct ranges * r, uint64_t lo, uint64_t hi, uint64_t 
 
 void ranges_free(struct ranges * r) {
     free(r->items);
-    *r = (struct ranges) {0};
+    *r = (struct ranges){0};
 }

@@ -24,5 +24,6 @@ struct range * ranges_find(const struct ranges * r, uint64_t addr);
 // Removes the range that starts at base; false when there is none.
 bool ranges_remove(struct ranges * r, uint64_t base);
 // Lowest address in [lo, hi) where size bytes, aligned, touch no range; 0 when there is none.
-uint64_t ranges_gap(const struct ranges * r, uint64_t lo, uint64_t hi, uint64_t size, uint64_t align);
+uint64_t ranges_gap(const struct ranges * r, uint64_t lo, uint64_t hi, uint64_t size,
+                    uint64_t align);
 void ranges_free(struct ranges * r);

@@ -1,7 +1,8 @@
 // runtime: hsa_init to hsa_shut_down, and what can be asked of the system as a whole.
 //
 // HSA's interface has no context argument, so one runtime per process is all there can be; it is
-// made by the first hsa_init and freed, with everything that hangs off it, by the last hsa_shut_down.
+// made by the first hsa_init and freed, with everything that hangs off it, by the last
+// hsa_shut_down.
 #include "runtime.h"
 
 #include "hsa-emu.h"
@@ -13,7 +14,7 @@
 #include <time.h>
 
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct emu_runtime * current;                 // written under init_lock
+static struct emu_runtime * current;                      // written under init_lock
 static char init_error[sizeof((struct error *) 0)->text]; // under init_lock
 
 struct emu_runtime * emu_runtime(void) {
@@ -66,7 +67,8 @@ static enum status parse_trace(struct emu_runtime * rt, struct error * err) {
     int col, row, end = 0;
     if (sscanf(text, "%d,%d%n", &col, &row, &end) != 2 || text[end] || col < 0 || row < 0) {
         return error_set(err, ST_INVALID,
-                         "GGML_HSA_EMU_TRACE=%.80s: expected the tile as col,row, for example 0,2", text);
+                         "GGML_HSA_EMU_TRACE=%.80s: expected the tile as col,row, for example 0,2",
+                         text);
     }
     rt->trace_col = col;
     rt->trace_row = row;
@@ -151,7 +153,14 @@ hsa_status_t hsa_shut_down(void) {
 
 hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void * value) {
     // Attributes that the 5.2 header does not name yet but newer tools ask for.
-    enum { MWAITX = 0x203, DMABUF = 0x204, VIRTUAL_MEM = 0x205, XNACK = 0x206, EXT_MAJOR, EXT_MINOR };
+    enum {
+        MWAITX = 0x203,
+        DMABUF = 0x204,
+        VIRTUAL_MEM = 0x205,
+        XNACK = 0x206,
+        EXT_MAJOR,
+        EXT_MINOR
+    };
     const struct emu_runtime * rt = emu_runtime();
     if (!rt) {
         return HSA_STATUS_ERROR_NOT_INITIALIZED;
@@ -236,42 +245,71 @@ hsa_status_t hsa_status_string(hsa_status_t status, const char ** text) {
         {HSA_STATUS_SUCCESS, "HSA_STATUS_SUCCESS: no error"},
         {HSA_STATUS_INFO_BREAK, "HSA_STATUS_INFO_BREAK: a callback stopped the iteration"},
         {HSA_STATUS_ERROR, "HSA_STATUS_ERROR: a generic error"},
-        {HSA_STATUS_ERROR_INVALID_ARGUMENT, "HSA_STATUS_ERROR_INVALID_ARGUMENT: an argument is not valid"},
-        {HSA_STATUS_ERROR_INVALID_QUEUE_CREATION, "HSA_STATUS_ERROR_INVALID_QUEUE_CREATION: the agent does not support such a queue"},
-        {HSA_STATUS_ERROR_INVALID_ALLOCATION, "HSA_STATUS_ERROR_INVALID_ALLOCATION: an address or size fits no allocation"},
+        {HSA_STATUS_ERROR_INVALID_ARGUMENT,
+         "HSA_STATUS_ERROR_INVALID_ARGUMENT: an argument is not valid"},
+        {HSA_STATUS_ERROR_INVALID_QUEUE_CREATION,
+         "HSA_STATUS_ERROR_INVALID_QUEUE_CREATION: the agent does not support such a queue"},
+        {HSA_STATUS_ERROR_INVALID_ALLOCATION,
+         "HSA_STATUS_ERROR_INVALID_ALLOCATION: an address or size fits no allocation"},
         {HSA_STATUS_ERROR_INVALID_AGENT, "HSA_STATUS_ERROR_INVALID_AGENT: no such agent"},
         {HSA_STATUS_ERROR_INVALID_REGION, "HSA_STATUS_ERROR_INVALID_REGION: no such memory region"},
         {HSA_STATUS_ERROR_INVALID_SIGNAL, "HSA_STATUS_ERROR_INVALID_SIGNAL: no such signal"},
         {HSA_STATUS_ERROR_INVALID_QUEUE, "HSA_STATUS_ERROR_INVALID_QUEUE: no such queue"},
-        {HSA_STATUS_ERROR_OUT_OF_RESOURCES, "HSA_STATUS_ERROR_OUT_OF_RESOURCES: memory or another resource is used up"},
-        {HSA_STATUS_ERROR_INVALID_PACKET_FORMAT, "HSA_STATUS_ERROR_INVALID_PACKET_FORMAT: a packet is malformed"},
-        {HSA_STATUS_ERROR_RESOURCE_FREE, "HSA_STATUS_ERROR_RESOURCE_FREE: releasing a resource failed"},
-        {HSA_STATUS_ERROR_NOT_INITIALIZED, "HSA_STATUS_ERROR_NOT_INITIALIZED: hsa_init was not called"},
-        {HSA_STATUS_ERROR_REFCOUNT_OVERFLOW, "HSA_STATUS_ERROR_REFCOUNT_OVERFLOW: too many references"},
-        {HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS, "HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS: the arguments do not fit together"},
-        {HSA_STATUS_ERROR_INVALID_INDEX, "HSA_STATUS_ERROR_INVALID_INDEX: the index is out of range"},
+        {HSA_STATUS_ERROR_OUT_OF_RESOURCES,
+         "HSA_STATUS_ERROR_OUT_OF_RESOURCES: memory or another resource is used up"},
+        {HSA_STATUS_ERROR_INVALID_PACKET_FORMAT,
+         "HSA_STATUS_ERROR_INVALID_PACKET_FORMAT: a packet is malformed"},
+        {HSA_STATUS_ERROR_RESOURCE_FREE,
+         "HSA_STATUS_ERROR_RESOURCE_FREE: releasing a resource failed"},
+        {HSA_STATUS_ERROR_NOT_INITIALIZED,
+         "HSA_STATUS_ERROR_NOT_INITIALIZED: hsa_init was not called"},
+        {HSA_STATUS_ERROR_REFCOUNT_OVERFLOW,
+         "HSA_STATUS_ERROR_REFCOUNT_OVERFLOW: too many references"},
+        {HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS,
+         "HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS: the arguments do not fit together"},
+        {HSA_STATUS_ERROR_INVALID_INDEX,
+         "HSA_STATUS_ERROR_INVALID_INDEX: the index is out of range"},
         {HSA_STATUS_ERROR_INVALID_ISA, "HSA_STATUS_ERROR_INVALID_ISA: no such instruction set"},
-        {HSA_STATUS_ERROR_INVALID_ISA_NAME, "HSA_STATUS_ERROR_INVALID_ISA_NAME: no instruction set has this name"},
-        {HSA_STATUS_ERROR_INVALID_CODE_OBJECT, "HSA_STATUS_ERROR_INVALID_CODE_OBJECT: the code object is not valid"},
-        {HSA_STATUS_ERROR_INVALID_EXECUTABLE, "HSA_STATUS_ERROR_INVALID_EXECUTABLE: no such executable"},
-        {HSA_STATUS_ERROR_FROZEN_EXECUTABLE, "HSA_STATUS_ERROR_FROZEN_EXECUTABLE: the executable is frozen"},
-        {HSA_STATUS_ERROR_INVALID_SYMBOL_NAME, "HSA_STATUS_ERROR_INVALID_SYMBOL_NAME: no symbol has this name"},
-        {HSA_STATUS_ERROR_VARIABLE_ALREADY_DEFINED, "HSA_STATUS_ERROR_VARIABLE_ALREADY_DEFINED: the variable is defined"},
-        {HSA_STATUS_ERROR_VARIABLE_UNDEFINED, "HSA_STATUS_ERROR_VARIABLE_UNDEFINED: the variable is not defined"},
-        {HSA_STATUS_ERROR_EXCEPTION, "HSA_STATUS_ERROR_EXCEPTION: the device stopped with an exception"},
-        {HSA_STATUS_ERROR_INVALID_CODE_SYMBOL, "HSA_STATUS_ERROR_INVALID_CODE_SYMBOL: no such code object symbol"},
-        {HSA_STATUS_ERROR_INVALID_EXECUTABLE_SYMBOL, "HSA_STATUS_ERROR_INVALID_EXECUTABLE_SYMBOL: no such executable symbol"},
-        {HSA_STATUS_ERROR_INVALID_FILE, "HSA_STATUS_ERROR_INVALID_FILE: the file descriptor is not valid"},
-        {HSA_STATUS_ERROR_INVALID_CODE_OBJECT_READER, "HSA_STATUS_ERROR_INVALID_CODE_OBJECT_READER: no such code object reader"},
+        {HSA_STATUS_ERROR_INVALID_ISA_NAME,
+         "HSA_STATUS_ERROR_INVALID_ISA_NAME: no instruction set has this name"},
+        {HSA_STATUS_ERROR_INVALID_CODE_OBJECT,
+         "HSA_STATUS_ERROR_INVALID_CODE_OBJECT: the code object is not valid"},
+        {HSA_STATUS_ERROR_INVALID_EXECUTABLE,
+         "HSA_STATUS_ERROR_INVALID_EXECUTABLE: no such executable"},
+        {HSA_STATUS_ERROR_FROZEN_EXECUTABLE,
+         "HSA_STATUS_ERROR_FROZEN_EXECUTABLE: the executable is frozen"},
+        {HSA_STATUS_ERROR_INVALID_SYMBOL_NAME,
+         "HSA_STATUS_ERROR_INVALID_SYMBOL_NAME: no symbol has this name"},
+        {HSA_STATUS_ERROR_VARIABLE_ALREADY_DEFINED,
+         "HSA_STATUS_ERROR_VARIABLE_ALREADY_DEFINED: the variable is defined"},
+        {HSA_STATUS_ERROR_VARIABLE_UNDEFINED,
+         "HSA_STATUS_ERROR_VARIABLE_UNDEFINED: the variable is not defined"},
+        {HSA_STATUS_ERROR_EXCEPTION,
+         "HSA_STATUS_ERROR_EXCEPTION: the device stopped with an exception"},
+        {HSA_STATUS_ERROR_INVALID_CODE_SYMBOL,
+         "HSA_STATUS_ERROR_INVALID_CODE_SYMBOL: no such code object symbol"},
+        {HSA_STATUS_ERROR_INVALID_EXECUTABLE_SYMBOL,
+         "HSA_STATUS_ERROR_INVALID_EXECUTABLE_SYMBOL: no such executable symbol"},
+        {HSA_STATUS_ERROR_INVALID_FILE,
+         "HSA_STATUS_ERROR_INVALID_FILE: the file descriptor is not valid"},
+        {HSA_STATUS_ERROR_INVALID_CODE_OBJECT_READER,
+         "HSA_STATUS_ERROR_INVALID_CODE_OBJECT_READER: no such code object reader"},
         {HSA_STATUS_ERROR_INVALID_CACHE, "HSA_STATUS_ERROR_INVALID_CACHE: no such cache"},
-        {HSA_STATUS_ERROR_INVALID_WAVEFRONT, "HSA_STATUS_ERROR_INVALID_WAVEFRONT: no such wavefront"},
-        {HSA_STATUS_ERROR_INVALID_SIGNAL_GROUP, "HSA_STATUS_ERROR_INVALID_SIGNAL_GROUP: no such signal group"},
-        {HSA_STATUS_ERROR_INVALID_RUNTIME_STATE, "HSA_STATUS_ERROR_INVALID_RUNTIME_STATE: the runtime is not in the state for this"},
+        {HSA_STATUS_ERROR_INVALID_WAVEFRONT,
+         "HSA_STATUS_ERROR_INVALID_WAVEFRONT: no such wavefront"},
+        {HSA_STATUS_ERROR_INVALID_SIGNAL_GROUP,
+         "HSA_STATUS_ERROR_INVALID_SIGNAL_GROUP: no such signal group"},
+        {HSA_STATUS_ERROR_INVALID_RUNTIME_STATE,
+         "HSA_STATUS_ERROR_INVALID_RUNTIME_STATE: the runtime is not in the state for this"},
         {HSA_STATUS_ERROR_FATAL, "HSA_STATUS_ERROR_FATAL: the queue is in an error state"},
-        {HSA_STATUS_ERROR_INVALID_MEMORY_POOL, "HSA_STATUS_ERROR_INVALID_MEMORY_POOL: no such memory pool"},
-        {HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION, "HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION: an access left its aperture"},
-        {HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION, "HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION: an instruction is not valid"},
-        {HSA_STATUS_ERROR_MEMORY_FAULT, "HSA_STATUS_ERROR_MEMORY_FAULT: an access reached no memory"},
+        {HSA_STATUS_ERROR_INVALID_MEMORY_POOL,
+         "HSA_STATUS_ERROR_INVALID_MEMORY_POOL: no such memory pool"},
+        {HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION,
+         "HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION: an access left its aperture"},
+        {HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION,
+         "HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION: an instruction is not valid"},
+        {HSA_STATUS_ERROR_MEMORY_FAULT,
+         "HSA_STATUS_ERROR_MEMORY_FAULT: an access reached no memory"},
     };
     if (!text) {
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
@@ -299,7 +337,7 @@ hsa_status_t hsa_emu_counters(hsa_agent_t handle, struct hsa_emu_counters * out)
     if (agent->machine) {
         emu_machine_counters(agent->machine, &c);
     }
-    *out = (struct hsa_emu_counters) {
+    *out = (struct hsa_emu_counters){
         .dispatches = c.dispatches,
         .pdi_loads = c.pdi_loads,
         .cycles = c.cycles,

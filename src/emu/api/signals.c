@@ -1,7 +1,7 @@
 // signals: a 64-bit value, read and changed by atomic operations in every memory order, and waits.
 //
-// Kept true: after an operation has changed a value, it touches nothing of that signal any more, for
-// a waiter that saw the value may already have destroyed it. Waiters therefore sleep on one
+// Kept true: after an operation has changed a value, it touches nothing of that signal any more,
+// for a waiter that saw the value may already have destroyed it. Waiters therefore sleep on one
 // condition of the process, not of the signal. They wake now and then on their own, because a value
 // may also be written by hand through its address.
 #include "runtime.h"
@@ -11,7 +11,8 @@
 
 enum { WAIT_SLICE_NS = 2 * 1000 * 1000 };
 
-// Outlives every runtime: a thread may still be leaving a wait while another shuts the runtime down.
+// Outlives every runtime: a thread may still be leaving a wait while another shuts the runtime
+// down.
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -35,7 +36,7 @@ amd_signal_t * emu_signal_new(struct emu_runtime * rt, int64_t value, struct emu
     if (!s) {
         return NULL;
     }
-    *s = (amd_signal_t) {
+    *s = (amd_signal_t){
         .kind = queue ? AMD_SIGNAL_KIND_DOORBELL : AMD_SIGNAL_KIND_USER,
         .value = value,
         .queue_ptr = queue ? &queue->amd : NULL,
@@ -188,7 +189,8 @@ static void store(hsa_signal_t handle, hsa_signal_value_t value) {
         wake();                                                                                    \
     }
 #define EXCHANGE(order)                                                                            \
-    hsa_signal_value_t hsa_signal_exchange_##order(hsa_signal_t signal, hsa_signal_value_t value) { \
+    hsa_signal_value_t hsa_signal_exchange_##order(hsa_signal_t signal,                            \
+                                                   hsa_signal_value_t value) {                     \
         hsa_signal_value_t old = __atomic_exchange_n(&at(signal)->value, value, __ATOMIC_SEQ_CST); \
         wake();                                                                                    \
         return old;                                                                                \
@@ -204,14 +206,15 @@ static void store(hsa_signal_t handle, hsa_signal_value_t value) {
     }
 
 // Since 1.1 the orders have longer names; the old ones stay exported.
-#define ORDERS_LOAD(X) X(relaxed) X(acquire) X(scacquire)
+#define ORDERS_LOAD(X)  X(relaxed) X(acquire) X(scacquire)
 #define ORDERS_STORE(X) X(relaxed) X(release) X(screlease)
-#define ORDERS(X) X(relaxed) X(acquire) X(release) X(acq_rel) X(scacquire) X(screlease) X(scacq_screl)
-#define ADD(order) CHANGE(add, __atomic_fetch_add, order)
+#define ORDERS(X)                                                                                  \
+    X(relaxed) X(acquire) X(release) X(acq_rel) X(scacquire) X(screlease) X(scacq_screl)
+#define ADD(order)      CHANGE(add, __atomic_fetch_add, order)
 #define SUBTRACT(order) CHANGE(subtract, __atomic_fetch_sub, order)
-#define AND(order) CHANGE(and, __atomic_fetch_and, order)
-#define OR(order) CHANGE(or, __atomic_fetch_or, order)
-#define XOR(order) CHANGE(xor, __atomic_fetch_xor, order)
+#define AND(order)      CHANGE(and, __atomic_fetch_and, order)
+#define OR(order)       CHANGE(or, __atomic_fetch_or, order)
+#define XOR(order)      CHANGE(xor, __atomic_fetch_xor, order)
 
 ORDERS_LOAD(LOAD)
 ORDERS_STORE(STORE)
@@ -292,23 +295,23 @@ static uint32_t wait_any(const struct wait_item * items, uint32_t n, uint64_t ti
 static hsa_signal_value_t wait_one(hsa_signal_t signal, hsa_signal_condition_t condition,
                                    hsa_signal_value_t compare, uint64_t timeout) {
     hsa_signal_value_t value = 0;
-    wait_any(&(struct wait_item) {signal, condition, compare}, 1, timeout, &value);
+    wait_any(&(struct wait_item){signal, condition, compare}, 1, timeout, &value);
     return value;
 }
 
 #define WAIT(order)                                                                                \
-    hsa_signal_value_t hsa_signal_wait_##order(hsa_signal_t signal,                                \
-                                               hsa_signal_condition_t condition,                   \
-                                               hsa_signal_value_t compare, uint64_t timeout,       \
-                                               hsa_wait_state_t state) {                           \
+    hsa_signal_value_t hsa_signal_wait_##order(                                                    \
+        hsa_signal_t signal, hsa_signal_condition_t condition, hsa_signal_value_t compare,         \
+        uint64_t timeout, hsa_wait_state_t state) {                                                \
         (void) state;                                                                              \
         return wait_one(signal, condition, compare, timeout);                                      \
     }
 ORDERS_LOAD(WAIT)
 
-uint32_t hsa_amd_signal_wait_any(uint32_t n, hsa_signal_t * signals, hsa_signal_condition_t * conditions,
-                                 hsa_signal_value_t * compares, uint64_t timeout,
-                                 hsa_wait_state_t state, hsa_signal_value_t * satisfying) {
+uint32_t hsa_amd_signal_wait_any(uint32_t n, hsa_signal_t * signals,
+                                 hsa_signal_condition_t * conditions, hsa_signal_value_t * compares,
+                                 uint64_t timeout, hsa_wait_state_t state,
+                                 hsa_signal_value_t * satisfying) {
     (void) state;
     if (!emu_runtime() || !n || !signals || !conditions || !compares) {
         return UINT32_MAX;
@@ -318,7 +321,7 @@ uint32_t hsa_amd_signal_wait_any(uint32_t n, hsa_signal_t * signals, hsa_signal_
         return UINT32_MAX;
     }
     for (uint32_t i = 0; i < n; i++) {
-        items[i] = (struct wait_item) {signals[i], conditions[i], compares[i]};
+        items[i] = (struct wait_item){signals[i], conditions[i], compares[i]};
     }
     hsa_signal_value_t value = 0;
     uint32_t which = wait_any(items, n, timeout, &value);

@@ -1,0 +1,93 @@
+// store with the compiler of this build: real kernels, one PDI for all shapes of an op, and the
+// same kernels again from a pack that was made of them.
+#include "aie/image/image.h"
+#include "store/store.h"
+#include "base/cmocka-all.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct kernel_spec add_spec(int64_t n) {
+    struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
+    spec.inputs[0] = spec.inputs[1] = spec.output =
+        tensor_contiguous(DTYPE_F32, (int64_t[]){n, 1, 1, 1});
+    return spec;
+}
+
+static struct store_kernel * must_get(struct store * s, const struct kernel_spec * spec) {
+    struct store_kernel * k = NULL;
+    struct error err = {0};
+    assert_true(store_can(s, spec));
+    if (store_get(s, spec, &k, &err) != ST_OK) {
+        fail_msg("%s", err.text);
+    }
+    return k;
+}
+
+static bool count(void * user, const struct image_command * command) {
+    (void) command;
+    ++*(int *) user;
+    return true;
+}
+
+static void write_file(const char * path, const void * data, size_t size) {
+    FILE * f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void test_compile_and_pack(void ** state) {
+    (void) state;
+    unsetenv("GGML_HSA_KERNEL_DIR");
+    struct store * s;
+    assert_int_equal(store_new(&s, NULL), ST_OK);
+    struct kernel_spec a = add_spec(1024), b = add_spec(4096);
+    struct store_kernel *ka = must_get(s, &a), *kb = must_get(s, &b);
+    assert_ptr_equal(ka->pdi, kb->pdi);
+    int n = 0;
+    struct error err = {0};
+    assert_int_equal(pdi_read(ka->pdi->data, ka->pdi->size, count, &n, &err), ST_OK);
+    assert_true(n > 20);
+    n = 0;
+    assert_int_equal(txn_read((const uint8_t *) ka->insts, ka->n_insts * 4, count, &n, &err),
+                     ST_OK);
+    assert_true(n > 5);
+    struct store_stats stats;
+    store_get_stats(s, &stats);
+    assert_int_equal(stats.compiles, 2);
+
+    char dir[] = "/tmp/test-store-jit-XXXXXX", path[400], name[KERNEL_NAME_MAX];
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/aie2", dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    kernel_name(&a, name);
+    snprintf(path, sizeof path, "%s/aie2/%s.pdi", dir, name);
+    write_file(path, ka->pdi->data, ka->pdi->size);
+    snprintf(path, sizeof path, "%s/aie2/%s_insts.bin", dir, name);
+    write_file(path, ka->insts, ka->n_insts * 4);
+
+    setenv("GGML_HSA_KERNEL_DIR", dir, 1);
+    struct store * packed;
+    assert_int_equal(store_new_with(NULL, &packed, NULL), ST_OK);
+    struct store_kernel * k = must_get(packed, &a);
+    assert_int_equal(k->n_insts, ka->n_insts);
+    assert_memory_equal(k->insts, ka->insts, ka->n_insts * 4);
+    assert_int_equal(k->pdi->size, ka->pdi->size);
+    assert_memory_equal(k->pdi->data, ka->pdi->data, k->pdi->size);
+    assert_false(store_can(packed, &b));
+    store_free(packed);
+    store_free(s);
+
+    unlink(path);
+    snprintf(path, sizeof path, "%s/aie2/%s.pdi", dir, name);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/aie2", dir);
+    rmdir(path);
+    rmdir(dir);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_compile_and_pack)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,359 @@
+// Dispatches through the client: a real kernel (bf16 C = A + B, 4096 elements) in every packet ABI,
+// in numbers that wear out what ROCr 7.2 can bear, from two handles and two threads.
+#include "rig.h"
+
+#include "hsa/hsac.h"
+#include <pthread.h>
+
+enum { ELEMENTS = 4096, BYTES = 2 * ELEMENTS };
+
+static uint8_t *pdi_file, *insts_file;
+static size_t pdi_bytes, insts_bytes;
+
+struct bench {
+    struct hsac * h;
+    struct hsac_agent * agent;
+    uint8_t * pdi;
+    uint8_t * insts;
+    uint16_t *a, *b;
+};
+
+// k / 8 with |k| < 128 is exact in bf16, and so is every sum that is below 16.
+static uint16_t eighths(int k) {
+    float f = (float) k / 8;
+    uint32_t word;
+    memcpy(&word, &f, 4);
+    return (uint16_t) (word >> 16);
+}
+
+static int a_of(int i, int seed) {
+    return (i * 7 + seed) % 64;
+}
+
+static int b_of(int i) {
+    return (i * 3) % 61 - 30;
+}
+
+static uint8_t * upload(struct hsac_agent * agent, const uint8_t * data, size_t size) {
+    uint8_t * p = hsac_alloc(agent, HSAC_POOL_DEV, size);
+    assert_non_null(p);
+    memcpy(p, data, size);
+    return p;
+}
+
+static void fill_a(uint16_t * a, int seed) {
+    for (int i = 0; i < ELEMENTS; i++) {
+        a[i] = eighths(a_of(i, seed));
+    }
+}
+
+static void bench_open(struct bench * t, const char * abi, const char * bugs) {
+    if (!pdi_file || !insts_file) {
+        print_message("skipped: no golden kernel in %s\n", GOLDEN_DIR);
+        skip();
+    }
+    struct error err;
+    rig_env("aie2", abi, bugs);
+    if (hsac_open(&t->h, &err) != ST_OK) {
+        fail_msg("%s", err.text);
+    }
+    t->agent = hsac_agent_get(t->h, 0);
+    t->pdi = upload(t->agent, pdi_file, pdi_bytes);
+    t->insts = upload(t->agent, insts_file, insts_bytes);
+    t->a = hsac_alloc(t->agent, HSAC_POOL_DATA, BYTES);
+    t->b = hsac_alloc(t->agent, HSAC_POOL_DATA, BYTES);
+    assert_non_null(t->a);
+    assert_non_null(t->b);
+    fill_a(t->a, 0);
+    for (int i = 0; i < ELEMENTS; i++) {
+        t->b[i] = eighths(b_of(i));
+    }
+}
+
+static struct hsac_queue * queue_new(struct bench * t) {
+    struct hsac_queue * q;
+    struct error err;
+    if (hsac_queue_new(t->agent, &q, &err) != ST_OK) {
+        fail_msg("%s", err.text);
+    }
+    return q;
+}
+
+static uint16_t * output_new(struct bench * t) {
+    uint16_t * c = hsac_alloc(t->agent, HSAC_POOL_DATA, BYTES);
+    assert_non_null(c);
+    memset(c, 0xff, BYTES);
+    return c;
+}
+
+static struct hsac_dispatch add(struct bench * t, const uint8_t * pdi, uint16_t * a, uint16_t * c) {
+    return (struct hsac_dispatch){
+        .pdi = pdi,
+        .pdi_size = pdi_bytes,
+        .insts = t->insts,
+        .n_insts = (uint32_t) (insts_bytes / 4),
+        .n_operands = 3,
+        .operands = {{a, BYTES}, {t->b, BYTES}, {c, BYTES}},
+    };
+}
+
+static void must(enum status st, const struct error * err) {
+    if (st != ST_OK) {
+        fail_msg("%s: %s", status_name(st), err->text);
+    }
+}
+
+// Not an assert in a thread: cmocka may only fail in the main one.
+static int wrong(const uint16_t * c, int seed) {
+    int n = 0;
+    for (int i = 0; i < ELEMENTS; i++) {
+        n += c[i] != eighths(a_of(i, seed) + b_of(i));
+    }
+    return n;
+}
+
+static bool untouched(const uint16_t * c) {
+    for (int i = 0; i < ELEMENTS; i++) {
+        if (c[i] != 0xffff) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void run_once(const char * abi, const char * bugs) {
+    struct bench t;
+    struct error err = {0};
+    bench_open(&t, abi, bugs);
+    struct hsac_queue * q = queue_new(&t);
+    uint16_t * c = output_new(&t);
+    struct hsac_dispatch d = add(&t, t.pdi, t.a, c);
+    must(hsac_queue_dispatch(q, &d, &err), &err);
+    assert_true(untouched(c)); // kept back until someone waits
+    must(hsac_queue_wait(q, &err), &err);
+    assert_int_equal(wrong(c, 0), 0);
+    must(hsac_queue_wait(q, &err), &err); // nothing more to wait for
+    struct hsac_counters n;
+    assert_true(hsac_agent_counters(t.agent, &n));
+    assert_int_equal(n.dispatches, 1);
+    assert_int_equal(n.pdi_loads, 1);
+    hsac_queue_free(q);
+    hsac_close(t.h);
+}
+
+static void test_abis(void ** state) {
+    (void) state;
+    run_once("B", NULL);
+    run_once("C", NULL);
+    run_once("D", NULL);
+    run_once(NULL, NULL); // D by its version
+    run_once(NULL, "1");  // B by its version
+    run_once("B", "1");
+}
+
+// More packets than the ring has slots, each to an output of its own.
+static void run_many(const char * abi, const char * bugs) {
+    enum { N = 200 };
+    struct bench t;
+    struct error err = {0};
+    bench_open(&t, abi, bugs);
+    struct hsac_queue * q = queue_new(&t);
+    uint16_t *inputs[4], *outputs[N];
+    for (int i = 0; i < 4; i++) {
+        inputs[i] = output_new(&t);
+        fill_a(inputs[i], i);
+    }
+    for (int i = 0; i < N; i++) {
+        outputs[i] = output_new(&t);
+        struct hsac_dispatch d = add(&t, t.pdi, inputs[i % 4], outputs[i]);
+        must(hsac_queue_dispatch(q, &d, &err), &err);
+    }
+    must(hsac_queue_wait(q, &err), &err);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(wrong(outputs[i], i % 4), 0);
+    }
+    struct hsac_counters n;
+    assert_true(hsac_agent_counters(t.agent, &n));
+    assert_int_equal(n.dispatches, N);
+    hsac_queue_free(q);
+    hsac_close(t.h);
+}
+
+static void test_200_packets(void ** state) {
+    (void) state;
+    run_many("B", "1");
+    run_many("C", NULL);
+    run_many("D", NULL);
+}
+
+// One doorbell for each packet wears the ring out in another way.
+static void test_66_doorbells(void ** state) {
+    (void) state;
+    struct bench t;
+    struct error err = {0};
+    bench_open(&t, NULL, "1");
+    struct hsac_queue * q = queue_new(&t);
+    uint16_t * c = output_new(&t);
+    for (int i = 0; i < 66; i++) {
+        memset(c, 0xff, BYTES);
+        struct hsac_dispatch d = add(&t, t.pdi, t.a, c);
+        must(hsac_queue_dispatch(q, &d, &err), &err);
+        must(hsac_queue_wait(q, &err), &err);
+        assert_int_equal(wrong(c, 0), 0);
+    }
+    hsac_queue_free(q);
+    hsac_close(t.h);
+}
+
+// More PDIs than one hardware context can hold.
+static void test_40_pdis(void ** state) {
+    (void) state;
+    enum { N = 40 };
+    struct bench t;
+    struct error err = {0};
+    bench_open(&t, NULL, "1");
+    struct hsac_queue * q = queue_new(&t);
+    uint16_t * outputs[N];
+    for (int i = 0; i < N; i++) {
+        outputs[i] = output_new(&t);
+        struct hsac_dispatch d = add(&t, upload(t.agent, pdi_file, pdi_bytes), t.a, outputs[i]);
+        must(hsac_queue_dispatch(q, &d, &err), &err);
+    }
+    must(hsac_queue_wait(q, &err), &err);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(wrong(outputs[i], 0), 0);
+    }
+    hsac_queue_free(q);
+    hsac_close(t.h);
+}
+
+// Three handles in one batch; the second one's packet is broken. The first is complete, the third
+// did not run and must hear of it; afterwards all of them work again.
+static void run_failure(const char * abi) {
+    struct bench t;
+    struct error err = {0};
+    bench_open(&t, abi, NULL);
+    struct hsac_queue *first = queue_new(&t), *second = queue_new(&t), *third = queue_new(&t);
+    uint16_t *c1 = output_new(&t), *c3 = output_new(&t);
+    uint32_t * garbage = hsac_alloc(t.agent, HSAC_POOL_DEV, 64);
+    for (int i = 0; i < 16; i++) {
+        garbage[i] = i == 0 ? 0xdead : 0xffffffff;
+    }
+    struct hsac_dispatch d1 = add(&t, t.pdi, t.a, c1), d3 = add(&t, t.pdi, t.a, c3), bad = d1;
+    bad.insts = garbage;
+    bad.n_insts = 16;
+    must(hsac_queue_dispatch(first, &d1, &err), &err);
+    must(hsac_queue_dispatch(second, &bad, &err), &err);
+    must(hsac_queue_dispatch(third, &d3, &err), &err);
+    must(hsac_queue_wait(first, &err), &err);
+    assert_int_equal(wrong(c1, 0), 0);
+    // Between the failure and the wait that reports it, nothing more is taken.
+    assert_int_equal(hsac_queue_dispatch(third, &d3, &err), ST_DEVICE);
+    assert_int_equal(hsac_queue_wait(third, &err), ST_DEVICE);
+    assert_int_equal(hsac_queue_wait(second, &err), ST_DEVICE);
+    assert_non_null(strstr(err.text, "aie2"));
+    assert_true(strlen(err.text) > 20);
+    assert_true(untouched(c3));
+    must(hsac_queue_wait(second, &err), &err); // told once
+    must(hsac_queue_dispatch(third, &d3, &err), &err);
+    must(hsac_queue_wait(third, &err), &err);
+    assert_int_equal(wrong(c3, 0), 0);
+    hsac_queue_free(first);
+    hsac_queue_free(second);
+    hsac_queue_free(third);
+    hsac_close(t.h);
+}
+
+static void test_failure(void ** state) {
+    (void) state;
+    run_failure("B");
+    run_failure("D");
+}
+
+// A handle that is freed with packets kept back runs them: their memory may be freed next.
+static void test_free_flushes(void ** state) {
+    (void) state;
+    struct bench t;
+    struct error err = {0};
+    bench_open(&t, NULL, NULL);
+    struct hsac_queue * q = queue_new(&t);
+    uint16_t * c = output_new(&t);
+    struct hsac_dispatch d = add(&t, t.pdi, t.a, c);
+    must(hsac_queue_dispatch(q, &d, &err), &err);
+    hsac_queue_free(q);
+    assert_int_equal(wrong(c, 0), 0);
+    hsac_close(t.h);
+}
+
+struct worker {
+    struct bench * t;
+    struct hsac_queue * queue;
+    uint16_t *a, *c;
+    int seed;
+    int failures;
+};
+
+static void * work(void * data) {
+    struct worker * w = data;
+    struct error err;
+    for (int i = 0; i < 20; i++) {
+        memset(w->c, 0xff, BYTES);
+        struct hsac_dispatch d = add(w->t, w->t->pdi, w->a, w->c);
+        for (int k = 0; k <= i % 3; k++) {
+            w->failures += hsac_queue_dispatch(w->queue, &d, &err) != ST_OK;
+        }
+        w->failures += hsac_queue_wait(w->queue, &err) != ST_OK;
+        w->failures += wrong(w->c, w->seed) != 0;
+    }
+    return NULL;
+}
+
+static void run_threads(const char * abi, bool share) {
+    struct bench t;
+    bench_open(&t, abi, NULL);
+    struct worker w[2];
+    struct hsac_queue * shared = share ? queue_new(&t) : NULL;
+    for (int i = 0; i < 2; i++) {
+        w[i] = (struct worker){
+            &t, share ? shared : queue_new(&t), output_new(&t), output_new(&t), i, 0};
+        fill_a(w[i].a, i);
+    }
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &w[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(w[i].failures, 0);
+        if (!share) {
+            hsac_queue_free(w[i].queue);
+        }
+    }
+    hsac_queue_free(shared);
+    hsac_close(t.h);
+}
+
+static void test_two_threads(void ** state) {
+    (void) state;
+    run_threads("B", false);
+    run_threads("D", false);
+    run_threads("D", true);
+}
+
+int main(void) {
+    struct error err;
+    // Left NULL where there are none: each test then skips with a word.
+    file_read(GOLDEN_DIR "/aie2-kernels/single-add.pdi", 1 << 20, &pdi_file, &pdi_bytes, &err);
+    file_read(GOLDEN_DIR "/aie2-kernels/single-add_insts.bin", 1 << 20, &insts_file, &insts_bytes,
+              &err);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_abis),         cmocka_unit_test(test_200_packets),
+        cmocka_unit_test(test_66_doorbells), cmocka_unit_test(test_40_pdis),
+        cmocka_unit_test(test_failure),      cmocka_unit_test(test_free_flushes),
+        cmocka_unit_test(test_two_threads),
+    };
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    free(pdi_file);
+    free(insts_file);
+    return rc;
+}
