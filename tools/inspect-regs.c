@@ -199,13 +199,17 @@ static const struct field core_control_fields[] = {
 };
 static const struct field mux_fields[] = {
     // 1 = DMA
+    {0, 9, 8, FORM_NUMBER, "S2 from", ALWAYS},
     {0, 11, 10, FORM_NUMBER, "S3 from", ALWAYS},
+    {0, 13, 12, FORM_NUMBER, "S6 from", ALWAYS},
     {0, 15, 14, FORM_NUMBER, "S7 from", ALWAYS},
     {0},
 };
 static const struct field demux_fields[] = {
     {0, 5, 4, FORM_NUMBER, "S2 to", ALWAYS},
     {0, 7, 6, FORM_NUMBER, "S3 to", ALWAYS},
+    {0, 9, 8, FORM_NUMBER, "S4 to", ALWAYS},
+    {0, 11, 10, FORM_NUMBER, "S5 to", ALWAYS},
     {0},
 };
 

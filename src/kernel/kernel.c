@@ -11,8 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char * const op_names[KERNEL_OP_COUNT] = {
-    [KERNEL_OP_ADD] = "add",
+static const struct kernel_op_info op_infos[KERNEL_OP_COUNT] = {
+#define KERNEL(id, name, ggml_name, family, inputs, params)                                        \
+    [KERNEL_OP_##id] = {name, ggml_name, family, inputs, params},
+#include "kernel/ops.def"
+#undef KERNEL
 };
 
 static const char * const arch_names[AIE_ARCH_COUNT] = {
@@ -20,8 +23,12 @@ static const char * const arch_names[AIE_ARCH_COUNT] = {
     [AIE_ARCH_AIE2P] = "aie2p",
 };
 
+const struct kernel_op_info * kernel_op_info(enum kernel_op op) {
+    return &op_infos[op];
+}
+
 const char * kernel_op_name(enum kernel_op op) {
-    return (unsigned) op < KERNEL_OP_COUNT ? op_names[op] : "invalid";
+    return (unsigned) op < KERNEL_OP_COUNT ? op_infos[op].name : "invalid";
 }
 
 const char * kernel_arch_name(enum aie_arch arch) {
@@ -41,7 +48,7 @@ bool kernel_arch_parse(const char * text, enum aie_arch * out) {
 // Longest text of one tensor: "_dtype_" and twice four numbers of up to 20 characters and a
 // separator.
 #define TENSOR_TEXT_MAX (16 + 2 * TENSOR_DIMS * 21)
-#define NAME_TEXT_MAX   (16 + (KERNEL_MAX_INPUTS + 1) * TENSOR_TEXT_MAX)
+#define NAME_TEXT_MAX   (32 + (KERNEL_MAX_INPUTS + 1) * TENSOR_TEXT_MAX + 10 * KERNEL_MAX_PARAMS)
 #define HASH_TEXT       (2 + 2 * SHA256_BYTES)
 
 static_assert(HASH_TEXT + 100 < KERNEL_NAME_MAX, "a cut name still tells what it is of");
@@ -69,6 +76,9 @@ void kernel_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
         n += (size_t) print_tensor(text + n, sizeof text - n, &spec->inputs[i]);
     }
     n += (size_t) print_tensor(text + n, sizeof text - n, &spec->output);
+    for (int i = 0; (unsigned) spec->op < KERNEL_OP_COUNT && i < op_infos[spec->op].n_params; i++) {
+        n += (size_t) snprintf(text + n, sizeof text - n, i ? "x%x" : "_p%x", spec->params[i]);
+    }
     if (n < KERNEL_NAME_MAX) {
         memcpy(name, text, n + 1);
         return;

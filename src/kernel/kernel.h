@@ -5,11 +5,26 @@
 #include "aie/isa/isa.h"
 #include "tensor/tensor.h"
 
-enum kernel_op { KERNEL_OP_ADD, KERNEL_OP_COUNT };
+enum kernel_op {
+#define KERNEL(id, name, ggml_name, family, inputs, params) KERNEL_OP_##id,
+#include "kernel/ops.def"
+#undef KERNEL
+    KERNEL_OP_COUNT,
+};
 
-const char * kernel_op_name(enum kernel_op op); // "add"
+struct kernel_op_info { // a row of ops.def
+    const char * name;      // "add"
+    const char * ggml_name; // "ggml_op_add"
+    const char * family;    // "binary_ops"
+    int n_inputs;
+    int n_params;
+};
+
+const struct kernel_op_info * kernel_op_info(enum kernel_op op); // never NULL for a valid op
+const char * kernel_op_name(enum kernel_op op);                  // "add"
 
 #define KERNEL_MAX_INPUTS 4
+#define KERNEL_MAX_PARAMS 8
 
 struct kernel_spec {
     enum kernel_op op;
@@ -17,6 +32,7 @@ struct kernel_spec {
     int n_inputs;
     struct tensor inputs[KERNEL_MAX_INPUTS];
     struct tensor output;
+    uint32_t params[KERNEL_MAX_PARAMS]; // the first n_params of the op count, the rest is 0
 };
 
 const char * kernel_arch_name(enum aie_arch arch); // "aie2"
@@ -24,7 +40,9 @@ bool kernel_arch_parse(const char * text, enum aie_arch * out);
 
 #define KERNEL_NAME_MAX 200
 
-// Writes e.g. "add_f32_1024x1x1x1_f32_1024x1x1x1_f32_1024x1x1x1"; strides appear where not contiguous.
+// Writes e.g. "add_f32_1024x1x1x1_f32_1024x1x1x1_f32_1024x1x1x1"; strides appear where not
+// contiguous, op parameters as hexadecimal words at the end ("_p3f000000x0"). Only letters, digits, '_' and '-'; what would be too long ends in a SHA-256 of the
+// whole. The architecture is not part of it: it is the directory that a kernel's files lie in.
 void kernel_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
 
 // The binaries of one kernel: a configuration for the array, shared by every shape of an op and

@@ -1,6 +1,6 @@
 // store: where kernels come from. Memory, then packs (GGML_HSA_KERNEL_DIR), then the compiler.
-// A kernel that was found stays in memory; equal PDIs are one object, so that a queue which sees the
-// same pointer twice need not configure the array again.
+// A kernel that was found stays in memory; equal PDIs are one object, so that a queue which sees
+// the same pointer twice need not configure the array again.
 #pragma once
 
 #include "kernel/kernel.h"
@@ -20,7 +20,10 @@ struct store_kernel { // lives as long as the store
     void * device; // likewise for the instruction stream
 };
 
-struct store_stats { uint64_t memory_hits, pack_hits, compiles; uint64_t compile_ns; };
+struct store_stats {
+    uint64_t memory_hits, pack_hits, compiles;
+    uint64_t compile_ns;
+};
 
 // What makes kernels that no pack has: the functions of aie/aie.h, or others with their contracts.
 struct store_compiler {
@@ -28,8 +31,8 @@ struct store_compiler {
     void (*program_name)(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
     enum status (*compile_pdi)(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
                                struct error * err);
-    enum status (*compile_insts)(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
-                                 struct error * err);
+    enum status (*compile_insts)(const struct kernel_spec * spec, uint32_t ** insts,
+                                 size_t * n_words, struct error * err);
 };
 
 // With the compiler that this build contains, if any. GGML_HSA_KERNEL_DIR is read here, once.
@@ -43,7 +46,7 @@ void store_free(struct store * s);
 // Thread safe. The kernel stays valid until store_free. After a failure the next call tries again.
 enum status store_get(struct store * s, const struct kernel_spec * spec, struct store_kernel ** out,
                       struct error * err);
-// Cheap and never compiles: could store_get succeed? Where only packs can tell, the pack's files are
-// read and kept.
+// Cheap and never compiles: could store_get succeed? Where only packs can tell, the pack's files
+// are read and kept.
 bool store_can(struct store * s, const struct kernel_spec * spec);
 void store_get_stats(struct store * s, struct store_stats * out);

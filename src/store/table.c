@@ -11,6 +11,7 @@ struct kernel_spec spec_canonical(const struct kernel_spec * spec) {
         out.inputs[i] = tensor_canonical(&spec->inputs[i]);
     }
     out.output = tensor_canonical(&spec->output);
+    memcpy(out.params, spec->params, (size_t) kernel_op_info(spec->op)->n_params * sizeof out.params[0]);
     return out;
 }
 
@@ -35,6 +36,9 @@ uint64_t spec_hash(const struct kernel_spec * s) {
     for (int i = 0; i < s->n_inputs; i++) {
         hash = mix_tensor(hash, &s->inputs[i]);
     }
+    for (int i = 0; i < kernel_op_info(s->op)->n_params; i++) {
+        hash = mix(hash, s->params[i]);
+    }
     return mix_tensor(hash, &s->output);
 }
 
@@ -46,7 +50,7 @@ static bool tensor_equal(const struct tensor * a, const struct tensor * b) {
 
 static bool spec_equal(const struct kernel_spec * a, const struct kernel_spec * b) {
     if (a->op != b->op || a->arch != b->arch || a->n_inputs != b->n_inputs ||
-        !tensor_equal(&a->output, &b->output)) {
+        !tensor_equal(&a->output, &b->output) || memcmp(a->params, b->params, sizeof a->params)) {
         return false;
     }
     for (int i = 0; i < a->n_inputs; i++) {

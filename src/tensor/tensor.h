@@ -1,14 +1,15 @@
-// tensor: datatype, four dimensions and strides, and their text form `(d0,d1,d2,d3)/dtype[/(s0,s1,s2,s3)]`.
-// Dimension 0 is the innermost, as in ggml; strides are in bytes.
+// tensor: datatype, four dimensions and strides, and their text form
+// `(d0,d1,d2,d3)/dtype[/(s0,s1,s2,s3)]`. Dimension 0 is the innermost, as in ggml; strides are in
+// bytes.
 #pragma once
 
 #include "base/base.h"
 
 enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_I8, DTYPE_I16, DTYPE_I32, DTYPE_COUNT };
 
-const char * dtype_name(enum dtype t);             // "f32"
+const char * dtype_name(enum dtype t); // "f32"
 bool dtype_parse(const char * text, enum dtype * out);
-int dtype_size(enum dtype t);                      // bytes of one element
+int dtype_size(enum dtype t); // bytes of one element
 
 #define TENSOR_DIMS 4
 

@@ -208,38 +208,41 @@ static void core_tile_dma(void ** state) {
     }
 }
 
-// A memtile channel works in its neighbours' memories with its neighbours' locks.
-static void memtile_neighbours(void ** state) {
-    struct bench * b = *state;
+// A memtile channel works in its neighbours' memories with its neighbours' locks: window 0 is the
+// west, window 2 the east.
+static void memtile_neighbour(struct bench * b, int window) {
     loop_routes(b, 1, true);
-    for (int side = 0; side < 2; side++) { // west, east: fill with BD side, empty with BD 2 + side
-        uint32_t base = side ? 0x40000 + 16 : 16;
-        int lock = side ? 128 + 5 : 5;
-        struct bd_desc in = {.length = 32,
-                             .address = base,
-                             .next = 1 + !side,
-                             .acquire = lock,
-                             .acquire_value = -1,
-                             .release = lock + 1,
-                             .release_value = 1};
-        struct bd_desc out = {.length = 32,
-                              .address = base,
-                              .next = 1 + 2 + !side,
-                              .acquire = lock + 1,
-                              .acquire_value = -1,
-                              .release = lock,
-                              .release_value = 1};
-        mem_bd(&b->cdo, 1, side, &in);
-        mem_bd(&b->cdo, 1, 2 + side, &out);
-        set_lock(&b->cdo, side ? 2 : 0, 1, 5, 1);
-    }
+    uint32_t base = 0x20000 * (uint32_t) window + 16;
+    int lock = 64 * window + 5;
+    struct bd_desc in = {.length = 32,
+                         .address = base,
+                         .next = 1 + 0,
+                         .acquire = lock,
+                         .acquire_value = -1,
+                         .release = lock + 1,
+                         .release_value = 1};
+    struct bd_desc out = in;
+    out.next = 1 + 1;
+    out.acquire = lock + 1;
+    out.release = lock;
+    mem_bd(&b->cdo, 1, 0, &in);
+    mem_bd(&b->cdo, 1, 1, &out);
+    set_lock(&b->cdo, window, 1, 5, 1);
     push_task(&b->cdo, 1, 1, false, 0, 0);
-    push_task(&b->cdo, 1, 1, true, 0, 2);
+    push_task(&b->cdo, 1, 1, true, 0, 1);
     in_and_out(b, 1, 640, 640);
     run_ok(b);
     for (uint32_t i = 0; i < 640; i++) {
         assert_int_equal(b->host[OUT][i], pattern(A, i));
     }
+}
+
+static void memtile_west(void ** state) {
+    memtile_neighbour(*state, 0);
+}
+
+static void memtile_east(void ** state) {
+    memtile_neighbour(*state, 2);
 }
 
 // Two flows share one wire in both directions: ids choose the memtile channel on the way in (header
@@ -316,19 +319,74 @@ static void packets_under_pressure(void ** state) {
     packets_received_after(*state, 4);
 }
 
-static void different_pdi_reloads(void ** state) {
+// Three senders that never rest share one wire: each gets its turn.
+static void arbitration_is_fair(void ** state) {
+    struct bench * b = *state;
+    enum { SENDERS = 3, LEN = 16, N = 24 };
+    shim_ends(&b->cdo, 0, true);
+    for (int i = 0; i < SENDERS; i++) {
+        struct bd_desc out = {
+            .length = LEN, .address = 0x20000, .next = 1 + 2 * i, .packet = 1 + 2 * i};
+        mem_bd(&b->cdo, 0, 2 * i, &out);
+        packet_slave(&b->cdo, 0, 1, 2 * i, 0, 2 * i, 0x1F, 0, 3);
+        push_task(&b->cdo, 0, 1, true, 2 * i, 2 * i);
+    }
+    packet_master(&b->cdo, 0, 1, 7, 1, 3, false);
+    circuit(&b->cdo, 0, 0, 14, SHIM_S2MM0);
+    struct shim_desc to = {.length = N * (LEN + 1), .operand = OUT, .token = true};
+    txn_transfer(&b->txn, 0, false, 0, 0, &to);
+    txn_sync(&b->txn, 0, false, 0);
+    run_ok(b);
+    int seen[SENDERS] = {0};
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t sender = (b->host[OUT][i * (LEN + 1)] & 31) / 2;
+        assert_true(sender < SENDERS);
+        seen[sender]++;
+    }
+    for (int i = 0; i < SENDERS; i++) {
+        assert_int_equal(seen[i], N / SENDERS);
+    }
+}
+
+// The instruction stream joins a channel that stood before a dead end to the way out.
+static void switches_change_on_the_way(void ** state) {
     struct bench * b = *state;
     loop_routes(b, 0, true);
     loop_memtile(b, 0, 64, (struct bd_desc){.length = 64, .address = 0x20000});
+    uint32_t constants[8] = {11, 12, 13, 14, 15, 16, 17, 18};
+    cdo_block(&b->cdo, REG(0, 1, 0x8000), constants, 8);
+    struct bd_desc other = {.length = 8, .address = 0x20000 + 0x2000};
+    mem_bd(&b->cdo, 0, 4, &other);
+    push_task(&b->cdo, 0, 1, true, 2, 4);
     in_and_out(b, 0, 64, 64);
+    txn_write(&b->txn, REG(0, 1, 0xB0108), 0x80000000); // slave DMA2 on
+    txn_write(&b->txn, REG(0, 1, 0xB001C), 0x80000002); // South0 from DMA2
+    struct shim_desc to = {.length = 8, .operand = OUT, .offset = 4096, .token = true};
+    txn_transfer(&b->txn, 0, false, 0, 2, &to);
+    txn_sync(&b->txn, 0, false, 0);
     run_ok(b);
-    cdo_write(&b->cdo, REG(0, 1, 0x400), 7); // another configuration, same function
-    b->host[OUT][0] = 0;
-    run_ok(b);
-    assert_int_equal(b->host[OUT][0], pattern(A, 0));
-    struct emu_counters c;
-    emu_machine_counters(b->machine, &c);
-    assert_int_equal(c.pdi_loads, 2);
+    assert_int_equal(b->host[OUT][63], pattern(A, 63));
+    assert_memory_equal(b->host[OUT] + 1024, constants, sizeof(constants));
+}
+
+// Two PDIs of one size that differ in a word of data: the memtile sends what the PDI put there.
+static void different_pdi_reloads(void ** state) {
+    struct bench * b = *state;
+    struct bd_desc out = {.length = 8, .address = 0x20000 + 256, .next = 1 + 1, .acquire = 64};
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        b->cdo.n = 0;
+        txn_begin(&b->txn);
+        loop_routes(b, 0, true);
+        loop_memtile(b, 0, 8, out);
+        cdo_write(&b->cdo, REG(0, 1, 1024), 700 + turn / 2);
+        in_and_out(b, 0, 8, 8);
+        run_ok(b);
+        assert_int_equal(b->host[OUT][0], 700 + turn / 2);
+        struct emu_counters c;
+        emu_machine_counters(b->machine, &c);
+        assert_int_equal(c.dispatches, turn + 1);
+        assert_int_equal(c.pdi_loads, 1 + turn / 2);
+    }
 }
 
 static void same_input_same_cycles(void ** state) {
@@ -354,9 +412,12 @@ int main(void) {
         TEST(shim_walk_with_repeats),
         TEST(broadcast),
         TEST(core_tile_dma),
-        TEST(memtile_neighbours),
+        TEST(memtile_west),
+        TEST(memtile_east),
         TEST(packets),
         TEST(packets_under_pressure),
+        TEST(arbitration_is_fair),
+        TEST(switches_change_on_the_way),
         TEST(different_pdi_reloads),
         TEST(same_input_same_cycles),
     };

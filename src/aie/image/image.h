@@ -8,7 +8,8 @@
 
 // ---- addresses ----
 
-// Tile address as CDO and TXN carry it: column, row (0 shim, 1 memtile, 2.. cores), offset in the tile.
+// Tile address as CDO and TXN carry it: column, row (0 shim, 1 memtile, 2.. cores), offset in the
+// tile.
 static inline uint32_t image_addr(int col, int row, uint32_t offset) {
     return (uint32_t) col << 25 | (uint32_t) row << 20 | offset;
 }
@@ -28,9 +29,11 @@ void cdo_free(struct cdo * c);
 
 // A PDI of n CDOs in order (real kernels have three: programs, configuration, enable). The caller
 // owns *pdi. cdos may also come from files of the 64-bit command forms (cdo_read narrows them).
-enum status pdi_write(const struct cdo * cdos, int n, uint8_t ** pdi, size_t * size, struct error * err);
+enum status pdi_write(const struct cdo * cdos, int n, uint8_t ** pdi, size_t * size,
+                      struct error * err);
 // Takes a CDO file as other tools leave it behind and turns it into the form that goes into a PDI.
-enum status cdo_read_file_form(const uint8_t * data, size_t size, struct cdo * out, struct error * err);
+enum status cdo_read_file_form(const uint8_t * data, size_t size, struct cdo * out,
+                               struct error * err);
 
 // ---- TXN: one instruction stream ----
 
@@ -75,5 +78,7 @@ struct image_command {
 
 // Walks the commands of a PDI / TXN; visit returns false to stop. Every length is checked first.
 typedef bool (*image_visit)(void * user, const struct image_command * command);
-enum status pdi_read(const uint8_t * pdi, size_t size, image_visit visit, void * user, struct error * err);
-enum status txn_read(const uint8_t * txn, size_t size, image_visit visit, void * user, struct error * err);
+enum status pdi_read(const uint8_t * pdi, size_t size, image_visit visit, void * user,
+                     struct error * err);
+enum status txn_read(const uint8_t * txn, size_t size, image_visit visit, void * user,
+                     struct error * err);

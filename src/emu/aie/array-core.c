@@ -45,19 +45,30 @@ static int blocked(struct tile * t, enum core_wait wait, int id, int value) {
     return 0;
 }
 
+// The tile and number of a lock as the core names it; NULL when there is none, or when the value is
+// one that no lock can ever have.
+static struct tile * lock_owner(struct tile * t, const char * verb, int id, int value) {
+    struct tile * owner = id < 0 || id > 63 ? NULL : window_tile(t, (uint32_t) id / 16);
+    if (owner && (value < -LOCK_MAX || value > LOCK_MAX)) {
+        array_fail(t->array, ST_DEVICE,
+                   "core tile (%d,%d) pc 0x%x %s lock %d by %d: locks are 0..%d", t->col, t->row,
+                   core_pc(t->core), verb, id, value, LOCK_MAX);
+        return NULL;
+    }
+    return owner;
+}
+
 static int env_acquire(void * user, int id, int value) {
     struct tile * t = user;
-    struct tile * owner = id < 0 || id > 63 ? NULL : window_tile(t, (uint32_t) id / 16);
+    struct tile * owner = lock_owner(t, "acquires", id, value);
     if (!owner) {
         return -1;
     }
-    int got = lock_acquire(owner, id % 16, value);
-    return got ? got : blocked(t, WAIT_LOCK, id, value);
+    return lock_acquire(owner, id % 16, value) ? 1 : blocked(t, WAIT_LOCK, id, value);
 }
 
 static int env_release(void * user, int id, int value) {
-    struct tile * t = user;
-    struct tile * owner = id < 0 || id > 63 ? NULL : window_tile(t, (uint32_t) id / 16);
+    struct tile * owner = lock_owner(user, "releases", id, value);
     return owner ? lock_release(owner, id % 16, value) : -1;
 }
 

@@ -93,7 +93,6 @@ struct core_op {
     core_meet_fn meet;         // instructions that meet the outside, else NULL
     const struct aie_instr * instr;
     const struct core_bundle * bundle;
-    struct aie_inst inst; // for printing
     int32_t imm;
     uint8_t d, a, b;    // units of a scalar instruction
     uint8_t carry;      // unit of srCarry, where it is written
@@ -109,6 +108,7 @@ struct core_op {
     int8_t i_data, i_shift;     // operand indices of a fused instruction, -1 = none
     uint8_t n_in, n_out, n_stages;
     uint8_t n_fixed_in;  // of in[], first: read live, no bypass; their pointers never change
+    uint8_t n_first_in;  // of in[], next: captured at issue
     uint8_t n_plain_out; // of out[], first: all but the status flags
     uint8_t flags;       // what it adds to the flags of its bundle
     bool is_load;        // touches memory before the stores of its cycle
@@ -119,11 +119,13 @@ struct core_op {
     struct core_out out[CORE_MAX_OUTS];
     struct core_exec exec; // filled as far as it is known beforehand
     uint32_t status;       // where an execution leaves its status flags; 0 between executions
+    struct aie_inst inst;  // for preparing and printing
 };
 
 enum { BUNDLE_OUTSIDE = 1, BUNDLE_PARTIAL_STORE = 2, BUNDLE_DONE = 4 };
 
 struct core_bundle {
+    struct core_bundle * next; // the one that follows in memory, once it was reached
     uint16_t pc;
     uint8_t size, flags;
     uint8_t n_ops, n_loads; // loads come first

@@ -128,18 +128,27 @@ static void stage_sources(struct core_op * op) {
 }
 
 // Sources that are read when the instruction executes, with nothing between them and the register,
-// come first in in[], their pointers set for good.
+// come first in in[], their pointers set for good; then those that are captured at issue.
 static void fix_sources(struct core * c, struct core_op * op) {
-    int last = op->n_stages - 1, n = 0;
-    for (int k = 0; k < op->n_in; k++) {
-        struct core_in in = op->in[k];
-        if (in.stage == last && !in.bypass && !in.gather) {
-            op->in[k] = op->in[n];
-            op->in[n++] = in;
-            op->exec.in[in.index] = c->regs + in.offset;
+    struct core_in in[AIE_MAX_OPERANDS];
+    int last = op->n_stages - 1, n = 0, count[3] = {0};
+    for (int pass = 0; pass < 3; pass++) {
+        for (int k = 0; k < op->n_in; k++) {
+            const struct core_in * i = &op->in[k];
+            bool fixed = i->stage == last && !i->bypass && !i->gather;
+            bool first = i->stage == 0 && last > 0;
+            if ((fixed ? 0 : first ? 1 : 2) == pass) {
+                in[n++] = *i;
+                count[pass]++;
+            }
         }
     }
-    op->n_fixed_in = (uint8_t) n;
+    memcpy(op->in, in, sizeof in[0] * (size_t) n);
+    op->n_fixed_in = (uint8_t) count[0];
+    op->n_first_in = (uint8_t) count[1];
+    for (int k = 0; k < op->n_fixed_in; k++) {
+        op->exec.in[op->in[k].index] = c->regs + op->in[k].offset;
+    }
     n = 0;
     for (int k = 0; k < op->n_out; k++) {
         struct core_out out = op->out[k];

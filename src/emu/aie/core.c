@@ -153,29 +153,23 @@ static inline const uint8_t * read_live(struct core * c, const struct core_in * 
     return c->regs + in->offset;
 }
 
-static void capture(struct core * c, struct core_late * l, int stage) {
-    const struct core_op * op = l->op;
-    for (int k = op->n_fixed_in; k < op->n_in; k++) {
-        const struct core_in * in = &op->in[k];
-        if (in->stage != stage) {
-            continue;
-        }
-        const uint8_t * from = read_live(c, in, k);
-        if (in->size == 4) {
-            memcpy(l->data + in->capture, from, 4);
-        } else if (in->size == 64) {
-            memcpy(l->data + in->capture, from, 64);
-        } else {
-            memcpy(l->data + in->capture, from, in->size);
-        }
+static inline void capture(struct core * c, struct core_late * l, int k) {
+    const struct core_in * in = &l->op->in[k];
+    const uint8_t * from = read_live(c, in, k);
+    uint8_t * to = l->data + in->capture;
+    if (in->size == 4) {
+        memcpy(to, from, 4);
+    } else if (in->size == 64) {
+        memcpy(to, from, 64);
+    } else {
+        memcpy(to, from, in->size);
     }
 }
 
 // ---- instructions ----
 
 void core_execute(struct core * c, const struct core_op * op, struct core_late * l) {
-    struct core_op * own =
-        (struct core_op *) (uintptr_t) op; // its scratch; one execution at a time
+    struct core_op * own = (struct core_op *) (uintptr_t) op; // its exec is scratch
     struct core_exec * x = &own->exec;
     int last = op->n_stages - 1;
     for (int k = op->n_fixed_in; k < op->n_in; k++) {
@@ -220,7 +214,9 @@ struct core_late * core_late_start(struct core * c, const struct core_op * op) {
     l->op = op;
     l->issued = c->cycle;
     l->stage = 1;
-    capture(c, l, 0);
+    for (int k = op->n_fixed_in; k < op->n_fixed_in + op->n_first_in; k++) {
+        capture(c, l, k);
+    }
     return l;
 }
 
@@ -238,7 +234,11 @@ static void run_late(struct core * c, int slot) {
         if (l->stage == l->op->n_stages - 1) {
             core_execute(c, l->op, l);
         } else {
-            capture(c, l, l->stage);
+            for (int k = 0; k < l->op->n_in; k++) {
+                if (l->op->in[k].stage == l->stage) {
+                    capture(c, l, k);
+                }
+            }
             l->stage++;
             *late_place(c, l->op, l->issued, l->stage) = *l; // a later cycle, another list
         }
@@ -328,13 +328,23 @@ enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
         return c->state;
     }
     uint64_t last = limit - c->offset; // in pipeline time, which is all that moves in here
+    struct core_bundle * b = NULL;
+    struct core_bundle * before = NULL; // set when b follows it in memory
     while (c->cycle <= last) {
         if (c->n_lates[c->cycle % RING]) {
             run_late(c, (int) (c->cycle % RING));
+            if (c->faulted) {
+                return c->state = CORE_FAULT;
+            }
         }
-        const struct core_bundle * b = c->pc < CORE_PM_BYTES ? c->map[c->pc / 2] : NULL;
-        if (b == NULL && (c->faulted || (b = core_prepare(c, c->pc)) == NULL)) {
-            return c->state = CORE_FAULT;
+        if (b == NULL) {
+            b = c->pc < CORE_PM_BYTES ? c->map[c->pc / 2] : NULL;
+            if (b == NULL && (b = core_prepare(c, c->pc)) == NULL) {
+                return c->state = CORE_FAULT;
+            }
+            if (before) {
+                before->next = b;
+            }
         }
         if (b->flags & BUNDLE_OUTSIDE) {
             if (core_now(c) > until) {
@@ -360,6 +370,8 @@ enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
             drain(c);
             return c->state = c->faulted ? CORE_FAULT : CORE_DONE;
         }
+        before = next == (uint32_t) b->pc + b->size ? b : NULL;
+        b = before ? before->next : NULL;
     }
     return c->state;
 }

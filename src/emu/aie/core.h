@@ -26,7 +26,8 @@ enum core_state {
 struct core_env {
     void * user;
     // Pointer to len bytes of data memory at the core's 20-bit address, or NULL (unmapped, or the
-    // neighbour does not exist). len never crosses a 64 KiB window.
+    // neighbour does not exist). len never crosses a 64 KiB window; the core asks for a whole window
+    // first and keeps the pointer for its life.
     uint8_t * (*memory)(void * user, uint32_t addr, uint32_t len);
     // id as the core encodes it (0-15 S, 16-31 W, 32-47 N, 48-63 own). Negative value: acquire when
     // lock >= -value, then subtract; positive: acquire when equal. Returns 1 done, 0 would block,

@@ -156,15 +156,40 @@ static inline int32_t exponent_of(uint32_t v) {
     return e + (e == 0) + ((v << 1) == 0) * NO_EXP;
 }
 
+static inline float float_of(uint32_t v) {
+    float f;
+    memcpy(&f, &v, 4);
+    return f;
+}
+
+static inline uint32_t bits_of(float f) {
+    uint32_t v;
+    memcpy(&v, &f, 4);
+    return v;
+}
+
+// Two terms need no integers: the host's adder aligns as ours does when it adds the smaller
+// magnitude to the power of two below the larger one, and what is then left to add is exact but for
+// the one rounding that both make. Exponents 254 and 255 would overflow on the way: those lanes go
+// by the rule.
 static void add_lanes(uint32_t * restrict out, const uint32_t * restrict a,
                       const uint32_t * restrict b) {
     uint32_t special = 0;
     for (int i = 0; i < LANES; i++) {
-        int32_t ea = exponent_of(a[i]), eb = exponent_of(b[i]);
-        int32_t top = ea > eb ? ea : eb;
-        special |= top == 255;
-        out[i] =
-            normalise(align(mantissa_of(a[i]), top - ea) + align(mantissa_of(b[i]), top - eb), top);
+        uint32_t ma = a[i] & 0x7fffffff, mb = b[i] & 0x7fffffff;
+        uint32_t big = ma > mb ? ma : mb, small = ma > mb ? mb : ma;
+        uint32_t power = big & 0x7f800000;
+        uint32_t aligned = bits_of((float_of(small) + float_of(power)) - float_of(power));
+        // Same exponent: nothing to align. A mask and no choice: compilers do not make vector code
+        // of float arithmetic behind a branch.
+        uint32_t differ = -(uint32_t) (small < power);
+        aligned = (aligned & differ) | (small & ~differ);
+        uint32_t sign = (ma > mb ? a[i] : b[i]) & 0x80000000;
+        float sum = float_of(big) + float_of(aligned | ((a[i] ^ b[i]) & 0x80000000));
+        uint32_t r = bits_of(sum);
+        sign = r == 0 ? 0 : sign;
+        out[i] = (r < 0x800000 ? 0 : r) | sign;
+        special |= power >= 0x7f000000;
     }
     if (special) {
         for (int i = 0; i < LANES; i++) {
@@ -330,8 +355,8 @@ static bool accumulate(struct core_exec * x, const uint8_t * acc1, const uint8_t
         memcpy(vy, s2, 64);
         negate_products(vy, conf, (int) variant);
         mac_lanes(out, a, b, vx, vy, (int) variant);
-    } else if (s1 && amode >= 2 && variant == 2) {
-        return false; // sparse: products not known
+    } else if (s1 && amode >= 2 && variant == 2 && strstr(x->instr->name, "_sparse_")) {
+        return false; // sparse products are not known; a dense form multiplies nothing in this mode
     } else {
         add_lanes(out, a, b);
     }

@@ -29,11 +29,13 @@ enum { CM_BYTES = 128 };
 // ---- modes ----
 
 enum layout {
+    NOTHING,      // selects no products
     MATRIX,       // rows x inner times inner x cols, all row-major
     ELEMENT,      // lane l: x[l + lanes * k] * y[l + lanes * k]
     CONVOLVE,     // lane l: x[l + step * k] * y[l % step + step * k], step channels
     COMPLEX_REAL, // as MATRIX with pairs: x[row * 2 inner + 2k + l % 2] * y[k * cols + col]
     COMPLEX,      // lane pairs (re, im) of x[c + 8 t] * y[c + 8 t], k = 2 t + which part of x
+    SPARSE,       // not known; but a dense form multiplies nothing in such a mode
     UNKNOWN,      // a mode that exists, but whose products are not known
 };
 
@@ -48,60 +50,43 @@ enum mask_rule {
 };
 
 struct mac_mode {
-    uint8_t mode;
     uint8_t x_bits, y_bits;
     uint8_t layout, rows, inner, cols;
     uint8_t mask;
 };
 
-// A mode that is in no row gives no products. Rows with "-" were not seen on silicon.
-static const struct mac_mode modes[] = {
-    {MODE(0, 0, 0), 8, 4, MATRIX, 4, 16, 8, MASK_NONE_KNOWN}, // -
-    {MODE(0, 0, 1), 0, 0, UNKNOWN, 0, 0, 0, 0},               // sparse 8 x 4
-    {MODE(0, 1, 0), 8, 8, MATRIX, 4, 8, 8, MASK_8BIT},
-    {MODE(0, 1, 1), 8, 8, ELEMENT, 1, 2, 32, MASK_8BIT_PAIR},
-    {MODE(0, 1, 2), 0, 0, UNKNOWN, 0, 0, 0, 0},
-    {MODE(0, 1, 3), 8, 8, CONVOLVE, 4, 8, 32, MASK_8BIT},
-    {MODE(0, 1, 4), 0, 0, UNKNOWN, 0, 0, 0, 0},
-    {MODE(0, 1, 5), 0, 0, UNKNOWN, 0, 0, 0, 0}, // sparse 8 x 8
-    {MODE(0, 2, 0), 16, 8, MATRIX, 4, 4, 8, MASK_16X8},
-    {MODE(0, 2, 1), 16, 8, COMPLEX_REAL, 4, 4, 8, MASK_16X8},
-    {MODE(0, 3, 0), 16, 16, MATRIX, 4, 2, 8, MASK_16X16},
-    {MODE(0, 3, 1), 16, 16, ELEMENT, 1, 1, 32, MASK_NONE_KNOWN}, // -
-    {MODE(1, 0, 0), 32, 16, MATRIX, 4, 2, 4, MASK_NONE_KNOWN},   // -
-    {MODE(1, 0, 1), 0, 0, UNKNOWN, 0, 0, 0, 0},
-    {MODE(1, 1, 0), 16, 16, MATRIX, 2, 4, 8, MASK_K1_C0},
-    {MODE(1, 1, 1), 16, 16, MATRIX, 4, 4, 4, MASK_K1_C0},
-    {MODE(1, 1, 2), 16, 16, ELEMENT, 1, 2, 16, MASK_K1_C0},
-    {MODE(1, 1, 3), 16, 16, CONVOLVE, 1, 4, 16, MASK_K1_C0},
-    {MODE(1, 1, 4), 16, 16, COMPLEX, 1, 4, 16, MASK_K1_C0},
-    {MODE(1, 1, 5), 0, 0, UNKNOWN, 0, 0, 0, 0},               // sparse 16 x 16
-    {MODE(1, 2, 0), 16, 8, MATRIX, 2, 8, 8, MASK_NONE_KNOWN}, // -
-    {MODE(1, 2, 1), 16, 8, MATRIX, 4, 8, 4, MASK_NONE_KNOWN}, // -
-    {MODE(1, 2, 2), 0, 0, UNKNOWN, 0, 0, 0, 0},               // sparse 16 x 8
-    {MODE(1, 3, 0), 16, 16, MATRIX, 2, 4, 8, MASK_K1_C0},
-    {MODE(1, 3, 1), 16, 16, MATRIX, 4, 4, 4, MASK_K1_C0},
-    {MODE(1, 3, 2), 16, 16, ELEMENT, 1, 2, 16, MASK_K1_C0},
-    {MODE(1, 3, 3), 16, 16, CONVOLVE, 1, 4, 16, MASK_K1_C0},
-    {MODE(1, 3, 4), 16, 16, COMPLEX, 1, 4, 16, MASK_K1_C0},
-    {MODE(1, 3, 5), 0, 0, UNKNOWN, 0, 0, 0, 0}, // sparse 16 x 16
+// By mode; one that has no row selects nothing. Rows with "-" were not seen on silicon.
+static const struct mac_mode modes[128] = {
+    [MODE(0, 0, 0)] = {8, 4, MATRIX, 4, 16, 8, MASK_NONE_KNOWN}, // -
+    [MODE(0, 0, 1)] = {.layout = SPARSE},                        // sparse 8 x 4
+    [MODE(0, 1, 0)] = {8, 8, MATRIX, 4, 8, 8, MASK_8BIT},
+    [MODE(0, 1, 1)] = {8, 8, ELEMENT, 1, 2, 32, MASK_8BIT_PAIR},
+    [MODE(0, 1, 2)] = {.layout = UNKNOWN},
+    [MODE(0, 1, 3)] = {8, 8, CONVOLVE, 4, 8, 32, MASK_8BIT},
+    [MODE(0, 1, 4)] = {.layout = UNKNOWN},
+    [MODE(0, 1, 5)] = {.layout = SPARSE}, // sparse 8 x 8
+    [MODE(0, 2, 0)] = {16, 8, MATRIX, 4, 4, 8, MASK_16X8},
+    [MODE(0, 2, 1)] = {16, 8, COMPLEX_REAL, 4, 4, 8, MASK_16X8},
+    [MODE(0, 3, 0)] = {16, 16, MATRIX, 4, 2, 8, MASK_16X16},
+    [MODE(0, 3, 1)] = {16, 16, ELEMENT, 1, 1, 32, MASK_NONE_KNOWN}, // -
+    [MODE(1, 0, 0)] = {32, 16, MATRIX, 4, 2, 4, MASK_NONE_KNOWN},   // -
+    [MODE(1, 0, 1)] = {.layout = UNKNOWN},
+    [MODE(1, 1, 0)] = {16, 16, MATRIX, 2, 4, 8, MASK_K1_C0},
+    [MODE(1, 1, 1)] = {16, 16, MATRIX, 4, 4, 4, MASK_K1_C0},
+    [MODE(1, 1, 2)] = {16, 16, ELEMENT, 1, 2, 16, MASK_K1_C0},
+    [MODE(1, 1, 3)] = {16, 16, CONVOLVE, 1, 4, 16, MASK_K1_C0},
+    [MODE(1, 1, 4)] = {16, 16, COMPLEX, 1, 4, 16, MASK_K1_C0},
+    [MODE(1, 1, 5)] = {.layout = SPARSE},                        // sparse 16 x 16
+    [MODE(1, 2, 0)] = {16, 8, MATRIX, 2, 8, 8, MASK_NONE_KNOWN}, // -
+    [MODE(1, 2, 1)] = {16, 8, MATRIX, 4, 8, 4, MASK_NONE_KNOWN}, // -
+    [MODE(1, 2, 2)] = {.layout = SPARSE},                        // sparse 16 x 8
+    [MODE(1, 3, 0)] = {16, 16, MATRIX, 2, 4, 8, MASK_K1_C0},
+    [MODE(1, 3, 1)] = {16, 16, MATRIX, 4, 4, 4, MASK_K1_C0},
+    [MODE(1, 3, 2)] = {16, 16, ELEMENT, 1, 2, 16, MASK_K1_C0},
+    [MODE(1, 3, 3)] = {16, 16, CONVOLVE, 1, 4, 16, MASK_K1_C0},
+    [MODE(1, 3, 4)] = {16, 16, COMPLEX, 1, 4, 16, MASK_K1_C0},
+    [MODE(1, 3, 5)] = {.layout = SPARSE}, // sparse 16 x 16
 };
-
-static const struct mac_mode * find_mode(uint32_t conf) {
-    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
-        if (modes[i].mode == CONF_MODE(conf)) {
-            return &modes[i];
-        }
-    }
-    return NULL;
-}
-
-// Modes of the sparse multiplier: a dense instruction that names one multiplies nothing.
-static bool is_sparse_mode(uint32_t conf) {
-    uint32_t m = CONF_MODE(conf);
-    return m == MODE(0, 0, 1) || m == MODE(0, 1, 5) || m == MODE(1, 1, 5) || m == MODE(1, 2, 2) ||
-           m == MODE(1, 3, 5);
-}
 
 static int mask_bit(int rule, int k, int c) {
     switch (rule) {
@@ -202,7 +187,7 @@ static bool products(const struct mac_mode * m, uint32_t conf, const uint8_t * s
     int32_t x[128], y[128];
     uint32_t mask = CONF_MASK(conf);
     bool x_signed = conf & CONF_SIGN_X, y_signed = conf & CONF_SIGN_Y;
-    if (m->layout == UNKNOWN || (mask && m->mask == MASK_NONE_KNOWN)) {
+    if (m->layout == UNKNOWN || m->layout == SPARSE || (mask && m->mask == MASK_NONE_KNOWN)) {
         return false;
     }
     unpack_lanes(x, s1, 512 / m->x_bits, m->x_bits, x_signed);
@@ -301,12 +286,13 @@ static bool accumulate(struct core_exec * x, const uint8_t * acc1, const uint8_t
     uint32_t amode = conf >> 1 & 3;
     bool wide = amode == 1, any = false;
     if (s1) {
-        const struct mac_mode * m = find_mode(conf);
-        if (amode >= 2 && (conf >> 5 & 7) < 3 && !sparse) {
-            return false; // a float mode on an integer multiplier: silicon does something, unknown
-                          // what
+        const struct mac_mode * m = &modes[CONF_MODE(conf)];
+        uint32_t variant = conf >> 5 & 7;
+        // Float modes on the integer multiplier: silicon makes something of them, unknown what.
+        if (amode >= 2 && (variant < 2 || (variant == 2 && sparse))) {
+            return false;
         }
-        if (m && !(is_sparse_mode(conf) && !sparse)) {
+        if (m->layout != NOTHING && (m->layout != SPARSE || sparse)) {
             any = true;
             if (!products(m, conf, s1, s2, wide, sum.lanes32, sum.lanes64)) {
                 return false;

@@ -28,17 +28,18 @@ enum sem_sat { // crSat
     SEM_SAT_SYM = 3,  // -(2^(n-1)-1) .. 2^(n-1)-1
 };
 
-// Bits of the result of the converting functions: what the sticky status registers would learn.
-enum { SEM_OVERFLOW = 1, SEM_FP_ZERO = 1, SEM_FP_INF = 2, SEM_FP_TINY = 8, SEM_FP_INVALID = 16 };
+// Result of the converting functions: what the sticky status register learns. A negative result
+// says that nothing is known of these operands, and nothing was written.
+enum { SEM_OVERFLOW = 1 };
 
 // acc[i] = src[i] << shift. (src_bits, acc_bits) is (16, 32), (8, 32), (32, 64) or (16, 64); shift
-// is the low bits of an s register. Returns SEM_OVERFLOW when a lane did not fit.
+// is an s register, known for 0 to 63. Returns SEM_OVERFLOW when a lane did not fit.
 int sem_ups(uint8_t * acc, const uint8_t * src, int lanes, int src_bits, int acc_bits,
             bool is_signed, uint32_t shift, uint32_t sat);
 
 // dst[i] = saturate(round(acc[i] >> shift)). (acc_bits, dst_bits) is (32, 16), (32, 8), (64, 32) or
 // (64, 16); rnd and sat as in crRnd and crSat; is_signed says how to saturate. Returns SEM_OVERFLOW
-// when a lane did not fit.
+// when a lane did not fit; shift as above.
 int sem_srs(uint8_t * dst, const uint8_t * acc, int lanes, int acc_bits, int dst_bits,
             bool is_signed, uint32_t shift, uint32_t sat, uint32_t rnd);
 
@@ -59,12 +60,12 @@ int sem_floor(uint8_t * dst, const uint8_t * src, int lanes, int32_t shift);
 
 // fp32 sum of two lanes as the accumulator adder makes it.
 uint32_t sem_fp32_add(uint32_t a, uint32_t b);
+// flip_a, flip_b are XORed into the lanes (their sign bit) before the sum.
 void sem_fp32_add_lanes(uint8_t * dst, const uint8_t * a, const uint8_t * b, int lanes,
-                        uint32_t flip_a,
-                        uint32_t flip_b); // flip: XORed into the lanes (sign bit) before the sum
+                        uint32_t flip_a, uint32_t flip_b);
 
-// One lane of the bf16 MAC: acc1 + acc2 + sum of n (at most 16) products x[k] * y[k], all aligned
-// to the largest exponent, added once, rounded once.
+// One lane of the bf16 MAC: acc1 + acc2 + sum of n (at most 16) products x[k] * y[k], each aligned
+// to the largest exponent and rounded there, added, the sum rounded once more.
 uint32_t sem_bf16_mac(const uint16_t * x, const uint16_t * y, int n, uint32_t acc1, uint32_t acc2);
 
 // ---- for the tables in sem-*.c ----

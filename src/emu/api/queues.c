@@ -313,4 +313,3 @@ LOAD(relaxed) LOAD(acquire) LOAD(scacquire)
 STORE(relaxed) STORE(release) STORE(screlease)
 CHANGE(relaxed) CHANGE(acquire) CHANGE(release) CHANGE(acq_rel)
 CHANGE(scacquire) CHANGE(screlease) CHANGE(scacq_screl)
-    // clang-format on

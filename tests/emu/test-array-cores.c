@@ -1,0 +1,274 @@
+// test-array-cores: what cores and the array do together, with programs of a few instructions:
+// stream ports, the cascade, locks and memories of neighbours, and the errors that name a core.
+#include "array-bench.h"
+
+#include "aie/isa/isa.h"
+
+#define R(n) AIE_REG(AIE_R, n)
+#define P(n) AIE_REG(AIE_P, n)
+#define X(n) AIE_REG(AIE_X, n)
+#define W(n) AIE_REG(AIE_W, n)
+
+// A program: full bundles of one instruction each, so that every address is a multiple of 16.
+struct program {
+    uint32_t words[1024];
+    uint32_t n;
+};
+
+// One instruction by record name, its operands by letter: ins(p, "ADD_add_r_ri", "dai", R(0), R(0),
+// 1).
+static void ins(struct program * p, const char * name, const char * letters, ...) {
+    const struct aie_isa * isa = aie_isa_get(AIE_ARCH_AIE2);
+    struct aie_bundle b = {.size = 16};
+    if (name) {
+        int op = aie_isa_find(isa, name);
+        assert_true(op >= 0);
+        const struct aie_instr * instr = aie_isa_instr(isa, op);
+        b.present = (uint8_t) (1u << instr->slot);
+        b.slot[instr->slot].op = (uint16_t) op;
+        va_list args;
+        va_start(args, letters);
+        for (const char * l = letters; *l; l++) {
+            b.slot[instr->slot].values[aie_instr_operand(instr, *l)] = va_arg(args, int);
+        }
+        va_end(args);
+    }
+    uint8_t bytes[AIE_MAX_BUNDLE_BYTES];
+    int size = 0;
+    struct error err;
+    if (aie_bundle_encode(isa, &b, bytes, &size, &err) != ST_OK) {
+        fail_msg("%s", err.text);
+    }
+    assert_int_equal(size, 16);
+    for (int i = 0; i < 4; i++) {
+        p->words[p->n++] = load_u32(bytes + 4 * i);
+    }
+}
+
+static void nops(struct program * p, int n) {
+    while (n-- > 0) {
+        ins(p, NULL, "");
+    }
+}
+
+static uint32_t here(const struct program * p) {
+    return p->n * 4;
+}
+
+static void jump(struct program * p, uint32_t to) {
+    ins(p, "J_jump_imm", "i", (int) to);
+    nops(p, 5); // delay slots
+}
+
+static void load_core(struct bench * b, int col, int row, const struct program * p) {
+    cdo_mask_write(&b->cdo, REG(col, row, 0x32000), 1, 0);
+    cdo_block(&b->cdo, REG(col, row, 0x20000), p->words, p->n);
+    cdo_mask_write(&b->cdo, REG(col, row, 0x32000), 2, 2);
+    cdo_mask_write(&b->cdo, REG(col, row, 0x32000), 2, 0);
+}
+
+static void enable_core(struct bench * b, int col, int row) {
+    cdo_mask_write(&b->cdo, REG(col, row, 0x32000), 1, 1);
+}
+
+// Shim MM2S0 up to tile (col,2) South0, and tile (col,2) South0 down to shim S2MM0.
+static void column_routes(struct bench * b, int col) {
+    shim_ends(&b->cdo, col, true);
+    circuit(&b->cdo, col, 0, SHIM_MM2S0, 12);
+    circuit(&b->cdo, col, 1, 7, 11);
+    circuit(&b->cdo, col, 1, 13, 7);
+    circuit(&b->cdo, col, 0, 14, SHIM_S2MM0);
+}
+
+static void streams(void ** state) {
+    struct bench * b = *state;
+    struct program p = {.n = 0};
+    ins(&p, "MOV_mv_ss2scl", "d", R(0));
+    nops(&p, 7);
+    ins(&p, "ADD_add_r_ri", "dai", R(0), R(0), 5);
+    ins(&p, "MOV_mv_scl2ms", "a", R(0));
+    jump(&p, 0);
+    column_routes(b, 0);
+    circuit(&b->cdo, 0, 2, 5, 0); // South0 to the core
+    circuit(&b->cdo, 0, 2, 0, 5); // the core to South0
+    load_core(b, 0, 2, &p);
+    enable_core(b, 0, 2);
+    in_and_out(b, 0, 300, 300);
+    run_ok(b);
+    run_ok(b);
+    for (uint32_t i = 0; i < 300; i++) {
+        assert_int_equal(b->host[OUT][i], pattern(A, i) + 5);
+    }
+    struct emu_counters c;
+    emu_machine_counters(b->machine, &c);
+    assert_int_equal(c.bundles, 2 * 300 * 16);
+}
+
+// The first core turns a word of its stream into a vector and sends it over the cascade; the second
+// sends lane 7 of what arrives to its stream. Each 512-bit step carries 16 times the same word.
+static void cascade(struct bench * b, int from_col, int from_row) {
+    struct program first = {.n = 0}, second = {.n = 0};
+    ins(&first, "MOV_mv_ss2scl", "d", R(0));
+    nops(&first, 7);
+    ins(&first, "VBCST_32", "da", X(0), R(0));
+    nops(&first, 3);
+    ins(&first, "VMOV_mv_mcd", "a", X(0));
+    jump(&first, 0);
+    ins(&second, "MOVXM_lng_cg", "di", P(0), 0x70100);
+    uint32_t loop = here(&second);
+    ins(&second, "VMOV_mv_scd", "d", X(2));
+    nops(&second, 8);
+    ins(&second, "VST_dmw_sts_w_ag_idx_imm", "api", W(4), P(0), 0);
+    nops(&second, 8);
+    ins(&second, "LDA_dms_lda_idx_imm", "dpi", R(3), P(0), 28);
+    nops(&second, 8);
+    ins(&second, "MOV_mv_scl2ms", "a", R(3));
+    jump(&second, loop);
+    // Words reach the first core from column 1's shim, the second one, (1,2), sends them there.
+    column_routes(b, 1);
+    if (from_row == 3) {
+        circuit(&b->cdo, 1, 2, 5, 13); // South0 to North0
+        circuit(&b->cdo, 1, 3, 5, 0);
+    } else {
+        circuit(&b->cdo, 1, 2, 5, 9); // South0 to West0
+        circuit(&b->cdo, 0, 2, 19, 0);
+        cdo_write(&b->cdo, REG(0, 2, 0x36060), 2); // out to the east
+        cdo_write(&b->cdo, REG(1, 2, 0x36060), 1); // in from the west
+    }
+    circuit(&b->cdo, 1, 2, 0, 5);
+    load_core(b, from_col, from_row, &first);
+    load_core(b, 1, 2, &second);
+    enable_core(b, from_col, from_row);
+    enable_core(b, 1, 2);
+    in_and_out(b, 1, 200, 200);
+    run_ok(b);
+    run_ok(b);
+    for (uint32_t i = 0; i < 200; i++) {
+        assert_int_equal(b->host[OUT][i], pattern(A, i));
+    }
+}
+
+static void cascade_southwards(void ** state) {
+    cascade(*state, 1, 3);
+}
+
+static void cascade_eastwards(void ** state) {
+    cascade(*state, 0, 2);
+}
+
+// Core (1,3) takes words from its west neighbour's memory, keeps them a moment in its north
+// neighbour's and leaves them in its south neighbour's; it meets the DMAs there over their locks.
+static void neighbours(void ** state) {
+    struct bench * b = *state;
+    struct program p = {.n = 0};
+    ins(&p, "MOVXM_lng_cg", "di", P(0), 0x50000 + 64); // west
+    ins(&p, "MOVXM_lng_cg", "di", P(1), 0x60000 + 32); // north
+    ins(&p, "MOVXM_lng_cg", "di", P(2), 0x40000 + 16); // south
+    ins(&p, "MOVX_alu_cg", "di", R(1), -1);
+    ins(&p, "MOVX_alu_cg", "di", R(2), 1);
+    uint32_t loop = here(&p);
+    ins(&p, "ACQ_mLockId_imm", "ib", 16 + 2, R(1)); // west: words are there
+    ins(&p, "ACQ_mLockId_imm", "ib", 0 + 5, R(1));  // south: room is there
+    nops(&p, 8);
+    for (int i = 0; i < 4; i++) {
+        ins(&p, "LDA_dms_lda_idx_imm", "dpi", R(8), P(0), 4 * i);
+        nops(&p, 8);
+        ins(&p, "ST_dms_sts_idx_imm", "api", R(8), P(1), 4 * i);
+        nops(&p, 8);
+        ins(&p, "LDA_dms_lda_idx_imm", "dpi", R(9), P(1), 4 * i);
+        nops(&p, 8);
+        ins(&p, "ST_dms_sts_idx_imm", "api", R(9), P(2), 4 * i);
+        nops(&p, 8);
+    }
+    ins(&p, "REL_mLockId_imm", "ib", 0 + 6, R(2));
+    ins(&p, "REL_mLockId_imm", "ib", 16 + 1, R(2));
+    jump(&p, loop);
+    load_core(b, 1, 3, &p);
+    column_routes(b, 1);
+    circuit(&b->cdo, 1, 2, 5, 13); // tile (1,2): South0 to North0
+    circuit(&b->cdo, 1, 3, 5, 9);  // tile (1,3): South0 to West0
+    circuit(&b->cdo, 0, 3, 19, 1); // tile (0,3): East0 to DMA0
+    circuit(&b->cdo, 1, 2, 1, 5);  // tile (1,2): DMA0 to South0
+    struct bd_desc in = {.length = 4,
+                         .address = 16,
+                         .next = 1 + 0,
+                         .acquire = 1,
+                         .acquire_value = -1,
+                         .release = 2,
+                         .release_value = 1};
+    struct bd_desc out = {.length = 4,
+                          .address = 4,
+                          .next = 1 + 0,
+                          .acquire = 6,
+                          .acquire_value = -1,
+                          .release = 5,
+                          .release_value = 1};
+    core_bd(&b->cdo, 0, 3, 0, &in);
+    core_bd(&b->cdo, 1, 2, 0, &out);
+    set_lock(&b->cdo, 0, 3, 1, 1);
+    set_lock(&b->cdo, 1, 2, 5, 1);
+    push_task(&b->cdo, 0, 3, false, 0, 0);
+    push_task(&b->cdo, 1, 2, true, 0, 0);
+    enable_core(b, 1, 3);
+    in_and_out(b, 1, 100, 100);
+    run_ok(b);
+    run_ok(b);
+    for (uint32_t i = 0; i < 100; i++) {
+        assert_int_equal(b->host[OUT][i], pattern(A, i));
+    }
+}
+
+static void one_core(struct bench * b, const struct program * p) {
+    b->cdo.n = 0;
+    txn_begin(&b->txn);
+    load_core(b, 0, 2, p);
+    enable_core(b, 0, 2);
+    txn_sync(&b->txn, 0, false, 0);
+}
+
+static void errors_name_the_core(void ** state) {
+    struct bench * b = *state;
+    struct program wait = {.n = 0};
+    ins(&wait, "MOVX_alu_cg", "di", R(1), -2);
+    ins(&wait, "ACQ_mLockId_imm", "ib", 48 + 3, R(1));
+    one_core(b, &wait);
+    expect_error(b, ST_DEVICE, "core (0,2) pc 0x10 acquires own lock 3 by -2, it is 0");
+
+    struct program far = {.n = 0};
+    ins(&far, "MOVXM_lng_cg", "di", P(0), 0x40000);
+    ins(&far, "ST_dms_sts_idx_imm", "api", R(0), P(0), 0);
+    nops(&far, 16);
+    one_core(b, &far); // the memtile to the south is not a core's memory
+    expect_error(b, ST_DEVICE, "core tile (0,2): ");
+
+    struct program west = {.n = 0};
+    ins(&west, "REL_mLockId_imm", "ib", 16, R(0));
+    one_core(b, &west); // column 0 has no west
+    expect_error(b, ST_DEVICE, "core tile (0,2): ");
+
+    struct program over = {.n = 0};
+    ins(&over, "MOVX_alu_cg", "di", R(1), 63);
+    ins(&over, "REL_mLockId_imm", "ib", 48, R(1));
+    ins(&over, "REL_mLockId_imm", "ib", 48, R(1));
+    one_core(b, &over);
+    expect_error(b, ST_DEVICE, "lock 0 of core tile (0,2) overflows: 63 plus 63");
+
+    struct program wild = {.n = 0};
+    ins(&wild, "MOVXM_lng_cg", "di", R(1), INT32_MIN);
+    ins(&wild, "ACQ_mLockId_imm", "ib", 48, R(1));
+    one_core(b, &wild);
+    expect_error(b, ST_DEVICE, "core tile (0,2) pc 0x10 acquires lock 48 by -2147483648");
+
+    struct program spin = {.n = 0};
+    jump(&spin, 0);
+    one_core(b, &spin);
+    expect_error(b, ST_DEVICE, "more than 2000000 cycles");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(streams),    TEST(cascade_southwards),   TEST(cascade_eastwards),
+        TEST(neighbours), TEST(errors_name_the_core),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
