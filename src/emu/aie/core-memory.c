@@ -283,6 +283,10 @@ void core_memory_finish(struct core * c, const struct core_op * op, struct core_
         }
         break;
     }
+    if (flags < 0) {
+        core_fault_at(c, op, "a shift by %d is not known", (int) shift);
+        return;
+    }
     sem_status(x, (uint32_t) flags);
     if (!op->is_load) {
         if (op->store_delay) {
