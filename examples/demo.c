@@ -1,7 +1,7 @@
 // demo <libggml-hsa.so>: adds a million numbers on the NPU, as any ggml program would, compares the
-// result with ggml's CPU backend, and says what the kernel cost. Ends with 0 when they agree: the NPU's
-// adder rounds the smaller term before it adds, so that a sum may be off by one in the last place of
-// the larger term.
+// result with ggml's CPU backend, and says what the kernel cost. Ends with 0 when they agree: the
+// NPU's adder rounds the smaller term before it adds, so that a sum may be off by one in the last
+// place of the larger term.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +21,12 @@ static double now(void) {
 }
 
 // c = a + b on one device; false when it could not be computed.
-static bool add_on(ggml_backend_dev_t dev, const float * a, const float * b, float * c, double * seconds) {
+static bool add_on(ggml_backend_dev_t dev, const float * a, const float * b, float * c,
+                   double * seconds) {
     bool ok = false;
     ggml_backend_t backend = ggml_backend_dev_init(dev, NULL);
-    struct ggml_init_params params = {.mem_size = ggml_tensor_overhead() * 8 + ggml_graph_overhead(),
-                                      .no_alloc = true};
+    struct ggml_init_params params = {
+        .mem_size = ggml_tensor_overhead() * 8 + ggml_graph_overhead(), .no_alloc = true};
     struct ggml_context * ctx = ggml_init(params);
     struct ggml_tensor * ta = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, N);
     struct ggml_tensor * tb = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, N);
@@ -69,8 +70,8 @@ static void print_cost(ggml_backend_reg_t reg, ggml_backend_dev_t dev) {
     if (!get_counters(dev, &counters)) {
         return; // a real NPU has no counters
     }
-    // The array has four columns, each with one 32-bit stream to memory for results: a column cannot
-    // give more than one word in a cycle.
+    // The array has four columns, each with one 32-bit stream to memory for results: a column
+    // cannot give more than one word in a cycle.
     const int columns = 4;
     printf("modelled NPU: %llu cycles, %.3f cycles per output word and column (bound: 1.0)\n",
            (unsigned long long) counters.cycles, (double) counters.cycles * columns / (double) N);
@@ -87,8 +88,8 @@ int main(int argc, char ** argv) {
         ggml_backend_dev_t dev = ggml_backend_dev_get(i);
         size_t free_bytes, total;
         ggml_backend_dev_memory(dev, &free_bytes, &total);
-        printf("device %-5s %s, %zu MiB\n", ggml_backend_dev_name(dev), ggml_backend_dev_description(dev),
-               total >> 20);
+        printf("device %-5s %s, %zu MiB\n", ggml_backend_dev_name(dev),
+               ggml_backend_dev_description(dev), total >> 20);
     }
     ggml_backend_dev_t npu = ggml_backend_dev_by_name("HSA0");
     ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
@@ -122,12 +123,15 @@ int main(int argc, char ** argv) {
         error += d * d;
         norm += (double) on_cpu[i] * (double) on_cpu[i];
     }
-    printf("added %lld f32 values on HSA0 in %.3f s (CPU backend: %.3f s)\n", (long long) N, npu_seconds, cpu_seconds);
+    printf("added %lld f32 values on HSA0 in %.3f s (CPU backend: %.3f s)\n", (long long) N,
+           npu_seconds, cpu_seconds);
     printf("e.g. %.9g + %.9g = %.9g\n", (double) a[1], (double) b[1], (double) on_npu[1]);
     print_cost(reg, npu);
-    printf("%s: %lld of %lld sums are the CPU's to the last bit, %lld are off by more than the adder's rounding; "
+    printf("%s: %lld of %lld sums are the CPU's to the last bit, %lld are off by more than the "
+           "adder's rounding; "
            "error (NMSE) %.1e\n",
-           wrong ? "WRONG" : "ok", (long long) (N - different), (long long) N, (long long) wrong, error / norm);
+           wrong ? "WRONG" : "ok", (long long) (N - different), (long long) N, (long long) wrong,
+           error / norm);
     free(values);
     return wrong ? 1 : 0;
 }

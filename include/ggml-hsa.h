@@ -22,8 +22,8 @@ GGML_BACKEND_API ggml_backend_reg_t ggml_backend_hsa_reg(void);
 GGML_BACKEND_API int ggml_backend_hsa_get_device_count(void);
 
 // A stream of the device HSA<device>; free it with ggml_backend_free(). NULL when there is no such
-// device or its queue cannot be made. Streams of one device are independent: each may be used by one
-// thread at a time, several by several threads at once.
+// device or its queue cannot be made. Streams of one device are independent: each may be used by
+// one thread at a time, several by several threads at once.
 GGML_BACKEND_API ggml_backend_t ggml_backend_hsa_init(int device);
 
 GGML_BACKEND_API bool ggml_backend_is_hsa(ggml_backend_t backend);
@@ -58,13 +58,15 @@ struct ggml_backend_hsa_counters {
 };
 
 // False when dev is not one of ours.
-GGML_BACKEND_API bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev, struct ggml_backend_hsa_stats * out);
+GGML_BACKEND_API bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev,
+                                                 struct ggml_backend_hsa_stats * out);
 
 // False when dev is not one of ours or is not emulated; *out is then all zero.
 GGML_BACKEND_API bool ggml_backend_hsa_get_counters(ggml_backend_dev_t dev,
                                                     struct ggml_backend_hsa_counters * out);
 
-typedef bool (*ggml_backend_hsa_get_stats_t)(ggml_backend_dev_t dev, struct ggml_backend_hsa_stats * out);
+typedef bool (*ggml_backend_hsa_get_stats_t)(ggml_backend_dev_t dev,
+                                             struct ggml_backend_hsa_stats * out);
 typedef bool (*ggml_backend_hsa_get_counters_t)(ggml_backend_dev_t dev,
                                                 struct ggml_backend_hsa_counters * out);
 

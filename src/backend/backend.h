@@ -30,7 +30,7 @@ struct code_stream; // an uploaded instruction stream
 
 struct code_heap {
     pthread_mutex_t lock;
-    pthread_cond_t released;     // a pin went away
+    pthread_cond_t released; // a pin went away
     struct hsac_agent * agent;
     struct code_stream * newest; // by last use
     struct code_stream * oldest;
@@ -41,9 +41,10 @@ void code_heap_init(struct code_heap * h, struct hsac_agent * agent);
 void code_heap_free(struct code_heap * h);
 
 // Uploads what is missing, pins the instruction stream and fills d's code fields. The pin keeps it
-// from being dropped; give it back with code_release once the dispatch is complete. When the heap is
-// full of pinned streams: ST_NO_MEMORY at once if the caller holds pins itself (it should complete
-// its work, release them and call again), otherwise waits for another thread to release one.
+// from being dropped; give it back with code_release once the dispatch is complete. When the heap
+// is full of pinned streams: ST_NO_MEMORY at once if the caller holds pins itself (it should
+// complete its work, release them and call again), otherwise waits for another thread to release
+// one.
 enum status code_acquire(struct code_heap * h, struct store_kernel * k, bool holds_pins,
                          struct hsac_dispatch * d, struct code_stream ** pin, struct error * err);
 void code_release(struct code_heap * h, struct code_stream ** pins, size_t n);
@@ -109,6 +110,6 @@ enum status plan_add(struct store * store, enum aie_arch arch, const struct ggml
                      struct plan * out, struct error * err);
 
 static inline bool op_is_view(enum ggml_op op) {
-    return op == GGML_OP_NONE || op == GGML_OP_RESHAPE || op == GGML_OP_VIEW || op == GGML_OP_PERMUTE ||
-           op == GGML_OP_TRANSPOSE;
+    return op == GGML_OP_NONE || op == GGML_OP_RESHAPE || op == GGML_OP_VIEW ||
+           op == GGML_OP_PERMUTE || op == GGML_OP_TRANSPOSE;
 }

@@ -2,9 +2,9 @@
 // share. The device's own type still says that it is not host memory: ggml then never lets the CPU
 // backend write into it behind the device's back. The host type says that it is.
 //
-// A tensor starts at a multiple of BUFFER_ALIGNMENT and a buffer ends at one, so that the words which
-// hold a tensor's odd tail hold nothing else. A graph is complete when graph_compute returns, so that
-// reading and writing here waits for nothing.
+// A tensor starts at a multiple of BUFFER_ALIGNMENT and a buffer ends at one, so that the words
+// which hold a tensor's odd tail hold nothing else. A graph is complete when graph_compute returns,
+// so that reading and writing here waits for nothing.
 #include "backend.h"
 
 #include <stdio.h>
@@ -28,20 +28,20 @@ static void * buffer_get_base(ggml_backend_buffer_t buffer) {
     return ((struct hsa_buffer *) buffer->context)->base;
 }
 
-static void buffer_memset_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor, uint8_t value,
-                                 size_t offset, size_t size) {
+static void buffer_memset_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor,
+                                 uint8_t value, size_t offset, size_t size) {
     (void) buffer;
     memset((char *) tensor->data + offset, value, size);
 }
 
-static void buffer_set_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor, const void * data,
-                              size_t offset, size_t size) {
+static void buffer_set_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor,
+                              const void * data, size_t offset, size_t size) {
     (void) buffer;
     memcpy((char *) tensor->data + offset, data, size);
 }
 
-static void buffer_get_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * tensor, void * data,
-                              size_t offset, size_t size) {
+static void buffer_get_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * tensor,
+                              void * data, size_t offset, size_t size) {
     (void) buffer;
     memcpy(data, (const char *) tensor->data + offset, size);
 }
@@ -117,35 +117,33 @@ static bool buft_is_host(ggml_backend_buffer_type_t buft) {
 }
 
 void buft_init(struct hsa_buft * buft, int api, struct hsa_device * device, bool is_host) {
-    *buft = (struct hsa_buft) {.device = device, .is_host = is_host};
+    *buft = (struct hsa_buft){.device = device, .is_host = is_host};
     snprintf(buft->name, sizeof buft->name, "%s%s", device->name, is_host ? "_Host" : "");
     if (api == 3) {
-        buft->abi.v3 = (struct ggml_backend_buffer_type_v3) {
-            .iface =
-                {
-                    /* .get_name         = */ buft_get_name,
-                    /* .alloc_buffer     = */ buft_alloc_buffer,
-                    /* .alloc_buffer_n   = */ NULL,
-                    /* .get_alignment    = */ buft_get_alignment,
-                    /* .get_max_size     = */ NULL,
-                    /* .get_alloc_size   = */ NULL, // ggml lets no result be larger than its elements
-                    /* .get_alloc_size_n = */ NULL,
-                    /* .is_host          = */ buft_is_host,
-                },
+        buft->abi.v3 = (struct ggml_backend_buffer_type_v3){
+            .iface = {
+                /* .get_name         = */ buft_get_name,
+                /* .alloc_buffer     = */ buft_alloc_buffer,
+                /* .alloc_buffer_n   = */ NULL,
+                /* .get_alignment    = */ buft_get_alignment,
+                /* .get_max_size     = */ NULL,
+                /* .get_alloc_size   = */ NULL, // ggml lets no result be larger than its elements
+                /* .get_alloc_size_n = */ NULL,
+                /* .is_host          = */ buft_is_host,
+            },
             .device = &device->base,
             .context = buft,
         };
     } else {
-        buft->abi.v2 = (struct ggml_backend_buffer_type_v2) {
-            .iface =
-                {
-                    /* .get_name       = */ buft_get_name,
-                    /* .alloc_buffer   = */ buft_alloc_buffer,
-                    /* .get_alignment  = */ buft_get_alignment,
-                    /* .get_max_size   = */ NULL,
-                    /* .get_alloc_size = */ NULL,
-                    /* .is_host        = */ buft_is_host,
-                },
+        buft->abi.v2 = (struct ggml_backend_buffer_type_v2){
+            .iface = {
+                /* .get_name       = */ buft_get_name,
+                /* .alloc_buffer   = */ buft_alloc_buffer,
+                /* .get_alignment  = */ buft_get_alignment,
+                /* .get_max_size   = */ NULL,
+                /* .get_alloc_size = */ NULL,
+                /* .is_host        = */ buft_is_host,
+            },
             .device = &device->base,
             .context = buft,
         };

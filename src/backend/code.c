@@ -1,7 +1,7 @@
-// code: what was uploaded to the device heap. A PDI is uploaded once and stays: kernels share it, and
-// a queue tells by its address that the array is configured already. Instruction streams are many
-// and small; when the heap is full the one that was used longest ago is dropped, never one that a
-// dispatch may still read (a pin says so).
+// code: what was uploaded to the device heap. A PDI is uploaded once and stays: kernels share it,
+// and a queue tells by its address that the array is configured already. Instruction streams are
+// many and small; when the heap is full the one that was used longest ago is dropped, never one
+// that a dispatch may still read (a pin says so).
 //
 // Everything here is done under the heap's lock, store_kernel.device and store_pdi.device included.
 #include "backend.h"
@@ -18,7 +18,7 @@ struct code_stream {
 };
 
 void code_heap_init(struct code_heap * h, struct hsac_agent * agent) {
-    *h = (struct code_heap) {.agent = agent};
+    *h = (struct code_heap){.agent = agent};
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->released, NULL);
 }
@@ -78,12 +78,13 @@ static void * heap_alloc(struct code_heap * h, size_t size, bool holds_pins) {
     }
 }
 
-static enum status upload(struct code_heap * h, struct store_kernel * k, bool holds_pins, struct error * err) {
+static enum status upload(struct code_heap * h, struct store_kernel * k, bool holds_pins,
+                          struct error * err) {
     if (!k->pdi->device) {
         void * addr = heap_alloc(h, k->pdi->size, holds_pins);
         if (!addr) {
-            return error_set(err, ST_NO_MEMORY, "the device heap has no room for a PDI of %zu bytes",
-                             k->pdi->size);
+            return error_set(err, ST_NO_MEMORY,
+                             "the device heap has no room for a PDI of %zu bytes", k->pdi->size);
         }
         // heap_alloc may have let another thread run, and that one may have brought the same PDI.
         if (k->pdi->device) {
@@ -101,7 +102,8 @@ static enum status upload(struct code_heap * h, struct store_kernel * k, bool ho
     void * addr = s ? heap_alloc(h, size, holds_pins) : NULL;
     if (!addr) {
         free(s);
-        return error_set(err, ST_NO_MEMORY, "the device heap has no room for an instruction stream of %zu bytes",
+        return error_set(err, ST_NO_MEMORY,
+                         "the device heap has no room for an instruction stream of %zu bytes",
                          size);
     }
     if (k->device) { // as above

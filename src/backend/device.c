@@ -105,8 +105,8 @@ struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struc
                                struct hsac_agent * agent, struct error * err) {
     enum aie_arch arch;
     if (!kernel_arch_parse(hsac_agent_name(agent), &arch)) {
-        error_set(err, ST_UNSUPPORTED, "agent %s (%s): no kernels are known for it", hsac_agent_name(agent),
-                  hsac_agent_product(agent));
+        error_set(err, ST_UNSUPPORTED, "agent %s (%s): no kernels are known for it",
+                  hsac_agent_name(agent), hsac_agent_product(agent));
         return NULL;
     }
     struct hsa_device * device = calloc(1, sizeof *device);
@@ -118,13 +118,15 @@ struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struc
         free(device);
         return NULL;
     }
-    device->base = (struct ggml_backend_device) {.iface = device_iface, .reg = reg, .context = device};
+    device->base =
+        (struct ggml_backend_device){.iface = device_iface, .reg = reg, .context = device};
     device->index = index;
     device->arch = arch;
     device->agent = agent;
     snprintf(device->name, sizeof device->name, "%s%d", GGML_HSA_NAME, index % 1000);
-    snprintf(device->description, sizeof device->description, "%s (%s%s)", hsac_agent_product(agent),
-             hsac_agent_name(agent), hsac_is_emulated(runtime) ? ", emulated" : "");
+    snprintf(device->description, sizeof device->description, "%s (%s%s)",
+             hsac_agent_product(agent), hsac_agent_name(agent),
+             hsac_is_emulated(runtime) ? ", emulated" : "");
     code_heap_init(&device->code, agent);
     buft_init(&device->buft, api, device, false);
     buft_init(&device->host_buft, api, device, true);
@@ -134,14 +136,14 @@ struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struc
 // ---- what the device did ----
 
 bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev, struct ggml_backend_hsa_stats * out) {
-    *out = (struct ggml_backend_hsa_stats) {0};
+    *out = (struct ggml_backend_hsa_stats){0};
     if (!device_is_ours(dev)) {
         return false;
     }
     struct hsa_device * device = device_of(dev);
     struct store_stats stats = {0};
     store_get_stats(device->store, &stats);
-    *out = (struct ggml_backend_hsa_stats) {
+    *out = (struct ggml_backend_hsa_stats){
         .kernels_compiled = stats.compiles,
         .compile_ns = stats.compile_ns,
         .pack_hits = stats.pack_hits,
@@ -155,11 +157,11 @@ bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev, struct ggml_backend_hsa_
 
 bool ggml_backend_hsa_get_counters(ggml_backend_dev_t dev, struct ggml_backend_hsa_counters * out) {
     struct hsac_counters c = {0};
-    *out = (struct ggml_backend_hsa_counters) {0};
+    *out = (struct ggml_backend_hsa_counters){0};
     if (!device_is_ours(dev) || !hsac_agent_counters(device_of(dev)->agent, &c)) {
         return false;
     }
-    *out = (struct ggml_backend_hsa_counters) {
+    *out = (struct ggml_backend_hsa_counters){
         .dispatches = c.dispatches,
         .pdi_loads = c.pdi_loads,
         .cycles = c.cycles,

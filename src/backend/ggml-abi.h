@@ -1,7 +1,7 @@
 // ggml-abi: the structs that a backend shares with libggml-base. ggml does not install the header
-// that declares them, and two layouts are in use, so that we carry our own declarations: backend API
-// 2 (ggml 0.24 to 0.25) and 3 (0.27). They differ in the buffer type alone. tests/backend compares
-// every offset with ggml's own header where a source tree is at hand.
+// that declares them, and two layouts are in use, so that we carry our own declarations: backend
+// API 2 (ggml 0.24 to 0.25) and 3 (0.27). They differ in the buffer type alone. tests/backend
+// compares every offset with ggml's own header where a source tree is at hand.
 //
 // Which one a process has is asked at load time, see abi_detect in registry.c.
 #pragma once
@@ -30,12 +30,13 @@ struct ggml_backend_buffer_type_i_v3 {
     const char * (*get_name)(ggml_backend_buffer_type_t buft);
     ggml_backend_buffer_t (*alloc_buffer)(ggml_backend_buffer_type_t buft, size_t size);
     // optional, like get_alloc_size_n: several tensors in one buffer
-    ggml_backend_buffer_t (*alloc_buffer_n)(ggml_backend_buffer_type_t buft, struct ggml_tensor ** tensors,
-                                            int n);
+    ggml_backend_buffer_t (*alloc_buffer_n)(ggml_backend_buffer_type_t buft,
+                                            struct ggml_tensor ** tensors, int n);
     size_t (*get_alignment)(ggml_backend_buffer_type_t buft);
     size_t (*get_max_size)(ggml_backend_buffer_type_t buft);
     size_t (*get_alloc_size)(ggml_backend_buffer_type_t buft, const struct ggml_tensor * tensor);
-    size_t (*get_alloc_size_n)(ggml_backend_buffer_type_t buft, struct ggml_tensor ** tensors, int n);
+    size_t (*get_alloc_size_n)(ggml_backend_buffer_type_t buft, struct ggml_tensor ** tensors,
+                               int n);
     bool (*is_host)(ggml_backend_buffer_type_t buft);
 };
 
@@ -57,12 +58,12 @@ struct ggml_backend_buffer_i {
                        size_t offset, size_t size);
     void (*get_tensor)(ggml_backend_buffer_t buffer, const struct ggml_tensor * tensor, void * data,
                        size_t offset, size_t size);
-    void (*set_tensor_2d)(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor, const void * data,
-                          size_t offset, size_t size, size_t n_copies, size_t stride_tensor,
-                          size_t stride_data);
-    void (*get_tensor_2d)(ggml_backend_buffer_t buffer, const struct ggml_tensor * tensor, void * data,
-                          size_t offset, size_t size, size_t n_copies, size_t stride_tensor,
-                          size_t stride_data);
+    void (*set_tensor_2d)(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor,
+                          const void * data, size_t offset, size_t size, size_t n_copies,
+                          size_t stride_tensor, size_t stride_data);
+    void (*get_tensor_2d)(ggml_backend_buffer_t buffer, const struct ggml_tensor * tensor,
+                          void * data, size_t offset, size_t size, size_t n_copies,
+                          size_t stride_tensor, size_t stride_data);
     bool (*cpy_tensor)(ggml_backend_buffer_t buffer, const struct ggml_tensor * src,
                        struct ggml_tensor * dst);
     void (*clear)(ggml_backend_buffer_t buffer, uint8_t value);
@@ -78,8 +79,8 @@ struct ggml_backend_buffer {
 };
 
 GGML_API ggml_backend_buffer_t ggml_backend_buffer_init(ggml_backend_buffer_type_t buft,
-                                                        struct ggml_backend_buffer_i iface, void * context,
-                                                        size_t size);
+                                                        struct ggml_backend_buffer_i iface,
+                                                        void * context, size_t size);
 
 // ---- stream ----
 
@@ -92,16 +93,17 @@ struct ggml_backend_i {
                              size_t offset, size_t size);
     void (*get_tensor_async)(ggml_backend_t backend, const struct ggml_tensor * tensor, void * data,
                              size_t offset, size_t size);
-    void (*set_tensor_2d_async)(ggml_backend_t backend, struct ggml_tensor * tensor, const void * data,
-                                size_t offset, size_t size, size_t n_copies, size_t stride_tensor,
-                                size_t stride_data);
-    void (*get_tensor_2d_async)(ggml_backend_t backend, const struct ggml_tensor * tensor, void * data,
-                                size_t offset, size_t size, size_t n_copies, size_t stride_tensor,
-                                size_t stride_data);
+    void (*set_tensor_2d_async)(ggml_backend_t backend, struct ggml_tensor * tensor,
+                                const void * data, size_t offset, size_t size, size_t n_copies,
+                                size_t stride_tensor, size_t stride_data);
+    void (*get_tensor_2d_async)(ggml_backend_t backend, const struct ggml_tensor * tensor,
+                                void * data, size_t offset, size_t size, size_t n_copies,
+                                size_t stride_tensor, size_t stride_data);
     bool (*cpy_tensor_async)(ggml_backend_t backend_src, ggml_backend_t backend_dst,
                              const struct ggml_tensor * src, struct ggml_tensor * dst);
     void (*synchronize)(ggml_backend_t backend);
-    ggml_backend_graph_plan_t (*graph_plan_create)(ggml_backend_t backend, const struct ggml_cgraph * cgraph);
+    ggml_backend_graph_plan_t (*graph_plan_create)(ggml_backend_t backend,
+                                                   const struct ggml_cgraph * cgraph);
     void (*graph_plan_free)(ggml_backend_t backend, ggml_backend_graph_plan_t plan);
     void (*graph_plan_update)(ggml_backend_t backend, ggml_backend_graph_plan_t plan,
                               const struct ggml_cgraph * cgraph);

@@ -1,7 +1,7 @@
 // host-ops: copies between tensors on the host. Three ways cover every pair of types: equal types
-// move as opaque elements (a quantized block is one element), a quantized destination is written row
-// by row from gathered floats, anything else is read row by row and scattered. Values agree with
-// ggml's CPU backend: conversions go through f32 and round to nearest even.
+// move as opaque elements (a quantized block is one element), a quantized destination is written
+// row by row from gathered floats, anything else is read row by row and scattered. Values agree
+// with ggml's CPU backend: conversions go through f32 and round to nearest even.
 #include "host-ops.h"
 
 #include <math.h>
@@ -17,7 +17,8 @@ struct host_view host_view_of(const struct ggml_tensor * t) {
     return v;
 }
 
-struct host_view host_view_contiguous(enum ggml_type type, const int64_t ne[GGML_MAX_DIMS], void * data) {
+struct host_view host_view_contiguous(enum ggml_type type, const int64_t ne[GGML_MAX_DIMS],
+                                      void * data) {
     struct host_view v = {.type = type, .data = data};
     memcpy(v.ne, ne, sizeof v.ne);
     v.nb[0] = ggml_type_size(type);
@@ -31,8 +32,8 @@ static bool is_float(enum ggml_type t) {
     return t == GGML_TYPE_F32 || t == GGML_TYPE_F16 || t == GGML_TYPE_BF16;
 }
 
-// Types that rows of floats are quantized to without a calibration; the others need tables that only
-// ggml_quantize_init builds, and the CPU backend does not copy to them either.
+// Types that rows of floats are quantized to without a calibration; the others need tables that
+// only ggml_quantize_init builds, and the CPU backend does not copy to them either.
 static bool can_quantize_to(enum ggml_type t) {
     switch (t) {
     case GGML_TYPE_IQ3_XXS:
@@ -61,7 +62,8 @@ bool host_can_copy(const struct ggml_tensor * src, const struct ggml_tensor * ds
         return is_float(s) && can_quantize_to(d) && dst->nb[0] == ggml_type_size(d);
     }
     if (ggml_is_quantized(s)) {
-        return d == GGML_TYPE_F32 && ggml_get_type_traits(s)->to_float && src->nb[0] == ggml_type_size(s);
+        return d == GGML_TYPE_F32 && ggml_get_type_traits(s)->to_float &&
+               src->nb[0] == ggml_type_size(s);
     }
     return (is_float(s) && is_float(d)) || (s == GGML_TYPE_F32 && d == GGML_TYPE_I32) ||
            (s == GGML_TYPE_I32 && d == GGML_TYPE_F32);
@@ -133,8 +135,8 @@ struct cursor {
 
 static char * cursor_at(const struct cursor * c) {
     const size_t * nb = c->view->nb;
-    return c->view->data + (size_t) c->i[0] * nb[0] + (size_t) c->i[1] * nb[1] + (size_t) c->i[2] * nb[2] +
-           (size_t) c->i[3] * nb[3];
+    return c->view->data + (size_t) c->i[0] * nb[0] + (size_t) c->i[1] * nb[1] +
+           (size_t) c->i[2] * nb[2] + (size_t) c->i[3] * nb[3];
 }
 
 static int64_t cursor_left(const struct cursor * c) { // in this row
@@ -168,8 +170,8 @@ static bool is_packed(const struct host_view * v) {
 
 // ---- copies ----
 
-static void move_elements(char * dst, size_t dst_stride, const char * src, size_t src_stride, size_t size,
-                          int64_t n) {
+static void move_elements(char * dst, size_t dst_stride, const char * src, size_t src_stride,
+                          size_t size, int64_t n) {
     if (dst_stride == size && src_stride == size) {
         memmove(dst, src, size * (size_t) n);
         return;
@@ -230,10 +232,12 @@ static void copy_scatter(const struct host_view * src, const struct host_view * 
 
 static enum status row_alloc(int64_t n, float ** row, struct error * err) {
     *row = malloc((size_t) n * sizeof **row);
-    return *row ? ST_OK : error_set(err, ST_NO_MEMORY, "no memory for a row of %lld floats", (long long) n);
+    return *row ? ST_OK
+                : error_set(err, ST_NO_MEMORY, "no memory for a row of %lld floats", (long long) n);
 }
 
-enum status host_copy(const struct host_view * src, const struct host_view * dst, struct error * err) {
+enum status host_copy(const struct host_view * src, const struct host_view * dst,
+                      struct error * err) {
     if (src->ne[0] * rows_of(src) == 0) {
         return ST_OK;
     }
@@ -260,7 +264,8 @@ static void repeat_bytes(char * data, size_t done, size_t n) {
     }
 }
 
-enum status host_expand(const struct host_view * src, const struct host_view * dst, struct error * err) {
+enum status host_expand(const struct host_view * src, const struct host_view * dst,
+                        struct error * err) {
     if (dst->ne[0] * rows_of(dst) == 0) {
         return ST_OK;
     }
@@ -289,7 +294,8 @@ enum status host_expand(const struct host_view * src, const struct host_view * d
             repeat_bytes(to, size * (size_t) src->ne[0], size * (size_t) dst->ne[0]);
         } else {
             for (int64_t i = src->ne[0]; i < dst->ne[0]; i++) {
-                memcpy(to + (size_t) i * dst->nb[0], to + (size_t) (i - src->ne[0]) * dst->nb[0], size);
+                memcpy(to + (size_t) i * dst->nb[0], to + (size_t) (i - src->ne[0]) * dst->nb[0],
+                       size);
             }
         }
         cursor_advance(&d, dst->ne[0]);

@@ -1,6 +1,6 @@
-// log: one place where the backend speaks. Lines go to ggml's log, so that a program which installed
-// a callback sees them; a ggml without that entry gets them on stderr. Faults and warnings are
-// always said, the rest only with GGML_HSA_ENABLE_LOG=1.
+// log: one place where the backend speaks. Lines go to ggml's log, so that a program which
+// installed a callback sees them; a ggml without that entry gets them on stderr. Faults and
+// warnings are always said, the rest only with GGML_HSA_ENABLE_LOG=1.
 #include "backend.h"
 
 #include <stdio.h>

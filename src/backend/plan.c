@@ -24,8 +24,9 @@ static struct tensor tensor_of(const struct ggml_tensor * t) {
     return out;
 }
 
-static struct kernel_spec spec_of(enum aie_arch arch, struct tensor a, struct tensor b, struct tensor out) {
-    return (struct kernel_spec) {
+static struct kernel_spec spec_of(enum aie_arch arch, struct tensor a, struct tensor b,
+                                  struct tensor out) {
+    return (struct kernel_spec){
         .op = KERNEL_OP_ADD, .arch = arch, .n_inputs = 2, .inputs = {a, b}, .output = out};
 }
 
@@ -74,7 +75,7 @@ static bool clobbers(const struct ggml_tensor * dst, const struct ggml_tensor * 
 static bool plan_chunks(struct store * store, enum aie_arch arch, struct plan * p) {
     int64_t chunk = p->n;
     for (;;) {
-        p->spec = spec_contiguous(arch, p->type, (int64_t[]) {chunk, 1, 1, 1});
+        p->spec = spec_contiguous(arch, p->type, (int64_t[]){chunk, 1, 1, 1});
         if (store_can(store, &p->spec)) {
             break;
         }
@@ -87,7 +88,7 @@ static bool plan_chunks(struct store * store, enum aie_arch arch, struct plan * 
     if (p->n % chunk == 0) {
         return true;
     }
-    p->rest = spec_contiguous(arch, p->type, (int64_t[]) {p->n % chunk, 1, 1, 1});
+    p->rest = spec_contiguous(arch, p->type, (int64_t[]){p->n % chunk, 1, 1, 1});
     return store_can(store, &p->rest);
 }
 
@@ -101,7 +102,8 @@ enum status plan_add(struct store * store, enum aie_arch arch, const struct ggml
     bool mixed = false, floats = true, aligned = true;
     for (int i = 0; i < 3; i++) {
         enum ggml_type t = operands[i]->type;
-        if ((unsigned) t >= GGML_TYPE_COUNT || !types[t].known) { // a later ggml may have more types
+        if ((unsigned) t >= GGML_TYPE_COUNT ||
+            !types[t].known) { // a later ggml may have more types
             return error_set(err, ST_UNSUPPORTED, "ADD of %s is not supported", ggml_type_name(t));
         }
         mixed |= t != node->type;
@@ -110,10 +112,11 @@ enum status plan_add(struct store * store, enum aie_arch arch, const struct ggml
     }
     if (mixed && !floats) {
         return error_set(err, ST_UNSUPPORTED, "ADD of %s and %s to %s is not supported",
-                         ggml_type_name(a->type), ggml_type_name(b->type), ggml_type_name(node->type));
+                         ggml_type_name(a->type), ggml_type_name(b->type),
+                         ggml_type_name(node->type));
     }
 
-    *out = (struct plan) {.type = mixed ? GGML_TYPE_F32 : node->type, .n = ggml_nelements(node)};
+    *out = (struct plan){.type = mixed ? GGML_TYPE_F32 : node->type, .n = ggml_nelements(node)};
     out->chunk = out->n;
     if (!mixed && aligned && owns_last_word(node) && !clobbers(node, a) && !clobbers(node, b)) {
         out->spec = spec_of(arch, tensor_of(a), tensor_of(b), tensor_of(node));
@@ -124,8 +127,8 @@ enum status plan_add(struct store * store, enum aie_arch arch, const struct ggml
 
     for (int i = 0; i < 3; i++) {
         const struct ggml_tensor * t = operands[i];
-        out->stage[i] = t->type != out->type || !ggml_is_contiguous(t) || !ggml_are_same_shape(t, node) ||
-                        !is_aligned(t);
+        out->stage[i] = t->type != out->type || !ggml_is_contiguous(t) ||
+                        !ggml_are_same_shape(t, node) || !is_aligned(t);
     }
     out->stage[2] |= !owns_last_word(node) || (!out->stage[0] && clobbers(node, a)) ||
                      (!out->stage[1] && clobbers(node, b));
@@ -135,5 +138,6 @@ enum status plan_add(struct store * store, enum aie_arch arch, const struct ggml
     }
     char name[KERNEL_NAME_MAX];
     kernel_name(&out->spec, name);
-    return error_set(err, ST_UNSUPPORTED, "no kernel like %s: neither in a pack nor from the compiler", name);
+    return error_set(err, ST_UNSUPPORTED,
+                     "no kernel like %s: neither in a pack nor from the compiler", name);
 }

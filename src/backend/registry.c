@@ -1,6 +1,7 @@
 // registry: the door through which ggml comes in. It makes sure that the ggml in this process has a
-// layout that we know, opens the HSA runtime once and lists its NPUs. What it builds is the one piece
-// of state that ggml wants to live as long as the process; after the first call it never changes.
+// layout that we know, opens the HSA runtime once and lists its NPUs. What it builds is the one
+// piece of state that ggml wants to live as long as the process; after the first call it never
+// changes.
 #include "backend.h"
 
 #include <stdio.h>
@@ -12,14 +13,14 @@
 #pragma weak ggml_version
 #pragma weak ggml_backend_buft_alloc_buffer_n
 GGML_API ggml_backend_buffer_t ggml_backend_buft_alloc_buffer_n(ggml_backend_buffer_type_t buft,
-                                                                struct ggml_tensor ** tensors, int n);
+                                                                struct ggml_tensor ** tensors,
+                                                                int n);
 
-static const struct {
-    int major, minor, api;
-} tested[] = {{0, 24, 2}, {0, 25, 2}, {0, 27, 3}};
+static const struct { int major, minor, api; } tested[] = {{0, 24, 2}, {0, 25, 2}, {0, 27, 3}};
 
 // The backend API version, or 0 and a logged line when this ggml is not one that was tested: its
-// structs may be laid out otherwise, and then the process would crash where it could go on without us.
+// structs may be laid out otherwise, and then the process would crash where it could go on without
+// us.
 static int abi_detect(void) {
     const char * version = ggml_version ? ggml_version() : "of unknown version";
     int api = ggml_backend_buft_alloc_buffer_n ? 3 : 2;
@@ -31,7 +32,8 @@ static int abi_detect(void) {
             }
         }
     }
-    log_error("ggml %s (backend API %d) is not supported; this plugin was tested with ggml 0.24, 0.25 and "
+    log_error("ggml %s (backend API %d) is not supported; this plugin was tested with ggml 0.24, "
+              "0.25 and "
               "0.27, so it does not load",
               version, api);
     return 0;
@@ -74,7 +76,8 @@ static void * reg_get_proc_address(ggml_backend_reg_t reg, const char * name) {
     (void) reg;
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         if (!strcmp(name, functions[i].name)) {
-            void * address; // POSIX lets a function pointer pass as data pointer, ISO C has no cast for it
+            void * address; // POSIX lets a function pointer pass as data pointer, ISO C has no cast
+                            // for it
             memcpy(&address, &functions[i].function, sizeof address);
             return address;
         }
@@ -92,8 +95,9 @@ static void registry_add_devices(int api) {
              hsac_is_emulated(registry.runtime) ? " (emulated)" : "");
     int n = hsac_agent_count(registry.runtime);
     for (int i = 0; i < n && registry.n_devices < GGML_HSA_MAX_DEVICES; i++) {
-        struct hsa_device * device = device_new(&registry.base, api, registry.n_devices, registry.runtime,
-                                                hsac_agent_get(registry.runtime, i), &err);
+        struct hsa_device * device =
+            device_new(&registry.base, api, registry.n_devices, registry.runtime,
+                       hsac_agent_get(registry.runtime, i), &err);
         if (!device) {
             log_warn("an NPU is left out: %s", err.text);
             continue;
@@ -111,15 +115,14 @@ static void registry_build(void) {
     if (api == 0) {
         return; // api_version stays 0: refused
     }
-    registry.base = (struct ggml_backend_reg) {
+    registry.base = (struct ggml_backend_reg){
         .api_version = api,
-        .iface =
-            {
-                /* .get_name         = */ reg_get_name,
-                /* .get_device_count = */ reg_get_device_count,
-                /* .get_device       = */ reg_get_device,
-                /* .get_proc_address = */ reg_get_proc_address,
-            },
+        .iface = {
+            /* .get_name         = */ reg_get_name,
+            /* .get_device_count = */ reg_get_device_count,
+            /* .get_device       = */ reg_get_device,
+            /* .get_proc_address = */ reg_get_proc_address,
+        },
     };
     registry_add_devices(api);
 }

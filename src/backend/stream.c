@@ -1,7 +1,7 @@
 // stream: one queue of a device, as a ggml backend instance. A graph is walked once: kernels are
-// sent ahead without waiting, the host waits only where it must touch their results, and at the end,
-// so that a fault is the status of the graph that had it. Scratch memory and code that a dispatch may
-// still use are given back after a wait and never before.
+// sent ahead without waiting, the host waits only where it must touch their results, and at the
+// end, so that a fault is the status of the graph that had it. Scratch memory and code that a
+// dispatch may still use are given back after a wait and never before.
 //
 // A stream is used by one thread at a time; nothing here is locked.
 #include "backend.h"
@@ -74,14 +74,16 @@ static char * scratch_try(struct hsa_stream * s, size_t size) {
     size_t block = size > SCRATCH_BLOCK_SIZE ? size : SCRATCH_BLOCK_SIZE;
     char * base = hsac_alloc(s->device->agent, HSAC_POOL_DATA, block);
     if (base) {
-        s->blocks[s->n_blocks++] = (struct scratch_block) {.base = base, .size = block, .used = size};
+        s->blocks[s->n_blocks++] =
+            (struct scratch_block){.base = base, .size = block, .used = size};
     }
     return base;
 }
 
 // Room for all operands of one node that need it. Taken at once, because making room may wait and
 // then gives back everything that was handed out before.
-static enum status scratch_take(struct hsa_stream * s, size_t size, char ** out, struct error * err) {
+static enum status scratch_take(struct hsa_stream * s, size_t size, char ** out,
+                                struct error * err) {
     size = GGML_PAD(size, BUFFER_ALIGNMENT);
     *out = scratch_try(s, size);
     if (!*out) {
@@ -97,8 +99,8 @@ static enum status scratch_take(struct hsa_stream * s, size_t size, char ** out,
 
 // ---- nodes ----
 
-static enum status dispatch(struct hsa_stream * s, const struct kernel_spec * spec, char * const addr[3],
-                        const uint64_t size[3], struct error * err) {
+static enum status dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
+                            char * const addr[3], const uint64_t size[3], struct error * err) {
     struct hsa_device * device = s->device;
     struct store_kernel * kernel;
     enum status st = store_get(device->store, spec, &kernel, err);
@@ -130,8 +132,8 @@ static enum status dispatch(struct hsa_stream * s, const struct kernel_spec * sp
 }
 
 // Gives operands that the kernel cannot take as they are a place in scratch, and fills the inputs.
-static enum status stage_operands(struct hsa_stream * s, const struct plan * p, struct ggml_tensor * node,
-                                  char * addr[3], struct error * err) {
+static enum status stage_operands(struct hsa_stream * s, const struct plan * p,
+                                  struct ggml_tensor * node, char * addr[3], struct error * err) {
     const struct ggml_tensor * tensors[3] = {node->src[0], node->src[1], node};
     size_t bytes = GGML_PAD((size_t) p->n * ggml_type_size(p->type), BUFFER_ALIGNMENT);
     int staged = p->stage[0] + p->stage[1] + p->stage[2];
@@ -163,7 +165,8 @@ static enum status stage_operands(struct hsa_stream * s, const struct plan * p, 
     return ST_OK;
 }
 
-static enum status compute_add(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
+static enum status compute_add(struct hsa_stream * s, struct ggml_tensor * node,
+                               struct error * err) {
     struct plan p;
     char * addr[3];
     enum status st = plan_add(s->device->store, s->device->arch, node, &p, err);
@@ -195,7 +198,8 @@ static enum status compute_add(struct hsa_stream * s, struct ggml_tensor * node,
     return st;
 }
 
-static enum status compute_copy(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
+static enum status compute_copy(struct hsa_stream * s, struct ggml_tensor * node,
+                                struct error * err) {
     if (!host_can_copy(node->src[0], node)) {
         return error_set(err, ST_UNSUPPORTED, "copy of %s to %s is not supported",
                          ggml_type_name(node->src[0]->type), ggml_type_name(node->type));
@@ -210,7 +214,8 @@ static enum status compute_copy(struct hsa_stream * s, struct ggml_tensor * node
     return st;
 }
 
-static enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
+static enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node,
+                                struct error * err) {
     switch (node->op) {
     case GGML_OP_ADD:
         return compute_add(s, node, err);
@@ -230,7 +235,8 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
     int n = ggml_graph_n_nodes(graph);
     for (int i = 0; i < n && st == ST_OK; i++) {
         struct ggml_tensor * node = ggml_graph_node(graph, i);
-        if (ggml_is_empty(node) || op_is_view(node->op) || !(node->flags & GGML_TENSOR_FLAG_COMPUTE)) {
+        if (ggml_is_empty(node) || op_is_view(node->op) ||
+            !(node->flags & GGML_TENSOR_FLAG_COMPUTE)) {
             continue;
         }
         st = compute_node(s, node, &err);
@@ -245,9 +251,9 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
         log_error("%s: %s", s->device->name, late.text);
     }
     scratch_reset(s, SCRATCH_KEEP_SIZE);
-    return st == ST_OK             ? GGML_STATUS_SUCCESS
+    return st == ST_OK          ? GGML_STATUS_SUCCESS
            : st == ST_NO_MEMORY ? GGML_STATUS_ALLOC_FAILED
-                                   : GGML_STATUS_FAILED;
+                                : GGML_STATUS_FAILED;
 }
 
 // ---- the rest of ggml's table ----
@@ -264,14 +270,14 @@ static void stream_free(ggml_backend_t backend) {
 }
 
 // Between two graphs nothing is in flight, so that these copies are in order without waiting.
-static void stream_set_tensor_async(ggml_backend_t backend, struct ggml_tensor * tensor, const void * data,
-                                    size_t offset, size_t size) {
+static void stream_set_tensor_async(ggml_backend_t backend, struct ggml_tensor * tensor,
+                                    const void * data, size_t offset, size_t size) {
     (void) backend;
     memcpy((char *) tensor->data + offset, data, size);
 }
 
-static void stream_get_tensor_async(ggml_backend_t backend, const struct ggml_tensor * tensor, void * data,
-                                    size_t offset, size_t size) {
+static void stream_get_tensor_async(ggml_backend_t backend, const struct ggml_tensor * tensor,
+                                    void * data, size_t offset, size_t size) {
     (void) backend;
     memcpy(data, (const char *) tensor->data + offset, size);
 }
@@ -348,7 +354,7 @@ ggml_backend_t stream_new(struct hsa_device * device) {
         return NULL;
     }
     s->device = device;
-    s->base = (struct ggml_backend) {
+    s->base = (struct ggml_backend){
         .guid = &stream_guid, .iface = stream_iface, .device = &device->base, .context = s};
     return &s->base;
 }

@@ -1,4 +1,5 @@
-// test-abi: our declarations of the structs that a backend shares with ggml lie exactly as ggml's own.
+// test-abi: our declarations of the structs that a backend shares with ggml lie exactly as ggml's
+// own.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-// test-code-heap: the device heap when it is full. A real one takes thousands of kernels to fill, so
-// this program brings an hsac_alloc with a heap of a few hundred bytes.
+// test-code-heap: the device heap when it is full. A real one takes thousands of kernels to fill,
+// so this program brings an hsac_alloc with a heap of a few hundred bytes.
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,9 +48,9 @@ static int setup(void ** state) {
     (void) state;
     heap_used = 0;
     n_allocs = 0;
-    pdi = (struct store_pdi) {.data = pdi_bytes, .size = sizeof pdi_bytes};
+    pdi = (struct store_pdi){.data = pdi_bytes, .size = sizeof pdi_bytes};
     for (int i = 0; i < 3; i++) {
-        kernels[i] = (struct store_kernel) {.pdi = &pdi, .insts = inst_words[i], .n_insts = 25};
+        kernels[i] = (struct store_kernel){.pdi = &pdi, .insts = inst_words[i], .n_insts = 25};
     }
     code_heap_init(&heap, NULL);
     return 0;
@@ -84,7 +84,8 @@ static struct code_stream * acquire(int i, bool holds_pins, enum status want) {
 
 static void uploaded_once(void ** state) {
     (void) state;
-    struct code_stream * pins[3] = {acquire(0, false, ST_OK), acquire(0, true, ST_OK), acquire(1, true, ST_OK)};
+    struct code_stream * pins[3] = {acquire(0, false, ST_OK), acquire(0, true, ST_OK),
+                                    acquire(1, true, ST_OK)};
     assert_int_equal(n_allocs, 3); // the PDI and two streams
     code_release(&heap, pins, 3);
 }

@@ -45,10 +45,10 @@ static void fill(struct ggml_tensor * t) {
 }
 
 static char * element(const struct ggml_tensor * t, int64_t i) {
-    int64_t i0 = i % t->ne[0], i1 = i / t->ne[0] % t->ne[1], i2 = i / t->ne[0] / t->ne[1] % t->ne[2],
-            i3 = i / t->ne[0] / t->ne[1] / t->ne[2];
-    return (char *) t->data + (size_t) i0 * t->nb[0] + (size_t) i1 * t->nb[1] + (size_t) i2 * t->nb[2] +
-           (size_t) i3 * t->nb[3];
+    int64_t i0 = i % t->ne[0], i1 = i / t->ne[0] % t->ne[1],
+            i2 = i / t->ne[0] / t->ne[1] % t->ne[2], i3 = i / t->ne[0] / t->ne[1] / t->ne[2];
+    return (char *) t->data + (size_t) i0 * t->nb[0] + (size_t) i1 * t->nb[1] +
+           (size_t) i2 * t->nb[2] + (size_t) i3 * t->nb[3];
 }
 
 static float value(const struct ggml_tensor * t, int64_t i) {
@@ -74,8 +74,9 @@ static void copy(const struct ggml_tensor * src, struct ggml_tensor * dst) {
 
 static void equal_types_keep_every_bit(void ** state) {
     (void) state;
-    static const enum ggml_type types[] = {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_I8,
-                                           GGML_TYPE_I16, GGML_TYPE_I32, GGML_TYPE_I64,  GGML_TYPE_F64};
+    static const enum ggml_type types[] = {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16,
+                                           GGML_TYPE_I8,  GGML_TYPE_I16, GGML_TYPE_I32,
+                                           GGML_TYPE_I64, GGML_TYPE_F64};
     for (size_t k = 0; k < sizeof types / sizeof types[0]; k++) {
         struct ggml_context * ctx = context();
         struct ggml_tensor * a = ggml_new_tensor_4d(ctx, types[k], 7, 5, 3, 2);
@@ -83,7 +84,8 @@ static void equal_types_keep_every_bit(void ** state) {
         // Permuted to packed, packed to permuted, and reshaped on the way.
         struct ggml_tensor * p = ggml_permute(ctx, a, 2, 0, 3, 1);
         struct ggml_tensor * b = ggml_new_tensor_4d(ctx, types[k], 10, 21, 1, 1);
-        struct ggml_tensor * c = ggml_permute(ctx, ggml_new_tensor_4d(ctx, types[k], 3, 2, 5, 7), 1, 3, 0, 2);
+        struct ggml_tensor * c =
+            ggml_permute(ctx, ggml_new_tensor_4d(ctx, types[k], 3, 2, 5, 7), 1, 3, 0, 2);
         p->data = a->data;
         copy(p, b);
         copy(b, c);
@@ -137,7 +139,8 @@ static void integers(void ** state) {
 
 static void quantized_rows(void ** state) {
     (void) state;
-    static const enum ggml_type types[] = {GGML_TYPE_Q4_0, GGML_TYPE_Q8_0, GGML_TYPE_Q6_K, GGML_TYPE_IQ4_NL};
+    static const enum ggml_type types[] = {GGML_TYPE_Q4_0, GGML_TYPE_Q8_0, GGML_TYPE_Q6_K,
+                                           GGML_TYPE_IQ4_NL};
     for (size_t k = 0; k < sizeof types / sizeof types[0]; k++) {
         struct ggml_context * ctx = context();
         struct ggml_tensor * a = ggml_new_tensor_3d(ctx, GGML_TYPE_F16, 3, 512, 2);
@@ -201,7 +204,8 @@ static void expanding(void ** state) {
             struct ggml_context * ctx = context();
             const int64_t * ne = small[k];
             // Stored with the first two dimensions swapped, so that elements of a row lie apart.
-            struct ggml_tensor * raw = ggml_new_tensor_4d(ctx, GGML_TYPE_F16, ne[1], ne[0], ne[2], ne[3]);
+            struct ggml_tensor * raw =
+                ggml_new_tensor_4d(ctx, GGML_TYPE_F16, ne[1], ne[0], ne[2], ne[3]);
             fill(raw);
             struct ggml_tensor * src = ggml_permute(ctx, raw, 1, 0, 2, 3);
             struct ggml_tensor * dst = ggml_new_tensor(ctx, to[d], 4, full);
@@ -212,7 +216,8 @@ static void expanding(void ** state) {
                 int64_t i0 = i % full[0] % ne[0], i1 = i / full[0] % full[1] % ne[1],
                         i2 = i / full[0] / full[1] % full[2] % ne[2],
                         i3 = i / full[0] / full[1] / full[2] % ne[3];
-                assert_true(value(dst, i) == value(src, i0 + ne[0] * (i1 + ne[1] * (i2 + ne[2] * i3))));
+                assert_true(value(dst, i) ==
+                            value(src, i0 + ne[0] * (i1 + ne[1] * (i2 + ne[2] * i3))));
             }
             ggml_free(ctx);
         }

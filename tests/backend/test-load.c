@@ -17,7 +17,8 @@ static const char * probe(const char * env) {
     char command[4096];
     // The preloaded library comes before a sanitizer's runtime on purpose.
     snprintf(command, sizeof command,
-             "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 env -u GGML_HSA_EMULATE -u GGML_HSA_RUNTIME "
+             "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 env -u GGML_HSA_EMULATE -u "
+             "GGML_HSA_RUNTIME "
              "%s '%s' '%s' 2>&1",
              env, PROBE, PLUGIN);
     FILE * pipe = popen(command, "r");
@@ -74,7 +75,8 @@ static void unknown_emulation(void ** state) {
 
 static void untested_ggml(void ** state) {
     (void) state;
-    static const char * const versions[] = {"0.23.9", "0.26.0", "0.27.0", "0.28.1", "1.25.0", "abc", ""};
+    static const char * const versions[] = {"0.23.9", "0.26.0", "0.27.0", "0.28.1",
+                                            "1.25.0", "abc",    ""};
     for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++) {
         char env[1024];
         // 0.27 is refused here too: this ggml has not the layout that belongs to it.
@@ -91,15 +93,16 @@ static void untested_ggml(void ** state) {
 static void tested_ggml(void ** state) {
     (void) state;
     char env[1024];
-    snprintf(env, sizeof env, "GGML_HSA_EMULATE=aie2 LD_PRELOAD='%s' OTHER_GGML_VERSION=0.25.7", OTHER_VERSION);
+    snprintf(env, sizeof env, "GGML_HSA_EMULATE=aie2 LD_PRELOAD='%s' OTHER_GGML_VERSION=0.25.7",
+             OTHER_VERSION);
     assert_says(probe(env), "loaded HSA, devices 1\n");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(emulated_device),   cmocka_unit_test(emulation_is_never_silent),
-        cmocka_unit_test(missing_runtime),   cmocka_unit_test(unknown_emulation),
-        cmocka_unit_test(untested_ggml),     cmocka_unit_test(tested_ggml),
+        cmocka_unit_test(emulated_device), cmocka_unit_test(emulation_is_never_silent),
+        cmocka_unit_test(missing_runtime), cmocka_unit_test(unknown_emulation),
+        cmocka_unit_test(untested_ggml),   cmocka_unit_test(tested_ggml),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

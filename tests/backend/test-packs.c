@@ -1,5 +1,6 @@
-// test-packs: the plugin with kernels from a pack that this program fills: a good one is used instead
-// of the compiler, and one that reaches beyond its operands is a failed graph, not a failed process.
+// test-packs: the plugin with kernels from a pack that this program fills: a good one is used
+// instead of the compiler, and one that reaches beyond its operands is a failed graph, not a failed
+// process.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -22,7 +23,7 @@ static ggml_backend_t stream;
 static struct kernel_spec spec_of(int64_t n) {
     int64_t ne[TENSOR_DIMS] = {n, 1, 1, 1};
     struct tensor t = tensor_contiguous(DTYPE_F32, ne);
-    return (struct kernel_spec) {
+    return (struct kernel_spec){
         .op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2, .inputs = {t, t}, .output = t};
 }
 
@@ -88,7 +89,8 @@ static int teardown(void ** state) {
 
 // Adds n numbers; the sums are checked when it succeeds.
 static enum ggml_status add(int64_t n) {
-    struct ggml_init_params params = {.mem_size = ggml_tensor_overhead() * 8 + ggml_graph_overhead(), .no_alloc = true};
+    struct ggml_init_params params = {
+        .mem_size = ggml_tensor_overhead() * 8 + ggml_graph_overhead(), .no_alloc = true};
     struct ggml_context * ctx = ggml_init(params);
     struct ggml_tensor * a = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, n);
     struct ggml_tensor * out = ggml_add(ctx, a, a);
@@ -117,8 +119,8 @@ static enum ggml_status add(int64_t n) {
 static struct ggml_backend_hsa_stats stats(void) {
     struct ggml_backend_hsa_stats s;
     ggml_backend_hsa_get_stats_t get;
-    void * address =
-        ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(dev), "ggml_backend_hsa_get_stats");
+    void * address = ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(dev),
+                                                       "ggml_backend_hsa_get_stats");
     memcpy(&get, &address, sizeof get);
     assert_true(get(dev, &s));
     return s;

@@ -23,19 +23,22 @@ static void program_name(const struct kernel_spec * spec, char name[KERNEL_NAME_
     snprintf(name, KERNEL_NAME_MAX, "add_%s", dtype_name(spec->output.dtype));
 }
 
-static enum status never_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size, struct error * err) {
+static enum status never_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
+                             struct error * err) {
     (void) spec, (void) pdi, (void) size, (void) err;
     fail_msg("planning must not compile");
     return ST_UNSUPPORTED;
 }
 
-static enum status never_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n, struct error * err) {
+static enum status never_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n,
+                               struct error * err) {
     (void) spec, (void) insts, (void) n, (void) err;
     fail_msg("planning must not compile");
     return ST_UNSUPPORTED;
 }
 
-static const struct store_compiler small_compiler = {supports, program_name, never_pdi, never_insts};
+static const struct store_compiler small_compiler = {supports, program_name, never_pdi,
+                                                     never_insts};
 
 static struct store * store;
 static struct ggml_context * ctx;
@@ -71,13 +74,15 @@ static void assert_staged(const struct plan * p, bool a, bool b, bool out) {
 
 static struct ggml_tensor * tensor(enum ggml_type type, int64_t ne0, int64_t ne1) {
     struct ggml_tensor * t = ggml_new_tensor_2d(ctx, type, ne0, ne1);
-    t->data = (void *) (((uintptr_t) t->data + 127) & ~(uintptr_t) 127); // as a device buffer aligns
+    t->data =
+        (void *) (((uintptr_t) t->data + 127) & ~(uintptr_t) 127); // as a device buffer aligns
     return t;
 }
 
 static void as_it_stands(void ** state) {
     (void) state;
-    struct plan p = plan(ggml_add(ctx, tensor(GGML_TYPE_F32, 100, 3), tensor(GGML_TYPE_F32, 100, 3)));
+    struct plan p =
+        plan(ggml_add(ctx, tensor(GGML_TYPE_F32, 100, 3), tensor(GGML_TYPE_F32, 100, 3)));
     assert_staged(&p, false, false, false);
     assert_int_equal(p.chunk, 300);
     assert_int_equal(p.spec.output.ne[0], 100);
@@ -86,7 +91,8 @@ static void as_it_stands(void ** state) {
 
 static void broadcast(void ** state) {
     (void) state;
-    struct plan p = plan(ggml_add(ctx, tensor(GGML_TYPE_F32, 100, 3), tensor(GGML_TYPE_F32, 100, 1)));
+    struct plan p =
+        plan(ggml_add(ctx, tensor(GGML_TYPE_F32, 100, 3), tensor(GGML_TYPE_F32, 100, 1)));
     assert_staged(&p, false, true, false);
     assert_true(tensor_same_shape(&p.spec.inputs[1], &p.spec.output));
 }
@@ -136,7 +142,8 @@ static void overlap(void ** state) {
 
 static void chunks(void ** state) {
     (void) state;
-    struct plan p = plan(ggml_add(ctx, tensor(GGML_TYPE_F32, 1001, 50), tensor(GGML_TYPE_F32, 1001, 50)));
+    struct plan p =
+        plan(ggml_add(ctx, tensor(GGML_TYPE_F32, 1001, 50), tensor(GGML_TYPE_F32, 1001, 50)));
     assert_staged(&p, false, false, false);
     assert_int_equal(p.n, 50050);
     assert_in_range(p.chunk, 1, MOST);
@@ -149,7 +156,8 @@ static void refused(void ** state) {
     (void) state;
     struct plan p;
     struct error err = {0};
-    struct ggml_tensor * node = ggml_add(ctx, tensor(GGML_TYPE_I32, 8, 1), tensor(GGML_TYPE_I32, 8, 1));
+    struct ggml_tensor * node =
+        ggml_add(ctx, tensor(GGML_TYPE_I32, 8, 1), tensor(GGML_TYPE_I32, 8, 1));
     node->src[1] = tensor(GGML_TYPE_F32, 8, 1);
     assert_int_equal(plan_add(store, AIE_ARCH_AIE2, node, &p, &err), ST_UNSUPPORTED);
     assert_non_null(strstr(err.text, "i32 and f32"));

@@ -1,5 +1,6 @@
-// test-plugin: the plugin as a program uses it, through ggml's public interface alone, on an emulated
-// NPU (or on a real one, where GGML_HSA_EMULATE is set to nothing). Expected values are computed here, exactly.
+// test-plugin: the plugin as a program uses it, through ggml's public interface alone, on an
+// emulated NPU (or on a real one, where GGML_HSA_EMULATE is set to nothing). Expected values are
+// computed here, exactly.
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -36,47 +37,73 @@ static int teardown(void ** state) {
 
 // ---- values ----
 
-static float next_value(uint32_t * seed) { // multiples of 1/64 in [-8, 8): sums are exact in f32 and f16
+static float
+next_value(uint32_t * seed) { // multiples of 1/64 in [-8, 8): sums are exact in f32 and f16
     *seed = *seed * 1664525u + 1013904223u;
     return (float) ((int32_t) (*seed >> 22) - 512) / 64.0f;
 }
 
 static void put(enum ggml_type type, void * data, int64_t i, float v) {
     switch (type) {
-    case GGML_TYPE_F32: ((float *) data)[i] = v; break;
-    case GGML_TYPE_F16: ((ggml_fp16_t *) data)[i] = ggml_fp32_to_fp16(v); break;
-    case GGML_TYPE_BF16: ((ggml_bf16_t *) data)[i] = ggml_fp32_to_bf16(v); break;
-    case GGML_TYPE_I8: ((int8_t *) data)[i] = (int8_t) (v * 7); break;
-    case GGML_TYPE_I16: ((int16_t *) data)[i] = (int16_t) (v * 2000); break;
-    case GGML_TYPE_I32: ((int32_t *) data)[i] = (int32_t) (v * 100000000); break;
-    default: fail_msg("type %s", ggml_type_name(type));
+    case GGML_TYPE_F32:
+        ((float *) data)[i] = v;
+        break;
+    case GGML_TYPE_F16:
+        ((ggml_fp16_t *) data)[i] = ggml_fp32_to_fp16(v);
+        break;
+    case GGML_TYPE_BF16:
+        ((ggml_bf16_t *) data)[i] = ggml_fp32_to_bf16(v);
+        break;
+    case GGML_TYPE_I8:
+        ((int8_t *) data)[i] = (int8_t) (v * 7);
+        break;
+    case GGML_TYPE_I16:
+        ((int16_t *) data)[i] = (int16_t) (v * 2000);
+        break;
+    case GGML_TYPE_I32:
+        ((int32_t *) data)[i] = (int32_t) (v * 100000000);
+        break;
+    default:
+        fail_msg("type %s", ggml_type_name(type));
     }
 }
 
 // out[i] = a[i] + b[j], in out's type
-static void add(enum ggml_type type, void * out, int64_t i, const void * a, const void * b, int64_t j) {
+static void add(enum ggml_type type, void * out, int64_t i, const void * a, const void * b,
+                int64_t j) {
     switch (type) {
-    case GGML_TYPE_F32: ((float *) out)[i] = ((const float *) a)[i] + ((const float *) b)[j]; break;
+    case GGML_TYPE_F32:
+        ((float *) out)[i] = ((const float *) a)[i] + ((const float *) b)[j];
+        break;
     case GGML_TYPE_F16:
-        ((ggml_fp16_t *) out)[i] = ggml_fp32_to_fp16(ggml_fp16_to_fp32(((const ggml_fp16_t *) a)[i]) +
-                                                     ggml_fp16_to_fp32(((const ggml_fp16_t *) b)[j]));
+        ((ggml_fp16_t *) out)[i] =
+            ggml_fp32_to_fp16(ggml_fp16_to_fp32(((const ggml_fp16_t *) a)[i]) +
+                              ggml_fp16_to_fp32(((const ggml_fp16_t *) b)[j]));
         break;
     case GGML_TYPE_BF16:
-        ((ggml_bf16_t *) out)[i] = ggml_fp32_to_bf16(ggml_bf16_to_fp32(((const ggml_bf16_t *) a)[i]) +
-                                                     ggml_bf16_to_fp32(((const ggml_bf16_t *) b)[j]));
+        ((ggml_bf16_t *) out)[i] =
+            ggml_fp32_to_bf16(ggml_bf16_to_fp32(((const ggml_bf16_t *) a)[i]) +
+                              ggml_bf16_to_fp32(((const ggml_bf16_t *) b)[j]));
         break;
-    case GGML_TYPE_I8: ((int8_t *) out)[i] = (int8_t) (((const int8_t *) a)[i] + ((const int8_t *) b)[j]); break;
+    case GGML_TYPE_I8:
+        ((int8_t *) out)[i] = (int8_t) (((const int8_t *) a)[i] + ((const int8_t *) b)[j]);
+        break;
     case GGML_TYPE_I16:
         ((int16_t *) out)[i] = (int16_t) (((const int16_t *) a)[i] + ((const int16_t *) b)[j]);
         break;
-    case GGML_TYPE_I32: ((int32_t *) out)[i] = ((const int32_t *) a)[i] + ((const int32_t *) b)[j]; break;
-    default: fail_msg("type %s", ggml_type_name(type));
+    case GGML_TYPE_I32:
+        ((int32_t *) out)[i] = ((const int32_t *) a)[i] + ((const int32_t *) b)[j];
+        break;
+    default:
+        fail_msg("type %s", ggml_type_name(type));
     }
 }
 
 static int64_t repeat_index(const int64_t ne[4], const int64_t small[4], int64_t i) {
-    int64_t i0 = i % ne[0], i1 = i / ne[0] % ne[1], i2 = i / ne[0] / ne[1] % ne[2], i3 = i / ne[0] / ne[1] / ne[2];
-    return i0 % small[0] + small[0] * (i1 % small[1] + small[1] * (i2 % small[2] + small[2] * (i3 % small[3])));
+    int64_t i0 = i % ne[0], i1 = i / ne[0] % ne[1], i2 = i / ne[0] / ne[1] % ne[2],
+            i3 = i / ne[0] / ne[1] / ne[2];
+    return i0 % small[0] +
+           small[0] * (i1 % small[1] + small[1] * (i2 % small[2] + small[2] * (i3 % small[3])));
 }
 
 // ---- graphs ----
@@ -88,8 +115,9 @@ struct world {
 };
 
 static struct world world_new(void) {
-    struct ggml_init_params params = {
-        .mem_size = ggml_tensor_overhead() * 2048 + ggml_graph_overhead_custom(1024, false), .no_alloc = true};
+    struct ggml_init_params params = {.mem_size = ggml_tensor_overhead() * 2048 +
+                                                  ggml_graph_overhead_custom(1024, false),
+                                      .no_alloc = true};
     struct world w = {.ctx = ggml_init(params)};
     assert_non_null(w.ctx);
     w.graph = ggml_new_graph_custom(w.ctx, 1024, false);
@@ -132,11 +160,13 @@ static void assert_holds(const struct ggml_tensor * t, const void * want, const 
     free(got);
 }
 
-static void check_add(ggml_backend_t backend, enum ggml_type type, const int64_t ne[4], const int64_t small[4]) {
+static void check_add(ggml_backend_t backend, enum ggml_type type, const int64_t ne[4],
+                      const int64_t small[4]) {
     char what[160];
-    snprintf(what, sizeof what, "%s (%lld,%lld,%lld,%lld) + (%lld,%lld,%lld,%lld)", ggml_type_name(type),
-             (long long) ne[0], (long long) ne[1], (long long) ne[2], (long long) ne[3], (long long) small[0],
-             (long long) small[1], (long long) small[2], (long long) small[3]);
+    snprintf(what, sizeof what, "%s (%lld,%lld,%lld,%lld) + (%lld,%lld,%lld,%lld)",
+             ggml_type_name(type), (long long) ne[0], (long long) ne[1], (long long) ne[2],
+             (long long) ne[3], (long long) small[0], (long long) small[1], (long long) small[2],
+             (long long) small[3]);
     struct world w = world_new();
     struct ggml_tensor * a = ggml_new_tensor(w.ctx, type, 4, ne);
     struct ggml_tensor * b = ggml_new_tensor(w.ctx, type, 4, small);
@@ -187,7 +217,8 @@ static void describes_itself(void ** state) {
     ggml_backend_buffer_type_t host = ggml_backend_dev_host_buffer_type(dev);
     assert_false(ggml_backend_buft_is_host(buft));
     assert_true(ggml_backend_buft_is_host(host));
-    assert_true(ggml_backend_dev_supports_buft(dev, buft) && ggml_backend_dev_supports_buft(dev, host));
+    assert_true(ggml_backend_dev_supports_buft(dev, buft) &&
+                ggml_backend_dev_supports_buft(dev, host));
     assert_false(ggml_backend_dev_supports_buft(dev, ggml_backend_dev_buffer_type(cpu)));
     assert_int_equal(ggml_backend_buft_get_alignment(buft), 128);
 }
@@ -213,8 +244,8 @@ static void add_with_broadcast(void ** state) {
             check_add(stream, all_types[t], ne, small[i]);
         }
     }
-    check_add(stream, GGML_TYPE_I8, (int64_t[]) {7, 5, 3, 2}, (int64_t[]) {7, 1, 3, 1});
-    check_add(stream, GGML_TYPE_F16, (int64_t[]) {7, 5, 3, 2}, (int64_t[]) {1, 5, 1, 2});
+    check_add(stream, GGML_TYPE_I8, (int64_t[]){7, 5, 3, 2}, (int64_t[]){7, 1, 3, 1});
+    check_add(stream, GGML_TYPE_F16, (int64_t[]){7, 5, 3, 2}, (int64_t[]){1, 5, 1, 2});
 }
 
 static void add_of_mixed_types(void ** state) {
@@ -238,7 +269,8 @@ static void add_of_mixed_types(void ** state) {
             want[i] = v + pb[i % 33];
             ggml_get_type_traits(halves[k])->from_float_ref(&want[i], &rounded[i], 1);
         }
-        assert_true(ggml_backend_dev_supports_op(dev, half) && ggml_backend_dev_supports_op(dev, full));
+        assert_true(ggml_backend_dev_supports_op(dev, half) &&
+                    ggml_backend_dev_supports_op(dev, full));
         assert_int_equal(ggml_backend_graph_compute(stream, w.graph), GGML_STATUS_SUCCESS);
         assert_holds(half, rounded, "half + f32 -> half");
         assert_holds(full, want, "half + f32 -> f32");
@@ -285,8 +317,8 @@ static void add_of_permuted_and_overlapping(void ** state) {
     struct ggml_tensor * b = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, 30, 20);
     struct ggml_tensor * sum = ggml_add(w.ctx, ggml_transpose(w.ctx, a), b);
     struct ggml_tensor * line = ggml_new_tensor_1d(w.ctx, GGML_TYPE_F32, 110);
-    struct ggml_tensor * shifted =
-        ggml_add_inplace(w.ctx, ggml_view_1d(w.ctx, line, 100, 40), ggml_view_1d(w.ctx, line, 100, 0));
+    struct ggml_tensor * shifted = ggml_add_inplace(w.ctx, ggml_view_1d(w.ctx, line, 100, 40),
+                                                    ggml_view_1d(w.ctx, line, 100, 0));
     ggml_build_forward_expand(w.graph, sum);
     world_alloc(&w, shifted);
     float *pa = fill(a, 7), *pb = fill(b, 8), *pl = fill(line, 9);
@@ -378,7 +410,8 @@ static void * add_on_own_stream(void * failed) {
     for (int round = 0; own && round < 12; round++) {
         for (size_t t = 0; t < N_TYPES; t++) {
             // Both threads want the same new kernels at the same time.
-            check_add(own, all_types[t], (int64_t[]) {2000 + 8 * round, 2, 1, 1}, (int64_t[]) {2000 + 8 * round, 1, 1, 1});
+            check_add(own, all_types[t], (int64_t[]){2000 + 8 * round, 2, 1, 1},
+                      (int64_t[]){2000 + 8 * round, 1, 1, 1});
         }
     }
     ggml_backend_free(own);
@@ -439,7 +472,7 @@ static void unsupported_is_a_status(void ** state) {
     assert_false(ggml_backend_dev_supports_op(dev, out));
     assert_int_equal(ggml_backend_graph_compute(stream, w.graph), GGML_STATUS_FAILED);
     world_free(&w);
-    check_add(stream, GGML_TYPE_F32, (int64_t[]) {16, 1, 1, 1}, (int64_t[]) {16, 1, 1, 1});
+    check_add(stream, GGML_TYPE_F32, (int64_t[]){16, 1, 1, 1}, (int64_t[]){16, 1, 1, 1});
 }
 
 // ggml's scheduler moves a graph between us and the CPU.
@@ -449,7 +482,8 @@ static void scheduled_with_the_cpu(void ** state) {
     assert_non_null(on_cpu);
     ggml_backend_t backends[2] = {stream, on_cpu};
     ggml_backend_sched_t sched = ggml_backend_sched_new(backends, NULL, 2, 64, false, true);
-    struct ggml_init_params params = {.mem_size = ggml_tensor_overhead() * 64 + ggml_graph_overhead(), .no_alloc = true};
+    struct ggml_init_params params = {
+        .mem_size = ggml_tensor_overhead() * 64 + ggml_graph_overhead(), .no_alloc = true};
     struct ggml_context * ctx = ggml_init(params);
     struct ggml_cgraph * graph = ggml_new_graph(ctx);
     struct ggml_tensor * a = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 50, 4);
@@ -458,7 +492,8 @@ static void scheduled_with_the_cpu(void ** state) {
     ggml_set_input(a);
     ggml_set_output(out);
     ggml_build_forward_expand(graph, out);
-    ggml_backend_sched_set_tensor_backend(sched, sum, stream); // nothing else draws a graph of inputs to us
+    ggml_backend_sched_set_tensor_backend(sched, sum,
+                                          stream); // nothing else draws a graph of inputs to us
     ggml_backend_sched_set_tensor_backend(sched, out, stream);
     assert_true(ggml_backend_sched_alloc_graph(sched, graph));
     assert_int_equal(ggml_backend_sched_get_n_splits(sched), 3);
@@ -481,7 +516,8 @@ static void counts_what_it_did(void ** state) {
     ggml_backend_hsa_get_stats_t get_stats;
     ggml_backend_hsa_get_counters_t get_counters;
     void * stats_address = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_get_stats");
-    void * counters_address = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_get_counters");
+    void * counters_address =
+        ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_get_counters");
     assert_non_null(stats_address);
     assert_non_null(counters_address);
     memcpy(&get_stats, &stats_address, sizeof get_stats);
@@ -491,10 +527,12 @@ static void counts_what_it_did(void ** state) {
     struct ggml_backend_hsa_stats before, after;
     struct ggml_backend_hsa_counters c;
     assert_true(get_stats(dev, &before));
-    check_add(stream, GGML_TYPE_F32, (int64_t[]) {777, 1, 1, 1}, (int64_t[]) {777, 1, 1, 1}); // computes twice
+    check_add(stream, GGML_TYPE_F32, (int64_t[]){777, 1, 1, 1},
+              (int64_t[]){777, 1, 1, 1}); // computes twice
     assert_true(get_stats(dev, &after));
     assert_int_equal(after.dispatches - before.dispatches, 2);
-    assert_int_equal(after.kernels_compiled + after.pack_hits - before.kernels_compiled - before.pack_hits, 1);
+    assert_int_equal(
+        after.kernels_compiled + after.pack_hits - before.kernels_compiled - before.pack_hits, 1);
     assert_int_equal(after.memory_hits - before.memory_hits, 1);
     assert_false(get_stats(cpu, &after));
     if (get_counters(dev, &c)) {
@@ -504,7 +542,8 @@ static void counts_what_it_did(void ** state) {
 
 static void buffers_too_large(void ** state) {
     (void) state;
-    assert_null(ggml_backend_buft_alloc_buffer(ggml_backend_dev_buffer_type(dev), (size_t) 1 << 60));
+    assert_null(
+        ggml_backend_buft_alloc_buffer(ggml_backend_dev_buffer_type(dev), (size_t) 1 << 60));
     assert_null(ggml_backend_buft_alloc_buffer(ggml_backend_dev_buffer_type(dev), SIZE_MAX - 8));
 }
 

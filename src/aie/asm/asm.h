@@ -76,6 +76,9 @@ void asm_label(struct asm_program * p, int label);
 void asm_jump(struct asm_program * p, int label);
 void asm_jump_if_zero(struct asm_program * p, struct asm_reg r, int label);
 void asm_jump_if_nonzero(struct asm_program * p, struct asm_reg r, int label);
+// Through a pointer that holds the address of a label (MOVXM with A_LABEL); the checker takes every
+// label that the program ever puts into that pointer as a possible target.
+void asm_jump_pointer(struct asm_program * p, struct asm_reg pointer);
 // value is a register: -1 acquires when the lock is at least 1, +1 releases. A row of lock
 // operations shares one margin of idle bundles on each side.
 void asm_acquire(struct asm_program * p, int lock, struct asm_reg value);

@@ -178,6 +178,10 @@ void asm_jump_if_nonzero(struct asm_program * p, struct asm_reg r, int label) {
     add_single(p, ASM_ITEM_JUMP, AIE2_JNZ, (struct asm_arg[]) {A_REG(r), A_LABEL(label)}, 2);
 }
 
+void asm_jump_pointer(struct asm_program * p, struct asm_reg pointer) {
+    add_single(p, ASM_ITEM_JUMP, AIE2_J_jump_ind, (struct asm_arg[]) {A_REG(pointer)}, 1);
+}
+
 void asm_acquire(struct asm_program * p, int lock, struct asm_reg value) {
     add_single(p, ASM_ITEM_LOCK, AIE2_ACQ_mLockId_imm,
                (struct asm_arg[]) {A_IMM(lock), A_REG(value)}, 2);

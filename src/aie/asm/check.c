@@ -196,6 +196,31 @@ static const struct aie_inst * branch_in(const struct check * c, int at) {
     return NULL;
 }
 
+// Value that the bundle puts into the given register as a 32-bit immediate, or -1.
+static int32_t long_move(const struct check * c, int at, aie_reg to) {
+    const struct aie_inst * inst = &c->bundles[at].slot[AIE_SLOT_LNG];
+    if (!(c->bundles[at].present >> AIE_SLOT_LNG & 1)) {
+        return -1;
+    }
+    const struct aie_instr * instr = aie_isa_instr(c->isa, inst->op);
+    bool moves = instr->n_explicit == 2 && (instr->operands[0].role & AIE_DEF);
+    return moves && inst->values[0] == to ? inst->values[1] : -1;
+}
+
+// A jump through a pointer may go wherever the program ever points that pointer to.
+static enum status flow_indirect(struct check * c, int at, const struct state * next,
+                                 const struct aie_inst * jump) {
+    bool any = false;
+    for (int i = 0; i < c->n; i++) {
+        int32_t value = long_move(c, i, (aie_reg) jump->values[0]);
+        if (value >= 0 && value % BUNDLE_BYTES == 0 && value / BUNDLE_BYTES < c->n) {
+            flow(c, next, value / BUNDLE_BYTES);
+            any = true;
+        }
+    }
+    return any ? ST_OK : fail(c, at - DELAY_SLOTS, "this branch cannot be followed", jump);
+}
+
 static enum status successors(struct check * c, int at, const struct state * next) {
     if (c->loop_start[at] >= 0) {
         flow(c, next, c->loop_start[at]);
@@ -204,8 +229,11 @@ static enum status successors(struct check * c, int at, const struct state * nex
     if (jump && c->states[at - DELAY_SLOTS].reached) {
         const struct aie_instr * instr = aie_isa_instr(c->isa, jump->op);
         int last = instr->n_explicit - 1;
+        if (last == 0 && AIE_REG_KIND(jump->values[0]) == AIE_P && !instr->operands[0].is_imm) {
+            return flow_indirect(c, at, next, jump);
+        }
         if (last < 0 || !instr->operands[last].is_imm) {
-            return fail(c, at - DELAY_SLOTS, "an indirect branch cannot be followed", jump);
+            return fail(c, at - DELAY_SLOTS, "this branch cannot be followed", jump);
         }
         int target = jump->values[last] / BUNDLE_BYTES;
         if (target < 0 || target >= c->n || jump->values[last] % BUNDLE_BYTES) {
@@ -262,20 +290,12 @@ static void find_loops(struct check * c) {
         c->loop_start[i] = -1;
     }
     for (int i = 0; i < c->n; i++) {
-        const struct aie_inst * inst = &c->bundles[i].slot[AIE_SLOT_LNG];
-        if (!(c->bundles[i].present >> AIE_SLOT_LNG & 1)) {
-            continue;
-        }
-        const struct aie_instr * instr = aie_isa_instr(c->isa, inst->op);
-        if (instr->n_explicit != 2 || !(instr->operands[0].role & AIE_DEF)) {
-            continue;
-        }
-        int target = inst->values[1] / BUNDLE_BYTES;
-        if (inst->values[0] == AIE_REG(AIE_SPC, AIE_SPC_LS)) {
-            start = target;
-        } else if (inst->values[0] == AIE_REG(AIE_SPC, AIE_SPC_LE) && target >= 0 && target < c->n &&
-                   start >= 0 && start <= target) {
-            c->loop_start[target] = start;
+        int32_t first = long_move(c, i, AIE_REG(AIE_SPC, AIE_SPC_LS));
+        int32_t last = long_move(c, i, AIE_REG(AIE_SPC, AIE_SPC_LE));
+        if (first >= 0) {
+            start = first / BUNDLE_BYTES;
+        } else if (last >= 0 && last / BUNDLE_BYTES < c->n && start >= 0 && start <= last / BUNDLE_BYTES) {
+            c->loop_start[last / BUNDLE_BYTES] = start;
         }
     }
 }
