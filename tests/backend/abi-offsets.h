@@ -4,9 +4,9 @@
 
 #include <stddef.h>
 
-#define OFFSET(s, m) \
+#define OFFSET(s, m)                                                                               \
     { #s "." #m, offsetof(struct s, m) }
-#define SIZE(s) \
+#define SIZE(s)                                                                                    \
     { "sizeof " #s, sizeof(struct s) }
 
 struct abi_offset {

@@ -19,7 +19,7 @@
 #define MAX_CYCLES 4096
 
 // Instructions that exist in more than one slot: any of them may carry the node. The operands are
-// the same in the same order; immediates must fit all (checked when encoding).
+// the same in the same order; one whose immediate field is too narrow is passed over.
 static const uint16_t alternatives[][2] = {
     {AIE2_VLDA_dmw_lda_w_ag_pstm_nrm_imm, AIE2_VLDB_dmw_ldb_ag_pstm_nrm_imm},
     {AIE2_VLDA_dmw_lda_w_ag_idx_imm, AIE2_VLDB_dmw_ldb_ag_idx_imm},
@@ -355,6 +355,16 @@ static bool place(struct sched * s, int base, int i, int op, int cycle) {
     return true;
 }
 
+static bool immediates_fit(const struct sched * s, int i, int op) {
+    const struct asm_node * n = &s->p->nodes[s->first + i];
+    for (int k = 0; k < n->n_args; k++) {
+        if (n->args[k].kind == ASM_ARG_IMM && !aie_operand_fits(s->p->isa, op, k, n->args[k].value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool place_any(struct sched * s, int base, int i, int cycle) {
     int op = s->p->nodes[s->first + i].op;
     if (place(s, base, i, op, cycle)) {
@@ -362,7 +372,8 @@ static bool place_any(struct sched * s, int base, int i, int cycle) {
     }
     for (size_t a = 0; a < sizeof alternatives / sizeof alternatives[0]; a++) {
         for (int side = 0; side < 2; side++) {
-            if (alternatives[a][side] == op && place(s, base, i, alternatives[a][!side], cycle)) {
+            if (alternatives[a][side] == op && immediates_fit(s, i, alternatives[a][!side]) &&
+                place(s, base, i, alternatives[a][!side], cycle)) {
                 return true;
             }
         }
