@@ -3,45 +3,57 @@
 
 #include "ops/ops.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct family {
     enum status (*supports)(const struct kernel_spec *, struct error *);
+    void (*name)(const struct kernel_spec *, char[KERNEL_NAME_MAX]);
     enum status (*pdi)(const struct kernel_spec *, uint8_t **, size_t *, struct error *);
     enum status (*insts)(const struct kernel_spec *, uint32_t **, size_t *, struct error *);
 };
 
-static const struct family elementwise = {elementwise_supports, elementwise_pdi, elementwise_insts};
+static const struct family elementwise = {elementwise_supports, elementwise_name, elementwise_pdi,
+                                          elementwise_insts};
 
-static const struct family * const families[KERNEL_OP_COUNT] = {
-    [KERNEL_OP_ADD] = &elementwise,
+// By the name that ops.def gives an op's family of sources.
+static const struct { const char * source; const struct family * family; } families[] = {
+    {"binary_ops", &elementwise},
+    {"unary_ops", &elementwise},
 };
 
+static const struct family * family_of(enum kernel_op op) {
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        if (!strcmp(kernel_op_info(op)->family, families[i].source)) {
+            return families[i].family;
+        }
+    }
+    return NULL;
+}
+
 enum status aie_supports(const struct kernel_spec * spec, struct error * err) {
-    if ((unsigned) spec->op >= KERNEL_OP_COUNT || !families[spec->op]) {
+    if ((unsigned) spec->op >= KERNEL_OP_COUNT || !family_of(spec->op)) {
         return error_set(err, ST_UNSUPPORTED, "no NPU kernel for operation %d", (int) spec->op);
     }
     if (spec->arch != AIE_ARCH_AIE2) {
         return error_set(err, ST_UNSUPPORTED, "no compiler for %s yet", kernel_arch_name(spec->arch));
     }
-    return families[spec->op]->supports(spec, err);
+    return family_of(spec->op)->supports(spec, err);
 }
 
 void aie_program_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    snprintf(name, KERNEL_NAME_MAX, "%s_%s", kernel_op_name(spec->op), dtype_name(spec->output.dtype));
+    family_of(spec->op)->name(spec, name);
 }
 
 enum status aie_compile_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
                             struct error * err) {
     enum status st = aie_supports(spec, err);
-    return st == ST_OK ? families[spec->op]->pdi(spec, pdi, size, err) : st;
+    return st == ST_OK ? family_of(spec->op)->pdi(spec, pdi, size, err) : st;
 }
 
 enum status aie_compile_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
                               struct error * err) {
     enum status st = aie_supports(spec, err);
-    return st == ST_OK ? families[spec->op]->insts(spec, insts, n_words, err) : st;
+    return st == ST_OK ? family_of(spec->op)->insts(spec, insts, n_words, err) : st;
 }
 
 enum status aie_compile(const struct kernel_spec * spec, struct kernel_code * out, struct error * err) {

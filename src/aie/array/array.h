@@ -71,6 +71,8 @@ void array_begin(struct array * a, enum aie_arch arch);
 // Program and lock values of the core at (col, row).
 void array_core(struct array * a, int col, int row, const uint8_t * program, size_t size,
                 const uint8_t * lock_values, int n_locks);
+// First content of a core tile's data memory.
+void array_data(struct array * a, int col, int row, uint32_t address, const uint8_t * bytes, size_t size);
 // A stream from shim MM2S channel to the core's S2MM channel of the same column, and back.
 void array_stream_in(struct array * a, int col, int row, int shim_channel, int core_channel);
 void array_stream_out(struct array * a, int col, int row, int core_channel, int shim_channel);

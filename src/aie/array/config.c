@@ -38,25 +38,33 @@ void array_begin(struct array * a, enum aie_arch arch) {
     cdo_begin(&a->enable);
 }
 
+// Copies to words: the bytes may lie anywhere.
+static void write_bytes(struct array * a, struct cdo * to, uint32_t addr, const uint8_t * bytes, size_t size) {
+    struct buf words = {0};
+    buf_append(&words, bytes, size);
+    if (words.failed) {
+        error_set(&a->misuse, ST_NO_MEMORY, "array: out of memory");
+    } else { // malloc'ed memory is aligned for words, and the bytes already are little-endian ones
+        cdo_block_write(to, addr, (const uint32_t *) (const void *) words.data, size / 4);
+    }
+    buf_free(&words);
+}
+
+void array_data(struct array * a, int col, int row, uint32_t address, const uint8_t * bytes, size_t size) {
+    write_bytes(a, &a->setup, image_addr(col, row, address), bytes, size);
+}
+
 void array_core(struct array * a, int col, int row, const uint8_t * program, size_t size,
                 const uint8_t * lock_values, int n_locks) {
     uint32_t base = image_addr(col, row, 0);
-    struct buf words = {0};
-    buf_append(&words, program, size);
     cdo_mask_write(&a->programs, base + CORE_CONTROL, CORE_ENABLE, 0);
     for (int i = 0; i < 4; i++) {
         cdo_mask_write(&a->programs, base + core_dma_controls[i], DMA_RESET, DMA_RESET);
     }
-    // malloc'ed memory is aligned for words, and the bytes already are little-endian ones
-    cdo_block_write(&a->programs, base + CORE_PROGRAM, (const uint32_t *) (const void *) words.data,
-                    words.failed ? 0 : size / 4);
+    write_bytes(a, &a->programs, base + CORE_PROGRAM, program, size);
     for (int i = 0; i < 4; i++) {
         cdo_mask_write(&a->programs, base + core_dma_controls[i], DMA_RESET, 0);
     }
-    if (words.failed) {
-        error_set(&a->misuse, ST_NO_MEMORY, "array: out of memory");
-    }
-    buf_free(&words);
 
     cdo_mask_write(&a->setup, base + CORE_CONTROL, CORE_RESET, CORE_RESET);
     cdo_mask_write(&a->setup, base + CORE_CONTROL, CORE_RESET, 0);

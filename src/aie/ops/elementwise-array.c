@@ -7,7 +7,9 @@
 
 #include "aie/array/array.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { OPERAND_A, OPERAND_B, OPERAND_OUT };
 
@@ -31,48 +33,66 @@ static const struct stream streams[3] = {
 };
 
 enum status elementwise_supports(const struct kernel_spec * spec, struct error * err) {
-    const struct tensor * a = &spec->inputs[0], * b = &spec->inputs[1], * out = &spec->output;
-    if (spec->n_inputs != 2) {
-        return error_set(err, ST_INVALID, "%s takes 2 inputs, %d given", kernel_op_name(spec->op),
-                         spec->n_inputs);
+    const struct tensor * a = &spec->inputs[0], * out = &spec->output;
+    int n_inputs = kernel_op_info(spec->op)->n_inputs;
+    if (spec->n_inputs != n_inputs) {
+        return error_set(err, ST_INVALID, "%s takes %d inputs, %d given", kernel_op_name(spec->op),
+                         n_inputs, spec->n_inputs);
     }
-    if (a->dtype != b->dtype || a->dtype != out->dtype) {
-        return error_set(err, ST_UNSUPPORTED, "the datatypes %s, %s and %s differ", dtype_name(a->dtype),
-                         dtype_name(b->dtype), dtype_name(out->dtype));
+    for (int i = 0; i < n_inputs; i++) {
+        const struct tensor * in = &spec->inputs[i];
+        if (in->dtype != out->dtype) {
+            return error_set(err, ST_UNSUPPORTED, "the datatypes %s and %s differ", dtype_name(in->dtype),
+                             dtype_name(out->dtype));
+        }
+        if (tensor_elements(in) <= 0) {
+            return error_set(err, ST_UNSUPPORTED, "a tensor without elements");
+        }
+        if (!tensor_can_repeat(in, out) || (i == 0 && !tensor_same_shape(a, out))) {
+            return error_set(err, ST_INVALID, "input %d does not repeat to the shape of the output", i);
+        }
+        if (!tensor_is_contiguous(in)) {
+            return error_set(err, ST_UNSUPPORTED, "input %d is not contiguous", i);
+        }
     }
-    if (tensor_elements(a) <= 0 || tensor_elements(b) <= 0) {
-        return error_set(err, ST_UNSUPPORTED, "a tensor without elements");
-    }
-    if (!tensor_same_shape(a, out) || !tensor_can_repeat(b, a)) {
-        return error_set(err, ST_INVALID, "the second input does not repeat to the shape of the output");
-    }
-    if (!tensor_is_contiguous(a) || !tensor_is_contiguous(b) || !tensor_is_contiguous(out)) {
-        return error_set(err, ST_UNSUPPORTED, "a tensor is not contiguous");
+    if (!tensor_is_contiguous(out)) {
+        return error_set(err, ST_UNSUPPORTED, "the output is not contiguous");
     }
     if (tensor_bytes(a) < 0 || tensor_bytes(a) > (int64_t) UINT32_MAX - 4) {
         return error_set(err, ST_UNSUPPORTED, "a tensor of 4 GiB or more");
+    }
+    if (!ew_find(spec->op, out->dtype)) {
+        return error_set(err, ST_UNSUPPORTED, "no %s for %s", kernel_op_name(spec->op),
+                         dtype_name(out->dtype));
     }
     struct plan plan;
     return plan_make(spec, &plan, err);
 }
 
+void elementwise_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
+    enum dtype t = spec->output.dtype;
+    snprintf(name, KERNEL_NAME_MAX, "%s_%s", ew_program_name(ew_find(spec->op, t)), dtype_name(t));
+}
+
 enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
                             struct error * err) {
-    struct asm_code code;
-    enum status st = elementwise_program(spec, &code, err);
+    struct ew_program program;
+    enum status st = elementwise_program(spec, &program, err);
     if (st != ST_OK) {
         return st;
     }
     struct array a;
     array_begin(&a, spec->arch);
     for (int col = 0; col < array_target(spec->arch)->columns; col++) {
-        array_core(&a, col, ARRAY_ROW_CORE, code.bytes, code.size, ew_lock_init, EW_LOCK_COUNT);
+        array_core(&a, col, ARRAY_ROW_CORE, program.code.bytes, program.code.size, ew_lock_init,
+                   EW_LOCK_COUNT);
+        array_data(&a, col, ARRAY_ROW_CORE, EW_POOL, program.pool, sizeof program.pool);
         array_stream_in(&a, col, ARRAY_ROW_CORE, 0, 0);
         array_stream_in(&a, col, ARRAY_ROW_CORE, 1, 1);
         array_stream_out(&a, col, ARRAY_ROW_CORE, 0, 0);
         array_token_route(&a, col);
     }
-    free(code.bytes);
+    free(program.code.bytes);
     return array_end(&a, pdi, size, err);
 }
 
@@ -156,37 +176,52 @@ static uint32_t chunk_words(uint32_t words) {
     return chunk < 128 ? 128 : chunk > EW_CHUNK_WORDS ? EW_CHUNK_WORDS : chunk;
 }
 
+static void write_params(struct txn * t, const struct kernel_spec * spec, int col,
+                         const struct plan_piece * piece, uint32_t chunk, uint32_t full, uint32_t last) {
+    enum dtype type = spec->output.dtype;
+    const struct ew_op * op = ew_find(spec->op, type);
+    uint32_t trip = (uint32_t) ew_trip_words(op, type);
+    bool splat = piece->mode == PLAN_SPLAT;
+    uint32_t params[EW_PARAM_COUNT] = {
+        [EW_PARAM_CHUNKS] = full + 1,
+        [EW_PARAM_TRIPS] = chunk / trip,
+        [EW_PARAM_TRIPS_LAST] = (last + trip - 1) / trip,
+        [EW_PARAM_OP] = (uint32_t) ew_index(op, type),
+        [EW_PARAM_STREAM_B] = spec->n_inputs > 1 && !splat,
+        [EW_PARAM_SPLAT_B] = spec->n_inputs > 1 && splat,
+        [EW_PARAM_SPLAT_BYTE] = splat ? piece->b_offset & 3 : 0,
+    };
+    memcpy(params + EW_PARAM_ARGS, spec->params, sizeof spec->params);
+    int n_params = kernel_op_info(spec->op)->n_params;
+    txn_block_write(t, image_addr(col, ARRAY_ROW_CORE, EW_PARAMS), params,
+                    (size_t) (EW_PARAM_ARGS + n_params));
+}
+
 static void start_column(struct txn * t, const struct kernel_spec * spec, int col,
                          const struct plan_piece * piece) {
     const struct array_target * target = array_target(spec->arch);
     uint32_t chunk = chunk_words(piece->words);
     uint32_t full = (piece->words - 1) / chunk, last = piece->words - full * chunk;
-    uint32_t trip = (uint32_t) elementwise_trip_words(spec->output.dtype);
-    bool splat = piece->mode == PLAN_SPLAT;
-
-    uint32_t params[EW_PARAM_COUNT] = {
-        [EW_PARAM_CHUNKS] = full + 1,
-        [EW_PARAM_TRIPS] = chunk / trip,
-        [EW_PARAM_TRIPS_LAST] = (last + trip - 1) / trip,
-        [EW_PARAM_SPLAT] = splat,
-        [EW_PARAM_SPLAT_BYTE] = splat ? piece->b_offset & 3 : 0,
-    };
-    txn_block_write(t, image_addr(col, ARRAY_ROW_CORE, EW_PARAMS), params, EW_PARAM_COUNT);
+    bool has_b = spec->n_inputs > 1;
+    write_params(t, spec, col, piece, chunk, full, last);
     start_core_stream(t, col, &streams[OPERAND_A], (int) full, chunk, last);
-    if (splat) {
+    if (has_b && piece->mode == PLAN_SPLAT) {
         start_core_stream(t, col, &streams[OPERAND_B], 0, chunk, 1);
-    } else {
+    } else if (has_b) {
         start_core_stream(t, col, &streams[OPERAND_B], (int) full, chunk, last);
     }
     start_core_stream(t, col, &streams[OPERAND_OUT], (int) full, chunk, last);
     txn_write(t, image_addr(col, ARRAY_ROW_CORE, CORE_LOCK + 0x10 * EW_LOCK_GO), 1);
 
-    write_shim_bd(t, target, col, SHIM_BD_OUT, piece->words, -1, OPERAND_OUT, piece->a_offset);
+    int out = spec->n_inputs; // operands are the inputs, then the output
+    write_shim_bd(t, target, col, SHIM_BD_OUT, piece->words, -1, out, piece->a_offset);
     array_token_controller(t, col, 0);
     push_shim(t, col, SHIM_S2MM_QUEUE, SHIM_BD_OUT, 1, true);
     write_shim_bd(t, target, col, SHIM_BD_A, piece->words, -1, OPERAND_A, piece->a_offset);
     push_shim(t, col, SHIM_MM2S_QUEUE, SHIM_BD_A, 1, false);
-    start_shim_b(t, target, col, piece);
+    if (has_b) {
+        start_shim_b(t, target, col, piece);
+    }
 }
 
 enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,

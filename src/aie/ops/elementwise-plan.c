@@ -43,7 +43,8 @@ static int fold(const struct tensor * a, const struct tensor * b, struct group g
 }
 
 enum status plan_make(const struct kernel_spec * spec, struct plan * plan, struct error * err) {
-    const struct tensor * a = &spec->inputs[0], * b = &spec->inputs[1];
+    const struct tensor * a = &spec->inputs[0];
+    const struct tensor * b = spec->n_inputs > 1 ? &spec->inputs[1] : a; // one input: all linear
     int64_t es = dtype_size(a->dtype);
     struct group g[8];
     int n = fold(a, b, g);

@@ -1,44 +1,105 @@
-// lanes: an op is written once, over lanes. A lane value is a vector of numbers in a register:
-// floats as 16 x f32 in an accumulator half, integers as a full 512-bit vector of their own width.
-// Datatypes live at the edges: a load turns memory into lanes, a store turns lanes into memory
-// (rounding to nearest even).
+// lanes: an op is written once, over lanes. A val is one vector of lanes: 16 numbers of 32 bits when
+// the op computes in f32 (whatever the datatype in memory), or a full 512-bit vector of the
+// datatype's own width when it works on the bits. Datatypes live at the edges: a load turns memory
+// into lanes, a store turns lanes into memory, rounding to nearest even.
+//
+// f32 lanes may stand in a vector register (integer and bit operations) or in an accumulator (the
+// float adder); a val moves over when it is needed there. Constants stand in a pool in data memory
+// and are loaded where they are used.
 #pragma once
 
 #include "aie/asm/asm.h"
-#include "tensor/tensor.h"
+#include "kernel/kernel.h"
 
-#define LANES_MAX_CONSTS 12
+enum { LANES_POOL_SLOTS = 64, LANES_POOL_SLOT_BYTES = 32, LANES_PARAMS = KERNEL_MAX_PARAMS };
 
 struct lanes {
     struct asm_program * p;
     enum dtype dtype;
+    struct asm_reg pool;           // pointer to the middle of the pool
     struct asm_reg minus_one, one; // scalars
-    struct asm_reg float_config;   // what the float adder wants to be told
-    struct asm_reg shift0, shift13, shift16;
-    struct { uint32_t value; struct asm_reg scalar, vector; bool pinned; } consts[LANES_MAX_CONSTS];
+    struct asm_reg float_config;   // adder: f32 lanes, nothing negated
+    struct asm_reg mul_config;     // multiplier: two bf16 products a lane
+    struct asm_reg shift0, shift13, shift16; // f16 only
+    uint32_t consts[LANES_POOL_SLOTS];       // one 32-bit pattern a slot
     int n_consts;
-    struct asm_reg smallest_f16, half; // f32 constants in accumulators, for f16 only
 };
 
-struct lane {
-    struct asm_reg reg; // ASM_BM for floats, ASM_X for integers
+struct val {
+    struct asm_reg x, bm;
+    bool has_x, has_bm;
+    int slot; // of the pool, where it stands in no register yet; else -1
 };
 
-struct lane_edge { // one per datatype
-    bool is_float;
-    int step_bytes; // memory that one vector covers
-    int unroll;     // vectors per loop trip: enough to hide latencies, few enough for the registers
+// Memory numbers for the scheduler: the pool is written before any loop runs.
+enum { MEM_PARAMS, MEM_A, MEM_B, MEM_OUT, MEM_POOL };
+
+// ---- the program around an op ----
+
+// Scalars, rounding mode, pool pointer. Once, first; pool_address is the pool's first byte.
+void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, int32_t pool_address);
+// The pool's content for the PDI: LANES_POOL_SLOTS slots.
+void lanes_pool_bytes(const struct lanes * l, uint8_t bytes[LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES]);
+// Puts parameter i (an f32 or integer pattern in a scalar) into its pool slot.
+void lanes_set_param(struct lanes * l, int i, struct asm_reg scalar);
+
+// ---- edges ----
+
+// Bytes of memory behind one val of f32 lanes / of native lanes.
+int lanes_step(enum dtype t, bool native);
+struct val lanes_load(struct lanes * l, struct asm_reg pointer, int memory, bool native);
+void lanes_store(struct lanes * l, struct val v, struct asm_reg pointer, int memory, bool native);
+
+// ---- registers ----
+
+struct asm_reg lanes_x(struct lanes * l, struct val * v);
+struct asm_reg lanes_bm(struct lanes * l, struct val * v);
+struct val val_x(struct asm_reg x);
+struct val val_bm(struct asm_reg bm);
+
+// ---- 32-bit lanes: constants, bits, integers ----
+
+struct val k_bits(struct lanes * l, uint32_t pattern);
+struct val k_float(struct lanes * l, float v);
+struct val k_param(struct lanes * l, int i);
+struct val b_and(struct lanes * l, struct val a, struct val b);
+struct val b_or(struct lanes * l, struct val a, struct val b);
+struct val i_add(struct lanes * l, struct val a, struct val b);
+struct val i_sub(struct lanes * l, struct val a, struct val b);
+struct val i_max(struct lanes * l, struct val a, struct val b); // signed
+struct val i_min(struct lanes * l, struct val a, struct val b);
+struct val i_shift_left(struct lanes * l, struct val a, int n); // by n doublings; n small
+
+struct asm_reg m_less(struct lanes * l, struct val a, struct val b);          // a < b, signed integers
+struct asm_reg m_greater_equal(struct lanes * l, struct val a, struct val b);
+struct asm_reg m_zero(struct lanes * l, struct val a);
+struct val v_select(struct lanes * l, struct asm_reg mask, struct val if_clear, struct val if_set);
+
+// ---- f32 lanes ----
+// The core's adder keeps 24 bits and no more: it rounds the smaller operand at the larger one's last
+// place before adding. Products are exact sums of bf16 pieces through the same adder.
+
+struct val f_add(struct lanes * l, struct val a, struct val b);
+struct val f_sub(struct lanes * l, struct val a, struct val b);
+struct val f_neg(struct lanes * l, struct val a);
+struct val f_abs(struct lanes * l, struct val a);
+struct asm_reg m_negative(struct lanes * l, struct val a); // sign bit set
+struct asm_reg m_nan(struct lanes * l, struct val a);
+// a < b for any two numbers; false when one is a NaN.
+struct asm_reg m_float_less(struct lanes * l, struct val a, struct val b);
+
+// A factor taken apart into bf16 pieces, from which products are made; worth keeping when a value is
+// multiplied more than once. pieces: 1 is bf16 (8 bits), 2 is 16 bits, 3 all 24. Each member is a
+// vector with one piece in its low half and one in its high half; t is the first piece and zero.
+enum factor_side { FACTOR_LEFT = 1, FACTOR_RIGHT = 2, FACTOR_BOTH = 3 };
+struct factor {
+    struct asm_reg t, p12, p21, p13, p31;
+    int pieces;
 };
-
-const struct lane_edge * lanes_edge(enum dtype t);
-
-// Emits the program's start: rounding mode and constants. Once, first.
-void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t);
-
-struct lane lanes_load(struct lanes * l, struct asm_reg pointer, int memory);
-void lanes_store(struct lanes * l, struct lane v, struct asm_reg pointer, int memory);
-// Fills the global accumulator / vector `to` with the element that r holds in its low bits.
-void lanes_splat(struct lanes * l, struct asm_reg r, struct asm_reg to);
-
-// ---- what ops are made of ----
-struct lane lane_add(struct lanes * l, struct lane a, struct lane b);
+struct factor f_factor(struct lanes * l, struct val a, int pieces, enum factor_side sides);
+struct factor f_factor_const(struct lanes * l, float v, int pieces, enum factor_side sides);
+// c + left * right, or left * right. Finite operands; infinities and NaNs come out as NaN.
+struct val f_mac(struct lanes * l, struct val c, const struct factor * left, const struct factor * right);
+struct val f_product(struct lanes * l, const struct factor * left, const struct factor * right);
+// a * b in full, with infinities and NaNs as IEEE 754 has them.
+struct val f_mul(struct lanes * l, struct val a, struct val b);

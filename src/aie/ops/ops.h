@@ -1,5 +1,6 @@
 // ops: which kernels the NPU compiler can write. An op family is a core program, made once per
-// datatype, and a plan that maps any shape onto it through DMA descriptors and run-time parameters.
+// group of ops and datatype, and a plan that maps any shape onto it through DMA descriptors and
+// run-time parameters.
 #pragma once
 
 #include "aie/asm/asm.h"
@@ -9,12 +10,15 @@
 
 // What the instruction stream writes into the core's data memory before each run, in 32-bit words.
 enum {
-    EW_PARAM_CHUNKS,      // how many chunks follow
-    EW_PARAM_TRIPS,       // loop trips in each but the last
-    EW_PARAM_TRIPS_LAST,  // and in the last
-    EW_PARAM_SPLAT,       // 1: the second input is one element for the whole run
-    EW_PARAM_SPLAT_BYTE,  // where that element stands in its word
-    EW_PARAM_COUNT,
+    EW_PARAM_CHUNKS,     // how many chunks follow
+    EW_PARAM_TRIPS,      // loop trips in each but the last
+    EW_PARAM_TRIPS_LAST, // and in the last
+    EW_PARAM_OP,         // which op of the program
+    EW_PARAM_STREAM_B,   // 1: the second input comes chunk by chunk
+    EW_PARAM_SPLAT_B,    // 1: it is one element for the whole run
+    EW_PARAM_SPLAT_BYTE, // where that element stands in its word
+    EW_PARAM_ARGS,       // the op's own parameters
+    EW_PARAM_COUNT = EW_PARAM_ARGS + KERNEL_MAX_PARAMS,
 };
 
 // Data memory, as the core sees it; pong is ping ^ EW_CHUNK_BYTES.
@@ -23,6 +27,7 @@ enum {
     EW_CHUNK_BYTES = 4 * EW_CHUNK_WORDS,
     EW_CORE_MEMORY = 0x70000, // the core's own window
     EW_PARAMS = 0x0000,
+    EW_POOL = 0x0800, // constants
     EW_BUFFER_A = 0x2000,
     EW_BUFFER_B = 0x4000,
     EW_BUFFER_OUT = 0x6000,
@@ -41,14 +46,25 @@ enum {
 };
 static const uint8_t ew_lock_init[EW_LOCK_COUNT] = {2, 0, 2, 0, 2, 0, 0};
 
-// The core program for one op on one datatype.
-enum status elementwise_program(const struct kernel_spec * spec, struct asm_code * out,
-                                struct error * err);
+// An op on a datatype, as elementwise-ops.c lists them.
+struct ew_op;
+const struct ew_op * ew_find(enum kernel_op op, enum dtype t); // NULL: there is none
+const char * ew_program_name(const struct ew_op * e);          // its group, e.g. "binary"
+int ew_index(const struct ew_op * e, enum dtype t);            // its number within the group
 // Words of each input that one loop trip covers; divides EW_CHUNK_WORDS.
-int elementwise_trip_words(enum dtype t);
+int ew_trip_words(const struct ew_op * e, enum dtype t);
+
+// The core program with all ops of the group of spec's op, and the constants it wants in EW_POOL.
+struct ew_program {
+    struct asm_code code;
+    uint8_t pool[2048];
+};
+enum status elementwise_program(const struct kernel_spec * spec, struct ew_program * out,
+                                struct error * err);
 
 // The array around it, and the instruction stream of one shape.
 enum status elementwise_supports(const struct kernel_spec * spec, struct error * err);
+void elementwise_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
 enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
                             struct error * err);
 enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,

@@ -1,0 +1,120 @@
+// lanes-edge: from memory to lanes and back, one datatype each. bf16 converts in the load and store
+// units; f16 has no hardware at all and is taken apart with integer lanes, exactly, denormals
+// included. Native lanes are the bytes as they are.
+#include "lanes.h"
+
+#include "aie/isa/aie2.h"
+
+int lanes_step(enum dtype t, bool native) {
+    return native ? 64 : 16 * dtype_size(t);
+}
+
+// f16 <-> f32 in 32-bit lanes. "Raised" is an f16 magnitude shifted to f32's mantissa: exponent e and
+// mantissa m of f16 stand at bits 27..23 and 22..13.
+enum {
+    RAISED = 0x0fffe000,        // the bits of a raised magnitude
+    REBIAS = 0x38000000,        // 112 << 23: from f16's exponent bias to f32's
+    RAISED_INF = 0x0f800000,    // raised exponent 31
+    RAISED_NAN = 0x0fc00000,    // a quiet NaN, raised
+    RAISED_NORMAL = 0x00800000, // smallest raised normal
+    SMALLEST = 0x38800000,      // f32 2^-14, f16's smallest normal
+    HALF = 0x3f000000,          // f32 0.5: its last bit weighs 2^-24, like f16's denormals
+    F32_INF = 0x7f800000,
+    MAGNITUDE = 0x7fffffff,
+};
+#define SIGN 0x80000000u
+
+static struct val f16_to_f32(struct lanes * l, struct asm_reg raw /* low half */) {
+    struct asm_reg up = asm_local(l->p, ASM_BM);
+    ASM(l->p, AIE2_VUPS_S32_S16_mv_ups_w2b, A_REG(up), A_LO(raw), A_REG(l->shift13));
+    struct val x = val_bm(up); // sign at the top, magnitude raised, copies of the sign between
+    lanes_x(l, &x);
+    struct val rebias = k_bits(l, REBIAS), smallest = k_bits(l, SMALLEST);
+    lanes_x(l, &rebias);
+    lanes_x(l, &smallest);
+    struct val sign = b_and(l, x, k_bits(l, SIGN));
+    struct val m = b_and(l, x, k_bits(l, RAISED));
+    struct val normal = i_add(l, m, rebias);
+    struct val special = i_add(l, normal, rebias); // infinity and NaN: exponent 255
+    struct val big = v_select(l, m_greater_equal(l, m, k_bits(l, RAISED_INF)), normal, special);
+    // A denormal m * 2^-24 is (2^-14 + m * 2^-24) - 2^-14, and both are easy to write down.
+    struct val small = f_sub(l, i_add(l, m, smallest), smallest);
+    struct asm_reg is_small = m_less(l, m, k_bits(l, RAISED_NORMAL));
+    return b_or(l, v_select(l, is_small, big, small), sign);
+}
+
+// The low 16 bits of (32-bit lane >> shift), rounded, in the low half of a vector.
+static struct asm_reg narrow(struct lanes * l, struct val v, struct asm_reg shift) {
+    struct asm_reg bm = lanes_bm(l, &v), d = asm_local(l->p, ASM_X);
+    ASM(l->p, AIE2_VSRS_S16_S32_mv_w_srs, A_LO(d), A_REG(bm), A_REG(shift));
+    return d;
+}
+
+static struct asm_reg f32_to_f16(struct lanes * l, struct val x) { // result in the low half
+    lanes_x(l, &x);
+    struct val sign = b_and(l, x, k_bits(l, SIGN));
+    struct val m = b_and(l, x, k_bits(l, MAGNITUDE));
+    struct asm_reg is_nan = m_less(l, k_bits(l, F32_INF), m);
+    struct asm_reg is_small = m_less(l, m, k_bits(l, SMALLEST));
+    struct val clamped = i_min(l, i_sub(l, m, k_bits(l, REBIAS)), k_bits(l, RAISED_INF));
+    struct val raised = v_select(l, is_nan, clamped, k_bits(l, RAISED_NAN));
+    struct asm_reg normal = narrow(l, raised, l->shift13); // rounds; a carry runs into the exponent
+    // |x| + 0.5 rounds at 2^-24, f16's last place for denormals; what was added stands in the bits.
+    struct val half = k_bits(l, HALF);
+    struct asm_reg small = narrow(l, i_sub(l, f_add(l, m, half), half), l->shift0);
+    struct asm_reg sign16 = narrow(l, sign, l->shift16);
+    struct asm_reg magnitude = asm_local(l->p, ASM_X), d = asm_local(l->p, ASM_X);
+    ASM(l->p, AIE2_VSEL_16, A_REG(magnitude), A_REG(normal), A_REG(small), A_REG(is_small));
+    ASM(l->p, AIE2_VBOR, A_REG(d), A_REG(magnitude), A_REG(sign16));
+    return d;
+}
+
+// 64 bytes through the pointer, which moves on.
+static void load_pair(struct lanes * l, int op, struct asm_reg to, struct asm_reg pointer, int memory) {
+    for (int half = 0; half < 2; half++) {
+        ASM_MEM(l->p, op, memory, A_REG(asm_half(to, half)), A_REG(pointer), A_IMM(32));
+    }
+}
+
+static void store_pair(struct lanes * l, int op, struct asm_reg from, struct asm_reg pointer, int memory) {
+    for (int half = 0; half < 2; half++) {
+        ASM_MEM(l->p, op, memory, A_REG(pointer), A_REG(asm_half(from, half)), A_IMM(32));
+    }
+}
+
+struct val lanes_load(struct lanes * l, struct asm_reg pointer, int memory, bool native) {
+    struct asm_reg bm, x;
+    if (native) {
+        x = asm_local(l->p, ASM_X);
+        load_pair(l, AIE2_VLDA_dmw_lda_w_ag_pstm_nrm_imm, x, pointer, memory);
+        return val_x(x);
+    }
+    switch (l->dtype) {
+    case DTYPE_BF16:
+        bm = asm_local(l->p, ASM_BM);
+        ASM_MEM(l->p, AIE2_VLDA_CONV_FP32_BF16_pstm_nrm_imm, memory, A_REG(bm), A_REG(pointer), A_IMM(32));
+        return val_bm(bm);
+    case DTYPE_F16:
+        x = asm_local(l->p, ASM_X);
+        ASM_MEM(l->p, AIE2_VLDA_dmw_lda_w_ag_pstm_nrm_imm, memory, A_LO(x), A_REG(pointer), A_IMM(32));
+        return f16_to_f32(l, x);
+    default:
+        bm = asm_local(l->p, ASM_BM);
+        load_pair(l, AIE2_VLDA_dmw_lda_am_ag_pstm_nrm_imm, bm, pointer, memory);
+        return val_bm(bm);
+    }
+}
+
+void lanes_store(struct lanes * l, struct val v, struct asm_reg pointer, int memory, bool native) {
+    if (!native && l->dtype == DTYPE_BF16) {
+        ASM_MEM(l->p, AIE2_VST_CONV_BF16_FP32_ag_pstm_nrm_imm, memory, A_REG(pointer), A_IMM(32),
+                A_REG(lanes_bm(l, &v)));
+    } else if (!native && l->dtype == DTYPE_F16) {
+        struct asm_reg x = f32_to_f16(l, v);
+        ASM_MEM(l->p, AIE2_VST_dmw_sts_w_ag_pstm_nrm_imm, memory, A_REG(pointer), A_LO(x), A_IMM(32));
+    } else if (v.has_bm) {
+        store_pair(l, AIE2_VST_dmw_sts_am_ag_pstm_nrm_imm, v.bm, pointer, memory);
+    } else {
+        store_pair(l, AIE2_VST_dmw_sts_w_ag_pstm_nrm_imm, lanes_x(l, &v), pointer, memory);
+    }
+}

@@ -1,0 +1,201 @@
+// lanes-float: f32 arithmetic on a core whose multiplier knows only bf16. A factor is cut into pieces
+// of 8 bits, a = a1 + a2 + a3, and a product is the sum of the partial products that matter, smallest
+// first: (a1 b3 + a3 b1), (a1 b2 + a2 b1), (a1 b1 + a2 b2). The multiplier makes two products a lane
+// at once, so that is three instructions, and the addend of a multiply-add comes for free.
+#include "lanes.h"
+
+#include "aie/isa/aie2.h"
+
+#include <string.h>
+
+static struct val adder(struct lanes * l, int op, struct val a, struct val b) {
+    struct asm_reg xa = lanes_bm(l, &a), xb = lanes_bm(l, &b), d = asm_local(l->p, ASM_BM);
+    ASM(l->p, op, A_REG(d), A_REG(xa), A_REG(xb), A_REG(l->float_config));
+    return val_bm(d);
+}
+
+struct val f_add(struct lanes * l, struct val a, struct val b) {
+    return adder(l, AIE2_VADD_F, a, b);
+}
+
+struct val f_sub(struct lanes * l, struct val a, struct val b) {
+    return adder(l, AIE2_VSUB_F, a, b);
+}
+
+struct val f_neg(struct lanes * l, struct val a) {
+    return i_add(l, a, k_bits(l, 0x80000000)); // flips the sign, of zeros and NaNs too
+}
+
+struct val f_abs(struct lanes * l, struct val a) {
+    return b_and(l, a, k_bits(l, 0x7fffffff));
+}
+
+struct asm_reg m_negative(struct lanes * l, struct val a) {
+    return m_less(l, a, k_bits(l, 0));
+}
+
+struct asm_reg m_nan(struct lanes * l, struct val a) {
+    return m_less(l, k_bits(l, 0x7f800000), f_abs(l, a));
+}
+
+struct asm_reg m_float_less(struct lanes * l, struct val a, struct val b) {
+    // The bits of a float order like integers when it is positive and the other way when negative;
+    // a sign-and-magnitude number becomes a two's complement one by 0x80000000 - bits.
+    struct val order[2] = {a, b};
+    struct asm_reg nan = m_nan(l, a), nan_b = m_nan(l, b);
+    for (int i = 0; i < 2; i++) {
+        struct asm_reg negative = m_negative(l, order[i]);
+        order[i] = v_select(l, negative, order[i], i_sub(l, k_bits(l, 0x80000000), order[i]));
+    }
+    struct asm_reg less = m_less(l, order[0], order[1]), any = asm_local(l->p, ASM_R);
+    struct asm_reg either = asm_local(l->p, ASM_R), result = asm_local(l->p, ASM_MASK);
+    ASM(l->p, AIE2_OR, A_REG(either), A_REG(nan), A_REG(nan_b));
+    ASM(l->p, AIE2_XOR, A_REG(any), A_REG(either), A_REG(l->minus_one));
+    ASM(l->p, AIE2_AND, A_REG(result), A_REG(less), A_REG(any));
+    return result;
+}
+
+// ---- factors ----
+
+static void load_half(struct lanes * l, struct asm_reg to, int half, struct val k) {
+    int32_t offset = (k.slot - LANES_POOL_SLOTS / 2) * LANES_POOL_SLOT_BYTES;
+    ASM_MEM(l->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, MEM_POOL, A_REG(asm_half(to, half)), A_REG(l->pool),
+            A_IMM(offset));
+}
+
+// The pool pattern of two equal bf16, of which v's upper half is one.
+static struct val k_pair(struct lanes * l, float v) {
+    uint32_t pattern;
+    memcpy(&pattern, &v, 4);
+    pattern >>= 16;
+    return k_bits(l, pattern | pattern << 16);
+}
+
+// One of the values that are 0 or in an accumulator, as bf16, into a half of a vector.
+struct rests {
+    struct asm_reg bm[3];
+    int n;
+};
+
+static struct asm_reg pair(struct lanes * l, const struct rests * r, int low, int high) {
+    struct asm_reg x = asm_local(l->p, ASM_X);
+    const int which[2] = {low, high};
+    for (int half = 0; half < 2; half++) {
+        if (which[half] < r->n) {
+            ASM(l->p, AIE2_VCONV_BF16_FP32, A_REG(asm_half(x, half)), A_REG(r->bm[which[half]]));
+        } else {
+            load_half(l, x, half, k_bits(l, 0));
+        }
+    }
+    return x;
+}
+
+enum { NO_PIECE = 3 };
+
+// rest - (the piece that stands in the given half of a pair)
+static struct asm_reg subtract_piece(struct lanes * l, struct asm_reg rest, struct asm_reg from, int half) {
+    struct asm_reg unit = asm_local(l->p, ASM_X), d = asm_local(l->p, ASM_BM);
+    load_half(l, unit, half, k_pair(l, 1.0f));
+    load_half(l, unit, !half, k_bits(l, 0));
+    ASM(l->p, AIE2_VMSC_F_vmac_bm_core_dense, A_REG(d), A_REG(rest), A_REG(from), A_REG(unit),
+        A_REG(l->mul_config));
+    return d;
+}
+
+struct factor f_factor(struct lanes * l, struct val a, int pieces, enum factor_side sides) {
+    struct factor f = {.pieces = pieces};
+    struct rests r = {.bm = {lanes_bm(l, &a)}, .n = 1};
+    f.t = pair(l, &r, 0, NO_PIECE);
+    f.p12 = f.t;
+    if (pieces > 1) {
+        r.bm[r.n++] = subtract_piece(l, r.bm[0], f.t, 0);
+        f.p12 = pair(l, &r, 0, 1);
+    }
+    if (pieces > 2) {
+        r.bm[r.n] = subtract_piece(l, r.bm[1], f.p12, 1);
+        r.n++;
+    }
+    if (sides & FACTOR_LEFT) {
+        f.p13 = pieces > 2 ? pair(l, &r, 0, 2) : f.t;
+    }
+    if (sides & FACTOR_RIGHT) {
+        f.p21 = pair(l, &r, 1, 0);
+        f.p31 = pair(l, &r, 2, 0);
+    }
+    return f;
+}
+
+static float truncate_bf16(float v) {
+    uint32_t pattern;
+    memcpy(&pattern, &v, 4);
+    pattern &= 0xffff0000;
+    memcpy(&v, &pattern, 4);
+    return v;
+}
+
+static struct asm_reg constant_pair(struct lanes * l, float low, float high) {
+    struct asm_reg x = asm_local(l->p, ASM_X);
+    load_half(l, x, 0, k_pair(l, low));
+    load_half(l, x, 1, k_pair(l, high));
+    return x;
+}
+
+struct factor f_factor_const(struct lanes * l, float v, int pieces, enum factor_side sides) {
+    float p1 = truncate_bf16(v), p2 = pieces > 1 ? truncate_bf16(v - p1) : 0;
+    float p3 = pieces > 2 ? truncate_bf16(v - p1 - p2) : 0;
+    struct factor f = {.pieces = pieces};
+    f.p12 = constant_pair(l, p1, p2);
+    if (sides & FACTOR_LEFT) {
+        f.p13 = constant_pair(l, p1, p3);
+    }
+    if (sides & FACTOR_RIGHT) {
+        f.p21 = constant_pair(l, p2, p1);
+        f.p31 = constant_pair(l, p3, p1);
+    }
+    return f;
+}
+
+// ---- products ----
+
+// acc + a * b lane by lane, two products; without acc: the products alone.
+static struct asm_reg mac(struct lanes * l, const struct asm_reg * acc, struct asm_reg a, struct asm_reg b) {
+    struct asm_reg d = asm_local(l->p, ASM_BM);
+    if (acc) {
+        ASM(l->p, AIE2_VMAC_F_vmac_bm_core_dense, A_REG(d), A_REG(*acc), A_REG(a), A_REG(b),
+            A_REG(l->mul_config));
+    } else {
+        ASM(l->p, AIE2_VMUL_F_vmac_bm_core_dense, A_REG(d), A_REG(a), A_REG(b), A_REG(l->mul_config));
+    }
+    return d;
+}
+
+static struct val multiply(struct lanes * l, struct asm_reg * acc, const struct factor * left,
+                           const struct factor * right) {
+    struct asm_reg sum;
+    if (left->pieces > 2 || right->pieces > 2) {
+        sum = mac(l, acc, left->p13, right->p31);
+        acc = &sum;
+    }
+    if (left->pieces > 1 || right->pieces > 1) {
+        sum = mac(l, acc, left->p12, right->p21);
+        acc = &sum;
+    }
+    return val_bm(mac(l, acc, left->p12, right->p12));
+}
+
+struct val f_mac(struct lanes * l, struct val c, const struct factor * left, const struct factor * right) {
+    struct asm_reg acc = lanes_bm(l, &c);
+    return multiply(l, &acc, left, right);
+}
+
+struct val f_product(struct lanes * l, const struct factor * left, const struct factor * right) {
+    return multiply(l, NULL, left, right);
+}
+
+struct val f_mul(struct lanes * l, struct val a, struct val b) {
+    // Taking an infinity apart leaves a NaN behind; the product of the first pieces alone knows better.
+    struct factor left = f_factor(l, a, 3, FACTOR_LEFT), right = f_factor(l, b, 3, FACTOR_RIGHT);
+    struct val full = f_product(l, &left, &right);
+    struct val rough = val_bm(mac(l, NULL, left.t, right.t));
+    return v_select(l, m_nan(l, full), full, rough);
+}
