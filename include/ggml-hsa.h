@@ -15,7 +15,7 @@ extern "C" {
 #define GGML_HSA_MAX_DEVICES 16
 
 // The registry entry. It is made at the first call and lives as long as the process. NULL when the
-// ggml in this process is outside the tested versions; one line on ggml's log says so.
+// ggml in this process has a layout that we do not know; one line on ggml's log says so.
 GGML_BACKEND_API ggml_backend_reg_t ggml_backend_hsa_reg(void);
 
 // How many NPUs were found; 0 is a valid answer, and the log says why.
@@ -44,6 +44,7 @@ struct ggml_backend_hsa_stats {
     uint64_t dispatches;       // kernels sent to the device
     uint64_t host_copies;      // DUP, CPY and CONT nodes, done by the host
     uint64_t staged_operands;  // operands that the host laid out anew for a kernel
+    uint64_t cpu_nodes;        // nodes that the CPU fallback computed
 };
 
 // What an emulated device counts in its machine; see ggml_backend_hsa_get_counters.

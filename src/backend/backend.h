@@ -72,13 +72,16 @@ struct hsa_device {
     struct code_heap code;
     struct hsa_buft buft;
     struct hsa_buft host_buft;
-    atomic_uint_fast64_t dispatches, host_copies, staged_operands;
+    bool fallback; // unsupported nodes go to the CPU
+    atomic_uint_fast64_t dispatches, host_copies, staged_operands, cpu_nodes;
 };
 
 // NULL with the reason in err when the agent cannot be used.
 struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struct hsac * runtime,
                                struct hsac_agent * agent, struct error * err);
 bool device_is_ours(ggml_backend_dev_t dev);
+// Would a stream compute this node itself, the CPU fallback left aside?
+bool device_computes(struct hsa_device * device, const struct ggml_tensor * op);
 
 // ---- buffer.c ----
 
@@ -86,6 +89,21 @@ void buft_init(struct hsa_buft * buft, int api, struct hsa_device * device, bool
 static inline ggml_backend_buffer_type_t buft_handle(struct hsa_buft * buft) {
     return (ggml_backend_buffer_type_t) &buft->abi;
 }
+
+// ---- fallback.c: nodes without a kernel on a CPU backend ----
+
+struct fallback { // of a stream; zero is empty
+    ggml_backend_t cpu;
+    struct ggml_context * ctx;
+    struct ggml_cgraph * graph; // nodes that were added and not run yet
+};
+
+bool fallback_asked(void); // by the environment, or by the build
+bool fallback_supports(const struct ggml_tensor * op);
+// Takes a node in; it is computed at fallback_run at the latest.
+enum status fallback_add(struct fallback * f, struct ggml_tensor * node, struct error * err);
+enum status fallback_run(struct fallback * f, struct error * err);
+void fallback_free(struct fallback * f);
 
 // ---- stream.c ----
 

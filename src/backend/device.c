@@ -57,8 +57,7 @@ static ggml_backend_buffer_type_t device_get_host_buffer_type(ggml_backend_dev_t
     return buft_handle(&device_of(dev)->host_buft);
 }
 
-static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor * op) {
-    struct hsa_device * device = device_of(dev);
+bool device_computes(struct hsa_device * device, const struct ggml_tensor * op) {
     struct plan plan;
     if (op_is_view(op->op)) {
         return true;
@@ -73,6 +72,11 @@ static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor 
     default:
         return false;
     }
+}
+
+static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor * op) {
+    struct hsa_device * device = device_of(dev);
+    return device_computes(device, op) || (device->fallback && fallback_supports(op));
 }
 
 static bool device_supports_buft(ggml_backend_dev_t dev, ggml_backend_buffer_type_t buft) {
@@ -123,6 +127,7 @@ struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struc
     device->index = index;
     device->arch = arch;
     device->agent = agent;
+    device->fallback = fallback_asked();
     snprintf(device->name, sizeof device->name, "%s%d", GGML_HSA_NAME, index % 1000);
     snprintf(device->description, sizeof device->description, "%s (%s%s)",
              hsac_agent_product(agent), hsac_agent_name(agent),
@@ -151,6 +156,7 @@ bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev, struct ggml_backend_hsa_
         .dispatches = atomic_load(&device->dispatches),
         .host_copies = atomic_load(&device->host_copies),
         .staged_operands = atomic_load(&device->staged_operands),
+        .cpu_nodes = atomic_load(&device->cpu_nodes),
     };
     return true;
 }

@@ -1,6 +1,6 @@
 // log: one place where the backend speaks. Lines go to ggml's log, so that a program which
 // installed a callback sees them; a ggml without that entry gets them on stderr. Faults and
-// warnings are always said, the rest only with GGML_HSA_ENABLE_LOG=1.
+// warnings are always said, the rest with GGML_HSA_ENABLE_LOG=1, in debug builds unless it is 0.
 #include "backend.h"
 
 #include <stdio.h>
@@ -34,7 +34,12 @@ void log_warn(const char * fmt, ...) {
 }
 
 void log_info(const char * fmt, ...) {
-    if (!env_flag("GGML_HSA_ENABLE_LOG", false)) {
+#ifdef GGML_HSA_DEBUG
+    const bool by_default = true;
+#else
+    const bool by_default = false;
+#endif
+    if (!env_flag("GGML_HSA_ENABLE_LOG", by_default)) {
         return;
     }
     va_list args;

@@ -16,9 +16,9 @@ GGML_API ggml_backend_buffer_t ggml_backend_buft_alloc_buffer_n(ggml_backend_buf
                                                                 struct ggml_tensor ** tensors,
                                                                 int n);
 
-static const struct { int major, minor, api; } tested[] = {{0, 24, 2}, {0, 25, 2}, {0, 27, 3}};
+static const struct { int major, minor, api; } known[] = {{0, 24, 2}, {0, 25, 2}, {0, 27, 3}};
 
-// The backend API version, or 0 and a logged line when this ggml is not one that was tested: its
+// The backend API version, or 0 and a logged line when this ggml is not one that we know: its
 // structs may be laid out otherwise, and then the process would crash where it could go on without
 // us.
 static int abi_detect(void) {
@@ -26,16 +26,16 @@ static int abi_detect(void) {
     int api = ggml_backend_buft_alloc_buffer_n ? 3 : 2;
     int major, minor;
     if (sscanf(version, "%d.%d", &major, &minor) == 2) {
-        for (size_t i = 0; i < sizeof tested / sizeof tested[0]; i++) {
-            if (tested[i].major == major && tested[i].minor == minor && tested[i].api == api) {
+        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+            if (known[i].major == major && known[i].minor == minor && known[i].api == api) {
                 return api;
             }
         }
     }
-    log_error("ggml %s (backend API %d) is not supported; this plugin was tested with ggml 0.24, "
-              "0.25 and "
-              "0.27, so it does not load",
-              version, api);
+    log_error(
+        "ggml %s (backend API %d) is not supported; this plugin knows the layouts of ggml 0.24 and "
+        "0.25 (API 2) and 0.27 (API 3), and does not load into another",
+        version, api);
     return 0;
 }
 
@@ -103,7 +103,8 @@ static void registry_add_devices(int api) {
             continue;
         }
         registry.devices[registry.n_devices++] = device;
-        log_info("%s: %s", device->name, device->description);
+        log_info("%s: %s%s", device->name, device->description,
+                 device->fallback ? ", unsupported ops on the CPU" : "");
     }
     if (n == 0) {
         log_warn("no NPU: %s lists no AIE agent", hsac_runtime_path(registry.runtime));

@@ -30,6 +30,7 @@ struct hsa_stream {
     struct code_stream * pins[MAX_IN_FLIGHT];
     int n_blocks;
     struct scratch_block blocks[SCRATCH_BLOCKS];
+    struct fallback fallback;
 };
 
 static struct hsa_stream * stream_of(ggml_backend_t backend) {
@@ -228,6 +229,18 @@ static enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node
     }
 }
 
+// Nodes in a row that the CPU computes are collected, and run before a node of ours or the end.
+static enum status compute_or_fall_back(struct hsa_stream * s, struct ggml_tensor * node,
+                                        struct error * err) {
+    if (device_computes(s->device, node)) {
+        enum status st = fallback_run(&s->fallback, err);
+        return st == ST_OK ? compute_node(s, node, err) : st;
+    }
+    enum status st = stream_wait(s, err); // its inputs may be results that are still on their way
+    atomic_fetch_add(&s->device->cpu_nodes, 1);
+    return st == ST_OK ? fallback_add(&s->fallback, node, err) : st;
+}
+
 static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml_cgraph * graph) {
     struct hsa_stream * s = stream_of(backend);
     struct error err = {0}, late = {0};
@@ -239,13 +252,19 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
             !(node->flags & GGML_TENSOR_FLAG_COMPUTE)) {
             continue;
         }
-        st = compute_node(s, node, &err);
+        st =
+            s->device->fallback ? compute_or_fall_back(s, node, &err) : compute_node(s, node, &err);
         if (st != ST_OK) {
             log_error("%s: node %d of %d, %s \"%s\": %s", s->device->name, i, n, ggml_op_desc(node),
                       node->name, err.text);
         }
     }
-    // Also after a failure: nothing may still be running on memory that ggml will reuse.
+    // Also after a failure: what was collected must not wait for the next graph.
+    if (fallback_run(&s->fallback, &late) != ST_OK && st == ST_OK) {
+        st = late.status;
+        log_error("%s: %s", s->device->name, late.text);
+    }
+    // Likewise: nothing may still be running on memory that ggml will reuse.
     if (stream_wait(s, &late) != ST_OK && st == ST_OK) {
         st = late.status;
         log_error("%s: %s", s->device->name, late.text);
@@ -264,6 +283,7 @@ static const char * stream_get_name(ggml_backend_t backend) {
 
 static void stream_free(ggml_backend_t backend) {
     struct hsa_stream * s = stream_of(backend);
+    fallback_free(&s->fallback);
     scratch_reset(s, 0);
     hsac_queue_free(s->queue);
     free(s);

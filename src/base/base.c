@@ -47,6 +47,7 @@ const char * status_name(enum status st) {
         [ST_IO] = "input/output error",
         [ST_CORRUPT] = "corrupt data",
         [ST_DEVICE] = "device error",
+        [ST_BUSY] = "busy",
     };
     return (size_t) st < sizeof names / sizeof names[0] ? names[st] : "unknown status";
 }

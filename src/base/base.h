@@ -17,6 +17,7 @@ enum status {
     ST_IO,          // the operating system refused
     ST_CORRUPT,     // bytes from outside do not hold together
     ST_DEVICE,      // the device or its runtime reported an error
+    ST_BUSY,        // another process is at it, and did not come to an end in time
 };
 
 struct error {

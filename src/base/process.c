@@ -1,6 +1,6 @@
 // process: see process.h. The child between fork and exec calls only what is safe there while other
-// threads of the parent hold locks; everything it needs is prepared before. Its group is killed while
-// its zombie still holds the number, so that never a stranger is hit.
+// threads of the parent hold locks; everything it needs is prepared before. Its group is killed
+// while its zombie still holds the number, so that never a stranger is hit.
 #include "process.h"
 
 #include <errno.h>
@@ -100,8 +100,7 @@ static _Noreturn void child(const struct launch * l) {
     int input = lift(l->input, FREE), output = lift(l->output, FREE);
     int report = lift(l->report, FREE);
     if (dup2(input, STDIN_FILENO) < 0 ||
-        (l->output >= 0 &&
-         (dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0)) ||
+        (l->output >= 0 && (dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0)) ||
         dup2(report, REPORT) < 0 || fcntl(REPORT, F_SETFD, FD_CLOEXEC) < 0) {
         failed = errno;
     }
@@ -169,7 +168,8 @@ static int64_t now_ms(void) {
 }
 
 // Keeps the end of all that was printed: up to twice `keep` bytes, so that moving is rare.
-static void keep_output(const struct process * p, struct process_end * end, const char * data, size_t n) {
+static void keep_output(const struct process * p, struct process_end * end, const char * data,
+                        size_t n) {
     end->printed += n;
     if (p->show) {
         for (size_t done = 0; done < n;) {
@@ -260,7 +260,8 @@ enum status process_run(const struct process * p, struct process_end * end, stru
     *end = (struct process_end){0};
     char * path = process_find(p->argv[0]);
     if (!path) {
-        return error_set(err, ST_NOT_FOUND, "%s: no such program, or it is not executable", p->argv[0]);
+        return error_set(err, ST_NOT_FOUND, "%s: no such program, or it is not executable",
+                         p->argv[0]);
     }
     int output[2] = {-1, -1}, input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     enum status st = ST_OK;
@@ -271,8 +272,9 @@ enum status process_run(const struct process * p, struct process_end * end, stru
     }
     if (pid < 0) {
         int e = errno;
-        st = error_set(err, e == ENOENT || e == ENOEXEC ? ST_NOT_FOUND : ST_IO, "%s: %s", path,
-                       e == ENOENT ? "no such program, or its interpreter is missing" : strerror(e));
+        st =
+            error_set(err, e == ENOENT || e == ENOEXEC ? ST_NOT_FOUND : ST_IO, "%s: %s", path,
+                      e == ENOENT ? "no such program, or its interpreter is missing" : strerror(e));
     }
     if (input >= 0) {
         close(input);

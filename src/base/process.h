@@ -29,6 +29,6 @@ struct process_end {
 // ST_IO when it could not be started; err names it.
 enum status process_run(const struct process * p, struct process_end * end, struct error * err);
 
-// Where a program is, as process_run would find it. The caller frees the path; NULL when there is none
-// or it is not executable.
+// Where a program is, as process_run would find it. The caller frees the path; NULL when there is
+// none or it is not executable.
 char * process_find(const char * name);

@@ -160,6 +160,10 @@ void hsac_agent_memory(const struct hsac_agent * a, uint64_t * free_bytes, uint6
     *free_bytes = used < total ? total - used : 0;
 }
 
+uint64_t hsac_agent_pool_size(const struct hsac_agent * a, enum hsac_pool pool) {
+    return a->pool_size[pool]; // never changes
+}
+
 bool hsac_agent_counters(const struct hsac_agent * a, struct hsac_counters * out) {
     *out = (struct hsac_counters){0};
     struct hsa_emu_counters c;

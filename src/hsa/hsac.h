@@ -14,6 +14,7 @@ enum status hsac_open(struct hsac ** out, struct error * err);
 void hsac_close(struct hsac * h);
 const char * hsac_runtime_path(const struct hsac * h);
 bool hsac_is_emulated(const struct hsac * h);
+char hsac_abi_name(const struct hsac * h); // of the packets it takes: B, C or D; 'A' cannot run kernels
 
 int hsac_agent_count(const struct hsac * h); // AIE agents
 struct hsac_agent * hsac_agent_get(struct hsac * h, int i);
@@ -26,6 +27,8 @@ enum hsac_pool {
     HSAC_POOL_DEV,     // PDIs and instruction streams: the 64 MiB device heap
     HSAC_POOL_KERNARG, // packets' payloads
 };
+
+uint64_t hsac_agent_pool_size(const struct hsac_agent * a, enum hsac_pool pool);
 
 // Memory that agent and host both see. NULL when the pool is full.
 void * hsac_alloc(struct hsac_agent * a, enum hsac_pool pool, size_t size);

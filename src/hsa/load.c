@@ -11,6 +11,13 @@
 #include <unistd.h>
 
 static const char emulator_file[] = "libhsa-emu.so";
+// Where it is, seen from the plugin or the program: beside them in a build, in a directory of its
+// own where it is installed. HSAC_LIBDIR is what this installation calls lib.
+#ifndef HSAC_LIBDIR
+#    define HSAC_LIBDIR "lib"
+#endif
+static const char * const emulator_dirs[] = {"", "ggml-hsa/", "../lib/",
+                                             "../" HSAC_LIBDIR "/ggml-hsa/"};
 static const char * const system_files[] = {
     "libhsa-runtime64.so.1",
     "/opt/rocm/lib/libhsa-runtime64.so.1", // AMD's own packages do not always tell the loader
@@ -46,12 +53,20 @@ static bool try_beside(struct hsac * h, const char * path, const char * sub, str
     return n > 0 && (size_t) n < sizeof file && try_file(h, file, tried);
 }
 
+static bool try_around(struct hsac * h, const char * path, struct buf * tried) {
+    for (size_t i = 0; i < sizeof emulator_dirs / sizeof emulator_dirs[0]; i++) {
+        if (try_beside(h, path, emulator_dirs[i], tried)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool open_emulator(struct hsac * h, struct buf * tried) {
     Dl_info self;
     static const char anchor; // an address inside the object that this code was linked into
     if (dladdr(&anchor, &self) && self.dli_fname && strchr(self.dli_fname, '/') &&
-        (try_beside(h, self.dli_fname, "", tried) ||
-         try_beside(h, self.dli_fname, "../lib/", tried))) {
+        try_around(h, self.dli_fname, tried)) {
         return true;
     }
     // A program found through PATH knows itself by its bare name only.
@@ -59,7 +74,7 @@ static bool open_emulator(struct hsac * h, struct buf * tried) {
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     if (n > 0) {
         exe[n] = '\0';
-        if (try_beside(h, exe, "", tried) || try_beside(h, exe, "../lib/", tried)) {
+        if (try_around(h, exe, tried)) {
             return true;
         }
     }
@@ -218,4 +233,8 @@ const char * hsac_runtime_path(const struct hsac * h) {
 
 bool hsac_is_emulated(const struct hsac * h) {
     return h->emulated;
+}
+
+char hsac_abi_name(const struct hsac * h) {
+    return h->abi ? h->abi->name : 'A';
 }

@@ -4,7 +4,7 @@
 // that would be too long the end gives way to "-h" and a SHA-256 of the whole; '-' before a letter
 // appears in no other name.
 #include "kernel.h"
-#include "sha256.h"
+#include "base/sha256.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -88,9 +88,7 @@ void kernel_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
     size_t kept = KERNEL_NAME_MAX - 1 - HASH_TEXT;
     memcpy(name, text, kept);
     memcpy(name + kept, "-h", 2);
-    for (int i = 0; i < SHA256_BYTES; i++) {
-        snprintf(name + kept + 2 + 2 * i, 3, "%02x", digest[i]);
-    }
+    sha256_print(digest, name + kept + 2);
 }
 
 void kernel_code_free(struct kernel_code * code) {

@@ -5,6 +5,7 @@
 #include "store.h"
 
 #include "packs.h"
+#include "record.h"
 #include "table.h"
 
 #include <pthread.h>
@@ -30,6 +31,7 @@ struct program { // a compiled PDI by its compiler's name for it; a dozen or two
 struct store {
     const struct store_compiler * compiler; // may be NULL
     struct packs packs;
+    struct record * record; // NULL: nobody asked for one
 
     pthread_mutex_t lock; // guards all below
     pthread_cond_t built; // some entry or program left its building state
@@ -50,6 +52,7 @@ enum status store_new_with(const struct store_compiler * compiler, struct store 
         free(s);
         return st;
     }
+    record_open(&s->record, NULL);
     s->compiler = compiler;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->built, NULL);
@@ -72,6 +75,7 @@ void store_free(struct store * s) {
         free(p);
     }
     packs_close(&s->packs);
+    record_close(s->record);
     pthread_cond_destroy(&s->built);
     pthread_mutex_destroy(&s->lock);
     free(s);
@@ -319,7 +323,11 @@ static enum status get(struct store * s, const struct kernel_spec * asked, bool 
 
 enum status store_get(struct store * s, const struct kernel_spec * spec, struct store_kernel ** out,
                       struct error * err) {
-    return get(s, spec, true, out, err);
+    enum status st = get(s, spec, true, out, err);
+    if (st != ST_INVALID && st != ST_UNSUPPORTED) { // one that is only missing is wanted all the more
+        record_add(s->record, spec, NULL);
+    }
+    return st;
 }
 
 bool store_can(struct store * s, const struct kernel_spec * asked) {

@@ -1,6 +1,6 @@
-// store: where kernels come from. Memory, then packs (GGML_HSA_KERNEL_DIR), then the compiler.
-// A kernel that was found stays in memory; equal PDIs are one object, so that a queue which sees
-// the same pointer twice need not configure the array again.
+// store: where kernels come from. Memory, then packs (GGML_HSA_KERNEL_DIR), then the user's cache on
+// disk (store/cache.h), then the compiler. A kernel that was found stays in memory; equal PDIs are
+// one object, so that a queue which sees the same pointer twice need not configure the array again.
 #pragma once
 
 #include "kernel/kernel.h"
@@ -23,6 +23,10 @@ struct store_kernel { // lives as long as the store
 struct store_stats {
     uint64_t memory_hits, pack_hits, compiles;
     uint64_t compile_ns;
+    uint64_t cache_hits;      // kernels that came from the cache on disk
+    uint64_t cache_publishes; // compiled kernels that were put there
+    uint64_t cache_damaged;   // entries that did not hold together and were moved away
+    uint64_t cache_failures;  // compiled kernels that could not be put there
 };
 
 // What makes kernels that no pack has: the functions of aie/aie.h, or others with their contracts.
@@ -33,15 +37,27 @@ struct store_compiler {
                                struct error * err);
     enum status (*compile_insts)(const struct kernel_spec * spec, uint32_t ** insts,
                                  size_t * n_words, struct error * err);
+    // One line that names all that shapes the code (e.g. a hash of the compiler): a part of the key
+    // of the cache on disk, so that a changed compiler never meets the old one's kernels. At most
+    // STORE_IDENTITY_MAX printable characters; NULL: its kernels are not cached on disk.
+    const char * identity;
 };
 
-// With the compiler that this build contains, if any. GGML_HSA_KERNEL_DIR is read here, once.
+#define STORE_IDENTITY_MAX 512
+
+// The compiler that this build contains, or NULL.
+const struct store_compiler * store_own_compiler(void);
+// With that one. GGML_HSA_KERNEL_DIR and the variables of the cache are read here, once.
 enum status store_new(struct store ** out, struct error * err);
 // With another compiler, or none (NULL): packs only. The compiler outlives the store and is called
 // from any thread, but for each kernel and each program only once.
 enum status store_new_with(const struct store_compiler * compiler, struct store ** out,
                            struct error * err);
 void store_free(struct store * s);
+
+// Where warnings go (a cache that is refused, a disk that is full; each is said once). One that came
+// up before is handed over at once. `warn` is called from any thread.
+void store_set_log(struct store * s, void (*warn)(const char * text));
 
 // Thread safe. The kernel stays valid until store_free. After a failure the next call tries again.
 enum status store_get(struct store * s, const struct kernel_spec * spec, struct store_kernel ** out,

@@ -55,20 +55,20 @@ static void put(enum ggml_type type, void * data, int64_t i, float v) {
         ((ggml_bf16_t *) data)[i] = ggml_fp32_to_bf16(v);
         break;
     case GGML_TYPE_I8:
-        ((int8_t *) data)[i] = (int8_t) (v * 7);
+        ((int8_t *) data)[i] = (int8_t) (v * 15);
         break;
     case GGML_TYPE_I16:
-        ((int16_t *) data)[i] = (int16_t) (v * 2000);
+        ((int16_t *) data)[i] = (int16_t) (v * 4000);
         break;
     case GGML_TYPE_I32:
-        ((int32_t *) data)[i] = (int32_t) (v * 100000000);
+        ((int32_t *) data)[i] = (int32_t) (v * 260000000);
         break;
     default:
         fail_msg("type %s", ggml_type_name(type));
     }
 }
 
-// out[i] = a[i] + b[j], in out's type
+// out[i] = a[i] + b[j], in out's type; integers wrap around
 static void add(enum ggml_type type, void * out, int64_t i, const void * a, const void * b,
                 int64_t j) {
     switch (type) {
@@ -92,7 +92,7 @@ static void add(enum ggml_type type, void * out, int64_t i, const void * a, cons
         ((int16_t *) out)[i] = (int16_t) (((const int16_t *) a)[i] + ((const int16_t *) b)[j]);
         break;
     case GGML_TYPE_I32:
-        ((int32_t *) out)[i] = ((const int32_t *) a)[i] + ((const int32_t *) b)[j];
+        ((uint32_t *) out)[i] = ((const uint32_t *) a)[i] + ((const uint32_t *) b)[j];
         break;
     default:
         fail_msg("type %s", ggml_type_name(type));

@@ -1,6 +1,6 @@
 // kernel: names are canonical, injective, short enough and safe as file names; SHA-256 is SHA-256.
 #include "kernel/kernel.h"
-#include "kernel/sha256.h"
+#include "base/sha256.h"
 #include "base/cmocka-all.h"
 
 static struct kernel_spec add_spec(const char * a, const char * b, const char * out) {

@@ -6,45 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "aie/aie.h"
 #include "aie/image/image.h"
-#include "emu/aie/machine.h"
+#include "kernel-rig.h"
 #include "reference.h"
-
-enum { GUARD = 64 };
-
-struct memory { // three operands, each with a guard behind it
-    uint8_t * data[3];
-    size_t size[3];
-};
-
-static void * resolve(void * user, uint64_t addr, uint64_t len, bool write) {
-    (void) write;
-    struct memory * m = *(struct memory **) user;
-    for (int i = 0; i < 3; i++) {
-        uint64_t base = (uint64_t) (uintptr_t) m->data[i];
-        if (addr >= base && len <= m->size[i] && addr - base <= m->size[i] - len) {
-            return (void *) (uintptr_t) addr;
-        }
-    }
-    return NULL;
-}
-
-struct rig {
-    struct emu_machine * machine;
-    struct memory * memory;
-};
-
-static void rig_open(struct rig * r) {
-    struct error err = {0};
-    *r = (struct rig) {0};
-    struct emu_config config = {.arch = AIE_ARCH_AIE2, .columns = 4, .resolve = resolve,
-                                .user = &r->memory, .trace_col = -1, .trace_row = -1};
-    assert_int_equal(emu_machine_new(&config, &r->machine, &err), ST_OK);
-}
 
 static uint32_t random_bits(void) {
     return (uint32_t) rand() << 17 ^ (uint32_t) rand() << 3 ^ (uint32_t) rand() >> 5;
@@ -108,39 +75,19 @@ static uint32_t fill_random(enum dtype t, int operand, int64_t i) {
 static void run_once(struct rig * r, const struct kernel_spec * spec, const struct kernel_code * code,
                      fill_fn fill) {
     enum dtype t = spec->output.dtype;
-    const struct tensor * const tensors[3] = {&spec->inputs[0], &spec->inputs[1], &spec->output};
-    struct memory m;
-    struct emu_operand operands[3];
-    for (int k = 0; k < 3; k++) {
-        size_t bytes = (size_t) tensor_bytes(tensors[k]);
-        size_t words = (bytes + 3) / 4 * 4;
-        m.size[k] = words + GUARD;
-        m.data[k] = malloc(m.size[k]);
-        memset(m.data[k], 0xa5, m.size[k]);
-        for (int64_t i = 0; k < 2 && i < tensor_elements(tensors[k]); i++) {
+    rig_allocate(r, spec);
+    for (int k = 0; k < spec->n_inputs; k++) {
+        for (int64_t i = 0; i < tensor_elements(&spec->inputs[k]); i++) {
             uint32_t v = fill(t, k, i);
-            memcpy(m.data[k] + i * dtype_size(t), &v, (size_t) dtype_size(t));
+            memcpy(r->data[k] + i * dtype_size(t), &v, (size_t) dtype_size(t));
         }
-        operands[k] = (struct emu_operand) {(uint64_t) (uintptr_t) m.data[k], bytes};
     }
-    r->memory = &m;
-    struct error err = {0};
-    enum status st = emu_machine_run(r->machine, code->pdi, code->pdi_size, code->insts, code->n_insts,
-                                     operands, 3, &err);
-    if (st != ST_OK) {
-        print_message("%s\n", err.text);
-    }
-    assert_int_equal(st, ST_OK);
+    rig_run(r, spec, code);
     for (int64_t i = 0; i < tensor_elements(&spec->output); i++) {
-        compare(t, ref_get(t, m.data[2], i), ref_get(t, m.data[0], i),
-                ref_get(t, m.data[1], b_index(&spec->inputs[1], &spec->inputs[0], i)), i);
+        compare(t, ref_get(t, r->data[2], i), ref_get(t, r->data[0], i),
+                ref_get(t, r->data[1], b_index(&spec->inputs[1], &spec->inputs[0], i)), i);
     }
-    for (size_t i = m.size[2] - GUARD; i < m.size[2]; i++) {
-        assert_int_equal(m.data[2][i], 0xa5);
-    }
-    for (int k = 0; k < 3; k++) {
-        free(m.data[k]);
-    }
+    rig_free(r);
 }
 
 // Returns false where the compiler leaves the broadcast to the host.
@@ -177,7 +124,7 @@ static void sizes(void ** state) {
             assert_true(run_shape(&r, (enum dtype) t, ne, ne, fill_random));
         }
     }
-    emu_machine_free(r.machine);
+    rig_close(&r);
 }
 
 static void broadcasts(void ** state) {
@@ -201,7 +148,7 @@ static void broadcasts(void ** state) {
     print_message("%d of %zu broadcasts run on the array, the rest is expanded by the host\n", done,
                   DTYPE_COUNT * sizeof shapes / sizeof shapes[0]);
     assert_true(done > 50);
-    emu_machine_free(r.machine);
+    rig_close(&r);
 }
 
 // Every 16-bit pattern meets every other class of value.
@@ -220,7 +167,7 @@ static void all_16_bit_patterns(void ** state) {
     assert_true(run_shape(&r, DTYPE_F16, ne, ne, fill_patterns));
     assert_true(run_shape(&r, DTYPE_BF16, ne, ne, fill_patterns));
     assert_true(run_shape(&r, DTYPE_I16, ne, ne, fill_patterns));
-    emu_machine_free(r.machine);
+    rig_close(&r);
 }
 
 static void million_f32(void ** state) {
@@ -233,7 +180,7 @@ static void million_f32(void ** state) {
     emu_machine_counters(r.machine, &c);
     print_message("1,000,000 f32: %llu cycles, %.3f per output word and column\n",
                   (unsigned long long) c.last_cycles, (double) c.last_cycles / (1000000 / 4.0));
-    emu_machine_free(r.machine);
+    rig_close(&r);
 }
 
 static void refusals(void ** state) {

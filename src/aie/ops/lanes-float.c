@@ -117,10 +117,12 @@ struct factor f_factor(struct lanes * l, struct val a, int pieces, enum factor_s
     }
     if (sides & FACTOR_LEFT) {
         f.p13 = pieces > 2 ? pair(l, &r, 0, 2) : f.t;
+        f.p23 = pieces > 3 ? pair(l, &r, 1, 2) : f.t;
     }
     if (sides & FACTOR_RIGHT) {
         f.p21 = pair(l, &r, 1, 0);
         f.p31 = pair(l, &r, 2, 0);
+        f.p32 = pieces > 3 ? pair(l, &r, 2, 1) : f.t;
     }
     return f;
 }
@@ -172,6 +174,10 @@ static struct asm_reg mac(struct lanes * l, const struct asm_reg * acc, struct a
 static struct val multiply(struct lanes * l, struct asm_reg * acc, const struct factor * left,
                            const struct factor * right) {
     struct asm_reg sum;
+    if (left->pieces > 3 && right->pieces > 3) {
+        sum = mac(l, acc, left->p23, right->p32);
+        acc = &sum;
+    }
     if (left->pieces > 2 || right->pieces > 2) {
         sum = mac(l, acc, left->p13, right->p31);
         acc = &sum;
@@ -194,7 +200,8 @@ struct val f_product(struct lanes * l, const struct factor * left, const struct 
 
 struct val f_mul(struct lanes * l, struct val a, struct val b) {
     // Taking an infinity apart leaves a NaN behind; the product of the first pieces alone knows better.
-    struct factor left = f_factor(l, a, 3, FACTOR_LEFT), right = f_factor(l, b, 3, FACTOR_RIGHT);
+    struct factor left = f_factor(l, a, FACTOR_EXACT, FACTOR_LEFT);
+    struct factor right = f_factor(l, b, FACTOR_EXACT, FACTOR_RIGHT);
     struct val full = f_product(l, &left, &right);
     struct val rough = val_bm(mac(l, NULL, left.t, right.t));
     return v_select(l, m_nan(l, full), full, rough);

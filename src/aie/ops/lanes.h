@@ -89,11 +89,13 @@ struct asm_reg m_nan(struct lanes * l, struct val a);
 struct asm_reg m_float_less(struct lanes * l, struct val a, struct val b);
 
 // A factor taken apart into bf16 pieces, from which products are made; worth keeping when a value is
-// multiplied more than once. pieces: 1 is bf16 (8 bits), 2 is 16 bits, 3 all 24. Each member is a
-// vector with one piece in its low half and one in its high half; t is the first piece and zero.
+// multiplied more than once. pieces: 1 is bf16 (8 bits), 2 is 16 bits, 3 all 24; FACTOR_EXACT is 3
+// with the products of the small pieces as well, for the last bit. Each member is a vector with one
+// piece in its low half and one in its high half; t is the first piece and zero.
 enum factor_side { FACTOR_LEFT = 1, FACTOR_RIGHT = 2, FACTOR_BOTH = 3 };
+enum { FACTOR_EXACT = 4 };
 struct factor {
-    struct asm_reg t, p12, p21, p13, p31;
+    struct asm_reg t, p12, p21, p13, p31, p23, p32;
     int pieces;
 };
 struct factor f_factor(struct lanes * l, struct val a, int pieces, enum factor_side sides);

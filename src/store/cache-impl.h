@@ -1,0 +1,42 @@
+// cache-impl: what the files of the cache share.
+#pragma once
+
+#include "cache-entry.h"
+#include "cache.h"
+
+struct cache {
+    int root; // the directory
+    char * path;
+    uint64_t max;
+};
+
+// Three files and a lock make a kernel; the suffix tells which.
+enum cache_part { PART_META, PART_PDI, PART_INSTS, PART_LOCK, CACHE_PARTS };
+extern const char * const cache_suffix[CACHE_PARTS];
+
+#define CACHE_FILE_MAX (CACHE_NAME_MAX + 16)
+void cache_file_name(const char * kernel, enum cache_part part, char out[CACHE_FILE_MAX]);
+
+// <dir>/shared holds each PDI once, by its SHA-256; <dir>/quarantine what was damaged.
+#define CACHE_SHARED     "shared"
+#define CACHE_QUARANTINE "quarantine"
+// One byte for each block that was published since the cache was last measured, so that nobody has
+// to measure it at every kernel. Its lock is the one for trimming.
+#define CACHE_GROWTH "growth"
+
+#define CACHE_BLOCK 4096u
+static inline uint64_t cache_blocks(uint64_t bytes) {
+    return (bytes + CACHE_BLOCK - 1) / CACHE_BLOCK;
+}
+
+// Reads and tests a kernel by its name in an open arch directory. With `key` the description must
+// begin with it: ST_NOT_FOUND otherwise. `out` may be NULL.
+enum status cache_read(int dir, const char * name, const struct buf * key,
+                       bool (*have_pdi)(void * user, const uint8_t digest[SHA256_BYTES]),
+                       void * user, struct cache_kernel * out, struct error * err);
+
+// Takes the files of a kernel away, the description first. The lock is the caller's.
+void cache_remove(int dir, const char * name);
+
+// Notes that so many blocks came in, and trims where that is due.
+void cache_grown(struct cache * c, uint64_t blocks);

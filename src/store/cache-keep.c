@@ -1,0 +1,272 @@
+// cache-keep: the cache stays within its size, and what killed processes left goes away. A kernel is
+// removed under its lock, the description first, so that nobody is ever given half of one; kernels
+// that are in use are in their users' memory and do not mind.
+#include "cache-scan.h"
+
+#include "base/dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+// The cache is measured when it has grown by a 16th, and then cut to 7/8 if less than a 16th is free:
+// so it stays below its size, and a full one is measured only once for some hundred kernels.
+#define GROWTH_SHARE 16
+#define LOW_SHARE    8
+
+// Nobody works at one file for longer than that; not even on a slow disk.
+#define STALE_SECONDS 600
+#define QUARANTINE_SECONDS (7 * 24 * 3600)
+
+// ---- removing ----
+
+// False where another process has its hands on it. Without a lock (a disk so full that there is not
+// even room for its name) it is removed all the same: who meets the rest of it sees a miss.
+static bool remove_kernel(const struct scan * s, const struct scan_kernel * k) {
+    char lock_name[CACHE_FILE_MAX];
+    int lock = -1, dir = s->dirs[k->arch];
+    cache_file_name(k->name, PART_LOCK, lock_name);
+    enum status st = dir_lock(dir, lock_name, 0, &lock, NULL);
+    if (st == ST_BUSY) {
+        return false;
+    }
+    cache_remove(dir, k->name);
+    if (st == ST_OK) {
+        dir_unlock(dir, lock_name, lock);
+    }
+    return true;
+}
+
+static void sweep_stray(const struct scan * s, const struct scan_stray * stray) {
+    int lock, dir = s->dirs[stray->place];
+    size_t n = strlen(stray->name), suffix = strlen(cache_suffix[PART_LOCK]);
+    if (n <= suffix || strcmp(stray->name + n - suffix, cache_suffix[PART_LOCK])) {
+        dir_remove(dir, stray->name);
+    } else if (dir_lock(dir, stray->name, 0, &lock, NULL) == ST_OK) {
+        dir_unlock(dir, stray->name, lock); // nobody holds it
+    }
+}
+
+static int by_use(const void * a, const void * b) {
+    const struct scan_kernel *x = a, *y = b;
+    return (x->used > y->used) - (x->used < y->used);
+}
+
+// Blocks that go with the kernel: a PDI goes with the last one that has it.
+static uint64_t leave(struct scan * s, const struct scan_kernel * k) {
+    struct scan_inode * pdi = k->pdi_inode ? scan_find_inode(s, k->pdi_inode) : NULL;
+    return k->blocks + (pdi && --pdi->kernels == 0 ? pdi->blocks : 0);
+}
+
+static void trim_scan(struct scan * s, uint64_t high, uint64_t low, bool dry_run,
+                      struct cache_totals * totals) {
+    int64_t now = time(NULL);
+    uint64_t left = s->blocks, goal = low / CACHE_BLOCK;
+    bool over = left > high / CACHE_BLOCK;
+    for (size_t i = 0; i < s->n_strays; i++) {
+        const struct scan_stray * stray = &s->strays[i];
+        int64_t age = now - stray->changed;
+        if (age > (stray->quarantined ? QUARANTINE_SECONDS : STALE_SECONDS) ||
+            (over && stray->quarantined)) {
+            left -= stray->quarantined ? stray->blocks : 0;
+            if (!dry_run) {
+                sweep_stray(s, stray);
+            }
+        }
+    }
+    // A PDI without kernels: of a process that was killed, or of kernels that were cleared.
+    for (size_t i = 0; i < s->n_inodes; i++) {
+        left -= s->inodes[i].kernels == 0 ? s->inodes[i].blocks : 0;
+    }
+    if (s->n_kernels) {
+        qsort(s->kernels, s->n_kernels, sizeof *s->kernels, by_use);
+    }
+    for (size_t i = 0; over && i < s->n_kernels && left > goal; i++) {
+        if (!dry_run && !remove_kernel(s, &s->kernels[i])) {
+            totals->skipped++;
+            continue;
+        }
+        left -= leave(s, &s->kernels[i]);
+        totals->removed_kernels++;
+    }
+    for (size_t i = 0; !dry_run && i < s->n_inodes; i++) {
+        if (s->inodes[i].kernels == 0 && s->inodes[i].shared) {
+            dir_remove(s->dirs[PLACE_SHARED], s->inodes[i].shared);
+        }
+    }
+    totals->removed_bytes = (s->blocks - left) * CACHE_BLOCK;
+}
+
+static void count_scan(const struct scan * s, struct cache_totals * totals) {
+    *totals = (struct cache_totals){.kernels = s->n_kernels,
+                                    .files = s->files,
+                                    .bytes = s->blocks * CACHE_BLOCK,
+                                    .quarantined = s->quarantined};
+}
+
+// ---- growth ----
+
+// Removes down to `low` if there is more than `high`.
+static enum status trim(struct cache * c, uint64_t high, uint64_t low, bool dry_run,
+                        struct cache_totals * totals, struct error * err) {
+    int lock = openat(c->root, CACHE_GROWTH, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    // A read-only or full disk gives no lock, and may give no harm either.
+    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0) {
+        close(lock);
+        return error_set(err, ST_BUSY, "another process is trimming the cache");
+    }
+    // Before the scan: what comes in meanwhile is counted once too often rather than not at all.
+    if (lock >= 0 && !dry_run && ftruncate(lock, 0) != 0) {
+        close(lock);
+        return error_set(err, ST_IO, CACHE_GROWTH ": %s", strerror(errno));
+    }
+    struct scan s;
+    enum status st = scan_cache(c, &s, err);
+    if (st == ST_OK) {
+        count_scan(&s, totals);
+        trim_scan(&s, high, low, dry_run, totals);
+        scan_free(&s);
+    }
+    if (lock >= 0) {
+        flock(lock, LOCK_UN);
+        close(lock);
+    }
+    return st;
+}
+
+enum status cache_trim(struct cache * c, uint64_t max, bool dry_run, struct cache_totals * totals,
+                       struct error * err) {
+    return trim(c, max, max, dry_run, totals, err);
+}
+
+void cache_grown(struct cache * c, uint64_t blocks) {
+    static const uint8_t ones[256];
+    bool due = false;
+    int fd = openat(c->root, CACHE_GROWTH, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        due = true; // it was never measured
+    } else {
+        struct stat info;
+        while (blocks && !due) {
+            size_t n = blocks < sizeof ones ? (size_t) blocks : sizeof ones;
+            due = write(fd, ones, n) != (ssize_t) n;
+            blocks -= n;
+        }
+        due = due || fstat(fd, &info) != 0 ||
+              (uint64_t) info.st_size >= c->max / GROWTH_SHARE / CACHE_BLOCK;
+        close(fd);
+    }
+    if (due) {
+        struct cache_totals totals;
+        trim(c, c->max - c->max / GROWTH_SHARE, c->max - c->max / LOW_SHARE, false, &totals, NULL);
+    }
+}
+
+// ---- all ----
+
+enum status cache_clear(struct cache * c, struct cache_totals * totals, struct error * err) {
+    struct scan s;
+    enum status st = scan_cache(c, &s, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    count_scan(&s, totals);
+    uint64_t left = s.blocks;
+    for (size_t i = 0; i < s.n_kernels; i++) {
+        if (remove_kernel(&s, &s.kernels[i])) {
+            left -= leave(&s, &s.kernels[i]);
+            totals->removed_kernels++;
+        } else {
+            totals->skipped++;
+        }
+    }
+    for (size_t i = 0; i < s.n_inodes; i++) {
+        if (s.inodes[i].shared && s.inodes[i].kernels == 0) {
+            dir_remove(s.dirs[PLACE_SHARED], s.inodes[i].shared);
+        }
+    }
+    for (size_t i = 0; i < s.n_strays; i++) {
+        if (s.strays[i].quarantined || time(NULL) - s.strays[i].changed > STALE_SECONDS) {
+            left -= s.strays[i].quarantined ? s.strays[i].blocks : 0;
+            sweep_stray(&s, &s.strays[i]);
+        }
+    }
+    totals->removed_bytes = (s.blocks - left) * CACHE_BLOCK;
+    scan_free(&s);
+    return ST_OK;
+}
+
+// ---- looking ----
+
+static bool value_of(const uint8_t * text, const char * word, const char * want) {
+    const char * at = strstr((const char *) text, word);
+    size_t n = strlen(want);
+    return at && !strncmp(at + strlen(word), want, n) && at[strlen(word) + n] == '\n';
+}
+
+// A kernel by its files alone, without knowing what it computes.
+static enum cache_state check_kernel(int dir, const struct cache_item * item, const char * identity,
+                                     struct error * why) {
+    char file[CACHE_FILE_MAX];
+    uint8_t * text;
+    size_t size;
+    struct entry_meta meta;
+    cache_file_name(item->name, PART_META, file);
+    enum status st = dir_read(dir, file, ENTRY_MAX_BYTES, &text, &size, why);
+    if (st != ST_OK) {
+        return CACHE_DAMAGED;
+    }
+    st = entry_parse(text, size, &meta, why);
+    if (st == ST_OK && (!value_of(text, "\nname ", item->name) ||
+                        !value_of(text, "\narch ", kernel_arch_name(item->arch)))) {
+        st = error_set(why, ST_CORRUPT, "its description is of another kernel");
+    }
+    bool stale = st == ST_UNSUPPORTED;
+    if (st == ST_OK && identity && !value_of(text, "\ncompiler ", identity)) {
+        stale = true;
+        error_set(why, ST_NOT_FOUND, "made by another compiler");
+    }
+    free(text);
+    if (st == ST_OK) {
+        struct error broken;
+        st = cache_read(dir, item->name, NULL, NULL, NULL, NULL, &broken);
+        *why = st == ST_OK ? *why : broken;
+    }
+    return st != ST_OK && st != ST_UNSUPPORTED ? CACHE_DAMAGED : stale ? CACHE_STALE : CACHE_GOOD;
+}
+
+enum status cache_walk(struct cache * c, const char * identity, bool check,
+                       bool (*visit)(void * user, const struct cache_item * item), void * user,
+                       struct cache_totals * totals, struct error * err) {
+    struct scan s;
+    enum status st = scan_cache(c, &s, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    count_scan(&s, totals);
+    for (size_t i = 0; i < s.n_kernels; i++) {
+        const struct scan_kernel * k = &s.kernels[i];
+        struct cache_item item = {.arch = k->arch,
+                                  .bytes = (k->blocks + k->pdi_blocks) * CACHE_BLOCK,
+                                  .used = k->used,
+                                  .state = CACHE_GOOD};
+        memcpy(item.name, k->name, strlen(k->name) + 1);
+        if (!k->parts[PART_META]) {
+            item.state = CACHE_FOREIGN;
+            error_set(&item.why, ST_NOT_FOUND, "no %s file: not made by this cache, or cut short",
+                      cache_suffix[PART_META]);
+        } else if (check) {
+            item.state = check_kernel(s.dirs[k->arch], &item, identity, &item.why);
+        }
+        if (visit && !visit(user, &item)) {
+            break;
+        }
+    }
+    scan_free(&s);
+    return ST_OK;
+}

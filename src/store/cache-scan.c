@@ -1,0 +1,244 @@
+// cache-scan: see the header. Names that are not ours are not looked at twice: whatever else lies
+// there is neither counted nor touched.
+#include "cache-scan.h"
+
+#include "base/dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct scan_file { // of one arch directory, before files become kernels
+    char * name;   // of the kernel
+    enum cache_part part;
+    uint64_t inode, blocks;
+    int64_t changed;
+};
+
+bool scan_is_kernel_file(const char * file, enum cache_part * part, size_t * stem) {
+    size_t n = strlen(file);
+    for (int i = 0; i < CACHE_PARTS; i++) {
+        size_t suffix = strlen(cache_suffix[i]);
+        if (n <= suffix || n - suffix >= CACHE_NAME_MAX || strcmp(file + n - suffix, cache_suffix[i])) {
+            continue;
+        }
+        *part = (enum cache_part) i;
+        *stem = n - suffix;
+        return file[0] != '.' && strspn(file, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                              "0123456789_-.") >= *stem;
+    }
+    return false;
+}
+
+// Room for one more in an array that doubles; NULL without memory, and the scan has failed.
+static void * more(struct scan * s, void * array, size_t n, size_t size) {
+    if (n < 16 || (n & (n - 1)) == 0) {
+        size_t room = n < 16 ? 16 : 2 * n;
+        void * grown = n == 0 || n >= 16 ? realloc(array, room * size) : array;
+        s->failed = s->failed || !grown;
+        return grown;
+    }
+    return array;
+}
+
+static void add_stray(struct scan * s, int place, const char * name, const struct stat * info,
+                      bool quarantined) {
+    struct scan_stray * grown = more(s, s->strays, s->n_strays, sizeof *grown);
+    char * copy = strdup(name);
+    if (!grown || !copy) {
+        s->failed = true;
+        free(copy);
+        return;
+    }
+    s->strays = grown;
+    s->strays[s->n_strays++] = (struct scan_stray){place, copy, cache_blocks((uint64_t) info->st_size),
+                                                   info->st_mtime, quarantined};
+}
+
+static void add_inode(struct scan * s, uint64_t inode, uint64_t blocks, const char * shared) {
+    struct scan_inode * grown = more(s, s->inodes, s->n_inodes, sizeof *grown);
+    char * copy = shared ? strdup(shared) : NULL;
+    if (!grown || (shared && !copy)) {
+        s->failed = true;
+        free(copy);
+        return;
+    }
+    s->inodes = grown;
+    s->inodes[s->n_inodes++] = (struct scan_inode){inode, blocks, shared ? 0 : 1, copy};
+}
+
+static int by_name(const void * a, const void * b) {
+    const struct scan_file *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : (int) x->part - (int) y->part;
+}
+
+// Files of one name, sorted, become one kernel.
+static void add_kernels(struct scan * s, enum aie_arch arch, struct scan_file * files, size_t n) {
+    qsort(files, n, sizeof *files, by_name);
+    for (size_t i = 0; i < n && !s->failed;) {
+        struct scan_kernel * grown = more(s, s->kernels, s->n_kernels, sizeof *grown);
+        if (!grown) {
+            return;
+        }
+        s->kernels = grown;
+        struct scan_kernel * k = &s->kernels[s->n_kernels++];
+        *k = (struct scan_kernel){.arch = arch, .name = strdup(files[i].name)};
+        s->failed = s->failed || !k->name;
+        // The description's time is the kernel's: a shared PDI has that of its first.
+        k->used = files[i].changed;
+        size_t first = i;
+        for (; i < n && !strcmp(files[i].name, files[first].name); i++) {
+            k->parts[files[i].part] = true;
+            if (files[i].part == PART_PDI) {
+                k->pdi_inode = files[i].inode;
+                k->pdi_blocks = files[i].blocks;
+                add_inode(s, files[i].inode, files[i].blocks, NULL);
+            } else {
+                k->blocks += files[i].blocks;
+                s->blocks += files[i].blocks;
+            }
+            s->files++;
+        }
+    }
+}
+
+static bool is_temp(const char * name) {
+    return !strncmp(name, DIR_TEMP_PREFIX, sizeof DIR_TEMP_PREFIX - 1);
+}
+
+// One file of directory `place`; files of kernels are collected in *files.
+static void look_at(struct scan * s, int place, const char * name, struct scan_file ** files,
+                    size_t * n_files) {
+    enum cache_part part;
+    size_t stem;
+    struct stat info;
+    bool temp = is_temp(name), ours = scan_is_kernel_file(name, &part, &stem);
+    if ((!temp && !ours) || fstatat(s->dirs[place], name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(info.st_mode)) {
+        return;
+    }
+    if (place == PLACE_QUARANTINE && ours) {
+        add_stray(s, place, name, &info, true);
+        s->blocks += cache_blocks((uint64_t) info.st_size);
+        s->files++;
+        s->quarantined++;
+    } else if (temp || part == PART_LOCK) {
+        add_stray(s, place, name, &info, false);
+    } else if (place == PLACE_SHARED) {
+        if (part == PART_PDI) {
+            add_inode(s, info.st_ino, cache_blocks((uint64_t) info.st_size), name);
+        }
+    } else {
+        struct scan_file * grown = more(s, *files, *n_files, sizeof *grown);
+        char * copy = strndup(name, stem);
+        if (!grown || !copy) {
+            s->failed = true;
+            free(copy);
+            return;
+        }
+        *files = grown;
+        (*files)[(*n_files)++] = (struct scan_file){
+            copy, part, info.st_ino, cache_blocks((uint64_t) info.st_size), info.st_mtime};
+    }
+}
+
+static void scan_place(struct scan * s, int place) {
+    struct scan_file * files = NULL;
+    size_t n_files = 0;
+    int fd = openat(s->dirs[place], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR * d = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!d) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        return;
+    }
+    for (struct dirent * entry; !s->failed && (entry = readdir(d));) {
+        look_at(s, place, entry->d_name, &files, &n_files);
+    }
+    closedir(d);
+    if (place < AIE_ARCH_COUNT && n_files && !s->failed) {
+        add_kernels(s, (enum aie_arch) place, files, n_files);
+    }
+    for (size_t i = 0; i < n_files; i++) {
+        free(files[i].name);
+    }
+    free(files);
+}
+
+static int by_inode(const void * a, const void * b) {
+    const struct scan_inode *x = a, *y = b;
+    return (x->inode > y->inode) - (x->inode < y->inode);
+}
+
+static void merge_inodes(struct scan * s) {
+    if (s->n_inodes == 0) {
+        return;
+    }
+    qsort(s->inodes, s->n_inodes, sizeof *s->inodes, by_inode);
+    size_t n = 0;
+    for (size_t i = 0; i < s->n_inodes; i++) {
+        if (n && s->inodes[n - 1].inode == s->inodes[i].inode) {
+            s->inodes[n - 1].kernels += s->inodes[i].kernels;
+            if (s->inodes[i].shared) {
+                free(s->inodes[n - 1].shared);
+                s->inodes[n - 1].shared = s->inodes[i].shared;
+            }
+            continue;
+        }
+        s->inodes[n++] = s->inodes[i];
+        s->blocks += s->inodes[i].blocks;
+    }
+    s->n_inodes = n;
+}
+
+struct scan_inode * scan_find_inode(struct scan * s, uint64_t inode) {
+    struct scan_inode key = {.inode = inode};
+    return s->n_inodes ? bsearch(&key, s->inodes, s->n_inodes, sizeof key, by_inode) : NULL;
+}
+
+enum status scan_cache(struct cache * c, struct scan * out, struct error * err) {
+    *out = (struct scan){0};
+    for (int place = 0; place < PLACES; place++) {
+        const char * name = place == PLACE_SHARED       ? CACHE_SHARED
+                            : place == PLACE_QUARANTINE ? CACHE_QUARANTINE
+                                                        : kernel_arch_name((enum aie_arch) place);
+        if (dir_open_child(c->root, name, false, &out->dirs[place], NULL) != ST_OK) {
+            out->dirs[place] = -1;
+            continue;
+        }
+        scan_place(out, place);
+    }
+    merge_inodes(out);
+    if (out->failed) {
+        scan_free(out);
+        return error_set(err, ST_NO_MEMORY, "no memory to list the cache");
+    }
+    return ST_OK;
+}
+
+void scan_free(struct scan * s) {
+    for (int i = 0; i < PLACES; i++) {
+        if (s->dirs[i] >= 0) {
+            close(s->dirs[i]);
+        }
+    }
+    for (size_t i = 0; i < s->n_kernels; i++) {
+        free(s->kernels[i].name);
+    }
+    for (size_t i = 0; i < s->n_inodes; i++) {
+        free(s->inodes[i].shared);
+    }
+    for (size_t i = 0; i < s->n_strays; i++) {
+        free(s->strays[i].name);
+    }
+    free(s->kernels);
+    free(s->inodes);
+    free(s->strays);
+    *s = (struct scan){0};
+}

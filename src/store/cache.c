@@ -1,0 +1,344 @@
+// cache: finding, making and keeping one kernel on disk. Readers take no lock: a kernel that changes
+// under their eyes fails its checks, and is looked at again with the lock before it is called
+// damaged. Writers hold the lock of the kernel's name from before they compile until all is written,
+// so of many processes that want one kernel one makes it.
+#include "cache-impl.h"
+
+#include "base/dir.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+// How long to wait for another process that makes the same kernel. Our own compiler needs a
+// millisecond; an external one may take minutes, and then both of us making it costs less patience.
+#define LOCK_WAIT_MS 10000
+
+// How exact the order of use is. Every hit could note its time, but a disk that is written at each
+// read wears out, and a day of use is told from a week's at an hour's grain as well.
+#define TOUCH_SECONDS 3600
+
+// Enough to see what went wrong, not enough to matter.
+#define MAX_QUARANTINE_FILES 48
+
+const char * const cache_suffix[CACHE_PARTS] = {
+    [PART_META] = ".meta", [PART_PDI] = ".pdi", [PART_INSTS] = "_insts.bin", [PART_LOCK] = ".lock"};
+
+void cache_file_name(const char * kernel, enum cache_part part, char out[CACHE_FILE_MAX]) {
+    snprintf(out, CACHE_FILE_MAX, "%s%s", kernel, cache_suffix[part]);
+}
+
+// ---- the directory ----
+
+enum status cache_open(bool create, struct cache ** out, struct error * err) {
+    uint64_t max;
+    struct cache_place place;
+    enum status st = cache_max_size(&max, err);
+    if (st == ST_OK && max == 0) {
+        st = error_set(err, ST_NOT_FOUND, "GGML_HSA_KERNEL_CACHE_MAX_SIZE is 0");
+    }
+    if (st != ST_OK || (st = cache_place_find(&place, err)) != ST_OK) {
+        return st;
+    }
+    struct cache * c = calloc(1, sizeof *c);
+    struct buf path = {0};
+    buf_printf(&path, "%s/%s", strcmp(place.base, "/") ? place.base : "", place.own);
+    if (!c || path.failed) {
+        st = error_set(err, ST_NO_MEMORY, "no memory for the kernel cache");
+    } else if ((st = dir_open(place.base, place.own, create, &c->root, err)) != ST_OK &&
+               st != ST_NOT_FOUND) {
+        error_prefix(err, "kernel cache (%s)", place.reason);
+    }
+    cache_place_free(&place);
+    if (st != ST_OK) {
+        buf_free(&path);
+        free(c);
+        return st;
+    }
+    c->path = (char *) path.data;
+    c->max = max;
+    *out = c;
+    return ST_OK;
+}
+
+void cache_close(struct cache * c) {
+    if (c) {
+        close(c->root);
+        free(c->path);
+        free(c);
+    }
+}
+
+const char * cache_path(const struct cache * c) {
+    return c->path;
+}
+
+uint64_t cache_max(const struct cache * c) {
+    return c->max;
+}
+
+// ---- reading ----
+
+static enum status read_part(int dir, const char * name, enum cache_part part, size_t max,
+                             const struct entry_file * want, uint8_t ** data, struct error * err) {
+    char file[CACHE_FILE_MAX];
+    size_t size;
+    cache_file_name(name, part, file);
+    enum status st = dir_read(dir, file, max, data, &size, err);
+    if (st == ST_NOT_FOUND) { // described, but not there
+        return error_set(err, ST_CORRUPT, "%s is missing", file);
+    }
+    if (st != ST_OK) {
+        return st;
+    }
+    uint8_t digest[SHA256_BYTES];
+    sha256(*data, size, digest);
+    if (size == want->size && !memcmp(digest, want->digest, sizeof digest)) {
+        return ST_OK;
+    }
+    free(*data);
+    *data = NULL;
+    return error_set(err, ST_CORRUPT, "%s: %s", file,
+                     size == want->size ? "its bytes have changed" : "its length has changed");
+}
+
+enum status cache_read(int dir, const char * name, const struct buf * key,
+                       bool (*have_pdi)(void * user, const uint8_t digest[SHA256_BYTES]),
+                       void * user, struct cache_kernel * out, struct error * err) {
+    char file[CACHE_FILE_MAX];
+    uint8_t * text;
+    size_t size;
+    cache_file_name(name, PART_META, file);
+    enum status st = dir_read(dir, file, ENTRY_MAX_BYTES, &text, &size, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    struct entry_meta meta;
+    st = entry_parse(text, size, &meta, err);
+    if (st == ST_OK && key && (meta.key_size != key->size || memcmp(text, key->data, key->size))) {
+        st = error_set(err, ST_NOT_FOUND, "made by another compiler");
+    }
+    free(text);
+    if (st != ST_OK) {
+        return st == ST_UNSUPPORTED ? ST_NOT_FOUND : st;
+    }
+    if (meta.insts.size % 4) {
+        return error_set(err, ST_CORRUPT, "an instruction stream of %zu bytes", meta.insts.size);
+    }
+    uint8_t *insts = NULL, *pdi = NULL;
+    st = read_part(dir, name, PART_INSTS, ENTRY_MAX_INSTS_BYTES, &meta.insts, &insts, err);
+    if (st == ST_OK && !(have_pdi && have_pdi(user, meta.pdi.digest))) {
+        st = read_part(dir, name, PART_PDI, ENTRY_MAX_PDI_BYTES, &meta.pdi, &pdi, err);
+    }
+    if (st != ST_OK || !out) {
+        free(insts);
+        free(pdi);
+        return st;
+    }
+    *out = (struct cache_kernel){.pdi = pdi,
+                                 .pdi_size = meta.pdi.size,
+                                 .insts = (uint32_t *) (void *) insts,
+                                 .n_insts = meta.insts.size / 4};
+    memcpy(out->pdi_digest, meta.pdi.digest, sizeof out->pdi_digest);
+    return ST_OK;
+}
+
+static void touch(int dir, const char * name) {
+    char file[CACHE_FILE_MAX];
+    struct stat info;
+    cache_file_name(name, PART_META, file);
+    if (fstatat(dir, file, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+        time(NULL) - info.st_mtime >= TOUCH_SECONDS) {
+        utimensat(dir, file, NULL, AT_SYMLINK_NOFOLLOW); // one that fails is used too seldom to say
+    }
+}
+
+enum status cache_load(struct cache * c, const struct kernel_spec * spec, const char * identity,
+                       bool (*have_pdi)(void * user, const uint8_t digest[SHA256_BYTES]),
+                       void * user, struct cache_kernel * out, struct error * err) {
+    int dir;
+    enum status st = dir_open_child(c->root, kernel_arch_name(spec->arch), false, &dir, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    char name[KERNEL_NAME_MAX];
+    struct buf key = {0};
+    kernel_name(spec, name);
+    entry_print_key(spec, identity, &key);
+    st = key.failed ? error_set(err, ST_NO_MEMORY, "no memory for a key")
+                    : cache_read(dir, name, &key, have_pdi, user, out, err);
+    buf_free(&key);
+    if (st == ST_OK) {
+        touch(dir, name);
+    }
+    close(dir);
+    return st;
+}
+
+// ---- writing ----
+
+enum status cache_lock(struct cache * c, const struct kernel_spec * spec, struct cache_lock * out,
+                       struct error * err) {
+    enum status st = dir_open_child(c->root, kernel_arch_name(spec->arch), true, &out->dir, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    char name[KERNEL_NAME_MAX];
+    kernel_name(spec, name);
+    // Of the name, not of the key: two compilers that write one name must not mix their files.
+    snprintf(out->name, sizeof out->name, "%s%s", name, cache_suffix[PART_LOCK]);
+    st = dir_lock(out->dir, out->name, LOCK_WAIT_MS, &out->fd, err);
+    if (st != ST_OK) {
+        close(out->dir);
+    }
+    return st;
+}
+
+void cache_unlock(struct cache_lock * lock) {
+    dir_unlock(lock->dir, lock->name, lock->fd);
+    close(lock->dir);
+}
+
+void cache_remove(int dir, const char * name) {
+    char file[CACHE_FILE_MAX];
+    for (int part = PART_META; part < PART_LOCK; part++) {
+        cache_file_name(name, (enum cache_part) part, file);
+        dir_remove(dir, file);
+    }
+}
+
+// Many shapes share one PDI, some ten times the size of the rest of a kernel. Its bytes are kept once
+// in <dir>/shared and each kernel has a hard link to them: readers of the plain layout see a file
+// like any other, and the second shape of an op costs neither the space nor the wait for the disk.
+// What is there is compared before it is used, because a foreign program may write into its link.
+// *blocks counts what came in.
+static enum status write_pdi(struct cache * c, int dir, const char * file,
+                             const struct kernel_code * code, const uint8_t digest[SHA256_BYTES],
+                             uint64_t * blocks, struct error * err) {
+    char text[SHA256_TEXT], shared_file[SHA256_TEXT + 8];
+    int shared;
+    sha256_print(digest, text);
+    snprintf(shared_file, sizeof shared_file, "%s%s", text, cache_suffix[PART_PDI]);
+    if (dir_open_child(c->root, CACHE_SHARED, true, &shared, NULL) == ST_OK) {
+        uint8_t * old = NULL;
+        size_t size = 0;
+        bool there = dir_read(shared, shared_file, ENTRY_MAX_PDI_BYTES, &old, &size, NULL) == ST_OK &&
+                     size == code->pdi_size && !memcmp(old, code->pdi, size);
+        free(old);
+        enum status st =
+            there ? ST_OK : dir_write(shared, shared_file, code->pdi, code->pdi_size, err);
+        if (st == ST_OK) {
+            *blocks += there ? 0 : cache_blocks(code->pdi_size);
+            st = dir_link(shared, shared_file, dir, file, err);
+        }
+        close(shared);
+        if (st == ST_OK) {
+            return ST_OK;
+        }
+    }
+    // No links on this file system, or too many on this file.
+    *blocks += cache_blocks(code->pdi_size);
+    return dir_write(dir, file, code->pdi, code->pdi_size, err);
+}
+
+static enum status write_parts(struct cache * c, int dir, const char * name, const struct buf * meta,
+                               const struct kernel_code * code, const uint8_t digest[SHA256_BYTES],
+                               uint64_t * blocks, struct error * err) {
+    char file[CACHE_FILE_MAX];
+    cache_file_name(name, PART_META, file);
+    dir_remove(dir, file); // of another compiler: no longer true from here on
+    cache_file_name(name, PART_PDI, file);
+    enum status st = write_pdi(c, dir, file, code, digest, blocks, err);
+    if (st == ST_OK) {
+        cache_file_name(name, PART_INSTS, file);
+        *blocks += cache_blocks(code->n_insts * 4);
+        st = dir_write(dir, file, code->insts, code->n_insts * 4, err);
+    }
+    if (st == ST_OK) {
+        cache_file_name(name, PART_META, file);
+        *blocks += cache_blocks(meta->size);
+        st = dir_write(dir, file, meta->data, meta->size, err);
+    }
+    return st == ST_OK ? dir_sync(dir, err) : st;
+}
+
+enum status cache_publish(struct cache * c, const struct kernel_spec * spec, const char * identity,
+                          const struct kernel_code * code, const uint8_t pdi_digest[SHA256_BYTES],
+                          struct error * err) {
+    struct entry_file pdi = {.size = code->pdi_size}, insts = {.size = code->n_insts * 4};
+    if (pdi.size > ENTRY_MAX_PDI_BYTES || insts.size > ENTRY_MAX_INSTS_BYTES) {
+        return error_set(err, ST_UNSUPPORTED, "too large to keep");
+    }
+    memcpy(pdi.digest, pdi_digest, sizeof pdi.digest);
+    sha256(code->insts, insts.size, insts.digest);
+    struct buf key = {0}, meta = {0};
+    entry_print_key(spec, identity, &key);
+    entry_print(&key, &pdi, &insts, &meta);
+    int dir = -1;
+    uint64_t blocks = 0;
+    enum status st = ST_OK;
+    if (key.failed || meta.failed || meta.size > ENTRY_MAX_BYTES) {
+        st = error_set(err, ST_NO_MEMORY, "no memory for its description");
+    } else if ((st = dir_open_child(c->root, kernel_arch_name(spec->arch), true, &dir, err)) ==
+               ST_OK) {
+        char name[KERNEL_NAME_MAX];
+        kernel_name(spec, name);
+        st = write_parts(c, dir, name, &meta, code, pdi_digest, &blocks, err);
+        if (st != ST_OK) {
+            cache_remove(dir, name);
+        }
+        close(dir);
+    }
+    buf_free(&key);
+    buf_free(&meta);
+    if (blocks) {
+        cache_grown(c, blocks);
+    }
+    return st;
+}
+
+// ---- what is damaged ----
+
+static int count_files(int dir) {
+    int n = 0, fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR * d = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!d) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        return MAX_QUARANTINE_FILES;
+    }
+    while (readdir(d)) {
+        n++;
+    }
+    closedir(d);
+    return n - 2; // "." and ".."
+}
+
+void cache_quarantine(struct cache * c, const struct kernel_spec * spec) {
+    int dir, quarantine;
+    const char * arch = kernel_arch_name(spec->arch);
+    if (dir_open_child(c->root, arch, false, &dir, NULL) != ST_OK) {
+        return;
+    }
+    char name[KERNEL_NAME_MAX], from[CACHE_FILE_MAX], to[CACHE_FILE_MAX + 16];
+    kernel_name(spec, name);
+    if (dir_open_child(c->root, CACHE_QUARANTINE, true, &quarantine, NULL) == ST_OK) {
+        int n = count_files(quarantine);
+        for (int part = PART_META; part < PART_LOCK; part++) {
+            cache_file_name(name, (enum cache_part) part, from);
+            snprintf(to, sizeof to, "%s-%s", arch, from);
+            if (n + PART_LOCK <= MAX_QUARANTINE_FILES) {
+                dir_move(dir, from, quarantine, to);
+            }
+        }
+        close(quarantine);
+    }
+    cache_remove(dir, name); // what could not be moved
+    close(dir);
+}

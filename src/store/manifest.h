@@ -1,0 +1,52 @@
+// manifest: what a pack holds. <dir>/<arch>/manifest.json maps the canonical name of each kernel to
+// the files that hold it, with their sizes and SHA-256:
+//
+//   {"format": "ggml-hsa-pack", "version": 1, "arch": "aie2", "kernels": {
+//    "<canonical name>": {"exported_name": "<files>", "pdi_size": 1, "pdi_sha256": "<hex>",
+//                         "insts_size": 1, "insts_sha256": "<hex>"}}}
+//
+// It is checked as a whole when it is read: names are safe file names, no kernel is there twice.
+#pragma once
+
+#include "base/sha256.h"
+#include "kernel/config.h"
+
+#define MANIFEST_FILE    "manifest.json"
+#define MANIFEST_VERSION 1
+
+struct manifest_file {
+    uint64_t size;
+    uint8_t sha256[SHA256_BYTES];
+};
+
+struct manifest_entry {
+    char kernel[KERNEL_NAME_MAX];
+    char exported_name[EXPORTED_NAME_MAX];
+    struct manifest_file pdi, insts;
+};
+
+struct manifest { // zero-initialised is empty and valid
+    struct manifest_entry * entries; // by kernel, in order
+    size_t n_entries;
+};
+
+// ST_NOT_FOUND without a file; ST_INVALID when it is no manifest, or one of another architecture or
+// a later version. Errors begin with the path.
+enum status manifest_read(const char * path, enum aie_arch arch, struct manifest * out,
+                          struct error * err);
+enum status manifest_parse(const char * text, size_t size, enum aie_arch arch, struct manifest * out,
+                           struct error * err);
+void manifest_free(struct manifest * m);
+
+const struct manifest_entry * manifest_find(const struct manifest * m, const char * kernel);
+
+// Adds the entries, in any order; no two have the same files, and of equal kernels the one with the
+// first exported_name counts. They take the place of those that have the same kernel or whose files
+// they overwrote. On failure (memory) m is unchanged.
+enum status manifest_merge(struct manifest * m, const struct manifest_entry * entries, size_t n,
+                           struct error * err);
+void manifest_print(const struct manifest * m, enum aie_arch arch, struct buf * b);
+
+// The bytes against what the manifest says of them; `what` names the file in the error.
+enum status manifest_check(const struct manifest_file * file, const void * data, size_t size,
+                           const char * what, struct error * err);

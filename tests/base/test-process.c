@@ -1,0 +1,243 @@
+// process: how programs are found, run, listened to and ended.
+#include "base/cmocka-all.h"
+#include "base/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct process_end run(struct process p, enum status want) {
+    struct process_end end;
+    struct error err = {0};
+    enum status st = process_run(&p, &end, &err);
+    if (st != want) {
+        fail_msg("%s: %s", status_name(st), err.text);
+    }
+    return end;
+}
+
+static struct process_end sh(const char * script, unsigned limit_s, size_t keep) {
+    char * argv[] = {"sh", "-c", (char *) script, NULL};
+    return run((struct process){.argv = argv, .time_limit_s = limit_s, .capture = true, .keep = keep},
+               ST_OK);
+}
+
+static const char * text(struct process_end * end) {
+    return end->output.data ? (const char *) end->output.data : "";
+}
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double) t.tv_sec + (double) t.tv_nsec * 1e-9;
+}
+
+static void how_it_ended(void ** state) {
+    (void) state;
+    struct process_end end = sh("echo out; echo err >&2; exit 7", 20, 100);
+    assert_true(end.known);
+    assert_int_equal(end.exit_status, 7);
+    assert_int_equal(end.signal, 0);
+    assert_false(end.timed_out);
+    assert_string_equal(text(&end), "out\nerr\n");
+    assert_int_equal(end.printed, 8);
+    buf_free(&end.output);
+    end = sh("kill -SEGV $$", 20, 100);
+    assert_int_equal(end.signal, SIGSEGV);
+    assert_string_equal(text(&end), "");
+    buf_free(&end.output);
+}
+
+static void arguments_are_not_words_of_a_shell(void ** state) {
+    (void) state;
+    char * argv[] = {"printf", "%s|", "a b", "$HOME", "`id`", "; exit 3", "*", NULL};
+    struct process_end end =
+        run((struct process){.argv = argv, .time_limit_s = 20, .capture = true, .keep = 1000}, ST_OK);
+    assert_string_equal(text(&end), "a b|$HOME|`id`|; exit 3|*|");
+    buf_free(&end.output);
+}
+
+static void not_there(void ** state) {
+    (void) state;
+    static const char * const names[] = {"/nonexistent/program", "no-such-program-anywhere", "", "/tmp",
+                                         "/etc/passwd"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char * argv[] = {(char *) names[i], NULL};
+        struct process p = {.argv = argv, .capture = true};
+        struct process_end end;
+        struct error err = {0};
+        assert_int_equal(process_run(&p, &end, &err), ST_NOT_FOUND);
+        assert_non_null(strstr(err.text, names[i]));
+        assert_null(process_find(names[i]));
+    }
+    char * found = process_find("sh");
+    assert_non_null(found);
+    assert_int_equal(found[0], '/');
+    free(found);
+}
+
+// A file that may be executed but cannot: exec itself says no.
+static void not_runnable(void ** state) {
+    (void) state;
+    char path[] = "/tmp/test-process-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "#!/nonexistent/interpreter\n", 27), 27);
+    fchmod(fd, 0700);
+    close(fd);
+    char * argv[] = {path, NULL};
+    struct process p = {.argv = argv, .capture = true};
+    struct process_end end;
+    struct error err = {0};
+    assert_int_equal(process_run(&p, &end, &err), ST_NOT_FOUND);
+    assert_non_null(strstr(err.text, path));
+    fd = open(path, O_WRONLY | O_TRUNC);
+    assert_int_equal(write(fd, "\x7f" "ELFgarbage", 11), 11);
+    close(fd);
+    assert_int_equal(process_run(&p, &end, &err), ST_NOT_FOUND);
+    unlink(path);
+}
+
+static void nothing_leaks_in(void ** state) {
+    (void) state;
+    int fd = open("/dev/null", O_RDONLY); // without O_CLOEXEC
+    assert_true(fd >= 0);
+    signal(SIGPIPE, SIG_IGN);
+    sigset_t set, before;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, &before);
+    // In a child of ours: no descriptor above 2 (but the one that ls opens), no input, and no signal
+    // ignored or blocked.
+    struct process_end end = sh("for f in /proc/self/fd/*; do n=${f##*/}; [ $n -le 2 ] || [ ! -e $f ] || "
+                                "echo fd $n; done; cat; grep -E 'Sig(Blk|Ign)' /proc/self/status",
+                                20, 4000);
+    assert_string_equal(text(&end), "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+    buf_free(&end.output);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    close(fd);
+}
+
+static void only_the_end_is_kept(void ** state) {
+    (void) state;
+    struct process_end end = sh("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done", 60, 64);
+    assert_int_equal(end.output.size, 64);
+    assert_non_null(strstr(text(&end), "line 19999\n"));
+    assert_true(end.printed > 200000);
+    buf_free(&end.output);
+    // A hundred megabytes.
+    end = sh("head -c 104857600 /dev/zero | tr '\\0' x; echo end", 60, 4096);
+    assert_int_equal(end.printed, 104857604);
+    assert_int_equal(end.output.size, 4096);
+    assert_true(end.output.capacity <= 65536);
+    assert_string_equal(text(&end) + 4096 - 5, "xend\n");
+    buf_free(&end.output);
+    end = sh("echo a", 20, 0);
+    assert_int_equal(end.printed, 2);
+    assert_int_equal(end.output.size, 0);
+    buf_free(&end.output);
+}
+
+static bool is_gone(pid_t pid) {
+    for (int i = 0; i < 200; i++) {
+        if (kill(pid, 0) != 0) {
+            return true;
+        }
+        char path[64], line[256] = "";
+        snprintf(path, sizeof path, "/proc/%d/stat", (int) pid);
+        FILE * f = fopen(path, "r"); // an orphan may stay a zombie where nobody collects
+        bool zombie = !f || (fgets(line, sizeof line, f) && strstr(line, ") Z "));
+        if (f) {
+            fclose(f);
+        }
+        if (zombie) {
+            return true;
+        }
+        usleep(10000);
+    }
+    return false;
+}
+
+static void time_limit(void ** state) {
+    (void) state;
+    double start = seconds();
+    struct process_end end = sh("sleep 300 & echo $!; trap '' TERM; while :; do sleep 1; done", 1, 100);
+    assert_true(end.timed_out);
+    assert_int_equal(end.signal, SIGKILL);
+    assert_true(seconds() - start < 20);
+    assert_true(is_gone((pid_t) atoi(text(&end)))); // the whole group
+    buf_free(&end.output);
+    // Silent and with its output closed.
+    end = sh("exec >&- 2>&-; sleep 300", 1, 100);
+    assert_true(end.timed_out);
+    buf_free(&end.output);
+}
+
+// What holds the output open after the program itself has ended is not waited for.
+static void left_behind(void ** state) {
+    (void) state;
+    double start = seconds();
+    struct process_end end = sh("sleep 300 & echo $!", 60, 100);
+    assert_false(end.timed_out);
+    assert_int_equal(end.exit_status, 0);
+    assert_true(seconds() - start < 20);
+    assert_true(is_gone((pid_t) atoi(text(&end))));
+    buf_free(&end.output);
+}
+
+static void host_ignores_children(void ** state) {
+    (void) state;
+    signal(SIGCHLD, SIG_IGN);
+    struct process_end end = sh("echo hello; exit 3", 20, 100);
+    assert_false(end.known);
+    assert_string_equal(text(&end), "hello\n");
+    buf_free(&end.output);
+    signal(SIGCHLD, SIG_DFL);
+}
+
+static void not_captured(void ** state) {
+    (void) state;
+    char path[] = "/tmp/test-process-XXXXXX";
+    int file = mkstemp(path), out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
+    fflush(stdout);
+    dup2(file, STDOUT_FILENO);
+    dup2(file, STDERR_FILENO);
+    char * plain[] = {"sh", "-c", "echo plain; echo too >&2", NULL};
+    char * shown[] = {"sh", "-c", "echo shown", NULL};
+    struct process_end a = run((struct process){.argv = plain}, ST_OK);
+    struct process_end b =
+        run((struct process){.argv = shown, .capture = true, .show = true, .keep = 10}, ST_OK);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    char got[64] = "";
+    ssize_t n = pread(file, got, sizeof got - 1, 0);
+    assert_int_equal(n, 16);
+    assert_string_equal(got, "plain\ntoo\nshown\n");
+    assert_int_equal(a.printed, 0);
+    assert_string_equal(text(&b), "shown\n");
+    buf_free(&b.output);
+    close(out);
+    close(err);
+    close(file);
+    unlink(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(how_it_ended),
+        cmocka_unit_test(arguments_are_not_words_of_a_shell),
+        cmocka_unit_test(not_there),
+        cmocka_unit_test(not_runnable),
+        cmocka_unit_test(nothing_leaks_in),
+        cmocka_unit_test(only_the_end_is_kept),
+        cmocka_unit_test(time_limit),
+        cmocka_unit_test(left_behind),
+        cmocka_unit_test(host_ignores_children),
+        cmocka_unit_test(not_captured),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,90 @@
+// kernel-rig: runs one compiled kernel on an emulated array with plain host memory as operands. Each
+// operand has a guard behind it that must not change.
+#pragma once
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aie/aie.h"
+#include "emu/aie/machine.h"
+
+enum { RIG_GUARD = 64, RIG_MAX = KERNEL_MAX_INPUTS + 1 };
+
+struct rig {
+    struct emu_machine * machine;
+    uint8_t * data[RIG_MAX]; // the inputs, then the output
+    size_t size[RIG_MAX];    // with guard
+    int n;
+};
+
+static void * rig_resolve(void * user, uint64_t addr, uint64_t len, bool write) {
+    (void) write;
+    struct rig * r = user;
+    for (int i = 0; i < r->n; i++) {
+        uint64_t base = (uint64_t) (uintptr_t) r->data[i];
+        if (addr >= base && len <= r->size[i] && addr - base <= r->size[i] - len) {
+            return (void *) (uintptr_t) addr;
+        }
+    }
+    return NULL;
+}
+
+static void rig_open(struct rig * r) {
+    struct error err = {0};
+    *r = (struct rig) {0};
+    struct emu_config config = {.arch = AIE_ARCH_AIE2, .columns = 4, .resolve = rig_resolve, .user = r,
+                                .trace_col = -1, .trace_row = -1};
+    assert_int_equal(emu_machine_new(&config, &r->machine, &err), ST_OK);
+}
+
+static void rig_close(struct rig * r) {
+    emu_machine_free(r->machine);
+}
+
+static const struct tensor * rig_tensor(const struct kernel_spec * spec, int i) {
+    return i < spec->n_inputs ? &spec->inputs[i] : &spec->output;
+}
+
+// Memory for all operands, filled with a pattern; the caller fills the inputs.
+static void rig_allocate(struct rig * r, const struct kernel_spec * spec) {
+    r->n = spec->n_inputs + 1;
+    for (int i = 0; i < r->n; i++) {
+        size_t words = ((size_t) tensor_bytes(rig_tensor(spec, i)) + 3) / 4;
+        r->size[i] = 4 * words + RIG_GUARD;
+        r->data[i] = malloc(r->size[i]);
+        memset(r->data[i], 0xa5, r->size[i]);
+    }
+}
+
+static void rig_run(struct rig * r, const struct kernel_spec * spec, const struct kernel_code * code) {
+    struct emu_operand operands[RIG_MAX];
+    for (int i = 0; i < r->n; i++) {
+        operands[i] = (struct emu_operand) {(uint64_t) (uintptr_t) r->data[i],
+                                            (uint64_t) tensor_bytes(rig_tensor(spec, i))};
+    }
+    struct error err = {0};
+    enum status st = emu_machine_run(r->machine, code->pdi, code->pdi_size, code->insts, code->n_insts,
+                                     operands, r->n, &err);
+    if (st != ST_OK) {
+        print_message("%s\n", err.text);
+    }
+    assert_int_equal(st, ST_OK);
+    for (int i = 0; i < r->n; i++) {
+        for (size_t g = r->size[i] - RIG_GUARD; g < r->size[i]; g++) {
+            assert_int_equal(r->data[i][g], 0xa5);
+        }
+    }
+}
+
+static void rig_free(struct rig * r) {
+    for (int i = 0; i < r->n; i++) {
+        free(r->data[i]);
+    }
+    r->n = 0;
+}

@@ -1,0 +1,365 @@
+// probe: see probe.h.
+#include "probe.h"
+
+#include "hsa/hsac.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TIME_LIMIT_MS 60000 // hsa_init on a busy machine takes seconds
+
+extern char ** environ;
+
+const struct probe_option probe_options[] = {
+#ifdef GGML_HSA
+    {"GGML_HSA", true},
+#else
+    {"GGML_HSA", false},
+#endif
+#ifdef GGML_HSA_JIT_COMPILE
+    {"GGML_HSA_JIT_COMPILE", true},
+#else
+    {"GGML_HSA_JIT_COMPILE", false},
+#endif
+#ifdef GGML_HSA_JIT_STDOUT_REDIRECT
+    {"GGML_HSA_JIT_STDOUT_REDIRECT", true},
+#else
+    {"GGML_HSA_JIT_STDOUT_REDIRECT", false},
+#endif
+#ifdef GGML_HSA_CPU_FALLBACK
+    {"GGML_HSA_CPU_FALLBACK", true},
+#else
+    {"GGML_HSA_CPU_FALLBACK", false},
+#endif
+};
+const int probe_n_options = sizeof probe_options / sizeof probe_options[0];
+
+// ---- in a process of its own ----
+
+static int64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t) t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static bool read_all(int fd, void * data, size_t size) {
+    int64_t deadline = now_ms() + TIME_LIMIT_MS;
+    for (size_t n = 0; n < size;) {
+        int64_t left = deadline - now_ms();
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        if (left <= 0 || (poll(&p, 1, (int) left) < 0 && errno != EINTR)) {
+            return false;
+        }
+        ssize_t got = p.revents ? read(fd, (char *) data + n, size - n) : 0;
+        if (got < 0 && errno != EINTR) {
+            return false;
+        }
+        if (p.revents && got == 0) {
+            return false;
+        }
+        n += got > 0 ? (size_t) got : 0;
+    }
+    return true;
+}
+
+// Fills data by work(data) in a child. False with the reason in err when the child did not come back.
+static bool isolated(void (*work)(void * data), void * data, size_t size, const char * what,
+                     struct error * err) {
+    int fds[2];
+    fflush(stdout);
+    fflush(stderr);
+    if (pipe(fds) != 0) {
+        error_set(err, ST_IO, "no pipe: %s", strerror(errno));
+        return false;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        // What is printed there (by a runtime that asserts, by ggml's log) is not our finding.
+        int null = open("/dev/null", O_RDWR);
+        dup2(null, STDOUT_FILENO);
+        dup2(null, STDERR_FILENO);
+        close(fds[0]);
+        work(data);
+        const char * p = data;
+        for (size_t n = 0; n < size;) {
+            ssize_t put = write(fds[1], p + n, size - n);
+            if (put <= 0) {
+                _exit(1);
+            }
+            n += (size_t) put;
+        }
+        _exit(0); // not exit: a runtime's own clean-up may fail, and means nothing here
+    }
+    close(fds[1]);
+    if (pid < 0) {
+        close(fds[0]);
+        error_set(err, ST_IO, "no process for it: %s", strerror(errno));
+        return false;
+    }
+    bool ok = read_all(fds[0], data, size);
+    close(fds[0]);
+    int status = 0;
+    bool ended = waitpid(pid, &status, ok ? 0 : WNOHANG) == pid;
+    for (int i = 0; !ended && i < 50; i++) { // it may be writing a core file
+        poll(NULL, 0, 20);
+        ended = waitpid(pid, &status, WNOHANG) == pid;
+    }
+    if (!ended) {
+        kill(pid, SIGKILL);
+        waitpid(pid, &status, 0);
+        error_set(err, ST_DEVICE, "%s did not come back within %d s", what, TIME_LIMIT_MS / 1000);
+    } else if (!ok && WIFSIGNALED(status)) {
+        error_set(err, ST_DEVICE, "%s ended the process with signal %d (%s)", what, WTERMSIG(status),
+                  strsignal(WTERMSIG(status)));
+    } else if (!ok) {
+        error_set(err, ST_DEVICE, "%s ended the process with exit status %d", what,
+                  WEXITSTATUS(status));
+    }
+    return ok;
+}
+
+// ---- runtime ----
+
+static void open_runtime(void * data) {
+    struct probe_runtime * r = data;
+    struct hsac * h;
+    if (hsac_open(&h, &r->err) != ST_OK) {
+        return;
+    }
+    snprintf(r->path, sizeof r->path, "%s", hsac_runtime_path(h));
+    r->emulated = hsac_is_emulated(h);
+    r->abi = hsac_abi_name(h);
+    for (int i = 0; i < hsac_agent_count(h) && i < PROBE_MAX_AGENTS; i++) {
+        struct hsac_agent * a = hsac_agent_get(h, i);
+        struct probe_agent * out = &r->agents[r->n_agents++];
+        snprintf(out->name, sizeof out->name, "%s", hsac_agent_name(a));
+        snprintf(out->product, sizeof out->product, "%s", hsac_agent_product(a));
+        hsac_agent_memory(a, &out->data_free, &out->data_total);
+        out->device_heap = hsac_agent_pool_size(a, HSAC_POOL_DEV);
+        out->kernel_arguments = hsac_agent_pool_size(a, HSAC_POOL_KERNARG);
+    }
+}
+
+void probe_runtime(struct probe_runtime * out) {
+    struct error err = {0};
+    *out = (struct probe_runtime){0};
+    if (!isolated(open_runtime, out, sizeof *out, "the HSA runtime", &err)) {
+        *out = (struct probe_runtime){.err = err};
+    }
+}
+
+// ---- plugin ----
+
+struct reg { // the beginning of ggml's registry entry, the same in all of its versions
+    int api_version;
+};
+
+static void * find(void * library, const char * name) {
+    return dlsym(library, name);
+}
+
+static void load_plugin(void * data) {
+    struct probe_plugin * p = data;
+    void * library = dlopen(p->path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        error_set(&p->err, ST_IO, "%s", dlerror());
+        return;
+    }
+    const char * (*version)(void);
+    struct reg * (*init)(void);
+    int (*count)(void);
+    void * address = find(library, "ggml_version"); // also in the libraries that it needs
+    memcpy(&version, &address, sizeof address);
+    address = find(library, "ggml_backend_init");
+    memcpy(&init, &address, sizeof address);
+    address = find(library, "ggml_backend_hsa_get_device_count");
+    memcpy(&count, &address, sizeof address);
+    snprintf(p->ggml_version, sizeof p->ggml_version, "%s", version ? version() : "unknown");
+    if (!init || !count) {
+        error_set(&p->err, ST_INVALID, "%s is no ggml-hsa plugin", p->path);
+        return;
+    }
+    struct reg * reg = init();
+    if (!reg) {
+        error_set(&p->err, ST_UNSUPPORTED, "it refuses ggml %s", p->ggml_version);
+        return;
+    }
+    p->api = reg->api_version;
+    p->devices = count();
+}
+
+// Beside the program in a build, in the library directory where it is installed.
+static bool find_plugin(char path[512]) {
+#ifndef HSAC_LIBDIR
+#    define HSAC_LIBDIR "lib"
+#endif
+    static const char * const dirs[] = {"", "../" HSAC_LIBDIR "/", "../lib/"};
+    char exe[400];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n <= 0) {
+        return false;
+    }
+    exe[n] = '\0';
+    char * slash = strrchr(exe, '/');
+    for (size_t i = 0; slash && i < sizeof dirs / sizeof dirs[0]; i++) {
+        snprintf(path, 512, "%.*s%slibggml-hsa.so", (int) (slash - exe + 1), exe, dirs[i]);
+        char real[PATH_MAX];
+        if (realpath(path, real) && strlen(real) < 512) {
+            memcpy(path, real, strlen(real) + 1);
+            return true;
+        }
+    }
+    return false;
+}
+
+void probe_plugin(struct probe_plugin * out) {
+    *out = (struct probe_plugin){0};
+    if (!find_plugin(out->path)) {
+        error_set(&out->err, ST_NOT_FOUND, "there is no libggml-hsa.so beside this tool");
+        out->path[0] = '\0';
+        return;
+    }
+    struct probe_plugin copy = *out;
+    struct error err = {0};
+    if (!isolated(load_plugin, out, sizeof *out, "loading it", &err)) {
+        *out = copy;
+        out->err = err;
+    }
+}
+
+// ---- environment ----
+
+static const struct {
+    const char *name, *meaning;
+} variables[] = {
+    {"GGML_BACKEND_PATH", "the plugin that ggml programs load"},
+    {"GGML_HSA_AIE_ABI", "packet format: B, C or D"},
+    {"GGML_HSA_EMULATE", "NPUs to emulate"},
+    {"GGML_HSA_EMU_ROCR_BUGS", "emulate ROCr 7.2 with its faults"},
+    {"GGML_HSA_EMU_TRACE", "tile whose instructions are printed"},
+    {"GGML_HSA_ENABLE_LOG", "say what is done"},
+    {"GGML_HSA_HOST_FALLBACK", "unsupported ops on the CPU"},
+    {"GGML_HSA_JIT_CLEAR_CACHE", "older name of GGML_HSA_KERNEL_CACHE_CLEAR"},
+    {"GGML_HSA_JIT_COMMAND", "external kernel compiler"},
+    {"GGML_HSA_JIT_TIMEOUT", "its time limit in seconds"},
+    {"GGML_HSA_JIT_VERBOSE", "show its output"},
+    {"GGML_HSA_KERNEL_CACHE_CLEAR", "begin with an empty cache"},
+    {"GGML_HSA_KERNEL_CACHE_DIR", "directory of the cache"},
+    {"GGML_HSA_KERNEL_CACHE_MAX_SIZE", "its size limit"},
+    {"GGML_HSA_KERNEL_DIR", "directories of kernels made ahead of time"},
+    {"GGML_HSA_RECORD", "file that the kernels which were needed are written to"},
+    {"GGML_HSA_RUNTIME", "HSA runtime library"},
+    {"GGML_HSA_SKIP_DRIVER_CHECK", "start a runtime also without /dev/kfd"},
+};
+enum { VARIABLES = sizeof variables / sizeof variables[0] };
+
+// Letters to insert, drop or change to get from one name to the other, up to a bound.
+static int distance(const char * a, size_t n, const char * b) {
+    enum { MAX = 48, FAR = 100 };
+    size_t m = strlen(b);
+    if (n >= MAX || m >= MAX) {
+        return FAR;
+    }
+    int row[MAX + 1];
+    for (size_t k = 0; k <= m; k++) {
+        row[k] = (int) k;
+    }
+    for (size_t i = 1; i <= n; i++) {
+        int corner = row[0];
+        row[0] = (int) i;
+        for (size_t k = 1; k <= m; k++) {
+            int above = row[k], best = corner + (a[i - 1] != b[k - 1]);
+            best = above + 1 < best ? above + 1 : best;
+            best = row[k - 1] + 1 < best ? row[k - 1] + 1 : best;
+            row[k] = best;
+            corner = above;
+        }
+    }
+    return row[m];
+}
+
+void probe_environment(void (*visit)(void * user, const struct probe_variable * v), void * user) {
+    for (char ** e = environ; e && *e; e++) {
+        size_t n = strcspn(*e, "=");
+        if (!(*e)[n] || (strncmp(*e, "GGML_HSA_", 9) && strncmp(*e, "GGML_BACKEND_PATH=", 18))) {
+            continue;
+        }
+        struct probe_variable v = {.name = *e, .name_size = n, .value = *e + n + 1};
+        int best = 4; // closer than this is taken for a typing error
+        for (int i = 0; i < VARIABLES; i++) {
+            int d = distance(*e, n, variables[i].name);
+            if (d == 0) {
+                v.meaning = variables[i].meaning;
+            } else if (d < best) {
+                best = d;
+                v.alike = variables[i].name;
+            }
+        }
+        visit(user, &v);
+    }
+}
+
+// ---- text ----
+
+// Bytes of the UTF-8 character at p, 0 when it is none.
+static int utf8_size(const uint8_t * p) {
+    if (*p < 0x80) {
+        return 1;
+    }
+    int n = *p >= 0xc2 && *p <= 0xdf ? 2 : (*p & 0xf0) == 0xe0 ? 3 : *p >= 0xf0 && *p <= 0xf4 ? 4 : 0;
+    for (int i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    bool too_long = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
+    bool no_character = (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf4 && p[1] > 0x8f);
+    return too_long || no_character ? 0 : n;
+}
+
+void json_text(struct buf * b, const char * text) {
+    buf_append(b, "\"", 1);
+    for (const uint8_t * p = (const uint8_t *) text; *p;) {
+        int n = utf8_size(p);
+        if (*p == '"' || *p == '\\') {
+            buf_printf(b, "\\%c", *p);
+        } else if (*p < 0x20 || *p == 0x7f) {
+            buf_printf(b, "\\u%04x", *p);
+        } else {
+            buf_append(b, n ? (const char *) p : "?", n ? (size_t) n : 1);
+        }
+        p += n ? n : 1;
+    }
+    buf_append(b, "\"", 1);
+}
+
+void plain_text(struct buf * b, const char * text) {
+    for (const uint8_t * p = (const uint8_t *) text; *p;) {
+        int n = utf8_size(p);
+        // 0xc2 0x80..0x9f are control characters as well.
+        bool bad = n == 0 || *p < 0x20 || *p == 0x7f || (n == 2 && p[0] == 0xc2 && p[1] < 0xa0);
+        buf_append(b, bad ? "?" : (const char *) p, bad ? 1 : (size_t) n);
+        p += n ? n : 1;
+    }
+}
+
+void size_text(struct buf * b, uint64_t bytes) {
+    static const char * const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    int unit = 0;
+    double v = (double) bytes;
+    while (v >= 1024 && unit < 4) {
+        v /= 1024;
+        unit++;
+    }
+    buf_printf(b, v == (double) (uint64_t) v ? "%.0f %s" : "%.1f %s", v, units[unit]);
+}

@@ -1,0 +1,60 @@
+// probe: what `info` and `doctor` find out, as data. What runs code of others (a runtime, a plugin)
+// runs in a process of its own with a time limit: real runtimes end the process on what they do not
+// expect, and the tool is for such machines.
+#pragma once
+
+#include "base/base.h"
+
+#define PROBE_MAX_AGENTS 16
+
+struct probe_agent {
+    char name[64], product[64];
+    uint64_t data_free, data_total, device_heap, kernel_arguments; // bytes
+};
+
+struct probe_runtime {
+    struct error err; // status ST_OK: all below is set
+    char path[512];
+    bool emulated;
+    char abi;
+    int n_agents;
+    struct probe_agent agents[PROBE_MAX_AGENTS];
+};
+
+void probe_runtime(struct probe_runtime * out);
+
+struct probe_plugin {
+    struct error err; // ST_NOT_FOUND: no file; ST_UNSUPPORTED: it refuses this ggml
+    char path[512];
+    char ggml_version[32];
+    int api, devices;
+};
+
+void probe_plugin(struct probe_plugin * out);
+
+// One variable of ours that is set.
+struct probe_variable {
+    const char * name;
+    size_t name_size;
+    const char * value;
+    const char * meaning; // NULL: there is no such variable
+    const char * alike;   // then: one whose name is close, or NULL
+};
+
+// Calls visit for each variable in the environment that begins with GGML_HSA_, and GGML_BACKEND_PATH.
+void probe_environment(void (*visit)(void * user, const struct probe_variable * v), void * user);
+
+// What this build contains, by the names of its CMake options.
+struct probe_option {
+    const char * name;
+    bool on;
+};
+extern const struct probe_option probe_options[];
+extern const int probe_n_options;
+
+// Text of a JSON string, quotes included. Bytes that are no UTF-8 become '?'.
+void json_text(struct buf * b, const char * text);
+// Text for a terminal: what could steer one becomes '?'.
+void plain_text(struct buf * b, const char * text);
+// "64 MiB", "1.5 GiB", "12 bytes".
+void size_text(struct buf * b, uint64_t bytes);
