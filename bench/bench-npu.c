@@ -90,16 +90,19 @@ static int lone_lock(void * user, int id, int value) {
 
 static void bench_core(enum dtype t, double target) {
     struct error err = {0};
-    struct asm_code code;
+    struct ew_program program;
     struct kernel_spec spec = add_spec(t, 1, 1);
-    if (elementwise_program(&spec, &code, &err) != ST_OK) {
+    if (elementwise_program(&spec, &program, &err) != ST_OK) {
         die(&err);
     }
+    const struct ew_op * op = ew_find(spec.op, t);
     struct lone * lone = calloc(1, sizeof *lone);
     const uint32_t params[EW_PARAM_COUNT] = {
         [EW_PARAM_CHUNKS] = 1u << 20,
-        [EW_PARAM_TRIPS] = (uint32_t) (EW_CHUNK_WORDS / elementwise_trip_words(t)),
+        [EW_PARAM_TRIPS] = (uint32_t) (EW_CHUNK_WORDS / ew_trip_words(op, t)),
         [EW_PARAM_TRIPS_LAST] = 1,
+        [EW_PARAM_OP] = (uint32_t) ew_index(op, t),
+        [EW_PARAM_STREAM_B] = 1,
     };
     memcpy(lone->memory + EW_PARAMS, params, sizeof params);
     for (int i = EW_BUFFER_A; i < EW_BUFFER_OUT; i += 4) {
@@ -111,8 +114,8 @@ static void bench_core(enum dtype t, double target) {
     if (core_new(AIE_ARCH_AIE2, &env, &core) != ST_OK) {
         exit(1);
     }
-    memcpy(core_program(core), code.bytes, code.size);
-    core_program_changed(core, 0, (uint32_t) code.size);
+    memcpy(core_program(core), program.code.bytes, program.code.size);
+    core_program_changed(core, 0, (uint32_t) program.code.size);
     core_reset(core);
     core_enable(core, true, 0);
     uint64_t limit = 8 * 1000 * 1000;
@@ -128,7 +131,7 @@ static void bench_core(enum dtype t, double target) {
     snprintf(what, sizeof what, "emulated core, ADD %s loop", dtype_name(t));
     row(what, (double) core_bundles(core) / (t1 - t0) * 1e-6, "M bundles/s", ">=", target);
     core_free(core);
-    free(code.bytes);
+    free(program.code.bytes);
     free(lone);
 }
 

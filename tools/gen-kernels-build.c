@@ -1,8 +1,9 @@
 // gen-kernels-build: makes the kernels of jobs and publishes them. Files get their names only when
 // both are complete and on the disk, the instruction stream first, because readers look for the PDI.
-// Bringing all temporary files to the disk after the last was written costs a tenth of doing it one
-// by one: the file system puts many into one transaction. Whatever happens, no temporary file stays;
-// those of a run that was killed are removed by the next.
+// Two things make a thousand kernels a matter of a moment: kernels that share a program share its PDI
+// on the disk too (hard links, where the file system has them), and temporary files are brought to
+// the disk after the last was written, so that the file system puts many into one transaction.
+// Whatever happens, no temporary file stays; those of a run that was killed are removed by the next.
 #include "gen-kernels.h"
 
 #include "aie/aie.h"
@@ -36,6 +37,7 @@ struct program {
     struct error error;
     uint8_t * data;
     struct manifest_file file;
+    bool written; // as a file that others can be links to: see program_temp
 };
 
 struct build {
@@ -105,9 +107,19 @@ static enum status program_make(struct program * p, const struct kernel_spec * s
     return p->error.status == ST_OK ? ST_OK : error_set(err, p->error.status, "%s", p->error.text);
 }
 
-static void programs_free(struct program * p) {
+// The file that a program's PDIs are links to, while we work.
+static void program_temp(const struct program * p, char name[PATH_BYTES]) {
+    snprintf(name, PATH_BYTES, TEMP_PREFIX "%ld-%.190s", (long) getpid(), p->name);
+}
+
+static void programs_free(struct program * p, const int dirs[AIE_ARCH_COUNT]) {
     for (struct program * next; p; p = next) {
         next = p->next;
+        if (p->written) {
+            char name[PATH_BYTES];
+            program_temp(p, name);
+            unlinkat(dirs[p->arch], name, 0);
+        }
         pthread_mutex_destroy(&p->lock);
         free(p->data);
         free(p);
@@ -184,34 +196,83 @@ static void remove_stale_temps(int dir) {
 
 // ---- the two steps of a job ----
 
-static enum status make_files(struct build * b, struct job * job, const uint8_t * pdi,
-                              const uint32_t * insts, size_t n_insts, struct error * err) {
+static bool is_same(int dir, const char * name, const void * data, size_t size) {
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat info;
+    bool same = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+                (uint64_t) info.st_size == size;
+    for (size_t n = 0; same && n < size;) {
+        char bytes[4096];
+        ssize_t got = read(fd, bytes, sizeof bytes < size - n ? sizeof bytes : size - n);
+        same = got > 0 && !memcmp(bytes, (const char *) data + n, (size_t) got);
+        n += same ? (size_t) got : 0;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return same;
+}
+
+// Makes `name` a link to the program's file; false where that cannot be, and it has to be a copy.
+static bool link_program(struct program * p, int dir, const char * name) {
+    char temp[PATH_BYTES];
+    program_temp(p, temp);
+    pthread_mutex_lock(&p->lock);
+    if (!p->written) {
+        struct error err;
+        p->written = write_file(dir, temp, p->data, (size_t) p->file.size, &err) == ST_OK &&
+                     sync_file(dir, temp, &err) == ST_OK;
+        if (!p->written) {
+            unlinkat(dir, temp, 0);
+        }
+    }
+    bool written = p->written;
+    pthread_mutex_unlock(&p->lock);
+    return written && linkat(dir, temp, dir, name, 0) == 0;
+}
+
+// `program` may be NULL: the PDI is this kernel's own.
+static enum status make_files(struct build * b, struct job * job, struct program * program,
+                              const struct kernel_code * code, struct error * err) {
     char name[PATH_BYTES];
     int dir = b->dirs[job->config.spec.arch];
-    describe(insts, n_insts * sizeof *insts, &job->entry.insts);
+    size_t insts_size = code->n_insts * sizeof *code->insts;
+    describe(code->insts, insts_size, &job->entry.insts);
+    final_name(job, PDI, name);
+    job->unchanged = is_same(dir, name, code->pdi, code->pdi_size);
+    final_name(job, INSTS, name);
+    job->unchanged = job->unchanged && is_same(dir, name, code->insts, insts_size);
+    if (job->unchanged) {
+        return ST_OK;
+    }
     temp_name(job, PDI, name);
-    enum status st = write_file(dir, name, pdi, (size_t) job->entry.pdi.size, err);
+    enum status st = ST_OK;
+    job->linked = program && link_program(program, dir, name);
+    if (!job->linked) {
+        st = write_file(dir, name, code->pdi, code->pdi_size, err);
+    }
     if (st == ST_OK) {
         temp_name(job, INSTS, name);
-        st = write_file(dir, name, insts, n_insts * sizeof *insts, err);
+        st = write_file(dir, name, code->insts, insts_size, err);
     }
     return st;
 }
 
 static enum status make_own(struct build * b, struct job * job, struct error * err) {
     const struct kernel_spec * spec = &job->config.spec;
-    uint32_t * insts = NULL;
-    size_t n_insts;
+    struct kernel_code code = {0};
     struct program * p = get_program(b, spec);
     enum status st = p ? program_make(p, spec, err) : error_set(err, ST_NO_MEMORY, "no memory");
     if (st == ST_OK) {
         job->entry.pdi = p->file;
-        st = aie_compile_insts(spec, &insts, &n_insts, err);
+        code.pdi = p->data;
+        code.pdi_size = (size_t) p->file.size;
+        st = aie_compile_insts(spec, &code.insts, &code.n_insts, err);
     }
     if (st == ST_OK) {
-        st = make_files(b, job, p->data, insts, n_insts, err);
+        st = make_files(b, job, p, &code, err);
     }
-    free(insts);
+    free(code.insts);
     return st;
 }
 
@@ -220,7 +281,7 @@ static enum status make_external(struct build * b, struct job * job, struct erro
     enum status st = external_compile(&job->config.spec, &code, err);
     if (st == ST_OK) {
         describe(code.pdi, code.pdi_size, &job->entry.pdi);
-        st = make_files(b, job, code.pdi, code.insts, code.n_insts, err);
+        st = make_files(b, job, NULL, &code, err);
     }
     kernel_code_free(&code);
     return st;
@@ -261,11 +322,15 @@ static void publish_job(void * user, int i) {
     if (!is_due(job) || !job->entry.kernel[0]) {
         return;
     }
+    if (job->unchanged) {
+        job->published = true;
+        return;
+    }
     static const int order[FILES] = {INSTS, PDI};
     int dir = b->dirs[job->config.spec.arch];
     char temp[PATH_BYTES], name[PATH_BYTES];
     enum status st = ST_OK;
-    for (int f = 0; f < FILES && st == ST_OK; f++) {
+    for (int f = job->linked ? INSTS : PDI; f < FILES && st == ST_OK; f++) { // a link was synced
         temp_name(job, f, temp);
         st = sync_file(dir, temp, &job->error);
     }
@@ -449,8 +514,8 @@ enum status jobs_build(struct jobs * jobs, const struct gen_options * options, s
         }
         st = update_manifests(&b, err);
     }
+    programs_free(b.programs, b.dirs);
     close_dirs(&b);
-    programs_free(b.programs);
     pthread_mutex_destroy(&b.lock);
     return st;
 }

@@ -98,7 +98,7 @@ enum status jobs_read(const char * path, const char * arch, struct jobs * out, s
         return st;
     }
     struct json_doc doc;
-    const struct json * kernels;
+    const struct json * kernels = NULL;
     st = json_parse((const char *) text, size, &doc, err);
     if (st != ST_OK) {
         error_prefix(err, "%s: JSON syntax", path);

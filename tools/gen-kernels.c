@@ -92,13 +92,14 @@ static int generate(const struct gen_options * options) {
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     enum status st = jobs_build(&jobs, options, &err);
-    int made = 0, failed = 0, skipped = 0;
+    int made = 0, failed = 0, skipped = 0, unchanged = 0;
     unsigned long long bytes = 0;
     for (int i = 0; i < jobs.n; i++) {
         const struct job * job = &jobs.list[i];
         print_job(job, options);
         failed += job->error.status != ST_OK;
         skipped += job->skipped;
+        unchanged += job->published && job->unchanged;
         if (job->published || (options->dry_run && job->entry.kernel[0] && !job->error.status)) {
             made++;
             bytes += job->entry.pdi.size + job->entry.insts.size;
@@ -113,9 +114,18 @@ static int generate(const struct gen_options * options) {
         printf(" in %.2f s, %.1f MB in %s", seconds_now() - start, (double) bytes * 1e-6,
                options->output_dir);
     }
-    printf(failed ? ", %d failed" : "", failed);
-    printf(skipped ? ", %d of other architectures left out" : "", skipped);
-    printf(left && st == ST_OK ? ", %d not begun" : "", left);
+    if (unchanged) {
+        printf(", %d of them as they were", unchanged);
+    }
+    if (failed) {
+        printf(", %d failed", failed);
+    }
+    if (skipped) {
+        printf(", %d of other architectures left out", skipped);
+    }
+    if (left && st == ST_OK) {
+        printf(", %d not begun", left);
+    }
     printf("\n");
     jobs_free(&jobs);
     return st != ST_OK || failed || left ? EXIT_BAD_INPUT : EXIT_OK;
@@ -190,14 +200,22 @@ static int list_pack(const char * dir) {
 
 // Runs the command with the recording switched on; its exit status as a shell would say it.
 static int run_recorded(const char * file, char ** command) {
-    pid_t child = fork();
+    struct buf path = {0};
+    if (*file != '/') { // the command may go elsewhere before it loads the plugin
+        char * here = getcwd(NULL, 0);
+        buf_printf(&path, "%s/", here ? here : ".");
+        free(here);
+    }
+    buf_printf(&path, "%s", file);
+    pid_t child = path.failed ? -1 : fork();
     if (child == 0) {
-        if (setenv("GGML_HSA_RECORD", file, 1) == 0) {
+        if (setenv("GGML_HSA_RECORD", (char *) path.data, 1) == 0) {
             execvp(command[0], command);
         }
         fprintf(stderr, PROGRAM ": %s: %s\n", command[0], strerror(errno));
         _exit(errno == ENOENT ? 127 : 126);
     }
+    buf_free(&path);
     if (child < 0) {
         return complain(strerror(errno));
     }

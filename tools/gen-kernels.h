@@ -12,6 +12,8 @@ struct job {
     struct error error;          // status ST_OK: nothing went wrong so far
     bool skipped;                // of an architecture that was not asked for
     bool published;              // its files have their names
+    bool unchanged;              // they had them before, with the same bytes
+    bool linked;                 // its PDI is a link to that of other kernels
     bool external;               // made by GGML_HSA_JIT_COMMAND
     struct manifest_entry entry; // once it was made
     double seconds;

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 static const struct subcommand * const subcommands[] = {
+    &info_subcommand,
+    &doctor_subcommand,
     &inspect_subcommand,
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0] };

@@ -72,7 +72,8 @@ static bool read_all(int fd, void * data, size_t size) {
     return true;
 }
 
-// Fills data by work(data) in a child. False with the reason in err when the child did not come back.
+// Fills data by work(data) in a child. False with the reason in err when the child did not come
+// back.
 static bool isolated(void (*work)(void * data), void * data, size_t size, const char * what,
                      struct error * err) {
     int fds[2];
@@ -119,8 +120,8 @@ static bool isolated(void (*work)(void * data), void * data, size_t size, const 
         waitpid(pid, &status, 0);
         error_set(err, ST_DEVICE, "%s did not come back within %d s", what, TIME_LIMIT_MS / 1000);
     } else if (!ok && WIFSIGNALED(status)) {
-        error_set(err, ST_DEVICE, "%s ended the process with signal %d (%s)", what, WTERMSIG(status),
-                  strsignal(WTERMSIG(status)));
+        error_set(err, ST_DEVICE, "%s ended the process with signal %d (%s)", what,
+                  WTERMSIG(status), strsignal(WTERMSIG(status)));
     } else if (!ok) {
         error_set(err, ST_DEVICE, "%s ended the process with exit status %d", what,
                   WEXITSTATUS(status));
@@ -316,7 +317,10 @@ static int utf8_size(const uint8_t * p) {
     if (*p < 0x80) {
         return 1;
     }
-    int n = *p >= 0xc2 && *p <= 0xdf ? 2 : (*p & 0xf0) == 0xe0 ? 3 : *p >= 0xf0 && *p <= 0xf4 ? 4 : 0;
+    int n = *p >= 0xc2 && *p <= 0xdf   ? 2
+            : (*p & 0xf0) == 0xe0      ? 3
+            : *p >= 0xf0 && *p <= 0xf4 ? 4
+                                       : 0;
     for (int i = 1; i < n; i++) {
         if ((p[i] & 0xc0) != 0x80) {
             return 0;

@@ -41,7 +41,8 @@ struct probe_variable {
     const char * alike;   // then: one whose name is close, or NULL
 };
 
-// Calls visit for each variable in the environment that begins with GGML_HSA_, and GGML_BACKEND_PATH.
+// Calls visit for each variable in the environment that begins with GGML_HSA_, and
+// GGML_BACKEND_PATH.
 void probe_environment(void (*visit)(void * user, const struct probe_variable * v), void * user);
 
 // What this build contains, by the names of its CMake options.

@@ -105,6 +105,10 @@ bool device_is_ours(ggml_backend_dev_t dev) {
     return dev && dev->iface.get_name == device_get_name;
 }
 
+static void warn_of_store(const char * text) {
+    log_warn("%s", text);
+}
+
 struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struct hsac * runtime,
                                struct hsac_agent * agent, struct error * err) {
     enum aie_arch arch;
@@ -122,6 +126,7 @@ struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struc
         free(device);
         return NULL;
     }
+    store_set_log(device->store, warn_of_store);
     device->base =
         (struct ggml_backend_device){.iface = device_iface, .reg = reg, .context = device};
     device->index = index;

@@ -2,7 +2,7 @@
 // injective: equal specs have equal names, different specs different ones.
 #pragma once
 
-#include "aie/isa/isa.h"
+#include "base/arch.h"
 #include "tensor/tensor.h"
 
 enum kernel_op {

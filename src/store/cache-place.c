@@ -68,8 +68,9 @@ enum status cache_place_find(struct cache_place * out, struct error * err) {
     if (xdg) {
         return place(out, strdup(xdg), "ggml", "XDG_CACHE_HOME", err);
     }
+    // Users of daemons have a HOME that does not exist, and we are not the ones to make it.
     const char * home = absolute("HOME");
-    if (home) {
+    if (home && access(home, F_OK) == 0) {
         return place(out, join(home, ".cache"), "ggml", "HOME", err);
     }
     return place(out, strdup("/tmp"), "ggml/ggml-hsa", "no HOME", err);

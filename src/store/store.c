@@ -4,6 +4,7 @@
 // PDIs are never dropped, so pointers that were handed out stay good until store_free.
 #include "store.h"
 
+#include "cache.h"
 #include "packs.h"
 #include "record.h"
 #include "table.h"
@@ -15,7 +16,7 @@
 
 struct pdi_node { // one for each distinct content
     struct pdi_node * next;
-    uint64_t hash;
+    uint8_t digest[SHA256_BYTES];
     struct store_pdi pdi;
     uint8_t * data; // owned, = pdi.data
 };
@@ -32,6 +33,7 @@ struct store {
     const struct store_compiler * compiler; // may be NULL
     struct packs packs;
     struct record * record; // NULL: nobody asked for one
+    struct cache * cache;   // NULL: memory only
 
     pthread_mutex_t lock; // guards all below
     pthread_cond_t built; // some entry or program left its building state
@@ -39,7 +41,61 @@ struct store {
     struct pdi_node * pdis;
     struct program * programs;
     struct store_stats stats;
+    void (*warn)(const char * text);
+    struct error * unsaid; // a warning from before there was a log
+    bool publish_warned;
 };
+
+// ---- warnings ----
+
+static void warn(struct store * s, const char * text) {
+    pthread_mutex_lock(&s->lock);
+    void (*say)(const char *) = s->warn;
+    if (!say && !s->unsaid && (s->unsaid = malloc(sizeof *s->unsaid))) {
+        error_set(s->unsaid, ST_OK, "%s", text);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (say) {
+        say(text);
+    }
+}
+
+void store_set_log(struct store * s, void (*say)(const char * text)) {
+    pthread_mutex_lock(&s->lock);
+    struct error * unsaid = s->unsaid;
+    s->unsaid = NULL;
+    s->warn = say;
+    pthread_mutex_unlock(&s->lock);
+    if (unsaid && say) {
+        say(unsaid->text);
+    }
+    free(unsaid);
+}
+
+// Without a cache all works as well, only slower the next time.
+static void warn_cache(struct store * s, struct error * why) {
+    struct error text;
+    error_set(&text, why->status, "%.380s; kernels are kept in memory only", why->text);
+    warn(s, text.text);
+}
+
+// ---- life ----
+
+static void open_cache(struct store * s) {
+    struct error why = {0};
+    struct cache_totals totals;
+    if (!s->compiler || !s->compiler->identity) {
+        return;
+    }
+    enum status st = cache_open(true, &s->cache, &why);
+    if (st != ST_OK && st != ST_NOT_FOUND) {
+        warn_cache(s, &why);
+    }
+    if (s->cache && (env_flag("GGML_HSA_KERNEL_CACHE_CLEAR", false) ||
+                     env_flag("GGML_HSA_JIT_CLEAR_CACHE", false))) {
+        cache_clear(s->cache, &totals, NULL);
+    }
+}
 
 enum status store_new_with(const struct store_compiler * compiler, struct store ** out,
                            struct error * err) {
@@ -52,10 +108,14 @@ enum status store_new_with(const struct store_compiler * compiler, struct store 
         free(s);
         return st;
     }
-    record_open(&s->record, NULL);
     s->compiler = compiler;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->built, NULL);
+    struct error why = {0};
+    if (record_open(&s->record, &why) != ST_OK) {
+        warn(s, why.text);
+    }
+    open_cache(s);
     *out = s;
     return ST_OK;
 }
@@ -76,6 +136,8 @@ void store_free(struct store * s) {
     }
     packs_close(&s->packs);
     record_close(s->record);
+    cache_close(s->cache);
+    free(s->unsaid);
     pthread_cond_destroy(&s->built);
     pthread_mutex_destroy(&s->lock);
     free(s);
@@ -95,34 +157,37 @@ static uint64_t now_ns(void) {
 
 // ---- PDIs ----
 
-static uint64_t content_hash(const uint8_t * data, size_t size) {
-    uint64_t hash = 0xcbf29ce484222325u; // FNV-1a
-    for (size_t i = 0; i < size; i++) {
-        hash = (hash ^ data[i]) * 0x100000001b3u;
+// Called with the lock held.
+static struct pdi_node * find_pdi(struct store * s, const uint8_t digest[SHA256_BYTES]) {
+    struct pdi_node * p = s->pdis;
+    while (p && memcmp(p->digest, digest, sizeof p->digest)) {
+        p = p->next;
     }
-    return hash;
+    return p;
 }
 
 // Takes data over; gives the one object with that content, or NULL without memory.
 static struct store_pdi * intern_pdi(struct store * s, uint8_t * data, size_t size) {
-    uint64_t hash = content_hash(data, size);
     struct pdi_node * fresh = calloc(1, sizeof *fresh);
-    pthread_mutex_lock(&s->lock);
-    struct pdi_node * p = s->pdis;
-    while (p && (p->hash != hash || p->pdi.size != size || memcmp(p->data, data, size))) {
-        p = p->next;
+    if (!fresh) {
+        free(data);
+        return NULL;
     }
-    if (!p && fresh) {
-        *fresh = (struct pdi_node){
-            .next = s->pdis, .hash = hash, .pdi = {data, size, NULL}, .data = data};
+    *fresh = (struct pdi_node){.pdi = {data, size, NULL}, .data = data};
+    sha256(data, size, fresh->digest);
+    pthread_mutex_lock(&s->lock);
+    struct pdi_node * p = find_pdi(s, fresh->digest);
+    if (!p) {
+        fresh->next = s->pdis;
         s->pdis = p = fresh;
-        data = NULL;
         fresh = NULL;
     }
     pthread_mutex_unlock(&s->lock);
-    free(fresh);
-    free(data);
-    return p ? &p->pdi : NULL;
+    if (fresh) {
+        free(fresh->data);
+        free(fresh);
+    }
+    return &p->pdi;
 }
 
 static struct program * find_program(struct store * s, enum aie_arch arch, const char * name) {
@@ -230,15 +295,131 @@ static enum status from_compiler(struct store * s, const struct kernel_spec * sp
     return ST_OK;
 }
 
+static bool have_pdi(void * user, const uint8_t digest[SHA256_BYTES]) {
+    struct store * s = user;
+    pthread_mutex_lock(&s->lock);
+    bool have = find_pdi(s, digest) != NULL;
+    pthread_mutex_unlock(&s->lock);
+    return have;
+}
+
+// Shapes of the same program that are compiled later need not make it again.
+static void note_program(struct store * s, const struct kernel_spec * spec, struct store_pdi * pdi) {
+    char name[KERNEL_NAME_MAX];
+    s->compiler->program_name(spec, name);
+    struct program * fresh = calloc(1, sizeof *fresh);
+    pthread_mutex_lock(&s->lock);
+    if (fresh && !find_program(s, spec->arch, name)) {
+        *fresh = (struct program){.next = s->programs, .arch = spec->arch, .pdi = pdi};
+        memcpy(fresh->name, name, sizeof name);
+        s->programs = fresh;
+        fresh = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+    free(fresh);
+}
+
+static enum status from_cache(struct store * s, const struct kernel_spec * spec, struct found * out,
+                              struct error * err) {
+    struct cache_kernel k;
+    enum status st =
+        cache_load(s->cache, spec, s->compiler->identity, have_pdi, s, &k, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    *out = (struct found){NULL, k.insts, k.n_insts};
+    if (k.pdi) {
+        out->pdi = intern_pdi(s, k.pdi, k.pdi_size);
+    }
+    pthread_mutex_lock(&s->lock);
+    if (!k.pdi) {
+        out->pdi = &find_pdi(s, k.pdi_digest)->pdi;
+    }
+    s->stats.cache_hits += out->pdi != NULL;
+    pthread_mutex_unlock(&s->lock);
+    if (!out->pdi) {
+        free(k.insts);
+        return error_set(err, ST_NO_MEMORY, "no memory for its PDI");
+    }
+    note_program(s, spec, out->pdi);
+    return ST_OK;
+}
+
+// What cannot be kept is said once, and then only counted.
+static void note_publish(struct store * s, enum status st, struct error * why) {
+    pthread_mutex_lock(&s->lock);
+    s->stats.cache_publishes += st == ST_OK;
+    s->stats.cache_failures += st != ST_OK;
+    bool say = st != ST_OK && !s->publish_warned;
+    s->publish_warned = s->publish_warned || say;
+    pthread_mutex_unlock(&s->lock);
+    if (say) {
+        error_prefix(why, "kernel cache %.200s", cache_path(s->cache));
+        warn_cache(s, why);
+    }
+}
+
+static void publish(struct store * s, const struct kernel_spec * spec, const struct found * found) {
+    struct error why = {0};
+    pthread_mutex_lock(&s->lock);
+    struct pdi_node * p = s->pdis;
+    while (&p->pdi != found->pdi) {
+        p = p->next;
+    }
+    pthread_mutex_unlock(&s->lock);
+    struct kernel_code code = {p->data, p->pdi.size, found->insts, found->n_insts};
+    enum status st =
+        cache_publish(s->cache, spec, s->compiler->identity, &code, p->digest, &why);
+    note_publish(s, st, &why);
+}
+
+// From the cache, or made and put there. Whoever has to wait for another process looks again when
+// that one is done; who waited too long makes it for himself.
+static enum status from_cache_or_compiler(struct store * s, const struct kernel_spec * spec,
+                                          struct found * out, struct error * err) {
+    enum status st = from_cache(s, spec, out, err);
+    if (st == ST_OK) {
+        return ST_OK;
+    }
+    if ((st = s->compiler->supports(spec, err)) != ST_OK) {
+        return st;
+    }
+    struct cache_lock lock;
+    struct error why = {0};
+    enum status locked = cache_lock(s->cache, spec, &lock, &why);
+    if (locked == ST_OK) {
+        st = from_cache(s, spec, out, err);
+        if (st == ST_CORRUPT) {
+            cache_quarantine(s->cache, spec);
+            pthread_mutex_lock(&s->lock);
+            s->stats.cache_damaged++;
+            pthread_mutex_unlock(&s->lock);
+        }
+    } else if (locked != ST_BUSY) {
+        note_publish(s, locked, &why);
+    }
+    if (st != ST_OK || locked != ST_OK) {
+        st = from_compiler(s, spec, out, err);
+        if (st == ST_OK && locked == ST_OK) {
+            publish(s, spec, out);
+        }
+    }
+    if (locked == ST_OK) {
+        cache_unlock(&lock);
+    }
+    return st;
+}
+
 // A broken pack must not keep a kernel from being compiled, but when that fails too, the pack's
-// reason is the one to mend. A cache on disk belongs between the two.
+// reason is the one to mend.
 static enum status build(struct store * s, const struct kernel_spec * spec, bool may_compile,
                          struct found * out, struct error * err) {
     struct error pack_error = {0}, error = {0};
     enum status st = from_packs(s, spec, out, &pack_error);
     if (st != ST_OK && may_compile) {
         enum status pack_status = st;
-        st = from_compiler(s, spec, out, &error);
+        st = s->cache ? from_cache_or_compiler(s, spec, out, &error)
+                      : from_compiler(s, spec, out, &error);
         if (st != ST_OK && pack_status != ST_NOT_FOUND) {
             st = pack_status;
             error = pack_error;

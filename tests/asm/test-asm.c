@@ -175,15 +175,14 @@ static void kernels_fit(void ** state) {
         struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
         spec.inputs[0] = spec.inputs[1] = spec.output =
             tensor_contiguous((enum dtype) t, (int64_t[4]) {1000, 3, 1, 1});
-        struct asm_code code;
+        struct ew_program program;
         struct error err = {0};
-        assert_int_equal(elementwise_program(&spec, &code, &err), ST_OK);
-        print_message("add_%s: %d bundles, inner loop %d bundles for %d words\n", dtype_name((enum dtype) t),
-                      code.stats.bundles, code.stats.loop_bundles[0],
-                      elementwise_trip_words((enum dtype) t));
-        assert_true(code.size <= 16384);
-        assert_int_equal(EW_CHUNK_WORDS % elementwise_trip_words((enum dtype) t), 0);
-        free(code.bytes);
+        assert_int_equal(elementwise_program(&spec, &program, &err), ST_OK);
+        print_message("binary_%s: %d bundles\n", dtype_name((enum dtype) t), program.code.stats.bundles);
+        assert_true(program.code.size <= 16384);
+        int words = ew_trip_words(ew_find(spec.op, (enum dtype) t), (enum dtype) t);
+        assert_int_equal(EW_CHUNK_WORDS % words, 0);
+        free(program.code.bytes);
     }
 }
 

@@ -37,8 +37,10 @@ static enum status never_insts(const struct kernel_spec * spec, uint32_t ** inst
     return ST_UNSUPPORTED;
 }
 
-static const struct store_compiler small_compiler = {supports, program_name, never_pdi,
-                                                     never_insts};
+static const struct store_compiler small_compiler = {.supports = supports,
+                                                     .program_name = program_name,
+                                                     .compile_pdi = never_pdi,
+                                                     .compile_insts = never_insts};
 
 static struct store * store;
 static struct ggml_context * ctx;

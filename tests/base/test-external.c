@@ -1,5 +1,6 @@
 // external: kernels from another program, which here is a shell script of a few lines: what it is
-// given, what is taken from it, and what happens when it is missing, hangs, floods, lies or litters.
+// given, what is taken from it, and what happens when it is missing, hangs, floods, lies or
+// litters.
 #include "aie/image/image.h"
 #include "base/cmocka-all.h"
 #include "store/external.h"
@@ -9,7 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static char home[] = "/tmp/test-external-XXXXXX"; // the script, good files, and tmp/ for the directories
+static char home[] =
+    "/tmp/test-external-XXXXXX"; // the script, good files, and tmp/ for the directories
 
 static const char * in_home(const char * name) {
     static char paths[4][256];
@@ -30,13 +32,14 @@ static void write_file(const char * path, const void * data, size_t size, mode_t
 // The body sees $out (directory) and $name; good files are $good.pdi and $good.bin.
 static void script(const char * body) {
     char text[4096];
-    int n = snprintf(text, sizeof text,
-                     "#!/bin/sh\n"
-                     "printf '%%s\\n' \"$@\" >'%s/arguments'\n"
-                     "while [ $# -gt 0 ]; do case $1 in --output_directory) out=$2;; --exported_name) "
-                     "name=$2;; esac; shift; done\n"
-                     "good='%s/good'\n%s\n",
-                     home, home, body);
+    int n =
+        snprintf(text, sizeof text,
+                 "#!/bin/sh\n"
+                 "printf '%%s\\n' \"$@\" >'%s/arguments'\n"
+                 "while [ $# -gt 0 ]; do case $1 in --output_directory) out=$2;; --exported_name) "
+                 "name=$2;; esac; shift; done\n"
+                 "good='%s/good'\n%s\n",
+                 home, home, body);
     write_file(in_home("compiler"), text, (size_t) n, 0700);
     setenv("GGML_HSA_JIT_COMMAND", in_home("compiler"), 1);
 }
@@ -168,9 +171,10 @@ static void arguments(void ** state) {
     size_t size;
     assert_int_equal(file_read(in_home("arguments"), 100000, &data, &size, NULL), ST_OK);
     data[size] = 0;
-    const char * want = "--fixed\n'one\n$two`\n--op_name\nADD\n--arch\naie2\n--input_tensors\n"
-                        "(64,3,1,1)/f32\n(64,1,1,1)/f32\n--output_tensor\n(64,3,1,1)/f32\n"
-                        "--exported_name\nadd_f32_64x3x1x1_f32_64x1x1x1_f32_64x3x1x1\n--output_directory\n";
+    const char * want =
+        "--fixed\n'one\n$two`\n--op_name\nADD\n--arch\naie2\n--input_tensors\n"
+        "(64,3,1,1)/f32\n(64,1,1,1)/f32\n--output_tensor\n(64,3,1,1)/f32\n"
+        "--exported_name\nadd_f32_64x3x1x1_f32_64x1x1x1_f32_64x3x1x1\n--output_directory\n";
     if (strncmp((char *) data, want, strlen(want))) {
         fail_msg("got\n%s", (char *) data);
     }
@@ -262,7 +266,8 @@ static void bad_files(void ** state) {
     script(COPY "; rm $out/$name.pdi; mkdir $out/$name.pdi");
     MUST_FAIL(ST_CORRUPT, "not a regular file");
     // The directory itself put elsewhere.
-    script("mv $out $good.moved; mkdir -p $good.other; out=$good.other; " COPY "; ln -s $good.other "
+    script("mv $out $good.moved; mkdir -p $good.other; out=$good.other; " COPY
+           "; ln -s $good.other "
            "$(sed -n '/^--output_directory$/{n;p}' $(dirname $good)/arguments)");
     struct kernel_spec spec = make_spec();
     struct kernel_code code;
@@ -270,7 +275,8 @@ static void bad_files(void ** state) {
     assert_int_equal(external_compile(&spec, &code, &err), ST_CORRUPT);
     assert_int_equal(access(in_home("good.other"), F_OK), 0); // the link was not followed
     char command[512];
-    snprintf(command, sizeof command, "rm -rf '%s'/tmp/* '%s'/good.moved '%s'/good.other", home, home, home);
+    snprintf(command, sizeof command, "rm -rf '%s'/tmp/* '%s'/good.moved '%s'/good.other", home,
+             home, home);
     assert_int_equal(system(command), 0);
     script(COPY);
     make_good_files(3, 3); // a fourth operand
@@ -284,8 +290,10 @@ static void litter(void ** state) {
     (void) state;
     struct kernel_spec spec = make_spec();
     write_file(in_home("precious"), "x", 1, 0600);
-    script(COPY "; mkdir -p $out/a/b/c $out/locked/in; echo x >$out/a/b/c/d; ln -s \"$(dirname $good)\" "
-                "$out/a/link; ln -s $good.pdi $out/locked/in/l; chmod 0 $out/locked/in; chmod 500 $out/locked");
+    script(COPY
+           "; mkdir -p $out/a/b/c $out/locked/in; echo x >$out/a/b/c/d; ln -s \"$(dirname $good)\" "
+           "$out/a/link; ln -s $good.pdi $out/locked/in/l; chmod 0 $out/locked/in; chmod 500 "
+           "$out/locked");
     must_work(&spec);
     assert_int_equal(access(in_home("precious"), F_OK), 0);
     assert_int_equal(access(in_home("good.pdi"), F_OK), 0);
@@ -333,10 +341,14 @@ static void no_room_for_temporaries(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(arguments, each), cmocka_unit_test_setup(missing, each),
-        cmocka_unit_test_setup(failures, each),  cmocka_unit_test_setup(hangs, each),
-        cmocka_unit_test_setup(bad_files, each), cmocka_unit_test_setup(litter, each),
-        cmocka_unit_test_setup(shown, each),     cmocka_unit_test_setup(no_room_for_temporaries, each),
+        cmocka_unit_test_setup(arguments, each),
+        cmocka_unit_test_setup(missing, each),
+        cmocka_unit_test_setup(failures, each),
+        cmocka_unit_test_setup(hangs, each),
+        cmocka_unit_test_setup(bad_files, each),
+        cmocka_unit_test_setup(litter, each),
+        cmocka_unit_test_setup(shown, each),
+        cmocka_unit_test_setup(no_room_for_temporaries, each),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -21,8 +21,9 @@ static struct process_end run(struct process p, enum status want) {
 
 static struct process_end sh(const char * script, unsigned limit_s, size_t keep) {
     char * argv[] = {"sh", "-c", (char *) script, NULL};
-    return run((struct process){.argv = argv, .time_limit_s = limit_s, .capture = true, .keep = keep},
-               ST_OK);
+    return run(
+        (struct process){.argv = argv, .time_limit_s = limit_s, .capture = true, .keep = keep},
+        ST_OK);
 }
 
 static const char * text(struct process_end * end) {
@@ -54,16 +55,16 @@ static void how_it_ended(void ** state) {
 static void arguments_are_not_words_of_a_shell(void ** state) {
     (void) state;
     char * argv[] = {"printf", "%s|", "a b", "$HOME", "`id`", "; exit 3", "*", NULL};
-    struct process_end end =
-        run((struct process){.argv = argv, .time_limit_s = 20, .capture = true, .keep = 1000}, ST_OK);
+    struct process_end end = run(
+        (struct process){.argv = argv, .time_limit_s = 20, .capture = true, .keep = 1000}, ST_OK);
     assert_string_equal(text(&end), "a b|$HOME|`id`|; exit 3|*|");
     buf_free(&end.output);
 }
 
 static void not_there(void ** state) {
     (void) state;
-    static const char * const names[] = {"/nonexistent/program", "no-such-program-anywhere", "", "/tmp",
-                                         "/etc/passwd"};
+    static const char * const names[] = {"/nonexistent/program", "no-such-program-anywhere", "",
+                                         "/tmp", "/etc/passwd"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char * argv[] = {(char *) names[i], NULL};
         struct process p = {.argv = argv, .capture = true};
@@ -95,7 +96,11 @@ static void not_runnable(void ** state) {
     assert_int_equal(process_run(&p, &end, &err), ST_NOT_FOUND);
     assert_non_null(strstr(err.text, path));
     fd = open(path, O_WRONLY | O_TRUNC);
-    assert_int_equal(write(fd, "\x7f" "ELFgarbage", 11), 11);
+    assert_int_equal(write(fd,
+                           "\x7f"
+                           "ELFgarbage",
+                           11),
+                     11);
     close(fd);
     assert_int_equal(process_run(&p, &end, &err), ST_NOT_FOUND);
     unlink(path);
@@ -110,11 +115,12 @@ static void nothing_leaks_in(void ** state) {
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigprocmask(SIG_BLOCK, &set, &before);
-    // In a child of ours: no descriptor above 2 (but the one that ls opens), no input, and no signal
-    // ignored or blocked.
-    struct process_end end = sh("for f in /proc/self/fd/*; do n=${f##*/}; [ $n -le 2 ] || [ ! -e $f ] || "
-                                "echo fd $n; done; cat; grep -E 'Sig(Blk|Ign)' /proc/self/status",
-                                20, 4000);
+    // In a child of ours: no descriptor above 2 (but the one that ls opens), no input, and no
+    // signal ignored or blocked.
+    struct process_end end =
+        sh("for f in /proc/self/fd/*; do n=${f##*/}; [ $n -le 2 ] || [ ! -e $f ] || "
+           "echo fd $n; done; cat; grep -E 'Sig(Blk|Ign)' /proc/self/status",
+           20, 4000);
     assert_string_equal(text(&end), "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
     buf_free(&end.output);
     sigprocmask(SIG_SETMASK, &before, NULL);
@@ -124,7 +130,8 @@ static void nothing_leaks_in(void ** state) {
 
 static void only_the_end_is_kept(void ** state) {
     (void) state;
-    struct process_end end = sh("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done", 60, 64);
+    struct process_end end =
+        sh("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done", 60, 64);
     assert_int_equal(end.output.size, 64);
     assert_non_null(strstr(text(&end), "line 19999\n"));
     assert_true(end.printed > 200000);
@@ -165,7 +172,8 @@ static bool is_gone(pid_t pid) {
 static void time_limit(void ** state) {
     (void) state;
     double start = seconds();
-    struct process_end end = sh("sleep 300 & echo $!; trap '' TERM; while :; do sleep 1; done", 1, 100);
+    struct process_end end =
+        sh("sleep 300 & echo $!; trap '' TERM; while :; do sleep 1; done", 1, 100);
     assert_true(end.timed_out);
     assert_int_equal(end.signal, SIGKILL);
     assert_true(seconds() - start < 20);

@@ -40,6 +40,7 @@ static void write_file(const char * path, const void * data, size_t size) {
 static void test_compile_and_pack(void ** state) {
     (void) state;
     unsetenv("GGML_HSA_KERNEL_DIR");
+    setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 1);
     struct store * s;
     assert_int_equal(store_new(&s, NULL), ST_OK);
     struct kernel_spec a = add_spec(1024), b = add_spec(4096);

@@ -64,8 +64,10 @@ static enum status small_insts(const struct kernel_spec * spec, uint32_t ** inst
     return txn_end(&t, insts, n_words, err);
 }
 
-static const struct store_compiler small = {small_supports, small_program_name, small_pdi,
-                                            small_insts};
+static const struct store_compiler small = {.supports = small_supports,
+                                            .program_name = small_program_name,
+                                            .compile_pdi = small_pdi,
+                                            .compile_insts = small_insts};
 
 static int reset(void ** state) {
     (void) state;

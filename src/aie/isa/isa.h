@@ -6,9 +6,8 @@
 // The compiler and the emulator share this room and nothing else.
 #pragma once
 
+#include "base/arch.h"
 #include "base/base.h"
-
-enum aie_arch { AIE_ARCH_AIE2, AIE_ARCH_AIE2P, AIE_ARCH_COUNT };
 
 enum aie_slot {
     AIE_SLOT_LDA,

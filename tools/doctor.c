@@ -1,0 +1,332 @@
+// doctor: is everything there to compute on an NPU, and if not, what is to be done? Checks are made
+// in the order in which things depend on each other, and all are made whatever the first ones say.
+// Nothing is changed, no right is needed, and a machine that has nothing is a case like others.
+#include "doctor.h"
+#include "tool.h"
+
+#include "store/cache.h"
+#include "store/external.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// ---- reporting ----
+
+static const char * const verdict_names[] = {[PASS] = "PASS", [WARN] = "WARN", [FAIL] = "FAIL"};
+static const char * const verdict_json[] = {[PASS] = "pass", [WARN] = "warn", [FAIL] = "fail"};
+
+void report(struct doctor * d, enum verdict v, const char * check, const char * mend,
+            const char * fmt, ...) {
+    static const char * const colours[] = {
+        [PASS] = "\033[32m", [WARN] = "\033[33m", [FAIL] = "\033[31m"};
+    bool colour = *tool_colours().off;
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    struct buf * b = &d->out;
+    if (d->json) {
+        int n = d->n[PASS] + d->n[WARN] + d->n[FAIL];
+        buf_printf(b, "%s\n  {\"check\": ", n ? "," : "");
+        json_text(b, check);
+        buf_printf(b, ", \"result\": \"%s\", \"text\": ", verdict_json[v]);
+        json_text(b, text);
+        buf_printf(b, ", \"mend\": ");
+        json_text(b, mend);
+        buf_printf(b, "}");
+    } else {
+        buf_printf(b, "%s%s%s  %s: ", colour ? colours[v] : "", verdict_names[v],
+                   colour ? "\033[0m" : "", check);
+        plain_text(b, text);
+        if (*mend) {
+            buf_printf(b, "\n      -> ");
+            plain_text(b, mend);
+        }
+        buf_printf(b, "\n");
+    }
+    d->n[v]++;
+}
+
+// ---- checks ----
+
+static void check_emulation(struct doctor * d) {
+    const char * value = getenv("GGML_HSA_EMULATE");
+    if (d->emulated) {
+        report(d, PASS, "emulation", "", "asked for: GGML_HSA_EMULATE=%s", value);
+    } else {
+        report(d, PASS, "emulation", "",
+               "not asked for; GGML_HSA_EMULATE=aie2 would bring an emulated NPU");
+    }
+}
+
+static void check_runtime(struct doctor * d) {
+    const struct probe_runtime * r = &d->runtime;
+    if (r->err.status != ST_OK) {
+        report(d, FAIL, "HSA runtime",
+               d->emulated ? "GGML_HSA_EMULATE wants aie2, and libhsa-emu.so beside this tool or "
+                             "in lib/ggml-hsa"
+                           : "install ROCr 7 or later (packages rocm-core and hsa-rocr, or "
+                             "Debian's libhsa-runtime64-1), "
+                             "mend what follows, or set GGML_HSA_EMULATE=aie2",
+               "%s", r->err.text);
+        return;
+    }
+    report(d, PASS, "HSA runtime", "", "%s%s", r->path, r->emulated ? " (emulated)" : "");
+    if (r->abi == 'A') {
+        report(d, FAIL, "packet ABI", "install ROCr 7.0 or later",
+               "this runtime is too old to run NPU kernels");
+    } else {
+        report(d, PASS, "packet ABI", "", "%c", r->abi);
+    }
+    if (r->n_agents == 0) {
+        report(d, FAIL, "NPU", "mend what follows, or set GGML_HSA_EMULATE=aie2",
+               "the runtime lists none");
+    }
+    for (int i = 0; i < r->n_agents; i++) {
+        const struct probe_agent * a = &r->agents[i];
+        struct buf memory = {0};
+        size_text(&memory, a->data_total);
+        report(d, PASS, "NPU", "", "HSA%d: %s (%s), %s", i, a->product, a->name,
+               memory.data ? (char *) memory.data : "?");
+        buf_free(&memory);
+    }
+}
+
+// Pieces of ggml that the plugin knows; what it says itself decides.
+static const char known_ggml[] = "use ggml 0.24, 0.25 or 0.27, or a ggml-hsa that knows this one";
+
+static void check_plugin(struct doctor * d) {
+    const struct probe_plugin * p = &d->plugin;
+    const char * path = getenv("GGML_BACKEND_PATH");
+    if (p->err.status == ST_NOT_FOUND) {
+        report(d, WARN, "plugin", "build with GGML_HSA=ON, or install the plugin beside this tool",
+               "%s", p->err.text);
+    } else if (p->err.status == ST_UNSUPPORTED) {
+        report(d, FAIL, "plugin", known_ggml, "%s: %s", p->path, p->err.text);
+    } else if (p->err.status != ST_OK) {
+        report(d, FAIL, "plugin",
+               "a missing libggml-base: put ggml's library directory into LD_LIBRARY_PATH",
+               "%s does not load: %s", p->path, p->err.text);
+    } else {
+        report(d, PASS, "plugin", "", "%s loads in ggml %s (backend API %d) and offers %d device%s",
+               p->path, p->ggml_version, p->api, p->devices, p->devices == 1 ? "" : "s");
+    }
+    if (!path || !*path) {
+        char mend[600];
+        snprintf(mend, sizeof mend,
+                 "to make ggml programs load the plugin, set GGML_BACKEND_PATH=%s",
+                 *p->path ? p->path : "<path of libggml-hsa.so>");
+        report(d, PASS, "GGML_BACKEND_PATH", p->err.status == ST_OK ? mend : "", "not set");
+    } else if (access(path, R_OK) != 0) {
+        report(d, WARN, "GGML_BACKEND_PATH", "it must be the path of one file, libggml-hsa.so",
+               "%s: %s", path, strerror(errno));
+    } else {
+        struct stat info;
+        bool file = stat(path, &info) == 0 && S_ISREG(info.st_mode);
+        report(d, file ? PASS : WARN, "GGML_BACKEND_PATH",
+               file ? "" : "it must be the path of one file, libggml-hsa.so", "%s%s", path,
+               file ? "" : " is no file");
+    }
+}
+
+static bool has_kernels(const char * dir) {
+    static const char * const archs[] = {"aie2", "aie2p"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {
+        char * path = NULL;
+        if (asprintf(&path, "%s/%s", dir, archs[i]) >= 0) {
+            found |= access(path, R_OK | X_OK) == 0;
+            free(path);
+        }
+    }
+    return found;
+}
+
+// How many kernel directories can be used.
+static int check_kernel_dirs(struct doctor * d) {
+    const char * list = getenv("GGML_HSA_KERNEL_DIR");
+    int n = 0, good = 0;
+    for (const char * p = list ? list : ""; *p;) {
+        size_t size = strcspn(p, ":");
+        char * dir = size ? strndup(p, size) : NULL;
+        struct stat info;
+        if (dir &&
+            (stat(dir, &info) != 0 || !S_ISDIR(info.st_mode) || access(dir, R_OK | X_OK) != 0)) {
+            report(d, WARN, "kernel directory",
+                   "correct GGML_HSA_KERNEL_DIR, or make the directory readable", "%s: %s", dir,
+                   errno ? strerror(errno) : "not a directory");
+        } else if (dir && !has_kernels(dir)) {
+            report(d, WARN, "kernel directory",
+                   "GGML_HSA_KERNEL_DIR wants the directory above aie2/, as ggml-hsa-gen-kernels "
+                   "--output-dir made it",
+                   "%s holds neither aie2/ nor aie2p/", dir);
+        } else if (dir) {
+            report(d, PASS, "kernel directory", "", "%s", dir);
+            good++;
+        }
+        n += dir != NULL;
+        free(dir);
+        p += size + (p[size] == ':');
+    }
+    if (n == 0) {
+        report(d, PASS, "kernel directory", "", "none set");
+    }
+    return good;
+}
+
+static void check_compilers(struct doctor * d, int kernel_dirs) {
+    bool own = false;
+    for (int i = 0; i < probe_n_options; i++) {
+        own |= !strcmp(probe_options[i].name, "GGML_HSA_JIT_COMPILE") && probe_options[i].on;
+    }
+    const char * command = getenv("GGML_HSA_JIT_COMMAND");
+    bool external = external_available();
+    if (command && *command && !external) {
+        report(d, WARN, "external compiler",
+               "IRON environment is not active. Run source env_setup.sh first.",
+               "GGML_HSA_JIT_COMMAND=%s: there is no such program", command);
+    } else if (external) {
+        report(d, PASS, "external compiler", "", "%s", command);
+    }
+    if (own) {
+        report(d, PASS, "kernel compiler", "", "built in");
+    } else if (external || kernel_dirs) {
+        report(d, PASS, "kernel compiler", "", "not built in; kernels come from %s",
+               kernel_dirs ? "the kernel directories" : "the external compiler");
+    } else {
+        report(
+            d, FAIL, "kernel compiler",
+            "build with GGML_HSA_JIT_COMPILE=ON, or set GGML_HSA_KERNEL_DIR to a pack of kernels",
+            "not built in, and no kernels from elsewhere");
+    }
+}
+
+struct health {
+    uint64_t good, stale, damaged, foreign;
+    char name[256]; // of a damaged one
+};
+
+static bool count(void * user, const struct cache_item * item) {
+    struct health * h = user;
+    h->good += item->state == CACHE_GOOD;
+    h->stale += item->state == CACHE_STALE;
+    h->foreign += item->state == CACHE_FOREIGN;
+    if (item->state == CACHE_DAMAGED && h->damaged++ == 0) {
+        snprintf(h->name, sizeof h->name, "%s", item->name);
+    }
+    return true;
+}
+
+static void check_cache(struct doctor * d) {
+    struct cache * cache = NULL;
+    struct cache_totals totals = {0};
+    struct health h = {0};
+    struct error err = {0};
+    enum status st = cache_open(false, &cache, &err);
+    if (st == ST_NOT_FOUND) {
+        report(d, PASS, "kernel cache", "", "none: %s", err.text);
+        return;
+    }
+    if (st == ST_OK) {
+        st = cache_walk(cache, NULL, true, count, &h, &totals, &err);
+    }
+    if (st != ST_OK) {
+        report(d, WARN, "kernel cache",
+               "make the directory yours alone (chmod 700), or set GGML_HSA_KERNEL_CACHE_DIR to "
+               "another; until "
+               "then kernels are compiled anew in each process",
+               "%s", err.text);
+    } else {
+        struct buf size = {0};
+        size_text(&size, totals.bytes);
+        report(d, h.damaged ? WARN : PASS, "kernel cache",
+               h.damaged ? "nothing needs to be done: they are compiled again when asked for; "
+                           "`ggml-hsa cache clear` "
+                           "removes all"
+                         : "",
+               "%s, %llu kernels, %s%s", cache_path(cache), (unsigned long long) totals.kernels,
+               size.data ? (char *) size.data : "?", h.damaged ? ", some damaged: " : "");
+        if (h.damaged) {
+            report(d, WARN, "kernel cache", "", "%llu damaged, e.g. %s",
+                   (unsigned long long) h.damaged, h.name);
+        }
+        buf_free(&size);
+    }
+    cache_close(cache);
+}
+
+static void check_variable(void * user, const struct probe_variable * v) {
+    struct doctor * d = user;
+    char mend[160];
+    if (v->meaning) {
+        return;
+    }
+    snprintf(mend, sizeof mend,
+             v->alike ? "did you mean %s?" : "unset it; `ggml-hsa info` lists what is set%s",
+             v->alike ? v->alike : "");
+    report(d, WARN, "environment", mend, "%.*s is no variable of ggml-hsa", (int) v->name_size,
+           v->name);
+}
+
+static void check_all(struct doctor * d) {
+    check_emulation(d);
+    check_runtime(d);
+    check_system(d);
+    check_plugin(d);
+    check_compilers(d, check_kernel_dirs(d));
+    check_cache(d);
+    probe_environment(check_variable, d);
+}
+
+static int run(int argc, char ** argv) {
+    struct doctor d = {0};
+    for (int k = 1; k < argc; k++) {
+        if (strcmp(argv[k], "--json")) {
+            return tool_usage(&doctor_subcommand, "no option '%s'", argv[k]);
+        }
+        d.json = true;
+    }
+    const char * emulate = getenv("GGML_HSA_EMULATE");
+    d.emulated = emulate && *emulate;
+    probe_runtime(&d.runtime);
+    probe_plugin(&d.plugin);
+    if (d.json) {
+        buf_printf(&d.out, "{\"version\": \"%s\", \"checks\": [", GGML_HSA_VERSION);
+    }
+    check_all(&d);
+    bool usable = d.n[FAIL] == 0;
+    if (d.json) {
+        buf_printf(&d.out, "],\n \"usable\": %s, \"warnings\": %d, \"failures\": %d}\n",
+                   usable ? "true" : "false", d.n[WARN], d.n[FAIL]);
+    } else {
+        buf_printf(&d.out, "\n%s: %d passed, %d warning%s, %d failure%s\n",
+                   usable ? "usable" : "NOT usable", d.n[PASS], d.n[WARN],
+                   d.n[WARN] == 1 ? "" : "s", d.n[FAIL], d.n[FAIL] == 1 ? "" : "s");
+    }
+    if (d.out.failed) {
+        fprintf(stderr, "ggml-hsa doctor: out of memory\n");
+        return EXIT_BAD_INPUT;
+    }
+    fwrite(d.out.data, 1, d.out.size, stdout);
+    buf_free(&d.out);
+    return usable ? EXIT_OK : EXIT_BAD_INPUT;
+}
+
+const struct subcommand doctor_subcommand = {
+    .name = "doctor",
+    .summary = "check what an NPU needs on this machine, and say how to mend it",
+    .help = "usage: ggml-hsa doctor [--json]\n\n"
+            "Checks the HSA runtime, the driver and its device files, permissions and limits, the "
+            "plugin\n"
+            "and its ggml, where kernels come from, and the cache. One line a finding, PASS, WARN "
+            "or FAIL,\n"
+            "and under it what to do. Nothing is changed, no rights are needed.\n\n"
+            "  --json  the same as one JSON object\n\n"
+            "exit status: 0 usable, 1 not usable, 2 wrong usage\n",
+    .run = run,
+};
