@@ -8,6 +8,7 @@ JOBS   ?= $(shell nproc)
 GGML_HSA_EMULATE ?= aie2
 FUZZ_SECONDS     ?= 30
 CMAKE_ARGS       ?=
+PREFIX           ?= /usr/local
 # Looking for leaks costs each process seconds on 64-bit Arm; `make asan LEAKS=1` does it there too.
 LEAKS            ?= $(if $(filter aarch64,$(shell uname -m)),0,1)
 
@@ -18,9 +19,9 @@ configure = $(call step,$(1),configure) cmake -S . -B $(1) -G Ninja $(2) $(CMAKE
 compile   = $(call step,$(1),compile) cmake --build $(1) --parallel $(JOBS)
 ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir $(1) --output-on-failure --timeout 900 -j $(JOBS) $(2)
 
-.PHONY: help setup build demo test asan tsan fuzz bench format clean distclean
+.PHONY: help setup build install demo test test-ops asan tsan fuzz roundtrip bench ops-docs format clean distclean
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 setup: ## install missing packages, get and build ggml (once)
 	@sh cmake/packages.sh
@@ -30,6 +31,9 @@ build: setup ## compile everything
 	$(call configure,$(BUILD))
 	$(call compile,$(BUILD))
 
+install: build ## install to PREFIX (and DESTDIR)
+	$(call step,$(BUILD),install) cmake --install $(BUILD) --prefix $(PREFIX)
+
 demo: build ## add a million numbers on the NPU and compare with the CPU
 	@$(EMULATE) GGML_BACKEND_PATH= $(BUILD)/bin/demo $(BUILD)/bin/libggml-hsa.so
 
@@ -37,7 +41,10 @@ test: build ## all tests; the unit tests under ASan and UBSan as well
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
 	$(call compile,$(BUILD)-asan)
 	$(call ctest,$(BUILD)-asan,-LE ops)
-	$(call ctest,$(BUILD))
+	$(call ctest,$(BUILD),-LE whole)
+
+test-ops: build ## ggml's own comparison with the CPU, every case of every op
+	$(call ctest,$(BUILD),-L whole -V)
 
 asan: setup ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
@@ -56,10 +63,16 @@ fuzz: setup ## each fuzzer for FUZZ_SECONDS
 	    [ -x "$$f" ] || { echo "no fuzzers in $(BUILD)-fuzz/bin"; exit 1; }; \
 	    echo "-- $$f"; "$$f" -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1; done
 
+roundtrip: build ## record a run, make its kernels ahead of time, run again without a compiler
+	$(call ctest,$(BUILD),-R '^(build-packs-only|roundtrip)$$' -V)
+
 bench: build ## the benchmarks
 	@set -e; for b in $(BUILD)/bin/bench-*; do \
 	    [ -x "$$b" ] || { echo "no benchmarks in $(BUILD)/bin"; exit 1; }; \
 	    echo "-- $$b"; $(EMULATE) "$$b"; done
+
+ops-docs: build ## write docs/ops.md and docs/ops.csv: which ops run where
+	@sh cmake/ops-docs.sh $(BUILD) docs
 
 format: ## clang-format over the sources
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i

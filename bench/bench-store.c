@@ -1,9 +1,9 @@
-// bench-store: what a kernel costs that was compiled before: in memory, and on disk for a store that
-// has just been opened; and what it costs to put one there. Times are of this machine and its disk.
-// Prints a table, asserts nothing.
+// bench-store: what a kernel costs that was compiled before: in memory, and on disk for a store
+// that has just been opened; and what it costs to put one there. Times are of this machine and its
+// disk. Prints a table, asserts nothing.
 #include "store/store.h"
 
-#include <dirent.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,20 +113,9 @@ static void bench(void) {
     store_free(s);
 }
 
-// The directory is this program's own, made by mkdtemp: all in it goes, two levels deep.
-static void remove_all(const char * dir) {
-    DIR * d = opendir(dir);
-    for (struct dirent * e; d && (e = readdir(d));) {
-        char path[1024];
-        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && unlink(path) != 0) {
-            remove_all(path);
-        }
-    }
-    if (d) {
-        closedir(d);
-    }
-    rmdir(dir);
+static int remove_one(const char * path, const struct stat * info, int kind, struct FTW * at) {
+    (void) info, (void) kind, (void) at;
+    return remove(path);
 }
 
 int main(void) {
@@ -144,6 +133,6 @@ int main(void) {
     unsetenv("GGML_HSA_JIT_CLEAR_CACHE");
     printf("%-52s %10s %-22s %s\n", "what", "measured", "unit", "target");
     bench();
-    remove_all(dir);
+    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS); // made by mkdtemp, all of it is ours
     return 0;
 }

@@ -30,8 +30,8 @@ set(IDENTITY_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
 function(compiler_identity target)
     set(header ${CMAKE_CURRENT_BINARY_DIR}/identity/compiler-identity.h)
     set(src ${CMAKE_SOURCE_DIR}/src)
-    file(GLOB_RECURSE files CONFIGURE_DEPENDS ${src}/aie/*.[ch] ${src}/aie/*.def ${src}/kernel/*.[ch]
-         ${src}/kernel/*.def ${src}/tensor/*.[ch])
+    file(GLOB_RECURSE files CONFIGURE_DEPENDS ${src}/aie/*.[ch] ${src}/aie/*.def
+         ${src}/kernel/*.[ch] ${src}/kernel/*.def ${src}/tensor/*.[ch])
     add_custom_command(OUTPUT ${header}.stamp BYPRODUCTS ${header}
         COMMAND ${CMAKE_COMMAND} -D OUT=${header} -P ${IDENTITY_SCRIPT}
         COMMAND ${CMAKE_COMMAND} -E touch ${header}.stamp

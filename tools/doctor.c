@@ -155,6 +155,7 @@ static int check_kernel_dirs(struct doctor * d) {
         size_t size = strcspn(p, ":");
         char * dir = size ? strndup(p, size) : NULL;
         struct stat info;
+        errno = 0;
         if (dir &&
             (stat(dir, &info) != 0 || !S_ISDIR(info.st_mode) || access(dir, R_OK | X_OK) != 0)) {
             report(d, WARN, "kernel directory",
@@ -185,37 +186,36 @@ static void check_compilers(struct doctor * d, int kernel_dirs) {
         own |= !strcmp(probe_options[i].name, "GGML_HSA_JIT_COMPILE") && probe_options[i].on;
     }
     const char * command = getenv("GGML_HSA_JIT_COMMAND");
-    bool external = external_available();
-    if (command && *command && !external) {
+    if (command && *command && !own) {
+        report(d, WARN, "external compiler", "build with GGML_HSA_JIT_COMPILE=ON",
+               "GGML_HSA_JIT_COMMAND is set, but this build compiles nothing");
+    } else if (command && *command && !external_available()) {
         report(d, WARN, "external compiler",
                "IRON environment is not active. Run source env_setup.sh first.",
                "GGML_HSA_JIT_COMMAND=%s: there is no such program", command);
-    } else if (external) {
+    } else if (command && *command) {
         report(d, PASS, "external compiler", "", "%s", command);
     }
     if (own) {
         report(d, PASS, "kernel compiler", "", "built in");
-    } else if (external || kernel_dirs) {
-        report(d, PASS, "kernel compiler", "", "not built in; kernels come from %s",
-               kernel_dirs ? "the kernel directories" : "the external compiler");
+    } else if (kernel_dirs) {
+        report(d, PASS, "kernel compiler", "",
+               "not built in; kernels come from the kernel directories");
     } else {
         report(
             d, FAIL, "kernel compiler",
             "build with GGML_HSA_JIT_COMPILE=ON, or set GGML_HSA_KERNEL_DIR to a pack of kernels",
-            "not built in, and no kernels from elsewhere");
+            "not built in, and there is no kernel directory");
     }
 }
 
 struct health {
-    uint64_t good, stale, damaged, foreign;
+    uint64_t damaged;
     char name[256]; // of a damaged one
 };
 
 static bool count(void * user, const struct cache_item * item) {
     struct health * h = user;
-    h->good += item->state == CACHE_GOOD;
-    h->stale += item->state == CACHE_STALE;
-    h->foreign += item->state == CACHE_FOREIGN;
     if (item->state == CACHE_DAMAGED && h->damaged++ == 0) {
         snprintf(h->name, sizeof h->name, "%s", item->name);
     }
@@ -244,16 +244,16 @@ static void check_cache(struct doctor * d) {
     } else {
         struct buf size = {0};
         size_text(&size, totals.bytes);
-        report(d, h.damaged ? WARN : PASS, "kernel cache",
-               h.damaged ? "nothing needs to be done: they are compiled again when asked for; "
-                           "`ggml-hsa cache clear` "
-                           "removes all"
-                         : "",
-               "%s, %llu kernels, %s%s", cache_path(cache), (unsigned long long) totals.kernels,
-               size.data ? (char *) size.data : "?", h.damaged ? ", some damaged: " : "");
+        const char * text = size.data ? (char *) size.data : "?";
+        unsigned long long n = totals.kernels;
         if (h.damaged) {
-            report(d, WARN, "kernel cache", "", "%llu damaged, e.g. %s",
+            report(d, WARN, "kernel cache",
+                   "nothing needs to be done: damaged kernels are compiled again when asked for; "
+                   "`ggml-hsa cache clear` removes all",
+                   "%s, %llu kernels, %s; %llu are damaged, e.g. %s", cache_path(cache), n, text,
                    (unsigned long long) h.damaged, h.name);
+        } else {
+            report(d, PASS, "kernel cache", "", "%s, %llu kernels, %s", cache_path(cache), n, text);
         }
         buf_free(&size);
     }

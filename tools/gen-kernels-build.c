@@ -1,9 +1,9 @@
 // gen-kernels-build: makes the kernels of jobs and publishes them. Files get their names only when
-// both are complete and on the disk, the instruction stream first, because readers look for the PDI.
-// Two things make a thousand kernels a matter of a moment: kernels that share a program share its PDI
-// on the disk too (hard links, where the file system has them), and temporary files are brought to
-// the disk after the last was written, so that the file system puts many into one transaction.
-// Whatever happens, no temporary file stays; those of a run that was killed are removed by the next.
+// both are complete and on the disk, the instruction stream first, because readers look for the
+// PDI. Two things make a thousand kernels a matter of a moment: kernels that share a program share
+// its PDI on the disk too (hard links, where the file system has them), and many temporary files
+// are brought to the disk in one go, after the last was written. Whatever happens, no temporary
+// file stays; those of a run that was killed are removed by the next.
 #include "gen-kernels.h"
 
 #include "aie/aie.h"
@@ -45,7 +45,8 @@ struct build {
     const struct gen_options * options;
     int dirs[AIE_ARCH_COUNT]; // -1: not needed
     bool new_dirs[AIE_ARCH_COUNT];
-    pthread_mutex_t lock; // of the list
+    bool synced[AIE_ARCH_COUNT]; // all files that have no name yet are on the disk
+    pthread_mutex_t lock;        // of the list
     struct program * programs;
     struct progress progress;
 };
@@ -93,7 +94,8 @@ static void describe(const void * data, size_t size, struct manifest_file * out)
     sha256(data, size, out->sha256);
 }
 
-static enum status program_make(struct program * p, const struct kernel_spec * spec, struct error * err) {
+static enum status program_make(struct program * p, const struct kernel_spec * spec,
+                                struct error * err) {
     pthread_mutex_lock(&p->lock);
     if (!p->made) {
         size_t size;
@@ -147,11 +149,6 @@ static enum status write_file(int dir, const char * name, const void * data, siz
         }
         n += put > 0 ? (size_t) put : 0;
     }
-#ifdef SYNC_FILE_RANGE_WRITE
-    if (!code) {
-        sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE); // begin now, wait later; only a hint
-    }
-#endif
     if (fd >= 0 && close(fd) != 0 && !code) {
         code = errno;
     }
@@ -220,8 +217,7 @@ static bool link_program(struct program * p, int dir, const char * name) {
     pthread_mutex_lock(&p->lock);
     if (!p->written) {
         struct error err;
-        p->written = write_file(dir, temp, p->data, (size_t) p->file.size, &err) == ST_OK &&
-                     sync_file(dir, temp, &err) == ST_OK;
+        p->written = write_file(dir, temp, p->data, (size_t) p->file.size, &err) == ST_OK;
         if (!p->written) {
             unlinkat(dir, temp, 0);
         }
@@ -247,8 +243,7 @@ static enum status make_files(struct build * b, struct job * job, struct program
     }
     temp_name(job, PDI, name);
     enum status st = ST_OK;
-    job->linked = program && link_program(program, dir, name);
-    if (!job->linked) {
+    if (!program || !link_program(program, dir, name)) {
         st = write_file(dir, name, code->pdi, code->pdi_size, err);
     }
     if (st == ST_OK) {
@@ -316,6 +311,21 @@ static void make_job(void * user, int i) {
     progress_step(&b->progress);
 }
 
+// Brings all that was written to the disk. With every file by itself, 1000 kernels take seconds
+// where others write too; with few files that is the lesser evil, as this waits for what others
+// wrote.
+static void sync_together(struct build * b) {
+    enum { FEW = 16 };
+    int written[AIE_ARCH_COUNT] = {0};
+    for (int i = 0; i < b->jobs->n; i++) {
+        const struct job * job = &b->jobs->list[i];
+        written[job->config.spec.arch] += is_due(job) && job->entry.kernel[0] && !job->unchanged;
+    }
+    for (int a = 0; a < AIE_ARCH_COUNT; a++) {
+        b->synced[a] = written[a] > FEW && syncfs(b->dirs[a]) == 0;
+    }
+}
+
 static void publish_job(void * user, int i) {
     struct build * b = user;
     struct job * job = &b->jobs->list[i];
@@ -330,7 +340,7 @@ static void publish_job(void * user, int i) {
     int dir = b->dirs[job->config.spec.arch];
     char temp[PATH_BYTES], name[PATH_BYTES];
     enum status st = ST_OK;
-    for (int f = job->linked ? INSTS : PDI; f < FILES && st == ST_OK; f++) { // a link was synced
+    for (int f = 0; f < FILES && st == ST_OK && !b->synced[job->config.spec.arch]; f++) {
         temp_name(job, f, temp);
         st = sync_file(dir, temp, &job->error);
     }
@@ -361,8 +371,7 @@ static enum status make_dirs(char * path, bool * made, struct error * err) {
         int code = errno;
         struct stat info;
         if (!*made && (code != EEXIST || stat(path, &info) != 0 || !S_ISDIR(info.st_mode))) {
-            return error_set(err, ST_IO, "%s: %s", path,
-                             strerror(code == EEXIST ? ENOTDIR : code));
+            return error_set(err, ST_IO, "%s: %s", path, strerror(code == EEXIST ? ENOTDIR : code));
         }
         *p = c;
         if (c == '\0') {
@@ -411,8 +420,8 @@ static void close_dirs(struct build * b) {
     }
 }
 
-static enum status write_manifest(const struct build * b, const struct manifest * m, enum aie_arch arch,
-                                  struct error * err) {
+static enum status write_manifest(const struct build * b, const struct manifest * m,
+                                  enum aie_arch arch, struct error * err) {
     struct buf text = {0};
     char temp[64];
     int dir = b->dirs[arch];
@@ -435,7 +444,8 @@ static enum status write_manifest(const struct build * b, const struct manifest 
 
 // Reads what is there, adds ours, writes it back; a lock on the directory keeps other runs out.
 static enum status update_manifest(const struct build * b, enum aie_arch arch,
-                                   const struct manifest_entry * entries, size_t n, struct error * err) {
+                                   const struct manifest_entry * entries, size_t n,
+                                   struct error * err) {
     struct buf path = {0};
     struct manifest m = {0};
     struct error damaged = {0};
@@ -469,7 +479,8 @@ static enum status update_manifest(const struct build * b, enum aie_arch arch,
 }
 
 static enum status update_manifests(const struct build * b, struct error * err) {
-    struct manifest_entry * entries = malloc((size_t) (b->jobs->n ? b->jobs->n : 1) * sizeof *entries);
+    struct manifest_entry * entries =
+        malloc((size_t) (b->jobs->n ? b->jobs->n : 1) * sizeof *entries);
     enum status st = entries ? ST_OK : error_set(err, ST_NO_MEMORY, "no memory for a manifest");
     for (int a = 0; a < AIE_ARCH_COUNT && st == ST_OK; a++) {
         size_t n = 0;
@@ -506,6 +517,7 @@ enum status jobs_build(struct jobs * jobs, const struct gen_options * options, s
     }
     if (st == ST_OK && !options->dry_run) {
         // What was made before a signal came is published: that takes a moment, and is whole.
+        sync_together(&b);
         run_parallel(options->threads, jobs->n, &never, publish_job, &b);
         for (int i = 0; i < jobs->n; i++) {
             if (jobs->list[i].entry.kernel[0] && !jobs->list[i].published) {

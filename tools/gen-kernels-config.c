@@ -9,7 +9,7 @@
 #define MAX_ENTRIES      100000 // each is some 2 KB here and 30 KB on disk
 
 static int by_files(const void * a, const void * b) {
-    const struct job *x = *(struct job * const *) a, *y = *(struct job * const *) b;
+    const struct job *x = *(struct job *const *) a, *y = *(struct job *const *) b;
     int order = (int) x->config.spec.arch - (int) y->config.spec.arch;
     order = order ? order : strcmp(x->config.exported_name, y->config.exported_name);
     return order ? order : x->index - y->index;
@@ -35,8 +35,8 @@ static enum status find_duplicates(struct jobs * jobs, struct error * err) {
             continue;
         }
         error_set(&sorted[i]->error, ST_INVALID,
-                  "duplicate exported_name: kernels[%d] has it for %s already", sorted[first]->index,
-                  kernel_arch_name(a->spec.arch));
+                  "duplicate exported_name: kernels[%d] has it for %s already",
+                  sorted[first]->index, kernel_arch_name(a->spec.arch));
     }
     free(sorted);
     return ST_OK;
@@ -46,7 +46,8 @@ static enum status check_root(const struct json * root, const struct json ** ker
                               struct error * err) {
     int n;
     if (root->type != JSON_OBJECT) {
-        return error_set(err, ST_INVALID, "a configuration must be an object with 'kernels', this is %s",
+        return error_set(err, ST_INVALID,
+                         "a configuration must be an object with 'kernels', this is %s",
                          json_type_name(root->type));
     }
     *kernels = json_member(root, "kernels", &n);

@@ -1,6 +1,6 @@
-// ggml-hsa-gen-kernels: makes the kernels of a configuration ahead of time, for machines that cannot
-// compile or must not wait. Errors go to standard error, each with the entry it belongs to; what was
-// done goes to standard output.
+// ggml-hsa-gen-kernels: makes the kernels of a configuration ahead of time, for machines that
+// cannot compile or must not wait. Errors go to standard error, each with the entry it belongs to;
+// what was done goes to standard output.
 #include "gen-kernels.h"
 
 #include "tool.h"
@@ -16,8 +16,8 @@
 
 #define PROGRAM "ggml-hsa-gen-kernels"
 
-static const char help[] =
-    PROGRAM ": makes NPU kernels ahead of time\n\n"
+static const char help[] = PROGRAM
+    ": makes NPU kernels ahead of time\n\n"
     "usage: " PROGRAM " --config C --output-dir D [--arch A] [--jobs N] [--dry-run] [--verbose]\n"
     "       " PROGRAM " --record FILE [--output-dir D] -- COMMAND [ARGUMENTS]\n"
     "       " PROGRAM " --list [--output-dir D]\n\n"
@@ -34,7 +34,8 @@ static const char help[] =
     "  --list          the kernels that can be asked for, or those that D holds\n"
     "  --help          this text\n"
     "  --version       version of the tool\n\n"
-    "Tensors are written (d0,d1,d2,d3)/dtype or (d0,d1,d2,d3)/dtype/(s0,s1,s2,s3), with dimension 0\n"
+    "Tensors are written (d0,d1,d2,d3)/dtype or (d0,d1,d2,d3)/dtype/(s0,s1,s2,s3), with dimension "
+    "0\n"
     "innermost and strides in bytes; dtypes are f32 f16 bf16 i8 i16 i32.\n"
     "Exit status: 0 all made, 1 something failed, 2 the command line is not understood.\n";
 
@@ -109,7 +110,8 @@ static int generate(const struct gen_options * options) {
         complain(err.text);
     }
     int left = jobs.n - made - failed - skipped;
-    printf("%d of %d kernels %s", made, jobs.n - skipped, options->dry_run ? "can be made" : "made");
+    printf("%d of %d kernels %s", made, jobs.n - skipped,
+           options->dry_run ? "can be made" : "made");
     if (!options->dry_run) {
         printf(" in %.2f s, %.1f MB in %s", seconds_now() - start, (double) bytes * 1e-6,
                options->output_dir);
@@ -182,8 +184,8 @@ static int list_pack(const char * dir) {
             const struct manifest_entry * e = &m.entries[i];
             bool ok = check_file(dir, arch, e, true);
             ok = check_file(dir, arch, e, false) && ok;
-            printf("%s %s/%s %s\n", ok ? "good  " : "broken", kernel_arch_name(arch), e->exported_name,
-                   e->kernel);
+            printf("%s %s/%s %s\n", ok ? "good  " : "broken", kernel_arch_name(arch),
+                   e->exported_name, e->kernel);
             status = ok ? status : EXIT_BAD_INPUT;
         }
         manifest_free(&m);
@@ -239,8 +241,9 @@ static int record(struct gen_options * options, const char * file, char ** comma
     struct error err = {0};
     if (access(file, F_OK) != 0) {
         fprintf(stderr,
-                PROGRAM ": %s was not written: the command ran no kernel on an NPU (does it load the "
-                        "ggml-hsa plugin?)\n",
+                PROGRAM
+                ": %s was not written: the command ran no kernel on an NPU (does it load the "
+                "ggml-hsa plugin?)\n",
                 file);
         return status ? status : EXIT_BAD_INPUT;
     }
@@ -268,14 +271,30 @@ static int record(struct gen_options * options, const char * file, char ** comma
 
 // ---- command line ----
 
-enum option_id { CONFIG = 1, OUTPUT_DIR, ARCH, JOBS, DRY_RUN, VERBOSE, RECORD, LIST, HELP, VERSION };
+enum option_id {
+    CONFIG = 1,
+    OUTPUT_DIR,
+    ARCH,
+    JOBS,
+    DRY_RUN,
+    VERBOSE,
+    RECORD,
+    LIST,
+    HELP,
+    VERSION
+};
 
 static const struct option long_options[] = {
-    {"config", required_argument, NULL, CONFIG},  {"output-dir", required_argument, NULL, OUTPUT_DIR},
-    {"arch", required_argument, NULL, ARCH},      {"jobs", required_argument, NULL, JOBS},
-    {"dry-run", no_argument, NULL, DRY_RUN},      {"verbose", no_argument, NULL, VERBOSE},
-    {"record", required_argument, NULL, RECORD},  {"list", no_argument, NULL, LIST},
-    {"help", no_argument, NULL, HELP},            {"version", no_argument, NULL, VERSION},
+    {"config", required_argument, NULL, CONFIG},
+    {"output-dir", required_argument, NULL, OUTPUT_DIR},
+    {"arch", required_argument, NULL, ARCH},
+    {"jobs", required_argument, NULL, JOBS},
+    {"dry-run", no_argument, NULL, DRY_RUN},
+    {"verbose", no_argument, NULL, VERBOSE},
+    {"record", required_argument, NULL, RECORD},
+    {"list", no_argument, NULL, LIST},
+    {"help", no_argument, NULL, HELP},
+    {"version", no_argument, NULL, VERSION},
     {NULL, 0, NULL, 0},
 };
 
@@ -289,7 +308,9 @@ static bool parse_count(const char * text, int * out) {
 
 static int run(int argc, char ** argv) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    struct gen_options options = {.threads = cores < 1 ? 1 : cores > 256 ? 256 : (int) cores,
+    struct gen_options options = {.threads = cores < 1     ? 1
+                                             : cores > 256 ? 256
+                                                           : (int) cores,
                                   .stop = &stop};
     const char * recording = NULL;
     bool list = false;

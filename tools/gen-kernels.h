@@ -1,5 +1,5 @@
-// gen-kernels: what the parts of ggml-hsa-gen-kernels share. A configuration becomes a list of jobs;
-// each carries its own outcome, so that one that fails leaves the others alone.
+// gen-kernels: what the parts of ggml-hsa-gen-kernels share. A configuration becomes a list of
+// jobs; each carries its own outcome, so that one that fails leaves the others alone.
 #pragma once
 
 #include "store/manifest.h"
@@ -13,7 +13,6 @@ struct job {
     bool skipped;                // of an architecture that was not asked for
     bool published;              // its files have their names
     bool unchanged;              // they had them before, with the same bytes
-    bool linked;                 // its PDI is a link to that of other kernels
     bool external;               // made by GGML_HSA_JIT_COMMAND
     struct manifest_entry entry; // once it was made
     double seconds;
@@ -33,14 +32,15 @@ struct gen_options {
     atomic_bool * stop; // set by a signal: finish what is begun, clean up
 };
 
-// Reads a configuration; fails when the file as a whole is no use. Entries that are wrong become jobs
-// with an error.
+// Reads a configuration; fails when the file as a whole is no use. Entries that are wrong become
+// jobs with an error.
 enum status jobs_read(const char * path, const char * arch, struct jobs * out, struct error * err);
 void jobs_free(struct jobs * jobs);
 
-// Makes every job that has no error: compiles, writes temporary files, brings them to the disk, gives
-// them their names, and lists them in the manifest. Failures of one job are in the job; the status is
-// for what concerns all (a directory that cannot be made, a manifest that cannot be written).
+// Makes every job that has no error: compiles, writes temporary files, brings them to the disk,
+// gives them their names, and lists them in the manifest. Failures of one job are in the job; the
+// status is for what concerns all (a directory that cannot be made, a manifest that cannot be
+// written).
 enum status jobs_build(struct jobs * jobs, const struct gen_options * options, struct error * err);
 
 // Could it be made? Asks the compiler and, where one is set, the external command.
@@ -48,7 +48,8 @@ enum status job_supported(const struct kernel_spec * spec, bool * external, stru
 
 // ---- threads and progress ----
 
-// Calls work(user, i) for i from 0 to n - 1 from several threads; once *stop is set no more are begun.
+// Calls work(user, i) for i from 0 to n - 1 from several threads; once *stop is set no more are
+// begun.
 void run_parallel(int threads, int n, const atomic_bool * stop, void (*work)(void * user, int i),
                   void * user);
 

@@ -11,6 +11,7 @@
 static const struct subcommand * const subcommands[] = {
     &info_subcommand,
     &doctor_subcommand,
+    &cache_subcommand,
     &inspect_subcommand,
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0] };

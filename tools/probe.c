@@ -137,7 +137,9 @@ static void open_runtime(void * data) {
     if (hsac_open(&h, &r->err) != ST_OK) {
         return;
     }
-    snprintf(r->path, sizeof r->path, "%s", hsac_runtime_path(h));
+    char real[PATH_MAX];
+    const char * path = realpath(hsac_runtime_path(h), real) ? real : hsac_runtime_path(h);
+    snprintf(r->path, sizeof r->path, "%.511s", path);
     r->emulated = hsac_is_emulated(h);
     r->abi = hsac_abi_name(h);
     for (int i = 0; i < hsac_agent_count(h) && i < PROBE_MAX_AGENTS; i++) {
@@ -165,12 +167,15 @@ struct reg { // the beginning of ggml's registry entry, the same in all of its v
     int api_version;
 };
 
-static void * find(void * library, const char * name) {
-    return dlsym(library, name);
-}
-
 static void load_plugin(void * data) {
     struct probe_plugin * p = data;
+    // Looking must not change anything: no cache is cleared or made, no record begun.
+    static const char * const side_effects[] = {"GGML_HSA_KERNEL_CACHE_CLEAR",
+                                                "GGML_HSA_JIT_CLEAR_CACHE", "GGML_HSA_RECORD"};
+    for (size_t i = 0; i < sizeof side_effects / sizeof side_effects[0]; i++) {
+        unsetenv(side_effects[i]);
+    }
+    setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 1);
     void * library = dlopen(p->path, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         error_set(&p->err, ST_IO, "%s", dlerror());
@@ -179,11 +184,11 @@ static void load_plugin(void * data) {
     const char * (*version)(void);
     struct reg * (*init)(void);
     int (*count)(void);
-    void * address = find(library, "ggml_version"); // also in the libraries that it needs
+    void * address = dlsym(library, "ggml_version"); // also in the libraries that it needs
     memcpy(&version, &address, sizeof address);
-    address = find(library, "ggml_backend_init");
+    address = dlsym(library, "ggml_backend_init");
     memcpy(&init, &address, sizeof address);
-    address = find(library, "ggml_backend_hsa_get_device_count");
+    address = dlsym(library, "ggml_backend_hsa_get_device_count");
     memcpy(&count, &address, sizeof address);
     snprintf(p->ggml_version, sizeof p->ggml_version, "%s", version ? version() : "unknown");
     if (!init || !count) {

@@ -2,6 +2,7 @@
 #include "aie.h"
 
 #include "ops/ops.h"
+#include "ops/rows.h"
 
 #include <string.h>
 
@@ -14,11 +15,14 @@ struct family {
 
 static const struct family elementwise = {elementwise_supports, elementwise_name, elementwise_pdi,
                                           elementwise_insts};
+static const struct family rows = {rows_supports, rows_name, rows_pdi, rows_insts};
 
 // By the name that ops.def gives an op's family of sources.
 static const struct { const char * source; const struct family * family; } families[] = {
     {"binary_ops", &elementwise},
     {"unary_ops", &elementwise},
+    {"glu_ops", &elementwise},
+    {"row_ops", &rows},
 };
 
 static const struct family * family_of(enum kernel_op op) {

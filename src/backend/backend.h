@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "ggml-abi.h"
 #include "ggml-hsa.h"
+#include "host-ops.h"
 #include "hsa/hsac.h"
 #include "kernel/kernel.h"
 #include "store/store.h"
@@ -112,20 +113,43 @@ ggml_backend_event_t event_new(ggml_backend_dev_t dev);
 void event_free(ggml_backend_dev_t dev, ggml_backend_event_t event);
 void event_synchronize(ggml_backend_dev_t dev, ggml_backend_event_t event);
 
-// ---- plan.c: how an ADD becomes kernels ----
+// ---- op-map.c: which kernel a node is ----
+
+struct op_call { // a node as its kernel sees it
+    enum kernel_op op;
+    bool elementwise; // inputs repeat to the result's shape, and any cut of it is as good
+    bool rows_alike;  // what happens to a row does not depend on which row it is
+    int n_inputs;
+    struct host_view inputs[KERNEL_MAX_INPUTS]; // no data where the tensor has no address yet
+    uint32_t params[KERNEL_MAX_PARAMS];
+};
+
+enum status op_call_of(const struct ggml_tensor * node, struct op_call * out, struct error * err);
+const char * op_label(const struct ggml_tensor * node); // for messages
+
+// ---- plan.c: how a node becomes kernels ----
+
+#define PLAN_OPERANDS (KERNEL_MAX_INPUTS + 1) // the inputs, then the result
+
+struct plan_operand {
+    bool staged;             // passes through scratch
+    struct host_view tensor; // as ggml has it
+    struct host_view kernel; // as the kernel has it: the same, or contiguous without a place yet
+    size_t step;             // bytes from one unit to the next, where there are chunks
+};
 
 struct plan {
-    enum ggml_type type;     // what the kernel computes in
-    bool stage[3];           // src0, src1, dst pass through scratch: contiguous, full shape, `type`
-    int64_t n;               // elements
-    int64_t chunk;           // elements of one dispatch; n when one is enough
+    int n_operands;
+    struct plan_operand operands[PLAN_OPERANDS];
+    int64_t n;               // units: elements, or rows, whatever the op may be cut into; 0: empty
+    int64_t chunk;           // units of one dispatch; n when one is enough
     struct kernel_spec spec; // of a whole chunk
     struct kernel_spec rest; // of the last one, when chunk does not divide n
 };
 
 // Cheap and never compiles. Looks at addresses only where the tensors have them.
-enum status plan_add(struct store * store, enum aie_arch arch, const struct ggml_tensor * node,
-                     struct plan * out, struct error * err);
+enum status plan_node(struct store * store, enum aie_arch arch, const struct ggml_tensor * node,
+                      struct plan * out, struct error * err);
 
 static inline bool op_is_view(enum ggml_op op) {
     return op == GGML_OP_NONE || op == GGML_OP_RESHAPE || op == GGML_OP_VIEW ||

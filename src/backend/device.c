@@ -1,7 +1,6 @@
 // device: one NPU as ggml sees it. It is made once when the plugin is loaded and never changes
 // after, apart from its counters, its store and its code heap, which lock themselves.
 #include "backend.h"
-#include "host-ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,19 +58,8 @@ static ggml_backend_buffer_type_t device_get_host_buffer_type(ggml_backend_dev_t
 
 bool device_computes(struct hsa_device * device, const struct ggml_tensor * op) {
     struct plan plan;
-    if (op_is_view(op->op)) {
-        return true;
-    }
-    switch (op->op) {
-    case GGML_OP_ADD:
-        return plan_add(device->store, device->arch, op, &plan, NULL) == ST_OK;
-    case GGML_OP_DUP:
-    case GGML_OP_CPY:
-    case GGML_OP_CONT:
-        return host_can_copy(op->src[0], op);
-    default:
-        return false;
-    }
+    return op_is_view(op->op) || host_computes(op) ||
+           plan_node(device->store, device->arch, op, &plan, NULL) == ST_OK;
 }
 
 static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor * op) {

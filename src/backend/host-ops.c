@@ -28,13 +28,36 @@ struct host_view host_view_contiguous(enum ggml_type type, const int64_t ne[GGML
     return v;
 }
 
+size_t host_view_bytes(const struct host_view * v) {
+    size_t block = (size_t) ggml_blck_size(v->type);
+    size_t bytes = ((size_t) v->ne[0] / block - 1) * v->nb[0] + ggml_type_size(v->type);
+    for (int d = 0; d < GGML_MAX_DIMS; d++) {
+        if (v->ne[d] <= 0) {
+            return 0;
+        }
+        bytes += d ? (size_t) (v->ne[d] - 1) * v->nb[d] : 0;
+    }
+    return bytes;
+}
+
+bool host_view_is_packed(const struct host_view * v) {
+    struct host_view packed = host_view_contiguous(v->type, v->ne, v->data);
+    for (int d = 0; d < GGML_MAX_DIMS; d++) {
+        int64_t n = d == 0 ? v->ne[0] / ggml_blck_size(v->type) : v->ne[d];
+        if (n != 1 && v->nb[d] != packed.nb[d]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool is_float(enum ggml_type t) {
     return t == GGML_TYPE_F32 || t == GGML_TYPE_F16 || t == GGML_TYPE_BF16;
 }
 
 // Types that rows of floats are quantized to without a calibration; the others need tables that
 // only ggml_quantize_init builds, and the CPU backend does not copy to them either.
-static bool can_quantize_to(enum ggml_type t) {
+bool host_can_quantize_to(enum ggml_type t) {
     switch (t) {
     case GGML_TYPE_IQ3_XXS:
     case GGML_TYPE_IQ3_S:
@@ -59,7 +82,7 @@ bool host_can_copy(const struct ggml_tensor * src, const struct ggml_tensor * ds
     }
     // Rows of quantized blocks are read and written whole.
     if (ggml_is_quantized(d)) {
-        return is_float(s) && can_quantize_to(d) && dst->nb[0] == ggml_type_size(d);
+        return is_float(s) && host_can_quantize_to(d) && dst->nb[0] == ggml_type_size(d);
     }
     if (ggml_is_quantized(s)) {
         return d == GGML_TYPE_F32 && ggml_get_type_traits(s)->to_float &&
@@ -71,7 +94,7 @@ bool host_can_copy(const struct ggml_tensor * src, const struct ggml_tensor * ds
 
 // ---- rows of floats ----
 
-static void load_row(enum ggml_type type, const char * src, size_t stride, int64_t n, float * out) {
+void host_load_row(enum ggml_type type, const char * src, size_t stride, int64_t n, float * out) {
     ggml_to_float_t convert = ggml_get_type_traits(type)->to_float;
     bool packed = ggml_is_quantized(type) || stride == ggml_type_size(type);
     if (type == GGML_TYPE_I32) {
@@ -102,7 +125,7 @@ static int32_t to_i32(float v) {
     return v >= 2147483648.0f ? INT32_MAX : v < -2147483648.0f ? INT32_MIN : (int32_t) v;
 }
 
-static void store_row(enum ggml_type type, char * dst, size_t stride, int64_t n, const float * in) {
+void host_store_row(enum ggml_type type, char * dst, size_t stride, int64_t n, const float * in) {
     ggml_from_float_t convert = ggml_get_type_traits(type)->from_float_ref;
     bool packed = ggml_is_quantized(type) || stride == ggml_type_size(type);
     if (type == GGML_TYPE_I32) {
@@ -157,18 +180,21 @@ static int64_t rows_of(const struct host_view * v) {
     return v->ne[1] * v->ne[2] * v->ne[3];
 }
 
-static bool is_packed(const struct host_view * v) {
-    struct host_view packed = host_view_contiguous(v->type, v->ne, v->data);
-    for (int d = 0; d < GGML_MAX_DIMS; d++) {
-        int64_t n = d == 0 ? v->ne[0] / ggml_blck_size(v->type) : v->ne[d];
-        if (n != 1 && v->nb[d] != packed.nb[d]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 // ---- copies ----
+
+// Counts, which are results of kernels as i32. Through floats the large ones would be rounded.
+static void copy_widened(const struct host_view * src, const struct host_view * dst) {
+    struct cursor s = {.view = src, .ne0 = src->ne[0]};
+    struct cursor d = {.view = dst, .ne0 = dst->ne[0]};
+    for (int64_t n = src->ne[0] * rows_of(src); n > 0; n--) {
+        int32_t v;
+        memcpy(&v, cursor_at(&s), sizeof v);
+        int64_t wide = v;
+        memcpy(cursor_at(&d), &wide, sizeof wide);
+        cursor_advance(&s, 1);
+        cursor_advance(&d, 1);
+    }
+}
 
 static void move_elements(char * dst, size_t dst_stride, const char * src, size_t src_stride,
                           size_t size, int64_t n) {
@@ -185,7 +211,7 @@ static void copy_same_type(const struct host_view * src, const struct host_view 
     size_t size = ggml_type_size(src->type);
     int64_t block = ggml_blck_size(src->type);
     int64_t total = src->ne[0] / block * rows_of(src);
-    if (is_packed(src) && is_packed(dst)) {
+    if (host_view_is_packed(src) && host_view_is_packed(dst)) {
         memmove(dst->data, src->data, size * (size_t) total);
         return;
     }
@@ -206,11 +232,11 @@ static void copy_gather(const struct host_view * src, const struct host_view * d
     for (int64_t r = rows_of(dst); r > 0; r--) {
         for (int64_t done = 0; done < dst->ne[0];) {
             int64_t run = MIN(cursor_left(&s), dst->ne[0] - done);
-            load_row(src->type, cursor_at(&s), src->nb[0], run, row + done);
+            host_load_row(src->type, cursor_at(&s), src->nb[0], run, row + done);
             cursor_advance(&s, run);
             done += run;
         }
-        store_row(dst->type, cursor_at(&d), dst->nb[0], dst->ne[0], row);
+        host_store_row(dst->type, cursor_at(&d), dst->nb[0], dst->ne[0], row);
         cursor_advance(&d, dst->ne[0]);
     }
 }
@@ -219,18 +245,18 @@ static void copy_scatter(const struct host_view * src, const struct host_view * 
     struct cursor s = {.view = src, .ne0 = src->ne[0]};
     struct cursor d = {.view = dst, .ne0 = dst->ne[0]};
     for (int64_t r = rows_of(src); r > 0; r--) {
-        load_row(src->type, cursor_at(&s), src->nb[0], src->ne[0], row);
+        host_load_row(src->type, cursor_at(&s), src->nb[0], src->ne[0], row);
         cursor_advance(&s, src->ne[0]);
         for (int64_t done = 0; done < src->ne[0];) {
             int64_t run = MIN(cursor_left(&d), src->ne[0] - done);
-            store_row(dst->type, cursor_at(&d), dst->nb[0], run, row + done);
+            host_store_row(dst->type, cursor_at(&d), dst->nb[0], run, row + done);
             cursor_advance(&d, run);
             done += run;
         }
     }
 }
 
-static enum status row_alloc(int64_t n, float ** row, struct error * err) {
+enum status host_row_alloc(int64_t n, float ** row, struct error * err) {
     *row = malloc((size_t) n * sizeof **row);
     return *row ? ST_OK
                 : error_set(err, ST_NO_MEMORY, "no memory for a row of %lld floats", (long long) n);
@@ -245,9 +271,13 @@ enum status host_copy(const struct host_view * src, const struct host_view * dst
         copy_same_type(src, dst);
         return ST_OK;
     }
+    if (src->type == GGML_TYPE_I32 && dst->type == GGML_TYPE_I64) {
+        copy_widened(src, dst);
+        return ST_OK;
+    }
     bool gather = ggml_is_quantized(dst->type);
     float * row;
-    enum status st = row_alloc(gather ? dst->ne[0] : src->ne[0], &row, err);
+    enum status st = host_row_alloc(gather ? dst->ne[0] : src->ne[0], &row, err);
     if (st == ST_OK) {
         (gather ? copy_gather : copy_scatter)(src, dst, row);
         free(row);
@@ -271,7 +301,7 @@ enum status host_expand(const struct host_view * src, const struct host_view * d
     }
     float * row = NULL;
     if (src->type != dst->type) {
-        enum status st = row_alloc(src->ne[0], &row, err);
+        enum status st = host_row_alloc(src->ne[0], &row, err);
         if (st != ST_OK) {
             return st;
         }
@@ -285,8 +315,8 @@ enum status host_expand(const struct host_view * src, const struct host_view * d
         }
         char * to = cursor_at(&d);
         if (row) {
-            load_row(src->type, from, src->nb[0], src->ne[0], row);
-            store_row(dst->type, to, dst->nb[0], src->ne[0], row);
+            host_load_row(src->type, from, src->nb[0], src->ne[0], row);
+            host_store_row(dst->type, to, dst->nb[0], src->ne[0], row);
         } else {
             move_elements(to, dst->nb[0], from, src->nb[0], size, src->ne[0]);
         }

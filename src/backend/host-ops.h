@@ -1,6 +1,7 @@
-// host-ops: moving tensors about on the host, with any strides, shapes and datatypes that ggml's
-// CPU backend can copy between. It is the DUP, CPY and CONT of the device (whose memory the host
-// sees), and lays out operands that no kernel takes as they are.
+// host-ops: what the host computes inside the plugin, with any strides, shapes and datatypes that
+// ggml's CPU backend has. Moving tensors about is what it is for: copies, rows by index, joined and
+// repeated tensors. The device's memory is the host's as well, so that nothing is gained by doing
+// these elsewhere. The same functions lay out operands that no kernel takes as they are.
 #pragma once
 
 #include "base/base.h"
@@ -16,12 +17,22 @@ struct host_view {
 struct host_view host_view_of(const struct ggml_tensor * t);
 struct host_view host_view_contiguous(enum ggml_type type, const int64_t ne[GGML_MAX_DIMS],
                                       void * data);
+size_t host_view_bytes(const struct host_view * v); // from the first to the last; 0 when empty
+bool host_view_is_packed(const struct host_view * v);
 
-// Can host_copy do it? Looks at types and layouts, never at data.
+// ---- host-nodes.c: whole nodes ----
+
+// Is the node one that host_compute can do? Looks at types and layouts, never at data.
+bool host_computes(const struct ggml_tensor * node);
+// ST_INVALID when an index in the data points outside; otherwise fails with ST_NO_MEMORY alone.
+enum status host_compute(struct ggml_tensor * node, struct error * err);
+
+// ---- host-ops.c: copies ----
+
 bool host_can_copy(const struct ggml_tensor * src, const struct ggml_tensor * dst);
 
-// Copies src's elements in order into dst, which has as many; the shapes may differ. The only
-// failure is ST_NO_MEMORY.
+// Copies src's elements in order into dst, which has as many; the shapes may differ. Beside the
+// pairs of host_can_copy there is i32 to i64. The only failure is ST_NO_MEMORY.
 enum status host_copy(const struct host_view * src, const struct host_view * dst,
                       struct error * err);
 
@@ -29,3 +40,18 @@ enum status host_copy(const struct host_view * src, const struct host_view * dst
 // (f32, f16, bf16).
 enum status host_expand(const struct host_view * src, const struct host_view * dst,
                         struct error * err);
+
+// Can rows of floats be quantized to it as they are?
+bool host_can_quantize_to(enum ggml_type t);
+
+// Rows of n elements as floats and back. Quantized rows are packed, others have any stride.
+void host_load_row(enum ggml_type type, const char * src, size_t stride, int64_t n, float * out);
+void host_store_row(enum ggml_type type, char * dst, size_t stride, int64_t n, const float * in);
+enum status host_row_alloc(int64_t n, float ** row, struct error * err); // the caller frees it
+
+// ---- host-rows.c: GET_ROWS and SET_ROWS ----
+
+bool host_can_get_rows(const struct ggml_tensor * node);
+enum status host_get_rows(const struct ggml_tensor * node, struct error * err);
+bool host_can_set_rows(const struct ggml_tensor * node);
+enum status host_set_rows(const struct ggml_tensor * node, struct error * err);

@@ -1,8 +1,11 @@
-// plan: how an ADD node becomes kernels. The compiler is asked for the node as it stands; what it
-// does not take (a broadcast, odd strides, mixed datatypes) is laid out by the host as contiguous
-// tensors of the full shape, and what is too large for one kernel is cut into chunks. supports_op
-// and graph_compute both come here, so that they cannot disagree.
+// plan: how a node becomes kernels. The store is asked for the node as it stands; what no kernel
+// takes (odd strides, a broadcast, mixed datatypes) is laid out by the host, more and more of it
+// until a kernel fits: strided operands packed, then inputs repeated to the full shape, then the
+// same again with all floats as f32. What is too large for one kernel is cut into chunks.
+// supports_op and graph_compute both come here, so that they cannot disagree.
 #include "backend.h"
+
+#include <string.h>
 
 // Kernels exist for these; the index is ggml's type.
 static const struct {
@@ -15,41 +18,38 @@ static const struct {
     [GGML_TYPE_I16] = {true, DTYPE_I16, false},  [GGML_TYPE_I32] = {true, DTYPE_I32, false},
 };
 
-static struct tensor tensor_of(const struct ggml_tensor * t) {
-    struct tensor out = {.dtype = types[t->type].dtype};
-    for (int i = 0; i < TENSOR_DIMS; i++) {
-        out.ne[i] = t->ne[i];
-        out.nb[i] = (int64_t) t->nb[i];
+enum layout { AS_IT_STANDS, PACKED, FULL_SHAPE };
+
+struct request {
+    struct store * store;
+    enum aie_arch arch;
+    const struct ggml_tensor * node;
+    struct op_call call;
+    struct host_view result;
+    bool owns_last_word; // of the result
+    bool by_command;     // kernels of GGML_HSA_JIT_COMMAND count as well
+};
+
+// ---- views ----
+
+static bool is_aligned(const struct host_view * v) {
+    return (uintptr_t) v->data % DMA_WORD == 0;
+}
+
+static bool same_shape(const int64_t a[GGML_MAX_DIMS], const int64_t b[GGML_MAX_DIMS]) {
+    return !memcmp(a, b, GGML_MAX_DIMS * sizeof *a);
+}
+
+static bool repeats_to(const int64_t from[GGML_MAX_DIMS], const int64_t to[GGML_MAX_DIMS]) {
+    bool ok = true;
+    for (int i = 0; i < GGML_MAX_DIMS; i++) {
+        ok &= from[i] > 0 ? to[i] % from[i] == 0 : to[i] == 0;
     }
-    return out;
+    return ok;
 }
 
-static struct kernel_spec spec_of(enum aie_arch arch, struct tensor a, struct tensor b,
-                                  struct tensor out) {
-    return (struct kernel_spec){
-        .op = KERNEL_OP_ADD, .arch = arch, .n_inputs = 2, .inputs = {a, b}, .output = out};
-}
-
-static struct kernel_spec spec_contiguous(enum aie_arch arch, enum ggml_type type,
-                                          const int64_t ne[TENSOR_DIMS]) {
-    struct tensor t = tensor_contiguous(types[type].dtype, ne);
-    return spec_of(arch, t, t, t);
-}
-
-static bool is_aligned(const struct ggml_tensor * t) {
-    return (uintptr_t) t->data % DMA_WORD == 0;
-}
-
-// May a DMA write dst in whole words? Not where the last word belongs to somebody else too.
-static bool owns_last_word(const struct ggml_tensor * dst) {
-    const struct ggml_tensor * base = dst->view_src;
-    size_t bytes = ggml_nbytes(dst);
-    bool whole = !base || (dst->view_offs == 0 && bytes == ggml_nbytes(base));
-    return bytes % DMA_WORD == 0 || (whole && (uintptr_t) dst->data % BUFFER_ALIGNMENT == 0);
-}
-
-static bool lie_alike(const struct ggml_tensor * a, const struct ggml_tensor * b) {
-    if (a->data != b->data || a->type != b->type || !ggml_are_same_shape(a, b)) {
+static bool lie_alike(const struct host_view * a, const struct host_view * b) {
+    if (a->data != b->data || a->type != b->type || !same_shape(a->ne, b->ne)) {
         return false;
     }
     for (int i = 0; i < GGML_MAX_DIMS; i++) {
@@ -61,82 +61,211 @@ static bool lie_alike(const struct ggml_tensor * a, const struct ggml_tensor * b
 }
 
 // Would writing dst spoil what is still to be read of src? An element over itself is fine.
-static bool clobbers(const struct ggml_tensor * dst, const struct ggml_tensor * src) {
-    const char * d = dst->data;
-    const char * s = src->data;
+static bool clobbers(const struct host_view * dst, const struct host_view * src) {
+    const char *d = dst->data, *s = src->data;
     if (!d || !s || lie_alike(dst, src)) {
         return false;
     }
-    size_t d_end = GGML_PAD(ggml_nbytes(dst), DMA_WORD);
-    return d < s + ggml_nbytes(src) && s < d + d_end;
+    size_t d_size = GGML_PAD(host_view_bytes(dst), DMA_WORD);
+    return d < s + host_view_bytes(src) && s < d + d_size;
 }
 
-// Cuts n elements into chunks that the store has kernels for.
-static bool plan_chunks(struct store * store, enum aie_arch arch, struct plan * p) {
-    int64_t chunk = p->n;
-    for (;;) {
-        p->spec = spec_contiguous(arch, p->type, (int64_t[]){chunk, 1, 1, 1});
-        if (store_can(store, &p->spec)) {
-            break;
-        }
-        if (chunk <= 4096) {
+// May a DMA write dst in whole words? Not where the last word belongs to somebody else too.
+static bool owns_last_word(const struct ggml_tensor * dst) {
+    const struct ggml_tensor * base = dst->view_src;
+    size_t bytes = ggml_nbytes(dst);
+    bool whole = !base || (dst->view_offs == 0 && bytes == ggml_nbytes(base));
+    return bytes % DMA_WORD == 0 || (whole && (uintptr_t) dst->data % BUFFER_ALIGNMENT == 0);
+}
+
+// ---- kernels ----
+
+static bool can(const struct request * r, const struct kernel_spec * spec) {
+    return r->by_command ? store_can(r->store, spec) : store_can_itself(r->store, spec);
+}
+
+static struct tensor tensor_of(const struct host_view * v) {
+    struct tensor out = {.dtype = types[v->type].dtype};
+    for (int i = 0; i < TENSOR_DIMS; i++) {
+        out.ne[i] = v->ne[i];
+        out.nb[i] = (int64_t) v->nb[i];
+    }
+    return out;
+}
+
+static struct kernel_spec spec_of(const struct request * r, const struct plan * p) {
+    struct kernel_spec spec = {.op = r->call.op, .arch = r->arch, .n_inputs = p->n_operands - 1};
+    for (int i = 0; i < spec.n_inputs; i++) {
+        spec.inputs[i] = tensor_of(&p->operands[i].kernel);
+    }
+    spec.output = tensor_of(&p->operands[spec.n_inputs].kernel);
+    memcpy(spec.params, r->call.params, sizeof spec.params);
+    return spec;
+}
+
+// ---- layouts ----
+
+// What the kernel has in the place of a tensor of this type.
+static enum ggml_type kernel_type(enum ggml_type t, bool f32, bool is_result) {
+    if (t == GGML_TYPE_I64 && is_result) {
+        return GGML_TYPE_I32; // counts: plan_node sees to it that they fit
+    }
+    return f32 && types[t].is_float ? GGML_TYPE_F32 : t;
+}
+
+static void lay_out(struct plan_operand * o, enum ggml_type type, const int64_t ne[GGML_MAX_DIMS],
+                    enum layout layout) {
+    bool full = layout == FULL_SHAPE && !same_shape(o->tensor.ne, ne);
+    o->staged = type != o->tensor.type || !is_aligned(&o->tensor) || full ||
+                (layout >= PACKED && !host_view_is_packed(&o->tensor));
+    o->kernel = o->staged ? host_view_contiguous(type, full ? ne : o->tensor.ne, NULL) : o->tensor;
+}
+
+static bool try_layout(const struct request * r, enum layout layout, bool f32, struct plan * p) {
+    const struct op_call * call = &r->call;
+    *p = (struct plan){.n_operands = call->n_inputs + 1, .n = 1, .chunk = 1};
+    struct plan_operand * result = &p->operands[call->n_inputs];
+    result->tensor = r->result;
+    lay_out(result, kernel_type(r->result.type, f32, true), r->result.ne, layout);
+    result->staged |= !r->owns_last_word;
+    for (int i = 0; i < call->n_inputs; i++) {
+        struct plan_operand * o = &p->operands[i];
+        o->tensor = call->inputs[i];
+        bool repeats = repeats_to(o->tensor.ne, r->result.ne);
+        lay_out(o, kernel_type(o->tensor.type, f32, false), repeats ? r->result.ne : o->tensor.ne,
+                layout);
+        result->staged |= !o->staged && clobbers(&r->result, &o->tensor);
+    }
+    if (result->staged) {
+        enum ggml_type type = kernel_type(r->result.type, f32, true);
+        result->kernel = host_view_contiguous(type, r->result.ne, NULL);
+    }
+    p->spec = spec_of(r, p);
+    return can(r, &p->spec);
+}
+
+// ---- chunks ----
+
+// The first `units` units of each operand of a plan whose operands are packed.
+static struct kernel_spec cut(const struct request * r, const struct plan * p, int64_t units) {
+    struct kernel_spec spec = p->spec;
+    for (int i = 0; i < p->n_operands; i++) {
+        const struct host_view * v = &p->operands[i].kernel;
+        int64_t ne[TENSOR_DIMS] = {r->call.elementwise ? units : v->ne[0],
+                                   r->call.elementwise ? 1 : units, 1, 1};
+        struct tensor t = tensor_contiguous(types[v->type].dtype, ne);
+        *(i < spec.n_inputs ? &spec.inputs[i] : &spec.output) = t;
+    }
+    return spec;
+}
+
+// Operands of the full shape, cut into elements, or into rows where the rows of all operands go
+// together.
+static bool try_chunks(const struct request * r, bool f32, struct plan * p) {
+    bool elementwise = r->call.elementwise;
+    try_layout(r, FULL_SHAPE, f32, p); // as a whole it is known not to fit
+    const int64_t * ne = r->result.ne;
+    p->n = elementwise ? ggml_nelements(r->node) : ne[1] * ne[2] * ne[3];
+    for (int i = 0; i < p->n_operands; i++) {
+        const struct host_view * v = &p->operands[i].kernel;
+        if (elementwise ? !same_shape(v->ne, ne) : memcmp(v->ne + 1, ne + 1, 3 * sizeof *ne)) {
             return false;
         }
-        chunk = GGML_PAD((chunk + 1) / 2, 64); // chunks begin at whole words
+        p->operands[i].step = elementwise ? ggml_type_size(v->type) : v->nb[1];
+    }
+    // Chunks begin at whole words.
+    const int64_t unit = elementwise ? 64 : DMA_WORD;
+    const int64_t least = elementwise ? 4096 : DMA_WORD;
+    int64_t chunk = p->n;
+    for (;;) {
+        p->spec = cut(r, p, chunk);
+        if (can(r, &p->spec)) {
+            break;
+        }
+        if (chunk <= least) {
+            return false;
+        }
+        chunk = GGML_PAD((chunk + 1) / 2, unit);
     }
     p->chunk = chunk;
     if (p->n % chunk == 0) {
         return true;
     }
-    p->rest = spec_contiguous(arch, p->type, (int64_t[]){p->n % chunk, 1, 1, 1});
-    return store_can(store, &p->rest);
+    p->rest = cut(r, p, p->n % chunk);
+    return can(r, &p->rest);
 }
 
-enum status plan_add(struct store * store, enum aie_arch arch, const struct ggml_tensor * node,
-                     struct plan * out, struct error * err) {
-    const struct ggml_tensor * operands[3] = {node->src[0], node->src[1], node};
-    const struct ggml_tensor *a = operands[0], *b = operands[1];
-    if (!a || !b || !ggml_are_same_shape(a, node) || !ggml_can_repeat(b, a)) {
-        return error_set(err, ST_INVALID, "ADD: src1 does not repeat to the shape of src0 and dst");
-    }
-    bool mixed = false, floats = true, aligned = true;
-    for (int i = 0; i < 3; i++) {
-        enum ggml_type t = operands[i]->type;
-        if ((unsigned) t >= GGML_TYPE_COUNT ||
-            !types[t].known) { // a later ggml may have more types
-            return error_set(err, ST_UNSUPPORTED, "ADD of %s is not supported", ggml_type_name(t));
-        }
-        mixed |= t != node->type;
-        floats &= types[t].is_float;
-        aligned &= is_aligned(operands[i]);
-    }
-    if (mixed && !floats) {
-        return error_set(err, ST_UNSUPPORTED, "ADD of %s and %s to %s is not supported",
-                         ggml_type_name(a->type), ggml_type_name(b->type),
-                         ggml_type_name(node->type));
-    }
+// ---- nodes ----
 
-    *out = (struct plan){.type = mixed ? GGML_TYPE_F32 : node->type, .n = ggml_nelements(node)};
-    out->chunk = out->n;
-    if (!mixed && aligned && owns_last_word(node) && !clobbers(node, a) && !clobbers(node, b)) {
-        out->spec = spec_of(arch, tensor_of(a), tensor_of(b), tensor_of(node));
-        if (store_can(store, &out->spec)) {
-            return ST_OK;
+static enum status check_operands(const struct request * r, bool * has_short_floats,
+                                  struct error * err) {
+    const char * name = op_label(r->node);
+    *has_short_floats = false;
+    for (int i = 0; i <= r->call.n_inputs; i++) {
+        bool is_result = i == r->call.n_inputs;
+        const struct host_view * v = is_result ? &r->result : &r->call.inputs[i];
+        bool counts = is_result && v->type == GGML_TYPE_I64;
+        // A later ggml may have more types.
+        if ((unsigned) v->type >= GGML_TYPE_COUNT || (!types[v->type].known && !counts)) {
+            return error_set(err, ST_UNSUPPORTED, "%s of %s is not supported", name,
+                             ggml_type_name(v->type));
+        }
+        if (counts && ggml_nelements(r->node->src[0]) > INT32_MAX) {
+            return error_set(err, ST_UNSUPPORTED, "%s of so many elements is not supported", name);
+        }
+        if (r->call.elementwise && !repeats_to(v->ne, r->result.ne)) {
+            return error_set(err, ST_INVALID, "%s: src%d does not repeat to the shape of dst", name,
+                             i);
+        }
+        *has_short_floats |= types[v->type].is_float && v->type != GGML_TYPE_F32;
+    }
+    return ST_OK;
+}
+
+static bool find_layout(const struct request * r, bool has_short_floats, struct plan * out) {
+    for (int f32 = 0; f32 <= has_short_floats; f32++) {
+        for (int layout = AS_IT_STANDS; layout <= FULL_SHAPE; layout++) {
+            if (try_layout(r, (enum layout) layout, f32, out)) {
+                return true;
+            }
         }
     }
-
-    for (int i = 0; i < 3; i++) {
-        const struct ggml_tensor * t = operands[i];
-        out->stage[i] = t->type != out->type || !ggml_is_contiguous(t) ||
-                        !ggml_are_same_shape(t, node) || !is_aligned(t);
+    bool may_cut = r->call.elementwise || r->call.rows_alike;
+    for (int f32 = 0; f32 <= has_short_floats && may_cut; f32++) {
+        if (try_chunks(r, f32, out)) {
+            return true;
+        }
     }
-    out->stage[2] |= !owns_last_word(node) || (!out->stage[0] && clobbers(node, a)) ||
-                     (!out->stage[1] && clobbers(node, b));
-    out->spec = spec_contiguous(arch, out->type, node->ne);
-    if (store_can(store, &out->spec) || plan_chunks(store, arch, out)) {
+    return false;
+}
+
+enum status plan_node(struct store * store, enum aie_arch arch, const struct ggml_tensor * node,
+                      struct plan * out, struct error * err) {
+    struct request r = {.store = store, .arch = arch, .node = node};
+    enum status st = op_call_of(node, &r.call, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    r.result = host_view_of(node);
+    r.owns_last_word = owns_last_word(node);
+    bool has_short_floats;
+    st = check_operands(&r, &has_short_floats, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    if (ggml_is_empty(node)) {
+        *out = (struct plan){0};
+        return ST_OK;
+    }
+    if (find_layout(&r, has_short_floats, out)) {
+        return ST_OK;
+    }
+    r.by_command = store_has_command(store);
+    if (r.by_command && find_layout(&r, has_short_floats, out)) {
         return ST_OK;
     }
     char name[KERNEL_NAME_MAX];
+    try_layout(&r, AS_IT_STANDS, false, out);
     kernel_name(&out->spec, name);
     return error_set(err, ST_UNSUPPORTED,
                      "no kernel like %s: neither in a pack nor from the compiler", name);

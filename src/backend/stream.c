@@ -5,7 +5,6 @@
 //
 // A stream is used by one thread at a time; nothing here is locked.
 #include "backend.h"
-#include "host-ops.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +100,7 @@ static enum status scratch_take(struct hsa_stream * s, size_t size, char ** out,
 // ---- nodes ----
 
 static enum status dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
-                            char * const addr[3], const uint64_t size[3], struct error * err) {
+                            char * const addr[PLAN_OPERANDS], struct error * err) {
     struct hsa_device * device = s->device;
     struct store_kernel * kernel;
     enum status st = store_get(device->store, spec, &kernel, err);
@@ -111,10 +110,11 @@ static enum status dispatch(struct hsa_stream * s, const struct kernel_spec * sp
     if (st != ST_OK) {
         return st;
     }
-    struct hsac_dispatch d = {.n_operands = 3};
-    for (int i = 0; i < 3; i++) {
+    struct hsac_dispatch d = {.n_operands = spec->n_inputs + 1};
+    for (int i = 0; i < d.n_operands; i++) {
+        const struct tensor * t = i < spec->n_inputs ? &spec->inputs[i] : &spec->output;
         d.operands[i].addr = addr[i];
-        d.operands[i].size = GGML_PAD(size[i], DMA_WORD);
+        d.operands[i].size = GGML_PAD((uint64_t) tensor_bytes(t), DMA_WORD);
     }
     struct code_stream * pin;
     st = code_acquire(&device->code, kernel, s->n_pins > 0, &d, &pin, err);
@@ -133,106 +133,102 @@ static enum status dispatch(struct hsa_stream * s, const struct kernel_spec * sp
 }
 
 // Gives operands that the kernel cannot take as they are a place in scratch, and fills the inputs.
-static enum status stage_operands(struct hsa_stream * s, const struct plan * p,
-                                  struct ggml_tensor * node, char * addr[3], struct error * err) {
-    const struct ggml_tensor * tensors[3] = {node->src[0], node->src[1], node};
-    size_t bytes = GGML_PAD((size_t) p->n * ggml_type_size(p->type), BUFFER_ALIGNMENT);
-    int staged = p->stage[0] + p->stage[1] + p->stage[2];
-    char * room = NULL;
-    if (staged) {
-        enum status st = scratch_take(s, bytes * (size_t) staged, &room, err);
-        if (st == ST_OK && (p->stage[0] || p->stage[1])) {
-            st = stream_wait(s, err); // the inputs may be results that are still on their way
-        }
-        if (st != ST_OK) {
-            return st;
-        }
-        atomic_fetch_add(&s->device->staged_operands, (uint64_t) staged);
-    }
-    for (int i = 0; i < 3; i++) {
-        addr[i] = p->stage[i] ? room : tensors[i]->data;
-        if (p->stage[i]) {
-            room += bytes;
-        }
-        if (p->stage[i] && i < 2) {
-            struct host_view from = host_view_of(tensors[i]);
-            struct host_view to = host_view_contiguous(p->type, node->ne, addr[i]);
-            enum status st = host_expand(&from, &to, err);
-            if (st != ST_OK) {
-                return st;
-            }
+static enum status stage_operands(struct hsa_stream * s, struct plan * p, struct error * err) {
+    size_t bytes = 0;
+    int staged = 0, staged_inputs = 0;
+    for (int i = 0; i < p->n_operands; i++) {
+        if (p->operands[i].staged) {
+            bytes += GGML_PAD(host_view_bytes(&p->operands[i].kernel), BUFFER_ALIGNMENT);
+            staged++;
+            staged_inputs += i < p->n_operands - 1;
         }
     }
-    return ST_OK;
-}
-
-static enum status compute_add(struct hsa_stream * s, struct ggml_tensor * node,
-                               struct error * err) {
-    struct plan p;
-    char * addr[3];
-    enum status st = plan_add(s->device->store, s->device->arch, node, &p, err);
-    if (st != ST_OK) {
-        return st;
+    if (!staged) {
+        return ST_OK;
     }
-    size_t element = ggml_type_size(p.type);
-    st = stage_operands(s, &p, node, addr, err);
-    for (int64_t done = 0; st == ST_OK && done < p.n; done += p.chunk) {
-        bool rest = p.n - done < p.chunk;
-        const struct kernel_spec * spec = rest ? &p.rest : &p.spec;
-        char * at[3];
-        uint64_t size[3];
-        for (int i = 0; i < 3; i++) {
-            const struct tensor * t = i < 2 ? &spec->inputs[i] : &spec->output;
-            at[i] = addr[i] + (size_t) done * element;
-            size[i] = (uint64_t) tensor_bytes(t);
+    char * room;
+    enum status st = scratch_take(s, bytes, &room, err);
+    if (st == ST_OK && staged_inputs) {
+        st = stream_wait(s, err); // the inputs may be results that are still on their way
+    }
+    atomic_fetch_add(&s->device->staged_operands, (uint64_t) staged);
+    for (int i = 0; i < p->n_operands && st == ST_OK; i++) {
+        struct plan_operand * o = &p->operands[i];
+        if (!o->staged) {
+            continue;
         }
-        st = dispatch(s, spec, at, size, err);
-    }
-    if (st == ST_OK && p.stage[2]) {
-        st = stream_wait(s, err);
-        if (st == ST_OK) {
-            struct host_view from = host_view_contiguous(p.type, node->ne, addr[2]);
-            struct host_view to = host_view_of(node);
-            st = host_copy(&from, &to, err);
+        o->kernel.data = room;
+        room += GGML_PAD(host_view_bytes(&o->kernel), BUFFER_ALIGNMENT);
+        if (i < p->n_operands - 1) {
+            st = host_expand(&o->tensor, &o->kernel, err);
         }
     }
     return st;
 }
 
-static enum status compute_copy(struct hsa_stream * s, struct ggml_tensor * node,
-                                struct error * err) {
-    if (!host_can_copy(node->src[0], node)) {
-        return error_set(err, ST_UNSUPPORTED, "copy of %s to %s is not supported",
-                         ggml_type_name(node->src[0]->type), ggml_type_name(node->type));
+static enum status compute_kernels(struct hsa_stream * s, struct ggml_tensor * node,
+                                   struct error * err) {
+    struct plan p;
+    enum status st = plan_node(s->device->store, s->device->arch, node, &p, err);
+    if (st != ST_OK || p.n == 0) {
+        return st;
     }
-    enum status st = stream_wait(s, err);
-    if (st == ST_OK) {
-        struct host_view from = host_view_of(node->src[0]);
-        struct host_view to = host_view_of(node);
-        atomic_fetch_add(&s->device->host_copies, 1);
-        st = host_copy(&from, &to, err);
+    st = stage_operands(s, &p, err);
+    for (int64_t done = 0; st == ST_OK && done < p.n; done += p.chunk) {
+        char * at[PLAN_OPERANDS];
+        for (int i = 0; i < p.n_operands; i++) {
+            at[i] = p.operands[i].kernel.data + (size_t) done * p.operands[i].step;
+        }
+        st = dispatch(s, p.n - done < p.chunk ? &p.rest : &p.spec, at, err);
+    }
+    const struct plan_operand * result = &p.operands[p.n_operands - 1];
+    if (st == ST_OK && result->staged) {
+        st = stream_wait(s, err);
+        if (st == ST_OK) {
+            st = host_copy(&result->kernel, &result->tensor, err);
+        }
     }
     return st;
 }
 
 static enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node,
                                 struct error * err) {
-    switch (node->op) {
-    case GGML_OP_ADD:
-        return compute_add(s, node, err);
-    case GGML_OP_DUP:
-    case GGML_OP_CPY:
-    case GGML_OP_CONT:
-        return compute_copy(s, node, err);
-    default:
-        return error_set(err, ST_UNSUPPORTED, "the op is not supported");
+    if (!host_computes(node)) {
+        return compute_kernels(s, node, err);
     }
+    enum status st = stream_wait(s, err);
+    atomic_fetch_add(&s->device->host_copies, 1);
+    return st == ST_OK ? host_compute(node, err) : st;
+}
+
+// A kernel that was promised may still fail to be made (an external compiler, a broken pack): found
+// out here, before anything was written. What was made stays in the store.
+static bool has_kernels(struct hsa_stream * s, const struct ggml_tensor * node) {
+    struct store * store = s->device->store;
+    struct store_kernel * kernel;
+    struct plan p;
+    struct error err = {0};
+    if (host_computes(node)) {
+        return true;
+    }
+    if (plan_node(store, s->device->arch, node, &p, NULL) != ST_OK) {
+        return false;
+    }
+    enum status st = p.n == 0 ? ST_OK : store_get(store, &p.spec, &kernel, &err);
+    if (st == ST_OK && p.n && p.n % p.chunk) {
+        st = store_get(store, &p.rest, &kernel, &err);
+    }
+    if (st != ST_OK) {
+        log_warn("%s: %s \"%s\" is computed on the CPU: %s", s->device->name, op_label(node),
+                 node->name, err.text);
+    }
+    return st == ST_OK;
 }
 
 // Nodes in a row that the CPU computes are collected, and run before a node of ours or the end.
 static enum status compute_or_fall_back(struct hsa_stream * s, struct ggml_tensor * node,
                                         struct error * err) {
-    if (device_computes(s->device, node)) {
+    if (has_kernels(s, node)) {
         enum status st = fallback_run(&s->fallback, err);
         return st == ST_OK ? compute_node(s, node, err) : st;
     }
@@ -255,7 +251,7 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
         st =
             s->device->fallback ? compute_or_fall_back(s, node, &err) : compute_node(s, node, &err);
         if (st != ST_OK) {
-            log_error("%s: node %d of %d, %s \"%s\": %s", s->device->name, i, n, ggml_op_desc(node),
+            log_error("%s: node %d of %d, %s \"%s\": %s", s->device->name, i, n, op_label(node),
                       node->name, err.text);
         }
     }

@@ -196,8 +196,8 @@ static uint64_t now_ms(void) {
     return (uint64_t) t.tv_sec * 1000u + (uint64_t) t.tv_nsec / 1000000u;
 }
 
-// flock has no time limit of its own. Kernels compile in a millisecond, so the first looks are close
-// together; an external compiler takes minutes, for which 20 ms is as good as at once.
+// flock has no time limit of its own. Kernels compile in a millisecond, so the first looks are
+// close together; an external compiler takes minutes, for which 20 ms is as good as at once.
 static bool flock_until(int fd, uint64_t deadline) {
     for (long pause_us = 200;; pause_us = pause_us < 20000 ? pause_us * 2 : 20000) {
         if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
@@ -224,9 +224,10 @@ static bool still_named(int dir, const char * name, int fd) {
 enum status dir_lock(int dir, const char * name, unsigned wait_ms, int * lock, struct error * err) {
     uint64_t deadline = now_ms() + wait_ms;
     for (;;) {
-        int fd = FAULT("lock") ? -1
-                               : openat(dir, name,
-                                        O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+        int fd =
+            FAULT("lock")
+                ? -1
+                : openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
         if (fd < 0) {
             return file_error(err, name, "open");
         }

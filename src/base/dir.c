@@ -161,8 +161,9 @@ static enum status open_own(int parent, const char * name, const char * path, bo
     }
     if (*fd < 0) {
         if (errno == ELOOP || errno == ENOTDIR) {
-            return refuse(err, path, "a link or a file stands where a directory of ours should be; "
-                                     "remove it or name another directory");
+            return refuse(err, path,
+                          "a link or a file stands where a directory of ours should be; "
+                          "remove it or name another directory");
         }
         return system_error(err, path);
     }

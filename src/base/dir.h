@@ -17,13 +17,14 @@ enum status dir_open(const char * base, const char * own, bool create, int * fd,
 enum status dir_open_child(int parent, const char * name, bool create, int * fd,
                            struct error * err);
 
-// Reads a whole file of at most max bytes. ST_CORRUPT: it is a link, not regular, not ours, writable
-// by others or too large. On success *data is malloc'ed (never NULL), with a zero byte behind.
+// Reads a whole file of at most max bytes. ST_CORRUPT: it is a link, not regular, not ours,
+// writable by others or too large. On success *data is malloc'ed (never NULL), with a zero byte
+// behind.
 enum status dir_read(int dir, const char * name, size_t max, uint8_t ** data, size_t * size,
                      struct error * err);
 
-// Writes a file (0600) under its name, in place of one that is there. Its bytes are on the disk when
-// it returns; the name is once dir_sync was called.
+// Writes a file (0600) under its name, in place of one that is there. Its bytes are on the disk
+// when it returns; the name is once dir_sync was called.
 enum status dir_write(int dir, const char * name, const void * data, size_t size,
                       struct error * err);
 // Gives a file of from_dir a second name, likewise.
@@ -43,6 +44,6 @@ enum status dir_sync(int dir, struct error * err);
 enum status dir_lock(int dir, const char * name, unsigned wait_ms, int * lock, struct error * err);
 void dir_unlock(int dir, const char * name, int lock);
 
-// Tests define this one to fail, with the errno that it returns, or to die at a step. Everywhere else
-// it is not there, and costs nothing.
+// Tests define this one to fail, with the errno that it returns, or to die at a step. Everywhere
+// else it is not there, and costs nothing.
 int dir_fault(const char * step) __attribute__((weak, visibility("hidden")));

@@ -26,7 +26,7 @@ struct reader {
 };
 
 static const char * const type_names[] = {
-    [JSON_NULL] = "null",       [JSON_BOOL] = "a boolean",  [JSON_INTEGER] = "an integer",
+    [JSON_NULL] = "null",          [JSON_BOOL] = "a boolean",  [JSON_INTEGER] = "an integer",
     [JSON_REAL] = "a real number", [JSON_STRING] = "a string", [JSON_ARRAY] = "an array",
     [JSON_OBJECT] = "an object",
 };
@@ -403,7 +403,7 @@ static struct json * read_value(struct reader * r) {
         break;
     default:
         ok = r->at < r->end && (*r->at == '-' || is_digit(r)) ? read_number(r, v)
-                                                             : fail(r, "a value is expected");
+                                                              : fail(r, "a value is expected");
     }
     return ok ? v : NULL;
 }
@@ -434,7 +434,8 @@ void json_free(struct json_doc * doc) {
 const struct json * json_member(const struct json * object, const char * key, int * n) {
     const struct json * found = NULL;
     int count = 0;
-    for (const struct json * m = object->type == JSON_OBJECT ? object->first : NULL; m; m = m->next) {
+    for (const struct json * m = object->type == JSON_OBJECT ? object->first : NULL; m;
+         m = m->next) {
         if (!strcmp(m->key, key)) {
             found = found ? found : m;
             count++;

@@ -1,7 +1,7 @@
 // json: reads JSON text (RFC 8259) into a tree. The text is from outside: depth, size and number of
-// values are bounded, strings must be UTF-8 without zero bytes, and every error says line and column.
-// Written by hand because the plugin reads the manifests of kernel packs, and must load on machines
-// that have no JSON library.
+// values are bounded, strings must be UTF-8 without zero bytes, and every error says line and
+// column. Written by hand because the plugin reads the manifests of kernel packs, and must load on
+// machines that have no JSON library.
 #pragma once
 
 #include "base.h"

@@ -44,7 +44,8 @@ bool exported_name_valid(const char * name) {
 
 const char * kernel_config_label(const struct json * entry) {
     const struct json * name = json_member(entry, fields[EXPORTED_NAME].name, NULL);
-    return name && name->type == JSON_STRING && exported_name_valid(name->string) ? name->string : "";
+    return name && name->type == JSON_STRING && exported_name_valid(name->string) ? name->string
+                                                                                  : "";
 }
 
 static enum status collect(const struct json * entry, const struct json * found[FIELDS],
@@ -122,8 +123,8 @@ static enum status find_op(const char * name, const char * source, enum kernel_o
     }
     char known[280];
     list_ops(family, known, sizeof known);
-    return family ? error_set(err, ST_UNSUPPORTED, "Kernel not found: '%.60s' in %s (it has: %s)", name,
-                              family, known)
+    return family ? error_set(err, ST_UNSUPPORTED, "Kernel not found: '%.60s' in %s (it has: %s)",
+                              name, family, known)
                   : error_set(err, ST_UNSUPPORTED, "Kernel source not found: '%.60s' (known: %s)",
                               source, known);
 }
@@ -160,13 +161,14 @@ static enum status parse_inputs(const struct json * list, struct kernel_spec * s
         }
     }
     spec->n_inputs = n;
-    return n == wanted ? ST_OK
-                       : error_set(err, ST_INVALID, "%s takes %d input tensor%s, here are %d",
-                                   kernel_op_info(spec->op)->ggml_name, wanted, wanted == 1 ? "" : "s",
-                                   n);
+    return n == wanted
+               ? ST_OK
+               : error_set(err, ST_INVALID, "%s takes %d input tensor%s, here are %d",
+                           kernel_op_info(spec->op)->ggml_name, wanted, wanted == 1 ? "" : "s", n);
 }
 
-static enum status parse_param(const struct json * v, int index, uint32_t * out, struct error * err) {
+static enum status parse_param(const struct json * v, int index, uint32_t * out,
+                               struct error * err) {
     if (v->type == JSON_INTEGER && v->integer >= INT32_MIN && v->integer <= (int64_t) UINT32_MAX) {
         *out = (uint32_t) v->integer;
         return ST_OK;
@@ -176,9 +178,9 @@ static enum status parse_param(const struct json * v, int index, uint32_t * out,
         memcpy(out, &f, sizeof *out);
         return ST_OK;
     }
-    return error_set(err, ST_INVALID,
-                     "op_params[%d] must be an integer of 32 bits, or a real number that a float holds",
-                     index);
+    return error_set(
+        err, ST_INVALID,
+        "op_params[%d] must be an integer of 32 bits, or a real number that a float holds", index);
 }
 
 static enum status parse_params(const struct json * list, struct kernel_spec * spec,
@@ -227,7 +229,8 @@ enum status kernel_config_parse(const struct json * entry, const char * default_
     if (st == ST_OK) {
         st = parse_inputs(found[INPUT_TENSORS], spec, err);
     }
-    if (st == ST_OK && (st = tensor_parse(found[OUTPUT_TENSOR]->string, &spec->output, err)) != ST_OK) {
+    if (st == ST_OK &&
+        (st = tensor_parse(found[OUTPUT_TENSOR]->string, &spec->output, err)) != ST_OK) {
         error_prefix(err, "output_tensor");
     }
     return st == ST_OK ? parse_params(found[OP_PARAMS], spec, err) : st;
@@ -240,7 +243,8 @@ static void print_tensor(const struct tensor * raw, struct buf * b) {
     buf_printf(b, "\"");
 }
 
-void kernel_config_print(const struct kernel_spec * spec, const char * exported_name, struct buf * b) {
+void kernel_config_print(const struct kernel_spec * spec, const char * exported_name,
+                         struct buf * b) {
     const struct kernel_op_info * info = kernel_op_info(spec->op);
     buf_printf(b, "{\"kernel_name\": \"%s\", \"kernel_source\": \"%s.py\", \"arch\": \"%s\", ",
                info->ggml_name, info->family, kernel_arch_name(spec->arch));

@@ -23,8 +23,8 @@ struct kernel_config {
 // this directory on every system, and no other place.
 bool exported_name_valid(const char * name);
 
-// Reads one entry. default_arch (may be NULL) stands in where the entry names none. Nothing is asked
-// of any compiler: the kernel may still be one that nobody can make.
+// Reads one entry. default_arch (may be NULL) stands in where the entry names none. Nothing is
+// asked of any compiler: the kernel may still be one that nobody can make.
 enum status kernel_config_parse(const struct json * entry, const char * default_arch,
                                 struct kernel_config * out, struct error * err);
 
@@ -32,4 +32,5 @@ enum status kernel_config_parse(const struct json * entry, const char * default_
 const char * kernel_config_label(const struct json * entry);
 
 // One entry on one line; parsing it gives the spec back. exported_name must be valid.
-void kernel_config_print(const struct kernel_spec * spec, const char * exported_name, struct buf * b);
+void kernel_config_print(const struct kernel_spec * spec, const char * exported_name,
+                         struct buf * b);

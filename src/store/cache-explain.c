@@ -58,8 +58,9 @@ static void explain_absent(struct cache * c, const struct kernel_spec * spec, co
     }
     scan_free(&s);
     if (half) {
-        buf_printf(text, "there are files of that name without a %s beside them: another program "
-                         "made them, or it was cut short; they count only in GGML_HSA_KERNEL_DIR\n",
+        buf_printf(text,
+                   "there are files of that name without a %s beside them: another program "
+                   "made them, or it was cut short; they count only in GGML_HSA_KERNEL_DIR\n",
                    cache_suffix[PART_META]);
     } else {
         buf_printf(text, "it is not in the cache: it was never compiled here, or trimmed since\n");
@@ -72,8 +73,8 @@ static void explain_absent(struct cache * c, const struct kernel_spec * spec, co
 }
 
 // The key of what is there differs, or cannot be read.
-static void explain_key(int dir, const char * name, const struct buf * key, const struct error * why,
-                        struct buf * text) {
+static void explain_key(int dir, const char * name, const struct buf * key,
+                        const struct error * why, struct buf * text) {
     struct nearest here = {0};
     compare(dir, name, key, &here);
     if (here.text.size) {

@@ -1,6 +1,6 @@
-// cache-keep: the cache stays within its size, and what killed processes left goes away. A kernel is
-// removed under its lock, the description first, so that nobody is ever given half of one; kernels
-// that are in use are in their users' memory and do not mind.
+// cache-keep: the cache stays within its size, and what killed processes left goes away. A kernel
+// is removed under its lock, the description first, so that nobody is ever given half of one;
+// kernels that are in use are in their users' memory and do not mind.
 #include "cache-scan.h"
 
 #include "base/dir.h"
@@ -14,13 +14,13 @@
 #include <time.h>
 #include <unistd.h>
 
-// The cache is measured when it has grown by a 16th, and then cut to 7/8 if less than a 16th is free:
-// so it stays below its size, and a full one is measured only once for some hundred kernels.
+// The cache is measured when it has grown by a 16th, and then cut to 7/8 if less than a 16th is
+// free: so it stays below its size, and a full one is measured only once for some hundred kernels.
 #define GROWTH_SHARE 16
 #define LOW_SHARE    8
 
 // Nobody works at one file for longer than that; not even on a slow disk.
-#define STALE_SECONDS 600
+#define STALE_SECONDS      600
 #define QUARANTINE_SECONDS (7 * 24 * 3600)
 
 // ---- removing ----

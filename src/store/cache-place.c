@@ -97,10 +97,11 @@ enum status cache_max_size(uint64_t * out, struct error * err) {
     // strtoull takes a sign and blanks, a size has neither.
     if (text[0] < '0' || text[0] > '9' || errno || (*end && (!unit || end[1])) ||
         n > UINT64_MAX >> shift) {
-        return error_set(err, ST_INVALID,
-                         "GGML_HSA_KERNEL_CACHE_MAX_SIZE=%.100s: not a number of bytes with K, M, G "
-                         "or nothing behind it",
-                         text);
+        return error_set(
+            err, ST_INVALID,
+            "GGML_HSA_KERNEL_CACHE_MAX_SIZE=%.100s: not a number of bytes with K, M, G "
+            "or nothing behind it",
+            text);
     }
     *out = (uint64_t) n << shift;
     return ST_OK;

@@ -23,13 +23,14 @@ bool scan_is_kernel_file(const char * file, enum cache_part * part, size_t * ste
     size_t n = strlen(file);
     for (int i = 0; i < CACHE_PARTS; i++) {
         size_t suffix = strlen(cache_suffix[i]);
-        if (n <= suffix || n - suffix >= CACHE_NAME_MAX || strcmp(file + n - suffix, cache_suffix[i])) {
+        if (n <= suffix || n - suffix >= CACHE_NAME_MAX ||
+            strcmp(file + n - suffix, cache_suffix[i])) {
             continue;
         }
         *part = (enum cache_part) i;
         *stem = n - suffix;
         return file[0] != '.' && strspn(file, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                              "0123456789_-.") >= *stem;
+                                              "0123456789_-.+=,@") >= *stem;
     }
     return false;
 }
@@ -55,8 +56,8 @@ static void add_stray(struct scan * s, int place, const char * name, const struc
         return;
     }
     s->strays = grown;
-    s->strays[s->n_strays++] = (struct scan_stray){place, copy, cache_blocks((uint64_t) info->st_size),
-                                                   info->st_mtime, quarantined};
+    s->strays[s->n_strays++] = (struct scan_stray){
+        place, copy, cache_blocks((uint64_t) info->st_size), info->st_mtime, quarantined};
 }
 
 static void add_inode(struct scan * s, uint64_t inode, uint64_t blocks, const char * shared) {

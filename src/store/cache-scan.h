@@ -1,4 +1,5 @@
-// cache-scan: what lies in the directory of the cache, by name and inode, without reading any of it.
+// cache-scan: what lies in the directory of the cache, by name and inode, without reading any of
+// it.
 #pragma once
 
 #include "cache-impl.h"

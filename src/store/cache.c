@@ -1,7 +1,7 @@
-// cache: finding, making and keeping one kernel on disk. Readers take no lock: a kernel that changes
-// under their eyes fails its checks, and is looked at again with the lock before it is called
-// damaged. Writers hold the lock of the kernel's name from before they compile until all is written,
-// so of many processes that want one kernel one makes it.
+// cache: finding, making and keeping one kernel on disk. Readers take no lock: a kernel that
+// changes under their eyes fails its checks, and is looked at again with the lock before it is
+// called damaged. Writers hold the lock of the kernel's name from before they compile until all is
+// written, so of many processes that want one kernel one makes it.
 #include "cache-impl.h"
 
 #include "base/dir.h"
@@ -212,11 +212,11 @@ void cache_remove(int dir, const char * name) {
     }
 }
 
-// Many shapes share one PDI, some ten times the size of the rest of a kernel. Its bytes are kept once
-// in <dir>/shared and each kernel has a hard link to them: readers of the plain layout see a file
-// like any other, and the second shape of an op costs neither the space nor the wait for the disk.
-// What is there is compared before it is used, because a foreign program may write into its link.
-// *blocks counts what came in.
+// Many shapes share one PDI, some ten times the size of the rest of a kernel. Its bytes are kept
+// once in <dir>/shared and each kernel has a hard link to them: readers of the plain layout see a
+// file like any other, and the second shape of an op costs neither the space nor the wait for the
+// disk. What is there is compared before it is used, because a foreign program may write into its
+// link. *blocks counts what came in.
 static enum status write_pdi(struct cache * c, int dir, const char * file,
                              const struct kernel_code * code, const uint8_t digest[SHA256_BYTES],
                              uint64_t * blocks, struct error * err) {
@@ -227,8 +227,9 @@ static enum status write_pdi(struct cache * c, int dir, const char * file,
     if (dir_open_child(c->root, CACHE_SHARED, true, &shared, NULL) == ST_OK) {
         uint8_t * old = NULL;
         size_t size = 0;
-        bool there = dir_read(shared, shared_file, ENTRY_MAX_PDI_BYTES, &old, &size, NULL) == ST_OK &&
-                     size == code->pdi_size && !memcmp(old, code->pdi, size);
+        bool there =
+            dir_read(shared, shared_file, ENTRY_MAX_PDI_BYTES, &old, &size, NULL) == ST_OK &&
+            size == code->pdi_size && !memcmp(old, code->pdi, size);
         free(old);
         enum status st =
             there ? ST_OK : dir_write(shared, shared_file, code->pdi, code->pdi_size, err);
@@ -246,9 +247,10 @@ static enum status write_pdi(struct cache * c, int dir, const char * file,
     return dir_write(dir, file, code->pdi, code->pdi_size, err);
 }
 
-static enum status write_parts(struct cache * c, int dir, const char * name, const struct buf * meta,
-                               const struct kernel_code * code, const uint8_t digest[SHA256_BYTES],
-                               uint64_t * blocks, struct error * err) {
+static enum status write_parts(struct cache * c, int dir, const char * name,
+                               const struct buf * meta, const struct kernel_code * code,
+                               const uint8_t digest[SHA256_BYTES], uint64_t * blocks,
+                               struct error * err) {
     char file[CACHE_FILE_MAX];
     cache_file_name(name, PART_META, file);
     dir_remove(dir, file); // of another compiler: no longer true from here on

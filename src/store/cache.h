@@ -48,8 +48,8 @@ struct cache_kernel {
 };
 
 // ST_NOT_FOUND: not there, or made by another compiler; ST_CORRUPT: it does not hold together. With
-// have_pdi (may be NULL) a PDI that the caller has already is not read again. The name of the kernel
-// and its arch are the file, so `spec` must be valid; `identity` is store_compiler.identity.
+// have_pdi (may be NULL) a PDI that the caller has already is not read again. The name of the
+// kernel and its arch are the file, so `spec` must be valid; `identity` is store_compiler.identity.
 enum status cache_load(struct cache * c, const struct kernel_spec * spec, const char * identity,
                        bool (*have_pdi)(void * user, const uint8_t digest[SHA256_BYTES]),
                        void * user, struct cache_kernel * out, struct error * err);
@@ -64,8 +64,8 @@ enum status cache_lock(struct cache * c, const struct kernel_spec * spec, struct
                        struct error * err);
 void cache_unlock(struct cache_lock * lock);
 
-// Both need the lock. Writes the kernel; where that fails nothing of it stays that could be taken for
-// a kernel. Trims the cache when it has grown.
+// Both need the lock. Writes the kernel; where that fails nothing of it stays that could be taken
+// for a kernel. Trims the cache when it has grown.
 enum status cache_publish(struct cache * c, const struct kernel_spec * spec, const char * identity,
                           const struct kernel_code * code, const uint8_t pdi_digest[SHA256_BYTES],
                           struct error * err);

@@ -5,6 +5,7 @@
 
 #include "aie/image/image.h"
 #include "base/process.h"
+#include "base/sha256.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -67,6 +68,39 @@ bool external_available(void) {
     return available;
 }
 
+// The largest program or script whose content counts; beyond that its name has to do.
+#define MAX_PROGRAM_BYTES ((size_t) 64 << 20)
+
+bool external_identity(char out[EXTERNAL_IDENTITY_MAX]) {
+    struct command c;
+    command_read(&c);
+    bool is_set = c.n_words > 0;
+    struct buf all = {0};
+    for (int i = 0; i < c.n_words; i++) {
+        uint8_t *data, digest[SHA256_BYTES];
+        size_t size;
+        char * found = i ? NULL : process_find(c.words[0]);
+        buf_append(&all, c.words[i], strlen(c.words[i]) + 1);
+        if (file_read(found ? found : c.words[i], MAX_PROGRAM_BYTES, &data, &size, NULL) == ST_OK) {
+            sha256(data, size, digest);
+            buf_append(&all, digest, sizeof digest);
+            free(data);
+        }
+        free(found);
+    }
+    is_set = is_set && !all.failed;
+    if (is_set) {
+        uint8_t digest[SHA256_BYTES];
+        char text[SHA256_TEXT];
+        sha256(all.data, all.size, digest);
+        sha256_print(digest, text);
+        snprintf(out, EXTERNAL_IDENTITY_MAX, "external %s", text);
+    }
+    buf_free(&all);
+    command_free(&c);
+    return is_set;
+}
+
 bool external_supports(const struct kernel_spec * spec) {
     for (int i = 0; i < spec->n_inputs; i++) {
         struct tensor t = tensor_canonical(&spec->inputs[i]);
@@ -110,7 +144,7 @@ static void add_tensor(struct arguments * a, const struct tensor * raw) {
 
 // "ggml_op_mul_mat" is MUL_MAT there, "ggml_unary_op_relu" RELU.
 static void add_op(struct arguments * a, enum kernel_op op) {
-    static const char * const prefixes[] = {"ggml_op_", "ggml_unary_op_"};
+    static const char * const prefixes[] = {"ggml_op_", "ggml_unary_op_", "ggml_glu_op_"};
     const char * name = kernel_op_info(op)->ggml_name;
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         size_t n = strlen(prefixes[i]);
@@ -370,14 +404,17 @@ static void one_line(const struct buf * output, char text[SHOWN_OUTPUT + 1]) {
     text[n] = '\0';
 }
 
+// A program that said no, or did not come to an end, will do so again: ST_UNSUPPORTED keeps the
+// store from promising this kernel once more.
 static enum status explain(const struct process_end * end, const char * program, unsigned limit_s,
                            struct error * err) {
     char said[SHOWN_OUTPUT + 1];
     one_line(&end->output, said);
     const char *before = *said ? "; it said: " : "", *after = said;
     if (end->timed_out) {
-        return error_set(err, ST_IO, "%.100s was killed after %u s (GGML_HSA_JIT_TIMEOUT)%s%s",
-                         program, limit_s, before, after);
+        return error_set(err, ST_UNSUPPORTED,
+                         "%.100s was killed after %u s (GGML_HSA_JIT_TIMEOUT)%s%s", program,
+                         limit_s, before, after);
     }
     if (end->known && end->signal) {
         return error_set(err, ST_IO, "%.100s was ended by signal %d%s%s", program, end->signal,
@@ -390,7 +427,7 @@ static enum status explain(const struct process_end * end, const char * program,
                          program, end->exit_status, before, after);
     }
     if (end->known && end->exit_status) {
-        return error_set(err, ST_IO, "%.100s failed with exit status %d%s%s", program,
+        return error_set(err, ST_UNSUPPORTED, "%.100s failed with exit status %d%s%s", program,
                          end->exit_status, before, after);
     }
     return ST_OK;

@@ -27,3 +27,9 @@ bool external_supports(const struct kernel_spec * spec);
 // disk. The caller owns *out (kernel_code_free). Thread safe.
 enum status external_compile(const struct kernel_spec * spec, struct kernel_code * out,
                              struct error * err);
+
+// One line for the key of a cache (store_compiler.identity): a hash of the command and of the files
+// that it names, the program and e.g. a script. What those load in their turn is not in it. False
+// when no command is set.
+#define EXTERNAL_IDENTITY_MAX 80
+bool external_identity(char out[EXTERNAL_IDENTITY_MAX]);

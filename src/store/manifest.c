@@ -57,8 +57,9 @@ static bool parse_digest(const char * text, uint8_t digest[SHA256_BYTES]) {
     return true;
 }
 
-static enum status parse_file(const struct json * entry, const char * size_key, const char * digest_key,
-                              struct manifest_file * out, struct error * err) {
+static enum status parse_file(const struct json * entry, const char * size_key,
+                              const char * digest_key, struct manifest_file * out,
+                              struct error * err) {
     const struct json * size = json_member(entry, size_key, NULL);
     const struct json * digest = json_member(entry, digest_key, NULL);
     if (!size || size->type != JSON_INTEGER || size->integer < 1) {
@@ -90,8 +91,8 @@ static enum status parse_entry(const struct json * entry, struct manifest_entry 
     return st == ST_OK ? parse_file(entry, "insts_size", "insts_sha256", &out->insts, err) : st;
 }
 
-static enum status check_head(const struct json * root, enum aie_arch arch, const struct json ** kernels,
-                              struct error * err) {
+static enum status check_head(const struct json * root, enum aie_arch arch,
+                              const struct json ** kernels, struct error * err) {
     const struct json * format = json_member(root, "format", NULL);
     const struct json * version = json_member(root, "version", NULL);
     const struct json * of = json_member(root, "arch", NULL);
@@ -112,7 +113,8 @@ static enum status check_head(const struct json * root, enum aie_arch arch, cons
     return ST_OK;
 }
 
-static enum status parse_kernels(const struct json * kernels, struct manifest * out, struct error * err) {
+static enum status parse_kernels(const struct json * kernels, struct manifest * out,
+                                 struct error * err) {
     size_t n = 0;
     for (const struct json * k = kernels->first; k; k = k->next) {
         n++;
@@ -141,8 +143,8 @@ static enum status parse_kernels(const struct json * kernels, struct manifest * 
     return ST_OK;
 }
 
-enum status manifest_parse(const char * text, size_t size, enum aie_arch arch, struct manifest * out,
-                           struct error * err) {
+enum status manifest_parse(const char * text, size_t size, enum aie_arch arch,
+                           struct manifest * out, struct error * err) {
     struct json_doc doc;
     const struct json * kernels;
     *out = (struct manifest){0};
@@ -183,8 +185,8 @@ static int by_kernel_and_files(const void * a, const void * b) {
 }
 
 // Moves the entries whose key is not in `fresh` to the front; returns how many those are.
-static size_t without(struct manifest_entry * entries, size_t n, const struct manifest_entry * fresh,
-                      size_t n_fresh, size_t key_offset,
+static size_t without(struct manifest_entry * entries, size_t n,
+                      const struct manifest_entry * fresh, size_t n_fresh, size_t key_offset,
                       int (*compare)(const void * key, const void * entry)) {
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
@@ -215,7 +217,8 @@ enum status manifest_merge(struct manifest * m, const struct manifest_entry * en
     }
     memcpy(fresh, entries, n * sizeof *fresh);
     qsort(fresh, n, sizeof *fresh, by_files);
-    kept = without(all, kept, fresh, n, offsetof(struct manifest_entry, exported_name), files_compare);
+    kept =
+        without(all, kept, fresh, n, offsetof(struct manifest_entry, exported_name), files_compare);
     qsort(fresh, n, sizeof *fresh, by_kernel_and_files);
     kept = without(all, kept, fresh, n, offsetof(struct manifest_entry, kernel), kernel_compare);
     for (size_t i = 0; i < n; i++) {
@@ -231,18 +234,20 @@ enum status manifest_merge(struct manifest * m, const struct manifest_entry * en
 }
 
 void manifest_print(const struct manifest * m, enum aie_arch arch, struct buf * b) {
-    buf_printf(b, "{\"format\": \"ggml-hsa-pack\", \"version\": %d, \"arch\": \"%s\", \"kernels\": {",
+    buf_printf(b,
+               "{\"format\": \"ggml-hsa-pack\", \"version\": %d, \"arch\": \"%s\", \"kernels\": {",
                MANIFEST_VERSION, kernel_arch_name(arch));
     for (size_t i = 0; i < m->n_entries; i++) {
         const struct manifest_entry * e = &m->entries[i];
         char pdi[SHA256_TEXT], insts[SHA256_TEXT];
         sha256_print(e->pdi.sha256, pdi);
         sha256_print(e->insts.sha256, insts);
-        buf_printf(b,
-                   "%s\n\"%s\": {\"exported_name\": \"%s\",\n    \"pdi_size\": %llu, \"pdi_sha256\": "
-                   "\"%s\",\n    \"insts_size\": %llu, \"insts_sha256\": \"%s\"}",
-                   i ? "," : "", e->kernel, e->exported_name, (unsigned long long) e->pdi.size, pdi,
-                   (unsigned long long) e->insts.size, insts);
+        buf_printf(
+            b,
+            "%s\n\"%s\": {\"exported_name\": \"%s\",\n    \"pdi_size\": %llu, \"pdi_sha256\": "
+            "\"%s\",\n    \"insts_size\": %llu, \"insts_sha256\": \"%s\"}",
+            i ? "," : "", e->kernel, e->exported_name, (unsigned long long) e->pdi.size, pdi,
+            (unsigned long long) e->insts.size, insts);
     }
     buf_printf(b, "\n}}\n");
 }
@@ -259,8 +264,8 @@ enum status manifest_check(const struct manifest_file * file, const void * data,
         char is[SHA256_TEXT], said[SHA256_TEXT];
         sha256_print(digest, is);
         sha256_print(file->sha256, said);
-        return error_set(err, ST_CORRUPT, "%s: its SHA-256 is %.16s…, its manifest says %.16s…", what,
-                         is, said);
+        return error_set(err, ST_CORRUPT, "%s: its SHA-256 is %.16s…, its manifest says %.16s…",
+                         what, is, said);
     }
     return ST_OK;
 }

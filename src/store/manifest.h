@@ -25,7 +25,7 @@ struct manifest_entry {
     struct manifest_file pdi, insts;
 };
 
-struct manifest { // zero-initialised is empty and valid
+struct manifest {                    // zero-initialised is empty and valid
     struct manifest_entry * entries; // by kernel, in order
     size_t n_entries;
 };
@@ -34,8 +34,8 @@ struct manifest { // zero-initialised is empty and valid
 // a later version. Errors begin with the path.
 enum status manifest_read(const char * path, enum aie_arch arch, struct manifest * out,
                           struct error * err);
-enum status manifest_parse(const char * text, size_t size, enum aie_arch arch, struct manifest * out,
-                           struct error * err);
+enum status manifest_parse(const char * text, size_t size, enum aie_arch arch,
+                           struct manifest * out, struct error * err);
 void manifest_free(struct manifest * m);
 
 const struct manifest_entry * manifest_find(const struct manifest * m, const char * kernel);

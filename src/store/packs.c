@@ -117,7 +117,8 @@ static bool is_elementwise(const struct kernel_spec * spec) {
 }
 
 // The caller frees it; NULL without memory.
-static char * file_path(const char * dir, enum aie_arch arch, const char * name, const char * suffix) {
+static char * file_path(const char * dir, enum aie_arch arch, const char * name,
+                        const char * suffix) {
     struct buf path = {0};
     buf_printf(&path, "%s/%s/%s%s", dir, kernel_arch_name(arch), name, suffix);
     if (path.failed) {
@@ -135,7 +136,8 @@ static bool is_there(const struct pack * pack, enum aie_arch arch, const char * 
 }
 
 // The manifest of the pack, or why it cannot be used; a pack without one has an empty one.
-static const struct manifest * get_manifest(struct pack * pack, enum aie_arch arch, struct error * err) {
+static const struct manifest * get_manifest(struct pack * pack, enum aie_arch arch,
+                                            struct error * err) {
     pthread_mutex_lock(&pack->lock);
     if (!pack->archs[arch].read) {
         char * path = file_path(pack->dir, arch, MANIFEST_FILE, "");
@@ -166,8 +168,8 @@ struct files {
 };
 
 // ST_OK, ST_NOT_FOUND, or what is wrong with the manifest when nothing else tells.
-static enum status find_files(struct pack * pack, const struct kernel_spec * spec, struct files * out,
-                              struct error * err) {
+static enum status find_files(struct pack * pack, const struct kernel_spec * spec,
+                              struct files * out, struct error * err) {
     struct error broken;
     char name[KERNEL_NAME_MAX];
     kernel_name(spec, name);
@@ -246,8 +248,8 @@ static enum status check_insts(const uint8_t * data, size_t size, const struct k
 
 // Reads one of the two files and checks it; errors begin with the file's path.
 static enum status load_file(const struct pack * pack, const struct kernel_spec * spec,
-                             const struct files * files, bool is_pdi, uint8_t ** data, size_t * size,
-                             struct error * err) {
+                             const struct files * files, bool is_pdi, uint8_t ** data,
+                             size_t * size, struct error * err) {
     char * path = file_path(pack->dir, spec->arch, files->name, is_pdi ? ".pdi" : "_insts.bin");
     if (!path) {
         return error_set(err, ST_NO_MEMORY, "no memory for a path in %s", pack->dir);
@@ -257,8 +259,8 @@ static enum status load_file(const struct pack * pack, const struct kernel_spec 
         st = error_set(err, ST_CORRUPT, "%s is missing", path); // half a kernel
     } else if (st == ST_OK) {
         if (files->entry) {
-            st = manifest_check(is_pdi ? &files->entry->pdi : &files->entry->insts, *data, *size, path,
-                                err);
+            st = manifest_check(is_pdi ? &files->entry->pdi : &files->entry->insts, *data, *size,
+                                path, err);
         }
         if (st == ST_OK) {
             st = is_pdi ? pdi_read(*data, *size, accept_all, NULL, err)
@@ -276,8 +278,8 @@ static enum status load_file(const struct pack * pack, const struct kernel_spec 
     return st;
 }
 
-static enum status load(struct pack * pack, const struct kernel_spec * spec, struct kernel_code * out,
-                        struct error * err) {
+static enum status load(struct pack * pack, const struct kernel_spec * spec,
+                        struct kernel_code * out, struct error * err) {
     struct files files;
     uint8_t *pdi = NULL, *insts = NULL;
     size_t pdi_size, insts_size;

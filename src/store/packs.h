@@ -15,8 +15,8 @@ struct packs {
     int n_packs;
 };
 
-// Splits a colon list (NULL: none); empty parts are skipped. Nothing is read before a kernel is asked
-// for; each manifest is read once, by the first who asks for its architecture.
+// Splits a colon list (NULL: none); empty parts are skipped. Nothing is read before a kernel is
+// asked for; each manifest is read once, by the first who asks for its architecture.
 enum status packs_open(const char * list, struct packs * out, struct error * err);
 void packs_close(struct packs * p);
 
@@ -29,7 +29,7 @@ bool packs_have(const struct packs * p, const struct kernel_spec * spec);
 enum status packs_load(const struct packs * p, const struct kernel_spec * spec,
                        struct kernel_code * out, struct error * err);
 
-// What upstream's ggml-hsa calls the kernel, of at most KERNEL_NAME_MAX characters. False where it has
-// no name that tells this kernel from all others: strides and op parameters are not told apart by it.
-// `flat`: as it names elementwise kernels of one shape, which it makes for one dimension.
+// What upstream's ggml-hsa calls the kernel, of at most KERNEL_NAME_MAX characters. False where it
+// has no name that tells this kernel from all others: strides and op parameters are not told apart
+// by it. `flat`: as it names elementwise kernels of one shape, which it makes for one dimension.
 bool packs_upstream_name(const struct kernel_spec * spec, bool flat, char name[KERNEL_NAME_MAX]);

@@ -112,7 +112,8 @@ static enum status insert(const struct record * r, int fd, const char * entry, s
     } else if (size && (size < sizeof head - 1 + TAIL || memcmp(text, head, sizeof head - 1) ||
                         memcmp(text + size - TAIL, tail, TAIL))) {
         st = error_set(err, ST_INVALID,
-                       VARIABLE ": %s: not a recording; move it away, or name another file", r->path);
+                       VARIABLE ": %s: not a recording; move it away, or name another file",
+                       r->path);
     }
     if (st == ST_OK && !(size && memmem(text, size, entry, strlen(entry)))) {
         struct buf fresh = {0};
@@ -133,7 +134,8 @@ static enum status insert(const struct record * r, int fd, const char * entry, s
     return st;
 }
 
-static enum status append(const struct record * r, const struct kernel_spec * spec, struct error * err) {
+static enum status append(const struct record * r, const struct kernel_spec * spec,
+                          struct error * err) {
     char name[KERNEL_NAME_MAX];
     struct buf entry = {0};
     kernel_name(spec, name);
@@ -151,7 +153,8 @@ static enum status append(const struct record * r, const struct kernel_spec * sp
         do {
             locked = flock(fd, LOCK_EX);
         } while (locked != 0 && errno == EINTR);
-        st = locked == 0 ? insert(r, fd, (const char *) entry.data, err) : system_error(r, errno, err);
+        st = locked == 0 ? insert(r, fd, (const char *) entry.data, err)
+                         : system_error(r, errno, err);
         close(fd);
     }
     buf_free(&entry);
@@ -167,8 +170,9 @@ enum status record_add(struct record * r, const struct kernel_spec * asked, stru
     enum status st = ST_OK;
     pthread_mutex_lock(&r->lock);
     if (!r->failed && !table_find(&r->seen, &spec, hash)) {
-        st = table_add(&r->seen, &spec, hash) ? append(r, &spec, err)
-                                              : error_set(err, ST_NO_MEMORY, VARIABLE ": no memory");
+        st = table_add(&r->seen, &spec, hash)
+                 ? append(r, &spec, err)
+                 : error_set(err, ST_NO_MEMORY, VARIABLE ": no memory");
         r->failed = st != ST_OK;
     }
     pthread_mutex_unlock(&r->lock);

@@ -5,6 +5,7 @@
 #include "store.h"
 
 #include "cache.h"
+#include "external.h"
 #include "packs.h"
 #include "record.h"
 #include "table.h"
@@ -32,8 +33,9 @@ struct program { // a compiled PDI by its compiler's name for it; a dozen or two
 struct store {
     const struct store_compiler * compiler; // may be NULL
     struct packs packs;
-    struct record * record; // NULL: nobody asked for one
-    struct cache * cache;   // NULL: memory only
+    struct record * record;               // NULL: nobody asked for one
+    struct cache * cache;                 // NULL: memory only
+    char external[EXTERNAL_IDENTITY_MAX]; // of GGML_HSA_JIT_COMMAND; empty: not set
 
     pthread_mutex_t lock; // guards all below
     pthread_cond_t built; // some entry or program left its building state
@@ -84,7 +86,7 @@ static void warn_cache(struct store * s, struct error * why) {
 static void open_cache(struct store * s) {
     struct error why = {0};
     struct cache_totals totals;
-    if (!s->compiler || !s->compiler->identity) {
+    if (!s->compiler || (!s->compiler->identity && !s->external[0])) {
         return;
     }
     enum status st = cache_open(true, &s->cache, &why);
@@ -114,6 +116,9 @@ enum status store_new_with(const struct store_compiler * compiler, struct store 
     struct error why = {0};
     if (record_open(&s->record, &why) != ST_OK) {
         warn(s, why.text);
+    }
+    if (!external_identity(s->external)) {
+        s->external[0] = '\0';
     }
     open_cache(s);
     *out = s;
@@ -268,22 +273,48 @@ static enum status from_packs(struct store * s, const struct kernel_spec * spec,
     return ST_OK;
 }
 
-static enum status from_compiler(struct store * s, const struct kernel_spec * spec,
-                                 struct found * out, struct error * err) {
+// Which compiler makes a kernel: ours, or the command for what ours cannot do.
+enum maker { MAKER_NONE, MAKER_OWN, MAKER_COMMAND };
+
+static enum maker maker_of(struct store * s, const struct kernel_spec * spec, struct error * err) {
     if (!s->compiler) {
-        return error_set(
-            err, ST_NOT_FOUND,
-            "this build has no kernel compiler (GGML_HSA_JIT_COMPILE); put the kernel into "
-            "a directory of GGML_HSA_KERNEL_DIR");
+        error_set(err, ST_NOT_FOUND,
+                  "this build has no kernel compiler (GGML_HSA_JIT_COMPILE); put the kernel into "
+                  "a directory of GGML_HSA_KERNEL_DIR");
+        return MAKER_NONE;
     }
+    if (s->compiler->supports(spec, err) == ST_OK) {
+        return MAKER_OWN;
+    }
+    return s->external[0] && external_supports(spec) ? MAKER_COMMAND : MAKER_NONE;
+}
+
+static enum status make_own(struct store * s, const struct kernel_spec * spec, struct found * out,
+                            struct error * err) {
+    enum status st = get_program(s, spec, &out->pdi, err);
+    return st == ST_OK ? s->compiler->compile_insts(spec, &out->insts, &out->n_insts, err) : st;
+}
+
+static enum status make_by_command(struct store * s, const struct kernel_spec * spec,
+                                   struct found * out, struct error * err) {
+    struct kernel_code code;
+    enum status st = external_compile(spec, &code, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    *out = (struct found){intern_pdi(s, code.pdi, code.pdi_size), code.insts, code.n_insts};
+    if (!out->pdi) {
+        free(code.insts);
+        return error_set(err, ST_NO_MEMORY, "no memory for its PDI");
+    }
+    return ST_OK;
+}
+
+static enum status make(struct store * s, const struct kernel_spec * spec, enum maker maker,
+                        struct found * out, struct error * err) {
     uint64_t start = now_ns();
-    enum status st = s->compiler->supports(spec, err);
-    if (st == ST_OK) {
-        st = get_program(s, spec, &out->pdi, err);
-    }
-    if (st == ST_OK) {
-        st = s->compiler->compile_insts(spec, &out->insts, &out->n_insts, err);
-    }
+    enum status st =
+        maker == MAKER_OWN ? make_own(s, spec, out, err) : make_by_command(s, spec, out, err);
     if (st != ST_OK) {
         return st;
     }
@@ -295,6 +326,8 @@ static enum status from_compiler(struct store * s, const struct kernel_spec * sp
     return ST_OK;
 }
 
+// ---- the cache ----
+
 static bool have_pdi(void * user, const uint8_t digest[SHA256_BYTES]) {
     struct store * s = user;
     pthread_mutex_lock(&s->lock);
@@ -304,7 +337,8 @@ static bool have_pdi(void * user, const uint8_t digest[SHA256_BYTES]) {
 }
 
 // Shapes of the same program that are compiled later need not make it again.
-static void note_program(struct store * s, const struct kernel_spec * spec, struct store_pdi * pdi) {
+static void note_program(struct store * s, const struct kernel_spec * spec,
+                         struct store_pdi * pdi) {
     char name[KERNEL_NAME_MAX];
     s->compiler->program_name(spec, name);
     struct program * fresh = calloc(1, sizeof *fresh);
@@ -319,11 +353,14 @@ static void note_program(struct store * s, const struct kernel_spec * spec, stru
     free(fresh);
 }
 
-static enum status from_cache(struct store * s, const struct kernel_spec * spec, struct found * out,
-                              struct error * err) {
+static const char * identity_of(const struct store * s, enum maker maker) {
+    return maker == MAKER_OWN ? s->compiler->identity : s->external;
+}
+
+static enum status from_cache(struct store * s, const struct kernel_spec * spec, enum maker maker,
+                              struct found * out, struct error * err) {
     struct cache_kernel k;
-    enum status st =
-        cache_load(s->cache, spec, s->compiler->identity, have_pdi, s, &k, err);
+    enum status st = cache_load(s->cache, spec, identity_of(s, maker), have_pdi, s, &k, err);
     if (st != ST_OK) {
         return st;
     }
@@ -341,7 +378,9 @@ static enum status from_cache(struct store * s, const struct kernel_spec * spec,
         free(k.insts);
         return error_set(err, ST_NO_MEMORY, "no memory for its PDI");
     }
-    note_program(s, spec, out->pdi);
+    if (maker == MAKER_OWN) {
+        note_program(s, spec, out->pdi);
+    }
     return ST_OK;
 }
 
@@ -359,7 +398,8 @@ static void note_publish(struct store * s, enum status st, struct error * why) {
     }
 }
 
-static void publish(struct store * s, const struct kernel_spec * spec, const struct found * found) {
+static void publish(struct store * s, const struct kernel_spec * spec, enum maker maker,
+                    const struct found * found) {
     struct error why = {0};
     pthread_mutex_lock(&s->lock);
     struct pdi_node * p = s->pdis;
@@ -368,46 +408,49 @@ static void publish(struct store * s, const struct kernel_spec * spec, const str
     }
     pthread_mutex_unlock(&s->lock);
     struct kernel_code code = {p->data, p->pdi.size, found->insts, found->n_insts};
-    enum status st =
-        cache_publish(s->cache, spec, s->compiler->identity, &code, p->digest, &why);
+    enum status st = cache_publish(s->cache, spec, identity_of(s, maker), &code, p->digest, &why);
     note_publish(s, st, &why);
 }
 
-// From the cache, or made and put there. Whoever has to wait for another process looks again when
-// that one is done; who waited too long makes it for himself.
-static enum status from_cache_or_compiler(struct store * s, const struct kernel_spec * spec,
-                                          struct found * out, struct error * err) {
-    enum status st = from_cache(s, spec, out, err);
-    if (st == ST_OK) {
-        return ST_OK;
-    }
-    if ((st = s->compiler->supports(spec, err)) != ST_OK) {
-        return st;
-    }
+// Makes a kernel and puts it into the cache. Whoever has to wait for another process looks again
+// when that one is done; who waited too long makes it for himself.
+static enum status make_once(struct store * s, const struct kernel_spec * spec, enum maker maker,
+                             struct found * out, struct error * err) {
     struct cache_lock lock;
     struct error why = {0};
     enum status locked = cache_lock(s->cache, spec, &lock, &why);
-    if (locked == ST_OK) {
-        st = from_cache(s, spec, out, err);
-        if (st == ST_CORRUPT) {
-            cache_quarantine(s->cache, spec);
-            pthread_mutex_lock(&s->lock);
-            s->stats.cache_damaged++;
-            pthread_mutex_unlock(&s->lock);
+    if (locked != ST_OK) {
+        if (locked != ST_BUSY) {
+            note_publish(s, locked, &why);
         }
-    } else if (locked != ST_BUSY) {
-        note_publish(s, locked, &why);
+        return make(s, spec, maker, out, err);
     }
-    if (st != ST_OK || locked != ST_OK) {
-        st = from_compiler(s, spec, out, err);
-        if (st == ST_OK && locked == ST_OK) {
-            publish(s, spec, out);
-        }
+    enum status st = from_cache(s, spec, maker, out, err);
+    if (st == ST_CORRUPT) {
+        cache_quarantine(s->cache, spec);
+        pthread_mutex_lock(&s->lock);
+        s->stats.cache_damaged++;
+        pthread_mutex_unlock(&s->lock);
     }
-    if (locked == ST_OK) {
-        cache_unlock(&lock);
+    if (st != ST_OK && (st = make(s, spec, maker, out, err)) == ST_OK) {
+        publish(s, spec, maker, out);
     }
+    cache_unlock(&lock);
     return st;
+}
+
+static enum status from_cache_or_compiler(struct store * s, const struct kernel_spec * spec,
+                                          struct found * out, struct error * err) {
+    struct error why = {0};
+    enum maker maker = maker_of(s, spec, &why);
+    if (maker == MAKER_NONE) {
+        return error_set(err, why.status, "%s", why.text);
+    }
+    if (!s->cache || !identity_of(s, maker)) {
+        return make(s, spec, maker, out, err);
+    }
+    enum status st = from_cache(s, spec, maker, out, err);
+    return st == ST_OK ? ST_OK : make_once(s, spec, maker, out, err);
 }
 
 // A broken pack must not keep a kernel from being compiled, but when that fails too, the pack's
@@ -418,8 +461,7 @@ static enum status build(struct store * s, const struct kernel_spec * spec, bool
     enum status st = from_packs(s, spec, out, &pack_error);
     if (st != ST_OK && may_compile) {
         enum status pack_status = st;
-        st = s->cache ? from_cache_or_compiler(s, spec, out, &error)
-                      : from_compiler(s, spec, out, &error);
+        st = from_cache_or_compiler(s, spec, out, &error);
         if (st != ST_OK && pack_status != ST_NOT_FOUND) {
             st = pack_status;
             error = pack_error;
@@ -505,13 +547,21 @@ static enum status get(struct store * s, const struct kernel_spec * asked, bool 
 enum status store_get(struct store * s, const struct kernel_spec * spec, struct store_kernel ** out,
                       struct error * err) {
     enum status st = get(s, spec, true, out, err);
-    if (st != ST_INVALID && st != ST_UNSUPPORTED) { // one that is only missing is wanted all the more
-        record_add(s->record, spec, NULL);
+    if (st != ST_INVALID &&
+        st != ST_UNSUPPORTED) { // one that is only missing is wanted all the more
+        struct error why;
+        if (record_add(s->record, spec, &why) != ST_OK) {
+            warn(s, why.text);
+        }
     }
     return st;
 }
 
-bool store_can(struct store * s, const struct kernel_spec * asked) {
+bool store_has_command(const struct store * s) {
+    return s->compiler && s->external[0];
+}
+
+static bool can(struct store * s, const struct kernel_spec * asked, enum maker best) {
     if (asked->n_inputs < 0 || asked->n_inputs > KERNEL_MAX_INPUTS ||
         (unsigned) asked->arch >= AIE_ARCH_COUNT || (unsigned) asked->op >= KERNEL_OP_COUNT) {
         return false;
@@ -527,9 +577,18 @@ bool store_can(struct store * s, const struct kernel_spec * asked) {
     if (ready) {
         return true;
     }
-    if (!refused && s->compiler && s->compiler->supports(&spec, NULL) == ST_OK) {
+    enum maker maker = refused ? MAKER_NONE : maker_of(s, &spec, NULL);
+    if (maker == MAKER_OWN || maker == best) {
         return true;
     }
     struct store_kernel * kernel;
     return packs_have(&s->packs, &spec) && get(s, &spec, false, &kernel, NULL) == ST_OK;
+}
+
+bool store_can(struct store * s, const struct kernel_spec * spec) {
+    return can(s, spec, MAKER_COMMAND);
+}
+
+bool store_can_itself(struct store * s, const struct kernel_spec * spec) {
+    return can(s, spec, MAKER_OWN);
 }

@@ -1,6 +1,7 @@
-// store: where kernels come from. Memory, then packs (GGML_HSA_KERNEL_DIR), then the user's cache on
-// disk (store/cache.h), then the compiler. A kernel that was found stays in memory; equal PDIs are
-// one object, so that a queue which sees the same pointer twice need not configure the array again.
+// store: where kernels come from. Memory, then packs (GGML_HSA_KERNEL_DIR), then the user's cache
+// on disk (store/cache.h), then the compiler. A kernel that was found stays in memory; equal PDIs
+// are one object, so that a queue which sees the same pointer twice need not configure the array
+// again.
 #pragma once
 
 #include "kernel/kernel.h"
@@ -55,8 +56,8 @@ enum status store_new_with(const struct store_compiler * compiler, struct store 
                            struct error * err);
 void store_free(struct store * s);
 
-// Where warnings go (a cache that is refused, a disk that is full; each is said once). One that came
-// up before is handed over at once. `warn` is called from any thread.
+// Where warnings go (a cache that is refused, a disk that is full; each is said once). One that
+// came up before is handed over at once. `warn` is called from any thread.
 void store_set_log(struct store * s, void (*warn)(const char * text));
 
 // Thread safe. The kernel stays valid until store_free. After a failure the next call tries again.
@@ -65,4 +66,8 @@ enum status store_get(struct store * s, const struct kernel_spec * spec, struct 
 // Cheap and never compiles: could store_get succeed? Where only packs can tell, the pack's files
 // are read and kept.
 bool store_can(struct store * s, const struct kernel_spec * spec);
+// Likewise, but without GGML_HSA_JIT_COMMAND, which takes seconds to minutes for a kernel: who can
+// lay out operands for our own compiler asks this first, and store_can where that found nothing.
+bool store_can_itself(struct store * s, const struct kernel_spec * spec);
+bool store_has_command(const struct store * s);
 void store_get_stats(struct store * s, struct store_stats * out);

@@ -163,6 +163,12 @@ static void misuse_is_reported(void ** state) {
     stop(p);
     expect_misuse(p, "one region");
 
+    p = new_program(); // two classes over the same registers
+    asm_local(p, ASM_MASK);
+    asm_local(p, ASM_L);
+    stop(p);
+    expect_misuse(p, "shares its registers");
+
     p = new_program(); // an immediate that does not fit its field
     ASM(p, AIE2_MOVX_alu_cg, A_REG(asm_global(p, ASM_R)), A_IMM(100000));
     stop(p);

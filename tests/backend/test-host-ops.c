@@ -1,4 +1,4 @@
-// test-host-ops: copies on the host against the plainest reference there is: element by element, in
+// test-host-ops: the host's ops against the plainest reference there is: element by element, in
 // order, through ggml's own one-element conversions.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -233,6 +233,180 @@ static void nothing_to_copy(void ** state) {
     ggml_free(ctx);
 }
 
+// ---- nodes ----
+
+static void compute(struct ggml_tensor * node) {
+    struct error err = {0};
+    assert_true(host_computes(node));
+    if (host_compute(node, &err) != ST_OK) {
+        fail_msg("%s", err.text);
+    }
+}
+
+static int64_t at(const struct ggml_tensor * t, int64_t i0, int64_t i1, int64_t i2, int64_t i3) {
+    return i0 + t->ne[0] * (i1 + t->ne[1] * (i2 + t->ne[2] * i3));
+}
+
+// Rows of every datatype that floats can be made of, with gaps between them.
+static void rows_by_index(void ** state) {
+    (void) state;
+    for (int type = 0; type < GGML_TYPE_COUNT; type++) {
+        const struct ggml_type_traits * traits = ggml_get_type_traits((enum ggml_type) type);
+        if (!traits->to_float || !traits->from_float_ref || !traits->blck_size) {
+            continue;
+        }
+        struct ggml_context * ctx = context();
+        struct ggml_tensor * f = ggml_new_tensor_4d(ctx, GGML_TYPE_F32, 256, 9, 2, 3);
+        struct ggml_tensor * wide = ggml_new_tensor_4d(ctx, (enum ggml_type) type, 512, 9, 2, 3);
+        struct ggml_tensor * a =
+            ggml_view_4d(ctx, wide, 256, 9, 2, 3, wide->nb[1], wide->nb[2], wide->nb[3], 0);
+        fill(f);
+        memset(wide->data, 0, ggml_nbytes(wide));
+        struct ggml_tensor * every = ggml_new_tensor_3d(ctx, GGML_TYPE_I64, 9, 1, 3);
+        for (int64_t i = 0; i < 27; i++) { // each third of the batch in another order
+            static const int64_t step[] = {1, 2, 4};
+            ((int64_t *) every->data)[i] = (i % 9 * step[i / 9] + 1) % 9;
+        }
+        struct ggml_tensor * set = ggml_set_rows(ctx, a, f, every);
+        if (!host_computes(set)) {
+            ggml_free(ctx);
+            continue;
+        }
+        compute(set);
+        struct ggml_tensor * index = ggml_new_tensor_3d(ctx, GGML_TYPE_I32, 4, 2, 3);
+        for (int i = 0; i < 24; i++) {
+            ((int32_t *) index->data)[i] = i * 5 % 9;
+        }
+        struct ggml_tensor * got = ggml_get_rows(ctx, a, index);
+        compute(got);
+        char * block = malloc(ggml_row_size((enum ggml_type) type, 256));
+        float row[256];
+        for (int64_t r = 0; r < 24; r++) {
+            int64_t i1 = r % 4, i2 = r / 4 % 2, i3 = r / 8, from = 0;
+            while (((int64_t *) every->data)[i3 * 9 + from] != ((int32_t *) index->data)[r]) {
+                from++;
+            }
+            const char * source = element(f, at(f, 0, from, i2, i3));
+            if (type == GGML_TYPE_F32) {
+                memcpy(row, source, sizeof row);
+            } else {
+                traits->from_float_ref((const float *) (const void *) source, block, 256);
+                traits->to_float(block, row, 256);
+            }
+            assert_memory_equal(element(got, at(got, 0, i1, i2, i3)), row, sizeof row);
+        }
+        free(block);
+        ggml_free(ctx);
+    }
+}
+
+static void bad_indices(void ** state) {
+    (void) state;
+    static const int32_t bad[] = {-1, 5, INT32_MAX, INT32_MIN};
+    struct ggml_context * ctx = context();
+    struct ggml_tensor * a = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 8, 5);
+    struct ggml_tensor * b = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 8, 2);
+    struct ggml_tensor * index = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, 2);
+    struct ggml_tensor * get = ggml_get_rows(ctx, a, index);
+    struct ggml_tensor * set = ggml_set_rows(ctx, a, b, index);
+    fill(a);
+    fill(b);
+    for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+        struct error err = {0};
+        ((int32_t *) index->data)[0] = 4;
+        ((int32_t *) index->data)[1] = bad[k];
+        assert_int_equal(host_compute(get, &err), ST_INVALID);
+        assert_int_equal(host_compute(set, &err), ST_INVALID);
+        assert_non_null(strstr(err.text, "there are 5"));
+    }
+    set->type = GGML_TYPE_IQ2_XS; // nobody quantizes to it without tables
+    assert_false(host_computes(set));
+    get->ne[1] = 3; // more rows than indices
+    assert_false(host_computes(get));
+    ggml_free(ctx);
+}
+
+static void joining(void ** state) {
+    (void) state;
+    static const enum ggml_type types[] = {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_I8,
+                                           GGML_TYPE_I64, GGML_TYPE_BF16};
+    for (size_t k = 0; k < sizeof types / sizeof types[0]; k++) {
+        for (int dim = 0; dim < 4; dim++) {
+            struct ggml_context * ctx = context();
+            int64_t ne[4] = {6, 5, 4, 3};
+            struct ggml_tensor * a = ggml_new_tensor_4d(ctx, types[k], 5, 6, 4, 3);
+            a = ggml_permute(ctx, a, 1, 0, 2, 3);
+            ne[dim] = 2;
+            struct ggml_tensor * b = ggml_new_tensor(ctx, types[k], 4, ne);
+            fill(a->view_src);
+            fill(b);
+            struct ggml_tensor * c = ggml_concat(ctx, a, b, dim);
+            compute(c);
+            for (int64_t i = 0; i < ggml_nelements(c); i++) {
+                int64_t p[4] = {i % c->ne[0], i / c->ne[0] % c->ne[1],
+                                i / c->ne[0] / c->ne[1] % c->ne[2],
+                                i / c->ne[0] / c->ne[1] / c->ne[2]};
+                const struct ggml_tensor * from = p[dim] < a->ne[dim] ? a : b;
+                p[dim] -= from == b ? a->ne[dim] : 0;
+                assert_memory_equal(element(c, i), element(from, at(from, p[0], p[1], p[2], p[3])),
+                                    ggml_type_size(types[k]));
+            }
+            ggml_free(ctx);
+        }
+    }
+}
+
+static void joining_blocks(void ** state) {
+    (void) state;
+    struct ggml_context * ctx = context();
+    struct ggml_tensor * a = ggml_new_tensor_2d(ctx, GGML_TYPE_Q8_0, 64, 3);
+    struct ggml_tensor * b = ggml_new_tensor_2d(ctx, GGML_TYPE_Q8_0, 32, 3);
+    fill(a);
+    fill(b);
+    struct ggml_tensor * c = ggml_concat(ctx, a, b, 0);
+    compute(c);
+    for (int r = 0; r < 3; r++) {
+        const char * row = (const char *) c->data + (size_t) r * c->nb[1];
+        assert_memory_equal(row, (char *) a->data + (size_t) r * a->nb[1], a->nb[1]);
+        assert_memory_equal(row + a->nb[1], (char *) b->data + (size_t) r * b->nb[1], b->nb[1]);
+    }
+    c->op_params[0] = 4; // there is no such dimension
+    assert_false(host_computes(c));
+    c->op_params[0] = -1;
+    assert_false(host_computes(c));
+    ggml_free(ctx);
+}
+
+static void repeating(void ** state) {
+    (void) state;
+    struct ggml_context * ctx = context();
+    struct ggml_tensor * a =
+        ggml_permute(ctx, ggml_new_tensor_4d(ctx, GGML_TYPE_I16, 2, 3, 1, 2), 1, 0, 2, 3);
+    fill(a->view_src);
+    struct ggml_tensor * c = ggml_repeat_4d(ctx, a, 9, 4, 5, 2);
+    compute(c);
+    for (int64_t i = 0; i < ggml_nelements(c); i++) {
+        int64_t from = at(a, i % 9 % 3, i / 9 % 4 % 2, 0, i / 180);
+        assert_memory_equal(element(c, i), element(a, from), 2);
+    }
+    ggml_free(ctx);
+}
+
+static void counts_become_wide(void ** state) {
+    (void) state;
+    struct ggml_context * ctx = context();
+    struct ggml_tensor * a = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, 3);
+    struct ggml_tensor * b = ggml_new_tensor_1d(ctx, GGML_TYPE_I64, 3);
+    static const int32_t in[] = {INT32_MAX, 16777217, -5};
+    memcpy(a->data, in, sizeof in);
+    struct host_view from = host_view_of(a), to = host_view_of(b);
+    assert_int_equal(host_copy(&from, &to, NULL), ST_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_true(((int64_t *) b->data)[i] == in[i]);
+    }
+    ggml_free(ctx);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_types_keep_every_bit),
@@ -242,6 +416,12 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_copied),
         cmocka_unit_test(expanding),
         cmocka_unit_test(nothing_to_copy),
+        cmocka_unit_test(rows_by_index),
+        cmocka_unit_test(bad_indices),
+        cmocka_unit_test(joining),
+        cmocka_unit_test(joining_blocks),
+        cmocka_unit_test(repeating),
+        cmocka_unit_test(counts_become_wide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

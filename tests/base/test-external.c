@@ -4,6 +4,7 @@
 #include "aie/image/image.h"
 #include "base/cmocka-all.h"
 #include "store/external.h"
+#include "store/store.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -219,7 +220,7 @@ static void missing(void ** state) {
 static void failures(void ** state) {
     (void) state;
     script("echo first line; printf 'the \\033[31mreason\\n' >&2; exit 3");
-    MUST_FAIL(ST_IO, in_home("compiler"), "exit status 3", "first line | the ?[31mreason");
+    MUST_FAIL(ST_UNSUPPORTED, in_home("compiler"), "exit status 3", "first line | the ?[31mreason");
     script("kill -ABRT $$");
     MUST_FAIL(ST_IO, "signal 6");
     script("exit 0");
@@ -227,7 +228,7 @@ static void failures(void ** state) {
     script("cp $good.pdi $out/$name.pdi");
     MUST_FAIL(ST_NOT_FOUND, "_insts.bin");
     script("head -c 104857600 /dev/zero | tr '\\0' z; echo; echo flooded; exit 1");
-    MUST_FAIL(ST_IO, "exit status 1", "flooded");
+    MUST_FAIL(ST_UNSUPPORTED, "exit status 1", "flooded");
 }
 
 static void hangs(void ** state) {
@@ -235,7 +236,7 @@ static void hangs(void ** state) {
     setenv("GGML_HSA_JIT_TIMEOUT", "1", 1);
     script("echo going to sleep; mkdir $out/x; sleep 300");
     time_t start = time(NULL);
-    MUST_FAIL(ST_IO, "killed after 1 s", "GGML_HSA_JIT_TIMEOUT", "going to sleep");
+    MUST_FAIL(ST_UNSUPPORTED, "killed after 1 s", "GGML_HSA_JIT_TIMEOUT", "going to sleep");
     assert_true(time(NULL) - start < 30);
     // Nonsense is the default, not an endless or an immediate end.
     static const char * const odd[] = {"0", "-1", "abc", "", "99999999999999999999999", "5x", " 5"};
@@ -339,6 +340,52 @@ static void no_room_for_temporaries(void ** state) {
     setenv("TMPDIR", before, 1);
 }
 
+// ---- in a store ----
+
+static enum status supports_nothing(const struct kernel_spec * spec, struct error * err) {
+    (void) spec;
+    return error_set(err, ST_UNSUPPORTED, "not by this one");
+}
+
+// The command is asked for what our compiler cannot do, promised only while it is there, and not
+// promised again for a kernel that it refused.
+static void in_a_store(void ** state) {
+    (void) state;
+    static const struct store_compiler unable = {.supports = supports_nothing};
+    struct kernel_spec spec = make_spec(), strided = make_spec();
+    strided.inputs[0].nb[1] += 4;
+    struct store * s;
+    struct store_kernel * k;
+    struct error err = {0};
+    setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 1);
+    assert_int_equal(store_new_with(&unable, &s, NULL), ST_OK);
+    assert_false(store_has_command(s));
+    assert_false(store_can(s, &spec));
+    store_free(s);
+
+    script("exit 3");
+    assert_int_equal(store_new_with(&unable, &s, NULL), ST_OK);
+    assert_true(store_has_command(s));
+    assert_true(store_can(s, &spec));
+    assert_false(store_can_itself(s, &spec));
+    assert_false(store_can(s, &strided));
+    assert_int_equal(store_get(s, &spec, &k, &err), ST_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "exit status 3"));
+    assert_false(store_can(s, &spec));
+    script(COPY);
+    assert_int_equal(store_get(s, &spec, &k, &err), ST_OK); // who insists, gets it tried again
+    assert_true(store_can(s, &spec));
+    assert_true(store_can_itself(s, &spec)); // it is in memory now
+    struct store_stats stats;
+    store_get_stats(s, &stats);
+    assert_int_equal(stats.compiles, 1);
+    spec.output.ne[3] = spec.inputs[0].ne[3] = 2;
+    assert_true(store_can(s, &spec));
+    unlink(in_home("compiler"));
+    assert_false(store_can(s, &spec));
+    store_free(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(arguments, each),
@@ -349,6 +396,7 @@ int main(void) {
         cmocka_unit_test_setup(litter, each),
         cmocka_unit_test_setup(shown, each),
         cmocka_unit_test_setup(no_room_for_temporaries, each),
+        cmocka_unit_test_setup(in_a_store, each),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

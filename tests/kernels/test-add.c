@@ -194,7 +194,7 @@ static void refusals(void ** state) {
     s.inputs[1].dtype = DTYPE_F16;
     assert_int_equal(aie_supports(&s, &err), ST_UNSUPPORTED);
     s = spec;
-    s.inputs[0].nb[1] *= 2;
+    s.inputs[0].nb[1] += 2; // rows that do not start on words
     assert_int_equal(aie_supports(&s, &err), ST_UNSUPPORTED);
     s = spec;
     s.inputs[1].ne[0] = 5;

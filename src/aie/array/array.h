@@ -53,6 +53,9 @@ struct array_bd {
     int next;                    // BD that follows, -1 = none
     int acquire, acquire_value;  // lock, -1 = none; a negative value waits for at least that many
     int release, release_value;  // lock, -1 = none
+    // Shim: dimensions in words, all zero for a plain row; wrap 0 = no wrap, step 0 = not there.
+    uint32_t wrap[2], step[3];
+    uint32_t iterations, iteration_step; // each run of the BD starts that much further; 0 = does not
 };
 
 void array_core_bd(const struct array_bd * bd, uint32_t words[6]);

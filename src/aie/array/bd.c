@@ -41,12 +41,23 @@ void array_core_bd(const struct array_bd * bd, uint32_t words[6]) {
     words[5] = chain_and_locks(bd);
 }
 
+// Steps are kept less one.
+static uint32_t step_field(uint32_t step) {
+    assert(step <= 1u << 20);
+    return step ? step - 1 : 0;
+}
+
 void array_shim_bd(const struct array_bd * bd, const struct array_target * target, uint32_t words[8]) {
+    assert(bd->wrap[0] < 1u << 10 && bd->wrap[1] < 1u << 10);
     words[0] = bd->words;
     words[1] = words[2] = 0; // the address is patched at dispatch
-    words[3] = 0;
-    words[4] = target->shim_burst << 30;
-    words[5] = 2u << 24; // cache attributes as in every real kernel
+    words[3] = bd->wrap[0] << 20 | step_field(bd->step[0]);
+    words[4] = target->shim_burst << 30 | bd->wrap[1] << 20 | step_field(bd->step[1]);
+    words[5] = 2u << 24 | step_field(bd->step[2]); // cache attributes as in every real kernel
     words[6] = 0;
+    if (bd->iterations) {
+        assert(bd->iterations <= 64);
+        words[6] = (bd->iterations - 1) << 20 | step_field(bd->iteration_step);
+    }
     words[7] = chain_and_locks(bd);
 }

@@ -20,6 +20,9 @@ enum asm_class {
     ASM_S,    // shift amounts
     ASM_X,    // 512-bit vectors; parts 0 and 1 are the w halves
     ASM_BM,   // 512-bit accumulators; parts 0 and 1 are the am halves
+    ASM_L,    // masks of 8-bit lanes, l0-l3; parts 0 and 1 are scalars. They are the registers of
+              // ASM_MASK: a program has the one or the other
+    ASM_CM,   // 1024-bit accumulators; parts 0 and 1 are bm. Likewise with ASM_BM
     ASM_CLASS_COUNT,
 };
 
@@ -82,6 +85,7 @@ void asm_jump_pointer(struct asm_program * p, struct asm_reg pointer);
 // value is a register: -1 acquires when the lock is at least 1, +1 releases. A row of lock
 // operations shares one margin of idle bundles on each side.
 void asm_acquire(struct asm_program * p, int lock, struct asm_reg value);
+void asm_acquire_any(struct asm_program * p, struct asm_reg lock, struct asm_reg value);
 void asm_release(struct asm_program * p, int lock, struct asm_reg value);
 // Zero-overhead loop around the one region between begin and end; count >= 1. Not nestable.
 void asm_loop_begin(struct asm_program * p, struct asm_reg count);

@@ -60,6 +60,7 @@ uint64_t asm_class_set(enum asm_class cls) {
     static const uint64_t sets[ASM_CLASS_COUNT] = {
         [ASM_R] = 0xff00ffff, [ASM_MASK] = 0x00ff0000, [ASM_P] = 0xff,
         [ASM_S] = 0xf,        [ASM_X] = 0xfff,         [ASM_BM] = 0x3ffff,
+        [ASM_L] = 0xf,        [ASM_CM] = 0x1ff,
     };
     return sets[cls];
 }
@@ -77,12 +78,28 @@ aie_reg asm_phys(enum asm_class cls, int phys, int part) {
         return part < 0 ? AIE_REG(AIE_X, phys) : AIE_REG(AIE_W, 2 * phys + part);
     case ASM_BM:
         return part < 0 ? AIE_REG(AIE_BM, phys) : AIE_REG(AIE_AM, 2 * phys + part);
+    case ASM_L: // l0 is r16:r17
+        return part < 0 ? AIE_REG(AIE_L, phys) : AIE_REG(AIE_R, 16 + 2 * phys + part);
+    case ASM_CM:
+        return part < 0 ? AIE_REG(AIE_CM, phys) : AIE_REG(AIE_BM, 2 * phys + part);
     default:
         return 0;
     }
 }
 
+// Registers are given out class by class, so that two classes over the same ones would collide.
+static void note_class(struct asm_program * p, enum asm_class cls) {
+    static const unsigned exclusive[] = {1u << ASM_MASK | 1u << ASM_L, 1u << ASM_BM | 1u << ASM_CM};
+    p->classes |= 1u << cls;
+    for (size_t i = 0; i < sizeof exclusive / sizeof exclusive[0]; i++) {
+        if ((p->classes & exclusive[i]) == exclusive[i]) {
+            asm_misuse(p, "asm: register class %d shares its registers with another that is in use", cls);
+        }
+    }
+}
+
 static struct asm_reg new_vreg(struct asm_program * p, enum asm_class cls, bool global) {
+    note_class(p, cls);
     if (!asm_grow(p, (void **) &p->vregs, &p->cap_vregs, p->n_vregs, sizeof *p->vregs)) {
         return (struct asm_reg) {0, -1};
     }
@@ -185,6 +202,11 @@ void asm_jump_pointer(struct asm_program * p, struct asm_reg pointer) {
 void asm_acquire(struct asm_program * p, int lock, struct asm_reg value) {
     add_single(p, ASM_ITEM_LOCK, AIE2_ACQ_mLockId_imm,
                (struct asm_arg[]) {A_IMM(lock), A_REG(value)}, 2);
+}
+
+void asm_acquire_any(struct asm_program * p, struct asm_reg lock, struct asm_reg value) {
+    add_single(p, ASM_ITEM_LOCK, AIE2_ACQ_mLockId_reg,
+               (struct asm_arg[]) {A_REG(lock), A_REG(value)}, 2);
 }
 
 void asm_release(struct asm_program * p, int lock, struct asm_reg value) {

@@ -59,6 +59,7 @@ struct asm_program {
     int * labels; // bundle index, -1 = not placed
     int n_labels, cap_labels;
     uint64_t global_taken[ASM_CLASS_COUNT];
+    unsigned classes; // that have been asked for, one bit each
     bool in_loop;
     bool no_memory;
     struct error misuse; // the first one

@@ -51,15 +51,12 @@ enum status elementwise_supports(const struct kernel_spec * spec, struct error *
         if (!tensor_can_repeat(in, out) || (i == 0 && !tensor_same_shape(a, out))) {
             return error_set(err, ST_INVALID, "input %d does not repeat to the shape of the output", i);
         }
-        if (!tensor_is_contiguous(in)) {
-            return error_set(err, ST_UNSUPPORTED, "input %d is not contiguous", i);
+    }
+    for (int i = 0; i <= n_inputs; i++) {
+        int64_t bytes = tensor_bytes(i < n_inputs ? &spec->inputs[i] : out);
+        if (bytes < 0 || bytes > (int64_t) UINT32_MAX - 4) {
+            return error_set(err, ST_UNSUPPORTED, "a tensor of 4 GiB or more");
         }
-    }
-    if (!tensor_is_contiguous(out)) {
-        return error_set(err, ST_UNSUPPORTED, "the output is not contiguous");
-    }
-    if (tensor_bytes(a) < 0 || tensor_bytes(a) > (int64_t) UINT32_MAX - 4) {
-        return error_set(err, ST_UNSUPPORTED, "a tensor of 4 GiB or more");
     }
     if (!ew_find(spec->op, out->dtype)) {
         return error_set(err, ST_UNSUPPORTED, "no %s for %s", kernel_op_name(spec->op),
@@ -135,13 +132,21 @@ static void start_core_stream(struct txn * t, int col, const struct stream * s, 
 }
 
 static void write_shim_bd(struct txn * t, const struct array_target * target, int col, int bd,
-                          uint32_t words, int next, int operand, uint32_t offset) {
+                          const struct plan_walk * walk, int next, int operand) {
     uint32_t w[8];
-    array_shim_bd(&(struct array_bd) {.words = words, .next = next, .acquire = -1, .release = -1},
+    bool moves = walk->repeat > 1 && walk->repeat_step;
+    array_shim_bd(&(struct array_bd) {.words = walk->words,
+                                      .next = next,
+                                      .acquire = -1,
+                                      .release = -1,
+                                      .wrap = {walk->wrap[0], walk->wrap[1]},
+                                      .step = {walk->step[0], walk->step[1], walk->step[2]},
+                                      .iterations = moves ? walk->repeat : 0,
+                                      .iteration_step = walk->repeat_step},
                   target, w);
     uint32_t addr = image_addr(col, ARRAY_ROW_SHIM, SHIM_BD + 0x20 * (uint32_t) bd);
     txn_block_write(t, addr, w, 8);
-    txn_patch_address(t, addr + 4, operand, offset);
+    txn_patch_address(t, addr + 4, operand, walk->offset);
 }
 
 static void push_shim(struct txn * t, int col, uint32_t queue, int bd, int repeat, bool token) {
@@ -155,17 +160,16 @@ static void start_shim_b(struct txn * t, const struct array_target * target, int
         // Equal descriptors in a chain, the chain repeated, and once more its tail for the rest.
         int chain = piece->rows < PLAN_PERIOD_BDS ? (int) piece->rows : PLAN_PERIOD_BDS;
         for (int i = 0; i < chain; i++) {
-            write_shim_bd(t, target, col, SHIM_BD_B + i, piece->period,
-                          i + 1 < chain ? SHIM_BD_B + i + 1 : -1, OPERAND_B, piece->b_offset);
+            write_shim_bd(t, target, col, SHIM_BD_B + i, &piece->walk[PLAN_B],
+                          i + 1 < chain ? SHIM_BD_B + i + 1 : -1, OPERAND_B);
         }
         push_shim(t, col, queue, SHIM_BD_B, (int) piece->rows / chain, false);
         if (piece->rows % (uint32_t) chain) {
             push_shim(t, col, queue, SHIM_BD_B + chain - (int) (piece->rows % (uint32_t) chain), 1, false);
         }
     } else {
-        write_shim_bd(t, target, col, SHIM_BD_B, piece->mode == PLAN_SPLAT ? 1 : piece->words, -1,
-                      OPERAND_B, piece->b_offset & ~3u);
-        push_shim(t, col, queue, SHIM_BD_B, 1, false);
+        write_shim_bd(t, target, col, SHIM_BD_B, &piece->walk[PLAN_B], -1, OPERAND_B);
+        push_shim(t, col, queue, SHIM_BD_B, (int) piece->walk[PLAN_B].repeat, false);
     }
 }
 
@@ -189,7 +193,7 @@ static void write_params(struct txn * t, const struct kernel_spec * spec, int co
         [EW_PARAM_OP] = (uint32_t) ew_index(op, type),
         [EW_PARAM_STREAM_B] = spec->n_inputs > 1 && !splat,
         [EW_PARAM_SPLAT_B] = spec->n_inputs > 1 && splat,
-        [EW_PARAM_SPLAT_BYTE] = splat ? piece->b_offset & 3 : 0,
+        [EW_PARAM_SPLAT_BYTE] = piece->splat_byte,
     };
     memcpy(params + EW_PARAM_ARGS, spec->params, sizeof spec->params);
     int n_params = kernel_op_info(spec->op)->n_params;
@@ -214,11 +218,12 @@ static void start_column(struct txn * t, const struct kernel_spec * spec, int co
     txn_write(t, image_addr(col, ARRAY_ROW_CORE, CORE_LOCK + 0x10 * EW_LOCK_GO), 1);
 
     int out = spec->n_inputs; // operands are the inputs, then the output
-    write_shim_bd(t, target, col, SHIM_BD_OUT, piece->words, -1, out, piece->a_offset);
+    const struct plan_walk * from = &piece->walk[PLAN_A], * to = &piece->walk[PLAN_OUT];
+    write_shim_bd(t, target, col, SHIM_BD_OUT, to, -1, out);
     array_token_controller(t, col, 0);
-    push_shim(t, col, SHIM_S2MM_QUEUE, SHIM_BD_OUT, 1, true);
-    write_shim_bd(t, target, col, SHIM_BD_A, piece->words, -1, OPERAND_A, piece->a_offset);
-    push_shim(t, col, SHIM_MM2S_QUEUE, SHIM_BD_A, 1, false);
+    push_shim(t, col, SHIM_S2MM_QUEUE, SHIM_BD_OUT, (int) to->repeat, true);
+    write_shim_bd(t, target, col, SHIM_BD_A, from, -1, OPERAND_A);
+    push_shim(t, col, SHIM_MM2S_QUEUE, SHIM_BD_A, (int) from->repeat, false);
     if (has_b) {
         start_shim_b(t, target, col, piece);
     }

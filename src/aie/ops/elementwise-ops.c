@@ -6,23 +6,6 @@
 
 #include <string.h>
 
-// ---- native lanes: what depends on the width is data ----
-
-static struct val native2(struct lanes * l, const int ops[3], struct val a, struct val b) {
-    int width = dtype_size(l->dtype); // 1, 2, 4
-    struct asm_reg xa = lanes_x(l, &a), xb = lanes_x(l, &b), d = asm_local(l->p, ASM_X);
-    ASM(l->p, ops[width / 2], A_REG(d), A_REG(xa), A_REG(xb));
-    return val_x(d);
-}
-
-static struct val int_add(struct lanes * l, struct val a, struct val b) {
-    return native2(l, (const int[3]) {AIE2_VADD_8, AIE2_VADD_16, AIE2_VADD_32}, a, b);
-}
-
-static struct val int_sub(struct lanes * l, struct val a, struct val b) {
-    return native2(l, (const int[3]) {AIE2_VSUB_8, AIE2_VSUB_16, AIE2_VSUB_32}, a, b);
-}
-
 // ---- f32 lanes ----
 
 static struct val mul(struct lanes * l, struct val a, struct val b) {
@@ -36,10 +19,58 @@ static struct val mul(struct lanes * l, struct val a, struct val b) {
 
 const struct ew_op ew_ops[] = {
     {KERNEL_OP_ADD, "binary", EW_FLOATS, false, 4, f_add},
-    {KERNEL_OP_ADD, "binary", EW_INTS, true, 4, int_add},
     {KERNEL_OP_SUB, "binary", EW_FLOATS, false, 4, f_sub},
-    {KERNEL_OP_SUB, "binary", EW_INTS, true, 4, int_sub},
     {KERNEL_OP_MUL, "binary", EW_FLOATS, false, 2, mul},
+
+    {KERNEL_OP_ABS, "sign", EW_FLOATS, true, 4, bits_abs},
+    {KERNEL_OP_SGN, "sign", EW_FLOATS, true, 4, bits_sgn},
+    {KERNEL_OP_NEG, "sign", EW_FLOATS, true, 4, bits_neg},
+    {KERNEL_OP_STEP, "sign", EW_FLOATS, true, 4, bits_step},
+    {KERNEL_OP_RELU, "sign", EW_FLOATS, true, 4, bits_relu},
+
+    {KERNEL_OP_SCALE, "arith", EW_FLOATS, false, 1, ew_scale},
+    {KERNEL_OP_CLAMP, "arith", EW_FLOATS, false, 1, ew_clamp},
+    {KERNEL_OP_LEAKY_RELU, "arith", EW_FLOATS, false, 1, ew_leaky_relu},
+    {KERNEL_OP_SQR, "arith", EW_FLOATS, false, 1, ew_sqr},
+    {KERNEL_OP_FLOOR, "round", EW_FLOATS, false, 1, ew_floor},
+    {KERNEL_OP_CEIL, "round", EW_FLOATS, false, 1, ew_ceil},
+    {KERNEL_OP_ROUND, "round", EW_FLOATS, false, 1, ew_round},
+    {KERNEL_OP_TRUNC, "round", EW_FLOATS, false, 1, ew_trunc},
+    {KERNEL_OP_HARDSWISH, "hard", EW_FLOATS, false, 1, ew_hardswish},
+    {KERNEL_OP_HARDSIGMOID, "hard", EW_FLOATS, false, 1, ew_hardsigmoid},
+    {KERNEL_OP_DIV, "div", EW_FLOATS, false, 1, ew_div},
+    {KERNEL_OP_EXP, "exp", EW_FLOATS, false, 1, ew_exp},
+    {KERNEL_OP_EXPM1, "expm1", EW_FLOATS, false, 1, ew_expm1},
+    {KERNEL_OP_ELU, "elu", EW_FLOATS, false, 1, ew_elu},
+    {KERNEL_OP_SIGMOID, "sigmoid", EW_FLOATS, false, 1, ew_sigmoid},
+    {KERNEL_OP_SILU, "silu", EW_FLOATS, false, 1, ew_silu},
+    {KERNEL_OP_TANH, "tanh", EW_FLOATS, false, 1, ew_tanh},
+    {KERNEL_OP_GELU, "gelu", EW_FLOATS, false, 1, ew_gelu},
+    {KERNEL_OP_GELU_QUICK, "gelu_quick", EW_FLOATS, false, 1, ew_gelu_quick},
+    {KERNEL_OP_GELU_ERF, "gelu_erf", EW_FLOATS, false, 1, ew_gelu_erf},
+    {KERNEL_OP_LOG, "log", EW_FLOATS, false, 1, ew_log},
+    {KERNEL_OP_SQRT, "sqrt", EW_FLOATS, false, 1, ew_sqrt},
+    {KERNEL_OP_SOFTPLUS, "softplus", EW_FLOATS, false, 1, ew_softplus},
+    {KERNEL_OP_SIN, "trig", EW_FLOATS, false, 1, ew_sin},
+    {KERNEL_OP_COS, "trig", EW_FLOATS, false, 1, ew_cos},
+    {KERNEL_OP_XIELU, "xielu", EW_FLOATS, false, 1, ew_xielu},
+    {KERNEL_OP_REGLU, "reglu", EW_FLOATS, false, 1, ew_reglu},
+    {KERNEL_OP_GEGLU, "geglu", EW_FLOATS, false, 1, ew_geglu},
+    {KERNEL_OP_SWIGLU, "swiglu", EW_FLOATS, false, 1, ew_swiglu},
+    {KERNEL_OP_SWIGLU_OAI, "swiglu_oai", EW_FLOATS, false, 1, ew_swiglu_oai},
+    {KERNEL_OP_GEGLU_ERF, "geglu_erf", EW_FLOATS, false, 1, ew_geglu_erf},
+    {KERNEL_OP_GEGLU_QUICK, "geglu_quick", EW_FLOATS, false, 1, ew_geglu_quick},
+    {KERNEL_OP_SWIGLU_CLAMP, "swiglu_clamp", EW_FLOATS, false, 1, ew_swiglu_clamp},
+
+    {KERNEL_OP_ADD, "integer", EW_INTS, true, 4, int_add},
+    {KERNEL_OP_SUB, "integer", EW_INTS, true, 4, int_sub},
+    {KERNEL_OP_MUL, "integer", EW_INTS, true, 4, int_mul},
+    {KERNEL_OP_DIV, "integer", EW_INTS, true, 1, int_div},
+    {KERNEL_OP_ABS, "integer", EW_INTS, true, 4, int_abs},
+    {KERNEL_OP_SGN, "integer", EW_INTS, true, 4, int_sgn},
+    {KERNEL_OP_NEG, "integer", EW_INTS, true, 4, int_neg},
+    {KERNEL_OP_STEP, "integer", EW_INTS, true, 4, int_step},
+    {KERNEL_OP_RELU, "integer", EW_INTS, true, 4, int_relu},
 };
 const int ew_n_ops = sizeof ew_ops / sizeof ew_ops[0];
 

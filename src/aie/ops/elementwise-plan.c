@@ -1,6 +1,6 @@
-// elementwise-plan: how a shape becomes work. Tensors a and out are contiguous and walked in order;
-// b is contiguous and repeats along some dimensions. The dimensions are folded into alternating groups
-// (b runs along, b stands still), innermost first. Three patterns are done by the hardware:
+// elementwise-plan: how a shape becomes work. Where all tensors are contiguous, a and out are
+// walked in order and b repeats along some dimensions. The dimensions are folded into alternating
+// groups (b runs along, b stands still), innermost first. Three patterns are done by the hardware:
 //
 //     linear   b runs along with a
 //     period   b runs along `period` words, then starts again, `rows` times   (bias added to rows)
@@ -8,16 +8,28 @@
 //
 // and whatever is left outside is a short list of such runs. Runs are cut into pieces, one per
 // column; four pieces run side by side, then the stream waits for them.
+//
+// Tensors with gaps (halves of rows, views) keep their dimensions, each with a stride for every
+// operand; as many of the inner ones as a descriptor can walk make up a run.
 #include "elementwise-plan.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
-    MAX_RUNS = 64,                               // beyond that, expanding b in memory is cheaper
-    MAX_PIECE_WORDS = 512 * EW_CHUNK_WORDS,      // what one column's queues hold at once
+    MAX_RUNS = 64,                          // beyond that, expanding b in memory is cheaper
+    MAX_PIECE_WORDS = 512 * EW_CHUNK_WORDS, // what one column's queues hold at once
     MIN_PIECE_WORDS = 64,
     MAX_PERIOD_ROWS = PLAN_PERIOD_BDS * 256,
+    ALL_COLUMNS = 4, // fewer runs than that should be cut
 };
+
+static enum status too_many_runs(int64_t runs, struct error * err) {
+    return error_set(err, ST_UNSUPPORTED, "the operands fall into %lld runs, at most %d are done",
+                     (long long) runs, MAX_RUNS);
+}
+
+// ---- contiguous tensors ----
 
 struct group {
     int64_t extent;
@@ -42,16 +54,13 @@ static int fold(const struct tensor * a, const struct tensor * b, struct group g
     return n;
 }
 
-enum status plan_make(const struct kernel_spec * spec, struct plan * plan, struct error * err) {
-    const struct tensor * a = &spec->inputs[0];
-    const struct tensor * b = spec->n_inputs > 1 ? &spec->inputs[1] : a; // one input: all linear
+static enum status plan_contiguous(const struct tensor * a, const struct tensor * b,
+                                   struct plan * plan, struct error * err) {
     int64_t es = dtype_size(a->dtype);
     struct group g[8];
     int n = fold(a, b, g);
-    memset(plan, 0, sizeof *plan);
-    plan->element_bytes = es;
 
-    int inner = 1; // groups that one run covers
+    int inner = 1;                     // groups that one run covers
     int64_t run = n ? g[0].extent : 1; // elements
     if (n && g[0].repeats) {
         plan->mode = PLAN_SPLAT;
@@ -72,15 +81,14 @@ enum status plan_make(const struct kernel_spec * spec, struct plan * plan, struc
         b_stride *= g[i].repeats ? 1 : g[i].extent;
     }
     for (int i = inner; i < n; i++) {
-        plan->outer[plan->n_outer++] =
-            (struct plan_outer) {g[i].extent, a_stride * es, g[i].repeats ? 0 : b_stride * es};
+        plan->outer[plan->n_outer++] = (struct plan_dim){
+            g[i].extent, {a_stride * es, g[i].repeats ? 0 : b_stride * es, a_stride * es}};
         a_stride *= g[i].extent;
         b_stride *= g[i].repeats ? 1 : g[i].extent;
         plan->runs *= g[i].extent;
     }
     if (plan->runs > MAX_RUNS) {
-        return error_set(err, ST_UNSUPPORTED, "the broadcast falls into %lld runs, at most %d are done",
-                         (long long) plan->runs, MAX_RUNS);
+        return too_many_runs(plan->runs, err);
     }
     if (plan->runs > 1 && plan->run_bytes % 4) {
         return error_set(err, ST_UNSUPPORTED, "rows of %lld bytes do not start on words",
@@ -89,53 +97,254 @@ enum status plan_make(const struct kernel_spec * spec, struct plan * plan, struc
     return ST_OK;
 }
 
+// ---- tensors with gaps ----
+
+static bool joins(const struct plan_dim * inner, const struct plan_dim * outer) {
+    for (int o = 0; o < PLAN_OPERANDS; o++) {
+        if (outer->stride[o] != inner->extent * inner->stride[o]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int add_dim(struct plan_dim * dims, int n, struct plan_dim d) {
+    if (d.extent == 1) {
+        return n;
+    }
+    if (n && joins(&dims[n - 1], &d)) {
+        dims[n - 1].extent *= d.extent;
+        return n;
+    }
+    dims[n] = d;
+    return n + 1;
+}
+
+// The loops over the whole operation, innermost first: words, then rows of them. Returns how many,
+// or -1 when something does not stand on words.
+static int nest(const struct tensor * const t[PLAN_OPERANDS], bool splat,
+                struct plan_dim dims[PLAN_DIMS], struct error * err) {
+    const struct tensor *a = t[PLAN_A], *b = t[PLAN_B];
+    int64_t es = dtype_size(a->dtype), row = a->ne[0] * es;
+    struct plan_dim first = {row / 4, {4, splat ? 0 : 4, 4}};
+    for (int o = 0; o < PLAN_OPERANDS; o++) {
+        bool apart = a->ne[0] > 1 && !(splat && o == PLAN_B) && t[o]->nb[0] != es;
+        if (apart && (es != 4 || t[o]->nb[0] % 4)) {
+            error_set(err, ST_UNSUPPORTED, "elements of %lld bytes lie %lld bytes apart",
+                      (long long) es, (long long) t[o]->nb[0]);
+            return -1;
+        }
+        first.stride[o] = apart ? t[o]->nb[0] : first.stride[o];
+    }
+    if (row % 4) {
+        error_set(err, ST_UNSUPPORTED, "rows of %lld bytes do not start on words", (long long) row);
+        return -1;
+    }
+    int n = add_dim(dims, 0, first);
+    for (int d = 1; d < TENSOR_DIMS; d++) {
+        for (int o = 0; o < PLAN_OPERANDS; o++) {
+            bool words = (splat && o == PLAN_B) || t[o]->ne[d] == 1 || t[o]->nb[d] % 4 == 0;
+            if (!words || t[o]->nb[d] < 0 ||
+                (o == PLAN_OUT && t[o]->ne[d] > 1 && t[o]->nb[d] == 0)) {
+                error_set(err, ST_UNSUPPORTED, "rows lie %lld bytes apart",
+                          (long long) t[o]->nb[d]);
+                return -1;
+            }
+        }
+        n = add_dim(dims, n, (struct plan_dim){b->ne[d], {a->nb[d], b->nb[d], t[PLAN_OUT]->nb[d]}});
+        n = add_dim(dims, n,
+                    (struct plan_dim){a->ne[d] / b->ne[d],
+                                      {b->ne[d] * a->nb[d], 0, b->ne[d] * t[PLAN_OUT]->nb[d]}});
+    }
+    return n;
+}
+
+// How far along dims[level] one piece can go: 0 when not even one step.
+static int64_t piece_limit(const struct plan * plan, int level, int n_operands) {
+    int64_t inner = 1;
+    for (int i = 0; i < level; i++) {
+        inner *= plan->dims[i].extent;
+        if (inner > MAX_PIECE_WORDS || (plan->mode == PLAN_SPLAT && plan->dims[i].stride[PLAN_B])) {
+            return 0;
+        }
+    }
+    if (plan->mode == PLAN_SPLAT && plan->dims[level].stride[PLAN_B]) {
+        return 0;
+    }
+    struct plan_dim dims[PLAN_DIMS];
+    memcpy(dims, plan->dims, sizeof dims);
+    static const int64_t counts[] = {INT64_MAX, 256, 64}; // no limit, of repetitions, of iterations
+    for (int c = 0; c < 3; c++) {
+        int64_t limit = MAX_PIECE_WORDS / inner;
+        limit = limit > counts[c] ? counts[c] : limit;
+        limit = limit > plan->dims[level].extent ? plan->dims[level].extent : limit;
+        dims[level].extent = limit;
+        bool fits = true;
+        for (int o = 0; o < PLAN_OPERANDS; o++) {
+            bool walks = o != PLAN_B || (n_operands > 2 && plan->mode != PLAN_SPLAT);
+            fits = fits && (!walks || plan_walk_make(dims, level + 1, o, &(struct plan_walk){0}));
+        }
+        if (fits) {
+            return limit;
+        }
+    }
+    return 0;
+}
+
+// Runs as large as descriptors allow, but not so large that columns stay idle.
+static enum status choose_level(struct plan * plan, int n, int n_operands, struct error * err) {
+    int64_t runs = 1, best = 0;
+    for (int level = n - 1; level >= 0 && runs <= MAX_RUNS && best < ALL_COLUMNS; level--) {
+        int64_t limit = piece_limit(plan, level, n_operands);
+        int64_t pieces = runs * plan->dims[level].extent;
+        if (limit && pieces > best) {
+            best = pieces;
+            plan->level = level;
+            plan->piece_limit = limit;
+            plan->runs = runs;
+        }
+        runs *= plan->dims[level].extent;
+    }
+    if (!best) {
+        return runs > MAX_RUNS ? too_many_runs(runs, err)
+                               : error_set(err, ST_UNSUPPORTED, "the strides fit no descriptor");
+    }
+    for (int i = plan->level + 1; i < n; i++) {
+        plan->outer[plan->n_outer++] = plan->dims[i];
+    }
+    return ST_OK;
+}
+
+static enum status plan_strided(const struct tensor * a, const struct tensor * b,
+                                const struct tensor * out, int n_operands, struct plan * plan,
+                                struct error * err) {
+    bool splat = b->ne[0] != a->ne[0];
+    if (splat && b->ne[0] != 1) {
+        return error_set(err, ST_UNSUPPORTED,
+                         "rows with gaps and a second input that repeats within them");
+    }
+    plan->strided = true;
+    plan->mode = splat ? PLAN_SPLAT : PLAN_LINEAR;
+    const struct tensor * const t[PLAN_OPERANDS] = {a, b, out};
+    int n = nest(t, splat, plan->dims, err);
+    if (n == 0) { // one word
+        plan->dims[n++] = (struct plan_dim){1, {4, 4, 4}};
+    }
+    return n < 0 ? ST_UNSUPPORTED : choose_level(plan, n, n_operands, err);
+}
+
+enum status plan_make(const struct kernel_spec * spec, struct plan * plan, struct error * err) {
+    const struct tensor *a = &spec->inputs[0], *out = &spec->output;
+    const struct tensor * b = spec->n_inputs > 1 ? &spec->inputs[1] : a; // one input: all linear
+    memset(plan, 0, sizeof *plan);
+    plan->element_bytes = dtype_size(a->dtype);
+    if (tensor_is_contiguous(a) && tensor_is_contiguous(b) && tensor_is_contiguous(out)) {
+        return plan_contiguous(a, b, plan, err);
+    }
+    return plan_strided(a, b, out, spec->n_inputs + 1, plan, err);
+}
+
+// ---- pieces ----
+
 // Offsets of run number `index` in bytes.
-static void run_offsets(const struct plan * plan, int64_t index, int64_t * a, int64_t * b) {
-    *a = *b = 0;
+static void run_offsets(const struct plan * plan, int64_t index, int64_t offset[PLAN_OPERANDS]) {
+    for (int o = 0; o < PLAN_OPERANDS; o++) {
+        offset[o] = 0;
+    }
     for (int i = 0; i < plan->n_outer; i++) {
         int64_t at = index % plan->outer[i].extent;
         index /= plan->outer[i].extent;
-        *a += at * plan->outer[i].a_stride;
-        *b += at * plan->outer[i].b_stride;
+        for (int o = 0; o < PLAN_OPERANDS; o++) {
+            offset[o] += at * plan->outer[i].stride[o];
+        }
     }
 }
 
-// How much of the run's rest the next piece takes: all of it where there are enough runs to keep the
-// columns busy, else a share.
-static int64_t share(int64_t left, int64_t total, int64_t runs, int64_t limit, int64_t unit, int columns) {
+// How much of the run's rest the next piece takes: all of it where there are enough runs to keep
+// the columns busy, else a share.
+static int64_t share(int64_t left, int64_t total, int64_t runs, int64_t limit, int64_t unit,
+                     int columns) {
     int64_t take = runs >= columns ? left : (total + columns - 1) / columns;
     take = (take + unit - 1) / unit * unit;
     take = take > limit ? limit : take;
     return take > left ? left : take;
 }
 
-bool plan_next(const struct plan * plan, struct plan_cursor * c, int columns, struct plan_piece * out) {
-    if (c->run >= plan->runs) {
-        return false;
-    }
-    int64_t a = 0, b = 0;
-    run_offsets(plan, c->run, &a, &b);
-    int64_t words = (plan->run_bytes + 3) / 4;
-    *out = (struct plan_piece) {.mode = plan->mode};
-    int64_t take;
+static struct plan_walk linear(int64_t offset, int64_t words) {
+    return (struct plan_walk){
+        .offset = (uint32_t) offset, .words = (uint32_t) words, .step = {1}, .repeat = 1};
+}
+
+static struct plan_walk splat_word(struct plan_piece * piece, int64_t offset) {
+    piece->splat_byte = (uint32_t) (offset & 3);
+    return linear(offset & ~(int64_t) 3, 1);
+}
+
+// The next piece of a contiguous run; returns how many words are still to do.
+static int64_t next_contiguous(const struct plan * plan, const int64_t at[PLAN_OPERANDS],
+                               struct plan_cursor * c, int columns, struct plan_piece * out) {
+    int64_t words = (plan->run_bytes + 3) / 4, take;
     if (plan->mode == PLAN_PERIOD) {
-        int64_t rows = words / plan->period, done = c->words / plan->period;
+        int64_t rows = words / plan->period, done = c->done / plan->period;
         int64_t limit = MAX_PIECE_WORDS / plan->period;
         limit = limit > MAX_PERIOD_ROWS ? MAX_PERIOD_ROWS : limit;
         int64_t n = share(rows - done, rows, plan->runs, limit, 1, columns);
         out->rows = (uint32_t) n;
         out->period = plan->period;
-        out->b_offset = (uint32_t) b;
+        out->walk[PLAN_B] = linear(at[PLAN_B], plan->period);
         take = n * plan->period;
     } else {
-        take = share(words - c->words, words, plan->runs, MAX_PIECE_WORDS, MIN_PIECE_WORDS, columns);
-        out->b_offset = (uint32_t) (plan->mode == PLAN_LINEAR ? b + 4 * c->words : b);
+        take = share(words - c->done, words, plan->runs, MAX_PIECE_WORDS, MIN_PIECE_WORDS, columns);
+        out->walk[PLAN_B] = plan->mode == PLAN_SPLAT ? splat_word(out, at[PLAN_B])
+                                                     : linear(at[PLAN_B] + 4 * c->done, take);
     }
     out->words = (uint32_t) take;
-    out->a_offset = (uint32_t) (a + 4 * c->words);
-    c->words += take;
-    if (c->words >= words) {
-        c->words = 0;
+    out->walk[PLAN_A] = linear(at[PLAN_A] + 4 * c->done, take);
+    out->walk[PLAN_OUT] = linear(at[PLAN_OUT] + 4 * c->done, take);
+    c->done += take;
+    return words - c->done;
+}
+
+// The same with gaps, in steps along dims[level].
+static int64_t next_strided(const struct plan * plan, const int64_t at[PLAN_OPERANDS],
+                            struct plan_cursor * c, int columns, struct plan_piece * out) {
+    struct plan_dim dims[PLAN_DIMS];
+    memcpy(dims, plan->dims, sizeof dims);
+    struct plan_dim * cut = &dims[plan->level];
+    int64_t inner = 1, total = cut->extent;
+    for (int i = 0; i < plan->level; i++) {
+        inner *= dims[i].extent;
+    }
+    int64_t unit = (MIN_PIECE_WORDS + inner - 1) / inner;
+    cut->extent = share(total - c->done, total, plan->runs, plan->piece_limit, unit, columns);
+    out->words = (uint32_t) (inner * cut->extent);
+    for (int o = 0; o < PLAN_OPERANDS; o++) {
+        int64_t offset = at[o] + c->done * cut->stride[o];
+        if (o == PLAN_B && plan->mode == PLAN_SPLAT) {
+            out->walk[o] = splat_word(out, offset);
+            continue;
+        }
+        out->walk[o].offset = (uint32_t) offset;
+        bool fits = plan_walk_make(dims, plan->level + 1, o, &out->walk[o]);
+        assert(fits || o == PLAN_B); // b may be what an op with one input does not have
+        (void) fits;
+    }
+    c->done += cut->extent;
+    return total - c->done;
+}
+
+bool plan_next(const struct plan * plan, struct plan_cursor * c, int columns,
+               struct plan_piece * out) {
+    if (c->run >= plan->runs) {
+        return false;
+    }
+    int64_t at[PLAN_OPERANDS];
+    run_offsets(plan, c->run, at);
+    *out = (struct plan_piece){.mode = plan->mode};
+    int64_t left = plan->strided ? next_strided(plan, at, c, columns, out)
+                                 : next_contiguous(plan, at, c, columns, out);
+    if (left <= 0) {
+        c->done = 0;
         c->run++;
     }
     return true;

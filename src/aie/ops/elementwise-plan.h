@@ -1,4 +1,4 @@
-// elementwise-plan: runs and pieces of an elementwise kernel; see the .c file.
+// elementwise-plan: runs and pieces of an elementwise kernel; see the .c files.
 #pragma once
 
 #include "ops.h"
@@ -7,30 +7,59 @@ enum plan_mode { PLAN_LINEAR, PLAN_PERIOD, PLAN_SPLAT };
 
 enum { PLAN_PERIOD_BDS = 12 }; // shim descriptors that repeat a period: a chain of equal ones
 
-struct plan_outer {
-    int64_t extent, a_stride, b_stride; // strides in bytes
+enum { PLAN_A, PLAN_B, PLAN_OUT, PLAN_OPERANDS };
+
+// A nest of loops over memory, innermost first; strides in bytes, one for each operand.
+struct plan_dim {
+    int64_t extent;
+    int64_t stride[PLAN_OPERANDS];
 };
+
+enum { PLAN_DIMS = 8 };
+
+// One shim descriptor and how often it runs. Words are 32 bits; word number i of a run lies
+// i % wrap[0] * step[0] + i / wrap[0] % wrap[1] * step[1] + ... words behind its start, where a
+// wrap of 0 means that the dimension goes on to the end and the next is not there.
+struct plan_walk {
+    uint32_t offset; // of the first word, in bytes
+    uint32_t words;  // of one run
+    uint32_t wrap[2], step[3];
+    uint32_t repeat;      // runs
+    uint32_t repeat_step; // words by which each run begins after the one before; 0: all are alike
+};
+
+// The walk of one operand over n dimensions; false when one descriptor cannot do it.
+bool plan_walk_make(const struct plan_dim * dims, int n, int operand, struct plan_walk * out);
 
 struct plan {
     enum plan_mode mode;
     int64_t element_bytes;
     int64_t run_bytes;
     int64_t runs;
-    uint32_t period; // words
-    struct plan_outer outer[8];
+    uint32_t period;                  // words
+    struct plan_dim outer[PLAN_DIMS]; // what is left outside a run
     int n_outer;
+    // Strided operands: a run is dims[0..level], pieces are cut along dims[level].
+    bool strided;
+    struct plan_dim dims[PLAN_DIMS];
+    int level;
+    int64_t piece_limit; // of dims[level] in one piece
 };
 
 struct plan_piece { // the work of one column
     enum plan_mode mode;
-    uint32_t a_offset, b_offset; // bytes; out is walked like a
     uint32_t words;
+    struct plan_walk
+        walk[PLAN_OPERANDS]; // b: of the period or the word of the splat in those modes
     uint32_t period, rows;
+    uint32_t splat_byte; // where the splatted element stands in its word
 };
 
 struct plan_cursor { // zero-initialised: at the start
-    int64_t run, words;
+    int64_t run;
+    int64_t done; // of it: words, or steps along dims[level]
 };
 
 enum status plan_make(const struct kernel_spec * spec, struct plan * plan, struct error * err);
-bool plan_next(const struct plan * plan, struct plan_cursor * c, int columns, struct plan_piece * out);
+bool plan_next(const struct plan * plan, struct plan_cursor * c, int columns,
+               struct plan_piece * out);

@@ -7,6 +7,7 @@
 
 #include "aie/isa/aie2.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { OWN_LOCKS = 48 };  // the core's numbering of its own tile's locks
@@ -136,6 +137,9 @@ static void chunk_begin(struct program * w, int again) {
 
 static void op_loop(struct program * w, const struct ew_op * e) {
     struct lanes * l = &w->lanes;
+    if (e->native) {
+        native_prepare(l, e->op);
+    }
     asm_loop_begin(w->p, w->trips);
     for (int i = 0; i < ew_unroll(e, l->dtype); i++) {
         struct val a = lanes_load(l, w->pa, MEM_A, e->native), b = {.slot = -1};
@@ -172,7 +176,8 @@ static void write_program(struct program * w, enum dtype t) {
     }
     lanes_begin(&w->lanes, w->p, t, EW_CORE_MEMORY + EW_POOL);
     set(w, w->other, EW_CHUNK_BYTES);
-    int labels[64];
+    int labels[128];
+    assert(ew_n_ops <= 128);
     for (int i = 0; i < ew_n_ops; i++) {
         labels[i] = in_group(w, &ew_ops[i]) ? asm_label_new(w->p) : -1;
     }

@@ -1,0 +1,109 @@
+#!/bin/sh
+# ops-docs.sh <build> <docs>: writes <docs>/ops.csv and <docs>/ops.md, the ops that the plugin in <build>
+# has, from what it answers to ggml's own list of cases (test-backend-ops support). Equal sources and an
+# equal ggml give equal files.
+set -eu
+export LC_ALL=C
+build=$1
+docs=$2
+bin=$(sed -n 's/^GGML_BIN_DIR:PATH=//p' "$build/CMakeCache.txt")
+sources=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+if [ ! -x "$bin/test-backend-ops" ]; then
+    echo "ops-docs.sh: there is no test-backend-ops in '$bin'; \`make setup\` builds one" >&2
+    exit 1
+fi
+
+support() { # support <plugin> <device>: the sorted cases of a device, without the heading
+    GGML_BACKEND_PATH=$1 GGML_HSA_EMULATE=aie2 GGML_HSA_HOST_FALLBACK=0 \
+        "$bin/test-backend-ops" support -b "$2" --output csv 2>"$work/log" |
+        grep "^\"$2\"," | sort || { cat "$work/log" >&2; exit 1; }
+}
+
+support "$build/bin/libggml-hsa.so" HSA0 >"$work/hsa"
+support "" CPU >"$work/cpu"
+"$build/bin/kernel-types" >"$work/kernels"
+# The ops of the table in host-nodes.c.
+sed -n 's/^    {GGML_OP_\([A-Z_]*\), .*/\1/p' "$sources/src/backend/host-nodes.c" >"$work/host"
+for file in hsa cpu kernels host; do
+    [ -s "$work/$file" ] || { echo "ops-docs.sh: nothing to read for '$file'" >&2; exit 1; }
+done
+
+{
+    echo '"backend_name","op_name","op_params","test_mode","supported","error_message","backend_reg_name"'
+    cat "$work/hsa"
+} >"$work/ops.csv"
+
+# Fields of a line, split at the quotes: 4 is the op, 6 its parameters, 10 whether it is supported.
+awk -F'"' -v kernels="$work/kernels" -v host="$work/host" -v cpu="$work/cpu" '
+function note_types(op, params,    rest, t) {
+    rest = params
+    while (match(rest, /type[a-z_]*=[A-Za-z0-9_]+/)) {
+        t = substr(rest, RSTART, RLENGTH)
+        sub(/.*=/, "", t)
+        if (!((op, t) in seen)) {
+            seen[op, t] = 1
+            types[op] = types[op] " " t
+        }
+        rest = substr(rest, RSTART + RLENGTH)
+    }
+}
+function row(op, where, datatypes) {
+    sub(/^ /, "", datatypes)
+    printf "| %s | %s | %s | %d | %d |\n", op, where, datatypes, ours[op], theirs[op]
+}
+BEGIN {
+    while ((getline line < kernels) > 0) {
+        name = line
+        sub(/ .*/, "", name)
+        order[++n] = name
+        datatypes[name] = substr(line, length(name) + 1)
+    }
+    while ((getline line < host) > 0) {
+        on_host[line] = 1
+        host_order[++n_host] = line
+    }
+    FS = "\""
+    while ((getline < cpu) > 0) {
+        theirs[$4] += $10 == "1"
+        case_of_cpu[$4, $6] = $10 == "1"
+    }
+}
+{
+    ours[$4] += $10 == "1" && case_of_cpu[$4, $6]
+    if ($10 == "1" && $4 in on_host) {
+        note_types($4, $6)
+    }
+}
+END {
+    print "# Ops"
+    print ""
+    print "Which ops of a ggml graph the plugin computes itself, and where. `make ops-docs` writes this page, and"
+    print "`ops.csv` with every single case, from the answers of the plugin and of ggml'\''s CPU backend to the cases of"
+    print "`test-backend-ops support`. The cases of ggml have no bf16 and no integer arithmetic; the datatypes of a"
+    print "kernel are those that the compiler has it for. Cases are counted that the CPU backend has too."
+    print ""
+    print "## On the NPU"
+    print ""
+    print "| op | runs on | datatypes of the kernel | cases | of |"
+    print "| --- | --- | --- | ---: | ---: |"
+    for (i = 1; i <= n; i++) {
+        row(order[i], "NPU", datatypes[order[i]] == "" ? "none yet" : datatypes[order[i]])
+    }
+    print ""
+    print "## On the host, inside the plugin"
+    print ""
+    print "| op | runs on | datatypes in the cases | cases | of |"
+    print "| --- | --- | --- | ---: | ---: |"
+    for (i = 1; i <= n_host; i++) {
+        row(host_order[i], "host", types[host_order[i]])
+    }
+    print ""
+    print "Views (NONE, RESHAPE, VIEW, PERMUTE, TRANSPOSE) cost nothing. With `GGML_HSA_HOST_FALLBACK=1` all other ops of"
+    print "a graph go to a CPU backend inside the plugin."
+}' "$work/hsa" >"$work/ops.md"
+
+mv "$work/ops.csv" "$docs/ops.csv"
+mv "$work/ops.md" "$docs/ops.md"

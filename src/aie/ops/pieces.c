@@ -1,0 +1,147 @@
+// pieces: see the header. Pieces are cut by the conversion to bf16, whatever its rounding mode: the
+// rest after a piece is exact either way.
+#include "pieces.h"
+
+#include "aie/isa/aie2.h"
+
+#include <string.h>
+
+static float truncate_bf16(double v) {
+    float f = (float) v;
+    uint32_t pattern;
+    if ((v < 0 ? -(double) f : (double) f) > (v < 0 ? -v : v)) {
+        memcpy(&pattern, &f, 4); // rounded outward: one place back
+        pattern--;
+        memcpy(&f, &pattern, 4);
+    }
+    memcpy(&pattern, &f, 4);
+    pattern &= 0xffff0000;
+    memcpy(&f, &pattern, 4);
+    return f;
+}
+
+// The pool slot of two equal bf16 numbers into a half of a vector.
+static void load_half(struct lanes * l, struct asm_reg to, int half, float v) {
+    uint32_t pattern;
+    memcpy(&pattern, &v, 4);
+    pattern >>= 16;
+    struct val k = k_bits(l, pattern | pattern << 16);
+    if (k.slot < 0) {
+        return; // the pool is full: reported as a register that nothing wrote
+    }
+    int32_t offset = (k.slot - LANES_POOL_SLOTS / 2) * LANES_POOL_SLOT_BYTES;
+    ASM_MEM(l->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, MEM_POOL, A_REG(asm_half(to, half)), A_REG(l->pool),
+            A_IMM(offset));
+}
+
+static void convert_half(struct lanes * l, struct asm_reg to, int half, struct asm_reg bm) {
+    ASM(l->p, AIE2_VCONV_BF16_FP32, A_REG(asm_half(to, half)), A_REG(bm));
+}
+
+struct asm_reg p_constants(struct lanes * l, float low, float high) {
+    struct asm_reg x = asm_local(l->p, ASM_X);
+    load_half(l, x, 0, low);
+    load_half(l, x, 1, high);
+    return x;
+}
+
+struct asm_reg p_constant_and(struct lanes * l, float low, struct val high) {
+    struct asm_reg bm = lanes_bm(l, &high), x = asm_local(l->p, ASM_X);
+    load_half(l, x, 0, low);
+    convert_half(l, x, 1, bm);
+    return x;
+}
+
+struct asm_reg p_pair(struct lanes * l, struct pieces * p, int i, int j) {
+    if (!p->has[i][j]) {
+        struct asm_reg x = asm_local(l->p, ASM_X);
+        const int which[2] = {i, j};
+        for (int half = 0; half < 2; half++) {
+            if (which[half] == NO_PIECE_AT || p->is_constant) {
+                load_half(l, x, half, which[half] == NO_PIECE_AT ? 0 : p->constant[which[half]]);
+            } else {
+                convert_half(l, x, half, p->rest[which[half]]);
+            }
+        }
+        p->pairs[i][j] = x;
+        p->has[i][j] = true;
+    }
+    return p->pairs[i][j];
+}
+
+struct pieces p_split(struct lanes * l, struct val a, int n) {
+    struct pieces p = {.rest = {lanes_bm(l, &a)}, .n = n < 3 ? n : 3};
+    for (int i = 1; i < p.n; i++) {
+        // All pieces so far lie on a's own grid, so that taking two off at once is exact.
+        struct asm_reg before = i == 1 ? p_pair(l, &p, 0, NO_PIECE_AT) : p_pair(l, &p, i - 2, i - 1);
+        struct val rest = p_msc(l, val_bm(p.rest[i == 1 ? 0 : i - 2]), before, p_constants(l, 1, 1));
+        p.rest[i] = rest.bm;
+    }
+    return p;
+}
+
+struct pieces p_constant(double v, int n) {
+    struct pieces p = {.is_constant = true, .n = n};
+    for (int i = 0; i < n; i++) {
+        p.constant[i] = truncate_bf16(v);
+        v -= (double) p.constant[i];
+    }
+    return p;
+}
+
+static struct val multiply(struct lanes * l, int op, struct val c, struct asm_reg a, struct asm_reg b) {
+    struct asm_reg acc = lanes_bm(l, &c), d = asm_local(l->p, ASM_BM);
+    ASM(l->p, op, A_REG(d), A_REG(acc), A_REG(a), A_REG(b), A_REG(l->mul_config));
+    return val_bm(d);
+}
+
+struct val p_mac(struct lanes * l, struct val c, struct asm_reg a, struct asm_reg b) {
+    return multiply(l, AIE2_VMAC_F_vmac_bm_core_dense, c, a, b);
+}
+
+struct val p_msc(struct lanes * l, struct val c, struct asm_reg a, struct asm_reg b) {
+    return multiply(l, AIE2_VMSC_F_vmac_bm_core_dense, c, a, b);
+}
+
+struct val p_mul(struct lanes * l, struct asm_reg a, struct asm_reg b) {
+    struct asm_reg d = asm_local(l->p, ASM_BM);
+    ASM(l->p, AIE2_VMUL_F_vmac_bm_core_dense, A_REG(d), A_REG(a), A_REG(b), A_REG(l->mul_config));
+    return val_bm(d);
+}
+
+static struct val products(struct lanes * l, const struct val * c, struct pieces * a, struct pieces * b,
+                           int n) {
+    struct val sum = {.slot = -1};
+    if (n == PRODUCT_EXACT) {
+        struct asm_reg left = p_pair(l, a, 1, 2), right = p_pair(l, b, 2, 1);
+        sum = c ? p_mac(l, *c, left, right) : p_mul(l, left, right);
+        c = &sum;
+        n = 3;
+    }
+    for (int i = n - 1; i >= 0; i--) { // a1 b3 + a3 b1, a1 b2 + a2 b1, a1 b1 + a2 b2
+        struct asm_reg left, right;
+        if (i > 0) {
+            left = p_pair(l, a, 0, i);
+            right = p_pair(l, b, i, 0);
+        } else {
+            left = p_pair(l, a, 0, n > 1 ? 1 : NO_PIECE_AT);
+            right = p_pair(l, b, 0, n > 1 ? 1 : NO_PIECE_AT);
+        }
+        sum = c ? p_mac(l, *c, left, right) : p_mul(l, left, right);
+        c = &sum;
+    }
+    return sum;
+}
+
+struct val p_mac_n(struct lanes * l, struct val c, struct pieces * a, struct pieces * b, int n) {
+    return products(l, &c, a, b, n);
+}
+
+struct val p_mul_n(struct lanes * l, struct pieces * a, struct pieces * b, int n) {
+    return products(l, NULL, a, b, n);
+}
+
+struct val p_step(struct lanes * l, float k, struct val h, struct pieces * x, int n) {
+    struct pieces parts = p_split(l, h, n);
+    return p_mac_n(l, k_float(l, k), &parts, x, n);
+}

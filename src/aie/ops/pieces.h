@@ -1,0 +1,40 @@
+// pieces: products of f32 lanes with as many bf16 pieces as the accuracy wants, term by term. Finite
+// numbers only: an infinity taken apart leaves NaNs behind. lanes-float.c has the whole products; this
+// is for functions that know how large their terms are.
+#pragma once
+
+#include "lanes.h"
+
+enum { PIECES_MAX = 4, NO_PIECE_AT = PIECES_MAX };
+
+// A value as a sum of pieces, largest first; pairs of them are made when they are first used.
+struct pieces {
+    struct asm_reg rest[PIECES_MAX]; // the value less the pieces before: its bf16 is the piece
+    float constant[PIECES_MAX];      // or the pieces of a constant
+    bool is_constant;
+    int n;
+    struct asm_reg pairs[PIECES_MAX][PIECES_MAX + 1];
+    bool has[PIECES_MAX][PIECES_MAX + 1];
+};
+
+struct pieces p_split(struct lanes * l, struct val a, int n); // 3 for PRODUCT_EXACT, too
+struct pieces p_constant(double v, int n);
+// The vector with piece i in its low half and piece j, or zero, in its high half.
+struct asm_reg p_pair(struct lanes * l, struct pieces * p, int i, int j);
+// Two bf16 constants; a constant below and a lane value above.
+struct asm_reg p_constants(struct lanes * l, float low, float high);
+struct asm_reg p_constant_and(struct lanes * l, float low, struct val high);
+
+// c + a.low * b.low + a.high * b.high, c less them, and the products alone.
+struct val p_mac(struct lanes * l, struct val c, struct asm_reg a, struct asm_reg b);
+struct val p_msc(struct lanes * l, struct val c, struct asm_reg a, struct asm_reg b);
+struct val p_mul(struct lanes * l, struct asm_reg a, struct asm_reg b);
+
+// c + a * b and a * b with the first n pieces of both, 1 to 3, smallest terms first. n = PRODUCT_EXACT
+// is 3 with the products of the small pieces as well: where bf16 truncates, they are worth 4 units of
+// the last place.
+enum { PRODUCT_EXACT = 4 };
+struct val p_mac_n(struct lanes * l, struct val c, struct pieces * a, struct pieces * b, int n);
+struct val p_mul_n(struct lanes * l, struct pieces * a, struct pieces * b, int n);
+// k + h * x with n pieces of h and x: a step of Horner's rule.
+struct val p_step(struct lanes * l, float k, struct val h, struct pieces * x, int n);

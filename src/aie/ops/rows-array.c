@@ -1,0 +1,571 @@
+// rows-array: the array around the row programs: one core a column, two streams in and one out, like
+// the elementwise family. The instruction stream writes each column's parameters and descriptors, sets
+// the cores going and waits for what comes out. Rows are set apart in the cores' memory by the
+// descriptors, so that each starts on a vector; results that are one word a row lie a vector half
+// apart there and are gathered on the way out.
+//
+// A total runs through the columns from west to east: each hands its share to its neighbour, the last
+// one writes. It holds what earlier rounds gave, so the columns of a short round are the eastern ones.
+#include "rows-plan.h"
+
+#include "aie/array/array.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BD_PING, BD_PONG, BD_LONE, BD_LAST, BDS_PER_STREAM, BD_SINK = 3 * BDS_PER_STREAM };
+
+enum { SHIM_BD_A, SHIM_BD_A_PAD, SHIM_BD_OUT, SHIM_BD_SINK, SHIM_BD_B };
+
+enum { STREAM_A, STREAM_B, STREAM_OUT };
+
+enum { PARAMS_AT = RW_POOL + RW_SLOT_PARAMS * LANES_POOL_SLOT_BYTES };
+
+struct stream { // one of the core's three, as data
+    uint32_t queue;
+    uint32_t buffer;
+    int acquire, release;
+    int first_bd;
+};
+
+static const struct stream streams[3] = {
+    {CORE_S2MM_QUEUE, RW_BUFFER_A, RW_LOCK_A_EMPTY, RW_LOCK_A_FULL, 0},
+    {CORE_S2MM_QUEUE + 8, RW_BUFFER_B, RW_LOCK_B_EMPTY, RW_LOCK_B_FULL, BDS_PER_STREAM},
+    {CORE_MM2S_QUEUE, RW_BUFFER_OUT, RW_LOCK_OUT_FULL, RW_LOCK_OUT_EMPTY, 2 * BDS_PER_STREAM},
+};
+
+// How words lie in a core's buffer: `wrap` of them together (0: all), then on to the next `stride`.
+struct layout {
+    uint32_t step, wrap, stride;
+};
+
+static const struct layout packed = {1, 0, 1}, results = {8, 0, 1};
+
+// ---- what is done ----
+
+static enum status check_tensor(const struct tensor * t, int i, struct error * err) {
+    if (!tensor_is_contiguous(t)) {
+        return error_set(err, ST_UNSUPPORTED, "tensor %d is not contiguous", i);
+    }
+    if (tensor_bytes(t) < 0 || tensor_bytes(t) > (int64_t) UINT32_MAX - 4) {
+        return error_set(err, ST_UNSUPPORTED, "a tensor of 4 GiB or more");
+    }
+    return ST_OK;
+}
+
+static enum status check_mask_and_sinks(const struct kernel_spec * spec, struct error * err) {
+    const struct tensor * x = &spec->inputs[0], * mask = &spec->inputs[1], * sinks = &spec->inputs[2];
+    if (rows_input_there(spec, 1)) {
+        if (mask->dtype != DTYPE_F32 && mask->dtype != DTYPE_F16) {
+            return error_set(err, ST_UNSUPPORTED, "a mask of %s", dtype_name(mask->dtype));
+        }
+        if (mask->ne[0] != x->ne[0] || mask->ne[1] < x->ne[1] || x->ne[2] % mask->ne[2] ||
+            x->ne[3] % mask->ne[3]) {
+            return error_set(err, ST_INVALID, "the mask does not fit the rows");
+        }
+    }
+    if (rows_input_there(spec, 2) && (sinks->dtype != DTYPE_F32 || tensor_elements(sinks) != x->ne[2])) {
+        return error_set(err, ST_INVALID, "sinks are f32, one for each head");
+    }
+    return ST_OK;
+}
+
+static enum status check_output(const struct kernel_spec * spec, const struct rows_op * op, struct error * err) {
+    const struct tensor * x = &spec->inputs[0], * out = &spec->output;
+    int64_t rows = x->ne[1] * x->ne[2] * x->ne[3], n = tensor_elements(out);
+    bool fits = op->out == RW_OUT_ROW      ? tensor_same_shape(x, out)
+                : op->out == RW_OUT_SCALAR ? n == rows
+                                           : n == 1 || (n == 2 && op->op == KERNEL_OP_COUNT_EQUAL);
+    if (!fits) {
+        return error_set(err, ST_INVALID, "the output does not have the shape that %s gives",
+                         kernel_op_name(spec->op));
+    }
+    if (out->dtype != op->result) {
+        return error_set(err, ST_UNSUPPORTED, "%s gives %s, not %s", kernel_op_name(spec->op),
+                         dtype_name(op->result), dtype_name(out->dtype));
+    }
+    return ST_OK;
+}
+
+enum status rows_supports(const struct kernel_spec * spec, struct error * err) {
+    const struct rows_op * op = rows_find(spec->op);
+    int most = kernel_op_info(spec->op)->n_inputs;
+    int least = spec->op == KERNEL_OP_SOFT_MAX ? 1 : most;
+    if (spec->n_inputs < least || spec->n_inputs > most) {
+        return error_set(err, ST_INVALID, "%s takes %d inputs, %d given", kernel_op_name(spec->op), most,
+                         spec->n_inputs);
+    }
+    enum status st = ST_OK;
+    for (int i = 0; i < spec->n_inputs && st == ST_OK; i++) {
+        const struct tensor * in = &spec->inputs[i];
+        if (tensor_elements(in) <= 0 && (i == 0 || least == most)) {
+            return error_set(err, ST_UNSUPPORTED, "a tensor without elements");
+        }
+        if (in->dtype != op->in && (i == 0 || least == most)) {
+            return error_set(err, ST_UNSUPPORTED, "no %s for %s", kernel_op_name(spec->op),
+                             dtype_name(in->dtype));
+        }
+        if (i > 0 && least == most && !tensor_same_shape(in, &spec->inputs[0])) {
+            return error_set(err, ST_INVALID, "the inputs differ in shape");
+        }
+        st = rows_input_there(spec, i) ? check_tensor(in, i, err) : ST_OK;
+    }
+    if (st == ST_OK) {
+        st = check_tensor(&spec->output, spec->n_inputs, err);
+    }
+    if (st == ST_OK) {
+        st = check_output(spec, op, err);
+    }
+    if (st == ST_OK && spec->op == KERNEL_OP_SOFT_MAX) {
+        st = check_mask_and_sinks(spec, err);
+    }
+    struct rows_plan plan;
+    return st == ST_OK ? rows_plan_make(spec, &plan, err) : st;
+}
+
+void rows_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
+    snprintf(name, KERNEL_NAME_MAX, "%s", rows_find(spec->op)->program);
+}
+
+enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size, struct error * err) {
+    struct rows_program program;
+    enum status st = rows_program(spec, &program, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    struct array a;
+    array_begin(&a, spec->arch);
+    for (int col = 0; col < array_target(spec->arch)->columns; col++) {
+        array_core(&a, col, ARRAY_ROW_CORE, program.code.bytes, program.code.size, rows_lock_init,
+                   RW_LOCK_COUNT);
+        array_data(&a, col, ARRAY_ROW_CORE, RW_POOL, program.pool, sizeof program.pool);
+        array_stream_in(&a, col, ARRAY_ROW_CORE, 0, 0);
+        array_stream_in(&a, col, ARRAY_ROW_CORE, 1, 1);
+        array_stream_out(&a, col, ARRAY_ROW_CORE, 0, 0);
+        array_token_route(&a, col);
+    }
+    free(program.code.bytes);
+    return array_end(&a, pdi, size, err);
+}
+
+// ---- descriptors ----
+
+struct column { // what the functions below write for
+    struct txn * t;
+    const struct array_target * target;
+    const struct kernel_spec * spec;
+    const struct rows_plan * plan;
+    const struct rows_piece * piece;
+    int col;
+};
+
+static void core_bd(const struct column * c, int bd, const struct array_bd * d, const struct layout * lay) {
+    uint32_t w[6];
+    array_core_bd(d, w);
+    w[2] |= (lay->stride - 1) << 13 | (lay->step - 1);
+    w[3] |= lay->wrap << 13;
+    txn_block_write(c->t, image_addr(c->col, ARRAY_ROW_CORE, CORE_BD + 0x20 * (uint32_t) bd), w, 6);
+}
+
+static void buffer_bd(const struct column * c, const struct stream * s, int which, bool pong,
+                      uint32_t words, int next, const struct layout * lay) {
+    core_bd(c, s->first_bd + which,
+            &(struct array_bd) {.address = s->buffer ^ (pong ? RW_CHUNK_BYTES : 0),
+                                .words = words,
+                                .next = next,
+                                .acquire = s->acquire,
+                                .acquire_value = -1,
+                                .release = s->release,
+                                .release_value = 1},
+            lay);
+}
+
+static void push_core(const struct column * c, const struct stream * s, int which, int repeat) {
+    txn_write(c->t, image_addr(c->col, ARRAY_ROW_CORE, s->queue),
+              array_queue_word(s->first_bd + which, repeat, false));
+}
+
+// `full` chunks of `chunk` words, and one of `last` where that is not 0.
+static void start_core_stream(const struct column * c, const struct stream * s, int full, uint32_t chunk,
+                              uint32_t last, const struct layout * lay) {
+    if (full >= 2) {
+        buffer_bd(c, s, BD_PING, false, chunk, s->first_bd + BD_PONG, lay);
+        buffer_bd(c, s, BD_PONG, true, chunk, -1, lay);
+        for (int pairs = full / 2; pairs > 0; pairs -= ARRAY_MAX_REPEAT) {
+            push_core(c, s, BD_PING, pairs > ARRAY_MAX_REPEAT ? ARRAY_MAX_REPEAT : pairs);
+        }
+    }
+    if (full % 2) {
+        buffer_bd(c, s, BD_LONE, false, chunk, -1, lay);
+        push_core(c, s, BD_LONE, 1);
+    }
+    if (last) {
+        buffer_bd(c, s, BD_LAST, full % 2, last, -1, lay);
+        push_core(c, s, BD_LAST, 1);
+    }
+}
+
+// Words from an operand, `wrap` of them `stride` apart, twice each `stride2` apart (0: plainly on).
+struct source {
+    int operand;
+    uint32_t offset; // bytes
+    uint32_t words;
+    uint32_t wrap, stride, stride2;
+};
+
+static void shim_bd(const struct column * c, int bd, const struct source * from, int next) {
+    uint32_t w[8];
+    array_shim_bd(&(struct array_bd) {.words = from->words, .next = next, .acquire = -1, .release = -1},
+                  c->target, w);
+    if (from->wrap) {
+        w[3] |= from->wrap << 20;
+        w[4] |= from->stride - 1;
+        if (from->stride2) {
+            w[4] |= 2u << 20;
+            w[5] |= from->stride2 - 1;
+        }
+    }
+    uint32_t addr = image_addr(c->col, ARRAY_ROW_SHIM, SHIM_BD + 0x20 * (uint32_t) bd);
+    txn_block_write(c->t, addr, w, 8);
+    txn_patch_address(c->t, addr + 4, from->operand, from->offset);
+}
+
+static void push_shim(const struct column * c, uint32_t queue, int bd, int repeat, bool token) {
+    txn_write(c->t, image_addr(c->col, ARRAY_ROW_SHIM, queue), array_queue_word(bd, repeat, token));
+}
+
+// ---- streams in, whole rows ----
+
+static struct layout row_layout(uint32_t words, uint32_t stride) {
+    return words == stride ? packed : (struct layout) {1, words, stride};
+}
+
+// The layout of a chunk of rows; a row alone needs none.
+static struct layout chunk_layout(uint32_t rows, uint32_t words, uint32_t stride) {
+    return rows == 1 ? packed : row_layout(words, stride);
+}
+
+// Rows of b as they lie in memory; `row` counts from b's first.
+static struct source b_rows(const struct rows_plan * plan, int64_t row, int64_t rows) {
+    bool half = plan->b_dtype == DTYPE_F16, odd = half && plan->row % 2;
+    uint32_t n = (uint32_t) plan->row, words = half ? (n + 1) / 2 : n;
+    struct source s = {.operand = 1, .words = words * (uint32_t) rows,
+                       .offset = (uint32_t) (row * plan->row * dtype_size(plan->b_dtype)) & ~3u};
+    if (odd && rows > 1) { // two rows of odd length share a word
+        s.wrap = words;
+        s.stride = row % 2 ? (n + 1) / 2 : (n - 1) / 2;
+        s.stride2 = n;
+    }
+    return s;
+}
+
+static uint32_t b_words(const struct rows_plan * plan) {
+    return plan->b_dtype == DTYPE_F16 ? (uint32_t) (plan->row + 1) / 2 : (uint32_t) plan->row;
+}
+
+static void start_shim_b_rows(const struct column * c) {
+    const struct rows_piece * piece = c->piece;
+    uint32_t queue = SHIM_MM2S_QUEUE + 8;
+    int64_t left = piece->rows, at = piece->b_row;
+    int64_t end = piece->b_period_row + c->plan->b_period;
+    int bd = SHIM_BD_B;
+    while (left > 0) {
+        int64_t take = end - at < left ? end - at : left;
+        int64_t repeat = at == piece->b_period_row && take == c->plan->b_period ? left / take : 1;
+        repeat = repeat > ARRAY_MAX_REPEAT ? ARRAY_MAX_REPEAT : repeat;
+        struct source s = b_rows(c->plan, at, take);
+        shim_bd(c, bd, &s, -1);
+        push_shim(c, queue, bd++, (int) repeat, false);
+        left -= take * repeat;
+        at = piece->b_period_row;
+    }
+}
+
+static uint32_t resident_rows(const struct column * c) {
+    uint32_t most = rows_per_chunk(c->plan), rows = (uint32_t) (c->piece->rows + 3) / 4;
+    return rows > most ? most : rows;
+}
+
+static void start_resident(const struct column * c) {
+    const struct rows_plan * plan = c->plan;
+    uint32_t n = (uint32_t) plan->row, stride = rows_stride(n), rows = (uint32_t) c->piece->rows;
+    uint32_t chunk = resident_rows(c), full = (rows - 1) / chunk, last = rows - full * chunk;
+    struct layout lay = chunk_layout(chunk, n, stride);
+    start_core_stream(c, &streams[STREAM_A], (int) full, chunk * n, last * n, &lay);
+    if (plan->has_b) {
+        uint32_t words = b_words(plan), b_stride = stride / (plan->b_dtype == DTYPE_F16 ? 2 : 1);
+        struct layout b_lay = chunk_layout(chunk, words, b_stride);
+        start_core_stream(c, &streams[STREAM_B], (int) full, chunk * words, last * words, &b_lay);
+    }
+    if (plan->op->out == RW_OUT_ROW) {
+        start_core_stream(c, &streams[STREAM_OUT], (int) full, chunk * n, last * n, &lay);
+    } else if (plan->op->out == RW_OUT_SCALAR) {
+        start_core_stream(c, &streams[STREAM_OUT], (int) full, chunk, last, &results);
+    }
+    shim_bd(c, SHIM_BD_A,
+            &(struct source) {.operand = 0, .words = rows * n,
+                              .offset = (uint32_t) (c->piece->first_row * plan->row * 4)}, -1);
+    push_shim(c, SHIM_MM2S_QUEUE, SHIM_BD_A, 1, false);
+    if (plan->has_b) {
+        start_shim_b_rows(c);
+    }
+}
+
+// ---- streams in, one row chunk by chunk ----
+
+struct stretch { // a row or, of a total, a stretch of elements
+    uint32_t first, elements; // first: of the tensor
+    uint32_t b_first;
+    uint32_t chunk, chunks;
+};
+
+static struct stretch stretch_of(const struct column * c) {
+    const struct rows_plan * plan = c->plan;
+    struct stretch s = {.chunk = plan->chunk};
+    if (plan->flat) {
+        s.first = s.b_first = c->piece->offset;
+        s.elements = c->piece->elements;
+    } else {
+        s.first = (uint32_t) (c->piece->first_row * plan->row);
+        s.b_first = (uint32_t) (c->piece->b_row * plan->row);
+        s.elements = (uint32_t) plan->row;
+    }
+    s.chunks = (s.elements + s.chunk - 1) / s.chunk;
+    return s;
+}
+
+// All chunks of a pass are equal: the last one is filled up with words from the start of the row, which
+// the core does not look at.
+static void stream_words(const struct column * c, const struct stream * s, const struct stretch * row,
+                         uint32_t queue, int operand, uint32_t first, int bd) {
+    int passes = c->plan->op->passes;
+    uint32_t chunk = row->chunks == 1 ? row->elements : row->chunk;
+    uint32_t pad = chunk * row->chunks - row->elements;
+    start_core_stream(c, s, (int) row->chunks * passes, chunk, 0, &packed);
+    shim_bd(c, bd, &(struct source) {.operand = operand, .offset = 4 * first, .words = row->elements},
+            pad ? bd + 1 : -1);
+    if (pad) {
+        shim_bd(c, bd + 1, &(struct source) {.operand = operand, .offset = 4 * first, .words = pad}, -1);
+    }
+    push_shim(c, queue, bd, passes, false);
+}
+
+// An f16 row: chunks overlap by a word, because a row may start in the middle of one.
+static void stream_halves(const struct column * c, const struct stretch * row, int bd) {
+    int passes = c->plan->op->passes;
+    uint32_t step = row->chunk / 2, words = step + 1, offset = 2 * row->b_first & ~3u;
+    uint32_t before = row->chunks - 1;
+    uint32_t last = (row->b_first % 2 + row->elements - before * row->chunk + 1) / 2;
+    start_core_stream(c, &streams[STREAM_B], (int) row->chunks * passes, words, 0, &packed);
+    shim_bd(c, bd, &(struct source) {.operand = 1, .offset = offset, .words = before * words,
+                                     .wrap = words, .stride = step}, bd + 1);
+    shim_bd(c, bd + 1, &(struct source) {.operand = 1, .offset = offset + 4 * before * step,
+                                         .words = last}, last < words ? bd + 2 : -1);
+    if (last < words) {
+        shim_bd(c, bd + 2, &(struct source) {.operand = 1, .offset = offset, .words = words - last}, -1);
+    }
+    push_shim(c, SHIM_MM2S_QUEUE + 8, bd, passes, false);
+}
+
+static void start_streamed(const struct column * c) {
+    const struct rows_plan * plan = c->plan;
+    struct stretch row = stretch_of(c);
+    stream_words(c, &streams[STREAM_A], &row, SHIM_MM2S_QUEUE, 0, row.first, SHIM_BD_A);
+    if (plan->has_b && plan->b_dtype == DTYPE_F16) {
+        stream_halves(c, &row, SHIM_BD_B);
+    } else if (plan->has_b) {
+        stream_words(c, &streams[STREAM_B], &row, SHIM_MM2S_QUEUE + 8, 1, row.b_first, SHIM_BD_B);
+    }
+    if (plan->op->out == RW_OUT_ROW) {
+        uint32_t full = row.chunks - 1;
+        start_core_stream(c, &streams[STREAM_OUT], (int) full, row.chunk,
+                          row.elements - full * row.chunk, &packed);
+    } else if (plan->op->out == RW_OUT_SCALAR) {
+        start_core_stream(c, &streams[STREAM_OUT], 0, 0, 1, &results);
+    }
+}
+
+// ---- parameters ----
+
+static uint32_t float_bits(double v) {
+    float f = (float) v;
+    uint32_t pattern;
+    memcpy(&pattern, &f, 4);
+    return pattern;
+}
+
+static void op_arguments(const struct column * c, uint32_t args[RW_N_ARGS]) {
+    const struct kernel_spec * spec = c->spec;
+    uint32_t one = float_bits(1), share = float_bits(1.0 / (double) c->plan->row);
+    args[RW_ARG_SINK] = 0xff800000; // -infinity: none
+    args[RW_ARG_TOTAL] = one;
+    switch (spec->op) {
+    case KERNEL_OP_MEAN:
+        args[RW_ARG_TOTAL] = share;
+        break;
+    case KERNEL_OP_NORM:
+    case KERNEL_OP_RMS_NORM: // factor, addend, least divisor: see rows-norm.c
+        args[0] = share;
+        args[1] = spec->params[0];
+        args[2] = 0;
+        break;
+    case KERNEL_OP_L2_NORM:
+        args[0] = one;
+        args[2] = spec->params[0];
+        break;
+    case KERNEL_OP_SOFT_MAX:
+        args[0] = spec->params[0];
+        args[1] = float_bits(rows_slope(spec, c->piece->first_row / spec->inputs[0].ne[1] %
+                                                  spec->inputs[0].ne[2]));
+        break;
+    case KERNEL_OP_CROSS_ENTROPY_LOSS:
+        args[0] = one;
+        args[RW_ARG_TOTAL] = float_bits(-1.0 / (double) c->plan->rows);
+        break;
+    default:
+        break;
+    }
+}
+
+static uint32_t set_tail(uint32_t * p, uint32_t elements) { // of the row, or of its last chunk
+    uint32_t trips = (elements + RW_PAIR_WORDS - 1) / RW_PAIR_WORDS;
+    uint32_t left = elements - (trips - 1) * RW_PAIR_WORDS; // 1..32
+    uint32_t mask = left == 32 ? UINT32_MAX : (1u << left) - 1;
+    p[RW_PARAM_TAIL0] = mask & 0xffff;
+    p[RW_PARAM_TAIL1] = mask >> 16;
+    p[RW_PARAM_TAIL_AT] = (trips - 1) * RW_PAIR_WORDS * 4;
+    return trips;
+}
+
+struct place { // of a column in its round
+    bool first_round, from_west, to_east;
+};
+
+enum { OWN_LOCKS = 48 }; // the core's numbering of its own tile's locks
+
+static void shape_params(const struct column * c, uint32_t * p) {
+    const struct rows_plan * plan = c->plan;
+    if (plan->streamed) {
+        struct stretch row = stretch_of(c);
+        p[RW_PARAM_CHUNKS] = row.chunks * (uint32_t) plan->op->passes;
+        p[RW_PARAM_MORE] = row.chunks - 1;
+        p[RW_PARAM_ROWS] = 1;
+        p[RW_PARAM_TRIPS] = row.chunk / RW_PAIR_WORDS;
+        p[RW_PARAM_TRIPS_DIFF] =
+            set_tail(p, row.elements - (row.chunks - 1) * row.chunk) - p[RW_PARAM_TRIPS];
+    } else {
+        uint32_t chunk = resident_rows(c), full = (uint32_t) (c->piece->rows - 1) / chunk;
+        uint32_t stride = rows_stride(plan->row);
+        p[RW_PARAM_CHUNKS] = full + 1;
+        p[RW_PARAM_ROWS] = chunk;
+        p[RW_PARAM_ROWS_DIFF] = (uint32_t) c->piece->rows - full * chunk - chunk;
+        p[RW_PARAM_TRIPS] = set_tail(p, (uint32_t) plan->row);
+        p[RW_PARAM_STRIDE_A] = 4 * stride;
+        p[RW_PARAM_STRIDE_B] = (uint32_t) dtype_size(plan->b_dtype) * stride;
+        p[RW_PARAM_STRIDE_OUT] = plan->op->out == RW_OUT_ROW ? 4 * stride : 32;
+    }
+}
+
+static void write_params(const struct column * c, struct place place, bool sink) {
+    const struct rows_plan * plan = c->plan;
+    bool odd = plan->b_dtype == DTYPE_F16 && plan->row % 2;
+    bool out_chunk = !plan->streamed && plan->op->out != RW_OUT_TOTAL;
+    uint32_t p[RW_PARAM_NOW_TAIL0] = {
+        [RW_PARAM_OP] = (uint32_t) (plan->streamed ? plan->op->index_streamed : plan->op->index),
+        [RW_PARAM_STREAMED] = plan->streamed,
+        [RW_PARAM_B_TAKE] = plan->has_b ? UINT32_MAX : 0,
+        [RW_PARAM_B_GIVE] = plan->has_b,
+        [RW_PARAM_B_KIND] = plan->b_kind,
+        [RW_PARAM_B_ODD] = odd && c->piece->b_row % 2,
+        [RW_PARAM_B_FLIP] = odd,
+        [RW_PARAM_OUT_LOCK] = OWN_LOCKS + (out_chunk ? RW_LOCK_OUT_EMPTY : RW_LOCK_NONE),
+        [RW_PARAM_OUT_TAKE] = out_chunk ? UINT32_MAX : 0,
+        [RW_PARAM_INTEGER] = plan->op->result == DTYPE_I32 ? UINT32_MAX : 0,
+        [RW_PARAM_FIRST] = place.first_round || place.to_east || plan->op->out != RW_OUT_TOTAL ? UINT32_MAX : 0,
+        [RW_PARAM_FROM_WEST] = place.from_west,
+        [RW_PARAM_TO_EAST] = place.to_east,
+        [RW_PARAM_SINK_TAKE] = sink ? UINT32_MAX : 0,
+    };
+    shape_params(c, p);
+    op_arguments(c, p + RW_PARAM_ARGS);
+    txn_block_write(c->t, image_addr(c->col, ARRAY_ROW_CORE, PARAMS_AT), p, RW_PARAM_NOW_TAIL0);
+}
+
+static void start_sink(const struct column * c) {
+    uint32_t head = (uint32_t) (c->piece->first_row / c->spec->inputs[0].ne[1] % c->spec->inputs[0].ne[2]);
+    core_bd(c, BD_SINK, &(struct array_bd) {.address = PARAMS_AT + 4 * (RW_PARAM_ARGS + RW_ARG_SINK), .words = 1, .next = -1, .acquire = -1,
+                                            .release = RW_LOCK_SINK, .release_value = 1}, &packed);
+    txn_write(c->t, image_addr(c->col, ARRAY_ROW_CORE, streams[STREAM_B].queue),
+              array_queue_word(BD_SINK, 1, false));
+    shim_bd(c, SHIM_BD_SINK, &(struct source) {.operand = 2, .offset = 4 * head, .words = 1}, -1);
+    push_shim(c, SHIM_MM2S_QUEUE + 8, SHIM_BD_SINK, 1, false);
+}
+
+static void start_shim_out(const struct column * c) {
+    const struct rows_plan * plan = c->plan;
+    struct source to = {.operand = c->spec->n_inputs, .words = (uint32_t) tensor_elements(&c->spec->output)};
+    if (plan->op->out == RW_OUT_ROW) {
+        to.offset = (uint32_t) (c->piece->first_row * plan->row * 4);
+        to.words = (uint32_t) (c->piece->rows * plan->row);
+    } else if (plan->op->out == RW_OUT_SCALAR) {
+        to.offset = (uint32_t) (c->piece->first_row * 4);
+        to.words = (uint32_t) c->piece->rows;
+    } else {
+        start_core_stream(c, &streams[STREAM_OUT], 0, 0, to.words, &results);
+    }
+    shim_bd(c, SHIM_BD_OUT, &to, -1);
+    array_token_controller(c->t, c->col, 0);
+    push_shim(c, SHIM_S2MM_QUEUE, SHIM_BD_OUT, 1, true);
+}
+
+static void start_column(const struct column * c, struct place place) {
+    bool sink = c->spec->op == KERNEL_OP_SOFT_MAX && rows_input_there(c->spec, 2);
+    write_params(c, place, sink);
+    if (!place.to_east) {
+        start_shim_out(c);
+    }
+    if (sink) {
+        start_sink(c);
+    }
+    if (c->plan->streamed) {
+        start_streamed(c);
+    } else {
+        start_resident(c);
+    }
+    txn_write(c->t, image_addr(c->col, ARRAY_ROW_CORE, CORE_LOCK + 0x10 * RW_LOCK_GO), 1);
+}
+
+enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
+                       struct error * err) {
+    struct rows_plan plan;
+    enum status st = rows_supports(spec, err);
+    if (st == ST_OK) {
+        st = rows_plan_make(spec, &plan, err);
+    }
+    if (st != ST_OK) {
+        return st;
+    }
+    const struct array_target * target = array_target(spec->arch);
+    struct txn t;
+    txn_begin(&t, target->columns, target->device_generation);
+    struct rows_cursor cursor = {0};
+    struct rows_piece piece;
+    bool total = plan.op->out == RW_OUT_TOTAL;
+    for (bool first_round = true;; first_round = false) {
+        int n = (int) rows_plan_pieces_left(&plan, spec, cursor, target->columns);
+        int first = total ? target->columns - n : 0;
+        for (int i = 0; i < n; i++) {
+            rows_plan_next(&plan, spec, &cursor, target->columns, &piece);
+            struct column c = {&t, target, spec, &plan, &piece, first + i};
+            start_column(&c, (struct place) {first_round, total && i > 0, total && i + 1 < n});
+        }
+        if (n == 0) {
+            break;
+        }
+        for (int i = total ? n - 1 : 0; i < n; i++) {
+            txn_wait(&t, first + i, ARRAY_ROW_SHIM, 0, 0);
+        }
+    }
+    return txn_end(&t, insts, n_words, err);
+}

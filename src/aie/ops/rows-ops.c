@@ -1,0 +1,277 @@
+// rows-ops: the row ops, pass by pass. A pass is an entry, taken once a row, that sets the state to
+// nothing, and a body, taken for each chunk, that runs its loop in registers and then adds to the
+// state; so a long sum is a sum of sums, and stays close. Behind the last chunk of a pass comes what
+// follows from the state: a result, or what the next pass needs.
+#include "rows-ops.h"
+
+#include "aie/isa/aie2.h"
+
+#include <string.h>
+
+static const char reduce[] = "rows_reduce", norm[] = "rows_norm", soft[] = "rows_soft";
+
+static const struct rows_op ops[] = {
+    {KERNEL_OP_SUM_ROWS, reduce, 0, 1, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_MEAN, reduce, 0, 1, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_SUM, reduce, 1, 1, 1, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_ARGMAX, reduce, 2, 2, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_I32},
+    {KERNEL_OP_COUNT_EQUAL, reduce, 3, 3, 1, RW_OUT_TOTAL, DTYPE_I32, DTYPE_I32},
+    {KERNEL_OP_NORM, norm, 0, 0, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_RMS_NORM, norm, 1, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_L2_NORM, norm, 1, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_SOFT_MAX, soft, 0, 0, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_CROSS_ENTROPY_LOSS, soft, 1, 1, 3, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
+};
+enum { N_OPS = sizeof ops / sizeof ops[0] };
+
+const struct rows_op * rows_find(enum kernel_op op) {
+    for (int i = 0; i < N_OPS; i++) {
+        if (ops[i].op == op) {
+            return &ops[i];
+        }
+    }
+    return NULL;
+}
+
+static const struct rows_needs needs[] = {
+    {reduce, 4, 3, true, false},
+    {norm, 2, 0, false, false},
+    {soft, 2, 2, true, true},
+};
+
+const struct rows_needs * rows_needs(const char * program) {
+    int i = 0;
+    while (strcmp(needs[i].program, program)) {
+        i++;
+    }
+    return &needs[i];
+}
+
+// ---- what all passes are made of ----
+
+void rows_entry(struct rows_writer * w, int entry, int body) {
+    asm_label(w->p, entry);
+    rows_label_to(w, w->stage, body);
+}
+
+void rows_fill(struct rows_writer * w, struct asm_reg row, int memory, struct val neutral) {
+    struct lanes * l = &w->lanes;
+    struct asm_reg at = asm_local(w->p, ASM_R), mask[2], x[2];
+    rows_param(w, at, RW_PARAM_NOW_TAIL_AT);
+    ASM(w->p, AIE2_ADD, A_REG(at), A_REG(at), A_REG(row));
+    rows_copy(w, w->ps, at);
+    for (int i = 0; i < 4; i++) {
+        if (i % 2 == 0) {
+            mask[i / 2] = asm_local(w->p, ASM_MASK);
+            x[i / 2] = asm_local(w->p, ASM_X);
+            rows_param(w, mask[i / 2], RW_PARAM_NOW_TAIL0 + i / 2);
+        }
+        ASM_MEM(w->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, memory, A_REG(asm_half(x[i / 2], i % 2)),
+                A_REG(w->ps), A_IMM(32 * i));
+    }
+    for (int v = 0; v < 2; v++) {
+        struct val filled = v_select(l, mask[v], neutral, val_x(x[v]));
+        struct asm_reg d = lanes_x(l, &filled);
+        for (int half = 0; half < 2; half++) {
+            ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, memory, A_REG(asm_half(d, half)), A_REG(w->ps),
+                    A_IMM(64 * v + 32 * half));
+        }
+    }
+}
+
+struct val rows_across(struct rows_writer * w, rows_fold fold, struct val v) {
+    // Turned by half the lanes, a quarter, ...: at the end every lane holds all of them.
+    for (int bytes = 32; bytes >= 4; bytes /= 2) {
+        struct asm_reg by = asm_local(w->p, ASM_R), turned = asm_local(w->p, ASM_X);
+        struct asm_reg x = lanes_x(&w->lanes, &v);
+        ASM(w->p, AIE2_MOVX_alu_cg, A_REG(by), A_IMM(bytes));
+        ASM(w->p, AIE2_VSHIFT, A_REG(turned), A_REG(x), A_REG(x), A_REG(by));
+        v = fold(&w->lanes, v, val_x(turned));
+    }
+    return v;
+}
+
+void rows_move(struct rows_writer * w, struct asm_reg to, struct val v) {
+    struct asm_reg x = lanes_x(&w->lanes, &v);
+    ASM(w->p, AIE2_VMOV_mv_x, A_REG(to), A_REG(x));
+}
+
+void rows_clear_sums(struct rows_writer * w) {
+    struct val zero = k_bits(&w->lanes, 0);
+    lanes_x(&w->lanes, &zero);
+    for (int i = 0; i < 2; i++) {
+        rows_move(w, w->acc[i], zero);
+    }
+}
+
+void rows_sum(struct rows_writer * w, int i, struct val v) {
+    ASM(w->p, AIE2_VADD_F, A_REG(w->acc[i]), A_REG(w->acc[i]), A_REG(lanes_bm(&w->lanes, &v)),
+        A_REG(w->lanes.float_config));
+}
+
+void rows_keep_sums(struct rows_writer * w) {
+    struct val both = f_add(&w->lanes, val_bm(w->acc[0]), val_bm(w->acc[1]));
+    rows_put_lanes(w, RW_SLOT_STATE, f_add(&w->lanes, both, rows_get_lanes(w, RW_SLOT_STATE)));
+    asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
+}
+
+struct val rows_summed(struct rows_writer * w) {
+    return rows_across(w, f_add, rows_get_lanes(w, RW_SLOT_STATE));
+}
+
+void rows_result(struct rows_writer * w, struct val v) {
+    struct asm_reg x = lanes_x(&w->lanes, &v);
+    ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_OUT, A_LO(x), A_REG(w->pout), A_IMM(0));
+}
+
+void rows_put_factor(struct rows_writer * w, int slot, struct val v) {
+    struct factor f = f_factor(&w->lanes, v, 3, FACTOR_LEFT);
+    const struct asm_reg pieces[3] = {asm_half(f.t, 0), asm_half(f.p12, 1), asm_half(f.p13, 1)};
+    for (int i = 0; i < 3; i++) {
+        ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_POOL, A_REG(pieces[i]), A_REG(w->lanes.pool),
+                A_IMM(rows_slot_offset(slot + i)));
+    }
+}
+
+struct asm_reg rows_pieces(struct rows_writer * w, int low, int high) {
+    struct asm_reg x = asm_local(w->p, ASM_X);
+    const int slots[2] = {low, high};
+    for (int half = 0; half < 2; half++) {
+        ASM_MEM(w->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, MEM_POOL, A_REG(asm_half(x, half)),
+                A_REG(w->lanes.pool), A_IMM(rows_slot_offset(slots[half])));
+    }
+    return x;
+}
+
+struct factor rows_get_factor(struct rows_writer * w, int slot) {
+    return (struct factor) {.pieces = 3,
+                            .p12 = rows_pieces(w, slot, slot + 1),
+                            .p21 = rows_pieces(w, slot + 1, slot),
+                            .p31 = rows_pieces(w, slot + 2, slot)};
+}
+
+void rows_end(struct rows_writer * w, int end) {
+    rows_label_to(w, w->back, end);
+    asm_jump(w->p, w->row_done);
+}
+
+// ---- sums ----
+
+// The sum of each row: the body.
+static void sum_body(struct rows_writer * w, int entry) {
+    struct lanes * l = &w->lanes;
+    int body = asm_label_new(w->p);
+    rows_entry(w, entry, body);
+    rows_put_lanes(w, RW_SLOT_STATE, k_bits(l, 0));
+    asm_label(w->p, body);
+    rows_fill(w, w->row_a, MEM_A, k_bits(l, 0));
+    rows_clear_sums(w);
+    asm_loop_begin(w->p, w->trips);
+    for (int i = 0; i < 2; i++) {
+        rows_sum(w, i, lanes_load(l, w->pa, MEM_A, false));
+    }
+    asm_loop_end(w->p);
+    rows_keep_sums(w);
+}
+
+static void sum_rows(struct rows_writer * w, int entry) { // and mean: by 1 or 1/n
+    sum_body(w, entry);
+    rows_result(w, f_mul(&w->lanes, rows_summed(w), k_param(&w->lanes, RW_ARG_TOTAL)));
+    rows_end(w, w->wait);
+}
+
+static void sum_all(struct rows_writer * w, int entry) {
+    sum_body(w, entry);
+    rows_put(w, RW_SLOT_TOTAL, f_add(&w->lanes, rows_summed(w), rows_get(w, RW_SLOT_TOTAL)));
+    rows_end(w, w->total);
+}
+
+// ---- argmax: the last of the largest, as ggml's reference has it; a NaN is never the largest ----
+
+enum { NO_KEY = INT32_MIN, LEAST_KEY = INT32_MIN + 1, NAN_BITS = INT32_MAX };
+
+static struct val order_key(struct lanes * l, struct val x) {
+    struct asm_reg negative = m_negative(l, x), nan = m_nan(l, x);
+    struct val key = v_select(l, negative, x, i_sub(l, k_bits(l, 0x80000000), x));
+    return v_select(l, nan, key, k_bits(l, (uint32_t) NO_KEY));
+}
+
+static void argmax(struct rows_writer * w, int entry) {
+    struct lanes * l = &w->lanes;
+    int body = asm_label_new(w->p);
+    static const int slots[3] = {RW_SLOT_STATE, RW_SLOT_STATE2, RW_SLOT_STATE3}; // key, index, next
+    rows_entry(w, entry, body);
+    rows_put_lanes(w, slots[0], k_bits(l, (uint32_t) LEAST_KEY));
+    rows_put_lanes(w, slots[1], k_bits(l, 0));
+    rows_put_lanes(w, slots[2], rows_get_lanes(w, RW_SLOT_LANES));
+    asm_label(w->p, body);
+    rows_fill(w, w->row_a, MEM_A, k_bits(l, NAN_BITS));
+    for (int i = 0; i < 3; i++) {
+        rows_move(w, w->best[i], rows_get_lanes(w, slots[i]));
+    }
+    asm_loop_begin(w->p, w->trips);
+    for (int i = 0; i < 2; i++) {
+        struct val key = order_key(l, lanes_load(l, w->pa, MEM_A, true)), step = k_bits(l, 16);
+        struct asm_reg better = m_greater_equal(l, key, val_x(w->best[0]));
+        ASM(w->p, AIE2_VSEL_32, A_REG(w->best[0]), A_REG(w->best[0]), A_REG(lanes_x(l, &key)),
+            A_REG(better));
+        ASM(w->p, AIE2_VSEL_32, A_REG(w->best[1]), A_REG(w->best[1]), A_REG(w->best[2]), A_REG(better));
+        ASM(w->p, AIE2_VADD_32, A_REG(w->best[2]), A_REG(w->best[2]), A_REG(lanes_x(l, &step)));
+    }
+    asm_loop_end(w->p);
+    for (int i = 0; i < 3; i++) {
+        rows_put_lanes(w, slots[i], val_x(w->best[i]));
+    }
+    asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
+    struct val key = rows_get_lanes(w, slots[0]), largest = rows_across(w, i_max, key);
+    struct asm_reg is_largest = m_zero(l, i_sub(l, key, largest));
+    struct val index = v_select(l, is_largest, k_bits(l, UINT32_MAX), rows_get_lanes(w, slots[1]));
+    index = rows_across(w, i_max, index);
+    rows_result(w, index);
+    rows_put(w, RW_SLOT_TOTAL, index); // a streamed row writes it as a total
+    rows_label_to(w, w->back, w->total);
+    asm_jump_if_nonzero(w->p, w->streamed, w->row_done);
+    rows_end(w, w->wait);
+}
+
+static void count_equal(struct rows_writer * w, int entry) {
+    struct lanes * l = &w->lanes;
+    int body = asm_label_new(w->p);
+    rows_entry(w, entry, body);
+    rows_put_lanes(w, RW_SLOT_STATE, k_bits(l, 0));
+    asm_label(w->p, body);
+    rows_fill(w, w->row_a, MEM_A, k_bits(l, 0));
+    rows_fill(w, w->row_b, MEM_B, k_bits(l, 1));
+    rows_move(w, w->best[0], rows_get_lanes(w, RW_SLOT_STATE));
+    asm_loop_begin(w->p, w->trips);
+    for (int i = 0; i < 2; i++) {
+        struct val a = lanes_load(l, w->pa, MEM_A, true), b = lanes_load(l, w->pb, MEM_B, true);
+        struct val one = v_select(l, m_zero(l, i_sub(l, a, b)), k_bits(l, 0), k_bits(l, 1));
+        ASM(w->p, AIE2_VADD_32, A_REG(w->best[0]), A_REG(w->best[0]), A_REG(lanes_x(l, &one)));
+    }
+    asm_loop_end(w->p);
+    rows_put_lanes(w, RW_SLOT_STATE, val_x(w->best[0]));
+    asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
+    struct val sum = rows_across(w, i_add, rows_get_lanes(w, RW_SLOT_STATE));
+    rows_put(w, RW_SLOT_TOTAL, i_add(l, sum, rows_get(w, RW_SLOT_TOTAL)));
+    rows_end(w, w->total);
+}
+
+void rows_prepare(struct rows_writer * w) {
+    if (!strcmp(w->program, soft)) {
+        rows_soft_prepare(w);
+    }
+}
+
+void rows_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]) {
+    if (!strcmp(w->program, reduce)) {
+        sum_rows(w, op_label[0]);
+        sum_all(w, op_label[1]);
+        argmax(w, op_label[2]);
+        count_equal(w, op_label[3]);
+    } else if (!strcmp(w->program, norm)) {
+        rows_norm(w, op_label[0], op_label[1]);
+    } else {
+        rows_soft(w, op_label[0], op_label[1]);
+    }
+}

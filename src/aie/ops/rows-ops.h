@@ -1,0 +1,33 @@
+// rows-ops: the words that the passes of the row programs are written in.
+#pragma once
+
+#include "rows.h"
+
+enum { MEM_SCRATCH = MEM_POOL + 1 };
+
+typedef struct val (*rows_fold)(struct lanes * l, struct val a, struct val b);
+
+// The entry of a pass: from here on, chunks go to `body`. What it sets to nothing follows.
+void rows_entry(struct rows_writer * w, int entry, int body);
+// Puts the neutral number behind the end of the row in the chunk at hand.
+void rows_fill(struct rows_writer * w, struct asm_reg row, int memory, struct val neutral);
+// All lanes folded into one number, which stands in all lanes.
+struct val rows_across(struct rows_writer * w, rows_fold fold, struct val v);
+void rows_move(struct rows_writer * w, struct asm_reg to, struct val v);
+// Float sums: two in a loop's registers, added to the state behind it. rows_keep_sums also ends the
+// body: what follows runs behind the pass's last chunk.
+void rows_clear_sums(struct rows_writer * w);
+void rows_sum(struct rows_writer * w, int i, struct val v);
+void rows_keep_sums(struct rows_writer * w);
+struct val rows_summed(struct rows_writer * w); // in all lanes
+// The row's result, where it is one number.
+void rows_result(struct rows_writer * w, struct val v);
+// The end of a row; behind the last one comes `end`, one of the driver's labels.
+void rows_end(struct rows_writer * w, int end);
+// A factor that is the same for a whole row, kept as pieces in three slots.
+void rows_put_factor(struct rows_writer * w, int slot, struct val v);
+struct factor rows_get_factor(struct rows_writer * w, int slot);
+struct asm_reg rows_pieces(struct rows_writer * w, int low, int high);
+void rows_norm(struct rows_writer * w, int norm_entry, int rms_entry);
+void rows_soft_prepare(struct rows_writer * w);
+void rows_soft(struct rows_writer * w, int soft_max_entry, int loss_entry);

@@ -1,0 +1,345 @@
+// rows: the driver of the row programs. It waits for parameters, takes chunks, and walks rows and
+// passes; what a pass does is in rows-ops.c. A pass has an entry, which sets its state to nothing and
+// is taken once a row, and a body, which is taken once for each chunk and adds to the state. Every
+// lock is back at its first value when a run is over.
+//
+// Program memory is short and a branch or a lock costs a dozen bundles, so chunks are taken and given
+// back in one place each; what differs between runs is in the values that the locks are moved by.
+#include "rows.h"
+
+#include "aie/isa/aie2.h"
+
+#include <string.h>
+
+enum { OWN_LOCKS = 48, WEST_LOCKS = 16 }; // the core's numbering of the locks around it
+
+void rows_set(struct rows_writer * w, struct asm_reg r, int32_t value) {
+    ASM(w->p, AIE2_MOVXM_lng_cg, A_REG(r), A_IMM(value));
+}
+
+void rows_copy(struct rows_writer * w, struct asm_reg to, struct asm_reg from) {
+    ASM(w->p, AIE2_MOV_mv_scl, A_REG(to), A_REG(from));
+}
+
+int32_t rows_slot_offset(int slot) {
+    return (slot - LANES_POOL_SLOTS / 2) * LANES_POOL_SLOT_BYTES;
+}
+
+void rows_param(struct rows_writer * w, struct asm_reg to, int param) {
+    ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_PARAMS, A_REG(to), A_REG(w->lanes.pool),
+            A_IMM(rows_slot_offset(RW_SLOT_PARAMS) + 4 * param));
+}
+
+void rows_set_param(struct rows_writer * w, int param, struct asm_reg from) {
+    ASM_MEM(w->p, AIE2_ST_dms_sts_idx_imm, MEM_PARAMS, A_REG(from), A_REG(w->lanes.pool),
+            A_IMM(rows_slot_offset(RW_SLOT_PARAMS) + 4 * param));
+}
+
+void rows_label_to(struct rows_writer * w, struct asm_reg pointer, int label) {
+    ASM(w->p, AIE2_MOVXM_lng_cg, A_REG(pointer), A_LABEL(label));
+}
+
+struct val rows_get(struct rows_writer * w, int slot) {
+    (void) w;
+    return (struct val) {.slot = slot};
+}
+
+void rows_put(struct rows_writer * w, int slot, struct val v) {
+    struct asm_reg x = lanes_x(&w->lanes, &v);
+    ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_POOL, A_LO(x), A_REG(w->lanes.pool),
+            A_IMM(rows_slot_offset(slot)));
+}
+
+struct val rows_get_lanes(struct rows_writer * w, int slot) {
+    struct asm_reg x = asm_local(w->p, ASM_X);
+    for (int half = 0; half < 2; half++) {
+        ASM_MEM(w->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, MEM_POOL, A_REG(asm_half(x, half)),
+                A_REG(w->lanes.pool), A_IMM(rows_slot_offset(slot + half)));
+    }
+    return val_x(x);
+}
+
+void rows_put_lanes(struct rows_writer * w, int slot, struct val v) {
+    struct asm_reg x = lanes_x(&w->lanes, &v);
+    for (int half = 0; half < 2; half++) {
+        ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_POOL, A_REG(asm_half(x, half)),
+                A_REG(w->lanes.pool), A_IMM(rows_slot_offset(slot + half)));
+    }
+}
+
+// ---- scalars ----
+
+static void acquire(struct rows_writer * w, int lock, struct asm_reg value) {
+    asm_acquire(w->p, OWN_LOCKS + lock, value);
+}
+
+static void release(struct rows_writer * w, int lock, struct asm_reg value) {
+    asm_release(w->p, OWN_LOCKS + lock, value);
+}
+
+static struct asm_reg local_param(struct rows_writer * w, int param) {
+    struct asm_reg r = asm_local(w->p, ASM_R);
+    rows_param(w, r, param);
+    return r;
+}
+
+static struct asm_reg scalar2(struct rows_writer * w, int op, struct asm_reg a, struct asm_reg b) {
+    struct asm_reg d = asm_local(w->p, ASM_R);
+    ASM(w->p, op, A_REG(d), A_REG(a), A_REG(b));
+    return d;
+}
+
+static void add_to(struct rows_writer * w, struct asm_reg r, struct asm_reg n) {
+    ASM(w->p, AIE2_ADD, A_REG(r), A_REG(r), A_REG(n));
+}
+
+static void count_down(struct rows_writer * w, struct asm_reg r) {
+    ASM(w->p, AIE2_ADD_add_r_ri, A_REG(r), A_REG(r), A_IMM(-1));
+}
+
+// All ones where r is 0, else 0.
+static struct asm_reg ones_if_zero(struct rows_writer * w, struct asm_reg r) {
+    struct asm_reg is_zero = asm_local(w->p, ASM_R), d = asm_local(w->p, ASM_R);
+    ASM(w->p, AIE2_NEZ, A_REG(is_zero), A_REG(r));
+    ASM(w->p, AIE2_ADD_add_r_ri, A_REG(d), A_REG(is_zero), A_IMM(-1));
+    return d;
+}
+
+// ---- start of a run ----
+
+static void choose_op(struct rows_writer * w, const int labels[RW_MAX_INDEX], int n) {
+    int chosen = asm_label_new(w->p);
+    for (int i = 0; i < n; i++) {
+        if (i > 0) {
+            asm_jump_if_zero(w->p, w->flag, chosen);
+            count_down(w, w->flag);
+        }
+        rows_label_to(w, w->first, labels[i]);
+    }
+    asm_label(w->p, chosen);
+    rows_copy(w, w->stage, w->first);
+}
+
+static void start_run(struct rows_writer * w, const struct rows_needs * needs, const int labels[RW_MAX_INDEX]) {
+    acquire(w, RW_LOCK_GO, w->lanes.minus_one);
+    if (needs->sink) {
+        rows_param(w, w->flag, RW_PARAM_SINK_TAKE);
+        acquire(w, RW_LOCK_SINK, w->flag);
+    }
+    rows_param(w, w->flag, RW_PARAM_OP);
+    rows_param(w, w->streamed, RW_PARAM_STREAMED);
+    rows_param(w, w->chunks, RW_PARAM_CHUNKS);
+    rows_param(w, w->more, RW_PARAM_MORE);
+    for (int i = 0; i < RW_N_ARGS; i++) {
+        lanes_set_param(&w->lanes, RW_SLOT_ARGS + i, local_param(w, RW_PARAM_ARGS + i));
+    }
+    if (needs->total) {
+        struct asm_reg first = asm_local(w->p, ASM_MASK);
+        rows_param(w, first, RW_PARAM_FIRST);
+        rows_put(w, RW_SLOT_TOTAL,
+                 v_select(&w->lanes, first, rows_get(w, RW_SLOT_TOTAL), k_bits(&w->lanes, 0)));
+    }
+    rows_set(w, w->a, RW_CORE_MEMORY + RW_BUFFER_A);
+    rows_set(w, w->out, RW_CORE_MEMORY + RW_BUFFER_OUT);
+    rows_prepare(w);
+    choose_op(w, labels, needs->n_indices);
+}
+
+// ---- chunks, rows, passes ----
+
+// trips and rows are set here and free for other numbers before.
+static void take_chunk(struct rows_writer * w) {
+    rows_param(w, w->flag, RW_PARAM_B_TAKE);
+    rows_param(w, w->trips, RW_PARAM_OUT_LOCK);
+    rows_param(w, w->rows, RW_PARAM_OUT_TAKE);
+    acquire(w, RW_LOCK_A_FULL, w->lanes.minus_one);
+    acquire(w, RW_LOCK_B_FULL, w->flag);
+    asm_acquire_any(w->p, w->trips, w->rows);
+
+    struct asm_reg given = asm_local(w->p, ASM_R), to_b = asm_local(w->p, ASM_R), zero = asm_local(w->p, ASM_R);
+    ASM(w->p, AIE2_MOVX_alu_cg, A_REG(zero), A_IMM(0));
+    ASM(w->p, AIE2_SUB, A_REG(given), A_REG(zero), A_REG(w->rows));
+    rows_set_param(w, RW_PARAM_OUT_GIVE, given);
+    rows_copy(w, w->row_a, w->a);
+    rows_set(w, to_b, RW_BUFFER_B - RW_BUFFER_A);
+    ASM(w->p, AIE2_ADD, A_REG(w->row_b), A_REG(w->a), A_REG(to_b));
+    rows_copy(w, w->row_out, w->out);
+
+    struct asm_reg last = ones_if_zero(w, w->more);
+    struct asm_reg not_last = scalar2(w, AIE2_XOR, last, w->lanes.minus_one);
+    for (int i = 0; i < 2; i++) {
+        rows_set_param(w, RW_PARAM_NOW_TAIL0 + i,
+                       scalar2(w, AIE2_OR, local_param(w, RW_PARAM_TAIL0 + i), not_last));
+    }
+    rows_set_param(w, RW_PARAM_NOW_TAIL_AT, scalar2(w, AIE2_AND, local_param(w, RW_PARAM_TAIL_AT), last));
+    rows_param(w, w->trips, RW_PARAM_TRIPS);
+    add_to(w, w->trips, scalar2(w, AIE2_AND, local_param(w, RW_PARAM_TRIPS_DIFF), last));
+    count_down(w, w->chunks);
+    rows_param(w, w->rows, RW_PARAM_ROWS);
+    add_to(w, w->rows, scalar2(w, AIE2_AND, local_param(w, RW_PARAM_ROWS_DIFF), ones_if_zero(w, w->chunks)));
+}
+
+// Out last: its arrival is what the instruction stream waits for, and by then all is done.
+static void give_chunk(struct rows_writer * w) {
+    rows_param(w, w->flag, RW_PARAM_B_GIVE);
+    rows_param(w, w->trips, RW_PARAM_OUT_GIVE);
+    release(w, RW_LOCK_A_EMPTY, w->lanes.one);
+    release(w, RW_LOCK_B_EMPTY, w->flag);
+    release(w, RW_LOCK_OUT_FULL, w->trips);
+    struct asm_reg other = asm_local(w->p, ASM_R);
+    rows_set(w, other, RW_CHUNK_BYTES); // what turns ping into pong
+    ASM(w->p, AIE2_XOR, A_REG(w->a), A_REG(w->a), A_REG(other));
+    struct asm_reg kept = ones_if_zero(w, w->trips);
+    struct asm_reg given = scalar2(w, AIE2_XOR, kept, w->lanes.minus_one);
+    ASM(w->p, AIE2_XOR, A_REG(w->out), A_REG(w->out), A_REG(scalar2(w, AIE2_AND, other, given)));
+}
+
+// Where the passes of a row go: on in the row where it is resident, to the next chunk where not.
+static void between_passes(struct rows_writer * w, int row, int chunk_done) {
+    struct asm_program * p = w->p;
+    asm_label(p, w->last_pass);
+    struct asm_reg lock = asm_local(p, ASM_R);
+    ASM(p, AIE2_MOVX_alu_cg, A_REG(lock), A_IMM(OWN_LOCKS + RW_LOCK_OUT_EMPTY));
+    rows_set_param(w, RW_PARAM_OUT_LOCK, lock); // as it is already, where the row is resident
+    rows_set_param(w, RW_PARAM_OUT_TAKE, w->lanes.minus_one);
+    asm_label(p, w->next_pass);
+    asm_jump_if_zero(p, w->streamed, row);
+    rows_param(w, w->more, RW_PARAM_MORE);
+    asm_jump(p, chunk_done);
+    asm_label(p, w->next_chunk);
+    count_down(w, w->more);
+    asm_jump(p, chunk_done);
+}
+
+static void next_row(struct rows_writer * w, int row, int chunk_done) {
+    asm_label(w->p, w->row_done);
+    rows_copy(w, w->stage, w->first);
+    count_down(w, w->rows);
+    asm_jump_if_zero(w->p, w->rows, chunk_done);
+    add_to(w, w->row_a, local_param(w, RW_PARAM_STRIDE_A));
+    add_to(w, w->row_b, local_param(w, RW_PARAM_STRIDE_B));
+    add_to(w, w->row_out, local_param(w, RW_PARAM_STRIDE_OUT));
+    struct asm_reg odd = local_param(w, RW_PARAM_B_ODD);
+    rows_set_param(w, RW_PARAM_B_ODD, scalar2(w, AIE2_XOR, odd, local_param(w, RW_PARAM_B_FLIP)));
+    asm_jump(w->p, row);
+}
+
+// ---- totals ----
+
+static struct val fold_total(struct rows_writer * w, struct asm_reg integer, struct val a, struct val b) {
+    return v_select(&w->lanes, integer, f_add(&w->lanes, a, b), i_add(&w->lanes, a, b));
+}
+
+static void vector_memory(struct rows_writer * w, int op, struct asm_reg x, int32_t address) {
+    rows_set(w, w->ps, address);
+    for (int half = 0; half < 2; half++) {
+        ASM_MEM(w->p, op, MEM_B, A_REG(asm_half(x, half)), A_REG(w->ps), A_IMM(32 * half));
+    }
+}
+
+// A total: from the west, with this column's share, to the east or out.
+static void write_total(struct rows_writer * w) {
+    struct lanes * l = &w->lanes;
+    int no_west = asm_label_new(w->p), here = asm_label_new(w->p);
+    asm_label(w->p, w->total);
+    rows_param(w, w->flag, RW_PARAM_FROM_WEST);
+    rows_param(w, w->trips, RW_PARAM_TO_EAST);
+    asm_jump_if_zero(w->p, w->flag, no_west);
+    asm_acquire(w->p, WEST_LOCKS + RW_LOCK_PARTIAL, l->minus_one);
+    struct asm_reg west = asm_local(w->p, ASM_X), integer = asm_local(w->p, ASM_MASK);
+    rows_param(w, integer, RW_PARAM_INTEGER);
+    vector_memory(w, AIE2_VLDA_dmw_lda_w_ag_idx_imm, west, RW_WEST_MEMORY + RW_PARTIAL);
+    rows_put(w, RW_SLOT_TOTAL, fold_total(w, integer, rows_get(w, RW_SLOT_TOTAL), val_x(west)));
+    asm_label(w->p, no_west);
+    asm_jump_if_zero(w->p, w->trips, here);
+    struct val total = rows_get(w, RW_SLOT_TOTAL);
+    vector_memory(w, AIE2_VST_dmw_sts_w_ag_idx_imm, lanes_x(l, &total), RW_CORE_MEMORY + RW_PARTIAL);
+    release(w, RW_LOCK_PARTIAL, l->one);
+    asm_jump(w->p, w->wait);
+
+    asm_label(w->p, here);
+    acquire(w, RW_LOCK_OUT_EMPTY, l->minus_one);
+    integer = asm_local(w->p, ASM_MASK);
+    rows_param(w, integer, RW_PARAM_INTEGER);
+    total = rows_get(w, RW_SLOT_TOTAL);
+    struct val result = v_select(l, integer, f_mul(l, total, k_param(l, RW_ARG_TOTAL)), total);
+    rows_copy(w, w->pout, w->out);
+    struct val zero = k_bits(l, 0); // above an integer, where 64 bits of it are wanted
+    ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_OUT, A_LO(lanes_x(l, &result)), A_REG(w->pout), A_IMM(0));
+    ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_OUT, A_LO(lanes_x(l, &zero)), A_REG(w->pout), A_IMM(32));
+    release(w, RW_LOCK_OUT_FULL, l->one);
+    asm_jump(w->p, w->wait);
+}
+
+// ---- the program ----
+
+static void take_registers(struct rows_writer * w, int n_best) {
+    struct asm_reg * const scalars[] = {&w->streamed, &w->flag,  &w->chunks, &w->rows,    &w->more, &w->a,
+                                        &w->out,      &w->row_a, &w->row_b,  &w->row_out, &w->trips};
+    struct asm_reg * const pointers[] = {&w->pa, &w->pb, &w->pout, &w->ps, &w->first, &w->stage, &w->back};
+    int * const labels[] = {&w->wait,      &w->total,     &w->next_chunk,
+                            &w->next_pass, &w->last_pass, &w->row_done};
+    for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
+        *scalars[i] = asm_global(w->p, ASM_R);
+    }
+    for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++) {
+        *pointers[i] = asm_global(w->p, ASM_P);
+    }
+    for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
+        *labels[i] = asm_label_new(w->p);
+    }
+    for (int i = 0; i < 2; i++) {
+        w->acc[i] = asm_global(w->p, ASM_BM);
+    }
+    for (int i = 0; i < n_best; i++) {
+        w->best[i] = asm_global(w->p, ASM_X);
+    }
+}
+
+static void write_program(struct rows_writer * w) {
+    const struct rows_needs * needs = rows_needs(w->program);
+    struct asm_program * p = w->p;
+    take_registers(w, needs->n_best);
+    lanes_begin(&w->lanes, p, DTYPE_F32, RW_CORE_MEMORY + RW_POOL);
+    w->lanes.n_consts = RW_SLOT_CONSTS;
+    int labels[RW_MAX_INDEX], chunk = asm_label_new(p), row = asm_label_new(p), chunk_done = asm_label_new(p);
+    for (int i = 0; i < needs->n_indices; i++) {
+        labels[i] = asm_label_new(p);
+    }
+    asm_label(p, w->wait);
+    start_run(w, needs, labels);
+    asm_label(p, chunk);
+    take_chunk(w);
+    asm_label(p, row);
+    rows_copy(w, w->pa, w->row_a);
+    rows_copy(w, w->pb, w->row_b);
+    rows_copy(w, w->pout, w->row_out);
+    asm_jump_pointer(p, w->stage);
+    between_passes(w, row, chunk_done);
+    next_row(w, row, chunk_done);
+    asm_label(p, chunk_done);
+    give_chunk(w);
+    asm_jump_if_nonzero(p, w->chunks, chunk);
+    asm_jump_pointer(p, w->back);
+    if (needs->total) {
+        write_total(w);
+    } else {
+        asm_label(p, w->total);
+    }
+    rows_passes(w, labels);
+}
+
+enum status rows_program(const struct kernel_spec * spec, struct rows_program * out, struct error * err) {
+    struct rows_writer w = {.program = rows_find(spec->op)->program};
+    if (asm_new(spec->arch, &w.p) != ST_OK) {
+        return error_set(err, ST_NO_MEMORY, "aie: out of memory");
+    }
+    write_program(&w);
+    enum status st = asm_finish(w.p, &out->code, err);
+    lanes_pool_bytes(&w.lanes, out->pool);
+    for (int lane = 0; lane < 16; lane++) {
+        store_u32(out->pool + RW_SLOT_LANES * LANES_POOL_SLOT_BYTES + 4 * lane, (uint32_t) lane);
+    }
+    asm_free(w.p);
+    return st == ST_OK ? ST_OK : error_prefix(err, "aie: %s", w.program);
+}

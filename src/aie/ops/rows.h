@@ -1,0 +1,182 @@
+// rows: ops that look at a whole row before they know its result (sums, norms, softmax). A core takes
+// rows in one of two ways, with the same code:
+//
+//     resident   a chunk is one or several whole rows; all passes run over them where they lie
+//     streamed   a row longer than a chunk comes once for each pass, chunk by chunk
+//
+// Within a core everything is a vector of 16 lanes of 32 bits, taken in pairs; lanes behind the end of
+// a row are filled with what does not change the pass's result.
+#pragma once
+
+#include "lanes.h"
+#include "ops.h"
+
+// ---- memory of a core ----
+
+enum {
+    RW_CHUNK_WORDS = 2048,
+    RW_CHUNK_BYTES = 4 * RW_CHUNK_WORDS,
+    RW_PAIR_WORDS = 32, // two vectors: what one loop trip takes
+    RW_CORE_MEMORY = 0x70000,
+    RW_WEST_MEMORY = 0x50000,
+    RW_POOL = 0x0000,    // constants, state and parameters, all within reach of one pointer
+    RW_PARTIAL = 0x0800, // a column's share of a total, for the column to the east
+    RW_BUFFER_A = 0x4000, // pong is ping ^ RW_CHUNK_BYTES
+    RW_BUFFER_B = 0x8000,
+    RW_BUFFER_OUT = 0xc000,
+    RW_SCRATCH = 0x2000,
+};
+
+// Slots of the pool (32 bytes each): op arguments, state, parameters; constants follow. A slot holds
+// one number in all lanes; state vectors of 16 different lanes take two.
+enum {
+    RW_SLOT_ARGS = 0,
+    RW_SLOT_STATE = LANES_PARAMS, // first of two: what the passes add up
+    RW_SLOT_STATE2 = RW_SLOT_STATE + 2,
+    RW_SLOT_STATE3 = RW_SLOT_STATE + 4,
+    RW_SLOT_TOTAL = RW_SLOT_STATE + 6,
+    RW_SLOT_MEAN = RW_SLOT_STATE + 8, // also: the maximum
+    RW_SLOT_LOG = RW_SLOT_STATE + 9,
+    RW_SLOT_FACTOR = RW_SLOT_STATE + 10,  // three pieces
+    RW_SLOT_FACTOR2 = RW_SLOT_STATE + 13, // three pieces
+    RW_SLOT_FACTOR3 = RW_SLOT_STATE + 16, // three pieces
+    RW_SLOT_PARAMS = LANES_POOL_SLOTS / 2 - 4, // up to 63 words around the pool pointer
+    RW_SLOT_LANES = LANES_POOL_SLOTS / 2 + 1, // first of two: 0, 1, ... 15
+    RW_SLOT_CONSTS = RW_SLOT_LANES + 2,
+};
+
+// What the instruction stream writes before each run, in 32-bit words. What the core would otherwise
+// have to decide is written out, so that it need not branch.
+enum {
+    RW_PARAM_OP,        // which op of the program
+    RW_PARAM_STREAMED,  // 1: streamed, else resident
+    RW_PARAM_CHUNKS,    // of the run, all passes together
+    RW_PARAM_MORE,      // streamed: chunks of a pass behind its first
+    RW_PARAM_ROWS,      // in each chunk but the last
+    RW_PARAM_ROWS_DIFF, // by how many more in the last
+    RW_PARAM_TRIPS,     // vector pairs in a chunk that is not the row's last
+    RW_PARAM_TRIPS_DIFF,
+    RW_PARAM_TAIL0, // bit n: lane n of the row's last pair is part of the row
+    RW_PARAM_TAIL1,
+    RW_PARAM_TAIL_AT,  // where that pair stands, in bytes
+    RW_PARAM_STRIDE_A, // bytes from row to row in the buffers
+    RW_PARAM_STRIDE_B,
+    RW_PARAM_STRIDE_OUT,
+    RW_PARAM_B_TAKE,   // -1 and 1: the second input comes along; else 0, on which its locks stand still
+    RW_PARAM_B_GIVE,
+    RW_PARAM_B_KIND,   // enum rows_b_kind
+    RW_PARAM_B_ODD,    // 1: the row at hand starts in the upper half of its first word
+    RW_PARAM_B_FLIP,   // 1: and the next one does not, and so on
+    RW_PARAM_OUT_LOCK, // what is acquired with a chunk: the output and -1, or a lock that is 0 and 0
+    RW_PARAM_OUT_TAKE,
+    RW_PARAM_OUT_GIVE, // 0; the core writes down what it took
+    RW_PARAM_INTEGER,  // of a total: all ones, or 0 where it is a float
+    RW_PARAM_FIRST,    // all ones: the total starts at zero
+    RW_PARAM_FROM_WEST, // 1: the total goes on from the neighbour's
+    RW_PARAM_TO_EAST,   // 1: and is handed on instead of written
+    RW_PARAM_SINK_TAKE, // -1: a sink comes, into its argument's word; else 0
+    RW_PARAM_ARGS, // the op's arguments, not always the kernel's parameters
+    RW_N_ARGS = 4,
+    RW_ARG_TOTAL = 2, // what a total is multiplied by
+    RW_ARG_SINK = 3,
+    // Set by the core: the tail of the chunk at hand.
+    RW_PARAM_NOW_TAIL0 = RW_PARAM_ARGS + RW_N_ARGS,
+    RW_PARAM_NOW_TAIL1,
+    RW_PARAM_NOW_TAIL_AT,
+    RW_PARAM_COUNT,
+};
+_Static_assert(RW_PARAM_COUNT <= 40, "the parameters stand within their slots");
+
+enum rows_b_kind { RW_B_NONE, RW_B_F32, RW_B_F16 };
+
+enum {
+    RW_LOCK_A_EMPTY,
+    RW_LOCK_A_FULL,
+    RW_LOCK_B_EMPTY,
+    RW_LOCK_B_FULL,
+    RW_LOCK_OUT_EMPTY,
+    RW_LOCK_OUT_FULL,
+    RW_LOCK_GO,
+    RW_LOCK_SINK,    // the sink has come
+    RW_LOCK_PARTIAL, // the share of the total is there
+    RW_LOCK_NONE,    // always 0
+    RW_LOCK_COUNT,
+};
+static const uint8_t rows_lock_init[RW_LOCK_COUNT] = {2, 0, 2, 0, 2, 0, 0, 0, 0, 0};
+
+// ---- ops ----
+
+enum rows_out { RW_OUT_ROW, RW_OUT_SCALAR, RW_OUT_TOTAL };
+
+struct rows_op {
+    enum kernel_op op;
+    const char * program; // ops of one program share a PDI
+    int index;            // the number by which the program knows it; some ops share their code
+    int index_streamed;   // and by which it knows it with streamed rows
+    int passes;
+    enum rows_out out;
+    enum dtype in, result;
+};
+
+const struct rows_op * rows_find(enum kernel_op op); // NULL: there is none
+struct rows_needs { // what a program wants of the driver
+    const char * program;
+    int n_indices; // ops that it tells apart
+    int n_best;    // of rows_writer.best
+    bool total, sink;
+};
+const struct rows_needs * rows_needs(const char * program);
+
+struct rows_program { // the core program and the content of its pool
+    struct asm_code code;
+    uint8_t pool[LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES];
+};
+enum status rows_program(const struct kernel_spec * spec, struct rows_program * out, struct error * err);
+
+// ---- inside the program: what the passes of rows-ops.c are written with ----
+
+struct rows_writer {
+    struct lanes lanes;
+    struct asm_program * p;
+    const char * program;
+    struct asm_reg streamed, flag;        // scalars; flag is for a moment
+    struct asm_reg chunks, rows, more;    // left: of the run, of the chunk, of the pass behind this one
+    struct asm_reg a, out;                // current buffers; b's is RW_BUFFER_B - RW_BUFFER_A further
+    struct asm_reg row_a, row_b, row_out; // current row in them
+    struct asm_reg trips;                 // loop count
+    struct asm_reg pa, pb, pout, ps;      // pointers that walk; ps is for anything
+    struct asm_reg first, stage;          // code pointers: first pass, current pass
+    struct asm_reg back;                  // and caller; behind the last row: what ends the run
+    struct asm_reg acc[2];                // BM
+    struct asm_reg best[3];               // X, where the program asks for them
+    int wait, total;                                // labels of the driver: what `back` ends the run with
+    int next_chunk, next_pass, last_pass, row_done; // where passes go
+};
+
+// Emits the passes of all ops of the program. op_label[i] is the label of the first pass of the op with
+// that rows_op.index.
+enum { RW_MAX_INDEX = 4 };
+void rows_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]);
+
+// What the program does at the start of each run, when the arguments are in their slots.
+void rows_prepare(struct rows_writer * w);
+
+void rows_set(struct rows_writer * w, struct asm_reg r, int32_t value);
+void rows_copy(struct rows_writer * w, struct asm_reg to, struct asm_reg from);
+void rows_param(struct rows_writer * w, struct asm_reg to, int param);
+void rows_set_param(struct rows_writer * w, int param, struct asm_reg from);
+void rows_label_to(struct rows_writer * w, struct asm_reg pointer, int label);
+int32_t rows_slot_offset(int slot); // from the pool pointer
+// One number in all lanes from and to a slot; 16 lanes from and to two slots.
+struct val rows_get(struct rows_writer * w, int slot);
+void rows_put(struct rows_writer * w, int slot, struct val v);
+struct val rows_get_lanes(struct rows_writer * w, int slot);
+void rows_put_lanes(struct rows_writer * w, int slot, struct val v);
+
+// ---- the family ----
+
+enum status rows_supports(const struct kernel_spec * spec, struct error * err);
+void rows_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
+enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size, struct error * err);
+enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
+                       struct error * err);

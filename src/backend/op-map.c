@@ -1,0 +1,148 @@
+// op-map: which kernel a node of a graph is, by name. src/kernel/ops.def says what ggml calls each
+// kernel ("ggml_op_add", "ggml_unary_op_relu", "ggml_glu_op_swiglu"), libggml-base says what it
+// calls each of its ops, and where the two agree the op is ours: a new row there needs no edit
+// here. What an op wants beyond that (a view that is not a source as it stands) is in op_call_of.
+//
+// The map is built once and never changes.
+#include "backend.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NO_KERNEL = -1 };
+
+static int16_t by_op[GGML_OP_COUNT], by_unary[GGML_UNARY_OP_COUNT], by_glu[GGML_GLU_OP_COUNT];
+static pthread_once_t map_once = PTHREAD_ONCE_INIT;
+
+static int16_t kernel_by_name(const char * prefix, const char * ggml_name) {
+    char name[64];
+    int n = snprintf(name, sizeof name, "%s%s", prefix, ggml_name);
+    if (n < 0 || (size_t) n >= sizeof name) {
+        return NO_KERNEL;
+    }
+    for (char * c = name; *c; c++) {
+        *c = (char) tolower((unsigned char) *c);
+    }
+    for (int i = 0; i < KERNEL_OP_COUNT; i++) {
+        if (!strcmp(kernel_op_info((enum kernel_op) i)->ggml_name, name)) {
+            return (int16_t) i;
+        }
+    }
+    return NO_KERNEL;
+}
+
+static void build_map(void) {
+    for (int i = 0; i < GGML_OP_COUNT; i++) {
+        by_op[i] = kernel_by_name("ggml_op_", ggml_op_name((enum ggml_op) i));
+    }
+    for (int i = 0; i < GGML_UNARY_OP_COUNT; i++) {
+        by_unary[i] = kernel_by_name("ggml_unary_op_", ggml_unary_op_name((enum ggml_unary_op) i));
+    }
+    for (int i = 0; i < GGML_GLU_OP_COUNT; i++) {
+        by_glu[i] = kernel_by_name("ggml_glu_op_", ggml_glu_op_name((enum ggml_glu_op) i));
+    }
+}
+
+// Where an op's own parameters begin in op_params: UNARY keeps the unary op in word 0, GLU its op
+// and which half is the gate in words 0 and 1.
+static int16_t find_kernel(const struct ggml_tensor * node, int * first_param) {
+    int32_t sub = node->op_params[0];
+    *first_param = 0;
+    pthread_once(&map_once, build_map);
+    switch (node->op) {
+    case GGML_OP_UNARY:
+        *first_param = 1;
+        return sub >= 0 && sub < GGML_UNARY_OP_COUNT ? by_unary[sub] : NO_KERNEL;
+    case GGML_OP_GLU:
+        *first_param = 2;
+        return sub >= 0 && sub < GGML_GLU_OP_COUNT ? by_glu[sub] : NO_KERNEL;
+    default:
+        return (unsigned) node->op < GGML_OP_COUNT ? by_op[node->op] : NO_KERNEL;
+    }
+}
+
+// ggml_op_desc trusts op_params, which may come from another machine.
+const char * op_label(const struct ggml_tensor * node) {
+    int32_t sub = node->op_params[0];
+    bool odd = (node->op == GGML_OP_UNARY && (sub < 0 || sub >= GGML_UNARY_OP_COUNT)) ||
+               (node->op == GGML_OP_GLU && (sub < 0 || sub >= GGML_GLU_OP_COUNT));
+    return (unsigned) node->op >= GGML_OP_COUNT ? "an op that is not known"
+           : odd                                ? ggml_op_name(node->op)
+                                                : ggml_op_desc(node);
+}
+
+// Families whose ops compute each element from the elements at the same place, so that operands may
+// be repeated, flattened and cut anywhere.
+static bool family_is_elementwise(const char * family) {
+    static const char * const names[] = {"binary_ops", "unary_ops", "glu_ops"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (!strcmp(family, names[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// One half of each row.
+static struct host_view half_of(struct host_view v, bool second) {
+    v.ne[0] /= 2;
+    if (second && v.data) {
+        v.data += (size_t) v.ne[0] * v.nb[0];
+    }
+    return v;
+}
+
+static void glu_inputs(const struct ggml_tensor * node, struct op_call * out) {
+    struct host_view both = host_view_of(node->src[0]);
+    bool swapped = node->op_params[1] != 0;
+    out->inputs[0] = half_of(both, swapped);
+    out->inputs[1] = half_of(both, !swapped);
+    out->n_inputs = 2;
+}
+
+enum status op_call_of(const struct ggml_tensor * node, struct op_call * out, struct error * err) {
+    int first_param;
+    int16_t kernel = find_kernel(node, &first_param);
+    if (kernel == NO_KERNEL) {
+        return error_set(err, ST_UNSUPPORTED, "there is no kernel for %s", op_label(node));
+    }
+    const struct kernel_op_info * info = kernel_op_info((enum kernel_op) kernel);
+    *out = (struct op_call){
+        .op = (enum kernel_op) kernel,
+        .elementwise = family_is_elementwise(info->family),
+        .rows_alike = true,
+    };
+    // Words that the kernel does not know would change the result behind its back.
+    int n_words = (int) (sizeof node->op_params / sizeof node->op_params[0]);
+    for (int i = first_param; i < n_words; i++) {
+        uint32_t word = (uint32_t) node->op_params[i];
+        if (i - first_param < info->n_params) {
+            out->params[i - first_param] = word;
+        } else if (word) {
+            return error_set(err, ST_UNSUPPORTED, "%s has an op parameter more than its kernel",
+                             op_label(node));
+        }
+    }
+    for (int i = 0; i < GGML_MAX_SRC; i++) {
+        if (node->src[i] && i >= info->n_inputs) {
+            return error_set(err, ST_UNSUPPORTED, "%s has more inputs than its kernel",
+                             op_label(node));
+        }
+        if (node->src[i]) {
+            out->inputs[i] = host_view_of(node->src[i]);
+            out->n_inputs = i + 1;
+        }
+    }
+    if (!node->src[0]) {
+        return error_set(err, ST_INVALID, "%s has no input", op_label(node));
+    }
+    if (node->op == GGML_OP_GLU && !node->src[1]) {
+        glu_inputs(node, out);
+    }
+    if (node->op == GGML_OP_SOFT_MAX) {
+        out->rows_alike =
+            out->params[1] == 0 && !node->src[2]; // slope and sink are those of a head
+    }
+    return ST_OK;
+}

@@ -1,0 +1,281 @@
+// Row ops against double precision, through the compiler and the emulated array: rows of every odd
+// length, longer than a tile's memory, many short ones; masks, sinks and slopes of softmax; infinities
+// and NaNs. Every kernel runs twice on the same array with different data.
+#include "kernel-rig.h"
+#include "reference.h"
+
+#include "aie/image/image.h"
+#include "aie/ops/rows.h"
+
+typedef float (*fill_fn)(int operand, int64_t i);
+
+static double uniform(double low, double high) {
+    return low + (high - low) * rand() / (double) RAND_MAX;
+}
+
+static float fill_plain(int operand, int64_t i) {
+    (void) operand;
+    (void) i;
+    return (float) uniform(-1, 1);
+}
+
+static float fill_wide(int operand, int64_t i) {
+    (void) operand;
+    (void) i;
+    return (float) (uniform(-1, 1) * exp2(uniform(-8, 8)));
+}
+
+static float fill_few(int operand, int64_t i) { // many equal ones
+    (void) operand;
+    (void) i;
+    return (float) (rand() % 5 - 2);
+}
+
+struct shape {
+    int64_t ne[4];
+};
+
+static struct tensor tensor_of(enum dtype t, int64_t a, int64_t b, int64_t c, int64_t d) {
+    const int64_t ne[4] = {a, b, c, d};
+    return tensor_contiguous(t, ne);
+}
+
+static struct kernel_spec spec_of(enum kernel_op op, const int64_t ne[4], float param) {
+    struct kernel_spec s = {.op = op, .arch = AIE_ARCH_AIE2, .n_inputs = 1};
+    s.inputs[0] = s.inputs[1] = s.output = tensor_of(DTYPE_F32, ne[0], ne[1], ne[2], ne[3]);
+    memcpy(&s.params[0], &param, 4);
+    if (!kernel_op_info(op)->n_params) {
+        s.params[0] = 0;
+    }
+    switch (op) {
+    case KERNEL_OP_SUM_ROWS:
+    case KERNEL_OP_MEAN:
+        s.output.ne[0] = 1;
+        s.output = tensor_contiguous(DTYPE_F32, s.output.ne);
+        break;
+    case KERNEL_OP_ARGMAX:
+        s.output = tensor_of(DTYPE_I32, ne[1] * ne[2] * ne[3], 1, 1, 1);
+        break;
+    case KERNEL_OP_SUM:
+        s.output = tensor_of(DTYPE_F32, 1, 1, 1, 1);
+        break;
+    case KERNEL_OP_CROSS_ENTROPY_LOSS:
+        s.n_inputs = 2;
+        s.output = tensor_of(DTYPE_F32, 1, 1, 1, 1);
+        break;
+    case KERNEL_OP_COUNT_EQUAL:
+        s.n_inputs = 2;
+        s.inputs[0] = s.inputs[1] = tensor_contiguous(DTYPE_I32, ne);
+        s.output = tensor_of(DTYPE_I32, 2, 1, 1, 1);
+        break;
+    default:
+        break;
+    }
+    return s;
+}
+
+static const float * floats(struct rig * r, int i) {
+    return (const float *) (const void *) r->data[i];
+}
+
+static void expect(const struct kernel_spec * s, int64_t i, double got, double want, double allowed) {
+    if (isnan(want) ? isnan(got) : got == want || fabs(got - want) <= allowed) {
+        return;
+    }
+    char name[KERNEL_NAME_MAX];
+    kernel_name(s, name);
+    print_message("%s: element %lld is %.9g, not %.9g (off %.3g, allowed %.3g)\n", name, (long long) i, got,
+                  want, got - want, allowed);
+    fail();
+}
+
+// ---- references ----
+
+static const double eps32 = 0x1p-23;
+
+static void check_rows(struct rig * r, const struct kernel_spec * s) {
+    const float * x = floats(r, 0), * out = floats(r, s->n_inputs);
+    int64_t n = s->inputs[0].ne[0], rows = tensor_elements(&s->inputs[0]) / n;
+    float param;
+    memcpy(&param, &s->params[0], 4);
+    double total = 0, total_abs = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        const float * row = x + i * n;
+        double sum = 0, magnitude = 0, squares = 0, high = -INFINITY;
+        int64_t best = 0;
+        for (int64_t k = 0; k < n; k++) {
+            sum += row[k];
+            magnitude += fabs(row[k]);
+            squares += (double) row[k] * row[k];
+            if (row[k] >= high) {
+                high = row[k];
+                best = k;
+            }
+        }
+        total += sum;
+        total_abs += magnitude;
+        double mean = sum / (double) n, variance = 0, logsum = 0, loss = 0, scale = 0, shift = 0;
+        switch (s->op) {
+        case KERNEL_OP_SUM_ROWS:
+            expect(s, i, out[i], sum, 8 * eps32 * magnitude);
+            continue;
+        case KERNEL_OP_MEAN:
+            expect(s, i, out[i], mean, 8 * eps32 * magnitude / (double) n);
+            continue;
+        case KERNEL_OP_ARGMAX:
+            expect(s, i, ((const int32_t *) (const void *) r->data[1])[i], (double) best, 0);
+            continue;
+        case KERNEL_OP_SUM:
+            continue;
+        case KERNEL_OP_CROSS_ENTROPY_LOSS:
+            for (int64_t k = 0; k < n; k++) {
+                logsum += exp(row[k] - high);
+            }
+            for (int64_t k = 0; k < n; k++) {
+                loss += (row[k] - high - log(logsum)) * floats(r, 1)[i * n + k];
+                magnitude += fabs((row[k] - high - log(logsum)) * floats(r, 1)[i * n + k]);
+            }
+            total += loss - sum;
+            total_abs += magnitude;
+            continue;
+        case KERNEL_OP_NORM:
+            for (int64_t k = 0; k < n; k++) {
+                variance += (row[k] - mean) * (row[k] - mean);
+            }
+            scale = 1 / sqrt(variance / (double) n + param);
+            shift = mean;
+            break;
+        case KERNEL_OP_RMS_NORM:
+            scale = 1 / sqrt(squares / (double) n + param);
+            break;
+        case KERNEL_OP_L2_NORM:
+            scale = 1 / fmax(sqrt(squares), param);
+            break;
+        default:
+            fail();
+        }
+        for (int64_t k = 0; k < n; k++) {
+            double want = (row[k] - shift) * scale;
+            double off = 16 * eps32 * fabs(want) + 4 * eps32 * (fabs(row[k]) + magnitude / (double) n) *
+                                                       scale * (s->op == KERNEL_OP_NORM);
+            expect(s, i * n + k, out[i * n + k], want, off + 0x1p-126);
+        }
+    }
+    if (s->op == KERNEL_OP_SUM) {
+        expect(s, 0, out[0], total, 16 * eps32 * total_abs);
+    } else if (s->op == KERNEL_OP_CROSS_ENTROPY_LOSS) {
+        expect(s, 0, out[0], -total / (double) rows, 16 * eps32 * total_abs / (double) rows);
+    }
+}
+
+static void check_count(struct rig * r, const struct kernel_spec * s) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < tensor_elements(&s->inputs[0]); i++) {
+        count += ref_get(DTYPE_I32, r->data[0], i) == ref_get(DTYPE_I32, r->data[1], i);
+    }
+    int64_t got;
+    memcpy(&got, r->data[2], 8);
+    expect(s, 0, (double) got, (double) count, 0);
+}
+
+// ---- running ----
+
+static void compile(const struct kernel_spec * s, struct kernel_code * code) {
+    struct error err = {0};
+    enum status st = aie_compile(s, code, &err);
+    if (st != ST_OK) {
+        print_message("%s\n", err.text);
+    }
+    assert_int_equal(st, ST_OK);
+}
+
+static uint64_t run_op(struct rig * r, const struct kernel_spec * s, fill_fn fill) {
+    struct kernel_code code;
+    struct emu_counters c;
+    compile(s, &code);
+    for (int again = 0; again < 2; again++) {
+        rig_allocate(r, s);
+        for (int k = 0; k < s->n_inputs; k++) {
+            for (int64_t i = 0; i < tensor_elements(&s->inputs[k]); i++) {
+                float v = fill(k, i);
+                int32_t integer = (int32_t) v;
+                memcpy(r->data[k] + 4 * i, s->inputs[k].dtype == DTYPE_I32 ? (void *) &integer : (void *) &v, 4);
+            }
+        }
+        rig_run(r, s, &code);
+        if (s->op == KERNEL_OP_COUNT_EQUAL) {
+            check_count(r, s);
+        } else {
+            check_rows(r, s);
+        }
+        emu_machine_counters(r->machine, &c);
+        rig_free(r);
+    }
+    kernel_code_free(&code);
+    return c.last_cycles;
+}
+
+static const struct shape shapes[] = {
+    {{33, 7, 1, 1}},    {{1000, 1, 1, 1}}, {{1000, 9, 1, 1}},  {{2048, 5, 1, 1}}, {{2049, 5, 1, 1}},
+    {{4097, 3, 1, 1}},  {{64, 5, 4, 3}},   {{1025, 5, 4, 3}},  {{4, 1023, 1, 1}}, {{1, 500, 1, 1}},
+    {{70001, 2, 1, 1}}, {{32, 513, 1, 1}}, {{8192, 5, 1, 1}},  {{3, 9001, 1, 1}}, {{255, 40, 1, 1}},
+    {{256, 40, 1, 1}},  {{257, 17, 1, 1}}, {{5438, 3, 1, 1}},
+};
+
+static void all_shapes(enum kernel_op op, float param, fill_fn fill) {
+    struct rig r;
+    srand(7);
+    rig_open(&r);
+    for (int64_t n = 1; n <= 40; n++) {
+        const int64_t ne[4] = {n, 1 + n % 5, 1, 1};
+        struct kernel_spec s = spec_of(op, ne, param);
+        run_op(&r, &s, fill);
+    }
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        struct kernel_spec s = spec_of(op, shapes[i].ne, param);
+        run_op(&r, &s, fill);
+    }
+    rig_close(&r);
+}
+
+static void sum_rows(void ** state) {
+    (void) state;
+    all_shapes(KERNEL_OP_SUM_ROWS, 0, fill_wide);
+    all_shapes(KERNEL_OP_MEAN, 0, fill_plain);
+}
+
+static void sums(void ** state) {
+    (void) state;
+    all_shapes(KERNEL_OP_SUM, 0, fill_wide);
+}
+
+static void argmax(void ** state) {
+    (void) state;
+    all_shapes(KERNEL_OP_ARGMAX, 0, fill_wide);
+    all_shapes(KERNEL_OP_ARGMAX, 0, fill_few);
+}
+
+static void count_equal(void ** state) {
+    (void) state;
+    all_shapes(KERNEL_OP_COUNT_EQUAL, 0, fill_few);
+}
+
+static void norms(void ** state) {
+    (void) state;
+    all_shapes(KERNEL_OP_RMS_NORM, 1e-6f, fill_wide);
+    all_shapes(KERNEL_OP_L2_NORM, 1e-6f, fill_plain);
+    all_shapes(KERNEL_OP_NORM, 1e-5f, fill_plain);
+}
+
+static void loss(void ** state) {
+    (void) state;
+    all_shapes(KERNEL_OP_CROSS_ENTROPY_LOSS, 0, fill_plain);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sum_rows), cmocka_unit_test(sums), cmocka_unit_test(argmax),
+        cmocka_unit_test(count_equal), cmocka_unit_test(norms), cmocka_unit_test(loss),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,164 @@
+// `ggml-hsa cache` as people call it: what it prints, and its exit status.
+#include "base/cache-rig.h"
+
+static char * output; // of the last call
+static int status;
+
+static const char * call(const char * arguments) {
+    char command[1024];
+    snprintf(command, sizeof command, "%s cache %s 2>&1", TOOL, arguments);
+    FILE * f = popen(command, "r");
+    assert_non_null(f);
+    free(output);
+    output = calloc(1, 1 << 16);
+    size_t n = fread(output, 1, (1 << 16) - 1, f);
+    output[n] = '\0';
+    status = WEXITSTATUS(pclose(f));
+    return output;
+}
+
+static void expect(const char * arguments, int want_status, const char * text) {
+    call(arguments);
+    if (status != want_status || !strstr(output, text)) {
+        fail_msg("cache %s: status %d, not %d, or no '%s' in:\n%s", arguments, status, want_status,
+                 text, output);
+    }
+}
+
+// Kernels of this program's compiler: to the tool, whose compiler is another one, they are stale.
+static void fill(int n) {
+    struct store * s = open_store();
+    for (int i = 0; i < n; i++) {
+        struct kernel_spec spec = make_spec(DTYPE_F32, 1 + i);
+        assert_true(got_right(s, &spec));
+    }
+    store_free(s);
+}
+
+static void test_empty(void ** state) {
+    (void) state;
+    static const char * const commands[] = {"stat", "list", "verify", "trim", "clear"};
+    for (int i = 0; i < 5; i++) {
+        char json[32];
+        snprintf(json, sizeof json, "%s --json", commands[i]);
+        expect(commands[i], 0, "no kernel cache");
+        expect(json, 0, "{\"directory\": null");
+    }
+    expect("why add_f32_1x1x1x1_f32_1x1x1x1_f32_1x1x1x1", 1, "no kernel cache");
+    assert_int_not_equal(access(cache_dir, F_OK), 0); // looking makes nothing
+}
+
+static void test_looking(void ** state) {
+    (void) state;
+    fill(3);
+    expect("stat", 0, "kernels      3 in 9 files");
+    expect("stat --json", 0, "\"kernels\": 3, \"files\": 9, \"bytes\": 28672, ");
+    expect("list", 0, "aie2/add_f32_2x1x1x1_f32_2x1x1x1_f32_2x1x1x1\n");
+    expect("list --json", 0,
+           "\"name\": \"add_f32_3x1x1x1_f32_3x1x1x1_f32_3x1x1x1\", \"state\": \"good\"");
+    expect("verify", 0,
+           WITH_COMPILER ? "0 good, 3 stale, 0 damaged, 0 foreign"
+                         : "3 good, 0 stale, 0 damaged, 0 foreign");
+    struct kernel_spec spec = make_spec(DTYPE_F32, 2);
+    char path[512];
+    path_of(&spec, "_insts.bin", path);
+    assert_int_equal(truncate(path, 8), 0);
+    expect("verify", 1,
+           "add_f32_2x1x1x1_f32_2x1x1x1_f32_2x1x1x1_insts.bin: its length has changed");
+    expect("verify --json", 1, "\"damaged\": 1");
+    assert_int_equal(access(path, F_OK), 0); // looking moves nothing
+}
+
+static void test_why(void ** state) {
+    (void) state;
+    fill(1);
+    if (!WITH_COMPILER) {
+        expect("why x", 1, "this build has no kernel compiler");
+        return;
+    }
+    expect("why add_f32_1x1x1x1_f32_1x1x1x1_f32_1x1x1x1", 1,
+           "compiler: the cache has rig 1, wanted is aie ");
+    expect("why add '(1,1,1,1)/f32' '(1,1,1,1)/f32' '(1,1,1,1)/f32'", 1,
+           "compiler: the cache has rig 1");
+    expect("why ggml_op_add '(1,1,1,1)/f32' '(5,1,1,1)/f32' '(1,1,1,1)/f32' --arch aie2p --json", 1,
+           "\"input 1: the cache has (1,1,1,1)/f32, wanted is (5,1,1,1)/f32\"");
+    assert_non_null(strstr(output, "\"architecture: the cache has aie2, wanted is aie2p\""));
+    expect("why add_bf16_8x4x1x1s2x32x128x128_f16_8x1x1x1_i8_8x4x1x1", 1,
+           "input 0: the cache has (1,1,1,1)/f32, wanted is (8,4,1,1)/bf16/(2,32,128,128)");
+
+    char config[128], arguments[400];
+    snprintf(config, sizeof config, "%s/config.json", rig_dir);
+    static const char text[] =
+        "{\"kernels\": [{\"kernel_name\": \"ggml_op_add\", \"kernel_source\": \"binary_ops.py\", "
+        "\"arch\": \"aie2\", \"input_tensors\": [\"(1,1,1,1)/f32\", \"(1,1,1,1)/f32\"], "
+        "\"output_tensor\": \"(1,1,1,1)/f32\", \"exported_name\": \"mine\"}]}";
+    write_file(config, text, strlen(text));
+    snprintf(arguments, sizeof arguments, "why --config %s", config);
+    expect(arguments, 1, "compiler: the cache has rig 1");
+    snprintf(arguments, sizeof arguments, "why --config %s mine --json", config);
+    expect(arguments, 1, "\"hit\": false");
+    snprintf(arguments, sizeof arguments, "why --config %s other", config);
+    expect(arguments, 1, "no such kernel");
+    write_file(config, "{\"kernels\": [}", 14);
+    snprintf(arguments, sizeof arguments, "why --config %s", config);
+    expect(arguments, 1, "line 1, column 14");
+
+    // The tool's own kernels are hits: made here with the same compiler.
+    struct store * s;
+    struct kernel_spec spec = make_spec(DTYPE_F32, 1024);
+    struct store_kernel * k;
+    assert_int_equal(store_new(&s, NULL), ST_OK);
+    assert_int_equal(store_get(s, &spec, &k, NULL), ST_OK);
+    store_free(s);
+    expect("why add_f32_1024x1x1x1_f32_1024x1x1x1_f32_1024x1x1x1", 0, ": a hit");
+    expect("verify", 0, "1 good, 1 stale");
+}
+
+static void test_removing(void ** state) {
+    (void) state;
+    fill(10);
+    expect("trim", 0, "0 of 10 kernels removed");
+    expect("trim --max-size 40K --dry-run", 0, "6 of 10 kernels would be removed");
+    expect("stat", 0, "kernels      10 ");
+    expect("trim --max-size 40K --json", 0, "{\"removed_kernels\": 6, ");
+    expect("stat", 0, "kernels      4 ");
+    expect("clear", 0, "4 of 4 kernels removed");
+    expect("stat --json", 0, "\"kernels\": 0, \"files\": 0, \"bytes\": 0, ");
+}
+
+static void test_usage(void ** state) {
+    (void) state;
+    fill(1);
+    expect("", 2, "stat, list, verify, trim, clear or why?");
+    expect("burn", 2, "no command 'burn'");
+    expect("stat x", 2, "stat takes no 'x'");
+    expect("clear --dry-run", 2, "no option '--dry-run' of clear");
+    expect("trim --max-size", 2, "--max-size wants bytes");
+    expect("trim --max-size 5X", 2, "--max-size wants bytes");
+    expect("why", 2, "why wants a kernel");
+    expect("why x --arch aie9", 2, "--arch wants aie2 or aie2p");
+    if (WITH_COMPILER) {
+        expect("why nonsense", 1, "not the name of a kernel");
+        expect("why frobnicate '(1,1,1,1)/f32' '(1,1,1,1)/f32'", 1, "no operation has that name");
+        expect("why add '(1,1,1,1)/f32'", 1, "add has 2 inputs and an output, 1 tensors are given");
+        expect("why add '(1,1)/f32' '(1,1,1,1)/f32' '(1,1,1,1)/f32'", 1, "(1,1)/f32");
+    }
+    assert_int_equal(chmod(cache_dir, 0777), 0);
+    expect("stat", 1, "others can write it; take that away with chmod go-w");
+    expect("clear", 1, "others can write it");
+    assert_int_equal(chmod(cache_dir, 0700), 0);
+    expect("stat", 0, "kernels      1 ");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_empty, rig_reset),
+        cmocka_unit_test_setup(test_looking, rig_reset),
+        cmocka_unit_test_setup(test_why, rig_reset),
+        cmocka_unit_test_setup(test_removing, rig_reset),
+        cmocka_unit_test_setup(test_usage, rig_reset),
+    };
+    int failed = cmocka_run_group_tests(tests, rig_setup, rig_teardown);
+    free(output);
+    return failed;
+}

@@ -1,0 +1,282 @@
+// ggml-hsa info and doctor, as people run them: on a machine that has nothing, with an emulated
+// NPU, with a runtime that dies, with broken settings. Their JSON is read back with our own reader.
+#include "base/cmocka-all.h"
+#include "base/json.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct result {
+    int status;
+    struct buf text; // standard output and standard error
+};
+
+// The environment is what `env` says and nothing else of ours.
+static struct result run(const char * env, const char * arguments) {
+    char command[4096];
+    snprintf(command, sizeof command,
+             "env -i PATH=\"$PATH\" HOME='%s' ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 "
+             "%s '%s' %s 2>&1",
+             getenv("TEST_HOME"), env, TOOL, arguments);
+    FILE * pipe = popen(command, "r");
+    assert_non_null(pipe);
+    struct result r = {0};
+    char part[4096];
+    for (size_t n; (n = fread(part, 1, sizeof part, pipe)) > 0;) {
+        buf_append(&r.text, part, n);
+    }
+    int status = pclose(pipe);
+    assert_true(WIFEXITED(status));
+    r.status = WEXITSTATUS(status);
+    return r;
+}
+
+static void expect(const char * env, const char * arguments, int status,
+                   const char * const texts[]) {
+    struct result r = run(env, arguments);
+    const char * text = r.text.data ? (char *) r.text.data : "";
+    if (r.status != status) {
+        fail_msg("%s ggml-hsa %s: exit status %d\n%s", env, arguments, r.status, text);
+    }
+    for (int i = 0; texts[i]; i++) {
+        if (!strstr(text, texts[i])) {
+            fail_msg("%s ggml-hsa %s: no '%s' in\n%s", env, arguments, texts[i], text);
+        }
+    }
+    assert_null(strchr(text, '\033')); // a pipe is no terminal
+    buf_free(&r.text);
+}
+
+#define EXPECT(env, arguments, status, ...)                                                        \
+    expect(env, arguments, status, (const char * const[]){__VA_ARGS__, NULL})
+
+static char home[] = "/tmp/test-doctor-XXXXXX";
+
+static int make_home(void ** state) {
+    (void) state;
+    if (!mkdtemp(home)) {
+        return -1;
+    }
+    return setenv("TEST_HOME", home, 1);
+}
+
+static int remove_home(void ** state) {
+    (void) state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf '%s'", home);
+    return system(command);
+}
+
+// ---- JSON ----
+
+static struct json_doc parse(struct result * r) {
+    struct json_doc doc;
+    struct error err = {0};
+    if (json_parse((char *) r->text.data, r->text.size, &doc, &err) != ST_OK) {
+        fail_msg("%s in\n%s", err.text, (char *) r->text.data);
+    }
+    assert_int_equal(doc.root->type, JSON_OBJECT);
+    return doc;
+}
+
+static const struct json * member(const struct json * object, const char * key,
+                                  enum json_type type) {
+    const struct json * m = json_member(object, key, NULL);
+    if (!m || m->type != type) {
+        fail_msg("no %s \"%s\"", json_type_name(type), key);
+    }
+    return m;
+}
+
+// The first finding of a check.
+static const struct json * finding(const struct json * root, const char * check) {
+    for (const struct json * c = member(root, "checks", JSON_ARRAY)->first; c; c = c->next) {
+        if (!strcmp(member(c, "check", JSON_STRING)->string, check)) {
+            return c;
+        }
+    }
+    fail_msg("no check \"%s\"", check);
+    return NULL;
+}
+
+// ---- tests ----
+
+static void with_nothing(void ** state) {
+    (void) state;
+    static const char env[] = "GGML_HSA_RUNTIME=/nonexistent/libhsa.so";
+    EXPECT(env, "doctor", 1, "FAIL  HSA runtime: ", "/nonexistent/libhsa.so",
+           "GGML_HSA_EMULATE=aie2", "memlock limit: ", "render group: ", "kernel driver: ",
+           "device node: ", "/dev/kfd: ", "\nNOT usable: ");
+    EXPECT(env, "info", 0, "ggml-hsa 0.", "runtime             none: ", "/nonexistent/libhsa.so",
+           "build options", "GGML_HSA_RUNTIME=/nonexistent/libhsa.so");
+    if (access("/dev/accel", F_OK) != 0) {
+        EXPECT(env, "doctor", 1, "FAIL  device node: there is no /dev/accel/accel*");
+        EXPECT("", "doctor", 1, "FAIL  HSA runtime: ");
+    }
+}
+
+static void with_an_emulated_npu(void ** state) {
+    (void) state;
+    EXPECT("GGML_HSA_EMULATE=aie2", "doctor", 0, "PASS  HSA runtime: /", "libhsa-emu.so (emulated)",
+           "PASS  NPU: HSA0: ", "(aie2)",
+           "PASS  packet ABI: ", "PASS  kernel cache: ", "\nusable: ", " 0 failures");
+    EXPECT("GGML_HSA_EMULATE=aie2", "info", 0, "libhsa-emu.so (emulated), packet ABI ", "HSA0",
+           "device heap 64 MiB", "kernel directories  none", "GGML_HSA_EMULATE=aie2");
+    EXPECT("GGML_HSA_EMULATE=aie99", "doctor", 1, "FAIL  HSA runtime: ", "aie99");
+#ifdef PLUGIN
+    EXPECT("GGML_HSA_EMULATE=aie2", "doctor", 0, "PASS  plugin: " PLUGIN " loads in ggml ",
+           "offers 1 device\n", "GGML_BACKEND_PATH=" PLUGIN);
+#endif
+}
+
+static void runtimes_that_die(void ** state) {
+    (void) state;
+    EXPECT("GGML_HSA_RUNTIME='" DYING_RUNTIME "' DIE=abort GGML_HSA_SKIP_DRIVER_CHECK=1", "doctor",
+           1, "FAIL  HSA runtime: the HSA runtime ended the process with signal 6",
+           "\nNOT usable: ");
+    EXPECT("GGML_HSA_RUNTIME='" DYING_RUNTIME "' DIE=exit GGML_HSA_SKIP_DRIVER_CHECK=1", "info", 0,
+           "runtime             none: the HSA runtime ended the process with exit status 3");
+    EXPECT("GGML_HSA_RUNTIME='" DYING_RUNTIME "' DIE=no GGML_HSA_SKIP_DRIVER_CHECK=1", "doctor", 1,
+           "FAIL  HSA runtime: ", "lacks ");
+    EXPECT("GGML_HSA_RUNTIME=/etc/passwd", "doctor", 1, "FAIL  HSA runtime: ");
+}
+
+static void settings(void ** state) {
+    (void) state;
+    char env[1024], dir[256];
+    snprintf(dir, sizeof dir, "%s/pack", home);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    snprintf(env, sizeof env,
+             "GGML_HSA_EMULATE=aie2 GGML_HSA_KERNEL_DIR='%s::/nonexistent/pack:/etc/passwd'", dir);
+    EXPECT(env, "doctor", 0, "neither aie2/ nor aie2p/", "/nonexistent/pack: No such file",
+           "/etc/passwd: not a directory", "3 warnings");
+    snprintf(dir, sizeof dir, "%s/pack/aie2", home);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    snprintf(env, sizeof env, "GGML_HSA_EMULATE=aie2 GGML_HSA_KERNEL_DIR='%s/pack'", home);
+    EXPECT(env, "doctor", 0, "PASS  kernel directory: ", " 0 warnings");
+    EXPECT("GGML_HSA_EMULATE=aie2 GGML_HSA_JIT_COMMAND=/nonexistent/build.py", "doctor", 0,
+           "WARN  external compiler: ", "/nonexistent/build.py",
+           "IRON environment is not active. Run source env_setup.sh first.");
+    EXPECT("GGML_HSA_EMULATE=aie2 GGML_HSA_JIT_COMMAND='sh -c x'", "doctor", 0,
+           "PASS  external compiler: sh -c x");
+    EXPECT("GGML_HSA_EMULATE=aie2 GGML_HSA_KERNL_DIR=/x GGML_HSA_WEATHER=1", "doctor", 0,
+           "GGML_HSA_KERNL_DIR is no variable of ggml-hsa", "did you mean GGML_HSA_KERNEL_DIR?",
+           "GGML_HSA_WEATHER is no variable of ggml-hsa");
+    EXPECT("GGML_HSA_EMULATE=aie2 GGML_BACKEND_PATH=/nonexistent.so", "doctor", 0,
+           "WARN  GGML_BACKEND_PATH: ");
+    EXPECT("GGML_HSA_EMULATE=aie2 GGML_BACKEND_PATH=/tmp", "doctor", 0, "/tmp is no file");
+}
+
+static void cache_health(void ** state) {
+    (void) state;
+    char env[1024], dir[256];
+    snprintf(dir, sizeof dir, "%s/shared", home);
+    assert_int_equal(mkdir(dir, 0777), 0);
+    assert_int_equal(chmod(dir, 0777), 0);
+    snprintf(env, sizeof env, "GGML_HSA_EMULATE=aie2 GGML_HSA_KERNEL_CACHE_DIR='%s'", dir);
+    EXPECT(env, "doctor", 0, "WARN  kernel cache: ", "chmod 700");
+    assert_int_equal(chmod(dir, 0700), 0);
+    EXPECT(env, "doctor", 0, "PASS  kernel cache: ", "shared, 0 kernels");
+    EXPECT("GGML_HSA_EMULATE=aie2 GGML_HSA_KERNEL_CACHE_MAX_SIZE=0", "doctor", 0,
+           "PASS  kernel cache: none");
+    // Looking makes no cache, and clears none.
+    snprintf(env, sizeof env,
+             "GGML_HSA_EMULATE=aie2 GGML_HSA_KERNEL_CACHE_CLEAR=1 GGML_HSA_RECORD='%s/record' "
+             "GGML_HSA_KERNEL_CACHE_DIR='%s/new'",
+             home, home);
+    EXPECT(env, "doctor", 0, "PASS  kernel cache: none");
+    EXPECT(env, "info", 0, "cache               none");
+    snprintf(dir, sizeof dir, "%s/new", home);
+    assert_int_not_equal(access(dir, F_OK), 0);
+    snprintf(dir, sizeof dir, "%s/record", home);
+    assert_int_not_equal(access(dir, F_OK), 0);
+}
+
+// Values from outside reach neither a terminal nor the structure of the JSON.
+static void hostile_values(void ** state) {
+    (void) state;
+    static const char env[] =
+        "GGML_HSA_EMULATE=aie2 GGML_HSA_KERNEL_DIR=\"$(printf 'a\\033[31m\"\\\\\\nb\\377')\" "
+        "GGML_HSA_JIT_COMMAND=\"$(printf '\\033]0;x\\007 y')\" 'GGML_HSA_\"x=1' GGML_HSA_=";
+    EXPECT(env, "info", 0, "a?[31m\"\\?b?");
+    EXPECT(env, "doctor", 0, "a?[31m\"\\?b?");
+    static const char * const commands[] = {"info --json", "doctor --json"};
+    for (int i = 0; i < 2; i++) {
+        struct result r = run(env, commands[i]);
+        assert_int_equal(r.status, 0);
+        struct json_doc doc = parse(&r);
+        json_free(&doc);
+        buf_free(&r.text);
+    }
+}
+
+static void json(void ** state) {
+    (void) state;
+    struct result r = run("GGML_HSA_EMULATE=aie2 GGML_HSA_ENABLE_LOG=1", "info --json");
+    assert_int_equal(r.status, 0);
+    struct json_doc doc = parse(&r);
+    const struct json * device = member(doc.root, "devices", JSON_ARRAY)->first;
+    assert_non_null(device);
+    assert_string_equal(member(device, "arch", JSON_STRING)->string, "aie2");
+    assert_true(member(device, "memory", JSON_INTEGER)->integer > 0);
+    assert_int_equal(
+        member(member(device, "pools", JSON_OBJECT), "device_heap", JSON_INTEGER)->integer,
+        64 << 20);
+    assert_true(member(member(doc.root, "runtime", JSON_OBJECT), "emulated", JSON_BOOL)->boolean);
+    assert_string_equal(
+        member(member(doc.root, "environment", JSON_OBJECT), "GGML_HSA_ENABLE_LOG", JSON_STRING)
+            ->string,
+        "1");
+    member(member(doc.root, "options", JSON_OBJECT), "GGML_HSA_JIT_COMPILE", JSON_BOOL);
+    json_free(&doc);
+    buf_free(&r.text);
+
+    r = run("GGML_HSA_EMULATE=aie2", "doctor --json");
+    assert_int_equal(r.status, 0);
+    doc = parse(&r);
+    assert_true(member(doc.root, "usable", JSON_BOOL)->boolean);
+    assert_int_equal(member(doc.root, "failures", JSON_INTEGER)->integer, 0);
+    assert_string_equal(member(finding(doc.root, "NPU"), "result", JSON_STRING)->string, "pass");
+    json_free(&doc);
+    buf_free(&r.text);
+
+    r = run("GGML_HSA_RUNTIME=/nonexistent", "doctor --json");
+    assert_int_equal(r.status, 1);
+    doc = parse(&r);
+    assert_false(member(doc.root, "usable", JSON_BOOL)->boolean);
+    const struct json * runtime = finding(doc.root, "HSA runtime");
+    assert_string_equal(member(runtime, "result", JSON_STRING)->string, "fail");
+    assert_true(*member(runtime, "mend", JSON_STRING)->string);
+    json_free(&doc);
+    buf_free(&r.text);
+    r = run("GGML_HSA_RUNTIME=/nonexistent", "info --json");
+    assert_int_equal(r.status, 0);
+    doc = parse(&r);
+    member(doc.root, "runtime", JSON_NULL);
+    json_free(&doc);
+    buf_free(&r.text);
+}
+
+static void command_line(void ** state) {
+    (void) state;
+    EXPECT("", "--help", 0, "info", "doctor");
+    EXPECT("", "info --help", 0, "usage: ggml-hsa info");
+    EXPECT("", "doctor --help", 0, "usage: ggml-hsa doctor", "exit status");
+    EXPECT("", "info --yaml", 2, "no option '--yaml'");
+    EXPECT("", "doctor now", 2, "no option 'now'");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(with_nothing),
+        cmocka_unit_test(with_an_emulated_npu),
+        cmocka_unit_test(runtimes_that_die),
+        cmocka_unit_test(settings),
+        cmocka_unit_test(cache_health),
+        cmocka_unit_test(hostile_values),
+        cmocka_unit_test(json),
+        cmocka_unit_test(command_line),
+    };
+    return cmocka_run_group_tests(tests, make_home, remove_home);
+}
