@@ -113,8 +113,10 @@ static enum status dispatch(struct hsa_stream * s, const struct kernel_spec * sp
     struct hsac_dispatch d = {.n_operands = spec->n_inputs + 1};
     for (int i = 0; i < d.n_operands; i++) {
         const struct tensor * t = i < spec->n_inputs ? &spec->inputs[i] : &spec->output;
-        d.operands[i].addr = addr[i];
-        d.operands[i].size = GGML_PAD((uint64_t) tensor_bytes(t), DMA_WORD);
+        // The place of an absent input is never looked at, but must be a place.
+        bool absent = tensor_elements(t) == 0;
+        d.operands[i].addr = addr[absent ? 0 : i];
+        d.operands[i].size = absent ? DMA_WORD : GGML_PAD((uint64_t) tensor_bytes(t), DMA_WORD);
     }
     struct code_stream * pin;
     st = code_acquire(&device->code, kernel, s->n_pins > 0, &d, &pin, err);
@@ -177,7 +179,8 @@ static enum status compute_kernels(struct hsa_stream * s, struct ggml_tensor * n
     for (int64_t done = 0; st == ST_OK && done < p.n; done += p.chunk) {
         char * at[PLAN_OPERANDS];
         for (int i = 0; i < p.n_operands; i++) {
-            at[i] = p.operands[i].kernel.data + (size_t) done * p.operands[i].step;
+            const struct plan_operand * o = &p.operands[i];
+            at[i] = o->kernel.data ? o->kernel.data + (size_t) done * o->step : NULL; // absent
         }
         st = dispatch(s, p.n - done < p.chunk ? &p.rest : &p.spec, at, err);
     }

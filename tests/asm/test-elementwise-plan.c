@@ -193,6 +193,9 @@ static void gaps(void ** state) {
     assert_true(check_spec(&spec));
     spec.output = with_strides(DTYPE_F32, ne, 160, 0, 0); // written more than once
     assert_false(check_spec(&spec));
+    spec.output = packed;
+    spec.output.nb[0] = 0;
+    assert_false(check_spec(&spec));
 }
 
 static void random_shapes(void ** state) {

@@ -129,7 +129,7 @@ static int nest(const struct tensor * const t[PLAN_OPERANDS], bool splat,
     struct plan_dim first = {row / 4, {4, splat ? 0 : 4, 4}};
     for (int o = 0; o < PLAN_OPERANDS; o++) {
         bool apart = a->ne[0] > 1 && !(splat && o == PLAN_B) && t[o]->nb[0] != es;
-        if (apart && (es != 4 || t[o]->nb[0] % 4)) {
+        if (apart && (es != 4 || t[o]->nb[0] % 4 || t[o]->nb[0] <= 0)) {
             error_set(err, ST_UNSUPPORTED, "elements of %lld bytes lie %lld bytes apart",
                       (long long) es, (long long) t[o]->nb[0]);
             return -1;

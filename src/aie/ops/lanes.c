@@ -90,6 +90,9 @@ struct val k_bits(struct lanes * l, uint32_t pattern) {
             return from_slot(s);
         }
     }
+    if (l->n_consts == l->hole && l->hole_end) {
+        l->n_consts = l->hole_end;
+    }
     if (l->n_consts == LANES_POOL_SLOTS) { // reported as a register that nothing wrote
         return val_x(asm_local(l->p, ASM_X));
     }

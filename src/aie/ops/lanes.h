@@ -23,6 +23,7 @@ struct lanes {
     struct asm_reg shift0, shift13, shift16; // f16 only
     uint32_t consts[LANES_POOL_SLOTS];       // one 32-bit pattern a slot
     int n_consts;
+    int hole, hole_end; // slots that are kept free of constants, where hole_end is not 0
 };
 
 struct val {

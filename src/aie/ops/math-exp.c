@@ -14,7 +14,8 @@ struct power {
     struct val scale; // n << 23
 };
 
-static struct power reduce(struct lanes * l, struct val x) { // |x| <= 177
+// |x| <= 177; small_too: r has all bits of x also where |x| < ln(2).
+static struct power reduce(struct lanes * l, struct val x, bool small_too) {
     // In a float between 2^16 and 2^17 the fraction's last 7 bits come after the binary point, and
     // n stands where 16 bits further up is the exponent.
     const float base = 0x1.8p16f;
@@ -26,9 +27,16 @@ static struct power reduce(struct lanes * l, struct val x) { // |x| <= 177
     struct val n = f_sub(l, b_and(l, t, k_bits(l, 0xffffff80)), k_float(l, base));
     struct pieces pn = p_split(l, n, 1);
     struct asm_reg nn = p_pair(l, &pn, 0, 0);
-    // n has 8 bits, so that these products are exact; the first two lie on x's grid.
-    struct val r = p_msc(l, x, nn, p_pair(l, &ln2, 0, 1));
-    r = p_msc(l, r, nn, p_pair(l, &ln2, 2, 3));
+    // n has 8 bits, so that these products are exact, and so are the differences while no term is
+    // larger than x: ln(2) in one piece is, where x is less than ln(2).
+    struct val r;
+    if (small_too) {
+        float half = ln2.constant[0] / 2;
+        r = p_msc(l, x, nn, p_constants(l, half, half));
+        r = p_msc(l, p_msc(l, r, nn, p_pair(l, &ln2, 1, 2)), nn, p_pair(l, &ln2, 3, NO_PIECE_AT));
+    } else {
+        r = p_msc(l, p_msc(l, x, nn, p_pair(l, &ln2, 0, 1)), nn, p_pair(l, &ln2, 2, 3));
+    }
     return (struct power) {r, m_up16(l, b_and(l, t, k_bits(l, 0xff80)))};
 }
 
@@ -41,11 +49,12 @@ static struct val expm1_small(struct lanes * l, struct val r, int n) {
     struct pieces pr = p_split(l, r, n), top = p_constant((double) c[last], 1);
     struct val h = p_mac(l, k_float(l, c[last - 1]), p_pair(l, &pr, 0, 1), p_pair(l, &top, 0, 0));
     for (int i = last - 2; i >= 0; i--) {
-        h = p_step(l, c[i], h, &pr, 2);
+        h = p_step(l, c[i], h, &pr, i > 0 ? 2 : math_pieces_small(n));
     }
     h = p_step(l, 0.5f, h, &pr, math_pieces_small(n));
-    h = p_step(l, 1, h, &pr, math_pieces_small(n));
     struct pieces ph = p_split(l, h, n);
+    h = f_add(l, p_mul_n(l, &ph, &pr, math_pieces_small(n)), k_float(l, 1)); // rounds once
+    ph = p_split(l, h, n);
     return p_mul_n(l, &ph, &pr, n);
 }
 
@@ -62,7 +71,7 @@ static struct val flush(struct lanes * l, struct val positive) { // what is less
 struct val f_exp(struct lanes * l, struct val x) {
     lanes_x(l, &x);
     struct val magnitude = f_abs(l, x), sign = b_and(l, x, k_bits(l, F32_SIGN));
-    struct power p = reduce(l, b_or(l, i_min(l, magnitude, k_float(l, 89)), sign));
+    struct power p = reduce(l, b_or(l, i_min(l, magnitude, k_float(l, 89)), sign), false);
     struct val e = exp_small(l, p.r);
     e = flush(l, i_min(l, i_add(l, e, p.scale), k_bits(l, F32_INF)));
     return v_select(l, m_less(l, k_bits(l, F32_INF), magnitude), e, x);
@@ -70,11 +79,12 @@ struct val f_exp(struct lanes * l, struct val x) {
 
 // (e^x - 1) / 2, |x| at least a tiny number.
 static struct val half_expm1(struct lanes * l, struct val x, int n) {
-    struct power p = reduce(l, x);
+    struct power p = reduce(l, x, l->dtype == DTYPE_F32);
     struct val q = expm1_small(l, p.r, n), scale = i_sub(l, p.scale, k_bits(l, F32_NORMAL));
-    // 2^(n-1) q + (2^(n-1) - 1/2)
-    struct val whole = f_sub(l, i_add(l, scale, k_bits(l, F32_ONE)), k_float(l, 0.5f));
-    return f_add(l, i_add(l, q, scale), whole);
+    // 2^(n-1) q + (2^(n-1) - 1/2), the latter in halves: the adder rounds at the largest term, and
+    // they are smaller than the sum.
+    struct val h = f_sub(l, i_add(l, scale, k_bits(l, F32_ONE - F32_NORMAL)), k_float(l, 0.25f));
+    return f_add(l, f_add(l, i_add(l, q, scale), h), h);
 }
 
 struct val f_expm1(struct lanes * l, struct val x) {
@@ -91,7 +101,7 @@ struct val f_expm1(struct lanes * l, struct val x) {
 
 // For v < 0 it is e^v / (1 + e^v): a quotient to which a power of two is still to be applied.
 static struct power sigmoid(struct lanes * l, struct val magnitude, struct asm_reg negative) {
-    struct power p = reduce(l, f_neg(l, magnitude));
+    struct power p = reduce(l, f_neg(l, magnitude), false);
     struct val e = exp_small(l, p.r), one = k_float(l, 1);
     lanes_x(l, &e);
     struct val tail = i_max(l, i_add(l, e, p.scale), k_bits(l, 0));

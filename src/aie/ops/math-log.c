@@ -19,7 +19,7 @@ static struct val log1p_rest(struct lanes * l, struct val f) {
     struct pieces pf = p_split(l, f, n), top = p_constant((double) c[last], 1);
     struct val h = p_mac(l, k_float(l, c[last - 1]), p_pair(l, &pf, 0, 1), p_pair(l, &top, 0, 0));
     for (int i = last - 2; i >= 0; i--) {
-        h = p_step(l, c[i], h, &pf, 2);
+        h = p_step(l, c[i], h, &pf, i > 1 ? 2 : math_pieces_small(n));
     }
     h = p_step(l, -0.5f, h, &pf, math_pieces_small(n));
     struct pieces ph = p_split(l, h, n);

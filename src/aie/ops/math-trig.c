@@ -1,5 +1,5 @@
 // math-trig: sine and cosine. x = n pi/2 + r, |r| <= pi/4; n is kept in three bf16 pieces and pi/2 in
-// five, whose exact products are taken off x largest first, so that r has full accuracy even where x
+// six, whose exact products are taken off x largest first, so that r has full accuracy even where x
 // is near a multiple of pi/2.
 #include "math-lanes.h"
 
@@ -19,21 +19,22 @@ struct turned {
 static struct turned reduce(struct lanes * l, struct val x) {
     const float base = 0x1.8p23f;
     struct pieces px = p_split(l, x, 3), inverse = p_constant(1 / half_pi, 3);
-    struct val t = p_mac_n(l, k_float(l, base), &px, &inverse, 3);
+    struct val t = f_add(l, p_mul_n(l, &px, &inverse, 3), k_float(l, base)); // rounds to an integer, once
     struct val n = f_sub(l, t, k_float(l, base));
     struct pieces pn = p_split(l, n, 3), c = p_constant(half_pi, 4);
-    double rest = half_pi + 0.0;
+    double rest = half_pi;
     for (int i = 0; i < 4; i++) {
         rest -= (double) c.constant[i];
     }
     struct pieces low = p_constant(rest + half_pi_low, 2);
     struct val r = p_msc(l, x, p_pair(l, &pn, 0, NO_PIECE_AT), p_pair(l, &c, 0, 1));
     r = p_msc(l, r, p_pair(l, &pn, 0, 1), p_pair(l, &c, 1, 0));
-    r = p_msc(l, r, p_pair(l, &pn, 0, 1), p_pair(l, &c, 2, 1));
-    r = p_msc(l, r, p_pair(l, &pn, 2, 1), p_pair(l, &c, 0, 2));
-    r = p_msc(l, r, p_pair(l, &pn, 2, 0), p_pair(l, &c, 1, 3));
+    r = p_msc(l, r, p_pair(l, &pn, 2, 1), p_pair(l, &c, 0, 1)); // from here on no larger than 1
+    r = p_msc(l, r, p_pair(l, &pn, 2, 0), p_pair(l, &c, 1, 2));
+    r = p_msc(l, r, p_pair(l, &pn, 0, 1), p_pair(l, &c, 3, 2));
     r = p_msc(l, r, p_pair(l, &pn, 2, 1), p_pair(l, &c, 2, 3));
-    r = p_msc(l, r, p_pair(l, &pn, 0, NO_PIECE_AT), p_pair(l, &low, 0, 1));
+    r = p_msc(l, r, p_pair(l, &pn, 0, 1), p_pair(l, &low, 0, 0));
+    r = p_msc(l, r, p_pair(l, &pn, 0, 2), p_constants(l, low.constant[1], c.constant[3]));
     lanes_x(l, &t);
     return (struct turned) {r, t};
 }

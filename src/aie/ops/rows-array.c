@@ -398,6 +398,7 @@ static uint32_t float_bits(double v) {
 static void op_arguments(const struct column * c, uint32_t args[RW_N_ARGS]) {
     const struct kernel_spec * spec = c->spec;
     uint32_t one = float_bits(1), share = float_bits(1.0 / (double) c->plan->row);
+    float eps;
     args[RW_ARG_SINK] = 0xff800000; // -infinity: none
     args[RW_ARG_TOTAL] = one;
     switch (spec->op) {
@@ -405,14 +406,15 @@ static void op_arguments(const struct column * c, uint32_t args[RW_N_ARGS]) {
         args[RW_ARG_TOTAL] = share;
         break;
     case KERNEL_OP_NORM:
-    case KERNEL_OP_RMS_NORM: // factor, addend, least divisor: see rows-norm.c
+    case KERNEL_OP_RMS_NORM: // factor, addend, largest result: see rows-norm.c
         args[0] = share;
         args[1] = spec->params[0];
-        args[2] = 0;
+        args[2] = 0x7f800000;
         break;
     case KERNEL_OP_L2_NORM:
         args[0] = one;
-        args[2] = spec->params[0];
+        memcpy(&eps, &spec->params[0], 4);
+        args[2] = float_bits(1 / (double) eps);
         break;
     case KERNEL_OP_SOFT_MAX:
         args[0] = spec->params[0];
@@ -472,7 +474,7 @@ static void write_params(const struct column * c, struct place place, bool sink)
     bool odd = plan->b_dtype == DTYPE_F16 && plan->row % 2;
     bool out_chunk = !plan->streamed && plan->op->out != RW_OUT_TOTAL;
     uint32_t p[RW_PARAM_NOW_TAIL0] = {
-        [RW_PARAM_OP] = (uint32_t) (plan->streamed ? plan->op->index_streamed : plan->op->index),
+        [RW_PARAM_OP] = (uint32_t) plan->op->index,
         [RW_PARAM_STREAMED] = plan->streamed,
         [RW_PARAM_B_TAKE] = plan->has_b ? UINT32_MAX : 0,
         [RW_PARAM_B_GIVE] = plan->has_b,

@@ -8,19 +8,19 @@
 
 #include <string.h>
 
-static const char reduce[] = "rows_reduce", norm[] = "rows_norm", soft[] = "rows_soft";
+static const char reduce[] = "rows_reduce", norm[] = "rows_norm", soft[] = "rows_soft", loss[] = "rows_loss";
 
 static const struct rows_op ops[] = {
-    {KERNEL_OP_SUM_ROWS, reduce, 0, 1, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_MEAN, reduce, 0, 1, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_SUM, reduce, 1, 1, 1, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_ARGMAX, reduce, 2, 2, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_I32},
-    {KERNEL_OP_COUNT_EQUAL, reduce, 3, 3, 1, RW_OUT_TOTAL, DTYPE_I32, DTYPE_I32},
-    {KERNEL_OP_NORM, norm, 0, 0, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_RMS_NORM, norm, 1, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_L2_NORM, norm, 1, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_SOFT_MAX, soft, 0, 0, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_CROSS_ENTROPY_LOSS, soft, 1, 1, 3, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_SUM_ROWS, reduce, 0, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_MEAN, reduce, 0, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_SUM, reduce, 0, 1, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_ARGMAX, reduce, 1, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_I32},
+    {KERNEL_OP_COUNT_EQUAL, reduce, 2, 1, RW_OUT_TOTAL, DTYPE_I32, DTYPE_I32},
+    {KERNEL_OP_NORM, norm, 0, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_RMS_NORM, norm, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_L2_NORM, norm, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_SOFT_MAX, soft, 0, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_CROSS_ENTROPY_LOSS, loss, 0, 3, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
 };
 enum { N_OPS = sizeof ops / sizeof ops[0] };
 
@@ -34,9 +34,10 @@ const struct rows_op * rows_find(enum kernel_op op) {
 }
 
 static const struct rows_needs needs[] = {
-    {reduce, 4, 3, true, false},
-    {norm, 2, 0, false, false},
-    {soft, 2, 2, true, true},
+    {reduce, 3, 3, true, false, RW_SLOT_STATE3 + 2},
+    {norm, 2, 0, false, false, RW_SLOT_FACTOR2},
+    {soft, 1, 2, false, true, RW_SLOT_FREE},
+    {loss, 1, 2, true, false, RW_SLOT_STATE3},
 };
 
 const struct rows_needs * rows_needs(const char * program) {
@@ -157,8 +158,14 @@ void rows_end(struct rows_writer * w, int end) {
 
 // ---- sums ----
 
-// The sum of each row: the body.
-static void sum_body(struct rows_writer * w, int entry) {
+// Behind the row's last chunk; the result of a resident row has been written where it belongs.
+static void end_single(struct rows_writer * w) {
+    rows_label_to(w, w->back, w->total);
+    asm_jump_if_nonzero(w->p, w->streamed, w->row_done);
+    rows_end(w, w->wait);
+}
+
+void rows_sum_pass(struct rows_writer * w, int entry) {
     struct lanes * l = &w->lanes;
     int body = asm_label_new(w->p);
     rows_entry(w, entry, body);
@@ -174,16 +181,14 @@ static void sum_body(struct rows_writer * w, int entry) {
     rows_keep_sums(w);
 }
 
-static void sum_rows(struct rows_writer * w, int entry) { // and mean: by 1 or 1/n
-    sum_body(w, entry);
-    rows_result(w, f_mul(&w->lanes, rows_summed(w), k_param(&w->lanes, RW_ARG_TOTAL)));
-    rows_end(w, w->wait);
-}
-
-static void sum_all(struct rows_writer * w, int entry) {
-    sum_body(w, entry);
-    rows_put(w, RW_SLOT_TOTAL, f_add(&w->lanes, rows_summed(w), rows_get(w, RW_SLOT_TOTAL)));
-    rows_end(w, w->total);
+static void sums(struct rows_writer * w, int entry) { // SUM_ROWS and SUM; MEAN by its factor 1/n
+    struct lanes * l = &w->lanes;
+    rows_sum_pass(w, entry);
+    struct val sum = rows_summed(w);
+    lanes_bm(l, &sum);
+    rows_put(w, RW_SLOT_TOTAL, f_add(l, sum, rows_get(w, RW_SLOT_TOTAL)));
+    rows_result(w, f_mul(l, sum, k_param(l, RW_ARG_TOTAL)));
+    end_single(w);
 }
 
 // ---- argmax: the last of the largest, as ggml's reference has it; a NaN is never the largest ----
@@ -229,9 +234,7 @@ static void argmax(struct rows_writer * w, int entry) {
     index = rows_across(w, i_max, index);
     rows_result(w, index);
     rows_put(w, RW_SLOT_TOTAL, index); // a streamed row writes it as a total
-    rows_label_to(w, w->back, w->total);
-    asm_jump_if_nonzero(w->p, w->streamed, w->row_done);
-    rows_end(w, w->wait);
+    end_single(w);
 }
 
 static void count_equal(struct rows_writer * w, int entry) {
@@ -265,13 +268,14 @@ void rows_prepare(struct rows_writer * w) {
 
 void rows_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]) {
     if (!strcmp(w->program, reduce)) {
-        sum_rows(w, op_label[0]);
-        sum_all(w, op_label[1]);
-        argmax(w, op_label[2]);
-        count_equal(w, op_label[3]);
+        sums(w, op_label[0]);
+        argmax(w, op_label[1]);
+        count_equal(w, op_label[2]);
     } else if (!strcmp(w->program, norm)) {
         rows_norm(w, op_label[0], op_label[1]);
+    } else if (!strcmp(w->program, soft)) {
+        rows_soft_max(w, op_label[0]);
     } else {
-        rows_soft(w, op_label[0], op_label[1]);
+        rows_loss(w, op_label[0]);
     }
 }

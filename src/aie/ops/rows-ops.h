@@ -28,6 +28,10 @@ void rows_end(struct rows_writer * w, int end);
 void rows_put_factor(struct rows_writer * w, int slot, struct val v);
 struct factor rows_get_factor(struct rows_writer * w, int slot);
 struct asm_reg rows_pieces(struct rows_writer * w, int low, int high);
+// A pass that sums each row, up to and with rows_keep_sums.
+void rows_sum_pass(struct rows_writer * w, int entry);
+
 void rows_norm(struct rows_writer * w, int norm_entry, int rms_entry);
 void rows_soft_prepare(struct rows_writer * w);
-void rows_soft(struct rows_writer * w, int soft_max_entry, int loss_entry);
+void rows_soft_max(struct rows_writer * w, int entry);
+void rows_loss(struct rows_writer * w, int entry);

@@ -1,4 +1,4 @@
-// rows-soft: SOFT_MAX and CROSS_ENTROPY_LOSS. Both take t = x * scale + slope * mask (the loss: t = x)
+// rows-soft: SOFT_MAX and CROSS_ENTROPY_LOSS, programs of their own but much alike. Both take t = x * scale + slope * mask (the loss: t = x)
 // into scratch memory, find the maximum m, and sum e = exp(t - m). Softmax then gives e / sum, the loss
 // adds up (t - m - log sum) * y.
 //
@@ -101,6 +101,12 @@ static void align_row(struct rows_writer * w) {
     rows_copy(w, w->pb, w->row_b);
 }
 
+static void end_of_t(struct rows_writer * w) {
+    rows_set(w, w->flag, RW_CORE_MEMORY + RW_SCRATCH);
+    rows_fill(w, w->flag, MEM_SCRATCH, k_bits(&w->lanes, MINUS_INFINITY));
+    go_back(w);
+}
+
 static void scaled_block(struct rows_writer * w, int block) {
     int none = asm_label_new(w->p), f32 = asm_label_new(w->p), done = asm_label_new(w->p);
     int aligned = asm_label_new(w->p);
@@ -122,9 +128,20 @@ static void scaled_block(struct rows_writer * w, int block) {
     asm_label(w->p, none);
     scaled_loop(w, RW_B_NONE);
     asm_label(w->p, done);
-    rows_set(w, w->flag, RW_CORE_MEMORY + RW_SCRATCH);
-    rows_fill(w, w->flag, MEM_SCRATCH, k_bits(&w->lanes, MINUS_INFINITY));
-    go_back(w);
+    end_of_t(w);
+}
+
+// The loss takes x as it is.
+static void copy_block(struct rows_writer * w, int block) {
+    asm_label(w->p, block);
+    scratch_pointer(w);
+    asm_loop_begin(w->p, w->trips);
+    for (int i = 0; i < 2; i++) {
+        struct val x = lanes_load(&w->lanes, w->pa, MEM_A, true);
+        lanes_store(&w->lanes, x, w->ps, MEM_SCRATCH, true);
+    }
+    asm_loop_end(w->p);
+    end_of_t(w);
 }
 
 // ---- passes ----
@@ -180,29 +197,18 @@ static void exp_block(struct rows_writer * w, int block) {
     go_back(w);
 }
 
-static void sum_pass(struct rows_writer * w, int entry, int scaled_at, int exp_at, int softmax, int loss) {
-    struct lanes * l = &w->lanes;
-    int body = asm_label_new(w->p), there = asm_label_new(w->p), is_loss = asm_label_new(w->p);
+// Sums e; what follows runs behind the last chunk, with the sum in its slot.
+static void sum_pass(struct rows_writer * w, int entry, int scaled_at, int exp_at) {
+    int body = asm_label_new(w->p), there = asm_label_new(w->p);
     rows_entry(w, entry, body);
-    rows_put_lanes(w, RW_SLOT_STATE, k_bits(l, 0));
+    rows_put_lanes(w, RW_SLOT_STATE, k_bits(&w->lanes, 0));
     asm_label(w->p, body);
     asm_jump_if_zero(w->p, w->streamed, there);
     call(w, scaled_at, there);
     call(w, exp_at, asm_label_new(w->p));
     rows_keep_sums(w);
-    rows_put(w, RW_SLOT_LOG, rows_summed(w));
+    rows_put(w, RW_SLOT_SUM, rows_summed(w));
     asm_label(w->p, asm_label_new(w->p));
-    struct val sink = f_exp(l, f_sub(l, k_param(l, RW_ARG_SINK), rows_get(w, RW_SLOT_MEAN)));
-    rows_put(w, RW_SLOT_LOG, f_add(l, rows_get(w, RW_SLOT_LOG), sink));
-    rows_param(w, w->flag, RW_PARAM_OP);
-    asm_jump_if_nonzero(w->p, w->flag, is_loss);
-    rows_put_factor(w, RW_SLOT_FACTOR, f_recip(l, rows_get(w, RW_SLOT_LOG)));
-    rows_label_to(w, w->stage, softmax);
-    asm_jump(w->p, w->last_pass);
-    asm_label(w->p, is_loss);
-    rows_put(w, RW_SLOT_LOG, f_log(l, rows_get(w, RW_SLOT_LOG)));
-    rows_label_to(w, w->stage, loss);
-    asm_jump(w->p, w->next_pass);
 }
 
 static void divide_pass(struct rows_writer * w, int body, int scaled_at, int exp_at) {
@@ -241,7 +247,7 @@ static void loss_pass(struct rows_writer * w, int entry, int scaled_at) {
     asm_loop_begin(w->p, w->trips);
     for (int i = 0; i < 2; i++) {
         struct val t = f_sub(l, lanes_load(l, w->ps, MEM_SCRATCH, false), rows_get(w, RW_SLOT_MEAN));
-        t = f_sub(l, t, rows_get(w, RW_SLOT_LOG));
+        t = f_sub(l, t, rows_get(w, RW_SLOT_SUM));
         rows_sum(w, i, f_mul(l, t, lanes_load(l, w->pb, MEM_B, false)));
     }
     asm_loop_end(w->p);
@@ -250,14 +256,33 @@ static void loss_pass(struct rows_writer * w, int entry, int scaled_at) {
     rows_end(w, w->total);
 }
 
-void rows_soft(struct rows_writer * w, int soft_max_entry, int loss_entry) {
+void rows_soft_max(struct rows_writer * w, int entry) {
+    struct lanes * l = &w->lanes;
     int scaled_at = asm_label_new(w->p), exp_at = asm_label_new(w->p), sum = asm_label_new(w->p);
-    int divide = asm_label_new(w->p), loss = asm_label_new(w->p);
-    asm_label(w->p, loss_entry);
-    maximum_pass(w, soft_max_entry, scaled_at, sum);
-    sum_pass(w, sum, scaled_at, exp_at, divide, loss);
+    int divide = asm_label_new(w->p);
+    maximum_pass(w, entry, scaled_at, sum);
+    sum_pass(w, sum, scaled_at, exp_at);
+    struct val sink = f_exp(l, f_sub(l, k_param(l, RW_ARG_SINK), rows_get(w, RW_SLOT_MEAN)));
+    rows_put(w, RW_SLOT_SUM, f_add(l, rows_get(w, RW_SLOT_SUM), sink));
+    asm_label(w->p, asm_label_new(w->p));
+    rows_put_factor(w, RW_SLOT_FACTOR, f_recip(l, rows_get(w, RW_SLOT_SUM)));
+    rows_label_to(w, w->stage, divide);
+    asm_jump(w->p, w->last_pass);
     divide_pass(w, divide, scaled_at, exp_at);
-    loss_pass(w, loss, scaled_at);
     scaled_block(w, scaled_at);
+    exp_block(w, exp_at);
+}
+
+void rows_loss(struct rows_writer * w, int entry) {
+    struct lanes * l = &w->lanes;
+    int copy = asm_label_new(w->p), exp_at = asm_label_new(w->p), sum = asm_label_new(w->p);
+    int loss = asm_label_new(w->p);
+    maximum_pass(w, entry, copy, sum);
+    sum_pass(w, sum, copy, exp_at);
+    rows_put(w, RW_SLOT_SUM, f_log(l, rows_get(w, RW_SLOT_SUM)));
+    rows_label_to(w, w->stage, loss);
+    asm_jump(w->p, w->next_pass);
+    loss_pass(w, loss, copy);
+    copy_block(w, copy);
     exp_block(w, exp_at);
 }

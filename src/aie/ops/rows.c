@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#define NO_CONSTANT 0x7fdeadadu // a NaN that nobody asks for: what stands in slots that are not constants
+
 enum { OWN_LOCKS = 48, WEST_LOCKS = 16 }; // the core's numbering of the locks around it
 
 void rows_set(struct rows_writer * w, struct asm_reg r, int32_t value) {
@@ -301,7 +303,12 @@ static void write_program(struct rows_writer * w) {
     struct asm_program * p = w->p;
     take_registers(w, needs->n_best);
     lanes_begin(&w->lanes, p, DTYPE_F32, RW_CORE_MEMORY + RW_POOL);
-    w->lanes.n_consts = RW_SLOT_CONSTS;
+    for (int i = LANES_PARAMS; i < RW_SLOT_MORE_CONSTS; i++) {
+        w->lanes.consts[i] = NO_CONSTANT;
+    }
+    w->lanes.n_consts = needs->first_const;
+    w->lanes.hole = RW_SLOT_PARAMS;
+    w->lanes.hole_end = RW_SLOT_MORE_CONSTS;
     int labels[RW_MAX_INDEX], chunk = asm_label_new(p), row = asm_label_new(p), chunk_done = asm_label_new(p);
     for (int i = 0; i < needs->n_indices; i++) {
         labels[i] = asm_label_new(p);

@@ -27,22 +27,23 @@ enum {
     RW_SCRATCH = 0x2000,
 };
 
-// Slots of the pool (32 bytes each): op arguments, state, parameters; constants follow. A slot holds
-// one number in all lanes; state vectors of 16 different lanes take two.
+// Slots of the pool (32 bytes each): op arguments, state, parameters. A slot holds
+// one number in all lanes; state vectors of 16 different lanes take two. Constants fill what is left.
 enum {
     RW_SLOT_ARGS = 0,
+    RW_SLOT_TOTAL = 4,
+    RW_SLOT_MEAN, // also: the maximum
+    RW_SLOT_SUM,
     RW_SLOT_STATE = LANES_PARAMS, // first of two: what the passes add up
     RW_SLOT_STATE2 = RW_SLOT_STATE + 2,
     RW_SLOT_STATE3 = RW_SLOT_STATE + 4,
-    RW_SLOT_TOTAL = RW_SLOT_STATE + 6,
-    RW_SLOT_MEAN = RW_SLOT_STATE + 8, // also: the maximum
-    RW_SLOT_LOG = RW_SLOT_STATE + 9,
-    RW_SLOT_FACTOR = RW_SLOT_STATE + 10,  // three pieces
-    RW_SLOT_FACTOR2 = RW_SLOT_STATE + 13, // three pieces
-    RW_SLOT_FACTOR3 = RW_SLOT_STATE + 16, // three pieces
+    RW_SLOT_FACTOR = RW_SLOT_STATE + 4,   // three pieces
+    RW_SLOT_FACTOR2 = RW_SLOT_STATE + 7,  // three pieces
+    RW_SLOT_FACTOR3 = RW_SLOT_STATE + 10, // three pieces
+    RW_SLOT_FREE = RW_SLOT_STATE + 13,
     RW_SLOT_PARAMS = LANES_POOL_SLOTS / 2 - 4, // up to 63 words around the pool pointer
     RW_SLOT_LANES = LANES_POOL_SLOTS / 2 + 1, // first of two: 0, 1, ... 15
-    RW_SLOT_CONSTS = RW_SLOT_LANES + 2,
+    RW_SLOT_MORE_CONSTS = RW_SLOT_LANES + 2,
 };
 
 // What the instruction stream writes before each run, in 32-bit words. What the core would otherwise
@@ -112,7 +113,6 @@ struct rows_op {
     enum kernel_op op;
     const char * program; // ops of one program share a PDI
     int index;            // the number by which the program knows it; some ops share their code
-    int index_streamed;   // and by which it knows it with streamed rows
     int passes;
     enum rows_out out;
     enum dtype in, result;
@@ -124,6 +124,7 @@ struct rows_needs { // what a program wants of the driver
     int n_indices; // ops that it tells apart
     int n_best;    // of rows_writer.best
     bool total, sink;
+    int first_const; // slots from here on are free for constants
 };
 const struct rows_needs * rows_needs(const char * program);
 
