@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_CONFIG_BYTES ((size_t) 64 << 20)
-
 // ---- names ----
 
 static bool parse_list(const char ** at, int64_t out[TENSOR_DIMS]) {
@@ -103,26 +101,23 @@ bool cache_parse_name(const char * name, enum aie_arch arch, struct kernel_spec 
 
 // True when it would be found.
 static bool answer(struct cache * cache, struct cache_command * cmd,
-                   const struct kernel_spec * spec, bool first) {
+                   const struct kernel_spec * spec, json_t ** answers) {
     char name[KERNEL_NAME_MAX];
     struct buf why = {0}, *b = &cmd->out;
     kernel_name(spec, name);
     bool hit = cache_explain(cache, spec, cache_own_identity(), &why);
     const char * text = why.data ? (const char *) why.data : "";
     if (cmd->json) {
-        buf_printf(b, "%s\n  {\"arch\": \"%s\", \"name\": ", first ? "" : ",",
-                   kernel_arch_name(spec->arch));
-        json_text(b, name);
-        buf_printf(b, ", \"hit\": %s, \"reasons\": [", hit ? "true" : "false");
+        json_t * reasons = json_array();
         for (const char * line = text; *line;) {
             size_t n = strcspn(line, "\n");
             char * copy = strndup(line, n);
-            buf_printf(b, line == text ? "" : ", ");
-            json_text(b, copy ? copy : "");
+            json_append(&reasons, copy ? json_text(copy) : NULL);
             free(copy);
             line += n + (line[n] == '\n');
         }
-        buf_printf(b, "]}");
+        json_append(answers, json_pack("{s:s, s:s, s:b, s:o}", "arch", kernel_arch_name(spec->arch),
+                                       "name", name, "hit", hit, "reasons", reasons));
     } else {
         buf_printf(b, "%s%s/%s%s: %s\n", cmd->c.name, kernel_arch_name(spec->arch), name,
                    cmd->c.off, hit ? "a hit" : "a miss");
@@ -176,41 +171,31 @@ static bool spec_of_words(struct cache_command * cmd, struct kernel_spec * out,
     return false;
 }
 
-static int answer_config(struct cache * cache, struct cache_command * cmd) {
-    uint8_t * text;
-    size_t size;
-    struct json_doc doc;
+static int answer_config(struct cache * cache, struct cache_command * cmd, json_t ** answers) {
+    json_t *root, *entry;
     struct error err = {0};
-    if (file_read(cmd->config, MAX_CONFIG_BYTES, &text, &size, &err) != ST_OK) {
+    if (json_read_file(cmd->config, &root, &err) != ST_OK) {
         return cache_failed(&err);
     }
-    enum status st = json_parse((const char *) text, size, &doc, &err);
-    if (st != ST_OK) {
-        free(text);
-        error_prefix(&err, "%.200s", cmd->config);
-        return cache_failed(&err);
-    }
-    const struct json * kernels =
-        doc.root->type == JSON_OBJECT ? json_member(doc.root, "kernels", NULL) : NULL;
+    const json_t * kernels = json_object_get(root, "kernels");
     int n = 0, misses = 0, bad = 0;
-    const struct json * entry = kernels && kernels->type == JSON_ARRAY ? kernels->first : NULL;
-    for (; entry; entry = entry->next) {
+    size_t i;
+    json_array_foreach(kernels, i, entry) {
         struct kernel_config config;
         const char * label = kernel_config_label(entry);
         if (cmd->n_words && strcmp(label, cmd->words[0])) {
             continue;
         }
         if (kernel_config_parse(entry, kernel_arch_name(cmd->arch), &config, &err) != ST_OK) {
-            fprintf(stderr, "ggml-hsa cache: %s:%d: %s: %s\n", cmd->config, entry->line, label,
+            fprintf(stderr, "ggml-hsa cache: %s: kernels[%zu] '%s': %s\n", cmd->config, i, label,
                     err.text);
             bad++;
             continue;
         }
-        misses += !answer(cache, cmd, &config.spec, n == 0);
+        misses += !answer(cache, cmd, &config.spec, answers);
         n++;
     }
-    json_free(&doc);
-    free(text);
+    json_decref(root);
     if (n + bad == 0) {
         error_set(&err, ST_NOT_FOUND, "%.200s: no such kernel in it", cmd->config);
         return cache_failed(&err);
@@ -228,19 +213,18 @@ int cache_why(struct cache * cache, struct cache_command * cmd) {
         error_set(&err, ST_UNSUPPORTED, "this build has no kernel compiler, so it uses no cache");
         return cache_failed(&err);
     }
-    if (cmd->json) {
-        buf_printf(&cmd->out, "{\"kernels\": [");
-    }
+    json_t * answers = json_array();
     int status;
     if (cmd->config) {
-        status = answer_config(cache, cmd);
+        status = answer_config(cache, cmd, &answers);
     } else if (!spec_of_words(cmd, &spec, &err)) {
         status = cache_failed(&err);
     } else {
-        status = answer(cache, cmd, &spec, true) ? EXIT_OK : EXIT_BAD_INPUT;
+        status = answer(cache, cmd, &spec, &answers) ? EXIT_OK : EXIT_BAD_INPUT;
     }
     if (cmd->json) {
-        buf_printf(&cmd->out, "]}\n");
+        json_put(&cmd->answer, "kernels", json_incref(answers));
     }
+    json_decref(answers);
     return status;
 }

@@ -39,13 +39,12 @@ static int show_stat(struct cache * cache, struct cache_command * cmd) {
     }
     struct buf * b = &cmd->out;
     if (cmd->json) {
-        buf_printf(b, "{\"directory\": ");
-        json_text(b, cache_path(cache));
-        buf_printf(b,
-                   ", \"kernels\": %llu, \"files\": %llu, \"bytes\": %llu, \"max_bytes\": %llu, "
-                   "\"quarantined_files\": %llu}\n",
-                   number(t.kernels), number(t.files), number(t.bytes), number(cache_max(cache)),
-                   number(t.quarantined));
+        json_put(&cmd->answer, "directory", json_text(cache_path(cache)));
+        json_put(&cmd->answer, "kernels", json_size(t.kernels));
+        json_put(&cmd->answer, "files", json_size(t.files));
+        json_put(&cmd->answer, "bytes", json_size(t.bytes));
+        json_put(&cmd->answer, "max_bytes", json_size(cache_max(cache)));
+        json_put(&cmd->answer, "quarantined_files", json_size(t.quarantined));
         return EXIT_OK;
     }
     buf_printf(b, "directory    ");
@@ -63,8 +62,9 @@ static int show_stat(struct cache * cache, struct cache_command * cmd) {
 
 struct listing {
     struct cache_command * cmd;
+    json_t * kernels; // with cmd->json
     bool only_bad;
-    uint64_t n, states[CACHE_STATES];
+    uint64_t states[CACHE_STATES];
     int64_t now;
 };
 
@@ -76,16 +76,16 @@ static bool list_item(void * user, const struct cache_item * item) {
         return true;
     }
     if (l->cmd->json) {
-        buf_printf(b, "%s\n  {\"arch\": \"%s\", \"name\": ", l->n ? "," : "",
-                   kernel_arch_name(item->arch));
-        json_text(b, item->name);
-        buf_printf(b, ", \"state\": \"%s\", \"bytes\": %llu, \"used\": %lld",
-                   state_names[item->state], number(item->bytes), (long long) item->used);
+        json_t * kernel = json_object();
+        json_put(&kernel, "arch", json_string(kernel_arch_name(item->arch)));
+        json_put(&kernel, "name", json_text(item->name));
+        json_put(&kernel, "state", json_string(state_names[item->state]));
+        json_put(&kernel, "bytes", json_size(item->bytes));
+        json_put(&kernel, "used", json_integer(item->used));
         if (item->state != CACHE_GOOD) {
-            buf_printf(b, ", \"reason\": ");
-            json_text(b, item->why.text);
+            json_put(&kernel, "reason", json_text(item->why.text));
         }
-        buf_printf(b, "}");
+        json_append(&l->kernels, kernel);
     } else {
         buf_printf(b, "%-8s %7llu KiB  %5.1f days  %s%s/", state_names[item->state],
                    number(item->bytes >> 10), (double) (l->now - item->used) / 86400,
@@ -95,7 +95,6 @@ static bool list_item(void * user, const struct cache_item * item) {
         plain_text(b, item->why.text);
         buf_printf(b, "\n");
     }
-    l->n++;
     return true;
 }
 
@@ -104,19 +103,19 @@ static int show_list(struct cache * cache, struct cache_command * cmd, bool veri
     struct cache_totals t;
     struct error err = {0};
     if (cmd->json) {
-        buf_printf(&cmd->out, "{\"kernels\": [");
+        l.kernels = json_array();
     }
     // `list` tells stale from good only by reading, and reading is what `verify` is for.
     if (cache_walk(cache, verify ? cache_own_identity() : NULL, verify, list_item, &l, &t, &err) !=
         ST_OK) {
+        json_decref(l.kernels);
         return cache_failed(&err);
     }
     if (cmd->json) {
-        buf_printf(&cmd->out, "]");
+        json_put(&cmd->answer, "kernels", l.kernels);
         for (int i = 0; verify && i < CACHE_STATES; i++) {
-            buf_printf(&cmd->out, ", \"%s\": %llu", state_names[i], number(l.states[i]));
+            json_put(&cmd->answer, state_names[i], json_size(l.states[i]));
         }
-        buf_printf(&cmd->out, "}\n");
     } else if (verify) {
         for (int i = 0; i < CACHE_STATES; i++) {
             buf_printf(&cmd->out, "%s%llu %s", i ? ", " : "", number(l.states[i]), state_names[i]);
@@ -141,12 +140,11 @@ static int show_removed(struct cache_command * cmd, const struct cache_totals * 
     struct buf * b = &cmd->out;
     const char * would = cmd->dry_run ? "would be " : "";
     if (cmd->json) {
-        buf_printf(b,
-                   "{\"removed_kernels\": %llu, \"removed_bytes\": %llu, \"bytes\": %llu, "
-                   "\"in_use\": %llu, \"dry_run\": %s}\n",
-                   number(t->removed_kernels), number(t->removed_bytes),
-                   number(t->bytes - t->removed_bytes), number(t->skipped),
-                   cmd->dry_run ? "true" : "false");
+        json_put(&cmd->answer, "removed_kernels", json_size(t->removed_kernels));
+        json_put(&cmd->answer, "removed_bytes", json_size(t->removed_bytes));
+        json_put(&cmd->answer, "bytes", json_size(t->bytes - t->removed_bytes));
+        json_put(&cmd->answer, "in_use", json_size(t->skipped));
+        json_put(&cmd->answer, "dry_run", json_boolean(cmd->dry_run));
         return EXIT_OK;
     }
     buf_printf(b, "%llu of %llu kernels %sremoved, ", number(t->removed_kernels),
@@ -248,10 +246,14 @@ static int run_on_cache(struct cache_command * cmd,
     enum status st = cache_open(false, &cache, &err);
     if (st == ST_NOT_FOUND) {
         // Nothing was ever compiled here, or the user wants no cache: no fault of anybody's.
-        buf_printf(&cmd->out,
-                   cmd->json ? "{\"directory\": null, \"reason\": " : "no kernel cache: ");
-        cmd->json ? json_text(&cmd->out, err.text) : plain_text(&cmd->out, err.text);
-        buf_printf(&cmd->out, cmd->json ? "}\n" : "\n");
+        if (cmd->json) {
+            json_put(&cmd->answer, "directory", json_null());
+            json_put(&cmd->answer, "reason", json_text(err.text));
+        } else {
+            buf_printf(&cmd->out, "no kernel cache: ");
+            plain_text(&cmd->out, err.text);
+            buf_printf(&cmd->out, "\n");
+        }
         return body == cache_why ? EXIT_BAD_INPUT : EXIT_OK; // nothing is found in nothing
     }
     if (st != ST_OK) {
@@ -260,6 +262,19 @@ static int run_on_cache(struct cache_command * cmd,
     int status = body(cache, cmd);
     cache_close(cache);
     return status;
+}
+
+static bool print_answer(struct cache_command * cmd) {
+    if (cmd->json && (!cmd->answer || json_object_size(cmd->answer))) {
+        json_print(cmd->answer, JSON_INDENT(2), &cmd->out);
+        buf_printf(&cmd->out, "\n");
+    }
+    if (cmd->out.failed) {
+        fprintf(stderr, "ggml-hsa cache: out of memory\n");
+        return false;
+    }
+    fwrite(cmd->out.data ? (const char *) cmd->out.data : "", 1, cmd->out.size, stdout);
+    return true;
 }
 
 static int run(int argc, char ** argv) {
@@ -277,11 +292,11 @@ static int run(int argc, char ** argv) {
         }
         int status = parse(argc, argv, commands[i].takes, &cmd);
         if (status == EXIT_OK) {
+            cmd.answer = cmd.json ? json_object() : NULL;
             status = run_on_cache(&cmd, commands[i].run);
+            status = print_answer(&cmd) ? status : EXIT_BAD_INPUT;
         }
-        if (cmd.out.size) {
-            fputs((const char *) cmd.out.data, stdout);
-        }
+        json_decref(cmd.answer);
         buf_free(&cmd.out);
         free(cmd.words);
         return status;

@@ -3,6 +3,7 @@
 
 #include "tool.h"
 
+#include "base/json.h"
 #include "store/cache.h"
 
 struct cache_command {
@@ -15,7 +16,8 @@ struct cache_command {
     const char ** words; // what is no option
     int n_words;
     struct colours c;
-    struct buf out;
+    struct buf out;  // for people
+    json_t * answer; // with `json`: an object, printed unless it stays empty
 };
 
 // What this build's kernels are made by: the identity in their keys. NULL: it has no compiler.

@@ -31,14 +31,9 @@ void report(struct doctor * d, enum verdict v, const char * check, const char * 
     va_end(args);
     struct buf * b = &d->out;
     if (d->json) {
-        int n = d->n[PASS] + d->n[WARN] + d->n[FAIL];
-        buf_printf(b, "%s\n  {\"check\": ", n ? "," : "");
-        json_text(b, check);
-        buf_printf(b, ", \"result\": \"%s\", \"text\": ", verdict_json[v]);
-        json_text(b, text);
-        buf_printf(b, ", \"mend\": ");
-        json_text(b, mend);
-        buf_printf(b, "}");
+        json_append(&d->checks,
+                    json_pack("{s:o, s:s, s:o, s:o}", "check", json_text(check), "result",
+                              verdict_json[v], "text", json_text(text), "mend", json_text(mend)));
     } else {
         buf_printf(b, "%s%s%s  %s: ", colour ? colours[v] : "", verdict_names[v],
                    colour ? "\033[0m" : "", check);
@@ -295,14 +290,16 @@ static int run(int argc, char ** argv) {
     d.emulated = emulate && *emulate;
     probe_runtime(&d.runtime);
     probe_plugin(&d.plugin);
-    if (d.json) {
-        buf_printf(&d.out, "{\"version\": \"%s\", \"checks\": [", GGML_HSA_VERSION);
-    }
+    d.checks = d.json ? json_array() : NULL;
     check_all(&d);
     bool usable = d.n[FAIL] == 0;
     if (d.json) {
-        buf_printf(&d.out, "],\n \"usable\": %s, \"warnings\": %d, \"failures\": %d}\n",
-                   usable ? "true" : "false", d.n[WARN], d.n[FAIL]);
+        json_t * root =
+            json_pack("{s:s, s:o, s:b, s:i, s:i}", "version", GGML_HSA_VERSION, "checks", d.checks,
+                      "usable", usable, "warnings", d.n[WARN], "failures", d.n[FAIL]);
+        json_print(root, JSON_INDENT(2), &d.out);
+        buf_printf(&d.out, "\n");
+        json_decref(root);
     } else {
         buf_printf(&d.out, "\n%s: %d passed, %d warning%s, %d failure%s\n",
                    usable ? "usable" : "NOT usable", d.n[PASS], d.n[WARN],

@@ -10,7 +10,8 @@ struct doctor {
     bool json;
     bool emulated; // asked for: the machine's own hardware does not matter
     struct buf out;
-    int n[3]; // findings by verdict
+    json_t * checks; // with `json`: the findings
+    int n[3];        // findings by verdict
     struct probe_runtime runtime;
     struct probe_plugin plugin;
 };

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_CONFIG_BYTES ((size_t) 64 << 20)
-#define MAX_ENTRIES      100000 // each is some 2 KB here and 30 KB on disk
+#define MAX_ENTRIES 100000 // each is some 2 KB here and 30 KB on disk
 
 static int by_files(const void * a, const void * b) {
     const struct job *x = *(struct job *const *) a, *y = *(struct job *const *) b;
@@ -42,79 +41,63 @@ static enum status find_duplicates(struct jobs * jobs, struct error * err) {
     return ST_OK;
 }
 
-static enum status check_root(const struct json * root, const struct json ** kernels,
-                              struct error * err) {
-    int n;
-    if (root->type != JSON_OBJECT) {
+static enum status check_root(const json_t * root, struct error * err) {
+    if (!json_is_object(root)) {
         return error_set(err, ST_INVALID,
                          "a configuration must be an object with 'kernels', this is %s",
-                         json_type_name(root->type));
+                         json_kind(root));
     }
-    *kernels = json_member(root, "kernels", &n);
-    if (!*kernels) {
+    const json_t * kernels = json_object_get(root, "kernels");
+    if (!kernels) {
         return error_set(err, ST_INVALID, "'kernels' is missing");
     }
-    if (n > 1) {
-        return error_set(err, ST_INVALID, "'kernels' is there %d times", n);
-    }
-    if ((*kernels)->type != JSON_ARRAY) {
+    if (!json_is_array(kernels)) {
         return error_set(err, ST_INVALID, "'kernels' must be an array, this is %s",
-                         json_type_name((*kernels)->type));
+                         json_kind(kernels));
     }
     return ST_OK;
 }
 
-static enum status make_jobs(const struct json * kernels, const char * arch, struct jobs * out,
+static enum status make_jobs(const json_t * kernels, const char * arch, struct jobs * out,
                              struct error * err) {
-    int n = 0;
-    for (const struct json * k = kernels->first; k; k = k->next) {
-        n++;
-    }
+    size_t n = json_array_size(kernels), i;
     if (n > MAX_ENTRIES) {
-        return error_set(err, ST_INVALID, "%d entries, at most %d are accepted", n, MAX_ENTRIES);
+        return error_set(err, ST_INVALID, "%zu entries, at most %d are accepted", n, MAX_ENTRIES);
     }
-    *out = (struct jobs){calloc(n ? (size_t) n : 1, sizeof *out->list), n};
+    *out = (struct jobs){calloc(n ? n : 1, sizeof *out->list), (int) n};
     if (!out->list) {
-        return error_set(err, ST_NO_MEMORY, "no memory for %d entries", n);
+        return error_set(err, ST_NO_MEMORY, "no memory for %zu entries", n);
     }
-    struct job * job = out->list;
-    for (const struct json * k = kernels->first; k; k = k->next, job++) {
-        job->index = (int) (job - out->list);
-        if (kernel_config_parse(k, arch, &job->config, &job->error) == ST_OK) {
+    json_t * entry;
+    json_array_foreach(kernels, i, entry) {
+        struct job * job = &out->list[i];
+        job->index = (int) i;
+        if (kernel_config_parse(entry, arch, &job->config, &job->error) == ST_OK) {
             job->skipped = arch && strcmp(arch, kernel_arch_name(job->config.spec.arch));
         } else {
             snprintf(job->config.exported_name, sizeof job->config.exported_name, "%s",
-                     kernel_config_label(k));
+                     kernel_config_label(entry));
         }
     }
     return find_duplicates(out, err);
 }
 
 enum status jobs_read(const char * path, const char * arch, struct jobs * out, struct error * err) {
-    uint8_t * text;
-    size_t size;
+    json_t * root;
     *out = (struct jobs){0};
-    enum status st = file_read(path, MAX_CONFIG_BYTES, &text, &size, err);
+    enum status st = json_read_file(path, &root, err);
     if (st != ST_OK) {
         return st;
     }
-    struct json_doc doc;
-    const struct json * kernels = NULL;
-    st = json_parse((const char *) text, size, &doc, err);
-    if (st != ST_OK) {
-        error_prefix(err, "%s: JSON syntax", path);
-    } else {
-        st = check_root(doc.root, &kernels, err);
-        if (st == ST_OK) {
-            st = make_jobs(kernels, arch, out, err);
-        }
-        if (st != ST_OK) {
-            jobs_free(out);
-            error_prefix(err, "%s", path);
-        }
-        json_free(&doc);
+    st = check_root(root, err);
+    if (st == ST_OK) {
+        st = make_jobs(json_object_get(root, "kernels"), arch, out, err);
     }
-    free(text);
+    json_decref(root);
+    if (st != ST_OK) {
+        jobs_free(out);
+        error_prefix(err, "%s", path);
+    }
     return st;
 }
 

@@ -14,17 +14,10 @@
 struct info {
     struct buf b;
     bool json;
+    json_t *root, *environment; // with `json`: the findings
     struct colours c;
-    bool first; // in the list that is being written
+    bool any_variable;
 };
-
-static void text(struct info * i, const char * value) {
-    if (i->json) {
-        json_text(&i->b, value);
-    } else {
-        plain_text(&i->b, value);
-    }
-}
 
 static void head(struct info * i, const char * title) {
     buf_printf(&i->b, "%s%-20s%s", i->c.head, title, i->c.off);
@@ -32,32 +25,40 @@ static void head(struct info * i, const char * title) {
 
 // ---- parts ----
 
+static json_t * device_json(const struct probe_agent * a, int index) {
+    json_t * pools = json_object();
+    json_put(&pools, "data", json_size(a->data_total));
+    json_put(&pools, "device_heap", json_size(a->device_heap));
+    json_put(&pools, "kernel_arguments", json_size(a->kernel_arguments));
+    json_t * device = json_object();
+    json_put(&device, "name", json_sprintf("HSA%d", index));
+    json_put(&device, "arch", json_text(a->name));
+    json_put(&device, "product", json_text(a->product));
+    json_put(&device, "memory", json_size(a->data_total));
+    json_put(&device, "memory_free", json_size(a->data_free));
+    json_put(&device, "pools", pools);
+    return device;
+}
+
+static void put_runtime(json_t ** root, const struct probe_runtime * r) {
+    if (r->err.status != ST_OK) {
+        json_put(root, "runtime", json_null());
+        json_put(root, "runtime_error", json_text(r->err.text));
+    } else {
+        json_put(root, "runtime",
+                 json_pack("{s:o, s:b, s:s#}", "path", json_text(r->path), "emulated", r->emulated,
+                           "abi", &r->abi, 1));
+    }
+    json_t * devices = json_array();
+    for (int k = 0; k < r->n_agents; k++) {
+        json_append(&devices, device_json(&r->agents[k], k));
+    }
+    json_put(root, "devices", devices);
+}
+
 static void add_runtime(struct info * i, const struct probe_runtime * r) {
     if (i->json) {
-        if (r->err.status != ST_OK) {
-            buf_printf(&i->b, ",\n \"runtime\": null, \"runtime_error\": ");
-            json_text(&i->b, r->err.text);
-        } else {
-            buf_printf(&i->b, ",\n \"runtime\": {\"path\": ");
-            json_text(&i->b, r->path);
-            buf_printf(&i->b, ", \"emulated\": %s, \"abi\": \"%c\"}",
-                       r->emulated ? "true" : "false", r->abi);
-        }
-        buf_printf(&i->b, ",\n \"devices\": [");
-        for (int k = 0; k < r->n_agents; k++) {
-            const struct probe_agent * a = &r->agents[k];
-            buf_printf(&i->b, "%s\n  {\"name\": \"HSA%d\", \"arch\": ", k ? "," : "", k);
-            json_text(&i->b, a->name);
-            buf_printf(&i->b, ", \"product\": ");
-            json_text(&i->b, a->product);
-            buf_printf(&i->b,
-                       ", \"memory\": %llu, \"memory_free\": %llu, \"pools\": {\"data\": %llu, "
-                       "\"device_heap\": %llu, \"kernel_arguments\": %llu}}",
-                       (unsigned long long) a->data_total, (unsigned long long) a->data_free,
-                       (unsigned long long) a->data_total, (unsigned long long) a->device_heap,
-                       (unsigned long long) a->kernel_arguments);
-        }
-        buf_printf(&i->b, "]");
+        put_runtime(&i->root, r);
         return;
     }
     head(i, "runtime");
@@ -90,15 +91,9 @@ static void add_runtime(struct info * i, const struct probe_runtime * r) {
 static void add_plugin(struct info * i, const struct probe_plugin * p) {
     bool ok = p->err.status == ST_OK;
     if (i->json) {
-        buf_printf(&i->b, ",\n \"plugin\": ");
-        if (*p->path) {
-            json_text(&i->b, p->path);
-        } else {
-            buf_printf(&i->b, "null");
-        }
-        buf_printf(&i->b, ", \"ggml_version\": ");
-        json_text(&i->b, ok ? p->ggml_version : "");
-        buf_printf(&i->b, ", \"ggml_api\": %d", p->api);
+        json_put(&i->root, "plugin", *p->path ? json_text(p->path) : json_null());
+        json_put(&i->root, "ggml_version", json_text(ok ? p->ggml_version : ""));
+        json_put(&i->root, "ggml_api", json_integer(p->api));
         return;
     }
     head(i, "plugin");
@@ -114,24 +109,28 @@ static void add_plugin(struct info * i, const struct probe_plugin * p) {
 
 static void add_kernel_dirs(struct info * i) {
     const char * list = getenv("GGML_HSA_KERNEL_DIR");
-    if (i->json) {
-        buf_printf(&i->b, ",\n \"kernel_dirs\": [");
-    } else {
+    json_t * dirs = i->json ? json_array() : NULL;
+    if (!i->json) {
         head(i, "kernel directories");
     }
     int n = 0;
     for (const char * p = list ? list : ""; *p;) {
         size_t size = strcspn(p, ":");
         char * dir = size ? strndup(p, size) : NULL;
-        if (dir) {
-            buf_printf(&i->b, n ? (i->json ? ", " : ", ") : "");
-            text(i, dir);
-            n++;
+        if (dir && i->json) {
+            json_append(&dirs, json_text(dir));
+        } else if (dir) {
+            buf_printf(&i->b, n++ ? ", " : "");
+            plain_text(&i->b, dir);
         }
         free(dir);
         p += size + (p[size] == ':');
     }
-    buf_printf(&i->b, i->json ? "]" : n ? "\n" : "none\n");
+    if (i->json) {
+        json_put(&i->root, "kernel_dirs", dirs);
+    } else {
+        buf_printf(&i->b, n ? "\n" : "none\n");
+    }
 }
 
 static bool count_only(void * user, const struct cache_item * item) {
@@ -149,16 +148,16 @@ static void add_cache(struct info * i) {
         st = cache_walk(cache, NULL, false, count_only, NULL, &totals, &err);
     }
     if (i->json) {
-        buf_printf(&i->b, ",\n \"cache\": ");
+        json_t * found = cache ? json_object() : json_null();
         if (cache) {
-            buf_printf(&i->b, "{\"path\": ");
-            json_text(&i->b, cache_path(cache));
-            buf_printf(&i->b, ", \"kernels\": %llu, \"bytes\": %llu, \"max\": %llu}",
-                       (unsigned long long) totals.kernels, (unsigned long long) totals.bytes,
-                       (unsigned long long) cache_max(cache));
-        } else {
-            buf_printf(&i->b, "null, \"cache_error\": ");
-            json_text(&i->b, err.text);
+            json_put(&found, "path", json_text(cache_path(cache)));
+            json_put(&found, "kernels", json_size(totals.kernels));
+            json_put(&found, "bytes", json_size(totals.bytes));
+            json_put(&found, "max", json_size(cache_max(cache)));
+        }
+        json_put(&i->root, "cache", found);
+        if (!cache) {
+            json_put(&i->root, "cache_error", json_text(err.text));
         }
     } else {
         head(i, "cache");
@@ -181,50 +180,57 @@ static void add_cache(struct info * i) {
 }
 
 static void add_options(struct info * i) {
-    if (i->json) {
-        buf_printf(&i->b, ",\n \"options\": {");
-    } else {
+    json_t * options = i->json ? json_object() : NULL;
+    if (!i->json) {
         head(i, "build options");
     }
     for (int k = 0; k < probe_n_options; k++) {
         const struct probe_option * o = &probe_options[k];
-        buf_printf(&i->b, i->json ? "%s\"%s\": %s" : "%s%s=%s", k ? i->json ? ", " : " " : "",
-                   o->name,
-                   i->json ? o->on ? "true" : "false"
-                   : o->on ? "ON"
-                           : "OFF");
+        if (i->json) {
+            json_put(&options, o->name, json_boolean(o->on));
+        } else {
+            buf_printf(&i->b, "%s%s=%s", k ? " " : "", o->name, o->on ? "ON" : "OFF");
+        }
     }
-    buf_printf(&i->b, i->json ? "}" : "\n");
-}
-
-static void add_variable(void * user, const struct probe_variable * v) {
-    struct info * i = user;
     if (i->json) {
-        buf_printf(&i->b, "%s\"%.*s\": ", i->first ? "" : ", ", (int) v->name_size, v->name);
-        json_text(&i->b, v->value);
+        json_put(&i->root, "options", options);
     } else {
-        buf_printf(&i->b, "  %s%.*s%s=", i->c.name, (int) v->name_size, v->name, i->c.off);
-        plain_text(&i->b, v->value);
-        buf_printf(&i->b, "  %s(%s)%s\n", i->c.dim,
-                   v->meaning ? v->meaning : "not a variable of ggml-hsa", i->c.off);
+        buf_printf(&i->b, "\n");
     }
-    i->first = false;
 }
 
-// A variable's name is from outside too: one that is no identifier is left out of JSON keys.
-static void add_named_variable(void * user, const struct probe_variable * v) {
+// A variable's name is from outside too: one that is no identifier is left out.
+static bool is_identifier(const struct probe_variable * v) {
     for (size_t k = 0; k < v->name_size; k++) {
         char ch = v->name[k];
         if (!(ch == '_' || (ch >= 'A' && ch <= 'Z') || (ch >= 'a' && ch <= 'z') ||
               (ch >= '0' && ch <= '9'))) {
-            return;
+            return false;
         }
     }
-    add_variable(user, v);
+    return true;
+}
+
+static void add_variable(void * user, const struct probe_variable * v) {
+    struct info * i = user;
+    if (!is_identifier(v)) {
+        return;
+    }
+    if (i->json) {
+        char * name = strndup(v->name, v->name_size);
+        json_put(&i->environment, name, json_text(v->value));
+        free(name);
+        return;
+    }
+    buf_printf(&i->b, "  %s%.*s%s=", i->c.name, (int) v->name_size, v->name, i->c.off);
+    plain_text(&i->b, v->value);
+    buf_printf(&i->b, "  %s(%s)%s\n", i->c.dim,
+               v->meaning ? v->meaning : "not a variable of ggml-hsa", i->c.off);
+    i->any_variable = true;
 }
 
 static int run(int argc, char ** argv) {
-    struct info i = {.c = tool_colours(), .first = true};
+    struct info i = {.c = tool_colours()};
     for (int k = 1; k < argc; k++) {
         if (strcmp(argv[k], "--json")) {
             return tool_usage(&info_subcommand, "no option '%s'", argv[k]);
@@ -236,20 +242,28 @@ static int run(int argc, char ** argv) {
     probe_runtime(&runtime);
     probe_plugin(&plugin);
 
-    buf_printf(&i.b, i.json ? "{\"version\": \"%s\"" : "ggml-hsa %s\n", GGML_HSA_VERSION);
+    if (i.json) {
+        i.root = json_pack("{s:s}", "version", GGML_HSA_VERSION);
+        i.environment = json_object();
+    } else {
+        buf_printf(&i.b, "ggml-hsa %s\n", GGML_HSA_VERSION);
+    }
     add_runtime(&i, &runtime);
     add_plugin(&i, &plugin);
     add_kernel_dirs(&i);
     add_cache(&i);
     add_options(&i);
-    if (i.json) {
-        buf_printf(&i.b, ",\n \"environment\": {");
-    } else {
+    if (!i.json) {
         head(&i, "environment");
         buf_printf(&i.b, "\n");
     }
-    probe_environment(add_named_variable, &i);
-    buf_printf(&i.b, i.json ? "}}\n" : i.first ? "  nothing set\n" : "");
+    probe_environment(add_variable, &i);
+    if (i.json) {
+        json_put(&i.root, "environment", i.environment);
+        json_print(i.root, JSON_INDENT(2), &i.b);
+        json_decref(i.root);
+    }
+    buf_printf(&i.b, i.json ? "\n" : i.any_variable ? "" : "  nothing set\n");
     if (i.b.failed) {
         fprintf(stderr, "ggml-hsa info: out of memory\n");
         return EXIT_BAD_INPUT;

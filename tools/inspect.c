@@ -13,6 +13,8 @@
 
 struct inspect {
     bool code;       // disassemble
+    bool stats;      // count the programs' bundles instead of listing commands
+    struct stats programs;
     bool arch_known; // told by an option or by the file
     enum aie_arch arch;
     struct colours c;
@@ -111,6 +113,18 @@ static void print_write(struct inspect * in, const struct image_command * cmd, s
     buf_printf(b, mask ? "\n" : ": changes nothing\n");
 }
 
+static bool collect_program(void * user, const struct image_command * cmd) {
+    struct inspect * in = user;
+    int col = (int) bits(cmd->addr, 31, 25), row = (int) bits(cmd->addr, 24, 20);
+    struct reg reg;
+    if (cmd->op == IMAGE_BLOCK_WRITE && reg_find(tile_kind_of(row), bits(cmd->addr, 19, 0), &reg) &&
+        reg.class == REG_PROGRAM) {
+        stats_add(&in->programs, col, row, reg.word, cmd->data, (size_t) cmd->n_words * 4);
+    }
+    in->n_commands++;
+    return true;
+}
+
 static bool print_command(void * user, const struct image_command * cmd) {
     struct inspect * in = user;
     struct buf b = {0};
@@ -185,10 +199,10 @@ static int inspect_file(struct inspect * in, const char * path) {
     }
     if (is_pdi(data, size)) {
         print_pdi_header(in, path, data, size);
-        st = pdi_read(data, size, print_command, in, &err);
+        st = pdi_read(data, size, in->stats ? collect_program : print_command, in, &err);
     } else if (is_txn(data, size)) {
         print_txn_header(in, path, data, size);
-        st = txn_read(data, size, print_command, in, &err);
+        st = txn_read(data, size, in->stats ? collect_program : print_command, in, &err);
     } else {
         st = error_set(&err, ST_INVALID,
                        "neither a PDI (no \"IDPP\" at offset 0x38) nor a TXN (no version at "
@@ -196,6 +210,15 @@ static int inspect_file(struct inspect * in, const char * path) {
                        size);
     }
     free(data);
+    if (in->stats) {
+        struct buf b = {0};
+        stats_print(&in->programs, in->arch_known, in->arch, &b);
+        if (!b.failed) {
+            fwrite(b.data, 1, b.size, stdout);
+        }
+        buf_free(&b);
+        stats_free(&in->programs);
+    }
     if (st != ST_OK) {
         fflush(stdout); // the message comes after what could be read
         fprintf(stderr, "ggml-hsa inspect: %s: %s\n", path, err.text);
@@ -211,6 +234,8 @@ static int run(int argc, char ** argv) {
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--no-code")) {
             in.code = false;
+        } else if (!strcmp(argv[i], "--stats")) {
+            in.stats = true;
         } else if (!strcmp(argv[i], "--arch")) {
             if (i + 1 == argc || !kernel_arch_parse(argv[i + 1], &in.arch)) {
                 return tool_usage(&inspect_subcommand, "--arch wants aie2 or aie2p");
@@ -232,10 +257,12 @@ const struct subcommand inspect_subcommand = {
     .name = "inspect",
     .summary = "show what is in a .pdi or _insts.bin file",
     .help =
-        "usage: ggml-hsa inspect FILE [--no-code] [--arch aie2|aie2p]\n\n"
+        "usage: ggml-hsa inspect FILE [--no-code] [--stats] [--arch aie2|aie2p]\n\n"
         "Shows a PDI (configuration of the array) or a TXN (instruction stream of one dispatch),\n"
         "one line a command: offset in the file, tile (column,row), command, register, value.\n\n"
         "  --no-code    do not disassemble core programs\n"
+        "  --stats      only what the core programs fill: bundles, and for each zero-overhead loop\n"
+        "               bundles (cycles) a turn, instructions by slot, and the slot that bounds it\n"
         "  --arch ARCH  instruction set of the programs; guessed from their bytes if not given\n\n"
         "exit status: 0 shown, 1 the file is broken or not of these kinds, 2 wrong usage\n",
     .run = run,

@@ -50,6 +50,26 @@ int bd_words(enum tile_kind tile);
 // All fields of a whole BD that are not at rest.
 void bd_print(enum tile_kind tile, const uint32_t * words, struct buf * b);
 
+// ---- statistics ----
+
+struct stats_program {
+    int col, row;
+    size_t size; // up to the last byte written
+    uint8_t code[16384];
+};
+
+// The programs of a file, tile by tile.
+struct stats {
+    struct stats_program * programs;
+    int n;
+    bool failed; // something was left out
+};
+
+void stats_add(struct stats * s, int col, int row, uint32_t offset, const uint8_t * code, size_t size);
+// Bundles and loops of each program; with arch_known false it is guessed from the bytes.
+void stats_print(const struct stats * s, bool arch_known, enum aie_arch arch, struct buf * b);
+void stats_free(struct stats * s);
+
 // ---- programs ----
 
 // The architecture whose bundles the bytes are; false when nearly all decode in none.

@@ -336,20 +336,16 @@ static int utf8_size(const uint8_t * p) {
     return too_long || no_character ? 0 : n;
 }
 
-void json_text(struct buf * b, const char * text) {
-    buf_append(b, "\"", 1);
+json_t * json_text(const char * text) {
+    struct buf b = {0};
     for (const uint8_t * p = (const uint8_t *) text; *p;) {
         int n = utf8_size(p);
-        if (*p == '"' || *p == '\\') {
-            buf_printf(b, "\\%c", *p);
-        } else if (*p < 0x20 || *p == 0x7f) {
-            buf_printf(b, "\\u%04x", *p);
-        } else {
-            buf_append(b, n ? (const char *) p : "?", n ? (size_t) n : 1);
-        }
+        buf_append(&b, n ? (const char *) p : "?", n ? (size_t) n : 1);
         p += n ? n : 1;
     }
-    buf_append(b, "\"", 1);
+    json_t * value = b.failed ? NULL : json_string(b.data ? (const char *) b.data : "");
+    buf_free(&b);
+    return value;
 }
 
 void plain_text(struct buf * b, const char * text) {

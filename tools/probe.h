@@ -3,7 +3,7 @@
 // expect, and the tool is for such machines.
 #pragma once
 
-#include "base/base.h"
+#include "base/json.h"
 
 #define PROBE_MAX_AGENTS 16
 
@@ -53,8 +53,8 @@ struct probe_option {
 extern const struct probe_option probe_options[];
 extern const int probe_n_options;
 
-// Text of a JSON string, quotes included. Bytes that are no UTF-8 become '?'.
-void json_text(struct buf * b, const char * text);
+// A JSON string; bytes that are no UTF-8 become '?'.
+json_t * json_text(const char * text);
 // Text for a terminal: what could steer one becomes '?'.
 void plain_text(struct buf * b, const char * text);
 // "64 MiB", "1.5 GiB", "12 bytes".

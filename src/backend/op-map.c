@@ -140,6 +140,11 @@ enum status op_call_of(const struct ggml_tensor * node, struct op_call * out, st
     if (node->op == GGML_OP_GLU && !node->src[1]) {
         glu_inputs(node, out);
     }
+    // ggml has no sum over rows that are not contiguous: its CPU backend takes them for contiguous
+    // ones and every other backend refuses, so that a result of ours would be the odd one out.
+    if (node->op == GGML_OP_SUM && out->inputs[0].nb[0] != ggml_type_size(out->inputs[0].type)) {
+        return error_set(err, ST_UNSUPPORTED, "SUM over rows that are not contiguous");
+    }
     if (node->op == GGML_OP_SOFT_MAX) {
         out->rows_alike =
             out->params[1] == 0 && !node->src[2]; // slope and sink are those of a head

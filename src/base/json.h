@@ -1,50 +1,29 @@
-// json: reads JSON text (RFC 8259) into a tree. The text is from outside: depth, size and number of
-// values are bounded, strings must be UTF-8 without zero bytes, and every error says line and
-// column. Written by hand because the plugin reads the manifests of kernel packs, and must load on
-// machines that have no JSON library.
+// json: jansson, with errors and limits of ours. Texts that are read are from outside: size, depth
+// and number of values are bounded before jansson sees them, names are unique within an object, and
+// strings are UTF-8 without zero bytes, so that json_string_value() is all of a string.
 #pragma once
 
 #include "base.h"
 
+#include <jansson.h>
+
+#define JSON_MAX_BYTES  ((size_t) 64 << 20)
 #define JSON_MAX_DEPTH  64
-#define JSON_MAX_VALUES 4000000 // some 256 MiB of tree
+#define JSON_MAX_VALUES 2000000 // some 400 MiB of tree when all are members of objects
 
-enum json_type {
-    JSON_NULL,
-    JSON_BOOL,
-    JSON_INTEGER, // written without point and exponent, and within 64 bits
-    JSON_REAL,    // every other number; infinite where it is beyond what a double holds
-    JSON_STRING,
-    JSON_ARRAY,
-    JSON_OBJECT,
-};
+// The caller owns *out (json_decref). On failure it is NULL, and the status ST_INVALID with "line
+// L, column C: reason", or ST_NO_MEMORY.
+enum status json_read(const char * text, size_t size, json_t ** out, struct error * err);
+// The same for a file; errors begin with the path, ST_INVALID ones with "path: JSON syntax".
+enum status json_read_file(const char * path, json_t ** out, struct error * err);
 
-struct json {
-    enum json_type type;
-    int line, column;         // where it begins, from 1; columns count bytes
-    const char * key;         // in an object; else NULL
-    const struct json * next; // in its array or object
-    union {
-        bool boolean;
-        int64_t integer;
-        double real;
-        const char * string;
-        const struct json * first; // child of an array or object, in the order of the text
-    };
-};
+const char * json_kind(const json_t * value); // "a string"
 
-struct json_doc {
-    const struct json * root;
-    struct json_block * blocks; // all memory of the tree
-};
+// Both take over `value`. Where memory runs out, or value is NULL because it did, *into becomes
+// NULL and later calls do nothing; json_print then sets b->failed, so that the caller checks once.
+void json_put(json_t ** object, const char * key, json_t * value);
+void json_append(json_t ** array, json_t * value);
+json_t * json_size(uint64_t n); // JSON_INTEGER; as large as jansson holds
 
-// On failure ST_INVALID with "line L, column C: reason", or ST_NO_MEMORY.
-enum status json_parse(const char * text, size_t size, struct json_doc * out, struct error * err);
-void json_free(struct json_doc * doc);
-
-const char * json_type_name(enum json_type type); // "a string"
-
-// The first member of that name, NULL without one. *n (may be NULL) is how often the name occurs.
-const struct json * json_member(const struct json * object, const char * key, int * n);
-
-void json_quote(struct buf * b, const char * string);
+// flags are jansson's, e.g. JSON_INDENT(2).
+void json_print(const json_t * value, size_t flags, struct buf * b);

@@ -21,7 +21,7 @@ enum field {
 
 static const struct {
     const char * name;
-    enum json_type type;
+    json_type type;
     bool required;
 } fields[FIELDS] = {
     [KERNEL_NAME] = {"kernel_name", JSON_STRING, true},
@@ -42,21 +42,21 @@ bool exported_name_valid(const char * name) {
     return n > 0 && n < EXPORTED_NAME_MAX && name[0] != '.' && strspn(name, allowed) == n;
 }
 
-const char * kernel_config_label(const struct json * entry) {
-    const struct json * name = json_member(entry, fields[EXPORTED_NAME].name, NULL);
-    return name && name->type == JSON_STRING && exported_name_valid(name->string) ? name->string
-                                                                                  : "";
+const char * kernel_config_label(const json_t * entry) {
+    const char * name = json_string_value(json_object_get(entry, fields[EXPORTED_NAME].name));
+    return name && exported_name_valid(name) ? name : "";
 }
 
-static enum status collect(const struct json * entry, const struct json * found[FIELDS],
-                           struct error * err) {
-    if (entry->type != JSON_OBJECT) {
+static enum status collect(json_t * entry, json_t * found[FIELDS], struct error * err) {
+    if (!json_is_object(entry)) {
         return error_set(err, ST_INVALID, "an entry must be an object, this is %s",
-                         json_type_name(entry->type));
+                         json_kind(entry));
     }
-    for (const struct json * m = entry->first; m; m = m->next) {
+    const char * key;
+    json_t * value;
+    json_object_foreach(entry, key, value) {
         int f = 0;
-        while (f < FIELDS && strcmp(m->key, fields[f].name)) {
+        while (f < FIELDS && strcmp(key, fields[f].name)) {
             f++;
         }
         if (f == FIELDS) {
@@ -64,16 +64,14 @@ static enum status collect(const struct json * entry, const struct json * found[
                              "unknown field '%.60s' (known: kernel_name, kernel_source, arch, "
                              "input_tensors, output_tensor, exported_name, op_params, description, "
                              "comment)",
-                             m->key);
+                             key);
         }
-        if (found[f]) {
-            return error_set(err, ST_INVALID, "'%s' is there twice", m->key);
+        if (json_typeof(value) != fields[f].type) {
+            return error_set(err, ST_INVALID, "'%s' must be %s, this is %s", key,
+                             fields[f].type == JSON_ARRAY ? "an array" : "a string",
+                             json_kind(value));
         }
-        if (m->type != fields[f].type) {
-            return error_set(err, ST_INVALID, "'%s' must be %s, this is %s", m->key,
-                             json_type_name(fields[f].type), json_type_name(m->type));
-        }
-        found[f] = m;
+        found[f] = value;
     }
     for (int f = 0; f < FIELDS; f++) {
         if (fields[f].required && !found[f]) {
@@ -144,19 +142,21 @@ static enum status find_arch(const char * name, enum aie_arch * out, struct erro
 
 // ---- operands and parameters ----
 
-static enum status parse_inputs(const struct json * list, struct kernel_spec * spec,
+static enum status parse_inputs(const json_t * list, struct kernel_spec * spec,
                                 struct error * err) {
-    int wanted = kernel_op_info(spec->op)->n_inputs, n = 0;
-    for (const struct json * t = list->first; t; t = t->next, n++) {
-        if (t->type != JSON_STRING) {
-            return error_set(err, ST_INVALID, "input_tensors[%d] must be a string, this is %s", n,
-                             json_type_name(t->type));
+    int wanted = kernel_op_info(spec->op)->n_inputs, n = (int) json_array_size(list);
+    size_t i;
+    json_t * t;
+    json_array_foreach(list, i, t) {
+        if (!json_is_string(t)) {
+            return error_set(err, ST_INVALID, "input_tensors[%zu] must be a string, this is %s", i,
+                             json_kind(t));
         }
         struct tensor ignored;
-        enum status st =
-            tensor_parse(t->string, n < KERNEL_MAX_INPUTS ? &spec->inputs[n] : &ignored, err);
+        enum status st = tensor_parse(json_string_value(t),
+                                      i < KERNEL_MAX_INPUTS ? &spec->inputs[i] : &ignored, err);
         if (st != ST_OK) {
-            error_prefix(err, "input_tensors[%d]", n);
+            error_prefix(err, "input_tensors[%zu]", i);
             return st;
         }
     }
@@ -167,33 +167,37 @@ static enum status parse_inputs(const struct json * list, struct kernel_spec * s
                            kernel_op_info(spec->op)->ggml_name, wanted, wanted == 1 ? "" : "s", n);
 }
 
-static enum status parse_param(const struct json * v, int index, uint32_t * out,
-                               struct error * err) {
-    if (v->type == JSON_INTEGER && v->integer >= INT32_MIN && v->integer <= (int64_t) UINT32_MAX) {
-        *out = (uint32_t) v->integer;
+static enum status parse_param(const json_t * v, size_t index, uint32_t * out, struct error * err) {
+    json_int_t word = json_integer_value(v);
+    if (json_is_integer(v) && word >= INT32_MIN && word <= (json_int_t) UINT32_MAX) {
+        *out = (uint32_t) word;
         return ST_OK;
     }
-    if (v->type == JSON_REAL && fabs(v->real) <= 3.4028234663852886e38) { // largest float
-        float f = (float) v->real;
+    double real = json_real_value(v);
+    if (json_is_real(v) && fabs(real) <= 3.4028234663852886e38) { // largest float
+        float f = (float) real;
         memcpy(out, &f, sizeof *out);
         return ST_OK;
     }
     return error_set(
         err, ST_INVALID,
-        "op_params[%d] must be an integer of 32 bits, or a real number that a float holds", index);
+        "op_params[%zu] must be an integer of 32 bits, or a real number that a float holds", index);
 }
 
-static enum status parse_params(const struct json * list, struct kernel_spec * spec,
+// Without a list there are none.
+static enum status parse_params(const json_t * list, struct kernel_spec * spec,
                                 struct error * err) {
-    int wanted = kernel_op_info(spec->op)->n_params, n = 0;
-    for (const struct json * v = list ? list->first : NULL; v; v = v->next, n++) {
+    int wanted = kernel_op_info(spec->op)->n_params, n = (int) json_array_size(list);
+    size_t i;
+    json_t * v;
+    json_array_foreach(list, i, v) {
         uint32_t word = 0;
-        enum status st = parse_param(v, n, &word, err);
+        enum status st = parse_param(v, i, &word, err);
         if (st != ST_OK) {
             return st;
         }
-        if (n < wanted) {
-            spec->params[n] = word;
+        if (i < (size_t) wanted) {
+            spec->params[i] = word;
         }
     }
     return n == wanted ? ST_OK
@@ -201,19 +205,19 @@ static enum status parse_params(const struct json * list, struct kernel_spec * s
                                    kernel_op_info(spec->op)->ggml_name, wanted, n);
 }
 
-enum status kernel_config_parse(const struct json * entry, const char * default_arch,
+enum status kernel_config_parse(json_t * entry, const char * default_arch,
                                 struct kernel_config * out, struct error * err) {
-    const struct json * found[FIELDS] = {0};
+    json_t * found[FIELDS] = {0};
     *out = (struct kernel_config){0};
     enum status st = collect(entry, found, err);
     if (st != ST_OK) {
         return st;
     }
-    const char * arch = found[ARCH] ? found[ARCH]->string : default_arch;
+    const char * arch = found[ARCH] ? json_string_value(found[ARCH]) : default_arch;
     if (!arch) {
         return error_set(err, ST_INVALID, "'arch' is missing");
     }
-    const char * name = found[EXPORTED_NAME]->string;
+    const char * name = json_string_value(found[EXPORTED_NAME]);
     if (!exported_name_valid(name)) {
         return error_set(err, ST_INVALID,
                          "exported_name '%.60s' is no file name (1 to %d letters, digits and "
@@ -222,7 +226,8 @@ enum status kernel_config_parse(const struct json * entry, const char * default_
     }
     memcpy(out->exported_name, name, strlen(name) + 1);
     struct kernel_spec * spec = &out->spec;
-    st = find_op(found[KERNEL_NAME]->string, found[KERNEL_SOURCE]->string, &spec->op, err);
+    st = find_op(json_string_value(found[KERNEL_NAME]), json_string_value(found[KERNEL_SOURCE]),
+                 &spec->op, err);
     if (st == ST_OK) {
         st = find_arch(arch, &spec->arch, err);
     }
@@ -230,37 +235,41 @@ enum status kernel_config_parse(const struct json * entry, const char * default_
         st = parse_inputs(found[INPUT_TENSORS], spec, err);
     }
     if (st == ST_OK &&
-        (st = tensor_parse(found[OUTPUT_TENSOR]->string, &spec->output, err)) != ST_OK) {
+        (st = tensor_parse(json_string_value(found[OUTPUT_TENSOR]), &spec->output, err)) != ST_OK) {
         error_prefix(err, "output_tensor");
     }
     return st == ST_OK ? parse_params(found[OP_PARAMS], spec, err) : st;
 }
 
-static void print_tensor(const struct tensor * raw, struct buf * b) {
+static json_t * tensor_text(const struct tensor * raw) {
     struct tensor t = tensor_canonical(raw);
-    buf_printf(b, "\"");
-    tensor_print(&t, b);
-    buf_printf(b, "\"");
+    struct buf text = {0};
+    tensor_print(&t, &text);
+    json_t * value = text.failed ? NULL : json_string((const char *) text.data);
+    buf_free(&text);
+    return value;
 }
 
 void kernel_config_print(const struct kernel_spec * spec, const char * exported_name,
                          struct buf * b) {
     const struct kernel_op_info * info = kernel_op_info(spec->op);
-    buf_printf(b, "{\"kernel_name\": \"%s\", \"kernel_source\": \"%s.py\", \"arch\": \"%s\", ",
-               info->ggml_name, info->family, kernel_arch_name(spec->arch));
-    buf_printf(b, "\"input_tensors\": [");
+    json_t *entry = json_object(), *inputs = json_array(), *params = json_array();
     for (int i = 0; i < spec->n_inputs; i++) {
-        buf_printf(b, "%s", i ? ", " : "");
-        print_tensor(&spec->inputs[i], b);
+        json_append(&inputs, tensor_text(&spec->inputs[i]));
     }
-    buf_printf(b, "], \"output_tensor\": ");
-    print_tensor(&spec->output, b);
+    for (int i = 0; i < info->n_params; i++) {
+        json_append(&params, json_integer(spec->params[i]));
+    }
+    json_put(&entry, fields[KERNEL_NAME].name, json_string(info->ggml_name));
+    json_put(&entry, fields[KERNEL_SOURCE].name, json_sprintf("%s.py", info->family));
+    json_put(&entry, fields[ARCH].name, json_string(kernel_arch_name(spec->arch)));
+    json_put(&entry, fields[INPUT_TENSORS].name, inputs);
+    json_put(&entry, fields[OUTPUT_TENSOR].name, tensor_text(&spec->output));
     if (info->n_params) {
-        buf_printf(b, ", \"op_params\": [");
-        for (int i = 0; i < info->n_params; i++) {
-            buf_printf(b, "%s%u", i ? ", " : "", spec->params[i]);
-        }
-        buf_printf(b, "]");
+        json_put(&entry, fields[OP_PARAMS].name, json_incref(params));
     }
-    buf_printf(b, ", \"exported_name\": \"%s\"}", exported_name);
+    json_put(&entry, fields[EXPORTED_NAME].name, json_string(exported_name));
+    json_print(entry, 0, b);
+    json_decref(params);
+    json_decref(entry);
 }

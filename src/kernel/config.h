@@ -25,11 +25,11 @@ bool exported_name_valid(const char * name);
 
 // Reads one entry. default_arch (may be NULL) stands in where the entry names none. Nothing is
 // asked of any compiler: the kernel may still be one that nobody can make.
-enum status kernel_config_parse(const struct json * entry, const char * default_arch,
+enum status kernel_config_parse(json_t * entry, const char * default_arch,
                                 struct kernel_config * out, struct error * err);
 
 // The exported_name of an entry for messages, or "" when it has none that could be shown.
-const char * kernel_config_label(const struct json * entry);
+const char * kernel_config_label(const json_t * entry);
 
 // One entry on one line; parsing it gives the spec back. exported_name must be valid.
 void kernel_config_print(const struct kernel_spec * spec, const char * exported_name,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_MANIFEST_BYTES ((size_t) 64 << 20) // some 150,000 kernels
+#define FORMAT "ggml-hsa-pack"
 
 // ---- order ----
 
@@ -57,120 +57,107 @@ static bool parse_digest(const char * text, uint8_t digest[SHA256_BYTES]) {
     return true;
 }
 
-static enum status parse_file(const struct json * entry, const char * size_key,
+static enum status parse_file(const char * kernel, const json_t * entry, const char * size_key,
                               const char * digest_key, struct manifest_file * out,
                               struct error * err) {
-    const struct json * size = json_member(entry, size_key, NULL);
-    const struct json * digest = json_member(entry, digest_key, NULL);
-    if (!size || size->type != JSON_INTEGER || size->integer < 1) {
-        return error_set(err, ST_INVALID, "line %d: '%s' must be a size in bytes", entry->line,
-                         size_key);
+    json_int_t size = json_integer_value(json_object_get(entry, size_key)); // 0 for other types
+    const char * digest = json_string_value(json_object_get(entry, digest_key));
+    if (size < 1) {
+        return error_set(err, ST_INVALID, "%.120s: '%s' must be a size in bytes", kernel, size_key);
     }
-    if (!digest || digest->type != JSON_STRING || !parse_digest(digest->string, out->sha256)) {
-        return error_set(err, ST_INVALID, "line %d: '%s' must be 64 lower-case hexadecimal digits",
-                         entry->line, digest_key);
+    if (!digest || !parse_digest(digest, out->sha256)) {
+        return error_set(err, ST_INVALID, "%.120s: '%s' must be 64 lower-case hexadecimal digits",
+                         kernel, digest_key);
     }
-    out->size = (uint64_t) size->integer;
+    out->size = (uint64_t) size;
     return ST_OK;
 }
 
-static enum status parse_entry(const struct json * entry, struct manifest_entry * out,
-                               struct error * err) {
-    const struct json * name = json_member(entry, "exported_name", NULL);
-    if (!kernel_name_valid(entry->key)) {
-        return error_set(err, ST_INVALID, "line %d: '%.60s' is no name of a kernel", entry->line,
-                         entry->key);
+static enum status parse_entry(const char * kernel, const json_t * entry,
+                               struct manifest_entry * out, struct error * err) {
+    if (!kernel_name_valid(kernel)) {
+        return error_set(err, ST_INVALID, "'%.60s' is no name of a kernel", kernel);
     }
-    if (!name || name->type != JSON_STRING || !exported_name_valid(name->string)) {
-        return error_set(err, ST_INVALID, "line %d: 'exported_name' of %.60s is no file name",
-                         entry->line, entry->key);
+    const char * name = json_string_value(json_object_get(entry, "exported_name"));
+    if (!name || !exported_name_valid(name)) {
+        return error_set(err, ST_INVALID, "%.120s: 'exported_name' is no file name", kernel);
     }
-    memcpy(out->kernel, entry->key, strlen(entry->key) + 1);
-    memcpy(out->exported_name, name->string, strlen(name->string) + 1);
-    enum status st = parse_file(entry, "pdi_size", "pdi_sha256", &out->pdi, err);
-    return st == ST_OK ? parse_file(entry, "insts_size", "insts_sha256", &out->insts, err) : st;
+    memcpy(out->kernel, kernel, strlen(kernel) + 1);
+    memcpy(out->exported_name, name, strlen(name) + 1);
+    enum status st = parse_file(kernel, entry, "pdi_size", "pdi_sha256", &out->pdi, err);
+    return st == ST_OK ? parse_file(kernel, entry, "insts_size", "insts_sha256", &out->insts, err)
+                       : st;
 }
 
-static enum status check_head(const struct json * root, enum aie_arch arch,
-                              const struct json ** kernels, struct error * err) {
-    const struct json * format = json_member(root, "format", NULL);
-    const struct json * version = json_member(root, "version", NULL);
-    const struct json * of = json_member(root, "arch", NULL);
-    *kernels = json_member(root, "kernels", NULL);
-    if (!format || format->type != JSON_STRING || strcmp(format->string, "ggml-hsa-pack")) {
+static bool is_text(const json_t * value, const char * wanted) {
+    const char * text = json_string_value(value);
+    return text && !strcmp(text, wanted);
+}
+
+static enum status check_head(const json_t * root, enum aie_arch arch, struct error * err) {
+    if (!is_text(json_object_get(root, "format"), FORMAT)) {
         return error_set(err, ST_INVALID, "this is no manifest of a kernel pack");
     }
-    if (!version || version->type != JSON_INTEGER || version->integer != MANIFEST_VERSION) {
+    if (json_integer_value(json_object_get(root, "version")) != MANIFEST_VERSION) {
         return error_set(err, ST_INVALID, "only manifests of version %d are understood",
                          MANIFEST_VERSION);
     }
-    if (!of || of->type != JSON_STRING || strcmp(of->string, kernel_arch_name(arch))) {
+    if (!is_text(json_object_get(root, "arch"), kernel_arch_name(arch))) {
         return error_set(err, ST_INVALID, "this manifest is not for %s", kernel_arch_name(arch));
     }
-    if (!*kernels || (*kernels)->type != JSON_OBJECT) {
+    if (!json_is_object(json_object_get(root, "kernels"))) {
         return error_set(err, ST_INVALID, "'kernels' must be an object");
     }
     return ST_OK;
 }
 
-static enum status parse_kernels(const struct json * kernels, struct manifest * out,
-                                 struct error * err) {
-    size_t n = 0;
-    for (const struct json * k = kernels->first; k; k = k->next) {
-        n++;
+static enum status parse_root(const json_t * root, enum aie_arch arch, struct manifest * out,
+                              struct error * err) {
+    enum status st = check_head(root, arch, err);
+    if (st != ST_OK) {
+        return st;
     }
+    json_t *kernels = json_object_get(root, "kernels"), *entry;
+    size_t n = json_object_size(kernels);
     struct manifest m = {calloc(n ? n : 1, sizeof *m.entries), 0};
     if (!m.entries) {
         return error_set(err, ST_NO_MEMORY, "no memory for a manifest of %zu kernels", n);
     }
-    for (const struct json * k = kernels->first; k; k = k->next) {
-        enum status st = parse_entry(k, &m.entries[m.n_entries++], err);
+    const char * kernel;
+    json_object_foreach(kernels, kernel, entry) {
+        st = parse_entry(kernel, entry, &m.entries[m.n_entries++], err);
         if (st != ST_OK) {
             manifest_free(&m);
             return st;
         }
     }
     qsort(m.entries, m.n_entries, sizeof *m.entries, by_kernel);
-    for (size_t i = 1; i < m.n_entries; i++) {
-        if (!by_kernel(&m.entries[i - 1], &m.entries[i])) {
-            enum status st =
-                error_set(err, ST_INVALID, "kernel %.120s is there twice", m.entries[i].kernel);
-            manifest_free(&m);
-            return st;
-        }
-    }
     *out = m;
     return ST_OK;
 }
 
 enum status manifest_parse(const char * text, size_t size, enum aie_arch arch,
                            struct manifest * out, struct error * err) {
-    struct json_doc doc;
-    const struct json * kernels;
+    json_t * root;
     *out = (struct manifest){0};
-    enum status st = json_parse(text, size, &doc, err);
-    if (st != ST_OK) {
-        return st;
-    }
-    st = check_head(doc.root, arch, &kernels, err);
+    enum status st = json_read(text, size, &root, err);
     if (st == ST_OK) {
-        st = parse_kernels(kernels, out, err);
+        st = parse_root(root, arch, out, err);
+        json_decref(root);
     }
-    json_free(&doc);
     return st;
 }
 
 enum status manifest_read(const char * path, enum aie_arch arch, struct manifest * out,
                           struct error * err) {
-    uint8_t * text;
-    size_t size;
+    json_t * root;
     *out = (struct manifest){0};
-    enum status st = file_read(path, MAX_MANIFEST_BYTES, &text, &size, err);
+    enum status st = json_read_file(path, &root, err);
     if (st != ST_OK) {
         return st;
     }
-    st = manifest_parse((const char *) text, size, arch, out, err);
-    free(text);
+    st = parse_root(root, arch, out, err);
+    json_decref(root);
     if (st != ST_OK) {
         error_prefix(err, "%s", path);
     }
@@ -233,23 +220,31 @@ enum status manifest_merge(struct manifest * m, const struct manifest_entry * en
     return ST_OK;
 }
 
+static void put_file(json_t ** entry, const char * size_key, const char * digest_key,
+                     const struct manifest_file * file) {
+    char digest[SHA256_TEXT];
+    sha256_print(file->sha256, digest);
+    json_put(entry, size_key, json_size(file->size));
+    json_put(entry, digest_key, json_string(digest));
+}
+
 void manifest_print(const struct manifest * m, enum aie_arch arch, struct buf * b) {
-    buf_printf(b,
-               "{\"format\": \"ggml-hsa-pack\", \"version\": %d, \"arch\": \"%s\", \"kernels\": {",
-               MANIFEST_VERSION, kernel_arch_name(arch));
+    json_t *root = json_object(), *kernels = json_object();
     for (size_t i = 0; i < m->n_entries; i++) {
         const struct manifest_entry * e = &m->entries[i];
-        char pdi[SHA256_TEXT], insts[SHA256_TEXT];
-        sha256_print(e->pdi.sha256, pdi);
-        sha256_print(e->insts.sha256, insts);
-        buf_printf(
-            b,
-            "%s\n\"%s\": {\"exported_name\": \"%s\",\n    \"pdi_size\": %llu, \"pdi_sha256\": "
-            "\"%s\",\n    \"insts_size\": %llu, \"insts_sha256\": \"%s\"}",
-            i ? "," : "", e->kernel, e->exported_name, (unsigned long long) e->pdi.size, pdi,
-            (unsigned long long) e->insts.size, insts);
+        json_t * entry = json_object();
+        json_put(&entry, "exported_name", json_string(e->exported_name));
+        put_file(&entry, "pdi_size", "pdi_sha256", &e->pdi);
+        put_file(&entry, "insts_size", "insts_sha256", &e->insts);
+        json_put(&kernels, e->kernel, entry);
     }
-    buf_printf(b, "\n}}\n");
+    json_put(&root, "format", json_string(FORMAT));
+    json_put(&root, "version", json_integer(MANIFEST_VERSION));
+    json_put(&root, "arch", json_string(kernel_arch_name(arch)));
+    json_put(&root, "kernels", kernels);
+    json_print(root, JSON_INDENT(1), b);
+    buf_printf(b, "\n");
+    json_decref(root);
 }
 
 enum status manifest_check(const struct manifest_file * file, const void * data, size_t size,

@@ -184,7 +184,14 @@ static void kernels_fit(void ** state) {
         struct ew_program program;
         struct error err = {0};
         assert_int_equal(elementwise_program(&spec, &program, &err), ST_OK);
-        print_message("binary_%s: %d bundles\n", dtype_name((enum dtype) t), program.code.stats.bundles);
+        const struct asm_stats * s = &program.code.stats;
+        print_message("binary_%s: %d bundles\n", dtype_name((enum dtype) t), s->bundles);
+        for (int l = 0; l < s->n_loops; l++) {
+            print_message("    %d instructions, plain %d, every %d bundles (slots %d, recurrence %d), "
+                          "%d stages, %d trips\n",
+                          s->loop_ops[l], s->loop_bundles[l], s->loop_ii[l], s->loop_resource_ii[l],
+                          s->loop_recurrence_ii[l], s->loop_stages[l], s->loop_unroll[l]);
+        }
         assert_true(program.code.size <= 16384);
         int words = ew_trip_words(ew_find(spec.op, (enum dtype) t), (enum dtype) t);
         assert_int_equal(EW_CHUNK_WORDS % words, 0);

@@ -196,6 +196,62 @@ static void loops(void ** state) {
     }
 }
 
+// A loop of `body` bundles with up to three instructions in it, each at its place; idle otherwise.
+struct placed {
+    int at;
+    struct aie_inst inst;
+};
+
+static void overlapped(int body, const struct placed * placed, int n, const char * reason) {
+    struct prog p = {.n = 0};
+    one(&p, (struct aie_inst) {AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LS), 16 * 11}});
+    one(&p, (struct aie_inst) {AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LE), 16 * (10 + body)}});
+    one(&p, (struct aie_inst) {AIE2_ADD_NC, {AIE_REG(AIE_SPC, AIE_SPC_LC), R(1), 0}});
+    nops(&p, 8);
+    for (int b = 0; b < body; b++) {
+        const struct aie_inst * here[2] = {NULL, NULL};
+        for (int i = 0, k = 0; i < n; i++) {
+            if (placed[i].at == b && k < 2) {
+                here[k++] = &placed[i].inst;
+            }
+        }
+        bundle2(&p, here[0], here[1]);
+    }
+    expect(&p, reason);
+}
+#define OVERLAPPED(body, reason, ...)                                                              \
+    overlapped((body), (const struct placed[]) {__VA_ARGS__},                                      \
+               (int) (sizeof((const struct placed[]) {__VA_ARGS__}) / sizeof(struct placed)), (reason))
+
+// Trips in flight together: what one trip began must not meet what the next one does.
+static void trips_overlap(void ** state) {
+    (void) state;
+    const struct aie_inst mova = {AIE2_MOVA_lda_cg, {R(3), 5}};
+    const struct aie_inst st16 = {AIE2_ST_S16_ag_pstm_nrm_imm, {P(2), R(5), 2}};
+    // a load begun in one trip, used in the next: right in seven bundles, wrong in six
+    OVERLAPPED(7, NULL, {0, add(4, 2, 2)}, {0, lda(2)});
+    OVERLAPPED(6, in_flight, {0, add(4, 2, 2)}, {0, lda(2)});
+    OVERLAPPED(4, NULL, {1, add(4, 2, 2)}, {3, lda(7)});
+    // used two trips later, with one register: the load of the trip between has not landed
+    OVERLAPPED(5, in_flight, {3, add(4, 2, 2)}, {3, lda(2)});
+    // a load on top of the load of the trip before: with seven bundles it has landed
+    OVERLAPPED(6, "lands with or before", {0, lda(2)}, {3, (struct aie_inst) {AIE2_MOVA_lda_cg, {R(2), 5}}});
+    OVERLAPPED(8, NULL, {0, lda(2)}, {7, (struct aie_inst) {AIE2_MOVA_lda_cg, {R(2), 5}}});
+    // the write port: the load of one trip lands with a move of the next
+    OVERLAPPED(5, "one write port", {0, lda(2)}, {1, mova});
+    OVERLAPPED(5, NULL, {0, lda(2)}, {3, mova});
+    // a late read (E7) against a write of the next trip
+    OVERLAPPED(6, "late read", {4, st16}, {2, add(5, 6, 7)});
+    OVERLAPPED(8, NULL, {0, st16}, {7, add(5, 6, 7)});
+    // a late read and a quick write in one bundle: the write comes first
+    OVERLAPPED(12, "late read", {3, st16}, {3, add(5, 6, 7)});
+    OVERLAPPED(12, NULL, {3, st16}, {3, add(6, 5, 7)});
+    // accumulators are read in E3: a vmov (E2) of the next trip spoils them, one bundle later not
+    const struct aie_inst vmov = {AIE2_VMOV_mv_x, {BM(1), X(0)}};
+    OVERLAPPED(9, "late read", {8, vaddf(4, 1, 1)}, {8, vmov});
+    OVERLAPPED(9, NULL, {7, vaddf(4, 1, 1)}, {8, vmov});
+}
+
 static void branches(void ** state) {
     (void) state;
     const struct aie_inst jump = {AIE2_J_jump_imm, {16 * 10}};
@@ -209,6 +265,17 @@ static void branches(void ** state) {
         nops(&p, 6);
         one(&p, add(3, 2, 2)); // 12
         expect(&p, late ? in_flight : NULL);
+    }
+    // a bypass that is there on one of two paths only does not help
+    for (int both = 0; both < 2; both++) {
+        struct prog p = {.n = 0};
+        one(&p, (struct aie_inst) {AIE2_JZ, {R(1), 16 * 13}});
+        nops(&p, 4);
+        one(&p, vadd(1, 2, 3)); // 5: last delay slot, then to 13
+        nops(&p, 6);
+        one(&p, both ? vadd(1, 2, 3) : (struct aie_inst) {AIE2_VMOV_mv_w, {W(3), W(4)}}); // 12
+        one(&p, vadd(4, 1, 1)); // 13
+        expect(&p, both ? NULL : in_flight);
     }
     struct prog p = {.n = 0};
     one(&p, (struct aie_inst) {AIE2_J_jump_imm, {16 * 900}});
@@ -224,6 +291,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_in_flight), cmocka_unit_test(results_that_collide),
         cmocka_unit_test(locks_and_memory), cmocka_unit_test(loops),
+        cmocka_unit_test(trips_overlap),
         cmocka_unit_test(branches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

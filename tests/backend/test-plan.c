@@ -361,6 +361,9 @@ static void found_by_name(void ** state) {
     assert_int_equal(op_call_of(ggml_argsort(ctx, a, GGML_SORT_ORDER_ASC), &c, &err),
                      ST_UNSUPPORTED);
     assert_non_null(strstr(err.text, "ARGSORT"));
+
+    assert_int_equal(call(ggml_sum(ctx, a)).op, KERNEL_OP_SUM);
+    assert_int_equal(op_call_of(ggml_sum(ctx, ggml_transpose(ctx, a)), &c, &err), ST_UNSUPPORTED);
 }
 
 static void refused(void ** state) {

@@ -227,7 +227,7 @@ static void hostile_manifests(void ** state) {
     static const struct {
         const char *text, *why;
     } rows[] = {
-        {"", "line 1"},
+        {"", "JSON syntax: line 1, column 1"},
         {"[]", "no manifest"},
         {"{\"format\": \"other\"}", "no manifest"},
         {"{\"format\": \"ggml-hsa-pack\", \"version\": 2}", "version 1"},
@@ -239,10 +239,12 @@ static void hostile_manifests(void ** state) {
         {HEAD "{\"a\": " FILES_OF(".x") "}}", "no file name"},
         {HEAD "{\"a\": " FILES_OF("") "}}", "no file name"},
         {HEAD "{\"a/b\": " FILES_OF("x") "}}", "no name of a kernel"},
-        {HEAD "{\"a\": " FILES_OF("x") ", \"a\": " FILES_OF("y") "}}", "twice"},
+        {HEAD "{\"a\": " FILES_OF("x") ", \"a\": " FILES_OF("y") "}}", "duplicate object key"},
         {HEAD "{\"a\": {\"exported_name\": \"x\", \"pdi_size\": 0}}}", "pdi_size"},
         {HEAD "{\"a\": {\"exported_name\": \"x\", \"pdi_size\": -1}}}", "pdi_size"},
-        {HEAD "{\"a\": {\"exported_name\": \"x\", \"pdi_size\": 1e3}}}", "pdi_size"},
+        {HEAD "{\"a\": {\"exported_name\": \"x\", \"pdi_size\": 1e3}}}", "a: 'pdi_size' must be"},
+        {HEAD "{\"a\": {\"exported_name\": \"x\", \"pdi_size\": 9999999999999999999}}}",
+         "too big integer"},
         {HEAD "{\"a\": {\"exported_name\": \"x\", \"pdi_size\": 1, \"pdi_sha256\": \"12\"}}}",
          "pdi_sha256"},
     };

@@ -46,17 +46,14 @@ static int fresh(void ** state) {
 
 // How many entries the file has; each must be a kernel.
 static int count(void) {
-    uint8_t * text;
-    size_t size;
-    struct json_doc doc;
+    json_t *root, *k;
     struct error err = {0};
-    assert_int_equal(file_read(path, 1 << 24, &text, &size, NULL), ST_OK);
-    if (json_parse((char *) text, size, &doc, &err) != ST_OK) {
+    if (json_read_file(path, &root, &err) != ST_OK) {
         fail_msg("%s", err.text);
     }
-    int n = 0;
-    for (const struct json * k = json_member(doc.root, "kernels", NULL)->first; k;
-         k = k->next, n++) {
+    size_t i;
+    int n = (int) json_array_size(json_object_get(root, "kernels"));
+    json_array_foreach(json_object_get(root, "kernels"), i, k) {
         struct kernel_config config;
         if (kernel_config_parse(k, NULL, &config, &err) != ST_OK) {
             fail_msg("%s", err.text);
@@ -65,8 +62,7 @@ static int count(void) {
         kernel_name(&config.spec, name);
         assert_string_equal(name, config.exported_name);
     }
-    json_free(&doc);
-    free(text);
+    json_decref(root);
     return n;
 }
 

@@ -9,18 +9,18 @@
 
 const int fuzz_rounds = 5000;
 
-static void check_entry(const struct json * entry) {
+static void check_entry(json_t * entry) {
     struct kernel_config config, back;
     struct error err;
-    struct json_doc doc;
+    json_t * root;
     if (kernel_config_parse(entry, "aie2", &config, &err) != ST_OK) {
         return;
     }
     struct buf text = {0};
     kernel_config_print(&config.spec, config.exported_name, &text);
     if (!exported_name_valid(config.exported_name) || text.failed ||
-        json_parse((char *) text.data, text.size, &doc, &err) != ST_OK ||
-        kernel_config_parse(doc.root, NULL, &back, &err) != ST_OK) {
+        json_read((char *) text.data, text.size, &root, &err) != ST_OK ||
+        kernel_config_parse(root, NULL, &back, &err) != ST_OK) {
         abort();
     }
     char before[KERNEL_NAME_MAX], after[KERNEL_NAME_MAX];
@@ -29,7 +29,7 @@ static void check_entry(const struct json * entry) {
     if (strcmp(before, after) || strcmp(config.exported_name, back.exported_name)) {
         abort();
     }
-    json_free(&doc);
+    json_decref(root);
     buf_free(&text);
 }
 
@@ -53,16 +53,15 @@ static void check_manifest(const char * data, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
-    struct json_doc doc;
+    json_t *root, *entry;
     struct error err;
     const char * text = size ? (const char *) data : "";
-    if (json_parse(text, size, &doc, &err) == ST_OK) {
-        const struct json * kernels = json_member(doc.root, "kernels", NULL);
-        bool is_list = kernels && (kernels->type == JSON_ARRAY || kernels->type == JSON_OBJECT);
-        for (const struct json * k = is_list ? kernels->first : NULL; k; k = k->next) {
-            check_entry(k);
+    if (json_read(text, size, &root, &err) == ST_OK) {
+        size_t i;
+        json_array_foreach(json_object_get(root, "kernels"), i, entry) {
+            check_entry(entry);
         }
-        json_free(&doc);
+        json_decref(root);
     }
     check_manifest(text, size);
     return 0;

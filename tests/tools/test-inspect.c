@@ -177,6 +177,10 @@ static void test_golden(void ** state) {
     }
     EXPECT("inspect " AIE2 "single-add.pdi", 0,
            "    0000: jl #1552\n    0006: movxm sp, #458752\n");
+    EXPECT("inspect --stats " AIE2 "single-add.pdi", 0, "core (0,2): aie2, 469 bundles, 0.55 slots",
+           "loop 0x0590-0x05f0: 15 bundles", "lda 2 st 1 vec 1; bound by lda, 2 of 15 cycles");
+    EXPECT("inspect --stats " AIE2 "gemm-i16-512-16core.pdi", 0, "core (3,4): as (3,5)\n",
+           "16 bundles, 2.00 slots filled in each: lda 8 ldb 8 vec 16; bound by vec, 16 of 16");
 }
 
 static void test_broken(void ** state) {
@@ -187,6 +191,7 @@ static void test_broken(void ** state) {
     for (size_t n = 0; n < size; n += 52) {
         write_file(pdi, n);
         EXPECT(inspect(""), 1, "ggml-hsa inspect: ", file);
+        EXPECT(inspect("--stats"), 1, "ggml-hsa inspect: ", file);
     }
     store_u32(pdi + 0x150 + 20, 0x00000199);
     write_file(pdi, size);
@@ -205,7 +210,7 @@ static void test_command_line(void ** state) {
     (void) state;
     EXPECT("--help", 0, "usage: ggml-hsa", "inspect");
     EXPECT("--version", 0, "ggml-hsa 0.");
-    EXPECT("inspect --help", 0, "usage: ggml-hsa inspect FILE", "--no-code");
+    EXPECT("inspect --help", 0, "usage: ggml-hsa inspect FILE", "--no-code", "--stats");
     EXPECT("", 2, "a subcommand is missing");
     EXPECT("polish", 2, "no subcommand 'polish'");
     EXPECT("inspect", 2, "a file is missing");

@@ -87,17 +87,26 @@ void asm_jump_pointer(struct asm_program * p, struct asm_reg pointer);
 void asm_acquire(struct asm_program * p, int lock, struct asm_reg value);
 void asm_acquire_any(struct asm_program * p, struct asm_reg lock, struct asm_reg value);
 void asm_release(struct asm_program * p, int lock, struct asm_reg value);
-// Zero-overhead loop around the one region between begin and end; count >= 1. Not nestable.
+// Zero-overhead loop around the one region between begin and end; count >= 1. Not nestable. Trips
+// overlap where that is faster and the program has room; then a load of one trip may pass a store of
+// an earlier one to a different buffer, as everywhere within a region.
 void asm_loop_begin(struct asm_program * p, struct asm_reg count);
 void asm_loop_end(struct asm_program * p);
 
 // ---- result ----
 
+enum { ASM_STATS_LOOPS = 8 };
+
 struct asm_stats {
-    int bundles;            // of the whole program
-    int loop_bundles[8];    // length of each zero-overhead loop's body, in order
-    int loop_ops[8];        // instructions in it
-    int n_loops;
+    int bundles; // of the whole program
+    int n_loops; // those that follow, in the order of the program; loops beyond these are not told
+    int loop_ops[ASM_STATS_LOOPS];           // instructions in a trip
+    int loop_bundles[ASM_STATS_LOOPS];       // length of a trip on its own, until all has landed
+    int loop_ii[ASM_STATS_LOOPS];            // bundles from trip to trip; less when trips overlap
+    int loop_stages[ASM_STATS_LOOPS];        // trips in flight
+    int loop_unroll[ASM_STATS_LOOPS];        // trips in the repeated part
+    int loop_resource_ii[ASM_STATS_LOOPS];   // what slots allow; 0 = not computed
+    int loop_recurrence_ii[ASM_STATS_LOOPS]; // what values carried from trip to trip allow
 };
 
 struct asm_code {
@@ -105,6 +114,9 @@ struct asm_code {
     size_t size;
     struct asm_stats stats;
 };
+
+// Loops keep the plain form, in which trips do not overlap: the least code.
+void asm_keep_small(struct asm_program * p);
 
 // Schedules, allocates, lays out, encodes and checks. Any misuse while building is reported here.
 enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err);

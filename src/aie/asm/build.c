@@ -58,9 +58,8 @@ void asm_misuse(struct asm_program * p, const char * fmt, ...) {
 // r16-r23 are kept for compare masks because only they can be named by vector compares and selects.
 uint64_t asm_class_set(enum asm_class cls) {
     static const uint64_t sets[ASM_CLASS_COUNT] = {
-        [ASM_R] = 0xff00ffff, [ASM_MASK] = 0x00ff0000, [ASM_P] = 0xff,
-        [ASM_S] = 0xf,        [ASM_X] = 0xfff,         [ASM_BM] = 0x3ffff,
-        [ASM_L] = 0xf,        [ASM_CM] = 0x1ff,
+        [ASM_R] = 0xff00ffff, [ASM_MASK] = 0x00ff0000, [ASM_P] = 0xff, [ASM_S] = 0xf,
+        [ASM_X] = 0xfff,      [ASM_BM] = 0x3ffff,      [ASM_L] = 0xf,  [ASM_CM] = 0x1ff,
     };
     return sets[cls];
 }
@@ -93,7 +92,8 @@ static void note_class(struct asm_program * p, enum asm_class cls) {
     p->classes |= 1u << cls;
     for (size_t i = 0; i < sizeof exclusive / sizeof exclusive[0]; i++) {
         if ((p->classes & exclusive[i]) == exclusive[i]) {
-            asm_misuse(p, "asm: register class %d shares its registers with another that is in use", cls);
+            asm_misuse(p, "asm: register class %d shares its registers with another that is in use",
+                       cls);
         }
     }
 }
@@ -101,10 +101,10 @@ static void note_class(struct asm_program * p, enum asm_class cls) {
 static struct asm_reg new_vreg(struct asm_program * p, enum asm_class cls, bool global) {
     note_class(p, cls);
     if (!asm_grow(p, (void **) &p->vregs, &p->cap_vregs, p->n_vregs, sizeof *p->vregs)) {
-        return (struct asm_reg) {0, -1};
+        return (struct asm_reg){0, -1};
     }
     struct asm_vreg * v = &p->vregs[p->n_vregs];
-    *v = (struct asm_vreg) {.cls = (uint8_t) cls, .global = global, .phys = -1};
+    *v = (struct asm_vreg){.cls = (uint8_t) cls, .global = global, .phys = -1};
     if (global) {
         uint64_t free_set = asm_class_set(cls) & ~p->global_taken[cls];
         if (!free_set) {
@@ -114,7 +114,15 @@ static struct asm_reg new_vreg(struct asm_program * p, enum asm_class cls, bool 
             p->global_taken[cls] |= 1ull << v->phys;
         }
     }
-    return (struct asm_reg) {(int16_t) p->n_vregs++, -1};
+    return (struct asm_reg){(int16_t) p->n_vregs++, -1};
+}
+
+int16_t asm_vreg_new(struct asm_program * p, enum asm_class cls, int phys) {
+    struct asm_reg r = new_vreg(p, cls, false);
+    if (!p->no_memory) {
+        p->vregs[r.id].phys = (int16_t) phys;
+    }
+    return r.id;
 }
 
 struct asm_reg asm_local(struct asm_program * p, enum asm_class cls) {
@@ -130,23 +138,24 @@ static struct asm_item * add_item(struct asm_program * p, enum asm_item_kind kin
         return NULL;
     }
     struct asm_item * item = &p->items[p->n_items++];
-    *item = (struct asm_item) {.kind = kind, .first = p->n_nodes, .label = -1, .label_end = -1};
+    *item = (struct asm_item){.kind = kind, .first = p->n_nodes, .label = -1, .label_end = -1};
     return item;
 }
 
-static bool add_node(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n) {
+int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n) {
     const struct aie_instr * instr = aie_isa_instr(p->isa, op);
     if (n != instr->n_explicit || n > ASM_MAX_ARGS) {
         asm_misuse(p, "asm: %s takes %d operands, %d given", instr->name, instr->n_explicit, n);
-        return false;
+        return -1;
     }
     if (!asm_grow(p, (void **) &p->nodes, &p->cap_nodes, p->n_nodes, sizeof *p->nodes)) {
-        return false;
+        return -1;
     }
-    struct asm_node * node = &p->nodes[p->n_nodes++];
-    *node = (struct asm_node) {.op = (uint16_t) op, .n_args = (uint8_t) n, .memory = (uint8_t) memory};
+    struct asm_node * node = &p->nodes[p->n_nodes];
+    *node =
+        (struct asm_node){.op = (uint16_t) op, .n_args = (uint8_t) n, .memory = (uint8_t) memory};
     memcpy(node->args, args, (size_t) n * sizeof *args);
-    return true;
+    return p->n_nodes++;
 }
 
 void asm_emit(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n) {
@@ -154,7 +163,7 @@ void asm_emit(struct asm_program * p, int op, int memory, const struct asm_arg *
     if (!last || last->kind != ASM_ITEM_REGION) {
         last = add_item(p, ASM_ITEM_REGION);
     }
-    if (last && add_node(p, op, memory, args, n)) {
+    if (last && asm_node_new(p, op, memory, args, n) >= 0) {
         last->count++;
     }
 }
@@ -178,40 +187,40 @@ void asm_label(struct asm_program * p, int label) {
 static void add_single(struct asm_program * p, enum asm_item_kind kind, int op,
                        const struct asm_arg * args, int n) {
     struct asm_item * item = add_item(p, kind);
-    if (item && add_node(p, op, 0, args, n)) {
+    if (item && asm_node_new(p, op, 0, args, n) >= 0) {
         item->count = 1;
     }
 }
 
 void asm_jump(struct asm_program * p, int label) {
-    add_single(p, ASM_ITEM_JUMP, AIE2_J_jump_imm, (struct asm_arg[]) {A_LABEL(label)}, 1);
+    add_single(p, ASM_ITEM_JUMP, AIE2_J_jump_imm, (struct asm_arg[]){A_LABEL(label)}, 1);
 }
 
 void asm_jump_if_zero(struct asm_program * p, struct asm_reg r, int label) {
-    add_single(p, ASM_ITEM_JUMP, AIE2_JZ, (struct asm_arg[]) {A_REG(r), A_LABEL(label)}, 2);
+    add_single(p, ASM_ITEM_JUMP, AIE2_JZ, (struct asm_arg[]){A_REG(r), A_LABEL(label)}, 2);
 }
 
 void asm_jump_if_nonzero(struct asm_program * p, struct asm_reg r, int label) {
-    add_single(p, ASM_ITEM_JUMP, AIE2_JNZ, (struct asm_arg[]) {A_REG(r), A_LABEL(label)}, 2);
+    add_single(p, ASM_ITEM_JUMP, AIE2_JNZ, (struct asm_arg[]){A_REG(r), A_LABEL(label)}, 2);
 }
 
 void asm_jump_pointer(struct asm_program * p, struct asm_reg pointer) {
-    add_single(p, ASM_ITEM_JUMP, AIE2_J_jump_ind, (struct asm_arg[]) {A_REG(pointer)}, 1);
+    add_single(p, ASM_ITEM_JUMP, AIE2_J_jump_ind, (struct asm_arg[]){A_REG(pointer)}, 1);
 }
 
 void asm_acquire(struct asm_program * p, int lock, struct asm_reg value) {
     add_single(p, ASM_ITEM_LOCK, AIE2_ACQ_mLockId_imm,
-               (struct asm_arg[]) {A_IMM(lock), A_REG(value)}, 2);
+               (struct asm_arg[]){A_IMM(lock), A_REG(value)}, 2);
 }
 
 void asm_acquire_any(struct asm_program * p, struct asm_reg lock, struct asm_reg value) {
     add_single(p, ASM_ITEM_LOCK, AIE2_ACQ_mLockId_reg,
-               (struct asm_arg[]) {A_REG(lock), A_REG(value)}, 2);
+               (struct asm_arg[]){A_REG(lock), A_REG(value)}, 2);
 }
 
 void asm_release(struct asm_program * p, int lock, struct asm_reg value) {
     add_single(p, ASM_ITEM_LOCK, AIE2_REL_mLockId_imm,
-               (struct asm_arg[]) {A_IMM(lock), A_REG(value)}, 2);
+               (struct asm_arg[]){A_IMM(lock), A_REG(value)}, 2);
 }
 
 void asm_loop_begin(struct asm_program * p, struct asm_reg count) {
@@ -223,7 +232,8 @@ void asm_loop_begin(struct asm_program * p, struct asm_reg count) {
     int last = asm_label_new(p);
     // add.nc lc, count, #0: the only form that takes the count from a register
     add_single(p, ASM_ITEM_LOOP, AIE2_ADD_NC,
-               (struct asm_arg[]) {A_FIXED(AIE_REG(AIE_SPC, AIE_SPC_LC)), A_REG(count), A_IMM(0)}, 3);
+               (struct asm_arg[]){A_FIXED(AIE_REG(AIE_SPC, AIE_SPC_LC)), A_REG(count), A_IMM(0)},
+               3);
     if (p->n_items) {
         p->items[p->n_items - 1].label = first;
         p->items[p->n_items - 1].label_end = last;
@@ -245,12 +255,31 @@ void asm_loop_end(struct asm_program * p) {
     p->in_loop = false;
 }
 
+void asm_keep_small(struct asm_program * p) {
+    p->keep_small = true;
+}
+
 int asm_bundle_add(struct asm_program * p) {
     if (!asm_grow(p, (void **) &p->bundles, &p->cap_bundles, p->n_bundles, sizeof *p->bundles)) {
         return -1;
     }
     for (int s = 0; s < AIE_SLOT_COUNT; s++) {
-        p->bundles[p->n_bundles].slot[s] = (struct asm_slot) {.node = -1};
+        p->bundles[p->n_bundles].slot[s] = (struct asm_slot){.node = -1};
     }
     return p->n_bundles++;
+}
+
+void asm_idle(struct asm_program * p, int n) {
+    while (n-- > 0) {
+        asm_bundle_add(p);
+    }
+}
+
+void asm_alone(struct asm_program * p, int node) {
+    int b = node >= 0 ? asm_bundle_add(p) : -1;
+    if (b >= 0) {
+        int op = p->nodes[node].op;
+        p->bundles[b].slot[aie_isa_instr(p->isa, op)->slot] =
+            (struct asm_slot){.node = node, .op = (uint16_t) op};
+    }
 }

@@ -1,7 +1,7 @@
 // asm/check: proves from the bytes alone that a program respects the exposed pipeline. It follows
-// every path (branches with their delay slots, loop back edges) and carries, for each register unit,
-// how long until a write lands and how long until a late read happens; where paths meet, the worst
-// of both counts. Values only grow and are bounded, so the walk ends.
+// every path (branches with their delay slots, loop back edges) and carries, for each register
+// unit, how long until a write lands and how long until a late read happens; where paths meet, the
+// worst of both counts. Values only grow and are bounded, so the walk ends.
 #include "asm.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ enum {
     FILES = 3,         // register files with write ports of their own: scalar, vector, accumulator
 };
 
-struct state { // at the issue of one bundle
+struct state {                      // at the issue of one bundle
     uint8_t lands[AIE_UNIT_COUNT];  // cycles until the pending write is visible, 0 = none pending
     uint8_t bypass[AIE_UNIT_COUNT]; // enum aie_bypass of that write
     uint8_t late[AIE_UNIT_COUNT];   // cycles until a pending late read, 0 = none
@@ -50,8 +50,8 @@ static int file_of_unit(int unit) {
     return unit >= AIE_UNIT_AM ? 2 : unit >= AIE_UNIT_W ? 1 : 0;
 }
 
-static enum status check_uses(struct check * c, int at, const struct state * now, struct state * next,
-                              const struct aie_inst * inst) {
+static enum status check_uses(struct check * c, int at, const struct state * now,
+                              struct state * next, const struct aie_inst * inst) {
     const struct aie_instr * instr = aie_isa_instr(c->isa, inst->op);
     for (int k = 0; k < instr->n_operands; k++) {
         const struct aie_operand * o = &instr->operands[k];
@@ -78,7 +78,7 @@ static enum status check_uses(struct check * c, int at, const struct state * now
     return ST_OK;
 }
 
-static enum status check_defs(struct check * c, int at, const struct state * now, struct state * next,
+static enum status check_defs(struct check * c, int at, struct state * next,
                               const struct aie_inst * inst) {
     const struct aie_instr * instr = aie_isa_instr(c->isa, inst->op);
     for (int k = 0; k < instr->n_operands; k++) {
@@ -93,8 +93,9 @@ static enum status check_defs(struct check * c, int at, const struct state * now
             if (next->lands[units[u]] >= o->def_cycle) {
                 return fail(c, at, "its result lands with or before an older one", inst);
             }
-            // A read that happens in this very cycle (late == 0 by now) still sees the old value.
-            if (now->late[units[u]] >= o->def_cycle) {
+            // A read in the cycle before it lands still sees the old value. Late reads of this very
+            // bundle count too (they are in next); those at issue left no mark.
+            if (next->late[units[u]] >= o->def_cycle) {
                 return fail(c, at, "its result lands before a late read of the old value", inst);
             }
             next->lands[units[u]] = o->def_cycle;
@@ -166,6 +167,8 @@ static void flow(struct check * c, const struct state * from, int to) {
             if (from->lands[u] > s->lands[u]) {
                 s->lands[u] = from->lands[u];
                 s->bypass[u] = from->bypass[u];
+            } else if (from->lands[u] == s->lands[u] && from->bypass[u] != s->bypass[u]) {
+                s->bypass[u] = AIE_BYPASS_NONE; // a bypass helps only if it is there on every path
             }
             s->late[u] = from->late[u] > s->late[u] ? from->late[u] : s->late[u];
         }
@@ -174,7 +177,8 @@ static void flow(struct check * c, const struct state * from, int to) {
                 s->ports[slot][f] |= from->ports[slot][f];
             }
         }
-        s->since_memory = from->since_memory < s->since_memory ? from->since_memory : s->since_memory;
+        s->since_memory =
+            from->since_memory < s->since_memory ? from->since_memory : s->since_memory;
         s->since_lock = from->since_lock < s->since_lock ? from->since_lock : s->since_lock;
         s->since_loop = from->since_loop < s->since_loop ? from->since_loop : s->since_loop;
         changed = memcmp(&before, s, sizeof before) != 0;
@@ -261,7 +265,7 @@ static enum status visit(struct check * c, int at) {
             if (b->present >> s & 1) {
                 const struct aie_inst * inst = &b->slot[s];
                 st = pass == 0   ? check_uses(c, at, &now, &next, inst)
-                     : pass == 1 ? check_defs(c, at, &now, &next, inst)
+                     : pass == 1 ? check_defs(c, at, &next, inst)
                                  : check_distances(c, at, &now, &next, inst);
             }
         }
@@ -294,7 +298,8 @@ static void find_loops(struct check * c) {
         int32_t last = long_move(c, i, AIE_REG(AIE_SPC, AIE_SPC_LE));
         if (first >= 0) {
             start = first / BUNDLE_BYTES;
-        } else if (last >= 0 && last / BUNDLE_BYTES < c->n && start >= 0 && start <= last / BUNDLE_BYTES) {
+        } else if (last >= 0 && last / BUNDLE_BYTES < c->n && start >= 0 &&
+                   start <= last / BUNDLE_BYTES) {
             c->loop_start[last / BUNDLE_BYTES] = start;
         }
     }
@@ -302,7 +307,8 @@ static void find_loops(struct check * c) {
 
 enum status asm_check(enum aie_arch arch, const uint8_t * bytes, size_t size, struct error * err) {
     if (size == 0 || size % BUNDLE_BYTES) {
-        return error_set(err, ST_INVALID, "check: %zu bytes are no program of 16-byte bundles", size);
+        return error_set(err, ST_INVALID, "check: %zu bytes are no program of 16-byte bundles",
+                         size);
     }
     struct check c = {.isa = aie_isa_get(arch), .n = (int) (size / BUNDLE_BYTES), .err = err};
     c.bundles = calloc((size_t) c.n, sizeof *c.bundles);
@@ -315,9 +321,11 @@ enum status asm_check(enum aie_arch arch, const uint8_t * bytes, size_t size, st
         st = error_set(err, ST_NO_MEMORY, "check: out of memory");
     }
     for (int i = 0; i < c.n && st == ST_OK; i++) {
-        st = aie_bundle_decode(c.isa, bytes + (size_t) i * BUNDLE_BYTES, BUNDLE_BYTES, &c.bundles[i], err);
+        st = aie_bundle_decode(c.isa, bytes + (size_t) i * BUNDLE_BYTES, BUNDLE_BYTES,
+                               &c.bundles[i], err);
         if (st == ST_OK && c.bundles[i].size != BUNDLE_BYTES) {
-            st = error_set(err, ST_INVALID, "check: pc 0x%x: not a 16-byte bundle", i * BUNDLE_BYTES);
+            st = error_set(err, ST_INVALID, "check: pc 0x%x: not a 16-byte bundle",
+                           i * BUNDLE_BYTES);
         }
     }
     if (st == ST_OK) {

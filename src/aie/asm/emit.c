@@ -1,5 +1,5 @@
-// asm/emit: lays the items of a program out as bundles, resolves labels and encodes. Every bundle has
-// the 16-byte form, in which all slots are there and every address is aligned.
+// asm/emit: lays the items of a program out as bundles, resolves labels and encodes. Every bundle
+// has the 16-byte form, in which all slots are there and every address is aligned.
 #include "program.h"
 
 #include "aie/isa/aie2.h"
@@ -10,77 +10,38 @@
 enum {
     DELAY_SLOTS = 5,
     LOCK_MARGIN = 8, // idle bundles between memory traffic and a lock operation, on either side
-    LOOP_MARGIN = 8, // bundles between the last write of LS, LE or LC and the loop's last bundle
     BUNDLE_BYTES = 16,
     PROGRAM_BYTES = 16384,
 };
 
-static void idle(struct asm_program * p, int n) {
-    while (n-- > 0) {
-        asm_bundle_add(p);
-    }
-}
-
-// A bundle with this one instruction in it.
-static void alone(struct asm_program * p, int node) {
-    int b = asm_bundle_add(p);
-    if (b >= 0) {
-        int op = p->nodes[node].op;
-        p->bundles[b].slot[aie_isa_instr(p->isa, op)->slot] =
-            (struct asm_slot) {.node = node, .op = (uint16_t) op};
-    }
-}
-
-static void loop_setup(struct asm_program * p, const struct asm_item * item) {
-    static const int targets[2] = {AIE_SPC_LS, AIE_SPC_LE};
-    const int labels[2] = {item->label, item->label_end};
-    for (int i = 0; i < 2; i++) {
-        if (!asm_grow(p, (void **) &p->nodes, &p->cap_nodes, p->n_nodes, sizeof *p->nodes)) {
-            return;
-        }
-        p->nodes[p->n_nodes] = (struct asm_node) {
-            .op = AIE2_MOVXM_lng_cg,
-            .n_args = 2,
-            .args = {A_FIXED(AIE_REG(AIE_SPC, targets[i])), A_LABEL(labels[i])},
-        };
-        alone(p, p->n_nodes++);
-    }
-    alone(p, item->first);
-    idle(p, LOOP_MARGIN);
-    p->labels[item->label] = p->n_bundles;
-}
-
 static void lay_out_item(struct asm_program * p, int i) {
-    const struct asm_item * item = &p->items[i];
+    struct asm_item * item = &p->items[i];
     enum asm_item_kind before = i > 0 ? p->items[i - 1].kind : ASM_ITEM_LABEL;
     enum asm_item_kind after = i + 1 < p->n_items ? p->items[i + 1].kind : ASM_ITEM_LABEL;
     switch (item->kind) {
-    case ASM_ITEM_REGION: {
-        int start = p->n_bundles;
-        asm_schedule(p, item, before == ASM_ITEM_LOOP);
-        if (before == ASM_ITEM_LOOP && p->stats.n_loops < 8) {
-            p->stats.loop_bundles[p->stats.n_loops] = p->n_bundles - start;
-            p->stats.loop_ops[p->stats.n_loops++] = item->count;
+    case ASM_ITEM_REGION:
+        if (before != ASM_ITEM_LOOP) { // else the loop has laid it out
+            asm_schedule(p, item, false, NULL);
         }
         break;
-    }
     case ASM_ITEM_LABEL:
         p->labels[item->label] = p->n_bundles;
         break;
     case ASM_ITEM_JUMP:
-        alone(p, item->first);
-        idle(p, DELAY_SLOTS);
+        asm_alone(p, item->first);
+        asm_idle(p, DELAY_SLOTS);
         break;
     case ASM_ITEM_LOCK:
-        idle(p, before == ASM_ITEM_LOCK ? 0 : LOCK_MARGIN);
-        alone(p, item->first);
-        idle(p, after == ASM_ITEM_LOCK ? 0 : LOCK_MARGIN);
+        asm_idle(p, before == ASM_ITEM_LOCK ? 0 : LOCK_MARGIN);
+        asm_alone(p, item->first);
+        asm_idle(p, after == ASM_ITEM_LOCK ? 0 : LOCK_MARGIN);
         break;
     case ASM_ITEM_LOOP:
-        loop_setup(p, item);
+        if (after == ASM_ITEM_REGION) { // else it was misused
+            asm_lay_out_loop(p, item, &p->items[i + 1]);
+        }
         break;
     case ASM_ITEM_LOOP_END:
-        p->labels[item->label] = p->n_bundles - 1;
         break;
     }
 }
@@ -124,10 +85,49 @@ static enum status encode(const struct asm_program * p, int index, uint8_t bytes
     return st != ST_OK ? error_prefix(err, "asm: bundle %d", index) : ST_OK;
 }
 
-enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err) {
-    for (int i = 0; i < p->n_items && p->misuse.status == ST_OK && !p->no_memory; i++) {
-        lay_out_item(p, i);
+// Pipelined loops go back to the plain form until the program fits: the smallest that is enough, or
+// else the largest, and so on. Their sizes add up, so one look at them will do; false when all are
+// plain already.
+static bool make_smaller(struct asm_program * p) {
+    int excess = p->n_bundles - PROGRAM_BYTES / BUNDLE_BYTES;
+    bool any = false;
+    while (excess > 0) {
+        struct asm_item * drop = NULL;
+        for (int i = 0; i < p->n_items; i++) {
+            struct asm_item * item = &p->items[i];
+            bool larger = !drop || item->extra > drop->extra;
+            if (item->extra > 0 &&
+                (larger ? !drop || drop->extra < excess : item->extra >= excess)) {
+                drop = item;
+            }
+        }
+        if (!drop) {
+            break;
+        }
+        excess -= drop->extra;
+        drop->extra = 0;
+        drop->plain = any = true;
     }
+    return any;
+}
+
+static void lay_out(struct asm_program * p) {
+    const struct asm_program written = *p; // what laying out adds is taken back by these counts
+    do {
+        p->n_nodes = written.n_nodes;
+        p->n_vregs = written.n_vregs;
+        p->n_labels = written.n_labels;
+        p->n_bundles = 0;
+        p->stats = (struct asm_stats){0};
+        for (int i = 0; i < p->n_items && p->misuse.status == ST_OK && !p->no_memory; i++) {
+            p->items[i].plain |= p->keep_small;
+            lay_out_item(p, i);
+        }
+    } while (p->misuse.status == ST_OK && !p->no_memory && make_smaller(p));
+}
+
+enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err) {
+    lay_out(p);
     for (int l = 0; l < p->n_labels; l++) {
         if (p->labels[l] < 0) {
             asm_misuse(p, "asm: label %d is used but never placed", l);
@@ -160,6 +160,6 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
         return st;
     }
     p->stats.bundles = p->n_bundles;
-    *out = (struct asm_code) {bytes, size, p->stats};
+    *out = (struct asm_code){bytes, size, p->stats};
     return ST_OK;
 }

@@ -1,5 +1,5 @@
 // The program under construction, shared by the files of this room: build.c fills it, sched.c turns
-// regions into bundles, emit.c lays out and encodes.
+// regions into bundles, loop.c writes loops, emit.c lays out and encodes.
 #pragma once
 
 #include "asm.h"
@@ -33,6 +33,9 @@ struct asm_item {
     int first, count; // nodes
     int label;
     int label_end;
+    int window; // of the region, with which there were registers; 0 = not known
+    bool plain; // a loop whose trips are not to overlap
+    int extra;  // bundles that overlapping them took
 };
 
 // A bundle with virtual operands resolved except for labels.
@@ -43,6 +46,18 @@ struct asm_slot {
 
 struct asm_bundle {
     struct asm_slot slot[AIE_SLOT_COUNT];
+};
+
+// How a loop was pipelined. Loops that look alike (many ops of a family differ in one instruction)
+// are not searched again.
+struct asm_choice {
+    int ii, copies, way, window; // ii 0: there is no good way
+};
+
+struct asm_known {
+    int n, least, plain; // what alike means: instructions, least interval, plain length
+    bool tried;
+    struct asm_choice choice;
 };
 
 struct asm_program {
@@ -61,7 +76,11 @@ struct asm_program {
     uint64_t global_taken[ASM_CLASS_COUNT];
     unsigned classes; // that have been asked for, one bit each
     bool in_loop;
+    bool keep_small;
     bool no_memory;
+    struct asm_known known[16];
+    int n_known;
+    long searched; // steps that looking for schedules took
     struct error misuse; // the first one
     struct asm_stats stats;
 };
@@ -74,9 +93,23 @@ void asm_misuse(struct asm_program * p, const char * fmt, ...) BASE_PRINTF(2, 3)
 uint64_t asm_class_set(enum asm_class cls);
 aie_reg asm_phys(enum asm_class cls, int phys, int part);
 
+// Records an instruction outside any item, a register with a number; return the index or -1 and 0
+// (with misuse or no_memory set).
+int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n);
+int16_t asm_vreg_new(struct asm_program * p, enum asm_class cls, int phys);
+
 // Adds an empty bundle; returns its index or -1.
 int asm_bundle_add(struct asm_program * p);
+void asm_idle(struct asm_program * p, int n);     // n empty bundles, none if n <= 0
+void asm_alone(struct asm_program * p, int node); // a bundle with this one instruction in it
 
 // sched.c: schedules one region behind the bundles that are there; returns false on failure (misuse
-// or memory), with the reason recorded.
-bool asm_schedule(struct asm_program * p, const struct asm_item * region, bool is_loop);
+// or memory), with the reason recorded. cycles: NULL, or where each instruction was put, from the
+// region's first bundle on.
+bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop, int * cycles);
+
+// What is known of loops of this look; a new entry, or the oldest one anew, is not yet tried.
+struct asm_known * asm_known_of(struct asm_program * p, int n, int least, int plain);
+
+// loop.c: a loop with its set-up.
+void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm_item * region);

@@ -4,6 +4,7 @@
 
 #include "aie/isa/aie2.h"
 
+#include <assert.h>
 #include <string.h>
 
 // ---- f32 lanes ----
@@ -18,59 +19,72 @@ static struct val mul(struct lanes * l, struct val a, struct val b) {
 }
 
 const struct ew_op ew_ops[] = {
-    {KERNEL_OP_ADD, "binary", EW_FLOATS, false, 4, f_add},
-    {KERNEL_OP_SUB, "binary", EW_FLOATS, false, 4, f_sub},
-    {KERNEL_OP_MUL, "binary", EW_FLOATS, false, 2, mul},
+    {KERNEL_OP_ADD, "binary", EW_FLOATS, false, 4, f_add, NULL},
+    {KERNEL_OP_SUB, "binary", EW_FLOATS, false, 4, f_sub, NULL},
+    {KERNEL_OP_MUL, "binary", EW_FLOATS, false, 2, mul, NULL},
 
-    {KERNEL_OP_ABS, "sign", EW_FLOATS, true, 4, bits_abs},
-    {KERNEL_OP_SGN, "sign", EW_FLOATS, true, 4, bits_sgn},
-    {KERNEL_OP_NEG, "sign", EW_FLOATS, true, 4, bits_neg},
-    {KERNEL_OP_STEP, "sign", EW_FLOATS, true, 4, bits_step},
-    {KERNEL_OP_RELU, "sign", EW_FLOATS, true, 4, bits_relu},
+    {KERNEL_OP_ABS, "sign", EW_FLOATS, true, 4, bits_abs, NULL},
+    {KERNEL_OP_SGN, "sign", EW_FLOATS, true, 4, bits_sgn, NULL},
+    {KERNEL_OP_NEG, "sign", EW_FLOATS, true, 4, bits_neg, NULL},
+    {KERNEL_OP_STEP, "sign", EW_FLOATS, true, 4, bits_step, NULL},
+    {KERNEL_OP_RELU, "sign", EW_FLOATS, true, 4, bits_relu, NULL},
 
-    {KERNEL_OP_SCALE, "arith", EW_FLOATS, false, 1, ew_scale},
-    {KERNEL_OP_CLAMP, "arith", EW_FLOATS, false, 1, ew_clamp},
-    {KERNEL_OP_LEAKY_RELU, "arith", EW_FLOATS, false, 1, ew_leaky_relu},
-    {KERNEL_OP_SQR, "arith", EW_FLOATS, false, 1, ew_sqr},
-    {KERNEL_OP_FLOOR, "round", EW_FLOATS, false, 1, ew_floor},
-    {KERNEL_OP_CEIL, "round", EW_FLOATS, false, 1, ew_ceil},
-    {KERNEL_OP_ROUND, "round", EW_FLOATS, false, 1, ew_round},
-    {KERNEL_OP_TRUNC, "round", EW_FLOATS, false, 1, ew_trunc},
-    {KERNEL_OP_HARDSWISH, "hard", EW_FLOATS, false, 1, ew_hardswish},
-    {KERNEL_OP_HARDSIGMOID, "hard", EW_FLOATS, false, 1, ew_hardsigmoid},
-    {KERNEL_OP_DIV, "div", EW_FLOATS, false, 1, ew_div},
-    {KERNEL_OP_EXP, "exp", EW_FLOATS, false, 1, ew_exp},
-    {KERNEL_OP_EXPM1, "expm1", EW_FLOATS, false, 1, ew_expm1},
-    {KERNEL_OP_ELU, "elu", EW_FLOATS, false, 1, ew_elu},
-    {KERNEL_OP_SIGMOID, "sigmoid", EW_FLOATS, false, 1, ew_sigmoid},
-    {KERNEL_OP_SILU, "silu", EW_FLOATS, false, 1, ew_silu},
-    {KERNEL_OP_TANH, "tanh", EW_FLOATS, false, 1, ew_tanh},
-    {KERNEL_OP_GELU, "gelu", EW_FLOATS, false, 1, ew_gelu},
-    {KERNEL_OP_GELU_QUICK, "gelu_quick", EW_FLOATS, false, 1, ew_gelu_quick},
-    {KERNEL_OP_GELU_ERF, "gelu_erf", EW_FLOATS, false, 1, ew_gelu_erf},
-    {KERNEL_OP_LOG, "log", EW_FLOATS, false, 1, ew_log},
-    {KERNEL_OP_SQRT, "sqrt", EW_FLOATS, false, 1, ew_sqrt},
-    {KERNEL_OP_SOFTPLUS, "softplus", EW_FLOATS, false, 1, ew_softplus},
-    {KERNEL_OP_SIN, "trig", EW_FLOATS, false, 1, ew_sin},
-    {KERNEL_OP_COS, "trig", EW_FLOATS, false, 1, ew_cos},
-    {KERNEL_OP_XIELU, "xielu", EW_FLOATS, false, 1, ew_xielu},
-    {KERNEL_OP_REGLU, "reglu", EW_FLOATS, false, 1, ew_reglu},
-    {KERNEL_OP_GEGLU, "geglu", EW_FLOATS, false, 1, ew_geglu},
-    {KERNEL_OP_SWIGLU, "swiglu", EW_FLOATS, false, 1, ew_swiglu},
-    {KERNEL_OP_SWIGLU_OAI, "swiglu_oai", EW_FLOATS, false, 1, ew_swiglu_oai},
-    {KERNEL_OP_GEGLU_ERF, "geglu_erf", EW_FLOATS, false, 1, ew_geglu_erf},
-    {KERNEL_OP_GEGLU_QUICK, "geglu_quick", EW_FLOATS, false, 1, ew_geglu_quick},
-    {KERNEL_OP_SWIGLU_CLAMP, "swiglu_clamp", EW_FLOATS, false, 1, ew_swiglu_clamp},
+    {KERNEL_OP_SCALE, "arith", EW_FLOATS, false, 1, ew_scale, NULL},
+    {KERNEL_OP_CLAMP, "arith", EW_FLOATS, false, 1, ew_clamp, NULL},
+    {KERNEL_OP_LEAKY_RELU, "arith", EW_FLOATS, false, 1, ew_leaky_relu, NULL},
+    {KERNEL_OP_SQR, "arith", EW_FLOATS, false, 1, ew_sqr, NULL},
+    {KERNEL_OP_HARDSIGMOID, "arith", EW_FLOATS, false, 1, ew_hardsigmoid, NULL},
 
-    {KERNEL_OP_ADD, "integer", EW_INTS, true, 4, int_add},
-    {KERNEL_OP_SUB, "integer", EW_INTS, true, 4, int_sub},
-    {KERNEL_OP_MUL, "integer", EW_INTS, true, 4, int_mul},
-    {KERNEL_OP_DIV, "integer", EW_INTS, true, 1, int_div},
-    {KERNEL_OP_ABS, "integer", EW_INTS, true, 4, int_abs},
-    {KERNEL_OP_SGN, "integer", EW_INTS, true, 4, int_sgn},
-    {KERNEL_OP_NEG, "integer", EW_INTS, true, 4, int_neg},
-    {KERNEL_OP_STEP, "integer", EW_INTS, true, 4, int_step},
-    {KERNEL_OP_RELU, "integer", EW_INTS, true, 4, int_relu},
+    {KERNEL_OP_FLOOR, "round", EW_FLOATS, false, 1, ew_floor, NULL},
+    {KERNEL_OP_CEIL, "round", EW_FLOATS, false, 1, ew_ceil, NULL},
+    {KERNEL_OP_ROUND, "round", EW_FLOATS, false, 1, ew_round, NULL},
+    {KERNEL_OP_TRUNC, "round", EW_FLOATS, false, 1, ew_trunc, NULL},
+    {KERNEL_OP_REGLU, "round", EW_FLOATS, false, 1, ew_reglu, NULL},
+
+    {KERNEL_OP_LOG, "log", EW_FLOATS, false, 1, NULL, ew_log},
+    {KERNEL_OP_SQRT, "log", EW_FLOATS, false, 1, ew_sqrt, NULL},
+
+    {KERNEL_OP_SIN, "trig", EW_FLOATS, false, 1, NULL, ew_sin},
+    {KERNEL_OP_COS, "trig", EW_FLOATS, false, 1, NULL, ew_cos},
+    {KERNEL_OP_HARDSWISH, "trig", EW_FLOATS, false, 1, ew_hardswish, NULL},
+
+    {KERNEL_OP_EXP, "exp", EW_FLOATS, false, 1, NULL, ew_exp},
+    {KERNEL_OP_EXPM1, "exp", EW_FLOATS, false, 1, NULL, ew_expm1},
+    {KERNEL_OP_ELU, "exp", EW_FLOATS, false, 1, NULL, ew_elu},
+
+    {KERNEL_OP_TANH, "tanh", EW_FLOATS, false, 1, NULL, ew_tanh},
+    {KERNEL_OP_DIV, "tanh", EW_FLOATS, false, 1, NULL, ew_div},
+
+    {KERNEL_OP_SIGMOID, "silu", EW_FLOATS, false, 1, NULL, ew_sigmoid},
+    {KERNEL_OP_SILU, "silu", EW_FLOATS, false, 1, NULL, ew_silu},
+    {KERNEL_OP_SWIGLU, "silu", EW_FLOATS, false, 1, NULL, ew_swiglu},
+
+    {KERNEL_OP_GELU, "gelu", EW_FLOATS, false, 1, NULL, ew_gelu},
+    {KERNEL_OP_GEGLU, "gelu", EW_FLOATS, false, 1, NULL, ew_geglu},
+
+    {KERNEL_OP_GELU_QUICK, "quick", EW_FLOATS, false, 1, NULL, ew_gelu_quick},
+    {KERNEL_OP_GEGLU_QUICK, "quick", EW_FLOATS, false, 1, NULL, ew_geglu_quick},
+
+    {KERNEL_OP_SWIGLU_OAI, "oai", EW_FLOATS, false, 1, NULL, ew_swiglu_oai},
+
+    {KERNEL_OP_SWIGLU_CLAMP, "clamp", EW_FLOATS, false, 1, NULL, ew_swiglu_clamp},
+
+    {KERNEL_OP_GELU_ERF, "erf", EW_FLOATS, false, 1, NULL, ew_gelu_erf},
+    {KERNEL_OP_GEGLU_ERF, "erf", EW_FLOATS, false, 1, NULL, ew_geglu_erf},
+
+    {KERNEL_OP_XIELU, "xielu", EW_FLOATS, false, 1, NULL, ew_xielu},
+
+    {KERNEL_OP_SOFTPLUS, "softplus", EW_FLOATS, false, 1, NULL, ew_softplus},
+
+    {KERNEL_OP_ADD, "integer", EW_INTS, true, 4, int_add, NULL},
+    {KERNEL_OP_SUB, "integer", EW_INTS, true, 4, int_sub, NULL},
+    {KERNEL_OP_MUL, "integer", EW_INTS, true, 4, int_mul, NULL},
+    {KERNEL_OP_DIV, "integer", EW_INTS, true, 1, int_div, NULL},
+    {KERNEL_OP_ABS, "integer", EW_INTS, true, 4, int_abs, NULL},
+    {KERNEL_OP_SGN, "integer", EW_INTS, true, 4, int_sgn, NULL},
+    {KERNEL_OP_NEG, "integer", EW_INTS, true, 4, int_neg, NULL},
+    {KERNEL_OP_STEP, "integer", EW_INTS, true, 4, int_step, NULL},
+    {KERNEL_OP_RELU, "integer", EW_INTS, true, 4, int_relu, NULL},
 };
 const int ew_n_ops = sizeof ew_ops / sizeof ew_ops[0];
 
@@ -94,12 +108,61 @@ const char * ew_program_name(const struct ew_op * e) {
     return e->program;
 }
 
-int ew_index(const struct ew_op * e, enum dtype t) {
-    int index = 0;
-    for (const struct ew_op * i = ew_ops; i < e; i++) {
-        index += ew_matches(i, t) && !strcmp(i->program, e->program);
+static void add_loop(struct ew_loop * loops, int * n, struct ew_loop loop) {
+    for (int i = 0; loop.stage && i < *n; i++) {
+        if (loops[i].stage == loop.stage) {
+            return;
+        }
     }
-    return index;
+    assert(*n < EW_MAX_LOOPS);
+    loops[(*n)++] = loop;
+}
+
+int ew_loops(const struct ew_op * e, enum dtype t, struct ew_loop loops[EW_MAX_LOOPS], bool * staged) {
+    int n = 0;
+    *staged = false;
+    for (const struct ew_op * i = ew_ops; i < ew_ops + ew_n_ops; i++) {
+        if (!ew_matches(i, t) || strcmp(i->program, e->program)) {
+            continue;
+        }
+        if (!i->stages) {
+            add_loop(loops, &n, (struct ew_loop) {i, NULL});
+            continue;
+        }
+        *staged = true;
+        for (const struct ew_stage * const * s = i->stages; *s; s++) {
+            add_loop(loops, &n, (struct ew_loop) {i, *s});
+        }
+    }
+    return n;
+}
+
+static int loop_number(const struct ew_loop * loops, int n, const struct ew_op * e, const struct ew_stage * s) {
+    for (int i = 0; i < n; i++) {
+        if (s ? loops[i].stage == s : loops[i].op == e && !loops[i].stage) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+// In a program with stages, a script: the numbers of the loops to run, from 1, 4 bits each.
+uint32_t ew_index(const struct ew_op * e, enum dtype t) {
+    struct ew_loop loops[EW_MAX_LOOPS];
+    bool staged;
+    int n = ew_loops(e, t, loops, &staged), shift = 0;
+    uint32_t script = 0;
+    if (!staged) {
+        return (uint32_t) loop_number(loops, n, e, NULL);
+    }
+    if (!e->stages) {
+        return (uint32_t) loop_number(loops, n, e, NULL) + 1;
+    }
+    for (const struct ew_stage * const * s = e->stages; *s; s++, shift += EW_SCRIPT_BITS) {
+        assert(shift < 32);
+        script |= (uint32_t) (loop_number(loops, n, e, *s) + 1) << shift;
+    }
+    return script;
 }
 
 // f16 vals are dear in registers and bound by their conversions anyway.

@@ -21,7 +21,12 @@ struct program {
     struct asm_reg a, b, out;    // addresses of the current buffers, as scalars
     struct asm_reg other;        // what turns ping into pong
     struct asm_reg pa, pb, pout; // pointers that walk them
-    struct asm_reg loop;         // pointer to the op's code
+    struct asm_reg temps;        // pointer that walks the temporaries
+    struct asm_reg loop;         // pointer to the loop's code
+    struct ew_loop loops[EW_MAX_LOOPS];
+    int labels[EW_MAX_LOOPS];
+    int n_loops;
+    bool staged;
 };
 
 static void set(struct program * w, struct asm_reg r, int32_t value) {
@@ -71,20 +76,15 @@ static void read_parameters(struct program * w) {
     set(w, w->out, EW_CORE_MEMORY + EW_BUFFER_OUT);
 }
 
-// Points `loop` at the code of the op with the given number.
-static void choose_op(struct program * w, const int * labels) {
+// Points `loop` at the code of the loop with the given number, which is lost.
+static void choose_loop(struct program * w, struct asm_reg number) {
     int chosen = asm_label_new(w->p);
-    bool first = true;
-    for (int i = 0; i < ew_n_ops; i++) {
-        if (!in_group(w, &ew_ops[i])) {
-            continue;
+    for (int i = 0; i < w->n_loops; i++) {
+        if (i > 0) {
+            asm_jump_if_zero(w->p, number, chosen);
+            ASM(w->p, AIE2_ADD_add_r_ri, A_REG(number), A_REG(number), A_IMM(-1));
         }
-        if (!first) {
-            asm_jump_if_zero(w->p, w->op, chosen);
-            ASM(w->p, AIE2_ADD_add_r_ri, A_REG(w->op), A_REG(w->op), A_IMM(-1));
-        }
-        ASM(w->p, AIE2_MOVXM_lng_cg, A_REG(w->loop), A_LABEL(labels[i]));
-        first = false;
+        ASM(w->p, AIE2_MOVXM_lng_cg, A_REG(w->loop), A_LABEL(w->labels[i]));
     }
     asm_label(w->p, chosen);
 }
@@ -103,14 +103,44 @@ static void spread_splat(struct program * w) {
     ASM_MEM(w->p, load[width], MEM_B, A_REG(element), A_REG(w->pb), A_IMM(0));
     ASM(w->p, broadcast[width], A_REG(x), A_REG(element));
     copy(w, w->pb, w->b);
-    set(w, w->op, 2 * EW_CHUNK_BYTES / (32 * FILL_STORES)); // the op's number is no longer needed
-    asm_loop_begin(w->p, w->op);
+    set(w, w->splat_b, 2 * EW_CHUNK_BYTES / (32 * FILL_STORES)); // is no longer needed
+    asm_loop_begin(w->p, w->splat_b);
     for (int i = 0; i < FILL_STORES; i++) {
         ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_pstm_nrm_imm, MEM_B, A_REG(w->pb), A_LO(x), A_IMM(32));
     }
     asm_loop_end(w->p);
     release(w, EW_LOCK_B_EMPTY);
     asm_label(w->p, none);
+}
+
+// Over the buffers from their start. The stages of a script come one after the other.
+static void run_loops(struct program * w, int done) {
+    struct asm_program * p = w->p;
+    struct asm_reg number = w->splat_b, script = w->splat_byte; // done with as such
+    int next = w->staged ? asm_label_new(p) : -1;
+    if (w->staged) {
+        copy(w, script, w->op);
+        asm_label(p, next);
+        struct asm_reg mask = asm_local(p, ASM_R), shift = asm_local(p, ASM_R);
+        set(w, mask, (1 << EW_SCRIPT_BITS) - 1);
+        set(w, shift, -EW_SCRIPT_BITS);
+        ASM(p, AIE2_AND, A_REG(number), A_REG(script), A_REG(mask));
+        ASM(p, AIE2_LSHL, A_REG(script), A_REG(script), A_REG(shift));
+        ASM(p, AIE2_ADD_add_r_ri, A_REG(number), A_REG(number), A_IMM(-1));
+        set(w, w->temps, EW_CORE_MEMORY + EW_TEMPS_AT);
+        choose_loop(w, number);
+    }
+    copy(w, w->pa, w->a);
+    copy(w, w->pb, w->b);
+    copy(w, w->pout, w->out);
+    asm_jump_pointer(p, w->loop);
+    asm_label(p, done);
+    if (w->staged) {
+        asm_jump_if_nonzero(p, script, next);
+    }
+    ASM(p, AIE2_XOR, A_REG(w->a), A_REG(w->a), A_REG(w->other));
+    ASM(p, AIE2_XOR, A_REG(w->b), A_REG(w->b), A_REG(w->other));
+    ASM(p, AIE2_XOR, A_REG(w->out), A_REG(w->out), A_REG(w->other));
 }
 
 static void chunk_begin(struct program * w, int again) {
@@ -126,27 +156,79 @@ static void chunk_begin(struct program * w, int again) {
     asm_label(p, no_b);
     acquire(w, EW_LOCK_A_FULL);
     acquire(w, EW_LOCK_OUT_EMPTY);
-    copy(w, w->pa, w->a);
-    copy(w, w->pb, w->b);
-    copy(w, w->pout, w->out);
-    ASM(p, AIE2_XOR, A_REG(w->a), A_REG(w->a), A_REG(w->other));
-    ASM(p, AIE2_XOR, A_REG(w->b), A_REG(w->b), A_REG(w->other));
-    ASM(p, AIE2_XOR, A_REG(w->out), A_REG(w->out), A_REG(w->other));
-    asm_jump_pointer(p, w->loop);
 }
 
-static void op_loop(struct program * w, const struct ew_op * e) {
-    struct lanes * l = &w->lanes;
-    if (e->native) {
-        native_prepare(l, e->op);
+enum { TEMP_BYTES = 64, MEM_TEMP_IN = MEM_POOL + 1, MEM_TEMP_OUT };
+
+static struct val load_temp(struct program * w, int32_t offset, bool to_x) {
+    struct asm_reg to = asm_local(w->p, to_x ? ASM_X : ASM_BM);
+    int op = to_x ? AIE2_VLDA_dmw_lda_w_ag_idx_imm : AIE2_VLDA_dmw_lda_am_ag_idx_imm;
+    for (int half = 0; half < 2; half++) {
+        ASM_MEM(w->p, op, MEM_TEMP_IN, A_REG(asm_half(to, half)), A_REG(w->temps),
+                A_IMM(offset + half * TEMP_BYTES / 2));
     }
-    asm_loop_begin(w->p, w->trips);
-    for (int i = 0; i < ew_unroll(e, l->dtype); i++) {
+    return to_x ? val_x(to) : val_bm(to);
+}
+
+static void store_temp(struct program * w, int32_t offset, struct val v) {
+    int op = v.has_bm ? AIE2_VST_dmw_sts_am_ag_idx_imm : AIE2_VST_dmw_sts_w_ag_idx_imm;
+    struct asm_reg from = v.has_bm ? v.bm : lanes_x(&w->lanes, &v);
+    for (int half = 0; half < 2; half++) {
+        ASM_MEM(w->p, op, MEM_TEMP_OUT, A_REG(asm_half(from, half)), A_REG(w->temps),
+                A_IMM(offset + half * TEMP_BYTES / 2));
+    }
+}
+
+static void stage_trip(struct program * w, const struct ew_stage * s, int unroll) {
+    struct lanes * l = &w->lanes;
+    for (int i = 0; i < unroll; i++) {
+        struct ew_vals v = {.a = {.slot = -1}};
+        int32_t at = i * EW_TEMPS * TEMP_BYTES;
+        if (s->in & EW_A) {
+            v.a = lanes_load(l, w->pa, MEM_A, false);
+        }
+        if (s->in & EW_B) {
+            v.b = lanes_load(l, w->pb, MEM_B, false);
+        }
+        for (int t = 0; t < EW_TEMPS; t++) {
+            if (s->in & EW_T0 << t) {
+                v.t[t] = load_temp(w, at + t * TEMP_BYTES, t & 1);
+            }
+        }
+        s->fn(l, &v);
+        for (int t = 0; t < EW_TEMPS; t++) {
+            if (s->out & EW_T0 << t) {
+                store_temp(w, at + t * TEMP_BYTES, v.t[t]);
+            }
+        }
+        if (s->out & EW_OUT) {
+            lanes_store(l, v.out, w->pout, MEM_OUT, false);
+        }
+    }
+    ASM(w->p, AIE2_PADDA_lda_ptr_inc_idx_imm, A_REG(w->temps), A_IMM(unroll * EW_TEMPS * TEMP_BYTES));
+}
+
+static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
+    struct lanes * l = &w->lanes;
+    for (int i = 0; i < unroll; i++) {
         struct val a = lanes_load(l, w->pa, MEM_A, e->native), b = {.slot = -1};
         if (kernel_op_info(e->op)->n_inputs > 1) {
             b = lanes_load(l, w->pb, MEM_B, e->native);
         }
         lanes_store(l, e->fn(l, a, b), w->pout, MEM_OUT, e->native);
+    }
+}
+
+static void write_loop(struct program * w, const struct ew_loop * loop) {
+    int unroll = ew_unroll(loop->op, w->lanes.dtype);
+    if (loop->op->native) {
+        native_prepare(&w->lanes, loop->op->op);
+    }
+    asm_loop_begin(w->p, w->trips);
+    if (loop->stage) {
+        stage_trip(w, loop->stage, unroll);
+    } else {
+        op_trip(w, loop->op, unroll);
     }
     asm_loop_end(w->p);
 }
@@ -167,7 +249,7 @@ static void write_program(struct program * w, enum dtype t) {
     struct asm_reg * const scalars[] = {&w->chunks,   &w->trips,   &w->trips_last, &w->op,
                                         &w->stream_b, &w->splat_b, &w->splat_byte, &w->a,
                                         &w->b,        &w->out,     &w->other};
-    struct asm_reg * const pointers[] = {&w->pa, &w->pb, &w->pout, &w->loop};
+    struct asm_reg * const pointers[] = {&w->pa, &w->pb, &w->pout, &w->temps, &w->loop};
     for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
         *scalars[i] = asm_global(w->p, ASM_R);
     }
@@ -176,26 +258,25 @@ static void write_program(struct program * w, enum dtype t) {
     }
     lanes_begin(&w->lanes, w->p, t, EW_CORE_MEMORY + EW_POOL);
     set(w, w->other, EW_CHUNK_BYTES);
-    int labels[128];
-    assert(ew_n_ops <= 128);
-    for (int i = 0; i < ew_n_ops; i++) {
-        labels[i] = in_group(w, &ew_ops[i]) ? asm_label_new(w->p) : -1;
+    w->n_loops = ew_loops(w->group, t, w->loops, &w->staged);
+    for (int i = 0; i < w->n_loops; i++) {
+        w->labels[i] = asm_label_new(w->p);
     }
     int wait = asm_label_new(w->p), again = asm_label_new(w->p), done = asm_label_new(w->p);
     asm_label(w->p, wait);
     acquire(w, EW_LOCK_GO);
     read_parameters(w);
-    choose_op(w, labels);
+    if (!w->staged) {
+        choose_loop(w, w->op);
+    }
     spread_splat(w);
     chunk_begin(w, again);
-    asm_label(w->p, done);
+    run_loops(w, done);
     chunk_end(w, again, wait);
-    for (int i = 0; i < ew_n_ops; i++) {
-        if (labels[i] >= 0) {
-            asm_label(w->p, labels[i]);
-            op_loop(w, &ew_ops[i]);
-            asm_jump(w->p, done);
-        }
+    for (int i = 0; i < w->n_loops; i++) {
+        asm_label(w->p, w->labels[i]);
+        write_loop(w, &w->loops[i]);
+        asm_jump(w->p, done);
     }
 }
 

@@ -1,5 +1,5 @@
-// math-lanes: what the files of math share: patterns of f32 and a few lane operations that only they
-// need.
+// math-lanes: what the files of math share: patterns of f32 and a few lane operations that only
+// they need.
 #pragma once
 
 #include "math.h"
@@ -21,8 +21,8 @@ static inline bool math_full(const struct lanes * l) {
     return l->dtype != DTYPE_BF16;
 }
 
-// How many bf16 pieces a product takes where its relative error counts, and where it is an eighth of
-// a sum or less.
+// How many bf16 pieces a product takes where its relative error counts, and where it is an eighth
+// of a sum or less.
 static inline int math_pieces(const struct lanes * l) {
     return l->dtype == DTYPE_F32 ? PRODUCT_EXACT : l->dtype == DTYPE_F16 ? 3 : 2;
 }
@@ -34,6 +34,47 @@ static inline int math_pieces_small(int n) {
 // high half.
 struct val m_up16(struct lanes * l, struct val a);
 struct val m_down16(struct lanes * l, struct val a);
+// A positive number less than the smallest normal one becomes 0.
+struct val m_flush(struct lanes * l, struct val positive);
+// a + 1, rounded once where a is less than 0, too.
+struct val m_plus_one(struct lanes * l, struct val a);
+
+// The functions in parts, each of which ops can run over a whole chunk.
 
 // num / d, d in [1, 2], num of a moderate size (its 2^-30th part must be a normal number).
 struct val m_divide_by_unit(struct lanes * l, struct val num, struct val d);
+
+// a / b is (a's fraction / b's fraction) and then the rest.
+struct val m_fraction(struct lanes * l, struct val a); // in [1, 2)
+struct val m_quotient(struct lanes * l, struct val q, struct val a, struct val b);
+
+// e^x = 2^n (1 + r), |x| <= 177, scale is n << 23; n_pieces for the accuracy of r, also where x is
+// near 0. m_half_expm1 is (e^x - 1) / 2 made of it, for x > -80 that is not 0.
+struct power {
+    struct val r, scale;
+};
+struct power m_exp(struct lanes * l, struct val x, int n_pieces);
+struct val m_half_expm1(struct lanes * l, struct power p);
+struct val m_exp_argument(struct lanes * l, struct val x);
+struct val m_exp_result(struct lanes * l, struct power p, struct val x);
+
+// log(erfc(a / sqrt(2))) for a in [0, 5.5].
+struct val m_log_erfc(struct lanes * l, struct val a, int n_pieces);
+
+// log(x) = whole + (low + log1p_rest(f)); of x, and of 1 + u, u in [0, 1]. The result has the rest
+// in f.
+struct logarithm {
+    struct val f, whole, low;
+};
+struct logarithm m_log_argument(struct lanes * l, struct val x);
+struct logarithm m_log1p_argument(struct lanes * l, struct val u);
+struct val m_log1p_rest(struct lanes * l, struct val f); // log1p(f) - f
+struct val m_log_result(struct lanes * l, struct logarithm g, struct val x);
+
+// x = n pi/2 + r, accurate for |x| up to 2^17 and with an error of 2^-20 up to 2^22; n counts
+// modulo 4, in a vector register. The wave is sin(n pi/2 + r).
+struct turned {
+    struct val r, n;
+};
+struct turned m_turn(struct lanes * l, struct val x);
+struct val m_wave(struct lanes * l, struct turned t);

@@ -1,19 +1,21 @@
-// math-log: logarithms. x = 2^k m with m between sqrt(1/2) and sqrt(2), log(x) = k ln(2) + log1p(m - 1).
+// math-log: logarithms. x = 2^k m with m between sqrt(1/2) and sqrt(2), log(x) = k ln(2) + log1p(m
+// - 1).
 #include "math-lanes.h"
 
 // log1p(f) = f + f (f (-0.5 + f c(f))): c for f in [-0.293, 0.4143].
 static const float log_full[] = {0.333333164f, -0.250008106f, 0.200022966f, -0.166245028f,
                                  0.141809076f, -0.131290093f, 0.128838211f, -0.078616254f}; // 2^-27
-static const float log_f16[] = {0.333346665f, -0.249842152f, 0.199084476f, -0.171025068f,
-                                0.161561131f, -0.104897782f}; // 2^-22
+static const float log_f16[] = {0.333346665f,  -0.249842152f, 0.199084476f,
+                                -0.171025068f, 0.161561131f,  -0.104897782f};               // 2^-22
 static const float log_bf16[] = {0.332756877f, -0.252155572f, 0.219170585f, -0.149783984f}; // 2^-16
 
 static const double ln_2 = 0.6931471805599453;
 
-// log1p(f) - f
-static struct val log1p_rest(struct lanes * l, struct val f) {
-    static const struct { const float * c; int last; } by_pieces[] = {
-        [2] = {log_bf16, 3}, [3] = {log_f16, 5}, [PRODUCT_EXACT] = {log_full, 7}};
+struct val m_log1p_rest(struct lanes * l, struct val f) {
+    static const struct {
+        const float * c;
+        int last;
+    } by_pieces[] = {[2] = {log_bf16, 3}, [3] = {log_f16, 5}, [PRODUCT_EXACT] = {log_full, 7}};
     int n = math_pieces(l), last = by_pieces[n].last;
     const float * c = by_pieces[n].c;
     struct pieces pf = p_split(l, f, n), top = p_constant((double) c[last], 1);
@@ -33,9 +35,8 @@ static struct val less_one(struct lanes * l, struct val m) {
     return p_msc(l, m, p_constants(l, 0.5f, 0.5f), p_constants(l, 1, 1));
 }
 
-struct val f_log(struct lanes * l, struct val x) {
+struct logarithm m_log_argument(struct lanes * l, struct val x) {
     enum { SQRT_HALF = 0x3f3504f3, BIASED = 0x40000000 /* 128 in the exponent */ };
-    lanes_x(l, &x);
     struct val k = b_and(l, i_sub(l, x, k_bits(l, SQRT_HALF)), k_bits(l, 0xff800000));
     struct val f = less_one(l, i_sub(l, x, k));
     // k + 128 as the integer 128 (k + 128) in the fraction of a float, then as a number
@@ -44,27 +45,37 @@ struct val f_log(struct lanes * l, struct val x) {
     struct pieces pk = p_split(l, k128, 1), ln2 = p_constant(ln_2 / 128, 3);
     struct asm_reg kk = p_pair(l, &pk, 0, 0);
     // f + k ln(2)'s first piece is exact, and no larger than the result.
-    struct val whole = p_mac(l, f, kk, p_pair(l, &ln2, 0, NO_PIECE_AT));
-    struct val y = f_add(l, p_mac(l, log1p_rest(l, f), kk, p_pair(l, &ln2, 1, 2)), whole);
+    return (struct logarithm){f, p_mac(l, f, kk, p_pair(l, &ln2, 0, NO_PIECE_AT)),
+                              p_mul(l, kk, p_pair(l, &ln2, 1, 2))};
+}
+
+struct val m_log_result(struct lanes * l, struct logarithm g, struct val x) {
+    struct val y = f_add(l, f_add(l, g.f, g.low), g.whole);
     // Zeros (and denormals) give -inf, other negatives NaN, infinity and NaN themselves.
     struct val normal = k_bits(l, F32_NORMAL);
-    struct val low = v_select(l, m_less(l, f_abs(l, x), normal), k_bits(l, F32_NAN), k_bits(l, 0xff800000));
+    struct val low =
+        v_select(l, m_less(l, f_abs(l, x), normal), k_bits(l, F32_NAN), k_bits(l, 0xff800000));
     y = v_select(l, m_less(l, x, normal), y, low);
     return v_select(l, m_greater_equal(l, x, k_bits(l, F32_INF)), y, x);
 }
 
-struct val f_log1p_unit(struct lanes * l, struct val u) {
+struct val f_log(struct lanes * l, struct val x) {
+    lanes_x(l, &x);
+    struct logarithm g = m_log_argument(l, x);
+    g.f = m_log1p_rest(l, g.f);
+    return m_log_result(l, g, x);
+}
+
+struct logarithm m_log1p_argument(struct lanes * l, struct val u) {
     enum { SQRT_2_LESS_1 = 0x3ed413cd };
     lanes_x(l, &u);
-    struct val one = k_float(l, 1);
-    struct val f = less_one(l, i_sub(l, f_add(l, u, one), k_bits(l, F32_NORMAL))); // (1 + u) / 2 - 1
+    struct val sum = f_add(l, u, k_float(l, 1)), none = k_bits(l, 0);
+    struct val f = less_one(l, i_sub(l, sum, k_bits(l, F32_NORMAL))); // (1 + u) / 2 - 1
     struct asm_reg small = m_less(l, u, k_bits(l, SQRT_2_LESS_1));
     f = v_select(l, small, f, u);
     lanes_bm(l, &f);
     struct pieces ln2 = p_constant(ln_2, 1);
-    struct val none = k_bits(l, 0);
+    float rest = (float) (ln_2 - (double) ln2.constant[0]);
     struct val whole = f_add(l, f, v_select(l, small, k_float(l, ln2.constant[0]), none));
-    double rest = ln_2 - (double) ln2.constant[0];
-    struct val low = f_add(l, log1p_rest(l, f), v_select(l, small, k_float(l, (float) rest), none));
-    return f_add(l, low, whole);
+    return (struct logarithm){f, whole, v_select(l, small, k_float(l, rest), none)};
 }

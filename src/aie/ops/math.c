@@ -1,6 +1,6 @@
-// math: products, quotients, roots and roundings. A quotient or a root starts from a guess, grows it to
-// 12 bits in bf16 steps and ends with one correction from the exact remainder, which costs little on
-// this core: partial products taken off largest first cancel without a rounding error.
+// math: products, quotients, roots and roundings. A quotient or a root starts from a guess, grows
+// it to 12 bits in bf16 steps and ends with one correction from the exact remainder, which costs
+// little on this core: partial products taken off largest first cancel without a rounding error.
 #include "math-lanes.h"
 
 #include "aie/isa/aie2.h"
@@ -20,6 +20,10 @@ struct val m_up16(struct lanes * l, struct val a) {
 
 struct val m_down16(struct lanes * l, struct val a) {
     return shift_bytes(l, a, 2);
+}
+
+struct val m_flush(struct lanes * l, struct val positive) {
+    return v_select(l, m_less(l, positive, k_bits(l, F32_NORMAL)), positive, k_bits(l, 0));
 }
 
 // ---- products and quotients ----
@@ -64,18 +68,19 @@ struct val m_divide_by_unit(struct lanes * l, struct val num, struct val d) {
     return p_mac(l, p_mul_n(l, &pm, &pr, n), p_pair(l, &pq, 0, 1), p_constants(l, 1, 1));
 }
 
-struct val f_div(struct lanes * l, struct val a, struct val b) {
+struct val m_fraction(struct lanes * l, struct val a) {
+    return b_or(l, b_and(l, a, k_bits(l, F32_FRACTION)), k_bits(l, F32_ONE));
+}
+
+struct val m_quotient(struct lanes * l, struct val q, struct val a, struct val b) {
     enum { HALF = 0x3f000000, OVER = 129 << 23 }; // 0.5; an exponent of 255 less that of 0.5
     lanes_x(l, &a);
     lanes_x(l, &b);
-    struct val exponent = k_bits(l, F32_EXPONENT), fraction = k_bits(l, F32_FRACTION);
-    struct val one = k_bits(l, F32_ONE), sign = k_bits(l, F32_SIGN), half = k_bits(l, HALF);
+    struct val exponent = k_bits(l, F32_EXPONENT), sign = k_bits(l, F32_SIGN),
+               half = k_bits(l, HALF);
     struct val ea = b_and(l, a, exponent), eb = b_and(l, b, exponent);
-    struct val ma = b_or(l, b_and(l, a, fraction), one), mb = b_or(l, b_and(l, b, fraction), one);
-    struct val q = m_divide_by_unit(l, ma, mb); // 0.5 to 2
     struct val s = i_add(l, i_sub(l, q, half), i_sub(l, ea, eb));
-    s = i_add(l, i_min(l, s, k_bits(l, OVER)), half);
-    s = v_select(l, m_less(l, s, k_bits(l, F32_NORMAL)), s, k_bits(l, 0));
+    s = m_flush(l, i_add(l, i_min(l, s, k_bits(l, OVER)), half));
     struct val sa = b_and(l, a, sign), sb = b_and(l, b, sign);
     s = b_or(l, s, i_add(l, sa, sb));
     // Exponents 0 and 255 of either side: a times something that stands for 1/b. Added to 255, an
@@ -84,9 +89,16 @@ struct val f_div(struct lanes * l, struct val a, struct val b) {
     struct asm_reg special = m_greater_equal(l, ends, k_bits(l, 0xff000000));
     struct pieces pa = p_split(l, v_select(l, m_zero(l, ea), a, sa), 1);
     struct pieces inverse = p_split(l, i_add(l, i_sub(l, exponent, eb), sb), 1);
-    struct val rough = p_mul(l, p_pair(l, &pa, 0, NO_PIECE_AT), p_pair(l, &inverse, 0, NO_PIECE_AT));
+    struct val rough =
+        p_mul(l, p_pair(l, &pa, 0, NO_PIECE_AT), p_pair(l, &inverse, 0, NO_PIECE_AT));
     struct val result = v_select(l, special, s, rough);
     return v_select(l, m_nan(l, b), result, b);
+}
+
+struct val f_div(struct lanes * l, struct val a, struct val b) {
+    lanes_x(l, &a);
+    lanes_x(l, &b);
+    return m_quotient(l, m_divide_by_unit(l, m_fraction(l, a), m_fraction(l, b)), a, b);
 }
 
 struct val f_recip(struct lanes * l, struct val a) {
@@ -184,9 +196,11 @@ struct val f_round(struct lanes * l, struct val x, enum rounding how) {
         wrong = m_less(l, m, near);
         next = f_sub(l, near, one);
     } else {
-        struct asm_reg above = m_less(l, m, near), below = m_less(l, near, m), negative = m_negative(l, x);
+        struct asm_reg above = m_less(l, m, near), below = m_less(l, near, m),
+                       negative = m_negative(l, x);
         struct val step = b_or(l, one, sign); // away from zero
-        wrong = how == ROUND_DOWN ? choose(l, negative, above, below) : choose(l, negative, below, above);
+        wrong = how == ROUND_DOWN ? choose(l, negative, above, below)
+                                  : choose(l, negative, below, above);
         next = how == ROUND_DOWN ? f_sub(l, near, step) : f_add(l, near, step);
     }
     struct val r = b_or(l, v_select(l, wrong, near, next), sign);

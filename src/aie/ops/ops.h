@@ -31,6 +31,7 @@ enum {
     EW_BUFFER_A = 0x2000,
     EW_BUFFER_B = 0x4000,
     EW_BUFFER_OUT = 0x6000,
+    EW_TEMPS_AT = 0x8000, // f32 lanes between the stages of an op
 };
 
 // Locks of the core's tile and their values before and after every run.
@@ -50,7 +51,7 @@ static const uint8_t ew_lock_init[EW_LOCK_COUNT] = {2, 0, 2, 0, 2, 0, 0};
 struct ew_op;
 const struct ew_op * ew_find(enum kernel_op op, enum dtype t); // NULL: there is none
 const char * ew_program_name(const struct ew_op * e);          // its group, e.g. "binary"
-int ew_index(const struct ew_op * e, enum dtype t);            // its number within the group
+uint32_t ew_index(const struct ew_op * e, enum dtype t);       // what EW_PARAM_OP wants
 // Words of each input that one loop trip covers; divides EW_CHUNK_WORDS.
 int ew_trip_words(const struct ew_op * e, enum dtype t);
 

@@ -30,8 +30,8 @@ static void load_half(struct lanes * l, struct asm_reg to, int half, float v) {
         return; // the pool is full: reported as a register that nothing wrote
     }
     int32_t offset = (k.slot - LANES_POOL_SLOTS / 2) * LANES_POOL_SLOT_BYTES;
-    ASM_MEM(l->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, MEM_POOL, A_REG(asm_half(to, half)), A_REG(l->pool),
-            A_IMM(offset));
+    ASM_MEM(l->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, MEM_POOL, A_REG(asm_half(to, half)),
+            A_REG(l->pool), A_IMM(offset));
 }
 
 static void convert_half(struct lanes * l, struct asm_reg to, int half, struct asm_reg bm) {
@@ -73,8 +73,10 @@ struct pieces p_split(struct lanes * l, struct val a, int n) {
     struct pieces p = {.rest = {lanes_bm(l, &a)}, .n = n < 3 ? n : 3};
     for (int i = 1; i < p.n; i++) {
         // All pieces so far lie on a's own grid, so that taking two off at once is exact.
-        struct asm_reg before = i == 1 ? p_pair(l, &p, 0, NO_PIECE_AT) : p_pair(l, &p, i - 2, i - 1);
-        struct val rest = p_msc(l, val_bm(p.rest[i == 1 ? 0 : i - 2]), before, p_constants(l, 1, 1));
+        struct asm_reg before =
+            i == 1 ? p_pair(l, &p, 0, NO_PIECE_AT) : p_pair(l, &p, i - 2, i - 1);
+        struct val rest =
+            p_msc(l, val_bm(p.rest[i == 1 ? 0 : i - 2]), before, p_constants(l, 1, 1));
         p.rest[i] = rest.bm;
     }
     return p;
@@ -89,7 +91,8 @@ struct pieces p_constant(double v, int n) {
     return p;
 }
 
-static struct val multiply(struct lanes * l, int op, struct val c, struct asm_reg a, struct asm_reg b) {
+static struct val multiply(struct lanes * l, int op, struct val c, struct asm_reg a,
+                           struct asm_reg b) {
     struct asm_reg acc = lanes_bm(l, &c), d = asm_local(l->p, ASM_BM);
     ASM(l->p, op, A_REG(d), A_REG(acc), A_REG(a), A_REG(b), A_REG(l->mul_config));
     return val_bm(d);
@@ -109,36 +112,36 @@ struct val p_mul(struct lanes * l, struct asm_reg a, struct asm_reg b) {
     return val_bm(d);
 }
 
-static struct val products(struct lanes * l, const struct val * c, struct pieces * a, struct pieces * b,
-                           int n) {
-    struct val sum = {.slot = -1};
-    if (n == PRODUCT_EXACT) {
-        struct asm_reg left = p_pair(l, a, 1, 2), right = p_pair(l, b, 2, 1);
-        sum = c ? p_mac(l, *c, left, right) : p_mul(l, left, right);
-        c = &sum;
-        n = 3;
+// The pairs of the k-th products, largest first: a1 b1 + a2 b2, a1 b2 + a2 b1, a1 b3 + a3 b1,
+// a2 b3 + a3 b2.
+static void kth_pairs(struct lanes * l, struct pieces * a, struct pieces * b, int n, int k,
+                      struct asm_reg pairs[2]) {
+    static const int8_t low[] = {0, 0, 0, 1}, high[] = {1, 1, 2, 2};
+    int i = low[k], j = n > 1 ? high[k] : NO_PIECE_AT;
+    pairs[0] = p_pair(l, a, i, j);
+    pairs[1] = k == 0 ? p_pair(l, b, i, j) : p_pair(l, b, j, i);
+}
+
+// c is the largest term, at which everything is rounded: the order is the one in which the pieces
+// come to be.
+struct val p_mac_n(struct lanes * l, struct val c, struct pieces * a, struct pieces * b, int n) {
+    for (int k = 0; k < n; k++) {
+        struct asm_reg pairs[2];
+        kth_pairs(l, a, b, n, k, pairs);
+        c = p_mac(l, c, pairs[0], pairs[1]);
     }
-    for (int i = n - 1; i >= 0; i--) { // a1 b3 + a3 b1, a1 b2 + a2 b1, a1 b1 + a2 b2
-        struct asm_reg left, right;
-        if (i > 0) {
-            left = p_pair(l, a, 0, i);
-            right = p_pair(l, b, i, 0);
-        } else {
-            left = p_pair(l, a, 0, n > 1 ? 1 : NO_PIECE_AT);
-            right = p_pair(l, b, 0, n > 1 ? 1 : NO_PIECE_AT);
-        }
-        sum = c ? p_mac(l, *c, left, right) : p_mul(l, left, right);
-        c = &sum;
+    return c;
+}
+
+// Smallest first, so that what is rounded at the result's last place is one sum.
+struct val p_mul_n(struct lanes * l, struct pieces * a, struct pieces * b, int n) {
+    struct val sum = {.slot = -1};
+    for (int k = n - 1; k >= 0; k--) {
+        struct asm_reg pairs[2];
+        kth_pairs(l, a, b, n, k, pairs);
+        sum = k == n - 1 ? p_mul(l, pairs[0], pairs[1]) : p_mac(l, sum, pairs[0], pairs[1]);
     }
     return sum;
-}
-
-struct val p_mac_n(struct lanes * l, struct val c, struct pieces * a, struct pieces * b, int n) {
-    return products(l, &c, a, b, n);
-}
-
-struct val p_mul_n(struct lanes * l, struct pieces * a, struct pieces * b, int n) {
-    return products(l, NULL, a, b, n);
 }
 
 struct val p_step(struct lanes * l, float k, struct val h, struct pieces * x, int n) {

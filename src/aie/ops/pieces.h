@@ -1,6 +1,6 @@
-// pieces: products of f32 lanes with as many bf16 pieces as the accuracy wants, term by term. Finite
-// numbers only: an infinity taken apart leaves NaNs behind. lanes-float.c has the whole products; this
-// is for functions that know how large their terms are.
+// pieces: products of f32 lanes with as many bf16 pieces as the accuracy wants, term by term.
+// Finite numbers only: an infinity taken apart leaves NaNs behind. lanes-float.c has the whole
+// products; this is for functions that know how large their terms are.
 #pragma once
 
 #include "lanes.h"
@@ -30,9 +30,9 @@ struct val p_mac(struct lanes * l, struct val c, struct asm_reg a, struct asm_re
 struct val p_msc(struct lanes * l, struct val c, struct asm_reg a, struct asm_reg b);
 struct val p_mul(struct lanes * l, struct asm_reg a, struct asm_reg b);
 
-// c + a * b and a * b with the first n pieces of both, 1 to 3, smallest terms first. n = PRODUCT_EXACT
-// is 3 with the products of the small pieces as well: where bf16 truncates, they are worth 4 units of
-// the last place.
+// c + a * b, where c is the larger, and a * b, with the first n pieces of both, 1 to 3. n =
+// PRODUCT_EXACT is 3 with the products of the small pieces as well: where bf16 truncates, they are
+// worth 4 units of the last place.
 enum { PRODUCT_EXACT = 4 };
 struct val p_mac_n(struct lanes * l, struct val c, struct pieces * a, struct pieces * b, int n);
 struct val p_mul_n(struct lanes * l, struct pieces * a, struct pieces * b, int n);

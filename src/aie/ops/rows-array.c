@@ -125,7 +125,7 @@ enum status rows_supports(const struct kernel_spec * spec, struct error * err) {
 }
 
 void rows_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    snprintf(name, KERNEL_NAME_MAX, "%s", rows_find(spec->op)->program);
+    snprintf(name, KERNEL_NAME_MAX, "%s", rows_program_name(spec));
 }
 
 enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size, struct error * err) {
@@ -395,37 +395,47 @@ static uint32_t float_bits(double v) {
     return pattern;
 }
 
+// A float as three bf16 pieces, each twice in a word: what f_factor makes of it, cut.
+static void put_pieces(uint32_t * args, float v) {
+    for (int i = 0; i < 3; i++) {
+        uint32_t bits_ = float_bits(v) & 0xffff0000;
+        float piece;
+        memcpy(&piece, &bits_, 4);
+        args[i] = bits_ | bits_ >> 16;
+        v -= piece;
+    }
+}
+
 static void op_arguments(const struct column * c, uint32_t args[RW_N_ARGS]) {
     const struct kernel_spec * spec = c->spec;
     uint32_t one = float_bits(1), share = float_bits(1.0 / (double) c->plan->row);
-    float eps;
-    args[RW_ARG_SINK] = 0xff800000; // -infinity: none
-    args[RW_ARG_TOTAL] = one;
+    float param;
+    memcpy(&param, &spec->params[0], 4);
     switch (spec->op) {
     case KERNEL_OP_MEAN:
         args[RW_ARG_TOTAL] = share;
         break;
     case KERNEL_OP_NORM:
-    case KERNEL_OP_RMS_NORM: // factor, addend, largest result: see rows-norm.c
-        args[0] = share;
-        args[1] = spec->params[0];
-        args[2] = 0x7f800000;
+    case KERNEL_OP_RMS_NORM:
+        args[RW_ARG_FACTOR] = share;
+        args[RW_ARG_ADD] = spec->params[0];
+        args[RW_ARG_MOST] = 0x7f800000;
         break;
     case KERNEL_OP_L2_NORM:
-        args[0] = one;
-        memcpy(&eps, &spec->params[0], 4);
-        args[2] = float_bits(1 / (double) eps);
+        args[RW_ARG_FACTOR] = one;
+        args[RW_ARG_MOST] = float_bits(1 / (double) param);
         break;
     case KERNEL_OP_SOFT_MAX:
-        args[0] = spec->params[0];
-        args[1] = float_bits(rows_slope(spec, c->piece->first_row / spec->inputs[0].ne[1] %
-                                                  spec->inputs[0].ne[2]));
+        put_pieces(args + RW_ARG_SCALE, param);
+        put_pieces(args + RW_ARG_SLOPE, rows_slope(spec, c->piece->first_row / spec->inputs[0].ne[1] %
+                                                            spec->inputs[0].ne[2]));
+        args[RW_ARG_SINK] = 0xff800000; // -infinity: none
         break;
     case KERNEL_OP_CROSS_ENTROPY_LOSS:
-        args[0] = one;
         args[RW_ARG_TOTAL] = float_bits(-1.0 / (double) c->plan->rows);
         break;
     default:
+        args[RW_ARG_TOTAL] = one;
         break;
     }
 }

@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-static const char reduce[] = "rows_reduce", norm[] = "rows_norm", soft[] = "rows_soft", loss[] = "rows_loss";
+static const char reduce[] = "rows_reduce", norm[] = "rows_norm", loss[] = "rows_loss";
+static const char soft[] = "rows_soft", soft_f16[] = "rows_soft_f16";
 
 static const struct rows_op ops[] = {
     {KERNEL_OP_SUM_ROWS, reduce, 0, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
@@ -24,6 +25,12 @@ static const struct rows_op ops[] = {
 };
 enum { N_OPS = sizeof ops / sizeof ops[0] };
 
+const char * rows_program_name(const struct kernel_spec * spec) {
+    bool half = spec->op == KERNEL_OP_SOFT_MAX && spec->n_inputs > 1 && spec->inputs[1].dtype == DTYPE_F16 &&
+                tensor_elements(&spec->inputs[1]) > 0;
+    return half ? soft_f16 : rows_find(spec->op)->program;
+}
+
 const struct rows_op * rows_find(enum kernel_op op) {
     for (int i = 0; i < N_OPS; i++) {
         if (ops[i].op == op) {
@@ -34,10 +41,11 @@ const struct rows_op * rows_find(enum kernel_op op) {
 }
 
 static const struct rows_needs needs[] = {
-    {reduce, 3, 3, true, false, RW_SLOT_STATE3 + 2},
-    {norm, 2, 0, false, false, RW_SLOT_FACTOR2},
-    {soft, 1, 2, false, true, RW_SLOT_FREE},
-    {loss, 1, 2, true, false, RW_SLOT_STATE3},
+    {reduce, 3, 3, true, false, false, RW_SLOT_FACTOR},
+    {norm, 2, 0, false, false, false, RW_SLOT_FACTOR + 3},
+    {soft, 1, 2, false, true, false, RW_SLOT_FACTOR + 3},
+    {soft_f16, 1, 2, false, true, true, RW_SLOT_FACTOR + 3},
+    {loss, 1, 2, true, false, false, RW_SLOT_FACTOR},
 };
 
 const struct rows_needs * rows_needs(const char * program) {
@@ -97,27 +105,38 @@ void rows_move(struct rows_writer * w, struct asm_reg to, struct val v) {
     ASM(w->p, AIE2_VMOV_mv_x, A_REG(to), A_REG(x));
 }
 
-void rows_clear_sums(struct rows_writer * w) {
+static void clear(struct rows_writer * w, int first, int n) {
     struct val zero = k_bits(&w->lanes, 0);
     lanes_x(&w->lanes, &zero);
-    for (int i = 0; i < 2; i++) {
+    for (int i = first; i < first + n; i++) {
         rows_move(w, w->acc[i], zero);
     }
 }
 
+void rows_clear_sums(struct rows_writer * w) {
+    clear(w, 0, 2);
+}
+
+void rows_clear_row_sum(struct rows_writer * w) {
+    clear(w, 2, 1);
+}
+
+static void accumulate(struct rows_writer * w, struct asm_reg to, struct asm_reg v) {
+    ASM(w->p, AIE2_VADD_F, A_REG(to), A_REG(to), A_REG(v), A_REG(w->lanes.float_config));
+}
+
 void rows_sum(struct rows_writer * w, int i, struct val v) {
-    ASM(w->p, AIE2_VADD_F, A_REG(w->acc[i]), A_REG(w->acc[i]), A_REG(lanes_bm(&w->lanes, &v)),
-        A_REG(w->lanes.float_config));
+    accumulate(w, w->acc[i], lanes_bm(&w->lanes, &v));
 }
 
 void rows_keep_sums(struct rows_writer * w) {
-    struct val both = f_add(&w->lanes, val_bm(w->acc[0]), val_bm(w->acc[1]));
-    rows_put_lanes(w, RW_SLOT_STATE, f_add(&w->lanes, both, rows_get_lanes(w, RW_SLOT_STATE)));
+    accumulate(w, w->acc[0], w->acc[1]);
+    accumulate(w, w->acc[2], w->acc[0]);
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
 }
 
 struct val rows_summed(struct rows_writer * w) {
-    return rows_across(w, f_add, rows_get_lanes(w, RW_SLOT_STATE));
+    return rows_across(w, f_add, val_bm(w->acc[2]));
 }
 
 void rows_result(struct rows_writer * w, struct val v) {
@@ -169,7 +188,7 @@ void rows_sum_pass(struct rows_writer * w, int entry) {
     struct lanes * l = &w->lanes;
     int body = asm_label_new(w->p);
     rows_entry(w, entry, body);
-    rows_put_lanes(w, RW_SLOT_STATE, k_bits(l, 0));
+    rows_clear_row_sum(w);
     asm_label(w->p, body);
     rows_fill(w, w->row_a, MEM_A, k_bits(l, 0));
     rows_clear_sums(w);
@@ -204,16 +223,12 @@ static struct val order_key(struct lanes * l, struct val x) {
 static void argmax(struct rows_writer * w, int entry) {
     struct lanes * l = &w->lanes;
     int body = asm_label_new(w->p);
-    static const int slots[3] = {RW_SLOT_STATE, RW_SLOT_STATE2, RW_SLOT_STATE3}; // key, index, next
-    rows_entry(w, entry, body);
-    rows_put_lanes(w, slots[0], k_bits(l, (uint32_t) LEAST_KEY));
-    rows_put_lanes(w, slots[1], k_bits(l, 0));
-    rows_put_lanes(w, slots[2], rows_get_lanes(w, RW_SLOT_LANES));
+    rows_entry(w, entry, body); // largest key, its index, next index
+    rows_move(w, w->best[0], k_bits(l, (uint32_t) LEAST_KEY));
+    rows_move(w, w->best[1], k_bits(l, 0));
+    rows_move(w, w->best[2], rows_get_lanes(w, RW_SLOT_LANES));
     asm_label(w->p, body);
     rows_fill(w, w->row_a, MEM_A, k_bits(l, NAN_BITS));
-    for (int i = 0; i < 3; i++) {
-        rows_move(w, w->best[i], rows_get_lanes(w, slots[i]));
-    }
     asm_loop_begin(w->p, w->trips);
     for (int i = 0; i < 2; i++) {
         struct val key = order_key(l, lanes_load(l, w->pa, MEM_A, true)), step = k_bits(l, 16);
@@ -224,13 +239,10 @@ static void argmax(struct rows_writer * w, int entry) {
         ASM(w->p, AIE2_VADD_32, A_REG(w->best[2]), A_REG(w->best[2]), A_REG(lanes_x(l, &step)));
     }
     asm_loop_end(w->p);
-    for (int i = 0; i < 3; i++) {
-        rows_put_lanes(w, slots[i], val_x(w->best[i]));
-    }
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
-    struct val key = rows_get_lanes(w, slots[0]), largest = rows_across(w, i_max, key);
+    struct val key = val_x(w->best[0]), largest = rows_across(w, i_max, key);
     struct asm_reg is_largest = m_zero(l, i_sub(l, key, largest));
-    struct val index = v_select(l, is_largest, k_bits(l, UINT32_MAX), rows_get_lanes(w, slots[1]));
+    struct val index = v_select(l, is_largest, k_bits(l, UINT32_MAX), val_x(w->best[1]));
     index = rows_across(w, i_max, index);
     rows_result(w, index);
     rows_put(w, RW_SLOT_TOTAL, index); // a streamed row writes it as a total
@@ -241,11 +253,10 @@ static void count_equal(struct rows_writer * w, int entry) {
     struct lanes * l = &w->lanes;
     int body = asm_label_new(w->p);
     rows_entry(w, entry, body);
-    rows_put_lanes(w, RW_SLOT_STATE, k_bits(l, 0));
+    rows_move(w, w->best[0], k_bits(l, 0));
     asm_label(w->p, body);
     rows_fill(w, w->row_a, MEM_A, k_bits(l, 0));
     rows_fill(w, w->row_b, MEM_B, k_bits(l, 1));
-    rows_move(w, w->best[0], rows_get_lanes(w, RW_SLOT_STATE));
     asm_loop_begin(w->p, w->trips);
     for (int i = 0; i < 2; i++) {
         struct val a = lanes_load(l, w->pa, MEM_A, true), b = lanes_load(l, w->pb, MEM_B, true);
@@ -253,16 +264,18 @@ static void count_equal(struct rows_writer * w, int entry) {
         ASM(w->p, AIE2_VADD_32, A_REG(w->best[0]), A_REG(w->best[0]), A_REG(lanes_x(l, &one)));
     }
     asm_loop_end(w->p);
-    rows_put_lanes(w, RW_SLOT_STATE, val_x(w->best[0]));
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
-    struct val sum = rows_across(w, i_add, rows_get_lanes(w, RW_SLOT_STATE));
+    struct val sum = rows_across(w, i_add, val_x(w->best[0]));
     rows_put(w, RW_SLOT_TOTAL, i_add(l, sum, rows_get(w, RW_SLOT_TOTAL)));
     rows_end(w, w->total);
 }
 
 void rows_prepare(struct rows_writer * w) {
-    if (!strcmp(w->program, soft)) {
-        rows_soft_prepare(w);
+    if (!strcmp(w->program, soft_f16)) {
+        rows_prepare_halves(w);
+    }
+    if (strcmp(w->program, reduce) && strcmp(w->program, norm)) {
+        rows_round_to_nearest(w);
     }
 }
 
@@ -273,9 +286,9 @@ void rows_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]) {
         count_equal(w, op_label[2]);
     } else if (!strcmp(w->program, norm)) {
         rows_norm(w, op_label[0], op_label[1]);
-    } else if (!strcmp(w->program, soft)) {
-        rows_soft_max(w, op_label[0]);
-    } else {
+    } else if (!strcmp(w->program, loss)) {
         rows_loss(w, op_label[0]);
+    } else {
+        rows_soft_max(w, op_label[0], !strcmp(w->program, soft_f16));
     }
 }

@@ -14,9 +14,10 @@ void rows_fill(struct rows_writer * w, struct asm_reg row, int memory, struct va
 // All lanes folded into one number, which stands in all lanes.
 struct val rows_across(struct rows_writer * w, rows_fold fold, struct val v);
 void rows_move(struct rows_writer * w, struct asm_reg to, struct val v);
-// Float sums: two in a loop's registers, added to the state behind it. rows_keep_sums also ends the
-// body: what follows runs behind the pass's last chunk.
+// Float sums: acc[0] and acc[1] in a loop, added to the row's sum in acc[2] behind it; so a long sum is
+// a sum of sums. rows_keep_sums also ends the body: what follows runs behind the pass's last chunk.
 void rows_clear_sums(struct rows_writer * w);
+void rows_clear_row_sum(struct rows_writer * w);
 void rows_sum(struct rows_writer * w, int i, struct val v);
 void rows_keep_sums(struct rows_writer * w);
 struct val rows_summed(struct rows_writer * w); // in all lanes
@@ -31,7 +32,14 @@ struct asm_reg rows_pieces(struct rows_writer * w, int low, int high);
 // A pass that sums each row, up to and with rows_keep_sums.
 void rows_sum_pass(struct rows_writer * w, int entry);
 
+// x^(-1/2) and 1/x of the positive number in a slot.
+struct val rows_inverse_root(struct rows_writer * w, int slot);
+struct val rows_inverse(struct rows_writer * w, int slot);
+// e^-m where m is not below 0, within a few units of the last place.
+struct val rows_exp_minus(struct lanes * l, struct val m);
+
 void rows_norm(struct rows_writer * w, int norm_entry, int rms_entry);
-void rows_soft_prepare(struct rows_writer * w);
-void rows_soft_max(struct rows_writer * w, int entry);
+void rows_round_to_nearest(struct rows_writer * w);
+void rows_prepare_halves(struct rows_writer * w);
+void rows_soft_max(struct rows_writer * w, int entry, bool halves);
 void rows_loss(struct rows_writer * w, int entry);

@@ -1,26 +1,37 @@
-// rows-soft: SOFT_MAX and CROSS_ENTROPY_LOSS, programs of their own but much alike. Both take t = x * scale + slope * mask (the loss: t = x)
-// into scratch memory, find the maximum m, and sum e = exp(t - m). Softmax then gives e / sum, the loss
-// adds up (t - m - log sum) * y.
+// rows-soft: SOFT_MAX and CROSS_ENTROPY_LOSS, programs of their own but much alike. Softmax takes
+// t = x * scale + slope * mask into scratch memory, the loss takes t = x where it lies. Both find the
+// maximum m and sum e = exp(t - m). Softmax then gives e / sum, the loss adds up (t - m - log sum) * y.
 //
-// A resident row keeps t in scratch and e where x was; a streamed one makes them anew in each pass.
+// A resident row keeps t and e (softmax: where x was); a streamed one makes them anew in each pass.
 #include "rows-ops.h"
 
 #include "aie/isa/aie2.h"
 #include "math.h"
 
-enum { ARG_SCALE, ARG_SLOPE }; // the loss: 1 and nothing
-
-enum { EXP_UNROLL = 2 };
-
 #define MINUS_INFINITY 0xff800000u
 
-void rows_soft_prepare(struct rows_writer * w) {
-    rows_put_factor(w, RW_SLOT_FACTOR2, k_param(&w->lanes, ARG_SCALE));
-    rows_put_factor(w, RW_SLOT_FACTOR3, k_param(&w->lanes, ARG_SLOPE));
+enum { IN_PLACE = -1 }; // instead of the label of the block that makes t
+
+// Two pieces of a number are 16 bits when they are cut and 18 when they are rounded, and nothing here is
+// so large that rounding makes it infinite.
+void rows_round_to_nearest(struct rows_writer * w) {
+    enum { NEAREST_EVEN = 12 };
+    struct asm_reg mode = asm_local(w->p, ASM_R);
+    ASM(w->p, AIE2_MOVX_alu_cg, A_REG(mode), A_IMM(NEAREST_EVEN));
+    ASM(w->p, AIE2_MOVX_mvx_scl, A_FIXED(AIE_REG(AIE_CR, AIE_CR_RND)), A_REG(mode));
+}
+
+void rows_prepare_halves(struct rows_writer * w) {
     struct asm_reg raise = asm_local(w->p, ASM_R); // what an f16 mask is read with, see lanes-edge.c
     w->lanes.shift13 = asm_global(w->p, ASM_S);
     ASM(w->p, AIE2_MOVX_alu_cg, A_REG(raise), A_IMM(13));
     rows_copy(w, w->lanes.shift13, raise);
+}
+
+// The loops below take one vector a trip.
+static void loop_begin(struct rows_writer * w) {
+    ASM(w->p, AIE2_ADD, A_REG(w->flag), A_REG(w->trips), A_REG(w->trips));
+    asm_loop_begin(w->p, w->flag);
 }
 
 static void scratch_pointer(struct rows_writer * w) {
@@ -45,20 +56,20 @@ static void scaled(struct rows_writer * w, struct val x, const struct val * mask
     struct lanes * l = &w->lanes;
     struct asm_reg rough = asm_local(w->p, ASM_X), by, sum = asm_local(w->p, ASM_BM);
     ASM(w->p, AIE2_VCONV_BF16_FP32, A_LO(rough), A_REG(lanes_bm(l, &x)));
-    struct factor fx = f_factor(l, x, 3, FACTOR_LEFT), scale = rows_get_factor(w, RW_SLOT_FACTOR2);
+    struct factor fx = f_factor(l, x, 3, FACTOR_LEFT), scale = rows_get_factor(w, RW_SLOT_ARGS + RW_ARG_SCALE);
     struct val t = f_product(l, &fx, &scale);
     if (mask) {
         struct val m = *mask;
         ASM(w->p, AIE2_VCONV_BF16_FP32, A_HI(rough), A_REG(lanes_bm(l, &m)));
         struct factor fm = f_factor(l, m, mask_pieces, FACTOR_LEFT);
-        struct factor slope = rows_get_factor(w, RW_SLOT_FACTOR3);
+        struct factor slope = rows_get_factor(w, RW_SLOT_ARGS + RW_ARG_SLOPE);
         t = f_mac(l, t, &fm, &slope);
-        by = rows_pieces(w, RW_SLOT_FACTOR2, RW_SLOT_FACTOR3);
+        by = rows_pieces(w, RW_SLOT_ARGS + RW_ARG_SCALE, RW_SLOT_ARGS + RW_ARG_SLOPE);
     } else {
         struct val zero = k_bits(l, 0);
         ASM_MEM(w->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, MEM_POOL, A_HI(rough), A_REG(l->pool),
                 A_IMM(rows_slot_offset(zero.slot)));
-        by = rows_pieces(w, RW_SLOT_FACTOR2, zero.slot);
+        by = rows_pieces(w, RW_SLOT_ARGS + RW_ARG_SCALE, zero.slot);
     }
     ASM(w->p, AIE2_VMUL_F_vmac_bm_core_dense, A_REG(sum), A_REG(rough), A_REG(by), A_REG(l->mul_config));
     struct asm_reg nan = m_nan(l, t);
@@ -67,15 +78,13 @@ static void scaled(struct rows_writer * w, struct val x, const struct val * mask
 
 static void scaled_loop(struct rows_writer * w, enum rows_b_kind kind) {
     struct lanes * l = &w->lanes;
-    asm_loop_begin(w->p, w->trips);
-    for (int i = 0; i < 2; i++) {
-        struct val x = lanes_load(l, w->pa, MEM_A, false), mask;
-        if (kind == RW_B_NONE) {
-            scaled(w, x, NULL, 0);
-            continue;
-        }
+    loop_begin(w);
+    struct val x = lanes_load(l, w->pa, MEM_A, false);
+    if (kind == RW_B_NONE) {
+        scaled(w, x, NULL, 0);
+    } else {
         l->dtype = kind == RW_B_F16 ? DTYPE_F16 : DTYPE_F32;
-        mask = lanes_load(l, w->pb, MEM_B, false);
+        struct val mask = lanes_load(l, w->pb, MEM_B, false);
         l->dtype = DTYPE_F32;
         scaled(w, x, &mask, kind == RW_B_F16 ? 2 : 3);
     }
@@ -107,44 +116,39 @@ static void end_of_t(struct rows_writer * w) {
     go_back(w);
 }
 
-static void scaled_block(struct rows_writer * w, int block) {
-    int none = asm_label_new(w->p), f32 = asm_label_new(w->p), done = asm_label_new(w->p);
-    int aligned = asm_label_new(w->p);
+static void scaled_block(struct rows_writer * w, int block, bool halves) {
+    int other = asm_label_new(w->p), done = asm_label_new(w->p);
     asm_label(w->p, block);
     scratch_pointer(w);
-    rows_param(w, w->flag, RW_PARAM_B_KIND);
-    asm_jump_if_zero(w->p, w->flag, none);
-    ASM(w->p, AIE2_ADD_add_r_ri, A_REG(w->flag), A_REG(w->flag), A_IMM(-RW_B_F32));
-    asm_jump_if_zero(w->p, w->flag, f32);
-    rows_param(w, w->flag, RW_PARAM_B_ODD);
-    asm_jump_if_zero(w->p, w->flag, aligned);
-    align_row(w);
-    asm_label(w->p, aligned);
-    scaled_loop(w, RW_B_F16);
-    asm_jump(w->p, done);
-    asm_label(w->p, f32);
-    scaled_loop(w, RW_B_F32);
-    asm_jump(w->p, done);
-    asm_label(w->p, none);
-    scaled_loop(w, RW_B_NONE);
+    rows_param(w, w->flag, halves ? RW_PARAM_B_ODD : RW_PARAM_B_KIND);
+    asm_jump_if_zero(w->p, w->flag, other);
+    if (halves) {
+        align_row(w);
+        asm_label(w->p, other);
+        scaled_loop(w, RW_B_F16);
+    } else {
+        scaled_loop(w, RW_B_F32);
+        asm_jump(w->p, done);
+        asm_label(w->p, other);
+        scaled_loop(w, RW_B_NONE);
+    }
     asm_label(w->p, done);
     end_of_t(w);
 }
 
-// The loss takes x as it is.
-static void copy_block(struct rows_writer * w, int block) {
-    asm_label(w->p, block);
-    scratch_pointer(w);
-    asm_loop_begin(w->p, w->trips);
-    for (int i = 0; i < 2; i++) {
-        struct val x = lanes_load(&w->lanes, w->pa, MEM_A, true);
-        lanes_store(&w->lanes, x, w->ps, MEM_SCRATCH, true);
-    }
-    asm_loop_end(w->p);
-    end_of_t(w);
-}
-
 // ---- passes ----
+
+// Points ps at t, with what is behind the row's end out of the way.
+static void take_t(struct rows_writer * w, int scaled_at, int there) {
+    if (scaled_at != IN_PLACE) {
+        call(w, scaled_at, there);
+        scratch_pointer(w);
+    } else {
+        asm_label(w->p, there);
+        rows_fill(w, w->row_a, MEM_A, k_bits(&w->lanes, MINUS_INFINITY));
+        rows_copy(w, w->ps, w->row_a);
+    }
+}
 
 // Floats order like integers when one is positive, and the other way when all are negative: with the
 // largest and the smallest integer at hand, the maximum is the one or the other.
@@ -152,13 +156,10 @@ static void maximum_pass(struct rows_writer * w, int entry, int scaled_at, int n
     struct lanes * l = &w->lanes;
     int body = asm_label_new(w->p);
     rows_entry(w, entry, body);
-    rows_put_lanes(w, RW_SLOT_STATE, k_bits(l, 0x80000000));
-    rows_put_lanes(w, RW_SLOT_STATE2, k_bits(l, 0x7fffffff));
+    rows_move(w, w->best[0], k_bits(l, 0x80000000));
+    rows_move(w, w->best[1], k_bits(l, 0x7fffffff));
     asm_label(w->p, body);
-    call(w, scaled_at, asm_label_new(w->p));
-    scratch_pointer(w);
-    rows_move(w, w->best[0], rows_get_lanes(w, RW_SLOT_STATE));
-    rows_move(w, w->best[1], rows_get_lanes(w, RW_SLOT_STATE2));
+    take_t(w, scaled_at, asm_label_new(w->p));
     asm_loop_begin(w->p, w->trips);
     for (int i = 0; i < 2; i++) {
         struct val t = lanes_load(l, w->ps, MEM_SCRATCH, true);
@@ -168,47 +169,71 @@ static void maximum_pass(struct rows_writer * w, int entry, int scaled_at, int n
         ASM(w->p, AIE2_VMIN_GE_S32, A_REG(w->best[1]), A_REG(which), A_REG(w->best[1]), A_REG(x));
     }
     asm_loop_end(w->p);
-    rows_put_lanes(w, RW_SLOT_STATE, val_x(w->best[0]));
-    rows_put_lanes(w, RW_SLOT_STATE2, val_x(w->best[1]));
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
-    struct val sink = k_param(l, RW_ARG_SINK);
-    struct val high = i_max(l, rows_across(w, i_max, val_x(w->best[0])), sink);
-    struct val low = i_min(l, rows_across(w, i_min, val_x(w->best[1])), sink);
+    struct val high = rows_across(w, i_max, val_x(w->best[0]));
+    struct val low = rows_across(w, i_min, val_x(w->best[1]));
+    if (scaled_at != IN_PLACE) {
+        struct val sink = k_param(l, RW_ARG_SINK);
+        high = i_max(l, high, sink);
+        low = i_min(l, low, sink);
+    }
     rows_put(w, RW_SLOT_MEAN, v_select(l, m_negative(l, high), high, low));
     rows_label_to(w, w->stage, next);
     asm_jump(w->p, w->next_pass);
 }
 
+// From ps to pa, with the sum in the accumulators.
 static void exp_block(struct rows_writer * w, int block) {
     struct lanes * l = &w->lanes;
     asm_label(w->p, block);
-    scratch_pointer(w);
-    rows_copy(w, w->pa, w->row_a);
     rows_clear_sums(w);
-    asm_loop_begin(w->p, w->trips);
-    for (int i = 0; i < EXP_UNROLL; i++) {
-        struct val t = f_sub(l, lanes_load(l, w->ps, MEM_SCRATCH, false), rows_get(w, RW_SLOT_MEAN));
-        struct val e = f_exp(l, t);
-        lanes_bm(l, &e);
-        rows_sum(w, i, e);
-        lanes_store(l, e, w->pa, MEM_A, false);
-    }
+    loop_begin(w);
+    struct val t = lanes_load(l, w->ps, MEM_SCRATCH, false);
+    struct val e = rows_exp_minus(l, f_sub(l, rows_get(w, RW_SLOT_MEAN), t));
+    rows_sum(w, 0, e);
+    lanes_store(l, e, w->pa, MEM_A, true);
     asm_loop_end(w->p);
     go_back(w);
+}
+
+// Adds the sink's e to the sum; scratch memory is free by now.
+static void add_sink(struct rows_writer * w, int exp_at) {
+    struct lanes * l = &w->lanes;
+    int none = asm_label_new(w->p);
+    rows_param(w, w->flag, RW_PARAM_SINK_TAKE);
+    asm_jump_if_zero(w->p, w->flag, none);
+    scratch_pointer(w);
+    lanes_store(l, k_param(l, RW_ARG_SINK), w->ps, MEM_SCRATCH, true);
+    lanes_store(l, k_bits(l, MINUS_INFINITY), w->ps, MEM_SCRATCH, true);
+    rows_copy(w, w->pa, w->ps);
+    asm_label(w->p, asm_label_new(w->p));
+    scratch_pointer(w);
+    rows_set_param(w, RW_PARAM_NOW_TRIPS, w->trips);
+    rows_copy(w, w->trips, l->one);
+    call(w, exp_at, asm_label_new(w->p));
+    rows_param(w, w->trips, RW_PARAM_NOW_TRIPS);
+    rows_put(w, RW_SLOT_SUM, f_add(l, rows_get(w, RW_SLOT_SUM), val_bm(w->acc[0])));
+    asm_label(w->p, none);
 }
 
 // Sums e; what follows runs behind the last chunk, with the sum in its slot.
 static void sum_pass(struct rows_writer * w, int entry, int scaled_at, int exp_at) {
     int body = asm_label_new(w->p), there = asm_label_new(w->p);
     rows_entry(w, entry, body);
-    rows_put_lanes(w, RW_SLOT_STATE, k_bits(&w->lanes, 0));
+    rows_clear_row_sum(w);
     asm_label(w->p, body);
-    asm_jump_if_zero(w->p, w->streamed, there);
-    call(w, scaled_at, there);
+    if (scaled_at != IN_PLACE) {
+        asm_jump_if_zero(w->p, w->streamed, there);
+    }
+    take_t(w, scaled_at, there);
+    if (scaled_at != IN_PLACE) {
+        rows_copy(w, w->pa, w->row_a);
+    } else {
+        rows_set(w, w->pa, RW_CORE_MEMORY + RW_SCRATCH); // to where nobody looks
+    }
     call(w, exp_at, asm_label_new(w->p));
     rows_keep_sums(w);
     rows_put(w, RW_SLOT_SUM, rows_summed(w));
-    asm_label(w->p, asm_label_new(w->p));
 }
 
 static void divide_pass(struct rows_writer * w, int body, int scaled_at, int exp_at) {
@@ -216,73 +241,61 @@ static void divide_pass(struct rows_writer * w, int body, int scaled_at, int exp
     int there = asm_label_new(w->p);
     asm_label(w->p, body);
     asm_jump_if_zero(w->p, w->streamed, there);
-    call(w, scaled_at, asm_label_new(w->p));
+    take_t(w, scaled_at, asm_label_new(w->p));
+    rows_copy(w, w->pa, w->row_a);
     call(w, exp_at, there);
     rows_copy(w, w->pa, w->row_a);
-    asm_loop_begin(w->p, w->trips);
+    loop_begin(w);
     struct factor inverse = rows_get_factor(w, RW_SLOT_FACTOR);
-    for (int i = 0; i < 2; i++) {
-        struct factor f = f_factor(l, lanes_load(l, w->pa, MEM_A, false), 3, FACTOR_LEFT);
-        lanes_store(l, f_product(l, &f, &inverse), w->pout, MEM_OUT, false);
-    }
+    struct factor f = f_factor(l, lanes_load(l, w->pa, MEM_A, false), 3, FACTOR_LEFT);
+    lanes_store(l, f_product(l, &f, &inverse), w->pout, MEM_OUT, false);
     asm_loop_end(w->p);
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
     rows_end(w, w->wait);
 }
 
-static void loss_pass(struct rows_writer * w, int entry, int scaled_at) {
+static void loss_pass(struct rows_writer * w, int entry) {
     struct lanes * l = &w->lanes;
-    int body = asm_label_new(w->p), there = asm_label_new(w->p);
+    int body = asm_label_new(w->p);
     rows_entry(w, entry, body);
-    rows_put_lanes(w, RW_SLOT_STATE, k_bits(l, 0));
+    rows_clear_row_sum(w);
     asm_label(w->p, body);
-    asm_jump_if_zero(w->p, w->streamed, there);
-    call(w, scaled_at, there);
-    rows_set(w, w->flag, RW_CORE_MEMORY + RW_SCRATCH);
-    rows_fill(w, w->flag, MEM_SCRATCH, k_bits(l, 0));
+    rows_fill(w, w->row_a, MEM_A, k_bits(l, 0));
     rows_fill(w, w->row_b, MEM_B, k_bits(l, 0));
-    scratch_pointer(w);
-    rows_copy(w, w->pb, w->row_b);
     rows_clear_sums(w);
-    asm_loop_begin(w->p, w->trips);
-    for (int i = 0; i < 2; i++) {
-        struct val t = f_sub(l, lanes_load(l, w->ps, MEM_SCRATCH, false), rows_get(w, RW_SLOT_MEAN));
-        t = f_sub(l, t, rows_get(w, RW_SLOT_SUM));
-        rows_sum(w, i, f_mul(l, t, lanes_load(l, w->pb, MEM_B, false)));
-    }
+    loop_begin(w);
+    struct val t = f_sub(l, lanes_load(l, w->pa, MEM_A, false), rows_get(w, RW_SLOT_MEAN));
+    t = f_sub(l, t, rows_get(w, RW_SLOT_SUM));
+    rows_sum(w, 0, f_mul(l, t, lanes_load(l, w->pb, MEM_B, false)));
     asm_loop_end(w->p);
     rows_keep_sums(w);
     rows_put(w, RW_SLOT_TOTAL, f_add(l, rows_summed(w), rows_get(w, RW_SLOT_TOTAL)));
     rows_end(w, w->total);
 }
 
-void rows_soft_max(struct rows_writer * w, int entry) {
-    struct lanes * l = &w->lanes;
+void rows_soft_max(struct rows_writer * w, int entry, bool halves) {
     int scaled_at = asm_label_new(w->p), exp_at = asm_label_new(w->p), sum = asm_label_new(w->p);
     int divide = asm_label_new(w->p);
     maximum_pass(w, entry, scaled_at, sum);
     sum_pass(w, sum, scaled_at, exp_at);
-    struct val sink = f_exp(l, f_sub(l, k_param(l, RW_ARG_SINK), rows_get(w, RW_SLOT_MEAN)));
-    rows_put(w, RW_SLOT_SUM, f_add(l, rows_get(w, RW_SLOT_SUM), sink));
-    asm_label(w->p, asm_label_new(w->p));
-    rows_put_factor(w, RW_SLOT_FACTOR, f_recip(l, rows_get(w, RW_SLOT_SUM)));
+    add_sink(w, exp_at);
+    rows_put_factor(w, RW_SLOT_FACTOR, rows_inverse(w, RW_SLOT_SUM));
     rows_label_to(w, w->stage, divide);
     asm_jump(w->p, w->last_pass);
     divide_pass(w, divide, scaled_at, exp_at);
-    scaled_block(w, scaled_at);
+    scaled_block(w, scaled_at, halves);
     exp_block(w, exp_at);
 }
 
 void rows_loss(struct rows_writer * w, int entry) {
     struct lanes * l = &w->lanes;
-    int copy = asm_label_new(w->p), exp_at = asm_label_new(w->p), sum = asm_label_new(w->p);
-    int loss = asm_label_new(w->p);
-    maximum_pass(w, entry, copy, sum);
-    sum_pass(w, sum, copy, exp_at);
+    int exp_at = asm_label_new(w->p), sum = asm_label_new(w->p), loss = asm_label_new(w->p);
+    maximum_pass(w, entry, IN_PLACE, sum);
+    sum_pass(w, sum, IN_PLACE, exp_at);
+    asm_label(w->p, asm_label_new(w->p)); // what follows wants the registers
     rows_put(w, RW_SLOT_SUM, f_log(l, rows_get(w, RW_SLOT_SUM)));
     rows_label_to(w, w->stage, loss);
     asm_jump(w->p, w->next_pass);
-    loss_pass(w, loss, copy);
-    copy_block(w, copy);
+    loss_pass(w, loss);
     exp_block(w, exp_at);
 }

@@ -213,16 +213,18 @@ static void between_passes(struct rows_writer * w, int row, int chunk_done) {
     asm_jump(p, chunk_done);
 }
 
-static void next_row(struct rows_writer * w, int row, int chunk_done) {
+static void next_row(struct rows_writer * w, bool halves, int row, int chunk_done) {
     asm_label(w->p, w->row_done);
+    if (halves) {
+        struct asm_reg odd = local_param(w, RW_PARAM_B_ODD);
+        rows_set_param(w, RW_PARAM_B_ODD, scalar2(w, AIE2_XOR, odd, local_param(w, RW_PARAM_B_FLIP)));
+    }
     rows_copy(w, w->stage, w->first);
     count_down(w, w->rows);
     asm_jump_if_zero(w->p, w->rows, chunk_done);
     add_to(w, w->row_a, local_param(w, RW_PARAM_STRIDE_A));
     add_to(w, w->row_b, local_param(w, RW_PARAM_STRIDE_B));
     add_to(w, w->row_out, local_param(w, RW_PARAM_STRIDE_OUT));
-    struct asm_reg odd = local_param(w, RW_PARAM_B_ODD);
-    rows_set_param(w, RW_PARAM_B_ODD, scalar2(w, AIE2_XOR, odd, local_param(w, RW_PARAM_B_FLIP)));
     asm_jump(w->p, row);
 }
 
@@ -290,7 +292,7 @@ static void take_registers(struct rows_writer * w, int n_best) {
     for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
         *labels[i] = asm_label_new(w->p);
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         w->acc[i] = asm_global(w->p, ASM_BM);
     }
     for (int i = 0; i < n_best; i++) {
@@ -323,7 +325,7 @@ static void write_program(struct rows_writer * w) {
     rows_copy(w, w->pout, w->row_out);
     asm_jump_pointer(p, w->stage);
     between_passes(w, row, chunk_done);
-    next_row(w, row, chunk_done);
+    next_row(w, needs->halves, row, chunk_done);
     asm_label(p, chunk_done);
     give_chunk(w);
     asm_jump_if_nonzero(p, w->chunks, chunk);
@@ -337,7 +339,7 @@ static void write_program(struct rows_writer * w) {
 }
 
 enum status rows_program(const struct kernel_spec * spec, struct rows_program * out, struct error * err) {
-    struct rows_writer w = {.program = rows_find(spec->op)->program};
+    struct rows_writer w = {.program = rows_program_name(spec)};
     if (asm_new(spec->arch, &w.p) != ST_OK) {
         return error_set(err, ST_NO_MEMORY, "aie: out of memory");
     }

@@ -27,20 +27,14 @@ enum {
     RW_SCRATCH = 0x2000,
 };
 
-// Slots of the pool (32 bytes each): op arguments, state, parameters. A slot holds
-// one number in all lanes; state vectors of 16 different lanes take two. Constants fill what is left.
+// Slots of the pool (32 bytes each): op arguments, a row's numbers, parameters. A slot holds
+// one number in all lanes. Constants fill what is left.
 enum {
     RW_SLOT_ARGS = 0,
-    RW_SLOT_TOTAL = 4,
+    RW_SLOT_TOTAL = LANES_PARAMS,
     RW_SLOT_MEAN, // also: the maximum
     RW_SLOT_SUM,
-    RW_SLOT_STATE = LANES_PARAMS, // first of two: what the passes add up
-    RW_SLOT_STATE2 = RW_SLOT_STATE + 2,
-    RW_SLOT_STATE3 = RW_SLOT_STATE + 4,
-    RW_SLOT_FACTOR = RW_SLOT_STATE + 4,   // three pieces
-    RW_SLOT_FACTOR2 = RW_SLOT_STATE + 7,  // three pieces
-    RW_SLOT_FACTOR3 = RW_SLOT_STATE + 10, // three pieces
-    RW_SLOT_FREE = RW_SLOT_STATE + 13,
+    RW_SLOT_FACTOR, // three pieces; constants from here on where there is none
     RW_SLOT_PARAMS = LANES_POOL_SLOTS / 2 - 4, // up to 63 words around the pool pointer
     RW_SLOT_LANES = LANES_POOL_SLOTS / 2 + 1, // first of two: 0, 1, ... 15
     RW_SLOT_MORE_CONSTS = RW_SLOT_LANES + 2,
@@ -77,13 +71,19 @@ enum {
     RW_PARAM_TO_EAST,   // 1: and is handed on instead of written
     RW_PARAM_SINK_TAKE, // -1: a sink comes, into its argument's word; else 0
     RW_PARAM_ARGS, // the op's arguments, not always the kernel's parameters
-    RW_N_ARGS = 4,
-    RW_ARG_TOTAL = 2, // what a total is multiplied by
-    RW_ARG_SINK = 3,
+    RW_N_ARGS = LANES_PARAMS,
+    RW_ARG_TOTAL = 0, // what a total is multiplied by
+    RW_ARG_FACTOR = 0, // of a norm, see rows-norm.c
+    RW_ARG_ADD,
+    RW_ARG_MOST,
+    RW_ARG_SCALE = 0, // of softmax: three pieces each, see f_factor
+    RW_ARG_SLOPE = 3,
+    RW_ARG_SINK = 6,
     // Set by the core: the tail of the chunk at hand.
     RW_PARAM_NOW_TAIL0 = RW_PARAM_ARGS + RW_N_ARGS,
     RW_PARAM_NOW_TAIL1,
     RW_PARAM_NOW_TAIL_AT,
+    RW_PARAM_NOW_TRIPS, // where trips waits
     RW_PARAM_COUNT,
 };
 _Static_assert(RW_PARAM_COUNT <= 40, "the parameters stand within their slots");
@@ -119,11 +119,12 @@ struct rows_op {
 };
 
 const struct rows_op * rows_find(enum kernel_op op); // NULL: there is none
+const char * rows_program_name(const struct kernel_spec * spec);
 struct rows_needs { // what a program wants of the driver
     const char * program;
     int n_indices; // ops that it tells apart
     int n_best;    // of rows_writer.best
-    bool total, sink;
+    bool total, sink, halves;
     int first_const; // slots from here on are free for constants
 };
 const struct rows_needs * rows_needs(const char * program);
@@ -148,7 +149,7 @@ struct rows_writer {
     struct asm_reg pa, pb, pout, ps;      // pointers that walk; ps is for anything
     struct asm_reg first, stage;          // code pointers: first pass, current pass
     struct asm_reg back;                  // and caller; behind the last row: what ends the run
-    struct asm_reg acc[2];                // BM
+    struct asm_reg acc[3];                // BM
     struct asm_reg best[3];               // X, where the program asks for them
     int wait, total;                                // labels of the driver: what `back` ends the run with
     int next_chunk, next_pass, last_pass, row_done; // where passes go

@@ -1,0 +1,433 @@
+// asm/deps: dependences from the ISA table's operand cycles. A result issued at t with def cycle D
+// is visible to reads from t+D on; a source with use cycle U is read at t+U-1; so a consumer waits
+// D-U+1 bundles, one less when both ends share a bypass. A register is only rewritten once its last
+// reader has read: no read ever meets a write in flight, which is what asm_check() insists on.
+//
+// Between the trips of a loop, globals carry values in their one register: the region is walked
+// twice, and what the second walk finds in the first is one trip away. A local is new in each trip;
+// it has a number of registers that it uses in turn, so it may not outlive that many trips.
+#include "deps.h"
+
+#include "aie/isa/aie2.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Instructions that exist in more than one slot: any of them may carry the node. The operands are
+// the same in the same order.
+static const uint16_t alternatives[][2] = {
+    {AIE2_VLDA_dmw_lda_w_ag_pstm_nrm_imm, AIE2_VLDB_dmw_ldb_ag_pstm_nrm_imm},
+    {AIE2_VLDA_dmw_lda_w_ag_idx_imm, AIE2_VLDB_dmw_ldb_ag_idx_imm},
+    {AIE2_PADDA_lda_ptr_inc_idx_imm, AIE2_PADDB_ldb_ptr_inc_nrm_imm},
+};
+
+int asm_variants(const struct asm_program * p, const struct asm_node * n, uint16_t ops[2]) {
+    int count = 1;
+    ops[0] = n->op;
+    for (size_t a = 0; a < sizeof alternatives / sizeof alternatives[0] && count == 1; a++) {
+        for (int side = 0; side < 2; side++) {
+            if (alternatives[a][side] == n->op) {
+                ops[count++] = alternatives[a][!side];
+                break;
+            }
+        }
+    }
+    for (int k = 0; count == 2 && k < n->n_args; k++) {
+        if (n->args[k].kind == ASM_ARG_IMM &&
+            !aie_operand_fits(p->isa, ops[1], k, n->args[k].value)) {
+            count = 1;
+        }
+    }
+    return count;
+}
+
+static int file_of(aie_reg reg) {
+    switch (AIE_REG_KIND(reg)) {
+    case AIE_W:
+    case AIE_X:
+        return 1;
+    case AIE_AM:
+    case AIE_BM:
+    case AIE_CM:
+        return 2;
+    default:
+        return 0;
+    }
+}
+
+int asm_landings(const struct asm_program * p, const struct asm_node * n,
+                 const struct aie_instr * instr, struct asm_landing out[ASM_MAX_ARGS]) {
+    int count = 0;
+    for (int k = 0; k < n->n_args; k++) {
+        const struct aie_operand * o = &instr->operands[k];
+        if (!(o->role & AIE_DEF) || n->args[k].kind != ASM_ARG_REG) {
+            continue;
+        }
+        enum asm_class cls = p->vregs[n->args[k].reg.id].cls;
+        if (cls == ASM_P && instr->n_explicit > 1 && (o->role & AIE_USE)) {
+            continue; // a post-modified pointer has its own port in the address generator
+        }
+        out[count++] = (struct asm_landing){
+            o->def_cycle, (uint8_t) file_of(asm_phys(cls, 0, n->args[k].reg.part))};
+    }
+    return count;
+}
+
+int asm_drains(const struct aie_instr * instr) {
+    int end = 1;
+    for (int k = 0; k < instr->n_operands; k++) {
+        const struct aie_operand * o = &instr->operands[k];
+        if (AIE_REG_KIND(o->fixed) != AIE_SR) {
+            int done = (o->role & AIE_DEF) ? o->def_cycle : o->use_cycle;
+            end = done > end ? done : end;
+        }
+    }
+    // later than ordinary memory traffic: wait out the difference
+    return instr->mem_cycle - 4 > end ? instr->mem_cycle - 4 : end;
+}
+
+const struct aie_instr * deps_instr(const struct deps * d, int i) {
+    return aie_isa_instr(d->p->isa, d->p->nodes[d->first + i].op);
+}
+
+// ---- registers ----
+
+struct reader {
+    int node, operand, next;
+    int trip;
+};
+
+// Who wrote and who read each half of each virtual register since.
+struct track {
+    int writer; // node, -1 = none yet
+    int writer_trip;
+    int first_reader; // index into readers
+};
+
+struct walk {
+    struct deps * d;
+    int trip; // 0, and 1 for the second walk
+    struct track (*tracks)[2];
+    struct reader * readers;
+    int n_readers, cap_readers;
+};
+
+static void add_dep(struct deps * d, int from, int to, int latency, int trips) {
+    if ((from == to && trips == 0) ||
+        !asm_grow(d->p, (void **) &d->edges, &d->cap_edges, d->n_edges, sizeof *d->edges)) {
+        return;
+    }
+    d->edges[d->n_edges] = (struct dep){
+        .from = from,
+        .to = to,
+        .next_out = d->nodes[from].first_out,
+        .next_in = d->nodes[to].first_in,
+        .latency = (int16_t) (latency < 0 ? 0 : latency),
+        .trips = (uint8_t) trips,
+    };
+    d->nodes[from].first_out = d->nodes[to].first_in = d->n_edges++;
+}
+
+// Edges within the second walk are those of the first again.
+static void link_trips(struct walk * w, int from, int from_trip, int to, int latency) {
+    if (w->trip == 0 || from_trip == 0) {
+        add_dep(w->d, from, to, latency, w->trip - from_trip);
+    }
+}
+
+static int raw_latency(const struct aie_operand * def, const struct aie_operand * use) {
+    int n = def->def_cycle - use->use_cycle + 1;
+    // AIE_BYPASS_MOV_LOW depends on the register, which has no number yet: counted as none.
+    if ((def->def_bypass == AIE_BYPASS_MOV || def->def_bypass == AIE_BYPASS_VEC) &&
+        def->def_bypass == use->use_bypass) {
+        n--;
+    }
+    return n < 1 ? 1 : n; // a consumer never issues with or before its producer
+}
+
+// The operand of node i that writes the given half of vreg id.
+static const struct aie_operand * def_operand(const struct deps * d, int i, int id, int part) {
+    const struct asm_node * n = &d->p->nodes[d->first + i];
+    const struct aie_instr * instr = deps_instr(d, i);
+    for (int k = 0; k < n->n_args; k++) {
+        const struct asm_arg * a = &n->args[k];
+        if (a->kind == ASM_ARG_REG && a->reg.id == id && (instr->operands[k].role & AIE_DEF) &&
+            (a->reg.part < 0 || a->reg.part == part)) {
+            return &instr->operands[k];
+        }
+    }
+    return NULL;
+}
+
+static void note_use(struct walk * w, int i, int k, int id, int part) {
+    struct deps * d = w->d;
+    struct track * t = &w->tracks[id][part];
+    const struct aie_operand * use = &deps_instr(d, i)->operands[k];
+    if (t->writer >= 0) {
+        link_trips(w, t->writer, t->writer_trip, i,
+                   raw_latency(def_operand(d, t->writer, id, part), use));
+    } else if (!d->p->vregs[id].global && w->tracks[id][!part].writer < 0) {
+        // half a register may stay unwritten: the lanes above are carried along and never stored
+        asm_misuse(d->p, "asm: %s reads a local register that nothing wrote",
+                   deps_instr(d, i)->name);
+    }
+    if (asm_grow(d->p, (void **) &w->readers, &w->cap_readers, w->n_readers, sizeof *w->readers)) {
+        w->readers[w->n_readers] = (struct reader){i, k, t->first_reader, w->trip};
+        t->first_reader = w->n_readers++;
+    }
+}
+
+static void note_def(struct walk * w, int i, int k, int id, int part) {
+    struct deps * d = w->d;
+    struct track * t = &w->tracks[id][part];
+    const struct aie_operand * def = &deps_instr(d, i)->operands[k];
+    for (int r = t->first_reader; r >= 0; r = w->readers[r].next) {
+        const struct reader * by = &w->readers[r];
+        const struct aie_operand * use = &deps_instr(d, by->node)->operands[by->operand];
+        // it lands behind the read, and issues not before it
+        link_trips(w, by->node, by->trip, i, use->use_cycle - def->def_cycle);
+    }
+    if (t->writer >= 0) {
+        const struct aie_operand * before = def_operand(d, t->writer, id, part);
+        int n = before->def_cycle - def->def_cycle + 1;
+        link_trips(w, t->writer, t->writer_trip, i, n < 1 ? 1 : n);
+    }
+    t->writer = i;
+    t->writer_trip = w->trip;
+    t->first_reader = -1;
+}
+
+static void walk_registers(struct walk * w) {
+    struct deps * d = w->d;
+    for (int i = 0; i < d->count; i++) {
+        const struct asm_node * n = &d->p->nodes[d->first + i];
+        const struct aie_instr * instr = deps_instr(d, i);
+        for (int role = AIE_USE; role >= AIE_DEF; role--) { // uses first: a def kills the old value
+            for (int k = 0; k < n->n_args; k++) {
+                const struct asm_arg * a = &n->args[k];
+                if (a->kind != ASM_ARG_REG || !(instr->operands[k].role & role) ||
+                    (w->trip > 0 && !d->p->vregs[a->reg.id].global)) {
+                    continue;
+                }
+                for (int part = 0; part < 2; part++) {
+                    if (a->reg.part >= 0 && a->reg.part != part) {
+                        continue;
+                    }
+                    if (role == AIE_USE) {
+                        note_use(w, i, k, a->reg.id, part);
+                    } else {
+                        note_def(w, i, k, a->reg.id, part);
+                    }
+                }
+            }
+        }
+    }
+}
+
+static bool build_register_edges(struct deps * d, bool loop) {
+    struct walk w = {.d = d};
+    w.tracks = malloc(((size_t) d->p->n_vregs + 1) * sizeof *w.tracks);
+    if (!w.tracks) {
+        return false;
+    }
+    for (int v = 0; v < d->p->n_vregs; v++) {
+        w.tracks[v][0] = w.tracks[v][1] = (struct track){-1, 0, -1};
+    }
+    for (w.trip = 0; w.trip <= (loop ? 1 : 0); w.trip++) {
+        walk_registers(&w);
+    }
+    free(w.tracks);
+    free(w.readers);
+    return true;
+}
+
+// Every operand that names a local, chained by local.
+struct mention {
+    int node, operand, next;
+};
+
+// A local must be over before the trip that gets its register again first writes it.
+static bool build_lifetime_edges(struct deps * d) {
+    struct asm_program * p = d->p;
+    int * heads = malloc(((size_t) p->n_vregs + 1) * sizeof *heads);
+    struct mention * all = malloc(((size_t) d->count * ASM_MAX_ARGS + 1) * sizeof *all);
+    bool ok = heads && all;
+    int n_all = 0;
+    for (int v = 0; ok && v < p->n_vregs; v++) {
+        heads[v] = -1;
+    }
+    for (int i = 0; ok && i < d->count; i++) {
+        const struct asm_node * n = &p->nodes[d->first + i];
+        for (int k = 0; k < n->n_args; k++) {
+            if (n->args[k].kind == ASM_ARG_REG && !p->vregs[n->args[k].reg.id].global) {
+                int id = n->args[k].reg.id;
+                all[n_all] = (struct mention){i, k, heads[id]};
+                heads[id] = n_all++;
+            }
+        }
+    }
+    for (int v = 0; ok && v < p->n_vregs; v++) {
+        for (int w = heads[v]; w >= 0; w = all[w].next) {
+            if (!(deps_instr(d, all[w].node)->operands[all[w].operand].role & AIE_DEF)) {
+                continue;
+            }
+            for (int m = heads[v]; m >= 0; m = all[m].next) {
+                const struct aie_operand * o =
+                    &deps_instr(d, all[m].node)->operands[all[m].operand];
+                add_dep(d, all[m].node, all[w].node, asm_settles(o), DEP_COPIES);
+            }
+        }
+    }
+    free(heads);
+    free(all);
+    return ok;
+}
+
+// ---- memory, and registers outside the virtual ones ----
+
+// Registers that an instruction names outside the virtual ones (control registers, fixed operands),
+// as units. Flags are written by nearly everything: they count only where the region reads them.
+struct fixed {
+    uint64_t def[4], use[4];
+    bool any;
+};
+
+static void fixed_of(const struct deps * d, int i, struct fixed * out) {
+    const struct asm_node * n = &d->p->nodes[d->first + i];
+    const struct aie_instr * instr = deps_instr(d, i);
+    *out = (struct fixed){.any = false};
+    for (int k = 0; k < instr->n_operands; k++) {
+        aie_reg reg = k >= n->n_args                     ? instr->operands[k].fixed
+                      : n->args[k].kind == ASM_ARG_FIXED ? (aie_reg) n->args[k].value
+                                                         : 0;
+        uint8_t units[8];
+        int n_units = reg ? aie_reg_units(reg, units) : 0;
+        for (int u = 0; u < n_units; u++) {
+            uint64_t bit = 1ull << units[u] % 64;
+            out->def[units[u] / 64] |= (instr->operands[k].role & AIE_DEF) ? bit : 0;
+            out->use[units[u] / 64] |= (instr->operands[k].role & AIE_USE) ? bit : 0;
+            out->any = true;
+        }
+    }
+}
+
+// The status registers among the units of one word.
+static uint64_t flags_in(int word) {
+    uint64_t bits = 0;
+    for (int unit = AIE_UNIT_SR; unit < AIE_UNIT_SR + AIE_SR_COUNT; unit++) {
+        bits |= unit / 64 == word ? 1ull << unit % 64 : 0;
+    }
+    return bits;
+}
+
+static int fixed_latency(const struct fixed * a, const struct fixed * b) {
+    int latency = -1;
+    for (int w = 0; w < 4; w++) {
+        uint64_t both = (a->def[w] & (b->def[w] | b->use[w])) | (a->use[w] & b->def[w]);
+        if (both & ~flags_in(w)) {
+            return 8; // beyond any control register's latency
+        }
+        latency = both ? 1 : latency;
+    }
+    return latency;
+}
+
+static int memory_latency(const struct aie_instr * a, const struct aie_instr * b) {
+    int n = a->mem_cycle - b->mem_first + 1;
+    return n < 1 ? 1 : n;
+}
+
+// A node that others may have to wait for: it touches memory or names a register that is written.
+struct other {
+    int node;
+    const struct aie_instr * instr;
+    uint8_t memory;
+    struct fixed fixed;
+};
+
+// Keeps of each node's fixed registers what orders anything: those that the region writes, and
+// flags only if it reads them too.
+static void drop_unordered(struct other * others, int n) {
+    uint64_t def[4] = {0}, use[4] = {0};
+    for (int i = 0; i < n; i++) {
+        for (int w = 0; w < 4; w++) {
+            def[w] |= others[i].fixed.def[w];
+            use[w] |= others[i].fixed.use[w];
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        struct fixed * f = &others[i].fixed;
+        f->any = false;
+        for (int w = 0; w < 4; w++) {
+            f->def[w] &= def[w] & (use[w] | ~flags_in(w));
+            f->use[w] &= def[w];
+            f->any |= f->def[w] || f->use[w];
+        }
+    }
+}
+
+static bool build_other_edges(struct deps * d, bool loop) {
+    struct other * others = calloc((size_t) d->count + 1, sizeof *others);
+    int n = 0;
+    if (!others) {
+        return false;
+    }
+    for (int i = 0; i < d->count; i++) {
+        others[i] =
+            (struct other){i, deps_instr(d, i), d->p->nodes[d->first + i].memory, {.any = false}};
+        fixed_of(d, i, &others[i].fixed);
+    }
+    drop_unordered(others, d->count);
+    for (int i = 0; i < d->count; i++) {
+        if (others[i].fixed.any || others[i].instr->loads || others[i].instr->stores) {
+            others[n++] = others[i];
+        }
+    }
+    for (int j = 0; j < n; j++) {
+        const struct other * b = &others[j];
+        for (int i = 0; i < (loop ? n : j); i++) {
+            const struct other * a = &others[i];
+            int latency = a->fixed.any && b->fixed.any ? fixed_latency(&a->fixed, &b->fixed) : -1;
+            if (a->memory == b->memory &&
+                ((a->instr->stores && (b->instr->loads || b->instr->stores)) ||
+                 (a->instr->loads && b->instr->stores))) {
+                int wait = memory_latency(a->instr, b->instr);
+                latency = wait > latency ? wait : latency;
+            }
+            if (latency < 0) {
+                continue;
+            }
+            if (i < j) {
+                add_dep(d, a->node, b->node, latency, 0);
+            }
+            if (loop) {
+                add_dep(d, a->node, b->node, latency, 1);
+            }
+        }
+    }
+    free(others);
+    return true;
+}
+
+bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item * region,
+                bool loop) {
+    *d = (struct deps){.p = p, .first = region->first, .count = region->count};
+    d->nodes = malloc(((size_t) d->count + 1) * sizeof *d->nodes);
+    if (!d->nodes) {
+        p->no_memory = true;
+        return false;
+    }
+    for (int i = 0; i < d->count; i++) {
+        d->nodes[i] = (struct dep_node){-1, -1};
+    }
+    bool ok = build_register_edges(d, loop) && build_other_edges(d, loop) &&
+              (!loop || build_lifetime_edges(d));
+    p->no_memory |= !ok;
+    return !p->no_memory;
+}
+
+void deps_free(struct deps * d) {
+    free(d->nodes);
+    free(d->edges);
+    *d = (struct deps){0};
+}

@@ -1,0 +1,70 @@
+// deps: which instruction of a region waits for which, and how long. Shared by the list scheduler
+// (one pass through a region) and the modulo scheduler (trips of a loop that overlap).
+#pragma once
+
+#include "program.h"
+
+// to issues at least `latency` bundles after from did, `trips` trips earlier: with an initiation
+// interval of ii, time[to] >= time[from] + latency - trips * ii.
+struct dep {
+    int from, to;
+    int next_out, next_in; // other edges of the same node, -1 = none
+    int16_t latency;
+    uint8_t trips; // DEP_COPIES: as many as a local has registers
+};
+
+enum { DEP_COPIES = 0xff };
+
+struct dep_node {
+    int first_out, first_in;
+};
+
+struct deps {
+    struct asm_program * p;
+    int first, count; // nodes of the region
+    struct dep_node * nodes;
+    struct dep * edges;
+    int n_edges, cap_edges;
+};
+
+// With `loop` set, the edges between one trip and the next are there too. False when memory ran
+// out; a read of a register that nothing wrote is recorded as misuse. d is to be freed either way.
+bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item * region, bool loop);
+void deps_free(struct deps * d);
+
+// The instruction of node i of the region as it was written.
+const struct aie_instr * deps_instr(const struct deps * d, int i);
+
+// ---- what a bundle can hold ----
+
+// Ops that may carry this node, the one that was written first; returns how many (at most 2).
+int asm_variants(const struct asm_program * p, const struct asm_node * n, uint16_t ops[2]);
+
+// A result that lands: register files have one write port per slot.
+struct asm_landing {
+    uint8_t cycle; // after issue
+    uint8_t file;  // 0 scalar, 1 vector, 2 accumulator
+};
+enum { ASM_FILES = 3 };
+
+// The landings of the node when `instr` carries it; returns how many.
+int asm_landings(const struct asm_program * p, const struct asm_node * n,
+                 const struct aie_instr * instr, struct asm_landing out[ASM_MAX_ARGS]);
+
+// The slots that an instruction in `slot` excludes, itself included: bit per enum aie_slot.
+static inline unsigned asm_excludes(enum aie_slot slot) {
+    enum { LNG = 1u << AIE_SLOT_LNG, PAIR = 1u << AIE_SLOT_ALU | 1u << AIE_SLOT_MV };
+    return slot == AIE_SLOT_LNG                          ? LNG | PAIR
+           : slot == AIE_SLOT_ALU || slot == AIE_SLOT_MV ? 1u << slot | LNG
+                                                         : 1u << slot;
+}
+
+// From issue on: when an operand of node n has been read or its result has landed.
+static inline int asm_settles(const struct aie_operand * o) {
+    int read = (o->role & AIE_USE) ? o->use_cycle - 1 : 0;
+    int landed = (o->role & AIE_DEF) ? o->def_cycle : 0;
+    return read > landed ? read : landed;
+}
+
+// Bundles from issue until everything has landed and all late reads and writes are done.
+int asm_drains(const struct aie_instr * instr);

@@ -1,0 +1,278 @@
+// asm/loop: zero-overhead loops as they stand in the program. A loop whose trips gain from
+// overlapping has a lead in, which starts trips, a repeated part, and a lead out, which ends them.
+// With two trips in flight that covers all counts; the repeated part is skipped for a single trip:
+//
+//         lead in                                if count - 1 = 0 goto out
+//         repeated part
+//     out:
+//         lead out
+//
+// With more, the body stands there once more, plain, for counts too small to fill the pipeline and
+// for the remainder when the repeated part holds several trips:
+//
+//         if count < least goto plain            (the set-up of the loop stands in the delay slots)
+//         lead in, repeated part, lead out
+//         if no remainder goto end
+//     plain:
+//         body, as often as is left
+//     end:
+//
+// No form reads or writes beyond the trips that were asked for.
+#include "pipeline.h"
+
+#include "aie/isa/aie2.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    DELAY_SLOTS = 5,
+    LOOP_MARGIN = 8, // bundles from the last write of LS, LE or LC to the loop's last bundle
+    SCALARS = 8,     // registers that counting takes
+};
+
+#define PUT(p, op, ...)                                                                            \
+    asm_node_new((p), (op), 0, (const struct asm_arg[]){__VA_ARGS__},                              \
+                 (int) (sizeof((const struct asm_arg[]){__VA_ARGS__}) / sizeof(struct asm_arg)))
+#define SPECIAL(n) A_FIXED(AIE_REG(AIE_SPC, (n)))
+
+static void set_bounds(struct asm_program * p, int first, int last) {
+    asm_alone(p, PUT(p, AIE2_MOVXM_lng_cg, SPECIAL(AIE_SPC_LS), A_LABEL(first)));
+    asm_alone(p, PUT(p, AIE2_MOVXM_lng_cg, SPECIAL(AIE_SPC_LE), A_LABEL(last)));
+}
+
+static void set_count(struct asm_program * p, struct asm_reg count, int more) {
+    asm_alone(p, PUT(p, AIE2_ADD_NC, SPECIAL(AIE_SPC_LC), A_REG(count), A_IMM(more)));
+}
+
+// Idle bundles until a loop of `length` bundles that begins here ends far enough from its set-up,
+// the last of which was at `set_up`.
+static void keep_margin(struct asm_program * p, int set_up, int length) {
+    asm_idle(p, LOOP_MARGIN - (p->n_bundles + length - 1 - set_up));
+}
+
+static void append(struct asm_program * p, const struct asm_bundle * bundles, int n) {
+    for (int i = 0; i < n; i++) {
+        int b = asm_bundle_add(p);
+        if (b >= 0) {
+            p->bundles[b] = bundles[i];
+        }
+    }
+}
+
+static void clear(struct asm_program * p, int at, int n) {
+    for (int b = at; b < at + n; b++) {
+        for (int s = 0; s < AIE_SLOT_COUNT; s++) {
+            p->bundles[b].slot[s] = (struct asm_slot){.node = -1};
+        }
+    }
+}
+
+// n empty bundles at an index before the end.
+static void insert(struct asm_program * p, int at, int n) {
+    int moved = p->n_bundles - at;
+    asm_idle(p, n);
+    if (!p->no_memory) {
+        memmove(&p->bundles[at + n], &p->bundles[at], (size_t) moved * sizeof *p->bundles);
+        clear(p, at, n);
+    }
+}
+
+static void write_plain(struct asm_program * p, const struct asm_item * loop, struct asm_reg count,
+                        const struct asm_bundle * body, int length) {
+    set_bounds(p, loop->label, loop->label_end);
+    set_count(p, count, 0);
+    keep_margin(p, p->n_bundles - 1, length);
+    p->labels[loop->label] = p->n_bundles;
+    append(p, body, length);
+    p->labels[loop->label_end] = p->n_bundles - 1;
+}
+
+// A branch whose delay slots are bundles that are there already, not before bundle `from`.
+static void branch_early(struct asm_program * p, int node, int from) {
+    int at = p->n_bundles - 1 - DELAY_SLOTS;
+    at = at < from ? from : at;
+    while (at < p->n_bundles && (p->bundles[at].slot[AIE_SLOT_ALU].node >= 0 ||
+                                 p->bundles[at].slot[AIE_SLOT_MV].node >= 0 ||
+                                 p->bundles[at].slot[AIE_SLOT_LNG].node >= 0)) {
+        at++;
+    }
+    if (at < p->n_bundles) {
+        p->bundles[at].slot[AIE_SLOT_LNG] =
+            (struct asm_slot){.node = node, .op = p->nodes[node].op};
+    } else {
+        asm_alone(p, node);
+    }
+    asm_idle(p, DELAY_SLOTS + 1 - (p->n_bundles - at));
+}
+
+// The registers between the parts of one pipelined loop.
+struct counting {
+    struct asm_reg count; // the author's
+    struct asm_reg rest;  // trips for the plain loop; lives across the pipelined one
+    struct asm_reg few;   // not zero: too few trips
+    struct asm_reg turns; // times of the repeated part, less one; with several copies only
+    struct asm_reg left;  // trips that these leave
+};
+
+static int least_trips(const struct pipeline * q) {
+    return q->stages - 1 + q->copies;
+}
+
+static void count_trips(struct asm_program * p, const struct pipeline * q, struct counting * c) {
+    struct asm_reg least = asm_local(p, ASM_R), shift = asm_local(p, ASM_R);
+    struct asm_reg over = asm_local(p, ASM_R), mask = asm_local(p, ASM_R);
+    struct asm_item region = {.kind = ASM_ITEM_REGION, .first = p->n_nodes};
+    uint64_t taken = p->global_taken[ASM_R];
+    c->few = asm_global(p, ASM_R); // they are read behind the region
+    PUT(p, AIE2_MOVX_alu_cg, A_REG(least), A_IMM(least_trips(q)));
+    PUT(p, AIE2_LT, A_REG(c->few), A_REG(c->count), A_REG(least));
+    if (q->copies > 1) {
+        c->turns = asm_global(p, ASM_R);
+        c->left = asm_global(p, ASM_R);
+        PUT(p, AIE2_MOVX_alu_cg, A_REG(shift), A_IMM(-__builtin_ctz((unsigned) q->copies)));
+        PUT(p, AIE2_MOVX_alu_cg, A_REG(mask), A_IMM(q->copies - 1));
+        PUT(p, AIE2_SUB, A_REG(over), A_REG(c->count), A_REG(least));
+        PUT(p, AIE2_ASHL, A_REG(c->turns), A_REG(over), A_REG(shift));
+        PUT(p, AIE2_AND, A_REG(c->left), A_REG(over), A_REG(mask));
+    }
+    region.count = p->n_nodes - region.first;
+    asm_schedule(p, &region, false, NULL);
+    p->global_taken[ASM_R] = taken;
+}
+
+// One trip or two in flight, all counts.
+static void write_compact(struct asm_program * p, struct pipeline * q, struct counting * c) {
+    int first = asm_label_new(p), last = asm_label_new(p), out = asm_label_new(p);
+    int skip = -1, at_first = 0, at_last = 0;
+    set_bounds(p, first, last);
+    int set_up = p->n_bundles;
+    set_count(p, c->count, 1 - q->stages);
+    if (q->stages > 1) {
+        struct asm_reg more = asm_local(p, ASM_R);
+        p->vregs[more.id].phys = p->vregs[c->rest.id].phys;
+        asm_alone(p, PUT(p, AIE2_ADD_add_r_ri, A_REG(more), A_REG(c->count), A_IMM(-1)));
+        skip = PUT(p, AIE2_JZ, A_REG(more), A_LABEL(out));
+    }
+    keep_margin(p, set_up, pipeline_lead_in(q) + q->copies * q->ii);
+    int before = p->n_bundles;
+    if (!pipeline_write(q, &at_first, &at_last)) {
+        return;
+    }
+    if (skip >= 0) {
+        // Bundles more in the lead in: what is in flight lands earlier, which nothing minds.
+        int lead_in = at_first - before, idle = lead_in < DELAY_SLOTS ? DELAY_SLOTS - lead_in : 0;
+        insert(p, at_first, idle);
+        int at = at_first + idle - DELAY_SLOTS;
+        insert(p, at, 1);
+        p->bundles[at].slot[AIE_SLOT_LNG] = (struct asm_slot){.node = skip, .op = AIE2_JZ};
+        at_first += idle + 1;
+        at_last += idle + 1;
+    }
+    p->labels[first] = at_first;
+    p->labels[last] = at_last;
+    p->labels[out] = at_last + 1;
+}
+
+static void write_pipelined(struct asm_program * p, struct pipeline * q, struct counting * c,
+                            int plain, int end) {
+    bool rests = q->copies > 1;
+    int first = asm_label_new(p), last = asm_label_new(p), at_first = 0, at_last = 0;
+    count_trips(p, q, c);
+    int jump = p->n_bundles;
+    asm_alone(p, PUT(p, AIE2_JNZ, A_REG(c->few), A_LABEL(plain)));
+    if (rests) {
+        asm_alone(p, PUT(p, AIE2_MOV_mv_scl, A_REG(c->rest), A_REG(c->count)));
+    }
+    set_bounds(p, first, last);
+    int set_up = p->n_bundles;
+    set_count(p, rests ? c->turns : c->count, rests ? 1 : 1 - q->stages);
+    asm_idle(p, DELAY_SLOTS + 1 - (p->n_bundles - jump));
+    if (rests) { // behind the delay slots: the plain loop alone takes all
+        asm_alone(p, PUT(p, AIE2_MOV_mv_scl, A_REG(c->rest), A_REG(c->left)));
+    }
+    keep_margin(p, set_up, pipeline_lead_in(q) + q->copies * q->ii);
+    if (!pipeline_write(q, &at_first, &at_last)) {
+        return;
+    }
+    p->labels[first] = at_first;
+    p->labels[last] = at_last;
+    branch_early(p,
+                 rests ? PUT(p, AIE2_JZ, A_REG(c->rest), A_LABEL(end))
+                       : PUT(p, AIE2_J_jump_imm, A_LABEL(end)),
+                 at_last + 1);
+}
+
+struct asm_known * asm_known_of(struct asm_program * p, int n, int least, int plain) {
+    enum { MAX = sizeof p->known / sizeof p->known[0] };
+    for (int i = 0; i < p->n_known && i < MAX; i++) {
+        struct asm_known * k = &p->known[i];
+        if (k->n == n && k->least == least && k->plain == plain) {
+            return k;
+        }
+    }
+    struct asm_known * k = &p->known[p->n_known++ % MAX];
+    *k = (struct asm_known){.n = n, .least = least, .plain = plain};
+    return k;
+}
+
+static void note(struct asm_program * p, const struct pipeline * q, bool pipelined, int ops,
+                 int length) {
+    struct asm_stats * s = &p->stats;
+    int n = s->n_loops;
+    if (n < ASM_STATS_LOOPS) {
+        s->loop_ops[n] = ops;
+        s->loop_bundles[n] = length;
+        s->loop_ii[n] = pipelined ? q->ii : length;
+        s->loop_stages[n] = pipelined ? q->stages : 1;
+        s->loop_unroll[n] = pipelined ? q->copies : 1;
+        s->loop_resource_ii[n] = q->resource_ii;
+        s->loop_recurrence_ii[n] = q->recurrence_ii;
+        s->n_loops++;
+    }
+}
+
+void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm_item * region) {
+    int start = p->n_bundles, length = 0;
+    int * cycles = malloc(((size_t) region->count + 1) * sizeof *cycles);
+    struct asm_bundle * body = NULL;
+    if (cycles && asm_schedule(p, region, true, cycles)) {
+        length = p->n_bundles - start;
+        body = malloc((size_t) length * sizeof *body);
+    }
+    p->no_memory |= !cycles || (length > 0 && !body);
+    if (!body) {
+        free(cycles);
+        return;
+    }
+    memcpy(body, p->bundles + start, (size_t) length * sizeof *body);
+    p->n_bundles = start;
+
+    struct counting c = {.count = p->nodes[loop->first].args[1].reg};
+    struct pipeline q = {0};
+    uint64_t taken = p->global_taken[ASM_R];
+    bool pipelined = !loop->plain && __builtin_popcountll(asm_class_set(ASM_R) & ~taken) >= SCALARS;
+    if (pipelined) {
+        c.rest = asm_global(p, ASM_R);
+        pipelined = pipeline_find(&q, p, region, length, cycles);
+    }
+    int plain = asm_label_new(p), end = asm_label_new(p);
+    if (pipelined && pipeline_covers_all(&q)) {
+        write_compact(p, &q, &c);
+        p->labels[plain] = p->labels[loop->label] = p->labels[loop->label_end] = start; // not named
+        loop->extra = p->n_bundles - start - length;
+    } else {
+        if (pipelined) {
+            write_pipelined(p, &q, &c, plain, end);
+        }
+        loop->extra = p->n_bundles - start;
+        p->labels[plain] = p->n_bundles;
+        write_plain(p, loop, pipelined && q.copies > 1 ? c.rest : c.count, body, length);
+    }
+    p->labels[end] = p->n_bundles;
+    p->global_taken[ASM_R] = taken;
+    note(p, &q, pipelined, region->count, length);
+    pipeline_free(&q);
+    free(body);
+    free(cycles);
+}

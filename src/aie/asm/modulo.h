@@ -1,0 +1,117 @@
+// modulo: one try to schedule a loop with a given interval, shared by the files that make it:
+// modulo.c places instructions, lives.c keeps count of the registers that this takes, pipeline.c
+// decides what is tried.
+#pragma once
+
+#include "pipeline.h"
+
+enum {
+    UNPLACED = -1000000,
+    MODULO_MAX_II = 320,
+    MODULO_WORDS = MODULO_MAX_II / 64,
+};
+
+// What a node takes when one of its ops carries it.
+struct carrier {
+    uint16_t op;
+    uint8_t slot;
+    uint8_t excludes; // bit per slot
+    uint8_t n_landings;
+    struct asm_landing landings[ASM_MAX_ARGS];
+};
+
+// A node names a local: as one entry of the node's list and of the local's.
+struct mention {
+    int16_t node, local;
+    uint8_t settles; // bundles from issue until it has read and what it wrote has landed
+    bool writes;
+};
+
+struct search_node {
+    struct carrier carriers[2];
+    struct mention mentions[ASM_MAX_ARGS]; // each local once
+    uint8_t n_carriers, n_mentions;
+    struct life rest[ASM_MAX_ARGS]; // of those locals without this node (lives_leave)
+    uint8_t carrier;                // the one that is used
+    int height;                     // longest path to the end of the trip
+    int rank;                       // place in `order`
+    int fold_rank;                  // place in `fold`
+    int last;                       // latest cycle that it was forced to, UNPLACED = never
+};
+
+struct search_local {
+    int vreg;
+    enum asm_class cls;
+    int first, count; // in mentions
+};
+
+enum way {
+    WAY_HEIGHT, // what most depends on comes first and goes as early as it can
+    WAY_CHAIN,  // chain by chain, each instruction where it takes the fewest registers
+    WAY_FOLD,   // as the plain schedule has it, wrapped around
+};
+
+struct search {
+    struct pipeline * q;
+    struct pipeline best; // the best schedule so far; ii 0 = none
+    int n, ii;
+    enum way way;
+    struct search_node * nodes;
+    const int * cycles; // of the plain schedule
+    int * order;        // WAY_CHAIN: nodes along chains, each to its end before the next
+    int * fold;         // WAY_FOLD: nodes in the order of the plain schedule
+    int cursor;         // all nodes before it in that order are placed
+    int window;         // how far in that order a node may be ahead of others, 0 = as far as it can
+    struct search_local * locals;
+    int n_locals;
+    struct mention * mentions;                    // by local
+    int16_t (*slots)[AIE_SLOT_COUNT];             // [cycle % ii]: node, -1 = free
+    int16_t (*ports)[AIE_SLOT_COUNT][ASM_FILES];  // [landing % ii]: node, -1 = free
+    int16_t (*alive)[ASM_CLASS_COUNT];            // [cycle % ii]: locals of the class
+    uint64_t full[ASM_CLASS_COUNT][MODULO_WORDS]; // bit per bundle in which no register is left
+    int registers[ASM_CLASS_COUNT];               // that locals can have
+    int crowds;            // bundles, by class, with more locals than registers
+    long work, work_limit; // steps of the innermost loops
+};
+
+static inline int modulo(int a, int n) {
+    int r = a % n;
+    return r < 0 ? r + n : r;
+}
+
+static inline int trips_of(const struct search * s, const struct dep * e) {
+    return e->trips == DEP_COPIES ? s->q->copies : e->trips;
+}
+
+// modulo.c: heights for the interval; false when a recurrence takes longer than it.
+bool modulo_heights(struct search * s);
+// Fills `order` and `fold`, which do not depend on the interval.
+bool modulo_order(struct search * s);
+// Places all nodes, false when there is no room or the work is used up.
+bool modulo_place(struct search * s);
+// Whether node i could issue at the cycle; chooses its carrier.
+bool modulo_fits(struct search * s, int i, int cycle);
+// Enters node i at its time into the tables of slots and ports, or takes it out.
+void modulo_occupy(struct search * s, int i, bool enter);
+// The cycles between which node i may stand as its placed neighbours are; *lo or *hi stay as they
+// are where nothing binds.
+void modulo_bounds(const struct search * s, int i, int * lo, int * hi);
+
+// lives.c: the life of local l by the nodes that are placed, all but one (-1: all).
+struct life lives_of(const struct search * s, int l, int without);
+void lives_reset(struct search * s); // nothing lives
+// Counts lives from nothing; returns by how many bundles the interval is too short for them, 0 when
+// there are registers for all.
+int lives_count(struct search * s);
+// Takes the locals that node i names out of the count, as they are without it; afterwards
+// lives_cost tells what they take with i at a cycle; lives_enter counts them again.
+void lives_leave(struct search * s, int i);
+// *full: bundles without a register; returns the length of lives, weighted. Full ones count
+// LIVES_FULL each.
+enum { LIVES_FULL = 64 };
+int lives_cost(const struct search * s, int i, int cycle, int * full);
+void lives_enter(struct search * s, int i);
+// Moves nodes to where fewer registers are taken until all have one, or some rounds have passed.
+void lives_improve(struct search * s, int rounds);
+// Moves nodes to where lives are shorter.
+void lives_shorten(struct search * s, int rounds);

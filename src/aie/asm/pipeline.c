@@ -1,0 +1,438 @@
+// asm/pipeline: looks for the shortest interval at which trips of a loop can start. The least that
+// slots and recurrences allow is tried first; longer ones follow until there are registers for all
+// that lives at once, or nothing is gained over trips that do not overlap.
+#include "modulo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_SIZE = 512,      // bundles, with what leads in and out
+    WORK_LIMIT = 300000, // for all loops of a program, in steps of the innermost loops: about 2 ms
+    WORK_LEAST = 40000,  // for each
+    SHORT = 32,          // instructions up to which every interval is tried
+    FEW = 96,            // and for more of them, the order of heights takes too many registers
+    USUAL_TRIPS = 16,    // over which the cost of a remainder is spread
+};
+
+// ---- bounds ----
+
+// Cycles that the busiest slot is taken in one trip. Stores leave one bundle free: none may stand
+// in the last one of a loop.
+static int resource_bound(const struct search * s) {
+    int taken[AIE_SLOT_COUNT] = {0}, stores = 0, either = 0;
+    for (int i = 0; i < s->n; i++) {
+        const struct search_node * n = &s->nodes[i];
+        stores += deps_instr(&s->q->deps, i)->stores;
+        if (n->n_carriers > 1) {
+            either++; // all that have a choice go to lda or ldb
+        } else if (n->carriers[0].slot == AIE_SLOT_LNG) {
+            taken[AIE_SLOT_ALU]++;
+            taken[AIE_SLOT_MV]++;
+        } else {
+            taken[n->carriers[0].slot]++;
+        }
+    }
+    int bound = stores + 1;
+    int loads = (taken[AIE_SLOT_LDA] + taken[AIE_SLOT_LDB] + either + 1) / 2;
+    bound = loads > bound ? loads : bound;
+    for (int slot = 0; slot < AIE_SLOT_COUNT; slot++) {
+        bound = taken[slot] > bound ? taken[slot] : bound;
+    }
+    return bound;
+}
+
+// The longest way around from a node to itself in the next trip.
+static int recurrence_bound(struct search * s, int * path) {
+    const struct deps * d = &s->q->deps;
+    int bound = 1;
+    for (int to = 0; to < s->n; to++) {
+        int last = -1; // where values for the next trip's `to` come from
+        for (int e = d->nodes[to].first_in; e >= 0; e = d->edges[e].next_in) {
+            last = d->edges[e].trips == 1 && d->edges[e].from > last ? d->edges[e].from : last;
+        }
+        for (int i = to; i <= last; i++) {
+            path[i] = i == to ? 0 : UNPLACED;
+        }
+        for (int i = to; i <= last; i++) {
+            for (int e = d->nodes[i].first_out; e >= 0 && path[i] >= 0; e = d->edges[e].next_out) {
+                const struct dep * edge = &d->edges[e];
+                int via = path[i] + edge->latency;
+                if (edge->trips == 1 && edge->to == to) {
+                    bound = via > bound ? via : bound;
+                } else if (edge->trips == 0 && edge->to <= last && via > path[edge->to]) {
+                    path[edge->to] = via;
+                }
+            }
+        }
+    }
+    return bound;
+}
+
+// The least bundles from the first write of local l to its last read.
+static int shortest_life(const struct search * s, int l, int * path) {
+    const struct deps * d = &s->q->deps;
+    const struct mention * m = &s->mentions[s->locals[l].first];
+    int first = -1, last = 0, life = 0;
+    for (int k = 0; k < s->locals[l].count; k++) {
+        first = first < 0 && m[k].writes ? m[k].node : first; // in the order of writing
+        last = m[k].node;
+    }
+    for (int i = first; first >= 0 && i <= last; i++) {
+        path[i] = i == first ? 0 : UNPLACED;
+    }
+    for (int i = first; first >= 0 && i <= last; i++) {
+        for (int e = d->nodes[i].first_out; e >= 0 && path[i] >= 0; e = d->edges[e].next_out) {
+            const struct dep * edge = &d->edges[e];
+            if (edge->trips == 0 && edge->to <= last && path[i] + edge->latency > path[edge->to]) {
+                path[edge->to] = path[i] + edge->latency;
+            }
+        }
+    }
+    for (int k = 0; k < s->locals[l].count && first >= 0; k++) {
+        int end = path[m[k].node] + m[k].settles;
+        life = end > life ? end : life;
+    }
+    return life;
+}
+
+// With one register each, no local may live longer than the interval: chains that carry a value
+// from their first to their last instruction do not overlap.
+static int life_bound(const struct search * s, int * path) {
+    int bound = 1;
+    for (int l = 0; l < s->n_locals; l++) {
+        int from = 1 << 20, to = 0;
+        for (int k = 0; k < s->locals[l].count; k++) {
+            int cycle = s->cycles[s->mentions[s->locals[l].first + k].node];
+            from = cycle < from ? cycle : from;
+            to = cycle > to ? cycle : to;
+        }
+        if (to - from >= bound) { // else it is short enough as it is
+            int life = shortest_life(s, l, path);
+            bound = life > bound ? life : bound;
+        }
+    }
+    return bound;
+}
+
+// ---- one interval ----
+
+// Shifts all times so that the repeated part ends in a bundle without a store and begins as late as
+// can be, which makes the fewest stages.
+static void normalise(struct search * s) {
+    struct pipeline * q = s->q;
+    int first = q->time[0], last = q->time[0], best = -1, best_stages = 0;
+    for (int i = 1; i < s->n; i++) {
+        first = q->time[i] < first ? q->time[i] : first;
+        last = q->time[i] > last ? q->time[i] : last;
+    }
+    for (int shift = 0; shift < s->ii; shift++) { // of the first instruction into its stage
+        bool store = false;
+        for (int i = 0; i < s->n; i++) {
+            store |= deps_instr(&q->deps, i)->stores &&
+                     (q->time[i] - first + shift) % s->ii == s->ii - 1;
+        }
+        int stages = (last - first + shift) / s->ii + 1;
+        if (!store && (best < 0 || stages < best_stages)) {
+            best = shift;
+            best_stages = stages;
+        }
+    }
+    for (int i = 0; i < s->n; i++) {
+        q->time[i] += best - first;
+        q->op[i] = s->nodes[i].carriers[s->nodes[i].carrier].op;
+    }
+    q->stages = best_stages;
+    for (int l = 0; l < s->n_locals; l++) {
+        q->lives[s->locals[l].vreg] = lives_of(s, l, -1);
+    }
+}
+
+enum outcome { FOUND, NO_SCHEDULE, NO_REGISTERS };
+
+// What a schedule costs: time, and the code of a plain body beside it where it does not cover all
+// counts, which other loops of the program may want.
+static int price(const struct pipeline * q) {
+    return 16 * q->ii + (pipeline_covers_all(q) ? 0 : q->ii);
+}
+
+// A schedule that was found is kept while better ones are looked for.
+static void keep(struct search * s) {
+    const struct pipeline * q = s->q;
+    struct pipeline * best = &s->best;
+    best->ii = q->ii;
+    best->copies = q->copies;
+    best->stages = q->stages;
+    memcpy(best->time, q->time, (size_t) s->n * sizeof *q->time);
+    memcpy(best->op, q->op, (size_t) s->n * sizeof *q->op);
+    memcpy(best->lives, q->lives, (size_t) q->n_vregs * sizeof *q->lives);
+    memcpy(best->phys, q->phys, (size_t) q->n_vregs * PIPELINE_MAX_COPIES);
+}
+
+static enum outcome try_one(struct search * s, const struct asm_choice * c) {
+    struct pipeline * q = s->q;
+    s->ii = q->ii = c->ii;
+    s->way = (enum way) c->way;
+    s->window = c->window;
+    q->copies = c->copies;
+    if (c->ii * c->copies > MODULO_MAX_II || (s->way == WAY_HEIGHT && !modulo_heights(s)) ||
+        !modulo_place(s)) {
+        return NO_SCHEDULE;
+    }
+    if (lives_count(s) > c->ii / 8 + 2) { // too far to be worth moving things about
+        return NO_REGISTERS;
+    }
+    if (s->way == WAY_HEIGHT) {
+        lives_shorten(s, 4);
+    }
+    lives_improve(s, 4);
+    if (s->crowds > 0) {
+        return NO_REGISTERS;
+    }
+    normalise(s);
+    if (q->stages > PIPELINE_MAX_STAGES || pipeline_size(q) > MAX_SIZE) {
+        return NO_SCHEDULE;
+    }
+    // A kernel of more trips than the lives need gives registers out with fewer gaps.
+    for (; q->copies * q->ii <= MODULO_MAX_II && q->copies <= PIPELINE_MAX_COPIES; q->copies *= 2) {
+        if (pipeline_allocate(q)) {
+            if (!s->best.ii || price(q) < price(&s->best)) {
+                keep(s);
+            }
+            return FOUND;
+        }
+    }
+    return NO_REGISTERS;
+}
+
+// ---- all intervals ----
+
+// What a trip costs, in 1 / (2 * USUAL_TRIPS) bundles: a kernel of several trips leaves a remainder
+// to the plain loop, half a kernel in the mean.
+static int cost_of(int ii, int copies, int plain) {
+    return ii * 2 * USUAL_TRIPS + (copies - 1) * (plain - ii);
+}
+
+// Few instructions: every interval from the least on, all ways. Stops where no longer interval can
+// be better than what was found.
+static void find_short(struct search * s, int least, int plain, struct asm_choice * best) {
+    int best_cost = cost_of(plain, 1, plain), lives = life_bound(s, s->q->time);
+    for (int ii = least; cost_of(ii, 1, plain) < best_cost && s->work < s->work_limit; ii++) {
+        for (int copies = 1; copies <= PIPELINE_MAX_COPIES; copies *= 2) {
+            enum outcome outcome = NO_SCHEDULE;
+            for (int way = WAY_HEIGHT; way <= WAY_CHAIN && outcome != FOUND; way++) {
+                struct asm_choice c = {.ii = ii, .copies = copies, .way = way, .window = s->n};
+                if (cost_of(ii, copies, plain) < best_cost && ii * copies >= lives) {
+                    enum outcome one = try_one(s, &c);
+                    outcome = one == NO_SCHEDULE ? outcome : one;
+                    if (one == FOUND && s->best.ii == ii) {
+                        best_cost = cost_of(ii, s->best.copies, plain);
+                        *best = c;
+                    }
+                }
+            }
+            if (outcome != NO_SCHEDULE) {
+                break; // more copies do not make more registers
+            }
+        }
+    }
+}
+
+// Many instructions: each try takes long, so the interval is halved in.
+static void find_long(struct search * s, int least, int plain, int window,
+                      struct asm_choice * best) {
+    static const struct {
+        enum way way;
+        int tenths; // of the window that the plain schedule got by with
+    } few[] = {{WAY_HEIGHT, 0}, {WAY_CHAIN, 10}, {WAY_FOLD, 0}},
+      many[] = {{WAY_CHAIN, 9}, {WAY_FOLD, 0}, {WAY_CHAIN, 6}, {WAY_CHAIN, 13}};
+    bool is_few = s->n <= FEW;
+    int n_ways = is_few ? sizeof few / sizeof few[0] : sizeof many / sizeof many[0];
+    int lives = life_bound(s, s->q->time), low = least - 1, high = plain;
+    if (!is_few && lives > low) { // two bodies of that size in a kernel are too much code
+        low = lives - 1;
+    }
+    while (high - low > 1 + high / 32 && s->work < s->work_limit) {
+        struct asm_choice c = {.ii = (low + high) / 2, .copies = 1};
+        while (c.ii * c.copies < lives) {
+            c.copies *= 2;
+        }
+        bool found = false;
+        for (int k = 0; k < n_ways && !found && c.copies <= PIPELINE_MAX_COPIES; k++) {
+            c.way = is_few ? few[k].way : many[k].way;
+            c.window = window * (is_few ? few[k].tenths : many[k].tenths) / 10 + 1;
+            found = s->work < s->work_limit && try_one(s, &c) == FOUND;
+            *best = found && s->best.ii == c.ii ? c : *best;
+        }
+        if (found) {
+            high = c.ii;
+        } else {
+            low = c.ii;
+        }
+    }
+}
+
+static void find(struct search * s, int plain, int window) {
+    struct pipeline * q = s->q;
+    q->resource_ii = resource_bound(s);
+    q->recurrence_ii = recurrence_bound(s, q->time);
+    int least = q->resource_ii > q->recurrence_ii ? q->resource_ii : q->recurrence_ii;
+    struct asm_known * known = asm_known_of(q->p, s->n, least, plain);
+    if (known->tried) {
+        s->work_limit = WORK_LIMIT; // one that was found is not missed for having no time left
+        if (known->choice.ii && try_one(s, &known->choice) == FOUND) {
+            return;
+        }
+    }
+    if (s->n <= SHORT) {
+        find_short(s, least, plain, &known->choice);
+    } else if (!known->tried) {
+        find_long(s, least, plain, window, &known->choice);
+    }
+    known->tried = true;
+}
+
+// ---- what is searched ----
+
+static void collect_nodes(struct search * s) {
+    const struct asm_program * p = s->q->p;
+    for (int i = 0; i < s->n; i++) {
+        const struct asm_node * from = &p->nodes[s->q->deps.first + i];
+        struct search_node * n = &s->nodes[i];
+        uint16_t ops[2];
+        n->n_carriers = (uint8_t) asm_variants(p, from, ops);
+        for (int c = 0; c < n->n_carriers; c++) {
+            const struct aie_instr * instr = aie_isa_instr(p->isa, ops[c]);
+            struct carrier * to = &n->carriers[c];
+            to->op = ops[c];
+            to->slot = (uint8_t) instr->slot;
+            to->excludes = (uint8_t) asm_excludes(instr->slot);
+            to->n_landings = (uint8_t) asm_landings(p, from, instr, to->landings);
+        }
+    }
+    for (int c = 0; c < ASM_CLASS_COUNT; c++) {
+        s->registers[c] =
+            __builtin_popcountll(asm_class_set((enum asm_class) c) & ~p->global_taken[c]);
+    }
+}
+
+static void mention(struct search * s, int i, int local, const struct aie_operand * o) {
+    struct search_node * n = &s->nodes[i];
+    struct mention * m = n->mentions;
+    while (m < n->mentions + n->n_mentions && m->local != local) {
+        m++;
+    }
+    if (m == n->mentions + n->n_mentions) {
+        *m = (struct mention){.node = (int16_t) i, .local = (int16_t) local};
+        n->n_mentions++;
+        s->locals[local].count++;
+    }
+    int settles = asm_settles(o);
+    m->settles = settles > m->settles ? (uint8_t) settles : m->settles;
+    m->writes |= (o->role & AIE_DEF) != 0;
+}
+
+// Numbers the locals of the loop and lists who names them.
+static bool collect_locals(struct search * s) {
+    const struct asm_program * p = s->q->p;
+    int16_t * numbers = calloc((size_t) p->n_vregs + 1, sizeof *numbers); // plus one, 0 = none
+    s->locals = calloc((size_t) s->n * ASM_MAX_ARGS + 1, sizeof *s->locals);
+    s->mentions = calloc((size_t) s->n * ASM_MAX_ARGS + 1, sizeof *s->mentions);
+    bool ok = numbers && s->locals && s->mentions;
+    for (int i = 0; i < s->n && ok; i++) {
+        const struct asm_node * n = &p->nodes[s->q->deps.first + i];
+        for (int k = 0; k < n->n_args; k++) {
+            int v = n->args[k].reg.id;
+            if (n->args[k].kind != ASM_ARG_REG || p->vregs[v].global) {
+                continue;
+            }
+            if (!numbers[v]) {
+                s->locals[s->n_locals].vreg = v;
+                s->locals[s->n_locals].cls = (enum asm_class) p->vregs[v].cls;
+                numbers[v] = (int16_t) ++s->n_locals;
+            }
+            mention(s, i, numbers[v] - 1, &deps_instr(&s->q->deps, i)->operands[k]);
+        }
+    }
+    for (int l = 0, at = 0; ok && l < s->n_locals; l++) {
+        s->locals[l].first = at;
+        at += s->locals[l].count;
+        s->locals[l].count = 0;
+    }
+    for (int i = 0; i < s->n && ok; i++) {
+        for (int k = 0; k < s->nodes[i].n_mentions; k++) {
+            struct search_local * local = &s->locals[s->nodes[i].mentions[k].local];
+            s->mentions[local->first + local->count++] = s->nodes[i].mentions[k];
+        }
+    }
+    free(numbers);
+    return ok;
+}
+
+static bool allocate_schedule(struct pipeline * q, struct asm_program * p, size_t n) {
+    q->p = p;
+    q->n_vregs = p->n_vregs;
+    q->time = malloc(n * sizeof *q->time);
+    q->op = malloc(n * sizeof *q->op);
+    q->lives = calloc((size_t) p->n_vregs + 1, sizeof *q->lives);
+    q->phys = calloc((size_t) p->n_vregs + 1, PIPELINE_MAX_COPIES);
+    return q->time && q->op && q->lives && q->phys;
+}
+
+bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm_item * region,
+                   int plain, const int * cycles) {
+    *q = (struct pipeline){.p = p};
+    if (region->count == 0 || region->count > 2048 || !deps_build(&q->deps, p, region, true)) {
+        return false;
+    }
+    size_t n = (size_t) region->count, rows = (size_t) plain + 1;
+    struct search s = {
+        .q = q, .n = region->count, .cycles = cycles, .work_limit = (WORK_LIMIT - p->searched) / 2};
+    s.work_limit = s.work_limit < WORK_LEAST ? WORK_LEAST : s.work_limit;
+    s.nodes = calloc(n, sizeof *s.nodes);
+    s.order = malloc(n * sizeof *s.order);
+    s.fold = malloc(n * sizeof *s.fold);
+    s.slots = malloc(rows * sizeof *s.slots);
+    s.ports = malloc(rows * sizeof *s.ports);
+    s.alive = malloc(rows * sizeof *s.alive);
+    bool ok = allocate_schedule(q, p, n) && allocate_schedule(&s.best, p, n) && s.nodes &&
+              s.order && s.fold && s.slots && s.ports && s.alive && collect_locals(&s) &&
+              modulo_order(&s);
+    if (ok) {
+        collect_nodes(&s);
+        find(&s, plain, region->window);
+        q->ii = s.best.ii;
+        q->copies = s.best.copies;
+        q->stages = s.best.stages;
+        struct pipeline tried = *q; // the arrays change places
+        q->time = s.best.time;
+        q->op = s.best.op;
+        q->lives = s.best.lives;
+        q->phys = s.best.phys;
+        s.best.time = tried.time;
+        s.best.op = tried.op;
+        s.best.lives = tried.lives;
+        s.best.phys = tried.phys;
+    }
+    p->no_memory |= !ok;
+    p->searched += s.work < s.work_limit ? s.work : s.work_limit;
+    free(s.nodes);
+    free(s.order);
+    free(s.fold);
+    free(s.slots);
+    free(s.ports);
+    free(s.alive);
+    free(s.locals);
+    free(s.mentions);
+    pipeline_free(&s.best);
+    return ok && q->ii > 0;
+}
+
+void pipeline_free(struct pipeline * q) {
+    deps_free(&q->deps);
+    free(q->time);
+    free(q->op);
+    free(q->lives);
+    free(q->phys);
+    *q = (struct pipeline){0};
+}

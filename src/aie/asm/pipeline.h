@@ -1,0 +1,49 @@
+// pipeline: a loop whose trips overlap. pipeline.c finds when each instruction issues, relative to
+// the start of its trip; rotate.c gives the locals of overlapping trips their registers and writes
+// the loop out. Shared by these two and loop.c, which writes what stands around a loop.
+#pragma once
+
+#include "deps.h"
+
+enum { PIPELINE_MAX_COPIES = 4, PIPELINE_MAX_STAGES = 24 };
+
+// The span of a local: first bundle in which it is written to the one from which its register is
+// free, in cycles of its trip.
+struct life {
+    int from, to;
+};
+
+// A schedule: node i of trip j issues at cycle j * ii + time[i] in the slot of op[i].
+struct pipeline {
+    struct asm_program * p;
+    int n_vregs; // of the program when the schedule was made; what is counted with came later
+    struct deps deps;
+    int ii;     // initiation interval: a trip starts every ii bundles
+    int copies; // registers that each local uses in turn; the kernel holds as many trips
+    int stages; // trips in flight
+    int resource_ii, recurrence_ii; // what ii cannot be less than
+    int * time;
+    uint16_t * op;
+    struct life * lives; // by virtual register; from == to for those that are no locals of the loop
+    int8_t * phys;       // [vreg * copies + copy], the register of that copy
+};
+
+// Finds a schedule with a shorter interval than `plain` bundles; false when there is none (or
+// memory ran out). cycles: where each instruction stands in the plain form. q is to be freed either
+// way.
+bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm_item * region,
+                   int plain, const int * cycles);
+void pipeline_free(struct pipeline * q);
+
+// Whether it does for all counts, without a plain loop beside it.
+static inline bool pipeline_covers_all(const struct pipeline * q) {
+    return q->copies == 1 && q->stages <= 2;
+}
+
+// rotate.c: gives every copy of every local a register, false when there are too few.
+bool pipeline_allocate(struct pipeline * q);
+// Bundles of the pipelined loop: what leads in, the repeated part, what leads out.
+int pipeline_lead_in(const struct pipeline * q);
+int pipeline_size(const struct pipeline * q);
+// Writes it out behind the bundles that are there. Its first bundle is *first, its last *last.
+bool pipeline_write(struct pipeline * q, int * first, int * last);

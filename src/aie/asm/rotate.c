@@ -1,0 +1,209 @@
+// asm/rotate: registers for overlapping trips, and the pipelined loop written out. Each trip's
+// locals need registers of their own while trips overlap; the repeated part therefore holds
+// `copies` trips, in which a local uses its registers in turn (modulo variable expansion). On the
+// circle of that part's bundles, a local is an arc per copy, and arcs that touch get different
+// registers.
+#include "pipeline.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct arc {
+    int16_t vreg;
+    int8_t copy;
+    int start, length; // bundles on the circle
+    int key;           // arcs are given registers in this order
+};
+
+static int by_key(const void * a, const void * b) {
+    const struct arc * x = a;
+    const struct arc * y = b;
+    return x->key != y->key     ? (x->key > y->key) - (x->key < y->key)
+           : x->vreg != y->vreg ? x->vreg - y->vreg
+                                : x->copy - y->copy;
+}
+
+// Locals of the class that live in each bundle of one interval; returns the most. *calm is a bundle
+// with the fewest.
+static int most_alive(const struct pipeline * q, enum asm_class cls, int * alive, int * calm) {
+    memset(alive, 0, (size_t) q->ii * sizeof *alive);
+    for (int v = 0; v < q->n_vregs; v++) {
+        for (int t = q->lives[v].from; q->p->vregs[v].cls == cls && t < q->lives[v].to; t++) {
+            alive[t % q->ii]++;
+        }
+    }
+    int most = 0;
+    *calm = 0;
+    for (int r = 0; r < q->ii; r++) {
+        most = alive[r] > most ? alive[r] : most;
+        *calm = alive[r] < alive[*calm] ? r : *calm;
+    }
+    return most;
+}
+
+static bool is_free(const uint8_t * busy, const struct arc * a, int circle) {
+    for (int t = 0; t < a->length; t++) {
+        if (busy[(a->start + t) % circle]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Idle bundles right before the arc: the register that leaves the smallest hole is taken.
+static int hole_before(const uint8_t * busy, const struct arc * a, int circle) {
+    int n = 0;
+    while (n < circle && !busy[(a->start - 1 - n + 2 * circle) % circle]) {
+        n++;
+    }
+    return n;
+}
+
+static bool colour(struct pipeline * q, struct arc * arcs, int n, uint64_t set, uint8_t * busy) {
+    int circle = q->ii * q->copies;
+    memset(busy, 0, (size_t) 64 * (size_t) circle);
+    qsort(arcs, (size_t) n, sizeof *arcs, by_key);
+    for (int i = 0; i < n; i++) {
+        int best = -1, best_hole = 0;
+        for (uint64_t left = set; left; left &= left - 1) {
+            int r = __builtin_ctzll(left);
+            const uint8_t * row = busy + (size_t) r * (size_t) circle;
+            if (is_free(row, &arcs[i], circle)) {
+                int hole = hole_before(row, &arcs[i], circle);
+                if (best < 0 || hole < best_hole) {
+                    best = r;
+                    best_hole = hole;
+                }
+            }
+        }
+        if (best < 0) {
+            return false;
+        }
+        for (int t = 0; t < arcs[i].length; t++) {
+            busy[(size_t) best * (size_t) circle + (size_t) ((arcs[i].start + t) % circle)] = 1;
+        }
+        q->phys[arcs[i].vreg * q->copies + arcs[i].copy] = (int8_t) best;
+    }
+    return true;
+}
+
+static bool allocate_class(struct pipeline * q, enum asm_class cls, struct arc * arcs, int * alive,
+                           uint8_t * busy) {
+    uint64_t set = asm_class_set(cls) & ~q->p->global_taken[cls];
+    int calm, circle = q->ii * q->copies, n = 0;
+    if (most_alive(q, cls, alive, &calm) > __builtin_popcountll(set)) {
+        return false;
+    }
+    for (int v = 0; v < q->n_vregs; v++) {
+        int length = q->lives[v].to - q->lives[v].from;
+        for (int c = 0; c < q->copies && length > 0 && q->p->vregs[v].cls == cls; c++) {
+            arcs[n++] = (struct arc){.vreg = (int16_t) v,
+                                     .copy = (int8_t) c,
+                                     .start = (q->lives[v].from + c * q->ii) % circle,
+                                     .length = length};
+        }
+    }
+    for (int way = 0; way < 2; way++) { // along the circle from a calm place; longest first
+        for (int i = 0; i < n; i++) {
+            arcs[i].key = way == 0 ? (arcs[i].start - calm + circle) % circle : -arcs[i].length;
+        }
+        if (colour(q, arcs, n, set, busy)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool pipeline_allocate(struct pipeline * q) {
+    size_t n = (size_t) q->n_vregs * (size_t) q->copies + 1;
+    struct arc * arcs = malloc(n * sizeof *arcs);
+    int * alive = malloc((size_t) q->ii * sizeof *alive);
+    uint8_t * busy = malloc((size_t) 64 * (size_t) q->ii * (size_t) q->copies);
+    bool ok = arcs && alive && busy;
+    q->p->no_memory |= !ok;
+    for (int cls = 0; cls < ASM_CLASS_COUNT && ok; cls++) {
+        ok = allocate_class(q, (enum asm_class) cls, arcs, alive, busy);
+    }
+    free(arcs);
+    free(alive);
+    free(busy);
+    return ok;
+}
+
+// ---- writing ----
+
+static int first_cycle(const struct pipeline * q) {
+    int first = q->time[0];
+    for (int i = 1; i < q->deps.count; i++) {
+        first = q->time[i] < first ? q->time[i] : first;
+    }
+    return first;
+}
+
+int pipeline_lead_in(const struct pipeline * q) {
+    return q->stages > 1 ? (q->stages - 1) * q->ii - first_cycle(q) : 0;
+}
+
+static int lead_out(const struct pipeline * q) {
+    int end = q->ii;
+    for (int i = 0; i < q->deps.count; i++) {
+        int done = q->time[i] + asm_drains(aie_isa_instr(q->p->isa, q->op[i]));
+        end = done > end ? done : end;
+    }
+    return end - q->ii;
+}
+
+int pipeline_size(const struct pipeline * q) {
+    return pipeline_lead_in(q) + q->copies * q->ii + lead_out(q);
+}
+
+// Copies of the region's instructions, `copies` times, each with registers of its own. Returns the
+// index of the first, -1 without memory.
+static int copy_nodes(struct pipeline * q) {
+    struct asm_program * p = q->p;
+    int n_vregs = q->n_vregs, base = p->n_nodes;
+    int16_t * ids = malloc(((size_t) n_vregs + 1) * sizeof *ids);
+    p->no_memory |= !ids;
+    for (int c = 0; c < q->copies && !p->no_memory; c++) {
+        for (int v = 0; v < n_vregs; v++) {
+            bool local = q->lives[v].from < q->lives[v].to;
+            ids[v] =
+                local ? asm_vreg_new(p, p->vregs[v].cls, q->phys[v * q->copies + c]) : (int16_t) v;
+        }
+        for (int i = 0; i < q->deps.count && !p->no_memory; i++) {
+            struct asm_node n = p->nodes[q->deps.first + i];
+            for (int k = 0; k < n.n_args; k++) {
+                if (n.args[k].kind == ASM_ARG_REG) {
+                    n.args[k].reg.id = ids[n.args[k].reg.id];
+                }
+            }
+            asm_node_new(p, n.op, n.memory, n.args, n.n_args);
+        }
+    }
+    free(ids);
+    return p->no_memory ? -1 : base;
+}
+
+bool pipeline_write(struct pipeline * q, int * first, int * last) {
+    struct asm_program * p = q->p;
+    int base = p->n_bundles, nodes = copy_nodes(q);
+    for (int b = pipeline_size(q); b > 0 && nodes >= 0; b--) {
+        if (asm_bundle_add(p) < 0) {
+            nodes = -1;
+        }
+    }
+    int start = base + pipeline_lead_in(q) - (q->stages - 1) * q->ii; // of trip 0
+    for (int trip = 0; nodes >= 0 && trip < q->stages - 1 + q->copies; trip++) {
+        for (int i = 0; i < q->deps.count; i++) {
+            struct asm_bundle * b = &p->bundles[start + trip * q->ii + q->time[i]];
+            struct asm_slot * slot = &b->slot[aie_isa_instr(p->isa, q->op[i])->slot];
+            assert(slot->node < 0);
+            *slot = (struct asm_slot){.node = nodes + trip % q->copies * q->deps.count + i,
+                                      .op = q->op[i]};
+        }
+    }
+    *first = base + pipeline_lead_in(q);
+    *last = *first + q->copies * q->ii - 1;
+    return nodes >= 0;
+}

@@ -1,0 +1,117 @@
+// rows-math: functions for the row programs, shorter than those for any lanes because they know what
+// they are given: one number in all lanes, from which the integer unit makes a guess, or numbers that
+// are not positive.
+#include "rows-ops.h"
+
+#include "aie/isa/aie2.h"
+#include "math-lanes.h"
+
+// magic - (the bits in the slot >> shift), rounded to bf16, in all lanes.
+static struct val guess_from(struct rows_writer * w, int slot, int32_t magic, int shift) {
+    struct asm_reg bits_ = asm_local(w->p, ASM_R), by = asm_local(w->p, ASM_R), r = asm_local(w->p, ASM_R);
+    struct asm_reg from = asm_local(w->p, ASM_R), x = asm_local(w->p, ASM_X);
+    rows_set(w, w->ps, RW_CORE_MEMORY + RW_POOL + slot * LANES_POOL_SLOT_BYTES);
+    ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_POOL, A_REG(bits_), A_REG(w->ps), A_IMM(0));
+    if (shift) {
+        ASM(w->p, AIE2_MOVX_alu_cg, A_REG(by), A_IMM(-shift));
+        ASM(w->p, AIE2_LSHL, A_REG(bits_), A_REG(bits_), A_REG(by));
+    }
+    rows_set(w, from, magic + 0x8000);
+    ASM(w->p, AIE2_SUB, A_REG(r), A_REG(from), A_REG(bits_));
+    ASM(w->p, AIE2_VBCST_32, A_REG(x), A_REG(r));
+    return b_and(&w->lanes, val_x(x), k_bits(&w->lanes, 0xffff0000));
+}
+
+// (c - s y), y a single piece, largest term first: what is left is exact.
+static struct val remainder_of(struct lanes * l, float c, struct pieces * s, struct pieces * y) {
+    struct val rest = p_msc(l, k_float(l, c), p_pair(l, s, 0, 1), p_pair(l, y, 0, 0));
+    return p_msc(l, rest, p_pair(l, s, 2, NO_PIECE_AT), p_pair(l, y, 0, 0));
+}
+
+struct val rows_inverse_root(struct rows_writer * w, int slot) {
+    // A guess y of 8 bits; with e = 1 - x y^2 the root is y (1 - e)^(-1/2), |e| < 0.08.
+    static const float terms[] = {63 / 256.0f, 35 / 128.0f, 5 / 16.0f, 3 / 8.0f, 1 / 2.0f};
+    struct lanes * l = &w->lanes;
+    struct val x = rows_get(w, slot), y = guess_from(w, slot, 0x5f375a86, 1);
+    lanes_bm(l, &x);
+    struct pieces px = p_split(l, x, 3), py = p_split(l, y, 1);
+    struct val s = p_mul(l, p_pair(l, &px, 2, NO_PIECE_AT), p_pair(l, &py, 0, 0));
+    s = p_mac(l, s, p_pair(l, &px, 0, 1), p_pair(l, &py, 0, 0));
+    struct pieces ps = p_split(l, s, 3);
+    struct val e = remainder_of(l, 1, &ps, &py);
+    struct pieces pe = p_split(l, e, 3);
+    struct val t = p_mac(l, k_float(l, terms[1]), p_pair(l, &pe, 0, 1), p_constants(l, terms[0], terms[0]));
+    for (int i = 2; i < 5; i++) {
+        t = p_step(l, terms[i], t, &pe, i < 4 ? 2 : 3);
+    }
+    struct pieces pt = p_split(l, t, 3);
+    t = p_mul_n(l, &pt, &pe, 3);
+    pt = p_split(l, t, 3);
+    struct val root = p_mac(l, y, p_pair(l, &pt, 2, NO_PIECE_AT), p_pair(l, &py, 0, 0));
+    root = p_mac(l, root, p_pair(l, &pt, 0, 1), p_pair(l, &py, 0, 0));
+    struct val infinity = k_bits(l, F32_INF);
+    root = v_select(l, m_zero(l, x), root, infinity);
+    return v_select(l, m_zero(l, i_sub(l, x, infinity)), root, k_bits(l, 0));
+}
+
+struct val rows_inverse(struct rows_writer * w, int slot) {
+    struct lanes * l = &w->lanes;
+    struct val s = rows_get(w, slot), y0 = guess_from(w, slot, 0x7ef311c3, 0), one = k_float(l, 1);
+    struct pieces ps = p_split(l, s, 3), py0 = p_split(l, y0, 1);
+    // 1/s = y0 / (1 - e): three terms of that in 8 bits,
+    struct val e0 = p_msc(l, one, p_pair(l, &ps, 0, 1), p_pair(l, &py0, 0, 0));
+    struct pieces pe0 = p_split(l, e0, 1);
+    struct val h = f_add(l, one, e0);
+    for (int i = 0; i < 2; i++) {
+        struct pieces ph = p_split(l, h, 1);
+        h = p_mac(l, one, p_pair(l, &pe0, 0, NO_PIECE_AT), p_pair(l, &ph, 0, NO_PIECE_AT));
+    }
+    struct pieces ph = p_split(l, h, 1);
+    struct val y1 = p_mul(l, p_pair(l, &py0, 0, NO_PIECE_AT), p_pair(l, &ph, 0, NO_PIECE_AT));
+    // and once more with the 8 bits that this has, in full.
+    struct pieces py1 = p_split(l, y1, 1);
+    struct val e = remainder_of(l, 1, &ps, &py1);
+    struct pieces pe = p_split(l, e, 2);
+    struct val g = p_mac(l, e, p_pair(l, &pe, 0, NO_PIECE_AT), p_pair(l, &pe, 0, NO_PIECE_AT));
+    struct pieces pg = p_split(l, g, 1);
+    struct val t = p_mac(l, e, p_pair(l, &pe, 0, 1), p_pair(l, &pg, 0, 0));
+    struct pieces pt = p_split(l, t, 2);
+    struct val whole = p_mul(l, p_pair(l, &py1, 0, 0), p_constants(l, 1, 0));
+    return p_mac(l, whole, p_pair(l, &pt, 0, 1), p_pair(l, &py1, 0, 0));
+}
+
+// e^-m = 2^n e^-r, r = m + n ln(2), as in math-exp.c, but with products of two pieces and a polynomial
+// made for a short path: 1 - r + r^2 ((1/2 - r/6) + r^2 ((1/24 - r/120) + r^2/720)).
+struct val rows_exp_minus(struct lanes * l, struct val m) {
+    static const float c2 = 0.5f, c4 = 0.0416663773f, c5 = -0.0083693238f, c6 = 0.00139428687f;
+    const float base = 0x1.8p16f;
+    lanes_x(l, &m);
+    struct asm_reg nan = m_nan(l, m);
+    struct val most = i_min(l, m, k_float(l, 88)); // the result is 0 from there on
+    lanes_bm(l, &most);
+    struct pieces pm = p_split(l, most, 2), log2e = p_constant(1.4426950408889634, 2);
+    struct pieces ln2 = p_constant(0.6931471805599453, 4), c3 = p_constant(-0.166665152, 2);
+    struct asm_reg m12 = p_pair(l, &pm, 0, 1);
+    struct val t = p_msc(l, k_float(l, base + 0.5f), m12, p_pair(l, &log2e, 1, 1));
+    t = p_msc(l, t, m12, p_pair(l, &log2e, 0, 0));
+    lanes_x(l, &t);
+    struct val n = f_sub(l, b_and(l, t, k_bits(l, 0xffffff80)), k_float(l, base));
+    struct pieces pn = p_split(l, n, 1);
+    struct asm_reg nn = p_pair(l, &pn, 0, 0);
+    struct val r = p_mac(l, p_mac(l, most, nn, p_pair(l, &ln2, 0, 1)), nn, p_pair(l, &ln2, 2, 3));
+    struct pieces pr = p_split(l, r, 2);
+    struct asm_reg r12 = p_pair(l, &pr, 0, 1);
+    struct val a = p_mac(l, k_float(l, c2), r12, p_pair(l, &c3, 1, 1));
+    a = p_mac(l, a, r12, p_pair(l, &c3, 0, 0));
+    struct val b = p_mac(l, k_float(l, c4), r12, p_constants(l, c5, c5));
+    struct val square = p_mul_n(l, &pr, &pr, 2);
+    struct pieces ps = p_split(l, square, 2);
+    b = p_mac(l, b, p_pair(l, &ps, 0, 1), p_constants(l, c6, c6));
+    struct pieces pb = p_split(l, b, 2);
+    a = p_mac_n(l, a, &pb, &ps, 2);
+    struct pieces pa = p_split(l, a, 2);
+    struct val rest = f_sub(l, p_mul_n(l, &pa, &ps, 2), r);
+    struct val e = i_add(l, f_add(l, rest, k_float(l, 1)), m_up16(l, b_and(l, t, k_bits(l, 0xff80))));
+    e = v_select(l, m_less(l, e, k_bits(l, F32_NORMAL)), e, k_bits(l, 0));
+    return v_select(l, nan, e, m);
+}
