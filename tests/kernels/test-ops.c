@@ -90,7 +90,8 @@ REFERENCE(geglu, flush(gelu(a)) * b)
 REFERENCE(swiglu, flush(a * sigmoid(a)) * b)
 REFERENCE(geglu_erf, flush(gelu_erf(a)) * b)
 REFERENCE(geglu_quick, flush(gelu_quick(a)) * b)
-REFERENCE(swiglu_oai, at_most(a, (double) p[1]) * sigmoid((double) p[0] * at_most(a, (double) p[1])) *
+REFERENCE(swiglu_oai, at_most(a, (double) p[1]) *
+                          sigmoid((double) p[0] * at_most(a, (double) p[1])) *
                           (within(b, (double) p[1]) + 1))
 REFERENCE(swiglu_clamp, flush(at_most(a, (double) p[1]) * sigmoid(at_most(a, (double) p[1]))) *
                             within(b, (double) p[1]))
@@ -160,7 +161,8 @@ static double ulp(double v, int mantissa, int emin) {
 // Units of the last place of the datatype that z is off, where there is something to compare.
 static double distance(const struct op_row * row, enum dtype t, double x, double y, double z) {
     double want = row->ref(x, y, row->params);
-    if (!isfinite(want) || !isfinite(z) || fabs(want) < 0x1p-100 || flush(x) != x || flush(y) != y) {
+    if (!isfinite(want) || !isfinite(z) || fabs(want) < 0x1p-100 || flush(x) != x ||
+        flush(y) != y) {
         return 0;
     }
     double scale = row->of_larger ? fmax(fmax(fabs(x), fabs(y)), fabs(want)) : want;
@@ -248,7 +250,8 @@ static void run_row(struct rig * r, const struct op_row * row, enum dtype t, int
     rig_run(r, &spec, &code);
     double worst = 0;
     for (int64_t i = 0; i < n; i++) {
-        uint32_t a = ref_get(t, r->data[0], i), b = spec.n_inputs > 1 ? ref_get(t, r->data[1], i) : 0;
+        uint32_t a = ref_get(t, r->data[0], i);
+        uint32_t b = spec.n_inputs > 1 ? ref_get(t, r->data[1], i) : 0;
         uint32_t z = ref_get(t, r->data[spec.n_inputs], i);
         check(row, t, a, b, z, i);
         worst = fmax(worst, distance(row, t, widen(t, a), widen(t, b), widen(t, z)));

@@ -426,11 +426,231 @@ static void soft_max(void ** state) {
     rig_close(&r);
 }
 
+// ---- special values ----
+
+// Rows 0, 3, 6, ... are masked throughout: NaN, as in ggml.
+static void fill_masked_out(struct rig * r, const struct kernel_spec * s) {
+    fill_soft(r, s);
+    float * mask = (float *) (void *) r->data[1];
+    for (int64_t i = 0; i < tensor_elements(&s->inputs[1]); i++) {
+        mask[i] = i / s->inputs[1].ne[0] % 3 == 0 ? -INFINITY : i % 7 == 0 ? -INFINITY : 0;
+    }
+}
+
+static void fill_huge(struct rig * r, const struct kernel_spec * s) {
+    fill_soft(r, s);
+    float * x = (float *) (void *) r->data[0];
+    for (int64_t i = 0; i < tensor_elements(&s->inputs[0]); i++) {
+        x[i] = (float) (uniform(-1, 1) * 3e38);
+    }
+}
+
+static void fill_infinities(struct rig * r, const struct kernel_spec * s) {
+    fill_soft(r, s);
+    float * x = (float *) (void *) r->data[0];
+    for (int64_t row = 0; row < tensor_elements(&s->inputs[0]) / s->inputs[0].ne[0]; row++) {
+        float * at = x + row * s->inputs[0].ne[0];
+        at[row % s->inputs[0].ne[0]] = row % 3 == 0 ? NAN : row % 3 == 1 ? -INFINITY : 0;
+        if (row % 6 == 4) {
+            at[(row + 5) % s->inputs[0].ne[0]] = -NAN;
+        }
+    }
+}
+
+static void soft_max_specials(void ** state) {
+    (void) state;
+    static const struct soft_case cases[] = {
+        {{33, 12, 1, 1}, MASK_F32, {0}, false, 1, 0},
+        {{5000, 4, 1, 1}, MASK_F32, {0}, false, 1, 0},
+    };
+    struct rig r;
+    rig_open(&r);
+    for (size_t i = 0; i < 2; i++) {
+        run_soft(&r, &cases[i], fill_masked_out);
+        run_soft(&r, &cases[i], fill_infinities);
+        struct soft_case plain = cases[i];
+        plain.mask = NO_MASK;
+        run_soft(&r, &plain, fill_huge);
+        run_soft(&r, &plain, fill_infinities);
+    }
+    rig_close(&r);
+}
+
+static float fill_big(int operand, int64_t i) {
+    (void) operand;
+    (void) i;
+    return (float) (uniform(-1, 1) * 0x1p60);
+}
+
+static float fill_tiny(int operand, int64_t i) {
+    (void) operand;
+    (void) i;
+    return (float) (uniform(-1, 1) * 0x1p-48);
+}
+
+static float fill_zero(int operand, int64_t i) {
+    (void) operand;
+    (void) i;
+    return 0;
+}
+
+static float fill_with_nan(int operand, int64_t i) {
+    return i % 41 == 17 ? (i & 1 ? NAN : -NAN) : fill_plain(operand, i);
+}
+
+static float fill_with_inf(int operand, int64_t i) {
+    return i % 41 == 17 ? (i & 1 ? INFINITY : -INFINITY) : fill_plain(operand, i);
+}
+
+static void specials(void ** state) {
+    (void) state;
+    const int64_t shapes[][4] = {{37, 9, 1, 1}, {4100, 2, 1, 1}};
+    struct rig r;
+    rig_open(&r);
+    for (int i = 0; i < 2; i++) {
+        const int64_t * ne = shapes[i];
+        const struct { enum kernel_op op; float param; fill_fn fill; } runs[] = {
+            {KERNEL_OP_RMS_NORM, 1e-6f, fill_big},       {KERNEL_OP_NORM, 1e-6f, fill_big},
+            {KERNEL_OP_L2_NORM, 1e-6f, fill_big},        {KERNEL_OP_RMS_NORM, 0, fill_tiny},
+            {KERNEL_OP_L2_NORM, 1e-12f, fill_zero},      {KERNEL_OP_RMS_NORM, 1e-6f, fill_zero},
+            {KERNEL_OP_NORM, 1e-6f, fill_zero},          {KERNEL_OP_SUM_ROWS, 0, fill_with_nan},
+            {KERNEL_OP_MEAN, 0, fill_with_inf},          {KERNEL_OP_SUM_ROWS, 0, fill_with_inf},
+            {KERNEL_OP_SUM, 0, fill_with_nan},           {KERNEL_OP_RMS_NORM, 1e-6f, fill_with_nan},
+            {KERNEL_OP_NORM, 1e-6f, fill_with_nan},      {KERNEL_OP_ARGMAX, 0, fill_with_inf},
+            {KERNEL_OP_ARGMAX, 0, fill_with_nan},        {KERNEL_OP_ARGMAX, 0, fill_zero},
+            {KERNEL_OP_CROSS_ENTROPY_LOSS, 0, fill_zero},
+        };
+        for (size_t k = 0; k < sizeof runs / sizeof runs[0]; k++) {
+            struct kernel_spec s = spec_of(runs[k].op, ne, runs[k].param);
+            run_op(&r, &s, runs[k].fill);
+        }
+    }
+    rig_close(&r);
+}
+
+// ---- what is refused, what is sent ----
+
+static void refusals(void ** state) {
+    (void) state;
+    const int64_t ne[4] = {16, 4, 2, 1};
+    struct error err = {0};
+    struct kernel_spec good = spec_of(KERNEL_OP_RMS_NORM, ne, 1e-6f), s = good;
+    assert_int_equal(aie_supports(&good, &err), ST_OK);
+    s.inputs[0].nb[1] *= 2;
+    assert_int_equal(aie_supports(&s, &err), ST_UNSUPPORTED);
+    s = good;
+    s.inputs[0].dtype = DTYPE_F16;
+    s.inputs[0] = tensor_contiguous(DTYPE_F16, ne);
+    assert_int_equal(aie_supports(&s, &err), ST_UNSUPPORTED);
+    s = good;
+    s.output = tensor_of(DTYPE_F32, 16, 4, 1, 1);
+    assert_int_equal(aie_supports(&s, &err), ST_INVALID);
+    s = good;
+    s.n_inputs = 2;
+    assert_int_equal(aie_supports(&s, &err), ST_INVALID);
+    s = good;
+    s.inputs[0] = s.output = tensor_of(DTYPE_F32, 0, 4, 1, 1);
+    assert_int_equal(aie_supports(&s, &err), ST_UNSUPPORTED);
+    s.inputs[0] = s.output = tensor_of(DTYPE_F32, 1 << 20, 1 << 12, 1, 1);
+    assert_int_equal(aie_supports(&s, &err), ST_UNSUPPORTED);
+    s.inputs[0] = s.output = tensor_of(DTYPE_F32, 3 << 20, 1, 1, 1); // longer than the queues can repeat
+    assert_int_equal(aie_supports(&s, &err), ST_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "too long"));
+
+    struct soft_case k = {{16, 4, 2, 1}, MASK_F16, {0}, true, 1, 8};
+    s = soft_spec(&k);
+    assert_int_equal(aie_supports(&s, &err), ST_OK);
+    s.inputs[2] = tensor_of(DTYPE_F32, 3, 1, 1, 1);
+    assert_int_equal(aie_supports(&s, &err), ST_INVALID);
+    s = soft_spec(&k);
+    s.inputs[1] = tensor_of(DTYPE_F16, 16, 3, 1, 1);
+    assert_int_equal(aie_supports(&s, &err), ST_INVALID);
+    s.inputs[1] = tensor_of(DTYPE_BF16, 16, 4, 1, 1);
+    assert_int_equal(aie_supports(&s, &err), ST_UNSUPPORTED);
+}
+
+static bool only_golden_commands(void * user, const struct image_command * c) {
+    (void) user;
+    assert_true(c->op == IMAGE_WRITE || c->op == IMAGE_MASK_WRITE || c->op == IMAGE_BLOCK_WRITE ||
+                c->op == IMAGE_NOP || c->op == IMAGE_WAIT || c->op == IMAGE_PATCH);
+    return true;
+}
+
+static void check_commands(const struct kernel_spec * s) {
+    struct kernel_code code;
+    struct error err = {0};
+    compile(s, &code);
+    assert_int_equal(pdi_read(code.pdi, code.pdi_size, only_golden_commands, NULL, &err), ST_OK);
+    assert_int_equal(txn_read((const uint8_t *) code.insts, 4 * code.n_insts, only_golden_commands, NULL,
+                              &err), ST_OK);
+    kernel_code_free(&code);
+}
+
+static const enum kernel_op plain_ops[] = {
+    KERNEL_OP_SUM_ROWS, KERNEL_OP_SUM,         KERNEL_OP_MEAN,        KERNEL_OP_NORM,
+    KERNEL_OP_RMS_NORM, KERNEL_OP_L2_NORM,     KERNEL_OP_ARGMAX,      KERNEL_OP_COUNT_EQUAL,
+    KERNEL_OP_CROSS_ENTROPY_LOSS};
+
+static void commands_are_known(void ** state) {
+    (void) state;
+    for (size_t i = 0; i < sizeof plain_ops / sizeof plain_ops[0]; i++) {
+        for (int k = 0; k < 2; k++) {
+            const int64_t ne[4] = {k ? 5000 : 50, 7, 1, 1};
+            struct kernel_spec s = spec_of(plain_ops[i], ne, 1e-6f);
+            check_commands(&s);
+        }
+    }
+    for (size_t i = 0; i < sizeof soft_cases / sizeof soft_cases[0]; i++) {
+        struct kernel_spec s = soft_spec(&soft_cases[i]);
+        check_commands(&s);
+    }
+}
+
+// ---- figures ----
+
+static void report(const char * what, const struct kernel_spec * s, uint64_t cycles) {
+    struct rows_program program;
+    struct error err = {0};
+    assert_int_equal(rows_program(s, &program, &err), ST_OK);
+    print_message("%-28s %5d bundles, %6.2f cycles per element and column\n", what, program.code.stats.bundles,
+                  (double) cycles * 4 / (double) tensor_elements(&s->inputs[0]));
+    free(program.code.bytes);
+}
+
+static void figures(void ** state) {
+    (void) state;
+    struct rig r;
+    rig_open(&r);
+    static const int64_t sizes[][4] = {{16, 1024, 1, 1}, {1024, 64, 1, 1}, {20000, 4, 1, 1}};
+    for (int k = 0; k < 3; k++) {
+        for (size_t i = 0; i < sizeof plain_ops / sizeof plain_ops[0]; i++) {
+            struct kernel_spec s = spec_of(plain_ops[i], sizes[k], 1e-6f);
+            char what[64];
+            snprintf(what, sizeof what, "%s %lldx%lld", kernel_op_name(s.op), (long long) sizes[k][0],
+                     (long long) sizes[k][1]);
+            report(what, &s, run_op(&r, &s, s.op == KERNEL_OP_COUNT_EQUAL ? fill_few : fill_plain));
+        }
+        for (int mask = NO_MASK; mask <= MASK_F16; mask++) {
+            struct soft_case c = {{sizes[k][0], sizes[k][1], 1, 1}, mask, {0}, false, 0.5f, 0};
+            struct kernel_spec s = soft_spec(&c);
+            static const char * const names[] = {"", " f32 mask", " f16 mask"};
+            char what[64];
+            snprintf(what, sizeof what, "soft_max%s %lldx%lld", names[mask], (long long) sizes[k][0],
+                     (long long) sizes[k][1]);
+            report(what, &s, run_soft(&r, &c, fill_soft));
+        }
+    }
+    rig_close(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sum_rows), cmocka_unit_test(sums), cmocka_unit_test(argmax),
-        cmocka_unit_test(count_equal), cmocka_unit_test(norms), cmocka_unit_test(loss),
-        cmocka_unit_test(soft_max),
+        cmocka_unit_test(refusals), cmocka_unit_test(commands_are_known),
+        cmocka_unit_test(sum_rows), cmocka_unit_test(sums),
+        cmocka_unit_test(argmax),   cmocka_unit_test(count_equal),
+        cmocka_unit_test(norms),    cmocka_unit_test(loss),
+        cmocka_unit_test(soft_max), cmocka_unit_test(soft_max_specials),
+        cmocka_unit_test(specials), cmocka_unit_test(figures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,7 +118,8 @@ static void add_loop(struct ew_loop * loops, int * n, struct ew_loop loop) {
     loops[(*n)++] = loop;
 }
 
-int ew_loops(const struct ew_op * e, enum dtype t, struct ew_loop loops[EW_MAX_LOOPS], bool * staged) {
+int ew_loops(const struct ew_op * e, enum dtype t, struct ew_loop loops[EW_MAX_LOOPS],
+             bool * staged) {
     int n = 0;
     *staged = false;
     for (const struct ew_op * i = ew_ops; i < ew_ops + ew_n_ops; i++) {
@@ -137,7 +138,8 @@ int ew_loops(const struct ew_op * e, enum dtype t, struct ew_loop loops[EW_MAX_L
     return n;
 }
 
-static int loop_number(const struct ew_loop * loops, int n, const struct ew_op * e, const struct ew_stage * s) {
+static int loop_number(const struct ew_loop * loops, int n, const struct ew_op * e,
+                       const struct ew_stage * s) {
     for (int i = 0; i < n; i++) {
         if (s ? loops[i].stage == s : loops[i].op == e && !loops[i].stage) {
             return i;

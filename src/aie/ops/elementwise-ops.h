@@ -7,10 +7,14 @@
 enum ew_types { EW_FLOATS = 1, EW_INTS = 2, EW_ALL = 3 };
 
 // An op that is too long for one loop is a row of stages, each a loop over the chunk. Between them
-// vals wait in temporaries, as f32 lanes; t[1] and t[3] are loaded into vector registers, t[0] and t[2]
-// into accumulators. A stage that reads a temporary and writes it must make the new from the old.
+// vals wait in temporaries, as f32 lanes; t[1] and t[3] are loaded into vector registers, t[0] and
+// t[2] into accumulators. A stage that reads a temporary and writes it must make the new from the
+// old: nothing else keeps the store behind the load.
 enum { EW_TEMPS = 4 };
-enum ew_operands { EW_A = 1, EW_B = 2, EW_OUT = 4, EW_T0 = 16, EW_T1 = 32, EW_T2 = 64, EW_T3 = 128 };
+enum ew_operands {
+    EW_A = 1, EW_B = 2, EW_OUT = 4,
+    EW_T0 = 16, EW_T1 = 32, EW_T2 = 64, EW_T3 = 128, // EW_T0 << i is t[i]
+};
 
 struct ew_vals {
     struct val a, b, out, t[EW_TEMPS];
@@ -96,6 +100,7 @@ extern const struct ew_stage * const ew_sin[];
 extern const struct ew_stage * const ew_cos[];
 
 // The loops of the program that e belongs to; returns how many. staged: whether any op has several.
-int ew_loops(const struct ew_op * e, enum dtype t, struct ew_loop loops[EW_MAX_LOOPS], bool * staged);
+int ew_loops(const struct ew_op * e, enum dtype t, struct ew_loop loops[EW_MAX_LOOPS],
+             bool * staged);
 bool ew_matches(const struct ew_op * e, enum dtype t);
 int ew_unroll(const struct ew_op * e, enum dtype t);

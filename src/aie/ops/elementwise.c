@@ -1,13 +1,12 @@
 // elementwise: out[i] = op(a[i], b[i]) over chunks. The program waits for parameters, finds the op
 // that they name, then for each chunk acquires a full a (and b) and an empty out buffer, runs the
-// op's zero-overhead loop over the chunk and hands the buffers on. It loops for ever; every lock is
-// back at its first value when a run is over, so that the next dispatch finds the array as the first
-// one did.
+// op's zero-overhead loop, or its stages one after the other, over the chunk and hands the buffers
+// on. It loops for ever; every lock is back at its first value when a run is over, so that the next
+// dispatch finds the array as the first one did.
 #include "elementwise-ops.h"
 
 #include "aie/isa/aie2.h"
 
-#include <assert.h>
 #include <string.h>
 
 enum { OWN_LOCKS = 48 };  // the core's numbering of its own tile's locks
@@ -205,7 +204,8 @@ static void stage_trip(struct program * w, const struct ew_stage * s, int unroll
             lanes_store(l, v.out, w->pout, MEM_OUT, false);
         }
     }
-    ASM(w->p, AIE2_PADDA_lda_ptr_inc_idx_imm, A_REG(w->temps), A_IMM(unroll * EW_TEMPS * TEMP_BYTES));
+    ASM(w->p, AIE2_PADDA_lda_ptr_inc_idx_imm, A_REG(w->temps),
+        A_IMM(unroll * EW_TEMPS * TEMP_BYTES));
 }
 
 static void op_trip(struct program * w, const struct ew_op * e, int unroll) {

@@ -140,6 +140,7 @@ enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * s
         array_core(&a, col, ARRAY_ROW_CORE, program.code.bytes, program.code.size, rows_lock_init,
                    RW_LOCK_COUNT);
         array_data(&a, col, ARRAY_ROW_CORE, RW_POOL, program.pool, sizeof program.pool);
+        array_data(&a, col, ARRAY_ROW_CORE, RW_TABLES, program.tables, sizeof program.tables);
         array_stream_in(&a, col, ARRAY_ROW_CORE, 0, 0);
         array_stream_in(&a, col, ARRAY_ROW_CORE, 1, 1);
         array_stream_out(&a, col, ARRAY_ROW_CORE, 0, 0);
@@ -432,7 +433,7 @@ static void op_arguments(const struct column * c, uint32_t args[RW_N_ARGS]) {
         args[RW_ARG_SINK] = 0xff800000; // -infinity: none
         break;
     case KERNEL_OP_CROSS_ENTROPY_LOSS:
-        args[RW_ARG_TOTAL] = float_bits(-1.0 / (double) c->plan->rows);
+        args[RW_ARG_TOTAL] = float_bits(1.0 / (double) c->plan->rows);
         break;
     default:
         args[RW_ARG_TOTAL] = one;

@@ -6,6 +6,9 @@
 #include "aie/isa/aie2.h"
 #include "math-lanes.h"
 
+#include <math.h>
+#include <string.h>
+
 // magic - (the bits in the slot >> shift), rounded to bf16, in all lanes.
 static struct val guess_from(struct rows_writer * w, int slot, int32_t magic, int shift) {
     struct asm_reg bits_ = asm_local(w->p, ASM_R), by = asm_local(w->p, ASM_R), r = asm_local(w->p, ASM_R);
@@ -79,6 +82,83 @@ struct val rows_inverse(struct rows_writer * w, int slot) {
     struct val whole = p_mul(l, p_pair(l, &py1, 0, 0), p_constants(l, 1, 0));
     return p_mac(l, whole, p_pair(l, &pt, 0, 1), p_pair(l, &py1, 0, 0));
 }
+
+// ---- logarithm ----
+
+// log(x) = k ln(2) - log(r) + log1p(x r / 2^k - 1), where k and the first bits of x's fraction choose
+// r, near 2^k / x, and the logarithms from tables.
+enum { LOG_STEPS = 64, LOG_POWERS = 32 };
+
+void rows_log_tables(uint8_t bytes[RW_TABLE_BYTES]) {
+    _Static_assert(LOG_STEPS * 8 + LOG_POWERS * 4 == RW_TABLE_BYTES, "the tables fit");
+    static const double ln_2 = 0.6931471805599453;
+    for (int i = 0; i < LOG_STEPS + LOG_POWERS; i++) {
+        float r = i ? (float) (1 / (1 + (i + 0.5) / LOG_STEPS)) : 1, log_;
+        uint32_t pattern;
+        memcpy(&pattern, &r, 4);
+        pattern &= 0xffff0000;
+        memcpy(&r, &pattern, 4);
+        log_ = i < LOG_STEPS ? (float) -log((double) r) : (float) ((i - LOG_STEPS) * ln_2);
+        if (i < LOG_STEPS) {
+            store_u32(bytes + 8 * i, pattern);
+            memcpy(&pattern, &log_, 4);
+            store_u32(bytes + 8 * i + 4, pattern);
+        } else {
+            memcpy(&pattern, &log_, 4);
+            store_u32(bytes + 8 * LOG_STEPS + 4 * (i - LOG_STEPS), pattern);
+        }
+    }
+}
+
+// Bits [from, from + n) of r times the size of a table entry, plus the table's address, to a pointer.
+static void table_pointer(struct rows_writer * w, struct asm_reg pointer, struct asm_reg r, int from, int mask,
+                          int log2_size, int32_t table) {
+    struct asm_reg amount = asm_local(w->p, ASM_R), m = asm_local(w->p, ASM_R), at = asm_local(w->p, ASM_R);
+    struct asm_reg base = asm_local(w->p, ASM_R);
+    ASM(w->p, AIE2_MOVX_alu_cg, A_REG(amount), A_IMM(log2_size - from));
+    ASM(w->p, AIE2_LSHL, A_REG(at), A_REG(r), A_REG(amount));
+    ASM(w->p, AIE2_MOVX_alu_cg, A_REG(m), A_IMM(mask << log2_size));
+    ASM(w->p, AIE2_AND, A_REG(at), A_REG(at), A_REG(m));
+    rows_set(w, base, RW_CORE_MEMORY + table);
+    ASM(w->p, AIE2_ADD, A_REG(at), A_REG(at), A_REG(base));
+    rows_copy(w, pointer, at);
+}
+
+static struct val table_entry(struct rows_writer * w, struct asm_reg pointer, int offset) {
+    struct asm_reg r = asm_local(w->p, ASM_R), x = asm_local(w->p, ASM_X);
+    ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_B, A_REG(r), A_REG(pointer), A_IMM(offset));
+    ASM(w->p, AIE2_VBCST_32, A_REG(x), A_REG(r));
+    return val_x(x);
+}
+
+struct val rows_log(struct rows_writer * w, int slot) {
+    const float third = 1 / 3.0f; // log1p(g) = g - g^2/2 + g^3/3, |g| < 1/64
+    struct lanes * l = &w->lanes;
+    struct asm_reg bits_ = asm_local(w->p, ASM_R), less = asm_local(w->p, ASM_R), k = asm_local(w->p, ASM_R);
+    rows_set(w, w->ps, RW_CORE_MEMORY + RW_POOL + slot * LANES_POOL_SLOT_BYTES);
+    ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_POOL, A_REG(bits_), A_REG(w->ps), A_IMM(0));
+    table_pointer(w, w->ps, bits_, 17, LOG_STEPS - 1, 3, RW_TABLES);
+    rows_set(w, less, -(127 << 23));
+    ASM(w->p, AIE2_ADD, A_REG(k), A_REG(bits_), A_REG(less));
+    table_pointer(w, w->pa, k, 23, LOG_POWERS - 1, 2, RW_TABLES + 8 * LOG_STEPS);
+    struct val r = table_entry(w, w->ps, 0), log_r = table_entry(w, w->ps, 4);
+    struct val log_k = table_entry(w, w->pa, 0), s = rows_get(w, slot);
+    lanes_x(l, &s);
+    struct val m = b_or(l, b_and(l, s, k_bits(l, F32_FRACTION)), k_bits(l, F32_ONE));
+    struct pieces pm = p_split(l, m, 3), pr = p_split(l, r, 1);
+    struct val less_g = remainder_of(l, 1, &pm, &pr), g = f_neg(l, less_g);
+    lanes_bm(l, &g);
+    struct pieces pg = p_split(l, g, 2);
+    struct val h = p_mac(l, k_float(l, -0.5f), p_pair(l, &pg, 0, 1), p_constants(l, third, third));
+    struct pieces ph = p_split(l, h, 2);
+    h = p_mul_n(l, &ph, &pg, 2);
+    ph = p_split(l, h, 2);
+    struct val logs = f_add(l, log_k, log_r);
+    logs = f_add(l, logs, f_sub(l, s, s)); // a NaN stays one
+    return f_add(l, logs, p_mac_n(l, g, &ph, &pg, 2));
+}
+
+// ---- exponential ----
 
 // e^-m = 2^n e^-r, r = m + n ln(2), as in math-exp.c, but with products of two pieces and a polynomial
 // made for a short path: 1 - r + r^2 ((1/2 - r/6) + r^2 ((1/24 - r/120) + r^2/720)).

@@ -21,7 +21,7 @@ static const struct rows_op ops[] = {
     {KERNEL_OP_RMS_NORM, norm, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
     {KERNEL_OP_L2_NORM, norm, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
     {KERNEL_OP_SOFT_MAX, soft, 0, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_CROSS_ENTROPY_LOSS, loss, 0, 3, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_CROSS_ENTROPY_LOSS, loss, 0, 2, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
 };
 enum { N_OPS = sizeof ops / sizeof ops[0] };
 
@@ -41,11 +41,11 @@ const struct rows_op * rows_find(enum kernel_op op) {
 }
 
 static const struct rows_needs needs[] = {
-    {reduce, 3, 3, true, false, false, RW_SLOT_FACTOR},
-    {norm, 2, 0, false, false, false, RW_SLOT_FACTOR + 3},
-    {soft, 1, 2, false, true, false, RW_SLOT_FACTOR + 3},
-    {soft_f16, 1, 2, false, true, true, RW_SLOT_FACTOR + 3},
-    {loss, 1, 2, true, false, false, RW_SLOT_FACTOR},
+    {reduce, 3, 1, 3, true, false, false, RW_SLOT_FACTOR},
+    {norm, 2, 3, 0, false, false, false, RW_SLOT_FACTOR + 3},
+    {soft, 1, 7, 2, false, true, false, RW_SLOT_FACTOR + 3},
+    {soft_f16, 1, 7, 2, false, true, true, RW_SLOT_FACTOR + 3},
+    {loss, 1, 1, 2, true, false, false, RW_SLOT_FACTOR},
 };
 
 const struct rows_needs * rows_needs(const char * program) {
@@ -105,20 +105,20 @@ void rows_move(struct rows_writer * w, struct asm_reg to, struct val v) {
     ASM(w->p, AIE2_VMOV_mv_x, A_REG(to), A_REG(x));
 }
 
-static void clear(struct rows_writer * w, int first, int n) {
+void rows_clear(struct rows_writer * w, const int * which, int n) {
     struct val zero = k_bits(&w->lanes, 0);
     lanes_x(&w->lanes, &zero);
-    for (int i = first; i < first + n; i++) {
-        rows_move(w, w->acc[i], zero);
+    for (int i = 0; i < n; i++) {
+        rows_move(w, w->acc[which[i]], zero);
     }
 }
 
 void rows_clear_sums(struct rows_writer * w) {
-    clear(w, 0, 2);
+    rows_clear(w, (const int[]) {0, 1}, 2);
 }
 
 void rows_clear_row_sum(struct rows_writer * w) {
-    clear(w, 2, 1);
+    rows_clear(w, (const int[]) {2}, 1);
 }
 
 static void accumulate(struct rows_writer * w, struct asm_reg to, struct asm_reg v) {

@@ -16,6 +16,7 @@ struct val rows_across(struct rows_writer * w, rows_fold fold, struct val v);
 void rows_move(struct rows_writer * w, struct asm_reg to, struct val v);
 // Float sums: acc[0] and acc[1] in a loop, added to the row's sum in acc[2] behind it; so a long sum is
 // a sum of sums. rows_keep_sums also ends the body: what follows runs behind the pass's last chunk.
+void rows_clear(struct rows_writer * w, const int * which, int n); // of acc
 void rows_clear_sums(struct rows_writer * w);
 void rows_clear_row_sum(struct rows_writer * w);
 void rows_sum(struct rows_writer * w, int i, struct val v);
@@ -35,6 +36,8 @@ void rows_sum_pass(struct rows_writer * w, int entry);
 // x^(-1/2) and 1/x of the positive number in a slot.
 struct val rows_inverse_root(struct rows_writer * w, int slot);
 struct val rows_inverse(struct rows_writer * w, int slot);
+// log x of the number in a slot, from 1 to 2^31.
+struct val rows_log(struct rows_writer * w, int slot);
 // e^-m where m is not below 0, within a few units of the last place.
 struct val rows_exp_minus(struct lanes * l, struct val m);
 

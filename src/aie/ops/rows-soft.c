@@ -1,14 +1,16 @@
 // rows-soft: SOFT_MAX and CROSS_ENTROPY_LOSS, programs of their own but much alike. Softmax takes
 // t = x * scale + slope * mask into scratch memory, the loss takes t = x where it lies. Both find the
-// maximum m and sum e = exp(t - m). Softmax then gives e / sum, the loss adds up (t - m - log sum) * y.
+// maximum m and sum e = exp(t - m). Softmax then gives e / sum, the loss adds up (m - t + log sum) * y.
 //
-// A resident row keeps t and e (softmax: where x was); a streamed one makes them anew in each pass.
+// A resident row keeps t, and e where x was; a streamed one makes them anew in each pass.
 #include "rows-ops.h"
 
 #include "aie/isa/aie2.h"
-#include "math.h"
+#include "pieces.h"
 
 #define MINUS_INFINITY 0xff800000u
+
+#define FAR_BELOW -1e38f // its e is 0, but it can be multiplied by 0
 
 enum { IN_PLACE = -1 }; // instead of the label of the block that makes t
 
@@ -222,15 +224,9 @@ static void sum_pass(struct rows_writer * w, int entry, int scaled_at, int exp_a
     rows_entry(w, entry, body);
     rows_clear_row_sum(w);
     asm_label(w->p, body);
-    if (scaled_at != IN_PLACE) {
-        asm_jump_if_zero(w->p, w->streamed, there);
-    }
+    asm_jump_if_zero(w->p, w->streamed, there);
     take_t(w, scaled_at, there);
-    if (scaled_at != IN_PLACE) {
-        rows_copy(w, w->pa, w->row_a);
-    } else {
-        rows_set(w, w->pa, RW_CORE_MEMORY + RW_SCRATCH); // to where nobody looks
-    }
+    rows_copy(w, w->pa, w->row_a);
     call(w, exp_at, asm_label_new(w->p));
     rows_keep_sums(w);
     rows_put(w, RW_SLOT_SUM, rows_summed(w));
@@ -254,22 +250,37 @@ static void divide_pass(struct rows_writer * w, int body, int scaled_at, int exp
     rows_end(w, w->wait);
 }
 
+// With t - m = -d, a row's loss is the sum of d * y and log(sum) times the sum of y: all of one sign, so
+// that nothing cancels, and one pass over the row does for both.
 static void loss_pass(struct rows_writer * w, int entry) {
+    enum { E, DY, ROW_E, Y, ROW_DY, ROW_Y }; // sums of a chunk and of the row
+    static const int chunk_sums[] = {E, DY, Y}, row_sums[] = {ROW_E, ROW_DY, ROW_Y};
     struct lanes * l = &w->lanes;
     int body = asm_label_new(w->p);
     rows_entry(w, entry, body);
-    rows_clear_row_sum(w);
+    rows_clear(w, row_sums, 3);
     asm_label(w->p, body);
-    rows_fill(w, w->row_a, MEM_A, k_bits(l, 0));
+    rows_fill(w, w->row_a, MEM_A, k_float(l, FAR_BELOW));
     rows_fill(w, w->row_b, MEM_B, k_bits(l, 0));
-    rows_clear_sums(w);
+    rows_clear(w, chunk_sums, 3);
     loop_begin(w);
-    struct val t = f_sub(l, lanes_load(l, w->pa, MEM_A, false), rows_get(w, RW_SLOT_MEAN));
-    t = f_sub(l, t, rows_get(w, RW_SLOT_SUM));
-    rows_sum(w, 0, f_mul(l, t, lanes_load(l, w->pb, MEM_B, false)));
+    struct val d = f_sub(l, rows_get(w, RW_SLOT_MEAN), lanes_load(l, w->pa, MEM_A, false));
+    struct val y = lanes_load(l, w->pb, MEM_B, false);
+    rows_sum(w, Y, y);
+    rows_sum(w, DY, f_mul(l, d, y));
+    rows_sum(w, E, rows_exp_minus(l, d));
     asm_loop_end(w->p);
-    rows_keep_sums(w);
-    rows_put(w, RW_SLOT_TOTAL, f_add(l, rows_summed(w), rows_get(w, RW_SLOT_TOTAL)));
+    for (int i = 0; i < 3; i++) {
+        rows_sum(w, row_sums[i], val_bm(w->acc[chunk_sums[i]]));
+    }
+    asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
+    rows_put(w, RW_SLOT_SUM, rows_across(w, f_add, val_bm(w->acc[ROW_E])));
+    asm_label(w->p, asm_label_new(w->p)); // what follows wants the registers
+    struct pieces log_sum = p_split(l, rows_log(w, RW_SLOT_SUM), 3);
+    struct pieces y_sum = p_split(l, val_bm(w->acc[ROW_Y]), 3);
+    struct val loss = p_mac_n(l, val_bm(w->acc[ROW_DY]), &log_sum, &y_sum, 3);
+    loss = rows_across(w, f_add, loss);
+    rows_put(w, RW_SLOT_TOTAL, f_add(l, loss, rows_get(w, RW_SLOT_TOTAL)));
     rows_end(w, w->total);
 }
 
@@ -288,14 +299,7 @@ void rows_soft_max(struct rows_writer * w, int entry, bool halves) {
 }
 
 void rows_loss(struct rows_writer * w, int entry) {
-    struct lanes * l = &w->lanes;
-    int exp_at = asm_label_new(w->p), sum = asm_label_new(w->p), loss = asm_label_new(w->p);
-    maximum_pass(w, entry, IN_PLACE, sum);
-    sum_pass(w, sum, IN_PLACE, exp_at);
-    asm_label(w->p, asm_label_new(w->p)); // what follows wants the registers
-    rows_put(w, RW_SLOT_SUM, f_log(l, rows_get(w, RW_SLOT_SUM)));
-    rows_label_to(w, w->stage, loss);
-    asm_jump(w->p, w->next_pass);
+    int loss = asm_label_new(w->p);
+    maximum_pass(w, entry, IN_PLACE, loss);
     loss_pass(w, loss);
-    exp_block(w, exp_at);
 }

@@ -132,7 +132,7 @@ static void start_run(struct rows_writer * w, const struct rows_needs * needs, c
     rows_param(w, w->streamed, RW_PARAM_STREAMED);
     rows_param(w, w->chunks, RW_PARAM_CHUNKS);
     rows_param(w, w->more, RW_PARAM_MORE);
-    for (int i = 0; i < RW_N_ARGS; i++) {
+    for (int i = 0; i < needs->n_args; i++) {
         lanes_set_param(&w->lanes, RW_SLOT_ARGS + i, local_param(w, RW_PARAM_ARGS + i));
     }
     if (needs->total) {
@@ -292,7 +292,7 @@ static void take_registers(struct rows_writer * w, int n_best) {
     for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
         *labels[i] = asm_label_new(w->p);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 6; i++) {
         w->acc[i] = asm_global(w->p, ASM_BM);
     }
     for (int i = 0; i < n_best; i++) {
@@ -346,6 +346,7 @@ enum status rows_program(const struct kernel_spec * spec, struct rows_program * 
     write_program(&w);
     enum status st = asm_finish(w.p, &out->code, err);
     lanes_pool_bytes(&w.lanes, out->pool);
+    rows_log_tables(out->tables);
     for (int lane = 0; lane < 16; lane++) {
         store_u32(out->pool + RW_SLOT_LANES * LANES_POOL_SLOT_BYTES + 4 * lane, (uint32_t) lane);
     }

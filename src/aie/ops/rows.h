@@ -21,6 +21,8 @@ enum {
     RW_WEST_MEMORY = 0x50000,
     RW_POOL = 0x0000,    // constants, state and parameters, all within reach of one pointer
     RW_PARTIAL = 0x0800, // a column's share of a total, for the column to the east
+    RW_TABLES = 0x0880,  // of logarithms
+    RW_TABLE_BYTES = 640,
     RW_BUFFER_A = 0x4000, // pong is ping ^ RW_CHUNK_BYTES
     RW_BUFFER_B = 0x8000,
     RW_BUFFER_OUT = 0xc000,
@@ -123,6 +125,7 @@ const char * rows_program_name(const struct kernel_spec * spec);
 struct rows_needs { // what a program wants of the driver
     const char * program;
     int n_indices; // ops that it tells apart
+    int n_args;
     int n_best;    // of rows_writer.best
     bool total, sink, halves;
     int first_const; // slots from here on are free for constants
@@ -132,7 +135,9 @@ const struct rows_needs * rows_needs(const char * program);
 struct rows_program { // the core program and the content of its pool
     struct asm_code code;
     uint8_t pool[LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES];
+    uint8_t tables[RW_TABLE_BYTES];
 };
+void rows_log_tables(uint8_t bytes[RW_TABLE_BYTES]);
 enum status rows_program(const struct kernel_spec * spec, struct rows_program * out, struct error * err);
 
 // ---- inside the program: what the passes of rows-ops.c are written with ----
@@ -149,7 +154,7 @@ struct rows_writer {
     struct asm_reg pa, pb, pout, ps;      // pointers that walk; ps is for anything
     struct asm_reg first, stage;          // code pointers: first pass, current pass
     struct asm_reg back;                  // and caller; behind the last row: what ends the run
-    struct asm_reg acc[3];                // BM
+    struct asm_reg acc[6];                // BM
     struct asm_reg best[3];               // X, where the program asks for them
     int wait, total;                                // labels of the driver: what `back` ends the run with
     int next_chunk, next_pass, last_pass, row_done; // where passes go
