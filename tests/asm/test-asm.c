@@ -185,7 +185,7 @@ static void kernels_fit(void ** state) {
         struct error err = {0};
         assert_int_equal(elementwise_program(&spec, &program, &err), ST_OK);
         const struct asm_stats * s = &program.code.stats;
-        print_message("binary_%s: %d bundles\n", dtype_name((enum dtype) t), s->bundles);
+        print_message("sum_%s: %d bundles\n", dtype_name((enum dtype) t), s->bundles);
         for (int l = 0; l < s->n_loops; l++) {
             print_message("    %d instructions, plain %d, every %d bundles (slots %d, recurrence %d), "
                           "%d stages, %d trips\n",

@@ -19,9 +19,9 @@ static struct val mul(struct lanes * l, struct val a, struct val b) {
 }
 
 const struct ew_op ew_ops[] = {
-    {KERNEL_OP_ADD, "binary", EW_FLOATS, false, 4, f_add, NULL},
-    {KERNEL_OP_SUB, "binary", EW_FLOATS, false, 4, f_sub, NULL},
-    {KERNEL_OP_MUL, "binary", EW_FLOATS, false, 2, mul, NULL},
+    {KERNEL_OP_ADD, "sum", EW_FLOATS, false, 4, f_add, NULL},
+    {KERNEL_OP_SUB, "sum", EW_FLOATS, false, 4, f_sub, NULL},
+    {KERNEL_OP_MUL, "mul", EW_FLOATS, false, 2, mul, NULL},
 
     {KERNEL_OP_ABS, "sign", EW_FLOATS, true, 4, bits_abs, NULL},
     {KERNEL_OP_SGN, "sign", EW_FLOATS, true, 4, bits_sgn, NULL},
