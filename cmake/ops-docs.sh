@@ -93,8 +93,8 @@ END {
         row(order[i], "NPU", datatypes[order[i]] == "" ? "none yet" : datatypes[order[i]])
     }
     print ""
-    print "SUM over rows that are not contiguous is refused, as by the other backends of ggml: the CPU takes them for"
-    print "contiguous ones, so that there is no result to agree with."
+    print "SUM over rows that are not contiguous is refused, as by ggml'\''s CUDA, Vulkan, SYCL and Metal: the CPU takes"
+    print "them for contiguous ones, so that there is no result to agree with."
     print ""
     print "## On the host, inside the plugin"
     print ""

@@ -141,7 +141,7 @@ enum status op_call_of(const struct ggml_tensor * node, struct op_call * out, st
         glu_inputs(node, out);
     }
     // ggml has no sum over rows that are not contiguous: its CPU backend takes them for contiguous
-    // ones and every other backend refuses, so that a result of ours would be the odd one out.
+    // ones, and CUDA, Vulkan, SYCL and Metal refuse, so that a result of ours would be the odd one.
     if (node->op == GGML_OP_SUM && out->inputs[0].nb[0] != ggml_type_size(out->inputs[0].type)) {
         return error_set(err, ST_UNSUPPORTED, "SUM over rows that are not contiguous");
     }
