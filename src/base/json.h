@@ -9,7 +9,7 @@
 
 #define JSON_MAX_BYTES  ((size_t) 64 << 20)
 #define JSON_MAX_DEPTH  64
-#define JSON_MAX_VALUES 2000000 // some 400 MiB of tree when all are members of objects
+#define JSON_MAX_VALUES 2000000 // at most some 400 MiB of tree
 
 // The caller owns *out (json_decref). On failure it is NULL, and the status ST_INVALID with "line
 // L, column C: reason", or ST_NO_MEMORY.
