@@ -131,7 +131,7 @@ static void test_killed_holder(void ** state) {
     clock_gettime(CLOCK_MONOTONIC, &a);
     expect_compile(&spec);
     clock_gettime(CLOCK_MONOTONIC, &b);
-    assert_true(b.tv_sec - a.tv_sec < 5);
+    assert_true(b.tv_sec - a.tv_sec < 9); // a live holder would have been waited for, 10 s
     assert_int_equal(count_entries("aie2", ".lock"), 0);
 }
 

@@ -209,36 +209,6 @@ static void test_race(void ** state) {
     store_free(s);
 }
 
-static void test_hit_time(void ** state) {
-    (void) state;
-    struct store * s = open_store(&small);
-    for (int i = 0; i < 5000; i++) {
-        struct kernel_spec spec = make_spec(DTYPE_F32, 1 + i);
-        must_get(s, &spec);
-    }
-    double best = 1e9;
-    for (int batch = 0; batch < 20; batch++) {
-        struct timespec a, b;
-        clock_gettime(CLOCK_MONOTONIC, &a);
-        for (int i = 0; i < 5000; i++) {
-            struct kernel_spec spec = make_spec(DTYPE_F32, 1 + i);
-            struct store_kernel * k;
-            if (store_get(s, &spec, &k, NULL) != ST_OK) {
-                fail();
-            }
-        }
-        clock_gettime(CLOCK_MONOTONIC, &b);
-        double ns =
-            ((double) (b.tv_sec - a.tv_sec) * 1e9 + (double) (b.tv_nsec - a.tv_nsec)) / 5000;
-        best = ns < best ? ns : best;
-    }
-    print_message("a hit in memory takes %.0f ns among 5000 kernels\n", best);
-#ifndef SANITIZED
-    assert_true(best <= 1000);
-#endif
-    store_free(s);
-}
-
 // ---- packs ----
 
 struct pack {

@@ -160,38 +160,91 @@ struct val rows_log(struct rows_writer * w, int slot) {
 
 // ---- exponential ----
 
+// A value as two pieces in one vector, made in place: the second half first holds anything finite.
+static struct asm_reg split2(struct lanes * l, struct val v, struct asm_reg unit) {
+    struct asm_reg bm = lanes_bm(l, &v), x = asm_local(l->p, ASM_X);
+    ASM(l->p, AIE2_VCONV_BF16_FP32, A_LO(x), A_REG(bm));
+    ASM(l->p, AIE2_VCONV_BF16_FP32, A_HI(x), A_REG(bm));
+    struct val rest = p_msc(l, val_bm(bm), x, unit);
+    ASM(l->p, AIE2_VCONV_BF16_FP32, A_HI(x), A_REG(rest.bm));
+    return x;
+}
+
+static struct asm_reg swapped(struct lanes * l, struct asm_reg x, struct asm_reg half) {
+    struct asm_reg d = asm_local(l->p, ASM_X);
+    ASM(l->p, AIE2_VSHIFT, A_REG(d), A_REG(x), A_REG(x), A_REG(half));
+    return d;
+}
+
 // e^-m = 2^n e^-r, r = m + n ln(2), as in math-exp.c, but with products of two pieces and a polynomial
-// made for a short path: 1 - r + r^2 ((1/2 - r/6) + r^2 ((1/24 - r/120) + r^2/720)).
-struct val rows_exp_minus(struct lanes * l, struct val m) {
+// made for a short path: 1 - r + r^2 ((1/2 - r/6) + r^2 ((1/24 - r/120) + r^2/720)). Vectors go side by
+// side and share what they load.
+void rows_exp_minus(struct lanes * l, int n_vals, const struct val m[], struct val e[]) {
     static const float c2 = 0.5f, c4 = 0.0416663773f, c5 = -0.0083693238f, c6 = 0.00139428687f;
     const float base = 0x1.8p16f;
-    lanes_x(l, &m);
-    struct asm_reg nan = m_nan(l, m);
-    struct val most = i_min(l, m, k_float(l, 88)); // the result is 0 from there on
-    lanes_bm(l, &most);
-    struct pieces pm = p_split(l, most, 2), log2e = p_constant(1.4426950408889634, 2);
-    struct pieces ln2 = p_constant(0.6931471805599453, 4), c3 = p_constant(-0.166665152, 2);
-    struct asm_reg m12 = p_pair(l, &pm, 0, 1);
-    struct val t = p_msc(l, k_float(l, base + 0.5f), m12, p_pair(l, &log2e, 1, 1));
-    t = p_msc(l, t, m12, p_pair(l, &log2e, 0, 0));
-    lanes_x(l, &t);
-    struct val n = f_sub(l, b_and(l, t, k_bits(l, 0xffffff80)), k_float(l, base));
-    struct pieces pn = p_split(l, n, 1);
-    struct asm_reg nn = p_pair(l, &pn, 0, 0);
-    struct val r = p_mac(l, p_mac(l, most, nn, p_pair(l, &ln2, 0, 1)), nn, p_pair(l, &ln2, 2, 3));
-    struct pieces pr = p_split(l, r, 2);
-    struct asm_reg r12 = p_pair(l, &pr, 0, 1);
-    struct val a = p_mac(l, k_float(l, c2), r12, p_pair(l, &c3, 1, 1));
-    a = p_mac(l, a, r12, p_pair(l, &c3, 0, 0));
-    struct val b = p_mac(l, k_float(l, c4), r12, p_constants(l, c5, c5));
-    struct val square = p_mul_n(l, &pr, &pr, 2);
-    struct pieces ps = p_split(l, square, 2);
-    b = p_mac(l, b, p_pair(l, &ps, 0, 1), p_constants(l, c6, c6));
-    struct pieces pb = p_split(l, b, 2);
-    a = p_mac_n(l, a, &pb, &ps, 2);
-    struct pieces pa = p_split(l, a, 2);
-    struct val rest = f_sub(l, p_mul_n(l, &pa, &ps, 2), r);
-    struct val e = i_add(l, f_add(l, rest, k_float(l, 1)), m_up16(l, b_and(l, t, k_bits(l, 0xff80))));
-    e = v_select(l, m_less(l, e, k_bits(l, F32_NORMAL)), e, k_bits(l, 0));
-    return v_select(l, nan, e, m);
+    struct pieces log2e = p_constant(1.4426950408889634, 2), ln2 = p_constant(0.6931471805599453, 4);
+    struct pieces c3 = p_constant(-0.166665152, 2);
+    struct asm_reg unit = p_constants(l, 1, 0), half = asm_local(l->p, ASM_R);
+    struct val most[2], t[2], r[2], a[2], b[2], x[2];
+    struct asm_reg pair[2], other[2], nan[2];
+    ASM(l->p, AIE2_MOVX_alu_cg, A_REG(half), A_IMM(32));
+#define EACH for (int i = 0; i < n_vals; i++)
+    struct val largest = k_float(l, 88), start = k_float(l, base + 0.5f), from = k_float(l, base);
+    lanes_x(l, &largest);
+    EACH {
+        x[i] = m[i];
+        lanes_x(l, &x[i]);
+        most[i] = i_min(l, x[i], largest); // the result is 0 from there on
+        lanes_bm(l, &most[i]);
+    }
+    EACH { pair[i] = split2(l, most[i], unit); }
+    lanes_bm(l, &start);
+    EACH { t[i] = p_msc(l, start, pair[i], p_pair(l, &log2e, 1, 1)); }
+    EACH {
+        t[i] = p_msc(l, t[i], pair[i], p_pair(l, &log2e, 0, 0));
+        lanes_x(l, &t[i]);
+    }
+    struct val whole = k_bits(l, 0xffffff80);
+    lanes_x(l, &whole);
+    lanes_bm(l, &from);
+    EACH {
+        struct val n = f_sub(l, b_and(l, t[i], whole), from);
+        struct pieces pn = p_split(l, n, 1);
+        pair[i] = p_pair(l, &pn, 0, 0);
+    }
+    EACH { r[i] = p_mac(l, most[i], pair[i], p_pair(l, &ln2, 0, 1)); }
+    EACH { r[i] = p_mac(l, r[i], pair[i], p_pair(l, &ln2, 2, 3)); }
+    EACH { pair[i] = split2(l, r[i], unit); }
+    EACH { other[i] = swapped(l, pair[i], half); }
+    struct val square[2], k2 = k_float(l, c2), k4 = k_float(l, c4);
+    EACH { square[i] = p_mul(l, pair[i], other[i]); }
+    EACH { square[i] = p_mac(l, square[i], pair[i], pair[i]); }
+    struct asm_reg k5 = p_constants(l, c5, c5);
+    lanes_bm(l, &k2);
+    lanes_bm(l, &k4);
+    EACH { b[i] = p_mac(l, k4, pair[i], k5); }
+    EACH { a[i] = p_mac(l, k2, pair[i], p_pair(l, &c3, 1, 1)); }
+    EACH { a[i] = p_mac(l, a[i], pair[i], p_pair(l, &c3, 0, 0)); }
+    EACH { pair[i] = split2(l, square[i], unit); }
+    EACH { other[i] = swapped(l, pair[i], half); }
+    struct asm_reg k6 = p_constants(l, c6, c6), left[2];
+    EACH { b[i] = p_mac(l, b[i], pair[i], k6); }
+    EACH { left[i] = split2(l, b[i], unit); }
+    EACH { a[i] = p_mac(l, a[i], left[i], other[i]); }
+    EACH { a[i] = p_mac(l, a[i], left[i], pair[i]); }
+    EACH { left[i] = split2(l, a[i], unit); }
+    EACH { b[i] = p_mul(l, left[i], other[i]); }
+    EACH { b[i] = p_mac(l, b[i], left[i], pair[i]); }
+    struct val one = k_float(l, 1), power = k_bits(l, 0xff80), zero = k_bits(l, 0);
+    struct val normal = k_bits(l, F32_NORMAL);
+    lanes_bm(l, &one);
+    EACH { b[i] = f_add(l, f_sub(l, b[i], r[i]), one); }
+    lanes_x(l, &power);
+    EACH { e[i] = i_add(l, b[i], m_up16(l, b_and(l, t[i], power))); }
+    lanes_x(l, &zero);
+    lanes_x(l, &normal);
+    EACH { e[i] = v_select(l, m_less(l, e[i], normal), e[i], zero); }
+    EACH { nan[i] = m_nan(l, x[i]); }
+    EACH { e[i] = v_select(l, nan[i], e[i], x[i]); }
+#undef EACH
 }

@@ -38,8 +38,8 @@ struct val rows_inverse_root(struct rows_writer * w, int slot);
 struct val rows_inverse(struct rows_writer * w, int slot);
 // log x of the number in a slot, from 1 to 2^31.
 struct val rows_log(struct rows_writer * w, int slot);
-// e^-m where m is not below 0, within a few units of the last place.
-struct val rows_exp_minus(struct lanes * l, struct val m);
+// e^-m where m is not below 0, within a few units of the last place; of one or two vectors.
+void rows_exp_minus(struct lanes * l, int n_vals, const struct val m[], struct val e[]);
 
 void rows_norm(struct rows_writer * w, int norm_entry, int rms_entry);
 void rows_round_to_nearest(struct rows_writer * w);

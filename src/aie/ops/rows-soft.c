@@ -189,11 +189,17 @@ static void exp_block(struct rows_writer * w, int block) {
     struct lanes * l = &w->lanes;
     asm_label(w->p, block);
     rows_clear_sums(w);
-    loop_begin(w);
-    struct val t = lanes_load(l, w->ps, MEM_SCRATCH, false);
-    struct val e = rows_exp_minus(l, f_sub(l, rows_get(w, RW_SLOT_MEAN), t));
-    rows_sum(w, 0, e);
-    lanes_store(l, e, w->pa, MEM_A, true);
+    asm_loop_begin(w->p, w->trips);
+    struct val m[2], e[2], most = rows_get(w, RW_SLOT_MEAN);
+    lanes_bm(l, &most);
+    for (int i = 0; i < 2; i++) {
+        m[i] = f_sub(l, most, lanes_load(l, w->ps, MEM_SCRATCH, false));
+    }
+    rows_exp_minus(l, 2, m, e);
+    for (int i = 0; i < 2; i++) {
+        rows_sum(w, i, e[i]);
+        lanes_store(l, e[i], w->pa, MEM_A, true);
+    }
     asm_loop_end(w->p);
     go_back(w);
 }
@@ -268,7 +274,9 @@ static void loss_pass(struct rows_writer * w, int entry) {
     struct val y = lanes_load(l, w->pb, MEM_B, false);
     rows_sum(w, Y, y);
     rows_sum(w, DY, f_mul(l, d, y));
-    rows_sum(w, E, rows_exp_minus(l, d));
+    struct val e;
+    rows_exp_minus(l, 1, &d, &e);
+    rows_sum(w, E, e);
     asm_loop_end(w->p);
     for (int i = 0; i < 3; i++) {
         rows_sum(w, row_sums[i], val_bm(w->acc[chunk_sums[i]]));
