@@ -10,14 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#    define SANITIZED 1
-#elif defined(__has_feature)
-#    if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#        define SANITIZED 1
-#    endif
-#endif
-
 static struct kernel_spec make_spec(enum dtype t, int64_t n) {
     struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
     spec.inputs[0] = spec.inputs[1] = spec.output = tensor_contiguous(t, (int64_t[]){n, 1, 1, 1});
@@ -358,7 +350,6 @@ int main(void) {
         cmocka_unit_test_setup(test_compile, reset),
         cmocka_unit_test_setup(test_refusals, reset),
         cmocka_unit_test_setup(test_race, reset),
-        cmocka_unit_test_setup(test_hit_time, reset),
         cmocka_unit_test_setup(test_packs, reset),
         cmocka_unit_test_setup(test_broken_packs, reset),
     };
