@@ -127,8 +127,15 @@ int main(void) {
                 pdis[n_pdis++].ms = ms;
                 total += ms;
             }
-            printf("%8.2f", cycles_per_word(m, &s, &code));
+            double cycles = cycles_per_word(m, &s, &code);
             kernel_code_free(&code);
+            // Near the bound the start of a run would show: a million elements there.
+            if (cycles < 3 && make_spec((enum kernel_op) op, (enum dtype) t, 1024, 1024, &s) &&
+                aie_compile(&s, &code, &err) == ST_OK) {
+                cycles = cycles_per_word(m, &s, &code);
+                kernel_code_free(&code);
+            }
+            printf("%8.2f", cycles);
         }
         printf("\n");
         fflush(stdout);
@@ -136,7 +143,7 @@ int main(void) {
     qsort(pdis, (size_t) n_pdis, sizeof pdis[0], by_time);
     printf("\n%d PDIs for the whole table (target <= 60), compiled in %.0f ms (target <= 1000)\n", n_pdis, total);
     printf("slowest:");
-    for (int i = 0; i < 24 && i < n_pdis; i++) {
+    for (int i = 0; i < 8 && i < n_pdis; i++) {
         printf(" %s %.1f ms", pdis[i].name, pdis[i].ms);
     }
     printf(" (target <= 5 each)\n");

@@ -1,6 +1,6 @@
 // Row ops against double precision, through the compiler and the emulated array: rows of every odd
-// length, longer than a tile's memory, many short ones; masks, sinks and slopes of softmax; infinities
-// and NaNs. Every kernel runs twice on the same array with different data.
+// length, longer than a tile's memory, many short ones; masks, sinks and slopes of softmax;
+// infinities and NaNs. Every kernel runs twice on the same array with different data.
 #include "kernel-rig.h"
 #include "reference.h"
 
@@ -78,14 +78,15 @@ static const float * floats(struct rig * r, int i) {
     return (const float *) (const void *) r->data[i];
 }
 
-static void expect(const struct kernel_spec * s, int64_t i, double got, double want, double allowed) {
+static void expect(const struct kernel_spec * s, int64_t i, double got, double want,
+                   double allowed) {
     if (isnan(want) ? isnan(got) : got == want || fabs(got - want) <= allowed) {
         return;
     }
     char name[KERNEL_NAME_MAX];
     kernel_name(s, name);
-    print_message("%s: element %lld is %.9g, not %.9g (off %.3g, allowed %.3g)\n", name, (long long) i, got,
-                  want, got - want, allowed);
+    print_message("%s: element %lld is %.9g, not %.9g (off %.3g, allowed %.3g)\n", name,
+                  (long long) i, got, want, got - want, allowed);
     fail();
 }
 
@@ -94,7 +95,7 @@ static void expect(const struct kernel_spec * s, int64_t i, double got, double w
 static const double eps32 = 0x1p-23;
 
 static void check_rows(struct rig * r, const struct kernel_spec * s) {
-    const float * x = floats(r, 0), * out = floats(r, s->n_inputs);
+    const float *x = floats(r, 0), *out = floats(r, s->n_inputs);
     int64_t n = s->inputs[0].ne[0], rows = tensor_elements(&s->inputs[0]) / n;
     float param;
     memcpy(&param, &s->params[0], 4);
@@ -156,8 +157,9 @@ static void check_rows(struct rig * r, const struct kernel_spec * s) {
         }
         for (int64_t k = 0; k < n; k++) {
             double want = (row[k] - shift) * scale;
-            double off = 6 * eps32 * fabs(want) + 4 * eps32 * (fabs(row[k]) + magnitude / (double) n) *
-                                                       scale * (s->op == KERNEL_OP_NORM);
+            double off = 6 * eps32 * fabs(want) + 4 * eps32 *
+                                                      (fabs(row[k]) + magnitude / (double) n) *
+                                                      scale * (s->op == KERNEL_OP_NORM);
             expect(s, i * n + k, out[i * n + k], want, off + 0x1p-126);
         }
     }
@@ -199,7 +201,8 @@ static uint64_t run_op(struct rig * r, const struct kernel_spec * s, fill_fn fil
             for (int64_t i = 0; i < tensor_elements(&s->inputs[k]); i++) {
                 float v = fill(k, i);
                 int32_t integer = (int32_t) v;
-                memcpy(r->data[k] + 4 * i, s->inputs[k].dtype == DTYPE_I32 ? (void *) &integer : (void *) &v, 4);
+                memcpy(r->data[k] + 4 * i,
+                       s->inputs[k].dtype == DTYPE_I32 ? (void *) &integer : (void *) &v, 4);
             }
         }
         rig_run(r, s, &code);
@@ -216,9 +219,9 @@ static uint64_t run_op(struct rig * r, const struct kernel_spec * s, fill_fn fil
 }
 
 static const struct shape shapes[] = {
-    {{33, 7, 1, 1}},    {{1000, 1, 1, 1}}, {{1000, 9, 1, 1}},  {{2048, 5, 1, 1}}, {{2049, 5, 1, 1}},
-    {{4097, 3, 1, 1}},  {{64, 5, 4, 3}},   {{1025, 5, 4, 3}},  {{4, 1023, 1, 1}}, {{1, 500, 1, 1}},
-    {{70001, 2, 1, 1}}, {{32, 513, 1, 1}}, {{8192, 5, 1, 1}},  {{3, 9001, 1, 1}}, {{255, 40, 1, 1}},
+    {{33, 7, 1, 1}},    {{1000, 1, 1, 1}}, {{1000, 9, 1, 1}}, {{2048, 5, 1, 1}}, {{2049, 5, 1, 1}},
+    {{4097, 3, 1, 1}},  {{64, 5, 4, 3}},   {{1025, 5, 4, 3}}, {{4, 1023, 1, 1}}, {{1, 500, 1, 1}},
+    {{70001, 2, 1, 1}}, {{32, 513, 1, 1}}, {{8192, 5, 1, 1}}, {{3, 9001, 1, 1}}, {{255, 40, 1, 1}},
     {{256, 40, 1, 1}},  {{257, 17, 1, 1}}, {{5438, 3, 1, 1}},
 };
 
@@ -307,9 +310,10 @@ static double mask_value(struct rig * r, const struct tensor * m, int64_t i) {
                                  : (double) floats(r, 1)[i];
 }
 
-static void check_soft_max(struct rig * r, const struct kernel_spec * s, const struct soft_case * k) {
+static void check_soft_max(struct rig * r, const struct kernel_spec * s,
+                           const struct soft_case * k) {
     const struct tensor * m = &s->inputs[1];
-    const float * x = floats(r, 0), * out = floats(r, s->n_inputs);
+    const float *x = floats(r, 0), *out = floats(r, s->n_inputs);
     int64_t n = k->ne[0];
     double heads = exp2(floor(log2((double) k->ne[2])));
     double * t = malloc((size_t) n * sizeof *t);
@@ -416,7 +420,8 @@ static void soft_max(void ** state) {
             if (n == 1 && mask == MASK_F16) {
                 continue;
             }
-            struct soft_case k = {{n, 1 + n % 7, 1 + n % 3, 1}, mask, {0}, n % 2, 0.5f, n % 4 > 1 ? 4 : 0};
+            struct soft_case k = {
+                {n, 1 + n % 7, 1 + n % 3, 1}, mask, {0}, n % 2, 0.5f, n % 4 > 1 ? 4 : 0};
             run_soft(&r, &k, fill_soft);
         }
     }
@@ -509,15 +514,27 @@ static void specials(void ** state) {
     rig_open(&r);
     for (int i = 0; i < 2; i++) {
         const int64_t * ne = shapes[i];
-        const struct { enum kernel_op op; float param; fill_fn fill; } runs[] = {
-            {KERNEL_OP_RMS_NORM, 1e-6f, fill_big},       {KERNEL_OP_NORM, 1e-6f, fill_big},
-            {KERNEL_OP_L2_NORM, 1e-6f, fill_big},        {KERNEL_OP_RMS_NORM, 0, fill_tiny},
-            {KERNEL_OP_L2_NORM, 1e-12f, fill_zero},      {KERNEL_OP_RMS_NORM, 1e-6f, fill_zero},
-            {KERNEL_OP_NORM, 1e-6f, fill_zero},          {KERNEL_OP_SUM_ROWS, 0, fill_with_nan},
-            {KERNEL_OP_MEAN, 0, fill_with_inf},          {KERNEL_OP_SUM_ROWS, 0, fill_with_inf},
-            {KERNEL_OP_SUM, 0, fill_with_nan},           {KERNEL_OP_RMS_NORM, 1e-6f, fill_with_nan},
-            {KERNEL_OP_NORM, 1e-6f, fill_with_nan},      {KERNEL_OP_ARGMAX, 0, fill_with_inf},
-            {KERNEL_OP_ARGMAX, 0, fill_with_nan},        {KERNEL_OP_ARGMAX, 0, fill_zero},
+        const struct {
+            enum kernel_op op;
+            float param;
+            fill_fn fill;
+        } runs[] = {
+            {KERNEL_OP_RMS_NORM, 1e-6f, fill_big},
+            {KERNEL_OP_NORM, 1e-6f, fill_big},
+            {KERNEL_OP_L2_NORM, 1e-6f, fill_big},
+            {KERNEL_OP_RMS_NORM, 0, fill_tiny},
+            {KERNEL_OP_L2_NORM, 1e-12f, fill_zero},
+            {KERNEL_OP_RMS_NORM, 1e-6f, fill_zero},
+            {KERNEL_OP_NORM, 1e-6f, fill_zero},
+            {KERNEL_OP_SUM_ROWS, 0, fill_with_nan},
+            {KERNEL_OP_MEAN, 0, fill_with_inf},
+            {KERNEL_OP_SUM_ROWS, 0, fill_with_inf},
+            {KERNEL_OP_SUM, 0, fill_with_nan},
+            {KERNEL_OP_RMS_NORM, 1e-6f, fill_with_nan},
+            {KERNEL_OP_NORM, 1e-6f, fill_with_nan},
+            {KERNEL_OP_ARGMAX, 0, fill_with_inf},
+            {KERNEL_OP_ARGMAX, 0, fill_with_nan},
+            {KERNEL_OP_ARGMAX, 0, fill_zero},
             {KERNEL_OP_CROSS_ENTROPY_LOSS, 0, fill_zero},
         };
         for (size_t k = 0; k < sizeof runs / sizeof runs[0]; k++) {
@@ -553,7 +570,8 @@ static void refusals(void ** state) {
     assert_int_equal(aie_supports(&s, &err), ST_UNSUPPORTED);
     s.inputs[0] = s.output = tensor_of(DTYPE_F32, 1 << 20, 1 << 12, 1, 1);
     assert_int_equal(aie_supports(&s, &err), ST_UNSUPPORTED);
-    s.inputs[0] = s.output = tensor_of(DTYPE_F32, 3 << 20, 1, 1, 1); // longer than the queues can repeat
+    s.inputs[0] = s.output =
+        tensor_of(DTYPE_F32, 3 << 20, 1, 1, 1); // longer than the queues can repeat
     assert_int_equal(aie_supports(&s, &err), ST_UNSUPPORTED);
     assert_non_null(strstr(err.text, "too long"));
 
@@ -581,15 +599,16 @@ static void check_commands(const struct kernel_spec * s) {
     struct error err = {0};
     compile(s, &code);
     assert_int_equal(pdi_read(code.pdi, code.pdi_size, only_golden_commands, NULL, &err), ST_OK);
-    assert_int_equal(txn_read((const uint8_t *) code.insts, 4 * code.n_insts, only_golden_commands, NULL,
-                              &err), ST_OK);
+    assert_int_equal(
+        txn_read((const uint8_t *) code.insts, 4 * code.n_insts, only_golden_commands, NULL, &err),
+        ST_OK);
     kernel_code_free(&code);
 }
 
 static const enum kernel_op plain_ops[] = {
-    KERNEL_OP_SUM_ROWS, KERNEL_OP_SUM,         KERNEL_OP_MEAN,        KERNEL_OP_NORM,
-    KERNEL_OP_RMS_NORM, KERNEL_OP_L2_NORM,     KERNEL_OP_ARGMAX,      KERNEL_OP_COUNT_EQUAL,
-    KERNEL_OP_CROSS_ENTROPY_LOSS};
+    KERNEL_OP_SUM_ROWS, KERNEL_OP_SUM,         KERNEL_OP_MEAN,
+    KERNEL_OP_NORM,     KERNEL_OP_RMS_NORM,    KERNEL_OP_L2_NORM,
+    KERNEL_OP_ARGMAX,   KERNEL_OP_COUNT_EQUAL, KERNEL_OP_CROSS_ENTROPY_LOSS};
 
 static void commands_are_known(void ** state) {
     (void) state;
@@ -612,7 +631,8 @@ static void report(const char * what, const struct kernel_spec * s, uint64_t cyc
     struct rows_program program;
     struct error err = {0};
     assert_int_equal(rows_program(s, &program, &err), ST_OK);
-    print_message("%-28s %5d bundles, %6.2f cycles per element and column\n", what, program.code.stats.bundles,
+    print_message("%-28s %5d bundles, %6.2f cycles per element and column\n", what,
+                  program.code.stats.bundles,
                   (double) cycles * 4 / (double) tensor_elements(&s->inputs[0]));
     free(program.code.bytes);
 }
@@ -626,8 +646,8 @@ static void figures(void ** state) {
         for (size_t i = 0; i < sizeof plain_ops / sizeof plain_ops[0]; i++) {
             struct kernel_spec s = spec_of(plain_ops[i], sizes[k], 1e-6f);
             char what[64];
-            snprintf(what, sizeof what, "%s %lldx%lld", kernel_op_name(s.op), (long long) sizes[k][0],
-                     (long long) sizes[k][1]);
+            snprintf(what, sizeof what, "%s %lldx%lld", kernel_op_name(s.op),
+                     (long long) sizes[k][0], (long long) sizes[k][1]);
             report(what, &s, run_op(&r, &s, s.op == KERNEL_OP_COUNT_EQUAL ? fill_few : fill_plain));
         }
         for (int mask = NO_MASK; mask <= MASK_F16; mask++) {
@@ -635,8 +655,8 @@ static void figures(void ** state) {
             struct kernel_spec s = soft_spec(&c);
             static const char * const names[] = {"", " f32 mask", " f16 mask"};
             char what[64];
-            snprintf(what, sizeof what, "soft_max%s %lldx%lld", names[mask], (long long) sizes[k][0],
-                     (long long) sizes[k][1]);
+            snprintf(what, sizeof what, "soft_max%s %lldx%lld", names[mask],
+                     (long long) sizes[k][0], (long long) sizes[k][1]);
             report(what, &s, run_soft(&r, &c, fill_soft));
         }
     }

@@ -195,8 +195,8 @@ static void write_params(struct txn * t, const struct kernel_spec * spec, int co
         [EW_PARAM_SPLAT_B] = spec->n_inputs > 1 && splat,
         [EW_PARAM_SPLAT_BYTE] = piece->splat_byte,
     };
-    memcpy(params + EW_PARAM_ARGS, spec->params, sizeof spec->params);
-    int n_params = kernel_op_info(spec->op)->n_params;
+    ew_args(spec, params + EW_PARAM_ARGS);
+    int n_params = ew_n_args(spec->op);
     txn_block_write(t, image_addr(col, ARRAY_ROW_CORE, EW_PARAMS), params,
                     (size_t) (EW_PARAM_ARGS + n_params));
 }

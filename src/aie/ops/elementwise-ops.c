@@ -175,3 +175,34 @@ int ew_unroll(const struct ew_op * e, enum dtype t) {
 int ew_trip_words(const struct ew_op * e, enum dtype t) {
     return lanes_step(t, e->native) * ew_unroll(e, t) / 4;
 }
+
+// ---- parameters ----
+
+// SCALE's factor in three bf16 pieces and one that only keeps a pair full, each as a word of two.
+enum { SCALE_PIECES = 4 };
+
+int ew_n_args(enum kernel_op op) {
+    return kernel_op_info(op)->n_params + (op == KERNEL_OP_SCALE ? SCALE_PIECES : 0);
+}
+
+void ew_args(const struct kernel_spec * spec, uint32_t args[KERNEL_MAX_PARAMS]) {
+    memset(args, 0, KERNEL_MAX_PARAMS * sizeof args[0]);
+    int n = kernel_op_info(spec->op)->n_params;
+    memcpy(args, spec->params, (size_t) n * sizeof args[0]);
+    if (spec->op != KERNEL_OP_SCALE) {
+        return;
+    }
+    float rest, first = 0;
+    memcpy(&rest, &args[0], 4);
+    for (int i = 0; i < SCALE_PIECES; i++) {
+        // A piece of nothing would turn an infinity into a NaN; one of 2^-30 rounds away.
+        float piece = i > 0 && (rest == 0 || rest != rest) ? first * 0x1p-30f : rest;
+        uint32_t pattern;
+        memcpy(&pattern, &piece, 4);
+        pattern &= 0xffff0000;
+        memcpy(&piece, &pattern, 4);
+        first = i ? first : piece;
+        rest = rest == 0 ? 0 : rest - piece;
+        args[n + i] = pattern | pattern >> 16;
+    }
+}

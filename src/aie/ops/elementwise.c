@@ -61,7 +61,7 @@ static void read_parameters(struct program * w) {
     }
     int n_args = 0;
     for (int i = 0; i < ew_n_ops; i++) {
-        int n = kernel_op_info(ew_ops[i].op)->n_params;
+        int n = ew_n_args(ew_ops[i].op);
         n_args = in_group(w, &ew_ops[i]) && n > n_args ? n : n_args;
     }
     for (int i = 0; i < n_args; i++) {

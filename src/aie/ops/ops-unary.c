@@ -20,6 +20,12 @@ static int pieces_of(const struct lanes * l) {
 
 struct val ew_scale(struct lanes * l, struct val a, struct val b) {
     UNUSED_B;
+    if (l->dtype == DTYPE_BF16) { // one piece times those that ew_args() makes of the factor
+        struct pieces p = p_split(l, a, 1);
+        struct asm_reg twice = p_pair(l, &p, 0, 0);
+        struct val small = p_mac(l, k_param(l, 1), twice, p_params(l, 3, 4));
+        return p_mac(l, small, twice, p_params(l, 2, 5));
+    }
     return f_add(l, f_times(l, a, k_param(l, 0)), k_param(l, 1));
 }
 

@@ -20,18 +20,28 @@ static float truncate_bf16(double v) {
     return f;
 }
 
+static void load_slot(struct lanes * l, struct asm_reg to, int half, int slot) {
+    int32_t offset = (slot - LANES_POOL_SLOTS / 2) * LANES_POOL_SLOT_BYTES;
+    ASM_MEM(l->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, MEM_POOL, A_REG(asm_half(to, half)),
+            A_REG(l->pool), A_IMM(offset));
+}
+
 // The pool slot of two equal bf16 numbers into a half of a vector.
 static void load_half(struct lanes * l, struct asm_reg to, int half, float v) {
     uint32_t pattern;
     memcpy(&pattern, &v, 4);
     pattern >>= 16;
     struct val k = k_bits(l, pattern | pattern << 16);
-    if (k.slot < 0) {
-        return; // the pool is full: reported as a register that nothing wrote
+    if (k.slot >= 0) { // else the pool is full: reported as a register that nothing wrote
+        load_slot(l, to, half, k.slot);
     }
-    int32_t offset = (k.slot - LANES_POOL_SLOTS / 2) * LANES_POOL_SLOT_BYTES;
-    ASM_MEM(l->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, MEM_POOL, A_REG(asm_half(to, half)),
-            A_REG(l->pool), A_IMM(offset));
+}
+
+struct asm_reg p_params(struct lanes * l, int low, int high) {
+    struct asm_reg x = asm_local(l->p, ASM_X);
+    load_slot(l, x, 0, k_param(l, low).slot);
+    load_slot(l, x, 1, k_param(l, high).slot);
+    return x;
 }
 
 static void convert_half(struct lanes * l, struct asm_reg to, int half, struct asm_reg bm) {

@@ -23,6 +23,8 @@ struct pieces p_constant(double v, int n);
 struct asm_reg p_pair(struct lanes * l, struct pieces * p, int i, int j);
 // Two bf16 constants; a constant below and a lane value above.
 struct asm_reg p_constants(struct lanes * l, float low, float high);
+// Two parameters that are words of two equal bf16.
+struct asm_reg p_params(struct lanes * l, int low, int high);
 struct asm_reg p_constant_and(struct lanes * l, float low, struct val high);
 
 // c + a.low * b.low + a.high * b.high, c less them, and the products alone.

@@ -1,11 +1,12 @@
-// rows-array: the array around the row programs: one core a column, two streams in and one out, like
-// the elementwise family. The instruction stream writes each column's parameters and descriptors, sets
-// the cores going and waits for what comes out. Rows are set apart in the cores' memory by the
-// descriptors, so that each starts on a vector; results that are one word a row lie a vector half
-// apart there and are gathered on the way out.
+// rows-array: the array around the row programs: one core a column, two streams in and one out,
+// like the elementwise family. The instruction stream writes each column's parameters and
+// descriptors, sets the cores going and waits for what comes out. Rows are set apart in the cores'
+// memory by the descriptors, so that each starts on a vector; results that are one word a row lie a
+// vector half apart there and are gathered on the way out.
 //
-// A total runs through the columns from west to east: each hands its share to its neighbour, the last
-// one writes. It holds what earlier rounds gave, so the columns of a short round are the eastern ones.
+// A total runs through the columns from west to east: each hands its share to its neighbour, the
+// last one writes. It holds what earlier rounds gave, so the columns of a short round are the
+// eastern ones.
 #include "rows-plan.h"
 
 #include "aie/array/array.h"
@@ -55,7 +56,7 @@ static enum status check_tensor(const struct tensor * t, int i, struct error * e
 }
 
 static enum status check_mask_and_sinks(const struct kernel_spec * spec, struct error * err) {
-    const struct tensor * x = &spec->inputs[0], * mask = &spec->inputs[1], * sinks = &spec->inputs[2];
+    const struct tensor *x = &spec->inputs[0], *mask = &spec->inputs[1], *sinks = &spec->inputs[2];
     if (rows_input_there(spec, 1)) {
         if (mask->dtype != DTYPE_F32 && mask->dtype != DTYPE_F16) {
             return error_set(err, ST_UNSUPPORTED, "a mask of %s", dtype_name(mask->dtype));
@@ -65,14 +66,16 @@ static enum status check_mask_and_sinks(const struct kernel_spec * spec, struct 
             return error_set(err, ST_INVALID, "the mask does not fit the rows");
         }
     }
-    if (rows_input_there(spec, 2) && (sinks->dtype != DTYPE_F32 || tensor_elements(sinks) != x->ne[2])) {
+    if (rows_input_there(spec, 2) &&
+        (sinks->dtype != DTYPE_F32 || tensor_elements(sinks) != x->ne[2])) {
         return error_set(err, ST_INVALID, "sinks are f32, one for each head");
     }
     return ST_OK;
 }
 
-static enum status check_output(const struct kernel_spec * spec, const struct rows_op * op, struct error * err) {
-    const struct tensor * x = &spec->inputs[0], * out = &spec->output;
+static enum status check_output(const struct kernel_spec * spec, const struct rows_op * op,
+                                struct error * err) {
+    const struct tensor *x = &spec->inputs[0], *out = &spec->output;
     int64_t rows = x->ne[1] * x->ne[2] * x->ne[3], n = tensor_elements(out);
     bool fits = op->out == RW_OUT_ROW      ? tensor_same_shape(x, out)
                 : op->out == RW_OUT_SCALAR ? n == rows
@@ -93,8 +96,8 @@ enum status rows_supports(const struct kernel_spec * spec, struct error * err) {
     int most = kernel_op_info(spec->op)->n_inputs;
     int least = spec->op == KERNEL_OP_SOFT_MAX ? 1 : most;
     if (spec->n_inputs < least || spec->n_inputs > most) {
-        return error_set(err, ST_INVALID, "%s takes %d inputs, %d given", kernel_op_name(spec->op), most,
-                         spec->n_inputs);
+        return error_set(err, ST_INVALID, "%s takes %d inputs, %d given", kernel_op_name(spec->op),
+                         most, spec->n_inputs);
     }
     enum status st = ST_OK;
     for (int i = 0; i < spec->n_inputs && st == ST_OK; i++) {
@@ -128,7 +131,8 @@ void rows_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
     snprintf(name, KERNEL_NAME_MAX, "%s", rows_program_name(spec));
 }
 
-enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size, struct error * err) {
+enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
+                     struct error * err) {
     struct rows_program program;
     enum status st = rows_program(spec, &program, err);
     if (st != ST_OK) {
@@ -161,7 +165,8 @@ struct column { // what the functions below write for
     int col;
 };
 
-static void core_bd(const struct column * c, int bd, const struct array_bd * d, const struct layout * lay) {
+static void core_bd(const struct column * c, int bd, const struct array_bd * d,
+                    const struct layout * lay) {
     uint32_t w[6];
     array_core_bd(d, w);
     w[2] |= (lay->stride - 1) << 13 | (lay->step - 1);
@@ -172,13 +177,13 @@ static void core_bd(const struct column * c, int bd, const struct array_bd * d, 
 static void buffer_bd(const struct column * c, const struct stream * s, int which, bool pong,
                       uint32_t words, int next, const struct layout * lay) {
     core_bd(c, s->first_bd + which,
-            &(struct array_bd) {.address = s->buffer ^ (pong ? RW_CHUNK_BYTES : 0),
-                                .words = words,
-                                .next = next,
-                                .acquire = s->acquire,
-                                .acquire_value = -1,
-                                .release = s->release,
-                                .release_value = 1},
+            &(struct array_bd){.address = s->buffer ^ (pong ? RW_CHUNK_BYTES : 0),
+                               .words = words,
+                               .next = next,
+                               .acquire = s->acquire,
+                               .acquire_value = -1,
+                               .release = s->release,
+                               .release_value = 1},
             lay);
 }
 
@@ -188,8 +193,8 @@ static void push_core(const struct column * c, const struct stream * s, int whic
 }
 
 // `full` chunks of `chunk` words, and one of `last` where that is not 0.
-static void start_core_stream(const struct column * c, const struct stream * s, int full, uint32_t chunk,
-                              uint32_t last, const struct layout * lay) {
+static void start_core_stream(const struct column * c, const struct stream * s, int full,
+                              uint32_t chunk, uint32_t last, const struct layout * lay) {
     if (full >= 2) {
         buffer_bd(c, s, BD_PING, false, chunk, s->first_bd + BD_PONG, lay);
         buffer_bd(c, s, BD_PONG, true, chunk, -1, lay);
@@ -217,8 +222,9 @@ struct source {
 
 static void shim_bd(const struct column * c, int bd, const struct source * from, int next) {
     uint32_t w[8];
-    array_shim_bd(&(struct array_bd) {.words = from->words, .next = next, .acquire = -1, .release = -1},
-                  c->target, w);
+    array_shim_bd(
+        &(struct array_bd){.words = from->words, .next = next, .acquire = -1, .release = -1},
+        c->target, w);
     if (from->wrap) {
         w[3] |= from->wrap << 20;
         w[4] |= from->stride - 1;
@@ -239,7 +245,7 @@ static void push_shim(const struct column * c, uint32_t queue, int bd, int repea
 // ---- streams in, whole rows ----
 
 static struct layout row_layout(uint32_t words, uint32_t stride) {
-    return words == stride ? packed : (struct layout) {1, words, stride};
+    return words == stride ? packed : (struct layout){1, words, stride};
 }
 
 // The layout of a chunk of rows; a row alone needs none.
@@ -251,7 +257,8 @@ static struct layout chunk_layout(uint32_t rows, uint32_t words, uint32_t stride
 static struct source b_rows(const struct rows_plan * plan, int64_t row, int64_t rows) {
     bool half = plan->b_dtype == DTYPE_F16, odd = half && plan->row % 2;
     uint32_t n = (uint32_t) plan->row, words = half ? (n + 1) / 2 : n;
-    struct source s = {.operand = 1, .words = words * (uint32_t) rows,
+    struct source s = {.operand = 1,
+                       .words = words * (uint32_t) rows,
                        .offset = (uint32_t) (row * plan->row * dtype_size(plan->b_dtype)) & ~3u};
     if (odd && rows > 1) { // two rows of odd length share a word
         s.wrap = words;
@@ -305,8 +312,10 @@ static void start_resident(const struct column * c) {
         start_core_stream(c, &streams[STREAM_OUT], (int) full, chunk, last, &results);
     }
     shim_bd(c, SHIM_BD_A,
-            &(struct source) {.operand = 0, .words = rows * n,
-                              .offset = (uint32_t) (c->piece->first_row * plan->row * 4)}, -1);
+            &(struct source){.operand = 0,
+                             .words = rows * n,
+                             .offset = (uint32_t) (c->piece->first_row * plan->row * 4)},
+            -1);
     push_shim(c, SHIM_MM2S_QUEUE, SHIM_BD_A, 1, false);
     if (plan->has_b) {
         start_shim_b_rows(c);
@@ -315,7 +324,7 @@ static void start_resident(const struct column * c) {
 
 // ---- streams in, one row chunk by chunk ----
 
-struct stretch { // a row or, of a total, a stretch of elements
+struct stretch {              // a row or, of a total, a stretch of elements
     uint32_t first, elements; // first: of the tensor
     uint32_t b_first;
     uint32_t chunk, chunks;
@@ -336,18 +345,21 @@ static struct stretch stretch_of(const struct column * c) {
     return s;
 }
 
-// All chunks of a pass are equal: the last one is filled up with words from the start of the row, which
-// the core does not look at.
-static void stream_words(const struct column * c, const struct stream * s, const struct stretch * row,
-                         uint32_t queue, int operand, uint32_t first, int bd) {
+// All chunks of a pass are equal: the last one is filled up with words from the start of the row,
+// which the core does not look at.
+static void stream_words(const struct column * c, const struct stream * s,
+                         const struct stretch * row, uint32_t queue, int operand, uint32_t first,
+                         int bd) {
     int passes = c->plan->op->passes;
     uint32_t chunk = row->chunks == 1 ? row->elements : row->chunk;
     uint32_t pad = chunk * row->chunks - row->elements;
     start_core_stream(c, s, (int) row->chunks * passes, chunk, 0, &packed);
-    shim_bd(c, bd, &(struct source) {.operand = operand, .offset = 4 * first, .words = row->elements},
+    shim_bd(c, bd,
+            &(struct source){.operand = operand, .offset = 4 * first, .words = row->elements},
             pad ? bd + 1 : -1);
     if (pad) {
-        shim_bd(c, bd + 1, &(struct source) {.operand = operand, .offset = 4 * first, .words = pad}, -1);
+        shim_bd(c, bd + 1, &(struct source){.operand = operand, .offset = 4 * first, .words = pad},
+                -1);
     }
     push_shim(c, queue, bd, passes, false);
 }
@@ -359,12 +371,17 @@ static void stream_halves(const struct column * c, const struct stretch * row, i
     uint32_t before = row->chunks - 1;
     uint32_t last = (row->b_first % 2 + row->elements - before * row->chunk + 1) / 2;
     start_core_stream(c, &streams[STREAM_B], (int) row->chunks * passes, words, 0, &packed);
-    shim_bd(c, bd, &(struct source) {.operand = 1, .offset = offset, .words = before * words,
-                                     .wrap = words, .stride = step}, bd + 1);
-    shim_bd(c, bd + 1, &(struct source) {.operand = 1, .offset = offset + 4 * before * step,
-                                         .words = last}, last < words ? bd + 2 : -1);
+    shim_bd(
+        c, bd,
+        &(struct source){
+            .operand = 1, .offset = offset, .words = before * words, .wrap = words, .stride = step},
+        bd + 1);
+    shim_bd(c, bd + 1,
+            &(struct source){.operand = 1, .offset = offset + 4 * before * step, .words = last},
+            last < words ? bd + 2 : -1);
     if (last < words) {
-        shim_bd(c, bd + 2, &(struct source) {.operand = 1, .offset = offset, .words = words - last}, -1);
+        shim_bd(c, bd + 2, &(struct source){.operand = 1, .offset = offset, .words = words - last},
+                -1);
     }
     push_shim(c, SHIM_MM2S_QUEUE + 8, bd, passes, false);
 }
@@ -428,8 +445,9 @@ static void op_arguments(const struct column * c, uint32_t args[RW_N_ARGS]) {
         break;
     case KERNEL_OP_SOFT_MAX:
         put_pieces(args + RW_ARG_SCALE, param);
-        put_pieces(args + RW_ARG_SLOPE, rows_slope(spec, c->piece->first_row / spec->inputs[0].ne[1] %
-                                                            spec->inputs[0].ne[2]));
+        put_pieces(
+            args + RW_ARG_SLOPE,
+            rows_slope(spec, c->piece->first_row / spec->inputs[0].ne[1] % spec->inputs[0].ne[2]));
         args[RW_ARG_SINK] = 0xff800000; // -infinity: none
         break;
     case KERNEL_OP_CROSS_ENTROPY_LOSS:
@@ -489,13 +507,13 @@ static void write_params(const struct column * c, struct place place, bool sink)
         [RW_PARAM_STREAMED] = plan->streamed,
         [RW_PARAM_B_TAKE] = plan->has_b ? UINT32_MAX : 0,
         [RW_PARAM_B_GIVE] = plan->has_b,
-        [RW_PARAM_B_KIND] = plan->b_kind,
         [RW_PARAM_B_ODD] = odd && c->piece->b_row % 2,
         [RW_PARAM_B_FLIP] = odd,
         [RW_PARAM_OUT_LOCK] = OWN_LOCKS + (out_chunk ? RW_LOCK_OUT_EMPTY : RW_LOCK_NONE),
         [RW_PARAM_OUT_TAKE] = out_chunk ? UINT32_MAX : 0,
         [RW_PARAM_INTEGER] = plan->op->result == DTYPE_I32 ? UINT32_MAX : 0,
-        [RW_PARAM_FIRST] = place.first_round || place.to_east || plan->op->out != RW_OUT_TOTAL ? UINT32_MAX : 0,
+        [RW_PARAM_FIRST] =
+            place.first_round || place.to_east || plan->op->out != RW_OUT_TOTAL ? UINT32_MAX : 0,
         [RW_PARAM_FROM_WEST] = place.from_west,
         [RW_PARAM_TO_EAST] = place.to_east,
         [RW_PARAM_SINK_TAKE] = sink ? UINT32_MAX : 0,
@@ -506,18 +524,26 @@ static void write_params(const struct column * c, struct place place, bool sink)
 }
 
 static void start_sink(const struct column * c) {
-    uint32_t head = (uint32_t) (c->piece->first_row / c->spec->inputs[0].ne[1] % c->spec->inputs[0].ne[2]);
-    core_bd(c, BD_SINK, &(struct array_bd) {.address = PARAMS_AT + 4 * (RW_PARAM_ARGS + RW_ARG_SINK), .words = 1, .next = -1, .acquire = -1,
-                                            .release = RW_LOCK_SINK, .release_value = 1}, &packed);
+    uint32_t head =
+        (uint32_t) (c->piece->first_row / c->spec->inputs[0].ne[1] % c->spec->inputs[0].ne[2]);
+    core_bd(c, BD_SINK,
+            &(struct array_bd){.address = PARAMS_AT + 4 * (RW_PARAM_ARGS + RW_ARG_SINK),
+                               .words = 1,
+                               .next = -1,
+                               .acquire = -1,
+                               .release = RW_LOCK_SINK,
+                               .release_value = 1},
+            &packed);
     txn_write(c->t, image_addr(c->col, ARRAY_ROW_CORE, streams[STREAM_B].queue),
               array_queue_word(BD_SINK, 1, false));
-    shim_bd(c, SHIM_BD_SINK, &(struct source) {.operand = 2, .offset = 4 * head, .words = 1}, -1);
+    shim_bd(c, SHIM_BD_SINK, &(struct source){.operand = 2, .offset = 4 * head, .words = 1}, -1);
     push_shim(c, SHIM_MM2S_QUEUE + 8, SHIM_BD_SINK, 1, false);
 }
 
 static void start_shim_out(const struct column * c) {
     const struct rows_plan * plan = c->plan;
-    struct source to = {.operand = c->spec->n_inputs, .words = (uint32_t) tensor_elements(&c->spec->output)};
+    struct source to = {.operand = c->spec->n_inputs,
+                        .words = (uint32_t) tensor_elements(&c->spec->output)};
     if (plan->op->out == RW_OUT_ROW) {
         to.offset = (uint32_t) (c->piece->first_row * plan->row * 4);
         to.words = (uint32_t) (c->piece->rows * plan->row);
@@ -571,7 +597,7 @@ enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_
         for (int i = 0; i < n; i++) {
             rows_plan_next(&plan, spec, &cursor, target->columns, &piece);
             struct column c = {&t, target, spec, &plan, &piece, first + i};
-            start_column(&c, (struct place) {first_round, total && i > 0, total && i + 1 < n});
+            start_column(&c, (struct place){first_round, total && i > 0, total && i + 1 < n});
         }
         if (n == 0) {
             break;

@@ -1,6 +1,6 @@
-// rows-math: functions for the row programs, shorter than those for any lanes because they know what
-// they are given: one number in all lanes, from which the integer unit makes a guess, or numbers that
-// are not positive.
+// rows-math: functions for the row programs, shorter than those for any lanes because they know
+// what they are given: one number in all lanes, from which the integer unit makes a guess, or
+// numbers that are not positive.
 #include "rows-ops.h"
 
 #include "aie/isa/aie2.h"
@@ -11,7 +11,8 @@
 
 // magic - (the bits in the slot >> shift), rounded to bf16, in all lanes.
 static struct val guess_from(struct rows_writer * w, int slot, int32_t magic, int shift) {
-    struct asm_reg bits_ = asm_local(w->p, ASM_R), by = asm_local(w->p, ASM_R), r = asm_local(w->p, ASM_R);
+    struct asm_reg bits_ = asm_local(w->p, ASM_R), by = asm_local(w->p, ASM_R),
+                   r = asm_local(w->p, ASM_R);
     struct asm_reg from = asm_local(w->p, ASM_R), x = asm_local(w->p, ASM_X);
     rows_set(w, w->ps, RW_CORE_MEMORY + RW_POOL + slot * LANES_POOL_SLOT_BYTES);
     ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_POOL, A_REG(bits_), A_REG(w->ps), A_IMM(0));
@@ -43,7 +44,8 @@ struct val rows_inverse_root(struct rows_writer * w, int slot) {
     struct pieces ps = p_split(l, s, 3);
     struct val e = remainder_of(l, 1, &ps, &py);
     struct pieces pe = p_split(l, e, 3);
-    struct val t = p_mac(l, k_float(l, terms[1]), p_pair(l, &pe, 0, 1), p_constants(l, terms[0], terms[0]));
+    struct val t =
+        p_mac(l, k_float(l, terms[1]), p_pair(l, &pe, 0, 1), p_constants(l, terms[0], terms[0]));
     for (int i = 2; i < 5; i++) {
         t = p_step(l, terms[i], t, &pe, i < 4 ? 2 : 3);
     }
@@ -85,8 +87,8 @@ struct val rows_inverse(struct rows_writer * w, int slot) {
 
 // ---- logarithm ----
 
-// log(x) = k ln(2) - log(r) + log1p(x r / 2^k - 1), where k and the first bits of x's fraction choose
-// r, near 2^k / x, and the logarithms from tables.
+// log(x) = k ln(2) - log(r) + log1p(x r / 2^k - 1), where k and the first bits of x's fraction
+// choose r, near 2^k / x, and the logarithms from tables.
 enum { LOG_STEPS = 64, LOG_POWERS = 32 };
 
 void rows_log_tables(uint8_t bytes[RW_TABLE_BYTES]) {
@@ -110,10 +112,12 @@ void rows_log_tables(uint8_t bytes[RW_TABLE_BYTES]) {
     }
 }
 
-// Bits [from, from + n) of r times the size of a table entry, plus the table's address, to a pointer.
-static void table_pointer(struct rows_writer * w, struct asm_reg pointer, struct asm_reg r, int from, int mask,
-                          int log2_size, int32_t table) {
-    struct asm_reg amount = asm_local(w->p, ASM_R), m = asm_local(w->p, ASM_R), at = asm_local(w->p, ASM_R);
+// Bits [from, from + n) of r times the size of a table entry, plus the table's address, to a
+// pointer.
+static void table_pointer(struct rows_writer * w, struct asm_reg pointer, struct asm_reg r,
+                          int from, int mask, int log2_size, int32_t table) {
+    struct asm_reg amount = asm_local(w->p, ASM_R), m = asm_local(w->p, ASM_R),
+                   at = asm_local(w->p, ASM_R);
     struct asm_reg base = asm_local(w->p, ASM_R);
     ASM(w->p, AIE2_MOVX_alu_cg, A_REG(amount), A_IMM(log2_size - from));
     ASM(w->p, AIE2_LSHL, A_REG(at), A_REG(r), A_REG(amount));
@@ -134,7 +138,8 @@ static struct val table_entry(struct rows_writer * w, struct asm_reg pointer, in
 struct val rows_log(struct rows_writer * w, int slot) {
     const float third = 1 / 3.0f; // log1p(g) = g - g^2/2 + g^3/3, |g| < 1/64
     struct lanes * l = &w->lanes;
-    struct asm_reg bits_ = asm_local(w->p, ASM_R), less = asm_local(w->p, ASM_R), k = asm_local(w->p, ASM_R);
+    struct asm_reg bits_ = asm_local(w->p, ASM_R), less = asm_local(w->p, ASM_R),
+                   k = asm_local(w->p, ASM_R);
     rows_set(w, w->ps, RW_CORE_MEMORY + RW_POOL + slot * LANES_POOL_SLOT_BYTES);
     ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_POOL, A_REG(bits_), A_REG(w->ps), A_IMM(0));
     table_pointer(w, w->ps, bits_, 17, LOG_STEPS - 1, 3, RW_TABLES);
@@ -176,30 +181,34 @@ static struct asm_reg swapped(struct lanes * l, struct asm_reg x, struct asm_reg
     return d;
 }
 
-// e^-m = 2^n e^-r, r = m + n ln(2), as in math-exp.c, but with products of two pieces and a polynomial
-// made for a short path: 1 - r + r^2 ((1/2 - r/6) + r^2 ((1/24 - r/120) + r^2/720)). Vectors go side by
-// side and share what they load.
+// e^-m = 2^n e^-r, r = m + n ln(2), as in math-exp.c, but with products of two pieces and a
+// polynomial made for a short path: 1 - r + r^2 ((1/2 - r/6) + r^2 ((1/24 - r/120) + r^2/720)).
+// Vectors go side by side and share what they load.
 void rows_exp_minus(struct lanes * l, int n_vals, const struct val m[], struct val e[]) {
     static const float c2 = 0.5f, c4 = 0.0416663773f, c5 = -0.0083693238f, c6 = 0.00139428687f;
     const float base = 0x1.8p16f;
-    struct pieces log2e = p_constant(1.4426950408889634, 2), ln2 = p_constant(0.6931471805599453, 4);
+    struct pieces log2e = p_constant(1.4426950408889634, 2),
+                  ln2 = p_constant(0.6931471805599453, 4);
     struct pieces c3 = p_constant(-0.166665152, 2);
     struct asm_reg unit = p_constants(l, 1, 0), half = asm_local(l->p, ASM_R);
     struct val most[2], t[2], r[2], a[2], b[2], x[2];
-    struct asm_reg pair[2], other[2], nan[2];
+    struct asm_reg pair[2], other[2];
     ASM(l->p, AIE2_MOVX_alu_cg, A_REG(half), A_IMM(32));
 #define EACH for (int i = 0; i < n_vals; i++)
     struct val largest = k_float(l, 88), start = k_float(l, base + 0.5f), from = k_float(l, base);
     lanes_x(l, &largest);
     EACH {
-        x[i] = m[i];
-        lanes_x(l, &x[i]);
+        x[i] = f_abs(l, m[i]);             // a NaN may have any sign
         most[i] = i_min(l, x[i], largest); // the result is 0 from there on
         lanes_bm(l, &most[i]);
     }
-    EACH { pair[i] = split2(l, most[i], unit); }
+    EACH {
+        pair[i] = split2(l, most[i], unit);
+    }
     lanes_bm(l, &start);
-    EACH { t[i] = p_msc(l, start, pair[i], p_pair(l, &log2e, 1, 1)); }
+    EACH {
+        t[i] = p_msc(l, start, pair[i], p_pair(l, &log2e, 1, 1));
+    }
     EACH {
         t[i] = p_msc(l, t[i], pair[i], p_pair(l, &log2e, 0, 0));
         lanes_x(l, &t[i]);
@@ -212,39 +221,83 @@ void rows_exp_minus(struct lanes * l, int n_vals, const struct val m[], struct v
         struct pieces pn = p_split(l, n, 1);
         pair[i] = p_pair(l, &pn, 0, 0);
     }
-    EACH { r[i] = p_mac(l, most[i], pair[i], p_pair(l, &ln2, 0, 1)); }
-    EACH { r[i] = p_mac(l, r[i], pair[i], p_pair(l, &ln2, 2, 3)); }
-    EACH { pair[i] = split2(l, r[i], unit); }
-    EACH { other[i] = swapped(l, pair[i], half); }
-    struct val square[2], k2 = k_float(l, c2), k4 = k_float(l, c4);
-    EACH { square[i] = p_mul(l, pair[i], other[i]); }
-    EACH { square[i] = p_mac(l, square[i], pair[i], pair[i]); }
+    EACH {
+        r[i] = p_mac(l, most[i], pair[i], p_pair(l, &ln2, 0, 1));
+    }
+    EACH {
+        r[i] = p_mac(l, r[i], pair[i], p_pair(l, &ln2, 2, 3));
+    }
+    EACH {
+        pair[i] = split2(l, r[i], unit);
+    }
+    EACH {
+        other[i] = swapped(l, pair[i], half);
+    }
+    struct val square[2], k2 = k_float(l, c2), k4 = k_float(l, c4), one = k_float(l, 1);
+    lanes_bm(l, &one);
+    EACH {
+        r[i] = f_sub(l, one, r[i]);
+    }
+    EACH {
+        square[i] = p_mul(l, pair[i], other[i]);
+    }
+    EACH {
+        square[i] = p_mac(l, square[i], pair[i], pair[i]);
+    }
     struct asm_reg k5 = p_constants(l, c5, c5);
     lanes_bm(l, &k2);
     lanes_bm(l, &k4);
-    EACH { b[i] = p_mac(l, k4, pair[i], k5); }
-    EACH { a[i] = p_mac(l, k2, pair[i], p_pair(l, &c3, 1, 1)); }
-    EACH { a[i] = p_mac(l, a[i], pair[i], p_pair(l, &c3, 0, 0)); }
-    EACH { pair[i] = split2(l, square[i], unit); }
-    EACH { other[i] = swapped(l, pair[i], half); }
+    EACH {
+        b[i] = p_mac(l, k4, pair[i], k5);
+    }
+    EACH {
+        a[i] = p_mac(l, k2, pair[i], p_pair(l, &c3, 1, 1));
+    }
+    EACH {
+        a[i] = p_mac(l, a[i], pair[i], p_pair(l, &c3, 0, 0));
+    }
+    EACH {
+        pair[i] = split2(l, square[i], unit);
+    }
+    EACH {
+        other[i] = swapped(l, pair[i], half);
+    }
     struct asm_reg k6 = p_constants(l, c6, c6), left[2];
-    EACH { b[i] = p_mac(l, b[i], pair[i], k6); }
-    EACH { left[i] = split2(l, b[i], unit); }
-    EACH { a[i] = p_mac(l, a[i], left[i], other[i]); }
-    EACH { a[i] = p_mac(l, a[i], left[i], pair[i]); }
-    EACH { left[i] = split2(l, a[i], unit); }
-    EACH { b[i] = p_mul(l, left[i], other[i]); }
-    EACH { b[i] = p_mac(l, b[i], left[i], pair[i]); }
-    struct val one = k_float(l, 1), power = k_bits(l, 0xff80), zero = k_bits(l, 0);
-    struct val normal = k_bits(l, F32_NORMAL);
-    lanes_bm(l, &one);
-    EACH { b[i] = f_add(l, f_sub(l, b[i], r[i]), one); }
+    EACH {
+        b[i] = p_mac(l, b[i], pair[i], k6);
+    }
+    EACH {
+        left[i] = split2(l, b[i], unit);
+    }
+    EACH {
+        a[i] = p_mac(l, a[i], left[i], other[i]);
+    }
+    EACH {
+        a[i] = p_mac(l, a[i], left[i], pair[i]);
+    }
+    EACH {
+        left[i] = split2(l, a[i], unit);
+    }
+    EACH {
+        b[i] = p_mul(l, left[i], other[i]);
+    }
+    EACH {
+        b[i] = p_mac(l, b[i], left[i], pair[i]);
+    }
+    struct val power = k_bits(l, 0xff80), zero = k_bits(l, 0), normal = k_bits(l, F32_NORMAL);
+    struct val infinity = k_bits(l, F32_INF);
     lanes_x(l, &power);
-    EACH { e[i] = i_add(l, b[i], m_up16(l, b_and(l, t[i], power))); }
+    EACH {
+        e[i] = i_add(l, f_add(l, b[i], r[i]), m_up16(l, b_and(l, t[i], power)));
+    }
     lanes_x(l, &zero);
+    lanes_x(l, &infinity);
+    EACH {
+        x[i] = v_select(l, m_less(l, infinity, x[i]), zero, x[i]);
+    } // 0 or a NaN
     lanes_x(l, &normal);
-    EACH { e[i] = v_select(l, m_less(l, e[i], normal), e[i], zero); }
-    EACH { nan[i] = m_nan(l, x[i]); }
-    EACH { e[i] = v_select(l, nan[i], e[i], x[i]); }
+    EACH {
+        e[i] = v_select(l, m_less(l, e[i], normal), e[i], x[i]);
+    }
 #undef EACH
 }

@@ -1,5 +1,5 @@
-// rows-norm: NORM, RMS_NORM and L2_NORM are one op. All give (x - m) * min((s * f + e)^(-1/2), g), with
-// s the sum of (x - m)^2:
+// rows-norm: NORM, RMS_NORM and L2_NORM are one op. All give (x - m) * min((s * f + e)^(-1/2), g),
+// with s the sum of (x - m)^2:
 //
 //                 m       f      e      g
 //     norm        mean    1/n    eps    infinity

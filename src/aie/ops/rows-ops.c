@@ -1,7 +1,7 @@
 // rows-ops: the row ops, pass by pass. A pass is an entry, taken once a row, that sets the state to
 // nothing, and a body, taken for each chunk, that runs its loop in registers and then adds to the
-// state; so a long sum is a sum of sums, and stays close. Behind the last chunk of a pass comes what
-// follows from the state: a result, or what the next pass needs.
+// state; so a long sum is a sum of sums, and stays close. Behind the last chunk of a pass comes
+// what follows from the state: a result, or what the next pass needs.
 #include "rows-ops.h"
 
 #include "aie/isa/aie2.h"
@@ -9,7 +9,8 @@
 #include <string.h>
 
 static const char reduce[] = "rows_reduce", norm[] = "rows_norm", loss[] = "rows_loss";
-static const char soft[] = "rows_soft", soft_f16[] = "rows_soft_f16";
+// Softmax has a program for each kind of mask: together they do not fit.
+static const char soft[] = "rows_soft", soft_f32[] = "rows_soft_f32", soft_f16[] = "rows_soft_f16";
 
 static const struct rows_op ops[] = {
     {KERNEL_OP_SUM_ROWS, reduce, 0, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
@@ -26,9 +27,11 @@ static const struct rows_op ops[] = {
 enum { N_OPS = sizeof ops / sizeof ops[0] };
 
 const char * rows_program_name(const struct kernel_spec * spec) {
-    bool half = spec->op == KERNEL_OP_SOFT_MAX && spec->n_inputs > 1 && spec->inputs[1].dtype == DTYPE_F16 &&
-                tensor_elements(&spec->inputs[1]) > 0;
-    return half ? soft_f16 : rows_find(spec->op)->program;
+    if (spec->op != KERNEL_OP_SOFT_MAX || spec->n_inputs < 2 ||
+        tensor_elements(&spec->inputs[1]) <= 0) {
+        return rows_find(spec->op)->program;
+    }
+    return spec->inputs[1].dtype == DTYPE_F16 ? soft_f16 : soft_f32;
 }
 
 const struct rows_op * rows_find(enum kernel_op op) {
@@ -41,11 +44,12 @@ const struct rows_op * rows_find(enum kernel_op op) {
 }
 
 static const struct rows_needs needs[] = {
-    {reduce, 3, 1, 3, true, false, false, RW_SLOT_FACTOR},
-    {norm, 2, 3, 0, false, false, false, RW_SLOT_FACTOR + 3},
-    {soft, 1, 7, 2, false, true, false, RW_SLOT_FACTOR + 3},
-    {soft_f16, 1, 7, 2, false, true, true, RW_SLOT_FACTOR + 3},
-    {loss, 1, 1, 2, true, false, false, RW_SLOT_FACTOR},
+    {reduce, 3, 1, 3, true, false, false, RW_SLOT_FACTOR, 1},
+    {norm, 2, 3, 0, false, false, false, RW_SLOT_FACTOR + 3, 1},
+    {soft, 1, 7, 2, false, true, false, RW_SLOT_FACTOR + 3, 2},
+    {soft_f32, 1, 7, 2, false, true, false, RW_SLOT_FACTOR + 3, 2},
+    {soft_f16, 1, 7, 2, false, true, true, RW_SLOT_FACTOR + 3, 2},
+    {loss, 1, 1, 2, true, false, false, RW_SLOT_FACTOR, 1},
 };
 
 const struct rows_needs * rows_needs(const char * program) {
@@ -82,8 +86,8 @@ void rows_fill(struct rows_writer * w, struct asm_reg row, int memory, struct va
         struct val filled = v_select(l, mask[v], neutral, val_x(x[v]));
         struct asm_reg d = lanes_x(l, &filled);
         for (int half = 0; half < 2; half++) {
-            ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, memory, A_REG(asm_half(d, half)), A_REG(w->ps),
-                    A_IMM(64 * v + 32 * half));
+            ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, memory, A_REG(asm_half(d, half)),
+                    A_REG(w->ps), A_IMM(64 * v + 32 * half));
         }
     }
 }
@@ -114,11 +118,11 @@ void rows_clear(struct rows_writer * w, const int * which, int n) {
 }
 
 void rows_clear_sums(struct rows_writer * w) {
-    rows_clear(w, (const int[]) {0, 1}, 2);
+    rows_clear(w, (const int[]){0, 1}, 2);
 }
 
 void rows_clear_row_sum(struct rows_writer * w) {
-    rows_clear(w, (const int[]) {2}, 1);
+    rows_clear(w, (const int[]){2}, 1);
 }
 
 static void accumulate(struct rows_writer * w, struct asm_reg to, struct asm_reg v) {
@@ -148,8 +152,8 @@ void rows_put_factor(struct rows_writer * w, int slot, struct val v) {
     struct factor f = f_factor(&w->lanes, v, 3, FACTOR_LEFT);
     const struct asm_reg pieces[3] = {asm_half(f.t, 0), asm_half(f.p12, 1), asm_half(f.p13, 1)};
     for (int i = 0; i < 3; i++) {
-        ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_POOL, A_REG(pieces[i]), A_REG(w->lanes.pool),
-                A_IMM(rows_slot_offset(slot + i)));
+        ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_POOL, A_REG(pieces[i]),
+                A_REG(w->lanes.pool), A_IMM(rows_slot_offset(slot + i)));
     }
 }
 
@@ -164,10 +168,10 @@ struct asm_reg rows_pieces(struct rows_writer * w, int low, int high) {
 }
 
 struct factor rows_get_factor(struct rows_writer * w, int slot) {
-    return (struct factor) {.pieces = 3,
-                            .p12 = rows_pieces(w, slot, slot + 1),
-                            .p21 = rows_pieces(w, slot + 1, slot),
-                            .p31 = rows_pieces(w, slot + 2, slot)};
+    return (struct factor){.pieces = 3,
+                           .p12 = rows_pieces(w, slot, slot + 1),
+                           .p21 = rows_pieces(w, slot + 1, slot),
+                           .p31 = rows_pieces(w, slot + 2, slot)};
 }
 
 void rows_end(struct rows_writer * w, int end) {
@@ -235,7 +239,8 @@ static void argmax(struct rows_writer * w, int entry) {
         struct asm_reg better = m_greater_equal(l, key, val_x(w->best[0]));
         ASM(w->p, AIE2_VSEL_32, A_REG(w->best[0]), A_REG(w->best[0]), A_REG(lanes_x(l, &key)),
             A_REG(better));
-        ASM(w->p, AIE2_VSEL_32, A_REG(w->best[1]), A_REG(w->best[1]), A_REG(w->best[2]), A_REG(better));
+        ASM(w->p, AIE2_VSEL_32, A_REG(w->best[1]), A_REG(w->best[1]), A_REG(w->best[2]),
+            A_REG(better));
         ASM(w->p, AIE2_VADD_32, A_REG(w->best[2]), A_REG(w->best[2]), A_REG(lanes_x(l, &step)));
     }
     asm_loop_end(w->p);
@@ -289,6 +294,9 @@ void rows_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]) {
     } else if (!strcmp(w->program, loss)) {
         rows_loss(w, op_label[0]);
     } else {
-        rows_soft_max(w, op_label[0], !strcmp(w->program, soft_f16));
+        rows_soft_max(w, op_label[0],
+                      !strcmp(w->program, soft)       ? RW_B_NONE
+                      : !strcmp(w->program, soft_f32) ? RW_B_F32
+                                                      : RW_B_F16);
     }
 }

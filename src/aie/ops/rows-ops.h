@@ -14,8 +14,9 @@ void rows_fill(struct rows_writer * w, struct asm_reg row, int memory, struct va
 // All lanes folded into one number, which stands in all lanes.
 struct val rows_across(struct rows_writer * w, rows_fold fold, struct val v);
 void rows_move(struct rows_writer * w, struct asm_reg to, struct val v);
-// Float sums: acc[0] and acc[1] in a loop, added to the row's sum in acc[2] behind it; so a long sum is
-// a sum of sums. rows_keep_sums also ends the body: what follows runs behind the pass's last chunk.
+// Float sums: acc[0] and acc[1] in a loop, added to the row's sum in acc[2] behind it; so a long
+// sum is a sum of sums. rows_keep_sums also ends the body: what follows runs behind the pass's last
+// chunk.
 void rows_clear(struct rows_writer * w, const int * which, int n); // of acc
 void rows_clear_sums(struct rows_writer * w);
 void rows_clear_row_sum(struct rows_writer * w);
@@ -44,5 +45,5 @@ void rows_exp_minus(struct lanes * l, int n_vals, const struct val m[], struct v
 void rows_norm(struct rows_writer * w, int norm_entry, int rms_entry);
 void rows_round_to_nearest(struct rows_writer * w);
 void rows_prepare_halves(struct rows_writer * w);
-void rows_soft_max(struct rows_writer * w, int entry, bool halves);
+void rows_soft_max(struct rows_writer * w, int entry, enum rows_b_kind mask);
 void rows_loss(struct rows_writer * w, int entry);

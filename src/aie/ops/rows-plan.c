@@ -1,18 +1,19 @@
-// rows-plan: what a shape asks of the array. Rows are contiguous and dealt out in order. For softmax
-// the rows fall into runs: within a run, mask rows follow each other or repeat, and slope and sink
-// stay the same. A piece is what one column does between two waits: some rows of a run, or, where rows
-// are streamed, a single one. A total over all elements knows no rows: it is cut anywhere.
+// rows-plan: what a shape asks of the array. Rows are contiguous and dealt out in order. For
+// softmax the rows fall into runs: within a run, mask rows follow each other or repeat, and slope
+// and sink stay the same. A piece is what one column does between two waits: some rows of a run,
+// or, where rows are streamed, a single one. A total over all elements knows no rows: it is cut
+// anywhere.
 #include "rows-plan.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-    MAX_CHUNKS = 512,           // of a piece: what a queue entry repeats
-    MAX_STREAM_CHUNKS = 1024,   // over all passes
-    MAX_PIECES = 1 << 14,       // beyond that the instruction stream gets too long
+    MAX_CHUNKS = 512,         // of a piece: what a queue entry repeats
+    MAX_STREAM_CHUNKS = 1024, // over all passes
+    MAX_PIECES = 1 << 14,     // beyond that the instruction stream gets too long
     MAX_ROWS_SCALAR = RW_CHUNK_BYTES / 32,
-    MAX_WRAP = 255,             // words of a row that a core's descriptor can set apart
+    MAX_WRAP = 255, // words of a row that a core's descriptor can set apart
     // An f16 row that may start in the middle of a word comes with a word more; a shim descriptor
     // sets at most 1023 words apart.
     ODD_CHUNK = 2016,
@@ -44,7 +45,8 @@ float rows_slope(const struct kernel_spec * spec, int64_t head) {
     while (log2_heads * 2 <= heads) {
         log2_heads *= 2;
     }
-    float m0 = powf(2, -max_bias / (float) log2_heads), m1 = powf(2, -max_bias / 2 / (float) log2_heads);
+    float m0 = powf(2, -max_bias / (float) log2_heads),
+          m1 = powf(2, -max_bias / 2 / (float) log2_heads);
     return (uint64_t) head < log2_heads ? powf(m0, (float) (head + 1))
                                         : powf(m1, (float) (2 * (head - log2_heads) + 1));
 }
@@ -52,7 +54,7 @@ float rows_slope(const struct kernel_spec * spec, int64_t head) {
 // ---- runs ----
 
 static void soft_max_runs(const struct kernel_spec * spec, struct rows_plan * plan) {
-    const struct tensor * x = &spec->inputs[0], * mask = &spec->inputs[1];
+    const struct tensor *x = &spec->inputs[0], *mask = &spec->inputs[1];
     float max_bias;
     memcpy(&max_bias, &spec->params[1], 4);
     bool per_head = rows_input_there(spec, 2) || (plan->has_b && max_bias > 0);
@@ -78,11 +80,12 @@ static void soft_max_runs(const struct kernel_spec * spec, struct rows_plan * pl
 }
 
 // First row of b for a run.
-static int64_t run_b_row(const struct rows_plan * plan, const struct kernel_spec * spec, int64_t run) {
+static int64_t run_b_row(const struct rows_plan * plan, const struct kernel_spec * spec,
+                         int64_t run) {
     if (plan->op->op != KERNEL_OP_SOFT_MAX || !plan->has_b || plan->runs == 1) {
         return 0;
     }
-    const struct tensor * x = &spec->inputs[0], * mask = &spec->inputs[1];
+    const struct tensor *x = &spec->inputs[0], *mask = &spec->inputs[1];
     int64_t row = run * plan->run_rows;
     int64_t i2 = row / x->ne[1] % x->ne[2], i3 = row / (x->ne[1] * x->ne[2]);
     return (i3 % mask->ne[3] * mask->ne[2] + i2 % mask->ne[2]) * mask->ne[1];
@@ -90,14 +93,16 @@ static int64_t run_b_row(const struct rows_plan * plan, const struct kernel_spec
 
 // ---- plan ----
 
-static uint32_t flat_chunk(int64_t elements) { // short pieces in about eight, so that things overlap
+static uint32_t
+flat_chunk(int64_t elements) { // short pieces in about eight, so that things overlap
     int64_t chunk = rows_stride(elements / 8);
     return chunk < 256 ? 256 : chunk > RW_CHUNK_WORDS ? RW_CHUNK_WORDS : (uint32_t) chunk;
 }
 
-enum status rows_plan_make(const struct kernel_spec * spec, struct rows_plan * plan, struct error * err) {
+enum status rows_plan_make(const struct kernel_spec * spec, struct rows_plan * plan,
+                           struct error * err) {
     const struct tensor * x = &spec->inputs[0];
-    *plan = (struct rows_plan) {.op = rows_find(spec->op), .row = x->ne[0]};
+    *plan = (struct rows_plan){.op = rows_find(spec->op), .row = x->ne[0]};
     plan->rows = x->ne[1] * x->ne[2] * x->ne[3];
     plan->has_b = rows_input_there(spec, 1);
     plan->b_dtype = plan->has_b ? spec->inputs[1].dtype : DTYPE_F32;
@@ -111,7 +116,6 @@ enum status rows_plan_make(const struct kernel_spec * spec, struct rows_plan * p
     }
     bool odd = plan->b_dtype == DTYPE_F16 && plan->row % 2;
     if (spec->op == KERNEL_OP_SOFT_MAX) {
-        plan->b_kind = !plan->has_b ? RW_B_NONE : plan->b_dtype == DTYPE_F16 ? RW_B_F16 : RW_B_F32;
         soft_max_runs(spec, plan);
     }
     if (odd && plan->row == 1) {
@@ -128,26 +132,26 @@ enum status rows_plan_make(const struct kernel_spec * spec, struct rows_plan * p
     }
     int64_t pieces = plan->streamed ? plan->rows : plan->runs;
     if (pieces > MAX_PIECES) {
-        return error_set(err, ST_UNSUPPORTED, "%lld pieces of work, at most %d are done", (long long) pieces,
-                         MAX_PIECES);
+        return error_set(err, ST_UNSUPPORTED, "%lld pieces of work, at most %d are done",
+                         (long long) pieces, MAX_PIECES);
     }
     return ST_OK;
 }
 
-static bool next_flat(const struct rows_plan * plan, const struct kernel_spec * spec, struct rows_cursor * c,
-                      int columns, struct rows_piece * out) {
+static bool next_flat(const struct rows_plan * plan, const struct kernel_spec * spec,
+                      struct rows_cursor * c, int columns, struct rows_piece * out) {
     int64_t all = tensor_elements(&spec->inputs[0]), left = all - c->row;
     int64_t limit = (int64_t) MAX_CHUNKS * plan->chunk;
     int64_t take = rows_stride((all + columns - 1) / columns);
     take = take > limit ? limit : take;
     take = take > left ? left : take;
-    *out = (struct rows_piece) {.rows = 1, .offset = (uint32_t) c->row, .elements = (uint32_t) take};
+    *out = (struct rows_piece){.rows = 1, .offset = (uint32_t) c->row, .elements = (uint32_t) take};
     c->row += take;
     return take > 0;
 }
 
-bool rows_plan_next(const struct rows_plan * plan, const struct kernel_spec * spec, struct rows_cursor * c,
-                    int columns, struct rows_piece * out) {
+bool rows_plan_next(const struct rows_plan * plan, const struct kernel_spec * spec,
+                    struct rows_cursor * c, int columns, struct rows_piece * out) {
     if (plan->flat) {
         return next_flat(plan, spec, c, columns, out);
     }
@@ -155,15 +159,16 @@ bool rows_plan_next(const struct rows_plan * plan, const struct kernel_spec * sp
         return false;
     }
     int64_t limit = plan->streamed ? 1 : (int64_t) MAX_CHUNKS * rows_per_chunk(plan);
-    int64_t take = plan->runs >= columns ? plan->run_rows : (plan->run_rows + columns - 1) / columns;
+    int64_t take =
+        plan->runs >= columns ? plan->run_rows : (plan->run_rows + columns - 1) / columns;
     take = take > limit ? limit : take;
     take = take > plan->run_rows - c->row ? plan->run_rows - c->row : take;
     int64_t period_row = run_b_row(plan, spec, c->run);
-    *out = (struct rows_piece) {.first_row = c->run * plan->run_rows + c->row,
-                                .rows = take,
-                                .b_period_row = period_row,
-                                .b_row = period_row + c->row % plan->b_period,
-                                .run = c->run};
+    *out = (struct rows_piece){.first_row = c->run * plan->run_rows + c->row,
+                               .rows = take,
+                               .b_period_row = period_row,
+                               .b_row = period_row + c->row % plan->b_period,
+                               .run = c->run};
     c->row += take;
     if (c->row >= plan->run_rows) {
         c->row = 0;

@@ -5,22 +5,22 @@
 
 struct rows_plan {
     const struct rows_op * op;
-    int64_t row;    // elements of a row
-    int64_t rows;   // of all
+    int64_t row;  // elements of a row
+    int64_t rows; // of all
     bool streamed;
     uint32_t chunk; // streamed: elements of a chunk
     bool has_b;
-    enum rows_b_kind b_kind; // how softmax takes it
     enum dtype b_dtype;
     bool flat; // a total over all elements: a piece is any number of them, taken as one row
-    int64_t run_rows, runs; // runs of rows with the same slope and sink, along which b goes on or repeats
-    int64_t b_period;       // rows of b before it repeats
+    int64_t run_rows,
+        runs;         // runs of rows with the same slope and sink, along which b goes on or repeats
+    int64_t b_period; // rows of b before it repeats
 };
 
-struct rows_piece { // the work of one column
-    int64_t first_row, rows; // flat: rows is 1
-    int64_t b_row;           // b's row for the first one
-    int64_t b_period_row;    // and the first row of the period that it belongs to
+struct rows_piece {            // the work of one column
+    int64_t first_row, rows;   // flat: rows is 1
+    int64_t b_row;             // b's row for the first one
+    int64_t b_period_row;      // and the first row of the period that it belongs to
     uint32_t offset, elements; // flat: which elements
     int64_t run;
 };
@@ -29,9 +29,10 @@ struct rows_cursor { // zero-initialised: at the start
     int64_t run, row;
 };
 
-enum status rows_plan_make(const struct kernel_spec * spec, struct rows_plan * plan, struct error * err);
-bool rows_plan_next(const struct rows_plan * plan, const struct kernel_spec * spec, struct rows_cursor * c,
-                    int columns, struct rows_piece * out);
+enum status rows_plan_make(const struct kernel_spec * spec, struct rows_plan * plan,
+                           struct error * err);
+bool rows_plan_next(const struct rows_plan * plan, const struct kernel_spec * spec,
+                    struct rows_cursor * c, int columns, struct rows_piece * out);
 int64_t rows_plan_pieces_left(const struct rows_plan * plan, const struct kernel_spec * spec,
                               struct rows_cursor c, int columns);
 

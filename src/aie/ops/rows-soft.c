@@ -1,6 +1,7 @@
 // rows-soft: SOFT_MAX and CROSS_ENTROPY_LOSS, programs of their own but much alike. Softmax takes
-// t = x * scale + slope * mask into scratch memory, the loss takes t = x where it lies. Both find the
-// maximum m and sum e = exp(t - m). Softmax then gives e / sum, the loss adds up (m - t + log sum) * y.
+// t = x * scale + slope * mask into scratch memory, the loss takes t = x where it lies. Both find
+// the maximum m and sum e = exp(t - m). Softmax then gives e / sum, the loss adds up (m - t + log
+// sum) * y.
 //
 // A resident row keeps t, and e where x was; a streamed one makes them anew in each pass.
 #include "rows-ops.h"
@@ -14,8 +15,8 @@
 
 enum { IN_PLACE = -1 }; // instead of the label of the block that makes t
 
-// Two pieces of a number are 16 bits when they are cut and 18 when they are rounded, and nothing here is
-// so large that rounding makes it infinite.
+// Two pieces of a number are 16 bits when they are cut and 18 when they are rounded, and nothing
+// here is so large that rounding makes it infinite.
 void rows_round_to_nearest(struct rows_writer * w) {
     enum { NEAREST_EVEN = 12 };
     struct asm_reg mode = asm_local(w->p, ASM_R);
@@ -24,7 +25,8 @@ void rows_round_to_nearest(struct rows_writer * w) {
 }
 
 void rows_prepare_halves(struct rows_writer * w) {
-    struct asm_reg raise = asm_local(w->p, ASM_R); // what an f16 mask is read with, see lanes-edge.c
+    struct asm_reg raise =
+        asm_local(w->p, ASM_R); // what an f16 mask is read with, see lanes-edge.c
     w->lanes.shift13 = asm_global(w->p, ASM_S);
     ASM(w->p, AIE2_MOVX_alu_cg, A_REG(raise), A_IMM(13));
     rows_copy(w, w->lanes.shift13, raise);
@@ -52,13 +54,14 @@ static void go_back(struct rows_writer * w) {
 
 // ---- t ----
 
-// x * scale + slope * mask of one vector. Numbers that are not finite make the pieces NaNs; there the
-// first pieces alone tell what comes out.
+// x * scale + slope * mask of one vector. Numbers that are not finite make the pieces NaNs; there
+// the first pieces alone tell what comes out.
 static void scaled(struct rows_writer * w, struct val x, const struct val * mask, int mask_pieces) {
     struct lanes * l = &w->lanes;
     struct asm_reg rough = asm_local(w->p, ASM_X), by, sum = asm_local(w->p, ASM_BM);
     ASM(w->p, AIE2_VCONV_BF16_FP32, A_LO(rough), A_REG(lanes_bm(l, &x)));
-    struct factor fx = f_factor(l, x, 3, FACTOR_LEFT), scale = rows_get_factor(w, RW_SLOT_ARGS + RW_ARG_SCALE);
+    struct factor fx = f_factor(l, x, 3, FACTOR_LEFT),
+                  scale = rows_get_factor(w, RW_SLOT_ARGS + RW_ARG_SCALE);
     struct val t = f_product(l, &fx, &scale);
     if (mask) {
         struct val m = *mask;
@@ -73,7 +76,8 @@ static void scaled(struct rows_writer * w, struct val x, const struct val * mask
                 A_IMM(rows_slot_offset(zero.slot)));
         by = rows_pieces(w, RW_SLOT_ARGS + RW_ARG_SCALE, zero.slot);
     }
-    ASM(w->p, AIE2_VMUL_F_vmac_bm_core_dense, A_REG(sum), A_REG(rough), A_REG(by), A_REG(l->mul_config));
+    ASM(w->p, AIE2_VMUL_F_vmac_bm_core_dense, A_REG(sum), A_REG(rough), A_REG(by),
+        A_REG(l->mul_config));
     struct asm_reg nan = m_nan(l, t);
     lanes_store(l, v_select(l, nan, t, val_bm(sum)), w->ps, MEM_SCRATCH, false);
 }
@@ -118,23 +122,17 @@ static void end_of_t(struct rows_writer * w) {
     go_back(w);
 }
 
-static void scaled_block(struct rows_writer * w, int block, bool halves) {
-    int other = asm_label_new(w->p), done = asm_label_new(w->p);
+static void scaled_block(struct rows_writer * w, int block, enum rows_b_kind kind) {
     asm_label(w->p, block);
     scratch_pointer(w);
-    rows_param(w, w->flag, halves ? RW_PARAM_B_ODD : RW_PARAM_B_KIND);
-    asm_jump_if_zero(w->p, w->flag, other);
-    if (halves) {
+    if (kind == RW_B_F16) {
+        int aligned = asm_label_new(w->p);
+        rows_param(w, w->flag, RW_PARAM_B_ODD);
+        asm_jump_if_zero(w->p, w->flag, aligned);
         align_row(w);
-        asm_label(w->p, other);
-        scaled_loop(w, RW_B_F16);
-    } else {
-        scaled_loop(w, RW_B_F32);
-        asm_jump(w->p, done);
-        asm_label(w->p, other);
-        scaled_loop(w, RW_B_NONE);
+        asm_label(w->p, aligned);
     }
-    asm_label(w->p, done);
+    scaled_loop(w, kind);
     end_of_t(w);
 }
 
@@ -152,8 +150,8 @@ static void take_t(struct rows_writer * w, int scaled_at, int there) {
     }
 }
 
-// Floats order like integers when one is positive, and the other way when all are negative: with the
-// largest and the smallest integer at hand, the maximum is the one or the other.
+// Floats order like integers when one is positive, and the other way when all are negative: with
+// the largest and the smallest integer at hand, the maximum is the one or the other.
 static void maximum_pass(struct rows_writer * w, int entry, int scaled_at, int next) {
     struct lanes * l = &w->lanes;
     int body = asm_label_new(w->p);
@@ -189,14 +187,18 @@ static void exp_block(struct rows_writer * w, int block) {
     struct lanes * l = &w->lanes;
     asm_label(w->p, block);
     rows_clear_sums(w);
-    asm_loop_begin(w->p, w->trips);
+    if (w->exp_vectors == 2) {
+        asm_loop_begin(w->p, w->trips);
+    } else {
+        loop_begin(w);
+    }
     struct val m[2], e[2], most = rows_get(w, RW_SLOT_MEAN);
     lanes_bm(l, &most);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < w->exp_vectors; i++) {
         m[i] = f_sub(l, most, lanes_load(l, w->ps, MEM_SCRATCH, false));
     }
-    rows_exp_minus(l, 2, m, e);
-    for (int i = 0; i < 2; i++) {
+    rows_exp_minus(l, w->exp_vectors, m, e);
+    for (int i = 0; i < w->exp_vectors; i++) {
         rows_sum(w, i, e[i]);
         lanes_store(l, e[i], w->pa, MEM_A, true);
     }
@@ -213,8 +215,7 @@ static void add_sink(struct rows_writer * w, int exp_at) {
     scratch_pointer(w);
     lanes_store(l, k_param(l, RW_ARG_SINK), w->ps, MEM_SCRATCH, true);
     lanes_store(l, k_bits(l, MINUS_INFINITY), w->ps, MEM_SCRATCH, true);
-    rows_copy(w, w->pa, w->ps);
-    asm_label(w->p, asm_label_new(w->p));
+    rows_set(w, w->pa, RW_CORE_MEMORY + RW_SCRATCH + 4 * RW_PAIR_WORDS);
     scratch_pointer(w);
     rows_set_param(w, RW_PARAM_NOW_TRIPS, w->trips);
     rows_copy(w, w->trips, l->one);
@@ -256,8 +257,8 @@ static void divide_pass(struct rows_writer * w, int body, int scaled_at, int exp
     rows_end(w, w->wait);
 }
 
-// With t - m = -d, a row's loss is the sum of d * y and log(sum) times the sum of y: all of one sign, so
-// that nothing cancels, and one pass over the row does for both.
+// With t - m = -d, a row's loss is the sum of d * y and log(sum) times the sum of y: all of one
+// sign, so that nothing cancels, and one pass over the row does for both.
 static void loss_pass(struct rows_writer * w, int entry) {
     enum { E, DY, ROW_E, Y, ROW_DY, ROW_Y }; // sums of a chunk and of the row
     static const int chunk_sums[] = {E, DY, Y}, row_sums[] = {ROW_E, ROW_DY, ROW_Y};
@@ -292,7 +293,7 @@ static void loss_pass(struct rows_writer * w, int entry) {
     rows_end(w, w->total);
 }
 
-void rows_soft_max(struct rows_writer * w, int entry, bool halves) {
+void rows_soft_max(struct rows_writer * w, int entry, enum rows_b_kind mask) {
     int scaled_at = asm_label_new(w->p), exp_at = asm_label_new(w->p), sum = asm_label_new(w->p);
     int divide = asm_label_new(w->p);
     maximum_pass(w, entry, scaled_at, sum);
@@ -302,7 +303,7 @@ void rows_soft_max(struct rows_writer * w, int entry, bool halves) {
     rows_label_to(w, w->stage, divide);
     asm_jump(w->p, w->last_pass);
     divide_pass(w, divide, scaled_at, exp_at);
-    scaled_block(w, scaled_at, halves);
+    scaled_block(w, scaled_at, mask);
     exp_block(w, exp_at);
 }
 

@@ -1,17 +1,19 @@
 // rows: the driver of the row programs. It waits for parameters, takes chunks, and walks rows and
-// passes; what a pass does is in rows-ops.c. A pass has an entry, which sets its state to nothing and
-// is taken once a row, and a body, which is taken once for each chunk and adds to the state. Every
-// lock is back at its first value when a run is over.
+// passes; what a pass does is in rows-ops.c. A pass has an entry, which sets its state to nothing
+// and is taken once a row, and a body, which is taken once for each chunk and adds to the state.
+// Every lock is back at its first value when a run is over.
 //
-// Program memory is short and a branch or a lock costs a dozen bundles, so chunks are taken and given
-// back in one place each; what differs between runs is in the values that the locks are moved by.
+// Program memory is short and a branch or a lock costs a dozen bundles, so chunks are taken and
+// given back in one place each; what differs between runs is in the values that the locks are moved
+// by.
 #include "rows.h"
 
 #include "aie/isa/aie2.h"
 
 #include <string.h>
 
-#define NO_CONSTANT 0x7fdeadadu // a NaN that nobody asks for: what stands in slots that are not constants
+#define NO_CONSTANT                                                                                \
+    0x7fdeadadu // a NaN that nobody asks for: what stands in slots that are not constants
 
 enum { OWN_LOCKS = 48, WEST_LOCKS = 16 }; // the core's numbering of the locks around it
 
@@ -43,7 +45,7 @@ void rows_label_to(struct rows_writer * w, struct asm_reg pointer, int label) {
 
 struct val rows_get(struct rows_writer * w, int slot) {
     (void) w;
-    return (struct val) {.slot = slot};
+    return (struct val){.slot = slot};
 }
 
 void rows_put(struct rows_writer * w, int slot, struct val v) {
@@ -59,14 +61,6 @@ struct val rows_get_lanes(struct rows_writer * w, int slot) {
                 A_REG(w->lanes.pool), A_IMM(rows_slot_offset(slot + half)));
     }
     return val_x(x);
-}
-
-void rows_put_lanes(struct rows_writer * w, int slot, struct val v) {
-    struct asm_reg x = lanes_x(&w->lanes, &v);
-    for (int half = 0; half < 2; half++) {
-        ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_POOL, A_REG(asm_half(x, half)),
-                A_REG(w->lanes.pool), A_IMM(rows_slot_offset(slot + half)));
-    }
 }
 
 // ---- scalars ----
@@ -122,7 +116,8 @@ static void choose_op(struct rows_writer * w, const int labels[RW_MAX_INDEX], in
     rows_copy(w, w->stage, w->first);
 }
 
-static void start_run(struct rows_writer * w, const struct rows_needs * needs, const int labels[RW_MAX_INDEX]) {
+static void start_run(struct rows_writer * w, const struct rows_needs * needs,
+                      const int labels[RW_MAX_INDEX]) {
     acquire(w, RW_LOCK_GO, w->lanes.minus_one);
     if (needs->sink) {
         rows_param(w, w->flag, RW_PARAM_SINK_TAKE);
@@ -158,7 +153,8 @@ static void take_chunk(struct rows_writer * w) {
     acquire(w, RW_LOCK_B_FULL, w->flag);
     asm_acquire_any(w->p, w->trips, w->rows);
 
-    struct asm_reg given = asm_local(w->p, ASM_R), to_b = asm_local(w->p, ASM_R), zero = asm_local(w->p, ASM_R);
+    struct asm_reg given = asm_local(w->p, ASM_R), to_b = asm_local(w->p, ASM_R),
+                   zero = asm_local(w->p, ASM_R);
     ASM(w->p, AIE2_MOVX_alu_cg, A_REG(zero), A_IMM(0));
     ASM(w->p, AIE2_SUB, A_REG(given), A_REG(zero), A_REG(w->rows));
     rows_set_param(w, RW_PARAM_OUT_GIVE, given);
@@ -173,12 +169,14 @@ static void take_chunk(struct rows_writer * w) {
         rows_set_param(w, RW_PARAM_NOW_TAIL0 + i,
                        scalar2(w, AIE2_OR, local_param(w, RW_PARAM_TAIL0 + i), not_last));
     }
-    rows_set_param(w, RW_PARAM_NOW_TAIL_AT, scalar2(w, AIE2_AND, local_param(w, RW_PARAM_TAIL_AT), last));
+    rows_set_param(w, RW_PARAM_NOW_TAIL_AT,
+                   scalar2(w, AIE2_AND, local_param(w, RW_PARAM_TAIL_AT), last));
     rows_param(w, w->trips, RW_PARAM_TRIPS);
     add_to(w, w->trips, scalar2(w, AIE2_AND, local_param(w, RW_PARAM_TRIPS_DIFF), last));
     count_down(w, w->chunks);
     rows_param(w, w->rows, RW_PARAM_ROWS);
-    add_to(w, w->rows, scalar2(w, AIE2_AND, local_param(w, RW_PARAM_ROWS_DIFF), ones_if_zero(w, w->chunks)));
+    add_to(w, w->rows,
+           scalar2(w, AIE2_AND, local_param(w, RW_PARAM_ROWS_DIFF), ones_if_zero(w, w->chunks)));
 }
 
 // Out last: its arrival is what the instruction stream waits for, and by then all is done.
@@ -217,7 +215,8 @@ static void next_row(struct rows_writer * w, bool halves, int row, int chunk_don
     asm_label(w->p, w->row_done);
     if (halves) {
         struct asm_reg odd = local_param(w, RW_PARAM_B_ODD);
-        rows_set_param(w, RW_PARAM_B_ODD, scalar2(w, AIE2_XOR, odd, local_param(w, RW_PARAM_B_FLIP)));
+        rows_set_param(w, RW_PARAM_B_ODD,
+                       scalar2(w, AIE2_XOR, odd, local_param(w, RW_PARAM_B_FLIP)));
     }
     rows_copy(w, w->stage, w->first);
     count_down(w, w->rows);
@@ -230,7 +229,8 @@ static void next_row(struct rows_writer * w, bool halves, int row, int chunk_don
 
 // ---- totals ----
 
-static struct val fold_total(struct rows_writer * w, struct asm_reg integer, struct val a, struct val b) {
+static struct val fold_total(struct rows_writer * w, struct asm_reg integer, struct val a,
+                             struct val b) {
     return v_select(&w->lanes, integer, f_add(&w->lanes, a, b), i_add(&w->lanes, a, b));
 }
 
@@ -257,7 +257,8 @@ static void write_total(struct rows_writer * w) {
     asm_label(w->p, no_west);
     asm_jump_if_zero(w->p, w->trips, here);
     struct val total = rows_get(w, RW_SLOT_TOTAL);
-    vector_memory(w, AIE2_VST_dmw_sts_w_ag_idx_imm, lanes_x(l, &total), RW_CORE_MEMORY + RW_PARTIAL);
+    vector_memory(w, AIE2_VST_dmw_sts_w_ag_idx_imm, lanes_x(l, &total),
+                  RW_CORE_MEMORY + RW_PARTIAL);
     release(w, RW_LOCK_PARTIAL, l->one);
     asm_jump(w->p, w->wait);
 
@@ -269,8 +270,10 @@ static void write_total(struct rows_writer * w) {
     struct val result = v_select(l, integer, f_mul(l, total, k_param(l, RW_ARG_TOTAL)), total);
     rows_copy(w, w->pout, w->out);
     struct val zero = k_bits(l, 0); // above an integer, where 64 bits of it are wanted
-    ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_OUT, A_LO(lanes_x(l, &result)), A_REG(w->pout), A_IMM(0));
-    ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_OUT, A_LO(lanes_x(l, &zero)), A_REG(w->pout), A_IMM(32));
+    ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_OUT, A_LO(lanes_x(l, &result)), A_REG(w->pout),
+            A_IMM(0));
+    ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_OUT, A_LO(lanes_x(l, &zero)), A_REG(w->pout),
+            A_IMM(32));
     release(w, RW_LOCK_OUT_FULL, l->one);
     asm_jump(w->p, w->wait);
 }
@@ -278,9 +281,11 @@ static void write_total(struct rows_writer * w) {
 // ---- the program ----
 
 static void take_registers(struct rows_writer * w, int n_best) {
-    struct asm_reg * const scalars[] = {&w->streamed, &w->flag,  &w->chunks, &w->rows,    &w->more, &w->a,
-                                        &w->out,      &w->row_a, &w->row_b,  &w->row_out, &w->trips};
-    struct asm_reg * const pointers[] = {&w->pa, &w->pb, &w->pout, &w->ps, &w->first, &w->stage, &w->back};
+    struct asm_reg * const scalars[] = {&w->streamed, &w->flag,    &w->chunks, &w->rows,
+                                        &w->more,     &w->a,       &w->out,    &w->row_a,
+                                        &w->row_b,    &w->row_out, &w->trips};
+    struct asm_reg * const pointers[] = {&w->pa,    &w->pb,    &w->pout, &w->ps,
+                                         &w->first, &w->stage, &w->back};
     int * const labels[] = {&w->wait,      &w->total,     &w->next_chunk,
                             &w->next_pass, &w->last_pass, &w->row_done};
     for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
@@ -311,7 +316,8 @@ static void write_program(struct rows_writer * w) {
     w->lanes.n_consts = needs->first_const;
     w->lanes.hole = RW_SLOT_PARAMS;
     w->lanes.hole_end = RW_SLOT_MORE_CONSTS;
-    int labels[RW_MAX_INDEX], chunk = asm_label_new(p), row = asm_label_new(p), chunk_done = asm_label_new(p);
+    int labels[RW_MAX_INDEX], chunk = asm_label_new(p), row = asm_label_new(p),
+                              chunk_done = asm_label_new(p);
     for (int i = 0; i < needs->n_indices; i++) {
         labels[i] = asm_label_new(p);
     }
@@ -338,18 +344,30 @@ static void write_program(struct rows_writer * w) {
     rows_passes(w, labels);
 }
 
-enum status rows_program(const struct kernel_spec * spec, struct rows_program * out, struct error * err) {
-    struct rows_writer w = {.program = rows_program_name(spec)};
+static enum status write_with(const struct kernel_spec * spec, int exp_vectors,
+                              struct rows_program * out, struct error * err) {
+    struct rows_writer w = {.program = rows_program_name(spec), .exp_vectors = exp_vectors};
     if (asm_new(spec->arch, &w.p) != ST_OK) {
         return error_set(err, ST_NO_MEMORY, "aie: out of memory");
     }
     write_program(&w);
     enum status st = asm_finish(w.p, &out->code, err);
     lanes_pool_bytes(&w.lanes, out->pool);
-    rows_log_tables(out->tables);
     for (int lane = 0; lane < 16; lane++) {
         store_u32(out->pool + RW_SLOT_LANES * LANES_POOL_SLOT_BYTES + 4 * lane, (uint32_t) lane);
     }
+    rows_log_tables(out->tables);
     asm_free(w.p);
     return st == ST_OK ? ST_OK : error_prefix(err, "aie: %s", w.program);
+}
+
+enum status rows_program(const struct kernel_spec * spec, struct rows_program * out,
+                         struct error * err) {
+    // Program memory is nearly full: where two vectors side by side are too much, one has to do.
+    int most = rows_needs(rows_program_name(spec))->exp_vectors;
+    enum status st = ST_INVALID;
+    for (int vectors = most; vectors > 0 && st == ST_INVALID; vectors--) {
+        st = write_with(spec, vectors, out, err);
+    }
+    return st;
 }

@@ -1,11 +1,11 @@
-// rows: ops that look at a whole row before they know its result (sums, norms, softmax). A core takes
-// rows in one of two ways, with the same code:
+// rows: ops that look at a whole row before they know its result (sums, norms, softmax). A core
+// takes rows in one of two ways, with the same code:
 //
 //     resident   a chunk is one or several whole rows; all passes run over them where they lie
 //     streamed   a row longer than a chunk comes once for each pass, chunk by chunk
 //
-// Within a core everything is a vector of 16 lanes of 32 bits, taken in pairs; lanes behind the end of
-// a row are filled with what does not change the pass's result.
+// Within a core everything is a vector of 16 lanes of 32 bits, taken in pairs; lanes behind the end
+// of a row are filled with what does not change the pass's result.
 #pragma once
 
 #include "lanes.h"
@@ -38,12 +38,12 @@ enum {
     RW_SLOT_SUM,
     RW_SLOT_FACTOR, // three pieces; constants from here on where there is none
     RW_SLOT_PARAMS = LANES_POOL_SLOTS / 2 - 4, // up to 63 words around the pool pointer
-    RW_SLOT_LANES = LANES_POOL_SLOTS / 2 + 1, // first of two: 0, 1, ... 15
+    RW_SLOT_LANES = LANES_POOL_SLOTS / 2 + 1,  // first of two: 0, 1, ... 15
     RW_SLOT_MORE_CONSTS = RW_SLOT_LANES + 2,
 };
 
-// What the instruction stream writes before each run, in 32-bit words. What the core would otherwise
-// have to decide is written out, so that it need not branch.
+// What the instruction stream writes before each run, in 32-bit words. What the core would
+// otherwise have to decide is written out, so that it need not branch.
 enum {
     RW_PARAM_OP,        // which op of the program
     RW_PARAM_STREAMED,  // 1: streamed, else resident
@@ -59,22 +59,21 @@ enum {
     RW_PARAM_STRIDE_A, // bytes from row to row in the buffers
     RW_PARAM_STRIDE_B,
     RW_PARAM_STRIDE_OUT,
-    RW_PARAM_B_TAKE,   // -1 and 1: the second input comes along; else 0, on which its locks stand still
+    RW_PARAM_B_TAKE, // -1 and 1: the second input comes along; else 0, and its locks stay at 0
     RW_PARAM_B_GIVE,
-    RW_PARAM_B_KIND,   // enum rows_b_kind
     RW_PARAM_B_ODD,    // 1: the row at hand starts in the upper half of its first word
     RW_PARAM_B_FLIP,   // 1: and the next one does not, and so on
-    RW_PARAM_OUT_LOCK, // what is acquired with a chunk: the output and -1, or a lock that is 0 and 0
+    RW_PARAM_OUT_LOCK, // what is acquired with a chunk: the output, -1; or a lock that is 0, 0
     RW_PARAM_OUT_TAKE,
-    RW_PARAM_OUT_GIVE, // 0; the core writes down what it took
-    RW_PARAM_INTEGER,  // of a total: all ones, or 0 where it is a float
-    RW_PARAM_FIRST,    // all ones: the total starts at zero
+    RW_PARAM_OUT_GIVE,  // 0; the core writes down what it took
+    RW_PARAM_INTEGER,   // of a total: all ones, or 0 where it is a float
+    RW_PARAM_FIRST,     // all ones: the total starts at zero
     RW_PARAM_FROM_WEST, // 1: the total goes on from the neighbour's
     RW_PARAM_TO_EAST,   // 1: and is handed on instead of written
     RW_PARAM_SINK_TAKE, // -1: a sink comes, into its argument's word; else 0
-    RW_PARAM_ARGS, // the op's arguments, not always the kernel's parameters
+    RW_PARAM_ARGS,      // the op's arguments, not always the kernel's parameters
     RW_N_ARGS = LANES_PARAMS,
-    RW_ARG_TOTAL = 0, // what a total is multiplied by
+    RW_ARG_TOTAL = 0,  // what a total is multiplied by
     RW_ARG_FACTOR = 0, // of a norm, see rows-norm.c
     RW_ARG_ADD,
     RW_ARG_MOST,
@@ -122,13 +121,15 @@ struct rows_op {
 
 const struct rows_op * rows_find(enum kernel_op op); // NULL: there is none
 const char * rows_program_name(const struct kernel_spec * spec);
+
 struct rows_needs { // what a program wants of the driver
     const char * program;
     int n_indices; // ops that it tells apart
     int n_args;
-    int n_best;    // of rows_writer.best
+    int n_best; // of rows_writer.best
     bool total, sink, halves;
     int first_const; // slots from here on are free for constants
+    int exp_vectors; // the most that rows_writer.exp_vectors may be
 };
 const struct rows_needs * rows_needs(const char * program);
 
@@ -138,7 +139,8 @@ struct rows_program { // the core program and the content of its pool
     uint8_t tables[RW_TABLE_BYTES];
 };
 void rows_log_tables(uint8_t bytes[RW_TABLE_BYTES]);
-enum status rows_program(const struct kernel_spec * spec, struct rows_program * out, struct error * err);
+enum status rows_program(const struct kernel_spec * spec, struct rows_program * out,
+                         struct error * err);
 
 // ---- inside the program: what the passes of rows-ops.c are written with ----
 
@@ -146,22 +148,24 @@ struct rows_writer {
     struct lanes lanes;
     struct asm_program * p;
     const char * program;
-    struct asm_reg streamed, flag;        // scalars; flag is for a moment
-    struct asm_reg chunks, rows, more;    // left: of the run, of the chunk, of the pass behind this one
-    struct asm_reg a, out;                // current buffers; b's is RW_BUFFER_B - RW_BUFFER_A further
+    struct asm_reg streamed, flag; // scalars; flag is for a moment
+    struct asm_reg chunks, rows;   // left: of the run, of the chunk
+    struct asm_reg more;           // chunks of the pass behind this one
+    struct asm_reg a, out;         // current buffers; b's is RW_BUFFER_B - RW_BUFFER_A further
     struct asm_reg row_a, row_b, row_out; // current row in them
     struct asm_reg trips;                 // loop count
     struct asm_reg pa, pb, pout, ps;      // pointers that walk; ps is for anything
     struct asm_reg first, stage;          // code pointers: first pass, current pass
     struct asm_reg back;                  // and caller; behind the last row: what ends the run
     struct asm_reg acc[6];                // BM
+    int exp_vectors;                      // that an exponential loop takes side by side: 1 or 2
     struct asm_reg best[3];               // X, where the program asks for them
-    int wait, total;                                // labels of the driver: what `back` ends the run with
+    int wait, total;                      // labels of the driver: what `back` ends the run with
     int next_chunk, next_pass, last_pass, row_done; // where passes go
 };
 
-// Emits the passes of all ops of the program. op_label[i] is the label of the first pass of the op with
-// that rows_op.index.
+// Emits the passes of all ops of the program. op_label[i] is the label of the first pass of the op
+// with that rows_op.index.
 enum { RW_MAX_INDEX = 4 };
 void rows_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]);
 
@@ -174,16 +178,17 @@ void rows_param(struct rows_writer * w, struct asm_reg to, int param);
 void rows_set_param(struct rows_writer * w, int param, struct asm_reg from);
 void rows_label_to(struct rows_writer * w, struct asm_reg pointer, int label);
 int32_t rows_slot_offset(int slot); // from the pool pointer
-// One number in all lanes from and to a slot; 16 lanes from and to two slots.
+
+// One number in all lanes from and to a slot; 16 lanes from two slots.
 struct val rows_get(struct rows_writer * w, int slot);
 void rows_put(struct rows_writer * w, int slot, struct val v);
 struct val rows_get_lanes(struct rows_writer * w, int slot);
-void rows_put_lanes(struct rows_writer * w, int slot, struct val v);
 
 // ---- the family ----
 
 enum status rows_supports(const struct kernel_spec * spec, struct error * err);
 void rows_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
-enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size, struct error * err);
+enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
+                     struct error * err);
 enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
                        struct error * err);
