@@ -9,7 +9,7 @@
 enum {
     MAX_SIZE = 512,      // bundles, with what leads in and out
     WORK_LIMIT = 180000, // for all loops of a program, in steps of the innermost loops: about 1 ms
-    WORK_LEAST = 40000,  // for each
+    WORK_LEAST = 20000,  // for each
     SHORT = 32,          // instructions up to which every interval is tried
     FEW = 96,            // and for more of them, the order of heights takes too many registers
     USUAL_TRIPS = 16,    // over which the cost of a remainder is spread

@@ -39,7 +39,7 @@ const struct ew_op ew_ops[] = {
     {KERNEL_OP_CEIL, "round", EW_FLOATS, false, 1, ew_ceil, NULL},
     {KERNEL_OP_ROUND, "round", EW_FLOATS, false, 1, ew_round, NULL},
     {KERNEL_OP_TRUNC, "round", EW_FLOATS, false, 1, ew_trunc, NULL},
-    {KERNEL_OP_REGLU, "round", EW_FLOATS, false, 1, ew_reglu, NULL},
+    {KERNEL_OP_REGLU, "mul", EW_FLOATS, false, 1, ew_reglu, NULL},
 
     {KERNEL_OP_LOG, "log", EW_FLOATS, false, 1, NULL, ew_log},
     {KERNEL_OP_SQRT, "log", EW_FLOATS, false, 1, ew_sqrt, NULL},
