@@ -110,8 +110,8 @@ static const struct op_row rows[] = {
     {KERNEL_OP_TRUNC, of_trunc, 0, 0, -10, 26, {0}, false, false},
     {KERNEL_OP_HARDSIGMOID, of_hardsigmoid, 3, 0, -10, 4, {0}, false, true},
     {KERNEL_OP_HARDSWISH, of_hardswish, 4, 0, -10, 4, {0}, false, true},
-    {KERNEL_OP_DIV, of_div, 1, 0, -100, 100, {0}, false, true},
-    {KERNEL_OP_DIV, of_div, 1, 0, -3, 3, {0}, false, true},
+    {KERNEL_OP_DIV, of_div, 1.5, 0, -100, 100, {0}, false, true},
+    {KERNEL_OP_DIV, of_div, 1.5, 0, -3, 3, {0}, false, true},
     {KERNEL_OP_EXP, of_exp, 2, 0, -26, 6.5, {0}, false, true},
     {KERNEL_OP_EXPM1, of_expm1, 4, 0, -40, 6.5, {0}, false, true},
     {KERNEL_OP_ELU, of_elu, 4, 0, -40, 6.5, {0}, false, true},
@@ -125,8 +125,8 @@ static const struct op_row rows[] = {
     {KERNEL_OP_LOG, of_log, 3, 0, -1, 1, {0}, false, true},
     {KERNEL_OP_SOFTPLUS, of_softplus, 4, 0, -10, 7, {0}, false, true},
     {KERNEL_OP_SQRT, of_sqrt, 1, 0, -120, 120, {0}, false, true},
-    {KERNEL_OP_SIN, of_sin, 4, 0, -20, 17, {0}, false, true},
-    {KERNEL_OP_COS, of_cos, 4, 0, -20, 17, {0}, false, true},
+    {KERNEL_OP_SIN, of_sin, 4, 0x1p-36, -20, 17, {0}, false, true},
+    {KERNEL_OP_COS, of_cos, 4, 0x1p-36, -20, 17, {0}, false, true},
     {KERNEL_OP_XIELU, of_xielu, 4, 1e-6, -20, 10, {0.8f, 0.9f, 0.5f, -1e-6f}, true, true},
     {KERNEL_OP_REGLU, of_reglu, 2, 0, -30, 30, {0}, false, true},
     {KERNEL_OP_GEGLU, of_geglu, 6, 1e-6, -10, 3, {0}, false, true},
@@ -265,7 +265,9 @@ static void run_row(struct rig * r, const struct op_row * row, enum dtype t, int
     kernel_code_free(&code);
 }
 
-static const char * only; // an op's name: the program's argument
+// Arguments of the program: an op's name or "all", and how many f32 elements each op gets.
+static const char * only;
+static int64_t f32_elements = 100000;
 
 static void float_ops(void ** state) {
     (void) state;
@@ -276,7 +278,7 @@ static void float_ops(void ** state) {
         if (only && strcmp(only, kernel_op_name(rows[i].op))) {
             continue;
         }
-        run_row(&r, &rows[i], DTYPE_F32, 100000);
+        run_row(&r, &rows[i], DTYPE_F32, f32_elements);
         run_row(&r, &rows[i], DTYPE_BF16, 70001);
         run_row(&r, &rows[i], DTYPE_F16, 70001);
     }
@@ -284,7 +286,8 @@ static void float_ops(void ** state) {
 }
 
 int main(int argc, char ** argv) {
-    only = argc > 1 ? argv[1] : NULL;
+    only = argc > 1 && strcmp(argv[1], "all") ? argv[1] : NULL;
+    f32_elements = argc > 2 ? atoll(argv[2]) : f32_elements;
     const struct CMUnitTest tests[] = {cmocka_unit_test(float_ops)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
