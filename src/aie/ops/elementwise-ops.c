@@ -53,7 +53,7 @@ const struct ew_op ew_ops[] = {
     {KERNEL_OP_ELU, "exp", EW_FLOATS, false, 1, NULL, ew_elu},
 
     {KERNEL_OP_TANH, "tanh", EW_FLOATS, false, 1, NULL, ew_tanh},
-    {KERNEL_OP_DIV, "tanh", EW_FLOATS, false, 1, NULL, ew_div},
+    {KERNEL_OP_DIV, "mul", EW_FLOATS, false, 1, NULL, ew_div},
 
     {KERNEL_OP_SIGMOID, "silu", EW_FLOATS, false, 1, NULL, ew_sigmoid},
     {KERNEL_OP_SILU, "silu", EW_FLOATS, false, 1, NULL, ew_silu},
