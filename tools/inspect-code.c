@@ -4,13 +4,6 @@
 
 #include <string.h>
 
-// Architectures that src/aie/isa has tables of.
-static const bool has_tables[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = true};
-
-static const struct aie_isa * isa_of(enum aie_arch arch) {
-    return has_tables[arch] ? aie_isa_get(arch) : NULL;
-}
-
 static size_t without_zeros(const uint8_t * code, size_t size) {
     while (size && code[size - 1] == 0) {
         size--;
@@ -38,9 +31,8 @@ bool code_guess_arch(const uint8_t * code, size_t size, enum aie_arch * out) {
     size_t used = without_zeros(code, size), best = used - used / 8;
     bool found = false;
     for (int i = 0; i < AIE_ARCH_COUNT; i++) {
-        const struct aie_isa * isa = isa_of((enum aie_arch) i);
-        size_t good = isa ? decodable(isa, code, size) : 0;
-        if (good >= best) {
+        size_t good = decodable(aie_isa_get((enum aie_arch) i), code, size);
+        if (found ? good > best : good >= best) {
             best = good;
             *out = (enum aie_arch) i;
             found = true;
@@ -60,19 +52,19 @@ static void print_bytes(const uint8_t * code, size_t n, const char * reason, str
 
 void code_print(enum aie_arch arch, uint32_t address, const uint8_t * code, size_t size,
                 struct buf * b) {
-    const struct aie_isa * isa = isa_of(arch);
+    const struct aie_isa * isa = aie_isa_get(arch);
     size_t used = without_zeros(code, size), at = 0;
     while (at < used) {
         struct aie_bundle bundle;
         struct error err = {.text = ""};
         size_t n = size - at < AIE_MAX_BUNDLE_BYTES ? size - at : AIE_MAX_BUNDLE_BYTES;
         buf_printf(b, "    %04zx: ", address + at);
-        if (isa && aie_bundle_decode(isa, code + at, size - at, &bundle, &err) == ST_OK) {
+        if (aie_bundle_decode(isa, code + at, size - at, &bundle, &err) == ST_OK) {
             aie_bundle_print(isa, &bundle, b);
             buf_printf(b, "\n");
             n = bundle.size;
         } else {
-            if (isa && (size_t) aie_bundle_size(isa, code[at]) < n) {
+            if ((size_t) aie_bundle_size(isa, code[at]) < n) {
                 n = (size_t) aie_bundle_size(isa, code[at]);
             }
             print_bytes(code + at, n, err.text, b);
