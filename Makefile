@@ -40,7 +40,7 @@ demo: build ## add a million numbers on the NPU and compare with the CPU
 test: build ## all tests; the unit tests under ASan and UBSan as well
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
 	$(call compile,$(BUILD)-asan)
-	$(call ctest,$(BUILD)-asan,-LE ops)
+	$(call ctest,$(BUILD)-asan,-LE 'ops|whole')
 	$(call ctest,$(BUILD),-LE whole)
 
 test-ops: build ## ggml's own comparison with the CPU, every case of every op
@@ -49,12 +49,12 @@ test-ops: build ## ggml's own comparison with the CPU, every case of every op
 asan: setup ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
 	$(call compile,$(BUILD)-asan)
-	$(call ctest,$(BUILD)-asan,-LE ops)
+	$(call ctest,$(BUILD)-asan,-LE 'ops|whole')
 
 tsan: setup ## the unit tests under ThreadSanitizer
 	$(call configure,$(BUILD)-tsan,-DGGML_HSA_TSAN=ON)
 	$(call compile,$(BUILD)-tsan)
-	$(call ctest,$(BUILD)-tsan,-LE ops)
+	$(call ctest,$(BUILD)-tsan,-LE 'ops|whole')
 
 fuzz: setup ## each fuzzer for FUZZ_SECONDS
 	$(call configure,$(BUILD)-fuzz,-DGGML_HSA_FUZZ=ON -DGGML_HSA_SANITIZE=ON -DCMAKE_C_COMPILER=clang)
