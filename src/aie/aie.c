@@ -1,6 +1,8 @@
 // aie: the compiler's front door. An op belongs to a family; the family knows the rest.
 #include "aie.h"
 
+#include "ops/convert.h"
+#include "ops/mul-mat.h"
 #include "ops/ops.h"
 #include "ops/rows.h"
 
@@ -15,7 +17,9 @@ struct family {
 
 static const struct family elementwise = {elementwise_supports, elementwise_name, elementwise_pdi,
                                           elementwise_insts};
+static const struct family mul_mat = {mul_mat_supports, mul_mat_name, mul_mat_pdi, mul_mat_insts};
 static const struct family rows = {rows_supports, rows_name, rows_pdi, rows_insts};
+static const struct family convert = {convert_supports, convert_name, convert_pdi, convert_insts};
 
 // By the name that ops.def gives an op's family of sources.
 static const struct { const char * source; const struct family * family; } families[] = {
@@ -23,6 +27,8 @@ static const struct { const char * source; const struct family * family; } famil
     {"unary_ops", &elementwise},
     {"glu_ops", &elementwise},
     {"row_ops", &rows},
+    {"mul_mat_ops", &mul_mat},
+    {"convert_ops", &convert},
 };
 
 static const struct family * family_of(enum kernel_op op) {

@@ -1,6 +1,6 @@
 // array: the tiles around the cores. Registers and descriptors as tables and packers, and a builder
-// that turns "this program here, these locks, this stream from there to there" into the three CDOs of
-// a PDI, in the order in which real kernels are configured.
+// that turns "this program here, these locks, this stream from there to there" into the three CDOs
+// of a PDI, in the order in which real kernels are configured.
 #pragma once
 
 #include "aie/image/image.h"
@@ -17,6 +17,7 @@ struct array_target {
 const struct array_target * array_target(enum aie_arch arch);
 
 enum { ARRAY_ROW_SHIM = 0, ARRAY_ROW_MEM = 1, ARRAY_ROW_CORE = 2 };
+enum { ARRAY_ROWS_ALL = 6, ARRAY_COLUMNS_MOST = 8 };
 
 // Register offsets within a tile.
 enum {
@@ -28,9 +29,13 @@ enum {
     CORE_CONTROL = 0x32000,
     CORE_MASTER = 0x3f000, // + 4 * port
     CORE_SLAVE = 0x3f100,
-    MEM_MASTER = 0xb0000,
+    MEM_BD = 0xa0000,         // + 0x20 * bd, 8 words
+    MEM_S2MM_QUEUE = 0xa0604, // + 8 * channel; the control register stands 4 before
+    MEM_MM2S_QUEUE = 0xa0634,
+    MEM_MASTER = 0xb0000, // + 4 * port
     MEM_SLAVE = 0xb0100,
-    SHIM_BD = 0x1d000, // + 0x20 * bd, 8 words
+    MEM_LOCK = 0xc0000,          // + 0x10 * lock
+    SHIM_BD = 0x1d000,           // + 0x20 * bd, 8 words
     SHIM_S2MM_CONTROL = 0x1d200, // + 8 * channel
     SHIM_S2MM_QUEUE = 0x1d204,
     SHIM_MM2S_QUEUE = 0x1d214,
@@ -43,31 +48,54 @@ enum {
 
 // Start-queue word: runs the BD chain `repeat` times; the token reports its end.
 enum { ARRAY_MAX_REPEAT = 256, ARRAY_QUEUE_DEPTH = 4, ARRAY_SHIM_BDS = 16, ARRAY_CORE_BDS = 16 };
+enum {
+    ARRAY_MEM_BDS = 48,
+    ARRAY_MEM_BD_ODD = 24, // a memtile's even channels use descriptors below, odd ones from here
+    ARRAY_CORE_LOCKS = 16,
+    ARRAY_MEM_LOCKS = 64,
+    ARRAY_MEM_BYTES = 512 * 1024, // a memtile's memory
+};
 uint32_t array_queue_word(int bd, int repeat, bool token);
 
 // ---- buffer descriptors ----
 
+// Word i of a transfer lies i % wrap[0] * step[0] + i / wrap[0] % wrap[1] * step[1] + ... words
+// behind the address; the last dimension that is used never wraps. All zero: one plain row.
+// A core tile has three dimensions, a memtile four, a shim three.
 struct array_bd {
-    uint32_t address; // core: byte address in the tile; shim: patched later
-    uint32_t words;
-    int next;                    // BD that follows, -1 = none
-    int acquire, acquire_value;  // lock, -1 = none; a negative value waits for at least that many
-    int release, release_value;  // lock, -1 = none
-    // Shim: dimensions in words, all zero for a plain row; wrap 0 = no wrap, step 0 = not there.
-    uint32_t wrap[2], step[3];
-    uint32_t iterations, iteration_step; // each run of the BD starts that much further; 0 = does not
+    uint32_t address; // core, memtile: byte address in the tile's own memory; shim: patched later
+    uint32_t words;   // that travel, zeros of the padding among them
+    int next;         // BD that follows, -1 = none
+    int acquire, acquire_value; // lock, -1 = none; a negative value waits for at least that many
+    int release, release_value; // lock, -1 = none
+    uint32_t wrap[3], step[4];  // in words; wrap 0 = no wrap, step 0 = not there (stands for 1)
+    // Memtile, MM2S: zeros around the data of a dimension, in its own units (words, rows, planes).
+    // The dimension needs its wrap, which counts the data only.
+    uint32_t before[3], after[3];
+    // Run n of the BD starts n % iterations * iteration_step words further; 0 = none, at most 64.
+    uint32_t iterations, iteration_step;
 };
 
 void array_core_bd(const struct array_bd * bd, uint32_t words[6]);
-void array_shim_bd(const struct array_bd * bd, const struct array_target * target, uint32_t words[8]);
+void array_mem_bd(const struct array_bd * bd, uint32_t words[8]);
+void array_shim_bd(const struct array_bd * bd, const struct array_target * target,
+                   uint32_t words[8]);
 
 // ---- configuration ----
+
+enum array_side { ARRAY_SOUTH, ARRAY_WEST, ARRAY_NORTH, ARRAY_EAST, ARRAY_SIDES };
 
 struct array {
     enum aie_arch arch;
     struct cdo programs, setup, enable;
-    uint8_t up[8], down[8]; // streams taken in each direction of a column
-    struct error misuse;
+    // Bit masks for each tile: wires that leave it to a side, S2MM channels that a stream ends in.
+    uint8_t wires[ARRAY_COLUMNS_MOST][ARRAY_ROWS_ALL][ARRAY_SIDES];
+    uint8_t ends[ARRAY_COLUMNS_MOST][ARRAY_ROWS_ALL];
+    struct error misuse; // the first
+};
+
+struct array_port { // a DMA channel of a shim, memtile or core tile
+    int col, row, channel;
 };
 
 void array_begin(struct array * a, enum aie_arch arch);
@@ -75,10 +103,14 @@ void array_begin(struct array * a, enum aie_arch arch);
 void array_core(struct array * a, int col, int row, const uint8_t * program, size_t size,
                 const uint8_t * lock_values, int n_locks);
 // First content of a core tile's data memory.
-void array_data(struct array * a, int col, int row, uint32_t address, const uint8_t * bytes, size_t size);
-// A stream from shim MM2S channel to the core's S2MM channel of the same column, and back.
-void array_stream_in(struct array * a, int col, int row, int shim_channel, int core_channel);
-void array_stream_out(struct array * a, int col, int row, int core_channel, int shim_channel);
+void array_data(struct array * a, int col, int row, uint32_t address, const uint8_t * bytes,
+                size_t size);
+// Lock values of a column's memtile.
+void array_mem(struct array * a, int col, const uint8_t * lock_values, int n_locks);
+// A stream from an MM2S channel to one or more S2MM channels; each of these gets every word, at the
+// pace of the slowest. Its way goes up or down the source's column to the destination's row, then
+// along that row; the ways of one stream share their beginning. Memtiles have no wires to the side.
+void array_route(struct array * a, struct array_port from, const struct array_port * to, int n_to);
 // The route by which a shim column's completion tokens reach the controller. Required per column.
 void array_token_route(struct array * a, int col);
 // The caller owns *pdi. Frees the builder.

@@ -1,45 +1,27 @@
-// array/config: the three CDOs of a PDI. First the programs, with the tiles' DMA held in reset; then
-// locks and switches; last the cores are let go. Streams run straight up and down a column, one
-// switch port pair per stream and tile boundary.
+// array/config: the three CDOs of a PDI. First the programs, with the tiles' DMA held in reset;
+// then locks and switches (route.c); last the cores are let go.
 #include "array.h"
 
 enum {
     CORE_ENABLE = 1,
     CORE_RESET = 2,
     DMA_RESET = 2,
-    N_CORE_LOCKS = 16,
-    STREAMS_UP = 6, // ports between neighbours of a column
-    STREAMS_DOWN = 4,
 };
 
-#define PORT_ENABLE (1u << 31)
-
-// First port index of each direction in the switches of a column (masters, slaves).
-enum {
-    CORE_M_DMA = 1, CORE_M_SOUTH = 5, CORE_M_NORTH = 13,
-    CORE_S_DMA = 1, CORE_S_SOUTH = 5, CORE_S_NORTH = 15,
-    MEM_M_SOUTH = 7, MEM_M_NORTH = 11,
-    MEM_S_SOUTH = 7, MEM_S_NORTH = 13,
-    SHIM_M_SOUTH = 2, SHIM_M_NORTH = 12,
-    SHIM_S_SOUTH = 2, SHIM_S_NORTH = 14,
-    SHIM_S_CTRL = 0,
-};
-
-// Where the shim's DMA channels meet its switch, and the multiplexer field that connects them.
-static const struct { int south; int mux_bit; } shim_mm2s[2] = {{3, 10}, {7, 14}};
-static const struct { int south; int mux_bit; } shim_s2mm[2] = {{2, 4}, {3, 6}};
+enum { SHIM_S_CTRL = 0, SHIM_M_SOUTH = 2 }; // switch ports on the tokens' way
 
 static const uint32_t core_dma_controls[4] = {0x1de10, 0x1de18, 0x1de00, 0x1de08};
 
 void array_begin(struct array * a, enum aie_arch arch) {
-    *a = (struct array) {.arch = arch};
+    *a = (struct array){.arch = arch};
     cdo_begin(&a->programs);
     cdo_begin(&a->setup);
     cdo_begin(&a->enable);
 }
 
 // Copies to words: the bytes may lie anywhere.
-static void write_bytes(struct array * a, struct cdo * to, uint32_t addr, const uint8_t * bytes, size_t size) {
+static void write_bytes(struct array * a, struct cdo * to, uint32_t addr, const uint8_t * bytes,
+                        size_t size) {
     struct buf words = {0};
     buf_append(&words, bytes, size);
     if (words.failed) {
@@ -50,7 +32,8 @@ static void write_bytes(struct array * a, struct cdo * to, uint32_t addr, const 
     buf_free(&words);
 }
 
-void array_data(struct array * a, int col, int row, uint32_t address, const uint8_t * bytes, size_t size) {
+void array_data(struct array * a, int col, int row, uint32_t address, const uint8_t * bytes,
+                size_t size) {
     write_bytes(a, &a->setup, image_addr(col, row, address), bytes, size);
 }
 
@@ -68,57 +51,24 @@ void array_core(struct array * a, int col, int row, const uint8_t * program, siz
 
     cdo_mask_write(&a->setup, base + CORE_CONTROL, CORE_RESET, CORE_RESET);
     cdo_mask_write(&a->setup, base + CORE_CONTROL, CORE_RESET, 0);
-    for (int i = 0; i < N_CORE_LOCKS; i++) {
-        cdo_write(&a->setup, base + CORE_LOCK + 0x10 * (uint32_t) i, i < n_locks ? lock_values[i] : 0);
+    for (int i = 0; i < ARRAY_CORE_LOCKS; i++) {
+        cdo_write(&a->setup, base + CORE_LOCK + 0x10 * (uint32_t) i,
+                  i < n_locks ? lock_values[i] : 0);
     }
     cdo_mask_write(&a->enable, base + CORE_CONTROL, CORE_ENABLE, CORE_ENABLE);
 }
 
-static void connect(struct array * a, uint32_t tile, uint32_t masters, int master, uint32_t slaves,
-                    int slave) {
-    cdo_write(&a->setup, tile + masters + 4 * (uint32_t) master, PORT_ENABLE | (uint32_t) slave);
-    cdo_write(&a->setup, tile + slaves + 4 * (uint32_t) slave, PORT_ENABLE);
-}
-
-// The next free wire of a column in one direction; a column's wires are taken over its whole height.
-static int take_wire(struct array * a, uint8_t * taken, int limit, int col) {
-    if (*taken >= limit) {
-        error_set(&a->misuse, ST_INVALID, "array: column %d has no stream left", col);
-        return 0;
+void array_mem(struct array * a, int col, const uint8_t * lock_values, int n_locks) {
+    for (int i = 0; i < n_locks; i++) {
+        cdo_write(&a->setup, image_addr(col, ARRAY_ROW_MEM, MEM_LOCK + 0x10 * (uint32_t) i),
+                  lock_values[i]);
     }
-    return (*taken)++;
-}
-
-void array_stream_in(struct array * a, int col, int row, int shim_channel, int core_channel) {
-    int wire = take_wire(a, &a->up[col], STREAMS_UP, col);
-    uint32_t shim = image_addr(col, ARRAY_ROW_SHIM, 0), mem = image_addr(col, ARRAY_ROW_MEM, 0);
-    int south = shim_mm2s[shim_channel].south, bit = shim_mm2s[shim_channel].mux_bit;
-    cdo_mask_write(&a->setup, shim + SHIM_MUX, 3u << bit, 1u << bit);
-    connect(a, shim, SHIM_MASTER, SHIM_M_NORTH + wire, SHIM_SLAVE, SHIM_S_SOUTH + south);
-    connect(a, mem, MEM_MASTER, MEM_M_NORTH + wire, MEM_SLAVE, MEM_S_SOUTH + wire);
-    for (int r = ARRAY_ROW_CORE; r <= row; r++) {
-        int master = r == row ? CORE_M_DMA + core_channel : CORE_M_NORTH + wire;
-        connect(a, image_addr(col, r, 0), CORE_MASTER, master, CORE_SLAVE, CORE_S_SOUTH + wire);
-    }
-}
-
-void array_stream_out(struct array * a, int col, int row, int core_channel, int shim_channel) {
-    int wire = take_wire(a, &a->down[col], STREAMS_DOWN, col);
-    uint32_t shim = image_addr(col, ARRAY_ROW_SHIM, 0), mem = image_addr(col, ARRAY_ROW_MEM, 0);
-    int south = shim_s2mm[shim_channel].south, bit = shim_s2mm[shim_channel].mux_bit;
-    for (int r = row; r >= ARRAY_ROW_CORE; r--) {
-        int slave = r == row ? CORE_S_DMA + core_channel : CORE_S_NORTH + wire;
-        connect(a, image_addr(col, r, 0), CORE_MASTER, CORE_M_SOUTH + wire, CORE_SLAVE, slave);
-    }
-    connect(a, mem, MEM_MASTER, MEM_M_SOUTH + wire, MEM_SLAVE, MEM_S_NORTH + wire);
-    connect(a, shim, SHIM_MASTER, SHIM_M_SOUTH + south, SHIM_SLAVE, SHIM_S_NORTH + wire);
-    cdo_mask_write(&a->setup, shim + SHIM_DEMUX, 3u << bit, 1u << bit);
 }
 
 // Tokens are packets with id 15 that the shim's control port sends; every real kernel routes them
 // with exactly these words.
-#define TOKEN_SLAVE 0xc0000000u
-#define TOKEN_SLOT 0x0f1f0135u
+#define TOKEN_SLAVE  0xc0000000u
+#define TOKEN_SLOT   0x0f1f0135u
 #define TOKEN_MASTER 0xc0000045u
 enum { TOKEN_CONTROLLER_MASK = 0x1f00, TOKEN_CONTROLLER = 0x0f00 };
 

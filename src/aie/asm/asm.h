@@ -22,18 +22,22 @@ enum asm_class {
     ASM_BM,   // 512-bit accumulators; parts 0 and 1 are the am halves
     ASM_L,    // masks of 8-bit lanes, l0-l3; parts 0 and 1 are scalars. They are the registers of
               // ASM_MASK: a program has the one or the other
-    ASM_CM,   // 1024-bit accumulators; parts 0 and 1 are bm. Likewise with ASM_BM
+    ASM_CM,   // 1024-bit accumulators; parts 0 and 1 are bm, quarters am. Likewise with ASM_BM
     ASM_CLASS_COUNT,
 };
 
-// A virtual register or one half of it.
+// A virtual register, one half of it or, of an ASM_CM, one quarter.
 struct asm_reg {
     int16_t id;
-    int8_t part; // -1 whole, 0 low half, 1 high half
+    int8_t part; // -1 whole, 0 low half, 1 high half, 2 to 5 quarters
 };
 
 static inline struct asm_reg asm_half(struct asm_reg r, int part) {
     return (struct asm_reg) {r.id, (int8_t) part};
+}
+
+static inline struct asm_reg asm_quarter(struct asm_reg r, int quarter) {
+    return (struct asm_reg) {r.id, (int8_t) (2 + quarter)};
 }
 
 enum asm_arg_kind { ASM_ARG_REG, ASM_ARG_FIXED, ASM_ARG_IMM, ASM_ARG_LABEL };
@@ -92,6 +96,12 @@ void asm_release(struct asm_program * p, int lock, struct asm_reg value);
 // an earlier one to a different buffer, as everywhere within a region.
 void asm_loop_begin(struct asm_program * p, struct asm_reg count);
 void asm_loop_end(struct asm_program * p);
+// The same, with the author placing each instruction: a trip begins every `interval` bundles, and an
+// instruction issues in the bundle of its trip that asm_at() named before it (it may be negative).
+// Latencies, slots, ports and registers are checked, never changed; what does not fit is reported by
+// asm_finish. For counts that do not fill the pipeline the scheduler still makes the plain form.
+void asm_loop_begin_paced(struct asm_program * p, struct asm_reg count, int interval);
+void asm_at(struct asm_program * p, int bundle);
 
 // ---- result ----
 

@@ -80,6 +80,9 @@ aie_reg asm_phys(enum asm_class cls, int phys, int part) {
     case ASM_L: // l0 is r16:r17
         return part < 0 ? AIE_REG(AIE_L, phys) : AIE_REG(AIE_R, 16 + 2 * phys + part);
     case ASM_CM:
+        if (part >= 2) {
+            return AIE_REG(AIE_AM, 4 * phys + part - 2);
+        }
         return part < 0 ? AIE_REG(AIE_CM, phys) : AIE_REG(AIE_BM, 2 * phys + part);
     default:
         return 0;
@@ -153,7 +156,7 @@ int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_ar
     }
     struct asm_node * node = &p->nodes[p->n_nodes];
     *node =
-        (struct asm_node){.op = (uint16_t) op, .n_args = (uint8_t) n, .memory = (uint8_t) memory};
+        (struct asm_node){.op = (uint16_t) op, .n_args = (uint8_t) n, .memory = (uint8_t) memory, .at = p->at};
     memcpy(node->args, args, (size_t) n * sizeof *args);
     return p->n_nodes++;
 }
@@ -238,6 +241,17 @@ void asm_loop_begin(struct asm_program * p, struct asm_reg count) {
         p->items[p->n_items - 1].label = first;
         p->items[p->n_items - 1].label_end = last;
     }
+}
+
+void asm_loop_begin_paced(struct asm_program * p, struct asm_reg count, int interval) {
+    asm_loop_begin(p, count);
+    if (p->n_items) {
+        p->items[p->n_items - 1].interval = interval;
+    }
+}
+
+void asm_at(struct asm_program * p, int bundle) {
+    p->at = (int16_t) bundle;
 }
 
 void asm_loop_end(struct asm_program * p) {

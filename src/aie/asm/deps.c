@@ -145,6 +145,11 @@ static int raw_latency(const struct aie_operand * def, const struct aie_operand 
     return n < 1 ? 1 : n; // a consumer never issues with or before its producer
 }
 
+// Whether a register operand has a share in the given half; quarters count as the half they are in.
+static bool names_half(struct asm_reg r, int half) {
+    return r.part < 0 || (r.part < 2 ? r.part : (r.part - 2) / 2) == half;
+}
+
 // The operand of node i that writes the given half of vreg id.
 static const struct aie_operand * def_operand(const struct deps * d, int i, int id, int part) {
     const struct asm_node * n = &d->p->nodes[d->first + i];
@@ -152,7 +157,7 @@ static const struct aie_operand * def_operand(const struct deps * d, int i, int 
     for (int k = 0; k < n->n_args; k++) {
         const struct asm_arg * a = &n->args[k];
         if (a->kind == ASM_ARG_REG && a->reg.id == id && (instr->operands[k].role & AIE_DEF) &&
-            (a->reg.part < 0 || a->reg.part == part)) {
+            names_half(a->reg, part)) {
             return &instr->operands[k];
         }
     }
@@ -210,7 +215,7 @@ static void walk_registers(struct walk * w) {
                     continue;
                 }
                 for (int part = 0; part < 2; part++) {
-                    if (a->reg.part >= 0 && a->reg.part != part) {
+                    if (!names_half(a->reg, part)) {
                         continue;
                     }
                     if (role == AIE_USE) {

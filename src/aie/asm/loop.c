@@ -254,7 +254,8 @@ void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm
     bool pipelined = !loop->plain && __builtin_popcountll(asm_class_set(ASM_R) & ~taken) >= SCALARS;
     if (pipelined) {
         c.rest = asm_global(p, ASM_R);
-        pipelined = pipeline_find(&q, p, region, length, cycles);
+        pipelined = loop->interval ? pipeline_take(&q, p, region, loop->interval)
+                                   : pipeline_find(&q, p, region, length, cycles);
     }
     int plain = asm_label_new(p), end = asm_label_new(p);
     if (pipelined && pipeline_covers_all(&q)) {

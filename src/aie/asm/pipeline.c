@@ -428,6 +428,87 @@ bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm
     return ok && q->ii > 0;
 }
 
+// ---- a schedule that is given ----
+
+static bool keeps_latencies(const struct search * s) {
+    const struct deps * d = &s->q->deps;
+    const int * time = s->q->time;
+    for (int e = 0; e < d->n_edges; e++) {
+        const struct dep * edge = &d->edges[e];
+        int late = time[edge->from] + edge->latency - time[edge->to] - trips_of(s, edge) * s->ii;
+        if (late > 0) {
+            asm_misuse(s->q->p, "asm: paced loop: instruction %d (%s, bundle %d) comes %d early "
+                       "behind %d (%s, bundle %d), %d trips on", edge->to, deps_instr(d, edge->to)->name,
+                       time[edge->to], late, edge->from, deps_instr(d, edge->from)->name,
+                       time[edge->from], trips_of(s, edge));
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool take(struct search * s, const struct asm_item * region) {
+    struct pipeline * q = s->q;
+    memset(s->slots, -1, (size_t) s->ii * sizeof *s->slots);
+    memset(s->ports, -1, (size_t) s->ii * sizeof *s->ports);
+    for (int i = 0; i < s->n; i++) {
+        q->time[i] = q->p->nodes[region->first + i].at;
+        s->nodes[i].n_carriers = 1; // the op that was written
+        if (!modulo_fits(s, i, q->time[i])) {
+            asm_misuse(q->p, "asm: paced loop: instruction %d (%s) finds bundle %d taken", i,
+                       deps_instr(&q->deps, i)->name, q->time[i]);
+            return false;
+        }
+        modulo_occupy(s, i, true);
+    }
+    for (q->copies = 1; q->copies <= PIPELINE_MAX_COPIES; q->copies *= 2) {
+        int longest = 0;
+        for (int l = 0; l < s->n_locals; l++) {
+            struct life life = lives_of(s, l, -1);
+            longest = life.to - life.from > longest ? life.to - life.from : longest;
+        }
+        if (longest > q->copies * s->ii) {
+            continue;
+        }
+        if (!keeps_latencies(s)) {
+            return false;
+        }
+        normalise(s);
+        if (pipeline_allocate(q)) {
+            return true;
+        }
+    }
+    asm_misuse(q->p, "asm: paced loop: too few registers");
+    return false;
+}
+
+bool pipeline_take(struct pipeline * q, struct asm_program * p, const struct asm_item * region,
+                   int interval) {
+    *q = (struct pipeline){.p = p, .ii = interval};
+    if (region->count == 0 || region->count > 2048 || interval < 1 ||
+        interval * PIPELINE_MAX_COPIES > 4 * MODULO_MAX_II || !deps_build(&q->deps, p, region, true)) {
+        return false;
+    }
+    size_t n = (size_t) region->count;
+    struct search s = {.q = q, .n = region->count, .ii = interval};
+    s.nodes = calloc(n, sizeof *s.nodes);
+    s.slots = malloc((size_t) interval * sizeof *s.slots);
+    s.ports = malloc((size_t) interval * sizeof *s.ports);
+    bool ok = allocate_schedule(q, p, n) && s.nodes && s.slots && s.ports && collect_locals(&s);
+    p->no_memory |= !ok;
+    if (ok) {
+        collect_nodes(&s);
+        q->resource_ii = resource_bound(&s);
+        ok = take(&s, region);
+    }
+    free(s.nodes);
+    free(s.slots);
+    free(s.ports);
+    free(s.locals);
+    free(s.mentions);
+    return ok;
+}
+
 void pipeline_free(struct pipeline * q) {
     deps_free(&q->deps);
     free(q->time);

@@ -16,6 +16,7 @@ struct asm_node { // one instruction of a region
     uint16_t op;
     uint8_t n_args;
     uint8_t memory;
+    int16_t at; // bundle of its trip, in a paced loop
     struct asm_arg args[ASM_MAX_ARGS];
 };
 
@@ -34,6 +35,7 @@ struct asm_item {
     int label;
     int label_end;
     int window; // of the region, with which there were registers; 0 = not known
+    int interval; // of a paced loop, else 0
     bool plain; // a loop whose trips are not to overlap
     int extra;  // bundles that overlapping them took
 };
@@ -76,6 +78,7 @@ struct asm_program {
     uint64_t global_taken[ASM_CLASS_COUNT];
     unsigned classes; // that have been asked for, one bit each
     bool in_loop;
+    int16_t at; // of the instructions that follow
     bool keep_small;
     bool no_memory;
     struct asm_known known[16];

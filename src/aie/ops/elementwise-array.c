@@ -84,9 +84,12 @@ enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
         array_core(&a, col, ARRAY_ROW_CORE, program.code.bytes, program.code.size, ew_lock_init,
                    EW_LOCK_COUNT);
         array_data(&a, col, ARRAY_ROW_CORE, EW_POOL, program.pool, sizeof program.pool);
-        array_stream_in(&a, col, ARRAY_ROW_CORE, 0, 0);
-        array_stream_in(&a, col, ARRAY_ROW_CORE, 1, 1);
-        array_stream_out(&a, col, ARRAY_ROW_CORE, 0, 0);
+        for (int channel = 0; channel < 2; channel++) {
+            array_route(&a, (struct array_port) {col, ARRAY_ROW_SHIM, channel},
+                        &(struct array_port) {col, ARRAY_ROW_CORE, channel}, 1);
+        }
+        array_route(&a, (struct array_port) {col, ARRAY_ROW_CORE, 0},
+                    &(struct array_port) {col, ARRAY_ROW_SHIM, 0}, 1);
         array_token_route(&a, col);
     }
     free(program.code.bytes);

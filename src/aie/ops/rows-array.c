@@ -145,9 +145,12 @@ enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * s
                    RW_LOCK_COUNT);
         array_data(&a, col, ARRAY_ROW_CORE, RW_POOL, program.pool, sizeof program.pool);
         array_data(&a, col, ARRAY_ROW_CORE, RW_TABLES, program.tables, sizeof program.tables);
-        array_stream_in(&a, col, ARRAY_ROW_CORE, 0, 0);
-        array_stream_in(&a, col, ARRAY_ROW_CORE, 1, 1);
-        array_stream_out(&a, col, ARRAY_ROW_CORE, 0, 0);
+        for (int channel = 0; channel < 2; channel++) {
+            array_route(&a, (struct array_port){col, ARRAY_ROW_SHIM, channel},
+                        &(struct array_port){col, ARRAY_ROW_CORE, channel}, 1);
+        }
+        array_route(&a, (struct array_port){col, ARRAY_ROW_CORE, 0},
+                    &(struct array_port){col, ARRAY_ROW_SHIM, 0}, 1);
         array_token_route(&a, col);
     }
     free(program.code.bytes);
@@ -165,12 +168,9 @@ struct column { // what the functions below write for
     int col;
 };
 
-static void core_bd(const struct column * c, int bd, const struct array_bd * d,
-                    const struct layout * lay) {
+static void core_bd(const struct column * c, int bd, const struct array_bd * d) {
     uint32_t w[6];
     array_core_bd(d, w);
-    w[2] |= (lay->stride - 1) << 13 | (lay->step - 1);
-    w[3] |= lay->wrap << 13;
     txn_block_write(c->t, image_addr(c->col, ARRAY_ROW_CORE, CORE_BD + 0x20 * (uint32_t) bd), w, 6);
 }
 
@@ -183,8 +183,9 @@ static void buffer_bd(const struct column * c, const struct stream * s, int whic
                                .acquire = s->acquire,
                                .acquire_value = -1,
                                .release = s->release,
-                               .release_value = 1},
-            lay);
+                               .release_value = 1,
+                               .wrap = {lay->wrap},
+                               .step = {lay->step, lay->stride}});
 }
 
 static void push_core(const struct column * c, const struct stream * s, int which, int repeat) {
@@ -222,17 +223,13 @@ struct source {
 
 static void shim_bd(const struct column * c, int bd, const struct source * from, int next) {
     uint32_t w[8];
-    array_shim_bd(
-        &(struct array_bd){.words = from->words, .next = next, .acquire = -1, .release = -1},
-        c->target, w);
-    if (from->wrap) {
-        w[3] |= from->wrap << 20;
-        w[4] |= from->stride - 1;
-        if (from->stride2) {
-            w[4] |= 2u << 20;
-            w[5] |= from->stride2 - 1;
-        }
-    }
+    array_shim_bd(&(struct array_bd){.words = from->words,
+                                     .next = next,
+                                     .acquire = -1,
+                                     .release = -1,
+                                     .wrap = {from->wrap, from->stride2 ? 2 : 0},
+                                     .step = {1, from->stride, from->stride2}},
+                  c->target, w);
     uint32_t addr = image_addr(c->col, ARRAY_ROW_SHIM, SHIM_BD + 0x20 * (uint32_t) bd);
     txn_block_write(c->t, addr, w, 8);
     txn_patch_address(c->t, addr + 4, from->operand, from->offset);
@@ -532,8 +529,7 @@ static void start_sink(const struct column * c) {
                                .next = -1,
                                .acquire = -1,
                                .release = RW_LOCK_SINK,
-                               .release_value = 1},
-            &packed);
+                               .release_value = 1});
     txn_write(c->t, image_addr(c->col, ARRAY_ROW_CORE, streams[STREAM_B].queue),
               array_queue_word(BD_SINK, 1, false));
     shim_bd(c, SHIM_BD_SINK, &(struct source){.operand = 2, .offset = 4 * head, .words = 1}, -1);

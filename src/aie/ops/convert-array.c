@@ -1,0 +1,301 @@
+// convert-array: the array around the conversion program. Two cores a column, each with a stream of
+// its own from the shim and one back, so that both of a shim's channels work each way. The
+// instruction stream gives a core one piece of work at a time and waits for it before the next;
+// tile descriptors are written for each piece, and every queue is empty when the run is over.
+#include "convert.h"
+
+#include "aie/array/array.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CORES_PER_COLUMN = 2, OPERAND_IN = 0, OPERAND_OUT = 1 };
+
+// Core-tile descriptors of one stream: ping and pong chained, a lone ping, the last chunk.
+enum { BD_PING, BD_PONG, BD_LONE, BD_LAST, BDS_PER_STREAM };
+
+struct stream { // one of the core's two, as data
+    uint32_t queue;
+    uint32_t buffer, other; // other: what turns ping into pong
+    int acquire, release;
+    int first_bd;
+};
+
+static const struct stream stream_in = {CORE_S2MM_QUEUE,  CV_BUFFER_IN,    CV_IN_BYTES,
+                                        CV_LOCK_IN_EMPTY, CV_LOCK_IN_FULL, 0};
+static const struct stream stream_out = {CORE_MM2S_QUEUE,  CV_BUFFER_OUT,     CV_OUT_BYTES,
+                                         CV_LOCK_OUT_FULL, CV_LOCK_OUT_EMPTY, BDS_PER_STREAM};
+
+// How words lie in memory, for a core's descriptor and the shim's alike.
+struct layout {
+    uint32_t wrap[2], step[3];
+};
+
+// ---- what is done ----
+
+static enum status check_tensors(const struct kernel_spec * spec, struct error * err) {
+    const struct tensor *in = &spec->inputs[0], *out = &spec->output;
+    if (in->dtype != DTYPE_F32 && in->dtype != DTYPE_F16) {
+        return error_set(err, ST_UNSUPPORTED, "no conversion from %s", dtype_name(in->dtype));
+    }
+    if (out->dtype != DTYPE_BF16) {
+        return error_set(err, ST_UNSUPPORTED, "no conversion to %s", dtype_name(out->dtype));
+    }
+    if (tensor_elements(in) <= 0) {
+        return error_set(err, ST_UNSUPPORTED, "a tensor without elements");
+    }
+    int64_t row = (in->ne[0] + 7) / 8 * 8 * (spec->params[0] == CV_HI ? 1 : 3);
+    bool same = out->ne[0] == row;
+    for (int d = 1; d < TENSOR_DIMS; d++) {
+        same = same && out->ne[d] == in->ne[d];
+    }
+    if (!same) {
+        return error_set(err, ST_INVALID,
+                         "the output must have rows of %lld elements, as many as the "
+                         "input",
+                         (long long) row);
+    }
+    if (!tensor_is_contiguous(out)) {
+        return error_set(err, ST_UNSUPPORTED, "the output is not contiguous");
+    }
+    if (in->nb[0] != dtype_size(in->dtype) && in->ne[0] > 1) {
+        return error_set(err, ST_UNSUPPORTED, "the elements of a row do not follow each other");
+    }
+    for (int d = 1; d < TENSOR_DIMS; d++) {
+        if (in->ne[d] > 1 && (in->nb[d] % 4 || in->nb[d] < 0)) {
+            return error_set(err, ST_UNSUPPORTED,
+                             "rows do not start on words: stride %lld in "
+                             "dimension %d",
+                             (long long) in->nb[d], d);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        int64_t bytes = tensor_bytes(i ? out : in);
+        if (bytes < 0 || bytes > (int64_t) UINT32_MAX - 4) {
+            return error_set(err, ST_UNSUPPORTED, "a tensor of 4 GiB or more");
+        }
+    }
+    return ST_OK;
+}
+
+enum status convert_supports(const struct kernel_spec * spec, struct error * err) {
+    if (spec->n_inputs != 1) {
+        return error_set(err, ST_INVALID, "convert takes one input, %d given", spec->n_inputs);
+    }
+    if (spec->params[0] >= CV_LAYOUTS) {
+        return error_set(err, ST_INVALID, "convert knows no layout %u", spec->params[0]);
+    }
+    enum status st = check_tensors(spec, err);
+    struct convert_plan plan;
+    return st == ST_OK ? convert_plan_make(spec, &plan, err) : st;
+}
+
+void convert_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
+    snprintf(name, KERNEL_NAME_MAX, "convert_%s", dtype_name(spec->inputs[0].dtype));
+}
+
+enum status convert_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
+                        struct error * err) {
+    struct asm_code code;
+    enum status st = convert_program(spec->arch, spec->inputs[0].dtype, &code, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    struct array a;
+    array_begin(&a, spec->arch);
+    for (int col = 0; col < array_target(spec->arch)->columns; col++) {
+        for (int i = 0; i < CORES_PER_COLUMN; i++) {
+            struct array_port shim = {col, ARRAY_ROW_SHIM, i}, core = {col, ARRAY_ROW_CORE + i, 0};
+            array_core(&a, col, core.row, code.bytes, code.size, convert_lock_init, CV_LOCK_COUNT);
+            array_route(&a, shim, &core, 1);
+            array_route(&a, core, &shim, 1);
+        }
+        array_token_route(&a, col);
+    }
+    free(code.bytes);
+    return array_end(&a, pdi, size, err);
+}
+
+// ---- instruction stream ----
+
+struct worker { // a core and its piece of work
+    struct txn * t;
+    const struct array_target * target;
+    const struct kernel_spec * spec;
+    const struct convert_plan * plan;
+    const struct convert_piece * piece;
+    int col, channel;
+    uint32_t rows, chunk; // rows in all, and in each chunk but the last
+    uint32_t full, last;  // chunks before the last, rows in that one
+};
+
+static void core_bd(const struct worker * w, const struct stream * s, int which, bool pong,
+                    uint32_t words, int next, const struct layout * lay) {
+    uint32_t out[6];
+    array_core_bd(&(struct array_bd){.address = s->buffer ^ (pong ? s->other : 0),
+                                     .words = words,
+                                     .next = next,
+                                     .acquire = s->acquire,
+                                     .acquire_value = -1,
+                                     .release = s->release,
+                                     .release_value = 1,
+                                     .wrap = {lay->wrap[0], lay->wrap[1]},
+                                     .step = {lay->step[0], lay->step[1], lay->step[2]}},
+                  out);
+    uint32_t at = CORE_BD + 0x20 * (uint32_t) (s->first_bd + which);
+    txn_block_write(w->t, image_addr(w->col, ARRAY_ROW_CORE + w->channel, at), out, 6);
+}
+
+static void push_core(const struct worker * w, const struct stream * s, int which, int repeat) {
+    txn_write(w->t, image_addr(w->col, ARRAY_ROW_CORE + w->channel, s->queue),
+              array_queue_word(s->first_bd + which, repeat, false));
+}
+
+// All chunks of a stream whose rows are that many words.
+static void start_core_stream(const struct worker * w, const struct stream * s, uint32_t row,
+                              const struct layout * lay) {
+    if (w->full >= 2) {
+        core_bd(w, s, BD_PING, false, w->chunk * row, s->first_bd + BD_PONG, lay);
+        core_bd(w, s, BD_PONG, true, w->chunk * row, -1, lay);
+        push_core(w, s, BD_PING, (int) w->full / 2);
+    }
+    if (w->full % 2) {
+        core_bd(w, s, BD_LONE, false, w->chunk * row, -1, lay);
+        push_core(w, s, BD_LONE, 1);
+    }
+    core_bd(w, s, BD_LAST, w->full % 2, w->last * row, -1, lay);
+    push_core(w, s, BD_LAST, 1);
+}
+
+static void start_shim(const struct worker * w, int bd, uint32_t queue, bool token, int operand,
+                       uint64_t offset, uint32_t words, const struct layout * lay) {
+    uint32_t out[8];
+    array_shim_bd(&(struct array_bd){.words = words,
+                                     .next = -1,
+                                     .acquire = -1,
+                                     .release = -1,
+                                     .wrap = {lay->wrap[0], lay->wrap[1]},
+                                     .step = {lay->step[0], lay->step[1], lay->step[2]}},
+                  w->target, out);
+    uint32_t at = image_addr(w->col, ARRAY_ROW_SHIM, SHIM_BD + 0x20 * (uint32_t) bd);
+    txn_block_write(w->t, at, out, 8);
+    txn_patch_address(w->t, at + 4, operand, (uint32_t) offset);
+    txn_write(w->t, image_addr(w->col, ARRAY_ROW_SHIM, queue + 8 * (uint32_t) w->channel),
+              array_queue_word(bd, 1, token));
+}
+
+static void write_params(const struct worker * w) {
+    const struct convert_plan * plan = w->plan;
+    uint32_t width = w->piece->width, padded = convert_padded(width);
+    uint32_t stride = padded * (uint32_t) plan->element, layout = w->spec->params[0];
+    bool clear = convert_words(plan, width) * 4 != stride;
+    uint32_t at = w->chunk == 1 ? (stride - 1) / 32 * 32 : 0; // one row: its end alone is padding
+    bool odd = plan->element == 2 && width % 2;
+    uint32_t p[CV_PARAM_COUNT] = {
+        [CV_PARAM_CHUNKS] = w->full + 1,
+        [CV_PARAM_TRIPS] = (w->chunk * padded + CV_TRIP - 1) / CV_TRIP,
+        [CV_PARAM_TRIPS_LAST] = (w->last * padded + CV_TRIP - 1) / CV_TRIP,
+        [CV_PARAM_PIECES] = layout != CV_HI,
+        [CV_PARAM_HI_AT] = layout == CV_HI_LO_HI ? 2 * CV_PIECE_BYTES : CV_PIECE_BYTES,
+        [CV_PARAM_LO_AT] = layout == CV_HI_LO_HI ? CV_PIECE_BYTES : 2 * CV_PIECE_BYTES,
+        [CV_PARAM_CLEAR] = clear ? (w->chunk * stride - at + 63) / 64 : 0,
+        [CV_PARAM_CLEAR_AT] = at,
+        [CV_PARAM_ODD] = odd ? w->chunk : 0,
+        [CV_PARAM_ODD_AT] = (convert_words(plan, width) - 1) * 4,
+        [CV_PARAM_ODD_STRIDE] = stride,
+    };
+    txn_block_write(w->t, image_addr(w->col, ARRAY_ROW_CORE + w->channel, CV_PARAMS), p,
+                    CV_PARAM_COUNT);
+}
+
+static void start_in(const struct worker * w) {
+    const struct convert_piece * piece = w->piece;
+    uint32_t words = convert_words(w->plan, piece->width);
+    uint32_t stride = convert_words(w->plan, convert_padded(piece->width));
+    struct layout core = {0}, shim = {0};
+    if (words != stride && w->chunk > 1) {
+        core = (struct layout){{words}, {1, stride}};
+    }
+    if (piece->n2 > 1 || (piece->n1 > 1 && piece->step1 != 4 * (int64_t) words)) {
+        shim = (struct layout){{words}, {1, (uint32_t) (piece->step1 / 4)}};
+    }
+    if (piece->n2 > 1) {
+        shim.wrap[1] = (uint32_t) piece->n1;
+        shim.step[2] = (uint32_t) (piece->step2 / 4);
+    }
+    start_core_stream(w, &stream_in, words, &core);
+    start_shim(w, 2 * w->channel, SHIM_MM2S_QUEUE, false, OPERAND_IN, piece->in, w->rows * words,
+               &shim);
+}
+
+static void start_out(const struct worker * w) {
+    const struct convert_piece * piece = w->piece;
+    uint32_t words = convert_padded(piece->width) / 2, pieces = (uint32_t) w->plan->pieces;
+    uint32_t row_step = (uint32_t) (piece->out_step / 4);
+    struct layout core = {0}, shim = {0};
+    if (pieces > 1 && w->chunk > 1) { // a row's pieces, then the next row's
+        core = (struct layout){{words, pieces}, {1, CV_PIECE_BYTES / 4, words}};
+    } else if (pieces > 1) { // rows may be longer than a core's descriptor counts
+        core = (struct layout){{4, words / 4}, {1, 4, CV_PIECE_BYTES / 4}};
+    }
+    if (!piece->packed_out && pieces > 1) {
+        shim = (struct layout){{words, pieces},
+                               {1, (uint32_t) (w->plan->padded / 2), w->rows > 1 ? row_step : 0}};
+    } else if (!piece->packed_out && w->rows > 1) {
+        shim = (struct layout){{words}, {1, row_step}};
+    }
+    start_core_stream(w, &stream_out, words * pieces, &core);
+    start_shim(w, 2 * w->channel + 1, SHIM_S2MM_QUEUE, true, OPERAND_OUT, piece->out,
+               w->rows * words * pieces, &shim);
+}
+
+static void start_piece(struct worker * w) {
+    w->rows = (uint32_t) (w->piece->n1 * w->piece->n2);
+    w->chunk = convert_chunk_rows(w->plan, w->piece->width, w->rows);
+    w->full = (w->rows - 1) / w->chunk;
+    w->last = w->rows - w->full * w->chunk;
+    write_params(w);
+    uint32_t go = CORE_LOCK + 0x10 * CV_LOCK_GO;
+    txn_write(w->t, image_addr(w->col, ARRAY_ROW_CORE + w->channel, go), 1);
+    start_out(w);
+    start_in(w);
+}
+
+enum status convert_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
+                          struct error * err) {
+    struct convert_plan plan;
+    enum status st = convert_supports(spec, err);
+    if (st == ST_OK) {
+        st = convert_plan_make(spec, &plan, err);
+    }
+    if (st != ST_OK) {
+        return st;
+    }
+    const struct array_target * target = array_target(spec->arch);
+    int cores = target->columns * CORES_PER_COLUMN;
+    struct txn t;
+    txn_begin(&t, target->columns, target->device_generation);
+    struct convert_cursor cursor = {0};
+    struct convert_piece piece;
+    int64_t n = 0;
+    for (; convert_plan_next(&plan, &cursor, cores, &piece); n++) {
+        int core = (int) (n % cores);
+        struct worker w = {.t = &t,
+                           .target = target,
+                           .spec = spec,
+                           .plan = &plan,
+                           .piece = &piece,
+                           .col = core % target->columns,
+                           .channel = core / target->columns};
+        if (n < cores) {
+            array_token_controller(&t, w.col, w.channel);
+        } else {
+            txn_wait(&t, w.col, ARRAY_ROW_SHIM, 0, w.channel);
+        }
+        start_piece(&w);
+    }
+    for (int core = 0; core < cores && core < n; core++) {
+        txn_wait(&t, core % target->columns, ARRAY_ROW_SHIM, 0, core / target->columns);
+    }
+    return txn_end(&t, insts, n_words, err);
+}

@@ -1,0 +1,245 @@
+// convert-plan: cuts a conversion into pieces of work, one core each. Rows that follow each other
+// without a gap merge; where nothing is padded and there is one piece a number, even the whole
+// tensor becomes a single row. Everything that a piece asks of a descriptor fits its fields.
+#include "convert.h"
+
+#include "aie/array/array.h"
+
+enum {
+    GRAIN = 8,               // rows are padded to a multiple of this
+    MAX_WIDTH = 255 * GRAIN, // of a slice: 8-word blocks that a core's descriptor counts
+    MAX_APART = 1023,        // words that a shim descriptor sets apart
+    MAX_CORE_APART = 255,    // and a core's
+    MAX_STEP = 4 << 20,      // bytes between rows, or pieces, that a shim descriptor can say
+    MAX_CHUNKS = 2 * ARRAY_MAX_REPEAT, // ping and pong
+    MAX_BLOCKS = 1 << 14,              // beyond that the instruction stream gets too long
+    LEAST_WORK = 1024,                 // elements for which it pays to start a core
+    LEAST_AGAIN = 4096,                // and to start it once more
+    MANY_BLOCKS = 4,                   // for each core: then they need not be cut
+    LEAST_CHUNK = 256,
+    CHUNKS = 8, // of a short piece: loading, computing and storing overlap
+    CORES = 8,  // for which a few long rows are cut
+};
+
+static int64_t round_up(int64_t v, int64_t to) {
+    return (v + to - 1) / to * to;
+}
+
+static int64_t divide_up(int64_t v, int64_t by) {
+    return (v + by - 1) / by;
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+uint32_t convert_padded(uint32_t width) {
+    return (uint32_t) round_up(width, GRAIN);
+}
+
+uint32_t convert_words(const struct convert_plan * plan, uint32_t width) {
+    return (uint32_t) divide_up((int64_t) width * plan->element, 4);
+}
+
+uint32_t convert_chunk_rows(const struct convert_plan * plan, uint32_t width, int64_t rows) {
+    uint32_t padded = convert_padded(width), words = convert_words(plan, width);
+    bool apart = words != convert_words(plan, padded);
+    if ((apart && words > MAX_CORE_APART) || (plan->pieces > 1 && padded / 2 > MAX_CORE_APART)) {
+        return 1;
+    }
+    int64_t few = most(divide_up(rows, CHUNKS), divide_up(LEAST_CHUNK, padded));
+    return (uint32_t) least(rows, least(few, CV_CHUNK / padded));
+}
+
+// ---- shape ----
+
+static bool step_fits(int64_t step) {
+    return step > 0 && step <= MAX_STEP;
+}
+
+// Dimensions of rows, without those of one row, and with those merged that are one.
+static void merge_rows(const struct tensor * t, struct convert_plan * plan) {
+    int n = 0;
+    for (int d = 1; d < TENSOR_DIMS; d++) {
+        if (t->ne[d] == 1) {
+            continue;
+        }
+        if (n > 0 && t->nb[d] == plan->n[n - 1] * plan->step[n - 1]) {
+            plan->n[n - 1] *= t->ne[d];
+        } else {
+            plan->n[n] = t->ne[d];
+            plan->step[n++] = t->nb[d];
+        }
+    }
+    for (; n < 3; n++) {
+        plan->n[n] = 1;
+        plan->step[n] = 0;
+    }
+}
+
+static void merge_elements(struct convert_plan * plan) {
+    if (plan->pieces == 1 && plan->row % GRAIN == 0 && plan->n[0] > 1 &&
+        plan->step[0] == plan->row * plan->element) {
+        plan->row *= plan->n[0];
+        for (int d = 0; d < 3; d++) {
+            plan->n[d] = d < 2 ? plan->n[d + 1] : 1;
+            plan->step[d] = d < 2 ? plan->step[d + 1] : 0;
+        }
+    }
+}
+
+// How many dimensions of rows one descriptor can walk.
+static int inner_dims(const struct convert_plan * plan) {
+    if (!step_fits(plan->step[0]) || plan->n[0] == 1) {
+        return 0;
+    }
+    return plan->n[1] > 1 && step_fits(plan->step[1]) && plan->n[0] <= MAX_APART ? 2 : 1;
+}
+
+static int64_t rows_of(const struct convert_plan * plan) {
+    return plan->n[0] * plan->n[1] * plan->n[2];
+}
+
+// ---- slices ----
+
+static void add_layer(struct convert_plan * plan, struct convert_layer layer) {
+    layer.blocks = layer.along ? rows_of(plan) : layer.slices * plan->outer;
+    plan->blocks += layer.blocks;
+    plan->layers[plan->n_layers++] = layer;
+}
+
+static void make_layers(struct convert_plan * plan) {
+    int64_t words = divide_up(plan->row * plan->element, 4), rows = rows_of(plan);
+    bool apart = plan->inner == 2 || (plan->inner == 1 && plan->step[0] != 4 * words);
+    int64_t most_apart = least(MAX_WIDTH, MAX_APART * 4 / plan->element / GRAIN * GRAIN);
+    if (plan->row <= (apart ? most_apart : MAX_WIDTH)) {
+        add_layer(plan, (struct convert_layer){.width = (uint32_t) plan->row, .slices = 1});
+        return;
+    }
+    int64_t across = divide_up(plan->row, most_apart);
+    bool far = plan->inner > 0 && plan->pieces * plan->padded * 2 > MAX_STEP;
+    bool along = far || rows < across;
+    int64_t width = round_up(divide_up(plan->row, across), GRAIN);
+    if (along) {
+        width = round_up(divide_up(plan->row * rows, CORES * CHUNKS), GRAIN);
+        width = least(MAX_WIDTH, most(LEAST_CHUNK, width));
+    }
+    int64_t full = plan->row / width, rest = plan->row % width;
+    add_layer(plan,
+              (struct convert_layer){.width = (uint32_t) width, .slices = full, .along = along});
+    if (rest) {
+        add_layer(plan, (struct convert_layer){.first = full * width,
+                                               .width = (uint32_t) rest,
+                                               .slices = 1,
+                                               .along = along});
+    }
+}
+
+enum status convert_plan_make(const struct kernel_spec * spec, struct convert_plan * plan,
+                              struct error * err) {
+    const struct tensor * t = &spec->inputs[0];
+    *plan = (struct convert_plan){.element = dtype_size(t->dtype),
+                                  .pieces = spec->params[0] == CV_HI ? 1 : 3,
+                                  .row = t->ne[0]};
+    merge_rows(t, plan);
+    merge_elements(plan);
+    plan->padded = round_up(plan->row, GRAIN);
+    plan->inner = inner_dims(plan);
+    plan->outer = rows_of(plan);
+    for (int d = 0; d < plan->inner; d++) {
+        plan->outer /= plan->n[d];
+    }
+    make_layers(plan);
+    if (plan->pieces > 1 && plan->row > MAX_WIDTH && plan->padded * 2 > MAX_STEP) {
+        return error_set(err, ST_UNSUPPORTED,
+                         "rows of %lld elements in pieces, at most %d are done",
+                         (long long) plan->row, MAX_STEP / 2);
+    }
+    if (plan->blocks > MAX_BLOCKS) {
+        return error_set(err, ST_UNSUPPORTED, "%lld pieces of work, at most %d are done",
+                         (long long) plan->blocks, MAX_BLOCKS);
+    }
+    return ST_OK;
+}
+
+// ---- pieces ----
+
+// Byte in the source of a row, by its number.
+static int64_t row_at(const struct convert_plan * plan, int64_t row) {
+    return row % plan->n[0] * plan->step[0] + row / plan->n[0] % plan->n[1] * plan->step[1] +
+           row / (plan->n[0] * plan->n[1]) * plan->step[2];
+}
+
+static struct convert_piece block_at(const struct convert_plan * plan,
+                                     const struct convert_layer * layer, int64_t block) {
+    struct convert_piece b = {.width = layer->width, .n1 = 1, .n2 = 1};
+    int64_t first = layer->first, row, out_row = plan->pieces * plan->padded * 2;
+    if (layer->along) {
+        row = block;
+        b.n1 = layer->slices;
+        b.step1 = (int64_t) layer->width * plan->element;
+        b.out_step = 2 * (int64_t) layer->width;
+        b.packed_out = plan->pieces == 1;
+    } else {
+        int64_t rows = rows_of(plan) / plan->outer;
+        row = block % plan->outer * rows;
+        first += block / plan->outer * layer->width;
+        b.n1 = plan->inner > 0 ? plan->n[0] : 1;
+        b.n2 = plan->inner > 1 ? plan->n[1] : 1;
+        b.step1 = plan->step[0];
+        b.step2 = plan->step[1];
+        b.out_step = out_row;
+        b.packed_out = layer->width == plan->row || (rows == 1 && plan->pieces == 1);
+    }
+    b.in = (uint64_t) (row_at(plan, row) + first * plan->element);
+    b.out = (uint64_t) (row * out_row + first * 2);
+    return b;
+}
+
+// Into how many parts a block is best cut for all cores to have equally many of them.
+static int64_t parts_of_block(int64_t blocks, int cores) {
+    int64_t parts = 1;
+    while (blocks < MANY_BLOCKS * (int64_t) cores && blocks * parts % cores) {
+        parts++;
+    }
+    return parts;
+}
+
+bool convert_plan_next(const struct convert_plan * plan, struct convert_cursor * c, int cores,
+                       struct convert_piece * out) {
+    if (c->layer == plan->n_layers) {
+        return false;
+    }
+    const struct convert_layer * layer = &plan->layers[c->layer];
+    *out = block_at(plan, layer, c->block);
+    int64_t n1 = out->n1, n2 = out->n2, rows = n1 * n2, padded = convert_padded(out->width);
+    int64_t parts = parts_of_block(layer->blocks, cores);
+    int64_t work = parts * layer->blocks > cores ? LEAST_AGAIN : LEAST_WORK;
+    int64_t share = most(divide_up(rows, parts), divide_up(work, padded));
+    share = least(share, MAX_CHUNKS * (int64_t) convert_chunk_rows(plan, out->width, rows));
+    out->in += (uint64_t) (c->i1 * out->step1 + c->i2 * out->step2);
+    out->out += (uint64_t) ((c->i1 + c->i2 * n1) * out->out_step);
+    if (c->i1 == 0 && share >= n1) {
+        out->n2 = least(share / n1, n2 - c->i2);
+        c->i2 += out->n2;
+    } else {
+        out->n2 = 1;
+        out->n1 = least(share, n1 - c->i1);
+        c->i1 += out->n1;
+        c->i2 += c->i1 == n1;
+        c->i1 = c->i1 == n1 ? 0 : c->i1;
+    }
+    if (c->i2 == n2) {
+        c->i2 = 0;
+        c->block++;
+    }
+    if (c->block == layer->blocks) {
+        c->block = 0;
+        c->layer++;
+    }
+    return true;
+}

@@ -1,0 +1,419 @@
+// convert: the core program. It waits for parameters, clears its buffers where rows are padded, and
+// turns chunks of numbers into bf16, 32 at a time. Both input buffers belong to the core between
+// runs: the DMA gets them when they are clear, and the core has them back before it hands out the
+// last chunk, which is what the instruction stream waits for.
+//
+// lo is exact before it is rounded. The adder rounds the smaller operand at the larger one's last
+// place, and where hi was rounded up to a power of two, x - hi would lose a bit. So for f32 the
+// difference is taken in the bits, where it is a number of x's last places, and made a float with
+// x's exponent: (1.5 2^e + difference) - 1.5 2^e. f16 numbers have 11 bits and nothing to lose.
+#include "convert.h"
+
+#include "aie/isa/aie2.h"
+
+enum { OWN_LOCKS = 48 }; // the core's numbering of its own locks
+enum { FLOAT_ADD_CONFIG = 28, INT_ADD_CONFIG = 0, ROUND_NEAREST_EVEN = 12 };
+enum { MEM_PARAMS, MEM_IN, MEM_HI, MEM_HI2, MEM_LO };
+
+// f16 magnitudes and what they become; "raised" stands at f32's exponent and mantissa.
+enum {
+    MAGNITUDE = 0x7fff,
+    SIGN = 0x8000,
+    F16_INF = 0x7c00,
+    F16_NORMAL = 0x0400, // the smallest
+    BF16_INF = 0x7f80,
+    RAISE = 13,                 // bits from f16's mantissa to f32's
+    RAISED_REBIAS = 0x38000000, // 112 << 23: from f16's exponent bias to f32's
+    RAISED_SMALL = 0x38800000,  // 2^-14: added in the bits and taken away as a float, it turns the
+                                // mantissa of a denormal into a number
+};
+
+// f32
+enum { SIGN_AND_EXPONENT = (int) 0xff800000, MIDDLE = 0x00400000 };
+
+struct program {
+    struct asm_program * p;
+    enum dtype source;
+    struct asm_reg one, minus_one, two, minus_two;
+    struct asm_reg chunks, trips, trips_last, pieces, hi_at, lo_at, flag;
+    struct asm_reg in, out; // current buffers, as scalars
+    struct asm_reg other_in, other_out;
+    struct asm_reg float_config, int_config;
+    struct asm_reg params, pin, pin2, phi, phi2, plo; // pointers
+    struct asm_reg zero, magnitude, inf;              // X, in 16-bit lanes
+    struct asm_reg f16_inf, f16_normal, sign;
+    struct asm_reg rebias, small, raise; // CM, CM, S
+    struct asm_reg exponent, middle;     // X, in 32-bit lanes
+};
+
+static void set(struct program * w, struct asm_reg r, int32_t value) {
+    ASM(w->p, AIE2_MOVXM_lng_cg, A_REG(r), A_IMM(value));
+}
+
+static void copy(struct program * w, struct asm_reg to, struct asm_reg from) {
+    ASM(w->p, AIE2_MOV_mv_scl, A_REG(to), A_REG(from));
+}
+
+static void pointer_to(struct program * w, struct asm_reg to, struct asm_reg base,
+                       struct asm_reg offset) {
+    struct asm_reg sum = asm_local(w->p, ASM_R);
+    ASM(w->p, AIE2_ADD, A_REG(sum), A_REG(base), A_REG(offset));
+    copy(w, to, sum);
+}
+
+static void acquire(struct program * w, int lock, struct asm_reg value) {
+    asm_acquire(w->p, OWN_LOCKS + lock, value);
+}
+
+static void release(struct program * w, int lock, struct asm_reg value) {
+    asm_release(w->p, OWN_LOCKS + lock, value);
+}
+
+static void parameter(struct program * w, struct asm_reg to, int i) {
+    ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_PARAMS, A_REG(to), A_REG(w->params), A_IMM(4 * i));
+}
+
+// ---- constants ----
+
+static struct asm_reg scalar(struct program * w, int32_t value) {
+    struct asm_reg r = asm_global(w->p, ASM_R);
+    set(w, r, value);
+    return r;
+}
+
+static struct asm_reg lanes(struct program * w, int broadcast, int32_t value) {
+    struct asm_reg r = asm_local(w->p, ASM_R), x = asm_global(w->p, ASM_X);
+    set(w, r, value);
+    ASM(w->p, broadcast, A_REG(x), A_REG(r));
+    return x;
+}
+
+static struct asm_reg wide_lanes(struct program * w, int32_t value) {
+    struct asm_reg r = asm_local(w->p, ASM_R), x = asm_local(w->p, ASM_X);
+    struct asm_reg cm = asm_global(w->p, ASM_CM);
+    set(w, r, value);
+    ASM(w->p, AIE2_VBCST_32, A_REG(x), A_REG(r));
+    for (int half = 0; half < 2; half++) {
+        ASM(w->p, AIE2_VMOV_mv_x, A_REG(asm_half(cm, half)), A_REG(x));
+    }
+    return cm;
+}
+
+static void write_constants(struct program * w) {
+    struct asm_reg * const scalars[] = {&w->chunks, &w->trips, &w->trips_last,
+                                        &w->pieces, &w->hi_at, &w->lo_at,
+                                        &w->flag,   &w->in,    &w->out};
+    struct asm_reg * const pointers[] = {&w->params, &w->pin, &w->pin2, &w->phi, &w->phi2, &w->plo};
+    for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
+        *scalars[i] = asm_global(w->p, ASM_R);
+    }
+    for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++) {
+        *pointers[i] = asm_global(w->p, ASM_P);
+    }
+    w->one = scalar(w, 1);
+    w->minus_one = scalar(w, -1);
+    w->two = scalar(w, 2);
+    w->minus_two = scalar(w, -2);
+    w->other_in = scalar(w, CV_IN_BYTES);
+    w->other_out = scalar(w, CV_OUT_BYTES);
+    w->float_config = scalar(w, FLOAT_ADD_CONFIG);
+    set(w, w->params, CV_CORE_MEMORY + CV_PARAMS);
+    struct asm_reg mode = asm_local(w->p, ASM_R);
+    set(w, mode, ROUND_NEAREST_EVEN);
+    ASM(w->p, AIE2_MOVX_mvx_scl, A_FIXED(AIE_REG(AIE_CR, AIE_CR_RND)), A_REG(mode));
+    w->zero = lanes(w, AIE2_VBCST_32, 0);
+    w->magnitude = lanes(w, AIE2_VBCST_16, MAGNITUDE);
+    if (w->source == DTYPE_F16) {
+        struct asm_reg shift = asm_local(w->p, ASM_R);
+        w->f16_inf = lanes(w, AIE2_VBCST_16, F16_INF);
+        w->f16_normal = lanes(w, AIE2_VBCST_16, F16_NORMAL);
+        w->sign = lanes(w, AIE2_VBCST_16, SIGN);
+        w->rebias = wide_lanes(w, RAISED_REBIAS);
+        w->small = wide_lanes(w, RAISED_SMALL);
+        w->int_config = scalar(w, INT_ADD_CONFIG);
+        w->raise = asm_global(w->p, ASM_S);
+        set(w, shift, RAISE);
+        copy(w, w->raise, shift);
+    } else {
+        w->exponent = lanes(w, AIE2_VBCST_32, SIGN_AND_EXPONENT);
+        w->inf = lanes(w, AIE2_VBCST_16, BF16_INF);
+        w->middle = lanes(w, AIE2_VBCST_32, MIDDLE);
+    }
+}
+
+// ---- 32 numbers ----
+
+static struct asm_reg vector2(struct program * w, int op, struct asm_reg a, struct asm_reg b) {
+    struct asm_reg d = asm_local(w->p, ASM_X);
+    ASM(w->p, op, A_REG(d), A_REG(a), A_REG(b));
+    return d;
+}
+
+static struct asm_reg compare(struct program * w, int op, struct asm_reg a, struct asm_reg b) {
+    struct asm_reg mask = asm_local(w->p, ASM_MASK);
+    ASM(w->p, op, A_REG(mask), A_REG(a), A_REG(b));
+    return mask;
+}
+
+static struct asm_reg choose(struct program * w, struct asm_reg mask, struct asm_reg if_clear,
+                             struct asm_reg if_set) {
+    struct asm_reg d = asm_local(w->p, ASM_X);
+    ASM(w->p, AIE2_VSEL_16, A_REG(d), A_REG(if_clear), A_REG(if_set), A_REG(mask));
+    return d;
+}
+
+// 64 bytes, by a pointer that moves on.
+static void load(struct program * w, int op, struct asm_reg to, struct asm_reg pointer) {
+    for (int half = 0; half < 2; half++) {
+        ASM_MEM(w->p, op, MEM_IN, A_REG(asm_half(to, half)), A_REG(pointer), A_IMM(32));
+    }
+}
+
+static void store(struct program * w, struct asm_reg x, struct asm_reg pointer, int memory) {
+    for (int half = 0; half < 2; half++) {
+        ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_pstm_nrm_imm, memory, A_REG(pointer),
+                A_REG(asm_half(x, half)), A_IMM(32));
+    }
+}
+
+static void store_pieces(struct program * w, struct asm_reg hi, struct asm_reg lo) {
+    store(w, hi, w->phi, MEM_HI);
+    store(w, hi, w->phi2, MEM_HI2);
+    store(w, lo, w->plo, MEM_LO);
+}
+
+// ---- f32 ----
+
+static void f32_trip(struct program * w) {
+    for (int i = 0; i < 2; i++) {
+        struct asm_reg bm = asm_local(w->p, ASM_BM);
+        load(w, AIE2_VLDA_dmw_lda_am_ag_pstm_nrm_imm, bm, w->pin);
+        ASM_MEM(w->p, AIE2_VST_CONV_BF16_FP32_ag_pstm_nrm_imm, MEM_HI, A_REG(w->phi), A_IMM(32),
+                A_REG(bm));
+    }
+}
+
+// 16 of x - hi, for finite ones.
+static struct asm_reg f32_rest(struct program * w, struct asm_reg x, struct asm_reg hi_half) {
+    struct asm_program * p = w->p;
+    struct asm_reg hi_bm = asm_local(p, ASM_BM), hi = asm_local(p, ASM_X);
+    struct asm_reg bm[2], rest = asm_local(p, ASM_BM);
+    ASM(p, AIE2_VCONV_FP32_BF16, A_REG(hi_bm), A_REG(hi_half));
+    ASM(p, AIE2_VMOV_mv_x, A_REG(hi), A_REG(hi_bm));
+    struct asm_reg middle =
+        vector2(w, AIE2_VBOR, vector2(w, AIE2_VBAND, x, w->exponent), w->middle);
+    struct asm_reg moved = vector2(w, AIE2_VADD_32, middle, vector2(w, AIE2_VSUB_32, x, hi));
+    for (int i = 0; i < 2; i++) {
+        bm[i] = asm_local(p, ASM_BM);
+        ASM(p, AIE2_VMOV_mv_x, A_REG(bm[i]), A_REG(i ? middle : moved));
+    }
+    ASM(p, AIE2_VSUB_F, A_REG(rest), A_REG(bm[0]), A_REG(bm[1]), A_REG(w->float_config));
+    return rest;
+}
+
+static void f32_pieces_trip(struct program * w) {
+    struct asm_reg hi = asm_local(w->p, ASM_X), rest = asm_local(w->p, ASM_X);
+    for (int half = 0; half < 2; half++) {
+        struct asm_reg bm = asm_local(w->p, ASM_BM), x = asm_local(w->p, ASM_X);
+        load(w, AIE2_VLDA_dmw_lda_am_ag_pstm_nrm_imm, bm, w->pin);
+        load(w, AIE2_VLDA_dmw_lda_w_ag_pstm_nrm_imm, x, w->pin2);
+        ASM(w->p, AIE2_VCONV_BF16_FP32, A_REG(asm_half(hi, half)), A_REG(bm));
+        ASM(w->p, AIE2_VCONV_BF16_FP32, A_REG(asm_half(rest, half)),
+            A_REG(f32_rest(w, x, asm_half(hi, half))));
+    }
+    struct asm_reg finite =
+        compare(w, AIE2_VLT_S16, vector2(w, AIE2_VBAND, hi, w->magnitude), w->inf);
+    store_pieces(w, hi, choose(w, finite, w->zero, rest));
+}
+
+// ---- f16 ----
+
+// bf16 of 32 f32 lanes.
+static struct asm_reg narrow(struct program * w, struct asm_reg cm) {
+    struct asm_reg d = asm_local(w->p, ASM_X);
+    for (int half = 0; half < 2; half++) {
+        ASM(w->p, AIE2_VCONV_BF16_FP32, A_REG(asm_half(d, half)), A_REG(asm_half(cm, half)));
+    }
+    return d;
+}
+
+static struct asm_reg subtract(struct program * w, struct asm_reg a, struct asm_reg b) {
+    struct asm_reg d = asm_local(w->p, ASM_CM);
+    for (int half = 0; half < 2; half++) {
+        ASM(w->p, AIE2_VSUB_F, A_REG(asm_half(d, half)), A_REG(asm_half(a, half)),
+            A_REG(asm_half(b, half)), A_REG(w->float_config));
+    }
+    return d;
+}
+
+static struct asm_reg add_bits(struct program * w, struct asm_reg a, struct asm_reg b) {
+    struct asm_reg d = asm_local(w->p, ASM_CM);
+    ASM(w->p, AIE2_VADD, A_REG(d), A_REG(a), A_REG(b), A_REG(w->int_config));
+    return d;
+}
+
+// Magnitudes are converted in f32 lanes as normal numbers, as denormal ones and as what lies beyond
+// both; which is right is chosen among bf16 lanes. The raw numbers are loaded twice because
+// registers are short: once for the magnitude, once for the sign.
+static void f16_trip(struct program * w, bool pieces) {
+    struct asm_program * p = w->p;
+    struct asm_reg raw = asm_local(p, ASM_X), raised = asm_local(p, ASM_CM);
+    load(w, AIE2_VLDA_dmw_lda_w_ag_pstm_nrm_imm, raw, w->pin);
+    struct asm_reg m = vector2(w, AIE2_VBAND, raw, w->magnitude);
+    ASM(p, AIE2_VUPS_S32_S16_mv_ups_x2c, A_REG(raised), A_REG(m), A_REG(w->raise));
+    struct asm_reg is_denormal = compare(w, AIE2_VLT_S16, m, w->f16_normal);
+    struct asm_reg finite = compare(w, AIE2_VLT_S16, m, w->f16_inf);
+    struct asm_reg normal = add_bits(w, raised, w->rebias);
+    struct asm_reg denormal = subtract(w, add_bits(w, raised, w->small), w->small);
+    struct asm_reg special = add_bits(w, normal, w->rebias); // exponent 255
+    struct asm_reg number = choose(w, is_denormal, narrow(w, normal), narrow(w, denormal));
+    struct asm_reg magnitude = choose(w, finite, narrow(w, special), number);
+
+    struct asm_reg again = asm_local(p, ASM_X);
+    load(w, AIE2_VLDA_dmw_lda_w_ag_pstm_nrm_imm, again, w->pin2);
+    struct asm_reg sign = vector2(w, AIE2_VBAND, again, w->sign);
+    struct asm_reg hi = vector2(w, AIE2_VBOR, magnitude, sign);
+    if (!pieces) {
+        store(w, hi, w->phi, MEM_HI);
+        return;
+    }
+    struct asm_reg hi_cm = asm_local(p, ASM_CM);
+    for (int half = 0; half < 2; half++) {
+        ASM(p, AIE2_VCONV_FP32_BF16, A_REG(asm_half(hi_cm, half)),
+            A_REG(asm_half(magnitude, half)));
+    }
+    struct asm_reg rest = choose(w, is_denormal, narrow(w, subtract(w, normal, hi_cm)),
+                                 narrow(w, subtract(w, denormal, hi_cm)));
+    rest = vector2(w, AIE2_VADD_16, rest, sign); // flips it where x is negative
+    store_pieces(w, hi, choose(w, finite, w->zero, rest));
+}
+
+// ---- around the loops ----
+
+static void start_run(struct program * w) {
+    acquire(w, CV_LOCK_GO, w->minus_one);
+    const struct asm_reg to[CV_PARAM_LO_AT + 1] = {
+        [CV_PARAM_CHUNKS] = w->chunks,         [CV_PARAM_TRIPS] = w->trips,
+        [CV_PARAM_TRIPS_LAST] = w->trips_last, [CV_PARAM_PIECES] = w->pieces,
+        [CV_PARAM_HI_AT] = w->hi_at,           [CV_PARAM_LO_AT] = w->lo_at,
+    };
+    for (int i = 0; i <= CV_PARAM_LO_AT; i++) {
+        parameter(w, to[i], i);
+    }
+    parameter(w, w->flag, CV_PARAM_CLEAR);
+    set(w, w->in, CV_CORE_MEMORY + CV_BUFFER_IN);
+    set(w, w->out, CV_CORE_MEMORY + CV_BUFFER_OUT);
+    int clear = asm_label_new(w->p);
+    asm_jump_if_zero(w->p, w->flag, clear);
+    struct asm_reg at = asm_local(w->p, ASM_R), first = asm_local(w->p, ASM_R);
+    parameter(w, at, CV_PARAM_CLEAR_AT);
+    ASM(w->p, AIE2_ADD, A_REG(first), A_REG(w->in), A_REG(at));
+    copy(w, w->pin, first);
+    pointer_to(w, w->pin2, first, w->other_in);
+    asm_loop_begin(w->p, w->flag);
+    store(w, w->zero, w->pin, MEM_IN);
+    store(w, w->zero, w->pin2, MEM_HI); // never the same buffer
+    asm_loop_end(w->p);
+    asm_label(w->p, clear);
+    release(w, CV_LOCK_IN_EMPTY, w->two);
+}
+
+// A row of an odd number of f16 ends in the lower half of a word; what is in the upper half is not
+// its own.
+static void clear_odd_ends(struct program * w) {
+    int even = asm_label_new(w->p);
+    struct asm_reg address = w->trips, number = asm_local(w->p, ASM_R); // trips comes later
+    struct asm_reg at = asm_local(w->p, ASM_R), stride = w->hi_at, mask = w->lo_at;
+    parameter(w, w->flag, CV_PARAM_ODD);
+    asm_jump_if_zero(w->p, w->flag, even);
+    parameter(w, at, CV_PARAM_ODD_AT);
+    parameter(w, stride, CV_PARAM_ODD_STRIDE);
+    set(w, mask, 0xffff);
+    ASM(w->p, AIE2_ADD, A_REG(address), A_REG(w->in), A_REG(at));
+    asm_loop_begin(w->p, w->flag);
+    struct asm_reg own = asm_local(w->p, ASM_R);
+    copy(w, w->pin, address);
+    ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_IN, A_REG(number), A_REG(w->pin), A_IMM(0));
+    ASM(w->p, AIE2_AND, A_REG(own), A_REG(number), A_REG(mask));
+    ASM_MEM(w->p, AIE2_ST_dms_sts_idx_imm, MEM_IN, A_REG(own), A_REG(w->pin), A_IMM(0));
+    ASM(w->p, AIE2_ADD, A_REG(address), A_REG(address), A_REG(stride));
+    asm_loop_end(w->p);
+    parameter(w, w->hi_at, CV_PARAM_HI_AT);
+    parameter(w, w->lo_at, CV_PARAM_LO_AT);
+    asm_label(w->p, even);
+}
+
+static void take_chunk(struct program * w) {
+    struct asm_program * p = w->p;
+    int not_last = asm_label_new(p);
+    acquire(w, CV_LOCK_IN_FULL, w->minus_one);
+    acquire(w, CV_LOCK_OUT_EMPTY, w->minus_one);
+    if (w->source == DTYPE_F16) {
+        clear_odd_ends(w);
+    }
+    parameter(w, w->trips, CV_PARAM_TRIPS);
+    copy(w, w->pin, w->in);
+    copy(w, w->pin2, w->in);
+    copy(w, w->phi, w->out);
+    pointer_to(w, w->phi2, w->out, w->hi_at);
+    pointer_to(w, w->plo, w->out, w->lo_at);
+    ASM(p, AIE2_ADD_add_r_ri, A_REG(w->chunks), A_REG(w->chunks), A_IMM(-1));
+    asm_jump_if_nonzero(p, w->chunks, not_last);
+    copy(w, w->trips, w->trips_last);
+    asm_label(p, not_last);
+}
+
+static void run_loops(struct program * w) {
+    int hi_only = asm_label_new(w->p), done = asm_label_new(w->p);
+    asm_jump_if_zero(w->p, w->pieces, hi_only);
+    asm_loop_begin(w->p, w->trips);
+    if (w->source == DTYPE_F16) {
+        f16_trip(w, true);
+    } else {
+        f32_pieces_trip(w);
+    }
+    asm_loop_end(w->p);
+    asm_jump(w->p, done);
+    asm_label(w->p, hi_only);
+    asm_loop_begin(w->p, w->trips);
+    if (w->source == DTYPE_F16) {
+        f16_trip(w, false);
+    } else {
+        f32_trip(w);
+    }
+    asm_loop_end(w->p);
+    asm_label(w->p, done);
+}
+
+static void write_program(struct program * w) {
+    struct asm_program * p = w->p;
+    int wait = asm_label_new(p), again = asm_label_new(p), last = asm_label_new(p);
+    write_constants(w);
+    asm_label(p, wait);
+    start_run(w);
+    asm_label(p, again);
+    take_chunk(w);
+    run_loops(w);
+    ASM(p, AIE2_XOR, A_REG(w->in), A_REG(w->in), A_REG(w->other_in));
+    ASM(p, AIE2_XOR, A_REG(w->out), A_REG(w->out), A_REG(w->other_out));
+    release(w, CV_LOCK_IN_EMPTY, w->one);
+    asm_jump_if_zero(p, w->chunks, last);
+    release(w, CV_LOCK_OUT_FULL, w->one);
+    asm_jump(p, again);
+    asm_label(p, last);
+    acquire(w, CV_LOCK_IN_EMPTY, w->minus_two);
+    release(w, CV_LOCK_OUT_FULL, w->one);
+    asm_jump(p, wait);
+}
+
+enum status convert_program(enum aie_arch arch, enum dtype source, struct asm_code * out,
+                            struct error * err) {
+    struct program w = {.source = source};
+    if (asm_new(arch, &w.p) != ST_OK) {
+        return error_set(err, ST_NO_MEMORY, "aie: out of memory");
+    }
+    write_program(&w);
+    enum status st = asm_finish(w.p, out, err);
+    asm_free(w.p);
+    return st == ST_OK ? ST_OK : error_prefix(err, "aie: convert_%s", dtype_name(source));
+}

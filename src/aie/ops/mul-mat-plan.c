@@ -1,0 +1,266 @@
+// mul-mat-plan: see the header. Nothing here knows of descriptors beyond their limits.
+#include "mul-mat-plan.h"
+
+#include "aie/array/array.h"
+
+enum {
+    STEP_LIMIT = 1 << 20,   // words, of a descriptor's step
+    ITERATIONS = 64,        // of a descriptor
+    SHIM_WRAP = 1023,
+    MEM_WRAP = 1023,
+    MOST_STEPS = 4096,      // instructions of a stream
+    TILE_BYTES = MM_TILE * MM_TILE * 4,
+};
+
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+// ---- k ----
+
+uint32_t mm_chunk_zeros(const struct mm_plan * p, uint32_t k) {
+    uint32_t slice = (uint32_t) mm_slice_k(p->t);
+    return ((k + slice - 1) / slice * slice - k) / MM_BLOCK_K;
+}
+
+// Bytes of a memtile that rows may take, for each byte of chunk.
+static int64_t chunk_room(const struct mm_plan * p) {
+    int64_t x_rows = p->x_groups * MM_X_ROWS, y_rows = p->y_groups * MM_Y_ROWS;
+    int64_t bytes = ARRAY_MEM_BYTES;
+    if (p->is_vector) { // x lies there in full, twice
+        bytes -= 2 * TILE_BYTES / 4 + 2 * x_rows * p->k * p->t->element_bytes;
+        return bytes / (4 * y_rows);
+    }
+    bytes -= p->core_rows * TILE_BYTES;
+    return bytes / (2 * (x_rows + y_rows));
+}
+
+// An even number of chunks, so that two buffers take turns; few enough for their descriptors.
+static bool chain_of_chunks(struct mm_plan * p, int64_t most_k) {
+    int64_t slice = mm_slice_k(p->t), slices = ceil_div(p->k, slice);
+    for (int64_t q = 1; q * slice <= most_k && q <= slices; q++) {
+        int64_t chunks = ceil_div(slices, q);
+        if (chunks <= MMP_CHUNKS && (chunks % 2 == 0 || chunks == 1)) {
+            p->rounds = 1;
+            p->chunks = (int) chunks;
+            p->chunk_k = (uint32_t) least(q * slice, p->k);
+            p->last_k = (uint32_t) (p->k - (chunks - 1) * q * slice);
+            p->slices = (uint32_t) slices;
+            return true;
+        }
+    }
+    return false;
+}
+
+// Equal chunks, each with its zeros; those that make the fewest slices.
+static bool equal_chunks(struct mm_plan * p, int64_t most_k) {
+    int64_t slice = mm_slice_k(p->t), blocks = p->k / MM_BLOCK_K;
+    int64_t best = 0, best_slices = 0;
+    for (int64_t b = 1; b <= blocks && b * MM_BLOCK_K <= most_k; b++) {
+        int64_t slices = blocks % b ? 0 : blocks / b * ceil_div(b * MM_BLOCK_K, slice);
+        if (slices && (!best || slices <= best_slices)) {
+            best = b;
+            best_slices = slices;
+        }
+    }
+    if (!best || best_slices > MMP_RUNS) {
+        return false;
+    }
+    p->chunks = 1;
+    p->rounds = (int) (blocks / best);
+    p->chunk_k = p->last_k = (uint32_t) (best * MM_BLOCK_K);
+    p->slices = (uint32_t) best_slices;
+    return true;
+}
+
+// Gemv has whole rows of x one after the other; a descriptor's first dimension is too short for
+// long ones, which are cut into equal pieces.
+static bool cut_x_rows(struct mm_plan * p) {
+    int64_t words = p->k * p->t->element_bytes / 4;
+    for (int64_t pieces = 1; pieces <= SHIM_WRAP && pieces <= words; pieces++) {
+        if (words % pieces == 0 && words / pieces <= SHIM_WRAP) {
+            p->x_pieces = (int) pieces;
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum status plan_k(struct mm_plan * p, struct error * err) {
+    int64_t most_k = chunk_room(p) / p->t->element_bytes;
+    int64_t wrap_k = (int64_t) SHIM_WRAP * 4 / p->t->element_bytes;
+    most_k = least(most_k, wrap_k);
+    bool wide = p->is_vector && p->k / MM_BLOCK_K > MEM_WRAP; // x's walk has no chunks then
+    if ((!p->is_vector || cut_x_rows(p)) && ceil_div(p->k, mm_slice_k(p->t)) <= MMP_RUNS && most_k >= MM_BLOCK_K &&
+        ((!wide && chain_of_chunks(p, most_k)) || equal_chunks(p, most_k))) {
+        return ST_OK;
+    }
+    return error_set(err, ST_UNSUPPORTED, "rows of %lld elements are too long for the memtiles",
+                     (long long) p->k);
+}
+
+// ---- m and n ----
+
+static void plan_m(struct mm_plan * p) {
+    int64_t streams = p->is_vector ? MMP_COLUMNS * p->core_rows : p->core_rows;
+    p->m_steps = ceil_div(p->m, streams * MM_TILE);
+    p->y_rows = (int) ceil_div(p->m, streams * p->m_steps);
+    p->y_groups = (int) ceil_div(p->y_rows, MM_Y_ROWS);
+}
+
+int64_t mm_plan_m(const struct mm_plan * p, int64_t m_step, int stream) {
+    int64_t streams = p->is_vector ? MMP_COLUMNS * p->core_rows : p->core_rows;
+    return least((m_step * streams + stream) * p->y_rows, p->m - p->y_rows);
+}
+
+static void take_span(struct mm_plan * p, int64_t tiles, int64_t span, int64_t step) {
+    p->n_tiles = tiles;
+    p->n_step = step;
+    p->x_rows = (int) ceil_div(span, MMP_COLUMNS);
+    p->x_groups = (int) ceil_div(p->x_rows, MM_X_ROWS);
+    for (int c = 0; c < MMP_COLUMNS; c++) {
+        p->n_start[c] = least(c * p->x_rows, span - p->x_rows);
+    }
+}
+
+// Tiles of all columns together span up to 256 rows, and are equally far apart.
+static void plan_n(struct mm_plan * p) {
+    enum { SPAN = MMP_COLUMNS * MM_TILE };
+    if (p->is_vector) {
+        p->n_tiles = 1;
+        p->x_rows = (int) p->n;
+        p->x_groups = (int) ceil_div(p->n, MM_X_ROWS);
+        return;
+    }
+    if (p->n <= SPAN) {
+        take_span(p, 1, p->n, 0);
+        return;
+    }
+    for (int64_t tiles = ceil_div(p->n, SPAN);; tiles++) {
+        for (int64_t span = SPAN; span > SPAN / 2; span--) {
+            int64_t rest = p->n - span;
+            if (rest % (tiles - 1) == 0 && rest / (tiles - 1) <= span) {
+                take_span(p, tiles, span, rest / (tiles - 1));
+                return;
+            }
+        }
+    }
+}
+
+static void plan_pass(struct mm_plan * p, const struct kernel_spec * spec) {
+    int64_t runs = (int64_t) p->slices > p->rounds ? (int64_t) p->slices : p->rounds;
+    p->pass = least(least(ITERATIONS, MMP_RUNS / runs), p->n_tiles);
+    // the walks from n tile to n tile
+    int64_t x = p->n_step * spec->inputs[1].nb[1] / 4, out = p->n_step * spec->output.nb[1] / 4;
+    if (p->n_tiles > 1 && (x > STEP_LIMIT || out > STEP_LIMIT)) {
+        p->pass = 1;
+    }
+}
+
+// ---- steps ----
+
+struct mm_step mm_plan_step(const struct mm_plan * p, const struct kernel_spec * spec, int64_t i) {
+    int64_t passes = ceil_div(p->n_tiles, p->pass);
+    struct mm_step s = {.m_step = i % p->m_steps};
+    i /= p->m_steps;
+    s.n_first = i % passes * p->pass;
+    s.tiles = least(p->pass, p->n_tiles - s.n_first);
+    i /= passes;
+    s.batch2 = i % spec->output.ne[2];
+    s.batch3 = i / spec->output.ne[2];
+    return s;
+}
+
+// ---- shapes ----
+
+static enum status check_strides(const struct tensor * t, const char * name, struct error * err) {
+    int size = dtype_size(t->dtype);
+    bool whole = t->nb[0] == size || t->ne[0] == 1;
+    for (int i = 1; i < TENSOR_DIMS; i++) {
+        whole &= t->nb[i] % 4 == 0 || t->ne[i] == 1;
+    }
+    if (!whole) {
+        return error_set(err, ST_UNSUPPORTED, "%s: rows must be contiguous and begin at whole words",
+                         name);
+    }
+    if (t->ne[1] > 1 && (t->nb[1] < 4 || t->nb[1] / 4 > STEP_LIMIT)) {
+        return error_set(err, ST_UNSUPPORTED, "%s: rows lie %lld bytes apart, not 4 to 4 MiB", name,
+                         (long long) t->nb[1]);
+    }
+    int64_t bytes = tensor_bytes(t);
+    if (bytes < 0 || bytes > (int64_t) UINT32_MAX - 4) {
+        return error_set(err, ST_UNSUPPORTED, "%s: a tensor of 4 GiB or more", name);
+    }
+    return ST_OK;
+}
+
+static enum status check(const struct kernel_spec * spec, struct error * err) {
+    const struct tensor *a = &spec->inputs[0], *b = &spec->inputs[1], *out = &spec->output;
+    if (spec->n_inputs != 2) {
+        return error_set(err, ST_INVALID, "mul_mat takes 2 inputs, %d given", spec->n_inputs);
+    }
+    const struct mm_type * t = mm_type(a->dtype);
+    if (!t || b->dtype != a->dtype || out->dtype != t->out) {
+        return error_set(err, ST_UNSUPPORTED, "no mul_mat of %s and %s to %s", dtype_name(a->dtype),
+                         dtype_name(b->dtype), dtype_name(out->dtype));
+    }
+    for (int i = 0; i < TENSOR_DIMS; i++) {
+        if (a->ne[i] <= 0 || b->ne[i] <= 0 || out->ne[i] <= 0) {
+            return error_set(err, ST_UNSUPPORTED, "a tensor without elements");
+        }
+    }
+    bool fits = a->ne[0] == b->ne[0] && out->ne[0] == a->ne[1];
+    for (int i = 1; i < TENSOR_DIMS; i++) {
+        fits &= out->ne[i] == b->ne[i] && (i == 1 || b->ne[i] % a->ne[i] == 0);
+    }
+    if (!fits) {
+        return error_set(err, ST_INVALID, "the shapes do not fit a product");
+    }
+    if (a->ne[0] % MM_BLOCK_K) {
+        return error_set(err, ST_UNSUPPORTED, "rows of %lld elements, no multiple of %d",
+                         (long long) a->ne[0], MM_BLOCK_K);
+    }
+    enum status st = check_strides(a, "first input", err);
+    st = st == ST_OK ? check_strides(b, "second input", err) : st;
+    return st == ST_OK ? check_strides(out, "output", err) : st;
+}
+
+enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, struct error * err) {
+    enum status st = check(spec, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    *p = (struct mm_plan){
+        .t = mm_type(spec->inputs[0].dtype),
+        .m = spec->output.ne[0],
+        .n = spec->output.ne[1],
+        .k = spec->inputs[0].ne[0],
+    };
+    p->is_vector = p->n <= MMP_VECTOR_N;
+    p->core_rows = p->is_vector ? MMP_CORE_ROWS_GEMV : MMP_CORE_ROWS_GEMM;
+    plan_n(p);
+    plan_m(p);
+    st = plan_k(p, err);
+    if (st != ST_OK && p->is_vector) { // x may be too much for one memtile
+        p->is_vector = false;
+        p->core_rows = MMP_CORE_ROWS_GEMM;
+        plan_n(p);
+        plan_m(p);
+        st = plan_k(p, err);
+    }
+    if (st != ST_OK) {
+        return st;
+    }
+    plan_pass(p, spec);
+    p->steps = spec->output.ne[3] * spec->output.ne[2] * ceil_div(p->n_tiles, p->pass) * p->m_steps;
+    if (p->steps > MOST_STEPS) {
+        return error_set(err, ST_UNSUPPORTED, "%lld steps are too many for one instruction stream",
+                         (long long) p->steps);
+    }
+    return ST_OK;
+}

@@ -1,0 +1,60 @@
+// mul-mat-plan: how a shape is cut up. All tiles of a run have one size, so that the descriptors of
+// cores and memtiles are written once; where the sides are no multiple of it, the last tiles begin
+// earlier and make some rows again. Along k a row comes to a memtile in chunks, from there to the
+// cores in slices, the last of which ends in zeros.
+#pragma once
+
+#include "mul-mat.h"
+
+enum {
+    MMP_COLUMNS = 4,
+    MMP_CHUNKS = 10,    // most in a chain of memtile descriptors
+    MMP_RUNS = 512,     // of a descriptor that a step may ask for: two tasks
+    MMP_VECTOR_N = 16,  // most rows of b for gemv
+    MMP_CORE_ROWS_GEMM = 4,
+    MMP_CORE_ROWS_GEMV = 2,
+};
+
+struct mm_plan {
+    const struct mm_type * t;
+    bool is_vector; // gemv, else gemm
+    int core_rows;  // in use
+
+    // k: a tile's rows come as `rounds` times a chain of `chunks`, the last one shorter.
+    int rounds, chunks;
+    uint32_t chunk_k, last_k;
+    uint32_t slices; // of a tile
+
+    // m: tiles of y_rows; one step makes as many as there are different y streams.
+    int y_rows, y_groups;
+    int64_t m_steps;
+
+    // n: tiles of x_rows, one a column (gemv: the same in all), `n_tiles` times n_step apart.
+    int x_rows, x_groups;
+    int64_t n_start[MMP_COLUMNS];
+    int64_t n_tiles, n_step;
+    int64_t pass;  // n tiles of one step
+    int x_pieces;  // gemv: of a row of x
+
+    int64_t m, n, k;
+    int64_t steps; // batches * passes * m_steps
+};
+
+enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, struct error * err);
+
+// Step i, in the order in which they run.
+struct mm_step {
+    int64_t batch2, batch3; // of dst
+    int64_t n_first, tiles; // n tiles
+    int64_t m_step;
+};
+struct mm_step mm_plan_step(const struct mm_plan * p, const struct kernel_spec * spec, int64_t i);
+
+// First m of the tiles of y stream `stream` in a step.
+int64_t mm_plan_m(const struct mm_plan * p, int64_t m_step, int stream);
+
+// Bytes that one row takes in a chunk; k-blocks of a chunk, and the zero ones behind its last.
+static inline uint32_t mm_chunk_bytes(const struct mm_plan * p, uint32_t k) {
+    return k * (uint32_t) p->t->element_bytes;
+}
+uint32_t mm_chunk_zeros(const struct mm_plan * p, uint32_t k);

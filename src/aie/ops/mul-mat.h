@@ -1,0 +1,120 @@
+// mul-mat: dst[n][m] = sum over k of a[m][k] * b[n][k], as ggml's MUL_MAT has it: the rows of both
+// operands run along k. A core makes a tile of dst, up to 64 n by 64 m, and holds it in its memory
+// while slices of a and b stream by (the output stands still):
+//
+//     slice of b (x)   [k-block][n]      a k-block is the 16 (i8: 8) bytes of 8 k of a row,
+//     slice of a (y)   [k-block][m]      SLICE_BYTES for each row: 48 k (i8: 96)
+//     tile of dst      [n / 4][m / w][4][w]   w = 4 (i8: 8): as the multiplier gives it
+//
+// One trip of the core's loop takes 8 rows of x and 16 of y through the whole slice: 8 (i8: 4)
+// accumulators, 48 multiplications, one in each bundle.
+//
+// Two arrays are built around the same program, which knows neither of them:
+//
+//     gemm   4 rows by 4 columns of cores; y is sent along a row, x up a column
+//     gemv   2 rows by 4 columns, up to 16 n: each core has its own y, so that all eight streams
+//            from memory carry rows of a; x is the same for all
+#pragma once
+
+#include "aie/asm/asm.h"
+#include "kernel/kernel.h"
+
+// ---- datatypes ----
+
+struct mm_type {
+    enum dtype in, out;
+    int element_bytes;
+    int block_bytes; // of a row's k-block
+    int slice_blocks;
+    int out_cols; // w above
+};
+
+enum {
+    MM_BLOCK_K = 8,      // elements of a k-block
+    MM_SLICE_BYTES = 96, // of a row
+    MM_X_ROWS = 8,       // a trip's
+    MM_Y_ROWS = 16,
+    MM_TILE = 64, // most rows of either side of a tile
+};
+
+const struct mm_type * mm_type(enum dtype in); // NULL: there is none
+static inline int mm_slice_k(const struct mm_type * t) {
+    return MM_BLOCK_K * t->slice_blocks;
+}
+
+// ---- the core ----
+
+// Data memory; pong is ping ^ MM_OTHER.
+enum {
+    MM_CORE_MEMORY = 0x70000,
+    MM_C = 0x0000,
+    MM_Y = 0x8000,
+    MM_X = 0xa000,
+    MM_PARAMS = 0xff00,
+    MM_OTHER = 0x4000,
+};
+
+// What the instruction stream writes before each run, in 32-bit words.
+enum {
+    MM_PARAM_TILES,
+    MM_PARAM_SLICES, // of each tile
+    MM_PARAM_TRIPS,  // of each slice
+    MM_PARAM_ROW,    // bytes of four rows of the tile
+    MM_PARAM_LAST,   // trips of one row of trips, less one
+    MM_PARAM_C_WRAP, // steps of the pointers, see mm_params
+    MM_PARAM_X_STEP,
+    MM_PARAM_X_NEXT,
+    MM_PARAM_X_WRAP,
+    MM_PARAM_Y_STEP,
+    MM_PARAM_Y_NEXT,
+    MM_PARAM_Y_WRAP,
+    MM_PARAM_COUNT,
+};
+
+enum {
+    MM_LOCK_GO, // set to 1 by the instruction stream when the parameters are there
+    MM_LOCK_Y_EMPTY,
+    MM_LOCK_Y_FULL,
+    MM_LOCK_X_EMPTY,
+    MM_LOCK_X_FULL,
+    MM_LOCK_C_EMPTY,
+    MM_LOCK_C_FULL,
+    MM_LOCK_COUNT,
+};
+static const uint8_t mm_lock_init[MM_LOCK_COUNT] = {0, 2, 0, 2, 0, 2, 0};
+
+// For tiles of 8 * x_groups n by 16 * y_groups m.
+void mm_params(const struct mm_type * t, int x_groups, int y_groups, uint32_t tiles,
+               uint32_t slices, uint32_t out[MM_PARAM_COUNT]);
+
+enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_code * out,
+                       struct error * err);
+
+// ---- mul-mat-block.c: what a trip does ----
+
+struct mm_block {
+    struct asm_program * p;
+    struct asm_reg x, y, from[2], to[2]; // pointers: slices, and two rows of the tile, in and out
+    struct asm_reg conf, first; // of the multiplier, and of a slice's first multiplications
+    struct asm_reg mode, mode2, mode3, shift; // whatever else the datatype wants
+};
+
+// Where the pointers stand, seen from the first byte of what they are to walk.
+struct mm_offsets {
+    int x, y, c;
+};
+
+// Takes registers and sets them; once, first.
+void mm_block_begin(struct mm_block * b, struct asm_program * p, const struct mm_type * t);
+struct mm_offsets mm_block_offsets(const struct mm_type * t);
+uint32_t mm_block_config(const struct mm_type * t);
+void mm_block_loop(struct mm_block * b, const struct mm_type * t, struct asm_reg trips);
+
+// ---- the family ----
+
+enum status mul_mat_supports(const struct kernel_spec * spec, struct error * err);
+void mul_mat_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
+enum status mul_mat_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
+                        struct error * err);
+enum status mul_mat_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
+                          struct error * err);
