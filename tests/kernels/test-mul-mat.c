@@ -206,6 +206,9 @@ int main(int argc, char ** argv) {
         rig_open(&r);
         uint64_t cycles = run(&r, t, &s);
         int macs = t == DTYPE_I8 ? 256 : t == DTYPE_I16 ? 64 : 128;
+        struct emu_counters n;
+        emu_machine_counters(r.machine, &n);
+        printf("bundles %llu stalls %llu\n", (unsigned long long) n.bundles/2/16, (unsigned long long) n.core_stalls/2/16);
         printf("%llu cycles, %.1f %% of the peak of 16 cores\n", (unsigned long long) cycles,
                100.0 * (double) s.m * (double) s.n * (double) s.k / macs / 16 / (double) cycles);
         rig_close(&r);

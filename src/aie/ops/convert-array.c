@@ -154,17 +154,20 @@ static void push_core(const struct worker * w, const struct stream * s, int whic
 // All chunks of a stream whose rows are that many words.
 static void start_core_stream(const struct worker * w, const struct stream * s, uint32_t row,
                               const struct layout * lay) {
-    if (w->full >= 2) {
+    uint32_t equal = w->full + (w->last == w->chunk);
+    if (equal >= 2) {
         core_bd(w, s, BD_PING, false, w->chunk * row, s->first_bd + BD_PONG, lay);
         core_bd(w, s, BD_PONG, true, w->chunk * row, -1, lay);
-        push_core(w, s, BD_PING, (int) w->full / 2);
+        push_core(w, s, BD_PING, (int) equal / 2);
     }
-    if (w->full % 2) {
+    if (equal % 2) {
         core_bd(w, s, BD_LONE, false, w->chunk * row, -1, lay);
         push_core(w, s, BD_LONE, 1);
     }
-    core_bd(w, s, BD_LAST, w->full % 2, w->last * row, -1, lay);
-    push_core(w, s, BD_LAST, 1);
+    if (equal == w->full) {
+        core_bd(w, s, BD_LAST, equal % 2, w->last * row, -1, lay);
+        push_core(w, s, BD_LAST, 1);
+    }
 }
 
 static void start_shim(const struct worker * w, int bd, uint32_t queue, bool token, int operand,

@@ -112,6 +112,16 @@ static void add_layer(struct convert_plan * plan, struct convert_layer layer) {
     plan->layers[plan->n_layers++] = layer;
 }
 
+// A width up to `width`, and not much less, that leaves no rest; else `width`.
+static int64_t even_width(int64_t row, int64_t width) {
+    for (int64_t w = width; w >= width / 2; w -= GRAIN) {
+        if (row % w == 0) {
+            return w;
+        }
+    }
+    return width;
+}
+
 static void make_layers(struct convert_plan * plan) {
     int64_t words = divide_up(plan->row * plan->element, 4), rows = rows_of(plan);
     bool apart = plan->inner == 2 || (plan->inner == 1 && plan->step[0] != 4 * words);
@@ -126,7 +136,7 @@ static void make_layers(struct convert_plan * plan) {
     int64_t width = round_up(divide_up(plan->row, across), GRAIN);
     if (along) {
         width = round_up(divide_up(plan->row * rows, CORES * CHUNKS), GRAIN);
-        width = least(MAX_WIDTH, most(LEAST_CHUNK, width));
+        width = even_width(plan->row, least(MAX_WIDTH, most(LEAST_CHUNK, width)));
     }
     int64_t full = plan->row / width, rest = plan->row % width;
     add_layer(plan,
@@ -220,7 +230,11 @@ bool convert_plan_next(const struct convert_plan * plan, struct convert_cursor *
     int64_t parts = parts_of_block(layer->blocks, cores);
     int64_t work = parts * layer->blocks > cores ? LEAST_AGAIN : LEAST_WORK;
     int64_t share = most(divide_up(rows, parts), divide_up(work, padded));
-    share = least(share, MAX_CHUNKS * (int64_t) convert_chunk_rows(plan, out->width, rows));
+    int64_t chunk = convert_chunk_rows(plan, out->width, least(share, rows));
+    if (share > 2 * CHUNKS * chunk) { // whole pairs of buffers take fewer descriptors
+        share = round_up(share, 2 * chunk);
+    }
+    share = least(share, MAX_CHUNKS * chunk);
     out->in += (uint64_t) (c->i1 * out->step1 + c->i2 * out->step2);
     out->out += (uint64_t) ((c->i1 + c->i2 * n1) * out->out_step);
     if (c->i1 == 0 && share >= n1) {

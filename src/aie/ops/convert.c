@@ -35,9 +35,8 @@ struct program {
     struct asm_program * p;
     enum dtype source;
     struct asm_reg one, minus_one, two, minus_two;
-    struct asm_reg chunks, trips, trips_last, pieces, hi_at, lo_at, flag;
+    struct asm_reg chunks, trips, pieces, flag, stride;
     struct asm_reg in, out; // current buffers, as scalars
-    struct asm_reg other_in, other_out;
     struct asm_reg float_config, int_config;
     struct asm_reg params, pin, pin2, phi, phi2, plo; // pointers
     struct asm_reg zero, magnitude, inf;              // X, in 16-bit lanes
@@ -59,6 +58,12 @@ static void pointer_to(struct program * w, struct asm_reg to, struct asm_reg bas
     struct asm_reg sum = asm_local(w->p, ASM_R);
     ASM(w->p, AIE2_ADD, A_REG(sum), A_REG(base), A_REG(offset));
     copy(w, to, sum);
+}
+
+static void flip(struct program * w, struct asm_reg r, int32_t bits_) {
+    struct asm_reg other = asm_local(w->p, ASM_R);
+    set(w, other, bits_);
+    ASM(w->p, AIE2_XOR, A_REG(r), A_REG(r), A_REG(other));
 }
 
 static void acquire(struct program * w, int lock, struct asm_reg value) {
@@ -100,9 +105,8 @@ static struct asm_reg wide_lanes(struct program * w, int32_t value) {
 }
 
 static void write_constants(struct program * w) {
-    struct asm_reg * const scalars[] = {&w->chunks, &w->trips, &w->trips_last,
-                                        &w->pieces, &w->hi_at, &w->lo_at,
-                                        &w->flag,   &w->in,    &w->out};
+    struct asm_reg * const scalars[] = {&w->chunks, &w->trips, &w->pieces, &w->flag,
+                                        &w->stride, &w->in,    &w->out};
     struct asm_reg * const pointers[] = {&w->params, &w->pin, &w->pin2, &w->phi, &w->phi2, &w->plo};
     for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
         *scalars[i] = asm_global(w->p, ASM_R);
@@ -114,8 +118,6 @@ static void write_constants(struct program * w) {
     w->minus_one = scalar(w, -1);
     w->two = scalar(w, 2);
     w->minus_two = scalar(w, -2);
-    w->other_in = scalar(w, CV_IN_BYTES);
-    w->other_out = scalar(w, CV_OUT_BYTES);
     w->float_config = scalar(w, FLOAT_ADD_CONFIG);
     set(w, w->params, CV_CORE_MEMORY + CV_PARAMS);
     struct asm_reg mode = asm_local(w->p, ASM_R);
@@ -292,14 +294,8 @@ static void f16_trip(struct program * w, bool pieces) {
 
 static void start_run(struct program * w) {
     acquire(w, CV_LOCK_GO, w->minus_one);
-    const struct asm_reg to[CV_PARAM_LO_AT + 1] = {
-        [CV_PARAM_CHUNKS] = w->chunks,         [CV_PARAM_TRIPS] = w->trips,
-        [CV_PARAM_TRIPS_LAST] = w->trips_last, [CV_PARAM_PIECES] = w->pieces,
-        [CV_PARAM_HI_AT] = w->hi_at,           [CV_PARAM_LO_AT] = w->lo_at,
-    };
-    for (int i = 0; i <= CV_PARAM_LO_AT; i++) {
-        parameter(w, to[i], i);
-    }
+    parameter(w, w->chunks, CV_PARAM_CHUNKS);
+    parameter(w, w->pieces, CV_PARAM_PIECES);
     parameter(w, w->flag, CV_PARAM_CLEAR);
     set(w, w->in, CV_CORE_MEMORY + CV_BUFFER_IN);
     set(w, w->out, CV_CORE_MEMORY + CV_BUFFER_OUT);
@@ -309,7 +305,8 @@ static void start_run(struct program * w) {
     parameter(w, at, CV_PARAM_CLEAR_AT);
     ASM(w->p, AIE2_ADD, A_REG(first), A_REG(w->in), A_REG(at));
     copy(w, w->pin, first);
-    pointer_to(w, w->pin2, first, w->other_in);
+    flip(w, first, CV_IN_BYTES);
+    copy(w, w->pin2, first);
     asm_loop_begin(w->p, w->flag);
     store(w, w->zero, w->pin, MEM_IN);
     store(w, w->zero, w->pin2, MEM_HI); // never the same buffer
@@ -322,66 +319,66 @@ static void start_run(struct program * w) {
 // its own.
 static void clear_odd_ends(struct program * w) {
     int even = asm_label_new(w->p);
-    struct asm_reg address = w->trips, number = asm_local(w->p, ASM_R); // trips comes later
-    struct asm_reg at = asm_local(w->p, ASM_R), stride = w->hi_at, mask = w->lo_at;
+    struct asm_reg address = w->trips, at = asm_local(w->p, ASM_R); // trips is set behind
     parameter(w, w->flag, CV_PARAM_ODD);
     asm_jump_if_zero(w->p, w->flag, even);
     parameter(w, at, CV_PARAM_ODD_AT);
-    parameter(w, stride, CV_PARAM_ODD_STRIDE);
-    set(w, mask, 0xffff);
+    parameter(w, w->stride, CV_PARAM_ODD_STRIDE);
     ASM(w->p, AIE2_ADD, A_REG(address), A_REG(w->in), A_REG(at));
     asm_loop_begin(w->p, w->flag);
     struct asm_reg own = asm_local(w->p, ASM_R);
     copy(w, w->pin, address);
-    ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_IN, A_REG(number), A_REG(w->pin), A_IMM(0));
-    ASM(w->p, AIE2_AND, A_REG(own), A_REG(number), A_REG(mask));
+    ASM_MEM(w->p, AIE2_LDA_U16_ag_idx_imm, MEM_IN, A_REG(own), A_REG(w->pin), A_IMM(0));
     ASM_MEM(w->p, AIE2_ST_dms_sts_idx_imm, MEM_IN, A_REG(own), A_REG(w->pin), A_IMM(0));
-    ASM(w->p, AIE2_ADD, A_REG(address), A_REG(address), A_REG(stride));
+    ASM(w->p, AIE2_ADD, A_REG(address), A_REG(address), A_REG(w->stride));
     asm_loop_end(w->p);
-    parameter(w, w->hi_at, CV_PARAM_HI_AT);
-    parameter(w, w->lo_at, CV_PARAM_LO_AT);
     asm_label(w->p, even);
 }
 
 static void take_chunk(struct program * w) {
     struct asm_program * p = w->p;
     int not_last = asm_label_new(p);
+    struct asm_reg hi_at = asm_local(p, ASM_R), lo_at = asm_local(p, ASM_R);
     acquire(w, CV_LOCK_IN_FULL, w->minus_one);
     acquire(w, CV_LOCK_OUT_EMPTY, w->minus_one);
     if (w->source == DTYPE_F16) {
         clear_odd_ends(w);
     }
+    parameter(w, hi_at, CV_PARAM_HI_AT);
+    parameter(w, lo_at, CV_PARAM_LO_AT);
     parameter(w, w->trips, CV_PARAM_TRIPS);
     copy(w, w->pin, w->in);
     copy(w, w->pin2, w->in);
     copy(w, w->phi, w->out);
-    pointer_to(w, w->phi2, w->out, w->hi_at);
-    pointer_to(w, w->plo, w->out, w->lo_at);
+    pointer_to(w, w->phi2, w->out, hi_at);
+    pointer_to(w, w->plo, w->out, lo_at);
     ASM(p, AIE2_ADD_add_r_ri, A_REG(w->chunks), A_REG(w->chunks), A_IMM(-1));
     asm_jump_if_nonzero(p, w->chunks, not_last);
-    copy(w, w->trips, w->trips_last);
+    parameter(w, w->trips, CV_PARAM_TRIPS_LAST);
     asm_label(p, not_last);
 }
 
-static void run_loops(struct program * w) {
-    int hi_only = asm_label_new(w->p), done = asm_label_new(w->p);
-    asm_jump_if_zero(w->p, w->pieces, hi_only);
+static void loop(struct program * w, bool pieces) {
     asm_loop_begin(w->p, w->trips);
     if (w->source == DTYPE_F16) {
-        f16_trip(w, true);
-    } else {
+        f16_trip(w, pieces);
+    } else if (pieces) {
         f32_pieces_trip(w);
-    }
-    asm_loop_end(w->p);
-    asm_jump(w->p, done);
-    asm_label(w->p, hi_only);
-    asm_loop_begin(w->p, w->trips);
-    if (w->source == DTYPE_F16) {
-        f16_trip(w, false);
     } else {
         f32_trip(w);
     }
     asm_loop_end(w->p);
+}
+
+// hi alone first: it is the one that has to keep up with a stream of 16 words a trip, and the
+// scheduler looks longer at the first loops.
+static void run_loops(struct program * w) {
+    int pieces = asm_label_new(w->p), done = asm_label_new(w->p);
+    asm_jump_if_nonzero(w->p, w->pieces, pieces);
+    loop(w, false);
+    asm_jump(w->p, done);
+    asm_label(w->p, pieces);
+    loop(w, true);
     asm_label(w->p, done);
 }
 
@@ -394,8 +391,8 @@ static void write_program(struct program * w) {
     asm_label(p, again);
     take_chunk(w);
     run_loops(w);
-    ASM(p, AIE2_XOR, A_REG(w->in), A_REG(w->in), A_REG(w->other_in));
-    ASM(p, AIE2_XOR, A_REG(w->out), A_REG(w->out), A_REG(w->other_out));
+    flip(w, w->in, CV_IN_BYTES);
+    flip(w, w->out, CV_OUT_BYTES);
     release(w, CV_LOCK_IN_EMPTY, w->one);
     asm_jump_if_zero(p, w->chunks, last);
     release(w, CV_LOCK_OUT_FULL, w->one);

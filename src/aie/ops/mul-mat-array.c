@@ -335,30 +335,34 @@ static void push_mem(const struct design * d, int col, bool in, int channel, int
 }
 
 // For a group of steps that make so many tiles in each core.
-static void push_group(const struct design * d, int64_t tiles, int64_t steps) {
+static void push_memtile(const struct design * d, int col, int64_t tiles, int64_t steps) {
     const struct mm_plan * p = &d->plan;
     int64_t chains = tiles * p->rounds;
-    for (int col = 0; col < MMP_COLUMNS; col++) {
-        if (p->is_vector) { // x comes first over channel 0; in one chain with a where that can be
-            push_mem(d, col, true, MEM_IN, BD_X_IN, steps);
-            push_mem(d, col, false, MEM_X_OUT, BD_X_OUT, tiles);
-        }
-        if (!p->is_vector || p->rounds > 1) {
-            push_mem(d, col, true, MEM_IN, BD_IN, chains);
-        }
-        push_mem(d, col, true, MEM_IN + 1, BD_IN, chains);
-        push_mem(d, col, false, MEM_OUT, BD_OUT, chains);
-        push_mem(d, col, false, MEM_OUT + 1, BD_OUT, chains);
-        for (int i = 0; i < p->core_rows; i++) {
-            int row = ARRAY_ROW_CORE + i;
-            push(d, col, row, CORE_S2MM_QUEUE, CORE_BD_Y, tiles * p->slices);
-            push(d, col, row, CORE_S2MM_QUEUE + 8, CORE_BD_X, tiles * p->slices);
-            push(d, col, row, CORE_MM2S_QUEUE, CORE_BD_C, tiles);
-            push_mem(d, col, true, MEM_TILES_IN + i, BD_TILES_IN + i / 2, tiles);
-        }
-        for (int i = 0; i < 2; i++) {
-            push_mem(d, col, false, MEM_TILES_OUT + i, BD_TILES_OUT, tiles);
-        }
+    if (p->is_vector) { // x comes first over channel 0; in one chain with a where that can be
+        push_mem(d, col, true, MEM_IN, BD_X_IN, steps);
+        push_mem(d, col, false, MEM_X_OUT, BD_X_OUT, tiles);
+    }
+    if (!p->is_vector || p->rounds > 1) {
+        push_mem(d, col, true, MEM_IN, BD_IN, chains);
+    }
+    push_mem(d, col, true, MEM_IN + 1, BD_IN, chains);
+    push_mem(d, col, false, MEM_OUT, BD_OUT, chains);
+    push_mem(d, col, false, MEM_OUT + 1, BD_OUT, chains);
+    for (int i = 0; i < p->core_rows; i++) {
+        push_mem(d, col, true, MEM_TILES_IN + i, BD_TILES_IN + i / 2, tiles);
+    }
+    for (int i = 0; i < 2; i++) {
+        push_mem(d, col, false, MEM_TILES_OUT + i, BD_TILES_OUT, tiles);
+    }
+}
+
+static void push_cores(const struct design * d, int col, int64_t tiles) {
+    const struct mm_plan * p = &d->plan;
+    for (int i = 0; i < p->core_rows; i++) {
+        int row = ARRAY_ROW_CORE + i;
+        push(d, col, row, CORE_S2MM_QUEUE, CORE_BD_Y, tiles * p->slices);
+        push(d, col, row, CORE_S2MM_QUEUE + 8, CORE_BD_X, tiles * p->slices);
+        push(d, col, row, CORE_MM2S_QUEUE, CORE_BD_C, tiles);
     }
 }
 
@@ -521,36 +525,52 @@ static int64_t group_steps(const struct design * d, int64_t first, int64_t * til
     return n;
 }
 
-static void write_stream(const struct design * d) {
-    const struct mm_plan * p = &d->plan;
+static uint32_t all_tiles(const struct design * d) {
     uint32_t tiles = 0;
-    for (int64_t i = 0; i < p->steps; i++) {
-        tiles += (uint32_t) mm_plan_step(p, d->spec, i).tiles;
+    for (int64_t i = 0; i < d->plan.steps; i++) {
+        tiles += (uint32_t) mm_plan_step(&d->plan, d->spec, i).tiles;
+    }
+    return tiles;
+}
+
+// Memtiles and shims first, so that data is on its way while the cores are told.
+static void write_step(const struct design * d, int64_t i, int64_t * group_end) {
+    const struct mm_plan * p = &d->plan;
+    struct mm_step s = mm_plan_step(p, d->spec, i);
+    int64_t tiles = 0, steps = i == *group_end ? group_steps(d, i, &tiles) : 0;
+    *group_end += steps;
+    for (int col = 0; col < MMP_COLUMNS; col++) {
+        if (i == 0) {
+            write_memtile(d, col);
+        }
+        if (steps) {
+            push_memtile(d, col, tiles, steps);
+        }
+        (p->is_vector ? gemv_step : gemm_step)(d, col, &s, i % 2 ? SHIM_SET : 0);
     }
     for (int col = 0; col < MMP_COLUMNS; col++) {
-        write_memtile(d, col);
-        array_token_controller(d->t, col, 0);
-        array_token_controller(d->t, col, 1);
-        for (int i = 0; i < p->core_rows; i++) {
-            write_core(d, col, ARRAY_ROW_CORE + i, tiles);
+        for (int row = 0; row < p->core_rows && i == 0; row++) {
+            write_core(d, col, ARRAY_ROW_CORE + row, all_tiles(d));
+        }
+        if (steps) {
+            push_cores(d, col, tiles);
         }
     }
-    int64_t group_end = 0;
-    for (int64_t i = 0; i < p->steps; i++) {
-        struct mm_step s = mm_plan_step(p, d->spec, i);
+}
+
+static void write_stream(const struct design * d) {
+    int64_t steps = d->plan.steps, group_end = 0;
+    for (int col = 0; col < MMP_COLUMNS; col++) {
+        array_token_controller(d->t, col, 0);
+        array_token_controller(d->t, col, 1);
+    }
+    for (int64_t i = 0; i < steps; i++) {
         if (i >= 2) {
             wait_step(d);
         }
-        if (i == group_end) {
-            int64_t group_tiles, n = group_steps(d, i, &group_tiles);
-            push_group(d, group_tiles, n);
-            group_end += n;
-        }
-        for (int col = 0; col < MMP_COLUMNS; col++) {
-            (p->is_vector ? gemv_step : gemm_step)(d, col, &s, i % 2 ? SHIM_SET : 0);
-        }
+        write_step(d, i, &group_end);
     }
-    for (int64_t i = p->steps < 2 ? p->steps : 2; i > 0; i--) {
+    for (int64_t i = steps < 2 ? steps : 2; i > 0; i--) {
         wait_step(d);
     }
 }

@@ -40,21 +40,33 @@ static int64_t chunk_room(const struct mm_plan * p) {
     return bytes / (2 * (x_rows + y_rows));
 }
 
+// What chunks of q slices cost, in words: the cores wait for the first one, and at the end of each
+// tile for what the next one's first chunk takes longer than the last one lasts.
+static int64_t chunk_cost(const struct mm_plan * p, int64_t tiles, int64_t q, int64_t slices) {
+    int64_t last = slices - (ceil_div(slices, q) - 1) * q;
+    int64_t words = p->y_groups * MM_Y_ROWS * MM_SLICE_BYTES / 4;
+    return words * (q + tiles * (q - last));
+}
+
 // An even number of chunks, so that two buffers take turns; few enough for their descriptors.
-static bool chain_of_chunks(struct mm_plan * p, int64_t most_k) {
-    int64_t slice = mm_slice_k(p->t), slices = ceil_div(p->k, slice);
+static bool chain_of_chunks(struct mm_plan * p, int64_t tiles, int64_t most_k) {
+    int64_t slice = mm_slice_k(p->t), slices = ceil_div(p->k, slice), best = 0;
     for (int64_t q = 1; q * slice <= most_k && q <= slices; q++) {
         int64_t chunks = ceil_div(slices, q);
-        if (chunks <= MMP_CHUNKS && (chunks % 2 == 0 || chunks == 1)) {
-            p->rounds = 1;
-            p->chunks = (int) chunks;
-            p->chunk_k = (uint32_t) least(q * slice, p->k);
-            p->last_k = (uint32_t) (p->k - (chunks - 1) * q * slice);
-            p->slices = (uint32_t) slices;
-            return true;
+        if (chunks <= MMP_CHUNKS && (chunks % 2 == 0 || chunks == 1) &&
+            (!best || chunk_cost(p, tiles, q, slices) < chunk_cost(p, tiles, best, slices))) {
+            best = q;
         }
     }
-    return false;
+    if (!best) {
+        return false;
+    }
+    p->rounds = 1;
+    p->chunks = (int) ceil_div(slices, best);
+    p->chunk_k = (uint32_t) least(best * slice, p->k);
+    p->last_k = (uint32_t) (p->k - (p->chunks - 1) * best * slice);
+    p->slices = (uint32_t) slices;
+    return true;
 }
 
 // Equal chunks, each with its zeros; those that make the fewest slices.
@@ -91,13 +103,14 @@ static bool cut_x_rows(struct mm_plan * p) {
     return false;
 }
 
-static enum status plan_k(struct mm_plan * p, struct error * err) {
+static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, struct error * err) {
     int64_t most_k = chunk_room(p) / p->t->element_bytes;
     int64_t wrap_k = (int64_t) SHIM_WRAP * 4 / p->t->element_bytes;
     most_k = least(most_k, wrap_k);
+    int64_t tiles = p->m_steps * p->n_tiles * spec->output.ne[2] * spec->output.ne[3];
     bool wide = p->is_vector && p->k / MM_BLOCK_K > MEM_WRAP; // x's walk has no chunks then
     if ((!p->is_vector || cut_x_rows(p)) && ceil_div(p->k, mm_slice_k(p->t)) <= MMP_RUNS && most_k >= MM_BLOCK_K &&
-        ((!wide && chain_of_chunks(p, most_k)) || equal_chunks(p, most_k))) {
+        ((!wide && chain_of_chunks(p, tiles, most_k)) || equal_chunks(p, most_k))) {
         return ST_OK;
     }
     return error_set(err, ST_UNSUPPORTED, "rows of %lld elements are too long for the memtiles",
@@ -245,13 +258,13 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     p->core_rows = p->is_vector ? MMP_CORE_ROWS_GEMV : MMP_CORE_ROWS_GEMM;
     plan_n(p);
     plan_m(p);
-    st = plan_k(p, err);
+    st = plan_k(p, spec, err);
     if (st != ST_OK && p->is_vector) { // x may be too much for one memtile
         p->is_vector = false;
         p->core_rows = MMP_CORE_ROWS_GEMM;
         plan_n(p);
         plan_m(p);
-        st = plan_k(p, err);
+        st = plan_k(p, spec, err);
     }
     if (st != ST_OK) {
         return st;
