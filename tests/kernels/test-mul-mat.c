@@ -195,6 +195,108 @@ static void test_i16(void ** state) {
     all_shapes(DTYPE_I16);
 }
 
+// What an earlier run left in the tiles, NaNs even, is in no later result.
+static void test_leftovers(void ** state) {
+    (void) state;
+    static const struct shape wide = {256, 256, 864, 1, 1, 1, 1, 0, 0, 0},
+                              tall = {512, 16, 1024, 1, 1, 1, 1, 0, 0, 0};
+    static const struct shape after[] = {
+        {5, 37, 8, 1, 1, 1, 1, 0, 0, 0},
+        {130, 70, 520, 1, 1, 1, 1, 0, 0, 0},
+        {7, 3, 40, 1, 1, 1, 1, 0, 0, 0},
+        {130, 5, 520, 1, 1, 1, 1, 0, 0, 0},
+    };
+    struct rig r;
+    rig_open(&r);
+    for (size_t i = 0; i < sizeof after / sizeof after[0]; i++) {
+        struct kernel_spec spec = spec_of(DTYPE_BF16, after[i].n > 16 ? &wide : &tall);
+        struct kernel_code code;
+        assert_int_equal(aie_compile(&spec, &code, NULL), ST_OK);
+        rig_allocate(&r, &spec);
+        for (int in = 0; in < 2; in++) {
+            memset(r.data[in], 0xff, r.size[in] - RIG_GUARD);
+        }
+        rig_run(&r, &spec, &code);
+        float first;
+        memcpy(&first, r.data[2], 4);
+        assert_true(isnan(first));
+        rig_free(&r);
+        kernel_code_free(&code);
+        run(&r, DTYPE_BF16, &after[i]);
+    }
+    rig_close(&r);
+}
+
+// A NaN or an infinity is in the results of its own row and no other.
+static void test_specials(void ** state) {
+    (void) state;
+    static const struct shape s = {20, 30, 64, 1, 1, 1, 1, 0, 0, 0};
+    struct kernel_spec spec = spec_of(DTYPE_BF16, &s);
+    struct kernel_code code;
+    struct rig r;
+    rig_open(&r);
+    assert_int_equal(aie_compile(&spec, &code, NULL), ST_OK);
+    rig_allocate(&r, &spec);
+    fill(&r, &spec);
+    uint16_t nan = 0x7fc0, inf = 0x7f80;
+    memcpy(r.data[1] + 2 * (7 * s.k + 5), &nan, 2);
+    memcpy(r.data[0] + 2 * (11 * s.k + 63), &inf, 2);
+    rig_run(&r, &spec, &code);
+    for (int64_t n = 0; n < s.n; n++) {
+        for (int64_t m = 0; m < s.m; m++) {
+            float v;
+            memcpy(&v, r.data[2] + 4 * (n * s.m + m), 4);
+            assert_int_equal(isnan(v) != 0, n == 7);
+            assert_int_equal(isinf(v) != 0, m == 11 && n != 7);
+        }
+    }
+    rig_free(&r);
+    kernel_code_free(&code);
+    rig_close(&r);
+}
+
+static void refused(const struct kernel_spec * spec, enum status want, const char * word) {
+    struct error err = {0};
+    assert_int_equal(aie_supports(spec, &err), want);
+    if (!strstr(err.text, word)) {
+        print_message("\"%s\" has no \"%s\"\n", err.text, word);
+        fail();
+    }
+}
+
+static void test_refusals(void ** state) {
+    (void) state;
+    static const struct shape s = {20, 30, 64, 1, 1, 2, 1, 0, 0, 0};
+    struct kernel_spec good = spec_of(DTYPE_BF16, &s), spec = good;
+    assert_int_equal(aie_supports(&good, NULL), ST_OK);
+    spec.inputs[0].ne[0] = spec.inputs[1].ne[0] = 60;
+    refused(&spec, ST_UNSUPPORTED, "no multiple of 8");
+    spec = good;
+    spec.inputs[0].ne[1] = 0;
+    refused(&spec, ST_UNSUPPORTED, "without elements");
+    spec = good;
+    spec.inputs[1].ne[0] = 72;
+    refused(&spec, ST_INVALID, "shapes");
+    spec = good;
+    spec.inputs[0].ne[2] = 3;
+    refused(&spec, ST_INVALID, "shapes");
+    spec = good;
+    spec.inputs[1].dtype = DTYPE_F32;
+    refused(&spec, ST_UNSUPPORTED, "f32");
+    spec = good;
+    spec.inputs[1].nb[1] = 130;
+    refused(&spec, ST_UNSUPPORTED, "whole words");
+    spec = good;
+    spec.inputs[0].nb[1] = 0;
+    refused(&spec, ST_UNSUPPORTED, "apart");
+    spec = good;
+    spec.inputs[0].nb[1] = 8 << 20;
+    refused(&spec, ST_UNSUPPORTED, "apart");
+    const struct shape deep = {20, 30, 8 * 100003, 1, 1, 1, 1, 0, 0, 0};
+    spec = spec_of(DTYPE_BF16, &deep);
+    refused(&spec, ST_UNSUPPORTED, "too long");
+}
+
 int main(int argc, char ** argv) {
     if (argc == 5) { // dtype m n k: one shape, with its cycles
         enum dtype t;
@@ -206,9 +308,6 @@ int main(int argc, char ** argv) {
         rig_open(&r);
         uint64_t cycles = run(&r, t, &s);
         int macs = t == DTYPE_I8 ? 256 : t == DTYPE_I16 ? 64 : 128;
-        struct emu_counters n;
-        emu_machine_counters(r.machine, &n);
-        printf("bundles %llu stalls %llu\n", (unsigned long long) n.bundles/2/16, (unsigned long long) n.core_stalls/2/16);
         printf("%llu cycles, %.1f %% of the peak of 16 cores\n", (unsigned long long) cycles,
                100.0 * (double) s.m * (double) s.n * (double) s.k / macs / 16 / (double) cycles);
         rig_close(&r);
@@ -218,6 +317,9 @@ int main(int argc, char ** argv) {
         cmocka_unit_test(test_bf16),
         cmocka_unit_test(test_i8),
         cmocka_unit_test(test_i16),
+        cmocka_unit_test(test_leftovers),
+        cmocka_unit_test(test_specials),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,208 @@
+// bench-mul-mat: matrix products. How often the inner loop multiplies; for each shape the modelled
+// cycles beside what bounds them (multiplications, or words of the first operand through eight
+// streams), how long its instruction stream and its PDI took to make, and how fast the emulator is.
+// Every result is compared with a product of the host's at a few places.
+#include "aie/aie.h"
+#include "aie/ops/mul-mat-plan.h"
+#include "emu/aie/machine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { CORES = 16, STREAMS = 8 };
+static const double clock_hz = 1e9; // about what the array of a Phoenix runs at
+
+// Of the processor, not of the wall.
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double) t.tv_sec + (double) t.tv_nsec * 1e-9;
+}
+
+static void * resolve(void * user, uint64_t addr, uint64_t len, bool write) {
+    (void) user;
+    (void) len;
+    (void) write;
+    return (void *) (uintptr_t) addr;
+}
+
+static int macs_per_cycle(enum dtype t) { // of a core
+    return t == DTYPE_BF16 ? 128 : t == DTYPE_I8 ? 256 : 64;
+}
+
+struct shape {
+    enum dtype t;
+    int64_t m, n, k;
+    const char * beside; // what others measured
+};
+
+static const struct shape shapes[] = {
+    {DTYPE_BF16, 512, 512, 512, "target: 60 % of the peak"},
+    {DTYPE_BF16, 2048, 2048, 512, "target: 60 %; arXiv 2512.13282: 3.14 TFLOP/s end to end"},
+    {DTYPE_BF16, 2048, 512, 2048, ""},
+    {DTYPE_BF16, 500, 1000, 784, "MNIST, first layer"},
+    {DTYPE_I8, 512, 512, 512, ""},
+    {DTYPE_I8, 2048, 512, 2048, "arXiv 2512.13282: 6.76 TOP/s end to end"},
+    {DTYPE_I16, 512, 512, 512, ""},
+    {DTYPE_BF16, 4096, 1, 4096, "target: 80 % of the streams"},
+    {DTYPE_BF16, 4096, 16, 4096, ""},
+    {DTYPE_I8, 4096, 1, 4096, ""},
+};
+
+static struct kernel_spec spec_of(const struct shape * s) {
+    enum dtype out = mm_type(s->t)->out;
+    return (struct kernel_spec){
+        .op = KERNEL_OP_MUL_MAT,
+        .arch = AIE_ARCH_AIE2,
+        .n_inputs = 2,
+        .inputs = {tensor_contiguous(s->t, (const int64_t[4]){s->k, s->m, 1, 1}),
+                   tensor_contiguous(s->t, (const int64_t[4]){s->k, s->n, 1, 1})},
+        .output = tensor_contiguous(out, (const int64_t[4]){s->m, s->n, 1, 1}),
+    };
+}
+
+static double element(const struct shape * s, const uint8_t * data, int64_t i) {
+    int16_t v;
+    if (s->t == DTYPE_I8) {
+        return (int8_t) data[i];
+    }
+    memcpy(&v, data + 2 * i, 2);
+    if (s->t == DTYPE_I16) {
+        return v;
+    }
+    uint32_t bits = (uint32_t) (uint16_t) v << 16;
+    float f;
+    memcpy(&f, &bits, 4);
+    return (double) f;
+}
+
+// Small numbers: nothing overflows.
+static void fill(const struct shape * s, uint8_t * data, size_t bytes, uint32_t seed) {
+    for (size_t i = 0; i + 2 <= bytes; i += 2) {
+        seed = seed * 1664525u + 1013904223u;
+        uint16_t v = s->t == DTYPE_BF16  ? (uint16_t) (0x3f00 | (seed >> 16 & 0x807f))
+                     : s->t == DTYPE_I16 ? (uint16_t) (int16_t) ((int) (seed >> 24) - 128)
+                                         : (uint16_t) (seed >> 16);
+        memcpy(data + i, &v, 2);
+    }
+}
+
+static bool is_right(const struct shape * s, uint8_t * const data[3]) {
+    for (int64_t i = 0; i < 64; i++) {
+        int64_t n = i * 131 % s->n, m = i * 977 % s->m;
+        double sum = 0, size = 0;
+        for (int64_t k = 0; k < s->k; k++) {
+            double p = element(s, data[0], m * s->k + k) * element(s, data[1], n * s->k + k);
+            sum += p;
+            size += fabs(p);
+        }
+        float f;
+        int32_t v;
+        memcpy(&f, data[2] + 4 * (n * s->m + m), 4);
+        memcpy(&v, data[2] + 4 * (n * s->m + m), 4);
+        double got = s->t == DTYPE_BF16 ? (double) f : v;
+        if (!(fabs(got - sum) <= (s->t == DTYPE_BF16 ? size * 0x1p-20 : 0))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool run(struct emu_machine * m, const struct shape * s) {
+    struct kernel_spec spec = spec_of(s);
+    struct mm_plan plan;
+    struct error err = {0};
+    uint8_t *pdi = NULL, *data[3] = {0};
+    uint32_t * insts = NULL;
+    size_t pdi_size = 0, n_insts = 0;
+    double t0 = seconds();
+    bool ok = aie_compile_pdi(&spec, &pdi, &pdi_size, &err) == ST_OK;
+    double t1 = seconds();
+    ok = ok && aie_compile_insts(&spec, &insts, &n_insts, &err) == ST_OK &&
+         mm_plan_make(&spec, &plan, &err) == ST_OK;
+    double t2 = seconds();
+    struct emu_operand operands[3];
+    for (int i = 0; i < 3 && ok; i++) {
+        size_t bytes = (size_t) tensor_bytes(i < 2 ? &spec.inputs[i] : &spec.output);
+        data[i] = malloc(bytes);
+        ok = data[i] != NULL;
+        operands[i] = (struct emu_operand){(uint64_t) (uintptr_t) data[i], bytes};
+        if (ok && i < 2) {
+            fill(s, data[i], bytes, 7u + (uint32_t) i);
+        }
+    }
+    double t3 = seconds();
+    ok = ok && emu_machine_run(m, pdi, pdi_size, insts, n_insts, operands, 3, &err) == ST_OK;
+    double t4 = seconds();
+    if (ok && !is_right(s, data)) {
+        ok = error_set(&err, ST_DEVICE, "the product is wrong") == ST_OK;
+    }
+    if (ok) {
+        struct emu_counters c;
+        emu_machine_counters(m, &c);
+        double cycles = (double) c.last_cycles, macs = (double) s->m * (double) s->n * (double) s->k;
+        double words = (double) tensor_bytes(&spec.inputs[0]) / 4;
+        printf("%-5s %5d %5d %5d  %s %9.0f  %5.1f %%  %5.1f %%  %6.2f  %6.2f  %6.0f  %6.2f  %s\n",
+               dtype_name(s->t), (int) s->m, (int) s->n, (int) s->k,
+               plan.is_vector ? "gemv" : "gemm", cycles,
+               100 * macs / macs_per_cycle(s->t) / CORES / cycles, 100 * words / STREAMS / cycles,
+               2 * macs / cycles * clock_hz * 1e-12, (t1 - t0) * 1e3, (t2 - t1) * 1e6,
+               macs / (t4 - t3) * 1e-9, s->beside);
+    } else {
+        fprintf(stderr, "bench-mul-mat: %s\n", err.text);
+    }
+    free(pdi);
+    free(insts);
+    for (int i = 0; i < 3; i++) {
+        free(data[i]);
+    }
+    fflush(stdout);
+    return ok;
+}
+
+static bool inner_loops(void) {
+    static const enum dtype types[] = {DTYPE_BF16, DTYPE_I8, DTYPE_I16};
+    printf("inner loop: bundles that multiply (target 85 %% for bf16 and i8; "
+           "scalable-analyses/xdna reports 86 %% of peak in one core)\n");
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        const struct mm_type * t = mm_type(types[i]);
+        struct asm_code code = {0};
+        struct error err = {0};
+        if (mm_program(AIE_ARCH_AIE2, t, &code, &err) != ST_OK) {
+            fprintf(stderr, "bench-mul-mat: %s\n", err.text);
+            return false;
+        }
+        int macs = MM_X_ROWS * MM_Y_ROWS * mm_slice_k(t) / macs_per_cycle(types[i]);
+        printf("%-5s %3d of %3d bundles  %5.1f %%   program %d bundles\n", dtype_name(types[i]),
+               macs, code.stats.loop_ii[0], 100.0 * macs / code.stats.loop_ii[0],
+               code.stats.bundles);
+        free(code.bytes);
+    }
+    return true;
+}
+
+int main(void) {
+    struct emu_config config = {.arch = AIE_ARCH_AIE2, .columns = 4, .resolve = resolve,
+                                .trace_col = -1, .trace_row = -1};
+    struct emu_machine * m;
+    struct error err = {0};
+    if (emu_machine_new(&config, &m, &err) != ST_OK) {
+        fprintf(stderr, "bench-mul-mat: %s\n", err.text);
+        return 1;
+    }
+    bool ok = inner_loops();
+    printf("\ntype      m     n     k  way     cycles     macs  streams    TOPS  PDI ms  insts us"
+           "  GMAC/s\n");
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        ok &= run(m, &shapes[i]);
+    }
+    printf("macs: of what %d cores can do; streams: words of the first operand, of %d a cycle.\n"
+           "TOPS: modelled, at %.1f GHz. PDI (target 20 ms), insts (target 1000 us) and the emulator's "
+           "GMAC/s (target 0.3 for bf16) by processor time.\n",
+           CORES, STREAMS, clock_hz * 1e-9);
+    emu_machine_free(m);
+    return ok ? 0 : 1;
+}
