@@ -7,6 +7,8 @@ JOBS   ?= $(shell nproc)
 # the one in this machine.
 GGML_HSA_EMULATE ?= aie2
 FUZZ_SECONDS     ?= 30
+# The language model of `make llama-test`.
+MODEL            ?= ../shared/models/stories260K.gguf
 CMAKE_ARGS       ?=
 PREFIX           ?= /usr/local
 # Looking for leaks costs each process seconds on 64-bit Arm; `make asan LEAKS=1` does it there too.
@@ -19,7 +21,7 @@ configure = $(call step,$(1),configure) cmake -S . -B $(1) -G Ninja $(2) $(CMAKE
 compile   = $(call step,$(1),compile) cmake --build $(1) --parallel $(JOBS)
 ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir $(1) --output-on-failure --timeout 900 -j $(JOBS) $(2)
 
-.PHONY: help setup build install demo test test-ops asan tsan fuzz roundtrip bench ops-docs format clean distclean
+.PHONY: help setup build install demo test test-ops asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format clean distclean
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
@@ -34,8 +36,9 @@ build: setup ## compile everything
 install: build ## install to PREFIX (and DESTDIR)
 	$(call step,$(BUILD),install) cmake --install $(BUILD) --prefix $(PREFIX)
 
-demo: build ## add a million numbers on the NPU and compare with the CPU
-	@$(EMULATE) GGML_BACKEND_PATH= $(BUILD)/bin/demo $(BUILD)/bin/libggml-hsa.so
+demo: build ## read 10,000 handwritten digits on the NPU and compare with the CPU
+	@sh cmake/mnist.sh .deps test
+	@$(EMULATE) GGML_BACKEND_PATH= $(BUILD)/bin/mnist-eval --html $(BUILD)/mnist.html
 
 test: build ## all tests; the unit tests under ASan and UBSan as well
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
@@ -70,6 +73,15 @@ bench: build ## the benchmarks
 	@set -e; for b in $(BUILD)/bin/bench-*; do \
 	    [ -x "$$b" ] || { echo "no benchmarks in $(BUILD)/bin"; exit 1; }; \
 	    echo "-- $$b"; $(EMULATE) "$$b"; done
+
+llama: setup ## build llama-completion and llama-quantize of stock llama.cpp (once, minutes)
+	@JOBS=$(JOBS) sh cmake/llama/get.sh .deps
+
+llama-test: llama-model build llama ## stock llama.cpp writes with MODEL the same text on the NPU as on the CPU
+	@GGML_HSA_EMULATE=$(GGML_HSA_EMULATE) sh tests/llama/compare.sh .deps/llama/bin $(BUILD)/bin/libggml-hsa.so "$(MODEL)"
+
+llama-model:
+	@[ -r "$(MODEL)" ] || { echo "no model '$(MODEL)': name a GGUF file of a language model, make llama-test MODEL=<file>"; exit 1; }
 
 ops-docs: build ## write docs/ops.md and docs/ops.csv: which ops run where
 	@sh cmake/ops-docs.sh $(BUILD) docs

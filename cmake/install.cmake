@@ -18,7 +18,7 @@ endforeach()
 install(FILES include/hsa-emu.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES env_setup.sh requirements.txt DESTINATION ${CMAKE_INSTALL_DATADIR}/ggml-hsa)
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/ggml-hsa/examples
-        FILES_MATCHING PATTERN "*.json" PATTERN "*.c")
+        FILES_MATCHING PATTERN "*.json" PATTERN "*.c" PATTERN "mnist" EXCLUDE)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
 

@@ -24,7 +24,7 @@ prefix=$root/prefix
 lib=$(dirname "$(find "$prefix" -name libggml-hsa.so)")
 
 for f in "$lib/ggml-hsa/libhsa-emu.so" "$prefix/bin/ggml-hsa" "$prefix/include/ggml-hsa.h" \
-    "$prefix/include/hsa-emu.h" "$prefix/share/ggml-hsa/examples/demo.c" "$prefix/share/ggml-hsa/env_setup.sh" \
+    "$prefix/include/hsa-emu.h" "$prefix/share/ggml-hsa/examples/add.c" "$prefix/share/ggml-hsa/env_setup.sh" \
     "$prefix/share/ggml-hsa/requirements.txt" "$prefix/share/doc/ggml-hsa/README.md" \
     "$lib/cmake/ggml-hsa/ggml-hsa-config.cmake" "$lib/pkgconfig/ggml-hsa.pc"; do
     [ -f "$f" ] || fail "$f is missing"

@@ -1,4 +1,4 @@
-// demo <libggml-hsa.so>: adds a million numbers on the NPU, as any ggml program would, compares the
+// add <libggml-hsa.so>: adds a million numbers on the NPU, as any ggml program would, compares the
 // result with ggml's CPU backend, and says what the kernel cost. Ends with 0 when they agree: the
 // NPU's adder rounds the smaller term before it adds, so that a sum may be off by one in the last
 // place of the larger term.
@@ -79,7 +79,7 @@ static void print_cost(ggml_backend_reg_t reg, ggml_backend_dev_t dev) {
 
 int main(int argc, char ** argv) {
     if (argc != 2) {
-        fprintf(stderr, "usage: demo <path of libggml-hsa.so>\n");
+        fprintf(stderr, "usage: add <path of libggml-hsa.so>\n");
         return 2;
     }
     ggml_backend_reg_t reg = ggml_backend_load(argv[1]);
@@ -94,7 +94,7 @@ int main(int argc, char ** argv) {
     ggml_backend_dev_t npu = ggml_backend_dev_by_name("HSA0");
     ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
     if (!reg || !npu || !cpu) {
-        fprintf(stderr, "demo: no NPU; GGML_HSA_EMULATE=aie2 brings an emulated one\n");
+        fprintf(stderr, "add: no NPU; GGML_HSA_EMULATE=aie2 brings an emulated one\n");
         return 1;
     }
 
@@ -110,7 +110,7 @@ int main(int argc, char ** argv) {
     }
     double npu_seconds, cpu_seconds;
     if (!add_on(npu, a, b, on_npu, &npu_seconds) || !add_on(cpu, a, b, on_cpu, &cpu_seconds)) {
-        fprintf(stderr, "demo: the graph did not compute\n");
+        fprintf(stderr, "add: the graph did not compute\n");
         free(values);
         return 1;
     }
