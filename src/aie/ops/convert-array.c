@@ -29,6 +29,7 @@ static const struct stream stream_out = {CORE_MM2S_QUEUE,  CV_BUFFER_OUT,     CV
 // How words lie in memory, for a core's descriptor and the shim's alike.
 struct layout {
     uint32_t wrap[2], step[3];
+    uint32_t runs, run_step; // shim: 0, or how often, and how far from one to the next
 };
 
 // ---- what is done ----
@@ -178,13 +179,15 @@ static void start_shim(const struct worker * w, int bd, uint32_t queue, bool tok
                                      .acquire = -1,
                                      .release = -1,
                                      .wrap = {lay->wrap[0], lay->wrap[1]},
-                                     .step = {lay->step[0], lay->step[1], lay->step[2]}},
+                                     .step = {lay->step[0], lay->step[1], lay->step[2]},
+                                     .iterations = lay->runs,
+                                     .iteration_step = lay->run_step},
                   w->target, out);
     uint32_t at = image_addr(w->col, ARRAY_ROW_SHIM, SHIM_BD + 0x20 * (uint32_t) bd);
     txn_block_write(w->t, at, out, 8);
     txn_patch_address(w->t, at + 4, operand, (uint32_t) offset);
     txn_write(w->t, image_addr(w->col, ARRAY_ROW_SHIM, queue + 8 * (uint32_t) w->channel),
-              array_queue_word(bd, 1, token));
+              array_queue_word(bd, lay->runs ? (int) lay->runs : 1, token));
 }
 
 static void write_params(const struct worker * w) {
@@ -217,18 +220,22 @@ static void start_in(const struct worker * w) {
     uint32_t stride = convert_words(w->plan, convert_padded(piece->width));
     struct layout core = {0}, shim = {0};
     if (words != stride && w->chunk > 1) {
-        core = (struct layout){{words}, {1, stride}};
+        core = (struct layout){.wrap = {words}, .step = {1, stride}};
     }
     if (piece->n2 > 1 || (piece->n1 > 1 && piece->step1 != 4 * (int64_t) words)) {
-        shim = (struct layout){{words}, {1, (uint32_t) (piece->step1 / 4)}};
+        shim = (struct layout){.wrap = {words}, .step = {1, (uint32_t) (piece->step1 / 4)}};
     }
     if (piece->n2 > 1) {
         shim.wrap[1] = (uint32_t) piece->n1;
         shim.step[2] = (uint32_t) (piece->step2 / 4);
     }
+    if (piece->n3 > 1) {
+        shim.runs = (uint32_t) piece->n3;
+        shim.run_step = (uint32_t) (piece->step3 / 4);
+    }
     start_core_stream(w, &stream_in, words, &core);
-    start_shim(w, 2 * w->channel, SHIM_MM2S_QUEUE, false, OPERAND_IN, piece->in, w->rows * words,
-               &shim);
+    start_shim(w, 2 * w->channel, SHIM_MM2S_QUEUE, false, OPERAND_IN, piece->in,
+               (uint32_t) (piece->n1 * piece->n2) * words, &shim);
 }
 
 static void start_out(const struct worker * w) {
@@ -237,15 +244,16 @@ static void start_out(const struct worker * w) {
     uint32_t row_step = (uint32_t) (piece->out_step / 4);
     struct layout core = {0}, shim = {0};
     if (pieces > 1 && w->chunk > 1) { // a row's pieces, then the next row's
-        core = (struct layout){{words, pieces}, {1, CV_PIECE_BYTES / 4, words}};
+        core = (struct layout){.wrap = {words, pieces}, .step = {1, CV_PIECE_BYTES / 4, words}};
     } else if (pieces > 1) { // rows may be longer than a core's descriptor counts
-        core = (struct layout){{4, words / 4}, {1, 4, CV_PIECE_BYTES / 4}};
+        core = (struct layout){.wrap = {4, words / 4}, .step = {1, 4, CV_PIECE_BYTES / 4}};
     }
     if (!piece->packed_out && pieces > 1) {
-        shim = (struct layout){{words, pieces},
-                               {1, (uint32_t) (w->plan->padded / 2), w->rows > 1 ? row_step : 0}};
+        shim = (struct layout){
+            .wrap = {words, pieces},
+            .step = {1, (uint32_t) (w->plan->padded / 2), w->rows > 1 ? row_step : 0}};
     } else if (!piece->packed_out && w->rows > 1) {
-        shim = (struct layout){{words}, {1, row_step}};
+        shim = (struct layout){.wrap = {words}, .step = {1, row_step}};
     }
     start_core_stream(w, &stream_out, words * pieces, &core);
     start_shim(w, 2 * w->channel + 1, SHIM_S2MM_QUEUE, true, OPERAND_OUT, piece->out,
@@ -253,7 +261,7 @@ static void start_out(const struct worker * w) {
 }
 
 static void start_piece(struct worker * w) {
-    w->rows = (uint32_t) (w->piece->n1 * w->piece->n2);
+    w->rows = (uint32_t) (w->piece->n1 * w->piece->n2 * w->piece->n3);
     w->chunk = convert_chunk_rows(w->plan, w->piece->width, w->rows);
     w->full = (w->rows - 1) / w->chunk;
     w->last = w->rows - w->full * w->chunk;

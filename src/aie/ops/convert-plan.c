@@ -7,7 +7,7 @@
 
 enum {
     GRAIN = 8,               // rows are padded to a multiple of this
-    MAX_WIDTH = 255 * GRAIN, // of a slice: 8-word blocks that a core's descriptor counts
+    MAX_WIDTH = 255 * GRAIN, // of a slice: a core's descriptor counts blocks of 8
     MAX_APART = 1023,        // words that a shim descriptor sets apart
     MAX_CORE_APART = 255,    // and a core's
     MAX_STEP = 4 << 20,      // bytes between rows, or pieces, that a shim descriptor can say
@@ -17,8 +17,9 @@ enum {
     LEAST_AGAIN = 4096,                // and to start it once more
     MANY_BLOCKS = 4,                   // for each core: then they need not be cut
     LEAST_CHUNK = 256,
-    CHUNKS = 8, // of a short piece: loading, computing and storing overlap
-    CORES = 8,  // for which a few long rows are cut
+    CHUNKS = 8,    // of a short piece: loading, computing and storing overlap
+    MAX_RUNS = 64, // of a shim descriptor that moves on
+    CORES = 8,     // for which a few long rows are cut
 };
 
 static int64_t round_up(int64_t v, int64_t to) {
@@ -107,7 +108,7 @@ static int64_t rows_of(const struct convert_plan * plan) {
 // ---- slices ----
 
 static void add_layer(struct convert_plan * plan, struct convert_layer layer) {
-    layer.blocks = layer.along ? rows_of(plan) : layer.slices * plan->outer;
+    layer.blocks = layer.along ? rows_of(plan) : layer.slices * divide_up(plan->outer, plan->group);
     plan->blocks += layer.blocks;
     plan->layers[plan->n_layers++] = layer;
 }
@@ -120,6 +121,18 @@ static int64_t even_width(int64_t row, int64_t width) {
         }
     }
     return width;
+}
+
+// Where two dimensions are small and a third is not, a descriptor runs several times, each time one
+// step of the third further.
+static int64_t group_of(const struct convert_plan * plan) {
+    int64_t rows = plan->n[0] * plan->n[1];
+    if (plan->inner < 2 || !step_fits(plan->step[2])) {
+        return 1;
+    }
+    int64_t fits = MAX_CHUNKS * most(1, CV_CHUNK / least(CV_CHUNK, plan->padded)) / rows;
+    fits = plan->padded > MAX_CORE_APART ? MAX_CHUNKS / rows : fits; // one row a chunk
+    return most(1, least(least(MAX_RUNS, fits), plan->outer / (MANY_BLOCKS * CORES)));
 }
 
 static void make_layers(struct convert_plan * plan) {
@@ -163,6 +176,7 @@ enum status convert_plan_make(const struct kernel_spec * spec, struct convert_pl
     for (int d = 0; d < plan->inner; d++) {
         plan->outer /= plan->n[d];
     }
+    plan->group = group_of(plan);
     make_layers(plan);
     if (plan->pieces > 1 && plan->row > MAX_WIDTH && plan->padded * 2 > MAX_STEP) {
         return error_set(err, ST_UNSUPPORTED,
@@ -186,7 +200,7 @@ static int64_t row_at(const struct convert_plan * plan, int64_t row) {
 
 static struct convert_piece block_at(const struct convert_plan * plan,
                                      const struct convert_layer * layer, int64_t block) {
-    struct convert_piece b = {.width = layer->width, .n1 = 1, .n2 = 1};
+    struct convert_piece b = {.width = layer->width, .n1 = 1, .n2 = 1, .n3 = 1};
     int64_t first = layer->first, row, out_row = plan->pieces * plan->padded * 2;
     if (layer->along) {
         row = block;
@@ -195,15 +209,18 @@ static struct convert_piece block_at(const struct convert_plan * plan,
         b.out_step = 2 * (int64_t) layer->width;
         b.packed_out = plan->pieces == 1;
     } else {
-        int64_t rows = rows_of(plan) / plan->outer;
-        row = block % plan->outer * rows;
-        first += block / plan->outer * layer->width;
+        int64_t rows = rows_of(plan) / plan->outer, blocks = divide_up(plan->outer, plan->group);
+        int64_t at = block % blocks * plan->group;
+        row = at * rows;
+        first += block / blocks * layer->width;
         b.n1 = plan->inner > 0 ? plan->n[0] : 1;
         b.n2 = plan->inner > 1 ? plan->n[1] : 1;
+        b.n3 = least(plan->group, plan->outer - at);
         b.step1 = plan->step[0];
         b.step2 = plan->step[1];
+        b.step3 = plan->step[2];
         b.out_step = out_row;
-        b.packed_out = layer->width == plan->row || (rows == 1 && plan->pieces == 1);
+        b.packed_out = layer->width == plan->row || (rows * b.n3 == 1 && plan->pieces == 1);
     }
     b.in = (uint64_t) (row_at(plan, row) + first * plan->element);
     b.out = (uint64_t) (row * out_row + first * 2);
@@ -237,7 +254,9 @@ bool convert_plan_next(const struct convert_plan * plan, struct convert_cursor *
     share = least(share, MAX_CHUNKS * chunk);
     out->in += (uint64_t) (c->i1 * out->step1 + c->i2 * out->step2);
     out->out += (uint64_t) ((c->i1 + c->i2 * n1) * out->out_step);
-    if (c->i1 == 0 && share >= n1) {
+    if (plan->group > 1 && !layer->along) {
+        c->i2 = n2; // chosen so that it is work for one core
+    } else if (c->i1 == 0 && share >= n1) {
         out->n2 = least(share / n1, n2 - c->i2);
         c->i2 += out->n2;
     } else {

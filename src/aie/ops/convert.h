@@ -12,6 +12,9 @@
 // and where it would be smaller than 2^-126, which the core's adder does not keep. For f16 numbers
 // hi + lo is exact.
 //
+// Rows start on words: strides are multiples of 4 bytes. Of an odd number of f16 the whole last
+// word is read, so that the source's memory must end on a word.
+//
 // A core sees no rows. The descriptors set rows apart in its buffers by the padded length, in a
 // buffer that was cleared before, so that a chunk is one run of numbers in and one run for each
 // piece out; on the way out the descriptors put the pieces in their places.
@@ -72,11 +75,12 @@ enum status convert_program(enum aie_arch arch, enum dtype source, struct asm_co
 // a core.
 struct convert_piece {
     uint32_t width;
-    int64_t n1, n2;       // rows along two dimensions
-    int64_t step1, step2; // bytes between them in the source; steps fit a descriptor where n > 1
-    uint64_t in, out;     // bytes from the start of source and output
-    int64_t out_step;     // bytes from row to row in the output, where it is not packed
-    bool packed_out;      // its part of the output is one run of bytes
+    int64_t n1, n2, n3; // rows along each dimension
+    int64_t step1, step2,
+        step3;        // bytes between them in the source; steps fit a descriptor where n > 1
+    uint64_t in, out; // bytes from the start of source and output
+    int64_t out_step; // bytes from row to row in the output, where it is not packed
+    bool packed_out;  // its part of the output is one run of bytes
 };
 
 // Rows are taken whole where they fit. Longer ones are cut into slices of one width and a rest, and
@@ -94,7 +98,8 @@ struct convert_plan {
     int64_t row, padded;   // elements
     int64_t n[3], step[3]; // rows: dimensions that do not merge
     int inner;             // how many of these a block covers
-    int64_t outer;         // blocks of one slice
+    int64_t outer;         // how many times these are there
+    int64_t group;         // so many of them are one block
     struct convert_layer layers[2];
     int n_layers;
     int64_t blocks;
