@@ -590,7 +590,7 @@ static uint32_t random32(void) {
 
 // Numbers that meet: mostly near one exponent, some anywhere, some zero, denormal, infinite or NaN.
 static uint32_t random_fp32(uint32_t tile) {
-    uint32_t v = random32(), pick = random32() & 63;
+    uint32_t v = random32(), pick = random32() & (tile & 128 ? 31 : 63); // the half: all near
     uint32_t near = 100 + (tile & 31) + (v >> 23 & (tile & 64 ? 31 : 3));
     if (pick < 48) {
         return (v & 0x807fffff) | near << 23;
@@ -658,16 +658,19 @@ static void test_fast_mac(void ** state) {
             x[i] = (uint16_t) (random_fp32(t) >> 16);
             y[i] = (uint16_t) (random_fp32(t) >> 16);
         }
+        uint32_t negate_products = t & 8 ? 0x8000 : 0, negate_acc = t & 16 ? 0x80000000 : 0;
+        uint32_t full = conf | negate_products >> 4 | negate_acc >> 19; // bits 11 and 12
         call("VMAC_F_vmac_bm_core_dense", (uint8_t *) out,
-             (const void * const[]){NULL, acc, x, y, &conf}, 5);
+             (const void * const[]){NULL, acc, x, y, &full}, 5);
         for (int i = 0; i < 16; i++) {
             uint16_t vx[8], vy[8];
             int n = conf == 0x1c ? 8 : 2;
             for (int k = 0; k < n; k++) {
                 vx[k] = conf == 0x1c ? x[i / 4 * 8 + k] : x[16 * k + i];
                 vy[k] = conf == 0x1c ? y[4 * k + i % 4] : y[16 * k + i];
+                vy[k] ^= (uint16_t) negate_products;
             }
-            uint32_t want = sem_bf16_mac(vx, vy, n, acc[i], 0);
+            uint32_t want = sem_bf16_mac(vx, vy, n, acc[i] ^ negate_acc, 0);
             if (out[i] != want) {
                 fail_msg("tile %u lane %d: fast %08x, rule %08x", t, i, out[i], want);
             }

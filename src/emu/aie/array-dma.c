@@ -199,6 +199,7 @@ static bool begin(struct channel * c) {
     bd_store_iteration(t->kind, words,
                        bd->iter_current + 1 >= bd->iter_wrap ? 0 : bd->iter_current + 1);
     c->left = bd->length;
+    c->span = bytes;
     c->offset = 0;
     memset(c->count, 0, sizeof(c->count));
     memset(c->row, 0, sizeof(c->row));
@@ -209,10 +210,11 @@ static bool begin(struct channel * c) {
 
 // ---- moving ----
 
-static inline void advance(struct channel * c) {
+// n words further, at most to the end of the row.
+static inline void advance(struct channel * c, uint32_t n) {
     const struct bd * bd = &c->bd;
-    c->offset += bd->step[0];
-    if (bd->wrap[0] == 0 || ++c->count[0] < bd->wrap[0]) {
+    c->offset += (uint64_t) n * bd->step[0];
+    if (bd->wrap[0] == 0 || (c->count[0] += n) < bd->wrap[0]) {
         return;
     }
     c->count[0] = 0;
@@ -247,20 +249,95 @@ static uint32_t padded_word(const struct channel * c) {
     return load_u32(c->base + offset * 4);
 }
 
-static void padded_advance(struct channel * c) {
+// n words further, at most to the end of the row.
+static void padded_advance(struct channel * c, uint32_t n) {
     const struct bd * bd = &c->bd;
-    for (int d = 0; d < 3; d++) {
-        if (bd->wrap[d] == 0) {
-            c->count[d]++;
-            return;
-        }
-        if (++c->count[d] < bd->before[d] + bd->wrap[d] + bd->after[d]) {
+    for (int d = 0; d < 3; d++, n = 1) {
+        c->count[d] += n;
+        if (bd->wrap[d] == 0 || c->count[d] < bd->before[d] + bd->wrap[d] + bd->after[d]) {
             return;
         }
         c->count[d] = 0;
     }
     c->row[2] += bd->step[3];
 }
+
+// ---- many words ----
+
+// How many of the next n lie in the same row.
+static uint32_t row_rest(const struct channel * c, uint32_t n) {
+    uint32_t row = c->bd.before[0] + c->bd.wrap[0] + c->bd.after[0];
+    return c->bd.wrap[0] && row - c->count[0] < n ? row - c->count[0] : n;
+}
+
+// Whether the row lies among the zeros before or after the data.
+static bool padded_row(const struct channel * c) {
+    bool zeros = false;
+    for (int d = 1; d < 3; d++) {
+        zeros |= c->bd.wrap[d] && c->count[d] - c->bd.before[d] >= c->bd.wrap[d];
+    }
+    return zeros;
+}
+
+static void padded_read(struct channel * c, uint32_t * words, uint32_t n) {
+    while (n) {
+        uint32_t row = row_rest(c, n);
+        if (padded_row(c)) {
+            memset(words, 0, (size_t) row * 4);
+            padded_advance(c, row);
+        } else {
+            row = c->bd.wrap[0] ? row : 1;
+            for (uint32_t i = 0; i < row; i++) {
+                words[i] = padded_word(c);
+                padded_advance(c, 1);
+            }
+        }
+        words += row;
+        n -= row;
+    }
+}
+
+void channel_read_words(struct channel * c, uint32_t * words, uint32_t n) {
+    c->left -= n;
+    if (c->bd.pads) {
+        padded_read(c, words, n);
+        return;
+    }
+    while (n) {
+        uint32_t row = row_rest(c, n), step = c->bd.step[0];
+        const uint8_t * from = c->base + c->offset * 4;
+        if (step == 1) {
+            memcpy(words, from, (size_t) row * 4);
+        } else {
+            for (uint32_t i = 0; i < row; i++) {
+                words[i] = load_u32(from + (uint64_t) i * step * 4);
+            }
+        }
+        advance(c, row);
+        words += row;
+        n -= row;
+    }
+}
+
+void channel_write_words(struct channel * c, const uint32_t * words, uint32_t n) {
+    c->left -= n;
+    while (n) {
+        uint32_t row = row_rest(c, n), step = c->bd.step[0];
+        uint8_t * to = c->base + c->offset * 4;
+        if (step == 1) {
+            memcpy(to, words, (size_t) row * 4);
+        } else {
+            for (uint32_t i = 0; i < row; i++) {
+                store_u32(to + (uint64_t) i * step * 4, words[i]);
+            }
+        }
+        advance(c, row);
+        words += row;
+        n -= row;
+    }
+}
+
+// ---- one word ----
 
 // Odd parity over the whole word.
 static uint32_t packet_header(const struct channel * c) {
@@ -281,7 +358,7 @@ static bool move_word(struct channel * c) {
             return false;
         }
         store_u32(c->base + c->offset * 4, word);
-        advance(c);
+        advance(c, 1);
         return true;
     }
     if (c->header_due) {
@@ -296,9 +373,9 @@ static bool move_word(struct channel * c) {
         return false;
     }
     if (c->bd.pads) {
-        padded_advance(c);
+        padded_advance(c, 1);
     } else {
-        advance(c);
+        advance(c, 1);
     }
     return true;
 }

@@ -63,6 +63,10 @@ struct sink {
     struct tile * tile;
     struct channel * channel; // NULL: the core's stream input
     struct source * blocked;  // a source that found the FIFO full
+    // while array-burst.c plans: who pushes a word every cycle, and whether one leaves every cycle
+    const struct channel * feeder;
+    uint16_t feed_latency;
+    bool drained;
     uint32_t capacity;
     uint32_t head, count;
     struct sink_word ring[FIFO_RING];
@@ -143,6 +147,7 @@ struct channel {
     struct bd bd;
     uint64_t resume; // cycle at which the descriptor's words may start
     uint8_t * base;  // memory at the descriptor's address
+    uint64_t span;   // bytes from base on that it may touch
     uint32_t left;   // words still to move
     uint32_t count[3];
     uint64_t offset; // in words from base
@@ -210,7 +215,8 @@ struct array {
     uint64_t now;
     uint32_t awake[ARRAY_MAX_COLUMNS];
     struct channel * by_bit[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS];
-    uint64_t next_core; // no core wakes before this cycle
+    uint64_t next_core;  // no core wakes before this cycle
+    uint64_t next_burst; // no use in trying one before this cycle
     uint64_t next_ticket;
     uint32_t generation; // of the switch configuration
     struct arbiter arbiters[ARRAY_MAX_COLUMNS * ARRAY_ROWS * TILE_ARBITERS];
@@ -257,8 +263,14 @@ bool channel_push(struct channel * c, uint32_t word); // a write to the queue re
 bool channel_control(struct channel * c, uint32_t value);
 void channel_reset(struct channel * c);
 void channel_step(struct channel * c);
+// The next n words of a running descriptor that has more than n left.
+void channel_read_words(struct channel * c, uint32_t * words, uint32_t n);
+void channel_write_words(struct channel * c, const uint32_t * words, uint32_t n);
 void bd_decode(enum tile_kind kind, const uint32_t words[BD_WORDS], struct bd * bd);
 void bd_store_iteration(enum tile_kind kind, uint32_t words[BD_WORDS], uint32_t current);
+
+// array-burst.c: moves the clock on, to `until` at most, as far as all channels only move words
+void array_burst(struct array * a, uint64_t until);
 
 // array-core.c
 enum status tile_core_new(struct tile * t);

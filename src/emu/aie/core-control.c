@@ -21,7 +21,7 @@ static void save_link(struct core * c, const struct core_op * op) {
     for (int i = 0; i <= CORE_DELAY_SLOTS && pc < CORE_PM_BYTES; i++) {
         pc += (uint32_t) aie_bundle_size(c->isa, c->program[pc]);
     }
-    memcpy(core_write_at(c, op, c->cycle + op->latency, &op->data, AIE_BYPASS_NONE)->data, &pc, 4);
+    memcpy(core_result(c, op), &pc, 4);
 }
 
 static void op_j(struct core * c, const struct core_op * op) {
@@ -103,6 +103,7 @@ bool core_prepare_control(struct core * c, struct core_op * op) {
         } else {
             op->d = out->span.unit;
             op->data = out->span;
+            op->data.bypass = AIE_BYPASS_NONE;
             op->latency = out->cycle;
         }
     }

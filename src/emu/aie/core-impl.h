@@ -35,8 +35,9 @@ enum {
 
 struct core_span {
     uint16_t offset; // into the register file
-    uint16_t size;   // bytes
+    uint8_t size;    // bytes
     uint8_t unit, n_units;
+    uint8_t bypass; // enum aie_bypass of the result that goes there
 };
 
 // False for kinds that do not lie in one piece (d, d_3d, qx).
@@ -68,10 +69,18 @@ struct core_in {
 
 struct core_out {
     uint8_t index;
-    uint8_t cycle; // E-stage of the result
-    uint8_t bypass;
+    uint8_t cycle;  // E-stage of the result
     uint8_t sticky; // status flags: ORed into the register
     struct core_span span;
+};
+
+// A multiply-accumulate: two vectors and a configuration that are captured at issue, an accumulator
+// that is read when it executes. x, y, conf are offsets of registers.
+struct core_mac {
+    core_mac_fn fn;
+    uint16_t x, y, conf;
+    uint8_t delay;      // from issue to execution
+    struct core_in acc; // a copy from in[]
 };
 
 enum core_addressing {
@@ -87,22 +96,19 @@ enum core_addressing {
 // What a fused load or store does to its 32 bytes.
 enum core_fuse { FUSE_NONE, FUSE_UPS, FUSE_SRS, FUSE_CONV, FUSE_PACK, FUSE_UNPACK };
 
+// In the order of need: a load, a store, a scalar instruction touches one cache line of it.
 struct core_op {
-    core_issue_fn issue;
-    core_semantic_fn semantic; // generic instructions
-    core_meet_fn meet;         // instructions that meet the outside, else NULL
-    const struct aie_instr * instr;
-    const struct core_bundle * bundle;
+    _Alignas(64) core_issue_fn issue;
     int32_t imm;
-    uint8_t d, a, b;    // units of a scalar instruction
-    uint8_t carry;      // unit of srCarry, where it is written
-    bool is_loop;       // d is ls, le or lc
-    uint8_t addressing; // enum core_addressing
-    uint8_t ptr, mod;   // units; mod is the number of d for 2d and 3d
-    uint8_t bytes;      // that memory sees
+    struct core_span data; // register that a load fills or a store reads
+    uint8_t d, a, b;       // units of a scalar instruction
+    uint8_t carry;         // unit of srCarry, where it is written
+    bool is_loop;          // d is ls, le or lc
+    uint8_t addressing;    // enum core_addressing
+    uint8_t ptr, mod;      // units; mod is the number of d for 2d and 3d
+    uint8_t bytes;         // that memory sees
     uint8_t is_signed;
-    uint8_t latency; // cycle of the result of a scalar or a load
-    uint8_t bypass;
+    uint8_t latency;            // cycle of the result of a scalar or a load
     uint8_t store_delay;        // cycles after issue in which memory is written
     uint8_t fuse, wide, narrow; // enum core_fuse and its lane widths
     int8_t i_data, i_shift;     // operand indices of a fused instruction, -1 = none
@@ -114,12 +120,16 @@ struct core_op {
     bool is_load;        // touches memory before the stores of its cycle
     bool odd_register;   // an operand lies in no single piece of the register file
     uint8_t stage_cycle[CORE_MAX_STAGES]; // use cycles, ascending; the last one executes
-    struct core_span data;                // register that a load fills or a store reads
-    struct core_in in[AIE_MAX_OPERANDS];
+    uint32_t status;           // where an execution leaves its status flags; 0 between executions
+    core_semantic_fn semantic; // generic instructions
+    struct core_mac mac;       // fn NULL: none
     struct core_out out[CORE_MAX_OUTS];
+    struct core_in in[AIE_MAX_OPERANDS];
     struct core_exec exec; // filled as far as it is known beforehand
-    uint32_t status;       // where an execution leaves its status flags; 0 between executions
-    struct aie_inst inst;  // for preparing and printing
+    core_meet_fn meet;     // instructions that meet the outside, else NULL
+    const struct aie_instr * instr;
+    const struct core_bundle * bundle;
+    struct aie_inst inst; // for preparing and printing
 };
 
 enum { BUNDLE_OUTSIDE = 1, BUNDLE_PARTIAL_STORE = 2, BUNDLE_DONE = 4 };
@@ -139,8 +149,16 @@ enum { RING = 16, WRITES = 24, LATES = 8, STORES = 4 };
 struct core_write {
     const struct core_op * op; // who, for the fault text
     struct core_span span;
-    uint8_t bypass, sticky;
-    _Alignas(16) uint8_t data[128];
+    uint8_t sticky;
+    uint8_t cell; // where its data begins
+};
+
+// The results that land in one cycle. Their data lie one after the other, so that a cycle touches
+// few cache lines.
+enum { CELL = 16, RESULT_BYTES = 128 };
+struct core_landing {
+    struct core_write list[WRITES];
+    _Alignas(64) uint8_t data[WRITES * RESULT_BYTES];
 };
 
 struct core_write1 { // result of a cycle-1 scalar instruction: lands when the bundle is over
@@ -178,11 +196,12 @@ struct core {
     // what waits for each of the next cycles; the counts stand together because every cycle looks
     uint8_t n_write1;
     uint8_t n_writes[RING], n_bypass[RING], n_lates[RING], n_stores[RING];
+    uint8_t cells[RING]; // that the data of n_writes take
     struct core_write1 write1[WRITES];
-    struct core_write writes[RING][WRITES];
+    struct core_landing writes[RING];
     struct core_late lates[RING][LATES]; // by the cycle in which they read their next sources
     struct core_store stores[RING][STORES];
-    uint64_t stamp[AIE_UNIT_COUNT]; // cycle in which the unit last changed, to catch two writers
+    uint64_t stamp[AIE_UNIT_W]; // cycle in which the scalar last changed, to catch two writers
 
     uint64_t partial_until;     // a partial store may still be in flight up to this cycle
     const uint8_t * partial[8]; // words that partial stores of the last cycles rewrite ...
@@ -209,6 +228,8 @@ struct core {
 };
 
 _Static_assert(RING > 9 + 1, "the longest latency must fit the ring");
+_Static_assert(sizeof(struct core_write) == 16, "four to a cache line");
+_Static_assert(WRITES * RESULT_BYTES / CELL <= UINT8_MAX, "a cell's number fits");
 
 static inline uint32_t reg_u32(const struct core * c, int unit) {
     uint32_t v;
@@ -229,26 +250,32 @@ void core_fault_at(struct core * c, const struct core_op * op, const char * fmt,
 
 CORE_COLD void core_fault_writes(struct core * c, const struct core_op * op); // too many
 
-// A pending write that becomes visible to reads at `cycle` (later than now). Never NULL: past a
-// fault it is a place where writing does no harm.
-static inline struct core_write * core_write_at(struct core * c, const struct core_op * op,
-                                                uint64_t cycle, const struct core_span * span,
-                                                int bypass) {
+// A pending write that becomes visible to reads at `cycle` (later than now): where its data go.
+// Never NULL: past a fault it is a place where writing does no harm.
+static inline uint8_t * core_write_at(struct core * c, const struct core_op * op, uint64_t cycle,
+                                      const struct core_span * span) {
     int slot = (int) (cycle % RING), n = c->n_writes[slot];
     if (n == WRITES) {
         core_fault_writes(c, op);
-        n = 0;
+        n = c->cells[slot] = 0;
     }
-    struct core_write * w = &c->writes[slot][n];
+    struct core_write * w = &c->writes[slot].list[n];
+    int cell = c->cells[slot];
     c->n_writes[slot] = (uint8_t) (n + 1);
-    if (bypass != AIE_BYPASS_NONE) {
+    c->cells[slot] = (uint8_t) (cell + (span->size + CELL - 1) / CELL);
+    if (span->bypass != AIE_BYPASS_NONE) {
         c->n_bypass[slot]++;
     }
     w->op = op;
     w->span = *span;
-    w->bypass = (uint8_t) bypass;
     w->sticky = 0;
-    return w;
+    w->cell = (uint8_t) cell;
+    return c->writes[slot].data + CELL * cell;
+}
+
+// The data register of a load, a scalar or a link, in the cycle of its result.
+static inline uint8_t * core_result(struct core * c, const struct core_op * op) {
+    return core_write_at(c, op, c->cycle + op->latency, &op->data);
 }
 
 // Value of a scalar unit after this bundle.
@@ -265,6 +292,7 @@ void core_execute(struct core * c, const struct core_op * op, struct core_late *
 // Captures the sources of the first stage; the instruction then waits for the next ones.
 struct core_late * core_late_start(struct core * c, const struct core_op * op);
 void core_issue_generic(struct core * c, const struct core_op * op); // one or the other
+void core_issue_mac(struct core * c, const struct core_op * op);
 
 // ---- core-prepare.c ----
 struct core_bundle * core_prepare(struct core * c, uint32_t pc); // NULL after a fault

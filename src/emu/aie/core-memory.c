@@ -134,7 +134,7 @@ static void op_padd(struct core * c, const struct core_op * op) {
 static void op_load_vector(struct core * c, const struct core_op * op) {
     const uint8_t * p = locate(c, op, address(c, op));
     if (p) {
-        memcpy(core_write_at(c, op, c->cycle + op->latency, &op->data, op->bypass)->data, p, 32);
+        memcpy(core_result(c, op), p, 32);
     }
 }
 
@@ -142,8 +142,7 @@ static void op_load_vector(struct core * c, const struct core_op * op) {
 static void op_load_vector_imm(struct core * c, const struct core_op * op) {
     const uint8_t * p = locate(c, op, (reg_u32(c, op->ptr) + (uint32_t) op->imm) & 0xfffff);
     if (p) {
-        memcpy(core_write_at(c, op, c->cycle + op->latency, &op->data, AIE_BYPASS_NONE)->data, p,
-               32);
+        memcpy(core_result(c, op), p, 32);
     }
 }
 
@@ -152,15 +151,14 @@ static void op_load_vector_post_imm(struct core * c, const struct core_op * op) 
     core_write_next(c, op, op->ptr, addr + (uint32_t) op->imm);
     const uint8_t * p = locate(c, op, addr);
     if (p) {
-        memcpy(core_write_at(c, op, c->cycle + op->latency, &op->data, AIE_BYPASS_NONE)->data, p,
-               32);
+        memcpy(core_result(c, op), p, 32);
     }
 }
 
 static void op_load_half_vector(struct core * c, const struct core_op * op) {
     const uint8_t * p = locate(c, op, address(c, op));
     if (p) {
-        uint8_t * to = core_write_at(c, op, c->cycle + op->latency, &op->data, op->bypass)->data;
+        uint8_t * to = core_result(c, op);
         memcpy(to, p, 16);
         memset(to + 16, 0, 16); // a 128-bit load into w clears its upper half; q ends before it
     }
@@ -177,7 +175,7 @@ static void op_load_scalar(struct core * c, const struct core_op * op) {
         uint32_t sign = op->bytes == 1 ? 0x80 : 0x8000;
         v = (v ^ sign) - sign;
     }
-    memcpy(core_write_at(c, op, c->cycle + op->latency, &op->data, op->bypass)->data, &v, 4);
+    memcpy(core_result(c, op), &v, 4);
 }
 
 static inline void store_to(struct core * c, const struct core_op * op, uint32_t addr,
@@ -419,7 +417,7 @@ static bool prepare_data(struct core_op * op) {
             }
             const struct aie_operand * o = &op->instr->operands[index[k]];
             op->latency = o->def_cycle;
-            op->bypass = o->def_bypass;
+            op->data.bypass = o->def_bypass;
         } else {
             op->i_shift = (int8_t) index[k];
         }
@@ -478,7 +476,7 @@ bool core_prepare_memory(struct core * c, struct core_op * op) {
         }
         bool post = op->addressing == ADDR_POST_IMM;
         if (post || op->addressing == ADDR_IMM) {
-            if (op->issue == op_load_vector && op->bypass == AIE_BYPASS_NONE) {
+            if (op->issue == op_load_vector) {
                 op->issue = post ? op_load_vector_post_imm : op_load_vector_imm;
             } else if (op->issue == op_store && op->bytes == 32) {
                 op->issue = post ? op_store_vector_post_imm : op_store_vector_imm;

@@ -88,8 +88,7 @@ static void op_stream_read(struct core * c, const struct core_op * op) {
     for (int k = 0; k < op->n_out; k++) {
         const struct core_out * out = &op->out[k];
         uint32_t value = out->sticky ? c->stream_last : c->stream_word;
-        memcpy(core_write_at(c, op, c->cycle + out->cycle, &out->span, out->bypass)->data, &value,
-               4);
+        memcpy(core_write_at(c, op, c->cycle + out->cycle, &out->span), &value, 4);
     }
 }
 
@@ -106,8 +105,7 @@ static int meet_cascade_read(struct core * c, const struct core_op * op) {
 }
 
 static void op_cascade_read(struct core * c, const struct core_op * op) {
-    memcpy(core_write_at(c, op, c->cycle + op->latency, &op->data, op->bypass)->data, c->cascade,
-           64);
+    memcpy(core_result(c, op), c->cascade, 64);
 }
 
 static int meet_cascade_write(struct core * c, const struct core_op * op) {
@@ -159,7 +157,6 @@ bool core_prepare_outside(struct core * c, struct core_op * op) {
         if (op->n_out) {
             op->data = op->out[0].span;
             op->latency = op->out[0].cycle;
-            op->bypass = op->out[0].bypass;
         }
         if (op->data.size == 128) { // vmov.lo / vmov.hi fill half of cm
             bool high = strcmp(op->instr->name, "VMOV_HI") == 0;

@@ -57,6 +57,7 @@ static void list_operand(struct core_op * op, int i, aie_reg reg) {
         return;
     }
     bool whole = core_reg_span(reg, &span);
+    span.bypass = (uint8_t) aie_bypass_of(o->def_bypass, reg);
     if (o->role & AIE_USE) {
         struct core_in * in = &op->in[op->n_in++];
         *in = (struct core_in){.index = (uint8_t) i,
@@ -81,12 +82,10 @@ static void list_operand(struct core_op * op, int i, aie_reg reg) {
             op->odd_register = true;
             return;
         }
-        op->out[op->n_out++] =
-            (struct core_out){.index = (uint8_t) i,
-                              .cycle = o->def_cycle ? o->def_cycle : 1,
-                              .bypass = (uint8_t) aie_bypass_of(o->def_bypass, reg),
-                              .sticky = kind == AIE_SR,
-                              .span = span};
+        op->out[op->n_out++] = (struct core_out){.index = (uint8_t) i,
+                                                 .cycle = o->def_cycle ? o->def_cycle : 1,
+                                                 .sticky = kind == AIE_SR,
+                                                 .span = span};
     }
 }
 
@@ -183,6 +182,36 @@ static bool prepare_copy(struct core_op * op) {
     return true;
 }
 
+// The short way of a multiply-accumulate, if its operands come as core_issue_mac wants them.
+static void prepare_mac(struct core * c, struct core_op * op) {
+    const struct core_in * first = &op->in[op->n_fixed_in];
+    static const uint8_t sizes[3] = {64, 64, 4}; // x, y, configuration
+    core_mac_fn fn = core_mac_find(c->arch, op->instr->name);
+    int acc = -1;
+    if (fn == NULL || op->n_stages != 2 || op->n_first_in != 3 || op->n_plain_out != 1) {
+        return;
+    }
+    for (int k = 0; k < op->n_in; k++) {
+        acc = op->in[k].index == 1 ? k : acc;
+    }
+    for (int k = 0, at = 32; k < 3; at += sizes[k++]) {
+        if (first[k].size != sizes[k] || first[k].bypass || first[k].gather ||
+            first[k].capture != at) {
+            return;
+        }
+    }
+    if (acc < 0 || op->in[acc].stage != 1 || op->in[acc].size != op->out[0].span.size) {
+        return;
+    }
+    op->mac = (struct core_mac){.fn = fn,
+                                .x = first[0].offset,
+                                .y = first[1].offset,
+                                .conf = first[2].offset,
+                                .delay = (uint8_t) (op->stage_cycle[1] - 1),
+                                .acc = op->in[acc]};
+    op->issue = core_issue_mac;
+}
+
 static bool prepare_op(struct core * c, struct core_op * op, const struct core_bundle * b,
                        const struct aie_inst * inst) {
     op->bundle = b;
@@ -212,6 +241,7 @@ static bool prepare_op(struct core * c, struct core_op * op, const struct core_b
         core_fault_at(c, op, "the emulator does not implement these operands of %s",
                       op->instr->name);
     }
+    prepare_mac(c, op);
     return !c->faulted;
 }
 
@@ -240,11 +270,13 @@ struct core_bundle * core_prepare(struct core * c, uint32_t pc) {
             }
         }
     }
-    struct core_bundle * b = calloc(1, sizeof *b + (size_t) n * sizeof b->ops[0]);
-    if (b == NULL) {
+    void * memory = NULL;
+    size_t size = sizeof(struct core_bundle) + (size_t) n * sizeof(struct core_op);
+    if (posix_memalign(&memory, _Alignof(struct core_bundle), size) != 0) {
         core_fault_at(c, NULL, "out of memory while preparing the program");
         return NULL;
     }
+    struct core_bundle * b = memset(memory, 0, size);
     b->pc = (uint16_t) pc;
     b->size = decoded.size;
     b->n_ops = (uint8_t) n;

@@ -12,8 +12,7 @@ static void put(struct core * c, const struct core_op * op, uint32_t value) {
     if (op->latency == 1) {
         core_write_next(c, op, op->d, value);
     } else {
-        memcpy(core_write_at(c, op, c->cycle + op->latency, &op->data, op->bypass)->data, &value,
-               4);
+        memcpy(core_result(c, op), &value, 4);
     }
 }
 
@@ -204,7 +203,6 @@ bool core_prepare_scalar(struct core * c, struct core_op * op) {
             op->d = out->span.unit;
             op->data = out->span;
             op->latency = out->cycle;
-            op->bypass = out->bypass;
         }
     }
     for (int k = 0; k < op->instr->n_explicit; k++) {

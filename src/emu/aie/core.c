@@ -49,10 +49,10 @@ static void fault_two_writers(struct core * c, const struct core_op * op) {
     core_fault_at(c, op, "two results land in one register in the same cycle");
 }
 
-static void commit_other(struct core * c, const struct core_write * w) {
+static void commit_scalar(struct core * c, const struct core_write * w, const uint8_t * data) {
     if (w->sticky) {
         uint32_t v;
-        memcpy(&v, w->data, 4);
+        memcpy(&v, data, 4);
         reg_put_u32(c, w->span.unit, reg_u32(c, w->span.unit) | v);
         return;
     }
@@ -64,30 +64,36 @@ static void commit_other(struct core * c, const struct core_write * w) {
     }
     if (w->span.size == 4) {
         uint32_t v;
-        memcpy(&v, w->data, 4);
+        memcpy(&v, data, 4);
         reg_put_u32(c, w->span.unit, v);
     } else {
-        memcpy(c->regs + w->span.offset, w->data, w->span.size);
+        memcpy(c->regs + w->span.offset, data, w->span.size);
     }
 }
 
-static inline void commit_write(struct core * c, const struct core_write * w) {
-    int u = w->span.unit;
-    uint64_t cycle = c->cycle;
+_Static_assert(AIE_UNIT_AM + 36 - AIE_UNIT_W == 64, "one bit for each unit of a vector");
+
+// landed: the vector units that results of this cycle went to.
+static inline void commit_write(struct core * c, const struct core_write * w, const uint8_t * data,
+                                uint64_t * landed) {
+    if (w->span.unit < AIE_UNIT_W) {
+        commit_scalar(c, w, data);
+        return;
+    }
+    uint64_t units = ((UINT64_C(1) << w->span.n_units) - 1) << (w->span.unit - AIE_UNIT_W);
+    if (*landed & units) {
+        fault_two_writers(c, w->op);
+    }
+    *landed |= units;
+    uint8_t * to = c->regs + w->span.offset;
     if (w->span.size == 32) {
-        if (c->stamp[u] == cycle) {
-            fault_two_writers(c, w->op);
-        }
-        c->stamp[u] = cycle;
-        memcpy(c->regs + w->span.offset, w->data, 32);
+        memcpy(to, data, 32);
     } else if (w->span.size == 64) {
-        if (c->stamp[u] == cycle || c->stamp[u + 1] == cycle) {
-            fault_two_writers(c, w->op);
-        }
-        c->stamp[u] = c->stamp[u + 1] = cycle;
-        memcpy(c->regs + w->span.offset, w->data, 64);
+        memcpy(to, data, 64);
+    } else if (w->span.size == 128) {
+        memcpy(to, data, 128);
     } else {
-        commit_other(c, w);
+        memcpy(to, data, w->span.size);
     }
 }
 
@@ -107,9 +113,11 @@ static inline void tick(struct core * c) {
     int slot = (int) (cycle % RING);
     n = c->n_writes[slot];
     if (n) {
-        c->n_writes[slot] = c->n_bypass[slot] = 0;
+        const struct core_landing * l = &c->writes[slot];
+        uint64_t landed = 0;
+        c->n_writes[slot] = c->n_bypass[slot] = c->cells[slot] = 0;
         for (int i = 0; i < n; i++) {
-            commit_write(c, &c->writes[slot][i]);
+            commit_write(c, &l->list[i], l->data + CELL * l->list[i].cell, &landed);
         }
     }
 }
@@ -122,21 +130,22 @@ static const uint8_t * read_bypassed(struct core * c, const struct core_in * in,
     const uint8_t * live = c->regs + in->offset;
     int slot = (int) ((c->cycle + 1) % RING);
     for (int i = 0; i < c->n_writes[slot]; i++) {
-        const struct core_write * w = &c->writes[slot][i];
+        const struct core_write * w = &c->writes[slot].list[i];
+        const uint8_t * data = c->writes[slot].data + CELL * w->cell;
         int from = w->span.offset, to = from + w->span.size;
         int lo = in->offset > from ? in->offset : from;
         int hi = in->offset + in->size < to ? in->offset + in->size : to;
-        if (w->bypass != in->bypass || lo >= hi) {
+        if (w->span.bypass != in->bypass || lo >= hi) {
             continue;
         }
         if (lo == in->offset && hi == in->offset + in->size) {
-            return w->data + (lo - from);
+            return data + (lo - from);
         }
         if (live != c->scratch[scratch]) {
             memcpy(c->scratch[scratch], live, in->size);
             live = c->scratch[scratch];
         }
-        memcpy(c->scratch[scratch] + (lo - in->offset), w->data + (lo - from), (size_t) (hi - lo));
+        memcpy(c->scratch[scratch] + (lo - in->offset), data + (lo - from), (size_t) (hi - lo));
     }
     return live;
 }
@@ -168,6 +177,19 @@ static inline void capture(struct core * c, struct core_late * l, int k) {
 
 // ---- instructions ----
 
+// What the instruction tells its sticky status register.
+static void leave_status(struct core * c, struct core_op * op, uint64_t issued) {
+    const struct core_out * out = &op->out[op->n_plain_out];
+    uint64_t due = issued + out->cycle;
+    due = due > c->cycle ? due : c->cycle + 1;
+    struct core_span span = out->span;
+    span.bypass = AIE_BYPASS_NONE;
+    memcpy(core_write_at(c, op, due, &span), &op->status, 4);
+    int slot = (int) (due % RING);
+    c->writes[slot].list[c->n_writes[slot] - 1].sticky = 1;
+    op->status = 0;
+}
+
 void core_execute(struct core * c, const struct core_op * op, struct core_late * l) {
     struct core_op * own = (struct core_op *) (uintptr_t) op; // its exec is scratch
     struct core_exec * x = &own->exec;
@@ -179,8 +201,7 @@ void core_execute(struct core * c, const struct core_op * op, struct core_late *
     uint64_t issued = last ? l->issued : c->cycle;
     for (int k = 0; k < op->n_plain_out; k++) {
         const struct core_out * out = &op->out[k];
-        x->out[out->index] =
-            core_write_at(c, op, issued + out->cycle, &out->span, out->bypass)->data;
+        x->out[out->index] = core_write_at(c, op, issued + out->cycle, &out->span);
     }
     if (op->semantic == NULL) {
         core_memory_finish(c, op, l, x);
@@ -188,13 +209,7 @@ void core_execute(struct core * c, const struct core_op * op, struct core_late *
         core_fault_at(c, op, "no meaning is known for these operand values");
     }
     if (own->status) {
-        const struct core_out * out = &op->out[op->n_plain_out];
-        uint64_t due = issued + out->cycle;
-        due = due > c->cycle ? due : c->cycle + 1;
-        struct core_write * w = core_write_at(c, op, due, &out->span, AIE_BYPASS_NONE);
-        w->sticky = 1;
-        memcpy(w->data, &own->status, 4);
-        own->status = 0;
+        leave_status(c, own, issued);
     }
 }
 
@@ -228,10 +243,46 @@ void core_issue_generic(struct core * c, const struct core_op * op) {
     }
 }
 
+enum { MAC_X = 32, MAC_Y = 96, MAC_CONF = 160 }; // in core_late.data
+
+void core_issue_mac(struct core * c, const struct core_op * op) {
+    int slot = (int) ((c->cycle + op->mac.delay) % RING), n = c->n_lates[slot];
+    if (n == LATES) {
+        core_late_start(c, op); // which faults
+        return;
+    }
+    struct core_late * l = &c->lates[slot][n];
+    c->n_lates[slot] = (uint8_t) (n + 1);
+    l->op = op;
+    l->issued = c->cycle;
+    l->stage = 1;
+    memcpy(l->data + MAC_X, c->regs + op->mac.x, 64);
+    memcpy(l->data + MAC_Y, c->regs + op->mac.y, 64);
+    memcpy(l->data + MAC_CONF, c->regs + op->mac.conf, 4);
+}
+
+static inline void execute_mac(struct core * c, const struct core_op * op, struct core_late * l) {
+    const struct core_span * span = &op->out[0].span;
+    uint64_t due = l->issued + op->out[0].cycle;
+    uint32_t conf;
+    memcpy(&conf, l->data + MAC_CONF, 4);
+    const uint8_t * acc = read_live(c, &op->mac.acc, 0);
+    uint8_t * out = core_write_at(c, op, due, span);
+    if (!op->mac.fn(out, acc, l->data + MAC_X, l->data + MAC_Y, conf)) {
+        int slot = (int) (due % RING); // the place is given back: core_execute takes one itself
+        c->n_writes[slot]--;
+        c->cells[slot] = (uint8_t) (c->cells[slot] - span->size / CELL);
+        c->n_bypass[slot] = (uint8_t) (c->n_bypass[slot] - (span->bypass != AIE_BYPASS_NONE));
+        core_execute(c, op, l);
+    }
+}
+
 static void run_late(struct core * c, int slot) {
     for (int i = 0; i < c->n_lates[slot]; i++) {
         struct core_late * l = &c->lates[slot][i];
-        if (l->stage == l->op->n_stages - 1) {
+        if (l->op->mac.fn) {
+            execute_mac(c, l->op, l);
+        } else if (l->stage == l->op->n_stages - 1) {
             core_execute(c, l->op, l);
         } else {
             for (int k = 0; k < l->op->n_in; k++) {
@@ -420,7 +471,7 @@ void core_reset(struct core * c) {
     reg_put_u32(c, AIE_UNIT_SPC + AIE_SPC_COREID, id);
     memset(c->stamp, 0, sizeof c->stamp);
     for (int i = 0; i < RING; i++) {
-        c->n_writes[i] = c->n_bypass[i] = c->n_lates[i] = c->n_stores[i] = 0;
+        c->n_writes[i] = c->n_bypass[i] = c->cells[i] = c->n_lates[i] = c->n_stores[i] = 0;
     }
     c->n_write1 = 0;
     c->partial_until = 0;

@@ -96,3 +96,9 @@ struct core_semantic {
     core_semantic_fn fn;
 };
 core_semantic_fn core_semantic_find(enum aie_arch arch, const char * record_name);
+
+// out = acc + x * y, the short way for the configurations of inner loops. False: not one of them, or
+// not with these operands; then nothing was written and the semantic function has the answer.
+typedef bool (*core_mac_fn)(uint8_t * out, const uint8_t * acc, const uint8_t * x,
+                            const uint8_t * y, uint32_t conf);
+core_mac_fn core_mac_find(enum aie_arch arch, const char * record_name); // NULL: it has none

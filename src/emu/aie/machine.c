@@ -85,20 +85,28 @@ static bool step_channels(struct array * a) {
 
 enum step { STEP_MOVED, STEP_REST, STEP_FAILED };
 
-// One cycle, and the jump to the next one in which something can happen; STEP_REST when there is
-// none.
-static enum step step(struct array * a) {
+// One cycle, perhaps after a burst of them that ends no later than `until`, and the jump to the
+// next one in which something can happen; STEP_REST when there is none.
+static enum step step(struct array * a, uint64_t until) {
     if (a->txn.time <= a->now && !txn_step(a)) {
         return STEP_FAILED;
     }
     if (a->next_core <= a->now) {
         run_due_cores(a);
     }
+    uint64_t event = a->next_core < a->txn.time ? a->next_core : a->txn.time;
+    uint64_t end = event < until ? event : until;
+    if (end > a->now && !a->failed) {
+        array_burst(a, end);
+        if (a->now == end) {
+            return STEP_MOVED;
+        }
+    }
     bool awake = step_channels(a);
     if (a->failed) {
         return STEP_FAILED;
     }
-    uint64_t event = a->next_core < a->txn.time ? a->next_core : a->txn.time;
+    event = a->next_core < a->txn.time ? a->next_core : a->txn.time;
     a->now++;
     if (!awake && event == NEVER) {
         return STEP_REST;
@@ -114,7 +122,7 @@ static bool play(struct emu_machine * m) {
     uint64_t start = a->now;
     enum step s = STEP_MOVED;
     while (s == STEP_MOVED && !a->txn.done) {
-        s = step(a);
+        s = step(a, start + m->max_cycles + 1);
         if (s == STEP_REST && !a->txn.done) {
             array_fail_deadlock(a);
         } else if (a->now - start > m->max_cycles) {
@@ -136,7 +144,7 @@ static bool settle(struct array * a) {
     enum step s = STEP_MOVED;
     while (s == STEP_MOVED && (a->now < start + SETTLE_CYCLES ||
                                (a->now < start + SETTLE_SHIM_CYCLES && array_shim_busy(a)))) {
-        s = step(a);
+        s = step(a, start + (a->now < start + SETTLE_CYCLES ? SETTLE_CYCLES : SETTLE_SHIM_CYCLES));
     }
     if (s == STEP_FAILED) {
         return false;

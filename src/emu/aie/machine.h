@@ -20,6 +20,7 @@ struct emu_config {
     emu_resolve_fn resolve;
     void * user;
     uint64_t max_cycles;    // stop with an error when one dispatch models more; 0 = a generous default
+    bool single_cycles;     // never take many cycles in one go; the results are the same, slower
     int trace_col, trace_row; // tile whose instructions are printed to trace; -1 = none
     void (*trace)(void * user, const char * line);
 };

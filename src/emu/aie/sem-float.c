@@ -156,60 +156,67 @@ static inline int32_t exponent_of(uint32_t v) {
     return e + (e == 0) + ((v << 1) == 0) * NO_EXP;
 }
 
-static inline float float_of(uint32_t v) {
-    float f;
-    memcpy(&f, &v, 4);
-    return f;
-}
+typedef float v4f __attribute__((vector_size(16)));
+typedef int32_t v4i __attribute__((vector_size(16)));
 
-static inline uint32_t bits_of(float f) {
-    uint32_t v;
-    memcpy(&v, &f, 4);
-    return v;
+#define SIGN 0x80000000u
+enum { MAGNITUDE = 0x7fffffff, EXPONENT = 0x7f800000, SMALLEST = 0x800000 };
+
+static inline v4i select4(v4i mask, v4i yes, v4i no) {
+    return (yes & mask) | (no & ~mask);
 }
 
 // Two terms need no integers: the host's adder aligns as ours does when it adds the smaller
 // magnitude to the power of two below the larger one, and what is then left to add is exact but for
 // the one rounding that both make. Exponents 254 and 255 would overflow on the way: those lanes go
 // by the rule.
-static void add_lanes(uint32_t * restrict out, const uint32_t * restrict a,
-                      const uint32_t * restrict b) {
-    uint32_t special = 0;
+static inline v4i add4(v4i a, v4i b, v4i * special) {
+    v4i ma = a & MAGNITUDE, mb = b & MAGNITUDE, first = ma > mb;
+    v4i big = select4(first, ma, mb), small = ma ^ mb ^ big, power = big & EXPONENT;
+    v4i aligned = (v4i) (((v4f) small + (v4f) power) - (v4f) power);
+    aligned = select4(small < power, aligned, small); // same exponent: nothing to align
+    v4i r = (v4i) ((v4f) big + (v4f) (aligned | ((a ^ b) & INT32_MIN)));
+    *special |= power >= 0x7f000000;
+    return (r & (r >= SMALLEST)) | (select4(first, a, b) & INT32_MIN & (r != 0));
+}
+
+static void add_special(uint8_t * out, const uint8_t * a, const uint8_t * b, uint32_t flip_a,
+                        uint32_t flip_b) {
     for (int i = 0; i < LANES; i++) {
-        uint32_t ma = a[i] & 0x7fffffff, mb = b[i] & 0x7fffffff;
-        uint32_t big = ma > mb ? ma : mb, small = ma > mb ? mb : ma;
-        uint32_t power = big & 0x7f800000;
-        uint32_t aligned = bits_of((float_of(small) + float_of(power)) - float_of(power));
-        // Same exponent: nothing to align. A mask and no choice: compilers do not make vector code
-        // of float arithmetic behind a branch.
-        uint32_t differ = -(uint32_t) (small < power);
-        aligned = (aligned & differ) | (small & ~differ);
-        uint32_t sign = (ma > mb ? a[i] : b[i]) & 0x80000000;
-        float sum = float_of(big) + float_of(aligned | ((a[i] ^ b[i]) & 0x80000000));
-        uint32_t r = bits_of(sum);
-        sign = r == 0 ? 0 : sign;
-        out[i] = (r < 0x800000 ? 0 : r) | sign;
-        special |= power >= 0x7f000000;
+        uint32_t va = a ? load_u32(a + 4 * i) : 0, vb = b ? load_u32(b + 4 * i) : 0;
+        store_u32(out + 4 * i, sem_fp32_add(va ^ flip_a, vb ^ flip_b));
     }
-    if (special) {
-        for (int i = 0; i < LANES; i++) {
-            out[i] = sem_fp32_add(a[i], b[i]);
+}
+
+// Sixteen lanes; NULL is zero.
+static inline void add_lanes(uint8_t * out, const uint8_t * a, const uint8_t * b, uint32_t flip_a,
+                             uint32_t flip_b) {
+    v4i sum[4], special = {0};
+    for (int i = 0; i < 4; i++) {
+        v4i va = {0}, vb = {0};
+        if (a) {
+            memcpy(&va, a + 16 * i, sizeof(va));
         }
+        if (b) {
+            memcpy(&vb, b + 16 * i, sizeof(vb));
+        }
+        sum[i] = add4(va ^ (int32_t) flip_a, vb ^ (int32_t) flip_b, &special);
     }
+    if (special[0] | special[1] | special[2] | special[3]) {
+        add_special(out, a, b, flip_a, flip_b);
+        return;
+    }
+    memcpy(out, sum, sizeof(sum));
 }
 
 void sem_fp32_add_lanes(uint8_t * dst, const uint8_t * a, const uint8_t * b, int lanes,
                         uint32_t flip_a, uint32_t flip_b) {
     for (int at = 0; at < lanes; at += LANES) {
-        uint32_t va[LANES] = {0}, vb[LANES] = {0}, out[LANES];
+        uint8_t va[4 * LANES] = {0}, vb[4 * LANES] = {0}, out[4 * LANES];
         size_t n = (size_t) (lanes - at < LANES ? lanes - at : LANES) * 4;
         memcpy(va, a + 4 * at, n);
         memcpy(vb, b + 4 * at, n);
-        for (int i = 0; i < LANES; i++) {
-            va[i] ^= flip_a;
-            vb[i] ^= flip_b;
-        }
-        add_lanes(out, va, vb);
+        add_lanes(out, va, vb, flip_a, flip_b);
         memcpy(dst + 4 * at, out, n);
     }
 }
@@ -314,6 +321,8 @@ enum {
     CONF_NEG_MUL = 1 << 11,
     CONF_NEG_ACC1 = 1 << 12,
     CONF_NEG_ACC2 = 1 << 13,
+    CONF_BF16 = 2 << 1 | 3 << 3, // amode 2, bmode 3; with any of these: what programs use
+    CONF_PLAIN_BITS = CONF_ZERO_ACC1 | 1 << 5 | CONF_NEG_MUL | CONF_NEG_ACC1,
 };
 
 // shift works on the bits of the lane, as it does for integers.
@@ -342,11 +351,43 @@ static void negate_products(uint16_t y[32], uint32_t conf, int layout) {
     }
 }
 
+static void flip_signs(uint8_t * out, const uint8_t * v, uint32_t signs) {
+    for (int i = 0; i < 64; i += 4) {
+        store_u32(out + i, load_u32(v + i) ^ signs);
+    }
+}
+
+bool sem_mac_bf16(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                  uint32_t conf) {
+    uint8_t flipped_acc[64], flipped_y[64];
+    if ((conf & ~(uint32_t) CONF_PLAIN_BITS) != CONF_BF16) {
+        return false;
+    }
+    acc = conf & CONF_ZERO_ACC1 ? NULL : acc;
+    if (conf & CONF_NEG_ACC1 && acc) {
+        flip_signs(flipped_acc, acc, SIGN);
+        acc = flipped_acc;
+    }
+    if (conf & CONF_NEG_MUL) {
+        flip_signs(flipped_y, y, 0x80008000);
+        y = flipped_y;
+    }
+    return conf >> 5 & 1 ? sem_bf16_mac_pairs(out, acc, x, y) : sem_bf16_mac_4x8x4(out, acc, x, y);
+}
+
 // s1 NULL: accumulators only. srFPFlags are not modelled: they read as clear.
 static bool accumulate(struct core_exec * x, const uint8_t * acc1, const uint8_t * acc2,
                        const uint8_t * s1, const uint8_t * s2, uint32_t conf) {
     uint32_t a[LANES], b[LANES], out[LANES];
     uint32_t amode = conf >> 1 & 3, variant = conf >> 5 & 7;
+    if (s1 && !acc2 && sem_mac_bf16(x->out[0], acc1, s1, s2, conf)) {
+        return true;
+    }
+    if (!s1 && !(conf & CONF_SHIFT16)) {
+        add_lanes(x->out[0], conf & CONF_ZERO_ACC1 ? NULL : acc1, acc2,
+                  conf & CONF_NEG_ACC1 ? SIGN : 0, conf & CONF_NEG_ACC2 ? SIGN : 0);
+        return true;
+    }
     load_acc(a, acc1, conf & CONF_ZERO_ACC1, conf & CONF_SHIFT16 ? 16 : 0, conf & CONF_NEG_ACC1);
     load_acc(b, acc2, false, 0, conf & CONF_NEG_ACC2);
     if (s1 && amode >= 2 && variant <= 1) {
@@ -358,7 +399,7 @@ static bool accumulate(struct core_exec * x, const uint8_t * acc1, const uint8_t
     } else if (s1 && amode >= 2 && variant == 2 && strstr(x->instr->name, "_sparse_")) {
         return false; // sparse products are not known; a dense form multiplies nothing in this mode
     } else {
-        add_lanes(out, a, b);
+        add_lanes((uint8_t *) out, (const uint8_t *) a, (const uint8_t *) b, 0, 0);
     }
     memcpy(x->out[0], out, sizeof(out));
     sem_status(x, 0);

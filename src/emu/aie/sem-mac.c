@@ -276,6 +276,166 @@ static void combine64(uint8_t * out, const uint8_t * acc1, const uint8_t * acc2,
     COMBINE(uint64_t, 16);
 }
 
+// ---- the short way, for the matrix modes of inner loops ----
+
+// Nothing negated, shifted or masked: the sum is the accumulator and the products, wrapping.
+enum { CONF_PLAIN_BITS = CONF_ZERO_ACC1 | 127 << 1 | CONF_SIGN_X | CONF_SIGN_Y };
+
+typedef int32_t v4i __attribute__((vector_size(16)));
+typedef uint32_t v4u __attribute__((vector_size(16)));
+typedef int64_t v4l __attribute__((vector_size(32)));
+typedef int16_t v8h __attribute__((vector_size(16)));
+typedef uint16_t v8u __attribute__((vector_size(16)));
+typedef int8_t v16b __attribute__((vector_size(16)));
+
+// Lanes are widened by placing them into the upper half of a lane twice as wide and shifting down:
+// that is vector code on every host.
+static inline v4i widen_low(v8h v) {
+    return (v4i) __builtin_shufflevector((v8h){0}, v, 0, 8, 1, 9, 2, 10, 3, 11) >> 16;
+}
+
+static inline v4i widen_high(v8h v) {
+    return (v4i) __builtin_shufflevector((v8h){0}, v, 4, 12, 5, 13, 6, 14, 7, 15) >> 16;
+}
+
+// Sixteen lanes of 8 bits as 32.
+static inline void load_8(v4i out[4], const uint8_t * p, bool is_signed) {
+    v16b v, zero = {0};
+    memcpy(&v, p, sizeof(v));
+    v8h low = (v8h) __builtin_shufflevector(zero, v, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,
+                                            22, 7, 23);
+    v8h high = (v8h) __builtin_shufflevector(zero, v, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
+                                             14, 30, 15, 31);
+    low = is_signed ? low >> 8 : (v8h) ((v8u) low >> 8);
+    high = is_signed ? high >> 8 : (v8h) ((v8u) high >> 8);
+    out[0] = widen_low(low);
+    out[1] = widen_high(low);
+    out[2] = widen_low(high);
+    out[3] = widen_high(high);
+}
+
+// All 32 lanes of a register of 16 bits.
+static inline void load_16(v4i out[8], const uint8_t * p) {
+    for (int i = 0; i < 4; i++) {
+        v8h v;
+        memcpy(&v, p + 16 * i, sizeof(v));
+        out[2 * i] = widen_low(v);
+        out[2 * i + 1] = widen_high(v);
+    }
+}
+
+#define EACH_K(f)      f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
+#define SPLAT(v, lane) __builtin_shufflevector(v, v, lane, lane, lane, lane)
+
+// 4x8 times 8x8. The rows lie inside the loop over k, so that their sums do not wait for one
+// another.
+static inline void mac_4x8x8(uint8_t * out, const uint8_t * acc, const uint8_t * x,
+                             const uint8_t * y, bool x_signed, bool y_signed) {
+    v4u sum[8] = {{0}};
+    v4i a[8], b[16];
+    if (acc) {
+        memcpy(sum, acc, sizeof(sum));
+    }
+    for (int i = 0; i < 2; i++) {
+        load_8(a + 4 * i, x + 16 * i, x_signed);
+    }
+    for (int i = 0; i < 4; i++) {
+        load_8(b + 4 * i, y + 16 * i, y_signed);
+    }
+#define STEP(k)                                                                                    \
+    for (int r = 0; r < 4; r++) {                                                                  \
+        v4i v = SPLAT(a[2 * r + (k) / 4], (k) % 4);                                                \
+        sum[2 * r] += (v4u) (v * b[2 * (k)]);                                                      \
+        sum[2 * r + 1] += (v4u) (v * b[2 * (k) + 1]);                                              \
+    }
+    EACH_K(STEP);
+#undef STEP
+    memcpy(out, sum, sizeof(sum));
+}
+
+// Products of 16 bits, sums of 64.
+static inline void add_products(v4l * sum, v4i x, v4i y) {
+    *sum += __builtin_convertvector(x * y, v4l);
+}
+
+// 4x4 times 4x4, or with `wide` 2x4 times 4x8: then a row is two vectors of y and of the sum.
+static inline void mac_64(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                          bool wide) {
+    v4i a[8], b[8];
+    load_16(a, x);
+    load_16(b, y);
+    for (int i = 0; i < 4; i++) {
+        v4l sum = {0};
+        v4i row = wide ? a[i / 2] : a[i];
+        const v4i * column = wide ? b + i % 2 : b;
+        int step = wide ? 2 : 1;
+        if (acc) {
+            memcpy(&sum, acc + 32 * i, sizeof(sum));
+        }
+        add_products(&sum, SPLAT(row, 0), column[0]);
+        add_products(&sum, SPLAT(row, 1), column[step]);
+        add_products(&sum, SPLAT(row, 2), column[2 * step]);
+        add_products(&sum, SPLAT(row, 3), column[3 * step]);
+        memcpy(out + 32 * i, &sum, sizeof(sum));
+    }
+}
+
+// 4x2 times 2x8: two rows of x stand in one vector.
+static inline void mac_4x2x8(uint8_t * out, const uint8_t * acc, const uint8_t * x,
+                             const uint8_t * y) {
+    v4i a[8], b[8];
+    load_16(a, x);
+    load_16(b, y);
+    for (int i = 0; i < 8; i++) {
+        v4u sum = {0};
+        v4i rows = a[i / 4];
+        if (acc) {
+            memcpy(&sum, acc + 16 * i, sizeof(sum));
+        }
+        v4i x0 = i / 2 % 2 ? SPLAT(rows, 2) : SPLAT(rows, 0);
+        v4i x1 = i / 2 % 2 ? SPLAT(rows, 3) : SPLAT(rows, 1);
+        sum += (v4u) (x0 * b[i % 2]) + (v4u) (x1 * b[2 + i % 2]);
+        memcpy(out + 16 * i, &sum, sizeof(sum));
+    }
+}
+
+bool sem_mac_int(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                 uint32_t conf) {
+    if (conf & ~(uint32_t) CONF_PLAIN_BITS) {
+        return false;
+    }
+    acc = conf & CONF_ZERO_ACC1 ? NULL : acc;
+    bool both_signed = conf & CONF_SIGN_X && conf & CONF_SIGN_Y;
+    switch (CONF_MODE(conf)) {
+    case MODE(0, 1, 0):
+        if (both_signed) {
+            mac_4x8x8(out, acc, x, y, true, true);
+        } else {
+            mac_4x8x8(out, acc, x, y, conf & CONF_SIGN_X, conf & CONF_SIGN_Y);
+        }
+        return true;
+    case MODE(0, 3, 0):
+        if (both_signed) {
+            mac_4x2x8(out, acc, x, y);
+        }
+        return both_signed;
+    case MODE(1, 1, 0):
+    case MODE(1, 3, 0):
+        if (both_signed) {
+            mac_64(out, acc, x, y, true);
+        }
+        return both_signed;
+    case MODE(1, 1, 1):
+    case MODE(1, 3, 1):
+        if (both_signed) {
+            mac_64(out, acc, x, y, false);
+        }
+        return both_signed;
+    default:
+        return false;
+    }
+}
+
 // s1, s2 NULL: accumulators only.
 static bool accumulate(struct core_exec * x, const uint8_t * acc1, const uint8_t * acc2,
                        const uint8_t * s1, const uint8_t * s2, uint32_t conf, bool sparse) {
@@ -285,6 +445,9 @@ static bool accumulate(struct core_exec * x, const uint8_t * acc1, const uint8_t
     } sum;
     uint32_t amode = conf >> 1 & 3;
     bool wide = amode == 1, any = false;
+    if (s1 && !acc2 && sem_mac_int(x->out[0], acc1, s1, s2, conf)) {
+        return true;
+    }
     if (s1) {
         const struct mac_mode * m = &modes[CONF_MODE(conf)];
         uint32_t variant = conf >> 5 & 7;

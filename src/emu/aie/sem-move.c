@@ -62,9 +62,79 @@ static void build_routes(void) {
     }
 }
 
+// ---- shuffle, fast: a register seen as one matrix ----
+
+// Element i of the first half, then element i of the second half: in the number of an element the
+// highest bit becomes the lowest. log2(rows) of these transpose rows x cols.
+typedef uint8_t v16b __attribute__((vector_size(16)));
+typedef uint16_t v8h __attribute__((vector_size(16)));
+typedef uint32_t v4w __attribute__((vector_size(16)));
+
+static inline void interleave(v16b v[4], int element) {
+    v16b from[4] = {v[0], v[1], v[2], v[3]};
+    for (int i = 0; i < 2; i++) {
+        v16b a = from[i], b = from[i + 2];
+        if (element == 1) {
+            v[2 * i] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,
+                                               22, 7, 23);
+            v[2 * i + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13,
+                                                   29, 14, 30, 15, 31);
+        } else if (element == 2) {
+            v8h c = (v8h) a, d = (v8h) b;
+            v[2 * i] = (v16b) __builtin_shufflevector(c, d, 0, 8, 1, 9, 2, 10, 3, 11);
+            v[2 * i + 1] = (v16b) __builtin_shufflevector(c, d, 4, 12, 5, 13, 6, 14, 7, 15);
+        } else {
+            v4w c = (v4w) a, d = (v4w) b;
+            v[2 * i] = (v16b) __builtin_shufflevector(c, d, 0, 4, 1, 5);
+            v[2 * i + 1] = (v16b) __builtin_shufflevector(c, d, 2, 6, 3, 7);
+        }
+    }
+}
+
+// False: not a mode of this kind.
+static bool transpose(uint8_t * out, const uint8_t * s1, uint32_t mode) {
+    v16b v[4];
+    memcpy(v, s1, sizeof(v));
+#define TIMES2(element) interleave(v, element), interleave(v, element)
+    switch (mode) {
+    case 28: // 8 x 4 of 16 bits
+        TIMES2(2), interleave(v, 2);
+        break;
+    case 29: // 4 x 8 of 16 bits
+        TIMES2(2);
+        break;
+    case 34: // 4 x 4 of 32 bits
+        TIMES2(4);
+        break;
+    case 35: // 8 x 8 of 8 bits
+        TIMES2(1), interleave(v, 1);
+        break;
+    case 36: // 16 x 4 of 8 bits
+        TIMES2(1), TIMES2(1);
+        break;
+    case 37: // 4 x 16 of 8 bits
+        TIMES2(1);
+        break;
+    default:
+        return false;
+    }
+#undef TIMES2
+    memcpy(out, v, sizeof(v));
+    return true;
+}
+
+// Whole elements, or pieces of large ones.
+#define GATHER(width)                                                                              \
+    for (int i = 0; i < X_BYTES; i += (width)) {                                                   \
+        memcpy(out + i, both + (routes[mode][i] & 127), (width));                                  \
+    }
+
 static void shuffle(uint8_t * out, const uint8_t * s1, const uint8_t * s2, uint32_t mode) {
     uint8_t both[2 * X_BYTES];
     mode &= 63;
+    if (transpose(out, s1, mode)) {
+        return;
+    }
     if (mode >= N_MODES) { // silicon routes one byte and zeroes the rest
         uint8_t first = s1[0];
         memset(out, 0, X_BYTES);
@@ -74,8 +144,19 @@ static void shuffle(uint8_t * out, const uint8_t * s1, const uint8_t * s2, uint3
     pthread_once(&routes_once, build_routes);
     memcpy(both, s1, X_BYTES);
     memcpy(both + X_BYTES, s2, X_BYTES);
-    for (int i = 0; i < X_BYTES; i++) {
-        out[i] = both[routes[mode][i] & 127];
+    switch (shuffle_modes[mode].element) {
+    case 1:
+        GATHER(1);
+        break;
+    case 0: // the flip
+    case 2:
+        GATHER(2);
+        break;
+    case 4:
+        GATHER(4);
+        break;
+    default:
+        GATHER(8);
     }
 }
 
@@ -270,6 +351,22 @@ core_semantic_fn core_semantic_find(enum aie_arch arch, const char * record_name
             if (strcmp(families[f]->rows[i].name, record_name) == 0) {
                 return families[f]->rows[i].fn;
             }
+        }
+    }
+    return NULL;
+}
+
+core_mac_fn core_mac_find(enum aie_arch arch, const char * record_name) {
+    static const struct {
+        const char * name;
+        core_mac_fn fn;
+    } macs[] = {
+        {"VMAC_F_vmac_bm_core_dense", sem_mac_bf16},
+        {"VMAC_vmac_cm_core_dense", sem_mac_int},
+    };
+    for (size_t i = 0; arch == AIE_ARCH_AIE2 && i < sizeof(macs) / sizeof(macs[0]); i++) {
+        if (strcmp(macs[i].name, record_name) == 0) {
+            return macs[i].fn;
         }
     }
     return NULL;

@@ -68,6 +68,18 @@ void sem_fp32_add_lanes(uint8_t * dst, const uint8_t * a, const uint8_t * b, int
 // to the largest exponent and rounded there, added, the sum rounded once more.
 uint32_t sem_bf16_mac(const uint16_t * x, const uint16_t * y, int n, uint32_t acc1, uint32_t acc2);
 
+// Sixteen such lanes at once, fast: out = acc (NULL: zero) + x * y. False when an operand is
+// outside the range that they handle; out is then not written. 4x8 times 8x4; and lane by lane,
+// with x[i] * y[i] + x[16 + i] * y[16 + i].
+bool sem_bf16_mac_4x8x4(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y);
+bool sem_bf16_mac_pairs(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y);
+
+// The short ways (core_mac_fn) of vmac.f and of vmac.
+bool sem_mac_bf16(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                  uint32_t conf);
+bool sem_mac_int(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                 uint32_t conf);
+
 // ---- for the tables in sem-*.c ----
 
 // The rows of one family; core_semantic_find walks the families.
