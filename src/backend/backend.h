@@ -81,7 +81,7 @@ struct hsa_device {
 struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struct hsac * runtime,
                                struct hsac_agent * agent, struct error * err);
 bool device_is_ours(ggml_backend_dev_t dev);
-// Would a stream compute this node itself, the CPU fallback left aside?
+// Would a stream compute this node itself, the CPU fallback left aside? (compute.c)
 bool device_computes(struct hsa_device * device, const struct ggml_tensor * op);
 
 // ---- buffer.c ----
@@ -90,6 +90,15 @@ void buft_init(struct hsa_buft * buft, int api, struct hsa_device * device, bool
 static inline ggml_backend_buffer_type_t buft_handle(struct hsa_buft * buft) {
     return (ggml_backend_buffer_type_t) &buft->abi;
 }
+
+struct shadows; // mat.h
+
+// What is kept of weights with the buffer that holds the tensor. NULL where the buffer is not ours,
+// or is host memory: that others write to without a word.
+struct shadows * buffer_shadows(const struct ggml_tensor * tensor);
+bool buffer_holds_weights(const struct ggml_tensor * tensor);
+// Bytes of the tensor were written, or will be by what is in flight.
+void buffer_written(const struct ggml_tensor * tensor, size_t offset, size_t size);
 
 // ---- fallback.c: nodes without a kernel on a CPU backend ----
 
@@ -150,6 +159,11 @@ struct plan {
 // Cheap and never compiles. Looks at addresses only where the tensors have them.
 enum status plan_node(struct store * store, enum aie_arch arch, const struct ggml_tensor * node,
                       struct plan * out, struct error * err);
+
+// Views as kernels have them; the datatype is one that kernels exist for.
+struct tensor plan_tensor(const struct host_view * v);
+// Would writing dst spoil what is still to be read of src? An element over itself is fine.
+bool plan_clobbers(const struct host_view * dst, const struct host_view * src);
 
 static inline bool op_is_view(enum ggml_op op) {
     return op == GGML_OP_NONE || op == GGML_OP_RESHAPE || op == GGML_OP_VIEW ||

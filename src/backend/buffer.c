@@ -4,8 +4,9 @@
 //
 // A tensor starts at a multiple of BUFFER_ALIGNMENT and a buffer ends at one, so that the words
 // which hold a tensor's odd tail hold nothing else. A graph is complete when graph_compute returns,
-// so that reading and writing here waits for nothing.
-#include "backend.h"
+// so that reading and writing here waits for nothing. With a buffer goes what was made of the
+// weights in it (shadow.c): every write here says so.
+#include "mat.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,12 +15,15 @@
 struct hsa_buffer {
     struct hsa_device * device;
     void * base;
+    bool is_host;
+    struct shadows shadows;
 };
 
 // ---- buffers ----
 
 static void buffer_free(ggml_backend_buffer_t buffer) {
     struct hsa_buffer * b = buffer->context;
+    shadows_free(&b->shadows);
     hsac_free(b->device->agent, b->base);
     free(b);
 }
@@ -28,15 +32,42 @@ static void * buffer_get_base(ggml_backend_buffer_t buffer) {
     return ((struct hsa_buffer *) buffer->context)->base;
 }
 
+// The one that holds the tensor, where it is ours. One of no bytes, as programs make it to ask what
+// is supported, has nothing behind it.
+static ggml_backend_buffer_t buffer_of(const struct ggml_tensor * tensor) {
+    ggml_backend_buffer_t buffer = tensor->view_src ? tensor->view_src->buffer : tensor->buffer;
+    return buffer && buffer->iface.get_base == buffer_get_base ? buffer : NULL;
+}
+
+struct shadows * buffer_shadows(const struct ggml_tensor * tensor) {
+    ggml_backend_buffer_t buffer = buffer_of(tensor);
+    struct hsa_buffer * b = buffer ? buffer->context : NULL;
+    return b && !b->is_host ? &b->shadows : NULL;
+}
+
+bool buffer_holds_weights(const struct ggml_tensor * tensor) {
+    ggml_backend_buffer_t buffer = buffer_of(tensor);
+    return buffer && buffer->usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
+}
+
+void buffer_written(const struct ggml_tensor * tensor, size_t offset, size_t size) {
+    struct shadows * shadows = buffer_shadows(tensor);
+    if (shadows) {
+        shadows_drop(shadows, (const char *) tensor->data + offset, size);
+    }
+}
+
 static void buffer_memset_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor,
                                  uint8_t value, size_t offset, size_t size) {
     (void) buffer;
+    buffer_written(tensor, offset, size);
     memset((char *) tensor->data + offset, value, size);
 }
 
 static void buffer_set_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor,
                               const void * data, size_t offset, size_t size) {
     (void) buffer;
+    buffer_written(tensor, offset, size);
     memcpy((char *) tensor->data + offset, data, size);
 }
 
@@ -53,12 +84,15 @@ static bool buffer_cpy_tensor(ggml_backend_buffer_t buffer, const struct ggml_te
     if (from->iface.get_base != buffer_get_base && !ggml_backend_buffer_is_host(from)) {
         return false; // memory of another device: ggml goes through the host
     }
+    buffer_written(dst, 0, ggml_nbytes(src));
     memmove(dst->data, src->data, ggml_nbytes(src));
     return true;
 }
 
 static void buffer_clear(ggml_backend_buffer_t buffer, uint8_t value) {
-    memset(buffer_get_base(buffer), value, buffer->size);
+    struct hsa_buffer * b = buffer->context;
+    shadows_drop(&b->shadows, b->base, buffer->size);
+    memset(b->base, value, buffer->size);
 }
 
 static const struct ggml_backend_buffer_i buffer_iface = {
@@ -95,6 +129,7 @@ static ggml_backend_buffer_t buft_alloc_buffer(ggml_backend_buffer_type_t buft, 
         return NULL;
     }
     b->device = device;
+    b->is_host = buft_of(buft)->is_host;
     b->base = hsac_alloc(device->agent, HSAC_POOL_DATA, GGML_PAD(size, BUFFER_ALIGNMENT));
     if (!b->base || (uintptr_t) b->base % BUFFER_ALIGNMENT != 0) {
         log_error("%s: no memory for a buffer of %zu bytes", device->name, size);
@@ -104,6 +139,7 @@ static ggml_backend_buffer_t buft_alloc_buffer(ggml_backend_buffer_type_t buft, 
         free(b);
         return NULL;
     }
+    shadows_init(&b->shadows, device->agent);
     return ggml_backend_buffer_init(buft, buffer_iface, b, size);
 }
 

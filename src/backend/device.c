@@ -56,12 +56,6 @@ static ggml_backend_buffer_type_t device_get_host_buffer_type(ggml_backend_dev_t
     return buft_handle(&device_of(dev)->host_buft);
 }
 
-bool device_computes(struct hsa_device * device, const struct ggml_tensor * op) {
-    struct plan plan;
-    return op_is_view(op->op) || host_computes(op) ||
-           plan_node(device->store, device->arch, op, &plan, NULL) == ST_OK;
-}
-
 static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor * op) {
     struct hsa_device * device = device_of(dev);
     return device_computes(device, op) || (device->fallback && fallback_supports(op));

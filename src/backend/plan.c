@@ -60,8 +60,7 @@ static bool lie_alike(const struct host_view * a, const struct host_view * b) {
     return true;
 }
 
-// Would writing dst spoil what is still to be read of src? An element over itself is fine.
-static bool clobbers(const struct host_view * dst, const struct host_view * src) {
+bool plan_clobbers(const struct host_view * dst, const struct host_view * src) {
     const char *d = dst->data, *s = src->data;
     if (!d || !s || lie_alike(dst, src)) {
         return false;
@@ -84,7 +83,7 @@ static bool can(const struct request * r, const struct kernel_spec * spec) {
     return r->by_command ? store_can(r->store, spec) : store_can_itself(r->store, spec);
 }
 
-static struct tensor tensor_of(const struct host_view * v) {
+struct tensor plan_tensor(const struct host_view * v) {
     struct tensor out = {.dtype = types[v->type].dtype};
     for (int i = 0; i < TENSOR_DIMS; i++) {
         out.ne[i] = v->ne[i];
@@ -96,9 +95,9 @@ static struct tensor tensor_of(const struct host_view * v) {
 static struct kernel_spec spec_of(const struct request * r, const struct plan * p) {
     struct kernel_spec spec = {.op = r->call.op, .arch = r->arch, .n_inputs = p->n_operands - 1};
     for (int i = 0; i < spec.n_inputs; i++) {
-        spec.inputs[i] = tensor_of(&p->operands[i].kernel);
+        spec.inputs[i] = plan_tensor(&p->operands[i].kernel);
     }
-    spec.output = tensor_of(&p->operands[spec.n_inputs].kernel);
+    spec.output = plan_tensor(&p->operands[spec.n_inputs].kernel);
     memcpy(spec.params, r->call.params, sizeof spec.params);
     return spec;
 }
@@ -134,7 +133,7 @@ static bool try_layout(const struct request * r, enum layout layout, bool f32, s
         bool repeats = repeats_to(o->tensor.ne, r->result.ne);
         lay_out(o, kernel_type(o->tensor.type, f32, false), repeats ? r->result.ne : o->tensor.ne,
                 layout);
-        result->staged |= !o->staged && clobbers(&r->result, &o->tensor);
+        result->staged |= !o->staged && plan_clobbers(&r->result, &o->tensor);
     }
     if (result->staged) {
         enum ggml_type type = kernel_type(r->result.type, f32, true);

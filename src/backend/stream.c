@@ -4,33 +4,18 @@
 // dispatch may still use are given back after a wait and never before.
 //
 // A stream is used by one thread at a time; nothing here is locked.
-#include "backend.h"
+#include "stream.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_IN_FLIGHT 256 // dispatches between two waits: bounds the pins that one stream holds
-
-// Scratch is bump-allocated from a few blocks. Blocks up to the limit are kept for the next graph.
-#define SCRATCH_BLOCKS     16
+// Scratch is bump-allocated from a few blocks, each as large as those before it together. Beyond
+// the limit what is in flight is waited for; a node that needs more than that gets it still. Blocks
+// up to the size that is kept serve the next graph.
 #define SCRATCH_BLOCK_SIZE ((size_t) 1 << 20)
+#define SCRATCH_MOST       ((size_t) 256 << 20)
 #define SCRATCH_KEEP_SIZE  ((size_t) 64 << 20)
-
-struct scratch_block {
-    char * base;
-    size_t size, used;
-};
-
-struct hsa_stream {
-    struct ggml_backend base; // first: ggml's handle is this address
-    struct hsa_device * device;
-    struct hsac_queue * queue;
-    size_t n_pins; // dispatches that are not known to be complete
-    struct code_stream * pins[MAX_IN_FLIGHT];
-    int n_blocks;
-    struct scratch_block blocks[SCRATCH_BLOCKS];
-    struct fallback fallback;
-};
 
 static struct hsa_stream * stream_of(ggml_backend_t backend) {
     return (struct hsa_stream *) backend;
@@ -38,11 +23,22 @@ static struct hsa_stream * stream_of(ggml_backend_t backend) {
 
 // ---- waiting and scratch ----
 
-static enum status stream_wait(struct hsa_stream * s, struct error * err) {
+enum status stream_wait(struct hsa_stream * s, struct error * err) {
     enum status st = s->n_pins ? hsac_queue_wait(s->queue, err) : ST_OK;
     code_release(&s->device->code, s->pins, s->n_pins);
     s->n_pins = 0;
+    for (size_t i = 0; i < s->n_held; i++) {
+        shadow_release(s->held[i]);
+    }
+    s->n_held = 0;
     return st;
+}
+
+void stream_hold(struct hsa_stream * s, struct shadow * shadow) {
+    assert(s->n_held <= s->n_pins); // between two waits a dispatch comes with each
+    if (shadow) {
+        s->held[s->n_held++] = shadow;
+    }
 }
 
 static void scratch_reset(struct hsa_stream * s, size_t keep) {
@@ -58,20 +54,27 @@ static void scratch_reset(struct hsa_stream * s, size_t keep) {
         }
     }
     s->n_blocks = kept;
+    s->n_resets++;
+    memset(s->recent, 0, sizeof s->recent);
 }
 
 static char * scratch_try(struct hsa_stream * s, size_t size) {
+    size_t total = 0;
     for (int i = 0; i < s->n_blocks; i++) {
         struct scratch_block * b = &s->blocks[i];
         if (b->size - b->used >= size) {
             b->used += size;
             return b->base + b->used - size;
         }
+        total += b->size;
     }
-    if (s->n_blocks == SCRATCH_BLOCKS) {
+    size_t left = total < SCRATCH_MOST ? SCRATCH_MOST - total : 0;
+    if (s->n_blocks == SCRATCH_BLOCKS || (total > 0 && size > left)) {
         return NULL;
     }
-    size_t block = size > SCRATCH_BLOCK_SIZE ? size : SCRATCH_BLOCK_SIZE;
+    size_t block = total > SCRATCH_BLOCK_SIZE ? total : SCRATCH_BLOCK_SIZE;
+    block = block < left ? block : left;
+    block = block > size ? block : size;
     char * base = hsac_alloc(s->device->agent, HSAC_POOL_DATA, block);
     if (base) {
         s->blocks[s->n_blocks++] =
@@ -80,26 +83,24 @@ static char * scratch_try(struct hsa_stream * s, size_t size) {
     return base;
 }
 
-// Room for all operands of one node that need it. Taken at once, because making room may wait and
-// then gives back everything that was handed out before.
-static enum status scratch_take(struct hsa_stream * s, size_t size, char ** out,
-                                struct error * err) {
+enum status stream_scratch(struct hsa_stream * s, size_t size, char ** out, struct error * err) {
     size = GGML_PAD(size, BUFFER_ALIGNMENT);
     *out = scratch_try(s, size);
-    if (!*out) {
+    // Then with what is in flight complete: in the blocks that are there, and at last without them.
+    for (int again = 0; again < 2 && !*out; again++) {
         enum status st = stream_wait(s, err);
         if (st != ST_OK) {
             return st;
         }
-        scratch_reset(s, 0);
+        scratch_reset(s, again ? 0 : SCRATCH_KEEP_SIZE);
         *out = scratch_try(s, size);
     }
     return *out ? ST_OK : error_set(err, ST_NO_MEMORY, "no scratch memory for %zu bytes", size);
 }
 
-// ---- nodes ----
+// ---- dispatches ----
 
-static enum status dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
+enum status stream_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
                             char * const addr[PLAN_OPERANDS], struct error * err) {
     struct hsa_device * device = s->device;
     struct store_kernel * kernel;
@@ -134,110 +135,36 @@ static enum status dispatch(struct hsa_stream * s, const struct kernel_spec * sp
     return hsac_queue_dispatch(s->queue, &d, err);
 }
 
-// Gives operands that the kernel cannot take as they are a place in scratch, and fills the inputs.
-static enum status stage_operands(struct hsa_stream * s, struct plan * p, struct error * err) {
-    size_t bytes = 0;
-    int staged = 0, staged_inputs = 0;
-    for (int i = 0; i < p->n_operands; i++) {
-        if (p->operands[i].staged) {
-            bytes += GGML_PAD(host_view_bytes(&p->operands[i].kernel), BUFFER_ALIGNMENT);
-            staged++;
-            staged_inputs += i < p->n_operands - 1;
-        }
-    }
-    if (!staged) {
-        return ST_OK;
-    }
-    char * room;
-    enum status st = scratch_take(s, bytes, &room, err);
-    if (st == ST_OK && staged_inputs) {
-        st = stream_wait(s, err); // the inputs may be results that are still on their way
-    }
-    atomic_fetch_add(&s->device->staged_operands, (uint64_t) staged);
-    for (int i = 0; i < p->n_operands && st == ST_OK; i++) {
-        struct plan_operand * o = &p->operands[i];
-        if (!o->staged) {
-            continue;
-        }
-        o->kernel.data = room;
-        room += GGML_PAD(host_view_bytes(&o->kernel), BUFFER_ALIGNMENT);
-        if (i < p->n_operands - 1) {
-            st = host_expand(&o->tensor, &o->kernel, err);
-        }
-    }
-    return st;
-}
-
-static enum status compute_kernels(struct hsa_stream * s, struct ggml_tensor * node,
-                                   struct error * err) {
-    struct plan p;
-    enum status st = plan_node(s->device->store, s->device->arch, node, &p, err);
-    if (st != ST_OK || p.n == 0) {
-        return st;
-    }
-    st = stage_operands(s, &p, err);
-    for (int64_t done = 0; st == ST_OK && done < p.n; done += p.chunk) {
-        char * at[PLAN_OPERANDS];
-        for (int i = 0; i < p.n_operands; i++) {
-            const struct plan_operand * o = &p.operands[i];
-            at[i] = o->kernel.data ? o->kernel.data + (size_t) done * o->step : NULL; // absent
-        }
-        st = dispatch(s, p.n - done < p.chunk ? &p.rest : &p.spec, at, err);
-    }
-    const struct plan_operand * result = &p.operands[p.n_operands - 1];
-    if (st == ST_OK && result->staged) {
-        st = stream_wait(s, err);
-        if (st == ST_OK) {
-            st = host_copy(&result->kernel, &result->tensor, err);
-        }
-    }
-    return st;
-}
-
-static enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node,
-                                struct error * err) {
-    if (!host_computes(node)) {
-        return compute_kernels(s, node, err);
-    }
-    enum status st = stream_wait(s, err);
-    atomic_fetch_add(&s->device->host_copies, 1);
-    return st == ST_OK ? host_compute(node, err) : st;
-}
-
-// A kernel that was promised may still fail to be made (an external compiler, a broken pack): found
-// out here, before anything was written. What was made stays in the store.
-static bool has_kernels(struct hsa_stream * s, const struct ggml_tensor * node) {
-    struct store * store = s->device->store;
-    struct store_kernel * kernel;
-    struct plan p;
-    struct error err = {0};
-    if (host_computes(node)) {
-        return true;
-    }
-    if (plan_node(store, s->device->arch, node, &p, NULL) != ST_OK) {
-        return false;
-    }
-    enum status st = p.n == 0 ? ST_OK : store_get(store, &p.spec, &kernel, &err);
-    if (st == ST_OK && p.n && p.n % p.chunk) {
-        st = store_get(store, &p.rest, &kernel, &err);
-    }
-    if (st != ST_OK) {
-        log_warn("%s: %s \"%s\" is computed on the CPU: %s", s->device->name, op_label(node),
-                 node->name, err.text);
-    }
-    return st == ST_OK;
-}
+// ---- graphs ----
 
 // Nodes in a row that the CPU computes are collected, and run before a node of ours or the end.
 static enum status compute_or_fall_back(struct hsa_stream * s, struct ggml_tensor * node,
                                         struct error * err) {
-    if (has_kernels(s, node)) {
+    if (compute_has_kernels(s, node)) {
         enum status st = fallback_run(&s->fallback, err);
         return st == ST_OK ? compute_node(s, node, err) : st;
     }
     enum status st = stream_wait(s, err); // its inputs may be results that are still on their way
     atomic_fetch_add(&s->device->cpu_nodes, 1);
     return st == ST_OK ? fallback_add(&s->fallback, node, err) : st;
+}
+
+static void note_write(struct hsa_stream * s, const struct ggml_tensor * t) {
+    buffer_written(t, 0, ggml_nbytes(t));
+    mat_forget(s, t->data, ggml_nbytes(t));
+}
+
+// What was made of the bytes that a node writes to is out of date, from the moment that it was
+// sent.
+static void note_writes(struct hsa_stream * s, const struct ggml_tensor * node) {
+    note_write(s, node);
+    if (node->op == GGML_OP_OPT_STEP_ADAMW) { // the moments are updated in place
+        for (int i = 2; i <= 3; i++) {
+            if (node->src[i]) {
+                note_write(s, node->src[i]);
+            }
+        }
+    }
 }
 
 static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml_cgraph * graph) {
@@ -253,6 +180,7 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
         }
         st =
             s->device->fallback ? compute_or_fall_back(s, node, &err) : compute_node(s, node, &err);
+        note_writes(s, node);
         if (st != ST_OK) {
             log_error("%s: node %d of %d, %s \"%s\": %s", s->device->name, i, n, op_label(node),
                       node->name, err.text);
@@ -292,6 +220,7 @@ static void stream_free(ggml_backend_t backend) {
 static void stream_set_tensor_async(ggml_backend_t backend, struct ggml_tensor * tensor,
                                     const void * data, size_t offset, size_t size) {
     (void) backend;
+    buffer_written(tensor, offset, size);
     memcpy((char *) tensor->data + offset, data, size);
 }
 

@@ -1,0 +1,296 @@
+// expert: MUL_MAT_ID, where each row of src1 meets the matrices that its ids name. The ids are
+// data, so that the host waits, sorts the rows by expert, and makes one product for each expert
+// that has any. Rows are padded up to few sizes, so that not every count wants a kernel of its own.
+// An id that names no expert is an error of the graph, and nothing is read there.
+//
+// dst[:, slot, token] = as[:, :, ids[slot, token]] * b[:, slot mod b's, token]
+#include "stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Experts that are sent together before the host waits for their results, and what their scratch
+// may come to. One that needs more goes alone.
+#define GROUP_EXPERTS 32
+#define GROUP_BYTES   ((size_t) 64 << 20)
+
+struct call { // a node whose shapes and datatypes fit
+    const struct ggml_tensor *node, *as, *b, *ids;
+    struct mat_source weights; // all experts
+    bool precise;
+    int64_t n_experts, n_slots, n_tokens;
+};
+
+struct sorted {     // rows of the result by expert
+    int64_t * rows; // slot + n_slots * token
+    int64_t * end;  // of each expert in rows
+};
+
+struct job {
+    struct mat_plan plan;
+    const int64_t * rows;
+    int64_t n_rows;
+};
+
+// ---- plans ----
+
+static enum status call_of(const struct mat_world * w, const struct ggml_tensor * node,
+                           struct call * out, struct error * err) {
+    const struct ggml_tensor *as = node->src[0], *b = node->src[1], *ids = node->src[2];
+    if (!as || !b || !ids) {
+        return error_set(err, ST_INVALID, "MUL_MAT_ID has an operand too few");
+    }
+    *out = (struct call){.node = node,
+                         .as = as,
+                         .b = b,
+                         .ids = ids,
+                         .weights = mat_source_of(host_view_of(as), false),
+                         .n_experts = as->ne[2],
+                         .n_slots = ids->ne[0],
+                         .n_tokens = ids->ne[1]};
+    struct mat_source rows = mat_source_of(host_view_of(b), false);
+    bool floats = mat_can_stage(&out->weights) && !mat_is_integer(as->type) &&
+                  mat_can_stage(&rows) && !mat_is_integer(b->type);
+    if (!floats || ids->type != GGML_TYPE_I32 || node->type != GGML_TYPE_F32) {
+        return error_set(err, ST_UNSUPPORTED, "MUL_MAT_ID of %s and %s is not supported",
+                         ggml_type_name(as->type), ggml_type_name(b->type));
+    }
+    bool ok = as->ne[0] == b->ne[0] && as->ne[3] == 1 && b->ne[3] == 1 && ids->ne[2] == 1 &&
+              ids->ne[3] == 1 && b->ne[2] == out->n_tokens && b->ne[1] > 0 &&
+              out->n_slots % b->ne[1] == 0 && node->ne[0] == as->ne[1] &&
+              node->ne[1] == out->n_slots && node->ne[2] == out->n_tokens && node->ne[3] == 1;
+    if (!ok) {
+        return error_set(err, ST_INVALID,
+                         "MUL_MAT_ID: the shapes of its operands and result do not match");
+    }
+    out->precise =
+        mat_is_precise(w, node) && !(as->type == GGML_TYPE_BF16 && b->type == GGML_TYPE_BF16);
+    return ST_OK;
+}
+
+static struct mat_source expert_of(const struct call * c, int64_t expert) {
+    struct mat_source one = c->weights;
+    one.view.ne[2] = 1;
+    if (one.view.data) {
+        one.view.data += (size_t) expert * one.view.nb[2];
+    }
+    return one;
+}
+
+// The rows of src1 that one expert gets, in the kernel's form.
+static struct host_view rows_view(const struct call * c, int64_t n) {
+    struct mat_source rows = {
+        .view = host_view_contiguous(GGML_TYPE_F32, (int64_t[]){c->as->ne[0], n, 1, 1}, NULL)};
+    return mat_packed(&rows, c->precise ? MAT_RIGHT : MAT_HI, NULL);
+}
+
+static enum status plan_expert(const struct mat_world * w, const struct call * c, int64_t expert,
+                               int64_t n_rows, struct mat_plan * out, struct error * err) {
+    int64_t n = mat_padded_rows(n_rows);
+    struct mat_source a = expert_of(c, expert);
+    struct host_view b = rows_view(c, n);
+    struct host_view result =
+        host_view_contiguous(GGML_TYPE_F32, (int64_t[]){c->as->ne[1], n, 1, 1}, NULL);
+    return mat_plan_prepared(*w, &a, c->precise, &b, &result, out, err);
+}
+
+enum status expert_check(const struct mat_world * w, const struct ggml_tensor * node,
+                         struct error * err) {
+    struct call c;
+    enum status st = call_of(w, node, &c, err);
+    if (st != ST_OK || ggml_is_empty(node) || c.as->ne[0] == 0) {
+        return st;
+    }
+    // Any expert may get any number of the rows.
+    int64_t most = c.n_slots * c.n_tokens, n = 1;
+    while (st == ST_OK && n <= most) {
+        struct mat_plan p;
+        st = plan_expert(w, &c, 0, n, &p, err);
+        n = mat_padded_rows(n) + 1;
+    }
+    return st;
+}
+
+// ---- rows by expert ----
+
+static int32_t id_at(const struct call * c, int64_t row) {
+    int32_t id;
+    const char * at = (const char *) c->ids->data + (size_t) (row % c->n_slots) * c->ids->nb[0] +
+                      (size_t) (row / c->n_slots) * c->ids->nb[1];
+    memcpy(&id, at, sizeof id);
+    return id;
+}
+
+static void sorted_free(struct sorted * s) {
+    free(s->rows);
+    free(s->end);
+}
+
+static enum status sort_rows(const struct call * c, struct sorted * out, struct error * err) {
+    int64_t n = c->n_slots * c->n_tokens;
+    *out = (struct sorted){
+        .rows = malloc((size_t) n * sizeof *out->rows),
+        .end = calloc((size_t) c->n_experts + 1, sizeof *out->end),
+    };
+    if (!out->rows || !out->end) {
+        return error_set(err, ST_NO_MEMORY, "no memory to sort %lld rows by expert", (long long) n);
+    }
+    for (int64_t row = 0; row < n; row++) {
+        int32_t id = id_at(c, row);
+        if (id < 0 || id >= c->n_experts) {
+            return error_set(err, ST_INVALID,
+                             "expert %d is asked for (place %lld of token %lld), there are %lld",
+                             (int) id, (long long) (row % c->n_slots),
+                             (long long) (row / c->n_slots), (long long) c->n_experts);
+        }
+        out->end[id + 1]++;
+    }
+    for (int64_t e = 0; e < c->n_experts; e++) {
+        out->end[e + 1] += out->end[e];
+    }
+    for (int64_t row = 0; row < n; row++) { // end[e] is where e begins, and moves to where it ends
+        out->rows[out->end[id_at(c, row)]++] = row;
+    }
+    return ST_OK;
+}
+
+// ---- one group ----
+
+static char * row_of(const struct ggml_tensor * t, int64_t slot, int64_t token) {
+    return (char *) t->data + (size_t) (slot % t->ne[1]) * t->nb[1] + (size_t) token * t->nb[2];
+}
+
+static void gather(const struct call * c, const struct job * j, float * row) {
+    const struct host_view * to = &j->plan.b.kernel;
+    for (int64_t i = 0; i < j->n_rows; i++) {
+        const char * from = row_of(c->b, j->rows[i] % c->n_slots, j->rows[i] / c->n_slots);
+        host_load_row(c->b->type, from, c->b->nb[0], c->b->ne[0], row);
+        mat_put_row(row, c->b->ne[0], c->precise ? MAT_RIGHT : MAT_HI,
+                    (uint16_t *) (void *) (to->data + (size_t) i * to->nb[1]));
+    }
+    memset(to->data + (size_t) j->n_rows * to->nb[1], 0,
+           (size_t) (to->ne[1] - j->n_rows) * to->nb[1]);
+}
+
+static void scatter(const struct call * c, const struct job * j) {
+    const struct host_view * from = &j->plan.result.kernel;
+    for (int64_t i = 0; i < j->n_rows; i++) {
+        char * to = row_of(c->node, j->rows[i] % c->n_slots, j->rows[i] / c->n_slots);
+        host_store_row(GGML_TYPE_F32, to, c->node->nb[0], c->node->ne[0],
+                       (const float *) (const void *) (from->data + (size_t) i * from->nb[1]));
+    }
+}
+
+static size_t own_bytes(const struct job * j) { // beside what mat_place hands out
+    return GGML_PAD(host_view_bytes(&j->plan.b.kernel), BUFFER_ALIGNMENT) +
+           GGML_PAD(host_view_bytes(&j->plan.result.tensor), BUFFER_ALIGNMENT);
+}
+
+static void place(struct job * j, char * room) {
+    struct mat_plan * p = &j->plan;
+    p->b.kernel.data = room;
+    room += GGML_PAD(host_view_bytes(&p->b.kernel), BUFFER_ALIGNMENT);
+    p->result.kernel.data = room;
+    room += GGML_PAD(host_view_bytes(&p->result.kernel), BUFFER_ALIGNMENT);
+    mat_place(p, room);
+}
+
+// The stream has been waited for: operands may be read.
+static enum status run_group(struct hsa_stream * s, const struct call * c, struct job * jobs, int n,
+                             size_t bytes, float * row, struct error * err) {
+    char * room;
+    enum status st = stream_scratch(s, bytes, &room, err);
+    for (int i = 0; i < n && st == ST_OK; i++) {
+        place(&jobs[i], room);
+        room += own_bytes(&jobs[i]) + mat_scratch(&jobs[i].plan);
+        gather(c, &jobs[i], row);
+        st = mat_send(s, &jobs[i].plan, err);
+    }
+    atomic_fetch_add(&s->device->staged_operands, 2 * (uint64_t) n); // the rows and the results
+    enum status waited = stream_wait(s, st == ST_OK ? err : NULL);
+    st = st == ST_OK ? waited : st;
+    for (int i = 0; i < n && st == ST_OK; i++) {
+        scatter(c, &jobs[i]);
+    }
+    return st;
+}
+
+// ---- the node ----
+
+static enum status run_all(struct hsa_stream * s, const struct call * c, const struct sorted * by,
+                           const struct host_view * packed, struct job * jobs, float * row,
+                           struct error * err) {
+    struct mat_world w = mat_world_of(s->device);
+    enum status st = ST_OK;
+    int n = 0;
+    size_t bytes = 0;
+    for (int64_t e = 0; e < c->n_experts && st == ST_OK; e++) {
+        int64_t begin = e ? by->end[e - 1] : 0, n_rows = by->end[e] - begin;
+        if (n_rows == 0) {
+            continue;
+        }
+        struct job j = {.rows = by->rows + begin, .n_rows = n_rows};
+        st = plan_expert(&w, c, e, n_rows, &j.plan, err);
+        if (st != ST_OK) {
+            break;
+        }
+        if (packed && j.plan.a.way != MAT_AS_IT_STANDS) {
+            struct host_view one = *packed;
+            one.data += (size_t) e * packed->nb[2];
+            mat_use(&j.plan.a, &one);
+        }
+        size_t more = own_bytes(&j) + mat_scratch(&j.plan);
+        if (n > 0 && (n == GROUP_EXPERTS || bytes + more > GROUP_BYTES)) {
+            st = run_group(s, c, jobs, n, bytes, row, err);
+            n = 0;
+            bytes = 0;
+        }
+        jobs[n++] = j;
+        bytes += more;
+    }
+    return st == ST_OK && n > 0 ? run_group(s, c, jobs, n, bytes, row, err) : st;
+}
+
+static enum status compute(struct hsa_stream * s, const struct call * c, struct error * err) {
+    struct sorted by;
+    struct shadow * shadow = NULL;
+    struct job * jobs = malloc(GROUP_EXPERTS * sizeof *jobs);
+    float * row = NULL;
+    enum status st = sort_rows(c, &by, err);
+    if (st == ST_OK && !jobs) {
+        st = error_set(err, ST_NO_MEMORY, "no memory for the products of experts");
+    }
+    if (st == ST_OK) {
+        st = host_row_alloc(c->b->ne[0], &row, err);
+    }
+    enum mat_pieces pieces = c->precise ? MAT_LEFT : MAT_HI;
+    if (st == ST_OK && !mat_stands(&c->weights, pieces)) {
+        st = mat_shadow(s, c->as, &c->weights, pieces, &shadow, err);
+    }
+    if (st == ST_OK) {
+        struct host_view packed = shadow ? shadow_view(shadow) : (struct host_view){0};
+        st = run_all(s, c, &by, shadow ? &packed : NULL, jobs, row, err);
+    }
+    if (shadow) {
+        shadow_release(shadow); // every group was waited for
+    }
+    sorted_free(&by);
+    free(jobs);
+    free(row);
+    return st;
+}
+
+enum status expert_compute(struct hsa_stream * s, const struct ggml_tensor * node,
+                           struct error * err) {
+    struct mat_world w = mat_world_of(s->device);
+    struct call c;
+    enum status st = call_of(&w, node, &c, err);
+    if (st == ST_OK) {
+        st = stream_wait(s, err); // ids and rows may be results that are still on their way
+    }
+    if (st == ST_OK && c.as->ne[0] == 0) {
+        mat_put_zeros(node);
+        return ST_OK;
+    }
+    return st == ST_OK ? compute(s, &c, err) : st;
+}

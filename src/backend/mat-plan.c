@@ -1,0 +1,483 @@
+// mat-plan: how MUL_MAT and OUT_PROD become kernels. An operand goes to the kernel as it stands
+// where the kernel can read it, else it is packed: by the CONVERT kernel, or by the host. What is
+// too large for one kernel is cut: into batches first, then into blocks of rows of either operand.
+// Along k only where no kernel takes all of it; the ADD kernel then sums up what the parts come to.
+// supports_op and graph_compute both come here.
+#include "mat.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RESULT_SIZE 4 // bytes of a sum: f32, or i32
+
+struct ask {
+    const struct mat_world * world;
+    const char * label;     // of the node, for messages
+    struct mat_source a, b; // b is not looked at where it is prepared
+    const struct host_view * prepared;
+    enum mat_pieces a_pieces, b_pieces;
+    struct host_view result;
+};
+
+// More and more of it is laid out anew, until a kernel fits.
+enum layout { AS_IT_STANDS, OPERANDS_PACKED, ALL_PACKED, N_LAYOUTS };
+
+// ---- precision ----
+
+static enum mat_precision asked;
+static pthread_once_t asked_once = PTHREAD_ONCE_INIT;
+
+static void read_environment(void) {
+    const char * value = getenv("GGML_HSA_MUL_MAT");
+    if (!value || !*value) {
+        asked = MAT_AS_ASKED;
+    } else if (!strcmp(value, "bf16")) {
+        asked = MAT_ALWAYS_BF16;
+    } else if (!strcmp(value, "precise")) {
+        asked = MAT_ALWAYS_PRECISE;
+    } else {
+        log_warn("GGML_HSA_MUL_MAT=%.40s is not known and is ignored: it may be bf16 or precise",
+                 value);
+    }
+}
+
+enum mat_precision mat_precision_asked(void) {
+    pthread_once(&asked_once, read_environment);
+    return asked;
+}
+
+// Word 0 says how sums are accumulated, word 3 what src1 may be rounded to. Both are more than bf16
+// where F32 is asked for.
+bool mat_is_precise(const struct mat_world * w, const struct ggml_tensor * node) {
+    bool has_words = node->op == GGML_OP_MUL_MAT || node->op == GGML_OP_MUL_MAT_ID;
+    bool wished =
+        has_words && (node->op_params[0] == GGML_PREC_F32 || node->op_params[3] == GGML_PREC_F32);
+    return w->precision == MAT_ALWAYS_PRECISE || (w->precision == MAT_AS_ASKED && wished);
+}
+
+// ---- views ----
+
+// Elements that follow each other, in rows that begin at whole words.
+static bool has_word_rows(const struct host_view * v) {
+    bool ok = v->nb[0] == ggml_type_size(v->type) && (uintptr_t) v->data % DMA_WORD == 0;
+    for (int d = 1; d < GGML_MAX_DIMS; d++) {
+        ok &= v->ne[d] == 1 || v->nb[d] % DMA_WORD == 0;
+    }
+    return ok;
+}
+
+bool mat_stands(const struct mat_source * s, enum mat_pieces pieces) {
+    const struct host_view * v = &s->view;
+    return pieces == MAT_HI && !s->columns &&
+           (v->type == GGML_TYPE_BF16 || mat_is_integer(v->type)) &&
+           v->ne[0] % MAT_K_MULTIPLE == 0 && has_word_rows(v);
+}
+
+// Dimensions 1 to 3 as one, where the rows follow each other at one distance.
+static bool flatten(struct host_view * v) {
+    int64_t n = 1;
+    size_t step = v->nb[1];
+    for (int d = 1; d < GGML_MAX_DIMS; d++) {
+        if (v->ne[d] == 1) {
+            continue;
+        }
+        if (n == 1) {
+            step = v->nb[d];
+        } else if (v->nb[d] != step * (size_t) n) {
+            return false;
+        }
+        n *= v->ne[d];
+    }
+    v->ne[1] = n;
+    v->nb[1] = step;
+    v->ne[2] = v->ne[3] = 1;
+    return true;
+}
+
+// ---- operands ----
+
+static bool can_convert(const struct ask * r, struct mat_operand * o) {
+    const struct host_view * from = &o->source.view;
+    if ((from->type != GGML_TYPE_F32 && from->type != GGML_TYPE_F16) || !has_word_rows(from)) {
+        return false;
+    }
+    o->convert = (struct kernel_spec){
+        .op = KERNEL_OP_CONVERT,
+        .arch = r->world->arch,
+        .n_inputs = 1,
+        .inputs[0] = plan_tensor(from),
+        .output = plan_tensor(&o->packed),
+        .params[0] = (uint32_t) o->pieces,
+    };
+    return store_can_itself(r->world->store, &o->convert);
+}
+
+static struct mat_operand lay_out(const struct ask * r, const struct mat_source * source,
+                                  enum mat_pieces pieces, bool packed) {
+    struct mat_operand o = {
+        .source = *source, .pieces = pieces, .packed = mat_packed(source, pieces, NULL)};
+    if (!packed && mat_stands(source, pieces)) {
+        o.way = MAT_AS_IT_STANDS;
+        o.kernel = source->view;
+        return o;
+    }
+    o.way = can_convert(r, &o) ? MAT_BY_KERNEL : MAT_BY_HOST;
+    o.kernel = o.packed;
+    return o;
+}
+
+static void lay_out_result(const struct ask * r, bool packed, struct mat_plan * p) {
+    struct plan_operand * o = &p->result;
+    o->tensor = r->result;
+    o->kernel = o->tensor;
+    o->staged = packed || !has_word_rows(&o->tensor);
+    // The kernel writes the first sums while it still reads the last rows.
+    for (int i = 0; i < 2; i++) {
+        const struct mat_operand * in = i ? &p->b : &p->a;
+        o->staged |= in->way == MAT_AS_IT_STANDS && plan_clobbers(&o->tensor, &in->kernel);
+    }
+    if (o->staged) {
+        o->kernel = host_view_contiguous(o->tensor.type, o->tensor.ne, NULL);
+    }
+}
+
+static void try_flattening(struct mat_plan * p) {
+    struct host_view b = p->b.kernel, result = p->result.kernel;
+    if (p->a.kernel.ne[2] == 1 && p->a.kernel.ne[3] == 1 && flatten(&b) && flatten(&result)) {
+        p->b.kernel = b;
+        p->result.kernel = result;
+    }
+}
+
+static void lay_out_all(const struct ask * r, enum layout layout, struct mat_plan * p) {
+    bool packed = layout >= OPERANDS_PACKED;
+    *p = (struct mat_plan){.a = lay_out(r, &r->a, r->a_pieces, packed)};
+    if (r->prepared) {
+        p->b = (struct mat_operand){.way = MAT_AS_IT_STANDS, .kernel = *r->prepared};
+    } else {
+        p->b = lay_out(r, &r->b, r->b_pieces, packed);
+    }
+    lay_out_result(r, layout == ALL_PACKED, p);
+    try_flattening(p);
+    memcpy(p->chunk, p->result.kernel.ne, sizeof p->chunk);
+    p->chunk_k = p->a.kernel.ne[0];
+}
+
+// ---- parts of a result ----
+
+// How often a repeats along dimension 2 or 3.
+static int64_t repeats(const struct mat_plan * p, int d) {
+    return p->result.kernel.ne[d] / p->a.kernel.ne[d];
+}
+
+static struct kernel_spec product_of(const struct mat_plan * p, enum aie_arch arch,
+                                     const int64_t ne[GGML_MAX_DIMS], int64_t k) {
+    struct host_view a = p->a.kernel, b = p->b.kernel, result = p->result.kernel;
+    a.ne[0] = b.ne[0] = k;
+    a.ne[1] = ne[0];
+    b.ne[1] = ne[1];
+    for (int d = 2; d < GGML_MAX_DIMS; d++) {
+        a.ne[d] = ne[d] == 1 ? 1 : ne[d] / repeats(p, d);
+        b.ne[d] = ne[d];
+    }
+    memcpy(result.ne, ne, sizeof result.ne);
+    return (struct kernel_spec){
+        .op = KERNEL_OP_MUL_MAT,
+        .arch = arch,
+        .n_inputs = 2,
+        .inputs = {plan_tensor(&a), plan_tensor(&b)},
+        .output = plan_tensor(&result),
+    };
+}
+
+static struct tensor partial_of(const struct mat_plan * p, const int64_t ne[GGML_MAX_DIMS]) {
+    struct host_view sums = host_view_contiguous(p->result.kernel.type, ne, NULL);
+    return plan_tensor(&sums);
+}
+
+static struct kernel_spec sum_of(const struct mat_plan * p, enum aie_arch arch,
+                                 const int64_t ne[GGML_MAX_DIMS]) {
+    struct host_view result = p->result.kernel;
+    memcpy(result.ne, ne, sizeof result.ne);
+    return (struct kernel_spec){
+        .op = KERNEL_OP_ADD,
+        .arch = arch,
+        .n_inputs = 2,
+        .inputs = {plan_tensor(&result), partial_of(p, ne)},
+        .output = plan_tensor(&result),
+    };
+}
+
+static char * place_in(const struct host_view * v, size_t offset) {
+    return v->data ? v->data + offset : NULL;
+}
+
+struct kernel_spec mat_part(const struct mat_plan * p, enum aie_arch arch, const struct mat_at * at,
+                            char * addr[PLAN_OPERANDS]) {
+    const struct host_view *a = &p->a.kernel, *b = &p->b.kernel, *result = &p->result.kernel;
+    int64_t ne[GGML_MAX_DIMS], left_k = a->ne[0] - at->k;
+    size_t k_at = (size_t) at->k * a->nb[0], out_at = 0;
+    size_t a_at = k_at + (size_t) at->at[0] * a->nb[1];
+    size_t b_at = k_at + (size_t) at->at[1] * b->nb[1];
+    for (int d = 0; d < GGML_MAX_DIMS; d++) {
+        int64_t left = result->ne[d] - at->at[d];
+        ne[d] = left < p->chunk[d] ? left : p->chunk[d];
+        out_at += (size_t) at->at[d] * result->nb[d];
+        if (d >= 2) {
+            a_at += (size_t) (at->at[d] / repeats(p, d)) * a->nb[d];
+            b_at += (size_t) at->at[d] * b->nb[d];
+        }
+    }
+    if (at->add) {
+        addr[0] = addr[2] = place_in(result, out_at);
+        addr[1] = p->partial.data;
+        return sum_of(p, arch, ne);
+    }
+    addr[0] = place_in(a, a_at);
+    addr[1] = place_in(b, b_at);
+    addr[2] = at->k ? p->partial.data : place_in(result, out_at);
+    struct kernel_spec spec = product_of(p, arch, ne, left_k < p->chunk_k ? left_k : p->chunk_k);
+    spec.output = at->k ? partial_of(p, ne) : spec.output;
+    return spec;
+}
+
+bool mat_next(const struct mat_plan * p, struct mat_at * at) {
+    if (at->k && !at->add) {
+        return at->add = true;
+    }
+    at->add = false;
+    at->k += p->chunk_k;
+    if (at->k < p->a.kernel.ne[0]) {
+        return true;
+    }
+    at->k = 0;
+    for (int d = 0; d < GGML_MAX_DIMS; d++) {
+        at->at[d] += p->chunk[d];
+        if (at->at[d] < p->result.kernel.ne[d]) {
+            return true;
+        }
+        at->at[d] = 0;
+    }
+    return false;
+}
+
+// ---- fitting ----
+
+static bool can(const struct mat_world * w, const struct kernel_spec * spec) {
+    return w->by_command ? store_can(w->store, spec) : store_can_itself(w->store, spec);
+}
+
+// Kernels for all parts of k that make a chunk of these sizes?
+static bool fits_along_k(const struct mat_world * w, const struct mat_plan * p,
+                         const int64_t ne[GGML_MAX_DIMS]) {
+    int64_t k = p->a.kernel.ne[0], rest = k % p->chunk_k;
+    struct kernel_spec first = product_of(p, w->arch, ne, p->chunk_k);
+    if (!can(w, &first)) {
+        return false;
+    }
+    if (p->chunk_k == k) {
+        return true;
+    }
+    struct kernel_spec later = first, last = product_of(p, w->arch, ne, rest),
+                       sum = sum_of(p, w->arch, ne);
+    later.output = last.output = partial_of(p, ne);
+    return can(w, &later) && (rest == 0 || can(w, &last)) && can(w, &sum);
+}
+
+// Is there a kernel for a whole chunk, and for each that the edges cut short?
+static bool fits(const struct mat_world * w, const struct mat_plan * p) {
+    const int64_t * whole = p->result.kernel.ne;
+    for (int short_ones = 0; short_ones < 1 << GGML_MAX_DIMS; short_ones++) {
+        int64_t ne[GGML_MAX_DIMS];
+        bool exists = true;
+        for (int d = 0; d < GGML_MAX_DIMS; d++) {
+            bool is_short = short_ones >> d & 1;
+            ne[d] = is_short ? whole[d] % p->chunk[d] : p->chunk[d];
+            exists &= ne[d] > 0;
+        }
+        if (exists && !fits_along_k(w, p, ne)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int64_t half(int64_t n, int64_t multiple) {
+    return n <= multiple ? 1 : ((n + 1) / 2 + multiple - 1) / multiple * multiple;
+}
+
+// Of k, where even the least result is too much: in halves that any kernel likes the length of.
+static bool cut_k(const struct mat_world * w, struct mat_plan * p) {
+    const int64_t multiple = 384;
+    const int64_t * ne = p->result.kernel.ne;
+    int64_t least[GGML_MAX_DIMS] = {ne[0] < 16 ? ne[0] : 16, ne[1] < 16 ? ne[1] : 16, 1, 1};
+    while (!fits_along_k(w, p, least)) {
+        if (p->chunk_k <= multiple) {
+            return false;
+        }
+        p->chunk_k = half(p->chunk_k, multiple);
+    }
+    return true;
+}
+
+// Batches are cut between the repetitions of a, or singly.
+static bool cut(struct mat_plan * p) {
+    const int64_t least = 16;
+    for (int d = GGML_MAX_DIMS - 1; d >= 2; d--) {
+        if (p->chunk[d] > 1) {
+            p->chunk[d] = half(p->chunk[d], repeats(p, d));
+            return true;
+        }
+    }
+    int64_t * larger = p->chunk[0] >= p->chunk[1] ? &p->chunk[0] : &p->chunk[1];
+    if (*larger <= least) {
+        return false;
+    }
+    *larger = half(*larger, least);
+    return true;
+}
+
+static bool find_layout(const struct ask * r, struct mat_plan * out) {
+    for (int layout = AS_IT_STANDS; layout < N_LAYOUTS; layout++) {
+        lay_out_all(r, (enum layout) layout, out);
+        if (fits(r->world, out)) {
+            return true;
+        }
+    }
+    for (int layout = AS_IT_STANDS; layout < N_LAYOUTS; layout++) {
+        lay_out_all(r, (enum layout) layout, out);
+        bool may_fit = cut_k(r->world, out);
+        bool found = may_fit && fits(r->world, out);
+        while (may_fit && !found && cut(out)) {
+            found = fits(r->world, out);
+        }
+        if (found) {
+            out->partial = host_view_contiguous(out->result.kernel.type, out->chunk, NULL);
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum status plan(struct mat_world * w, struct ask * r, struct mat_plan * out,
+                        struct error * err) {
+    r->world = w;
+    if (find_layout(r, out)) {
+        return ST_OK;
+    }
+    w->by_command = store_has_command(w->store);
+    if (w->by_command && find_layout(r, out)) {
+        return ST_OK;
+    }
+    char name[KERNEL_NAME_MAX];
+    lay_out_all(r, AS_IT_STANDS, out);
+    struct kernel_spec spec = product_of(out, w->arch, out->chunk, out->chunk_k);
+    kernel_name(&spec, name);
+    return error_set(err, ST_UNSUPPORTED,
+                     "%s: no kernel like %s: neither in a pack nor from the compiler", r->label,
+                     name);
+}
+
+// ---- nodes ----
+
+bool mat_is_product(enum ggml_op op) {
+    return op == GGML_OP_MUL_MAT || op == GGML_OP_OUT_PROD;
+}
+
+static bool shapes_match(const struct mat_source * a, const struct mat_source * b,
+                         const struct host_view * result) {
+    bool ok = mat_source_k(a) == mat_source_k(b) && result->ne[0] == a->view.ne[!a->columns] &&
+              result->ne[1] == b->view.ne[!b->columns];
+    for (int d = 2; d < GGML_MAX_DIMS; d++) {
+        ok &= result->ne[d] == b->view.ne[d] && a->view.ne[d] > 0 &&
+              b->view.ne[d] % a->view.ne[d] == 0;
+    }
+    return ok;
+}
+
+static bool types_match(const struct mat_source * a, const struct mat_source * b,
+                        const struct host_view * result) {
+    if (!mat_can_stage(a) || !mat_can_stage(b)) {
+        return false;
+    }
+    if (mat_is_integer(a->view.type) || mat_is_integer(b->view.type)) {
+        return a->view.type == b->view.type && result->type == GGML_TYPE_I32;
+    }
+    return result->type == GGML_TYPE_F32;
+}
+
+// The lower pieces of two bf16 operands are zero, and integers have none.
+static bool has_lower_pieces(enum ggml_type a, enum ggml_type b) {
+    return !mat_is_integer(a) && !(a == GGML_TYPE_BF16 && b == GGML_TYPE_BF16);
+}
+
+// One row times many is many rows times one, which is what the kernels for few columns are for.
+static bool swap_operands(struct ask * r) {
+    struct host_view * out = &r->result;
+    if (out->ne[0] != 1 || out->ne[1] == 1 || out->nb[1] != RESULT_SIZE ||
+        r->a.view.ne[2] != out->ne[2] || r->a.view.ne[3] != out->ne[3]) {
+        return false;
+    }
+    struct mat_source a = r->a;
+    r->a = r->b;
+    r->b = a;
+    out->ne[0] = out->ne[1];
+    out->ne[1] = 1;
+    return true;
+}
+
+enum status mat_plan_node(struct mat_world w, const struct ggml_tensor * node,
+                          struct mat_plan * out, struct error * err) {
+    const struct ggml_tensor *src0 = node->src[0], *src1 = node->src[1];
+    const char * label = op_label(node);
+    if (!mat_is_product(node->op) || !src0 || !src1) {
+        return error_set(err, ST_INVALID, "%s is not a product of two tensors", label);
+    }
+    bool columns = node->op == GGML_OP_OUT_PROD;
+    struct ask r = {.label = label,
+                    .a = mat_source_of(host_view_of(src0), columns),
+                    .b = mat_source_of(host_view_of(src1), columns),
+                    .result = host_view_of(node)};
+    if (!types_match(&r.a, &r.b, &r.result)) {
+        return error_set(err, ST_UNSUPPORTED, "%s of %s and %s to %s is not supported", label,
+                         ggml_type_name(src0->type), ggml_type_name(src1->type),
+                         ggml_type_name(node->type));
+    }
+    if (!shapes_match(&r.a, &r.b, &r.result)) {
+        return error_set(err, ST_INVALID, "%s: the shapes of its operands and result do not match",
+                         label);
+    }
+    *out = (struct mat_plan){.nothing_to_add = mat_source_k(&r.a) == 0};
+    out->result.tensor = r.result;
+    if (ggml_is_empty(node) || out->nothing_to_add) {
+        return ST_OK;
+    }
+    bool swapped = swap_operands(&r);
+    if (mat_is_precise(&w, node) && has_lower_pieces(src0->type, src1->type)) {
+        r.a_pieces = MAT_LEFT;
+        r.b_pieces = MAT_RIGHT;
+    }
+    enum status st = plan(&w, &r, out, err);
+    (swapped ? &out->b : &out->a)->weights = src0;
+    return st;
+}
+
+enum status mat_plan_prepared(struct mat_world w, const struct mat_source * a, bool precise,
+                              const struct host_view * b, const struct host_view * result,
+                              struct mat_plan * out, struct error * err) {
+    struct ask r = {.label = "MUL_MAT_ID",
+                    .a = *a,
+                    .prepared = b,
+                    .a_pieces = precise ? MAT_LEFT : MAT_HI,
+                    .result = *result};
+    return plan(&w, &r, out, err);
+}
+
+// Above 16, which each have their own, an eighth of the next power of two apart, and at least 8.
+int64_t mat_padded_rows(int64_t n) {
+    int64_t step = n <= 16 ? 1 : 8;
+    while (n > 16 && step * 8 < n) {
+        step *= 2;
+    }
+    return (n + step - 1) / step * step;
+}

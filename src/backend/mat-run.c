@@ -1,0 +1,241 @@
+// mat-run: a product on a stream. CONVERT and MUL_MAT follow each other in the queue, so that the
+// host waits only where it lays out an operand itself, and for a result that no kernel can write in
+// place. An operand that was packed for a product lately is not packed again.
+#include "stream.h"
+
+#include <string.h>
+
+struct mat_world mat_world_of(const struct hsa_device * device) {
+    return (struct mat_world){
+        .store = device->store, .arch = device->arch, .precision = mat_precision_asked()};
+}
+
+// ---- operands ----
+
+enum status mat_shadow(struct hsa_stream * s, const struct ggml_tensor * weights,
+                       const struct mat_source * source, enum mat_pieces pieces,
+                       struct shadow ** out, struct error * err) {
+    struct shadows * all = weights ? buffer_shadows(weights) : NULL;
+    *out = NULL;
+    if (!all || !buffer_holds_weights(weights)) {
+        return ST_OK;
+    }
+    *out = shadow_find(all, source, pieces);
+    if (*out) {
+        return ST_OK;
+    }
+    enum status st = stream_wait(s, err); // the weights may be on their way themselves
+    if (st == ST_OK) {
+        *out = shadow_make(all, source, pieces);
+        atomic_fetch_add(&s->device->staged_operands, *out != NULL);
+    }
+    return st;
+}
+
+void mat_use(struct mat_operand * o, const struct host_view * packed) {
+    o->way = MAT_AS_IT_STANDS;
+    o->kernel.data = packed->data;
+}
+
+static size_t bytes_of(const struct host_view * v, bool needed) {
+    return needed ? GGML_PAD(host_view_bytes(v), BUFFER_ALIGNMENT) : 0;
+}
+
+size_t mat_scratch(const struct mat_plan * p) {
+    return bytes_of(&p->a.packed, p->a.way != MAT_AS_IT_STANDS) +
+           bytes_of(&p->b.packed, p->b.way != MAT_AS_IT_STANDS) +
+           bytes_of(&p->result.kernel, p->result.staged) +
+           bytes_of(&p->partial, p->chunk_k < p->a.kernel.ne[0]);
+}
+
+void mat_place(struct mat_plan * p, char * room) {
+    struct mat_operand * operands[] = {&p->a, &p->b};
+    for (int i = 0; i < 2; i++) {
+        struct mat_operand * o = operands[i];
+        if (o->way != MAT_AS_IT_STANDS) {
+            o->packed.data = o->kernel.data = room;
+            room += bytes_of(&o->packed, true);
+        }
+    }
+    if (p->result.staged) {
+        p->result.kernel.data = room;
+        room += bytes_of(&p->result.kernel, true);
+    }
+    p->partial.data = room; // or nothing, where nobody looks
+}
+
+bool mat_reads_on_host(const struct mat_plan * p) {
+    return p->a.way == MAT_BY_HOST || p->b.way == MAT_BY_HOST;
+}
+
+static enum status bring(struct hsa_stream * s, const struct mat_operand * o, struct error * err) {
+    if (o->way == MAT_BY_HOST) {
+        atomic_fetch_add(&s->device->staged_operands, 1);
+        return mat_stage(&o->source, o->pieces, o->packed.data, err);
+    }
+    char * addr[PLAN_OPERANDS] = {o->source.view.data, o->packed.data};
+    return o->way == MAT_BY_KERNEL ? stream_dispatch(s, &o->convert, addr, err) : ST_OK;
+}
+
+// ---- products ----
+
+enum status mat_send(struct hsa_stream * s, const struct mat_plan * p, struct error * err) {
+    enum status st = bring(s, &p->a, err);
+    if (st == ST_OK) {
+        st = bring(s, &p->b, err);
+    }
+    struct mat_at at = {0};
+    bool more = true;
+    while (st == ST_OK && more) {
+        char * addr[PLAN_OPERANDS] = {NULL};
+        struct kernel_spec spec = mat_part(p, s->device->arch, &at, addr);
+        st = stream_dispatch(s, &spec, addr, err);
+        more = mat_next(p, &at);
+    }
+    return st;
+}
+
+enum status mat_get_kernels(const struct mat_world * w, const struct mat_plan * p,
+                            struct error * err) {
+    struct store_kernel * kernel;
+    const struct mat_operand * operands[] = {&p->a, &p->b};
+    if (p->nothing_to_add) {
+        return ST_OK;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (operands[i]->way == MAT_BY_KERNEL) {
+            enum status st = store_get(w->store, &operands[i]->convert, &kernel, err);
+            if (st != ST_OK) {
+                return st;
+            }
+        }
+    }
+    struct mat_at at = {0};
+    bool more = true;
+    while (more) {
+        char * addr[PLAN_OPERANDS] = {NULL};
+        struct kernel_spec spec = mat_part(p, w->arch, &at, addr);
+        enum status st = store_get(w->store, &spec, &kernel, err);
+        if (st != ST_OK) {
+            return st;
+        }
+        more = mat_next(p, &at);
+    }
+    return ST_OK;
+}
+
+void mat_put_zeros(const struct ggml_tensor * t) {
+    for (int64_t row = 0; row < ggml_nrows(t); row++) {
+        char * at = (char *) t->data + (size_t) (row % t->ne[1]) * t->nb[1] +
+                    (size_t) (row / t->ne[1] % t->ne[2]) * t->nb[2] +
+                    (size_t) (row / t->ne[1] / t->ne[2]) * t->nb[3];
+        for (int64_t i = 0; i < t->ne[0]; i++) {
+            memset(at + (size_t) i * t->nb[0], 0, ggml_type_size(t->type));
+        }
+    }
+}
+
+// ---- operands that were packed lately ----
+
+void mat_forget(struct hsa_stream * s, const void * begin, size_t bytes) {
+    const char * from = begin;
+    for (int i = 0; i < RECENT_PACKED; i++) {
+        struct mat_recent * r = &s->recent[i];
+        const char * data = r->source.view.data;
+        if (r->data && from < data + host_view_bytes(&r->source.view) && data < from + bytes) {
+            r->data = NULL;
+        }
+    }
+}
+
+static void remember(struct hsa_stream * s, const struct mat_operand * o) {
+    if (o->way != MAT_AS_IT_STANDS) {
+        s->recent[s->next_recent++ % RECENT_PACKED] =
+            (struct mat_recent){.source = o->source, .pieces = o->pieces, .data = o->packed.data};
+    }
+}
+
+static bool recall(const struct hsa_stream * s, struct mat_operand * o) {
+    for (int i = 0; i < RECENT_PACKED && o->way != MAT_AS_IT_STANDS; i++) {
+        const struct mat_recent * r = &s->recent[i];
+        if (r->data && r->pieces == o->pieces && mat_same_source(&r->source, &o->source)) {
+            mat_use(o, &(struct host_view){.data = r->data});
+            return true;
+        }
+    }
+    return false;
+}
+
+// Room in scratch for what the plan still has to make. Where that took scratch to be given back,
+// what was recalled from it is gone too.
+static enum status make_room(struct hsa_stream * s, struct mat_plan * p, char ** room,
+                             struct error * err) {
+    struct mat_plan fresh = *p;
+    for (;;) {
+        bool recalled = recall(s, &p->a);
+        recalled |= recall(s, &p->b);
+        unsigned before = s->n_resets;
+        size_t bytes = mat_scratch(p);
+        enum status st = bytes ? stream_scratch(s, bytes, room, err) : ST_OK;
+        if (st != ST_OK || !recalled || s->n_resets == before) {
+            return st;
+        }
+        *p = fresh;
+    }
+}
+
+// ---- nodes ----
+
+static enum status compute(struct hsa_stream * s, struct mat_plan * p, struct error * err) {
+    char * room = NULL;
+    enum status st = make_room(s, p, &room, err);
+    if (st == ST_OK && mat_reads_on_host(p)) {
+        st = stream_wait(s, err); // the operands may be results that are still on their way
+    }
+    if (st == ST_OK) {
+        mat_place(p, room);
+        st = mat_send(s, p, err);
+    }
+    if (st == ST_OK) {
+        remember(s, &p->a);
+        remember(s, &p->b);
+    }
+    if (st == ST_OK && p->result.staged) {
+        atomic_fetch_add(&s->device->staged_operands, 1);
+        st = stream_wait(s, err);
+        if (st == ST_OK) {
+            st = host_copy(&p->result.kernel, &p->result.tensor, err);
+        }
+    }
+    return st;
+}
+
+enum status mat_compute(struct hsa_stream * s, const struct ggml_tensor * node,
+                        struct error * err) {
+    struct mat_plan p;
+    enum status st = mat_plan_node(mat_world_of(s->device), node, &p, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    if (p.nothing_to_add) {
+        st = stream_wait(s, err);
+        if (st == ST_OK) {
+            mat_put_zeros(node);
+        }
+        return st;
+    }
+    struct mat_operand * o = p.a.weights ? &p.a : &p.b;
+    struct shadow * shadow = NULL;
+    if (o->way != MAT_AS_IT_STANDS) {
+        st = mat_shadow(s, o->weights, &o->source, o->pieces, &shadow, err);
+    }
+    if (shadow) {
+        struct host_view packed = shadow_view(shadow);
+        mat_use(o, &packed);
+    }
+    if (st == ST_OK) {
+        st = compute(s, &p, err);
+    }
+    stream_hold(s, shadow);
+    return st;
+}

@@ -1,0 +1,167 @@
+// mat: matrix multiplication. MUL_MAT's kernel takes bf16 (or i8, or i16) with k contiguous, a
+// multiple of 8, and every other stride a multiple of a word; ggml's operands are of any datatype
+// and lie in any way. What is here brings them to that form and cuts what is too large.
+//
+// A number is a sum of bf16 pieces: hi = bf16(x), lo = bf16(x - hi). Where products must be better
+// than bf16, a row of the left operand holds [hi | lo | hi] and one of the right [hi | hi | lo], so
+// that the same kernel on a three times longer k adds hi*hi + lo*hi + hi*lo.
+#pragma once
+
+#include "backend.h"
+
+#define MAT_K_MULTIPLE 8
+
+enum mat_pieces { MAT_HI = 0, MAT_LEFT = 1, MAT_RIGHT = 2 }; // CONVERT's parameter
+
+// ---- mat-stage.c: operands laid out by the host ----
+
+struct mat_source {        // an operand as ggml has it
+    struct host_view view; // [k, rows, dim 2, dim 3]
+    bool columns;          // [rows, k, dim 2, dim 3]: quantized and of OUT_PROD, others are swapped
+};
+
+static inline bool mat_is_integer(enum ggml_type t) { // of those that kernels multiply
+    return t == GGML_TYPE_I8 || t == GGML_TYPE_I16;
+}
+
+bool mat_same_source(const struct mat_source * a, const struct mat_source * b);
+struct mat_source mat_source_of(struct host_view view, bool columns);
+int64_t mat_source_k(const struct mat_source * s);
+// Is it of a datatype, and does it lie in a way, that mat_stage can read?
+bool mat_can_stage(const struct mat_source * s);
+// Its packed form, as long as the pieces make it; k is padded with zeros.
+struct host_view mat_packed(const struct mat_source * s, enum mat_pieces pieces, void * data);
+enum status mat_stage(const struct mat_source * s, enum mat_pieces pieces, char * out,
+                      struct error * err);
+// A row of k floats as bf16 pieces, each padded with zeros.
+void mat_put_row(const float * row, int64_t k, enum mat_pieces pieces, uint16_t * out);
+
+// ---- shadow.c: weights in packed form, kept with their buffer ----
+
+struct shadow;
+
+// What a buffer keeps. It is dropped when the bytes that it was made of may have changed; one that
+// somebody still holds goes when it is released.
+struct shadows {
+    pthread_mutex_t lock;
+    struct hsac_agent * agent;
+    struct shadow * first;
+    atomic_size_t count; // so that the usual write, where there are none, locks nothing
+    bool warned;
+};
+
+void shadows_init(struct shadows * all, struct hsac_agent * agent);
+void shadows_free(struct shadows * all); // nothing is held any more
+// The bytes from begin on were written, or will be by what is in flight.
+void shadows_drop(struct shadows * all, const void * begin, size_t bytes);
+// NULL when there is none yet; the caller holds it otherwise.
+struct shadow * shadow_find(struct shadows * all, const struct mat_source * source,
+                            enum mat_pieces pieces);
+// Makes it, unless another thread was faster. NULL when there is no memory: said once, and the
+// weights are then converted each time.
+struct shadow * shadow_make(struct shadows * all, const struct mat_source * source,
+                            enum mat_pieces pieces);
+struct host_view shadow_view(const struct shadow * s);
+void shadow_release(struct shadow * s);
+
+// ---- mat-plan.c: how a product becomes kernels ----
+
+enum mat_precision { MAT_AS_ASKED, MAT_ALWAYS_BF16, MAT_ALWAYS_PRECISE };
+
+enum mat_precision mat_precision_asked(void); // by GGML_HSA_MUL_MAT; warns of what it cannot read
+
+struct mat_world { // what a plan depends on beside its node
+    struct store * store;
+    enum aie_arch arch;
+    enum mat_precision precision;
+    bool by_command; // kernels of GGML_HSA_JIT_COMMAND count as well
+};
+
+enum mat_way {
+    MAT_AS_IT_STANDS,
+    MAT_BY_KERNEL, // CONVERT in front of the product, in the same queue
+    MAT_BY_HOST,
+};
+
+struct mat_operand {
+    struct mat_source source;
+    enum mat_pieces pieces;
+    enum mat_way way;
+    const struct ggml_tensor * weights; // which a shadow may be kept of; NULL: none
+    struct host_view packed;            // what mat_way makes; no place yet
+    struct kernel_spec convert;         // MAT_BY_KERNEL
+    struct host_view kernel; // as MUL_MAT's kernel has it: as it stands, or the packed one, with
+                             // dimensions 1 to 3 as one where that makes no difference
+};
+
+struct mat_plan {
+    bool nothing_to_add; // k is 0: the result is zeros
+    struct mat_operand a, b;
+    struct plan_operand result;
+    int64_t chunk[GGML_MAX_DIMS]; // what one dispatch makes of the result
+    int64_t chunk_k;              // out of so much of k
+    struct host_view partial;     // where k is cut: a chunk's sums of its later parts; no place yet
+};
+
+struct mat_at { // a dispatch of a plan; zero: the first
+    int64_t at[GGML_MAX_DIMS], k;
+    bool add; // the partial sums to those before, by the ADD kernel
+};
+
+// Can the kernel read it as it stands?
+bool mat_stands(const struct mat_source * s, enum mat_pieces pieces);
+bool mat_is_product(enum ggml_op op); // of two operands: MUL_MAT, OUT_PROD
+// Are products of the node better than bf16?
+bool mat_is_precise(const struct mat_world * w, const struct ggml_tensor * node);
+// Cheap and never compiles, as plan_node.
+enum status mat_plan_node(struct mat_world w, const struct ggml_tensor * node,
+                          struct mat_plan * out, struct error * err);
+// The same for a right operand that is in the kernel's form already.
+enum status mat_plan_prepared(struct mat_world w, const struct mat_source * a, bool precise,
+                              const struct host_view * b, const struct host_view * result,
+                              struct mat_plan * out, struct error * err);
+// How many rows are computed where n depends on data: few sizes, so that few kernels are made.
+int64_t mat_padded_rows(int64_t n);
+// The kernel of a dispatch, and where its operands lie.
+struct kernel_spec mat_part(const struct mat_plan * p, enum aie_arch arch, const struct mat_at * at,
+                            char * addr[PLAN_OPERANDS]);
+bool mat_next(const struct mat_plan * p, struct mat_at * at); // false after the last
+
+// ---- mat-run.c ----
+
+struct hsa_stream;
+
+// What a stream packed lately: products that follow each other often share an operand.
+struct mat_recent {
+    struct mat_source source;
+    enum mat_pieces pieces;
+    char * data; // NULL: nothing
+};
+
+// The bytes from begin on will be others.
+void mat_forget(struct hsa_stream * s, const void * begin, size_t bytes);
+
+struct mat_world mat_world_of(const struct hsa_device * device);
+void mat_put_zeros(const struct ggml_tensor * t); // sums of nothing
+enum status mat_compute(struct hsa_stream * s, const struct ggml_tensor * node, struct error * err);
+// Makes the plan's kernels, which then stay in the store.
+enum status mat_get_kernels(const struct mat_world * w, const struct mat_plan * p,
+                            struct error * err);
+
+// The steps of mat_compute. The packed form of weights, held by the caller; NULL when none is kept.
+enum status mat_shadow(struct hsa_stream * s, const struct ggml_tensor * weights,
+                       const struct mat_source * source, enum mat_pieces pieces,
+                       struct shadow ** out, struct error * err);
+void mat_use(struct mat_operand * o, const struct host_view * packed); // instead of making it
+size_t mat_scratch(const struct mat_plan * p);     // bytes that mat_place hands out
+void mat_place(struct mat_plan * p, char * room);  // gives what is not there yet its place
+bool mat_reads_on_host(const struct mat_plan * p); // are operands laid out by the host?
+// Lays out the operands and sends the kernels. Who reads on the host has waited before.
+enum status mat_send(struct hsa_stream * s, const struct mat_plan * p, struct error * err);
+
+// ---- expert.c: MUL_MAT_ID ----
+
+enum status expert_check(const struct mat_world * w, const struct ggml_tensor * node,
+                         struct error * err);
+enum status expert_compute(struct hsa_stream * s, const struct ggml_tensor * node,
+                           struct error * err);
