@@ -3,19 +3,23 @@
 #   lib/libggml-hsa.so                 the plugin; GGML_BACKEND_PATH=<it> makes ggml programs load it
 #   lib/ggml-hsa/libhsa-emu.so         the emulated runtime, out of the way of a real one
 #   lib/cmake/ggml-hsa, lib/pkgconfig  for programs that link: ggml-hsa::ggml-hsa, ggml-hsa.pc
-#   bin/ggml-hsa, bin/ggml-hsa-gen-kernels
-#   include/ggml-hsa.h, hsa-emu.h
+#   lib/librocm-kernels.so             GPU kernels that are compiled once and kept
+#   bin/ggml-hsa, bin/ggml-hsa-gen-kernels, bin/rocm-kernels
+#   include/ggml-hsa.h, hsa-emu.h, rocm-kernels.h, rocm-kernels-args.h
 #   share/ggml-hsa                     examples, env_setup.sh and requirements.txt
 #   share/doc/ggml-hsa
 include(CMakePackageConfigHelpers)
 
 install(TARGETS hsa-emu LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/ggml-hsa)
-foreach(tool ggml-hsa-tool ggml-hsa-gen-kernels)
+foreach(tool ggml-hsa-tool ggml-hsa-gen-kernels rocm-kernels-tool)
     if(TARGET ${tool})
         install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     endif()
 endforeach()
-install(FILES include/hsa-emu.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(TARGETS rocm-kernels LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES src/hip/kernels/kernels.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        RENAME rocm-kernels-args.h)
+install(FILES include/hsa-emu.h include/rocm-kernels.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES env_setup.sh requirements.txt DESTINATION ${CMAKE_INSTALL_DATADIR}/ggml-hsa)
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/ggml-hsa/examples
         FILES_MATCHING PATTERN "*.json" PATTERN "*.c" PATTERN "mnist" EXCLUDE)

@@ -2,7 +2,8 @@
 // libhsa-runtime64.so.1. Both functions are thread safe and need an initialised runtime.
 //
 // Environment, read by hsa_init:
-//   GGML_HSA_EMULATE        comma list of agents to emulate (aie2); unset: the CPU agent alone
+//   GGML_HSA_EMULATE        comma list of agents to emulate: aie2, gfx90a, gfx942, gfx1100, in any
+//                           order and more than once; unset: the CPU agent alone
 //   GGML_HSA_EMU_TRACE      col,row: print the instructions of that tile to stderr
 //   GGML_HSA_EMU_ROCR_BUGS  1: behave like ROCr 7.2, faults included (packet ABI B only)
 #ifndef HSA_EMU_H
@@ -18,11 +19,12 @@
 extern "C" {
 #endif
 
-struct hsa_emu_counters { // of one agent, since hsa_init
+// Of one agent, since hsa_init. A GPU has no cycles, PDIs and streams: these stay 0.
+struct hsa_emu_counters {
     uint64_t dispatches;
     uint64_t pdi_loads;
     uint64_t cycles;       // modelled array cycles, summed over dispatches
-    uint64_t bundles;      // instruction bundles executed by all cores
+    uint64_t bundles;      // instruction bundles executed by all cores; of a GPU: by all waves
     uint64_t core_stalls;  // core cycles spent waiting on locks, streams and memory
     uint64_t stream_words; // 32-bit words moved by shim DMA
     uint64_t last_cycles;  // modelled cycles of the last dispatch
@@ -31,7 +33,7 @@ struct hsa_emu_counters { // of one agent, since hsa_init
     uint64_t errors; // packets that put a queue into the error state
 };
 
-// HSA_STATUS_ERROR_INVALID_AGENT for a handle that is no emulated NPU.
+// HSA_STATUS_ERROR_INVALID_AGENT for a handle that is no emulated NPU or GPU.
 hsa_status_t hsa_emu_counters(hsa_agent_t agent, struct hsa_emu_counters * out);
 
 // Text of the last packet error of an agent; handle 0 asks for the last error of hsa_init (also

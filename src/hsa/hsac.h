@@ -11,9 +11,12 @@ struct hsac_queue;
 // Where runtimes come from, in this order: GGML_HSA_RUNTIME (a path), GGML_HSA_EMULATE (the emulated
 // runtime beside this library), else libhsa-runtime64.so.1 of the system.
 enum status hsac_open(struct hsac ** out, struct error * err);
+// The runtime alone, initialised, for hsac_symbol: no agents are looked for.
+enum status hsac_open_runtime(struct hsac ** out, struct error * err);
 void hsac_close(struct hsac * h);
 const char * hsac_runtime_path(const struct hsac * h);
 bool hsac_is_emulated(const struct hsac * h);
+void * hsac_symbol(const struct hsac * h, const char * name); // a function of the runtime, or NULL
 char hsac_abi_name(const struct hsac * h); // of the packets it takes: B, C or D; 'A' cannot run kernels
 
 int hsac_agent_count(const struct hsac * h); // AIE agents

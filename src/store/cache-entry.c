@@ -1,19 +1,21 @@
-// cache-entry: writing and reading .meta files. Reading is strict: a text is accepted only when
-// printing what was read from it gives the same text again, so there is one way to say a thing and
-// no byte that does not count.
+// cache-entry: writing and reading .meta files, which are sealed texts of keep, and telling two of
+// them apart.
 #include "cache-entry.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-static const char magic[] = "ggml-hsa kernel\n";
+static const struct keep_form form = {.magic = "ggml-hsa kernel\n",
+                                      .format = ENTRY_FORMAT,
+                                      .last_word = "\ncompiler ",
+                                      .n_files = 2,
+                                      .files = {"pdi", "insts"}};
 
 void entry_print_key(const struct kernel_spec * spec, const char * identity, struct buf * out) {
     char name[KERNEL_NAME_MAX];
     const struct kernel_op_info * op = kernel_op_info(spec->op);
     kernel_name(spec, name);
-    buf_printf(out, "%sformat %d\narch %s\nname %s\nop %s\n", magic, ENTRY_FORMAT,
+    buf_printf(out, "%sformat %d\narch %s\nname %s\nop %s\n", form.magic, ENTRY_FORMAT,
                kernel_arch_name(spec->arch), name, op->name);
     for (int i = 0; i <= spec->n_inputs; i++) {
         bool last = i == spec->n_inputs;
@@ -29,83 +31,20 @@ void entry_print_key(const struct kernel_spec * spec, const char * identity, str
     buf_printf(out, "compiler %s\n", identity);
 }
 
-static void print_file(const char * what, const struct entry_file * f, struct buf * out) {
-    char digest[SHA256_TEXT];
-    sha256_print(f->digest, digest);
-    buf_printf(out, "%s %zu %s\n", what, f->size, digest);
+void entry_print(const struct buf * key, const struct keep_file * pdi,
+                 const struct keep_file * insts, struct buf * out) {
+    keep_seal(&form, key, (const struct keep_file[]){*pdi, *insts}, out);
 }
 
-void entry_print(const struct buf * key, const struct entry_file * pdi,
-                 const struct entry_file * insts, struct buf * out) {
-    buf_append(out, key->data, key->size);
-    print_file("pdi", pdi, out);
-    print_file("insts", insts, out);
-    uint8_t digest[SHA256_BYTES];
-    char text[SHA256_TEXT];
-    sha256(out->data, out->size, digest);
-    sha256_print(digest, text);
-    buf_printf(out, "check %s\n", text);
-}
-
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool parse_digest(const char * text, uint8_t digest[SHA256_BYTES]) {
-    for (int i = 0; i < SHA256_BYTES; i++) {
-        int hi = hex_digit(text[2 * i]), lo = hi < 0 ? -1 : hex_digit(text[2 * i + 1]);
-        if (lo < 0) {
-            return false;
-        }
-        digest[i] = (uint8_t) (hi << 4 | lo);
-    }
-    return true;
-}
-
-// "pdi 20480 5be0...\n"; *at moves behind it. The text ends in a zero byte.
-static bool parse_file(const char ** at, const char * what, struct entry_file * out) {
-    size_t n = strlen(what);
-    unsigned long long size;
-    int digest;
-    if (strncmp(*at, what, n) || (*at)[n] != ' ' || hex_digit((*at)[n + 1]) < 0 ||
-        sscanf(*at + n, " %llu %n", &size, &digest) != 1 ||
-        !parse_digest(*at + n + digest, out->digest)) {
-        return false;
-    }
-    out->size = (size_t) size;
-    *at += n + (size_t) digest + 2 * SHA256_BYTES;
-    return *(*at)++ == '\n';
-}
-
-enum status entry_parse(const uint8_t * bytes, size_t size, struct entry_meta * out,
+enum status entry_parse(const uint8_t * text, size_t size, struct entry_meta * out,
                         struct error * err) {
-    const char * text = (const char *) bytes;
-    int format = 0;
-    if (memchr(text, 0, size) || size < sizeof magic || memcmp(text, magic, sizeof magic - 1) ||
-        sscanf(text + sizeof magic - 1, "format %9d\n", &format) != 1) {
-        return error_set(err, ST_CORRUPT, "not a description of a kernel");
+    struct keep_file files[2];
+    enum status st = keep_unseal(&form, text, size, &out->key_size, files, err);
+    if (st == ST_OK) {
+        out->pdi = files[0];
+        out->insts = files[1];
     }
-    if (format != ENTRY_FORMAT) {
-        return error_set(err, ST_UNSUPPORTED, "format %d, this build has %d", format, ENTRY_FORMAT);
-    }
-    const char * end = strstr(text, "\ncompiler ");
-    end = end ? strchr(end + 1, '\n') : NULL;
-    const char * at = end ? end + 1 : text;
-    if (!end || !parse_file(&at, "pdi", &out->pdi) || !parse_file(&at, "insts", &out->insts)) {
-        return error_set(err, ST_CORRUPT, "its description is cut or garbled");
-    }
-    out->key_size = (size_t) (end + 1 - text);
-    struct buf key = {.data = (uint8_t *) (uintptr_t) bytes, .size = out->key_size};
-    struct buf again = {0};
-    entry_print(&key, &out->pdi, &out->insts, &again);
-    bool same = !again.failed && again.size == size && !memcmp(again.data, bytes, size);
-    bool failed = again.failed;
-    buf_free(&again);
-    if (failed) {
-        return error_set(err, ST_NO_MEMORY, "no memory for its description");
-    }
-    return same ? ST_OK
-                : error_set(err, ST_CORRUPT, "its description does not match its own check line");
+    return st;
 }
 
 // ---- differences ----

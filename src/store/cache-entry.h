@@ -14,7 +14,7 @@
 //   check 9b05...                   SHA-256 of all lines above
 #pragma once
 
-#include "base/sha256.h"
+#include "keep/keep.h"
 #include "kernel/kernel.h"
 
 // Goes up when the meaning of a line or of the two files changes.
@@ -24,20 +24,15 @@
 #define ENTRY_MAX_PDI_BYTES   ((size_t) 16 << 20)
 #define ENTRY_MAX_INSTS_BYTES ((size_t) 4 << 20)
 
-struct entry_file {
-    size_t size;
-    uint8_t digest[SHA256_BYTES];
-};
-
 struct entry_meta {
     size_t key_size; // the first bytes of the text
-    struct entry_file pdi, insts;
+    struct keep_file pdi, insts;
 };
 
 void entry_print_key(const struct kernel_spec * spec, const char * identity, struct buf * out);
 // The whole file for a key that entry_print_key wrote.
-void entry_print(const struct buf * key, const struct entry_file * pdi,
-                 const struct entry_file * insts, struct buf * out);
+void entry_print(const struct buf * key, const struct keep_file * pdi,
+                 const struct keep_file * insts, struct buf * out);
 
 // ST_CORRUPT: no byte of it is to be believed. ST_UNSUPPORTED: of another format.
 enum status entry_parse(const uint8_t * text, size_t size, struct entry_meta * out,

@@ -19,15 +19,7 @@ void cache_file_name(const char * kernel, enum cache_part part, char out[CACHE_F
 
 // <dir>/shared holds each PDI once, by its SHA-256; <dir>/quarantine what was damaged.
 #define CACHE_SHARED     "shared"
-#define CACHE_QUARANTINE "quarantine"
-// One byte for each block that was published since the cache was last measured, so that nobody has
-// to measure it at every kernel. Its lock is the one for trimming.
-#define CACHE_GROWTH "growth"
-
-#define CACHE_BLOCK 4096u
-static inline uint64_t cache_blocks(uint64_t bytes) {
-    return (bytes + CACHE_BLOCK - 1) / CACHE_BLOCK;
-}
+#define CACHE_QUARANTINE KEEP_QUARANTINE
 
 // Reads and tests a kernel by its name in an open arch directory. With `key` the description must
 // begin with it: ST_NOT_FOUND otherwise. `out` may be NULL.

@@ -5,23 +5,9 @@
 
 #include "base/dir.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
-
-// The cache is measured when it has grown by a 16th, and then cut to 7/8 if less than a 16th is
-// free: so it stays below its size, and a full one is measured only once for some hundred kernels.
-#define GROWTH_SHARE 16
-#define LOW_SHARE    8
-
-// Nobody works at one file for longer than that; not even on a slow disk.
-#define STALE_SECONDS      600
-#define QUARANTINE_SECONDS (7 * 24 * 3600)
 
 // ---- removing ----
 
@@ -66,12 +52,12 @@ static uint64_t leave(struct scan * s, const struct scan_kernel * k) {
 static void trim_scan(struct scan * s, uint64_t high, uint64_t low, bool dry_run,
                       struct cache_totals * totals) {
     int64_t now = time(NULL);
-    uint64_t left = s->blocks, goal = low / CACHE_BLOCK;
-    bool over = left > high / CACHE_BLOCK;
+    uint64_t left = s->blocks, goal = low / KEEP_BLOCK;
+    bool over = left > high / KEEP_BLOCK;
     for (size_t i = 0; i < s->n_strays; i++) {
         const struct scan_stray * stray = &s->strays[i];
         int64_t age = now - stray->changed;
-        if (age > (stray->quarantined ? QUARANTINE_SECONDS : STALE_SECONDS) ||
+        if (age > (stray->quarantined ? KEEP_QUARANTINE_SECONDS : KEEP_STALE_SECONDS) ||
             (over && stray->quarantined)) {
             left -= stray->quarantined ? stray->blocks : 0;
             if (!dry_run) {
@@ -99,13 +85,13 @@ static void trim_scan(struct scan * s, uint64_t high, uint64_t low, bool dry_run
             dir_remove(s->dirs[PLACE_SHARED], s->inodes[i].shared);
         }
     }
-    totals->removed_bytes = (s->blocks - left) * CACHE_BLOCK;
+    totals->removed_bytes = (s->blocks - left) * KEEP_BLOCK;
 }
 
 static void count_scan(const struct scan * s, struct cache_totals * totals) {
     *totals = (struct cache_totals){.kernels = s->n_kernels,
                                     .files = s->files,
-                                    .bytes = s->blocks * CACHE_BLOCK,
+                                    .bytes = s->blocks * KEEP_BLOCK,
                                     .quarantined = s->quarantined};
 }
 
@@ -114,28 +100,19 @@ static void count_scan(const struct scan * s, struct cache_totals * totals) {
 // Removes down to `low` if there is more than `high`.
 static enum status trim(struct cache * c, uint64_t high, uint64_t low, bool dry_run,
                         struct cache_totals * totals, struct error * err) {
-    int lock = openat(c->root, CACHE_GROWTH, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    // A read-only or full disk gives no lock, and may give no harm either.
-    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0) {
-        close(lock);
-        return error_set(err, ST_BUSY, "another process is trimming the cache");
-    }
-    // Before the scan: what comes in meanwhile is counted once too often rather than not at all.
-    if (lock >= 0 && !dry_run && ftruncate(lock, 0) != 0) {
-        close(lock);
-        return error_set(err, ST_IO, CACHE_GROWTH ": %s", strerror(errno));
+    int lock;
+    enum status st = keep_trim_begin(c->root, dry_run, &lock, err);
+    if (st != ST_OK) {
+        return st;
     }
     struct scan s;
-    enum status st = scan_cache(c, &s, err);
+    st = scan_cache(c, &s, err);
     if (st == ST_OK) {
         count_scan(&s, totals);
         trim_scan(&s, high, low, dry_run, totals);
         scan_free(&s);
     }
-    if (lock >= 0) {
-        flock(lock, LOCK_UN);
-        close(lock);
-    }
+    keep_trim_end(lock);
     return st;
 }
 
@@ -145,25 +122,9 @@ enum status cache_trim(struct cache * c, uint64_t max, bool dry_run, struct cach
 }
 
 void cache_grown(struct cache * c, uint64_t blocks) {
-    static const uint8_t ones[256];
-    bool due = false;
-    int fd = openat(c->root, CACHE_GROWTH, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) {
-        due = true; // it was never measured
-    } else {
-        struct stat info;
-        while (blocks && !due) {
-            size_t n = blocks < sizeof ones ? (size_t) blocks : sizeof ones;
-            due = write(fd, ones, n) != (ssize_t) n;
-            blocks -= n;
-        }
-        due = due || fstat(fd, &info) != 0 ||
-              (uint64_t) info.st_size >= c->max / GROWTH_SHARE / CACHE_BLOCK;
-        close(fd);
-    }
-    if (due) {
+    if (keep_grown(c->root, c->max, blocks)) {
         struct cache_totals totals;
-        trim(c, c->max - c->max / GROWTH_SHARE, c->max - c->max / LOW_SHARE, false, &totals, NULL);
+        trim(c, keep_high(c->max), keep_low(c->max), false, &totals, NULL);
     }
 }
 
@@ -191,12 +152,12 @@ enum status cache_clear(struct cache * c, struct cache_totals * totals, struct e
         }
     }
     for (size_t i = 0; i < s.n_strays; i++) {
-        if (s.strays[i].quarantined || time(NULL) - s.strays[i].changed > STALE_SECONDS) {
+        if (s.strays[i].quarantined || time(NULL) - s.strays[i].changed > KEEP_STALE_SECONDS) {
             left -= s.strays[i].quarantined ? s.strays[i].blocks : 0;
             sweep_stray(&s, &s.strays[i]);
         }
     }
-    totals->removed_bytes = (s.blocks - left) * CACHE_BLOCK;
+    totals->removed_bytes = (s.blocks - left) * KEEP_BLOCK;
     scan_free(&s);
     return ST_OK;
 }
@@ -252,7 +213,7 @@ enum status cache_walk(struct cache * c, const char * identity, bool check,
     for (size_t i = 0; i < s.n_kernels; i++) {
         const struct scan_kernel * k = &s.kernels[i];
         struct cache_item item = {.arch = k->arch,
-                                  .bytes = (k->blocks + k->pdi_blocks) * CACHE_BLOCK,
+                                  .bytes = (k->blocks + k->pdi_blocks) * KEEP_BLOCK,
                                   .used = k->used,
                                   .state = CACHE_GOOD};
         memcpy(item.name, k->name, strlen(k->name) + 1);

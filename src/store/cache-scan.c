@@ -57,7 +57,7 @@ static void add_stray(struct scan * s, int place, const char * name, const struc
     }
     s->strays = grown;
     s->strays[s->n_strays++] = (struct scan_stray){
-        place, copy, cache_blocks((uint64_t) info->st_size), info->st_mtime, quarantined};
+        place, copy, keep_blocks((uint64_t) info->st_size), info->st_mtime, quarantined};
 }
 
 static void add_inode(struct scan * s, uint64_t inode, uint64_t blocks, const char * shared) {
@@ -125,14 +125,14 @@ static void look_at(struct scan * s, int place, const char * name, struct scan_f
     }
     if (place == PLACE_QUARANTINE && ours) {
         add_stray(s, place, name, &info, true);
-        s->blocks += cache_blocks((uint64_t) info.st_size);
+        s->blocks += keep_blocks((uint64_t) info.st_size);
         s->files++;
         s->quarantined++;
     } else if (temp || part == PART_LOCK) {
         add_stray(s, place, name, &info, false);
     } else if (place == PLACE_SHARED) {
         if (part == PART_PDI) {
-            add_inode(s, info.st_ino, cache_blocks((uint64_t) info.st_size), name);
+            add_inode(s, info.st_ino, keep_blocks((uint64_t) info.st_size), name);
         }
     } else {
         struct scan_file * grown = more(s, *files, *n_files, sizeof *grown);
@@ -144,7 +144,7 @@ static void look_at(struct scan * s, int place, const char * name, struct scan_f
         }
         *files = grown;
         (*files)[(*n_files)++] = (struct scan_file){
-            copy, part, info.st_ino, cache_blocks((uint64_t) info.st_size), info.st_mtime};
+            copy, part, info.st_ino, keep_blocks((uint64_t) info.st_size), info.st_mtime};
     }
 }
 

@@ -6,25 +6,14 @@
 
 #include "base/dir.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 // How long to wait for another process that makes the same kernel. Our own compiler needs a
 // millisecond; an external one may take minutes, and then both of us making it costs less patience.
 #define LOCK_WAIT_MS 10000
-
-// How exact the order of use is. Every hit could note its time, but a disk that is written at each
-// read wears out, and a day of use is told from a week's at an hour's grain as well.
-#define TOUCH_SECONDS 3600
-
-// Enough to see what went wrong, not enough to matter.
-#define MAX_QUARANTINE_FILES 48
 
 const char * const cache_suffix[CACHE_PARTS] = {
     [PART_META] = ".meta", [PART_PDI] = ".pdi", [PART_INSTS] = "_insts.bin", [PART_LOCK] = ".lock"};
@@ -37,7 +26,7 @@ void cache_file_name(const char * kernel, enum cache_part part, char out[CACHE_F
 
 enum status cache_open(bool create, struct cache ** out, struct error * err) {
     uint64_t max;
-    struct cache_place place;
+    struct keep_place place;
     enum status st = cache_max_size(&max, err);
     if (st == ST_OK && max == 0) {
         st = error_set(err, ST_NOT_FOUND, "GGML_HSA_KERNEL_CACHE_MAX_SIZE is 0");
@@ -54,7 +43,7 @@ enum status cache_open(bool create, struct cache ** out, struct error * err) {
                st != ST_NOT_FOUND) {
         error_prefix(err, "kernel cache (%s)", place.reason);
     }
-    cache_place_free(&place);
+    keep_place_free(&place);
     if (st != ST_OK) {
         buf_free(&path);
         free(c);
@@ -85,26 +74,10 @@ uint64_t cache_max(const struct cache * c) {
 // ---- reading ----
 
 static enum status read_part(int dir, const char * name, enum cache_part part, size_t max,
-                             const struct entry_file * want, uint8_t ** data, struct error * err) {
+                             const struct keep_file * want, uint8_t ** data, struct error * err) {
     char file[CACHE_FILE_MAX];
-    size_t size;
     cache_file_name(name, part, file);
-    enum status st = dir_read(dir, file, max, data, &size, err);
-    if (st == ST_NOT_FOUND) { // described, but not there
-        return error_set(err, ST_CORRUPT, "%s is missing", file);
-    }
-    if (st != ST_OK) {
-        return st;
-    }
-    uint8_t digest[SHA256_BYTES];
-    sha256(*data, size, digest);
-    if (size == want->size && !memcmp(digest, want->digest, sizeof digest)) {
-        return ST_OK;
-    }
-    free(*data);
-    *data = NULL;
-    return error_set(err, ST_CORRUPT, "%s: %s", file,
-                     size == want->size ? "its bytes have changed" : "its length has changed");
+    return keep_read(dir, file, max, want, data, err);
 }
 
 enum status cache_read(int dir, const char * name, const struct buf * key,
@@ -148,16 +121,6 @@ enum status cache_read(int dir, const char * name, const struct buf * key,
     return ST_OK;
 }
 
-static void touch(int dir, const char * name) {
-    char file[CACHE_FILE_MAX];
-    struct stat info;
-    cache_file_name(name, PART_META, file);
-    if (fstatat(dir, file, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-        time(NULL) - info.st_mtime >= TOUCH_SECONDS) {
-        utimensat(dir, file, NULL, AT_SYMLINK_NOFOLLOW); // one that fails is used too seldom to say
-    }
-}
-
 enum status cache_load(struct cache * c, const struct kernel_spec * spec, const char * identity,
                        bool (*have_pdi)(void * user, const uint8_t digest[SHA256_BYTES]),
                        void * user, struct cache_kernel * out, struct error * err) {
@@ -174,7 +137,9 @@ enum status cache_load(struct cache * c, const struct kernel_spec * spec, const 
                     : cache_read(dir, name, &key, have_pdi, user, out, err);
     buf_free(&key);
     if (st == ST_OK) {
-        touch(dir, name);
+        char file[CACHE_FILE_MAX];
+        cache_file_name(name, PART_META, file);
+        keep_touch(dir, file);
     }
     close(dir);
     return st;
@@ -234,7 +199,7 @@ static enum status write_pdi(struct cache * c, int dir, const char * file,
         enum status st =
             there ? ST_OK : dir_write(shared, shared_file, code->pdi, code->pdi_size, err);
         if (st == ST_OK) {
-            *blocks += there ? 0 : cache_blocks(code->pdi_size);
+            *blocks += there ? 0 : keep_blocks(code->pdi_size);
             st = dir_link(shared, shared_file, dir, file, err);
         }
         close(shared);
@@ -243,7 +208,7 @@ static enum status write_pdi(struct cache * c, int dir, const char * file,
         }
     }
     // No links on this file system, or too many on this file.
-    *blocks += cache_blocks(code->pdi_size);
+    *blocks += keep_blocks(code->pdi_size);
     return dir_write(dir, file, code->pdi, code->pdi_size, err);
 }
 
@@ -258,12 +223,12 @@ static enum status write_parts(struct cache * c, int dir, const char * name,
     enum status st = write_pdi(c, dir, file, code, digest, blocks, err);
     if (st == ST_OK) {
         cache_file_name(name, PART_INSTS, file);
-        *blocks += cache_blocks(code->n_insts * 4);
+        *blocks += keep_blocks(code->n_insts * 4);
         st = dir_write(dir, file, code->insts, code->n_insts * 4, err);
     }
     if (st == ST_OK) {
         cache_file_name(name, PART_META, file);
-        *blocks += cache_blocks(meta->size);
+        *blocks += keep_blocks(meta->size);
         st = dir_write(dir, file, meta->data, meta->size, err);
     }
     return st == ST_OK ? dir_sync(dir, err) : st;
@@ -272,7 +237,7 @@ static enum status write_parts(struct cache * c, int dir, const char * name,
 enum status cache_publish(struct cache * c, const struct kernel_spec * spec, const char * identity,
                           const struct kernel_code * code, const uint8_t pdi_digest[SHA256_BYTES],
                           struct error * err) {
-    struct entry_file pdi = {.size = code->pdi_size}, insts = {.size = code->n_insts * 4};
+    struct keep_file pdi = {.size = code->pdi_size}, insts = {.size = code->n_insts * 4};
     if (pdi.size > ENTRY_MAX_PDI_BYTES || insts.size > ENTRY_MAX_INSTS_BYTES) {
         return error_set(err, ST_UNSUPPORTED, "too large to keep");
     }
@@ -306,41 +271,19 @@ enum status cache_publish(struct cache * c, const struct kernel_spec * spec, con
 
 // ---- what is damaged ----
 
-static int count_files(int dir) {
-    int n = 0, fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR * d = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!d) {
-        if (fd >= 0) {
-            close(fd);
-        }
-        return MAX_QUARANTINE_FILES;
-    }
-    while (readdir(d)) {
-        n++;
-    }
-    closedir(d);
-    return n - 2; // "." and ".."
-}
-
 void cache_quarantine(struct cache * c, const struct kernel_spec * spec) {
-    int dir, quarantine;
+    int dir;
     const char * arch = kernel_arch_name(spec->arch);
     if (dir_open_child(c->root, arch, false, &dir, NULL) != ST_OK) {
         return;
     }
-    char name[KERNEL_NAME_MAX], from[CACHE_FILE_MAX], to[CACHE_FILE_MAX + 16];
+    char name[KERNEL_NAME_MAX], files[PART_LOCK][CACHE_FILE_MAX];
+    const char * list[PART_LOCK];
     kernel_name(spec, name);
-    if (dir_open_child(c->root, CACHE_QUARANTINE, true, &quarantine, NULL) == ST_OK) {
-        int n = count_files(quarantine);
-        for (int part = PART_META; part < PART_LOCK; part++) {
-            cache_file_name(name, (enum cache_part) part, from);
-            snprintf(to, sizeof to, "%s-%s", arch, from);
-            if (n + PART_LOCK <= MAX_QUARANTINE_FILES) {
-                dir_move(dir, from, quarantine, to);
-            }
-        }
-        close(quarantine);
+    for (int part = PART_META; part < PART_LOCK; part++) {
+        cache_file_name(name, (enum cache_part) part, files[part]);
+        list[part] = files[part];
     }
-    cache_remove(dir, name); // what could not be moved
+    keep_quarantine(c->root, dir, arch, list, PART_LOCK);
     close(dir);
 }

@@ -11,20 +11,13 @@
 // All functions are thread safe and safe against other processes that use the same directory.
 #pragma once
 
-#include "base/sha256.h"
+#include "keep/keep.h"
 #include "kernel/kernel.h"
 
 struct cache;
 
-// What `out` of cache_open says of a directory also where it is refused.
-struct cache_place {
-    char * base;         // levels that lead there
-    char * own;          // levels that must be ours alone
-    const char * reason; // the variable that named it
-};
-
-enum status cache_place_find(struct cache_place * out, struct error * err);
-void cache_place_free(struct cache_place * p);
+// The caller frees it with keep_place_free.
+enum status cache_place_find(struct keep_place * out, struct error * err);
 
 #define CACHE_DEFAULT_MAX ((uint64_t) 1 << 30)
 // From the environment; ST_INVALID where the number is none.

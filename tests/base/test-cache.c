@@ -117,11 +117,11 @@ static void test_places(void ** state) {
         for (int k = 0; k < 3; k++) {
             vars[k].value ? setenv(vars[k].name, vars[k].value, 1) : unsetenv(vars[k].name);
         }
-        struct cache_place place;
+        struct keep_place place;
         assert_int_equal(cache_place_find(&place, NULL), ST_OK);
         assert_string_equal(place.base, cases[i].base);
         assert_string_equal(place.own, cases[i].own);
-        cache_place_free(&place);
+        keep_place_free(&place);
     }
     old_home ? setenv("HOME", old_home, 1) : unsetenv("HOME");
     old_xdg ? setenv("XDG_CACHE_HOME", old_xdg, 1) : unsetenv("XDG_CACHE_HOME");

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 // The environment that the rooms read; a test names what it wants and the rest is unset.
 static inline void rig_env(const char * emulate, const char * abi, const char * bugs) {
@@ -43,8 +44,19 @@ static inline void rig_env(const char * emulate, const char * abi, const char * 
     X(hsa_queue_create) X(hsa_queue_destroy) X(hsa_queue_add_write_index_relaxed)                  \
     X(hsa_queue_cas_write_index_relaxed) X(hsa_queue_load_write_index_relaxed)                     \
     X(hsa_queue_load_read_index_scacquire) X(hsa_queue_store_read_index_relaxed)                   \
-    X(hsa_queue_store_write_index_relaxed) X(hsa_executable_create_alt)                            \
-    X(hsa_emu_counters) X(hsa_emu_last_error)
+    X(hsa_queue_store_write_index_relaxed) X(hsa_soft_queue_create)                                \
+    X(hsa_emu_counters) X(hsa_emu_last_error)                                                      \
+    X(hsa_executable_create_alt) X(hsa_executable_destroy) X(hsa_executable_freeze)                \
+    X(hsa_executable_get_info) X(hsa_executable_get_symbol_by_name)                                \
+    X(hsa_executable_iterate_symbols) X(hsa_executable_iterate_agent_symbols)                      \
+    X(hsa_executable_load_agent_code_object) X(hsa_executable_agent_global_variable_define)        \
+    X(hsa_executable_symbol_get_info) X(hsa_code_object_reader_create_from_memory)                 \
+    X(hsa_code_object_reader_create_from_file) X(hsa_code_object_reader_destroy)                   \
+    X(hsa_system_get_major_extension_table) X(hsa_cache_get_info) X(hsa_isa_from_name)             \
+    X(hsa_amd_signal_async_handler) X(hsa_amd_async_function) X(hsa_amd_memory_async_copy)         \
+    X(hsa_amd_memory_async_copy_rect) X(hsa_amd_profiling_get_dispatch_time)                       \
+    X(hsa_amd_register_system_event_handler) X(hsa_queue_inactivate)                               \
+    X(hsa_amd_queue_set_priority) X(hsa_amd_memory_lock_to_pool) X(hsa_signal_silent_store_relaxed)
 // clang-format on
 
 struct rig {
@@ -54,6 +66,12 @@ struct rig {
 #undef RIG_FIELD
     hsa_agent_t cpu, npu;                              // handle 0: none
     hsa_amd_memory_pool_t kernarg, heap, data, system; // of the NPU, and the first of the CPU
+    hsa_amd_memory_pool_t cpu_kernarg;
+    struct rig_gpu {
+        hsa_agent_t agent;
+        hsa_amd_memory_pool_t vram, fine, group;
+    } gpus[8];
+    int n_gpus;
 };
 
 static inline hsa_status_t rig_visit_pool(hsa_amd_memory_pool_t pool, void * data) {
@@ -73,6 +91,9 @@ static inline hsa_status_t rig_visit_agent(hsa_agent_t agent, void * data) {
     if (device == HSA_DEVICE_TYPE_CPU) {
         r->cpu = agent;
         r->system = pools[0];
+        r->cpu_kernarg = pools[1];
+    } else if (device == HSA_DEVICE_TYPE_GPU) {
+        r->gpus[r->n_gpus++] = (struct rig_gpu){agent, pools[0], pools[1], pools[2]};
     } else {
         assert_int_equal(device, 3);
         r->npu = agent;

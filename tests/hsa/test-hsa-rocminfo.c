@@ -1,4 +1,4 @@
-// Debian's rocminfo, unmodified, must list the emulated NPU.
+// Debian's rocminfo, unmodified, must list the emulated NPU and GPUs.
 #include "rig.h"
 
 #include <sys/wait.h>
@@ -49,6 +49,37 @@ static void test_rocminfo(void ** state) {
     assert_non_null(strstr(agent, "AGENT_DISPATCH"));
     assert_non_null(strstr(agent, "65536(0x10000) KB"));
     assert_non_null(strstr(output, "Done"));
+    assert_null(strstr(output, "gfx"));
+    // GPUs beside it, in the order in which they are named.
+    assert_int_equal(run("gfx1100,aie2,gfx90a,gfx942"), 0);
+    static const char * const inside[] = {
+        "  gfx1100 ",
+        "Radeon",
+        "  KERNEL_DISPATCH",
+        " GPU ",
+        "Wavefront Size:          32(0x20)",
+        "GLOBAL; FLAGS: COARSE GRAINED",
+        "GLOBAL; FLAGS: FINE GRAINED",
+        "GROUP",
+        "64(0x40) KB",
+        "amdgcn-amd-amdhsa--gfx1100 ",
+        "  aie2 ",
+        "  gfx90a ",
+        "Instinct MI210",
+        "Wavefront Size:          64(0x40)",
+        "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-",
+        "  gfx942 ",
+        "Instinct MI300X",
+        "amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-",
+        "Done",
+    };
+    const char * at = output;
+    for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++) {
+        at = strstr(at, inside[i]);
+        if (!at) {
+            fail_msg("rocminfo does not list '%s' in its place: %s", inside[i], output);
+        }
+    }
     // Not asked for: the preflight is rocminfo's own again, and whatever it says, there is no NPU.
     run("");
     assert_null(strstr(output, "aie2"));

@@ -11,49 +11,29 @@ enum { STATUS_ERROR = 0x1000 }; // HSA_STATUS_ERROR
 
 // clang-format off
 #define ABSENT(X)                                                                                 \
-    X(hsa_agent_extension_supported) X(hsa_agent_get_exception_policies)                          \
-    X(hsa_agent_iterate_regions) X(hsa_agent_major_extension_supported)                           \
-    X(hsa_amd_async_function) X(hsa_amd_coherency_get_type) X(hsa_amd_coherency_set_type)         \
+    X(hsa_agent_get_exception_policies) X(hsa_agent_iterate_regions)                              \
+    X(hsa_amd_coherency_get_type) X(hsa_amd_coherency_set_type)                                   \
     X(hsa_amd_deregister_deallocation_callback) X(hsa_amd_image_create)                           \
     X(hsa_amd_image_get_info_max_dim) X(hsa_amd_interop_map_buffer)                               \
     X(hsa_amd_interop_unmap_buffer) X(hsa_amd_ipc_memory_attach) X(hsa_amd_ipc_memory_create)     \
     X(hsa_amd_ipc_memory_detach) X(hsa_amd_ipc_signal_attach) X(hsa_amd_ipc_signal_create)        \
-    X(hsa_amd_memory_async_copy) X(hsa_amd_memory_async_copy_rect)                                \
-    X(hsa_amd_memory_lock_to_pool) X(hsa_amd_memory_migrate) X(hsa_amd_memory_pool_can_migrate)   \
-    X(hsa_amd_profiling_async_copy_enable) X(hsa_amd_profiling_convert_tick_to_system_domain)     \
-    X(hsa_amd_profiling_get_async_copy_time) X(hsa_amd_profiling_get_dispatch_time)               \
-    X(hsa_amd_profiling_set_profiler_enabled) X(hsa_amd_queue_cu_get_mask)                        \
-    X(hsa_amd_queue_cu_set_mask) X(hsa_amd_queue_set_priority)                                    \
-    X(hsa_amd_register_deallocation_callback) X(hsa_amd_register_system_event_handler)            \
-    X(hsa_amd_signal_async_handler) X(hsa_amd_svm_attributes_get) X(hsa_amd_svm_attributes_set)   \
-    X(hsa_amd_svm_prefetch_async) X(hsa_cache_get_info) X(hsa_code_object_deserialize)            \
+    X(hsa_amd_memory_migrate) X(hsa_amd_memory_pool_can_migrate)                                  \
+    X(hsa_amd_register_deallocation_callback) X(hsa_amd_svm_attributes_get)                       \
+    X(hsa_amd_svm_attributes_set) X(hsa_amd_svm_prefetch_async) X(hsa_code_object_deserialize)    \
     X(hsa_code_object_destroy) X(hsa_code_object_get_info) X(hsa_code_object_get_symbol)          \
     X(hsa_code_object_get_symbol_from_name) X(hsa_code_object_iterate_symbols)                    \
-    X(hsa_code_object_reader_create_from_file) X(hsa_code_object_reader_create_from_memory)       \
-    X(hsa_code_object_reader_destroy) X(hsa_code_object_serialize) X(hsa_code_symbol_get_info)    \
-    X(hsa_executable_agent_global_variable_define) X(hsa_executable_create)                       \
-    X(hsa_executable_create_alt) X(hsa_executable_destroy) X(hsa_executable_freeze)               \
-    X(hsa_executable_get_info) X(hsa_executable_get_symbol) X(hsa_executable_get_symbol_by_name)  \
-    X(hsa_executable_global_variable_define) X(hsa_executable_iterate_agent_symbols)              \
-    X(hsa_executable_iterate_program_symbols) X(hsa_executable_iterate_symbols)                   \
-    X(hsa_executable_load_agent_code_object) X(hsa_executable_load_code_object)                   \
-    X(hsa_executable_load_program_code_object) X(hsa_executable_readonly_variable_define)         \
-    X(hsa_executable_symbol_get_info) X(hsa_executable_validate) X(hsa_executable_validate_alt)   \
-    X(hsa_ext_image_clear) X(hsa_ext_image_copy) X(hsa_ext_image_create)                          \
-    X(hsa_ext_image_create_with_layout) X(hsa_ext_image_data_get_info)                            \
+    X(hsa_code_object_serialize) X(hsa_code_symbol_get_info) X(hsa_executable_load_code_object)   \
+    X(hsa_executable_load_program_code_object) X(hsa_ext_image_clear) X(hsa_ext_image_copy)       \
+    X(hsa_ext_image_create) X(hsa_ext_image_create_with_layout) X(hsa_ext_image_data_get_info)    \
     X(hsa_ext_image_data_get_info_with_layout) X(hsa_ext_image_destroy) X(hsa_ext_image_export)   \
     X(hsa_ext_image_get_capability) X(hsa_ext_image_get_capability_with_layout)                   \
     X(hsa_ext_image_import) X(hsa_ext_program_add_module) X(hsa_ext_program_create)               \
     X(hsa_ext_program_destroy) X(hsa_ext_program_finalize) X(hsa_ext_program_get_info)            \
     X(hsa_ext_program_iterate_modules) X(hsa_ext_sampler_create) X(hsa_ext_sampler_destroy)       \
-    X(hsa_extension_get_name) X(hsa_isa_compatible) X(hsa_isa_get_exception_policies)             \
-    X(hsa_isa_get_info) X(hsa_isa_get_round_method) X(hsa_isa_iterate_wavefronts)                 \
-    X(hsa_memory_allocate) X(hsa_memory_assign_agent) X(hsa_memory_deregister)                    \
-    X(hsa_memory_free) X(hsa_memory_register) X(hsa_region_get_info) X(hsa_signal_group_create)   \
-    X(hsa_signal_group_destroy) X(hsa_signal_group_wait_any_relaxed)                              \
-    X(hsa_signal_group_wait_any_scacquire) X(hsa_soft_queue_create)                               \
-    X(hsa_system_get_extension_table) X(hsa_system_get_major_extension_table)                     \
-    X(hsa_wavefront_get_info)
+    X(hsa_isa_get_exception_policies) X(hsa_isa_get_round_method) X(hsa_memory_allocate)          \
+    X(hsa_memory_assign_agent) X(hsa_memory_free) X(hsa_region_get_info)                          \
+    X(hsa_signal_group_create) X(hsa_signal_group_destroy) X(hsa_signal_group_wait_any_relaxed)   \
+    X(hsa_signal_group_wait_any_scacquire) X(hsa_soft_queue_create)
 // clang-format on
 
 static uint32_t absent(const char * name, int * said) {

@@ -1,4 +1,5 @@
-// agents: which agents exist, what they say of themselves, and what their memory pools say.
+// agents: which agents exist, what they say of themselves, and what their memory pools say. What
+// only GPUs have is in gpu-agents.c.
 //
 // The NPU answers exactly as ROCr 7.2 does with a Phoenix: the same attributes succeed with the
 // same values, the others write a 32-bit zero and report HSA_STATUS_ERROR_INVALID_ARGUMENT.
@@ -15,20 +16,29 @@ static const struct emu_model models[] = {
 };
 
 // Names that GGML_HSA_EMULATE may hold but that no machine here plays yet.
-static const char * const planned[] = {"aie2p", "gfx90a", "gfx942", "gfx1100"};
+static const char * const planned[] = {"aie2p"};
 
 static bool same(const char * name, const char * text, size_t n) {
     return strlen(name) == n && !memcmp(name, text, n);
 }
 
+void emu_pool_add(struct emu_agent * agent, uint32_t segment, uint32_t flags, uint32_t rec_granule,
+                  uint64_t size) {
+    agent->pools[agent->n_pools++] = (struct emu_pool){.agent = agent,
+                                                       .segment = segment,
+                                                       .flags = flags,
+                                                       .rec_granule = rec_granule,
+                                                       .size = size};
+}
+
 static void pool_add(struct emu_agent * agent, uint32_t flags, uint32_t rec_granule,
                      uint64_t size) {
-    agent->pools[agent->n_pools++] =
-        (struct emu_pool){.agent = agent, .flags = flags, .rec_granule = rec_granule, .size = size};
+    emu_pool_add(agent, HSA_AMD_SEGMENT_GLOBAL, flags, rec_granule, size);
 }
 
 static struct emu_agent * agent_add(struct emu_runtime * rt, uint32_t device) {
     struct emu_agent * agent = &rt->agents[rt->n_agents];
+    agent->rt = rt;
     agent->device = device;
     agent->node = (uint32_t) rt->n_agents++;
     pthread_mutex_init(&agent->lock, NULL);
@@ -67,17 +77,26 @@ static void say_planned(size_t i) {
     }
 }
 
-static enum status npu_add_named(struct emu_runtime * rt, const char * text, size_t n,
-                                 struct error * err) {
+static enum status agent_add_named(struct emu_runtime * rt, const char * text, size_t n,
+                                   struct error * err) {
+    const struct emu_gpu_model * gpu = emu_gpu_model(text, n);
+    const struct emu_model * npu = NULL;
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         if (same(models[i].name, text, n)) {
-            if (rt->n_agents == EMU_MAX_AGENTS) {
-                return error_set(err, ST_INVALID, "GGML_HSA_EMULATE: more than %d agents",
-                                 EMU_MAX_AGENTS - 1);
-            }
-            npu_add(rt, &models[i]);
-            return ST_OK;
+            npu = &models[i];
         }
+    }
+    if (gpu || npu) {
+        if (rt->n_agents == EMU_MAX_AGENTS) {
+            return error_set(err, ST_INVALID, "GGML_HSA_EMULATE: more than %d agents",
+                             EMU_MAX_AGENTS - 1);
+        }
+        if (gpu) {
+            emu_gpu_setup(agent_add(rt, HSA_DEVICE_TYPE_GPU), gpu);
+        } else {
+            npu_add(rt, npu);
+        }
+        return ST_OK;
     }
     for (size_t i = 0; i < sizeof planned / sizeof planned[0]; i++) {
         if (same(planned[i], text, n)) {
@@ -87,7 +106,7 @@ static enum status npu_add_named(struct emu_runtime * rt, const char * text, siz
     }
     return error_set(err, ST_INVALID,
                      "GGML_HSA_EMULATE: '%.*s' is no agent that we know; known: "
-                     "aie2 (emulated), aie2p, gfx90a, gfx942, gfx1100 (not yet)",
+                     "aie2, gfx90a, gfx942, gfx1100",
                      n > 40 ? 40 : (int) n, text);
 }
 
@@ -102,7 +121,7 @@ enum status emu_agents_init(struct emu_runtime * rt, struct error * err) {
             end--;
         }
         if (end > lead) {
-            enum status st = npu_add_named(rt, text + lead, end - lead, err);
+            enum status st = agent_add_named(rt, text + lead, end - lead, err);
             if (st != ST_OK) {
                 return st;
             }
@@ -133,7 +152,8 @@ hsa_status_t hsa_iterate_agents(hsa_status_t (*callback)(hsa_agent_t, void *), v
 // Attributes that newer headers name.
 enum { INFO_NEAREST_CPU = 0xA113, INFO_MEMORY_PROPERTIES = 0xA114 };
 
-// What CPU and NPU answer in the same way; false: not such an attribute.
+// What all agents answer in the same way (GPUs when emu_gpu_info does not); false: not such an
+// attribute.
 static bool info_common(const struct emu_agent * agent, uint32_t attribute, void * value) {
     switch (attribute) {
     case HSA_AGENT_INFO_NAME:
@@ -298,7 +318,10 @@ hsa_status_t hsa_agent_get_info(hsa_agent_t handle, hsa_agent_info_t attribute, 
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
     uint32_t a = (uint32_t) attribute;
-    if (info_common(agent, a, value) || (agent->model ? info_npu(a, value) : info_cpu(a, value))) {
+    bool known = agent->gpu ? emu_gpu_info(agent, a, value) || info_common(agent, a, value)
+                            : info_common(agent, a, value) ||
+                                  (agent->model ? info_npu(a, value) : info_cpu(a, value));
+    if (known) {
         return HSA_STATUS_SUCCESS;
     }
     *(uint32_t *) value = 0;
@@ -329,7 +352,7 @@ hsa_status_t hsa_amd_agent_iterate_memory_pools(
 
 hsa_status_t hsa_amd_memory_pool_get_info(hsa_amd_memory_pool_t handle,
                                           hsa_amd_memory_pool_info_t attribute, void * value) {
-    enum { LOCATION = 17, REC_GRANULE = 18, LOCATION_CPU = 0 }; // newer than the 5.2 header
+    enum { LOCATION = 17, REC_GRANULE = 18, LOCATION_CPU = 0, LOCATION_GPU = 1 }; // after ROCm 5.2
     if (!emu_runtime()) {
         return HSA_STATUS_ERROR_NOT_INITIALIZED;
     }
@@ -340,9 +363,10 @@ hsa_status_t hsa_amd_memory_pool_get_info(hsa_amd_memory_pool_t handle,
     if (!value) {
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
+    bool global = pool->segment == HSA_AMD_SEGMENT_GLOBAL;
     switch ((uint32_t) attribute) {
     case HSA_AMD_MEMORY_POOL_INFO_SEGMENT:
-        *(hsa_amd_segment_t *) value = HSA_AMD_SEGMENT_GLOBAL;
+        *(hsa_amd_segment_t *) value = (hsa_amd_segment_t) pool->segment;
         break;
     case HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS:
         *(uint32_t *) value = pool->flags;
@@ -351,20 +375,21 @@ hsa_status_t hsa_amd_memory_pool_get_info(hsa_amd_memory_pool_t handle,
         *(size_t *) value = pool->size;
         break;
     case HSA_AMD_MEMORY_POOL_INFO_RUNTIME_ALLOC_ALLOWED:
-        *(bool *) value = true;
+        *(bool *) value = global;
         break;
     case HSA_AMD_MEMORY_POOL_INFO_RUNTIME_ALLOC_GRANULE:
     case HSA_AMD_MEMORY_POOL_INFO_RUNTIME_ALLOC_ALIGNMENT:
-        *(size_t *) value = EMU_PAGE;
+        *(size_t *) value = global ? EMU_PAGE : 0;
         break;
     case HSA_AMD_MEMORY_POOL_INFO_ACCESSIBLE_BY_ALL:
-        *(bool *) value = pool->rec_granule != 0;
+        *(bool *) value = !pool->agent->gpu && pool->rec_granule != 0;
         break;
     case HSA_AMD_MEMORY_POOL_INFO_ALLOC_MAX_SIZE:
-        *(size_t *) value = emu_host_memory(); // for the device heap too: as wrong as in ROCr
+        // of all memory for the device heap too: as wrong as in ROCr
+        *(size_t *) value = pool->agent->gpu ? pool->size : emu_host_memory();
         break;
     case LOCATION:
-        *(uint32_t *) value = LOCATION_CPU;
+        *(uint32_t *) value = pool->agent->gpu ? LOCATION_GPU : LOCATION_CPU;
         break;
     case REC_GRANULE:
         *(size_t *) value = pool->rec_granule;
@@ -373,6 +398,20 @@ hsa_status_t hsa_amd_memory_pool_get_info(hsa_amd_memory_pool_t handle,
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
     return HSA_STATUS_SUCCESS;
+}
+
+// GPUs are granted memory of others allocation by allocation; NPUs never.
+static hsa_amd_memory_pool_access_t pool_access(const struct emu_agent * agent,
+                                                const struct emu_pool * pool) {
+    if (pool->agent == agent) {
+        return HSA_AMD_MEMORY_POOL_ACCESS_ALLOWED_BY_DEFAULT;
+    }
+    if (agent->model || pool->segment != HSA_AMD_SEGMENT_GLOBAL ||
+        (agent->gpu && pool->agent->model)) {
+        return HSA_AMD_MEMORY_POOL_ACCESS_NEVER_ALLOWED;
+    }
+    return agent->gpu || pool->agent->gpu ? HSA_AMD_MEMORY_POOL_ACCESS_DISALLOWED_BY_DEFAULT
+                                          : HSA_AMD_MEMORY_POOL_ACCESS_ALLOWED_BY_DEFAULT;
 }
 
 hsa_status_t hsa_amd_agent_memory_pool_get_info(hsa_agent_t agent_handle,
@@ -393,58 +432,30 @@ hsa_status_t hsa_amd_agent_memory_pool_get_info(hsa_agent_t agent_handle,
     if (!value) {
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
-    bool reach = pool->agent == agent || agent->device == HSA_DEVICE_TYPE_CPU;
+    hsa_amd_memory_pool_access_t access = pool_access(agent, pool);
+    bool far = pool->agent != agent && access != HSA_AMD_MEMORY_POOL_ACCESS_NEVER_ALLOWED &&
+               (pool->agent->gpu || agent->gpu);
     switch ((uint32_t) attribute) {
     case HSA_AMD_AGENT_MEMORY_POOL_INFO_ACCESS:
-        *(hsa_amd_memory_pool_access_t *) value =
-            reach ? HSA_AMD_MEMORY_POOL_ACCESS_ALLOWED_BY_DEFAULT
-                  : HSA_AMD_MEMORY_POOL_ACCESS_NEVER_ALLOWED;
+        *(hsa_amd_memory_pool_access_t *) value = access;
         break;
     case HSA_AMD_AGENT_MEMORY_POOL_INFO_NUM_LINK_HOPS:
-        *(uint32_t *) value = 0;
+        *(uint32_t *) value = far;
+        break;
+    case HSA_AMD_AGENT_MEMORY_POOL_INFO_LINK_INFO:
+        memset(value, 0, sizeof(hsa_amd_memory_pool_link_info_t));
+        if (far) {
+            *(hsa_amd_memory_pool_link_info_t *) value = (hsa_amd_memory_pool_link_info_t){
+                .atomic_support_32bit = true,
+                .atomic_support_64bit = true,
+                .coherent_support = true,
+                .link_type = HSA_AMD_LINK_INFO_TYPE_PCIE,
+                .numa_distance = 20, // what the driver says of PCIe
+            };
+        }
         break;
     default:
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
     return HSA_STATUS_SUCCESS;
-}
-
-// No agent here has an instruction set in HSA's sense: the NPU's programs come inside PDIs.
-
-hsa_status_t hsa_agent_iterate_isas(hsa_agent_t handle, hsa_status_t (*callback)(hsa_isa_t, void *),
-                                    void * data) {
-    (void) data;
-    if (!emu_runtime()) {
-        return HSA_STATUS_ERROR_NOT_INITIALIZED;
-    }
-    if (!emu_agent_find(handle)) {
-        return HSA_STATUS_ERROR_INVALID_AGENT;
-    }
-    return callback ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_INVALID_ARGUMENT;
-}
-
-hsa_status_t hsa_isa_get_info_alt(hsa_isa_t isa, hsa_isa_info_t attribute, void * value) {
-    (void) isa;
-    (void) attribute;
-    (void) value;
-    return emu_runtime() ? HSA_STATUS_ERROR_INVALID_ISA : HSA_STATUS_ERROR_NOT_INITIALIZED;
-}
-
-hsa_status_t hsa_isa_from_name(const char * name, hsa_isa_t * isa) {
-    if (!emu_runtime()) {
-        return HSA_STATUS_ERROR_NOT_INITIALIZED;
-    }
-    return name && isa ? HSA_STATUS_ERROR_INVALID_ISA_NAME : HSA_STATUS_ERROR_INVALID_ARGUMENT;
-}
-
-hsa_status_t hsa_agent_iterate_caches(hsa_agent_t handle,
-                                      hsa_status_t (*callback)(hsa_cache_t, void *), void * data) {
-    (void) data;
-    if (!emu_runtime()) {
-        return HSA_STATUS_ERROR_NOT_INITIALIZED;
-    }
-    if (!emu_agent_find(handle)) {
-        return HSA_STATUS_ERROR_INVALID_AGENT;
-    }
-    return callback ? HSA_STATUS_ERROR_INVALID_CACHE : HSA_STATUS_ERROR_INVALID_ARGUMENT;
 }

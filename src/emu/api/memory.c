@@ -1,8 +1,9 @@
 // memory: allocations of all pools, findable by any address inside them.
 //
-// Kept true: every live allocation is one range in memory.blocks, so an address that a packet or a
-// DMA descriptor names is either inside one of them or refused. Sizes are rounded up to whole pages
-// as the driver does, and fresh pages read as zero.
+// Kept true: every live allocation is one range in memory.blocks, so an address that a packet, a
+// DMA descriptor or a kernel names is inside one of them, inside memory of the host that was locked
+// for agents, or refused. Sizes are rounded up to whole pages as the driver does, and fresh pages
+// read as zero.
 #include "runtime.h"
 
 #include <stdio.h>
@@ -14,17 +15,24 @@ bool emu_memory_init(struct emu_runtime * rt) {
     return pthread_rwlock_init(&rt->memory.lock, NULL) == 0;
 }
 
+// A page behind each allocation belongs to nobody, so that a kernel that runs over the end of one
+// does not land in the next.
 static void * pages_map(size_t size) {
-    void * p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                    -1, 0);
+    void * p = mmap(NULL, size + EMU_PAGE, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p == MAP_FAILED ? NULL : p;
+}
+
+static void pages_unmap(void * p, size_t size) {
+    munmap(p, size + EMU_PAGE);
 }
 
 // The driver maps the heap at a multiple of its size; device addresses are offsets into it.
 static uint8_t * heap_map(void) {
     const size_t size = EMU_DEV_HEAP_BYTES;
-    uint8_t * wide = pages_map(2 * size);
-    if (!wide) {
+    uint8_t * wide = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (wide == MAP_FAILED) {
         return NULL;
     }
     uint8_t * heap = wide + (size - (uintptr_t) wide % size) % size;
@@ -37,16 +45,35 @@ static uint8_t * heap_map(void) {
     return heap;
 }
 
+// Addresses for a GPU to see locked memory at; nothing is behind them on the host. 0: none left.
+static uint64_t alias_map(uint64_t base, uint64_t size) {
+    uint64_t offset = base % EMU_PAGE;
+    void * p = mmap(NULL, offset + size + EMU_PAGE, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? 0 : (uint64_t) (uintptr_t) p + offset;
+}
+
+static void alias_unmap(const struct emu_lock * l) {
+    if (l->alias) {
+        uint64_t offset = l->base % EMU_PAGE;
+        munmap((void *) (uintptr_t) (l->alias - offset), offset + l->size + EMU_PAGE);
+    }
+}
+
 void emu_memory_release(struct emu_runtime * rt) {
     struct ranges * blocks = &rt->memory.blocks;
     for (size_t i = 0; i < blocks->count; i++) {
         struct emu_block * block = blocks->items[i].value;
-        if (block->pool && !block->pool->heap) {
-            munmap((void *) (uintptr_t) blocks->items[i].base, blocks->items[i].size);
+        if (!block->pool || !block->pool->heap) {
+            pages_unmap((void *) (uintptr_t) blocks->items[i].base, blocks->items[i].size);
         }
         free(block);
     }
     ranges_free(blocks);
+    for (size_t i = 0; i < rt->memory.n_locks; i++) {
+        alias_unmap(&rt->memory.locks[i]);
+    }
+    free(rt->memory.locks);
     for (int i = 0; i < rt->n_agents; i++) {
         for (int k = 0; k < rt->agents[i].n_pools; k++) {
             if (rt->agents[i].pools[k].heap) {
@@ -57,39 +84,140 @@ void emu_memory_release(struct emu_runtime * rt) {
     pthread_rwlock_destroy(&rt->memory.lock);
 }
 
-// The NPU reaches its own pools and what was locked for agents; the CPU reaches everything.
+// ---- finding ----
+
+static uint32_t agent_bit(const struct emu_agent * agent) {
+    return 1u << agent->node;
+}
+
+// An agent reaches its own memory and what it was granted; the CPU reaches everything.
 static bool reaches(const struct emu_agent * agent, const struct emu_block * block) {
-    return !block->pool || block->pool->agent == agent || agent->device == HSA_DEVICE_TYPE_CPU;
+    return block->agent == agent || agent->device == HSA_DEVICE_TYPE_CPU ||
+           block->access & agent_bit(agent);
+}
+
+// What was locked around addr, the part with the most behind it; NULL: nothing. Under memory.lock.
+static struct emu_lock * lock_find(const struct emu_memory * m, uint64_t addr) {
+    struct emu_lock * best = NULL;
+    for (size_t i = 0; i < m->n_locks; i++) {
+        struct emu_lock * l = &m->locks[i];
+        if (addr >= l->base && addr - l->base < l->size &&
+            (!best || l->base + l->size > best->base + best->size)) {
+            best = l;
+        }
+    }
+    return best;
+}
+
+static struct emu_lock * alias_find(const struct emu_memory * m, uint64_t addr) {
+    for (size_t i = 0; i < m->n_locks; i++) {
+        if (m->locks[i].alias && addr >= m->locks[i].alias &&
+            addr - m->locks[i].alias < m->locks[i].size) {
+            return &m->locks[i];
+        }
+    }
+    return NULL;
 }
 
 bool emu_memory_find(struct emu_runtime * rt, const struct emu_agent * agent, uint64_t addr,
                      struct emu_pool ** pool, uint64_t * base, uint64_t * size) {
+    struct emu_pool * found_pool = NULL;
+    uint64_t found_base = 0, found_size = 0;
     pthread_rwlock_rdlock(&rt->memory.lock);
     const struct range * r = ranges_find(&rt->memory.blocks, addr);
+    const struct emu_lock * l = NULL;
     bool found = r && reaches(agent, r->value);
     if (found) {
-        if (pool) {
-            *pool = ((struct emu_block *) r->value)->pool;
-        }
-        if (base) {
-            *base = r->base;
-        }
-        if (size) {
-            *size = r->size;
-        }
+        found_pool = ((struct emu_block *) r->value)->pool;
+        found_base = r->base;
+        found_size = r->size;
+    } else if ((l = lock_find(&rt->memory, addr))) {
+        found = true;
+        found_base = l->base;
+        found_size = l->size;
     }
     pthread_rwlock_unlock(&rt->memory.lock);
+    if (found && pool) {
+        *pool = found_pool;
+    }
+    if (found && base) {
+        *base = found_base;
+    }
+    if (found && size) {
+        *size = found_size;
+    }
     return found;
 }
 
+static bool is_readonly(const struct emu_block * block, uint64_t from, uint64_t to) {
+    for (int i = 0; i < block->n_readonly; i++) {
+        if (from < block->readonly[i].to && to > block->readonly[i].from) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void * emu_memory_resolve(void * user, uint64_t addr, uint64_t len, bool write) {
-    (void) write; // every pool is readable and writable
-    uint64_t base, size;
-    struct emu_runtime * rt = emu_runtime();
-    if (!rt || !emu_memory_find(rt, user, addr, NULL, &base, &size)) {
+    struct emu_agent * agent = user;
+    struct emu_runtime * rt = agent->rt;
+    bool ok = false;
+    pthread_rwlock_rdlock(&rt->memory.lock);
+    const struct range * r = ranges_find(&rt->memory.blocks, addr);
+    const struct emu_lock * l;
+    if (r && reaches(agent, r->value)) {
+        uint64_t at = addr - r->base;
+        ok = len <= r->size - at && !(write && is_readonly(r->value, at, at + len));
+    } else if ((l = lock_find(&rt->memory, addr))) {
+        ok = len <= l->size - (addr - l->base);
+    } else if ((l = alias_find(&rt->memory, addr))) {
+        ok = len <= l->size - (addr - l->alias);
+        addr = l->base + (addr - l->alias);
+    }
+    pthread_rwlock_unlock(&rt->memory.lock);
+    // Kernels tell the host things through signals.
+    if (!ok && agent->gpu) {
+        ok = emu_signal_covers(rt, addr, len);
+    }
+    return ok ? (void *) (uintptr_t) addr : NULL;
+}
+
+// ---- allocating ----
+
+void * emu_memory_map(struct emu_agent * agent, enum emu_block_kind kind, size_t size,
+                      struct emu_block ** out) {
+    struct emu_memory * m = &agent->rt->memory;
+    size = (size + EMU_PAGE - 1) / EMU_PAGE * EMU_PAGE;
+    struct emu_block * block = calloc(1, sizeof *block);
+    void * p = block ? pages_map(size) : NULL;
+    if (!p) {
+        free(block);
         return NULL;
     }
-    return len <= size - (addr - base) ? (void *) (uintptr_t) addr : NULL;
+    block->kind = kind;
+    block->agent = agent;
+    pthread_rwlock_wrlock(&m->lock);
+    bool ok = ranges_add(&m->blocks, (uint64_t) (uintptr_t) p, size, block);
+    pthread_rwlock_unlock(&m->lock);
+    if (!ok) {
+        pages_unmap(p, size);
+        free(block);
+        return NULL;
+    }
+    *out = block;
+    return p;
+}
+
+void emu_memory_unmap(struct emu_runtime * rt, void * ptr) {
+    uint64_t base = (uint64_t) (uintptr_t) ptr;
+    pthread_rwlock_wrlock(&rt->memory.lock);
+    struct range * r = ranges_find(&rt->memory.blocks, base);
+    if (r && r->base == base) {
+        pages_unmap(ptr, r->size);
+        free(r->value);
+        ranges_remove(&rt->memory.blocks, base);
+    }
+    pthread_rwlock_unlock(&rt->memory.lock);
 }
 
 // Under memory.lock.
@@ -99,7 +227,9 @@ static hsa_status_t pool_allocate(struct emu_runtime * rt, struct emu_pool * poo
     if (!block) {
         return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
     }
+    block->kind = EMU_BLOCK_POOL;
     block->pool = pool;
+    block->agent = pool->agent;
     uint64_t base;
     if (pool->rec_granule == 0) {
         if (!pool->heap) {
@@ -112,7 +242,7 @@ static hsa_status_t pool_allocate(struct emu_runtime * rt, struct emu_pool * poo
     }
     if (!base || !ranges_add(&rt->memory.blocks, base, size, block)) {
         if (base && pool->rec_granule) {
-            munmap((void *) (uintptr_t) base, size);
+            pages_unmap((void *) (uintptr_t) base, size);
         }
         free(block);
         return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
@@ -136,7 +266,7 @@ hsa_status_t hsa_amd_memory_pool_allocate(hsa_amd_memory_pool_t handle, size_t s
     if (size == 0 || !out || flags & ~known_flags) {
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
-    if (size > pool->size) {
+    if (size > pool->size || pool->segment != HSA_AMD_SEGMENT_GLOBAL) {
         return HSA_STATUS_ERROR_INVALID_ALLOCATION;
     }
     size = (size + EMU_PAGE - 1) / EMU_PAGE * EMU_PAGE;
@@ -169,7 +299,7 @@ hsa_status_t hsa_amd_memory_pool_free(void * ptr) {
         if (block->pool->heap) {
             memset(ptr, 0, r->size);
         } else {
-            munmap(ptr, r->size);
+            pages_unmap(ptr, r->size);
         }
         ranges_remove(&rt->memory.blocks, base);
         free(block);
@@ -188,17 +318,105 @@ hsa_status_t hsa_amd_agents_allow_access(uint32_t n, const hsa_agent_t * agents,
     if (n == 0 || !agents || flags || !ptr) {
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
+    uint32_t granted = 0;
     for (uint32_t i = 0; i < n; i++) {
         const struct emu_agent * agent = emu_agent_find(agents[i]);
         if (!agent) {
             return HSA_STATUS_ERROR_INVALID_AGENT;
         }
-        // Nothing makes another agent's memory reachable for an NPU, so there is nothing to grant.
-        if (!emu_memory_find(rt, agent, (uint64_t) (uintptr_t) ptr, NULL, NULL, NULL)) {
-            return HSA_STATUS_ERROR_INVALID_ALLOCATION;
+        granted |= agent_bit(agent);
+    }
+    hsa_status_t status = HSA_STATUS_SUCCESS;
+    pthread_rwlock_wrlock(&rt->memory.lock);
+    const struct range * r = ranges_find(&rt->memory.blocks, (uint64_t) (uintptr_t) ptr);
+    struct emu_block * block = r ? r->value : NULL;
+    if (!block) {
+        // Locked memory is open to all already.
+        if (!lock_find(&rt->memory, (uint64_t) (uintptr_t) ptr) &&
+            !alias_find(&rt->memory, (uint64_t) (uintptr_t) ptr)) {
+            status = HSA_STATUS_ERROR_INVALID_ALLOCATION;
+        }
+    } else {
+        for (int i = 0; i < rt->n_agents; i++) {
+            // Nothing makes another agent's memory reachable for a NPU, or a NPU's for a GPU.
+            const struct emu_agent * agent = &rt->agents[i];
+            if (granted & agent_bit(agent) && !reaches(agent, block) &&
+                (agent->model || block->agent->model)) {
+                status = HSA_STATUS_ERROR_INVALID_ALLOCATION;
+            }
+        }
+        if (status == HSA_STATUS_SUCCESS) {
+            block->access = granted; // replaces what was granted before
         }
     }
-    return HSA_STATUS_SUCCESS;
+    pthread_rwlock_unlock(&rt->memory.lock);
+    return status;
+}
+
+// ---- memory of the host ----
+
+// Under memory.lock. NULL: no memory.
+static struct emu_lock * lock_add(struct emu_memory * m, uint64_t base, uint64_t size,
+                                  bool elsewhere) {
+    for (size_t i = 0; i < m->n_locks; i++) {
+        struct emu_lock * l = &m->locks[i];
+        if (l->base == base && l->size == size && !l->alias == !elsewhere) {
+            l->count++;
+            return l;
+        }
+    }
+    if (m->n_locks == m->locks_capacity) {
+        size_t capacity = m->locks_capacity ? 2 * m->locks_capacity : 16;
+        struct emu_lock * locks = realloc(m->locks, capacity * sizeof *locks);
+        if (!locks) {
+            return NULL;
+        }
+        m->locks = locks;
+        m->locks_capacity = capacity;
+    }
+    struct emu_lock l = {.base = base, .size = size, .count = 1};
+    if (elsewhere && !(l.alias = alias_map(base, size))) {
+        return NULL;
+    }
+    m->locks[m->n_locks] = l;
+    return &m->locks[m->n_locks++];
+}
+
+// elsewhere: GPUs get another address for it. HIP 5.2 counts on that: it forgets to unlock, or
+// stops, when the two are the same.
+static hsa_status_t lock_host(struct emu_runtime * rt, void * host, size_t size, bool elsewhere,
+                              void ** agent_ptr) {
+    uint64_t base = (uint64_t) (uintptr_t) host;
+    if (!host || size == 0 || base > UINT64_MAX - size || size > UINT64_MAX / 2) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    pthread_rwlock_wrlock(&rt->memory.lock);
+    const struct emu_lock * l = lock_add(&rt->memory, base, size, elsewhere);
+    if (l) {
+        *agent_ptr = (void *) (uintptr_t) (l->alias ? l->alias : l->base);
+    }
+    pthread_rwlock_unlock(&rt->memory.lock);
+    return l ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+}
+
+// The last lock that starts here, of this size unless it is 0.
+static hsa_status_t unlock_host(struct emu_runtime * rt, void * host, size_t size) {
+    struct emu_memory * m = &rt->memory;
+    hsa_status_t status = HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    pthread_rwlock_wrlock(&m->lock);
+    for (size_t i = m->n_locks; i-- > 0;) {
+        struct emu_lock * l = &m->locks[i];
+        if (l->base == (uint64_t) (uintptr_t) host && (size == 0 || l->size == size)) {
+            if (--l->count == 0) {
+                alias_unmap(l);
+                *l = m->locks[--m->n_locks];
+            }
+            status = HSA_STATUS_SUCCESS;
+            break;
+        }
+    }
+    pthread_rwlock_unlock(&m->lock);
+    return status;
 }
 
 hsa_status_t hsa_amd_memory_lock(void * host, size_t size, hsa_agent_t * agents, int n,
@@ -207,88 +425,54 @@ hsa_status_t hsa_amd_memory_lock(void * host, size_t size, hsa_agent_t * agents,
     if (!rt) {
         return HSA_STATUS_ERROR_NOT_INITIALIZED;
     }
-    if (!host || size == 0 || !agent_ptr || (agents != NULL) != (n != 0) || n < 0) {
+    if (!agent_ptr || (agents != NULL) != (n != 0) || n < 0) {
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
+    bool gpu = false;
     for (int i = 0; i < n; i++) {
-        if (!emu_agent_find(agents[i])) {
+        const struct emu_agent * agent = emu_agent_find(agents[i]);
+        if (!agent) {
             return HSA_STATUS_ERROR_INVALID_AGENT;
         }
+        gpu = gpu || agent->gpu;
     }
-    uint64_t base = (uint64_t) (uintptr_t) host;
-    struct emu_block * block = calloc(1, sizeof *block);
-    bool ok = false;
-    pthread_rwlock_wrlock(&rt->memory.lock);
-    const struct range * r = ranges_find(&rt->memory.blocks, base);
-    struct emu_block * there = r ? r->value : NULL;
-    if (r && r->base == base && r->size == size && !there->pool) {
-        there->locks++;
-        ok = true;
-    } else if (block && ranges_add(&rt->memory.blocks, base, size, block)) {
-        block->locks = 1;
-        block = NULL;
-        ok = true;
+    for (int i = 0; !agents && i < rt->n_agents; i++) { // for all of them
+        gpu = gpu || rt->agents[i].gpu;
     }
-    pthread_rwlock_unlock(&rt->memory.lock);
-    free(block);
-    if (ok) {
-        *agent_ptr = host;
+    return lock_host(rt, host, size, gpu, agent_ptr);
+}
+
+hsa_status_t hsa_amd_memory_lock_to_pool(void * host, size_t size, hsa_agent_t * agents, int n,
+                                         hsa_amd_memory_pool_t handle, uint32_t flags,
+                                         void ** agent_ptr) {
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
     }
-    return ok ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+    const struct emu_pool * pool = emu_pool_find(handle);
+    if (!pool || pool->agent->device != HSA_DEVICE_TYPE_CPU) {
+        return EMU_STATUS_INVALID_POOL;
+    }
+    return flags ? HSA_STATUS_ERROR_INVALID_ARGUMENT
+                 : hsa_amd_memory_lock(host, size, agents, n, agent_ptr);
 }
 
 hsa_status_t hsa_amd_memory_unlock(void * host) {
     struct emu_runtime * rt = emu_runtime();
-    if (!rt) {
-        return HSA_STATUS_ERROR_NOT_INITIALIZED;
-    }
-    uint64_t base = (uint64_t) (uintptr_t) host;
-    hsa_status_t status = HSA_STATUS_ERROR_INVALID_ARGUMENT;
-    pthread_rwlock_wrlock(&rt->memory.lock);
-    const struct range * r = ranges_find(&rt->memory.blocks, base);
-    struct emu_block * block = r ? r->value : NULL;
-    if (r && r->base == base && !block->pool) {
-        if (--block->locks == 0) {
-            ranges_remove(&rt->memory.blocks, base);
-            free(block);
-        }
-        status = HSA_STATUS_SUCCESS;
-    }
-    pthread_rwlock_unlock(&rt->memory.lock);
-    return status;
+    return rt ? unlock_host(rt, host, 0) : HSA_STATUS_ERROR_NOT_INITIALIZED;
 }
 
-// Copies and fills touch host-visible memory only, so they are plain memory operations.
-
-hsa_status_t hsa_memory_copy(void * to, const void * from, size_t size) {
-    if (!emu_runtime()) {
-        return HSA_STATUS_ERROR_NOT_INITIALIZED;
-    }
-    if (!to || !from) {
-        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
-    }
-    memmove(to, from, size);
-    return HSA_STATUS_SUCCESS;
-}
-
-hsa_status_t hsa_amd_memory_fill(void * ptr, uint32_t value, size_t count) {
+hsa_status_t hsa_memory_register(void * host, size_t size) {
     struct emu_runtime * rt = emu_runtime();
-    if (!rt) {
-        return HSA_STATUS_ERROR_NOT_INITIALIZED;
-    }
-    uint64_t addr = (uint64_t) (uintptr_t) ptr, base, size;
-    if (!ptr || addr % sizeof value || count > SIZE_MAX / sizeof value) {
-        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
-    }
-    if (!emu_memory_find(rt, &rt->agents[0], addr, NULL, &base, &size) ||
-        count * sizeof value > size - (addr - base)) {
-        return HSA_STATUS_ERROR_INVALID_ALLOCATION;
-    }
-    for (size_t i = 0; i < count; i++) {
-        ((uint32_t *) ptr)[i] = value;
-    }
-    return HSA_STATUS_SUCCESS;
+    void * same;
+    return rt ? lock_host(rt, host, size, false, &same) : HSA_STATUS_ERROR_NOT_INITIALIZED;
 }
+
+hsa_status_t hsa_memory_deregister(void * host, size_t size) {
+    struct emu_runtime * rt = emu_runtime();
+    return rt ? unlock_host(rt, host, size) : HSA_STATUS_ERROR_NOT_INITIALIZED;
+}
+
+// ---- pointers ----
 
 hsa_status_t hsa_amd_pointer_info(const void * ptr, hsa_amd_pointer_info_t * info,
                                   void * (*alloc)(size_t), uint32_t * n_accessible,
@@ -301,18 +485,35 @@ hsa_status_t hsa_amd_pointer_info(const void * ptr, hsa_amd_pointer_info_t * inf
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
     hsa_amd_pointer_info_t full = {.size = sizeof full, .type = HSA_EXT_POINTER_TYPE_UNKNOWN};
-    struct emu_agent * owner = NULL;
+    hsa_agent_t reach[EMU_MAX_AGENTS];
+    uint32_t n = 0;
     pthread_rwlock_rdlock(&rt->memory.lock);
     const struct range * r = ranges_find(&rt->memory.blocks, (uint64_t) (uintptr_t) ptr);
-    if (r) {
-        const struct emu_block * block = r->value;
-        owner = block->pool ? block->pool->agent : &rt->agents[0];
-        full.type = block->pool ? HSA_EXT_POINTER_TYPE_HSA : HSA_EXT_POINTER_TYPE_LOCKED;
+    const struct emu_block * block = r ? r->value : NULL;
+    const struct emu_lock * l = block ? NULL : lock_find(&rt->memory, (uint64_t) (uintptr_t) ptr);
+    if (!block && !l) {
+        l = alias_find(&rt->memory, (uint64_t) (uintptr_t) ptr);
+    }
+    if (block) {
+        full.type = HSA_EXT_POINTER_TYPE_HSA;
         full.agentBaseAddress = full.hostBaseAddress = (void *) (uintptr_t) r->base;
         full.sizeInBytes = r->size;
         full.userData = block->user_data;
-        full.agentOwner.handle = (uint64_t) (uintptr_t) owner;
-        full.global_flags = block->pool ? block->pool->flags : 0;
+        full.agentOwner.handle = (uint64_t) (uintptr_t) block->agent;
+        full.global_flags =
+            block->pool ? block->pool->flags : HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED;
+    } else if (l) {
+        full.type = HSA_EXT_POINTER_TYPE_LOCKED;
+        full.hostBaseAddress = (void *) (uintptr_t) l->base;
+        full.agentBaseAddress = (void *) (uintptr_t) (l->alias ? l->alias : l->base);
+        full.sizeInBytes = l->size;
+        full.userData = l->user_data;
+        full.agentOwner.handle = (uint64_t) (uintptr_t) &rt->agents[0];
+    }
+    for (int i = 0; (block || l) && i < rt->n_agents; i++) {
+        if (l || reaches(&rt->agents[i], block)) {
+            reach[n++].handle = (uint64_t) (uintptr_t) &rt->agents[i];
+        }
     }
     pthread_rwlock_unlock(&rt->memory.lock);
     if (info->size < full.size) {
@@ -320,15 +521,13 @@ hsa_status_t hsa_amd_pointer_info(const void * ptr, hsa_amd_pointer_info_t * inf
     }
     memcpy(info, &full, full.size);
     if (alloc && n_accessible && accessible) {
-        *n_accessible = 0;
-        *accessible = owner ? alloc(2 * sizeof **accessible) : NULL;
-        if (*accessible) {
-            (*accessible)[(*n_accessible)++].handle = (uint64_t) (uintptr_t) &rt->agents[0];
-            if (owner != &rt->agents[0]) {
-                (*accessible)[(*n_accessible)++].handle = (uint64_t) (uintptr_t) owner;
-            }
-        } else if (owner) {
+        *accessible = n ? alloc(n * sizeof **accessible) : NULL;
+        *n_accessible = *accessible ? n : 0;
+        if (n && !*accessible) {
             return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+        }
+        if (n) {
+            memcpy(*accessible, reach, n * sizeof *reach);
         }
     }
     return HSA_STATUS_SUCCESS;
@@ -341,9 +540,15 @@ hsa_status_t hsa_amd_pointer_info_set_userdata(const void * ptr, void * user_dat
     }
     pthread_rwlock_wrlock(&rt->memory.lock);
     const struct range * r = ranges_find(&rt->memory.blocks, (uint64_t) (uintptr_t) ptr);
+    struct emu_lock * l = r ? NULL : lock_find(&rt->memory, (uint64_t) (uintptr_t) ptr);
+    if (!r && !l) {
+        l = alias_find(&rt->memory, (uint64_t) (uintptr_t) ptr);
+    }
     if (r) {
         ((struct emu_block *) r->value)->user_data = user_data;
+    } else if (l) {
+        l->user_data = user_data;
     }
     pthread_rwlock_unlock(&rt->memory.lock);
-    return r ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    return r || l ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_INVALID_ARGUMENT;
 }

@@ -1,9 +1,10 @@
 // queues: rings of packets and the doorbell that runs them.
 //
 // As in ROCr, storing to a NPU queue's doorbell runs packets [read, write) in the calling thread:
-// when the store returns they are complete, or the queue is in its error state. An error is told
-// three times: as a line on stderr, to the queue's callback, and through hsa_emu_last_error. After
-// it the read index stays at the packet that failed and nothing more is executed.
+// when the store returns they are complete, or the queue is in its error state. GPU queues have a
+// thread of their own (gpu-queue.c). An error is told three times: as a line on stderr, to the
+// queue's callback, and through hsa_emu_last_error. After it the read index stays at the packet
+// that failed and nothing more is executed.
 #include "packets.h"
 
 #include <inttypes.h>
@@ -15,28 +16,52 @@ static void queue_free(struct emu_runtime * rt, struct emu_queue * q) {
     if (q->doorbell) {
         emu_signal_free(rt, q->doorbell);
     }
-    free(q->ring);
+    if (q->agent->gpu) {
+        if (q->ring) {
+            emu_memory_unmap(rt, q->ring);
+        }
+        pthread_cond_destroy(&q->rung);
+        pthread_mutex_destroy(&q->lock);
+    } else {
+        free(q->ring);
+    }
     free(q);
 }
 
 void emu_queues_release(struct emu_runtime * rt, struct emu_agent * agent) {
-    while (agent->queues) {
-        struct emu_queue * q = agent->queues;
-        agent->queues = q->next;
-        queue_free(rt, q);
+    struct emu_queue ** const lists[] = {&agent->queues, &agent->orphans};
+    for (int i = 0; i < 2; i++) {
+        while (*lists[i]) {
+            struct emu_queue * q = *lists[i];
+            *lists[i] = q->next;
+            if (emu_gpu_queue_stop(q)) {
+                queue_free(rt, q);
+            }
+        }
     }
     agent->n_queues = 0;
 }
 
+// Kernels read their own packet, so the GPU must reach the ring.
+static uint8_t * ring_new(struct emu_agent * agent, size_t bytes) {
+    struct emu_block * block;
+    return agent->gpu ? emu_memory_map(agent, EMU_BLOCK_RING, bytes, &block)
+                      : aligned_alloc(EMU_PAGE, bytes);
+}
+
 static struct emu_queue * queue_new(struct emu_runtime * rt, struct emu_agent * agent,
-                                    uint32_t size) {
+                                    uint32_t size, hsa_queue_type32_t type) {
     struct emu_queue * q = aligned_alloc(AMD_QUEUE_ALIGN_BYTES, sizeof *q);
     if (!q) {
         return NULL;
     }
     memset(q, 0, sizeof *q);
     q->agent = agent;
-    q->ring = aligned_alloc(EMU_PAGE, (size_t) size * EMU_PACKET_BYTES);
+    if (agent->gpu) {
+        pthread_mutex_init(&q->lock, NULL);
+        pthread_cond_init(&q->rung, NULL);
+    }
+    q->ring = ring_new(agent, (size_t) size * EMU_PACKET_BYTES);
     q->doorbell = q->ring ? emu_signal_new(rt, -1, q) : NULL;
     if (!q->doorbell) {
         queue_free(rt, q);
@@ -47,20 +72,46 @@ static struct emu_queue * queue_new(struct emu_runtime * rt, struct emu_agent * 
         q->ring[i * EMU_PACKET_BYTES] = HSA_PACKET_TYPE_INVALID;
     }
     q->amd.hsa_queue = (hsa_queue_t){
-        .type = HSA_QUEUE_TYPE_SINGLE,
+        .type = type,
+        .features = agent->gpu ? HSA_QUEUE_FEATURE_KERNEL_DISPATCH : 0,
         .base_address = q->ring,
         .doorbell_signal = {(uint64_t) (uintptr_t) q->doorbell},
         .size = size,
         .id = agent->n_queues_created,
     };
     q->amd.read_dispatch_id_field_base_byte_offset = offsetof(amd_queue_t, read_dispatch_id);
+    if (agent->gpu && !emu_gpu_queue_start(q)) {
+        queue_free(rt, q);
+        return NULL;
+    }
     return q;
+}
+
+// Which queues an agent takes; may round *size up.
+static hsa_status_t check_kind(const struct emu_agent * agent, hsa_queue_type32_t type,
+                               uint32_t private_size, uint32_t * size) {
+    if (agent->gpu) {
+        const uint32_t max_private = 262128; // of a work-item, by the width of a hardware field
+        if (type != HSA_QUEUE_TYPE_SINGLE && type != HSA_QUEUE_TYPE_MULTI) {
+            return HSA_STATUS_ERROR_INVALID_QUEUE_CREATION;
+        }
+        if (*size < EMU_GPU_QUEUE_MIN) {
+            *size = EMU_GPU_QUEUE_MIN;
+        }
+        return *size > EMU_GPU_QUEUE_MAX ||
+                       (private_size != UINT32_MAX && private_size > max_private)
+                   ? HSA_STATUS_ERROR_OUT_OF_RESOURCES
+                   : HSA_STATUS_SUCCESS;
+    }
+    if (!agent->model || type != HSA_QUEUE_TYPE_SINGLE) {
+        return HSA_STATUS_ERROR_INVALID_QUEUE_CREATION;
+    }
+    return *size == EMU_AIE_QUEUE_PACKETS ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_INVALID_ARGUMENT;
 }
 
 hsa_status_t hsa_queue_create(hsa_agent_t handle, uint32_t size, hsa_queue_type32_t type,
                               void (*callback)(hsa_status_t, hsa_queue_t *, void *), void * data,
                               uint32_t private_size, uint32_t group_size, hsa_queue_t ** out) {
-    (void) private_size;
     (void) group_size;
     struct emu_runtime * rt = emu_runtime();
     if (!rt) {
@@ -73,15 +124,14 @@ hsa_status_t hsa_queue_create(hsa_agent_t handle, uint32_t size, hsa_queue_type3
     if (!out || size == 0 || (size & (size - 1))) {
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
-    if (!agent->model || type != HSA_QUEUE_TYPE_SINGLE) {
-        return HSA_STATUS_ERROR_INVALID_QUEUE_CREATION;
+    hsa_status_t status = check_kind(agent, type, private_size, &size);
+    if (status != HSA_STATUS_SUCCESS) {
+        return status;
     }
-    if (size != EMU_AIE_QUEUE_PACKETS) {
-        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
-    }
-    hsa_status_t status = HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+    status = HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+    int max = agent->gpu ? EMU_GPU_QUEUES_MAX : EMU_AIE_QUEUES_MAX;
     pthread_mutex_lock(&agent->lock);
-    struct emu_queue * q = agent->n_queues < EMU_AIE_QUEUES_MAX ? queue_new(rt, agent, size) : NULL;
+    struct emu_queue * q = agent->n_queues < max ? queue_new(rt, agent, size, type) : NULL;
     if (q) {
         q->callback = callback;
         q->callback_data = data;
@@ -126,8 +176,15 @@ hsa_status_t hsa_queue_destroy(hsa_queue_t * handle) {
     struct emu_queue * q = *link;
     *link = q->next;
     agent->n_queues--;
-    queue_free(rt, q);
     pthread_mutex_unlock(&agent->lock);
+    if (emu_gpu_queue_stop(q)) {
+        queue_free(rt, q);
+    } else { // we are in its callback
+        pthread_mutex_lock(&agent->lock);
+        q->next = agent->orphans;
+        agent->orphans = q;
+        pthread_mutex_unlock(&agent->lock);
+    }
     return HSA_STATUS_SUCCESS;
 }
 
@@ -140,9 +197,54 @@ hsa_status_t hsa_queue_inactivate(hsa_queue_t * handle) {
     if (!agent) {
         return handle ? HSA_STATUS_ERROR_INVALID_QUEUE : HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
-    ((struct emu_queue *) (void *) handle)->error = HSA_STATUS_ERROR_INVALID_QUEUE;
+    __atomic_store_n(&((struct emu_queue *) (void *) handle)->error, HSA_STATUS_ERROR_INVALID_QUEUE,
+                     __ATOMIC_RELEASE);
     pthread_mutex_unlock(&agent->lock);
     return HSA_STATUS_SUCCESS;
+}
+
+// What of GPU queues is a matter of speed alone is accepted and has no effect.
+
+static hsa_status_t check_gpu_queue(const hsa_queue_t * handle) {
+    struct emu_runtime * rt = emu_runtime();
+    if (!rt) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    struct emu_agent * agent = handle ? lock_owner(rt, handle) : NULL;
+    if (!agent) {
+        return handle ? HSA_STATUS_ERROR_INVALID_QUEUE : HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    bool gpu = agent->gpu;
+    pthread_mutex_unlock(&agent->lock);
+    return gpu ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_INVALID_QUEUE;
+}
+
+hsa_status_t hsa_amd_queue_set_priority(hsa_queue_t * queue, hsa_amd_queue_priority_t priority) {
+    return (uint32_t) priority > HSA_AMD_QUEUE_PRIORITY_HIGH ? HSA_STATUS_ERROR_INVALID_ARGUMENT
+                                                             : check_gpu_queue(queue);
+}
+
+hsa_status_t hsa_amd_queue_cu_set_mask(const hsa_queue_t * queue, uint32_t n_bits,
+                                       const uint32_t * mask) {
+    return n_bits % 32 || (n_bits && !mask) ? HSA_STATUS_ERROR_INVALID_ARGUMENT
+                                            : check_gpu_queue(queue);
+}
+
+hsa_status_t hsa_amd_queue_cu_get_mask(const hsa_queue_t * queue, uint32_t n_bits,
+                                       uint32_t * mask) {
+    if (n_bits % 32 || !n_bits || !mask) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    hsa_status_t status = check_gpu_queue(queue);
+    if (status == HSA_STATUS_SUCCESS) { // work-groups run on whatever there is
+        memset(mask, 0xff, n_bits / 8);
+    }
+    return status;
+}
+
+hsa_status_t hsa_amd_profiling_set_profiler_enabled(hsa_queue_t * queue, int enable) {
+    (void) enable; // times are taken always
+    return check_gpu_queue(queue);
 }
 
 // ---- running packets ----
@@ -242,10 +344,25 @@ static hsa_status_t run_queue(struct emu_runtime * rt, struct emu_queue * q) {
         q->ring[read % q->amd.hsa_queue.size * EMU_PACKET_BYTES] = HSA_PACKET_TYPE_INVALID;
         __atomic_store_n(&q->amd.read_dispatch_id, read + 1, __ATOMIC_RELEASE);
         if (completion.handle) {
-            emu_signal_complete(rt, completion);
+            emu_signal_complete(rt, completion, 0, 0);
         }
     }
     return HSA_STATUS_SUCCESS;
+}
+
+void emu_queue_fail(struct emu_queue * q, hsa_status_t status, const struct error * err) {
+    struct emu_agent * agent = q->agent;
+    pthread_mutex_lock(&agent->lock);
+    __atomic_store_n(&q->error, status, __ATOMIC_RELEASE);
+    agent->n_errors++;
+    memcpy(agent->error, err->text, sizeof agent->error);
+    void (*callback)(hsa_status_t, hsa_queue_t *, void *) = q->callback;
+    void * data = q->callback_data;
+    pthread_mutex_unlock(&agent->lock);
+    emu_say("%s", err->text);
+    if (callback) {
+        callback(status, &q->amd.hsa_queue, data);
+    }
 }
 
 void emu_queue_ring(struct emu_queue * q) {
@@ -257,6 +374,11 @@ void emu_queue_ring(struct emu_queue * q) {
     hsa_status_t status = HSA_STATUS_SUCCESS;
     pthread_mutex_lock(&agent->lock);
     agent->n_doorbells++;
+    if (agent->gpu) {
+        pthread_mutex_unlock(&agent->lock);
+        emu_gpu_queue_ring(q);
+        return;
+    }
     if (q->error == HSA_STATUS_SUCCESS) {
         status = run_queue(rt, q);
     }

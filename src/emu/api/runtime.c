@@ -75,12 +75,19 @@ static enum status parse_trace(struct emu_runtime * rt, struct error * err) {
     return ST_OK;
 }
 
+// Threads first: what they use must outlive them.
 static void runtime_free(struct emu_runtime * rt) {
+    emu_worker_release(&rt->events);
+    emu_worker_release(&rt->copies);
     for (int i = 0; i < rt->n_agents; i++) {
         emu_queues_release(rt, &rt->agents[i]);
+    }
+    for (int i = 0; i < rt->n_agents; i++) {
         emu_machine_free(rt->agents[i].machine);
+        gfx_free(rt->agents[i].gfx);
         pthread_mutex_destroy(&rt->agents[i].lock);
     }
+    emu_code_release(rt);
     emu_signals_release(rt);
     emu_memory_release(rt);
     free(rt);
@@ -93,7 +100,8 @@ static enum status runtime_new(struct emu_runtime ** out, struct error * err) {
     }
     rt->rocr_bugs = env_flag("GGML_HSA_EMU_ROCR_BUGS", false);
     enum status st = ST_OK;
-    if (!emu_memory_init(rt) || !emu_signals_init(rt)) {
+    if (!emu_memory_init(rt) || !emu_signals_init(rt) || !emu_code_init(rt) ||
+        !emu_worker_init(&rt->events, rt) || !emu_worker_init(&rt->copies, rt)) {
         st = error_set(err, ST_NO_MEMORY, "no locks for the runtime");
     }
     if (st == ST_OK) {
@@ -198,6 +206,7 @@ hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void * value) {
         break;
     case HSA_SYSTEM_INFO_EXTENSIONS:
         memset(value, 0, 128);
+        ((uint8_t *) value)[HSA_EXTENSION_AMD_LOADER / 8] |= 1 << HSA_EXTENSION_AMD_LOADER % 8;
         break;
     case HSA_AMD_SYSTEM_INFO_BUILD_VERSION:
         *(const char **) value = "ggml-hsa emulated runtime";
@@ -214,27 +223,6 @@ hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void * value) {
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
     return HSA_STATUS_SUCCESS;
-}
-
-hsa_status_t hsa_system_extension_supported(uint16_t extension, uint16_t major, uint16_t minor,
-                                            bool * result) {
-    (void) major;
-    (void) minor;
-    if (!emu_runtime()) {
-        return HSA_STATUS_ERROR_NOT_INITIALIZED;
-    }
-    if (!result || (extension > HSA_EXTENSION_STD_LAST &&
-                    (extension < HSA_AMD_FIRST_EXTENSION || extension > HSA_AMD_LAST_EXTENSION))) {
-        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
-    }
-    *result = false;
-    return HSA_STATUS_SUCCESS;
-}
-
-hsa_status_t hsa_system_major_extension_supported(uint16_t extension, uint16_t major,
-                                                  uint16_t * minor, bool * result) {
-    return minor ? hsa_system_extension_supported(extension, major, 0, result)
-                 : HSA_STATUS_ERROR_INVALID_ARGUMENT;
 }
 
 hsa_status_t hsa_status_string(hsa_status_t status, const char ** text) {
@@ -326,7 +314,7 @@ hsa_status_t hsa_status_string(hsa_status_t status, const char ** text) {
 
 hsa_status_t hsa_emu_counters(hsa_agent_t handle, struct hsa_emu_counters * out) {
     struct emu_agent * agent = emu_agent_find(handle);
-    if (!agent || !agent->model) {
+    if (!agent || (!agent->model && !agent->gpu)) {
         return emu_runtime() ? HSA_STATUS_ERROR_INVALID_AGENT : HSA_STATUS_ERROR_NOT_INITIALIZED;
     }
     if (!out) {
@@ -336,6 +324,12 @@ hsa_status_t hsa_emu_counters(hsa_agent_t handle, struct hsa_emu_counters * out)
     struct emu_counters c = {0};
     if (agent->machine) {
         emu_machine_counters(agent->machine, &c);
+    }
+    if (agent->gfx) {
+        struct gfx_counters g;
+        gfx_counters_get(agent->gfx, &g);
+        c.dispatches = g.dispatches;
+        c.bundles = g.instructions;
     }
     *out = (struct hsa_emu_counters){
         .dispatches = c.dispatches,

@@ -3,11 +3,13 @@
 // stale or foreign handle gives an error code, never a crash.
 //
 // Locks, in the order in which they may be taken: agent->lock (the machine and its queues), then
-// memory.lock or signals.lock, then signals.wait_lock. No callback of the user runs under a lock.
+// code.lock, then queue->lock, the lock of waits in signals.c, a worker's lock, and memory.lock or
+// signals.lock. No callback of the user runs under a lock.
 #pragma once
 
 #include "base/base.h"
 #include "emu/aie/machine.h"
+#include "emu/gfx/gfx.h"
 #include "ranges.h"
 
 #include <hsa/hsa.h> // LITTLEENDIAN_CPU comes from the build
@@ -28,6 +30,9 @@ enum {
     EMU_MAX_AGENTS = 9, // the CPU and eight more
     EMU_MAX_POOLS = 3,
     EMU_ROCR_BUG_PDIS = 32, // bits of the compute-unit mask of one hardware context
+    EMU_GPU_QUEUES_MAX = 128,
+    EMU_GPU_QUEUE_MIN = 64, // packets
+    EMU_GPU_QUEUE_MAX = 131072,
 };
 
 #ifndef EMU_AIE_QUEUES_MAX
@@ -36,11 +41,15 @@ enum {
 
 // AMD's codes are members of another enum.
 #define EMU_STATUS_INVALID_POOL ((hsa_status_t) HSA_STATUS_ERROR_INVALID_MEMORY_POOL)
+#define EMU_STATUS_ILLEGAL      ((hsa_status_t) HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION)
+#define EMU_STATUS_MEMORY_FAULT ((hsa_status_t) HSA_STATUS_ERROR_MEMORY_FAULT)
 
 struct emu_agent;
+struct emu_runtime;
 
 struct emu_pool {
     struct emu_agent * agent;
+    uint32_t segment;     // HSA_AMD_SEGMENT_*; only global ones can be allocated from
     uint32_t flags;       // HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_*
     uint32_t rec_granule; // 0 marks the device heap; clients find it by that
     uint64_t size;
@@ -56,6 +65,20 @@ struct emu_model {
     int columns;
 };
 
+// A kind of GPU, as ROCr would describe it; gpu-agents.c holds the table.
+struct emu_gpu_model {
+    enum gfx_arch arch;
+    const char * isa; // its handle is the address of this struct
+    const char * product;
+    uint32_t mach;     // in e_flags of code objects
+    bool has_features; // xnack off and sramecc on; otherwise it knows neither
+    uint32_t chip_id, wavefront, compute_units, simds_per_cu, waves_per_cu, shader_engines,
+        arrays_per_engine, clock_mhz, memory_mhz, memory_bits, cacheline;
+    uint32_t caches[4]; // bytes
+    uint32_t lds_bytes;
+    uint64_t vram_bytes;
+};
+
 struct emu_queue {
     amd_queue_t amd; // the handle points here
     amd_signal_t * doorbell;
@@ -67,11 +90,21 @@ struct emu_queue {
     hsa_status_t error; // not SUCCESS: suspended, later packets are not executed
     uint64_t pdis[EMU_ROCR_BUG_PDIS];
     int n_pdis;
+
+    // GPU queues have a thread that runs their packets.
+    pthread_t worker;
+    bool has_worker;
+    pthread_mutex_t lock;
+    pthread_cond_t rung;
+    uint64_t rings; // under lock
+    bool stop;      // atomic
 };
 
 struct emu_agent {
-    uint32_t device;                // HSA_DEVICE_TYPE_*
-    const struct emu_model * model; // NULL for the CPU
+    struct emu_runtime * rt;
+    uint32_t device;                  // HSA_DEVICE_TYPE_*
+    const struct emu_model * model;   // of a NPU, or NULL
+    const struct emu_gpu_model * gpu; // of a GPU, or NULL
     uint32_t node;
     char name[64];
     char product[64];
@@ -80,7 +113,10 @@ struct emu_agent {
 
     pthread_mutex_t lock;
     struct emu_machine * machine; // made by the first dispatch
+    struct gfx * gfx;             // likewise
+    uint32_t hdp[2];              // what stands for the registers that flush the host data path
     struct emu_queue * queues;
+    struct emu_queue * orphans; // destroyed by their own threads, freed at the end
     int n_queues;
     uint64_t n_doorbells, n_queues_created, n_errors;
     char error[sizeof((struct error *) 0)->text];
@@ -89,17 +125,62 @@ struct emu_agent {
 struct emu_memory {
     pthread_rwlock_t lock;
     struct ranges blocks; // every live allocation; value is a struct emu_block
+    struct emu_lock {     // memory of the host that agents may use; these may overlap
+        uint64_t base, size;
+        uint64_t alias; // where GPUs see it: elsewhere, as with ROCr; 0: at the same place
+        uint32_t count;
+        void * user_data;
+    } * locks;
+    size_t n_locks, locks_capacity;
+};
+
+enum emu_block_kind {
+    EMU_BLOCK_POOL,
+    EMU_BLOCK_CODE, // of an executable
+    EMU_BLOCK_RING, // of a queue; belongs to it
 };
 
 struct emu_block {
-    struct emu_pool * pool; // NULL: memory of the host, locked for agents
+    enum emu_block_kind kind;
+    struct emu_pool * pool; // NULL when it is none
+    struct emu_agent * agent;
+    uint32_t access; // bit i: agent i was granted access
     void * user_data;
-    uint32_t locks; // of host memory
+    // Parts of a code object that kernels must not write, as offsets.
+    struct {
+        uint64_t from, to;
+    } readonly[16];
+    int n_readonly;
 };
 
 struct emu_signals {
     pthread_rwlock_t lock;
     struct ranges live; // amd_signal_t, value is the queue of a doorbell or NULL
+};
+
+// A thread with things to do, each when it is ready; worker.c. Started by the first of them.
+struct emu_worker {
+    struct emu_runtime * rt;
+    pthread_t thread;
+    bool running, stop;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct emu_task *first, **last;
+};
+
+struct emu_task {
+    struct emu_task * next;
+    // Looks, without changing anything, whether run may be called now.
+    bool (*ready)(struct emu_runtime * rt, const struct emu_task * task);
+    // True: it stays and waits to be ready again.
+    bool (*run)(struct emu_runtime * rt, struct emu_task * task);
+    void (*drop)(struct emu_task * task); // frees it
+};
+
+struct emu_code {
+    pthread_mutex_t lock;
+    struct emu_reader * readers;
+    struct emu_executable * executables;
 };
 
 struct emu_runtime {
@@ -108,6 +189,11 @@ struct emu_runtime {
     int n_agents;
     struct emu_memory memory;
     struct emu_signals signals;
+    struct emu_code code;
+    struct emu_worker events;                      // handlers of signals
+    struct emu_worker copies;                      // that wait for signals
+    hsa_amd_system_event_callback_t event_handler; // under the lock of agents[0]
+    void * event_data;
     bool rocr_bugs;
     int trace_col, trace_row;
 };
@@ -128,15 +214,30 @@ uint32_t emu_host_clock_mhz(void);
 
 // agents.c
 enum status emu_agents_init(struct emu_runtime * rt, struct error * err);
+void emu_pool_add(struct emu_agent * agent, uint32_t segment, uint32_t flags, uint32_t rec_granule,
+                  uint64_t size);
+
+// gpu-agents.c
+const struct emu_gpu_model * emu_gpu_model(const char * name, size_t n); // NULL: not known
+void emu_gpu_setup(struct emu_agent * agent, const struct emu_gpu_model * model);
+// False: this attribute is not answered in another way than by other agents.
+bool emu_gpu_info(const struct emu_agent * agent, uint32_t attribute, void * value);
 
 // memory.c
 bool emu_memory_init(struct emu_runtime * rt);
 void emu_memory_release(struct emu_runtime * rt);
-// The allocation around addr that this agent can reach, or false. Any of the results may be NULL.
+// The allocation or locked memory around addr that this agent can reach, or false. Any of the
+// results may be NULL; *pool is NULL for what comes from no pool.
 bool emu_memory_find(struct emu_runtime * rt, const struct emu_agent * agent, uint64_t addr,
                      struct emu_pool ** pool, uint64_t * base, uint64_t * size);
-// For the machine: len bytes at addr that the agent can reach, or NULL. user is the agent.
+// Where the len bytes at addr, as agents see them, lie on the host; NULL: the agent cannot reach
+// them. user is the agent: the machines call this.
 void * emu_memory_resolve(void * user, uint64_t addr, uint64_t len, bool write);
+// Fresh pages of an agent outside any pool, with a block of the given kind; NULL: no memory. The
+// caller sets the rest of the block before anyone else knows the address.
+void * emu_memory_map(struct emu_agent * agent, enum emu_block_kind kind, size_t size,
+                      struct emu_block ** block);
+void emu_memory_unmap(struct emu_runtime * rt, void * ptr);
 
 // signals.c
 bool emu_signals_init(struct emu_runtime * rt);
@@ -144,9 +245,35 @@ void emu_signals_release(struct emu_runtime * rt);
 amd_signal_t * emu_signal_new(struct emu_runtime * rt, int64_t value, struct emu_queue * queue);
 void emu_signal_free(struct emu_runtime * rt, amd_signal_t * signal);
 bool emu_signal_is_live(struct emu_runtime * rt, hsa_signal_t handle); // and no doorbell
-// Takes 1 from a live signal and wakes its waiters; does nothing when it is gone.
-void emu_signal_complete(struct emu_runtime * rt, hsa_signal_t handle);
+// The value of a live signal; false: it is gone.
+bool emu_signal_peek(struct emu_runtime * rt, hsa_signal_t handle, int64_t * value);
+bool emu_signal_covers(struct emu_runtime * rt, uint64_t addr, uint64_t len);
+bool emu_condition_holds(uint32_t condition, int64_t value, int64_t compare);
+// Takes 1 from a live signal and wakes its waiters; does nothing when it is gone. The times are
+// kept for profilers when end is not 0.
+void emu_signal_complete(struct emu_runtime * rt, hsa_signal_t handle, uint64_t start,
+                         uint64_t end);
+void emu_signals_wake(void);
+// Sleeps until ready says so. It is called now and then, and after each change of a signal.
+void emu_signals_sleep(bool (*ready)(void * user), void * user);
+
+// worker.c
+bool emu_worker_init(struct emu_worker * w, struct emu_runtime * rt);
+void emu_worker_release(struct emu_worker * w); // waits for the running task and drops the others
+bool emu_worker_add(struct emu_worker * w, struct emu_task * task); // false: no thread
 
 // queues.c
 void emu_queue_ring(struct emu_queue * queue);
 void emu_queues_release(struct emu_runtime * rt, struct emu_agent * agent);
+// Tells an error that put the queue into its error state; no lock is held.
+void emu_queue_fail(struct emu_queue * queue, hsa_status_t status, const struct error * err);
+
+// gpu-queue.c
+bool emu_gpu_queue_start(struct emu_queue * queue);
+void emu_gpu_queue_ring(struct emu_queue * queue);
+// Waits for the thread; false when it is the caller, who cannot do that.
+bool emu_gpu_queue_stop(struct emu_queue * queue);
+
+// executables.c
+bool emu_code_init(struct emu_runtime * rt);
+void emu_code_release(struct emu_runtime * rt);

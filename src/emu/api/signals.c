@@ -60,7 +60,7 @@ void emu_signal_free(struct emu_runtime * rt, amd_signal_t * signal) {
     }
 }
 
-static void wake(void) {
+void emu_signals_wake(void) {
     if (__atomic_load_n(&waiting.waiters, __ATOMIC_SEQ_CST)) {
         pthread_mutex_lock(&waiting.lock);
         pthread_cond_broadcast(&waiting.changed);
@@ -81,14 +81,87 @@ bool emu_signal_is_live(struct emu_runtime * rt, hsa_signal_t handle) {
     return live;
 }
 
-void emu_signal_complete(struct emu_runtime * rt, hsa_signal_t handle) {
+bool emu_signal_peek(struct emu_runtime * rt, hsa_signal_t handle, int64_t * value) {
+    pthread_rwlock_rdlock(&rt->signals.lock);
+    const amd_signal_t * s = find_live(rt, handle);
+    if (s) {
+        *value = __atomic_load_n(&s->value, __ATOMIC_SEQ_CST);
+    }
+    pthread_rwlock_unlock(&rt->signals.lock);
+    return s != NULL;
+}
+
+bool emu_signal_covers(struct emu_runtime * rt, uint64_t addr, uint64_t len) {
+    pthread_rwlock_rdlock(&rt->signals.lock);
+    const struct range * r = ranges_find(&rt->signals.live, addr);
+    bool covers = r && len <= r->size - (addr - r->base);
+    pthread_rwlock_unlock(&rt->signals.lock);
+    return covers;
+}
+
+void emu_signal_complete(struct emu_runtime * rt, hsa_signal_t handle, uint64_t start,
+                         uint64_t end) {
     pthread_rwlock_rdlock(&rt->signals.lock);
     amd_signal_t * s = find_live(rt, handle);
     if (s) {
+        if (end) {
+            __atomic_store_n(&s->start_ts, start, __ATOMIC_RELAXED);
+            __atomic_store_n(&s->end_ts, end, __ATOMIC_RELAXED);
+        }
         __atomic_fetch_sub(&s->value, 1, __ATOMIC_SEQ_CST);
     }
     pthread_rwlock_unlock(&rt->signals.lock);
-    wake();
+    emu_signals_wake();
+}
+
+// Times of the dispatch or the copy that completed a signal last.
+static hsa_status_t completion_times(hsa_signal_t handle, uint64_t * start, uint64_t * end) {
+    struct emu_runtime * rt = emu_runtime();
+    pthread_rwlock_rdlock(&rt->signals.lock);
+    const amd_signal_t * s = find_live(rt, handle);
+    if (s) {
+        *start = __atomic_load_n(&s->start_ts, __ATOMIC_RELAXED);
+        *end = __atomic_load_n(&s->end_ts, __ATOMIC_RELAXED);
+    }
+    pthread_rwlock_unlock(&rt->signals.lock);
+    return s ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_INVALID_SIGNAL;
+}
+
+hsa_status_t hsa_amd_profiling_get_dispatch_time(hsa_agent_t agent, hsa_signal_t signal,
+                                                 hsa_amd_profiling_dispatch_time_t * time) {
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    if (!emu_agent_find(agent)) {
+        return HSA_STATUS_ERROR_INVALID_AGENT;
+    }
+    return time ? completion_times(signal, &time->start, &time->end)
+                : HSA_STATUS_ERROR_INVALID_ARGUMENT;
+}
+
+// One clock for all.
+hsa_status_t hsa_amd_profiling_convert_tick_to_system_domain(hsa_agent_t agent, uint64_t tick,
+                                                             uint64_t * system_tick) {
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    if (!emu_agent_find(agent)) {
+        return HSA_STATUS_ERROR_INVALID_AGENT;
+    }
+    if (!system_tick) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    *system_tick = tick;
+    return HSA_STATUS_SUCCESS;
+}
+
+hsa_status_t hsa_amd_profiling_get_async_copy_time(hsa_signal_t signal,
+                                                   hsa_amd_profiling_async_copy_time_t * time) {
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    return time ? completion_times(signal, &time->start, &time->end)
+                : HSA_STATUS_ERROR_INVALID_ARGUMENT;
 }
 
 hsa_status_t hsa_signal_create(hsa_signal_value_t value, uint32_t n_consumers,
@@ -154,7 +227,7 @@ hsa_status_t hsa_amd_signal_value_pointer(hsa_signal_t handle, volatile hsa_sign
 // ---- operations ----
 // The interface gives them no way to fail, so a handle that is none is the caller's fault, as it is
 // with ROCr. All of them use sequential consistency, which satisfies each of the orders and lets
-// wake() see every waiter that has not seen the new value.
+// emu_signals_wake see every waiter that has not seen the new value.
 
 static amd_signal_t * at(hsa_signal_t handle) {
     return (amd_signal_t *) (uintptr_t) handle.handle;
@@ -167,7 +240,7 @@ static void store(hsa_signal_t handle, hsa_signal_value_t value) {
         emu_queue_ring((struct emu_queue *) (void *) s->queue_ptr);
     } else {
         __atomic_store_n(&s->value, value, __ATOMIC_SEQ_CST);
-        wake();
+        emu_signals_wake();
     }
 }
 
@@ -186,13 +259,13 @@ static void store(hsa_signal_t handle, hsa_signal_value_t value) {
 #define CHANGE(name, atomic, order)                                                                \
     void hsa_signal_##name##_##order(hsa_signal_t signal, hsa_signal_value_t value) {              \
         atomic(&at(signal)->value, value, __ATOMIC_SEQ_CST);                                       \
-        wake();                                                                                    \
+        emu_signals_wake();                                                                        \
     }
 #define EXCHANGE(order)                                                                            \
     hsa_signal_value_t hsa_signal_exchange_##order(hsa_signal_t signal,                            \
                                                    hsa_signal_value_t value) {                     \
         hsa_signal_value_t old = __atomic_exchange_n(&at(signal)->value, value, __ATOMIC_SEQ_CST); \
-        wake();                                                                                    \
+        emu_signals_wake();                                                                        \
         return old;                                                                                \
     }
 #define CAS(order)                                                                                 \
@@ -201,7 +274,7 @@ static void store(hsa_signal_t handle, hsa_signal_value_t value) {
         hsa_signal_value_t old = expected;                                                         \
         __atomic_compare_exchange_n(&at(signal)->value, &old, value, false, __ATOMIC_SEQ_CST,      \
                                     __ATOMIC_SEQ_CST);                                             \
-        wake();                                                                                    \
+        emu_signals_wake();                                                                        \
         return old;                                                                                \
     }
 
@@ -230,8 +303,7 @@ ORDERS(CAS)
 
 // ---- waits ----
 
-static bool holds(hsa_signal_condition_t condition, hsa_signal_value_t value,
-                  hsa_signal_value_t compare) {
+bool emu_condition_holds(uint32_t condition, int64_t value, int64_t compare) {
     switch (condition) {
     case HSA_SIGNAL_CONDITION_EQ:
         return value == compare;
@@ -256,12 +328,35 @@ static bool any_holds(const struct wait_item * items, uint32_t n, uint32_t * whi
                       hsa_signal_value_t * value) {
     for (uint32_t i = 0; i < n; i++) {
         *value = __atomic_load_n(&at(items[i].signal)->value, __ATOMIC_SEQ_CST);
-        if (holds(items[i].condition, *value, items[i].compare)) {
+        if (emu_condition_holds(items[i].condition, *value, items[i].compare)) {
             *which = i;
             return true;
         }
     }
     return false;
+}
+
+// One nap on the condition of the process; waiting.lock is held.
+static void nap(uint64_t ns) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    ns += (uint64_t) until.tv_nsec;
+    until.tv_sec += (time_t) (ns / 1000000000u);
+    until.tv_nsec = (long) (ns % 1000000000u);
+    pthread_cond_timedwait(&waiting.changed, &waiting.lock, &until);
+}
+
+void emu_signals_sleep(bool (*ready)(void * user), void * user) {
+    if (ready(user)) {
+        return;
+    }
+    __atomic_fetch_add(&waiting.waiters, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_lock(&waiting.lock);
+    while (!ready(user)) {
+        nap(WAIT_SLICE_NS);
+    }
+    pthread_mutex_unlock(&waiting.lock);
+    __atomic_fetch_sub(&waiting.waiters, 1, __ATOMIC_SEQ_CST);
 }
 
 // Index of the first item that holds, n after timeout nanoseconds.
@@ -279,13 +374,7 @@ static uint32_t wait_any(const struct wait_item * items, uint32_t n, uint64_t ti
         if (passed >= timeout) {
             break;
         }
-        uint64_t slice = timeout - passed < WAIT_SLICE_NS ? timeout - passed : WAIT_SLICE_NS;
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        uint64_t ns = (uint64_t) until.tv_nsec + slice;
-        until.tv_sec += (time_t) (ns / 1000000000u);
-        until.tv_nsec = (long) (ns % 1000000000u);
-        pthread_cond_timedwait(&waiting.changed, &waiting.lock, &until);
+        nap(timeout - passed < WAIT_SLICE_NS ? timeout - passed : WAIT_SLICE_NS);
     }
     pthread_mutex_unlock(&waiting.lock);
     __atomic_fetch_sub(&waiting.waiters, 1, __ATOMIC_SEQ_CST);

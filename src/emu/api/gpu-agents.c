@@ -1,0 +1,447 @@
+// gpu-agents: the GPUs that can be emulated, what they say of themselves, and their instruction
+// sets.
+//
+// The answers are those of ROCr 5.2 with such a card, where HIP and rocminfo look for them. Two
+// things are ours: VRAM is not larger than the host's memory, which stands behind it, and there are
+// no cooperative queues and no images, for nothing here plays that hardware.
+#include "runtime.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct emu_gpu_model models[] = {
+    {
+        .arch = GFX_90A,
+        .isa = "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-",
+        .product = "AMD Instinct MI210",
+        .mach = 0x3f,
+        .has_features = true,
+        .chip_id = 0x740f,
+        .wavefront = 64,
+        .compute_units = 104,
+        .simds_per_cu = 4,
+        .waves_per_cu = 32,
+        .shader_engines = 8,
+        .arrays_per_engine = 1,
+        .clock_mhz = 1700,
+        .memory_mhz = 1600,
+        .memory_bits = 4096,
+        .cacheline = 64,
+        .caches = {16 << 10, 8 << 20},
+        .lds_bytes = 64 << 10,
+        .vram_bytes = (uint64_t) 64 << 30,
+    },
+    {
+        .arch = GFX_942,
+        .isa = "amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-",
+        .product = "AMD Instinct MI300X",
+        .mach = 0x4c,
+        .has_features = true,
+        .chip_id = 0x74a1,
+        .wavefront = 64,
+        .compute_units = 304,
+        .simds_per_cu = 4,
+        .waves_per_cu = 32,
+        .shader_engines = 32,
+        .arrays_per_engine = 1,
+        .clock_mhz = 2100,
+        .memory_mhz = 1300,
+        .memory_bits = 8192,
+        .cacheline = 64,
+        .caches = {32 << 10, 4 << 20, 256 << 20},
+        .lds_bytes = 64 << 10,
+        .vram_bytes = (uint64_t) 192 << 30,
+    },
+    {
+        .arch = GFX_1100,
+        .isa = "amdgcn-amd-amdhsa--gfx1100",
+        .product = "AMD Radeon RX 7900 XTX",
+        .mach = 0x41,
+        .chip_id = 0x744c,
+        .wavefront = 32,
+        .compute_units = 96,
+        .simds_per_cu = 2,
+        .waves_per_cu = 32,
+        .shader_engines = 6,
+        .arrays_per_engine = 2,
+        .clock_mhz = 2482,
+        .memory_mhz = 1249,
+        .memory_bits = 384,
+        .cacheline = 64,
+        .caches = {32 << 10, 6 << 20, 96 << 20},
+        .lds_bytes = 64 << 10,
+        .vram_bytes = (uint64_t) 24 << 30,
+    },
+};
+
+enum { N_MODELS = sizeof models / sizeof models[0], MAX_GROUP = 1024, CACHE_LEVELS = 4 };
+
+const struct emu_gpu_model * emu_gpu_model(const char * name, size_t n) {
+    for (size_t i = 0; i < N_MODELS; i++) {
+        const char * known = gfx_arch_name(models[i].arch);
+        if (strlen(known) == n && !memcmp(known, name, n)) {
+            return &models[i];
+        }
+    }
+    return NULL;
+}
+
+void emu_gpu_setup(struct emu_agent * agent, const struct emu_gpu_model * model) {
+    agent->gpu = model;
+    snprintf(agent->name, sizeof agent->name, "%s", gfx_arch_name(model->arch));
+    snprintf(agent->product, sizeof agent->product, "%s", model->product);
+    uint64_t memory = emu_host_memory() / EMU_PAGE * EMU_PAGE;
+    uint64_t vram = model->vram_bytes < memory ? model->vram_bytes : memory;
+    emu_pool_add(agent, HSA_AMD_SEGMENT_GLOBAL, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED,
+                 EMU_PAGE, vram);
+    emu_pool_add(agent, HSA_AMD_SEGMENT_GLOBAL, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED,
+                 EMU_PAGE, vram);
+    emu_pool_add(agent, HSA_AMD_SEGMENT_GROUP, 0, EMU_PAGE, model->lds_bytes);
+}
+
+static uint64_t memory_available(const struct emu_agent * agent) {
+    uint64_t used = 0;
+    pthread_rwlock_rdlock(&agent->rt->memory.lock);
+    for (int i = 0; i < agent->n_pools; i++) {
+        used += agent->pools[i].used;
+    }
+    pthread_rwlock_unlock(&agent->rt->memory.lock);
+    return used < agent->pools[0].size ? agent->pools[0].size - used : 0;
+}
+
+// Attributes that are a word of the model.
+static const uint32_t * model_word(const struct emu_gpu_model * gpu, uint32_t attribute) {
+    switch (attribute) {
+    case HSA_AGENT_INFO_WAVEFRONT_SIZE:
+        return &gpu->wavefront;
+    case HSA_AMD_AGENT_INFO_CHIP_ID:
+        return &gpu->chip_id;
+    case HSA_AMD_AGENT_INFO_CACHELINE_SIZE:
+        return &gpu->cacheline;
+    case HSA_AMD_AGENT_INFO_COMPUTE_UNIT_COUNT:
+    case HSA_AMD_AGENT_INFO_COOPERATIVE_COMPUTE_UNIT_COUNT:
+        return &gpu->compute_units;
+    case HSA_AMD_AGENT_INFO_MAX_CLOCK_FREQUENCY:
+        return &gpu->clock_mhz;
+    case HSA_AMD_AGENT_INFO_MEMORY_WIDTH:
+        return &gpu->memory_bits;
+    case HSA_AMD_AGENT_INFO_MEMORY_MAX_FREQUENCY:
+        return &gpu->memory_mhz;
+    case HSA_AMD_AGENT_INFO_MAX_WAVES_PER_CU:
+        return &gpu->waves_per_cu;
+    case HSA_AMD_AGENT_INFO_NUM_SIMDS_PER_CU:
+        return &gpu->simds_per_cu;
+    case HSA_AMD_AGENT_INFO_NUM_SHADER_ENGINES:
+        return &gpu->shader_engines;
+    case HSA_AMD_AGENT_INFO_NUM_SHADER_ARRAYS_PER_SE:
+        return &gpu->arrays_per_engine;
+    default:
+        return NULL;
+    }
+}
+
+bool emu_gpu_info(const struct emu_agent * agent, uint32_t attribute, void * value) {
+    enum { MEMORY_AVAIL = 0xA015, TIMESTAMP_FREQUENCY = 0xA016 }; // newer than the 5.2 header
+    const struct emu_gpu_model * gpu = agent->gpu;
+    const uint32_t * word = model_word(gpu, attribute);
+    if (word) {
+        *(uint32_t *) value = *word;
+        return true;
+    }
+    switch (attribute) {
+    case HSA_AGENT_INFO_VENDOR_NAME:
+        memcpy(value, (char[64]){"AMD"}, 64);
+        return true;
+    case HSA_AMD_AGENT_INFO_UUID: {
+        char text[32];
+        int n = snprintf(text, sizeof text, "GPU-%08x%08x", gpu->chip_id, agent->node);
+        memcpy(value, text, (size_t) n + 1);
+        return true;
+    }
+    case HSA_AGENT_INFO_FEATURE:
+        *(hsa_agent_feature_t *) value = HSA_AGENT_FEATURE_KERNEL_DISPATCH;
+        return true;
+    case HSA_AGENT_INFO_PROFILE:
+        *(hsa_profile_t *) value = HSA_PROFILE_BASE;
+        return true;
+    case HSA_AGENT_INFO_FAST_F16_OPERATION:
+        *(bool *) value = true;
+        return true;
+    case HSA_AGENT_INFO_WORKGROUP_MAX_DIM:
+        memcpy(value, (uint16_t[3]){MAX_GROUP, MAX_GROUP, MAX_GROUP}, 3 * sizeof(uint16_t));
+        return true;
+    case HSA_AGENT_INFO_WORKGROUP_MAX_SIZE:
+        *(uint32_t *) value = MAX_GROUP;
+        return true;
+    case HSA_AGENT_INFO_GRID_MAX_DIM:
+        *(hsa_dim3_t *) value = (hsa_dim3_t){UINT32_MAX, UINT32_MAX, UINT32_MAX};
+        return true;
+    case HSA_AGENT_INFO_GRID_MAX_SIZE:
+        *(uint32_t *) value = UINT32_MAX;
+        return true;
+    case HSA_AGENT_INFO_FBARRIER_MAX_SIZE:
+        *(uint32_t *) value = 32;
+        return true;
+    case HSA_AGENT_INFO_QUEUES_MAX:
+        *(uint32_t *) value = EMU_GPU_QUEUES_MAX;
+        return true;
+    case HSA_AGENT_INFO_QUEUE_MIN_SIZE:
+        *(uint32_t *) value = EMU_GPU_QUEUE_MIN;
+        return true;
+    case HSA_AGENT_INFO_QUEUE_MAX_SIZE:
+        *(uint32_t *) value = EMU_GPU_QUEUE_MAX;
+        return true;
+    case HSA_AGENT_INFO_QUEUE_TYPE:
+        *(hsa_queue_type32_t *) value = HSA_QUEUE_TYPE_MULTI;
+        return true;
+    case HSA_AGENT_INFO_CACHE_SIZE:
+        memcpy(value, gpu->caches, sizeof gpu->caches);
+        return true;
+    case HSA_AGENT_INFO_ISA:
+        *(hsa_isa_t *) value = (hsa_isa_t){(uint64_t) (uintptr_t) gpu};
+        return true;
+    case HSA_AGENT_INFO_EXTENSIONS:
+        memset(value, 0, 128);
+        return true;
+    case HSA_AGENT_INFO_VERSION_MINOR:
+        *(uint16_t *) value = 1;
+        return true;
+    case HSA_AMD_AGENT_INFO_BDFID: // a bus of its own for each
+        *(uint32_t *) value = agent->node << 8;
+        return true;
+    case HSA_AMD_AGENT_INFO_DOMAIN:
+        *(uint32_t *) value = 0;
+        return true;
+    case HSA_AMD_AGENT_INFO_MAX_ADDRESS_WATCH_POINTS:
+        *(uint32_t *) value = 4;
+        return true;
+    case HSA_AMD_AGENT_INFO_HDP_FLUSH:
+        *(hsa_amd_hdp_flush_t *) value =
+            (hsa_amd_hdp_flush_t){(uint32_t *) &agent->hdp[0], (uint32_t *) &agent->hdp[1]};
+        return true;
+    case HSA_AMD_AGENT_INFO_COOPERATIVE_QUEUES:
+        *(bool *) value = false;
+        return true;
+    case MEMORY_AVAIL:
+        *(uint64_t *) value = memory_available(agent);
+        return true;
+    case TIMESTAMP_FREQUENCY:
+        *(uint64_t *) value = 1000000000u;
+        return true;
+    default:
+        return false;
+    }
+}
+
+// ---- instruction sets ----
+
+static const struct emu_gpu_model * isa_find(hsa_isa_t isa) {
+    for (size_t i = 0; i < N_MODELS; i++) {
+        if (isa.handle == (uint64_t) (uintptr_t) &models[i]) {
+            return &models[i];
+        }
+    }
+    return NULL;
+}
+
+hsa_status_t hsa_agent_iterate_isas(hsa_agent_t handle, hsa_status_t (*callback)(hsa_isa_t, void *),
+                                    void * data) {
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    const struct emu_agent * agent = emu_agent_find(handle);
+    if (!agent) {
+        return HSA_STATUS_ERROR_INVALID_AGENT;
+    }
+    if (!callback) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    // A NPU has none in HSA's sense: its programs come inside PDIs.
+    return agent->gpu ? callback((hsa_isa_t){(uint64_t) (uintptr_t) agent->gpu}, data)
+                      : HSA_STATUS_SUCCESS;
+}
+
+hsa_status_t hsa_isa_get_info_alt(hsa_isa_t isa, hsa_isa_info_t attribute, void * value) {
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    const struct emu_gpu_model * gpu = isa_find(isa);
+    if (!gpu) {
+        return HSA_STATUS_ERROR_INVALID_ISA;
+    }
+    if (!value) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    switch ((uint32_t) attribute) {
+    case HSA_ISA_INFO_NAME_LENGTH: // with the zero byte
+        *(uint32_t *) value = (uint32_t) strlen(gpu->isa) + 1;
+        break;
+    case HSA_ISA_INFO_NAME:
+        memcpy(value, gpu->isa, strlen(gpu->isa) + 1);
+        break;
+    case HSA_ISA_INFO_CALL_CONVENTION_COUNT:
+        *(uint32_t *) value = 1;
+        break;
+    case HSA_ISA_INFO_CALL_CONVENTION_INFO_WAVEFRONT_SIZE:
+        *(uint32_t *) value = gpu->wavefront;
+        break;
+    case HSA_ISA_INFO_CALL_CONVENTION_INFO_WAVEFRONTS_PER_COMPUTE_UNIT:
+        *(uint32_t *) value = gpu->waves_per_cu;
+        break;
+    case HSA_ISA_INFO_MACHINE_MODELS: // small, large
+        memcpy(value, (bool[2]){false, true}, 2);
+        break;
+    case HSA_ISA_INFO_PROFILES: // base, full
+        memcpy(value, (bool[2]){true, false}, 2);
+        break;
+    case HSA_ISA_INFO_DEFAULT_FLOAT_ROUNDING_MODES: // default, zero, near
+    case HSA_ISA_INFO_BASE_PROFILE_DEFAULT_FLOAT_ROUNDING_MODES:
+        memcpy(value, (bool[3]){false, false, true}, 3);
+        break;
+    case HSA_ISA_INFO_FAST_F16_OPERATION:
+        *(bool *) value = true;
+        break;
+    case HSA_ISA_INFO_WORKGROUP_MAX_DIM:
+        memcpy(value, (uint16_t[3]){MAX_GROUP, MAX_GROUP, MAX_GROUP}, 3 * sizeof(uint16_t));
+        break;
+    case HSA_ISA_INFO_WORKGROUP_MAX_SIZE:
+        *(uint32_t *) value = MAX_GROUP;
+        break;
+    case HSA_ISA_INFO_GRID_MAX_DIM:
+        *(hsa_dim3_t *) value = (hsa_dim3_t){UINT32_MAX, UINT32_MAX, UINT32_MAX};
+        break;
+    case HSA_ISA_INFO_GRID_MAX_SIZE:
+        *(uint64_t *) value = UINT32_MAX;
+        break;
+    case HSA_ISA_INFO_FBARRIER_MAX_SIZE:
+        *(uint32_t *) value = 32;
+        break;
+    default:
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    return HSA_STATUS_SUCCESS;
+}
+
+hsa_status_t hsa_isa_get_info(hsa_isa_t isa, hsa_isa_info_t attribute, uint32_t index,
+                              void * value) {
+    return emu_runtime() && index != 0 ? HSA_STATUS_ERROR_INVALID_INDEX
+                                       : hsa_isa_get_info_alt(isa, attribute, value);
+}
+
+hsa_status_t hsa_isa_from_name(const char * name, hsa_isa_t * isa) {
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    if (!name || !isa) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    for (size_t i = 0; i < N_MODELS; i++) {
+        if (!strcmp(models[i].isa, name)) {
+            isa->handle = (uint64_t) (uintptr_t) &models[i];
+            return HSA_STATUS_SUCCESS;
+        }
+    }
+    return HSA_STATUS_ERROR_INVALID_ISA_NAME;
+}
+
+hsa_status_t hsa_isa_compatible(hsa_isa_t code, hsa_isa_t agent, bool * result) {
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    if (!isa_find(code) || !isa_find(agent)) {
+        return HSA_STATUS_ERROR_INVALID_ISA;
+    }
+    if (!result) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    *result = code.handle == agent.handle;
+    return HSA_STATUS_SUCCESS;
+}
+
+// A wavefront's handle is the instruction set's: each has one.
+hsa_status_t hsa_isa_iterate_wavefronts(hsa_isa_t isa,
+                                        hsa_status_t (*callback)(hsa_wavefront_t, void *),
+                                        void * data) {
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    if (!isa_find(isa)) {
+        return HSA_STATUS_ERROR_INVALID_ISA;
+    }
+    return callback ? callback((hsa_wavefront_t){isa.handle}, data)
+                    : HSA_STATUS_ERROR_INVALID_ARGUMENT;
+}
+
+hsa_status_t hsa_wavefront_get_info(hsa_wavefront_t wavefront, hsa_wavefront_info_t attribute,
+                                    void * value) {
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    const struct emu_gpu_model * gpu = isa_find((hsa_isa_t){wavefront.handle});
+    if (!gpu) {
+        return HSA_STATUS_ERROR_INVALID_WAVEFRONT;
+    }
+    if (!value || attribute != HSA_WAVEFRONT_INFO_SIZE) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    *(uint32_t *) value = gpu->wavefront;
+    return HSA_STATUS_SUCCESS;
+}
+
+// ---- caches: a handle is the address of a size in the model ----
+
+hsa_status_t hsa_agent_iterate_caches(hsa_agent_t handle,
+                                      hsa_status_t (*callback)(hsa_cache_t, void *), void * data) {
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    const struct emu_agent * agent = emu_agent_find(handle);
+    if (!agent) {
+        return HSA_STATUS_ERROR_INVALID_AGENT;
+    }
+    if (!callback) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    if (!agent->gpu) {
+        return HSA_STATUS_ERROR_INVALID_CACHE;
+    }
+    hsa_status_t status = HSA_STATUS_SUCCESS;
+    for (int i = 0; i < CACHE_LEVELS && agent->gpu->caches[i] && status == HSA_STATUS_SUCCESS;
+         i++) {
+        status = callback((hsa_cache_t){(uint64_t) (uintptr_t) &agent->gpu->caches[i]}, data);
+    }
+    return status;
+}
+
+hsa_status_t hsa_cache_get_info(hsa_cache_t cache, hsa_cache_info_t attribute, void * value) {
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    for (size_t m = 0; m < N_MODELS; m++) {
+        for (int i = 0; i < CACHE_LEVELS; i++) {
+            if (cache.handle != (uint64_t) (uintptr_t) &models[m].caches[i] ||
+                !models[m].caches[i]) {
+                continue;
+            }
+            char name[32];
+            int n = snprintf(name, sizeof name, "%s L%d", gfx_arch_name(models[m].arch), i + 1);
+            switch (value ? (int) attribute : -1) {
+            case HSA_CACHE_INFO_NAME_LENGTH:
+                *(uint32_t *) value = (uint32_t) n;
+                return HSA_STATUS_SUCCESS;
+            case HSA_CACHE_INFO_NAME:
+                memcpy(value, name, (size_t) n + 1);
+                return HSA_STATUS_SUCCESS;
+            case HSA_CACHE_INFO_LEVEL:
+                *(uint8_t *) value = (uint8_t) (i + 1);
+                return HSA_STATUS_SUCCESS;
+            case HSA_CACHE_INFO_SIZE:
+                *(uint32_t *) value = models[m].caches[i];
+                return HSA_STATUS_SUCCESS;
+            default:
+                return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+            }
+        }
+    }
+    return HSA_STATUS_ERROR_INVALID_CACHE;
+}

@@ -1,0 +1,248 @@
+// gfx: the front door: a dispatch is checked, its kernel descriptor read, and its work-groups
+// handed to the workers, which take the next one from a common counter until none is left.
+//
+// Kept true: one dispatch at a time (g->run); what a dispatch says is constant while workers are at
+// it. Threads are started with the first dispatch that has more than one group, and sleep between.
+#include "emu/gfx/impl.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const struct {
+    const char * name;
+    gfx_decode_fn decode;
+} archs[] = {
+    [GFX_90A] = {"gfx90a", gfx9_decode},
+    [GFX_942] = {"gfx942", gfx9_decode},
+    [GFX_1100] = {"gfx1100", gfx11_decode},
+};
+
+const char * gfx_arch_name(enum gfx_arch arch) {
+    return archs[arch].name;
+}
+
+enum { MAX_THREADS = 64, MAX_PRIVATE = 64 << 10 };
+
+static const uint64_t default_budget = UINT64_C(1) << 31;
+
+// ---- life ----
+
+static struct gfx_worker * worker_new(struct gfx * g) {
+    struct gfx_worker * k = aligned_alloc(64, (sizeof *k + 63) & ~(size_t) 63);
+    if (k) {
+        memset(k, 0, sizeof *k);
+        k->gpu = g;
+        k->t.exec_of = 0; // its row is all zeros, as that says
+    }
+    return k;
+}
+
+static void worker_free(struct gfx_worker * k) {
+    if (k) {
+        gfx_code_forget(k);
+        free(k->waves);
+        free(k->scratch);
+        free(k);
+    }
+}
+
+enum status gfx_new(const struct gfx_config * config, struct gfx ** gpu, struct error * err) {
+    *gpu = NULL;
+    if ((unsigned) config->arch > GFX_1100 || !config->resolve) {
+        return error_set(err, ST_INVALID, "gfx: no such GPU, or no way to resolve addresses");
+    }
+    struct gfx * g = calloc(1, sizeof *g);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int n = config->threads > 0 ? config->threads : cores > 0 ? (int) cores : 1;
+    n = n > MAX_THREADS ? MAX_THREADS : n;
+    if (g) {
+        g->workers = calloc((size_t) n, sizeof *g->workers);
+        g->config = *config;
+        g->decode = archs[config->arch].decode;
+        g->n_threads = n;
+        if (!g->config.wave_budget) {
+            g->config.wave_budget = default_budget;
+        }
+        pthread_mutex_init(&g->run, NULL);
+        pthread_mutex_init(&g->lock, NULL);
+        pthread_cond_init(&g->wake, NULL);
+        pthread_cond_init(&g->done, NULL);
+        if (g->workers) {
+            g->workers[0] = worker_new(g);
+        }
+        if (!g->workers || !g->workers[0]) {
+            gfx_free(g);
+            g = NULL;
+        }
+    }
+    *gpu = g;
+    return g ? ST_OK : error_set(err, ST_NO_MEMORY, "gfx: no memory for a GPU");
+}
+
+void gfx_free(struct gfx * g) {
+    if (!g) {
+        return;
+    }
+    pthread_mutex_lock(&g->lock);
+    g->stop = true;
+    pthread_cond_broadcast(&g->wake);
+    pthread_mutex_unlock(&g->lock);
+    for (int i = 1; i <= g->n_started; i++) {
+        pthread_join(g->workers[i]->thread, NULL);
+    }
+    for (int i = 0; g->workers && i < g->n_threads; i++) {
+        worker_free(g->workers[i]);
+    }
+    pthread_cond_destroy(&g->wake);
+    pthread_cond_destroy(&g->done);
+    pthread_mutex_destroy(&g->lock);
+    pthread_mutex_destroy(&g->run);
+    free(g->workers);
+    free(g);
+}
+
+void gfx_counters_get(const struct gfx * g, struct gfx_counters * c) {
+    struct gfx * m = (struct gfx *) (uintptr_t) g; // C11 atomics load from non-const only
+    c->dispatches = atomic_load(&m->dispatches);
+    c->waves = atomic_load(&m->waves);
+    c->instructions = atomic_load(&m->instructions);
+}
+
+// ---- work ----
+
+static void work(struct gfx_worker * k) {
+    struct gfx * g = k->gpu;
+    k->failed = false;
+    k->instructions = k->n_waves_run = 0;
+    gfx_tlb_clear(k);
+    while (!atomic_load_explicit(&g->failed, memory_order_relaxed)) {
+        uint64_t index = atomic_fetch_add(&g->next_group, 1);
+        if (index >= g->total_groups) {
+            break;
+        }
+        if (!gfx_group_run(k, index)) {
+            atomic_store(&g->failed, true);
+            break;
+        }
+    }
+    atomic_fetch_add(&g->instructions, k->instructions);
+    atomic_fetch_add(&g->waves, k->n_waves_run);
+}
+
+static void * worker_main(void * argument) {
+    struct gfx_worker * k = argument;
+    struct gfx * g = k->gpu;
+    uint64_t seen = 0;
+    pthread_mutex_lock(&g->lock);
+    for (;;) {
+        while (!g->stop && g->generation == seen) {
+            pthread_cond_wait(&g->wake, &g->lock);
+        }
+        if (g->stop) {
+            break;
+        }
+        seen = g->generation;
+        pthread_mutex_unlock(&g->lock);
+        work(k);
+        pthread_mutex_lock(&g->lock);
+        if (--g->n_busy == 0) {
+            pthread_cond_signal(&g->done);
+        }
+    }
+    pthread_mutex_unlock(&g->lock);
+    return NULL;
+}
+
+// Fewer threads than wanted are fine; the caller's is always there.
+static void start_threads(struct gfx * g) {
+    for (int i = g->n_started + 1; i < g->n_threads; i++) {
+        struct gfx_worker * k = worker_new(g);
+        if (!k || pthread_create(&k->thread, NULL, worker_main, k)) {
+            worker_free(k);
+            break;
+        }
+        g->workers[i] = k;
+        g->n_started = i;
+    }
+}
+
+static void run_groups(struct gfx * g) {
+    if (g->total_groups == 1 || g->n_threads == 1) {
+        work(g->workers[0]);
+        return;
+    }
+    pthread_mutex_lock(&g->lock);
+    start_threads(g); // they wait for the lock, and then find the new generation
+    g->generation++;
+    g->n_busy = g->n_started;
+    pthread_cond_broadcast(&g->wake);
+    pthread_mutex_unlock(&g->lock);
+    work(g->workers[0]);
+    pthread_mutex_lock(&g->lock);
+    while (g->n_busy) {
+        pthread_cond_wait(&g->done, &g->lock);
+    }
+    pthread_mutex_unlock(&g->lock);
+}
+
+// ---- a dispatch ----
+
+static enum status check(struct gfx * g, const struct gfx_dispatch * d, struct error * err) {
+    uint64_t items = 1, groups = 1;
+    for (int k = 0; k < 3; k++) {
+        if (!d->grid[k] || !d->group[k]) {
+            return error_set(err, ST_INVALID, "dispatch: a grid or a group of no work-items");
+        }
+        items *= d->group[k];
+        g->n_groups[k] = (d->grid[k] - 1) / d->group[k] + 1;
+        if (groups > UINT64_MAX / 2 / g->n_groups[k]) {
+            return error_set(err, ST_INVALID, "dispatch: too many work-groups");
+        }
+        groups *= g->n_groups[k];
+    }
+    if (items > 1024) {
+        return error_set(err, ST_INVALID,
+                         "dispatch: a group of %" PRIu64 " work-items; at most 1024 fit", items);
+    }
+    if (d->group_bytes > LDS_LIMIT || d->private_bytes > MAX_PRIVATE) {
+        return error_set(err, ST_INVALID,
+                         "dispatch: %u bytes of LDS and %u of scratch; %d and %d are there",
+                         d->group_bytes, d->private_bytes, LDS_LIMIT, MAX_PRIVATE);
+    }
+    g->total_groups = groups;
+    const uint8_t * kd = g->config.resolve(g->config.user, d->kernel_object, 64, false);
+    if (!kd || d->kernel_object & 63) {
+        return error_set(err, ST_INVALID,
+                         "dispatch: kernel object 0x%" PRIx64 " is no kernel descriptor",
+                         d->kernel_object);
+    }
+    memcpy(g->descriptor, kd, 64);
+    g->entry = d->kernel_object + load_u64(kd + 16);
+    uint32_t properties = load_u32(kd + 56);
+    g->wave32 = g->config.arch == GFX_1100 && properties >> 10 & 1;
+    return ST_OK;
+}
+
+enum status gfx_run(struct gfx * g, const struct gfx_dispatch * dispatch, struct error * err) {
+    pthread_mutex_lock(&g->run);
+    enum status st = check(g, dispatch, err);
+    if (st == ST_OK) {
+        g->dispatch = *dispatch;
+        g->serial++;
+        atomic_store(&g->next_group, 0);
+        atomic_store(&g->failed, false);
+        for (int i = 0; i <= g->n_started; i++) {
+            g->workers[i]->failed = false;
+        }
+        run_groups(g);
+        for (int i = 0; i <= g->n_started && st == ST_OK; i++) {
+            if (g->workers[i]->failed) {
+                st = error_set(err, g->workers[i]->error.status, "%s", g->workers[i]->error.text);
+            }
+        }
+        atomic_fetch_add(&g->dispatches, 1);
+    }
+    pthread_mutex_unlock(&g->run);
+    return st;
+}

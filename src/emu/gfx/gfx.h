@@ -1,0 +1,52 @@
+// gfx: an AMD GPU that runs compute kernels on the host. A dispatch is interpreted instruction by
+// instruction, a wave at a time, work-groups in parallel on the host's cores.
+//
+// Device addresses are host addresses; every one of them goes through `resolve` before it is
+// touched. Code objects are not trusted: an unknown instruction, an address that nobody allocated,
+// a misaligned atomic or a loop without end stops the dispatch with an error, and the machine stays
+// usable.
+#pragma once
+
+#include "base/base.h"
+
+enum gfx_arch { GFX_90A, GFX_942, GFX_1100 };
+
+const char * gfx_arch_name(enum gfx_arch arch); // "gfx90a"
+
+struct gfx_dispatch {
+    uint64_t kernel_object; // address of the kernel descriptor (64 bytes)
+    uint64_t kernarg;       // address of the arguments
+    uint64_t packet;        // address of the AQL packet, which kernels read block sizes from
+    uint32_t grid[3];       // work-items
+    uint16_t group[3];      // work-items of a work-group; the last ones may be partial
+    uint32_t group_bytes;   // LDS, static and dynamic
+    uint32_t private_bytes; // scratch of a work-item
+};
+
+struct gfx_config {
+    enum gfx_arch arch;
+    int threads; // that run work-groups, the caller's included; 0: one for each host core
+    // Where [addr, addr + len) lies on the host, or NULL when it is not allocated or, with write,
+    // not writable. Called from several threads at a time; what it allowed is remembered until the
+    // end of the dispatch.
+    void * (*resolve)(void * user, uint64_t addr, uint64_t len, bool write);
+    void * user;
+    // Instructions that a wave may execute before its dispatch is given up; 0: 2^31, some minutes.
+    uint64_t wave_budget;
+};
+
+struct gfx;
+
+enum status gfx_new(const struct gfx_config * config, struct gfx ** gpu, struct error * err);
+void gfx_free(struct gfx * gpu); // NULL is fine
+
+// Runs a whole dispatch. ST_INVALID: the dispatch or the kernel descriptor cannot be; ST_CORRUPT:
+// the code did what hardware faults on, and the text names the offset from the kernel's entry, the
+// instruction and the address; ST_NO_MEMORY. One dispatch runs at a time; others wait.
+enum status gfx_run(struct gfx * gpu, const struct gfx_dispatch * dispatch, struct error * err);
+
+struct gfx_counters {
+    uint64_t dispatches, waves, instructions; // instructions: of waves
+};
+
+void gfx_counters_get(const struct gfx * gpu, struct gfx_counters * counters);

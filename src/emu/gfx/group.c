@@ -1,0 +1,179 @@
+// group: a work-group from its first instruction to its last. All its waves live in one worker and
+// take turns; a barrier holds a wave until every other one waits there or has ended.
+//
+// The registers of a wave begin as the kernel descriptor asks: user registers in the order of its
+// bits, then the number of the group, then what scratch needs.
+#include "emu/gfx/impl.h"
+
+#include <stdlib.h>
+
+// ---- the kernel descriptor ----
+
+enum {
+    KD_RSRC1 = 48,
+    KD_RSRC2 = 52,
+    KD_PROPERTIES = 56,
+    PROP_PRIVATE_BUFFER = 1 << 0,
+    PROP_DISPATCH_PTR = 1 << 1,
+    PROP_QUEUE_PTR = 1 << 2,
+    PROP_KERNARG_PTR = 1 << 3,
+    PROP_DISPATCH_ID = 1 << 4,
+    PROP_FLAT_SCRATCH = 1 << 5,
+    PROP_PRIVATE_SIZE = 1 << 6,
+};
+
+// The scratch descriptor: lane numbers are added, which is how buffer instructions know it
+// (memory.c).
+static void put_scratch_buffer(uint32_t * s) {
+    s[0] = 0;
+    s[1] = GFX_APERTURE_PRIVATE >> 16 | 1u << 31;
+    s[2] = ~0u;
+    s[3] = 1u << 23;
+}
+
+static unsigned put64(uint32_t * s, unsigned at, uint64_t v) {
+    s[at] = (uint32_t) v;
+    s[at + 1] = (uint32_t) (v >> 32);
+    return at + 2;
+}
+
+static void scalar_start(struct gfx_wave * w, const uint32_t group[3]) {
+    struct gfx * g = w->worker->gpu;
+    uint32_t properties = load_u32(g->descriptor + KD_PROPERTIES) & 0xffff;
+    uint32_t rsrc2 = load_u32(g->descriptor + KD_RSRC2);
+    unsigned user = rsrc2 >> 1 & 31, at = 0;
+    memset(w->s, 0, sizeof w->s);
+    if (properties & PROP_PRIVATE_BUFFER) {
+        put_scratch_buffer(w->s);
+        at = 4;
+    }
+    if (properties & PROP_DISPATCH_PTR) {
+        at = put64(w->s, at, g->dispatch.packet);
+    }
+    if (properties & PROP_QUEUE_PTR) {
+        at = put64(w->s, at, 0);
+    }
+    if (properties & PROP_KERNARG_PTR) {
+        at = put64(w->s, at, g->dispatch.kernarg);
+    }
+    if (properties & PROP_DISPATCH_ID) {
+        at = put64(w->s, at, g->serial);
+    }
+    if (properties & PROP_FLAT_SCRATCH) {
+        at = put64(w->s, at, (uint64_t) GFX_APERTURE_PRIVATE << 32);
+    }
+    if (properties & PROP_PRIVATE_SIZE) {
+        w->s[at++] = g->dispatch.private_bytes;
+    }
+    at = user; // more may be asked for (preloaded arguments); the kernel's first block loads those
+    for (int k = 0; k < 3; k++) {
+        if (rsrc2 >> (7 + k) & 1) {
+            w->s[at++] = group[k];
+        }
+    }
+    if (rsrc2 >> 10 & 1) {
+        w->s[at++] = (uint32_t) w->worker->n_waves;
+    }
+    if (rsrc2 & 1 && g->config.arch == GFX_90A) {
+        w->s[at++] = 0; // a wave's scratch begins where the descriptor says
+    }
+}
+
+// ---- starting ----
+
+static void wave_start(struct gfx_wave * w, int index, const uint32_t group[3],
+                       const uint32_t size[3], uint32_t items) {
+    struct gfx_worker * k = w->worker;
+    struct gfx * g = k->gpu;
+    uint32_t first = (uint32_t) index * (uint32_t) w->lanes;
+    scalar_start(w, group);
+    for (uint32_t i = 0; i < (uint32_t) w->lanes; i++) {
+        uint32_t item = first + i;
+        uint32_t x = item % size[0], y = item / size[0] % size[1], z = item / size[0] / size[1];
+        w->v[0][i] = x | y << 10 | z << 20;
+    }
+    uint64_t exec =
+        items - first >= (uint32_t) w->lanes ? w->all : (UINT64_C(1) << (items - first)) - 1;
+    sgpr_put64(w, GFX_SGPR_EXEC, exec);
+    w->pc = w->at = g->entry;
+    w->page = NULL;
+    w->scc = w->stored = w->indexed = false;
+    w->state = WAVE_READY;
+    w->count = 0;
+    w->mode = load_u32(g->descriptor + KD_RSRC1) >> 12 & 0xff;
+    // a kernel without private memory has none to point at
+    w->scratch = k->scratch ? k->scratch + (size_t) index * (size_t) w->lanes * k->private_bytes : NULL;
+}
+
+static bool memory_for(struct gfx_worker * k, int n_waves) {
+    if (!k->waves) {
+        k->waves = aligned_alloc(64, sizeof(struct gfx_wave) * MAX_WAVES);
+        if (k->waves) { // once: the rows of registers that a wave never wrote hold what others left
+            memset(k->waves, 0, sizeof(struct gfx_wave) * MAX_WAVES);
+        }
+    }
+    uint64_t need = (uint64_t) n_waves * (uint64_t) LANES * k->private_bytes;
+    if (need > k->scratch_bytes) {
+        free(k->scratch);
+        k->scratch = calloc(1, need);
+        k->scratch_bytes = k->scratch ? need : 0;
+    }
+    return k->waves && (k->scratch || !need);
+}
+
+static void release_barrier(struct gfx_worker * k) {
+    for (int i = 0; i < k->n_waves; i++) {
+        if (k->waves[i].state == WAVE_BARRIER) {
+            k->waves[i].state = WAVE_READY;
+        }
+    }
+}
+
+bool gfx_group_run(struct gfx_worker * k, uint64_t index) {
+    struct gfx * g = k->gpu;
+    uint32_t group[3], size[3];
+    for (int d = 0; d < 3; d++) {
+        group[d] = (uint32_t) (index % g->n_groups[d]);
+        index /= g->n_groups[d];
+        uint32_t left = g->dispatch.grid[d] - group[d] * g->dispatch.group[d];
+        size[d] = left < g->dispatch.group[d] ? left : g->dispatch.group[d];
+    }
+    uint32_t items = size[0] * size[1] * size[2];
+    int lanes = g->wave32 ? 32 : 64;
+    k->n_waves = (int) ((items + (uint32_t) lanes - 1) / (uint32_t) lanes);
+    k->lds_bytes = g->dispatch.group_bytes;
+    k->private_bytes = (g->dispatch.private_bytes + 15) & ~15u;
+    if (!memory_for(k, k->n_waves)) {
+        k->failed = true;
+        error_set(&k->error, ST_NO_MEMORY, "no memory for the waves of a work-group");
+        return false;
+    }
+    for (int i = 0; i < k->n_waves; i++) {
+        struct gfx_wave * w = &k->waves[i];
+        w->worker = k;
+        w->lanes = lanes;
+        w->all = lanes == 64 ? ~UINT64_C(0) : 0xffffffff;
+        wave_start(w, i, group, size, items);
+    }
+    k->n_waves_run += (uint64_t) k->n_waves;
+    for (;;) {
+        int running = 0, waiting = 0;
+        for (int i = 0; i < k->n_waves; i++) {
+            struct gfx_wave * w = &k->waves[i];
+            if (w->state == WAVE_READY) {
+                gfx_wave_run(w);
+                if (k->failed || atomic_load_explicit(&g->failed, memory_order_relaxed)) {
+                    return false;
+                }
+            }
+            running += w->state == WAVE_READY;
+            waiting += w->state == WAVE_BARRIER;
+        }
+        if (!running && !waiting) {
+            return true;
+        }
+        if (!running) {
+            release_barrier(k);
+        }
+    }
+}

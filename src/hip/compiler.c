@@ -1,0 +1,286 @@
+// compiler: which compilers there are, and how to tell that one has changed. A compiler is known by
+// its real path, size and time of change. hipcc is a script that calls another program, so what
+// `hipcc --version` prints counts too; it is asked once and remembered in the cache, because it
+// takes as long as a compile.
+#include "hip-impl.h"
+
+#include "base/dir.h"
+#include "base/process.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+// ---- what they are called with ----
+
+static const char * const flags[2][12] = {
+    [HIP_HIPCC] = {"-O3", "-fPIC", "-mcode-object-version=4", "--cuda-device-only",
+                   "--no-gpu-bundle-output", "-c"},
+    // Neither headers nor device libraries: the compiler alone is enough.
+    [HIP_CLANG] = {"-x", "hip", "-O3", "-std=c++17", "-mcode-object-version=4",
+                   "--cuda-device-only", "--no-gpu-bundle-output", "-nogpulib", "-nogpuinc",
+                   "-DROCM_KERNELS_FREESTANDING=1"},
+};
+
+void hip_compiler_flags(enum hip_compiler_kind kind, const char * arch, struct buf * out) {
+    buf_printf(out, "--offload-arch=%s", arch);
+    for (const char * const * flag = flags[kind]; *flag; flag++) {
+        buf_printf(out, " %s", *flag);
+    }
+}
+
+// The first HIP that knows an architecture; those that are not here are as old as the hills.
+static const struct {
+    const char * arch;
+    int major, minor;
+} since[] = {
+    {"gfx942", 6, 0},  {"gfx950", 7, 0},  {"gfx1100", 5, 5}, {"gfx1101", 5, 5},
+    {"gfx1102", 5, 5}, {"gfx1103", 5, 7}, {"gfx1150", 6, 3}, {"gfx1151", 6, 3},
+    {"gfx1152", 6, 4}, {"gfx1153", 7, 0}, {"gfx1200", 6, 3}, {"gfx1201", 6, 3},
+};
+
+static bool hipcc_knows(const char * version, const char * arch) {
+    int major = 0, minor = 0;
+    if (sscanf(version, "%9d.%9d", &major, &minor) < 1) {
+        return true; // it does not say: try
+    }
+    for (size_t i = 0; i < sizeof since / sizeof since[0]; i++) {
+        if (!strcmp(arch, since[i].arch)) {
+            return major > since[i].major || (major == since[i].major && minor >= since[i].minor);
+        }
+    }
+    return true;
+}
+
+// ---- finding ----
+
+static char * find_hipcc(void) {
+    char * path = process_find("hipcc");
+    const char * rocm = getenv("ROCM_PATH");
+    if (!path) { // AMD's own packages do not always tell PATH
+        struct buf name = {0};
+        buf_printf(&name, "%s/bin/hipcc", rocm && *rocm ? rocm : "/opt/rocm");
+        path = name.failed ? NULL : process_find((const char *) name.data);
+        buf_free(&name);
+    }
+    return path;
+}
+
+// A plain `clang++` leads to a file whose name, or its directory's, ends in its version.
+static bool new_enough(const char * path) {
+    static const char * const before[] = {"/clang-", "/llvm-"};
+    char * real = realpath(path, NULL);
+    bool ok = false;
+    for (size_t i = 0; real && i < 2; i++) {
+        const char * p = strstr(real, before[i]);
+        ok = ok || (p && atoi(p + strlen(before[i])) >= 19);
+    }
+    free(real);
+    return ok;
+}
+
+static char * find_clang(void) {
+    for (int version = 19; version < 30; version++) {
+        char name[16];
+        snprintf(name, sizeof name, "clang++-%d", version);
+        char * path = process_find(name);
+        if (path) {
+            return path;
+        }
+    }
+    char * plain = process_find("clang++");
+    if (plain && !new_enough(plain)) {
+        free(plain);
+        plain = NULL;
+    }
+    return plain;
+}
+
+enum status hip_toolchain_find(struct hip_toolchain * t, const char * choice, struct error * err) {
+    if (!choice || !strcmp(choice, "hipcc")) {
+        t->hipcc = find_hipcc();
+    }
+    if (!choice || !strcmp(choice, "clang")) {
+        t->clang = find_clang();
+    }
+    if (!choice || t->hipcc || t->clang) {
+        return ST_OK;
+    }
+    const char * slash = strrchr(choice, '/');
+    char * path = process_find(choice);
+    if (!path) {
+        return error_set(err, ST_NOT_FOUND, "%.200s: no such compiler; hipcc, clang or a path",
+                         choice);
+    }
+    if (strstr(slash ? slash + 1 : choice, "hipcc")) {
+        t->hipcc = path;
+    } else {
+        t->clang = path;
+    }
+    return ST_OK;
+}
+
+void hip_toolchain_free(struct hip_toolchain * t) {
+    free(t->hipcc);
+    free(t->clang);
+}
+
+// ---- telling one from another ----
+
+// "/usr/lib/llvm-19/bin/clang 94000 1700000000.123456789"; false: it cannot be told in one line.
+static bool print_file(const char * path, struct buf * out) {
+    char * real = realpath(path, NULL);
+    struct stat info;
+    bool ok = real && stat(real, &info) == 0;
+    for (const char * p = real; ok && *p; p++) {
+        ok = (unsigned char) *p >= 0x20;
+    }
+    if (ok) {
+        buf_printf(out, "%s %lld %lld.%09ld", real, (long long) info.st_size,
+                   (long long) info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+    }
+    free(real);
+    return ok && !out->failed;
+}
+
+// What hipcc said is kept in a sealed text of its own:
+//
+//   rocm-kernels compiler
+//   format 1
+//   file /usr/bin/hipcc 31022 1660000000.000000000
+//   version 5.2
+//   text 5be0...                   SHA-256 of all that it printed
+//   check 9b05...
+static const struct keep_form memo = {
+    .magic = "rocm-kernels compiler\n", .format = 1, .last_word = "\ntext "};
+static const char memo_file[] = "hipcc.version";
+
+static void print_memo_start(const struct buf * file, struct buf * out) {
+    buf_printf(out, "%sformat %d\nfile %s\n", memo.magic, memo.format, (const char *) file->data);
+}
+
+static bool digest_from_text(const char * text, uint8_t digest[SHA256_BYTES]) {
+    for (int i = 0; i < SHA256_BYTES; i++) {
+        unsigned byte;
+        if (sscanf(text + 2 * i, "%2x", &byte) != 1) {
+            return false;
+        }
+        digest[i] = (uint8_t) byte;
+    }
+    return true;
+}
+
+static bool recall(struct hip_toolchain * t, const struct buf * start) {
+    uint8_t * text;
+    size_t size, key_size;
+    if (t->root < 0 || dir_read(t->root, memo_file, HIP_META_MAX, &text, &size, NULL) != ST_OK) {
+        return false;
+    }
+    bool ok = keep_unseal(&memo, text, size, &key_size, NULL, NULL) == ST_OK &&
+              key_size > start->size && !memcmp(text, start->data, start->size);
+    char version[HIP_VERSION_MAX] = "", digest[SHA256_TEXT];
+    // A hipcc that did not tell its version has an empty one here.
+    if (ok) {
+        const char * p = (const char *) text + start->size;
+        ok = sscanf(p, "version %15[0-9.]\ntext %64[0-9a-f]\n", version, digest) == 2 &&
+             strlen(digest) == 2 * SHA256_BYTES && digest_from_text(digest, t->hipcc_text);
+    }
+    free(text);
+    if (ok) {
+        memcpy(t->hipcc_version, version, sizeof version);
+    }
+    return ok;
+}
+
+static void remember(struct hip_toolchain * t, const struct buf * start) {
+    struct buf key = {0}, text = {0};
+    char digest[SHA256_TEXT];
+    sha256_print(t->hipcc_text, digest);
+    buf_append(&key, start->data, start->size);
+    buf_printf(&key, "version %s\ntext %s\n", t->hipcc_version, digest);
+    keep_seal(&memo, &key, NULL, &text);
+    if (t->root >= 0 && t->hipcc_version[0] && !key.failed && !text.failed) {
+        dir_write(t->root, memo_file, text.data, text.size, NULL); // asked again where it fails
+    }
+    buf_free(&key);
+    buf_free(&text);
+}
+
+void hip_toolchain_ask(struct hip_toolchain * t) {
+    struct buf file = {0}, start = {0};
+    if (t->hipcc_asked || !t->hipcc || !print_file(t->hipcc, &file)) {
+        buf_free(&file);
+        return;
+    }
+    t->hipcc_asked = true;
+    print_memo_start(&file, &start);
+    if (!start.failed && !recall(t, &start)) {
+        struct process p = {.argv = (char *[]){t->hipcc, (char[]){"--version"}, NULL},
+                            .time_limit_s = 30,
+                            .capture = true,
+                            .keep = 65536};
+        struct process_end end;
+        t->runs++;
+        if (process_run(&p, &end, NULL) == ST_OK && end.known && !end.signal && !end.timed_out &&
+            end.exit_status == 0 && end.output.data) {
+            hip_version_from_hipcc((const char *) end.output.data, t->hipcc_version);
+            // A traceback of a script that hipcc calls comes before, and is not always the same.
+            const char * from = strstr((const char *) end.output.data, "HIP version:");
+            from = from ? from : (const char *) end.output.data;
+            sha256(from, strlen(from), t->hipcc_text);
+            remember(t, &start);
+        }
+        buf_free(&end.output);
+    }
+    buf_free(&file);
+    buf_free(&start);
+}
+
+static void add(struct hip_compilers * out, enum hip_compiler_kind kind, const char * path,
+                const uint8_t * text) {
+    struct buf identity = {0};
+    buf_printf(&identity, "%s ", kind == HIP_HIPCC ? "hipcc" : "clang");
+    bool ok = print_file(path, &identity);
+    if (ok && text) {
+        char digest[SHA256_TEXT];
+        sha256_print(text, digest);
+        buf_printf(&identity, " %s", digest);
+    }
+    char * copy = strdup(path);
+    if (!ok || identity.failed || !copy) {
+        buf_free(&identity);
+        free(copy);
+        return;
+    }
+    out->list[out->n++] = (struct hip_compiler){kind, copy, (char *) identity.data};
+}
+
+void hip_toolchain_compilers(struct hip_toolchain * t, const char * arch,
+                             struct hip_compilers * out) {
+    *out = (struct hip_compilers){0};
+    if (t->hipcc) {
+        hip_toolchain_ask(t);
+    }
+    // One that does not know the architecture is asked only where there is no other, for what it
+    // says is then the best error there is.
+    if (t->hipcc && (hipcc_knows(t->hipcc_version, arch) || !t->clang)) {
+        add(out, HIP_HIPCC, t->hipcc, t->hipcc_text);
+    }
+    if (t->clang) {
+        add(out, HIP_CLANG, t->clang, NULL);
+    }
+    if (!out->n) {
+        error_set(&out->why, ST_NOT_FOUND,
+                  "no HIP compiler: neither hipcc nor clang++ 19 or newer is along PATH; install "
+                  "hipcc, or clang-19 and lld-19, or name one in ROCM_KERNELS_COMPILER");
+    }
+}
+
+void hip_compilers_free(struct hip_compilers * c) {
+    for (int i = 0; i < c->n; i++) {
+        free(c->list[i].path);
+        free(c->list[i].identity);
+    }
+    c->n = 0;
+}

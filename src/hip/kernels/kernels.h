@@ -1,0 +1,195 @@
+// kernels: what a host gives to the kernels of this directory. Every kernel takes one struct by
+// value, so the struct is its kernarg segment, byte for byte. The header is for both sides: C11 on
+// the host, HIP or CUDA in the kernels.
+//
+// Kept true: counts, dims and strides are in elements, never bytes, and are 32 bits wide; a tensor
+// spans less than 2^32 elements, and a host splits a larger one. Dimension 0 is the innermost.
+// A stride may be 0 (broadcast). Pointers that a struct calls optional may be NULL. A grid is a
+// multiple of the group's size. A kernel's kernarg segment may be longer than the struct, by what
+// hipcc adds and does not use here: the rest is 0.
+//
+// Names: <family>_<op>_<type>, e.g. binary_add_f32; types are f32 f16 bf16 f64 i32 i64 u8 u32.
+// f16 and bf16 are computed in f32 and rounded once, to nearest even.
+#ifndef ROCM_KERNELS_ARGS_H
+#define ROCM_KERNELS_ARGS_H
+
+#ifdef ROCM_KERNELS_FREESTANDING // no C library is at hand, and none is needed
+typedef __INT8_TYPE__ int8_t;
+typedef __UINT8_TYPE__ uint8_t;
+typedef __UINT16_TYPE__ uint16_t;
+typedef __INT32_TYPE__ int32_t;
+typedef __UINT32_TYPE__ uint32_t;
+typedef __INT64_TYPE__ int64_t;
+typedef __UINT64_TYPE__ uint64_t;
+#else
+#    include <stdint.h>
+#endif
+
+enum {
+    RK_DIMS = 6,
+    RK_BLOCK = 256, // no kernel may be started with more work-items in a group
+    RK_TILE = 64,   // of matmul: rows and columns of the output that one group computes
+};
+
+// ---- one work-item for each element: grid.x >= n, any group size up to RK_BLOCK ----
+
+// n_dims 0: all tensors are contiguous, and the rest does not matter. Otherwise n is the product of
+// the first n_dims dims, and element (i0, i1, ...) of a tensor lies at the sum of i[d] * stride[d].
+struct rk_shape {
+    uint32_t n;
+    uint32_t n_dims;
+    uint32_t dims[RK_DIMS];
+};
+
+// unary_{copy,neg,recip,exp,log,sin,cos,tanh,erf,ceil,floor,round,abs,sqr,sqrt,gelu,gelu_erf,relu,
+// silu,sigmoid,sign,elu,powf}_{f32,f16,bf16,f64}. gelu is the tanh approximation; round goes away
+// from zero at a half; sign of NaN is 0.
+struct rk_unary {
+    struct rk_shape shape;
+    uint32_t x_stride[RK_DIMS], y_stride[RK_DIMS];
+    const void * x;
+    void * y;
+    double param; // elu: alpha; powf: the exponent
+};
+
+// affine_{f32,f16,bf16,f64,i32,i64,u8,u32}: y = x * mul + add; integers compute in f64.
+struct rk_affine {
+    struct rk_shape shape;
+    uint32_t x_stride[RK_DIMS], y_stride[RK_DIMS];
+    const void * x;
+    void * y;
+    double mul, add;
+};
+
+// cast_<from>_<to>, all types to all. To an integer: towards zero, at most its limits; NaN gives 0.
+struct rk_cast {
+    struct rk_shape shape;
+    uint32_t x_stride[RK_DIMS], y_stride[RK_DIMS];
+    const void * x;
+    void * y;
+};
+
+// binary_{add,sub,mul,div,minimum,maximum}_<type>, all types. Integers wrap around; x / 0 is 0 for
+// them. minimum and maximum of a NaN and a number are NaN.
+// compare_{eq,ne,lt,le,gt,ge}_<type>: y holds u8, 0 or 1.
+struct rk_binary {
+    struct rk_shape shape;
+    uint32_t a_stride[RK_DIMS], b_stride[RK_DIMS], y_stride[RK_DIMS];
+    const void *a, *b;
+    void * y;
+};
+
+// where_<condition>_<type>: y = condition ? a : b; conditions are u8, u32 or i64.
+struct rk_where {
+    struct rk_shape shape;
+    uint32_t condition_stride[RK_DIMS], a_stride[RK_DIMS], b_stride[RK_DIMS], y_stride[RK_DIMS];
+    const void *condition, *a, *b;
+    void * y;
+};
+
+// fill_<type>: y = value.
+struct rk_fill {
+    struct rk_shape shape;
+    uint32_t y_stride[RK_DIMS];
+    void * y;
+    uint64_t value; // the bits of one element, in the low bytes
+};
+
+// ---- one group for each row: the group's size is a power of two, at most RK_BLOCK; grid.x is the
+// number of rows times it ----
+
+// Row r of x begins at i1 * stride[0] + i2 * stride[1] + i3 * stride[2], where r counts
+// i1 < dims[0], i2 < dims[1] and then i3. Elements within a row are `step` apart.
+struct rk_rows {
+    uint32_t n_columns;
+    uint32_t dims[2];
+    uint32_t stride[3];
+    uint32_t step;
+};
+
+// reduce_{sum,min,max}_<type>: y[r], of the same type. reduce_{argmin,argmax}_<type>: y[r] is u32,
+// the first of equals. A NaN is less than every number for min and greater for max: it wins.
+struct rk_reduce {
+    struct rk_rows rows;
+    const void * x;
+    void * y; // contiguous
+};
+
+// softmax_{f32,f16,bf16,f64}: y[r][c] = exp(v - max v) / sum, with v = x * scale + slope * mask.
+// softmax_mask16_f32: the same with a mask of f16. The mask's row for (i1, i2, i3) is at the sum of
+// i1 * mask_stride[0], i2 % mask_dims[0] * mask_stride[1] and i3 % mask_dims[1] * mask_stride[2].
+// slope is 1, or with n_heads_log2 > 0 that of ALiBi: m0^(i2 + 1) for i2 < n_heads_log2, and
+// m1^(2 * (i2 - n_heads_log2) + 1) behind.
+struct rk_softmax {
+    struct rk_rows rows;
+    uint32_t mask_dims[2];
+    uint32_t mask_stride[3];
+    uint32_t n_heads_log2;
+    float scale, m0, m1;
+    const void * x;
+    const void * mask; // optional; of x's type
+    void * y;          // contiguous
+};
+
+// rms_norm_{f32,f16,bf16,f64}: y = x / sqrt(mean of x^2 + eps) * weight.
+// layer_norm_{f32,f16,bf16,f64}: y = (x - mean) / sqrt(variance + eps) * weight + bias.
+struct rk_norm {
+    struct rk_rows rows;
+    float eps;
+    const void * x;
+    const void *weight, *bias; // optional, n_columns each; of x's type
+    void * y;                  // contiguous
+};
+
+// ---- rope: one work-item for each pair: grid.x >= n_pairs ----
+
+// rope_{f32,f16,bf16,f64}: pairs are (d, d + n_columns / 2); rope_i_<type>: (2 d, 2 d + 1).
+// x and y are [batch * heads][positions][n_columns], contiguous; cos and sin are
+// [positions][n_columns / 2], and of each batch its own where batch_stride is not 0.
+struct rk_rope {
+    uint32_t n_pairs;      // of all of x
+    uint32_t n_columns;    // even
+    uint32_t n_positions;
+    uint32_t n_heads;      // rows of positions that share the tables of one batch
+    uint32_t batch_stride; // from the tables of one batch to the next, in elements
+    const void *x, *cos, *sin;
+    void * y;
+};
+
+// ---- matmul ----
+
+// matmul_{f32,f16,bf16,f64}, and matmul_{f16_f32,bf16_f32}: a of the first type, b and y f32.
+// y[i][j] = sum over k of a[i][k] * b[k][j]. Groups of RK_BLOCK x 1 x 1, grid in groups:
+// x = columns / RK_TILE, y = rows / RK_TILE, both rounded up, z = batches.
+// matvec_*: the same for few columns: grid in groups x = rows, y = columns, z = batches; groups are
+// a power of two up to RK_BLOCK.
+// Batch z is (z % dims[0], z / dims[0]); a's is each divided by a_share, so that one matrix a may
+// serve several b.
+struct rk_matmul {
+    uint32_t n_rows, n_columns, n_inner;
+    uint32_t dim;          // batches in the first of the two batch dimensions
+    uint32_t a_share[2];   // 1: a has as many batches as b
+    uint32_t a_stride[2];  // of i and of k
+    uint32_t b_stride[2];  // of k and of j
+    uint32_t y_stride[2];  // of i and of j
+    uint32_t a_batch[2], b_batch[2], y_batch[2]; // strides of the two batch dimensions
+    const void *a, *b;
+    void * y;
+};
+
+// ---- index: one work-item for each (left, index, right) of the output, or see below ----
+
+// Tensors are contiguous, seen as [n_left][dim][n_right]; `dim` is the one that is indexed.
+// Indices are u8, u32 or i64; one that is out of range gives 0, or is left out by scatter_add.
+// index_select_<index>_<type>: y[l][i][r] = x[l][ids[i]][r]; grid.x >= n_left * n_ids * n_right.
+// gather_<index>_<type>: y[l][i][r] = x[l][ids[l][i][r]][r]; same grid.
+// scatter_add_<index>_<type>: y[l][ids[l][i][r]][r] += x[l][i][r], in the order of i, for x of
+// [n_left][n_ids][n_right] and y of [n_left][dim][n_right]; grid.x >= n_left * n_right.
+struct rk_index {
+    uint32_t n_left, n_ids, n_right;
+    uint32_t dim;
+    const void *ids, *x;
+    void * y;
+};
+
+#endif

@@ -1,0 +1,104 @@
+// matmul: products of matrices. A group makes a square of RK_TILE x RK_TILE of the output; each of
+// its 256 work-items holds 4 x 4 of it in registers. The strips of a and b that the square needs go
+// through LDS, RK_DEPTH deep, so that each element is fetched from memory once for 64 uses.
+#include "rows.h"
+
+enum { DEPTH = 16, EACH = 4, LINE = RK_TILE + 4 }; // the 4 keep columns of a strip off one LDS bank
+
+struct batch_place {
+    u32 a, b, y;
+};
+
+DEVICE batch_place find_batch(const rk_matmul & args, u32 z) {
+    u32 second = z / args.dim, first = z - second * args.dim;
+    batch_place p;
+    p.a = first / args.a_share[0] * args.a_batch[0] + second / args.a_share[1] * args.a_batch[1];
+    p.b = first * args.b_batch[0] + second * args.b_batch[1];
+    p.y = first * args.y_batch[0] + second * args.y_batch[1];
+    return p;
+}
+
+template <class A, class B, class Y> DEVICE void matmul(const rk_matmul & args) {
+    typedef typename calc<Y>::type C;
+    __shared__ C a_strip[DEPTH][LINE];
+    __shared__ C b_strip[DEPTH][LINE];
+    batch_place place = find_batch(args, group_index_z());
+    const A * a = (const A *) args.a + place.a;
+    const B * b = (const B *) args.b + place.b;
+    u32 t = thread_index(), row = group_index_y() * RK_TILE, column = group_index() * RK_TILE;
+    u32 my_row = t / 16 * EACH, my_column = t % 16 * EACH;
+    C sum[EACH][EACH] = {};
+    for (u32 k = 0; k < args.n_inner; k += DEPTH) {
+        barrier(); // nobody reads the strips any more
+        for (u32 e = 0; e < DEPTH * RK_TILE / RK_BLOCK; e++) {
+            u32 i = t + e * RK_BLOCK;
+            // Neighbours fetch along k for a, whose rows lie in memory one behind the other, and
+            // along columns for b.
+            u32 ak = i % DEPTH, ai = i / DEPTH, bk = i / RK_TILE, bj = i % RK_TILE;
+            bool a_in = row + ai < args.n_rows && k + ak < args.n_inner;
+            bool b_in = column + bj < args.n_columns && k + bk < args.n_inner;
+            a_strip[ak][ai] =
+                a_in ? (C) widen(a[(row + ai) * args.a_stride[0] + (k + ak) * args.a_stride[1]])
+                     : (C) 0;
+            b_strip[bk][bj] =
+                b_in ? (C) widen(b[(k + bk) * args.b_stride[0] + (column + bj) * args.b_stride[1]])
+                     : (C) 0;
+        }
+        barrier();
+#pragma unroll 4
+        for (u32 d = 0; d < DEPTH; d++) {
+            for (int i = 0; i < EACH; i++) {
+                for (int j = 0; j < EACH; j++) {
+                    sum[i][j] += a_strip[d][my_row + i] * b_strip[d][my_column + j];
+                }
+            }
+        }
+    }
+    Y * y = (Y *) args.y + place.y;
+    for (u32 i = 0; i < EACH; i++) {
+        for (u32 j = 0; j < EACH; j++) {
+            u32 r = row + my_row + i, c = column + my_column + j;
+            if (r < args.n_rows && c < args.n_columns) {
+                y[r * args.y_stride[0] + c * args.y_stride[1]] = narrow<Y>(sum[i][j]);
+            }
+        }
+    }
+}
+
+// A group for each element: for one or a few columns, where squares would be mostly empty.
+template <class A, class B, class Y> DEVICE void matvec(const rk_matmul & args) {
+    typedef typename calc<Y>::type C;
+    batch_place place = find_batch(args, group_index_z());
+    u32 row = group_index(), column = group_index_y();
+    const A * a = (const A *) args.a + place.a + row * args.a_stride[0];
+    const B * b = (const B *) args.b + place.b + column * args.b_stride[1];
+    C sum = 0;
+    for (u32 k = thread_index(); k < args.n_inner; k += group_size()) {
+        sum += (C) widen(a[k * args.a_stride[1]]) * (C) widen(b[k * args.b_stride[0]]);
+    }
+    sum = over_group<pick_sum>(sum);
+    if (thread_index() == 0) {
+        ((Y *) args.y)[place.y + row * args.y_stride[0] + column * args.y_stride[1]] =
+            narrow<Y>(sum);
+    }
+}
+
+#define MATMUL(name, a, b, y)                                                                      \
+    KERNEL(matmul_##name, rk_matmul) {                                                             \
+        matmul<a, b, y>(args);                                                                     \
+    }                                                                                              \
+    KERNEL(matvec_##name, rk_matmul) {                                                             \
+        matvec<a, b, y>(args);                                                                     \
+    }
+#define MATMUL_f32      MATMUL(f32, f32, f32, f32)
+#define MATMUL_f16      MATMUL(f16, f16, f16, f16)
+#define MATMUL_bf16     MATMUL(bf16, bf16, bf16, bf16)
+#define MATMUL_f64      MATMUL(f64, f64, f64, f64)
+#define MATMUL_f16_f32  MATMUL(f16_f32, f16, f32, f32)
+#define MATMUL_bf16_f32 MATMUL(bf16_f32, bf16, f32, f32)
+
+#ifndef RK_TYPES
+#    define RK_TYPES(X) X(f32) X(f16) X(bf16) X(f64) X(f16_f32) X(bf16_f32)
+#endif
+#define BY_NAME(t) MATMUL_##t
+RK_TYPES(BY_NAME)

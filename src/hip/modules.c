@@ -1,0 +1,129 @@
+// modules: the kernels that come with the library: their sources, sorted into modules by
+// modules.def, and their names.
+#include "hip-impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *source, *types, *kernels;
+} modules[] = {
+#define MODULE(name, source, types, kernels) {#name, #source, types, kernels},
+#include "modules.def"
+#undef MODULE
+};
+enum { MODULES = sizeof modules / sizeof modules[0], MAX_KERNEL = 96 };
+
+int rocm_modules_count(void) {
+    return MODULES;
+}
+
+const char * rocm_modules_name(int i) {
+    return i >= 0 && i < MODULES ? modules[i].name : NULL;
+}
+
+static int find(const char * name) {
+    for (int i = 0; i < MODULES; i++) {
+        if (!strcmp(modules[i].name, name)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+// ---- sources ----
+
+// A module's source is its family's, with the choice of types before it. Made once, and kept.
+static char * texts[MODULES];
+static pthread_once_t texts_made = PTHREAD_ONCE_INIT;
+
+static void make_texts(void) {
+    for (int i = 0; i < MODULES; i++) {
+        struct buf text = {0};
+        const char * p = modules[i].types;
+        if (*p) {
+            buf_printf(&text, "#define RK_TYPES(X, ...)");
+        }
+        while (*p) {
+            size_t n = strcspn(p, ",");
+            buf_printf(&text, " X(%.*s, ##__VA_ARGS__)", (int) n, p);
+            p += n + (p[n] == ',');
+        }
+        buf_printf(&text, "\n#line 1 \"%s.hip\"\n", modules[i].source);
+        for (const struct hip_source * s = hip_sources; s->name; s++) {
+            if (!strcmp(s->name, modules[i].source)) {
+                buf_append(&text, s->text, strlen(s->text));
+            }
+        }
+        texts[i] = text.failed ? NULL : (char *) text.data;
+    }
+}
+
+const char * rocm_modules_source(const char * name) {
+    pthread_once(&texts_made, make_texts);
+    int i = find(name);
+    return i >= 0 ? texts[i] : NULL;
+}
+
+// ---- names ----
+
+struct expansion {
+    const char * types;
+    char name[MAX_KERNEL];
+    bool (*visit)(void * user, const char * kernel);
+    void * user;
+};
+
+// Writes the rest of a pattern behind the n bytes that stand already, in all ways. False: enough.
+static bool expand(struct expansion * e, const char * pattern, size_t n) {
+    for (; *pattern && *pattern != '{' && *pattern != '*'; pattern++) {
+        e->name[n++] = *pattern;
+    }
+    if (!*pattern) {
+        e->name[n] = '\0';
+        return e->visit(e->user, e->name);
+    }
+    const char * words = *pattern == '*' ? e->types : pattern + 1;
+    const char * rest = *pattern == '*' ? pattern + 1 : strchr(pattern, '}') + 1;
+    for (const char * end = *pattern == '*' ? words + strlen(words) : rest - 1; words < end;) {
+        size_t length = strcspn(words, ",}");
+        memcpy(e->name + n, words, length);
+        if (!expand(e, rest, n + length)) {
+            return false;
+        }
+        words += length + 1;
+    }
+    return true;
+}
+
+void rocm_modules_kernels(const char * module, bool (*visit)(void * user, const char * kernel),
+                          void * user) {
+    int i = find(module);
+    if (i >= 0) {
+        struct expansion e = {.types = modules[i].types, .visit = visit, .user = user};
+        expand(&e, modules[i].kernels, 0);
+    }
+}
+
+struct search {
+    const char * kernel;
+    bool found;
+};
+
+static bool compare(void * user, const char * kernel) {
+    struct search * s = user;
+    s->found = !strcmp(s->kernel, kernel);
+    return !s->found;
+}
+
+const char * rocm_modules_find(const char * kernel) {
+    for (int i = 0; i < MODULES; i++) {
+        struct search s = {.kernel = kernel};
+        rocm_modules_kernels(modules[i].name, compare, &s);
+        if (s.found) {
+            return modules[i].name;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,168 @@
+// test-hip-kernels: every kernel of the library on emulated GPUs, against double precision. The
+// code is what the real clang++ makes, and hipcc where it is there and knows the GPU.
+#include "hip-rig.h"
+
+#include "hip/bench.h"
+#include "hsa/hsac.h"
+
+static struct hsac * runtime;
+
+static void * symbol(void * user, const char * name) {
+    (void) user;
+    return hsac_symbol(runtime, name);
+}
+
+struct trial {
+    const struct hip_bench * bench;
+    struct hip_check total;
+    int n, wrong;
+};
+
+static bool try_kernel(void * user, const char * kernel) {
+    struct trial * t = user;
+    struct error err = {0};
+    t->n++;
+    if (hip_check_kernel(t->bench, kernel, &t->total, &err) != ST_OK) {
+        t->wrong++;
+        print_message("%s\n", err.text);
+    }
+    return true;
+}
+
+static bool have_compiler(const char * choice) {
+    struct hip_toolchain t = {.root = -1};
+    hip_toolchain_find(&t, choice, NULL);
+    bool have = t.hipcc || t.clang;
+    hip_toolchain_free(&t);
+    return have;
+}
+
+static struct rocm_kernels * open_emulated(const char * arch, const char * compiler) {
+    struct rocm_options options = {.compiler = compiler, .version = "0", .hsa_symbol = symbol};
+    struct rocm_kernels * k;
+    struct error err = {0};
+    setenv("PATH", saved_path, 1);
+    unsetenv("ROCM_PATH");
+    unsetenv("CANDLE_ROCM_ARCH");
+    if (!have_compiler(compiler)) {
+        print_message("skipped: no %s here\n", compiler);
+        skip();
+    }
+    setenv("GGML_HSA_EMULATE", arch, 1);
+    setenv("GGML_HSA_RUNTIME", EMULATOR, 1);
+    if (hsac_open_runtime(&runtime, &err) != ST_OK) {
+        fail_msg("%s", err.text);
+    }
+    assert_int_equal(rocm_kernels_open(&options, &k, NULL), ROCM_OK);
+    return k;
+}
+
+static void run_all(const char * arch, const char * compiler) {
+    struct rocm_kernels * k = open_emulated(arch, compiler);
+    struct hip_hsa_bench * bench;
+    struct error err = {0};
+    if (hip_bench_open(k, symbol, NULL, 0, &bench, &err) != ST_OK) {
+        fail_msg("%s", err.text);
+    }
+    assert_string_equal(hip_bench_name(bench), arch);
+    struct trial t = {.bench = hip_bench_of(bench)};
+    for (int i = 0; i < rocm_modules_count(); i++) {
+        rocm_modules_kernels(rocm_modules_name(i), try_kernel, &t);
+    }
+    print_message("%s, %s: %d of %d kernels right, %llu launches, %llu elements\n", arch, compiler,
+                  t.n - t.wrong, t.n, (unsigned long long) t.total.cases,
+                  (unsigned long long) t.total.elements);
+    hip_bench_close(bench);
+    rocm_kernels_close(k);
+    hsac_close(runtime);
+    assert_int_equal(t.wrong, 0);
+    assert_true(t.n > 400);
+}
+
+static void test_gfx90a(void ** state) {
+    (void) state;
+    run_all("gfx90a", "clang");
+}
+
+static void test_gfx942(void ** state) {
+    (void) state;
+    run_all("gfx942", "clang");
+}
+
+static void test_gfx1100(void ** state) {
+    (void) state;
+    run_all("gfx1100", "clang");
+}
+
+// Its code is of an older clang, with AMD's library inside. A minute of compiling: when asked for.
+static void test_hipcc(void ** state) {
+    (void) state;
+    if (!getenv("ROCM_KERNELS_TEST_HIPCC")) {
+        print_message("skipped: ROCM_KERNELS_TEST_HIPCC is not set\n");
+        skip();
+    }
+    run_all("gfx90a", "hipcc");
+}
+
+// ---- a wrong result is noticed ----
+
+struct liar {
+    const struct hip_bench * honest;
+    uint8_t * last; // the last allocation: the output of what is tried here
+    size_t size;
+};
+
+static void * lie_alloc(void * user, size_t size) {
+    struct liar * l = user;
+    l->size = size;
+    return l->last = l->honest->alloc(l->honest->user, size);
+}
+
+static void lie_release(void * user, void * memory) {
+    struct liar * l = user;
+    l->honest->release(l->honest->user, memory);
+}
+
+static enum status lie_launch(void * user, const char * kernel, const void * args, size_t args_size,
+                              const uint32_t groups[3], uint32_t group_size, struct error * err) {
+    struct liar * l = user;
+    enum status st =
+        l->honest->launch(l->honest->user, kernel, args, args_size, groups, group_size, err);
+    l->last[2] ^= 0x40; // of the first element
+    return st;
+}
+
+static void test_liar(void ** state) {
+    (void) state;
+    static const char * const kernels[] = {"unary_exp_f32", "binary_mul_i32", "where_u8_f32",
+                                           "cast_f32_i32",  "fill_f32",       "reduce_sum_f32",
+                                           "softmax_f32",   "rms_norm_f32",   "affine_f32"};
+    struct rocm_kernels * k = open_emulated("gfx1100", "clang");
+    struct hip_hsa_bench * bench;
+    struct error err = {0};
+    assert_int_equal(hip_bench_open(k, symbol, NULL, 0, &bench, &err), ST_OK);
+    struct liar liar = {.honest = hip_bench_of(bench)};
+    struct hip_bench lying = {&liar, lie_alloc, lie_release, lie_launch};
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+        struct hip_check check = {0};
+        assert_int_equal(hip_check_kernel(&lying, kernels[i], &check, &err), ST_CORRUPT);
+        assert_non_null(strstr(err.text, kernels[i]));
+    }
+    struct hip_check check = {0};
+    assert_int_equal(hip_check_kernel(&lying, "no_such_f32", &check, &err), ST_NOT_FOUND);
+    hip_bench_close(bench);
+    assert_int_equal(hip_bench_open(k, symbol, NULL, 1, &bench, &err), ST_NOT_FOUND); // it has one
+    rocm_kernels_close(k);
+    hsac_close(runtime);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_liar, rig_reset),
+        cmocka_unit_test_setup(test_gfx90a, rig_reset),
+        cmocka_unit_test_setup(test_gfx942, rig_reset),
+        cmocka_unit_test_setup(test_gfx1100, rig_reset),
+        cmocka_unit_test_setup(test_hipcc, rig_reset),
+    };
+    return cmocka_run_group_tests(tests, rig_setup, rig_teardown);
+}

@@ -1,0 +1,262 @@
+// rocm-kernels-compile: code objects ahead of time, several compilers at once.
+#include "rocm-kernels.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char all_archs[] = "gfx908,gfx90a,gfx942,gfx1100,gfx1101,gfx1102";
+
+struct job {
+    char arch[HIP_ARCH_MAX]; // "": that of the GPU here
+    const char *name, *source;
+    // afterwards
+    bool done;
+    double seconds;
+    const struct rocm_code * code;
+    struct rocm_error error;
+};
+
+struct compile {
+    const char *arch, *compiler, *output_dir;
+    bool all, force;
+    int n_threads;
+    char ** files; // sources that were read, to be freed
+    int n_files;
+    struct job * jobs;
+    int n_jobs;
+    struct rocm_kernels * k;
+    atomic_int next, ended;
+    bool progress;
+};
+
+// ---- what is to be done ----
+
+// "dir/my-kernel.hip" is called my-kernel.
+static bool add_file(struct compile * c, const char * path, char ** name) {
+    uint8_t * text;
+    size_t size;
+    struct error err;
+    const char * slash = strrchr(path, '/');
+    const char * start = slash ? slash + 1 : path;
+    if (file_read(path, HIP_MAX_SOURCE, &text, &size, &err) != ST_OK) {
+        say_failed(err.text);
+        return false;
+    }
+    text[size] = 0; // file_read leaves room for it
+    c->files[c->n_files++] = (char *) text;
+    *name = strndup(start, strcspn(start, "."));
+    c->files[c->n_files++] = *name;
+    return *name && !memchr(text, 0, size);
+}
+
+static bool add_job(struct compile * c, const char * name, const char * source) {
+    const char * p = c->arch;
+    do {
+        size_t n = p ? strcspn(p, ",") : 0;
+        struct job * grown = realloc(c->jobs, (size_t) (c->n_jobs + 1) * sizeof *grown);
+        char text[64];
+        struct error err = {0};
+        if (!grown) {
+            return false;
+        }
+        c->jobs = grown;
+        struct job * job = &c->jobs[c->n_jobs++];
+        *job = (struct job){.name = name, .source = source};
+        snprintf(text, sizeof text, "%.*s", (int) n, p ? p : "");
+        if (p && hip_arch_parse(text, job->arch, &err) != ST_OK) {
+            say_usage("--arch: %s", err.text);
+            return false;
+        }
+        p = p && p[n] ? p + n + 1 : NULL;
+    } while (p);
+    return true;
+}
+
+// ---- doing it ----
+
+static void write_copy(const struct compile * c, struct job * job) {
+    struct buf path = {0};
+    const char * arch = job->arch[0] ? job->arch : rocm_kernels_arch(c->k, &job->error);
+    buf_printf(&path, "%s/%s", c->output_dir, arch);
+    if (!path.failed) {
+        mkdir((const char *) path.data, 0777);
+    }
+    buf_printf(&path, "/%s.co", job->name);
+    FILE * f = path.failed ? NULL : fopen((const char *) path.data, "wb");
+    bool ok = f && fwrite(job->code->data, 1, job->code->size, f) == job->code->size;
+    ok = f && fclose(f) == 0 && ok;
+    if (!ok) {
+        job->error.status = ROCM_IO;
+        snprintf(job->error.text, sizeof job->error.text, "%.3000s: could not be written",
+                 path.data ? (const char *) path.data : "a path");
+    }
+    buf_free(&path);
+}
+
+static void * work(void * user) {
+    struct compile * c = user;
+    for (int i; (i = atomic_fetch_add(&c->next, 1)) < c->n_jobs;) {
+        struct job * job = &c->jobs[i];
+        double start = seconds_now();
+        enum rocm_status st = rocm_kernels_get_or_compile_for(
+            c->k, job->arch[0] ? job->arch : NULL, job->name, job->source, &job->code, &job->error);
+        job->seconds = seconds_now() - start;
+        if (st == ROCM_OK && c->output_dir) {
+            write_copy(c, job);
+        }
+        job->done = true;
+        int ended = atomic_fetch_add(&c->ended, 1) + 1;
+        if (c->progress) {
+            fprintf(stderr, "\r%d of %d \033[K", ended, c->n_jobs);
+        }
+    }
+    return NULL;
+}
+
+static void run_threads(struct compile * c) {
+    pthread_t threads[64];
+    int n = 0;
+    for (; n < c->n_threads - 1 && n < 64; n++) {
+        if (pthread_create(&threads[n], NULL, work, c) != 0) {
+            break;
+        }
+    }
+    work(c);
+    for (int i = 0; i < n; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    if (c->progress) {
+        fprintf(stderr, "\r\033[K");
+    }
+}
+
+static int report(const struct compile * c, double seconds) {
+    int failed = 0, compiled = 0;
+    size_t bytes = 0;
+    for (int i = 0; i < c->n_jobs; i++) {
+        const struct job * job = &c->jobs[i];
+        if (job->error.status != ROCM_OK) {
+            fprintf(stderr, PROGRAM ": %s\n", job->error.text);
+            failed++;
+            continue;
+        }
+        printf("%-8s %-16s %7zu bytes  %7.1f ms  %s\n", job->arch, job->name, job->code->size,
+               job->seconds * 1e3, job->code->compiled ? "compiled" : "was kept");
+        compiled += job->code->compiled;
+        bytes += job->code->size;
+    }
+    struct rocm_counters n;
+    rocm_kernels_counters(c->k, &n);
+    printf("%d compiled, %d were kept, %d failed; %.1f MB in %.2f s; %llu compiler runs\n",
+           compiled, c->n_jobs - compiled - failed, failed, (double) bytes * 1e-6, seconds,
+           (unsigned long long) n.compiles);
+    return failed ? EXIT_BAD_INPUT : EXIT_OK;
+}
+
+// ---- command line ----
+
+static int parse(struct compile * c, int argc, char ** argv) {
+    static const struct {
+        const char * name;
+        int field;
+    } valued[] = {{"--arch", 0}, {"--compiler", 1}, {"--output-dir", 2}, {"--jobs", 3}};
+    for (int i = 1; i < argc; i++) {
+        const char * word = argv[i];
+        int field = -1;
+        for (size_t v = 0; v < sizeof valued / sizeof valued[0]; v++) {
+            field = strcmp(word, valued[v].name) ? field : valued[v].field;
+        }
+        if (field >= 0) {
+            const char * value = i + 1 < argc ? argv[++i] : NULL;
+            if (!value || !*value) {
+                return say_usage("%s wants a value", word);
+            }
+            c->arch = field != 0 ? c->arch : strcmp(value, "all") ? value : all_archs;
+            c->compiler = field == 1 ? value : c->compiler;
+            c->output_dir = field == 2 ? value : c->output_dir;
+            c->n_threads = field == 3 ? atoi(value) : c->n_threads;
+            if (c->n_threads < 1 || c->n_threads > 64) {
+                return say_usage("--jobs wants a number from 1 to 64");
+            }
+        } else if (!strcmp(word, "--all")) {
+            c->all = true;
+        } else if (!strcmp(word, "--force")) {
+            c->force = true;
+        } else if (word[0] == '-') {
+            return say_usage("no option '%s' of compile", word);
+        }
+    }
+    return EXIT_OK;
+}
+
+static int collect(struct compile * c, int argc, char ** argv) {
+    for (int i = 0; c->all && i < rocm_modules_count(); i++) {
+        const char * name = rocm_modules_name(i);
+        if (!add_job(c, name, rocm_modules_source(name))) {
+            return EXIT_USAGE;
+        }
+    }
+    for (int i = 1; i < argc; i++) {
+        const char * word = argv[i];
+        if (word[0] == '-') {
+            i += strcmp(word, "--all") && strcmp(word, "--force");
+            continue;
+        }
+        char * name = argv[i];
+        const char * source = rocm_modules_source(word);
+        if (!source) {
+            if (!strchr(word, '.') && !strchr(word, '/')) {
+                return say_usage("no module '%s'; a source of your own is a file, e.g. %s.hip",
+                                 word, word);
+            }
+            if (!add_file(c, word, &name)) {
+                return EXIT_BAD_INPUT;
+            }
+            source = c->files[c->n_files - 2];
+        }
+        if (!add_job(c, name, source)) {
+            return EXIT_USAGE;
+        }
+    }
+    return c->n_jobs ? EXIT_OK : say_usage("compile what? a module, a file, or --all");
+}
+
+int run_compile(int argc, char ** argv) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    struct compile c = {.n_threads = cores < 1    ? 1
+                                     : cores > 64 ? 64
+                                                  : (int) cores,
+                        .progress = isatty(STDERR_FILENO),
+                        .files = calloc((size_t) argc * 2, sizeof *c.files)};
+    int status = c.files ? parse(&c, argc, argv) : EXIT_BAD_INPUT;
+    if (status == EXIT_OK) {
+        status = collect(&c, argc, argv);
+    }
+    if (status == EXIT_OK && c.force) {
+        setenv("CANDLE_ROCM_FORCE_RECOMPILE", "1", 1);
+    }
+    if (status == EXIT_OK && c.output_dir && mkdir(c.output_dir, 0777) != 0 &&
+        access(c.output_dir, W_OK) != 0) {
+        status = say_failed("--output-dir cannot be written");
+    }
+    if (status == EXIT_OK) {
+        c.k = open_manager(NULL, c.compiler);
+        status = c.k ? EXIT_OK : EXIT_BAD_INPUT;
+    }
+    if (status == EXIT_OK) {
+        double start = seconds_now();
+        run_threads(&c);
+        status = report(&c, seconds_now() - start);
+    }
+    rocm_kernels_close(c.k);
+    for (int i = 0; i < c.n_files; i++) {
+        free(c.files[i]);
+    }
+    free(c.files);
+    free(c.jobs);
+    return status;
+}

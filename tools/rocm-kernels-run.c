@@ -1,0 +1,110 @@
+// rocm-kernels-run: kernels on a GPU of this machine or on an emulated one, each compared with the
+// same in double precision.
+#include "rocm-kernels.h"
+
+#include "hip/bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct trial {
+    const struct hip_bench * bench;
+    struct hip_check total;
+    int n, wrong;
+    bool verbose, progress;
+    const char * only; // NULL: all of the module
+};
+
+static bool try_kernel(void * user, const char * kernel) {
+    struct trial * t = user;
+    struct error err = {0};
+    struct hip_check one = {0};
+    if (t->only && strcmp(t->only, kernel)) {
+        return true;
+    }
+    double start = seconds_now();
+    bool right = hip_check_kernel(t->bench, kernel, &one, &err) == ST_OK;
+    t->n++;
+    t->wrong += !right;
+    t->total.cases += one.cases;
+    t->total.elements += one.elements;
+    if (t->progress) {
+        fprintf(stderr, "\r%d %s\033[K", t->n, kernel);
+    }
+    if (!right) {
+        fprintf(stderr, "%s" PROGRAM ": %s\n", t->progress ? "\r\033[K" : "", err.text);
+    } else if (t->verbose) {
+        printf("%-28s right in %llu cases, %.0f ms\n", kernel, (unsigned long long) one.cases,
+               (seconds_now() - start) * 1e3);
+    }
+    return true;
+}
+
+// A module's name, a kernel's, or nothing for all.
+static int try_word(struct trial * t, const char * word) {
+    const char * module = rocm_modules_source(word) ? word : rocm_modules_find(word);
+    if (!module) {
+        return say_usage("neither a module nor a kernel: '%s'", word);
+    }
+    t->only = module == word ? NULL : word;
+    rocm_modules_kernels(module, try_kernel, t);
+    return EXIT_OK;
+}
+
+int run_run(int argc, char ** argv) {
+    const char * compiler = NULL;
+    int device = 0, words = 0;
+    struct trial t = {.progress = isatty(STDERR_FILENO)};
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--verbose")) {
+            t.verbose = true;
+        } else if (!strcmp(argv[i], "--device") && i + 1 < argc) {
+            device = atoi(argv[++i]);
+        } else if (!strcmp(argv[i], "--compiler") && i + 1 < argc) {
+            compiler = argv[++i];
+        } else if (argv[i][0] == '-' && strcmp(argv[i], "--all")) {
+            return say_usage("no option '%s' of run, or it wants a value", argv[i]);
+        } else {
+            words++;
+        }
+    }
+    if (!words) {
+        return say_usage("run what? a kernel, a module, or --all");
+    }
+    struct rocm_kernels * k = open_manager(NULL, compiler);
+    struct hip_hsa_bench * bench = NULL;
+    struct error err = {0};
+    if (!k) {
+        return EXIT_BAD_INPUT;
+    }
+    int status = EXIT_OK;
+    if (hip_bench_open(k, hsa_symbol, NULL, device, &bench, &err) != ST_OK) {
+        status = say_failed(err.text);
+    }
+    if (bench) {
+        t.bench = hip_bench_of(bench);
+        for (int i = 1; i < argc && status == EXIT_OK; i++) {
+            if (!strcmp(argv[i], "--all")) {
+                for (int m = 0; m < rocm_modules_count(); m++) {
+                    try_word(&t, rocm_modules_name(m));
+                }
+            } else if (argv[i][0] != '-') {
+                status = try_word(&t, argv[i]);
+            } else {
+                i += strcmp(argv[i], "--verbose") != 0;
+            }
+        }
+        if (t.progress) {
+            fprintf(stderr, "\r\033[K");
+        }
+        printf("%s: %d of %d kernels right, %llu launches, %llu elements\n", hip_bench_name(bench),
+               t.n - t.wrong, t.n, (unsigned long long) t.total.cases,
+               (unsigned long long) t.total.elements);
+        status = status == EXIT_OK && t.wrong ? EXIT_BAD_INPUT : status;
+        hip_bench_close(bench);
+    }
+    rocm_kernels_close(k);
+    return status;
+}

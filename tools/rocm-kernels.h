@@ -1,0 +1,24 @@
+// rocm-kernels.h: what the files of the tool `rocm-kernels` share.
+#pragma once
+
+#include "hip/hip-impl.h"
+#include "tool.h"
+
+#define PROGRAM "rocm-kernels"
+
+// PROGRAM ": ..." to standard error; EXIT_USAGE or EXIT_BAD_INPUT.
+int say_usage(const char * fmt, ...) BASE_PRINTF(1, 2);
+int say_failed(const char * text);
+void say_warning(void * user, const char * text); // for rocm_options.warn
+
+// Opens the manager, with the HSA runtime where there is one; NULL after an error was told.
+struct rocm_kernels * open_manager(const char * arch, const char * compiler);
+
+// A function of that runtime, or NULL.
+void * hsa_symbol(void * user, const char * name);
+
+double seconds_now(void);
+
+int run_compile(int argc, char ** argv); // rocm-kernels-compile.c
+int run_run(int argc, char ** argv);     // rocm-kernels-run.c
+int run_cache(int argc, char ** argv);   // rocm-kernels-cache.c
