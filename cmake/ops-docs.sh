@@ -92,7 +92,10 @@ END {
     for (i = 1; i <= n; i++) {
         row(order[i], "NPU", datatypes[order[i]] == "" ? "none yet" : datatypes[order[i]])
     }
+    row("MUL_MAT_ID", "NPU", "as MUL_MAT")
+    row("OUT_PROD", "NPU", "as MUL_MAT")
     print ""
+    print "Operands of matrix products in other types, quantized ones too, are brought to bf16 first."
     print "SUM over rows that are not contiguous is refused, as by ggml'\''s CUDA, Vulkan, SYCL and Metal: the CPU takes"
     print "them for contiguous ones, so that there is no result to agree with."
     print ""

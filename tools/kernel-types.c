@@ -3,21 +3,24 @@
 //
 //   ADD f32 f16 bf16 i8 i16 i32
 //
-// with the op as ggml calls it. Ops that are in the table but in no compiler have the name alone.
+// with the op as ggml calls it. Ops that are in the table but in no compiler have the name alone; kernels
+// that are no op of ggml's are left out.
 #include "aie/aie.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-// Results as ggml's ops have them: like the input, one number a row, one number in all, or one
-// index a row.
+// Results as ggml's ops have them: like the input, one number a row, one number in all, one index a
+// row, or sums of products, which are wider.
+enum { SAME = DTYPE_COUNT };
 static const struct {
     int64_t ne[TENSOR_DIMS];
-    bool is_index;
+    int type;
 } results[] = {
-    {{64, 8, 1, 1}, false}, {{1, 8, 1, 1}, false}, {{1, 1, 1, 1}, false},
-    {{8, 1, 1, 1}, true},   {{1, 1, 1, 1}, true},
+    {{64, 8, 1, 1}, SAME},     {{1, 8, 1, 1}, SAME},     {{1, 1, 1, 1}, SAME},
+    {{8, 1, 1, 1}, DTYPE_I32}, {{1, 1, 1, 1}, DTYPE_I32}, {{8, 8, 1, 1}, DTYPE_F32},
+    {{8, 8, 1, 1}, DTYPE_I32},
 };
 
 static bool has(enum kernel_op op, enum dtype t) {
@@ -26,7 +29,8 @@ static bool has(enum kernel_op op, enum dtype t) {
     for (spec.n_inputs = 1; spec.n_inputs <= kernel_op_info(op)->n_inputs; spec.n_inputs++) {
         spec.inputs[spec.n_inputs - 1] = in;
         for (size_t i = 0; i < sizeof results / sizeof results[0]; i++) {
-            spec.output = tensor_contiguous(results[i].is_index ? DTYPE_I32 : t, results[i].ne);
+            spec.output = tensor_contiguous(
+                results[i].type == SAME ? t : (enum dtype) results[i].type, results[i].ne);
             if (aie_supports(&spec, NULL) == ST_OK) {
                 return true;
             }
@@ -38,7 +42,10 @@ static bool has(enum kernel_op op, enum dtype t) {
 static void print_op(enum kernel_op op) {
     // "ggml_op_add", "ggml_unary_op_abs", "ggml_glu_op_swiglu": what follows the first "op_"
     const char * name = strstr(kernel_op_info(op)->ggml_name, "op_");
-    for (name = name ? name + 3 : kernel_op_info(op)->ggml_name; *name; name++) {
+    if (!name) {
+        return;
+    }
+    for (name += 3; *name; name++) {
         putchar(toupper((unsigned char) *name));
     }
     for (int t = 0; t < DTYPE_COUNT; t++) {
