@@ -200,7 +200,6 @@ static void write_chunks(const struct design * d, int col, int channel, const st
         mem_bd(d, col, half(channel) + BD_IN + i, &in);
         mem_bd(d, col, half(channel) + BD_OUT + i, &out);
     }
-
 }
 
 // Gemv: all of x, twice, sent anew for each tile.

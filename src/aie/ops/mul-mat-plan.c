@@ -8,7 +8,7 @@ enum {
     ITERATIONS = 64,        // of a descriptor
     SHIM_WRAP = 1023,
     MEM_WRAP = 1023,
-    MOST_STEPS = 4096,      // instructions of a stream
+    MOST_STEPS = 96,        // of an instruction stream, which then takes less than 1 ms to make
     TILE_BYTES = MM_TILE * MM_TILE * 4,
 };
 
