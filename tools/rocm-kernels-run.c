@@ -80,7 +80,8 @@ int run_run(int argc, char ** argv) {
         return EXIT_BAD_INPUT;
     }
     int status = EXIT_OK;
-    if (hip_bench_open(k, hsa_symbol, NULL, device, &bench, &err) != ST_OK) {
+    struct hsac * runtime = open_runtime(&err);
+    if (!runtime || hip_bench_open(k, runtime, device, &bench, &err) != ST_OK) {
         status = say_failed(err.text);
     }
     if (bench) {

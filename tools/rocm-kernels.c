@@ -79,12 +79,19 @@ double seconds_now(void) {
 static struct hsac * runtime;
 static struct error no_runtime;
 
-void * hsa_symbol(void * user, const char * name) {
-    (void) user;
+struct hsac * open_runtime(struct error * err) {
     if (!runtime && no_runtime.status == ST_OK) {
-        hsac_open_runtime(&runtime, &no_runtime);
+        hsac_open(&runtime, &no_runtime);
     }
-    return runtime ? hsac_symbol(runtime, name) : NULL;
+    if (!runtime && err) {
+        *err = no_runtime;
+    }
+    return runtime;
+}
+
+static void * hsa_symbol(void * user, const char * name) {
+    (void) user;
+    return open_runtime(NULL) ? hsac_symbol(runtime, name) : NULL;
 }
 
 struct rocm_kernels * open_manager(const char * arch, const char * compiler) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "hip/hip-impl.h"
+#include "hsa/hsac.h"
 #include "tool.h"
 
 #define PROGRAM "rocm-kernels"
@@ -14,8 +15,8 @@ void say_warning(void * user, const char * text); // for rocm_options.warn
 // Opens the manager, with the HSA runtime where there is one; NULL after an error was told.
 struct rocm_kernels * open_manager(const char * arch, const char * compiler);
 
-// A function of that runtime, or NULL.
-void * hsa_symbol(void * user, const char * name);
+// That runtime; NULL: there is none, or it has no device.
+struct hsac * open_runtime(struct error * err);
 
 double seconds_now(void);
 

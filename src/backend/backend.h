@@ -1,6 +1,7 @@
-// backend: ggml's view of the house. One registry holds the devices; a device holds its memory, its
-// kernels (store) and the code that was uploaded to it; a stream is one queue of a device. What
-// several threads may reach (the device) is locked; what belongs to one thread (the stream) is not.
+// backend: ggml's view of the house. One registry holds the devices, NPUs and GPUs; a device holds
+// its memory, its kernels and the code that was uploaded to it; a stream is one queue of a device.
+// What several threads may reach (the device) is locked; what belongs to one thread (the stream) is
+// not. What NPUs and GPUs do not have in common is how a node is computed: device_kind.
 #pragma once
 
 #include <pthread.h>
@@ -62,18 +63,30 @@ struct hsa_buft { // ggml reads the member of the API version that it has
     char name[24];
 };
 
+struct hsa_stream;
+struct gpu; // gpu/gpu.h
+
+struct device_kind {
+    // Would a stream compute this node itself, the CPU fallback left aside?
+    bool (*computes)(struct hsa_device * device, const struct ggml_tensor * op);
+    enum status (*compute)(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
+};
+extern const struct device_kind npu_kind; // compute.c
+
 struct hsa_device {
     struct ggml_backend_device base; // first: ggml's handle is this address
+    const struct device_kind * kind;
     int index;
     char name[8];
     char description[160];
-    enum aie_arch arch;
     struct hsac_agent * agent;
+    struct gpu * gpu;     // of a GPU
+    enum aie_arch arch;   // of a NPU, like the next two
     struct store * store;
     struct code_heap code;
     struct hsa_buft buft;
     struct hsa_buft host_buft;
-    bool fallback; // unsupported nodes go to the CPU
+    bool fallback; // unsupported nodes go to the CPU; of a NPU
     atomic_uint_fast64_t dispatches, host_copies, staged_operands, cpu_nodes;
 };
 
@@ -81,8 +94,6 @@ struct hsa_device {
 struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struct hsac * runtime,
                                struct hsac_agent * agent, struct error * err);
 bool device_is_ours(ggml_backend_dev_t dev);
-// Would a stream compute this node itself, the CPU fallback left aside? (compute.c)
-bool device_computes(struct hsa_device * device, const struct ggml_tensor * op);
 
 // ---- buffer.c ----
 
@@ -90,6 +101,11 @@ void buft_init(struct hsa_buft * buft, int api, struct hsa_device * device, bool
 static inline ggml_backend_buffer_type_t buft_handle(struct hsa_buft * buft) {
     return (ggml_backend_buffer_type_t) &buft->abi;
 }
+
+void buffer_set_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor,
+                       const void * data, size_t offset, size_t size);
+void buffer_get_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * tensor, void * data,
+                       size_t offset, size_t size);
 
 struct shadows; // mat.h
 
@@ -135,6 +151,7 @@ struct op_call { // a node as its kernel sees it
 
 enum status op_call_of(const struct ggml_tensor * node, struct op_call * out, struct error * err);
 const char * op_label(const struct ggml_tensor * node); // for messages
+struct host_view op_half(struct host_view v, bool second); // of each row
 
 // ---- plan.c: how a node becomes kernels ----
 

@@ -1,6 +1,7 @@
-// buffer: memory of a device, as ggml sees it. Both buffer types hand out memory that host and NPU
-// share. The device's own type still says that it is not host memory: ggml then never lets the CPU
-// backend write into it behind the device's back. The host type says that it is.
+// buffer: memory of a device, as ggml sees it. Both buffer types of a NPU hand out memory that it
+// shares with the host. The device's own type still says that it is not host memory: ggml then never
+// lets the CPU backend write into it behind the device's back. The host type says that it is. A GPU
+// has memory of its own behind the one, and behind the other the host's, which it can reach.
 //
 // A tensor starts at a multiple of BUFFER_ALIGNMENT and a buffer ends at one, so that the words
 // which hold a tensor's odd tail hold nothing else. A graph is complete when graph_compute returns,
@@ -57,42 +58,108 @@ void buffer_written(const struct ggml_tensor * tensor, size_t offset, size_t siz
     }
 }
 
+// ggml has no way to say that these failed.
+static void complain(const struct ggml_tensor * tensor, const struct error * err) {
+    log_error("tensor \"%s\": %s", tensor->name, err->text);
+}
+
+// Of host memory the agent is nobody: the host writes it itself.
+static struct hsac_agent * agent_of(const struct ggml_tensor * tensor) {
+    ggml_backend_buffer_t buffer = buffer_of(tensor);
+    struct hsa_buffer * b = buffer ? buffer->context : NULL;
+    return b && !b->is_host ? b->device->agent : NULL;
+}
+
 static void buffer_memset_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor,
                                  uint8_t value, size_t offset, size_t size) {
+    struct hsac_agent * agent = agent_of(tensor);
+    struct error err = {0};
     (void) buffer;
     buffer_written(tensor, offset, size);
-    memset((char *) tensor->data + offset, value, size);
+    if (!agent) {
+        memset((char *) tensor->data + offset, value, size);
+    } else if (hsac_fill(agent, (char *) tensor->data + offset, value, size, &err) != ST_OK) {
+        complain(tensor, &err);
+    }
 }
 
-static void buffer_set_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor,
-                              const void * data, size_t offset, size_t size) {
+void buffer_set_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor,
+                       const void * data, size_t offset, size_t size) {
+    struct hsac_agent * agent = agent_of(tensor);
+    struct error err = {0};
     (void) buffer;
     buffer_written(tensor, offset, size);
-    memcpy((char *) tensor->data + offset, data, size);
+    if (!agent) {
+        memcpy((char *) tensor->data + offset, data, size);
+    } else if (hsac_write(agent, (char *) tensor->data + offset, data, size, &err) != ST_OK) {
+        complain(tensor, &err);
+    }
 }
 
-static void buffer_get_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * tensor,
-                              void * data, size_t offset, size_t size) {
+void buffer_get_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * tensor,
+                       void * data, size_t offset, size_t size) {
+    struct hsac_agent * agent = agent_of(tensor);
+    struct error err = {0};
     (void) buffer;
-    memcpy(data, (const char *) tensor->data + offset, size);
+    if (!agent) {
+        memcpy(data, (const char *) tensor->data + offset, size);
+    } else if (hsac_read(agent, data, (const char *) tensor->data + offset, size, &err) != ST_OK) {
+        complain(tensor, &err);
+    }
+}
+
+// Can the host read what is in the buffer?
+static bool host_sees(ggml_backend_buffer_t buffer) {
+    if (buffer->iface.get_base != buffer_get_base) {
+        return ggml_backend_buffer_is_host(buffer);
+    }
+    const struct hsa_buffer * b = buffer->context;
+    return b->is_host || hsac_agent_kind(b->device->agent) == HSAC_NPU;
 }
 
 static bool buffer_cpy_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * src,
                               struct ggml_tensor * dst) {
-    (void) buffer;
     ggml_backend_buffer_t from = src->view_src ? src->view_src->buffer : src->buffer;
-    if (from->iface.get_base != buffer_get_base && !ggml_backend_buffer_is_host(from)) {
+    size_t size = ggml_nbytes(src);
+    if (host_sees(from)) {
+        // An NPU's own, or the host's: they may even overlap.
+        if (host_sees(buffer)) {
+            buffer_written(dst, 0, size);
+            memmove(dst->data, src->data, size);
+        } else {
+            buffer_set_tensor(buffer, dst, src->data, 0, size);
+        }
+        return true;
+    }
+    if (from->iface.get_base != buffer_get_base) {
         return false; // memory of another device: ggml goes through the host
     }
-    buffer_written(dst, 0, ggml_nbytes(src));
-    memmove(dst->data, src->data, ggml_nbytes(src));
+    if (host_sees(buffer)) {
+        buffer_written(dst, 0, size);
+        buffer_get_tensor(from, src, dst->data, 0, size);
+        return true;
+    }
+    struct hsa_device *a = ((struct hsa_buffer *) from->context)->device,
+                      *b = ((struct hsa_buffer *) buffer->context)->device;
+    struct error err = {0};
+    if (a != b) {
+        return false;
+    }
+    if (hsac_copy(a->agent, dst->data, src->data, size, &err) != ST_OK) {
+        complain(dst, &err);
+    }
     return true;
 }
 
 static void buffer_clear(ggml_backend_buffer_t buffer, uint8_t value) {
     struct hsa_buffer * b = buffer->context;
+    struct error err = {0};
     shadows_drop(&b->shadows, b->base, buffer->size);
-    memset(b->base, value, buffer->size);
+    if (b->is_host) {
+        memset(b->base, value, buffer->size);
+    } else if (hsac_fill(b->device->agent, b->base, value, buffer->size, &err) != ST_OK) {
+        log_error("%s: clearing a buffer: %s", b->device->name, err.text);
+    }
 }
 
 static const struct ggml_backend_buffer_i buffer_iface = {
@@ -130,7 +197,8 @@ static ggml_backend_buffer_t buft_alloc_buffer(ggml_backend_buffer_type_t buft, 
     }
     b->device = device;
     b->is_host = buft_of(buft)->is_host;
-    b->base = hsac_alloc(device->agent, HSAC_POOL_DATA, GGML_PAD(size, BUFFER_ALIGNMENT));
+    b->base = hsac_alloc(device->agent, b->is_host ? HSAC_POOL_HOST : HSAC_POOL_DATA,
+                         GGML_PAD(size, BUFFER_ALIGNMENT));
     if (!b->base || (uintptr_t) b->base % BUFFER_ALIGNMENT != 0) {
         log_error("%s: no memory for a buffer of %zu bytes", device->name, size);
         if (b->base) {

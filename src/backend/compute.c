@@ -1,4 +1,4 @@
-// compute: one node of a graph on a stream. The host moves tensors about, products go their own way
+// compute: one node of a graph on a stream of a NPU. The host moves tensors about, products go their own way
 // (mat.h), everything else is kernels with operands as plan.c lays them out. Kernels are sent
 // without waiting; the host waits only where it must touch what they read or write.
 #include "stream.h"
@@ -81,7 +81,7 @@ static enum status get_kernels(const struct hsa_device * device, const struct gg
 
 // ---- every node ----
 
-bool device_computes(struct hsa_device * device, const struct ggml_tensor * op) {
+static bool computes(struct hsa_device * device, const struct ggml_tensor * op) {
     struct mat_world w = mat_world_of(device);
     struct mat_plan product;
     struct plan plan;
@@ -97,7 +97,7 @@ bool device_computes(struct hsa_device * device, const struct ggml_tensor * op) 
     return plan_node(device->store, device->arch, op, &plan, NULL) == ST_OK;
 }
 
-enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
+static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
     if (mat_is_product(node->op)) {
         return mat_compute(s, node, err);
     }
@@ -112,6 +112,8 @@ enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node, struc
     return st == ST_OK ? host_compute(node, err) : st;
 }
 
+const struct device_kind npu_kind = {computes, compute};
+
 bool compute_has_kernels(struct hsa_stream * s, const struct ggml_tensor * node) {
     struct mat_world w = mat_world_of(s->device);
     struct mat_plan product;
@@ -119,7 +121,7 @@ bool compute_has_kernels(struct hsa_stream * s, const struct ggml_tensor * node)
     if (host_computes(node)) {
         return true;
     }
-    if (!device_computes(s->device, node)) {
+    if (!computes(s->device, node)) {
         return false;
     }
     enum status st = ST_OK;

@@ -1,6 +1,6 @@
-// device: one NPU as ggml sees it. It is made once when the plugin is loaded and never changes
-// after, apart from its counters, its store and its code heap, which lock themselves.
-#include "backend.h"
+// device: one NPU or GPU as ggml sees it. It is made once when the plugin is loaded and never changes
+// after, apart from its counters and its kernels, which lock themselves.
+#include "gpu/gpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,10 +25,11 @@ static void device_get_memory(ggml_backend_dev_t dev, size_t * free_bytes, size_
     *total_bytes = (size_t) total64;
 }
 
-// ggml's in-tree NPUs all say GPU: the type that obeys the usual device and offload options.
+// ggml's in-tree NPUs all say GPU: the type that obeys the usual device and offload options. A GPU
+// beside the NPU in one chip is integrated: programs then leave it alone unless they are told.
 static enum ggml_backend_dev_type device_get_type(ggml_backend_dev_t dev) {
-    (void) dev;
-    return GGML_BACKEND_DEVICE_TYPE_GPU;
+    return hsac_agent_is_integrated(device_of(dev)->agent) ? GGML_BACKEND_DEVICE_TYPE_IGPU
+                                                           : GGML_BACKEND_DEVICE_TYPE_GPU;
 }
 
 static void device_get_props(ggml_backend_dev_t dev, struct ggml_backend_dev_props * props) {
@@ -58,7 +59,7 @@ static ggml_backend_buffer_type_t device_get_host_buffer_type(ggml_backend_dev_t
 
 static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor * op) {
     struct hsa_device * device = device_of(dev);
-    return device_computes(device, op) || (device->fallback && fallback_supports(op));
+    return device->kind->computes(device, op) || (device->fallback && fallback_supports(op));
 }
 
 static bool device_supports_buft(ggml_backend_dev_t dev, ggml_backend_buffer_type_t buft) {
@@ -91,35 +92,43 @@ static void warn_of_store(const char * text) {
     log_warn("%s", text);
 }
 
+static enum status npu_begin(struct hsa_device * device, struct error * err) {
+    const struct hsac_agent * agent = device->agent;
+    if (!kernel_arch_parse(hsac_agent_name(agent), &device->arch)) {
+        return error_set(err, ST_UNSUPPORTED, "agent %s (%s): no kernels are known for it",
+                         hsac_agent_name(agent), hsac_agent_product(agent));
+    }
+    enum status st = store_new(&device->store, err);
+    if (st == ST_OK) {
+        store_set_log(device->store, warn_of_store);
+        code_heap_init(&device->code, device->agent);
+        device->fallback = fallback_asked();
+    }
+    return st;
+}
+
 struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struct hsac * runtime,
                                struct hsac_agent * agent, struct error * err) {
-    enum aie_arch arch;
-    if (!kernel_arch_parse(hsac_agent_name(agent), &arch)) {
-        error_set(err, ST_UNSUPPORTED, "agent %s (%s): no kernels are known for it",
-                  hsac_agent_name(agent), hsac_agent_product(agent));
-        return NULL;
-    }
     struct hsa_device * device = calloc(1, sizeof *device);
     if (!device) {
         error_set(err, ST_NO_MEMORY, "no memory for a device");
         return NULL;
     }
-    if (store_new(&device->store, err) != ST_OK) {
+    bool is_gpu = hsac_agent_kind(agent) == HSAC_GPU;
+    device->kind = is_gpu ? &gpu_kind : &npu_kind;
+    device->agent = agent;
+    enum status st = is_gpu ? gpu_new(runtime, agent, &device->gpu, err) : npu_begin(device, err);
+    if (st != ST_OK) {
         free(device);
         return NULL;
     }
-    store_set_log(device->store, warn_of_store);
     device->base =
         (struct ggml_backend_device){.iface = device_iface, .reg = reg, .context = device};
     device->index = index;
-    device->arch = arch;
-    device->agent = agent;
-    device->fallback = fallback_asked();
     snprintf(device->name, sizeof device->name, "%s%d", GGML_HSA_NAME, index % 1000);
     snprintf(device->description, sizeof device->description, "%s (%s%s)",
              hsac_agent_product(agent), hsac_agent_name(agent),
              hsac_is_emulated(runtime) ? ", emulated" : "");
-    code_heap_init(&device->code, agent);
     buft_init(&device->buft, api, device, false);
     buft_init(&device->host_buft, api, device, true);
     return device;
@@ -134,7 +143,11 @@ bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev, struct ggml_backend_hsa_
     }
     struct hsa_device * device = device_of(dev);
     struct store_stats stats = {0};
-    store_get_stats(device->store, &stats);
+    if (device->gpu) {
+        stats.compiles = gpu_compiles(device->gpu);
+    } else {
+        store_get_stats(device->store, &stats);
+    }
     *out = (struct ggml_backend_hsa_stats){
         .kernels_compiled = stats.compiles,
         .compile_ns = stats.compile_ns,

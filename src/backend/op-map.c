@@ -84,8 +84,7 @@ static bool family_is_elementwise(const char * family) {
     return false;
 }
 
-// One half of each row.
-static struct host_view half_of(struct host_view v, bool second) {
+struct host_view op_half(struct host_view v, bool second) {
     v.ne[0] /= 2;
     if (second && v.data) {
         v.data += (size_t) v.ne[0] * v.nb[0];
@@ -96,8 +95,8 @@ static struct host_view half_of(struct host_view v, bool second) {
 static void glu_inputs(const struct ggml_tensor * node, struct op_call * out) {
     struct host_view both = host_view_of(node->src[0]);
     bool swapped = node->op_params[1] != 0;
-    out->inputs[0] = half_of(both, swapped);
-    out->inputs[1] = half_of(both, !swapped);
+    out->inputs[0] = op_half(both, swapped);
+    out->inputs[1] = op_half(both, !swapped);
     out->n_inputs = 2;
 }
 

@@ -1,5 +1,5 @@
 // registry: the door through which ggml comes in. It makes sure that the ggml in this process has a
-// layout that we know, opens the HSA runtime once and lists its NPUs. What it builds is the one
+// layout that we know, opens the HSA runtime once and lists its NPUs and GPUs. What it builds is the one
 // piece of state that ggml wants to live as long as the process; after the first call it never
 // changes.
 #include "backend.h"
@@ -88,7 +88,7 @@ static void * reg_get_proc_address(ggml_backend_reg_t reg, const char * name) {
 static void registry_add_devices(int api) {
     struct error err = {0};
     if (hsac_open(&registry.runtime, &err) != ST_OK) {
-        log_warn("no NPU: %s", err.text);
+        log_warn("no device: %s", err.text);
         return;
     }
     log_info("runtime %s%s", hsac_runtime_path(registry.runtime),
@@ -99,15 +99,12 @@ static void registry_add_devices(int api) {
             device_new(&registry.base, api, registry.n_devices, registry.runtime,
                        hsac_agent_get(registry.runtime, i), &err);
         if (!device) {
-            log_warn("an NPU is left out: %s", err.text);
+            log_warn("a device is left out: %s", err.text);
             continue;
         }
         registry.devices[registry.n_devices++] = device;
         log_info("%s: %s%s", device->name, device->description,
                  device->fallback ? ", unsupported ops on the CPU" : "");
-    }
-    if (n == 0) {
-        log_warn("no NPU: %s lists no AIE agent", hsac_runtime_path(registry.runtime));
     }
 }
 

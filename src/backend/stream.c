@@ -24,7 +24,7 @@ static struct hsa_stream * stream_of(ggml_backend_t backend) {
 // ---- waiting and scratch ----
 
 enum status stream_wait(struct hsa_stream * s, struct error * err) {
-    enum status st = s->n_pins ? hsac_queue_wait(s->queue, err) : ST_OK;
+    enum status st = hsac_queue_wait(s->queue, err);
     code_release(&s->device->code, s->pins, s->n_pins);
     s->n_pins = 0;
     for (size_t i = 0; i < s->n_held; i++) {
@@ -142,7 +142,7 @@ static enum status compute_or_fall_back(struct hsa_stream * s, struct ggml_tenso
                                         struct error * err) {
     if (compute_has_kernels(s, node)) {
         enum status st = fallback_run(&s->fallback, err);
-        return st == ST_OK ? compute_node(s, node, err) : st;
+        return st == ST_OK ? s->device->kind->compute(s, node, err) : st;
     }
     enum status st = stream_wait(s, err); // its inputs may be results that are still on their way
     atomic_fetch_add(&s->device->cpu_nodes, 1);
@@ -178,8 +178,8 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
             !(node->flags & GGML_TENSOR_FLAG_COMPUTE)) {
             continue;
         }
-        st =
-            s->device->fallback ? compute_or_fall_back(s, node, &err) : compute_node(s, node, &err);
+        st = s->device->fallback ? compute_or_fall_back(s, node, &err)
+                                 : s->device->kind->compute(s, node, &err);
         note_writes(s, node);
         if (st != ST_OK) {
             log_error("%s: node %d of %d, %s \"%s\": %s", s->device->name, i, n, op_label(node),
@@ -220,14 +220,13 @@ static void stream_free(ggml_backend_t backend) {
 static void stream_set_tensor_async(ggml_backend_t backend, struct ggml_tensor * tensor,
                                     const void * data, size_t offset, size_t size) {
     (void) backend;
-    buffer_written(tensor, offset, size);
-    memcpy((char *) tensor->data + offset, data, size);
+    buffer_set_tensor(NULL, tensor, data, offset, size);
 }
 
 static void stream_get_tensor_async(ggml_backend_t backend, const struct ggml_tensor * tensor,
                                     void * data, size_t offset, size_t size) {
     (void) backend;
-    memcpy(data, (const char *) tensor->data + offset, size);
+    buffer_get_tensor(NULL, tensor, data, offset, size);
 }
 
 static void stream_synchronize(ggml_backend_t backend) {

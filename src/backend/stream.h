@@ -42,9 +42,8 @@ enum status stream_dispatch(struct hsa_stream * s, const struct kernel_spec * sp
 // Takes over what the caller holds and has sent a dispatch for, until the next wait. NULL is fine.
 void stream_hold(struct hsa_stream * s, struct shadow * shadow);
 
-// ---- compute.c: one node ----
+// ---- compute.c ----
 
-enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
 // A kernel that was promised may still fail to be made (an external compiler, a broken pack): found
 // out here, before anything was written, and said. What was made stays in the store.
 bool compute_has_kernels(struct hsa_stream * s, const struct ggml_tensor * node);

@@ -37,10 +37,23 @@ enum status check_launch(struct check_run * r, const void * args, size_t args_si
 enum status check_compare(struct check_run * r, enum check_type t, size_t at, double have,
                           double want, double scale, double ulps);
 
+// The same for the result of a function of few numbers: with the last places that math.h promises.
+enum status check_function(struct check_run * r, enum check_type t, size_t at, double have,
+                           double want, double scale);
+
+// Shapes for kernels that work on one element at a time. Each has strides for three tensors, 0 and
+// 1 for inputs and 2 for the output, all within CHECK_ROOM elements. Setting one names the case.
+enum { CHECK_SHAPES = 5, CHECK_ROOM = 1000 };
+void check_set_shape(struct check_run * r, int s, struct rk_shape * shape);
+void check_set_stride(int s, int which, uint32_t stride[RK_DIMS]);
+uint32_t check_place(int s, int which, uint32_t i);
+
 // A repeatable number in [-4, 4) in steps of 1/8, which every float type holds; whole and not
 // negative for integers.
 double check_value(enum check_type t, uint32_t seed);
 
-// check-rows.c, check-matmul.c: ST_UNSUPPORTED when the kernel is not of their families.
+// check-rows.c, check-others.c, check-gates.c: ST_UNSUPPORTED when the kernel is not of their
+// families.
 enum status check_rows(struct check_run * r);
 enum status check_others(struct check_run * r);
+enum status check_gates(struct check_run * r);

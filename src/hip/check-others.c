@@ -18,11 +18,11 @@ static const struct {
                 {5, 130, 100, false}};
 
 static enum status check_matmul(struct check_run * r, const char * rest, bool vector) {
-    enum check_type ta = check_parse_type(&rest), tb = ta;
-    if (ta < T_COUNT && *rest) {
-        tb = check_parse_type(&rest);
-    }
-    if (ta == T_COUNT || tb == T_COUNT || *rest) {
+    // One type is that of all; the second is b's and y's; the third is y's.
+    enum check_type ta = check_parse_type(&rest);
+    enum check_type tb = ta < T_COUNT && *rest ? check_parse_type(&rest) : ta;
+    enum check_type ty = tb < T_COUNT && *rest ? check_parse_type(&rest) : tb;
+    if (ty == T_COUNT || *rest) {
         return ST_NOT_FOUND;
     }
     enum { BATCHES = 4, ROOM = 70 * 140 };
@@ -33,7 +33,7 @@ static enum status check_matmul(struct check_run * r, const char * rest, bool ve
         snprintf(r->what, sizeof r->what, "%ux%u times %ux%u%s", m, k, k, n,
                  t ? ", transposed" : "");
         void *a = check_alloc(r, ta, 2 * ROOM), *b = check_alloc(r, tb, BATCHES * 130 * 100);
-        void * y = check_alloc(r, tb, BATCHES * ROOM);
+        void * y = check_alloc(r, ty, BATCHES * ROOM);
         if (!a || !b || !y) {
             return ST_NO_MEMORY;
         }
@@ -73,8 +73,8 @@ static enum status check_matmul(struct check_run * r, const char * rest, bool ve
                 sum += v;
                 scale += fabs(v);
             }
-            st = check_compare(r, tb, i, check_get(tb, y, i), (double) sum,
-                               tb == T_F32 || tb == T_F64 ? scale : 1, tb == T_F32 ? 4 : 1);
+            st = check_compare(r, ty, i, check_get(ty, y, i), (double) sum,
+                               ty == T_F32 || ty == T_F64 ? scale : 1, ty == T_F32 ? 4 : 1);
         }
         check_free(r);
     }

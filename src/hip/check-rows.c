@@ -36,6 +36,34 @@ static void * make_input(struct check_run * r, enum check_type t, int c) {
     return x;
 }
 
+// The same rows one behind the other, as y is: what is in place has no gaps.
+static struct rk_rows dense_rows(int c) {
+    uint32_t n = cases[c].columns;
+    return (struct rk_rows){.n_columns = n, .dims = {2, 3}, .stride = {n, 2 * n, 6 * n}, .step = 1};
+}
+
+// What is asked for beside x alone.
+struct variant {
+    const char * name;
+    bool in_place, mask, sinks, weight;
+};
+
+static void name_variant(struct check_run * r, const struct variant * v) {
+    size_t n = strlen(r->what);
+    snprintf(r->what + n, sizeof r->what - n, "%s", v->name);
+}
+
+// The output; where it is x too, it holds a copy, and x stays for the comparison.
+static void * make_output(struct check_run * r, enum check_type t, bool in_place, const void * x,
+                          const void ** input) {
+    void * y = check_alloc(r, t, ROWS * MAX_COLUMNS);
+    if (y && x && in_place) {
+        memcpy(y, x, ROWS * MAX_COLUMNS * check_size(t));
+    }
+    *input = in_place ? y : x;
+    return y;
+}
+
 // ---- reduce ----
 
 // The wanted value, and in *scale the size of what was added up.
@@ -99,6 +127,18 @@ static enum status check_reduce(struct check_run * r, const char * rest) {
 
 // ---- softmax ----
 
+static const struct variant softmax_variants[] = {
+    {"", false, false, false, false},
+    {", mask", false, true, false, false},
+    {", mask and sinks", false, true, true, false},
+    {", sinks, in place", true, false, true, false},
+    {", mask, in place", true, true, false, false},
+};
+enum { SOFTMAX_VARIANTS = sizeof softmax_variants / sizeof softmax_variants[0] };
+
+// One that counts, one that is not there, one that is above all of its rows.
+static const float sink_values[3] = {1.5f, -INFINITY, 9.0f};
+
 static enum status check_softmax(struct check_run * r, const char * rest) {
     bool mask16 = !strncmp(rest, "mask16_", 7);
     rest += mask16 ? 7 : 0;
@@ -107,17 +147,23 @@ static enum status check_softmax(struct check_run * r, const char * rest) {
         return ST_NOT_FOUND;
     }
     enum status st = ST_OK;
-    for (int c = 0; c < CASES * 2 && st == ST_OK; c++) {
-        bool masked = c >= CASES;
+    for (int c = 0; c < CASES * SOFTMAX_VARIANTS && st == ST_OK; c++) {
+        const struct variant * variant = &softmax_variants[c / CASES];
+        bool masked = variant->mask;
         uint32_t n = cases[c % CASES].columns;
-        struct rk_softmax a = {.rows = make_rows(c % CASES), .scale = masked ? 0.5f : 1.0f};
+        struct rk_softmax a = {.rows =
+                                   variant->in_place ? dense_rows(c % CASES) : make_rows(c % CASES),
+                               .scale = masked ? 0.5f : 1.0f};
         void * x = make_input(r, t, c % CASES);
         void * mask = check_alloc(r, m, 4 * MAX_COLUMNS);
-        a.x = x;
-        a.y = check_alloc(r, t, ROWS * MAX_COLUMNS);
-        if (!x || !mask || !a.y) {
+        void * sinks = check_alloc(r, T_F32, 3);
+        a.y = make_output(r, t, variant->in_place, x, &a.x);
+        if (!x || !mask || !sinks || !a.y) {
             return ST_NO_MEMORY;
         }
+        name_variant(r, variant);
+        memcpy(sinks, sink_values, sizeof sink_values);
+        a.sinks = variant->sinks ? sinks : NULL;
         if (masked) { // its rows are those of i1 and i3; i2 is the head
             a.mask = mask;
             a.mask_dims[0] = 1;
@@ -128,7 +174,8 @@ static enum status check_softmax(struct check_run * r, const char * rest) {
             a.m0 = 0.5f;
             a.m1 = 0.25f;
             for (uint32_t i = 0; i < 4 * n; i++) {
-                check_put(m, mask, i, n > 1 && i % n % 5 == 2 ? -INFINITY : check_value(m, i));
+                bool hidden = (n > 1 && i % n % 5 == 2) || i / n == 1; // and all of one row
+                check_put(m, mask, i, hidden ? -INFINITY : check_value(m, i));
             }
         }
         st = check_launch(r, &a, sizeof a, ROWS, 1, 1, cases[c % CASES].group);
@@ -141,6 +188,11 @@ static enum status check_softmax(struct check_run * r, const char * rest) {
                 v[k] = check_get(t, x, place(&a.rows, i, k)) * a.scale;
                 v[k] += masked ? slope * check_get(m, mask, i1 * n + i3 * 2 * n + k) : 0;
                 greatest = v[k] > greatest ? v[k] : greatest;
+            }
+            if (a.sinks) {
+                double sink = sink_values[head];
+                greatest = sink > greatest ? sink : greatest;
+                sum = exp(sink - greatest);
             }
             for (uint32_t k = 0; k < n; k++) {
                 sum += exp(v[k] - greatest);
@@ -161,28 +213,37 @@ static enum status check_softmax(struct check_run * r, const char * rest) {
 
 // ---- norms ----
 
+static const struct variant norm_variants[] = {
+    {"", false, false, false, false},
+    {", weight", false, false, false, true},
+    {", weight, in place", true, false, false, true},
+};
+enum { NORM_VARIANTS = sizeof norm_variants / sizeof norm_variants[0] };
+
 static enum status check_norm(struct check_run * r, const char * rest, bool layer) {
     enum check_type t = check_parse_type(&rest);
     if (t == T_COUNT || *rest) {
         return ST_NOT_FOUND;
     }
     enum status st = ST_OK;
-    for (int c = 0; c < CASES * 2 && st == ST_OK; c++) {
+    for (int c = 0; c < CASES * NORM_VARIANTS && st == ST_OK; c++) {
+        const struct variant * variant = &norm_variants[c / CASES];
         uint32_t n = cases[c % CASES].columns;
-        struct rk_norm a = {.rows = make_rows(c % CASES), .eps = 1e-5f};
+        struct rk_norm a = {
+            .rows = variant->in_place ? dense_rows(c % CASES) : make_rows(c % CASES), .eps = 1e-5f};
         void * x = make_input(r, t, c % CASES);
         void *w = check_alloc(r, t, MAX_COLUMNS), *b = check_alloc(r, t, MAX_COLUMNS);
-        a.x = x;
-        a.y = check_alloc(r, t, ROWS * MAX_COLUMNS);
+        a.y = make_output(r, t, variant->in_place, x, &a.x);
         if (!x || !w || !b || !a.y) {
             return ST_NO_MEMORY;
         }
+        name_variant(r, variant);
         for (uint32_t k = 0; k < n; k++) {
             check_put(t, w, k, check_value(t, k + 11));
             check_put(t, b, k, check_value(t, k + 77));
         }
-        a.weight = c >= CASES ? w : NULL;
-        a.bias = c >= CASES && layer ? b : NULL;
+        a.weight = variant->weight ? w : NULL;
+        a.bias = variant->weight && layer ? b : NULL;
         st = check_launch(r, &a, sizeof a, ROWS, 1, 1, cases[c % CASES].group);
         for (uint32_t i = 0; i < ROWS && st == ST_OK; i++) {
             long double mean = 0, squares = 0;

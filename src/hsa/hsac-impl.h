@@ -23,6 +23,8 @@
     X(hsa_amd_memory_pool_get_info)                                                                \
     X(hsa_amd_memory_pool_allocate)                                                                \
     X(hsa_amd_memory_pool_free)                                                                    \
+    X(hsa_amd_agents_allow_access)                                                                 \
+    X(hsa_amd_memory_async_copy)                                                                   \
     X(hsa_queue_create)                                                                            \
     X(hsa_queue_destroy)                                                                           \
     X(hsa_queue_add_write_index_screlease)                                                         \
@@ -44,7 +46,9 @@ struct hsac_api {
 #undef HSAC_FIELD
 };
 
-enum { HSAC_POOLS = 3, HSAC_PAYLOAD_BYTES = 128 };
+enum { HSAC_POOLS = 4, HSAC_PAYLOAD_BYTES = 128 };
+// Questions to a GPU that came after the header of ROCm 5.
+enum { GPU_MEMORY_AVAILABLE = 0xA015, GPU_MEMORY_PROPERTIES = 0xA114, GPU_MEMORY_IS_APU = 1 };
 
 // A packet ABI: how a packet is written and what the runtimes that speak it can do.
 struct hsac_abi {
@@ -67,7 +71,7 @@ struct hsac_block { // a live allocation
     enum hsac_pool pool;
 };
 
-// The one hardware queue of an agent, shared by its hsac_queue handles. Every packet gets a ticket;
+// The one hardware queue of a NPU, shared by its hsac_queue handles. Every packet gets a ticket;
 // tickets up to `settled` are complete or have failed.
 struct hsac_ring {
     pthread_mutex_t lock;
@@ -83,15 +87,35 @@ struct hsac_ring {
     int failure; // hsa_status_t that the runtime's callback reported; atomic
 };
 
+// The queue of a GPU: each hsac_queue has its own. Packets up to `settled` are complete.
+struct hsac_gpu_queue {
+    pthread_mutex_t lock;
+    hsa_queue_t * queue; // NULL after an error, until the next launch
+    hsa_signal_t done;
+    uint8_t * kernargs;     // GPU_QUEUE_PACKETS of HSAC_MAX_KERNARG
+    uint64_t next, settled; // of packets in this queue's life
+    int failure;            // hsa_status_t that the runtime's callback reported; atomic
+};
+
 struct hsac_queue {
     struct hsac_agent * agent;
+    struct hsac_gpu_queue * gpu; // NULL: of a NPU, and what follows is used
     struct hsac_queue * next;
     uint64_t last;       // ticket of the last packet
     struct error failed; // status not ST_OK: one of its packets failed since the last wait
 };
 
+// Where bytes on their way to and from memory that the host does not see pass through.
+struct hsac_stage {
+    pthread_mutex_t lock;
+    uint8_t * buffer; // in the host pool; NULL until it is needed
+    hsa_signal_t done;
+};
+
 struct hsac_agent {
     struct hsac * h;
+    enum hsac_kind kind;
+    bool integrated;
     hsa_agent_t handle;
     char name[64];
     char product[64];
@@ -103,7 +127,8 @@ struct hsac_agent {
     size_t n_blocks, max_blocks;
     uint64_t used[HSAC_POOLS];
 
-    struct hsac_ring ring;
+    struct hsac_ring ring; // of a NPU
+    struct hsac_stage stage;
 };
 
 struct hsac {
@@ -115,6 +140,8 @@ struct hsac {
     const struct hsac_abi * abi; // NULL: the runtime speaks A, which cannot run kernels
     struct hsac_agent * agents;
     int n_agents;
+    bool has_cpu;
+    hsa_agent_t cpu; // the first one
 };
 
 const char * hsac_status_text(const struct hsac * h, hsa_status_t status);
@@ -125,3 +152,13 @@ void hsac_agents_free(struct hsac * h);
 // True when [addr, addr + size) lies in one live allocation; *pool is where.
 bool hsac_agent_owns(struct hsac_agent * a, const void * addr, uint64_t size,
                      enum hsac_pool * pool);
+
+// copy.c
+void hsac_stage_free(struct hsac_agent * a);
+
+// gpu-queue.c
+enum status hsac_gpu_queue_new(struct hsac_agent * a, struct hsac_gpu_queue ** out,
+                               struct error * err);
+void hsac_gpu_queue_free(struct hsac_agent * a, struct hsac_gpu_queue * q);
+enum status hsac_gpu_queue_wait(struct hsac_agent * a, struct hsac_gpu_queue * q,
+                                struct error * err);

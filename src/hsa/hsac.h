@@ -1,45 +1,59 @@
 // hsac: the client side of HSA. Opens a runtime with dlopen, finds agents and their memory pools,
-// allocates, and sends kernels through a queue. It knows packets and pools, not tensors.
+// allocates, and sends kernels through a queue. It knows packets and pools, not tensors. An agent is
+// a NPU or a GPU: memory and queues are the same to a caller, what is sent through a queue is not.
 #pragma once
 
 #include "base/base.h"
 
 struct hsac;       // a loaded runtime
-struct hsac_agent; // one NPU
+struct hsac_agent; // one NPU or GPU
 struct hsac_queue;
 
 // Where runtimes come from, in this order: GGML_HSA_RUNTIME (a path), GGML_HSA_EMULATE (the emulated
 // runtime beside this library), else libhsa-runtime64.so.1 of the system.
 enum status hsac_open(struct hsac ** out, struct error * err);
-// The runtime alone, initialised, for hsac_symbol: no agents are looked for.
-enum status hsac_open_runtime(struct hsac ** out, struct error * err);
 void hsac_close(struct hsac * h);
 const char * hsac_runtime_path(const struct hsac * h);
 bool hsac_is_emulated(const struct hsac * h);
 void * hsac_symbol(const struct hsac * h, const char * name); // a function of the runtime, or NULL
 char hsac_abi_name(const struct hsac * h); // of the packets it takes: B, C or D; 'A' cannot run kernels
 
-int hsac_agent_count(const struct hsac * h); // AIE agents
+enum hsac_kind { HSAC_NPU, HSAC_GPU };
+
+int hsac_agent_count(const struct hsac * h); // NPUs, and behind them GPUs
 struct hsac_agent * hsac_agent_get(struct hsac * h, int i);
-const char * hsac_agent_name(const struct hsac_agent * a);    // "aie2"
+enum hsac_kind hsac_agent_kind(const struct hsac_agent * a);
+bool hsac_agent_is_integrated(const struct hsac_agent * a); // a GPU without memory of its own
+uint64_t hsac_agent_handle(const struct hsac_agent * a);      // hsa_agent_t's
+const char * hsac_agent_name(const struct hsac_agent * a);    // "aie2", "gfx1100"
 const char * hsac_agent_product(const struct hsac_agent * a); // "RyzenAI-npu1"
 void hsac_agent_memory(const struct hsac_agent * a, uint64_t * free_bytes, uint64_t * total_bytes);
 
 enum hsac_pool {
-    HSAC_POOL_DATA,    // operands
-    HSAC_POOL_DEV,     // PDIs and instruction streams: the 64 MiB device heap
+    HSAC_POOL_DATA,    // operands; the host sees those of a NPU
+    HSAC_POOL_HOST,    // operands that the host sees too
+    HSAC_POOL_DEV,     // PDIs and instruction streams: the 64 MiB device heap of a NPU
     HSAC_POOL_KERNARG, // packets' payloads
 };
 
 uint64_t hsac_agent_pool_size(const struct hsac_agent * a, enum hsac_pool pool);
 
-// Memory that agent and host both see. NULL when the pool is full.
+// NULL when the pool is full.
 void * hsac_alloc(struct hsac_agent * a, enum hsac_pool pool, size_t size);
 void hsac_free(struct hsac_agent * a, void * ptr);
 
-#define HSAC_MAX_OPERANDS 8
+// Bytes between the agent's memory, of whatever pool, and the host's, of whatever kind. They are
+// there on return. Nothing that is in flight may touch them.
+enum status hsac_write(struct hsac_agent * a, void * to, const void * from, size_t size, struct error * err);
+enum status hsac_read(struct hsac_agent * a, void * to, const void * from, size_t size, struct error * err);
+enum status hsac_fill(struct hsac_agent * a, void * to, uint8_t value, size_t size, struct error * err);
+// Both in the agent's memory; they may overlap on a NPU only.
+enum status hsac_copy(struct hsac_agent * a, void * to, const void * from, size_t size, struct error * err);
 
-struct hsac_dispatch {
+#define HSAC_MAX_OPERANDS 8
+#define HSAC_MAX_KERNARG  512
+
+struct hsac_dispatch { // a kernel of a NPU
     const void * pdi;       // in HSAC_POOL_DEV
     size_t pdi_size;
     const void * insts;     // in HSAC_POOL_DEV
@@ -48,10 +62,20 @@ struct hsac_dispatch {
     struct { void * addr; uint64_t size; } operands[HSAC_MAX_OPERANDS]; // in HSAC_POOL_DATA
 };
 
+struct hsac_launch { // a kernel of a GPU
+    uint64_t object;        // of its descriptor
+    uint32_t group_bytes, private_bytes;
+    const void * args;      // copied
+    uint32_t args_size, kernarg_bytes; // what is behind args is 0
+    uint32_t grid[3];       // work-items
+    uint16_t group[3];
+};
+
 // A queue may be shared by threads: each call locks it. Packets are kept back and rung in batches.
 enum status hsac_queue_new(struct hsac_agent * a, struct hsac_queue ** out, struct error * err);
 void hsac_queue_free(struct hsac_queue * q);
 enum status hsac_queue_dispatch(struct hsac_queue * q, const struct hsac_dispatch * d, struct error * err);
+enum status hsac_queue_launch(struct hsac_queue * q, const struct hsac_launch * l, struct error * err);
 // Rings for everything sent so far and waits until it is complete.
 enum status hsac_queue_wait(struct hsac_queue * q, struct error * err);
 

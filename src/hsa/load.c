@@ -177,7 +177,7 @@ static enum status choose_abi(struct hsac * h, struct error * err) {
     return ST_OK;
 }
 
-static enum status start(struct hsac * h, bool agents, struct error * err) {
+static enum status start(struct hsac * h, struct error * err) {
     hsa_status_t status = h->api.hsa_init();
     if (status != HSA_STATUS_SUCCESS) {
         const char * more = h->emulated ? h->api.hsa_emu_last_error((hsa_agent_t){0}) : "";
@@ -185,11 +185,11 @@ static enum status start(struct hsac * h, bool agents, struct error * err) {
                          h->path, *more ? more : hsac_status_text(h, status));
     }
     h->initialised = true;
-    enum status st = agents ? choose_abi(h, err) : ST_OK;
-    return st == ST_OK && agents ? hsac_agents_find(h, err) : st;
+    enum status st = choose_abi(h, err);
+    return st == ST_OK ? hsac_agents_find(h, err) : st;
 }
 
-static enum status open_with(bool agents, struct hsac ** out, struct error * err) {
+enum status hsac_open(struct hsac ** out, struct error * err) {
     *out = NULL;
     struct hsac * h = calloc(1, sizeof *h);
     if (!h) {
@@ -203,7 +203,7 @@ static enum status open_with(bool agents, struct hsac ** out, struct error * err
         st = check_driver(h, err);
     }
     if (st == ST_OK) {
-        st = start(h, agents, err);
+        st = start(h, err);
     }
     if (st != ST_OK) {
         hsac_close(h);
@@ -211,14 +211,6 @@ static enum status open_with(bool agents, struct hsac ** out, struct error * err
     }
     *out = h;
     return ST_OK;
-}
-
-enum status hsac_open(struct hsac ** out, struct error * err) {
-    return open_with(true, out, err);
-}
-
-enum status hsac_open_runtime(struct hsac ** out, struct error * err) {
-    return open_with(false, out, err);
 }
 
 void hsac_close(struct hsac * h) {

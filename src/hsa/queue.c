@@ -1,6 +1,6 @@
-// queue: batches packets and rings for them.
+// queue: batches packets for a NPU and rings for them. (A GPU's queue is in gpu-queue.c.)
 //
-// An agent has one hardware queue; the handles of this agent share it under its lock. What ROCr 7.2
+// A NPU has one hardware queue; the handles of this agent share it under its lock. What ROCr 7.2
 // cannot bear is kept from it here: a queue's life ends after 64 packets where indices do not wrap,
 // and after 32 distinct PDIs everywhere; its doorbell is rung as seldom as possible, for each ring
 // builds a hardware context anew; and each packet has a payload that no other packet in flight has.
@@ -196,6 +196,9 @@ enum status hsac_queue_dispatch(struct hsac_queue * q, const struct hsac_dispatc
                                 struct error * err) {
     struct hsac_agent * a = q->agent;
     struct hsac_ring * ring = &a->ring;
+    if (q->gpu) {
+        return error_set(err, ST_INVALID, "%s takes no kernels of a NPU", a->name);
+    }
     enum status st = check(a, d, err);
     if (st != ST_OK) {
         return st;
@@ -222,6 +225,9 @@ enum status hsac_queue_dispatch(struct hsac_queue * q, const struct hsac_dispatc
 }
 
 enum status hsac_queue_wait(struct hsac_queue * q, struct error * err) {
+    if (q->gpu) {
+        return hsac_gpu_queue_wait(q->agent, q->gpu, err);
+    }
     struct hsac_ring * ring = &q->agent->ring;
     pthread_mutex_lock(&ring->lock);
     if (q->last > ring->settled) {
@@ -265,7 +271,7 @@ static enum status ring_start(struct hsac_agent * a, struct error * err) {
 
 enum status hsac_queue_new(struct hsac_agent * a, struct hsac_queue ** out, struct error * err) {
     *out = NULL;
-    if (!a->h->abi) {
+    if (a->kind == HSAC_NPU && !a->h->abi) {
         return error_set(err, ST_UNSUPPORTED,
                          "%s is older than ROCm 7: its packets cannot carry kernels "
                          "to an NPU; install ROCr 7 or later",
@@ -276,6 +282,15 @@ enum status hsac_queue_new(struct hsac_agent * a, struct hsac_queue ** out, stru
         return error_set(err, ST_NO_MEMORY, "%s: no memory for a queue", a->name);
     }
     q->agent = a;
+    if (a->kind == HSAC_GPU) {
+        enum status st = hsac_gpu_queue_new(a, &q->gpu, err);
+        if (st != ST_OK) {
+            free(q);
+            return st;
+        }
+        *out = q;
+        return ST_OK;
+    }
     pthread_mutex_lock(&a->ring.lock);
     enum status st = ST_OK;
     if (!a->ring.handles) {
@@ -301,6 +316,11 @@ void hsac_queue_free(struct hsac_queue * q) {
         return;
     }
     struct hsac_agent * a = q->agent;
+    if (q->gpu) {
+        hsac_gpu_queue_free(a, q->gpu);
+        free(q);
+        return;
+    }
     pthread_mutex_lock(&a->ring.lock);
     if (q->last > a->ring.settled) {
         flush(a); // its packets use memory that the caller is about to free

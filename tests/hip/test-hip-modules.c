@@ -92,12 +92,20 @@ static void test_compile(void ** state) {
 
 static void test_find(void ** state) {
     (void) state;
-    static const char * const pairs[][2] = {
-        {"unary_exp_f16", "unary_f16"},      {"binary_add_u32", "binary_int"},
-        {"cast_u8_bf16", "cast_int"},        {"where_i64_f64", "where"},
-        {"matvec_f16_f32", "matmul_f32"},    {"rope_i_bf16", "rope"},
-        {"gather_u8_f32", "index_float"},    {"softmax_mask16_f32", "softmax"},
-        {"reduce_argmax_i64", "reduce_int"}, {"unary_gelu_erf_f64", "unary_f64"}};
+    static const char * const pairs[][2] = {{"unary_exp_f16", "unary_f16"},
+                                            {"binary_add_u32", "binary_int"},
+                                            {"cast_u8_bf16", "cast_int"},
+                                            {"where_i64_f64", "where"},
+                                            {"matvec_f16_f32", "matmul_f32"},
+                                            {"rope_i_bf16", "rope"},
+                                            {"gather_u8_f32", "index_float"},
+                                            {"softmax_mask16_f32", "softmax"},
+                                            {"reduce_argmax_i64", "reduce_int"},
+                                            {"unary_gelu_erf_f64", "unary_f64"},
+                                            {"matmul_bf16_bf16_f32", "matmul_half"},
+                                            {"activation_xielu_bf16", "activation_half"},
+                                            {"glu_swiglu_oai_f32", "glu"},
+                                            {"get_rows_f16", "get_rows"}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         const char * module = rocm_modules_find(pairs[i][0]);
         assert_non_null(module);

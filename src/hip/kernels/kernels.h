@@ -4,9 +4,14 @@
 //
 // Kept true: counts, dims and strides are in elements, never bytes, and are 32 bits wide; a tensor
 // spans less than 2^32 elements, and a host splits a larger one. Dimension 0 is the innermost.
-// A stride may be 0 (broadcast). Pointers that a struct calls optional may be NULL. A grid is a
-// multiple of the group's size. A kernel's kernarg segment may be longer than the struct, by what
-// hipcc adds and does not use here: the rest is 0.
+// A stride may be 0 (broadcast), of an input only. Pointers that a struct calls optional may be
+// NULL. A grid is a multiple of the group's size. A kernel's kernarg segment may be longer than the
+// struct, by what hipcc adds and does not use here: the rest is 0.
+//
+// In place: y may begin where x, a or b does, if it is of the same type and layout, for unary,
+// activation, affine, binary, glu, where, rope, softmax and the norms. Each element of such an
+// input is read by one work-item alone, the one that writes y there, and before it does. Any other
+// overlap of y with an input is not allowed, nor with a mask, sinks, a weight or a bias.
 //
 // Names: <family>_<op>_<type>, e.g. binary_add_f32; types are f32 f16 bf16 f64 i32 i64 u8 u32.
 // f16 and bf16 are computed in f32 and rounded once, to nearest even.
@@ -52,6 +57,18 @@ struct rk_unary {
     double param; // elu: alpha; powf: the exponent
 };
 
+// activation_{step,gelu_quick,hardswish,hardsigmoid,expm1,softplus,trunc,leaky_relu,clamp,xielu}_
+// {f32,f16,bf16}, as ggml's CPU computes them, NaN and infinities too: step, hardsigmoid and
+// leaky_relu make 0 of a NaN, and clamp its maximum; softplus is x above 20.
+struct rk_activation {
+    struct rk_shape shape;
+    uint32_t x_stride[RK_DIMS], y_stride[RK_DIMS];
+    const void * x;
+    void * y;
+    // leaky_relu: the slope below 0; clamp: minimum, maximum; xielu: alpha_n, alpha_p, beta, eps
+    float param[4];
+};
+
 // affine_{f32,f16,bf16,f64,i32,i64,u8,u32}: y = x * mul + add; integers compute in f64.
 struct rk_affine {
     struct rk_shape shape;
@@ -79,6 +96,19 @@ struct rk_binary {
     void * y;
 };
 
+// glu_{reglu,geglu,swiglu,swiglu_oai,geglu_erf,geglu_quick,swiglu_clamp}_{f32,f16,bf16}:
+// y = act(a) * b, where act is relu, gelu, silu, gelu_erf or gelu_quick: a is the gate. It is 0
+// whatever b is where reglu's a is not above 0, and geglu's a is -10 or less.
+// swiglu_oai: y = a' / (1 + exp(-alpha a')) * (b' + 1), swiglu_clamp: y = silu(a') * b', with
+// a' = min(a, limit) and b' = b within [-limit, limit].
+struct rk_glu {
+    struct rk_shape shape;
+    uint32_t a_stride[RK_DIMS], b_stride[RK_DIMS], y_stride[RK_DIMS];
+    const void *a, *b;
+    void * y;
+    float param[2]; // swiglu_oai: alpha, limit; swiglu_clamp: nothing, limit
+};
+
 // where_<condition>_<type>: y = condition ? a : b; conditions are u8, u32 or i64.
 struct rk_where {
     struct rk_shape shape;
@@ -93,6 +123,19 @@ struct rk_fill {
     uint32_t y_stride[RK_DIMS];
     void * y;
     uint64_t value; // the bits of one element, in the low bytes
+};
+
+// get_rows_{f32,f16,bf16}: y[i0][i1][...] = x[i0][id][...] with id = ids[i1][...]. x is of the
+// type, y f32, ids i32; an id that is out of range gives 0. f32 is moved bit for bit, so it does
+// for every type of 4 bytes.
+struct rk_get_rows {
+    struct rk_shape shape; // of y; n_dims is at least 2
+    // x's stride of dimension 1 and ids' of dimension 0 are 0: row_stride is x's of an id
+    uint32_t x_stride[RK_DIMS], ids_stride[RK_DIMS], y_stride[RK_DIMS];
+    uint32_t n_rows; // ids are less
+    uint32_t row_stride;
+    const void *x, *ids;
+    void * y;
 };
 
 // ---- one group for each row: the group's size is a power of two, at most RK_BLOCK; grid.x is the
@@ -119,7 +162,9 @@ struct rk_reduce {
 // softmax_mask16_f32: the same with a mask of f16. The mask's row for (i1, i2, i3) is at the sum of
 // i1 * mask_stride[0], i2 % mask_dims[0] * mask_stride[1] and i3 % mask_dims[1] * mask_stride[2].
 // slope is 1, or with n_heads_log2 > 0 that of ALiBi: m0^(i2 + 1) for i2 < n_heads_log2, and
-// m1^(2 * (i2 - n_heads_log2) + 1) behind.
+// m1^(2 * (i2 - n_heads_log2) + 1) behind. A sink is one more v of each row of its i2: it counts in
+// the greatest and in the sum, and has no y. A row whose v are all -inf is NaN, and 0 if its sink
+// is greater.
 struct rk_softmax {
     struct rk_rows rows;
     uint32_t mask_dims[2];
@@ -127,8 +172,9 @@ struct rk_softmax {
     uint32_t n_heads_log2;
     float scale, m0, m1;
     const void * x;
-    const void * mask; // optional; of x's type
-    void * y;          // contiguous
+    const void * mask;   // optional; of x's type
+    void * y;            // contiguous
+    const float * sinks; // optional; dims[1] of them
 };
 
 // rms_norm_{f32,f16,bf16,f64}: y = x / sqrt(mean of x^2 + eps) * weight.
@@ -158,7 +204,8 @@ struct rk_rope {
 
 // ---- matmul ----
 
-// matmul_{f32,f16,bf16,f64}, and matmul_{f16_f32,bf16_f32}: a of the first type, b and y f32.
+// matmul_{f32,f16,bf16,f64}; matmul_{f16_f32,bf16_f32}: a of the first type, b and y f32;
+// matmul_{f16_f16_f32,bf16_bf16_f32}: a and b of the first type, y f32.
 // y[i][j] = sum over k of a[i][k] * b[k][j]. Groups of RK_BLOCK x 1 x 1, grid in groups:
 // x = columns / RK_TILE, y = rows / RK_TILE, both rounded up, z = batches.
 // matvec_*: the same for few columns: grid in groups x = rows, y = columns, z = batches; groups are

@@ -29,6 +29,9 @@ DEVICE f64 m_sqrt(f64 x) {
 DEVICE f64 m_round(f64 x) {
     return __builtin_round(x);
 }
+DEVICE f64 m_trunc(f64 x) {
+    return __builtin_trunc(x);
+}
 
 // exp(r) - 1 for |r| <= 1, by its series: r / n! gets below 2^-53 of the first at n = 19.
 template <int TERMS, class T> DEVICE T expm1_near_zero(T r) {
@@ -187,6 +190,9 @@ DEVICE f32 m_sqrt(f32 x) {
 DEVICE f32 m_round(f32 x) {
     return __builtin_roundf(x);
 }
+DEVICE f32 m_trunc(f32 x) {
+    return __builtin_truncf(x);
+}
 DEVICE f32 m_exp(f32 x) {
     return __builtin_expf(x);
 }
@@ -276,6 +282,7 @@ LIBRARY(m_abs, fabsf, fabs)
 LIBRARY(m_floor, floorf, floor)
 LIBRARY(m_ceil, ceilf, ceil)
 LIBRARY(m_round, roundf, round)
+LIBRARY(m_trunc, truncf, trunc)
 LIBRARY(m_sqrt, sqrtf, sqrt)
 LIBRARY(m_exp, expf, exp)
 LIBRARY(m_expm1, expm1f, expm1)

@@ -1,5 +1,6 @@
-// softmax: along rows, with ggml's scale, mask and slopes. Three passes over the row: its greatest
-// value, the sum, the quotients. exp is computed twice, which costs less than a trip to memory.
+// softmax: along rows, with ggml's scale, mask, slopes and sinks. Three passes over the row: its
+// greatest value, the sum, the quotients. exp is computed twice, which costs less than a trip to
+// memory. A work-item sees the same columns in each pass, so y may be x.
 #include "math.h"
 #include "rows.h"
 
@@ -49,11 +50,14 @@ template <class T, class M> DEVICE void softmax(const rk_softmax & args) {
         greatest = pick_max::of(row.at(c), greatest);
     }
     greatest = over_group<pick_max>(greatest);
+    C sink = args.sinks ? (C) args.sinks[place.i2] : (C) -__builtin_inff();
+    greatest = args.sinks ? pick_max::of(sink, greatest) : greatest;
     C sum = 0;
     for (u32 c = first; c < n; c += by) {
         sum += m_exp(row.at(c) - greatest);
     }
-    C share = 1 / over_group<pick_sum>(sum);
+    sum = over_group<pick_sum>(sum);
+    C share = 1 / (args.sinks ? sum + m_exp(sink - greatest) : sum);
     T * y = (T *) args.y + group_index() * n;
     for (u32 c = first; c < n; c += by) {
         y[c] = narrow<T>(m_exp(row.at(c) - greatest) * share);

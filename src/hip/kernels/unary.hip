@@ -1,9 +1,10 @@
 // unary: y = f(x). One row in OPS is one op for all float types.
 #include "math.h"
 
+// From -10 down it is 0 in every type, and so it is at -inf.
 template <class T> DEVICE T gelu(T x) {
-    return (T) 0.5 * x *
-           (1 + m_tanh((T) 0.79788456080286535588 * x * (1 + (T) 0.044715 * x * x)));
+    T y = (T) 0.5 * x * (1 + m_tanh((T) 0.79788456080286535588 * x * (1 + (T) 0.044715 * x * x)));
+    return x <= -10 ? 0 : y;
 }
 
 template <class T> DEVICE T sigmoid(T x) {

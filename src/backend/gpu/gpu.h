@@ -1,0 +1,80 @@
+// gpu: a graph's nodes on a GPU, through the HIP kernels of src/hip. A GPU has memory of its own, so
+// that nothing here touches a tensor's bytes: what a kernel does not take as it is, another kernel
+// lays out. supports_op and graph_compute run the same code; asked without a stream it ends where
+// the first kernel would be sent, and so the two cannot disagree.
+#pragma once
+
+#include "backend/stream.h"
+
+#include "rocm-kernels.h"
+
+// ---- kernels.c: the kernels of one GPU ----
+
+enum status gpu_new(struct hsac * runtime, struct hsac_agent * agent, struct gpu ** out,
+                    struct error * err);
+// Compiled or found in the cache, and loaded, the first time that it is wanted; then remembered,
+// and so is a failure. Thread safe.
+enum status gpu_kernel(struct gpu * gpu, const char * name, const struct rocm_function ** out,
+                       struct error * err);
+uint64_t gpu_compiles(struct gpu * gpu); // programs that were run to compile
+
+// ---- nodes.c ----
+
+extern const struct device_kind gpu_kind;
+
+struct gpu_call { // one node
+    struct hsa_device * device;
+    struct hsa_stream * stream; // NULL: would it work?
+};
+
+struct gpu_grid {
+    uint32_t items[3]; // work-items, a multiple of the group's
+    uint32_t group;    // of x; 1 of y and z
+};
+
+// Sends a kernel. args is its struct of kernels.h.
+enum status gpu_launch(const struct gpu_call * c, const char * kernel, const void * args,
+                       size_t args_size, struct gpu_grid grid, struct error * err);
+const char * gpu_type_name(enum ggml_type t); // as kernels have it; NULL: they have it not
+
+// Where a kernel writes its result: to the node, or to scratch that is copied there behind it.
+struct gpu_result {
+    struct host_view view; // what the kernel writes
+    struct host_view node;
+    bool staged;
+};
+
+// Scratch where the node overlaps an input, or where the kernel writes its results one behind the
+// other and the node's are not. The first `in_place` inputs may lie exactly where the node does:
+// the kernel reads and writes an element of these in the same work-item.
+enum status gpu_result_begin(const struct gpu_call * c, const struct ggml_tensor * node,
+                             bool contiguous, int in_place, struct gpu_result * out,
+                             struct error * err);
+enum status gpu_result_end(const struct gpu_call * c, const struct gpu_result * r,
+                           struct error * err);
+
+// ---- walk.c: one work-item for each element ----
+
+#define GPU_OPERANDS 3
+
+// A kernel whose struct is a shape, the strides of n views, their addresses and a tail: rk_unary,
+// rk_binary and their like. The last view is the result; the others repeat to its shape.
+enum status gpu_elementwise(const struct gpu_call * c, const char * kernel,
+                            const struct host_view views[GPU_OPERANDS], int n, const void * tail,
+                            size_t tail_size, struct error * err);
+enum status gpu_copy(const struct gpu_call * c, const struct host_view * from,
+                     const struct host_view * to, struct error * err);
+
+// ---- rows.c: one group for each row; mat.c: products ----
+
+enum status gpu_soft_max(const struct gpu_call * c, const struct ggml_tensor * node,
+                         struct error * err);
+enum status gpu_norm(const struct gpu_call * c, const struct ggml_tensor * node, struct error * err);
+enum status gpu_reduce(const struct gpu_call * c, const struct ggml_tensor * node,
+                       struct error * err);
+enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * node,
+                        struct error * err);
+
+// Strides as kernels have them, in elements. False: they are no whole elements, or reach further
+// than 32 bits.
+bool gpu_strides(const struct host_view * v, uint32_t out[GGML_MAX_DIMS]);

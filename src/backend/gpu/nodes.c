@@ -1,0 +1,308 @@
+// nodes: which kernels a node is, and where its result goes.
+#include "gpu.h"
+
+#include "hip/kernels/kernels.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char * gpu_type_name(enum ggml_type t) {
+    switch (t) {
+    case GGML_TYPE_F32:
+        return "f32";
+    case GGML_TYPE_F16:
+        return "f16";
+    case GGML_TYPE_BF16:
+        return "bf16";
+    case GGML_TYPE_F64:
+        return "f64";
+    case GGML_TYPE_I32:
+        return "i32";
+    case GGML_TYPE_I64:
+        return "i64";
+    default:
+        return NULL;
+    }
+}
+
+bool gpu_strides(const struct host_view * v, uint32_t out[GGML_MAX_DIMS]) {
+    size_t type_size = ggml_type_size(v->type);
+    uint64_t last = 0;
+    for (int d = 0; d < GGML_MAX_DIMS; d++) {
+        bool single = v->ne[d] <= 1; // then its stride is never used
+        if (!single && (v->nb[d] % type_size || v->nb[d] / type_size > UINT32_MAX ||
+                        v->ne[d] > UINT32_MAX)) {
+            return false;
+        }
+        out[d] = single ? 0 : (uint32_t) (v->nb[d] / type_size);
+        last += single ? 0 : (uint64_t) out[d] * (uint64_t) (v->ne[d] - 1);
+        if (last > UINT32_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum status gpu_launch(const struct gpu_call * c, const char * kernel, const void * args,
+                       size_t args_size, struct gpu_grid grid, struct error * err) {
+    const struct rocm_function * f;
+    enum status st = gpu_kernel(c->device->gpu, kernel, &f, err);
+    if (st != ST_OK || !c->stream) {
+        return st;
+    }
+    struct hsac_launch l = {
+        .object = f->object,
+        .group_bytes = f->group_bytes,
+        .private_bytes = f->private_bytes,
+        .args = args,
+        .args_size = (uint32_t) args_size,
+        .kernarg_bytes = f->kernarg_bytes,
+        .grid = {grid.items[0], grid.items[1], grid.items[2]},
+        .group = {(uint16_t) grid.group, 1, 1},
+    };
+    atomic_fetch_add(&c->device->dispatches, 1);
+    return hsac_queue_launch(c->stream->queue, &l, err);
+}
+
+// ---- results ----
+
+enum status gpu_result_begin(const struct gpu_call * c, const struct ggml_tensor * node,
+                             bool contiguous, int in_place, struct gpu_result * out,
+                             struct error * err) {
+    struct host_view view = host_view_of(node);
+    bool staged = contiguous && !host_view_is_packed(&view);
+    for (int i = 0; i < GGML_MAX_SRC && node->src[i]; i++) {
+        struct host_view in = host_view_of(node->src[i]);
+        bool same = i >= in_place && view.data && in.data == view.data;
+        staged = staged || same || plan_clobbers(&view, &in);
+    }
+    *out = (struct gpu_result){.view = view, .node = view, .staged = staged};
+    if (!staged) {
+        return ST_OK;
+    }
+    out->view = host_view_contiguous(view.type, view.ne, NULL);
+    atomic_fetch_add(&c->device->staged_operands, c->stream != NULL);
+    return c->stream ? stream_scratch(c->stream, host_view_bytes(&out->view), &out->view.data, err)
+                     : ST_OK;
+}
+
+enum status gpu_result_end(const struct gpu_call * c, const struct gpu_result * r,
+                           struct error * err) {
+    return r->staged ? gpu_copy(c, &r->view, &r->node, err) : ST_OK;
+}
+
+// ---- elementwise ops ----
+
+enum tail { NO_TAIL, ALPHA, SCALE, FLOATS_2, FLOATS_4 }; // what the kernel's struct ends in
+
+struct row {
+    const char * kernel; // without its type; NULL: the op is none of these
+    enum tail tail;
+};
+
+static const struct row rows[KERNEL_OP_COUNT] = {
+    [KERNEL_OP_ADD] = {"binary_add", NO_TAIL},
+    [KERNEL_OP_SUB] = {"binary_sub", NO_TAIL},
+    [KERNEL_OP_MUL] = {"binary_mul", NO_TAIL},
+    [KERNEL_OP_DIV] = {"binary_div", NO_TAIL},
+    [KERNEL_OP_ABS] = {"unary_abs", ALPHA},
+    [KERNEL_OP_SGN] = {"unary_sign", ALPHA},
+    [KERNEL_OP_NEG] = {"unary_neg", ALPHA},
+    [KERNEL_OP_STEP] = {"activation_step", FLOATS_4},
+    [KERNEL_OP_RELU] = {"unary_relu", ALPHA},
+    [KERNEL_OP_TANH] = {"unary_tanh", ALPHA},
+    [KERNEL_OP_ELU] = {"unary_elu", ALPHA},
+    [KERNEL_OP_SIGMOID] = {"unary_sigmoid", ALPHA},
+    [KERNEL_OP_GELU] = {"unary_gelu", ALPHA},
+    [KERNEL_OP_GELU_QUICK] = {"activation_gelu_quick", FLOATS_4},
+    [KERNEL_OP_GELU_ERF] = {"unary_gelu_erf", ALPHA},
+    [KERNEL_OP_SILU] = {"unary_silu", ALPHA},
+    [KERNEL_OP_HARDSWISH] = {"activation_hardswish", FLOATS_4},
+    [KERNEL_OP_HARDSIGMOID] = {"activation_hardsigmoid", FLOATS_4},
+    [KERNEL_OP_EXP] = {"unary_exp", ALPHA},
+    [KERNEL_OP_EXPM1] = {"activation_expm1", FLOATS_4},
+    [KERNEL_OP_SOFTPLUS] = {"activation_softplus", FLOATS_4},
+    [KERNEL_OP_XIELU] = {"activation_xielu", FLOATS_4},
+    [KERNEL_OP_FLOOR] = {"unary_floor", ALPHA},
+    [KERNEL_OP_CEIL] = {"unary_ceil", ALPHA},
+    [KERNEL_OP_ROUND] = {"unary_round", ALPHA},
+    [KERNEL_OP_TRUNC] = {"activation_trunc", FLOATS_4},
+    [KERNEL_OP_SQR] = {"unary_sqr", ALPHA},
+    [KERNEL_OP_SQRT] = {"unary_sqrt", ALPHA},
+    [KERNEL_OP_LOG] = {"unary_log", ALPHA},
+    [KERNEL_OP_SIN] = {"unary_sin", ALPHA},
+    [KERNEL_OP_COS] = {"unary_cos", ALPHA},
+    [KERNEL_OP_SCALE] = {"affine", SCALE},
+    [KERNEL_OP_CLAMP] = {"activation_clamp", FLOATS_4},
+    [KERNEL_OP_LEAKY_RELU] = {"activation_leaky_relu", FLOATS_4},
+    [KERNEL_OP_REGLU] = {"glu_reglu", FLOATS_2},
+    [KERNEL_OP_GEGLU] = {"glu_geglu", FLOATS_2},
+    [KERNEL_OP_SWIGLU] = {"glu_swiglu", FLOATS_2},
+    [KERNEL_OP_SWIGLU_OAI] = {"glu_swiglu_oai", FLOATS_2},
+    [KERNEL_OP_GEGLU_ERF] = {"glu_geglu_erf", FLOATS_2},
+    [KERNEL_OP_GEGLU_QUICK] = {"glu_geglu_quick", FLOATS_2},
+    [KERNEL_OP_SWIGLU_CLAMP] = {"glu_swiglu_clamp", FLOATS_2},
+};
+
+union tail_bytes {
+    double doubles[2];
+    float floats[4];
+};
+
+static size_t tail_of(enum tail tail, const uint32_t params[KERNEL_MAX_PARAMS],
+                      union tail_bytes * out) {
+    float floats[4] = {0};
+    memcpy(floats, params, sizeof floats);
+    switch (tail) {
+    case ALPHA: // ELU's is 1; the others do not look at it
+        out->doubles[0] = 1.0;
+        return sizeof(double);
+    case SCALE:
+        out->doubles[0] = floats[0];
+        out->doubles[1] = floats[1];
+        return 2 * sizeof(double);
+    case FLOATS_2:
+    case FLOATS_4:
+        memcpy(out->floats, floats, sizeof floats);
+        return (tail == FLOATS_2 ? 2 : 4) * sizeof(float);
+    default:
+        return 0;
+    }
+}
+
+static enum status elementwise(const struct gpu_call * c, const struct ggml_tensor * node,
+                               const struct op_call * call, struct error * err) {
+    const struct row * row = &rows[call->op];
+    int n = call->n_inputs;
+    const char * type = gpu_type_name(node->type);
+    struct host_view views[GPU_OPERANDS];
+    struct gpu_result result;
+    union tail_bytes tail;
+    char kernel[64];
+    if (n != kernel_op_info(call->op)->n_inputs) {
+        return error_set(err, ST_INVALID, "%s lacks an input", op_label(node));
+    }
+    for (int i = 0; i < n; i++) {
+        views[i] = call->inputs[i];
+        if (!type || views[i].type != node->type) {
+            return error_set(err, ST_UNSUPPORTED, "%s of %s and %s on a GPU", op_label(node),
+                             ggml_type_name(views[i].type), ggml_type_name(node->type));
+        }
+    }
+    enum status st = gpu_result_begin(c, node, false, GPU_OPERANDS, &result, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    views[n] = result.view;
+    size_t tail_size = tail_of(row->tail, call->params, &tail);
+    snprintf(kernel, sizeof kernel, "%s_%s", row->kernel, type);
+    st = gpu_elementwise(c, kernel, views, n + 1, &tail, tail_size, err);
+    return st == ST_OK ? gpu_result_end(c, &result, err) : st;
+}
+
+// ---- copies and rows by index ----
+
+// GET_ROWS: element (i0, i1, i2, i3) is x's (i0, ids(i1, i2, i3), i2, i3).
+static enum status get_rows(const struct gpu_call * c, const struct ggml_tensor * node,
+                            struct error * err) {
+    struct host_view x = host_view_of(node->src[0]), ids = host_view_of(node->src[1]);
+    struct host_view y = host_view_of(node);
+    uint32_t xs[GGML_MAX_DIMS], is[GGML_MAX_DIMS], ys[GGML_MAX_DIMS];
+    const char * type = x.type == GGML_TYPE_I32 ? "f32" : gpu_type_name(x.type);
+    bool same = y.type == (x.type == GGML_TYPE_I32 ? GGML_TYPE_I32 : GGML_TYPE_F32);
+    int64_t items = ggml_nelements(node);
+    char kernel[64];
+    if (!type || !same || ids.type != GGML_TYPE_I32 || !gpu_strides(&x, xs) ||
+        !gpu_strides(&ids, is) || !gpu_strides(&y, ys) || items > INT32_MAX ||
+        plan_clobbers(&y, &x) || plan_clobbers(&y, &ids)) {
+        return error_set(err, ST_UNSUPPORTED, "GET_ROWS on a GPU: datatypes, strides or overlap");
+    }
+    struct rk_get_rows args = {
+        .shape = {(uint32_t) items, GGML_MAX_DIMS},
+        .n_rows = (uint32_t) x.ne[1],
+        .row_stride = xs[1],
+        .x = x.data,
+        .ids = ids.data,
+        .y = y.data,
+    };
+    for (int d = 0; d < GGML_MAX_DIMS; d++) {
+        args.shape.dims[d] = (uint32_t) y.ne[d];
+        args.x_stride[d] = d == 1 ? 0 : xs[d];
+        args.ids_stride[d] = d == 0 ? 0 : is[d - 1];
+        args.y_stride[d] = ys[d];
+    }
+    struct gpu_grid grid = {.items = {(uint32_t) GGML_PAD(items, RK_BLOCK), 1, 1},
+                            .group = RK_BLOCK};
+    snprintf(kernel, sizeof kernel, "get_rows_%s", type);
+    return gpu_launch(c, kernel, &args, sizeof args, grid, err);
+}
+
+// CPY may have another shape on either side: then the elements of both are counted alike.
+static enum status copy(const struct gpu_call * c, const struct ggml_tensor * node,
+                        struct error * err) {
+    struct host_view from = host_view_of(node->src[0]), to = host_view_of(node);
+    bool repeats = node->op == GGML_OP_REPEAT;
+    if (!repeats && memcmp(from.ne, to.ne, sizeof from.ne)) {
+        const int64_t flat[GGML_MAX_DIMS] = {ggml_nelements(node), 1, 1, 1};
+        if (!host_view_is_packed(&from) || !host_view_is_packed(&to)) {
+            return error_set(err, ST_UNSUPPORTED,
+                             "%s on a GPU: other shapes, and not contiguous", op_label(node));
+        }
+        from = host_view_contiguous(from.type, flat, from.data);
+        to = host_view_contiguous(to.type, flat, to.data);
+    }
+    if (plan_clobbers(&to, &from)) {
+        return error_set(err, ST_UNSUPPORTED, "%s on a GPU: source and result overlap",
+                         op_label(node));
+    }
+    return gpu_copy(c, &from, &to, err);
+}
+
+// ---- every node ----
+
+static enum status node_on_gpu(const struct gpu_call * c, const struct ggml_tensor * node,
+                               struct error * err) {
+    struct op_call call;
+    bool two = node->op == GGML_OP_MUL_MAT || node->op == GGML_OP_GET_ROWS;
+    if (!node->src[0] || (two && !node->src[1])) {
+        return error_set(err, ST_INVALID, "%s lacks an input", op_label(node));
+    }
+    switch (node->op) {
+    case GGML_OP_SOFT_MAX:
+        return gpu_soft_max(c, node, err);
+    case GGML_OP_NORM:
+    case GGML_OP_RMS_NORM:
+        return gpu_norm(c, node, err);
+    case GGML_OP_SUM_ROWS:
+    case GGML_OP_ARGMAX:
+        return gpu_reduce(c, node, err);
+    case GGML_OP_MUL_MAT:
+        return gpu_mul_mat(c, node, err);
+    case GGML_OP_CPY:
+    case GGML_OP_CONT:
+    case GGML_OP_DUP:
+    case GGML_OP_REPEAT:
+        return copy(c, node, err);
+    case GGML_OP_GET_ROWS:
+        return get_rows(c, node, err);
+    default:
+        break;
+    }
+    enum status st = op_call_of(node, &call, err);
+    if (st == ST_OK && !rows[call.op].kernel) {
+        st = error_set(err, ST_UNSUPPORTED, "there is no kernel for %s on a GPU", op_label(node));
+    }
+    return st == ST_OK ? elementwise(c, node, &call, err) : st;
+}
+
+static bool computes(struct hsa_device * device, const struct ggml_tensor * op) {
+    struct gpu_call c = {.device = device};
+    return op_is_view(op->op) || ggml_is_empty(op) || node_on_gpu(&c, op, NULL) == ST_OK;
+}
+
+static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
+    struct gpu_call c = {.device = s->device, .stream = s};
+    return node_on_gpu(&c, node, err);
+}
+
+const struct device_kind gpu_kind = {computes, compute};

@@ -1,0 +1,128 @@
+// copy: bytes between an agent's memory and the host's. A NPU's memory is memory of the host. A GPU
+// has its own, which the host need not see: there the runtime's copy engine moves them, and since
+// it reaches only memory of the runtime, they pass through a stage in the host pool.
+//
+// One copy at a time for each agent: several would share the same bus.
+#include "hsac-impl.h"
+
+#include <string.h>
+
+enum { STAGE_BYTES = 1 << 20, WAIT_SLICE_MS = 20 };
+
+static enum status stage_open(struct hsac_agent * a, struct error * err) {
+    struct hsac_stage * s = &a->stage;
+    if (s->buffer) {
+        return ST_OK;
+    }
+    if (!s->done.handle &&
+        a->h->api.hsa_signal_create(0, 0, NULL, &s->done) != HSA_STATUS_SUCCESS) {
+        s->done.handle = 0;
+        return error_set(err, ST_DEVICE, "%s: no signal for copies", a->name);
+    }
+    s->buffer = hsac_alloc(a, HSAC_POOL_HOST, STAGE_BYTES);
+    return s->buffer ? ST_OK
+                     : error_set(err, ST_NO_MEMORY, "%s: no host memory for copies", a->name);
+}
+
+void hsac_stage_free(struct hsac_agent * a) {
+    hsac_free(a, a->stage.buffer);
+    a->stage.buffer = NULL;
+    if (a->stage.done.handle) {
+        a->h->api.hsa_signal_destroy(a->stage.done);
+        a->stage.done.handle = 0;
+    }
+}
+
+// Both addresses are the runtime's. With the stage's lock held.
+static enum status move(struct hsac_agent * a, void * to, hsa_agent_t to_agent, const void * from,
+                        hsa_agent_t from_agent, size_t size, struct error * err) {
+    const struct hsac_api * api = &a->h->api;
+    api->hsa_signal_store_screlease(a->stage.done, 1);
+    hsa_status_t status = api->hsa_amd_memory_async_copy(to, to_agent, from, from_agent, size, 0,
+                                                         NULL, a->stage.done);
+    if (status != HSA_STATUS_SUCCESS) {
+        return error_set(err, ST_DEVICE, "%s: copying %zu bytes: %s", a->name, size,
+                         hsac_status_text(a->h, status));
+    }
+    hsa_signal_value_t left;
+    do {
+        left = api->hsa_signal_wait_scacquire(a->stage.done, HSA_SIGNAL_CONDITION_LT, 1,
+                                              WAIT_SLICE_MS * 1000 * 1000, HSA_WAIT_STATE_BLOCKED);
+    } while (left >= 1);
+    return left == 0 ? ST_OK // a copy that failed makes its signal negative
+                     : error_set(err, ST_DEVICE, "%s: copying %zu bytes failed", a->name, size);
+}
+
+static size_t piece_of(size_t size, size_t done) {
+    return size - done < STAGE_BYTES ? size - done : STAGE_BYTES;
+}
+
+enum status hsac_write(struct hsac_agent * a, void * to, const void * from, size_t size,
+                       struct error * err) {
+    if (a->kind == HSAC_NPU) {
+        memcpy(to, from, size);
+        return ST_OK;
+    }
+    pthread_mutex_lock(&a->stage.lock);
+    enum status st = stage_open(a, err);
+    for (size_t done = 0; st == ST_OK && done < size; done += STAGE_BYTES) {
+        size_t n = piece_of(size, done);
+        memcpy(a->stage.buffer, (const char *) from + done, n);
+        st = move(a, (char *) to + done, a->handle, a->stage.buffer, a->h->cpu, n, err);
+    }
+    pthread_mutex_unlock(&a->stage.lock);
+    return st;
+}
+
+enum status hsac_read(struct hsac_agent * a, void * to, const void * from, size_t size,
+                      struct error * err) {
+    if (a->kind == HSAC_NPU) {
+        memcpy(to, from, size);
+        return ST_OK;
+    }
+    pthread_mutex_lock(&a->stage.lock);
+    enum status st = stage_open(a, err);
+    for (size_t done = 0; st == ST_OK && done < size; done += STAGE_BYTES) {
+        size_t n = piece_of(size, done);
+        st = move(a, a->stage.buffer, a->h->cpu, (const char *) from + done, a->handle, n, err);
+        if (st == ST_OK) {
+            memcpy((char *) to + done, a->stage.buffer, n);
+        }
+    }
+    pthread_mutex_unlock(&a->stage.lock);
+    return st;
+}
+
+enum status hsac_fill(struct hsac_agent * a, void * to, uint8_t value, size_t size,
+                      struct error * err) {
+    if (a->kind == HSAC_NPU) {
+        memset(to, value, size);
+        return ST_OK;
+    }
+    pthread_mutex_lock(&a->stage.lock);
+    enum status st = stage_open(a, err);
+    if (st == ST_OK) {
+        memset(a->stage.buffer, value, piece_of(size, 0));
+    }
+    for (size_t done = 0; st == ST_OK && done < size; done += STAGE_BYTES) {
+        st = move(a, (char *) to + done, a->handle, a->stage.buffer, a->h->cpu,
+                  piece_of(size, done), err);
+    }
+    pthread_mutex_unlock(&a->stage.lock);
+    return st;
+}
+
+enum status hsac_copy(struct hsac_agent * a, void * to, const void * from, size_t size,
+                      struct error * err) {
+    if (a->kind == HSAC_NPU) {
+        memmove(to, from, size);
+        return ST_OK;
+    }
+    pthread_mutex_lock(&a->stage.lock);
+    enum status st = stage_open(a, err);
+    if (st == ST_OK && size) {
+        st = move(a, to, a->handle, from, a->handle, size, err);
+    }
+    pthread_mutex_unlock(&a->stage.lock);
+    return st;
+}
