@@ -16,18 +16,23 @@ if [ ! -x "$bin/test-backend-ops" ]; then
     exit 1
 fi
 
-support() { # support <plugin> <device>: the sorted cases of a device, without the heading
-    GGML_BACKEND_PATH=$1 GGML_HSA_EMULATE=aie2 GGML_HSA_HOST_FALLBACK=0 \
+support() { # support <plugin> <device> <emulated>: the sorted cases of a device, without the heading
+    GGML_BACKEND_PATH=$1 GGML_HSA_EMULATE=$3 GGML_HSA_HOST_FALLBACK=0 \
         "$bin/test-backend-ops" support -b "$2" --output csv 2>"$work/log" |
         grep "^\"$2\"," | sort || { cat "$work/log" >&2; exit 1; }
 }
 
-support "$build/bin/libggml-hsa.so" HSA0 >"$work/hsa"
-support "" CPU >"$work/cpu"
+support "$build/bin/libggml-hsa.so" HSA0 aie2 >"$work/hsa"
+support "$build/bin/libggml-hsa.so" HSA0 gfx1100 >"$work/gpu"
+support "" CPU "" >"$work/cpu"
+if grep -q 'cannot be made' "$work/log" || ! grep -q '"ADD",.*"1"' "$work/gpu"; then
+    echo "ops-docs.sh: no compiler for GPU kernels; \`rocm-kernels info\` says more" >&2
+    exit 1
+fi
 "$build/bin/kernel-types" >"$work/kernels"
 # The ops of the table in host-nodes.c.
 sed -n 's/^    {GGML_OP_\([A-Z_]*\), .*/\1/p' "$sources/src/backend/host-nodes.c" >"$work/host"
-for file in hsa cpu kernels host; do
+for file in hsa gpu cpu kernels host; do
     [ -s "$work/$file" ] || { echo "ops-docs.sh: nothing to read for '$file'" >&2; exit 1; }
 done
 
@@ -37,7 +42,7 @@ done
 } >"$work/ops.csv"
 
 # Fields of a line, split at the quotes: 4 is the op, 6 its parameters, 10 whether it is supported.
-awk -F'"' -v kernels="$work/kernels" -v host="$work/host" -v cpu="$work/cpu" '
+awk -F'"' -v kernels="$work/kernels" -v host="$work/host" -v cpu="$work/cpu" -v gpu="$work/gpu" '
 function note_types(op, params,    rest, t) {
     rest = params
     while (match(rest, /type[a-z_]*=[A-Za-z0-9_]+/)) {
@@ -54,6 +59,10 @@ function row(op, where, datatypes) {
     sub(/^ /, "", datatypes)
     printf "| %s | %s | %s | %d | %d |\n", op, where, datatypes, ours[op], theirs[op]
 }
+function gpu_row(op) {
+    sub(/^ /, "", types["GPU " op])
+    printf "| %s | %s | %d | %d |\n", op, types["GPU " op], gpu_cases[op], theirs[op]
+}
 BEGIN {
     while ((getline line < kernels) > 0) {
         name = line
@@ -69,6 +78,14 @@ BEGIN {
     while ((getline < cpu) > 0) {
         theirs[$4] += $10 == "1"
         case_of_cpu[$4, $6] = $10 == "1"
+    }
+    while ((getline < gpu) > 0) {
+        if ($10 == "1" && case_of_cpu[$4, $6]) {
+            if (!gpu_cases[$4]++) {
+                gpu_order[++n_gpu] = $4
+            }
+            note_types("GPU " $4, $6)
+        }
     }
 }
 {
@@ -109,6 +126,16 @@ END {
     print ""
     print "Views (NONE, RESHAPE, VIEW, PERMUTE, TRANSPOSE) cost nothing. With `GGML_HSA_HOST_FALLBACK=1` all other ops of"
     print "a graph go to a CPU backend inside the plugin."
+    print ""
+    print "## On a GPU"
+    print ""
+    print "| op | datatypes in the cases | cases | of |"
+    print "| --- | --- | ---: | ---: |"
+    for (i = 1; i <= n_gpu; i++) {
+        gpu_row(gpu_order[i])
+    }
+    print ""
+    print "The rest is of quantized types, or of 8 and 16 bit integers. Names of several ops are graphs of these."
 }' "$work/hsa" >"$work/ops.md"
 
 mv "$work/ops.csv" "$docs/ops.csv"

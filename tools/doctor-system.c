@@ -15,9 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// What a real NPU lacks is a failure, or a warning; an emulated one does not miss it.
+// What a real NPU lacks is a failure, or a warning where a GPU is there to compute on; an emulated
+// one does not miss it.
 static enum verdict missing(const struct doctor * d, enum verdict v) {
-    return d->emulated ? PASS : v;
+    bool gpu = probe_has(&d->runtime, HSAC_GPU) && !probe_has(&d->runtime, HSAC_NPU);
+    return d->emulated ? PASS : gpu ? WARN : v;
 }
 
 static const char * mend(const struct doctor * d, const char * text) {

@@ -1,9 +1,10 @@
-// doctor: is everything there to compute on an NPU, and if not, what is to be done? Checks are made
+// doctor: is everything there to compute on an NPU or GPU, and if not, what is to be done? Checks are made
 // in the order in which things depend on each other, and all are made whatever the first ones say.
 // Nothing is changed, no right is needed, and a machine that has nothing is a case like others.
 #include "doctor.h"
 #include "tool.h"
 
+#include "hip/hip-impl.h"
 #include "store/cache.h"
 #include "store/external.h"
 
@@ -59,11 +60,28 @@ static void check_emulation(struct doctor * d) {
     }
 }
 
+static void check_gpu_compiler(struct doctor * d, const char * arch) {
+    struct hip_toolchain toolchain = {.root = -1};
+    struct hip_compilers compilers = {0};
+    struct error err = {0};
+    if (hip_toolchain_find(&toolchain, NULL, &err) == ST_OK) {
+        hip_toolchain_compilers(&toolchain, arch, &compilers);
+        err = compilers.why;
+    }
+    if (compilers.n) {
+        report(d, PASS, "GPU compiler", "", "%s for %s", compilers.list[0].path, arch);
+    } else {
+        report(d, WARN, "GPU compiler", "`rocm-kernels info` says more", "%s", err.text);
+    }
+    hip_compilers_free(&compilers);
+    hip_toolchain_free(&toolchain);
+}
+
 static void check_runtime(struct doctor * d) {
     const struct probe_runtime * r = &d->runtime;
     if (r->err.status != ST_OK) {
         report(d, FAIL, "HSA runtime",
-               d->emulated ? "GGML_HSA_EMULATE wants aie2, and libhsa-emu.so beside this tool or "
+               d->emulated ? "GGML_HSA_EMULATE wants aie2 (or gfx90a, gfx942, gfx1100), and libhsa-emu.so beside this tool or "
                              "in lib/ggml-hsa"
                            : "install ROCr 7 or later (packages rocm-core and hsa-rocr, or "
                              "Debian's libhsa-runtime64-1), "
@@ -72,23 +90,28 @@ static void check_runtime(struct doctor * d) {
         return;
     }
     report(d, PASS, "HSA runtime", "", "%s%s", r->path, r->emulated ? " (emulated)" : "");
-    if (r->abi == 'A') {
+    bool npu = probe_has(r, HSAC_NPU);
+    if (npu && r->abi == 'A') {
         report(d, FAIL, "packet ABI", "install ROCr 7.0 or later",
                "this runtime is too old to run NPU kernels");
-    } else {
+    } else if (npu) {
         report(d, PASS, "packet ABI", "", "%c", r->abi);
     }
-    if (r->n_agents == 0) {
-        report(d, FAIL, "NPU", "mend what follows, or set GGML_HSA_EMULATE=aie2",
-               "the runtime lists none");
+    if (!npu) { // a runtime without any device is an error before
+        report(d, d->emulated ? PASS : WARN, "NPU",
+               d->emulated ? "" : "mend what follows, or set GGML_HSA_EMULATE=aie2",
+               "the runtime lists none, only GPUs");
     }
     for (int i = 0; i < r->n_agents; i++) {
         const struct probe_agent * a = &r->agents[i];
         struct buf memory = {0};
         size_text(&memory, a->data_total);
-        report(d, PASS, "NPU", "", "HSA%d: %s (%s), %s", i, a->product, a->name,
-               memory.data ? (char *) memory.data : "?");
+        report(d, PASS, a->kind == HSAC_GPU ? "GPU" : "NPU", "", "HSA%d: %s (%s), %s", i,
+               a->product, a->name, memory.data ? (char *) memory.data : "?");
         buf_free(&memory);
+        if (a->kind == HSAC_GPU) {
+            check_gpu_compiler(d, a->name);
+        }
     }
 }
 

@@ -32,6 +32,7 @@ static json_t * device_json(const struct probe_agent * a, int index) {
     json_put(&pools, "kernel_arguments", json_size(a->kernel_arguments));
     json_t * device = json_object();
     json_put(&device, "name", json_sprintf("HSA%d", index));
+    json_put(&device, "kind", json_text(a->kind == HSAC_GPU ? "GPU" : "NPU"));
     json_put(&device, "arch", json_text(a->name));
     json_put(&device, "product", json_text(a->product));
     json_put(&device, "memory", json_size(a->data_total));
@@ -80,10 +81,12 @@ static void add_runtime(struct info * i, const struct probe_runtime * r) {
         size_text(&i->b, a->data_free);
         buf_printf(&i->b, " free of ");
         size_text(&i->b, a->data_total);
-        buf_printf(&i->b, ", device heap ");
-        size_text(&i->b, a->device_heap);
-        buf_printf(&i->b, ", kernel arguments ");
-        size_text(&i->b, a->kernel_arguments);
+        if (a->kind == HSAC_NPU) {
+            buf_printf(&i->b, ", device heap ");
+            size_text(&i->b, a->device_heap);
+            buf_printf(&i->b, ", kernel arguments ");
+            size_text(&i->b, a->kernel_arguments);
+        }
         buf_printf(&i->b, "\n");
     }
 }

@@ -145,6 +145,7 @@ static void open_runtime(void * data) {
     for (int i = 0; i < hsac_agent_count(h) && i < PROBE_MAX_AGENTS; i++) {
         struct hsac_agent * a = hsac_agent_get(h, i);
         struct probe_agent * out = &r->agents[r->n_agents++];
+        out->kind = hsac_agent_kind(a);
         snprintf(out->name, sizeof out->name, "%s", hsac_agent_name(a));
         snprintf(out->product, sizeof out->product, "%s", hsac_agent_product(a));
         hsac_agent_memory(a, &out->data_free, &out->data_total);
@@ -250,7 +251,7 @@ static const struct {
 } variables[] = {
     {"GGML_BACKEND_PATH", "the plugin that ggml programs load"},
     {"GGML_HSA_AIE_ABI", "packet format: B, C or D"},
-    {"GGML_HSA_EMULATE", "NPUs to emulate"},
+    {"GGML_HSA_EMULATE", "NPUs and GPUs to emulate"},
     {"GGML_HSA_EMU_ROCR_BUGS", "emulate ROCr 7.2 with its faults"},
     {"GGML_HSA_EMU_TRACE", "tile whose instructions are printed"},
     {"GGML_HSA_ENABLE_LOG", "say what is done"},

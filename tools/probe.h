@@ -4,10 +4,12 @@
 #pragma once
 
 #include "base/json.h"
+#include "hsa/hsac.h"
 
 #define PROBE_MAX_AGENTS 16
 
 struct probe_agent {
+    enum hsac_kind kind;
     char name[64], product[64];
     uint64_t data_free, data_total, device_heap, kernel_arguments; // bytes
 };
@@ -20,6 +22,15 @@ struct probe_runtime {
     int n_agents;
     struct probe_agent agents[PROBE_MAX_AGENTS];
 };
+
+static inline bool probe_has(const struct probe_runtime * r, enum hsac_kind kind) {
+    for (int i = 0; i < r->n_agents; i++) {
+        if (r->agents[i].kind == kind) {
+            return true;
+        }
+    }
+    return false;
+}
 
 void probe_runtime(struct probe_runtime * out);
 

@@ -111,7 +111,9 @@ enum status hsac_gpu_queue_wait(struct hsac_agent * a, struct hsac_gpu_queue * q
 static void send_kernel(const struct hsac_agent * a, struct hsac_gpu_queue * q,
                         const struct hsac_launch * l) {
     uint8_t * kernarg = q->kernargs + HSAC_MAX_KERNARG * (q->next % GPU_QUEUE_PACKETS);
-    memcpy(kernarg, l->args, l->args_size);
+    if (l->args_size) {
+        memcpy(kernarg, l->args, l->args_size);
+    }
     memset(kernarg + l->args_size, 0, HSAC_MAX_KERNARG - l->args_size);
     hsa_kernel_dispatch_packet_t * p = slot_of(q);
     memset((uint8_t *) p + 4, 0, sizeof *p - 4);

@@ -71,7 +71,10 @@ enum status gpu_result_begin(const struct gpu_call * c, const struct ggml_tensor
                              struct error * err) {
     struct host_view view = host_view_of(node);
     bool staged = contiguous && !host_view_is_packed(&view);
-    for (int i = 0; i < GGML_MAX_SRC && node->src[i]; i++) {
+    for (int i = 0; i < GGML_MAX_SRC; i++) {
+        if (!node->src[i]) {
+            continue; // a mask that is left out has sinks behind it
+        }
         struct host_view in = host_view_of(node->src[i]);
         bool same = i >= in_place && view.data && in.data == view.data;
         staged = staged || same || plan_clobbers(&view, &in);
@@ -170,33 +173,77 @@ static size_t tail_of(enum tail tail, const uint32_t params[KERNEL_MAX_PARAMS],
     }
 }
 
-static enum status elementwise(const struct gpu_call * c, const struct ggml_tensor * node,
-                               const struct op_call * call, struct error * err) {
+static enum status run_row(const struct gpu_call * c, const struct op_call * call,
+                           const struct host_view views[GPU_OPERANDS], struct error * err) {
     const struct row * row = &rows[call->op];
-    int n = call->n_inputs;
-    const char * type = gpu_type_name(node->type);
-    struct host_view views[GPU_OPERANDS];
-    struct gpu_result result;
     union tail_bytes tail;
     char kernel[64];
+    size_t tail_size = tail_of(row->tail, call->params, &tail);
+    snprintf(kernel, sizeof kernel, "%s_%s", row->kernel, gpu_type_name(views[0].type));
+    return gpu_elementwise(c, kernel, views, call->n_inputs + 1, &tail, tail_size, err);
+}
+
+// Floats of several types: all of them through scratch, as f32.
+static enum status elementwise_mixed(const struct gpu_call * c, const struct ggml_tensor * node,
+                                     const struct op_call * call, struct error * err) {
+    struct host_view tensors[GPU_OPERANDS], views[GPU_OPERANDS], to = host_view_of(node);
+    int n = call->n_inputs;
+    size_t bytes = 0;
+    char * room = NULL;
+    enum status st = ST_OK;
+    for (int i = 0; i <= n; i++) {
+        tensors[i] = i < n ? call->inputs[i] : to;
+        views[i] = host_view_contiguous(GGML_TYPE_F32, tensors[i].ne, NULL);
+        bytes += GGML_PAD(host_view_bytes(&views[i]), BUFFER_ALIGNMENT);
+    }
+    if (c->stream) {
+        atomic_fetch_add(&c->device->staged_operands, (uint64_t) n + 1);
+        st = stream_scratch(c->stream, bytes, &room, err);
+    }
+    for (int i = 0; i <= n && st == ST_OK; i++) {
+        views[i].data = room;
+        room += room ? GGML_PAD(host_view_bytes(&views[i]), BUFFER_ALIGNMENT) : 0;
+        if (i < n) {
+            st = gpu_copy(c, &tensors[i], &views[i], err);
+        }
+    }
+    if (st == ST_OK) {
+        st = run_row(c, call, views, err);
+    }
+    return st == ST_OK ? gpu_copy(c, &views[n], &to, err) : st;
+}
+
+static bool is_float(enum ggml_type t) {
+    return t == GGML_TYPE_F32 || t == GGML_TYPE_F16 || t == GGML_TYPE_BF16;
+}
+
+static enum status elementwise(const struct gpu_call * c, const struct ggml_tensor * node,
+                               const struct op_call * call, struct error * err) {
+    struct host_view views[GPU_OPERANDS];
+    struct gpu_result result;
+    bool mixed = false, floats = is_float(node->type);
+    int n = call->n_inputs;
     if (n != kernel_op_info(call->op)->n_inputs) {
         return error_set(err, ST_INVALID, "%s lacks an input", op_label(node));
     }
     for (int i = 0; i < n; i++) {
         views[i] = call->inputs[i];
-        if (!type || views[i].type != node->type) {
-            return error_set(err, ST_UNSUPPORTED, "%s of %s and %s on a GPU", op_label(node),
-                             ggml_type_name(views[i].type), ggml_type_name(node->type));
-        }
+        mixed = mixed || views[i].type != node->type;
+        floats = floats && is_float(views[i].type);
+    }
+    if (!gpu_type_name(node->type) || (mixed && !floats)) {
+        return error_set(err, ST_UNSUPPORTED, "%s of %s and %s on a GPU", op_label(node),
+                         ggml_type_name(views[n - 1].type), ggml_type_name(node->type));
+    }
+    if (mixed) {
+        return elementwise_mixed(c, node, call, err);
     }
     enum status st = gpu_result_begin(c, node, false, GPU_OPERANDS, &result, err);
     if (st != ST_OK) {
         return st;
     }
     views[n] = result.view;
-    size_t tail_size = tail_of(row->tail, call->params, &tail);
-    snprintf(kernel, sizeof kernel, "%s_%s", row->kernel, type);
-    st = gpu_elementwise(c, kernel, views, n + 1, &tail, tail_size, err);
+    st = run_row(c, call, views, err);
     return st == ST_OK ? gpu_result_end(c, &result, err) : st;
 }
 
@@ -237,25 +284,58 @@ static enum status get_rows(const struct gpu_call * c, const struct ggml_tensor 
     return gpu_launch(c, kernel, &args, sizeof args, grid, err);
 }
 
-// CPY may have another shape on either side: then the elements of both are counted alike.
+static enum status concat(const struct gpu_call * c, const struct ggml_tensor * node,
+                          struct error * err) {
+    struct host_view part = host_view_of(node);
+    int dim = node->op_params[0];
+    enum status st = ST_OK;
+    if (dim < 0 || dim >= GGML_MAX_DIMS) {
+        return error_set(err, ST_INVALID, "CONCAT along dimension %d", dim);
+    }
+    for (int i = 0; i < 2 && st == ST_OK; i++) {
+        struct host_view from = host_view_of(node->src[i]);
+        memcpy(part.ne, from.ne, sizeof part.ne);
+        if (from.type != part.type || plan_clobbers(&part, &from)) {
+            return error_set(err, ST_UNSUPPORTED, "CONCAT on a GPU: datatypes, or an overlap");
+        }
+        if (!ggml_is_empty(node->src[i])) {
+            st = gpu_copy(c, &from, &part, err);
+        }
+        part.data += part.data ? (size_t) from.ne[dim] * part.nb[dim] : 0;
+    }
+    return st;
+}
+
+// CPY may have another shape on either side: elements go in order, so that a side that is contiguous
+// can be seen in the other's shape. Where neither is, or where they overlap, scratch is between them.
 static enum status copy(const struct gpu_call * c, const struct ggml_tensor * node,
                         struct error * err) {
     struct host_view from = host_view_of(node->src[0]), to = host_view_of(node);
     bool repeats = node->op == GGML_OP_REPEAT;
-    if (!repeats && memcmp(from.ne, to.ne, sizeof from.ne)) {
-        const int64_t flat[GGML_MAX_DIMS] = {ggml_nelements(node), 1, 1, 1};
-        if (!host_view_is_packed(&from) || !host_view_is_packed(&to)) {
-            return error_set(err, ST_UNSUPPORTED,
-                             "%s on a GPU: other shapes, and not contiguous", op_label(node));
-        }
-        from = host_view_contiguous(from.type, flat, from.data);
-        to = host_view_contiguous(to.type, flat, to.data);
+    bool alike = repeats || !memcmp(from.ne, to.ne, sizeof from.ne);
+    bool staged = plan_clobbers(&to, &from) ||
+                  (!alike && !host_view_is_packed(&from) && !host_view_is_packed(&to));
+    if (!staged && !alike && host_view_is_packed(&from)) {
+        from = host_view_contiguous(from.type, to.ne, from.data);
+    } else if (!staged && !alike) {
+        to = host_view_contiguous(to.type, from.ne, to.data);
     }
-    if (plan_clobbers(&to, &from)) {
-        return error_set(err, ST_UNSUPPORTED, "%s on a GPU: source and result overlap",
-                         op_label(node));
+    if (!staged) {
+        return gpu_copy(c, &from, &to, err);
     }
-    return gpu_copy(c, &from, &to, err);
+    struct host_view between = host_view_contiguous(to.type, from.ne, NULL);
+    enum status st = ST_OK;
+    if (c->stream) {
+        atomic_fetch_add(&c->device->staged_operands, 1);
+        st = stream_scratch(c->stream, host_view_bytes(&between), &between.data, err);
+    }
+    if (st == ST_OK) {
+        st = gpu_copy(c, &from, &between, err);
+    }
+    if (!repeats) {
+        between = host_view_contiguous(to.type, to.ne, between.data);
+    }
+    return st == ST_OK ? gpu_copy(c, &between, &to, err) : st;
 }
 
 // ---- every node ----
@@ -263,7 +343,8 @@ static enum status copy(const struct gpu_call * c, const struct ggml_tensor * no
 static enum status node_on_gpu(const struct gpu_call * c, const struct ggml_tensor * node,
                                struct error * err) {
     struct op_call call;
-    bool two = node->op == GGML_OP_MUL_MAT || node->op == GGML_OP_GET_ROWS;
+    bool two = node->op == GGML_OP_MUL_MAT || node->op == GGML_OP_GET_ROWS ||
+               node->op == GGML_OP_CONCAT;
     if (!node->src[0] || (two && !node->src[1])) {
         return error_set(err, ST_INVALID, "%s lacks an input", op_label(node));
     }
@@ -283,6 +364,8 @@ static enum status node_on_gpu(const struct gpu_call * c, const struct ggml_tens
     case GGML_OP_DUP:
     case GGML_OP_REPEAT:
         return copy(c, node, err);
+    case GGML_OP_CONCAT:
+        return concat(c, node, err);
     case GGML_OP_GET_ROWS:
         return get_rows(c, node, err);
     default:
@@ -297,7 +380,7 @@ static enum status node_on_gpu(const struct gpu_call * c, const struct ggml_tens
 
 static bool computes(struct hsa_device * device, const struct ggml_tensor * op) {
     struct gpu_call c = {.device = device};
-    return op_is_view(op->op) || ggml_is_empty(op) || node_on_gpu(&c, op, NULL) == ST_OK;
+    return op_is_view(op->op) || node_on_gpu(&c, op, NULL) == ST_OK;
 }
 
 static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {

@@ -28,7 +28,8 @@ static bool grid_of(const struct host_view * x, struct gpu_grid * out) {
     }
     *out = (struct gpu_grid){.items = {(uint32_t) (rows * group), 1, 1}, .group = group};
     // The results of all rows have 32-bit indices too.
-    return rows <= UINT32_MAX / group && x->ne[0] <= UINT32_MAX && rows <= UINT32_MAX / x->ne[0];
+    return rows <= UINT32_MAX / group && x->ne[0] > 0 && x->ne[0] <= UINT32_MAX &&
+           rows <= UINT32_MAX / x->ne[0];
 }
 
 static bool rows_of(const struct host_view * x, struct rk_rows * out) {

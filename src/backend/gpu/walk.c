@@ -119,7 +119,9 @@ struct args {
 
 static void put(struct args * a, const void * data, size_t size) {
     assert(a->size + size <= sizeof a->data);
-    memcpy(a->data.bytes + a->size, data, size);
+    if (size) { // no tail has no address
+        memcpy(a->data.bytes + a->size, data, size);
+    }
     a->size += size;
 }
 
@@ -182,6 +184,9 @@ enum status gpu_elementwise(const struct gpu_call * c, const char * kernel,
     for (int o = 0; o < n; o++) {
         type_sizes[o] = ggml_type_size(views[o].type);
         for (int d = 0; d < GGML_MAX_DIMS; d++) {
+            if (views[n - 1].ne[d] == 0) {
+                return ST_OK; // nothing to do
+            }
             if (views[o].ne[d] > 1 && views[o].nb[d] % type_sizes[o]) {
                 return error_set(err, ST_UNSUPPORTED, "a stride is no multiple of an element");
             }

@@ -1,0 +1,33 @@
+# ggml's own comparison with the CPU on emulated GPUs.
+
+# gpu_ops_test(name arch cases [partial] arguments...): as ops_test. Kernels are compiled once for all
+# of these tests. Without a compiler they are skipped.
+function(gpu_ops_test name arch cases)
+    ops_test(${name} ${cases} ${ARGN})
+    set_tests_properties(${name} PROPERTIES
+        SKIP_RETURN_CODE 77
+        ENVIRONMENT "GGML_HSA_EMULATE=${arch};GGML_BACKEND_PATH=$<TARGET_FILE:ggml-hsa>;CANDLE_ROCM_VERSION=0;CANDLE_ROCM_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/gpu-kernels")
+endfunction()
+
+set(gpu_rows SOFT_MAX,NORM,RMS_NORM,SUM_ROWS,ARGMAX)
+set(gpu_moves CPY,CONT,DUP,REPEAT,CONCAT,GET_ROWS)
+set(gpu_chains ADD_ADD,NORM_MUL_ADD,NORM_SCALE,RMS_NORM_SCALE,GELU_MUL,SIGMOID_MUL,SILU_MUL,SOFTPLUS_MUL,RELU_SQR,SNAKE_FUSE,SOFTCAP)
+
+# One wide and one narrow architecture; all three whole in `make test-ops`.
+foreach(arch gfx90a gfx1100)
+    gpu_ops_test(backend-ops-${arch}-binary  ${arch} 334 -o ADD,SUB,MUL,DIV -p ${small})
+    gpu_ops_test(backend-ops-${arch}-unary   ${arch} 357 -o ${unary_ops},${glu_ops} -p ${small})
+    gpu_ops_test(backend-ops-${arch}-rows    ${arch} 297 -o ${gpu_rows} -p ${small})
+    gpu_ops_test(backend-ops-${arch}-mul-mat ${arch} 193 -o MUL_MAT
+        -p "type_a=(f32|f16|bf16),.*(${products})")
+endforeach()
+gpu_ops_test(backend-ops-gfx942-moves  gfx942 200 partial -o CPY,CONT,DUP,REPEAT,CONCAT
+    -p "type(_src)?=(f32|f16|bf16|i32),.*ne")
+gpu_ops_test(backend-ops-gfx942-chains gfx942 100 -o ${gpu_chains} -p ${small})
+
+foreach(arch gfx90a gfx942 gfx1100)
+    set(name backend-ops-whole-${arch})
+    gpu_ops_test(${name} ${arch} 1500 partial
+        -o ADD,SUB,MUL,DIV,${unary_ops},${glu_ops},${gpu_rows},${gpu_moves},${gpu_chains},${long_chains},MUL_MAT)
+    set_tests_properties(${name} PROPERTIES LABELS whole)
+endforeach()
