@@ -38,6 +38,7 @@ static void device_get_props(ggml_backend_dev_t dev, struct ggml_backend_dev_pro
     props->description = device_get_description(dev);
     props->type = device_get_type(dev);
     device_get_memory(dev, &props->memory_free, &props->memory_total);
+    props->device_id = hsac_agent_bus(device_of(dev)->agent);
     props->caps.async = false; // graph_compute returns when the graph is complete
     props->caps.host_buffer = true;
     props->caps.events = true;

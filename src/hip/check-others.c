@@ -7,15 +7,13 @@
 
 // ---- matmul ----
 
-// Sizes around the tile and the depth, a transposed, b shared by batches.
+// Sizes around the tile and the depth, each of a and b lying either way, a shared by batches.
 static const struct {
     uint32_t rows, columns, inner;
-    bool transposed;
-} products[] = {{1, 1, 1, false},
-                {64, 64, 16, false},
-                {65, 3, 17, false},
-                {33, 70, 40, true},
-                {5, 130, 100, false}};
+    bool a_turned, b_turned; // rows of a, or of b, are not what lies one behind the other
+} products[] = {{1, 1, 1, false, false},  {64, 64, 16, false, false},  {65, 3, 17, false, false},
+                {33, 70, 40, true, true}, {5, 130, 100, false, false}, {70, 66, 35, false, true},
+                {67, 65, 18, true, false}};
 
 static enum status check_matmul(struct check_run * r, const char * rest, bool vector) {
     // One type is that of all; the second is b's and y's; the third is y's.
@@ -29,9 +27,9 @@ static enum status check_matmul(struct check_run * r, const char * rest, bool ve
     enum status st = ST_OK;
     for (size_t c = 0; c < sizeof products / sizeof products[0] && st == ST_OK; c++) {
         uint32_t m = products[c].rows, n = products[c].columns, k = products[c].inner;
-        bool t = products[c].transposed;
-        snprintf(r->what, sizeof r->what, "%ux%u times %ux%u%s", m, k, k, n,
-                 t ? ", transposed" : "");
+        bool at = products[c].a_turned, bt = products[c].b_turned;
+        snprintf(r->what, sizeof r->what, "%ux%u%s times %ux%u%s", m, k, at ? " turned" : "", k, n,
+                 bt ? " turned" : "");
         void *a = check_alloc(r, ta, 2 * ROOM), *b = check_alloc(r, tb, BATCHES * 130 * 100);
         void * y = check_alloc(r, ty, BATCHES * ROOM);
         if (!a || !b || !y) {
@@ -48,8 +46,8 @@ static enum status check_matmul(struct check_run * r, const char * rest, bool ve
                                  .n_inner = k,
                                  .dim = 2,
                                  .a_share = {2, 1},
-                                 .a_stride = {t ? 1 : k, t ? m : 1},
-                                 .b_stride = {t ? 1 : n, t ? k : 1},
+                                 .a_stride = {at ? 1 : k, at ? m : 1},
+                                 .b_stride = {bt ? 1 : n, bt ? k : 1},
                                  .y_stride = {n, 1},
                                  .a_batch = {0, m * k},
                                  .b_batch = {k * n, 2 * k * n},

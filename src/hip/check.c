@@ -593,8 +593,9 @@ enum status hip_check_kernel(const struct hip_bench * bench, const char * kernel
     } else if (!strncmp(kernel, "fill_", 5)) {
         st = check_fill(&r, kernel + 5);
     } else if ((st = check_rows(&r)) == ST_UNSUPPORTED &&
-               (st = check_others(&r)) == ST_UNSUPPORTED) {
-        st = check_gates(&r);
+               (st = check_others(&r)) == ST_UNSUPPORTED &&
+               (st = check_gates(&r)) == ST_UNSUPPORTED) {
+        st = check_ggml(&r);
     }
     check_free(&r);
     return st == ST_NOT_FOUND || st == ST_UNSUPPORTED

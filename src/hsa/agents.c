@@ -141,6 +141,20 @@ static enum status add_npu(struct hsac * h, hsa_agent_t handle, const char * nam
     return ST_OK;
 }
 
+// By this programs see that another backend has the same GPU. An emulated one has a place on no bus.
+static void find_bus(struct hsac_agent * a) {
+    const struct hsac_api * api = &a->h->api;
+    uint32_t domain = 0, place = 0;
+    if (!a->h->emulated &&
+        api->hsa_agent_get_info(a->handle, (hsa_agent_info_t) HSA_AMD_AGENT_INFO_BDFID, &place) ==
+            HSA_STATUS_SUCCESS &&
+        api->hsa_agent_get_info(a->handle, (hsa_agent_info_t) GPU_PCI_DOMAIN, &domain) ==
+            HSA_STATUS_SUCCESS) {
+        snprintf(a->bus, sizeof a->bus, "%04x:%02x:%02x.%x", domain & 0xffff, place >> 8 & 0xff,
+                 place >> 3 & 0x1f, place & 7);
+    }
+}
+
 // A GPU that we cannot use is left out: the others, and the NPUs, are none the worse for it.
 static enum status add_gpu(struct visit * v, hsa_agent_t handle, const char * name) {
     struct hsac * h = v->h;
@@ -164,6 +178,7 @@ static enum status add_gpu(struct visit * v, hsa_agent_t handle, const char * na
     uint8_t properties[8] = {0}; // a runtime that does not know the question leaves it alone
     h->api.hsa_agent_get_info(handle, (hsa_agent_info_t) GPU_MEMORY_PROPERTIES, properties);
     a->integrated = properties[0] & GPU_MEMORY_IS_APU;
+    find_bus(a);
     return ST_OK;
 }
 
@@ -252,6 +267,10 @@ enum hsac_kind hsac_agent_kind(const struct hsac_agent * a) {
 
 bool hsac_agent_is_integrated(const struct hsac_agent * a) {
     return a->integrated;
+}
+
+const char * hsac_agent_bus(const struct hsac_agent * a) {
+    return *a->bus ? a->bus : NULL;
 }
 
 uint64_t hsac_agent_handle(const struct hsac_agent * a) {

@@ -53,63 +53,57 @@ static enum status move(struct hsac_agent * a, void * to, hsa_agent_t to_agent, 
                      : error_set(err, ST_DEVICE, "%s: copying %zu bytes failed", a->name, size);
 }
 
-static size_t piece_of(size_t size, size_t done) {
-    return size - done < STAGE_BYTES ? size - done : STAGE_BYTES;
-}
+enum way { WRITE, READ, FILL };
 
-enum status hsac_write(struct hsac_agent * a, void * to, const void * from, size_t size,
-                       struct error * err) {
-    if (a->kind == HSAC_NPU) {
-        memcpy(to, from, size);
-        return ST_OK;
-    }
+// Piece by piece through the stage. `host` is where bytes come from or go to; FILL has none.
+static enum status pass(struct hsac_agent * a, enum way way, char * agent_at, char * host,
+                        uint8_t value, size_t size, struct error * err) {
     pthread_mutex_lock(&a->stage.lock);
     enum status st = stage_open(a, err);
-    for (size_t done = 0; st == ST_OK && done < size; done += STAGE_BYTES) {
-        size_t n = piece_of(size, done);
-        memcpy(a->stage.buffer, (const char *) from + done, n);
-        st = move(a, (char *) to + done, a->handle, a->stage.buffer, a->h->cpu, n, err);
+    uint8_t * stage = a->stage.buffer;
+    if (st == ST_OK && way == FILL) {
+        memset(stage, value, size < STAGE_BYTES ? size : STAGE_BYTES);
     }
-    pthread_mutex_unlock(&a->stage.lock);
-    return st;
-}
-
-enum status hsac_read(struct hsac_agent * a, void * to, const void * from, size_t size,
-                      struct error * err) {
-    if (a->kind == HSAC_NPU) {
-        memcpy(to, from, size);
-        return ST_OK;
-    }
-    pthread_mutex_lock(&a->stage.lock);
-    enum status st = stage_open(a, err);
     for (size_t done = 0; st == ST_OK && done < size; done += STAGE_BYTES) {
-        size_t n = piece_of(size, done);
-        st = move(a, a->stage.buffer, a->h->cpu, (const char *) from + done, a->handle, n, err);
-        if (st == ST_OK) {
-            memcpy((char *) to + done, a->stage.buffer, n);
+        size_t n = size - done < STAGE_BYTES ? size - done : STAGE_BYTES;
+        if (way == WRITE) {
+            memcpy(stage, host + done, n);
+        }
+        st = way == READ ? move(a, stage, a->h->cpu, agent_at + done, a->handle, n, err)
+                         : move(a, agent_at + done, a->handle, stage, a->h->cpu, n, err);
+        if (st == ST_OK && way == READ) {
+            memcpy(host + done, stage, n);
         }
     }
     pthread_mutex_unlock(&a->stage.lock);
     return st;
 }
 
+enum status hsac_write(struct hsac_agent * a, void * to, const void * from, size_t size,
+                       struct error * err) {
+    if (a->kind == HSAC_GPU) {
+        return pass(a, WRITE, to, (char *) (uintptr_t) from, 0, size, err);
+    }
+    memcpy(to, from, size);
+    return ST_OK;
+}
+
+enum status hsac_read(struct hsac_agent * a, void * to, const void * from, size_t size,
+                      struct error * err) {
+    if (a->kind == HSAC_GPU) {
+        return pass(a, READ, (char *) (uintptr_t) from, to, 0, size, err);
+    }
+    memcpy(to, from, size);
+    return ST_OK;
+}
+
 enum status hsac_fill(struct hsac_agent * a, void * to, uint8_t value, size_t size,
                       struct error * err) {
-    if (a->kind == HSAC_NPU) {
-        memset(to, value, size);
-        return ST_OK;
+    if (a->kind == HSAC_GPU) {
+        return pass(a, FILL, to, NULL, value, size, err);
     }
-    pthread_mutex_lock(&a->stage.lock);
-    enum status st = stage_open(a, err);
-    if (st == ST_OK) {
-        memset(a->stage.buffer, value, piece_of(size, 0));
-    }
-    for (size_t done = 0; st == ST_OK && done < size; done += STAGE_BYTES) {
-        st = move(a, (char *) to + done, a->handle, a->stage.buffer, a->h->cpu,
-                  piece_of(size, done), err);
-    }
-    pthread_mutex_unlock(&a->stage.lock);
-    return st;
+    memset(to, value, size);
+    return ST_OK;
 }
 
 enum status hsac_copy(struct hsac_agent * a, void * to, const void * from, size_t size,

@@ -48,7 +48,7 @@ struct hsac_api {
 
 enum { HSAC_POOLS = 4, HSAC_PAYLOAD_BYTES = 128 };
 // Questions to a GPU that came after the header of ROCm 5.
-enum { GPU_MEMORY_AVAILABLE = 0xA015, GPU_MEMORY_PROPERTIES = 0xA114, GPU_MEMORY_IS_APU = 1 };
+enum { GPU_PCI_DOMAIN = 0xA00F, GPU_MEMORY_AVAILABLE = 0xA015, GPU_MEMORY_PROPERTIES = 0xA114, GPU_MEMORY_IS_APU = 1 };
 
 // A packet ABI: how a packet is written and what the runtimes that speak it can do.
 struct hsac_abi {
@@ -116,6 +116,7 @@ struct hsac_agent {
     struct hsac * h;
     enum hsac_kind kind;
     bool integrated;
+    char bus[16]; // "": not known
     hsa_agent_t handle;
     char name[64];
     char product[64];

@@ -24,6 +24,7 @@ int hsac_agent_count(const struct hsac * h); // NPUs, and behind them GPUs
 struct hsac_agent * hsac_agent_get(struct hsac * h, int i);
 enum hsac_kind hsac_agent_kind(const struct hsac_agent * a);
 bool hsac_agent_is_integrated(const struct hsac_agent * a); // a GPU without memory of its own
+const char * hsac_agent_bus(const struct hsac_agent * a);    // of a real GPU: "0000:c1:00.0"; else NULL
 uint64_t hsac_agent_handle(const struct hsac_agent * a);      // hsa_agent_t's
 const char * hsac_agent_name(const struct hsac_agent * a);    // "aie2", "gfx1100"
 const char * hsac_agent_product(const struct hsac_agent * a); // "RyzenAI-npu1"

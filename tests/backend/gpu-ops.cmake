@@ -10,7 +10,7 @@ function(gpu_ops_test name arch cases)
 endfunction()
 
 set(gpu_rows SOFT_MAX,NORM,RMS_NORM,SUM_ROWS,ARGMAX)
-set(gpu_moves CPY,CONT,DUP,REPEAT,CONCAT,GET_ROWS)
+set(gpu_moves CPY,CONT,DUP,REPEAT,CONCAT,GET_ROWS,SET_ROWS,ROPE,ROPE_BACK)
 set(gpu_chains ADD_ADD,NORM_MUL_ADD,NORM_SCALE,RMS_NORM_SCALE,GELU_MUL,SIGMOID_MUL,SILU_MUL,SOFTPLUS_MUL,RELU_SQR,SNAKE_FUSE,SOFTCAP)
 
 # One wide and one narrow architecture; all three whole in `make test-ops`.
@@ -23,7 +23,11 @@ foreach(arch gfx90a gfx1100)
 endforeach()
 gpu_ops_test(backend-ops-gfx942-moves  gfx942 200 partial -o CPY,CONT,DUP,REPEAT,CONCAT
     -p "type(_src)?=(f32|f16|bf16|i32),.*ne")
-gpu_ops_test(backend-ops-gfx942-chains gfx942 100 -o ${gpu_chains} -p ${small})
+gpu_ops_test(backend-ops-gfx942-chains gfx942 185 -o ${gpu_chains} -p ${small})
+gpu_ops_test(backend-ops-gfx942-rope   gfx942  87 -o ROPE,ROPE_BACK -p "^(?!.*2457).*f16.*ff=1")
+gpu_ops_test(backend-ops-gfx942-rows-set gfx942 126 partial -o SET_ROWS)
+gpu_ops_test(backend-ops-gfx942-rows-get gfx942 35 -o GET_ROWS
+    -p "type=(f32|f16|bf16|i32),n=(1|256),m=[1-9],")
 
 foreach(arch gfx90a gfx942 gfx1100)
     set(name backend-ops-whole-${arch})

@@ -36,6 +36,7 @@ struct gpu_grid {
 enum status gpu_launch(const struct gpu_call * c, const char * kernel, const void * args,
                        size_t args_size, struct gpu_grid grid, struct error * err);
 const char * gpu_type_name(enum ggml_type t); // as kernels have it; NULL: they have it not
+bool gpu_is_float(enum ggml_type t);          // f32, f16, bf16
 
 // Where a kernel writes its result: to the node, or to scratch that is copied there behind it.
 struct gpu_result {
@@ -65,7 +66,7 @@ enum status gpu_elementwise(const struct gpu_call * c, const char * kernel,
 enum status gpu_copy(const struct gpu_call * c, const struct host_view * from,
                      const struct host_view * to, struct error * err);
 
-// ---- rows.c: one group for each row; mat.c: products ----
+// ---- rows.c: one group for each row; mat.c: products; index.c: rows by index; rope.c ----
 
 enum status gpu_soft_max(const struct gpu_call * c, const struct ggml_tensor * node,
                          struct error * err);
@@ -74,6 +75,11 @@ enum status gpu_reduce(const struct gpu_call * c, const struct ggml_tensor * nod
                        struct error * err);
 enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * node,
                         struct error * err);
+enum status gpu_get_rows(const struct gpu_call * c, const struct ggml_tensor * node,
+                         struct error * err);
+enum status gpu_set_rows(const struct gpu_call * c, const struct ggml_tensor * node,
+                         struct error * err);
+enum status gpu_rope(const struct gpu_call * c, const struct ggml_tensor * node, struct error * err);
 
 // Strides as kernels have them, in elements. False: they are no whole elements, or reach further
 // than 32 bits.

@@ -25,6 +25,10 @@ const char * gpu_type_name(enum ggml_type t) {
     }
 }
 
+bool gpu_is_float(enum ggml_type t) {
+    return t == GGML_TYPE_F32 || t == GGML_TYPE_F16 || t == GGML_TYPE_BF16;
+}
+
 bool gpu_strides(const struct host_view * v, uint32_t out[GGML_MAX_DIMS]) {
     size_t type_size = ggml_type_size(v->type);
     uint64_t last = 0;
@@ -213,15 +217,11 @@ static enum status elementwise_mixed(const struct gpu_call * c, const struct ggm
     return st == ST_OK ? gpu_copy(c, &views[n], &to, err) : st;
 }
 
-static bool is_float(enum ggml_type t) {
-    return t == GGML_TYPE_F32 || t == GGML_TYPE_F16 || t == GGML_TYPE_BF16;
-}
-
 static enum status elementwise(const struct gpu_call * c, const struct ggml_tensor * node,
                                const struct op_call * call, struct error * err) {
     struct host_view views[GPU_OPERANDS];
     struct gpu_result result;
-    bool mixed = false, floats = is_float(node->type);
+    bool mixed = false, floats = gpu_is_float(node->type);
     int n = call->n_inputs;
     if (n != kernel_op_info(call->op)->n_inputs) {
         return error_set(err, ST_INVALID, "%s lacks an input", op_label(node));
@@ -229,7 +229,7 @@ static enum status elementwise(const struct gpu_call * c, const struct ggml_tens
     for (int i = 0; i < n; i++) {
         views[i] = call->inputs[i];
         mixed = mixed || views[i].type != node->type;
-        floats = floats && is_float(views[i].type);
+        floats = floats && gpu_is_float(views[i].type);
     }
     if (!gpu_type_name(node->type) || (mixed && !floats)) {
         return error_set(err, ST_UNSUPPORTED, "%s of %s and %s on a GPU", op_label(node),
@@ -247,46 +247,11 @@ static enum status elementwise(const struct gpu_call * c, const struct ggml_tens
     return st == ST_OK ? gpu_result_end(c, &result, err) : st;
 }
 
-// ---- copies and rows by index ----
-
-// GET_ROWS: element (i0, i1, i2, i3) is x's (i0, ids(i1, i2, i3), i2, i3).
-static enum status get_rows(const struct gpu_call * c, const struct ggml_tensor * node,
-                            struct error * err) {
-    struct host_view x = host_view_of(node->src[0]), ids = host_view_of(node->src[1]);
-    struct host_view y = host_view_of(node);
-    uint32_t xs[GGML_MAX_DIMS], is[GGML_MAX_DIMS], ys[GGML_MAX_DIMS];
-    const char * type = x.type == GGML_TYPE_I32 ? "f32" : gpu_type_name(x.type);
-    bool same = y.type == (x.type == GGML_TYPE_I32 ? GGML_TYPE_I32 : GGML_TYPE_F32);
-    int64_t items = ggml_nelements(node);
-    char kernel[64];
-    if (!type || !same || ids.type != GGML_TYPE_I32 || !gpu_strides(&x, xs) ||
-        !gpu_strides(&ids, is) || !gpu_strides(&y, ys) || items > INT32_MAX ||
-        plan_clobbers(&y, &x) || plan_clobbers(&y, &ids)) {
-        return error_set(err, ST_UNSUPPORTED, "GET_ROWS on a GPU: datatypes, strides or overlap");
-    }
-    struct rk_get_rows args = {
-        .shape = {(uint32_t) items, GGML_MAX_DIMS},
-        .n_rows = (uint32_t) x.ne[1],
-        .row_stride = xs[1],
-        .x = x.data,
-        .ids = ids.data,
-        .y = y.data,
-    };
-    for (int d = 0; d < GGML_MAX_DIMS; d++) {
-        args.shape.dims[d] = (uint32_t) y.ne[d];
-        args.x_stride[d] = d == 1 ? 0 : xs[d];
-        args.ids_stride[d] = d == 0 ? 0 : is[d - 1];
-        args.y_stride[d] = ys[d];
-    }
-    struct gpu_grid grid = {.items = {(uint32_t) GGML_PAD(items, RK_BLOCK), 1, 1},
-                            .group = RK_BLOCK};
-    snprintf(kernel, sizeof kernel, "get_rows_%s", type);
-    return gpu_launch(c, kernel, &args, sizeof args, grid, err);
-}
+// ---- copies ----
 
 static enum status concat(const struct gpu_call * c, const struct ggml_tensor * node,
                           struct error * err) {
-    struct host_view part = host_view_of(node);
+    struct host_view whole = host_view_of(node), part = whole;
     int dim = node->op_params[0];
     enum status st = ST_OK;
     if (dim < 0 || dim >= GGML_MAX_DIMS) {
@@ -295,7 +260,7 @@ static enum status concat(const struct gpu_call * c, const struct ggml_tensor * 
     for (int i = 0; i < 2 && st == ST_OK; i++) {
         struct host_view from = host_view_of(node->src[i]);
         memcpy(part.ne, from.ne, sizeof part.ne);
-        if (from.type != part.type || plan_clobbers(&part, &from)) {
+        if (from.type != part.type || plan_clobbers(&whole, &from)) {
             return error_set(err, ST_UNSUPPORTED, "CONCAT on a GPU: datatypes, or an overlap");
         }
         if (!ggml_is_empty(node->src[i])) {
@@ -340,37 +305,35 @@ static enum status copy(const struct gpu_call * c, const struct ggml_tensor * no
 
 // ---- every node ----
 
+static const struct {
+    enum ggml_op op;
+    int n_inputs; // at least
+    enum status (*run)(const struct gpu_call * c, const struct ggml_tensor * node,
+                       struct error * err);
+} others[] = {
+    {GGML_OP_SOFT_MAX, 1, gpu_soft_max}, {GGML_OP_NORM, 1, gpu_norm},
+    {GGML_OP_RMS_NORM, 1, gpu_norm},     {GGML_OP_SUM_ROWS, 1, gpu_reduce},
+    {GGML_OP_ARGMAX, 1, gpu_reduce},     {GGML_OP_MUL_MAT, 2, gpu_mul_mat},
+    {GGML_OP_ROPE, 2, gpu_rope},         {GGML_OP_ROPE_BACK, 2, gpu_rope},
+    {GGML_OP_GET_ROWS, 2, gpu_get_rows}, {GGML_OP_SET_ROWS, 2, gpu_set_rows},
+    {GGML_OP_CONCAT, 2, concat},         {GGML_OP_CPY, 1, copy},
+    {GGML_OP_CONT, 1, copy},             {GGML_OP_DUP, 1, copy},
+    {GGML_OP_REPEAT, 1, copy},
+};
+
 static enum status node_on_gpu(const struct gpu_call * c, const struct ggml_tensor * node,
                                struct error * err) {
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (others[i].op == node->op) {
+            for (int k = 0; k < others[i].n_inputs; k++) {
+                if (!node->src[k]) {
+                    return error_set(err, ST_INVALID, "%s lacks an input", op_label(node));
+                }
+            }
+            return others[i].run(c, node, err);
+        }
+    }
     struct op_call call;
-    bool two = node->op == GGML_OP_MUL_MAT || node->op == GGML_OP_GET_ROWS ||
-               node->op == GGML_OP_CONCAT;
-    if (!node->src[0] || (two && !node->src[1])) {
-        return error_set(err, ST_INVALID, "%s lacks an input", op_label(node));
-    }
-    switch (node->op) {
-    case GGML_OP_SOFT_MAX:
-        return gpu_soft_max(c, node, err);
-    case GGML_OP_NORM:
-    case GGML_OP_RMS_NORM:
-        return gpu_norm(c, node, err);
-    case GGML_OP_SUM_ROWS:
-    case GGML_OP_ARGMAX:
-        return gpu_reduce(c, node, err);
-    case GGML_OP_MUL_MAT:
-        return gpu_mul_mat(c, node, err);
-    case GGML_OP_CPY:
-    case GGML_OP_CONT:
-    case GGML_OP_DUP:
-    case GGML_OP_REPEAT:
-        return copy(c, node, err);
-    case GGML_OP_CONCAT:
-        return concat(c, node, err);
-    case GGML_OP_GET_ROWS:
-        return get_rows(c, node, err);
-    default:
-        break;
-    }
     enum status st = op_call_of(node, &call, err);
     if (st == ST_OK && !rows[call.op].kernel) {
         st = error_set(err, ST_UNSUPPORTED, "there is no kernel for %s on a GPU", op_label(node));

@@ -9,9 +9,9 @@
 // struct, by what hipcc adds and does not use here: the rest is 0.
 //
 // In place: y may begin where x, a or b does, if it is of the same type and layout, for unary,
-// activation, affine, binary, glu, where, rope, softmax and the norms. Each element of such an
-// input is read by one work-item alone, the one that writes y there, and before it does. Any other
-// overlap of y with an input is not allowed, nor with a mask, sinks, a weight or a bias.
+// activation, affine, binary, glu, where, rope, ggml_rope, softmax and the norms. Each element of
+// such an input is read by one work-item alone, the one that writes y there, and before it does.
+// Any other overlap of y with an input is not allowed, nor with a mask, sinks, a weight or a bias.
 //
 // Names: <family>_<op>_<type>, e.g. binary_add_f32; types are f32 f16 bf16 f64 i32 i64 u8 u32.
 // f16 and bf16 are computed in f32 and rounded once, to nearest even.
@@ -138,6 +138,20 @@ struct rk_get_rows {
     void * y;
 };
 
+// set_rows_<index>_{f32,f16,bf16}: y[i0][id][...] = x[i0][i1][...] with id = ids[i1][...]. x is
+// f32, y of the type, ids i32 or i64; an id that is out of range writes nothing, and of equal ones
+// any may stay. ggml's ids repeat over dimensions 2 and 3 of x. Where such a dimension of x is not
+// as long as that of ids, it becomes two: the first as long, the second with an ids' stride of 0.
+struct rk_set_rows {
+    struct rk_shape shape; // of x; n_dims is at least 2
+    // y's stride of dimension 1 and ids' of dimension 0 are 0: row_stride is y's of an id
+    uint32_t x_stride[RK_DIMS], ids_stride[RK_DIMS], y_stride[RK_DIMS];
+    uint32_t n_rows; // ids are less
+    uint32_t row_stride;
+    const void *x, *ids;
+    void * y;
+};
+
 // ---- one group for each row: the group's size is a power of two, at most RK_BLOCK; grid.x is the
 // number of rows times it ----
 
@@ -199,6 +213,47 @@ struct rk_rope {
     uint32_t n_heads;      // rows of positions that share the tables of one batch
     uint32_t batch_stride; // from the tables of one batch to the next, in elements
     const void *x, *cos, *sin;
+    void * y;
+};
+
+enum { // ggml's numbers
+    RK_ROPE_NORMAL = 0,
+    RK_ROPE_NEOX = 2,
+    RK_ROPE_MROPE = 8,
+    RK_ROPE_VISION = 24,
+    RK_ROPE_IMROPE = 40,
+};
+
+// ggml_rope_{f32,f16}: ggml's ROPE and ROPE_BACK. In each row n_rotated elements from `first` on
+// are turned in pairs, and the others copied. Pair p is (2 p, 2 p + 1) from `first` for NORMAL,
+// else (p, p + n_rotated / 2); for VISION n_rotated is dims[0] / 2, `first` is 0, and pair p of
+// the whole row is (p, p + n_rotated).
+//
+// Pair p turns by position * exp(p * log_step) / factors[p]. NORMAL and NEOX have one position for
+// each i2. The others have four, and `sections` says how many pairs each of them turns, one section
+// behind the other and from the first again; VISION counts p anew in each. IMROPE's first three
+// take pairs in turn, 3 times as far as their section is long, and the fourth has what they leave.
+//
+// YaRN: the angle is multiplied by freq_scale * (1 - m) + m, where m goes from `extend` at
+// p = ramp[0] down to 0 at ramp[1].
+struct rk_ggml_rope {
+    uint32_t n_pairs; // elements of x / 2
+    uint32_t dims[4]; // dims[0] is even
+    uint32_t x_stride[4], y_stride[4];
+    uint32_t n_rotated;   // ggml's n_dims; even
+    uint32_t first;       // even; first + n_rotated <= dims[0]
+    uint32_t mode;        // RK_ROPE_*
+    uint32_t sections[4]; // their sum is not 0, except for NORMAL and NEOX
+    float ramp[2];        // of ggml_rope_yarn_corr_dims
+    float freq_scale;
+    float extend; // ggml's ext_factor; 0: no YaRN
+    // attn_factor, times 1 + 0.1 * log(1 / freq_scale) where extend is not 0. Of ROPE_BACK
+    // sin_scale is the negative.
+    float cos_scale, sin_scale;
+    double log_step; // log(freq_base) * -2 / n_rotated
+    const void * x;
+    const int32_t * positions; // dims[2] of them, or dims[2] for each of the four
+    const float * factors;     // optional; as many as pairs of a row are turned
     void * y;
 };
 

@@ -11,6 +11,49 @@
 #define NAN_F64      __builtin_nan("")
 
 #ifdef ROCM_KERNELS_FREESTANDING
+#    define FMA_F32  __builtin_fmaf
+#    define FMA_F64  __builtin_fma
+#    define RINT_F64 __builtin_rint
+#else
+#    define FMA_F32  fmaf
+#    define FMA_F64  fma
+#    define RINT_F64 rint
+#endif
+
+// ---- for all compilers ----
+
+// x less the nearest multiple of pi / 2, and in *quadrant which one. Three parts of pi / 2 keep it
+// exact to 1e-16 up to |x| = 1e6, and good to the last digits of x itself far beyond.
+DEVICE f64 reduce_quadrant(f64 x, int * quadrant) {
+    f64 n = RINT_F64(x * 0x1.45f306dc9c883p-1);
+    f64 r = FMA_F64(-n, 0x1.921fb54442d18p0, x);
+    r = FMA_F64(-n, 0x1.1a62633145c07p-54, r);
+    r = FMA_F64(-n, -0x1.f1976b7ed8fbcp-110, r);
+    // Of an infinity nothing is asked.
+    *quadrant = n < 0x1p62 && n > -0x1p62 ? (int) (int64_t) n : 0;
+    return r;
+}
+
+// Both of an angle in f64, as f32: where an angle is a product, f32 does not hold it well enough,
+// and a library's f64 sine is much more than is asked. Of an infinity and of NaN: NaN.
+DEVICE void m_sin_cos(f64 x, f32 * sin_out, f32 * cos_out) {
+    int quadrant;
+    f32 r = (f32) reduce_quadrant(x, &quadrant), z = r * r;
+    f32 s = FMA_F32(z, 0x1.71de3ap-19f, -0x1.a01a02p-13f);
+    s = FMA_F32(z, s, 0x1.111112p-7f);
+    s = FMA_F32(z, s, -0x1.555556p-3f);
+    s = FMA_F32(z * r, s, r);
+    f32 c = FMA_F32(z, -0x1.27e4fcp-22f, 0x1.a01a02p-16f);
+    c = FMA_F32(z, c, -0x1.6c16c2p-10f);
+    c = FMA_F32(z, c, 0x1.555556p-5f);
+    c = FMA_F32(z, c, -0.5f);
+    c = FMA_F32(z, c, 1.0f);
+    f32 odd = quadrant & 1 ? c : s, even = quadrant & 1 ? s : c;
+    *sin_out = quadrant & 2 ? -odd : odd;
+    *cos_out = (quadrant + 1) & 2 ? -even : even;
+}
+
+#ifdef ROCM_KERNELS_FREESTANDING
 
 // ---- f64 ----
 
@@ -88,17 +131,6 @@ DEVICE f64 m_log(f64 x) {
     // 2 s = f - s f, so log(1 + f) = f - s (f - p): what is taken away is of the order of f^2.
     f64 y = e * ln2_hi + (f - (s * (f - p) - e * ln2_lo));
     return x == 0 ? -INFINITY_F64 : x < 0 ? NAN_F64 : x == INFINITY_F64 || x != x ? x : y;
-}
-
-// x less the nearest multiple of pi / 2, and in *quadrant which one. Three parts of pi / 2 keep it
-// exact to 1e-16 up to |x| = 1e6, and good to the last digits of x itself far beyond.
-DEVICE f64 reduce_quadrant(f64 x, int * quadrant) {
-    f64 n = __builtin_rint(x * 0x1.45f306dc9c883p-1);
-    f64 r = __builtin_fma(-n, 0x1.921fb54442d18p0, x);
-    r = __builtin_fma(-n, 0x1.1a62633145c07p-54, r);
-    r = __builtin_fma(-n, -0x1.f1976b7ed8fbcp-110, r);
-    *quadrant = m_abs(n) < 0x1p62 ? (int) (int64_t) n : 0; // of an infinity nothing is asked
-    return r;
 }
 
 // cos where `odd`, sin otherwise, of |r| <= pi / 4.
@@ -201,28 +233,15 @@ DEVICE f32 m_log(f32 x) {
 }
 
 // The machine's own sine is good near zero only: the angle is reduced in f64 first.
-DEVICE f32 sine(f32 x, int turn) {
-    int quadrant;
-    f32 r = (f32) reduce_quadrant(x, &quadrant), z = r * r;
-    quadrant += turn;
-    f32 s = __builtin_fmaf(z, 0x1.71de3ap-19f, -0x1.a01a02p-13f);
-    s = __builtin_fmaf(z, s, 0x1.111112p-7f);
-    s = __builtin_fmaf(z, s, -0x1.555556p-3f);
-    s = __builtin_fmaf(z * r, s, r);
-    f32 c = __builtin_fmaf(z, -0x1.27e4fcp-22f, 0x1.a01a02p-16f);
-    c = __builtin_fmaf(z, c, -0x1.6c16c2p-10f);
-    c = __builtin_fmaf(z, c, 0x1.555556p-5f);
-    c = __builtin_fmaf(z, c, -0.5f);
-    c = __builtin_fmaf(z, c, 1.0f);
-    f32 y = quadrant & 1 ? c : s;
-    y = quadrant & 2 ? -y : y;
-    return x - x == 0 ? y : x - x; // of an infinity and of NaN: NaN
-}
 DEVICE f32 m_sin(f32 x) {
-    return x == 0 ? x : sine(x, 0);
+    f32 s, c;
+    m_sin_cos(x, &s, &c);
+    return x == 0 ? x : s;
 }
 DEVICE f32 m_cos(f32 x) {
-    return sine(x, 1);
+    f32 s, c;
+    m_sin_cos(x, &s, &c);
+    return c;
 }
 
 DEVICE f32 m_expm1(f32 x) {

@@ -18,6 +18,21 @@ DEVICE batch_place find_batch(const rk_matmul & args, u32 z) {
     return p;
 }
 
+// A strip of a matrix to LDS, from k on: DEPTH of the inner dimension by RK_TILE lines, which are
+// rows of a or columns of b. Neighbours fetch along k where it lies in memory one behind the other,
+// and along lines otherwise.
+template <class T, class C>
+DEVICE void fetch_strip(C (&strip)[DEPTH][LINE], const T * from, u32 line, u32 n_lines,
+                        u32 line_stride, u32 k, u32 n_inner, u32 k_stride) {
+    bool along_k = k_stride == 1;
+    for (u32 e = 0; e < DEPTH * RK_TILE / RK_BLOCK; e++) {
+        u32 i = thread_index() + e * RK_BLOCK;
+        u32 d = along_k ? i % DEPTH : i / RK_TILE, l = along_k ? i / DEPTH : i % RK_TILE;
+        bool in = line + l < n_lines && k + d < n_inner;
+        strip[d][l] = in ? (C) widen(from[(line + l) * line_stride + (k + d) * k_stride]) : (C) 0;
+    }
+}
+
 template <class A, class B, class Y> DEVICE void matmul(const rk_matmul & args) {
     typedef typename calc<Y>::type C;
     __shared__ C a_strip[DEPTH][LINE];
@@ -30,20 +45,10 @@ template <class A, class B, class Y> DEVICE void matmul(const rk_matmul & args) 
     C sum[EACH][EACH] = {};
     for (u32 k = 0; k < args.n_inner; k += DEPTH) {
         barrier(); // nobody reads the strips any more
-        for (u32 e = 0; e < DEPTH * RK_TILE / RK_BLOCK; e++) {
-            u32 i = t + e * RK_BLOCK;
-            // Neighbours fetch along k for a, whose rows lie in memory one behind the other, and
-            // along columns for b.
-            u32 ak = i % DEPTH, ai = i / DEPTH, bk = i / RK_TILE, bj = i % RK_TILE;
-            bool a_in = row + ai < args.n_rows && k + ak < args.n_inner;
-            bool b_in = column + bj < args.n_columns && k + bk < args.n_inner;
-            a_strip[ak][ai] =
-                a_in ? (C) widen(a[(row + ai) * args.a_stride[0] + (k + ak) * args.a_stride[1]])
-                     : (C) 0;
-            b_strip[bk][bj] =
-                b_in ? (C) widen(b[(k + bk) * args.b_stride[0] + (column + bj) * args.b_stride[1]])
-                     : (C) 0;
-        }
+        fetch_strip(a_strip, a, row, args.n_rows, args.a_stride[0], k, args.n_inner,
+                    args.a_stride[1]);
+        fetch_strip(b_strip, b, column, args.n_columns, args.b_stride[1], k, args.n_inner,
+                    args.b_stride[0]);
         barrier();
 #pragma unroll 4
         for (u32 d = 0; d < DEPTH; d++) {
