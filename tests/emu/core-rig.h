@@ -116,7 +116,8 @@ static inline void rig_trace(void * user, uint64_t cycle, uint32_t pc, const cha
              text);
 }
 
-static inline struct rig * rig_new(bool traced) {
+// A core that shares its prepared programs; NULL: with nobody.
+static inline struct rig * rig_new_in(struct core_cache * cache, bool traced) {
     struct rig * r = calloc(1, sizeof *r);
     assert_non_null(r);
     r->memory = aligned_alloc(64, 0x10000);
@@ -133,9 +134,14 @@ static inline struct rig * rig_new(bool traced) {
         .cascade_read = rig_cascade_read,
         .cascade_write = rig_cascade_write,
         .trace = traced ? rig_trace : NULL,
+        .cache = cache,
     };
     assert_int_equal(core_new(AIE_ARCH_AIE2, &env, &r->core), ST_OK);
     return r;
+}
+
+static inline struct rig * rig_new(bool traced) {
+    return rig_new_in(NULL, traced);
 }
 
 static inline void rig_free(struct rig * r) {

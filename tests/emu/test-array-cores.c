@@ -218,6 +218,131 @@ static void neighbours(void ** state) {
     }
 }
 
+// Words of column 0 through core (0,2), which adds to each.
+static void adding_core(struct bench * b, struct program * p, int value) {
+    *p = (struct program){.n = 0};
+    ins(p, "MOV_mv_ss2scl", "d", R(0));
+    nops(p, 7);
+    ins(p, "ADD_add_r_ri", "dai", R(0), R(0), value);
+    ins(p, "MOV_mv_scl2ms", "a", R(0));
+    jump(p, 0);
+    b->cdo.n = 0;
+    txn_begin(&b->txn);
+    column_routes(b, 0);
+    circuit(&b->cdo, 0, 2, 5, 0); // South0 to the core
+    circuit(&b->cdo, 0, 2, 0, 5); // the core to South0
+    load_core(b, 0, 2, p);
+    enable_core(b, 0, 2);
+}
+
+static void expect_added(const struct bench * b, uint32_t first, uint32_t value) {
+    for (uint32_t i = 0; i < 50; i++) {
+        assert_int_equal(b->host[OUT][first + i], pattern(A, i) + value);
+    }
+}
+
+static void programs_take_turns(void ** state) {
+    struct bench * b = *state;
+    struct program p;
+    for (int turn = 0; turn < 6; turn++) {
+        adding_core(b, &p, 3 + turn % 2);
+        in_and_out(b, 0, 50, 50);
+        run_ok(b);
+        expect_added(b, 0, 3 + (uint32_t) turn % 2);
+    }
+    struct emu_counters c;
+    emu_machine_counters(b->machine, &c);
+    assert_int_equal(c.pdi_loads, 6);
+}
+
+// The instruction stream rewrites the words of the addition: of a core that it stops and starts
+// over, or of one that goes on and waits for words meanwhile. The PDI, when it comes back, brings
+// its own program.
+static void program_written_by_the_stream(void ** state) {
+    struct bench * b = *state;
+    enum { AT = 8 * 4 }; // word of the addition
+    for (int turn = 0; turn < 4; turn++) {
+        bool stops = turn % 2;
+        struct program first, second;
+        adding_core(b, &second, 9);
+        adding_core(b, &first, 5);
+        struct shim_desc in = {.length = 50, .operand = A};
+        struct shim_desc out = {.length = 50, .operand = OUT, .token = true};
+        txn_transfer(&b->txn, 0, true, 0, 0, &in);
+        txn_transfer(&b->txn, 0, false, 0, 1, &out);
+        txn_sync(&b->txn, 0, false, 0);
+        if (stops) {
+            txn_mask_write(&b->txn, REG(0, 2, 0x32000), 0, 1);
+        }
+        for (uint32_t i = AT; i < AT + 4; i++) {
+            if (turn < 2) {
+                txn_write(&b->txn, REG(0, 2, 0x20000 + 4 * i), second.words[i]);
+            } else {
+                txn_mask_write(&b->txn, REG(0, 2, 0x20000 + 4 * i), second.words[i],
+                               first.words[i] ^ second.words[i]);
+            }
+        }
+        if (stops) {
+            txn_mask_write(&b->txn, REG(0, 2, 0x32000), 2, 2);
+            txn_mask_write(&b->txn, REG(0, 2, 0x32000), 0, 2);
+            txn_mask_write(&b->txn, REG(0, 2, 0x32000), 1, 1);
+        }
+        out.offset = 4 * 100;
+        txn_transfer(&b->txn, 0, true, 0, 0, &in);
+        txn_transfer(&b->txn, 0, false, 0, 1, &out);
+        txn_sync(&b->txn, 0, false, 0);
+        memset(b->host[OUT], 0, HOST_WORDS * 4);
+        run_ok(b);
+        expect_added(b, 0, 5);
+        expect_added(b, 100, 9);
+        struct program other; // so that the PDI is not resident in the next turn
+        adding_core(b, &other, 7);
+        in_and_out(b, 0, 50, 50);
+        run_ok(b);
+        expect_added(b, 0, 7);
+    }
+}
+
+// A core leaves marks in its own memory and in those around it; the next PDI finds zeros there.
+static void stores_do_not_outlive_a_pdi(void ** state) {
+    struct bench * b = *state;
+    static const struct {
+        int window, col, row;
+    } reach[] = {{0x40000, 1, 2}, {0x50000, 0, 3}, {0x60000, 1, 4}, {0x70000, 1, 3}};
+    enum { AT = 0xfff0 }; // the last 16 bytes
+    for (int marked = 0; marked < 4; marked++) {
+        struct program p = {.n = 0};
+        ins(&p, "MOVX_alu_cg", "di", R(0), 99);
+        ins(&p, "MOVXM_lng_cg", "di", P(0), reach[marked].window + AT);
+        nops(&p, 2);
+        ins(&p, "ST_dms_sts_idx_imm", "api", R(0), P(0), 0);
+        nops(&p, 8);
+        ins(&p, "DONE", "");
+        for (int turn = 0; turn < 2; turn++) { // with the core, and without it
+            b->cdo.n = 0;
+            txn_begin(&b->txn);
+            load_core(b, 1, 3, &p);
+            if (turn == 0) {
+                enable_core(b, 1, 3);
+            }
+            int col = reach[marked].col;
+            column_routes(b, col);
+            for (int row = 2; row < reach[marked].row; row++) {
+                circuit(&b->cdo, col, row, 15, 5); // North0 to South0
+            }
+            circuit(&b->cdo, col, reach[marked].row, 1, 5); // DMA0 to South0
+            struct bd_desc out = {.length = 4, .address = AT / 4, .next = 1 + 0};
+            core_bd(&b->cdo, col, reach[marked].row, 0, &out);
+            struct shim_desc to = {.length = 1024, .operand = OUT, .token = true};
+            push_task(&b->cdo, col, reach[marked].row, true, 0, 0);
+            txn_transfer(&b->txn, col, false, 0, 1, &to);
+            txn_sync(&b->txn, col, false, 0);
+            run_ok(b);
+            assert_int_equal(b->host[OUT][1020], turn == 0 ? 99 : 0);
+        }
+    }
+}
+
 static void one_core(struct bench * b, const struct program * p) {
     b->cdo.n = 0;
     txn_begin(&b->txn);
@@ -267,8 +392,14 @@ static void errors_name_the_core(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(streams),    TEST(cascade_southwards),   TEST(cascade_eastwards),
-        TEST(neighbours), TEST(errors_name_the_core),
+        TEST(streams),
+        TEST(cascade_southwards),
+        TEST(cascade_eastwards),
+        TEST(neighbours),
+        TEST(errors_name_the_core),
+        TEST(programs_take_turns),
+        TEST(program_written_by_the_stream),
+        TEST(stores_do_not_outlive_a_pdi),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

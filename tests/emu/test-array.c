@@ -389,6 +389,47 @@ static void different_pdi_reloads(void ** state) {
     }
 }
 
+// What one PDI leaves in a memtile's memory is gone under the next one: written by DMA from the
+// east, from the tile itself and from the west, by a block of the configuration, word by word.
+static void memory_does_not_outlive_a_pdi(void ** state) {
+    struct bench * b = *state;
+    enum { LAST = 0x20000 - 16, BLOCK = 3, WORDS = 4, WAYS = 5 }; // LAST: in words of a memtile
+    for (uint32_t way = 0; way < WAYS; way++) {
+        uint32_t at = way % 3 * 0x20000 + LAST;
+        int col = (int) (way % 3); // of the memory that column 1 sees there
+        struct bd_desc in = {.length = 16, .address = at, .release = 64, .release_value = 1};
+        struct bd_desc out = {.length = 16, .address = at};
+        struct shim_desc from = {.length = 16, .operand = A};
+        struct shim_desc to = {.length = 16, .operand = OUT, .token = true};
+        for (int turn = 0; turn < 2; turn++) { // written and read, only read
+            b->cdo.n = 0;
+            txn_begin(&b->txn);
+            loop_routes(b, 1, true);
+            out.acquire = turn == 0 && way < BLOCK ? 64 : 0; // own lock 0: the words are there
+            out.acquire_value = -(int) (out.acquire != 0);
+            mem_bd(&b->cdo, 1, 0, &in);
+            mem_bd(&b->cdo, 1, 1, &out);
+            if (turn == 0 && way == BLOCK) {
+                cdo_block(&b->cdo, REG(col, 1, 4 * LAST), b->host[A], 16);
+            } else if (turn == 0 && way == WORDS) {
+                for (uint32_t i = 0; i < 16; i++) {
+                    cdo_mask_write(&b->cdo, REG(col, 1, 4 * (LAST + i)), UINT32_MAX, b->host[A][i]);
+                }
+            } else if (turn == 0) {
+                push_task(&b->cdo, 1, 1, false, 0, 0);
+                txn_transfer(&b->txn, 1, true, 0, 0, &from);
+            }
+            push_task(&b->cdo, 1, 1, true, 0, 1);
+            txn_transfer(&b->txn, 1, false, 0, 1, &to);
+            txn_sync(&b->txn, 1, false, 0);
+            run_ok(b);
+            for (uint32_t i = 0; i < 16; i++) {
+                assert_int_equal(b->host[OUT][i], turn == 0 ? pattern(A, i) : 0);
+            }
+        }
+    }
+}
+
 static void same_input_same_cycles(void ** state) {
     struct bench * b = *state;
     loop_routes(b, 0, true);
@@ -419,6 +460,7 @@ int main(void) {
         TEST(arbitration_is_fair),
         TEST(switches_change_on_the_way),
         TEST(different_pdi_reloads),
+        TEST(memory_does_not_outlive_a_pdi),
         TEST(same_input_same_cycles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

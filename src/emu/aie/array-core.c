@@ -140,6 +140,7 @@ enum status tile_core_new(struct tile * t) {
         .stream_write = env_stream_write,
         .cascade_read = env_cascade_read,
         .cascade_write = env_cascade_write,
+        .cache = t->array->programs,
     };
     if (config->trace && t->col == config->trace_col && t->row == config->trace_row) {
         env.trace = env_trace;
@@ -166,6 +167,16 @@ void tile_core_reset(struct tile * t) {
     forget(t);
 }
 
+// Where a core stores is not followed: all that it can reach counts.
+static void touch_windows(struct tile * t) {
+    for (uint32_t i = 0; i < 4; i++) {
+        struct tile * owner = window_tile(t, i);
+        if (owner) {
+            tile_touch(owner, tile_traits[TILE_CORE].memory_bytes);
+        }
+    }
+}
+
 bool tile_core_control(struct tile * t, uint32_t value) {
     uint32_t old = t->core_control;
     if (value & ~(uint32_t) (CORE_ENABLE | CORE_RESET)) {
@@ -186,6 +197,7 @@ bool tile_core_control(struct tile * t, uint32_t value) {
         core_enable(t->core, runs, t->array->now);
         forget(t);
         if (runs) {
+            touch_windows(t);
             tile_core_wake(t, t->array->now);
         }
     }

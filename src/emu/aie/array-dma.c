@@ -152,6 +152,9 @@ static bool locate(struct channel * c, uint64_t address, uint64_t bytes) {
                           tile_traits[t->kind].name, t->col, t->row, dir_name(c->dir), c->index,
                           c->bd_id, bytes, address);
     }
+    if (c->dir == DMA_S2MM) {
+        tile_touch(owner, offset + bytes);
+    }
     c->base = owner->memory + offset;
     return true;
 }

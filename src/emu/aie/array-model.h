@@ -173,6 +173,7 @@ struct tile {
     enum tile_kind kind;
     int col, row;
     uint8_t * memory;
+    uint32_t touched; // bytes from the start of memory that may be other than 0
     int8_t locks[TILE_MAX_LOCKS];
     uint32_t bds[TILE_MAX_BDS][BD_WORDS];
     struct channel channels[2][TILE_MAX_CHANNELS];
@@ -224,7 +225,8 @@ struct array {
     uint64_t stream_words;
     bool failed;
     struct error error;
-    struct tile * tiles; // column by column, rows from the shim up
+    struct core_cache * programs; // prepared ones, of all cores
+    struct tile * tiles;          // column by column, rows from the shim up
 };
 
 // array-tile.c: making, finding and resetting tiles
@@ -294,6 +296,13 @@ void txn_sync_text(const struct array * a, char * text, size_t size);
 bool array_fail_deadlock(struct array * a);
 bool array_fail_unfinished(struct array * a);
 bool array_shim_busy(const struct array * a);
+
+// Said before the bytes below `end` of the tile's memory may be written: a reset clears no more.
+static inline void tile_touch(struct tile * t, uint64_t end) {
+    if (end > t->touched) {
+        t->touched = (uint32_t) end;
+    }
+}
 
 static inline void channel_wake(struct channel * c) {
     c->tile->array->awake[c->tile->col] |= 1u << c->bit;

@@ -34,6 +34,7 @@ static uint32_t read_memory(struct tile * t, uint32_t offset) {
 }
 
 static bool write_memory(struct tile * t, uint32_t offset, uint32_t value) {
+    tile_touch(t, offset + 4);
     store_u32(t->memory + offset, value);
     return true;
 }
@@ -309,6 +310,8 @@ static size_t write_block(struct tile * t, const struct reg_range * r, uint32_t 
     }
     if (r->write == write_program) {
         core_program_changed(t->core, offset, (uint32_t) (4 * n));
+    } else {
+        tile_touch(t, offset + 4 * n);
     }
     return n;
 }

@@ -90,8 +90,9 @@ static enum status tile_init(struct array * a, struct tile * t, int col, int row
 static void tile_reset(struct tile * t) {
     const struct tile_traits * traits = &tile_traits[t->kind];
     if (t->memory) {
-        memset(t->memory, 0, traits->memory_bytes);
+        memset(t->memory, 0, t->touched);
     }
+    t->touched = 0;
     memset(t->locks, 0, sizeof(t->locks));
     memset(t->bds, 0, sizeof(t->bds));
     memset(t->master, 0, sizeof(t->master));
@@ -131,9 +132,10 @@ enum status array_new(const struct emu_config * config, struct array ** out, str
     struct array * a = calloc(1, sizeof(*a));
     if (a) {
         a->tiles = calloc((size_t) config->columns * ARRAY_ROWS, sizeof(*a->tiles));
+        a->programs = core_cache_new(CORE_CACHE_BYTES);
     }
-    if (!a || !a->tiles) {
-        free(a);
+    if (!a || !a->tiles || !a->programs) {
+        array_free(a);
         return error_set(err, ST_NO_MEMORY, "array of %d columns: out of memory", config->columns);
     }
     a->config = *config;
@@ -167,6 +169,7 @@ void array_free(struct array * a) {
         core_free(t->core);
         free(t->memory);
     }
+    core_cache_free(a->programs);
     free(a->tiles);
     free(a);
 }

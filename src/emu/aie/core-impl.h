@@ -1,7 +1,8 @@
 // core-impl: the inside of a core, shared by core*.c only.
 //
 // A bundle is prepared once (core-prepare.c): its instructions become struct core_op with the issue
-// function, register offsets and immediates resolved, so that executing it touches no tables.
+// function, register offsets and immediates resolved, so that executing it touches no tables. All
+// cores with the same program share its bundles (core-code.c).
 // Results wait in a ring of pending writes, indexed by the cycle in which they become visible;
 // instructions with late sources wait in a second ring; stores that reach memory late in a third.
 // Each is empty in most cycles and costs one test there.
@@ -125,7 +126,7 @@ struct core_op {
     struct core_mac mac;       // fn NULL: none
     struct core_out out[CORE_MAX_OUTS];
     struct core_in in[AIE_MAX_OPERANDS];
-    struct core_exec exec; // filled as far as it is known beforehand
+    struct core_exec exec; // filled as far as it is known; for the core that executed it last
     core_meet_fn meet;     // instructions that meet the outside, else NULL
     const struct aie_instr * instr;
     const struct core_bundle * bundle;
@@ -140,6 +141,15 @@ struct core_bundle {
     uint8_t size, flags;
     uint8_t n_ops, n_loads; // loads come first
     struct core_op ops[];
+};
+
+// A program, as far as it was prepared.
+struct core_code {
+    struct core_code * next;                     // in the cache
+    int users;                                   // cores that execute it
+    size_t bytes;                                // with its bundles
+    struct core_bundle * map[CORE_PM_BYTES / 2]; // by pc / 2; NULL: not reached yet
+    uint8_t program[CORE_PM_BYTES];
 };
 
 // ---- in flight ----
@@ -221,8 +231,10 @@ struct core {
     uint64_t bundles, stalls;
 
     _Alignas(16) uint8_t scratch[AIE_MAX_OPERANDS][144]; // operands that had to be put together
-    struct core_bundle * map[CORE_PM_BYTES / 2];         // prepared bundles by pc / 2
-    bool any_prepared;
+    struct core_cache * cache;
+    bool owns_cache;
+    struct core_code * code; // what is executed; NULL: nothing yet
+    bool program_changed;    // since code was taken
     _Alignas(16) uint8_t program[CORE_PM_BYTES + AIE_MAX_BUNDLE_BYTES];
     char fault_text[640];
 };
@@ -296,12 +308,18 @@ void core_issue_mac(struct core * c, const struct core_op * op);
 
 // ---- core-prepare.c ----
 struct core_bundle * core_prepare(struct core * c, uint32_t pc); // NULL after a fault
-void core_forget(struct core * c);                               // frees all prepared bundles
+void core_bind(struct core * c, struct core_op * op); // its fixed sources are now those of c
 
 // The operands of an instruction in the order of its text; returns how many. where[i] is '[' for
 // the first one inside brackets, ']' for a later one inside, '+' for one after them, ' ' elsewhere.
 int core_text_operands(const struct aie_instr * instr, int index[AIE_MAX_OPERANDS],
                        char where[AIE_MAX_OPERANDS]);
+
+// ---- core-code.c ----
+struct core_code * core_code_take(struct core_cache * cache, const uint8_t * program); // or NULL
+void core_code_give(struct core_code * code); // NULL is fine
+void core_code_add(struct core_cache * cache, struct core_code * code, struct core_bundle * b,
+                   size_t bytes);
 
 // ---- each family prepares its own: false when it does not know the instruction ----
 bool core_prepare_scalar(struct core * c, struct core_op * op);  // core-scalar.c

@@ -1,4 +1,6 @@
-// core-prepare: turns the bytes at a PC into a core_bundle, once, when the PC is first reached.
+// core-prepare: turns the bytes at a PC into a core_bundle, once, when the PC is first reached. The
+// bundle goes into the core's program, which other cores may share (core-code.c): nothing in it may
+// depend on the core, other than exec, which is bound anew (core_bind).
 //
 // Every instruction gets lists of its sources (with the cycle in which each is read) and results
 // (with the cycle in which each is there); a family that knows better - scalars, memory, control,
@@ -6,17 +8,6 @@
 #include "emu/aie/core-impl.h"
 
 #include <stdlib.h>
-
-void core_forget(struct core * c) {
-    if (!c->any_prepared) {
-        return;
-    }
-    for (int i = 0; i < CORE_PM_BYTES / 2; i++) {
-        free(c->map[i]);
-        c->map[i] = NULL;
-    }
-    c->any_prepared = false;
-}
 
 int core_text_operands(const struct aie_instr * instr, int index[AIE_MAX_OPERANDS],
                        char where[AIE_MAX_OPERANDS]) {
@@ -127,8 +118,8 @@ static void stage_sources(struct core_op * op) {
 }
 
 // Sources that are read when the instruction executes, with nothing between them and the register,
-// come first in in[], their pointers set for good; then those that are captured at issue.
-static void fix_sources(struct core * c, struct core_op * op) {
+// come first in in[], their pointers set with the core; then those that are captured at issue.
+static void fix_sources(struct core_op * op) {
     struct core_in in[AIE_MAX_OPERANDS];
     int last = op->n_stages - 1, n = 0, count[3] = {0};
     for (int pass = 0; pass < 3; pass++) {
@@ -145,9 +136,6 @@ static void fix_sources(struct core * c, struct core_op * op) {
     memcpy(op->in, in, sizeof in[0] * (size_t) n);
     op->n_fixed_in = (uint8_t) count[0];
     op->n_first_in = (uint8_t) count[1];
-    for (int k = 0; k < op->n_fixed_in; k++) {
-        op->exec.in[op->in[k].index] = c->regs + op->in[k].offset;
-    }
     n = 0;
     for (int k = 0; k < op->n_out; k++) {
         struct core_out out = op->out[k];
@@ -159,8 +147,14 @@ static void fix_sources(struct core * c, struct core_op * op) {
         }
     }
     op->n_plain_out = (uint8_t) n;
-    op->exec.core = c;
     op->exec.instr = op->instr;
+}
+
+void core_bind(struct core * c, struct core_op * op) {
+    for (int k = 0; k < op->n_fixed_in; k++) {
+        op->exec.in[op->in[k].index] = c->regs + op->in[k].offset;
+    }
+    op->exec.core = c;
 }
 
 // A register copied as it is: what the sizes of the two have in common.
@@ -229,7 +223,7 @@ static bool prepare_op(struct core * c, struct core_op * op, const struct core_b
         }
     }
     stage_sources(op);
-    fix_sources(c, op);
+    fix_sources(op);
     if (core_prepare_outside(c, op) || core_prepare_control(c, op) || core_prepare_memory(c, op) ||
         core_prepare_scalar(c, op)) {
         return !c->faulted;
@@ -288,7 +282,6 @@ struct core_bundle * core_prepare(struct core * c, uint32_t pc) {
         b->flags |= b->ops[i].flags;
         b->n_loads = (uint8_t) (b->n_loads + b->ops[i].is_load);
     }
-    c->map[pc / 2] = b;
-    c->any_prepared = true;
+    core_code_add(c->cache, c->code, b, size);
     return b;
 }

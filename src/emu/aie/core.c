@@ -194,6 +194,9 @@ void core_execute(struct core * c, const struct core_op * op, struct core_late *
     struct core_op * own = (struct core_op *) (uintptr_t) op; // its exec is scratch
     struct core_exec * x = &own->exec;
     int last = op->n_stages - 1;
+    if (x->core != c) {
+        core_bind(c, own);
+    }
     for (int k = op->n_fixed_in; k < op->n_in; k++) {
         const struct core_in * in = &op->in[k];
         x->in[in->index] = in->stage < last ? l->data + in->capture : read_live(c, in, k);
@@ -370,6 +373,32 @@ static void drain(struct core * c) {
     }
 }
 
+static bool in_flight(const struct core * c) {
+    int n = 0;
+    for (int i = 0; i < RING; i++) {
+        n += c->n_writes[i] + c->n_lates[i] + c->n_stores[i];
+    }
+    return n > 0;
+}
+
+// The prepared form of what program memory holds now. What is in flight belongs to the one before
+// and arrives first: a core whose program is replaced under it goes on as if it had waited.
+static bool renew_code(struct core * c) {
+    c->program_changed = false;
+    if (c->code && memcmp(c->code->program, c->program, CORE_PM_BYTES) == 0) {
+        return true;
+    }
+    if (in_flight(c)) {
+        drain(c);
+    }
+    core_code_give(c->code);
+    c->code = core_code_take(c->cache, c->program);
+    if (c->code == NULL) {
+        core_fault_at(c, NULL, "out of memory while preparing the program");
+    }
+    return !c->faulted;
+}
+
 enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
     if (c->state != CORE_READY && c->state != CORE_BLOCKED) {
         return c->state;
@@ -377,6 +406,9 @@ enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
     c->state = CORE_READY;
     if (core_now(c) > limit) {
         return c->state;
+    }
+    if (c->program_changed && !renew_code(c)) {
+        return c->state = CORE_FAULT;
     }
     uint64_t last = limit - c->offset; // in pipeline time, which is all that moves in here
     struct core_bundle * b = NULL;
@@ -389,7 +421,7 @@ enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
             }
         }
         if (b == NULL) {
-            b = c->pc < CORE_PM_BYTES ? c->map[c->pc / 2] : NULL;
+            b = c->pc < CORE_PM_BYTES ? c->code->map[c->pc / 2] : NULL;
             if (b == NULL && (b = core_prepare(c, c->pc)) == NULL) {
                 return c->state = CORE_FAULT;
             }
@@ -452,6 +484,13 @@ enum status core_new(enum aie_arch arch, const struct core_env * env, struct cor
     c->isa = aie_isa_get(arch);
     c->env = *env;
     c->state = CORE_DISABLED;
+    c->owns_cache = env->cache == NULL;
+    c->cache = c->owns_cache ? core_cache_new(CORE_CACHE_BYTES) : env->cache;
+    c->program_changed = true;
+    if (c->cache == NULL) {
+        free(c);
+        return ST_NO_MEMORY;
+    }
     core_reset(c);
     *out = c;
     return ST_OK;
@@ -459,7 +498,10 @@ enum status core_new(enum aie_arch arch, const struct core_env * env, struct cor
 
 void core_free(struct core * c) {
     if (c) {
-        core_forget(c);
+        core_code_give(c->code);
+        if (c->owns_cache) {
+            core_cache_free(c->cache);
+        }
         free(c);
     }
 }
@@ -493,8 +535,8 @@ uint8_t * core_program(struct core * c) {
 
 void core_program_changed(struct core * c, uint32_t offset, uint32_t size) {
     (void) offset;
-    (void) size; // bundles overlap and programs are written whole: forgetting all is simplest
-    core_forget(c);
+    (void) size; // the program is compared as a whole, when it is next run
+    c->program_changed = true;
 }
 
 void core_enable(struct core * c, bool on, uint64_t now) {

@@ -14,6 +14,20 @@
 
 struct core;
 
+// Programs in their prepared form, kept by content for the cores that share the cache: memory is
+// bounded by the limit, plus one program for each core. Cores of one cache run on one thread at a
+// time; it outlives them.
+struct core_cache;
+enum { CORE_CACHE_BYTES = 64 << 20 }; // a limit for all uses: about 150 programs of our kernels
+struct core_cache_counts {
+    int programs;  // that are kept
+    size_t bytes;  // that they take
+    uint64_t made; // programs that were asked for and not there
+};
+struct core_cache * core_cache_new(size_t limit); // NULL: out of memory
+void core_cache_free(struct core_cache * cache);  // NULL is fine
+struct core_cache_counts core_cache_counts(const struct core_cache * cache);
+
 enum core_state {
     CORE_DISABLED, // enable bit off, or in reset
     CORE_READY,    // may run; at core_now() it wants to execute more
@@ -40,6 +54,7 @@ struct core_env {
     int (*cascade_read)(void * user, uint8_t bits512[64]);
     int (*cascade_write)(void * user, const uint8_t bits512[64]);
     void (*trace)(void * user, uint64_t cycle, uint32_t pc, const char * text); // NULL = off
+    struct core_cache * cache; // NULL = the core has one of its own
 };
 
 enum { CORE_PM_BYTES = 16384 };
