@@ -54,14 +54,14 @@ static void emulation_is_never_silent(void ** state) {
         skip();
     }
     const char * out = probe("");
-    assert_says(out, "ggml-hsa: no NPU: ");
+    assert_says(out, "ggml-hsa: no device: ");
     assert_says(out, "loaded HSA, devices 0\n");
 }
 
 static void missing_runtime(void ** state) {
     (void) state;
     const char * out = probe("GGML_HSA_RUNTIME=/nonexistent/libhsa.so");
-    assert_says(out, "ggml-hsa: no NPU: ");
+    assert_says(out, "ggml-hsa: no device: ");
     assert_says(out, "/nonexistent/libhsa.so");
     assert_says(out, "loaded HSA, devices 0\n");
 }
@@ -69,7 +69,7 @@ static void missing_runtime(void ** state) {
 static void unknown_emulation(void ** state) {
     (void) state;
     const char * out = probe("GGML_HSA_EMULATE=aie99");
-    assert_says(out, "ggml-hsa: no NPU: ");
+    assert_says(out, "ggml-hsa: no device: ");
     assert_says(out, "loaded HSA, devices 0\n");
 }
 

@@ -1,0 +1,582 @@
+// The HSA client with GPUs beside the NPU: who is listed, memory that the host does not see, and
+// queues that are flooded, shared, broken and freed too early. Kernels are made by hand, so that no
+// compiler is needed.
+#include "rig.h"
+
+#include "code.h"
+#include "hsa/hsac.h"
+#include <pthread.h>
+
+static struct hsac * open_agents(const char * names) {
+    struct hsac * h;
+    struct error err = {0};
+    rig_env(names, NULL, NULL);
+    if (hsac_open(&h, &err) != ST_OK) {
+        fail_msg("%s: %s", names, err.text);
+    }
+    return h;
+}
+
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        struct error err = {0};                                                                    \
+        if ((call) != ST_OK) {                                                                     \
+            fail_msg("%s: %s", #call, err.text);                                                   \
+        }                                                                                          \
+    } while (0)
+
+static void assert_says(const struct error * err, const char * text) {
+    if (!strstr(err->text, text)) {
+        fail_msg("'%s' does not name '%s'", err->text, text);
+    }
+}
+
+// ---- kernels ----
+
+// *address = 3 * *address + value + unused, of one work-item. Which launches ran, and in which
+// order, is in the number.
+static const uint32_t step_gfx9[] = {
+    0xc0060100,    0x00000000, // s_load_dwordx2 s[4:5], s[0:1], 0x0
+    0xc0020180,    0x00000008, // s_load_dword s6, s[0:1], 0x8
+    0xc00201c0,    0x00000010, // s_load_dword s7, s[0:1], 0x10
+    0x7e020280,                // v_mov_b32 v1, 0
+    0xbf8cc07f,                // s_waitcnt lgkmcnt(0)
+    0xdc508000,    0x02040001, // global_load_dword v2, v1, s[4:5]
+    0x81060706,                // s_add_i32 s6, s6, s7
+    0xbf8c0f70,                // s_waitcnt vmcnt(0)
+    0xd2850002,    0x00010702, // v_mul_lo_u32 v2, v2, 3
+    0x68040406,                // v_add_u32 v2, s6, v2
+    0xdc708000,    0x00040201, // global_store_dword v1, v2, s[4:5]
+    0xbf8c0f70,                // s_waitcnt vmcnt(0)
+    CODE_END_GFX9,
+};
+static const uint32_t step_gfx11[] = {
+    0xf4040100, 0xf8000000, 0xf4000180, 0xf8000008, 0xf40001c0,     0xf8000010, 0x7e020280,
+    0xbf89fc07, 0xdc520000, 0x02040001, 0x81060706, 0xbf8903f7,     0xd72c0002, 0x00010702,
+    0x4a040406, 0xdc6a0000, 0x00040201, 0xbf8903f7, CODE_END_GFX11,
+};
+_Static_assert(sizeof step_gfx9 == sizeof step_gfx11, "");
+enum { STEP_WORDS = sizeof step_gfx9 / 4 };
+
+static const uint32_t end_gfx9[] = {CODE_END_GFX9}, end_gfx11[] = {CODE_END_GFX11};
+static const uint32_t junk[] = {0xffffffff, 0xffffffff};
+
+static const struct arch {
+    const char * name;
+    uint32_t flags;
+    const uint32_t *step, *end;
+} archs[] = {
+    {"gfx90a", CODE_MACH_GFX90A, step_gfx9, end_gfx9},
+    {"gfx942", CODE_MACH_GFX942, step_gfx9, end_gfx9},
+    {"gfx1100", CODE_MACH_GFX1100, step_gfx11, end_gfx11},
+};
+enum { N_ARCHS = sizeof archs / sizeof archs[0] };
+
+struct code {
+    uint8_t * bytes;
+    hsa_code_object_reader_t reader;
+    hsa_executable_t executable;
+    uint64_t object;
+};
+
+#define CALL(h, name, ...)                                                                         \
+    do {                                                                                           \
+        __typeof__(name) * function;                                                               \
+        void * address = hsac_symbol(h, #name);                                                    \
+        assert_non_null(address);                                                                  \
+        memcpy(&function, &address, sizeof function);                                              \
+        assert_int_equal(function(__VA_ARGS__), HSA_STATUS_SUCCESS);                               \
+    } while (0)
+
+static struct code code_load(struct hsac * h, struct hsac_agent * a, uint32_t flags,
+                             const uint32_t * text, size_t n_words) {
+    struct code c = {.bytes = code_new(flags, text, n_words, false)};
+    hsa_agent_t agent = {hsac_agent_handle(a)};
+    hsa_executable_symbol_t symbol;
+    CALL(h, hsa_code_object_reader_create_from_memory, c.bytes, CODE_BYTES, &c.reader);
+    CALL(h, hsa_executable_create_alt, HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT,
+         NULL, &c.executable);
+    CALL(h, hsa_executable_load_agent_code_object, c.executable, agent, c.reader, NULL, NULL);
+    CALL(h, hsa_executable_freeze, c.executable, NULL);
+    CALL(h, hsa_executable_get_symbol_by_name, c.executable, "k.kd", &agent, &symbol);
+    CALL(h, hsa_executable_symbol_get_info, symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT,
+         &c.object);
+    return c;
+}
+
+static void code_unload(struct hsac * h, struct code * c) {
+    CALL(h, hsa_executable_destroy, c->executable);
+    CALL(h, hsa_code_object_reader_destroy, c->reader);
+    free(c->bytes);
+}
+
+struct step_args {
+    uint32_t * at;
+    uint32_t value, nothing, more; // more is added as well
+};
+
+static struct hsac_launch launch_of(const struct code * c, const struct step_args * args) {
+    return (struct hsac_launch){
+        .object = c->object,
+        .args = args,
+        .args_size = sizeof *args,
+        .kernarg_bytes = 24,
+        .grid = {1, 1, 1},
+        .group = {1, 1, 1},
+    };
+}
+
+static uint32_t step(uint32_t x, uint32_t value) {
+    return 3 * x + value;
+}
+
+// A GPU with a word of memory, a queue and the kernel that steps it.
+struct bench {
+    struct hsac * h;
+    struct hsac_agent * gpu;
+    struct hsac_queue * queue;
+    struct code step;
+    uint32_t * at;
+};
+
+static struct bench bench_open(const struct arch * arch) {
+    struct bench b = {.h = open_agents(arch->name)};
+    b.gpu = hsac_agent_get(b.h, 0);
+    OK(hsac_queue_new(b.gpu, &b.queue, &err));
+    b.step = code_load(b.h, b.gpu, arch->flags, arch->step, STEP_WORDS);
+    b.at = hsac_alloc(b.gpu, HSAC_POOL_DATA, 64);
+    assert_non_null(b.at);
+    OK(hsac_fill(b.gpu, b.at, 0, 64, &err));
+    return b;
+}
+
+static void bench_close(struct bench * b) {
+    hsac_queue_free(b->queue);
+    code_unload(b->h, &b->step);
+    hsac_free(b->gpu, b->at);
+    hsac_close(b->h);
+}
+
+static uint32_t bench_word(struct bench * b) {
+    uint32_t word = 0xdeadbeef;
+    OK(hsac_read(b->gpu, &word, b->at, sizeof word, &err));
+    return word;
+}
+
+static enum status bench_step(struct bench * b, uint32_t value, struct error * err) {
+    struct step_args args = {b->at, value, 0, 0};
+    struct hsac_launch l = launch_of(&b->step, &args);
+    return hsac_queue_launch(b->queue, &l, err);
+}
+
+// ---- agents ----
+
+static void test_agents(void ** state) {
+    (void) state;
+    struct hsac * h = open_agents("gfx90a,aie2,gfx1100");
+    static const struct {
+        enum hsac_kind kind;
+        const char *name, *product;
+    } expected[] = {{HSAC_NPU, "aie2", "RyzenAI-npu1"},
+                    {HSAC_GPU, "gfx90a", "AMD Instinct MI210"},
+                    {HSAC_GPU, "gfx1100", "AMD Radeon RX 7900 XTX"}};
+    assert_int_equal(hsac_agent_count(h), 3);
+    assert_null(hsac_agent_get(h, 3));
+    for (int i = 0; i < 3; i++) {
+        struct hsac_agent * a = hsac_agent_get(h, i);
+        uint64_t left = 0, left_then, total = 0;
+        assert_int_equal(hsac_agent_kind(a), expected[i].kind);
+        assert_string_equal(hsac_agent_name(a), expected[i].name);
+        assert_string_equal(hsac_agent_product(a), expected[i].product);
+        assert_false(hsac_agent_is_integrated(a));
+        assert_true(hsac_agent_handle(a));
+        hsac_agent_memory(a, &left, &total);
+        assert_true(total >= 64 << 20 && left <= total);
+        assert_int_equal(hsac_agent_pool_size(a, HSAC_POOL_DATA), total);
+        assert_true(hsac_agent_pool_size(a, HSAC_POOL_HOST) &&
+                    hsac_agent_pool_size(a, HSAC_POOL_KERNARG));
+        assert_int_equal(hsac_agent_pool_size(a, HSAC_POOL_DEV),
+                         expected[i].kind == HSAC_NPU ? 64 << 20 : 0);
+        void * block = hsac_alloc(a, HSAC_POOL_DATA, 3 << 20);
+        assert_non_null(block);
+        hsac_agent_memory(a, &left_then, &total);
+        assert_int_equal(left - left_then, 3 << 20);
+        hsac_free(a, block);
+        hsac_agent_memory(a, &left_then, &total);
+        assert_int_equal(left, left_then);
+        struct hsac_counters c = {.dispatches = 9};
+        assert_true(hsac_agent_counters(a, &c));
+        assert_int_equal(c.dispatches, 0);
+    }
+    hsac_close(h);
+    h = open_agents("gfx942");
+    assert_int_equal(hsac_agent_count(h), 1);
+    assert_string_equal(hsac_agent_name(hsac_agent_get(h, 0)), "gfx942");
+    hsac_close(h);
+    h = open_agents("aie2");
+    assert_int_equal(hsac_agent_count(h), 1);
+    assert_int_equal(hsac_agent_kind(hsac_agent_get(h, 0)), HSAC_NPU);
+    hsac_close(h);
+}
+
+static void test_pools(void ** state) {
+    (void) state;
+    struct hsac * h = open_agents("gfx90a,aie2");
+    struct hsac_agent *npu = hsac_agent_get(h, 0), *gpu = hsac_agent_get(h, 1);
+    static const enum hsac_pool pools[] = {HSAC_POOL_DATA, HSAC_POOL_HOST, HSAC_POOL_DEV,
+                                           HSAC_POOL_KERNARG};
+    for (size_t i = 0; i < sizeof pools / sizeof pools[0]; i++) {
+        assert_null(hsac_alloc(gpu, pools[i], 0));
+        assert_null(hsac_alloc(gpu, pools[i], SIZE_MAX));
+        void *of_npu = hsac_alloc(npu, pools[i], 1001), *of_gpu = hsac_alloc(gpu, pools[i], 1001);
+        assert_non_null(of_npu);
+        assert_true(pools[i] == HSAC_POOL_DEV ? !of_gpu : of_gpu != NULL);
+        hsac_free(npu, of_npu);
+        if (pools[i] == HSAC_POOL_HOST || pools[i] == HSAC_POOL_KERNARG) {
+            memset(of_gpu, 1, 1001); // the host's own
+        }
+        hsac_free(gpu, of_gpu);
+    }
+    hsac_close(h);
+}
+
+// ---- bytes ----
+
+enum { MIB = 1 << 20, ROOM = 4 * MIB };
+
+struct memory { // of an agent, and what ought to be in it
+    struct hsac_agent * agent;
+    uint8_t *device, *want, *got;
+};
+
+static void memory_check(struct memory * m, const char * what, size_t size, size_t offset) {
+    OK(hsac_read(m->agent, m->got, m->device, ROOM, &err));
+    for (size_t i = 0; i < ROOM; i++) {
+        if (m->got[i] != m->want[i]) {
+            fail_msg("%s, %s of %zu at %zu: byte %zu is %u, not %u", hsac_agent_name(m->agent),
+                     what, size, offset, i, m->got[i], m->want[i]);
+        }
+    }
+}
+
+static void check_bytes(struct hsac_agent * a, enum hsac_pool pool) {
+    static const size_t sizes[] = {0, 1, 7, 4097, MIB - 1, MIB, MIB + 1, 2 * MIB, 3 * MIB + 7};
+    struct memory m = {a, hsac_alloc(a, pool, ROOM), malloc(ROOM), malloc(ROOM)};
+    uint8_t * other = hsac_alloc(a, HSAC_POOL_DATA, ROOM);
+    uint8_t * source = malloc(ROOM);
+    assert_true(m.device && other && m.want && m.got && source);
+    uint32_t seed = 1;
+    for (size_t i = 0; i < ROOM; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        source[i] = (uint8_t) (seed >> 24);
+    }
+    memset(m.want, 0x5a, ROOM);
+    OK(hsac_fill(a, m.device, 0x5a, ROOM, &err));
+    memory_check(&m, "fill", ROOM, 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        size_t n = sizes[i], at = 1 + 2 * i;
+        OK(hsac_write(a, m.device + at, source + 3 * i, n, &err));
+        memcpy(m.want + at, source + 3 * i, n);
+        memory_check(&m, "write", n, at);
+        OK(hsac_write(a, other, source, ROOM, &err));
+        OK(hsac_copy(a, m.device + at + 5, other + 77 + i, n, &err));
+        memcpy(m.want + at + 5, source + 77 + i, n);
+        memory_check(&m, "copy", n, at + 5);
+        memset(m.got, 0x11, ROOM); // a read takes what it was told to, and no more
+        OK(hsac_read(a, m.got + 1, other + 3, n, &err));
+        assert_memory_equal(m.got + 1, source + 3, n);
+        assert_true(m.got[0] == 0x11 && m.got[n + 1] == 0x11);
+        OK(hsac_fill(a, m.device + at + 9, (uint8_t) (0xf0 + i), n, &err));
+        memset(m.want + at + 9, (int) (0xf0 + i), n);
+        memory_check(&m, "fill", n, at + 9);
+    }
+    hsac_free(a, other);
+    hsac_free(a, m.device);
+    free(source);
+    free(m.want);
+    free(m.got);
+}
+
+static void test_bytes(void ** state) {
+    (void) state;
+    struct hsac * h = open_agents("aie2,gfx1100");
+    struct hsac_agent *npu = hsac_agent_get(h, 0), *gpu = hsac_agent_get(h, 1);
+    check_bytes(npu, HSAC_POOL_DATA);
+    check_bytes(gpu, HSAC_POOL_DATA);
+    check_bytes(gpu, HSAC_POOL_HOST);
+    hsac_close(h);
+}
+
+// What the copy engine refuses is a status, and the next copy works.
+static void test_bytes_of_nobody(void ** state) {
+    (void) state;
+    struct hsac * h = open_agents("gfx90a");
+    struct hsac_agent * a = hsac_agent_get(h, 0);
+    uint8_t * device = hsac_alloc(a, HSAC_POOL_DATA, 4096);
+    uint8_t local[64] = {1, 2, 3}, back[64] = {0};
+    struct error err = {0};
+    assert_int_equal(hsac_write(a, back, local, 64, &err), ST_DEVICE);
+    assert_says(&err, "gfx90a: copying 64 bytes");
+    assert_int_equal(hsac_read(a, back, local, 64, &err), ST_DEVICE);
+    assert_int_equal(hsac_fill(a, back, 1, 64, NULL), ST_DEVICE);
+    assert_int_equal(hsac_copy(a, device, local, 64, &err), ST_DEVICE);
+    assert_int_equal(hsac_copy(a, device + 4000, device, 97, &err), ST_DEVICE); // behind the end
+    assert_int_equal(back[0], 0);
+    OK(hsac_write(a, device + 4032, local, 64, &err));
+    OK(hsac_read(a, back, device + 4032, 64, &err));
+    assert_memory_equal(local, back, 64);
+    hsac_close(h); // frees the block
+}
+
+// ---- queues ----
+
+static void test_wrong_kernels(void ** state) {
+    (void) state;
+    struct hsac * h = open_agents("gfx90a,aie2");
+    struct hsac_queue *npu, *gpu;
+    struct error err = {0};
+    OK(hsac_queue_new(hsac_agent_get(h, 0), &npu, &err));
+    OK(hsac_queue_new(hsac_agent_get(h, 1), &gpu, &err));
+    const struct hsac_dispatch d = {.pdi_size = 1};
+    const struct hsac_launch l = {.grid = {1, 1, 1}, .group = {1, 1, 1}};
+    assert_int_equal(hsac_queue_dispatch(gpu, &d, &err), ST_INVALID);
+    assert_says(&err, "gfx90a takes no kernels of a NPU");
+    assert_int_equal(hsac_queue_launch(npu, &l, &err), ST_INVALID);
+    assert_says(&err, "aie2 takes no kernels of a GPU");
+    assert_int_equal(hsac_queue_dispatch(gpu, &d, NULL), ST_INVALID);
+    assert_int_equal(hsac_queue_launch(npu, &l, NULL), ST_INVALID);
+    OK(hsac_queue_wait(npu, &err));
+    OK(hsac_queue_wait(gpu, &err));
+    hsac_queue_free(gpu);
+    hsac_queue_free(npu);
+    hsac_close(h);
+}
+
+// More than the ring holds, without waiting, several times; then a look at every launch's argument.
+static void test_flood(void ** state) {
+    (void) state;
+    for (int k = 0; k < N_ARCHS; k++) {
+        struct bench b = bench_open(&archs[k]);
+        struct code end = code_load(b.h, b.gpu, archs[k].flags, archs[k].end, 1);
+        struct hsac_launch nothing = launch_of(&end, NULL);
+        nothing.args_size = 0;
+        uint32_t want = 0;
+        for (int round = 0; round < 3; round++) {
+            for (uint32_t i = 0; i < 1000; i++) {
+                OK(hsac_queue_launch(b.queue, &nothing, &err));
+            }
+            OK(hsac_queue_wait(b.queue, &err));
+            for (uint32_t i = 0; i < 1000 + (uint32_t) round; i++) {
+                OK(bench_step(&b, 7 * i + 1, &err));
+                want = step(want, 7 * i + 1);
+            }
+            OK(hsac_queue_wait(b.queue, &err));
+            OK(hsac_queue_wait(b.queue, &err));
+            assert_int_equal(bench_word(&b), want);
+        }
+        struct hsac_counters c;
+        assert_true(hsac_agent_counters(b.gpu, &c));
+        assert_int_equal(c.dispatches, 3 * 2000 + 3);
+        code_unload(b.h, &end);
+        bench_close(&b);
+    }
+}
+
+static void test_arguments(void ** state) {
+    (void) state;
+    struct bench b = bench_open(&archs[0]);
+    struct error err = {0};
+    struct step_args args[HSAC_MAX_KERNARG / sizeof(struct step_args) + 1] = {{b.at, 5, 0, 100}};
+    struct hsac_launch l = launch_of(&b.step, args);
+    OK(hsac_queue_launch(b.queue, &l, &err));
+    OK(hsac_queue_wait(b.queue, &err));
+    assert_int_equal(bench_word(&b), 105);
+    // What is not given is 0, also where an earlier launch had something in the same slot: all of
+    // them get a hundred, and then none.
+    for (int i = 0; i < 600; i++) {
+        OK(hsac_queue_launch(b.queue, &l, &err));
+    }
+    OK(hsac_fill(b.gpu, b.at, 0, 4, &err));
+    OK(hsac_queue_wait(b.queue, &err));
+    OK(hsac_fill(b.gpu, b.at, 0, 4, &err));
+    uint32_t want = 0;
+    l.args_size = offsetof(struct step_args, more);
+    for (int i = 0; i < 600; i++) {
+        OK(hsac_queue_launch(b.queue, &l, &err));
+        want = step(want, 5);
+    }
+    args[0] = (struct step_args){NULL, 0, 0, 0}; // they were copied
+    OK(hsac_queue_wait(b.queue, &err));
+    assert_int_equal(bench_word(&b), want);
+    args[0] = (struct step_args){b.at, 5, 0, 0};
+
+    l.args_size = sizeof args[0];
+    l.kernarg_bytes = HSAC_MAX_KERNARG + 1;
+    assert_int_equal(hsac_queue_launch(b.queue, &l, &err), ST_CORRUPT);
+    assert_says(&err, "513 bytes of arguments");
+    l.kernarg_bytes = sizeof args[0] - 1;
+    assert_int_equal(hsac_queue_launch(b.queue, &l, &err), ST_CORRUPT);
+    assert_says(&err, "expected 24 to 512");
+    l.args_size = UINT32_MAX;
+    l.kernarg_bytes = UINT32_MAX;
+    assert_int_equal(hsac_queue_launch(b.queue, &l, NULL), ST_CORRUPT);
+    OK(hsac_queue_wait(b.queue, &err));
+    assert_int_equal(bench_word(&b), want);
+    l.args_size = l.kernarg_bytes = HSAC_MAX_KERNARG;
+    OK(hsac_queue_launch(b.queue, &l, &err));
+    OK(hsac_queue_wait(b.queue, &err));
+    assert_int_equal(bench_word(&b), step(want, 5));
+    bench_close(&b);
+}
+
+// ---- faults ----
+
+static void check_fault(struct bench * b, const struct hsac_launch * bad, const char * what) {
+    struct error err = {0};
+    uint32_t before = bench_word(b);
+    OK(bench_step(b, 1, &err));
+    OK(hsac_queue_launch(b->queue, bad, &err));
+    OK(bench_step(b, 2, &err)); // behind the fault: never runs
+    assert_int_equal(hsac_queue_wait(b->queue, &err), ST_DEVICE);
+    assert_says(&err, hsac_agent_name(b->gpu));
+    assert_says(&err, what);
+    assert_int_equal(bench_word(b), step(before, 1));
+    OK(hsac_queue_wait(b->queue, &err)); // told once
+    OK(bench_step(b, 3, &err));
+    OK(hsac_queue_wait(b->queue, &err));
+    assert_int_equal(bench_word(b), step(step(before, 1), 3));
+}
+
+static void test_faults(void ** state) {
+    (void) state;
+    for (int k = 0; k < N_ARCHS; k++) {
+        struct bench b = bench_open(&archs[k]);
+        struct hsac_queue * other;
+        struct error err = {0};
+        OK(hsac_queue_new(b.gpu, &other, &err));
+        struct code broken = code_load(b.h, b.gpu, archs[k].flags, junk, 2);
+        struct step_args args = {b.at, 0, 0, 0}, nowhere = {(uint32_t *) 0x1000, 0, 0, 0};
+        struct hsac_launch illegal = launch_of(&broken, &args), lost = launch_of(&b.step, &args),
+                           stray = launch_of(&b.step, &nowhere), empty = launch_of(&b.step, &args);
+        lost.object = 0x1000;
+        empty.grid[1] = 0;
+        struct hsac_launch wait_before = launch_of(&b.step, &args);
+        OK(hsac_queue_launch(other, &wait_before, &err));
+        OK(hsac_queue_wait(other, &err));
+        check_fault(&b, &illegal, "no instruction");
+        check_fault(&b, &lost, "0x1000");
+        check_fault(&b, &stray, "0x1000");
+        check_fault(&b, &empty, "grid of 0");
+        // A launch that finds the ring full waits, and meets the fault itself.
+        OK(hsac_queue_launch(b.queue, &illegal, &err));
+        enum status st = ST_OK;
+        int n = 0;
+        for (; n < 300 && st == ST_OK; n++) {
+            st = bench_step(&b, 1, &err);
+        }
+        assert_int_equal(st, ST_DEVICE);
+        assert_in_range(n, 200, 256);
+        assert_int_equal(hsac_queue_launch(b.queue, &illegal, NULL), ST_OK);
+        assert_int_equal(hsac_queue_wait(b.queue, NULL), ST_DEVICE);
+        // The other queue is as good as ever; one that failed can be freed as it is.
+        uint32_t before = bench_word(&b);
+        args.value = 9;
+        OK(hsac_queue_launch(other, &wait_before, &err));
+        OK(hsac_queue_wait(other, &err));
+        assert_int_equal(bench_word(&b), step(before, 9));
+        OK(hsac_queue_launch(other, &illegal, &err));
+        hsac_queue_free(other);
+        code_unload(b.h, &broken);
+        bench_close(&b);
+    }
+}
+
+// ---- threads ----
+
+struct worker {
+    struct bench * b;
+    struct hsac_queue * shared; // NULL: one of its own
+    uint32_t * at;
+    bool failed;
+    pthread_t thread;
+};
+
+static void * work(void * data) {
+    struct worker * w = data;
+    struct hsac_agent * a = w->b->gpu;
+    uint32_t want = 0, got = 0;
+    w->failed = false;
+    for (uint32_t round = 0; round < 5 && !w->failed; round++) {
+        struct hsac_queue * q = w->shared;
+        w->failed |= !q && hsac_queue_new(a, &q, NULL) != ST_OK;
+        for (uint32_t i = 0; i < 300 && !w->failed; i++) {
+            struct step_args args = {w->at, i, 0, round};
+            struct hsac_launch l = launch_of(&w->b->step, &args);
+            w->failed |= hsac_queue_launch(q, &l, NULL) != ST_OK;
+            want = step(want, i + round);
+        }
+        w->failed |= w->failed || hsac_queue_wait(q, NULL) != ST_OK ||
+                     hsac_read(a, &got, w->at, sizeof got, NULL) != ST_OK || got != want;
+        if (!w->shared) {
+            hsac_queue_free(q);
+        }
+        void * block = hsac_alloc(a, HSAC_POOL_DATA, 100 + round);
+        w->failed |= !block || hsac_fill(a, block, 1, 100, NULL) != ST_OK;
+        hsac_free(a, block);
+    }
+    return NULL;
+}
+
+static void test_threads(void ** state) {
+    (void) state;
+    enum { N = 4 };
+    for (int shared = 0; shared < 2; shared++) {
+        struct bench b = bench_open(&archs[2]);
+        struct worker workers[N];
+        for (int i = 0; i < N; i++) {
+            workers[i] = (struct worker){&b, shared ? b.queue : NULL, b.at + i, true, 0};
+            assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+        }
+        for (int i = 0; i < N; i++) {
+            pthread_join(workers[i].thread, NULL);
+        }
+        for (int i = 0; i < N; i++) {
+            assert_false(workers[i].failed);
+        }
+        bench_close(&b);
+    }
+}
+
+// Memory may be freed behind the queue: what was sent is complete then.
+static void test_free_in_flight(void ** state) {
+    (void) state;
+    struct bench b = bench_open(&archs[1]);
+    for (uint32_t round = 0; round < 20; round++) {
+        struct hsac_queue * q;
+        OK(hsac_queue_new(b.gpu, &q, &err));
+        uint32_t *block = hsac_alloc(b.gpu, HSAC_POOL_DATA, 64), got, want = 0;
+        OK(hsac_fill(b.gpu, block, 0, 64, &err));
+        for (uint32_t i = 0; i < 254; i++) {
+            struct step_args args = {block, i, 0, round};
+            struct hsac_launch l = launch_of(&b.step, &args);
+            OK(hsac_queue_launch(q, &l, &err));
+            want = step(want, i + round);
+        }
+        hsac_queue_free(q);
+        OK(hsac_read(b.gpu, &got, block, sizeof got, &err));
+        assert_int_equal(got, want);
+        hsac_free(b.gpu, block);
+    }
+    bench_close(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_agents),        cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_bytes),         cmocka_unit_test(test_bytes_of_nobody),
+        cmocka_unit_test(test_wrong_kernels), cmocka_unit_test(test_flood),
+        cmocka_unit_test(test_arguments),     cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_threads),       cmocka_unit_test(test_free_in_flight),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
