@@ -31,7 +31,7 @@ if grep -q 'cannot be made' "$work/log" || ! grep -q '"ADD",.*"1"' "$work/gpu"; 
 fi
 "$build/bin/kernel-types" >"$work/kernels"
 # The ops of the table in host-nodes.c.
-sed -n 's/^    {GGML_OP_\([A-Z_]*\), .*/\1/p' "$sources/src/backend/host-nodes.c" >"$work/host"
+sed -n 's/^    {GGML_OP_\([A-Z_]*\), .*/\1/p' "$sources/src/backend/npu/host-nodes.c" >"$work/host"
 for file in hsa gpu cpu kernels host; do
     [ -s "$work/$file" ] || { echo "ops-docs.sh: nothing to read for '$file'" >&2; exit 1; }
 done

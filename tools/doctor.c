@@ -1,6 +1,7 @@
-// doctor: is everything there to compute on an NPU or GPU, and if not, what is to be done? Checks are made
-// in the order in which things depend on each other, and all are made whatever the first ones say.
-// Nothing is changed, no right is needed, and a machine that has nothing is a case like others.
+// doctor: is everything there to compute on an NPU or GPU, and if not, what is to be done? Checks
+// are made in the order in which things depend on each other, and all are made whatever the first
+// ones say. Nothing is changed, no right is needed, and a machine that has nothing is a case like
+// others.
 #include "doctor.h"
 #include "tool.h"
 
@@ -81,7 +82,8 @@ static void check_runtime(struct doctor * d) {
     const struct probe_runtime * r = &d->runtime;
     if (r->err.status != ST_OK) {
         report(d, FAIL, "HSA runtime",
-               d->emulated ? "GGML_HSA_EMULATE wants aie2 (or gfx90a, gfx942, gfx1100), and libhsa-emu.so beside this tool or "
+               d->emulated ? "GGML_HSA_EMULATE wants aie2 (or gfx90a, gfx942, gfx1100), and "
+                             "libhsa-emu.so beside this tool or "
                              "in lib/ggml-hsa"
                            : "install ROCr 7 or later (packages rocm-core and hsa-rocr, or "
                              "Debian's libhsa-runtime64-1), "

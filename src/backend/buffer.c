@@ -1,13 +1,13 @@
 // buffer: memory of a device, as ggml sees it. Both buffer types of a NPU hand out memory that it
-// shares with the host. The device's own type still says that it is not host memory: ggml then never
-// lets the CPU backend write into it behind the device's back. The host type says that it is. A GPU
-// has memory of its own behind the one, and behind the other the host's, which it can reach.
+// shares with the host. The device's own type still says that it is not host memory: ggml then
+// never lets the CPU backend write into it behind the device's back. The host type says that it is.
+// A GPU has memory of its own behind the one, and behind the other the host's, which it can reach.
 //
 // A tensor starts at a multiple of BUFFER_ALIGNMENT and a buffer ends at one, so that the words
 // which hold a tensor's odd tail hold nothing else. A graph is complete when graph_compute returns,
 // so that reading and writing here waits for nothing. With a buffer goes what was made of the
 // weights in it (shadow.c): every write here says so.
-#include "mat.h"
+#include "npu/mat.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,8 +83,8 @@ static void buffer_memset_tensor(ggml_backend_buffer_t buffer, struct ggml_tenso
     }
 }
 
-void buffer_set_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor,
-                       const void * data, size_t offset, size_t size) {
+void buffer_set_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor, const void * data,
+                       size_t offset, size_t size) {
     struct hsac_agent * agent = agent_of(tensor);
     struct error err = {0};
     (void) buffer;
@@ -96,8 +96,8 @@ void buffer_set_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor
     }
 }
 
-void buffer_get_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * tensor,
-                       void * data, size_t offset, size_t size) {
+void buffer_get_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * tensor, void * data,
+                       size_t offset, size_t size) {
     struct hsac_agent * agent = agent_of(tensor);
     struct error err = {0};
     (void) buffer;
@@ -142,7 +142,9 @@ static bool buffer_cpy_tensor(ggml_backend_buffer_t buffer, const struct ggml_te
     struct hsa_device *a = ((struct hsa_buffer *) from->context)->device,
                       *b = ((struct hsa_buffer *) buffer->context)->device;
     struct error err = {0};
-    if (a != b) {
+    bool apart = (char *) dst->data + size <= (char *) src->data ||
+                 (char *) src->data + size <= (char *) dst->data;
+    if (a != b || !apart) { // a copy engine may begin anywhere
         return false;
     }
     if (hsac_copy(a->agent, dst->data, src->data, size, &err) != ST_OK) {

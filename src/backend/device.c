@@ -1,6 +1,7 @@
-// device: one NPU or GPU as ggml sees it. It is made once when the plugin is loaded and never changes
-// after, apart from its counters and its kernels, which lock themselves.
+// device: one NPU or GPU as ggml sees it. It is made once when the plugin is loaded and never
+// changes after, apart from its counters and its kernels, which lock themselves.
 #include "gpu/gpu.h"
+#include "npu/npu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,25 +90,6 @@ bool device_is_ours(ggml_backend_dev_t dev) {
     return dev && dev->iface.get_name == device_get_name;
 }
 
-static void warn_of_store(const char * text) {
-    log_warn("%s", text);
-}
-
-static enum status npu_begin(struct hsa_device * device, struct error * err) {
-    const struct hsac_agent * agent = device->agent;
-    if (!kernel_arch_parse(hsac_agent_name(agent), &device->arch)) {
-        return error_set(err, ST_UNSUPPORTED, "agent %s (%s): no kernels are known for it",
-                         hsac_agent_name(agent), hsac_agent_product(agent));
-    }
-    enum status st = store_new(&device->store, err);
-    if (st == ST_OK) {
-        store_set_log(device->store, warn_of_store);
-        code_heap_init(&device->code, device->agent);
-        device->fallback = fallback_asked();
-    }
-    return st;
-}
-
 struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struct hsac * runtime,
                                struct hsac_agent * agent, struct error * err) {
     struct hsa_device * device = calloc(1, sizeof *device);
@@ -118,7 +100,8 @@ struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struc
     bool is_gpu = hsac_agent_kind(agent) == HSAC_GPU;
     device->kind = is_gpu ? &gpu_kind : &npu_kind;
     device->agent = agent;
-    enum status st = is_gpu ? gpu_new(runtime, agent, &device->gpu, err) : npu_begin(device, err);
+    enum status st =
+        is_gpu ? gpu_new(runtime, agent, &device->gpu, err) : npu_new(agent, &device->npu, err);
     if (st != ST_OK) {
         free(device);
         return NULL;
@@ -126,6 +109,7 @@ struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struc
     device->base =
         (struct ggml_backend_device){.iface = device_iface, .reg = reg, .context = device};
     device->index = index;
+    device->fallback = !is_gpu && fallback_asked();
     snprintf(device->name, sizeof device->name, "%s%d", GGML_HSA_NAME, index % 1000);
     snprintf(device->description, sizeof device->description, "%s (%s%s)",
              hsac_agent_product(agent), hsac_agent_name(agent),
@@ -147,7 +131,7 @@ bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev, struct ggml_backend_hsa_
     if (device->gpu) {
         stats.compiles = gpu_compiles(device->gpu);
     } else {
-        store_get_stats(device->store, &stats);
+        store_get_stats(device->npu->store, &stats);
     }
     *out = (struct ggml_backend_hsa_stats){
         .kernels_compiled = stats.compiles,

@@ -84,7 +84,7 @@ static bool family_is_elementwise(const char * family) {
     return false;
 }
 
-struct host_view op_half(struct host_view v, bool second) {
+struct view op_half(struct view v, bool second) {
     v.ne[0] /= 2;
     if (second && v.data) {
         v.data += (size_t) v.ne[0] * v.nb[0];
@@ -93,7 +93,7 @@ struct host_view op_half(struct host_view v, bool second) {
 }
 
 static void glu_inputs(const struct ggml_tensor * node, struct op_call * out) {
-    struct host_view both = host_view_of(node->src[0]);
+    struct view both = view_of(node->src[0]);
     bool swapped = node->op_params[1] != 0;
     out->inputs[0] = op_half(both, swapped);
     out->inputs[1] = op_half(both, !swapped);
@@ -129,7 +129,7 @@ enum status op_call_of(const struct ggml_tensor * node, struct op_call * out, st
                              op_label(node));
         }
         if (node->src[i]) {
-            out->inputs[i] = host_view_of(node->src[i]);
+            out->inputs[i] = view_of(node->src[i]);
             out->n_inputs = i + 1;
         }
     }

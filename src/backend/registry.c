@@ -1,7 +1,7 @@
 // registry: the door through which ggml comes in. It makes sure that the ggml in this process has a
-// layout that we know, opens the HSA runtime once and lists its NPUs and GPUs. What it builds is the one
-// piece of state that ggml wants to live as long as the process; after the first call it never
-// changes.
+// layout that we know, opens the HSA runtime once and lists its NPUs and GPUs. What it builds is
+// the one piece of state that ggml wants to live as long as the process; after the first call it
+// never changes.
 #include "backend.h"
 
 #include <stdio.h>

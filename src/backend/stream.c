@@ -6,7 +6,6 @@
 // A stream is used by one thread at a time; nothing here is locked.
 #include "stream.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,20 +24,10 @@ static struct hsa_stream * stream_of(ggml_backend_t backend) {
 
 enum status stream_wait(struct hsa_stream * s, struct error * err) {
     enum status st = hsac_queue_wait(s->queue, err);
-    code_release(&s->device->code, s->pins, s->n_pins);
-    s->n_pins = 0;
-    for (size_t i = 0; i < s->n_held; i++) {
-        shadow_release(s->held[i]);
+    if (s->device->kind->settled) {
+        s->device->kind->settled(s);
     }
-    s->n_held = 0;
     return st;
-}
-
-void stream_hold(struct hsa_stream * s, struct shadow * shadow) {
-    assert(s->n_held <= s->n_pins); // between two waits a dispatch comes with each
-    if (shadow) {
-        s->held[s->n_held++] = shadow;
-    }
 }
 
 static void scratch_reset(struct hsa_stream * s, size_t keep) {
@@ -55,7 +44,9 @@ static void scratch_reset(struct hsa_stream * s, size_t keep) {
     }
     s->n_blocks = kept;
     s->n_resets++;
-    memset(s->recent, 0, sizeof s->recent);
+    if (s->device->kind->scratch_reset) {
+        s->device->kind->scratch_reset(s);
+    }
 }
 
 static char * scratch_try(struct hsa_stream * s, size_t size) {
@@ -98,49 +89,12 @@ enum status stream_scratch(struct hsa_stream * s, size_t size, char ** out, stru
     return *out ? ST_OK : error_set(err, ST_NO_MEMORY, "no scratch memory for %zu bytes", size);
 }
 
-// ---- dispatches ----
-
-enum status stream_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
-                            char * const addr[PLAN_OPERANDS], struct error * err) {
-    struct hsa_device * device = s->device;
-    struct store_kernel * kernel;
-    enum status st = store_get(device->store, spec, &kernel, err);
-    if (st == ST_OK && s->n_pins == MAX_IN_FLIGHT) {
-        st = stream_wait(s, err);
-    }
-    if (st != ST_OK) {
-        return st;
-    }
-    struct hsac_dispatch d = {.n_operands = spec->n_inputs + 1};
-    for (int i = 0; i < d.n_operands; i++) {
-        const struct tensor * t = i < spec->n_inputs ? &spec->inputs[i] : &spec->output;
-        // The place of an absent input is never looked at, but must be a place.
-        bool absent = tensor_elements(t) == 0;
-        d.operands[i].addr = addr[absent ? 0 : i];
-        d.operands[i].size = absent ? DMA_WORD : GGML_PAD((uint64_t) tensor_bytes(t), DMA_WORD);
-    }
-    struct code_stream * pin;
-    st = code_acquire(&device->code, kernel, s->n_pins > 0, &d, &pin, err);
-    if (st == ST_NO_MEMORY && s->n_pins > 0) {
-        st = stream_wait(s, err);
-        if (st == ST_OK) {
-            st = code_acquire(&device->code, kernel, false, &d, &pin, err);
-        }
-    }
-    if (st != ST_OK) {
-        return st;
-    }
-    s->pins[s->n_pins++] = pin;
-    atomic_fetch_add(&device->dispatches, 1);
-    return hsac_queue_dispatch(s->queue, &d, err);
-}
-
 // ---- graphs ----
 
 // Nodes in a row that the CPU computes are collected, and run before a node of ours or the end.
 static enum status compute_or_fall_back(struct hsa_stream * s, struct ggml_tensor * node,
                                         struct error * err) {
-    if (compute_has_kernels(s, node)) {
+    if (s->device->kind->has_kernels(s, node)) {
         enum status st = fallback_run(&s->fallback, err);
         return st == ST_OK ? s->device->kind->compute(s, node, err) : st;
     }
@@ -151,7 +105,9 @@ static enum status compute_or_fall_back(struct hsa_stream * s, struct ggml_tenso
 
 static void note_write(struct hsa_stream * s, const struct ggml_tensor * t) {
     buffer_written(t, 0, ggml_nbytes(t));
-    mat_forget(s, t->data, ggml_nbytes(t));
+    if (s->device->kind->written) {
+        s->device->kind->written(s, t->data, ggml_nbytes(t));
+    }
 }
 
 // What was made of the bytes that a node writes to is out of date, from the moment that it was
@@ -213,6 +169,9 @@ static void stream_free(ggml_backend_t backend) {
     fallback_free(&s->fallback);
     scratch_reset(s, 0);
     hsac_queue_free(s->queue);
+    if (s->device->kind->end) {
+        s->device->kind->end(s);
+    }
     free(s);
 }
 
@@ -295,12 +254,20 @@ ggml_backend_t stream_new(struct hsa_device * device) {
         log_error("%s: no memory for a stream", device->name);
         return NULL;
     }
-    if (hsac_queue_new(device->agent, &s->queue, &err) != ST_OK) {
-        log_error("%s: no queue: %s", device->name, err.text);
+    s->device = device;
+    if (device->kind->begin && device->kind->begin(s, &err) != ST_OK) {
+        log_error("%s: no stream: %s", device->name, err.text);
         free(s);
         return NULL;
     }
-    s->device = device;
+    if (hsac_queue_new(device->agent, &s->queue, &err) != ST_OK) {
+        log_error("%s: no queue: %s", device->name, err.text);
+        if (device->kind->end) {
+            device->kind->end(s);
+        }
+        free(s);
+        return NULL;
+    }
     s->base = (struct ggml_backend){
         .guid = &stream_guid, .iface = stream_iface, .device = &device->base, .context = s};
     return &s->base;

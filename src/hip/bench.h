@@ -7,8 +7,8 @@
 
 struct hip_hsa_bench;
 
-// The nth GPU of the runtime; k is a manager that was opened with its functions. ST_NOT_FOUND: there
-// are fewer.
+// The nth GPU of the runtime; k is a manager that was opened with its functions. ST_NOT_FOUND:
+// there are fewer.
 enum status hip_bench_open(struct rocm_kernels * k, struct hsac * runtime, int nth,
                            struct hip_hsa_bench ** out, struct error * err);
 void hip_bench_close(struct hip_hsa_bench * b);

@@ -141,7 +141,8 @@ static enum status add_npu(struct hsac * h, hsa_agent_t handle, const char * nam
     return ST_OK;
 }
 
-// By this programs see that another backend has the same GPU. An emulated one has a place on no bus.
+// By this programs see that another backend has the same GPU. An emulated one has a place on no
+// bus.
 static void find_bus(struct hsac_agent * a) {
     const struct hsac_api * api = &a->h->api;
     uint32_t domain = 0, place = 0;

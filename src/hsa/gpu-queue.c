@@ -90,8 +90,12 @@ static enum status wait_for_all(struct hsac_agent * a, struct hsac_gpu_queue * q
         int failure = __atomic_load_n(&q->failure, __ATOMIC_ACQUIRE);
         if (failure) {
             const char * text = a->h->emulated ? api->hsa_emu_last_error(a->handle) : "";
-            error_set(err, ST_DEVICE, "%s: %s", a->name,
-                      *text ? text : hsac_status_text(a->h, (hsa_status_t) failure));
+            if (*text) { // it names the agent
+                error_set(err, ST_DEVICE, "%s", text);
+            } else {
+                error_set(err, ST_DEVICE, "%s: %s", a->name,
+                          hsac_status_text(a->h, (hsa_status_t) failure));
+            }
             close_queue(a, q);
             return ST_DEVICE;
         }
@@ -168,9 +172,9 @@ enum status hsac_gpu_queue_new(struct hsac_agent * a, struct hsac_gpu_queue ** o
     }
     pthread_mutex_init(&q->lock, NULL);
     q->kernargs = hsac_alloc(a, HSAC_POOL_KERNARG, GPU_QUEUE_PACKETS * HSAC_MAX_KERNARG);
-    enum status st = q->kernargs ? ST_OK
-                                 : error_set(err, ST_NO_MEMORY,
-                                             "%s: the kernel argument pool is full", a->name);
+    enum status st =
+        q->kernargs ? ST_OK
+                    : error_set(err, ST_NO_MEMORY, "%s: the kernel argument pool is full", a->name);
     if (st == ST_OK && a->h->api.hsa_signal_create(0, 0, NULL, &q->done) != HSA_STATUS_SUCCESS) {
         q->done.handle = 0;
         st = error_set(err, ST_DEVICE, "%s: no signal for a queue", a->name);

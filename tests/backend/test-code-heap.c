@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "backend/backend.h"
+#include "backend/npu/npu.h"
 
 #define HEAP_SIZE 400
 

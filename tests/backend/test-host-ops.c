@@ -9,7 +9,7 @@
 #include <math.h>
 #include <cmocka.h>
 
-#include "backend/host-ops.h"
+#include "backend/npu/host-ops.h"
 
 static uint32_t random_state = 1;
 static uint32_t random_u32(void) {
@@ -67,7 +67,7 @@ static float value(const struct ggml_tensor * t, int64_t i) {
 
 static void copy(const struct ggml_tensor * src, struct ggml_tensor * dst) {
     struct error err = {0};
-    struct host_view from = host_view_of(src), to = host_view_of(dst);
+    struct view from = view_of(src), to = view_of(dst);
     assert_true(host_can_copy(src, dst));
     assert_int_equal(host_copy(&from, &to, &err), ST_OK);
 }
@@ -209,7 +209,7 @@ static void expanding(void ** state) {
             fill(raw);
             struct ggml_tensor * src = ggml_permute(ctx, raw, 1, 0, 2, 3);
             struct ggml_tensor * dst = ggml_new_tensor(ctx, to[d], 4, full);
-            struct host_view from = host_view_of(src), view = host_view_of(dst);
+            struct view from = view_of(src), view = view_of(dst);
             struct error err = {0};
             assert_int_equal(host_expand(&from, &view, &err), ST_OK);
             for (int64_t i = 0; i < ggml_nelements(dst); i++) {
@@ -399,7 +399,7 @@ static void counts_become_wide(void ** state) {
     struct ggml_tensor * b = ggml_new_tensor_1d(ctx, GGML_TYPE_I64, 3);
     static const int32_t in[] = {INT32_MAX, 16777217, -5};
     memcpy(a->data, in, sizeof in);
-    struct host_view from = host_view_of(a), to = host_view_of(b);
+    struct view from = view_of(a), to = view_of(b);
     assert_int_equal(host_copy(&from, &to, NULL), ST_OK);
     for (int i = 0; i < 3; i++) {
         assert_true(((int64_t *) b->data)[i] == in[i]);

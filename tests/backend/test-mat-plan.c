@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "backend/mat.h"
+#include "backend/npu/mat.h"
 
 // ---- the compiler ----
 
@@ -145,8 +145,7 @@ static void assert_ways(const struct mat_plan * p, enum mat_way a, enum mat_way 
     assert_int_equal(p->result.staged, staged);
 }
 
-static void assert_ne(const struct host_view * v, int64_t ne0, int64_t ne1, int64_t ne2,
-                      int64_t ne3) {
+static void assert_ne(const struct view * v, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3) {
     const int64_t want[] = {ne0, ne1, ne2, ne3};
     for (int d = 0; d < 4; d++) {
         assert_int_equal(v->ne[d], want[d]);
@@ -392,7 +391,7 @@ static void check_parts(const struct ggml_tensor * node, int64_t most, int64_t a
     most_elements = most;
     struct mat_plan p = plan(node);
     most_elements = INT64_MAX;
-    const struct host_view *a = &p.a.kernel, *b = &p.b.kernel, *out = &p.result.kernel;
+    const struct view *a = &p.a.kernel, *b = &p.b.kernel, *out = &p.result.kernel;
     int64_t n = ggml_nelements(node), n_parts = 0;
     uint8_t * seen = calloc(1, (size_t) n);
     struct mat_at at = {0};
@@ -472,7 +471,7 @@ static void long_k(void ** state) {
             most_k = most_elements = INT64_MAX;
             char sums[4000];
             p.partial.data = sums;
-            assert_true(host_view_bytes(&p.partial) <= sizeof sums);
+            assert_true(view_bytes(&p.partial) <= sizeof sums);
             struct mat_at at = {0};
             int64_t done = 0, n_sums = 0;
             char * out = NULL;

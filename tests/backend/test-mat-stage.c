@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "backend/mat.h"
+#include "backend/npu/mat.h"
 
 static float from_bf16(uint16_t bits) {
     return ggml_bf16_to_fp32((ggml_bf16_t){bits});
@@ -21,10 +21,9 @@ static float value(uint32_t * seed) {
 }
 
 // Stages and gives the packed form, which the caller frees; what lies behind it must stay.
-static uint16_t * stage(const struct mat_source * s, enum mat_pieces pieces,
-                        struct host_view * packed) {
+static uint16_t * stage(const struct mat_source * s, enum mat_pieces pieces, struct view * packed) {
     *packed = mat_packed(s, pieces, NULL);
-    size_t bytes = host_view_bytes(packed);
+    size_t bytes = view_bytes(packed);
     char * out = malloc(bytes + 16);
     memset(out, 0xa5, bytes + 16);
     assert_true(mat_can_stage(s));
@@ -106,7 +105,7 @@ static void not_finite(void ** state) {
 
 static const enum ggml_type floats[] = {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16};
 
-static float load(const struct host_view * v, int64_t i0, int64_t i1, int64_t i2, int64_t i3) {
+static float load(const struct view * v, int64_t i0, int64_t i1, int64_t i2, int64_t i3) {
     float f;
     host_load_row(v->type,
                   v->data + (size_t) i0 * v->nb[0] + (size_t) i1 * v->nb[1] +
@@ -116,7 +115,7 @@ static float load(const struct host_view * v, int64_t i0, int64_t i1, int64_t i2
 }
 
 static void check(const struct mat_source * s, enum mat_pieces pieces) {
-    struct host_view p;
+    struct view p;
     uint16_t * out = stage(s, pieces, &p);
     int64_t k = s->view.ne[0], padded = (k + 7) / 8 * 8;
     assert_int_equal(p.ne[0], padded * (pieces == MAT_HI ? 1 : 3));
@@ -144,9 +143,9 @@ static void any_strides(void ** state) {
             float v = value(&seed);
             host_store_row(floats[t], data + (size_t) i * size, size, 1, &v);
         }
-        struct host_view whole = host_view_contiguous(floats[t], ne, data);
+        struct view whole = view_contiguous(floats[t], ne, data);
         for (int kind = 0; kind < 5; kind++) {
-            struct host_view v = whole;
+            struct view v = whole;
             bool columns = kind == 1;
             if (kind == 2) { // as a cache of keys: heads and tokens change places
                 v.ne[1] = 3, v.ne[2] = 5, v.nb[1] = whole.nb[2], v.nb[2] = whole.nb[1];
@@ -187,7 +186,7 @@ static void every_quantized_type(void ** state) {
         for (int64_t r = 0; r < ROWS; r++) {
             ggml_get_type_traits(type)->to_float(data + (size_t) r * row_size, want + r * n, n);
         }
-        struct host_view v = host_view_contiguous(type, (int64_t[]){n, ROWS, 1, 1}, data), p;
+        struct view v = view_contiguous(type, (int64_t[]){n, ROWS, 1, 1}, data), p;
         for (int columns = 0; columns < 2; columns++) {
             for (int pieces = MAT_HI; pieces <= MAT_LEFT; pieces++) {
                 struct mat_source s = mat_source_of(v, columns);
@@ -227,10 +226,10 @@ static void integers(void ** state) {
             narrow[i] = (int8_t) (i * 37);
             words[i] = (int16_t) (i * 12345);
         }
-        struct host_view v = host_view_contiguous(type, (int64_t[]){21, 3, 1, 1},
-                                                  wide ? (void *) words : (void *) narrow);
+        struct view v = view_contiguous(type, (int64_t[]){21, 3, 1, 1},
+                                        wide ? (void *) words : (void *) narrow);
         for (int columns = 0; columns < 2; columns++) {
-            struct host_view p;
+            struct view p;
             struct mat_source s = mat_source_of(v, columns);
             char * out = (char *) stage(&s, MAT_HI, &p);
             assert_int_equal(p.type, type);
@@ -255,12 +254,11 @@ static void integers(void ** state) {
 static void refused(void ** state) {
     (void) state;
     char data[4096] = {0};
-    struct mat_source s = {
-        .view = host_view_contiguous(GGML_TYPE_Q4_0, (int64_t[]){64, 2, 1, 1}, data)};
+    struct mat_source s = {.view = view_contiguous(GGML_TYPE_Q4_0, (int64_t[]){64, 2, 1, 1}, data)};
     assert_true(mat_can_stage(&s));
     s.view.nb[0] *= 2; // blocks apart
     assert_false(mat_can_stage(&s));
-    s.view = host_view_contiguous(GGML_TYPE_Q4_0, (int64_t[]){64, 2, 1, 1}, data);
+    s.view = view_contiguous(GGML_TYPE_Q4_0, (int64_t[]){64, 2, 1, 1}, data);
     s.view.ne[0] = 40; // half a block
     assert_false(mat_can_stage(&s));
     const enum ggml_type none[] = {GGML_TYPE_I32, GGML_TYPE_I64, GGML_TYPE_F64, GGML_TYPE_COUNT};

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "backend/backend.h"
+#include "backend/npu/npu.h"
 
 #define MOST 10000
 
@@ -225,7 +225,7 @@ static void beyond_32_bits(void ** state) {
     assert_in_range(p.chunk, 1, MOST);
     p = plan(ggml_add(none, a, ggml_new_tensor_1d(none, GGML_TYPE_I8, 1 << 20)));
     assert_staged(&p, false, true, false);
-    assert_true(host_view_bytes(&p.operands[1].kernel) == (size_t) 9 << 30);
+    assert_true(view_bytes(&p.operands[1].kernel) == (size_t) 9 << 30);
 
     // A count of so many would not fit into what the kernel has for it.
     struct error err = {0};
@@ -307,8 +307,8 @@ static void nothing(void ** state) {
     assert_int_equal(p.n, 0); // no dispatch
 }
 
-// Every row of the op table belongs to an op that ggml has, under the name that ggml gives it, or is
-// one of our own.
+// Every row of the op table belongs to an op that ggml has, under the name that ggml gives it, or
+// is one of our own.
 static void every_kernel_has_an_op(void ** state) {
     (void) state;
     struct ggml_tensor node = {.op = GGML_OP_NONE};

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "backend/mat.h"
+#include "backend/npu/mat.h"
 
 enum { K = 20, PADDED = 24, ROWS = 6 };
 
@@ -60,11 +60,11 @@ static int teardown(void ** state) {
 
 static struct mat_source rows(int first, int n) {
     return (struct mat_source){
-        .view = host_view_contiguous(GGML_TYPE_F32, (int64_t[]){K, n, 1, 1}, weights + first * K)};
+        .view = view_contiguous(GGML_TYPE_F32, (int64_t[]){K, n, 1, 1}, weights + first * K)};
 }
 
 static void assert_made_of(const struct shadow * s, int first) {
-    struct host_view v = shadow_view(s);
+    struct view v = shadow_view(s);
     const uint16_t * at = (const uint16_t *) (const void *) v.data;
     assert_int_equal(v.ne[0], PADDED);
     for (int64_t i = 0; i < v.ne[0] * v.ne[1]; i++) {

@@ -1,7 +1,7 @@
-// gpu: a graph's nodes on a GPU, through the HIP kernels of src/hip. A GPU has memory of its own, so
-// that nothing here touches a tensor's bytes: what a kernel does not take as it is, another kernel
-// lays out. supports_op and graph_compute run the same code; asked without a stream it ends where
-// the first kernel would be sent, and so the two cannot disagree.
+// gpu: a graph's nodes on a GPU, through the HIP kernels of src/hip. A GPU has memory of its own,
+// so that nothing here touches a tensor's bytes: what a kernel does not take as it is, another
+// kernel lays out. supports_op and graph_compute run the same code; asked without a stream it ends
+// where the first kernel would be sent, and so the two cannot disagree.
 #pragma once
 
 #include "backend/stream.h"
@@ -40,8 +40,8 @@ bool gpu_is_float(enum ggml_type t);          // f32, f16, bf16
 
 // Where a kernel writes its result: to the node, or to scratch that is copied there behind it.
 struct gpu_result {
-    struct host_view view; // what the kernel writes
-    struct host_view node;
+    struct view view; // what the kernel writes
+    struct view node;
     bool staged;
 };
 
@@ -61,16 +61,17 @@ enum status gpu_result_end(const struct gpu_call * c, const struct gpu_result * 
 // A kernel whose struct is a shape, the strides of n views, their addresses and a tail: rk_unary,
 // rk_binary and their like. The last view is the result; the others repeat to its shape.
 enum status gpu_elementwise(const struct gpu_call * c, const char * kernel,
-                            const struct host_view views[GPU_OPERANDS], int n, const void * tail,
+                            const struct view views[GPU_OPERANDS], int n, const void * tail,
                             size_t tail_size, struct error * err);
-enum status gpu_copy(const struct gpu_call * c, const struct host_view * from,
-                     const struct host_view * to, struct error * err);
+enum status gpu_copy(const struct gpu_call * c, const struct view * from, const struct view * to,
+                     struct error * err);
 
 // ---- rows.c: one group for each row; mat.c: products; index.c: rows by index; rope.c ----
 
 enum status gpu_soft_max(const struct gpu_call * c, const struct ggml_tensor * node,
                          struct error * err);
-enum status gpu_norm(const struct gpu_call * c, const struct ggml_tensor * node, struct error * err);
+enum status gpu_norm(const struct gpu_call * c, const struct ggml_tensor * node,
+                     struct error * err);
 enum status gpu_reduce(const struct gpu_call * c, const struct ggml_tensor * node,
                        struct error * err);
 enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * node,
@@ -79,8 +80,9 @@ enum status gpu_get_rows(const struct gpu_call * c, const struct ggml_tensor * n
                          struct error * err);
 enum status gpu_set_rows(const struct gpu_call * c, const struct ggml_tensor * node,
                          struct error * err);
-enum status gpu_rope(const struct gpu_call * c, const struct ggml_tensor * node, struct error * err);
+enum status gpu_rope(const struct gpu_call * c, const struct ggml_tensor * node,
+                     struct error * err);
 
 // Strides as kernels have them, in elements. False: they are no whole elements, or reach further
 // than 32 bits.
-bool gpu_strides(const struct host_view * v, uint32_t out[GGML_MAX_DIMS]);
+bool gpu_strides(const struct view * v, uint32_t out[GGML_MAX_DIMS]);

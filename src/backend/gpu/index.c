@@ -1,5 +1,5 @@
-// index: rows by index. GET_ROWS reads the rows that ids name, SET_ROWS writes to them; what ids lie
-// beside is walked element by element.
+// index: rows by index. GET_ROWS reads the rows that ids name, SET_ROWS writes to them; what ids
+// lie beside is walked element by element.
 #include "gpu.h"
 
 #include "hip/kernels/kernels.h"
@@ -19,16 +19,19 @@ static struct gpu_grid grid_of(int64_t items) {
 // Element (i0, i1, i2, i3) is x's (i0, ids(i1, i2, i3), i2, i3).
 enum status gpu_get_rows(const struct gpu_call * c, const struct ggml_tensor * node,
                          struct error * err) {
-    struct host_view x = host_view_of(node->src[0]), ids = host_view_of(node->src[1]);
-    struct host_view y = host_view_of(node);
+    struct view x = view_of(node->src[0]), ids = view_of(node->src[1]);
+    struct view y = view_of(node);
     uint32_t xs[GGML_MAX_DIMS], is[GGML_MAX_DIMS], ys[GGML_MAX_DIMS];
     bool words = x.type == GGML_TYPE_I32; // f32's kernel moves bits
     int64_t items = ggml_nelements(node);
     char kernel[64];
-    if (!(words || gpu_is_float(x.type)) || y.type != (words ? GGML_TYPE_I32 : GGML_TYPE_F32) ||
-        ids.type != GGML_TYPE_I32 || !gpu_strides(&x, xs) || !gpu_strides(&ids, is) ||
-        !gpu_strides(&y, ys) || items > INT32_MAX || plan_clobbers(&y, &x) ||
-        plan_clobbers(&y, &ids)) {
+    // The dimensions of ids are those of the node from the second on.
+    bool fits = y.ne[0] == x.ne[0] && y.ne[1] == ids.ne[0] && y.ne[2] == ids.ne[1] &&
+                y.ne[3] == ids.ne[2] && x.ne[2] >= y.ne[2] && x.ne[3] >= y.ne[3];
+    if (!fits || !(words || gpu_is_float(x.type)) ||
+        y.type != (words ? GGML_TYPE_I32 : GGML_TYPE_F32) || ids.type != GGML_TYPE_I32 ||
+        !gpu_strides(&x, xs) || !gpu_strides(&ids, is) || !gpu_strides(&y, ys) ||
+        items > INT32_MAX || view_clobbers(&y, 1, &x) || view_clobbers(&y, 1, &ids)) {
         return unsupported(node, err);
     }
     struct rk_get_rows args = {
@@ -60,8 +63,8 @@ static void add_dim(struct rk_set_rows * a, int64_t size, uint32_t x, uint32_t i
 }
 
 // x's row (i1, i2, i3) goes to the node's (ids(i1, i2, i3), i2, i3); ids repeat in dimensions 2, 3.
-static bool fill_set_rows(const struct host_view * x, const struct host_view * ids,
-                          const struct host_view * y, struct rk_set_rows * out) {
+static bool fill_set_rows(const struct view * x, const struct view * ids, const struct view * y,
+                          struct rk_set_rows * out) {
     uint32_t xs[GGML_MAX_DIMS], is[GGML_MAX_DIMS], ys[GGML_MAX_DIMS];
     if (!gpu_strides(x, xs) || !gpu_strides(ids, is) || !gpu_strides(y, ys)) {
         return false;
@@ -88,22 +91,24 @@ static bool fill_set_rows(const struct host_view * x, const struct host_view * i
 
 enum status gpu_set_rows(const struct gpu_call * c, const struct ggml_tensor * node,
                          struct error * err) {
-    struct host_view from = host_view_of(node->src[0]), ids = host_view_of(node->src[1]);
-    struct host_view y = host_view_of(node), x = from;
+    struct view from = view_of(node->src[0]), ids = view_of(node->src[1]);
+    struct view y = view_of(node), x = from;
     int64_t items = ggml_nelements(node->src[0]);
     struct rk_set_rows args;
     char kernel[64];
-    if (!gpu_is_float(x.type) || !gpu_is_float(y.type) || items > INT32_MAX ||
-        (ids.type != GGML_TYPE_I32 && ids.type != GGML_TYPE_I64) || plan_clobbers(&y, &x) ||
-        plan_clobbers(&y, &ids)) {
+    bool fits =
+        y.ne[0] == x.ne[0] && ids.ne[0] == x.ne[1] && y.ne[2] == x.ne[2] && y.ne[3] == x.ne[3];
+    if (!fits || !gpu_is_float(x.type) || !gpu_is_float(y.type) || items > INT32_MAX ||
+        (ids.type != GGML_TYPE_I32 && ids.type != GGML_TYPE_I64) || view_clobbers(&y, 1, &x) ||
+        view_clobbers(&y, 1, &ids)) {
         return unsupported(node, err);
     }
     if (x.type != GGML_TYPE_F32) { // the kernel takes f32 alone
         enum status st = ST_OK;
-        x = host_view_contiguous(GGML_TYPE_F32, from.ne, NULL);
+        x = view_contiguous(GGML_TYPE_F32, from.ne, NULL);
         if (c->stream) {
             atomic_fetch_add(&c->device->staged_operands, 1);
-            st = stream_scratch(c->stream, host_view_bytes(&x), &x.data, err);
+            st = stream_scratch(c->stream, view_bytes(&x), &x.data, err);
         }
         st = st == ST_OK ? gpu_copy(c, &from, &x, err) : st;
         if (st != ST_OK) {

@@ -28,8 +28,16 @@ static const char * types_of(enum ggml_type a, enum ggml_type b) {
     return NULL;
 }
 
-static bool fill_args(const struct host_view * a, const struct host_view * b,
-                      const struct host_view * y, struct rk_matmul * out) {
+// A graph may come from elsewhere; a kernel believes what it is told.
+static bool shapes_agree(const struct view * a, const struct view * b,
+                         const struct ggml_tensor * y) {
+    return a->ne[0] == b->ne[0] && y->ne[0] == a->ne[1] && y->ne[1] == b->ne[1] &&
+           y->ne[2] == b->ne[2] && y->ne[3] == b->ne[3] && b->ne[2] % a->ne[2] == 0 &&
+           b->ne[3] % a->ne[3] == 0;
+}
+
+static bool fill_args(const struct view * a, const struct view * b, const struct view * y,
+                      struct rk_matmul * out) {
     uint32_t as[GGML_MAX_DIMS], bs[GGML_MAX_DIMS], ys[GGML_MAX_DIMS];
     if (!gpu_strides(a, as) || !gpu_strides(b, bs) || !gpu_strides(y, ys)) {
         return false;
@@ -70,7 +78,7 @@ static bool grid_of(const struct rk_matmul * m, int64_t batches, bool vec, struc
 
 enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * node,
                         struct error * err) {
-    struct host_view a = host_view_of(node->src[0]), b = host_view_of(node->src[1]);
+    struct view a = view_of(node->src[0]), b = view_of(node->src[1]);
     const char * types = types_of(a.type, b.type);
     struct gpu_result result;
     struct rk_matmul args;
@@ -80,8 +88,8 @@ enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * no
         return error_set(err, ST_UNSUPPORTED, "MUL_MAT of %s and %s on a GPU",
                          ggml_type_name(a.type), ggml_type_name(b.type));
     }
-    if (ggml_is_empty(node->src[0])) {
-        return error_set(err, ST_UNSUPPORTED, "MUL_MAT of nothing on a GPU");
+    if (ggml_is_empty(node->src[0]) || !shapes_agree(&a, &b, node)) {
+        return error_set(err, ST_UNSUPPORTED, "MUL_MAT on a GPU: shapes");
     }
     enum status st = gpu_result_begin(c, node, false, 0, &result, err);
     if (st != ST_OK) {

@@ -29,13 +29,13 @@ bool gpu_is_float(enum ggml_type t) {
     return t == GGML_TYPE_F32 || t == GGML_TYPE_F16 || t == GGML_TYPE_BF16;
 }
 
-bool gpu_strides(const struct host_view * v, uint32_t out[GGML_MAX_DIMS]) {
+bool gpu_strides(const struct view * v, uint32_t out[GGML_MAX_DIMS]) {
     size_t type_size = ggml_type_size(v->type);
     uint64_t last = 0;
     for (int d = 0; d < GGML_MAX_DIMS; d++) {
         bool single = v->ne[d] <= 1; // then its stride is never used
-        if (!single && (v->nb[d] % type_size || v->nb[d] / type_size > UINT32_MAX ||
-                        v->ne[d] > UINT32_MAX)) {
+        if (!single &&
+            (v->nb[d] % type_size || v->nb[d] / type_size > UINT32_MAX || v->ne[d] > UINT32_MAX)) {
             return false;
         }
         out[d] = single ? 0 : (uint32_t) (v->nb[d] / type_size);
@@ -73,23 +73,23 @@ enum status gpu_launch(const struct gpu_call * c, const char * kernel, const voi
 enum status gpu_result_begin(const struct gpu_call * c, const struct ggml_tensor * node,
                              bool contiguous, int in_place, struct gpu_result * out,
                              struct error * err) {
-    struct host_view view = host_view_of(node);
-    bool staged = contiguous && !host_view_is_packed(&view);
+    struct view view = view_of(node);
+    bool staged = contiguous && !view_is_packed(&view);
     for (int i = 0; i < GGML_MAX_SRC; i++) {
         if (!node->src[i]) {
             continue; // a mask that is left out has sinks behind it
         }
-        struct host_view in = host_view_of(node->src[i]);
+        struct view in = view_of(node->src[i]);
         bool same = i >= in_place && view.data && in.data == view.data;
-        staged = staged || same || plan_clobbers(&view, &in);
+        staged = staged || same || view_clobbers(&view, 1, &in);
     }
     *out = (struct gpu_result){.view = view, .node = view, .staged = staged};
     if (!staged) {
         return ST_OK;
     }
-    out->view = host_view_contiguous(view.type, view.ne, NULL);
+    out->view = view_contiguous(view.type, view.ne, NULL);
     atomic_fetch_add(&c->device->staged_operands, c->stream != NULL);
-    return c->stream ? stream_scratch(c->stream, host_view_bytes(&out->view), &out->view.data, err)
+    return c->stream ? stream_scratch(c->stream, view_bytes(&out->view), &out->view.data, err)
                      : ST_OK;
 }
 
@@ -178,7 +178,7 @@ static size_t tail_of(enum tail tail, const uint32_t params[KERNEL_MAX_PARAMS],
 }
 
 static enum status run_row(const struct gpu_call * c, const struct op_call * call,
-                           const struct host_view views[GPU_OPERANDS], struct error * err) {
+                           const struct view views[GPU_OPERANDS], struct error * err) {
     const struct row * row = &rows[call->op];
     union tail_bytes tail;
     char kernel[64];
@@ -190,15 +190,15 @@ static enum status run_row(const struct gpu_call * c, const struct op_call * cal
 // Floats of several types: all of them through scratch, as f32.
 static enum status elementwise_mixed(const struct gpu_call * c, const struct ggml_tensor * node,
                                      const struct op_call * call, struct error * err) {
-    struct host_view tensors[GPU_OPERANDS], views[GPU_OPERANDS], to = host_view_of(node);
+    struct view tensors[GPU_OPERANDS], views[GPU_OPERANDS], to = view_of(node);
     int n = call->n_inputs;
     size_t bytes = 0;
     char * room = NULL;
     enum status st = ST_OK;
     for (int i = 0; i <= n; i++) {
         tensors[i] = i < n ? call->inputs[i] : to;
-        views[i] = host_view_contiguous(GGML_TYPE_F32, tensors[i].ne, NULL);
-        bytes += GGML_PAD(host_view_bytes(&views[i]), BUFFER_ALIGNMENT);
+        views[i] = view_contiguous(GGML_TYPE_F32, tensors[i].ne, NULL);
+        bytes += GGML_PAD(view_bytes(&views[i]), BUFFER_ALIGNMENT);
     }
     if (c->stream) {
         atomic_fetch_add(&c->device->staged_operands, (uint64_t) n + 1);
@@ -206,7 +206,7 @@ static enum status elementwise_mixed(const struct gpu_call * c, const struct ggm
     }
     for (int i = 0; i <= n && st == ST_OK; i++) {
         views[i].data = room;
-        room += room ? GGML_PAD(host_view_bytes(&views[i]), BUFFER_ALIGNMENT) : 0;
+        room += room ? GGML_PAD(view_bytes(&views[i]), BUFFER_ALIGNMENT) : 0;
         if (i < n) {
             st = gpu_copy(c, &tensors[i], &views[i], err);
         }
@@ -219,7 +219,7 @@ static enum status elementwise_mixed(const struct gpu_call * c, const struct ggm
 
 static enum status elementwise(const struct gpu_call * c, const struct ggml_tensor * node,
                                const struct op_call * call, struct error * err) {
-    struct host_view views[GPU_OPERANDS];
+    struct view views[GPU_OPERANDS];
     struct gpu_result result;
     bool mixed = false, floats = gpu_is_float(node->type);
     int n = call->n_inputs;
@@ -251,54 +251,56 @@ static enum status elementwise(const struct gpu_call * c, const struct ggml_tens
 
 static enum status concat(const struct gpu_call * c, const struct ggml_tensor * node,
                           struct error * err) {
-    struct host_view whole = host_view_of(node), part = whole;
     int dim = node->op_params[0];
-    enum status st = ST_OK;
-    if (dim < 0 || dim >= GGML_MAX_DIMS) {
-        return error_set(err, ST_INVALID, "CONCAT along dimension %d", dim);
+    struct gpu_result result;
+    bool fits = dim >= 0 && dim < GGML_MAX_DIMS;
+    for (int d = 0; fits && d < GGML_MAX_DIMS; d++) {
+        int64_t a = node->src[0]->ne[d], b = node->src[1]->ne[d];
+        fits = node->ne[d] == (d == dim ? a + b : a) && (d == dim || a == b);
     }
+    if (!fits || node->src[0]->type != node->type || node->src[1]->type != node->type) {
+        return error_set(err, ST_UNSUPPORTED, "CONCAT on a GPU: shapes or datatypes");
+    }
+    enum status st = gpu_result_begin(c, node, false, 0, &result, err);
+    struct view part = result.view;
     for (int i = 0; i < 2 && st == ST_OK; i++) {
-        struct host_view from = host_view_of(node->src[i]);
+        struct view from = view_of(node->src[i]);
         memcpy(part.ne, from.ne, sizeof part.ne);
-        if (from.type != part.type || plan_clobbers(&whole, &from)) {
-            return error_set(err, ST_UNSUPPORTED, "CONCAT on a GPU: datatypes, or an overlap");
-        }
-        if (!ggml_is_empty(node->src[i])) {
-            st = gpu_copy(c, &from, &part, err);
-        }
+        st = gpu_copy(c, &from, &part, err);
         part.data += part.data ? (size_t) from.ne[dim] * part.nb[dim] : 0;
     }
-    return st;
+    return st == ST_OK ? gpu_result_end(c, &result, err) : st;
 }
 
-// CPY may have another shape on either side: elements go in order, so that a side that is contiguous
-// can be seen in the other's shape. Where neither is, or where they overlap, scratch is between them.
+// CPY may have another shape on either side: elements go in order, so that a side that is
+// contiguous can be seen in the other's shape. Where neither is, or where they overlap, scratch is
+// between them.
 static enum status copy(const struct gpu_call * c, const struct ggml_tensor * node,
                         struct error * err) {
-    struct host_view from = host_view_of(node->src[0]), to = host_view_of(node);
+    struct view from = view_of(node->src[0]), to = view_of(node);
     bool repeats = node->op == GGML_OP_REPEAT;
     bool alike = repeats || !memcmp(from.ne, to.ne, sizeof from.ne);
-    bool staged = plan_clobbers(&to, &from) ||
-                  (!alike && !host_view_is_packed(&from) && !host_view_is_packed(&to));
-    if (!staged && !alike && host_view_is_packed(&from)) {
-        from = host_view_contiguous(from.type, to.ne, from.data);
+    bool staged =
+        view_clobbers(&to, 1, &from) || (!alike && !view_is_packed(&from) && !view_is_packed(&to));
+    if (!staged && !alike && view_is_packed(&from)) {
+        from = view_contiguous(from.type, to.ne, from.data);
     } else if (!staged && !alike) {
-        to = host_view_contiguous(to.type, from.ne, to.data);
+        to = view_contiguous(to.type, from.ne, to.data);
     }
     if (!staged) {
         return gpu_copy(c, &from, &to, err);
     }
-    struct host_view between = host_view_contiguous(to.type, from.ne, NULL);
+    struct view between = view_contiguous(to.type, from.ne, NULL);
     enum status st = ST_OK;
     if (c->stream) {
         atomic_fetch_add(&c->device->staged_operands, 1);
-        st = stream_scratch(c->stream, host_view_bytes(&between), &between.data, err);
+        st = stream_scratch(c->stream, view_bytes(&between), &between.data, err);
     }
     if (st == ST_OK) {
         st = gpu_copy(c, &from, &between, err);
     }
     if (!repeats) {
-        between = host_view_contiguous(to.type, to.ne, between.data);
+        between = view_contiguous(to.type, to.ne, between.data);
     }
     return st == ST_OK ? gpu_copy(c, &between, &to, err) : st;
 }
@@ -311,13 +313,20 @@ static const struct {
     enum status (*run)(const struct gpu_call * c, const struct ggml_tensor * node,
                        struct error * err);
 } others[] = {
-    {GGML_OP_SOFT_MAX, 1, gpu_soft_max}, {GGML_OP_NORM, 1, gpu_norm},
-    {GGML_OP_RMS_NORM, 1, gpu_norm},     {GGML_OP_SUM_ROWS, 1, gpu_reduce},
-    {GGML_OP_ARGMAX, 1, gpu_reduce},     {GGML_OP_MUL_MAT, 2, gpu_mul_mat},
-    {GGML_OP_ROPE, 2, gpu_rope},         {GGML_OP_ROPE_BACK, 2, gpu_rope},
-    {GGML_OP_GET_ROWS, 2, gpu_get_rows}, {GGML_OP_SET_ROWS, 2, gpu_set_rows},
-    {GGML_OP_CONCAT, 2, concat},         {GGML_OP_CPY, 1, copy},
-    {GGML_OP_CONT, 1, copy},             {GGML_OP_DUP, 1, copy},
+    {GGML_OP_SOFT_MAX, 1, gpu_soft_max},
+    {GGML_OP_NORM, 1, gpu_norm},
+    {GGML_OP_RMS_NORM, 1, gpu_norm},
+    {GGML_OP_SUM_ROWS, 1, gpu_reduce},
+    {GGML_OP_ARGMAX, 1, gpu_reduce},
+    {GGML_OP_MUL_MAT, 2, gpu_mul_mat},
+    {GGML_OP_ROPE, 2, gpu_rope},
+    {GGML_OP_ROPE_BACK, 2, gpu_rope},
+    {GGML_OP_GET_ROWS, 2, gpu_get_rows},
+    {GGML_OP_SET_ROWS, 2, gpu_set_rows},
+    {GGML_OP_CONCAT, 2, concat},
+    {GGML_OP_CPY, 1, copy},
+    {GGML_OP_CONT, 1, copy},
+    {GGML_OP_DUP, 1, copy},
     {GGML_OP_REPEAT, 1, copy},
 };
 
@@ -351,4 +360,4 @@ static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, str
     return node_on_gpu(&c, node, err);
 }
 
-const struct device_kind gpu_kind = {computes, compute};
+const struct device_kind gpu_kind = {.computes = computes, .compute = compute};

@@ -34,7 +34,7 @@ static bool is_known_mode(int32_t mode) {
 }
 
 // The bounds that ggml has as well; the values come from a graph.
-static bool has_shape(const struct ggml_tensor * node, const struct host_view * x) {
+static bool has_shape(const struct ggml_tensor * node, const struct view * x) {
     const struct ggml_tensor *positions = node->src[1], *factors = node->src[2];
     int32_t mode = node->op_params[MODE], n = node->op_params[N_DIMS];
     int32_t first = node->op_params[N_OFFSET];
@@ -47,8 +47,8 @@ static bool has_shape(const struct ggml_tensor * node, const struct host_view * 
         }
         sum += multi ? sections[i] : 1;
     }
-    return is_known_mode(mode) && x->ne[0] % 2 == 0 && n > 0 && n % 2 == 0 && first >= 0 &&
-           first % 2 == 0 && n <= x->ne[0] - first &&
+    return is_known_mode(mode) && ggml_are_same_shape(node, node->src[0]) && x->ne[0] % 2 == 0 &&
+           n > 0 && n % 2 == 0 && first >= 0 && first % 2 == 0 && n <= x->ne[0] - first &&
            (mode != RK_ROPE_VISION || (n == x->ne[0] / 2 && first == 0)) && sum > 0 &&
            positions->type == GGML_TYPE_I32 && ggml_is_contiguous(positions) &&
            positions->ne[0] >= x->ne[2] * (multi ? 4 : 1) &&
@@ -56,7 +56,7 @@ static bool has_shape(const struct ggml_tensor * node, const struct host_view * 
                          factors->ne[0] >= (mode == RK_ROPE_VISION ? n : n / 2)));
 }
 
-static struct rk_ggml_rope args_of(const struct ggml_tensor * node, const struct host_view * x,
+static struct rk_ggml_rope args_of(const struct ggml_tensor * node, const struct view * x,
                                    const uint32_t x_stride[4], const uint32_t y_stride[4]) {
     int32_t n = node->op_params[N_DIMS];
     float scale = param(node, FREQ_SCALE), extend = param(node, EXT_FACTOR);
@@ -90,7 +90,7 @@ static struct rk_ggml_rope args_of(const struct ggml_tensor * node, const struct
 
 enum status gpu_rope(const struct gpu_call * c, const struct ggml_tensor * node,
                      struct error * err) {
-    struct host_view x = host_view_of(node->src[0]);
+    struct view x = view_of(node->src[0]);
     uint32_t x_stride[GGML_MAX_DIMS], y_stride[GGML_MAX_DIMS];
     struct gpu_result result;
     char kernel[64];

@@ -20,7 +20,7 @@ static enum status unsupported(const struct ggml_tensor * node, const char * why
 }
 
 // Groups of a wave at least; more work-items than columns would do nothing.
-static bool grid_of(const struct host_view * x, struct gpu_grid * out) {
+static bool grid_of(const struct view * x, struct gpu_grid * out) {
     int64_t rows = x->ne[1] * x->ne[2] * x->ne[3];
     uint32_t group = 64;
     while (group < RK_BLOCK && group < x->ne[0]) {
@@ -32,7 +32,7 @@ static bool grid_of(const struct host_view * x, struct gpu_grid * out) {
            rows <= UINT32_MAX / x->ne[0];
 }
 
-static bool rows_of(const struct host_view * x, struct rk_rows * out) {
+static bool rows_of(const struct view * x, struct rk_rows * out) {
     uint32_t strides[GGML_MAX_DIMS];
     if (!gpu_strides(x, strides)) {
         return false;
@@ -48,9 +48,10 @@ static bool rows_of(const struct host_view * x, struct rk_rows * out) {
 
 // ---- SOFT_MAX ----
 
-static bool set_mask(struct rk_softmax * args, const struct host_view * mask) {
+static bool set_mask(struct rk_softmax * args, const struct view * x, const struct view * mask) {
     uint32_t strides[GGML_MAX_DIMS];
-    if (!gpu_strides(mask, strides) || (mask->ne[0] > 1 && strides[0] != 1)) {
+    if (!gpu_strides(mask, strides) || (mask->ne[0] > 1 && strides[0] != 1) ||
+        mask->ne[0] != x->ne[0] || mask->ne[1] < x->ne[1] || mask->ne[2] < 1 || mask->ne[3] < 1) {
         return false;
     }
     args->mask_dims[0] = (uint32_t) mask->ne[2];
@@ -73,18 +74,20 @@ static void set_slopes(struct rk_softmax * args, uint32_t n_heads, float max_bia
 enum status gpu_soft_max(const struct gpu_call * c, const struct ggml_tensor * node,
                          struct error * err) {
     const struct ggml_tensor *mask = node->src[1], *sinks = node->src[2];
-    struct host_view x = host_view_of(node->src[0]);
+    struct view x = view_of(node->src[0]);
     struct rk_softmax args = {.scale = param(node, 0), .mask_dims = {1, 1}};
     float max_bias = param(node, 1);
     struct gpu_result result;
     struct gpu_grid grid;
     if (x.type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32 ||
         (mask && mask->type != GGML_TYPE_F32 && mask->type != GGML_TYPE_F16) ||
-        (sinks && (sinks->type != GGML_TYPE_F32 || !ggml_is_contiguous(sinks)))) {
+        (sinks &&
+         (sinks->type != GGML_TYPE_F32 || !ggml_is_contiguous(sinks) || sinks->ne[0] < x.ne[2]))) {
         return unsupported(node, "a datatype", err);
     }
-    struct host_view mask_view = mask ? host_view_of(mask) : (struct host_view){0};
-    if (!rows_of(&x, &args.rows) || !grid_of(&x, &grid) || (mask && !set_mask(&args, &mask_view))) {
+    struct view mask_view = mask ? view_of(mask) : (struct view){0};
+    if (!ggml_are_same_shape(node, node->src[0]) || !rows_of(&x, &args.rows) ||
+        !grid_of(&x, &grid) || (mask && !set_mask(&args, &x, &mask_view))) {
         return unsupported(node, "strides, or too many elements", err);
     }
     if (max_bias > 0.0f) {
@@ -106,14 +109,14 @@ enum status gpu_soft_max(const struct gpu_call * c, const struct ggml_tensor * n
 
 enum status gpu_norm(const struct gpu_call * c, const struct ggml_tensor * node,
                      struct error * err) {
-    struct host_view x = host_view_of(node->src[0]);
+    struct view x = view_of(node->src[0]);
     struct rk_norm args = {.eps = param(node, 0)};
     const char * type = gpu_type_name(x.type);
     struct gpu_result result;
     struct gpu_grid grid;
     char kernel[64];
-    if (!type || x.type != node->type) {
-        return unsupported(node, "a datatype", err);
+    if (!type || x.type != node->type || !ggml_are_same_shape(node, node->src[0])) {
+        return unsupported(node, "datatypes or shapes", err);
     }
     if (!rows_of(&x, &args.rows) || !grid_of(&x, &grid)) {
         return unsupported(node, "strides, or too many elements", err);
@@ -134,13 +137,14 @@ enum status gpu_norm(const struct gpu_call * c, const struct ggml_tensor * node,
 
 enum status gpu_reduce(const struct gpu_call * c, const struct ggml_tensor * node,
                        struct error * err) {
-    struct host_view x = host_view_of(node->src[0]);
+    struct view x = view_of(node->src[0]);
     enum ggml_type wanted = node->op == GGML_OP_ARGMAX ? GGML_TYPE_I32 : GGML_TYPE_F32;
     struct rk_reduce args = {0};
     struct gpu_result result;
     struct gpu_grid grid;
-    if (x.type != GGML_TYPE_F32 || node->type != wanted) {
-        return unsupported(node, "a datatype", err);
+    if (x.type != GGML_TYPE_F32 || node->type != wanted ||
+        ggml_nelements(node) != ggml_nrows(node->src[0])) {
+        return unsupported(node, "datatypes or shapes", err);
     }
     if (!rows_of(&x, &args.rows) || !grid_of(&x, &grid)) {
         return unsupported(node, "strides, or too many elements", err);

@@ -52,7 +52,7 @@ static void add_dim(struct walk * w, int64_t size, const int64_t steps[GPU_OPERA
 }
 
 // False: operands repeat in different ways.
-static bool add_node_dim(struct walk * w, const struct host_view views[GPU_OPERANDS], int d) {
+static bool add_node_dim(struct walk * w, const struct view views[GPU_OPERANDS], int d) {
     int64_t size = views[w->n_operands - 1].ne[d], period = size;
     int64_t steps[GPU_OPERANDS], outer[GPU_OPERANDS];
     for (int o = 0; o < w->n_operands; o++) {
@@ -148,7 +148,7 @@ static void fill_args(struct args * a, const struct walk * w, int n_dims, int64_
 // Calls for every index of the dimensions from `first` on.
 static enum status launch_all(const struct gpu_call * c, const char * kernel, struct args * a,
                               const struct walk * w, int first,
-                              const struct host_view views[GPU_OPERANDS], struct error * err) {
+                              const struct view views[GPU_OPERANDS], struct error * err) {
     struct gpu_grid grid = {.items = {(uint32_t) GGML_PAD(a->data.shape.n, RK_BLOCK), 1, 1},
                             .group = RK_BLOCK};
     int64_t index[WALK_DIMS] = {0};
@@ -177,7 +177,7 @@ static enum status launch_all(const struct gpu_call * c, const char * kernel, st
 }
 
 enum status gpu_elementwise(const struct gpu_call * c, const char * kernel,
-                            const struct host_view views[GPU_OPERANDS], int n, const void * tail,
+                            const struct view views[GPU_OPERANDS], int n, const void * tail,
                             size_t tail_size, struct error * err) {
     struct walk w = {.n_operands = n};
     size_t type_sizes[GPU_OPERANDS] = {0};
@@ -207,8 +207,8 @@ enum status gpu_elementwise(const struct gpu_call * c, const char * kernel,
     return launch_all(c, kernel, &args, &w, n_dims, views, err);
 }
 
-enum status gpu_copy(const struct gpu_call * c, const struct host_view * from,
-                     const struct host_view * to, struct error * err) {
+enum status gpu_copy(const struct gpu_call * c, const struct view * from, const struct view * to,
+                     struct error * err) {
     const char *a = gpu_type_name(from->type), *b = gpu_type_name(to->type);
     char kernel[64];
     if (!a || !b) {
@@ -216,6 +216,6 @@ enum status gpu_copy(const struct gpu_call * c, const struct host_view * from,
                          ggml_type_name(from->type), ggml_type_name(to->type));
     }
     snprintf(kernel, sizeof kernel, "cast_%s_%s", a, b);
-    struct host_view views[GPU_OPERANDS] = {*from, *to};
+    struct view views[GPU_OPERANDS] = {*from, *to};
     return gpu_elementwise(c, kernel, views, 2, NULL, 0, err);
 }

@@ -7,7 +7,7 @@
 // that the same kernel on a three times longer k adds hi*hi + lo*hi + hi*lo.
 #pragma once
 
-#include "backend.h"
+#include "npu.h"
 
 #define MAT_K_MULTIPLE 8
 
@@ -15,9 +15,9 @@ enum mat_pieces { MAT_HI = 0, MAT_LEFT = 1, MAT_RIGHT = 2 }; // CONVERT's parame
 
 // ---- mat-stage.c: operands laid out by the host ----
 
-struct mat_source {        // an operand as ggml has it
-    struct host_view view; // [k, rows, dim 2, dim 3]
-    bool columns;          // [rows, k, dim 2, dim 3]: quantized and of OUT_PROD, others are swapped
+struct mat_source {   // an operand as ggml has it
+    struct view view; // [k, rows, dim 2, dim 3]
+    bool columns;     // [rows, k, dim 2, dim 3]: quantized and of OUT_PROD, others are swapped
 };
 
 static inline bool mat_is_integer(enum ggml_type t) { // of those that kernels multiply
@@ -25,12 +25,12 @@ static inline bool mat_is_integer(enum ggml_type t) { // of those that kernels m
 }
 
 bool mat_same_source(const struct mat_source * a, const struct mat_source * b);
-struct mat_source mat_source_of(struct host_view view, bool columns);
+struct mat_source mat_source_of(struct view view, bool columns);
 int64_t mat_source_k(const struct mat_source * s);
 // Is it of a datatype, and does it lie in a way, that mat_stage can read?
 bool mat_can_stage(const struct mat_source * s);
 // Its packed form, as long as the pieces make it; k is padded with zeros.
-struct host_view mat_packed(const struct mat_source * s, enum mat_pieces pieces, void * data);
+struct view mat_packed(const struct mat_source * s, enum mat_pieces pieces, void * data);
 enum status mat_stage(const struct mat_source * s, enum mat_pieces pieces, char * out,
                       struct error * err);
 // A row of k floats as bf16 pieces, each padded with zeros.
@@ -61,7 +61,7 @@ struct shadow * shadow_find(struct shadows * all, const struct mat_source * sour
 // weights are then converted each time.
 struct shadow * shadow_make(struct shadows * all, const struct mat_source * source,
                             enum mat_pieces pieces);
-struct host_view shadow_view(const struct shadow * s);
+struct view shadow_view(const struct shadow * s);
 void shadow_release(struct shadow * s);
 
 // ---- mat-plan.c: how a product becomes kernels ----
@@ -88,10 +88,10 @@ struct mat_operand {
     enum mat_pieces pieces;
     enum mat_way way;
     const struct ggml_tensor * weights; // which a shadow may be kept of; NULL: none
-    struct host_view packed;            // what mat_way makes; no place yet
+    struct view packed;                 // what mat_way makes; no place yet
     struct kernel_spec convert;         // MAT_BY_KERNEL
-    struct host_view kernel; // as MUL_MAT's kernel has it: as it stands, or the packed one, with
-                             // dimensions 1 to 3 as one where that makes no difference
+    struct view kernel; // as MUL_MAT's kernel has it: as it stands, or the packed one, with
+                        // dimensions 1 to 3 as one where that makes no difference
 };
 
 struct mat_plan {
@@ -100,7 +100,7 @@ struct mat_plan {
     struct plan_operand result;
     int64_t chunk[GGML_MAX_DIMS]; // what one dispatch makes of the result
     int64_t chunk_k;              // out of so much of k
-    struct host_view partial;     // where k is cut: a chunk's sums of its later parts; no place yet
+    struct view partial;          // where k is cut: a chunk's sums of its later parts; no place yet
 };
 
 struct mat_at { // a dispatch of a plan; zero: the first
@@ -118,7 +118,7 @@ enum status mat_plan_node(struct mat_world w, const struct ggml_tensor * node,
                           struct mat_plan * out, struct error * err);
 // The same for a right operand that is in the kernel's form already.
 enum status mat_plan_prepared(struct mat_world w, const struct mat_source * a, bool precise,
-                              const struct host_view * b, const struct host_view * result,
+                              const struct view * b, const struct view * result,
                               struct mat_plan * out, struct error * err);
 // How many rows are computed where n depends on data: few sizes, so that few kernels are made.
 int64_t mat_padded_rows(int64_t n);
@@ -152,8 +152,8 @@ enum status mat_get_kernels(const struct mat_world * w, const struct mat_plan * 
 enum status mat_shadow(struct hsa_stream * s, const struct ggml_tensor * weights,
                        const struct mat_source * source, enum mat_pieces pieces,
                        struct shadow ** out, struct error * err);
-void mat_use(struct mat_operand * o, const struct host_view * packed); // instead of making it
-size_t mat_scratch(const struct mat_plan * p);     // bytes that mat_place hands out
+void mat_use(struct mat_operand * o, const struct view * packed); // instead of making it
+size_t mat_scratch(const struct mat_plan * p);                    // bytes that mat_place hands out
 void mat_place(struct mat_plan * p, char * room);  // gives what is not there yet its place
 bool mat_reads_on_host(const struct mat_plan * p); // are operands laid out by the host?
 // Lays out the operands and sends the kernels. Who reads on the host has waited before.

@@ -18,9 +18,9 @@ static int pieces_in(enum mat_pieces pieces) {
 
 // ---- sources ----
 
-struct mat_source mat_source_of(struct host_view view, bool columns) {
+struct mat_source mat_source_of(struct view view, bool columns) {
     if (columns && !ggml_is_quantized(view.type)) {
-        struct host_view v = view;
+        struct view v = view;
         v.ne[0] = view.ne[1], v.ne[1] = view.ne[0];
         v.nb[0] = view.nb[1], v.nb[1] = view.nb[0];
         return (struct mat_source){.view = v};
@@ -29,7 +29,7 @@ struct mat_source mat_source_of(struct host_view view, bool columns) {
 }
 
 bool mat_same_source(const struct mat_source * a, const struct mat_source * b) {
-    const struct host_view *v = &a->view, *w = &b->view;
+    const struct view *v = &a->view, *w = &b->view;
     return a->columns == b->columns && v->data == w->data && v->type == w->type &&
            !memcmp(v->ne, w->ne, sizeof v->ne) && !memcmp(v->nb, w->nb, sizeof v->nb);
 }
@@ -39,7 +39,7 @@ int64_t mat_source_k(const struct mat_source * s) {
 }
 
 bool mat_can_stage(const struct mat_source * s) {
-    const struct host_view * v = &s->view;
+    const struct view * v = &s->view;
     if ((unsigned) v->type >= GGML_TYPE_COUNT) { // of a later ggml
         return false;
     }
@@ -51,11 +51,11 @@ bool mat_can_stage(const struct mat_source * s) {
            v->type == GGML_TYPE_BF16;
 }
 
-struct host_view mat_packed(const struct mat_source * s, enum mat_pieces pieces, void * data) {
+struct view mat_packed(const struct mat_source * s, enum mat_pieces pieces, void * data) {
     const int64_t * ne = s->view.ne;
     int64_t k = GGML_PAD(mat_source_k(s), MAT_K_MULTIPLE) * pieces_in(pieces);
-    return host_view_contiguous(mat_is_integer(s->view.type) ? s->view.type : GGML_TYPE_BF16,
-                                (int64_t[]){k, ne[!s->columns], ne[2], ne[3]}, data);
+    return view_contiguous(mat_is_integer(s->view.type) ? s->view.type : GGML_TYPE_BF16,
+                           (int64_t[]){k, ne[!s->columns], ne[2], ne[3]}, data);
 }
 
 // ---- bf16 ----
@@ -100,7 +100,7 @@ void mat_put_row(const float * row, int64_t k, enum mat_pieces pieces, uint16_t 
 
 // ---- rows and columns ----
 
-static void stage_integer_row(const struct host_view * v, const char * from, char * out) {
+static void stage_integer_row(const struct view * v, const char * from, char * out) {
     size_t size = ggml_type_size(v->type);
     size_t k = (size_t) v->ne[0];
     if (v->nb[0] == size) {
@@ -114,7 +114,7 @@ static void stage_integer_row(const struct host_view * v, const char * from, cha
 }
 
 // One matrix of rows along k.
-static void stage_rows(const struct host_view * v, const char * from, enum mat_pieces pieces,
+static void stage_rows(const struct view * v, const char * from, enum mat_pieces pieces,
                        size_t out_stride, char * out, float * row) {
     for (int64_t r = 0; r < v->ne[1]; r++, from += v->nb[1], out += out_stride) {
         if (mat_is_integer(v->type)) {
@@ -127,7 +127,7 @@ static void stage_rows(const struct host_view * v, const char * from, enum mat_p
 }
 
 // One matrix of rows across k; `rows` has room for COLUMN_BLOCK of them.
-static void stage_columns(const struct host_view * v, const char * from, enum mat_pieces pieces,
+static void stage_columns(const struct view * v, const char * from, enum mat_pieces pieces,
                           size_t out_stride, char * out, float * rows) {
     int64_t k = v->ne[1], padded = GGML_PAD(k, MAT_K_MULTIPLE), n = v->ne[0];
     for (int64_t first = 0; first < padded; first += COLUMN_BLOCK) {
@@ -156,8 +156,8 @@ static void stage_columns(const struct host_view * v, const char * from, enum ma
 
 enum status mat_stage(const struct mat_source * s, enum mat_pieces pieces, char * out,
                       struct error * err) {
-    const struct host_view * v = &s->view;
-    struct host_view packed = mat_packed(s, pieces, out);
+    const struct view * v = &s->view;
+    struct view packed = mat_packed(s, pieces, out);
     float * rows;
     enum status st = host_row_alloc(v->ne[0] * (s->columns ? COLUMN_BLOCK : 1), &rows, err);
     if (st != ST_OK) {

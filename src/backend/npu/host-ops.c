@@ -10,47 +10,6 @@
 
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 
-struct host_view host_view_of(const struct ggml_tensor * t) {
-    struct host_view v = {.type = t->type, .data = t->data};
-    memcpy(v.ne, t->ne, sizeof v.ne);
-    memcpy(v.nb, t->nb, sizeof v.nb);
-    return v;
-}
-
-struct host_view host_view_contiguous(enum ggml_type type, const int64_t ne[GGML_MAX_DIMS],
-                                      void * data) {
-    struct host_view v = {.type = type, .data = data};
-    memcpy(v.ne, ne, sizeof v.ne);
-    v.nb[0] = ggml_type_size(type);
-    v.nb[1] = ggml_row_size(type, ne[0]);
-    v.nb[2] = v.nb[1] * (size_t) ne[1];
-    v.nb[3] = v.nb[2] * (size_t) ne[2];
-    return v;
-}
-
-size_t host_view_bytes(const struct host_view * v) {
-    size_t block = (size_t) ggml_blck_size(v->type);
-    size_t bytes = ((size_t) v->ne[0] / block - 1) * v->nb[0] + ggml_type_size(v->type);
-    for (int d = 0; d < GGML_MAX_DIMS; d++) {
-        if (v->ne[d] <= 0) {
-            return 0;
-        }
-        bytes += d ? (size_t) (v->ne[d] - 1) * v->nb[d] : 0;
-    }
-    return bytes;
-}
-
-bool host_view_is_packed(const struct host_view * v) {
-    struct host_view packed = host_view_contiguous(v->type, v->ne, v->data);
-    for (int d = 0; d < GGML_MAX_DIMS; d++) {
-        int64_t n = d == 0 ? v->ne[0] / ggml_blck_size(v->type) : v->ne[d];
-        if (n != 1 && v->nb[d] != packed.nb[d]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool is_float(enum ggml_type t) {
     return t == GGML_TYPE_F32 || t == GGML_TYPE_F16 || t == GGML_TYPE_BF16;
 }
@@ -151,7 +110,7 @@ void host_store_row(enum ggml_type type, char * dst, size_t stride, int64_t n, c
 // ---- walking a view in element order ----
 
 struct cursor {
-    const struct host_view * view;
+    const struct view * view;
     int64_t ne0; // elements of a row: blocks where the type moves as blocks
     int64_t i[GGML_MAX_DIMS];
 };
@@ -176,14 +135,14 @@ static void cursor_advance(struct cursor * c, int64_t n) { // at most to the end
     }
 }
 
-static int64_t rows_of(const struct host_view * v) {
+static int64_t rows_of(const struct view * v) {
     return v->ne[1] * v->ne[2] * v->ne[3];
 }
 
 // ---- copies ----
 
 // Counts, which are results of kernels as i32. Through floats the large ones would be rounded.
-static void copy_widened(const struct host_view * src, const struct host_view * dst) {
+static void copy_widened(const struct view * src, const struct view * dst) {
     struct cursor s = {.view = src, .ne0 = src->ne[0]};
     struct cursor d = {.view = dst, .ne0 = dst->ne[0]};
     for (int64_t n = src->ne[0] * rows_of(src); n > 0; n--) {
@@ -207,11 +166,11 @@ static void move_elements(char * dst, size_t dst_stride, const char * src, size_
     }
 }
 
-static void copy_same_type(const struct host_view * src, const struct host_view * dst) {
+static void copy_same_type(const struct view * src, const struct view * dst) {
     size_t size = ggml_type_size(src->type);
     int64_t block = ggml_blck_size(src->type);
     int64_t total = src->ne[0] / block * rows_of(src);
-    if (host_view_is_packed(src) && host_view_is_packed(dst)) {
+    if (view_is_packed(src) && view_is_packed(dst)) {
         memmove(dst->data, src->data, size * (size_t) total);
         return;
     }
@@ -226,7 +185,7 @@ static void copy_same_type(const struct host_view * src, const struct host_view 
     }
 }
 
-static void copy_gather(const struct host_view * src, const struct host_view * dst, float * row) {
+static void copy_gather(const struct view * src, const struct view * dst, float * row) {
     struct cursor s = {.view = src, .ne0 = src->ne[0]};
     struct cursor d = {.view = dst, .ne0 = dst->ne[0]};
     for (int64_t r = rows_of(dst); r > 0; r--) {
@@ -241,7 +200,7 @@ static void copy_gather(const struct host_view * src, const struct host_view * d
     }
 }
 
-static void copy_scatter(const struct host_view * src, const struct host_view * dst, float * row) {
+static void copy_scatter(const struct view * src, const struct view * dst, float * row) {
     struct cursor s = {.view = src, .ne0 = src->ne[0]};
     struct cursor d = {.view = dst, .ne0 = dst->ne[0]};
     for (int64_t r = rows_of(src); r > 0; r--) {
@@ -262,8 +221,7 @@ enum status host_row_alloc(int64_t n, float ** row, struct error * err) {
                 : error_set(err, ST_NO_MEMORY, "no memory for a row of %lld floats", (long long) n);
 }
 
-enum status host_copy(const struct host_view * src, const struct host_view * dst,
-                      struct error * err) {
+enum status host_copy(const struct view * src, const struct view * dst, struct error * err) {
     if (src->ne[0] * rows_of(src) == 0) {
         return ST_OK;
     }
@@ -294,8 +252,7 @@ static void repeat_bytes(char * data, size_t done, size_t n) {
     }
 }
 
-enum status host_expand(const struct host_view * src, const struct host_view * dst,
-                        struct error * err) {
+enum status host_expand(const struct view * src, const struct view * dst, struct error * err) {
     if (dst->ne[0] * rows_of(dst) == 0) {
         return ST_OK;
     }

@@ -4,21 +4,8 @@
 // these elsewhere. The same functions lay out operands that no kernel takes as they are.
 #pragma once
 
+#include "backend/view.h"
 #include "base/base.h"
-#include "ggml.h"
-
-struct host_view {
-    enum ggml_type type;
-    int64_t ne[GGML_MAX_DIMS];
-    size_t nb[GGML_MAX_DIMS];
-    char * data;
-};
-
-struct host_view host_view_of(const struct ggml_tensor * t);
-struct host_view host_view_contiguous(enum ggml_type type, const int64_t ne[GGML_MAX_DIMS],
-                                      void * data);
-size_t host_view_bytes(const struct host_view * v); // from the first to the last; 0 when empty
-bool host_view_is_packed(const struct host_view * v);
 
 // ---- host-nodes.c: whole nodes ----
 
@@ -33,13 +20,11 @@ bool host_can_copy(const struct ggml_tensor * src, const struct ggml_tensor * ds
 
 // Copies src's elements in order into dst, which has as many; the shapes may differ. Beside the
 // pairs of host_can_copy there is i32 to i64. The only failure is ST_NO_MEMORY.
-enum status host_copy(const struct host_view * src, const struct host_view * dst,
-                      struct error * err);
+enum status host_copy(const struct view * src, const struct view * dst, struct error * err);
 
 // Fills dst with src repeated along each dimension. Both types are equal, or both are float types
 // (f32, f16, bf16).
-enum status host_expand(const struct host_view * src, const struct host_view * dst,
-                        struct error * err);
+enum status host_expand(const struct view * src, const struct view * dst, struct error * err);
 
 // Can rows of floats be quantized to it as they are?
 bool host_can_quantize_to(enum ggml_type t);

@@ -14,9 +14,9 @@ struct ask {
     const struct mat_world * world;
     const char * label;     // of the node, for messages
     struct mat_source a, b; // b is not looked at where it is prepared
-    const struct host_view * prepared;
+    const struct view * prepared;
     enum mat_pieces a_pieces, b_pieces;
-    struct host_view result;
+    struct view result;
 };
 
 // More and more of it is laid out anew, until a kernel fits.
@@ -58,7 +58,7 @@ bool mat_is_precise(const struct mat_world * w, const struct ggml_tensor * node)
 // ---- views ----
 
 // Elements that follow each other, in rows that begin at whole words.
-static bool has_word_rows(const struct host_view * v) {
+static bool has_word_rows(const struct view * v) {
     bool ok = v->nb[0] == ggml_type_size(v->type) && (uintptr_t) v->data % DMA_WORD == 0;
     for (int d = 1; d < GGML_MAX_DIMS; d++) {
         ok &= v->ne[d] == 1 || v->nb[d] % DMA_WORD == 0;
@@ -67,14 +67,14 @@ static bool has_word_rows(const struct host_view * v) {
 }
 
 bool mat_stands(const struct mat_source * s, enum mat_pieces pieces) {
-    const struct host_view * v = &s->view;
+    const struct view * v = &s->view;
     return pieces == MAT_HI && !s->columns &&
            (v->type == GGML_TYPE_BF16 || mat_is_integer(v->type)) &&
            v->ne[0] % MAT_K_MULTIPLE == 0 && has_word_rows(v);
 }
 
 // Dimensions 1 to 3 as one, where the rows follow each other at one distance.
-static bool flatten(struct host_view * v) {
+static bool flatten(struct view * v) {
     int64_t n = 1;
     size_t step = v->nb[1];
     for (int d = 1; d < GGML_MAX_DIMS; d++) {
@@ -97,7 +97,7 @@ static bool flatten(struct host_view * v) {
 // ---- operands ----
 
 static bool can_convert(const struct ask * r, struct mat_operand * o) {
-    const struct host_view * from = &o->source.view;
+    const struct view * from = &o->source.view;
     if ((from->type != GGML_TYPE_F32 && from->type != GGML_TYPE_F16) || !has_word_rows(from)) {
         return false;
     }
@@ -137,12 +137,12 @@ static void lay_out_result(const struct ask * r, bool packed, struct mat_plan * 
         o->staged |= in->way == MAT_AS_IT_STANDS && plan_clobbers(&o->tensor, &in->kernel);
     }
     if (o->staged) {
-        o->kernel = host_view_contiguous(o->tensor.type, o->tensor.ne, NULL);
+        o->kernel = view_contiguous(o->tensor.type, o->tensor.ne, NULL);
     }
 }
 
 static void try_flattening(struct mat_plan * p) {
-    struct host_view b = p->b.kernel, result = p->result.kernel;
+    struct view b = p->b.kernel, result = p->result.kernel;
     if (p->a.kernel.ne[2] == 1 && p->a.kernel.ne[3] == 1 && flatten(&b) && flatten(&result)) {
         p->b.kernel = b;
         p->result.kernel = result;
@@ -172,7 +172,7 @@ static int64_t repeats(const struct mat_plan * p, int d) {
 
 static struct kernel_spec product_of(const struct mat_plan * p, enum aie_arch arch,
                                      const int64_t ne[GGML_MAX_DIMS], int64_t k) {
-    struct host_view a = p->a.kernel, b = p->b.kernel, result = p->result.kernel;
+    struct view a = p->a.kernel, b = p->b.kernel, result = p->result.kernel;
     a.ne[0] = b.ne[0] = k;
     a.ne[1] = ne[0];
     b.ne[1] = ne[1];
@@ -191,13 +191,13 @@ static struct kernel_spec product_of(const struct mat_plan * p, enum aie_arch ar
 }
 
 static struct tensor partial_of(const struct mat_plan * p, const int64_t ne[GGML_MAX_DIMS]) {
-    struct host_view sums = host_view_contiguous(p->result.kernel.type, ne, NULL);
+    struct view sums = view_contiguous(p->result.kernel.type, ne, NULL);
     return plan_tensor(&sums);
 }
 
 static struct kernel_spec sum_of(const struct mat_plan * p, enum aie_arch arch,
                                  const int64_t ne[GGML_MAX_DIMS]) {
-    struct host_view result = p->result.kernel;
+    struct view result = p->result.kernel;
     memcpy(result.ne, ne, sizeof result.ne);
     return (struct kernel_spec){
         .op = KERNEL_OP_ADD,
@@ -208,13 +208,13 @@ static struct kernel_spec sum_of(const struct mat_plan * p, enum aie_arch arch,
     };
 }
 
-static char * place_in(const struct host_view * v, size_t offset) {
+static char * place_in(const struct view * v, size_t offset) {
     return v->data ? v->data + offset : NULL;
 }
 
 struct kernel_spec mat_part(const struct mat_plan * p, enum aie_arch arch, const struct mat_at * at,
                             char * addr[PLAN_OPERANDS]) {
-    const struct host_view *a = &p->a.kernel, *b = &p->b.kernel, *result = &p->result.kernel;
+    const struct view *a = &p->a.kernel, *b = &p->b.kernel, *result = &p->result.kernel;
     int64_t ne[GGML_MAX_DIMS], left_k = a->ne[0] - at->k;
     size_t k_at = (size_t) at->k * a->nb[0], out_at = 0;
     size_t a_at = k_at + (size_t) at->at[0] * a->nb[1];
@@ -352,7 +352,7 @@ static bool find_layout(const struct ask * r, struct mat_plan * out) {
             found = fits(r->world, out);
         }
         if (found) {
-            out->partial = host_view_contiguous(out->result.kernel.type, out->chunk, NULL);
+            out->partial = view_contiguous(out->result.kernel.type, out->chunk, NULL);
             return true;
         }
     }
@@ -385,7 +385,7 @@ bool mat_is_product(enum ggml_op op) {
 }
 
 static bool shapes_match(const struct mat_source * a, const struct mat_source * b,
-                         const struct host_view * result) {
+                         const struct view * result) {
     bool ok = mat_source_k(a) == mat_source_k(b) && result->ne[0] == a->view.ne[!a->columns] &&
               result->ne[1] == b->view.ne[!b->columns];
     for (int d = 2; d < GGML_MAX_DIMS; d++) {
@@ -396,7 +396,7 @@ static bool shapes_match(const struct mat_source * a, const struct mat_source * 
 }
 
 static bool types_match(const struct mat_source * a, const struct mat_source * b,
-                        const struct host_view * result) {
+                        const struct view * result) {
     if (!mat_can_stage(a) || !mat_can_stage(b)) {
         return false;
     }
@@ -413,7 +413,7 @@ static bool has_lower_pieces(enum ggml_type a, enum ggml_type b) {
 
 // One row times many is many rows times one, which is what the kernels for few columns are for.
 static bool swap_operands(struct ask * r) {
-    struct host_view * out = &r->result;
+    struct view * out = &r->result;
     if (out->ne[0] != 1 || out->ne[1] == 1 || out->nb[1] != RESULT_SIZE ||
         r->a.view.ne[2] != out->ne[2] || r->a.view.ne[3] != out->ne[3]) {
         return false;
@@ -435,9 +435,9 @@ enum status mat_plan_node(struct mat_world w, const struct ggml_tensor * node,
     }
     bool columns = node->op == GGML_OP_OUT_PROD;
     struct ask r = {.label = label,
-                    .a = mat_source_of(host_view_of(src0), columns),
-                    .b = mat_source_of(host_view_of(src1), columns),
-                    .result = host_view_of(node)};
+                    .a = mat_source_of(view_of(src0), columns),
+                    .b = mat_source_of(view_of(src1), columns),
+                    .result = view_of(node)};
     if (!types_match(&r.a, &r.b, &r.result)) {
         return error_set(err, ST_UNSUPPORTED, "%s of %s and %s to %s is not supported", label,
                          ggml_type_name(src0->type), ggml_type_name(src1->type),
@@ -463,7 +463,7 @@ enum status mat_plan_node(struct mat_world w, const struct ggml_tensor * node,
 }
 
 enum status mat_plan_prepared(struct mat_world w, const struct mat_source * a, bool precise,
-                              const struct host_view * b, const struct host_view * result,
+                              const struct view * b, const struct view * result,
                               struct mat_plan * out, struct error * err) {
     struct ask r = {.label = "MUL_MAT_ID",
                     .a = *a,

@@ -14,7 +14,7 @@ struct shadow {
     struct shadows * owner;
     struct mat_source source;
     enum mat_pieces pieces;
-    struct host_view view;
+    struct view view;
     size_t holders;
     bool dropped;
 };
@@ -40,7 +40,7 @@ void shadows_free(struct shadows * all) {
 
 static bool overlaps(const struct shadow * s, const char * begin, size_t bytes) {
     const char * data = s->source.view.data;
-    return begin < data + host_view_bytes(&s->source.view) && data < begin + bytes;
+    return begin < data + view_bytes(&s->source.view) && data < begin + bytes;
 }
 
 void shadows_drop(struct shadows * all, const void * begin, size_t bytes) {
@@ -85,9 +85,9 @@ struct shadow * shadow_find(struct shadows * all, const struct mat_source * sour
 
 static struct shadow * make(struct shadows * all, const struct mat_source * source,
                             enum mat_pieces pieces) {
-    struct host_view view = mat_packed(source, pieces, NULL);
+    struct view view = mat_packed(source, pieces, NULL);
     struct shadow * s = calloc(1, sizeof *s);
-    view.data = s ? hsac_alloc(all->agent, HSAC_POOL_DATA, host_view_bytes(&view)) : NULL;
+    view.data = s ? hsac_alloc(all->agent, HSAC_POOL_DATA, view_bytes(&view)) : NULL;
     bool ok = view.data && mat_stage(source, pieces, view.data, NULL) == ST_OK;
     if (!ok) {
         if (view.data) {
@@ -124,7 +124,7 @@ struct shadow * shadow_make(struct shadows * all, const struct mat_source * sour
     return s;
 }
 
-struct host_view shadow_view(const struct shadow * s) {
+struct view shadow_view(const struct shadow * s) {
     return s->view;
 }
 

@@ -4,7 +4,7 @@
 // An id that names no expert is an error of the graph, and nothing is read there.
 //
 // dst[:, slot, token] = as[:, :, ids[slot, token]] * b[:, slot mod b's, token]
-#include "stream.h"
+#include "dispatch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,11 +44,11 @@ static enum status call_of(const struct mat_world * w, const struct ggml_tensor 
                          .as = as,
                          .b = b,
                          .ids = ids,
-                         .weights = mat_source_of(host_view_of(as), false),
+                         .weights = mat_source_of(view_of(as), false),
                          .n_experts = as->ne[2],
                          .n_slots = ids->ne[0],
                          .n_tokens = ids->ne[1]};
-    struct mat_source rows = mat_source_of(host_view_of(b), false);
+    struct mat_source rows = mat_source_of(view_of(b), false);
     bool floats = mat_can_stage(&out->weights) && !mat_is_integer(as->type) &&
                   mat_can_stage(&rows) && !mat_is_integer(b->type);
     if (!floats || ids->type != GGML_TYPE_I32 || node->type != GGML_TYPE_F32) {
@@ -78,9 +78,9 @@ static struct mat_source expert_of(const struct call * c, int64_t expert) {
 }
 
 // The rows of src1 that one expert gets, in the kernel's form.
-static struct host_view rows_view(const struct call * c, int64_t n) {
+static struct view rows_view(const struct call * c, int64_t n) {
     struct mat_source rows = {
-        .view = host_view_contiguous(GGML_TYPE_F32, (int64_t[]){c->as->ne[0], n, 1, 1}, NULL)};
+        .view = view_contiguous(GGML_TYPE_F32, (int64_t[]){c->as->ne[0], n, 1, 1}, NULL)};
     return mat_packed(&rows, c->precise ? MAT_RIGHT : MAT_HI, NULL);
 }
 
@@ -88,9 +88,8 @@ static enum status plan_expert(const struct mat_world * w, const struct call * c
                                int64_t n_rows, struct mat_plan * out, struct error * err) {
     int64_t n = mat_padded_rows(n_rows);
     struct mat_source a = expert_of(c, expert);
-    struct host_view b = rows_view(c, n);
-    struct host_view result =
-        host_view_contiguous(GGML_TYPE_F32, (int64_t[]){c->as->ne[1], n, 1, 1}, NULL);
+    struct view b = rows_view(c, n);
+    struct view result = view_contiguous(GGML_TYPE_F32, (int64_t[]){c->as->ne[1], n, 1, 1}, NULL);
     return mat_plan_prepared(*w, &a, c->precise, &b, &result, out, err);
 }
 
@@ -161,7 +160,7 @@ static char * row_of(const struct ggml_tensor * t, int64_t slot, int64_t token) 
 }
 
 static void gather(const struct call * c, const struct job * j, float * row) {
-    const struct host_view * to = &j->plan.b.kernel;
+    const struct view * to = &j->plan.b.kernel;
     for (int64_t i = 0; i < j->n_rows; i++) {
         const char * from = row_of(c->b, j->rows[i] % c->n_slots, j->rows[i] / c->n_slots);
         host_load_row(c->b->type, from, c->b->nb[0], c->b->ne[0], row);
@@ -173,7 +172,7 @@ static void gather(const struct call * c, const struct job * j, float * row) {
 }
 
 static void scatter(const struct call * c, const struct job * j) {
-    const struct host_view * from = &j->plan.result.kernel;
+    const struct view * from = &j->plan.result.kernel;
     for (int64_t i = 0; i < j->n_rows; i++) {
         char * to = row_of(c->node, j->rows[i] % c->n_slots, j->rows[i] / c->n_slots);
         host_store_row(GGML_TYPE_F32, to, c->node->nb[0], c->node->ne[0],
@@ -182,16 +181,16 @@ static void scatter(const struct call * c, const struct job * j) {
 }
 
 static size_t own_bytes(const struct job * j) { // beside what mat_place hands out
-    return GGML_PAD(host_view_bytes(&j->plan.b.kernel), BUFFER_ALIGNMENT) +
-           GGML_PAD(host_view_bytes(&j->plan.result.tensor), BUFFER_ALIGNMENT);
+    return GGML_PAD(view_bytes(&j->plan.b.kernel), BUFFER_ALIGNMENT) +
+           GGML_PAD(view_bytes(&j->plan.result.tensor), BUFFER_ALIGNMENT);
 }
 
 static void place(struct job * j, char * room) {
     struct mat_plan * p = &j->plan;
     p->b.kernel.data = room;
-    room += GGML_PAD(host_view_bytes(&p->b.kernel), BUFFER_ALIGNMENT);
+    room += GGML_PAD(view_bytes(&p->b.kernel), BUFFER_ALIGNMENT);
     p->result.kernel.data = room;
-    room += GGML_PAD(host_view_bytes(&p->result.kernel), BUFFER_ALIGNMENT);
+    room += GGML_PAD(view_bytes(&p->result.kernel), BUFFER_ALIGNMENT);
     mat_place(p, room);
 }
 
@@ -218,7 +217,7 @@ static enum status run_group(struct hsa_stream * s, const struct call * c, struc
 // ---- the node ----
 
 static enum status run_all(struct hsa_stream * s, const struct call * c, const struct sorted * by,
-                           const struct host_view * packed, struct job * jobs, float * row,
+                           const struct view * packed, struct job * jobs, float * row,
                            struct error * err) {
     struct mat_world w = mat_world_of(s->device);
     enum status st = ST_OK;
@@ -235,7 +234,7 @@ static enum status run_all(struct hsa_stream * s, const struct call * c, const s
             break;
         }
         if (packed && j.plan.a.way != MAT_AS_IT_STANDS) {
-            struct host_view one = *packed;
+            struct view one = *packed;
             one.data += (size_t) e * packed->nb[2];
             mat_use(&j.plan.a, &one);
         }
@@ -268,7 +267,7 @@ static enum status compute(struct hsa_stream * s, const struct call * c, struct 
         st = mat_shadow(s, c->as, &c->weights, pieces, &shadow, err);
     }
     if (st == ST_OK) {
-        struct host_view packed = shadow ? shadow_view(shadow) : (struct host_view){0};
+        struct view packed = shadow ? shadow_view(shadow) : (struct view){0};
         st = run_all(s, c, &by, shadow ? &packed : NULL, jobs, row, err);
     }
     if (shadow) {

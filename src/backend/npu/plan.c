@@ -3,7 +3,7 @@
 // until a kernel fits: strided operands packed, then inputs repeated to the full shape, then the
 // same again with all floats as f32. What is too large for one kernel is cut into chunks.
 // supports_op and graph_compute both come here, so that they cannot disagree.
-#include "backend.h"
+#include "npu.h"
 
 #include <string.h>
 
@@ -25,14 +25,14 @@ struct request {
     enum aie_arch arch;
     const struct ggml_tensor * node;
     struct op_call call;
-    struct host_view result;
+    struct view result;
     bool owns_last_word; // of the result
     bool by_command;     // kernels of GGML_HSA_JIT_COMMAND count as well
 };
 
 // ---- views ----
 
-static bool is_aligned(const struct host_view * v) {
+static bool is_aligned(const struct view * v) {
     return (uintptr_t) v->data % DMA_WORD == 0;
 }
 
@@ -48,25 +48,8 @@ static bool repeats_to(const int64_t from[GGML_MAX_DIMS], const int64_t to[GGML_
     return ok;
 }
 
-static bool lie_alike(const struct host_view * a, const struct host_view * b) {
-    if (a->data != b->data || a->type != b->type || !same_shape(a->ne, b->ne)) {
-        return false;
-    }
-    for (int i = 0; i < GGML_MAX_DIMS; i++) {
-        if (a->ne[i] != 1 && a->nb[i] != b->nb[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
-bool plan_clobbers(const struct host_view * dst, const struct host_view * src) {
-    const char *d = dst->data, *s = src->data;
-    if (!d || !s || lie_alike(dst, src)) {
-        return false;
-    }
-    size_t d_size = GGML_PAD(host_view_bytes(dst), DMA_WORD);
-    return d < s + host_view_bytes(src) && s < d + d_size;
+bool plan_clobbers(const struct view * dst, const struct view * src) {
+    return view_clobbers(dst, DMA_WORD, src);
 }
 
 // May a DMA write dst in whole words? Not where the last word belongs to somebody else too.
@@ -83,7 +66,7 @@ static bool can(const struct request * r, const struct kernel_spec * spec) {
     return r->by_command ? store_can(r->store, spec) : store_can_itself(r->store, spec);
 }
 
-struct tensor plan_tensor(const struct host_view * v) {
+struct tensor plan_tensor(const struct view * v) {
     struct tensor out = {.dtype = types[v->type].dtype};
     for (int i = 0; i < TENSOR_DIMS; i++) {
         out.ne[i] = v->ne[i];
@@ -116,8 +99,8 @@ static void lay_out(struct plan_operand * o, enum ggml_type type, const int64_t 
                     enum layout layout) {
     bool full = layout == FULL_SHAPE && !same_shape(o->tensor.ne, ne);
     o->staged = type != o->tensor.type || !is_aligned(&o->tensor) || full ||
-                (layout >= PACKED && !host_view_is_packed(&o->tensor));
-    o->kernel = o->staged ? host_view_contiguous(type, full ? ne : o->tensor.ne, NULL) : o->tensor;
+                (layout >= PACKED && !view_is_packed(&o->tensor));
+    o->kernel = o->staged ? view_contiguous(type, full ? ne : o->tensor.ne, NULL) : o->tensor;
 }
 
 static bool try_layout(const struct request * r, enum layout layout, bool f32, struct plan * p) {
@@ -137,7 +120,7 @@ static bool try_layout(const struct request * r, enum layout layout, bool f32, s
     }
     if (result->staged) {
         enum ggml_type type = kernel_type(r->result.type, f32, true);
-        result->kernel = host_view_contiguous(type, r->result.ne, NULL);
+        result->kernel = view_contiguous(type, r->result.ne, NULL);
     }
     p->spec = spec_of(r, p);
     return can(r, &p->spec);
@@ -149,7 +132,7 @@ static bool try_layout(const struct request * r, enum layout layout, bool f32, s
 static struct kernel_spec cut(const struct request * r, const struct plan * p, int64_t units) {
     struct kernel_spec spec = p->spec;
     for (int i = 0; i < p->n_operands; i++) {
-        const struct host_view * v = &p->operands[i].kernel;
+        const struct view * v = &p->operands[i].kernel;
         int64_t ne[TENSOR_DIMS] = {r->call.elementwise ? units : v->ne[0],
                                    r->call.elementwise ? 1 : units, 1, 1};
         struct tensor t = tensor_contiguous(types[v->type].dtype, ne);
@@ -166,7 +149,7 @@ static bool try_chunks(const struct request * r, bool f32, struct plan * p) {
     const int64_t * ne = r->result.ne;
     p->n = elementwise ? ggml_nelements(r->node) : ne[1] * ne[2] * ne[3];
     for (int i = 0; i < p->n_operands; i++) {
-        const struct host_view * v = &p->operands[i].kernel;
+        const struct view * v = &p->operands[i].kernel;
         if (elementwise ? !same_shape(v->ne, ne) : memcmp(v->ne + 1, ne + 1, 3 * sizeof *ne)) {
             return false;
         }
@@ -202,7 +185,7 @@ static enum status check_operands(const struct request * r, bool * has_short_flo
     *has_short_floats = false;
     for (int i = 0; i <= r->call.n_inputs; i++) {
         bool is_result = i == r->call.n_inputs;
-        const struct host_view * v = is_result ? &r->result : &r->call.inputs[i];
+        const struct view * v = is_result ? &r->result : &r->call.inputs[i];
         bool counts = is_result && v->type == GGML_TYPE_I64;
         // A later ggml may have more types.
         if ((unsigned) v->type >= GGML_TYPE_COUNT || (!types[v->type].known && !counts)) {
@@ -245,7 +228,7 @@ enum status plan_node(struct store * store, enum aie_arch arch, const struct ggm
     if (st != ST_OK) {
         return st;
     }
-    r.result = host_view_of(node);
+    r.result = view_of(node);
     r.owns_last_word = owns_last_word(node);
     bool has_short_floats;
     st = check_operands(&r, &has_short_floats, err);

@@ -1,7 +1,10 @@
-// compute: one node of a graph on a stream of a NPU. The host moves tensors about, products go their own way
-// (mat.h), everything else is kernels with operands as plan.c lays them out. Kernels are sent
-// without waiting; the host waits only where it must touch what they read or write.
-#include "stream.h"
+// compute: one node of a graph on a stream of a NPU. The host moves tensors about, products go
+// their own way (mat.h), everything else is kernels with operands as plan.c lays them out. Kernels
+// are sent without waiting; the host waits only where it must touch what they read or write.
+#include "dispatch.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 // ---- nodes that are kernels ----
 
@@ -11,7 +14,7 @@ static enum status stage_operands(struct hsa_stream * s, struct plan * p, struct
     int staged = 0, staged_inputs = 0;
     for (int i = 0; i < p->n_operands; i++) {
         if (p->operands[i].staged) {
-            bytes += GGML_PAD(host_view_bytes(&p->operands[i].kernel), BUFFER_ALIGNMENT);
+            bytes += GGML_PAD(view_bytes(&p->operands[i].kernel), BUFFER_ALIGNMENT);
             staged++;
             staged_inputs += i < p->n_operands - 1;
         }
@@ -31,7 +34,7 @@ static enum status stage_operands(struct hsa_stream * s, struct plan * p, struct
             continue;
         }
         o->kernel.data = room;
-        room += GGML_PAD(host_view_bytes(&o->kernel), BUFFER_ALIGNMENT);
+        room += GGML_PAD(view_bytes(&o->kernel), BUFFER_ALIGNMENT);
         if (i < p->n_operands - 1) {
             st = host_expand(&o->tensor, &o->kernel, err);
         }
@@ -42,7 +45,7 @@ static enum status stage_operands(struct hsa_stream * s, struct plan * p, struct
 static enum status compute_kernels(struct hsa_stream * s, struct ggml_tensor * node,
                                    struct error * err) {
     struct plan p;
-    enum status st = plan_node(s->device->store, s->device->arch, node, &p, err);
+    enum status st = plan_node(s->device->npu->store, s->device->npu->arch, node, &p, err);
     if (st != ST_OK || p.n == 0) {
         return st;
     }
@@ -53,7 +56,7 @@ static enum status compute_kernels(struct hsa_stream * s, struct ggml_tensor * n
             const struct plan_operand * o = &p.operands[i];
             at[i] = o->kernel.data ? o->kernel.data + (size_t) done * o->step : NULL; // absent
         }
-        st = stream_dispatch(s, p.n - done < p.chunk ? &p.rest : &p.spec, at, err);
+        st = npu_dispatch(s, p.n - done < p.chunk ? &p.rest : &p.spec, at, err);
     }
     const struct plan_operand * result = &p.operands[p.n_operands - 1];
     if (st == ST_OK && result->staged) {
@@ -69,12 +72,12 @@ static enum status get_kernels(const struct hsa_device * device, const struct gg
                                struct error * err) {
     struct store_kernel * kernel;
     struct plan p;
-    enum status st = plan_node(device->store, device->arch, node, &p, err);
+    enum status st = plan_node(device->npu->store, device->npu->arch, node, &p, err);
     if (st == ST_OK && p.n) {
-        st = store_get(device->store, &p.spec, &kernel, err);
+        st = store_get(device->npu->store, &p.spec, &kernel, err);
     }
     if (st == ST_OK && p.n && p.n % p.chunk) {
-        st = store_get(device->store, &p.rest, &kernel, err);
+        st = store_get(device->npu->store, &p.rest, &kernel, err);
     }
     return st;
 }
@@ -94,7 +97,7 @@ static bool computes(struct hsa_device * device, const struct ggml_tensor * op) 
     if (op->op == GGML_OP_MUL_MAT_ID) {
         return expert_check(&w, op, NULL) == ST_OK;
     }
-    return plan_node(device->store, device->arch, op, &plan, NULL) == ST_OK;
+    return plan_node(device->npu->store, device->npu->arch, op, &plan, NULL) == ST_OK;
 }
 
 static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
@@ -112,9 +115,8 @@ static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, str
     return st == ST_OK ? host_compute(node, err) : st;
 }
 
-const struct device_kind npu_kind = {computes, compute};
-
-bool compute_has_kernels(struct hsa_stream * s, const struct ggml_tensor * node) {
+// What was made stays in the store.
+static bool has_kernels(struct hsa_stream * s, const struct ggml_tensor * node) {
     struct mat_world w = mat_world_of(s->device);
     struct mat_plan product;
     struct error err = {0};
@@ -136,4 +138,49 @@ bool compute_has_kernels(struct hsa_stream * s, const struct ggml_tensor * node)
                  node->name, err.text);
     }
     return st == ST_OK;
+}
+
+static void scratch_reset(struct hsa_stream * s) {
+    memset(s->npu->recent, 0, sizeof s->npu->recent);
+}
+
+const struct device_kind npu_kind = {
+    .computes = computes,
+    .compute = compute,
+    .has_kernels = has_kernels,
+    .begin = npu_stream_begin,
+    .end = npu_stream_end,
+    .settled = npu_stream_settled,
+    .scratch_reset = scratch_reset,
+    .written = mat_forget,
+};
+
+// ---- the device ----
+
+static void warn_of_store(const char * text) {
+    log_warn("%s", text);
+}
+
+enum status npu_new(struct hsac_agent * agent, struct npu ** out, struct error * err) {
+    struct npu * npu = calloc(1, sizeof *npu);
+    *out = NULL;
+    if (!npu) {
+        return error_set(err, ST_NO_MEMORY, "no memory for a NPU");
+    }
+    enum status st = ST_OK;
+    if (!kernel_arch_parse(hsac_agent_name(agent), &npu->arch)) {
+        st = error_set(err, ST_UNSUPPORTED, "agent %s (%s): no kernels are known for it",
+                       hsac_agent_name(agent), hsac_agent_product(agent));
+    }
+    if (st == ST_OK) {
+        st = store_new(&npu->store, err);
+    }
+    if (st != ST_OK) {
+        free(npu);
+        return st;
+    }
+    store_set_log(npu->store, warn_of_store);
+    code_heap_init(&npu->code, agent);
+    *out = npu;
+    return ST_OK;
 }

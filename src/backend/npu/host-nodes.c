@@ -12,7 +12,7 @@ static bool can_copy(const struct ggml_tensor * node) {
 }
 
 static enum status copy(const struct ggml_tensor * node, struct error * err) {
-    struct host_view from = host_view_of(node->src[0]), to = host_view_of(node);
+    struct view from = view_of(node->src[0]), to = view_of(node);
     return host_copy(&from, &to, err);
 }
 
@@ -25,7 +25,7 @@ static bool can_repeat(const struct ggml_tensor * node) {
 }
 
 static enum status repeat(const struct ggml_tensor * node, struct error * err) {
-    struct host_view from = host_view_of(node->src[0]), to = host_view_of(node);
+    struct view from = view_of(node->src[0]), to = view_of(node);
     return host_expand(&from, &to, err);
 }
 
@@ -52,7 +52,7 @@ static enum status concat(const struct ggml_tensor * node, struct error * err) {
     int32_t dim = node->op_params[0];
     char * at = node->data;
     for (int i = 0; i < 2; i++) {
-        struct host_view from = host_view_of(node->src[i]), to = from;
+        struct view from = view_of(node->src[i]), to = from;
         memcpy(to.nb, node->nb, sizeof to.nb);
         to.data = at;
         enum status st = host_copy(&from, &to, err);

@@ -4,7 +4,7 @@
 // that a dispatch may still read (a pin says so).
 //
 // Everything here is done under the heap's lock, store_kernel.device and store_pdi.device included.
-#include "backend.h"
+#include "npu.h"
 
 #include <stdlib.h>
 #include <string.h>

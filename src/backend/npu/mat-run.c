@@ -1,13 +1,13 @@
 // mat-run: a product on a stream. CONVERT and MUL_MAT follow each other in the queue, so that the
 // host waits only where it lays out an operand itself, and for a result that no kernel can write in
 // place. An operand that was packed for a product lately is not packed again.
-#include "stream.h"
+#include "dispatch.h"
 
 #include <string.h>
 
 struct mat_world mat_world_of(const struct hsa_device * device) {
     return (struct mat_world){
-        .store = device->store, .arch = device->arch, .precision = mat_precision_asked()};
+        .store = device->npu->store, .arch = device->npu->arch, .precision = mat_precision_asked()};
 }
 
 // ---- operands ----
@@ -32,13 +32,13 @@ enum status mat_shadow(struct hsa_stream * s, const struct ggml_tensor * weights
     return st;
 }
 
-void mat_use(struct mat_operand * o, const struct host_view * packed) {
+void mat_use(struct mat_operand * o, const struct view * packed) {
     o->way = MAT_AS_IT_STANDS;
     o->kernel.data = packed->data;
 }
 
-static size_t bytes_of(const struct host_view * v, bool needed) {
-    return needed ? GGML_PAD(host_view_bytes(v), BUFFER_ALIGNMENT) : 0;
+static size_t bytes_of(const struct view * v, bool needed) {
+    return needed ? GGML_PAD(view_bytes(v), BUFFER_ALIGNMENT) : 0;
 }
 
 size_t mat_scratch(const struct mat_plan * p) {
@@ -74,7 +74,7 @@ static enum status bring(struct hsa_stream * s, const struct mat_operand * o, st
         return mat_stage(&o->source, o->pieces, o->packed.data, err);
     }
     char * addr[PLAN_OPERANDS] = {o->source.view.data, o->packed.data};
-    return o->way == MAT_BY_KERNEL ? stream_dispatch(s, &o->convert, addr, err) : ST_OK;
+    return o->way == MAT_BY_KERNEL ? npu_dispatch(s, &o->convert, addr, err) : ST_OK;
 }
 
 // ---- products ----
@@ -88,8 +88,8 @@ enum status mat_send(struct hsa_stream * s, const struct mat_plan * p, struct er
     bool more = true;
     while (st == ST_OK && more) {
         char * addr[PLAN_OPERANDS] = {NULL};
-        struct kernel_spec spec = mat_part(p, s->device->arch, &at, addr);
-        st = stream_dispatch(s, &spec, addr, err);
+        struct kernel_spec spec = mat_part(p, s->device->npu->arch, &at, addr);
+        st = npu_dispatch(s, &spec, addr, err);
         more = mat_next(p, &at);
     }
     return st;
@@ -140,9 +140,9 @@ void mat_put_zeros(const struct ggml_tensor * t) {
 void mat_forget(struct hsa_stream * s, const void * begin, size_t bytes) {
     const char * from = begin;
     for (int i = 0; i < RECENT_PACKED; i++) {
-        struct mat_recent * r = &s->recent[i];
+        struct mat_recent * r = &s->npu->recent[i];
         const char * data = r->source.view.data;
-        if (r->data && from < data + host_view_bytes(&r->source.view) && data < from + bytes) {
+        if (r->data && from < data + view_bytes(&r->source.view) && data < from + bytes) {
             r->data = NULL;
         }
     }
@@ -150,16 +150,16 @@ void mat_forget(struct hsa_stream * s, const void * begin, size_t bytes) {
 
 static void remember(struct hsa_stream * s, const struct mat_operand * o) {
     if (o->way != MAT_AS_IT_STANDS) {
-        s->recent[s->next_recent++ % RECENT_PACKED] =
+        s->npu->recent[s->npu->next_recent++ % RECENT_PACKED] =
             (struct mat_recent){.source = o->source, .pieces = o->pieces, .data = o->packed.data};
     }
 }
 
 static bool recall(const struct hsa_stream * s, struct mat_operand * o) {
     for (int i = 0; i < RECENT_PACKED && o->way != MAT_AS_IT_STANDS; i++) {
-        const struct mat_recent * r = &s->recent[i];
+        const struct mat_recent * r = &s->npu->recent[i];
         if (r->data && r->pieces == o->pieces && mat_same_source(&r->source, &o->source)) {
-            mat_use(o, &(struct host_view){.data = r->data});
+            mat_use(o, &(struct view){.data = r->data});
             return true;
         }
     }
@@ -230,12 +230,12 @@ enum status mat_compute(struct hsa_stream * s, const struct ggml_tensor * node,
         st = mat_shadow(s, o->weights, &o->source, o->pieces, &shadow, err);
     }
     if (shadow) {
-        struct host_view packed = shadow_view(shadow);
+        struct view packed = shadow_view(shadow);
         mat_use(o, &packed);
     }
     if (st == ST_OK) {
         st = compute(s, &p, err);
     }
-    stream_hold(s, shadow);
+    npu_hold(s, shadow);
     return st;
 }

@@ -1,0 +1,68 @@
+// dispatch: kernels sent to a NPU. Code that a dispatch may still read is pinned, and shadows are
+// held, until the queue has drained.
+#include "dispatch.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum status npu_stream_begin(struct hsa_stream * s, struct error * err) {
+    s->npu = calloc(1, sizeof *s->npu);
+    return s->npu ? ST_OK : error_set(err, ST_NO_MEMORY, "no memory for a stream");
+}
+
+void npu_stream_end(struct hsa_stream * s) {
+    free(s->npu);
+}
+
+void npu_stream_settled(struct hsa_stream * s) {
+    struct npu_stream * sent = s->npu;
+    code_release(&s->device->npu->code, sent->pins, sent->n_pins);
+    sent->n_pins = 0;
+    for (size_t i = 0; i < sent->n_held; i++) {
+        shadow_release(sent->held[i]);
+    }
+    sent->n_held = 0;
+}
+
+void npu_hold(struct hsa_stream * s, struct shadow * shadow) {
+    assert(s->npu->n_held <= s->npu->n_pins); // between two waits a dispatch comes with each
+    if (shadow) {
+        s->npu->held[s->npu->n_held++] = shadow;
+    }
+}
+
+enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
+                         char * const addr[PLAN_OPERANDS], struct error * err) {
+    struct npu * npu = s->device->npu;
+    struct npu_stream * sent = s->npu;
+    struct store_kernel * kernel;
+    enum status st = store_get(npu->store, spec, &kernel, err);
+    if (st == ST_OK && sent->n_pins == MAX_IN_FLIGHT) {
+        st = stream_wait(s, err);
+    }
+    if (st != ST_OK) {
+        return st;
+    }
+    struct hsac_dispatch d = {.n_operands = spec->n_inputs + 1};
+    for (int i = 0; i < d.n_operands; i++) {
+        const struct tensor * t = i < spec->n_inputs ? &spec->inputs[i] : &spec->output;
+        // The place of an absent input is never looked at, but must be a place.
+        bool absent = tensor_elements(t) == 0;
+        d.operands[i].addr = addr[absent ? 0 : i];
+        d.operands[i].size = absent ? DMA_WORD : GGML_PAD((uint64_t) tensor_bytes(t), DMA_WORD);
+    }
+    struct code_stream * pin;
+    st = code_acquire(&npu->code, kernel, sent->n_pins > 0, &d, &pin, err);
+    if (st == ST_NO_MEMORY && sent->n_pins > 0) {
+        st = stream_wait(s, err);
+        if (st == ST_OK) {
+            st = code_acquire(&npu->code, kernel, false, &d, &pin, err);
+        }
+    }
+    if (st != ST_OK) {
+        return st;
+    }
+    sent->pins[sent->n_pins++] = pin;
+    atomic_fetch_add(&s->device->dispatches, 1);
+    return hsac_queue_dispatch(s->queue, &d, err);
+}
