@@ -1,6 +1,7 @@
 // A HIP program for the emulated gfx90a, run by test-hsa-hip with the unmodified HIP library:
 // memory, copies in all directions, fills, launches, modules, streams, events, callbacks,
-// variables, graphs, printf and a second device. argv[1] is a module (hipcc --genco) of this file.
+// variables, graphs, printf and a second device. argv[1] is a module (hipcc --genco) of this file,
+// argv[2] unary_f32 as the kernel cache keeps it.
 // Prints one line for each step and ends with 0 when all of them gave what they should.
 #include <hip/hip_runtime.h>
 
@@ -8,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <vector>
+
+#include "hip/kernels/kernels.h"
 
 static int failures;
 
@@ -377,7 +380,7 @@ static void peers() {
     expect(can && got[0] == 2 && got[99] == 2, "two devices");
 }
 
-static void module(const char * path) {
+static std::vector<char> read_file(const char * path) {
     std::vector<char> bytes;
     FILE * f = fopen(path, "rb");
     char part[4096];
@@ -387,6 +390,44 @@ static void module(const char * path) {
     if (f) {
         fclose(f);
     }
+    return bytes;
+}
+
+// A code object of the library: its kernels take their one struct by value.
+static void kept_code(const char * path) {
+    std::vector<char> bytes = read_file(path);
+    hipModule_t m;
+    hipFunction_t fn;
+    CHECK(hipModuleLoadData(&m, bytes.data()));
+    CHECK(hipModuleGetFunction(&fn, m, "unary_sqr_f32"));
+    const int n = 1001;
+    float x[n], y[n];
+    for (int k = 0; k < n; k++) {
+        x[k] = (float) (k - 500);
+    }
+    float *dx, *dy;
+    CHECK(hipMalloc(&dx, sizeof x));
+    CHECK(hipMalloc(&dy, sizeof y));
+    CHECK(hipMemcpyHtoD(dx, x, sizeof x));
+    rk_unary arguments = {};
+    arguments.shape.n = n;
+    arguments.x = dx;
+    arguments.y = dy;
+    void * args[] = {&arguments};
+    CHECK(hipModuleLaunchKernel(fn, 4, 1, 1, RK_BLOCK, 1, 1, 0, 0, args, NULL));
+    CHECK(hipMemcpyDtoH(y, dy, sizeof y));
+    bool ok = true;
+    for (int k = 0; k < n; k++) {
+        ok = ok && y[k] == x[k] * x[k];
+    }
+    expect(ok, "a kept code object");
+    CHECK(hipModuleUnload(m));
+    CHECK(hipFree(dx));
+    CHECK(hipFree(dy));
+}
+
+static void module(const char * path) {
+    std::vector<char> bytes = read_file(path);
     for (int i = 0; i < 2; i++) { // from memory, then from the file
         hipModule_t m;
         hipFunction_t fn;
@@ -435,6 +476,9 @@ int main(int argc, char ** argv) {
     }
     if (argc > 1) {
         module(argv[1]);
+    }
+    if (argc > 2) {
+        kept_code(argv[2]);
     }
     printf("%d failures\n", failures);
     return failures != 0;
