@@ -11,6 +11,21 @@ if [ "$1" = partial ]; then
     partial=1
     shift
 fi
+# Every case is held against every name behind -o, with a regular expression that is made anew each time:
+# one expression for all names is ten times as fast.
+n=$#
+last=
+while [ "$n" -gt 0 ]; do
+    word=$1
+    shift
+    case $last/$word in
+    -o/*[!A-Z0-9_,]*) ;;
+    -o/*) word="^$(printf '%s' "$word" | sed 's/,/$|^/g')\$" ;;
+    esac
+    last=$word
+    set -- "$@" "$word"
+    n=$((n - 1))
+done
 case ${GGML_HSA_EMULATE:-} in
 gfx*)
     if ! command -v clang++-19 >/dev/null && ! command -v clang++-20 >/dev/null; then

@@ -57,7 +57,14 @@ static struct rocm_kernels * open_emulated(const char * arch, const char * compi
     return k;
 }
 
-static void run_all(const char * arch, const char * compiler) {
+// Under a sanitizer a machine is five times as slow: there each GPU has a third of the modules.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { PARTS = 3 };
+#else
+enum { PARTS = 1 };
+#endif
+
+static void run_all(const char * arch, const char * compiler, int part) {
     struct rocm_kernels * k = open_emulated(arch, compiler);
     struct hip_hsa_bench * bench;
     struct error err = {0};
@@ -66,7 +73,7 @@ static void run_all(const char * arch, const char * compiler) {
     }
     assert_string_equal(hip_bench_name(bench), arch);
     struct trial t = {.bench = hip_bench_of(bench)};
-    for (int i = 0; i < rocm_modules_count(); i++) {
+    for (int i = part % PARTS; i < rocm_modules_count(); i += PARTS) {
         rocm_modules_kernels(rocm_modules_name(i), try_kernel, &t);
     }
     print_message("%s, %s: %d of %d kernels right, %llu launches, %llu elements\n", arch, compiler,
@@ -76,22 +83,22 @@ static void run_all(const char * arch, const char * compiler) {
     rocm_kernels_close(k);
     hsac_close(runtime);
     assert_int_equal(t.wrong, 0);
-    assert_true(t.n > 400);
+    assert_true(t.n > 400 / (2 * PARTS - 1));
 }
 
 static void test_gfx90a(void ** state) {
     (void) state;
-    run_all("gfx90a", "clang");
+    run_all("gfx90a", "clang", 0);
 }
 
 static void test_gfx942(void ** state) {
     (void) state;
-    run_all("gfx942", "clang");
+    run_all("gfx942", "clang", 1);
 }
 
 static void test_gfx1100(void ** state) {
     (void) state;
-    run_all("gfx1100", "clang");
+    run_all("gfx1100", "clang", 2);
 }
 
 // Its code is of an older clang, with AMD's library inside. A minute of compiling: when asked for.
@@ -101,7 +108,7 @@ static void test_hipcc(void ** state) {
         print_message("skipped: ROCM_KERNELS_TEST_HIPCC is not set\n");
         skip();
     }
-    run_all("gfx90a", "hipcc");
+    run_all("gfx90a", "hipcc", 0);
 }
 
 // ---- a wrong result is noticed ----
