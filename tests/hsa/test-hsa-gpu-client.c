@@ -396,7 +396,6 @@ static void test_arguments(void ** state) {
     for (int i = 0; i < 600; i++) {
         OK(hsac_queue_launch(b.queue, &l, &err));
     }
-    OK(hsac_fill(b.gpu, b.at, 0, 4, &err));
     OK(hsac_queue_wait(b.queue, &err));
     OK(hsac_fill(b.gpu, b.at, 0, 4, &err));
     uint32_t want = 0;
