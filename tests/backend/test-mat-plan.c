@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "backend/npu/mat.h"
+#include "never-compile.h"
 
 // ---- the compiler ----
 
@@ -77,20 +78,6 @@ static enum status supports(const struct kernel_spec * s, struct error * err) {
 
 static void program_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
     snprintf(name, KERNEL_NAME_MAX, "%s", kernel_op_name(spec->op));
-}
-
-static enum status never_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                             struct error * err) {
-    (void) spec, (void) pdi, (void) size, (void) err;
-    fail_msg("planning must not compile");
-    return ST_UNSUPPORTED;
-}
-
-static enum status never_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n,
-                               struct error * err) {
-    (void) spec, (void) insts, (void) n, (void) err;
-    fail_msg("planning must not compile");
-    return ST_UNSUPPORTED;
 }
 
 static const struct store_compiler compiler = {.supports = supports,

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "backend/npu/npu.h"
+#include "never-compile.h"
 
 #define MOST 10000
 
@@ -33,20 +33,6 @@ static enum status supports(const struct kernel_spec * spec, struct error * err)
 static void program_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
     snprintf(name, KERNEL_NAME_MAX, "%s_%s", kernel_op_name(spec->op),
              dtype_name(spec->output.dtype));
-}
-
-static enum status never_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                             struct error * err) {
-    (void) spec, (void) pdi, (void) size, (void) err;
-    fail_msg("planning must not compile");
-    return ST_UNSUPPORTED;
-}
-
-static enum status never_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n,
-                               struct error * err) {
-    (void) spec, (void) insts, (void) n, (void) err;
-    fail_msg("planning must not compile");
-    return ST_UNSUPPORTED;
 }
 
 static const struct store_compiler small_compiler = {.supports = supports,

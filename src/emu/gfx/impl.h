@@ -267,6 +267,26 @@ static inline void gfx_fence(struct gfx_wave * w) {
 #endif
 }
 
+// What a load of 1 or 2 bytes makes of a register that held `old`.
+static GFX_INLINE uint32_t gfx_extend(enum gfx_mem_form form, uint32_t bytes, uint32_t v,
+                                      uint32_t old) {
+    uint32_t s = bytes == 1 ? (uint32_t) (int8_t) v : (uint32_t) (int16_t) v;
+    switch (form) {
+    case GFX_X_SIGN:
+        return s;
+    case GFX_X_D16:
+        return (old & 0xffff0000) | v;
+    case GFX_X_D16_S:
+        return (old & 0xffff0000) | (s & 0xffff);
+    case GFX_X_D16_HI:
+        return (old & 0xffff) | v << 16;
+    case GFX_X_D16_HI_S:
+        return (old & 0xffff) | s << 16;
+    default:
+        return v;
+    }
+}
+
 // ---- valu.c ----
 
 // Rows of a source: its registers, or a temporary one that was filled.

@@ -17,25 +17,6 @@ static GFX_INLINE uint8_t * lds_at(struct gfx_wave * w, uint32_t addr, uint32_t 
     return NULL;
 }
 
-static uint32_t extend(enum gfx_mem_form form, uint32_t bytes, const uint8_t * p, uint32_t old) {
-    uint32_t v = p[0] | (bytes == 2 ? (uint32_t) p[1] << 8 : 0);
-    uint32_t s = bytes == 1 ? (uint32_t) (int8_t) v : (uint32_t) (int16_t) v;
-    switch (form) {
-    case GFX_X_SIGN:
-        return s;
-    case GFX_X_D16:
-        return (old & 0xffff0000) | v;
-    case GFX_X_D16_S:
-        return (old & 0xffff0000) | (s & 0xffff);
-    case GFX_X_D16_HI:
-        return (old & 0xffff) | v << 16;
-    case GFX_X_D16_HI_S:
-        return (old & 0xffff) | s << 16;
-    default:
-        return v;
-    }
-}
-
 // All lanes on and every offset inside: words from anywhere, without a check for each.
 static bool all_inside(const struct gfx_wave * w, const uint32_t * addr, uint32_t offset,
                        uint32_t bytes) {
@@ -111,7 +92,8 @@ static void narrow(struct gfx_wave * w, const struct gfx_inst * in, uint64_t exe
         }
         if (info->kind == GFX_M_LOAD) {
             uint32_t * d = &w->v[in->dst.reg][i];
-            *d = extend(info->form, info->bytes, p, *d);
+            uint32_t v = p[0] | (info->bytes == 2 ? (uint32_t) p[1] << 8 : 0);
+            *d = gfx_extend(info->form, info->bytes, v, *d);
             continue;
         }
         uint32_t v = w->v[in->src[1].reg][i] >> (info->form == GFX_X_D16_HI ? 16 : 0);

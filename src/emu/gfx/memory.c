@@ -193,25 +193,6 @@ static GFX_INLINE void put_pair(uint8_t * p, uint64_t v) {
     }
 }
 
-static GFX_INLINE uint32_t extend(enum gfx_mem_form form, uint32_t bytes, uint32_t v,
-                                  uint32_t old) {
-    uint32_t s = bytes == 1 ? (uint32_t) (int8_t) v : (uint32_t) (int16_t) v;
-    switch (form) {
-    case GFX_X_SIGN:
-        return s;
-    case GFX_X_D16:
-        return (old & 0xffff0000) | v;
-    case GFX_X_D16_S:
-        return (old & 0xffff0000) | (s & 0xffff);
-    case GFX_X_D16_HI:
-        return (old & 0xffff) | v << 16;
-    case GFX_X_D16_HI_S:
-        return (old & 0xffff) | s << 16;
-    default:
-        return v;
-    }
-}
-
 // Every lane on: 1 when lane i's address is addr[0] + i * step, 2 when all are equal, else 0.
 static int shape_of(const uint64_t * addr, int n, uint64_t step) {
     uint64_t apart = 0, unequal = 0, first = addr[0];
@@ -278,11 +259,11 @@ static bool load_lanes(struct gfx_wave * w, const struct gfx_inst * in, const st
             rows[0][i] = (uint32_t) v;
             rows[1][i] = (uint32_t) (v >> 32);
         } else if (bytes == 1) {
-            rows[0][i] = extend(info->form, 1, *p, w->v[in->dst.reg][i]);
+            rows[0][i] = gfx_extend(info->form, 1, *p, w->v[in->dst.reg][i]);
         } else if (bytes == 2) {
             uint16_t v;
             memcpy(&v, p, 2);
-            rows[0][i] = extend(info->form, 2, v, w->v[in->dst.reg][i]);
+            rows[0][i] = gfx_extend(info->form, 2, v, w->v[in->dst.reg][i]);
         } else {
             for (int k = 0; k < words; k++) {
                 memcpy(&rows[k][i], p + 4 * k, 4);
@@ -407,7 +388,7 @@ static bool move_singly(struct gfx_wave * w, const struct gfx_inst * in, const s
             }
         } else {
             uint32_t v = p[0] | (info->bytes == 2 ? (uint32_t) p[1] << 8 : 0);
-            rows[0][i] = extend(info->form, info->bytes, v, w->v[in->dst.reg][i]);
+            rows[0][i] = gfx_extend(info->form, info->bytes, v, w->v[in->dst.reg][i]);
         }
     }
     return true;

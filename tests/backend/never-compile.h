@@ -1,0 +1,19 @@
+// never-compile: a compiler for tests of plans, which must ask what there would be and make
+// nothing.
+#pragma once
+
+#include "backend/npu/npu.h"
+
+static enum status never_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
+                             struct error * err) {
+    (void) spec, (void) pdi, (void) size, (void) err;
+    fail_msg("planning must not compile");
+    return ST_UNSUPPORTED;
+}
+
+static enum status never_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n,
+                               struct error * err) {
+    (void) spec, (void) insts, (void) n, (void) err;
+    fail_msg("planning must not compile");
+    return ST_UNSUPPORTED;
+}
