@@ -1,41 +1,16 @@
 // bench-gen: how long ggml-hsa-gen-kernels takes for a configuration of a thousand kernels of six
 // datatypes, from reading it to the last byte on the disk; into an empty directory, again over the
 // result, and checked alone. On two cores. Prints a table, asserts nothing.
+#include "bench.h"
+
 #include "base/process.h"
 
-#include <ftw.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { KERNELS = 1000, RUNS = 5 };
 
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double) t.tv_sec + (double) t.tv_nsec * 1e-9;
-}
-
-static int remove_one(const char * path, const struct stat * info, int kind, struct FTW * at) {
-    (void) info, (void) kind, (void) at;
-    return remove(path);
-}
-
-static void remove_all(const char * dir) {
-    nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-static int by_value(const void * a, const void * b) {
-    double x = *(const double *) a, y = *(const double *) b;
-    return (x > y) - (x < y);
-}
-
 static void row(const char * what, double * times, const char * target) {
-    qsort(times, RUNS, sizeof *times, by_value);
-    printf("%-52s %10.3f %-22s %s\n", what, times[RUNS / 2], "s (median of 5)", target);
+    bench_row(what, bench_median(times, RUNS), "s (median of 5)", target);
 }
 
 static bool write_config(const char * path) {
@@ -66,24 +41,19 @@ static double run(const char * config, const char * out, const char * last) {
     struct process p = {.argv = argv, .capture = true, .keep = 4000};
     struct process_end end;
     struct error err;
-    double start = seconds();
+    double start = bench_seconds();
     if (process_run(&p, &end, &err) != ST_OK || end.signal || end.exit_status) {
         fprintf(stderr, "bench-gen: the tool failed\n");
         exit(1);
     }
-    double time = seconds() - start;
+    double time = bench_seconds() - start;
     buf_free(&end.output);
     return time;
 }
 
 int main(void) {
-    const char * home = getenv("HOME"); // a real disk, which /tmp need not be
-    char dir[400], config[450], out[450];
-    snprintf(dir, sizeof dir, "%s/.bench-gen-XXXXXX", home ? home : "/tmp");
-    if (!mkdtemp(dir)) {
-        perror(dir);
-        return 1;
-    }
+    char dir[512], config[600], out[600];
+    bench_dir_new(dir);
     snprintf(config, sizeof config, "%s/config.json", dir);
     snprintf(out, sizeof out, "%s/out", dir);
     if (!write_config(config)) {
@@ -96,10 +66,10 @@ int main(void) {
     CPU_SET(1, &cores);
     (void) sched_setaffinity(0, sizeof cores,
                              &cores); // where there are not even two: on what there is
-    printf("%-52s %10s %-22s %s\n", "what", "measured", "unit", "target");
+    bench_head();
     double fresh[RUNS], again[RUNS], dry[RUNS];
     for (int i = 0; i < RUNS; i++) {
-        remove_all(out);
+        bench_dir_remove(out);
         fresh[i] = run(config, out, NULL);
         again[i] = run(config, out, NULL);
         dry[i] = run(config, out, "--dry-run");
@@ -107,6 +77,6 @@ int main(void) {
     row("1000 kernels made and on disk, two cores", fresh, "<= 1");
     row("1000 kernels that are there already", again, "");
     row("1000 kernels checked (--dry-run)", dry, "");
-    remove_all(dir);
+    bench_dir_remove(dir);
     return 0;
 }

@@ -1,4 +1,4 @@
-// bench: what the benchmarks of the caches share: a clock, a median, a row of the table, and a
+// bench: what benchmarks that write files share: a clock, a median, a row of the table, and a
 // directory of their own.
 #pragma once
 

@@ -2,7 +2,7 @@
 // same in double precision.
 #include "rocm-kernels.h"
 
-#include "hip/bench.h"
+#include "gpu-bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>

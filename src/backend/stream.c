@@ -23,7 +23,10 @@ static struct hsa_stream * stream_of(ggml_backend_t backend) {
 // ---- waiting and scratch ----
 
 enum status stream_wait(struct hsa_stream * s, struct error * err) {
-    enum status st = hsac_queue_wait(s->queue, err);
+    // With nothing to wait for, another stream that drains the shared queue is not waited for
+    // either.
+    enum status st = s->in_flight ? hsac_queue_wait(s->queue, err) : ST_OK;
+    s->in_flight = false;
     if (s->device->kind->settled) {
         s->device->kind->settled(s);
     }

@@ -17,6 +17,7 @@ struct hsa_stream {
     struct ggml_backend base; // first: ggml's handle is this address
     struct hsa_device * device;
     struct hsac_queue * queue;
+    bool in_flight;          // something was sent since the last wait
     struct npu_stream * npu; // of a NPU
     int n_blocks;
     struct scratch_block blocks[SCRATCH_BLOCKS];

@@ -2,7 +2,7 @@
 // code is what the real clang++ makes, and hipcc where it is there and knows the GPU.
 #include "hip-rig.h"
 
-#include "hip/bench.h"
+#include "../../tools/gpu-bench.h"
 #include "hsa/hsac.h"
 
 static struct hsac * runtime;

@@ -8,6 +8,8 @@
 
 #include "rocm-kernels.h"
 
+#include <string.h>
+
 // ---- kernels.c: the kernels of one GPU ----
 
 enum status gpu_new(struct hsac * runtime, struct hsac_agent * agent, struct gpu ** out,
@@ -82,6 +84,12 @@ enum status gpu_set_rows(const struct gpu_call * c, const struct ggml_tensor * n
                          struct error * err);
 enum status gpu_rope(const struct gpu_call * c, const struct ggml_tensor * node,
                      struct error * err);
+
+static inline float gpu_param(const struct ggml_tensor * node, int i) { // a word of op_params
+    float f;
+    memcpy(&f, &node->op_params[i], sizeof f);
+    return f;
+}
 
 // Strides as kernels have them, in elements. False: they are no whole elements, or reach further
 // than 32 bits.

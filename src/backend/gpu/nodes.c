@@ -65,6 +65,7 @@ enum status gpu_launch(const struct gpu_call * c, const char * kernel, const voi
         .group = {(uint16_t) grid.group, 1, 1},
     };
     atomic_fetch_add(&c->device->dispatches, 1);
+    c->stream->in_flight = true;
     return hsac_queue_launch(c->stream->queue, &l, err);
 }
 

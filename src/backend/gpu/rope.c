@@ -22,12 +22,6 @@ enum { // words of op_params
     N_OFFSET = 15,
 };
 
-static float param(const struct ggml_tensor * node, int i) {
-    float f;
-    memcpy(&f, &node->op_params[i], sizeof f);
-    return f;
-}
-
 static bool is_known_mode(int32_t mode) {
     return mode == RK_ROPE_NORMAL || mode == RK_ROPE_NEOX || mode == RK_ROPE_MROPE ||
            mode == RK_ROPE_VISION || mode == RK_ROPE_IMROPE;
@@ -59,8 +53,8 @@ static bool has_shape(const struct ggml_tensor * node, const struct view * x) {
 static struct rk_ggml_rope args_of(const struct ggml_tensor * node, const struct view * x,
                                    const uint32_t x_stride[4], const uint32_t y_stride[4]) {
     int32_t n = node->op_params[N_DIMS];
-    float scale = param(node, FREQ_SCALE), extend = param(node, EXT_FACTOR);
-    float factor = param(node, ATTN_FACTOR);
+    float scale = gpu_param(node, FREQ_SCALE), extend = gpu_param(node, EXT_FACTOR);
+    float factor = gpu_param(node, ATTN_FACTOR);
     struct rk_ggml_rope a = {
         .n_pairs = (uint32_t) (ggml_nelements(node) / 2),
         .n_rotated = (uint32_t) n,
@@ -68,7 +62,7 @@ static struct rk_ggml_rope args_of(const struct ggml_tensor * node, const struct
         .mode = (uint32_t) node->op_params[MODE],
         .freq_scale = scale,
         .extend = extend,
-        .log_step = -2.0 * log((double) param(node, FREQ_BASE)) / n,
+        .log_step = -2.0 * log((double) gpu_param(node, FREQ_BASE)) / n,
         .positions = node->src[1]->data,
         .factors = node->src[2] ? node->src[2]->data : NULL,
     };
@@ -78,8 +72,8 @@ static struct rk_ggml_rope args_of(const struct ggml_tensor * node, const struct
         a.y_stride[d] = y_stride[d];
         a.sections[d] = (uint32_t) node->op_params[SECTIONS + d];
     }
-    ggml_rope_yarn_corr_dims(n, node->op_params[N_CTX_ORIG], param(node, FREQ_BASE),
-                             param(node, BETA_FAST), param(node, BETA_SLOW), a.ramp);
+    ggml_rope_yarn_corr_dims(n, node->op_params[N_CTX_ORIG], gpu_param(node, FREQ_BASE),
+                             gpu_param(node, BETA_FAST), gpu_param(node, BETA_SLOW), a.ramp);
     if (extend != 0.0f) {
         factor *= 1.0f + 0.1f * logf(1.0f / scale);
     }

@@ -8,12 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static float param(const struct ggml_tensor * node, int i) {
-    float f;
-    memcpy(&f, &node->op_params[i], sizeof f);
-    return f;
-}
-
 static enum status unsupported(const struct ggml_tensor * node, const char * why,
                                struct error * err) {
     return error_set(err, ST_UNSUPPORTED, "%s on a GPU: %s", op_label(node), why);
@@ -75,8 +69,8 @@ enum status gpu_soft_max(const struct gpu_call * c, const struct ggml_tensor * n
                          struct error * err) {
     const struct ggml_tensor *mask = node->src[1], *sinks = node->src[2];
     struct view x = view_of(node->src[0]);
-    struct rk_softmax args = {.scale = param(node, 0), .mask_dims = {1, 1}};
-    float max_bias = param(node, 1);
+    struct rk_softmax args = {.scale = gpu_param(node, 0), .mask_dims = {1, 1}};
+    float max_bias = gpu_param(node, 1);
     struct gpu_result result;
     struct gpu_grid grid;
     if (x.type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32 ||
@@ -110,7 +104,7 @@ enum status gpu_soft_max(const struct gpu_call * c, const struct ggml_tensor * n
 enum status gpu_norm(const struct gpu_call * c, const struct ggml_tensor * node,
                      struct error * err) {
     struct view x = view_of(node->src[0]);
-    struct rk_norm args = {.eps = param(node, 0)};
+    struct rk_norm args = {.eps = gpu_param(node, 0)};
     const char * type = gpu_type_name(x.type);
     struct gpu_result result;
     struct gpu_grid grid;

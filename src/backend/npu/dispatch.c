@@ -63,6 +63,7 @@ enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
         return st;
     }
     sent->pins[sent->n_pins++] = pin;
+    s->in_flight = true;
     atomic_fetch_add(&s->device->dispatches, 1);
     return hsac_queue_dispatch(s->queue, &d, err);
 }

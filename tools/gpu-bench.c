@@ -1,5 +1,6 @@
-// bench: kernels on a GPU, through the HSA client. Memory is the host's, which every GPU can reach.
-#include "bench.h"
+// gpu-bench: kernels on a GPU, through the HSA client. Memory is the host's, which every GPU can
+// reach.
+#include "gpu-bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>
