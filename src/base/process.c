@@ -58,11 +58,38 @@ char * process_find(const char * name) {
     }
 }
 
+// ---- the environment ----
+
+#define TMPDIR "TMPDIR="
+
+// Ours, with another TMPDIR, which is put into `entry`.
+static char ** environment(const char * tmpdir, struct buf * entry) {
+    size_t n = 0, kept = 0;
+    while (environ[n]) {
+        n++;
+    }
+    char ** env = malloc((n + 2) * sizeof *env);
+    buf_printf(entry, TMPDIR "%s", tmpdir);
+    if (!env || entry->failed) {
+        free(env);
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (strncmp(environ[i], TMPDIR, strlen(TMPDIR)) != 0) {
+            env[kept++] = environ[i];
+        }
+    }
+    env[kept++] = (char *) entry->data;
+    env[kept] = NULL;
+    return env;
+}
+
 // ---- the child ----
 
 struct launch {
     const char * path;
     char * const * argv;
+    char * const * env;
     pid_t parent;
     int input;  // of /dev/null
     int output; // write end of the pipe, or -1
@@ -112,7 +139,7 @@ static _Noreturn void child(const struct launch * l) {
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (!failed) {
-        execve(l->path, l->argv, environ);
+        execve(l->path, l->argv, l->env);
         failed = errno;
     }
     ssize_t ignored = write(REPORT, &failed, sizeof failed);
@@ -263,11 +290,22 @@ enum status process_run(const struct process * p, struct process_end * end, stru
         return error_set(err, ST_NOT_FOUND, "%s: no such program, or it is not executable",
                          p->argv[0]);
     }
+    struct buf tmpdir = {0};
+    char ** env = p->tmpdir ? environment(p->tmpdir, &tmpdir) : NULL;
+    if (p->tmpdir && !env) {
+        buf_free(&tmpdir);
+        free(path);
+        return error_set(err, ST_NO_MEMORY, "no memory for the environment of %s", p->argv[0]);
+    }
     int output[2] = {-1, -1}, input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     enum status st = ST_OK;
     pid_t pid = -1;
     if (input >= 0 && (!p->capture || pipe2(output, O_CLOEXEC) == 0)) {
-        struct launch l = {.path = path, .argv = p->argv, .input = input, .output = output[1]};
+        struct launch l = {.path = path,
+                           .argv = p->argv,
+                           .env = env ? env : environ,
+                           .input = input,
+                           .output = output[1]};
         pid = start(&l);
     }
     if (pid < 0) {
@@ -297,6 +335,8 @@ enum status process_run(const struct process * p, struct process_end * end, stru
     if (output[0] >= 0) {
         close(output[0]);
     }
+    buf_free(&tmpdir);
+    free(env);
     free(path);
     return st;
 }

@@ -10,6 +10,7 @@
 
 struct process {
     char * const * argv;   // ends with NULL; argv[0] without '/' is looked for along PATH
+    const char * tmpdir;   // the program's TMPDIR; NULL: as ours
     unsigned time_limit_s; // 0: none
     bool capture;          // false: the program's output goes where ours goes, and none is kept
     bool show;             // with capture: pass it on to standard error as it comes

@@ -1,14 +1,13 @@
-// compile: one run of a compiler. Its files are in a directory of a random name that only we can
-// enter, it is called without a shell, it has a time limit, and nothing of it stays.
+// compile: one run of a compiler. Its files are in a workplace, it is called without a shell, it
+// has a time limit, and nothing of it stays.
 #include "hip-impl.h"
 
 #include "base/dir.h"
 #include "base/process.h"
+#include "base/workplace.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,46 +19,7 @@
 // The end of what it prints: the errors are there.
 #define KEEP_OUTPUT 65536
 
-// ---- the directory ----
-
-struct workplace {
-    int dir;
-    char path[PATH_MAX];
-};
-
-// mkdtemp makes it for us alone; walking there again, step by step, tells whether others could have
-// put something in its place.
-static enum status make_workplace(struct workplace * w, struct error * err) {
-    const char * variable = getenv("TMPDIR");
-    const char * const bases[] = {variable && variable[0] == '/' ? variable : "/tmp", "/tmp"};
-    enum status st = ST_IO;
-    for (int i = 0; i < 2; i++) {
-        snprintf(w->path, sizeof w->path, "%.3000s/rocm-kernels-XXXXXX", bases[i]);
-        if (!mkdtemp(w->path)) {
-            st = error_set(err, ST_IO, "%.250s: %s", w->path, strerror(errno));
-            continue;
-        }
-        st = dir_open(bases[i], strrchr(w->path, '/') + 1, false, &w->dir, err);
-        if (st == ST_OK) {
-            return ST_OK;
-        }
-        rmdir(w->path);
-    }
-    return error_prefix(err, "no directory for temporary files; name one in TMPDIR") ? st : ST_IO;
-}
-
-static void remove_workplace(struct workplace * w) {
-    DIR * d = fdopendir(w->dir);
-    for (struct dirent * e; d && (e = readdir(d));) {
-        unlinkat(w->dir, e->d_name, 0);
-    }
-    if (d) {
-        closedir(d);
-    } else {
-        close(w->dir);
-    }
-    rmdir(w->path);
-}
+// ---- the source ----
 
 static enum status write_source(const struct workplace * w, const char * name, const char * text,
                                 struct error * err) {
@@ -172,8 +132,11 @@ static enum status run_compiler(const struct workplace * w, const struct hip_com
         argv[n++] = (char[]){"-o"};
         argv[n++] = (char *) out.data;
         argv[n++] = (char *) in.data;
-        struct process p = {
-            .argv = argv, .time_limit_s = TIME_LIMIT_S, .capture = true, .keep = KEEP_OUTPUT};
+        struct process p = {.argv = argv,
+                            .tmpdir = w->path, // hipcc leaves a directory there
+                            .time_limit_s = TIME_LIMIT_S,
+                            .capture = true,
+                            .keep = KEEP_OUTPUT};
         struct process_end end;
         unlinkat(w->dir, "out", 0);
         st = process_run(&p, &end, err);
@@ -199,7 +162,7 @@ enum status hip_compile(const struct hip_compilers * compilers, const struct hip
     struct workplace w;
     char source[HIP_NAME_MAX + 8];
     snprintf(source, sizeof source, "%s.hip", job->name);
-    enum status st = make_workplace(&w, err);
+    enum status st = workplace_make("rocm-kernels", &w, err);
     if (st != ST_OK) {
         return st;
     }
@@ -214,6 +177,6 @@ enum status hip_compile(const struct hip_compilers * compilers, const struct hip
             break;
         }
     }
-    remove_workplace(&w);
+    workplace_remove(&w);
     return st == ST_OK ? st : (error_prefix(err, "%s for %s", job->name, job->arch), st);
 }

@@ -6,9 +6,9 @@
 #include "aie/image/image.h"
 #include "base/process.h"
 #include "base/sha256.h"
+#include "base/workplace.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,7 +26,6 @@
 #define MAX_WORDS         64     // of the command
 #define KEPT_OUTPUT       4096
 #define SHOWN_OUTPUT      220 // of the end, in an error's text
-#define MAX_DEPTH         32  // of directories that we remove
 
 static const char not_active[] = "IRON environment is not active. Run source env_setup.sh first.";
 
@@ -199,87 +198,15 @@ static void make_arguments(struct arguments * a, const struct command * c,
     }
 }
 
-// ---- its directory ----
-
-// Opens a directory, not a link to one, also where its mode keeps even us out.
-static int open_directory(int parent, const char * name) {
-    enum { FLAGS = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC };
-    int fd = openat(parent, name, FLAGS);
-    struct stat info;
-    // chmod would follow a link.
-    if (fd < 0 && errno == EACCES && fstatat(parent, name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-        S_ISDIR(info.st_mode) && fchmodat(parent, name, 0700, 0) == 0) {
-        fd = openat(parent, name, FLAGS);
-    }
-    return fd;
-}
-
-// Removes what is in a directory, links as links. Takes fd over.
-static void empty_directory(int fd, int depth) {
-    DIR * dir = fdopendir(fd);
-    if (!dir) {
-        close(fd);
-        return;
-    }
-    fchmod(fd, 0700);
-    // What is removed while it is read may make readdir skip others: again until nothing goes.
-    for (bool removed = true; removed;) {
-        removed = false;
-        rewinddir(dir);
-        for (struct dirent * e; (e = readdir(dir));) {
-            if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) {
-                continue;
-            }
-            bool gone = unlinkat(fd, e->d_name, 0) == 0;
-            int sub = gone || depth == 0 ? -1 : open_directory(fd, e->d_name);
-            if (sub >= 0) {
-                empty_directory(sub, depth - 1);
-                gone = unlinkat(fd, e->d_name, AT_REMOVEDIR) == 0;
-            }
-            removed |= gone;
-        }
-    }
-    closedir(dir);
-}
-
-static char * make_directory(struct error * err) {
-    const char * parent = getenv("TMPDIR");
-    if (!parent || !*parent || access(parent, W_OK | X_OK) != 0) {
-        parent = "/tmp";
-    }
-    struct buf path = {0};
-    buf_printf(&path, "%s/ggml-hsa-jit-XXXXXX", parent);
-    if (path.failed || !mkdtemp((char *) path.data)) { // mode 0700
-        error_set(err, path.failed ? ST_NO_MEMORY : ST_IO, "no temporary directory in %.100s: %s",
-                  parent, path.failed ? "no memory" : strerror(errno));
-        buf_free(&path);
-        return NULL;
-    }
-    return (char *) path.data;
-}
-
-static void remove_directory(char * path) {
-    int fd = open_directory(AT_FDCWD, path);
-    if (fd >= 0) {
-        empty_directory(fd, MAX_DEPTH);
-    }
-    rmdir(path);
-    free(path);
-}
-
 // ---- its files ----
 
-static enum status read_output(const char * dir, const char * name, const char * suffix, size_t max,
+static enum status read_output(int dir, const char * name, const char * suffix, size_t max,
                                uint8_t ** data, size_t * size, struct error * err) {
     char file[KERNEL_NAME_MAX + 16];
     snprintf(file, sizeof file, "%s%s", name, suffix);
-    int parent = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int fd = parent < 0 ? -1 : openat(parent, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    int e = errno;
-    if (parent >= 0) {
-        close(parent);
-    }
+    int fd = openat(dir, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) {
+        int e = errno;
         return error_set(err, e == ENOENT ? ST_NOT_FOUND : ST_CORRUPT, "it left no usable %s: %s",
                          suffix, e == ELOOP ? "it is a symbolic link" : strerror(e));
     }
@@ -352,7 +279,7 @@ static enum status check_insts(const struct kernel_spec * spec, const uint8_t * 
     return st;
 }
 
-static enum status read_kernel(const struct kernel_spec * spec, const char * dir, const char * name,
+static enum status read_kernel(const struct kernel_spec * spec, int dir, const char * name,
                                struct kernel_code * out, struct error * err) {
     uint8_t *pdi = NULL, *insts = NULL;
     size_t pdi_size = 0, insts_size = 0;
@@ -449,6 +376,7 @@ static enum status run(const struct command * c, const struct kernel_spec * spec
     argv[a.n] = NULL;
     struct process p = {
         .argv = argv,
+        .tmpdir = dir,
         .time_limit_s = timeout_s(),
 #ifdef GGML_HSA_JIT_STDOUT_REDIRECT
         .capture = true,
@@ -469,34 +397,39 @@ static enum status run(const struct command * c, const struct kernel_spec * spec
     return st;
 }
 
+static enum status compile_in_workplace(const struct command * c, const struct kernel_spec * spec,
+                                        struct kernel_code * out, struct error * err) {
+    char name[KERNEL_NAME_MAX];
+    kernel_name(spec, name);
+    struct workplace w;
+    enum status st = workplace_make("ggml-hsa-jit", &w, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    st = run(c, spec, name, w.path, err);
+    if (st == ST_OK) {
+        st = read_kernel(spec, w.dir, name, out, err);
+        if (st != ST_OK) {
+            error_prefix(err, "%.100s ended well, but", c->words[0]);
+        }
+    }
+    workplace_remove(&w);
+    return st;
+}
+
 enum status external_compile(const struct kernel_spec * spec, struct kernel_code * out,
                              struct error * err) {
     *out = (struct kernel_code){0};
     struct command c;
     command_read(&c);
-    char name[KERNEL_NAME_MAX];
-    kernel_name(spec, name);
-    enum status st = ST_OK;
-    char * dir = NULL;
+    enum status st;
     if (c.n_words == 0) {
         st =
             error_set(err, ST_UNSUPPORTED, "no external compiler: GGML_HSA_JIT_COMMAND is not set");
     } else if (c.too_long) {
         st = error_set(err, ST_INVALID, "GGML_HSA_JIT_COMMAND has more than %d words", MAX_WORDS);
-    } else if (!(dir = make_directory(err))) {
-        st = err ? err->status : ST_IO;
-    }
-    if (st == ST_OK) {
-        st = run(&c, spec, name, dir, err);
-    }
-    if (st == ST_OK) {
-        st = read_kernel(spec, dir, name, out, err);
-        if (st != ST_OK) {
-            error_prefix(err, "%.100s ended well, but", c.words[0]);
-        }
-    }
-    if (dir) {
-        remove_directory(dir);
+    } else {
+        st = compile_in_workplace(&c, spec, out, err);
     }
     command_free(&c);
     return st;

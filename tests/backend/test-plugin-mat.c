@@ -178,26 +178,37 @@ static void empty(void ** state) {
     world_free(&w);
 }
 
-static void infinities(void ** state) {
-    (void) state;
+// One infinity among numbers that have no lower piece; laid out by the host and by the kernel.
+static void infinity(enum ggml_type type, bool as_weights) {
     struct world w = world_new();
-    struct ggml_tensor * a = ggml_new_tensor_2d(w.weights, GGML_TYPE_F32, 9, 2);
-    struct ggml_tensor * b = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, 9, 2);
+    struct ggml_tensor * a = ggml_new_tensor_2d(as_weights ? w.weights : w.ctx, type, 10, 2);
+    struct ggml_tensor * b = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, 10, 2);
     struct ggml_tensor * node = ggml_mul_mat(w.ctx, a, b);
     ggml_prec_set_acc(node, GGML_PREC_F32);
     world_alloc(&w, node);
-    float pa[18], pb[18];
-    for (int i = 0; i < 18; i++) {
+    float pa[20], pb[20];
+    for (int i = 0; i < 20; i++) {
         pa[i] = pb[i] = 1.5f;
     }
     pa[3] = INFINITY;
-    ggml_backend_tensor_set(a, pa, 0, sizeof pa);
+    ggml_fp16_t halves[20];
+    ggml_fp32_to_fp16_row(pa, halves, 20);
+    bool half = type == GGML_TYPE_F16;
+    ggml_backend_tensor_set(a, half ? (void *) halves : pa, 0, half ? sizeof halves : sizeof pa);
     ggml_backend_tensor_set(b, pb, 0, sizeof pb);
     world_compute(&w);
     double * got = values(node);
-    assert_true(got[0] == INFINITY && got[2] == INFINITY && got[1] == 20.25 && got[3] == 20.25);
+    assert_true(got[0] == INFINITY && got[2] == INFINITY && got[1] == 22.5 && got[3] == 22.5);
     free(got);
     world_free(&w);
+}
+
+static void infinities(void ** state) {
+    (void) state;
+    for (int as_weights = 0; as_weights < 2; as_weights++) {
+        infinity(GGML_TYPE_F32, as_weights);
+        infinity(GGML_TYPE_F16, as_weights);
+    }
 }
 
 // ---- precision ----

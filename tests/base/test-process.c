@@ -238,6 +238,25 @@ static void not_captured(void ** state) {
     unlink(path);
 }
 
+static void its_own_temporary_directory(void ** state) {
+    (void) state;
+    char * argv[] = {"sh", "-c", "echo \"$TMPDIR $KEPT\"; env | grep -c ^TMPDIR=", NULL};
+    struct process p = {
+        .argv = argv, .tmpdir = "/a b/c", .time_limit_s = 20, .capture = true, .keep = 100};
+    const char * before = getenv("TMPDIR");
+    char * ours = before ? strdup(before) : NULL;
+    setenv("KEPT", "stays", 1);
+    for (int is_set = 0; is_set < 2; is_set++) {
+        is_set ? setenv("TMPDIR", "/ours", 1) : unsetenv("TMPDIR");
+        struct process_end end = run(p, ST_OK);
+        assert_string_equal(text(&end), "/a b/c stays\n1\n");
+        buf_free(&end.output);
+    }
+    assert_string_equal(getenv("TMPDIR"), "/ours");
+    ours ? setenv("TMPDIR", ours, 1) : unsetenv("TMPDIR");
+    free(ours);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(how_it_ended),
@@ -250,6 +269,7 @@ int main(void) {
         cmocka_unit_test(left_behind),
         cmocka_unit_test(host_ignores_children),
         cmocka_unit_test(not_captured),
+        cmocka_unit_test(its_own_temporary_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

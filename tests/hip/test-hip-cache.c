@@ -18,7 +18,10 @@ static void entry_path(char out[512], const char * suffix) {
 
 static void test_layout(void ** state) {
     (void) state;
-    char want[512], path[512];
+    char want[512], path[512], litters[512];
+    snprintf(litters, sizeof litters,
+             "%s; /bin/mkdir \"$TMPDIR/left\" && echo x > \"$TMPDIR/left/file\"", good_body());
+    install_compiler("hipcc", litters);
     struct rocm_kernels * k = open_rig();
     const struct rocm_code *code, *again;
     assert_int_equal(rocm_kernels_get_or_compile(k, "add", source, &code, NULL), ROCM_OK);

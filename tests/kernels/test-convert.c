@@ -55,6 +55,12 @@ static bool same_hi(uint32_t x, uint16_t got) {
     return got == to_bf16(x);
 }
 
+// hi, as it stands in the second place.
+static bool same_again(uint32_t x, uint16_t got) {
+    bool finite = (x & 0x7fffffff) < 0x7f800000 && (to_bf16(x) & 0x7f80) != 0x7f80;
+    return finite ? same_hi(x, got) : got == 0;
+}
+
 static bool same_lo(uint32_t x, uint16_t got) {
     uint16_t hi = (x & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : to_bf16(x), want = rest_of(x, hi);
     return got == want || ((got | want) & 0x7fff) == 0; // either zero
@@ -103,6 +109,7 @@ static void check_row(const struct kernel_spec * spec, const struct rig * r, int
         uint32_t x = at < in->ne[0] ? element(in, r->data[0], at, row) : 0;
         bool same = at >= in->ne[0]                 ? got == 0
                     : is_lo[spec->params[0]][piece] ? same_lo(x, got)
+                    : piece > 0                     ? same_again(x, got)
                                                     : same_hi(x, got);
         if (!same) {
             char name[KERNEL_NAME_MAX];

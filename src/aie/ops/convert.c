@@ -178,10 +178,13 @@ static void store(struct program * w, struct asm_reg x, struct asm_reg pointer, 
     }
 }
 
-static void store_pieces(struct program * w, struct asm_reg hi, struct asm_reg lo) {
+// Of what is not finite nothing is left, and times a rest of zero an infinity would be a NaN: it
+// stands in the first piece alone.
+static void store_pieces(struct program * w, struct asm_reg hi, struct asm_reg rest,
+                         struct asm_reg finite) {
     store(w, hi, w->phi, MEM_HI);
-    store(w, hi, w->phi2, MEM_HI2);
-    store(w, lo, w->plo, MEM_LO);
+    store(w, choose(w, finite, w->zero, hi), w->phi2, MEM_HI2);
+    store(w, choose(w, finite, w->zero, rest), w->plo, MEM_LO);
 }
 
 // ---- f32 ----
@@ -225,7 +228,7 @@ static void f32_pieces_trip(struct program * w) {
     }
     struct asm_reg finite =
         compare(w, AIE2_VLT_S16, vector2(w, AIE2_VBAND, hi, w->magnitude), w->inf);
-    store_pieces(w, hi, choose(w, finite, w->zero, rest));
+    store_pieces(w, hi, rest, finite);
 }
 
 // ---- f16 ----
@@ -287,7 +290,7 @@ static void f16_trip(struct program * w, bool pieces) {
     struct asm_reg rest = choose(w, is_denormal, narrow(w, subtract(w, normal, hi_cm)),
                                  narrow(w, subtract(w, denormal, hi_cm)));
     rest = vector2(w, AIE2_VADD_16, rest, sign); // flips it where x is negative
-    store_pieces(w, hi, choose(w, finite, w->zero, rest));
+    store_pieces(w, hi, rest, finite);
 }
 
 // ---- around the loops ----

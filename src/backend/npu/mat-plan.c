@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define RESULT_SIZE 4 // bytes of a sum: f32, or i32
+#define FEW_DOTS    16
 
 struct ask {
     const struct mat_world * world;
@@ -46,13 +47,21 @@ enum mat_precision mat_precision_asked(void) {
     return asked;
 }
 
+// Where ggml's CPU rounds nothing and the result is a few dot products: errors of bf16 may then be
+// all that is left of a sum near zero, and the time is the dispatch's, however long the rows.
+static bool is_few_dots(const struct ggml_tensor * node) {
+    return node->src[0]->type == GGML_TYPE_F32 && node->src[1]->type == GGML_TYPE_F32 &&
+           ggml_nelements(node) <= FEW_DOTS;
+}
+
 // Word 0 says how sums are accumulated, word 3 what src1 may be rounded to. Both are more than bf16
 // where F32 is asked for.
 bool mat_is_precise(const struct mat_world * w, const struct ggml_tensor * node) {
     bool has_words = node->op == GGML_OP_MUL_MAT || node->op == GGML_OP_MUL_MAT_ID;
     bool wished =
         has_words && (node->op_params[0] == GGML_PREC_F32 || node->op_params[3] == GGML_PREC_F32);
-    return w->precision == MAT_ALWAYS_PRECISE || (w->precision == MAT_AS_ASKED && wished);
+    return w->precision == MAT_ALWAYS_PRECISE ||
+           (w->precision == MAT_AS_ASKED && (wished || is_few_dots(node)));
 }
 
 // ---- views ----
