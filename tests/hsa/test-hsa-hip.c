@@ -1,5 +1,5 @@
-// Debian's HIP library, unmodified, on the emulated gfx90a: hip-basic.hip is compiled by hipcc, as
-// a program and as a module, and run.
+// Debian's HIP library, unmodified, on the emulated gfx90a. Our program hip-basic.hip is compiled
+// by hipcc, as a program and as a module, and run; so are programs for libraries of AMD's.
 #include "rig.h"
 
 #include <sys/wait.h>
@@ -30,56 +30,108 @@ static int run(const char * format, const char * a, const char * b) {
     return WIFEXITED(rc) ? WEXITSTATUS(rc) : 128;
 }
 
-static void test_hip(void ** state) {
+// ---- what every test needs ----
+
+static char dir[64];
+
+static int set_up(void ** state) {
     (void) state;
+    strcpy(dir, "/tmp/hsa-hip-XXXXXX");
+    return mkdtemp(dir) ? 0 : 1;
+}
+
+static int tear_down(void ** state) {
+    (void) state;
+    return run("rm -r %s%s", dir, "");
+}
+
+static void skip_without(const char * file, const char * package) {
     if (run("command -v hipcc%s%s", "", "") != 0) {
         print_message("skipped: hipcc is not installed\n");
+        skip();
+    }
+    if (file && access(file, R_OK) != 0) {
+        print_message("skipped: %s is not installed\n", package);
         skip();
     }
     if (SANITIZED) {
         print_message("skipped: a program without sanitizers cannot load a library with them\n");
         skip();
     }
-    char dir[] = "/tmp/hsa-hip-XXXXXX";
-    assert_non_null(mkdtemp(dir));
+}
+
+static void compile(const char * flags, const char * source) {
     // hipcc asks for the GPUs of this machine, whatever it is told, and this file answers it.
     assert_int_equal(run("echo gfx90a > %s/targets%s", dir, ""), 0);
-    for (int i = 0; i < 2; i++) {
-        char command[1024];
-        snprintf(command, sizeof command, "export ROCM_TARGET_LST=%s/targets; cd %s; ", dir, dir);
-        strcat(command,
-               i ? "hipcc --offload-arch=gfx90a -O3 --genco -o module %s/hip-basic.hip -I'%s' 2>&1"
-                 : "hipcc --offload-arch=gfx90a -O3 -o program %s/hip-basic.hip -I'%s' 2>&1");
-        if (run(command, SOURCE_DIRECTORY, ROOMS) != 0) {
-            fail_msg("hipcc: %s", output);
-        }
+    char command[1024];
+    snprintf(command, sizeof command,
+             "cd %s; TMPDIR=%s ROCM_TARGET_LST=%s/targets hipcc --offload-arch=gfx90a %s "
+             "%s/%s -I'%s' 2>&1",
+             dir, dir, dir, flags, SOURCE_DIRECTORY, source, ROOMS);
+    if (run("%s%s", command, "") != 0) {
+        fail_msg("hipcc: %s", output);
     }
+}
+
+// Runs the program on emulated agents, and counts what it says is right.
+static int steps_of(const char * agents, const char * arguments) {
+    char command[1024];
+    snprintf(command, sizeof command,
+             "cd %s; GGML_HSA_EMULATE=%s LD_LIBRARY_PATH='%s' timeout 120 ./program %s 2>&1", dir,
+             agents, EMU_DIRECTORY, arguments);
+    int rc = run("%s%s", command, "");
+    if (rc != 0 || !strstr(output, "\n0 failures\n")) {
+        fail_msg("exit status %d with %s: %s", rc, agents, output);
+    }
+    int steps = 0;
+    for (const char * at = output; (at = strstr(at, "ok   ")); at++) {
+        steps++;
+    }
+    return steps;
+}
+
+// ---- tests ----
+
+static void basic(void ** state) {
+    (void) state;
+    skip_without(NULL, NULL);
+    compile("-O3 -o program", "hip-basic.hip");
+    compile("-O3 --genco -o module", "hip-basic.hip");
     if (run("CANDLE_ROCM_CACHE_DIR=%s/cache '%s' compile unary_f32 --arch gfx90a 2>&1", dir,
             KERNELS_TOOL) != 0) {
         fail_msg("rocm-kernels: %s", output);
     }
     static const char * const agents[] = {"gfx90a", "aie2,gfx90a,gfx1100,gfx90a"};
     for (int i = 0; i < 2; i++) {
-        char command[1024];
-        snprintf(command, sizeof command, "cd %s; GGML_HSA_EMULATE=%s ", dir, agents[i]);
-        strcat(command, "LD_LIBRARY_PATH='%s' timeout 120 ./program module cache/*/unary_f32_*.cso%s 2>&1");
-        int rc = run(command, EMU_DIRECTORY, "");
-        if (rc != 0 || !strstr(output, "\n0 failures\n")) {
-            fail_msg("exit status %d with %s: %s", rc, agents[i], output);
-        }
-        int steps = 0;
-        for (const char * at = output; (at = strstr(at, "ok   ")); at++) {
-            steps++;
-        }
-        assert_int_equal(steps, i ? 24 : 23);
+        assert_int_equal(steps_of(agents[i], "module cache/*/unary_f32_*.cso"), i ? 24 : 23);
         assert_non_null(strstr(output, "hello 42 from 1.1\n"));
     }
-    assert_int_equal(run("rm -r %s%s", dir, ""), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hip),
+static void rocrand(void ** state) {
+    (void) state;
+    skip_without("/usr/include/rocrand/rocrand.h", "librocrand-dev");
+    compile("-O2 -lrocrand -o program", "hip-rocrand.hip");
+    assert_int_equal(steps_of("gfx90a", ""), 14);
+}
+
+static void rocprim(void ** state) {
+    (void) state;
+    skip_without("/usr/include/rocprim/rocprim.hpp", "librocprim-dev");
+    compile("-std=c++17 -O2 -o program", "hip-rocprim.hip");
+    assert_int_equal(steps_of("gfx90a", ""), 84);
+}
+
+// With an argument, what takes its compiler half a minute.
+int main(int argc, char ** argv) {
+    (void) argv;
+    const struct CMUnitTest quick[] = {
+        cmocka_unit_test_setup_teardown(basic, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rocrand, set_up, tear_down),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest slow[] = {
+        cmocka_unit_test_setup_teardown(rocprim, set_up, tear_down),
+    };
+    return argc > 1 ? cmocka_run_group_tests(slow, NULL, NULL)
+                    : cmocka_run_group_tests(quick, NULL, NULL);
 }
