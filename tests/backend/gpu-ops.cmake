@@ -1,12 +1,12 @@
 # ggml's own comparison with the CPU on emulated GPUs.
 
-# gpu_ops_test(name arch cases [partial] arguments...): as ops_test. Kernels are compiled once for all
-# of these tests. Without a compiler they are skipped.
+# gpu_ops_test(name arch cases [partial] arguments...): as ops_test, on a GPU that is as unkind as a real
+# one may be. Kernels are compiled once for all of these tests. Without a compiler they are skipped.
 function(gpu_ops_test name arch cases)
     ops_test(${name} ${cases} ${ARGN})
     set_tests_properties(${name} PROPERTIES
         SKIP_RETURN_CODE 77
-        ENVIRONMENT "GGML_HSA_EMULATE=${arch};GGML_BACKEND_PATH=$<TARGET_FILE:ggml-hsa>;CANDLE_ROCM_VERSION=0;ROCM_KERNELS_COMPILER=clang;CANDLE_ROCM_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/gpu-kernels")
+        ENVIRONMENT "GGML_HSA_EMULATE=${arch};GGML_HSA_EMU_STRICT=1;GGML_BACKEND_PATH=$<TARGET_FILE:ggml-hsa>;CANDLE_ROCM_VERSION=0;ROCM_KERNELS_COMPILER=clang;CANDLE_ROCM_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/gpu-kernels")
 endfunction()
 
 set(gpu_rows SOFT_MAX,NORM,RMS_NORM,SUM_ROWS,ARGMAX)

@@ -22,6 +22,7 @@
 static inline void rig_env(const char * emulate, const char * abi, const char * bugs) {
     unsetenv("GGML_HSA_RUNTIME");
     unsetenv("GGML_HSA_EMU_TRACE");
+    unsetenv("GGML_HSA_EMU_STRICT");
     emulate ? setenv("GGML_HSA_EMULATE", emulate, 1) : unsetenv("GGML_HSA_EMULATE");
     abi ? setenv("GGML_HSA_AIE_ABI", abi, 1) : unsetenv("GGML_HSA_AIE_ABI");
     bugs ? setenv("GGML_HSA_EMU_ROCR_BUGS", bugs, 1) : unsetenv("GGML_HSA_EMU_ROCR_BUGS");

@@ -11,6 +11,7 @@ static struct hsac * open_agents(const char * names) {
     struct hsac * h;
     struct error err = {0};
     rig_env(names, NULL, NULL);
+    setenv("GGML_HSA_EMU_STRICT", "1", 1);
     if (hsac_open(&h, &err) != ST_OK) {
         fail_msg("%s: %s", names, err.text);
     }

@@ -4,6 +4,8 @@
 #include "gpu.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void open_gpus(struct rig * r, const char * names) {
@@ -144,7 +146,7 @@ static void test_pools(void ** state) {
                      HSA_AMD_MEMORY_POOL_ACCESS_DISALLOWED_BY_DEFAULT);
     assert_int_equal(access_of(&r, a, r.system), HSA_AMD_MEMORY_POOL_ACCESS_DISALLOWED_BY_DEFAULT);
     assert_int_equal(access_of(&r, r.cpu, r.gpus[0].vram),
-                     HSA_AMD_MEMORY_POOL_ACCESS_DISALLOWED_BY_DEFAULT);
+                     HSA_AMD_MEMORY_POOL_ACCESS_NEVER_ALLOWED);
     assert_int_equal(access_of(&r, r.npu, r.gpus[0].vram),
                      HSA_AMD_MEMORY_POOL_ACCESS_NEVER_ALLOWED);
     assert_int_equal(access_of(&r, a, r.heap), HSA_AMD_MEMORY_POOL_ACCESS_NEVER_ALLOWED);
@@ -177,6 +179,13 @@ static uint32_t count_accessible(struct rig * r, const void * p, hsa_amd_pointer
     return n;
 }
 
+// What a GPU's memory holds; the host cannot see it there.
+static const uint8_t * look(struct rig * r, const void * vram) {
+    static uint8_t copy[4096];
+    assert_int_equal(r->hsa_memory_copy(copy, vram, sizeof copy), 0);
+    return copy;
+}
+
 static void test_memory(void ** state) {
     (void) state;
     struct rig r;
@@ -184,12 +193,14 @@ static void test_memory(void ** state) {
     hsa_agent_t both[] = {r.gpus[0].agent, r.gpus[1].agent};
     hsa_amd_pointer_info_t info;
     uint8_t * vram = rig_alloc(&r, r.gpus[0].vram, 100);
-    assert_int_equal(count_accessible(&r, vram + 99, &info), 2); // and the CPU
+    assert_int_equal(count_accessible(&r, vram + 99, &info), 1);
+    assert_ptr_equal(info.agentBaseAddress, vram);
+    assert_null(info.hostBaseAddress);
     assert_int_equal(info.type, HSA_EXT_POINTER_TYPE_HSA);
     assert_int_equal(info.agentOwner.handle, both[0].handle);
     assert_int_equal(info.global_flags, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED);
     assert_int_equal(r.hsa_amd_agents_allow_access(2, both, NULL, vram), 0);
-    assert_int_equal(count_accessible(&r, vram, &info), 3);
+    assert_int_equal(count_accessible(&r, vram, &info), 2);
     uint8_t * host = rig_alloc(&r, r.system, 100);
     assert_int_equal(count_accessible(&r, host, &info), 1);
     assert_int_equal(r.hsa_amd_agents_allow_access(2, both, NULL, host), 0);
@@ -217,7 +228,7 @@ static void test_memory(void ** state) {
     assert_int_equal(
         r.hsa_amd_memory_async_copy(vram, both[0], (uint8_t *) p + 6, r.cpu, 1, 0, NULL, done), 0);
     assert_int_equal(gpu_wait(&r, done), 0);
-    assert_int_equal(vram[0], 123);
+    assert_int_equal(look(&r, vram)[0], 123);
     assert_int_equal(r.hsa_amd_memory_fill(p, 0x01010101, 2), 0);
     assert_int_equal(r.hsa_memory_copy((uint8_t *) p + 8, vram, 1), 0);
     assert_int_equal(pinned[71], 1);
@@ -232,6 +243,29 @@ static void test_memory(void ** state) {
     assert_int_equal(count_accessible(&r, pinned + 200, &info), 0);
     assert_int_equal(r.hsa_amd_memory_unlock(pinned), 0);
     assert_int_equal(r.hsa_amd_memory_unlock(pinned), HSA_STATUS_ERROR_INVALID_ARGUMENT);
+    rig_close(&r);
+}
+
+// A program that touches the memory of a GPU ends there, as with a real one.
+static void test_vram_is_not_the_hosts(void ** state) {
+    (void) state;
+    struct rig r;
+    open_gpus(&r, "gfx1100");
+    volatile uint8_t * vram = rig_alloc(&r, r.gpus[0].vram, 4096);
+    for (int write = 0; write < 2; write++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            signal(SIGSEGV, SIG_DFL);
+            signal(SIGBUS, SIG_DFL);
+            if (write) {
+                vram[7] = 1;
+            }
+            _exit(vram[7]);
+        }
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    }
     rig_close(&r);
 }
 
@@ -254,31 +288,37 @@ static void test_copies(void ** state) {
     assert_int_equal(
         r.hsa_amd_memory_async_copy(vram + 2000, gpu, host + 2000, r.cpu, 1000, 0, NULL, done), 0);
     assert_int_equal(r.hsa_signal_load_scacquire(done), 1);
-    assert_memory_equal(vram + 2000, host + 2000, 1000);
+    assert_memory_equal(look(&r, vram) + 2000, host + 2000, 1000);
     r.hsa_signal_store_screlease(deps[1], 0);
     usleep(20000);
     assert_int_equal(r.hsa_signal_load_scacquire(done), 1);
-    assert_int_equal(vram[1], 0);
+    assert_int_equal(look(&r, vram)[1], 0);
     r.hsa_signal_store_screlease(deps[0], 0);
     assert_int_equal(gpu_wait(&r, done), 0);
-    assert_memory_equal(vram, host, 1000);
-    assert_int_equal(vram[1000], 0);
+    const uint8_t * seen = look(&r, vram);
+    assert_memory_equal(seen, host, 1000);
+    assert_int_equal(seen[1000], 0);
     // A block of 5 bytes, 3 rows, 2 planes.
     const hsa_pitched_ptr_t to = {vram, 16, 64}, from = {host, 32, 128};
     const hsa_dim3_t at = {1, 1, 1}, zero = {0, 0, 0}, range = {5, 3, 2};
-    memset(vram, 0, 4096);
+    assert_int_equal(r.hsa_amd_memory_fill(vram, 0, 1024), 0);
     r.hsa_signal_store_screlease(done, 1);
     assert_int_equal(r.hsa_amd_memory_async_copy_rect(&to, &at, &from, &zero, &range, gpu,
                                                       hsaHostToDevice, 0, NULL, done),
                      0);
     assert_int_equal(gpu_wait(&r, done), 0);
+    seen = look(&r, vram);
     for (int i = 0; i < 256; i++) {
         int x = i % 16 - 1, y = i / 16 % 4 - 1, z = i / 64 - 1;
         bool inside = x >= 0 && x < 5 && y >= 0 && y < 3 && z >= 0 && z < 2;
-        assert_int_equal(vram[i], inside ? host[z * 128 + y * 32 + x] : 0);
+        assert_int_equal(seen[i], inside ? host[z * 128 + y * 32 + x] : 0);
     }
-    // Memory that nobody knows, or that ends too early.
-    uint8_t outside[16];
+    // Memory that nobody knows, that this GPU was not granted, or that ends too early.
+    uint8_t outside[16], *foreign = rig_alloc(&r, r.system, 16);
+    assert_int_equal(r.hsa_amd_memory_async_copy(vram, gpu, foreign, r.cpu, 16, 0, NULL, done),
+                     HSA_STATUS_ERROR_INVALID_ALLOCATION);
+    assert_int_equal(r.hsa_amd_memory_async_copy(foreign, r.cpu, vram, gpu, 16, 0, NULL, done),
+                     HSA_STATUS_ERROR_INVALID_ALLOCATION);
     assert_int_equal(r.hsa_amd_memory_async_copy(vram, gpu, outside, r.cpu, 16, 0, NULL, done),
                      HSA_STATUS_ERROR_INVALID_ALLOCATION);
     assert_int_equal(r.hsa_amd_memory_async_copy(vram + 1, gpu, host, r.cpu, 4096, 0, NULL, done),
@@ -601,11 +641,17 @@ static void test_destroy_in_callback(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_agents),      cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_memory),      cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_handlers),    cmocka_unit_test(test_barriers),
-        cmocka_unit_test(test_order),       cmocka_unit_test(test_queue_arguments),
-        cmocka_unit_test(test_bad_packets), cmocka_unit_test(test_destroy_in_callback),
+        cmocka_unit_test(test_agents),
+        cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_vram_is_not_the_hosts),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_handlers),
+        cmocka_unit_test(test_barriers),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_queue_arguments),
+        cmocka_unit_test(test_bad_packets),
+        cmocka_unit_test(test_destroy_in_callback),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -406,7 +406,8 @@ static hsa_amd_memory_pool_access_t pool_access(const struct emu_agent * agent,
     if (pool->agent == agent) {
         return HSA_AMD_MEMORY_POOL_ACCESS_ALLOWED_BY_DEFAULT;
     }
-    if (agent->model || pool->segment != HSA_AMD_SEGMENT_GLOBAL ||
+    bool vram = pool->agent->gpu && agent->device == HSA_DEVICE_TYPE_CPU; // as without a large BAR
+    if (agent->model || pool->segment != HSA_AMD_SEGMENT_GLOBAL || vram ||
         (agent->gpu && pool->agent->model)) {
         return HSA_AMD_MEMORY_POOL_ACCESS_NEVER_ALLOWED;
     }

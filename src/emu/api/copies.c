@@ -1,13 +1,15 @@
 // copies: moving and filling memory, at once or when signals allow it. All memory is the host's, so
-// a copy is memmove; what is kept true is that asynchronous ones touch only memory that the runtime
-// knows, and that the completion signal changes after the last byte is there.
+// a copy is memmove; what is kept true is that asynchronous ones touch only memory that the GPU
+// which makes them can reach, and that the completion signal changes after the last byte is there.
 //
-// A copy whose signals are at 0 already is done in the calling thread; nobody can tell, and it
-// saves a change of threads. Others wait in rt->copies, where none holds up those behind it.
+// A copy whose signals are at 0 already is done in the calling thread, which saves a change of
+// threads. Others, and all of them when the runtime is strict, wait in rt->copies, where none holds
+// up those behind it.
 #include "runtime.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct copy {
     struct emu_task task;
@@ -33,6 +35,10 @@ static bool copy_ready(struct emu_runtime * rt, const struct emu_task * task) {
 
 static bool copy_run(struct emu_runtime * rt, struct emu_task * task) {
     const struct copy * c = (const struct copy *) task;
+    if (rt->strict) {
+        const struct timespec moment = {.tv_nsec = 100000};
+        nanosleep(&moment, NULL);
+    }
     uint64_t start = emu_now_ns();
     for (size_t z = 0; z < c->z; z++) {
         for (size_t y = 0; y < c->y; y++) {
@@ -59,21 +65,27 @@ static bool extent(const struct copy * c, size_t pitch, size_t slice, size_t * b
            !__builtin_add_overflow(*bytes, c->x, bytes);
 }
 
-// Memory that the runtime knows, where the host sees it; NULL: it does not know it.
-static void * known(struct emu_runtime * rt, const void * ptr, size_t bytes) {
-    return emu_memory_resolve(&rt->agents[0], (uint64_t) (uintptr_t) ptr, bytes, false);
+// Memory that an agent reaches, where the host sees it; NULL: it does not reach it.
+static void * reached(struct emu_agent * agent, const void * ptr, size_t bytes) {
+    return emu_memory_resolve(agent, (uint64_t) (uintptr_t) ptr, bytes, false);
 }
 
-// Takes over c.
-static hsa_status_t copy_submit(struct emu_runtime * rt, struct copy * c, bool check) {
+// Memory that the runtime knows.
+static void * known(struct emu_runtime * rt, const void * ptr, size_t bytes) {
+    return reached(&rt->agents[0], ptr, bytes);
+}
+
+// `by` must reach both sides, unless any memory of the process will do. Takes over c.
+static hsa_status_t copy_submit(struct emu_runtime * rt, struct emu_agent * by, struct copy * c,
+                                bool any) {
     size_t to, from;
     hsa_status_t status = HSA_STATUS_SUCCESS;
     if (!extent(c, c->to_pitch, c->to_slice, &to) ||
         !extent(c, c->from_pitch, c->from_slice, &from)) {
         status = HSA_STATUS_ERROR_INVALID_ALLOCATION;
     } else {
-        uint8_t *a = known(rt, c->to, to), *b = known(rt, c->from, from);
-        if (check && (!a || !b)) {
+        uint8_t *a = reached(by, c->to, to), *b = reached(by, c->from, from);
+        if (!any && (!a || !b)) {
             status = HSA_STATUS_ERROR_INVALID_ALLOCATION;
         }
         c->to = a ? a : c->to;
@@ -87,7 +99,7 @@ static hsa_status_t copy_submit(struct emu_runtime * rt, struct copy * c, bool c
     if (c->completion.handle && !emu_signal_is_live(rt, c->completion)) {
         status = HSA_STATUS_ERROR_INVALID_SIGNAL;
     }
-    if (status == HSA_STATUS_SUCCESS && !copy_ready(rt, &c->task)) {
+    if (status == HSA_STATUS_SUCCESS && (rt->strict || !copy_ready(rt, &c->task))) {
         c->task.ready = copy_ready;
         c->task.run = copy_run;
         c->task.drop = copy_drop;
@@ -121,7 +133,7 @@ hsa_status_t hsa_amd_memory_async_copy(void * to, hsa_agent_t to_agent, const vo
     if (!rt) {
         return HSA_STATUS_ERROR_NOT_INITIALIZED;
     }
-    const struct emu_agent *a = emu_agent_find(to_agent), *b = emu_agent_find(from_agent);
+    struct emu_agent *a = emu_agent_find(to_agent), *b = emu_agent_find(from_agent);
     if (!a || !b) {
         return HSA_STATUS_ERROR_INVALID_AGENT;
     }
@@ -140,8 +152,9 @@ hsa_status_t hsa_amd_memory_async_copy(void * to, hsa_agent_t to_agent, const vo
     c->x = size;
     c->y = c->z = 1;
     c->completion = completion;
-    // Between CPUs any memory of the process will do.
-    return copy_submit(rt, c, a->device != HSA_DEVICE_TYPE_CPU || b->device != HSA_DEVICE_TYPE_CPU);
+    struct emu_agent * by = a->gpu ? a : b->gpu ? b : &rt->agents[0];
+    bool any = a->device == HSA_DEVICE_TYPE_CPU && b->device == HSA_DEVICE_TYPE_CPU;
+    return copy_submit(rt, by, c, any);
 }
 
 static bool corner(const hsa_pitched_ptr_t * p, const hsa_dim3_t * at, size_t * offset) {
@@ -163,7 +176,7 @@ hsa_status_t hsa_amd_memory_async_copy_rect(const hsa_pitched_ptr_t * to,
     if (!rt) {
         return HSA_STATUS_ERROR_NOT_INITIALIZED;
     }
-    const struct emu_agent * a = emu_agent_find(agent);
+    struct emu_agent * a = emu_agent_find(agent);
     if (!a || !a->gpu) {
         return HSA_STATUS_ERROR_INVALID_AGENT;
     }
@@ -190,7 +203,7 @@ hsa_status_t hsa_amd_memory_async_copy_rect(const hsa_pitched_ptr_t * to,
     c->y = range->y;
     c->z = range->z;
     c->completion = completion;
-    return copy_submit(rt, c, true);
+    return copy_submit(rt, a, c, false);
 }
 
 hsa_status_t hsa_memory_copy(void * to, const void * from, size_t size) {

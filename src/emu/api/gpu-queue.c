@@ -5,13 +5,17 @@
 // slot stays as it is, for kernels read it. Then its header becomes INVALID, the read index moves
 // on, and last of all the completion signal changes. A packet that fails leaves its slot, the read
 // index and its signal alone; the queue runs nothing more.
+//
+// A strict runtime makes use of what hardware is free to do: of kernels that follow each other
+// without a barrier bit the last one runs first.
 #include "packets.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { MAX_DEPS = 5, FORMAT_BARRIER_VALUE = 2 };
+enum { MAX_DEPS = 5, FORMAT_BARRIER_VALUE = 2, MAX_FREE_PACKETS = 16 };
 
 static bool stopping(const struct emu_queue * q) {
     return __atomic_load_n(&q->stop, __ATOMIC_ACQUIRE);
@@ -92,8 +96,10 @@ static hsa_status_t ensure_gfx(struct emu_agent * agent, struct error * err) {
     enum status st = ST_OK;
     pthread_mutex_lock(&agent->lock);
     if (!agent->gfx) {
-        const struct gfx_config config = {
-            .arch = agent->gpu->arch, .resolve = emu_memory_resolve, .user = agent};
+        const struct gfx_config config = {.arch = agent->gpu->arch,
+                                          .resolve = emu_memory_resolve,
+                                          .user = agent,
+                                          .strict = agent->rt->strict};
         st = gfx_new(&config, &agent->gfx, err);
     }
     pthread_mutex_unlock(&agent->lock);
@@ -222,36 +228,82 @@ static hsa_status_t run_packet(struct emu_queue * q, const uint8_t * slot, uint3
     }
 }
 
+static uint8_t * slot_at(const struct emu_queue * q, uint64_t index) {
+    return q->ring + (index & (q->amd.hsa_queue.size - 1)) * EMU_PACKET_BYTES;
+}
+
+// The header of a packet, or that of an invalid one where none is written yet.
+static uint32_t header_at(const struct emu_queue * q, uint64_t index) {
+    uint64_t write = __atomic_load_n(&q->amd.write_dispatch_id, __ATOMIC_ACQUIRE);
+    const uint16_t * header = (const uint16_t *) (const void *) slot_at(q, index);
+    return index < write ? __atomic_load_n(header, __ATOMIC_ACQUIRE) : HSA_PACKET_TYPE_INVALID;
+}
+
+static uint32_t type_of(uint32_t header) {
+    return header >> HSA_PACKET_HEADER_TYPE & 0xff;
+}
+
+// How many packets from `first` on may run in any order.
+static int free_packets(const struct emu_queue * q, uint64_t first) {
+    int n = 1;
+    if (!q->agent->rt->strict || type_of(header_at(q, first)) != HSA_PACKET_TYPE_KERNEL_DISPATCH) {
+        return n;
+    }
+    if (type_of(header_at(q, first + 1)) == HSA_PACKET_TYPE_INVALID) {
+        const struct timespec moment = {.tv_nsec = 200000}; // for the next one to be written
+        nanosleep(&moment, NULL);
+    }
+    for (uint32_t header; n < MAX_FREE_PACKETS; n++) {
+        header = header_at(q, first + (uint64_t) n);
+        if (type_of(header) != HSA_PACKET_TYPE_KERNEL_DISPATCH ||
+            header >> HSA_PACKET_HEADER_BARRIER & 1) {
+            break;
+        }
+    }
+    return n;
+}
+
+struct end_of_packet {
+    hsa_signal_t completion;
+    uint64_t start, end;
+};
+
+static bool run_at(struct emu_queue * q, uint64_t index, struct end_of_packet * out) {
+    struct error err = {0};
+    out->start = emu_now_ns();
+    hsa_status_t status =
+        run_packet(q, slot_at(q, index), type_of(header_at(q, index)), &out->completion, &err);
+    out->end = emu_now_ns();
+    if (status != HSA_STATUS_SUCCESS) {
+        error_prefix(&err, "%s, queue %" PRIu64 ", packet %" PRIu64, q->agent->name,
+                     q->amd.hsa_queue.id, index);
+        emu_queue_fail(q, status, &err);
+        return false;
+    }
+    return !stopping(q); // or it is a barrier that was given up
+}
+
 // Runs what is there; returns when the next packet is not written yet.
 static void run_ring(struct emu_queue * q) {
-    struct emu_runtime * rt = q->agent->rt;
-    const uint32_t mask = q->amd.hsa_queue.size - 1;
     while (!stopping(q) && __atomic_load_n(&q->error, __ATOMIC_ACQUIRE) == HSA_STATUS_SUCCESS) {
         uint64_t read = __atomic_load_n(&q->amd.read_dispatch_id, __ATOMIC_ACQUIRE);
-        uint64_t write = __atomic_load_n(&q->amd.write_dispatch_id, __ATOMIC_ACQUIRE);
-        uint8_t * slot = q->ring + (read & mask) * EMU_PACKET_BYTES;
-        uint16_t * header = (uint16_t *) (void *) slot;
-        uint32_t type = __atomic_load_n(header, __ATOMIC_ACQUIRE) & 0xff;
-        if (read >= write || type == HSA_PACKET_TYPE_INVALID) {
+        if (type_of(header_at(q, read)) == HSA_PACKET_TYPE_INVALID) {
             return;
         }
-        struct error err = {0};
-        hsa_signal_t completion;
-        uint64_t start = emu_now_ns();
-        hsa_status_t status = run_packet(q, slot, type, &completion, &err);
-        if (status != HSA_STATUS_SUCCESS) {
-            error_prefix(&err, "%s, queue %" PRIu64 ", packet %" PRIu64, q->agent->name,
-                         q->amd.hsa_queue.id, read);
-            emu_queue_fail(q, status, &err);
-            return;
+        struct end_of_packet ends[MAX_FREE_PACKETS];
+        int n = free_packets(q, read);
+        for (int i = n - 1; i >= 0; i--) {
+            if (!run_at(q, read + (uint64_t) i, &ends[i])) {
+                return;
+            }
         }
-        if (stopping(q)) {
-            return; // a barrier that was given up
-        }
-        __atomic_store_n(header, HSA_PACKET_TYPE_INVALID, __ATOMIC_RELEASE);
-        __atomic_store_n(&q->amd.read_dispatch_id, read + 1, __ATOMIC_RELEASE);
-        if (completion.handle) {
-            emu_signal_complete(rt, completion, start, emu_now_ns());
+        for (int i = 0; i < n; i++, read++) {
+            uint16_t * header = (uint16_t *) (void *) slot_at(q, read);
+            __atomic_store_n(header, HSA_PACKET_TYPE_INVALID, __ATOMIC_RELEASE);
+            __atomic_store_n(&q->amd.read_dispatch_id, read + 1, __ATOMIC_RELEASE);
+            if (ends[i].completion.handle) {
+                emu_signal_complete(q->agent->rt, ends[i].completion, ends[i].start, ends[i].end);
+            }
         }
     }
 }

@@ -3,7 +3,10 @@
 // Kept true: every live allocation is one range in memory.blocks, so an address that a packet, a
 // DMA descriptor or a kernel names is inside one of them, inside memory of the host that was locked
 // for agents, or refused. Sizes are rounded up to whole pages as the driver does, and fresh pages
-// read as zero.
+// read as zero (as garbage, when the runtime is strict).
+//
+// The memory of a GPU is its own: its addresses are reserved on the host and nothing is behind
+// them, so that a program that reads or writes there stops where it would with a real one.
 #include "runtime.h"
 
 #include <stdio.h>
@@ -27,6 +30,13 @@ static void pages_unmap(void * p, size_t size) {
     munmap(p, size + EMU_PAGE);
 }
 
+// Addresses that nobody else gets and nobody can use. NULL: none left.
+static void * reserve(size_t size) {
+    void * p =
+        mmap(NULL, size + EMU_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
 // The driver maps the heap at a multiple of its size; device addresses are offsets into it.
 static uint8_t * heap_map(void) {
     const size_t size = EMU_DEV_HEAP_BYTES;
@@ -48,16 +58,23 @@ static uint8_t * heap_map(void) {
 // Addresses for a GPU to see locked memory at; nothing is behind them on the host. 0: none left.
 static uint64_t alias_map(uint64_t base, uint64_t size) {
     uint64_t offset = base % EMU_PAGE;
-    void * p = mmap(NULL, offset + size + EMU_PAGE, PROT_NONE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return p == MAP_FAILED ? 0 : (uint64_t) (uintptr_t) p + offset;
+    void * p = reserve(offset + size);
+    return p ? (uint64_t) (uintptr_t) p + offset : 0;
 }
 
 static void alias_unmap(const struct emu_lock * l) {
     if (l->alias) {
         uint64_t offset = l->base % EMU_PAGE;
-        munmap((void *) (uintptr_t) (l->alias - offset), offset + l->size + EMU_PAGE);
+        pages_unmap((void *) (uintptr_t) (l->alias - offset), offset + l->size);
     }
+}
+
+// What is not part of a heap.
+static void block_unmap(const struct emu_block * block, const struct range * r) {
+    if (block->host) {
+        pages_unmap(block->host, r->size);
+    }
+    pages_unmap((void *) (uintptr_t) r->base, r->size);
 }
 
 void emu_memory_release(struct emu_runtime * rt) {
@@ -65,7 +82,7 @@ void emu_memory_release(struct emu_runtime * rt) {
     for (size_t i = 0; i < blocks->count; i++) {
         struct emu_block * block = blocks->items[i].value;
         if (!block->pool || !block->pool->heap) {
-            pages_unmap((void *) (uintptr_t) blocks->items[i].base, blocks->items[i].size);
+            block_unmap(block, &blocks->items[i]);
         }
         free(block);
     }
@@ -126,7 +143,7 @@ bool emu_memory_find(struct emu_runtime * rt, const struct emu_agent * agent, ui
     pthread_rwlock_rdlock(&rt->memory.lock);
     const struct range * r = ranges_find(&rt->memory.blocks, addr);
     const struct emu_lock * l = NULL;
-    bool found = r && reaches(agent, r->value);
+    bool found = r && reaches(agent, r->value) && !((struct emu_block *) r->value)->host;
     if (found) {
         found_pool = ((struct emu_block *) r->value)->pool;
         found_base = r->base;
@@ -167,7 +184,9 @@ void * emu_memory_resolve(void * user, uint64_t addr, uint64_t len, bool write) 
     const struct emu_lock * l;
     if (r && reaches(agent, r->value)) {
         uint64_t at = addr - r->base;
-        ok = len <= r->size - at && !(write && is_readonly(r->value, at, at + len));
+        const struct emu_block * block = r->value;
+        ok = len <= r->size - at && !(write && is_readonly(block, at, at + len));
+        addr = block->host ? (uint64_t) (uintptr_t) (block->host + at) : addr;
     } else if ((l = lock_find(&rt->memory, addr))) {
         ok = len <= l->size - (addr - l->base);
     } else if ((l = alias_find(&rt->memory, addr))) {
@@ -238,14 +257,23 @@ static hsa_status_t pool_allocate(struct emu_runtime * rt, struct emu_pool * poo
         uint64_t lo = (uint64_t) (uintptr_t) pool->heap;
         base = lo ? ranges_gap(&rt->memory.blocks, lo, lo + pool->size, size, EMU_PAGE) : 0;
     } else {
-        base = (uint64_t) (uintptr_t) pages_map(size);
+        block->host = pool->agent->gpu ? pages_map(size) : NULL;
+        bool failed = pool->agent->gpu && !block->host;
+        base = failed ? 0 : (uint64_t) (uintptr_t) (block->host ? reserve(size) : pages_map(size));
     }
     if (!base || !ranges_add(&rt->memory.blocks, base, size, block)) {
+        const struct range none = {.base = base, .size = size};
         if (base && pool->rec_granule) {
-            pages_unmap((void *) (uintptr_t) base, size);
+            block_unmap(block, &none);
+        } else if (block->host) {
+            pages_unmap(block->host, size);
         }
         free(block);
         return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+    }
+    if (rt->strict) { // enough of it to be noticed, and not so much that the host gets into trouble
+        memset(block->host ? block->host : (uint8_t *) (uintptr_t) base, EMU_GARBAGE,
+               size < EMU_GARBAGE_MAX ? size : EMU_GARBAGE_MAX);
     }
     pool->used += size;
     *out = (void *) (uintptr_t) base;
@@ -299,7 +327,7 @@ hsa_status_t hsa_amd_memory_pool_free(void * ptr) {
         if (block->pool->heap) {
             memset(ptr, 0, r->size);
         } else {
-            pages_unmap(ptr, r->size);
+            block_unmap(block, r);
         }
         ranges_remove(&rt->memory.blocks, base);
         free(block);
@@ -496,7 +524,8 @@ hsa_status_t hsa_amd_pointer_info(const void * ptr, hsa_amd_pointer_info_t * inf
     }
     if (block) {
         full.type = HSA_EXT_POINTER_TYPE_HSA;
-        full.agentBaseAddress = full.hostBaseAddress = (void *) (uintptr_t) r->base;
+        full.agentBaseAddress = (void *) (uintptr_t) r->base;
+        full.hostBaseAddress = block->host ? NULL : full.agentBaseAddress;
         full.sizeInBytes = r->size;
         full.userData = block->user_data;
         full.agentOwner.handle = (uint64_t) (uintptr_t) block->agent;
@@ -511,7 +540,8 @@ hsa_status_t hsa_amd_pointer_info(const void * ptr, hsa_amd_pointer_info_t * inf
         full.agentOwner.handle = (uint64_t) (uintptr_t) &rt->agents[0];
     }
     for (int i = 0; (block || l) && i < rt->n_agents; i++) {
-        if (l || reaches(&rt->agents[i], block)) {
+        bool cpu = rt->agents[i].device == HSA_DEVICE_TYPE_CPU;
+        if (l || (reaches(&rt->agents[i], block) && !(cpu && block->host))) {
             reach[n++].handle = (uint64_t) (uintptr_t) &rt->agents[i];
         }
     }

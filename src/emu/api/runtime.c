@@ -99,6 +99,7 @@ static enum status runtime_new(struct emu_runtime ** out, struct error * err) {
         return error_set(err, ST_NO_MEMORY, "no memory for the runtime");
     }
     rt->rocr_bugs = env_flag("GGML_HSA_EMU_ROCR_BUGS", false);
+    rt->strict = env_flag("GGML_HSA_EMU_STRICT", false);
     enum status st = ST_OK;
     if (!emu_memory_init(rt) || !emu_signals_init(rt) || !emu_code_init(rt) ||
         !emu_worker_init(&rt->events, rt) || !emu_worker_init(&rt->copies, rt)) {

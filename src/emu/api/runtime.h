@@ -33,6 +33,8 @@ enum {
     EMU_GPU_QUEUES_MAX = 128,
     EMU_GPU_QUEUE_MIN = 64, // packets
     EMU_GPU_QUEUE_MAX = 131072,
+    EMU_GARBAGE = 0xff, // what strict memory begins with: NaNs
+    EMU_GARBAGE_MAX = 64 << 20,
 };
 
 #ifndef EMU_AIE_QUEUES_MAX
@@ -144,6 +146,7 @@ struct emu_block {
     enum emu_block_kind kind;
     struct emu_pool * pool; // NULL when it is none
     struct emu_agent * agent;
+    uint8_t * host;  // where the bytes are, when they are not at the block's addresses; else NULL
     uint32_t access; // bit i: agent i was granted access
     void * user_data;
     // Parts of a code object that kernels must not write, as offsets.
@@ -195,6 +198,7 @@ struct emu_runtime {
     hsa_amd_system_event_callback_t event_handler; // under the lock of agents[0]
     void * event_data;
     bool rocr_bugs;
+    bool strict; // everything that hardware may do it does: see GGML_HSA_EMU_STRICT
     int trace_col, trace_row;
 };
 
@@ -226,8 +230,8 @@ bool emu_gpu_info(const struct emu_agent * agent, uint32_t attribute, void * val
 // memory.c
 bool emu_memory_init(struct emu_runtime * rt);
 void emu_memory_release(struct emu_runtime * rt);
-// The allocation or locked memory around addr that this agent can reach, or false. Any of the
-// results may be NULL; *pool is NULL for what comes from no pool.
+// The allocation or locked memory around addr that this agent and the host can reach, or false. Any
+// of the results may be NULL; *pool is NULL for what comes from no pool.
 bool emu_memory_find(struct emu_runtime * rt, const struct emu_agent * agent, uint64_t addr,
                      struct emu_pool ** pool, uint64_t * base, uint64_t * size);
 // Where the len bytes at addr, as agents see them, lie on the host; NULL: the agent cannot reach

@@ -121,7 +121,7 @@ static void work(struct gfx_worker * k) {
         if (index >= g->total_groups) {
             break;
         }
-        if (!gfx_group_run(k, index)) {
+        if (!gfx_group_run(k, g->config.strict ? g->total_groups - 1 - index : index)) {
             atomic_store(&g->failed, true);
             break;
         }

@@ -31,6 +31,9 @@ struct gfx_config {
     // end of the dispatch.
     void * (*resolve)(void * user, uint64_t addr, uint64_t len, bool write);
     void * user;
+    // Nothing is as kernels must not rely on it to be: groups run from the last to the first, and
+    // registers, LDS and scratch begin with garbage.
+    bool strict;
     // Instructions that a wave may execute before its dispatch is given up; 0: 2^31, some minutes.
     uint64_t wave_budget;
 };

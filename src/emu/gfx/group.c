@@ -22,6 +22,8 @@ enum {
     PROP_PRIVATE_SIZE = 1 << 6,
 };
 
+enum { GARBAGE = 0xff }; // NaNs, lanes that are on, addresses of nothing
+
 // The scratch descriptor: lane numbers are added, which is how buffer instructions know it
 // (memory.c).
 static void put_scratch_buffer(uint32_t * s) {
@@ -42,7 +44,8 @@ static void scalar_start(struct gfx_wave * w, const uint32_t group[3]) {
     uint32_t properties = load_u32(g->descriptor + KD_PROPERTIES) & 0xffff;
     uint32_t rsrc2 = load_u32(g->descriptor + KD_RSRC2);
     unsigned user = rsrc2 >> 1 & 31, at = 0;
-    memset(w->s, 0, sizeof w->s);
+    memset(w->s, g->config.strict ? GARBAGE : 0, sizeof w->s);
+    w->s[GFX_SGPR_NULL] = 0;
     if (properties & PROP_PRIVATE_BUFFER) {
         put_scratch_buffer(w->s);
         at = 4;
@@ -87,6 +90,9 @@ static void wave_start(struct gfx_wave * w, int index, const uint32_t group[3],
     struct gfx * g = k->gpu;
     uint32_t first = (uint32_t) index * (uint32_t) w->lanes;
     scalar_start(w, group);
+    if (g->config.strict) {
+        memset(w->v, GARBAGE, sizeof w->v);
+    }
     for (uint32_t i = 0; i < (uint32_t) w->lanes; i++) {
         uint32_t item = first + i;
         uint32_t x = item % size[0], y = item / size[0] % size[1], z = item / size[0] / size[1];
@@ -102,7 +108,8 @@ static void wave_start(struct gfx_wave * w, int index, const uint32_t group[3],
     w->count = 0;
     w->mode = load_u32(g->descriptor + KD_RSRC1) >> 12 & 0xff;
     // a kernel without private memory has none to point at
-    w->scratch = k->scratch ? k->scratch + (size_t) index * (size_t) w->lanes * k->private_bytes : NULL;
+    w->scratch =
+        k->scratch ? k->scratch + (size_t) index * (size_t) w->lanes * k->private_bytes : NULL;
 }
 
 static bool memory_for(struct gfx_worker * k, int n_waves) {
@@ -154,6 +161,12 @@ bool gfx_group_run(struct gfx_worker * k, uint64_t index) {
         w->lanes = lanes;
         w->all = lanes == 64 ? ~UINT64_C(0) : 0xffffffff;
         wave_start(w, i, group, size, items);
+    }
+    if (g->config.strict) {
+        memset(k->lds, GARBAGE, sizeof k->lds);
+        if (k->scratch) {
+            memset(k->scratch, GARBAGE, k->scratch_bytes);
+        }
     }
     k->n_waves_run += (uint64_t) k->n_waves;
     for (;;) {
