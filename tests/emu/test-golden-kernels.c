@@ -60,6 +60,7 @@ static void kernel_open(struct kernel * k, const char * name, int n, const size_
         k->operands[i] = (struct emu_operand){0x7f5000001000 + 0x10000000 * (uint64_t) i, sizes[i]};
     }
     struct emu_config config = {.arch = AIE_ARCH_AIE2,
+                                .strict = true,
                                 .columns = 4,
                                 .resolve = resolve,
                                 .user = k,

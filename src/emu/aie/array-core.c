@@ -141,6 +141,7 @@ enum status tile_core_new(struct tile * t) {
         .cascade_read = env_cascade_read,
         .cascade_write = env_cascade_write,
         .cache = t->array->programs,
+        .strict = config->strict,
     };
     if (config->trace && t->col == config->trace_col && t->row == config->trace_row) {
         env.trace = env_trace;

@@ -428,6 +428,16 @@ static void finish(struct channel * c) {
     }
 }
 
+// How long memory keeps a transfer waiting: that of the host as long as it likes.
+static uint32_t delay(const struct channel * c) {
+    struct array * a = c->tile->array;
+    if (!a->config.strict) {
+        return 0;
+    }
+    a->noise = a->noise * 1664525 + 1013904223;
+    return (a->noise >> 16) % (c->tile->kind == TILE_SHIM ? 256 : 16);
+}
+
 static bool try_acquire(struct channel * c) {
     if (c->bd.acquire_enable) {
         struct tile * owner;
@@ -439,7 +449,7 @@ static bool try_acquire(struct channel * c) {
         }
     }
     c->state = CHANNEL_RUN;
-    c->resume = c->tile->array->now + COST_BD;
+    c->resume = c->tile->array->now + COST_BD + delay(c);
     return true;
 }
 

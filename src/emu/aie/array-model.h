@@ -173,7 +173,7 @@ struct tile {
     enum tile_kind kind;
     int col, row;
     uint8_t * memory;
-    uint32_t touched; // bytes from the start of memory that may be other than 0
+    uint32_t touched; // bytes from the start of memory that may have been written
     int8_t locks[TILE_MAX_LOCKS];
     uint32_t bds[TILE_MAX_BDS][BD_WORDS];
     struct channel channels[2][TILE_MAX_CHANNELS];
@@ -215,6 +215,7 @@ struct array {
     int columns;
     uint64_t now;
     uint32_t awake[ARRAY_MAX_COLUMNS];
+    uint32_t noise; // the last number of a series; it goes on from dispatch to dispatch
     struct channel * by_bit[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS];
     uint64_t next_core;  // no core wakes before this cycle
     uint64_t next_burst; // no use in trying one before this cycle

@@ -53,6 +53,10 @@ static int first_channel_bit(const struct tile * t) {
     }
 }
 
+static int fresh_byte(const struct array * a) {
+    return a->config.strict ? 0xff : 0; // NaNs
+}
+
 static enum status tile_init(struct array * a, struct tile * t, int col, int row) {
     t->array = a;
     t->col = col;
@@ -61,10 +65,11 @@ static enum status tile_init(struct array * a, struct tile * t, int col, int row
     t->core_wake = NEVER;
     const struct tile_traits * traits = &tile_traits[t->kind];
     if (traits->memory_bytes) {
-        t->memory = calloc(1, traits->memory_bytes);
+        t->memory = malloc(traits->memory_bytes);
         if (!t->memory) {
             return ST_NO_MEMORY;
         }
+        memset(t->memory, fresh_byte(a), traits->memory_bytes);
     }
     int bit = first_channel_bit(t);
     for (int dir = DMA_S2MM; dir <= DMA_MM2S; dir++) {
@@ -90,7 +95,7 @@ static enum status tile_init(struct array * a, struct tile * t, int col, int row
 static void tile_reset(struct tile * t) {
     const struct tile_traits * traits = &tile_traits[t->kind];
     if (t->memory) {
-        memset(t->memory, 0, t->touched);
+        memset(t->memory, fresh_byte(t->array), t->touched);
     }
     t->touched = 0;
     memset(t->locks, 0, sizeof(t->locks));

@@ -55,6 +55,7 @@ struct core_env {
     int (*cascade_write)(void * user, const uint8_t bits512[64]);
     void (*trace)(void * user, uint64_t cycle, uint32_t pc, const char * text); // NULL = off
     struct core_cache * cache; // NULL = the core has one of its own
+    bool strict; // registers begin with garbage, but for those that steer the core
 };
 
 enum { CORE_PM_BYTES = 16384 };
