@@ -52,9 +52,10 @@ uint32_t check_place(int s, int which, uint32_t i);
 // negative for integers.
 double check_value(enum check_type t, uint32_t seed);
 
-// check-rows.c, check-others.c, check-gates.c, check-ggml.c: ST_UNSUPPORTED when the kernel is not
-// of their families.
+// check-rows.c, check-others.c, check-gates.c, check-ggml.c, check-quant.c: ST_UNSUPPORTED when the
+// kernel is not of their families.
 enum status check_rows(struct check_run * r);
 enum status check_others(struct check_run * r);
 enum status check_gates(struct check_run * r);
 enum status check_ggml(struct check_run * r);
+enum status check_quant(struct check_run * r);

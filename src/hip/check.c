@@ -593,6 +593,7 @@ enum status hip_check_kernel(const struct hip_bench * bench, const char * kernel
     } else if (!strncmp(kernel, "fill_", 5)) {
         st = check_fill(&r, kernel + 5);
     } else if ((st = check_rows(&r)) == ST_UNSUPPORTED &&
+               (st = check_quant(&r)) == ST_UNSUPPORTED &&
                (st = check_others(&r)) == ST_UNSUPPORTED &&
                (st = check_gates(&r)) == ST_UNSUPPORTED) {
         st = check_ggml(&r);

@@ -23,6 +23,8 @@ foreach(arch gfx90a gfx1100)
 endforeach()
 gpu_ops_test(backend-ops-gfx942-moves  gfx942 200 partial -o CPY,CONT,DUP,REPEAT,CONCAT
     -p "type(_src)?=(f32|f16|bf16|i32),.*ne")
+gpu_ops_test(backend-ops-gfx942-quants gfx942 132 -o MUL_MAT
+    -p "type_a=(q2_K|q[3-8]_|iq4|mxfp4).*,m=(16|64),n=(1|2|9|77),")
 gpu_ops_test(backend-ops-gfx942-chains gfx942 185 -o ${gpu_chains} -p ${small})
 gpu_ops_test(backend-ops-gfx942-rope   gfx942  87 -o ROPE,ROPE_BACK -p "^(?!.*2457).*f16.*ff=1")
 gpu_ops_test(backend-ops-gfx942-rows-set gfx942 126 partial -o SET_ROWS)

@@ -360,7 +360,8 @@ static void what_cannot_work(void ** state) {
     struct ggml_tensor * of_nothing = ggml_mul_mat(w.ctx, f, f);
     of_nothing->src[0] = of_nothing->src[1] = none; // ggml would not make such sums of nothing
     struct ggml_tensor * const nodes[] = {
-        ggml_mul_mat(w.ctx, q, f),
+        ggml_mul_mat(w.ctx, tensor(&w, GGML_TYPE_TQ1_0, 256, 4, 1, 1),
+                     tensor(&w, GGML_TYPE_F32, 256, 4, 1, 1)),
         ggml_add(w.ctx, tensor(&w, GGML_TYPE_I32, 64, 4, 1, 1), f),
         ggml_add(w.ctx, i8, i8),
         ggml_add(w.ctx, i16, i16),

@@ -1,5 +1,5 @@
 // mat: products on a GPU. ggml's src0 is the kernel's a, row by row; src1 is its b, column by
-// column; a's batches repeat to b's.
+// column; a's batches repeat to b's. Strides of a quantized a count blocks, as its kernels want.
 #include "gpu.h"
 
 #include "hip/kernels/kernels.h"
@@ -19,6 +19,19 @@ static const char * types_of(enum ggml_type a, enum ggml_type b) {
         {GGML_TYPE_BF16, GGML_TYPE_F32, "bf16_f32"},
         {GGML_TYPE_F16, GGML_TYPE_F16, "f16_f16_f32"},
         {GGML_TYPE_BF16, GGML_TYPE_BF16, "bf16_bf16_f32"},
+        {GGML_TYPE_Q4_0, GGML_TYPE_F32, "q4_0_f32"},
+        {GGML_TYPE_Q4_1, GGML_TYPE_F32, "q4_1_f32"},
+        {GGML_TYPE_Q5_0, GGML_TYPE_F32, "q5_0_f32"},
+        {GGML_TYPE_Q5_1, GGML_TYPE_F32, "q5_1_f32"},
+        {GGML_TYPE_Q8_0, GGML_TYPE_F32, "q8_0_f32"},
+        {GGML_TYPE_Q2_K, GGML_TYPE_F32, "q2_K_f32"},
+        {GGML_TYPE_Q3_K, GGML_TYPE_F32, "q3_K_f32"},
+        {GGML_TYPE_Q4_K, GGML_TYPE_F32, "q4_K_f32"},
+        {GGML_TYPE_Q5_K, GGML_TYPE_F32, "q5_K_f32"},
+        {GGML_TYPE_Q6_K, GGML_TYPE_F32, "q6_K_f32"},
+        {GGML_TYPE_IQ4_NL, GGML_TYPE_F32, "iq4_nl_f32"},
+        {GGML_TYPE_IQ4_XS, GGML_TYPE_F32, "iq4_xs_f32"},
+        {GGML_TYPE_MXFP4, GGML_TYPE_F32, "mxfp4_f32"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         if (pairs[i].a == a && pairs[i].b == b) {

@@ -1,0 +1,281 @@
+// check-quant: products of quantized matrices. Their blocks hold random bits; what these mean is
+// written down here once more, block by block, as ggml lays them out.
+#include "check-impl.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_BLOCK = 256, MAX_BLOCKS = 3 };
+
+// ---- blocks ----
+
+static double half(const uint8_t * p) {
+    return check_get(T_F16, p, 0);
+}
+
+static int low(uint8_t v) {
+    return v & 15;
+}
+
+static int high(uint8_t v) {
+    return v >> 4;
+}
+
+static int bit(const uint8_t * p, int i) {
+    return p[i / 8] >> i % 8 & 1;
+}
+
+static void q4_0(const uint8_t * p, double * out) {
+    for (int i = 0; i < 16; i++) {
+        out[i] = half(p) * (low(p[2 + i]) - 8);
+        out[i + 16] = half(p) * (high(p[2 + i]) - 8);
+    }
+}
+
+static void q4_1(const uint8_t * p, double * out) {
+    for (int i = 0; i < 16; i++) {
+        out[i] = half(p) * low(p[4 + i]) + half(p + 2);
+        out[i + 16] = half(p) * high(p[4 + i]) + half(p + 2);
+    }
+}
+
+static void q5_0(const uint8_t * p, double * out) {
+    for (int i = 0; i < 16; i++) {
+        out[i] = half(p) * (low(p[6 + i]) + 16 * bit(p + 2, i) - 16);
+        out[i + 16] = half(p) * (high(p[6 + i]) + 16 * bit(p + 2, i + 16) - 16);
+    }
+}
+
+static void q5_1(const uint8_t * p, double * out) {
+    for (int i = 0; i < 16; i++) {
+        out[i] = half(p) * (low(p[8 + i]) + 16 * bit(p + 4, i)) + half(p + 2);
+        out[i + 16] = half(p) * (high(p[8 + i]) + 16 * bit(p + 4, i + 16)) + half(p + 2);
+    }
+}
+
+static void q8_0(const uint8_t * p, double * out) {
+    for (int i = 0; i < 32; i++) {
+        out[i] = half(p) * (int8_t) p[2 + i];
+    }
+}
+
+static const int uneven[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                               1,    13,   25,  38,  53,  69,  89,  113};
+
+static void iq4_nl(const uint8_t * p, double * out) {
+    for (int i = 0; i < 16; i++) {
+        out[i] = half(p) * uneven[low(p[2 + i])];
+        out[i + 16] = half(p) * uneven[high(p[2 + i])];
+    }
+}
+
+static void mxfp4(const uint8_t * p, double * out) {
+    static const double values[16] = {0,  0.5,  1,  1.5,  2,  3,  4,  6,
+                                      -0, -0.5, -1, -1.5, -2, -3, -4, -6};
+    for (int i = 0; i < 16; i++) {
+        out[i] = ldexp(values[low(p[1 + i])], p[0] - 127);
+        out[i + 16] = ldexp(values[high(p[1 + i])], p[0] - 127);
+    }
+}
+
+// Two halves of 128 numbers; of each, four runs of 32 that share bytes.
+static void q2_K(const uint8_t * p, double * out) {
+    const uint8_t *scales = p, *q = p + 16;
+    for (int h = 0; h < 2; h++) {
+        for (int run = 0; run < 4; run++) {
+            for (int i = 0; i < 32; i++) {
+                uint8_t s = scales[8 * h + 2 * run + i / 16];
+                out[128 * h + 32 * run + i] =
+                    half(p + 80) * low(s) * (q[32 * h + i] >> 2 * run & 3) - half(p + 82) * high(s);
+            }
+        }
+    }
+}
+
+static void q3_K(const uint8_t * p, double * out) {
+    const uint8_t *mask = p, *q = p + 32, *packed = p + 96;
+    int scales[16];
+    for (int i = 0; i < 4; i++) { // four bits here, two there
+        scales[i] = low(packed[i]) + 16 * (packed[8 + i] & 3) - 32;
+        scales[i + 4] = low(packed[i + 4]) + 16 * (packed[8 + i] >> 2 & 3) - 32;
+        scales[i + 8] = high(packed[i]) + 16 * (packed[8 + i] >> 4 & 3) - 32;
+        scales[i + 12] = high(packed[i + 4]) + 16 * (packed[8 + i] >> 6 & 3) - 32;
+    }
+    for (int h = 0; h < 2; h++) {
+        for (int run = 0; run < 4; run++) {
+            for (int i = 0; i < 32; i++) {
+                int v = (q[32 * h + i] >> 2 * run & 3) - 4 + 4 * (mask[i] >> (4 * h + run) & 1);
+                out[128 * h + 32 * run + i] = half(p + 108) * scales[8 * h + 2 * run + i / 16] * v;
+            }
+        }
+    }
+}
+
+// Eight scales and eight minima: 6 bits of each of the first four stand alone, the others' low four
+// share a byte and their high two are with the first.
+static void scales_and_minima(const uint8_t * p, int scale[8], int min[8]) {
+    for (int i = 0; i < 4; i++) {
+        scale[i] = p[i] & 63;
+        min[i] = p[4 + i] & 63;
+        scale[4 + i] = low(p[8 + i]) + 16 * (p[i] >> 6);
+        min[4 + i] = high(p[8 + i]) + 16 * (p[4 + i] >> 6);
+    }
+}
+
+static void q4_or_q5_K(const uint8_t * p, const uint8_t * fifth, const uint8_t * q, double * out) {
+    int scale[8], min[8];
+    scales_and_minima(p + 4, scale, min);
+    for (int run = 0; run < 8; run++) {
+        for (int i = 0; i < 32; i++) {
+            uint8_t both = q[32 * (run / 2) + i];
+            int v = run % 2 ? high(both) : low(both);
+            v += fifth ? 16 * (fifth[i] >> run & 1) : 0;
+            out[32 * run + i] = half(p) * scale[run] * v - half(p + 2) * min[run];
+        }
+    }
+}
+
+static void q4_K(const uint8_t * p, double * out) {
+    q4_or_q5_K(p, NULL, p + 16, out);
+}
+
+static void q5_K(const uint8_t * p, double * out) {
+    q4_or_q5_K(p, p + 16, p + 48, out);
+}
+
+static void q6_K(const uint8_t * p, double * out) {
+    const int8_t * scales = (const int8_t *) p + 192;
+    for (int h = 0; h < 2; h++) {
+        const uint8_t *lows = p + 64 * h, *highs = p + 128 + 32 * h;
+        for (int i = 0; i < 32; i++) {
+            int v[4] = {low(lows[i]), low(lows[32 + i]), high(lows[i]), high(lows[32 + i])};
+            for (int run = 0; run < 4; run++) {
+                out[128 * h + 32 * run + i] = half(p + 208) * scales[8 * h + 2 * run + i / 16] *
+                                              (v[run] + 16 * (highs[i] >> 2 * run & 3) - 32);
+            }
+        }
+    }
+}
+
+static void iq4_xs(const uint8_t * p, double * out) {
+    for (int part = 0; part < 8; part++) {
+        int scale = (part % 2 ? high(p[4 + part / 2]) : low(p[4 + part / 2])) +
+                    16 * ((p[2] | p[3] << 8) >> 2 * part & 3) - 32;
+        for (int i = 0; i < 16; i++) {
+            uint8_t both = p[8 + 16 * part + i];
+            out[32 * part + i] = half(p) * scale * uneven[low(both)];
+            out[32 * part + i + 16] = half(p) * scale * uneven[high(both)];
+        }
+    }
+}
+
+static const struct format {
+    const char * name;
+    int length, bytes;
+    int halves[2]; // where floats of 16 bits stand, which must be no random bits; -1: none
+    void (*decode)(const uint8_t * block, double * out);
+} formats[] = {
+    {"q4_0", 32, 18, {0, -1}, q4_0},       {"q4_1", 32, 20, {0, 2}, q4_1},
+    {"q5_0", 32, 22, {0, -1}, q5_0},       {"q5_1", 32, 24, {0, 2}, q5_1},
+    {"q8_0", 32, 34, {0, -1}, q8_0},       {"iq4_nl", 32, 18, {0, -1}, iq4_nl},
+    {"mxfp4", 32, 17, {-1, -1}, mxfp4},    {"q2_K", 256, 84, {80, 82}, q2_K},
+    {"q3_K", 256, 110, {108, -1}, q3_K},   {"q4_K", 256, 144, {0, 2}, q4_K},
+    {"q5_K", 256, 176, {0, 2}, q5_K},      {"q6_K", 256, 210, {208, -1}, q6_K},
+    {"iq4_xs", 256, 136, {0, -1}, iq4_xs},
+};
+
+static void fill_blocks(const struct format * f, uint8_t * p, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++, p += f->bytes) {
+        for (int k = 0; k < f->bytes; k++) {
+            p[k] = (uint8_t) ((i * 977 + (uint32_t) k) * 2654435761u >> 17);
+        }
+        for (int k = 0; k < 2; k++) {
+            if (f->halves[k] >= 0) {
+                check_put(T_F16, p + f->halves[k], 0,
+                          check_value(T_F16, i * 2 + (uint32_t) k) / 32);
+            }
+        }
+        if (f->decode == mxfp4) { // a power around 1, and now and then the smallest ones
+            p[0] = (uint8_t) (i % 5 == 4 ? p[0] % 3 : 120 + p[0] % 16);
+        }
+    }
+}
+
+// ---- products ----
+
+static const struct {
+    uint32_t rows, columns, blocks; // of a row
+} products[] = {{1, 1, 1}, {66, 3, 2}, {5, 67, 3}};
+
+static enum status check_product(struct check_run * r, const struct format * f, bool vector,
+                                 uint32_t m, uint32_t n, uint32_t blocks) {
+    enum { BATCHES = 2 };
+    uint32_t k = blocks * (uint32_t) f->length, row_blocks = blocks + 1; // and one between rows
+    snprintf(r->what, sizeof r->what, "%ux%u times %ux%u", m, k, k, n);
+    uint8_t * a = check_alloc(r, T_U8, (size_t) m * row_blocks * (size_t) f->bytes);
+    void *b = check_alloc(r, T_F32, BATCHES * k * n), *y = check_alloc(r, T_F32, BATCHES * m * n);
+    if (!a || !b || !y) {
+        return ST_NO_MEMORY;
+    }
+    fill_blocks(f, a, m * row_blocks);
+    for (uint32_t i = 0; i < BATCHES * k * n; i++) {
+        check_put(T_F32, b, i, check_value(T_F32, i * 3 + 1));
+    }
+    struct rk_matmul args = {.n_rows = m,
+                             .n_columns = n,
+                             .n_inner = k,
+                             .dim = BATCHES,
+                             .a_share = {BATCHES, 1},
+                             .a_stride = {row_blocks, 1},
+                             .b_stride = {1, k},
+                             .y_stride = {1, m},
+                             .b_batch = {k * n, 0},
+                             .y_batch = {m * n, 0},
+                             .a = a,
+                             .b = b,
+                             .y = y};
+    enum status st = vector ? check_launch(r, &args, sizeof args, m, n, BATCHES, 64)
+                            : check_launch(r, &args, sizeof args, (n + RK_TILE - 1) / RK_TILE,
+                                           (m + RK_TILE - 1) / RK_TILE, BATCHES, RK_BLOCK);
+    for (uint32_t row = 0; row < m && st == ST_OK; row++) {
+        double values[MAX_BLOCKS * MAX_BLOCK];
+        for (uint32_t i = 0; i < blocks; i++) {
+            f->decode(a + ((size_t) row * row_blocks + i) * (size_t) f->bytes,
+                      values + i * (uint32_t) f->length);
+        }
+        for (uint32_t c = 0; c < BATCHES * n && st == ST_OK; c++) {
+            double sum = 0, scale = 0;
+            for (uint32_t d = 0; d < k; d++) {
+                double v = values[d] * check_get(T_F32, b, (size_t) c * k + d);
+                sum += v;
+                scale += fabs(v);
+            }
+            uint32_t at = c * m + row;
+            st = check_compare(r, T_F32, at, check_get(T_F32, y, at), sum, scale, 4);
+        }
+    }
+    check_free(r);
+    return st;
+}
+
+enum status check_quant(struct check_run * r) {
+    bool vector = !strncmp(r->kernel, "matvec_", 7);
+    if (!vector && strncmp(r->kernel, "matmul_", 7) != 0) {
+        return ST_UNSUPPORTED;
+    }
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        const struct format * f = &formats[i];
+        size_t n = strlen(f->name);
+        if (strncmp(r->kernel + 7, f->name, n) != 0 || strcmp(r->kernel + 7 + n, "_f32") != 0) {
+            continue;
+        }
+        enum status st = ST_OK;
+        for (size_t c = 0; c < sizeof products / sizeof products[0] && st == ST_OK; c++) {
+            st = check_product(r, f, vector, products[c].rows, products[c].columns,
+                               products[c].blocks);
+        }
+        return st;
+    }
+    return ST_UNSUPPORTED;
+}
