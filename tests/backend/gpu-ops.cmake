@@ -33,7 +33,7 @@ gpu_ops_test(backend-ops-gfx942-rows-get gfx942 35 -o GET_ROWS
 
 foreach(arch gfx90a gfx942 gfx1100)
     set(name backend-ops-whole-${arch})
-    gpu_ops_test(${name} ${arch} 3373 partial
+    gpu_ops_test(${name} ${arch} 3752 partial
         -o ADD,SUB,MUL,DIV,${unary_ops},${glu_ops},${gpu_rows},${gpu_moves},${gpu_chains},${long_chains},MUL_MAT)
     set_tests_properties(${name} PROPERTIES LABELS whole TIMEOUT 3600)
 endforeach()

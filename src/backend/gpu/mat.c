@@ -74,12 +74,14 @@ static bool fill_args(const struct view * a, const struct view * b, const struct
     return true;
 }
 
-static bool grid_of(const struct rk_matmul * m, int64_t batches, bool vec, struct gpu_grid * out) {
-    uint32_t group = RK_BLOCK;
+static bool grid_of(const struct rk_matmul * m, int64_t batches, bool vec, bool blocks,
+                    struct gpu_grid * out) {
+    uint32_t group = RK_BLOCK,
+             each = blocks ? 32 : 4; // elements of a row for a work-item, at least
     uint64_t x = (m->n_columns + (uint64_t) RK_TILE - 1) / RK_TILE;
     uint64_t y = (m->n_rows + (uint64_t) RK_TILE - 1) / RK_TILE;
     if (vec) {
-        for (group = 64; group < RK_BLOCK && group < m->n_inner / 4; group *= 2) {
+        for (group = 64; group < RK_BLOCK && group < m->n_inner / each; group *= 2) {
         }
         x = m->n_rows;
         y = m->n_columns;
@@ -101,7 +103,8 @@ enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * no
         return error_set(err, ST_UNSUPPORTED, "MUL_MAT of %s and %s on a GPU",
                          ggml_type_name(a.type), ggml_type_name(b.type));
     }
-    if (ggml_is_empty(node->src[0]) || !shapes_agree(&a, &b, node)) {
+    bool in_order = !ggml_is_quantized(a.type) || b.nb[0] == ggml_type_size(b.type);
+    if (ggml_is_empty(node->src[0]) || !shapes_agree(&a, &b, node) || !in_order) {
         return error_set(err, ST_UNSUPPORTED, "MUL_MAT on a GPU: shapes");
     }
     enum status st = gpu_result_begin(c, node, false, 0, &result, err);
@@ -110,7 +113,7 @@ enum status gpu_mul_mat(const struct gpu_call * c, const struct ggml_tensor * no
     }
     bool vec = node->ne[1] <= FEW_COLUMNS;
     if (!fill_args(&a, &b, &result.view, &args) ||
-        !grid_of(&args, node->ne[2] * node->ne[3], vec, &grid)) {
+        !grid_of(&args, node->ne[2] * node->ne[3], vec, ggml_is_quantized(a.type), &grid)) {
         return error_set(err, ST_UNSUPPORTED, "MUL_MAT on a GPU: strides, or too many elements");
     }
     snprintf(kernel, sizeof kernel, "%s_%s", vec ? "matvec" : "matmul", types);

@@ -262,7 +262,8 @@ struct rk_ggml_rope {
 // matmul_{f32,f16,bf16,f64}; matmul_{f16_f32,bf16_f32}: a of the first type, b and y f32;
 // matmul_{f16_f16_f32,bf16_bf16_f32}: a and b of the first type, y f32.
 // matmul_<quantized>_f32, of ggml's q4_0 q4_1 q5_0 q5_1 q8_0 q2_K q3_K q4_K q5_K q6_K iq4_nl iq4_xs
-// mxfp4: rows of a are blocks, and its strides and batches count these; that of k is 1.
+// mxfp4: rows of a are blocks, and its strides and batches count these; the stride of k is 1, of b
+// too.
 // y[i][j] = sum over k of a[i][k] * b[k][j]. Groups of RK_BLOCK x 1 x 1, grid in groups:
 // x = columns / RK_TILE, y = rows / RK_TILE, both rounded up, z = batches.
 // matvec_*: the same for few columns: grid in groups x = rows, y = columns, z = batches; groups are

@@ -6,11 +6,17 @@
 
 #include "rows.h"
 
-// An element of a matrix of T, wide enough to be computed with; quantized ones have their own.
+// How a matrix of T is read; quantized ones have a way of their own. STEP elements along k are
+// multiplied with those of a column at a time.
 template <class T> struct matrix {
+    enum { STEP = 1 };
     static __device__ typename calc<T>::type at(const T * from, u32 line, u32 line_stride, u32 k,
                                                 u32 k_stride) {
         return widen(from[line * line_stride + k * k_stride]);
+    }
+    template <class C, class B>
+    static __device__ C dot(const T * row, u32 stride, const B * column, u32 column_stride, u32 k) {
+        return (C) widen(row[k * stride]) * (C) widen(column[k * column_stride]);
     }
 };
 
@@ -89,9 +95,9 @@ template <class A, class B, class Y> DEVICE void matvec(const rk_matmul & args) 
     const A * a = (const A *) args.a + place.a + row * args.a_stride[0];
     const B * b = (const B *) args.b + place.b + column * args.b_stride[1];
     C sum = 0;
-    for (u32 k = thread_index(); k < args.n_inner; k += group_size()) {
-        sum += (C) matrix<A>::at(a, 0, 0, k, args.a_stride[1]) *
-               (C) matrix<B>::at(b, 0, 0, k, args.b_stride[0]);
+    for (u32 k = thread_index() * matrix<A>::STEP; k < args.n_inner;
+         k += group_size() * matrix<A>::STEP) {
+        sum += matrix<A>::template dot<C>(a, args.a_stride[1], b, args.b_stride[0], k);
     }
     sum = over_group<pick_sum>(sum);
     if (thread_index() == 0) {
