@@ -103,7 +103,7 @@ static void test_find(void ** state) {
                                             {"reduce_argmax_i64", "reduce_int"},
                                             {"unary_gelu_erf_f64", "unary_f64"},
                                             {"matmul_bf16_bf16_f32", "matmul_half"},
-                                            {"matvec_q6_K_f32", "matmul_q6_K"},
+                                            {"matvec_q6_K_f32", "matmul_q4_K"},
                                             {"activation_xielu_bf16", "activation_half"},
                                             {"glu_swiglu_oai_f32", "glu"},
                                             {"get_rows_f16", "get_rows"},
