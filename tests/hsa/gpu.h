@@ -49,9 +49,8 @@ static inline struct gpu_kernel gpu_find(struct rig * r, hsa_agent_t agent,
     return k;
 }
 
-// Writes a packet behind the others, header last, without ringing. Returns its index.
-static inline uint64_t gpu_write(struct rig * r, hsa_queue_t * q, const void * packet) {
-    uint64_t at = r->hsa_queue_add_write_index_relaxed(q, 1);
+// Writes a packet to its place in the ring, header last, without ringing.
+static inline void gpu_put(struct rig * r, hsa_queue_t * q, uint64_t at, const void * packet) {
     while (at - r->hsa_queue_load_read_index_scacquire(q) >= q->size) {
     }
     uint8_t * slot = (uint8_t *) q->base_address + at % q->size * 64;
@@ -59,6 +58,12 @@ static inline uint64_t gpu_write(struct rig * r, hsa_queue_t * q, const void * p
     memcpy(&first, packet, 4);
     memcpy(slot + 4, (const uint8_t *) packet + 4, 60);
     __atomic_store_n((uint32_t *) (void *) slot, first, __ATOMIC_RELEASE);
+}
+
+// Likewise, behind the others. Returns its index.
+static inline uint64_t gpu_write(struct rig * r, hsa_queue_t * q, const void * packet) {
+    uint64_t at = r->hsa_queue_add_write_index_relaxed(q, 1);
+    gpu_put(r, q, at, packet);
     return at;
 }
 

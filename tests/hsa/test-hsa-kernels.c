@@ -347,8 +347,9 @@ static float chain(struct setup * s, bool barrier) {
         b[i] = c[i] = 0;
     }
     s->r.hsa_signal_store_relaxed(s->done, 2);
-    uint64_t last = 0;
-    for (int i = 0; i < 2; i++) {
+    // The second is there before the first can be seen.
+    uint64_t first = s->r.hsa_queue_add_write_index_relaxed(s->queue, 2);
+    for (int i = 1; i >= 0; i--) {
         args[i] = gpu_shared(&s->r, s->gpu, s->r.cpu_kernarg, sizeof **args);
         args[i]->a = a;
         args[i]->b = i ? b : a;
@@ -356,11 +357,11 @@ static float chain(struct setup * s, bool barrier) {
         args[i]->n = N;
         hsa_kernel_dispatch_packet_t p = gpu_packet(&k, args[i], N, N, s->done);
         p.header &= (uint16_t) ~(barrier ? 0 : 1 << HSA_PACKET_HEADER_BARRIER);
-        last = gpu_write(&s->r, s->queue, &p);
+        gpu_put(&s->r, s->queue, first + (uint64_t) i, &p);
     }
-    s->r.hsa_signal_store_screlease(s->queue->doorbell_signal, (hsa_signal_value_t) last);
+    s->r.hsa_signal_store_screlease(s->queue->doorbell_signal, (hsa_signal_value_t) first + 1);
     finish(s);
-    assert_int_equal(s->r.hsa_queue_load_read_index_scacquire(s->queue), last + 1);
+    assert_int_equal(s->r.hsa_queue_load_read_index_scacquire(s->queue), first + 2);
     assert_true(b[N - 1] == 2);
     return c[N - 1];
 }
