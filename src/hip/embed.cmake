@@ -1,13 +1,15 @@
 # Writes the kernels' sources into one C file: cmake -D DIR=... -D OUT=... -P embed.cmake
 # A source becomes one text that needs no other: the headers of its directory stand where they were
 # included, each once. So its hash is that of all it is made of.
+set(headers kernels compat math rows matmul)
+
 function(expand file out)
     file(READ ${DIR}/${file} text)
     # Semicolons and brackets would make lists of it.
     string(REPLACE ";" "@S@" text "${text}")
     string(REPLACE "[" "@O@" text "${text}")
     string(REPLACE "]" "@C@" text "${text}")
-    foreach(header kernels compat math rows matmul)
+    foreach(header ${headers})
         string(FIND "${text}" "#include \"${header}.h\"" at)
         if(NOT at EQUAL -1)
             get_property(seen GLOBAL PROPERTY seen_${header})
@@ -27,7 +29,7 @@ set(table "")
 file(GLOB sources RELATIVE ${DIR} ${DIR}/*.hip)
 list(SORT sources)
 foreach(source ${sources})
-    foreach(header kernels compat math rows matmul)
+    foreach(header ${headers})
         set_property(GLOBAL PROPERTY seen_${header} 0)
     endforeach()
     expand(${source} text)

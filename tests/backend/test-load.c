@@ -1,19 +1,13 @@
 // test-load: what loading the plugin does in processes of various kinds: with an emulated device,
 // with none, with a runtime that is not there, with a ggml that was never tested. Each is its own
 // process, because a process loads the plugin once.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "child.h"
+
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 // Output of the probe, run under `env` with these words before it. Ends the test when it crashes.
 static const char * probe(const char * env) {
-    static char out[16384];
     char command[4096];
     // The preloaded library comes before a sanitizer's runtime on purpose.
     snprintf(command, sizeof command,
@@ -21,21 +15,7 @@ static const char * probe(const char * env) {
              "GGML_HSA_RUNTIME "
              "%s '%s' '%s' 2>&1",
              env, PROBE, PLUGIN);
-    FILE * pipe = popen(command, "r");
-    assert_non_null(pipe);
-    size_t n = fread(out, 1, sizeof out - 1, pipe);
-    out[n] = '\0';
-    int status = pclose(pipe);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        fail_msg("%s\n-> status %d:\n%s", command, status, out);
-    }
-    return out;
-}
-
-static void assert_says(const char * out, const char * text) {
-    if (!strstr(out, text)) {
-        fail_msg("no \"%s\" in:\n%s", text, out);
-    }
+    return child_output(command);
 }
 
 static void emulated_device(void ** state) {

@@ -1,11 +1,11 @@
 // test-plugin-gpu-device: an emulated GPU beside a NPU as programs meet them: what they say of
 // themselves, bytes to, from and between their buffers, streams in threads, the scheduler, the
 // counters, and a GPU for which nothing can be compiled. The argument names the GPU.
+#include "child.h"
 #include "gpu-world.h"
 
 #include <ftw.h>
 #include <pthread.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define COUNT(table) (sizeof(table) / sizeof(table)[0])
@@ -429,25 +429,10 @@ static int child(const char * arch) {
 static char program[1024];
 
 static const char * run_child(const char * env, const char * cache) {
-    static char out[4096];
     char command[4096];
     snprintf(command, sizeof command, "env %s CANDLE_ROCM_CACHE_DIR='%s' '%s' child %s 2>&1", env,
              cache, program, gpu_arch);
-    FILE * pipe = popen(command, "r");
-    assert_non_null(pipe);
-    size_t n = fread(out, 1, sizeof out - 1, pipe);
-    out[n] = '\0';
-    int status = pclose(pipe);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        fail_msg("%s\n-> status %d:\n%s", command, status, out);
-    }
-    return out;
-}
-
-static void assert_says(const char * out, const char * text) {
-    if (!strstr(out, text)) {
-        fail_msg("no \"%s\" in:\n%s", text, out);
-    }
+    return child_output(command);
 }
 
 static int remove_one(const char * path, const struct stat * info, int kind, struct FTW * at) {

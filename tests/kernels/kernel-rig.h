@@ -38,8 +38,8 @@ static void * rig_resolve(void * user, uint64_t addr, uint64_t len, bool write) 
 static void rig_open(struct rig * r) {
     struct error err = {0};
     *r = (struct rig) {0};
-    struct emu_config config = {.arch = AIE_ARCH_AIE2, .columns = 4, .resolve = rig_resolve, .user = r, .strict = true,
-                                .trace_col = -1, .trace_row = -1};
+    struct emu_config config = {.arch = AIE_ARCH_AIE2, .columns = 4, .resolve = rig_resolve, .user = r,
+                                .strict = true, .trace_col = -1, .trace_row = -1};
     assert_int_equal(emu_machine_new(&config, &r->machine, &err), ST_OK);
 }
 

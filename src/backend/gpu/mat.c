@@ -76,8 +76,7 @@ static bool fill_args(const struct view * a, const struct view * b, const struct
 
 static bool grid_of(const struct rk_matmul * m, int64_t batches, bool vec, bool blocks,
                     struct gpu_grid * out) {
-    uint32_t group = RK_BLOCK,
-             each = blocks ? 32 : 4; // elements of a row for a work-item, at least
+    uint32_t group = RK_BLOCK, each = blocks ? 32 : 4; // of a row for a work-item, or more
     uint64_t x = (m->n_columns + (uint64_t) RK_TILE - 1) / RK_TILE;
     uint64_t y = (m->n_rows + (uint64_t) RK_TILE - 1) / RK_TILE;
     if (vec) {

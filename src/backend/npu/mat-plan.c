@@ -48,7 +48,7 @@ enum mat_precision mat_precision_asked(void) {
 }
 
 // Where ggml's CPU rounds nothing and the result is a few dot products: errors of bf16 may then be
-// all that is left of a sum near zero, and the time is the dispatch's, however long the rows.
+// all that is left of a sum near zero, and three times little work is little.
 static bool is_few_dots(const struct ggml_tensor * node) {
     return node->src[0]->type == GGML_TYPE_F32 && node->src[1]->type == GGML_TYPE_F32 &&
            ggml_nelements(node) <= FEW_DOTS;

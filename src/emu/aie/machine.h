@@ -21,8 +21,8 @@ struct emu_config {
     void * user;
     uint64_t max_cycles;    // stop with an error when one dispatch models more; 0 = a generous default
     bool single_cycles;     // never take many cycles in one go; the results are the same, slower
-    // Registers and memories of tiles begin with garbage, not with zeros, and every transfer starts a
-    // little later than it could, not twice the same: what is right must not depend on either.
+    // Registers and memories of tiles begin with garbage, not with zeros, and transfers start later
+    // than they could, by times that vary: what is right must not depend on either.
     bool strict;
     int trace_col, trace_row; // tile whose instructions are printed to trace; -1 = none
     void (*trace)(void * user, const char * line);

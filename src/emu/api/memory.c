@@ -69,12 +69,25 @@ static void alias_unmap(const struct emu_lock * l) {
     }
 }
 
-// What is not part of a heap.
-static void block_unmap(const struct emu_block * block, const struct range * r) {
-    if (block->host) {
-        pages_unmap(block->host, r->size);
+// A block that is not part of a heap: its addresses, with its bytes there or, of a GPU's,
+// elsewhere. 0: no memory.
+static uint64_t block_map(struct emu_block * block, size_t size) {
+    uint8_t * bytes = pages_map(size);
+    void * place = bytes && block->agent->gpu ? reserve(size) : bytes;
+    if (place != bytes) {
+        block->host = bytes;
     }
-    pages_unmap((void *) (uintptr_t) r->base, r->size);
+    if (bytes && !place) {
+        pages_unmap(bytes, size);
+    }
+    return (uint64_t) (uintptr_t) place;
+}
+
+static void block_unmap(const struct emu_block * block, uint64_t base, size_t size) {
+    if (block->host) {
+        pages_unmap(block->host, size);
+    }
+    pages_unmap((void *) (uintptr_t) base, size);
 }
 
 void emu_memory_release(struct emu_runtime * rt) {
@@ -82,7 +95,7 @@ void emu_memory_release(struct emu_runtime * rt) {
     for (size_t i = 0; i < blocks->count; i++) {
         struct emu_block * block = blocks->items[i].value;
         if (!block->pool || !block->pool->heap) {
-            block_unmap(block, &blocks->items[i]);
+            block_unmap(block, blocks->items[i].base, blocks->items[i].size);
         }
         free(block);
     }
@@ -186,7 +199,7 @@ void * emu_memory_resolve(void * user, uint64_t addr, uint64_t len, bool write) 
         uint64_t at = addr - r->base;
         const struct emu_block * block = r->value;
         ok = len <= r->size - at && !(write && is_readonly(block, at, at + len));
-        addr = block->host ? (uint64_t) (uintptr_t) (block->host + at) : addr;
+        addr = ok && block->host ? (uint64_t) (uintptr_t) (block->host + at) : addr;
     } else if ((l = lock_find(&rt->memory, addr))) {
         ok = len <= l->size - (addr - l->base);
     } else if ((l = alias_find(&rt->memory, addr))) {
@@ -257,16 +270,11 @@ static hsa_status_t pool_allocate(struct emu_runtime * rt, struct emu_pool * poo
         uint64_t lo = (uint64_t) (uintptr_t) pool->heap;
         base = lo ? ranges_gap(&rt->memory.blocks, lo, lo + pool->size, size, EMU_PAGE) : 0;
     } else {
-        block->host = pool->agent->gpu ? pages_map(size) : NULL;
-        bool failed = pool->agent->gpu && !block->host;
-        base = failed ? 0 : (uint64_t) (uintptr_t) (block->host ? reserve(size) : pages_map(size));
+        base = block_map(block, size);
     }
     if (!base || !ranges_add(&rt->memory.blocks, base, size, block)) {
-        const struct range none = {.base = base, .size = size};
         if (base && pool->rec_granule) {
-            block_unmap(block, &none);
-        } else if (block->host) {
-            pages_unmap(block->host, size);
+            block_unmap(block, base, size);
         }
         free(block);
         return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
@@ -327,7 +335,7 @@ hsa_status_t hsa_amd_memory_pool_free(void * ptr) {
         if (block->pool->heap) {
             memset(ptr, 0, r->size);
         } else {
-            block_unmap(block, r);
+            block_unmap(block, base, r->size);
         }
         ranges_remove(&rt->memory.blocks, base);
         free(block);
