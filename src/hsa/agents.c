@@ -1,7 +1,4 @@
-// agents: the NPUs and GPUs of a runtime, their memory pools, and what was allocated from them.
-//
-// Kept true: every live allocation stands in agent->blocks. ROCr ends the process when a packet
-// names an address that it does not know, so the queue asks here first.
+// agents: the NPUs and GPUs of a runtime and their memory pools.
 #include "hsac-impl.h"
 
 #include <assert.h>
@@ -13,6 +10,7 @@ static const char * const pool_names[HSAC_POOLS] = {
     [HSAC_POOL_DATA] = "data",
     [HSAC_POOL_HOST] = "host",
     [HSAC_POOL_DEV] = "device heap",
+    [HSAC_POOL_STREAM] = "instruction stream",
     [HSAC_POOL_KERNARG] = "kernel argument",
 };
 
@@ -67,6 +65,7 @@ static hsa_status_t visit_npu_pool(hsa_amd_memory_pool_t pool, void * data) {
         take_pool(p, HSAC_POOL_KERNARG, pool, size);
     } else if (rec_granule == 0) {
         take_pool(p, HSAC_POOL_DEV, pool, size);
+        take_pool(p, HSAC_POOL_STREAM, pool, size);
     } else {
         take_pool(p, HSAC_POOL_DATA, pool, size);
         take_pool(p, HSAC_POOL_HOST, pool, size); // the host sees all of it
@@ -114,7 +113,7 @@ static struct hsac_agent * add_agent(struct hsac * h, enum hsac_kind kind, hsa_a
     }
     h->agents = agents;
     struct hsac_agent * a = &agents[h->n_agents++];
-    *a = (struct hsac_agent){.h = h, .kind = kind, .handle = handle};
+    *a = (struct hsac_agent){.h = h, .kind = kind, .handle = handle, .device = -1};
     snprintf(a->name, sizeof a->name, "%.63s", name);
     char product[65] = {0};
     h->api.hsa_agent_get_info(handle, (hsa_agent_info_t) HSA_AMD_AGENT_INFO_PRODUCT_NAME, product);
@@ -138,6 +137,7 @@ static enum status add_npu(struct hsac * h, hsa_agent_t handle, const char * nam
                              p.failed ? hsac_status_text(h, p.failed) : "");
         }
     }
+    a->device = h->emulated ? -1 : hsac_device_open();
     return ST_OK;
 }
 
@@ -229,6 +229,7 @@ enum status hsac_agents_find(struct hsac * h, struct error * err) {
     buf_free(&v.others);
     // Only now do agents stay where they are.
     for (int i = 0; i < h->n_agents; i++) {
+        pthread_mutex_init(&h->agents[i].driver, NULL);
         pthread_mutex_init(&h->agents[i].lock, NULL);
         pthread_mutex_init(&h->agents[i].ring.lock, NULL);
         pthread_mutex_init(&h->agents[i].stage.lock, NULL);
@@ -240,11 +241,11 @@ void hsac_agents_free(struct hsac * h) {
     for (int i = 0; i < h->n_agents; i++) {
         struct hsac_agent * a = &h->agents[i];
         assert(!a->ring.handles && "a queue outlives its runtime");
+        hsac_ring_free(a);
         hsac_stage_free(a);
-        for (size_t k = 0; k < a->n_blocks; k++) {
-            h->api.hsa_amd_memory_pool_free((void *) a->blocks[k].base);
-        }
-        free(a->blocks);
+        hsac_memory_release(a);
+        hsac_device_close(a->device);
+        pthread_mutex_destroy(&a->driver);
         pthread_mutex_destroy(&a->lock);
         pthread_mutex_destroy(&a->ring.lock);
         pthread_mutex_destroy(&a->stage.lock);
@@ -322,92 +323,4 @@ bool hsac_agent_counters(const struct hsac_agent * a, struct hsac_counters * out
         .last_cycles = c.last_cycles,
     };
     return true;
-}
-
-// ---- allocations ----
-
-// Index of the first block above addr.
-static size_t upper(const struct hsac_agent * a, uintptr_t addr) {
-    size_t lo = 0, hi = a->n_blocks;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (a->blocks[mid].base <= addr) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
-}
-
-static bool remember(struct hsac_agent * a, struct hsac_block block) {
-    if (a->n_blocks == a->max_blocks) {
-        size_t max = a->max_blocks ? 2 * a->max_blocks : 64;
-        struct hsac_block * blocks = realloc(a->blocks, max * sizeof *blocks);
-        if (!blocks) {
-            return false;
-        }
-        a->blocks = blocks;
-        a->max_blocks = max;
-    }
-    size_t at = upper(a, block.base);
-    memmove(a->blocks + at + 1, a->blocks + at, (a->n_blocks - at) * sizeof *a->blocks);
-    a->blocks[at] = block;
-    a->n_blocks++;
-    a->used[block.pool] += block.size;
-    return true;
-}
-
-void * hsac_alloc(struct hsac_agent * a, enum hsac_pool pool, size_t size) {
-    void * ptr = NULL;
-    if (size == 0 || !a->pool_size[pool] ||
-        a->h->api.hsa_amd_memory_pool_allocate(a->pools[pool], size, 0, &ptr) !=
-            HSA_STATUS_SUCCESS) {
-        return NULL;
-    }
-    if (a->kind == HSAC_GPU && pool != HSAC_POOL_DATA &&
-        a->h->api.hsa_amd_agents_allow_access(1, &a->handle, NULL, ptr) != HSA_STATUS_SUCCESS) {
-        a->h->api.hsa_amd_memory_pool_free(ptr);
-        return NULL;
-    }
-    pthread_mutex_lock(&a->lock);
-    bool ok = remember(a, (struct hsac_block){(uintptr_t) ptr, size, pool});
-    pthread_mutex_unlock(&a->lock);
-    if (!ok) {
-        a->h->api.hsa_amd_memory_pool_free(ptr);
-        return NULL;
-    }
-    return ptr;
-}
-
-void hsac_free(struct hsac_agent * a, void * ptr) {
-    if (!ptr) {
-        return;
-    }
-    pthread_mutex_lock(&a->lock);
-    size_t at = upper(a, (uintptr_t) ptr);
-    bool ours = at > 0 && a->blocks[at - 1].base == (uintptr_t) ptr;
-    if (ours) {
-        struct hsac_block * block = &a->blocks[at - 1];
-        a->used[block->pool] -= block->size;
-        memmove(block, block + 1, (a->n_blocks - at) * sizeof *block);
-        a->n_blocks--;
-    }
-    pthread_mutex_unlock(&a->lock);
-    assert(ours && "hsac_free of memory that hsac_alloc did not give");
-    a->h->api.hsa_amd_memory_pool_free(ptr);
-}
-
-bool hsac_agent_owns(struct hsac_agent * a, const void * addr, uint64_t size,
-                     enum hsac_pool * pool) {
-    pthread_mutex_lock(&a->lock);
-    size_t at = upper(a, (uintptr_t) addr);
-    const struct hsac_block * block = at > 0 ? &a->blocks[at - 1] : NULL;
-    uint64_t offset = block ? (uintptr_t) addr - block->base : 0;
-    bool owned = block && offset < block->size && size <= block->size - offset;
-    if (owned) {
-        *pool = block->pool;
-    }
-    pthread_mutex_unlock(&a->lock);
-    return owned;
 }

@@ -16,6 +16,13 @@ enum {
     AIE_ABI_CONTEXT_PDIS = 32,     // bits of a hardware context's compute-unit mask
 };
 
+// ROCr forms the device address of a stream with a mask that lacks this bit: one that has it set in
+// its address would be fetched from elsewhere in the heap.
+#define AIE_LOST_ADDRESS_BIT 0x01000000u
+
+// The driver copies the commands of a batch into one buffer, each behind a header of its own.
+enum { AIE_CHAIN_BYTES = 4096, AIE_CHAIN_HEADER = 52 }; // 8 with firmware before 5.8
+
 // ---- B and C ----
 
 struct aie_ert_packet {
@@ -36,8 +43,14 @@ enum { AIE_ERT_FORMAT = 3, AIE_ERT_STATE_NEW = 1 };
 
 // state:4 custom:8 count:11 opcode:5 type:4; the opcode START_CU is 0.
 #define AIE_ERT_COMMAND(count) ((uint32_t) AIE_ERT_STATE_NEW | (uint32_t) (count) << 12)
-// Words that count: three for the instructions and three for each operand.
-#define AIE_ERT_COUNT(n_operands) (3 + 3 * (n_operands))
+// Words that count: three for the instructions and three for each operand, n of them. Short commands
+// get more, all 0, which by ROCr's rule (count / 3 - 1) are no operands:
+//   - ROCr copies as many words as are counted, but begins two words before those that count, so that
+//     of one operand alone the upper half of its address would stay behind; of none, the number of
+//     instructions, and nothing helps.
+//   - Firmware aborts a command of fewer than 15 words (ROCr's two included) when their number is odd.
+#define AIE_ERT_COUNT(n_operands) ((n_operands) == 1 ? 8 : (n_operands) == 2 ? 10 : 3 + 3 * (n_operands))
+enum { AIE_ERT_LEAST_OPERANDS = 1 };
 
 struct aie_ert_payload {
     uint64_t pdi;
@@ -49,10 +62,6 @@ struct aie_ert_payload {
 };
 _Static_assert(offsetof(struct aie_ert_payload, insts_low) == 16, "ABI");
 _Static_assert(offsetof(struct aie_ert_payload, arguments) == 28, "ABI");
-
-// ROCr 7.2 forms a heap address with a mask that lacks this bit: instructions that have it set in
-// their address would be fetched from elsewhere.
-#define AIE_ERT_LOST_ADDRESS_BIT 0x01000000u
 
 // ---- D ----
 

@@ -1,6 +1,7 @@
 // hsac-impl: what the files of the HSA client share.
 //
-// Locks: ring.lock may be held when agent.lock is taken, never the other way round.
+// Locks: ring.lock may be held when driver.lock or agent.lock is taken, driver.lock when agent.lock
+// is, never the other way round.
 #pragma once
 
 #include "hsac.h"
@@ -46,15 +47,19 @@ struct hsac_api {
 #undef HSAC_FIELD
 };
 
-enum { HSAC_POOLS = 4, HSAC_PAYLOAD_BYTES = 128 };
+enum { HSAC_POOLS = 5, HSAC_PAYLOAD_BYTES = 128 };
 // Questions to a GPU that came after the header of ROCm 5.
-enum { GPU_PCI_DOMAIN = 0xA00F, GPU_MEMORY_AVAILABLE = 0xA015, GPU_MEMORY_PROPERTIES = 0xA114, GPU_MEMORY_IS_APU = 1 };
+enum {
+    GPU_PCI_DOMAIN = 0xA00F,
+    GPU_MEMORY_AVAILABLE = 0xA015,
+    GPU_MEMORY_PROPERTIES = 0xA114,
+    GPU_MEMORY_IS_APU = 1
+};
 
-// A packet ABI: how a packet is written and what the runtimes that speak it can do.
+// A packet ABI: how a packet is written.
 struct hsac_abi {
     char name;
     bool signals; // packets carry a completion signal
-    bool wraps;   // indices may run past the ring's size
     // Slot and payload are in device-visible memory; all of both that matters is written.
     void (*write)(const struct hsac_dispatch * d, hsa_signal_t completion, void * slot,
                   void * payload);
@@ -64,6 +69,27 @@ struct hsac_abi {
 
 // packets.c: the ABI of that letter, or NULL.
 const struct hsac_abi * hsac_abi_find(char name);
+// Bytes that a dispatch takes up in the driver's chain of commands, at most.
+uint32_t hsac_chain_bytes(int n_operands);
+
+// What a runtime is known to do, whatever packets it takes.
+struct hsac_runtime {
+    const char * name;
+    char abi; // 'A': its packets carry no kernels; 0: not known
+    // Indices do not wrap around: they are set back to 0 between batches.
+    bool never_wraps;
+    // A hardware context is made for each batch, and the list of its PDIs is kept under the id of
+    // the context before it. Ids come round, and a list that is found then is believed though the
+    // context has another one. See queue.c.
+    bool stale_lists;
+    // An address inside a buffer is found only when another buffer lies above it.
+    bool wants_guard;
+    // A buffer that is freed stays mapped.
+    bool leaves_mappings;
+};
+
+// runtimes.c: the row that fits what the runtime says of itself, which is written to `says`.
+const struct hsac_runtime * hsac_runtime_find(const struct hsac * h, char * says, size_t size);
 
 struct hsac_block { // a live allocation
     uintptr_t base;
@@ -71,20 +97,34 @@ struct hsac_block { // a live allocation
     enum hsac_pool pool;
 };
 
-// The one hardware queue of a NPU, shared by its hsac_queue handles. Every packet gets a ticket;
-// tickets up to `settled` are complete or have failed.
+// The one hardware queue of a NPU, shared by its hsac_queue handles. Every packet of a caller's
+// gets a ticket; tickets up to `settled` are complete or have failed.
 struct hsac_ring {
     pthread_mutex_t lock;
     hsa_queue_t * queue; // NULL until a packet needs it, and after an error
     hsa_signal_t completion;
-    uint8_t * payloads;                      // AIE_ABI_QUEUE_PACKETS of HSAC_PAYLOAD_BYTES
-    uint64_t next;                           // index of the next packet in this queue's life
-    uint32_t pending;                        // written but not rung
-    const void * pdis[AIE_ABI_CONTEXT_PDIS]; // seen in this queue's life
+    uint8_t * payloads; // AIE_ABI_QUEUE_PACKETS of HSAC_PAYLOAD_BYTES
+    uint64_t next;      // index of the next packet
+
+    // The batch: written but not rung.
+    uint32_t pending;                        // packets
+    uint32_t bytes;                          // that they take up in the driver's chain
+    uint64_t cycles;                         // that they take, about
+    uint32_t shown;                          // PDIs that are in it, by bit
+    uint64_t tickets[AIE_ABI_QUEUE_PACKETS]; // by slot; 0: a packet of our own
+
+    const void * pdis[AIE_ABI_CONTEXT_PDIS]; // that contexts know, in the order in which they do
     int n_pdis;
+    uint32_t quiet; // batches since the last PDI came
+    struct {
+        uint32_t * insts;
+        size_t n;
+    } idle; // see hsac_agent_set_idle
+
     uint64_t issued, settled; // tickets
     struct hsac_queue * handles;
-    int failure; // hsa_status_t that the runtime's callback reported; atomic
+    int failure;       // hsa_status_t that the runtime's callback reported; atomic
+    struct error lost; // status not ST_OK: the queue failed in a way that nothing brings back
 };
 
 // The queue of a GPU: each hsac_queue has its own. Packets up to `settled` are complete.
@@ -123,6 +163,12 @@ struct hsac_agent {
     hsa_amd_memory_pool_t pools[HSAC_POOLS];
     uint64_t pool_size[HSAC_POOLS]; // 0: the agent has no such pool
 
+    // Held while the runtime is in its NPU driver: ROCr's lists of buffers have no lock of their
+    // own, so nothing may be allocated or freed while it reads packets.
+    pthread_mutex_t driver;
+    uintptr_t guard; // 0, or a buffer above those that packets point into
+    int device;      // open file of the NPU's device, or -1: see npu-device.c
+
     pthread_mutex_t lock;       // what follows
     struct hsac_block * blocks; // sorted by base
     size_t n_blocks, max_blocks;
@@ -138,7 +184,9 @@ struct hsac {
     struct hsac_api api;
     bool initialised;
     bool emulated;
-    const struct hsac_abi * abi; // NULL: the runtime speaks A, which cannot run kernels
+    const struct hsac_runtime * runtime;
+    char says[160];              // what it says of its version
+    const struct hsac_abi * abi; // NULL: none that carries kernels, or none that we know
     struct hsac_agent * agents;
     int n_agents;
     bool has_cpu;
@@ -150,9 +198,23 @@ const char * hsac_status_text(const struct hsac * h, hsa_status_t status);
 // agents.c
 enum status hsac_agents_find(struct hsac * h, struct error * err);
 void hsac_agents_free(struct hsac * h);
+
+// memory.c
+void hsac_memory_release(struct hsac_agent * a);
 // True when [addr, addr + size) lies in one live allocation; *pool is where.
 bool hsac_agent_owns(struct hsac_agent * a, const void * addr, uint64_t size,
                      enum hsac_pool * pool);
+// False when the runtime would not find the buffer that this address, which the agent owns, lies
+// in.
+bool hsac_agent_finds(struct hsac_agent * a, const void * addr);
+
+// npu-device.c
+int hsac_device_open(void);
+bool hsac_device_lives(int device, int * why); // *why: errno
+void hsac_device_close(int device);
+
+// queue.c: with the last handle gone, when the runtime is closed.
+void hsac_ring_free(struct hsac_agent * a);
 
 // copy.c
 void hsac_stage_free(struct hsac_agent * a);

@@ -17,6 +17,7 @@ const char * hsac_runtime_path(const struct hsac * h);
 bool hsac_is_emulated(const struct hsac * h);
 void * hsac_symbol(const struct hsac * h, const char * name); // a function of the runtime, or NULL
 char hsac_abi_name(const struct hsac * h); // of the packets it takes: B, C or D; 'A' cannot run kernels
+const char * hsac_runtime_known_as(const struct hsac * h); // "ROCr 7.0 to 7.2", by what it says of itself
 
 enum hsac_kind { HSAC_NPU, HSAC_GPU };
 
@@ -33,7 +34,8 @@ void hsac_agent_memory(const struct hsac_agent * a, uint64_t * free_bytes, uint6
 enum hsac_pool {
     HSAC_POOL_DATA,    // operands; the host sees those of a NPU
     HSAC_POOL_HOST,    // operands that the host sees too
-    HSAC_POOL_DEV,     // PDIs and instruction streams: the 64 MiB device heap of a NPU
+    HSAC_POOL_DEV,     // PDIs: the 64 MiB device heap of a NPU
+    HSAC_POOL_STREAM,  // instruction streams: the parts of that heap that packets can name
     HSAC_POOL_KERNARG, // packets' payloads
 };
 
@@ -57,8 +59,9 @@ enum status hsac_copy(struct hsac_agent * a, void * to, const void * from, size_
 struct hsac_dispatch { // a kernel of a NPU
     const void * pdi;       // in HSAC_POOL_DEV
     size_t pdi_size;
-    const void * insts;     // in HSAC_POOL_DEV
+    const void * insts;     // in HSAC_POOL_STREAM
     uint32_t n_insts;       // 32-bit words
+    uint64_t cycles;        // that it takes, about; what is sent together is bounded by it
     int n_operands;
     struct { void * addr; uint64_t size; } operands[HSAC_MAX_OPERANDS]; // in HSAC_POOL_DATA
 };
@@ -72,9 +75,17 @@ struct hsac_launch { // a kernel of a GPU
     uint16_t group[3];
 };
 
+// The longest that one dispatch may take: ROCr 7.2 waits 50 ms for a batch and then ends the process,
+// and an NPU may run at less than half of its clock.
+#define HSAC_MOST_CYCLES 20000000
+
 // A queue may be shared by threads: each call locks it. Packets are kept back and rung in batches.
 enum status hsac_queue_new(struct hsac_agent * a, struct hsac_queue ** out, struct error * err);
 void hsac_queue_free(struct hsac_queue * q);
+// An instruction stream that does nothing, for any PDI of the agent's. Older runtimes mix PDIs up
+// unless each batch shows them all, and packets with this stream show those that it does not use.
+// Once for an agent; without it such a runtime takes one PDI.
+enum status hsac_agent_set_idle(struct hsac_agent * a, const uint32_t * insts, size_t n, struct error * err);
 enum status hsac_queue_dispatch(struct hsac_queue * q, const struct hsac_dispatch * d, struct error * err);
 enum status hsac_queue_launch(struct hsac_queue * q, const struct hsac_launch * l, struct error * err);
 // Rings for everything sent so far and waits until it is complete.

@@ -156,9 +156,8 @@ static enum status check_driver(const struct hsac * h, struct error * err) {
         h->path);
 }
 
-// No runtime says which packets it takes. The interface version moves with ROCm: 1.15 is 6.4 (A),
-// 1.18 is 7.2 (B), and D came after it.
 static enum status choose_abi(struct hsac * h, struct error * err) {
+    h->runtime = hsac_runtime_find(h, h->says, sizeof h->says);
     const char * asked = env_text("GGML_HSA_AIE_ABI");
     if (asked) {
         h->abi = asked[1] ? NULL : hsac_abi_find(asked[0]);
@@ -166,14 +165,7 @@ static enum status choose_abi(struct hsac * h, struct error * err) {
                       : error_set(err, ST_INVALID, "GGML_HSA_AIE_ABI=%.40s: expected B, C or D",
                                   asked);
     }
-    uint16_t major = 0, minor = 0;
-    h->api.hsa_system_get_info(HSA_SYSTEM_INFO_VERSION_MAJOR, &major);
-    h->api.hsa_system_get_info(HSA_SYSTEM_INFO_VERSION_MINOR, &minor);
-    if (major > 1 || minor >= 19) {
-        h->abi = hsac_abi_find('D');
-    } else if (minor >= 16) {
-        h->abi = hsac_abi_find('B');
-    }
+    h->abi = hsac_abi_find(h->runtime->abi);
     return ST_OK;
 }
 
@@ -241,4 +233,8 @@ bool hsac_is_emulated(const struct hsac * h) {
 
 char hsac_abi_name(const struct hsac * h) {
     return h->abi ? h->abi->name : 'A';
+}
+
+const char * hsac_runtime_known_as(const struct hsac * h) {
+    return h->runtime->name;
 }

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-_Static_assert(sizeof(struct aie_ert_payload) + 12 * HSAC_MAX_OPERANDS <= HSAC_PAYLOAD_BYTES,
+_Static_assert(offsetof(struct aie_ert_payload, insts_low) + 4 * AIE_ERT_COUNT(HSAC_MAX_OPERANDS) <=
+                   HSAC_PAYLOAD_BYTES,
                "fits");
 _Static_assert(16 * HSAC_MAX_OPERANDS <= HSAC_PAYLOAD_BYTES, "fits");
 
@@ -36,6 +37,9 @@ static void write_c(const struct hsac_dispatch * d, hsa_signal_t completion, voi
         p->arguments[2 * i + 1] = (uint32_t) (address(d->operands[i].addr) >> 32);
         p->arguments[2 * n + i] = (uint32_t) d->operands[i].size;
     }
+    for (uint32_t i = 3 + 3 * n; i < AIE_ERT_COUNT(n); i++) {
+        p->arguments[i - 3] = 0;
+    }
     const struct aie_ert_packet packet = {
         .format = AIE_ERT_FORMAT,
         .command = AIE_ERT_COMMAND(AIE_ERT_COUNT(n)),
@@ -51,18 +55,22 @@ static void write_b(const struct hsac_dispatch * d, hsa_signal_t completion, voi
     write_c(d, (hsa_signal_t){0}, slot, payload);
 }
 
+static const char * refuse_lost(const struct hsac_dispatch * d) {
+    return address(d->insts) & AIE_LOST_ADDRESS_BIT
+               ? "its instruction stream lies in a part of the device heap that ROCr cannot name"
+               : NULL;
+}
+
 static const char * refuse_ert(const struct hsac_dispatch * d) {
-    if (address(d->insts) & AIE_ERT_LOST_ADDRESS_BIT) {
-        return "its instruction stream lies in a part of the device heap that ROCr 7.2 cannot "
-               "address; "
-               "free kernels that are not in use";
+    if (d->n_operands < AIE_ERT_LEAST_OPERANDS) {
+        return "a kernel without operands, which this packet ABI cannot say";
     }
     for (int i = 0; i < d->n_operands; i++) {
         if (d->operands[i].size > UINT32_MAX) {
             return "an operand is larger than 4 GiB, which this packet ABI cannot say";
         }
     }
-    return NULL;
+    return refuse_lost(d);
 }
 
 static void write_d(const struct hsac_dispatch * d, hsa_signal_t completion, void * slot,
@@ -85,17 +93,17 @@ static void write_d(const struct hsac_dispatch * d, hsa_signal_t completion, voi
     publish(slot, &packet);
 }
 
-static const char * refuse_none(const struct hsac_dispatch * d) {
-    (void) d;
-    return NULL;
-}
-
 static const struct hsac_abi abis[] = {
-    // name, signals, wraps
-    {'B', false, false, write_b, refuse_ert},
-    {'C', true, false, write_c, refuse_ert},
-    {'D', true, true, write_d, refuse_none},
+    // name, signals
+    {'B', false, write_b, refuse_ert},
+    {'C', true, write_c, refuse_ert},
+    {'D', true, write_d, refuse_lost},
 };
+
+// What the driver makes of D is no longer than what it makes of B.
+uint32_t hsac_chain_bytes(int n_operands) {
+    return AIE_CHAIN_HEADER + 4 * (AIE_ERT_COUNT((uint32_t) n_operands) + 2);
+}
 
 const struct hsac_abi * hsac_abi_find(char name) {
     for (size_t i = 0; i < sizeof abis / sizeof abis[0]; i++) {

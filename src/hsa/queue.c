@@ -1,14 +1,27 @@
 // queue: batches packets for a NPU and rings for them. (A GPU's queue is in gpu-queue.c.)
 //
-// A NPU has one hardware queue; the handles of this agent share it under its lock. What ROCr 7.2
-// cannot bear is kept from it here: a queue's life ends after 64 packets where indices do not wrap,
-// and after 32 distinct PDIs everywhere; its doorbell is rung as seldom as possible, for each ring
-// builds a hardware context anew; and each packet has a payload that no other packet in flight has.
+// A NPU has one hardware queue; the handles of this agent share it under its lock. A doorbell is
+// rung as seldom as possible, for each costs at least a call of the driver. What runtimes and
+// driver cannot bear is kept from them here:
+//
+//   - A batch is bounded: by the slots of the ring, by the bytes that its commands take up in the
+//     driver's buffer, and by the time that ROCr 7.2 waits for it.
+//   - Where indices do not wrap around they are set back to 0 when a batch is complete. A new queue
+//     would do the same, but ROCr 7.2 has no hardware context for a second one.
+//   - Stale lists. ROCr 7.2 makes a context for each batch and keeps the list of its PDIs under the
+//     id of the context before. The driver hands ids out in a circle; when one comes again, ROCr
+//     finds a list of long ago under it and believes that the context at hand was made with that
+//     one: a kernel then runs on another kernel's PDI. It goes well when all lists are the same. So
+//     every batch shows all PDIs that ever came, in the order in which they first came; the ones
+//     that it has no work for get a packet with a stream that does nothing. A list that was found
+//     with all PDIs in it is not made again, so after as many batches as there are ids no context
+//     is made any more, and nothing needs to be shown.
 //
 // Kept true: a packet is settled (complete or failed) when the doorbell's flush returns, so slots,
-// payloads and PDIs of earlier flushes are free, and a new queue can take the place of the old.
+// payloads and PDIs of earlier flushes are free.
 #include "hsac-impl.h"
 
+#include <hsa/amd_hsa_queue.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +29,9 @@
 
 enum {
     WAIT_SLICE_MS = 20,
-    WAIT_LIMIT_S = 60, // for a runtime that is silent: neither completion nor error
+    WAIT_LIMIT_S = 60,  // for a runtime that is silent: neither completion nor error
+    SHOW_OPERANDS = 1,  // the least that a packet can have
+    CONTEXT_IDS = 1024, // that the driver hands out before it begins again; older ones 255
 };
 
 static void on_error(hsa_status_t status, hsa_queue_t * queue, void * data) {
@@ -28,19 +43,32 @@ static void on_error(hsa_status_t status, hsa_queue_t * queue, void * data) {
 static void queue_close(struct hsac_agent * a) {
     struct hsac_ring * ring = &a->ring;
     if (ring->queue) {
+        pthread_mutex_lock(&a->driver);
         a->h->api.hsa_queue_destroy(ring->queue);
+        pthread_mutex_unlock(&a->driver);
         ring->queue = NULL;
     }
 }
 
 static enum status queue_open(struct hsac_agent * a, struct error * err) {
     struct hsac_ring * ring = &a->ring;
+    if (ring->queue) {
+        return ST_OK;
+    }
+    if (ring->lost.status != ST_OK) {
+        if (err) {
+            *err = ring->lost;
+        }
+        return ring->lost.status;
+    }
     __atomic_store_n(&ring->failure, 0, __ATOMIC_RELAXED);
     ring->next = 0;
     ring->n_pdis = 0;
+    pthread_mutex_lock(&a->driver);
     hsa_status_t status =
         a->h->api.hsa_queue_create(a->handle, AIE_ABI_QUEUE_PACKETS, HSA_QUEUE_TYPE_SINGLE,
                                    on_error, ring, 0, 0, &ring->queue);
+    pthread_mutex_unlock(&a->driver);
     if (status == HSA_STATUS_SUCCESS) {
         return ST_OK;
     }
@@ -48,6 +76,55 @@ static enum status queue_open(struct hsac_agent * a, struct error * err) {
     return error_set(err, ST_DEVICE,
                      "%s: hsa_queue_create: %s (another user of the NPU in this process?)", a->name,
                      hsac_status_text(a->h, status));
+}
+
+// ---- packets ----
+
+static void write_packet(struct hsac_agent * a, const struct hsac_dispatch * d, uint64_t ticket) {
+    struct hsac_ring * ring = &a->ring;
+    uint64_t slot = ring->next++ % AIE_ABI_QUEUE_PACKETS;
+    a->h->abi->write(d, ring->completion, (uint8_t *) ring->queue->base_address + 64 * slot,
+                     ring->payloads + HSAC_PAYLOAD_BYTES * slot);
+    ring->tickets[slot] = ticket;
+    ring->pending++;
+    ring->bytes += hsac_chain_bytes(d->n_operands);
+    ring->cycles += d->cycles;
+}
+
+// ---- PDIs ----
+
+static bool shows_pdis(const struct hsac_agent * a) {
+    return a->h->runtime->stale_lists && a->ring.quiet <= CONTEXT_IDS;
+}
+
+static int pdi_index(const struct hsac_ring * ring, const void * pdi) {
+    int i = 0;
+    while (i < ring->n_pdis && ring->pdis[i] != pdi) {
+        i++;
+    }
+    return i;
+}
+
+// Bits 0 to n - 1.
+static uint32_t below(int n) {
+    return n >= 32 ? UINT32_MAX : (1u << n) - 1;
+}
+
+static void show(struct hsac_agent * a, uint32_t pdis) {
+    struct hsac_ring * ring = &a->ring;
+    for (int i = 0; i < ring->n_pdis; i++) {
+        if (pdis & ~ring->shown & 1u << i) {
+            const struct hsac_dispatch d = {
+                .pdi = ring->pdis[i],
+                .insts = ring->idle.insts,
+                .n_insts = (uint32_t) ring->idle.n,
+                .n_operands = SHOW_OPERANDS,
+                .operands = {{ring->payloads, 4}}, // not touched
+            };
+            write_packet(a, &d, 0);
+            ring->shown |= 1u << i;
+        }
+    }
 }
 
 // ---- flush ----
@@ -95,38 +172,84 @@ static void fail_handles(struct hsac_ring * ring, uint64_t first, const struct e
     }
 }
 
-// Rings for the pending packets and waits. Failures go to the handles that own the packets.
-static void flush(struct hsac_agent * a) {
+// How many of the caller's packets of this batch are complete, by the queue's read index.
+static uint64_t tickets_done(const struct hsac_ring * ring, uint64_t first, uint64_t read) {
+    uint64_t done = 0;
+    for (uint64_t i = first; i < read && i < ring->next; i++) {
+        done += ring->tickets[i % AIE_ABI_QUEUE_PACKETS] != 0;
+    }
+    return done;
+}
+
+// ROCr that has no way to say that a batch failed asserts; it never comes to this line.
+static void fail_batch(struct hsac_agent * a, uint64_t first_index, uint64_t first_ticket,
+                       const char * why) {
+    struct hsac_ring * ring = &a->ring;
+    struct error err;
+    error_set(&err, ST_DEVICE, "%s: %s", a->name, why);
+    // A silent queue took packets that nobody saw complete.
+    uint64_t done = 0;
+    if (__atomic_load_n(&ring->failure, __ATOMIC_ACQUIRE)) {
+        done = tickets_done(ring, first_index,
+                            a->h->api.hsa_queue_load_read_index_scacquire(ring->queue));
+    }
+    fail_handles(ring, first_ticket + done, &err);
+    queue_close(a); // nothing runs in it any more
+    if (a->h->runtime->stale_lists) {
+        ring->lost = err; // a second queue would have no context
+    }
+}
+
+// Both are public fields of every runtime's queue. Nothing is in flight.
+static void reset_indices(struct hsac_ring * ring) {
+    amd_queue_t * queue = (amd_queue_t *) (void *) ring->queue;
+    __atomic_store_n(&queue->write_dispatch_id, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&queue->read_dispatch_id, 0, __ATOMIC_RELEASE);
+    ring->next = 0;
+}
+
+static void ring_doorbell(struct hsac_agent * a) {
     const struct hsac_api * api = &a->h->api;
     struct hsac_ring * ring = &a->ring;
-    uint32_t n = ring->pending;
-    if (n == 0) {
-        return;
-    }
-    uint64_t first_index = ring->next - n;
     if (a->h->abi->signals) {
-        api->hsa_signal_store_screlease(ring->completion, n);
+        api->hsa_signal_store_screlease(ring->completion, ring->pending);
     }
-    api->hsa_queue_add_write_index_screlease(ring->queue, n);
+    api->hsa_queue_add_write_index_screlease(ring->queue, ring->pending);
+    pthread_mutex_lock(&a->driver); // ROCr reads the packets in this call
     api->hsa_signal_store_screlease(ring->queue->doorbell_signal,
                                     (hsa_signal_value_t) (ring->next - 1));
-    const char * why = NULL;
-    bool ok = wait_packets(a, &why);
-    uint64_t first_ticket = ring->settled + 1;
-    ring->settled += n;
-    ring->pending = 0;
-    if (!ok) {
-        struct error err;
-        error_set(&err, ST_DEVICE, "%s: %s", a->name, why);
-        uint64_t read = api->hsa_queue_load_read_index_scacquire(ring->queue);
-        uint64_t done = read > first_index ? read - first_index : 0;
-        // A silent queue took packets that nobody saw complete.
-        if (!__atomic_load_n(&ring->failure, __ATOMIC_ACQUIRE)) {
-            done = 0;
-        }
-        fail_handles(ring, first_ticket + done, &err);
-        queue_close(a); // nothing runs in it any more
+    pthread_mutex_unlock(&a->driver);
+}
+
+// Rings for the batch and waits. Failures go to the handles that own the packets.
+static void flush(struct hsac_agent * a) {
+    struct hsac_ring * ring = &a->ring;
+    if (ring->pending == 0) {
+        return;
     }
+    if (shows_pdis(a)) {
+        show(a, below(ring->n_pdis));
+        ring->quiet++;
+    }
+    uint64_t first_index = ring->next - ring->pending, first_ticket = ring->settled + 1;
+    ring->settled = ring->issued;
+    const char * why = NULL;
+    char gone[160];
+    int code;
+    if (a->device >= 0 && !hsac_device_lives(a->device, &code)) {
+        snprintf(gone, sizeof gone, "the NPU is gone: its driver says %s; see the kernel's log",
+                 strerror(code));
+        why = gone;
+    } else {
+        ring_doorbell(a);
+    }
+    if (why || !wait_packets(a, &why)) {
+        fail_batch(a, first_index, first_ticket, why);
+    } else if (a->h->runtime->never_wraps) {
+        reset_indices(ring);
+    }
+    ring->pending = ring->bytes = ring->shown = 0;
+    ring->cycles = 0;
 }
 
 // ---- dispatch ----
@@ -144,7 +267,8 @@ static enum status check(struct hsac_agent * a, const struct hsac_dispatch * d,
                          d->pdi, d->pdi_size, a->name);
     }
     if (!d->insts || d->n_insts == 0 || (uintptr_t) d->insts % 4 ||
-        !hsac_agent_owns(a, d->insts, 4 * (uint64_t) d->n_insts, &pool) || pool != HSAC_POOL_DEV) {
+        !hsac_agent_owns(a, d->insts, 4 * (uint64_t) d->n_insts, &pool) ||
+        (pool != HSAC_POOL_DEV && pool != HSAC_POOL_STREAM)) {
         return error_set(err, ST_INVALID,
                          "instruction stream at %p, %u words: not in the device heap of %s",
                          d->insts, d->n_insts, a->name);
@@ -155,40 +279,89 @@ static enum status check(struct hsac_agent * a, const struct hsac_dispatch * d,
                 err, ST_INVALID, "operand %d at %p, %llu bytes: in no allocation of %s", i,
                 d->operands[i].addr, (unsigned long long) d->operands[i].size, a->name);
         }
+        if (!hsac_agent_finds(a, d->operands[i].addr)) {
+            return error_set(
+                err, ST_DEVICE,
+                "operand %d at %p lies in the topmost buffer, inside of which %s finds "
+                "no address, and no other could be put above it",
+                i, d->operands[i].addr, a->h->runtime->name);
+        }
+    }
+    if (d->cycles > HSAC_MOST_CYCLES) {
+        return error_set(err, ST_UNSUPPORTED,
+                         "a kernel of about %llu cycles: %d is the most that may run at once",
+                         (unsigned long long) d->cycles, HSAC_MOST_CYCLES);
     }
     const char * why = a->h->abi->refuse(d);
     return why ? error_set(err, ST_UNSUPPORTED, "dispatch on %s: %s", a->name, why) : ST_OK;
 }
 
-static bool pdi_seen(const struct hsac_ring * ring, const void * pdi) {
-    for (int i = 0; i < ring->n_pdis; i++) {
-        if (ring->pdis[i] == pdi) {
-            return true;
-        }
+// True when the batch takes this packet, and what must be shown before and behind it, too.
+static bool fits(const struct hsac_agent * a, const struct hsac_dispatch * d, int pdi) {
+    const struct hsac_ring * ring = &a->ring;
+    uint32_t packets = 1, bytes = hsac_chain_bytes(d->n_operands);
+    if (shows_pdis(a)) {
+        int known = pdi < ring->n_pdis ? ring->n_pdis : pdi + 1;
+        int more = __builtin_popcount(below(known) & ~ring->shown & ~(1u << pdi));
+        packets += (uint32_t) more;
+        bytes += (uint32_t) more * hsac_chain_bytes(SHOW_OPERANDS);
     }
-    return false;
+    return ring->pending + packets <= AIE_ABI_QUEUE_PACKETS &&
+           ring->bytes + bytes <= AIE_CHAIN_BYTES && ring->cycles + d->cycles <= HSAC_MOST_CYCLES;
 }
 
-// Makes sure that the queue exists and takes one more packet with this PDI.
-static enum status make_room(struct hsac_agent * a, const void * pdi, struct error * err) {
+// The PDI's place among those that contexts know.
+static enum status know_pdi(struct hsac_agent * a, const void * pdi, int * index,
+                            struct error * err) {
     struct hsac_ring * ring = &a->ring;
-    bool life_ends = (!a->h->abi->wraps && ring->next == AIE_ABI_QUEUE_PACKETS) ||
-                     (ring->n_pdis == AIE_ABI_CONTEXT_PDIS && !pdi_seen(ring, pdi));
-    if (ring->queue && (life_ends || ring->pending == AIE_ABI_QUEUE_PACKETS)) {
+    *index = pdi_index(ring, pdi);
+    if (*index < ring->n_pdis) {
+        return ST_OK;
+    }
+    if (a->h->runtime->stale_lists && ring->n_pdis > 0 && !ring->idle.insts) {
+        return error_set(err, ST_UNSUPPORTED,
+                         "%s: a second PDI, and no idle stream to show the first one with",
+                         a->name);
+    }
+    if (*index == AIE_ABI_CONTEXT_PDIS) {
+        if (a->h->runtime->stale_lists) {
+            return error_set(err, ST_UNSUPPORTED,
+                             "%s: %s keeps %d PDIs in the life of a process, and all are in use; a "
+                             "newer ROCr has no such limit",
+                             a->name, a->h->runtime->name, AIE_ABI_CONTEXT_PDIS);
+        }
         flush(a);
-        if (life_ends) {
-            queue_close(a);
-        }
+        queue_close(a);
+        *index = 0;
+        return queue_open(a, err);
     }
-    if (!ring->queue) {
-        enum status st = queue_open(a, err);
-        if (st != ST_OK) {
-            return st;
-        }
+    return ST_OK;
+}
+
+static enum status make_room(struct hsac_agent * a, const struct hsac_dispatch * d,
+                             struct error * err) {
+    struct hsac_ring * ring = &a->ring;
+    int pdi;
+    enum status st = queue_open(a, err);
+    if (st == ST_OK) {
+        st = know_pdi(a, d->pdi, &pdi, err);
     }
-    if (!pdi_seen(ring, pdi)) {
-        ring->pdis[ring->n_pdis++] = pdi;
+    if (st == ST_OK && !fits(a, d, pdi)) {
+        flush(a);
+        st = queue_open(a, err); // it may have failed
+        pdi = st == ST_OK ? pdi_index(ring, d->pdi) : 0;
     }
+    if (st != ST_OK) {
+        return st;
+    }
+    if (pdi == ring->n_pdis) {
+        ring->pdis[ring->n_pdis++] = d->pdi;
+        ring->quiet = 0;
+    }
+    if (shows_pdis(a)) {
+        show(a, below(pdi)); // in their order
+    }
+    ring->shown |= 1u << pdi;
     return ST_OK;
 }
 
@@ -204,21 +377,18 @@ enum status hsac_queue_dispatch(struct hsac_queue * q, const struct hsac_dispatc
         return st;
     }
     pthread_mutex_lock(&ring->lock);
-    st = make_room(a, d->pdi, err);
-    // Earlier packets of this handle failed: what would run now may need what they did not compute.
-    if (st == ST_OK && q->failed.status != ST_OK) {
+    // Making room may ring, and earlier packets of this handle may fail: what would run now may
+    // need what they did not compute.
+    st = make_room(a, d, err);
+    if (q->failed.status != ST_OK) {
         st = q->failed.status;
         if (err) {
             *err = q->failed;
         }
     }
     if (st == ST_OK) {
-        uint64_t slot = ring->next % AIE_ABI_QUEUE_PACKETS;
-        a->h->abi->write(d, ring->completion, (uint8_t *) ring->queue->base_address + 64 * slot,
-                         ring->payloads + HSAC_PAYLOAD_BYTES * slot);
-        ring->next++;
-        ring->pending++;
         q->last = ++ring->issued;
+        write_packet(a, d, q->last);
     }
     pthread_mutex_unlock(&ring->lock);
     return st;
@@ -242,26 +412,36 @@ enum status hsac_queue_wait(struct hsac_queue * q, struct error * err) {
     return st;
 }
 
-// ---- handles ----
+// ---- the ring's life ----
 
-static void ring_stop(struct hsac_agent * a) {
+// The queue stays when the last handle goes: see stale lists.
+void hsac_ring_free(struct hsac_agent * a) {
     queue_close(a);
     if (a->ring.completion.handle) {
         a->h->api.hsa_signal_destroy(a->ring.completion);
         a->ring.completion.handle = 0;
     }
     hsac_free(a, a->ring.payloads);
+    hsac_free(a, a->ring.idle.insts);
     a->ring.payloads = NULL;
+    a->ring.idle.insts = NULL;
 }
 
 static enum status ring_start(struct hsac_agent * a, struct error * err) {
-    a->ring.payloads = hsac_alloc(a, HSAC_POOL_KERNARG, AIE_ABI_QUEUE_PACKETS * HSAC_PAYLOAD_BYTES);
-    if (!a->ring.payloads) {
+    struct hsac_ring * ring = &a->ring;
+    if (!ring->payloads) {
+        ring->payloads =
+            hsac_alloc(a, HSAC_POOL_KERNARG, AIE_ABI_QUEUE_PACKETS * HSAC_PAYLOAD_BYTES);
+    }
+    if (!ring->payloads) {
         return error_set(err, ST_NO_MEMORY, "%s: the kernel argument pool is full", a->name);
     }
-    hsa_status_t status = a->h->api.hsa_signal_create(0, 0, NULL, &a->ring.completion);
+    hsa_status_t status = HSA_STATUS_SUCCESS;
+    if (!ring->completion.handle) {
+        status = a->h->api.hsa_signal_create(0, 0, NULL, &ring->completion);
+    }
     if (status != HSA_STATUS_SUCCESS) {
-        a->ring.completion.handle = 0;
+        ring->completion.handle = 0;
         return error_set(err, ST_DEVICE, "%s: hsa_signal_create: %s", a->name,
                          hsac_status_text(a->h, status));
     }
@@ -269,13 +449,38 @@ static enum status ring_start(struct hsac_agent * a, struct error * err) {
     return queue_open(a, err);
 }
 
+enum status hsac_agent_set_idle(struct hsac_agent * a, const uint32_t * insts, size_t n,
+                                struct error * err) {
+    struct hsac_ring * ring = &a->ring;
+    enum status st = ST_OK;
+    pthread_mutex_lock(&ring->lock);
+    if (!ring->idle.insts) {
+        ring->idle.insts = hsac_alloc(a, HSAC_POOL_STREAM, n * sizeof *insts);
+        if (ring->idle.insts) {
+            memcpy(ring->idle.insts, insts, n * sizeof *insts);
+            ring->idle.n = n;
+        } else {
+            st = error_set(err, ST_NO_MEMORY, "%s: the device heap is full", a->name);
+        }
+    }
+    pthread_mutex_unlock(&ring->lock);
+    return st;
+}
+
+// ---- handles ----
+
 enum status hsac_queue_new(struct hsac_agent * a, struct hsac_queue ** out, struct error * err) {
     *out = NULL;
     if (a->kind == HSAC_NPU && !a->h->abi) {
-        return error_set(err, ST_UNSUPPORTED,
-                         "%s is older than ROCm 7: its packets cannot carry kernels "
-                         "to an NPU; install ROCr 7 or later",
-                         a->h->path);
+        return a->h->runtime->abi
+                   ? error_set(err, ST_UNSUPPORTED,
+                               "%s (%s) is %s: its packets cannot carry kernels to an NPU; install "
+                               "ROCr 7 or later",
+                               a->h->path, a->h->says, a->h->runtime->name)
+                   : error_set(err, ST_UNSUPPORTED,
+                               "%s (%s): it is not known which packets this ROCr takes, and the "
+                               "wrong ones end the process; GGML_HSA_AIE_ABI=B, C or D says so",
+                               a->h->path, a->h->says);
     }
     struct hsac_queue * q = calloc(1, sizeof *q);
     if (!q) {
@@ -292,13 +497,7 @@ enum status hsac_queue_new(struct hsac_agent * a, struct hsac_queue ** out, stru
         return ST_OK;
     }
     pthread_mutex_lock(&a->ring.lock);
-    enum status st = ST_OK;
-    if (!a->ring.handles) {
-        st = ring_start(a, err);
-        if (st != ST_OK) {
-            ring_stop(a);
-        }
-    }
+    enum status st = ring_start(a, err);
     if (st == ST_OK) {
         q->next = a->ring.handles;
         a->ring.handles = q;
@@ -330,9 +529,6 @@ void hsac_queue_free(struct hsac_queue * q) {
         link = &(*link)->next;
     }
     *link = q->next;
-    if (!a->ring.handles) {
-        ring_stop(a);
-    }
     pthread_mutex_unlock(&a->ring.lock);
     free(q);
 }

@@ -45,6 +45,9 @@ bool kernel_arch_parse(const char * text, enum aie_arch * out);
 // whole. The architecture is not part of it: it is the directory that a kernel's files lie in.
 void kernel_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
 
+// About how many cycles it takes, rather too many than too few.
+uint64_t kernel_cycles(const struct kernel_spec * spec);
+
 // The binaries of one kernel: a configuration for the array, shared by every shape of an op and
 // datatype, and the instruction stream that drives it for one shape. The stream's operands are the
 // inputs in order, then the output.

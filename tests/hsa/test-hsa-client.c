@@ -172,14 +172,29 @@ static void test_lost_address_bit(void ** state) {
     struct hsac_agent * a = hsac_agent_get(h, 0);
     assert_int_equal(hsac_queue_new(a, &q, &err), ST_OK);
     uint8_t * heap = hsac_alloc(a, HSAC_POOL_DEV, 20 << 20);
+    uint8_t * data = hsac_alloc(a, HSAC_POOL_DATA, 64);
     const struct hsac_dispatch d = {
         .pdi = heap,
         .pdi_size = 4096,
         .insts = heap + (16 << 20),
         .n_insts = 16,
+        .n_operands = 1,
+        .operands = {{data, 64}},
     };
     assert_int_equal(hsac_queue_dispatch(q, &d, &err), ST_UNSUPPORTED);
     assert_non_null(strstr(err.text, "device heap"));
+    // So streams are put where they can be named, as long as there is such a place.
+    uint8_t * stream = hsac_alloc(a, HSAC_POOL_STREAM, 64 << 10);
+    assert_non_null(stream);
+    assert_true((uintptr_t) (stream - heap) >= 32 << 20 && (uintptr_t) (stream - heap) < 48 << 20);
+    uint8_t * rest = hsac_alloc(a, HSAC_POOL_DEV, (28 << 20) - (64 << 10) - 8192);
+    assert_non_null(rest);
+    assert_null(hsac_alloc(a, HSAC_POOL_STREAM, 64 << 10));
+    uint8_t * left = hsac_alloc(a, HSAC_POOL_DEV, 12 << 20); // nothing is held back
+    assert_non_null(left);
+    hsac_free(a, left);
+    hsac_free(a, rest);
+    hsac_free(a, stream);
     hsac_queue_free(q);
     hsac_close(h);
 }

@@ -2,6 +2,7 @@
 // in numbers that wear out what ROCr 7.2 can bear, from two handles and two threads.
 #include "rig.h"
 
+#include "aie/image/image.h"
 #include "hsa/hsac.h"
 #include <pthread.h>
 
@@ -205,24 +206,148 @@ static void test_66_doorbells(void ** state) {
     hsac_close(t.h);
 }
 
-// More PDIs than one hardware context can hold.
+static void set_idle(struct bench * t) {
+    uint32_t * insts;
+    size_t n;
+    struct error err = {0};
+    must(txn_idle(4, 3, &insts, &n, &err), &err);
+    must(hsac_agent_set_idle(t->agent, insts, n, &err), &err);
+    free(insts);
+}
+
+// More PDIs than one hardware context can hold: a new queue has a new one. ROCr 7.2 never forgets a
+// PDI, and there they are all that a process can have.
 static void test_40_pdis(void ** state) {
     (void) state;
     enum { N = 40 };
+    for (int bugs = 0; bugs < 2; bugs++) {
+        struct bench t;
+        struct error err = {0};
+        bench_open(&t, NULL, bugs ? "1" : NULL);
+        set_idle(&t);
+        struct hsac_queue * q = queue_new(&t);
+        uint16_t * outputs[N];
+        int most = bugs ? 32 : N;
+        for (int i = 0; i < N; i++) {
+            outputs[i] = output_new(&t);
+            struct hsac_dispatch d = add(&t, upload(t.agent, pdi_file, pdi_bytes), t.a, outputs[i]);
+            enum status st = hsac_queue_dispatch(q, &d, &err);
+            if (i < most) {
+                must(st, &err);
+            } else {
+                assert_int_equal(st, ST_UNSUPPORTED);
+                assert_non_null(strstr(err.text, "32 PDIs"));
+            }
+        }
+        must(hsac_queue_wait(q, &err), &err);
+        for (int i = 0; i < most; i++) {
+            assert_int_equal(wrong(outputs[i], 0), 0);
+        }
+        hsac_queue_free(q);
+        hsac_close(t.h);
+    }
+}
+
+// ROCr 7.2 believes lists of PDIs that it kept for another hardware context with the same id.
+// Batches with these and those PDIs, in this and that order, until ids came round often.
+static void test_stale_lists(void ** state) {
+    (void) state;
+    enum { PDIS = 5, BATCHES = 60 };
+    struct bench t;
+    struct error err = {0};
+    setenv("GGML_HSA_EMU_CONTEXT_IDS", "3", 1);
+    bench_open(&t, NULL, "1");
+    set_idle(&t);
+    uint8_t * pdis[PDIS];
+    for (int i = 0; i < PDIS; i++) {
+        pdis[i] = upload(t.agent, pdi_file, pdi_bytes);
+    }
+    struct hsac_queue * q = queue_new(&t);
+    uint16_t *c = output_new(&t), *d = output_new(&t);
+    for (int i = 0; i < BATCHES; i++) {
+        struct hsac_dispatch first = add(&t, pdis[i * 7 % PDIS], t.a, c);
+        struct hsac_dispatch second = add(&t, pdis[i * i % (1 + i / 10 % PDIS)], t.a, d);
+        memset(c, 0xff, BYTES);
+        memset(d, 0xff, BYTES);
+        must(hsac_queue_dispatch(q, &first, &err), &err);
+        must(hsac_queue_dispatch(q, &second, &err), &err);
+        must(hsac_queue_wait(q, &err), &err);
+        assert_int_equal(wrong(c, 0) + wrong(d, 0), 0);
+    }
+    unsetenv("GGML_HSA_EMU_CONTEXT_IDS");
+    hsac_queue_free(q);
+    hsac_close(t.h);
+}
+
+// A second queue of ROCr 7.2's has no hardware context: the first one outlives its last handle.
+static void test_handles_come_and_go(void ** state) {
+    (void) state;
+    struct bench t;
+    struct error err = {0};
+    bench_open(&t, NULL, "1");
+    for (int i = 0; i < 3; i++) {
+        struct hsac_queue * q = queue_new(&t);
+        uint16_t * c = output_new(&t);
+        struct hsac_dispatch d = add(&t, t.pdi, t.a, c);
+        must(hsac_queue_dispatch(q, &d, &err), &err);
+        must(hsac_queue_wait(q, &err), &err);
+        assert_int_equal(wrong(c, 0), 0);
+        hsac_free(t.agent, c);
+        hsac_queue_free(q);
+    }
+    hsac_close(t.h);
+}
+
+// Operands inside of buffers, of which one is always the topmost.
+static void test_inside_of_buffers(void ** state) {
+    (void) state;
     struct bench t;
     struct error err = {0};
     bench_open(&t, NULL, "1");
     struct hsac_queue * q = queue_new(&t);
-    uint16_t * outputs[N];
-    for (int i = 0; i < N; i++) {
-        outputs[i] = output_new(&t);
-        struct hsac_dispatch d = add(&t, upload(t.agent, pdi_file, pdi_bytes), t.a, outputs[i]);
+    for (size_t size = BYTES; size < 64u << 20; size *= 5) {
+        uint8_t * block = hsac_alloc(t.agent, HSAC_POOL_DATA, 2 * size + BYTES);
+        assert_non_null(block);
+        uint16_t *a = (uint16_t *) (block + size / 64 * 64),
+                 *c = (uint16_t *) (block + 2 * size / 64 * 64);
+        fill_a(a, 3);
+        struct hsac_dispatch d = add(&t, t.pdi, a, c);
+        must(hsac_queue_dispatch(q, &d, &err), &err);
+        must(hsac_queue_wait(q, &err), &err);
+        assert_int_equal(wrong(c, 3), 0);
+        hsac_free(t.agent, block);
+    }
+    hsac_queue_free(q);
+    hsac_close(t.h);
+}
+
+static uint64_t doorbells(struct bench * t) {
+    struct hsa_emu_counters n;
+    hsa_status_t (*counters)(hsa_agent_t, struct hsa_emu_counters *);
+    void * symbol = hsac_symbol(t->h, "hsa_emu_counters");
+    memcpy(&counters, &symbol, sizeof counters);
+    assert_int_equal(counters((hsa_agent_t){hsac_agent_handle(t->agent)}, &n), 0);
+    return n.doorbells;
+}
+
+// What is sent together takes no longer than a runtime waits for it.
+static void test_batches_are_short(void ** state) {
+    (void) state;
+    struct bench t;
+    struct error err = {0};
+    bench_open(&t, NULL, "1");
+    struct hsac_queue * q = queue_new(&t);
+    uint16_t * c = output_new(&t);
+    struct hsac_dispatch d = add(&t, t.pdi, t.a, c);
+    d.cycles = HSAC_MOST_CYCLES / 3;
+    for (int i = 0; i < 7; i++) {
         must(hsac_queue_dispatch(q, &d, &err), &err);
     }
     must(hsac_queue_wait(q, &err), &err);
-    for (int i = 0; i < N; i++) {
-        assert_int_equal(wrong(outputs[i], 0), 0);
-    }
+    assert_int_equal(doorbells(&t), 3);
+    d.cycles = HSAC_MOST_CYCLES + 1;
+    assert_int_equal(hsac_queue_dispatch(q, &d, &err), ST_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "cycles"));
     hsac_queue_free(q);
     hsac_close(t.h);
 }
@@ -308,9 +433,19 @@ static void * work(void * data) {
     return NULL;
 }
 
-static void run_threads(const char * abi, bool share) {
+static void * allocate(void * data) {
+    struct worker * w = data;
+    for (int i = 0; i < 4000; i++) {
+        void * block = hsac_alloc(w->t->agent, HSAC_POOL_DATA, 4096 + (size_t) i);
+        w->failures += !block;
+        hsac_free(w->t->agent, block);
+    }
+    return NULL;
+}
+
+static void run_threads(const char * abi, const char * bugs, bool share) {
     struct bench t;
-    bench_open(&t, abi, NULL);
+    bench_open(&t, abi, bugs);
     struct worker w[2];
     struct hsac_queue * shared = share ? queue_new(&t) : NULL;
     for (int i = 0; i < 2; i++) {
@@ -318,10 +453,14 @@ static void run_threads(const char * abi, bool share) {
             &t, share ? shared : queue_new(&t), output_new(&t), output_new(&t), i, 0};
         fill_a(w[i].a, i);
     }
-    pthread_t threads[2];
+    pthread_t threads[2], third;
+    struct worker allocator = {.t = &t};
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, work, &w[i]), 0);
     }
+    assert_int_equal(pthread_create(&third, NULL, allocate, &allocator), 0);
+    pthread_join(third, NULL);
+    assert_int_equal(allocator.failures, 0);
     for (int i = 0; i < 2; i++) {
         pthread_join(threads[i], NULL);
         assert_int_equal(w[i].failures, 0);
@@ -335,9 +474,9 @@ static void run_threads(const char * abi, bool share) {
 
 static void test_two_threads(void ** state) {
     (void) state;
-    run_threads("B", false);
-    run_threads("D", false);
-    run_threads("D", true);
+    run_threads(NULL, "1", false);
+    run_threads("D", NULL, false);
+    run_threads("D", NULL, true);
 }
 
 int main(void) {
@@ -347,10 +486,17 @@ int main(void) {
     file_read(GOLDEN_DIR "/aie2-kernels/single-add_insts.bin", 1 << 20, &insts_file, &insts_bytes,
               &err);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_abis),         cmocka_unit_test(test_200_packets),
-        cmocka_unit_test(test_66_doorbells), cmocka_unit_test(test_40_pdis),
-        cmocka_unit_test(test_failure),      cmocka_unit_test(test_free_flushes),
+        cmocka_unit_test(test_abis),
+        cmocka_unit_test(test_200_packets),
+        cmocka_unit_test(test_66_doorbells),
+        cmocka_unit_test(test_40_pdis),
+        cmocka_unit_test(test_failure),
+        cmocka_unit_test(test_free_flushes),
         cmocka_unit_test(test_two_threads),
+        cmocka_unit_test(test_stale_lists),
+        cmocka_unit_test(test_handles_come_and_go),
+        cmocka_unit_test(test_inside_of_buffers),
+        cmocka_unit_test(test_batches_are_short),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     free(pdi_file);

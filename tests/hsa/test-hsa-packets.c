@@ -116,7 +116,6 @@ static const struct fault faults[] = {
     {"format 7", 'B', PACKET, 2, 7, 1, 0, FORMAT},
     {"state", 'B', PACKET, 4, 9u << 12, 4, 0, FORMAT},
     {"opcode 5", 'B', PACKET, 4, 1 | 9u << 12 | 5u << 23, 4, 0, FORMAT},
-    {"counts 10", 'B', PACKET, 4, 1 | 10u << 12, 4, 0, FORMAT},
     {"counts 0", 'B', PACKET, 4, 1, 4, 0, FORMAT},
     {"counts 2046", 'B', PACKET, 4, 1 | 2046u << 12, 4, 0, FORMAT},
     {"payload", 'B', PACKET, 56, 0, 8, 0, ADDRESS},
@@ -253,6 +252,38 @@ static void test_ring_indices(void ** state) {
     bench_close(&b);
 }
 
+// A batch that ROCr 7.2 or the driver below it does not survive.
+static void expect_bug(struct bench * b, const char * text) {
+    if (b->error == HSA_STATUS_SUCCESS || !strstr(b->r.hsa_emu_last_error(b->r.npu), text)) {
+        fail_msg("status 0x%x, '%s': no '%s'", b->error, b->r.hsa_emu_last_error(b->r.npu), text);
+    }
+    b->r.hsa_queue_destroy(b->queue);
+    queue_new(b);
+}
+
+static void test_rocr_batches(void ** state) {
+    (void) state;
+    struct bench b;
+    rig_env("aie2", NULL, "1");
+    bench_open(&b);
+    make_b(&b); // 9 words that count are 11 in the command
+    send(&b);
+    expect_bug(&b, "number is odd");
+    make_b(&b);
+    put(b.packet, 4, 1 | 10u << 12, 4);
+    put(b.payload, 28, (uintptr_t) b.operand + 64, 8); // inside the topmost buffer
+    uint8_t * top = b.operand;
+    for (int i = 0; i < 3; i++) {
+        uint8_t * others[] = {b.pdi, b.insts, b.payload};
+        top = others[i] > top ? others[i] : top;
+    }
+    put(b.payload, 28, (uintptr_t) top + 64, 8);
+    put(b.payload, 44, 64, 4);
+    send(&b);
+    expect_bug(&b, "topmost buffer");
+    bench_close(&b);
+}
+
 // What ROCr 7.2 refuses and its successors take.
 static void test_rocr_bugs(void ** state) {
     (void) state;
@@ -279,7 +310,13 @@ static void test_rocr_bugs(void ** state) {
     assert_non_null(strstr(b.r.hsa_emu_last_error(b.r.npu), "wrap"));
     uint16_t minor = 0;
     assert_int_equal(b.r.hsa_system_get_info(HSA_SYSTEM_INFO_VERSION_MINOR, &minor), 0);
-    assert_int_equal(minor, 18);
+    assert_int_equal(minor, 1); // as Debian's build
+    uint16_t extensions = 0;
+    assert_int_equal(b.r.hsa_system_get_info((hsa_system_info_t) 0x208, &extensions), 0);
+    assert_int_equal(extensions, 15);
+    const char * build = NULL;
+    assert_int_equal(b.r.hsa_system_get_info((hsa_system_info_t) 0x200, &build), 0);
+    assert_memory_equal(build, "\"1.18.0-", 8);
     bench_close(&b);
 
     rig_env("aie2", NULL, NULL);
@@ -293,10 +330,9 @@ static void test_rocr_bugs(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_payload_is_rewritten),
-        cmocka_unit_test(test_ring_indices),
-        cmocka_unit_test(test_rocr_bugs),
+        cmocka_unit_test(test_faults),       cmocka_unit_test(test_payload_is_rewritten),
+        cmocka_unit_test(test_ring_indices), cmocka_unit_test(test_rocr_bugs),
+        cmocka_unit_test(test_rocr_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

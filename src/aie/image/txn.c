@@ -92,6 +92,15 @@ enum status txn_end(struct txn * t, uint32_t ** insts, size_t * n_words, struct 
     return ST_OK;
 }
 
+enum status txn_idle(int columns, int device_generation, uint32_t ** insts, size_t * n_words,
+                     struct error * err) {
+    const uint32_t last_shim_descriptor = 0x1d000 + 15 * 0x20;
+    struct txn t;
+    txn_begin(&t, columns, device_generation);
+    txn_write(&t, last_shim_descriptor, 0);
+    return txn_end(&t, insts, n_words, err);
+}
+
 // ---- reading ----
 
 // Fixed words of each operation: those whose bit is set in `zero` are 0, and word `size_at` tells

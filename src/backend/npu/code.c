@@ -62,9 +62,9 @@ static bool drop_oldest(struct code_heap * h) {
 }
 
 // Device memory for size bytes, dropping and waiting as code_acquire promises.
-static void * heap_alloc(struct code_heap * h, size_t size, bool holds_pins) {
+static void * heap_alloc(struct code_heap * h, enum hsac_pool pool, size_t size, bool holds_pins) {
     for (;;) {
-        void * addr = hsac_alloc(h->agent, HSAC_POOL_DEV, size);
+        void * addr = hsac_alloc(h->agent, pool, size);
         if (addr) {
             return addr;
         }
@@ -81,7 +81,7 @@ static void * heap_alloc(struct code_heap * h, size_t size, bool holds_pins) {
 static enum status upload(struct code_heap * h, struct store_kernel * k, bool holds_pins,
                           struct error * err) {
     if (!k->pdi->device) {
-        void * addr = heap_alloc(h, k->pdi->size, holds_pins);
+        void * addr = heap_alloc(h, HSAC_POOL_DEV, k->pdi->size, holds_pins);
         if (!addr) {
             return error_set(err, ST_NO_MEMORY,
                              "the device heap has no room for a PDI of %zu bytes", k->pdi->size);
@@ -99,7 +99,7 @@ static enum status upload(struct code_heap * h, struct store_kernel * k, bool ho
     }
     struct code_stream * s = calloc(1, sizeof *s);
     size_t size = k->n_insts * sizeof *k->insts;
-    void * addr = s ? heap_alloc(h, size, holds_pins) : NULL;
+    void * addr = s ? heap_alloc(h, HSAC_POOL_STREAM, size, holds_pins) : NULL;
     if (!addr) {
         free(s);
         return error_set(err, ST_NO_MEMORY,

@@ -273,7 +273,8 @@ bool mat_next(const struct mat_plan * p, struct mat_at * at) {
 // ---- fitting ----
 
 static bool can(const struct mat_world * w, const struct kernel_spec * spec) {
-    return w->by_command ? store_can(w->store, spec) : store_can_itself(w->store, spec);
+    return kernel_cycles(spec) <= HSAC_MOST_CYCLES &&
+           (w->by_command ? store_can(w->store, spec) : store_can_itself(w->store, spec));
 }
 
 // Kernels for all parts of k that make a chunk of these sizes?

@@ -63,7 +63,8 @@ static bool owns_last_word(const struct ggml_tensor * dst) {
 // ---- kernels ----
 
 static bool can(const struct request * r, const struct kernel_spec * spec) {
-    return r->by_command ? store_can(r->store, spec) : store_can_itself(r->store, spec);
+    return kernel_cycles(spec) <= HSAC_MOST_CYCLES &&
+           (r->by_command ? store_can(r->store, spec) : store_can_itself(r->store, spec));
 }
 
 struct tensor plan_tensor(const struct view * v) {

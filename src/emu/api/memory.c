@@ -149,6 +149,20 @@ static struct emu_lock * alias_find(const struct emu_memory * m, uint64_t addr) 
     return NULL;
 }
 
+bool emu_memory_has_above(struct emu_runtime * rt, const struct emu_agent * agent, uint64_t addr) {
+    bool found = false;
+    pthread_rwlock_rdlock(&rt->memory.lock);
+    for (size_t i = rt->memory.blocks.count; i > 0 && !found; i--) {
+        const struct range * r = &rt->memory.blocks.items[i - 1];
+        if (r->base <= addr) {
+            break;
+        }
+        found = ((const struct emu_block *) r->value)->agent == agent;
+    }
+    pthread_rwlock_unlock(&rt->memory.lock);
+    return found;
+}
+
 bool emu_memory_find(struct emu_runtime * rt, const struct emu_agent * agent, uint64_t addr,
                      struct emu_pool ** pool, uint64_t * base, uint64_t * size) {
     struct emu_pool * found_pool = NULL;
@@ -252,6 +266,18 @@ void emu_memory_unmap(struct emu_runtime * rt, void * ptr) {
     pthread_rwlock_unlock(&rt->memory.lock);
 }
 
+// ROCr's lists of a NPU's buffers have no lock: who changes them while packets are read, in
+// another thread, may end the process.
+static bool meets_reader(const struct emu_runtime * rt, const struct emu_agent * agent) {
+    if (!rt->rocr_bugs || !__atomic_load_n(&agent->ringing, __ATOMIC_ACQUIRE)) {
+        return false;
+    }
+    emu_say("%s: memory is allocated or freed while another thread's packets are read; ROCr has no "
+            "lock there and may end the process",
+            agent->name);
+    return true;
+}
+
 // Under memory.lock.
 static hsa_status_t pool_allocate(struct emu_runtime * rt, struct emu_pool * pool, size_t size,
                                   void ** out) {
@@ -305,6 +331,9 @@ hsa_status_t hsa_amd_memory_pool_allocate(hsa_amd_memory_pool_t handle, size_t s
     if (size > pool->size || pool->segment != HSA_AMD_SEGMENT_GLOBAL) {
         return HSA_STATUS_ERROR_INVALID_ALLOCATION;
     }
+    if (meets_reader(rt, pool->agent)) {
+        return HSA_STATUS_ERROR;
+    }
     size = (size + EMU_PAGE - 1) / EMU_PAGE * EMU_PAGE;
     hsa_status_t status = HSA_STATUS_ERROR_OUT_OF_RESOURCES;
     pthread_rwlock_wrlock(&rt->memory.lock);
@@ -328,7 +357,9 @@ hsa_status_t hsa_amd_memory_pool_free(void * ptr) {
     pthread_rwlock_wrlock(&rt->memory.lock);
     struct range * r = ranges_find(&rt->memory.blocks, base);
     struct emu_block * block = r ? r->value : NULL;
-    if (r && r->base == base && block->pool) {
+    if (r && r->base == base && block->pool && meets_reader(rt, block->agent)) {
+        status = HSA_STATUS_ERROR;
+    } else if (r && r->base == base && block->pool) {
         block->pool->used -= r->size;
         // A heap block that is handed out again must read as zero. Its pages may be shared with a
         // neighbour where the host's are larger than ours, so they are not given back.

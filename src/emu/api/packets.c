@@ -152,7 +152,7 @@ static hsa_status_t add_operand(struct emu_runtime * rt, const struct emu_agent 
                       i, addr, bytes, size - (addr - base));
     }
     out->operands[out->n_operands++] = (struct emu_operand){addr, bytes};
-    return HSA_STATUS_SUCCESS;
+    return rt->rocr_bugs ? emu_rocr72_find(rt, agent, addr, base, err) : HSA_STATUS_SUCCESS;
 }
 
 // ROCr puts the device address where the host address stood, so a payload works only once.
@@ -182,12 +182,13 @@ static hsa_status_t decode_ert(struct emu_runtime * rt, const struct emu_agent *
                       state, opcode);
     }
     uint32_t n = count / 3 - 1;
-    if (count < 3 || count % 3 || n > EMU_MAX_OPERANDS) {
+    if (count < 3 || n > EMU_MAX_OPERANDS) { // one or two words more are no operand
         return REFUSE(BAD_FORMAT,
                       "ERT command counts %u words: expected 3 and 3 for each of at most "
                       "%d operands",
                       count, EMU_MAX_OPERANDS);
     }
+    out->words = count + 2;
     uint64_t payload = load_u64(packet + OFF_PAYLOAD);
     uint64_t bytes = PAYLOAD_DATA + 4 * (2 + (uint64_t) count);
     if (payload % 4 || !readable(rt, payload, bytes)) {
@@ -214,6 +215,13 @@ static hsa_status_t decode_ert(struct emu_runtime * rt, const struct emu_agent *
     for (uint32_t i = 0; i < n && status == HSA_STATUS_SUCCESS; i++) {
         status = add_operand(rt, agent, load_u64(addresses + 8 * i),
                              load_u32(addresses + 8 * n + 4 * i), out, err);
+        // ROCr 7.2 copies as many words as are counted, from two words before those that count.
+        if (rt->rocr_bugs && status == HSA_STATUS_SUCCESS && DATA_OPERANDS + 2 * i + 1 >= count) {
+            out->operands[i].addr &= UINT32_MAX;
+        }
+    }
+    if (rt->rocr_bugs && DATA_INSTS + 2 >= count) {
+        out->n_insts = 0;
     }
     // A runtime with the old faults is older than C and does not look at that word.
     out->completion.handle = rt->rocr_bugs ? 0 : load_u64(packet + OFF_SIGNAL_C);

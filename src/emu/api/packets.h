@@ -17,8 +17,16 @@ struct emu_dispatch {
     size_t n_insts;
     struct emu_operand operands[EMU_MAX_OPERANDS];
     int n_operands;
+    uint32_t words; // of the command that ROCr makes of it
     hsa_signal_t completion; // handle 0: none
 };
+
+// rocr72.c: the faults of ROCr 7.2, as errors. A batch before it runs, and what it took.
+hsa_status_t emu_rocr72_submit(struct emu_queue * q, const struct emu_dispatch * d, uint64_t n,
+                               struct error * err);
+hsa_status_t emu_rocr72_waited(uint64_t cycles, struct error * err);
+hsa_status_t emu_rocr72_find(struct emu_runtime * rt, const struct emu_agent * agent, uint64_t addr,
+                             uint64_t base, struct error * err);
 
 // Decodes and checks one packet. On an error the status is HSA_STATUS_ERROR_* and err says why.
 hsa_status_t emu_packet_decode(struct emu_runtime * rt, const struct emu_agent * agent,

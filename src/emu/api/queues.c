@@ -274,50 +274,94 @@ static hsa_status_t ensure_machine(struct emu_runtime * rt, struct emu_agent * a
                : HSA_STATUS_ERROR_OUT_OF_RESOURCES;
 }
 
-// One hardware context of ROCr 7.2 holds 32 PDIs, one for each bit of a mask.
-static bool context_takes(struct emu_queue * q, uint64_t pdi) {
-    for (int i = 0; i < q->n_pdis; i++) {
-        if (q->pdis[i] == pdi) {
-            return true;
-        }
-    }
-    if (q->n_pdis == EMU_ROCR_BUG_PDIS) {
-        return false;
-    }
-    q->pdis[q->n_pdis++] = pdi;
-    return true;
+static const uint8_t * slot_of(const struct emu_queue * q, uint64_t index) {
+    return q->ring + index % q->amd.hsa_queue.size * EMU_PACKET_BYTES;
 }
 
-static hsa_status_t run_packet(struct emu_runtime * rt, struct emu_queue * q, uint64_t index,
-                               hsa_signal_t * completion, struct error * err) {
-    completion->handle = 0;
-    if (rt->rocr_bugs && index >= q->amd.hsa_queue.size) {
-        error_set(err, ST_INVALID,
-                  "packet %" PRIu64 " (counted from 0): invalid packet header, for "
-                  "ROCr 7.2 does not wrap around; destroy the queue or reset its indices after %u "
-                  "packets",
-                  index, q->amd.hsa_queue.size);
-        return HSA_STATUS_ERROR_INVALID_PACKET_FORMAT;
-    }
-    struct emu_agent * agent = q->agent;
-    struct emu_dispatch d;
-    const uint8_t * slot = q->ring + index % q->amd.hsa_queue.size * EMU_PACKET_BYTES;
-    hsa_status_t status = emu_packet_decode(rt, agent, slot, &d, err);
-    *completion = d.completion;
-    if (status == HSA_STATUS_SUCCESS && rt->rocr_bugs &&
-        !context_takes(q, (uint64_t) (uintptr_t) d.pdi)) {
-        error_set(err, ST_INVALID, "more than %d PDIs in one queue; ROCr 7.2 holds no more",
-                  EMU_ROCR_BUG_PDIS);
-        status = HSA_STATUS_ERROR_OUT_OF_RESOURCES;
-    }
-    if (status == HSA_STATUS_SUCCESS) {
-        status = ensure_machine(rt, agent, err);
-    }
+static hsa_status_t run_dispatch(struct emu_runtime * rt, struct emu_agent * agent,
+                                 const struct emu_dispatch * d, struct error * err) {
+    hsa_status_t status = ensure_machine(rt, agent, err);
     if (status == HSA_STATUS_SUCCESS &&
-        emu_machine_run(agent->machine, d.pdi, d.pdi_size, d.insts, d.n_insts, d.operands,
-                        d.n_operands, err) != ST_OK) {
+        emu_machine_run(agent->machine, d->pdi, d->pdi_size, d->insts, d->n_insts, d->operands,
+                        d->n_operands, err) != ST_OK) {
         status = HSA_STATUS_ERROR_EXCEPTION;
     }
+    return status;
+}
+
+static void complete(struct emu_runtime * rt, struct emu_queue * q, uint64_t index,
+                     hsa_signal_t completion) {
+    // A slot that is rung again without being written again must not run twice.
+    q->ring[index % q->amd.hsa_queue.size * EMU_PACKET_BYTES] = HSA_PACKET_TYPE_INVALID;
+    __atomic_store_n(&q->amd.read_dispatch_id, index + 1, __ATOMIC_RELEASE);
+    if (completion.handle) {
+        emu_signal_complete(rt, completion, 0, 0);
+    }
+}
+
+// *at is the packet that failed.
+static hsa_status_t run_packets(struct emu_runtime * rt, struct emu_queue * q, uint64_t read,
+                                uint64_t write, uint64_t * at, struct error * err) {
+    struct emu_dispatch d;
+    hsa_status_t status = HSA_STATUS_SUCCESS;
+    for (*at = read; *at < write; ++*at) {
+        status = emu_packet_decode(rt, q->agent, slot_of(q, *at), &d, err);
+        if (status == HSA_STATUS_SUCCESS) {
+            status = run_dispatch(rt, q->agent, &d, err);
+        }
+        if (status != HSA_STATUS_SUCCESS) {
+            break;
+        }
+        complete(rt, q, *at, d.completion);
+    }
+    return status;
+}
+
+// As ROCr 7.2 does: all packets are read, and then all of them run or none.
+static hsa_status_t run_chain(struct emu_runtime * rt, struct emu_queue * q, uint64_t read,
+                              uint64_t write, uint64_t * at, struct error * err) {
+    struct emu_dispatch * d = calloc(write - read, sizeof *d);
+    hsa_status_t status = HSA_STATUS_SUCCESS;
+    *at = read;
+    if (!d) {
+        error_set(err, ST_NO_MEMORY, "no memory for a batch");
+        return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+    }
+    for (uint64_t i = read; i < write && status == HSA_STATUS_SUCCESS; i++) {
+        *at = i;
+        if (i >= q->amd.hsa_queue.size) {
+            error_set(err, ST_INVALID,
+                      "invalid packet header, for ROCr 7.2 does not wrap around; reset the queue's "
+                      "indices after %u packets",
+                      q->amd.hsa_queue.size);
+            status = HSA_STATUS_ERROR_INVALID_PACKET_FORMAT;
+        } else {
+            status = emu_packet_decode(rt, q->agent, slot_of(q, i), &d[i - read], err);
+        }
+    }
+    if (status == HSA_STATUS_SUCCESS) {
+        *at = read;
+        status = emu_rocr72_submit(q, d, write - read, err);
+    }
+    struct emu_counters before = {0}, after = {0};
+    if (status == HSA_STATUS_SUCCESS) {
+        status = ensure_machine(rt, q->agent, err);
+    }
+    if (status == HSA_STATUS_SUCCESS) {
+        emu_machine_counters(q->agent->machine, &before);
+    }
+    for (uint64_t i = read; i < write && status == HSA_STATUS_SUCCESS; i++) {
+        *at = i;
+        status = run_dispatch(rt, q->agent, &d[i - read], err);
+        if (status == HSA_STATUS_SUCCESS) {
+            complete(rt, q, i, d[i - read].completion);
+        }
+    }
+    if (status == HSA_STATUS_SUCCESS) {
+        emu_machine_counters(q->agent->machine, &after);
+        status = emu_rocr72_waited(after.cycles - before.cycles, err);
+    }
+    free(d);
     return status;
 }
 
@@ -332,23 +376,20 @@ static hsa_status_t run_queue(struct emu_runtime * rt, struct emu_queue * q) {
                  q->amd.hsa_queue.id, write, read, q->amd.hsa_queue.size);
         return HSA_STATUS_ERROR_INVALID_PACKET_FORMAT;
     }
-    for (; read < write; read++) {
-        struct error err = {0};
-        hsa_signal_t completion;
-        hsa_status_t status = run_packet(rt, q, read, &completion, &err);
-        if (status != HSA_STATUS_SUCCESS) {
-            error_prefix(&err, "%s, packet %" PRIu64, q->agent->name, read);
-            memcpy(q->agent->error, err.text, sizeof q->agent->error);
-            return status;
-        }
-        // A slot that is rung again without being written again must not run twice.
-        q->ring[read % q->amd.hsa_queue.size * EMU_PACKET_BYTES] = HSA_PACKET_TYPE_INVALID;
-        __atomic_store_n(&q->amd.read_dispatch_id, read + 1, __ATOMIC_RELEASE);
-        if (completion.handle) {
-            emu_signal_complete(rt, completion, 0, 0);
-        }
+    if (read == write) {
+        return HSA_STATUS_SUCCESS;
     }
-    return HSA_STATUS_SUCCESS;
+    struct error err = {0};
+    uint64_t at;
+    __atomic_store_n(&q->agent->ringing, true, __ATOMIC_RELEASE);
+    hsa_status_t status = rt->rocr_bugs ? run_chain(rt, q, read, write, &at, &err)
+                                        : run_packets(rt, q, read, write, &at, &err);
+    __atomic_store_n(&q->agent->ringing, false, __ATOMIC_RELEASE);
+    if (status != HSA_STATUS_SUCCESS) {
+        error_prefix(&err, "%s, packet %" PRIu64, q->agent->name, at);
+        memcpy(q->agent->error, err.text, sizeof q->agent->error);
+    }
+    return status;
 }
 
 void emu_queue_fail(struct emu_queue * q, hsa_status_t status, const struct error * err) {

@@ -84,6 +84,7 @@ static void runtime_free(struct emu_runtime * rt) {
     }
     for (int i = 0; i < rt->n_agents; i++) {
         emu_machine_free(rt->agents[i].machine);
+        free(rt->agents[i].rocr72);
         gfx_free(rt->agents[i].gfx);
         pthread_mutex_destroy(&rt->agents[i].lock);
     }
@@ -98,8 +99,8 @@ static enum status runtime_new(struct emu_runtime ** out, struct error * err) {
     if (!rt) {
         return error_set(err, ST_NO_MEMORY, "no memory for the runtime");
     }
-    rt->rocr_bugs = env_flag("GGML_HSA_EMU_ROCR_BUGS", false);
     rt->strict = env_flag("GGML_HSA_EMU_STRICT", false);
+    rt->rocr_bugs = env_flag("GGML_HSA_EMU_ROCR_BUGS", rt->strict);
     enum status st = ST_OK;
     if (!emu_memory_init(rt) || !emu_signals_init(rt) || !emu_code_init(rt) ||
         !emu_worker_init(&rt->events, rt) || !emu_worker_init(&rt->copies, rt)) {
@@ -183,12 +184,12 @@ hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void * value) {
         *(uint16_t *) value = 1;
         break;
     case HSA_SYSTEM_INFO_VERSION_MINOR:
-        // 1.18 is what ROCr 7.2 calls itself. Clients choose their packet ABI by this number, and
-        // ours are those of its successor unless that version's faults are asked for.
-        *(uint16_t *) value = rt->rocr_bugs ? 18 : 19;
+        *(uint16_t *) value = rt->rocr_bugs ? 1 : 19; // 1.1 is what Debian's build of 7.2 says
         break;
     case EXT_MINOR:
-        *(uint16_t *) value = 0;
+        // Clients choose their packet ABI by this number and the build's. Ours are those of newer
+        // runtimes unless the faults of 7.2 are asked for.
+        *(uint16_t *) value = rt->rocr_bugs ? 15 : 31;
         break;
     case HSA_SYSTEM_INFO_TIMESTAMP:
         *(uint64_t *) value = emu_now_ns();
@@ -210,7 +211,8 @@ hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void * value) {
         ((uint8_t *) value)[HSA_EXTENSION_AMD_LOADER / 8] |= 1 << HSA_EXTENSION_AMD_LOADER % 8;
         break;
     case HSA_AMD_SYSTEM_INFO_BUILD_VERSION:
-        *(const char **) value = "ggml-hsa emulated runtime";
+        *(const char **) value =
+            rt->rocr_bugs ? "\"1.18.0-ggml-hsa-emulated\"" : "1.19.0-ggml-hsa-emulated";
         break;
     case HSA_AMD_SYSTEM_INFO_SVM_SUPPORTED:
     case HSA_AMD_SYSTEM_INFO_SVM_ACCESSIBLE_BY_DEFAULT:

@@ -29,7 +29,6 @@ enum {
     EMU_AIE_QUEUE_PACKETS = 64,
     EMU_MAX_AGENTS = 9, // the CPU and eight more
     EMU_MAX_POOLS = 3,
-    EMU_ROCR_BUG_PDIS = 32, // bits of the compute-unit mask of one hardware context
     EMU_GPU_QUEUES_MAX = 128,
     EMU_GPU_QUEUE_MIN = 64, // packets
     EMU_GPU_QUEUE_MAX = 131072,
@@ -90,8 +89,7 @@ struct emu_queue {
     void (*callback)(hsa_status_t, hsa_queue_t *, void *);
     void * callback_data;
     hsa_status_t error; // not SUCCESS: suspended, later packets are not executed
-    uint64_t pdis[EMU_ROCR_BUG_PDIS];
-    int n_pdis;
+    uint32_t context;   // id of its hardware context; 0: it has none. Kept with ROCr 7.2's faults alone
 
     // GPU queues have a thread that runs their packets.
     pthread_t worker;
@@ -116,6 +114,8 @@ struct emu_agent {
     pthread_mutex_t lock;
     struct emu_machine * machine; // made by the first dispatch
     struct gfx * gfx;             // likewise
+    struct emu_rocr72 * rocr72;   // likewise, with its faults
+    bool ringing;                 // packets are being read; atomic
     uint32_t hdp[2];              // what stands for the registers that flush the host data path
     struct emu_queue * queues;
     struct emu_queue * orphans; // destroyed by their own threads, freed at the end
@@ -197,7 +197,7 @@ struct emu_runtime {
     struct emu_worker copies;                      // that wait for signals
     hsa_amd_system_event_callback_t event_handler; // under the lock of agents[0]
     void * event_data;
-    bool rocr_bugs;
+    bool rocr_bugs; // ROCr 7.2 with its faults
     bool strict; // everything that hardware may do it does: see GGML_HSA_EMU_STRICT
     int trace_col, trace_row;
 };
@@ -229,6 +229,8 @@ bool emu_gpu_info(const struct emu_agent * agent, uint32_t attribute, void * val
 
 // memory.c
 bool emu_memory_init(struct emu_runtime * rt);
+// True when a buffer of the agent's lies above addr.
+bool emu_memory_has_above(struct emu_runtime * rt, const struct emu_agent * agent, uint64_t addr);
 void emu_memory_release(struct emu_runtime * rt);
 // The allocation or locked memory around addr that this agent and the host can reach, or false. Any
 // of the results may be NULL; *pool is NULL for what comes from no pool.

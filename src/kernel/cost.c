@@ -1,0 +1,94 @@
+// cost: about how long a kernel takes, for keeping what is sent at once short. Not a model: figures
+// of the benchmarks, rounded up, for the whole class of an op, so that no kernel takes longer than
+// is said here by much. A kernel from elsewhere may take what it likes.
+#include "kernel.h"
+
+#include <string.h>
+
+enum {
+    COLUMNS = 4,           // that share the words of an op; more make it faster
+    START = 20000,         // cycles before the first word and behind the last
+    ROW = 400,             // cycles for a row, however short
+    MACS_PER_CYCLE = 1024, // of all cores, at the worst type
+    WORDS_PER_CYCLE = 4,
+    TILE = 64, // a product is computed in whole ones
+};
+
+// Cycles for a word of the largest operand in one column.
+struct price {
+    int f32, f16, bf16, integer;
+};
+static const struct price plain = {8, 20, 12, 2}, heavy = {50, 100, 70, 16}, row = {24, 24, 24, 24};
+
+static bool is_plain(enum kernel_op op) {
+    switch (op) {
+    case KERNEL_OP_ADD:
+    case KERNEL_OP_SUB:
+    case KERNEL_OP_MUL:
+    case KERNEL_OP_ABS:
+    case KERNEL_OP_SGN:
+    case KERNEL_OP_NEG:
+    case KERNEL_OP_STEP:
+    case KERNEL_OP_RELU:
+    case KERNEL_OP_HARDSWISH:
+    case KERNEL_OP_HARDSIGMOID:
+    case KERNEL_OP_FLOOR:
+    case KERNEL_OP_CEIL:
+    case KERNEL_OP_ROUND:
+    case KERNEL_OP_TRUNC:
+    case KERNEL_OP_SQR:
+    case KERNEL_OP_SCALE:
+    case KERNEL_OP_CLAMP:
+    case KERNEL_OP_LEAKY_RELU:
+    case KERNEL_OP_REGLU:
+    case KERNEL_OP_CONVERT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static int price_of(const struct price * p, enum dtype t) {
+    return t == DTYPE_F32    ? p->f32
+           : t == DTYPE_F16  ? p->f16
+           : t == DTYPE_BF16 ? p->bf16
+                             : p->integer;
+}
+
+static uint64_t words(const struct tensor * t) {
+    return (uint64_t) tensor_elements(t) * dtype_size(t->dtype) / 4 + 1;
+}
+
+static uint64_t padded(int64_t n) {
+    return (uint64_t) (n + TILE - 1) / TILE * TILE;
+}
+
+static uint64_t product(const struct kernel_spec * spec) {
+    const struct tensor * out = &spec->output;
+    uint64_t results =
+        padded(out->ne[0]) * padded(out->ne[1]) * (uint64_t) (out->ne[2] * out->ne[3]);
+    uint64_t macs = results * (uint64_t) spec->inputs[0].ne[0] / MACS_PER_CYCLE;
+    uint64_t moved =
+        (words(&spec->inputs[0]) + words(&spec->inputs[1]) + words(out)) / WORDS_PER_CYCLE;
+    return 2 * macs + moved;
+}
+
+uint64_t kernel_cycles(const struct kernel_spec * spec) {
+    bool is_row_op = !strcmp(kernel_op_info(spec->op)->family, "row_ops");
+    if (spec->op == KERNEL_OP_MUL_MAT) {
+        return START + product(spec);
+    }
+    const struct price * p = is_row_op ? &row : is_plain(spec->op) ? &plain : &heavy;
+    uint64_t most = words(&spec->output), rows = 0;
+    int price = price_of(p, spec->output.dtype);
+    for (int i = 0; i < spec->n_inputs; i++) {
+        const struct tensor * in = &spec->inputs[i];
+        most = words(in) > most ? words(in) : most;
+        price = price_of(p, in->dtype) > price ? price_of(p, in->dtype) : price;
+    }
+    if (is_row_op) {
+        const struct tensor * in = &spec->inputs[0];
+        rows = (uint64_t) (in->ne[1] * in->ne[2] * in->ne[3]);
+    }
+    return START + (most * (uint64_t) price + rows * ROW) / COLUMNS;
+}
