@@ -1,7 +1,7 @@
 // doctor-rocr: the HSA runtimes of the machine. A distribution's ROCr and AMD's own in /opt/rocm
-// can both be there, and the one that the loader finds need not be the one that can do more. Files
-// are told apart by the build that stands in their bytes, so that none is opened that was not asked
-// for; what the opened one says of itself comes from a process of its own (probe.c).
+// can both be there, and the one that the loader finds need not be the one that can do more. They
+// are told apart by the build that stands in their bytes, so that only one is ever started; that
+// one, and the loader's search for its file, run in processes of their own (probe.c).
 #include "doctor.h"
 
 #include "hip/hip-impl.h"

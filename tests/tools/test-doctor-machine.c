@@ -220,6 +220,9 @@ static void rights(void ** state) {
         put_rights("locked", "/dev/accel/accel0", 0660, 54321);
         EXPECT_AS(other, good, doctor("locked"), 1, "(mode 0660, group 54321) cannot be opened",
                   "sudo usermod -aG 54321 $USER");
+        put_rights("locked", "/dev/accel/accel0", 0660, 0);
+        EXPECT_AS(other, good, doctor("locked"), 1, "no group may open it: put the line SUBSYSTEM",
+                  "!usermod -aG root");
     }
 }
 
