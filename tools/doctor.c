@@ -5,7 +5,6 @@
 #include "doctor.h"
 #include "tool.h"
 
-#include "hip/hip-impl.h"
 #include "store/cache.h"
 #include "store/external.h"
 
@@ -21,16 +20,11 @@
 static const char * const verdict_names[] = {[PASS] = "PASS", [WARN] = "WARN", [FAIL] = "FAIL"};
 static const char * const verdict_json[] = {[PASS] = "pass", [WARN] = "warn", [FAIL] = "fail"};
 
-void report(struct doctor * d, enum verdict v, const char * check, const char * mend,
-            const char * fmt, ...) {
+static void add_finding(struct doctor * d, enum verdict v, const char * check, const char * mend,
+                        const char * text) {
     static const char * const colours[] = {
         [PASS] = "\033[32m", [WARN] = "\033[33m", [FAIL] = "\033[31m"};
-    bool colour = *tool_colours().off;
-    char text[1024];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
+    bool colour = *tool_colours().off && !d->issue;
     struct buf * b = &d->out;
     if (d->json) {
         json_append(&d->checks,
@@ -40,13 +34,42 @@ void report(struct doctor * d, enum verdict v, const char * check, const char * 
         buf_printf(b, "%s%s%s  %s: ", colour ? colours[v] : "", verdict_names[v],
                    colour ? "\033[0m" : "", check);
         plain_text(b, text);
-        if (*mend) {
+        if (*mend && !d->issue) {
             buf_printf(b, "\n      -> ");
             plain_text(b, mend);
         }
         buf_printf(b, "\n");
     }
     d->n[v]++;
+}
+
+void report(struct doctor * d, enum verdict v, const char * check, const char * mend,
+            const char * fmt, ...) {
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    add_finding(d, v, check, mend, text);
+}
+
+void report_need(struct doctor * d, enum verdict v, const char * check, const char * mend,
+                 const char * fmt, ...) {
+    bool gpu = probe_has(&d->runtime, HSAC_GPU) && !probe_has(&d->runtime, HSAC_NPU);
+    bool no_npu = gpu && d->machine.bus && d->machine.n_npus == 0;
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (n >= 0 && (size_t) n < sizeof text) {
+        snprintf(text + n, sizeof text - (size_t) n, "%s",
+                 d->emulated ? "; an emulated NPU does not need it"
+                 : no_npu    ? "; the GPU does without"
+                             : "");
+    }
+    bool needed = !d->emulated && !no_npu;
+    add_finding(d, !needed ? PASS : gpu ? WARN : v, check, needed ? mend : "", text);
 }
 
 // ---- checks ----
@@ -58,62 +81,6 @@ static void check_emulation(struct doctor * d) {
     } else {
         report(d, PASS, "emulation", "",
                "not asked for; GGML_HSA_EMULATE=aie2 would bring an emulated NPU");
-    }
-}
-
-static void check_gpu_compiler(struct doctor * d, const char * arch) {
-    struct hip_toolchain toolchain = {.root = -1};
-    struct hip_compilers compilers = {0};
-    struct error err = {0};
-    if (hip_toolchain_find(&toolchain, NULL, &err) == ST_OK) {
-        hip_toolchain_compilers(&toolchain, arch, &compilers);
-        err = compilers.why;
-    }
-    if (compilers.n) {
-        report(d, PASS, "GPU compiler", "", "%s for %s", compilers.list[0].path, arch);
-    } else {
-        report(d, WARN, "GPU compiler", "`rocm-kernels info` says more", "%s", err.text);
-    }
-    hip_compilers_free(&compilers);
-    hip_toolchain_free(&toolchain);
-}
-
-static void check_runtime(struct doctor * d) {
-    const struct probe_runtime * r = &d->runtime;
-    if (r->err.status != ST_OK) {
-        report(d, FAIL, "HSA runtime",
-               d->emulated ? "GGML_HSA_EMULATE wants aie2 (or gfx90a, gfx942, gfx1100), and "
-                             "libhsa-emu.so beside this tool or "
-                             "in lib/ggml-hsa"
-                           : "install ROCr 7 or later (packages rocm-core and hsa-rocr, or "
-                             "Debian's libhsa-runtime64-1), "
-                             "mend what follows, or set GGML_HSA_EMULATE=aie2",
-               "%s", r->err.text);
-        return;
-    }
-    report(d, PASS, "HSA runtime", "", "%s%s", r->path, r->emulated ? " (emulated)" : "");
-    bool npu = probe_has(r, HSAC_NPU);
-    if (npu && r->abi == 'A') {
-        report(d, FAIL, "packet ABI", "install ROCr 7.0 or later",
-               "this runtime is too old to run NPU kernels");
-    } else if (npu) {
-        report(d, PASS, "packet ABI", "", "%c", r->abi);
-    }
-    if (!npu) { // a runtime without any device is an error before
-        report(d, d->emulated ? PASS : WARN, "NPU",
-               d->emulated ? "" : "mend what follows, or set GGML_HSA_EMULATE=aie2",
-               "the runtime lists none, only GPUs");
-    }
-    for (int i = 0; i < r->n_agents; i++) {
-        const struct probe_agent * a = &r->agents[i];
-        struct buf memory = {0};
-        size_text(&memory, a->data_total);
-        report(d, PASS, a->kind == HSAC_GPU ? "GPU" : "NPU", "", "HSA%d: %s (%s), %s", i,
-               a->product, a->name, memory.data ? (char *) memory.data : "?");
-        buf_free(&memory);
-        if (a->kind == HSAC_GPU) {
-            check_gpu_compiler(d, a->name);
-        }
     }
 }
 
@@ -293,42 +260,92 @@ static void check_variable(void * user, const struct probe_variable * v) {
            v->name);
 }
 
+// What depends on nothing comes first.
 static void check_all(struct doctor * d) {
     check_emulation(d);
-    check_runtime(d);
     check_system(d);
+    check_access(d);
+    check_runtime(d);
     check_plugin(d);
     check_compilers(d, check_kernel_dirs(d));
     check_cache(d);
     probe_environment(check_variable, d);
 }
 
+// ---- output ----
+
+static void add_variable(void * user, const struct probe_variable * v) {
+    struct buf * b = user;
+    struct buf name = {0};
+    buf_append(&name, v->name, v->name_size);
+    plain_text(b, name.data ? (char *) name.data : "");
+    buf_printf(b, "=");
+    plain_text(b, v->value);
+    buf_printf(b, "\n");
+    buf_free(&name);
+}
+
+static void add_summary(struct doctor * d, bool usable) {
+    buf_printf(&d->out, "\n%s: %d passed, %d warning%s, %d failure%s\n",
+               usable ? "usable" : "NOT usable", d->n[PASS], d->n[WARN], d->n[WARN] == 1 ? "" : "s",
+               d->n[FAIL], d->n[FAIL] == 1 ? "" : "s");
+}
+
+// A block of text for the markdown of an issue.
+static void run_report(struct doctor * d) {
+    buf_printf(&d->out, "```\nggml-hsa %s", GGML_HSA_VERSION);
+    for (int i = 0; i < probe_n_options; i++) {
+        buf_printf(&d->out, " %s=%s", probe_options[i].name, probe_options[i].on ? "ON" : "OFF");
+    }
+    buf_printf(&d->out, "\n");
+    check_all(d);
+    add_summary(d, d->n[FAIL] == 0);
+    buf_printf(&d->out, "\n");
+    probe_environment(add_variable, &d->out);
+    buf_printf(&d->out, "```\n");
+    hide_personal(&d->out);
+}
+
+static void run_json(struct doctor * d) {
+    d->checks = json_array();
+    check_all(d);
+    json_t * root =
+        json_pack("{s:s, s:o, s:b, s:i, s:i}", "version", GGML_HSA_VERSION, "checks", d->checks,
+                  "usable", d->n[FAIL] == 0, "warnings", d->n[WARN], "failures", d->n[FAIL]);
+    json_print(root, JSON_INDENT(2), &d->out);
+    buf_printf(&d->out, "\n");
+    json_decref(root);
+}
+
 static int run(int argc, char ** argv) {
     struct doctor d = {0};
+    const char * root = "";
     for (int k = 1; k < argc; k++) {
-        if (strcmp(argv[k], "--json")) {
+        if (!strcmp(argv[k], "--json")) {
+            d.json = true;
+        } else if (!strcmp(argv[k], "--report")) {
+            d.issue = true;
+        } else if (!strcmp(argv[k], "--root") && k + 1 < argc) {
+            root = argv[++k];
+        } else {
             return tool_usage(&doctor_subcommand, "no option '%s'", argv[k]);
         }
-        d.json = true;
+    }
+    if (d.json && d.issue) {
+        return tool_usage(&doctor_subcommand, "--json and --report exclude each other");
     }
     const char * emulate = getenv("GGML_HSA_EMULATE");
     d.emulated = emulate && *emulate;
+    machine_look(&d.machine, root);
     probe_runtime(&d.runtime);
     probe_plugin(&d.plugin);
-    d.checks = d.json ? json_array() : NULL;
-    check_all(&d);
-    bool usable = d.n[FAIL] == 0;
     if (d.json) {
-        json_t * root =
-            json_pack("{s:s, s:o, s:b, s:i, s:i}", "version", GGML_HSA_VERSION, "checks", d.checks,
-                      "usable", usable, "warnings", d.n[WARN], "failures", d.n[FAIL]);
-        json_print(root, JSON_INDENT(2), &d.out);
-        buf_printf(&d.out, "\n");
-        json_decref(root);
+        run_json(&d);
+    } else if (d.issue) {
+        run_report(&d);
     } else {
-        buf_printf(&d.out, "\n%s: %d passed, %d warning%s, %d failure%s\n",
-                   usable ? "usable" : "NOT usable", d.n[PASS], d.n[WARN],
-                   d.n[WARN] == 1 ? "" : "s", d.n[FAIL], d.n[FAIL] == 1 ? "" : "s");
+        check_all(&d);
+        add_summary(&d, d.n[FAIL] == 0);
     }
     if (d.out.failed) {
         fprintf(stderr, "ggml-hsa doctor: out of memory\n");
@@ -336,19 +353,21 @@ static int run(int argc, char ** argv) {
     }
     fwrite(d.out.data, 1, d.out.size, stdout);
     buf_free(&d.out);
-    return usable ? EXIT_OK : EXIT_BAD_INPUT;
+    return d.n[FAIL] == 0 ? EXIT_OK : EXIT_BAD_INPUT;
 }
 
 const struct subcommand doctor_subcommand = {
     .name = "doctor",
     .summary = "check what an NPU needs on this machine, and say how to mend it",
-    .help = "usage: ggml-hsa doctor [--json]\n\n"
-            "Checks the HSA runtime, the driver and its device files, permissions and limits, the "
-            "plugin\n"
-            "and its ggml, where kernels come from, and the cache. One line a finding, PASS, WARN "
-            "or FAIL,\n"
-            "and under it what to do. Nothing is changed, no rights are needed.\n\n"
-            "  --json  the same as one JSON object\n\n"
+    .help = "usage: ggml-hsa doctor [--json | --report] [--root DIR]\n\n"
+            "Checks the kernel, the NPU on its bus, its driver, firmware and device files, rights\n"
+            "and limits, the HSA runtimes and which one is opened, the plugin and its ggml, where\n"
+            "kernels come from, and the cache. One line a finding, PASS, WARN or FAIL, and under\n"
+            "it what to do. Nothing is changed, no rights are needed.\n\n"
+            "  --json      the same as one JSON object\n"
+            "  --report    text to paste into an issue: no mends, the variables that are set, and\n"
+            "              neither home directories nor names of users and hosts\n"
+            "  --root DIR  look at DIR/sys, DIR/dev and so on, a copy of another machine's\n\n"
             "exit status: 0 usable, 1 not usable, 2 wrong usage\n",
     .run = run,
 };

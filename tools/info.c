@@ -47,8 +47,10 @@ static void put_runtime(json_t ** root, const struct probe_runtime * r) {
         json_put(root, "runtime_error", json_text(r->err.text));
     } else {
         json_put(root, "runtime",
-                 json_pack("{s:o, s:b, s:s#}", "path", json_text(r->path), "emulated", r->emulated,
-                           "abi", &r->abi, 1));
+                 json_pack("{s:o, s:b, s:s#, s:o, s:[ii], s:[ii]}", "path", json_text(r->path),
+                           "emulated", r->emulated, "abi", &r->abi, 1, "build", json_text(r->build),
+                           "interface", r->interface[0], r->interface[1], "extension",
+                           r->extension[0], r->extension[1]));
     }
     json_t * devices = json_array();
     for (int k = 0; k < r->n_agents; k++) {
@@ -70,7 +72,10 @@ static void add_runtime(struct info * i, const struct probe_runtime * r) {
         return;
     }
     plain_text(&i->b, r->path);
-    buf_printf(&i->b, "%s, packet ABI %c\n", r->emulated ? " (emulated)" : "", r->abi);
+    buf_printf(&i->b, "%s, packet ABI %c, build ", r->emulated ? " (emulated)" : "", r->abi);
+    plain_text(&i->b, *r->build ? r->build : "unknown");
+    buf_printf(&i->b, ", interface %d.%d, AMD extension %d.%d\n", r->interface[0], r->interface[1],
+               r->extension[0], r->extension[1]);
     for (int k = 0; k < r->n_agents; k++) {
         const struct probe_agent * a = &r->agents[k];
         buf_printf(&i->b, "%sHSA%-17d%s", i->c.head, k, i->c.off);

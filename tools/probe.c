@@ -1,4 +1,4 @@
-// probe: see probe.h.
+// probe: what runs code of others, and texts made safe to print. See probe.h.
 #include "probe.h"
 
 #include "hsa/hsac.h"
@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,8 +18,6 @@
 #include <unistd.h>
 
 #define TIME_LIMIT_MS 60000 // hsa_init on a busy machine takes seconds
-
-extern char ** environ;
 
 const struct probe_option probe_options[] = {
 #ifdef GGML_HSA
@@ -131,6 +130,29 @@ static bool isolated(void (*work)(void * data), void * data, size_t size, const 
 
 // ---- runtime ----
 
+// What the runtime says of itself. Numbers that it does not know stay 0.
+static void ask_versions(const struct hsac * h, struct probe_runtime * r) {
+    enum { MAJOR, MINOR, BUILD = 0x200, EXT_MAJOR = 0x207, EXT_MINOR }; // hsa_system_info_t
+    int (*ask)(int attribute, void * value);
+    void * address = hsac_symbol(h, "hsa_system_get_info");
+    memcpy(&ask, &address, sizeof address);
+    const struct {
+        int attribute, *to;
+    } numbers[] = {{MAJOR, &r->interface[0]},
+                   {MINOR, &r->interface[1]},
+                   {EXT_MAJOR, &r->extension[0]},
+                   {EXT_MINOR, &r->extension[1]}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        uint16_t value = 0;
+        *numbers[i].to = ask && ask(numbers[i].attribute, &value) == 0 ? value : 0;
+    }
+    const char * build = NULL;
+    if (ask && ask(BUILD, &build) == 0 && build) { // ROCr's stands in quotes
+        build += *build == '"';
+        snprintf(r->build, sizeof r->build, "%.*s", (int) strcspn(build, "\""), build);
+    }
+}
+
 static void open_runtime(void * data) {
     struct probe_runtime * r = data;
     struct hsac * h;
@@ -142,6 +164,7 @@ static void open_runtime(void * data) {
     snprintf(r->path, sizeof r->path, "%.511s", path);
     r->emulated = hsac_is_emulated(h);
     r->abi = hsac_abi_name(h);
+    ask_versions(h, r);
     for (int i = 0; i < hsac_agent_count(h) && i < PROBE_MAX_AGENTS; i++) {
         struct hsac_agent * a = hsac_agent_get(h, i);
         struct probe_agent * out = &r->agents[r->n_agents++];
@@ -160,6 +183,29 @@ void probe_runtime(struct probe_runtime * out) {
     if (!isolated(open_runtime, out, sizeof *out, "the HSA runtime", &err)) {
         *out = (struct probe_runtime){.err = err};
     }
+}
+
+// ---- loader ----
+
+struct library {
+    char name[64], path[512];
+};
+
+static void load_library(void * data) {
+    struct library * l = data;
+    struct link_map * map = NULL;
+    void * handle = dlopen(l->name, RTLD_LAZY | RTLD_LOCAL);
+    char real[PATH_MAX];
+    if (handle && dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && realpath(map->l_name, real)) {
+        snprintf(l->path, sizeof l->path, "%.511s", real);
+    }
+}
+
+void probe_loader(const char * name, char * path, size_t size) {
+    struct library l = {{0}, {0}};
+    snprintf(l.name, sizeof l.name, "%s", name);
+    bool found = isolated(load_library, &l, sizeof l, "loading it", NULL);
+    snprintf(path, size, "%s", found ? l.path : "");
 }
 
 // ---- plugin ----
@@ -241,78 +287,6 @@ void probe_plugin(struct probe_plugin * out) {
     if (!isolated(load_plugin, out, sizeof *out, "loading it", &err)) {
         *out = copy;
         out->err = err;
-    }
-}
-
-// ---- environment ----
-
-static const struct {
-    const char *name, *meaning;
-} variables[] = {
-    {"GGML_BACKEND_PATH", "the plugin that ggml programs load"},
-    {"GGML_HSA_AIE_ABI", "packet format: B, C or D"},
-    {"GGML_HSA_EMULATE", "NPUs and GPUs to emulate"},
-    {"GGML_HSA_EMU_ROCR_BUGS", "emulate ROCr 7.2 with its faults"},
-    {"GGML_HSA_EMU_TRACE", "tile whose instructions are printed"},
-    {"GGML_HSA_ENABLE_LOG", "say what is done"},
-    {"GGML_HSA_HOST_FALLBACK", "unsupported ops on the CPU"},
-    {"GGML_HSA_JIT_CLEAR_CACHE", "older name of GGML_HSA_KERNEL_CACHE_CLEAR"},
-    {"GGML_HSA_JIT_COMMAND", "external kernel compiler"},
-    {"GGML_HSA_JIT_TIMEOUT", "its time limit in seconds"},
-    {"GGML_HSA_JIT_VERBOSE", "show its output"},
-    {"GGML_HSA_KERNEL_CACHE_CLEAR", "begin with an empty cache"},
-    {"GGML_HSA_KERNEL_CACHE_DIR", "directory of the cache"},
-    {"GGML_HSA_KERNEL_CACHE_MAX_SIZE", "its size limit"},
-    {"GGML_HSA_KERNEL_DIR", "directories of kernels made ahead of time"},
-    {"GGML_HSA_RECORD", "file that the kernels which were needed are written to"},
-    {"GGML_HSA_RUNTIME", "HSA runtime library"},
-    {"GGML_HSA_SKIP_DRIVER_CHECK", "start a runtime also without /dev/kfd"},
-};
-enum { VARIABLES = sizeof variables / sizeof variables[0] };
-
-// Letters to insert, drop or change to get from one name to the other, up to a bound.
-static int distance(const char * a, size_t n, const char * b) {
-    enum { MAX = 48, FAR = 100 };
-    size_t m = strlen(b);
-    if (n >= MAX || m >= MAX) {
-        return FAR;
-    }
-    int row[MAX + 1];
-    for (size_t k = 0; k <= m; k++) {
-        row[k] = (int) k;
-    }
-    for (size_t i = 1; i <= n; i++) {
-        int corner = row[0];
-        row[0] = (int) i;
-        for (size_t k = 1; k <= m; k++) {
-            int above = row[k], best = corner + (a[i - 1] != b[k - 1]);
-            best = above + 1 < best ? above + 1 : best;
-            best = row[k - 1] + 1 < best ? row[k - 1] + 1 : best;
-            row[k] = best;
-            corner = above;
-        }
-    }
-    return row[m];
-}
-
-void probe_environment(void (*visit)(void * user, const struct probe_variable * v), void * user) {
-    for (char ** e = environ; e && *e; e++) {
-        size_t n = strcspn(*e, "=");
-        if (!(*e)[n] || (strncmp(*e, "GGML_HSA_", 9) && strncmp(*e, "GGML_BACKEND_PATH=", 18))) {
-            continue;
-        }
-        struct probe_variable v = {.name = *e, .name_size = n, .value = *e + n + 1};
-        int best = 4; // closer than this is taken for a typing error
-        for (int i = 0; i < VARIABLES; i++) {
-            int d = distance(*e, n, variables[i].name);
-            if (d == 0) {
-                v.meaning = variables[i].meaning;
-            } else if (d < best) {
-                best = d;
-                v.alike = variables[i].name;
-            }
-        }
-        visit(user, &v);
     }
 }
 

@@ -19,6 +19,8 @@ struct probe_runtime {
     char path[512];
     bool emulated;
     char abi;
+    char build[96];                 // "1.18.0-local-build-unknown"; "": it does not say
+    int interface[2], extension[2]; // of HSA, of AMD's additions; 0.0: it does not say
     int n_agents;
     struct probe_agent agents[PROBE_MAX_AGENTS];
 };
@@ -33,6 +35,8 @@ static inline bool probe_has(const struct probe_runtime * r, enum hsac_kind kind
 }
 
 void probe_runtime(struct probe_runtime * out);
+// The file that the loader finds for a library's name; "" when there is none that loads.
+void probe_loader(const char * name, char * path, size_t size);
 
 struct probe_plugin {
     struct error err; // ST_NOT_FOUND: no file; ST_UNSUPPORTED: it refuses this ggml
@@ -52,8 +56,13 @@ struct probe_variable {
     const char * alike;   // then: one whose name is close, or NULL
 };
 
-// Calls visit for each variable in the environment that begins with GGML_HSA_, and
-// GGML_BACKEND_PATH.
+// Every variable that there is, by its name (variables.c); the last has no name.
+struct probe_known {
+    const char *name, *meaning;
+};
+extern const struct probe_known probe_variables[];
+
+// Calls visit for each of them in the environment, and for whatever else begins with GGML_HSA_.
 void probe_environment(void (*visit)(void * user, const struct probe_variable * v), void * user);
 
 // What this build contains, by the names of its CMake options.

@@ -1,72 +1,6 @@
 // ggml-hsa info and doctor, as people run them: on a machine that has nothing, with an emulated
 // NPU, with a runtime that dies, with broken settings. Their JSON is read back.
-#include "base/cmocka-all.h"
-#include "base/json.h"
-
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-struct result {
-    int status;
-    struct buf text; // standard output and standard error
-};
-
-// The environment is what `env` says and nothing else of ours.
-static struct result run(const char * env, const char * arguments) {
-    char command[4096];
-    snprintf(command, sizeof command,
-             "env -i PATH=\"$PATH\" HOME='%s' ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 "
-             "%s '%s' %s 2>&1",
-             getenv("TEST_HOME"), env, TOOL, arguments);
-    FILE * pipe = popen(command, "r");
-    assert_non_null(pipe);
-    struct result r = {0};
-    char part[4096];
-    for (size_t n; (n = fread(part, 1, sizeof part, pipe)) > 0;) {
-        buf_append(&r.text, part, n);
-    }
-    int status = pclose(pipe);
-    assert_true(WIFEXITED(status));
-    r.status = WEXITSTATUS(status);
-    return r;
-}
-
-static void expect(const char * env, const char * arguments, int status,
-                   const char * const texts[]) {
-    struct result r = run(env, arguments);
-    const char * text = r.text.data ? (char *) r.text.data : "";
-    if (r.status != status) {
-        fail_msg("%s ggml-hsa %s: exit status %d\n%s", env, arguments, r.status, text);
-    }
-    for (int i = 0; texts[i]; i++) {
-        if (!strstr(text, texts[i])) {
-            fail_msg("%s ggml-hsa %s: no '%s' in\n%s", env, arguments, texts[i], text);
-        }
-    }
-    assert_null(strchr(text, '\033')); // a pipe is no terminal
-    buf_free(&r.text);
-}
-
-#define EXPECT(env, arguments, status, ...)                                                        \
-    expect(env, arguments, status, (const char * const[]){__VA_ARGS__, NULL})
-
-static char home[] = "/tmp/test-doctor-XXXXXX";
-
-static int make_home(void ** state) {
-    (void) state;
-    if (!mkdtemp(home)) {
-        return -1;
-    }
-    return setenv("TEST_HOME", home, 1);
-}
-
-static int remove_home(void ** state) {
-    (void) state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf '%s'", home);
-    return system(command);
-}
+#include "doctor-rig.h"
 
 // ---- JSON ----
 
@@ -127,7 +61,10 @@ static void with_an_emulated_npu(void ** state) {
     (void) state;
     EXPECT("GGML_HSA_EMULATE=aie2", "doctor", 0, "PASS  HSA runtime: /", "libhsa-emu.so (emulated)",
            "PASS  NPU: HSA0: ", "(aie2)",
-           "PASS  packet ABI: ", "PASS  kernel cache: ", "\nusable: ", " 0 failures");
+           "PASS  packet ABI: ", ", by what the runtime says of itself",
+           "PASS  kernel cache: ", "\nusable: ", " 0 failures", "!ROCr: ");
+    EXPECT("GGML_HSA_EMULATE=aie2 GGML_HSA_AIE_ABI=C", "doctor", 0,
+           "PASS  packet ABI: C, asked for by GGML_HSA_AIE_ABI");
     EXPECT("GGML_HSA_EMULATE=aie2", "info", 0, "libhsa-emu.so (emulated), packet ABI ", "HSA0",
            "device heap 64 MiB", "kernel directories  none", "GGML_HSA_EMULATE=aie2");
     EXPECT("GGML_HSA_EMULATE=aie99", "doctor", 1, "FAIL  HSA runtime: ", "aie99");
@@ -146,6 +83,10 @@ static void runtimes_that_die(void ** state) {
            "runtime             none: the HSA runtime ended the process with exit status 3");
     EXPECT("GGML_HSA_RUNTIME='" DYING_RUNTIME "' DIE=no GGML_HSA_SKIP_DRIVER_CHECK=1", "doctor", 1,
            "FAIL  HSA runtime: ", "lacks ");
+    // One that dies later has told its build by then, in its bytes.
+    EXPECT("GGML_HSA_RUNTIME='" NEW_ROCR "' DIE=init GGML_HSA_SKIP_DRIVER_CHECK=1", "doctor", 1,
+           "PASS  ROCr: " NEW_ROCR ", named by GGML_HSA_RUNTIME: build 1.18.0, ROCm 7",
+           "FAIL  HSA runtime: the HSA runtime ended the process with signal 6");
     EXPECT("GGML_HSA_RUNTIME=/etc/passwd", "doctor", 1, "FAIL  HSA runtime: ");
 }
 
@@ -236,6 +177,9 @@ static void json(void ** state) {
     const json_t * runtime = member(root, "runtime", JSON_OBJECT);
     member(runtime, "emulated", JSON_TRUE);
     assert_int_equal(strlen(text_of(runtime, "abi")), 1);
+    assert_true(*text_of(runtime, "build"));
+    assert_int_equal(json_array_size(member(runtime, "interface", JSON_ARRAY)), 2);
+    assert_int_equal(json_array_size(member(runtime, "extension", JSON_ARRAY)), 2);
     assert_string_equal(text_of(member(root, "environment", JSON_OBJECT), "GGML_HSA_ENABLE_LOG"),
                         "1");
     member(member(root, "options", JSON_OBJECT), "GGML_HSA_JIT_COMPILE", JSON_TRUE);
@@ -274,6 +218,8 @@ static void command_line(void ** state) {
     EXPECT("", "doctor --help", 0, "usage: ggml-hsa doctor", "exit status");
     EXPECT("", "info --yaml", 2, "no option '--yaml'");
     EXPECT("", "doctor now", 2, "no option 'now'");
+    EXPECT("", "doctor --root", 2, "no option '--root'");
+    EXPECT("", "doctor --json --report", 2, "exclude each other");
 }
 
 // A build for packs alone: without one there is nothing to compute with.

@@ -1,0 +1,85 @@
+// variables: the one list of the variables that ggml-hsa reads, and what the environment has of
+// them. A test compares it with what the sources read and with what the documents explain.
+#include "probe.h"
+
+#include <string.h>
+
+extern char ** environ;
+
+const struct probe_known probe_variables[] = {
+    {"GGML_BACKEND_PATH", "the plugin that ggml programs load"},
+    {"GGML_HSA_AIE_ABI", "packet format: B, C or D"},
+    {"GGML_HSA_EMULATE", "NPUs and GPUs to emulate"},
+    {"GGML_HSA_EMU_ROCR_BUGS", "emulate ROCr 7.2 with its faults"},
+    {"GGML_HSA_EMU_STRICT", "emulated hardware does all that real hardware may do"},
+    {"GGML_HSA_EMU_TRACE", "tile whose instructions are printed"},
+    {"GGML_HSA_ENABLE_LOG", "say what is done"},
+    {"GGML_HSA_HOST_FALLBACK", "unsupported ops on the CPU"},
+    {"GGML_HSA_IRON_ENV", "where env_setup.sh puts its Python environment"},
+    {"GGML_HSA_JIT_CLEAR_CACHE", "older name of GGML_HSA_KERNEL_CACHE_CLEAR"},
+    {"GGML_HSA_JIT_COMMAND", "external kernel compiler"},
+    {"GGML_HSA_JIT_TIMEOUT", "its time limit in seconds"},
+    {"GGML_HSA_JIT_VERBOSE", "show its output"},
+    {"GGML_HSA_KERNEL_CACHE_CLEAR", "begin with an empty cache"},
+    {"GGML_HSA_KERNEL_CACHE_DIR", "directory of the cache"},
+    {"GGML_HSA_KERNEL_CACHE_MAX_SIZE", "its size limit"},
+    {"GGML_HSA_KERNEL_DIR", "directories of kernels made ahead of time"},
+    {"GGML_HSA_MUL_MAT", "matrix products: precise or bf16"},
+    {"GGML_HSA_RECORD", "file that the kernels which were needed are written to"},
+    {"GGML_HSA_RUNTIME", "HSA runtime library"},
+    {"GGML_HSA_SKIP_DRIVER_CHECK", "start a runtime also without /dev/kfd"},
+    {"CANDLE_ROCM_ARCH", "architecture to compile GPU kernels for"},
+    {"CANDLE_ROCM_CACHE_DIR", "directory of the cache of GPU kernels"},
+    {"CANDLE_ROCM_FORCE_RECOMPILE", "compile every GPU kernel anew"},
+    {"CANDLE_ROCM_VERSION", "ROCm version in the names of GPU kernels"},
+    {"ROCM_GFX_ARCH", "like CANDLE_ROCM_ARCH, asked after it"},
+    {"ROCM_KERNELS_CACHE_MAX_SIZE", "size limit of the cache of GPU kernels"},
+    {"ROCM_KERNELS_COMPILER", "compiler of GPU kernels"},
+    {"ROCM_PATH", "where ROCm is"},
+    {NULL, NULL},
+};
+
+// Letters to insert, drop or change to get from one name to the other, up to a bound.
+static int distance(const char * a, size_t n, const char * b) {
+    enum { MAX = 48, FAR = 100 };
+    size_t m = strlen(b);
+    if (n >= MAX || m >= MAX) {
+        return FAR;
+    }
+    int row[MAX + 1];
+    for (size_t k = 0; k <= m; k++) {
+        row[k] = (int) k;
+    }
+    for (size_t i = 1; i <= n; i++) {
+        int corner = row[0];
+        row[0] = (int) i;
+        for (size_t k = 1; k <= m; k++) {
+            int above = row[k], best = corner + (a[i - 1] != b[k - 1]);
+            best = above + 1 < best ? above + 1 : best;
+            best = row[k - 1] + 1 < best ? row[k - 1] + 1 : best;
+            row[k] = best;
+            corner = above;
+        }
+    }
+    return row[m];
+}
+
+void probe_environment(void (*visit)(void * user, const struct probe_variable * v), void * user) {
+    for (char ** e = environ; e && *e; e++) {
+        size_t n = strcspn(*e, "=");
+        struct probe_variable v = {.name = *e, .name_size = n, .value = *e + n + ((*e)[n] != 0)};
+        int best = 4; // closer than this is taken for a typing error
+        for (const struct probe_known * k = probe_variables; k->name; k++) {
+            int d = distance(*e, n, k->name);
+            if (d == 0) {
+                v.meaning = k->meaning;
+            } else if (d < best) {
+                best = d;
+                v.alike = k->name;
+            }
+        }
+        if ((*e)[n] && (v.meaning || !strncmp(*e, "GGML_HSA_", 9))) {
+            visit(user, &v);
+        }
+    }
+}
