@@ -19,7 +19,10 @@ EMULATE   = $(if $(GGML_HSA_EMULATE),GGML_HSA_EMULATE=$(GGML_HSA_EMULATE))
 step      = @sh cmake/step.sh $(1)/log/$(2).txt "$(1): $(2)"
 configure = $(call step,$(1),configure) cmake -S . -B $(1) -G Ninja $(2) $(CMAKE_ARGS)
 compile   = $(call step,$(1),compile) cmake --build $(1) --parallel $(JOBS)
-ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir $(1) --output-on-failure --timeout 900 -j $(JOBS) $(2)
+ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir $(1) --output-on-failure --timeout 900 -j $(JOBS) $(2) \
+            || { code=$$?; sh tests/make/skips.sh $(1); exit $$code; }
+# What was not tested, and why.
+skips     = @sh tests/make/skips.sh $(1)
 
 .PHONY: help setup build install demo test test-ops asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format clean distclean
 help: ## this list
@@ -47,19 +50,23 @@ test: build ## all tests; the unit tests under ASan and UBSan as well
 	$(call compile,$(BUILD)-asan)
 	$(call ctest,$(BUILD)-asan,-LE 'ops|whole')
 	$(call ctest,$(BUILD),-LE whole)
+	$(call skips,$(BUILD)-asan $(BUILD))
 
 test-ops: build ## ggml's own comparison with the CPU, every case of every op
 	$(call ctest,$(BUILD),-L whole -V)
+	$(call skips,$(BUILD))
 
 asan: setup ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
 	$(call compile,$(BUILD)-asan)
 	$(call ctest,$(BUILD)-asan,-LE 'ops|whole')
+	$(call skips,$(BUILD)-asan)
 
 tsan: setup ## the unit tests under ThreadSanitizer
 	$(call configure,$(BUILD)-tsan,-DGGML_HSA_TSAN=ON)
 	$(call compile,$(BUILD)-tsan)
 	$(call ctest,$(BUILD)-tsan,-LE 'ops|whole')
+	$(call skips,$(BUILD)-tsan)
 
 fuzz: setup ## each fuzzer for FUZZ_SECONDS
 	$(call configure,$(BUILD)-fuzz,-DGGML_HSA_FUZZ=ON -DGGML_HSA_SANITIZE=ON -DCMAKE_C_COMPILER=clang)

@@ -11,11 +11,8 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS hsa-emu LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/ggml-hsa)
-foreach(tool ggml-hsa-tool ggml-hsa-gen-kernels rocm-kernels-tool)
-    if(TARGET ${tool})
-        install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-    endif()
-endforeach()
+install(TARGETS ggml-hsa-tool ggml-hsa-gen-kernels rocm-kernels-tool
+        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS rocm-kernels LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES src/hip/kernels/kernels.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         RENAME rocm-kernels-args.h)

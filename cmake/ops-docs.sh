@@ -16,10 +16,16 @@ if [ ! -x "$bin/test-backend-ops" ]; then
     exit 1
 fi
 
-support() { # support <plugin> <device> <emulated>: the sorted cases of a device, without the heading
-    GGML_BACKEND_PATH=$1 GGML_HSA_EMULATE=$3 GGML_HSA_HOST_FALLBACK=0 \
-        "$bin/test-backend-ops" support -b "$2" --output csv 2>"$work/log" |
-        grep "^\"$2\"," | sort || { cat "$work/log" >&2; exit 1; }
+# support <plugin> <device> <emulated>: the sorted cases of a device, without the heading. No pipe: it would
+# hide that the program failed half way, and half a list looks like a whole one.
+support() {
+    if ! GGML_BACKEND_PATH=$1 GGML_HSA_EMULATE=$3 GGML_HSA_HOST_FALLBACK=0 \
+        "$bin/test-backend-ops" support -b "$2" --output csv >"$work/rows" 2>"$work/log"; then
+        cat "$work/log" >&2
+        echo "ops-docs.sh: test-backend-ops failed on $2 ${3:+(emulated $3)}" >&2
+        exit 1
+    fi
+    grep "^\"$2\"," "$work/rows" | sort
 }
 
 support "$build/bin/libggml-hsa.so" HSA0 aie2 >"$work/hsa"

@@ -5,8 +5,8 @@
 // its threads anew. Every stream has a CPU backend of its own: like the stream, it is used by one
 // thread at a time.
 #include "backend.h"
+#include "cpu.h"
 
-#include <dlfcn.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,29 +20,6 @@
 
 bool fallback_asked(void) {
     return env_flag("GGML_HSA_HOST_FALLBACK", ASKED_BY_DEFAULT);
-}
-
-// ---- ggml's registry ----
-
-// It is in libggml, which loads us; we depend on libggml-base alone. Found once, then never
-// changed.
-static ggml_backend_dev_t (*dev_by_type)(enum ggml_backend_dev_type type);
-static pthread_once_t dev_by_type_once = PTHREAD_ONCE_INIT;
-
-static void find_registry(void) {
-    static const char symbol[] = "ggml_backend_dev_by_type";
-    void * address = dlsym(RTLD_DEFAULT, symbol);
-    if (!address) { // a host that keeps its libraries to itself, as scripting languages do
-        void * ggml = dlopen("libggml.so.0", RTLD_NOW | RTLD_NOLOAD);
-        address = ggml ? dlsym(ggml, symbol) : NULL;
-    }
-    memcpy(&dev_by_type, &address, sizeof address);
-}
-
-// NULL when no CPU backend is registered (yet): programs load backends in any order.
-static ggml_backend_dev_t cpu_device(void) {
-    pthread_once(&dev_by_type_once, find_registry);
-    return dev_by_type ? dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU) : NULL;
 }
 
 bool fallback_supports(const struct ggml_tensor * op) {

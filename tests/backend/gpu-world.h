@@ -451,8 +451,7 @@ static inline void world_check(struct world * w, struct ggml_tensor * out,
 static inline int gpu_main(int argc, char ** argv, const struct CMUnitTest * tests, size_t n) {
     gpu_arch = argc > 1 ? argv[1] : gpu_arch;
     if (!gpu_have_compiler()) {
-        printf("skipped: no clang++-19 or later to compile kernels with\n");
-        return 0;
+        return skip_say("no clang++-19 or later to compile GPU kernels with");
     }
-    return _cmocka_run_group_tests(gpu_arch, tests, n, gpu_setup, gpu_teardown);
+    return skip_run(gpu_arch, tests, n, gpu_setup, gpu_teardown);
 }

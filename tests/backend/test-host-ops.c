@@ -171,24 +171,6 @@ static void quantized_rows(void ** state) {
     }
 }
 
-// As the instructions do that ggml's CPU backend has for this type.
-static void halves_go_to_even_in_q8_0(void ** state) {
-    (void) state;
-    static const float in[32] = {127.0f, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, -2.5f, 3.25f, -127.0f};
-    static const int8_t out[32] = {127, 0, 2, 2, 0, -2, -2, 3, -127};
-    char block[34];
-    ggml_fp16_t scale;
-    host_store_row(GGML_TYPE_Q8_0, block, sizeof block, 32, in);
-    memcpy(&scale, block, sizeof scale);
-    assert_true(ggml_fp16_to_fp32(scale) == 1.0f);
-    assert_memory_equal(block + 2, out, sizeof out);
-    host_store_row(GGML_TYPE_Q8_0, block, sizeof block, 32, (float[32]){0});
-    assert_memory_equal(block, (char[34]){0}, sizeof block);
-    host_store_row(GGML_TYPE_Q8_0, block, sizeof block, 32,
-                   (float[32]){INFINITY, NAN, 1.0f, 0x1p-149f});
-    assert_memory_equal(block + 2, (char[32]){0}, 32); // nothing is a share of infinity
-}
-
 static void what_cannot_be_copied(void ** state) {
     (void) state;
     static const struct {
@@ -431,7 +413,6 @@ int main(void) {
         cmocka_unit_test(conversions_round_as_ggml_does),
         cmocka_unit_test(integers),
         cmocka_unit_test(quantized_rows),
-        cmocka_unit_test(halves_go_to_even_in_q8_0),
         cmocka_unit_test(what_cannot_be_copied),
         cmocka_unit_test(expanding),
         cmocka_unit_test(nothing_to_copy),

@@ -469,8 +469,7 @@ int main(int argc, char ** argv) {
     }
     gpu_arch = argc > 1 ? argv[1] : gpu_arch;
     if (!gpu_have_compiler()) {
-        printf("skipped: no clang++-19 or later to compile kernels with\n");
-        return 0;
+        return skip_say("no clang++-19 or later to compile GPU kernels with");
     }
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n <= 0) {

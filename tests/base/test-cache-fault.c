@@ -158,12 +158,12 @@ static bool mount_tmpfs(unsigned long flags) {
     return mount("none", cache_dir, "tmpfs", flags, "size=64k,mode=0700") == 0;
 }
 
-// In a process of its own, because it changes its view of the file systems. 77: not allowed here.
+// In a process of its own, because it changes its view of the file systems. SKIPPED: not allowed here.
 static int on_full_disk(void) {
     mkdir(cache_dir, 0700);
     if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         !mount_tmpfs(0)) {
-        return 77;
+        return SKIPPED;
     }
     struct store * s = open_store();
     bool ok = true;
@@ -196,7 +196,7 @@ static int on_full_disk(void) {
     return ok ? 0 : 1;
 }
 
-static void run_apart(int (*body)(void)) {
+static void run_apart(int (*body)(void), const char * what) {
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
@@ -207,9 +207,8 @@ static void run_apart(int (*body)(void)) {
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 77) {
-        print_message("skipped: this user may not do that here\n");
-        skip();
+    if (WEXITSTATUS(status) == SKIPPED) {
+        skip_test("this user may not %s", what);
     }
     assert_int_equal(WEXITSTATUS(status), 0);
 }
@@ -217,13 +216,13 @@ static void run_apart(int (*body)(void)) {
 static void test_full_disk(void ** state) {
     (void) state;
     set_fault(NO_FAULT, false, 0);
-    run_apart(on_full_disk);
+    run_apart(on_full_disk, "mount file systems");
 }
 
 // As a user who may read the cache's parent but not write it.
 static int without_permission(void) {
     if (geteuid() == 0 && (chown(rig_dir, 54321, 54321) != 0 || seteuid(54321) != 0)) {
-        return 77;
+        return SKIPPED;
     }
     if (chmod(rig_dir, 0500) != 0) {
         return 1;
@@ -244,7 +243,7 @@ static int without_permission(void) {
 static void test_no_permission(void ** state) {
     (void) state;
     set_fault(NO_FAULT, false, 0);
-    run_apart(without_permission);
+    run_apart(without_permission, "become another user");
 }
 
 int main(void) {

@@ -120,8 +120,7 @@ static void test_writable(void ** state) {
 static void test_foreign(void ** state) {
     (void) state;
     if (geteuid() != 0) {
-        print_message("skipped: only root can make directories of another user\n");
-        skip();
+        skip_test("only root can make directories of another user");
     }
     level(0, "cache");
     level(1, "a");

@@ -2,13 +2,8 @@
 // and B may only be read, OUT may be written; their device addresses need all 48 bits.
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "array-design.h"
+#include "base/cmocka-all.h"
 
 enum { HOST_BUFFERS = 3, HOST_WORDS = 32768 };
 static const uint64_t host_base[HOST_BUFFERS] = {0x7f0010000000, 0x7f0020000000, 0x200001000};

@@ -2,17 +2,8 @@
 // a way to write programs instruction by instruction.
 #pragma once
 
+#include "base/cmocka-all.h"
 #include "emu/aie/core.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define R(n)  AIE_REG(AIE_R, n)
 #define P(n)  AIE_REG(AIE_P, n)

@@ -1,18 +1,10 @@
 // test-golden-kernels: real kernels, made by other tools for real silicon, run on the machine to
 // exact results. Each is dispatched twice in a row on one machine with different data: the second
 // run shows that the first left locks, descriptors and queues as it found them.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/base.h"
+#include "base/cmocka-all.h"
 #include "emu/aie/machine.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { MAX_OPERANDS = 4 };
@@ -44,8 +36,7 @@ static uint8_t * golden_file(const char * name, const char * suffix, size_t * si
     struct error err;
     uint8_t * data = NULL;
     if (file_read(path, 1 << 20, &data, size, &err) != ST_OK) {
-        print_message("skipped: no golden data (%s)\n", err.text);
-        skip();
+        skip_golden(path);
     }
     return data;
 }

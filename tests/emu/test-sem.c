@@ -129,8 +129,7 @@ static void shuffle_modes(void ** state) {
     snprintf(path, sizeof path, "%s/silicon/shuffle-routing.tsv", GOLDEN_DIR);
     FILE * f = fopen(path, "r");
     if (!f) {
-        print_message("skipped: no golden data (%s)\n", path);
-        skip();
+        skip_golden(path);
     }
     const struct aie_isa * isa = aie_isa_get(AIE_ARCH_AIE2);
     core_semantic_fn fn = core_semantic_find(AIE_ARCH_AIE2, "VSHUFFLE");

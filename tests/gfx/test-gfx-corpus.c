@@ -492,7 +492,7 @@ static void halves(void) {
 }
 #else
 static void halves(void) {
-    print_message("skipped: the host compiler has no _Float16\n");
+    skip_say("the host compiler has no _Float16");
 }
 #endif
 
@@ -677,8 +677,7 @@ static void replaced_code(void) {
 
 static void all(enum gfx_arch arch, int threads) {
     if (!rig_have_compiler()) {
-        print_message("skipped: no " RIG_COMPILER "\n");
-        skip();
+        skip_test("no " RIG_COMPILER);
     }
     char out[] = "/tmp/gfx-corpus-XXXXXX";
     int fd = mkstemp(out);

@@ -209,8 +209,7 @@ static void disassembled(void ** unused) {
     char * tool = process_find("llvm-objdump-19");
     if (!rig_have_compiler() || !tool) {
         free(tool);
-        print_message("skipped: no " RIG_COMPILER " or no llvm-objdump-19\n");
-        skip();
+        skip_test("no " RIG_COMPILER " or no llvm-objdump-19");
     }
     free(tool);
     for (int arch = GFX_90A; arch <= GFX_1100; arch++) {

@@ -221,8 +221,7 @@ static int (*const rows[])(struct rig *) = {
 
 static void elementwise(enum gfx_arch arch) {
     if (!rig_have_compiler()) {
-        print_message("skipped: no " RIG_COMPILER "\n");
-        skip();
+        skip_test("no " RIG_COMPILER);
     }
     char out[] = "/tmp/gfx-corpus-XXXXXX";
     int fd = mkstemp(out);

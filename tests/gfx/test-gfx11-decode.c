@@ -353,8 +353,7 @@ static void test_disassembler(void ** state) {
     free(compiler);
     free(disassembler);
     if (!both) {
-        printf("%s or %s is not installed: no live comparison\n", COMPILER, DISASSEMBLER);
-        skip();
+        skip_test("no " COMPILER " or no " DISASSEMBLER);
     }
     char object[] = "/tmp/gfx11-decode-XXXXXX";
     int fd = mkstemp(object);

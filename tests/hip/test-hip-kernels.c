@@ -45,8 +45,8 @@ static struct rocm_kernels * open_emulated(const char * arch, const char * compi
     unsetenv("ROCM_PATH");
     unsetenv("CANDLE_ROCM_ARCH");
     if (!have_compiler(compiler)) {
-        print_message("skipped: no %s here\n", compiler);
-        skip();
+        skip_test("no %s to compile GPU kernels with",
+                  strcmp(compiler, "clang") ? compiler : "clang++-19 or later");
     }
     setenv("GGML_HSA_EMULATE", arch, 1);
     setenv("GGML_HSA_RUNTIME", EMULATOR, 1);
@@ -105,8 +105,7 @@ static void test_gfx1100(void ** state) {
 static void test_hipcc(void ** state) {
     (void) state;
     if (!getenv("ROCM_KERNELS_TEST_HIPCC")) {
-        print_message("skipped: ROCM_KERNELS_TEST_HIPCC is not set\n");
-        skip();
+        skip_test("ROCM_KERNELS_TEST_HIPCC is not set");
     }
     run_all("gfx90a", "hipcc", 0);
 }

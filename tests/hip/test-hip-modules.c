@@ -74,8 +74,7 @@ static void test_compile(void ** state) {
     bool have = t.clang;
     hip_toolchain_free(&t);
     if (!have) {
-        print_message("skipped: no clang++ 19 or newer here\n");
-        skip();
+        skip_test("no clang++-19 or later to compile GPU kernels with");
     }
     struct rocm_options options = {.compiler = "clang", .version = "0"};
     struct rocm_kernels * k;
@@ -140,8 +139,7 @@ static void test_error(void ** state) {
         k, "mine", "\n\n__attribute__((global)) void f() { blub(); }\n", &code, &err);
     rocm_kernels_close(k);
     if (st == ROCM_NOT_FOUND) {
-        print_message("skipped: %s\n", err.text);
-        skip();
+        skip_test("no clang++-19 or later to compile GPU kernels with");
     }
     assert_int_equal(st, ROCM_INVALID);
     print_message("%s\n", err.text);

@@ -1,21 +1,13 @@
 // rig: what the tests of the HSA rooms share: cmocka, and the emulated runtime opened by hand.
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "base/cmocka-all.h"
 
 #include <dlfcn.h>
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>
 #include <hsa-emu.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdbool.h>
 #include <time.h>
 
 // The environment that the rooms read; a test names what it wants and the rest is unset.

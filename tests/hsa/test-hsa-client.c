@@ -40,8 +40,7 @@ static void test_open_errors(void ** state) {
 static void test_real_runtime_without_device(void ** state) {
     (void) state;
     if (access("/dev/kfd", F_OK) == 0) {
-        print_message("skipped: this machine has /dev/kfd\n");
-        skip();
+        skip_test("this machine has /dev/kfd");
     }
     rig_env(NULL, NULL, NULL);
     assert_open_fails(ST_NOT_FOUND, "libhsa-runtime64.so.1", "GGML_HSA_EMULATE=aie2");

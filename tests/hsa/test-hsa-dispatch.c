@@ -50,8 +50,7 @@ static void fill_a(uint16_t * a, int seed) {
 
 static void bench_open(struct bench * t, const char * abi, const char * bugs) {
     if (!pdi_file || !insts_file) {
-        print_message("skipped: no golden kernel in %s\n", GOLDEN_DIR);
-        skip();
+        skip_golden(GOLDEN_DIR "/aie2-kernels");
     }
     struct error err;
     rig_env("aie2", abi, bugs);

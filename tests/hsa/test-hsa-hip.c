@@ -47,16 +47,13 @@ static int tear_down(void ** state) {
 
 static void skip_without(const char * file, const char * package) {
     if (run("command -v hipcc%s%s", "", "") != 0) {
-        print_message("skipped: hipcc is not installed\n");
-        skip();
+        skip_test("hipcc is not installed");
     }
     if (file && access(file, R_OK) != 0) {
-        print_message("skipped: %s is not installed\n", package);
-        skip();
+        skip_test("%s is not installed", package);
     }
     if (SANITIZED) {
-        print_message("skipped: a program without sanitizers cannot load a library with them\n");
-        skip();
+        skip_test("a program without sanitizers cannot load a library with them");
     }
 }
 

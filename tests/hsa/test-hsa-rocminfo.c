@@ -32,12 +32,10 @@ static int run(const char * emulate) {
 static void test_rocminfo(void ** state) {
     (void) state;
     if (system("command -v rocminfo >/dev/null 2>&1") != 0) {
-        print_message("skipped: rocminfo is not installed\n");
-        skip();
+        skip_test("rocminfo is not installed");
     }
     if (SANITIZED) {
-        print_message("skipped: a program without sanitizers cannot load a library with them\n");
-        skip();
+        skip_test("a program without sanitizers cannot load a library with them");
     }
     int rc = run("aie2");
     if (rc != 0) {

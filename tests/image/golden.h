@@ -31,8 +31,7 @@ static inline struct bytes golden(const char * path) {
     struct error err = {0};
     enum status st = file_read(path, 1 << 24, &b.data, &b.size, &err);
     if (st == ST_NOT_FOUND) {
-        print_message("skipped: no golden data at %s\n", path);
-        skip();
+        skip_golden(path);
     }
     if (st != ST_OK) {
         fail_msg("%s", err.text);

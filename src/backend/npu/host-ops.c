@@ -1,8 +1,11 @@
 // host-ops: copies between tensors on the host. Three ways cover every pair of types: equal types
 // move as opaque elements (a quantized block is one element), a quantized destination is written
 // row by row from gathered floats, anything else is read row by row and scattered. Values agree
-// with ggml's CPU backend: conversions go through f32 and round to nearest even.
+// with ggml's CPU backend: conversions go through f32 and round to nearest even, and quantized rows
+// are made by the CPU backend's own functions.
 #include "host-ops.h"
+
+#include "backend/cpu.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -84,28 +87,9 @@ static int32_t to_i32(float v) {
     return v >= 2147483648.0f ? INT32_MAX : v < -2147483648.0f ? INT32_MIN : (int32_t) v;
 }
 
-// ggml's reference rounds a half away from zero, but its CPU backend has instructions for this type
-// that round it to even. Of bf16 numbers many are halves.
-static void quantize_q8_0(const float * in, char * dst, int64_t n) {
-    enum { BLOCK = 32 };
-    for (; n > 0; n -= BLOCK, in += BLOCK) {
-        float most = 0.0f;
-        for (int i = 0; i < BLOCK; i++) {
-            most = fmaxf(most, fabsf(in[i]));
-        }
-        float scale = most / 127.0f, inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
-        ggml_fp16_t stored = ggml_fp32_to_fp16(scale);
-        memcpy(dst, &stored, sizeof stored);
-        dst += sizeof stored;
-        for (int i = 0; i < BLOCK; i++) {
-            float v = rintf(in[i] * inverse);
-            *dst++ = (char) (int8_t) (isnan(v) ? 0.0f : fmaxf(-127.0f, fminf(v, 127.0f)));
-        }
-    }
-}
-
 void host_store_row(enum ggml_type type, char * dst, size_t stride, int64_t n, const float * in) {
-    ggml_from_float_t convert = ggml_get_type_traits(type)->from_float_ref;
+    ggml_from_float_t convert =
+        ggml_is_quantized(type) ? cpu_from_float(type) : ggml_get_type_traits(type)->from_float_ref;
     bool packed = ggml_is_quantized(type) || stride == ggml_type_size(type);
     if (type == GGML_TYPE_I32) {
         for (int64_t i = 0; i < n; i++) {
@@ -118,8 +102,6 @@ void host_store_row(enum ggml_type type, char * dst, size_t stride, int64_t n, c
         for (int64_t i = 0; i < n; i++) {
             memcpy(dst + (size_t) i * stride, &in[i], sizeof *in);
         }
-    } else if (type == GGML_TYPE_Q8_0) {
-        quantize_q8_0(in, dst, n);
     } else if (packed) {
         convert(in, dst, n);
     } else {

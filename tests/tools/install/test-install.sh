@@ -39,6 +39,8 @@ if [ -x "$backends/test-backend-ops" ]; then
     out=$(GGML_BACKEND_PATH=$lib/libggml-hsa.so "$backends/test-backend-ops" test -b HSA0 -o ADD \
         -p 'type=f32,ne=.1,1,8,1.' 2>&1) || fail "$out"
     echo "$out" | grep -q '[1-9][0-9]*/[0-9]* tests passed' || fail "nothing was compared: $out"
+else
+    echo "skipped: no test-backend-ops in $backends"
 fi
 
 cmake -S "$here" -B "$root/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" >"$root/log" 2>&1 ||
