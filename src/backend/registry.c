@@ -5,6 +5,7 @@
 #include "backend.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // ---- which ggml is this? ----
@@ -85,6 +86,15 @@ static void * reg_get_proc_address(ggml_backend_reg_t reg, const char * name) {
     return NULL;
 }
 
+// Hardware contexts and buffers go before the process does, unless the program still holds some.
+// Registered behind hsa_init, so that it runs before what the runtime itself does at exit.
+static void close_at_exit(void) {
+    if (registry.runtime && !hsac_in_use(registry.runtime)) {
+        hsac_close(registry.runtime);
+        registry.runtime = NULL;
+    }
+}
+
 static void registry_add_devices(int api) {
     struct error err = {0};
     if (hsac_open(&registry.runtime, &err) != ST_OK) {
@@ -93,6 +103,7 @@ static void registry_add_devices(int api) {
     }
     log_info("runtime %s%s", hsac_runtime_path(registry.runtime),
              hsac_is_emulated(registry.runtime) ? " (emulated)" : "");
+    atexit(close_at_exit);
     int n = hsac_agent_count(registry.runtime);
     for (int i = 0; i < n && registry.n_devices < GGML_HSA_MAX_DEVICES; i++) {
         struct hsa_device * device =

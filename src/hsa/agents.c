@@ -303,6 +303,23 @@ void hsac_agent_memory(const struct hsac_agent * a, uint64_t * free_bytes, uint6
     }
 }
 
+enum status hsac_agent_check(const struct hsac_agent * a, struct error * err) {
+    const struct hsac * h = a->h;
+    if (a->kind == HSAC_GPU || h->abi) {
+        return ST_OK;
+    }
+    return h->runtime->abi
+               ? error_set(
+                     err, ST_UNSUPPORTED,
+                     "%s (%s) is %s: its packets cannot carry kernels to an NPU; install ROCr "
+                     "7 or later",
+                     h->path, h->says, h->runtime->name)
+               : error_set(err, ST_UNSUPPORTED,
+                           "%s (%s): it is not known which packets this ROCr takes, and the wrong "
+                           "ones end the process; GGML_HSA_AIE_ABI=B, C or D says so",
+                           h->path, h->says);
+}
+
 uint64_t hsac_agent_pool_size(const struct hsac_agent * a, enum hsac_pool pool) {
     return a->pool_size[pool]; // never changes
 }

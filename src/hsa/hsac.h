@@ -13,6 +13,7 @@ struct hsac_queue;
 // runtime beside this library), else libhsa-runtime64.so.1 of the system.
 enum status hsac_open(struct hsac ** out, struct error * err);
 void hsac_close(struct hsac * h);
+bool hsac_in_use(struct hsac * h); // someone has a queue, or memory for operands
 const char * hsac_runtime_path(const struct hsac * h);
 bool hsac_is_emulated(const struct hsac * h);
 void * hsac_symbol(const struct hsac * h, const char * name); // a function of the runtime, or NULL
@@ -39,6 +40,8 @@ enum hsac_pool {
     HSAC_POOL_KERNARG, // packets' payloads
 };
 
+// ST_UNSUPPORTED where kernels cannot be sent to it through this runtime.
+enum status hsac_agent_check(const struct hsac_agent * a, struct error * err);
 uint64_t hsac_agent_pool_size(const struct hsac_agent * a, enum hsac_pool pool);
 
 // NULL when the pool is full.

@@ -219,6 +219,21 @@ void hsac_close(struct hsac * h) {
     free(h);
 }
 
+bool hsac_in_use(struct hsac * h) {
+    bool used = false;
+    for (int i = 0; i < h->n_agents; i++) {
+        struct hsac_agent * a = &h->agents[i];
+        pthread_mutex_lock(&a->ring.lock);
+        used |= a->ring.handles != NULL;
+        pthread_mutex_unlock(&a->ring.lock);
+        pthread_mutex_lock(&a->lock);
+        used |= a->used[HSAC_POOL_DATA] || a->used[HSAC_POOL_HOST] ||
+                (a->kind == HSAC_GPU && a->used[HSAC_POOL_KERNARG]); // of its queues
+        pthread_mutex_unlock(&a->lock);
+    }
+    return used;
+}
+
 const char * hsac_runtime_path(const struct hsac * h) {
     return h->path;
 }

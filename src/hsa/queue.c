@@ -471,16 +471,9 @@ enum status hsac_agent_set_idle(struct hsac_agent * a, const uint32_t * insts, s
 
 enum status hsac_queue_new(struct hsac_agent * a, struct hsac_queue ** out, struct error * err) {
     *out = NULL;
-    if (a->kind == HSAC_NPU && !a->h->abi) {
-        return a->h->runtime->abi
-                   ? error_set(err, ST_UNSUPPORTED,
-                               "%s (%s) is %s: its packets cannot carry kernels to an NPU; install "
-                               "ROCr 7 or later",
-                               a->h->path, a->h->says, a->h->runtime->name)
-                   : error_set(err, ST_UNSUPPORTED,
-                               "%s (%s): it is not known which packets this ROCr takes, and the "
-                               "wrong ones end the process; GGML_HSA_AIE_ABI=B, C or D says so",
-                               a->h->path, a->h->says);
+    enum status checked = hsac_agent_check(a, err);
+    if (checked != ST_OK) {
+        return checked;
     }
     struct hsac_queue * q = calloc(1, sizeof *q);
     if (!q) {

@@ -204,8 +204,7 @@ static void rights(void ** state) {
     bool able = r.status == 0;
     buf_free(&r.text);
     if (!able) {
-        print_message("no other user can run the tool here\n");
-        skip();
+        skip_test("no other user can run the tool here");
     }
     put_device("locked", &phoenix);
     put_bound("locked", &phoenix);
@@ -238,8 +237,7 @@ static void no_memlock_limit(void ** state) {
     bool able = r.status == 0;
     buf_free(&r.text);
     if (!able) {
-        print_message("this user may not raise the limit\n");
-        skip();
+        skip_test("this user may not raise the limit");
     }
     EXPECT_AS("ulimit -l unlimited;", good, doctor("phoenix"), 0, "PASS  memlock limit: unlimited");
 }

@@ -187,6 +187,9 @@ enum status npu_new(struct hsac_agent * agent, struct npu ** out, struct error *
                        hsac_agent_name(agent), hsac_agent_product(agent));
     }
     if (st == ST_OK) {
+        st = hsac_agent_check(agent, err);
+    }
+    if (st == ST_OK) {
         st = set_idle(agent, npu->arch, err);
     }
     if (st == ST_OK) {
