@@ -166,6 +166,7 @@ static void test_handles(void ** state) {
     assert_ptr_equal(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, (off_t) offset), MAP_FAILED);
     assert_int_equal(rig_bo(fd, XDNA_BO_CMD, 52), h[1]); // the lowest is taken again
     assert_int_equal(kept[8191], 0xa5);                  // a mapping outlives the handle
+    assert_int_equal(rig_reported("kept_bytes"), 2 * 8192);
     uint32_t fresh = rig_bo(fd, XDNA_BO_SHARE, 8192);
     assert_int_equal(fresh, h[2]);
     const uint8_t * bytes = rig_map(fd, fresh, 8192);

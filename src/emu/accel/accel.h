@@ -99,7 +99,7 @@ struct accel_bo {
     uint8_t * bytes; // the driver's own mapping
     uint64_t va;     // where the program first mapped it, or XDNA_NO_ADDRESS
     int refs;        // handles, mappings, jobs, and DEV buffers of a heap
-    int mappings;
+    int mappings, handles;
     struct accel_file * file; // whose memory it lies in
     uint64_t serial;          // never the same twice
 };
@@ -173,6 +173,9 @@ struct accel_counts {
     uint64_t longest_chain, most_chain_bytes, most_heap_bytes;
     uint64_t failed, timeouts, refused, faults;
     uint64_t left_buffers, left_contexts;
+    uint64_t live_buffers; // handles
+    uint64_t
+        kept_bytes; // of buffers that no handle leads to, and that stay because they are mapped
     double worst_ms;
 };
 
@@ -233,7 +236,8 @@ int accel_get_bo_info(struct accel_call * c);
 int accel_sync_bo(struct accel_call * c);
 int accel_gem_close(struct accel_call * c);
 struct accel_bo * accel_bo_get(const struct accel_file * f, uint32_t handle); // NULL: none
-uint32_t accel_handle_new(struct accel_file * f, struct accel_bo * bo);       // 0: no memory
+uint32_t accel_handle_new(struct accel_device * dev, struct accel_file * f,
+                          struct accel_bo * bo); // 0: no memory
 void accel_bo_put(struct accel_device * dev, struct accel_bo * bo);
 bool accel_heap_take(struct accel_device * dev, struct accel_file * f, uint64_t size,
                      uint64_t * at);

@@ -16,7 +16,7 @@ struct accel_bo * accel_bo_get(const struct accel_file * f, uint32_t handle) {
     return handle < f->max_handles ? f->handles[handle] : NULL;
 }
 
-uint32_t accel_handle_new(struct accel_file * f, struct accel_bo * bo) {
+uint32_t accel_handle_new(struct accel_device * dev, struct accel_file * f, struct accel_bo * bo) {
     uint32_t h = 1;
     while (h < f->max_handles && f->handles[h]) {
         h++;
@@ -32,8 +32,20 @@ uint32_t accel_handle_new(struct accel_file * f, struct accel_bo * bo) {
         f->max_handles = max;
     }
     f->handles[h] = bo;
+    bo->handles++;
     bo->refs++;
+    dev->counts.live_buffers++;
     return h;
+}
+
+static void handle_close(struct accel_device * dev, struct accel_file * f, uint32_t handle) {
+    struct accel_bo * bo = f->handles[handle];
+    f->handles[handle] = NULL;
+    dev->counts.live_buffers--;
+    if (--bo->handles == 0 && bo->mappings) {
+        dev->counts.kept_bytes += bo->size;
+    }
+    accel_bo_put(dev, bo);
 }
 
 // ---- the heap ----
@@ -173,7 +185,7 @@ int accel_create_bo(struct accel_call * c) {
         free(bo);
         return result;
     }
-    a->handle = accel_handle_new(c->file, bo);
+    a->handle = accel_handle_new(c->dev, c->file, bo);
     accel_bo_put(c->dev, bo); // the handle holds it now
     if (a->handle == 0) {
         return accel_refuse(c, ENOMEM, "no memory for a handle");
@@ -232,8 +244,7 @@ int accel_gem_close(struct accel_call * c) {
     }
     accel_words(c, "buffer %u (%s)%s", a->handle, type_names[bo->type],
                 bo->mappings ? ", which stays mapped" : "");
-    c->file->handles[a->handle] = NULL;
-    accel_bo_put(c->dev, bo);
+    handle_close(c->dev, c->file, a->handle);
     return 0;
 }
 
@@ -252,7 +263,7 @@ void accel_file_drop_buffers(struct accel_device * dev, struct accel_file * f) {
     for (uint32_t h = 1; h < f->max_handles; h++) {
         if (f->handles[h]) {
             dev->counts.left_buffers++;
-            accel_bo_put(dev, f->handles[h]);
+            handle_close(dev, f, h);
         }
     }
     size_t kept = 0;

@@ -214,7 +214,7 @@ int accel_fault(struct accel_device * dev, const char * name) {
     }
     if (error) {
         dev->counts.faults++;
-        accel_trace(dev, "! %s: a fault is played: %s", name, strerrorname_np(error));
+        accel_say(dev, "%s: a fault is played: %s", name, strerrorname_np(error));
     }
     return error;
 }

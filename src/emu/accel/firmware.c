@@ -240,8 +240,17 @@ static bool run_slot(struct chain * k, const struct slot * slot) {
                         words, operands, n, &err);
     emu_machine_counters(x->machine, &counters);
     k->out->ms += (double) counters.last_cycles / (double) s->mhz / 1000;
-    bool late = st != ST_OK && counters.last_cycles > s->watchdog_ms * s->mhz * 1000;
-    return st == ST_OK || lose(k, late ? XDNA_STATE_TIMEOUT : XDNA_STATE_ERROR, "%s", err.text);
+    if (st == ST_OK) {
+        return true;
+    }
+    // The firmware refuses what it can read and cannot do. What goes wrong in the array itself, be
+    // it a deadlock or a fault of the IOMMU, means a token that never comes, until the driver's
+    // watchdog ends it.
+    bool stuck = st == ST_DEVICE;
+    if (stuck) {
+        k->out->ms += (double) s->watchdog_ms;
+    }
+    return lose(k, stuck ? XDNA_STATE_TIMEOUT : XDNA_STATE_ERROR, "%s", err.text);
 }
 
 void accel_firmware_run(struct accel_device * dev, struct accel_job * job,

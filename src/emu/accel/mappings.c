@@ -37,6 +37,7 @@ static void remove_at(struct accel_device * dev, size_t i) {
     dev->n_mappings--;
     if (--bo->mappings == 0) {
         bo->va = XDNA_NO_ADDRESS;
+        dev->counts.kept_bytes -= bo->handles ? 0 : bo->size;
     }
     accel_bo_put(dev, bo);
 }
@@ -201,7 +202,7 @@ int accel_prime_import(struct accel_call * c) {
     for (uint32_t h = 1; h < c->file->max_handles && !a->handle; h++) {
         a->handle = c->file->handles[h] == e->bo ? h : 0;
     }
-    if (!a->handle && !(a->handle = accel_handle_new(c->file, e->bo))) {
+    if (!a->handle && !(a->handle = accel_handle_new(c->dev, c->file, e->bo))) {
         return accel_refuse(c, ENOMEM, "no memory for a handle");
     }
     accel_words(c, "descriptor %d: buffer %u", a->fd, a->handle);

@@ -55,35 +55,39 @@ void accel_trace(struct accel_device * dev, const char * fmt, ...) {
 
 // ---- the line of counts ----
 
-static void left(const struct accel_device * dev, uint64_t * buffers, uint64_t * contexts,
-                 uint64_t * files) {
-    *buffers = dev->counts.left_buffers;
-    *contexts = dev->counts.left_contexts;
-    *files = 0;
-    for (const struct accel_file * f = dev->files; f; f = f->next) {
-        ++*files;
-        for (uint32_t h = 1; h < f->max_handles; h++) {
-            *buffers += f->handles[h] != NULL;
-        }
-        for (const struct accel_context * x = f->contexts; x; x = x->next) {
-            ++*contexts;
-        }
-    }
-}
-
+// "device=npu1 execs=1 ...": a word and a number each, for people and for tests.
 static int line(const struct accel_device * dev, char * text, size_t size) {
     const struct accel_counts * n = &dev->counts;
-    uint64_t buffers, contexts, files;
-    left(dev, &buffers, &contexts, &files);
-    return snprintf(text, size,
-                    "device=%s execs=%" PRIu64 " commands=%" PRIu64 " contexts=%" PRIu64
-                    " buffers=%" PRIu64 " longest_chain=%" PRIu64 " chain_bytes=%" PRIu64
-                    " heap_bytes=%" PRIu64 " worst_ms=%.3f failed=%" PRIu64 " timeouts=%" PRIu64
-                    " refused=%" PRIu64 " faults=%" PRIu64 " left_buffers=%" PRIu64
-                    " left_contexts=%" PRIu64 " left_files=%" PRIu64 "\n",
-                    dev->settings.model->name, n->execs, n->commands, n->contexts, n->buffers,
-                    n->longest_chain, n->most_chain_bytes, n->most_heap_bytes, n->worst_ms,
-                    n->failed, n->timeouts, n->refused, n->faults, buffers, contexts, files);
+    uint64_t files = 0;
+    for (const struct accel_file * f = dev->files; f; f = f->next) {
+        files++;
+    }
+    const struct {
+        const char * name;
+        uint64_t value;
+    } rows[] = {
+        {"execs", n->execs},
+        {"commands", n->commands},
+        {"contexts", n->contexts},
+        {"buffers", n->buffers},
+        {"longest_chain", n->longest_chain},
+        {"chain_bytes", n->most_chain_bytes},
+        {"heap_bytes", n->most_heap_bytes},
+        {"failed", n->failed},
+        {"timeouts", n->timeouts},
+        {"refused", n->refused},
+        {"faults", n->faults},
+        {"left_buffers", n->left_buffers + n->live_buffers},
+        {"left_contexts", n->left_contexts + accel_context_count(dev)},
+        {"left_files", files},
+        {"kept_bytes", n->kept_bytes},
+    };
+    int at =
+        snprintf(text, size, "device=%s worst_ms=%.3f", dev->settings.model->name, n->worst_ms);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        at += snprintf(text + at, size - (size_t) at, " %s=%" PRIu64, rows[i].name, rows[i].value);
+    }
+    return at + snprintf(text + at, size - (size_t) at, "\n");
 }
 
 void accel_report(struct accel_device * dev) {
