@@ -1,0 +1,349 @@
+// accel: the amdxdna kernel driver, played inside the process that uses it. A preloaded library
+// answers open, ioctl and mmap of /dev/accel/accel0 (preload.c) and runs what is sent there on the
+// array machine, so that AMD's own runtime works without a device. What the kernel driver checks is
+// checked, what it does not tell is not told: see docs/rocr.md.
+//
+// Kept true: everything below hangs off one struct accel_device and is touched under its lock, but
+// for what a running job owns (its machine, and the bytes of the buffers that it holds).
+#pragma once
+
+#include "base/base.h"
+#include "emu/aie/machine.h"
+#include "uapi.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#define ACCEL_PAGE       UINT64_C(4096)
+#define ACCEL_HEAP_BYTES (UINT64_C(64) << 20) // of one heap buffer, and what its size is counted in
+#define ACCEL_HEAP_BASE  UINT64_C(0x04000000) // where the device sees it
+#define ACCEL_FAKE_BASE  (UINT64_C(1) << 32)  // mmap offsets begin here, as DRM's do
+
+enum {
+    ACCEL_MAX_CUS = 32,
+    ACCEL_MAX_ARGUMENTS = 4095,
+    ACCEL_JOBS = 4, // of a context in flight: as many chain buffers lie in the heap
+    ACCEL_RESULTS = 64,
+    ACCEL_MAX_FAULTS = 32,
+};
+
+// ---- settings.c ----
+
+struct accel_model { // a device that can be played
+    const char * name;
+    const char * product; // sysfs: vbnv
+    unsigned pci, revision;
+    enum aie_arch arch;
+    unsigned columns, first_column; // in all, and the first one that contexts get
+    unsigned machine_columns;       // that the array machine has; 0: it plays no such device
+    unsigned contexts;              // at a time
+    unsigned protocol[2];           // of the firmware's mailbox
+    unsigned long_slots;            // minor protocol number from which chain slots have 52 bytes
+    const char * firmware;
+    unsigned npu_mhz, h_mhz;
+};
+
+struct accel_fault { // one word of ACCEL_EMU_FAIL
+    char name[24];
+    uint64_t call; // counted from 1
+    bool stays;
+    int error;
+};
+
+struct accel_settings {
+    const struct accel_model * model;
+    uint64_t heap_bytes, heap_start, heap_align;
+    uint64_t chain_bytes, slot_bytes;
+    uint64_t odd_args;
+    uint64_t wait_ms, watchdog_ms, mhz;
+    uint64_t context_ids, contexts;
+    uint64_t cu_padding; // of CONFIG_HWCTX must be 0; ROCr 7.2 leaves it as malloc gave it
+    uint64_t quiet;
+    int wait_failed; // errno, 0: none
+    struct accel_fault faults[ACCEL_MAX_FAULTS];
+    int n_faults;
+    char firmware[32];
+    char report[512], trace[512];
+    bool strict;
+};
+
+// From the environment. The error names the variable, and nothing is left half read.
+enum status accel_settings_read(struct accel_settings * s, struct error * err);
+
+// ---- ranges.c ----
+
+struct accel_range {
+    uint64_t at, size;
+};
+
+struct accel_ranges { // which parts of [begin, end) are taken; sorted
+    uint64_t begin, end;
+    struct accel_range * taken;
+    size_t n, max;
+};
+
+// The smallest hole that fits, as the kernel's heap does it; false when there is none.
+bool accel_ranges_take(struct accel_ranges * r, uint64_t size, uint64_t align, uint64_t * at);
+void accel_ranges_give(struct accel_ranges * r, uint64_t at);
+void accel_ranges_free(struct accel_ranges * r);
+
+// ---- objects ----
+
+struct accel_bo {
+    enum xdna_bo_type type;
+    uint64_t size;   // whole pages
+    uint64_t at;     // in the file's memory; of DEV: in the heap
+    uint8_t * bytes; // the driver's own mapping
+    uint64_t va;     // where the program first mapped it, or XDNA_NO_ADDRESS
+    int refs;        // handles, mappings, jobs, and DEV buffers of a heap
+    int mappings, handles;
+    struct accel_file * file; // whose memory it lies in
+    uint64_t serial;          // never the same twice
+};
+
+struct accel_mapping { // of a buffer into the program's memory
+    uint64_t va, size;
+    struct accel_bo * bo;
+};
+
+struct accel_cu {
+    uint32_t handle;
+    uint64_t at, size, serial; // of the PDI, in the heap
+};
+
+struct accel_result {
+    uint64_t seq;
+    double ms;
+    bool failed;
+};
+
+struct accel_context {
+    struct accel_context * next;
+    struct accel_file * file;
+    uint32_t id;
+    unsigned first_column, columns;
+    uint64_t chain_at[ACCEL_JOBS]; // in the heap
+    struct accel_cu cus[ACCEL_MAX_CUS];
+    unsigned n_cus;
+    struct emu_machine * machine; // NULL until a command needs it
+    struct accel_job * running;   // whose buffers the machine reaches
+    uint64_t submitted, completed, errors;
+    struct accel_result results[ACCEL_RESULTS]; // by seq
+    bool leaving;
+};
+
+struct accel_job {
+    struct accel_job * next;
+    struct accel_context * context;
+    uint64_t seq;
+    struct accel_bo * command;
+    uint32_t n_arguments;
+    struct accel_bo ** arguments;
+};
+
+struct accel_file { // an open file of the device
+    struct accel_file * next;
+    dev_t dev;
+    ino_t ino;  // of the program's descriptor; all that are dup'ed from it have the same
+    int memory; // memfd
+    int users;  // calls that are in it
+    bool closed;
+    struct accel_ranges used;   // of memory
+    struct accel_bo ** handles; // [0] is none
+    uint32_t max_handles;
+    struct accel_bo * heap; // NULL until it is made
+    struct accel_ranges heap_used;
+    struct accel_context * contexts;
+    uint32_t last_context;
+    uint32_t syncobjs;
+};
+
+struct accel_export { // a buffer that PRIME gave a descriptor
+    struct accel_export * next;
+    dev_t dev;
+    ino_t ino;
+    struct accel_bo * bo;
+};
+
+struct accel_counts {
+    uint64_t execs, commands, chains, contexts, buffers;
+    uint64_t longest_chain, most_chain_bytes, most_heap_bytes;
+    uint64_t failed, timeouts, refused, faults;
+    uint64_t left_buffers, left_contexts;
+    uint64_t live_buffers; // handles
+    uint64_t
+        kept_bytes; // of buffers that no handle leads to, and that stay because they are mapped
+    double worst_ms;
+};
+
+struct accel_device {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;         // a job came, ended, or a call left
+    struct accel_settings settings; // read when the first file is opened
+    struct accel_file * files;
+    struct accel_export * exports;
+    struct accel_mapping * mappings; // sorted
+    size_t n_mappings, max_mappings;
+    uint64_t serial;
+    struct accel_job *jobs, **jobs_end;
+    bool has_worker;
+    bool opened; // once in this process
+    pid_t pid;
+    struct accel_counts counts;
+    uint64_t calls[ACCEL_MAX_FAULTS]; // of what each fault names
+    FILE * trace;
+};
+
+struct accel_call { // an ioctl on its way
+    struct accel_device * dev;
+    struct accel_file * file;
+    const char * name;
+    void * arg;      // the driver's copy of the caller's struct
+    char words[480]; // what is asked, or why it is refused; for people
+};
+
+// ---- device.c ----
+
+struct accel_device * accel_device(void);
+// The open file behind a descriptor of the program, or NULL; dev->lock is held.
+struct accel_file * accel_file_of(struct accel_device * dev, int fd);
+int accel_open(int flags); // a descriptor, or -errno
+void accel_close(int fd);  // before it is closed
+bool accel_ioctl(int fd, unsigned long request, void * arg, int * result); // false: not ours
+// The errno that a fault in the settings wants for this call of `name`, or 0.
+int accel_fault(struct accel_device * dev, const char * name);
+// Memory of the program, which may not be there.
+bool accel_user_read(void * to, uint64_t from, size_t size);
+bool accel_user_write(uint64_t to, const void * from, size_t size);
+
+// ---- report.c ----
+
+void accel_say(struct accel_device * dev, const char * fmt, ...)
+    BASE_PRINTF(2, 3); // to people, unless quiet
+void accel_words(struct accel_call * c, const char * fmt, ...) BASE_PRINTF(2, 3);
+// Sets the words and returns -error.
+int accel_refuse(struct accel_call * c, int error, const char * fmt, ...) BASE_PRINTF(3, 4);
+void accel_trace(struct accel_device * dev, const char * fmt, ...) BASE_PRINTF(2, 3);
+void accel_report(struct accel_device * dev); // rewrites the report's file, where there is one
+
+// ---- buffers.c ----
+
+int accel_create_bo(struct accel_call * c);
+int accel_get_bo_info(struct accel_call * c);
+int accel_sync_bo(struct accel_call * c);
+int accel_gem_close(struct accel_call * c);
+struct accel_bo * accel_bo_get(const struct accel_file * f, uint32_t handle); // NULL: none
+uint32_t accel_handle_new(struct accel_device * dev, struct accel_file * f,
+                          struct accel_bo * bo); // 0: no memory
+void accel_bo_put(struct accel_device * dev, struct accel_bo * bo);
+bool accel_heap_take(struct accel_device * dev, struct accel_file * f, uint64_t size,
+                     uint64_t * at);
+// The address in the program of what lies there in the heap, or XDNA_NO_ADDRESS.
+uint64_t accel_heap_va(const struct accel_file * f, uint64_t at);
+void accel_file_drop_buffers(struct accel_device * dev, struct accel_file * f);
+
+// ---- mappings.c ----
+
+// Like mmap of a descriptor that is ours; -errno through *error.
+bool accel_mmap(void * addr, size_t size, int prot, int flags, int fd, uint64_t offset, void ** out,
+                int * error);
+void accel_unmap(uint64_t va, uint64_t size); // before the program's memory there goes away
+const struct accel_mapping * accel_mapping_of(const struct accel_device * dev, uint64_t va);
+int accel_prime_export(struct accel_call * c);
+int accel_prime_import(struct accel_call * c);
+
+// ---- contexts.c ----
+
+int accel_create_hwctx(struct accel_call * c);
+int accel_destroy_hwctx(struct accel_call * c);
+int accel_config_hwctx(struct accel_call * c);
+struct accel_context * accel_context_get(const struct accel_file * f, uint32_t id);
+uint64_t accel_context_count(const struct accel_device * dev);
+// Waits until its jobs ended; the lock is released meanwhile.
+void accel_context_free(struct accel_device * dev, struct accel_context * x);
+
+// ---- commands.c ----
+
+int accel_exec_cmd(struct accel_call * c);
+int accel_wait_cmd(struct accel_call * c);
+
+// ---- firmware.c ----
+
+// What one job came to.
+struct accel_outcome {
+    enum xdna_state state; // XDNA_STATE_NEW: the driver dropped it, and tells nobody
+    uint32_t index;        // of the command that failed
+    double ms;
+    uint64_t commands, chain_bytes;
+    char why[512];
+};
+
+// Runs a job. The lock is held on entry and return, and released while the machine runs.
+void accel_firmware_run(struct accel_device * dev, struct accel_job * job,
+                        struct accel_outcome * out);
+
+// ---- queries.c ----
+
+int accel_version(struct accel_call * c);
+int accel_get_info(struct accel_call * c);
+int accel_get_array(struct accel_call * c);
+int accel_set_state(struct accel_call * c);
+
+// ---- nodes.c: the paths that the driver makes ----
+
+enum accel_node_kind {
+    ACCEL_NODE_DIR,
+    ACCEL_NODE_TEXT,
+    ACCEL_NODE_LINK,
+    ACCEL_NODE_DEVICE, // the NPU
+    ACCEL_NODE_NULL,   // a device that is there and does nothing
+};
+
+struct accel_node {
+    const char * path;
+    enum accel_node_kind kind;
+    const char * text; // of TEXT and LINK; NULL: it depends on the device
+};
+
+const struct accel_node * accel_node_find(const char * path); // NULL: not ours
+// The i-th entry of a directory, its name in *name, or NULL.
+const struct accel_node * accel_node_entry(const struct accel_node * dir, size_t i,
+                                           const char ** name);
+void accel_node_text(const struct accel_node * n, char * text, size_t size);
+unsigned accel_node_mode(const struct accel_node * n);       // as st_mode
+int accel_node_open(const struct accel_node * n, int flags); // a descriptor, or -errno
+
+// ---- libc.c ----
+
+// libc's own functions, which this library stands before.
+#define ACCEL_LIBC(X)                                                                              \
+    X(int, open, (const char *, int, ...))                                                         \
+    X(int, openat, (int, const char *, int, ...))                                                  \
+    X(int, close, (int) )                                                                          \
+    X(int, ioctl, (int, unsigned long, ...))                                                       \
+    X(void *, mmap, (void *, size_t, int, int, int, off_t))                                        \
+    X(int, munmap, (void *, size_t))                                                               \
+    X(void *, mremap, (void *, size_t, size_t, int, ...))                                          \
+    X(FILE *, fopen, (const char *, const char *) )                                                \
+    X(int, access, (const char *, int) )                                                           \
+    X(int, faccessat, (int, const char *, int, int) )                                              \
+    X(ssize_t, readlink, (const char *, char *, size_t))                                           \
+    X(ssize_t, readlinkat, (int, const char *, char *, size_t))                                    \
+    X(int, stat, (const char *, struct stat *) )                                                   \
+    X(int, lstat, (const char *, struct stat *) )                                                  \
+    X(int, fstatat, (int, const char *, struct stat *, int) )                                      \
+    X(int, statx, (int, const char *, int, unsigned, struct statx *) )                             \
+    X(DIR *, opendir, (const char *) )                                                             \
+    X(struct dirent *, readdir, (DIR *) )                                                          \
+    X(int, closedir, (DIR *) )
+
+struct accel_libc {
+#define ACCEL_LIBC_FIELD(type, name, args) type(*name) args;
+    ACCEL_LIBC(ACCEL_LIBC_FIELD)
+#undef ACCEL_LIBC_FIELD
+};
+
+const struct accel_libc * accel_libc(void);

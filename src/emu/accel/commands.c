@@ -1,0 +1,229 @@
+// commands: from EXEC_CMD to WAIT_CMD. As in the kernel, EXEC_CMD only looks at handles and puts
+// the command into a queue; whether it can be run, and how it went, shows later, in the state word
+// of the command buffer alone. WAIT_CMD succeeds for commands that failed; it fails when the
+// caller's patience, in modelled time, was shorter than the work.
+#include "accel.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- the device's own thread ----
+
+static void job_free(struct accel_device * dev, struct accel_job * job) {
+    for (uint32_t i = 0; i < job->n_arguments; i++) {
+        accel_bo_put(dev, job->arguments[i]);
+    }
+    if (job->command) {
+        accel_bo_put(dev, job->command);
+    }
+    free(job->arguments);
+    free(job);
+}
+
+static void set_state(struct accel_job * job, const struct accel_outcome * out) {
+    uint32_t header = load_u32(job->command->bytes);
+    store_u32(job->command->bytes, (header & ~0xfu) | out->state);
+    if (XDNA_COMMAND_OPCODE(header) == XDNA_OP_CHAIN && out->state != XDNA_STATE_COMPLETED) {
+        store_u32(job->command->bytes + 4 + offsetof(struct xdna_chain, error_index), out->index);
+    }
+}
+
+static void run_job(struct accel_device * dev, struct accel_job * job) {
+    struct accel_context * x = job->context;
+    struct accel_outcome out = {.state = XDNA_STATE_NEW};
+    x->running = job;
+    accel_firmware_run(dev, job, &out);
+    x->running = NULL;
+    set_state(job, &out);
+    struct accel_counts * n = &dev->counts;
+    n->commands += out.commands;
+    n->longest_chain = out.commands > n->longest_chain ? out.commands : n->longest_chain;
+    n->most_chain_bytes =
+        out.chain_bytes > n->most_chain_bytes ? out.chain_bytes : n->most_chain_bytes;
+    n->worst_ms = out.ms > n->worst_ms ? out.ms : n->worst_ms;
+    bool failed = out.state != XDNA_STATE_COMPLETED;
+    if (failed) {
+        n->failed++;
+        x->errors++;
+        accel_say(dev, "context %u, command %llu: %s; the caller is not told", x->id,
+                  (unsigned long long) job->seq, out.why);
+    } else {
+        accel_trace(dev, "  context %u, command %llu: %llu of %llu bytes done in %.3f modelled ms",
+                    x->id, (unsigned long long) job->seq, (unsigned long long) out.commands,
+                    (unsigned long long) out.chain_bytes, out.ms);
+    }
+    x->results[job->seq % ACCEL_RESULTS] = (struct accel_result){job->seq, out.ms, failed};
+    x->completed++;
+    job_free(dev, job);
+    accel_report(dev);
+    pthread_cond_broadcast(&dev->changed);
+}
+
+static void * worker(void * data) {
+    struct accel_device * dev = data;
+    pthread_mutex_lock(&dev->lock);
+    for (;;) { // as long as the process
+        struct accel_job * job = dev->jobs;
+        if (!job) {
+            pthread_cond_wait(&dev->changed, &dev->lock);
+            continue;
+        }
+        dev->jobs = job->next;
+        run_job(dev, job);
+    }
+    return NULL;
+}
+
+static bool start_worker(struct accel_device * dev) {
+    if (dev->has_worker) {
+        return true;
+    }
+    // Signals are the program's business.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread;
+    dev->has_worker = pthread_create(&thread, NULL, worker, dev) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (dev->has_worker) {
+        pthread_detach(thread);
+    }
+    return dev->has_worker;
+}
+
+// ---- EXEC_CMD ----
+
+static int take_argument(struct accel_call * c, struct accel_job * job, uint32_t handle) {
+    struct accel_bo * bo = accel_bo_get(c->file, handle);
+    if (!bo) {
+        return accel_refuse(c, ENOENT, "there is no buffer %u, of %u that were named", handle,
+                            job->n_arguments + 1);
+    }
+    for (uint32_t i = 0; i < job->n_arguments; i++) {
+        if (job->arguments[i] == bo) {
+            return accel_refuse(c, EALREADY, "buffer %u was named twice", handle);
+        }
+    }
+    bo->refs++;
+    job->arguments[job->n_arguments++] = bo;
+    return 0;
+}
+
+static int take_arguments(struct accel_call * c, struct accel_job * job,
+                          const struct xdna_exec_cmd * a) {
+    uint32_t * handles = calloc(a->argument_count + 1, sizeof *handles);
+    job->arguments = calloc(a->argument_count + 1, sizeof *job->arguments);
+    int result = 0;
+    if (!handles || !job->arguments) {
+        result = accel_refuse(c, ENOMEM, "no memory for %u buffers", a->argument_count);
+    } else if (!accel_user_read(handles, a->arguments, a->argument_count * sizeof *handles)) {
+        result = accel_refuse(c, EFAULT, "%u handles at 0x%llx cannot be read", a->argument_count,
+                              (unsigned long long) a->arguments);
+    }
+    for (uint32_t i = 0; i < a->argument_count && result == 0; i++) {
+        result = take_argument(c, job, handles[i]);
+    }
+    free(handles);
+    return result;
+}
+
+static int check_exec(struct accel_call * c, const struct xdna_exec_cmd * a) {
+    if (a->ext || a->ext_flags) {
+        return accel_refuse(c, EINVAL, "ext or ext_flags is not 0");
+    }
+    if (a->type != XDNA_SUBMIT_COMMAND) {
+        return accel_refuse(c, EINVAL, "type %u: expected 0", a->type);
+    }
+    if (a->command_count != 1 || a->argument_count > ACCEL_MAX_ARGUMENTS) {
+        return accel_refuse(c, EINVAL, "%u commands, %u buffers: expected 1, and at most %d",
+                            a->command_count, a->argument_count, ACCEL_MAX_ARGUMENTS);
+    }
+    const struct accel_bo * bo = accel_bo_get(c->file, (uint32_t) a->commands);
+    if (!bo || bo->type != XDNA_BO_CMD) {
+        return accel_refuse(c, EINVAL, "command %u is %s", (uint32_t) a->commands,
+                            bo ? "no CMD buffer" : "no buffer");
+    }
+    return 0;
+}
+
+// The queue of a context has few places; who comes later waits.
+static struct accel_context * enter(struct accel_call * c, uint32_t id) {
+    struct accel_context * x;
+    while ((x = accel_context_get(c->file, id)) && x->submitted - x->completed == ACCEL_JOBS) {
+        pthread_cond_wait(&c->dev->changed, &c->dev->lock);
+    }
+    return x;
+}
+
+int accel_exec_cmd(struct accel_call * c) {
+    struct xdna_exec_cmd * a = c->arg;
+    struct accel_device * dev = c->dev;
+    int result = check_exec(c, a);
+    struct accel_job * job = result == 0 ? calloc(1, sizeof *job) : NULL;
+    if (!job) {
+        return result ? result : accel_refuse(c, ENOMEM, "no memory for a command");
+    }
+    job->command = accel_bo_get(c->file, (uint32_t) a->commands);
+    job->command->refs++;
+    result = take_arguments(c, job, a);
+    if (result == 0 && !(job->context = enter(c, a->hwctx))) {
+        result = accel_refuse(c, EINVAL, "there is no context %u", a->hwctx);
+    }
+    if (result == 0 && !start_worker(dev)) {
+        result = accel_refuse(c, ENOMEM, "no thread to run commands in");
+    }
+    if (result != 0) {
+        job_free(dev, job);
+        return result;
+    }
+    a->seq = job->seq = job->context->submitted++;
+    struct accel_job ** link = &dev->jobs;
+    while (*link) {
+        link = &(*link)->next;
+    }
+    *link = job;
+    dev->counts.execs++;
+    accel_words(c, "context %u, command in buffer %u, %u buffers: number %llu", a->hwctx,
+                (uint32_t) a->commands, a->argument_count, (unsigned long long) a->seq);
+    pthread_cond_broadcast(&dev->changed);
+    return 0;
+}
+
+// ---- WAIT_CMD ----
+
+int accel_wait_cmd(struct accel_call * c) {
+    const struct xdna_wait_cmd * a = c->arg;
+    struct accel_device * dev = c->dev;
+    struct accel_context * x = accel_context_get(c->file, a->hwctx);
+    if (!x || a->seq >= x->submitted) {
+        return accel_refuse(c, EINVAL, "context %u has no command %llu", a->hwctx,
+                            (unsigned long long) a->seq);
+    }
+    while (x->completed <= a->seq) { // a context runs its commands in their order
+        pthread_cond_wait(&dev->changed, &dev->lock);
+        x = accel_context_get(c->file, a->hwctx);
+        if (!x) {
+            return accel_refuse(c, EINVAL, "context %u was destroyed meanwhile", a->hwctx);
+        }
+    }
+    const struct accel_result * r = &x->results[a->seq % ACCEL_RESULTS];
+    accel_words(c, "context %u, command %llu, at most %u ms", a->hwctx, (unsigned long long) a->seq,
+                a->timeout);
+    if (r->seq != a->seq) {
+        return 0; // long ago
+    }
+    uint64_t limit = a->timeout && dev->settings.wait_ms ? dev->settings.wait_ms : a->timeout;
+    if (limit && r->ms > (double) limit) {
+        dev->counts.timeouts++;
+        return accel_refuse(c, ETIME, "command %llu takes %.3f modelled ms, the caller waits %llu",
+                            (unsigned long long) a->seq, r->ms, (unsigned long long) limit);
+    }
+    if (r->failed && dev->settings.wait_failed) {
+        return accel_refuse(c, dev->settings.wait_failed,
+                            "command %llu failed (a kernel's driver would not say so)",
+                            (unsigned long long) a->seq);
+    }
+    return 0;
+}

@@ -1,0 +1,256 @@
+// contexts: a program's share of the array. A context gets columns, an id, and a few chain buffers
+// in the heap; its CUs are the PDIs that it was configured with, once, by number: what a command
+// runs is CU n of this list, whatever the caller believes it put there. Ids go round, so that one
+// comes back after a while.
+#include "accel.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CORE_ROWS = 4 };
+
+struct accel_context * accel_context_get(const struct accel_file * f, uint32_t id) {
+    struct accel_context * x = f->contexts;
+    while (x && (x->id != id || x->leaving)) {
+        x = x->next;
+    }
+    return x;
+}
+
+// The next free id after the last one that was given, from 1 again after the highest; 0: none.
+static uint32_t next_id(const struct accel_file * f, uint64_t ids) {
+    for (uint64_t i = 0; i < ids; i++) {
+        uint32_t id = (uint32_t) ((f->last_context + i) % ids + 1);
+        const struct accel_context * x = f->contexts;
+        while (x && x->id != id) {
+            x = x->next;
+        }
+        if (!x) {
+            return id;
+        }
+    }
+    return 0;
+}
+
+// Contexts with the same columns share them in turns; columns of which another context has a part
+// only are not to be had.
+static bool find_columns(const struct accel_device * dev, struct accel_context * x) {
+    const struct accel_model * m = dev->settings.model;
+    unsigned first = x->columns == m->columns ? 0 : m->first_column;
+    bool shared = false;
+    for (unsigned at = first; at + x->columns <= m->columns; at++) {
+        bool free_place = true, same = false;
+        for (const struct accel_file * f = dev->files; f; f = f->next) {
+            for (const struct accel_context * o = f->contexts; o; o = o->next) {
+                free_place &=
+                    at + x->columns <= o->first_column || o->first_column + o->columns <= at;
+                same |= o->first_column == at && o->columns == x->columns;
+            }
+        }
+        if (free_place) {
+            x->first_column = at;
+            return true;
+        }
+        if (same && !shared) {
+            x->first_column = at;
+            shared = true;
+        }
+    }
+    return shared;
+}
+
+uint64_t accel_context_count(const struct accel_device * dev) {
+    uint64_t n = 0;
+    for (const struct accel_file * f = dev->files; f; f = f->next) {
+        for (const struct accel_context * x = f->contexts; x; x = x->next) {
+            n++;
+        }
+    }
+    return n;
+}
+
+static void give_chains(struct accel_file * f, const struct accel_context * x, int n) {
+    while (n-- > 0) {
+        accel_ranges_give(&f->heap_used, x->chain_at[n]);
+    }
+}
+
+static int take_chains(struct accel_call * c, struct accel_context * x) {
+    uint64_t size = (c->dev->settings.chain_bytes + ACCEL_PAGE - 1) / ACCEL_PAGE * ACCEL_PAGE;
+    for (int i = 0; i < ACCEL_JOBS; i++) {
+        if (!accel_heap_take(c->dev, c->file, size, &x->chain_at[i])) {
+            give_chains(c->file, x, i);
+            return accel_refuse(c, ENOSPC,
+                                "the heap is full: a context wants %d buffers of %llu bytes of it",
+                                ACCEL_JOBS, (unsigned long long) size);
+        }
+    }
+    return 0;
+}
+
+static int check_create(struct accel_call * c, const struct xdna_create_hwctx * a) {
+    const struct accel_model * m = c->dev->settings.model;
+    struct xdna_qos qos;
+    if (a->ext || a->ext_flags) {
+        return accel_refuse(c, EINVAL, "ext or ext_flags is not 0");
+    }
+    if (!accel_user_read(&qos, a->qos, sizeof qos)) {
+        return accel_refuse(c, EFAULT, "its quality of service at 0x%llx cannot be read",
+                            (unsigned long long) a->qos);
+    }
+    if (a->num_tiles / CORE_ROWS == 0 || a->num_tiles / CORE_ROWS > m->columns) {
+        return accel_refuse(c, EINVAL, "%u tiles: %d to %u are columns of this device",
+                            a->num_tiles, CORE_ROWS, CORE_ROWS * m->columns);
+    }
+    if (!c->file->heap) {
+        return accel_refuse(c, ENOENT, "this file has no heap yet");
+    }
+    if (accel_context_count(c->dev) >= c->dev->settings.contexts) {
+        return accel_refuse(c, ENOENT, "the device has its %llu contexts already",
+                            (unsigned long long) c->dev->settings.contexts);
+    }
+    return 0;
+}
+
+int accel_create_hwctx(struct accel_call * c) {
+    struct xdna_create_hwctx * a = c->arg;
+    struct accel_file * f = c->file;
+    int result = check_create(c, a);
+    struct accel_context * x = result == 0 ? calloc(1, sizeof *x) : NULL;
+    if (!x) {
+        return result ? result : accel_refuse(c, ENOMEM, "no memory for a context");
+    }
+    x->file = f;
+    x->columns = a->num_tiles / CORE_ROWS;
+    x->id = next_id(f, c->dev->settings.context_ids);
+    result = x->id ? take_chains(c, x) : accel_refuse(c, EBUSY, "no id is free");
+    if (result == 0 && !find_columns(c->dev, x)) {
+        give_chains(f, x, ACCEL_JOBS);
+        result = accel_refuse(c, ENODEV, "%u columns: contexts of other widths are in the way",
+                              x->columns);
+    }
+    if (result != 0) {
+        free(x);
+        return result;
+    }
+    f->heap->refs++;
+    f->last_context = x->id;
+    x->next = f->contexts;
+    f->contexts = x;
+    a->handle = x->id;
+    a->syncobj = ++f->syncobjs;
+    a->umq_doorbell = UINT32_MAX;
+    c->dev->counts.contexts++;
+    accel_words(c, "%u tiles: context %u, columns %u to %u", a->num_tiles, x->id, x->first_column,
+                x->first_column + x->columns - 1);
+    return 0;
+}
+
+void accel_context_free(struct accel_device * dev, struct accel_context * x) {
+    struct accel_file * f = x->file;
+    x->leaving = true;
+    while (x->submitted != x->completed) {
+        pthread_cond_wait(&dev->changed, &dev->lock);
+    }
+    struct accel_context ** link = &f->contexts;
+    while (*link != x) {
+        link = &(*link)->next;
+    }
+    *link = x->next;
+    emu_machine_free(x->machine);
+    give_chains(f, x, ACCEL_JOBS);
+    accel_bo_put(dev, f->heap);
+    free(x);
+}
+
+int accel_destroy_hwctx(struct accel_call * c) {
+    const struct xdna_destroy_hwctx * a = c->arg;
+    if (a->pad) {
+        return accel_refuse(c, EINVAL, "pad is not 0");
+    }
+    struct accel_context * x = accel_context_get(c->file, a->handle);
+    if (!x) {
+        return accel_refuse(c, EINVAL, "there is no context %u", a->handle);
+    }
+    accel_words(c, "context %u after %llu commands", x->id, (unsigned long long) x->submitted);
+    accel_context_free(c->dev, x);
+    return 0;
+}
+
+// ---- CUs ----
+
+static bool any(const void * bytes, size_t n) {
+    const uint8_t * b = bytes;
+    bool found = false;
+    for (size_t i = 0; i < n; i++) {
+        found |= b[i] != 0;
+    }
+    return found;
+}
+
+static int config_cus(struct accel_call * c, struct accel_context * x, const struct xdna_cus * cus,
+                      uint32_t size) {
+    if (x->n_cus) {
+        return accel_refuse(c, EINVAL, "context %u has its CUs already", x->id);
+    }
+    if (size < sizeof *cus || cus->count == 0 || cus->count > ACCEL_MAX_CUS ||
+        size < sizeof *cus + cus->count * sizeof cus->cus[0]) {
+        return accel_refuse(c, EINVAL, "%u CUs in %u bytes: expected 1 to %d", cus->count, size,
+                            ACCEL_MAX_CUS);
+    }
+    bool padding = c->dev->settings.cu_padding;
+    if (padding && any(cus->pad, sizeof cus->pad)) {
+        return accel_refuse(c, EINVAL, "the padding of its CUs is not 0");
+    }
+    for (unsigned i = 0; i < cus->count; i++) {
+        const struct accel_bo * bo = accel_bo_get(c->file, cus->cus[i].bo);
+        if (padding && any(cus->cus[i].pad, sizeof cus->cus[i].pad)) {
+            return accel_refuse(c, EINVAL, "CU %u: its padding is not 0", i);
+        }
+        if (!bo || bo->type != XDNA_BO_DEV) {
+            return accel_refuse(c, EINVAL, "CU %u: buffer %u is %s", i, cus->cus[i].bo,
+                                bo ? "no DEV buffer" : "not there");
+        }
+        x->cus[i] = (struct accel_cu){cus->cus[i].bo, bo->at, bo->size, bo->serial};
+    }
+    x->n_cus = cus->count;
+    return 0;
+}
+
+int accel_config_hwctx(struct accel_call * c) {
+    const struct xdna_config_hwctx * a = c->arg;
+    union {
+        struct xdna_cus cus;
+        uint8_t bytes[ACCEL_PAGE];
+    } config = {.bytes = {0}};
+    if (a->pad) {
+        return accel_refuse(c, EINVAL, "pad is not 0");
+    }
+    if (a->type == XDNA_CONFIG_ATTACH_DEBUG || a->type == XDNA_CONFIG_DETACH_DEBUG) {
+        return accel_refuse(c, EOPNOTSUPP, "debug buffers are not played");
+    }
+    if (a->type != XDNA_CONFIG_CU) {
+        return accel_refuse(c, EINVAL, "type %u: expected 0", a->type);
+    }
+    if (a->size > sizeof config) {
+        return accel_refuse(c, E2BIG, "%u bytes: at most %zu", a->size, sizeof config);
+    }
+    if (!accel_user_read(&config, a->value, a->size)) {
+        return accel_refuse(c, EFAULT, "its CUs at 0x%llx cannot be read",
+                            (unsigned long long) a->value);
+    }
+    struct accel_context * x = accel_context_get(c->file, a->handle);
+    if (!x) {
+        return accel_refuse(c, EINVAL, "there is no context %u", a->handle);
+    }
+    int result = config_cus(c, x, &config.cus, a->size);
+    if (result == 0) {
+        size_t n =
+            (size_t) snprintf(c->words, sizeof c->words, "context %u: PDIs in buffers", x->id);
+        for (unsigned i = 0; i < x->n_cus && n < sizeof c->words; i++) {
+            n += (size_t) snprintf(c->words + n, sizeof c->words - n, " %u", x->cus[i].handle);
+        }
+    }
+    return result;
+}

@@ -1,0 +1,272 @@
+// device: the open files, and the way of an ioctl from its number to its handler.
+//
+// A program's descriptor is an empty memfd, so that it can be dup'ed, passed on and closed like any
+// other; its inode tells us whose it is. The memory of its buffers is another memfd that no
+// descriptor of the program leads to.
+#include "accel.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+struct accel_device * accel_device(void) {
+    static struct accel_device device = {
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+        .changed = PTHREAD_COND_INITIALIZER,
+    };
+    return &device;
+}
+
+// ---- the program's memory ----
+
+static bool user_copy(void * ours, uint64_t theirs, size_t size, bool write) {
+    struct iovec here = {ours, size}, there = {(void *) (uintptr_t) theirs, size};
+    if (size == 0) {
+        return true;
+    }
+    ssize_t n = write ? process_vm_writev(getpid(), &here, 1, &there, 1, 0)
+                      : process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+    if (n < 0 && (errno == ENOSYS || errno == EPERM) && theirs) { // a sandbox: trust the caller
+        memcpy(write ? (void *) (uintptr_t) theirs : ours,
+               write ? ours : (void *) (uintptr_t) theirs, size);
+        return true;
+    }
+    return n == (ssize_t) size;
+}
+
+bool accel_user_read(void * to, uint64_t from, size_t size) {
+    return user_copy(to, from, size, false);
+}
+
+bool accel_user_write(uint64_t to, const void * from, size_t size) {
+    return user_copy((void *) (uintptr_t) from, to, size, true);
+}
+
+// ---- open files ----
+
+struct accel_file * accel_file_of(struct accel_device * dev, int fd) {
+    struct stat info;
+    if (!dev->files || fd < 0 || fstat(fd, &info) != 0) {
+        return NULL;
+    }
+    struct accel_file * f = dev->files;
+    while (f && (f->closed || f->ino != info.st_ino || f->dev != info.st_dev)) {
+        f = f->next;
+    }
+    return f;
+}
+
+// How many descriptors of this process lead to the file.
+static int descriptors(const struct accel_file * f) {
+    const struct accel_libc * libc = accel_libc();
+    DIR * dir = libc->opendir("/proc/self/fd");
+    int n = dir ? 0 : 1;
+    for (struct dirent * e; dir && (e = libc->readdir(dir));) {
+        struct stat info;
+        n += fstat(atoi(e->d_name), &info) == 0 && info.st_ino == f->ino && info.st_dev == f->dev;
+    }
+    if (dir) {
+        libc->closedir(dir);
+    }
+    return n;
+}
+
+static void file_free(struct accel_device * dev, struct accel_file * f) {
+    struct accel_file ** link = &dev->files;
+    while (*link != f) {
+        link = &(*link)->next;
+    }
+    *link = f->next;
+    while (f->contexts) {
+        dev->counts.left_contexts++;
+        accel_context_free(dev, f->contexts);
+    }
+    accel_file_drop_buffers(dev, f);
+    accel_libc()->close(f->memory);
+    free(f);
+}
+
+static void file_leave(struct accel_device * dev, struct accel_file * f) {
+    if (--f->users == 0 && f->closed) {
+        file_free(dev, f);
+        accel_report(dev);
+    }
+}
+
+static int first_open(struct accel_device * dev) {
+    struct error err = {0};
+    if (accel_settings_read(&dev->settings, &err) != ST_OK) {
+        fprintf(stderr, "accel-emu: %s\n", err.text);
+        return -EINVAL;
+    }
+    if (dev->trace) {
+        fclose(dev->trace);
+        dev->trace = NULL;
+    }
+    if (*dev->settings.trace && !(dev->trace = accel_libc()->fopen(dev->settings.trace, "ae"))) {
+        fprintf(stderr, "accel-emu: ACCEL_EMU_TRACE=%s: %s\n", dev->settings.trace,
+                strerror(errno));
+        return -EINVAL;
+    }
+    memset(dev->calls, 0, sizeof dev->calls);
+    dev->pid = getpid();
+    dev->opened = true;
+    return 0;
+}
+
+static int open_locked(struct accel_device * dev, int flags) {
+    int error = dev->files ? 0 : first_open(dev);
+    if (error == 0) {
+        error = -accel_fault(dev, "OPEN");
+    }
+    if (error != 0) {
+        return error;
+    }
+    struct accel_file * f = calloc(1, sizeof *f);
+    int fd = memfd_create("accel0", flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
+    int memory = memfd_create("accel0-memory", MFD_CLOEXEC);
+    struct stat info;
+    const off_t end = (off_t) 1 << 40; // sparse; what is not written takes no memory
+    if (!f || fd < 0 || memory < 0 || fstat(fd, &info) != 0 || ftruncate(memory, end) != 0) {
+        error = errno ? -errno : -ENOMEM;
+        free(f);
+        if (fd >= 0) {
+            accel_libc()->close(fd);
+        }
+        if (memory >= 0) {
+            accel_libc()->close(memory);
+        }
+        return error;
+    }
+    f->dev = info.st_dev;
+    f->ino = info.st_ino;
+    f->memory = memory;
+    f->used = (struct accel_ranges){.end = (uint64_t) end};
+    f->next = dev->files;
+    dev->files = f;
+    return fd;
+}
+
+int accel_open(int flags) {
+    struct accel_device * dev = accel_device();
+    pthread_mutex_lock(&dev->lock);
+    int fd = open_locked(dev, flags);
+    accel_trace(dev, "open -> %d", fd);
+    accel_report(dev);
+    pthread_mutex_unlock(&dev->lock);
+    return fd;
+}
+
+void accel_close(int fd) {
+    struct accel_device * dev = accel_device();
+    pthread_mutex_lock(&dev->lock);
+    struct accel_file * f = accel_file_of(dev, fd);
+    if (f && descriptors(f) <= 1) {
+        accel_trace(dev, "close %d", fd);
+        f->closed = true;
+        f->users++;
+        file_leave(dev, f);
+    }
+    pthread_mutex_unlock(&dev->lock);
+}
+
+// ---- calls ----
+
+static const struct ioctl_row {
+    unsigned nr;
+    size_t size;
+    const char * name; // that ACCEL_EMU_FAIL and the trace use
+    int (*handler)(struct accel_call * c);
+} ioctls[] = {
+    {XDNA_VERSION, sizeof(struct xdna_version), "VERSION", accel_version},
+    {XDNA_GEM_CLOSE, sizeof(struct xdna_gem_close), "GEM_CLOSE", accel_gem_close},
+    {XDNA_PRIME_HANDLE_TO_FD, sizeof(struct xdna_prime), "PRIME_EXPORT", accel_prime_export},
+    {XDNA_PRIME_FD_TO_HANDLE, sizeof(struct xdna_prime), "PRIME_IMPORT", accel_prime_import},
+    {XDNA_CREATE_HWCTX, sizeof(struct xdna_create_hwctx), "CREATE_HWCTX", accel_create_hwctx},
+    {XDNA_DESTROY_HWCTX, sizeof(struct xdna_destroy_hwctx), "DESTROY_HWCTX", accel_destroy_hwctx},
+    {XDNA_CONFIG_HWCTX, sizeof(struct xdna_config_hwctx), "CONFIG_HWCTX", accel_config_hwctx},
+    {XDNA_CREATE_BO, sizeof(struct xdna_create_bo), "CREATE_BO", accel_create_bo},
+    {XDNA_GET_BO_INFO, sizeof(struct xdna_get_bo_info), "GET_BO_INFO", accel_get_bo_info},
+    {XDNA_SYNC_BO, sizeof(struct xdna_sync_bo), "SYNC_BO", accel_sync_bo},
+    {XDNA_EXEC_CMD, sizeof(struct xdna_exec_cmd), "EXEC_CMD", accel_exec_cmd},
+    {XDNA_GET_INFO, sizeof(struct xdna_get_info), "GET_INFO", accel_get_info},
+    {XDNA_SET_STATE, sizeof(struct xdna_get_info), "SET_STATE", accel_set_state},
+    {XDNA_WAIT_CMD, sizeof(struct xdna_wait_cmd), "WAIT_CMD", accel_wait_cmd},
+    {XDNA_GET_ARRAY, sizeof(struct xdna_get_array), "GET_ARRAY", accel_get_array},
+};
+
+int accel_fault(struct accel_device * dev, const char * name) {
+    int error = 0;
+    for (int i = 0; i < dev->settings.n_faults; i++) {
+        const struct accel_fault * f = &dev->settings.faults[i];
+        if (!strcmp(f->name, name) || (!strcmp(f->name, "ANY") && strcmp(name, "COMMAND") != 0)) {
+            uint64_t call = ++dev->calls[i];
+            if (call == f->call || (f->stays && call > f->call)) {
+                error = f->error;
+            }
+        }
+    }
+    if (error) {
+        dev->counts.faults++;
+        accel_say(dev, "%s: a fault is played: %s", name, strerrorname_np(error));
+    }
+    return error;
+}
+
+static int call(struct accel_device * dev, struct accel_file * f, unsigned long request,
+                uint64_t arg) {
+    unsigned nr = _IOC_NR(request);
+    size_t size = _IOC_SIZE(request), row = 0;
+    struct accel_call c = {.dev = dev, .file = f, .name = "ioctl"};
+    while (row < sizeof ioctls / sizeof ioctls[0] && ioctls[row].nr != nr) {
+        row++;
+    }
+    if (row == sizeof ioctls / sizeof ioctls[0]) {
+        return accel_refuse(&c, EINVAL, "number 0x%x of the DRM: the driver has no such call", nr);
+    }
+    c.name = ioctls[row].name;
+    if (size != ioctls[row].size) {
+        return accel_refuse(&c, EINVAL, "a struct of %zu bytes: this driver's has %zu", size,
+                            ioctls[row].size);
+    }
+    uint64_t copy[8] = {0};
+    _Static_assert(sizeof copy >= sizeof(struct xdna_version), "the largest");
+    int result = -accel_fault(dev, c.name);
+    if (result == 0 && !accel_user_read(copy, arg, size)) {
+        result = accel_refuse(&c, EFAULT, "its struct at 0x%llx cannot be read",
+                              (unsigned long long) arg);
+    }
+    if (result == 0) {
+        c.arg = copy;
+        result = ioctls[row].handler(&c);
+    }
+    if (result == 0 && !accel_user_write(arg, copy, size)) {
+        result = accel_refuse(&c, EFAULT, "its struct at 0x%llx cannot be written",
+                              (unsigned long long) arg);
+    }
+    accel_trace(dev, "%s: %s -> %s", c.name, c.words, result ? strerrorname_np(-result) : "0");
+    return result;
+}
+
+bool accel_ioctl(int fd, unsigned long request, void * arg, int * result) {
+    if (_IOC_TYPE(request) != XDNA_IOCTL_TYPE) {
+        return false;
+    }
+    struct accel_device * dev = accel_device();
+    pthread_mutex_lock(&dev->lock);
+    struct accel_file * f = accel_file_of(dev, fd);
+    if (f) {
+        f->users++;
+        *result = call(dev, f, request, (uint64_t) (uintptr_t) arg);
+        file_leave(dev, f);
+        accel_report(dev);
+    }
+    pthread_mutex_unlock(&dev->lock);
+    return f != NULL;
+}
