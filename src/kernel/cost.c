@@ -7,8 +7,8 @@
 
 enum {
     COLUMNS = 4,           // that share the words of an op; more make it faster
-    START = 20000,         // cycles before the first word and behind the last
-    ROW = 400,             // cycles for a row, however short
+    START = 60000,         // cycles before the first word and behind the last
+    ROW = 1000,             // cycles for a row, however short
     MACS_PER_CYCLE = 1024, // of all cores, at the worst type
     WORDS_PER_CYCLE = 4,
     TILE = 64, // a product is computed in whole ones
@@ -70,7 +70,7 @@ static uint64_t product(const struct kernel_spec * spec) {
     uint64_t macs = results * (uint64_t) spec->inputs[0].ne[0] / MACS_PER_CYCLE;
     uint64_t moved =
         (words(&spec->inputs[0]) + words(&spec->inputs[1]) + words(out)) / WORDS_PER_CYCLE;
-    return 2 * macs + moved;
+    return 3 * macs + moved;
 }
 
 uint64_t kernel_cycles(const struct kernel_spec * spec) {
@@ -86,9 +86,11 @@ uint64_t kernel_cycles(const struct kernel_spec * spec) {
         most = words(in) > most ? words(in) : most;
         price = price_of(p, in->dtype) > price ? price_of(p, in->dtype) : price;
     }
-    if (is_row_op) {
+    uint64_t columns = COLUMNS;
+    if (is_row_op) { // a row stays in one column
         const struct tensor * in = &spec->inputs[0];
         rows = (uint64_t) (in->ne[1] * in->ne[2] * in->ne[3]);
+        columns = rows < COLUMNS ? 1 : COLUMNS;
     }
-    return START + (most * (uint64_t) price + rows * ROW) / COLUMNS;
+    return START + (most * (uint64_t) price + rows * ROW) / columns;
 }

@@ -75,6 +75,16 @@ static void rig_run(struct rig * r, const struct kernel_spec * spec, const struc
         print_message("%s\n", err.text);
     }
     assert_int_equal(st, ST_OK);
+    // What it is said to take at most: batches are bounded by that.
+    struct emu_counters counters;
+    emu_machine_counters(r->machine, &counters);
+    if (counters.last_cycles > kernel_cycles(spec)) {
+        char name[KERNEL_NAME_MAX];
+        kernel_name(spec, name);
+        fail_msg("%s takes %llu cycles, kernel_cycles says %llu", name,
+                 (unsigned long long) counters.last_cycles,
+                 (unsigned long long) kernel_cycles(spec));
+    }
     for (int i = 0; i < r->n; i++) {
         for (size_t g = r->size[i] - RIG_GUARD; g < r->size[i]; g++) {
             assert_int_equal(r->data[i][g], 0xa5);
