@@ -21,7 +21,7 @@ configure = $(call step,$(1),configure) cmake -S . -B $(1) -G Ninja $(2) $(CMAKE
 compile   = $(call step,$(1),compile) cmake --build $(1) --parallel $(JOBS)
 ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir $(1) --output-on-failure --timeout 900 -j $(JOBS) $(2)
 
-.PHONY: help setup build install demo test test-ops asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format clean distclean
+.PHONY: help setup build install demo test test-ops test-rocr asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format clean distclean
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
@@ -50,6 +50,10 @@ test: build ## all tests; the unit tests under ASan and UBSan as well
 
 test-ops: build ## ggml's own comparison with the CPU, every case of every op
 	$(call ctest,$(BUILD),-L whole -V)
+
+test-rocr: build ## AMD's own ROCr, from Debian, on a played NPU driver
+	@sh cmake/rocr/get.sh .deps || [ $$? = 77 ]
+	$(call ctest,$(BUILD),-L rocr)
 
 asan: setup ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)

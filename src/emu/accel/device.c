@@ -4,6 +4,7 @@
 // other; its inode tells us whose it is. The memory of its buffers is another memfd that no
 // descriptor of the program leads to.
 #include "accel.h"
+#include "start.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -155,6 +156,7 @@ static int open_locked(struct accel_device * dev, int flags) {
 
 int accel_open(int flags) {
     struct accel_device * dev = accel_device();
+    accel_start_release();
     pthread_mutex_lock(&dev->lock);
     int fd = open_locked(dev, flags);
     accel_trace(dev, "open -> %d", fd);
