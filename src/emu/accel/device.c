@@ -24,6 +24,33 @@ struct accel_device * accel_device(void) {
     return &device;
 }
 
+// ---- forks ----
+
+// A child has neither the device's thread nor its own memory there: for it the device is closed.
+// Its descriptors are empty files that answer nothing.
+static void before_fork(void) {
+    pthread_mutex_lock(&accel_device()->lock);
+}
+
+static void after_fork(void) {
+    pthread_mutex_unlock(&accel_device()->lock);
+}
+
+static void in_child(void) {
+    struct accel_device * dev = accel_device();
+    dev->files = NULL;
+    dev->exports = NULL;
+    dev->jobs = NULL;
+    dev->n_mappings = 0;
+    dev->has_worker = false;
+    dev->opened = false;
+    pthread_mutex_unlock(&dev->lock);
+}
+
+__attribute__((constructor)) static void watch_forks(void) {
+    pthread_atfork(before_fork, after_fork, in_child);
+}
+
 // ---- the program's memory ----
 
 static bool user_copy(void * ours, uint64_t theirs, size_t size, bool write) {
