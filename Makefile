@@ -24,7 +24,7 @@ ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir $(1) --output-o
 # What was not tested, and why.
 skips     = @sh tests/make/skips.sh $(1)
 
-.PHONY: help setup build install demo test test-ops asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format clean distclean
+.PHONY: help setup build install demo test test-ops test-rocr asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format clean distclean
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
@@ -55,6 +55,10 @@ test: build ## all tests; the unit tests under ASan and UBSan as well
 test-ops: build ## ggml's own comparison with the CPU, every case of every op
 	$(call ctest,$(BUILD),-L whole -V)
 	$(call skips,$(BUILD))
+
+test-rocr: build ## AMD's own ROCr, from Debian, on a played NPU driver
+	@sh cmake/rocr/get.sh .deps || [ $$? = 77 ]
+	$(call ctest,$(BUILD),-L rocr)
 
 asan: setup ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)

@@ -6,7 +6,6 @@
 #   -C <directory>        where to run it; ggml looks for its backends beside the program or there, and the
 #                         program does not know where it lies, for its loader is the process
 #   ACCEL_EMU_*           what the driver plays, see docs/rocr.md
-#   ROCR_DATA_KB          how much memory of its own the program may have
 #   HSA_MODEL_LIB         another GPU than the one that does nothing, with HSA_MODEL_TOPOLOGY
 #
 # Ends as the program ends, or with 77 where ROCr is missing.
@@ -44,7 +43,4 @@ if [ -z "${HSA_MODEL_LIB:-}" ]; then
 fi
 export GGML_HSA_RUNTIME="$rocr/lib/libhsa-runtime64.so.1"
 unset GGML_HSA_EMULATE
-# With a modelled GPU, ROCr 7.2.4 allocates and fills an array whose length it never set: up to 4 GiB.
-# It can do without it.
-ulimit -d "${ROCR_DATA_KB:-1048576}"
 exec "$rocr/ld.so" --library-path "$rocr/lib" --preload "$build/bin/libaccel-emu.so" "$program" "$@"

@@ -6,6 +6,7 @@
 #include "aie/aie.h"
 #include "base/base.h"
 #include <pthread.h>
+#include <sys/wait.h>
 
 enum { ELEMENTS = 1024, BYTES = 4 * ELEMENTS, MAX_CHAIN = 80 };
 
@@ -428,13 +429,42 @@ static void test_threads(void ** state) {
     world_free(&w[1]);
 }
 
+// Programs fork at any time, and their children close what they do not want.
+static void test_forks(void ** state) {
+    (void) state;
+    rig_settings(NULL);
+    struct world w = world_new(false);
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, compute, &w), 0);
+    }
+    for (int i = 0; i < 20; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            uint32_t handle;
+            int error = rig_create(w.f.fd, XDNA_BO_SHARE, 4096, &handle);
+            _exit(error == ENOTTY && close(w.f.fd) == 0 ? 0 : 1);
+        }
+        int status = -1;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        void * bad;
+        pthread_join(threads[i], &bad);
+        assert_ptr_equal(bad, NULL);
+    }
+    world_free(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_runs),    cmocka_unit_test(test_reach),
         cmocka_unit_test(test_cus),     cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_chains),  cmocka_unit_test(test_broken_chains),
         cmocka_unit_test(test_time),    cmocka_unit_test(test_npu4),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_threads), cmocka_unit_test(test_forks),
     };
     return cmocka_run_group_tests(tests, compile, discard);
 }

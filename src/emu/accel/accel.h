@@ -169,7 +169,7 @@ struct accel_export { // a buffer that PRIME gave a descriptor
 };
 
 struct accel_counts {
-    uint64_t execs, commands, chains, contexts, buffers;
+    uint64_t execs, commands, contexts, buffers;
     uint64_t longest_chain, most_chain_bytes, most_heap_bytes;
     uint64_t failed, timeouts, refused, faults;
     uint64_t left_buffers, left_contexts;
@@ -188,7 +188,7 @@ struct accel_device {
     struct accel_mapping * mappings; // sorted
     size_t n_mappings, max_mappings;
     uint64_t serial;
-    struct accel_job *jobs, **jobs_end;
+    struct accel_job * jobs; // in their order
     bool has_worker;
     bool opened; // once in this process
     pid_t pid;

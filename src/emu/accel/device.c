@@ -4,6 +4,7 @@
 // other; its inode tells us whose it is. The memory of its buffers is another memfd that no
 // descriptor of the program leads to.
 #include "accel.h"
+#include "start.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,6 +22,33 @@ struct accel_device * accel_device(void) {
         .changed = PTHREAD_COND_INITIALIZER,
     };
     return &device;
+}
+
+// ---- forks ----
+
+// A child has neither the device's thread nor its own memory there: for it the device is closed.
+// Its descriptors are empty files that answer nothing.
+static void before_fork(void) {
+    pthread_mutex_lock(&accel_device()->lock);
+}
+
+static void after_fork(void) {
+    pthread_mutex_unlock(&accel_device()->lock);
+}
+
+static void in_child(void) {
+    struct accel_device * dev = accel_device();
+    dev->files = NULL;
+    dev->exports = NULL;
+    dev->jobs = NULL;
+    dev->n_mappings = 0;
+    dev->has_worker = false;
+    dev->opened = false;
+    pthread_mutex_unlock(&dev->lock);
+}
+
+__attribute__((constructor)) static void watch_forks(void) {
+    pthread_atfork(before_fork, after_fork, in_child);
 }
 
 // ---- the program's memory ----
@@ -155,6 +183,7 @@ static int open_locked(struct accel_device * dev, int flags) {
 
 int accel_open(int flags) {
     struct accel_device * dev = accel_device();
+    accel_start_release();
     pthread_mutex_lock(&dev->lock);
     int fd = open_locked(dev, flags);
     accel_trace(dev, "open -> %d", fd);

@@ -199,10 +199,19 @@ static bool ready_machine(struct chain * k) {
            lose(k, XDNA_STATE_ERROR, "%s", err.text);
 }
 
+static void trace_slot(const struct chain * k, const struct slot * slot) {
+    char text[400] = "";
+    for (uint32_t i = 0, n = 0; i < slot->n_args && n + 12 < sizeof text; i++) {
+        n += (uint32_t) snprintf(text + n, sizeof text - n, " %x", slot->args[i]);
+    }
+    accel_trace(k->dev, "  CU %u, %u arguments:%s", slot->cu, slot->n_args, text);
+}
+
 static bool run_slot(struct chain * k, const struct slot * slot) {
     const struct accel_settings * s = &k->dev->settings;
     struct accel_context * x = k->job->context;
     const uint32_t * args = slot->args;
+    trace_slot(k, slot);
     if (s->odd_args && slot->n_args % 2 && slot->n_args < ODD_LIMIT) {
         return lose(k, XDNA_STATE_ABORT, "%u arguments: the firmware wants an even number below %d",
                     slot->n_args, ODD_LIMIT);

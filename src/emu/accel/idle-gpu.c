@@ -1,13 +1,24 @@
 // idle-gpu: a GPU that is there and does nothing. ROCr does not start without one, even where only
 // the NPU is wanted; its libhsakmt loads this file when HSA_MODEL_LIB names it, instead of asking
 // the kernel, and calls the functions of the table below. Nothing is ever sent to this GPU.
+#include "start.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 
 struct model; // the runtime's words for what create and register_queue return
 struct queue;
 
+__attribute__((constructor)) static void begin(void) {
+    if (accel_start_hold) {
+        accel_start_hold();
+    }
+}
+
 static struct model * create(void) {
+    if (accel_start_release) {
+        accel_start_release();
+    }
     return malloc(1);
 }
 
