@@ -9,8 +9,8 @@
 //     one there, the guard.
 //   - ROCr 7.2 leaves a buffer mapped when it is freed, and with it the memory.
 //
-// And one of its addresses: a stream's place in the heap loses a bit on its way to the firmware, so
-// streams are put where that bit is 0.
+// The heap keeps room for a hardware context. And one of its addresses: a stream's place in the
+// heap loses a bit on its way to the firmware, so streams are put where that bit is 0.
 #include "hsac-impl.h"
 
 #include <assert.h>
@@ -20,8 +20,10 @@
 #include <unistd.h>
 
 enum {
-    GUARD_TRIES = 8,   // another thread may take the place above
-    STREAM_TRIES = 32, // each leaves a part of the heap behind it
+    GUARD_TRIES = 8,        // another thread may take the place above
+    STREAM_TRIES = 32,      // each leaves a part of the heap behind it
+    CONTEXT_BUFFERS = 4,    // of the heap, for the commands of a hardware context
+    CONTEXT_BUFFER = 32768, // the driver aligns them so
 };
 
 // ---- the list ----
@@ -136,11 +138,33 @@ static void * take_stream(struct hsac_agent * a, size_t size) {
     return ptr;
 }
 
+// The driver takes buffers of the heap for each hardware context, and ROCr 7.2 ends the process
+// when there is no context. So the heap is full for us when it has room for one no longer.
+static bool leaves_context(struct hsac_agent * a) {
+    void * held[CONTEXT_BUFFERS];
+    int n = 0;
+    while (n < CONTEXT_BUFFERS && (held[n] = take(a, HSAC_POOL_DEV, CONTEXT_BUFFER))) {
+        n++;
+    }
+    bool enough = n == CONTEXT_BUFFERS;
+    while (n > 0) {
+        give_back(a, HSAC_POOL_DEV, held[--n], CONTEXT_BUFFER);
+    }
+    return enough;
+}
+
+static void * allocate_npu(struct hsac_agent * a, enum hsac_pool pool, size_t size) {
+    void * ptr = pool == HSAC_POOL_STREAM ? take_stream(a, size) : take(a, pool, size);
+    if (ptr && in_heap(pool) && a->h->runtime->stale_lists && !leaves_context(a)) {
+        give_back(a, pool, ptr, size);
+        return NULL;
+    }
+    return a->h->runtime->wants_guard && !in_heap(pool) ? put_below_guard(a, pool, size, ptr) : ptr;
+}
+
 static void * allocate(struct hsac_agent * a, enum hsac_pool pool, size_t size) {
     if (a->kind == HSAC_NPU) {
-        void * ptr = pool == HSAC_POOL_STREAM ? take_stream(a, size) : take(a, pool, size);
-        return a->h->runtime->wants_guard && !in_heap(pool) ? put_below_guard(a, pool, size, ptr)
-                                                            : ptr;
+        return allocate_npu(a, pool, size);
     }
     void * ptr = take(a, pool, size);
     if (ptr && pool != HSAC_POOL_DATA &&

@@ -8,7 +8,7 @@
 enum {
     COLUMNS = 4,           // that share the words of an op; more make it faster
     START = 60000,         // cycles before the first word and behind the last
-    ROW = 1000,             // cycles for a row, however short
+    ROW = 1000,            // cycles for a row, however short
     MACS_PER_CYCLE = 1024, // of all cores, at the worst type
     WORDS_PER_CYCLE = 4,
     TILE = 64, // a product is computed in whole ones
@@ -18,7 +18,7 @@ enum {
 struct price {
     int f32, f16, bf16, integer;
 };
-static const struct price plain = {8, 20, 12, 2}, heavy = {50, 100, 70, 16}, row = {24, 24, 24, 24};
+static const struct price plain = {8, 20, 12, 2}, heavy = {50, 100, 70, 16}, row = {32, 32, 32, 32};
 
 static bool is_plain(enum kernel_op op) {
     switch (op) {
@@ -73,24 +73,35 @@ static uint64_t product(const struct kernel_spec * spec) {
     return 3 * macs + moved;
 }
 
+// One run of elements: no row begins anew.
+static bool is_flat(const struct kernel_spec * spec) {
+    bool flat = tensor_is_contiguous(&spec->output);
+    for (int i = 0; i < spec->n_inputs; i++) {
+        flat &= tensor_is_contiguous(&spec->inputs[i]) &&
+                tensor_elements(&spec->inputs[i]) == tensor_elements(&spec->output);
+    }
+    return flat;
+}
+
 uint64_t kernel_cycles(const struct kernel_spec * spec) {
     bool is_row_op = !strcmp(kernel_op_info(spec->op)->family, "row_ops");
     if (spec->op == KERNEL_OP_MUL_MAT) {
         return START + product(spec);
     }
     const struct price * p = is_row_op ? &row : is_plain(spec->op) ? &plain : &heavy;
-    uint64_t most = words(&spec->output), rows = 0;
+    uint64_t most = words(&spec->output);
     int price = price_of(p, spec->output.dtype);
     for (int i = 0; i < spec->n_inputs; i++) {
         const struct tensor * in = &spec->inputs[i];
         most = words(in) > most ? words(in) : most;
         price = price_of(p, in->dtype) > price ? price_of(p, in->dtype) : price;
     }
-    uint64_t columns = COLUMNS;
-    if (is_row_op) { // a row stays in one column
-        const struct tensor * in = &spec->inputs[0];
-        rows = (uint64_t) (in->ne[1] * in->ne[2] * in->ne[3]);
-        columns = rows < COLUMNS ? 1 : COLUMNS;
+    const struct tensor * first = &spec->inputs[0];
+    uint64_t rows = (uint64_t) (first->ne[1] * first->ne[2] * first->ne[3]), columns = COLUMNS;
+    if (is_row_op) { // a row stays in one column, and the last ones leave some idle
+        columns = rows % COLUMNS ? 1 + rows / (rows / COLUMNS + 1) / 2 : COLUMNS;
+    } else if (is_flat(spec)) {
+        rows = 0;
     }
     return START + (most * (uint64_t) price + rows * ROW) / columns;
 }
