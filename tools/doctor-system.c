@@ -36,6 +36,10 @@ static void check_bus(struct doctor * d) {
     if (m->n_npus == 0 && !m->bus) {
         report_need(d, WARN, "NPU on the bus", "in a container mount /sys",
                     "there is no /sys/bus/pci to look at");
+    } else if (m->n_npus == 0 && machine_has(m, "/sys/class/accel/accel0/device/device")) {
+        report(d, WARN, "NPU on the bus", "nothing, if the node works",
+               "there is none, though there is a device node: a container, or a driver that is "
+               "played");
     } else if (m->n_npus == 0) {
         report_need(d, FAIL, "NPU on the bus",
                     "enable the NPU (also called IPU or Ryzen AI) in the firmware setup, if this "
