@@ -331,7 +331,7 @@ static int run(int argc, char ** argv) {
                    d.n[WARN] == 1 ? "" : "s", d.n[FAIL], d.n[FAIL] == 1 ? "" : "s");
     }
     if (d.out.failed) {
-        fprintf(stderr, "ggml-hsa doctor: out of memory\n");
+        fprintf(stderr, "ggml-hsa doctor: %s\n", json_trouble());
         return EXIT_BAD_INPUT;
     }
     fwrite(d.out.data, 1, d.out.size, stdout);

@@ -268,7 +268,7 @@ static int run(int argc, char ** argv) {
     }
     buf_printf(&i.b, i.json ? "\n" : i.any_variable ? "" : "  nothing set\n");
     if (i.b.failed) {
-        fprintf(stderr, "ggml-hsa info: out of memory\n");
+        fprintf(stderr, "ggml-hsa info: %s\n", json_trouble());
         return EXIT_BAD_INPUT;
     }
     fwrite(i.b.data, 1, i.b.size, stdout);

@@ -1,17 +1,91 @@
-// sha256: see the header.
+// sha256: see the header. Names in the rounds are those of FIPS 180-4.
 #include "sha256.h"
 
-#include <openssl/evp.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 64 };
+
+// The first 32 bits behind the point of the cube roots of the first 64 primes.
+static const uint32_t constants[64] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+};
+
+static uint32_t rotate(uint32_t x, int n) {
+    return x >> n | x << (32 - n);
+}
+
+static uint32_t big_endian(const uint8_t * p) {
+    return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 | (uint32_t) p[2] << 8 | p[3];
+}
+
+// One round: instead of all eight words moving on, the next round takes them shifted by one.
+static inline void mix(uint32_t a, uint32_t b, uint32_t c, uint32_t * d, uint32_t e, uint32_t f,
+                       uint32_t g, uint32_t * h, uint32_t word) {
+    uint32_t choice = (e & f) ^ (~e & g), majority = (a & b) ^ (a & c) ^ (b & c);
+    uint32_t t1 = *h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + choice + word;
+    *d += t1;
+    *h = t1 + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + majority;
+}
+
+static void add_block(uint32_t hash[8], const uint8_t * block) {
+    uint32_t w[64];
+    for (int t = 0; t < 16; t++) {
+        w[t] = big_endian(block + 4 * t);
+    }
+    for (int t = 16; t < 64; t++) {
+        uint32_t x = w[t - 15], y = w[t - 2];
+        w[t] = w[t - 16] + (rotate(x, 7) ^ rotate(x, 18) ^ x >> 3) + w[t - 7] +
+               (rotate(y, 17) ^ rotate(y, 19) ^ y >> 10);
+    }
+    uint32_t a = hash[0], b = hash[1], c = hash[2], d = hash[3];
+    uint32_t e = hash[4], f = hash[5], g = hash[6], h = hash[7];
+    for (int t = 0; t < 64; t += 8) {
+        const uint32_t *k = constants + t, *v = w + t;
+        mix(a, b, c, &d, e, f, g, &h, k[0] + v[0]);
+        mix(h, a, b, &c, d, e, f, &g, k[1] + v[1]);
+        mix(g, h, a, &b, c, d, e, &f, k[2] + v[2]);
+        mix(f, g, h, &a, b, c, d, &e, k[3] + v[3]);
+        mix(e, f, g, &h, a, b, c, &d, k[4] + v[4]);
+        mix(d, e, f, &g, h, a, b, &c, k[5] + v[5]);
+        mix(c, d, e, &f, g, h, a, &b, k[6] + v[6]);
+        mix(b, c, d, &e, f, g, h, &a, k[7] + v[7]);
+    }
+    const uint32_t mixed[8] = {a, b, c, d, e, f, g, h};
+    for (int i = 0; i < 8; i++) {
+        hash[i] += mixed[i];
+    }
+}
 
 void sha256(const void * data, size_t size, uint8_t digest[SHA256_BYTES]) {
-    unsigned n = 0;
-    // It has no way to fail but a libcrypto that cannot start, and no caller could go on without:
-    // names would not be unique, and files not be checked.
-    if (!EVP_Digest(data ? data : "", size, digest, &n, EVP_sha256(), NULL) || n != SHA256_BYTES) {
-        fprintf(stderr, "ggml-hsa: libcrypto has no SHA-256\n");
-        abort();
+    // Likewise the square roots of the first eight.
+    uint32_t hash[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                        0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    uint8_t last[2 * BLOCK] = {0}; // what is left over, a 1 bit, zeros, and the length in bits
+    const uint8_t * p = data;
+    size_t left = size;
+    for (; left >= BLOCK; left -= BLOCK, p += BLOCK) {
+        add_block(hash, p);
+    }
+    if (left) { // no bytes may have no address
+        memcpy(last, p, left);
+    }
+    last[left] = 0x80;
+    size_t padded = left < BLOCK - 8 ? BLOCK : 2 * BLOCK;
+    for (int i = 0; i < 8; i++) {
+        last[padded - 1 - (size_t) i] = (uint8_t) ((uint64_t) size << 3 >> 8 * i);
+    }
+    for (size_t at = 0; at < padded; at += BLOCK) {
+        add_block(hash, last + at);
+    }
+    for (int i = 0; i < SHA256_BYTES; i++) {
+        digest[i] = (uint8_t) (hash[i / 4] >> (24 - 8 * (i % 4)));
     }
 }
 
