@@ -267,6 +267,7 @@ static const struct {
     {"GGML_HSA_RECORD", "file that the kernels which were needed are written to"},
     {"GGML_HSA_RUNTIME", "HSA runtime library"},
     {"GGML_HSA_SKIP_DRIVER_CHECK", "start a runtime also without /dev/kfd"},
+    {"GGML_HSA_WAIT_LIMIT", "seconds that a GPU may be silent"},
 };
 enum { VARIABLES = sizeof variables / sizeof variables[0] };
 
