@@ -120,7 +120,11 @@ static struct entry * find_entry(struct gpu * gpu, const char * name) {
     struct entry * e = calloc(1, sizeof *e);
     if (e) {
         snprintf(e->name, sizeof e->name, "%s", name);
-        load_kernel(gpu, name, &e->function, &e->why);
+        // Whatever the reason, the op has no kernel then: that is no fault of the device.
+        if (load_kernel(gpu, name, &e->function, &e->why) != ST_OK &&
+            e->why.status != ST_NO_MEMORY) {
+            e->why.status = ST_UNSUPPORTED;
+        }
         e->next = gpu->entries;
         gpu->entries = e;
     }

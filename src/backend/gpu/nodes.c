@@ -66,6 +66,7 @@ enum status gpu_launch(const struct gpu_call * c, const char * kernel, const voi
     };
     atomic_fetch_add(&c->device->dispatches, 1);
     c->stream->in_flight = true;
+    c->stream->sent++;
     return hsac_queue_launch(c->stream->queue, &l, err);
 }
 
