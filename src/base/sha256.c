@@ -1,7 +1,15 @@
-// sha256: see the header. Names in the rounds are those of FIPS 180-4.
+// sha256: see the header. Names in the rounds are those of FIPS 180-4. x86 processors of the last
+// years have instructions for it, which are six times as fast.
 #include "sha256.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
+
+#if defined(__x86_64__) && !defined(SHA256_PORTABLE)
+#    include <cpuid.h>
+#    include <immintrin.h>
+#endif
 
 enum { BLOCK = 64 };
 
@@ -63,27 +71,91 @@ static void add_block(uint32_t hash[8], const uint8_t * block) {
     }
 }
 
+static void add_blocks(uint32_t hash[8], const uint8_t * p, size_t n) {
+    for (; n; n--, p += BLOCK) {
+        add_block(hash, p);
+    }
+}
+
+#if defined(__x86_64__) && !defined(SHA256_PORTABLE)
+// Asked once: in a virtual machine the answer takes as long as the digest of a kilobyte.
+static bool has_instructions(void) {
+    enum { UNKNOWN, NO, YES };
+    static atomic_int known;
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    if (answer == UNKNOWN) {
+        unsigned a, b = 0, c = 0, d;
+        bool sse = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_1) && (c & bit_SSSE3);
+        answer = sse && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_SHA) ? YES : NO;
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    return answer == YES;
+}
+
+// Words a, b, e, f are in one register and c, d, g, h in the other; an instruction does two rounds.
+__attribute__((target("sha,sse4.1,ssse3"))) static void
+add_blocks_x86(uint32_t hash[8], const uint8_t * p, size_t n) {
+    const __m128i big_endian_words = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+    __m128i cdab = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *) hash), 0xb1);
+    __m128i hgfe = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *) (hash + 4)), 0x1b);
+    __m128i abef = _mm_alignr_epi8(cdab, hgfe, 8), cdgh = _mm_blend_epi16(hgfe, cdab, 0xf0);
+    for (; n; n--, p += BLOCK) {
+        const __m128i abef_before = abef, cdgh_before = cdgh;
+        __m128i w[4]; // the words of these four rounds, and of the next twelve
+        for (int i = 0; i < 4; i++) {
+            w[i] = _mm_loadu_si128((const __m128i *) (p + 16 * i));
+            w[i] = _mm_shuffle_epi8(w[i], big_endian_words);
+        }
+        for (int t = 0; t < 64; t += 4) {
+            const __m128i k = _mm_loadu_si128((const __m128i *) (constants + t));
+            const __m128i sum = _mm_add_epi32(w[0], k);
+            cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
+            abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0e));
+            __m128i next =
+                _mm_add_epi32(_mm_sha256msg1_epu32(w[0], w[1]), _mm_alignr_epi8(w[3], w[2], 4));
+            next = _mm_sha256msg2_epu32(next, w[3]);
+            w[0] = w[1];
+            w[1] = w[2];
+            w[2] = w[3];
+            w[3] = next;
+        }
+        abef = _mm_add_epi32(abef, abef_before);
+        cdgh = _mm_add_epi32(cdgh, cdgh_before);
+    }
+    const __m128i feba = _mm_shuffle_epi32(abef, 0x1b), dchg = _mm_shuffle_epi32(cdgh, 0xb1);
+    _mm_storeu_si128((__m128i *) hash, _mm_blend_epi16(feba, dchg, 0xf0));
+    _mm_storeu_si128((__m128i *) (hash + 4), _mm_alignr_epi8(dchg, feba, 8));
+}
+#endif
+
+typedef void (*adder)(uint32_t hash[8], const uint8_t * p, size_t n);
+
+static adder fastest(void) {
+#if defined(__x86_64__) && !defined(SHA256_PORTABLE)
+    if (has_instructions()) {
+        return add_blocks_x86;
+    }
+#endif
+    return add_blocks;
+}
+
 void sha256(const void * data, size_t size, uint8_t digest[SHA256_BYTES]) {
     // Likewise the square roots of the first eight.
     uint32_t hash[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     uint8_t last[2 * BLOCK] = {0}; // what is left over, a 1 bit, zeros, and the length in bits
-    const uint8_t * p = data;
-    size_t left = size;
-    for (; left >= BLOCK; left -= BLOCK, p += BLOCK) {
-        add_block(hash, p);
-    }
+    size_t left = size % BLOCK;
+    adder add = fastest();
+    add(hash, data, size / BLOCK);
     if (left) { // no bytes may have no address
-        memcpy(last, p, left);
+        memcpy(last, (const uint8_t *) data + (size - left), left);
     }
     last[left] = 0x80;
     size_t padded = left < BLOCK - 8 ? BLOCK : 2 * BLOCK;
     for (int i = 0; i < 8; i++) {
         last[padded - 1 - (size_t) i] = (uint8_t) ((uint64_t) size << 3 >> 8 * i);
     }
-    for (size_t at = 0; at < padded; at += BLOCK) {
-        add_block(hash, last + at);
-    }
+    add(hash, last, padded / BLOCK);
     for (int i = 0; i < SHA256_BYTES; i++) {
         digest[i] = (uint8_t) (hash[i / 4] >> (24 - 8 * (i % 4)));
     }

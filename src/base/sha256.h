@@ -1,5 +1,5 @@
 // sha256: the digest of one buffer (FIPS 180-4). Ours, so that the plugin loads on a system without
-// libcrypto; a kernel of 50 KB takes it a quarter of a millisecond.
+// libcrypto.
 #pragma once
 
 #include <stddef.h>

@@ -417,14 +417,6 @@ static void test_names(void ** state) {
 
 // ---- speed ----
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#    define SANITIZED 1
-#elif defined(__has_feature)
-#    define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#else
-#    define SANITIZED 0
-#endif
-
 static double now_us(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -460,9 +452,7 @@ static void test_warm(void ** state) {
         "warm get_or_compile of %zu + 50000 bytes: %.0f us from disk, %.0f us from memory; "
         "opening a manager, a first one and this one: %.0f us\n",
         strlen(text), least, memory, whole);
-    if (!SANITIZED) {
-        assert_true(least <= 200);
-    }
+    assert_int_equal(count_lines("runs"), 2); // once for each of the two sources
 }
 
 int main(void) {
