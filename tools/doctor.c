@@ -5,7 +5,6 @@
 #include "doctor.h"
 #include "tool.h"
 
-#include "hip/hip-impl.h"
 #include "store/cache.h"
 #include "store/external.h"
 
@@ -61,23 +60,6 @@ static void check_emulation(struct doctor * d) {
     }
 }
 
-static void check_gpu_compiler(struct doctor * d, const char * arch) {
-    struct hip_toolchain toolchain = {.root = -1};
-    struct hip_compilers compilers = {0};
-    struct error err = {0};
-    if (hip_toolchain_find(&toolchain, NULL, &err) == ST_OK) {
-        hip_toolchain_compilers(&toolchain, arch, &compilers);
-        err = compilers.why;
-    }
-    if (compilers.n) {
-        report(d, PASS, "GPU compiler", "", "%s for %s", compilers.list[0].path, arch);
-    } else {
-        report(d, WARN, "GPU compiler", "`rocm-kernels info` says more", "%s", err.text);
-    }
-    hip_compilers_free(&compilers);
-    hip_toolchain_free(&toolchain);
-}
-
 static void check_runtime(struct doctor * d) {
     const struct probe_runtime * r = &d->runtime;
     if (r->err.status != ST_OK) {
@@ -108,8 +90,13 @@ static void check_runtime(struct doctor * d) {
         const struct probe_agent * a = &r->agents[i];
         struct buf memory = {0};
         size_text(&memory, a->data_total);
-        report(d, PASS, a->kind == HSAC_GPU ? "GPU" : "NPU", "", "HSA%d: %s (%s), %s", i,
-               a->product, a->name, memory.data ? (char *) memory.data : "?");
+        // GPUs come last; where some are left out, who knows which has which name?
+        char name[16] = "";
+        if (a->kind == HSAC_NPU || d->plugin.devices == r->n_agents) {
+            snprintf(name, sizeof name, "HSA%d: ", i);
+        }
+        report(d, PASS, a->kind == HSAC_GPU ? "GPU" : "NPU", "", "%s%s (%s), %s", name, a->product,
+               a->name, memory.data ? (char *) memory.data : "?");
         buf_free(&memory);
         if (a->kind == HSAC_GPU) {
             check_gpu_compiler(d, a->name);
@@ -133,8 +120,15 @@ static void check_plugin(struct doctor * d) {
                "a missing libggml-base: put ggml's library directory into LD_LIBRARY_PATH",
                "%s does not load: %s", p->path, p->err.text);
     } else {
-        report(d, PASS, "plugin", "", "%s loads in ggml %s (backend API %d) and offers %d device%s",
-               p->path, p->ggml_version, p->api, p->devices, p->devices == 1 ? "" : "s");
+        bool all = p->devices >= d->runtime.n_agents;
+        report(d,
+               all          ? PASS
+               : p->devices ? WARN
+                            : FAIL,
+               "plugin", all ? "" : "mend what is said above of the device",
+               "%s loads in ggml %s (backend API %d) and offers %d device%s%s%s", p->path,
+               p->ggml_version, p->api, p->devices, p->devices == 1 ? "" : "s",
+               all ? "" : "; it says: ", all ? "" : p->said);
     }
     if (!path || !*path) {
         char mend[600];

@@ -22,3 +22,6 @@ void report(struct doctor * d, enum verdict v, const char * check, const char * 
 
 // doctor-system.c: driver, device nodes, groups, limits, firmware
 void check_system(struct doctor * d);
+
+// doctor-gpu.c: can kernels be had for this architecture?
+void check_gpu_compiler(struct doctor * d, const char * arch);

@@ -105,7 +105,7 @@ void buffer_written(const struct ggml_tensor * tensor, size_t offset, size_t siz
 // memory of a device that is not ours.
 bool buffer_find(const struct ggml_tensor * tensor, struct hsac_agent ** agent);
 // Has the tensor a place in memory of the device, so that no other could write it?
-bool buffer_is_on(const struct ggml_tensor * tensor, const struct hsa_device * device);
+bool buffer_is_on(const struct ggml_tensor * tensor, struct hsa_device * device);
 
 // ---- fallback.c: nodes without a kernel on a CPU backend ----
 

@@ -125,10 +125,10 @@ bool buffer_find(const struct ggml_tensor * tensor, struct hsac_agent ** agent) 
     return seen || ours;
 }
 
-bool buffer_is_on(const struct ggml_tensor * tensor, const struct hsa_device * device) {
-    ggml_backend_buffer_t buffer = buffer_of(tensor);
-    const struct hsa_buffer * b = buffer ? buffer->context : NULL;
-    return b && !b->is_host && b->device == device;
+// Also of a buffer without bytes, which programs make to ask.
+bool buffer_is_on(const struct ggml_tensor * tensor, struct hsa_device * device) {
+    ggml_backend_buffer_t buffer = tensor->view_src ? tensor->view_src->buffer : tensor->buffer;
+    return buffer && buffer->buft == buft_handle(&device->buft);
 }
 
 static bool buffer_cpy_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * src,

@@ -287,6 +287,13 @@ static void promised_where_nobody_else_can(void ** state) {
     struct ggml_cgraph * graph = ggml_new_graph(ctx);
     ggml_build_forward_expand(graph, out);
     assert_true(ggml_backend_dev_supports_op(device, out->src[0]));
+    // llama.cpp asks with a buffer of no bytes first, to see how much fits.
+    ggml_backend_buffer_t none =
+        ggml_backend_buft_alloc_buffer(ggml_backend_dev_buffer_type(device), 0);
+    struct ggml_tensor * only_asked = ggml_new_tensor_2d(ctx, GGML_TYPE_Q8_0, W, H);
+    only_asked->buffer = none;
+    assert_true(ggml_backend_dev_supports_op(device, ggml_set_rows(ctx, only_asked, a, ids)));
+    ggml_backend_buffer_free(none);
     assert_true(ggml_backend_sched_alloc_graph(sched, graph));
     float in[W * H], got[W * H];
     int64_t rows[H];
