@@ -153,6 +153,7 @@ static void gpus(void ** state) {
            "PASS  NPU: HSA0: ", "PASS  GPU: AMD ", "\nusable: ");
 #ifdef PLUGIN
     EXPECT(env, "doctor", 0, "WARN  plugin: ", "offers 1 device; it says: ggml-hsa: a device is ");
+    EXPECT(env, "info", 0, "offers 1 device; it says: ggml-hsa: a device is left out: AMD ");
     snprintf(env, sizeof env, "%sgfx1100", nothing);
     EXPECT(env, "doctor", 1, "FAIL  plugin: ", "offers 0 devices; it says: ", "is left out: AMD ");
 #endif
