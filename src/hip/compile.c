@@ -87,8 +87,8 @@ static enum status judge(const struct hip_compiler * c, const struct process_end
         }
         if (strstr(text, "cannot find ROCm device library")) {
             return error_set(err, ST_UNSUPPORTED,
-                             "%s has no device libraries for %s: install rocm-device-libs, or "
-                             "clang-19 and lld-19, which need none",
+                             "%s does not know %s, or lacks its device libraries: install "
+                             "rocm-device-libs, or clang-19 and lld-19, which need none",
                              c->path, arch);
         }
         if (strstr(text, "Executable \"lld\" doesn't exist")) {
