@@ -5,7 +5,7 @@
 set -eu
 
 need="build-essential cmake ninja-build pkg-config git ca-certificates
-      libhsa-runtime-dev libcmocka-dev libjansson-dev libssl-dev"
+      libhsa-runtime-dev libcmocka-dev libjansson-dev"
 # Useful, but the build goes on without: a second way to ggml's source, other compilers, rocminfo.
 want="npm clang rocminfo"
 # packages.sh gpu: compilers for AMD GPUs as well, 700 MB. Tests that want them skip without.

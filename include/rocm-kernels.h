@@ -16,10 +16,11 @@
  *
  *   CANDLE_ROCM_ARCH             gfx90a, gfx1100 ...; also ROCM_GFX_ARCH. Else the first GPU of the
  *                                HSA runtime, else the first that `rocminfo` tells
- *   CANDLE_ROCM_VERSION          5.2, 6.4 ...; else that of `hipcc --version`
+ *   CANDLE_ROCM_VERSION          5.2, 6.4 ...; else that of `hipcc --version`, else clang's, 19
  *   CANDLE_ROCM_CACHE_DIR        the directory in place of <cache>/hanzo-ml-rocm
  *   CANDLE_ROCM_FORCE_RECOMPILE  1: what is kept is not read (it is still written)
  *   ROCM_KERNELS_CACHE_MAX_SIZE  1G if not set; 0: nothing is kept
+ *   ROCM_KERNELS_CACHE_READ_ONLY 1: what is kept is used, and nothing is written
  *   ROCM_KERNELS_COMPILER        hipcc, clang, or the path of one of them
  *
  * All functions are thread safe. Strings are UTF-8 and end in a zero byte. */
@@ -111,7 +112,7 @@ ROCM_API enum rocm_status rocm_kernels_get_or_compile_for(struct rocm_kernels * 
 struct rocm_counters {
     uint64_t memory_hits, disk_hits;
     uint64_t compiles;      /* programs that were run to compile */
-    uint64_t other_runs;    /* programs that were run for other ends: rocminfo, hipcc --version */
+    uint64_t other_runs;    /* programs that were run for other ends: rocminfo, --version */
     uint64_t damaged;       /* kept files that did not match their description */
 };
 ROCM_API void rocm_kernels_counters(struct rocm_kernels * k, struct rocm_counters * out);

@@ -270,7 +270,7 @@ static bool print_answer(struct cache_command * cmd) {
         buf_printf(&cmd->out, "\n");
     }
     if (cmd->out.failed) {
-        fprintf(stderr, "ggml-hsa cache: out of memory\n");
+        fprintf(stderr, "ggml-hsa cache: %s\n", json_trouble());
         return false;
     }
     fwrite(cmd->out.data ? (const char *) cmd->out.data : "", 1, cmd->out.size, stdout);

@@ -186,23 +186,6 @@ static void check_rocrs(struct doctor * d) {
 
 // ---- the one that was opened ----
 
-static void check_gpu_compiler(struct doctor * d, const char * arch) {
-    struct hip_toolchain toolchain = {.root = -1};
-    struct hip_compilers compilers = {0};
-    struct error err = {0};
-    if (hip_toolchain_find(&toolchain, NULL, &err) == ST_OK) {
-        hip_toolchain_compilers(&toolchain, arch, &compilers);
-        err = compilers.why;
-    }
-    if (compilers.n) {
-        report(d, PASS, "GPU compiler", "", "%s for %s", compilers.list[0].path, arch);
-    } else {
-        report(d, WARN, "GPU compiler", "`rocm-kernels info` says more", "%s", err.text);
-    }
-    hip_compilers_free(&compilers);
-    hip_toolchain_free(&toolchain);
-}
-
 // Which packets are sent, and what decided it.
 static void check_abi(struct doctor * d) {
     const struct probe_runtime * r = &d->runtime;
@@ -231,8 +214,13 @@ static void check_agents(struct doctor * d) {
         const struct probe_agent * a = &r->agents[i];
         struct buf memory = {0};
         size_text(&memory, a->data_total);
-        report(d, PASS, a->kind == HSAC_GPU ? "GPU" : "NPU", "", "HSA%d: %s (%s), %s", i,
-               a->product, a->name, memory.data ? (char *) memory.data : "?");
+        // GPUs come last; where some are left out, who knows which has which name?
+        char name[16] = "";
+        if (a->kind == HSAC_NPU || d->plugin.devices == r->n_agents) {
+            snprintf(name, sizeof name, "HSA%d: ", i);
+        }
+        report(d, PASS, a->kind == HSAC_GPU ? "GPU" : "NPU", "", "%s%s (%s), %s", name, a->product,
+               a->name, memory.data ? (char *) memory.data : "?");
         buf_free(&memory);
         if (a->kind == HSAC_GPU) {
             check_gpu_compiler(d, a->name);

@@ -100,8 +100,15 @@ static void check_plugin(struct doctor * d) {
                "a missing libggml-base: put ggml's library directory into LD_LIBRARY_PATH",
                "%s does not load: %s", p->path, p->err.text);
     } else {
-        report(d, PASS, "plugin", "", "%s loads in ggml %s (backend API %d) and offers %d device%s",
-               p->path, p->ggml_version, p->api, p->devices, p->devices == 1 ? "" : "s");
+        bool all = p->devices >= d->runtime.n_agents;
+        report(d,
+               all          ? PASS
+               : p->devices ? WARN
+                            : FAIL,
+               "plugin", all ? "" : "mend what is said above of the device",
+               "%s loads in ggml %s (backend API %d) and offers %d device%s%s%s", p->path,
+               p->ggml_version, p->api, p->devices, p->devices == 1 ? "" : "s",
+               all ? "" : "; it says: ", all ? "" : p->said);
     }
     if (!path || !*path) {
         char mend[600];
@@ -348,7 +355,7 @@ static int run(int argc, char ** argv) {
         add_summary(&d, d.n[FAIL] == 0);
     }
     if (d.out.failed) {
-        fprintf(stderr, "ggml-hsa doctor: out of memory\n");
+        fprintf(stderr, "ggml-hsa doctor: %s\n", json_trouble());
         return EXIT_BAD_INPUT;
     }
     fwrite(d.out.data, 1, d.out.size, stdout);

@@ -36,3 +36,5 @@ void check_access(struct doctor * d);
 void check_runtime(struct doctor * d);
 // doctor-report.c: takes home directories, user and host names out of a text
 void hide_personal(struct buf * text);
+// doctor-gpu.c: can kernels be had for this architecture?
+void check_gpu_compiler(struct doctor * d, const char * arch);

@@ -102,12 +102,17 @@ static void add_plugin(struct info * i, const struct probe_plugin * p) {
         json_put(&i->root, "plugin", *p->path ? json_text(p->path) : json_null());
         json_put(&i->root, "ggml_version", json_text(ok ? p->ggml_version : ""));
         json_put(&i->root, "ggml_api", json_integer(p->api));
+        json_put(&i->root, "devices_offered", json_integer(p->devices));
+        json_put(&i->root, "plugin_says", json_text(p->said));
         return;
     }
     head(i, "plugin");
     plain_text(&i->b, *p->path ? p->path : "none");
     if (ok) {
-        buf_printf(&i->b, " in ggml %s, backend API %d\n", p->ggml_version, p->api);
+        buf_printf(&i->b, " in ggml %s, backend API %d, offers %d device%s%s", p->ggml_version,
+                   p->api, p->devices, p->devices == 1 ? "" : "s", *p->said ? "; it says: " : "");
+        plain_text(&i->b, p->said);
+        buf_printf(&i->b, "\n");
     } else {
         buf_printf(&i->b, ": ");
         plain_text(&i->b, p->err.text);
@@ -273,7 +278,7 @@ static int run(int argc, char ** argv) {
     }
     buf_printf(&i.b, i.json ? "\n" : i.any_variable ? "" : "  nothing set\n");
     if (i.b.failed) {
-        fprintf(stderr, "ggml-hsa info: out of memory\n");
+        fprintf(stderr, "ggml-hsa info: %s\n", json_trouble());
         return EXIT_BAD_INPUT;
     }
     fwrite(i.b.data, 1, i.b.size, stdout);

@@ -214,6 +214,14 @@ struct reg { // the beginning of ggml's registry entry, the same in all of its v
     int api_version;
 };
 
+static void listen(int level, const char * text, void * user) {
+    struct probe_plugin * p = user;
+    (void) level; // what is no warning is not said unless it is asked for
+    if (!p->said[0] && strstr(text, "ggml-hsa: ")) {
+        snprintf(p->said, sizeof p->said, "%.*s", (int) strcspn(text, "\n"), text);
+    }
+}
+
 static void load_plugin(void * data) {
     struct probe_plugin * p = data;
     // Looking must not change anything: no cache is cleared or made, no record begun.
@@ -223,16 +231,21 @@ static void load_plugin(void * data) {
         unsetenv(side_effects[i]);
     }
     setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 1);
+    setenv("ROCM_KERNELS_CACHE_READ_ONLY", "1", 1);
+    setenv("GGML_HSA_ENABLE_LOG", "0", 1);
     void * library = dlopen(p->path, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         error_set(&p->err, ST_IO, "%s", dlerror());
         return;
     }
     const char * (*version)(void);
+    void (*log_set)(void (*)(int, const char *, void *), void *);
     struct reg * (*init)(void);
     int (*count)(void);
     void * address = dlsym(library, "ggml_version"); // also in the libraries that it needs
     memcpy(&version, &address, sizeof address);
+    address = dlsym(library, "ggml_log_set");
+    memcpy(&log_set, &address, sizeof address);
     address = dlsym(library, "ggml_backend_init");
     memcpy(&init, &address, sizeof address);
     address = dlsym(library, "ggml_backend_hsa_get_device_count");
@@ -241,6 +254,9 @@ static void load_plugin(void * data) {
     if (!init || !count) {
         error_set(&p->err, ST_INVALID, "%s is no ggml-hsa plugin", p->path);
         return;
+    }
+    if (log_set) {
+        log_set(listen, p);
     }
     struct reg * reg = init();
     if (!reg) {

@@ -43,6 +43,7 @@ struct probe_plugin {
     char path[512];
     char ggml_version[32];
     int api, devices;
+    char said[512]; // its first warning
 };
 
 void probe_plugin(struct probe_plugin * out);

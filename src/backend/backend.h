@@ -35,6 +35,13 @@ struct hsa_buft { // ggml reads the member of the API version that it has
     char name[24];
 };
 
+// What becomes of nodes without a kernel, GGML_HSA_HOST_FALLBACK.
+enum fallback_mode {
+    FALLBACK_NEVER,    // 0: the graph fails
+    FALLBACK_ABLE,     // not set: they are computed on the CPU, but not promised
+    FALLBACK_PROMISED, // 1: supports_op promises them
+};
+
 struct hsa_stream;
 struct npu; // npu/npu.h
 struct gpu; // gpu/gpu.h
@@ -44,9 +51,7 @@ struct device_kind {
     bool (*computes)(struct hsa_device * device, const struct ggml_tensor * op);
     enum status (*compute)(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
 
-    // What a stream keeps beside its queue and scratch; all NULL where there is nothing. A kernel
-    // that was promised may still fail to be made: has_kernels finds out, before the CPU fallback.
-    bool (*has_kernels)(struct hsa_stream * s, const struct ggml_tensor * node);
+    // What a stream keeps beside its queue and scratch; all NULL where there is nothing.
     enum status (*begin)(struct hsa_stream * s, struct error * err);
     void (*end)(struct hsa_stream * s);
     void (*settled)(struct hsa_stream * s);       // all that was sent is complete
@@ -65,7 +70,8 @@ struct hsa_device {
     struct gpu * gpu;
     struct hsa_buft buft;
     struct hsa_buft host_buft;
-    bool fallback; // unsupported nodes go to the CPU; of a NPU, whose memory the CPU sees
+    enum fallback_mode fallback;
+    atomic_bool told[GGML_OP_COUNT]; // that nodes of the op are computed on the CPU
     atomic_uint_fast64_t dispatches, host_copies, staged_operands, cpu_nodes;
 };
 
@@ -95,20 +101,38 @@ bool buffer_holds_weights(const struct ggml_tensor * tensor);
 // Bytes of the tensor were written, or will be by what is in flight.
 void buffer_written(const struct ggml_tensor * tensor, size_t offset, size_t size);
 
+// Where the tensor lies: *agent is who can copy it, NULL where the host sees it itself. False: in
+// memory of a device that is not ours.
+bool buffer_find(const struct ggml_tensor * tensor, struct hsac_agent ** agent);
+// Has the tensor a place in memory of the device, so that no other could write it?
+bool buffer_is_on(const struct ggml_tensor * tensor, struct hsa_device * device);
+
 // ---- fallback.c: nodes without a kernel on a CPU backend ----
 
 struct fallback { // of a stream; zero is empty
     ggml_backend_t cpu;
     struct ggml_context * ctx;
     struct ggml_cgraph * graph; // nodes that were added and not run yet
+    size_t bytes;               // of their operands
 };
 
-bool fallback_asked(void); // by the environment, or by the build
+enum fallback_mode fallback_asked(void); // by the environment, or by the build
 bool fallback_supports(const struct ggml_tensor * op);
 // Takes a node in; it is computed at fallback_run at the latest.
 enum status fallback_add(struct fallback * f, struct ggml_tensor * node, struct error * err);
 enum status fallback_run(struct fallback * f, struct error * err);
+bool fallback_waits(const struct fallback * f); // are there nodes that were not run yet?
 void fallback_free(struct fallback * f);
+
+// ---- mirror.c: operands of a CPU graph in memory that the CPU does not see ----
+
+struct mirror;
+
+// Rewrites the graph to copies of its operands. *out is NULL where the CPU sees them all, and the
+// graph then as it was. The graph must not be used after mirror_free.
+enum status mirror_new(struct ggml_cgraph * graph, struct mirror ** out, struct error * err);
+enum status mirror_write(const struct mirror * m, struct error * err); // results, to the device
+void mirror_free(struct mirror * m);
 
 // ---- stream.c ----
 
@@ -130,6 +154,9 @@ struct op_call { // a node as its kernel sees it
 
 enum status op_call_of(const struct ggml_tensor * node, struct op_call * out, struct error * err);
 const char * op_label(const struct ggml_tensor * node); // for messages
+// What a node writes: its result, and what it updates in place. Returns how many these are.
+#define OP_MAX_WRITES 3
+int op_writes(const struct ggml_tensor * node, const struct ggml_tensor * out[OP_MAX_WRITES]);
 struct view op_half(struct view v, bool second);        // of each row
 
 static inline bool op_is_view(enum ggml_op op) {

@@ -117,6 +117,20 @@ static bool host_sees(ggml_backend_buffer_t buffer) {
     return b->is_host || hsac_agent_kind(b->device->agent) == HSAC_NPU;
 }
 
+bool buffer_find(const struct ggml_tensor * tensor, struct hsac_agent ** agent) {
+    ggml_backend_buffer_t buffer = tensor->view_src ? tensor->view_src->buffer : tensor->buffer;
+    bool ours = buffer && buffer->iface.get_base == buffer_get_base;
+    bool seen = !buffer || host_sees(buffer); // without a buffer it is memory of the program
+    *agent = seen || !ours ? NULL : ((struct hsa_buffer *) buffer->context)->device->agent;
+    return seen || ours;
+}
+
+// Also of a buffer without bytes, which programs make to ask.
+bool buffer_is_on(const struct ggml_tensor * tensor, struct hsa_device * device) {
+    ggml_backend_buffer_t buffer = tensor->view_src ? tensor->view_src->buffer : tensor->buffer;
+    return buffer && buffer->buft == buft_handle(&device->buft);
+}
+
 static bool buffer_cpy_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * src,
                               struct ggml_tensor * dst) {
     ggml_backend_buffer_t from = src->view_src ? src->view_src->buffer : src->buffer;

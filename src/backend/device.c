@@ -61,7 +61,11 @@ static ggml_backend_buffer_type_t device_get_host_buffer_type(ggml_backend_dev_t
 
 static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor * op) {
     struct hsa_device * device = device_of(dev);
-    return device->kind->computes(device, op) || (device->fallback && fallback_supports(op));
+    // What writes to a tensor in memory of ours, as llama.cpp's cache is, no other device can do:
+    // ggml's scheduler ends the process over one that we refuse.
+    bool by_cpu = device->fallback == FALLBACK_PROMISED ||
+                  (device->fallback == FALLBACK_ABLE && buffer_is_on(op, device));
+    return device->kind->computes(device, op) || (by_cpu && fallback_supports(op));
 }
 
 static bool device_supports_buft(ggml_backend_dev_t dev, ggml_backend_buffer_type_t buft) {
@@ -109,7 +113,7 @@ struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struc
     device->base =
         (struct ggml_backend_device){.iface = device_iface, .reg = reg, .context = device};
     device->index = index;
-    device->fallback = !is_gpu && fallback_asked();
+    device->fallback = fallback_asked();
     snprintf(device->name, sizeof device->name, "%s%d", GGML_HSA_NAME, index % 1000);
     snprintf(device->description, sizeof device->description, "%s (%s%s)",
              hsac_agent_product(agent), hsac_agent_name(agent),

@@ -1,25 +1,28 @@
 // fallback: nodes that no kernel computes, on a CPU backend inside a stream. For programs that hand
 // us whole graphs without asking what we support (ggml's RPC server is one), and for trying things
-// out: GGML_HSA_HOST_FALLBACK=1, or built in with GGML_HSA_CPU_FALLBACK. Device memory is memory of
-// the host, so that nothing is copied. Neighbouring nodes are one graph, because each graph starts
-// its threads anew. Every stream has a CPU backend of its own: like the stream, it is used by one
-// thread at a time.
+// out: GGML_HSA_HOST_FALLBACK=1, or built in with GGML_HSA_CPU_FALLBACK, promises such nodes too.
+// Memory of a NPU is memory of the host, so that nothing is copied; operands in a GPU's are
+// (mirror.c). Neighbouring nodes are one graph, because each graph starts its threads anew. Every
+// stream has a CPU backend of its own: like the stream, it is used by one thread at a time.
 #include "backend.h"
 #include "cpu.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_NODES 512 // of one CPU graph
+#define MAX_NODES 512                  // of one CPU graph
+#define MAX_BYTES ((size_t) 256 << 20) // of operands that may have to be copied, and one node's
 
 #ifdef GGML_HSA_CPU_FALLBACK
-#    define ASKED_BY_DEFAULT true
+#    define DEFAULT_MODE FALLBACK_PROMISED
 #else
-#    define ASKED_BY_DEFAULT false
+#    define DEFAULT_MODE FALLBACK_ABLE
 #endif
 
-bool fallback_asked(void) {
-    return env_flag("GGML_HSA_HOST_FALLBACK", ASKED_BY_DEFAULT);
+enum fallback_mode fallback_asked(void) {
+    static const char variable[] = "GGML_HSA_HOST_FALLBACK";
+    bool off = !env_flag(variable, true), on = env_flag(variable, false);
+    return off ? FALLBACK_NEVER : on ? FALLBACK_PROMISED : DEFAULT_MODE;
 }
 
 bool fallback_supports(const struct ggml_tensor * op) {
@@ -50,8 +53,7 @@ static enum status fallback_begin(struct fallback * f, struct error * err) {
     if (!device) {
         return error_set(
             err, ST_NOT_FOUND,
-            "the op is not supported, and there is no CPU backend to run it instead: load "
-            "libggml-cpu before computing");
+            "there is no CPU backend to compute it instead: load libggml-cpu before computing");
     }
     struct ggml_init_params params = {
         .mem_size = ggml_graph_overhead_custom(MAX_NODES, false) + ggml_tensor_overhead(),
@@ -62,7 +64,7 @@ static enum status fallback_begin(struct fallback * f, struct error * err) {
     f->cpu = f->graph ? ggml_backend_dev_init(device, NULL) : NULL;
     if (!f->cpu) {
         fallback_free(f);
-        return error_set(err, ST_NO_MEMORY, "no CPU backend for an op that is not supported");
+        return error_set(err, ST_NO_MEMORY, "no memory for a CPU backend");
     }
     set_threads(f->cpu);
     return ST_OK;
@@ -76,29 +78,49 @@ void fallback_free(struct fallback * f) {
     *f = (struct fallback){0};
 }
 
+bool fallback_waits(const struct fallback * f) {
+    return f->graph && ggml_graph_n_nodes(f->graph) > 0;
+}
+
 enum status fallback_run(struct fallback * f, struct error * err) {
-    if (!f->graph || ggml_graph_n_nodes(f->graph) == 0) {
+    struct mirror * mirror = NULL;
+    if (!fallback_waits(f)) {
         return ST_OK;
     }
-    enum ggml_status status = ggml_backend_graph_compute(f->cpu, f->graph);
+    enum status st = mirror_new(f->graph, &mirror, err);
+    if (st == ST_OK) {
+        enum ggml_status status = ggml_backend_graph_compute(f->cpu, f->graph);
+        if (status != GGML_STATUS_SUCCESS) {
+            st = error_set(err, status == GGML_STATUS_ALLOC_FAILED ? ST_NO_MEMORY : ST_DEVICE, "%s",
+                           ggml_status_to_string(status));
+        }
+    }
+    st = st == ST_OK ? mirror_write(mirror, err) : st;
     ggml_graph_clear(f->graph);
-    return status == GGML_STATUS_SUCCESS
-               ? ST_OK
-               : error_set(err, status == GGML_STATUS_ALLOC_FAILED ? ST_NO_MEMORY : ST_DEVICE,
-                           "on the CPU: %s", ggml_status_to_string(status));
+    f->bytes = 0;
+    mirror_free(mirror);
+    return st == ST_OK ? st : (error_prefix(err, "on the CPU"), st);
+}
+
+static size_t operand_bytes(const struct ggml_tensor * node) {
+    size_t bytes = ggml_nbytes(node);
+    for (int i = 0; i < GGML_MAX_SRC; i++) {
+        bytes += node->src[i] ? ggml_nbytes(node->src[i]) : 0;
+    }
+    return bytes;
 }
 
 enum status fallback_add(struct fallback * f, struct ggml_tensor * node, struct error * err) {
     enum status st = fallback_begin(f, err);
     if (st == ST_OK && !ggml_backend_dev_supports_op(ggml_backend_get_device(f->cpu), node)) {
-        st = error_set(err, ST_UNSUPPORTED,
-                       "the op is not supported, and not by the CPU backend either");
+        st = error_set(err, ST_UNSUPPORTED, "the CPU backend does not support it either");
     }
-    if (st == ST_OK && ggml_graph_n_nodes(f->graph) == MAX_NODES) {
+    if (st == ST_OK && (ggml_graph_n_nodes(f->graph) == MAX_NODES || f->bytes > MAX_BYTES)) {
         st = fallback_run(f, err);
     }
     if (st == ST_OK) {
         ggml_graph_add_node(f->graph, node);
+        f->bytes += operand_bytes(node);
     }
     return st;
 }

@@ -150,3 +150,14 @@ enum status op_call_of(const struct ggml_tensor * node, struct op_call * out, st
     }
     return ST_OK;
 }
+
+int op_writes(const struct ggml_tensor * node, const struct ggml_tensor * out[OP_MAX_WRITES]) {
+    int n = 0;
+    out[n++] = node;
+    for (int i = 2; i <= 3 && node->op == GGML_OP_OPT_STEP_ADAMW; i++) { // the moments
+        if (node->src[i]) {
+            out[n++] = node->src[i];
+        }
+    }
+    return n;
+}

@@ -115,7 +115,7 @@ static void registry_add_devices(int api) {
         }
         registry.devices[registry.n_devices++] = device;
         log_info("%s: %s%s", device->name, device->description,
-                 device->fallback ? ", unsupported ops on the CPU" : "");
+                 device->fallback == FALLBACK_PROMISED ? ", unsupported ops on the CPU" : "");
     }
 }
 

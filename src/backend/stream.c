@@ -94,34 +94,67 @@ enum status stream_scratch(struct hsa_stream * s, size_t size, char ** out, stru
 
 // ---- graphs ----
 
+// Is what the node reads still as it was when `sent` kernels had been sent?
+static bool is_untouched(const struct hsa_stream * s, uint64_t sent,
+                         const struct ggml_tensor * node) {
+    const char *begin = node->data, *end = begin + ggml_nbytes(node);
+    bool apart = true;
+    for (int i = 0; i < GGML_MAX_SRC; i++) {
+        const struct ggml_tensor * src = node->src[i];
+        const char * data = src ? src->data : NULL;
+        apart = apart && !(data && data < end && begin < data + ggml_nbytes(src));
+    }
+    return s->sent == sent || apart;
+}
+
+static void tell(struct hsa_stream * s, const struct ggml_tensor * node, const struct error * why) {
+    if (atomic_exchange(&s->device->told[node->op], true)) {
+        return;
+    }
+    bool expected = s->device->fallback == FALLBACK_PROMISED && why->status == ST_UNSUPPORTED;
+    (expected ? log_info : log_warn)("%s: %s is computed on the CPU: %s", s->device->name,
+                                     op_label(node), why->text);
+}
+
 // Nodes in a row that the CPU computes are collected, and run before a node of ours or the end.
-static enum status compute_or_fall_back(struct hsa_stream * s, struct ggml_tensor * node,
-                                        struct error * err) {
-    if (s->device->kind->has_kernels(s, node)) {
+static enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node,
+                                struct error * err) {
+    const struct device_kind * kind = s->device->kind;
+    struct error why = {.status = ST_UNSUPPORTED};
+    // Behind nodes of the CPU it is asked for first whether it is one too; else trying tells.
+    if (!fallback_waits(&s->fallback) || kind->computes(s->device, node)) {
         enum status st = fallback_run(&s->fallback, err);
-        return st == ST_OK ? s->device->kind->compute(s, node, err) : st;
+        if (st != ST_OK) {
+            return st;
+        }
+        uint64_t sent = s->sent;
+        why.status = kind->compute(s, node, &why);
+        // Data that is not as it must be (ST_INVALID) would end the process on the CPU.
+        bool no_kernel = why.status != ST_OK && why.status != ST_INVALID &&
+                         why.status != ST_DEVICE && why.status != ST_NO_MEMORY;
+        if (!no_kernel || s->device->fallback == FALLBACK_NEVER || !is_untouched(s, sent, node)) {
+            if (err) {
+                *err = why;
+            }
+            return why.status;
+        }
+        tell(s, node, &why);
     }
     enum status st = stream_wait(s, err); // its inputs may be results that are still on their way
-    atomic_fetch_add(&s->device->cpu_nodes, 1);
-    return st == ST_OK ? fallback_add(&s->fallback, node, err) : st;
-}
-
-static void note_write(struct hsa_stream * s, const struct ggml_tensor * t) {
-    buffer_written(t, 0, ggml_nbytes(t));
-    if (s->device->kind->written) {
-        s->device->kind->written(s, t->data, ggml_nbytes(t));
+    if (st == ST_OK) {
+        st = fallback_add(&s->fallback, node, err);
+        atomic_fetch_add(&s->device->cpu_nodes, st == ST_OK);
     }
+    return st == ST_OK || !why.text[0] ? st : (error_prefix(err, "%s", why.text), st);
 }
 
-// What was made of the bytes that a node writes to is out of date, from the moment that it was
-// sent.
 static void note_writes(struct hsa_stream * s, const struct ggml_tensor * node) {
-    note_write(s, node);
-    if (node->op == GGML_OP_OPT_STEP_ADAMW) { // the moments are updated in place
-        for (int i = 2; i <= 3; i++) {
-            if (node->src[i]) {
-                note_write(s, node->src[i]);
-            }
+    const struct ggml_tensor * written[OP_MAX_WRITES];
+    int n = op_writes(node, written);
+    for (int i = 0; i < n; i++) {
+        buffer_written(written[i], 0, ggml_nbytes(written[i]));
+        if (s->device->kind->written) {
+            s->device->kind->written(s, written[i]->data, ggml_nbytes(written[i]));
         }
     }
 }
@@ -137,8 +170,8 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
             !(node->flags & GGML_TENSOR_FLAG_COMPUTE)) {
             continue;
         }
-        st = s->device->fallback ? compute_or_fall_back(s, node, &err)
-                                 : s->device->kind->compute(s, node, &err);
+        st = compute_node(s, node, &err);
+        // What was made of the bytes that it writes to is out of date from now on.
         note_writes(s, node);
         if (st != ST_OK) {
             log_error("%s: node %d of %d, %s \"%s\": %s", s->device->name, i, n, op_label(node),

@@ -18,6 +18,7 @@ struct hsa_stream {
     struct hsa_device * device;
     struct hsac_queue * queue;
     bool in_flight;          // something was sent since the last wait
+    uint64_t sent;           // kernels, ever
     struct npu_stream * npu; // of a NPU
     int n_blocks;
     struct scratch_block blocks[SCRATCH_BLOCKS];

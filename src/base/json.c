@@ -55,7 +55,8 @@ static enum status check_bounds(const char * text, size_t size, struct error * e
 
 enum status json_read(const char * text, size_t size, json_t ** out, struct error * err) {
     *out = NULL;
-    enum status st = check_bounds(text, size, err);
+    enum status st = json_library(err);
+    st = st == ST_OK ? check_bounds(text, size, err) : st;
     if (st != ST_OK) {
         return st;
     }

@@ -1,6 +1,7 @@
 // json: jansson, with errors and limits of ours. Texts that are read are from outside: size, depth
 // and number of values are bounded before jansson sees them, names are unique within an object, and
-// strings are UTF-8 without zero bytes, so that json_string_value() is all of a string.
+// strings are UTF-8 without zero bytes, so that json_string_value() is all of a string. The library
+// is opened when it is first needed (json-late.c), and may be missing.
 #pragma once
 
 #include "base.h"
@@ -11,8 +12,13 @@
 #define JSON_MAX_DEPTH  64
 #define JSON_MAX_VALUES 2000000 // at most some 400 MiB of tree
 
+// ST_OK where there is jansson; else why, and the mend. Without it json_read says the same, and
+// what is written fails as for want of memory.
+enum status json_library(struct error * err);
+const char * json_trouble(void); // why a text was not written, after json_print set b->failed
+
 // The caller owns *out (json_decref). On failure it is NULL, and the status ST_INVALID with "line
-// L, column C: reason", or ST_NO_MEMORY.
+// L, column C: reason", ST_NO_MEMORY, or json_library's.
 enum status json_read(const char * text, size_t size, json_t ** out, struct error * err);
 // The same for a file; errors begin with the path, ST_INVALID ones with "path: JSON syntax".
 enum status json_read_file(const char * path, json_t ** out, struct error * err);

@@ -123,6 +123,34 @@ static void scan_dir(struct scan * s, int dir) {
     closedir(d);
 }
 
+bool hip_cache_find_version(struct hip_cache * c, const struct hip_entry * e,
+                            char version[HIP_VERSION_MAX]) {
+    char stem[HIP_STEM_MAX], file[HIP_FILE_MAX + HIP_ARCH_MAX + HIP_VERSION_MAX];
+    size_t arch = strlen(e->arch);
+    int fd = openat(c->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR * d = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!d && fd >= 0) {
+        close(fd);
+    }
+    version[0] = '\0';
+    hip_entry_stem(e, stem);
+    for (struct dirent * found; d && (found = readdir(d));) {
+        const char * name = found->d_name;
+        if (!is_our_dir(name) || strncmp(name, e->arch, arch) || name[arch] != '-') {
+            continue;
+        }
+        snprintf(file, sizeof file, "%.31s/%s%s", name, stem, hip_meta_suffix);
+        if (faccessat(c->root, file, F_OK, 0) == 0 &&
+            (!version[0] || strverscmp(name + arch + 1, version) > 0)) {
+            snprintf(version, HIP_VERSION_MAX, "%.15s", name + arch + 1);
+        }
+    }
+    if (d) {
+        closedir(d);
+    }
+    return version[0];
+}
+
 static void add_dir(struct scan * s, int root, const char * name) {
     int fd;
     if (!is_our_dir(name) || dir_open_child(root, name, false, &fd, NULL) != ST_OK) {
@@ -137,7 +165,7 @@ static void add_dir(struct scan * s, int root, const char * name) {
         close(fd);
         return;
     }
-    snprintf(s->names[s->n_dirs], sizeof s->names[0], "%s", name);
+    snprintf(s->names[s->n_dirs], sizeof s->names[0], "%.31s", name);
     s->dirs[s->n_dirs++] = fd;
 }
 

@@ -77,14 +77,24 @@ static enum status judge(const struct hip_compiler * c, const struct process_end
     }
     if (end->exit_status) {
         static const char * const ignorant[] = {
-            "invalid target ID", "cannot find ROCm device library",
-            "unsupported HIP gpu architecture", "unknown target CPU",
+            "invalid target ID", "unsupported HIP gpu architecture", "unknown target CPU",
             "unsupported CUDA gpu architecture"};
         const char * text = end->output.data ? (const char *) end->output.data : "";
         for (size_t i = 0; i < sizeof ignorant / sizeof ignorant[0]; i++) {
             if (strstr(text, ignorant[i])) {
                 return error_set(err, ST_UNSUPPORTED, "%s does not know %s", c->path, arch);
             }
+        }
+        if (strstr(text, "cannot find ROCm device library")) {
+            return error_set(err, ST_UNSUPPORTED,
+                             "%s does not know %s, or lacks its device libraries: install "
+                             "rocm-device-libs, or clang-19 and lld-19, which need none",
+                             c->path, arch);
+        }
+        if (strstr(text, "Executable \"lld\" doesn't exist")) {
+            return error_set(err, ST_UNSUPPORTED,
+                             "%s has no linker: install lld of its version, such as lld-19",
+                             c->path);
         }
         return error_set(err, ST_INVALID, "%s gave up with status %d", c->path, end->exit_status);
     }

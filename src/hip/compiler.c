@@ -67,17 +67,18 @@ static char * find_hipcc(void) {
     return path;
 }
 
-// A plain `clang++` leads to a file whose name, or its directory's, ends in its version.
-static bool new_enough(const char * path) {
+// A plain `clang++` leads to a file whose name, or its directory's, ends in its version. 0: not so.
+static int version_in_path(const char * path) {
     static const char * const before[] = {"/clang-", "/llvm-"};
     char * real = realpath(path, NULL);
-    bool ok = false;
+    int version = 0;
     for (size_t i = 0; real && i < 2; i++) {
         const char * p = strstr(real, before[i]);
-        ok = ok || (p && atoi(p + strlen(before[i])) >= 19);
+        int n = p ? atoi(p + strlen(before[i])) : 0;
+        version = n > version ? n : version;
     }
     free(real);
-    return ok;
+    return version;
 }
 
 static char * find_clang(void) {
@@ -90,7 +91,7 @@ static char * find_clang(void) {
         }
     }
     char * plain = process_find("clang++");
-    if (plain && !new_enough(plain)) {
+    if (plain && version_in_path(plain) < 19) {
         free(plain);
         plain = NULL;
     }
@@ -207,6 +208,20 @@ static void remember(struct hip_toolchain * t, const struct buf * start) {
     buf_free(&text);
 }
 
+// What `program --version` prints; the caller frees it.
+static bool ask(struct hip_toolchain * t, char * program, struct buf * said) {
+    struct process p = {.argv = (char *[]){program, (char[]){"--version"}, NULL},
+                        .time_limit_s = 30,
+                        .capture = true,
+                        .keep = 65536};
+    struct process_end end;
+    t->runs++;
+    bool ok = process_run(&p, &end, NULL) == ST_OK && end.known && !end.signal && !end.timed_out &&
+              end.exit_status == 0 && end.output.data;
+    *said = end.output;
+    return ok;
+}
+
 void hip_toolchain_ask(struct hip_toolchain * t) {
     struct buf file = {0}, start = {0};
     if (t->hipcc_asked || !t->hipcc || !print_file(t->hipcc, &file)) {
@@ -216,25 +231,33 @@ void hip_toolchain_ask(struct hip_toolchain * t) {
     t->hipcc_asked = true;
     print_memo_start(&file, &start);
     if (!start.failed && !recall(t, &start)) {
-        struct process p = {.argv = (char *[]){t->hipcc, (char[]){"--version"}, NULL},
-                            .time_limit_s = 30,
-                            .capture = true,
-                            .keep = 65536};
-        struct process_end end;
-        t->runs++;
-        if (process_run(&p, &end, NULL) == ST_OK && end.known && !end.signal && !end.timed_out &&
-            end.exit_status == 0 && end.output.data) {
-            hip_version_from_hipcc((const char *) end.output.data, t->hipcc_version);
+        struct buf said = {0};
+        if (ask(t, t->hipcc, &said)) {
+            hip_version_from_hipcc((const char *) said.data, t->hipcc_version);
             // A traceback of a script that hipcc calls comes before, and is not always the same.
-            const char * from = strstr((const char *) end.output.data, "HIP version:");
-            from = from ? from : (const char *) end.output.data;
+            const char * from = strstr((const char *) said.data, "HIP version:");
+            from = from ? from : (const char *) said.data;
             sha256(from, strlen(from), t->hipcc_text);
             remember(t, &start);
         }
-        buf_free(&end.output);
+        buf_free(&said);
     }
     buf_free(&file);
     buf_free(&start);
+}
+
+bool hip_toolchain_clang(struct hip_toolchain * t, char version[HIP_VERSION_MAX]) {
+    int n = t->clang ? version_in_path(t->clang) : 0;
+    if (n > 0) {
+        snprintf(version, HIP_VERSION_MAX, "%d", n);
+    }
+    if (n > 0 || !t->clang) {
+        return n > 0;
+    }
+    struct buf said = {0};
+    bool ok = ask(t, t->clang, &said) && hip_version_from_clang((const char *) said.data, version);
+    buf_free(&said);
+    return ok;
 }
 
 static void add(struct hip_compilers * out, enum hip_compiler_kind kind, const char * path,

@@ -23,9 +23,11 @@
 enum status hip_arch_parse(const char * text, char arch[HIP_ARCH_MAX], struct error * err);
 enum status hip_version_parse(const char * text, char version[HIP_VERSION_MAX], struct error * err);
 enum status hip_name_check(const char * name, struct error * err);
-// The first GPU in what rocminfo printed, and the first two numbers of what hipcc --version did.
+// The first GPU in what rocminfo printed, the first two numbers of what hipcc --version did, and
+// the first of clang's.
 bool hip_arch_from_rocminfo(const char * text, char arch[HIP_ARCH_MAX]);
 bool hip_version_from_hipcc(const char * text, char version[HIP_VERSION_MAX]);
+bool hip_version_from_clang(const char * text, char version[HIP_VERSION_MAX]);
 
 // ---- bundle.c: what compilers make ----
 
@@ -66,6 +68,8 @@ enum status hip_toolchain_find(struct hip_toolchain * t, const char * choice, st
 void hip_toolchain_free(struct hip_toolchain * t);
 // hipcc --version, from the memory of the cache where hipcc is still the same file.
 void hip_toolchain_ask(struct hip_toolchain * t);
+// Clang's own version, "19": from its path, or else it is run. False: no clang, or it does not say.
+bool hip_toolchain_clang(struct hip_toolchain * t, char version[HIP_VERSION_MAX]);
 // Those that can be tried for arch; without any, why.
 void hip_toolchain_compilers(struct hip_toolchain * t, const char * arch,
                              struct hip_compilers * out);
@@ -110,6 +114,10 @@ void hip_entry_path(const struct hip_cache * c, const struct hip_entry * e, stru
 enum status hip_cache_load(struct hip_cache * c, const struct hip_entry * e,
                            const struct hip_compilers * compilers, uint8_t ** data, size_t * size,
                            struct error * err);
+
+// The version under which an entry is kept, of several the highest; e->version does not count.
+bool hip_cache_find_version(struct hip_cache * c, const struct hip_entry * e,
+                            char version[HIP_VERSION_MAX]);
 
 struct hip_lock {
     int dir, fd;
@@ -180,7 +188,7 @@ struct rocm_kernels {
     void (*warn)(void * user, const char * text);
     void * (*hsa_symbol)(void * user, const char * name);
     void * user;
-    bool force;
+    bool force, read_only;
 
     pthread_mutex_t lock; // what follows
     pthread_cond_t made;

@@ -93,6 +93,7 @@ enum rocm_status rocm_kernels_open(const struct rocm_options * options, struct r
         k->hsa_symbol = o->hsa_symbol;
         k->user = o->user;
         k->force = env_flag("CANDLE_ROCM_FORCE_RECOMPILE", false);
+        k->read_only = env_flag("ROCM_KERNELS_CACHE_READ_ONLY", false);
         k->toolchain.root = -1;
         pthread_mutex_init(&k->lock, NULL);
         pthread_cond_init(&k->made, NULL);
@@ -137,11 +138,11 @@ static bool open_place(struct rocm_kernels * k, struct error * why) {
     if (k->place_known) {
         return false;
     }
-    enum status st = hip_cache_open(true, &k->cache, why);
+    enum status st = hip_cache_open(!k->read_only, &k->cache, why);
     k->place_known = true;
     k->cache_usable = st == ST_OK;
-    k->toolchain.root = st == ST_OK ? k->cache.root : -1;
-    return st != ST_OK && k->cache.max != 0; // with 0 the user wants none
+    k->toolchain.root = st == ST_OK && !k->read_only ? k->cache.root : -1;
+    return st != ST_OK && k->cache.max != 0 && !k->read_only; // with 0 the user wants none
 }
 
 static enum status find_toolchain(struct rocm_kernels * k, struct error * err) {
@@ -198,7 +199,7 @@ static enum status find_arch(struct rocm_kernels * k, struct error * err) {
         err, ST_NOT_FOUND,
         "no GPU to compile for: neither the HSA runtime nor rocminfo tells of one; set "
         "CANDLE_ROCM_ARCH, e.g. to gfx90a (and CANDLE_ROCM_VERSION, e.g. to 6.0, where "
-        "there is no hipcc)");
+        "there is no compiler)");
 }
 
 static enum status find_version(struct rocm_kernels * k, struct error * err) {
@@ -223,17 +224,22 @@ static enum status find_version(struct rocm_kernels * k, struct error * err) {
     k->counters.other_runs += t->runs - before;
     memcpy(k->version, t->hipcc_version, sizeof k->version);
     hip_toolchain_free(&own);
-    return k->version[0]
-               ? ST_OK
-               : error_set(
-                     err, ST_NOT_FOUND,
-                     "no ROCm version: `hipcc --version` does not tell one; set "
-                     "CANDLE_ROCM_VERSION, e.g. to 6.0 (and CANDLE_ROCM_ARCH, e.g. to gfx90a, "
-                     "where no GPU is found)");
+    before = k->toolchain.runs;
+    // Clang alone needs nothing of ROCm: what it makes goes by its own version.
+    bool known = k->version[0] || hip_toolchain_clang(&k->toolchain, k->version);
+    k->counters.other_runs += k->toolchain.runs - before;
+    return known ? ST_OK
+                 : error_set(
+                       err, ST_NOT_FOUND,
+                       "no ROCm version: neither hipcc nor clang tells one; set "
+                       "CANDLE_ROCM_VERSION, e.g. to 6.0 (and CANDLE_ROCM_ARCH, e.g. to gfx90a, "
+                       "where no GPU is found)");
 }
 
-// Everything, in the order in which one needs the other.
-static enum status get_ready(struct rocm_kernels * k, bool want_arch, struct error * err) {
+// Everything, in the order in which one needs the other. Without any compiler there need not be a
+// version: what is kept is used under whichever it is.
+static enum status get_ready(struct rocm_kernels * k, bool want_arch, bool want_version,
+                             struct error * err) {
     struct error why = {0};
     pthread_mutex_lock(&k->lock);
     bool tell = open_place(k, &why);
@@ -242,7 +248,14 @@ static enum status get_ready(struct rocm_kernels * k, bool want_arch, struct err
         st = find_arch(k, err);
     }
     if (st == ST_OK) {
-        st = find_version(k, err);
+        struct error none = {0};
+        st = find_version(k, &none);
+        bool compiler = k->toolchain.hipcc || k->toolchain.clang;
+        if (st == ST_NOT_FOUND && !want_version && !compiler) {
+            st = ST_OK;
+        } else if (st != ST_OK && err) {
+            *err = none;
+        }
     }
     pthread_mutex_unlock(&k->lock);
     if (tell) {
@@ -261,7 +274,8 @@ const char * rocm_kernels_arch(struct rocm_kernels * k, struct rocm_error * err)
 
 const char * rocm_kernels_version(struct rocm_kernels * k, struct rocm_error * err) {
     struct error why = {0};
-    return get_ready(k, false, &why) == ST_OK ? k->version : (hip_fail(&why, NULL, err), NULL);
+    return get_ready(k, false, true, &why) == ST_OK ? k->version
+                                                    : (hip_fail(&why, NULL, err), NULL);
 }
 
 const char * rocm_kernels_directory(struct rocm_kernels * k) {
@@ -359,6 +373,9 @@ static enum status make(struct making * m, struct error * err) {
     }
     if (load(m, &st)) {
         return ST_OK;
+    }
+    if (m->k->read_only || !m->compilers.n) { // then there is nothing to wait for or to keep
+        return compile(m, &by, err);
     }
     struct hip_lock lock;
     struct error why = {0};
@@ -464,17 +481,24 @@ static enum status get(struct rocm_kernels * k, const char * arch, const char * 
         st = hip_arch_parse(arch, parsed, err);
     }
     if (st == ST_OK) {
-        st = get_ready(k, !arch, err);
+        st = get_ready(k, !arch, false, err);
     }
     if (st != ST_OK) {
         return st;
     }
+    char kept[HIP_VERSION_MAX] = "0"; // where nothing says, and nothing is kept
     struct making m = {.k = k, .source = source};
     struct hip_code * c = NULL;
     bool mine = false;
     m.entry =
         (struct hip_entry){.arch = arch ? parsed : k->arch, .version = k->version, .name = name};
     sha256(source, size, m.entry.source);
+    if (!k->version[0]) {
+        m.entry.version = kept;
+        if (!k->cache_usable || !hip_cache_find_version(&k->cache, &m.entry, kept)) {
+            snprintf(kept, sizeof kept, "0");
+        }
+    }
     pthread_mutex_lock(&k->lock);
     st = reserve(k, &m.entry, &c, &mine, err);
     pthread_mutex_unlock(&k->lock);

@@ -106,6 +106,17 @@ bool hip_arch_from_rocminfo(const char * text, char arch[HIP_ARCH_MAX]) {
     return false;
 }
 
+// "Debian clang version 19.1.7"
+bool hip_version_from_clang(const char * text, char version[HIP_VERSION_MAX]) {
+    static const char word[] = "clang version ";
+    const char * p = strstr(text, word);
+    size_t n = p ? version_length(p + strlen(word), 1) : 0;
+    if (n) {
+        snprintf(version, HIP_VERSION_MAX, "%.*s", (int) n, p + strlen(word));
+    }
+    return n > 0;
+}
+
 // "HIP version: 5.2.21153-0"
 bool hip_version_from_hipcc(const char * text, char version[HIP_VERSION_MAX]) {
     static const char * const words[] = {"HIP version:", "HIP_VERSION:"};

@@ -45,10 +45,17 @@ static enum status move(struct hsac_agent * a, void * to, hsa_agent_t to_agent, 
                          hsac_status_text(a->h, status));
     }
     hsa_signal_value_t left;
-    do {
-        left = api->hsa_signal_wait_scacquire(a->stage.done, HSA_SIGNAL_CONDITION_LT, 1,
-                                              WAIT_SLICE_MS * 1000 * 1000, HSA_WAIT_STATE_BLOCKED);
-    } while (left >= 1);
+    struct hsac_watch watch = hsac_watch_start(a->h);
+    while ((left = api->hsa_signal_wait_scacquire(a->stage.done, HSA_SIGNAL_CONDITION_LT, 1,
+                                                  WAIT_SLICE_MS * 1000 * 1000,
+                                                  HSA_WAIT_STATE_BLOCKED)) >= 1) {
+        if (hsac_watch_silent(&watch, 0)) {
+            // The engine may still write to the stage, and to its signal: both are left to it.
+            a->stage.buffer = NULL;
+            a->stage.done.handle = 0;
+            return hsac_watch_error(&watch, a, "a copy", err);
+        }
+    }
     return left == 0 ? ST_OK // a copy that failed makes its signal negative
                      : error_set(err, ST_DEVICE, "%s: copying %zu bytes failed", a->name, size);
 }

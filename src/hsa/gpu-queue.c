@@ -83,7 +83,8 @@ static enum status wait_for_all(struct hsac_agent * a, struct hsac_gpu_queue * q
     }
     send_barrier(a, q);
     // In slices, because a queue that stopped does not complete anything. A kernel may take long;
-    // one that hangs is ended by the driver, which stops the queue.
+    // one that hangs is ended by the driver, which stops the queue, or by our patience.
+    struct hsac_watch watch = hsac_watch_start(a->h);
     while (api->hsa_signal_wait_scacquire(q->done, HSA_SIGNAL_CONDITION_LT, 1,
                                           WAIT_SLICE_MS * 1000 * 1000,
                                           HSA_WAIT_STATE_BLOCKED) >= 1) {
@@ -98,6 +99,10 @@ static enum status wait_for_all(struct hsac_agent * a, struct hsac_gpu_queue * q
             }
             close_queue(a, q);
             return ST_DEVICE;
+        }
+        if (hsac_watch_silent(&watch, api->hsa_queue_load_read_index_scacquire(q->queue))) {
+            close_queue(a, q); // nothing of it may write to memory that the caller uses again
+            return hsac_watch_error(&watch, a, "kernels that were sent", err);
         }
     }
     q->settled = q->next;

@@ -216,6 +216,19 @@ void hsac_device_close(int device);
 // queue.c: with the last handle gone, when the runtime is closed.
 void hsac_ring_free(struct hsac_agent * a);
 
+// wait.c: how long a device may be silent. GGML_HSA_WAIT_LIMIT seconds; 60 where it is not set.
+struct hsac_watch {
+    int limit_s; // 0: none
+    uint64_t progress;
+    int64_t since_ms; // the last progress
+};
+
+struct hsac_watch hsac_watch_start(const struct hsac * h);
+// True: nothing changed in `progress`, whatever it counts, for longer than the limit.
+bool hsac_watch_silent(struct hsac_watch * w, uint64_t progress);
+enum status hsac_watch_error(const struct hsac_watch * w, const struct hsac_agent * a,
+                             const char * what, struct error * err); // ST_DEVICE
+
 // copy.c
 void hsac_stage_free(struct hsac_agent * a);
 

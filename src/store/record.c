@@ -36,6 +36,11 @@ enum status record_open(struct record ** out, struct error * err) {
     if (!path || !*path) {
         return ST_OK;
     }
+    enum status st = json_library(err);
+    if (st != ST_OK) {
+        error_prefix(err, VARIABLE);
+        return st;
+    }
     struct buf full = {0};
     if (*path != '/') { // the process may go elsewhere
         char * here = getcwd(NULL, 0);

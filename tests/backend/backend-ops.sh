@@ -1,8 +1,9 @@
 #!/bin/sh
 # backend-ops.sh <test-backend-ops> <cases> [partial] <arguments...>: runs ggml's comparison with the CPU on
 # HSA0. test-backend-ops counts an unsupported case as neither good nor bad, and a backend that supports
-# nothing passes; so this also wants at least <cases> cases compared, and none left out that the CPU has,
-# unless the ops are supported in part. Status 77: there is no compiler for an emulated GPU.
+# nothing passes; nor does it look at the status of a graph. So this also wants at least <cases> cases
+# compared, no word of the device about a failure, and none left out that the CPU has, unless the ops are
+# supported in part. Status 77: there is no compiler for an emulated GPU.
 program=$1
 cases=$2
 shift 2
@@ -42,6 +43,10 @@ printf '%s\n' "$out" | grep -a -E 'FAIL|error|ggml-hsa:' | head -n 40
 printf '%s\n' "$out" | tail -n 5
 if [ "$code" != 0 ]; then
     exit "$code"
+fi
+if printf '%s\n' "$out" | grep -a -q 'ggml-hsa: HSA0: '; then
+    echo "the device had to say something"
+    exit 1
 fi
 if [ -n "$missing" ] && [ -z "$partial" ]; then
     printf '%s\n' "$missing" | head -n 20

@@ -1,27 +1,24 @@
-// test-fallback-rpc: the device behind ggml's RPC server, on the loopback. The client there takes
-// every op for supported and the server ends itself when a graph fails, so that only a device with
-// the CPU fallback can be served: a graph with ops that no kernel computes must come back with the
-// CPU's values.
+// test-fallback-rpc <device>: a device behind ggml's RPC server as it is, with nothing set, on the
+// loopback. The client there takes every op for supported and the server ends itself when a graph
+// fails, so that only a device with the CPU fallback can be served: a graph with ops that no kernel
+// computes, flash attention among them, must come back with the CPU's values.
+#include "base/cmocka-all.h"
+
+#include "ggml-alloc.h"
+#include "ggml-backend.h"
+#include "gpu-env.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <netinet/in.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
-#include "ggml-alloc.h"
-#include "ggml-backend.h"
-
+static const char * arch = "aie2";
 static pid_t server;
 static char endpoint[32];
 static char log_path[] = "/tmp/test-fallback-rpc-XXXXXX";
@@ -57,9 +54,7 @@ static bool start(int port) {
         alarm(120); // it outlives exec: no server stays, whatever becomes of us
         dup2(log, STDOUT_FILENO);
         dup2(log, STDERR_FILENO);
-        setenv("GGML_HSA_EMULATE", "aie2", 1);
-        setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 1);
-        setenv("GGML_HSA_HOST_FALLBACK", "1", 1);
+        gpu_env(arch);
         setenv("GGML_BACKEND_PATH", PLUGIN, 1);
         execl(SERVER, SERVER, "-H", "127.0.0.1", "-p", text, "-d", "HSA0", (char *) NULL);
         _exit(127);
@@ -113,6 +108,9 @@ static void compute(ggml_backend_dev_t dev, float * out) {
     struct ggml_tensor * c = ggml_cumsum(ctx, ggml_roll(ctx, ggml_add(ctx, a, b), 5, 0, 0, 0));
     c = ggml_roll(ctx, c, 3, 1, 0, 0);
     struct ggml_tensor * d = ggml_add(ctx, c, ggml_roll(ctx, b, 0, 7, 0, 0));
+    struct ggml_tensor * half = ggml_cast(ctx, b, GGML_TYPE_F16);
+    struct ggml_tensor * attention = ggml_flash_attn_ext(ctx, a, half, half, NULL, 0.1f, 0, 0);
+    d = ggml_add(ctx, d, ggml_reshape_2d(ctx, attention, N, N));
     struct ggml_cgraph * graph = ggml_new_graph(ctx);
     ggml_build_forward_expand(graph, d);
     ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(ctx, backend);
@@ -173,7 +171,12 @@ static void same_as_the_cpu(void ** state) {
     assert_int_equal(waitpid(server, NULL, WNOHANG), 0);
 }
 
-int main(void) {
+int main(int argc, char ** argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_as_the_cpu)};
+    arch = argc > 1 ? argv[1] : arch;
+    if (!strncmp(arch, "gfx", 3) && !gpu_have_compiler()) {
+        printf("skipped: no clang++-19 or later to compile kernels with\n");
+        return 0;
+    }
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,31 +1,27 @@
-// test-fallback: nodes that no kernel computes, on the stream's own CPU backend
-// (GGML_HSA_HOST_FALLBACK=1), in graphs that go to and fro between NPU and CPU; with the argument
-// "off", that without it such nodes are refused. Expected values come from a CPU backend of ours,
-// over the same graph.
-#include <math.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
+// test-fallback <mode> <device>: nodes that no kernel computes, on the stream's own CPU backend, in
+// graphs that go to and fro between device and CPU. "on" is GGML_HSA_HOST_FALLBACK=1: they are
+// promised; "unset": they are computed, but promised only where nobody else could; "off": they are
+// refused. The device is a NPU, whose memory the CPU sees, or a GPU, whose memory it does not see.
+// Expected values come from a CPU backend of ours, over the same graph.
+#include "base/cmocka-all.h"
 
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml-hsa.h"
+#include "gpu-env.h"
 
+#include <math.h>
+#include <pthread.h>
+
+static const char * arch = "aie2";
 static ggml_backend_reg_t reg;
-static ggml_backend_dev_t npu, cpu;
+static ggml_backend_dev_t device, cpu;
 
 static int load(void ** state) {
     (void) state;
-    setenv("GGML_HSA_EMULATE", "aie2", 0);
-    setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 1);
     reg = ggml_backend_load(PLUGIN);
-    npu = reg ? ggml_backend_dev_by_name("HSA0") : NULL;
-    return npu ? 0 : -1;
+    device = reg ? ggml_backend_dev_by_name("HSA0") : NULL;
+    return device ? 0 : -1;
 }
 
 // With one thread: ggml's threads spin while they wait, and other streams want to run as well.
@@ -44,7 +40,7 @@ static uint64_t cpu_nodes(void) {
     void * address = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_get_stats");
     memcpy(&get_stats, &address, sizeof address);
     struct ggml_backend_hsa_stats stats;
-    assert_true(get_stats(npu, &stats));
+    assert_true(get_stats(device, &stats));
     return stats.cpu_nodes;
 }
 
@@ -55,7 +51,7 @@ enum { W = 96, H = 7 };
 typedef struct ggml_tensor * (*build)(struct ggml_context * ctx, struct ggml_tensor * a,
                                       struct ggml_tensor * b);
 
-// ROLL will hardly ever get a kernel; ADD has one.
+// ROLL will hardly ever get a kernel; ADD has one. NPU: the device.
 static struct ggml_tensor * to_and_fro_graph(struct ggml_context * ctx, struct ggml_tensor * a,
                                              struct ggml_tensor * b) {
     struct ggml_tensor * t = ggml_add(ctx, a, b);                           // NPU
@@ -68,6 +64,42 @@ static struct ggml_tensor * to_and_fro_graph(struct ggml_context * ctx, struct g
 static struct ggml_tensor * one_of_each(struct ggml_context * ctx, struct ggml_tensor * a,
                                         struct ggml_tensor * b) {
     return ggml_roll(ctx, ggml_add(ctx, b, a), 1, 1, 0, 0);
+}
+
+// A view with gaps is read, and written in place: what is between stays as it is.
+static struct ggml_tensor * in_place(struct ggml_context * ctx, struct ggml_tensor * a,
+                                     struct ggml_tensor * b) {
+    struct ggml_tensor * t = ggml_add(ctx, a, b);
+    struct ggml_tensor * part = ggml_view_2d(ctx, t, 40, H, t->nb[1], 7 * sizeof(float));
+    part = ggml_roll(ctx, part, 11, 2, 0, 0);
+    t = ggml_set_2d_inplace(ctx, t, part, t->nb[1], 30 * sizeof(float));
+    return ggml_add(ctx, t, b);
+}
+
+// The way of llama.cpp's cache, with a type that needs the CPU on a GPU.
+static struct ggml_tensor * cache(struct ggml_context * ctx, struct ggml_tensor * a,
+                                  struct ggml_tensor * b) {
+    struct ggml_tensor * ids = ggml_cast(ctx, ggml_arange(ctx, 0, H, 1), GGML_TYPE_I32);
+    struct ggml_tensor * kept = ggml_new_tensor_2d(ctx, GGML_TYPE_Q8_0, W, H);
+    struct ggml_tensor * t = ggml_set_rows(ctx, kept, ggml_add(ctx, a, b), ids);
+    return ggml_add(ctx, ggml_cast(ctx, t, GGML_TYPE_F32), a);
+}
+
+static struct ggml_tensor * attention(struct ggml_context * ctx, struct ggml_tensor * a,
+                                      struct ggml_tensor * b) {
+    struct ggml_tensor * k = ggml_cast(ctx, b, GGML_TYPE_F16);
+    struct ggml_tensor * t = ggml_flash_attn_ext(ctx, a, k, k, NULL, 0.1f, 0, 0);
+    return ggml_add(ctx, t, t);
+}
+
+// Writes its weights and, without a word in the graph, the moments, which are read behind it.
+static struct ggml_tensor * training(struct ggml_context * ctx, struct ggml_tensor * a,
+                                     struct ggml_tensor * b) {
+    struct ggml_tensor *m = ggml_scale(ctx, b, 0.5f), *v = ggml_sqr(ctx, b);
+    struct ggml_tensor * params = ggml_arange(ctx, 0.1f, 0.75f, 0.1f);
+    ggml_set_param(a);
+    struct ggml_tensor * t = ggml_opt_step_adamw(ctx, a, b, m, v, params);
+    return ggml_add(ctx, t, ggml_add(ctx, ggml_roll(ctx, m, 1, 0, 0, 0), v));
 }
 
 // As long as several CPU graphs.
@@ -137,7 +169,7 @@ static bool supported(build graph_of) {
     struct ggml_init_params params = {.mem_size = ggml_tensor_overhead() * 2048, .no_alloc = true};
     struct ggml_context * ctx = ggml_init(params);
     struct ggml_tensor * a = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, W, H);
-    bool yes = ggml_backend_dev_supports_op(npu, graph_of(ctx, a, a));
+    bool yes = ggml_backend_dev_supports_op(device, graph_of(ctx, a, a));
     ggml_free(ctx);
     return yes;
 }
@@ -147,7 +179,7 @@ static bool supported(build graph_of) {
 static void without_a_cpu_backend(void ** state) { // runs first: ours is not loaded yet
     (void) state;
     assert_null(ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU));
-    ggml_backend_t stream = ggml_backend_dev_init(npu, NULL);
+    ggml_backend_t stream = ggml_backend_dev_init(device, NULL);
     float out[W * H];
     assert_false(supported(one_of_each));
     assert_int_equal(compute(stream, one_of_each, 1, out), GGML_STATUS_FAILED);
@@ -161,7 +193,7 @@ static void without_a_cpu_backend(void ** state) { // runs first: ours is not lo
 
 static void to_and_fro(void ** state) {
     (void) state;
-    ggml_backend_t stream = ggml_backend_dev_init(npu, NULL), reference = new_reference();
+    ggml_backend_t stream = ggml_backend_dev_init(device, NULL), reference = new_reference();
     uint64_t before = cpu_nodes();
     assert_true(agree(stream, reference, to_and_fro_graph, 7));
     assert_int_equal(cpu_nodes() - before, 4); // the sums and the copies are not among them
@@ -169,13 +201,21 @@ static void to_and_fro(void ** state) {
     assert_true(agree(stream, reference, one_of_each, 8));
     assert_int_equal(cpu_nodes() - before, 1);
     assert_true(agree(stream, reference, chain, 9));
+    static const build graphs[] = {in_place, cache, attention, training};
+    for (size_t i = 0; i < sizeof graphs / sizeof graphs[0]; i++) {
+        before = cpu_nodes();
+        if (!agree(stream, reference, graphs[i], 10 + (uint32_t) i)) {
+            fail_msg("graph %zu", i);
+        }
+        assert_true(cpu_nodes() > before);
+    }
     ggml_backend_free(stream);
     ggml_backend_free(reference);
 }
 
 static void not_even_on_the_cpu(void ** state) {
     (void) state;
-    ggml_backend_t stream = ggml_backend_dev_init(npu, NULL), reference = new_reference();
+    ggml_backend_t stream = ggml_backend_dev_init(device, NULL), reference = new_reference();
     float out[W * H];
     assert_false(supported(impossible));
     assert_int_equal(compute(stream, impossible, 3, out), GGML_STATUS_FAILED);
@@ -186,7 +226,7 @@ static void not_even_on_the_cpu(void ** state) {
 
 static void * many(void * user) {
     uint32_t seed = (uint32_t) (uintptr_t) user;
-    ggml_backend_t stream = ggml_backend_dev_init(npu, NULL), reference = new_reference();
+    ggml_backend_t stream = ggml_backend_dev_init(device, NULL), reference = new_reference();
     bool ok = stream && reference;
     for (uint32_t i = 0; ok && i < 6; i++) {
         ok = agree(stream, reference, i % 2 ? one_of_each : to_and_fro_graph, seed + i);
@@ -209,12 +249,81 @@ static void streams_at_once(void ** state) {
     }
 }
 
+// ---- neither nor ----
+
+// Computed, for programs that do not ask; but a scheduler gives the node to the CPU.
+static void not_promised(void ** state) {
+    (void) state;
+    assert_null(ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU));
+    ggml_backend_t stream = ggml_backend_dev_init(device, NULL);
+    float out[W * H];
+    assert_int_equal(compute(stream, one_of_each, 1, out), GGML_STATUS_FAILED);
+    ggml_backend_load(CPU_BACKEND);
+    cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+    assert_false(supported(one_of_each));
+    assert_int_equal(compute(stream, one_of_each, 1, out), GGML_STATUS_SUCCESS);
+    ggml_backend_free(stream);
+}
+
+// A tensor that lies with us already, as llama.cpp's cache does: nobody else can write it, and
+// ggml's scheduler ends the process where we would not.
+static void promised_where_nobody_else_can(void ** state) {
+    (void) state;
+    ggml_backend_t backends[] = {ggml_backend_dev_init(device, NULL), new_reference()};
+    ggml_backend_sched_t sched = ggml_backend_sched_new(backends, NULL, 2, 64, false, true);
+    struct ggml_init_params params = {
+        .mem_size = ggml_tensor_overhead() * 64 + ggml_graph_overhead(), .no_alloc = true};
+    struct ggml_context *ctx = ggml_init(params), *fixed = ggml_init(params);
+    struct ggml_tensor * kept = ggml_new_tensor_2d(fixed, GGML_TYPE_Q8_0, W, H);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(fixed, backends[0]);
+    assert_non_null(buffer);
+    ggml_backend_buffer_clear(buffer, 0);
+    struct ggml_tensor * a = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, W, H);
+    struct ggml_tensor * ids = ggml_new_tensor_1d(ctx, GGML_TYPE_I64, H);
+    ggml_set_input(a);
+    ggml_set_input(ids);
+    struct ggml_tensor * out = ggml_cast(ctx, ggml_set_rows(ctx, kept, a, ids), GGML_TYPE_F32);
+    ggml_set_output(out);
+    struct ggml_cgraph * graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(graph, out);
+    assert_true(ggml_backend_dev_supports_op(device, out->src[0]));
+    // llama.cpp asks with a buffer of no bytes first, to see how much fits.
+    ggml_backend_buffer_t none =
+        ggml_backend_buft_alloc_buffer(ggml_backend_dev_buffer_type(device), 0);
+    struct ggml_tensor * only_asked = ggml_new_tensor_2d(ctx, GGML_TYPE_Q8_0, W, H);
+    only_asked->buffer = none;
+    assert_true(ggml_backend_dev_supports_op(device, ggml_set_rows(ctx, only_asked, a, ids)));
+    ggml_backend_buffer_free(none);
+    assert_true(ggml_backend_sched_alloc_graph(sched, graph));
+    float in[W * H], got[W * H];
+    int64_t rows[H];
+    for (int i = 0; i < W * H; i++) {
+        in[i] = (float) (i % 127 - 63);
+    }
+    for (int i = 0; i < H; i++) {
+        rows[i] = H - 1 - i;
+    }
+    ggml_backend_tensor_set(a, in, 0, sizeof in);
+    ggml_backend_tensor_set(ids, rows, 0, sizeof rows);
+    assert_int_equal(ggml_backend_sched_graph_compute(sched, graph), GGML_STATUS_SUCCESS);
+    ggml_backend_tensor_get(out, got, 0, sizeof got);
+    for (int i = 0; i < W * H; i++) { // q8_0 has steps of a half here
+        assert_true(fabsf(got[(H - 1 - i / W) * W + i % W] - in[i]) <= 1.0f);
+    }
+    ggml_backend_sched_free(sched);
+    ggml_backend_buffer_free(buffer);
+    ggml_free(ctx);
+    ggml_free(fixed);
+    ggml_backend_free(backends[0]);
+    ggml_backend_free(backends[1]);
+}
+
 // ---- without it ----
 
 static void refused(void ** state) {
     (void) state;
     ggml_backend_load(CPU_BACKEND);
-    ggml_backend_t stream = ggml_backend_dev_init(npu, NULL);
+    ggml_backend_t stream = ggml_backend_dev_init(device, NULL);
     float out[W * H];
     assert_false(supported(one_of_each));
     assert_int_equal(compute(stream, one_of_each, 1, out), GGML_STATUS_FAILED);
@@ -229,9 +338,23 @@ int main(int argc, char ** argv) {
         cmocka_unit_test(not_even_on_the_cpu),
         cmocka_unit_test(streams_at_once),
     };
+    const struct CMUnitTest unset[] = {
+        cmocka_unit_test(not_promised),
+        cmocka_unit_test(promised_where_nobody_else_can),
+        cmocka_unit_test(to_and_fro),
+    };
     const struct CMUnitTest without[] = {cmocka_unit_test(refused)};
-    bool off = argc == 2 && !strcmp(argv[1], "off");
-    setenv("GGML_HSA_HOST_FALLBACK", off ? "0" : "Yes", 1);
-    return off ? cmocka_run_group_tests(without, load, NULL)
-               : cmocka_run_group_tests(with, load, NULL);
+    const char * mode = argc > 1 ? argv[1] : "on";
+    arch = argc > 2 ? argv[2] : arch;
+    if (!strncmp(arch, "gfx", 3) && !gpu_have_compiler()) {
+        printf("skipped: no clang++-19 or later to compile kernels with\n");
+        return 0;
+    }
+    gpu_env(arch);
+    if (strcmp(mode, "unset")) {
+        setenv("GGML_HSA_HOST_FALLBACK", !strcmp(mode, "off") ? "0" : "Yes", 1);
+    }
+    return !strcmp(mode, "off")     ? cmocka_run_group_tests(without, load, NULL)
+           : !strcmp(mode, "unset") ? cmocka_run_group_tests(unset, load, NULL)
+                                    : cmocka_run_group_tests(with, load, NULL);
 }

@@ -400,8 +400,8 @@ static int child(const char * arch) {
     ggml_backend_dev_t dev = reg ? ggml_backend_dev_by_name("HSA0") : NULL;
     ggml_backend_t own = dev ? ggml_backend_dev_init(dev, NULL) : NULL;
     if (!own) {
-        printf("no device\n");
-        return 1;
+        printf("no device, warnings %d: %s", n_warnings, n_warnings ? first_warning : "none\n");
+        return 0;
     }
     struct world w = world_new();
     struct ggml_tensor * a = ggml_new_tensor_1d(w.ctx, GGML_TYPE_F32, 4);
@@ -440,26 +440,68 @@ static int remove_one(const char * path, const struct stat * info, int kind, str
     return remove(path);
 }
 
-static const char nowhere[] = "-u ROCM_KERNELS_COMPILER PATH=/nonexistent ROCM_PATH=/nonexistent";
+static const char nowhere[] = "-u ROCM_KERNELS_COMPILER -u CANDLE_ROCM_VERSION PATH=/nonexistent "
+                              "ROCM_PATH=/nonexistent";
+
+static void remove_kept(const char * cache, const char * module) {
+    char command[256];
+    snprintf(command, sizeof command, "rm '%s'/gfx*/%s_*", cache, module);
+    assert_int_equal(system(command), 0);
+}
 
 static void compiled_once(void ** state) {
     (void) state;
     char cache[] = "/tmp/test-plugin-gpu-XXXXXX";
     assert_non_null(mkdtemp(cache));
-    assert_says(run_child("", cache), "supported 6, status 0, got 8, compiled 2, warnings 0");
+    // The third is tried first of all, when the device is made.
+    assert_says(run_child("", cache), "supported 6, status 0, got 8, compiled 3, warnings 0");
     assert_says(run_child("", cache), "supported 6, status 0, got 8, compiled 0, warnings 0");
-    // What is kept is enough, also where nothing could be compiled any more.
+    // What is kept is enough, also where nothing could be compiled any more and nobody tells a
+    // version; and where it is not all.
     assert_says(run_child(nowhere, cache), "supported 6, status 0, got 8, compiled 0, warnings 0");
+    remove_kept(cache, "set_rows");
+    assert_says(run_child(nowhere, cache), "supported 6, status 0, got 8, compiled 0, warnings 0");
+    remove_kept(cache, "unary_f32");
+    const char * out = run_child(nowhere, cache);
+    assert_says(out, "supported 3, status 0, got 8, compiled 0, warnings 1: ggml-hsa: ");
+    assert_says(out, "its ops are left to others");
     nftw(cache, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static void no_compiler(void ** state) {
+// Clang and its linker are all that is needed: neither hipcc nor a variable tells a version.
+static void clang_alone(void ** state) {
     (void) state;
-    char cache[] = "/tmp/test-plugin-gpu-XXXXXX";
+    char cache[] = "/tmp/test-plugin-gpu-XXXXXX", bin[] = "/tmp/test-plugin-gpu-XXXXXX";
+    char command[1024], env[256];
+    assert_non_null(mkdtemp(cache));
+    assert_non_null(mkdtemp(bin));
+    struct hip_toolchain t = {.root = -1};
+    hip_toolchain_find(&t, "clang", NULL);
+    snprintf(command, sizeof command, "ln -s \"$(realpath '%s')\" '%s/clang++-19'", t.clang, bin);
+    hip_toolchain_free(&t);
+    assert_int_equal(system(command), 0);
+    snprintf(env, sizeof env,
+             "-u ROCM_KERNELS_COMPILER -u CANDLE_ROCM_VERSION ROCM_PATH=/nonexistent PATH='%s'",
+             bin);
+    assert_says(run_child(env, cache), "supported 6, status 0, got 8, compiled 3, warnings 0");
+    nftw(cache, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    nftw(bin, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+// A GPU on which nothing can be computed is not offered: one line says why, and the mend.
+static void no_kernels(void ** state) {
+    (void) state;
+    char cache[] = "/tmp/test-plugin-gpu-XXXXXX", env[256];
     assert_non_null(mkdtemp(cache));
     const char * out = run_child(nowhere, cache);
-    assert_says(out, "supported 0, status -1, got 4, compiled 0, warnings 1: ggml-hsa: ");
+    assert_says(out, "no device, warnings 1: ggml-hsa: a device is left out: AMD ");
+    assert_says(out, gpu_arch);
     assert_says(out, "no HIP compiler");
+    assert_says(out, "install");
+    snprintf(env, sizeof env, "%s CANDLE_ROCM_VERSION=1 ROCM_KERNELS_COMPILER=/bin/false", nowhere);
+    out = run_child(env, cache);
+    assert_says(out, "no device, warnings 1: ggml-hsa: a device is left out: AMD ");
+    assert_says(out, "/bin/false");
     nftw(cache, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -486,7 +528,8 @@ int main(int argc, char ** argv) {
         cmocka_unit_test(scheduled),
         cmocka_unit_test(counters),
         cmocka_unit_test(compiled_once),
-        cmocka_unit_test(no_compiler),
+        cmocka_unit_test(clang_alone),
+        cmocka_unit_test(no_kernels),
     };
     return cmocka_run_group_tests(tests, setup, gpu_teardown);
 }

@@ -349,6 +349,26 @@ static void not_numbers(void ** state) {
     world_free(&w);
 }
 
+// A batch in which nothing goes to a cache: the result is not empty, what is written is.
+static void rows_of_nothing(void ** state) {
+    (void) state;
+    for (int k = 0; k < 2; k++) {
+        struct world w = world_new();
+        struct ggml_tensor * to = tensor(&w, GGML_TYPE_F32, 64, 4, 1, 1);
+        struct ggml_tensor * from = tensor(&w, k ? GGML_TYPE_F16 : GGML_TYPE_F32, 64, 0, 1, 1);
+        struct ggml_tensor * ids = ggml_new_tensor_1d(w.ctx, GGML_TYPE_I64, 0);
+        world_alloc(&w, ggml_set_rows(w.ctx, to, from, ids), NULL);
+        world_fill(&w, 3);
+        char * before = bytes_of(to);
+        assert_int_equal(ggml_backend_graph_compute(stream, w.graph), GGML_STATUS_SUCCESS);
+        char * after = bytes_of(to);
+        assert_memory_equal(before, after, ggml_nbytes(to));
+        free(before);
+        free(after);
+        world_free(&w);
+    }
+}
+
 static void what_cannot_work(void ** state) {
     (void) state;
     struct world w = world_new();
@@ -407,6 +427,7 @@ int main(int argc, char ** argv) {
         cmocka_unit_test(rows_by_index),
         cmocka_unit_test(mixed_graph),
         cmocka_unit_test(not_numbers),
+        cmocka_unit_test(rows_of_nothing),
         cmocka_unit_test(what_cannot_work),
         cmocka_unit_test(joined),
         cmocka_unit_test(mixed_types),

@@ -150,6 +150,18 @@ static void test_sha256(void ** state) {
     free(many);
     static const uint8_t want[4] = {0xcd, 0xc7, 0x6e, 0x5c};
     assert_memory_equal(digest, want, 4);
+    // Every length around the ends of blocks: the digest of 300 digests, by Python's hashlib.
+    uint8_t data[300], digests[300 * SHA256_BYTES];
+    for (int n = 0; n < 300; n++) {
+        data[n] = (uint8_t) (7 * n + 3);
+    }
+    for (size_t n = 0; n < 300; n++) {
+        sha256(data, n, digests + n * SHA256_BYTES);
+    }
+    char text[SHA256_TEXT];
+    sha256(digests, sizeof digests, digest);
+    sha256_print(digest, text);
+    assert_string_equal(text, "7b074096cabb18dd0d1b468a173cb2f97f80e952525bca29542e606fd6d0753a");
 }
 
 int main(void) {

@@ -192,11 +192,15 @@ static inline int rig_teardown(void ** state) {
 // environment that says only what the GPU is.
 static inline int rig_reset(void ** state) {
     (void) state;
-    static const char * const variables[] = {
-        "CANDLE_ROCM_ARCH",      "ROCM_GFX_ARCH",
-        "CANDLE_ROCM_VERSION",   "XDG_CACHE_HOME",
-        "CANDLE_ROCM_CACHE_DIR", "CANDLE_ROCM_FORCE_RECOMPILE",
-        "ROCM_KERNELS_COMPILER", "ROCM_KERNELS_CACHE_MAX_SIZE"};
+    static const char * const variables[] = {"CANDLE_ROCM_ARCH",
+                                             "ROCM_GFX_ARCH",
+                                             "CANDLE_ROCM_VERSION",
+                                             "XDG_CACHE_HOME",
+                                             "CANDLE_ROCM_CACHE_DIR",
+                                             "CANDLE_ROCM_FORCE_RECOMPILE",
+                                             "ROCM_KERNELS_COMPILER",
+                                             "ROCM_KERNELS_CACHE_MAX_SIZE",
+                                             "ROCM_KERNELS_CACHE_READ_ONLY"};
     char path[512];
     uint8_t elf[64];
     rig_empty();

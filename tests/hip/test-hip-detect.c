@@ -44,6 +44,12 @@ static void test_version(void ** state) {
     assert_string_equal(version, "6.4");
     assert_false(hip_version_from_hipcc("clang version 15.0.6", version));
     assert_false(hip_version_from_hipcc("HIP version: unknown", version));
+    assert_true(hip_version_from_clang("Debian clang version 19.1.7 (3+b1)\nTarget:", version));
+    assert_string_equal(version, "19");
+    assert_true(hip_version_from_clang("AMD clang version 18.0.0git (https://", version));
+    assert_string_equal(version, "18");
+    assert_false(hip_version_from_clang("gcc (Debian 12.2.0-14) 12.2.0", version));
+    assert_false(hip_version_from_clang("clang version unknown", version));
 }
 
 static void test_rocminfo_text(void ** state) {
@@ -127,6 +133,38 @@ static void test_versions(void ** state) {
     expect_failure(true, ROCM_NOT_FOUND, "CANDLE_ROCM_ARCH", "CANDLE_ROCM_VERSION");
     install_program("hipcc", "echo 'HIP version: none of your business'");
     expect_failure(true, ROCM_NOT_FOUND, "CANDLE_ROCM_ARCH", "CANDLE_ROCM_VERSION");
+}
+
+// Clang alone is a compiler: its own version does, from its place or from what it says.
+static void test_clang_alone(void ** state) {
+    (void) state;
+    char path[512], target[512];
+    remove_compiler("hipcc");
+    install_program("clang++-19", "echo 'Debian clang version 19.1.7'; echo x >> $0.asked");
+    struct rocm_kernels * k = open_rig();
+    assert_string_equal(rocm_kernels_version(k, NULL), "19");
+    assert_string_equal(rocm_kernels_version(k, NULL), "19");
+    rocm_kernels_close(k);
+    assert_int_equal(count_lines("bin/clang++-19.asked"), 1);
+    remove_compiler("clang++-19");
+    path_in(path, "llvm-21");
+    assert_int_equal(mkdir(path, 0755), 0);
+    path_in(target, "llvm-21/clang");
+    write_text(target, "#!/bin/sh\nexit 1\n", 0755);
+    path_in(path, "bin/clang++");
+    assert_int_equal(symlink(target, path), 0);
+    k = open_rig();
+    assert_string_equal(rocm_kernels_version(k, NULL), "21");
+    rocm_kernels_close(k);
+    // hipcc is the one that knows, where it is; a variable knows better.
+    install_compiler("hipcc", good_body());
+    k = open_rig();
+    assert_string_equal(rocm_kernels_version(k, NULL), "5.2");
+    rocm_kernels_close(k);
+    setenv("CANDLE_ROCM_VERSION", "7", 1);
+    k = open_rig();
+    assert_string_equal(rocm_kernels_version(k, NULL), "7");
+    rocm_kernels_close(k);
 }
 
 // A hipcc that was replaced is asked again; what it said is not believed where it was altered.
@@ -229,6 +267,7 @@ int main(void) {
         cmocka_unit_test(test_rocminfo_text),
         cmocka_unit_test_setup(test_order, rig_reset),
         cmocka_unit_test_setup(test_versions, rig_reset),
+        cmocka_unit_test_setup(test_clang_alone, rig_reset),
         cmocka_unit_test_setup(test_version_memory, rig_reset),
         cmocka_unit_test(test_bundles),
     };

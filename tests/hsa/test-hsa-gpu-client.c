@@ -4,8 +4,9 @@
 #include "rig.h"
 
 #include "code.h"
-#include "hsa/hsac.h"
+#include "hsa/hsac-impl.h"
 #include <pthread.h>
+#include <unistd.h>
 
 static struct hsac * open_agents(const char * names) {
     struct hsac * h;
@@ -491,6 +492,93 @@ static void test_faults(void ** state) {
     }
 }
 
+// ---- silence ----
+
+static int slices; // that were waited
+
+static hsa_signal_value_t wait_in_vain(hsa_signal_t signal, hsa_signal_condition_t condition,
+                                       hsa_signal_value_t value, uint64_t timeout,
+                                       hsa_wait_state_t state) {
+    (void) signal, (void) condition, (void) value, (void) state;
+    const struct timespec slice = {.tv_nsec = (long) timeout};
+    nanosleep(&slice, NULL);
+    slices++;
+    return 1;
+}
+
+// 1.6 s in all, but never long without a step ahead.
+static hsa_signal_value_t wait_long(hsa_signal_t signal, hsa_signal_condition_t condition,
+                                    hsa_signal_value_t value, uint64_t timeout,
+                                    hsa_wait_state_t state) {
+    wait_in_vain(signal, condition, value, timeout, state);
+    return slices < 80;
+}
+
+static uint64_t step_ahead(const hsa_queue_t * queue) {
+    (void) queue;
+    return (uint64_t) slices;
+}
+
+static hsa_status_t lose_copy(void * to, hsa_agent_t to_agent, const void * from,
+                              hsa_agent_t from_agent, size_t size, uint32_t n_deps,
+                              const hsa_signal_t * deps, hsa_signal_t completion) {
+    (void) to, (void) to_agent, (void) from, (void) from_agent, (void) size, (void) n_deps;
+    (void) deps, (void) completion;
+    return HSA_STATUS_SUCCESS;
+}
+
+// A GPU that neither completes nor fails: who waits gets an error that names the setting, and the
+// GPU is used again as if nothing had been.
+static void test_silence(void ** state) {
+    (void) state;
+    alarm(60); // without a limit this would take for ever
+    struct bench b = bench_open(&archs[2]);
+    const struct hsac_api real = b.h->api;
+    struct error err = {0};
+    setenv("GGML_HSA_WAIT_LIMIT", "1", 1);
+    b.h->api.hsa_signal_wait_scacquire = wait_in_vain;
+    OK(bench_step(&b, 1, &err));
+    assert_int_equal(hsac_queue_wait(b.queue, &err), ST_DEVICE);
+    assert_says(&err, "gfx1100: kernels");
+    assert_says(&err, "no sign of life for 1 s");
+    assert_says(&err, "GGML_HSA_WAIT_LIMIT");
+    OK(hsac_queue_wait(b.queue, &err)); // told once
+
+    b.h->api = real;
+    b.h->api.hsa_amd_memory_async_copy = lose_copy;
+    uint32_t word = 5;
+    assert_int_equal(hsac_write(b.gpu, b.at, &word, sizeof word, &err), ST_DEVICE);
+    assert_says(&err, "gfx1100: a copy: no sign of life for 1 s");
+    assert_int_equal(hsac_copy(b.gpu, b.at + 1, b.at, sizeof word, &err), ST_DEVICE);
+    assert_says(&err, "gfx1100: a copy: no sign of life for 1 s");
+
+    b.h->api = real;
+    OK(hsac_write(b.gpu, b.at, &word, sizeof word, &err));
+    OK(bench_step(&b, 2, &err));
+    OK(hsac_queue_wait(b.queue, &err));
+    assert_int_equal(bench_word(&b), step(5, 2));
+
+    // Longer than the limit in all.
+    slices = 0;
+    b.h->api.hsa_signal_wait_scacquire = wait_long;
+    b.h->api.hsa_queue_load_read_index_scacquire = step_ahead;
+    OK(bench_step(&b, 3, &err));
+    OK(hsac_queue_wait(b.queue, &err));
+    // Without the setting an emulated GPU has no limit, and what is no number is none.
+    static const char * const settings[] = {"0", "", "-1", "1x", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        setenv("GGML_HSA_WAIT_LIMIT", settings[i], 1);
+        assert_int_equal(hsac_watch_start(b.h).limit_s, 0);
+    }
+    unsetenv("GGML_HSA_WAIT_LIMIT");
+    b.h->emulated = false;
+    assert_int_equal(hsac_watch_start(b.h).limit_s, 60);
+    b.h->emulated = true;
+    b.h->api = real;
+    bench_close(&b);
+    alarm(0);
+}
+
 // ---- threads ----
 
 struct worker {
@@ -572,11 +660,12 @@ static void test_free_in_flight(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_agents),        cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_bytes),         cmocka_unit_test(test_bytes_of_nobody),
-        cmocka_unit_test(test_wrong_kernels), cmocka_unit_test(test_flood),
-        cmocka_unit_test(test_arguments),     cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_threads),       cmocka_unit_test(test_free_in_flight),
+        cmocka_unit_test(test_agents),         cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_bytes),          cmocka_unit_test(test_bytes_of_nobody),
+        cmocka_unit_test(test_wrong_kernels),  cmocka_unit_test(test_flood),
+        cmocka_unit_test(test_arguments),      cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_silence),        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_free_in_flight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,6 +80,37 @@ static void with_an_emulated_npu(void ** state) {
 #endif
 }
 
+// What is said of a GPU's compiler is what becomes of it: one that makes no kernels is none, and a
+// GPU without kernels is not offered.
+static void gpus(void ** state) {
+    (void) state;
+    static const char nothing[] = "PATH=/nonexistent ROCM_PATH=/nonexistent GGML_HSA_EMULATE=";
+    char env[512], dir[256];
+    snprintf(env, sizeof env, "%sgfx1100", nothing);
+    EXPECT(env, "doctor", 1, "FAIL  GPU compiler: no HIP compiler", "-> install hipcc, or clang-19",
+           "this GPU is not offered", "\nNOT usable: ");
+    snprintf(env, sizeof env, "ROCM_KERNELS_COMPILER=/bin/false %sgfx1100", nothing);
+    EXPECT(env, "doctor", 1, "FAIL  GPU compiler: ", "/bin/false gave up with status 1");
+    snprintf(env, sizeof env, "%saie2,gfx1100", nothing); // the NPU is there to compute on
+    EXPECT(env, "doctor", 0, "WARN  GPU compiler: no HIP compiler",
+           "PASS  NPU: HSA0: ", "PASS  GPU: AMD ", "\nusable: ");
+#ifdef PLUGIN
+    EXPECT(env, "doctor", 0, "WARN  plugin: ", "offers 1 device; it says: ggml-hsa: a device is ");
+    EXPECT(env, "info", 0, "offers 1 device; it says: ggml-hsa: a device is left out: AMD ");
+    snprintf(env, sizeof env, "%sgfx1100", nothing);
+    EXPECT(env, "doctor", 1, "FAIL  plugin: ", "offers 0 devices; it says: ", "is left out: AMD ");
+#endif
+    if (system("command -v clang++-19 >/dev/null") == 0) {
+        EXPECT("GGML_HSA_EMULATE=aie2,gfx1100", "doctor", 0,
+               "PASS  GPU compiler: ", " makes kernels for gfx1100", "PASS  GPU: HSA1: AMD ");
+    } else {
+        printf("no clang++-19: a compiler that works is not tried\n");
+    }
+    // It compiled, and left nothing.
+    snprintf(dir, sizeof dir, "%s/.cache/hanzo-ml-rocm", home);
+    assert_int_not_equal(access(dir, F_OK), 0);
+}
+
 static void runtimes_that_die(void ** state) {
     (void) state;
     EXPECT("GGML_HSA_RUNTIME='" DYING_RUNTIME "' DIE=abort GGML_HSA_SKIP_DRIVER_CHECK=1", "doctor",
@@ -247,6 +278,7 @@ int main(void) {
         cmocka_unit_test(with_nothing),
         cmocka_unit_test(without_an_npu),
         cmocka_unit_test(with_an_emulated_npu),
+        cmocka_unit_test(gpus),
         cmocka_unit_test(runtimes_that_die),
         cmocka_unit_test(settings),
         cmocka_unit_test(cache_health),

@@ -1,5 +1,7 @@
 // kernels: what a GPU was given to run. A kernel is asked for by its name; the module that it is in
-// is compiled once for this architecture and kept by src/hip, and loaded once for this device.
+// is compiled once for this architecture and kept by src/hip, and loaded once for this device. A
+// GPU for which no kernels can be had is none: programs would put tensors where nothing can be
+// computed.
 #include "gpu.h"
 
 #include <stdio.h>
@@ -38,6 +40,55 @@ static void warn(void * user, const char * text) {
     log_warn("%s", text);
 }
 
+// One line of what may be many: the compiler's own words are in it.
+static enum status explain(const struct rocm_error * why, struct error * err) {
+    enum status st = error_set(err, (enum status) why->status, "%.460s", why->text);
+    for (char * p = err ? err->text : NULL; p && *p; p++) {
+        *p = *p == '\n' ? ' ' : *p;
+    }
+    return st;
+}
+
+// With the lock held, or before anybody else knows of the GPU.
+static enum status open_module(struct gpu * gpu, const char * name, struct rocm_module ** out,
+                               struct error * err) {
+    struct loaded * l = calloc(1, sizeof *l);
+    struct rocm_error why = {0};
+    if (!l) {
+        return error_set(err, ST_NO_MEMORY, "no memory for a module");
+    }
+    if (rocm_module_load(gpu->kernels, gpu->agent, name, NULL, &l->module, &why) != ROCM_OK) {
+        free(l);
+        return explain(&why, err);
+    }
+    *l = (struct loaded){gpu->modules, name, l->module};
+    gpu->modules = l;
+    *out = l->module;
+    return ST_OK;
+}
+
+// Are there any kernels? The first that is tried is one that no language model goes without. Where
+// there is no compiler, what was kept from one may do for others.
+static enum status find_kernels(struct gpu * gpu, struct error * err) {
+    struct rocm_module * module;
+    struct error why = {0};
+    enum status st = open_module(gpu, "set_rows", &module, &why);
+    for (int i = 0; st == ST_NOT_FOUND && i < rocm_modules_count(); i++) {
+        st = open_module(gpu, rocm_modules_name(i), &module, NULL) == ST_OK ? ST_OK : st;
+    }
+    if (st != ST_OK && err) {
+        *err = why;
+        error_prefix(err, "it has no kernels");
+    }
+    return st;
+}
+
+static void gpu_free(struct gpu * gpu) {
+    rocm_kernels_close(gpu->kernels);
+    pthread_mutex_destroy(&gpu->lock);
+    free(gpu);
+}
+
 enum status gpu_new(struct hsac * runtime, struct hsac_agent * agent, struct gpu ** out,
                     struct error * err) {
     struct gpu * gpu = calloc(1, sizeof *gpu);
@@ -48,13 +99,17 @@ enum status gpu_new(struct hsac * runtime, struct hsac_agent * agent, struct gpu
     if (!gpu) {
         return error_set(err, ST_NO_MEMORY, "no memory for a GPU");
     }
-    if (rocm_kernels_open(&options, &gpu->kernels, &why) != ROCM_OK) {
-        free(gpu);
-        return error_set(err, (enum status) why.status, "%.400s", why.text);
-    }
     gpu->runtime = runtime;
     gpu->agent = hsac_agent_handle(agent);
     pthread_mutex_init(&gpu->lock, NULL);
+    enum status st = rocm_kernels_open(&options, &gpu->kernels, &why) == ROCM_OK
+                         ? find_kernels(gpu, err)
+                         : explain(&why, err);
+    if (st != ST_OK) {
+        error_prefix(err, "%s (%s)", hsac_agent_product(agent), hsac_agent_name(agent));
+        gpu_free(gpu);
+        return st;
+    }
     *out = gpu;
     return ST_OK;
 }
@@ -75,25 +130,12 @@ static enum status load_module(struct gpu * gpu, const char * name, struct rocm_
             return ST_OK;
         }
     }
-    struct loaded * l = calloc(1, sizeof *l);
-    struct rocm_error why = {0};
-    if (!l) {
-        return error_set(err, ST_NO_MEMORY, "no memory for a module");
-    }
-    if (rocm_module_load(gpu->kernels, gpu->agent, name, NULL, &l->module, &why) != ROCM_OK) {
-        free(l);
-        error_set(err, (enum status) why.status, "%.460s", why.text);
-        if (!gpu->warned) {
-            log_warn("a kernel of a GPU cannot be made, and its ops are left to others: %s",
-                     err->text);
-        }
+    enum status st = open_module(gpu, name, out, err);
+    if (st != ST_OK && !gpu->warned) {
+        log_warn("a kernel of a GPU cannot be made, and its ops are left to others: %s", err->text);
         gpu->warned = true;
-        return err->status;
     }
-    *l = (struct loaded){gpu->modules, name, l->module};
-    gpu->modules = l;
-    *out = l->module;
-    return ST_OK;
+    return st;
 }
 
 static enum status load_kernel(struct gpu * gpu, const char * name,
@@ -120,7 +162,11 @@ static struct entry * find_entry(struct gpu * gpu, const char * name) {
     struct entry * e = calloc(1, sizeof *e);
     if (e) {
         snprintf(e->name, sizeof e->name, "%s", name);
-        load_kernel(gpu, name, &e->function, &e->why);
+        // Whatever the reason, the op has no kernel then: that is no fault of the device.
+        if (load_kernel(gpu, name, &e->function, &e->why) != ST_OK &&
+            e->why.status != ST_NO_MEMORY) {
+            e->why.status = ST_UNSUPPORTED;
+        }
         e->next = gpu->entries;
         gpu->entries = e;
     }

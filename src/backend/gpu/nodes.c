@@ -51,7 +51,7 @@ enum status gpu_launch(const struct gpu_call * c, const char * kernel, const voi
                        size_t args_size, struct gpu_grid grid, struct error * err) {
     const struct rocm_function * f;
     enum status st = gpu_kernel(c->device->gpu, kernel, &f, err);
-    if (st != ST_OK || !c->stream) {
+    if (st != ST_OK || !c->stream || !grid.items[0]) { // none: a grid of nothing is a fault
         return st;
     }
     struct hsac_launch l = {
@@ -66,6 +66,7 @@ enum status gpu_launch(const struct gpu_call * c, const char * kernel, const voi
     };
     atomic_fetch_add(&c->device->dispatches, 1);
     c->stream->in_flight = true;
+    c->stream->sent++;
     return hsac_queue_launch(c->stream->queue, &l, err);
 }
 

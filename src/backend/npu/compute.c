@@ -51,7 +51,12 @@ static enum status compute_kernels(struct hsa_stream * s, struct ggml_tensor * n
     if (st != ST_OK || p.n == 0) {
         return st;
     }
-    st = stage_operands(s, &p, err);
+    // A kernel that cannot be made must fail before another one wrote to what it reads.
+    struct store_kernel * kernel;
+    if (p.n > p.chunk && p.n % p.chunk) {
+        st = store_get(s->device->npu->store, &p.rest, &kernel, err);
+    }
+    st = st == ST_OK ? stage_operands(s, &p, err) : st;
     for (int64_t done = 0; st == ST_OK && done < p.n; done += p.chunk) {
         char * at[PLAN_OPERANDS];
         for (int i = 0; i < p.n_operands; i++) {
@@ -66,20 +71,6 @@ static enum status compute_kernels(struct hsa_stream * s, struct ggml_tensor * n
         if (st == ST_OK) {
             st = host_copy(&result->kernel, &result->tensor, err);
         }
-    }
-    return st;
-}
-
-static enum status get_kernels(const struct hsa_device * device, const struct ggml_tensor * node,
-                               struct error * err) {
-    struct store_kernel * kernel;
-    struct plan p;
-    enum status st = plan_node(device->npu->store, device->npu->arch, node, &p, err);
-    if (st == ST_OK && p.n) {
-        st = store_get(device->npu->store, &p.spec, &kernel, err);
-    }
-    if (st == ST_OK && p.n && p.n % p.chunk) {
-        st = store_get(device->npu->store, &p.rest, &kernel, err);
     }
     return st;
 }
@@ -117,31 +108,6 @@ static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, str
     return st == ST_OK ? host_compute(node, err) : st;
 }
 
-// What was made stays in the store.
-static bool has_kernels(struct hsa_stream * s, const struct ggml_tensor * node) {
-    struct mat_world w = mat_world_of(s->device);
-    struct mat_plan product;
-    struct error err = {0};
-    if (host_computes(node)) {
-        return true;
-    }
-    if (!computes(s->device, node)) {
-        return false;
-    }
-    enum status st = ST_OK;
-    if (mat_is_product(node->op)) {
-        st = mat_plan_node(w, node, &product, &err);
-        st = st == ST_OK ? mat_get_kernels(&w, &product, &err) : st;
-    } else if (node->op != GGML_OP_MUL_MAT_ID) { // its kernels depend on its data
-        st = get_kernels(s->device, node, &err);
-    }
-    if (st != ST_OK) {
-        log_warn("%s: %s \"%s\" is computed on the CPU: %s", s->device->name, op_label(node),
-                 node->name, err.text);
-    }
-    return st == ST_OK;
-}
-
 static void scratch_reset(struct hsa_stream * s) {
     memset(s->npu->recent, 0, sizeof s->npu->recent);
 }
@@ -149,7 +115,6 @@ static void scratch_reset(struct hsa_stream * s) {
 const struct device_kind npu_kind = {
     .computes = computes,
     .compute = compute,
-    .has_kernels = has_kernels,
     .begin = npu_stream_begin,
     .end = npu_stream_end,
     .settled = npu_stream_settled,

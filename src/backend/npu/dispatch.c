@@ -64,6 +64,7 @@ enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
     }
     sent->pins[sent->n_pins++] = pin;
     s->in_flight = true;
+    s->sent++;
     atomic_fetch_add(&s->device->dispatches, 1);
     return hsac_queue_dispatch(s->queue, &d, err);
 }

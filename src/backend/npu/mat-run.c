@@ -95,35 +95,6 @@ enum status mat_send(struct hsa_stream * s, const struct mat_plan * p, struct er
     return st;
 }
 
-enum status mat_get_kernels(const struct mat_world * w, const struct mat_plan * p,
-                            struct error * err) {
-    struct store_kernel * kernel;
-    const struct mat_operand * operands[] = {&p->a, &p->b};
-    if (p->nothing_to_add) {
-        return ST_OK;
-    }
-    for (int i = 0; i < 2; i++) {
-        if (operands[i]->way == MAT_BY_KERNEL) {
-            enum status st = store_get(w->store, &operands[i]->convert, &kernel, err);
-            if (st != ST_OK) {
-                return st;
-            }
-        }
-    }
-    struct mat_at at = {0};
-    bool more = true;
-    while (more) {
-        char * addr[PLAN_OPERANDS] = {NULL};
-        struct kernel_spec spec = mat_part(p, w->arch, &at, addr);
-        enum status st = store_get(w->store, &spec, &kernel, err);
-        if (st != ST_OK) {
-            return st;
-        }
-        more = mat_next(p, &at);
-    }
-    return ST_OK;
-}
-
 void mat_put_zeros(const struct ggml_tensor * t) {
     for (int64_t row = 0; row < ggml_nrows(t); row++) {
         char * at = (char *) t->data + (size_t) (row % t->ne[1]) * t->nb[1] +

@@ -144,9 +144,6 @@ void mat_forget(struct hsa_stream * s, const void * begin, size_t bytes);
 struct mat_world mat_world_of(const struct hsa_device * device);
 void mat_put_zeros(const struct ggml_tensor * t); // sums of nothing
 enum status mat_compute(struct hsa_stream * s, const struct ggml_tensor * node, struct error * err);
-// Makes the plan's kernels, which then stay in the store.
-enum status mat_get_kernels(const struct mat_world * w, const struct mat_plan * p,
-                            struct error * err);
 
 // The steps of mat_compute. The packed form of weights, held by the caller; NULL when none is kept.
 enum status mat_shadow(struct hsa_stream * s, const struct ggml_tensor * weights,

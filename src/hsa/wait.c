@@ -1,0 +1,53 @@
+// wait: how long a device may give no sign of life before who waits for it gives up. A real one
+// that hangs would otherwise hang its caller for ever.
+//
+// Kept true: time counts from the last progress, not from the beginning, so that many kernels in a
+// row are no reason to give up, however long they take together.
+#include "hsac-impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+// A kernel of one second is a slow one already.
+enum { DEFAULT_LIMIT_S = 60, MOST_LIMIT_S = 1000000 };
+
+static int64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t) t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+// An emulated device ends loops without end itself, and is too slow to be measured by time.
+static int limit_of(const struct hsac * h) {
+    const char * text = getenv("GGML_HSA_WAIT_LIMIT");
+    int fallback = h->emulated ? 0 : DEFAULT_LIMIT_S;
+    if (!text || !*text) {
+        return fallback;
+    }
+    char * end;
+    errno = 0;
+    long n = strtol(text, &end, 10);
+    bool ok = !*end && !errno && n >= 0 && n <= MOST_LIMIT_S;
+    return ok ? (int) n : fallback;
+}
+
+struct hsac_watch hsac_watch_start(const struct hsac * h) {
+    return (struct hsac_watch){.limit_s = limit_of(h), .since_ms = now_ms()};
+}
+
+bool hsac_watch_silent(struct hsac_watch * w, uint64_t progress) {
+    if (progress != w->progress) {
+        w->progress = progress;
+        w->since_ms = now_ms();
+    }
+    return w->limit_s && now_ms() - w->since_ms > 1000 * (int64_t) w->limit_s;
+}
+
+enum status hsac_watch_error(const struct hsac_watch * w, const struct hsac_agent * a,
+                             const char * what, struct error * err) {
+    return error_set(err, ST_DEVICE,
+                     "%s: %s: no sign of life for %d s; GGML_HSA_WAIT_LIMIT sets how many seconds "
+                     "to wait (0: without end)",
+                     a->name, what, w->limit_s);
+}
