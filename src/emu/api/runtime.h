@@ -10,6 +10,7 @@
 #include "base/base.h"
 #include "emu/aie/machine.h"
 #include "emu/aql/aql.h"
+#include "emu/gfx/models.h"
 #include "ranges.h"
 
 #include <hsa/hsa.h> // LITTLEENDIAN_CPU comes from the build
@@ -65,20 +66,6 @@ struct emu_model {
     const char * product;
     enum aie_arch arch;
     int columns;
-};
-
-// A kind of GPU, as ROCr would describe it; gpu-agents.c holds the table.
-struct emu_gpu_model {
-    enum gfx_arch arch;
-    const char * isa; // its handle is the address of this struct
-    const char * product;
-    uint32_t mach;     // in e_flags of code objects
-    bool has_features; // xnack off and sramecc on; otherwise it knows neither
-    uint32_t chip_id, wavefront, compute_units, simds_per_cu, waves_per_cu, shader_engines,
-        arrays_per_engine, clock_mhz, memory_mhz, memory_bits, cacheline;
-    uint32_t caches[4]; // bytes
-    uint32_t lds_bytes;
-    uint64_t vram_bytes;
 };
 
 struct emu_queue {
@@ -216,7 +203,6 @@ void emu_pool_add(struct emu_agent * agent, uint32_t segment, uint32_t flags, ui
                   uint64_t size);
 
 // gpu-agents.c
-const struct emu_gpu_model * emu_gpu_model(const char * name, size_t n); // NULL: not known
 void emu_gpu_setup(struct emu_agent * agent, const struct emu_gpu_model * model);
 // False: this attribute is not answered in another way than by other agents.
 bool emu_gpu_info(const struct emu_agent * agent, uint32_t attribute, void * value);
