@@ -6,19 +6,16 @@
 // signal alone; the queue runs nothing more.
 #include "emu/aql/aql.h"
 
+#include "emu/aql/bell.h"
+
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
 struct aql {
     struct aql_config config;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t rung;
-    uint64_t rings; // under lock
-    bool stop;      // atomic: the thread ends
-    bool halted;    // atomic: no more packets
+    struct bell bell;
+    bool halted; // atomic: no more packets
 };
 
 const struct aql_config * aql_config_of(const struct aql * q) {
@@ -26,7 +23,7 @@ const struct aql_config * aql_config_of(const struct aql * q) {
 }
 
 bool aql_stopping(const struct aql * q) {
-    return __atomic_load_n(&q->stop, __ATOMIC_ACQUIRE);
+    return bell_stopping(&q->bell);
 }
 
 void aql_halt(struct aql * q) {
@@ -50,10 +47,17 @@ static uint32_t type_of(uint32_t header) {
     return header >> HSA_PACKET_HEADER_TYPE & 0xff;
 }
 
+// Whether the owner has to make it ready, for which it looks at the packet of the read index.
+static bool needs_its_turn(const struct aql * q, uint64_t index) {
+    const hsa_kernel_dispatch_packet_t * p = (const void *) slot_at(q, index);
+    return q->config.owner->before && p->private_segment_size;
+}
+
 // How many packets from `first` on may run in any order.
 static int free_packets(const struct aql * q, uint64_t first) {
     int n = 1;
-    if (!q->config.strict || type_of(header_at(q, first)) != HSA_PACKET_TYPE_KERNEL_DISPATCH) {
+    if (!q->config.strict || type_of(header_at(q, first)) != HSA_PACKET_TYPE_KERNEL_DISPATCH ||
+        needs_its_turn(q, first)) {
         return n;
     }
     if (type_of(header_at(q, first + 1)) == HSA_PACKET_TYPE_INVALID) {
@@ -63,7 +67,7 @@ static int free_packets(const struct aql * q, uint64_t first) {
     for (uint32_t header; n < AQL_MAX_FREE; n++) {
         header = header_at(q, first + (uint64_t) n);
         if (type_of(header) != HSA_PACKET_TYPE_KERNEL_DISPATCH ||
-            header >> HSA_PACKET_HEADER_BARRIER & 1) {
+            header >> HSA_PACKET_HEADER_BARRIER & 1 || needs_its_turn(q, first + (uint64_t) n)) {
             break;
         }
     }
@@ -92,7 +96,8 @@ static bool run_at(struct aql * q, uint64_t index, struct end_of_packet * out) {
 }
 
 // Runs what is there; returns when the next packet is not written yet.
-static void run_ring(struct aql * q) {
+static void run_ring(void * data) {
+    struct aql * q = data;
     const struct aql_config * c = &q->config;
     while (!aql_stopping(q) && !__atomic_load_n(&q->halted, __ATOMIC_ACQUIRE)) {
         uint64_t read = __atomic_load_n(c->read, __ATOMIC_ACQUIRE);
@@ -117,22 +122,7 @@ static void run_ring(struct aql * q) {
     }
 }
 
-// ---- the thread ----
-
-static void * work(void * data) {
-    struct aql * q = data;
-    uint64_t seen = 0;
-    while (!aql_stopping(q)) {
-        pthread_mutex_lock(&q->lock);
-        while (q->rings == seen && !aql_stopping(q)) {
-            pthread_cond_wait(&q->rung, &q->lock);
-        }
-        seen = q->rings;
-        pthread_mutex_unlock(&q->lock);
-        run_ring(q);
-    }
-    return NULL;
-}
+// ---- life ----
 
 enum status aql_start(const struct aql_config * config, struct aql ** out, struct error * err) {
     struct aql * q = calloc(1, sizeof *q);
@@ -141,10 +131,8 @@ enum status aql_start(const struct aql_config * config, struct aql ** out, struc
         return error_set(err, ST_NO_MEMORY, "%s: no memory for a queue", config->name);
     }
     q->config = *config;
-    pthread_mutex_init(&q->lock, NULL);
-    pthread_cond_init(&q->rung, NULL);
-    if (pthread_create(&q->thread, NULL, work, q)) {
-        aql_free(q);
+    if (!bell_start(&q->bell, run_ring, q)) {
+        free(q);
         return error_set(err, ST_NO_MEMORY, "%s: no thread for a queue", config->name);
     }
     *out = q;
@@ -152,29 +140,18 @@ enum status aql_start(const struct aql_config * config, struct aql ** out, struc
 }
 
 void aql_ring(struct aql * q) {
-    pthread_mutex_lock(&q->lock);
-    q->rings++;
-    pthread_cond_signal(&q->rung);
-    pthread_mutex_unlock(&q->lock);
+    bell_ring(&q->bell);
 }
 
 bool aql_stop(struct aql * q) {
-    pthread_mutex_lock(&q->lock);
-    __atomic_store_n(&q->stop, true, __ATOMIC_RELEASE);
-    pthread_cond_signal(&q->rung);
-    pthread_mutex_unlock(&q->lock);
-    if (pthread_equal(pthread_self(), q->thread)) {
+    if (!bell_stop(&q->bell)) {
         return false;
     }
     q->config.owner->wake(q->config.user); // it may stand before a barrier
-    pthread_join(q->thread, NULL);
+    bell_join(&q->bell);
     return true;
 }
 
 void aql_free(struct aql * q) {
-    if (q) {
-        pthread_cond_destroy(&q->rung);
-        pthread_mutex_destroy(&q->lock);
-        free(q);
-    }
+    free(q);
 }

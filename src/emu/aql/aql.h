@@ -42,7 +42,8 @@ struct aql_owner {
     void (*wake)(void * user);
     // The queue has stopped for good. address: of a memory fault, UINT64_MAX when it is not known.
     void (*fail)(void * user, enum aql_fault fault, uint64_t address, const struct error * err);
-    // May be NULL. Before a kernel runs, and after it.
+    // May be NULL. Before a kernel runs, and after it. Kernels with private memory are then at the
+    // read index.
     enum aql_fault (*before)(void * user, const hsa_kernel_dispatch_packet_t * p,
                              struct error * err);
     void (*after)(void * user, const hsa_kernel_dispatch_packet_t * p);
