@@ -34,31 +34,6 @@ static void assert_says(const struct error * err, const char * text) {
 
 // ---- kernels ----
 
-// *address = 3 * *address + value + unused, of one work-item. Which launches ran, and in which
-// order, is in the number.
-static const uint32_t step_gfx9[] = {
-    0xc0060100,    0x00000000, // s_load_dwordx2 s[4:5], s[0:1], 0x0
-    0xc0020180,    0x00000008, // s_load_dword s6, s[0:1], 0x8
-    0xc00201c0,    0x00000010, // s_load_dword s7, s[0:1], 0x10
-    0x7e020280,                // v_mov_b32 v1, 0
-    0xbf8cc07f,                // s_waitcnt lgkmcnt(0)
-    0xdc508000,    0x02040001, // global_load_dword v2, v1, s[4:5]
-    0x81060706,                // s_add_i32 s6, s6, s7
-    0xbf8c0f70,                // s_waitcnt vmcnt(0)
-    0xd2850002,    0x00010702, // v_mul_lo_u32 v2, v2, 3
-    0x68040406,                // v_add_u32 v2, s6, v2
-    0xdc708000,    0x00040201, // global_store_dword v1, v2, s[4:5]
-    0xbf8c0f70,                // s_waitcnt vmcnt(0)
-    CODE_END_GFX9,
-};
-static const uint32_t step_gfx11[] = {
-    0xf4040100, 0xf8000000, 0xf4000180, 0xf8000008, 0xf40001c0,     0xf8000010, 0x7e020280,
-    0xbf89fc07, 0xdc520000, 0x02040001, 0x81060706, 0xbf8903f7,     0xd72c0002, 0x00010702,
-    0x4a040406, 0xdc6a0000, 0x00040201, 0xbf8903f7, CODE_END_GFX11,
-};
-_Static_assert(sizeof step_gfx9 == sizeof step_gfx11, "");
-enum { STEP_WORDS = sizeof step_gfx9 / 4 };
-
 static const uint32_t end_gfx9[] = {CODE_END_GFX9}, end_gfx11[] = {CODE_END_GFX11};
 static const uint32_t junk[] = {0xffffffff, 0xffffffff};
 
@@ -67,9 +42,9 @@ static const struct arch {
     uint32_t flags;
     const uint32_t *step, *end;
 } archs[] = {
-    {"gfx90a", CODE_MACH_GFX90A, step_gfx9, end_gfx9},
-    {"gfx942", CODE_MACH_GFX942, step_gfx9, end_gfx9},
-    {"gfx1100", CODE_MACH_GFX1100, step_gfx11, end_gfx11},
+    {"gfx90a", CODE_MACH_GFX90A, code_step_gfx9, end_gfx9},
+    {"gfx942", CODE_MACH_GFX942, code_step_gfx9, end_gfx9},
+    {"gfx1100", CODE_MACH_GFX1100, code_step_gfx11, end_gfx11},
 };
 enum { N_ARCHS = sizeof archs / sizeof archs[0] };
 
@@ -144,7 +119,7 @@ static struct bench bench_open(const struct arch * arch) {
     struct bench b = {.h = open_agents(arch->name)};
     b.gpu = hsac_agent_get(b.h, 0);
     OK(hsac_queue_new(b.gpu, &b.queue, &err));
-    b.step = code_load(b.h, b.gpu, arch->flags, arch->step, STEP_WORDS);
+    b.step = code_load(b.h, b.gpu, arch->flags, arch->step, CODE_STEP_WORDS);
     b.at = hsac_alloc(b.gpu, HSAC_POOL_DATA, 64);
     assert_non_null(b.at);
     OK(hsac_fill(b.gpu, b.at, 0, 64, &err));

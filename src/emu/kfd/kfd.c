@@ -8,8 +8,8 @@
 
 enum { MAX_QUEUES = 128 };
 
-// ROCr counts GPUs and queues for the whole process, and tells neither number: both are counted
-// here in the same way.
+// ROCr counts GPUs, anew with each hsa_init, and queues for the whole process, and tells neither
+// number: both are counted here in the same way.
 static struct {
     pthread_mutex_t lock;
     int gpus;

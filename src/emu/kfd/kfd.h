@@ -121,7 +121,7 @@ void kfd_sdma_ring(struct kfd_sdma * s);
 void kfd_sdma_free(struct kfd_sdma * s); // NULL is fine
 
 // topology.c
-// The GPU of that index in a topology.
+// The GPU of that index in a topology; behind the last comes the first again.
 enum status kfd_topology_gpu(const char * dir, int index, const struct emu_gpu_model ** out,
                              struct error * err);
 enum status kfd_topology_write(const char * dir, const struct emu_gpu_model * const * gpus, int n,

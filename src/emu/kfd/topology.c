@@ -275,24 +275,24 @@ static bool read_value(const char * dir, int node, const char * file, const char
 
 enum status kfd_topology_gpu(const char * dir, int index, const struct emu_gpu_model ** out,
                              struct error * err) {
+    int gpus[MAX_NODES], n = 0;
     uint64_t id, version;
-    for (int node = 0; node < MAX_NODES; node++) {
-        if (!read_value(dir, node, "gpu_id", NULL, &id)) {
-            break;
+    for (int node = 0; node < MAX_NODES && read_value(dir, node, "gpu_id", NULL, &id); node++) {
+        if (id) {
+            gpus[n++] = node;
         }
-        if (id == 0 || index-- > 0) {
-            continue;
-        }
-        if (!read_value(dir, node, "properties", "gfx_target_version", &version)) {
-            return error_set(err, ST_CORRUPT, "%s, node %d: no gfx_target_version", dir, node);
-        }
-        *out = emu_gpu_model_by_version((uint32_t) version);
-        return *out ? ST_OK
-                    : error_set(err, ST_UNSUPPORTED,
-                                "%s, node %d: gfx_target_version %" PRIu64
-                                " is no GPU that is emulated here",
-                                dir, node, version);
     }
-    return error_set(err, ST_NOT_FOUND, "HSA_MODEL_TOPOLOGY=%s has fewer GPUs than are asked for",
-                     dir);
+    if (n == 0) {
+        return error_set(err, ST_NOT_FOUND, "HSA_MODEL_TOPOLOGY=%s has no GPU", dir);
+    }
+    int node = gpus[index % n];
+    if (!read_value(dir, node, "properties", "gfx_target_version", &version)) {
+        return error_set(err, ST_CORRUPT, "%s, node %d: no gfx_target_version", dir, node);
+    }
+    *out = emu_gpu_model_by_version((uint32_t) version);
+    return *out ? ST_OK
+                : error_set(err, ST_UNSUPPORTED,
+                            "%s, node %d: gfx_target_version %" PRIu64
+                            " is no GPU that is emulated here",
+                            dir, node, version);
 }
