@@ -3,8 +3,8 @@
 // compiler is needed.
 #include "rig.h"
 
+#include "bytes.h"
 #include "code.h"
-#include "hsa/hsac.h"
 #include <pthread.h>
 
 static struct hsac * open_agents(const char * names) {
@@ -17,14 +17,6 @@ static struct hsac * open_agents(const char * names) {
     }
     return h;
 }
-
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        struct error err = {0};                                                                    \
-        if ((call) != ST_OK) {                                                                     \
-            fail_msg("%s: %s", #call, err.text);                                                   \
-        }                                                                                          \
-    } while (0)
 
 static void assert_says(const struct error * err, const char * text) {
     if (!strstr(err->text, text)) {
@@ -218,68 +210,13 @@ static void test_pools(void ** state) {
 
 // ---- bytes ----
 
-enum { MIB = 1 << 20, ROOM = 4 * MIB };
-
-struct memory { // of an agent, and what ought to be in it
-    struct hsac_agent * agent;
-    uint8_t *device, *want, *got;
-};
-
-static void memory_check(struct memory * m, const char * what, size_t size, size_t offset) {
-    OK(hsac_read(m->agent, m->got, m->device, ROOM, &err));
-    for (size_t i = 0; i < ROOM; i++) {
-        if (m->got[i] != m->want[i]) {
-            fail_msg("%s, %s of %zu at %zu: byte %zu is %u, not %u", hsac_agent_name(m->agent),
-                     what, size, offset, i, m->got[i], m->want[i]);
-        }
-    }
-}
-
-static void check_bytes(struct hsac_agent * a, enum hsac_pool pool) {
-    static const size_t sizes[] = {0, 1, 7, 4097, MIB - 1, MIB, MIB + 1, 2 * MIB, 3 * MIB + 7};
-    struct memory m = {a, hsac_alloc(a, pool, ROOM), malloc(ROOM), malloc(ROOM)};
-    uint8_t * other = hsac_alloc(a, HSAC_POOL_DATA, ROOM);
-    uint8_t * source = malloc(ROOM);
-    assert_true(m.device && other && m.want && m.got && source);
-    uint32_t seed = 1;
-    for (size_t i = 0; i < ROOM; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        source[i] = (uint8_t) (seed >> 24);
-    }
-    memset(m.want, 0x5a, ROOM);
-    OK(hsac_fill(a, m.device, 0x5a, ROOM, &err));
-    memory_check(&m, "fill", ROOM, 0);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        size_t n = sizes[i], at = 1 + 2 * i;
-        OK(hsac_write(a, m.device + at, source + 3 * i, n, &err));
-        memcpy(m.want + at, source + 3 * i, n);
-        memory_check(&m, "write", n, at);
-        OK(hsac_write(a, other, source, ROOM, &err));
-        OK(hsac_copy(a, m.device + at + 5, other + 77 + i, n, &err));
-        memcpy(m.want + at + 5, source + 77 + i, n);
-        memory_check(&m, "copy", n, at + 5);
-        memset(m.got, 0x11, ROOM); // a read takes what it was told to, and no more
-        OK(hsac_read(a, m.got + 1, other + 3, n, &err));
-        assert_memory_equal(m.got + 1, source + 3, n);
-        assert_true(m.got[0] == 0x11 && m.got[n + 1] == 0x11);
-        OK(hsac_fill(a, m.device + at + 9, (uint8_t) (0xf0 + i), n, &err));
-        memset(m.want + at + 9, (int) (0xf0 + i), n);
-        memory_check(&m, "fill", n, at + 9);
-    }
-    hsac_free(a, other);
-    hsac_free(a, m.device);
-    free(source);
-    free(m.want);
-    free(m.got);
-}
-
 static void test_bytes(void ** state) {
     (void) state;
     struct hsac * h = open_agents("aie2,gfx1100");
     struct hsac_agent *npu = hsac_agent_get(h, 0), *gpu = hsac_agent_get(h, 1);
-    check_bytes(npu, HSAC_POOL_DATA);
-    check_bytes(gpu, HSAC_POOL_DATA);
-    check_bytes(gpu, HSAC_POOL_HOST);
+    bytes_check(npu, HSAC_POOL_DATA);
+    bytes_check(gpu, HSAC_POOL_DATA);
+    bytes_check(gpu, HSAC_POOL_HOST);
     hsac_close(h);
 }
 

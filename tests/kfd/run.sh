@@ -1,8 +1,7 @@
 #!/bin/sh
-# run.sh <build> <rocr> <gpus> [-C <directory>] <program> <arguments...>: runs a program on AMD's own ROCr 7
+# run.sh <build> <rocr> <gpu> [-C <directory>] <program> <arguments...>: runs a program on AMD's own ROCr 7
 # with an emulated GPU in the place of the hardware. <build> is a build of this project, <rocr> a directory
-# with ld.so and lib/libhsa-runtime64.so.1 of ROCr and of the libc that it wants, <gpus> a comma list of
-# gfx1100 and gfx942.
+# with ld.so and lib/libhsa-runtime64.so.1 of ROCr and of the libc that it wants, <gpu> gfx1100 or gfx942.
 #
 #   -C <directory>   where to run it: ggml looks for its backends beside the program or there, and a program
 #                    that a loader started does not know where it lies
@@ -12,7 +11,7 @@ set -eu
 
 build=$(cd "$1" && pwd)
 rocr=$2
-gpus=$3
+gpu=$3
 shift 3
 if [ ! -e "$rocr/ld.so" ] || [ ! -e "$rocr/lib/libhsa-runtime64.so.1" ]; then
     echo "skipped: there is no ROCr in '$rocr'"
@@ -28,12 +27,11 @@ fi
 : "${program:=$1}"
 shift
 
-topology=$build/kfd-topology/$gpus
+topology=$build/kfd-topology/$gpu
 if [ ! -e "$topology" ]; then
     mkdir -p "$build/kfd-topology"
     part=$(mktemp -d "$build/kfd-topology/part.XXXXXX")
-    # shellcheck disable=SC2046 # one word for each GPU
-    "$build/bin/kfd-topology" "$part" $(echo "$gpus" | tr , ' ')
+    "$build/bin/kfd-topology" "$part" "$gpu"
     mv -T "$part" "$topology" 2>/dev/null || rm -rf "$part" # another was faster
 fi
 export HSA_MODEL_TOPOLOGY="$topology" HSA_MODEL_LIB="$build/bin/libkfd-emu.so"

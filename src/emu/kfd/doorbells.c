@@ -18,6 +18,7 @@ enum {
     LONG_PAUSE_NS = 1000 * 1000,
     REPEATS = 3,
     FIRST_REPEAT_NS = 300 * 1000, // and each one four times later
+    ASK_NS = 2 * 1000 * 1000,
 };
 
 static const uint64_t not_rung = UINT64_C(1) << 63;
@@ -65,6 +66,13 @@ static bool look(struct kfd_gpu * gpu, uint64_t now) {
             gpu->set_event(gpu->event_data, q->event);
             q->repeats--;
             q->repeat_at = now + (UINT64_C(4) * FIRST_REPEAT_NS << 2 * (REPEATS - 1 - q->repeats));
+        }
+        if (now >= q->ask_at) {
+            unsigned event = kfd_queue_unanswered(q);
+            if (event) {
+                gpu->set_event(gpu->event_data, event);
+            }
+            q->ask_at = now + ASK_NS;
         }
     }
     return any;

@@ -8,13 +8,12 @@
 
 enum { MAX_QUEUES = 128 };
 
-// ROCr counts GPUs, anew with each hsa_init, and queues for the whole process, and tells neither
-// number: both are counted here in the same way.
+// ROCr numbers the queues of a process and does not tell the numbers; they are counted here in the
+// same way.
 static struct {
     pthread_mutex_t lock;
-    int gpus;
     bool taken[MAX_QUEUES];
-} counts = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} numbers = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void kfd_say(const char * fmt, ...) {
     char line[600];
@@ -39,10 +38,7 @@ static struct kfd_gpu * create(void) {
     struct error err = {0};
     const char * dir = getenv("HSA_MODEL_TOPOLOGY");
     struct kfd_gpu * gpu = calloc(1, sizeof *gpu);
-    pthread_mutex_lock(&counts.lock);
-    int index = counts.gpus++;
-    pthread_mutex_unlock(&counts.lock);
-    enum status st = gpu ? kfd_topology_gpu(dir ? dir : "", index, &gpu->model, &err)
+    enum status st = gpu ? kfd_topology_gpu(dir ? dir : "", &gpu->model, &err)
                          : error_set(&err, ST_NO_MEMORY, "no memory for a GPU");
     if (st != ST_OK) {
         kfd_say("%s", err.text);
@@ -89,21 +85,21 @@ static void set_set_event(struct kfd_gpu * gpu, void (*set)(void *, unsigned), v
 
 static int take_slot(void) {
     int slot = 0;
-    pthread_mutex_lock(&counts.lock);
-    while (slot < MAX_QUEUES && counts.taken[slot]) {
+    pthread_mutex_lock(&numbers.lock);
+    while (slot < MAX_QUEUES && numbers.taken[slot]) {
         slot++;
     }
     if (slot < MAX_QUEUES) {
-        counts.taken[slot] = true;
+        numbers.taken[slot] = true;
     }
-    pthread_mutex_unlock(&counts.lock);
+    pthread_mutex_unlock(&numbers.lock);
     return slot;
 }
 
 static void give_slot(uint32_t slot) {
-    pthread_mutex_lock(&counts.lock);
-    counts.taken[slot] = false;
-    pthread_mutex_unlock(&counts.lock);
+    pthread_mutex_lock(&numbers.lock);
+    numbers.taken[slot] = false;
+    pthread_mutex_unlock(&numbers.lock);
 }
 
 // Without a queue ROCr goes on as if there were one, which nobody then serves; so the reason is

@@ -30,7 +30,7 @@ struct kfd_queue_info { // addresses are the GPU's
 
 struct kfd_functions {
     uint32_t major, minor;
-    struct kfd_gpu * (*create)(void); // once for each GPU of the topology, in the order of nodes
+    struct kfd_gpu * (*create)(void);
     void (*destroy)(struct kfd_gpu *);
     void (*set_aperture)(struct kfd_gpu *, void * base, uint64_t size); // where address 0 lies
     void (*allocated)(struct kfd_gpu *, void * address, uint64_t size, uint32_t flags);
@@ -88,7 +88,7 @@ struct kfd_queue {
     // A waiter may miss an event (doorbells.c); under gpu->lock
     unsigned event;
     int repeats;
-    uint64_t repeat_at;
+    uint64_t repeat_at, ask_at;
 };
 
 void kfd_say(const char * fmt, ...) BASE_PRINTF(1, 2);
@@ -106,6 +106,9 @@ struct kfd_queue * kfd_queue_new(struct kfd_gpu * gpu, const struct kfd_queue_in
                                  uint32_t slot, struct error * err); // the lock is held
 void kfd_queue_ring(struct kfd_queue * q);
 void kfd_queue_free(struct kfd_queue * q); // waits for what runs
+// The event of something that ROCr's thread was told through the queue's struct and has not seen
+// to; 0: there is nothing.
+unsigned kfd_queue_unanswered(struct kfd_queue * q);
 // Waits, as hardware does, by looking again and again.
 void kfd_poll(bool (*ready)(void *), void * arg);
 
@@ -121,8 +124,7 @@ void kfd_sdma_ring(struct kfd_sdma * s);
 void kfd_sdma_free(struct kfd_sdma * s); // NULL is fine
 
 // topology.c
-// The GPU of that index in a topology; behind the last comes the first again.
-enum status kfd_topology_gpu(const char * dir, int index, const struct emu_gpu_model ** out,
+enum status kfd_topology_gpu(const char * dir, const struct emu_gpu_model ** out,
                              struct error * err);
-enum status kfd_topology_write(const char * dir, const struct emu_gpu_model * const * gpus, int n,
+enum status kfd_topology_write(const char * dir, const struct emu_gpu_model * gpu,
                                struct error * err);

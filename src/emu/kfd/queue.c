@@ -91,6 +91,12 @@ static bool raise_code(struct kfd_queue * q, int64_t code) {
     return s;
 }
 
+unsigned kfd_queue_unanswered(struct kfd_queue * q) {
+    const amd_queue_t * a = q->aql ? shared(q) : NULL;
+    const amd_signal_t * s = a ? signal_at(q, a->queue_inactive_signal.handle) : NULL;
+    return s && __atomic_load_n(&s->value, __ATOMIC_RELAXED) ? s->event_id : 0;
+}
+
 struct answer {
     struct kfd_queue * queue;
     uint32_t property; // of the queue, that ROCr clears

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 enum {
+    GPU_NODE = 1,
     PAGE = 4096,
     HEAP_SYSTEM = 0,
     HEAP_VISIBLE = 1,
@@ -25,7 +26,6 @@ enum {
     CAP_SRAM_ECC = 1 << 26,
     SCRATCH_WAVES_PER_CU = 32,
     FIRMWARE = 120, // of the packet processor; old enough that scratch is not taken back meanwhile
-    MAX_NODES = 64,
 };
 
 static const uint64_t gpu_ids = 0x80001000; // what the numbers of a GPU's parts begin with
@@ -96,9 +96,9 @@ static uint64_t host_memory(void) {
     return pages > 0 && page > 0 ? (uint64_t) pages * (uint64_t) page : (uint64_t) 1 << 30;
 }
 
-static enum status write_link(const char * dir, int from, int to, int index, struct error * err) {
+static enum status write_link(const char * dir, int from, int to, struct error * err) {
     char place[64];
-    snprintf(place, sizeof place, "nodes/%d/io_links/%d", from, index);
+    snprintf(place, sizeof place, "nodes/%d/io_links/0", from);
     const struct value link[] = {
         {"type", LINK_PCIE},
         {"version_major", 0},
@@ -127,14 +127,14 @@ static enum status write_memory(const char * dir, int node, uint64_t heap, uint6
     return WRITE(place, "properties", bank);
 }
 
-static enum status write_host(const char * dir, int gpus, struct error * err) {
+static enum status write_host(const char * dir, struct error * err) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const struct value host[] = {
         {"cpu_cores_count", cores > 0 ? (uint64_t) cores : 1},
         {"simd_count", 0},
         {"mem_banks_count", 1},
         {"caches_count", 0},
-        {"io_links_count", (uint64_t) gpus},
+        {"io_links_count", 1},
         {"cpu_core_id_base", 0},
         {"simd_id_base", 0},
         {"vendor_id", 0},
@@ -147,18 +147,15 @@ static enum status write_host(const char * dir, int gpus, struct error * err) {
     st = st == ST_OK ? write_text(dir, "nodes/0", "name", "\n", err) : st;
     st = st == ST_OK ? WRITE("nodes/0", "properties", host) : st;
     st = st == ST_OK ? write_memory(dir, 0, HEAP_SYSTEM, host_memory(), 64, 2400, err) : st;
-    for (int i = 0; i < gpus && st == ST_OK; i++) {
-        st = write_link(dir, 0, i + 1, i, err);
-    }
-    return st;
+    return st == ST_OK ? write_link(dir, 0, GPU_NODE, err) : st;
 }
 
-static enum status write_caches(const char * dir, int node, const struct emu_gpu_model * g,
+static enum status write_caches(const char * dir, const struct emu_gpu_model * g,
                                 struct error * err) {
     enum status st = ST_OK;
     for (int i = 0; i < EMU_GPU_CACHES && g->caches[i] && st == ST_OK; i++) {
         char place[64];
-        snprintf(place, sizeof place, "nodes/%d/caches/%d", node, i);
+        snprintf(place, sizeof place, "nodes/%d/caches/%d", GPU_NODE, i);
         const struct value cache[] = {
             {"processor_id_low", gpu_ids},
             {"level", (uint64_t) i + 1},
@@ -174,8 +171,7 @@ static enum status write_caches(const char * dir, int node, const struct emu_gpu
     return st;
 }
 
-static enum status write_gpu(const char * dir, int node, const struct emu_gpu_model * g,
-                             struct error * err) {
+static enum status write_gpu(const char * dir, const struct emu_gpu_model * g, struct error * err) {
     char place[64], id[16], name[32];
     uint32_t arrays = g->shader_engines * g->arrays_per_engine, caches = 0;
     while (caches < EMU_GPU_CACHES && g->caches[caches]) {
@@ -203,9 +199,9 @@ static enum status write_gpu(const char * dir, int node, const struct emu_gpu_mo
         {"gfx_target_version", g->version},
         {"vendor_id", 0x1002},
         {"device_id", g->chip_id},
-        {"location_id", (uint64_t) node << 8},
+        {"location_id", GPU_NODE << 8},
         {"domain", 0},
-        {"drm_render_minor", 127 + (uint64_t) node},
+        {"drm_render_minor", 128},
         {"hive_id", 0},
         {"num_sdma_engines", g->copy_engines},
         {"num_sdma_xgmi_engines", 0},
@@ -219,80 +215,58 @@ static enum status write_gpu(const char * dir, int node, const struct emu_gpu_mo
         {"capability",
          CAP_RING_SIZES | CAP_DOORBELLS | (g->has_features ? (uint64_t) CAP_SRAM_ECC : 0)},
         {"debug_prop", 0},
-        {"unique_id", ((uint64_t) g->chip_id << 32) + (uint64_t) node},
+        {"unique_id", ((uint64_t) g->chip_id << 32) + GPU_NODE},
         {"num_xcc", 1},
     };
-    snprintf(place, sizeof place, "nodes/%d", node);
-    snprintf(id, sizeof id, "%d\n", node + 1);
+    snprintf(place, sizeof place, "nodes/%d", GPU_NODE);
+    snprintf(id, sizeof id, "%d\n", GPU_NODE + 1);
     snprintf(name, sizeof name, "%s\n", gfx_arch_name(g->arch));
     enum status st = write_text(dir, place, "gpu_id", id, err);
     st = st == ST_OK ? write_text(dir, place, "name", name, err) : st;
     st = st == ST_OK ? WRITE(place, "properties", gpu) : st;
-    st = st == ST_OK ? write_memory(dir, node, HEAP_VISIBLE,
+    st = st == ST_OK ? write_memory(dir, GPU_NODE, HEAP_VISIBLE,
                                     g->vram_bytes < memory ? g->vram_bytes : memory, g->memory_bits,
                                     g->memory_mhz, err)
                      : st;
-    st = st == ST_OK ? write_caches(dir, node, g, err) : st;
-    return st == ST_OK ? write_link(dir, node, 0, 0, err) : st;
+    st = st == ST_OK ? write_caches(dir, g, err) : st;
+    return st == ST_OK ? write_link(dir, GPU_NODE, 0, err) : st;
 }
 
-enum status kfd_topology_write(const char * dir, const struct emu_gpu_model * const * gpus, int n,
+enum status kfd_topology_write(const char * dir, const struct emu_gpu_model * gpu,
                                struct error * err) {
     static const struct value machine[] = {
         {"platform_oem", 1},
         {"platform_id", 1},
         {"platform_rev", 1},
     };
-    enum status st = write_host(dir, n, err);
-    for (int i = 0; i < n && st == ST_OK; i++) {
-        st = write_gpu(dir, i + 1, gpus[i], err);
-    }
+    enum status st = write_host(dir, err);
+    st = st == ST_OK ? write_gpu(dir, gpu, err) : st;
     st = st == ST_OK ? WRITE(".", "system_properties", machine) : st;
     return st == ST_OK ? write_text(dir, ".", "generation_id", "1\n", err) : st;
 }
 
 // ---- reading ----
 
-// The number behind name in one of a node's files, or, without a name, all that it holds.
-static bool read_value(const char * dir, int node, const char * file, const char * name,
-                       uint64_t * value) {
-    char path[1024], line[256];
-    snprintf(path, sizeof path, "%s/nodes/%d/%s", dir, node, file);
-    FILE * f = fopen(path, "re");
-    bool found = false;
-    while (f && !found && fgets(line, sizeof line, f)) {
-        size_t skip = name ? strlen(name) : 0;
-        if (!name || (!strncmp(line, name, skip) && line[skip] == ' ')) {
-            *value = strtoull(line + skip, NULL, 10);
-            found = true;
-        }
-    }
-    if (f) {
-        fclose(f);
-    }
-    return found;
-}
-
-enum status kfd_topology_gpu(const char * dir, int index, const struct emu_gpu_model ** out,
+enum status kfd_topology_gpu(const char * dir, const struct emu_gpu_model ** out,
                              struct error * err) {
-    int gpus[MAX_NODES], n = 0;
-    uint64_t id, version;
-    for (int node = 0; node < MAX_NODES && read_value(dir, node, "gpu_id", NULL, &id); node++) {
-        if (id) {
-            gpus[n++] = node;
+    static const char name[] = "gfx_target_version ";
+    char path[1024], line[256];
+    snprintf(path, sizeof path, "%s/nodes/%d/properties", dir, GPU_NODE);
+    FILE * f = fopen(path, "re");
+    if (!f) {
+        return error_set(err, ST_NOT_FOUND, "HSA_MODEL_TOPOLOGY=%s: %s: %s", dir, path,
+                         strerror(errno));
+    }
+    unsigned long version = 0;
+    while (!version && fgets(line, sizeof line, f)) {
+        if (!strncmp(line, name, strlen(name))) {
+            version = strtoul(line + strlen(name), NULL, 10);
         }
     }
-    if (n == 0) {
-        return error_set(err, ST_NOT_FOUND, "HSA_MODEL_TOPOLOGY=%s has no GPU", dir);
-    }
-    int node = gpus[index % n];
-    if (!read_value(dir, node, "properties", "gfx_target_version", &version)) {
-        return error_set(err, ST_CORRUPT, "%s, node %d: no gfx_target_version", dir, node);
-    }
+    fclose(f);
     *out = emu_gpu_model_by_version((uint32_t) version);
     return *out ? ST_OK
                 : error_set(err, ST_UNSUPPORTED,
-                            "%s, node %d: gfx_target_version %" PRIu64
-                            " is no GPU that is emulated here",
-                            dir, node, version);
+                            "%s: gfx_target_version %lu is no GPU that is emulated here", path,
+                            version);
 }
