@@ -62,6 +62,7 @@ static void test_agents(void ** state) {
     assert_int_equal(hsac_agent_count(runtime), 1);
     assert_int_equal(hsac_agent_kind(gpu), HSAC_GPU);
     assert_string_equal(hsac_agent_name(gpu), name);
+    assert_true(*hsac_agent_product(gpu)); // of which ROCr knows none here
     assert_false(hsac_agent_is_integrated(gpu));
     assert_string_equal(hsac_agent_bus(gpu), "0000:01:00.0");
     uint64_t left = 0, left_then = 0, total = 0;
