@@ -117,7 +117,8 @@ static struct hsac_agent * add_agent(struct hsac * h, enum hsac_kind kind, hsa_a
     snprintf(a->name, sizeof a->name, "%.63s", name);
     char product[65] = {0};
     h->api.hsa_agent_get_info(handle, (hsa_agent_info_t) HSA_AMD_AGENT_INFO_PRODUCT_NAME, product);
-    snprintf(a->product, sizeof a->product, "%.63s", product);
+    // Of a GPU that libdrm has no name for ROCr says nothing.
+    snprintf(a->product, sizeof a->product, "%.63s", *product ? product : name);
     return a;
 }
 

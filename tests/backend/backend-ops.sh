@@ -4,6 +4,7 @@
 # nothing passes; nor does it look at the status of a graph. So this also wants at least <cases> cases
 # compared, no word of the device about a failure, and none left out that the CPU has, unless the ops are
 # supported in part. Status 77: there is no compiler for an emulated GPU.
+# OPS_RUN: a command, as words, in front of the program's name.
 program=$1
 cases=$2
 shift 2
@@ -27,15 +28,16 @@ while [ "$n" -gt 0 ]; do
     set -- "$@" "$word"
     n=$((n - 1))
 done
-case ${GGML_HSA_EMULATE:-} in
-gfx*)
+case ${OPS_RUN:-}/${GGML_HSA_EMULATE:-} in
+*gfx*)
     if ! command -v clang++-19 >/dev/null && ! command -v clang++-20 >/dev/null; then
         echo "skipped: there is no clang++-19 to compile GPU kernels with"
         exit 77
     fi
     ;;
 esac
-out=$("$program" test -b HSA0 "$@" 2>&1)
+# shellcheck disable=SC2086
+out=$(${OPS_RUN:-} "$program" test -b HSA0 "$@" 2>&1)
 code=$?
 passed=$(printf '%s\n' "$out" | sed -n 's/^ *\([0-9]*\)\/[0-9]* tests passed.*/\1/p' | tail -n 1)
 missing=$(printf '%s\n' "$out" | grep -a 'not supported \[.*HSA0' | grep -a -v CPU)

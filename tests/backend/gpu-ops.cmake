@@ -8,17 +8,29 @@ function(gpu_ops_test name arch cases)
         ENVIRONMENT "GGML_HSA_EMULATE=${arch};GGML_HSA_EMU_STRICT=1;GGML_BACKEND_PATH=$<TARGET_FILE:ggml-hsa>;CANDLE_ROCM_VERSION=0;ROCM_KERNELS_COMPILER=clang;CANDLE_ROCM_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/gpu-kernels")
 endfunction()
 
+# rocr_ops_test(name arch cases arguments...): the same on AMD's own ROCr, with the GPU below it.
+function(rocr_ops_test name arch)
+    gpu_ops_test(${name} "" ${ARGN})
+    set(run sh ${CMAKE_SOURCE_DIR}/tests/kfd/run.sh ${CMAKE_BINARY_DIR} ${GGML_HSA_ROCR_DIR} ${arch} -C ${GGML_BIN_DIR})
+    list(JOIN run " " run)
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "OPS_RUN=${run}")
+    set_tests_properties(${name} PROPERTIES LABELS rocr TIMEOUT 1200)
+endfunction()
+
 set(gpu_rows SOFT_MAX,NORM,RMS_NORM,SUM_ROWS,ARGMAX)
 set(gpu_moves CPY,CONT,DUP,REPEAT,CONCAT,GET_ROWS,SET_ROWS,ROPE,ROPE_BACK)
 set(gpu_chains ADD_ADD,NORM_MUL_ADD,NORM_SCALE,RMS_NORM_SCALE,GELU_MUL,SIGMOID_MUL,SILU_MUL,SOFTPLUS_MUL,RELU_SQR,SNAKE_FUSE,SOFTCAP)
 
 # One wide and one narrow architecture; all three whole in `make test-ops`.
-foreach(arch gfx90a gfx1100)
-    gpu_ops_test(backend-ops-${arch}-binary  ${arch} 334 -o ADD,SUB,MUL,DIV -p ${small})
-    gpu_ops_test(backend-ops-${arch}-unary   ${arch} 357 -o ${unary_ops},${glu_ops} -p ${small})
-    gpu_ops_test(backend-ops-${arch}-rows    ${arch} 297 -o ${gpu_rows} -p ${small})
-    gpu_ops_test(backend-ops-${arch}-mul-mat ${arch} 193 -o MUL_MAT
-        -p "type_a=(f32|f16|bf16),.*(${products})")
+set(binary_cases 334 -o ADD,SUB,MUL,DIV -p ${small})
+set(unary_cases 357 -o ${unary_ops},${glu_ops} -p ${small})
+set(rows_cases 297 -o ${gpu_rows} -p ${small})
+set(mul-mat_cases 193 -o MUL_MAT -p "type_a=(f32|f16|bf16),.*(${products})")
+foreach(kind binary unary rows mul-mat)
+    foreach(arch gfx90a gfx1100)
+        gpu_ops_test(backend-ops-${arch}-${kind} ${arch} ${${kind}_cases})
+    endforeach()
+    rocr_ops_test(rocr-ops-gfx1100-${kind} gfx1100 ${${kind}_cases})
 endforeach()
 gpu_ops_test(backend-ops-gfx942-moves  gfx942 200 partial -o CPY,CONT,DUP,REPEAT,CONCAT
     -p "type(_src)?=(f32|f16|bf16|i32),.*ne")

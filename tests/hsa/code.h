@@ -30,6 +30,31 @@ enum {
     CODE_RW_BYTES = 0x400, // in memory
 };
 
+// *address = 3 * *address + value + unused, of one work-item. Which launches ran, and in which
+// order, is in the number.
+static const uint32_t code_step_gfx9[] = {
+    0xc0060100,    0x00000000, // s_load_dwordx2 s[4:5], s[0:1], 0x0
+    0xc0020180,    0x00000008, // s_load_dword s6, s[0:1], 0x8
+    0xc00201c0,    0x00000010, // s_load_dword s7, s[0:1], 0x10
+    0x7e020280,                // v_mov_b32 v1, 0
+    0xbf8cc07f,                // s_waitcnt lgkmcnt(0)
+    0xdc508000,    0x02040001, // global_load_dword v2, v1, s[4:5]
+    0x81060706,                // s_add_i32 s6, s6, s7
+    0xbf8c0f70,                // s_waitcnt vmcnt(0)
+    0xd2850002,    0x00010702, // v_mul_lo_u32 v2, v2, 3
+    0x68040406,                // v_add_u32 v2, s6, v2
+    0xdc708000,    0x00040201, // global_store_dword v1, v2, s[4:5]
+    0xbf8c0f70,                // s_waitcnt vmcnt(0)
+    CODE_END_GFX9,
+};
+static const uint32_t code_step_gfx11[] = {
+    0xf4040100, 0xf8000000, 0xf4000180, 0xf8000008, 0xf40001c0,     0xf8000010, 0x7e020280,
+    0xbf89fc07, 0xdc520000, 0x02040001, 0x81060706, 0xbf8903f7,     0xd72c0002, 0x00010702,
+    0x4a040406, 0xdc6a0000, 0x00040201, 0xbf8903f7, CODE_END_GFX11,
+};
+_Static_assert(sizeof code_step_gfx9 == sizeof code_step_gfx11, "");
+enum { CODE_STEP_WORDS = sizeof code_step_gfx9 / 4 };
+
 static inline void code_u16(uint8_t * p, uint32_t v) {
     p[0] = (uint8_t) v;
     p[1] = (uint8_t) (v >> 8);

@@ -86,3 +86,13 @@ GLOBAL variables(u32 * out) {
 GLOBAL poke(u32 * where) {
     *where = 1;
 }
+
+// Many bytes of memory of each work-item's own.
+GLOBAL deep(u32 * out, u32 turn) {
+    volatile u32 mine[3000];
+    u32 i = global();
+    for (u32 k = 0; k < 3000; k++) {
+        mine[(k * 7 + turn) % 3000] = k * i;
+    }
+    out[i] = mine[(7 * 2999 + turn) % 3000];
+}

@@ -3,6 +3,7 @@
 // compiler is needed.
 #include "rig.h"
 
+#include "bytes.h"
 #include "code.h"
 #include "hsa/hsac-impl.h"
 #include <pthread.h>
@@ -19,14 +20,6 @@ static struct hsac * open_agents(const char * names) {
     return h;
 }
 
-#define OK(call)                                                                                   \
-    do {                                                                                           \
-        struct error err = {0};                                                                    \
-        if ((call) != ST_OK) {                                                                     \
-            fail_msg("%s: %s", #call, err.text);                                                   \
-        }                                                                                          \
-    } while (0)
-
 static void assert_says(const struct error * err, const char * text) {
     if (!strstr(err->text, text)) {
         fail_msg("'%s' does not name '%s'", err->text, text);
@@ -34,31 +27,6 @@ static void assert_says(const struct error * err, const char * text) {
 }
 
 // ---- kernels ----
-
-// *address = 3 * *address + value + unused, of one work-item. Which launches ran, and in which
-// order, is in the number.
-static const uint32_t step_gfx9[] = {
-    0xc0060100,    0x00000000, // s_load_dwordx2 s[4:5], s[0:1], 0x0
-    0xc0020180,    0x00000008, // s_load_dword s6, s[0:1], 0x8
-    0xc00201c0,    0x00000010, // s_load_dword s7, s[0:1], 0x10
-    0x7e020280,                // v_mov_b32 v1, 0
-    0xbf8cc07f,                // s_waitcnt lgkmcnt(0)
-    0xdc508000,    0x02040001, // global_load_dword v2, v1, s[4:5]
-    0x81060706,                // s_add_i32 s6, s6, s7
-    0xbf8c0f70,                // s_waitcnt vmcnt(0)
-    0xd2850002,    0x00010702, // v_mul_lo_u32 v2, v2, 3
-    0x68040406,                // v_add_u32 v2, s6, v2
-    0xdc708000,    0x00040201, // global_store_dword v1, v2, s[4:5]
-    0xbf8c0f70,                // s_waitcnt vmcnt(0)
-    CODE_END_GFX9,
-};
-static const uint32_t step_gfx11[] = {
-    0xf4040100, 0xf8000000, 0xf4000180, 0xf8000008, 0xf40001c0,     0xf8000010, 0x7e020280,
-    0xbf89fc07, 0xdc520000, 0x02040001, 0x81060706, 0xbf8903f7,     0xd72c0002, 0x00010702,
-    0x4a040406, 0xdc6a0000, 0x00040201, 0xbf8903f7, CODE_END_GFX11,
-};
-_Static_assert(sizeof step_gfx9 == sizeof step_gfx11, "");
-enum { STEP_WORDS = sizeof step_gfx9 / 4 };
 
 static const uint32_t end_gfx9[] = {CODE_END_GFX9}, end_gfx11[] = {CODE_END_GFX11};
 static const uint32_t junk[] = {0xffffffff, 0xffffffff};
@@ -68,9 +36,9 @@ static const struct arch {
     uint32_t flags;
     const uint32_t *step, *end;
 } archs[] = {
-    {"gfx90a", CODE_MACH_GFX90A, step_gfx9, end_gfx9},
-    {"gfx942", CODE_MACH_GFX942, step_gfx9, end_gfx9},
-    {"gfx1100", CODE_MACH_GFX1100, step_gfx11, end_gfx11},
+    {"gfx90a", CODE_MACH_GFX90A, code_step_gfx9, end_gfx9},
+    {"gfx942", CODE_MACH_GFX942, code_step_gfx9, end_gfx9},
+    {"gfx1100", CODE_MACH_GFX1100, code_step_gfx11, end_gfx11},
 };
 enum { N_ARCHS = sizeof archs / sizeof archs[0] };
 
@@ -145,7 +113,7 @@ static struct bench bench_open(const struct arch * arch) {
     struct bench b = {.h = open_agents(arch->name)};
     b.gpu = hsac_agent_get(b.h, 0);
     OK(hsac_queue_new(b.gpu, &b.queue, &err));
-    b.step = code_load(b.h, b.gpu, arch->flags, arch->step, STEP_WORDS);
+    b.step = code_load(b.h, b.gpu, arch->flags, arch->step, CODE_STEP_WORDS);
     b.at = hsac_alloc(b.gpu, HSAC_POOL_DATA, 64);
     assert_non_null(b.at);
     OK(hsac_fill(b.gpu, b.at, 0, 64, &err));
@@ -244,68 +212,13 @@ static void test_pools(void ** state) {
 
 // ---- bytes ----
 
-enum { MIB = 1 << 20, ROOM = 4 * MIB };
-
-struct memory { // of an agent, and what ought to be in it
-    struct hsac_agent * agent;
-    uint8_t *device, *want, *got;
-};
-
-static void memory_check(struct memory * m, const char * what, size_t size, size_t offset) {
-    OK(hsac_read(m->agent, m->got, m->device, ROOM, &err));
-    for (size_t i = 0; i < ROOM; i++) {
-        if (m->got[i] != m->want[i]) {
-            fail_msg("%s, %s of %zu at %zu: byte %zu is %u, not %u", hsac_agent_name(m->agent),
-                     what, size, offset, i, m->got[i], m->want[i]);
-        }
-    }
-}
-
-static void check_bytes(struct hsac_agent * a, enum hsac_pool pool) {
-    static const size_t sizes[] = {0, 1, 7, 4097, MIB - 1, MIB, MIB + 1, 2 * MIB, 3 * MIB + 7};
-    struct memory m = {a, hsac_alloc(a, pool, ROOM), malloc(ROOM), malloc(ROOM)};
-    uint8_t * other = hsac_alloc(a, HSAC_POOL_DATA, ROOM);
-    uint8_t * source = malloc(ROOM);
-    assert_true(m.device && other && m.want && m.got && source);
-    uint32_t seed = 1;
-    for (size_t i = 0; i < ROOM; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        source[i] = (uint8_t) (seed >> 24);
-    }
-    memset(m.want, 0x5a, ROOM);
-    OK(hsac_fill(a, m.device, 0x5a, ROOM, &err));
-    memory_check(&m, "fill", ROOM, 0);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        size_t n = sizes[i], at = 1 + 2 * i;
-        OK(hsac_write(a, m.device + at, source + 3 * i, n, &err));
-        memcpy(m.want + at, source + 3 * i, n);
-        memory_check(&m, "write", n, at);
-        OK(hsac_write(a, other, source, ROOM, &err));
-        OK(hsac_copy(a, m.device + at + 5, other + 77 + i, n, &err));
-        memcpy(m.want + at + 5, source + 77 + i, n);
-        memory_check(&m, "copy", n, at + 5);
-        memset(m.got, 0x11, ROOM); // a read takes what it was told to, and no more
-        OK(hsac_read(a, m.got + 1, other + 3, n, &err));
-        assert_memory_equal(m.got + 1, source + 3, n);
-        assert_true(m.got[0] == 0x11 && m.got[n + 1] == 0x11);
-        OK(hsac_fill(a, m.device + at + 9, (uint8_t) (0xf0 + i), n, &err));
-        memset(m.want + at + 9, (int) (0xf0 + i), n);
-        memory_check(&m, "fill", n, at + 9);
-    }
-    hsac_free(a, other);
-    hsac_free(a, m.device);
-    free(source);
-    free(m.want);
-    free(m.got);
-}
-
 static void test_bytes(void ** state) {
     (void) state;
     struct hsac * h = open_agents("aie2,gfx1100");
     struct hsac_agent *npu = hsac_agent_get(h, 0), *gpu = hsac_agent_get(h, 1);
-    check_bytes(npu, HSAC_POOL_DATA);
-    check_bytes(gpu, HSAC_POOL_DATA);
-    check_bytes(gpu, HSAC_POOL_HOST);
+    bytes_check(npu, HSAC_POOL_DATA);
+    bytes_check(gpu, HSAC_POOL_DATA);
+    bytes_check(gpu, HSAC_POOL_HOST);
     hsac_close(h);
 }
 

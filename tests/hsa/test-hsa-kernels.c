@@ -3,11 +3,7 @@
 // faults on.
 #include "gpu.h"
 
-#include "base/base.h"
-
-#include <unistd.h>
-
-#define COMPILER "clang++-19"
+#include "compile.h"
 
 static const char * const archs[] = {"gfx90a", "gfx942", "gfx1100"};
 
@@ -22,32 +18,10 @@ struct setup {
     void * kernarg;
 };
 
-// The kernels for one GPU. Leaves the test where there is no compiler.
-static uint8_t * compile(const char * arch, size_t * size) {
-    if (system("command -v " COMPILER " >/dev/null 2>&1 && command -v ld.lld-19 >/dev/null 2>&1") !=
-        0) {
-        skip_test("no " COMPILER " or no ld.lld-19");
-    }
-    char path[] = "/tmp/hsa-kernels-XXXXXX", command[1024];
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
-    snprintf(command, sizeof command,
-             COMPILER
-             " -x hip --cuda-device-only --no-gpu-bundle-output --offload-arch=%s -nogpulib "
-             "-nogpuinc -O3 -mcode-object-version=4 -o %s %s/kernels.hip",
-             arch, path, SOURCE_DIRECTORY);
-    assert_int_equal(system(command), 0);
-    uint8_t * data = NULL;
-    assert_int_equal(file_read(path, 1 << 20, &data, size, NULL), ST_OK);
-    unlink(path);
-    return data;
-}
-
 static void open_setup_env(struct setup * s, const char * arch, bool strict) {
     memset(s, 0, sizeof *s);
     size_t size;
-    s->data = compile(arch, &size);
+    s->data = compile_kernels(arch, &size);
     rig_env(arch, NULL, NULL);
     setenv("GGML_HSA_EMU_STRICT", strict ? "1" : "0", 1);
     rig_open(&s->r);

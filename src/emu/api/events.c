@@ -19,7 +19,7 @@ static bool event_ready(struct emu_runtime * rt, const struct emu_task * task) {
     const struct event * e = (const struct event *) task;
     int64_t value;
     return !e->signal.handle || !emu_signal_peek(rt, e->signal, &value) ||
-           emu_condition_holds(e->condition, value, e->compare);
+           aql_condition_holds(e->condition, value, e->compare);
 }
 
 static bool event_run(struct emu_runtime * rt, struct emu_task * task) {
@@ -32,7 +32,7 @@ static bool event_run(struct emu_runtime * rt, struct emu_task * task) {
     if (e->signal.handle && !emu_signal_peek(rt, e->signal, &value)) {
         return false;
     }
-    if (e->signal.handle && !emu_condition_holds(e->condition, value, e->compare)) {
+    if (e->signal.handle && !aql_condition_holds(e->condition, value, e->compare)) {
         return true; // it held a moment ago
     }
     return e->handler(value, e->data);

@@ -1,4 +1,4 @@
-// gpu-agents: the GPUs that can be emulated, what they say of themselves, and their instruction
+// gpu-agents: what emulated GPUs (emu/gfx/models.c) say of themselves, and their instruction
 // sets.
 //
 // The answers are those of ROCr 5.2 with such a card, where HIP and rocminfo look for them. Two
@@ -9,82 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct emu_gpu_model models[] = {
-    {
-        .arch = GFX_90A,
-        .isa = "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-",
-        .product = "AMD Instinct MI210",
-        .mach = 0x3f,
-        .has_features = true,
-        .chip_id = 0x740f,
-        .wavefront = 64,
-        .compute_units = 104,
-        .simds_per_cu = 4,
-        .waves_per_cu = 32,
-        .shader_engines = 8,
-        .arrays_per_engine = 1,
-        .clock_mhz = 1700,
-        .memory_mhz = 1600,
-        .memory_bits = 4096,
-        .cacheline = 64,
-        .caches = {16 << 10, 8 << 20},
-        .lds_bytes = 64 << 10,
-        .vram_bytes = (uint64_t) 64 << 30,
-    },
-    {
-        .arch = GFX_942,
-        .isa = "amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-",
-        .product = "AMD Instinct MI300X",
-        .mach = 0x4c,
-        .has_features = true,
-        .chip_id = 0x74a1,
-        .wavefront = 64,
-        .compute_units = 304,
-        .simds_per_cu = 4,
-        .waves_per_cu = 32,
-        .shader_engines = 32,
-        .arrays_per_engine = 1,
-        .clock_mhz = 2100,
-        .memory_mhz = 1300,
-        .memory_bits = 8192,
-        .cacheline = 64,
-        .caches = {32 << 10, 4 << 20, 256 << 20},
-        .lds_bytes = 64 << 10,
-        .vram_bytes = (uint64_t) 192 << 30,
-    },
-    {
-        .arch = GFX_1100,
-        .isa = "amdgcn-amd-amdhsa--gfx1100",
-        .product = "AMD Radeon RX 7900 XTX",
-        .mach = 0x41,
-        .chip_id = 0x744c,
-        .wavefront = 32,
-        .compute_units = 96,
-        .simds_per_cu = 2,
-        .waves_per_cu = 32,
-        .shader_engines = 6,
-        .arrays_per_engine = 2,
-        .clock_mhz = 2482,
-        .memory_mhz = 1249,
-        .memory_bits = 384,
-        .cacheline = 64,
-        .caches = {32 << 10, 6 << 20, 96 << 20},
-        .lds_bytes = 64 << 10,
-        .vram_bytes = (uint64_t) 24 << 30,
-    },
-};
-
-enum { N_MODELS = sizeof models / sizeof models[0], MAX_GROUP = 1024, CACHE_LEVELS = 4 };
-
-const struct emu_gpu_model * emu_gpu_model(const char * name, size_t n) {
-    for (size_t i = 0; i < N_MODELS; i++) {
-        const char * known = gfx_arch_name(models[i].arch);
-        if (strlen(known) == n && !memcmp(known, name, n)) {
-            return &models[i];
-        }
-    }
-    return NULL;
-}
+enum { MAX_GROUP = 1024 };
 
 void emu_gpu_setup(struct emu_agent * agent, const struct emu_gpu_model * model) {
     agent->gpu = model;
@@ -236,9 +161,9 @@ bool emu_gpu_info(const struct emu_agent * agent, uint32_t attribute, void * val
 // ---- instruction sets ----
 
 static const struct emu_gpu_model * isa_find(hsa_isa_t isa) {
-    for (size_t i = 0; i < N_MODELS; i++) {
-        if (isa.handle == (uint64_t) (uintptr_t) &models[i]) {
-            return &models[i];
+    for (size_t i = 0; i < EMU_GPU_MODELS; i++) {
+        if (isa.handle == (uint64_t) (uintptr_t) &emu_gpu_models[i]) {
+            return &emu_gpu_models[i];
         }
     }
     return NULL;
@@ -335,9 +260,9 @@ hsa_status_t hsa_isa_from_name(const char * name, hsa_isa_t * isa) {
     if (!name || !isa) {
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
-    for (size_t i = 0; i < N_MODELS; i++) {
-        if (!strcmp(models[i].isa, name)) {
-            isa->handle = (uint64_t) (uintptr_t) &models[i];
+    for (size_t i = 0; i < EMU_GPU_MODELS; i++) {
+        if (!strcmp(emu_gpu_models[i].isa, name)) {
+            isa->handle = (uint64_t) (uintptr_t) &emu_gpu_models[i];
             return HSA_STATUS_SUCCESS;
         }
     }
@@ -406,7 +331,7 @@ hsa_status_t hsa_agent_iterate_caches(hsa_agent_t handle,
         return HSA_STATUS_ERROR_INVALID_CACHE;
     }
     hsa_status_t status = HSA_STATUS_SUCCESS;
-    for (int i = 0; i < CACHE_LEVELS && agent->gpu->caches[i] && status == HSA_STATUS_SUCCESS;
+    for (int i = 0; i < EMU_GPU_CACHES && agent->gpu->caches[i] && status == HSA_STATUS_SUCCESS;
          i++) {
         status = callback((hsa_cache_t){(uint64_t) (uintptr_t) &agent->gpu->caches[i]}, data);
     }
@@ -417,14 +342,14 @@ hsa_status_t hsa_cache_get_info(hsa_cache_t cache, hsa_cache_info_t attribute, v
     if (!emu_runtime()) {
         return HSA_STATUS_ERROR_NOT_INITIALIZED;
     }
-    for (size_t m = 0; m < N_MODELS; m++) {
-        for (int i = 0; i < CACHE_LEVELS; i++) {
-            if (cache.handle != (uint64_t) (uintptr_t) &models[m].caches[i] ||
-                !models[m].caches[i]) {
+    for (size_t m = 0; m < EMU_GPU_MODELS; m++) {
+        for (int i = 0; i < EMU_GPU_CACHES; i++) {
+            if (cache.handle != (uint64_t) (uintptr_t) &emu_gpu_models[m].caches[i] ||
+                !emu_gpu_models[m].caches[i]) {
                 continue;
             }
             char name[32];
-            int n = snprintf(name, sizeof name, "%s L%d", gfx_arch_name(models[m].arch), i + 1);
+            int n = snprintf(name, sizeof name, "%s L%d", gfx_arch_name(emu_gpu_models[m].arch), i + 1);
             switch (value ? (int) attribute : -1) {
             case HSA_CACHE_INFO_NAME_LENGTH:
                 *(uint32_t *) value = (uint32_t) n;
@@ -436,7 +361,7 @@ hsa_status_t hsa_cache_get_info(hsa_cache_t cache, hsa_cache_info_t attribute, v
                 *(uint8_t *) value = (uint8_t) (i + 1);
                 return HSA_STATUS_SUCCESS;
             case HSA_CACHE_INFO_SIZE:
-                *(uint32_t *) value = models[m].caches[i];
+                *(uint32_t *) value = emu_gpu_models[m].caches[i];
                 return HSA_STATUS_SUCCESS;
             default:
                 return HSA_STATUS_ERROR_INVALID_ARGUMENT;

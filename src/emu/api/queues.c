@@ -20,8 +20,7 @@ static void queue_free(struct emu_runtime * rt, struct emu_queue * q) {
         if (q->ring) {
             emu_memory_unmap(rt, q->ring);
         }
-        pthread_cond_destroy(&q->rung);
-        pthread_mutex_destroy(&q->lock);
+        aql_free(q->aql);
     } else {
         free(q->ring);
     }
@@ -34,7 +33,7 @@ void emu_queues_release(struct emu_runtime * rt, struct emu_agent * agent) {
         while (*lists[i]) {
             struct emu_queue * q = *lists[i];
             *lists[i] = q->next;
-            if (emu_gpu_queue_stop(q)) {
+            if (!q->aql || aql_stop(q->aql)) {
                 queue_free(rt, q);
             }
         }
@@ -57,10 +56,6 @@ static struct emu_queue * queue_new(struct emu_runtime * rt, struct emu_agent * 
     }
     memset(q, 0, sizeof *q);
     q->agent = agent;
-    if (agent->gpu) {
-        pthread_mutex_init(&q->lock, NULL);
-        pthread_cond_init(&q->rung, NULL);
-    }
     q->ring = ring_new(agent, (size_t) size * EMU_PACKET_BYTES);
     q->doorbell = q->ring ? emu_signal_new(rt, -1, q) : NULL;
     if (!q->doorbell) {
@@ -177,7 +172,7 @@ hsa_status_t hsa_queue_destroy(hsa_queue_t * handle) {
     *link = q->next;
     agent->n_queues--;
     pthread_mutex_unlock(&agent->lock);
-    if (emu_gpu_queue_stop(q)) {
+    if (!q->aql || aql_stop(q->aql)) {
         queue_free(rt, q);
     } else { // we are in its callback
         pthread_mutex_lock(&agent->lock);
@@ -197,8 +192,11 @@ hsa_status_t hsa_queue_inactivate(hsa_queue_t * handle) {
     if (!agent) {
         return handle ? HSA_STATUS_ERROR_INVALID_QUEUE : HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
-    __atomic_store_n(&((struct emu_queue *) (void *) handle)->error, HSA_STATUS_ERROR_INVALID_QUEUE,
-                     __ATOMIC_RELEASE);
+    struct emu_queue * q = (struct emu_queue *) (void *) handle;
+    q->error = HSA_STATUS_ERROR_INVALID_QUEUE;
+    if (q->aql) {
+        aql_halt(q->aql);
+    }
     pthread_mutex_unlock(&agent->lock);
     return HSA_STATUS_SUCCESS;
 }
@@ -395,7 +393,7 @@ static hsa_status_t run_queue(struct emu_runtime * rt, struct emu_queue * q) {
 void emu_queue_fail(struct emu_queue * q, hsa_status_t status, const struct error * err) {
     struct emu_agent * agent = q->agent;
     pthread_mutex_lock(&agent->lock);
-    __atomic_store_n(&q->error, status, __ATOMIC_RELEASE);
+    q->error = status;
     agent->n_errors++;
     memcpy(agent->error, err->text, sizeof agent->error);
     void (*callback)(hsa_status_t, hsa_queue_t *, void *) = q->callback;
@@ -418,7 +416,7 @@ void emu_queue_ring(struct emu_queue * q) {
     agent->n_doorbells++;
     if (agent->gpu) {
         pthread_mutex_unlock(&agent->lock);
-        emu_gpu_queue_ring(q);
+        aql_ring(q->aql);
         return;
     }
     if (q->error == HSA_STATUS_SUCCESS) {

@@ -3,13 +3,14 @@
 // stale or foreign handle gives an error code, never a crash.
 //
 // Locks, in the order in which they may be taken: agent->lock (the machine and its queues), then
-// code.lock, then queue->lock, the lock of waits in signals.c, a worker's lock, and memory.lock or
-// signals.lock. No callback of the user runs under a lock.
+// code.lock, then a queue's own in emu/aql, the lock of waits in signals.c, a worker's lock, and
+// memory.lock or signals.lock. No callback of the user runs under a lock.
 #pragma once
 
 #include "base/base.h"
 #include "emu/aie/machine.h"
-#include "emu/gfx/gfx.h"
+#include "emu/aql/aql.h"
+#include "emu/gfx/models.h"
 #include "ranges.h"
 
 #include <hsa/hsa.h> // LITTLEENDIAN_CPU comes from the build
@@ -66,20 +67,6 @@ struct emu_model {
     int columns;
 };
 
-// A kind of GPU, as ROCr would describe it; gpu-agents.c holds the table.
-struct emu_gpu_model {
-    enum gfx_arch arch;
-    const char * isa; // its handle is the address of this struct
-    const char * product;
-    uint32_t mach;     // in e_flags of code objects
-    bool has_features; // xnack off and sramecc on; otherwise it knows neither
-    uint32_t chip_id, wavefront, compute_units, simds_per_cu, waves_per_cu, shader_engines,
-        arrays_per_engine, clock_mhz, memory_mhz, memory_bits, cacheline;
-    uint32_t caches[4]; // bytes
-    uint32_t lds_bytes;
-    uint64_t vram_bytes;
-};
-
 struct emu_queue {
     amd_queue_t amd; // the handle points here
     amd_signal_t * doorbell;
@@ -88,16 +75,10 @@ struct emu_queue {
     uint8_t * ring;
     void (*callback)(hsa_status_t, hsa_queue_t *, void *);
     void * callback_data;
-    hsa_status_t error; // not SUCCESS: suspended, later packets are not executed
+    hsa_status_t error; // not SUCCESS: suspended, later packets are not executed; under agent->lock
     uint32_t context;   // id of its hardware context; 0: it has none. Kept with ROCr 7.2's faults alone
 
-    // GPU queues have a thread that runs their packets.
-    pthread_t worker;
-    bool has_worker;
-    pthread_mutex_t lock;
-    pthread_cond_t rung;
-    uint64_t rings; // under lock
-    bool stop;      // atomic
+    struct aql * aql; // what runs the packets of a GPU's queue; NULL: a NPU's
 };
 
 struct emu_agent {
@@ -222,7 +203,6 @@ void emu_pool_add(struct emu_agent * agent, uint32_t segment, uint32_t flags, ui
                   uint64_t size);
 
 // gpu-agents.c
-const struct emu_gpu_model * emu_gpu_model(const char * name, size_t n); // NULL: not known
 void emu_gpu_setup(struct emu_agent * agent, const struct emu_gpu_model * model);
 // False: this attribute is not answered in another way than by other agents.
 bool emu_gpu_info(const struct emu_agent * agent, uint32_t attribute, void * value);
@@ -254,7 +234,6 @@ bool emu_signal_is_live(struct emu_runtime * rt, hsa_signal_t handle); // and no
 // The value of a live signal; false: it is gone.
 bool emu_signal_peek(struct emu_runtime * rt, hsa_signal_t handle, int64_t * value);
 bool emu_signal_covers(struct emu_runtime * rt, uint64_t addr, uint64_t len);
-bool emu_condition_holds(uint32_t condition, int64_t value, int64_t compare);
 // Takes 1 from a live signal and wakes its waiters; does nothing when it is gone. The times are
 // kept for profilers when end is not 0.
 void emu_signal_complete(struct emu_runtime * rt, hsa_signal_t handle, uint64_t start,
@@ -275,10 +254,7 @@ void emu_queues_release(struct emu_runtime * rt, struct emu_agent * agent);
 void emu_queue_fail(struct emu_queue * queue, hsa_status_t status, const struct error * err);
 
 // gpu-queue.c
-bool emu_gpu_queue_start(struct emu_queue * queue);
-void emu_gpu_queue_ring(struct emu_queue * queue);
-// Waits for the thread; false when it is the caller, who cannot do that.
-bool emu_gpu_queue_stop(struct emu_queue * queue);
+bool emu_gpu_queue_start(struct emu_queue * queue); // the agent's lock is held
 
 // executables.c
 bool emu_code_init(struct emu_runtime * rt);

@@ -303,21 +303,6 @@ ORDERS(CAS)
 
 // ---- waits ----
 
-bool emu_condition_holds(uint32_t condition, int64_t value, int64_t compare) {
-    switch (condition) {
-    case HSA_SIGNAL_CONDITION_EQ:
-        return value == compare;
-    case HSA_SIGNAL_CONDITION_NE:
-        return value != compare;
-    case HSA_SIGNAL_CONDITION_LT:
-        return value < compare;
-    case HSA_SIGNAL_CONDITION_GTE:
-        return value >= compare;
-    default:
-        return true; // no such condition: waiting for it would never end
-    }
-}
-
 struct wait_item {
     hsa_signal_t signal;
     hsa_signal_condition_t condition;
@@ -328,7 +313,7 @@ static bool any_holds(const struct wait_item * items, uint32_t n, uint32_t * whi
                       hsa_signal_value_t * value) {
     for (uint32_t i = 0; i < n; i++) {
         *value = __atomic_load_n(&at(items[i].signal)->value, __ATOMIC_SEQ_CST);
-        if (emu_condition_holds(items[i].condition, *value, items[i].compare)) {
+        if (aql_condition_holds(items[i].condition, *value, items[i].compare)) {
             *which = i;
             return true;
         }
