@@ -94,12 +94,13 @@ void emu_memory_release(struct emu_runtime * rt) {
     struct ranges * blocks = &rt->memory.blocks;
     for (size_t i = 0; i < blocks->count; i++) {
         struct emu_block * block = blocks->items[i].value;
-        if (!block->pool || !block->pool->heap) {
+        if (block->kind != EMU_BLOCK_MAPPED && (!block->pool || !block->pool->heap)) {
             block_unmap(block, blocks->items[i].base, blocks->items[i].size);
         }
         free(block);
     }
     ranges_free(blocks);
+    emu_vmem_release(&rt->memory);
     for (size_t i = 0; i < rt->memory.n_locks; i++) {
         alias_unmap(&rt->memory.locks[i]);
     }
@@ -122,8 +123,8 @@ static uint32_t agent_bit(const struct emu_agent * agent) {
 
 // An agent reaches its own memory and what it was granted; the CPU reaches everything.
 static bool reaches(const struct emu_agent * agent, const struct emu_block * block) {
-    return block->agent == agent || agent->device == HSA_DEVICE_TYPE_CPU ||
-           block->access & agent_bit(agent);
+    return (block->agent == agent && block->kind != EMU_BLOCK_MAPPED) ||
+           agent->device == HSA_DEVICE_TYPE_CPU || block->access & agent_bit(agent);
 }
 
 // What was locked around addr, the part with the most behind it; NULL: nothing. Under memory.lock.
@@ -179,13 +180,39 @@ bool emu_memory_find(struct emu_runtime * rt, const struct emu_agent * agent, ui
     return found;
 }
 
-static bool is_readonly(const struct emu_block * block, uint64_t from, uint64_t to) {
+static bool is_readonly(const struct emu_agent * agent, const struct emu_block * block,
+                        uint64_t from, uint64_t to) {
+    if (block->no_write & agent_bit(agent)) {
+        return true;
+    }
     for (int i = 0; i < block->n_readonly; i++) {
         if (from < block->readonly[i].to && to > block->readonly[i].from) {
             return true;
         }
     }
     return false;
+}
+
+// Whether an agent reaches len bytes at an offset of a block, or of it and the blocks behind it
+// where memory was mapped piece by piece. Under memory.lock.
+static bool reaches_all(const struct emu_memory * m, const struct emu_agent * agent,
+                        const struct range * r, uint64_t at, uint64_t len, bool write) {
+    for (;; at = 0, r++) {
+        const struct emu_block * block = r->value;
+        uint64_t here = r->size - at < len ? r->size - at : len;
+        if (!reaches(agent, block) || (write && is_readonly(agent, block, at, at + here))) {
+            return false;
+        }
+        len -= here;
+        if (len == 0) {
+            return true;
+        }
+        if (block->kind != EMU_BLOCK_MAPPED || r + 1 == m->blocks.items + m->blocks.count ||
+            r[1].base != r->base + r->size ||
+            ((const struct emu_block *) r[1].value)->host != block->host + r->size) {
+            return false;
+        }
+    }
 }
 
 void * emu_memory_resolve(void * user, uint64_t addr, uint64_t len, bool write) {
@@ -198,7 +225,7 @@ void * emu_memory_resolve(void * user, uint64_t addr, uint64_t len, bool write) 
     if (r && reaches(agent, r->value)) {
         uint64_t at = addr - r->base;
         const struct emu_block * block = r->value;
-        ok = len <= r->size - at && !(write && is_readonly(block, at, at + len));
+        ok = reaches_all(&rt->memory, agent, r, at, len, write);
         addr = ok && block->host ? (uint64_t) (uintptr_t) (block->host + at) : addr;
     } else if ((l = lock_find(&rt->memory, addr))) {
         ok = len <= l->size - (addr - l->base);
@@ -328,7 +355,7 @@ hsa_status_t hsa_amd_memory_pool_free(void * ptr) {
     pthread_rwlock_wrlock(&rt->memory.lock);
     struct range * r = ranges_find(&rt->memory.blocks, base);
     struct emu_block * block = r ? r->value : NULL;
-    if (r && r->base == base && block->pool) {
+    if (r && r->base == base && block->kind == EMU_BLOCK_POOL) {
         block->pool->used -= r->size;
         // A heap block that is handed out again must read as zero. Its pages may be shared with a
         // neighbour where the host's are larger than ours, so they are not given back.
@@ -382,7 +409,9 @@ hsa_status_t hsa_amd_agents_allow_access(uint32_t n, const hsa_agent_t * agents,
             }
         }
         if (status == HSA_STATUS_SUCCESS) {
-            block->access = granted; // replaces what was granted before
+            // It replaces what was granted before, but not what was granted piece by piece.
+            block->no_write &= ~granted;
+            block->access = granted | (block->kind == EMU_BLOCK_MAPPED ? block->access : 0);
         }
     }
     pthread_rwlock_unlock(&rt->memory.lock);
@@ -520,6 +549,7 @@ hsa_status_t hsa_amd_pointer_info(const void * ptr, hsa_amd_pointer_info_t * inf
     if (!ptr || !info || info->size < sizeof(uint32_t)) {
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
+    enum { RESERVED = 5, MAPPED = 6 }; // after ROCm 5.2
     hsa_amd_pointer_info_t full = {.size = sizeof full, .type = HSA_EXT_POINTER_TYPE_UNKNOWN};
     hsa_agent_t reach[EMU_MAX_AGENTS];
     uint32_t n = 0;
@@ -530,8 +560,11 @@ hsa_status_t hsa_amd_pointer_info(const void * ptr, hsa_amd_pointer_info_t * inf
     if (!block && !l) {
         l = alias_find(&rt->memory, (uint64_t) (uintptr_t) ptr);
     }
+    const struct range * addresses =
+        block || l ? NULL : ranges_find(&rt->memory.reserved, (uint64_t) (uintptr_t) ptr);
     if (block) {
-        full.type = HSA_EXT_POINTER_TYPE_HSA;
+        full.type = block->kind == EMU_BLOCK_MAPPED ? (hsa_amd_pointer_type_t) MAPPED
+                                                    : HSA_EXT_POINTER_TYPE_HSA;
         full.agentBaseAddress = (void *) (uintptr_t) r->base;
         full.hostBaseAddress = block->host ? NULL : full.agentBaseAddress;
         full.sizeInBytes = r->size;
@@ -546,6 +579,10 @@ hsa_status_t hsa_amd_pointer_info(const void * ptr, hsa_amd_pointer_info_t * inf
         full.sizeInBytes = l->size;
         full.userData = l->user_data;
         full.agentOwner.handle = (uint64_t) (uintptr_t) &rt->agents[0];
+    } else if (addresses) {
+        full.type = (hsa_amd_pointer_type_t) RESERVED;
+        full.agentBaseAddress = (void *) (uintptr_t) addresses->base;
+        full.sizeInBytes = addresses->size;
     }
     for (int i = 0; (block || l) && i < rt->n_agents; i++) {
         bool cpu = rt->agents[i].device == HSA_DEVICE_TYPE_CPU;
