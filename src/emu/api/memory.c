@@ -122,7 +122,7 @@ static uint32_t agent_bit(const struct emu_agent * agent) {
 }
 
 // An agent reaches its own memory and what it was granted; the CPU reaches everything.
-static bool reaches(const struct emu_agent * agent, const struct emu_block * block) {
+bool emu_memory_reaches(const struct emu_agent * agent, const struct emu_block * block) {
     return (block->agent == agent && block->kind != EMU_BLOCK_MAPPED) ||
            agent->device == HSA_DEVICE_TYPE_CPU || block->access & agent_bit(agent);
 }
@@ -150,6 +150,11 @@ static struct emu_lock * alias_find(const struct emu_memory * m, uint64_t addr) 
     return NULL;
 }
 
+struct emu_lock * emu_memory_locked(const struct emu_memory * m, uint64_t addr) {
+    struct emu_lock * l = lock_find(m, addr);
+    return l ? l : alias_find(m, addr);
+}
+
 bool emu_memory_find(struct emu_runtime * rt, const struct emu_agent * agent, uint64_t addr,
                      struct emu_pool ** pool, uint64_t * base, uint64_t * size) {
     struct emu_pool * found_pool = NULL;
@@ -157,7 +162,7 @@ bool emu_memory_find(struct emu_runtime * rt, const struct emu_agent * agent, ui
     pthread_rwlock_rdlock(&rt->memory.lock);
     const struct range * r = ranges_find(&rt->memory.blocks, addr);
     const struct emu_lock * l = NULL;
-    bool found = r && reaches(agent, r->value) && !((struct emu_block *) r->value)->host;
+    bool found = r && emu_memory_reaches(agent, r->value) && !((struct emu_block *) r->value)->host;
     if (found) {
         found_pool = ((struct emu_block *) r->value)->pool;
         found_base = r->base;
@@ -200,7 +205,8 @@ static bool reaches_all(const struct emu_memory * m, const struct emu_agent * ag
     for (;; at = 0, r++) {
         const struct emu_block * block = r->value;
         uint64_t here = r->size - at < len ? r->size - at : len;
-        if (!reaches(agent, block) || (write && is_readonly(agent, block, at, at + here))) {
+        if (!emu_memory_reaches(agent, block) ||
+            (write && is_readonly(agent, block, at, at + here))) {
             return false;
         }
         len -= here;
@@ -222,7 +228,7 @@ void * emu_memory_resolve(void * user, uint64_t addr, uint64_t len, bool write) 
     pthread_rwlock_rdlock(&rt->memory.lock);
     const struct range * r = ranges_find(&rt->memory.blocks, addr);
     const struct emu_lock * l;
-    if (r && reaches(agent, r->value)) {
+    if (r && emu_memory_reaches(agent, r->value)) {
         uint64_t at = addr - r->base;
         const struct emu_block * block = r->value;
         ok = reaches_all(&rt->memory, agent, r, at, len, write);
@@ -403,7 +409,7 @@ hsa_status_t hsa_amd_agents_allow_access(uint32_t n, const hsa_agent_t * agents,
         for (int i = 0; i < rt->n_agents; i++) {
             // Nothing makes another agent's memory reachable for a NPU, or a NPU's for a GPU.
             const struct emu_agent * agent = &rt->agents[i];
-            if (granted & agent_bit(agent) && !reaches(agent, block) &&
+            if (granted & agent_bit(agent) && !emu_memory_reaches(agent, block) &&
                 (agent->model || block->agent->model)) {
                 status = HSA_STATUS_ERROR_INVALID_ALLOCATION;
             }
@@ -535,95 +541,4 @@ hsa_status_t hsa_memory_register(void * host, size_t size) {
 hsa_status_t hsa_memory_deregister(void * host, size_t size) {
     struct emu_runtime * rt = emu_runtime();
     return rt ? unlock_host(rt, host, size) : HSA_STATUS_ERROR_NOT_INITIALIZED;
-}
-
-// ---- pointers ----
-
-hsa_status_t hsa_amd_pointer_info(const void * ptr, hsa_amd_pointer_info_t * info,
-                                  void * (*alloc)(size_t), uint32_t * n_accessible,
-                                  hsa_agent_t ** accessible) {
-    struct emu_runtime * rt = emu_runtime();
-    if (!rt) {
-        return HSA_STATUS_ERROR_NOT_INITIALIZED;
-    }
-    if (!ptr || !info || info->size < sizeof(uint32_t)) {
-        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
-    }
-    enum { RESERVED = 5, MAPPED = 6 }; // after ROCm 5.2
-    hsa_amd_pointer_info_t full = {.size = sizeof full, .type = HSA_EXT_POINTER_TYPE_UNKNOWN};
-    hsa_agent_t reach[EMU_MAX_AGENTS];
-    uint32_t n = 0;
-    pthread_rwlock_rdlock(&rt->memory.lock);
-    const struct range * r = ranges_find(&rt->memory.blocks, (uint64_t) (uintptr_t) ptr);
-    const struct emu_block * block = r ? r->value : NULL;
-    const struct emu_lock * l = block ? NULL : lock_find(&rt->memory, (uint64_t) (uintptr_t) ptr);
-    if (!block && !l) {
-        l = alias_find(&rt->memory, (uint64_t) (uintptr_t) ptr);
-    }
-    const struct range * addresses =
-        block || l ? NULL : ranges_find(&rt->memory.reserved, (uint64_t) (uintptr_t) ptr);
-    if (block) {
-        full.type = block->kind == EMU_BLOCK_MAPPED ? (hsa_amd_pointer_type_t) MAPPED
-                                                    : HSA_EXT_POINTER_TYPE_HSA;
-        full.agentBaseAddress = (void *) (uintptr_t) r->base;
-        full.hostBaseAddress = block->host ? NULL : full.agentBaseAddress;
-        full.sizeInBytes = r->size;
-        full.userData = block->user_data;
-        full.agentOwner.handle = (uint64_t) (uintptr_t) block->agent;
-        full.global_flags =
-            block->pool ? block->pool->flags : HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED;
-    } else if (l) {
-        full.type = HSA_EXT_POINTER_TYPE_LOCKED;
-        full.hostBaseAddress = (void *) (uintptr_t) l->base;
-        full.agentBaseAddress = (void *) (uintptr_t) (l->alias ? l->alias : l->base);
-        full.sizeInBytes = l->size;
-        full.userData = l->user_data;
-        full.agentOwner.handle = (uint64_t) (uintptr_t) &rt->agents[0];
-    } else if (addresses) {
-        full.type = (hsa_amd_pointer_type_t) RESERVED;
-        full.agentBaseAddress = (void *) (uintptr_t) addresses->base;
-        full.sizeInBytes = addresses->size;
-    }
-    for (int i = 0; (block || l) && i < rt->n_agents; i++) {
-        bool cpu = rt->agents[i].device == HSA_DEVICE_TYPE_CPU;
-        if (l || (reaches(&rt->agents[i], block) && !(cpu && block->host))) {
-            reach[n++].handle = (uint64_t) (uintptr_t) &rt->agents[i];
-        }
-    }
-    pthread_rwlock_unlock(&rt->memory.lock);
-    if (info->size < full.size) {
-        full.size = info->size;
-    }
-    memcpy(info, &full, full.size);
-    if (alloc && n_accessible && accessible) {
-        *accessible = n ? alloc(n * sizeof **accessible) : NULL;
-        *n_accessible = *accessible ? n : 0;
-        if (n && !*accessible) {
-            return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
-        }
-        if (n) {
-            memcpy(*accessible, reach, n * sizeof *reach);
-        }
-    }
-    return HSA_STATUS_SUCCESS;
-}
-
-hsa_status_t hsa_amd_pointer_info_set_userdata(const void * ptr, void * user_data) {
-    struct emu_runtime * rt = emu_runtime();
-    if (!rt) {
-        return HSA_STATUS_ERROR_NOT_INITIALIZED;
-    }
-    pthread_rwlock_wrlock(&rt->memory.lock);
-    const struct range * r = ranges_find(&rt->memory.blocks, (uint64_t) (uintptr_t) ptr);
-    struct emu_lock * l = r ? NULL : lock_find(&rt->memory, (uint64_t) (uintptr_t) ptr);
-    if (!r && !l) {
-        l = alias_find(&rt->memory, (uint64_t) (uintptr_t) ptr);
-    }
-    if (r) {
-        ((struct emu_block *) r->value)->user_data = user_data;
-    } else if (l) {
-        l->user_data = user_data;
-    }
-    pthread_rwlock_unlock(&rt->memory.lock);
-    return r || l ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_INVALID_ARGUMENT;
 }

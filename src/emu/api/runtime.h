@@ -253,6 +253,10 @@ void * emu_memory_resolve(void * user, uint64_t addr, uint64_t len, bool write);
 void * emu_memory_map(struct emu_agent * agent, enum emu_block_kind kind, size_t size,
                       struct emu_block ** block);
 void emu_memory_unmap(struct emu_runtime * rt, void * ptr);
+// The next two under memory.lock. Memory of the host that was locked around addr, as the host or as
+// GPUs see it; NULL: none.
+struct emu_lock * emu_memory_locked(const struct emu_memory * m, uint64_t addr);
+bool emu_memory_reaches(const struct emu_agent * agent, const struct emu_block * block);
 
 // vmem.c: at the end, when no block is left.
 void emu_vmem_release(struct emu_memory * m);
