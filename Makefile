@@ -21,7 +21,7 @@ configure = $(call step,$(1),configure) cmake -S . -B $(1) -G Ninja $(2) $(CMAKE
 compile   = $(call step,$(1),compile) cmake --build $(1) --parallel $(JOBS)
 ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir $(1) --output-on-failure --timeout 900 -j $(JOBS) $(2)
 
-.PHONY: help setup build install demo test test-ops asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format clean distclean
+.PHONY: help setup build install demo test test-ops test-hosts asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format clean distclean
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
@@ -46,10 +46,16 @@ test: build ## all tests; the unit tests under ASan and UBSan as well
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
 	$(call compile,$(BUILD)-asan)
 	$(call ctest,$(BUILD)-asan,-LE 'ops|whole')
-	$(call ctest,$(BUILD),-LE whole)
+	$(call ctest,$(BUILD),-LE 'whole|hosts')
 
 test-ops: build ## ggml's own comparison with the CPU, every case of every op
 	$(call ctest,$(BUILD),-L whole -V)
+
+test-hosts: build ## HIP, rocminfo, ggml and llama.cpp of newer Debian releases with what was built here (1 GB, once)
+	@sh cmake/packages.sh hosts
+	@sh cmake/debian/get.sh .deps rocr hip5 hip6 hip7 ggml || [ $$? = 77 ]
+	@GGML_RELEASE=0.23.0 sh cmake/ggml/get.sh .deps/ggml-0.23 || echo "-- the test with an older ggml is skipped"
+	@MODEL="$(abspath $(MODEL))" ctest --test-dir $(BUILD) --output-on-failure -L hosts
 
 asan: setup ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
