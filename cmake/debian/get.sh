@@ -43,6 +43,7 @@ skip() {
 
 # The archive that this machine's own release came from.
 mirror() {
+    # shellcheck disable=SC1091
     codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-stable}")
     # shellcheck disable=SC2016
     apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
@@ -68,6 +69,7 @@ prepare() {
     done
     keys=/usr/share/keyrings/debian-archive-keyring.gpg
     [ -r "$keys" ] && signed="[signed-by=$keys]" || signed=
+    # shellcheck disable=SC2086
     for suite in $(printf '%s\n' $suites | sort -u); do
         echo "deb $signed $uri $suite main"
     done >"$apt/sources.list"
@@ -131,7 +133,9 @@ get() {
     tree=$root/$name
     log=$root/$name.log
     [ "$(cat "$tree/.stamp" 2>/dev/null)" = "$*" ] && return 0
-    command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || skip "$name: no apt here"
+    for tool in apt-get dpkg-deb; do
+        command -v $tool >/dev/null || skip "$name: there is no $tool here"
+    done
     uri=$(mirror)
     [ -n "$uri" ] || skip "$name: this machine's apt names no mirror"
     echo "-- debian: $*"

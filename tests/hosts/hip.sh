@@ -51,7 +51,10 @@ for list in $agents; do
         grep -q "^HIP $version, " "$work/out" || code="not HIP $version"
         case $version in # these can do more, and must
         5.*) ;;
-        *) grep -q '^ok   hipMallocAsync$' "$work/out" && grep -q '^ok   mapped memory$' "$work/out" || code="steps are missing" ;;
+        *)
+            grep -q '^ok   hipMallocAsync$' "$work/out" && grep -q '^ok   mapped memory$' "$work/out" ||
+                code="steps are missing"
+            ;;
         esac
         if [ "$code" != 0 ] || ! grep -q '^0 failures$' "$work/out"; then
             cat "$work/out" >&2

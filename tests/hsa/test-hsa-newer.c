@@ -288,6 +288,22 @@ static void test_map_host(void ** state) {
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }
 
+// Without a GPU there is plain memory alone.
+static void test_no_gpu(void ** state) {
+    (void) state;
+    bool supported = true;
+    assert_int_equal(r.hsa_system_get_info((hsa_system_info_t) 0x205, &supported), 0);
+    assert_false(supported);
+    void * p = NULL;
+    vmem_handle h;
+    assert_int_equal(n.hsa_amd_vmem_address_reserve(&p, PAGE, 0, 0),
+                     HSA_STATUS_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(n.hsa_amd_vmem_handle_create(r.system, PAGE, 0, 0, &h),
+                     HSA_STATUS_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(n.hsa_amd_vmem_address_reserve(&p, PAGE, 0, NO_REGISTER), 0);
+    memset(p, 1, PAGE);
+}
+
 // ---- copies, signals, queues ----
 
 static void test_engines(void ** state) {
@@ -442,11 +458,18 @@ static void test_logging(void ** state) {
 }
 
 int main(void) {
-    static char all[] = "gfx90a,gfx1100,gfx942";
+    static char all[] = "gfx90a,gfx1100,gfx942", npu[] = "aie2";
 #define TEST(name) cmocka_unit_test_prestate_setup_teardown(name, open_runtime, close_runtime, all)
     const struct CMUnitTest tests[] = {
-        TEST(test_map),      TEST(test_map_refuses), TEST(test_map_host), TEST(test_engines),
-        TEST(test_wait_all), TEST(test_queue_info),  TEST(test_answers),  TEST(test_logging),
+        TEST(test_map),
+        TEST(test_map_refuses),
+        TEST(test_map_host),
+        TEST(test_engines),
+        TEST(test_wait_all),
+        TEST(test_queue_info),
+        TEST(test_answers),
+        TEST(test_logging),
+        cmocka_unit_test_prestate_setup_teardown(test_no_gpu, open_runtime, close_runtime, npu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

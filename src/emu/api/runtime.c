@@ -229,11 +229,8 @@ hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void * value) {
     case XNACK:
         *(bool *) value = false;
         break;
-    case VIRTUAL_MEM: // of GPUs
-        *(bool *) value = false;
-        for (int i = 0; i < rt->n_agents; i++) {
-            *(bool *) value = *(bool *) value || rt->agents[i].gpu;
-        }
+    case VIRTUAL_MEM:
+        *(bool *) value = emu_vmem_supported(rt);
         break;
     default:
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;

@@ -258,8 +258,9 @@ void emu_memory_unmap(struct emu_runtime * rt, void * ptr);
 struct emu_lock * emu_memory_locked(const struct emu_memory * m, uint64_t addr);
 bool emu_memory_reaches(const struct emu_agent * agent, const struct emu_block * block);
 
-// vmem.c: at the end, when no block is left.
-void emu_vmem_release(struct emu_memory * m);
+// vmem.c: whether there is any: GPUs have it.
+bool emu_vmem_supported(const struct emu_runtime * rt);
+void emu_vmem_release(struct emu_memory * m); // at the end, when no block is left
 
 // signals.c
 bool emu_signals_init(struct emu_runtime * rt);

@@ -49,6 +49,15 @@ struct emu_handle {
     uint32_t holders, maps;
 };
 
+bool emu_vmem_supported(const struct emu_runtime * rt) {
+    for (int i = 0; i < rt->n_agents; i++) {
+        if (rt->agents[i].gpu) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // ---- addresses ----
 
 static void reservation_free(struct reservation * r, uint64_t size) {
@@ -71,7 +80,7 @@ static hsa_status_t address_reserve(struct emu_runtime * rt, void ** out, size_t
     bool plain = flags & ADDRESS_NO_REGISTER;
     alignment = alignment > EMU_PAGE ? alignment : EMU_PAGE;
     if (!out || size == 0 || size % EMU_PAGE || alignment & (alignment - 1) ||
-        size > SIZE_MAX / 4 || alignment > SIZE_MAX / 4) {
+        !(plain || emu_vmem_supported(rt)) || size > SIZE_MAX / 4 || alignment > SIZE_MAX / 4) {
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
     struct reservation * r = calloc(1, sizeof *r);
@@ -190,7 +199,8 @@ hsa_status_t emu_vmem_handle_create(hsa_amd_memory_pool_t pool_handle, size_t si
         return HSA_STATUS_ERROR_NOT_INITIALIZED;
     }
     struct emu_pool * pool = emu_pool_find(pool_handle);
-    if (!pool || !out || size == 0 || size % EMU_PAGE || type > TYPE_PINNED) {
+    if (!pool || !out || size == 0 || size % EMU_PAGE || type > TYPE_PINNED ||
+        !emu_vmem_supported(rt)) {
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;
     }
     if (pool->segment != HSA_AMD_SEGMENT_GLOBAL || size > pool->size) {
