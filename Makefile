@@ -24,7 +24,7 @@ ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir $(1) --output-o
 # What was not tested, and why.
 skips     = @sh tests/make/skips.sh $(1)
 
-.PHONY: help setup build install demo test test-ops test-rocr asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format clean distclean
+.PHONY: help setup build install demo test test-ops test-rocr test-hosts asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format clean distclean
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
@@ -49,7 +49,7 @@ test: build ## all tests; the unit tests under ASan and UBSan as well
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
 	$(call compile,$(BUILD)-asan)
 	$(call ctest,$(BUILD)-asan,-LE 'ops|whole')
-	$(call ctest,$(BUILD),-LE whole)
+	$(call ctest,$(BUILD),-LE 'whole|hosts')
 	$(call skips,$(BUILD)-asan $(BUILD))
 
 test-ops: build ## ggml's own comparison with the CPU, every case of every op
@@ -59,6 +59,12 @@ test-ops: build ## ggml's own comparison with the CPU, every case of every op
 test-rocr: build ## AMD's own ROCr, from Debian, on a played NPU driver
 	@sh cmake/rocr/get.sh .deps || [ $$? = 77 ]
 	$(call ctest,$(BUILD),-L rocr)
+
+test-hosts: build ## HIP, rocminfo, ggml and llama.cpp of newer Debian releases with what was built here (1 GB, once)
+	@sh cmake/packages.sh hosts
+	@sh cmake/debian/get.sh .deps rocr hip5 hip6 hip7 ggml || [ $$? = 77 ]
+	@GGML_RELEASE=0.23.0 sh cmake/ggml/get.sh .deps/ggml-0.23 || echo "-- the test with an older ggml is skipped"
+	@MODEL="$(abspath $(MODEL))" ctest --test-dir $(BUILD) --output-on-failure -L hosts
 
 asan: setup ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)

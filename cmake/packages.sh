@@ -11,6 +11,8 @@ want="npm clang rocminfo"
 # packages.sh gpu: compilers for AMD GPUs as well, 700 MB. Tests that want them skip without.
 [ "${1:-}" != gpu ] || want="$want clang-19 lld-19 hipcc libamdhip64-dev rocm-device-libs
       librocrand-dev librocprim-dev"
+# packages.sh hosts: what the tests with programs of newer releases want from this one.
+[ "${1:-}" != hosts ] || want="$want clang-19 lld-19 libamdhip64-5 curl"
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     if command -v cmake >/dev/null && command -v cc >/dev/null && command -v git >/dev/null; then

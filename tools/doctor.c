@@ -85,7 +85,7 @@ static void check_emulation(struct doctor * d) {
 }
 
 // Pieces of ggml that the plugin knows; what it says itself decides.
-static const char known_ggml[] = "use ggml 0.24, 0.25 or 0.27, or a ggml-hsa that knows this one";
+static const char known_ggml[] = "use ggml 0.23 to 0.27, or a ggml-hsa that knows this one";
 
 static void check_plugin(struct doctor * d) {
     const struct probe_plugin * p = &d->plugin;

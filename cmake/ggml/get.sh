@@ -3,6 +3,8 @@
 #
 #   get.sh <deps>             the pinned llama.cpp release, which carries ggml
 #   get.sh <deps> <source>    a llama.cpp or ggml source tree that is already there
+#   GGML_RELEASE=0.23.0 get.sh <other deps>   an older one, for a directory of its own: what we are
+#                             built against is tried in it, see tests/hosts
 #
 # The release comes as a git bundle inside an npm package, whose content is pinned by its SHA-256;
 # where npm is missing or fails, git clones the same tag from the project's home.
@@ -12,11 +14,24 @@ deps=$1
 source=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
 
-package=node-llama-cpp@3.22.1
-bundle_sha256=5f5d1105d5df040738d87b8290e5d17e7362131cdcfdb0831618e0ea528b4a51
-tag=v0.5.0
+version=${GGML_RELEASE:-0.25.1}
+case $version in
+0.25.1)
+    package=node-llama-cpp@3.22.1
+    bundle_sha256=5f5d1105d5df040738d87b8290e5d17e7362131cdcfdb0831618e0ea528b4a51
+    tag=v0.5.0
+    ;;
+0.23.0)
+    package=node-llama-cpp@3.21.1
+    bundle_sha256=9336d8aab8f8e6a8919380f3641fe92e57b02fb55df1b6bd083b82491a6293b8
+    tag=v0.4.0
+    ;;
+*)
+    echo "get.sh: GGML_RELEASE=$version: only 0.25.1 and 0.23.0 are known" >&2
+    exit 1
+    ;;
+esac
 home=https://github.com/ggml-org/llama.cpp
-version=0.25.1
 
 mkdir -p "$deps"
 deps=$(cd "$deps" && pwd)

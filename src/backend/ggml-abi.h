@@ -1,7 +1,7 @@
 // ggml-abi: the structs that a backend shares with libggml-base. ggml does not install the header
 // that declares them, and two layouts are in use, so that we carry our own declarations: backend
-// API 2 (ggml 0.24 to 0.25) and 3 (0.27). They differ in the buffer type alone. tests/backend
-// compares every offset with ggml's own header where a source tree is at hand.
+// API 2 (ggml 0.23 to 0.25) and 3 (0.26 and 0.27). They differ in the buffer type alone.
+// tests/backend compares every offset with ggml's own header where a source tree is at hand.
 //
 // Which one a process has is asked at load time, see abi_detect in registry.c.
 #pragma once

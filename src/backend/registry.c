@@ -17,7 +17,12 @@ GGML_API ggml_backend_buffer_t ggml_backend_buft_alloc_buffer_n(ggml_backend_buf
                                                                 struct ggml_tensor ** tensors,
                                                                 int n);
 
-static const struct { int major, minor, api; } known[] = {{0, 24, 2}, {0, 25, 2}, {0, 27, 3}};
+// What each of them rests on is in docs/hosts.md.
+static const struct {
+    int major, minor, api;
+} known[] = {
+    {0, 23, 2}, {0, 24, 2}, {0, 25, 2}, {0, 26, 3}, {0, 27, 3},
+};
 
 // The backend API version, or 0 and a logged line when this ggml is not one that we know: its
 // structs may be laid out otherwise, and then the process would crash where it could go on without
@@ -34,8 +39,8 @@ static int abi_detect(void) {
         }
     }
     log_error(
-        "ggml %s (backend API %d) is not supported; this plugin knows the layouts of ggml 0.24 and "
-        "0.25 (API 2) and 0.27 (API 3), and does not load into another",
+        "ggml %s (backend API %d) is not supported; this plugin knows the layouts of ggml 0.23 to "
+        "0.25 (API 2) and of 0.26 and 0.27 (API 3), and does not load into another",
         version, api);
     return 0;
 }

@@ -49,6 +49,10 @@ static const struct row rows[] = {
     {{18, ANY}, {31, ANY}, {.name = "ROCr of August 2026 or newer", .abi = 'D'}},
 };
 
+// Ours takes all of them, unless it plays ROCr 7.2 and calls itself so.
+static const struct hsac_runtime ours = {.name = "emulated runtime", .abi = 'D'};
+enum { OURS_FROM = 19 };
+
 static const struct hsac_runtime unknown = {
     .name = "unknown ROCr", .never_wraps = true, .stale_lists = true, .wants_guard = true};
 
@@ -85,6 +89,9 @@ const struct hsac_runtime * hsac_runtime_find(const struct hsac * h, char * says
     snprintf(says, size, "build %.60s, extensions %u.%u", build, ext_major, ext_minor);
     if (build_major != 1 || (extended && ext_major != 1)) {
         return &unknown;
+    }
+    if (h->emulated && build_minor >= OURS_FROM) {
+        return &ours;
     }
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (fits(rows[i].build, build_minor) && fits(rows[i].ext, ext_minor)) {

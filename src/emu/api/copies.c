@@ -157,6 +157,75 @@ hsa_status_t hsa_amd_memory_async_copy(void * to, hsa_agent_t to_agent, const vo
     return copy_submit(rt, by, c, any);
 }
 
+// ---- engines ----
+
+// Which engines may copy between two agents: bit i is engine i. The first one of a gfx90a only
+// copies from the host; ours are never busy, for copies wait elsewhere.
+static uint32_t engines_between(const struct emu_agent * to, const struct emu_agent * from) {
+    const struct emu_gpu_model * gpu = from->gpu ? from->gpu : to->gpu;
+    const uint32_t all = (1u << EMU_GPU_COPY_ENGINES) - 1;
+    return !gpu ? 0 : gpu->arch == GFX_90A && from->gpu ? all & ~1u : all;
+}
+
+static hsa_status_t engines(hsa_agent_t to_agent, hsa_agent_t from_agent, uint32_t * mask) {
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    const struct emu_agent *a = emu_agent_find(to_agent), *b = emu_agent_find(from_agent);
+    if (!a || !b || a == b || (!a->gpu && !b->gpu)) {
+        return HSA_STATUS_ERROR_INVALID_AGENT;
+    }
+    if (!mask) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    *mask = engines_between(a, b);
+    return HSA_STATUS_SUCCESS;
+}
+
+hsa_status_t emu_copy_engine_status(hsa_agent_t to_agent, hsa_agent_t from_agent, uint32_t * mask)
+    EMU_NEWER(hsa_amd_memory_copy_engine_status);
+hsa_status_t emu_copy_engine_status(hsa_agent_t to_agent, hsa_agent_t from_agent, uint32_t * mask) {
+    return engines(to_agent, from_agent, mask);
+}
+
+hsa_status_t emu_copy_engine_preferred(hsa_agent_t to_agent, hsa_agent_t from_agent,
+                                       uint32_t * mask)
+    EMU_NEWER(hsa_amd_memory_get_preferred_copy_engine);
+hsa_status_t emu_copy_engine_preferred(hsa_agent_t to_agent, hsa_agent_t from_agent,
+                                       uint32_t * mask) {
+    hsa_status_t status = engines(to_agent, from_agent, mask);
+    if (status == HSA_STATUS_SUCCESS) {
+        *mask = 0; // none: only links between GPUs have engines of their own
+    }
+    return status;
+}
+
+// The engine is a matter of speed alone, but it must be one.
+hsa_status_t emu_copy_on_engine(void * to, hsa_agent_t to_agent, const void * from,
+                                hsa_agent_t from_agent, size_t size, uint32_t n_deps,
+                                const hsa_signal_t * deps, hsa_signal_t completion, uint32_t engine,
+                                bool not_by_kernel) EMU_NEWER(hsa_amd_memory_async_copy_on_engine);
+hsa_status_t emu_copy_on_engine(void * to, hsa_agent_t to_agent, const void * from,
+                                hsa_agent_t from_agent, size_t size, uint32_t n_deps,
+                                const hsa_signal_t * deps, hsa_signal_t completion, uint32_t engine,
+                                bool not_by_kernel) {
+    (void) not_by_kernel; // none is
+    if (!emu_runtime()) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    const struct emu_agent *a = emu_agent_find(to_agent), *b = emu_agent_find(from_agent);
+    if (!a || !b) {
+        return HSA_STATUS_ERROR_INVALID_AGENT;
+    }
+    uint32_t may = a == b ? (1u << EMU_GPU_COPY_ENGINES) - 1 : engines_between(a, b);
+    return engine & (engine - 1) || !(engine & may)
+               ? HSA_STATUS_ERROR_INVALID_ARGUMENT
+               : hsa_amd_memory_async_copy(to, to_agent, from, from_agent, size, n_deps, deps,
+                                           completion);
+}
+
+// ---- rectangles ----
+
 static bool corner(const hsa_pitched_ptr_t * p, const hsa_dim3_t * at, size_t * offset) {
     size_t planes, rows;
     return !__builtin_mul_overflow((size_t) at->z, p->slice, &planes) &&

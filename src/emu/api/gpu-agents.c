@@ -1,9 +1,10 @@
 // gpu-agents: what emulated GPUs (emu/gfx/models.c) say of themselves, and their instruction
 // sets.
 //
-// The answers are those of ROCr 5.2 with such a card, where HIP and rocminfo look for them. Two
-// things are ours: VRAM is not larger than the host's memory, which stands behind it, and there are
-// no cooperative queues and no images, for nothing here plays that hardware.
+// The answers are those of ROCr with such a card, where HIP and rocminfo of ROCm 5.2 to 7.2 look
+// for them. Three things are ours: the versions of microcode are 0, for there is none, VRAM is not
+// larger than the host's memory, which stands behind it, and there are no cooperative queues and no
+// images, for nothing here plays that hardware.
 #include "runtime.h"
 
 #include <stdio.h>
@@ -65,8 +66,27 @@ static const uint32_t * model_word(const struct emu_gpu_model * gpu, uint32_t at
     }
 }
 
+// XCCs: the parts that a gfx942 is made of.
+static uint32_t dies(const struct emu_gpu_model * gpu) {
+    return gpu->arch == GFX_942 ? 8 : 1;
+}
+
 bool emu_gpu_info(const struct emu_agent * agent, uint32_t attribute, void * value) {
-    enum { MEMORY_AVAIL = 0xA015, TIMESTAMP_FREQUENCY = 0xA016 }; // newer than the 5.2 header
+    enum { // newer than the 5.2 header
+        MEMORY_AVAIL = 0xA015,
+        TIMESTAMP_FREQUENCY = 0xA016,
+        ASIC_FAMILY_ID = 0xA107,
+        UCODE_VERSION = 0xA108,
+        SDMA_UCODE_VERSION = 0xA109,
+        NUM_SDMA_ENGINES = 0xA10A,
+        NUM_SDMA_XGMI_ENGINES = 0xA10B,
+        IOMMU_SUPPORT = 0xA110,
+        NUM_XCC = 0xA111,
+        DRIVER_UID = 0xA112,
+        SCRATCH_LIMIT_MAX = 0xA116,
+        SCRATCH_LIMIT_CURRENT = 0xA117,
+        CLOCK_COUNTERS = 0xA118,
+    };
     const struct emu_gpu_model * gpu = agent->gpu;
     const uint32_t * word = model_word(gpu, attribute);
     if (word) {
@@ -152,6 +172,35 @@ bool emu_gpu_info(const struct emu_agent * agent, uint32_t attribute, void * val
         return true;
     case TIMESTAMP_FREQUENCY:
         *(uint64_t *) value = 1000000000u;
+        return true;
+    case CLOCK_COUNTERS: { // of GPU, CPU and system, and the frequency of the last
+        uint64_t now = emu_now_ns();
+        memcpy(value, (uint64_t[4]){now, now, now, 1000000000u}, 4 * sizeof now);
+        return true;
+    }
+    case SCRATCH_LIMIT_MAX:
+        *(uint64_t *) value = (uint64_t) dies(gpu) << 32;
+        return true;
+    case SCRATCH_LIMIT_CURRENT: // none of it is kept
+        *(uint64_t *) value = 0;
+        return true;
+    case ASIC_FAMILY_ID:
+        *(uint32_t *) value = gpu->arch == GFX_1100 ? 145 : 141; // the kernel's numbers
+        return true;
+    case NUM_SDMA_ENGINES:
+        *(uint32_t *) value = EMU_GPU_COPY_ENGINES;
+        return true;
+    case NUM_XCC:
+        *(uint32_t *) value = dies(gpu);
+        return true;
+    case DRIVER_UID:
+        *(uint32_t *) value = agent->node;
+        return true;
+    case UCODE_VERSION:
+    case SDMA_UCODE_VERSION:
+    case NUM_SDMA_XGMI_ENGINES:
+    case IOMMU_SUPPORT:
+        *(uint32_t *) value = 0;
         return true;
     default:
         return false;

@@ -94,12 +94,13 @@ void emu_memory_release(struct emu_runtime * rt) {
     struct ranges * blocks = &rt->memory.blocks;
     for (size_t i = 0; i < blocks->count; i++) {
         struct emu_block * block = blocks->items[i].value;
-        if (!block->pool || !block->pool->heap) {
+        if (block->kind != EMU_BLOCK_MAPPED && (!block->pool || !block->pool->heap)) {
             block_unmap(block, blocks->items[i].base, blocks->items[i].size);
         }
         free(block);
     }
     ranges_free(blocks);
+    emu_vmem_release(&rt->memory);
     for (size_t i = 0; i < rt->memory.n_locks; i++) {
         alias_unmap(&rt->memory.locks[i]);
     }
@@ -121,9 +122,9 @@ static uint32_t agent_bit(const struct emu_agent * agent) {
 }
 
 // An agent reaches its own memory and what it was granted; the CPU reaches everything.
-static bool reaches(const struct emu_agent * agent, const struct emu_block * block) {
-    return block->agent == agent || agent->device == HSA_DEVICE_TYPE_CPU ||
-           block->access & agent_bit(agent);
+bool emu_memory_reaches(const struct emu_agent * agent, const struct emu_block * block) {
+    return (block->agent == agent && block->kind != EMU_BLOCK_MAPPED) ||
+           agent->device == HSA_DEVICE_TYPE_CPU || block->access & agent_bit(agent);
 }
 
 // What was locked around addr, the part with the most behind it; NULL: nothing. Under memory.lock.
@@ -163,6 +164,11 @@ bool emu_memory_has_above(struct emu_runtime * rt, const struct emu_agent * agen
     return found;
 }
 
+struct emu_lock * emu_memory_locked(const struct emu_memory * m, uint64_t addr) {
+    struct emu_lock * l = lock_find(m, addr);
+    return l ? l : alias_find(m, addr);
+}
+
 bool emu_memory_find(struct emu_runtime * rt, const struct emu_agent * agent, uint64_t addr,
                      struct emu_pool ** pool, uint64_t * base, uint64_t * size) {
     struct emu_pool * found_pool = NULL;
@@ -170,7 +176,7 @@ bool emu_memory_find(struct emu_runtime * rt, const struct emu_agent * agent, ui
     pthread_rwlock_rdlock(&rt->memory.lock);
     const struct range * r = ranges_find(&rt->memory.blocks, addr);
     const struct emu_lock * l = NULL;
-    bool found = r && reaches(agent, r->value) && !((struct emu_block *) r->value)->host;
+    bool found = r && emu_memory_reaches(agent, r->value) && !((struct emu_block *) r->value)->host;
     if (found) {
         found_pool = ((struct emu_block *) r->value)->pool;
         found_base = r->base;
@@ -193,13 +199,40 @@ bool emu_memory_find(struct emu_runtime * rt, const struct emu_agent * agent, ui
     return found;
 }
 
-static bool is_readonly(const struct emu_block * block, uint64_t from, uint64_t to) {
+static bool is_readonly(const struct emu_agent * agent, const struct emu_block * block,
+                        uint64_t from, uint64_t to) {
+    if (block->no_write & agent_bit(agent)) {
+        return true;
+    }
     for (int i = 0; i < block->n_readonly; i++) {
         if (from < block->readonly[i].to && to > block->readonly[i].from) {
             return true;
         }
     }
     return false;
+}
+
+// Whether an agent reaches len bytes at an offset of a block, or of it and the blocks behind it
+// where memory was mapped piece by piece. Under memory.lock.
+static bool reaches_all(const struct emu_memory * m, const struct emu_agent * agent,
+                        const struct range * r, uint64_t at, uint64_t len, bool write) {
+    for (;; at = 0, r++) {
+        const struct emu_block * block = r->value;
+        uint64_t here = r->size - at < len ? r->size - at : len;
+        if (!emu_memory_reaches(agent, block) ||
+            (write && is_readonly(agent, block, at, at + here))) {
+            return false;
+        }
+        len -= here;
+        if (len == 0) {
+            return true;
+        }
+        if (block->kind != EMU_BLOCK_MAPPED || r + 1 == m->blocks.items + m->blocks.count ||
+            r[1].base != r->base + r->size ||
+            ((const struct emu_block *) r[1].value)->host != block->host + r->size) {
+            return false;
+        }
+    }
 }
 
 void * emu_memory_resolve(void * user, uint64_t addr, uint64_t len, bool write) {
@@ -209,10 +242,10 @@ void * emu_memory_resolve(void * user, uint64_t addr, uint64_t len, bool write) 
     pthread_rwlock_rdlock(&rt->memory.lock);
     const struct range * r = ranges_find(&rt->memory.blocks, addr);
     const struct emu_lock * l;
-    if (r && reaches(agent, r->value)) {
+    if (r && emu_memory_reaches(agent, r->value)) {
         uint64_t at = addr - r->base;
         const struct emu_block * block = r->value;
-        ok = len <= r->size - at && !(write && is_readonly(block, at, at + len));
+        ok = reaches_all(&rt->memory, agent, r, at, len, write);
         addr = ok && block->host ? (uint64_t) (uintptr_t) (block->host + at) : addr;
     } else if ((l = lock_find(&rt->memory, addr))) {
         ok = len <= l->size - (addr - l->base);
@@ -357,9 +390,9 @@ hsa_status_t hsa_amd_memory_pool_free(void * ptr) {
     pthread_rwlock_wrlock(&rt->memory.lock);
     struct range * r = ranges_find(&rt->memory.blocks, base);
     struct emu_block * block = r ? r->value : NULL;
-    if (r && r->base == base && block->pool && meets_reader(rt, block->agent)) {
+    if (r && r->base == base && block->kind == EMU_BLOCK_POOL && meets_reader(rt, block->agent)) {
         status = HSA_STATUS_ERROR;
-    } else if (r && r->base == base && block->pool) {
+    } else if (r && r->base == base && block->kind == EMU_BLOCK_POOL) {
         block->pool->used -= r->size;
         // A heap block that is handed out again must read as zero. Its pages may be shared with a
         // neighbour where the host's are larger than ours, so they are not given back.
@@ -407,13 +440,15 @@ hsa_status_t hsa_amd_agents_allow_access(uint32_t n, const hsa_agent_t * agents,
         for (int i = 0; i < rt->n_agents; i++) {
             // Nothing makes another agent's memory reachable for a NPU, or a NPU's for a GPU.
             const struct emu_agent * agent = &rt->agents[i];
-            if (granted & agent_bit(agent) && !reaches(agent, block) &&
+            if (granted & agent_bit(agent) && !emu_memory_reaches(agent, block) &&
                 (agent->model || block->agent->model)) {
                 status = HSA_STATUS_ERROR_INVALID_ALLOCATION;
             }
         }
         if (status == HSA_STATUS_SUCCESS) {
-            block->access = granted; // replaces what was granted before
+            // It replaces what was granted before, but not what was granted piece by piece.
+            block->no_write &= ~granted;
+            block->access = granted | (block->kind == EMU_BLOCK_MAPPED ? block->access : 0);
         }
     }
     pthread_rwlock_unlock(&rt->memory.lock);
@@ -537,87 +572,4 @@ hsa_status_t hsa_memory_register(void * host, size_t size) {
 hsa_status_t hsa_memory_deregister(void * host, size_t size) {
     struct emu_runtime * rt = emu_runtime();
     return rt ? unlock_host(rt, host, size) : HSA_STATUS_ERROR_NOT_INITIALIZED;
-}
-
-// ---- pointers ----
-
-hsa_status_t hsa_amd_pointer_info(const void * ptr, hsa_amd_pointer_info_t * info,
-                                  void * (*alloc)(size_t), uint32_t * n_accessible,
-                                  hsa_agent_t ** accessible) {
-    struct emu_runtime * rt = emu_runtime();
-    if (!rt) {
-        return HSA_STATUS_ERROR_NOT_INITIALIZED;
-    }
-    if (!ptr || !info || info->size < sizeof(uint32_t)) {
-        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
-    }
-    hsa_amd_pointer_info_t full = {.size = sizeof full, .type = HSA_EXT_POINTER_TYPE_UNKNOWN};
-    hsa_agent_t reach[EMU_MAX_AGENTS];
-    uint32_t n = 0;
-    pthread_rwlock_rdlock(&rt->memory.lock);
-    const struct range * r = ranges_find(&rt->memory.blocks, (uint64_t) (uintptr_t) ptr);
-    const struct emu_block * block = r ? r->value : NULL;
-    const struct emu_lock * l = block ? NULL : lock_find(&rt->memory, (uint64_t) (uintptr_t) ptr);
-    if (!block && !l) {
-        l = alias_find(&rt->memory, (uint64_t) (uintptr_t) ptr);
-    }
-    if (block) {
-        full.type = HSA_EXT_POINTER_TYPE_HSA;
-        full.agentBaseAddress = (void *) (uintptr_t) r->base;
-        full.hostBaseAddress = block->host ? NULL : full.agentBaseAddress;
-        full.sizeInBytes = r->size;
-        full.userData = block->user_data;
-        full.agentOwner.handle = (uint64_t) (uintptr_t) block->agent;
-        full.global_flags =
-            block->pool ? block->pool->flags : HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED;
-    } else if (l) {
-        full.type = HSA_EXT_POINTER_TYPE_LOCKED;
-        full.hostBaseAddress = (void *) (uintptr_t) l->base;
-        full.agentBaseAddress = (void *) (uintptr_t) (l->alias ? l->alias : l->base);
-        full.sizeInBytes = l->size;
-        full.userData = l->user_data;
-        full.agentOwner.handle = (uint64_t) (uintptr_t) &rt->agents[0];
-    }
-    for (int i = 0; (block || l) && i < rt->n_agents; i++) {
-        bool cpu = rt->agents[i].device == HSA_DEVICE_TYPE_CPU;
-        if (l || (reaches(&rt->agents[i], block) && !(cpu && block->host))) {
-            reach[n++].handle = (uint64_t) (uintptr_t) &rt->agents[i];
-        }
-    }
-    pthread_rwlock_unlock(&rt->memory.lock);
-    if (info->size < full.size) {
-        full.size = info->size;
-    }
-    memcpy(info, &full, full.size);
-    if (alloc && n_accessible && accessible) {
-        *accessible = n ? alloc(n * sizeof **accessible) : NULL;
-        *n_accessible = *accessible ? n : 0;
-        if (n && !*accessible) {
-            return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
-        }
-        if (n) {
-            memcpy(*accessible, reach, n * sizeof *reach);
-        }
-    }
-    return HSA_STATUS_SUCCESS;
-}
-
-hsa_status_t hsa_amd_pointer_info_set_userdata(const void * ptr, void * user_data) {
-    struct emu_runtime * rt = emu_runtime();
-    if (!rt) {
-        return HSA_STATUS_ERROR_NOT_INITIALIZED;
-    }
-    pthread_rwlock_wrlock(&rt->memory.lock);
-    const struct range * r = ranges_find(&rt->memory.blocks, (uint64_t) (uintptr_t) ptr);
-    struct emu_lock * l = r ? NULL : lock_find(&rt->memory, (uint64_t) (uintptr_t) ptr);
-    if (!r && !l) {
-        l = alias_find(&rt->memory, (uint64_t) (uintptr_t) ptr);
-    }
-    if (r) {
-        ((struct emu_block *) r->value)->user_data = user_data;
-    } else if (l) {
-        l->user_data = user_data;
-    }
-    pthread_rwlock_unlock(&rt->memory.lock);
-    return r || l ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_INVALID_ARGUMENT;
 }

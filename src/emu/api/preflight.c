@@ -1,8 +1,9 @@
 // preflight: lets an unmodified rocminfo start without the amdgpu driver. Before it calls hsa_init
-// it runs `lsmod | grep amdgpu` and opens /dev/kfd, and stops when either fails. This library
-// stands before libc in rocminfo's search order, so its open() and popen() are found first.
+// it looks for the driver's module, in 5.2 by `lsmod | grep amdgpu` and since 6.0 by opening its
+// directory in /sys, then opens /dev/kfd, and stops when either fails. This library stands before
+// libc in rocminfo's search order, so its open() and popen() are found first.
 //
-// Kept true: only those two requests are answered here, and only while GGML_HSA_EMULATE is set;
+// Kept true: only those requests are answered here, and only while GGML_HSA_EMULATE is set;
 // everything else goes to libc as it came. A program that loads us with dlopen never calls these.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -14,6 +15,13 @@
 #include <sys/types.h>
 
 #define EXPORT __attribute__((visibility("default")))
+
+// What is opened in place of what the driver would have made.
+static const struct {
+    const char *path, *instead;
+} stand_ins[] = {
+    {"/dev/kfd", "/dev/null"}, {"/sys/module/amdgpu", "/"}, // asked for as a directory
+};
 
 static bool emulating(void) {
     const char * names = getenv("GGML_HSA_EMULATE");
@@ -31,8 +39,10 @@ EXPORT int open(const char * path, int flags, ...) {
         mode = (mode_t) va_arg(args, unsigned);
         va_end(args);
     }
-    if (emulating() && !strcmp(path, "/dev/kfd")) {
-        path = "/dev/null";
+    for (size_t i = 0; i < sizeof stand_ins / sizeof stand_ins[0]; i++) {
+        if (!strcmp(path, stand_ins[i].path) && emulating()) {
+            path = stand_ins[i].instead;
+        }
     }
     return libc_open(path, flags, mode);
 }

@@ -245,6 +245,27 @@ hsa_status_t hsa_amd_profiling_set_profiler_enabled(hsa_queue_t * queue, int ena
     return check_gpu_queue(queue);
 }
 
+hsa_status_t emu_queue_info(hsa_queue_t * queue, uint32_t attribute, void * value)
+    EMU_NEWER(hsa_amd_queue_get_info);
+hsa_status_t emu_queue_info(hsa_queue_t * queue, uint32_t attribute, void * value) {
+    enum { AGENT, DOORBELL_ID };
+    struct emu_runtime * rt = emu_runtime();
+    if (!rt) {
+        return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    struct emu_agent * agent = queue ? lock_owner(rt, queue) : NULL;
+    if (!agent) {
+        return queue ? HSA_STATUS_ERROR_INVALID_QUEUE : HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    pthread_mutex_unlock(&agent->lock);
+    if (!value || attribute > DOORBELL_ID) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    *(uint64_t *) value =
+        attribute == AGENT ? (uint64_t) (uintptr_t) agent : queue->doorbell_signal.handle;
+    return HSA_STATUS_SUCCESS;
+}
+
 // ---- running packets ----
 
 static void print_trace(void * user, const char * line) {

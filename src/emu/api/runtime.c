@@ -16,6 +16,7 @@
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct emu_runtime * current;                      // written under init_lock
 static char init_error[sizeof((struct error *) 0)->text]; // under init_lock
+static FILE * log_file;                                   // NULL: stderr; atomic
 
 struct emu_runtime * emu_runtime(void) {
     return __atomic_load_n(&current, __ATOMIC_ACQUIRE);
@@ -27,7 +28,16 @@ void emu_say(const char * fmt, ...) {
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    fprintf(stderr, "hsa-emu: %s\n", text);
+    FILE * file = __atomic_load_n(&log_file, __ATOMIC_ACQUIRE);
+    fprintf(file ? file : stderr, "hsa-emu: %s\n", text);
+}
+
+// Where what we say goes. The flags choose what ROCr logs of its own doings, none of which is ours.
+hsa_status_t emu_enable_logging(uint8_t * flags, void * file) EMU_NEWER(hsa_amd_enable_logging);
+hsa_status_t emu_enable_logging(uint8_t * flags, void * file) {
+    (void) flags;
+    __atomic_store_n(&log_file, file, __ATOMIC_RELEASE);
+    return HSA_STATUS_SUCCESS;
 }
 
 uint64_t emu_now_ns(void) {
@@ -186,10 +196,8 @@ hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void * value) {
     case HSA_SYSTEM_INFO_VERSION_MINOR:
         *(uint16_t *) value = rt->rocr_bugs ? 1 : 19; // 1.1 is what Debian's build of 7.2 says
         break;
-    case EXT_MINOR:
-        // Clients choose their packet ABI by this number and the build's. Ours are those of newer
-        // runtimes unless the faults of 7.2 are asked for.
-        *(uint16_t *) value = rt->rocr_bugs ? 15 : 31;
+    case EXT_MINOR: // AMD's own functions are those of ROCr 7.2
+        *(uint16_t *) value = 15;
         break;
     case HSA_SYSTEM_INFO_TIMESTAMP:
         *(uint64_t *) value = emu_now_ns();
@@ -218,9 +226,11 @@ hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void * value) {
     case HSA_AMD_SYSTEM_INFO_SVM_ACCESSIBLE_BY_DEFAULT:
     case MWAITX:
     case DMABUF:
-    case VIRTUAL_MEM:
     case XNACK:
         *(bool *) value = false;
+        break;
+    case VIRTUAL_MEM:
+        *(bool *) value = emu_vmem_supported(rt);
         break;
     default:
         return HSA_STATUS_ERROR_INVALID_ARGUMENT;

@@ -33,9 +33,14 @@ enum {
     EMU_GPU_QUEUES_MAX = 128,
     EMU_GPU_QUEUE_MIN = 64, // packets
     EMU_GPU_QUEUE_MAX = 131072,
+    EMU_GPU_COPY_ENGINES = 2,
     EMU_GARBAGE = 0xff, // what strict memory begins with: NaNs
     EMU_GARBAGE_MAX = 64 << 20,
 };
+
+// Before the prototype of a function that is newer than the 5.2 header, with the name that leaves
+// the library. Newer headers declare it as well, with types that ours do not have.
+#define EMU_NEWER(name) __asm__(#name)
 
 #ifndef EMU_AIE_QUEUES_MAX
 #    define EMU_AIE_QUEUES_MAX 1 // as many as the real runtime allows
@@ -115,21 +120,27 @@ struct emu_memory {
         void * user_data;
     } * locks;
     size_t n_locks, locks_capacity;
+    struct ranges reserved; // addresses without memory; value is a struct reservation, see vmem.c
+    struct emu_handle * handles;
 };
 
 enum emu_block_kind {
     EMU_BLOCK_POOL,
-    EMU_BLOCK_CODE, // of an executable
-    EMU_BLOCK_RING, // of a queue; belongs to it
+    EMU_BLOCK_CODE,   // of an executable
+    EMU_BLOCK_RING,   // of a queue; belongs to it
+    EMU_BLOCK_MAPPED, // memory of a handle behind reserved addresses; reached by those granted it
+                      // alone
 };
 
 struct emu_block {
     enum emu_block_kind kind;
     struct emu_pool * pool; // NULL when it is none
     struct emu_agent * agent;
-    uint8_t * host;  // where the bytes are, when they are not at the block's addresses; else NULL
-    uint32_t access; // bit i: agent i was granted access
+    uint8_t * host;    // where the bytes are, when they are not at the block's addresses; else NULL
+    uint32_t access;   // bit i: agent i was granted access
+    uint32_t no_write; // bit i: to agent i for reading alone
     void * user_data;
+    struct emu_handle * handle; // of what is mapped
     // Parts of a code object that kernels must not write, as offsets.
     struct {
         uint64_t from, to;
@@ -224,6 +235,14 @@ void * emu_memory_resolve(void * user, uint64_t addr, uint64_t len, bool write);
 void * emu_memory_map(struct emu_agent * agent, enum emu_block_kind kind, size_t size,
                       struct emu_block ** block);
 void emu_memory_unmap(struct emu_runtime * rt, void * ptr);
+// The next two under memory.lock. Memory of the host that was locked around addr, as the host or as
+// GPUs see it; NULL: none.
+struct emu_lock * emu_memory_locked(const struct emu_memory * m, uint64_t addr);
+bool emu_memory_reaches(const struct emu_agent * agent, const struct emu_block * block);
+
+// vmem.c: whether there is any: GPUs have it.
+bool emu_vmem_supported(const struct emu_runtime * rt);
+void emu_vmem_release(struct emu_memory * m); // at the end, when no block is left
 
 // signals.c
 bool emu_signals_init(struct emu_runtime * rt);

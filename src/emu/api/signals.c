@@ -39,7 +39,7 @@ amd_signal_t * emu_signal_new(struct emu_runtime * rt, int64_t value, struct emu
     *s = (amd_signal_t){
         .kind = queue ? AMD_SIGNAL_KIND_DOORBELL : AMD_SIGNAL_KIND_USER,
         .value = value,
-        .queue_ptr = queue ? &queue->amd : NULL,
+        .queue_ptr = queue ? (void *) &queue->amd : NULL, // newer headers have another type here
     };
     pthread_rwlock_wrlock(&rt->signals.lock);
     bool ok = ranges_add(&rt->signals.live, (uint64_t) (uintptr_t) s, sizeof *s, queue);
@@ -407,4 +407,58 @@ uint32_t hsa_amd_signal_wait_any(uint32_t n, hsa_signal_t * signals,
         *satisfying = value;
     }
     return which;
+}
+
+struct all_wait {
+    struct emu_runtime * rt;
+    uint32_t n;
+    const hsa_signal_t * signals;
+    const hsa_signal_condition_t * conditions;
+    const hsa_signal_value_t * compares;
+    hsa_signal_value_t * values; // or NULL
+    uint64_t until;              // in emu_now_ns
+    bool hold;
+};
+
+// Signals that are none hold nobody up, and count as 0.
+static bool all_hold(void * user) {
+    struct all_wait * w = user;
+    w->hold = true;
+    for (uint32_t i = 0; i < w->n; i++) {
+        int64_t value = 0;
+        if (emu_signal_peek(w->rt, w->signals[i], &value) &&
+            !aql_condition_holds(w->conditions[i], value, w->compares[i])) {
+            w->hold = false;
+        }
+        if (w->values) {
+            w->values[i] = value;
+        }
+    }
+    return w->hold || emu_now_ns() >= w->until;
+}
+
+uint32_t emu_signal_wait_all(uint32_t n, hsa_signal_t * signals,
+                             hsa_signal_condition_t * conditions, hsa_signal_value_t * compares,
+                             uint64_t timeout, hsa_wait_state_t state, hsa_signal_value_t * values)
+    EMU_NEWER(hsa_amd_signal_wait_all);
+uint32_t emu_signal_wait_all(uint32_t n, hsa_signal_t * signals,
+                             hsa_signal_condition_t * conditions, hsa_signal_value_t * compares,
+                             uint64_t timeout, hsa_wait_state_t state,
+                             hsa_signal_value_t * values) {
+    (void) state;
+    struct emu_runtime * rt = emu_runtime();
+    if (!rt || (n && (!signals || !conditions || !compares))) {
+        return UINT32_MAX;
+    }
+    uint64_t now = emu_now_ns();
+    struct all_wait w = {rt,
+                         n,
+                         signals,
+                         conditions,
+                         compares,
+                         values,
+                         timeout < UINT64_MAX - now ? now + timeout : UINT64_MAX,
+                         false};
+    emu_signals_sleep(all_hold, &w);
+    return w.hold ? 0 : UINT32_MAX;
 }
