@@ -57,7 +57,7 @@ test-ops: build ## ggml's own comparison with the CPU, every case of every op
 	$(call skips,$(BUILD))
 
 test-rocr: build ## AMD's own ROCr, from Debian, on a played NPU driver
-	@sh cmake/rocr/get.sh .deps || [ $$? = 77 ]
+	@sh cmake/debian/get.sh .deps rocr || [ $$? = 77 ]
 	$(call ctest,$(BUILD),-L rocr)
 
 test-hosts: build ## HIP, rocminfo, ggml and llama.cpp of newer Debian releases with what was built here (1 GB, once)

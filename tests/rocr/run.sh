@@ -1,6 +1,6 @@
 #!/bin/sh
 # run.sh <build> <rocr> [-C <directory>] <program> <arguments...>: runs a program on AMD's ROCr, which
-# cmake/rocr/get.sh brought to <rocr>, with the played NPU driver of <build> below it. The program is any:
+# cmake/debian/get.sh brought to <rocr>, with the played NPU driver of <build> below it. The program is any:
 # one of ours, or one of .deps/llama/bin with GGML_BACKEND_PATH=<build>/bin/libggml-hsa.so.
 #
 #   -C <directory>        where to run it; ggml looks for its backends beside the program or there, and the
@@ -16,7 +16,7 @@ rocr=$2
 here=$(cd "$(dirname "$0")" && pwd)
 shift 2
 if [ ! -e "$rocr/ld.so" ]; then
-    echo "run.sh: no ROCr in '$rocr'; \`sh cmake/rocr/get.sh .deps\` brings it" >&2
+    echo "run.sh: no ROCr in '$rocr'; \`sh cmake/debian/get.sh .deps rocr\` brings it" >&2
     exit 77
 fi
 rocr=$(cd "$rocr" && pwd)
