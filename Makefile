@@ -24,7 +24,7 @@ ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir $(1) --output-o
 # What was not tested, and why.
 skips     = @sh tests/make/skips.sh $(1)
 
-.PHONY: help setup build install demo test test-ops test-rocr test-hosts asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format clean distclean
+.PHONY: help setup build install demo test test-ops test-rocr test-hosts test-cross asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format clean distclean
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
@@ -72,6 +72,10 @@ asan: setup ## the unit tests under AddressSanitizer and UndefinedBehaviorSaniti
 	$(call ctest,$(BUILD)-asan,-LE 'ops|whole')
 	$(call skips,$(BUILD)-asan)
 
+test-cross: ## the quick unit tests as programs of the other one of amd64 and arm64, under qemu
+	@sh cmake/packages.sh
+	@JOBS=$(JOBS) sh tests/cross.sh .deps $(BUILD) $(CMAKE_ARGS) || [ $$? = 77 ]
+
 tsan: setup ## the unit tests under ThreadSanitizer
 	$(call configure,$(BUILD)-tsan,-DGGML_HSA_TSAN=ON)
 	$(call compile,$(BUILD)-tsan)
@@ -109,7 +113,7 @@ format: ## clang-format over the sources
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
 
 clean: ## remove what was built here; ggml stays
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz $(BUILD)-amd64 $(BUILD)-arm64
 
 distclean: clean ## remove ggml as well
 	rm -rf .deps

@@ -13,6 +13,13 @@ want="npm clang rocminfo"
       librocrand-dev librocprim-dev"
 # packages.sh hosts: what the tests with programs of newer releases want from this one.
 [ "${1:-}" != hosts ] || want="$want clang-19 lld-19 libamdhip64-5 curl"
+# packages.sh cross: what `make test-cross` builds and runs programs of the other architecture with.
+if [ "${1:-}" = cross ]; then
+    case $(uname -m) in
+    x86_64) want="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static" ;;
+    aarch64) want="gcc-x86-64-linux-gnu libc6-dev-amd64-cross qemu-user-static" ;;
+    esac
+fi
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     if command -v cmake >/dev/null && command -v cc >/dev/null && command -v git >/dev/null; then
