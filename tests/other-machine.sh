@@ -4,6 +4,7 @@
 #
 #   sh tests/other-machine.sh pack <directory> [<arch>]   here: fills the directory, for amd64 unless told
 #   sh <directory>/other-machine.sh test [<ctest words>]  there: unpacks, builds with all cores, runs the tests
+#   sh <directory>/other-machine.sh check                 there: only whether it arrived whole
 #
 # The pack holds the committed source, ggml's source, the digits and the golden data where they are, and the
 # Debian packages of libraries and headers that a build needs: about 20 MB, at most LIMIT_MB. The machine has
@@ -86,7 +87,7 @@ pack() {
     {
         echo "arch $arch"
         echo "commit $(git -C "$tree" rev-parse HEAD)"
-        (cd "$dest" && find . -type f ! -name manifest | LC_ALL=C sort | xargs sha256sum | sed 's/^/file /')
+        (cd "$dest" && find . -type f ! -name 'manifest*' | LC_ALL=C sort | xargs sha256sum | sed 's/^/file /')
     } >"$dest/manifest.part"
     mv "$dest/manifest.part" "$dest/manifest"
 
@@ -233,5 +234,6 @@ command=${1:-}
 case $command in
 pack) pack "$@" ;;
 test) test_here "$@" ;;
-*) die "usage: other-machine.sh pack <directory> [<arch>], or in a pack: other-machine.sh test [<ctest words>]" ;;
+check) check_pack "$(dirname "$self")" && say "whole, for $arch" ;;
+*) die "usage: other-machine.sh pack <directory> [<arch>], or in a pack: other-machine.sh test | check" ;;
 esac

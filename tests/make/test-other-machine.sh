@@ -44,6 +44,7 @@ grep -qx "commit $(git -C "$source" rev-parse HEAD)" "$dir/pack/manifest" || com
 sh "$script" pack "$dir/pack" $other >"$dir/log" 2>&1 || complain "a pack is not made anew: $(cat "$dir/log")"
 refused "for $other, this machine is $here" sh "$dir/pack/other-machine.sh" test
 sh "$script" pack "$dir/pack" $here >"$dir/log" 2>&1
+sh "$dir/pack/other-machine.sh" check >"$dir/log" 2>&1 || complain "a whole pack is refused: $(cat "$dir/log")"
 echo >>"$dir/pack/source.tgz"
 refused "not whole" sh "$dir/pack/other-machine.sh" test
 [ ! -e "$WORK" ] || complain "what was refused was unpacked"
