@@ -200,8 +200,8 @@ int main(void) {
         ok &= run(m, &shapes[i]);
     }
     printf("macs: of what %d cores can do; streams: words of the first operand, of %d a cycle.\n"
-           "TOPS: modelled, at %.1f GHz. PDI (target 20 ms), insts (target 1000 us) and the emulator's "
-           "GMAC/s (target 0.3 for bf16) by processor time.\n",
+           "TOPS: modelled, at %.1f GHz. PDI (target 20 ms), insts (target 1000 us) and the "
+           "emulator's GMAC/s (target 0.3 for bf16) by processor time.\n",
            CORES, STREAMS, clock_hz * 1e-9);
     emu_machine_free(m);
     return ok ? 0 : 1;

@@ -256,6 +256,7 @@ static int run(int argc, char ** argv) {
 const struct subcommand inspect_subcommand = {
     .name = "inspect",
     .summary = "show what is in a .pdi or _insts.bin file",
+    // clang-format off
     .help =
         "usage: ggml-hsa inspect FILE [--no-code] [--stats] [--arch aie2|aie2p]\n\n"
         "Shows a PDI (configuration of the array) or a TXN (instruction stream of one dispatch),\n"
@@ -265,5 +266,6 @@ const struct subcommand inspect_subcommand = {
         "               bundles (cycles) a turn, instructions by slot, and the slot that bounds it\n"
         "  --arch ARCH  instruction set of the programs; guessed from their bytes if not given\n\n"
         "exit status: 0 shown, 1 the file is broken or not of these kinds, 2 wrong usage\n",
+    // clang-format on
     .run = run,
 };

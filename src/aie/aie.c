@@ -22,13 +22,18 @@ static const struct family rows = {rows_supports, rows_name, rows_pdi, rows_inst
 static const struct family convert = {convert_supports, convert_name, convert_pdi, convert_insts};
 
 // By the name that ops.def gives an op's family of sources.
-static const struct { const char * source; const struct family * family; } families[] = {
+static const struct {
+    const char * source;
+    const struct family * family;
+} families[] = {
+    // clang-format off
     {"binary_ops", &elementwise},
     {"unary_ops", &elementwise},
     {"glu_ops", &elementwise},
     {"row_ops", &rows},
     {"mul_mat_ops", &mul_mat},
     {"convert_ops", &convert},
+    // clang-format on
 };
 
 static const struct family * family_of(enum kernel_op op) {

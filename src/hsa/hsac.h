@@ -17,8 +17,10 @@ bool hsac_in_use(struct hsac * h); // someone has a queue, or memory for operand
 const char * hsac_runtime_path(const struct hsac * h);
 bool hsac_is_emulated(const struct hsac * h);
 void * hsac_symbol(const struct hsac * h, const char * name); // a function of the runtime, or NULL
-char hsac_abi_name(const struct hsac * h); // of the packets it takes: B, C or D; 'A' cannot run kernels
-const char * hsac_runtime_known_as(const struct hsac * h); // "ROCr 7.0 to 7.2", by what it says of itself
+// Of the packets it takes: B, C or D; 'A' cannot run kernels.
+char hsac_abi_name(const struct hsac * h);
+// "ROCr 7.0 to 7.2", by what it says of itself.
+const char * hsac_runtime_known_as(const struct hsac * h);
 
 enum hsac_kind { HSAC_NPU, HSAC_GPU };
 
@@ -26,7 +28,7 @@ int hsac_agent_count(const struct hsac * h); // NPUs, and behind them GPUs
 struct hsac_agent * hsac_agent_get(struct hsac * h, int i);
 enum hsac_kind hsac_agent_kind(const struct hsac_agent * a);
 bool hsac_agent_is_integrated(const struct hsac_agent * a); // a GPU without memory of its own
-const char * hsac_agent_bus(const struct hsac_agent * a);    // of a real GPU: "0000:c1:00.0"; else NULL
+const char * hsac_agent_bus(const struct hsac_agent * a); // of a real GPU "0000:c1:00.0", or NULL
 uint64_t hsac_agent_handle(const struct hsac_agent * a);      // hsa_agent_t's
 const char * hsac_agent_name(const struct hsac_agent * a);    // "aie2", "gfx1100"
 const char * hsac_agent_product(const struct hsac_agent * a); // "RyzenAI-npu1"
@@ -97,4 +99,5 @@ enum status hsac_queue_wait(struct hsac_queue * q, struct error * err);
 struct hsac_counters { // what the emulated runtime counts; all 0 on a real one
     uint64_t dispatches, pdi_loads, cycles, bundles, core_stalls, stream_words, last_cycles;
 };
-bool hsac_agent_counters(const struct hsac_agent * a, struct hsac_counters * out); // false: not emulated
+// False: it is not emulated.
+bool hsac_agent_counters(const struct hsac_agent * a, struct hsac_counters * out);

@@ -273,8 +273,8 @@ static void branches(void ** state) {
         nops(&p, 4);
         one(&p, vadd(1, 2, 3)); // 5: last delay slot, then to 13
         nops(&p, 6);
-        one(&p, both ? vadd(1, 2, 3) : (struct aie_inst) {AIE2_VMOV_mv_w, {W(3), W(4)}}); // 12
-        one(&p, vadd(4, 1, 1)); // 13
+        one(&p, both ? vadd(1, 2, 3) : (struct aie_inst) {AIE2_VMOV_mv_w, {W(3), W(4)}}); // 12, then 13
+        one(&p, vadd(4, 1, 1));
         expect(&p, both ? NULL : in_flight);
     }
     struct prog p = {.n = 0};

@@ -14,8 +14,9 @@ static inline double ref_round(double x, int mantissa, int emin, int emax) {
         return x;
     }
     int e;
-    frexp(x, &e); // x = f * 2^e, f in [0.5, 1)
-    int place = (e - 1 < emin ? emin : e - 1) - mantissa; // weight of the last bit
+    // x = f * 2^e, f in [0.5, 1); place is the weight of the last bit
+    frexp(x, &e);
+    int place = (e - 1 < emin ? emin : e - 1) - mantissa;
     double r = ldexp(nearbyint(ldexp(x, -place)), place);
     return fabs(r) >= ldexp(2.0 - ldexp(1.0, -mantissa - 1), emax) ? copysign(INFINITY, x) : r;
 }

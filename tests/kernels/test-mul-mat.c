@@ -147,6 +147,7 @@ static uint64_t run(struct rig * r, enum dtype t, const struct shape * s) {
 }
 
 static const struct shape shapes[] = {
+    // clang-format off
     {64, 64, 48, 1, 1, 1, 1, 0, 0, 0},
     {64, 1, 48, 1, 1, 1, 1, 0, 0, 0},
     {1, 1, 8, 1, 1, 1, 1, 0, 0, 0},
@@ -167,6 +168,7 @@ static const struct shape shapes[] = {
     {48, 40, 72, 2, 1, 6, 2, 0, 0, 0},
     {50, 30, 64, 1, 2, 1, 2, 64, 12, 8},
     {50, 3, 64, 1, 2, 1, 2, 4, 100, 4},
+    // clang-format on
 };
 
 static void all_shapes(enum dtype t) {

@@ -59,7 +59,7 @@ static double within(double a, double limit) {
     return a < -limit ? -limit : limit < a ? limit : a;
 }
 REFERENCE(div, a / b)
-REFERENCE(scale, a * (double) p[0] + (double) p[1])
+REFERENCE(scale, (double) p[0] * a + (double) p[1])
 REFERENCE(clamp, isnan(a) ? (double) p[1] : fmax(fmin(a, (double) p[1]), (double) p[0]))
 REFERENCE(leaky_relu, a > 0 ? a : a < 0 ? a * (double) p[0] : 0)
 REFERENCE(sqr, a * a)

@@ -68,7 +68,7 @@ enum aie_reg_kind {
 typedef uint16_t aie_reg;
 #define AIE_REG(kind, n) ((aie_reg) ((kind) << 8 | (n)))
 #define AIE_REG_KIND(reg) ((enum aie_reg_kind)((reg) >> 8))
-#define AIE_REG_NUM(reg) ((reg) & 0xff)
+#define AIE_REG_NUM(reg) (0xff & (reg))
 
 enum aie_cr { // number of an AIE_CR register, as in the operand codes
     AIE_CR_VADD_SIGN = 0,

@@ -12,8 +12,10 @@ enum ew_types { EW_FLOATS = 1, EW_INTS = 2, EW_ALL = 3 };
 // old: nothing else keeps the store behind the load.
 enum { EW_TEMPS = 4 };
 enum ew_operands {
+    // clang-format off
     EW_A = 1, EW_B = 2, EW_OUT = 4,
     EW_T0 = 16, EW_T1 = 32, EW_T2 = 64, EW_T3 = 128, // EW_T0 << i is t[i]
+    // clang-format on
 };
 
 struct ew_vals {

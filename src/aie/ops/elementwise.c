@@ -16,6 +16,7 @@ struct program {
     struct lanes lanes;
     struct asm_program * p;
     const struct ew_op * group; // any op of it
+
     struct asm_reg chunks, trips, trips_last, op, stream_b, splat_b, splat_byte; // parameters
     struct asm_reg a, b, out;    // addresses of the current buffers, as scalars
     struct asm_reg other;        // what turns ping into pong

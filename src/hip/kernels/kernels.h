@@ -277,7 +277,8 @@ struct rk_matmul {
     uint32_t a_stride[2];  // of i and of k
     uint32_t b_stride[2];  // of k and of j
     uint32_t y_stride[2];  // of i and of j
-    uint32_t a_batch[2], b_batch[2], y_batch[2]; // strides of the two batch dimensions
+    // strides of the two batch dimensions
+    uint32_t a_batch[2], b_batch[2], y_batch[2];
     const void *a, *b;
     void * y;
 };
