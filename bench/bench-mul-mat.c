@@ -143,7 +143,8 @@ static bool run(struct emu_machine * m, const struct shape * s) {
     if (ok) {
         struct emu_counters c;
         emu_machine_counters(m, &c);
-        double cycles = (double) c.last_cycles, macs = (double) s->m * (double) s->n * (double) s->k;
+        double cycles = (double) c.last_cycles,
+               macs = (double) s->m * (double) s->n * (double) s->k;
         double words = (double) tensor_bytes(&spec.inputs[0]) / 4;
         printf("%-5s %5d %5d %5d  %s %9.0f  %5.1f %%  %5.1f %%  %6.2f  %6.2f  %6.0f  %6.2f  %s\n",
                dtype_name(s->t), (int) s->m, (int) s->n, (int) s->k,
@@ -185,8 +186,8 @@ static bool inner_loops(void) {
 }
 
 int main(void) {
-    struct emu_config config = {.arch = AIE_ARCH_AIE2, .columns = 4, .resolve = resolve,
-                                .trace_col = -1, .trace_row = -1};
+    struct emu_config config = {
+        .arch = AIE_ARCH_AIE2, .columns = 4, .resolve = resolve, .trace_col = -1, .trace_row = -1};
     struct emu_machine * m;
     struct error err = {0};
     if (emu_machine_new(&config, &m, &err) != ST_OK) {

@@ -1,5 +1,5 @@
-// bench: what was measured beside what it should be. Times are of this machine and this run; modelled
-// cycles are exact and the same everywhere. Prints a table, asserts nothing.
+// bench: what was measured beside what it should be. Times are of this machine and this run;
+// modelled cycles are exact and the same everywhere. Prints a table, asserts nothing.
 #include "aie/aie.h"
 #include "aie/ops/ops.h"
 #include "emu/aie/core.h"
@@ -29,7 +29,7 @@ static void die(const struct error * err) {
 static struct kernel_spec add_spec(enum dtype t, int64_t n, int64_t rows) {
     struct kernel_spec s = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
     s.inputs[0] = s.inputs[1] = s.output =
-        tensor_contiguous(t, (const int64_t[TENSOR_DIMS]) {n, rows, 1, 1});
+        tensor_contiguous(t, (const int64_t[TENSOR_DIMS]){n, rows, 1, 1});
     return s;
 }
 
@@ -73,7 +73,9 @@ static void bench_compile(void) {
 
 // ---- one core on its own: locks always open, memory its own ----
 
-struct lone { uint8_t memory[65536]; };
+struct lone {
+    uint8_t memory[65536];
+};
 
 static uint8_t * lone_memory(void * user, uint32_t addr, uint32_t len) {
     struct lone * l = user;
@@ -109,7 +111,8 @@ static void bench_core(enum dtype t, double target) {
         float v = (float) rand() / (float) RAND_MAX;
         memcpy(lone->memory + i, &v, 4);
     }
-    struct core_env env = {.user = lone, .memory = lone_memory, .acquire = lone_lock, .release = lone_lock};
+    struct core_env env = {
+        .user = lone, .memory = lone_memory, .acquire = lone_lock, .release = lone_lock};
     struct core * core;
     if (core_new(AIE_ARCH_AIE2, &env, &core) != ST_OK) {
         exit(1);
@@ -156,10 +159,10 @@ static void bench_array(enum dtype t, int64_t n, double target) {
     void * data[3];
     for (int i = 0; i < 3; i++) {
         data[i] = calloc(1, bytes);
-        operands[i] = (struct emu_operand) {(uint64_t) (uintptr_t) data[i], bytes};
+        operands[i] = (struct emu_operand){(uint64_t) (uintptr_t) data[i], bytes};
     }
-    struct emu_config config = {.arch = AIE_ARCH_AIE2, .columns = 4, .resolve = resolve,
-                                .trace_col = -1, .trace_row = -1};
+    struct emu_config config = {
+        .arch = AIE_ARCH_AIE2, .columns = 4, .resolve = resolve, .trace_col = -1, .trace_row = -1};
     struct emu_machine * m;
     if (emu_machine_new(&config, &m, &err) != ST_OK) {
         die(&err);
@@ -167,7 +170,8 @@ static void bench_array(enum dtype t, int64_t n, double target) {
     double t0 = 0, t1 = 0;
     for (int i = 0; i < 2; i++) { // the first one also configures the array
         t0 = seconds();
-        if (emu_machine_run(m, code.pdi, code.pdi_size, code.insts, code.n_insts, operands, 3, &err) != ST_OK) {
+        if (emu_machine_run(m, code.pdi, code.pdi_size, code.insts, code.n_insts, operands, 3,
+                            &err) != ST_OK) {
             die(&err);
         }
         t1 = seconds();
@@ -177,7 +181,8 @@ static void bench_array(enum dtype t, int64_t n, double target) {
     double words = (double) n * dtype_size(t) / 4 / 4; // per column
     char what[64];
     snprintf(what, sizeof what, "ADD %s, %lld elements", dtype_name(t), (long long) n);
-    row(what, (double) c.last_cycles / words, "cycles/word/column", target > 0 ? "<=" : "bound", target > 0 ? target : 1);
+    row(what, (double) c.last_cycles / words, "cycles/word/column", target > 0 ? "<=" : "bound",
+        target > 0 ? target : 1);
     snprintf(what, sizeof what, "    emulated in");
     row(what, (t1 - t0) * 1e3, "ms", "", (double) c.last_cycles);
     emu_machine_free(m);

@@ -1,6 +1,6 @@
 // bench-ops: the whole op table. How many PDIs all ops and datatypes need, how long each takes to
-// compile, and for every op the modelled cycles per output word and column beside the bound that the
-// streams set (one word per cycle, channel and column).
+// compile, and for every op the modelled cycles per output word and column beside the bound that
+// the streams set (one word per cycle, channel and column).
 #include "aie/aie.h"
 #include "emu/aie/machine.h"
 
@@ -17,18 +17,22 @@ static double seconds(void) {
 }
 
 // A spec of the op on n-element rows that the compiler takes: what comes out of a row op is tried.
-static bool make_spec(enum kernel_op op, enum dtype t, int64_t n, int64_t rows, struct kernel_spec * out) {
-    const struct { enum dtype type; int64_t ne0, ne1; } results[] = {
-        {t, n, rows}, {t, 1, rows}, {t, 1, 1}, {DTYPE_I32, rows, 1}, {DTYPE_I32, 1, 1}};
+static bool make_spec(enum kernel_op op, enum dtype t, int64_t n, int64_t rows,
+                      struct kernel_spec * out) {
+    const struct {
+        enum dtype type;
+        int64_t ne0, ne1;
+    } results[] = {{t, n, rows}, {t, 1, rows}, {t, 1, 1}, {DTYPE_I32, rows, 1}, {DTYPE_I32, 1, 1}};
     const float one = 1.0f;
     for (size_t r = 0; r < sizeof results / sizeof results[0]; r++) {
-        struct kernel_spec s = {.op = op, .arch = AIE_ARCH_AIE2, .n_inputs = kernel_op_info(op)->n_inputs};
+        struct kernel_spec s = {
+            .op = op, .arch = AIE_ARCH_AIE2, .n_inputs = kernel_op_info(op)->n_inputs};
         for (; s.n_inputs > 0; s.n_inputs--) { // later inputs may be optional
             for (int i = 0; i < s.n_inputs; i++) {
-                s.inputs[i] = tensor_contiguous(t, (const int64_t[4]) {n, rows, 1, 1});
+                s.inputs[i] = tensor_contiguous(t, (const int64_t[4]){n, rows, 1, 1});
             }
             s.output = tensor_contiguous(results[r].type,
-                                         (const int64_t[4]) {results[r].ne0, results[r].ne1, 1, 1});
+                                         (const int64_t[4]){results[r].ne0, results[r].ne1, 1, 1});
             for (int i = 0; i < KERNEL_MAX_PARAMS; i++) {
                 memcpy(&s.params[i], &one, 4);
             }
@@ -56,9 +60,9 @@ static double cycles_per_word(struct emu_machine * m, const struct kernel_spec *
         size_t bytes = (size_t) tensor_bytes(i < s->n_inputs ? &s->inputs[i] : &s->output) + 64;
         data[i] = malloc(bytes);
         for (size_t b = 0; b + 4 <= bytes; b += 4) { // ordinary numbers in every datatype
-            memcpy((uint8_t *) data[i] + b, &(uint32_t) {0x3c013c01u + (uint32_t) b % 97}, 4);
+            memcpy((uint8_t *) data[i] + b, &(uint32_t){0x3c013c01u + (uint32_t) b % 97}, 4);
         }
-        operands[i] = (struct emu_operand) {(uint64_t) (uintptr_t) data[i], bytes};
+        operands[i] = (struct emu_operand){(uint64_t) (uintptr_t) data[i], bytes};
     }
     struct error err = {0};
     double result = -1;
@@ -76,7 +80,10 @@ static double cycles_per_word(struct emu_machine * m, const struct kernel_spec *
     return result;
 }
 
-struct pdi { char name[KERNEL_NAME_MAX]; double ms; };
+struct pdi {
+    char name[KERNEL_NAME_MAX];
+    double ms;
+};
 
 static int by_time(const void * a, const void * b) {
     double x = ((const struct pdi *) a)->ms, y = ((const struct pdi *) b)->ms;
@@ -87,15 +94,17 @@ int main(void) {
     static struct pdi pdis[256];
     int n_pdis = 0;
     double total = 0;
-    struct emu_config config = {.arch = AIE_ARCH_AIE2, .columns = 4, .resolve = resolve,
-                                .trace_col = -1, .trace_row = -1};
+    struct emu_config config = {
+        .arch = AIE_ARCH_AIE2, .columns = 4, .resolve = resolve, .trace_col = -1, .trace_row = -1};
     struct emu_machine * m;
     struct error err = {0};
     if (emu_machine_new(&config, &m, &err) != ST_OK) {
         fprintf(stderr, "bench-ops: %s\n", err.text);
         return 1;
     }
-    printf("modelled cycles per word of the first input and column; 1.0 is the bound of a stream\n%-20s", "op");
+    printf("modelled cycles per word of the first input and column; 1.0 is the bound of a "
+           "stream\n%-20s",
+           "op");
     for (int t = 0; t < DTYPE_COUNT; t++) {
         printf("%8s", dtype_name((enum dtype) t));
     }
@@ -141,7 +150,8 @@ int main(void) {
         fflush(stdout);
     }
     qsort(pdis, (size_t) n_pdis, sizeof pdis[0], by_time);
-    printf("\n%d PDIs for the whole table (target <= 60), compiled in %.0f ms (target <= 1000)\n", n_pdis, total);
+    printf("\n%d PDIs for the whole table (target <= 60), compiled in %.0f ms (target <= 1000)\n",
+           n_pdis, total);
     printf("slowest:");
     for (int i = 0; i < 8 && i < n_pdis; i++) {
         printf(" %s %.1f ms", pdis[i].name, pdis[i].ms);

@@ -5,7 +5,8 @@
 //   GGML_HSA_EMULATE        comma list of agents to emulate: aie2, gfx90a, gfx942, gfx1100, in any
 //                           order and more than once; unset: the CPU agent alone
 //   GGML_HSA_EMU_TRACE      col,row: print the instructions of that tile to stderr
-//   GGML_HSA_EMU_ROCR_BUGS  1: behave like ROCr 7.2, faults included (packet ABI B only); what would
+//   GGML_HSA_EMU_ROCR_BUGS  1: behave like ROCr 7.2, faults included (packet ABI B only); what
+//   would
 //                           end the process there stops the queue with a message
 //   GGML_HSA_EMU_CONTEXT_IDS  with it: ids of hardware contexts before they come round, 255
 #ifndef HSA_EMU_H

@@ -111,9 +111,9 @@ ROCM_API enum rocm_status rocm_kernels_get_or_compile_for(struct rocm_kernels * 
 
 struct rocm_counters {
     uint64_t memory_hits, disk_hits;
-    uint64_t compiles;      /* programs that were run to compile */
-    uint64_t other_runs;    /* programs that were run for other ends: rocminfo, --version */
-    uint64_t damaged;       /* kept files that did not match their description */
+    uint64_t compiles;   /* programs that were run to compile */
+    uint64_t other_runs; /* programs that were run for other ends: rocminfo, --version */
+    uint64_t damaged;    /* kept files that did not match their description */
 };
 ROCM_API void rocm_kernels_counters(struct rocm_kernels * k, struct rocm_counters * out);
 
@@ -123,7 +123,7 @@ ROCM_API void rocm_kernels_counters(struct rocm_kernels * k, struct rocm_counter
  * rocm_kernels_get_or_compile; they need no header and no library. What arguments a kernel takes is
  * told in rocm-kernels-args.h. */
 ROCM_API int rocm_modules_count(void);
-ROCM_API const char * rocm_modules_name(int i);            /* NULL: i is out of range */
+ROCM_API const char * rocm_modules_name(int i);               /* NULL: i is out of range */
 ROCM_API const char * rocm_modules_source(const char * name); /* NULL: no such module */
 /* The module that a kernel is in, e.g. unary_f32 for unary_exp_f32; NULL: no such kernel. */
 ROCM_API const char * rocm_modules_find(const char * kernel);

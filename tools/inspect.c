@@ -12,8 +12,8 @@
 #define MAX_FILE_BYTES ((size_t) 64 << 20) // the device heap that such files go to
 
 struct inspect {
-    bool code;       // disassemble
-    bool stats;      // count the programs' bundles instead of listing commands
+    bool code;  // disassemble
+    bool stats; // count the programs' bundles instead of listing commands
     struct stats programs;
     bool arch_known; // told by an option or by the file
     enum aie_arch arch;

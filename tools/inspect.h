@@ -65,7 +65,8 @@ struct stats {
     bool failed; // something was left out
 };
 
-void stats_add(struct stats * s, int col, int row, uint32_t offset, const uint8_t * code, size_t size);
+void stats_add(struct stats * s, int col, int row, uint32_t offset, const uint8_t * code,
+               size_t size);
 // Bundles and loops of each program; with arch_known false it is guessed from the bytes.
 void stats_print(const struct stats * s, bool arch_known, enum aie_arch arch, struct buf * b);
 void stats_free(struct stats * s);

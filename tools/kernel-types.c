@@ -3,8 +3,8 @@
 //
 //   ADD f32 f16 bf16 i8 i16 i32
 //
-// with the op as ggml calls it. Ops that are in the table but in no compiler have the name alone; kernels
-// that are no op of ggml's are left out.
+// with the op as ggml calls it. Ops that are in the table but in no compiler have the name alone;
+// kernels that are no op of ggml's are left out.
 #include "aie/aie.h"
 
 #include <ctype.h>
@@ -18,7 +18,7 @@ static const struct {
     int64_t ne[TENSOR_DIMS];
     int type;
 } results[] = {
-    {{64, 8, 1, 1}, SAME},     {{1, 8, 1, 1}, SAME},     {{1, 1, 1, 1}, SAME},
+    {{64, 8, 1, 1}, SAME},     {{1, 8, 1, 1}, SAME},      {{1, 1, 1, 1}, SAME},
     {{8, 1, 1, 1}, DTYPE_I32}, {{1, 1, 1, 1}, DTYPE_I32}, {{8, 8, 1, 1}, DTYPE_F32},
     {{8, 8, 1, 1}, DTYPE_I32},
 };

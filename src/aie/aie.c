@@ -50,7 +50,8 @@ enum status aie_supports(const struct kernel_spec * spec, struct error * err) {
         return error_set(err, ST_UNSUPPORTED, "no NPU kernel for operation %d", (int) spec->op);
     }
     if (spec->arch != AIE_ARCH_AIE2) {
-        return error_set(err, ST_UNSUPPORTED, "no compiler for %s yet", kernel_arch_name(spec->arch));
+        return error_set(err, ST_UNSUPPORTED, "no compiler for %s yet",
+                         kernel_arch_name(spec->arch));
     }
     return family_of(spec->op)->supports(spec, err);
 }
@@ -71,7 +72,8 @@ enum status aie_compile_insts(const struct kernel_spec * spec, uint32_t ** insts
     return st == ST_OK ? family_of(spec->op)->insts(spec, insts, n_words, err) : st;
 }
 
-enum status aie_compile(const struct kernel_spec * spec, struct kernel_code * out, struct error * err) {
+enum status aie_compile(const struct kernel_spec * spec, struct kernel_code * out,
+                        struct error * err) {
     memset(out, 0, sizeof *out);
     enum status st = aie_compile_pdi(spec, &out->pdi, &out->pdi_size, err);
     if (st == ST_OK) {

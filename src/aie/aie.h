@@ -21,4 +21,5 @@ enum status aie_compile_insts(const struct kernel_spec * spec, uint32_t ** insts
                               struct error * err);
 
 // Both at once; the caller owns *out (kernel_code_free).
-enum status aie_compile(const struct kernel_spec * spec, struct kernel_code * out, struct error * err);
+enum status aie_compile(const struct kernel_spec * spec, struct kernel_code * out,
+                        struct error * err);

@@ -157,7 +157,7 @@ const char * op_label(const struct ggml_tensor * node); // for messages
 // What a node writes: its result, and what it updates in place. Returns how many these are.
 #define OP_MAX_WRITES 3
 int op_writes(const struct ggml_tensor * node, const struct ggml_tensor * out[OP_MAX_WRITES]);
-struct view op_half(struct view v, bool second);        // of each row
+struct view op_half(struct view v, bool second); // of each row
 
 static inline bool op_is_view(enum ggml_op op) {
     return op == GGML_OP_NONE || op == GGML_OP_RESHAPE || op == GGML_OP_VIEW ||

@@ -113,10 +113,11 @@ void buf_printf(struct buf * b, const char * fmt, ...) {
 
 void buf_free(struct buf * b) {
     free(b->data);
-    *b = (struct buf) {0};
+    *b = (struct buf){0};
 }
 
-enum status file_read(const char * path, size_t max, uint8_t ** data, size_t * size, struct error * err) {
+enum status file_read(const char * path, size_t max, uint8_t ** data, size_t * size,
+                      struct error * err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         int e = errno;
@@ -132,7 +133,8 @@ enum status file_read(const char * path, size_t max, uint8_t ** data, size_t * s
         st = error_set(err, ST_INVALID, "%s: %lld bytes, at most %zu are accepted", path,
                        (long long) info.st_size, max);
     } else if (!(bytes = malloc((size_t) info.st_size + 1))) {
-        st = error_set(err, ST_NO_MEMORY, "%s: no memory for %lld bytes", path, (long long) info.st_size);
+        st = error_set(err, ST_NO_MEMORY, "%s: no memory for %lld bytes", path,
+                       (long long) info.st_size);
     }
     while (st == ST_OK && n < (size_t) info.st_size) {
         ssize_t got = read(fd, bytes + n, (size_t) info.st_size - n);

@@ -31,7 +31,8 @@ struct error {
 #    define BASE_PRINTF(fmt, args)
 #endif
 
-// Fills err (may be NULL) and returns st, so that `return error_set(err, ST_INVALID, ...)` is one line.
+// Fills err (may be NULL) and returns st, so that `return error_set(err, ST_INVALID, ...)` is one
+// line.
 enum status error_set(struct error * err, enum status st, const char * fmt, ...) BASE_PRINTF(3, 4);
 
 // Puts "prefix: " before the text that err already holds; returns err's status.
@@ -42,9 +43,9 @@ const char * status_name(enum status st);
 // True for 1, true, on, yes in any case; unset or empty gives fallback.
 bool env_flag(const char * name, bool fallback);
 
-// A growing byte buffer. Zero-initialised is empty and valid. After a failed growth `failed` is set,
-// later appends do nothing, and the caller checks once at the end. A zero byte always stands behind
-// what was appended, so that data is also a C string.
+// A growing byte buffer. Zero-initialised is empty and valid. After a failed growth `failed` is
+// set, later appends do nothing, and the caller checks once at the end. A zero byte always stands
+// behind what was appended, so that data is also a C string.
 struct buf {
     uint8_t * data;
     size_t size;
@@ -59,7 +60,8 @@ void buf_free(struct buf * b);
 
 // Reads a whole regular file of at most max bytes. On success *data is malloc'ed (never NULL) and
 // the caller frees it.
-enum status file_read(const char * path, size_t max, uint8_t ** data, size_t * size, struct error * err);
+enum status file_read(const char * path, size_t max, uint8_t ** data, size_t * size,
+                      struct error * err);
 
 // Unaligned little-endian access; every format that we read or write is little-endian.
 static inline uint32_t load_u32(const void * p) {

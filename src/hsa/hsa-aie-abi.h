@@ -43,13 +43,16 @@ enum { AIE_ERT_FORMAT = 3, AIE_ERT_STATE_NEW = 1 };
 
 // state:4 custom:8 count:11 opcode:5 type:4; the opcode START_CU is 0.
 #define AIE_ERT_COMMAND(count) ((uint32_t) AIE_ERT_STATE_NEW | (uint32_t) (count) << 12)
-// Words that count: three for the instructions and three for each operand, n of them. Short commands
-// get more, all 0, which by ROCr's rule (count / 3 - 1) are no operands:
-//   - ROCr copies as many words as are counted, but begins two words before those that count, so that
+// Words that count: three for the instructions and three for each operand, n of them. Short
+// commands get more, all 0, which by ROCr's rule (count / 3 - 1) are no operands:
+//   - ROCr copies as many words as are counted, but begins two words before those that count, so
+//   that
 //     of one operand alone the upper half of its address would stay behind; of none, the number of
 //     instructions, and nothing helps.
-//   - Firmware aborts a command of fewer than 15 words (ROCr's two included) when their number is odd.
-#define AIE_ERT_COUNT(n_operands) ((n_operands) == 1 ? 8 : (n_operands) == 2 ? 10 : 3 + 3 * (n_operands))
+//   - Firmware aborts a command of fewer than 15 words (ROCr's two included) when their number is
+//   odd.
+#define AIE_ERT_COUNT(n_operands)                                                                  \
+    ((n_operands) == 1 ? 8 : (n_operands) == 2 ? 10 : 3 + 3 * (n_operands))
 enum { AIE_ERT_LEAST_OPERANDS = 1 };
 
 struct aie_ert_payload {

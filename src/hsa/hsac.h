@@ -1,6 +1,7 @@
 // hsac: the client side of HSA. Opens a runtime with dlopen, finds agents and their memory pools,
-// allocates, and sends kernels through a queue. It knows packets and pools, not tensors. An agent is
-// a NPU or a GPU: memory and queues are the same to a caller, what is sent through a queue is not.
+// allocates, and sends kernels through a queue. It knows packets and pools, not tensors. An agent
+// is a NPU or a GPU: memory and queues are the same to a caller, what is sent through a queue is
+// not.
 #pragma once
 
 #include "base/base.h"
@@ -9,8 +10,8 @@ struct hsac;       // a loaded runtime
 struct hsac_agent; // one NPU or GPU
 struct hsac_queue;
 
-// Where runtimes come from, in this order: GGML_HSA_RUNTIME (a path), GGML_HSA_EMULATE (the emulated
-// runtime beside this library), else libhsa-runtime64.so.1 of the system.
+// Where runtimes come from, in this order: GGML_HSA_RUNTIME (a path), GGML_HSA_EMULATE (the
+// emulated runtime beside this library), else libhsa-runtime64.so.1 of the system.
 enum status hsac_open(struct hsac ** out, struct error * err);
 void hsac_close(struct hsac * h);
 bool hsac_in_use(struct hsac * h); // someone has a queue, or memory for operands
@@ -28,9 +29,9 @@ int hsac_agent_count(const struct hsac * h); // NPUs, and behind them GPUs
 struct hsac_agent * hsac_agent_get(struct hsac * h, int i);
 enum hsac_kind hsac_agent_kind(const struct hsac_agent * a);
 bool hsac_agent_is_integrated(const struct hsac_agent * a); // a GPU without memory of its own
-const char * hsac_agent_bus(const struct hsac_agent * a); // of a real GPU "0000:c1:00.0", or NULL
-uint64_t hsac_agent_handle(const struct hsac_agent * a);      // hsa_agent_t's
-const char * hsac_agent_name(const struct hsac_agent * a);    // "aie2", "gfx1100"
+const char * hsac_agent_bus(const struct hsac_agent * a);   // of a real GPU "0000:c1:00.0", or NULL
+uint64_t hsac_agent_handle(const struct hsac_agent * a);    // hsa_agent_t's
+const char * hsac_agent_name(const struct hsac_agent * a);  // "aie2", "gfx1100"
 const char * hsac_agent_product(const struct hsac_agent * a); // "RyzenAI-npu1"
 void hsac_agent_memory(const struct hsac_agent * a, uint64_t * free_bytes, uint64_t * total_bytes);
 
@@ -52,36 +53,43 @@ void hsac_free(struct hsac_agent * a, void * ptr);
 
 // Bytes between the agent's memory, of whatever pool, and the host's, of whatever kind. They are
 // there on return. Nothing that is in flight may touch them.
-enum status hsac_write(struct hsac_agent * a, void * to, const void * from, size_t size, struct error * err);
-enum status hsac_read(struct hsac_agent * a, void * to, const void * from, size_t size, struct error * err);
-enum status hsac_fill(struct hsac_agent * a, void * to, uint8_t value, size_t size, struct error * err);
+enum status hsac_write(struct hsac_agent * a, void * to, const void * from, size_t size,
+                       struct error * err);
+enum status hsac_read(struct hsac_agent * a, void * to, const void * from, size_t size,
+                      struct error * err);
+enum status hsac_fill(struct hsac_agent * a, void * to, uint8_t value, size_t size,
+                      struct error * err);
 // Both in the agent's memory; they may overlap on a NPU only.
-enum status hsac_copy(struct hsac_agent * a, void * to, const void * from, size_t size, struct error * err);
+enum status hsac_copy(struct hsac_agent * a, void * to, const void * from, size_t size,
+                      struct error * err);
 
 #define HSAC_MAX_OPERANDS 8
 #define HSAC_MAX_KERNARG  512
 
 struct hsac_dispatch { // a kernel of a NPU
-    const void * pdi;       // in HSAC_POOL_DEV
+    const void * pdi;  // in HSAC_POOL_DEV
     size_t pdi_size;
-    const void * insts;     // in HSAC_POOL_STREAM
-    uint32_t n_insts;       // 32-bit words
-    uint64_t cycles;        // that it takes, about; what is sent together is bounded by it
+    const void * insts; // in HSAC_POOL_STREAM
+    uint32_t n_insts;   // 32-bit words
+    uint64_t cycles;    // that it takes, about; what is sent together is bounded by it
     int n_operands;
-    struct { void * addr; uint64_t size; } operands[HSAC_MAX_OPERANDS]; // in HSAC_POOL_DATA
+    struct {
+        void * addr;
+        uint64_t size;
+    } operands[HSAC_MAX_OPERANDS]; // in HSAC_POOL_DATA
 };
 
 struct hsac_launch { // a kernel of a GPU
-    uint64_t object;        // of its descriptor
+    uint64_t object; // of its descriptor
     uint32_t group_bytes, private_bytes;
-    const void * args;      // copied
+    const void * args;                 // copied
     uint32_t args_size, kernarg_bytes; // what is behind args is 0
-    uint32_t grid[3];       // work-items
+    uint32_t grid[3];                  // work-items
     uint16_t group[3];
 };
 
-// The longest that one dispatch may take: ROCr 7.2 waits 50 ms for a batch and then ends the process,
-// and an NPU may run at less than half of its clock.
+// The longest that one dispatch may take: ROCr 7.2 waits 50 ms for a batch and then ends the
+// process, and an NPU may run at less than half of its clock.
 #define HSAC_MOST_CYCLES 20000000
 
 // A queue may be shared by threads: each call locks it. Packets are kept back and rung in batches.
@@ -90,9 +98,12 @@ void hsac_queue_free(struct hsac_queue * q);
 // An instruction stream that does nothing, for any PDI of the agent's. Older runtimes mix PDIs up
 // unless each batch shows them all, and packets with this stream show those that it does not use.
 // Once for an agent; without it such a runtime takes one PDI.
-enum status hsac_agent_set_idle(struct hsac_agent * a, const uint32_t * insts, size_t n, struct error * err);
-enum status hsac_queue_dispatch(struct hsac_queue * q, const struct hsac_dispatch * d, struct error * err);
-enum status hsac_queue_launch(struct hsac_queue * q, const struct hsac_launch * l, struct error * err);
+enum status hsac_agent_set_idle(struct hsac_agent * a, const uint32_t * insts, size_t n,
+                                struct error * err);
+enum status hsac_queue_dispatch(struct hsac_queue * q, const struct hsac_dispatch * d,
+                                struct error * err);
+enum status hsac_queue_launch(struct hsac_queue * q, const struct hsac_launch * l,
+                              struct error * err);
 // Rings for everything sent so far and waits until it is complete.
 enum status hsac_queue_wait(struct hsac_queue * q, struct error * err);
 

@@ -12,7 +12,7 @@ enum kernel_op {
     KERNEL_OP_COUNT,
 };
 
-struct kernel_op_info { // a row of ops.def
+struct kernel_op_info {     // a row of ops.def
     const char * name;      // "add"
     const char * ggml_name; // "ggml_op_add"
     const char * family;    // "binary_ops"
@@ -41,8 +41,9 @@ bool kernel_arch_parse(const char * text, enum aie_arch * out);
 #define KERNEL_NAME_MAX 200
 
 // Writes e.g. "add_f32_1024x1x1x1_f32_1024x1x1x1_f32_1024x1x1x1"; strides appear where not
-// contiguous, op parameters as hexadecimal words at the end ("_p3f000000x0"). Only letters, digits, '_' and '-'; what would be too long ends in a SHA-256 of the
-// whole. The architecture is not part of it: it is the directory that a kernel's files lie in.
+// contiguous, op parameters as hexadecimal words at the end ("_p3f000000x0"). Only letters, digits,
+// '_' and '-'; what would be too long ends in a SHA-256 of the whole. The architecture is not part
+// of it: it is the directory that a kernel's files lie in.
 void kernel_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
 
 // About how many cycles it takes, rather too many than too few.

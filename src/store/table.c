@@ -11,7 +11,8 @@ struct kernel_spec spec_canonical(const struct kernel_spec * spec) {
         out.inputs[i] = tensor_canonical(&spec->inputs[i]);
     }
     out.output = tensor_canonical(&spec->output);
-    memcpy(out.params, spec->params, (size_t) kernel_op_info(spec->op)->n_params * sizeof out.params[0]);
+    memcpy(out.params, spec->params,
+           (size_t) kernel_op_info(spec->op)->n_params * sizeof out.params[0]);
     return out;
 }
 

@@ -44,7 +44,10 @@ static int32_t apply(int op, int32_t a, int32_t b) {
 // Executes bundles of scalar three-register code with exposed latencies.
 static void run(const struct asm_code * code, int32_t r[32]) {
     const struct aie_isa * isa = aie_isa_get(AIE_ARCH_AIE2);
-    struct { int reg, at; int32_t value; } pending[256];
+    struct {
+        int reg, at;
+        int32_t value;
+    } pending[256];
     int n = 0;
     for (int cycle = 0; cycle < (int) (code->size / 16); cycle++) {
         for (int i = 0; i < n; i++) {
@@ -180,17 +183,18 @@ static void kernels_fit(void ** state) {
     for (int t = 0; t < DTYPE_COUNT; t++) {
         struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
         spec.inputs[0] = spec.inputs[1] = spec.output =
-            tensor_contiguous((enum dtype) t, (int64_t[4]) {1000, 3, 1, 1});
+            tensor_contiguous((enum dtype) t, (int64_t[4]){1000, 3, 1, 1});
         struct ew_program program;
         struct error err = {0};
         assert_int_equal(elementwise_program(&spec, &program, &err), ST_OK);
         const struct asm_stats * s = &program.code.stats;
         print_message("sum_%s: %d bundles\n", dtype_name((enum dtype) t), s->bundles);
         for (int l = 0; l < s->n_loops; l++) {
-            print_message("    %d instructions, plain %d, every %d bundles (slots %d, recurrence %d), "
-                          "%d stages, %d trips\n",
-                          s->loop_ops[l], s->loop_bundles[l], s->loop_ii[l], s->loop_resource_ii[l],
-                          s->loop_recurrence_ii[l], s->loop_stages[l], s->loop_unroll[l]);
+            print_message(
+                "    %d instructions, plain %d, every %d bundles (slots %d, recurrence %d), "
+                "%d stages, %d trips\n",
+                s->loop_ops[l], s->loop_bundles[l], s->loop_ii[l], s->loop_resource_ii[l],
+                s->loop_recurrence_ii[l], s->loop_stages[l], s->loop_unroll[l]);
         }
         assert_true(program.code.size <= 16384);
         int words = ew_trip_words(ew_find(spec.op, (enum dtype) t), (enum dtype) t);

@@ -60,7 +60,7 @@ static void nops(struct prog * p, int n) {
 // Ends every program: jump to itself.
 static void finish(struct prog * p) {
     nops(p, 12);
-    one(p, (struct aie_inst) {AIE2_J_jump_imm, {16 * p->n}});
+    one(p, (struct aie_inst){AIE2_J_jump_imm, {16 * p->n}});
     nops(p, 5);
 }
 
@@ -82,32 +82,32 @@ static void expect(struct prog * p, const char * reason) {
     }
 }
 
-#define R(n) AIE_REG(AIE_R, n)
-#define P(n) AIE_REG(AIE_P, n)
-#define X(n) AIE_REG(AIE_X, n)
-#define W(n) AIE_REG(AIE_W, n)
+#define R(n)  AIE_REG(AIE_R, n)
+#define P(n)  AIE_REG(AIE_P, n)
+#define X(n)  AIE_REG(AIE_X, n)
+#define W(n)  AIE_REG(AIE_W, n)
 #define BM(n) AIE_REG(AIE_BM, n)
 #define AM(n) AIE_REG(AIE_AM, n)
 
 static const char in_flight[] = "still in flight";
 
 static struct aie_inst lda(int r) {
-    return (struct aie_inst) {AIE2_LDA_dms_lda_idx_imm, {R(r), P(0), 0}};
+    return (struct aie_inst){AIE2_LDA_dms_lda_idx_imm, {R(r), P(0), 0}};
 }
 static struct aie_inst add(int d, int a, int b) {
-    return (struct aie_inst) {AIE2_ADD, {R(d), R(a), R(b)}};
+    return (struct aie_inst){AIE2_ADD, {R(d), R(a), R(b)}};
 }
 static struct aie_inst vadd(int d, int a, int b) {
-    return (struct aie_inst) {AIE2_VADD_32, {X(d), X(a), X(b)}};
+    return (struct aie_inst){AIE2_VADD_32, {X(d), X(a), X(b)}};
 }
 static struct aie_inst vaddf(int d, int a, int b) {
-    return (struct aie_inst) {AIE2_VADD_F, {BM(d), BM(a), BM(b), R(0)}};
+    return (struct aie_inst){AIE2_VADD_F, {BM(d), BM(a), BM(b), R(0)}};
 }
 static struct aie_inst vst(int w) {
-    return (struct aie_inst) {AIE2_VST_dmw_sts_w_ag_pstm_nrm_imm, {P(1), W(w), 32}};
+    return (struct aie_inst){AIE2_VST_dmw_sts_w_ag_pstm_nrm_imm, {P(1), W(w), 32}};
 }
 static struct aie_inst vst_am(int am) {
-    return (struct aie_inst) {AIE2_VST_dmw_sts_am_ag_pstm_nrm_imm, {P(1), AM(am), 32}};
+    return (struct aie_inst){AIE2_VST_dmw_sts_am_ag_pstm_nrm_imm, {P(1), AM(am), 32}};
 }
 
 // producer, `gap` idle bundles, consumer
@@ -121,27 +121,27 @@ static void pair(struct aie_inst first, int gap, struct aie_inst second, const c
 
 static void reads_in_flight(void ** state) {
     (void) state;
-    pair(add(1, 2, 3), 0, add(4, 1, 1), NULL);           // scalar: next bundle
-    pair(lda(1), 5, add(4, 1, 1), in_flight);            // load: seven
+    pair(add(1, 2, 3), 0, add(4, 1, 1), NULL); // scalar: next bundle
+    pair(lda(1), 5, add(4, 1, 1), in_flight);  // load: seven
     pair(lda(1), 6, add(4, 1, 1), NULL);
-    pair(vadd(1, 2, 3), 0, vadd(4, 1, 1), NULL);         // bypass: next bundle
-    pair(vadd(1, 2, 3), 0, vst(2), in_flight);           // the store has no bypass
+    pair(vadd(1, 2, 3), 0, vadd(4, 1, 1), NULL); // bypass: next bundle
+    pair(vadd(1, 2, 3), 0, vst(2), in_flight);   // the store has no bypass
     pair(vadd(1, 2, 3), 1, vst(2), NULL);
-    pair(vadd(1, 2, 3), 0, vst(4), NULL);                // another register
-    pair(vaddf(1, 2, 3), 2, vaddf(4, 1, 1), in_flight);  // float adder to itself: four
+    pair(vadd(1, 2, 3), 0, vst(4), NULL);               // another register
+    pair(vaddf(1, 2, 3), 2, vaddf(4, 1, 1), in_flight); // float adder to itself: four
     pair(vaddf(1, 2, 3), 3, vaddf(4, 1, 1), NULL);
-    pair(vaddf(1, 2, 3), 4, vst_am(2), in_flight);       // and to a store: six
+    pair(vaddf(1, 2, 3), 4, vst_am(2), in_flight); // and to a store: six
     pair(vaddf(1, 2, 3), 5, vst_am(2), NULL);
 }
 
 static void results_that_collide(void ** state) {
     (void) state;
-    pair(lda(1), 5, (struct aie_inst) {AIE2_MOVA_lda_cg, {R(1), 5}}, "lands with or before");
-    pair(lda(1), 6, (struct aie_inst) {AIE2_MOVA_lda_cg, {R(1), 5}}, NULL);
-    pair(lda(1), 5, (struct aie_inst) {AIE2_MOVA_lda_cg, {R(2), 5}}, "one write port");
-    pair(lda(1), 4, (struct aie_inst) {AIE2_MOVA_lda_cg, {R(2), 5}}, NULL);
+    pair(lda(1), 5, (struct aie_inst){AIE2_MOVA_lda_cg, {R(1), 5}}, "lands with or before");
+    pair(lda(1), 6, (struct aie_inst){AIE2_MOVA_lda_cg, {R(1), 5}}, NULL);
+    pair(lda(1), 5, (struct aie_inst){AIE2_MOVA_lda_cg, {R(2), 5}}, "one write port");
+    pair(lda(1), 4, (struct aie_inst){AIE2_MOVA_lda_cg, {R(2), 5}}, NULL);
     // vadd.f reads its accumulators two cycles late; a move that lands before that spoils them
-    pair(vaddf(4, 1, 1), 0, (struct aie_inst) {AIE2_VMOV_mv_x, {BM(1), X(0)}}, NULL);
+    pair(vaddf(4, 1, 1), 0, (struct aie_inst){AIE2_VMOV_mv_x, {BM(1), X(0)}}, NULL);
     struct prog p = {.n = 0};
     struct aie_inst late = {AIE2_ST_S16_ag_pstm_nrm_imm, {P(2), R(5), 2}};
     one(&p, late); // reads r5 in its seventh cycle
@@ -162,9 +162,10 @@ static void locks_and_memory(void ** state) {
 static void loop(int margin, int body, bool store_last, const char * reason) {
     struct prog p = {.n = 0};
     int first = 3 + margin;
-    one(&p, (struct aie_inst) {AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LS), 16 * first}});
-    one(&p, (struct aie_inst) {AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LE), 16 * (first + body - 1)}});
-    one(&p, (struct aie_inst) {AIE2_ADD_NC, {AIE_REG(AIE_SPC, AIE_SPC_LC), R(1), 0}});
+    one(&p, (struct aie_inst){AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LS), 16 * first}});
+    one(&p, (struct aie_inst){AIE2_MOVXM_lng_cg,
+                              {AIE_REG(AIE_SPC, AIE_SPC_LE), 16 * (first + body - 1)}});
+    one(&p, (struct aie_inst){AIE2_ADD_NC, {AIE_REG(AIE_SPC, AIE_SPC_LC), R(1), 0}});
     nops(&p, margin + body - 1);
     if (store_last) {
         one(&p, vst(0));
@@ -184,9 +185,9 @@ static void loops(void ** state) {
     // across the back edge: a load at the end is not there when the first bundle reads it
     for (int late = 0; late < 2; late++) {
         struct prog p = {.n = 0};
-        one(&p, (struct aie_inst) {AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LS), 16 * 11}});
-        one(&p, (struct aie_inst) {AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LE), 16 * 19}});
-        one(&p, (struct aie_inst) {AIE2_ADD_NC, {AIE_REG(AIE_SPC, AIE_SPC_LC), R(1), 0}});
+        one(&p, (struct aie_inst){AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LS), 16 * 11}});
+        one(&p, (struct aie_inst){AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LE), 16 * 19}});
+        one(&p, (struct aie_inst){AIE2_ADD_NC, {AIE_REG(AIE_SPC, AIE_SPC_LC), R(1), 0}});
         nops(&p, 8);
         one(&p, add(4, 2, 2)); // 11: reads r2
         nops(&p, late ? 4 : 1);
@@ -204,9 +205,9 @@ struct placed {
 
 static void overlapped(int body, const struct placed * placed, int n, const char * reason) {
     struct prog p = {.n = 0};
-    one(&p, (struct aie_inst) {AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LS), 16 * 11}});
-    one(&p, (struct aie_inst) {AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LE), 16 * (10 + body)}});
-    one(&p, (struct aie_inst) {AIE2_ADD_NC, {AIE_REG(AIE_SPC, AIE_SPC_LC), R(1), 0}});
+    one(&p, (struct aie_inst){AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LS), 16 * 11}});
+    one(&p, (struct aie_inst){AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LE), 16 * (10 + body)}});
+    one(&p, (struct aie_inst){AIE2_ADD_NC, {AIE_REG(AIE_SPC, AIE_SPC_LC), R(1), 0}});
     nops(&p, 8);
     for (int b = 0; b < body; b++) {
         const struct aie_inst * here[2] = {NULL, NULL};
@@ -220,8 +221,9 @@ static void overlapped(int body, const struct placed * placed, int n, const char
     expect(&p, reason);
 }
 #define OVERLAPPED(body, reason, ...)                                                              \
-    overlapped((body), (const struct placed[]) {__VA_ARGS__},                                      \
-               (int) (sizeof((const struct placed[]) {__VA_ARGS__}) / sizeof(struct placed)), (reason))
+    overlapped((body), (const struct placed[]){__VA_ARGS__},                                       \
+               (int) (sizeof((const struct placed[]){__VA_ARGS__}) / sizeof(struct placed)),       \
+               (reason))
 
 // Trips in flight together: what one trip began must not meet what the next one does.
 static void trips_overlap(void ** state) {
@@ -235,8 +237,9 @@ static void trips_overlap(void ** state) {
     // used two trips later, with one register: the load of the trip between has not landed
     OVERLAPPED(5, in_flight, {3, add(4, 2, 2)}, {3, lda(2)});
     // a load on top of the load of the trip before: with seven bundles it has landed
-    OVERLAPPED(6, "lands with or before", {0, lda(2)}, {3, (struct aie_inst) {AIE2_MOVA_lda_cg, {R(2), 5}}});
-    OVERLAPPED(8, NULL, {0, lda(2)}, {7, (struct aie_inst) {AIE2_MOVA_lda_cg, {R(2), 5}}});
+    OVERLAPPED(6, "lands with or before", {0, lda(2)},
+               {3, (struct aie_inst){AIE2_MOVA_lda_cg, {R(2), 5}}});
+    OVERLAPPED(8, NULL, {0, lda(2)}, {7, (struct aie_inst){AIE2_MOVA_lda_cg, {R(2), 5}}});
     // the write port: the load of one trip lands with a move of the next
     OVERLAPPED(5, "one write port", {0, lda(2)}, {1, mova});
     OVERLAPPED(5, NULL, {0, lda(2)}, {3, mova});
@@ -259,7 +262,7 @@ static void branches(void ** state) {
     // the path through the branch arrives with a load in flight, the other one does not
     for (int late = 0; late < 2; late++) {
         struct prog p = {.n = 0};
-        one(&p, (struct aie_inst) {AIE2_JZ, {R(1), 16 * 12}});
+        one(&p, (struct aie_inst){AIE2_JZ, {R(1), 16 * 12}});
         nops(&p, 4);
         one(&p, late ? lda(2) : add(2, 2, 2)); // last delay slot
         nops(&p, 6);
@@ -269,16 +272,17 @@ static void branches(void ** state) {
     // a bypass that is there on one of two paths only does not help
     for (int both = 0; both < 2; both++) {
         struct prog p = {.n = 0};
-        one(&p, (struct aie_inst) {AIE2_JZ, {R(1), 16 * 13}});
+        one(&p, (struct aie_inst){AIE2_JZ, {R(1), 16 * 13}});
         nops(&p, 4);
         one(&p, vadd(1, 2, 3)); // 5: last delay slot, then to 13
         nops(&p, 6);
-        one(&p, both ? vadd(1, 2, 3) : (struct aie_inst) {AIE2_VMOV_mv_w, {W(3), W(4)}}); // 12, then 13
+        one(&p,
+            both ? vadd(1, 2, 3) : (struct aie_inst){AIE2_VMOV_mv_w, {W(3), W(4)}}); // 12, then 13
         one(&p, vadd(4, 1, 1));
         expect(&p, both ? NULL : in_flight);
     }
     struct prog p = {.n = 0};
-    one(&p, (struct aie_inst) {AIE2_J_jump_imm, {16 * 900}});
+    one(&p, (struct aie_inst){AIE2_J_jump_imm, {16 * 900}});
     expect(&p, "outside the program");
     struct prog q = {.n = 0};
     nops(&q, 3);
@@ -289,10 +293,9 @@ static void branches(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_in_flight), cmocka_unit_test(results_that_collide),
+        cmocka_unit_test(reads_in_flight),  cmocka_unit_test(results_that_collide),
         cmocka_unit_test(locks_and_memory), cmocka_unit_test(loops),
-        cmocka_unit_test(trips_overlap),
-        cmocka_unit_test(branches),
+        cmocka_unit_test(trips_overlap),    cmocka_unit_test(branches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,8 +36,8 @@ static enum status build(const struct places * s, int vectors, struct asm_code *
         ASM(p, AIE2_VADD_32, A_REG(sum), A_REG(x), A_REG(x));
         for (int half = 0; half < 2; half++) {
             asm_at(p, s->store[half] + 2 * v);
-            ASM_MEM(p, AIE2_VST_dmw_sts_w_ag_pstm_nrm_imm, 2, A_REG(out), A_REG(asm_half(sum, half)),
-                    A_IMM(32));
+            ASM_MEM(p, AIE2_VST_dmw_sts_w_ag_pstm_nrm_imm, 2, A_REG(out),
+                    A_REG(asm_half(sum, half)), A_IMM(32));
         }
     }
     asm_loop_end(p);

@@ -158,7 +158,8 @@ static bool mount_tmpfs(unsigned long flags) {
     return mount("none", cache_dir, "tmpfs", flags, "size=64k,mode=0700") == 0;
 }
 
-// In a process of its own, because it changes its view of the file systems. SKIPPED: not allowed here.
+// In a process of its own, because it changes its view of the file systems. SKIPPED: not allowed
+// here.
 static int on_full_disk(void) {
     mkdir(cache_dir, 0700);
     if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||

@@ -1,5 +1,5 @@
-// kernel-rig: runs one compiled kernel on an emulated array with plain host memory as operands. Each
-// operand has a guard behind it that must not change.
+// kernel-rig: runs one compiled kernel on an emulated array with plain host memory as operands.
+// Each operand has a guard behind it that must not change.
 #pragma once
 
 #include <setjmp.h>
@@ -37,9 +37,14 @@ static void * rig_resolve(void * user, uint64_t addr, uint64_t len, bool write) 
 
 static void rig_open(struct rig * r) {
     struct error err = {0};
-    *r = (struct rig) {0};
-    struct emu_config config = {.arch = AIE_ARCH_AIE2, .columns = 4, .resolve = rig_resolve, .user = r,
-                                .strict = true, .trace_col = -1, .trace_row = -1};
+    *r = (struct rig){0};
+    struct emu_config config = {.arch = AIE_ARCH_AIE2,
+                                .columns = 4,
+                                .resolve = rig_resolve,
+                                .user = r,
+                                .strict = true,
+                                .trace_col = -1,
+                                .trace_row = -1};
     assert_int_equal(emu_machine_new(&config, &r->machine, &err), ST_OK);
 }
 
@@ -62,15 +67,16 @@ static void rig_allocate(struct rig * r, const struct kernel_spec * spec) {
     }
 }
 
-static void rig_run(struct rig * r, const struct kernel_spec * spec, const struct kernel_code * code) {
+static void rig_run(struct rig * r, const struct kernel_spec * spec,
+                    const struct kernel_code * code) {
     struct emu_operand operands[RIG_MAX];
     for (int i = 0; i < r->n; i++) {
-        operands[i] = (struct emu_operand) {(uint64_t) (uintptr_t) r->data[i],
-                                            (uint64_t) tensor_bytes(rig_tensor(spec, i))};
+        operands[i] = (struct emu_operand){(uint64_t) (uintptr_t) r->data[i],
+                                           (uint64_t) tensor_bytes(rig_tensor(spec, i))};
     }
     struct error err = {0};
-    enum status st = emu_machine_run(r->machine, code->pdi, code->pdi_size, code->insts, code->n_insts,
-                                     operands, r->n, &err);
+    enum status st = emu_machine_run(r->machine, code->pdi, code->pdi_size, code->insts,
+                                     code->n_insts, operands, r->n, &err);
     if (st != ST_OK) {
         print_message("%s\n", err.text);
     }

@@ -53,8 +53,9 @@ static inline uint32_t ref_pack(double x, int mantissa, int exponent_bits) {
            ((uint32_t) ldexp(x, mantissa - e + 1) & ((1u << mantissa) - 1));
 }
 
-static const struct { int mantissa, exponent; } ref_float[DTYPE_COUNT] = {
-    [DTYPE_F32] = {23, 8}, [DTYPE_F16] = {10, 5}, [DTYPE_BF16] = {7, 8}};
+static const struct {
+    int mantissa, exponent;
+} ref_float[DTYPE_COUNT] = {[DTYPE_F32] = {23, 8}, [DTYPE_F16] = {10, 5}, [DTYPE_BF16] = {7, 8}};
 
 static inline bool ref_is_float(enum dtype t) {
     return ref_float[t].mantissa != 0;
@@ -72,7 +73,8 @@ static inline bool ref_is_nan(enum dtype t, uint32_t v) {
 
 // a + b as the datatype has it. A sum of two f32 is exact in double only up to one rounding, which
 // fma-free double addition makes twice; 2^-53 against 2^-24 leaves halfway cases right except where
-// the exact sum needs more than 53 bits and sits within 2^-53 of a halfway point: long double helps.
+// the exact sum needs more than 53 bits and sits within 2^-53 of a halfway point: long double
+// helps.
 static inline uint32_t ref_add(enum dtype t, uint32_t a, uint32_t b) {
     if (!ref_is_float(t)) {
         uint32_t mask = dtype_size(t) == 4 ? 0xffffffffu : (1u << 8 * dtype_size(t)) - 1;

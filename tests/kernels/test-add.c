@@ -1,6 +1,6 @@
-// ADD from spec to result: the compiler's PDI and stream run on the emulated array, and every element
-// is compared with the reference. Each kernel runs twice in a row with different data on one machine:
-// a design that leaves a lock or a queue behind would fail the second time.
+// ADD from spec to result: the compiler's PDI and stream run on the emulated array, and every
+// element is compared with the reference. Each kernel runs twice in a row with different data on
+// one machine: a design that leaves a lock or a queue behind would fail the second time.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,13 +53,15 @@ static void compare(enum dtype t, uint32_t got, uint32_t a, uint32_t b, int64_t 
     uint32_t want = ref_add(t, a, b);
     bool float_zero = ref_is_float(t) && want << (32 - 8 * dtype_size(t) + 1) == 0;
     bool same = ref_is_nan(t, want) ? ref_is_nan(t, got) : got == want;
-    // the sign of a zero sum is the adder's own, and what f32 cannot hold as a normal number is zero
+    // the sign of a zero sum is the adder's own, and what f32 cannot hold as a normal number is
+    // zero
     same |= float_zero && (got ^ want) << (32 - 8 * dtype_size(t) + 1) == 0;
     same |= t == DTYPE_BF16 && (want & 0x7f80) == 0 && (got & 0x7fff) == 0;
-    same |= t == DTYPE_F32 && !ref_is_nan(t, want) && !ref_is_nan(t, got) && close_enough(got, a, b);
+    same |=
+        t == DTYPE_F32 && !ref_is_nan(t, want) && !ref_is_nan(t, got) && close_enough(got, a, b);
     if (!same) {
-        print_message("%s element %lld: %08x + %08x gives %08x, not %08x\n", dtype_name(t), (long long) i,
-                      a, b, got, want);
+        print_message("%s element %lld: %08x + %08x gives %08x, not %08x\n", dtype_name(t),
+                      (long long) i, a, b, got, want);
         fail();
     }
 }
@@ -72,8 +74,8 @@ static uint32_t fill_random(enum dtype t, int operand, int64_t i) {
     return random_value(t);
 }
 
-static void run_once(struct rig * r, const struct kernel_spec * spec, const struct kernel_code * code,
-                     fill_fn fill) {
+static void run_once(struct rig * r, const struct kernel_spec * spec,
+                     const struct kernel_code * code, fill_fn fill) {
     enum dtype t = spec->output.dtype;
     rig_allocate(r, spec);
     for (int k = 0; k < spec->n_inputs; k++) {
@@ -91,7 +93,8 @@ static void run_once(struct rig * r, const struct kernel_spec * spec, const stru
 }
 
 // Returns false where the compiler leaves the broadcast to the host.
-static bool run_shape(struct rig * r, enum dtype t, const int64_t a[4], const int64_t b[4], fill_fn fill) {
+static bool run_shape(struct rig * r, enum dtype t, const int64_t a[4], const int64_t b[4],
+                      fill_fn fill) {
     struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
     spec.inputs[0] = spec.output = tensor_contiguous(t, a);
     spec.inputs[1] = tensor_contiguous(t, b);
@@ -113,9 +116,9 @@ static bool run_shape(struct rig * r, enum dtype t, const int64_t a[4], const in
 
 static void sizes(void ** state) {
     (void) state;
-    static const int64_t lengths[] = {1,    2,    3,    5,    15,   16,   17,    63,    64,   65,
-                                      127,  128,  129,  255,  500,  511,  1000,  1023,  1024, 1025,
-                                      4095, 4096, 4097, 9999, 20001, 65537};
+    static const int64_t lengths[] = {1,    2,    3,    5,    15,   16,   17,    63,   64,
+                                      65,   127,  128,  129,  255,  500,  511,   1000, 1023,
+                                      1024, 1025, 4095, 4096, 4097, 9999, 20001, 65537};
     struct rig r;
     rig_open(&r);
     for (int t = 0; t < DTYPE_COUNT; t++) {
@@ -153,8 +156,9 @@ static void broadcasts(void ** state) {
 
 // Every 16-bit pattern meets every other class of value.
 static uint32_t fill_patterns(enum dtype t, int operand, int64_t i) {
-    static const uint32_t partners[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x0400, 0x3c00, 0xbc00,
-                                        0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00, 0x1234, 0x3555, 0xc001};
+    static const uint32_t partners[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x0400,
+                                        0x3c00, 0xbc00, 0x7bff, 0xfbff, 0x7c00, 0xfc00,
+                                        0x7e00, 0x1234, 0x3555, 0xc001};
     (void) t;
     return operand == 0 ? (uint32_t) (i % 65536) : partners[i / 65536 % 16];
 }
@@ -250,9 +254,11 @@ static void commands_are_known(void ** state) {
         struct kernel_code code;
         struct error err = {0};
         assert_int_equal(aie_compile(&spec, &code, &err), ST_OK);
-        assert_int_equal(pdi_read(code.pdi, code.pdi_size, only_golden_commands, NULL, &err), ST_OK);
-        assert_int_equal(txn_read((const uint8_t *) code.insts, 4 * code.n_insts, only_golden_commands,
-                                  NULL, &err), ST_OK);
+        assert_int_equal(pdi_read(code.pdi, code.pdi_size, only_golden_commands, NULL, &err),
+                         ST_OK);
+        assert_int_equal(txn_read((const uint8_t *) code.insts, 4 * code.n_insts,
+                                  only_golden_commands, NULL, &err),
+                         ST_OK);
         kernel_code_free(&code);
     }
 }

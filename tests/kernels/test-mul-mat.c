@@ -14,7 +14,7 @@ static uint32_t next(void) {
 
 struct shape {
     int64_t m, n, k;
-    int64_t a2, a3, b2, b3;   // batches
+    int64_t a2, a3, b2, b3;    // batches
     int64_t a_gap, b_gap, gap; // bytes between rows, multiples of 4
 };
 
@@ -34,7 +34,8 @@ static struct kernel_spec spec_of(enum dtype t, const struct shape * s) {
         .n_inputs = 2,
         .inputs = {strided(t, s->k, s->m, s->a2, s->a3, s->a_gap),
                    strided(t, s->k, s->n, s->b2, s->b3, s->b_gap)},
-        .output = strided(t == DTYPE_BF16 ? DTYPE_F32 : DTYPE_I32, s->m, s->n, s->b2, s->b3, s->gap),
+        .output =
+            strided(t == DTYPE_BF16 ? DTYPE_F32 : DTYPE_I32, s->m, s->n, s->b2, s->b3, s->gap),
     };
 }
 
@@ -78,15 +79,17 @@ static void check(const struct rig * r, const struct kernel_spec * spec) {
     for (int64_t i3 = 0; i3 < out->ne[3]; i3++) {
         for (int64_t i2 = 0; i2 < out->ne[2]; i2++) {
             for (int64_t n = 0; n < out->ne[1]; n++) {
-                const uint8_t *b = row_of(r, spec, 1, n, i2, i3), *c = row_of(r, spec, 2, n, i2, i3);
+                const uint8_t *b = row_of(r, spec, 1, n, i2, i3),
+                              *c = row_of(r, spec, 2, n, i2, i3);
                 for (int64_t m = 0; m < out->ne[0]; m++) {
                     const uint8_t * a = row_of(r, spec, 0, m, i2, i3);
                     double sum = 0, size = 0;
                     uint32_t isum = 0;
                     for (int64_t i = 0; i < k; i++) {
                         if (t == DTYPE_BF16) {
-                            double p = (double) bf16_value(((const uint16_t *) (const void *) a)[i]) *
-                                       (double) bf16_value(((const uint16_t *) (const void *) b)[i]);
+                            double p =
+                                (double) bf16_value(((const uint16_t *) (const void *) a)[i]) *
+                                (double) bf16_value(((const uint16_t *) (const void *) b)[i]);
                             sum += p;
                             size += fabs(p);
                         } else {
@@ -316,12 +319,9 @@ int main(int argc, char ** argv) {
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_i8),
-        cmocka_unit_test(test_i16),
-        cmocka_unit_test(test_leftovers),
-        cmocka_unit_test(test_specials),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_bf16),     cmocka_unit_test(test_i8),
+        cmocka_unit_test(test_i16),      cmocka_unit_test(test_leftovers),
+        cmocka_unit_test(test_specials), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
-// Every elementwise op against double precision: random values of all magnitudes, every special value,
-// every pattern of the 16-bit datatypes. The table says how many units in the last place an f32 result
-// may be off (the core's adder has no guard bits, see lanes.h); 16-bit results may differ from the
-// rounded double by what that leaves, one unit where the f32 result sits on a rounding boundary.
+// Every elementwise op against double precision: random values of all magnitudes, every special
+// value, every pattern of the 16-bit datatypes. The table says how many units in the last place an
+// f32 result may be off (the core's adder has no guard bits, see lanes.h); 16-bit results may
+// differ from the rounded double by what that leaves, one unit where the f32 result sits on a
+// rounding boundary.
 #include "kernel-rig.h"
 #include "reference.h"
 
@@ -14,8 +15,8 @@ struct op_row {
     double absolute;  // and absolute, for results near zero
     double low, high; // exponents (powers of two) of the random magnitudes
     float params[4];
-    bool of_larger;   // ulps count in the last place of the larger operand (sums)
-    bool series;      // a 16-bit program keeps fewer bits than f32 has
+    bool of_larger; // ulps count in the last place of the larger operand (sums)
+    bool series;    // a 16-bit program keeps fewer bits than f32 has
 };
 
 static double ref_sub(double a, double b, const float * p) {
@@ -29,7 +30,7 @@ static double ref_mul(double a, double b, const float * p) {
 
 // One expression each, of the operands a and b and the parameters p.
 #define REFERENCE(name, expression)                                                                \
-    static double of_##name(double a, double b, const float * p) {                                \
+    static double of_##name(double a, double b, const float * p) {                                 \
         (void) b, (void) p;                                                                        \
         return (expression);                                                                       \
     }
@@ -198,7 +199,8 @@ static bool right(const struct op_row * row, enum dtype t, double x, double y, d
     return false;
 }
 
-static void check(const struct op_row * row, enum dtype t, uint32_t a, uint32_t b, uint32_t got, int64_t i) {
+static void check(const struct op_row * row, enum dtype t, uint32_t a, uint32_t b, uint32_t got,
+                  int64_t i) {
     double x = widen(t, a), y = widen(t, b), z = widen(t, got);
     if (right(row, t, x, y, z) || right(row, t, flush(x), flush(y), z)) {
         return;
@@ -228,8 +230,8 @@ static uint32_t fill(const struct op_row * row, enum dtype t, int k, int64_t i) 
 }
 
 static void run_row(struct rig * r, const struct op_row * row, enum dtype t, int64_t n) {
-    struct kernel_spec spec = {.op = row->op, .arch = AIE_ARCH_AIE2,
-                               .n_inputs = kernel_op_info(row->op)->n_inputs};
+    struct kernel_spec spec = {
+        .op = row->op, .arch = AIE_ARCH_AIE2, .n_inputs = kernel_op_info(row->op)->n_inputs};
     const int64_t ne[4] = {n, 1, 1, 1};
     spec.inputs[0] = spec.inputs[1] = spec.output = tensor_contiguous(t, ne);
     memcpy(spec.params, row->params, sizeof row->params);

@@ -1,5 +1,5 @@
-// A library that dies while it is opened, as DIE says: what real runtimes do on machines that they do
-// not expect. With another value it opens, and lacks everything.
+// A library that dies while it is opened, as DIE says: what real runtimes do on machines that they
+// do not expect. With another value it opens, and lacks everything.
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,8 +3,8 @@
 // A program is a row of items: regions (straight-line code that the scheduler may reorder), labels,
 // branches, lock operations and zero-overhead loops around one region. Within a region the author
 // writes instructions in plain order; the scheduler places them in bundles so that every operand is
-// there when it is read (the core has no interlocks) and gives local registers their numbers. At the
-// end of a region everything has landed: regions know nothing of each other's latencies.
+// there when it is read (the core has no interlocks) and gives local registers their numbers. At
+// the end of a region everything has landed: regions know nothing of each other's latencies.
 //
 // Everything is checked twice: the scheduler from the dependences, asm_check() from the bytes.
 #pragma once
@@ -33,11 +33,11 @@ struct asm_reg {
 };
 
 static inline struct asm_reg asm_half(struct asm_reg r, int part) {
-    return (struct asm_reg) {r.id, (int8_t) part};
+    return (struct asm_reg){r.id, (int8_t) part};
 }
 
 static inline struct asm_reg asm_quarter(struct asm_reg r, int quarter) {
-    return (struct asm_reg) {r.id, (int8_t) (2 + quarter)};
+    return (struct asm_reg){r.id, (int8_t) (2 + quarter)};
 }
 
 enum asm_arg_kind { ASM_ARG_REG, ASM_ARG_FIXED, ASM_ARG_IMM, ASM_ARG_LABEL };
@@ -48,12 +48,12 @@ struct asm_arg {
     int32_t value; // immediate, label number, or the aie_reg of a fixed register
 };
 
-#define A_REG(r) ((struct asm_arg) {ASM_ARG_REG, (r), 0})
-#define A_LO(r) ((struct asm_arg) {ASM_ARG_REG, asm_half((r), 0), 0})
-#define A_HI(r) ((struct asm_arg) {ASM_ARG_REG, asm_half((r), 1), 0})
-#define A_IMM(v) ((struct asm_arg) {ASM_ARG_IMM, {0, -1}, (v)})
-#define A_FIXED(r) ((struct asm_arg) {ASM_ARG_FIXED, {0, -1}, (r)})
-#define A_LABEL(l) ((struct asm_arg) {ASM_ARG_LABEL, {0, -1}, (l)})
+#define A_REG(r)   ((struct asm_arg){ASM_ARG_REG, (r), 0})
+#define A_LO(r)    ((struct asm_arg){ASM_ARG_REG, asm_half((r), 0), 0})
+#define A_HI(r)    ((struct asm_arg){ASM_ARG_REG, asm_half((r), 1), 0})
+#define A_IMM(v)   ((struct asm_arg){ASM_ARG_IMM, {0, -1}, (v)})
+#define A_FIXED(r) ((struct asm_arg){ASM_ARG_FIXED, {0, -1}, (r)})
+#define A_LABEL(l) ((struct asm_arg){ASM_ARG_LABEL, {0, -1}, (l)})
 
 // ---- building ----
 
@@ -71,11 +71,11 @@ struct asm_reg asm_global(struct asm_program * p, enum asm_class cls);
 // memory: which buffer a load or store touches (any small number; different numbers never alias).
 void asm_emit(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n);
 #define ASM(p, op, ...)                                                                            \
-    asm_emit((p), (op), 0, (const struct asm_arg[]) {__VA_ARGS__},                                 \
-             (int) (sizeof((const struct asm_arg[]) {__VA_ARGS__}) / sizeof(struct asm_arg)))
+    asm_emit((p), (op), 0, (const struct asm_arg[]){__VA_ARGS__},                                  \
+             (int) (sizeof((const struct asm_arg[]){__VA_ARGS__}) / sizeof(struct asm_arg)))
 #define ASM_MEM(p, op, memory, ...)                                                                \
-    asm_emit((p), (op), (memory), (const struct asm_arg[]) {__VA_ARGS__},                          \
-             (int) (sizeof((const struct asm_arg[]) {__VA_ARGS__}) / sizeof(struct asm_arg)))
+    asm_emit((p), (op), (memory), (const struct asm_arg[]){__VA_ARGS__},                           \
+             (int) (sizeof((const struct asm_arg[]){__VA_ARGS__}) / sizeof(struct asm_arg)))
 
 // Any of these ends the current region.
 int asm_label_new(struct asm_program * p);
@@ -92,14 +92,15 @@ void asm_acquire(struct asm_program * p, int lock, struct asm_reg value);
 void asm_acquire_any(struct asm_program * p, struct asm_reg lock, struct asm_reg value);
 void asm_release(struct asm_program * p, int lock, struct asm_reg value);
 // Zero-overhead loop around the one region between begin and end; count >= 1. Not nestable. Trips
-// overlap where that is faster and the program has room; then a load of one trip may pass a store of
-// an earlier one to a different buffer, as everywhere within a region.
+// overlap where that is faster and the program has room; then a load of one trip may pass a store
+// of an earlier one to a different buffer, as everywhere within a region.
 void asm_loop_begin(struct asm_program * p, struct asm_reg count);
 void asm_loop_end(struct asm_program * p);
-// The same, with the author placing each instruction: a trip begins every `interval` bundles, and an
-// instruction issues in the bundle of its trip that asm_at() named before it (it may be negative).
-// Latencies, slots, ports and registers are checked, never changed; what does not fit is reported by
-// asm_finish. For counts that do not fill the pipeline the scheduler still makes the plain form.
+// The same, with the author placing each instruction: a trip begins every `interval` bundles, and
+// an instruction issues in the bundle of its trip that asm_at() named before it (it may be
+// negative). Latencies, slots, ports and registers are checked, never changed; what does not fit is
+// reported by asm_finish. For counts that do not fill the pipeline the scheduler still makes the
+// plain form.
 void asm_loop_begin_paced(struct asm_program * p, struct asm_reg count, int interval);
 void asm_at(struct asm_program * p, int bundle);
 

@@ -437,10 +437,11 @@ static bool keeps_latencies(const struct search * s) {
         const struct dep * edge = &d->edges[e];
         int late = time[edge->from] + edge->latency - time[edge->to] - trips_of(s, edge) * s->ii;
         if (late > 0) {
-            asm_misuse(s->q->p, "asm: paced loop: instruction %d (%s, bundle %d) comes %d early "
-                       "behind %d (%s, bundle %d), %d trips on", edge->to, deps_instr(d, edge->to)->name,
-                       time[edge->to], late, edge->from, deps_instr(d, edge->from)->name,
-                       time[edge->from], trips_of(s, edge));
+            asm_misuse(s->q->p,
+                       "asm: paced loop: instruction %d (%s, bundle %d) comes %d early "
+                       "behind %d (%s, bundle %d), %d trips on",
+                       edge->to, deps_instr(d, edge->to)->name, time[edge->to], late, edge->from,
+                       deps_instr(d, edge->from)->name, time[edge->from], trips_of(s, edge));
             return false;
         }
     }
@@ -486,7 +487,8 @@ bool pipeline_take(struct pipeline * q, struct asm_program * p, const struct asm
                    int interval) {
     *q = (struct pipeline){.p = p, .ii = interval};
     if (region->count == 0 || region->count > 2048 || interval < 1 ||
-        interval * PIPELINE_MAX_COPIES > 4 * MODULO_MAX_II || !deps_build(&q->deps, p, region, true)) {
+        interval * PIPELINE_MAX_COPIES > 4 * MODULO_MAX_II ||
+        !deps_build(&q->deps, p, region, true)) {
         return false;
     }
     size_t n = (size_t) region->count;

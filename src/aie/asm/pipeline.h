@@ -33,8 +33,8 @@ struct pipeline {
 // way.
 bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm_item * region,
                    int plain, const int * cycles);
-// The schedule that the author of a paced loop wrote; false, with the misuse noted, when it does not
-// hold.
+// The schedule that the author of a paced loop wrote; false, with the misuse noted, when it does
+// not hold.
 bool pipeline_take(struct pipeline * q, struct asm_program * p, const struct asm_item * region,
                    int interval);
 void pipeline_free(struct pipeline * q);

@@ -23,9 +23,9 @@ struct asm_node { // one instruction of a region
 enum asm_item_kind {
     ASM_ITEM_REGION,
     ASM_ITEM_LABEL,
-    ASM_ITEM_JUMP,    // node is the branch
-    ASM_ITEM_LOCK,    // node is ACQ or REL
-    ASM_ITEM_LOOP,    // node is the write of LC; label = first, value = label of the last bundle
+    ASM_ITEM_JUMP, // node is the branch
+    ASM_ITEM_LOCK, // node is ACQ or REL
+    ASM_ITEM_LOOP, // node is the write of LC; label = first, value = label of the last bundle
     ASM_ITEM_LOOP_END,
 };
 
@@ -34,10 +34,10 @@ struct asm_item {
     int first, count; // nodes
     int label;
     int label_end;
-    int window; // of the region, with which there were registers; 0 = not known
+    int window;   // of the region, with which there were registers; 0 = not known
     int interval; // of a paced loop, else 0
-    bool plain; // a loop whose trips are not to overlap
-    int extra;  // bundles that overlapping them took
+    bool plain;   // a loop whose trips are not to overlap
+    int extra;    // bundles that overlapping them took
 };
 
 // A bundle with virtual operands resolved except for labels.
@@ -83,7 +83,7 @@ struct asm_program {
     bool no_memory;
     struct asm_known known[16];
     int n_known;
-    long searched; // steps that looking for schedules took
+    long searched;       // steps that looking for schedules took
     struct error misuse; // the first one
     struct asm_stats stats;
 };

@@ -54,8 +54,8 @@ void txn_wait(struct txn * t, int col, int row, int direction, int channel);
 // Fixes up the header; the caller owns *insts.
 enum status txn_end(struct txn * t, uint32_t ** insts, size_t * n_words, struct error * err);
 
-// A stream that does nothing, whatever the array is configured for: it writes 0 into a descriptor of
-// the first shim tile that nobody starts. The caller owns *insts.
+// A stream that does nothing, whatever the array is configured for: it writes 0 into a descriptor
+// of the first shim tile that nobody starts. The caller owns *insts.
 enum status txn_idle(int columns, int device_generation, uint32_t ** insts, size_t * n_words,
                      struct error * err);
 

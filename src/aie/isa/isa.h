@@ -1,9 +1,9 @@
-// isa: what an AIE core instruction looks like. This room holds tables and the code that reads them:
-// decode bytes to instructions, encode instructions to bytes, print them. It knows nothing of what an
-// instruction does (that is the emulator's) nor when to issue it (that is the scheduler's).
+// isa: what an AIE core instruction looks like. This room holds tables and the code that reads
+// them: decode bytes to instructions, encode instructions to bytes, print them. It knows nothing of
+// what an instruction does (that is the emulator's) nor when to issue it (that is the scheduler's).
 //
-// A target is data: one table of instructions, one of bundle formats, one of register operand codes.
-// The compiler and the emulator share this room and nothing else.
+// A target is data: one table of instructions, one of bundle formats, one of register operand
+// codes. The compiler and the emulator share this room and nothing else.
 #pragma once
 
 #include "base/arch.h"
@@ -66,9 +66,9 @@ enum aie_reg_kind {
 };
 
 typedef uint16_t aie_reg;
-#define AIE_REG(kind, n) ((aie_reg) ((kind) << 8 | (n)))
+#define AIE_REG(kind, n)  ((aie_reg) ((kind) << 8 | (n)))
 #define AIE_REG_KIND(reg) ((enum aie_reg_kind)((reg) >> 8))
-#define AIE_REG_NUM(reg) (0xff & (reg))
+#define AIE_REG_NUM(reg)  (0xff & (reg))
 
 enum aie_cr { // number of an AIE_CR register, as in the operand codes
     AIE_CR_VADD_SIGN = 0,
@@ -128,8 +128,16 @@ enum aie_sr { // number of an AIE_SR register
     AIE_SR_COUNT = 16,
 };
 
-enum aie_spc { AIE_SPC_LS, AIE_SPC_LE, AIE_SPC_LC, AIE_SPC_LR, AIE_SPC_SP, AIE_SPC_DP, AIE_SPC_COREID,
-               AIE_SPC_COUNT };
+enum aie_spc {
+    AIE_SPC_LS,
+    AIE_SPC_LE,
+    AIE_SPC_LC,
+    AIE_SPC_LR,
+    AIE_SPC_SP,
+    AIE_SPC_DP,
+    AIE_SPC_COREID,
+    AIE_SPC_COUNT
+};
 
 // Register units: the flat space in which overlap is decided (and a register file can be laid out).
 enum {
@@ -175,9 +183,9 @@ enum aie_bypass aie_bypass_of(uint8_t bypass, aie_reg reg);
 
 enum aie_role { AIE_DEF = 1, AIE_USE = 2 }; // a post-modified pointer is both
 
-// One operand of an instruction: explicit ones first, in the order of LLVM's record (outs, then ins;
-// a tied pair is one operand with both roles), then the implicit registers. A 2d or 3d walk is a
-// use of the whole d register and, as implicit operands that name the same field, a def of its dc
+// One operand of an instruction: explicit ones first, in the order of LLVM's record (outs, then
+// ins; a tied pair is one operand with both roles), then the implicit registers. A 2d or 3d walk is
+// a use of the whole d register and, as implicit operands that name the same field, a def of its dc
 // registers (part).
 struct aie_operand {
     char field;         // letter of its bits in the pattern; 0 for a fixed register
@@ -189,7 +197,7 @@ struct aie_operand {
     uint8_t use_cycle;  // E-stage in which the source is read (1 = with issue)
     uint8_t def_bypass; // enum aie_bypass
     uint8_t use_bypass;
-    aie_reg fixed;      // implicit register, else 0
+    aie_reg fixed; // implicit register, else 0
 };
 
 enum aie_part {
@@ -215,17 +223,17 @@ struct aie_instr {
     bool loads, stores, branches, locks;
 };
 
-// A decoded instruction: op is an enum aie2_op / aie2p_op, values[] parallel to the explicit operands:
-// an aie_reg for registers, the signed value in bytes / lanes / steps as written in assembly for
-// immediates (an imm7x32 of 1 is 32).
+// A decoded instruction: op is an enum aie2_op / aie2p_op, values[] parallel to the explicit
+// operands: an aie_reg for registers, the signed value in bytes / lanes / steps as written in
+// assembly for immediates (an imm7x32 of 1 is 32).
 struct aie_inst {
     uint16_t op;
     int32_t values[AIE_MAX_OPERANDS];
 };
 
 struct aie_bundle {
-    uint8_t size;        // bytes
-    uint8_t present;     // bit per enum aie_slot; slots filled with that slot's NOP are present too
+    uint8_t size;    // bytes
+    uint8_t present; // bit per enum aie_slot; slots filled with that slot's NOP are present too
     struct aie_inst slot[AIE_SLOT_COUNT];
 };
 
@@ -256,8 +264,8 @@ int aie_bundle_size(const struct aie_isa * isa, uint8_t first_byte);
 enum status aie_bundle_decode(const struct aie_isa * isa, const uint8_t * bytes, size_t available,
                               struct aie_bundle * out, struct error * err);
 
-// Encodes the bundle: with size set, in the format of that size that holds exactly its present slots
-// (NOPs fill the rest when no exact format exists); with size 0, in the shortest that fits.
+// Encodes the bundle: with size set, in the format of that size that holds exactly its present
+// slots (NOPs fill the rest when no exact format exists); with size 0, in the shortest that fits.
 // Fails when an operand does not fit its field, naming instruction and operand.
 enum status aie_bundle_encode(const struct aie_isa * isa, const struct aie_bundle * in,
                               uint8_t bytes[AIE_MAX_BUNDLE_BYTES], int * size, struct error * err);

@@ -1,8 +1,8 @@
 // elementwise-array: the array around the elementwise core program. The PDI puts one core with two
 // streams in and one out into every column. The instruction stream writes, for each piece of work,
 // the core's parameters and descriptors, sets the core going, points the shim's descriptors at the
-// operands and waits. Tile descriptors are written for each run instead of looping for ever, so that
-// lengths may be anything and every queue is empty when the run is over.
+// operands and waits. Tile descriptors are written for each run instead of looping for ever, so
+// that lengths may be anything and every queue is empty when the run is over.
 #include "elementwise-plan.h"
 
 #include "aie/array/array.h"
@@ -33,7 +33,7 @@ static const struct stream streams[3] = {
 };
 
 enum status elementwise_supports(const struct kernel_spec * spec, struct error * err) {
-    const struct tensor * a = &spec->inputs[0], * out = &spec->output;
+    const struct tensor *a = &spec->inputs[0], *out = &spec->output;
     int n_inputs = kernel_op_info(spec->op)->n_inputs;
     if (spec->n_inputs != n_inputs) {
         return error_set(err, ST_INVALID, "%s takes %d inputs, %d given", kernel_op_name(spec->op),
@@ -42,14 +42,15 @@ enum status elementwise_supports(const struct kernel_spec * spec, struct error *
     for (int i = 0; i < n_inputs; i++) {
         const struct tensor * in = &spec->inputs[i];
         if (in->dtype != out->dtype) {
-            return error_set(err, ST_UNSUPPORTED, "the datatypes %s and %s differ", dtype_name(in->dtype),
-                             dtype_name(out->dtype));
+            return error_set(err, ST_UNSUPPORTED, "the datatypes %s and %s differ",
+                             dtype_name(in->dtype), dtype_name(out->dtype));
         }
         if (tensor_elements(in) <= 0) {
             return error_set(err, ST_UNSUPPORTED, "a tensor without elements");
         }
         if (!tensor_can_repeat(in, out) || (i == 0 && !tensor_same_shape(a, out))) {
-            return error_set(err, ST_INVALID, "input %d does not repeat to the shape of the output", i);
+            return error_set(err, ST_INVALID, "input %d does not repeat to the shape of the output",
+                             i);
         }
     }
     for (int i = 0; i <= n_inputs; i++) {
@@ -85,11 +86,11 @@ enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
                    EW_LOCK_COUNT);
         array_data(&a, col, ARRAY_ROW_CORE, EW_POOL, program.pool, sizeof program.pool);
         for (int channel = 0; channel < 2; channel++) {
-            array_route(&a, (struct array_port) {col, ARRAY_ROW_SHIM, channel},
-                        &(struct array_port) {col, ARRAY_ROW_CORE, channel}, 1);
+            array_route(&a, (struct array_port){col, ARRAY_ROW_SHIM, channel},
+                        &(struct array_port){col, ARRAY_ROW_CORE, channel}, 1);
         }
-        array_route(&a, (struct array_port) {col, ARRAY_ROW_CORE, 0},
-                    &(struct array_port) {col, ARRAY_ROW_SHIM, 0}, 1);
+        array_route(&a, (struct array_port){col, ARRAY_ROW_CORE, 0},
+                    &(struct array_port){col, ARRAY_ROW_SHIM, 0}, 1);
         array_token_route(&a, col);
     }
     free(program.code.bytes);
@@ -101,13 +102,13 @@ enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
 static void write_core_bd(struct txn * t, int col, const struct stream * s, int which, bool pong,
                           uint32_t words, int next) {
     uint32_t w[6];
-    array_core_bd(&(struct array_bd) {.address = s->buffer ^ (pong ? EW_CHUNK_BYTES : 0),
-                                      .words = words,
-                                      .next = next,
-                                      .acquire = s->acquire,
-                                      .acquire_value = -1,
-                                      .release = s->release,
-                                      .release_value = 1},
+    array_core_bd(&(struct array_bd){.address = s->buffer ^ (pong ? EW_CHUNK_BYTES : 0),
+                                     .words = words,
+                                     .next = next,
+                                     .acquire = s->acquire,
+                                     .acquire_value = -1,
+                                     .release = s->release,
+                                     .release_value = 1},
                   w);
     uint32_t bd = (uint32_t) (s->first_bd + which);
     txn_block_write(t, image_addr(col, ARRAY_ROW_CORE, CORE_BD + 0x20 * bd), w, 6);
@@ -138,14 +139,14 @@ static void write_shim_bd(struct txn * t, const struct array_target * target, in
                           const struct plan_walk * walk, int next, int operand) {
     uint32_t w[8];
     bool moves = walk->repeat > 1 && walk->repeat_step;
-    array_shim_bd(&(struct array_bd) {.words = walk->words,
-                                      .next = next,
-                                      .acquire = -1,
-                                      .release = -1,
-                                      .wrap = {walk->wrap[0], walk->wrap[1]},
-                                      .step = {walk->step[0], walk->step[1], walk->step[2]},
-                                      .iterations = moves ? walk->repeat : 0,
-                                      .iteration_step = walk->repeat_step},
+    array_shim_bd(&(struct array_bd){.words = walk->words,
+                                     .next = next,
+                                     .acquire = -1,
+                                     .release = -1,
+                                     .wrap = {walk->wrap[0], walk->wrap[1]},
+                                     .step = {walk->step[0], walk->step[1], walk->step[2]},
+                                     .iterations = moves ? walk->repeat : 0,
+                                     .iteration_step = walk->repeat_step},
                   target, w);
     uint32_t addr = image_addr(col, ARRAY_ROW_SHIM, SHIM_BD + 0x20 * (uint32_t) bd);
     txn_block_write(t, addr, w, 8);
@@ -168,7 +169,8 @@ static void start_shim_b(struct txn * t, const struct array_target * target, int
         }
         push_shim(t, col, queue, SHIM_BD_B, (int) piece->rows / chain, false);
         if (piece->rows % (uint32_t) chain) {
-            push_shim(t, col, queue, SHIM_BD_B + chain - (int) (piece->rows % (uint32_t) chain), 1, false);
+            push_shim(t, col, queue, SHIM_BD_B + chain - (int) (piece->rows % (uint32_t) chain), 1,
+                      false);
         }
     } else {
         write_shim_bd(t, target, col, SHIM_BD_B, &piece->walk[PLAN_B], -1, OPERAND_B);
@@ -176,15 +178,16 @@ static void start_shim_b(struct txn * t, const struct array_target * target, int
     }
 }
 
-// Long pieces move in full chunks; short ones in about eight, so that loading, computing and storing
-// overlap there too.
+// Long pieces move in full chunks; short ones in about eight, so that loading, computing and
+// storing overlap there too.
 static uint32_t chunk_words(uint32_t words) {
     uint32_t chunk = (words / 8 + 63) / 64 * 64;
     return chunk < 128 ? 128 : chunk > EW_CHUNK_WORDS ? EW_CHUNK_WORDS : chunk;
 }
 
 static void write_params(struct txn * t, const struct kernel_spec * spec, int col,
-                         const struct plan_piece * piece, uint32_t chunk, uint32_t full, uint32_t last) {
+                         const struct plan_piece * piece, uint32_t chunk, uint32_t full,
+                         uint32_t last) {
     enum dtype type = spec->output.dtype;
     const struct ew_op * op = ew_find(spec->op, type);
     uint32_t trip = (uint32_t) ew_trip_words(op, type);
@@ -221,7 +224,7 @@ static void start_column(struct txn * t, const struct kernel_spec * spec, int co
     txn_write(t, image_addr(col, ARRAY_ROW_CORE, CORE_LOCK + 0x10 * EW_LOCK_GO), 1);
 
     int out = spec->n_inputs; // operands are the inputs, then the output
-    const struct plan_walk * from = &piece->walk[PLAN_A], * to = &piece->walk[PLAN_OUT];
+    const struct plan_walk *from = &piece->walk[PLAN_A], *to = &piece->walk[PLAN_OUT];
     write_shim_bd(t, target, col, SHIM_BD_OUT, to, -1, out);
     array_token_controller(t, col, 0);
     push_shim(t, col, SHIM_S2MM_QUEUE, SHIM_BD_OUT, (int) to->repeat, true);

@@ -127,12 +127,12 @@ int ew_loops(const struct ew_op * e, enum dtype t, struct ew_loop loops[EW_MAX_L
             continue;
         }
         if (!i->stages) {
-            add_loop(loops, &n, (struct ew_loop) {i, NULL});
+            add_loop(loops, &n, (struct ew_loop){i, NULL});
             continue;
         }
         *staged = true;
         for (const struct ew_stage * const * s = i->stages; *s; s++) {
-            add_loop(loops, &n, (struct ew_loop) {i, *s});
+            add_loop(loops, &n, (struct ew_loop){i, *s});
         }
     }
     return n;

@@ -58,7 +58,8 @@ static void read_parameters(struct program * w) {
     };
     set(w, w->pa, EW_CORE_MEMORY + EW_PARAMS);
     for (int i = 0; i < EW_PARAM_ARGS; i++) {
-        ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_PARAMS, A_REG(to[i]), A_REG(w->pa), A_IMM(4 * i));
+        ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_PARAMS, A_REG(to[i]), A_REG(w->pa),
+                A_IMM(4 * i));
     }
     int n_args = 0;
     for (int i = 0; i < ew_n_ops; i++) {
@@ -91,7 +92,8 @@ static void choose_loop(struct program * w, struct asm_reg number) {
 
 // One element for the whole run: it is spread over both b buffers, which then stay as they are.
 static void spread_splat(struct program * w) {
-    static const int load[3] = {AIE2_LDA_U8_ag_idx_imm, AIE2_LDA_U16_ag_idx_imm, AIE2_LDA_dms_lda_idx_imm};
+    static const int load[3] = {AIE2_LDA_U8_ag_idx_imm, AIE2_LDA_U16_ag_idx_imm,
+                                AIE2_LDA_dms_lda_idx_imm};
     static const int broadcast[3] = {AIE2_VBCST_8, AIE2_VBCST_16, AIE2_VBCST_32};
     int width = dtype_size(w->lanes.dtype) / 2, none = asm_label_new(w->p);
     asm_jump_if_zero(w->p, w->splat_b, none);
@@ -287,7 +289,8 @@ enum status elementwise_program(const struct kernel_spec * spec, struct ew_progr
     struct program w = {.group = ew_find(spec->op, t)};
     _Static_assert(sizeof out->pool == LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES, "the pool fits");
     if (!w.group) {
-        return error_set(err, ST_UNSUPPORTED, "no %s for %s", kernel_op_name(spec->op), dtype_name(t));
+        return error_set(err, ST_UNSUPPORTED, "no %s for %s", kernel_op_name(spec->op),
+                         dtype_name(t));
     }
     if (asm_new(spec->arch, &w.p) != ST_OK) {
         return error_set(err, ST_NO_MEMORY, "aie: out of memory");

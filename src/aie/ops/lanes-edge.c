@@ -9,8 +9,8 @@ int lanes_step(enum dtype t, bool native) {
     return native ? 64 : 16 * dtype_size(t);
 }
 
-// f16 <-> f32 in 32-bit lanes. "Raised" is an f16 magnitude shifted to f32's mantissa: exponent e and
-// mantissa m of f16 stand at bits 27..23 and 22..13.
+// f16 <-> f32 in 32-bit lanes. "Raised" is an f16 magnitude shifted to f32's mantissa: exponent e
+// and mantissa m of f16 stand at bits 27..23 and 22..13.
 enum {
     RAISED = 0x0fffe000,        // the bits of a raised magnitude
     REBIAS = 0x38000000,        // 112 << 23: from f16's exponent bias to f32's
@@ -70,13 +70,15 @@ static struct asm_reg f32_to_f16(struct lanes * l, struct val x) { // result in 
 }
 
 // 64 bytes through the pointer, which moves on.
-static void load_pair(struct lanes * l, int op, struct asm_reg to, struct asm_reg pointer, int memory) {
+static void load_pair(struct lanes * l, int op, struct asm_reg to, struct asm_reg pointer,
+                      int memory) {
     for (int half = 0; half < 2; half++) {
         ASM_MEM(l->p, op, memory, A_REG(asm_half(to, half)), A_REG(pointer), A_IMM(32));
     }
 }
 
-static void store_pair(struct lanes * l, int op, struct asm_reg from, struct asm_reg pointer, int memory) {
+static void store_pair(struct lanes * l, int op, struct asm_reg from, struct asm_reg pointer,
+                       int memory) {
     for (int half = 0; half < 2; half++) {
         ASM_MEM(l->p, op, memory, A_REG(pointer), A_REG(asm_half(from, half)), A_IMM(32));
     }
@@ -92,11 +94,13 @@ struct val lanes_load(struct lanes * l, struct asm_reg pointer, int memory, bool
     switch (l->dtype) {
     case DTYPE_BF16:
         bm = asm_local(l->p, ASM_BM);
-        ASM_MEM(l->p, AIE2_VLDA_CONV_FP32_BF16_pstm_nrm_imm, memory, A_REG(bm), A_REG(pointer), A_IMM(32));
+        ASM_MEM(l->p, AIE2_VLDA_CONV_FP32_BF16_pstm_nrm_imm, memory, A_REG(bm), A_REG(pointer),
+                A_IMM(32));
         return val_bm(bm);
     case DTYPE_F16:
         x = asm_local(l->p, ASM_X);
-        ASM_MEM(l->p, AIE2_VLDA_dmw_lda_w_ag_pstm_nrm_imm, memory, A_LO(x), A_REG(pointer), A_IMM(32));
+        ASM_MEM(l->p, AIE2_VLDA_dmw_lda_w_ag_pstm_nrm_imm, memory, A_LO(x), A_REG(pointer),
+                A_IMM(32));
         return f16_to_f32(l, x);
     default:
         bm = asm_local(l->p, ASM_BM);
@@ -111,7 +115,8 @@ void lanes_store(struct lanes * l, struct val v, struct asm_reg pointer, int mem
                 A_REG(lanes_bm(l, &v)));
     } else if (!native && l->dtype == DTYPE_F16) {
         struct asm_reg x = f32_to_f16(l, v);
-        ASM_MEM(l->p, AIE2_VST_dmw_sts_w_ag_pstm_nrm_imm, memory, A_REG(pointer), A_LO(x), A_IMM(32));
+        ASM_MEM(l->p, AIE2_VST_dmw_sts_w_ag_pstm_nrm_imm, memory, A_REG(pointer), A_LO(x),
+                A_IMM(32));
     } else if (v.has_bm) {
         store_pair(l, AIE2_VST_dmw_sts_am_ag_pstm_nrm_imm, v.bm, pointer, memory);
     } else {

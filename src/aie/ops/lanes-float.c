@@ -1,7 +1,8 @@
-// lanes-float: f32 arithmetic on a core whose multiplier knows only bf16. A factor is cut into pieces
-// of 8 bits, a = a1 + a2 + a3, and a product is the sum of the partial products that matter, smallest
-// first: (a1 b3 + a3 b1), (a1 b2 + a2 b1), (a1 b1 + a2 b2). The multiplier makes two products a lane
-// at once, so that is three instructions, and the addend of a multiply-add comes for free.
+// lanes-float: f32 arithmetic on a core whose multiplier knows only bf16. A factor is cut into
+// pieces of 8 bits, a = a1 + a2 + a3, and a product is the sum of the partial products that matter,
+// smallest first: (a1 b3 + a3 b1), (a1 b2 + a2 b1), (a1 b1 + a2 b2). The multiplier makes two
+// products a lane at once, so that is three instructions, and the addend of a multiply-add comes
+// for free.
 #include "lanes.h"
 
 #include "aie/isa/aie2.h"
@@ -59,8 +60,8 @@ struct asm_reg m_float_less(struct lanes * l, struct val a, struct val b) {
 
 static void load_half(struct lanes * l, struct asm_reg to, int half, struct val k) {
     int32_t offset = (k.slot - LANES_POOL_SLOTS / 2) * LANES_POOL_SLOT_BYTES;
-    ASM_MEM(l->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, MEM_POOL, A_REG(asm_half(to, half)), A_REG(l->pool),
-            A_IMM(offset));
+    ASM_MEM(l->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, MEM_POOL, A_REG(asm_half(to, half)),
+            A_REG(l->pool), A_IMM(offset));
 }
 
 // The pool pattern of two equal bf16, of which v's upper half is one.
@@ -93,7 +94,8 @@ static struct asm_reg pair(struct lanes * l, const struct rests * r, int low, in
 enum { NO_PIECE = 3 };
 
 // rest - (the piece that stands in the given half of a pair)
-static struct asm_reg subtract_piece(struct lanes * l, struct asm_reg rest, struct asm_reg from, int half) {
+static struct asm_reg subtract_piece(struct lanes * l, struct asm_reg rest, struct asm_reg from,
+                                     int half) {
     struct asm_reg unit = asm_local(l->p, ASM_X), d = asm_local(l->p, ASM_BM);
     load_half(l, unit, half, k_pair(l, 1.0f));
     load_half(l, unit, !half, k_bits(l, 0));
@@ -160,13 +162,15 @@ struct factor f_factor_const(struct lanes * l, float v, int pieces, enum factor_
 // ---- products ----
 
 // acc + a * b lane by lane, two products; without acc: the products alone.
-static struct asm_reg mac(struct lanes * l, const struct asm_reg * acc, struct asm_reg a, struct asm_reg b) {
+static struct asm_reg mac(struct lanes * l, const struct asm_reg * acc, struct asm_reg a,
+                          struct asm_reg b) {
     struct asm_reg d = asm_local(l->p, ASM_BM);
     if (acc) {
         ASM(l->p, AIE2_VMAC_F_vmac_bm_core_dense, A_REG(d), A_REG(*acc), A_REG(a), A_REG(b),
             A_REG(l->mul_config));
     } else {
-        ASM(l->p, AIE2_VMUL_F_vmac_bm_core_dense, A_REG(d), A_REG(a), A_REG(b), A_REG(l->mul_config));
+        ASM(l->p, AIE2_VMUL_F_vmac_bm_core_dense, A_REG(d), A_REG(a), A_REG(b),
+            A_REG(l->mul_config));
     }
     return d;
 }
@@ -189,7 +193,8 @@ static struct val multiply(struct lanes * l, struct asm_reg * acc, const struct 
     return val_bm(mac(l, acc, left->p12, right->p12));
 }
 
-struct val f_mac(struct lanes * l, struct val c, const struct factor * left, const struct factor * right) {
+struct val f_mac(struct lanes * l, struct val c, const struct factor * left,
+                 const struct factor * right) {
     struct asm_reg acc = lanes_bm(l, &c);
     return multiply(l, &acc, left, right);
 }
@@ -199,7 +204,8 @@ struct val f_product(struct lanes * l, const struct factor * left, const struct 
 }
 
 struct val f_mul(struct lanes * l, struct val a, struct val b) {
-    // Taking an infinity apart leaves a NaN behind; the product of the first pieces alone knows better.
+    // Taking an infinity apart leaves a NaN behind; the product of the first pieces alone knows
+    // better.
     struct factor left = f_factor(l, a, FACTOR_EXACT, FACTOR_LEFT);
     struct factor right = f_factor(l, b, FACTOR_EXACT, FACTOR_RIGHT);
     struct val full = f_product(l, &left, &right);

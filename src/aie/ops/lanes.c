@@ -33,7 +33,7 @@ static bool is_float(enum dtype t) {
 }
 
 void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, int32_t pool_address) {
-    *l = (struct lanes) {.p = p, .dtype = t, .n_consts = LANES_PARAMS};
+    *l = (struct lanes){.p = p, .dtype = t, .n_consts = LANES_PARAMS};
     l->pool = asm_global(p, ASM_P);
     ASM(p, AIE2_MOVXM_lng_cg, A_REG(l->pool),
         A_IMM(pool_address + LANES_POOL_SLOTS / 2 * LANES_POOL_SLOT_BYTES));
@@ -43,7 +43,8 @@ void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, int32_t
         return;
     }
     struct asm_reg mode = asm_local(p, ASM_R);
-    ASM(p, AIE2_MOVX_alu_cg, A_REG(mode), A_IMM(t == DTYPE_F32 ? ROUND_TO_ZERO : ROUND_NEAREST_EVEN));
+    ASM(p, AIE2_MOVX_alu_cg, A_REG(mode),
+        A_IMM(t == DTYPE_F32 ? ROUND_TO_ZERO : ROUND_NEAREST_EVEN));
     ASM(p, AIE2_MOVX_mvx_scl, A_FIXED(AIE_REG(AIE_CR, AIE_CR_RND)), A_REG(mode));
     l->float_config = scalar(l, FLOAT_ADD_CONFIG);
     l->mul_config = scalar(l, FLOAT_MUL_CONFIG);
@@ -56,7 +57,8 @@ void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, int32_t
 
 // ---- pool ----
 
-void lanes_pool_bytes(const struct lanes * l, uint8_t bytes[LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES]) {
+void lanes_pool_bytes(const struct lanes * l,
+                      uint8_t bytes[LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES]) {
     memset(bytes, 0, LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES);
     for (int s = 0; s < l->n_consts; s++) {
         for (int i = 0; i < LANES_POOL_SLOT_BYTES; i += 4) {
@@ -72,11 +74,12 @@ static int32_t slot_offset(int slot) {
 void lanes_set_param(struct lanes * l, int i, struct asm_reg r) {
     struct asm_reg x = asm_local(l->p, ASM_X);
     ASM(l->p, AIE2_VBCST_32, A_REG(x), A_REG(r));
-    ASM_MEM(l->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_POOL, A_LO(x), A_REG(l->pool), A_IMM(slot_offset(i)));
+    ASM_MEM(l->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_POOL, A_LO(x), A_REG(l->pool),
+            A_IMM(slot_offset(i)));
 }
 
 static struct val from_slot(int slot) {
-    return (struct val) {.slot = slot};
+    return (struct val){.slot = slot};
 }
 
 struct val k_param(struct lanes * l, int i) {
@@ -109,16 +112,17 @@ struct val k_float(struct lanes * l, float v) {
 // ---- registers ----
 
 struct val val_x(struct asm_reg x) {
-    return (struct val) {.x = x, .has_x = true, .slot = -1};
+    return (struct val){.x = x, .has_x = true, .slot = -1};
 }
 
 struct val val_bm(struct asm_reg bm) {
-    return (struct val) {.bm = bm, .has_bm = true, .slot = -1};
+    return (struct val){.bm = bm, .has_bm = true, .slot = -1};
 }
 
 static void load_halves(struct lanes * l, int op, struct asm_reg to, int slot) {
     for (int half = 0; half < 2; half++) { // all lanes of a constant are alike
-        ASM_MEM(l->p, op, MEM_POOL, A_REG(asm_half(to, half)), A_REG(l->pool), A_IMM(slot_offset(slot)));
+        ASM_MEM(l->p, op, MEM_POOL, A_REG(asm_half(to, half)), A_REG(l->pool),
+                A_IMM(slot_offset(slot)));
     }
 }
 

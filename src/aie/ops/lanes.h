@@ -1,5 +1,5 @@
-// lanes: an op is written once, over lanes. A val is one vector of lanes: 16 numbers of 32 bits when
-// the op computes in f32 (whatever the datatype in memory), or a full 512-bit vector of the
+// lanes: an op is written once, over lanes. A val is one vector of lanes: 16 numbers of 32 bits
+// when the op computes in f32 (whatever the datatype in memory), or a full 512-bit vector of the
 // datatype's own width when it works on the bits. Datatypes live at the edges: a load turns memory
 // into lanes, a store turns lanes into memory, rounding to nearest even.
 //
@@ -16,10 +16,10 @@ enum { LANES_POOL_SLOTS = 64, LANES_POOL_SLOT_BYTES = 32, LANES_PARAMS = KERNEL_
 struct lanes {
     struct asm_program * p;
     enum dtype dtype;
-    struct asm_reg pool;           // pointer to the middle of the pool
-    struct asm_reg minus_one, one; // scalars
-    struct asm_reg float_config;   // adder: f32 lanes, nothing negated
-    struct asm_reg mul_config;     // multiplier: two bf16 products a lane
+    struct asm_reg pool;                     // pointer to the middle of the pool
+    struct asm_reg minus_one, one;           // scalars
+    struct asm_reg float_config;             // adder: f32 lanes, nothing negated
+    struct asm_reg mul_config;               // multiplier: two bf16 products a lane
     struct asm_reg shift0, shift13, shift16; // f16 only
     uint32_t consts[LANES_POOL_SLOTS];       // one 32-bit pattern a slot
     int n_consts;
@@ -40,7 +40,8 @@ enum { MEM_PARAMS, MEM_A, MEM_B, MEM_OUT, MEM_POOL };
 // Scalars, rounding mode, pool pointer. Once, first; pool_address is the pool's first byte.
 void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, int32_t pool_address);
 // The pool's content for the PDI: LANES_POOL_SLOTS slots.
-void lanes_pool_bytes(const struct lanes * l, uint8_t bytes[LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES]);
+void lanes_pool_bytes(const struct lanes * l,
+                      uint8_t bytes[LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES]);
 // Puts parameter i (an f32 or integer pattern in a scalar) into its pool slot.
 void lanes_set_param(struct lanes * l, int i, struct asm_reg scalar);
 
@@ -71,14 +72,14 @@ struct val i_max(struct lanes * l, struct val a, struct val b); // signed
 struct val i_min(struct lanes * l, struct val a, struct val b);
 struct val i_shift_left(struct lanes * l, struct val a, int n); // by n doublings; n small
 
-struct asm_reg m_less(struct lanes * l, struct val a, struct val b);          // a < b, signed integers
+struct asm_reg m_less(struct lanes * l, struct val a, struct val b); // a < b, signed integers
 struct asm_reg m_greater_equal(struct lanes * l, struct val a, struct val b);
 struct asm_reg m_zero(struct lanes * l, struct val a);
 struct val v_select(struct lanes * l, struct asm_reg mask, struct val if_clear, struct val if_set);
 
 // ---- f32 lanes ----
-// The core's adder keeps 24 bits and no more: it rounds the smaller operand at the larger one's last
-// place before adding. Products are exact sums of bf16 pieces through the same adder.
+// The core's adder keeps 24 bits and no more: it rounds the smaller operand at the larger one's
+// last place before adding. Products are exact sums of bf16 pieces through the same adder.
 
 struct val f_add(struct lanes * l, struct val a, struct val b);
 struct val f_sub(struct lanes * l, struct val a, struct val b);
@@ -89,10 +90,10 @@ struct asm_reg m_nan(struct lanes * l, struct val a);
 // a < b for any two numbers; false when one is a NaN.
 struct asm_reg m_float_less(struct lanes * l, struct val a, struct val b);
 
-// A factor taken apart into bf16 pieces, from which products are made; worth keeping when a value is
-// multiplied more than once. pieces: 1 is bf16 (8 bits), 2 is 16 bits, 3 all 24; FACTOR_EXACT is 3
-// with the products of the small pieces as well, for the last bit. Each member is a vector with one
-// piece in its low half and one in its high half; t is the first piece and zero.
+// A factor taken apart into bf16 pieces, from which products are made; worth keeping when a value
+// is multiplied more than once. pieces: 1 is bf16 (8 bits), 2 is 16 bits, 3 all 24; FACTOR_EXACT is
+// 3 with the products of the small pieces as well, for the last bit. Each member is a vector with
+// one piece in its low half and one in its high half; t is the first piece and zero.
 enum factor_side { FACTOR_LEFT = 1, FACTOR_RIGHT = 2, FACTOR_BOTH = 3 };
 enum { FACTOR_EXACT = 4 };
 struct factor {
@@ -102,7 +103,8 @@ struct factor {
 struct factor f_factor(struct lanes * l, struct val a, int pieces, enum factor_side sides);
 struct factor f_factor_const(struct lanes * l, float v, int pieces, enum factor_side sides);
 // c + left * right, or left * right. Finite operands; infinities and NaNs come out as NaN.
-struct val f_mac(struct lanes * l, struct val c, const struct factor * left, const struct factor * right);
+struct val f_mac(struct lanes * l, struct val c, const struct factor * left,
+                 const struct factor * right);
 struct val f_product(struct lanes * l, const struct factor * left, const struct factor * right);
 // a * b in full, with infinities and NaNs as IEEE 754 has them.
 struct val f_mul(struct lanes * l, struct val a, struct val b);

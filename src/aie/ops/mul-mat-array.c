@@ -4,10 +4,10 @@
 //     cores: tiles, as the multiplier gives them -> memtile: plain rows -> shim
 //
 // Descriptors of cores and memtiles are written once; buffers take turns by their iteration. The
-// work is done in steps: a step points the shims' descriptors at rows of a, b and dst. Two steps are
-// in flight, with descriptors of their own; a step begins when the one before the last is complete.
-// Tasks of cores and memtiles know nothing of steps; they are pushed for as many steps together as
-// a task can hold.
+// work is done in steps: a step points the shims' descriptors at rows of a, b and dst. Two steps
+// are in flight, with descriptors of their own; a step begins when the one before the last is
+// complete. Tasks of cores and memtiles know nothing of steps; they are pushed for as many steps
+// together as a task can hold.
 #include "mul-mat-plan.h"
 
 #include "aie/array/array.h"
@@ -23,8 +23,8 @@ enum { MEM_IN = 0, MEM_OUT = 0, MEM_TILES_IN = 2, MEM_TILES_OUT = 2, MEM_X_OUT =
 
 // Locks of a memtile.
 enum {
-    LOCK_IN_EMPTY = 0,  // + 2 * channel
-    LOCK_IN_FULL = 1,   // + 2 * channel
+    LOCK_IN_EMPTY = 0,   // + 2 * channel
+    LOCK_IN_FULL = 1,    // + 2 * channel
     LOCK_TILE_EMPTY = 4, // + 2 * core row
     LOCK_TILE_FULL = 5,  // + 2 * core row
     LOCK_X_EMPTY = 12,
@@ -35,11 +35,11 @@ static const uint8_t mem_lock_init[MEM_LOCKS] = {2, 0, 2, 0, 1, 0, 1, 0, 1, 0, 1
 
 // Descriptors of a memtile, within the half that a channel can use.
 enum {
-    BD_IN = 0,                        // chunks
-    BD_OUT = BD_IN + MMP_CHUNKS,      // chunks
+    BD_IN = 0,                          // chunks
+    BD_OUT = BD_IN + MMP_CHUNKS,        // chunks
     BD_TILES_OUT = BD_OUT + MMP_CHUNKS, // two tiles
-    BD_TILES_IN = 22, // one or two
-    BD_X_IN = 21, // gemv, even half, where there is but one tile each way
+    BD_TILES_IN = 22,                   // one or two
+    BD_X_IN = 21,                       // gemv, even half, where there is but one tile each way
     BD_X_OUT = 23,
 };
 
@@ -48,7 +48,7 @@ enum { CORE_BD_Y, CORE_BD_X, CORE_BD_C };
 
 // Descriptors of a shim, one set for every other step.
 enum {
-    SHIM_FIRST,  // gemm: chunks of a; gemv: a by channel 0
+    SHIM_FIRST, // gemm: chunks of a; gemv: a by channel 0
     SHIM_FIRST_LAST,
     SHIM_SECOND, // gemm: chunks of b; gemv: a by channel 1
     SHIM_SECOND_LAST,
@@ -294,7 +294,10 @@ static void write_core(const struct design * d, int col, int row, uint32_t tiles
     const struct mm_plan * p = &d->plan;
     uint32_t slice = block_words(d) * (uint32_t) p->t->slice_blocks;
     uint32_t x = (uint32_t) (p->x_groups * MM_X_ROWS), y = (uint32_t) (p->y_groups * MM_Y_ROWS);
-    const struct { uint32_t address, words; int acquire, release; } streams[] = {
+    const struct {
+        uint32_t address, words;
+        int acquire, release;
+    } streams[] = {
         [CORE_BD_Y] = {MM_Y, y * slice, MM_LOCK_Y_EMPTY, MM_LOCK_Y_FULL},
         [CORE_BD_X] = {MM_X, x * slice, MM_LOCK_X_EMPTY, MM_LOCK_X_FULL},
         [CORE_BD_C] = {MM_C, x * y, MM_LOCK_C_FULL, MM_LOCK_C_EMPTY},
@@ -329,8 +332,8 @@ static void push(const struct design * d, int col, int row, uint32_t queue, int 
 }
 
 static void push_mem(const struct design * d, int col, bool in, int channel, int bd, int64_t runs) {
-    push(d, col, ARRAY_ROW_MEM,
-         (in ? MEM_S2MM_QUEUE : MEM_MM2S_QUEUE) + 8 * (uint32_t) channel, half(channel) + bd, runs);
+    push(d, col, ARRAY_ROW_MEM, (in ? MEM_S2MM_QUEUE : MEM_MM2S_QUEUE) + 8 * (uint32_t) channel,
+         half(channel) + bd, runs);
 }
 
 // For a group of steps that make so many tiles in each core.
@@ -378,10 +381,10 @@ static void shim_bd(const struct design * d, int col, int bd, const struct array
     txn_patch_address(d->t, addr + 4, operand, (uint32_t) offset);
 }
 
-static void push_shim(const struct design * d, int col, bool in, int channel, int bd, int64_t runs) {
+static void push_shim(const struct design * d, int col, bool in, int channel, int bd,
+                      int64_t runs) {
     uint32_t queue = (in ? SHIM_MM2S_QUEUE : SHIM_S2MM_QUEUE) + 8 * (uint32_t) channel;
-    txn_write(d->t, image_addr(col, ARRAY_ROW_SHIM, queue),
-              array_queue_word(bd, (int) runs, !in));
+    txn_write(d->t, image_addr(col, ARRAY_ROW_SHIM, queue), array_queue_word(bd, (int) runs, !in));
 }
 
 static uint32_t row_step(const struct tensor * t) {
@@ -406,8 +409,7 @@ static struct place place_of(const struct design * d, int operand, const struct 
                              int64_t row, bool per_tile) {
     const struct kernel_spec * spec = d->spec;
     const struct tensor * t = operand == OPERAND_OUT ? &spec->output : &spec->inputs[operand];
-    struct place at = {.operand = operand,
-                       .offset = batch_offset(spec, t, s) + row * t->nb[1]};
+    struct place at = {.operand = operand, .offset = batch_offset(spec, t, s) + row * t->nb[1]};
     if (per_tile && s->tiles > 1) {
         at.iterations = (uint32_t) s->tiles;
         at.step = (uint32_t) (d->plan.n_step * t->nb[1] / 4);
@@ -488,7 +490,8 @@ static void gemv_step(const struct design * d, int col, const struct mm_step * s
         struct place a = place_of(d, OPERAND_A, s, m, false);
         struct place c = place_of(d, OPERAND_OUT, s, 0, false);
         c.offset += 4 * m;
-        int first = write_rows(d, col, set + (i ? SHIM_SECOND : SHIM_FIRST), &a, (uint32_t) p->y_rows);
+        int first =
+            write_rows(d, col, set + (i ? SHIM_SECOND : SHIM_FIRST), &a, (uint32_t) p->y_rows);
         push_shim(d, col, true, i, i ? first : set + SHIM_X, 1);
         write_tile_bd(d, col, set + SHIM_TILES + i, &c, -1);
         push_shim(d, col, false, i, set + SHIM_TILES + i, 1);
@@ -508,8 +511,8 @@ static void wait_step(const struct design * d) {
 // How many steps from `first` on one push of tasks can hold, and their tiles.
 static int64_t group_steps(const struct design * d, int64_t first, int64_t * tiles) {
     const struct mm_plan * p = &d->plan;
-    int64_t most = MMP_RUNS / (int64_t) (p->slices > (uint32_t) p->rounds ? p->slices
-                                                                          : (uint32_t) p->rounds);
+    int64_t most =
+        MMP_RUNS / (int64_t) (p->slices > (uint32_t) p->rounds ? p->slices : (uint32_t) p->rounds);
     int64_t n = 0;
     *tiles = 0;
     for (int64_t i = first; i < p->steps; i++) {

@@ -237,8 +237,9 @@ static void i8_trip(struct mm_block * b, const struct mm_type * t) {
 // ---- i16: accumulators 4 x 4 of 64 bits, 8 of them, widened from i32 and narrowed to it ----
 
 // Halves of a row of four blocks, the one at the pointer last: it moves the pointer on.
-static const struct { int block, half; } i16_row[8] = {
-    {0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 1}, {3, 0}, {3, 1}, {2, 0}};
+static const struct {
+    int block, half;
+} i16_row[8] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 1}, {3, 0}, {3, 1}, {2, 0}};
 
 static void i16_accumulators(struct mm_block * b, struct asm_reg acc[8], bool in) {
     for (int j = 0; j < 2; j++) {

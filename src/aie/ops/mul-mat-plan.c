@@ -4,14 +4,13 @@
 #include "aie/array/array.h"
 
 enum {
-    STEP_LIMIT = 1 << 20,   // words, of a descriptor's step
-    ITERATIONS = 64,        // of a descriptor
+    STEP_LIMIT = 1 << 20, // words, of a descriptor's step
+    ITERATIONS = 64,      // of a descriptor
     SHIM_WRAP = 1023,
     MEM_WRAP = 1023,
-    MOST_STEPS = 96,        // of an instruction stream, which then takes less than 1 ms to make
+    MOST_STEPS = 96, // of an instruction stream, which then takes less than 1 ms to make
     TILE_BYTES = MM_TILE * MM_TILE * 4,
 };
-
 
 static int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
@@ -109,7 +108,8 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
     most_k = least(most_k, wrap_k);
     int64_t tiles = p->m_steps * p->n_tiles * spec->output.ne[2] * spec->output.ne[3];
     bool wide = p->is_vector && p->k / MM_BLOCK_K > MEM_WRAP; // x's walk has no chunks then
-    if ((!p->is_vector || cut_x_rows(p)) && ceil_div(p->k, mm_slice_k(p->t)) <= MMP_RUNS && most_k >= MM_BLOCK_K &&
+    if ((!p->is_vector || cut_x_rows(p)) && ceil_div(p->k, mm_slice_k(p->t)) <= MMP_RUNS &&
+        most_k >= MM_BLOCK_K &&
         ((!wide && chain_of_chunks(p, tiles, most_k)) || equal_chunks(p, most_k))) {
         return ST_OK;
     }
@@ -198,8 +198,8 @@ static enum status check_strides(const struct tensor * t, const char * name, str
         whole &= t->nb[i] % 4 == 0 || t->ne[i] == 1;
     }
     if (!whole) {
-        return error_set(err, ST_UNSUPPORTED, "%s: rows must be contiguous and begin at whole words",
-                         name);
+        return error_set(err, ST_UNSUPPORTED,
+                         "%s: rows must be contiguous and begin at whole words", name);
     }
     if (t->ne[1] > 1 && (t->nb[1] < 4 || t->nb[1] / 4 > STEP_LIMIT)) {
         return error_set(err, ST_UNSUPPORTED, "%s: rows lie %lld bytes apart, not 4 to 4 MiB", name,

@@ -8,9 +8,9 @@
 
 enum {
     MMP_COLUMNS = 4,
-    MMP_CHUNKS = 10,    // most in a chain of memtile descriptors
-    MMP_RUNS = 512,     // of a descriptor that a step may ask for: two tasks
-    MMP_VECTOR_N = 16,  // most rows of b for gemv
+    MMP_CHUNKS = 10,   // most in a chain of memtile descriptors
+    MMP_RUNS = 512,    // of a descriptor that a step may ask for: two tasks
+    MMP_VECTOR_N = 16, // most rows of b for gemv
     MMP_CORE_ROWS_GEMM = 4,
     MMP_CORE_ROWS_GEMV = 2,
 };
@@ -33,8 +33,8 @@ struct mm_plan {
     int x_rows, x_groups;
     int64_t n_start[MMP_COLUMNS];
     int64_t n_tiles, n_step;
-    int64_t pass;  // n tiles of one step
-    int x_pieces;  // gemv: of a row of x
+    int64_t pass; // n tiles of one step
+    int x_pieces; // gemv: of a row of x
 
     int64_t m, n, k;
     int64_t steps; // batches * passes * m_steps

@@ -91,7 +91,10 @@ static void count_down(struct program * w, struct asm_reg r) {
 static void read_parameters(struct program * w) {
     struct asm_program * p = w->p;
     struct asm_reg at = w->block.x; // not in use yet
-    const struct { struct asm_arg to; int param; } loads[] = {
+    const struct {
+        struct asm_arg to;
+        int param;
+    } loads[] = {
         {A_REG(w->tiles), MM_PARAM_TILES},
         {A_REG(w->slices), MM_PARAM_SLICES},
         {A_REG(w->trips), MM_PARAM_TRIPS},
@@ -144,9 +147,9 @@ static void run_slice(struct program * w) {
 
 static void write_program(struct program * w) {
     struct asm_program * p = w->p;
-    struct asm_reg * const scalars[] = {&w->tiles, &w->slices, &w->trips,     &w->row, &w->left,
-                                        &w->x,     &w->y,      &w->c,         &w->one, &w->other,
-                                        &w->first_config,      &w->minus_one};
+    struct asm_reg * const scalars[] = {
+        &w->tiles, &w->slices, &w->trips, &w->row,   &w->left,         &w->x,
+        &w->y,     &w->c,      &w->one,   &w->other, &w->first_config, &w->minus_one};
     for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
         *scalars[i] = asm_global(p, ASM_R);
     }

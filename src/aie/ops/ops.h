@@ -55,8 +55,8 @@ uint32_t ew_index(const struct ew_op * e, enum dtype t);       // what EW_PARAM_
 // Words of each input that one loop trip covers; divides EW_CHUNK_WORDS.
 int ew_trip_words(const struct ew_op * e, enum dtype t);
 
-// The op's words from EW_PARAM_ARGS on: its own parameters, then what is derived from them so that the
-// core need not compute it for every vector.
+// The op's words from EW_PARAM_ARGS on: its own parameters, then what is derived from them so that
+// the core need not compute it for every vector.
 int ew_n_args(enum kernel_op op);
 void ew_args(const struct kernel_spec * spec, uint32_t args[KERNEL_MAX_PARAMS]);
 

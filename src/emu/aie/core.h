@@ -40,8 +40,8 @@ enum core_state {
 struct core_env {
     void * user;
     // Pointer to len bytes of data memory at the core's 20-bit address, or NULL (unmapped, or the
-    // neighbour does not exist). len never crosses a 64 KiB window; the core asks for a whole window
-    // first and keeps the pointer for its life.
+    // neighbour does not exist). len never crosses a 64 KiB window; the core asks for a whole
+    // window first and keeps the pointer for its life.
     uint8_t * (*memory)(void * user, uint32_t addr, uint32_t len);
     // id as the core encodes it (0-15 S, 16-31 W, 32-47 N, 48-63 own). Negative value: acquire when
     // lock >= -value, then subtract; positive: acquire when equal. Returns 1 done, 0 would block,
@@ -55,7 +55,7 @@ struct core_env {
     int (*cascade_write)(void * user, const uint8_t bits512[64]);
     void (*trace)(void * user, uint64_t cycle, uint32_t pc, const char * text); // NULL = off
     struct core_cache * cache; // NULL = the core has one of its own
-    bool strict; // registers begin with garbage, but for those that steer the core
+    bool strict;               // registers begin with garbage, but for those that steer the core
 };
 
 enum { CORE_PM_BYTES = 16384 };
@@ -63,8 +63,8 @@ enum { CORE_PM_BYTES = 16384 };
 enum status core_new(enum aie_arch arch, const struct core_env * env, struct core ** out);
 void core_free(struct core * c);
 
-void core_reset(struct core * c);                 // registers, pipeline, PC = 0; program kept
-uint8_t * core_program(struct core * c);          // 16 KiB, written by the array; then call:
+void core_reset(struct core * c);        // registers, pipeline, PC = 0; program kept
+uint8_t * core_program(struct core * c); // 16 KiB, written by the array; then call:
 void core_program_changed(struct core * c, uint32_t offset, uint32_t size);
 void core_enable(struct core * c, bool on, uint64_t now);
 
@@ -83,8 +83,8 @@ const char * core_fault(const struct core * c); // text with PC, bytes and reaso
 uint64_t core_bundles(const struct core * c);
 uint64_t core_stall_cycles(const struct core * c);
 
-// Register access for debug registers and instruction tests: raw little-endian bytes of the register
-// (4 for scalars, 16..128 for vectors). Writes are immediate. Returns the size.
+// Register access for debug registers and instruction tests: raw little-endian bytes of the
+// register (4 for scalars, 16..128 for vectors). Writes are immediate. Returns the size.
 int core_reg_get(const struct core * c, aie_reg reg, uint8_t bytes[128]);
 int core_reg_set(struct core * c, aie_reg reg, const uint8_t bytes[128]);
 
@@ -113,8 +113,8 @@ struct core_semantic {
 };
 core_semantic_fn core_semantic_find(enum aie_arch arch, const char * record_name);
 
-// out = acc + x * y, the short way for the configurations of inner loops. False: not one of them, or
-// not with these operands; then nothing was written and the semantic function has the answer.
+// out = acc + x * y, the short way for the configurations of inner loops. False: not one of them,
+// or not with these operands; then nothing was written and the semantic function has the answer.
 typedef bool (*core_mac_fn)(uint8_t * out, const uint8_t * acc, const uint8_t * x,
                             const uint8_t * y, uint32_t conf);
 core_mac_fn core_mac_find(enum aie_arch arch, const char * record_name); // NULL: it has none

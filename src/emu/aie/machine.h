@@ -1,6 +1,7 @@
-// machine: the NPU array as one object. The HSA side (emu/api) hands it a PDI, an instruction stream
-// and operand addresses, as the firmware of a real NPU would get them; the machine plays the array
-// until the stream's last token arrived, or stops with an error that names tile, PC and bytes.
+// machine: the NPU array as one object. The HSA side (emu/api) hands it a PDI, an instruction
+// stream and operand addresses, as the firmware of a real NPU would get them; the machine plays the
+// array until the stream's last token arrived, or stops with an error that names tile, PC and
+// bytes.
 //
 // One machine is one hardware context: it keeps the configuration that the last PDI left behind and
 // loads a PDI only when it differs from the resident one, like the firmware. Not thread safe.
@@ -16,11 +17,11 @@ typedef void * (*emu_resolve_fn)(void * user, uint64_t addr, uint64_t len, bool 
 
 struct emu_config {
     enum aie_arch arch;
-    int columns;            // usable columns of the partition: 4 on aie2, 8 on aie2p
+    int columns; // usable columns of the partition: 4 on aie2, 8 on aie2p
     emu_resolve_fn resolve;
     void * user;
-    uint64_t max_cycles;    // stop with an error when one dispatch models more; 0 = a generous default
-    bool single_cycles;     // never take many cycles in one go; the results are the same, slower
+    uint64_t max_cycles; // stop with an error when one dispatch models more; 0 = a generous default
+    bool single_cycles;  // never take many cycles in one go; the results are the same, slower
     // Registers and memories of tiles begin with garbage, not with zeros, and transfers start later
     // than they could, by times that vary: what is right must not depend on either.
     bool strict;
@@ -36,20 +37,22 @@ struct emu_operand {
 struct emu_counters { // since the machine was made
     uint64_t dispatches;
     uint64_t pdi_loads;
-    uint64_t cycles;          // modelled array cycles, summed over dispatches
-    uint64_t bundles;         // executed by all cores
-    uint64_t core_stalls;     // core cycles spent waiting on locks, streams and memory
-    uint64_t stream_words;    // words moved by shim DMA
-    uint64_t last_cycles;     // of the last dispatch
+    uint64_t cycles;       // modelled array cycles, summed over dispatches
+    uint64_t bundles;      // executed by all cores
+    uint64_t core_stalls;  // core cycles spent waiting on locks, streams and memory
+    uint64_t stream_words; // words moved by shim DMA
+    uint64_t last_cycles;  // of the last dispatch
 };
 
-enum status emu_machine_new(const struct emu_config * config, struct emu_machine ** out, struct error * err);
+enum status emu_machine_new(const struct emu_config * config, struct emu_machine ** out,
+                            struct error * err);
 void emu_machine_free(struct emu_machine * m); // NULL is fine
 
 // Runs one dispatch to completion. After an error the machine is reset and the next dispatch loads
 // its PDI again; an error never leaves the process in doubt.
 enum status emu_machine_run(struct emu_machine * m, const uint8_t * pdi, size_t pdi_size,
-                            const uint32_t * insts, size_t n_insts, const struct emu_operand * operands,
-                            int n_operands, struct error * err);
+                            const uint32_t * insts, size_t n_insts,
+                            const struct emu_operand * operands, int n_operands,
+                            struct error * err);
 
 void emu_machine_counters(const struct emu_machine * m, struct emu_counters * out);

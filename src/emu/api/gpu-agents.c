@@ -398,7 +398,8 @@ hsa_status_t hsa_cache_get_info(hsa_cache_t cache, hsa_cache_info_t attribute, v
                 continue;
             }
             char name[32];
-            int n = snprintf(name, sizeof name, "%s L%d", gfx_arch_name(emu_gpu_models[m].arch), i + 1);
+            int n =
+                snprintf(name, sizeof name, "%s L%d", gfx_arch_name(emu_gpu_models[m].arch), i + 1);
             switch (value ? (int) attribute : -1) {
             case HSA_CACHE_INFO_NAME_LENGTH:
                 *(uint32_t *) value = (uint32_t) n;

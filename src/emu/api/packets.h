@@ -17,7 +17,7 @@ struct emu_dispatch {
     size_t n_insts;
     struct emu_operand operands[EMU_MAX_OPERANDS];
     int n_operands;
-    uint32_t words; // of the command that ROCr makes of it
+    uint32_t words;          // of the command that ROCr makes of it
     hsa_signal_t completion; // handle 0: none
 };
 

@@ -81,7 +81,8 @@ struct emu_queue {
     void (*callback)(hsa_status_t, hsa_queue_t *, void *);
     void * callback_data;
     hsa_status_t error; // not SUCCESS: suspended, later packets are not executed; under agent->lock
-    uint32_t context;   // id of its hardware context; 0: it has none. Kept with ROCr 7.2's faults alone
+    uint32_t
+        context; // id of its hardware context; 0: it has none. Kept with ROCr 7.2's faults alone
 
     struct aql * aql; // what runs the packets of a GPU's queue; NULL: a NPU's
 };
@@ -190,7 +191,7 @@ struct emu_runtime {
     hsa_amd_system_event_callback_t event_handler; // under the lock of agents[0]
     void * event_data;
     bool rocr_bugs; // ROCr 7.2 with its faults
-    bool strict; // everything that hardware may do it does: see GGML_HSA_EMU_STRICT
+    bool strict;    // everything that hardware may do it does: see GGML_HSA_EMU_STRICT
     int trace_col, trace_row;
 };
 

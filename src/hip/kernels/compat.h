@@ -6,9 +6,9 @@
 #define ROCM_KERNELS_COMPAT_H
 
 #if defined(ROCM_KERNELS_FREESTANDING)
-#    define __global__ __attribute__((global))
-#    define __device__ __attribute__((device))
-#    define __shared__ __attribute__((shared))
+#    define __global__           __attribute__((global))
+#    define __device__           __attribute__((device))
+#    define __shared__           __attribute__((shared))
 #    define __launch_bounds__(n) __attribute__((launch_bounds(n)))
 #elif defined(__CUDACC__) && !defined(__HIP__)
 #    include <cuda_fp16.h>
@@ -89,15 +89,9 @@ struct bf16 {
 };
 
 // What a type is computed in, and the way there and back.
-template <class T> struct calc {
-    typedef T type;
-};
-template <> struct calc<f16> {
-    typedef f32 type;
-};
-template <> struct calc<bf16> {
-    typedef f32 type;
-};
+template <class T> struct calc { typedef T type; };
+template <> struct calc<f16> { typedef f32 type; };
+template <> struct calc<bf16> { typedef f32 type; };
 
 template <class T> DEVICE T widen(T v) {
     return v;
@@ -156,9 +150,7 @@ template <class T> DEVICE T narrow(typename calc<T>::type v) {
 
 // Places of element i in up to N tensors. The loop is not unrolled: it is the same for all lanes,
 // and code that is loaded once beats code that is long.
-template <int N> struct places {
-    u32 at[N];
-};
+template <int N> struct places { u32 at[N]; };
 
 template <int N>
 DEVICE places<N> locate(const rk_shape & shape, u32 i, const uint32_t * const (&strides)[N]) {

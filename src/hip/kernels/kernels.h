@@ -207,8 +207,8 @@ struct rk_norm {
 // x and y are [batch * heads][positions][n_columns], contiguous; cos and sin are
 // [positions][n_columns / 2], and of each batch its own where batch_stride is not 0.
 struct rk_rope {
-    uint32_t n_pairs;      // of all of x
-    uint32_t n_columns;    // even
+    uint32_t n_pairs;   // of all of x
+    uint32_t n_columns; // even
     uint32_t n_positions;
     uint32_t n_heads;      // rows of positions that share the tables of one batch
     uint32_t batch_stride; // from the tables of one batch to the next, in elements
@@ -272,11 +272,11 @@ struct rk_ggml_rope {
 // serve several b.
 struct rk_matmul {
     uint32_t n_rows, n_columns, n_inner;
-    uint32_t dim;          // batches in the first of the two batch dimensions
-    uint32_t a_share[2];   // 1: a has as many batches as b
-    uint32_t a_stride[2];  // of i and of k
-    uint32_t b_stride[2];  // of k and of j
-    uint32_t y_stride[2];  // of i and of j
+    uint32_t dim;         // batches in the first of the two batch dimensions
+    uint32_t a_share[2];  // 1: a has as many batches as b
+    uint32_t a_stride[2]; // of i and of k
+    uint32_t b_stride[2]; // of k and of j
+    uint32_t y_stride[2]; // of i and of j
     // strides of the two batch dimensions
     uint32_t a_batch[2], b_batch[2], y_batch[2];
     const void *a, *b;

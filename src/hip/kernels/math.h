@@ -79,7 +79,7 @@ DEVICE f64 m_trunc(f64 x) {
 // exp(r) - 1 for |r| <= 1, by its series: r / n! gets below 2^-53 of the first at n = 19.
 template <int TERMS, class T> DEVICE T expm1_near_zero(T r) {
     T sum = 0;
-#pragma unroll 1
+#    pragma unroll 1
     for (int n = TERMS; n > 0; n--) {
         sum = (sum + 1) * r / (T) n;
     }
@@ -124,7 +124,7 @@ DEVICE f64 m_log(f64 x) {
         e--;
     }
     f64 f = m - 1, s = f / (2 + f), z = s * s, p = 0;
-#pragma unroll 1
+#    pragma unroll 1
     for (int k = 23; k >= 3; k -= 2) {
         p = z * (p + 2.0 / k);
     }
@@ -137,7 +137,7 @@ DEVICE f64 m_log(f64 x) {
 DEVICE f64 sine_near_zero(f64 r, bool odd) {
     f64 z = r * r, p = 0;
     int first = odd ? 0 : 1;
-#pragma unroll 1
+#    pragma unroll 1
     for (int n = first + 18; n > first; n -= 2) {
         p = -z * (p + 1) / (f64) (n * (n - 1));
     }
@@ -171,7 +171,7 @@ DEVICE f64 m_tanh(f64 x) {
 // sign, so nothing cancels. From 5.93 on it is 1.
 DEVICE f64 m_erf(f64 x) {
     f64 a = m_abs(x) < 6 ? m_abs(x) : 6, z = 2 * a * a, term = a, sum = a;
-#pragma unroll 1
+#    pragma unroll 1
     for (int n = 3; n < 300; n += 2) {
         term = term * z / n;
         if (!(term > sum * 0x1p-55)) {
