@@ -24,9 +24,9 @@ ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir $(1) --output-o
 # What was not tested, and why.
 skips     = @sh tests/make/skips.sh $(1)
 
-.PHONY: help setup build install demo test test-ops test-rocr test-hosts test-cross asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format clean distclean
+.PHONY: help setup build install demo test test-ops test-rocr test-hosts test-cross asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format format-check clean distclean
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup: ## install missing packages, get and build ggml (once)
 	@sh cmake/packages.sh
@@ -110,7 +110,12 @@ ops-docs: build ## write docs/ops.md and docs/ops.csv: which ops run where
 	@sh cmake/ops-docs.sh $(BUILD) docs
 
 format: ## clang-format over the sources
-	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
+	@sh cmake/packages.sh format
+	@sh cmake/format.sh
+
+format-check: ## does it leave them as they are?
+	@sh cmake/packages.sh format
+	@sh cmake/format.sh check
 
 clean: ## remove what was built here; ggml stays
 	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz $(BUILD)-amd64 $(BUILD)-arm64

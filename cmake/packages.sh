@@ -13,6 +13,8 @@ want="npm clang rocminfo"
       librocrand-dev librocprim-dev"
 # packages.sh hosts: what the tests with programs of newer releases want from this one.
 [ "${1:-}" != hosts ] || want="$want clang-19 lld-19 libamdhip64-5 curl"
+# packages.sh format: the version that cmake/format.sh asks for.
+[ "${1:-}" != format ] || want="clang-format-14"
 # packages.sh cross: what `make test-cross` builds and runs programs of the other architecture with.
 if [ "${1:-}" = cross ]; then
     case $(uname -m) in

@@ -104,8 +104,12 @@ static enum status judge(const struct hip_compiler * c, const struct process_end
 static enum status take_output(const struct workplace * w, const struct hip_compiler * c,
                                const char * arch, uint8_t ** data, size_t * size,
                                struct error * err) {
-    // A user whose umask lets others write does not mean this file.
-    fchmodat(w->dir, "out", 0600, 0);
+    // A user whose umask lets others write does not mean this file. That there is none is told
+    // below.
+    if (fchmodat(w->dir, "out", 0600, 0) != 0 && errno != ENOENT) {
+        return error_set(err, ST_IO, "what %s made: its mode cannot be changed: %s", c->path,
+                         strerror(errno));
+    }
     uint8_t * bytes;
     size_t n, at, length;
     enum status st = dir_read(w->dir, "out", HIP_MAX_CODE, &bytes, &n, err);
