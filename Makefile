@@ -24,7 +24,7 @@ ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir $(1) --output-o
 # What was not tested, and why.
 skips     = @sh tests/make/skips.sh $(1)
 
-.PHONY: help setup build install demo test test-ops test-rocr test-hosts test-cross asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format format-check clean distclean
+.PHONY: help setup build install demo test test-ops test-rocr test-rocr-quick test-hosts test-cross asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format format-check clean distclean
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -49,16 +49,23 @@ test: build ## all tests; the unit tests under ASan and UBSan as well
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
 	$(call compile,$(BUILD)-asan)
 	$(call ctest,$(BUILD)-asan,-LE 'ops|whole')
-	$(call ctest,$(BUILD),-LE 'whole|hosts')
+	$(call ctest,$(BUILD),-LE 'whole|hosts|rocr')
 	$(call skips,$(BUILD)-asan $(BUILD))
 
 test-ops: build ## ggml's own comparison with the CPU, every case of every op
 	$(call ctest,$(BUILD),-L whole -V)
 	$(call skips,$(BUILD))
 
-test-rocr: build ## AMD's own ROCr, from Debian, on a played NPU driver
+test-rocr: build ## AMD's own ROCr, from Debian, on a played NPU driver and emulated GPUs
+	@sh cmake/packages.sh gpu
 	@sh cmake/debian/get.sh .deps rocr || [ $$? = 77 ]
 	$(call ctest,$(BUILD),-L rocr)
+	$(call skips,$(BUILD))
+
+test-rocr-quick: build ## the part of it that takes a minute
+	@sh cmake/debian/get.sh .deps rocr || [ $$? = 77 ]
+	$(call ctest,$(BUILD),-L rocr -LE long)
+	$(call skips,$(BUILD))
 
 test-hosts: build ## HIP, rocminfo, ggml and llama.cpp of newer Debian releases with what was built here (1 GB, once)
 	@sh cmake/packages.sh hosts

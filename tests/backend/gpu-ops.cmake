@@ -14,7 +14,7 @@ function(rocr_ops_test name arch)
     set(run sh ${CMAKE_SOURCE_DIR}/tests/kfd/run.sh ${CMAKE_BINARY_DIR} ${GGML_HSA_ROCR_DIR} ${arch} -C ${GGML_BIN_DIR})
     list(JOIN run " " run)
     set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "OPS_RUN=${run}")
-    set_tests_properties(${name} PROPERTIES LABELS rocr TIMEOUT 1200)
+    set_tests_properties(${name} PROPERTIES LABELS "rocr;long" TIMEOUT 1200)
 endfunction()
 
 set(gpu_rows SOFT_MAX,NORM,RMS_NORM,SUM_ROWS,ARGMAX)
