@@ -3,8 +3,6 @@
 // are sent without waiting; the host waits only where it must touch what they read or write.
 #include "dispatch.h"
 
-#include "aie/image/image.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,18 +126,6 @@ static void warn_of_store(const char * text) {
     log_warn("%s", text);
 }
 
-static enum status set_idle(struct hsac_agent * agent, enum aie_arch arch, struct error * err) {
-    uint32_t * insts;
-    size_t n;
-    enum status st =
-        txn_idle(arch == AIE_ARCH_AIE2 ? 4 : 8, arch == AIE_ARCH_AIE2 ? 3 : 4, &insts, &n, err);
-    if (st == ST_OK) {
-        st = hsac_agent_set_idle(agent, insts, n, err);
-        free(insts);
-    }
-    return st;
-}
-
 enum status npu_new(struct hsac_agent * agent, struct npu ** out, struct error * err) {
     struct npu * npu = calloc(1, sizeof *npu);
     *out = NULL;
@@ -153,9 +139,6 @@ enum status npu_new(struct hsac_agent * agent, struct npu ** out, struct error *
     }
     if (st == ST_OK) {
         st = hsac_agent_check(agent, err);
-    }
-    if (st == ST_OK) {
-        st = set_idle(agent, npu->arch, err);
     }
     if (st == ST_OK) {
         st = store_new(&npu->store, err);

@@ -2,10 +2,28 @@
 // held, until the queue has drained.
 #include "dispatch.h"
 
+#include "aie/image/image.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
+static enum status set_idle(struct hsac_agent * agent, enum aie_arch arch, struct error * err) {
+    uint32_t * insts;
+    size_t n;
+    enum status st =
+        txn_idle(arch == AIE_ARCH_AIE2 ? 4 : 8, arch == AIE_ARCH_AIE2 ? 3 : 4, &insts, &n, err);
+    if (st == ST_OK) {
+        st = hsac_agent_set_idle(agent, insts, n, err);
+        free(insts);
+    }
+    return st;
+}
+
 enum status npu_stream_begin(struct hsa_stream * s, struct error * err) {
+    enum status st = set_idle(s->device->agent, s->device->npu->arch, err);
+    if (st != ST_OK) {
+        return st;
+    }
     s->npu = calloc(1, sizeof *s->npu);
     return s->npu ? ST_OK : error_set(err, ST_NO_MEMORY, "no memory for a stream");
 }
