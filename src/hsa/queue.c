@@ -29,7 +29,6 @@
 
 enum {
     WAIT_SLICE_MS = 20,
-    WAIT_LIMIT_S = 60,  // for a runtime that is silent: neither completion nor error
     SHOW_OPERANDS = 1,  // the least that a packet can have
     CONTEXT_IDS = 1024, // that the driver hands out before it begins again; older ones 255
 };
@@ -134,7 +133,7 @@ static void show(struct hsac_agent * a, uint32_t pdis) {
 static bool wait_packets(struct hsac_agent * a, const char ** why) {
     const struct hsac_api * api = &a->h->api;
     struct hsac_ring * ring = &a->ring;
-    time_t start = time(NULL);
+    struct hsac_watch watch = hsac_watch_start(a->h);
     for (;;) {
         int failure = __atomic_load_n(&ring->failure, __ATOMIC_ACQUIRE);
         if (failure) {
@@ -142,7 +141,8 @@ static bool wait_packets(struct hsac_agent * a, const char ** why) {
             *why = *text ? text : hsac_status_text(a->h, (hsa_status_t) failure);
             return false;
         }
-        bool consumed = api->hsa_queue_load_read_index_scacquire(ring->queue) >= ring->next;
+        uint64_t read = api->hsa_queue_load_read_index_scacquire(ring->queue);
+        bool consumed = read >= ring->next;
         if (!a->h->abi->signals) {
             if (consumed) {
                 return true;
@@ -153,7 +153,7 @@ static bool wait_packets(struct hsac_agent * a, const char ** why) {
                                                   HSA_WAIT_STATE_BLOCKED) < 1) {
             return true;
         }
-        if (time(NULL) - start > WAIT_LIMIT_S) {
+        if (hsac_watch_silent(&watch, read)) {
             *why = consumed
                        ? "packets were taken but never signalled; this runtime may not speak the "
                          "packet ABI that was chosen, try GGML_HSA_AIE_ABI=B"
