@@ -404,12 +404,9 @@ static void packed(void) {
     done(a, b, c, NULL, NULL);
 }
 
-#if defined(__aarch64__) || (defined(__GNUC__) && __GNUC__ >= 12 && defined(__x86_64__))
-#    define HAVE_HALF 1
+#if HAVE_HALF // the host's own
 __extension__ typedef _Float16 half;
-#endif
 
-#ifdef HAVE_HALF
 static half half_max(half a, half b) {
     return a > b ? a : b;
 }
