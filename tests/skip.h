@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SKIPPED = 77 }; // SKIP_RETURN_CODE in tests/CMakeLists.txt
 
@@ -30,6 +31,19 @@ __attribute__((format(printf, 1, 2))) static inline int skip_say(const char * fo
     va_end(args);
     fflush(stdout);
     return SKIPPED;
+}
+
+// Can this clang make code for GPUs? It may be installed without the linker of its version.
+static inline bool clang_has_linker(const char * clang) {
+    char command[4200], path[4096] = "";
+    snprintf(command, sizeof command, "'%s' --print-prog-name=lld 2>/dev/null", clang);
+    FILE * f = popen(command, "r");
+    bool told = f && fgets(path, sizeof path, f);
+    if (f) {
+        pclose(f);
+    }
+    path[strcspn(path, "\n")] = 0;
+    return told && access(path, X_OK) == 0;
 }
 
 #ifdef CMOCKA_H_

@@ -21,7 +21,7 @@ static struct asm_program * new_program(void) {
     return p;
 }
 
-static void stop(struct asm_program * p) { // every program ends in a jump to itself
+static void park(struct asm_program * p) { // every program ends in a jump to itself
     int here = asm_label_new(p);
     asm_label(p, here);
     asm_jump(p, here);
@@ -97,7 +97,7 @@ static void schedules_keep_their_meaning(void ** state) {
             ASM(p, op, A_REG(values[to]), A_REG(values[a]), A_REG(values[b]));
             model[to] = v;
         }
-        stop(p);
+        park(p);
         struct asm_code code;
         struct error err = {0};
         assert_int_equal(asm_finish(p, &code, &err), ST_OK);
@@ -126,12 +126,12 @@ static void misuse_is_reported(void ** state) {
     struct asm_program * p = new_program();
     struct asm_reg r = asm_local(p, ASM_R);
     ASM(p, AIE2_ADD, A_REG(r), A_REG(asm_local(p, ASM_R)), A_REG(r));
-    stop(p);
+    park(p);
     expect_misuse(p, "nothing wrote");
 
     p = new_program();
     ASM(p, AIE2_ADD, A_REG(asm_global(p, ASM_R)));
-    stop(p);
+    park(p);
     expect_misuse(p, "takes 3 operands");
 
     p = new_program();
@@ -142,7 +142,7 @@ static void misuse_is_reported(void ** state) {
     for (int i = 0; i < 40; i++) {
         asm_global(p, ASM_R);
     }
-    stop(p);
+    park(p);
     expect_misuse(p, "no register");
 
     p = new_program(); // forty values that are all needed once the last one is there
@@ -156,25 +156,25 @@ static void misuse_is_reported(void ** state) {
     for (int i = 39; i >= 0; i--) {
         ASM(p, AIE2_ADD, A_REG(sum), A_REG(sum), A_REG(chain[i]));
     }
-    stop(p);
+    park(p);
     expect_misuse(p, "more registers");
 
     p = new_program();
     struct asm_reg g = asm_global(p, ASM_R);
     asm_loop_begin(p, g);
     asm_loop_end(p);
-    stop(p);
+    park(p);
     expect_misuse(p, "one region");
 
     p = new_program(); // two classes over the same registers
     asm_local(p, ASM_MASK);
     asm_local(p, ASM_L);
-    stop(p);
+    park(p);
     expect_misuse(p, "shares its registers");
 
     p = new_program(); // an immediate that does not fit its field
     ASM(p, AIE2_MOVX_alu_cg, A_REG(asm_global(p, ASM_R)), A_IMM(100000));
-    stop(p);
+    park(p);
     expect_misuse(p, "");
 }
 

@@ -30,8 +30,12 @@ while [ "$n" -gt 0 ]; do
 done
 case ${OPS_RUN:-}/${GGML_HSA_EMULATE:-} in
 *gfx*)
-    if ! command -v clang++-19 >/dev/null && ! command -v clang++-20 >/dev/null; then
-        echo "skipped: there is no clang++-19 to compile GPU kernels with"
+    found=
+    for clang in clang++-19 clang++-20; do
+        [ ! -x "$($clang --print-prog-name=lld 2>/dev/null)" ] || found=1
+    done
+    if [ -z "$found" ]; then
+        echo "skipped: no clang++-19 or later with its lld to compile GPU kernels with"
         exit 77
     fi
     ;;

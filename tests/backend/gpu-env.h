@@ -2,13 +2,14 @@
 #pragma once
 
 #include "hip/hip-impl.h"
+#include "skip.h"
 
 #include <stdlib.h>
 
 static inline bool gpu_have_compiler(void) {
     struct hip_toolchain t = {.root = -1};
     hip_toolchain_find(&t, "clang", NULL);
-    bool have = t.clang != NULL;
+    bool have = t.clang && clang_has_linker(t.clang);
     hip_toolchain_free(&t);
     return have;
 }

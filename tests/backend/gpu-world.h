@@ -428,7 +428,7 @@ static inline void world_check(struct world * w, struct ggml_tensor * out,
 static inline int gpu_main(int argc, char ** argv, const struct CMUnitTest * tests, size_t n) {
     gpu_arch = argc > 1 ? argv[1] : gpu_arch;
     if (!gpu_have_compiler()) {
-        return skip_say("no clang++-19 or later to compile GPU kernels with");
+        return skip_say("no clang++-19 or later with its lld to compile GPU kernels with");
     }
     return skip_run(gpu_arch, tests, n, gpu_setup, gpu_teardown);
 }

@@ -3,14 +3,13 @@
 // both operands to bf16 takes (or, where products are precise, to two bf16 pieces).
 #pragma once
 
+#include "base/cmocka-all.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "ggml-alloc.h"
 #include "ggml-backend.h"

@@ -1,11 +1,10 @@
 // test-abi: our declarations of the structs that a backend shares with ggml lie exactly as ggml's
 // own.
-#include <setjmp.h>
-#include <stdarg.h>
+#include "base/cmocka-all.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "abi-offsets.h"
 #include "backend/ggml-abi.h"
@@ -17,7 +16,7 @@ static const struct abi_offset ours_v3[] = {
 
 static void offsets_agree(void ** state) {
     (void) state;
-    assert_in_range(abi_ggml_version, 2, 3);
+    assert_between(abi_ggml_version, 2, 3);
     const struct abi_offset * ours = abi_ggml_version == 3 ? ours_v3 : ours_v2;
     assert_int_equal(abi_ggml_count, sizeof ours_v2 / sizeof ours_v2[0]);
     for (size_t i = 0; i < abi_ggml_count; i++) {

@@ -1,12 +1,11 @@
 // test-mat-plan: how products are laid out for kernels and cut into parts, with a compiler that
 // takes what MUL_MAT's and CONVERT's contracts say, up to a size that a test sets.
-#include <setjmp.h>
-#include <stdarg.h>
+#include "base/cmocka-all.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "backend/npu/mat.h"
 #include "never-compile.h"
@@ -418,7 +417,7 @@ static void check_parts(const struct ggml_tensor * node, int64_t most, int64_t a
             int64_t sum = (addr[2] + i0 * 4 + i1 * s.output.nb[1] + i2 * s.output.nb[2] +
                            i3 * s.output.nb[3] - out->data) /
                           4;
-            assert_in_range(sum, 0, n - 1);
+            assert_between(sum, 0, n - 1);
             assert_int_equal(seen[sum], 0);
             seen[sum] = 1;
             // Which rows the kernel reads for it, and which it should.
@@ -498,7 +497,7 @@ static void long_k(void ** state) {
                     assert_ptr_equal(addr[2], out);
                 } else {
                     assert_int_equal(s.op, KERNEL_OP_MUL_MAT);
-                    assert_in_range(s.inputs[0].ne[0], 8, most);
+                    assert_between(s.inputs[0].ne[0], 8, most);
                     assert_int_equal((size_t) (addr[0] - (char *) a->data) % a->nb[1],
                                      (size_t) done * 2);
                     out = done ? out : addr[2];

@@ -511,7 +511,7 @@ int main(int argc, char ** argv) {
     }
     gpu_arch = argc > 1 ? argv[1] : gpu_arch;
     if (!gpu_have_compiler()) {
-        return skip_say("no clang++-19 or later to compile GPU kernels with");
+        return skip_say("no clang++-19 or later with its lld to compile GPU kernels with");
     }
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n <= 0) {

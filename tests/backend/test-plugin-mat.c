@@ -389,7 +389,7 @@ static void two_streams_one_weight(void ** state) {
     assert_ptr_equal(compute_many(&l), &l);
     assert_int_equal(pthread_join(thread, &result), 0);
     assert_ptr_equal(result, &l);
-    assert_in_range(stats().staged_operands - before.staged_operands, 1, 2);
+    assert_between(stats().staged_operands - before.staged_operands, 1, 2);
     world_free(&l.w);
 }
 

@@ -31,7 +31,7 @@ static void test_names(void ** state) {
 
 static void assert_safe(const char * name) {
     size_t n = strlen(name);
-    assert_in_range(n, 1, KERNEL_NAME_MAX - 1);
+    assert_between(n, 1, KERNEL_NAME_MAX - 1);
     for (size_t i = 0; i < n; i++) {
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", name[i])) {
             fail_msg("'%c' in %s", name[i], name);

@@ -4,6 +4,7 @@
 
 #include "base/process.h"
 #include "emu/gfx/gfx.h"
+#include "skip.h"
 
 #include <elf.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ struct aql {
 
 static inline bool rig_have_compiler(void) {
     char * path = process_find(RIG_COMPILER);
-    bool have = path;
+    bool have = path && clang_has_linker(path);
     free(path);
     return have;
 }

@@ -244,7 +244,7 @@ static void atomics(void) {
         sum += (uint32_t) a[i];
         most = (uint64_t) (uint32_t) a[i] << 7 > most ? (uint64_t) (uint32_t) a[i] << 7 : most;
         chain = chain * 3 + 1;
-        assert_in_range(c[8 + i], 0, N - 1);
+        assert_between(c[8 + i], 0, N - 1);
         assert_int_equal(seen[c[8 + i]]++, 0);
     }
     int results[] = {low, high, and, or, xor, (int) less, (int) chain, N};
@@ -674,7 +674,7 @@ static void replaced_code(void) {
 
 static void all(enum gfx_arch arch, int threads) {
     if (!rig_have_compiler()) {
-        skip_test("no " RIG_COMPILER);
+        skip_test("no " RIG_COMPILER " or no lld of its version");
     }
     char out[] = "/tmp/gfx-corpus-XXXXXX";
     int fd = mkstemp(out);

@@ -208,7 +208,7 @@ static int (*const rows[])(struct rig *) = {
 
 static void elementwise(enum gfx_arch arch) {
     if (!rig_have_compiler()) {
-        skip_test("no " RIG_COMPILER);
+        skip_test("no " RIG_COMPILER " or no lld of its version");
     }
     char out[] = "/tmp/gfx-corpus-XXXXXX";
     int fd = mkstemp(out);

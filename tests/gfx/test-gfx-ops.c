@@ -265,7 +265,7 @@ static int start(void ** unused) {
     return 0;
 }
 
-static int stop(void ** unused) {
+static int finish(void ** unused) {
     (void) unused;
     free(worker);
     free(wave);
@@ -837,5 +837,5 @@ int main(void) {
         cmocka_unit_test(arithmetic), cmocka_unit_test(compares), cmocka_unit_test(classes),
         cmocka_unit_test(scalar),     cmocka_unit_test(atomics),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, finish);
 }

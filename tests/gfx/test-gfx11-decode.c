@@ -177,11 +177,11 @@ static void test_random(void ** state) {
         }
         struct gfx_inst in[2];
         int used = gfx11_decode(GFX_1100, words, n, in);
-        assert_in_range(used + 1, 0, n + 1);
+        assert_between(used + 1, 0, n + 1);
         for (int half = 0; used > 0 && half <= !!(in[0].flags & GFX_F_PAIR); half++) {
-            assert_in_range(in[half].op, 1, GFX_OP_COUNT - 1);
+            assert_between(in[half].op, 1, GFX_OP_COUNT - 1);
             assert_int_equal(in[half].size, 4 * used);
-            assert_in_range(in[half].sdst, 0, GFX_SGPR_COUNT - 1);
+            assert_between(in[half].sdst, 0, GFX_SGPR_COUNT - 1);
             check_operand(&in[half].dst);
             for (int k = 0; k < 4; k++) {
                 check_operand(&in[half].src[k]);

@@ -302,7 +302,7 @@ static void test_damage(void ** state) {
     print_message("%d flipped bytes, each noticed\n", noticed);
     char quarantine[512];
     snprintf(quarantine, sizeof quarantine, "%s/quarantine", cache_dir);
-    assert_in_range(count_entries(quarantine), 1, 48);
+    assert_between(count_entries(quarantine), 1, 48);
     // A .cso of another program is not believed, and neither is a link.
     entry_path(path, ".meta");
     unlink(path);
@@ -443,7 +443,7 @@ static void test_bounded(void ** state) {
     assert_int_equal(hip_cache_walk(&c, true, NULL, NULL, NULL, &t, NULL), ST_OK);
     print_message("%llu of 60 are kept, %llu bytes\n", (unsigned long long) t.items,
                   (unsigned long long) t.bytes);
-    assert_in_range(t.items, 10, 25);
+    assert_between(t.items, 10, 25);
     assert_true(t.bytes <= 200 << 10);
     expect_hit("add", "// source 59\n");
     char stranger[512];

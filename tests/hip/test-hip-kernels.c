@@ -32,7 +32,7 @@ static bool try_kernel(void * user, const char * kernel) {
 static bool have_compiler(const char * choice) {
     struct hip_toolchain t = {.root = -1};
     hip_toolchain_find(&t, choice, NULL);
-    bool have = t.hipcc || t.clang;
+    bool have = t.hipcc || (t.clang && clang_has_linker(t.clang));
     hip_toolchain_free(&t);
     return have;
 }
@@ -46,7 +46,7 @@ static struct rocm_kernels * open_emulated(const char * arch, const char * compi
     unsetenv("CANDLE_ROCM_ARCH");
     if (!have_compiler(compiler)) {
         skip_test("no %s to compile GPU kernels with",
-                  strcmp(compiler, "clang") ? compiler : "clang++-19 or later");
+                  strcmp(compiler, "clang") ? compiler : "clang++-19 or later with its lld");
     }
     setenv("GGML_HSA_EMULATE", arch, 1);
     setenv("GGML_HSA_RUNTIME", EMULATOR, 1);

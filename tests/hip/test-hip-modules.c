@@ -13,7 +13,7 @@ struct names {
 
 static bool add_name(void * user, const char * kernel) {
     struct names * names = user;
-    assert_in_range(names->n, 0, 127);
+    assert_between(names->n, 0, 127);
     snprintf(names->list[names->n++], 64, "%s", kernel);
     return true;
 }
@@ -71,10 +71,10 @@ static void test_compile(void ** state) {
     unsetenv("ROCM_PATH");
     struct hip_toolchain t = {.root = -1};
     hip_toolchain_find(&t, "clang", NULL);
-    bool have = t.clang;
+    bool have = t.clang && clang_has_linker(t.clang);
     hip_toolchain_free(&t);
     if (!have) {
-        skip_test("no clang++-19 or later to compile GPU kernels with");
+        skip_test("no clang++-19 or later with its lld to compile GPU kernels with");
     }
     struct rocm_options options = {.compiler = "clang", .version = "0"};
     struct rocm_kernels * k;

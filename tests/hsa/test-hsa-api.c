@@ -67,7 +67,7 @@ static hsa_status_t count_agents(hsa_agent_t agent, void * data) {
     return HSA_STATUS_SUCCESS;
 }
 
-static hsa_status_t stop(hsa_agent_t agent, void * data) {
+static hsa_status_t stop_at_first(hsa_agent_t agent, void * data) {
     (void) agent;
     ++*(int *) data;
     return HSA_STATUS_INFO_BREAK;
@@ -112,7 +112,7 @@ static void test_emulate_names(void ** state) {
         int n = 0;
         assert_int_equal(r.hsa_iterate_agents(count_agents, &n), HSA_STATUS_SUCCESS);
         assert_int_equal(n, cases[i].agents);
-        assert_int_equal(r.hsa_iterate_agents(stop, &n), HSA_STATUS_INFO_BREAK);
+        assert_int_equal(r.hsa_iterate_agents(stop_at_first, &n), HSA_STATUS_INFO_BREAK);
         assert_int_equal(n, cases[i].agents + 1);
         assert_int_equal(r.hsa_iterate_agents(NULL, &n), HSA_STATUS_ERROR_INVALID_ARGUMENT);
         assert_int_equal(r.hsa_shut_down(), HSA_STATUS_SUCCESS);

@@ -65,12 +65,12 @@ out=$(env -u MAKEFLAGS -u MAKELEVEL make -C "$dir" 2>&1) && complain "make passe
 case $out in *"went on"*) complain "make goes on behind a failed step" ;; esac
 
 # A terminal, where there is a way to play one: the command speaks for itself and writes no log.
-if script --version >/dev/null 2>&1; then
+if script -qec true /dev/null </dev/null >/dev/null 2>&1; then
     out=$(script -qec "sh '$step' '$dir/log/tty.txt' label sh '$dir/command' 3 2" /dev/null </dev/null)
     [ $? = 3 ] || complain "on a terminal the status is not the command's"
     case $out in *"line 2"*) ;; *) complain "on a terminal the command is not seen: $out" ;; esac
     [ ! -e "$dir/log/tty.txt" ] || complain "on a terminal there is a log"
 else
-    echo "skipped: no script(1) to play a terminal with"
+    echo "skipped: no terminal to be had from script(1)"
 fi
 exit "$failed"

@@ -39,7 +39,7 @@ amd_signal_t * emu_signal_new(struct emu_runtime * rt, int64_t value, struct emu
     *s = (amd_signal_t){
         .kind = queue ? AMD_SIGNAL_KIND_DOORBELL : AMD_SIGNAL_KIND_USER,
         .value = value,
-        .queue_ptr = queue ? (void *) &queue->amd : NULL, // newer headers have another type here
+        .queue_ptr = queue ? (void *) &queue->amd : NULL, // from ROCm 6.4 on it is of another type
     };
     pthread_rwlock_wrlock(&rt->signals.lock);
     bool ok = ranges_add(&rt->signals.live, (uint64_t) (uintptr_t) s, sizeof *s, queue);
