@@ -73,7 +73,7 @@ static float kind_of(int kind, float x, float b) {
     case 2:
         return x - b;
     case 3:
-        return fabsf(x);
+        return floorf(x);
     default:
         return -x;
     }
@@ -89,33 +89,34 @@ static struct ggml_tensor * node_of(struct ggml_context * ctx, int kind, struct 
     case 2:
         return ggml_sub(ctx, x, b);
     case 3:
-        return ggml_abs(ctx, x);
+        return ggml_floor(ctx, x);
     default:
-        return ggml_neg(ctx, x);
+        return ggml_scale(ctx, x, -1);
     }
 }
 
-// n nodes, each made of the one before, over vectors of m floats; of several kinds in turn.
+// n nodes, each made of the one before, over vectors of m floats; of several kinds in turn, which
+// have several PDIs, beginning with `from`.
 struct chain {
-    int n, m, kinds;
+    int n, m, kinds, from;
     struct ggml_context * ctx;
     struct ggml_cgraph * graph;
     struct ggml_tensor *a, *b, *last;
     ggml_backend_buffer_t buffer;
 };
 
-static void chain_new(struct chain * c, int n, int m, int kinds) {
+static void chain_from(struct chain * c, int n, int m, int kinds, int from) {
     size_t nodes = (size_t) n + 8;
     struct ggml_init_params params = {
         .mem_size = ggml_tensor_overhead() * nodes + ggml_graph_overhead_custom(nodes, false),
         .no_alloc = true,
     };
-    *c = (struct chain){.n = n, .m = m, .kinds = kinds, .ctx = ggml_init(params)};
+    *c = (struct chain){.n = n, .m = m, .kinds = kinds, .from = from, .ctx = ggml_init(params)};
     c->a = ggml_new_tensor_1d(c->ctx, GGML_TYPE_F32, m);
     c->b = ggml_new_tensor_1d(c->ctx, GGML_TYPE_F32, m);
     c->last = c->a;
     for (int i = 0; i < n; i++) {
-        c->last = node_of(c->ctx, i % kinds, c->last, c->b);
+        c->last = node_of(c->ctx, (i + from) % kinds, c->last, c->b);
     }
     c->graph = ggml_new_graph_custom(c->ctx, nodes, false);
     ggml_build_forward_expand(c->graph, c->last);
@@ -136,6 +137,10 @@ static void chain_new(struct chain * c, int n, int m, int kinds) {
     free(v);
 }
 
+static void chain_new(struct chain * c, int n, int m, int kinds) {
+    chain_from(c, n, m, kinds, 0);
+}
+
 static void chain_free(struct chain * c) {
     ggml_backend_buffer_free(c->buffer);
     ggml_free(c->ctx);
@@ -149,7 +154,7 @@ static int chain_wrong(const struct chain * c) {
     for (int i = 0; i < c->m; i++) {
         float x = (float) (i % 17 - 8), b = (float) (i % 3);
         for (int k = 0; k < c->n; k++) {
-            x = kind_of(k % c->kinds, x, b);
+            x = kind_of((k + c->from) % c->kinds, x, b);
         }
         if (v[i] != x && wrong++ == 0) {
             printf("at %d: %g, expected %g\n", i, v[i], x);
@@ -272,7 +277,7 @@ static void run_contexts(char ** args) {
         ggml_backend_t stream = stream_new();
         for (int kinds = 1; kinds <= KINDS; kinds++) {
             struct chain c;
-            chain_new(&c, 1 + (i + kinds) % KINDS, 64, kinds);
+            chain_from(&c, 1 + (i + kinds) % KINDS, 64, KINDS, i + kinds * kinds);
             chain_run(&c, stream);
             chain_free(&c);
         }
