@@ -175,8 +175,7 @@ int main(int argc, char ** argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_as_the_cpu)};
     arch = argc > 1 ? argv[1] : arch;
     if (!strncmp(arch, "gfx", 3) && !gpu_have_compiler()) {
-        printf("skipped: no clang++-19 or later to compile kernels with\n");
-        return 0;
+        return skip_say("no clang++-19 or later with its lld to compile GPU kernels with");
     }
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -347,8 +347,7 @@ int main(int argc, char ** argv) {
     const char * mode = argc > 1 ? argv[1] : "on";
     arch = argc > 2 ? argv[2] : arch;
     if (!strncmp(arch, "gfx", 3) && !gpu_have_compiler()) {
-        printf("skipped: no clang++-19 or later to compile kernels with\n");
-        return 0;
+        return skip_say("no clang++-19 or later with its lld to compile GPU kernels with");
     }
     gpu_env(arch);
     if (strcmp(mode, "unset")) {
