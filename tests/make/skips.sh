@@ -12,9 +12,11 @@ for build in "$@"; do
         echo "skips.sh: there is no $log; run ctest in $build first" >&2
         exit 1
     fi
-    # Written behind the log, and left lying by a run that skips nothing.
+    # Written at the end of a run, behind its costs, and left lying by a run that skips nothing. Tests that
+    # failed are written last, and with them the log is closed.
     whole=$build/Testing/Temporary/LastTestsDisabled.log
-    if [ ! -f "$whole" ] || [ -n "$(find "$log" -newer "$whole")" ]; then
+    costs=$build/Testing/Temporary/CTestCostData.txt
+    if [ ! -f "$whole" ] || [ -n "$(find "$costs" -newer "$whole")" ]; then
         whole=/dev/null
     fi
     awk -v build="$build" -v whole="$whole" '
