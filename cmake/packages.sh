@@ -9,7 +9,7 @@ need="build-essential cmake ninja-build pkg-config git ca-certificates
 # Useful, but the build goes on without: a second way to ggml's source, other compilers, rocminfo.
 want="npm clang rocminfo"
 # packages.sh gpu: compilers for AMD GPUs as well, 700 MB. Tests that want them skip without.
-[ "${1:-}" != gpu ] || want="$want clang-19 lld-19 hipcc libamdhip64-dev rocm-device-libs
+[ "${1:-}" != gpu ] || want="$want clang-19 lld-19 llvm-19 hipcc libamdhip64-dev rocm-device-libs
       librocrand-dev librocprim-dev"
 # packages.sh hosts: what the tests with programs of newer releases want from this one.
 [ "${1:-}" != hosts ] || want="$want clang-19 lld-19 libamdhip64-5 curl"

@@ -12,11 +12,10 @@ for build in "$@"; do
         echo "skips.sh: there is no $log; run ctest in $build first" >&2
         exit 1
     fi
-    # Written at the end of a run, behind its costs, and left lying by a run that skips nothing. Tests that
-    # failed are written last, and with them the log is closed.
+    # Left lying by a run that skips nothing. Every run writes its times, and this list behind them; the log is
+    # closed before it by some versions of ctest, after it by others.
     whole=$build/Testing/Temporary/LastTestsDisabled.log
-    costs=$build/Testing/Temporary/CTestCostData.txt
-    if [ ! -f "$whole" ] || [ -n "$(find "$costs" -newer "$whole")" ]; then
+    if [ ! -f "$whole" ] || [ -n "$(find "$build/Testing/Temporary/CTestCostData.txt" -newer "$whole")" ]; then
         whole=/dev/null
     fi
     awk -v build="$build" -v whole="$whole" '

@@ -537,7 +537,9 @@ static void terminal(void ** state) {
     assert_null(strchr(said, '\r'));
     int master;
     pid_t pid = forkpty(&master, NULL, NULL, NULL);
-    assert_true(pid >= 0);
+    if (pid < 0) {
+        skip_test("no pseudo-terminal: %s", strerror(errno));
+    }
     if (pid == 0) {
         execl(TOOL, TOOL, "--config", in_home("c.json"), "--output-dir", in_home("out2"),
               (char *) NULL);
