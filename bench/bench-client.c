@@ -35,7 +35,7 @@ static struct hsac_dispatch idle_kernel(struct hsac_agent * a) {
     size_t pdi_size, n;
     s.inputs[0] = s.inputs[1] = s.output = tensor_contiguous(DTYPE_F32, ne);
     must(aie_compile_pdi(&s, &pdi, &pdi_size, &err), &err);
-    must(txn_idle(4, 3, &insts, &n, &err), &err);
+    must(txn_idle(AIE_ARCH_AIE2, &insts, &n, &err), &err);
     void * data = hsac_alloc(a, HSAC_POOL_DATA, 4096);
     struct hsac_dispatch d = {
         .pdi = upload(a, HSAC_POOL_DEV, pdi, pdi_size),

@@ -268,7 +268,7 @@ static enum status check_insts(const struct kernel_spec * spec, const uint8_t * 
         st = error_set(err, ST_CORRUPT, "operand %d, the kernel has %d", check.bad,
                        check.n_operands);
     }
-    unsigned generation = spec->arch == AIE_ARCH_AIE2 ? 3 : 4;
+    unsigned generation = txn_generation(spec->arch);
     if (st == ST_OK && data[2] != generation) {
         st = error_set(err, ST_CORRUPT, "it is for device generation %u, %s is %u", data[2],
                        kernel_arch_name(spec->arch), generation);

@@ -238,7 +238,7 @@ static enum status check_insts(const uint8_t * data, size_t size, const struct k
         return error_set(err, ST_CORRUPT, "operand %d at offset 0x%x, the kernel has %d", check.bad,
                          check.offset, check.n_operands);
     }
-    unsigned generation = spec->arch == AIE_ARCH_AIE2 ? 3 : 4;
+    unsigned generation = txn_generation(spec->arch);
     if (data[2] != generation) {
         return error_set(err, ST_CORRUPT, "it is for device generation %u, %s is %u", data[2],
                          kernel_arch_name(spec->arch), generation);

@@ -209,7 +209,7 @@ static void set_idle(struct bench * t) {
     uint32_t * insts;
     size_t n;
     struct error err = {0};
-    must(txn_idle(4, 3, &insts, &n, &err), &err);
+    must(txn_idle(AIE_ARCH_AIE2, &insts, &n, &err), &err);
     must(hsac_agent_set_idle(t->agent, insts, n, &err), &err);
     free(insts);
 }

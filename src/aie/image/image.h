@@ -4,6 +4,7 @@
 // alignment, because the firmware that reads them is closed; readers serve inspection and tests.
 #pragma once
 
+#include "base/arch.h"
 #include "base/base.h"
 
 // ---- addresses ----
@@ -54,10 +55,11 @@ void txn_wait(struct txn * t, int col, int row, int direction, int channel);
 // Fixes up the header; the caller owns *insts.
 enum status txn_end(struct txn * t, uint32_t ** insts, size_t * n_words, struct error * err);
 
+// What a stream's header calls the devices of an architecture: 3 is aie2, 4 aie2p.
+unsigned txn_generation(enum aie_arch arch);
 // A stream that does nothing, whatever the array is configured for: it writes 0 into a descriptor
 // of the first shim tile that nobody starts. The caller owns *insts.
-enum status txn_idle(int columns, int device_generation, uint32_t ** insts, size_t * n_words,
-                     struct error * err);
+enum status txn_idle(enum aie_arch arch, uint32_t ** insts, size_t * n_words, struct error * err);
 
 // ---- reading ----
 

@@ -92,11 +92,14 @@ enum status txn_end(struct txn * t, uint32_t ** insts, size_t * n_words, struct 
     return ST_OK;
 }
 
-enum status txn_idle(int columns, int device_generation, uint32_t ** insts, size_t * n_words,
-                     struct error * err) {
+unsigned txn_generation(enum aie_arch arch) {
+    return arch == AIE_ARCH_AIE2 ? 3 : 4;
+}
+
+enum status txn_idle(enum aie_arch arch, uint32_t ** insts, size_t * n_words, struct error * err) {
     const uint32_t last_shim_descriptor = 0x1d000 + 15 * 0x20;
     struct txn t;
-    txn_begin(&t, columns, device_generation);
+    txn_begin(&t, 1, (int) txn_generation(arch)); // it touches the first column alone
     txn_write(&t, last_shim_descriptor, 0);
     return txn_end(&t, insts, n_words, err);
 }

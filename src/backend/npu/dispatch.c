@@ -10,8 +10,7 @@
 static enum status set_idle(struct hsac_agent * agent, enum aie_arch arch, struct error * err) {
     uint32_t * insts;
     size_t n;
-    enum status st =
-        txn_idle(arch == AIE_ARCH_AIE2 ? 4 : 8, arch == AIE_ARCH_AIE2 ? 3 : 4, &insts, &n, err);
+    enum status st = txn_idle(arch, &insts, &n, err);
     if (st == ST_OK) {
         st = hsac_agent_set_idle(agent, insts, n, err);
         free(insts);
