@@ -212,6 +212,7 @@ struct txn {
 
 struct array {
     struct emu_config config;
+    struct emu_clock clock;
     int columns;
     uint64_t now;
     uint32_t awake[ARRAY_MAX_COLUMNS];
