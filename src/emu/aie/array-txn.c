@@ -195,7 +195,7 @@ static bool one_op(struct array * a) {
         txn->waiting = false;
         txn->at += n;
         txn->ops_left--;
-        txn->time = a->now + COST_TXN_OP;
+        txn->time = a->now + a->clock.txn_write;
         return true;
     }
 }
