@@ -144,6 +144,7 @@ enum status array_new(const struct emu_config * config, struct array ** out, str
         return error_set(err, ST_NO_MEMORY, "array of %d columns: out of memory", config->columns);
     }
     a->config = *config;
+    a->clock = config->clock ? *config->clock : *emu_clock_default(config->arch);
     a->columns = config->columns;
     a->generation = 1;
     a->next_core = NEVER;

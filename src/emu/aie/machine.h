@@ -7,7 +7,7 @@
 // loads a PDI only when it differs from the resident one, like the firmware. Not thread safe.
 #pragma once
 
-#include "aie/isa/isa.h"
+#include "emu/aie/clock.h"
 
 struct emu_machine;
 
@@ -15,9 +15,31 @@ struct emu_machine;
 // write, writable) bytes at device address addr, or NULL when they lie in no allocation.
 typedef void * (*emu_resolve_fn)(void * user, uint64_t addr, uint64_t len, bool write);
 
+// Something that took modelled time, told when it is over: for a timeline.
+enum emu_event_kind {
+    EMU_EVENT_CORE,     // a core executed bundles; stalls at banks are within
+    EMU_EVENT_WAIT,     // a core waited; what says for what
+    EMU_EVENT_DMA,      // a channel moved the words of a descriptor
+    EMU_EVENT_DMA_WAIT, // a channel waited; what says for what
+    EMU_EVENT_CONTROL,  // an operation of the instruction stream; what is its name
+    EMU_EVENT_LOCK,     // a lock changed; channel is its number, words its new value
+    EMU_EVENT_LOAD,     // a PDI was loaded
+    EMU_EVENT_DISPATCH, // a whole dispatch
+};
+
+struct emu_event {
+    enum emu_event_kind kind;
+    int col, row;        // tile; -1: none
+    int channel;         // of DMA: S2MM 0.., MM2S 16..; else -1
+    const char * what;   // lives as long as the program
+    uint64_t start, end; // modelled cycles since the machine was made
+    uint64_t words;
+};
+
 struct emu_config {
     enum aie_arch arch;
-    int columns; // usable columns of the partition: 4 on aie2, 8 on aie2p
+    const struct emu_clock * clock; // copied; NULL: the usual one of the architecture
+    int columns;                    // usable columns of the partition: 4 on aie2, 8 on aie2p
     emu_resolve_fn resolve;
     void * user;
     uint64_t max_cycles; // stop with an error when one dispatch models more; 0 = a generous default
@@ -27,6 +49,7 @@ struct emu_config {
     bool strict;
     int trace_col, trace_row; // tile whose instructions are printed to trace; -1 = none
     void (*trace)(void * user, const char * line);
+    void (*event)(void * user, const struct emu_event * event); // NULL: nobody looks
 };
 
 struct emu_operand {
@@ -40,8 +63,10 @@ struct emu_counters { // since the machine was made
     uint64_t cycles;       // modelled array cycles, summed over dispatches
     uint64_t bundles;      // executed by all cores
     uint64_t core_stalls;  // core cycles spent waiting on locks, streams and memory
+    uint64_t bank_stalls;  // those of them at memory banks
     uint64_t stream_words; // words moved by shim DMA
-    uint64_t last_cycles;  // of the last dispatch
+    uint64_t last_cycles;  // of the last dispatch, from its first operation to its last
+    struct emu_account account, last_account;
 };
 
 enum status emu_machine_new(const struct emu_config * config, struct emu_machine ** out,
@@ -56,3 +81,7 @@ enum status emu_machine_run(struct emu_machine * m, const uint8_t * pdi, size_t 
                             struct error * err);
 
 void emu_machine_counters(const struct emu_machine * m, struct emu_counters * out);
+
+// The dispatches that follow were handed over by the host in one go: its time is in the account.
+void emu_machine_submit(struct emu_machine * m);
+const struct emu_clock * emu_machine_clock(const struct emu_machine * m);

@@ -1,0 +1,138 @@
+// clock: the devices. Each figure has its source beside it; trust in brackets:
+//   [S] measured on silicon   [T] read off a silicon trace, cycle by cycle   [D] AMD's manuals
+//   [C] vendor code           [?] inferred, or one measurement that others dispute
+#include "emu/aie/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char * const emu_cause_names[EMU_CAUSES] = {
+    [EMU_CORE] = "core",       [EMU_BANK] = "bank",         [EMU_LOCK] = "lock",
+    [EMU_STREAM] = "stream",   [EMU_START] = "start-up",    [EMU_DDR] = "DDR",
+    [EMU_CONTROL] = "control", [EMU_RECONFIG] = "reconfig", [EMU_HOST] = "host",
+};
+
+// clang-format off
+static const struct emu_clock clocks[] = {
+{
+    .name = "phoenix",   // aie2: Ryzen 7040 and 8040
+    .mhz = 1028,         // [S] default and "performance" of a Phoenix; the driver's level is 1024 [C]
+    .bank_bit = 4,       // [S] conflict counters of single banks
+    .lock_stall = 1,     // [T] 31 of 31 acquires and releases of one trace
+    .dma_granule = 16,   // [S] by two methods
+    .dma_wins_sparse = 220, .dma_wins_dense = 37, // [S] 22 % at 0.15 accesses a cycle and bank; 19 in
+                                                  // 1,024 granules when a word is stored every cycle
+    .lock_to_core = 8,   // [T] last word of a descriptor to the end of the stall
+    .lock_to_s2mm = 8,   // [T] 8 or 9
+    .lock_to_mm2s = 12,  // [T] 12 or 13
+    .bd_gap = 1,         // [T] 16 on 1 off, 8 on 1 off
+    .task_start = 12,    // [?] descriptor, lock and memory
+    .stream_words = 1,   // [S]
+    .hop_local = 3, .hop_outside = 4,    // [D]
+    .fifo_local = 6, .fifo_outside = 8,  // [D]
+    .fifo_in = 16,       // [S] 15 or 16 in 39 windows
+    .fifo_out = 12,      // [D]
+    .mm2s_cold = 1330, .mm2s_steady = 319, .mm2s_decay = 310, // [S] medians of 50; very noisy
+    .s2mm_cold = 260, .s2mm_steady = 185, .s2mm_decay = 0,    // [S]
+    .burst_words = 128,  // [D] 512 bytes
+    .burst_gap = 6,      // [S] 1.05 cycles a word in steady state
+    .ddr_read = 22000, .ddr_write = 22000, // [S] 22.6 to 24 GB/s read; writing [?]
+    .txn_write = 100,    // [S] 87 and 114 in turn
+    .txn_block = 99, .txn_block_word = 13, // [S] 203 for 8 words
+    .txn_mask = 210,     // [S] +-25
+    .txn_patch = 770,    // [?] what is left of 1,056 to 1,094 for a whole transfer [S]
+    .txn_sync = 100,     // [?] as a write
+    .token = 7980,       // [S] one design
+    .submit_ns = 82300,  // [S] 110 us a call, less a chained dispatch
+    .dispatch_ns = 27700, // [S] chained dispatches of xrt-smi
+    .pdi_ns = 49000, .pdi_bd_ns = 5800, // [?] as on Strix; nothing was measured on Phoenix
+},
+{
+    .name = "strix",     // aie2p: Ryzen AI 300
+    .mhz = 1800,         // [S] 1.8, 1.808
+    .bank_bit = 5,       // [D] 32-byte banks; [T] for 64-byte accesses
+    .lock_stall = 1,     // [T] 4 in every uncontended gap
+    .dma_granule = 32,   // [?] from widths
+    .dma_wins_sparse = 120, .dma_wins_dense = 100, // [?] from a mean of 14 in 1,385 cycles [T]
+    .lock_to_core = 8,   // [T] 8 in two of three cases, else 9
+    .lock_to_s2mm = 8,   // [T] 5 or 6 after the pulse, which is 3 after the request
+    .lock_to_mm2s = 12,  // [T]
+    .bd_gap = 1,         // [T]
+    .task_start = 12,    // [?]
+    .stream_words = 2,   // [T] 8 KiB in 1,024 cycles
+    .hop_local = 3, .hop_outside = 4,   // [D]
+    .fifo_local = 12, .fifo_outside = 16, // [D] 6 and 8 of 64 bits
+    .fifo_in = 32,       // [T] 16 of 64 bits
+    .fifo_out = 24,      // [?]
+    .mm2s_cold = 1330, .mm2s_steady = 319, .mm2s_decay = 310, // [?] as Phoenix
+    .s2mm_cold = 260, .s2mm_steady = 185, .s2mm_decay = 0,    // [?] as Phoenix
+    .burst_words = 128,  // [D]
+    .burst_gap = 0,      // [?]
+    .ddr_read = 18300, .ddr_write = 18300, // [S] 33 GB/s a direction
+    .txn_write = 120,    // [?] 66 ns
+    .txn_block = 120, .txn_block_word = 13, .txn_mask = 240, .txn_patch = 770, .txn_sync = 120, // [?]
+    .token = 7980,       // [?] as Phoenix
+    .submit_ns = 43200,  // [S] 52 us a call, less a chained dispatch
+    .dispatch_ns = 8800, // [S]
+    .pdi_ns = 49000, .pdi_bd_ns = 5800, // [S] six designs from 6 to 388 descriptors
+},
+{
+    .name = "ideal",     // no bank is busy, no memory slow, no host there: what a design could reach
+    .mhz = 1000,
+    .dma_granule = 16,
+    .lock_to_core = 1, .lock_to_s2mm = 1, .lock_to_mm2s = 1, .bd_gap = 1, .task_start = 1,
+    .stream_words = 1,
+    .hop_local = 2, .hop_outside = 2, .fifo_local = 4, .fifo_outside = 4, .fifo_in = 16, .fifo_out = 12,
+    .burst_words = 128,
+    .txn_write = 16, .txn_block = 16, .txn_mask = 16, .txn_patch = 16, .txn_sync = 16, .token = 1,
+},
+};
+// clang-format on
+enum { N_CLOCKS = sizeof clocks / sizeof clocks[0] };
+
+const struct emu_clock * emu_clock_default(enum aie_arch arch) {
+    return &clocks[arch == AIE_ARCH_AIE2P ? 1 : 0];
+}
+
+static enum status set(struct emu_clock * c, const char * text, size_t n, struct error * err) {
+    const char * equals = memchr(text, '=', n);
+    size_t key = equals ? (size_t) (equals - text) : n;
+    char * end = NULL;
+    double value = equals ? strtod(equals + 1, &end) : 0;
+    bool number = equals && end == text + n && end > equals + 1 && value >= 0;
+    if (key == 3 && strncmp(text, "mhz", 3) == 0 && number && value >= 1 && value <= 100000) {
+        c->mhz = (uint32_t) value;
+    } else if (key == 3 && strncmp(text, "ddr", 3) == 0 && number && value <= 100000) {
+        c->ddr_read = c->ddr_write = (uint32_t) (value * 1e6 / c->mhz + 0.5);
+    } else {
+        return error_set(
+            err, ST_INVALID,
+            "clock: '%.*s' is no setting: mhz=<array clock>, or ddr=<GB/s>, 0 for no limit",
+            (int) n, text);
+    }
+    return ST_OK;
+}
+
+enum status emu_clock_parse(const char * text, struct emu_clock * out, struct error * err) {
+    size_t n = strcspn(text, ",");
+    const struct emu_clock * found = NULL;
+    for (int i = 0; i < N_CLOCKS; i++) {
+        if (strlen(clocks[i].name) == n && strncmp(text, clocks[i].name, n) == 0) {
+            found = &clocks[i];
+        }
+    }
+    if (!found) {
+        return error_set(err, ST_INVALID,
+                         "clock: there is no device '%.*s': phoenix, strix or ideal", (int) n,
+                         text);
+    }
+    *out = *found;
+    for (text += n; *text; text += n) {
+        n = strcspn(++text, ",");
+        enum status st = set(out, text, n, err);
+        if (st != ST_OK) {
+            return st;
+        }
+    }
+    return ST_OK;
+}

@@ -1,0 +1,81 @@
+// clock: what things cost on a device, as one table of figures. A cycle is one of the array's clock
+// ("H clock"). clock.c has the devices with the source of each figure and how far it is to be
+// trusted; the files of the machine read the table and hold no figures of their own.
+#pragma once
+
+#include "aie/isa/isa.h"
+
+struct emu_clock {
+    const char * name;
+    uint32_t mhz;
+
+    // ---- core ----
+    uint8_t bank_bit; // of an address: chooses the half of a logical bank; 0: no bank is ever busy
+    uint8_t lock_stall;  // of an acquire or release, besides its bundle and besides waiting
+    uint8_t dma_granule; // bytes that a DMA channel takes from a bank at once
+    // Of 1000 meetings of core and DMA in a bank so many stall the core, when the core uses the
+    // bank in less than half of the cycles, and when it uses it in all of them.
+    uint16_t dma_wins_sparse, dma_wins_dense;
+
+    // ---- locks and descriptors ----
+    uint8_t lock_to_core; // from the release to the end of a core's stall
+    uint8_t lock_to_s2mm; // ... to the first word that a stream-to-memory channel takes
+    uint8_t lock_to_mm2s; // ... to the first word of a memory-to-stream channel
+    uint8_t bd_gap;       // cycles without a word between two descriptors, lock free
+    uint8_t task_start;   // first descriptor of a task in a tile or memtile
+
+    // ---- streams ----
+    uint8_t stream_words;             // 32-bit words that a stream carries in a cycle
+    uint8_t hop_local, hop_outside;   // a switch: into a port of the tile, on to a neighbour
+    uint8_t fifo_local, fifo_outside; // words that wait in such a switch
+    uint8_t fifo_in;                  // words that wait in front of a stream-to-memory channel
+    uint8_t fifo_out;                 // words on their way out of a memory-to-stream channel
+
+    // ---- shim and DDR: task i of a channel starts after steady + cold * decay^i ----
+    uint16_t mm2s_cold, mm2s_steady, mm2s_decay; // decay in 1/1000
+    uint16_t s2mm_cold, s2mm_steady, s2mm_decay;
+    uint16_t burst_words;         // that a channel asks of memory at once
+    uint16_t burst_gap;           // cycles between two bursts of a reading channel
+    uint32_t ddr_read, ddr_write; // bytes in 1000 cycles, all channels together; 0: no limit
+
+    // ---- instruction stream ----
+    uint16_t txn_write;                 // WRITE32, a task queued by it too
+    uint16_t txn_block, txn_block_word; // BLOCKWRITE, and each of its words
+    uint16_t txn_mask;                  // MASKWRITE
+    uint16_t txn_patch;                 // address patch
+    uint16_t txn_sync;                  // the operation itself
+    uint16_t token;                     // from the end of a task until a sync has seen its token
+
+    // ---- dispatch ----
+    uint32_t submit_ns;         // host and driver, for each submission
+    uint32_t dispatch_ns;       // each dispatch, from the command to its first operation
+    uint32_t pdi_ns, pdi_bd_ns; // loading a PDI, and for each descriptor that it writes
+};
+
+// Where the time of a dispatch went. The causes of a dispatch add up to its time: each cycle is
+// shared out among the cores that are switched on, a running core's part to itself, a waiting one's
+// to what the array waits for.
+enum emu_cause {
+    EMU_CORE,     // bundles
+    EMU_BANK,     // stalls at a memory bank
+    EMU_LOCK,     // inside the array: locks, descriptors, words on their way
+    EMU_STREAM,   // shim channels move words as fast as they can
+    EMU_START,    // shim channels start a task
+    EMU_DDR,      // shim channels wait for host memory
+    EMU_CONTROL,  // nobody moves: the instruction stream goes on
+    EMU_RECONFIG, // a PDI is loaded
+    EMU_HOST,     // submission and dispatch
+    EMU_CAUSES
+};
+extern const char * const emu_cause_names[EMU_CAUSES];
+
+struct emu_account {
+    uint64_t cycles[EMU_CAUSES];
+};
+
+const struct emu_clock * emu_clock_default(enum aie_arch arch);
+
+// "phoenix", "strix", "ideal", with settings behind it: "phoenix,ddr=0,mhz=1600". The clock that
+// the text asks for goes to *out, whose name points into a table. ddr is in GB/s for each
+// direction.
+enum status emu_clock_parse(const char * text, struct emu_clock * out, struct error * err);
