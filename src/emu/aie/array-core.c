@@ -142,6 +142,7 @@ enum status tile_core_new(struct tile * t) {
         .cascade_write = env_cascade_write,
         .cache = t->array->programs,
         .strict = config->strict,
+        .seed = (uint32_t) (t->col * ARRAY_ROWS + t->row),
     };
     if (config->trace && t->col == config->trace_col && t->row == config->trace_row) {
         env.trace = env_trace;

@@ -174,6 +174,7 @@ struct tile {
     int col, row;
     uint8_t * memory;
     uint32_t touched; // bytes from the start of memory that may have been written
+    uint32_t garbage; // times that it was filled with garbage
     int8_t locks[TILE_MAX_LOCKS];
     uint32_t bds[TILE_MAX_BDS][BD_WORDS];
     struct channel channels[2][TILE_MAX_CHANNELS];

@@ -56,12 +56,16 @@ struct core_env {
     void (*trace)(void * user, uint64_t cycle, uint32_t pc, const char * text); // NULL = off
     struct core_cache * cache; // NULL = the core has one of its own
     bool strict;               // registers begin with garbage, but for those that steer the core
+    uint32_t seed;             // of that garbage: another one for each core of an array
 };
 
 enum { CORE_PM_BYTES = 16384 };
 
 enum status core_new(enum aie_arch arch, const struct core_env * env, struct core ** out);
 void core_free(struct core * c);
+
+// Fills memory with a series of numbers that the seed selects: floats, integers, NaNs and all.
+void core_garbage(void * to, size_t bytes, uint64_t seed);
 
 void core_reset(struct core * c);        // registers, pipeline, PC = 0; program kept
 uint8_t * core_program(struct core * c); // 16 KiB, written by the array; then call:
