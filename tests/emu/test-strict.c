@@ -129,6 +129,64 @@ static void garbage_is_varied(void ** state) {
     assert_int_equal(guard[13] | guard[14] | guard[15], 0);
 }
 
+// ---- loads from nowhere ----
+
+// Loads r0 from 0x10004, r1 from one and r2 from two bytes past a word, wl0 from the middle of two
+// vectors, amll0 (with a conversion) likewise.
+static void loads_astray(struct rig * r) {
+    for (uint32_t i = 0; i < 64; i++) {
+        store_u32(r->memory + 4 * i, 0x3f800000 + 0x10000 * i);
+    }
+    r->at = 0;
+    set(r, P(0), 0x10000);
+    set(r, P(1), RIG_BASE + 8 + 1);
+    set(r, P(2), RIG_BASE + 64 + 3);
+    EMIT(r, ins(r, "LDA_dms_lda_idx_imm", "dpi", R(0), P(0), 4));
+    EMIT(r, ins(r, "LDA_dms_lda_idx_imm", "dpi", R(1), P(1), 0));
+    EMIT(r, ins(r, "LDA_U16_ag_idx_imm", "dpi", R(2), P(2), 0));
+    EMIT(r, ins(r, "VLDA_dmw_lda_w_ag_idx_imm", "dpi", W(0), P(2), 0));
+    EMIT(r, ins(r, "VLDA_CONV_FP32_BF16_ag_idx_imm", "dpi", BM(0), P(2), 0));
+    nops(r, 12);
+    emit_done(r);
+    run_to(r, CORE_DONE);
+}
+
+static void stray_loads_end(void ** state) {
+    (void) state;
+    uint32_t unmapped[3]; // by an easy-going core, and by two strict ones
+    for (uint32_t i = 0; i < 3; i++) {
+        struct rig * r = i ? rig_new_strict(i) : rig_new(false);
+        loads_astray(r);
+        assert_int_equal(core_stray_loads(r->core), 5);
+        unmapped[i] = get(r, R(0));
+        assert_int_equal(get(r, R(1)), 0x3f820000); // the low bits do not count
+        assert_int_equal(get(r, R(2)), 0x3f90);     // the upper half of 0x3f900000 ...
+        uint8_t bytes[128];
+        core_reg_get(r->core, W(0), bytes);
+        assert_memory_equal(bytes, r->memory + 64, 32);
+        core_reg_get(r->core, BM(0), bytes);
+        assert_int_equal(load_u32(bytes + 4), 0x3f900000); // ... and it as a float
+        rig_free(r);
+    }
+    assert_int_equal(unmapped[0], 0);
+    assert_true(unmapped[1] != 0 && unmapped[1] != 0xffffffff);
+}
+
+static void what_is_not_there_varies(void ** state) {
+    (void) state;
+    struct rig * r = rig_new_strict(1);
+    set(r, P(0), 0x10000);
+    EMIT(r, ins(r, "LDA_dms_lda_idx_imm", "dpi", R(0), P(0), 0));
+    EMIT(r, ins(r, "LDA_dms_lda_idx_imm", "dpi", R(1), P(0), 0));
+    EMIT(r, ins(r, "LDA_dms_lda_idx_imm", "dpi", R(2), P(0), 4));
+    nops(r, 8);
+    emit_done(r);
+    run_to(r, CORE_DONE);
+    assert_int_not_equal(get(r, R(0)), get(r, R(1)));
+    assert_int_not_equal(get(r, R(1)), get(r, R(2)));
+    rig_free(r);
+}
+
 // ---- the array ----
 
 static int setup_strict(void ** state) {
@@ -184,6 +242,8 @@ int main(void) {
         cmocka_unit_test(the_same_seed_gives_the_same_run),
         cmocka_unit_test(what_steers_the_core_is_defined),
         cmocka_unit_test(garbage_is_varied),
+        cmocka_unit_test(stray_loads_end),
+        cmocka_unit_test(what_is_not_there_varies),
         cmocka_unit_test_setup_teardown(memories_differ, setup_strict, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,9 +84,13 @@ static void rig_run(struct rig * r, const struct kernel_spec * spec,
     // What it is said to take at most: batches are bounded by that.
     struct emu_counters counters;
     emu_machine_counters(r->machine, &counters);
+    char name[KERNEL_NAME_MAX];
+    kernel_name(spec, name);
+    if (counters.stray_loads) {
+        fail_msg("%s: %llu loads that are not aligned or meet no memory", name,
+                 (unsigned long long) counters.stray_loads);
+    }
     if (counters.last_cycles > kernel_cycles(spec)) {
-        char name[KERNEL_NAME_MAX];
-        kernel_name(spec, name);
         fail_msg("%s takes %llu cycles, kernel_cycles says %llu", name,
                  (unsigned long long) counters.last_cycles,
                  (unsigned long long) kernel_cycles(spec));

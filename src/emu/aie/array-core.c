@@ -237,6 +237,8 @@ void tile_core_count(struct tile * t, struct emu_counters * counters) {
     // A reset starts the core's own counts again.
     counters->bundles += bundles - (bundles < t->bundles_seen ? 0 : t->bundles_seen);
     counters->core_stalls += stalls - (stalls < t->stalls_seen ? 0 : t->stalls_seen);
+    counters->stray_loads += core_stray_loads(t->core) - t->strays_seen;
+    t->strays_seen = core_stray_loads(t->core);
     t->bundles_seen = bundles;
     t->stalls_seen = stalls;
 }

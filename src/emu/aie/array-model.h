@@ -184,7 +184,7 @@ struct tile {
 
     struct core * core;                 // core tiles
     uint64_t core_wake;                 // NEVER: blocked, done or off
-    uint64_t bundles_seen, stalls_seen; // already in the counters
+    uint64_t bundles_seen, stalls_seen, strays_seen; // already in the counters
     enum core_wait wait;
     int wait_id, wait_value;
     struct sink core_in;

@@ -581,3 +581,7 @@ uint64_t core_bundles(const struct core * c) {
 uint64_t core_stall_cycles(const struct core * c) {
     return c->stalls;
 }
+
+uint64_t core_stray_loads(const struct core * c) {
+    return c->stray_loads;
+}

@@ -86,6 +86,7 @@ uint32_t core_pc(const struct core * c);
 const char * core_fault(const struct core * c); // text with PC, bytes and reason; valid in FAULT
 uint64_t core_bundles(const struct core * c);
 uint64_t core_stall_cycles(const struct core * c);
+uint64_t core_stray_loads(const struct core * c); // not aligned, or from where there is no memory
 
 // Register access for debug registers and instruction tests: raw little-endian bytes of the
 // register (4 for scalars, 16..128 for vectors). Writes are immediate. Returns the size.

@@ -42,6 +42,9 @@ struct emu_counters { // since the machine was made
     uint64_t core_stalls;  // core cycles spent waiting on locks, streams and memory
     uint64_t stream_words; // words moved by shim DMA
     uint64_t last_cycles;  // of the last dispatch
+    // Loads of cores at addresses that are not aligned or where there is no memory. They end, as on
+    // silicon, and what they bring is not worth having: in a program of ours each is a mistake.
+    uint64_t stray_loads;
 };
 
 enum status emu_machine_new(const struct emu_config * config, struct emu_machine ** out,
