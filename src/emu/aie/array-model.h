@@ -175,6 +175,7 @@ struct tile {
     int col, row;
     uint8_t * memory;
     uint32_t touched; // bytes from the start of memory that may have been written
+    uint32_t garbage; // times that it was filled with garbage
     int8_t locks[TILE_MAX_LOCKS];
     uint32_t bds[TILE_MAX_BDS][BD_WORDS];
     struct channel channels[2][TILE_MAX_CHANNELS];
@@ -182,10 +183,10 @@ struct tile {
     uint32_t mux, demux; // shim
     uint32_t core_control, cascade_control;
 
-    struct core * core;                                   // core tiles
-    uint64_t core_wake;                                   // NEVER: blocked, done or off
-    uint64_t core_since;                                  // when it last began to run or to wait
-    uint64_t bundles_seen, stalls_seen, bank_stalls_seen; // already in the counters
+    struct core * core;  // core tiles
+    uint64_t core_wake;  // NEVER: blocked, done or off
+    uint64_t core_since; // when it last began to run or to wait
+    uint64_t bundles_seen, stalls_seen, bank_stalls_seen, strays_seen; // already in the counters
     // Meetings of core and DMA in a bank: what DMA channels took from each physical bank of this
     // memory, in granules, and how much of it the core has been charged for, by memory and bank.
     uint64_t dma_granules[8], dma_seen[CORE_BANKS];
