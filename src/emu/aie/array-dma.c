@@ -204,9 +204,12 @@ static void send_token(struct channel * c) {
             controller, r.dead_end ? r.dead_end : "no way to South0 of the shim");
         return;
     }
+    struct array * a = t->array;
+    uint32_t place = c->tokens < DMA_TOKENS ? c->tokens : DMA_TOKENS - 1;
+    c->token_ready[place] = a->now + a->clock.token;
     c->tokens++;
-    if (t->array->txn.waiting) {
-        t->array->txn.time = t->array->now + 1;
+    if (a->txn.waiting) {
+        a->txn.time = a->now + 1;
     }
 }
 
@@ -405,31 +408,4 @@ void channel_ask(struct channel * c) {
     if (c->state == CHANNEL_ACQUIRE || next_task(c)) {
         try_acquire(c);
     }
-}
-
-// ---- for the account ----
-
-enum emu_cause array_wait_cause(const struct array * a) {
-    uint64_t now = ticks(a, a->now);
-    bool starts = false, waits = false;
-    for (int col = 0; col < a->columns; col++) {
-        for (int i = 0; i < 2 * tile_traits[TILE_SHIM].channels; i++) {
-            const struct channel * c = a->by_bit[col][i];
-            if (c->state != CHANNEL_RUN) {
-                continue;
-            }
-            if (now < c->started) {
-                starts = true;
-            } else if (now >= c->ddr_from && now < c->ddr_till) {
-                waits = true;
-            } else if (now < c->next) {
-                return EMU_STREAM;
-            }
-        }
-    }
-    return waits                   ? EMU_DDR
-           : starts                ? EMU_START
-           : now < a->tiles_moving ? EMU_LOCK
-           : a->txn.time != NEVER  ? EMU_CONTROL
-                                   : EMU_LOCK;
 }

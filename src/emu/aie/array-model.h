@@ -35,6 +35,7 @@ enum {
     TILE_ARBITERS = 8,
     BD_WORDS = 8,
     DMA_QUEUE_DEPTH = 4, // tasks waiting behind the running one
+    DMA_TOKENS = 16,     // whose time is remembered; later ones come with the last
     LOCK_MAX = 63,
     FIFO_RING = 256, // words
     ROUTE_MAX_SINKS = 64,
@@ -152,8 +153,9 @@ struct channel {
     uint8_t queued;
     uint32_t control;
     struct task queue[DMA_QUEUE_DEPTH];
-    struct task task; // the running one
-    uint32_t tokens;  // sent and not yet waited for
+    struct task task;                 // the running one
+    uint32_t tokens;                  // sent and not yet waited for
+    uint64_t token_ready[DMA_TOKENS]; // when the first ones of them reach the controller
 
     enum channel_state state;
     uint8_t bd_id;
@@ -204,6 +206,7 @@ struct tile {
     int col, row;
     uint8_t * memory;
     uint32_t touched; // bytes from the start of memory that may have been written
+    uint32_t garbage; // times that it was filled with garbage
     int8_t locks[TILE_MAX_LOCKS];
     int8_t lock_before[TILE_MAX_LOCKS];   // what it was before it was last given back,
     uint64_t lock_raised[TILE_MAX_LOCKS]; // and when that was
@@ -212,13 +215,17 @@ struct tile {
     uint32_t master[TILE_MAX_PORTS], slave[TILE_MAX_PORTS], slots[TILE_MAX_PORTS][TILE_SLOTS];
     uint32_t mux, demux; // shim
     uint32_t core_control, cascade_control;
-    // core tiles: granules that DMA moved to or from each physical bank, counted at the end of each
-    // descriptor; the core's side compares and charges
-    uint64_t dma_granules[8];
 
-    struct core * core;                 // core tiles
-    uint64_t core_wake;                 // NEVER: blocked, done or off
-    uint64_t bundles_seen, stalls_seen; // already in the counters
+    struct core * core;  // core tiles
+    uint64_t core_wake;  // NEVER: blocked, done or off
+    uint64_t core_since; // when it last began to run or to wait
+    uint64_t bundles_seen, stalls_seen, bank_stalls_seen, strays_seen; // already in the counters
+    // Meetings of core and DMA in a bank: what DMA channels took from each physical bank of this
+    // memory, in granules, told at the end of each descriptor, and how much of it the core has been
+    // charged for, by memory and bank.
+    uint64_t dma_granules[8], dma_seen[CORE_BANKS];
+    uint64_t bank_from; // core's time up to which it was charged
+    uint64_t bank_debt; // in millionths of a cycle
     enum core_wait wait;
     int wait_id, wait_value;
     struct sink core_in;
@@ -238,8 +245,9 @@ struct txn {
     const uint32_t * words;
     size_t n_words, at; // at: next operation
     uint32_t ops_left;
-    uint64_t time; // cycle of the next operation
-    bool waiting;  // at a sync whose token is not there yet
+    uint64_t time;  // cycle of the next operation
+    uint64_t since; // cycle at which the one before was over
+    bool waiting;   // at a sync whose token is not there yet
     bool done;
     const struct emu_operand * operands;
     int n_operands;
@@ -267,6 +275,10 @@ struct array {
     uint32_t generation; // of the switch configuration
     struct arbiter arbiters[ARRAY_MAX_COLUMNS * ARRAY_ROWS * TILE_ARBITERS];
     struct txn txn;
+    int cores_on, cores_waiting;      // switched on; of these, blocked
+    int most_cores;                   // that were on at once in this dispatch
+    uint64_t cdo_commands, cdo_words; // of the PDI
+    uint64_t counted;                 // cycle up to which the account knows
     uint64_t stream_words;
     bool failed;
     struct error error;
@@ -325,7 +337,6 @@ void channel_reset(struct channel * c);
 void channel_finish(struct channel * c); // its last word has moved
 void channel_ask(struct channel * c);    // for what it needs next, if it can have it
 uint32_t packet_header(const struct channel * c);
-enum emu_cause array_wait_cause(const struct array * a); // what the array waits for now
 
 // array-walk.c: where the words of a descriptor lie
 uint64_t walk_bytes(const struct bd * bd); // from the first one to the end of the furthest
@@ -348,7 +359,7 @@ void tile_core_reset(struct tile * t);
 bool tile_core_control(struct tile * t, uint32_t value);
 void tile_core_run(struct tile * t);
 void tile_core_wake(struct tile * t, uint64_t at);
-void tile_core_count(struct tile * t, struct emu_counters * counters);
+void tile_core_count(struct tile * t, struct emu_counters * counters); // since the last call
 
 // array-config.c. The bytes of the PDI that count are *used.
 enum status pdi_check(const uint8_t * pdi, size_t size, size_t * used, struct error * err);
@@ -360,6 +371,12 @@ bool txn_start(struct array * a, const uint32_t * words, size_t n_words,
 bool txn_step(struct array * a); // runs operations that are due; false: failed
 void txn_sync_text(const struct array * a, char * text, size_t size);
 
+// array-account.c: the time since a->counted goes to its causes
+void account_step(struct array * a, struct emu_account * account);
+// Parts become cycles, and the stalls of all cores at banks leave the running time.
+void account_close(struct array * a, struct emu_account * account, uint64_t cycles,
+                   uint64_t bank_stalls);
+
 // array-report.c
 bool array_fail_deadlock(struct array * a);
 bool array_fail_unfinished(struct array * a);
@@ -369,6 +386,21 @@ bool array_shim_busy(const struct array * a);
 static inline void tile_touch(struct tile * t, uint64_t end) {
     if (end > t->touched) {
         t->touched = (uint32_t) end;
+    }
+}
+
+// Tells whoever looks at the timeline; t NULL: no tile.
+static inline void array_event(const struct array * a, enum emu_event_kind kind,
+                               const struct tile * t, const char * what, uint64_t start,
+                               uint64_t end) {
+    if (a->config.event) {
+        a->config.event(a->config.user, &(struct emu_event){.kind = kind,
+                                                            .col = t ? t->col : -1,
+                                                            .row = t ? t->row : -1,
+                                                            .channel = -1,
+                                                            .what = what,
+                                                            .start = start,
+                                                            .end = end});
     }
 }
 

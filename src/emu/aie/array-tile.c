@@ -53,8 +53,14 @@ static int first_channel_bit(const struct tile * t) {
     }
 }
 
-static int fresh_byte(const struct array * a) {
-    return a->config.strict ? 0xff : 0; // NaNs
+// What the first bytes of a memory hold after power-on; when strict, something else each time.
+static void fresh_memory(struct tile * t, uint32_t bytes) {
+    if (!t->array->config.strict) {
+        memset(t->memory, 0, bytes);
+        return;
+    }
+    uint64_t place = (uint64_t) (t->col * ARRAY_ROWS + t->row + 1) << 40;
+    core_garbage(t->memory, bytes, place + t->garbage++);
 }
 
 static enum status tile_init(struct array * a, struct tile * t, int col, int row) {
@@ -69,7 +75,7 @@ static enum status tile_init(struct array * a, struct tile * t, int col, int row
         if (!t->memory) {
             return ST_NO_MEMORY;
         }
-        memset(t->memory, fresh_byte(a), traits->memory_bytes);
+        fresh_memory(t, traits->memory_bytes);
     }
     int bit = first_channel_bit(t);
     for (int dir = DMA_S2MM; dir <= DMA_MM2S; dir++) {
@@ -96,7 +102,7 @@ static enum status tile_init(struct array * a, struct tile * t, int col, int row
 static void tile_reset(struct tile * t) {
     const struct tile_traits * traits = &tile_traits[t->kind];
     if (t->memory) {
-        memset(t->memory, fresh_byte(t->array), t->touched);
+        fresh_memory(t, t->touched);
     }
     t->touched = 0;
     memset(t->locks, 0, sizeof(t->locks));

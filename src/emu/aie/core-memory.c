@@ -50,10 +50,26 @@ static inline uint32_t address(struct core * c, const struct core_op * op) {
     }
 }
 
-// Not aligned, or in a window that is not mapped yet: NULL after a fault.
+// What a load brings from where there is no memory: silicon goes on, with a value that nobody
+// promises.
+static uint8_t * load_nothing(struct core * c, uint32_t addr) {
+    memset(c->nothing, 0, sizeof c->nothing);
+    if (c->env.strict) {
+        core_garbage(c->nothing, sizeof c->nothing, c->stray_loads << 20 | addr);
+    }
+    return c->nothing;
+}
+
+// Not aligned, or in a window that is not mapped yet: NULL after a fault. A load is no fault: as on
+// silicon the low bits of its address do not count, and it ends where there is no memory, too. A
+// store of either kind is refused: what silicon does with it is not known.
 CORE_COLD static uint8_t * locate_slowly(struct core * c, const struct core_op * op,
                                          uint32_t addr) {
-    if (addr & (op->bytes - 1u)) {
+    uint32_t low = addr & (op->bytes - 1u);
+    if (low && op->is_load) {
+        c->stray_loads++;
+        addr -= low;
+    } else if (low) {
         core_fault_at(c, op, "address 0x%05x is not a multiple of the %d bytes accessed", addr,
                       op->bytes);
         return NULL;
@@ -64,16 +80,30 @@ CORE_COLD static uint8_t * locate_slowly(struct core * c, const struct core_op *
         return base + (addr & 0xffff);
     }
     uint8_t * p = c->env.memory(c->env.user, addr, op->bytes);
+    if (p == NULL && op->is_load) {
+        c->stray_loads += low == 0;
+        return load_nothing(c, addr);
+    }
     if (p == NULL) {
-        core_fault_at(c, op, "%s address 0x%05x where there is no memory",
-                      op->instr->stores ? "store to" : "load from", addr);
+        core_fault_at(c, op, "store to address 0x%05x where there is no memory", addr);
     }
     return p;
+}
+
+// The access asks for its banks `delay` cycles after its bundle's other accesses.
+static inline void ask_banks(struct core * c, const struct core_op * op, uint32_t addr, int delay) {
+    if (c->env.bank_bit == 0) {
+        return;
+    }
+    uint32_t mask = bank_mask(c->env.bank_bit, addr, op->bytes);
+    bank_add(&c->banks[(c->cycle + (uint64_t) delay) % RING], mask);
+    c->bank_hits[addr >> 14 & 15] += mask & (mask - 1) ? 2 : 1;
 }
 
 // Host memory of the access, or NULL after a fault.
 static inline uint8_t * locate(struct core * c, const struct core_op * op, uint32_t addr) {
     uint8_t * base = c->window[addr >> 16];
+    ask_banks(c, op, addr, op->store_delay);
     if (base && !(addr & (op->bytes - 1u))) {
         return base + (addr & 0xffff);
     }
@@ -204,9 +234,11 @@ static void op_store_vector_post_imm(struct core * c, const struct core_op * op)
     store_to(c, op, addr, 32);
 }
 
-// 8 and 16 bits: the data register is read six cycles after issue, and memory is written then.
+// 8 and 16 bits: the word is read with the bundle's other accesses; the data register is read six
+// cycles after issue, and memory is written then.
 static void op_store_partial(struct core * c, const struct core_op * op) {
-    uint8_t * p = locate(c, op, address(c, op));
+    uint32_t addr = address(c, op);
+    uint8_t * p = locate(c, op, addr);
     if (p == NULL) {
         return;
     }
@@ -214,6 +246,7 @@ static void op_store_partial(struct core * c, const struct core_op * op) {
         check_partial(c, op, p);
     }
     int late = op->stage_cycle[op->n_stages - 1] - 1;
+    ask_banks(c, op, addr, late);
     c->partial_until = c->cycle + (uint64_t) late;
     c->partial[c->n_partial % 8] = word_of(p);
     c->partial_cycle[c->n_partial % 8] = c->partial_until;

@@ -50,7 +50,7 @@ static void fault_two_writers(struct core * c, const struct core_op * op) {
 }
 
 static void commit_scalar(struct core * c, const struct core_write * w, const uint8_t * data) {
-    if (w->sticky) {
+    if (w->span.sticky) {
         uint32_t v;
         memcpy(&v, data, 4);
         reg_put_u32(c, w->span.unit, reg_u32(c, w->span.unit) | v);
@@ -117,7 +117,7 @@ static inline void tick(struct core * c) {
         uint64_t landed = 0;
         c->n_writes[slot] = c->n_bypass[slot] = c->cells[slot] = 0;
         for (int i = 0; i < n; i++) {
-            commit_write(c, &l->list[i], l->data + CELL * l->list[i].cell, &landed);
+            commit_write(c, &l->list[i], l->data + CELL * l->list[i].span.cell, &landed);
         }
     }
 }
@@ -131,7 +131,7 @@ static const uint8_t * read_bypassed(struct core * c, const struct core_in * in,
     int slot = (int) ((c->cycle + 1) % RING);
     for (int i = 0; i < c->n_writes[slot]; i++) {
         const struct core_write * w = &c->writes[slot].list[i];
-        const uint8_t * data = c->writes[slot].data + CELL * w->cell;
+        const uint8_t * data = c->writes[slot].data + CELL * w->span.cell;
         int from = w->span.offset, to = from + w->span.size;
         int lo = in->offset > from ? in->offset : from;
         int hi = in->offset + in->size < to ? in->offset + in->size : to;
@@ -178,41 +178,43 @@ static inline void capture(struct core * c, struct core_late * l, int k) {
 // ---- instructions ----
 
 // What the instruction tells its sticky status register.
-static void leave_status(struct core * c, struct core_op * op, uint64_t issued) {
+static void leave_status(struct core * c, const struct core_op * op, uint64_t issued,
+                         uint32_t status) {
     const struct core_out * out = &op->out[op->n_plain_out];
     uint64_t due = issued + out->cycle;
     due = due > c->cycle ? due : c->cycle + 1;
     struct core_span span = out->span;
     span.bypass = AIE_BYPASS_NONE;
-    memcpy(core_write_at(c, op, due, &span), &op->status, 4);
-    int slot = (int) (due % RING);
-    c->writes[slot].list[c->n_writes[slot] - 1].sticky = 1;
-    op->status = 0;
+    span.sticky = 1;
+    memcpy(core_write_at(c, op, due, &span), &status, 4);
 }
 
 void core_execute(struct core * c, const struct core_op * op, struct core_late * l) {
-    struct core_op * own = (struct core_op *) (uintptr_t) op; // its exec is scratch
-    struct core_exec * x = &own->exec;
-    int last = op->n_stages - 1;
-    if (x->core != c) {
-        core_bind(c, own);
+    struct core_exec x = {.core = c, .instr = op->instr, .imm = op->imms};
+    uint32_t status = 0;
+    int last = op->n_stages - 1, k = 0;
+    for (; k < op->n_fixed_in; k++) {
+        x.in[op->in[k].index] = c->regs + op->in[k].offset;
     }
-    for (int k = op->n_fixed_in; k < op->n_in; k++) {
+    for (; k < op->n_in; k++) {
         const struct core_in * in = &op->in[k];
-        x->in[in->index] = in->stage < last ? l->data + in->capture : read_live(c, in, k);
+        x.in[in->index] = in->stage < last ? l->data + in->capture : read_live(c, in, k);
     }
     uint64_t issued = last ? l->issued : c->cycle;
-    for (int k = 0; k < op->n_plain_out; k++) {
+    for (k = 0; k < op->n_plain_out; k++) {
         const struct core_out * out = &op->out[k];
-        x->out[out->index] = core_write_at(c, op, issued + out->cycle, &out->span);
+        x.out[out->index] = core_write_at(c, op, issued + out->cycle, &out->span);
+    }
+    for (; k < op->n_out; k++) {
+        x.out[op->out[k].index] = (uint8_t *) &status;
     }
     if (op->semantic == NULL) {
-        core_memory_finish(c, op, l, x);
-    } else if (!op->semantic(x)) {
+        core_memory_finish(c, op, l, &x);
+    } else if (!op->semantic(&x)) {
         core_fault_at(c, op, "no meaning is known for these operand values");
     }
-    if (own->status) {
-        leave_status(c, own, issued);
+    if (status) {
+        leave_status(c, op, issued, status);
     }
 }
 
@@ -362,12 +364,33 @@ static inline uint32_t next_pc(struct core * c, const struct core_bundle * b) {
     return at_end ? loop_end(c, b, next) : next;
 }
 
+// The core stands still for n cycles; what is in flight stands still with it.
+static inline void stall(struct core * c, uint64_t n) {
+    c->offset += n;
+    c->stalls += n;
+}
+
+// The accesses of this cycle have asked for their banks.
+static inline void stall_at_banks(struct core * c) {
+    struct bank_use * use = &c->banks[c->cycle % RING];
+    if (use->once == 0) {
+        return;
+    }
+    if (use->twice) {
+        int n = bank_stalls(use);
+        stall(c, (uint64_t) n);
+        c->bank_stalls += (uint64_t) n;
+    }
+    *use = (struct bank_use){0};
+}
+
 // Lets everything in flight arrive; for a core that stopped of its own will.
 static void drain(struct core * c) {
     for (int i = 0; i < RING && !c->faulted; i++) {
         int slot = (int) (c->cycle % RING);
         run_late(c, slot);
         core_stores_flush(c, slot);
+        c->banks[slot] = (struct bank_use){0};
         tick(c);
         c->offset--; // not lived through by anyone
     }
@@ -391,12 +414,16 @@ static bool renew_code(struct core * c) {
     if (in_flight(c)) {
         drain(c);
     }
-    core_code_give(c->code);
+    core_code_give(c->cache, c->code);
     c->code = core_code_take(c->cache, c->program);
     if (c->code == NULL) {
         core_fault_at(c, NULL, "out of memory while preparing the program");
     }
     return !c->faulted;
+}
+
+static inline struct core_bundle * bundle_at(struct core * c, uint32_t pc) {
+    return atomic_load_explicit(&c->code->map[pc / 2], memory_order_acquire);
 }
 
 enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
@@ -410,10 +437,9 @@ enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
     if (c->program_changed && !renew_code(c)) {
         return c->state = CORE_FAULT;
     }
-    uint64_t last = limit - c->offset; // in pipeline time, which is all that moves in here
     struct core_bundle * b = NULL;
     struct core_bundle * before = NULL; // set when b follows it in memory
-    while (c->cycle <= last) {
+    while (core_now(c) <= limit) {
         if (c->n_lates[c->cycle % RING]) {
             run_late(c, (int) (c->cycle % RING));
             if (c->faulted) {
@@ -421,12 +447,12 @@ enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
             }
         }
         if (b == NULL) {
-            b = c->pc < CORE_PM_BYTES ? c->code->map[c->pc / 2] : NULL;
+            b = c->pc < CORE_PM_BYTES ? bundle_at(c, c->pc) : NULL;
             if (b == NULL && (b = core_prepare(c, c->pc)) == NULL) {
                 return c->state = CORE_FAULT;
             }
             if (before) {
-                before->next = b;
+                atomic_store_explicit(&before->next, b, memory_order_release);
             }
         }
         if (b->flags & BUNDLE_OUTSIDE) {
@@ -437,11 +463,15 @@ enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
             if (met != MEET_DONE) {
                 return c->state = met == MEET_BLOCKED ? CORE_BLOCKED : CORE_FAULT;
             }
+            if (b->flags & BUNDLE_LOCK) {
+                stall(c, c->env.lock_stall);
+            }
         }
         if (c->env.trace) {
             trace(c, b);
         }
         issue_bundle(c, b);
+        stall_at_banks(c);
         c->bundles++;
         uint32_t next = next_pc(c, b);
         tick(c);
@@ -454,7 +484,7 @@ enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
             return c->state = c->faulted ? CORE_FAULT : CORE_DONE;
         }
         before = next == (uint32_t) b->pc + b->size ? b : NULL;
-        b = before ? before->next : NULL;
+        b = before ? atomic_load_explicit(&before->next, memory_order_acquire) : NULL;
     }
     return c->state;
 }
@@ -462,8 +492,7 @@ enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
 void core_advance(struct core * c, uint64_t now) {
     uint64_t at = core_now(c);
     if (now > at) {
-        c->offset += now - at;
-        c->stalls += now - at;
+        stall(c, now - at);
     }
 }
 
@@ -498,7 +527,7 @@ enum status core_new(enum aie_arch arch, const struct core_env * env, struct cor
 
 void core_free(struct core * c) {
     if (c) {
-        core_code_give(c->code);
+        core_code_give(c->cache, c->code);
         if (c->owns_cache) {
             core_cache_free(c->cache);
         }
@@ -509,9 +538,12 @@ void core_free(struct core * c) {
 void core_reset(struct core * c) {
     uint32_t id = reg_u32(c, AIE_UNIT_SPC + AIE_SPC_COREID); // wired, not stored
     uint64_t now = core_now(c);
-    memset(c->regs, c->env.strict ? 0xff : 0, sizeof c->regs);
-    for (int unit = 0; c->env.strict && unit < AIE_UNIT_W; unit++) { // what steers the core is 0
-        reg_put_u32(c, unit, unit < AIE_UNIT_CR ? 0xffffffff : 0);
+    memset(c->regs, 0, sizeof c->regs);
+    if (c->env.strict) {
+        core_garbage(c->regs, sizeof c->regs, (uint64_t) c->env.seed << 32 | ++c->resets);
+        for (int unit = 0; unit < AIE_UNIT_W; unit++) { // what steers the core is 0
+            reg_put_u32(c, unit, unit < AIE_UNIT_CR ? reg_u32(c, unit) : 0);
+        }
     }
     reg_put_u32(c, AIE_UNIT_SPC + AIE_SPC_COREID, id);
     memset(c->stamp, 0, sizeof c->stamp);
@@ -521,6 +553,7 @@ void core_reset(struct core * c) {
     c->n_write1 = 0;
     c->partial_until = 0;
     memset(c->partial, 0, sizeof c->partial);
+    memset(c->banks, 0, sizeof c->banks);
     c->loop_setup = 0;
     c->outside_done = 0;
     c->pc = c->target = 0;
@@ -577,4 +610,22 @@ uint64_t core_bundles(const struct core * c) {
 
 uint64_t core_stall_cycles(const struct core * c) {
     return c->stalls;
+}
+
+uint64_t core_bank_stalls(const struct core * c) {
+    return c->bank_stalls;
+}
+
+void core_bank_hits(struct core * c, uint32_t hits[CORE_BANKS]) {
+    memcpy(hits, c->bank_hits, sizeof c->bank_hits);
+    memset(c->bank_hits, 0, sizeof c->bank_hits);
+}
+
+void core_lose_banks(struct core * c, uint64_t cycles) {
+    stall(c, cycles);
+    c->bank_stalls += cycles;
+}
+
+uint64_t core_stray_loads(const struct core * c) {
+    return c->stray_loads;
 }

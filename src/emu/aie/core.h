@@ -15,8 +15,8 @@
 struct core;
 
 // Programs in their prepared form, kept by content for the cores that share the cache: memory is
-// bounded by the limit, plus one program for each core. Cores of one cache run on one thread at a
-// time; it outlives them.
+// bounded by the limit, plus one program for each core. Cores of one cache may run on different
+// threads; it outlives them.
 struct core_cache;
 enum { CORE_CACHE_BYTES = 64 << 20 }; // a limit for all uses: about 150 programs of our kernels
 struct core_cache_counts {
@@ -55,13 +55,19 @@ struct core_env {
     int (*cascade_write)(void * user, const uint8_t bits512[64]);
     void (*trace)(void * user, uint64_t cycle, uint32_t pc, const char * text); // NULL = off
     struct core_cache * cache; // NULL = the core has one of its own
+    uint8_t bank_bit;          // of emu_clock: 0 = banks are never busy
+    uint8_t lock_stall;        // cycles that an acquire or release takes besides its bundle
     bool strict;               // registers begin with garbage, but for those that steer the core
+    uint32_t seed;             // of that garbage: another one for each core of an array
 };
 
-enum { CORE_PM_BYTES = 16384 };
+enum { CORE_PM_BYTES = 16384, CORE_BANKS = 16 };
 
 enum status core_new(enum aie_arch arch, const struct core_env * env, struct core ** out);
 void core_free(struct core * c);
+
+// Fills memory with a series of numbers that the seed selects: floats, integers, NaNs and all.
+void core_garbage(void * to, size_t bytes, uint64_t seed);
 
 void core_reset(struct core * c);        // registers, pipeline, PC = 0; program kept
 uint8_t * core_program(struct core * c); // 16 KiB, written by the array; then call:
@@ -82,6 +88,13 @@ uint32_t core_pc(const struct core * c);
 const char * core_fault(const struct core * c); // text with PC, bytes and reason; valid in FAULT
 uint64_t core_bundles(const struct core * c);
 uint64_t core_stall_cycles(const struct core * c);
+uint64_t core_bank_stalls(const struct core * c); // those of them at memory banks
+
+// Accesses since the last call by memory (south, west, north, own) and logical bank, counted twice
+// when they take both halves of it; and the cycles that the core lost to others there.
+void core_bank_hits(struct core * c, uint32_t hits[CORE_BANKS]);
+void core_lose_banks(struct core * c, uint64_t cycles);
+uint64_t core_stray_loads(const struct core * c); // not aligned, or from where there is no memory
 
 // Register access for debug registers and instruction tests: raw little-endian bytes of the
 // register (4 for scalars, 16..128 for vectors). Writes are immediate. Returns the size.
@@ -96,8 +109,8 @@ int core_reg_set(struct core * c, aie_reg reg, const uint8_t bytes[128]);
 struct core_exec {
     struct core * core;
     const struct aie_instr * instr;
+    const int32_t * imm;
     const uint8_t * in[AIE_MAX_OPERANDS];
-    int32_t imm[AIE_MAX_OPERANDS];
     uint8_t * out[AIE_MAX_OPERANDS];
 };
 

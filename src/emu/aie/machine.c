@@ -71,8 +71,8 @@ static void run_due_cores(struct array * a) {
 enum step { STEP_MOVED, STEP_REST, STEP_FAILED };
 
 // The jump to the next cycle in which something can happen, no further than `until`, and that
-// cycle; STEP_REST when there is none.
-static enum step step(struct array * a, uint64_t until) {
+// cycle; STEP_REST when there is none. The time of the jump goes to the account, if there is one.
+static enum step step(struct array * a, uint64_t until, struct emu_account * account) {
     a->until = until;
     if (!array_pending(a)) {
         uint64_t event = a->next_core < a->txn.time ? a->next_core : a->txn.time;
@@ -83,9 +83,12 @@ static enum step step(struct array * a, uint64_t until) {
             return STEP_REST;
         }
         a->now = event < a->now ? a->now : event < until ? event : until;
-        if (a->now >= until) {
-            return STEP_MOVED;
-        }
+    }
+    if (account) {
+        account_step(a, account);
+    }
+    if (a->now >= until) {
+        return STEP_MOVED;
     }
     if (a->txn.time <= a->now && !txn_step(a)) {
         return STEP_FAILED;
@@ -104,8 +107,9 @@ static bool play(struct emu_machine * m) {
     struct array * a = m->array;
     uint64_t start = a->now;
     enum step s = STEP_MOVED;
+    a->counted = a->now;
     while (s == STEP_MOVED && !a->txn.done) {
-        s = step(a, start + m->max_cycles + 1);
+        s = step(a, start + m->max_cycles + 1, &m->counters.last_account);
         if (s == STEP_REST && !a->txn.done) {
             array_fail_deadlock(a);
         } else if (a->now - start > m->max_cycles) {
@@ -117,6 +121,7 @@ static bool play(struct emu_machine * m) {
             s = STEP_FAILED;
         }
     }
+    account_step(a, &m->counters.last_account);
     m->counters.last_cycles = a->now - start;
     m->counters.cycles += a->now - start;
     return !a->failed;
@@ -127,7 +132,8 @@ static bool settle(struct array * a) {
     enum step s = STEP_MOVED;
     while (s == STEP_MOVED && (a->now < start + SETTLE_CYCLES ||
                                (a->now < start + SETTLE_SHIM_CYCLES && array_shim_busy(a)))) {
-        s = step(a, start + (a->now < start + SETTLE_CYCLES ? SETTLE_CYCLES : SETTLE_SHIM_CYCLES));
+        s = step(a, start + (a->now < start + SETTLE_CYCLES ? SETTLE_CYCLES : SETTLE_SHIM_CYCLES),
+                 NULL);
     }
     if (s == STEP_FAILED) {
         return false;
@@ -137,6 +143,21 @@ static bool settle(struct array * a) {
 }
 
 // ---- dispatch ----
+
+// Time in which the array does nothing that a dispatch waits for. It is in the account and not in
+// the array's clock.
+static void spend(struct emu_machine * m, enum emu_cause cause, uint64_t ns) {
+    m->counters.last_account.cycles[cause] += ns * m->array->clock.mhz / 1000;
+}
+
+void emu_machine_submit(struct emu_machine * m) {
+    m->counters.account.cycles[EMU_HOST] +=
+        (uint64_t) m->array->clock.submit_ns * m->array->clock.mhz / 1000;
+}
+
+const struct emu_clock * emu_machine_clock(const struct emu_machine * m) {
+    return &m->array->clock;
+}
 
 static enum status load(struct emu_machine * m, const uint8_t * pdi, size_t size,
                         struct error * err) {
@@ -156,8 +177,16 @@ static enum status load(struct emu_machine * m, const uint8_t * pdi, size_t size
     memcpy(m->resident, pdi, used);
     m->resident_size = used;
     m->counters.pdi_loads++;
-    array_reset(m->array);
-    return pdi_load(m->array, m->resident, used) ? ST_OK : m->array->error.status;
+    struct array * a = m->array;
+    array_reset(a);
+    a->cdo_commands = a->cdo_words = 0;
+    if (!pdi_load(a, m->resident, used)) {
+        return a->error.status;
+    }
+    spend(m, EMU_RECONFIG,
+          a->clock.pdi_ns + a->clock.pdi_command_ns * a->cdo_commands +
+              a->clock.pdi_word_ns * a->cdo_words);
+    return ST_OK;
 }
 
 // Tokens that the last dispatch did not wait for are gone, and shim channels are cold.
@@ -189,13 +218,26 @@ enum status emu_machine_run(struct emu_machine * m, const uint8_t * pdi, size_t 
                             struct error * err) {
     struct array * a = m->array;
     struct error local = {ST_OK, ""};
+    m->counters.last_account = (struct emu_account){0};
     enum status st = load(m, pdi, pdi_size, &local);
     if (st == ST_OK) {
+        struct emu_account * last = &m->counters.last_account;
+        struct emu_account outside = *last;
+        uint64_t bank_stalls = m->counters.bank_stalls, start = a->now;
+        *last = (struct emu_account){0};
         forget_dispatch(a);
         bool ok = txn_start(a, insts, n_insts, operands, n_operands) && play(m) && settle(a);
         st = ok ? ST_OK : a->error.status;
         a->txn = (struct txn){.time = NEVER}; // the caller's memory is not ours any more
         count(m);
+        account_close(a, last, m->counters.last_cycles, m->counters.bank_stalls - bank_stalls);
+        spend(m, EMU_HOST, a->clock.dispatch_ns);
+        for (int i = 0; i < EMU_CAUSES; i++) {
+            last->cycles[i] += outside.cycles[i];
+            m->counters.account.cycles[i] += last->cycles[i];
+        }
+        array_event(a, EMU_EVENT_DISPATCH, NULL, "dispatch", start,
+                    start + m->counters.last_cycles);
     }
     if (st != ST_OK) {
         const struct error * cause = a->failed ? &a->error : &local;

@@ -1,0 +1,73 @@
+// array-account: where the time of a dispatch goes. A stretch of time is shared out among the cores
+// that are switched on: the running ones' part is theirs, the waiting ones' part goes to what the
+// array waits for. So the causes add up to the time, and a design in which one core of sixteen
+// works while the rest waits for words is seen to wait. Stalls at banks are within the running time
+// and are taken out of it at the end.
+#include "emu/aie/array-model.h"
+
+enum { ACCOUNT_PARTS = 1024 }; // of a cycle, while the account is open
+
+// What the array waits for in a cycle that is no later than the present one; *holds becomes the
+// first cycle for which that is not sure, if there is one before it. Channels know what they do
+// some time ahead (array-burst.c). A stream-to-memory channel that has its descriptor and no word
+// waits for the array, as the cores do.
+static enum emu_cause wait_cause(const struct array * a, uint64_t cycle, uint64_t * holds) {
+    uint64_t tick = ticks(a, cycle), change = ticks(a, *holds);
+    bool moves = false, starts = false, waits = false;
+    for (int col = 0; col < a->columns; col++) {
+        for (int i = 0; i < 2 * tile_traits[TILE_SHIM].channels; i++) {
+            const struct channel * c = a->by_bit[col][i];
+            if (c->state != CHANNEL_RUN) {
+                continue;
+            }
+            const uint64_t edges[] = {c->started, c->ddr_from, c->ddr_till, c->next};
+            for (int e = 0; e < 4; e++) {
+                change = edges[e] > tick && edges[e] < change ? edges[e] : change;
+            }
+            bool starting = tick < c->started, ddr = tick >= c->ddr_from && tick < c->ddr_till;
+            starts |= starting;
+            waits |= !starting && ddr;
+            moves |= !starting && !ddr && tick < c->next;
+        }
+    }
+    if (!moves && !waits && !starts && a->tiles_moving > tick && a->tiles_moving < change) {
+        change = a->tiles_moving;
+    }
+    uint64_t end = cycle_of(a, change);
+    *holds = end > cycle ? end : cycle + 1;
+    return moves                    ? EMU_STREAM
+           : waits                  ? EMU_DDR
+           : starts                 ? EMU_START
+           : tick < a->tiles_moving ? EMU_LOCK
+           : a->txn.time == NEVER   ? EMU_LOCK
+                                    : EMU_CONTROL;
+}
+
+void account_step(struct array * a, struct emu_account * account) {
+    uint64_t on = (uint64_t) a->cores_on, waiting = on ? (uint64_t) a->cores_waiting : 1;
+    a->most_cores = a->cores_on > a->most_cores ? a->cores_on : a->most_cores;
+    while (a->counted < a->now) {
+        uint64_t holds = a->now;
+        enum emu_cause cause = waiting ? wait_cause(a, a->counted, &holds) : EMU_CORE;
+        uint64_t share = (holds - a->counted) * ACCOUNT_PARTS;
+        uint64_t idle = on ? share * waiting / on : share;
+        account->cycles[EMU_CORE] += share - idle;
+        account->cycles[cause] += idle;
+        a->counted = holds;
+    }
+}
+
+void account_close(struct array * a, struct emu_account * account, uint64_t cycles,
+                   uint64_t bank_stalls) {
+    uint64_t sum = 0;
+    for (int i = 0; i < EMU_CAUSES; i++) {
+        account->cycles[i] /= ACCOUNT_PARTS;
+        sum += account->cycles[i];
+    }
+    uint64_t bank = a->most_cores ? bank_stalls / (uint64_t) a->most_cores : 0;
+    bank = bank < account->cycles[EMU_CORE] ? bank : account->cycles[EMU_CORE];
+    account->cycles[EMU_BANK] += bank;
+    account->cycles[EMU_CORE] -= bank;
+    account->cycles[EMU_LOCK] += cycles > sum ? cycles - sum : 0; // left over by the divisions
+    a->most_cores = 0;
+}
