@@ -152,8 +152,12 @@ enum status tile_core_new(struct tile * t) {
     return core_new(config->arch, &env, &t->core);
 }
 
+static uint64_t * core_wake(struct tile * t) {
+    return &t->array->core_wake[t->col * ARRAY_ROWS + t->row];
+}
+
 static void forget(struct tile * t) {
-    t->core_wake = NEVER;
+    *core_wake(t) = NEVER;
     t->wait = WAIT_NONE;
 }
 
@@ -258,8 +262,8 @@ bool tile_core_control(struct tile * t, uint32_t value) {
 
 void tile_core_wake(struct tile * t, uint64_t at) {
     struct array * a = t->array;
-    if (at < t->core_wake) {
-        t->core_wake = at;
+    if (at < *core_wake(t)) {
+        *core_wake(t) = at;
     }
     if (at < a->next_core) {
         a->next_core = at;
@@ -296,7 +300,7 @@ void tile_core_run(struct tile * t) {
         array_fail(a, ST_DEVICE, "core tile (%d,%d): %s", t->col, t->row, core_fault(t->core));
     } else if (state == CORE_READY) {
         uint64_t next = core_now(t->core);
-        t->core_wake = NEVER;
+        *core_wake(t) = NEVER;
         tile_core_wake(t, next > a->now ? next : a->now + 1);
     }
 }

@@ -78,6 +78,7 @@ bool channel_control(struct channel * c, uint32_t value) {
             tile_traits[t->kind].name, t->col, t->row, dir_name(c->dir), c->index, value);
     }
     c->control = value;
+    c->token_way = 0;
     if (t->kind != TILE_SHIM && (value & 2)) {
         channel_reset(c);
     }
@@ -193,8 +194,10 @@ uint32_t packet_header(const struct channel * c) {
 static void send_token(struct channel * c) {
     struct tile * t = c->tile;
     uint32_t controller = bits(c->control, 15, 8);
-    struct route r;
-    route_trace(t, control_slave[t->kind], (int) (controller & 31), &r);
+    struct route r = {.to_firmware = c->token_way == t->array->generation};
+    if (!r.to_firmware) {
+        route_trace(t, control_slave[t->kind], (int) (controller & 31), &r);
+    }
     if (!r.to_firmware) {
         array_fail(
             t->array, ST_DEVICE,
@@ -205,6 +208,7 @@ static void send_token(struct channel * c) {
         return;
     }
     struct array * a = t->array;
+    c->token_way = a->generation;
     uint32_t place = c->tokens < DMA_TOKENS ? c->tokens : DMA_TOKENS - 1;
     c->token_ready[place] = a->now + a->clock.token;
     c->tokens++;
@@ -232,6 +236,7 @@ static void tell(const struct channel * c, enum emu_event_kind kind, uint64_t st
 void channel_finish(struct channel * c) {
     struct array * a = c->tile->array;
     channel_event(c, NEVER, REQUEST_NONE);
+    a->shim_changed |= c->tile->kind == TILE_SHIM;
     tell(c, EMU_EVENT_DMA, cycle_of(a, c->first), a->now + 1);
     for (int i = 0; c->tile->kind == TILE_CORE && i < 8; i++) {
         c->tile->dma_granules[i] += c->granules[i];
@@ -342,6 +347,7 @@ static void try_acquire(struct channel * c) {
         lock_of_channel(c, c->bd.acquire_id, &owner, &lock);
         if (!lock_acquire(owner, lock, c->bd.acquire_value)) {
             c->waiting = c->waiting == NEVER ? a->now : c->waiting;
+            a->locked[c->tile->col] |= 1u << c->bit;
             return;
         }
         uint64_t since = open_since(c, owner, lock);
@@ -352,11 +358,13 @@ static void try_acquire(struct channel * c) {
         if (c->waiting != NEVER) {
             tell(c, EMU_EVENT_DMA_WAIT, c->waiting, a->now);
             c->waiting = NEVER;
+            a->locked[c->tile->col] &= ~(1u << c->bit);
         }
     }
     c->state = CHANNEL_RUN;
     c->next = ticks(a, start + delay(c));
     c->started = c->next;
+    a->shim_changed |= c->tile->kind == TILE_SHIM;
     first_burst(c);
     channel_wake(c);
 }

@@ -152,6 +152,7 @@ struct channel {
     uint8_t bit; // in array.awake[column]
     uint8_t queued;
     uint32_t control;
+    uint32_t token_way; // generation of the switches in which a token found its way
     struct task queue[DMA_QUEUE_DEPTH];
     struct task task;                 // the running one
     uint32_t tokens;                  // sent and not yet waited for
@@ -204,6 +205,7 @@ struct tile {
     struct array * array;
     enum tile_kind kind;
     int col, row;
+    uint32_t channel_bits; // in the column's masks
     uint8_t * memory;
     uint32_t touched; // bytes from the start of memory that may have been written
     uint32_t garbage; // times that it was filled with garbage
@@ -217,7 +219,6 @@ struct tile {
     uint32_t core_control, cascade_control;
 
     struct core * core;  // core tiles
-    uint64_t core_wake;  // NEVER: blocked, done or off
     uint64_t core_since; // when it last began to run or to wait
     uint64_t bundles_seen, stalls_seen, bank_stalls_seen, strays_seen; // already in the counters
     // Meetings of core and DMA in a bank: what DMA channels took from each physical bank of this
@@ -263,14 +264,22 @@ struct array {
     uint64_t reached;                   // tick behind the last word that moved
     uint32_t awake[ARRAY_MAX_COLUMNS];  // channels that may have words to move
     uint32_t trying[ARRAY_MAX_COLUMNS]; // channels that want a task, a lock or an arbiter
+    uint32_t locked[ARRAY_MAX_COLUMNS]; // channels that found their lock closed
+    uint32_t armed[ARRAY_MAX_COLUMNS];  // channels with a time in `wake`
     uint64_t wake[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS]; // min of event and look
     uint64_t next_wake;                                      // no later than the first of them
     uint64_t ddr_free[2];                                    // by direction, in 1/1000 cycles
     uint64_t tiles_moving;                                   // tick until which a tile's DMA moves
-    uint32_t in_line;                                        // channels that wait for arbiters
-    uint32_t noise; // the last number of a series; it goes on from dispatch to dispatch
+    // for the account: what shim channels do, until which tick, and whether one has changed since
+    enum emu_cause shim_cause;
+    uint64_t shim_holds;
+    bool shim_changed;
+    bool switch_changed; // those who stood before a dead end look again
+    uint32_t in_line;    // channels that wait for arbiters
+    uint32_t noise;      // the last number of a series; it goes on from dispatch to dispatch
     struct channel * by_bit[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS];
-    uint64_t next_core; // no core wakes before this cycle
+    uint64_t core_wake[ARRAY_MAX_COLUMNS * ARRAY_ROWS]; // by tile; NEVER: blocked, done or off
+    uint64_t next_core;                                 // no core wakes before this cycle
     uint64_t next_ticket;
     uint32_t generation; // of the switch configuration
     struct arbiter arbiters[ARRAY_MAX_COLUMNS * ARRAY_ROWS * TILE_ARBITERS];
@@ -416,7 +425,12 @@ static inline void channel_set_wake(struct channel * c) {
     struct array * a = c->tile->array;
     uint64_t wake = c->event < c->look ? c->event : c->look;
     a->wake[c->tile->col][c->bit] = wake;
-    a->next_wake = wake < a->next_wake ? wake : a->next_wake;
+    if (wake == NEVER) {
+        a->armed[c->tile->col] &= ~(1u << c->bit);
+    } else {
+        a->armed[c->tile->col] |= 1u << c->bit;
+        a->next_wake = wake < a->next_wake ? wake : a->next_wake;
+    }
 }
 
 static inline void channel_event(struct channel * c, uint64_t cycle, enum channel_request request) {
@@ -429,6 +443,7 @@ static inline void channel_sleep(struct channel * c) { // until woken, whatever 
     struct array * a = c->tile->array;
     a->awake[c->tile->col] &= ~(1u << c->bit);
     a->trying[c->tile->col] &= ~(1u << c->bit);
+    a->locked[c->tile->col] &= ~(1u << c->bit);
     c->look = NEVER;
     channel_event(c, NEVER, REQUEST_NONE);
 }

@@ -68,7 +68,6 @@ static enum status tile_init(struct array * a, struct tile * t, int col, int row
     t->col = col;
     t->row = row;
     t->kind = row == 0 ? TILE_SHIM : row < ARRAY_FIRST_CORE_ROW ? TILE_MEM : TILE_CORE;
-    t->core_wake = NEVER;
     const struct tile_traits * traits = &tile_traits[t->kind];
     if (traits->memory_bytes) {
         t->memory = malloc(traits->memory_bytes);
@@ -78,6 +77,7 @@ static enum status tile_init(struct array * a, struct tile * t, int col, int row
         fresh_memory(t, traits->memory_bytes);
     }
     int bit = first_channel_bit(t);
+    t->channel_bits = ((1u << 2 * traits->channels) - 1) << bit;
     for (int dir = DMA_S2MM; dir <= DMA_MM2S; dir++) {
         for (int i = 0; i < traits->channels; i++) {
             struct channel * c = &t->channels[dir][i];
@@ -131,6 +131,7 @@ void array_reset(struct array * a) {
     }
     memset(a->awake, 0, sizeof(a->awake));
     memset(a->trying, 0, sizeof(a->trying));
+    a->switch_changed = false;
     memset(a->arbiters, 0, sizeof(a->arbiters));
     a->txn = (struct txn){.time = NEVER};
     a->next_core = NEVER;
@@ -158,6 +159,7 @@ enum status array_new(const struct emu_config * config, struct array ** out, str
     a->generation = 1;
     a->next_core = a->next_wake = NEVER;
     memset(a->wake, 0xff, sizeof(a->wake)); // NEVER
+    memset(a->core_wake, 0xff, sizeof(a->core_wake));
     while (1u << a->tick_shift < a->clock.stream_words) {
         a->tick_shift++;
     }
