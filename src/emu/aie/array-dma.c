@@ -62,8 +62,11 @@ void channel_reset(struct channel * c) {
     c->queued = 0;
     c->state = CHANNEL_IDLE;
     c->waiting = NEVER;
-    sink_reset(&c->sink);
-    source_reset(&c->source);
+    if (c->dir == DMA_S2MM) {
+        sink_reset(&c->sink);
+    } else {
+        source_reset(&c->source);
+    }
     channel_sleep(c);
 }
 

@@ -299,7 +299,6 @@ struct array {
 enum status array_new(const struct emu_config * config, struct array ** out, struct error * err);
 void array_free(struct array * a);
 void array_reset(struct array * a);
-struct tile * array_tile(struct array * a, int col, int row); // NULL outside the array
 bool array_fail(struct array * a, enum status st, const char * fmt, ...) BASE_PRINTF(3, 4); // false
 
 // array-regs.c: the register space; address = column << 25 | row << 20 | offset. False: array
@@ -390,6 +389,11 @@ void account_close(struct array * a, struct emu_account * account, uint64_t cycl
 bool array_fail_deadlock(struct array * a);
 bool array_fail_unfinished(struct array * a);
 bool array_shim_busy(const struct array * a);
+
+static inline struct tile * array_tile(struct array * a, int col, int row) { // NULL outside
+    bool inside = col >= 0 && col < a->columns && row >= 0 && row < ARRAY_ROWS;
+    return inside ? &a->tiles[col * ARRAY_ROWS + row] : NULL;
+}
 
 // Said before the bytes below `end` of the tile's memory may be written: a reset clears no more.
 static inline void tile_touch(struct tile * t, uint64_t end) {

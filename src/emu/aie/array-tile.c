@@ -35,13 +35,6 @@ bool array_fail(struct array * a, enum status st, const char * fmt, ...) {
     return false;
 }
 
-struct tile * array_tile(struct array * a, int col, int row) {
-    if (col < 0 || col >= a->columns || row < 0 || row >= ARRAY_ROWS) {
-        return NULL;
-    }
-    return &a->tiles[col * ARRAY_ROWS + row];
-}
-
 static int first_channel_bit(const struct tile * t) {
     switch (t->kind) {
     case TILE_SHIM:

@@ -182,19 +182,31 @@ static bool padded_row(const struct channel * c) {
     return zeros;
 }
 
+// The words of a row that is not all zeros, from the present one on.
+static void padded_row_read(const struct channel * c, uint32_t * words, uint32_t n) {
+    const struct bd * bd = &c->bd;
+    uint64_t offset = c->row[2];
+    for (int d = 1; d < 3; d++) {
+        offset += (uint64_t) (c->count[d] - bd->before[d]) * bd->step[d];
+    }
+    uint32_t at = c->count[0], end = bd->wrap[0] ? bd->before[0] + bd->wrap[0] : UINT32_MAX;
+    for (uint32_t i = 0; i < n; i++, at++) {
+        words[i] =
+            at < bd->before[0] || at >= end
+                ? 0
+                : load_u32(c->base + (offset + (uint64_t) (at - bd->before[0]) * bd->step[0]) * 4);
+    }
+}
+
 static void padded_read(struct channel * c, uint32_t * words, uint32_t n) {
     while (n) {
         uint32_t row = row_rest(c, n);
         if (padded_row(c)) {
             memset(words, 0, (size_t) row * 4);
-            padded_advance(c, row);
         } else {
-            row = c->bd.wrap[0] ? row : 1;
-            for (uint32_t i = 0; i < row; i++) {
-                words[i] = padded_word(c);
-                padded_advance(c, 1);
-            }
+            padded_row_read(c, words, row);
         }
+        padded_advance(c, row);
         words += row;
         n -= row;
     }
