@@ -220,15 +220,17 @@ static void send_token(struct channel * c) {
     }
 }
 
-static void tell(const struct channel * c, enum emu_event_kind kind, uint64_t start, uint64_t end) {
+static const char words_moved[] = "words";
+
+static void tell(const struct channel * c, const char * what, uint64_t start, uint64_t end) {
     const struct array * a = c->tile->array;
-    bool moved = kind == EMU_EVENT_DMA;
+    bool moved = what == words_moved;
     if (a->config.event && end > start) {
-        struct emu_event e = {.kind = kind,
+        struct emu_event e = {.kind = moved ? EMU_EVENT_DMA : EMU_EVENT_DMA_WAIT,
                               .col = c->tile->col,
                               .row = c->tile->row,
                               .channel = c->index + (c->dir == DMA_MM2S ? 16 : 0),
-                              .what = moved ? "words" : "lock",
+                              .what = what,
                               .start = start,
                               .end = end,
                               .words = moved ? c->bd.length : 0};
@@ -240,7 +242,11 @@ void channel_finish(struct channel * c) {
     struct array * a = c->tile->array;
     channel_event(c, NEVER, REQUEST_NONE);
     a->shim_changed |= c->tile->kind == TILE_SHIM;
-    tell(c, EMU_EVENT_DMA, cycle_of(a, c->first), a->now + 1);
+    if (c->taken != NEVER) { // the first descriptor of a shim's task
+        tell(c, "start-up", c->taken, cycle_of(a, c->started));
+        c->taken = NEVER;
+    }
+    tell(c, words_moved, cycle_of(a, c->first), a->now + 1);
     for (int i = 0; c->tile->kind == TILE_CORE && i < 8; i++) {
         c->tile->dma_granules[i] += c->granules[i];
     }
@@ -359,7 +365,7 @@ static void try_acquire(struct channel * c) {
                                                    : clock->lock_to_mm2s;
         start = since && since + lag > start ? since + lag : start;
         if (c->waiting != NEVER) {
-            tell(c, EMU_EVENT_DMA_WAIT, c->waiting, a->now);
+            tell(c, "lock", c->waiting, a->now);
             c->waiting = NEVER;
             a->locked[c->tile->col] &= ~(1u << c->bit);
         }
@@ -381,6 +387,7 @@ static bool next_task(struct channel * c) {
     memmove(&c->queue[0], &c->queue[1], c->queued * sizeof(c->queue[0]));
     c->bd_id = c->task.bd;
     c->earliest = c->tile->array->now + start_up(c);
+    c->taken = c->tile->kind == TILE_SHIM ? c->tile->array->now : NEVER;
     return begin(c);
 }
 

@@ -174,6 +174,7 @@ struct channel {
     uint32_t burst_left;
     bool burst_begun, granted;
     uint64_t burst_ready;
+    uint64_t taken;              // shim: cycle at which the task began; NEVER: told already
     uint64_t started;            // shim: tick at which the start-up of the task was over
     uint64_t ddr_from, ddr_till; // ticks of the last wait for host memory
     uint32_t tasks;              // shim: started in this dispatch
