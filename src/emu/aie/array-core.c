@@ -210,9 +210,7 @@ void tile_core_reset(struct tile * t) {
     core_program_changed(t->core, 0, CORE_PM_BYTES);
     t->core_control = t->cascade_control = 0;
     t->cascade_head = t->cascade_count = 0;
-    t->core_in.head = t->core_in.count = 0;
-    t->core_in.blocked = NULL;
-    t->core_in.capacity = FIFO_WORDS_ENDPOINT;
+    sink_reset(&t->core_in);
     source_reset(&t->core_out);
     forget(t);
 }

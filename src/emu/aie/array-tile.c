@@ -86,6 +86,7 @@ static enum status tile_init(struct array * a, struct tile * t, int col, int row
             c->index = (uint8_t) i;
             c->bit = (uint8_t) bit++;
             a->by_bit[col][c->bit] = c;
+            c->event = c->look = c->waiting = NEVER;
             sink_init(&c->sink, t, c);
             source_init(&c->source, t, c, mm2s_slave[t->kind][i]);
         }
@@ -105,6 +106,8 @@ static void tile_reset(struct tile * t) {
     }
     t->touched = 0;
     memset(t->locks, 0, sizeof(t->locks));
+    memset(t->lock_before, 0, sizeof(t->lock_before));
+    memset(t->lock_raised, 0, sizeof(t->lock_raised));
     memset(t->bds, 0, sizeof(t->bds));
     memset(t->master, 0, sizeof(t->master));
     memset(t->slave, 0, sizeof(t->slave));
@@ -115,7 +118,6 @@ static void tile_reset(struct tile * t) {
             channel_reset(&t->channels[dir][i]);
             t->channels[dir][i].control = 0;
             t->channels[dir][i].tokens = 0;
-            t->channels[dir][i].sink.capacity = FIFO_WORDS_ENDPOINT;
         }
     }
     if (t->core) {
@@ -128,6 +130,7 @@ void array_reset(struct array * a) {
         tile_reset(&a->tiles[i]);
     }
     memset(a->awake, 0, sizeof(a->awake));
+    memset(a->trying, 0, sizeof(a->trying));
     memset(a->arbiters, 0, sizeof(a->arbiters));
     a->txn = (struct txn){.time = NEVER};
     a->next_core = NEVER;
@@ -153,7 +156,11 @@ enum status array_new(const struct emu_config * config, struct array ** out, str
     a->clock = config->clock ? *config->clock : *emu_clock_default(config->arch);
     a->columns = config->columns;
     a->generation = 1;
-    a->next_core = NEVER;
+    a->next_core = a->next_wake = NEVER;
+    memset(a->wake, 0xff, sizeof(a->wake)); // NEVER
+    while (1u << a->tick_shift < a->clock.stream_words) {
+        a->tick_shift++;
+    }
     for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
         enum status st = tile_init(a, &a->tiles[i], i / ARRAY_ROWS, i % ARRAY_ROWS);
         if (st != ST_OK) {

@@ -25,6 +25,7 @@ static const struct emu_clock clocks[] = {
     .lock_to_core = 8,   // [T] last word of a descriptor to the end of the stall
     .lock_to_s2mm = 8,   // [T] 8 or 9
     .lock_to_mm2s = 12,  // [T] 12 or 13
+    .mem_to_mm2s = 19,   // [T] once
     .bd_gap = 1,         // [T] 16 on 1 off, 8 on 1 off
     .task_start = 12,    // [?] descriptor, lock and memory
     .stream_words = 1,   // [S]
@@ -57,6 +58,7 @@ static const struct emu_clock clocks[] = {
     .lock_to_core = 8,   // [T] 8 in two of three cases, else 9
     .lock_to_s2mm = 8,   // [T] 5 or 6 after the pulse, which is 3 after the request
     .lock_to_mm2s = 12,  // [T]
+    .mem_to_mm2s = 19,   // [?] as Phoenix
     .bd_gap = 1,         // [T]
     .task_start = 12,    // [?]
     .stream_words = 2,   // [T] 8 KiB in 1,024 cycles
@@ -83,7 +85,7 @@ static const struct emu_clock clocks[] = {
     .name = "ideal",     // no bank is busy, no memory slow, no host there: what a design could reach
     .mhz = 1000,
     .dma_granule = 16,
-    .lock_to_core = 1, .lock_to_s2mm = 1, .lock_to_mm2s = 1, .bd_gap = 1, .task_start = 1,
+    .lock_to_core = 1, .lock_to_s2mm = 1, .lock_to_mm2s = 1, .mem_to_mm2s = 1, .bd_gap = 1, .task_start = 1,
     .stream_words = 1,
     .hop_local = 2, .hop_outside = 2, .fifo_local = 4, .fifo_outside = 4, .fifo_in = 16, .fifo_out = 12,
     .burst_words = 128,
