@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/cmocka-all.h"
+#include "emu/aie/clock.h"
 #include "emu/aie/core.h"
 
 #define R(n)  AIE_REG(AIE_R, n)
@@ -107,8 +108,9 @@ static inline void rig_trace(void * user, uint64_t cycle, uint32_t pc, const cha
              text);
 }
 
-// A core that shares its prepared programs; NULL: with nobody.
-static inline struct rig * rig_new_in(struct core_cache * cache, bool traced) {
+// A core that shares its prepared programs; NULL: with nobody. clock NULL: nothing ever stalls.
+static inline struct rig * rig_new_at(struct core_cache * cache, bool traced,
+                                      const struct emu_clock * clock) {
     struct rig * r = calloc(1, sizeof *r);
     assert_non_null(r);
     r->memory = aligned_alloc(64, 0x10000);
@@ -126,13 +128,19 @@ static inline struct rig * rig_new_in(struct core_cache * cache, bool traced) {
         .cascade_write = rig_cascade_write,
         .trace = traced ? rig_trace : NULL,
         .cache = cache,
+        .bank_bit = clock ? clock->bank_bit : 0,
+        .lock_stall = clock ? clock->lock_stall : 0,
     };
     assert_int_equal(core_new(AIE_ARCH_AIE2, &env, &r->core), ST_OK);
     return r;
 }
 
+static inline struct rig * rig_new_in(struct core_cache * cache, bool traced) {
+    return rig_new_at(cache, traced, NULL);
+}
+
 static inline struct rig * rig_new(bool traced) {
-    return rig_new_in(NULL, traced);
+    return rig_new_at(NULL, traced, NULL);
 }
 
 static inline void rig_free(struct rig * r) {
