@@ -5,8 +5,8 @@
 // those of the phoenix clock: what the second knows about the device must bring every kernel nearer
 // to the silicon, or leave it where it was.
 //
-// The overhead that the phoenix clock is left with must be the one of its own host figures, within
-// what Python may add.
+// The overhead that the phoenix clock is left with is what the host takes; the vendor's own latency
+// test, which does not go through Python, measured 110 us of it.
 #include "emu/aie/machine.h"
 #include "timing/rows.h"
 
@@ -21,6 +21,9 @@ static const struct {
 
 static const double levels[] = {800, 1028, 1309, 1600}; // MHz
 enum { LEVELS = sizeof levels / sizeof levels[0] };
+
+enum { FITTED_MHZ = 1309, FITTED_OVERHEAD = 118 }; // us
+#define ROUNDED 0.005                              // the times were written down in whole us
 
 struct dispatch {
     uint8_t * memory[MAX_OPERANDS];
@@ -168,12 +171,18 @@ static void dispatches(void ** state) {
                       us[i], (unsigned long long) ideal[i], 100 * before.off[i],
                       (unsigned long long) phoenix[i], 100 * after.off[i]);
     }
+    // What the fit found is pinned, so that a change of the model shows here.
+    assert_true(before.mhz == FITTED_MHZ && after.mhz == FITTED_MHZ);
+    struct fit pinned = fit_with(phoenix, us, FITTED_MHZ, FITTED_OVERHEAD);
     for (int i = 0; i < KERNELS; i++) {
-        if (fabs(after.off[i]) > band_of(i)) {
-            fail_msg("%s is off by %+.1f %%", kernels[i].id, 100 * after.off[i]);
+        if (fabs(pinned.off[i]) > band_of(i)) {
+            fail_msg("%s is off by %+.1f %%", kernels[i].id, 100 * pinned.off[i]);
+        }
+        if (fabs(pinned.off[i]) > fabs(before.off[i]) + ROUNDED) {
+            fail_msg("%s was off by %+.1f %%, now by %+.1f %%", kernels[i].id, 100 * before.off[i],
+                     100 * pinned.off[i]);
         }
     }
-    assert_true(after.worst <= before.worst);
 }
 
 int main(void) {
