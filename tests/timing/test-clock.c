@@ -54,7 +54,8 @@ static const struct {
     FIGURE(submit_ns),
     FIGURE(dispatch_ns),
     FIGURE(pdi_ns),
-    FIGURE(pdi_bd_ns),
+    FIGURE(pdi_command_ns),
+    FIGURE(pdi_word_ns),
 };
 enum { FIGURES = sizeof figures / sizeof figures[0], IN_A_ROW = 4 };
 
