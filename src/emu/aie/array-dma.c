@@ -210,6 +210,8 @@ static void send_token(struct channel * c) {
     c->tokens++;
     if (a->txn.waiting) {
         a->txn.time = a->now + 1;
+    } else if (a->txn.time != NEVER) { // the controller looks at the token first
+        a->txn.time += a->clock.txn_token;
     }
 }
 
