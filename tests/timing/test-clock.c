@@ -24,6 +24,7 @@ static const struct {
     FIGURE(lock_to_core),
     FIGURE(lock_to_s2mm),
     FIGURE(lock_to_mm2s),
+    FIGURE(mem_to_mm2s),
     FIGURE(bd_gap),
     FIGURE(task_start),
     FIGURE(stream_words),
