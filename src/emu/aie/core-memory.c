@@ -71,9 +71,20 @@ CORE_COLD static uint8_t * locate_slowly(struct core * c, const struct core_op *
     return p;
 }
 
+// The access asks for its banks `delay` cycles after its bundle's other accesses.
+static inline void ask_banks(struct core * c, const struct core_op * op, uint32_t addr, int delay) {
+    if (c->env.bank_bit == 0) {
+        return;
+    }
+    uint32_t mask = bank_mask(c->env.bank_bit, addr, op->bytes);
+    bank_add(&c->banks[(c->cycle + (uint64_t) delay) % RING], mask);
+    c->bank_hits[addr >> 14 & 15] += mask & (mask - 1) ? 2 : 1;
+}
+
 // Host memory of the access, or NULL after a fault.
 static inline uint8_t * locate(struct core * c, const struct core_op * op, uint32_t addr) {
     uint8_t * base = c->window[addr >> 16];
+    ask_banks(c, op, addr, op->store_delay);
     if (base && !(addr & (op->bytes - 1u))) {
         return base + (addr & 0xffff);
     }
@@ -204,9 +215,11 @@ static void op_store_vector_post_imm(struct core * c, const struct core_op * op)
     store_to(c, op, addr, 32);
 }
 
-// 8 and 16 bits: the data register is read six cycles after issue, and memory is written then.
+// 8 and 16 bits: the word is read with the bundle's other accesses; the data register is read six
+// cycles after issue, and memory is written then.
 static void op_store_partial(struct core * c, const struct core_op * op) {
-    uint8_t * p = locate(c, op, address(c, op));
+    uint32_t addr = address(c, op);
+    uint8_t * p = locate(c, op, addr);
     if (p == NULL) {
         return;
     }
@@ -214,6 +227,7 @@ static void op_store_partial(struct core * c, const struct core_op * op) {
         check_partial(c, op, p);
     }
     int late = op->stage_cycle[op->n_stages - 1] - 1;
+    ask_banks(c, op, addr, late);
     c->partial_until = c->cycle + (uint64_t) late;
     c->partial[c->n_partial % 8] = word_of(p);
     c->partial_cycle[c->n_partial % 8] = c->partial_until;

@@ -72,6 +72,7 @@ static bool prepare_lock(struct core_op * op) {
     }
     op->b = value.unit;
     op->wide = strncmp(text + 3, ".cond", 5) == 0;
+    op->flags |= BUNDLE_LOCK;
     op->meet = acquire ? meet_acquire : meet_release;
     op->issue = op_nothing;
     return true;

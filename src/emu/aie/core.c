@@ -362,12 +362,33 @@ static inline uint32_t next_pc(struct core * c, const struct core_bundle * b) {
     return at_end ? loop_end(c, b, next) : next;
 }
 
+// The core stands still for n cycles; what is in flight stands still with it.
+static inline void stall(struct core * c, uint64_t n) {
+    c->offset += n;
+    c->stalls += n;
+}
+
+// The accesses of this cycle have asked for their banks.
+static inline void stall_at_banks(struct core * c) {
+    struct bank_use * use = &c->banks[c->cycle % RING];
+    if (use->once == 0) {
+        return;
+    }
+    if (use->twice) {
+        int n = bank_stalls(use);
+        stall(c, (uint64_t) n);
+        c->bank_stalls += (uint64_t) n;
+    }
+    *use = (struct bank_use){0};
+}
+
 // Lets everything in flight arrive; for a core that stopped of its own will.
 static void drain(struct core * c) {
     for (int i = 0; i < RING && !c->faulted; i++) {
         int slot = (int) (c->cycle % RING);
         run_late(c, slot);
         core_stores_flush(c, slot);
+        c->banks[slot] = (struct bank_use){0};
         tick(c);
         c->offset--; // not lived through by anyone
     }
@@ -410,10 +431,9 @@ enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
     if (c->program_changed && !renew_code(c)) {
         return c->state = CORE_FAULT;
     }
-    uint64_t last = limit - c->offset; // in pipeline time, which is all that moves in here
     struct core_bundle * b = NULL;
     struct core_bundle * before = NULL; // set when b follows it in memory
-    while (c->cycle <= last) {
+    while (core_now(c) <= limit) {
         if (c->n_lates[c->cycle % RING]) {
             run_late(c, (int) (c->cycle % RING));
             if (c->faulted) {
@@ -437,11 +457,15 @@ enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
             if (met != MEET_DONE) {
                 return c->state = met == MEET_BLOCKED ? CORE_BLOCKED : CORE_FAULT;
             }
+            if (b->flags & BUNDLE_LOCK) {
+                stall(c, c->env.lock_stall);
+            }
         }
         if (c->env.trace) {
             trace(c, b);
         }
         issue_bundle(c, b);
+        stall_at_banks(c);
         c->bundles++;
         uint32_t next = next_pc(c, b);
         tick(c);
@@ -462,8 +486,7 @@ enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
 void core_advance(struct core * c, uint64_t now) {
     uint64_t at = core_now(c);
     if (now > at) {
-        c->offset += now - at;
-        c->stalls += now - at;
+        stall(c, now - at);
     }
 }
 
@@ -521,6 +544,7 @@ void core_reset(struct core * c) {
     c->n_write1 = 0;
     c->partial_until = 0;
     memset(c->partial, 0, sizeof c->partial);
+    memset(c->banks, 0, sizeof c->banks);
     c->loop_setup = 0;
     c->outside_done = 0;
     c->pc = c->target = 0;
@@ -577,4 +601,18 @@ uint64_t core_bundles(const struct core * c) {
 
 uint64_t core_stall_cycles(const struct core * c) {
     return c->stalls;
+}
+
+uint64_t core_bank_stalls(const struct core * c) {
+    return c->bank_stalls;
+}
+
+void core_bank_hits(struct core * c, uint32_t hits[CORE_BANKS]) {
+    memcpy(hits, c->bank_hits, sizeof c->bank_hits);
+    memset(c->bank_hits, 0, sizeof c->bank_hits);
+}
+
+void core_lose_banks(struct core * c, uint64_t cycles) {
+    stall(c, cycles);
+    c->bank_stalls += cycles;
 }

@@ -55,10 +55,12 @@ struct core_env {
     int (*cascade_write)(void * user, const uint8_t bits512[64]);
     void (*trace)(void * user, uint64_t cycle, uint32_t pc, const char * text); // NULL = off
     struct core_cache * cache; // NULL = the core has one of its own
+    uint8_t bank_bit;          // of emu_clock: 0 = banks are never busy
+    uint8_t lock_stall;        // cycles that an acquire or release takes besides its bundle
     bool strict;               // registers begin with garbage, but for those that steer the core
 };
 
-enum { CORE_PM_BYTES = 16384 };
+enum { CORE_PM_BYTES = 16384, CORE_BANKS = 16 };
 
 enum status core_new(enum aie_arch arch, const struct core_env * env, struct core ** out);
 void core_free(struct core * c);
@@ -82,6 +84,12 @@ uint32_t core_pc(const struct core * c);
 const char * core_fault(const struct core * c); // text with PC, bytes and reason; valid in FAULT
 uint64_t core_bundles(const struct core * c);
 uint64_t core_stall_cycles(const struct core * c);
+uint64_t core_bank_stalls(const struct core * c); // those of them at memory banks
+
+// Accesses since the last call by memory (south, west, north, own) and logical bank, counted twice
+// when they take both halves of it; and the cycles that the core lost to others there.
+void core_bank_hits(struct core * c, uint32_t hits[CORE_BANKS]);
+void core_lose_banks(struct core * c, uint64_t cycles);
 
 // Register access for debug registers and instruction tests: raw little-endian bytes of the
 // register (4 for scalars, 16..128 for vectors). Writes are immediate. Returns the size.

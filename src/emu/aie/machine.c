@@ -121,8 +121,10 @@ static bool play(struct emu_machine * m) {
     struct array * a = m->array;
     uint64_t start = a->now;
     enum step s = STEP_MOVED;
+    a->counted = a->now;
     while (s == STEP_MOVED && !a->txn.done) {
         s = step(a, start + m->max_cycles + 1);
+        account_step(a, &m->counters.last_account);
         if (s == STEP_REST && !a->txn.done) {
             array_fail_deadlock(a);
         } else if (a->now - start > m->max_cycles) {
@@ -155,6 +157,21 @@ static bool settle(struct array * a) {
 
 // ---- dispatch ----
 
+// Time in which the array does nothing that a dispatch waits for. It is in the account and not in
+// the array's clock.
+static void spend(struct emu_machine * m, enum emu_cause cause, uint64_t ns) {
+    m->counters.last_account.cycles[cause] += ns * m->array->clock.mhz / 1000;
+}
+
+void emu_machine_submit(struct emu_machine * m) {
+    m->counters.account.cycles[EMU_HOST] +=
+        (uint64_t) m->array->clock.submit_ns * m->array->clock.mhz / 1000;
+}
+
+const struct emu_clock * emu_machine_clock(const struct emu_machine * m) {
+    return &m->array->clock;
+}
+
 static enum status load(struct emu_machine * m, const uint8_t * pdi, size_t size,
                         struct error * err) {
     size_t used = 0;
@@ -173,8 +190,14 @@ static enum status load(struct emu_machine * m, const uint8_t * pdi, size_t size
     memcpy(m->resident, pdi, used);
     m->resident_size = used;
     m->counters.pdi_loads++;
-    array_reset(m->array);
-    return pdi_load(m->array, m->resident, used) ? ST_OK : m->array->error.status;
+    struct array * a = m->array;
+    array_reset(a);
+    a->bds_written = 0;
+    if (!pdi_load(a, m->resident, used)) {
+        return a->error.status;
+    }
+    spend(m, EMU_RECONFIG, a->clock.pdi_ns + (uint64_t) a->clock.pdi_bd_ns * a->bds_written);
+    return ST_OK;
 }
 
 static void drop_tokens(struct array * a) {
@@ -203,13 +226,26 @@ enum status emu_machine_run(struct emu_machine * m, const uint8_t * pdi, size_t 
                             struct error * err) {
     struct array * a = m->array;
     struct error local = {ST_OK, ""};
+    m->counters.last_account = (struct emu_account){0};
     enum status st = load(m, pdi, pdi_size, &local);
     if (st == ST_OK) {
+        struct emu_account * last = &m->counters.last_account;
+        struct emu_account outside = *last;
+        uint64_t bank_stalls = m->counters.bank_stalls, start = a->now;
+        *last = (struct emu_account){0};
         drop_tokens(a); // tokens that the last dispatch did not wait for
         bool ok = txn_start(a, insts, n_insts, operands, n_operands) && play(m) && settle(a);
         st = ok ? ST_OK : a->error.status;
         a->txn = (struct txn){.time = NEVER}; // the caller's memory is not ours any more
         count(m);
+        account_close(a, last, m->counters.last_cycles, m->counters.bank_stalls - bank_stalls);
+        spend(m, EMU_HOST, a->clock.dispatch_ns);
+        for (int i = 0; i < EMU_CAUSES; i++) {
+            last->cycles[i] += outside.cycles[i];
+            m->counters.account.cycles[i] += last->cycles[i];
+        }
+        array_event(a, EMU_EVENT_DISPATCH, NULL, "dispatch", start,
+                    start + m->counters.last_cycles);
     }
     if (st != ST_OK) {
         const struct error * cause = a->failed ? &a->error : &local;

@@ -81,3 +81,7 @@ enum status emu_machine_run(struct emu_machine * m, const uint8_t * pdi, size_t 
                             struct error * err);
 
 void emu_machine_counters(const struct emu_machine * m, struct emu_counters * out);
+
+// The dispatches that follow were handed over by the host in one go: its time is in the account.
+void emu_machine_submit(struct emu_machine * m);
+const struct emu_clock * emu_machine_clock(const struct emu_machine * m);
