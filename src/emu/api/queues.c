@@ -300,12 +300,13 @@ static const uint8_t * slot_of(const struct emu_queue * q, uint64_t index) {
 static hsa_status_t run_dispatch(struct emu_runtime * rt, struct emu_agent * agent,
                                  const struct emu_dispatch * d, struct error * err) {
     hsa_status_t status = ensure_machine(rt, agent, err);
-    if (status == HSA_STATUS_SUCCESS &&
-        emu_machine_run(agent->machine, d->pdi, d->pdi_size, d->insts, d->n_insts, d->operands,
-                        d->n_operands, err) != ST_OK) {
-        status = HSA_STATUS_ERROR_EXCEPTION;
+    if (status != HSA_STATUS_SUCCESS) {
+        return status;
     }
-    return status;
+    enum status ran = emu_machine_run(agent->machine, d->pdi, d->pdi_size, d->insts, d->n_insts,
+                                      d->operands, d->n_operands, err);
+    emu_account_note(agent);
+    return ran == ST_OK ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_EXCEPTION;
 }
 
 static void complete(struct emu_runtime * rt, struct emu_queue * q, uint64_t index,
