@@ -1,10 +1,13 @@
 // test-sem: the short ways through the vector semantics against the rules that they stand for: bf16
-// products on the host's float unit (with its instructions, and in plain C) against the adder
-// spelled out, and every shuffle mode against its table.
-#include "emu/aie/sem.h"
+// products on the host's float unit (in plain C, and with the instructions that the host has)
+// against the adder spelled out, integer products against loops, and every shuffle mode against its
+// table.
+#include "emu/aie/sem-x86.h"
 #include "emu/core-rig.h"
 
-// The same source once more, without host instructions.
+#include <inttypes.h>
+
+// The same sources once more, without host instructions. Their short names are theirs alone.
 #define SEM_PLAIN
 #define sem_bf16_mac_4x8x4 plain_4x8x4
 #define sem_bf16_mac_pairs plain_pairs
@@ -12,7 +15,35 @@
 #undef sem_bf16_mac_4x8x4
 #undef sem_bf16_mac_pairs
 
+#define sem_mac_int plain_mac_int
+#define sem_macs    plain_macs
+#undef SPLAT
+#undef EACH_K
+#include "emu/aie/sem-mac.c"
+#undef sem_mac_int
+#undef sem_macs
+
 typedef bool (*lanes_fn)(uint8_t *, const uint8_t *, const uint8_t *, const uint8_t *);
+
+// The bf16 ways that this host can go, first what the emulator takes: {4x8x4, pairs}.
+static int bf16_ways(lanes_fn fns[4][2]) {
+    int n = 0;
+    fns[n][0] = sem_bf16_mac_4x8x4;
+    fns[n++][1] = sem_bf16_mac_pairs;
+    fns[n][0] = plain_4x8x4;
+    fns[n++][1] = plain_pairs;
+#if SEM_X86
+    if (sem_x86_has_256()) {
+        fns[n][0] = sem_x86_256_bf16_4x8x4;
+        fns[n++][1] = sem_x86_256_bf16_pairs;
+    }
+    if (sem_x86_has_512()) {
+        fns[n][0] = sem_x86_512_bf16_4x8x4;
+        fns[n++][1] = sem_x86_512_bf16_pairs;
+    }
+#endif
+    return n;
+}
 
 static uint64_t state64 = 88172645463325252u;
 
@@ -69,8 +100,8 @@ static void check_tile(const struct tile * t, bool pairs, const uint32_t * got) 
 // Returns how many of the tiles were answered.
 static int run_tiles(int n, uint32_t lowest, uint32_t spread, uint32_t acc_lowest,
                      uint32_t acc_spread) {
-    static const lanes_fn fns[2][2] = {{sem_bf16_mac_4x8x4, sem_bf16_mac_pairs},
-                                       {plain_4x8x4, plain_pairs}};
+    lanes_fn fns[4][2];
+    int ways = bf16_ways(fns);
     int answered = 0;
     for (int i = 0; i < n; i++) {
         struct tile t;
@@ -85,16 +116,19 @@ static int run_tiles(int n, uint32_t lowest, uint32_t spread, uint32_t acc_lowes
             a *= -b;
             memcpy(&t.acc[cancel], &a, 4);
         }
-        uint32_t out[2][16];
-        bool ok[2];
-        for (int plain = 0; plain < 2; plain++) {
-            ok[plain] = fns[plain][pairs]((uint8_t *) out[plain], (const uint8_t *) t.acc,
-                                          (const uint8_t *) t.x, (const uint8_t *) t.y);
-            if (ok[plain]) {
-                check_tile(&t, pairs, out[plain]);
-            }
+        bool with_acc = i % 7 != 3, ok[4];
+        if (!with_acc) {
+            memset(t.acc, 0, sizeof t.acc);
         }
-        assert_int_equal(ok[0], ok[1]);
+        for (int way = 0; way < ways; way++) {
+            uint32_t out[16];
+            ok[way] = fns[way][pairs]((uint8_t *) out, with_acc ? (const uint8_t *) t.acc : NULL,
+                                      (const uint8_t *) t.x, (const uint8_t *) t.y);
+            if (ok[way]) {
+                check_tile(&t, pairs, out);
+            }
+            assert_int_equal(ok[way], ok[0]);
+        }
         answered += ok[0];
     }
     return answered;
@@ -119,6 +153,78 @@ static void bf16_anywhere(void ** state) {
     assert_true(run_tiles(N, 70, 12, 0, 40) < N);
     assert_true(run_tiles(N, 184, 12, 240, 16) < N);
     assert_true(run_tiles(N, 100, 50, 0, 256) < N);
+}
+
+// ---- integers ----
+
+// What the short ways of vmac know: acc + x * y, rows x inner times inner x cols.
+static const struct int_mode {
+    uint32_t mode;
+    int x_bits, rows, inner, cols, acc_bits;
+    bool any_sign;
+} int_modes[] = {
+    {0 | 1 << 2, 8, 4, 8, 8, 32, true},            // amode 0, bmode 1
+    {0 | 3 << 2, 16, 4, 2, 8, 32, false},          // amode 0, bmode 3
+    {1 | 1 << 2, 16, 2, 4, 8, 64, false},          // amode 1, bmode 1
+    {1 | 3 << 2, 16, 2, 4, 8, 64, false},          // amode 1, bmode 3
+    {1 | 1 << 2 | 1 << 4, 16, 4, 4, 4, 64, false}, // ... variant 1
+    {1 | 3 << 2 | 1 << 4, 16, 4, 4, 4, 64, false},
+};
+
+static int64_t int_lane(const uint8_t * v, int i, int bits, bool is_signed) {
+    if (bits == 8) {
+        return is_signed ? (int8_t) v[i] : v[i];
+    }
+    int16_t w;
+    memcpy(&w, v + 2 * i, 2);
+    return w;
+}
+
+static void check_int(const struct int_mode * m, uint32_t conf, const uint8_t * acc,
+                      const uint8_t * x, const uint8_t * y, const uint8_t * got) {
+    for (int l = 0; l < m->rows * m->cols; l++) {
+        uint64_t want = 0, have = 0;
+        size_t bytes = (size_t) m->acc_bits / 8;
+        if (!(conf & 1)) {
+            memcpy(&want, acc + bytes * (size_t) l, bytes);
+        }
+        for (int k = 0; k < m->inner; k++) {
+            int64_t a = int_lane(x, l / m->cols * m->inner + k, m->x_bits, conf >> 9 & 1);
+            int64_t b = int_lane(y, k * m->cols + l % m->cols, m->x_bits, conf >> 8 & 1);
+            want += (uint64_t) (a * b);
+        }
+        memcpy(&have, got + bytes * (size_t) l, bytes);
+        want &= m->acc_bits == 32 ? 0xffffffff : UINT64_MAX;
+        if (have != want) {
+            fail_msg("mode %u, conf %x, lane %d: got %016" PRIx64 ", want %016" PRIx64, m->mode,
+                     conf, l, have, want);
+        }
+    }
+}
+
+static void int_products(void ** state) {
+    (void) state;
+    static const core_mac_fn ways[] = {sem_mac_int, plain_mac_int};
+    for (int i = 0; i < 120000; i++) {
+        const struct int_mode * m = &int_modes[i % 6];
+        uint8_t acc[128], x[64], y[64], out[128];
+        for (int k = 0; k < 64; k++) {
+            x[k] = (uint8_t) random32();
+            y[k] = (uint8_t) random32();
+            acc[k] = (uint8_t) random32();
+            acc[64 + k] = (uint8_t) random32();
+            if (i / 6 % 4 == 0 && below(4)) { // the largest products, of either sign
+                x[k] = m->x_bits == 8 || k % 2 ? (below(8) ? 0x80 : 0x7f) : 0;
+                y[k] = m->x_bits == 8 || k % 2 ? (below(8) ? 0x80 : 0x7f) : 0;
+            }
+        }
+        uint32_t signs = m->any_sign ? below(4) : 3;
+        uint32_t conf = m->mode << 1 | signs << 8 | below(2);
+        for (int way = 0; way < 2; way++) {
+            assert_true(ways[way](out, acc, x, y, conf));
+            check_int(m, conf, acc, x, y, out);
+        }
+    }
 }
 
 // ---- shuffles ----
@@ -168,6 +274,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bf16_in_range),
         cmocka_unit_test(bf16_anywhere),
+        cmocka_unit_test(int_products),
         cmocka_unit_test(shuffle_modes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,6 +61,11 @@ unsigned txn_generation(enum aie_arch arch);
 // of the first shim tile that nobody starts. The caller owns *insts.
 enum status txn_idle(enum aie_arch arch, uint32_t ** insts, size_t * n_words, struct error * err);
 
+// Cycles that the controller beside the array takes for a stream, at most, the starts of its
+// transfers and the ways of its tokens included: for keeping what is sent at once short. What the
+// array computes meanwhile comes on top.
+uint64_t txn_cycles(const uint32_t * insts, size_t n_words);
+
 // ---- reading ----
 
 enum image_op {

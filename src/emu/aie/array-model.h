@@ -232,10 +232,10 @@ struct array {
     uint32_t generation; // of the switch configuration
     struct arbiter arbiters[ARRAY_MAX_COLUMNS * ARRAY_ROWS * TILE_ARBITERS];
     struct txn txn;
-    int cores_on, cores_waiting; // switched on; of these, blocked
-    int most_cores;              // that were on at once in this dispatch
-    uint32_t bds_written;        // by the PDI
-    uint64_t counted;            // cycle up to which the account knows
+    int cores_on, cores_waiting;      // switched on; of these, blocked
+    int most_cores;                   // that were on at once in this dispatch
+    uint64_t cdo_commands, cdo_words; // of the PDI
+    uint64_t counted;                 // cycle up to which the account knows
     uint64_t stream_words;
     bool failed;
     struct error error;

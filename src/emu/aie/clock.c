@@ -45,7 +45,7 @@ static const struct emu_clock clocks[] = {
     .token = 7980,       // [S] one design
     .submit_ns = 82300,  // [S] 110 us a call, less a chained dispatch
     .dispatch_ns = 27700, // [S] chained dispatches of xrt-smi
-    .pdi_ns = 49000, .pdi_bd_ns = 5800, // [?] as on Strix; nothing was measured on Phoenix
+    .pdi_ns = 25000, .pdi_command_ns = 600, .pdi_word_ns = 1, // [?] as Strix; nothing was measured
 },
 {
     .name = "strix",     // aie2p: Ryzen AI 300
@@ -74,7 +74,10 @@ static const struct emu_clock clocks[] = {
     .token = 7980,       // [?] as Phoenix
     .submit_ns = 43200,  // [S] 52 us a call, less a chained dispatch
     .dispatch_ns = 8800, // [S]
-    .pdi_ns = 49000, .pdi_bd_ns = 5800, // [S] six designs from 6 to 388 descriptors
+    // [?] 25 us and 7.2 us a lock in six designs [S], which have about a dozen commands for each lock
+    // (descriptors, channels, routes); our designs keep descriptors in the stream, so commands are
+    // what compares.
+    .pdi_ns = 25000, .pdi_command_ns = 600, .pdi_word_ns = 1,
 },
 {
     .name = "ideal",     // no bank is busy, no memory slow, no host there: what a design could reach
@@ -135,4 +138,25 @@ enum status emu_clock_parse(const char * text, struct emu_clock * out, struct er
         }
     }
     return ST_OK;
+}
+
+enum status emu_clock_get(enum aie_arch arch, struct emu_clock * out, struct error * err) {
+    const char * text = getenv("GGML_HSA_EMU_CLOCK");
+    if (!text || !*text) {
+        *out = *emu_clock_default(arch);
+        return ST_OK;
+    }
+    enum status st = emu_clock_parse(text, out, err);
+    if (st != ST_OK) {
+        error_prefix(err, "GGML_HSA_EMU_CLOCK=%.80s", text);
+    }
+    return st;
+}
+
+uint64_t emu_account_cycles(const struct emu_account * account) {
+    uint64_t sum = 0;
+    for (int i = 0; i < EMU_CAUSES; i++) {
+        sum += account->cycles[i];
+    }
+    return sum;
 }

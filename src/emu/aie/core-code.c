@@ -7,11 +7,15 @@
 //   its user until it takes another one.
 // - when a program is taken, those without a user go, the least recently taken first, until the
 //   rest fits the limit. Programs with a user may exceed it; there is one for each core at most.
+// - cores on several threads share a cache: it changes under its lock only, and a bundle appears in
+//   its program's map when it is whole. Reading the map takes no lock.
 #include "emu/aie/core-impl.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 struct core_cache {
+    pthread_mutex_t lock;
     struct core_code * first; // most recently taken
     size_t limit;
     struct core_cache_counts counts;
@@ -20,6 +24,7 @@ struct core_cache {
 struct core_cache * core_cache_new(size_t limit) {
     struct core_cache * cache = calloc(1, sizeof *cache);
     if (cache) {
+        pthread_mutex_init(&cache->lock, NULL);
         cache->limit = limit;
     }
     return cache;
@@ -31,7 +36,7 @@ static void remove_code(struct core_cache * cache, struct core_code ** at) {
     cache->counts.bytes -= code->bytes;
     cache->counts.programs--;
     for (int i = 0; i < CORE_PM_BYTES / 2; i++) {
-        free(code->map[i]);
+        free(atomic_load_explicit(&code->map[i], memory_order_relaxed));
     }
     free(code);
 }
@@ -40,10 +45,13 @@ void core_cache_free(struct core_cache * cache) {
     while (cache && cache->first) {
         remove_code(cache, &cache->first);
     }
+    if (cache) {
+        pthread_mutex_destroy(&cache->lock);
+    }
     free(cache);
 }
 
-struct core_cache_counts core_cache_counts(const struct core_cache * cache) {
+struct core_cache_counts core_cache_counts(const struct core_cache * cache) { // no core runs
     return cache->counts;
 }
 
@@ -81,6 +89,7 @@ static struct core_code * find_or_make(struct core_cache * cache, const uint8_t 
 }
 
 struct core_code * core_code_take(struct core_cache * cache, const uint8_t * program) {
+    pthread_mutex_lock(&cache->lock);
     struct core_code * code = find_or_make(cache, program);
     if (code) {
         code->users++;
@@ -88,18 +97,31 @@ struct core_code * core_code_take(struct core_cache * cache, const uint8_t * pro
         cache->first = code;
         trim(cache);
     }
+    pthread_mutex_unlock(&cache->lock);
     return code;
 }
 
-void core_code_give(struct core_code * code) {
+void core_code_give(struct core_cache * cache, struct core_code * code) {
     if (code) {
+        pthread_mutex_lock(&cache->lock);
         code->users--;
+        pthread_mutex_unlock(&cache->lock);
     }
 }
 
-void core_code_add(struct core_cache * cache, struct core_code * code, struct core_bundle * b,
-                   size_t bytes) {
-    code->map[b->pc / 2] = b;
-    code->bytes += bytes;
-    cache->counts.bytes += bytes;
+struct core_bundle * core_code_add(struct core_cache * cache, struct core_code * code,
+                                   struct core_bundle * b, size_t bytes) {
+    pthread_mutex_lock(&cache->lock);
+    struct core_bundle * there = atomic_load_explicit(&code->map[b->pc / 2], memory_order_relaxed);
+    if (there == NULL) {
+        atomic_store_explicit(&code->map[b->pc / 2], b, memory_order_release);
+        code->bytes += bytes;
+        cache->counts.bytes += bytes;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    if (there) {
+        free(b);
+        return there;
+    }
+    return b;
 }

@@ -109,7 +109,7 @@ bool core_prepare_control(struct core * c, struct core_op * op) {
     }
     for (int k = 0; k < op->instr->n_explicit; k++) {
         if (op->instr->operands[k].is_imm) {
-            op->imm = op->exec.imm[k];
+            op->imm = op->imms[k];
         }
     }
     if (op->odd_register) {

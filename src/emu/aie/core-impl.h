@@ -2,7 +2,8 @@
 //
 // A bundle is prepared once (core-prepare.c): its instructions become struct core_op with the issue
 // function, register offsets and immediates resolved, so that executing it touches no tables. All
-// cores with the same program share its bundles (core-code.c).
+// cores with the same program share its bundles (core-code.c), on several threads: a bundle never
+// changes once others can see it, but for `next`, which is atomic.
 // Results wait in a ring of pending writes, indexed by the cycle in which they become visible;
 // instructions with late sources wait in a second ring; stores that reach memory late in a third.
 // Each is empty in most cycles and costs one test there.
@@ -17,6 +18,8 @@
 #include "emu/aie/banks.h"
 #include "emu/aie/core.h"
 
+#include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 
 // Paths that are not worth a register in the functions that may take them.
@@ -40,7 +43,10 @@ struct core_span {
     uint8_t size;    // bytes
     uint8_t unit, n_units;
     uint8_t bypass; // enum aie_bypass of the result that goes there
+    uint8_t sticky; // of a result on its way there: ORed into the register ...
+    uint8_t cell;   // ... and where its data wait, see struct core_landing
 };
+_Static_assert(sizeof(struct core_span) == 8, "copied as one word");
 
 // False for kinds that do not lie in one piece (d, d_3d, qx).
 bool core_reg_span(aie_reg reg, struct core_span * span);
@@ -115,20 +121,19 @@ struct core_op {
     uint8_t fuse, wide, narrow; // enum core_fuse and its lane widths
     int8_t i_data, i_shift;     // operand indices of a fused instruction, -1 = none
     uint8_t n_in, n_out, n_stages;
-    uint8_t n_fixed_in;  // of in[], first: read live, no bypass; their pointers never change
-    uint8_t n_first_in;  // of in[], next: captured at issue
-    uint8_t n_plain_out; // of out[], first: all but the status flags
-    uint8_t flags;       // what it adds to the flags of its bundle
-    bool is_load;        // touches memory before the stores of its cycle
-    bool odd_register;   // an operand lies in no single piece of the register file
+    uint8_t n_fixed_in;                   // of in[], first: read live, no bypass
+    uint8_t n_first_in;                   // of in[], next: captured at issue
+    uint8_t n_plain_out;                  // of out[], first: all but the status flags
+    uint8_t flags;                        // what it adds to the flags of its bundle
+    bool is_load;                         // touches memory before the stores of its cycle
+    bool odd_register;                    // an operand lies in no single piece of the register file
     uint8_t stage_cycle[CORE_MAX_STAGES]; // use cycles, ascending; the last one executes
-    uint32_t status;           // where an execution leaves its status flags; 0 between executions
-    core_semantic_fn semantic; // generic instructions
-    struct core_mac mac;       // fn NULL: none
+    core_semantic_fn semantic;            // generic instructions
+    struct core_mac mac;                  // fn NULL: none
     struct core_out out[CORE_MAX_OUTS];
     struct core_in in[AIE_MAX_OPERANDS];
-    struct core_exec exec; // filled as far as it is known; for the core that executed it last
-    core_meet_fn meet;     // instructions that meet the outside, else NULL
+    int32_t imms[AIE_MAX_OPERANDS]; // by operand
+    core_meet_fn meet;              // instructions that meet the outside, else NULL
     const struct aie_instr * instr;
     const struct core_bundle * bundle;
     struct aie_inst inst; // for preparing and printing
@@ -137,7 +142,7 @@ struct core_op {
 enum { BUNDLE_OUTSIDE = 1, BUNDLE_PARTIAL_STORE = 2, BUNDLE_DONE = 4, BUNDLE_LOCK = 8 };
 
 struct core_bundle {
-    struct core_bundle * next; // the one that follows in memory, once it was reached
+    _Atomic(struct core_bundle *) next; // the one that follows in memory, once it was reached
     uint16_t pc;
     uint8_t size, flags;
     uint8_t n_ops, n_loads; // loads come first
@@ -146,10 +151,10 @@ struct core_bundle {
 
 // A program, as far as it was prepared.
 struct core_code {
-    struct core_code * next;                     // in the cache
-    int users;                                   // cores that execute it
-    size_t bytes;                                // with its bundles
-    struct core_bundle * map[CORE_PM_BYTES / 2]; // by pc / 2; NULL: not reached yet
+    struct core_code * next;                              // in the cache
+    int users;                                            // cores that execute it
+    size_t bytes;                                         // with its bundles
+    _Atomic(struct core_bundle *) map[CORE_PM_BYTES / 2]; // by pc / 2; NULL: not reached yet
     uint8_t program[CORE_PM_BYTES];
 };
 
@@ -160,8 +165,6 @@ enum { RING = 16, WRITES = 24, LATES = 8, STORES = 4 };
 struct core_write {
     const struct core_op * op; // who, for the fault text
     struct core_span span;
-    uint8_t sticky;
-    uint8_t cell; // where its data begins
 };
 
 // The results that land in one cycle. Their data lie one after the other, so that a cycle touches
@@ -179,12 +182,13 @@ struct core_write1 { // result of a cycle-1 scalar instruction: lands when the b
 };
 
 struct core_late { // an instruction that still waits for sources
-    const struct core_op * op;
+    _Alignas(64) const struct core_op * op;
     uint64_t issued;
     uint8_t stage;
-    uint8_t * memory;                        // of a store
-    _Alignas(16) uint8_t data[CORE_CAPTURE]; // captured sources; a fused load's bytes come first
+    uint8_t * memory;           // of a store
+    uint8_t data[CORE_CAPTURE]; // captured sources; a fused load's bytes come first
 };
+_Static_assert(offsetof(struct core_late, data) == 32, "sources of 64 bytes lie on cache lines");
 
 struct core_store {
     uint8_t * to;
@@ -287,8 +291,7 @@ static inline uint8_t * core_write_at(struct core * c, const struct core_op * op
     }
     w->op = op;
     w->span = *span;
-    w->sticky = 0;
-    w->cell = (uint8_t) cell;
+    w->span.cell = (uint8_t) cell;
     return c->writes[slot].data + CELL * cell;
 }
 
@@ -315,7 +318,6 @@ void core_issue_mac(struct core * c, const struct core_op * op);
 
 // ---- core-prepare.c ----
 struct core_bundle * core_prepare(struct core * c, uint32_t pc); // NULL after a fault
-void core_bind(struct core * c, struct core_op * op); // its fixed sources are now those of c
 
 // The operands of an instruction in the order of its text; returns how many. where[i] is '[' for
 // the first one inside brackets, ']' for a later one inside, '+' for one after them, ' ' elsewhere.
@@ -324,9 +326,10 @@ int core_text_operands(const struct aie_instr * instr, int index[AIE_MAX_OPERAND
 
 // ---- core-code.c ----
 struct core_code * core_code_take(struct core_cache * cache, const uint8_t * program); // or NULL
-void core_code_give(struct core_code * code); // NULL is fine
-void core_code_add(struct core_cache * cache, struct core_code * code, struct core_bundle * b,
-                   size_t bytes);
+void core_code_give(struct core_cache * cache, struct core_code * code); // NULL is fine
+// The bundle, or the one that another core prepared meanwhile; b is then freed.
+struct core_bundle * core_code_add(struct core_cache * cache, struct core_code * code,
+                                   struct core_bundle * b, size_t bytes);
 
 // ---- each family prepares its own: false when it does not know the instruction ----
 bool core_prepare_scalar(struct core * c, struct core_op * op);  // core-scalar.c

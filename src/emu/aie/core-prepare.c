@@ -1,6 +1,6 @@
 // core-prepare: turns the bytes at a PC into a core_bundle, once, when the PC is first reached. The
 // bundle goes into the core's program, which other cores may share (core-code.c): nothing in it may
-// depend on the core, other than exec, which is bound anew (core_bind).
+// depend on the core, and nothing changes afterwards.
 //
 // Every instruction gets lists of its sources (with the cycle in which each is read) and results
 // (with the cycle in which each is there); a family that knows better - scalars, memory, control,
@@ -118,7 +118,7 @@ static void stage_sources(struct core_op * op) {
 }
 
 // Sources that are read when the instruction executes, with nothing between them and the register,
-// come first in in[], their pointers set with the core; then those that are captured at issue.
+// come first in in[]; then those that are captured at issue. Status flags come last in out[].
 static void fix_sources(struct core_op * op) {
     struct core_in in[AIE_MAX_OPERANDS];
     int last = op->n_stages - 1, n = 0, count[3] = {0};
@@ -139,22 +139,12 @@ static void fix_sources(struct core_op * op) {
     n = 0;
     for (int k = 0; k < op->n_out; k++) {
         struct core_out out = op->out[k];
-        if (out.sticky) {
-            op->exec.out[out.index] = (uint8_t *) &op->status;
-        } else {
+        if (!out.sticky) {
             op->out[k] = op->out[n];
             op->out[n++] = out;
         }
     }
     op->n_plain_out = (uint8_t) n;
-    op->exec.instr = op->instr;
-}
-
-void core_bind(struct core * c, struct core_op * op) {
-    for (int k = 0; k < op->n_fixed_in; k++) {
-        op->exec.in[op->in[k].index] = c->regs + op->in[k].offset;
-    }
-    op->exec.core = c;
 }
 
 // A register copied as it is: what the sizes of the two have in common.
@@ -170,7 +160,7 @@ static bool prepare_copy(struct core_op * op) {
     }
     // imm[0] is free in an instruction without immediates: it tells copy() the size
     int d = op->out[0].span.size, s = op->in[0].size;
-    op->exec.imm[0] = d < s ? d : s;
+    op->imms[0] = d < s ? d : s;
     op->odd_register |= d != s;
     op->semantic = copy;
     return true;
@@ -217,7 +207,7 @@ static bool prepare_op(struct core * c, struct core_op * op, const struct core_b
     for (int i = 0; i < op->instr->n_operands; i++) {
         const struct aie_operand * o = &op->instr->operands[i];
         if (o->is_imm) {
-            op->exec.imm[i] = inst->values[i];
+            op->imms[i] = inst->values[i];
         } else {
             list_operand(op, i, aie_inst_reg(op->instr, inst, i));
         }
@@ -282,6 +272,5 @@ struct core_bundle * core_prepare(struct core * c, uint32_t pc) {
         b->flags |= b->ops[i].flags;
         b->n_loads = (uint8_t) (b->n_loads + b->ops[i].is_load);
     }
-    core_code_add(c->cache, c->code, b, size);
-    return b;
+    return core_code_add(c->cache, c->code, b, size);
 }

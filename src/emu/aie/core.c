@@ -50,7 +50,7 @@ static void fault_two_writers(struct core * c, const struct core_op * op) {
 }
 
 static void commit_scalar(struct core * c, const struct core_write * w, const uint8_t * data) {
-    if (w->sticky) {
+    if (w->span.sticky) {
         uint32_t v;
         memcpy(&v, data, 4);
         reg_put_u32(c, w->span.unit, reg_u32(c, w->span.unit) | v);
@@ -117,7 +117,7 @@ static inline void tick(struct core * c) {
         uint64_t landed = 0;
         c->n_writes[slot] = c->n_bypass[slot] = c->cells[slot] = 0;
         for (int i = 0; i < n; i++) {
-            commit_write(c, &l->list[i], l->data + CELL * l->list[i].cell, &landed);
+            commit_write(c, &l->list[i], l->data + CELL * l->list[i].span.cell, &landed);
         }
     }
 }
@@ -131,7 +131,7 @@ static const uint8_t * read_bypassed(struct core * c, const struct core_in * in,
     int slot = (int) ((c->cycle + 1) % RING);
     for (int i = 0; i < c->n_writes[slot]; i++) {
         const struct core_write * w = &c->writes[slot].list[i];
-        const uint8_t * data = c->writes[slot].data + CELL * w->cell;
+        const uint8_t * data = c->writes[slot].data + CELL * w->span.cell;
         int from = w->span.offset, to = from + w->span.size;
         int lo = in->offset > from ? in->offset : from;
         int hi = in->offset + in->size < to ? in->offset + in->size : to;
@@ -178,41 +178,43 @@ static inline void capture(struct core * c, struct core_late * l, int k) {
 // ---- instructions ----
 
 // What the instruction tells its sticky status register.
-static void leave_status(struct core * c, struct core_op * op, uint64_t issued) {
+static void leave_status(struct core * c, const struct core_op * op, uint64_t issued,
+                         uint32_t status) {
     const struct core_out * out = &op->out[op->n_plain_out];
     uint64_t due = issued + out->cycle;
     due = due > c->cycle ? due : c->cycle + 1;
     struct core_span span = out->span;
     span.bypass = AIE_BYPASS_NONE;
-    memcpy(core_write_at(c, op, due, &span), &op->status, 4);
-    int slot = (int) (due % RING);
-    c->writes[slot].list[c->n_writes[slot] - 1].sticky = 1;
-    op->status = 0;
+    span.sticky = 1;
+    memcpy(core_write_at(c, op, due, &span), &status, 4);
 }
 
 void core_execute(struct core * c, const struct core_op * op, struct core_late * l) {
-    struct core_op * own = (struct core_op *) (uintptr_t) op; // its exec is scratch
-    struct core_exec * x = &own->exec;
-    int last = op->n_stages - 1;
-    if (x->core != c) {
-        core_bind(c, own);
+    struct core_exec x = {.core = c, .instr = op->instr, .imm = op->imms};
+    uint32_t status = 0;
+    int last = op->n_stages - 1, k = 0;
+    for (; k < op->n_fixed_in; k++) {
+        x.in[op->in[k].index] = c->regs + op->in[k].offset;
     }
-    for (int k = op->n_fixed_in; k < op->n_in; k++) {
+    for (; k < op->n_in; k++) {
         const struct core_in * in = &op->in[k];
-        x->in[in->index] = in->stage < last ? l->data + in->capture : read_live(c, in, k);
+        x.in[in->index] = in->stage < last ? l->data + in->capture : read_live(c, in, k);
     }
     uint64_t issued = last ? l->issued : c->cycle;
-    for (int k = 0; k < op->n_plain_out; k++) {
+    for (k = 0; k < op->n_plain_out; k++) {
         const struct core_out * out = &op->out[k];
-        x->out[out->index] = core_write_at(c, op, issued + out->cycle, &out->span);
+        x.out[out->index] = core_write_at(c, op, issued + out->cycle, &out->span);
+    }
+    for (; k < op->n_out; k++) {
+        x.out[op->out[k].index] = (uint8_t *) &status;
     }
     if (op->semantic == NULL) {
-        core_memory_finish(c, op, l, x);
-    } else if (!op->semantic(x)) {
+        core_memory_finish(c, op, l, &x);
+    } else if (!op->semantic(&x)) {
         core_fault_at(c, op, "no meaning is known for these operand values");
     }
-    if (own->status) {
-        leave_status(c, own, issued);
+    if (status) {
+        leave_status(c, op, issued, status);
     }
 }
 
@@ -412,12 +414,16 @@ static bool renew_code(struct core * c) {
     if (in_flight(c)) {
         drain(c);
     }
-    core_code_give(c->code);
+    core_code_give(c->cache, c->code);
     c->code = core_code_take(c->cache, c->program);
     if (c->code == NULL) {
         core_fault_at(c, NULL, "out of memory while preparing the program");
     }
     return !c->faulted;
+}
+
+static inline struct core_bundle * bundle_at(struct core * c, uint32_t pc) {
+    return atomic_load_explicit(&c->code->map[pc / 2], memory_order_acquire);
 }
 
 enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
@@ -441,12 +447,12 @@ enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
             }
         }
         if (b == NULL) {
-            b = c->pc < CORE_PM_BYTES ? c->code->map[c->pc / 2] : NULL;
+            b = c->pc < CORE_PM_BYTES ? bundle_at(c, c->pc) : NULL;
             if (b == NULL && (b = core_prepare(c, c->pc)) == NULL) {
                 return c->state = CORE_FAULT;
             }
             if (before) {
-                before->next = b;
+                atomic_store_explicit(&before->next, b, memory_order_release);
             }
         }
         if (b->flags & BUNDLE_OUTSIDE) {
@@ -478,7 +484,7 @@ enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
             return c->state = c->faulted ? CORE_FAULT : CORE_DONE;
         }
         before = next == (uint32_t) b->pc + b->size ? b : NULL;
-        b = before ? before->next : NULL;
+        b = before ? atomic_load_explicit(&before->next, memory_order_acquire) : NULL;
     }
     return c->state;
 }
@@ -521,7 +527,7 @@ enum status core_new(enum aie_arch arch, const struct core_env * env, struct cor
 
 void core_free(struct core * c) {
     if (c) {
-        core_code_give(c->code);
+        core_code_give(c->cache, c->code);
         if (c->owns_cache) {
             core_cache_free(c->cache);
         }

@@ -15,8 +15,8 @@
 struct core;
 
 // Programs in their prepared form, kept by content for the cores that share the cache: memory is
-// bounded by the limit, plus one program for each core. Cores of one cache run on one thread at a
-// time; it outlives them.
+// bounded by the limit, plus one program for each core. Cores of one cache may run on different
+// threads; it outlives them.
 struct core_cache;
 enum { CORE_CACHE_BYTES = 64 << 20 }; // a limit for all uses: about 150 programs of our kernels
 struct core_cache_counts {
@@ -104,8 +104,8 @@ int core_reg_set(struct core * c, aie_reg reg, const uint8_t bytes[128]);
 struct core_exec {
     struct core * core;
     const struct aie_instr * instr;
+    const int32_t * imm;
     const uint8_t * in[AIE_MAX_OPERANDS];
-    int32_t imm[AIE_MAX_OPERANDS];
     uint8_t * out[AIE_MAX_OPERANDS];
 };
 

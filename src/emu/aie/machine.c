@@ -192,11 +192,13 @@ static enum status load(struct emu_machine * m, const uint8_t * pdi, size_t size
     m->counters.pdi_loads++;
     struct array * a = m->array;
     array_reset(a);
-    a->bds_written = 0;
+    a->cdo_commands = a->cdo_words = 0;
     if (!pdi_load(a, m->resident, used)) {
         return a->error.status;
     }
-    spend(m, EMU_RECONFIG, a->clock.pdi_ns + (uint64_t) a->clock.pdi_bd_ns * a->bds_written);
+    spend(m, EMU_RECONFIG,
+          a->clock.pdi_ns + a->clock.pdi_command_ns * a->cdo_commands +
+              a->clock.pdi_word_ns * a->cdo_words);
     return ST_OK;
 }
 

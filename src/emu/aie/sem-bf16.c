@@ -6,12 +6,12 @@
 //
 // Kept true: the function declines any operand for which that could happen - infinities, NaN, and
 // magnitudes near either end of the range - and gives the bits of sem_bf16_mac for all others.
-#include "emu/aie/sem.h"
+// Hosts with wider vectors go the same way faster (sem-x86.c).
+#include "emu/aie/sem-x86.h"
 
 #include <string.h>
 
-// SEM_PLAIN leaves out the two host instructions, for hosts without them and for the test that
-// compares both.
+// SEM_PLAIN leaves out what not all hosts have, for the test that compares the ways.
 #if defined(SEM_PLAIN)
 #elif defined(__ARM_NEON)
 #    include <arm_neon.h>
@@ -26,17 +26,6 @@ typedef int32_t v4i __attribute__((vector_size(16)));
 typedef uint32_t v4u __attribute__((vector_size(16)));
 typedef int16_t v8h __attribute__((vector_size(16)));
 typedef uint16_t v8u __attribute__((vector_size(16)));
-
-enum { EXPONENT = 0x7f800000 };
-
-// Biased exponents that a factor other than zero may have, and so a product; the sum of a lane may
-// still overflow: to infinity, as by the rule.
-enum { FACTOR_MIN = 76, FACTOR_MAX = 189 };
-enum { TOP_MIN = 2 * FACTOR_MIN - 127, TOP_MAX = 2 * FACTOR_MAX - 127 };
-
-// Stands in for the largest exponent of a lane of zeros, so that all scaling is by normal numbers.
-enum { TOP_NONE = TOP_MIN - 1 };
-_Static_assert(TOP_NONE - 23 > 0 && 277 - TOP_NONE < 255, "scales are normal numbers");
 
 // ---- what C has no word for ----
 
@@ -165,6 +154,14 @@ static inline void store_lanes(uint8_t * out, int i, v4f v) {
 
 // The loops over the four rows lie inside, so that their sums do not wait for one another.
 bool sem_bf16_mac_4x8x4(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y) {
+#if SEM_X86 && !defined(SEM_PLAIN)
+    if (sem_x86_has_512()) {
+        return sem_x86_512_bf16_4x8x4(out, acc, x, y);
+    }
+    if (sem_x86_has_256()) {
+        return sem_x86_256_bf16_4x8x4(out, acc, x, y);
+    }
+#endif
     if (!in_range(x, y)) {
         return false;
     }
@@ -208,6 +205,14 @@ bool sem_bf16_mac_4x8x4(uint8_t * out, const uint8_t * acc, const uint8_t * x, c
 }
 
 bool sem_bf16_mac_pairs(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y) {
+#if SEM_X86 && !defined(SEM_PLAIN)
+    if (sem_x86_has_512()) {
+        return sem_x86_512_bf16_pairs(out, acc, x, y);
+    }
+    if (sem_x86_has_256()) {
+        return sem_x86_256_bf16_pairs(out, acc, x, y);
+    }
+#endif
     if (!in_range(x, y)) {
         return false;
     }

@@ -4,7 +4,7 @@
 //
 // Kept true: a mode that silicon shows to select nothing multiplies nothing but still adds the
 // accumulators; a mode whose routing is not known makes the instruction fail, never guess.
-#include "emu/aie/sem.h"
+#include "emu/aie/sem-x86.h"
 
 #include <string.h>
 
@@ -399,6 +399,47 @@ static inline void mac_4x2x8(uint8_t * out, const uint8_t * acc, const uint8_t *
     }
 }
 
+// The four ways, on a host with wide vectors or without.
+static void mac_i8(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                   bool x_signed, bool y_signed) {
+#if SEM_X86 && !defined(SEM_PLAIN)
+    if (sem_x86_has_256()) {
+        sem_x86_256_i8_4x8x8(out, acc, x, y, x_signed, y_signed);
+        return;
+    }
+#endif
+    if (x_signed && y_signed) {
+        mac_4x8x8(out, acc, x, y, true, true);
+    } else {
+        mac_4x8x8(out, acc, x, y, x_signed, y_signed);
+    }
+}
+
+static void mac_i16_64(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                       bool wide) {
+#if SEM_X86 && !defined(SEM_PLAIN)
+    if (sem_x86_has_256()) {
+        sem_x86_256_i16_64(out, acc, x, y, wide);
+        return;
+    }
+#endif
+    if (wide) {
+        mac_64(out, acc, x, y, true);
+    } else {
+        mac_64(out, acc, x, y, false);
+    }
+}
+
+static void mac_i16_32(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y) {
+#if SEM_X86 && !defined(SEM_PLAIN)
+    if (sem_x86_has_256()) {
+        sem_x86_256_i16_4x2x8(out, acc, x, y);
+        return;
+    }
+#endif
+    mac_4x2x8(out, acc, x, y);
+}
+
 bool sem_mac_int(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
                  uint32_t conf) {
     if (conf & ~(uint32_t) CONF_PLAIN_BITS) {
@@ -408,27 +449,23 @@ bool sem_mac_int(uint8_t * out, const uint8_t * acc, const uint8_t * x, const ui
     bool both_signed = conf & CONF_SIGN_X && conf & CONF_SIGN_Y;
     switch (CONF_MODE(conf)) {
     case MODE(0, 1, 0):
-        if (both_signed) {
-            mac_4x8x8(out, acc, x, y, true, true);
-        } else {
-            mac_4x8x8(out, acc, x, y, conf & CONF_SIGN_X, conf & CONF_SIGN_Y);
-        }
+        mac_i8(out, acc, x, y, conf & CONF_SIGN_X, conf & CONF_SIGN_Y);
         return true;
     case MODE(0, 3, 0):
         if (both_signed) {
-            mac_4x2x8(out, acc, x, y);
+            mac_i16_32(out, acc, x, y);
         }
         return both_signed;
     case MODE(1, 1, 0):
     case MODE(1, 3, 0):
         if (both_signed) {
-            mac_64(out, acc, x, y, true);
+            mac_i16_64(out, acc, x, y, true);
         }
         return both_signed;
     case MODE(1, 1, 1):
     case MODE(1, 3, 1):
         if (both_signed) {
-            mac_64(out, acc, x, y, false);
+            mac_i16_64(out, acc, x, y, false);
         }
         return both_signed;
     default:

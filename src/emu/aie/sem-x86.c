@@ -1,0 +1,302 @@
+// sem-x86: the multiply-accumulates of inner loops with the wide vectors of x86-64 hosts that have
+// them. The ways are those of sem-bf16.c and sem-mac.c, sixteen or eight lanes at a time; who calls
+// asks the host first (sem_x86_has), so the library itself needs no more than its baseline.
+//
+// Kept true: each function gives the bits of its namesake, and declines the same operands. test-sem
+// compares them with the rules, lane by lane.
+#include "emu/aie/sem-x86.h"
+
+#if SEM_X86
+
+#    include <immintrin.h>
+#    include <string.h>
+
+#    define AVX2   __attribute__((target("avx2")))
+#    define AVX512 __attribute__((target("avx512f,avx512bw")))
+
+enum { FACTOR_LOW = FACTOR_MIN << 7, FACTOR_HIGH = FACTOR_MAX << 7 | 127 }; // as bits of a bf16
+
+// ---- bf16, sixteen lanes: a 128-bit part of a vector is a row ----
+
+// Whether all factors are in range or zero.
+AVX512 static inline bool in_range_512(__m512i x, __m512i y) {
+    const __m512i magnitude = _mm512_set1_epi16(0x7fff), low = _mm512_set1_epi16(FACTOR_LOW),
+                  width = _mm512_set1_epi16(FACTOR_HIGH - FACTOR_LOW);
+    __mmask32 bad_x = _mm512_test_epi16_mask(x, magnitude);
+    __mmask32 bad_y = _mm512_test_epi16_mask(y, magnitude);
+    x = _mm512_sub_epi16(_mm512_and_si512(x, magnitude), low);
+    y = _mm512_sub_epi16(_mm512_and_si512(y, magnitude), low);
+    bad_x = _mm512_mask_cmpgt_epu16_mask(bad_x, x, width);
+    bad_y = _mm512_mask_cmpgt_epu16_mask(bad_y, y, width);
+    return (bad_x | bad_y) == 0;
+}
+
+AVX512 static inline __m512 power_512(__m512 v) {
+    return _mm512_castsi512_ps(
+        _mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(EXPONENT)));
+}
+
+// The sums: acc and n products a[k] * b[k] in each lane; false as in sem-bf16.c.
+AVX512 static inline __attribute__((always_inline)) bool
+sum_512(uint8_t * out, const uint8_t * acc, const __m512 * a, const __m512 * b, int n) {
+    const __m512i none = _mm512_set1_epi32(TOP_NONE << 23);
+    __m512 c = acc ? _mm512_loadu_ps(acc) : _mm512_setzero_ps();
+    __m512 tops[2] = {_mm512_max_ps(power_512(c), _mm512_castsi512_ps(none)), _mm512_setzero_ps()};
+    for (int k = 0; k < n; k++) { // two, so that they do not wait for one another
+        tops[k & 1] = _mm512_max_ps(tops[k & 1], _mm512_mul_ps(power_512(a[k]), power_512(b[k])));
+    }
+    __m512i top = _mm512_castps_si512(_mm512_max_ps(tops[0], tops[1]));
+    __mmask16 bad = _mm512_cmpgt_epi32_mask(top, _mm512_set1_epi32(TOP_MAX << 23));
+    bad |= _mm512_mask_test_epi32_mask(_mm512_cmpeq_epi32_mask(top, none), _mm512_castps_si512(c),
+                                       _mm512_set1_epi32(0x7fffffff));
+    if (bad) {
+        return false;
+    }
+    __m512 units =
+        _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_set1_epi32((int) (277u << 23)), top));
+    __m512i sum[2] = {_mm512_cvtps_epi32(_mm512_mul_ps(c, units)), _mm512_setzero_si512()};
+    for (int k = 0; k < n; k++) {
+        __m512i term = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_mul_ps(a[k], b[k]), units));
+        sum[k & 1] = _mm512_add_epi32(sum[k & 1], term);
+    }
+    __m512 scale = _mm512_castsi512_ps(_mm512_sub_epi32(top, _mm512_set1_epi32(23 << 23)));
+    __m512 whole = _mm512_cvtepi32_ps(_mm512_add_epi32(sum[0], sum[1]));
+    _mm512_storeu_ps(out, _mm512_mul_ps(whole, scale));
+    return true;
+}
+
+AVX512 bool sem_x86_512_bf16_4x8x4(uint8_t * out, const uint8_t * acc, const uint8_t * x,
+                                   const uint8_t * y) {
+    const __m512i upper = _mm512_set1_epi32((int) 0xffff0000);
+    __m512i xs = _mm512_loadu_si512(x), ys = _mm512_loadu_si512(y);
+    if (!in_range_512(xs, ys)) {
+        return false;
+    }
+    __m512 a[8], b[8];
+    __m512i even = _mm512_unpacklo_epi16(_mm512_setzero_si512(), ys);
+    __m512i odd = _mm512_unpackhi_epi16(_mm512_setzero_si512(), ys);
+#    define PAIR(j)                                                                                \
+        do {                                                                                       \
+            __m512i pair = _mm512_shuffle_epi32(xs, (_MM_PERM_ENUM) ((j) *0x55));                  \
+            a[2 * (j)] = _mm512_castsi512_ps(_mm512_slli_epi32(pair, 16));                         \
+            a[2 * (j) + 1] = _mm512_castsi512_ps(_mm512_and_si512(pair, upper));                   \
+            b[2 * (j)] = _mm512_castsi512_ps(_mm512_shuffle_i32x4(even, even, (j) *0x55));         \
+            b[2 * (j) + 1] = _mm512_castsi512_ps(_mm512_shuffle_i32x4(odd, odd, (j) *0x55));       \
+        } while (0)
+    PAIR(0);
+    PAIR(1);
+    PAIR(2);
+    PAIR(3);
+#    undef PAIR
+    return sum_512(out, acc, a, b, 8);
+}
+
+AVX512 static inline __m512 widen_512(__m256i v) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
+}
+
+AVX512 bool sem_x86_512_bf16_pairs(uint8_t * out, const uint8_t * acc, const uint8_t * x,
+                                   const uint8_t * y) {
+    __m512i xs = _mm512_loadu_si512(x), ys = _mm512_loadu_si512(y);
+    if (!in_range_512(xs, ys)) {
+        return false;
+    }
+    __m512 a[2] = {widen_512(_mm512_castsi512_si256(xs)),
+                   widen_512(_mm512_extracti64x4_epi64(xs, 1))};
+    __m512 b[2] = {widen_512(_mm512_castsi512_si256(ys)),
+                   widen_512(_mm512_extracti64x4_epi64(ys, 1))};
+    return sum_512(out, acc, a, b, 2);
+}
+
+// ---- bf16, eight lanes: two rows at a time ----
+
+AVX2 static inline __m256i bad_factors_256(__m256i v) {
+    const __m256i low = _mm256_set1_epi16(FACTOR_LOW), high = _mm256_set1_epi16(FACTOR_HIGH);
+    v = _mm256_and_si256(v, _mm256_set1_epi16(0x7fff));
+    __m256i small = _mm256_andnot_si256(_mm256_cmpeq_epi16(v, _mm256_setzero_si256()),
+                                        _mm256_cmpgt_epi16(low, v));
+    return _mm256_or_si256(small, _mm256_cmpgt_epi16(v, high));
+}
+
+AVX2 static inline __m256 power_256(__m256 v) {
+    return _mm256_castsi256_ps(
+        _mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(EXPONENT)));
+}
+
+// As sum_512, for half of the lanes; what is bad is told, not acted upon.
+AVX2 static inline __attribute__((always_inline)) __m256
+sum_256(__m256 c, const __m256 * a, const __m256 * b, int n, __m256i * bad) {
+    const __m256i none = _mm256_set1_epi32(TOP_NONE << 23);
+    __m256 highest = _mm256_max_ps(power_256(c), _mm256_castsi256_ps(none));
+    for (int k = 0; k < n; k++) {
+        highest = _mm256_max_ps(highest, _mm256_mul_ps(power_256(a[k]), power_256(b[k])));
+    }
+    __m256i top = _mm256_castps_si256(highest);
+    __m256i magnitude = _mm256_slli_epi32(_mm256_castps_si256(c), 1);
+    __m256i mute = _mm256_andnot_si256(_mm256_cmpeq_epi32(magnitude, _mm256_setzero_si256()),
+                                       _mm256_cmpeq_epi32(top, none));
+    __m256i large = _mm256_cmpgt_epi32(top, _mm256_set1_epi32(TOP_MAX << 23));
+    *bad = _mm256_or_si256(*bad, _mm256_or_si256(mute, large));
+    __m256 units =
+        _mm256_castsi256_ps(_mm256_sub_epi32(_mm256_set1_epi32((int) (277u << 23)), top));
+    __m256i sum = _mm256_cvtps_epi32(_mm256_mul_ps(c, units));
+    for (int k = 0; k < n; k++) {
+        __m256 product = _mm256_mul_ps(a[k], b[k]);
+        sum = _mm256_add_epi32(sum, _mm256_cvtps_epi32(_mm256_mul_ps(product, units)));
+    }
+    __m256 scale = _mm256_castsi256_ps(_mm256_sub_epi32(top, _mm256_set1_epi32(23 << 23)));
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(sum), scale);
+}
+
+AVX2 static inline bool store_256(uint8_t * out, const __m256 half[2], __m256i bad) {
+    if (!_mm256_testz_si256(bad, bad)) {
+        return false;
+    }
+    _mm256_storeu_ps((float *) (void *) out, half[0]);
+    _mm256_storeu_ps((float *) (void *) (out + 32), half[1]);
+    return true;
+}
+
+AVX2 static inline __m256i load_256(const uint8_t * p) {
+    return _mm256_loadu_si256((const __m256i *) (const void *) p);
+}
+
+AVX2 static inline __m256 load_acc_256(const uint8_t * acc, int half) {
+    return acc ? _mm256_castsi256_ps(load_256(acc + 32 * half)) : _mm256_setzero_ps();
+}
+
+AVX2 bool sem_x86_256_bf16_4x8x4(uint8_t * out, const uint8_t * acc, const uint8_t * x,
+                                 const uint8_t * y) {
+    const __m256i upper = _mm256_set1_epi32((int) 0xffff0000), zero = _mm256_setzero_si256();
+    __m256i bad = zero;
+    __m256 b[8], half[2];
+    for (int i = 0; i < 2; i++) {
+        __m256i ys = load_256(y + 32 * i);
+        __m256i even = _mm256_unpacklo_epi16(zero, ys), odd = _mm256_unpackhi_epi16(zero, ys);
+        b[4 * i] = _mm256_castsi256_ps(_mm256_permute2x128_si256(even, even, 0x00));
+        b[4 * i + 1] = _mm256_castsi256_ps(_mm256_permute2x128_si256(odd, odd, 0x00));
+        b[4 * i + 2] = _mm256_castsi256_ps(_mm256_permute2x128_si256(even, even, 0x11));
+        b[4 * i + 3] = _mm256_castsi256_ps(_mm256_permute2x128_si256(odd, odd, 0x11));
+        bad = _mm256_or_si256(bad, bad_factors_256(ys));
+    }
+    for (int i = 0; i < 2; i++) {
+        __m256i xs = load_256(x + 32 * i);
+        __m256 a[8];
+#    define PAIR(j)                                                                                \
+        do {                                                                                       \
+            __m256i pair = _mm256_shuffle_epi32(xs, (j) *0x55);                                    \
+            a[2 * (j)] = _mm256_castsi256_ps(_mm256_slli_epi32(pair, 16));                         \
+            a[2 * (j) + 1] = _mm256_castsi256_ps(_mm256_and_si256(pair, upper));                   \
+        } while (0)
+        PAIR(0);
+        PAIR(1);
+        PAIR(2);
+        PAIR(3);
+#    undef PAIR
+        bad = _mm256_or_si256(bad, bad_factors_256(xs));
+        half[i] = sum_256(load_acc_256(acc, i), a, b, 8, &bad);
+    }
+    return store_256(out, half, bad);
+}
+
+AVX2 static inline __m256 widen_256(const uint8_t * v) {
+    __m128i lanes = _mm_loadu_si128((const __m128i *) (const void *) v);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(lanes), 16));
+}
+
+AVX2 bool sem_x86_256_bf16_pairs(uint8_t * out, const uint8_t * acc, const uint8_t * x,
+                                 const uint8_t * y) {
+    __m256i bad = _mm256_setzero_si256();
+    __m256 half[2];
+    for (int i = 0; i < 2; i++) {
+        bad = _mm256_or_si256(bad, bad_factors_256(load_256(x + 32 * i)));
+        bad = _mm256_or_si256(bad, bad_factors_256(load_256(y + 32 * i)));
+        __m256 a[2] = {widen_256(x + 16 * i), widen_256(x + 32 + 16 * i)};
+        __m256 b[2] = {widen_256(y + 16 * i), widen_256(y + 32 + 16 * i)};
+        half[i] = sum_256(load_acc_256(acc, i), a, b, 2, &bad);
+    }
+    return store_256(out, half, bad);
+}
+
+// ---- integers: neighbouring k in pairs of 16 bits, two products and their sum at once ----
+
+AVX2 static inline __m256i pair_of(const int32_t * pairs, int i) {
+    return _mm256_set1_epi32(pairs[i]);
+}
+
+// Sixteen lanes of 8 bits as 16.
+AVX2 static inline __m256i widen_8(__m128i v, bool is_signed) {
+    return is_signed ? _mm256_cvtepi8_epi16(v) : _mm256_cvtepu8_epi16(v);
+}
+
+AVX2 static inline __m128i load_128(const uint8_t * p) {
+    return _mm_loadu_si128((const __m128i *) (const void *) p);
+}
+
+AVX2 void sem_x86_256_i8_4x8x8(uint8_t * out, const uint8_t * acc, const uint8_t * x,
+                               const uint8_t * y, bool x_signed, bool y_signed) {
+    const __m128i zip = _mm_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+    _Alignas(32) int32_t a[16]; // row by row, four pairs each
+    __m256i b[4];
+    for (int i = 0; i < 2; i++) {
+        __m256i rows = widen_8(load_128(x + 16 * i), x_signed);
+        _mm256_store_si256((__m256i *) (void *) (a + 8 * i), rows);
+    }
+    for (int j = 0; j < 4; j++) {
+        b[j] = widen_8(_mm_shuffle_epi8(load_128(y + 16 * j), zip), y_signed);
+    }
+    for (int r = 0; r < 4; r++) {
+        __m256i sum = acc ? load_256(acc + 32 * r) : _mm256_setzero_si256();
+        for (int j = 0; j < 4; j++) {
+            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pair_of(a, 4 * r + j), b[j]));
+        }
+        _mm256_storeu_si256((__m256i *) (void *) (out + 32 * r), sum);
+    }
+}
+
+// The sum of two products fits 32 bits but for one: 2^31 reads as -2^31, which is no other sum. So
+// one less than the sum always fits; `ones` gives back what that takes.
+AVX2 static inline __m256i sum_64(__m256i sum, const int32_t * pair, const __m128i * b, int step) {
+    const __m128i one = _mm_set1_epi32(1);
+    const __m256i ones = _mm256_set1_epi64x(2);
+    for (int j = 0; j < 2; j++) {
+        __m128i products = _mm_madd_epi16(_mm_set1_epi32(pair[j]), b[j * step]);
+        sum = _mm256_add_epi64(sum, _mm256_cvtepi32_epi64(_mm_sub_epi32(products, one)));
+    }
+    return _mm256_add_epi64(sum, ones);
+}
+
+AVX2 void sem_x86_256_i16_64(uint8_t * out, const uint8_t * acc, const uint8_t * x,
+                             const uint8_t * y, bool wide) {
+    int32_t a[16];
+    __m128i b[4];
+    memcpy(a, x, sizeof(a));
+    for (int j = 0; j < 2; j++) {
+        __m128i k0 = load_128(y + (wide ? 32 : 16) * j);
+        __m128i k1 = wide ? load_128(y + 32 * j + 16) : _mm_srli_si128(k0, 8);
+        b[2 * j] = _mm_unpacklo_epi16(k0, k1);
+        b[2 * j + 1] = _mm_unpackhi_epi16(k0, k1); // columns 4 to 7
+    }
+    for (int i = 0; i < 4; i++) {
+        __m256i sum = acc ? load_256(acc + 32 * i) : _mm256_setzero_si256();
+        sum = wide ? sum_64(sum, a + i / 2 * 2, b + i % 2, 2) : sum_64(sum, a + 2 * i, b, 2);
+        _mm256_storeu_si256((__m256i *) (void *) (out + 32 * i), sum);
+    }
+}
+
+AVX2 void sem_x86_256_i16_4x2x8(uint8_t * out, const uint8_t * acc, const uint8_t * x,
+                                const uint8_t * y) {
+    int32_t a[4];
+    memcpy(a, x, sizeof(a));
+    __m128i k0 = load_128(y), k1 = load_128(y + 16);
+    __m256i b = _mm256_set_m128i(_mm_unpackhi_epi16(k0, k1), _mm_unpacklo_epi16(k0, k1));
+    for (int r = 0; r < 4; r++) {
+        __m256i sum = acc ? load_256(acc + 32 * r) : _mm256_setzero_si256();
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pair_of(a, r), b));
+        _mm256_storeu_si256((__m256i *) (void *) (out + 32 * r), sum);
+    }
+}
+
+#else
+typedef int sem_x86_nothing; // a file without a declaration is not ISO C
+#endif
