@@ -5,6 +5,7 @@
 //   GGML_HSA_EMULATE        comma list of agents to emulate: aie2, gfx90a, gfx942, gfx1100, in any
 //                           order and more than once; unset: the CPU agent alone
 //   GGML_HSA_EMU_TRACE      col,row: print the instructions of that tile to stderr
+//   GGML_HSA_TRACE          file for what NPUs did over modelled time, as Chrome's trace events
 //   GGML_HSA_EMU_ROCR_BUGS  1: behave like ROCr 7.2, faults included (packet ABI B only); what
 //   would
 //                           end the process there stops the queue with a message

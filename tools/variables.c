@@ -31,6 +31,7 @@ const struct probe_known probe_variables[] = {
     {"GGML_HSA_RECORD", "file that the kernels which were needed are written to"},
     {"GGML_HSA_RUNTIME", "HSA runtime library"},
     {"GGML_HSA_SKIP_DRIVER_CHECK", "start a runtime also without /dev/kfd"},
+    {"GGML_HSA_TRACE", "file for what the emulated NPU did over time"},
     {"GGML_HSA_WAIT_LIMIT", "seconds that a device may be silent"},
     {"CANDLE_ROCM_ARCH", "architecture to compile GPU kernels for"},
     {"CANDLE_ROCM_CACHE_DIR", "directory of the cache of GPU kernels"},

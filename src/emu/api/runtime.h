@@ -195,6 +195,7 @@ struct emu_runtime {
     bool rocr_bugs; // ROCr 7.2 with its faults
     bool strict;    // everything that hardware may do it does: see GGML_HSA_EMU_STRICT
     int trace_col, trace_row;
+    struct emu_timeline * timeline; // NULL: nobody asked
 };
 
 // runtime.c: the initialised runtime, or NULL.
