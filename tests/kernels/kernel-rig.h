@@ -35,17 +35,22 @@ static void * rig_resolve(void * user, uint64_t addr, uint64_t len, bool write) 
     return NULL;
 }
 
-static void rig_open(struct rig * r) {
+// like: what is asked of the machine besides; all else is set here.
+static inline void rig_open_with(struct rig * r, const struct emu_config * like) {
     struct error err = {0};
     *r = (struct rig){0};
-    struct emu_config config = {.arch = AIE_ARCH_AIE2,
-                                .columns = 4,
-                                .resolve = rig_resolve,
-                                .user = r,
-                                .strict = true,
-                                .trace_col = -1,
-                                .trace_row = -1};
+    struct emu_config config = *like;
+    config.arch = AIE_ARCH_AIE2;
+    config.columns = 4;
+    config.resolve = rig_resolve;
+    config.user = r;
+    config.strict = true;
+    config.trace_col = config.trace_row = -1;
     assert_int_equal(emu_machine_new(&config, &r->machine, &err), ST_OK);
+}
+
+static inline void rig_open(struct rig * r) {
+    rig_open_with(r, &(struct emu_config){0});
 }
 
 static void rig_close(struct rig * r) {
@@ -67,8 +72,8 @@ static void rig_allocate(struct rig * r, const struct kernel_spec * spec) {
     }
 }
 
-static void rig_run(struct rig * r, const struct kernel_spec * spec,
-                    const struct kernel_code * code) {
+static inline void rig_run(struct rig * r, const struct kernel_spec * spec,
+                           const struct kernel_code * code) {
     struct emu_operand operands[RIG_MAX];
     for (int i = 0; i < r->n; i++) {
         operands[i] = (struct emu_operand){(uint64_t) (uintptr_t) r->data[i],

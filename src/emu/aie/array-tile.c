@@ -118,9 +118,11 @@ static void tile_reset(struct tile * t) {
 }
 
 void array_reset(struct array * a) {
+    array_cores_join(a);
     for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
         tile_reset(&a->tiles[i]);
     }
+    a->cores_on = a->cores_waiting = 0;
     memset(a->awake, 0, sizeof(a->awake));
     memset(a->arbiters, 0, sizeof(a->arbiters));
     a->txn = (struct txn){.time = NEVER};
@@ -133,6 +135,11 @@ enum status array_new(const struct emu_config * config, struct array ** out, str
     if (config->columns < 1 || config->columns > ARRAY_MAX_COLUMNS) {
         return error_set(err, ST_INVALID, "array of %d columns: 1 to %d are possible",
                          config->columns, ARRAY_MAX_COLUMNS);
+    }
+    int threads;
+    enum status valid = array_pool_setting(config, &threads, err);
+    if (valid != ST_OK) {
+        return valid;
     }
     struct array * a = calloc(1, sizeof(*a));
     if (a) {
@@ -147,7 +154,8 @@ enum status array_new(const struct emu_config * config, struct array ** out, str
     a->clock = config->clock ? *config->clock : *emu_clock_default(config->arch);
     a->columns = config->columns;
     a->generation = 1;
-    a->next_core = NEVER;
+    a->next_core = a->horizon = NEVER;
+    a->threads = threads;
     for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
         enum status st = tile_init(a, &a->tiles[i], i / ARRAY_ROWS, i % ARRAY_ROWS);
         if (st != ST_OK) {
@@ -165,6 +173,7 @@ void array_free(struct array * a) {
     if (!a) {
         return;
     }
+    array_pool_free(a); // no core runs between dispatches
     for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
         struct tile * t = &a->tiles[i];
         for (int j = 0; j < TILE_MAX_CHANNELS; j++) {

@@ -83,6 +83,9 @@ static bool step_channels(struct array * a) {
     return awake != 0;
 }
 
+// How far the array may go without asking how far cores are that run ahead: as far as a burst does.
+enum { LOOK_AHEAD = 512 };
+
 enum step { STEP_MOVED, STEP_REST, STEP_FAILED };
 
 // One cycle, perhaps after a burst of them that ends no later than `until`, and the jump to the
@@ -91,11 +94,11 @@ static enum step step(struct array * a, uint64_t until) {
     if (a->txn.time <= a->now && !txn_step(a)) {
         return STEP_FAILED;
     }
-    if (a->next_core <= a->now) {
+    if (array_cores_due(a, a->now + 1) <= a->now) {
         run_due_cores(a);
     }
-    uint64_t event = a->next_core < a->txn.time ? a->next_core : a->txn.time;
-    uint64_t end = event < until ? event : until;
+    uint64_t end = a->txn.time < until ? a->txn.time : until;
+    end = array_cores_due(a, end - a->now < LOOK_AHEAD ? end : a->now + LOOK_AHEAD);
     if (end > a->now && !a->failed) {
         array_burst(a, end);
         if (a->now == end) {
@@ -106,13 +109,13 @@ static enum step step(struct array * a, uint64_t until) {
     if (a->failed) {
         return STEP_FAILED;
     }
-    event = a->next_core < a->txn.time ? a->next_core : a->txn.time;
     a->now++;
-    if (!awake && event == NEVER) {
-        return STEP_REST;
-    }
-    if (!awake && event > a->now) {
-        a->now = event;
+    if (!awake) {
+        uint64_t event = array_cores_due(a, a->txn.time);
+        if (event == NEVER) {
+            return STEP_REST;
+        }
+        a->now = event > a->now ? event : a->now;
     }
     return STEP_MOVED;
 }
@@ -148,7 +151,8 @@ static bool settle(struct array * a) {
                                (a->now < start + SETTLE_SHIM_CYCLES && array_shim_busy(a)))) {
         s = step(a, start + (a->now < start + SETTLE_CYCLES ? SETTLE_CYCLES : SETTLE_SHIM_CYCLES));
     }
-    if (s == STEP_FAILED) {
+    array_cores_join(a);
+    if (s == STEP_FAILED || !array_fail_faults(a)) {
         return false;
     }
     // Host memory is lent for the time of the dispatch only, so nobody may hold on to it.
@@ -233,10 +237,12 @@ enum status emu_machine_run(struct emu_machine * m, const uint8_t * pdi, size_t 
         struct emu_account outside = *last;
         uint64_t bank_stalls = m->counters.bank_stalls, start = a->now;
         *last = (struct emu_account){0};
+        array_pool_begin(a);
         drop_tokens(a); // tokens that the last dispatch did not wait for
         bool ok = txn_start(a, insts, n_insts, operands, n_operands) && play(m) && settle(a);
         st = ok ? ST_OK : a->error.status;
         a->txn = (struct txn){.time = NEVER}; // the caller's memory is not ours any more
+        array_cores_join(a);
         count(m);
         account_close(a, last, m->counters.last_cycles, m->counters.bank_stalls - bank_stalls);
         spend(m, EMU_HOST, a->clock.dispatch_ns);
