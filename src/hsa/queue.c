@@ -87,7 +87,8 @@ static void write_packet(struct hsac_agent * a, const struct hsac_dispatch * d, 
     ring->tickets[slot] = ticket;
     ring->pending++;
     ring->bytes += hsac_chain_bytes(d->n_operands);
-    ring->cycles += d->cycles;
+    ring->cycles += d->cycles + HSAC_DISPATCH_CYCLES + (d->pdi != ring->resident) * HSAC_PDI_CYCLES;
+    ring->resident = d->pdi;
 }
 
 // ---- PDIs ----
@@ -306,8 +307,9 @@ static bool fits(const struct hsac_agent * a, const struct hsac_dispatch * d, in
         packets += (uint32_t) more;
         bytes += (uint32_t) more * hsac_chain_bytes(SHOW_OPERANDS);
     }
+    uint64_t cycles = d->cycles + packets * (uint64_t) (HSAC_DISPATCH_CYCLES + HSAC_PDI_CYCLES);
     return ring->pending + packets <= AIE_ABI_QUEUE_PACKETS &&
-           ring->bytes + bytes <= AIE_CHAIN_BYTES && ring->cycles + d->cycles <= HSAC_MOST_CYCLES;
+           ring->bytes + bytes <= AIE_CHAIN_BYTES && ring->cycles + cycles <= HSAC_BATCH_CYCLES;
 }
 
 // The PDI's place among those that contexts know.

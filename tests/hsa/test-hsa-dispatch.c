@@ -338,7 +338,7 @@ static void test_batches_are_short(void ** state) {
     struct hsac_queue * q = queue_new(&t);
     uint16_t * c = output_new(&t);
     struct hsac_dispatch d = add(&t, t.pdi, t.a, c);
-    d.cycles = HSAC_MOST_CYCLES / 3;
+    d.cycles = HSAC_BATCH_CYCLES / 3 - HSAC_PDI_CYCLES - HSAC_DISPATCH_CYCLES;
     for (int i = 0; i < 7; i++) {
         must(hsac_queue_dispatch(q, &d, &err), &err);
     }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "aie/aie.h"
+#include "aie/image/image.h"
 #include "emu/aie/machine.h"
 
 enum { RIG_GUARD = 64, RIG_MAX = KERNEL_MAX_INPUTS + 1 };
@@ -35,22 +36,26 @@ static void * rig_resolve(void * user, uint64_t addr, uint64_t len, bool write) 
     return NULL;
 }
 
-// like: what is asked of the machine besides; all else is set here.
-static inline void rig_open_with(struct rig * r, const struct emu_config * like) {
+static inline void rig_open_with(struct rig * r, const struct emu_clock * clock) {
     struct error err = {0};
     *r = (struct rig){0};
-    struct emu_config config = *like;
-    config.arch = AIE_ARCH_AIE2;
-    config.columns = 4;
-    config.resolve = rig_resolve;
-    config.user = r;
-    config.strict = true;
-    config.trace_col = config.trace_row = -1;
+    struct emu_config config = {.arch = AIE_ARCH_AIE2,
+                                .clock = clock,
+                                .columns = 4,
+                                .resolve = rig_resolve,
+                                .user = r,
+                                .strict = true,
+                                .trace_col = -1,
+                                .trace_row = -1};
     assert_int_equal(emu_machine_new(&config, &r->machine, &err), ST_OK);
 }
 
+// With the clock of GGML_HSA_EMU_CLOCK: what is computed must not depend on it.
 static inline void rig_open(struct rig * r) {
-    rig_open_with(r, &(struct emu_config){0});
+    struct error err = {0};
+    struct emu_clock clock;
+    assert_int_equal(emu_clock_get(AIE_ARCH_AIE2, &clock, &err), ST_OK);
+    rig_open_with(r, &clock);
 }
 
 static void rig_close(struct rig * r) {
@@ -89,12 +94,16 @@ static inline void rig_run(struct rig * r, const struct kernel_spec * spec,
     // What it is said to take at most: batches are bounded by that.
     struct emu_counters counters;
     emu_machine_counters(r->machine, &counters);
-    if (counters.last_cycles > kernel_cycles(spec)) {
-        char name[KERNEL_NAME_MAX];
-        kernel_name(spec, name);
-        fail_msg("%s takes %llu cycles, kernel_cycles says %llu", name,
-                 (unsigned long long) counters.last_cycles,
-                 (unsigned long long) kernel_cycles(spec));
+    char name[KERNEL_NAME_MAX];
+    kernel_name(spec, name);
+    if (counters.stray_loads) {
+        fail_msg("%s: %llu loads that are not aligned or meet no memory", name,
+                 (unsigned long long) counters.stray_loads);
+    }
+    uint64_t most = kernel_cycles(spec) + txn_cycles(code->insts, code->n_insts);
+    if (counters.last_cycles > most) {
+        fail_msg("%s takes %llu cycles, and was said to take at most %llu", name,
+                 (unsigned long long) counters.last_cycles, (unsigned long long) most);
     }
     for (int i = 0; i < r->n; i++) {
         for (size_t g = r->size[i] - RIG_GUARD; g < r->size[i]; g++) {

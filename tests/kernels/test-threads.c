@@ -49,7 +49,18 @@ static void fill(struct rig * r) {
 }
 
 static void open_with(struct rig * r, int threads, uint64_t max_cycles) {
-    rig_open_with(r, &(struct emu_config){.max_cycles = max_cycles, .threads = threads});
+    struct error err = {0};
+    struct emu_config config = {.arch = AIE_ARCH_AIE2,
+                                .columns = 4,
+                                .resolve = rig_resolve,
+                                .user = r,
+                                .max_cycles = max_cycles,
+                                .strict = true,
+                                .threads = threads,
+                                .trace_col = -1,
+                                .trace_row = -1};
+    *r = (struct rig){0};
+    assert_int_equal(emu_machine_new(&config, &r->machine, &err), ST_OK);
 }
 
 static struct kernel_code compile(const struct kernel_spec * spec) {

@@ -475,7 +475,7 @@ static void test_settings(void ** state) {
         {"HEAP_BYTES", "many"},
         {"HEAP_BYTES", "65M"},
         {"HEAP_BYTES", "1G"},
-        {"MHZ", "0"},
+        {"MHZ", "100001"},
         {"FAIL", "EXEC_CMD"},
         {"FAIL", "EXEC_CMD:0:EIO"},
         {"FAIL", "EXEC_CMD:1:EWHAT"},

@@ -104,6 +104,41 @@ enum status txn_idle(enum aie_arch arch, uint32_t ** insts, size_t * n_words, st
     return txn_end(&t, insts, n_words, err);
 }
 
+uint64_t txn_cycles(const uint32_t * insts, size_t n_words) {
+    enum { WRITE = 130, MASK_WRITE = 260, BLOCK = 130, BLOCK_WORD = 14, WAIT = 8500, PATCH = 2600 };
+    uint64_t cycles = 0;
+    size_t n;
+    for (size_t i = HEADER_BYTES / 4; i < n_words; i += n) {
+        const uint32_t * w = insts + i;
+        switch (w[0]) {
+        case TXN_WRITE:
+            cycles += WRITE;
+            n = 6;
+            break;
+        case TXN_BLOCK_WRITE:
+            n = n_words - i > 3 && w[3] >= BLOCK_HEADER_BYTES ? w[3] / 4 : n_words;
+            n = n < n_words - i ? n : n_words - i;
+            cycles += BLOCK + BLOCK_WORD * n;
+            break;
+        case TXN_MASK_WRITE:
+            cycles += MASK_WRITE;
+            n = 7;
+            break;
+        case TXN_WAIT:
+            cycles += WAIT;
+            n = 4;
+            break;
+        case TXN_PATCH: // and the transfer that it is for starts
+            cycles += PATCH;
+            n = 12;
+            break;
+        default: // not ours: whoever sends it finds out
+            return cycles;
+        }
+    }
+    return cycles;
+}
+
 // ---- reading ----
 
 // Fixed words of each operation: those whose bit is set in `zero` are 0, and word `size_at` tells

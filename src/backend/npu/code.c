@@ -6,12 +6,15 @@
 // Everything here is done under the heap's lock, store_kernel.device and store_pdi.device included.
 #include "npu.h"
 
+#include "aie/image/image.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 struct code_stream {
     struct store_kernel * kernel;
     void * addr;
+    uint64_t cycles; // of its control path
     size_t pins;
     struct code_stream * newer;
     struct code_stream * older;
@@ -114,6 +117,7 @@ static enum status upload(struct code_heap * h, struct store_kernel * k, bool ho
     memcpy(addr, k->insts, size);
     s->kernel = k;
     s->addr = addr;
+    s->cycles = txn_cycles(k->insts, k->n_insts);
     k->device = s;
     link_newest(h, s);
     return ST_OK;
@@ -136,6 +140,7 @@ enum status code_acquire(struct code_heap * h, struct store_kernel * k, bool hol
         d->pdi_size = k->pdi->size;
         d->insts = s->addr;
         d->n_insts = (uint32_t) k->n_insts;
+        d->cycles = s->cycles;
         *pin = s;
     }
     pthread_mutex_unlock(&h->lock);

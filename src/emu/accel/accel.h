@@ -59,6 +59,7 @@ struct accel_settings {
     uint64_t chain_bytes, slot_bytes;
     uint64_t odd_args;
     uint64_t wait_ms, watchdog_ms, mhz;
+    struct emu_clock clock; // of GGML_HSA_EMU_CLOCK
     uint64_t context_ids, contexts;
     uint64_t cu_padding; // of CONFIG_HWCTX must be 0; ROCr 7.2 leaves it as malloc gave it
     uint64_t quiet;

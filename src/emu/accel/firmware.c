@@ -182,6 +182,7 @@ static bool ready_machine(struct chain * k) {
     }
     struct emu_config config = {
         .arch = s->model->arch,
+        .clock = &s->clock,
         .columns = (int) x->columns,
         .resolve = resolve,
         .user = x,
@@ -248,7 +249,7 @@ static bool run_slot(struct chain * k, const struct slot * slot) {
         emu_machine_run(x->machine, pdi, pdi_size, (const uint32_t *) (x->file->heap->bytes + at),
                         words, operands, n, &err);
     emu_machine_counters(x->machine, &counters);
-    k->out->ms += (double) counters.last_cycles / (double) s->mhz / 1000;
+    k->out->ms += (double) emu_account_cycles(&counters.last_account) / (double) s->mhz / 1000;
     if (st == ST_OK) {
         return true;
     }

@@ -67,7 +67,7 @@ static const struct setting {
     {"ODD_ARGS", NUM(odd_args), "1", 0, 1},
     {"WAIT_MS", NUM(wait_ms), "0", 0, UINT32_MAX}, // 0: the caller's
     {"WATCHDOG_MS", NUM(watchdog_ms), "2000", 1, UINT32_MAX},
-    {"MHZ", NUM(mhz), "1000", 1, 100000},
+    {"MHZ", NUM(mhz), "0", 0, 100000}, // 0: the clock's
     {"CONTEXT_IDS", NUM(context_ids), "255", 1, 1024},
     {"CONTEXTS", NUM(contexts), "0", 0, 1024}, // 0: as many as the device has
     {"FIRMWARE", TXT(firmware), "", 0, 0},     // "": the device's
@@ -229,6 +229,13 @@ enum status accel_settings_read(struct accel_settings * s, struct error * err) {
         snprintf(fresh.firmware, sizeof fresh.firmware, "%s", fresh.model->firmware);
     }
     fresh.strict = env_flag("GGML_HSA_EMU_STRICT", false);
+    enum status st = emu_clock_get(fresh.model->arch, &fresh.clock, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    if (fresh.mhz == 0) {
+        fresh.mhz = fresh.clock.mhz;
+    }
     *s = fresh;
     return ST_OK;
 }

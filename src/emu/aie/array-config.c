@@ -196,6 +196,8 @@ static bool run_commands(struct array * a, const uint32_t * words, size_t n) {
             return false;
         }
         i += length;
+        a->cdo_commands++;
+        a->cdo_words += length;
     }
     return true;
 }

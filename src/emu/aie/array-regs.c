@@ -78,7 +78,6 @@ static bool write_bd(struct tile * t, uint32_t offset, uint32_t value) {
                           offset / 32, tile_traits[t->kind].name, t->col, t->row, word);
     }
     t->bds[offset / 32][word] = value;
-    t->array->bds_written += word == 0;
     return true;
 }
 

@@ -21,6 +21,7 @@ struct emu_clock {
     uint8_t lock_to_core; // from the release to the end of a core's stall
     uint8_t lock_to_s2mm; // ... to the first word that a stream-to-memory channel takes
     uint8_t lock_to_mm2s; // ... to the first word of a memory-to-stream channel
+    uint8_t mem_to_mm2s;  // ... of a memtile, from the last word of the channel that filled it
     uint8_t bd_gap;       // cycles without a word between two descriptors, lock free
     uint8_t task_start;   // first descriptor of a task in a tile or memtile
 
@@ -45,11 +46,13 @@ struct emu_clock {
     uint16_t txn_patch;                 // address patch
     uint16_t txn_sync;                  // the operation itself
     uint16_t token;                     // from the end of a task until a sync has seen its token
+    uint16_t txn_token;                 // a token that comes meanwhile holds up the operations
 
     // ---- dispatch ----
-    uint32_t submit_ns;         // host and driver, for each submission
-    uint32_t dispatch_ns;       // each dispatch, from the command to its first operation
-    uint32_t pdi_ns, pdi_bd_ns; // loading a PDI, and for each descriptor that it writes
+    uint32_t submit_ns;                   // host and driver, for each submission
+    uint32_t dispatch_ns;                 // each dispatch, from the command to its first operation
+    uint32_t pdi_ns;                      // loading a PDI
+    uint32_t pdi_command_ns, pdi_word_ns; // each command of its CDO, each word of its payload
 };
 
 // Where the time of a dispatch went. The causes of a dispatch add up to its time: each cycle is
@@ -73,9 +76,14 @@ struct emu_account {
     uint64_t cycles[EMU_CAUSES];
 };
 
+uint64_t emu_account_cycles(const struct emu_account * account); // all of it
+
 const struct emu_clock * emu_clock_default(enum aie_arch arch);
 
 // "phoenix", "strix", "ideal", with settings behind it: "phoenix,ddr=0,mhz=1600". The clock that
 // the text asks for goes to *out, whose name points into a table. ddr is in GB/s for each
 // direction.
 enum status emu_clock_parse(const char * text, struct emu_clock * out, struct error * err);
+
+// What GGML_HSA_EMU_CLOCK asks for, or the default.
+enum status emu_clock_get(enum aie_arch arch, struct emu_clock * out, struct error * err);

@@ -24,7 +24,7 @@ struct emu_dispatch {
 // rocr72.c: the faults of ROCr 7.2, as errors. A batch before it runs, and what it took.
 hsa_status_t emu_rocr72_submit(struct emu_queue * q, const struct emu_dispatch * d, uint64_t n,
                                struct error * err);
-hsa_status_t emu_rocr72_waited(uint64_t cycles, struct error * err);
+hsa_status_t emu_rocr72_waited(uint64_t us, struct error * err);
 hsa_status_t emu_rocr72_find(struct emu_runtime * rt, const struct emu_agent * agent, uint64_t addr,
                              uint64_t base, struct error * err);
 

@@ -278,8 +278,13 @@ static hsa_status_t ensure_machine(struct emu_runtime * rt, struct emu_agent * a
     if (agent->machine) {
         return HSA_STATUS_SUCCESS;
     }
+    struct emu_clock clock;
+    if (emu_clock_get(agent->model->arch, &clock, err) != ST_OK) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
     const struct emu_config config = {
         .arch = agent->model->arch,
+        .clock = &clock,
         .columns = agent->model->columns,
         .resolve = emu_memory_resolve,
         .user = agent,
@@ -322,8 +327,11 @@ static void complete(struct emu_runtime * rt, struct emu_queue * q, uint64_t ind
 static hsa_status_t run_packets(struct emu_runtime * rt, struct emu_queue * q, uint64_t read,
                                 uint64_t write, uint64_t * at, struct error * err) {
     struct emu_dispatch d;
-    hsa_status_t status = HSA_STATUS_SUCCESS;
-    for (*at = read; *at < write; ++*at) {
+    hsa_status_t status = ensure_machine(rt, q->agent, err);
+    if (status == HSA_STATUS_SUCCESS) {
+        emu_machine_submit(q->agent->machine);
+    }
+    for (*at = read; *at < write && status == HSA_STATUS_SUCCESS; ++*at) {
         status = emu_packet_decode(rt, q->agent, slot_of(q, *at), &d, err);
         if (status == HSA_STATUS_SUCCESS) {
             status = run_dispatch(rt, q->agent, &d, err);
@@ -368,6 +376,7 @@ static hsa_status_t run_chain(struct emu_runtime * rt, struct emu_queue * q, uin
     }
     if (status == HSA_STATUS_SUCCESS) {
         emu_machine_counters(q->agent->machine, &before);
+        emu_machine_submit(q->agent->machine);
     }
     for (uint64_t i = read; i < write && status == HSA_STATUS_SUCCESS; i++) {
         *at = i;
@@ -378,7 +387,8 @@ static hsa_status_t run_chain(struct emu_runtime * rt, struct emu_queue * q, uin
     }
     if (status == HSA_STATUS_SUCCESS) {
         emu_machine_counters(q->agent->machine, &after);
-        status = emu_rocr72_waited(after.cycles - before.cycles, err);
+        uint64_t cycles = emu_account_cycles(&after.account) - emu_account_cycles(&before.account);
+        status = emu_rocr72_waited(cycles / emu_machine_clock(q->agent->machine)->mhz, err);
     }
     free(d);
     return status;

@@ -11,12 +11,12 @@
 #include <string.h>
 
 enum {
-    CONTEXT_PDIS = 32,      // bits of a context's mask of compute units
-    CONTEXT_IDS = 255,      // 1 to this
-    CHAIN_BYTES = 4096,     // the driver's buffer for the commands of a batch
-    CHAIN_HEADER = 52,      // of each command, with firmware 5.8 or later
-    EVEN_BELOW = 15,        // words: firmware aborts a shorter command when their number is odd
-    WAIT_CYCLES = 50000000, // 50 ms at 1 GHz
+    CONTEXT_PDIS = 32,  // bits of a context's mask of compute units
+    CONTEXT_IDS = 255,  // 1 to this
+    CHAIN_BYTES = 4096, // the driver's buffer for the commands of a batch
+    CHAIN_HEADER = 52,  // of each command, with firmware 5.8 or later
+    EVEN_BELOW = 15,    // words: firmware aborts a shorter command when their number is odd
+    WAIT_US = 50000,
 };
 
 struct list {
@@ -140,13 +140,13 @@ hsa_status_t emu_rocr72_submit(struct emu_queue * q, const struct emu_dispatch *
     return HSA_STATUS_SUCCESS;
 }
 
-hsa_status_t emu_rocr72_waited(uint64_t cycles, struct error * err) {
-    return cycles <= WAIT_CYCLES
+hsa_status_t emu_rocr72_waited(uint64_t us, struct error * err) {
+    return us <= WAIT_US
                ? HSA_STATUS_SUCCESS
                : REFUSE(HSA_STATUS_ERROR_EXCEPTION,
-                        "a batch of %" PRIu64 " modelled cycles: ROCr 7.2 waits 50 ms and ends the "
+                        "a batch of %" PRIu64 " us, modelled: ROCr 7.2 waits 50 ms and ends the "
                         "process",
-                        cycles);
+                        us);
 }
 
 // Whether ROCr 7.2 finds the buffer around an address: by the next one above.

@@ -119,6 +119,10 @@ static enum status runtime_new(struct emu_runtime ** out, struct error * err) {
     if (st == ST_OK) {
         st = parse_trace(rt, err);
     }
+    if (st == ST_OK) { // a mistake is told now, not by the first dispatch
+        struct emu_clock clock;
+        st = emu_clock_get(AIE_ARCH_AIE2, &clock, err);
+    }
     if (st == ST_OK) {
         st = emu_agents_init(rt, err);
     }
