@@ -29,7 +29,7 @@ static void look_at_shim(struct array * a, uint64_t tick) {
             moves |= !starting && !ddr && tick < c->next;
         }
     }
-    a->shim_cause = moves ? EMU_STREAM : waits ? EMU_DDR : starts ? EMU_START : EMU_CONTROL;
+    a->shim_cause = waits ? EMU_DDR : moves ? EMU_STREAM : starts ? EMU_START : EMU_CONTROL;
     a->shim_holds = change;
 }
 

@@ -217,6 +217,8 @@ static void send_token(struct channel * c) {
     c->tokens++;
     if (a->txn.waiting) {
         a->txn.time = a->now + 1;
+    } else if (a->txn.time != NEVER) { // the controller looks at the token first
+        a->txn.time += a->clock.txn_token;
     }
 }
 
@@ -355,7 +357,7 @@ static void try_acquire(struct channel * c) {
         int lock;
         lock_of_channel(c, c->bd.acquire_id, &owner, &lock);
         if (!lock_acquire(owner, lock, c->bd.acquire_value)) {
-            c->waiting = c->waiting == NEVER ? a->now : c->waiting;
+            c->waiting = c->waiting == NEVER ? a->now + 1 : c->waiting;
             a->locked[c->tile->col] |= 1u << c->bit;
             return;
         }

@@ -41,9 +41,16 @@ static const struct emu_clock clocks[] = {
     .txn_write = 100,    // [S] 87 and 114 in turn
     .txn_block = 99, .txn_block_word = 13, // [S] 203 for 8 words
     .txn_mask = 210,     // [S] +-25
-    .txn_patch = 770,    // [?] what is left of 1,056 to 1,094 for a whole transfer [S]
+    // The rest of a whole transfer, which was measured as 1,094 cycles without a token and 1,056 with
+    // one, up to a write behind it, and as 1,086 with one from queue to queue [S]. Less the writes that
+    // are known this is 691, 443 and 573: the three cannot all be right, so their mean. [?]
+    .txn_patch = 570,
     .txn_sync = 100,     // [?] as a write
     .token = 7980,       // [S] one design
+    // Eight transfers in a row that all give a token are 1,086 cycles apart until the first token has
+    // come, and 3,024 to 3,347 from then on (medians of 50, each within 7 to 134) [S]. That it is the
+    // tokens which hold up the controller is inferred. [?]
+    .txn_token = 1970,
     .submit_ns = 82300,  // [S] 110 us a call, less a chained dispatch
     .dispatch_ns = 27700, // [S] chained dispatches of xrt-smi
     .pdi_ns = 25000, .pdi_command_ns = 600, .pdi_word_ns = 1, // [?] as Strix; nothing was measured
@@ -72,8 +79,8 @@ static const struct emu_clock clocks[] = {
     .burst_gap = 0,      // [?]
     .ddr_read = 18300, .ddr_write = 18300, // [S] 33 GB/s a direction
     .txn_write = 120,    // [?] 66 ns
-    .txn_block = 120, .txn_block_word = 13, .txn_mask = 240, .txn_patch = 770, .txn_sync = 120, // [?]
-    .token = 7980,       // [?] as Phoenix
+    .txn_block = 120, .txn_block_word = 13, .txn_mask = 240, .txn_patch = 570, .txn_sync = 120, // [?]
+    .token = 7980, .txn_token = 1970, // [?] as Phoenix
     .submit_ns = 43200,  // [S] 52 us a call, less a chained dispatch
     .dispatch_ns = 8800, // [S]
     // [?] 25 us and 7.2 us a lock in six designs [S], which have about a dozen commands for each lock

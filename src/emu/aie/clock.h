@@ -46,6 +46,7 @@ struct emu_clock {
     uint16_t txn_patch;                 // address patch
     uint16_t txn_sync;                  // the operation itself
     uint16_t token;                     // from the end of a task until a sync has seen its token
+    uint16_t txn_token;                 // a token that comes meanwhile holds up the operations
 
     // ---- dispatch ----
     uint32_t submit_ns;                   // host and driver, for each submission
