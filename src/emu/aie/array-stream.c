@@ -19,6 +19,8 @@ void sink_init(struct sink * s, struct tile * t, struct channel * c) {
     memset(s, 0, sizeof(*s));
     s->tile = t;
     s->channel = c;
+    s->ready.ring = s->ready_ring;
+    s->freed.ring = s->freed_ring;
 }
 
 void sink_reset(struct sink * s) {

@@ -102,6 +102,7 @@ static void tile_reset(struct tile * t) {
     memset(t->lock_before, 0, sizeof(t->lock_before));
     memset(t->lock_raised, 0, sizeof(t->lock_raised));
     memset(t->bds, 0, sizeof(t->bds));
+    t->known_bds = 0;
     memset(t->master, 0, sizeof(t->master));
     memset(t->slave, 0, sizeof(t->slave));
     memset(t->slots, 0, sizeof(t->slots));
