@@ -51,6 +51,7 @@ bool channel_push(struct channel * c, uint32_t word) {
                           word, why);
     }
     struct task * task = &c->queue[c->queued++];
+    channel_used(c);
     task->bd = (uint8_t) bd;
     task->runs = (uint16_t) (bits(word, 23, 16) + 1);
     task->token = (uint8_t) bits(word, 31, 31);
@@ -81,6 +82,7 @@ bool channel_control(struct channel * c, uint32_t value) {
             tile_traits[t->kind].name, t->col, t->row, dir_name(c->dir), c->index, value);
     }
     c->control = value;
+    channel_used(c);
     c->token_way = 0;
     if (t->kind != TILE_SHIM && (value & 2)) {
         channel_reset(c);

@@ -283,6 +283,7 @@ struct array {
     uint32_t trying[ARRAY_MAX_COLUMNS]; // channels that want a task, a lock or an arbiter
     uint32_t locked[ARRAY_MAX_COLUMNS]; // channels that found their lock closed
     uint32_t armed[ARRAY_MAX_COLUMNS];  // channels with a time in `wake`
+    uint32_t used[ARRAY_MAX_COLUMNS];   // channels that are not as after a reset
     uint64_t wake[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS]; // min of event and look
     uint64_t next_wake;                                      // no later than the first of them
     uint64_t ddr_free[2];                                    // by direction, in 1/1000 cycles
@@ -447,6 +448,10 @@ static inline void array_event(const struct array * a, enum emu_event_kind kind,
                                                             .start = start,
                                                             .end = end});
     }
+}
+
+static inline void channel_used(const struct channel * c) {
+    c->tile->array->used[c->tile->col] |= 1u << c->bit;
 }
 
 static inline void channel_wake(struct channel * c) {
