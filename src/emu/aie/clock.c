@@ -22,9 +22,11 @@ static const struct emu_clock clocks[] = {
     .dma_granule = 16,   // [S] by two methods
     .dma_wins_sparse = 220, .dma_wins_dense = 37, // [S] 22 % at 0.15 accesses a cycle and bank; 19 in
                                                   // 1,024 granules when a word is stored every cycle
-    .lock_to_core = 8,   // [T] last word of a descriptor to the end of the stall
+    .lock_to_core = 4,   // [T] the stall ends 8 cycles after a descriptor's last word, and an acquire
+                         // that finds its lock open is 4 cycles old when its stall ends
     .lock_to_s2mm = 8,   // [T] 8 or 9
-    .lock_to_mm2s = 12,  // [T] 12 or 13
+    .lock_to_mm2s = 13,  // [T] 12 or 13 between the request and the first word
+    .mem_to_mm2s = 19,   // [T] once
     .bd_gap = 1,         // [T] 16 on 1 off, 8 on 1 off
     .task_start = 12,    // [?] descriptor, lock and memory
     .stream_words = 1,   // [S]
@@ -61,9 +63,10 @@ static const struct emu_clock clocks[] = {
     .lock_stall = 1,     // [T] 4 in every uncontended gap
     .dma_granule = 32,   // [?] from widths
     .dma_wins_sparse = 120, .dma_wins_dense = 100, // [?] from a mean of 14 in 1,385 cycles [T]
-    .lock_to_core = 8,   // [T] 8 in two of three cases, else 9
+    .lock_to_core = 4,   // [T] as Phoenix: 8 in two of three cases, else 9
     .lock_to_s2mm = 8,   // [T] 5 or 6 after the pulse, which is 3 after the request
-    .lock_to_mm2s = 12,  // [T]
+    .lock_to_mm2s = 13,  // [T]
+    .mem_to_mm2s = 19,   // [?] as Phoenix
     .bd_gap = 1,         // [T]
     .task_start = 12,    // [?]
     .stream_words = 2,   // [T] 8 KiB in 1,024 cycles
@@ -90,7 +93,7 @@ static const struct emu_clock clocks[] = {
     .name = "ideal",     // no bank is busy, no memory slow, no host there: what a design could reach
     .mhz = 1000,
     .dma_granule = 16,
-    .lock_to_core = 1, .lock_to_s2mm = 1, .lock_to_mm2s = 1, .bd_gap = 1, .task_start = 1,
+    .lock_to_core = 1, .lock_to_s2mm = 1, .lock_to_mm2s = 1, .mem_to_mm2s = 1, .bd_gap = 1, .task_start = 1,
     .stream_words = 1,
     .hop_local = 2, .hop_outside = 2, .fifo_local = 4, .fifo_outside = 4, .fifo_in = 16, .fifo_out = 12,
     .burst_words = 128,
