@@ -58,6 +58,27 @@ struct ggml_backend_hsa_counters {
     uint64_t stream_words; // 32-bit words moved through the array's streams
 };
 
+// Where the modelled time of an emulated NPU went; see ggml_backend_hsa_get_account. The causes are
+// core, bank, lock, stream, start-up, DDR, control, reconfig and host (docs/profiling.md).
+enum { GGML_BACKEND_HSA_CAUSES = 9 };
+
+struct ggml_backend_hsa_account {
+    uint64_t size; // of this struct, set by the caller: later versions append to it
+    uint64_t dispatches;
+    uint64_t pdi_loads;
+    uint64_t cycles; // of the array
+    uint64_t bundles;
+    uint64_t core_stalls, bank_stalls; // core cycles; those at memory banks are among the former
+    uint64_t stream_words;
+    uint64_t ns; // modelled time, of all causes together
+    struct {
+        const char * name; // lives as long as the process
+        uint64_t cycles;   // of the clock
+    } causes[GGML_BACKEND_HSA_CAUSES];
+    const char * clock; // the device whose figures are used; "" before the first dispatch
+    uint64_t mhz;
+};
+
 // False when dev is not one of ours.
 GGML_BACKEND_API bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev,
                                                  struct ggml_backend_hsa_stats * out);
@@ -66,10 +87,16 @@ GGML_BACKEND_API bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev,
 GGML_BACKEND_API bool ggml_backend_hsa_get_counters(ggml_backend_dev_t dev,
                                                     struct ggml_backend_hsa_counters * out);
 
+// False when dev is no emulated NPU of ours, or when out->size is not set.
+GGML_BACKEND_API bool ggml_backend_hsa_get_account(ggml_backend_dev_t dev,
+                                                   struct ggml_backend_hsa_account * out);
+
 typedef bool (*ggml_backend_hsa_get_stats_t)(ggml_backend_dev_t dev,
                                              struct ggml_backend_hsa_stats * out);
 typedef bool (*ggml_backend_hsa_get_counters_t)(ggml_backend_dev_t dev,
                                                 struct ggml_backend_hsa_counters * out);
+typedef bool (*ggml_backend_hsa_get_account_t)(ggml_backend_dev_t dev,
+                                               struct ggml_backend_hsa_account * out);
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,11 @@
 // hsa-emu: what the emulated HSA runtime (libhsa-emu.so) exports beside the hsa_* functions of
-// libhsa-runtime64.so.1. Both functions are thread safe and need an initialised runtime.
+// libhsa-runtime64.so.1. The functions are thread safe and need an initialised runtime.
 //
 // Environment, read by hsa_init:
 //   GGML_HSA_EMULATE        comma list of agents to emulate: aie2, gfx90a, gfx942, gfx1100, in any
 //                           order and more than once; unset: the CPU agent alone
 //   GGML_HSA_EMU_TRACE      col,row: print the instructions of that tile to stderr
+//   GGML_HSA_TRACE          file for what NPUs did over modelled time, as Chrome's trace events
 //   GGML_HSA_EMU_ROCR_BUGS  1: behave like ROCr 7.2, faults included (packet ABI B only); what
 //   would
 //                           end the process there stops the queue with a message
@@ -38,6 +39,33 @@ struct hsa_emu_counters {
 
 // HSA_STATUS_ERROR_INVALID_AGENT for a handle that is no emulated NPU or GPU.
 hsa_status_t hsa_emu_counters(hsa_agent_t agent, struct hsa_emu_counters * out);
+
+// Where modelled time went: so many cycles of the clock to each cause, which together are the time.
+// A cycle of the array is shared out among the cores that are switched on; a running core's part is
+// its own, a waiting one's goes to what the array waits for. docs/profiling.md has the causes.
+enum { HSA_EMU_CAUSES = 9 };
+
+struct hsa_emu_account {
+    uint64_t size; // of this struct, set by the caller: later versions append to it
+    uint64_t dispatches;
+    uint64_t pdi_loads;
+    uint64_t cycles; // of the array
+    uint64_t bundles;
+    uint64_t core_stalls, bank_stalls; // core cycles; those at memory banks are among the former
+    uint64_t stream_words;
+    uint64_t ns; // of all causes: with what the host, the driver and loading PDIs take
+    struct {
+        const char * name; // lives as long as the library is loaded
+        uint64_t cycles;
+    } causes[HSA_EMU_CAUSES];
+    const char * clock; // name of the device whose figures are used; "" before the first dispatch
+    uint64_t mhz;
+};
+
+// dispatch 0 asks for all of a NPU's dispatches since hsa_init, n for the n-th alone, in the order
+// in which they ran; as many are remembered as a queue has packets. What the host spends to hand a
+// batch over belongs to its first. HSA_STATUS_ERROR_INVALID_INDEX: it is forgotten or was not yet.
+hsa_status_t hsa_emu_account(hsa_agent_t agent, uint64_t dispatch, struct hsa_emu_account * out);
 
 // Text of the last packet error of an agent; handle 0 asks for the last error of hsa_init (also
 // while the runtime is not initialised). Empty when there was none. The text belongs to the calling

@@ -13,6 +13,7 @@ static const struct subcommand * const subcommands[] = {
     &doctor_subcommand,
     &cache_subcommand,
     &inspect_subcommand,
+    &bench_subcommand,
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0] };
 

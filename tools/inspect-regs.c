@@ -110,19 +110,41 @@ static const struct ports slaves[TILE_KINDS][MAX_PORT_GROUPS] = {
                    {"TRACE", 2}},
 };
 
-static void print_port(const struct ports groups[MAX_PORT_GROUPS], int index, struct buf * b) {
+static bool find_port(const struct ports groups[MAX_PORT_GROUPS], int index, struct port * out) {
     for (int i = 0; i < MAX_PORT_GROUPS && groups[i].name; i++) {
         if (index < groups[i].count) {
-            if (groups[i].count == 1) {
-                buf_printf(b, "%s", groups[i].name);
-            } else {
-                buf_printf(b, "%s%d", groups[i].name, index);
-            }
-            return;
+            *out = (struct port){groups[i].name, index, groups[i].count};
+            return true;
         }
         index -= groups[i].count;
     }
-    buf_printf(b, "beyond the last port by %d", index);
+    *out = (struct port){NULL, index, 0};
+    return false;
+}
+
+bool port_find(enum tile_kind tile, bool is_master, int index, struct port * out) {
+    return find_port(is_master ? masters[tile] : slaves[tile], index, out);
+}
+
+int port_index(enum tile_kind tile, bool is_master, const char * group, int index) {
+    struct port p;
+    for (int i = 0; port_find(tile, is_master, i, &p); i++) {
+        if (!strcmp(p.group, group) && p.index == index) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static void print_port(const struct ports groups[MAX_PORT_GROUPS], int index, struct buf * b) {
+    struct port p;
+    if (!find_port(groups, index, &p)) {
+        buf_printf(b, "beyond the last port by %d", p.index);
+    } else if (p.count == 1) {
+        buf_printf(b, "%s", p.group);
+    } else {
+        buf_printf(b, "%s%d", p.group, p.index);
+    }
 }
 
 void reg_print(const struct reg * reg, struct buf * b) {
@@ -312,6 +334,35 @@ static const struct field * const bd_fields[TILE_KINDS] = {shim_bd, mem_bd, core
 
 int bd_words(enum tile_kind tile) {
     return tile == TILE_CORE ? 6 : 8;
+}
+
+int64_t bd_field(enum tile_kind tile, const uint32_t * words, const char * name) {
+    for (const struct field * f = bd_fields[tile]; f->name; f++) {
+        if (!strcmp(f->name, name)) {
+            uint32_t v = bits(words[f->word], f->hi, f->lo);
+            return f->form == FORM_STEP                 ? (int64_t) v + 1
+                   : f->form == FORM_SIGNED && v & 0x40 ? (int64_t) v - 0x80
+                                                        : v;
+        }
+    }
+    return 0;
+}
+
+// The shim's DMA comes through its south side where the multiplexers say so.
+static const struct {
+    uint8_t south, channel;
+    bool is_master;
+    unsigned lo; // in the demultiplexer for a master, in the multiplexer for a slave
+} shim_dma[] = {{2, 0, true, 4}, {3, 1, true, 6}, {3, 0, false, 10}, {7, 1, false, 14}};
+
+int shim_dma_channel(bool is_master, int south, uint32_t mux, uint32_t demux) {
+    for (size_t i = 0; i < sizeof shim_dma / sizeof shim_dma[0]; i++) {
+        if (shim_dma[i].is_master == is_master && shim_dma[i].south == south &&
+            bits(is_master ? demux : mux, shim_dma[i].lo + 1, shim_dma[i].lo) == 1) {
+            return shim_dma[i].channel;
+        }
+    }
+    return -1;
 }
 
 static void print_fields(const struct field * fields, const uint32_t * words, int only_word,

@@ -322,14 +322,70 @@ static int inspect_file(struct inspect * in, const char * path) {
     return EXIT_OK;
 }
 
+// ---- as a picture ----
+
+static enum status view_file(struct view * v, const char * path, bool stream, struct error * err) {
+    uint8_t * data;
+    size_t size;
+    enum status st = file_read(path, MAX_FILE_BYTES, &data, &size, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    if (!stream && is_pdi(data, size)) {
+        st = pdi_read(data, size, view_apply, v, err);
+    } else if (stream && is_txn(data, size)) {
+        st = txn_read(data, size, view_apply, v, err);
+    } else {
+        st = error_set(err, ST_INVALID, "%s: the picture wants FILE.pdi [INSTS.bin], in this order",
+                       stream ? "no TXN (version at offset 0x0)" : "no PDI (\"IDPP\" at 0x38)");
+    }
+    free(data);
+    return st == ST_OK ? st : error_prefix(err, "%s", path);
+}
+
+static const char * last_part(const char * path) {
+    const char * slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+// Nothing is printed of a broken file: half a picture looks like a whole one.
+static int draw_files(const char * pdi, const char * stream) {
+    struct view * v = calloc(1, sizeof *v);
+    struct error err = {0};
+    enum status st = v ? view_file(v, pdi, false, &err)
+                       : error_set(&err, ST_NO_MEMORY, "no memory for the array's registers");
+    if (st == ST_OK && stream) {
+        st = view_file(v, stream, true, &err);
+    }
+    struct buf b = {0};
+    if (st == ST_OK) {
+        char title[512];
+        snprintf(title, sizeof title, "%s%s%s", last_part(pdi), stream ? " + " : "",
+                 stream ? last_part(stream) : "");
+        svg_print(v, title, &b);
+        st = b.failed ? error_set(&err, ST_NO_MEMORY, "no memory for the picture") : ST_OK;
+    }
+    if (st == ST_OK) {
+        fwrite(b.data, 1, b.size, stdout);
+    } else {
+        fprintf(stderr, "ggml-hsa inspect: %s\n", err.text);
+    }
+    buf_free(&b);
+    free(v);
+    return st == ST_OK ? EXIT_OK : EXIT_BAD_INPUT;
+}
+
 static int run(int argc, char ** argv) {
     struct inspect in = {.code = true, .c = tool_colours()};
-    const char * path = NULL;
+    const char *path = NULL, *second = NULL;
+    bool svg = false;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--no-code")) {
             in.code = false;
         } else if (!strcmp(argv[i], "--stats")) {
             in.stats = true;
+        } else if (!strcmp(argv[i], "--svg")) {
+            svg = true;
         } else if (!strcmp(argv[i], "--arch")) {
             if (i + 1 == argc || !kernel_arch_parse(argv[i + 1], &in.arch)) {
                 return tool_usage(&inspect_subcommand, "--arch wants aie2 or aie2p");
@@ -338,11 +394,20 @@ static int run(int argc, char ** argv) {
             i++;
         } else if (argv[i][0] == '-') {
             return tool_usage(&inspect_subcommand, "no option '%s'", argv[i]);
-        } else if (path) {
-            return tool_usage(&inspect_subcommand, "one file at a time, '%s' is a second", argv[i]);
+        } else if (path && second) {
+            return tool_usage(&inspect_subcommand, "'%s' is one file too many", argv[i]);
         } else {
-            path = argv[i];
+            *(path ? &second : &path) = argv[i];
         }
+    }
+    if (svg && in.stats) {
+        return tool_usage(&inspect_subcommand, "--svg and --stats are two things");
+    }
+    if (path && svg) {
+        return draw_files(path, second);
+    }
+    if (second) {
+        return tool_usage(&inspect_subcommand, "one file at a time, '%s' is a second", second);
     }
     return path ? inspect_file(&in, path) : tool_usage(&inspect_subcommand, "a file is missing");
 }
@@ -352,7 +417,8 @@ const struct subcommand inspect_subcommand = {
     .summary = "show what is in a .pdi, _insts.bin, .xclbin or .elf file",
     // clang-format off
     .help =
-        "usage: ggml-hsa inspect FILE [--no-code] [--stats] [--arch aie2|aie2p]\n\n"
+        "usage: ggml-hsa inspect FILE [--no-code] [--stats] [--arch aie2|aie2p]\n"
+        "       ggml-hsa inspect --svg FILE.pdi [INSTS.bin] > array.svg\n\n"
         "Shows a PDI (configuration of the array) or a TXN (instruction stream of one dispatch),\n"
         "one line a command: offset in the file, tile (column,row), command, register, value.\n"
         "Of an xclbin the PDIs are shown so, of an ELF the program of a core, or the streams and\n"
@@ -361,7 +427,9 @@ const struct subcommand inspect_subcommand = {
         "  --stats      only what the core programs fill: bundles, and for each zero-overhead loop\n"
         "               bundles (cycles) a turn, instructions by slot, and the slot that bounds it\n"
         "  --arch ARCH  instruction set of the programs; if not given, the one in which all of\n"
-        "               their bundles decode, and a line says what that was seen by\n\n"
+        "               their bundles decode, and a line says what that was seen by\n"
+        "  --svg        a picture of the array: tiles, streams, memories with their banks, buffer\n"
+        "               descriptors and locks, as the PDI, then the instruction stream, leave them\n\n"
         "exit status: 0 shown, 1 the file is broken or not of these kinds, 2 wrong usage\n",
     // clang-format on
     .run = run,

@@ -154,6 +154,14 @@ bool device_counters(const struct device * d, struct ggml_backend_hsa_counters *
     return address && get(d->dev, out);
 }
 
+bool device_account(const struct device * d, struct ggml_backend_hsa_account * out) {
+    ggml_backend_hsa_get_account_t get;
+    void * address = device_function(d->dev, "ggml_backend_hsa_get_account");
+    memcpy(&get, &address, sizeof get);
+    *out = (struct ggml_backend_hsa_account){.size = sizeof *out};
+    return address && get(d->dev, out);
+}
+
 bool device_stats(const struct device * d, struct ggml_backend_hsa_stats * out) {
     ggml_backend_hsa_get_stats_t get;
     void * address = device_function(d->dev, "ggml_backend_hsa_get_stats");

@@ -91,14 +91,18 @@ static enum status evaluate(struct report * r, struct outcome * o, const char * 
     if (st == ST_OK) {
         bool terminal = isatty(STDERR_FILENO);
         evaluator_nodes(&e, &o->nodes, &o->nodes_on_device);
-        struct ggml_backend_hsa_counters before, after;
-        device_counters(&device, &before);
+        struct ggml_backend_hsa_account before;
+        device_account(&device, &before);
         double start = seconds_now();
         st = evaluator_run(&e, d, o->predicted, o->probabilities, terminal ? show_progress : NULL,
                            o->name, err);
         o->seconds = seconds_now() - start;
-        o->has_counters = device_counters(&device, &after);
-        o->cycles = after.cycles - before.cycles;
+        o->has_counters = device_account(&device, &o->account);
+        o->account.cycles -= before.cycles;
+        o->account.ns -= before.ns;
+        for (int i = 0; i < GGML_BACKEND_HSA_CAUSES; i++) {
+            o->account.causes[i].cycles -= before.causes[i].cycles;
+        }
         if (terminal) {
             fprintf(stderr, "\r\033[K");
         }

@@ -85,6 +85,8 @@ ggml_backend_sched_t device_schedule(struct device * d, struct ggml_cgraph * gra
 
 // Modelled cycles of an emulated device since the process began; false when there are none.
 bool device_counters(const struct device * d, struct ggml_backend_hsa_counters * out);
+// Likewise where its modelled time went.
+bool device_account(const struct device * d, struct ggml_backend_hsa_account * out);
 bool device_stats(const struct device * d, struct ggml_backend_hsa_stats * out);
 
 // ---- evaluation ----

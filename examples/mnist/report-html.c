@@ -97,11 +97,11 @@ static void put_tiles(struct buf * b, const struct report * r) {
         snprintf(meaning + used, sizeof meaning - used, "; %s: %.2f s", ref->name, ref->seconds);
     }
     tile(b, value, meaning);
-    if (o->has_counters && o->cycles) {
-        double seconds = (double) o->cycles / NPU_CLOCK_HZ;
+    if (o->has_counters && o->account.ns) {
+        double seconds = (double) o->account.ns * 1e-9;
         snprintf(value, sizeof value, "%.2f ms", seconds * 1e3);
-        snprintf(meaning, sizeof meaning, "of modelled NPU time: %s cycles at 1 GHz",
-                 grouped(o->cycles, n));
+        snprintf(meaning, sizeof meaning, "of modelled NPU time: clock %s, %llu MHz",
+                 o->account.clock, (unsigned long long) o->account.mhz);
         tile(b, value, meaning);
         snprintf(meaning, sizeof meaning, "digits a second, modelled%s",
                  o->nodes_on_device < o->nodes ? ", without what the CPU did" : "");
@@ -193,6 +193,44 @@ static void put_costs(struct buf * b, const struct report * r) {
     buf_printf(b, "</div>\n");
 }
 
+// What the causes mean, in the words of a page.
+static const char * const meanings[GGML_BACKEND_HSA_CAUSES] = {
+    "cores compute",
+    "cores wait for a memory bank",
+    "inside the array, on the way",
+    "streams are full",
+    "transfers start",
+    "host memory is slow",
+    "the instruction stream",
+    "the array is configured",
+    "host and driver hand over",
+};
+
+static void put_causes(struct buf * b, const struct report * r) {
+    const struct outcome * o = &r->device;
+    if (!o->has_counters || !o->account.ns) {
+        return;
+    }
+    buf_printf(b,
+               "<h2>Where the time went</h2>\n"
+               "<p class=note>All %lld digits: %.2f ms, modelled, by cause.</p>\n"
+               "<div class=costs>\n",
+               (long long) r->digits->n, (double) o->account.ns * 1e-6);
+    double most = 0.1;
+    for (int i = 0; i < GGML_BACKEND_HSA_CAUSES; i++) {
+        most = fmax(most, report_share(o, i));
+    }
+    for (int i = 0; i < GGML_BACKEND_HSA_CAUSES; i++) {
+        double share = report_share(o, i);
+        buf_printf(b,
+                   "<span>%s</span><i>%s</i><div class=bar style=\"width:%.2f%%\"></div>"
+                   "<i>%.1f %% &middot; %.2f ms</i>\n",
+                   o->account.causes[i].name, meanings[i], 100.0 * share / most, share,
+                   share * (double) o->account.ns * 1e-8);
+    }
+    buf_printf(b, "</div>\n");
+}
+
 // The second most likely answer for a digit.
 static int second_guess(const struct report * r, int64_t digit) {
     int first = r->device.predicted[digit], best = -1;
@@ -258,6 +296,7 @@ enum status report_html(const struct report * r, const char * path, struct error
     put_tiles(&b, r);
     put_confusion(&b, r);
     put_costs(&b, r);
+    put_causes(&b, r);
     put_gallery(&b, r);
     put_foot(&b, r);
 

@@ -156,13 +156,19 @@ static void print_costs(FILE * out, const struct report * r) {
                 (unsigned long long) o->kernels_compiled, o->compile_seconds * 1e3,
                 (unsigned long long) o->dispatches);
     }
-    if (!o->has_counters || o->cycles == 0) {
+    const struct ggml_backend_hsa_account * a = &o->account;
+    if (!o->has_counters || a->ns == 0) {
         return; // a real NPU has no counters; its wall time is above
     }
-    double seconds = (double) o->cycles / NPU_CLOCK_HZ;
-    fprintf(out, "modelled NPU: %llu cycles, at 1 GHz %.2f ms and %.0f digits/s%s\n",
-            (unsigned long long) o->cycles, seconds * 1e3, (double) r->digits->n / seconds,
+    fprintf(out, "modelled NPU, clock %s (%llu MHz): %.2f ms, %.0f digits/s%s\n", a->clock,
+            (unsigned long long) a->mhz, (double) a->ns * 1e-6,
+            (double) r->digits->n * 1e9 / (double) a->ns,
             o->nodes_on_device < o->nodes ? ", without the nodes on the CPU" : "");
+    fprintf(out, "where it went:");
+    for (int i = 0; i < GGML_BACKEND_HSA_CAUSES; i++) {
+        fprintf(out, "%s %s %.1f %%", i ? "," : "", a->causes[i].name, report_share(o, i));
+    }
+    fprintf(out, "\n");
     fprintf(out, "\n  one batch of %lld                 cycles  MAC/cycle (peak %d)\n",
             (long long) r->batch, NPU_PEAK_MACS);
     for (int i = 0; i < r->n_nodes; i++) {

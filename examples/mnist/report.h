@@ -8,10 +8,8 @@
 
 enum { REPORT_NODES = 16 };
 
-// An aie2 core multiplies 4x8 by 8x4 bf16 values in a cycle, and the array has 4x4 cores. Published
-// figures of such NPUs are for clocks of about 1 GHz.
+// An aie2 core multiplies 4x8 by 8x4 bf16 values in a cycle, and the array has 4x4 cores.
 #define NPU_PEAK_MACS (4 * 8 * 4 * 16)
-#define NPU_CLOCK_HZ  1e9
 
 // What one device made of the digits.
 struct outcome {
@@ -22,8 +20,9 @@ struct outcome {
     int64_t right;
     double seconds;
     int nodes, nodes_on_device;
-    bool has_counters; // of an emulated NPU
-    uint64_t cycles, dispatches;
+    bool has_counters;                       // of an emulated NPU
+    struct ggml_backend_hsa_account account; // of the evaluation alone
+    uint64_t dispatches;
     bool has_stats;
     uint64_t kernels_compiled;
     double compile_seconds;
@@ -50,6 +49,12 @@ struct report {
 // Fills what follows from the outcomes. false: no memory.
 bool report_conclude(struct report * r);
 void report_free(struct report * r);
+
+// Of the modelled time, in percent.
+static inline double report_share(const struct outcome * o, int cause) {
+    return 100.0 * (double) o->account.causes[cause].cycles * 1e3 / (double) o->account.mhz /
+           (double) o->account.ns;
+}
 
 static inline bool report_has_reference(const struct report * r) {
     return r->reference.name[0] != 0;

@@ -71,6 +71,7 @@ struct hsa_device {
     struct hsa_buft buft;
     struct hsa_buft host_buft;
     enum fallback_mode fallback;
+    struct profile * profile;        // NULL: not asked for
     atomic_bool told[GGML_OP_COUNT]; // that nodes of the op are computed on the CPU
     atomic_uint_fast64_t dispatches, host_copies, staged_operands, cpu_nodes;
 };
@@ -79,6 +80,22 @@ struct hsa_device {
 struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struct hsac * runtime,
                                struct hsac_agent * agent, struct error * err);
 bool device_is_ours(ggml_backend_dev_t dev);
+
+// ---- profile.c: where the time of a device went, by op; GGML_HSA_PROFILE=1 ----
+
+struct profile;
+
+// NULL when it is not asked for, or when there is no memory for it. All others take NULL for a
+// profile as well, and do nothing then.
+struct profile * profile_new(struct hsac_agent * agent, const char * device);
+void profile_stream_begins(struct profile * p);
+void profile_stream_ends(struct profile * p); // prints with the last one
+// Which row a node is; it counts the node. Dispatches that it causes carry the row as tag.
+uint32_t profile_node(struct profile * p, const struct ggml_tensor * node);
+bool profile_is_measured(const struct profile * p); // by the wall: nodes are waited for
+void profile_measured(struct profile * p, uint32_t row, uint64_t ns);
+uint64_t profile_now(void);
+void profile_print(struct profile * p); // to stderr, and begins anew; nothing when nothing ran
 
 // ---- buffer.c ----
 

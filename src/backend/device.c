@@ -118,6 +118,7 @@ struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struc
     snprintf(device->description, sizeof device->description, "%s (%s%s)",
              hsac_agent_product(agent), hsac_agent_name(agent),
              hsac_is_emulated(runtime) ? ", emulated" : "");
+    device->profile = profile_new(agent, device->name);
     buft_init(&device->buft, api, device, false);
     buft_init(&device->host_buft, api, device, true);
     return device;
@@ -165,5 +166,34 @@ bool ggml_backend_hsa_get_counters(ggml_backend_dev_t dev, struct ggml_backend_h
         .core_stalls = c.core_stalls,
         .stream_words = c.stream_words,
     };
+    return true;
+}
+
+bool ggml_backend_hsa_get_account(ggml_backend_dev_t dev, struct ggml_backend_hsa_account * out) {
+    struct hsac_account c;
+    if (out->size < sizeof *out) {
+        return false;
+    }
+    *out = (struct ggml_backend_hsa_account){.size = sizeof *out, .clock = ""};
+    if (!device_is_ours(dev) || !hsac_agent_account(device_of(dev)->agent, &c)) {
+        return false;
+    }
+    *out = (struct ggml_backend_hsa_account){
+        .size = sizeof *out,
+        .dispatches = c.dispatches,
+        .pdi_loads = c.pdi_loads,
+        .cycles = c.cycles,
+        .bundles = c.bundles,
+        .core_stalls = c.core_stalls,
+        .bank_stalls = c.bank_stalls,
+        .stream_words = c.stream_words,
+        .ns = c.ns,
+        .clock = c.clock,
+        .mhz = c.mhz,
+    };
+    for (int i = 0; i < HSAC_CAUSES; i++) {
+        out->causes[i].name = c.causes[i].name;
+        out->causes[i].cycles = c.causes[i].cycles;
+    }
     return true;
 }

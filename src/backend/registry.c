@@ -78,6 +78,7 @@ static void * reg_get_proc_address(ggml_backend_reg_t reg, const char * name) {
     } functions[] = {
         {"ggml_backend_hsa_get_stats", (void (*)(void)) ggml_backend_hsa_get_stats},
         {"ggml_backend_hsa_get_counters", (void (*)(void)) ggml_backend_hsa_get_counters},
+        {"ggml_backend_hsa_get_account", (void (*)(void)) ggml_backend_hsa_get_account},
     };
     (void) reg;
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
@@ -94,6 +95,9 @@ static void * reg_get_proc_address(ggml_backend_reg_t reg, const char * name) {
 // Hardware contexts and buffers go before the process does, unless the program still holds some.
 // Registered behind hsa_init, so that it runs before what the runtime itself does at exit.
 static void close_at_exit(void) {
+    for (int i = 0; i < registry.n_devices; i++) {
+        profile_print(registry.devices[i]->profile); // of streams that nobody freed
+    }
     if (registry.runtime && !hsac_in_use(registry.runtime)) {
         hsac_close(registry.runtime);
         registry.runtime = NULL;

@@ -148,6 +148,26 @@ static enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node
     return st == ST_OK || !why.text[0] ? st : (error_prefix(err, "%s", why.text), st);
 }
 
+// By the wall there is no telling nodes apart that are in flight together: each is waited for.
+static enum status profile_compute(struct hsa_stream * s, struct ggml_tensor * node,
+                                   struct error * err) {
+    struct profile * p = s->device->profile;
+    s->row = profile_node(p, node);
+    if (!profile_is_measured(p)) {
+        return compute_node(s, node, err);
+    }
+    uint64_t start = profile_now();
+    enum status st = compute_node(s, node, err);
+    if (st == ST_OK) {
+        st = fallback_run(&s->fallback, err);
+    }
+    if (st == ST_OK) {
+        st = stream_wait(s, err);
+    }
+    profile_measured(p, s->row, profile_now() - start);
+    return st;
+}
+
 static void note_writes(struct hsa_stream * s, const struct ggml_tensor * node) {
     const struct ggml_tensor * written[OP_MAX_WRITES];
     int n = op_writes(node, written);
@@ -170,7 +190,7 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
             !(node->flags & GGML_TENSOR_FLAG_COMPUTE)) {
             continue;
         }
-        st = compute_node(s, node, &err);
+        st = s->device->profile ? profile_compute(s, node, &err) : compute_node(s, node, &err);
         // What was made of the bytes that it writes to is out of date from now on.
         note_writes(s, node);
         if (st != ST_OK) {
@@ -208,6 +228,7 @@ static void stream_free(ggml_backend_t backend) {
     if (s->device->kind->end) {
         s->device->kind->end(s);
     }
+    profile_stream_ends(s->device->profile);
     free(s);
 }
 
@@ -304,6 +325,7 @@ ggml_backend_t stream_new(struct hsa_device * device) {
         free(s);
         return NULL;
     }
+    profile_stream_begins(device->profile);
     s->base = (struct ggml_backend){
         .guid = &stream_guid, .iface = stream_iface, .device = &device->base, .context = s};
     return &s->base;

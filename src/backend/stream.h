@@ -19,6 +19,7 @@ struct hsa_stream {
     struct hsac_queue * queue;
     bool in_flight;          // something was sent since the last wait
     uint64_t sent;           // kernels, ever
+    uint32_t row;            // of the device's profile: the node at hand
     struct npu_stream * npu; // of a NPU
     int n_blocks;
     struct scratch_block blocks[SCRATCH_BLOCKS];

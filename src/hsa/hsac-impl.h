@@ -38,6 +38,7 @@
 // Only the emulated runtime has these; they tell it from a real one.
 #define HSAC_EMU_SYMBOLS(X)                                                                        \
     X(hsa_emu_counters)                                                                            \
+    X(hsa_emu_account)                                                                             \
     X(hsa_emu_last_error)
 
 struct hsac_api {
@@ -113,6 +114,9 @@ struct hsac_ring {
     const void * resident;                   // PDI of the last packet
     uint32_t shown;                          // PDIs that are in it, by bit
     uint64_t tickets[AIE_ABI_QUEUE_PACKETS]; // by slot; 0: a packet of our own
+    uint32_t tags[AIE_ABI_QUEUE_PACKETS];    // by slot; see hsac_agent_watch
+    void (*watch)(void * user, uint32_t tag, const struct hsac_account * account);
+    void * watch_user;
 
     const void * pdis[AIE_ABI_CONTEXT_PDIS]; // that contexts know, in the order in which they do
     int n_pdis;
@@ -229,6 +233,12 @@ struct hsac_watch hsac_watch_start(const struct hsac * h);
 bool hsac_watch_silent(struct hsac_watch * w, uint64_t progress);
 enum status hsac_watch_error(const struct hsac_watch * w, const struct hsac_agent * a,
                              const char * what, struct error * err); // ST_DEVICE
+
+// account.c: around a batch, under the ring's lock: how many dispatches ran before it, and then
+// who watches is told of each packet. Nothing happens when nobody watches.
+uint64_t hsac_account_count(const struct hsac_agent * a);
+void hsac_account_tell(struct hsac_agent * a, uint64_t before, uint64_t first_index,
+                       uint32_t n_packets);
 
 // copy.c
 void hsac_stage_free(struct hsac_agent * a);

@@ -72,6 +72,7 @@ struct hsac_dispatch { // a kernel of a NPU
     const void * insts; // in HSAC_POOL_STREAM
     uint32_t n_insts;   // 32-bit words
     uint64_t cycles;    // that it takes, about; what is sent together is bounded by it
+    uint32_t tag;       // for hsac_agent_watch
     int n_operands;
     struct {
         void * addr;
@@ -116,3 +117,23 @@ struct hsac_counters { // what the emulated runtime counts; all 0 on a real one
 };
 // False: it is not emulated.
 bool hsac_agent_counters(const struct hsac_agent * a, struct hsac_counters * out);
+
+// Where the modelled time of an emulated NPU went.
+enum { HSAC_CAUSES = 9 };
+struct hsac_account {
+    uint64_t dispatches, pdi_loads, cycles, bundles, core_stalls, bank_stalls, stream_words, ns;
+    struct {
+        const char * name; // lives as long as the runtime is open
+        uint64_t cycles;
+    } causes[HSAC_CAUSES];
+    const char * clock; // "": nothing ran yet
+    uint64_t mhz;
+};
+// False: it is no emulated NPU.
+bool hsac_agent_account(const struct hsac_agent * a, struct hsac_account * out);
+// Tells of each dispatch of an emulated NPU, once it is complete, where its time went; the tag is
+// the dispatch's, 0 for packets of the client's own. Called with the queue locked, by whoever
+// rings. Set before the first dispatch; on another device nothing is ever told.
+void hsac_agent_watch(struct hsac_agent * a,
+                      void (*watch)(void * user, uint32_t tag, const struct hsac_account * account),
+                      void * user);

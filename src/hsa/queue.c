@@ -85,6 +85,7 @@ static void write_packet(struct hsac_agent * a, const struct hsac_dispatch * d, 
     a->h->abi->write(d, ring->completion, (uint8_t *) ring->queue->base_address + 64 * slot,
                      ring->payloads + HSAC_PAYLOAD_BYTES * slot);
     ring->tickets[slot] = ticket;
+    ring->tags[slot] = d->tag;
     ring->pending++;
     ring->bytes += hsac_chain_bytes(d->n_operands);
     ring->cycles += d->cycles + HSAC_DISPATCH_CYCLES + (d->pdi != ring->resident) * HSAC_PDI_CYCLES;
@@ -241,13 +242,18 @@ static void flush(struct hsac_agent * a) {
         snprintf(gone, sizeof gone, "the NPU is gone: its driver says %s; see the kernel's log",
                  strerror(code));
         why = gone;
-    } else {
+    }
+    uint64_t before = hsac_account_count(a);
+    if (!why) {
         ring_doorbell(a);
     }
     if (why || !wait_packets(a, &why)) {
         fail_batch(a, first_index, first_ticket, why);
-    } else if (a->h->runtime->never_wraps) {
-        reset_indices(ring);
+    } else {
+        hsac_account_tell(a, before, first_index, ring->pending);
+        if (a->h->runtime->never_wraps) {
+            reset_indices(ring);
+        }
     }
     ring->pending = ring->bytes = ring->shown = 0;
     ring->cycles = 0;

@@ -547,6 +547,18 @@ static void counts_what_it_did(void ** state) {
     assert_false(get_stats(cpu, &after));
     if (get_counters(dev, &c)) {
         assert_true(c.cycles > 0 && c.dispatches > 0 && c.pdi_loads > 0);
+        ggml_backend_hsa_get_account_t get_account;
+        void * address = ggml_backend_reg_get_proc_address(reg, "ggml_backend_hsa_get_account");
+        assert_non_null(address);
+        memcpy(&get_account, &address, sizeof get_account);
+        struct ggml_backend_hsa_account a = {.size = sizeof a};
+        assert_true(get_account(dev, &a));
+        assert_int_equal(a.dispatches, c.dispatches);
+        assert_int_equal(a.cycles, c.cycles);
+        assert_true(a.ns > 0 && a.mhz > 0 && *a.clock);
+        assert_false(get_account(cpu, &a));
+        a.size = 1;
+        assert_false(get_account(dev, &a));
     }
 }
 

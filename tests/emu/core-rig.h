@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/cmocka-all.h"
+#include "emu/aie/clock.h"
 #include "emu/aie/core.h"
 
 #define R(n)  AIE_REG(AIE_R, n)
@@ -126,13 +127,21 @@ static inline struct rig * rig_new_env(struct core_env env) {
     return r;
 }
 
-// A core that shares its prepared programs; NULL: with nobody.
+// A core that shares its prepared programs; NULL: with nobody. clock NULL: nothing ever stalls.
+static inline struct rig * rig_new_at(struct core_cache * cache, bool traced,
+                                      const struct emu_clock * clock) {
+    return rig_new_env((struct core_env){.cache = cache,
+                                         .trace = traced ? rig_trace : NULL,
+                                         .bank_bit = clock ? clock->bank_bit : 0,
+                                         .lock_stall = clock ? clock->lock_stall : 0});
+}
+
 static inline struct rig * rig_new_in(struct core_cache * cache, bool traced) {
-    return rig_new_env((struct core_env){.cache = cache, .trace = traced ? rig_trace : NULL});
+    return rig_new_at(cache, traced, NULL);
 }
 
 static inline struct rig * rig_new(bool traced) {
-    return rig_new_in(NULL, traced);
+    return rig_new_at(NULL, traced, NULL);
 }
 
 static inline struct rig * rig_new_strict(uint32_t seed) {

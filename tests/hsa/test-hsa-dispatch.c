@@ -329,6 +329,94 @@ static uint64_t doorbells(struct bench * t) {
     return n.doorbells;
 }
 
+struct told {
+    int n;
+    uint32_t tags[256];
+    struct hsac_account sum;
+};
+
+static void on_told(void * user, uint32_t tag, const struct hsac_account * a) {
+    struct told * told = user;
+    assert_true(told->n < 256);
+    assert_int_equal(a->dispatches, 1);
+    told->tags[told->n++] = tag;
+    told->sum.dispatches += a->dispatches;
+    told->sum.pdi_loads += a->pdi_loads;
+    told->sum.cycles += a->cycles;
+    told->sum.bundles += a->bundles;
+    told->sum.stream_words += a->stream_words;
+    for (int i = 0; i < HSAC_CAUSES; i++) {
+        told->sum.causes[i].cycles += a->causes[i].cycles;
+    }
+}
+
+// Each packet of batches, some with packets of the client's own in them, has its account; together
+// they are the account of all, and its causes are the whole time.
+static void run_accounts(const char * bugs) {
+    enum { N = 150 };
+    struct bench t;
+    struct error err = {0};
+    bench_open(&t, NULL, bugs);
+    set_idle(&t);
+    uint8_t * second = upload(t.agent, pdi_file, pdi_bytes); // another place, so another PDI
+    struct told told = {0};
+    hsac_agent_watch(t.agent, on_told, &told);
+    struct hsac_queue * q = queue_new(&t);
+    uint16_t * c = output_new(&t);
+    for (int i = 0; i < N; i++) {
+        struct hsac_dispatch d = add(&t, i < N / 2 ? t.pdi : second, t.a, c);
+        d.tag = (uint32_t) i + 1;
+        must(hsac_queue_dispatch(q, &d, &err), &err);
+    }
+    must(hsac_queue_wait(q, &err), &err);
+    uint32_t next = 1;
+    for (int i = 0; i < told.n; i++) { // in order, every one once
+        assert_true(told.tags[i] == 0 || told.tags[i] == next);
+        next += told.tags[i] != 0;
+    }
+    assert_int_equal(next, N + 1);
+    assert_int_equal(told.n > N, bugs != NULL); // ROCr 7.2 is shown PDIs
+    struct hsac_account all;
+    assert_true(hsac_agent_account(t.agent, &all));
+    assert_int_equal(all.dispatches, told.n);
+    assert_int_equal(all.dispatches, told.sum.dispatches);
+    assert_int_equal(all.pdi_loads, told.sum.pdi_loads);
+    assert_int_equal(all.cycles, told.sum.cycles);
+    assert_int_equal(all.bundles, told.sum.bundles);
+    assert_int_equal(all.stream_words, told.sum.stream_words);
+    assert_string_equal(all.clock, "phoenix");
+    uint64_t cycles = 0;
+    for (int i = 0; i < HSAC_CAUSES; i++) {
+        assert_true(all.causes[i].name && *all.causes[i].name);
+        assert_int_equal(all.causes[i].cycles, told.sum.causes[i].cycles);
+        cycles += all.causes[i].cycles;
+    }
+    assert_true(cycles >= all.cycles);
+    assert_int_equal(all.ns, cycles * 1000 / all.mhz);
+
+    hsa_status_t (*account)(hsa_agent_t, uint64_t, struct hsa_emu_account *);
+    void * symbol = hsac_symbol(t.h, "hsa_emu_account");
+    memcpy(&account, &symbol, sizeof account);
+    hsa_agent_t npu = {hsac_agent_handle(t.agent)};
+    struct hsa_emu_account one = {.size = sizeof one};
+    assert_int_equal(account(npu, all.dispatches, &one), 0);
+    assert_int_equal(account(npu, all.dispatches - 63, &one), 0);
+    assert_int_equal(account(npu, all.dispatches - 64, &one), HSA_STATUS_ERROR_INVALID_INDEX);
+    assert_int_equal(account(npu, all.dispatches + 1, &one), HSA_STATUS_ERROR_INVALID_INDEX);
+    assert_int_equal(account(npu, UINT64_MAX, &one), HSA_STATUS_ERROR_INVALID_INDEX);
+    one.size = 8;
+    assert_int_equal(account(npu, 0, &one), HSA_STATUS_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(account((hsa_agent_t){1}, 0, &one), HSA_STATUS_ERROR_INVALID_AGENT);
+    hsac_queue_free(q);
+    hsac_close(t.h);
+}
+
+static void test_accounts(void ** state) {
+    (void) state;
+    run_accounts(NULL);
+    run_accounts("1");
+}
+
 // What is sent together takes no longer than a runtime waits for it.
 static void test_batches_are_short(void ** state) {
     (void) state;
@@ -495,6 +583,7 @@ int main(void) {
         cmocka_unit_test(test_stale_lists),
         cmocka_unit_test(test_handles_come_and_go),
         cmocka_unit_test(test_inside_of_buffers),
+        cmocka_unit_test(test_accounts),
         cmocka_unit_test(test_batches_are_short),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,6 @@
 // with that clock. The core reads its own cycle counter before and after, as the probe on the
 // silicon did, and counts its stalls at banks. What the rule predicts for addresses in one place
 // and apart is held against both.
-#include "emu/aie/clock.h"
 #include "emu/core-rig.h"
 #include "timing/rows.h"
 
@@ -11,9 +10,7 @@
 enum { BUNDLE = 16, SETUP = 7 }; // bytes of a bundle; bundles from a loop's registers to its end
 
 static struct rig * rig_phoenix(void) {
-    const struct emu_clock * clock = emu_clock_default(AIE_ARCH_AIE2);
-    return rig_new_env(
-        (struct core_env){.bank_bit = clock->bank_bit, .lock_stall = clock->lock_stall});
+    return rig_new_at(NULL, false, emu_clock_default(AIE_ARCH_AIE2));
 }
 
 static void counter_to(struct rig * r, int pair) { // r16+2n, r17+2n

@@ -2,8 +2,8 @@
 // from the shim to a memtile (objects of 16 words), on to a core (objects of 8), which adds one,
 // and all the way back; every buffer is there twice. A design of our own does the same here, and
 // each of the 96 events of the trace is looked up in it: the word of a stream port that began or
-// ended a run of words, a request to a lock, a stall. Times are compared after the first word into
-// the memtile.
+// ended a run of words, a request to a lock, a stall. When the run began is chosen so that half of
+// the events are early and half are late.
 //
 // What the core does between its requests to locks was measured too and is padded to what the trace
 // shows. All the rest is the model's: how long words, descriptors and locks take.
@@ -17,6 +17,7 @@
 
 #include "emu/array-bench.h"
 #include "emu/array-program.h"
+#include "timing/rows.h"
 
 enum { WORDS = 64, MEM_OBJECT = 16, CORE_OBJECT = 8, MAX_EVENTS = 128, REQUESTS = 32 };
 enum { IN_BUFFER = 0x400, OUT_BUFFER = 0x8400, APART = 0x4000 };
@@ -277,6 +278,35 @@ static void find(const struct seen * s, struct traced * t, int n) {
     }
 }
 
+// Rows B17 to B21, which were read off the same trace by others.
+static void check_interval(const char * id, const char * what, int64_t ours) {
+    double silicon = row_value(id);
+    print_message("%s: %s: %.0f, ours %lld\n", id, what, silicon, (long long) ours);
+    assert_between(ours, silicon - 2, silicon + 2);
+}
+
+static void check_intervals(const struct seen * s) {
+    enum { ACQUIRE_IN, ACQUIRE_OUT, RELEASE_IN, RELEASE_OUT, EACH };
+    check_interval(
+        "B17", "last word in to the end of the core's stall",
+        (int64_t) (s->request[ACQUIRE_OUT] - 10 - s->word[CORE_IN][CORE_OBJECT - 1] - 1));
+    for (int i = 0; i < WORDS / CORE_OBJECT; i++) {
+        check_interval(
+            "B18", "release to the first word out",
+            (int64_t) (s->word[CORE_OUT][CORE_OBJECT * i] - s->request[EACH * i + RELEASE_OUT]));
+    }
+    // Two objects are in buffers and two in the FIFO when the first buffer is given back.
+    for (int i = 0; i < WORDS / CORE_OBJECT - 4; i++) {
+        check_interval("B19", "release to the next word in",
+                       (int64_t) (s->word[CORE_IN][CORE_OBJECT * (4 + i)] -
+                                  s->request[EACH * i + RELEASE_IN]));
+    }
+    check_interval("B20", "memtile, last word in to first word out",
+                   (int64_t) (s->word[MEM_TO_CORE][0] - s->word[MEM_IN][MEM_OBJECT - 1] - 1));
+    check_interval("B21", "memtile's port to the core tile's",
+                   (int64_t) (s->word[CORE_IN][0] - s->word[MEM_TO_CORE][0]));
+}
+
 static void add_one_trace(void ** state) {
     (void) state;
     static struct traced events[MAX_EVENTS];
@@ -317,6 +347,7 @@ static void add_one_trace(void ** state) {
     }
     print_message("%d of %d events within 2 cycles, worst %d\n", within, n, worst);
     assert_int_equal(within, n);
+    check_intervals(s);
     bench_close(&s->bench);
     free(s);
 }

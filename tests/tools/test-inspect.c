@@ -148,11 +148,88 @@ static void test_command_line(void ** state) {
     EXPECT("inspect --arch gfx942 a", 2, "--arch wants");
 }
 
+// Of pictures: well formed, with what the files say, nothing that runs.
+static void check_svg(const char * arguments, const char * const texts[]) {
+    struct result r = run(arguments);
+    const char * svg = (const char *) r.text.data;
+    if (r.status != 0) {
+        fail_msg("ggml-hsa %s: exit status %d\n%s", arguments, r.status, svg);
+    }
+    for (int i = 0; texts[i]; i++) {
+        if (!strstr(svg, texts[i])) {
+            fail_msg("ggml-hsa %s: no '%s' in\n%.4000s", arguments, texts[i], svg);
+        }
+    }
+    assert_null(strstr(svg, "<script"));
+    assert_memory_equal(svg, "<?xml", 5);
+    // Every element ends, in turn: names on a stack.
+    const char * open[16];
+    int n = 0;
+    for (const char * at = strchr(svg + 5, '<'); at; at = strchr(at + 1, '<')) {
+        const char * end = strchr(at, '>');
+        assert_non_null(end);
+        if (at[1] == '/') {
+            assert_true(n > 0);
+            size_t name = strcspn(open[n - 1], " >");
+            assert_int_equal(end - at - 2, name);
+            assert_memory_equal(at + 2, open[n - 1], name);
+            n--;
+        } else if (end[-1] != '/') {
+            assert_true(n < 16);
+            open[n++] = at + 1;
+        }
+    }
+    assert_int_equal(n, 0);
+    // Everything lies within the picture.
+    int width = 0, height = 0;
+    assert_int_equal(sscanf(strstr(svg, "<svg"),
+                            "<svg xmlns=\"http://www.w3.org/2000/svg\" "
+                            "version=\"1.1\" width=\"%d\" height=\"%d\"",
+                            &width, &height),
+                     2);
+    for (const char * at = strstr(svg, "<text"); at; at = strstr(at + 1, "<text")) {
+        const char *x = strstr(at, " x=\""), *y = strstr(at, " y=\"");
+        assert_true(x && y && atoi(x + 4) >= 0 && atoi(x + 4) < width && atoi(y + 4) > 0 &&
+                    atoi(y + 4) < height);
+    }
+    buf_free(&r.text);
+}
+
+static void test_svg(void ** state) {
+    (void) state;
+    uint8_t * pdi;
+    size_t size;
+    make_pdi(&pdi, &size);
+    write_file(pdi, size);
+    free(pdi);
+    check_svg(inspect("--svg"), (const char * const[]){"core (1,3)", "off, program 8 bytes",
+                                                       "mem (1,1)", "locks 5=-1", NULL});
+    EXPECT(inspect("--svg --stats"), 2, "two things");
+    EXPECT(inspect("--svg /no/such/file"), 1, "/no/such/file");
+    EXPECT(inspect("--svg a b"), 2, "'b' is one file too many");
+    write_file("nonsense", 8);
+    EXPECT(inspect("--svg"), 1, "no PDI");
+
+    for (int i = 0; i < GOLDEN_KERNELS; i++) {
+        free(golden(golden_pdis[i]).data); // skips when it is not there
+        char arguments[1024];
+        snprintf(arguments, sizeof arguments, "inspect --svg %s %s", golden_pdis[i],
+                 golden_streams[i]);
+        check_svg(arguments, (const char * const[]){"shim (0,0)", "MM2S0  ", NULL});
+    }
+    // 16 cores of one program each; both operands go in through the shims, the product comes out.
+    check_svg("inspect --svg " AIE2 "gemm-i16-512-16core.pdi " AIE2 "gemm-i16-512-16core_insts.bin",
+              (const char * const[]){"4 columns, 16 cores on", "on, program 2160 bytes",
+                                     "MM2S0  2 tasks  131072 words  operand 0",
+                                     "S2MM0  1 task  65536 words  operand 2  token",
+                                     "BD 0   2048 w @04d00  take 0:1  give 1:1", NULL});
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own_pdi),      cmocka_unit_test(test_own_txn),
-        cmocka_unit_test(test_golden),       cmocka_unit_test(test_broken),
-        cmocka_unit_test(test_command_line),
+        cmocka_unit_test(test_own_pdi), cmocka_unit_test(test_own_txn),
+        cmocka_unit_test(test_golden),  cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_svg),     cmocka_unit_test(test_command_line),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }

@@ -60,7 +60,7 @@ enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
     if (st != ST_OK) {
         return st;
     }
-    struct hsac_dispatch d = {.n_operands = spec->n_inputs + 1};
+    struct hsac_dispatch d = {.n_operands = spec->n_inputs + 1, .tag = s->row};
     for (int i = 0; i < d.n_operands; i++) {
         const struct tensor * t = i < spec->n_inputs ? &spec->inputs[i] : &spec->output;
         // The place of an absent input is never looked at, but must be a place.

@@ -35,8 +35,8 @@ static enum emu_cause wait_cause(const struct array * a, uint64_t cycle, uint64_
     }
     uint64_t end = cycle_of(a, change);
     *holds = end > cycle ? end : cycle + 1;
-    return moves                    ? EMU_STREAM
-           : waits                  ? EMU_DDR
+    return waits                    ? EMU_DDR
+           : moves                  ? EMU_STREAM
            : starts                 ? EMU_START
            : tick < a->tiles_moving ? EMU_LOCK
            : a->txn.time == NEVER   ? EMU_LOCK

@@ -6,6 +6,7 @@
 // queue's callback, and through hsa_emu_last_error. After it the read index stays at the packet
 // that failed and nothing more is executed.
 #include "packets.h"
+#include "timeline.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -292,6 +293,7 @@ static hsa_status_t ensure_machine(struct emu_runtime * rt, struct emu_agent * a
         .trace_col = rt->trace_col,
         .trace_row = rt->trace_row,
         .trace = rt->trace_col >= 0 ? print_trace : NULL,
+        .event = rt->timeline ? emu_timeline_event : NULL,
     };
     return emu_machine_new(&config, &agent->machine, err) == ST_OK
                ? HSA_STATUS_SUCCESS
@@ -305,12 +307,14 @@ static const uint8_t * slot_of(const struct emu_queue * q, uint64_t index) {
 static hsa_status_t run_dispatch(struct emu_runtime * rt, struct emu_agent * agent,
                                  const struct emu_dispatch * d, struct error * err) {
     hsa_status_t status = ensure_machine(rt, agent, err);
-    if (status == HSA_STATUS_SUCCESS &&
-        emu_machine_run(agent->machine, d->pdi, d->pdi_size, d->insts, d->n_insts, d->operands,
-                        d->n_operands, err) != ST_OK) {
-        status = HSA_STATUS_ERROR_EXCEPTION;
+    if (status != HSA_STATUS_SUCCESS) {
+        return status;
     }
-    return status;
+    enum status ran = emu_machine_run(agent->machine, d->pdi, d->pdi_size, d->insts, d->n_insts,
+                                      d->operands, d->n_operands, err);
+    emu_account_note(agent);
+    emu_timeline_dispatched(agent);
+    return ran == ST_OK ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_EXCEPTION;
 }
 
 static void complete(struct emu_runtime * rt, struct emu_queue * q, uint64_t index,

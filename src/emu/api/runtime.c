@@ -6,6 +6,7 @@
 #include "runtime.h"
 
 #include "hsa-emu.h"
+#include "timeline.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -92,6 +93,7 @@ static void runtime_free(struct emu_runtime * rt) {
     for (int i = 0; i < rt->n_agents; i++) {
         emu_queues_release(rt, &rt->agents[i]);
     }
+    emu_timeline_free(rt->timeline);
     for (int i = 0; i < rt->n_agents; i++) {
         emu_machine_free(rt->agents[i].machine);
         free(rt->agents[i].rocr72);
@@ -130,8 +132,18 @@ static enum status runtime_new(struct emu_runtime ** out, struct error * err) {
         runtime_free(rt);
         return st;
     }
+    rt->timeline = emu_timeline_new();
     *out = rt;
     return ST_OK;
+}
+
+// Programs that end without hsa_shut_down want their timeline too. Nothing else is taken down:
+// other threads may still run.
+__attribute__((destructor)) static void end_timeline(void) {
+    if (current) {
+        emu_timeline_free(current->timeline);
+        current->timeline = NULL;
+    }
 }
 
 hsa_status_t hsa_init(void) {

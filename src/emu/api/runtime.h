@@ -100,10 +100,12 @@ struct emu_agent {
 
     pthread_mutex_t lock;
     struct emu_machine * machine; // made by the first dispatch
-    struct gfx * gfx;             // likewise
-    struct emu_rocr72 * rocr72;   // likewise, with its faults
-    bool ringing;                 // packets are being read; atomic
-    uint32_t hdp[2];              // what stands for the registers that flush the host data path
+    struct emu_counters
+        recent[EMU_AIE_QUEUE_PACKETS + 1]; // after dispatch n, at n modulo their number
+    struct gfx * gfx;                      // likewise
+    struct emu_rocr72 * rocr72;            // likewise, with its faults
+    bool ringing;                          // packets are being read; atomic
+    uint32_t hdp[2]; // what stands for the registers that flush the host data path
     struct emu_queue * queues;
     struct emu_queue * orphans; // destroyed by their own threads, freed at the end
     int n_queues;
@@ -193,6 +195,7 @@ struct emu_runtime {
     bool rocr_bugs; // ROCr 7.2 with its faults
     bool strict;    // everything that hardware may do it does: see GGML_HSA_EMU_STRICT
     int trace_col, trace_row;
+    struct emu_timeline * timeline; // NULL: nobody asked
 };
 
 // runtime.c: the initialised runtime, or NULL.
@@ -266,6 +269,9 @@ void emu_signals_sleep(bool (*ready)(void * user), void * user);
 bool emu_worker_init(struct emu_worker * w, struct emu_runtime * rt);
 void emu_worker_release(struct emu_worker * w); // waits for the running task and drops the others
 bool emu_worker_add(struct emu_worker * w, struct emu_task * task); // false: no thread
+
+// account.c: after each dispatch; the agent's lock is held.
+void emu_account_note(struct emu_agent * agent);
 
 // queues.c
 void emu_queue_ring(struct emu_queue * queue);

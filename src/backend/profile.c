@@ -1,0 +1,221 @@
+// profile: where the time of a device went, by op and datatype, printed when its last stream ends
+// or the process does. An emulated NPU says of each dispatch how long it took by its clock and why;
+// a dispatch belongs to the node that caused it. Any other device is measured by the wall, a node
+// at a time.
+//
+// Row 0 is what no node caused. Streams of several threads share the table; it locks itself.
+#include "backend.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_ROWS = 256 };
+
+struct row {
+    char name[40];
+    uint64_t nodes, dispatches, pdi_loads, words, ns, causes[HSAC_CAUSES];
+};
+
+struct profile {
+    pthread_mutex_t lock;
+    const char * device;
+    bool modelled;
+    int streams;
+    int n;
+    struct row rows[MAX_ROWS];
+    const char * causes[HSAC_CAUSES]; // names
+    const char * clock;
+    uint64_t mhz;
+};
+
+static void add(struct row * r, const struct hsac_account * a) {
+    r->dispatches += a->dispatches;
+    r->pdi_loads += a->pdi_loads;
+    r->words += a->stream_words;
+    r->ns += a->ns;
+    for (int i = 0; i < HSAC_CAUSES; i++) {
+        r->causes[i] += a->causes[i].cycles;
+    }
+}
+
+static void on_dispatch(void * user, uint32_t tag, const struct hsac_account * account) {
+    struct profile * p = user;
+    pthread_mutex_lock(&p->lock);
+    add(&p->rows[tag < (uint32_t) p->n ? tag : 0], account);
+    p->clock = account->clock;
+    p->mhz = account->mhz;
+    for (int i = 0; i < HSAC_CAUSES; i++) {
+        p->causes[i] = account->causes[i].name;
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void begin(struct profile * p) {
+    memset(p->rows, 0, sizeof p->rows);
+    snprintf(p->rows[0].name, sizeof p->rows[0].name, "(other)");
+    p->n = 1;
+}
+
+struct profile * profile_new(struct hsac_agent * agent, const char * device) {
+    struct profile * p = env_flag("GGML_HSA_PROFILE", false) ? calloc(1, sizeof *p) : NULL;
+    struct hsac_account account;
+    if (!p || pthread_mutex_init(&p->lock, NULL)) {
+        free(p);
+        return NULL;
+    }
+    p->device = device;
+    p->modelled = hsac_agent_account(agent, &account);
+    begin(p);
+    if (p->modelled) {
+        hsac_agent_watch(agent, on_dispatch, p);
+    }
+    return p;
+}
+
+void profile_stream_begins(struct profile * p) {
+    if (p) {
+        pthread_mutex_lock(&p->lock);
+        p->streams++;
+        pthread_mutex_unlock(&p->lock);
+    }
+}
+
+void profile_stream_ends(struct profile * p) {
+    if (p) {
+        pthread_mutex_lock(&p->lock);
+        bool last = --p->streams == 0;
+        pthread_mutex_unlock(&p->lock);
+        if (last) {
+            profile_print(p);
+        }
+    }
+}
+
+uint32_t profile_node(struct profile * p, const struct ggml_tensor * node) {
+    if (!p) {
+        return 0;
+    }
+    char name[sizeof p->rows[0].name];
+    enum ggml_type from = node->src[0] ? node->src[0]->type : node->type;
+    if (from == node->type) {
+        snprintf(name, sizeof name, "%s %s", op_label(node), ggml_type_name(from));
+    } else {
+        snprintf(name, sizeof name, "%s %s to %s", op_label(node), ggml_type_name(from),
+                 ggml_type_name(node->type));
+    }
+    pthread_mutex_lock(&p->lock);
+    int i = 1;
+    while (i < p->n && strcmp(p->rows[i].name, name)) {
+        i++;
+    }
+    if (i == p->n && p->n < MAX_ROWS) {
+        memcpy(p->rows[p->n++].name, name, sizeof name);
+    }
+    i = i < p->n ? i : 0;
+    p->rows[i].nodes++;
+    pthread_mutex_unlock(&p->lock);
+    return (uint32_t) i;
+}
+
+bool profile_is_measured(const struct profile * p) {
+    return p && !p->modelled;
+}
+
+void profile_measured(struct profile * p, uint32_t row, uint64_t ns) {
+    if (p) {
+        pthread_mutex_lock(&p->lock);
+        p->rows[row].ns += ns;
+        pthread_mutex_unlock(&p->lock);
+    }
+}
+
+uint64_t profile_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t) t.tv_sec * 1000000000u + (uint64_t) t.tv_nsec;
+}
+
+// ---- the table ----
+
+static int by_time(const void * a, const void * b) {
+    const struct row *x = a, *y = b;
+    return x->ns < y->ns ? 1 : x->ns > y->ns ? -1 : strcmp(x->name, y->name);
+}
+
+static void print_row(const struct profile * p, const struct row * r) {
+    fprintf(stderr, "%-28s %7" PRIu64, r->name, r->nodes);
+    if (!p->modelled) {
+        fprintf(stderr, " %11.3f\n", (double) r->ns / 1e6);
+        return;
+    }
+    if (!r->dispatches) {
+        fprintf(stderr, " %7d           -  by the host\n", 0);
+        return;
+    }
+    uint64_t cycles = 0;
+    for (int i = 0; i < HSAC_CAUSES; i++) {
+        cycles += r->causes[i];
+    }
+    fprintf(stderr, " %7" PRIu64 " %11.3f ", r->dispatches, (double) r->ns / 1e6);
+    for (int i = 0; i < HSAC_CAUSES; i++) {
+        fprintf(stderr, " %8.1f", cycles ? 100.0 * (double) r->causes[i] / (double) cycles : 0.0);
+    }
+    fprintf(stderr, " %6" PRIu64 " %10.3f\n", r->pdi_loads, (double) r->words * 4 / 1e6);
+}
+
+static void print_table(struct profile * p) {
+    struct row total = {.name = "total"};
+    qsort(p->rows + 1, (size_t) p->n - 1, sizeof p->rows[0], by_time);
+    if (p->modelled) {
+        fprintf(stderr,
+                "ggml-hsa: %s, modelled, clock %s (%" PRIu64 " MHz); causes in %% of the time\n",
+                p->device, p->clock && *p->clock ? p->clock : "not used", p->mhz);
+    } else {
+        fprintf(stderr, "ggml-hsa: %s, measured by the wall, each node waited for\n", p->device);
+    }
+    fprintf(stderr, "%-28s %7s", "op", "nodes");
+    if (p->modelled) {
+        fprintf(stderr, " %7s %11s ", "kernels", "ms");
+        for (int i = 0; i < HSAC_CAUSES; i++) {
+            fprintf(stderr, " %8s", p->causes[i] ? p->causes[i] : "");
+        }
+        fprintf(stderr, " %6s %10s\n", "PDIs", "MB");
+    } else {
+        fprintf(stderr, " %11s\n", "ms");
+    }
+    for (int i = 1; i <= p->n; i++) {
+        const struct row * r = &p->rows[i % p->n]; // what no node caused stands last
+        if (!r->nodes && !r->dispatches) {
+            continue;
+        }
+        print_row(p, r);
+        total.nodes += r->nodes;
+        total.dispatches += r->dispatches;
+        total.pdi_loads += r->pdi_loads;
+        total.words += r->words;
+        total.ns += r->ns;
+        for (int k = 0; k < HSAC_CAUSES; k++) {
+            total.causes[k] += r->causes[k];
+        }
+    }
+    print_row(p, &total);
+}
+
+void profile_print(struct profile * p) {
+    if (!p) {
+        return;
+    }
+    pthread_mutex_lock(&p->lock);
+    bool ran = p->n > 1;
+    for (int i = 0; i < p->n; i++) {
+        ran |= p->rows[i].dispatches != 0;
+    }
+    if (ran) {
+        print_table(p);
+        begin(p);
+    }
+    pthread_mutex_unlock(&p->lock);
+}

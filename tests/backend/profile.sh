@@ -1,0 +1,36 @@
+#!/bin/sh
+# profile.sh <add> <plugin>: what GGML_HSA_PROFILE=1 prints for one ADD of a million values, and that
+# nothing is printed without it.
+set -eu
+add=$1
+plugin=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+    cat "$work/err" >&2
+    echo "profile.sh: $*" >&2
+    exit 1
+}
+
+"$add" "$plugin" >/dev/null 2>"$work/err" || fail "exit status $?"
+if grep -q modelled "$work/err"; then
+    fail "printed without being asked"
+fi
+GGML_HSA_PROFILE=1 "$add" "$plugin" >/dev/null 2>"$work/err" || fail "exit status $?"
+grep -Eq '^ggml-hsa: HSA0, modelled, clock phoenix \([0-9]+ MHz\)' "$work/err" || fail "no clock"
+for cause in core bank lock stream start-up DDR control reconfig host; do
+    grep -Eq "^op .* $cause( |\$)" "$work/err" || fail "no column $cause"
+done
+# One node, one kernel, one PDI; three tensors of 4 MiB pass the shim; the causes are all of the time.
+awk '/^ADD f32 / { n++; sum = 0; for (i = 6; i <= 14; i++) sum += $i
+                   if ($3 != 1 || $4 != 1 || $5 <= 0 || sum < 99 || sum > 101 || $15 != 1 ||
+                       $16 < 12.58 || $16 > 12.6) bad = 1
+                   time = $5 }
+     /^total / { n++; if ($4 != time) bad = 1 }
+     END { exit bad || n != 2 }' "$work/err" || fail "the row is not what one ADD is"
+# By the wall on a device that has no model; that wants a compiler for GPU kernels.
+if GGML_HSA_EMULATE=gfx90a GGML_HSA_PROFILE=1 "$add" "$plugin" >/dev/null 2>"$work/err"; then
+    grep -q 'HSA0, measured by the wall' "$work/err" || fail "a GPU is not measured by the wall"
+    grep -Eq '^ADD f32 +1 +[0-9.]+$' "$work/err" || fail "no time for ADD"
+fi

@@ -1,0 +1,166 @@
+// ggml-hsa bench, as people run it. What it says is held against what an op must move and multiply:
+// words through the shim, products, the streams of the array. No wall-clock times.
+#include "base/base.h"
+#include "base/cmocka-all.h"
+#include "base/json.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct result {
+    int status;
+    struct buf text; // standard output and standard error
+};
+
+static struct result run(const char * arguments) {
+    char command[1024];
+    snprintf(command, sizeof command, "%s bench %s 2>&1", TOOL, arguments);
+    FILE * pipe = popen(command, "r");
+    assert_non_null(pipe);
+    struct result r = {0};
+    char part[4096];
+    for (size_t n; (n = fread(part, 1, sizeof part, pipe)) > 0;) {
+        buf_append(&r.text, part, n);
+    }
+    buf_append(&r.text, "", 1);
+    int status = pclose(pipe);
+    assert_true(WIFEXITED(status));
+    r.status = WEXITSTATUS(status);
+    return r;
+}
+
+static void expect(const char * arguments, int status, const char * text) {
+    struct result r = run(arguments);
+    if (r.status != status || !strstr((char *) r.text.data, text)) {
+        fail_msg("ggml-hsa bench %s: exit status %d, not %d with '%s':\n%s", arguments, r.status,
+                 status, text, (char *) r.text.data);
+    }
+    buf_free(&r.text);
+}
+
+static json_t * run_json(const char * arguments) {
+    struct result r = run(arguments);
+    struct error err = {0};
+    json_t * root = NULL;
+    if (r.status || json_read((char *) r.text.data, r.text.size - 1, &root, &err) != ST_OK) {
+        fail_msg("ggml-hsa bench %s: exit status %d, %s:\n%s", arguments, r.status, err.text,
+                 (char *) r.text.data);
+    }
+    buf_free(&r.text);
+    return root;
+}
+
+static int64_t number(const json_t * object, const char * key) {
+    const json_t * v = json_object_get(object, key);
+    assert_true(json_is_integer(v));
+    return json_integer_value(v);
+}
+
+// The causes are the whole time; returns the kernel.
+static const json_t * check_kernel(const json_t * root, int i) {
+    const json_t * k = json_array_get(json_object_get(root, "kernels"), (size_t) i);
+    int64_t sum = 0;
+    static const char * const causes[] = {"core", "bank",    "lock",     "stream", "start-up",
+                                          "DDR",  "control", "reconfig", "host"};
+    const json_t * by_cause = json_object_get(k, "causes");
+    assert_int_equal(json_object_size(by_cause), 9);
+    for (int c = 0; c < 9; c++) {
+        sum += number(by_cause, causes[c]);
+    }
+    assert_int_equal(number(k, "ns"), sum * 1000 / number(root, "mhz"));
+    assert_int_equal(number(by_cause, "reconfig"), 0); // the array was configured by the first run
+    assert_true(number(k, "first_ns") >= number(k, "ns"));
+    assert_true(number(k, "bundles") > 0);
+    return k;
+}
+
+static void add(void ** state) {
+    (void) state;
+    json_t * root = run_json("ADD f32 512x256 --clock ideal --json");
+    const json_t * k = check_kernel(root, 0);
+    assert_int_equal(number(root, "mhz"), 1000);
+    // Three tensors pass the shim once each; two come in through 8 channels of a word a cycle.
+    assert_int_equal(number(k, "shim_words"), 3 * 512 * 256);
+    assert_int_equal(number(root, "bound_cycles"), 2 * 512 * 256 / 8);
+    assert_string_equal(json_string_value(json_object_get(root, "bound_by")), "streams in");
+    assert_true(number(k, "cycles") >= number(root, "bound_cycles"));
+    assert_int_equal(number(k, "bank_stalls"), 0); // ideal banks are never busy
+    json_decref(root);
+}
+
+static void product(void ** state) {
+    (void) state;
+    json_t * root = run_json("mul_mat bf16 128,128,512 --json --clock phoenix,mhz=2000");
+    const json_t * k = check_kernel(root, 0);
+    assert_int_equal(number(root, "mhz"), 2000);
+    assert_int_equal(number(root, "macs"), 128 * 128 * 512);
+    assert_true(number(k, "cycles") > 128 * 128 * 512 / 2048);
+    assert_true(number(json_object_get(k, "first_causes"), "reconfig") > 0);
+    assert_true(number(json_object_get(k, "causes"), "host") > 0);
+    json_decref(root);
+}
+
+static void others(void ** state) {
+    (void) state;
+    expect("SOFT_MAX f32 64x8", 0, "where the time went");
+    expect("ARGMAX f32 64x8", 0, "bound ");
+    expect("ggml_op_sum f32 64", 0, "shim words");
+    expect("--help", 0, "usage: ggml-hsa bench OP TYPE SHAPE");
+}
+
+// A pack that was made with our own compiler holds the same kernel.
+static void compare(void ** state) {
+    (void) state;
+    char directory[] = "/tmp/test-bench-XXXXXX", command[1024], arguments[256];
+    assert_non_null(mkdtemp(directory));
+    snprintf(command, sizeof command,
+             "cd %s && echo '{\"kernels\":[{\"kernel_name\":\"ggml_op_add\",\"kernel_source\":"
+             "\"binary_ops\",\"arch\":\"aie2\",\"input_tensors\":[\"(256,1,1,1)/f32\","
+             "\"(256,1,1,1)/f32\"],\"output_tensor\":\"(256,1,1,1)/f32\",\"exported_name\":"
+             "\"add_f32_256x1x1x1_f32_256x1x1x1_f32_256x1x1x1\"}]}' >c.json && %s --config c.json "
+             "--output-dir . >log 2>&1",
+             directory, GENERATOR);
+    assert_int_equal(system(command), 0);
+    snprintf(arguments, sizeof arguments, "ADD f32 256 --json --compare %s", directory);
+    json_t * root = run_json(arguments);
+    const json_t *ours = check_kernel(root, 0), *theirs = check_kernel(root, 1);
+    assert_int_equal(number(ours, "ns"), number(theirs, "ns"));
+    assert_string_equal(json_string_value(json_object_get(theirs, "source")), "from a pack");
+    assert_string_equal(json_string_value(json_object_get(theirs, "pack")), directory);
+    assert_true(json_is_true(json_object_get(root, "same_result")));
+    json_decref(root);
+    snprintf(arguments, sizeof arguments, "ADD f32 256 --compare %s", directory);
+    expect(arguments, 0, "both gave the same 1024 bytes");
+    snprintf(arguments, sizeof arguments, "ADD f32 257 --compare %s", directory);
+    expect(arguments, 1, "no kernel add_f32_257x1x1x1");
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    assert_int_equal(system(command), 0);
+}
+
+static void mistakes(void ** state) {
+    (void) state;
+    expect("", 2, "OP, TYPE and SHAPE are wanted");
+    expect("ADD f32 4 5", 2, "'5' is one word too many");
+    expect("ADD f32 4 --fast", 2, "no option '--fast'");
+    expect("ADD f32 4 --clock", 2, "--clock wants a value");
+    expect("POLISH f32 4", 1, "no op 'POLISH'");
+    expect("ADD q8_0 4", 1, "no datatype 'q8_0'");
+    expect("ADD f32 4,4", 1, "no shape of ADD '4,4'");
+    expect("ADD f32 0x4", 1, "no shape");
+    expect("ADD f32 1x1x1x1x1", 1, "no shape");
+    expect("ADD f32 99999999999999999999", 1, "no shape");
+    expect("MUL_MAT bf16 4x4x4", 1, "m,n,k");
+    expect("MUL_MAT f32 64,64,64", 1, "there is no kernel for MUL_MAT of f32 64,64,64");
+    expect("ADD f32 4 --clock sundial", 1, "there is no device 'sundial'");
+}
+
+int main(void) {
+    setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 1);
+    setenv("ASAN_OPTIONS", "detect_leaks=0", 0);
+    unsetenv("GGML_HSA_EMU_CLOCK");
+    const struct CMUnitTest tests[] = {cmocka_unit_test(add), cmocka_unit_test(product),
+                                       cmocka_unit_test(others), cmocka_unit_test(compare),
+                                       cmocka_unit_test(mistakes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

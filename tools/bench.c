@@ -1,0 +1,238 @@
+// bench: what one kernel costs on the emulated array, and what bounds it. Here are the command line
+// and how an op, a datatype and a shape become the spec of a kernel: results are tried, as ggml's
+// ops have them, until there is a kernel.
+#include "bench.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+// ---- from words to a spec ----
+
+// "add", "ADD", "ggml_op_add"
+static bool op_parse(const char * text, enum kernel_op * out) {
+    for (int op = 0; op < KERNEL_OP_COUNT; op++) {
+        const struct kernel_op_info * info = kernel_op_info((enum kernel_op) op);
+        if (!strcasecmp(text, info->name) || !strcasecmp(text, info->ggml_name)) {
+            *out = (enum kernel_op) op;
+            return true;
+        }
+    }
+    return false;
+}
+
+// n numbers from 1 on with that sign between them, and no more.
+static int numbers(const char * text, char between, int64_t * out, int most) {
+    int n = 0;
+    for (;;) {
+        char * end;
+        if (n == most || !isdigit((unsigned char) *text)) {
+            return 0;
+        }
+        long long v = strtoll(text, &end, 10);
+        if (v < 1 || v > INT32_MAX) {
+            return 0;
+        }
+        out[n++] = v;
+        if (!*end) {
+            return n;
+        }
+        if (*end != between) {
+            return 0;
+        }
+        text = end + 1;
+    }
+}
+
+static bool make_product(struct store * store, struct bench_task * t, enum dtype type) {
+    static const enum dtype results[] = {DTYPE_F32, DTYPE_I32, DTYPE_BF16, DTYPE_I16, DTYPE_I8};
+    struct kernel_spec * s = &t->spec;
+    s->n_inputs = 2;
+    s->inputs[0] = tensor_contiguous(type, (const int64_t[]){t->k, t->m, 1, 1});
+    s->inputs[1] = tensor_contiguous(type, (const int64_t[]){t->k, t->n, 1, 1});
+    for (size_t i = 0; i < sizeof results / sizeof results[0]; i++) {
+        s->output = tensor_contiguous(results[i], (const int64_t[]){t->m, t->n, 1, 1});
+        if (store_can(store, s)) {
+            t->macs = (uint64_t) t->m * (uint64_t) t->n * (uint64_t) t->k;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool make_rows(struct store * store, struct bench_task * t, enum dtype type,
+                      const int64_t ne[4]) {
+    struct kernel_spec * s = &t->spec;
+    const struct {
+        enum dtype type;
+        int64_t ne[4];
+    } results[] = {
+        {type, {ne[0], ne[1], ne[2], ne[3]}},
+        {type, {1, ne[1], ne[2], ne[3]}},
+        {type, {ne[0] / 2, ne[1], ne[2], ne[3]}},
+        {type, {1, 1, 1, 1}},
+        {DTYPE_I32, {ne[1], 1, 1, 1}},
+        {DTYPE_I32, {1, 1, 1, 1}},
+        {DTYPE_BF16, {ne[0], ne[1], ne[2], ne[3]}},
+        {DTYPE_F32, {ne[0], ne[1], ne[2], ne[3]}},
+    };
+    const struct kernel_op_info * info = kernel_op_info(s->op);
+    const float one = 1.0f;
+    for (int i = 0; i < info->n_params; i++) {
+        memcpy(&s->params[i], &one, 4);
+    }
+    for (size_t r = 0; r < sizeof results / sizeof results[0]; r++) {
+        s->output = tensor_contiguous(results[r].type, results[r].ne);
+        for (s->n_inputs = info->n_inputs; s->n_inputs > 0; s->n_inputs--) { // later ones optional
+            for (int i = 0; i < s->n_inputs; i++) {
+                s->inputs[i] = tensor_contiguous(type, ne);
+            }
+            if (store_can(store, s)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static enum status make_task(const char * op, const char * type, const char * shape,
+                             struct bench_task * t, struct error * err) {
+    enum dtype dtype;
+    int64_t ne[4] = {1, 1, 1, 1};
+    t->shape = shape;
+    t->spec.arch = AIE_ARCH_AIE2;
+    if (!op_parse(op, &t->spec.op)) {
+        return error_set(err, ST_INVALID, "no op '%.40s'; ggml-hsa-gen-kernels --list has them",
+                         op);
+    }
+    if (!dtype_parse(type, &dtype)) {
+        return error_set(err, ST_INVALID, "no datatype '%.40s': f32, f16, bf16, i8, i16 or i32",
+                         type);
+    }
+    bool product = t->spec.op == KERNEL_OP_MUL_MAT;
+    int n = numbers(shape, product ? ',' : 'x', ne, product ? 3 : 4);
+    if (product ? n != 3 : n == 0) {
+        return error_set(err, ST_INVALID, "no shape of %s '%.60s': %s", op, shape,
+                         product ? "m,n,k as in 512,512,512"
+                                 : "up to four numbers, innermost first, as in 1024x1024");
+    }
+    t->m = ne[0];
+    t->n = ne[1];
+    t->k = ne[2];
+    struct store * store;
+    enum status st = store_new(&store, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    bool found = product ? make_product(store, t, dtype) : make_rows(store, t, dtype, ne);
+    store_free(store);
+    return found ? ST_OK
+                 : error_set(err, ST_UNSUPPORTED,
+                             "there is no kernel for %s of %s %s, and no pack in "
+                             "GGML_HSA_KERNEL_DIR has one; docs/ops.md has what there is",
+                             op, type, shape);
+}
+
+// ---- the command line ----
+
+struct options {
+    const char * words[3]; // op, type, shape
+    const char *compare, *clock;
+    bool json;
+};
+
+static int parse(int argc, char ** argv, struct options * o) {
+    int n = 0;
+    for (int i = 1; i < argc; i++) {
+        bool value = !strcmp(argv[i], "--compare") || !strcmp(argv[i], "--clock");
+        if (value && i + 1 == argc) {
+            return tool_usage(&bench_subcommand, "%s wants a value", argv[i]);
+        }
+        if (value) {
+            *(argv[i][3] == 'o' ? &o->compare : &o->clock) = argv[i + 1];
+            i++;
+        } else if (!strcmp(argv[i], "--json")) {
+            o->json = true;
+        } else if (argv[i][0] == '-') {
+            return tool_usage(&bench_subcommand, "no option '%s'", argv[i]);
+        } else if (n == 3) {
+            return tool_usage(&bench_subcommand, "'%s' is one word too many", argv[i]);
+        } else {
+            o->words[n++] = argv[i];
+        }
+    }
+    return n == 3 ? EXIT_OK : tool_usage(&bench_subcommand, "OP, TYPE and SHAPE are wanted");
+}
+
+static enum status run_task(const struct options * o, struct buf * b, struct error * err) {
+    struct bench_task t = {0};
+    struct bench_result results[2] = {0};
+    int n = o->compare ? 2 : 1;
+    if (o->clock) {
+        setenv("GGML_HSA_EMU_CLOCK", o->clock, 1);
+    }
+    enum status st = emu_clock_get(AIE_ARCH_AIE2, &t.clock, err);
+    if (st == ST_OK) {
+        st = make_task(o->words[0], o->words[1], o->words[2], &t, err);
+    }
+    for (int i = 0; i < n && st == ST_OK; i++) {
+        st = bench_run(&t, i ? o->compare : NULL, &results[i], err);
+        if (st != ST_OK && i) {
+            error_prefix(err, "%s", o->compare);
+        }
+    }
+    if (st == ST_OK) {
+        (o->json ? bench_print_json : bench_print)(&t, results, n, b);
+    }
+    for (int i = 0; i < n; i++) {
+        bench_result_free(&results[i]);
+    }
+    return st;
+}
+
+static int run(int argc, char ** argv) {
+    struct options o = {0};
+    struct error err = {0};
+    struct buf b = {0};
+    int status = parse(argc, argv, &o);
+    if (status != EXIT_OK) {
+        return status;
+    }
+    enum status st = run_task(&o, &b, &err);
+    if (st == ST_OK && b.failed) {
+        st = error_set(&err, ST_NO_MEMORY, "no memory for the report");
+    }
+    if (st == ST_OK) {
+        fwrite(b.data, 1, b.size, stdout);
+    } else {
+        fprintf(stderr, "ggml-hsa bench: %s\n", err.text);
+    }
+    buf_free(&b);
+    return st == ST_OK ? EXIT_OK : EXIT_BAD_INPUT;
+}
+
+const struct subcommand bench_subcommand = {
+    .name = "bench",
+    .summary = "what one kernel costs on the emulated NPU, and why",
+    // clang-format off
+    .help =
+        "usage: ggml-hsa bench OP TYPE SHAPE [--compare PACK] [--clock CLOCK] [--json]\n\n"
+        "Makes one kernel, or takes it from GGML_HSA_KERNEL_DIR or the cache as the backend would, runs\n"
+        "it on the emulated NPU and tells its modelled time, what bounds it, and where the time went.\n"
+        "It runs twice; what is told is of the second run, which finds the array configured.\n\n"
+        "  OP            as ggml calls it: ADD, SOFT_MAX, MUL_MAT ...\n"
+        "  TYPE          of its inputs: f32, f16, bf16, i8, i16, i32\n"
+        "  SHAPE         of its inputs, innermost first: 1024x1024; of MUL_MAT: m,n,k\n"
+        "  --compare P   the same kernel of the pack in directory P beside it\n"
+        "  --clock C     device whose figures are used: phoenix, strix or ideal, and settings behind\n"
+        "                it: phoenix,mhz=1600,ddr=0 (ddr in GB/s, 0: no limit)\n"
+        "  --json        for programs\n\n"
+        "bound: what the hardware could do at best: every operand once through the shim's channels and\n"
+        "from or to host memory, every multiplication in its cycle.\n\n"
+        "example: ggml-hsa bench MUL_MAT bf16 512,512,512\n\n"
+        "exit status: 0 shown, 1 there is no such kernel or it failed, 2 wrong usage\n",
+    // clang-format on
+    .run = run,
+};
