@@ -26,7 +26,7 @@ static const struct emu_clock clocks[] = {
                          // that finds its lock open is 4 cycles old when its stall ends
     .lock_to_s2mm = 8,   // [T] 8 or 9
     .lock_to_mm2s = 13,  // [T] 12 or 13 between the request and the first word
-    .mem_to_mm2s = 19,   // [T] once
+    .mem_to_mm2s = 20,   // [T] once; 19 cycles without a word between them
     .fetch = 7,          // [?] so that the buffer of 16 words is free again when the trace has it free
     .bd_gap = 1,         // [T] 16 on 1 off, 8 on 1 off
     .task_start = 12,    // [?] descriptor, lock and memory
@@ -67,7 +67,7 @@ static const struct emu_clock clocks[] = {
     .lock_to_core = 4,   // [T] as Phoenix: 8 in two of three cases, else 9
     .lock_to_s2mm = 8,   // [T] 5 or 6 after the pulse, which is 3 after the request
     .lock_to_mm2s = 13,  // [T]
-    .mem_to_mm2s = 19, .fetch = 7, // [?] as Phoenix
+    .mem_to_mm2s = 20, .fetch = 7, // [?] as Phoenix
     .bd_gap = 1,         // [T]
     .task_start = 12,    // [?]
     .stream_words = 2,   // [T] 8 KiB in 1,024 cycles
