@@ -222,7 +222,7 @@ static void plan(struct svg * s) {
 
 // ---- drawing ----
 
-static void escape(const char * text, struct buf * b) {
+void svg_escape(const char * text, struct buf * b) {
     for (; *text; text++) {
         unsigned char ch = (unsigned char) *text;
         if (ch == '<' || ch == '&' || ch == '>' || ch == '"') {
@@ -339,7 +339,7 @@ static void draw_tile(const struct svg * s, int col, int row, struct buf * b) {
                    : at->lines[i].kind == LINE_BD    ? "b"
                                                      : "d",
                    x + (at->lines[i].kind == LINE_BD ? 8 : 0), y);
-        escape(at->lines[i].text, b);
+        svg_escape(at->lines[i].text, b);
         buf_printf(b, "</text>\n");
     }
 }
@@ -394,6 +394,20 @@ static const char style[] =
     ".u1,.u2,.u3,.u4{stroke:#0d1117}}\n"
     "</style>\n";
 
+void svg_begin(const char * title, int width, int height, struct buf * b) {
+    buf_printf(b,
+               "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" width=\"%d\" "
+               "height=\"%d\" viewBox=\"0 0 %d %d\">\n<title>",
+               width, height, width, height);
+    svg_escape(title, b);
+    buf_printf(b, "</title>\n%s<rect class=\"bg\" width=\"%d\" height=\"%d\"/>\n", style, width,
+               height);
+    buf_printf(b, "<text class=\"title\" x=\"%d\" y=\"36\">", SVG_MARGIN);
+    svg_escape(title, b);
+    buf_printf(b, "</text>\n");
+}
+
 void svg_print(const struct view * v, const char * title, struct buf * b) {
     struct svg * s = calloc(1, sizeof *s);
     if (!s) {
@@ -408,18 +422,9 @@ void svg_print(const struct view * v, const char * title, struct buf * b) {
             on += v->tiles[col][row].core_on;
         }
     }
+    svg_begin(title, s->width, s->height, b);
     buf_printf(b,
-               "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" width=\"%d\" "
-               "height=\"%d\" viewBox=\"0 0 %d %d\">\n<title>",
-               s->width, s->height, s->width, s->height);
-    escape(title, b);
-    buf_printf(b, "</title>\n%s<rect class=\"bg\" width=\"%d\" height=\"%d\"/>\n", style, s->width,
-               s->height);
-    buf_printf(b, "<text class=\"title\" x=\"%d\" y=\"36\">", SVG_MARGIN);
-    escape(title, b);
-    buf_printf(b,
-               "</text>\n<text class=\"d\" x=\"%d\" y=\"56\">%d column%s, %d core%s on, %d "
+               "<text class=\"d\" x=\"%d\" y=\"56\">%d column%s, %d core%s on, %d "
                "streams; memory: %d banks of 16 KiB a core, %d bars of 64 KiB a memtile%s</text>\n",
                SVG_MARGIN, s->n_cols, s->n_cols == 1 ? "" : "s", on, on == 1 ? "" : "s", s->n_nets,
                memories[TILE_CORE].banks, memories[TILE_MEM].banks,

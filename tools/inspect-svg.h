@@ -60,6 +60,10 @@ struct svg {
     int n_nets;
 };
 
+// The head of a document: style for light and dark, ground, title.
+void svg_begin(const char * title, int width, int height, struct buf * b);
+void svg_escape(const char * text, struct buf * b);
+
 // Which port leads into the tile and not to a neighbour.
 bool svg_port_is_local(const struct view_tile * t, enum tile_kind kind, bool is_master, int port);
 // Places for the wires and colours for the streams; then lanes and strips have their sizes.
