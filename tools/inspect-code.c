@@ -2,6 +2,8 @@
 // the reason, and the listing goes on behind them: data may lie among code.
 #include "inspect.h"
 
+#include "kernel/kernel.h"
+
 #include <string.h>
 
 static size_t without_zeros(const uint8_t * code, size_t size) {
@@ -11,35 +13,84 @@ static size_t without_zeros(const uint8_t * code, size_t size) {
     return size;
 }
 
-// How many of the bytes belong to bundles that decode.
-static size_t decodable(const struct aie_isa * isa, const uint8_t * code, size_t size) {
-    size_t good = 0;
-    for (size_t at = 0, n; at < size; at += n) {
-        struct aie_bundle bundle;
-        if (aie_bundle_decode(isa, code + at, size - at, &bundle, NULL) == ST_OK) {
-            n = bundle.size;
-            good += n;
-        } else {
-            n = (size_t) aie_bundle_size(isa, code[at]);
-        }
-    }
-    return good;
+// ---- which instruction set ----
+
+struct tally {
+    size_t bundles, bad;
+};
+
+// The vendor's linker writes functions one by one and fills the last word of each up with what it
+// has at hand: two bytes before another write, or before nothing, that are no bundle.
+static bool is_filling(const struct aie_isa * isa, const struct stats_program * p, size_t at,
+                       size_t end) {
+    struct aie_bundle bundle;
+    bool last = end - at <= 2 || p->mark[at / 2 + 1] == STATS_BEGINS;
+    return last && end - at >= 2 && aie_bundle_decode(isa, p->code + at, 2, &bundle, NULL) != ST_OK;
 }
 
-bool code_guess_arch(const uint8_t * code, size_t size, enum aie_arch * out) {
-    // A program of another target decodes to nonsense here and there, but not nearly all of it.
-    size_t used = without_zeros(code, size), best = used - used / 8;
-    bool found = false;
-    for (int i = 0; i < AIE_ARCH_COUNT; i++) {
-        size_t good = decodable(aie_isa_get((enum aie_arch) i), code, size);
-        if (found ? good > best : good >= best) {
-            best = good;
-            *out = (enum aie_arch) i;
-            found = true;
+// Counts from the start of a written range to its end, which is returned. Zeros behind the last
+// byte are no bundles.
+static size_t tally_range(const struct aie_isa * isa, const struct stats_program * p, size_t at,
+                          struct tally * t) {
+    size_t end = at;
+    while (end < p->size && p->mark[end / 2] != STATS_UNWRITTEN) {
+        end += 2;
+    }
+    end = end < p->size ? end : p->size;
+    size_t used = at + without_zeros(p->code + at, end - at);
+    while (at < used) {
+        struct aie_bundle bundle;
+        if (is_filling(isa, p, at, end)) {
+            at += 2;
+            continue;
+        }
+        bool good = aie_bundle_decode(isa, p->code + at, end - at, &bundle, NULL) == ST_OK;
+        t->bundles++;
+        t->bad += !good;
+        at += good ? bundle.size : (size_t) aie_bundle_size(isa, p->code[at]);
+    }
+    return end;
+}
+
+static struct tally tally_programs(enum aie_arch arch, const struct stats * s) {
+    struct tally t = {0};
+    for (int i = 0; i < s->n; i++) {
+        const struct stats_program * p = &s->programs[i];
+        for (size_t at = 0; at < p->size;) {
+            at = p->mark[at / 2] ? tally_range(aie_isa_get(arch), p, at, &t) : at + 2;
         }
     }
+    return t;
+}
+
+bool code_find_arch(const struct stats * s, enum aie_arch * out, struct buf * b) {
+    struct tally t[AIE_ARCH_COUNT];
+    int all = 0, best = 0;
+    for (int i = 0; i < AIE_ARCH_COUNT; i++) {
+        t[i] = tally_programs((enum aie_arch) i, s);
+        all += t[i].bad == 0;
+        best = t[i].bad * t[best].bundles < t[best].bad * t[i].bundles ? i : best;
+    }
+    if (t[best].bundles == 0) {
+        return false; // no programs
+    }
+    *out = (enum aie_arch) best;
+    bool found = t[best].bad <= t[best].bundles / 8;
+    if (all > 1) {
+        buf_printf(b,
+                   "  programs may be of more than one kind, shown as %s:", kernel_arch_name(*out));
+    } else {
+        buf_printf(b, "  programs are %s:", found ? kernel_arch_name(*out) : "of no known kind");
+    }
+    for (int i = 0; i < AIE_ARCH_COUNT; i++) {
+        buf_printf(b, "%s as %s %zu of %zu bundles decode", i ? "," : "",
+                   kernel_arch_name((enum aie_arch) i), t[i].bundles - t[i].bad, t[i].bundles);
+    }
+    buf_printf(b, "\n");
     return found;
 }
+
+// ---- listing ----
 
 // A line of bytes that are no instruction.
 static void print_bytes(const uint8_t * code, size_t n, const char * reason, struct buf * b) {

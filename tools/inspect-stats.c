@@ -38,6 +38,12 @@ void stats_add(struct stats * s, int col, int row, uint32_t offset, const uint8_
         return;
     }
     memcpy(p->code + offset, code, size);
+    for (size_t at = offset / 2; at < (offset + size + 1) / 2; at++) {
+        p->mark[at] = p->mark[at] == STATS_BEGINS ? STATS_BEGINS : STATS_WRITTEN;
+    }
+    if (size) {
+        p->mark[offset / 2] = STATS_BEGINS;
+    }
     p->size = offset + size > p->size ? offset + size : p->size;
 }
 
@@ -159,7 +165,7 @@ void stats_print(const struct stats * s, bool arch_known, enum aie_arch arch, st
         buf_printf(b, "core (%d,%d): ", p->col, p->row);
         if (same) {
             buf_printf(b, "as (%d,%d)\n", same->col, same->row);
-        } else if (arch_known || code_guess_arch(p->code, p->size, &arch)) {
+        } else if (arch_known) {
             buf_printf(b, "%s, ", kernel_arch_name(arch));
             print_program(aie_isa_get(arch), p, b);
         } else {

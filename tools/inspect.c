@@ -15,7 +15,7 @@ struct inspect {
     bool code;  // disassemble
     bool stats; // count the programs' bundles instead of listing commands
     struct stats programs;
-    bool arch_known; // told by an option or by the file
+    bool arch_known; // told by an option, or seen by the bundles
     enum aie_arch arch;
     struct colours c;
     size_t n_commands;
@@ -38,10 +38,9 @@ static void print_data(const struct image_command * cmd, struct buf * b) {
 
 static void print_code(const struct inspect * in, uint32_t address, const uint8_t * code,
                        size_t size, struct buf * b) {
-    enum aie_arch arch = in->arch;
-    if (in->arch_known || code_guess_arch(code, size, &arch)) {
-        buf_printf(b, "    // %s\n", kernel_arch_name(arch));
-        code_print(arch, address, code, size, b);
+    if (in->arch_known) {
+        buf_printf(b, "    // %s\n", kernel_arch_name(in->arch));
+        code_print(in->arch, address, code, size, b);
     } else {
         buf_printf(b, "    // %zu bytes of no instruction set that can be disassembled here\n",
                    size);
@@ -149,12 +148,18 @@ static bool print_command(void * user, const struct image_command * cmd) {
 // ---- files ----
 
 static bool is_pdi(const uint8_t * data, size_t size) {
-    return size >= 0x3c && load_u32(data + 0x38) == 0x50504449;
+    return image_is_pdi(data, size);
 }
 
-// Version 0.1 of an array of six rows: what txn_read accepts.
 static bool is_txn(const uint8_t * data, size_t size) {
-    return size >= 16 && (load_u32(data) & 0xff00ffff) == 0x06000100;
+    return image_is_txn(data, size);
+}
+
+static void print_buf(struct buf * b) {
+    if (!b->failed && b->size) {
+        fwrite(b->data, 1, b->size, stdout);
+    }
+    buf_free(b);
 }
 
 static void print_pdi_header(const struct inspect * in, const char * path, const uint8_t * data,
@@ -188,6 +193,100 @@ static void print_txn_header(struct inspect * in, const char * path, const uint8
     printf("  %u operations, %u bytes\n", load_u32(data + 8), load_u32(data + 12));
 }
 
+typedef enum status (*read_fn)(const uint8_t *, size_t, image_visit, void *, struct error *);
+
+// The commands of a PDI or TXN, twice: first for the programs, by which their instruction set is
+// told, then to show them.
+static enum status show_commands(struct inspect * in, read_fn read, const uint8_t * data,
+                                 size_t size, struct error * err) {
+    struct inspect first = {0};
+    enum status st = read(data, size, collect_program, &first, err); // broken: as far as it goes
+    bool told = in->arch_known;
+    struct buf b = {0};
+    if (!told) {
+        in->arch_known = code_find_arch(&first.programs, &in->arch, &b);
+        print_buf(&b);
+    }
+    if (in->stats) {
+        stats_print(&first.programs, in->arch_known, in->arch, &b);
+        print_buf(&b);
+        in->n_commands += first.n_commands;
+    } else {
+        st = read(data, size, print_command, in, err);
+    }
+    stats_free(&first.programs);
+    in->arch_known = told; // the next part of a container may be of another kind
+    return st;
+}
+
+static enum status show_program(struct inspect * in, const struct image_part * part,
+                                struct error * err) {
+    struct stats s = {0};
+    stats_add(&s, 0, 0, part->address, part->data, part->size);
+    if (s.failed) {
+        stats_free(&s);
+        return error_set(err, ST_CORRUPT, "%s: %zu bytes at 0x%x are no program memory of a core",
+                         part->name, part->size, part->address);
+    }
+    bool told = in->arch_known;
+    struct buf b = {0};
+    if (!told) {
+        in->arch_known = code_find_arch(&s, &in->arch, &b);
+    }
+    if (in->stats) {
+        stats_print(&s, in->arch_known, in->arch, &b);
+    } else if (in->code) {
+        print_code(in, part->address, part->data, part->size, &b);
+    }
+    print_buf(&b);
+    stats_free(&s);
+    in->arch_known = told;
+    return ST_OK;
+}
+
+// ---- containers ----
+
+struct container {
+    struct inspect * in;
+    enum status st;
+    struct error * err;
+};
+
+static bool show_part(void * user, const struct image_part * part) {
+    struct container * c = user;
+    switch (part->kind) {
+    case IMAGE_PART_PDI:
+        print_pdi_header(c->in, part->name, part->data, part->size);
+        c->st = show_commands(c->in, pdi_read, part->data, part->size, c->err);
+        break;
+    case IMAGE_PART_TXN:
+        print_txn_header(c->in, part->name, part->data, part->size);
+        c->st = show_commands(c->in, txn_read, part->data, part->size, c->err);
+        break;
+    case IMAGE_PART_PROGRAM:
+        printf("%s%s: program of a core, %zu bytes at 0x%x%s\n", c->in->c.head, part->name,
+               part->size, part->address, c->in->c.off);
+        c->st = show_program(c->in, part, c->err);
+        break;
+    default:
+        printf("%s: %zu bytes\n", *part->name ? part->name : "a part without a name", part->size);
+        return true;
+    }
+    if (c->st != ST_OK) {
+        error_prefix(c->err, "%s", part->name);
+    }
+    return c->st == ST_OK;
+}
+
+static enum status show_container(struct inspect * in, const char * path, const uint8_t * data,
+                                  size_t size, struct error * err) {
+    bool elf = image_is_elf(data, size);
+    struct container c = {in, ST_OK, err};
+    printf("%s%s: %s, %zu bytes%s\n", in->c.head, path, elf ? "ELF" : "xclbin", size, in->c.off);
+    enum status st = (elf ? elf_read : xclbin_read)(data, size, show_part, &c, err);
+    return st != ST_OK ? st : c.st;
+}
+
 static int inspect_file(struct inspect * in, const char * path) {
     uint8_t * data;
     size_t size;
@@ -199,32 +298,27 @@ static int inspect_file(struct inspect * in, const char * path) {
     }
     if (is_pdi(data, size)) {
         print_pdi_header(in, path, data, size);
-        st = pdi_read(data, size, in->stats ? collect_program : print_command, in, &err);
+        st = show_commands(in, pdi_read, data, size, &err);
     } else if (is_txn(data, size)) {
         print_txn_header(in, path, data, size);
-        st = txn_read(data, size, in->stats ? collect_program : print_command, in, &err);
+        st = show_commands(in, txn_read, data, size, &err);
+    } else if (image_is_xclbin(data, size) || image_is_elf(data, size)) {
+        st = show_container(in, path, data, size, &err);
     } else {
         st = error_set(&err, ST_INVALID,
                        "neither a PDI (no \"IDPP\" at offset 0x38) nor a TXN (no version at "
-                       "offset 0x0), %zu bytes",
+                       "offset 0x0) nor an xclbin nor an ELF, %zu bytes",
                        size);
     }
     free(data);
-    if (in->stats) {
-        struct buf b = {0};
-        stats_print(&in->programs, in->arch_known, in->arch, &b);
-        if (!b.failed) {
-            fwrite(b.data, 1, b.size, stdout);
-        }
-        buf_free(&b);
-        stats_free(&in->programs);
-    }
     if (st != ST_OK) {
         fflush(stdout); // the message comes after what could be read
         fprintf(stderr, "ggml-hsa inspect: %s: %s\n", path, err.text);
         return EXIT_BAD_INPUT;
     }
-    printf("%zu commands\n", in->n_commands);
+    if (in->n_commands) { // none in the program of a core
+        printf("%zu commands\n", in->n_commands);
+    }
     return EXIT_OK;
 }
 
@@ -359,18 +453,21 @@ static int run(int argc, char ** argv) {
 
 const struct subcommand inspect_subcommand = {
     .name = "inspect",
-    .summary = "show what is in a .pdi or _insts.bin file",
+    .summary = "show what is in a .pdi, _insts.bin, .xclbin or .elf file",
     // clang-format off
     .help =
         "usage: ggml-hsa inspect FILE [--no-code] [--stats] [--arch aie2|aie2p]\n"
         "       ggml-hsa inspect --svg FILE.pdi [INSTS.bin] > array.svg\n"
         "       ggml-hsa inspect --svg TRACE.json [--from US] [--to US] > timeline.svg\n\n"
         "Shows a PDI (configuration of the array) or a TXN (instruction stream of one dispatch),\n"
-        "one line a command: offset in the file, tile (column,row), command, register, value.\n\n"
+        "one line a command: offset in the file, tile (column,row), command, register, value.\n"
+        "Of an xclbin the PDIs are shown so, of an ELF the program of a core, or the streams and\n"
+        "PDIs of control code (.ctrltext).\n\n"
         "  --no-code    do not disassemble core programs\n"
         "  --stats      only what the core programs fill: bundles, and for each zero-overhead loop\n"
         "               bundles (cycles) a turn, instructions by slot, and the slot that bounds it\n"
-        "  --arch ARCH  instruction set of the programs; guessed from their bytes if not given\n"
+        "  --arch ARCH  instruction set of the programs; if not given, the one in which all of\n"
+        "               their bundles decode, and a line says what that was seen by\n"
         "  --svg        a picture of the array: tiles, streams, memories with their banks, buffer\n"
         "               descriptors and locks, as the PDI, then the instruction stream, leave them;\n"
         "               of a file of GGML_HSA_TRACE: who did what when\n"

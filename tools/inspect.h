@@ -123,7 +123,10 @@ struct stats_program {
     int col, row;
     size_t size; // up to the last byte written
     uint8_t code[16384];
+    uint8_t mark[16384 / 2]; // by pairs of bytes, as bundles come: enum stats_mark
 };
+
+enum stats_mark { STATS_UNWRITTEN, STATS_WRITTEN, STATS_BEGINS }; // a write begins here
 
 // The programs of a file, tile by tile.
 struct stats {
@@ -134,14 +137,16 @@ struct stats {
 
 void stats_add(struct stats * s, int col, int row, uint32_t offset, const uint8_t * code,
                size_t size);
-// Bundles and loops of each program; with arch_known false it is guessed from the bytes.
+// Bundles and loops of each program; with arch_known false only their sizes.
 void stats_print(const struct stats * s, bool arch_known, enum aie_arch arch, struct buf * b);
 void stats_free(struct stats * s);
 
 // ---- programs ----
 
-// The architecture whose bundles the bytes are; false when nearly all decode in none.
-bool code_guess_arch(const uint8_t * code, size_t size, enum aie_arch * out);
+// The architecture whose bundles the programs are: the one in which all of them decode. Says in b
+// (one line) what that was seen by, also when more than one would do (then the first is taken) or
+// none does all (then the one that does nearly all); false: not even that.
+bool code_find_arch(const struct stats * s, enum aie_arch * out, struct buf * b);
 
 // Assembly with addresses, one bundle a line; zeros up to the end are told, not listed.
 void code_print(enum aie_arch arch, uint32_t address, const uint8_t * code, size_t size,

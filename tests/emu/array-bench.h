@@ -34,18 +34,21 @@ static inline uint32_t pattern(uint32_t buffer, uint32_t i) {
     return (buffer + 1) << 24 | (i * 2654435761u) >> 8;
 }
 
-static inline int setup(void ** state) {
-    struct bench * b = calloc(1, sizeof(*b));
-    struct emu_config config = {.arch = AIE_ARCH_AIE2,
-                                .columns = 4,
-                                .resolve = resolve,
-                                .user = b,
-                                .max_cycles = 2000000,
-                                .trace_col = -1,
-                                .trace_row = -1};
-    if (emu_machine_new(&config, &b->machine, &b->err) != ST_OK) {
+// What the machines of these tests are made with; b answers for host memory.
+static inline struct emu_config bench_config(struct bench * b) {
+    return (struct emu_config){.arch = AIE_ARCH_AIE2,
+                               .columns = 4,
+                               .resolve = resolve,
+                               .user = b,
+                               .max_cycles = 2000000,
+                               .trace_col = -1,
+                               .trace_row = -1};
+}
+
+static inline bool bench_open(struct bench * b, const struct emu_config * config) {
+    if (emu_machine_new(config, &b->machine, &b->err) != ST_OK) {
         print_error("%s\n", b->err.text);
-        return -1;
+        return false;
     }
     for (uint32_t i = 0; i < HOST_BUFFERS; i++) {
         b->host[i] = calloc(HOST_WORDS, 4);
@@ -54,16 +57,26 @@ static inline int setup(void ** state) {
         }
     }
     txn_begin(&b->txn);
-    *state = b;
-    return 0;
+    return true;
 }
 
-static inline int teardown(void ** state) {
-    struct bench * b = *state;
+static inline void bench_close(struct bench * b) {
     emu_machine_free(b->machine);
     for (int i = 0; i < HOST_BUFFERS; i++) {
         free(b->host[i]);
     }
+}
+
+static inline int setup(void ** state) {
+    struct bench * b = calloc(1, sizeof(*b));
+    struct emu_config config = bench_config(b);
+    *state = b;
+    return bench_open(b, &config) ? 0 : -1;
+}
+
+static inline int teardown(void ** state) {
+    struct bench * b = *state;
+    bench_close(b);
     free(b);
     return 0;
 }

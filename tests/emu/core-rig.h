@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/cmocka-all.h"
+#include "emu/aie/clock.h"
 #include "emu/aie/core.h"
 
 #define R(n)  AIE_REG(AIE_R, n)
@@ -107,32 +108,44 @@ static inline void rig_trace(void * user, uint64_t cycle, uint32_t pc, const cha
              text);
 }
 
-// A core that shares its prepared programs; NULL: with nobody.
-static inline struct rig * rig_new_in(struct core_cache * cache, bool traced) {
+static inline struct rig * rig_new_env(struct core_env env) {
     struct rig * r = calloc(1, sizeof *r);
     assert_non_null(r);
     r->memory = aligned_alloc(64, 0x10000);
     memset(r->memory, 0, 0x10000);
     r->room = RIG_WORDS;
     r->isa = aie_isa_get(AIE_ARCH_AIE2);
-    struct core_env env = {
-        .user = r,
-        .memory = rig_memory,
-        .acquire = rig_acquire,
-        .release = rig_release,
-        .stream_read = rig_stream_read,
-        .stream_write = rig_stream_write,
-        .cascade_read = rig_cascade_read,
-        .cascade_write = rig_cascade_write,
-        .trace = traced ? rig_trace : NULL,
-        .cache = cache,
-    };
+    env.user = r;
+    env.memory = rig_memory;
+    env.acquire = rig_acquire;
+    env.release = rig_release;
+    env.stream_read = rig_stream_read;
+    env.stream_write = rig_stream_write;
+    env.cascade_read = rig_cascade_read;
+    env.cascade_write = rig_cascade_write;
     assert_int_equal(core_new(AIE_ARCH_AIE2, &env, &r->core), ST_OK);
     return r;
 }
 
+// A core that shares its prepared programs; NULL: with nobody. clock NULL: nothing ever stalls.
+static inline struct rig * rig_new_at(struct core_cache * cache, bool traced,
+                                      const struct emu_clock * clock) {
+    return rig_new_env((struct core_env){.cache = cache,
+                                         .trace = traced ? rig_trace : NULL,
+                                         .bank_bit = clock ? clock->bank_bit : 0,
+                                         .lock_stall = clock ? clock->lock_stall : 0});
+}
+
+static inline struct rig * rig_new_in(struct core_cache * cache, bool traced) {
+    return rig_new_at(cache, traced, NULL);
+}
+
 static inline struct rig * rig_new(bool traced) {
-    return rig_new_in(NULL, traced);
+    return rig_new_at(NULL, traced, NULL);
+}
+
+static inline struct rig * rig_new_strict(uint32_t seed) {
+    return rig_new_env((struct core_env){.strict = true, .seed = seed});
 }
 
 static inline void rig_free(struct rig * r) {

@@ -1,75 +1,7 @@
 // test-array-cores: what cores and the array do together, with programs of a few instructions:
 // stream ports, the cascade, locks and memories of neighbours, and the errors that name a core.
 #include "array-bench.h"
-
-#include "aie/isa/isa.h"
-
-#define R(n) AIE_REG(AIE_R, n)
-#define P(n) AIE_REG(AIE_P, n)
-#define X(n) AIE_REG(AIE_X, n)
-#define W(n) AIE_REG(AIE_W, n)
-
-// A program: full bundles of one instruction each, so that every address is a multiple of 16.
-struct program {
-    uint32_t words[1024];
-    uint32_t n;
-};
-
-// One instruction by record name, its operands by letter: ins(p, "ADD_add_r_ri", "dai", R(0), R(0),
-// 1).
-static void ins(struct program * p, const char * name, const char * letters, ...) {
-    const struct aie_isa * isa = aie_isa_get(AIE_ARCH_AIE2);
-    struct aie_bundle b = {.size = 16};
-    if (name) {
-        int op = aie_isa_find(isa, name);
-        assert_true(op >= 0);
-        const struct aie_instr * instr = aie_isa_instr(isa, op);
-        b.present = (uint8_t) (1u << instr->slot);
-        b.slot[instr->slot].op = (uint16_t) op;
-        va_list args;
-        va_start(args, letters);
-        for (const char * l = letters; *l; l++) {
-            b.slot[instr->slot].values[aie_instr_operand(instr, *l)] = va_arg(args, int);
-        }
-        va_end(args);
-    }
-    uint8_t bytes[AIE_MAX_BUNDLE_BYTES];
-    int size = 0;
-    struct error err;
-    if (aie_bundle_encode(isa, &b, bytes, &size, &err) != ST_OK) {
-        fail_msg("%s", err.text);
-    }
-    assert_int_equal(size, 16);
-    for (int i = 0; i < 4; i++) {
-        p->words[p->n++] = load_u32(bytes + 4 * i);
-    }
-}
-
-static void nops(struct program * p, int n) {
-    while (n-- > 0) {
-        ins(p, NULL, "");
-    }
-}
-
-static uint32_t here(const struct program * p) {
-    return p->n * 4;
-}
-
-static void jump(struct program * p, uint32_t to) {
-    ins(p, "J_jump_imm", "i", (int) to);
-    nops(p, 5); // delay slots
-}
-
-static void load_core(struct bench * b, int col, int row, const struct program * p) {
-    cdo_mask_write(&b->cdo, REG(col, row, 0x32000), 1, 0);
-    cdo_block(&b->cdo, REG(col, row, 0x20000), p->words, p->n);
-    cdo_mask_write(&b->cdo, REG(col, row, 0x32000), 2, 2);
-    cdo_mask_write(&b->cdo, REG(col, row, 0x32000), 2, 0);
-}
-
-static void enable_core(struct bench * b, int col, int row) {
-    cdo_mask_write(&b->cdo, REG(col, row, 0x32000), 1, 1);
-}
+#include "array-program.h"
 
 // Shim MM2S0 up to tile (col,2) South0, and tile (col,2) South0 down to shim S2MM0.
 static void column_routes(struct bench * b, int col) {
@@ -91,8 +23,8 @@ static void streams(void ** state) {
     column_routes(b, 0);
     circuit(&b->cdo, 0, 2, 5, 0); // South0 to the core
     circuit(&b->cdo, 0, 2, 0, 5); // the core to South0
-    load_core(b, 0, 2, &p);
-    enable_core(b, 0, 2);
+    load_core(&b->cdo, 0, 2, &p);
+    enable_core(&b->cdo, 0, 2);
     in_and_out(b, 0, 300, 300);
     run_ok(b);
     run_ok(b);
@@ -136,10 +68,10 @@ static void cascade(struct bench * b, int from_col, int from_row) {
         cdo_write(&b->cdo, REG(1, 2, 0x36060), 1); // in from the west
     }
     circuit(&b->cdo, 1, 2, 0, 5);
-    load_core(b, from_col, from_row, &first);
-    load_core(b, 1, 2, &second);
-    enable_core(b, from_col, from_row);
-    enable_core(b, 1, 2);
+    load_core(&b->cdo, from_col, from_row, &first);
+    load_core(&b->cdo, 1, 2, &second);
+    enable_core(&b->cdo, from_col, from_row);
+    enable_core(&b->cdo, 1, 2);
     in_and_out(b, 1, 200, 200);
     run_ok(b);
     run_ok(b);
@@ -183,7 +115,7 @@ static void neighbours(void ** state) {
     ins(&p, "REL_mLockId_imm", "ib", 0 + 6, R(2));
     ins(&p, "REL_mLockId_imm", "ib", 16 + 1, R(2));
     jump(&p, loop);
-    load_core(b, 1, 3, &p);
+    load_core(&b->cdo, 1, 3, &p);
     column_routes(b, 1);
     circuit(&b->cdo, 1, 2, 5, 13); // tile (1,2): South0 to North0
     circuit(&b->cdo, 1, 3, 5, 9);  // tile (1,3): South0 to West0
@@ -209,7 +141,7 @@ static void neighbours(void ** state) {
     set_lock(&b->cdo, 1, 2, 5, 1);
     push_task(&b->cdo, 0, 3, false, 0, 0);
     push_task(&b->cdo, 1, 2, true, 0, 0);
-    enable_core(b, 1, 3);
+    enable_core(&b->cdo, 1, 3);
     in_and_out(b, 1, 100, 100);
     run_ok(b);
     run_ok(b);
@@ -231,8 +163,8 @@ static void adding_core(struct bench * b, struct program * p, int value) {
     column_routes(b, 0);
     circuit(&b->cdo, 0, 2, 5, 0); // South0 to the core
     circuit(&b->cdo, 0, 2, 0, 5); // the core to South0
-    load_core(b, 0, 2, p);
-    enable_core(b, 0, 2);
+    load_core(&b->cdo, 0, 2, p);
+    enable_core(&b->cdo, 0, 2);
 }
 
 static void expect_added(const struct bench * b, uint32_t first, uint32_t value) {
@@ -321,9 +253,9 @@ static void stores_do_not_outlive_a_pdi(void ** state) {
         for (int turn = 0; turn < 2; turn++) { // with the core, and without it
             b->cdo.n = 0;
             txn_begin(&b->txn);
-            load_core(b, 1, 3, &p);
+            load_core(&b->cdo, 1, 3, &p);
             if (turn == 0) {
-                enable_core(b, 1, 3);
+                enable_core(&b->cdo, 1, 3);
             }
             int col = reach[marked].col;
             column_routes(b, col);
@@ -346,8 +278,8 @@ static void stores_do_not_outlive_a_pdi(void ** state) {
 static void one_core(struct bench * b, const struct program * p) {
     b->cdo.n = 0;
     txn_begin(&b->txn);
-    load_core(b, 0, 2, p);
-    enable_core(b, 0, 2);
+    load_core(&b->cdo, 0, 2, p);
+    enable_core(&b->cdo, 0, 2);
     txn_sync(&b->txn, 0, false, 0);
 }
 

@@ -271,7 +271,7 @@ static void deadlocks_are_explained(void ** state) {
     expect_error(
         b, ST_DEVICE,
         "deadlock: sync at word 71 waits for S2MM0 of tile (0,0); S2MM0 (0,0) BD 1 has 0 of 64 "
-        "words, stream empty; MM2S0 (0,0) BD 0 sent 24 of 64 words, stream full; S2MM0 (0,1) BD 0 "
+        "words, stream empty; MM2S0 (0,0) BD 0 sent 30 of 64 words, stream full; S2MM0 (0,1) BD 0 "
         "acquires lock 0 of (0,1) by -1, it is 0; MM2S0 (0,1) BD 1 acquires lock 1 of (0,1) by -1");
     b->cdo = good;
     cdo_write(&b->cdo, REG(0, 1, 0xB0000), 0); // no master takes the stream

@@ -545,12 +545,17 @@ static void faults_are_loud(void ** state) {
 
     r = rig_new(false);
     set(r, P(0), 0x10000);
-    EMIT(r, ins(r, "LDA_dms_lda_idx_imm", "dpi", R(0), P(0), 4));
-    fault_has(r, "0x10004 where there is no memory: lda r0, [p0, #4]");
+    EMIT(r, ins(r, "ST_dms_sts_idx_imm", "api", R(0), P(0), 4));
+    fault_has(r, "0x10004 where there is no memory: st r0, [p0, #4]");
+
+    r = rig_new(false); // it reads before it writes, and is a store all the same
+    set(r, P(0), 0x10000);
+    EMIT(r, ins(r, "ST_S8_ag_pstm_nrm_imm", "api", R(0), P(0), 1));
+    fault_has(r, "0x10000 where there is no memory");
 
     r = rig_new(false);
     set(r, P(0), RIG_BASE + 16);
-    EMIT(r, ins(r, "VLDA_dmw_lda_w_ag_idx_imm", "dpi", W(0), P(0), 0));
+    EMIT(r, ins(r, "VST_dmw_sts_w_ag_idx_imm", "api", W(0), P(0), 0));
     fault_has(r, "not a multiple of the 32 bytes");
 
     r = rig_new(false); // runs off the end

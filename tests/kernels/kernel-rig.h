@@ -94,10 +94,14 @@ static void rig_run(struct rig * r, const struct kernel_spec * spec,
     // What it is said to take at most: batches are bounded by that.
     struct emu_counters counters;
     emu_machine_counters(r->machine, &counters);
+    char name[KERNEL_NAME_MAX];
+    kernel_name(spec, name);
+    if (counters.stray_loads) {
+        fail_msg("%s: %llu loads that are not aligned or meet no memory", name,
+                 (unsigned long long) counters.stray_loads);
+    }
     uint64_t most = kernel_cycles(spec) + txn_cycles(code->insts, code->n_insts);
     if (counters.last_cycles > most) {
-        char name[KERNEL_NAME_MAX];
-        kernel_name(spec, name);
         fail_msg("%s takes %llu cycles, and was said to take at most %llu", name,
                  (unsigned long long) counters.last_cycles, (unsigned long long) most);
     }

@@ -27,6 +27,7 @@ enum { // byte offsets in a PDI
     PDI_IMAGE_WORDS = 15,
     PDI_PARTITION = 0xd0,
     PDI_PARTITION_WORDS = 31,
+    PDI_PARTITION_TAIL = 3, // last words of it that some of the vendor's files do not sum up
     PDI_DATA = 0x150,
 };
 

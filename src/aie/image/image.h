@@ -94,3 +94,40 @@ enum status pdi_read(const uint8_t * pdi, size_t size, image_visit visit, void *
                      struct error * err);
 enum status txn_read(const uint8_t * txn, size_t size, image_visit visit, void * user,
                      struct error * err);
+
+// ---- files of others that hold such files ----
+
+static inline bool image_is_pdi(const uint8_t * data, size_t size) {
+    return size >= 0x3c && load_u32(data + 0x38) == 0x50504449;
+}
+
+// Version 0.1 of an array of six rows: what txn_read accepts.
+static inline bool image_is_txn(const uint8_t * data, size_t size) {
+    return size >= 16 && (load_u32(data) & 0xff00ffff) == 0x06000100;
+}
+
+bool image_is_xclbin(const uint8_t * data, size_t size);
+bool image_is_elf(const uint8_t * data, size_t size);
+
+enum image_part_kind {
+    IMAGE_PART_OTHER, // named, not looked into
+    IMAGE_PART_PDI,
+    IMAGE_PART_TXN,
+    IMAGE_PART_PROGRAM, // of one core
+};
+
+struct image_part {
+    enum image_part_kind kind;
+    char name[48];    // printable
+    uint32_t address; // of a program: in its core's program memory
+    const uint8_t * data;
+    size_t size;
+};
+
+// Walks the parts of an xclbin (AXLF container), or of an ELF: the program of a core, or control
+// code with its streams and PDIs. Every part lies within the bytes; visit returns false to stop.
+typedef bool (*image_part_visit)(void * user, const struct image_part * part);
+enum status xclbin_read(const uint8_t * data, size_t size, image_part_visit visit, void * user,
+                        struct error * err);
+enum status elf_read(const uint8_t * data, size_t size, image_part_visit visit, void * user,
+                     struct error * err);

@@ -118,9 +118,10 @@ enum status cdo_header_read(const uint8_t * data, size_t size, size_t offset, si
 
 // ---- PDI ----
 
-// Words of a header at offset, all within size; NULL with an error otherwise.
+// Words of a header at offset, all within size; NULL with an error otherwise. Its checksum may
+// leave out the last `tail` words.
 static const uint8_t * header(const uint8_t * pdi, size_t size, size_t offset, size_t n_words,
-                              const char * name, struct error * err) {
+                              size_t tail, const char * name, struct error * err) {
     size_t bytes = (n_words + 1) * 4;
     if (offset > size || bytes > size - offset) {
         error_set(err, ST_CORRUPT, "PDI: its %s at offset 0x%zx ends behind the file's %zu bytes",
@@ -128,7 +129,8 @@ static const uint8_t * header(const uint8_t * pdi, size_t size, size_t offset, s
         return NULL;
     }
     const uint8_t * h = pdi + offset;
-    if (load_u32(h + n_words * 4) != image_checksum(h, n_words)) {
+    uint32_t sum = load_u32(h + n_words * 4);
+    if (sum != image_checksum(h, n_words) && sum != image_checksum(h, n_words - tail)) {
         error_set(err, ST_CORRUPT, "PDI: wrong checksum of its %s at offset 0x%zx", name, offset);
         return NULL;
     }
@@ -145,7 +147,7 @@ enum status pdi_read(const uint8_t * pdi, size_t size, image_visit visit, void *
                          PDI_IDENT_AT);
     }
     const uint8_t * table =
-        header(pdi, size, PDI_TABLE, PDI_TABLE_WORDS, "image header table", err);
+        header(pdi, size, PDI_TABLE, PDI_TABLE_WORDS, 0, "image header table", err);
     if (!table) {
         return ST_CORRUPT;
     }
@@ -155,12 +157,12 @@ enum status pdi_read(const uint8_t * pdi, size_t size, image_visit visit, void *
                          load_u32(table + 4), load_u32(table + 12));
     }
     size_t image_at = (size_t) load_u32(table + 8) * 4;
-    if (!header(pdi, size, image_at, PDI_IMAGE_WORDS, "image header", err)) {
+    if (!header(pdi, size, image_at, PDI_IMAGE_WORDS, 0, "image header", err)) {
         return ST_CORRUPT;
     }
     size_t partition_at = (size_t) load_u32(table + 16) * 4;
-    const uint8_t * p =
-        header(pdi, size, partition_at, PDI_PARTITION_WORDS, "partition header", err);
+    const uint8_t * p = header(pdi, size, partition_at, PDI_PARTITION_WORDS, PDI_PARTITION_TAIL,
+                               "partition header", err);
     if (!p) {
         return ST_CORRUPT;
     }

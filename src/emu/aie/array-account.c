@@ -7,52 +7,54 @@
 
 enum { ACCOUNT_PARTS = 1024 }; // of a cycle, while the account is open
 
-static bool shim_is(const struct array * a, bool (*what)(const struct channel * c)) {
+// What the array waits for in a cycle that is no later than the present one; *holds becomes the
+// first cycle for which that is not sure, if there is one before it. Channels know what they do
+// some time ahead (array-burst.c). A stream-to-memory channel that has its descriptor and no word
+// waits for the array, as the cores do.
+static enum emu_cause wait_cause(const struct array * a, uint64_t cycle, uint64_t * holds) {
+    uint64_t tick = ticks(a, cycle), change = ticks(a, *holds);
+    bool moves = false, starts = false, waits = false;
     for (int col = 0; col < a->columns; col++) {
-        const struct tile * t = &a->tiles[col * ARRAY_ROWS];
-        for (int i = 0; i < tile_traits[TILE_SHIM].channels; i++) {
-            if (what(&t->channels[DMA_S2MM][i]) || what(&t->channels[DMA_MM2S][i])) {
-                return true;
+        for (int i = 0; i < 2 * tile_traits[TILE_SHIM].channels; i++) {
+            const struct channel * c = a->by_bit[col][i];
+            if (c->state != CHANNEL_RUN) {
+                continue;
             }
+            const uint64_t edges[] = {c->started, c->ddr_from, c->ddr_till, c->next};
+            for (int e = 0; e < 4; e++) {
+                change = edges[e] > tick && edges[e] < change ? edges[e] : change;
+            }
+            bool starting = tick < c->started, ddr = tick >= c->ddr_from && tick < c->ddr_till;
+            starts |= starting;
+            waits |= !starting && ddr;
+            moves |= !starting && !ddr && tick < c->next;
         }
     }
-    return false;
-}
-
-// A stream-to-memory channel that has its descriptor and no word waits for the array, as the cores
-// do.
-static bool is_moving(const struct channel * c) {
-    return c->state == CHANNEL_RUN && c->tile->array->now >= c->resume &&
-           (c->dir == DMA_MM2S || c->sink.count > 0);
-}
-
-static bool is_starting(const struct channel * c) {
-    return c->state == CHANNEL_RUN && c->tile->array->now < c->resume;
-}
-
-enum emu_cause array_wait_cause(const struct array * a) {
-    if (shim_is(a, is_moving)) {
-        return EMU_STREAM;
+    if (!moves && !waits && !starts && a->tiles_moving > tick && a->tiles_moving < change) {
+        change = a->tiles_moving;
     }
-    if (shim_is(a, is_starting)) {
-        return EMU_START;
-    }
-    return a->txn.time == NEVER ? EMU_LOCK : EMU_CONTROL;
+    uint64_t end = cycle_of(a, change);
+    *holds = end > cycle ? end : cycle + 1;
+    return waits                    ? EMU_DDR
+           : moves                  ? EMU_STREAM
+           : starts                 ? EMU_START
+           : tick < a->tiles_moving ? EMU_LOCK
+           : a->txn.time == NEVER   ? EMU_LOCK
+                                    : EMU_CONTROL;
 }
 
 void account_step(struct array * a, struct emu_account * account) {
-    uint64_t cycles = a->now - a->counted;
-    if (cycles == 0) {
-        return;
-    }
-    a->counted = a->now;
-    uint64_t on = (uint64_t) a->cores_on, share = cycles * ACCOUNT_PARTS;
-    uint64_t waiting = on ? share * (uint64_t) a->cores_waiting / on : share;
-    account->cycles[EMU_CORE] += share - waiting;
-    if (waiting) {
-        account->cycles[array_wait_cause(a)] += waiting;
-    }
+    uint64_t on = (uint64_t) a->cores_on, waiting = on ? (uint64_t) a->cores_waiting : 1;
     a->most_cores = a->cores_on > a->most_cores ? a->cores_on : a->most_cores;
+    while (a->counted < a->now) {
+        uint64_t holds = a->now;
+        enum emu_cause cause = waiting ? wait_cause(a, a->counted, &holds) : EMU_CORE;
+        uint64_t share = (holds - a->counted) * ACCOUNT_PARTS;
+        uint64_t idle = on ? share * waiting / on : share;
+        account->cycles[EMU_CORE] += share - idle;
+        account->cycles[cause] += idle;
+        a->counted = holds;
+    }
 }
 
 void account_close(struct array * a, struct emu_account * account, uint64_t cycles,

@@ -1,283 +1,275 @@
-// array-burst: many cycles at once. While every awake channel only moves a word a cycle, and nobody
-// finishes, blocks, wakes or is woken, a stretch of cycles is a copy: words leave the FIFOs for
-// memory, words from memory follow them, and what is last in stays in the FIFOs.
+// array-burst: the channels' part of a cycle, and how words move. A channel moves as many words at
+// once as it knows the times of: those that wait in its FIFO, those for which there is a place, and
+// the rest of a transfer when the channel at the other end has nothing else to do. They may move
+// ahead of the clock, for a FIFO's times say when (array-stream.c); nobody sees a transfer's memory
+// before its lock, and locks follow the clock.
 //
-// Kept true: array_burst leaves memory, FIFOs and counters as that many single cycles would, or
-// does nothing. Whatever it does not understand is left to single cycles.
+// Kept true: times, memory and counters are those of words that move one by one, each in its own
+// cycle, which is what happens when config.single_cycles is set. In a cycle first the words move
+// (of that cycle, if single), then descriptors end, then channels ask for tasks, locks, arbiters
+// and host memory, each in the order of columns and channels.
 #include "emu/aie/array-model.h"
 
 #include <string.h>
 
-// Shorter ones cost more to plan than they save, and so does asking again in the next cycle. The
-// test of this file plans all of them.
-#ifndef BURST_MIN
-#    define BURST_MIN   8 // cycles
-#    define BURST_PAUSE 6 // cycles after an attempt that failed
-#endif
+enum { CHUNK = 1024 }; // words; a buffer of them lies on the stack
 
-enum {
-    BURST_MAX = 512, // words; a buffer of them lies on the stack
-    MAX_MOVERS = ARRAY_MAX_COLUMNS * ARRAY_COLUMN_CHANNELS,
-};
+// ---- what a channel may move ----
 
-struct burst {
-    uint64_t now;
-    uint64_t cycles; // that it may last
-    int n_out, n_in; // channels that move: memory to stream, stream to memory
-    struct channel * out[MAX_MOVERS];
-    struct channel * in[MAX_MOVERS];
-};
-
-static void limit(struct burst * b, uint64_t cycles) {
-    b->cycles = cycles < b->cycles ? cycles : b->cycles;
-}
-
-static int place(const struct channel * c) { // in the order of a cycle
-    return c->tile->col * ARRAY_COLUMN_CHANNELS + c->bit;
-}
-
-// ---- who moves ----
-
-// The way that the next words take, all of them sinks of channels; NULL when that is not sure.
-static const struct route * open_route(const struct source * s) {
-    const struct route * r = s->open ? s->current : &s->fixed;
-    if (!r || s->header || s->ticket || r->generation != s->tile->array->generation ||
-        (r->packet && !s->open) || r->dead_end || r->n_sinks == 0) {
-        return NULL;
+// Words that host memory has granted. Begins the next burst when the last one is through.
+static uint32_t granted(struct channel * c) {
+    if (c->burst_left == 0) {
+        struct array * a = c->tile->array;
+        if (!c->granted) {
+            return 0;
+        }
+        if (c->dir == DMA_MM2S) {
+            c->next += ticks(a, a->clock.burst_gap);
+        }
+        if (c->burst_ready > c->next) {
+            c->ddr_from = c->next;
+            c->next = c->ddr_till = c->burst_ready;
+        }
+        c->burst_left = c->left < a->clock.burst_words ? c->left : a->clock.burst_words;
+        c->granted = c->burst_begun = false;
     }
+    return c->burst_left;
+}
+
+static void moved(struct channel * c, uint32_t n, uint64_t tick) {
+    struct array * a = c->tile->array;
+    uint64_t end = tick + n;
+    if (c->left + n == c->bd.length) {
+        c->first = tick;
+    }
+    c->next = end;
+    c->burst_left -= n;
+    a->reached = end > a->reached ? end : a->reached;
+    if (c->tile->kind == TILE_SHIM) {
+        a->stream_words += n;
+        if (!c->burst_begun && c->left > c->burst_left) {
+            channel_event(c, cycle_of(a, tick), REQUEST_BURST);
+        }
+        c->burst_begun = true;
+    } else if (end > a->tiles_moving) {
+        a->tiles_moving = end;
+    }
+    if (c->left == 0) {
+        channel_event(c, cycle_of(a, end - 1), REQUEST_NONE);
+    }
+}
+
+// How many of n words from `tick` on may move now; none: the channel looks again when it is time.
+static uint32_t in_time(struct channel * c, uint64_t tick, uint32_t n) {
+    const struct array * a = c->tile->array;
+    bool single = a->config.single_cycles;
+    uint64_t end = ticks(a, single ? a->now + 1 : a->until);
+    if (tick >= end) {
+        c->look = cycle_of(a, tick);
+        channel_set_wake(c);
+        return 0;
+    }
+    n = single ? 1 : n < CHUNK ? n : CHUNK;
+    return end - tick < n ? (uint32_t) (end - tick) : n;
+}
+
+// ---- stream to memory ----
+
+static void move_in(struct channel * c) {
+    uint32_t words[FIFO_RING];
+    while (c->left) {
+        uint64_t tick = 0;
+        uint32_t n = granted(c);
+        tick = c->next;
+        n = n ? sink_ready(&c->sink, &tick, n) : 0;
+        n = n ? in_time(c, tick, n) : 0;
+        if (n == 0) {
+            return;
+        }
+        sink_take(&c->sink, words, n, tick);
+        walk_write(c, words, n);
+        moved(c, n, tick);
+    }
+}
+
+// ---- memory to stream ----
+
+// The way that the next words take; NULL when it is still to be asked for or leads nowhere.
+static const struct route * open_way(struct channel * c) {
+    struct source * s = &c->source;
+    struct array * a = c->tile->array;
+    if (s->open) {
+        return s->current;
+    }
+    const struct route * r = source_route(s);
+    if (!r->packet) {
+        s->current = (struct route *) r;
+        return r->dead_end ? NULL : r; // asked again when a switch changes
+    }
+    if (s->ticket == 0 && (c->request != REQUEST_WAY || c->event == NEVER)) {
+        uint64_t cycle = cycle_of(a, c->next);
+        channel_event(c, cycle > a->now ? cycle : a->now, REQUEST_WAY);
+    }
+    return NULL;
+}
+
+// How many of n words can go straight on to the memories at the other end, the first entering the
+// switch at `tick`: each receiver has an empty FIFO and takes each word at the same time after it
+// was sent, soon enough for its place to be free again.
+static uint32_t straight(const struct channel * c, const struct route * r, uint64_t tick,
+                         uint32_t n) {
+    const struct array * a = c->tile->array;
+    uint64_t end = ticks(a, a->until);
+    for (int i = 0; i < r->n_sinks && n; i++) {
+        const struct sink * s = r->sinks[i].sink;
+        struct channel * to = s->channel;
+        if (!to || to->state != CHANNEL_RUN || to->left == 0 || s->ready.count) {
+            return 0;
+        }
+        uint32_t room = granted(to);
+        uint64_t first = tick + r->sinks[i].latency;
+        first = first > to->next ? first : to->next;
+        if (first - tick + r->sinks[i].back > r->sinks[i].capacity || first >= end) {
+            return 0;
+        }
+        n = n < room ? n : room;
+        n = end - first < n ? (uint32_t) (end - first) : n;
+        // With places for all that can be on its way there are places for what follows.
+        uint32_t way = n < r->sinks[i].capacity ? n : r->sinks[i].capacity;
+        uint32_t free = sink_places(s, way, r->sinks[i].capacity, r->sinks[i].back, tick);
+        n = free < way ? free : n;
+    }
+    return r->n_sinks ? n : 0;
+}
+
+static void pass_on(const struct route * r, const uint32_t * words, uint32_t n, uint64_t tick) {
     for (int i = 0; i < r->n_sinks; i++) {
-        if (!r->sinks[i].sink->channel) {
-            return NULL;
-        }
+        struct sink * s = r->sinks[i].sink;
+        struct channel * to = s->channel;
+        uint64_t first = tick + r->sinks[i].latency;
+        first = first > to->next ? first : to->next;
+        walk_write(to, words, n);
+        sink_pass(s, n, first);
+        moved(to, n, first);
     }
-    return r;
 }
 
-// Looks at the channels that are awake; false when one of them is about to do something else.
-static bool find_movers(struct array * a, struct burst * b) {
-    for (int col = 0; col < a->columns; col++) {
-        for (uint32_t left = a->awake[col]; left; left &= left - 1) {
-            struct channel * c = a->by_bit[col][__builtin_ctz(left)];
-            if (c->state != CHANNEL_RUN || c->left == 1) {
-                return false;
-            }
-            if (a->now < c->resume) {
-                limit(b, c->resume - a->now);
-                continue;
-            }
-            limit(b, c->left - 1);
-            if (c->dir == DMA_MM2S) {
-                if (c->header_due || !open_route(&c->source)) {
-                    return false;
+static void move_out(struct channel * c) {
+    uint32_t words[CHUNK];
+    struct array * a = c->tile->array;
+    while (c->left) {
+        uint32_t most = granted(c);
+        const struct route * r = most ? open_way(c) : NULL;
+        if (!r) {
+            return;
+        }
+        uint64_t tick = c->next;
+        bool header = c->header_due, frame = c->source.header;
+        uint32_t room = source_room(&c->source, r, &tick, header ? 1 : most);
+        uint32_t n = room ? in_time(c, tick, room) : 0;
+        if (n == 0) {
+            return;
+        }
+        if (header) {
+            words[0] = packet_header(c);
+            source_enter(&c->source, r, words, 1, tick, false);
+            c->header_due = false;
+            c->next = tick + 1;
+            a->reached = c->next > a->reached ? c->next : a->reached;
+            continue;
+        }
+        uint32_t all =
+            a->config.single_cycles || frame ? 0 : straight(c, r, tick, in_time(c, tick, most));
+        if (all) {
+            walk_read(c, words, all);
+            pass_on(r, words, all, tick);
+            moved(c, all, tick);
+            continue;
+        }
+        walk_read(c, words, n);
+        source_enter(&c->source, r, words, n, tick, c->left == 0 && !c->bd.suppress_tlast);
+        moved(c, n, tick);
+    }
+}
+
+// ---- the cycle ----
+
+static void move_all(struct array * a) {
+    for (bool any = true; any && !a->failed;) {
+        any = false;
+        for (int col = 0; col < a->columns; col++) {
+            while (a->awake[col]) {
+                struct channel * c = a->by_bit[col][__builtin_ctz(a->awake[col])];
+                a->awake[col] &= a->awake[col] - 1;
+                any = true;
+                if (c->state == CHANNEL_RUN) {
+                    c->dir == DMA_MM2S ? move_out(c) : move_in(c);
                 }
-                b->out[b->n_out++] = c;
-            } else if (c->sink.blocked) {
-                return false;
-            } else {
-                b->in[b->n_in++] = c;
             }
         }
     }
-    return b->n_out + b->n_in > 0;
 }
 
-// ---- for how long ----
-
-static uint64_t ready_at(const struct sink * s, uint32_t i) {
-    return s->ring[(s->head + i) % FIFO_RING].ready;
-}
-
-// The first cycles in which a word is ready in each.
-static uint64_t ready_run(const struct sink * s, uint64_t now) {
-    uint32_t i = 0;
-    while (i < s->count && ready_at(s, i) <= now + i) {
-        i++;
-    }
-    return i;
-}
-
-static bool plan_feeds(struct burst * b) {
-    for (int i = 0; i < b->n_out; i++) {
-        const struct channel * c = b->out[i];
-        const struct route * r = open_route(&c->source);
-        for (int j = 0; j < r->n_sinks; j++) {
-            struct sink * s = r->sinks[j].sink;
-            if (s->feeder) {
-                return false;
-            }
-            s->feeder = c;
-            s->feed_latency = r->sinks[j].latency;
-            if (s->channel->state != CHANNEL_RUN) {
-                return false; // asked again at every word
-            }
-        }
-    }
-    return true;
-}
-
-// A channel that has no word ready only waits, and words gather in its FIFO.
-static bool plan_sinks(struct burst * b) {
-    int moving = 0;
-    for (int i = 0; i < b->n_in; i++) {
-        struct channel * c = b->in[i];
-        struct sink * s = &c->sink;
-        if (s->count == 0) {
-            if (!s->feeder) {
-                return false;
-            }
-            limit(b, s->feed_latency);
-        } else if (ready_at(s, 0) > b->now) {
-            limit(b, ready_at(s, 0) - b->now);
-        } else {
-            uint64_t run = ready_run(s, b->now);
-            // behind them the words that come in now, if the FIFO is as long as their way
-            if (run < s->count || !s->feeder || s->count < s->feed_latency) {
-                limit(b, run);
-            }
-            if (s->feeder && place(s->feeder) < place(c) && s->count >= s->capacity) {
-                return false;
-            }
-            s->drained = true;
-            b->in[moving++] = c;
-        }
-    }
-    b->n_in = moving;
-    for (int i = 0; i < b->n_out; i++) {
-        const struct route * r = open_route(&b->out[i]->source);
-        for (int j = 0; j < r->n_sinks; j++) {
-            const struct sink * s = r->sinks[j].sink;
-            if (s->drained) {
+// Wakes those whose time to look has come, marks those whose event has, and finds the next time.
+static void find_due(struct array * a, uint32_t due[]) {
+    uint64_t next = NEVER;
+    for (int col = 0; col < a->columns; col++) {
+        for (int bit = 0; bit < ARRAY_COLUMN_CHANNELS; bit++) {
+            uint64_t wake = a->wake[col][bit];
+            if (wake > a->now) {
+                next = wake < next ? wake : next;
                 continue;
             }
-            if (s->count >= s->capacity) {
-                return false;
+            struct channel * c = a->by_bit[col][bit];
+            if (c->look <= a->now) {
+                c->look = NEVER;
+                a->awake[col] |= 1u << bit;
             }
-            limit(b, s->capacity - s->count);
-            if (s->count == 0) { // perhaps asleep: the first word wakes it
-                limit(b, s->feed_latency);
+            if (c->event <= a->now) {
+                due[col] |= 1u << bit;
+                c->event = NEVER;
             }
+            channel_set_wake(c);
+            next = a->wake[col][bit] < next ? a->wake[col][bit] : next;
         }
     }
-    return true;
+    a->next_wake = next;
 }
 
-// The bytes that a channel may touch in so many cycles: all of its descriptor's, unless it walks
-// straight on.
-static void touched(const struct channel * c, uint64_t cycles, uintptr_t * first, uintptr_t * end) {
-    *first = (uintptr_t) c->base;
-    *end = *first + c->span;
-    if (c->bd.wrap[0] == 0 && c->bd.step[0] == 1 && !c->bd.pads) {
-        *first += c->offset * 4;
-        *end = *first + cycles * 4;
+void array_channels(struct array * a) {
+    uint32_t due[ARRAY_MAX_COLUMNS] = {0};
+    if (a->next_wake <= a->now) {
+        find_due(a, due);
     }
-}
-
-// Copies are not made word by word in turn: nobody may read what another writes meanwhile.
-static bool apart(const struct burst * b) {
-    for (int i = 0; i < b->n_in; i++) {
-        uintptr_t first, end;
-        touched(b->in[i], b->cycles, &first, &end);
-        for (int j = 0; j < b->n_out; j++) {
-            uintptr_t other_first, other_end;
-            if (b->in[i]->tile->row != b->out[j]->tile->row) {
-                continue; // another memory
-            }
-            touched(b->out[j], b->cycles, &other_first, &other_end);
-            if (first < other_end && other_first < end) {
-                return false;
+    move_all(a);
+    if (a->next_wake <= a->now) { // a descriptor's last word, just now
+        find_due(a, due);
+    }
+    for (int col = 0; col < a->columns; col++) {
+        for (uint32_t left = due[col]; left && !a->failed; left &= left - 1) {
+            struct channel * c = a->by_bit[col][__builtin_ctz(left)];
+            if (c->state == CHANNEL_RUN && c->left == 0) {
+                channel_finish(c);
+            } else {
+                channel_try(c);
             }
         }
     }
-    return true;
-}
-
-// ---- the copies ----
-
-static void fifo_append(struct sink * s, const uint32_t * words, uint32_t n, uint64_t ready) {
-    for (uint32_t i = 0; i < n; i++) {
-        s->ring[(s->head + s->count + i) % FIFO_RING] =
-            (struct sink_word){.word = words[i], .ready = ready + i};
-    }
-    s->count += n;
-}
-
-static void fifo_take(struct sink * s, uint32_t * words, uint32_t n) {
-    for (uint32_t i = 0; i < n; i++) {
-        words[i] = s->ring[(s->head + i) % FIFO_RING].word;
-    }
-    s->head = (s->head + n) % FIFO_RING;
-    s->count -= n;
-}
-
-// n words come to a FIFO in n cycles, and as many leave it if it is drained.
-static void pass_on(struct sink * s, const uint32_t * words, uint32_t n, uint64_t now) {
-    uint64_t ready = now + s->feed_latency;
-    if (!s->drained) {
-        if (s->count == 0) {
-            channel_wake(s->channel);
-        }
-        fifo_append(s, words, n, ready);
-        return;
-    }
-    uint32_t old[FIFO_RING], first = s->count < n ? s->count : n, direct = n - first;
-    fifo_take(s, old, first);
-    channel_write_words(s->channel, old, first);
-    channel_write_words(s->channel, words, direct);
-    fifo_append(s, words + direct, first, ready + direct);
-}
-
-static void copy(struct array * a, struct burst * b) {
-    uint32_t n = (uint32_t) b->cycles, words[BURST_MAX];
-    for (int i = 0; i < b->n_out; i++) {
-        struct channel * c = b->out[i];
-        const struct route * r = open_route(&c->source);
-        channel_read_words(c, words, n);
-        for (int j = 0; j < r->n_sinks; j++) {
-            pass_on(r->sinks[j].sink, words, n, b->now);
-        }
-        a->stream_words += c->tile->kind == TILE_SHIM ? n : 0;
-    }
-    for (int i = 0; i < b->n_in; i++) {
-        struct channel * c = b->in[i];
-        if (!c->sink.feeder) {
-            fifo_take(&c->sink, words, n);
-            channel_write_words(c, words, n);
-        }
-        a->stream_words += c->tile->kind == TILE_SHIM ? n : 0;
-    }
-}
-
-static void forget_plan(struct burst * b, int n_in) {
-    for (int i = 0; i < n_in; i++) {
-        b->in[i]->sink.drained = false;
-    }
-    for (int i = 0; i < b->n_out; i++) {
-        const struct route * r = open_route(&b->out[i]->source);
-        for (int j = 0; j < r->n_sinks; j++) {
-            r->sinks[j].sink->feeder = NULL;
+    uint32_t trying[ARRAY_MAX_COLUMNS];
+    memcpy(trying, a->trying, sizeof(trying));
+    memset(a->trying, 0, sizeof(a->trying));
+    for (int col = 0; col < a->columns; col++) {
+        for (uint32_t left = trying[col]; left && !a->failed; left &= left - 1) {
+            channel_ask(a->by_bit[col][__builtin_ctz(left)]);
         }
     }
+    move_all(a);
 }
 
-void array_burst(struct array * a, uint64_t until) {
-    struct burst b;
-    if (a->config.single_cycles || a->now < a->next_burst || until < a->now + BURST_MIN) {
-        return;
+bool array_pending(const struct array * a) {
+    uint32_t any = 0;
+    for (int col = 0; col < a->columns; col++) {
+        any |= a->awake[col] | a->trying[col];
     }
-    b.now = a->now;
-    b.cycles = until - a->now < BURST_MAX ? until - a->now : BURST_MAX;
-    b.n_out = b.n_in = 0;
-    bool found = find_movers(a, &b) && b.cycles >= BURST_MIN;
-    if (found) {
-        bool ok = plan_feeds(&b) && plan_sinks(&b) && b.cycles >= BURST_MIN && apart(&b);
-        if (ok) {
-            copy(a, &b);
-            a->now += b.cycles;
-        }
-        forget_plan(&b, b.n_in);
-        found = ok;
-    }
-    if (!found) {
-        a->next_burst = a->now + BURST_PAUSE;
-    }
+    return any != 0;
 }

@@ -144,6 +144,7 @@ enum status tile_core_new(struct tile * t) {
         .bank_bit = t->array->clock.bank_bit,
         .lock_stall = t->array->clock.lock_stall,
         .strict = config->strict,
+        .seed = (uint32_t) (t->col * ARRAY_ROWS + t->row),
     };
     if (config->trace && t->col == config->trace_col && t->row == config->trace_row) {
         env.trace = env_trace;
@@ -209,9 +210,7 @@ void tile_core_reset(struct tile * t) {
     core_program_changed(t->core, 0, CORE_PM_BYTES);
     t->core_control = t->cascade_control = 0;
     t->cascade_head = t->cascade_count = 0;
-    t->core_in.head = t->core_in.count = 0;
-    t->core_in.blocked = NULL;
-    t->core_in.capacity = FIFO_WORDS_ENDPOINT;
+    sink_reset(&t->core_in);
     source_reset(&t->core_out);
     forget(t);
 }
@@ -310,6 +309,8 @@ void tile_core_count(struct tile * t, struct emu_counters * counters) {
     counters->core_stalls += stalls - (stalls < t->stalls_seen ? 0 : t->stalls_seen);
     counters->bank_stalls += banks - (banks < t->bank_stalls_seen ? 0 : t->bank_stalls_seen);
     t->bank_stalls_seen = banks;
+    counters->stray_loads += core_stray_loads(t->core) - t->strays_seen;
+    t->strays_seen = core_stray_loads(t->core);
     t->bundles_seen = bundles;
     t->stalls_seen = stalls;
 }

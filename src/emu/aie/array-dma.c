@@ -1,7 +1,11 @@
 // array-dma: the DMA channels. A channel takes tasks from its queue; a task walks a chain of buffer
-// descriptors, a descriptor is latched when its transfer starts, takes its lock, moves one word a
-// cycle and gives its lock back. Where a transfer may go is checked once, for the exact set of
-// words that it touches, before the first word moves.
+// descriptors, a descriptor is latched when its transfer starts, takes its lock, moves its words
+// (array-burst.c) and gives its lock back. Where a transfer may go is checked once, for the exact
+// set of words that it touches, before the first word moves.
+//
+// When a descriptor's words may start is decided here, from the clock's figures: behind the one
+// before it, behind the release of its lock, behind the start-up of its task, and at the shim
+// behind host memory's turn. Channels ask for these in the order of time.
 #include "emu/aie/array-model.h"
 
 #include <inttypes.h>
@@ -50,15 +54,15 @@ bool channel_push(struct channel * c, uint32_t word) {
     task->bd = (uint8_t) bd;
     task->runs = (uint16_t) (bits(word, 23, 16) + 1);
     task->token = (uint8_t) bits(word, 31, 31);
-    channel_wake(c);
+    channel_try(c);
     return true;
 }
 
 void channel_reset(struct channel * c) {
     c->queued = 0;
     c->state = CHANNEL_IDLE;
-    c->sink.head = c->sink.count = 0;
-    c->sink.blocked = NULL;
+    c->waiting = NEVER;
+    sink_reset(&c->sink);
     source_reset(&c->source);
     channel_sleep(c);
 }
@@ -80,41 +84,7 @@ bool channel_control(struct channel * c, uint32_t value) {
     return true;
 }
 
-// ---- where a descriptor's words lie ----
-
-// Offset of the furthest of the first n words, counting dimensions 0..d.
-static uint64_t furthest(const struct bd * bd, uint64_t n, int d) {
-    uint64_t block = 1;
-    for (int i = 0; i < d; i++) {
-        block *= bd->wrap[i];
-    }
-    if (d == 0) {
-        return (n - 1) * bd->step[0];
-    }
-    if (block == 0) { // a lower dimension never wraps, this one is never reached
-        return furthest(bd, n, d - 1);
-    }
-    uint64_t full = n / block, rest = n % block, far = 0;
-    if (full) {
-        far = (full - 1) * bd->step[d] + furthest(bd, block, d - 1);
-    }
-    if (rest) {
-        uint64_t tail = full * bd->step[d] + furthest(bd, rest, d - 1);
-        far = tail > far ? tail : far;
-    }
-    return far;
-}
-
-// With zeros around the data; the last, partial cube is taken as a whole.
-static uint64_t furthest_padded(const struct bd * bd) {
-    uint64_t cube = 1, far = 0;
-    int d = 0;
-    for (; d < 3 && bd->wrap[d]; d++) {
-        cube *= bd->before[d] + bd->wrap[d] + bd->after[d];
-        far += (uint64_t) (bd->wrap[d] - 1) * bd->step[d];
-    }
-    return far + (bd->length - 1) / cube * bd->step[d];
-}
+// ---- descriptors ----
 
 static bool locate(struct channel * c, uint64_t address, uint64_t bytes) {
     struct tile * t = c->tile;
@@ -193,157 +163,20 @@ static bool begin(struct channel * c) {
         (bd->release_value && !lock_of_channel(c, bd->release_id, &owner, &lock))) {
         return fail(c, ST_DEVICE, "names a lock that does not exist");
     }
-    uint64_t far = bd->pads ? furthest_padded(bd) : furthest(bd, bd->length, 3);
     uint64_t start = (uint64_t) bd->iter_current * bd->iter_step * 4;
-    uint64_t bytes = far * 4 + 4;
-    if (!locate(c, bd->address + start, bytes)) {
+    if (!locate(c, bd->address + start, walk_bytes(bd))) {
         return false;
     }
     bd_store_iteration(t->kind, words,
                        bd->iter_current + 1 >= bd->iter_wrap ? 0 : bd->iter_current + 1);
-    c->left = bd->length;
-    c->span = bytes;
-    c->offset = 0;
-    memset(c->count, 0, sizeof(c->count));
-    memset(c->row, 0, sizeof(c->row));
+    walk_begin(c);
     c->header_due = bd->packet && c->dir == DMA_MM2S;
     c->state = CHANNEL_ACQUIRE;
     return true;
 }
 
-// ---- moving ----
-
-// n words further, at most to the end of the row.
-static inline void advance(struct channel * c, uint32_t n) {
-    const struct bd * bd = &c->bd;
-    c->offset += (uint64_t) n * bd->step[0];
-    if (bd->wrap[0] == 0 || (c->count[0] += n) < bd->wrap[0]) {
-        return;
-    }
-    c->count[0] = 0;
-    c->row[0] += bd->step[1];
-    if (bd->wrap[1] && ++c->count[1] == bd->wrap[1]) {
-        c->count[1] = 0;
-        c->row[1] += bd->step[2];
-        if (bd->wrap[2] && ++c->count[2] == bd->wrap[2]) {
-            c->count[2] = 0;
-            c->row[2] += bd->step[3];
-            c->row[1] = c->row[2];
-        }
-        c->row[0] = c->row[1];
-    }
-    c->offset = c->row[0];
-}
-
-// With padding, count[] runs over zeros and data alike; row[2] is where the cube begins.
-static uint32_t padded_word(const struct channel * c) {
-    const struct bd * bd = &c->bd;
-    uint64_t offset = c->row[2];
-    for (int d = 0; d < 3; d++) {
-        if (bd->wrap[d]) {
-            if (c->count[d] < bd->before[d] || c->count[d] >= bd->before[d] + bd->wrap[d]) {
-                return 0;
-            }
-            offset += (uint64_t) (c->count[d] - bd->before[d]) * bd->step[d];
-        } else {
-            offset += (uint64_t) c->count[d] * bd->step[d];
-        }
-    }
-    return load_u32(c->base + offset * 4);
-}
-
-// n words further, at most to the end of the row.
-static void padded_advance(struct channel * c, uint32_t n) {
-    const struct bd * bd = &c->bd;
-    for (int d = 0; d < 3; d++, n = 1) {
-        c->count[d] += n;
-        if (bd->wrap[d] == 0 || c->count[d] < bd->before[d] + bd->wrap[d] + bd->after[d]) {
-            return;
-        }
-        c->count[d] = 0;
-    }
-    c->row[2] += bd->step[3];
-}
-
-// ---- many words ----
-
-// How many of the next n lie in the same row.
-static uint32_t row_rest(const struct channel * c, uint32_t n) {
-    uint32_t row = c->bd.before[0] + c->bd.wrap[0] + c->bd.after[0];
-    return c->bd.wrap[0] && row - c->count[0] < n ? row - c->count[0] : n;
-}
-
-// Whether the row lies among the zeros before or after the data.
-static bool padded_row(const struct channel * c) {
-    bool zeros = false;
-    for (int d = 1; d < 3; d++) {
-        zeros |= c->bd.wrap[d] && c->count[d] - c->bd.before[d] >= c->bd.wrap[d];
-    }
-    return zeros;
-}
-
-static void padded_read(struct channel * c, uint32_t * words, uint32_t n) {
-    while (n) {
-        uint32_t row = row_rest(c, n);
-        if (padded_row(c)) {
-            memset(words, 0, (size_t) row * 4);
-            padded_advance(c, row);
-        } else {
-            row = c->bd.wrap[0] ? row : 1;
-            for (uint32_t i = 0; i < row; i++) {
-                words[i] = padded_word(c);
-                padded_advance(c, 1);
-            }
-        }
-        words += row;
-        n -= row;
-    }
-}
-
-void channel_read_words(struct channel * c, uint32_t * words, uint32_t n) {
-    c->left -= n;
-    if (c->bd.pads) {
-        padded_read(c, words, n);
-        return;
-    }
-    while (n) {
-        uint32_t row = row_rest(c, n), step = c->bd.step[0];
-        const uint8_t * from = c->base + c->offset * 4;
-        if (step == 1) {
-            memcpy(words, from, (size_t) row * 4);
-        } else {
-            for (uint32_t i = 0; i < row; i++) {
-                words[i] = load_u32(from + (uint64_t) i * step * 4);
-            }
-        }
-        advance(c, row);
-        words += row;
-        n -= row;
-    }
-}
-
-void channel_write_words(struct channel * c, const uint32_t * words, uint32_t n) {
-    c->left -= n;
-    while (n) {
-        uint32_t row = row_rest(c, n), step = c->bd.step[0];
-        uint8_t * to = c->base + c->offset * 4;
-        if (step == 1) {
-            memcpy(to, words, (size_t) row * 4);
-        } else {
-            for (uint32_t i = 0; i < row; i++) {
-                store_u32(to + (uint64_t) i * step * 4, words[i]);
-            }
-        }
-        advance(c, row);
-        words += row;
-        n -= row;
-    }
-}
-
-// ---- one word ----
-
 // Odd parity over the whole word.
-static uint32_t packet_header(const struct channel * c) {
+uint32_t packet_header(const struct channel * c) {
     uint32_t h = c->bd.packet_id | (uint32_t) c->bd.packet_type << 12 |
                  (uint32_t) c->tile->row << 16 | (uint32_t) c->tile->col << 21;
     uint32_t p = h;
@@ -353,35 +186,7 @@ static uint32_t packet_header(const struct channel * c) {
     return h | (~p & 1) << 31;
 }
 
-static bool move_word(struct channel * c) {
-    if (c->dir == DMA_S2MM) {
-        uint32_t word;
-        bool last;
-        if (!sink_pop(&c->sink, &word, &last)) {
-            return false;
-        }
-        store_u32(c->base + c->offset * 4, word);
-        advance(c, 1);
-        return true;
-    }
-    if (c->header_due) {
-        if (source_push(&c->source, packet_header(c), false)) {
-            c->header_due = false;
-        }
-        return false;
-    }
-    bool last = c->left == 1 && !c->bd.suppress_tlast;
-    uint32_t word = c->bd.pads ? padded_word(c) : load_u32(c->base + c->offset * 4);
-    if (!source_push(&c->source, word, last)) {
-        return false;
-    }
-    if (c->bd.pads) {
-        padded_advance(c, 1);
-    } else {
-        advance(c, 1);
-    }
-    return true;
-}
+// ---- the end of a descriptor ----
 
 // A token is a one-word packet from the tile's control port; without a way to the firmware it never
 // arrives, and whoever waits for it hangs on silicon.
@@ -405,10 +210,37 @@ static void send_token(struct channel * c) {
     c->tokens++;
     if (a->txn.waiting) {
         a->txn.time = a->now + 1;
+    } else if (a->txn.time != NEVER) { // the controller looks at the token first
+        a->txn.time += a->clock.txn_token;
     }
 }
 
-static void finish(struct channel * c) {
+static void tell(const struct channel * c, enum emu_event_kind kind, uint64_t start, uint64_t end) {
+    const struct array * a = c->tile->array;
+    bool moved = kind == EMU_EVENT_DMA;
+    if (a->config.event && end > start) {
+        struct emu_event e = {.kind = kind,
+                              .col = c->tile->col,
+                              .row = c->tile->row,
+                              .channel = c->index + (c->dir == DMA_MM2S ? 16 : 0),
+                              .what = moved ? "words" : "lock",
+                              .start = start,
+                              .end = end,
+                              .words = moved ? c->bd.length : 0};
+        a->config.event(a->config.user, &e);
+    }
+}
+
+void channel_finish(struct channel * c) {
+    struct array * a = c->tile->array;
+    channel_event(c, NEVER, REQUEST_NONE);
+    tell(c, EMU_EVENT_DMA, cycle_of(a, c->first), a->now + 1);
+    for (int i = 0; c->tile->kind == TILE_CORE && i < 8; i++) {
+        c->tile->dma_granules[i] += c->granules[i];
+    }
+    if (c->dir == DMA_MM2S && !c->bd.suppress_tlast) {
+        source_close(&c->source);
+    }
     if (c->bd.release_value) {
         struct tile * owner;
         int lock;
@@ -417,6 +249,8 @@ static void finish(struct channel * c) {
             return;
         }
     }
+    c->earliest = a->now + 1 + a->clock.bd_gap;
+    channel_try(c);
     if (c->bd.use_next) {
         c->bd_id = c->bd.next;
         begin(c);
@@ -431,6 +265,8 @@ static void finish(struct channel * c) {
     }
 }
 
+// ---- the start of a descriptor ----
+
 // How long memory keeps a transfer waiting: that of the host as long as it likes.
 static uint32_t delay(const struct channel * c) {
     struct array * a = c->tile->array;
@@ -441,45 +277,137 @@ static uint32_t delay(const struct channel * c) {
     return (a->noise >> 16) % (c->tile->kind == TILE_SHIM ? 256 : 16);
 }
 
-static bool try_acquire(struct channel * c) {
+static uint32_t start_up(struct channel * c) {
+    const struct emu_clock * clock = &c->tile->array->clock;
+    bool out = c->dir == DMA_MM2S;
+    if (c->tile->kind != TILE_SHIM) {
+        return clock->task_start;
+    }
+    uint32_t cold = out ? clock->mm2s_cold : clock->s2mm_cold;
+    for (uint32_t i = 0; i < c->tasks && cold; i++) {
+        cold = cold * (out ? clock->mm2s_decay : clock->s2mm_decay) / 1000;
+    }
+    c->tasks++;
+    return cold + (out ? clock->mm2s_steady : clock->s2mm_steady);
+}
+
+// The cycle in which host memory has time for so many words of the channel.
+static uint64_t ddr_turn(const struct channel * c, uint32_t words) {
+    struct array * a = c->tile->array;
+    uint32_t rate = c->dir == DMA_MM2S ? a->clock.ddr_read : a->clock.ddr_write;
+    if (rate == 0) {
+        return a->now;
+    }
+    uint64_t * free = &a->ddr_free[c->dir];
+    uint64_t at = *free > a->now * 1000 ? *free : a->now * 1000;
+    *free = at + (uint64_t) words * 4 * 1000000 / rate;
+    return (at + 999) / 1000;
+}
+
+static bool in_bursts(const struct channel * c) {
+    const struct emu_clock * clock = &c->tile->array->clock;
+    return c->tile->kind == TILE_SHIM && clock->burst_words &&
+           (c->dir == DMA_MM2S ? clock->ddr_read || clock->burst_gap : clock->ddr_write != 0);
+}
+
+static void first_burst(struct channel * c) {
+    struct array * a = c->tile->array;
+    c->burst_left = c->left;
+    c->granted = c->burst_begun = false;
+    if (in_bursts(c)) {
+        c->burst_left = c->left < a->clock.burst_words ? c->left : a->clock.burst_words;
+        uint64_t ready = ticks(a, ddr_turn(c, c->burst_left));
+        if (ready > c->next) {
+            c->ddr_from = c->next;
+            c->next = c->ddr_till = ready;
+        }
+    }
+}
+
+// When the lock that was taken just now was open to the channel: at once if it has not waited and
+// the last release was not needed.
+static uint64_t open_since(const struct channel * c, const struct tile * owner, int lock) {
+    int value = c->bd.acquire_value, take = value < 0 ? -value : value;
+    if (c->waiting != NEVER) {
+        return c->tile->array->now;
+    }
+    return value < 0 && owner->lock_before[lock] >= take ? 0 : owner->lock_raised[lock];
+}
+
+static void try_acquire(struct channel * c) {
+    struct array * a = c->tile->array;
+    const struct emu_clock * clock = &a->clock;
+    uint64_t start = c->earliest > a->now ? c->earliest : a->now + 1;
     if (c->bd.acquire_enable) {
         struct tile * owner;
         int lock;
         lock_of_channel(c, c->bd.acquire_id, &owner, &lock);
         if (!lock_acquire(owner, lock, c->bd.acquire_value)) {
-            channel_sleep(c);
-            return false;
+            c->waiting = c->waiting == NEVER ? a->now : c->waiting;
+            return;
+        }
+        uint64_t since = open_since(c, owner, lock);
+        uint64_t lag = c->dir == DMA_S2MM          ? clock->lock_to_s2mm
+                       : c->tile->kind == TILE_MEM ? clock->mem_to_mm2s
+                                                   : clock->lock_to_mm2s;
+        start = since && since + lag > start ? since + lag : start;
+        if (c->waiting != NEVER) {
+            tell(c, EMU_EVENT_DMA_WAIT, c->waiting, a->now);
+            c->waiting = NEVER;
         }
     }
     c->state = CHANNEL_RUN;
-    c->resume = c->tile->array->now + COST_BD + delay(c);
-    return true;
+    c->next = ticks(a, start + delay(c));
+    c->started = c->next;
+    first_burst(c);
+    channel_wake(c);
 }
 
-void channel_step(struct channel * c) {
+static bool next_task(struct channel * c) {
+    if (c->queued == 0) {
+        return false;
+    }
+    c->task = c->queue[0];
+    c->queued--;
+    memmove(&c->queue[0], &c->queue[1], c->queued * sizeof(c->queue[0]));
+    c->bd_id = c->task.bd;
+    c->earliest = c->tile->array->now + start_up(c);
+    return begin(c);
+}
+
+// ---- in the middle ----
+
+static void ask_way(struct channel * c) {
     struct array * a = c->tile->array;
+    channel_event(c, NEVER, REQUEST_WAY);
+    if (source_way(&c->source, c->header_due ? packet_header(c) : walk_peek(c))) {
+        uint64_t start = ticks(a, a->now + 1);
+        c->next = c->next > start ? c->next : start;
+        c->request = REQUEST_NONE;
+        channel_wake(c);
+    }
+}
+
+static void ask_burst(struct channel * c) {
+    struct array * a = c->tile->array;
+    uint32_t left = c->left - c->burst_left;
+    channel_event(c, NEVER, REQUEST_NONE);
+    c->burst_ready =
+        ticks(a, ddr_turn(c, left < a->clock.burst_words ? left : a->clock.burst_words));
+    c->granted = true;
+    channel_wake(c);
+}
+
+void channel_ask(struct channel * c) {
     if (c->state == CHANNEL_RUN) {
-        if (a->now < c->resume || !move_word(c)) {
-            return;
-        }
-        a->stream_words += c->tile->kind == TILE_SHIM;
-        if (--c->left == 0) {
-            finish(c);
+        if (c->request == REQUEST_WAY) {
+            ask_way(c);
+        } else if (c->request == REQUEST_BURST) {
+            ask_burst(c);
         }
         return;
     }
-    if (c->state == CHANNEL_IDLE) {
-        if (c->queued == 0) {
-            channel_sleep(c);
-            return;
-        }
-        c->task = c->queue[0];
-        c->queued--;
-        memmove(&c->queue[0], &c->queue[1], c->queued * sizeof(c->queue[0]));
-        c->bd_id = c->task.bd;
-        if (!begin(c)) {
-            return;
-        }
+    if (c->state == CHANNEL_ACQUIRE || next_task(c)) {
+        try_acquire(c);
     }
-    try_acquire(c);
 }

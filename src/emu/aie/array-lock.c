@@ -12,7 +12,7 @@ static void wake_channels(struct tile * t) {
     for (int i = 0; i < tile_traits[t->kind].channels; i++) {
         for (int dir = DMA_S2MM; dir <= DMA_MM2S; dir++) {
             if (t->channels[dir][i].state == CHANNEL_ACQUIRE) {
-                channel_wake(&t->channels[dir][i]);
+                channel_try(&t->channels[dir][i]);
             }
         }
     }
@@ -40,6 +40,29 @@ void lock_changed(struct tile * t) {
     }
 }
 
+static void tell(const struct tile * t, int id) {
+    const struct array * a = t->array;
+    if (a->config.event) {
+        struct emu_event e = {.kind = EMU_EVENT_LOCK,
+                              .col = t->col,
+                              .row = t->row,
+                              .channel = id,
+                              .what = "lock",
+                              .start = a->now,
+                              .end = a->now,
+                              .words = (uint64_t) t->locks[id]};
+        a->config.event(a->config.user, &e);
+    }
+}
+
+static void put(struct tile * t, int id, int value) {
+    t->lock_before[id] = t->locks[id];
+    t->lock_raised[id] = t->array->now;
+    t->locks[id] = (int8_t) value;
+    tell(t, id);
+    lock_changed(t);
+}
+
 int lock_acquire(struct tile * t, int id, int value) {
     int8_t * lock = &t->locks[id];
     int take = value < 0 ? -value : value;
@@ -48,6 +71,7 @@ int lock_acquire(struct tile * t, int id, int value) {
     }
     *lock = (int8_t) (*lock - take);
     if (take) {
+        tell(t, id);
         lock_changed(t);
     }
     return 1;
@@ -62,14 +86,12 @@ int lock_release(struct tile * t, int id, int value) {
                    t->locks[id], value, LOCK_MAX);
         return -1;
     }
-    t->locks[id] = (int8_t) next;
-    lock_changed(t);
+    put(t, id, next);
     return 1;
 }
 
 void lock_set(struct tile * t, int id, int value) {
-    t->locks[id] = (int8_t) value;
-    lock_changed(t);
+    put(t, id, value);
 }
 
 // A memtile's descriptors number the locks of three tiles: west 0-63, own 64-127, east 128-191.

@@ -3,9 +3,17 @@
 // core. Words travel from a stream source (a memory-to-stream channel, a core) over a route to the
 // FIFOs of one or more sinks (stream-to-memory channels, cores).
 //
+// Words carry times. A channel moves as many as it knows the times of, at once and ahead of the
+// array's clock; what others can see of it - locks, tokens, arbiters, host memory's turns, the end
+// of a descriptor - happens when the clock gets there, in the order of time. So it does not matter
+// to any time in which order words are moved (array-burst.c).
+//
 // Whoever cannot go on sleeps, and whoever changes what it waits for wakes it: a column's `awake`
-// bits for channels, `core_wake` for cores. That is what keeps idle tiles free of cost, and what
-// makes "nobody is awake" mean "nothing can move".
+// and `trying` bits for channels, `core_wake` for cores. That is what keeps idle tiles free of
+// cost, and what makes "nobody is awake" mean "nothing can move".
+//
+// A tick is the time of one 32-bit word on a stream: a cycle, or half of one where streams are 64
+// bits wide. Times of words are in ticks, all others in cycles.
 #pragma once
 
 #include "emu/aie/core.h"
@@ -29,21 +37,14 @@ enum {
     DMA_QUEUE_DEPTH = 4, // tasks waiting behind the running one
     DMA_TOKENS = 16,     // whose time is remembered; later ones come with the last
     LOCK_MAX = 63,
-    FIFO_RING = 128,
+    FIFO_RING = 256, // words
     ROUTE_MAX_SINKS = 64,
     ROUTE_MAX_ARBITERS = 64,
     CASCADE_DEPTH = 4, // two 512-bit stages at each end
 };
 
-// Costs of the model, in array cycles. They are round figures near what designs measure, not facts.
-enum {
-    COST_HOP = 2, // latency of one switch
-    COST_BD = 4,  // from one buffer descriptor to the next
-    FIFO_WORDS_PER_HOP = 4,
-    FIFO_WORDS_ENDPOINT = 16,
-};
-
-#define NEVER UINT64_MAX
+#define NEVER      UINT64_MAX
+#define NO_GRANULE UINT32_MAX
 
 enum dma_dir { DMA_S2MM, DMA_MM2S };
 
@@ -53,23 +54,28 @@ struct channel;
 
 // ---- streams ----
 
-struct sink_word {
-    uint32_t word;
-    uint32_t last;
-    uint64_t ready; // cycle at which it has come through the switches
+// Words that follow each other without a gap, and times of theirs.
+struct run {
+    uint64_t tick; // of the first one
+    uint32_t n;
+};
+
+struct runs {
+    uint32_t head, count;
+    struct run ring[FIFO_RING];
 };
 
 struct sink {
     struct tile * tile;
     struct channel * channel; // NULL: the core's stream input
     struct source * blocked;  // a source that found the FIFO full
-    // while array-burst.c plans: who pushes a word every cycle, and whether one leaves every cycle
-    const struct channel * feeder;
-    uint16_t feed_latency;
-    bool drained;
-    uint32_t capacity;
-    uint32_t head, count;
-    struct sink_word ring[FIFO_RING];
+    uint32_t capacity;        // of the longest way that leads here
+    uint64_t pushed, popped;  // words since the reset
+    struct runs ready;        // when the words that wait are through the switches
+    struct runs freed;        // when the last ones left
+    uint32_t freed_words;
+    uint32_t words[FIFO_RING]; // by their number
+    bool last[FIFO_RING];      // for cores
 };
 
 struct route {
@@ -82,7 +88,8 @@ struct route {
     struct {
         struct sink * sink;
         bool drop_header;
-        uint16_t latency;
+        uint16_t latency, back; // ticks for a word, and until its place is free for the next
+        uint16_t capacity;      // words that wait on the way and at its end
     } sinks[ROUTE_MAX_SINKS];
     uint16_t arbiters[ROUTE_MAX_ARBITERS]; // index into array.arbiters
 };
@@ -130,6 +137,14 @@ enum channel_state {
     CHANNEL_RUN,
 };
 
+// What a running channel asks for when its `event` comes; at its last word it asks for nothing, the
+// descriptor ends.
+enum channel_request {
+    REQUEST_NONE,
+    REQUEST_WAY,   // the arbiters of a packet's way
+    REQUEST_BURST, // host memory's next turn
+};
+
 struct channel {
     struct tile * tile;
     enum dma_dir dir;
@@ -146,10 +161,26 @@ struct channel {
     uint8_t bd_id;
     bool header_due;
     struct bd bd;
-    uint64_t resume; // cycle at which the descriptor's words may start
-    uint8_t * base;  // memory at the descriptor's address
-    uint64_t span;   // bytes from base on that it may touch
-    uint32_t left;   // words still to move
+    enum channel_request request;
+    uint64_t event;    // cycle; NEVER: others see nothing of it before something wakes it
+    uint64_t look;     // cycle at which to look for words again; NEVER: when woken
+    uint64_t earliest; // cycle at which the descriptor's first word could move, its lock aside
+    uint64_t next;     // tick at which the next word can move
+    uint64_t first;    // tick of the descriptor's first word
+    uint64_t waiting;  // cycle since which it waits for its lock; NEVER: it does not
+    // shim: words of the burst that may move, whether one of them has moved, whether the next burst
+    // is granted, and from which tick on
+    uint32_t burst_left;
+    bool burst_begun, granted;
+    uint64_t burst_ready;
+    uint64_t started;            // shim: tick at which the start-up of the task was over
+    uint64_t ddr_from, ddr_till; // ticks of the last wait for host memory
+    uint32_t tasks;              // shim: started in this dispatch
+    uint32_t granule;            // core tile: the one that was touched last, NO_GRANULE
+    uint32_t granules[8];        // of the descriptor, by physical bank
+    uint8_t * base;              // memory at the descriptor's address
+    uint64_t span;               // bytes from base on that it may touch
+    uint32_t left;               // words still to move
     uint32_t count[3];
     uint64_t offset; // in words from base
     uint64_t row[3]; // offset at which the current row, plane, cube began
@@ -175,19 +206,23 @@ struct tile {
     int col, row;
     uint8_t * memory;
     uint32_t touched; // bytes from the start of memory that may have been written
+    uint32_t garbage; // times that it was filled with garbage
     int8_t locks[TILE_MAX_LOCKS];
+    int8_t lock_before[TILE_MAX_LOCKS];   // what it was before it was last given back,
+    uint64_t lock_raised[TILE_MAX_LOCKS]; // and when that was
     uint32_t bds[TILE_MAX_BDS][BD_WORDS];
     struct channel channels[2][TILE_MAX_CHANNELS];
     uint32_t master[TILE_MAX_PORTS], slave[TILE_MAX_PORTS], slots[TILE_MAX_PORTS][TILE_SLOTS];
     uint32_t mux, demux; // shim
     uint32_t core_control, cascade_control;
 
-    struct core * core;                                   // core tiles
-    uint64_t core_wake;                                   // NEVER: blocked, done or off
-    uint64_t core_since;                                  // when it last began to run or to wait
-    uint64_t bundles_seen, stalls_seen, bank_stalls_seen; // already in the counters
+    struct core * core;  // core tiles
+    uint64_t core_wake;  // NEVER: blocked, done or off
+    uint64_t core_since; // when it last began to run or to wait
+    uint64_t bundles_seen, stalls_seen, bank_stalls_seen, strays_seen; // already in the counters
     // Meetings of core and DMA in a bank: what DMA channels took from each physical bank of this
-    // memory, in granules, and how much of it the core has been charged for, by memory and bank.
+    // memory, in granules, told at the end of each descriptor, and how much of it the core has been
+    // charged for, by memory and bank.
     uint64_t dma_granules[8], dma_seen[CORE_BANKS];
     uint64_t bank_from; // core's time up to which it was charged
     uint64_t bank_debt; // in millionths of a cycle
@@ -222,12 +257,20 @@ struct array {
     struct emu_config config;
     struct emu_clock clock;
     int columns;
+    unsigned tick_shift; // ticks in a cycle, as a power of two
     uint64_t now;
-    uint32_t awake[ARRAY_MAX_COLUMNS];
+    uint64_t until;                     // no word moves at this cycle or later
+    uint64_t reached;                   // tick behind the last word that moved
+    uint32_t awake[ARRAY_MAX_COLUMNS];  // channels that may have words to move
+    uint32_t trying[ARRAY_MAX_COLUMNS]; // channels that want a task, a lock or an arbiter
+    uint64_t wake[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS]; // min of event and look
+    uint64_t next_wake;                                      // no later than the first of them
+    uint64_t ddr_free[2];                                    // by direction, in 1/1000 cycles
+    uint64_t tiles_moving;                                   // tick until which a tile's DMA moves
+    uint32_t in_line;                                        // channels that wait for arbiters
     uint32_t noise; // the last number of a series; it goes on from dispatch to dispatch
     struct channel * by_bit[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS];
-    uint64_t next_core;  // no core wakes before this cycle
-    uint64_t next_burst; // no use in trying one before this cycle
+    uint64_t next_core; // no core wakes before this cycle
     uint64_t next_ticket;
     uint32_t generation; // of the switch configuration
     struct arbiter arbiters[ARRAY_MAX_COLUMNS * ARRAY_ROWS * TILE_ARBITERS];
@@ -263,10 +306,23 @@ void lock_changed(struct tile * owner);
 bool lock_of_channel(const struct channel * c, int id, struct tile ** owner, int * lock);
 
 // array-stream.c
-bool source_push(struct source * s, uint32_t word, bool last); // false: full, or the array failed
-const struct route * source_route(struct source * s);          // without a header; never NULL
-bool sink_pop(struct sink * s, uint32_t * word, bool * last);  // false: nothing ready
+// For cores, at the array's time. False: full, or the array failed; nothing ready.
+bool source_push(struct source * s, uint32_t word, bool last);
+bool sink_pop(struct sink * s, uint32_t * word, bool * last);
+// For channels: many words.
+struct route * source_way(struct source * s, uint32_t word); // of a packet; NULL: not yet
+uint32_t source_room(struct source * s, const struct route * r, uint64_t * tick, uint32_t n);
+uint32_t sink_places(const struct sink * s, uint32_t n, uint32_t capacity, uint64_t back,
+                     uint64_t tick); // how many of n words from `tick` on find a place
+void source_enter(struct source * s, const struct route * r, const uint32_t * words, uint32_t n,
+                  uint64_t tick, bool last);
+void source_close(struct source * s); // the packet's last word is through
+uint32_t sink_ready(const struct sink * s, uint64_t * tick, uint32_t n);
+void sink_take(struct sink * s, uint32_t * words, uint32_t n, uint64_t tick);
+void sink_pass(struct sink * s, uint32_t n, uint64_t tick); // n words came and left, FIFO empty
+const struct route * source_route(struct source * s);       // without a header; never NULL
 void sink_init(struct sink * s, struct tile * t, struct channel * c);
+void sink_reset(struct sink * s);
 void source_init(struct source * s, struct tile * t, struct channel * c, int slave);
 void source_reset(struct source * s);
 void source_free(struct source * s);
@@ -278,15 +334,24 @@ void route_trace(struct tile * t, int slave, int packet_id, struct route * r); /
 bool channel_push(struct channel * c, uint32_t word); // a write to the queue register
 bool channel_control(struct channel * c, uint32_t value);
 void channel_reset(struct channel * c);
-void channel_step(struct channel * c);
-// The next n words of a running descriptor that has more than n left.
-void channel_read_words(struct channel * c, uint32_t * words, uint32_t n);
-void channel_write_words(struct channel * c, const uint32_t * words, uint32_t n);
+void channel_finish(struct channel * c); // its last word has moved
+void channel_ask(struct channel * c);    // for what it needs next, if it can have it
+uint32_t packet_header(const struct channel * c);
+
+// array-walk.c: where the words of a descriptor lie
+uint64_t walk_bytes(const struct bd * bd); // from the first one to the end of the furthest
+void walk_begin(struct channel * c);
+uint32_t walk_peek(const struct channel * c);
+void walk_read(struct channel * c, uint32_t * words, uint32_t n);
+void walk_write(struct channel * c, const uint32_t * words, uint32_t n);
+
+// array-bd.c
 void bd_decode(enum tile_kind kind, const uint32_t words[BD_WORDS], struct bd * bd);
 void bd_store_iteration(enum tile_kind kind, uint32_t words[BD_WORDS], uint32_t current);
 
-// array-burst.c: moves the clock on, to `until` at most, as far as all channels only move words
-void array_burst(struct array * a, uint64_t until);
+// array-burst.c: what the channels do in this cycle, and all words whose times are known
+void array_channels(struct array * a);
+bool array_pending(const struct array * a); // whether someone was woken since
 
 // array-core.c
 enum status tile_core_new(struct tile * t);
@@ -311,8 +376,6 @@ void account_step(struct array * a, struct emu_account * account);
 // Parts become cycles, and the stalls of all cores at banks leave the running time.
 void account_close(struct array * a, struct emu_account * account, uint64_t cycles,
                    uint64_t bank_stalls);
-// What the array waits for now.
-enum emu_cause array_wait_cause(const struct array * a);
 
 // array-report.c
 bool array_fail_deadlock(struct array * a);
@@ -327,8 +390,9 @@ static inline void tile_touch(struct tile * t, uint64_t end) {
 }
 
 // Tells whoever looks at the timeline; t NULL: no tile.
-static inline void array_event(struct array * a, enum emu_event_kind kind, const struct tile * t,
-                               const char * what, uint64_t start, uint64_t end) {
+static inline void array_event(const struct array * a, enum emu_event_kind kind,
+                               const struct tile * t, const char * what, uint64_t start,
+                               uint64_t end) {
     if (a->config.event) {
         a->config.event(a->config.user, &(struct emu_event){.kind = kind,
                                                             .col = t ? t->col : -1,
@@ -344,8 +408,37 @@ static inline void channel_wake(struct channel * c) {
     c->tile->array->awake[c->tile->col] |= 1u << c->bit;
 }
 
-static inline void channel_sleep(struct channel * c) {
-    c->tile->array->awake[c->tile->col] &= ~(1u << c->bit);
+static inline void channel_try(struct channel * c) {
+    c->tile->array->trying[c->tile->col] |= 1u << c->bit;
+}
+
+static inline void channel_set_wake(struct channel * c) {
+    struct array * a = c->tile->array;
+    uint64_t wake = c->event < c->look ? c->event : c->look;
+    a->wake[c->tile->col][c->bit] = wake;
+    a->next_wake = wake < a->next_wake ? wake : a->next_wake;
+}
+
+static inline void channel_event(struct channel * c, uint64_t cycle, enum channel_request request) {
+    c->event = cycle;
+    c->request = request;
+    channel_set_wake(c);
+}
+
+static inline void channel_sleep(struct channel * c) { // until woken, whatever it waited for
+    struct array * a = c->tile->array;
+    a->awake[c->tile->col] &= ~(1u << c->bit);
+    a->trying[c->tile->col] &= ~(1u << c->bit);
+    c->look = NEVER;
+    channel_event(c, NEVER, REQUEST_NONE);
+}
+
+static inline uint64_t ticks(const struct array * a, uint64_t cycles) {
+    return cycles << a->tick_shift;
+}
+
+static inline uint64_t cycle_of(const struct array * a, uint64_t tick) {
+    return tick >> a->tick_shift;
 }
 
 static inline const char * dir_name(enum dma_dir dir) {

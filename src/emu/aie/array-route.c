@@ -62,7 +62,11 @@ static const struct { uint8_t south, channel, demux_lo; } shim_s2mm[] = {
 static const struct { uint8_t slave, mux_lo; } shim_mm2s[] = { { 5, 10 }, { 9, 14 } };
 // clang-format on
 
-enum { MAX_HOPS = 64, SHIM_DMA = 1 };
+enum {
+    MAX_HOPS = 64,
+    SHIM_DMA = 1,
+    FIFO_PORT_WORDS = 16, // [D] of the switch's own FIFO, in words of a stream
+};
 
 enum { CFG_ENABLE = 31, CFG_PACKET = 30, CFG_DROP_HEADER = 7, SLOT_ENABLE = 8 };
 
@@ -71,6 +75,8 @@ struct trace {
     int packet_id; // -1: not known yet
     bool dropped;
     int hops;
+    uint32_t latency; // cycles through the switches so far
+    uint32_t words;   // that can wait in them
 };
 
 static void follow(struct trace t, struct tile * tile, int slave);
@@ -95,17 +101,26 @@ static void reach(const struct trace * t, struct tile * tile, int port, struct s
         dead_end(t, tile, port, "more receivers than this model holds");
         return;
     }
-    uint32_t capacity = FIFO_WORDS_ENDPOINT + FIFO_WORDS_PER_HOP * (uint32_t) t->hops;
-    if (capacity > FIFO_RING) {
-        capacity = FIFO_RING;
-    }
-    if (sink->capacity < capacity) {
-        sink->capacity = capacity;
-    }
+    const struct array * a = tile->array;
+    // A core's stream port has no FIFO of its own.
+    uint32_t capacity = t->words + (sink->channel ? a->clock.fifo_in : 0);
+    capacity = capacity < FIFO_RING ? capacity : FIFO_RING;
+    sink->capacity = sink->capacity < capacity ? capacity : sink->capacity;
     r->sinks[r->n_sinks].sink = sink;
     r->sinks[r->n_sinks].drop_header = t->dropped;
-    r->sinks[r->n_sinks].latency = (uint16_t) (COST_HOP * t->hops);
+    r->sinks[r->n_sinks].capacity = (uint16_t) capacity;
+    r->sinks[r->n_sinks].latency = (uint16_t) ticks(a, t->latency);
+    // A free place travels back as long as a word travels forth, from the end of its cycle on. [T]
+    // add_one: forth 8, back 7, as read off two timers that differ by a cycle or two.
+    r->sinks[r->n_sinks].back = (uint16_t) ticks(a, t->latency + 1);
     r->n_sinks++;
+}
+
+// Through a switch, into a port of the tile or on to a neighbour.
+static void cross(struct trace * t, const struct tile * tile, bool outside) {
+    const struct emu_clock * clock = &tile->array->clock;
+    t->latency += outside ? clock->hop_outside : clock->hop_local;
+    t->words += outside ? clock->fifo_outside : clock->fifo_local;
 }
 
 static void leave_shim_south(const struct trace * t, struct tile * tile, int master, int south) {
@@ -133,6 +148,9 @@ static void leave(struct trace t, struct tile * tile, int master) {
     }
     assert(group < PORT_GROUP_COUNT);
     int index = master - ports[group].first;
+    bool outside = group == PORT_NORTH || group == PORT_EAST || group == PORT_WEST ||
+                   (group == PORT_SOUTH && tile->kind != TILE_SHIM);
+    cross(&t, tile, outside);
     switch (group) {
     case PORT_CORE:
         reach(&t, tile, master, &tile->core_in);
@@ -145,6 +163,7 @@ static void leave(struct trace t, struct tile * tile, int master) {
                  "reaches a tile's control port; control packets are not modelled");
         return;
     case PORT_FIFO:
+        t.words += FIFO_PORT_WORDS * tile->array->clock.stream_words;
         follow(t, tile, slave_ports[tile->kind][PORT_FIFO].first);
         return;
     default:

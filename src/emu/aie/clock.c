@@ -25,6 +25,7 @@ static const struct emu_clock clocks[] = {
     .lock_to_core = 8,   // [T] last word of a descriptor to the end of the stall
     .lock_to_s2mm = 8,   // [T] 8 or 9
     .lock_to_mm2s = 12,  // [T] 12 or 13
+    .mem_to_mm2s = 19,   // [T] once
     .bd_gap = 1,         // [T] 16 on 1 off, 8 on 1 off
     .task_start = 12,    // [?] descriptor, lock and memory
     .stream_words = 1,   // [S]
@@ -40,9 +41,16 @@ static const struct emu_clock clocks[] = {
     .txn_write = 100,    // [S] 87 and 114 in turn
     .txn_block = 99, .txn_block_word = 13, // [S] 203 for 8 words
     .txn_mask = 210,     // [S] +-25
-    .txn_patch = 770,    // [?] what is left of 1,056 to 1,094 for a whole transfer [S]
+    // The rest of a whole transfer, which was measured as 1,094 cycles without a token and 1,056 with
+    // one, up to a write behind it, and as 1,086 with one from queue to queue [S]. Less the writes that
+    // are known this is 691, 443 and 573: the three cannot all be right, so their mean. [?]
+    .txn_patch = 570,
     .txn_sync = 100,     // [?] as a write
     .token = 7980,       // [S] one design
+    // Eight transfers in a row that all give a token are 1,086 cycles apart until the first token has
+    // come, and 3,024 to 3,347 from then on (medians of 50, each within 7 to 134) [S]. That it is the
+    // tokens which hold up the controller is inferred. [?]
+    .txn_token = 1970,
     .submit_ns = 82300,  // [S] 110 us a call, less a chained dispatch
     .dispatch_ns = 27700, // [S] chained dispatches of xrt-smi
     .pdi_ns = 25000, .pdi_command_ns = 600, .pdi_word_ns = 1, // [?] as Strix; nothing was measured
@@ -57,6 +65,7 @@ static const struct emu_clock clocks[] = {
     .lock_to_core = 8,   // [T] 8 in two of three cases, else 9
     .lock_to_s2mm = 8,   // [T] 5 or 6 after the pulse, which is 3 after the request
     .lock_to_mm2s = 12,  // [T]
+    .mem_to_mm2s = 19,   // [?] as Phoenix
     .bd_gap = 1,         // [T]
     .task_start = 12,    // [?]
     .stream_words = 2,   // [T] 8 KiB in 1,024 cycles
@@ -70,8 +79,8 @@ static const struct emu_clock clocks[] = {
     .burst_gap = 0,      // [?]
     .ddr_read = 18300, .ddr_write = 18300, // [S] 33 GB/s a direction
     .txn_write = 120,    // [?] 66 ns
-    .txn_block = 120, .txn_block_word = 13, .txn_mask = 240, .txn_patch = 770, .txn_sync = 120, // [?]
-    .token = 7980,       // [?] as Phoenix
+    .txn_block = 120, .txn_block_word = 13, .txn_mask = 240, .txn_patch = 570, .txn_sync = 120, // [?]
+    .token = 7980, .txn_token = 1970, // [?] as Phoenix
     .submit_ns = 43200,  // [S] 52 us a call, less a chained dispatch
     .dispatch_ns = 8800, // [S]
     // [?] 25 us and 7.2 us a lock in six designs [S], which have about a dozen commands for each lock
@@ -83,7 +92,7 @@ static const struct emu_clock clocks[] = {
     .name = "ideal",     // no bank is busy, no memory slow, no host there: what a design could reach
     .mhz = 1000,
     .dma_granule = 16,
-    .lock_to_core = 1, .lock_to_s2mm = 1, .lock_to_mm2s = 1, .bd_gap = 1, .task_start = 1,
+    .lock_to_core = 1, .lock_to_s2mm = 1, .lock_to_mm2s = 1, .mem_to_mm2s = 1, .bd_gap = 1, .task_start = 1,
     .stream_words = 1,
     .hop_local = 2, .hop_outside = 2, .fifo_local = 4, .fifo_outside = 4, .fifo_in = 16, .fifo_out = 12,
     .burst_words = 128,

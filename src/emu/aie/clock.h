@@ -21,6 +21,7 @@ struct emu_clock {
     uint8_t lock_to_core; // from the release to the end of a core's stall
     uint8_t lock_to_s2mm; // ... to the first word that a stream-to-memory channel takes
     uint8_t lock_to_mm2s; // ... to the first word of a memory-to-stream channel
+    uint8_t mem_to_mm2s;  // ... of a memtile, from the last word of the channel that filled it
     uint8_t bd_gap;       // cycles without a word between two descriptors, lock free
     uint8_t task_start;   // first descriptor of a task in a tile or memtile
 
@@ -45,6 +46,7 @@ struct emu_clock {
     uint16_t txn_patch;                 // address patch
     uint16_t txn_sync;                  // the operation itself
     uint16_t token;                     // from the end of a task until a sync has seen its token
+    uint16_t txn_token;                 // a token that comes meanwhile holds up the operations
 
     // ---- dispatch ----
     uint32_t submit_ns;                   // host and driver, for each submission

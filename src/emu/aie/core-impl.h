@@ -240,6 +240,9 @@ struct core {
     enum aie_arch arch;
     const struct aie_isa * isa;
     uint64_t bundles, stalls;
+    uint64_t stray_loads;
+    uint8_t nothing[32]; // what the last one got from where there is no memory
+    uint32_t resets;     // counted when strict: each brings other garbage
 
     _Alignas(16) uint8_t scratch[AIE_MAX_OPERANDS][144]; // operands that had to be put together
     struct core_cache * cache;

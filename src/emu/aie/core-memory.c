@@ -50,10 +50,26 @@ static inline uint32_t address(struct core * c, const struct core_op * op) {
     }
 }
 
-// Not aligned, or in a window that is not mapped yet: NULL after a fault.
+// What a load brings from where there is no memory: silicon goes on, with a value that nobody
+// promises.
+static uint8_t * load_nothing(struct core * c, uint32_t addr) {
+    memset(c->nothing, 0, sizeof c->nothing);
+    if (c->env.strict) {
+        core_garbage(c->nothing, sizeof c->nothing, c->stray_loads << 20 | addr);
+    }
+    return c->nothing;
+}
+
+// Not aligned, or in a window that is not mapped yet: NULL after a fault. A load is no fault: as on
+// silicon the low bits of its address do not count, and it ends where there is no memory, too. A
+// store of either kind is refused: what silicon does with it is not known.
 CORE_COLD static uint8_t * locate_slowly(struct core * c, const struct core_op * op,
                                          uint32_t addr) {
-    if (addr & (op->bytes - 1u)) {
+    uint32_t low = addr & (op->bytes - 1u);
+    if (low && op->is_load) {
+        c->stray_loads++;
+        addr -= low;
+    } else if (low) {
         core_fault_at(c, op, "address 0x%05x is not a multiple of the %d bytes accessed", addr,
                       op->bytes);
         return NULL;
@@ -64,9 +80,12 @@ CORE_COLD static uint8_t * locate_slowly(struct core * c, const struct core_op *
         return base + (addr & 0xffff);
     }
     uint8_t * p = c->env.memory(c->env.user, addr, op->bytes);
+    if (p == NULL && op->is_load) {
+        c->stray_loads += low == 0;
+        return load_nothing(c, addr);
+    }
     if (p == NULL) {
-        core_fault_at(c, op, "%s address 0x%05x where there is no memory",
-                      op->instr->stores ? "store to" : "load from", addr);
+        core_fault_at(c, op, "store to address 0x%05x where there is no memory", addr);
     }
     return p;
 }

@@ -538,9 +538,12 @@ void core_free(struct core * c) {
 void core_reset(struct core * c) {
     uint32_t id = reg_u32(c, AIE_UNIT_SPC + AIE_SPC_COREID); // wired, not stored
     uint64_t now = core_now(c);
-    memset(c->regs, c->env.strict ? 0xff : 0, sizeof c->regs);
-    for (int unit = 0; c->env.strict && unit < AIE_UNIT_W; unit++) { // what steers the core is 0
-        reg_put_u32(c, unit, unit < AIE_UNIT_CR ? 0xffffffff : 0);
+    memset(c->regs, 0, sizeof c->regs);
+    if (c->env.strict) {
+        core_garbage(c->regs, sizeof c->regs, (uint64_t) c->env.seed << 32 | ++c->resets);
+        for (int unit = 0; unit < AIE_UNIT_W; unit++) { // what steers the core is 0
+            reg_put_u32(c, unit, unit < AIE_UNIT_CR ? reg_u32(c, unit) : 0);
+        }
     }
     reg_put_u32(c, AIE_UNIT_SPC + AIE_SPC_COREID, id);
     memset(c->stamp, 0, sizeof c->stamp);
@@ -621,4 +624,8 @@ void core_bank_hits(struct core * c, uint32_t hits[CORE_BANKS]) {
 void core_lose_banks(struct core * c, uint64_t cycles) {
     stall(c, cycles);
     c->bank_stalls += cycles;
+}
+
+uint64_t core_stray_loads(const struct core * c) {
+    return c->stray_loads;
 }

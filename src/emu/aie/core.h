@@ -58,12 +58,16 @@ struct core_env {
     uint8_t bank_bit;          // of emu_clock: 0 = banks are never busy
     uint8_t lock_stall;        // cycles that an acquire or release takes besides its bundle
     bool strict;               // registers begin with garbage, but for those that steer the core
+    uint32_t seed;             // of that garbage: another one for each core of an array
 };
 
 enum { CORE_PM_BYTES = 16384, CORE_BANKS = 16 };
 
 enum status core_new(enum aie_arch arch, const struct core_env * env, struct core ** out);
 void core_free(struct core * c);
+
+// Fills memory with a series of numbers that the seed selects: floats, integers, NaNs and all.
+void core_garbage(void * to, size_t bytes, uint64_t seed);
 
 void core_reset(struct core * c);        // registers, pipeline, PC = 0; program kept
 uint8_t * core_program(struct core * c); // 16 KiB, written by the array; then call:
@@ -90,6 +94,7 @@ uint64_t core_bank_stalls(const struct core * c); // those of them at memory ban
 // when they take both halves of it; and the cycles that the core lost to others there.
 void core_bank_hits(struct core * c, uint32_t hits[CORE_BANKS]);
 void core_lose_banks(struct core * c, uint64_t cycles);
+uint64_t core_stray_loads(const struct core * c); // not aligned, or from where there is no memory
 
 // Register access for debug registers and instruction tests: raw little-endian bytes of the
 // register (4 for scalars, 16..128 for vectors). Writes are immediate. Returns the size.

@@ -1,7 +1,7 @@
 // machine: the clock and the dispatch. Each cycle the due operation of the instruction stream, the
-// due cores and the awake channels take their turn, in a fixed order, so that equal inputs give
-// equal cycles. When nobody is awake the clock jumps to the next event; when there is none, the
-// dispatch is over or the design is stuck, and the error says who waits for what.
+// due cores and the channels take their turn, in a fixed order, so that equal inputs give equal
+// cycles. The clock jumps from one event to the next; when there is none, the dispatch is over or
+// the design is stuck, and the error says who waits for what.
 #include "emu/aie/array-model.h"
 
 #include <inttypes.h>
@@ -68,53 +68,39 @@ static void run_due_cores(struct array * a) {
     }
 }
 
-// Returns whether anyone stays awake.
-static bool step_channels(struct array * a) {
-    uint32_t awake = 0;
-    for (int col = 0; col < a->columns; col++) {
-        // Who is woken by an earlier channel of this cycle moves in the next.
-        for (uint32_t left = a->awake[col]; left; left &= left - 1) {
-            channel_step(a->by_bit[col][__builtin_ctz(left)]);
-        }
-    }
-    for (int col = 0; col < a->columns; col++) {
-        awake |= a->awake[col];
-    }
-    return awake != 0;
-}
-
 enum step { STEP_MOVED, STEP_REST, STEP_FAILED };
 
-// One cycle, perhaps after a burst of them that ends no later than `until`, and the jump to the
-// next one in which something can happen; STEP_REST when there is none.
-static enum step step(struct array * a, uint64_t until) {
+// The jump to the next cycle in which something can happen, no further than `until`, and that
+// cycle; STEP_REST when there is none. The time of the jump goes to the account, if there is one.
+static enum step step(struct array * a, uint64_t until, struct emu_account * account) {
+    a->until = until;
+    if (!array_pending(a)) {
+        uint64_t event = a->next_core < a->txn.time ? a->next_core : a->txn.time;
+        event = a->next_wake < event ? a->next_wake : event;
+        if (event == NEVER) {
+            uint64_t end = cycle_of(a, a->reached + ticks(a, 1) - 1);
+            a->now = end > a->now ? end : a->now; // the last words have moved
+            return STEP_REST;
+        }
+        a->now = event < a->now ? a->now : event < until ? event : until;
+    }
+    if (account) {
+        account_step(a, account);
+    }
+    if (a->now >= until) {
+        return STEP_MOVED;
+    }
     if (a->txn.time <= a->now && !txn_step(a)) {
         return STEP_FAILED;
     }
     if (a->next_core <= a->now) {
         run_due_cores(a);
     }
-    uint64_t event = a->next_core < a->txn.time ? a->next_core : a->txn.time;
-    uint64_t end = event < until ? event : until;
-    if (end > a->now && !a->failed) {
-        array_burst(a, end);
-        if (a->now == end) {
-            return STEP_MOVED;
-        }
+    if (!a->failed) {
+        array_channels(a);
     }
-    bool awake = step_channels(a);
-    if (a->failed) {
-        return STEP_FAILED;
-    }
-    event = a->next_core < a->txn.time ? a->next_core : a->txn.time;
     a->now++;
-    if (!awake && event == NEVER) {
-        return STEP_REST;
-    }
-    if (!awake && event > a->now) {
-        a->now = event;
-    }
-    return STEP_MOVED;
+    return a->failed ? STEP_FAILED : STEP_MOVED;
 }
 
 static bool play(struct emu_machine * m) {
@@ -123,8 +109,7 @@ static bool play(struct emu_machine * m) {
     enum step s = STEP_MOVED;
     a->counted = a->now;
     while (s == STEP_MOVED && !a->txn.done) {
-        s = step(a, start + m->max_cycles + 1);
-        account_step(a, &m->counters.last_account);
+        s = step(a, start + m->max_cycles + 1, &m->counters.last_account);
         if (s == STEP_REST && !a->txn.done) {
             array_fail_deadlock(a);
         } else if (a->now - start > m->max_cycles) {
@@ -136,6 +121,7 @@ static bool play(struct emu_machine * m) {
             s = STEP_FAILED;
         }
     }
+    account_step(a, &m->counters.last_account);
     m->counters.last_cycles = a->now - start;
     m->counters.cycles += a->now - start;
     return !a->failed;
@@ -146,7 +132,8 @@ static bool settle(struct array * a) {
     enum step s = STEP_MOVED;
     while (s == STEP_MOVED && (a->now < start + SETTLE_CYCLES ||
                                (a->now < start + SETTLE_SHIM_CYCLES && array_shim_busy(a)))) {
-        s = step(a, start + (a->now < start + SETTLE_CYCLES ? SETTLE_CYCLES : SETTLE_SHIM_CYCLES));
+        s = step(a, start + (a->now < start + SETTLE_CYCLES ? SETTLE_CYCLES : SETTLE_SHIM_CYCLES),
+                 NULL);
     }
     if (s == STEP_FAILED) {
         return false;
@@ -202,11 +189,14 @@ static enum status load(struct emu_machine * m, const uint8_t * pdi, size_t size
     return ST_OK;
 }
 
-static void drop_tokens(struct array * a) {
+// Tokens that the last dispatch did not wait for are gone, and shim channels are cold.
+static void forget_dispatch(struct array * a) {
     for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
         for (int j = 0; j < TILE_MAX_CHANNELS; j++) {
-            a->tiles[i].channels[DMA_S2MM][j].tokens = 0;
-            a->tiles[i].channels[DMA_MM2S][j].tokens = 0;
+            for (int dir = DMA_S2MM; dir <= DMA_MM2S; dir++) {
+                a->tiles[i].channels[dir][j].tokens = 0;
+                a->tiles[i].channels[dir][j].tasks = 0;
+            }
         }
     }
 }
@@ -235,7 +225,7 @@ enum status emu_machine_run(struct emu_machine * m, const uint8_t * pdi, size_t 
         struct emu_account outside = *last;
         uint64_t bank_stalls = m->counters.bank_stalls, start = a->now;
         *last = (struct emu_account){0};
-        drop_tokens(a); // tokens that the last dispatch did not wait for
+        forget_dispatch(a);
         bool ok = txn_start(a, insts, n_insts, operands, n_operands) && play(m) && settle(a);
         st = ok ? ST_OK : a->error.status;
         a->txn = (struct txn){.time = NEVER}; // the caller's memory is not ours any more

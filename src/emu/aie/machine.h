@@ -66,6 +66,9 @@ struct emu_counters { // since the machine was made
     uint64_t bank_stalls;  // those of them at memory banks
     uint64_t stream_words; // words moved by shim DMA
     uint64_t last_cycles;  // of the last dispatch, from its first operation to its last
+    // Loads of cores at addresses that are not aligned or where there is no memory. They end, as on
+    // silicon, and what they bring is not worth having: in a program of ours each is a mistake.
+    uint64_t stray_loads;
     struct emu_account account, last_account;
 };
 

@@ -1,0 +1,221 @@
+// array-walk: where the words of a descriptor lie. A descriptor walks over memory in up to four
+// dimensions, a memory-to-stream one with zeros around the data; words are read and written many at
+// a time, row by row. What is checked before the first word moves is the exact set of words.
+//
+// On the way it counts the granules that a core tile's DMA asks of each physical bank: one whenever
+// a word lies in another granule than the word before.
+#include "emu/aie/array-model.h"
+
+#include <string.h>
+
+// ---- how far ----
+
+// Offset of the furthest of the first n words, counting dimensions 0..d.
+static uint64_t furthest(const struct bd * bd, uint64_t n, int d) {
+    uint64_t block = 1;
+    for (int i = 0; i < d; i++) {
+        block *= bd->wrap[i];
+    }
+    if (d == 0) {
+        return (n - 1) * bd->step[0];
+    }
+    if (block == 0) { // a lower dimension never wraps, this one is never reached
+        return furthest(bd, n, d - 1);
+    }
+    uint64_t full = n / block, rest = n % block, far = 0;
+    if (full) {
+        far = (full - 1) * bd->step[d] + furthest(bd, block, d - 1);
+    }
+    if (rest) {
+        uint64_t tail = full * bd->step[d] + furthest(bd, rest, d - 1);
+        far = tail > far ? tail : far;
+    }
+    return far;
+}
+
+// With zeros around the data; the last, partial cube is taken as a whole.
+static uint64_t furthest_padded(const struct bd * bd) {
+    uint64_t cube = 1, far = 0;
+    int d = 0;
+    for (; d < 3 && bd->wrap[d]; d++) {
+        cube *= bd->before[d] + bd->wrap[d] + bd->after[d];
+        far += (uint64_t) (bd->wrap[d] - 1) * bd->step[d];
+    }
+    return far + (bd->length - 1) / cube * bd->step[d];
+}
+
+uint64_t walk_bytes(const struct bd * bd) {
+    return (bd->pads ? furthest_padded(bd) : furthest(bd, bd->length, 3)) * 4 + 4;
+}
+
+void walk_begin(struct channel * c) {
+    c->left = c->bd.length;
+    c->offset = 0;
+    memset(c->count, 0, sizeof(c->count));
+    memset(c->row, 0, sizeof(c->row));
+    c->granule = NO_GRANULE;
+    memset(c->granules, 0, sizeof(c->granules));
+}
+
+// ---- banks ----
+
+static void touch(struct channel * c, uint32_t granule, unsigned bytes) {
+    if (granule != c->granule) {
+        uint32_t address = granule * bytes;
+        unsigned half = c->tile->array->clock.bank_bit;
+        c->granules[2 * (address >> 14 & 3) + (half ? address >> half & 1 : 0)]++;
+        c->granule = granule;
+    }
+}
+
+static void touch_row(struct channel * c, uint32_t n) {
+    unsigned bytes = c->tile->array->clock.dma_granule;
+    if (c->tile->kind != TILE_CORE || bytes == 0) {
+        return;
+    }
+    uint32_t first = (uint32_t) (c->base - c->tile->memory) + (uint32_t) c->offset * 4;
+    if (c->bd.step[0] == 1) {
+        for (uint32_t g = first / bytes; g <= (first + 4 * n - 4) / bytes; g++) {
+            touch(c, g, bytes);
+        }
+    } else {
+        for (uint32_t i = 0; i < n; i++) {
+            touch(c, (first + 4 * i * c->bd.step[0]) / bytes, bytes);
+        }
+    }
+}
+
+// ---- the walk ----
+
+// n words further, at most to the end of the row.
+static inline void advance(struct channel * c, uint32_t n) {
+    const struct bd * bd = &c->bd;
+    c->offset += (uint64_t) n * bd->step[0];
+    if (bd->wrap[0] == 0 || (c->count[0] += n) < bd->wrap[0]) {
+        return;
+    }
+    c->count[0] = 0;
+    c->row[0] += bd->step[1];
+    if (bd->wrap[1] && ++c->count[1] == bd->wrap[1]) {
+        c->count[1] = 0;
+        c->row[1] += bd->step[2];
+        if (bd->wrap[2] && ++c->count[2] == bd->wrap[2]) {
+            c->count[2] = 0;
+            c->row[2] += bd->step[3];
+            c->row[1] = c->row[2];
+        }
+        c->row[0] = c->row[1];
+    }
+    c->offset = c->row[0];
+}
+
+// With padding, count[] runs over zeros and data alike; row[2] is where the cube begins.
+static uint32_t padded_word(const struct channel * c) {
+    const struct bd * bd = &c->bd;
+    uint64_t offset = c->row[2];
+    for (int d = 0; d < 3; d++) {
+        if (bd->wrap[d]) {
+            if (c->count[d] < bd->before[d] || c->count[d] >= bd->before[d] + bd->wrap[d]) {
+                return 0;
+            }
+            offset += (uint64_t) (c->count[d] - bd->before[d]) * bd->step[d];
+        } else {
+            offset += (uint64_t) c->count[d] * bd->step[d];
+        }
+    }
+    return load_u32(c->base + offset * 4);
+}
+
+// n words further, at most to the end of the row.
+static void padded_advance(struct channel * c, uint32_t n) {
+    const struct bd * bd = &c->bd;
+    for (int d = 0; d < 3; d++, n = 1) {
+        c->count[d] += n;
+        if (bd->wrap[d] == 0 || c->count[d] < bd->before[d] + bd->wrap[d] + bd->after[d]) {
+            return;
+        }
+        c->count[d] = 0;
+    }
+    c->row[2] += bd->step[3];
+}
+
+// ---- many words ----
+
+// How many of the next n lie in the same row.
+static uint32_t row_rest(const struct channel * c, uint32_t n) {
+    uint32_t row = c->bd.before[0] + c->bd.wrap[0] + c->bd.after[0];
+    return c->bd.wrap[0] && row - c->count[0] < n ? row - c->count[0] : n;
+}
+
+// Whether the row lies among the zeros before or after the data.
+static bool padded_row(const struct channel * c) {
+    bool zeros = false;
+    for (int d = 1; d < 3; d++) {
+        zeros |= c->bd.wrap[d] && c->count[d] - c->bd.before[d] >= c->bd.wrap[d];
+    }
+    return zeros;
+}
+
+static void padded_read(struct channel * c, uint32_t * words, uint32_t n) {
+    while (n) {
+        uint32_t row = row_rest(c, n);
+        if (padded_row(c)) {
+            memset(words, 0, (size_t) row * 4);
+            padded_advance(c, row);
+        } else {
+            row = c->bd.wrap[0] ? row : 1;
+            for (uint32_t i = 0; i < row; i++) {
+                words[i] = padded_word(c);
+                padded_advance(c, 1);
+            }
+        }
+        words += row;
+        n -= row;
+    }
+}
+
+void walk_read(struct channel * c, uint32_t * words, uint32_t n) {
+    c->left -= n;
+    if (c->bd.pads) {
+        padded_read(c, words, n);
+        return;
+    }
+    while (n) {
+        uint32_t row = row_rest(c, n), step = c->bd.step[0];
+        const uint8_t * from = c->base + c->offset * 4;
+        touch_row(c, row);
+        if (step == 1) {
+            memcpy(words, from, (size_t) row * 4);
+        } else {
+            for (uint32_t i = 0; i < row; i++) {
+                words[i] = load_u32(from + (uint64_t) i * step * 4);
+            }
+        }
+        advance(c, row);
+        words += row;
+        n -= row;
+    }
+}
+
+void walk_write(struct channel * c, const uint32_t * words, uint32_t n) {
+    c->left -= n;
+    while (n) {
+        uint32_t row = row_rest(c, n), step = c->bd.step[0];
+        uint8_t * to = c->base + c->offset * 4;
+        touch_row(c, row);
+        if (step == 1) {
+            memcpy(to, words, (size_t) row * 4);
+        } else {
+            for (uint32_t i = 0; i < row; i++) {
+                store_u32(to + (uint64_t) i * step * 4, words[i]);
+            }
+        }
+        advance(c, row);
+        words += row;
+        n -= row;
+    }
+}
+
+uint32_t walk_peek(const struct channel * c) {
+    return c->bd.pads ? padded_word(c) : load_u32(c->base + c->offset * 4);
+}

@@ -1,0 +1,76 @@
+// test-listing: a matrix multiplication that was traced on a Strix, cycle by cycle, walked bundle
+// by bundle. Its time on the silicon was the number of its bundles and, for some addresses of its
+// operands, one cycle for each pair of loads that met in a bank: the rule that the emulator's banks
+// follow, held against 1,234 windows of the silicon.
+#include "timing/walk.h"
+
+static const char * const file = "aie2p-gemm/matmul_bf16_f32_bfp16_64x64x48.objdump.txt";
+
+enum { PROGRAM = 0x1000, STACK = 0x0, C_ADDR = 0x3d00 };
+
+// Pointers to the operands are in p0, p1 and p2.
+static void walk_function(struct walk * w, const struct listing * l, int32_t a, int32_t b,
+                          int32_t c) {
+    memset(w, 0, sizeof *w);
+    w->isa = aie_isa_get(AIE_ARCH_AIE2P);
+    w->clock = emu_clock_default(AIE_ARCH_AIE2P);
+    w->program = l;
+    w->base = w->pc = PROGRAM;
+    walk_set(w, AIE_REG(AIE_P, 0), a);
+    walk_set(w, AIE_REG(AIE_P, 1), b);
+    walk_set(w, AIE_REG(AIE_P, 2), c);
+    walk_set(w, AIE_REG(AIE_P, 6), 0);
+    walk_set(w, AIE_REG(AIE_P, 7), 0);
+    walk_set(w, AIE_REG(AIE_SPC, AIE_SPC_SP), STACK);
+    walk_run(w);
+}
+
+// Rows A01, A02, A03. Where C lies changes nothing: no bundle both loads and stores.
+static void matrix_multiplication(void ** state) {
+    (void) state;
+    struct listing l;
+    struct walk w;
+    listing_read(&l, file, "matmul_bf16_f32");
+    // The four places that the reference says are to be linked.
+    assert_int_equal(l.n_relocations, 4);
+    assert_int_equal(listing_label(&l, ".LBB0_3"), 0x1f0);
+    assert_int_equal(listing_label(&l, ".L_LEnd0"), 0x250);
+    static const struct {
+        int32_t a, b, c;
+        uint64_t conflicts;
+    } layouts[] = {{0x6d00, 0xad00, 0xd00, 84},
+                   {0x6d00, 0xad00, 0x3d00, 84},
+                   {0x8d00, 0xc500, 0xd00, 0},
+                   {0x8d00, 0xc500, 0x3d00, 0}};
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
+        walk_function(&w, &l, layouts[i].a, layouts[i].b, layouts[i].c);
+        print_message("A 0x%x, B 0x%x, C 0x%x: %d bundles, %d with a multiplication, %d accesses, "
+                      "%d conflicts, %d jumps, %d back edges\n",
+                      layouts[i].a, layouts[i].b, layouts[i].c, (int) w.bundles,
+                      (int) w.multiplications, (int) w.accesses, (int) w.conflicts, (int) w.jumps,
+                      (int) w.back_edges);
+        assert_int_equal(w.bundles, 1385);
+        assert_int_equal(w.multiplications, 576);
+        assert_int_equal(w.conflicts, layouts[i].conflicts);
+    }
+}
+
+// Row A04: the rest of that design's core, 192 trips of three bundles.
+static void zeros(void ** state) {
+    (void) state;
+    struct listing l;
+    struct walk w;
+    listing_read(&l, file, "zero_f32");
+    walk_function(&w, &l, C_ADDR, 0, 0);
+    print_message("zero_f32: %d bundles, %d conflicts\n", (int) w.bundles, (int) w.conflicts);
+    assert_int_equal(w.bundles, 582);
+    assert_int_equal(w.conflicts, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(matrix_multiplication),
+        cmocka_unit_test(zeros),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
