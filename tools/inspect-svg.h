@@ -51,6 +51,7 @@ struct svg_tile {
 struct svg {
     const struct view * v;
     int first_col, n_cols;
+    int n_rows; // those above are not used at all
     struct svg_tile tiles[VIEW_COLS][VIEW_ROWS];
     // Where wires lie: [side][index], -1 = not used. Up and down in a column, left and right in a
     // row.

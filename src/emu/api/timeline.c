@@ -16,8 +16,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifndef EMU_TIMELINE_EVENTS
+#    define EMU_TIMELINE_EVENTS 400000 // some 50 MB; Perfetto still opens it at once
+#endif
+
 enum {
-    MAX_EVENTS = 400000, // some 50 MB; Perfetto still opens it at once
+    MAX_EVENTS = EMU_TIMELINE_EVENTS,
     // Threads of an agent's process.
     TID_HOST = 1,
     TID_DISPATCH,
@@ -41,7 +45,8 @@ struct track {                 // one agent
     uint64_t end;               // all that is written: the array goes on behind a dispatch
     bool named;
     bool told[TIDS];
-    size_t last[TIDS]; // of the events at hand, + 1
+    size_t last[TIDS];    // of the events at hand, + 1
+    uint64_t until[TIDS]; // end of the last event, by the machine's clock
 };
 
 struct emu_timeline {
@@ -241,11 +246,12 @@ void emu_timeline_event(void * user, const struct emu_event * e) {
         return;
     }
     char name[64];
-    size_t * last = &k->last[tid_of(e, name)];
+    const int tid = tid_of(e, name);
+    size_t * last = &k->last[tid];
     struct emu_event * before = *last ? &k->events[*last - 1] : NULL;
     if (before && before->kind == e->kind && before->what == e->what && before->end == e->start &&
         (e->kind == EMU_EVENT_WAIT || e->kind == EMU_EVENT_DMA_WAIT)) {
-        before->end = e->end; // looked, and waits on
+        before->end = k->until[tid] = e->end; // looked, and waits on
         return;
     }
     if (k->n == k->capacity) {
@@ -259,10 +265,14 @@ void emu_timeline_event(void * user, const struct emu_event * e) {
         k->events = events;
         k->capacity = more;
     }
-    k->events[k->n++] = *e;
+    k->events[k->n] = *e;
     if (e->kind != EMU_EVENT_LOCK) {
-        *last = k->n;
+        // A channel looks for the next lock in the cycle of its last word, which is that word's.
+        k->events[k->n].start += e->start + 1 == k->until[tid];
+        k->until[tid] = e->end;
+        *last = k->n + 1;
     }
+    k->n++;
 }
 
 static bool add_stretch(struct track * k, uint64_t from, uint64_t offset) {
