@@ -14,6 +14,7 @@ const struct probe_known probe_variables[] = {
     {"GGML_HSA_EMU_CONTEXT_IDS", "ids of hardware contexts before they come round"},
     {"GGML_HSA_EMU_ROCR_BUGS", "emulate ROCr 7.2 with its faults"},
     {"GGML_HSA_EMU_STRICT", "emulated hardware does all that real hardware may do"},
+    {"GGML_HSA_EMU_THREADS", "host threads that run the cores of an emulated NPU"},
     {"GGML_HSA_EMU_TRACE", "tile whose instructions are printed"},
     {"GGML_HSA_ENABLE_LOG", "say what is done"},
     {"GGML_HSA_HOST_FALLBACK", "unsupported ops on the CPU"},

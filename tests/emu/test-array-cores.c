@@ -322,6 +322,50 @@ static void errors_name_the_core(void ** state) {
     expect_error(b, ST_DEVICE, "more than 2000000 cycles");
 }
 
+// A store where there is no memory, after so many turns of ten cycles without a meeting.
+static void late_fault(struct bench * b, int col, int turns) {
+    struct program p = {.n = 0};
+    ins(&p, "MOVXM_lng_cg", "di", P(0), 0x40000);
+    ins(&p, "MOVXM_lng_cg", "di", AIE_REG(AIE_SPC, AIE_SPC_LS), 16 * 13);
+    ins(&p, "MOVXM_lng_cg", "di", AIE_REG(AIE_SPC, AIE_SPC_LE), 16 * 22);
+    ins(&p, "MOVXM_lng_cg", "di", AIE_REG(AIE_SPC, AIE_SPC_LC), turns);
+    nops(&p, 9 + 10);
+    ins(&p, "ST_dms_sts_idx_imm", "api", R(0), P(0), 0);
+    nops(&p, 16);
+    load_core(&b->cdo, col, 2, &p);
+    enable_core(&b->cdo, col, 2);
+}
+
+// Of two cores that run ahead into a fault, the one that comes to it first is reported, when it
+// does; on any number of threads.
+static void first_fault_counts(void ** state) {
+    struct bench * b = *state;
+    uint64_t cycles[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        struct emu_config config = {.arch = AIE_ARCH_AIE2,
+                                    .columns = 4,
+                                    .resolve = resolve,
+                                    .user = b,
+                                    .max_cycles = 2000000,
+                                    .threads = 1 + i,
+                                    .trace_col = -1,
+                                    .trace_row = -1};
+        struct emu_counters counters;
+        emu_machine_free(b->machine);
+        assert_int_equal(emu_machine_new(&config, &b->machine, &b->err), ST_OK);
+        b->cdo.n = 0;
+        txn_begin(&b->txn);
+        late_fault(b, 0, 90);
+        late_fault(b, 1, 80);
+        txn_sync(&b->txn, 0, false, 0);
+        expect_error(b, ST_DEVICE, "core tile (1,2): ");
+        emu_machine_counters(b->machine, &counters);
+        cycles[i] = counters.last_cycles;
+        assert_int_equal(cycles[i], cycles[0]);
+    }
+    assert_true(cycles[0] >= 800 && cycles[0] < 900);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(streams),
@@ -329,6 +373,7 @@ int main(void) {
         TEST(cascade_eastwards),
         TEST(neighbours),
         TEST(errors_name_the_core),
+        TEST(first_fault_counts),
         TEST(programs_take_turns),
         TEST(program_written_by_the_stream),
         TEST(stores_do_not_outlive_a_pdi),

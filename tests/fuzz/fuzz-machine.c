@@ -62,6 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
                                 .resolve = resolve,
                                 .user = memory,
                                 .max_cycles = MAX_CYCLES,
+                                .threads = 1, // designs without locks do the same each time
                                 .trace_col = -1,
                                 .trace_row = -1};
     struct emu_operand operands[OPERANDS];

@@ -36,7 +36,7 @@ static void * rig_resolve(void * user, uint64_t addr, uint64_t len, bool write) 
     return NULL;
 }
 
-static void rig_open_with(struct rig * r, const struct emu_clock * clock) {
+static inline void rig_open_with(struct rig * r, const struct emu_clock * clock) {
     struct error err = {0};
     *r = (struct rig){0};
     struct emu_config config = {.arch = AIE_ARCH_AIE2,
@@ -51,7 +51,7 @@ static void rig_open_with(struct rig * r, const struct emu_clock * clock) {
 }
 
 // With the clock of GGML_HSA_EMU_CLOCK: what is computed must not depend on it.
-static void rig_open(struct rig * r) {
+static inline void rig_open(struct rig * r) {
     struct error err = {0};
     struct emu_clock clock;
     assert_int_equal(emu_clock_get(AIE_ARCH_AIE2, &clock, &err), ST_OK);
@@ -77,8 +77,8 @@ static void rig_allocate(struct rig * r, const struct kernel_spec * spec) {
     }
 }
 
-static void rig_run(struct rig * r, const struct kernel_spec * spec,
-                    const struct kernel_code * code) {
+static inline void rig_run(struct rig * r, const struct kernel_spec * spec,
+                           const struct kernel_code * code) {
     struct emu_operand operands[RIG_MAX];
     for (int i = 0; i < r->n; i++) {
         operands[i] = (struct emu_operand){(uint64_t) (uintptr_t) r->data[i],

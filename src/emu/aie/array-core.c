@@ -8,8 +8,9 @@
 #include <string.h>
 
 // How far a core may run ahead without meeting the outside before the array looks at its clock
-// again; bounds the time until an endless loop is noticed.
-enum { CORE_RUN_AHEAD = 65536 };
+// again; bounds the time until an endless loop is noticed. The first cycles are run at once: a way
+// that is over by then is not worth handing to another thread.
+enum { CORE_RUN_AHEAD = 65536, CORE_RUN_FIRST = 256 };
 
 enum { CORE_ENABLE = 1, CORE_RESET = 2 };
 enum { CASCADE_FROM_WEST = 1, CASCADE_TO_EAST = 2 };
@@ -266,6 +267,18 @@ void tile_core_wake(struct tile * t, uint64_t at) {
     }
 }
 
+static void core_stopped(struct tile * t) {
+    array_event(t->array, EMU_EVENT_CORE, t, "bundles", t->core_since, core_now(t->core));
+    t->core_since = core_now(t->core);
+}
+
+static void fail_fault(struct tile * t) {
+    core_stopped(t);
+    array_fail(t->array, ST_DEVICE, "core tile (%d,%d): %s", t->col, t->row, core_fault(t->core));
+}
+
+// The core's meeting with the outside at this cycle, and what it does until the next one. A fault
+// is reported when the array's clock comes to it.
 void tile_core_run(struct tile * t) {
     struct array * a = t->array;
     static const char * const what[] = {"",           "lock",       "stream in",
@@ -273,6 +286,11 @@ void tile_core_run(struct tile * t) {
     bool waited = core_get_state(t->core) == CORE_BLOCKED;
     enum core_wait wait = t->wait;
     forget(t);
+    if (core_get_state(t->core) == CORE_FAULT) { // when it ran ahead; now is the time of it
+        a->cores_on--;
+        fail_fault(t);
+        return;
+    }
     if (waited) {
         core_advance(t->core, a->now);
         array_event(a, EMU_EVENT_WAIT, t, what[wait], t->core_since, a->now);
@@ -286,19 +304,45 @@ void tile_core_run(struct tile * t) {
         }
     }
     stands(t, -1);
-    enum core_state state = core_run(t->core, a->now, a->now + CORE_RUN_AHEAD);
+    uint64_t first = a->now + CORE_RUN_FIRST, limit = a->now + CORE_RUN_AHEAD;
+    enum core_state state = core_run(t->core, a->now, first);
     stands(t, +1);
-    if (state != CORE_READY) {
-        array_event(a, EMU_EVENT_CORE, t, "bundles", t->core_since, core_now(t->core));
-        t->core_since = core_now(t->core);
+    if (state == CORE_READY && core_now(t->core) > first) {
+        if (array_pool_add(t, limit)) {
+            return;
+        }
+        state = core_run(t->core, a->now, limit);
+        tile_core_came(t);
+        return;
     }
-    if (state == CORE_FAULT) {
-        array_fail(a, ST_DEVICE, "core tile (%d,%d): %s", t->col, t->row, core_fault(t->core));
-    } else if (state == CORE_READY) {
-        uint64_t next = core_now(t->core);
-        t->core_wake = NEVER;
-        tile_core_wake(t, next > a->now ? next : a->now + 1);
+    if (state == CORE_FAULT && core_now(t->core) > a->now) {
+        a->cores_on++; // until then
     }
+    if (state == CORE_READY || state == CORE_FAULT) {
+        tile_core_came(t);
+    } else {
+        core_stopped(t);
+    }
+}
+
+void tile_core_came(struct tile * t) {
+    struct array * a = t->array;
+    uint64_t next = core_now(t->core);
+    if (core_get_state(t->core) == CORE_FAULT && next <= a->now) {
+        fail_fault(t);
+        return;
+    }
+    tile_core_wake(t, next > a->now ? next : a->now + 1);
+}
+
+bool array_fail_faults(struct array * a) {
+    for (int i = 0; i < a->columns * ARRAY_ROWS && !a->failed; i++) {
+        struct tile * t = &a->tiles[i];
+        if (t->core && core_get_state(t->core) == CORE_FAULT) {
+            fail_fault(t);
+        }
+    }
+    return !a->failed;
 }
 
 void tile_core_count(struct tile * t, struct emu_counters * counters) {

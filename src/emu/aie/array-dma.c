@@ -343,7 +343,7 @@ static void try_acquire(struct channel * c) {
         int lock;
         lock_of_channel(c, c->bd.acquire_id, &owner, &lock);
         if (!lock_acquire(owner, lock, c->bd.acquire_value)) {
-            c->waiting = c->waiting == NEVER ? a->now : c->waiting;
+            c->waiting = c->waiting == NEVER ? a->now + 1 : c->waiting;
             return;
         }
         uint64_t since = open_since(c, owner, lock);

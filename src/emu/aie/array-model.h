@@ -19,6 +19,8 @@
 #include "emu/aie/core.h"
 #include "emu/aie/machine.h"
 
+#include <stdatomic.h>
+
 enum tile_kind { TILE_SHIM, TILE_MEM, TILE_CORE, TILE_KIND_COUNT };
 
 enum {
@@ -200,6 +202,16 @@ enum core_wait {
     WAIT_CASCADE_OUT,
 };
 
+// A core that runs ahead of the array, perhaps on another thread; see array-pool.c.
+struct core_ahead {
+    struct core * core;
+    uint64_t from, limit;     // the array's cycle in which it began; how far it may go
+    _Atomic uint64_t bound;   // it meets nobody before this cycle
+    _Atomic uint64_t awaited; // the array sleeps until it comes to this one
+    atomic_int stage;
+    struct core_ahead * next; // in the line for a thread
+};
+
 struct tile {
     struct array * array;
     enum tile_kind kind;
@@ -224,8 +236,9 @@ struct tile {
     // memory, in granules, told at the end of each descriptor, and how much of it the core has been
     // charged for, by memory and bank.
     uint64_t dma_granules[8], dma_seen[CORE_BANKS];
-    uint64_t bank_from; // core's time up to which it was charged
-    uint64_t bank_debt; // in millionths of a cycle
+    uint64_t bank_from;      // core's time up to which it was charged
+    uint64_t bank_debt;      // in millionths of a cycle
+    struct core_ahead ahead; // while its bit of array.ahead is set, the core is not ours
     enum core_wait wait;
     int wait_id, wait_value;
     struct sink core_in;
@@ -270,7 +283,11 @@ struct array {
     uint32_t in_line;                                        // channels that wait for arbiters
     uint32_t noise; // the last number of a series; it goes on from dispatch to dispatch
     struct channel * by_bit[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS];
-    uint64_t next_core; // no core wakes before this cycle
+    uint64_t next_core; // no core wakes before this cycle, but for those that run ahead
+    uint64_t ahead;     // these, a bit for each tile
+    uint64_t horizon;   // none of them meets anybody before this cycle; NEVER: there are none
+    int threads;        // that cores may run on, the array's included
+    struct pool * pool; // the other ones; NULL until they are needed
     uint64_t next_ticket;
     uint32_t generation; // of the switch configuration
     struct arbiter arbiters[ARRAY_MAX_COLUMNS * ARRAY_ROWS * TILE_ARBITERS];
@@ -358,8 +375,19 @@ enum status tile_core_new(struct tile * t);
 void tile_core_reset(struct tile * t);
 bool tile_core_control(struct tile * t, uint32_t value);
 void tile_core_run(struct tile * t);
+void tile_core_came(struct tile * t);     // ran ahead to its next meeting, or faulted
+bool array_fail_faults(struct array * a); // of cores whose time has not come; false: there are some
 void tile_core_wake(struct tile * t, uint64_t at);
 void tile_core_count(struct tile * t, struct emu_counters * counters); // since the last call
+
+// array-pool.c: cores that run ahead, on other threads where there are some
+enum status array_pool_setting(const struct emu_config * config, int * threads, struct error * err);
+void array_pool_begin(struct array * a); // of a dispatch
+void array_pool_free(struct array * a);
+bool array_pool_add(struct tile * t, uint64_t limit); // false: there are no other threads
+// The first cycle up to `until` in which a core is due, else `until`; may wait for cores.
+uint64_t array_cores_due(struct array * a, uint64_t until);
+void array_cores_join(struct array * a); // all of them are ours again
 
 // array-config.c. The bytes of the PDI that count are *used.
 enum status pdi_check(const uint8_t * pdi, size_t size, size_t * used, struct error * err);

@@ -327,6 +327,9 @@ bool array_write(struct array * a, uint64_t address, const uint32_t * words, siz
         if (!r) {
             return unknown(t, offset, words[0]);
         }
+        if (t->kind == TILE_CORE) {
+            array_cores_join(a);
+        }
         size_t n = 1;
         if (r->write == write_memory || r->write == write_program) {
             n = write_block(t, r, offset, words, n_words);
@@ -353,6 +356,9 @@ bool array_mask_write(struct array * a, uint64_t address, uint32_t mask, uint32_
     // A mask of 0 changes nothing, and must not push a task or pulse a reset.
     if (mask == 0) {
         return true;
+    }
+    if (t->kind == TILE_CORE) {
+        array_cores_join(a);
     }
     uint32_t old = r->read(t, offset - r->first);
     return r->write(t, offset - r->first, (old & ~mask) | (value & mask));

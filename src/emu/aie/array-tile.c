@@ -126,9 +126,11 @@ static void tile_reset(struct tile * t) {
 }
 
 void array_reset(struct array * a) {
+    array_cores_join(a);
     for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
         tile_reset(&a->tiles[i]);
     }
+    a->cores_on = a->cores_waiting = 0;
     memset(a->awake, 0, sizeof(a->awake));
     memset(a->trying, 0, sizeof(a->trying));
     memset(a->arbiters, 0, sizeof(a->arbiters));
@@ -143,6 +145,11 @@ enum status array_new(const struct emu_config * config, struct array ** out, str
         return error_set(err, ST_INVALID, "array of %d columns: 1 to %d are possible",
                          config->columns, ARRAY_MAX_COLUMNS);
     }
+    int threads;
+    enum status valid = array_pool_setting(config, &threads, err);
+    if (valid != ST_OK) {
+        return valid;
+    }
     struct array * a = calloc(1, sizeof(*a));
     if (a) {
         a->tiles = calloc((size_t) config->columns * ARRAY_ROWS, sizeof(*a->tiles));
@@ -156,7 +163,8 @@ enum status array_new(const struct emu_config * config, struct array ** out, str
     a->clock = config->clock ? *config->clock : *emu_clock_default(config->arch);
     a->columns = config->columns;
     a->generation = 1;
-    a->next_core = a->next_wake = NEVER;
+    a->next_core = a->next_wake = a->horizon = NEVER;
+    a->threads = threads;
     memset(a->wake, 0xff, sizeof(a->wake)); // NEVER
     while (1u << a->tick_shift < a->clock.stream_words) {
         a->tick_shift++;
@@ -178,6 +186,7 @@ void array_free(struct array * a) {
     if (!a) {
         return;
     }
+    array_pool_free(a); // no core runs between dispatches
     for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
         struct tile * t = &a->tiles[i];
         for (int j = 0; j < TILE_MAX_CHANNELS; j++) {

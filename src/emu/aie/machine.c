@@ -75,8 +75,8 @@ enum step { STEP_MOVED, STEP_REST, STEP_FAILED };
 static enum step step(struct array * a, uint64_t until, struct emu_account * account) {
     a->until = until;
     if (!array_pending(a)) {
-        uint64_t event = a->next_core < a->txn.time ? a->next_core : a->txn.time;
-        event = a->next_wake < event ? a->next_wake : event;
+        uint64_t event = a->next_wake < a->txn.time ? a->next_wake : a->txn.time;
+        event = array_cores_due(a, event);
         if (event == NEVER) {
             uint64_t end = cycle_of(a, a->reached + ticks(a, 1) - 1);
             a->now = end > a->now ? end : a->now; // the last words have moved
@@ -93,7 +93,7 @@ static enum step step(struct array * a, uint64_t until, struct emu_account * acc
     if (a->txn.time <= a->now && !txn_step(a)) {
         return STEP_FAILED;
     }
-    if (a->next_core <= a->now) {
+    if (array_cores_due(a, a->now + 1) <= a->now) {
         run_due_cores(a);
     }
     if (!a->failed) {
@@ -135,7 +135,8 @@ static bool settle(struct array * a) {
         s = step(a, start + (a->now < start + SETTLE_CYCLES ? SETTLE_CYCLES : SETTLE_SHIM_CYCLES),
                  NULL);
     }
-    if (s == STEP_FAILED) {
+    array_cores_join(a);
+    if (s == STEP_FAILED || !array_fail_faults(a)) {
         return false;
     }
     // Host memory is lent for the time of the dispatch only, so nobody may hold on to it.
@@ -225,10 +226,12 @@ enum status emu_machine_run(struct emu_machine * m, const uint8_t * pdi, size_t 
         struct emu_account outside = *last;
         uint64_t bank_stalls = m->counters.bank_stalls, start = a->now;
         *last = (struct emu_account){0};
+        array_pool_begin(a);
         forget_dispatch(a);
         bool ok = txn_start(a, insts, n_insts, operands, n_operands) && play(m) && settle(a);
         st = ok ? ST_OK : a->error.status;
         a->txn = (struct txn){.time = NEVER}; // the caller's memory is not ours any more
+        array_cores_join(a);
         count(m);
         account_close(a, last, m->counters.last_cycles, m->counters.bank_stalls - bank_stalls);
         spend(m, EMU_HOST, a->clock.dispatch_ns);

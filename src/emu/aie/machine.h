@@ -47,6 +47,7 @@ struct emu_config {
     // Registers and memories of tiles begin with garbage, not with zeros, and transfers start later
     // than they could, by times that vary: what is right must not depend on either.
     bool strict;
+    int threads; // host threads that cores may run on; 0 = GGML_HSA_EMU_THREADS, else one per CPU
     int trace_col, trace_row; // tile whose instructions are printed to trace; -1 = none
     void (*trace)(void * user, const char * line);
     void (*event)(void * user, const struct emu_event * event); // NULL: nobody looks
