@@ -98,9 +98,9 @@ static void check(const json_t * e, const char * name, uint64_t from, uint64_t t
 static void places(void ** state) {
     (void) state;
     begin();
-    // Waits that follow one another are one; a wait may begin in the last cycle of what was before.
+    // Waits that follow one another are one.
     core(EMU_EVENT_CORE, 0, 100);
-    core(EMU_EVENT_WAIT, 99, 150);
+    core(EMU_EVENT_WAIT, 100, 150);
     core(EMU_EVENT_WAIT, 150, 400);
     core(EMU_EVENT_CORE, 400, 500);
     dispatched(0, 450);

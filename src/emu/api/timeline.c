@@ -45,8 +45,7 @@ struct track {                 // one agent
     uint64_t end;               // all that is written: the array goes on behind a dispatch
     bool named;
     bool told[TIDS];
-    size_t last[TIDS];    // of the events at hand, + 1
-    uint64_t until[TIDS]; // end of the last event, by the machine's clock
+    size_t last[TIDS]; // of the events at hand, + 1
 };
 
 struct emu_timeline {
@@ -246,12 +245,11 @@ void emu_timeline_event(void * user, const struct emu_event * e) {
         return;
     }
     char name[64];
-    const int tid = tid_of(e, name);
-    size_t * last = &k->last[tid];
+    size_t * last = &k->last[tid_of(e, name)];
     struct emu_event * before = *last ? &k->events[*last - 1] : NULL;
     if (before && before->kind == e->kind && before->what == e->what && before->end == e->start &&
         (e->kind == EMU_EVENT_WAIT || e->kind == EMU_EVENT_DMA_WAIT)) {
-        before->end = k->until[tid] = e->end; // looked, and waits on
+        before->end = e->end; // looked, and waits on
         return;
     }
     if (k->n == k->capacity) {
@@ -265,14 +263,10 @@ void emu_timeline_event(void * user, const struct emu_event * e) {
         k->events = events;
         k->capacity = more;
     }
-    k->events[k->n] = *e;
+    k->events[k->n++] = *e;
     if (e->kind != EMU_EVENT_LOCK) {
-        // A channel looks for the next lock in the cycle of its last word, which is that word's.
-        k->events[k->n].start += e->start + 1 == k->until[tid];
-        k->until[tid] = e->end;
-        *last = k->n + 1;
+        *last = k->n;
     }
-    k->n++;
 }
 
 static bool add_stretch(struct track * k, uint64_t from, uint64_t offset) {
