@@ -258,6 +258,16 @@ static void tell(const struct channel * c, const char * what, uint64_t start, ui
     }
 }
 
+// A sending channel has fetched its last words before they leave, and gives its lock back then. In
+// the model it does so with its last word, and only times know better: nobody can overwrite what it
+// has not sent.
+static uint64_t fetched_ahead(const struct channel * c) {
+    const struct array * a = c->tile->array;
+    uint64_t words = c->bd.length + ticks(a, a->clock.fetch);
+    words = words < a->clock.fifo_out ? words : a->clock.fifo_out;
+    return c->dir == DMA_MM2S && c->tile->kind != TILE_SHIM ? cycle_of(a, words) : 0;
+}
+
 void channel_finish(struct channel * c) {
     struct array * a = c->tile->array;
     channel_event(c, NEVER, REQUEST_NONE);
@@ -280,6 +290,8 @@ void channel_finish(struct channel * c) {
         if (lock_release(owner, lock, c->bd.release_value) < 0) {
             return;
         }
+        uint64_t ahead = fetched_ahead(c), *raised = &owner->lock_raised[lock];
+        *raised -= ahead < *raised ? ahead : *raised;
     }
     c->earliest = a->now + 1 + a->clock.bd_gap;
     channel_try(c);
@@ -360,10 +372,10 @@ static void first_burst(struct channel * c) {
 // the last release was not needed.
 static uint64_t open_since(const struct channel * c, const struct tile * owner, int lock) {
     int value = c->bd.acquire_value, take = value < 0 ? -value : value;
-    if (c->waiting != NEVER) {
-        return c->tile->array->now;
+    if (c->waiting == NEVER && value < 0 && owner->lock_before[lock] >= take) {
+        return 0;
     }
-    return value < 0 && owner->lock_before[lock] >= take ? 0 : owner->lock_raised[lock];
+    return owner->lock_raised[lock];
 }
 
 static void try_acquire(struct channel * c) {
@@ -383,7 +395,11 @@ static void try_acquire(struct channel * c) {
         uint64_t lag = c->dir == DMA_S2MM          ? clock->lock_to_s2mm
                        : c->tile->kind == TILE_MEM ? clock->mem_to_mm2s
                                                    : clock->lock_to_mm2s;
-        start = since && since + lag > start ? since + lag : start;
+        if (since && c->dir == DMA_S2MM) { // perhaps of a time that is over
+            start = since + lag > c->earliest ? since + lag : c->earliest;
+        } else if (since && since + lag > start) {
+            start = since + lag;
+        }
         if (c->waiting != NEVER) {
             tell(c, "lock", c->waiting, a->now);
             c->waiting = NEVER;
