@@ -256,6 +256,9 @@ static void follow_switches(struct array * a) {
 
 void array_channels(struct array * a) {
     uint32_t due[ARRAY_MAX_COLUMNS] = {0};
+    if (!a->woken && a->next_wake > a->now) {
+        return;
+    }
     if (a->switch_changed) {
         follow_switches(a);
     }
@@ -285,12 +288,8 @@ void array_channels(struct array * a) {
         }
     }
     move_all(a);
-}
-
-bool array_pending(const struct array * a) {
-    uint32_t any = a->switch_changed;
+    a->woken = false;
     for (int col = 0; col < a->columns; col++) {
-        any |= a->awake[col] | a->trying[col];
+        a->woken |= a->trying[col] != 0; // by those who asked in this cycle
     }
-    return any != 0;
 }

@@ -8,7 +8,9 @@
 static void wake_channels(const struct tile * t) {
     if (t) {
         struct array * a = t->array;
-        a->trying[t->col] |= a->locked[t->col] & t->channel_bits;
+        uint32_t waiting = a->locked[t->col] & t->channel_bits;
+        a->trying[t->col] |= waiting;
+        a->woken |= waiting != 0;
     }
 }
 

@@ -302,6 +302,7 @@ struct array {
     uint64_t shim_holds;
     bool shim_changed;
     bool switch_changed; // those who stood before a dead end look again
+    bool woken;          // a bit of `awake` or `trying` may be set, or a switch has changed
     uint32_t in_line;    // channels that wait for arbiters
     uint32_t noise;      // the last number of a series; it goes on from dispatch to dispatch
     struct channel * by_bit[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS];
@@ -390,7 +391,6 @@ void bd_store_iteration(enum tile_kind kind, uint32_t words[BD_WORDS], uint32_t 
 
 // array-burst.c: what the channels do in this cycle, and all words whose times are known
 void array_channels(struct array * a);
-bool array_pending(const struct array * a); // whether someone was woken since
 
 // array-core.c
 enum status tile_core_new(struct tile * t);
@@ -475,11 +475,15 @@ static inline void channel_used(const struct channel * c) {
 }
 
 static inline void channel_wake(struct channel * c) {
-    c->tile->array->awake[c->tile->col] |= 1u << c->bit;
+    struct array * a = c->tile->array;
+    a->awake[c->tile->col] |= 1u << c->bit;
+    a->woken = true;
 }
 
 static inline void channel_try(struct channel * c) {
-    c->tile->array->trying[c->tile->col] |= 1u << c->bit;
+    struct array * a = c->tile->array;
+    a->trying[c->tile->col] |= 1u << c->bit;
+    a->woken = true;
 }
 
 static inline void channel_set_wake(struct channel * c) {

@@ -125,7 +125,7 @@ static bool set_switch(struct tile * t, uint32_t * reg, uint32_t value) {
     if (*reg != value) {
         *reg = value;
         t->array->generation++;
-        t->array->switch_changed = true;
+        t->array->switch_changed = t->array->woken = true;
     }
     return true;
 }

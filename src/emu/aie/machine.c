@@ -73,7 +73,7 @@ enum step { STEP_MOVED, STEP_REST, STEP_FAILED };
 // cycle; STEP_REST when there is none. The time of the jump goes to the account, if there is one.
 static enum step step(struct array * a, uint64_t until, struct emu_account * account) {
     a->until = until;
-    if (!array_pending(a)) {
+    if (!a->woken) {
         uint64_t event = a->next_wake < a->txn.time ? a->next_wake : a->txn.time;
         event = array_cores_due(a, event);
         if (event == NEVER) {
