@@ -390,7 +390,7 @@ static void try_acquire(struct channel * c) {
         lock_of_channel(c, c->bd.acquire_id, &owner, &lock);
         if (!lock_acquire(owner, lock, c->bd.acquire_value)) {
             c->waiting = c->waiting == NEVER ? a->now + 1 : c->waiting;
-            a->locked[c->tile->col] |= 1u << c->bit;
+            lock_wait(c, owner, lock);
             return;
         }
         uint64_t since = open_since(c, owner, lock);

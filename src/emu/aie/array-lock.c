@@ -3,14 +3,26 @@
 // never a wrap. Every change wakes those who may be waiting for it.
 #include "emu/aie/array-model.h"
 
-// A woken channel that finds its lock still closed goes back to sleep, so waking too many is
-// harmless.
-static void wake_channels(const struct tile * t) {
+static uint32_t lock_key(const struct tile * owner, int id) {
+    return (uint32_t) ((owner->col * ARRAY_ROWS + owner->row) * TILE_MAX_LOCKS + id);
+}
+
+void lock_wait(struct channel * c, const struct tile * owner, int id) {
+    struct array * a = c->tile->array;
+    a->locked[c->tile->col] |= 1u << c->bit;
+    a->wanted[c->tile->col][c->bit] = lock_key(owner, id);
+}
+
+// A woken channel that finds its lock still closed goes back to sleep.
+static void wake_channels(const struct tile * t, uint32_t key) {
     if (t) {
         struct array * a = t->array;
-        uint32_t waiting = a->locked[t->col] & t->channel_bits;
-        a->trying[t->col] |= waiting;
-        a->woken |= waiting != 0;
+        for (uint32_t left = a->locked[t->col] & t->channel_bits; left; left &= left - 1) {
+            int bit = __builtin_ctz(left);
+            if (a->wanted[t->col][bit] == key) {
+                channel_try(a->by_bit[t->col][bit]);
+            }
+        }
     }
 }
 
@@ -20,12 +32,13 @@ static void wake_core(struct tile * t) {
     }
 }
 
-void lock_changed(struct tile * t) {
+static void lock_changed(struct tile * t, int id) {
     struct array * a = t->array;
-    wake_channels(t);
+    uint32_t key = lock_key(t, id);
+    wake_channels(t, key);
     if (t->kind == TILE_MEM) {
-        wake_channels(array_tile(a, t->col - 1, t->row));
-        wake_channels(array_tile(a, t->col + 1, t->row));
+        wake_channels(array_tile(a, t->col - 1, t->row), key);
+        wake_channels(array_tile(a, t->col + 1, t->row), key);
     } else if (t->kind == TILE_CORE) {
         // This tile is its own, the south of the tile above, the north of the one below, the west
         // of the one to the right.
@@ -56,7 +69,7 @@ static void put(struct tile * t, int id, int value) {
     t->lock_raised[id] = t->array->now;
     t->locks[id] = (int8_t) value;
     tell(t, id);
-    lock_changed(t);
+    lock_changed(t, id);
 }
 
 int lock_acquire(struct tile * t, int id, int value) {
@@ -68,7 +81,7 @@ int lock_acquire(struct tile * t, int id, int value) {
     *lock = (int8_t) (*lock - take);
     if (take) {
         tell(t, id);
-        lock_changed(t);
+        lock_changed(t, id);
     }
     return 1;
 }

@@ -289,8 +289,9 @@ struct array {
     uint32_t awake[ARRAY_MAX_COLUMNS];  // channels that may have words to move
     uint32_t trying[ARRAY_MAX_COLUMNS]; // channels that want a task, a lock or an arbiter
     uint32_t locked[ARRAY_MAX_COLUMNS]; // channels that found their lock closed
-    uint32_t armed[ARRAY_MAX_COLUMNS];  // channels with a time in `wake`
-    uint32_t used[ARRAY_MAX_COLUMNS];   // channels that are not as after a reset
+    uint32_t wanted[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS]; // that lock
+    uint32_t armed[ARRAY_MAX_COLUMNS];                         // channels with a time in `wake`
+    uint32_t used[ARRAY_MAX_COLUMNS]; // channels that are not as after a reset
     uint64_t wake[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS]; // min of event and look
     uint64_t next_wake;                                      // no later than the first of them
     uint64_t ddr_free[2];                                    // by direction, in 1/1000 cycles
@@ -342,7 +343,7 @@ bool array_mask_write(struct array * a, uint64_t address, uint32_t mask, uint32_
 int lock_acquire(struct tile * owner, int id, int value);
 int lock_release(struct tile * owner, int id, int value);
 void lock_set(struct tile * owner, int id, int value);
-void lock_changed(struct tile * owner);
+void lock_wait(struct channel * c, const struct tile * owner, int id); // until it changes
 bool lock_of_channel(const struct channel * c, int id, struct tile ** owner, int * lock);
 
 // array-stream.c
