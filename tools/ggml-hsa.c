@@ -9,11 +9,7 @@
 #include <unistd.h>
 
 static const struct subcommand * const subcommands[] = {
-    &info_subcommand,
-    &doctor_subcommand,
-    &cache_subcommand,
-    &inspect_subcommand,
-    &bench_subcommand,
+    &info_subcommand, &doctor_subcommand, &cache_subcommand, &inspect_subcommand, &bench_subcommand,
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0] };
 

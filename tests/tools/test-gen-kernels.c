@@ -230,7 +230,8 @@ static void wrong_entries(void ** state) {
         must_say(said, "1 failed");
         assert_true(exists("out/aie2/first.pdi") && exists("out/aie2/first_insts.bin"));
         assert_true(exists("out/aie2/last.pdi") && exists("out/aie2/last_insts.bin"));
-        assert_int_equal(count("out/aie2", ""), 2 + 6); // ".", "..", two kernels, programs, manifest
+        assert_int_equal(count("out/aie2", ""),
+                         2 + 6); // ".", "..", two kernels, programs, manifest
     }
     assert_false(exists("bad.pdi"));
 }

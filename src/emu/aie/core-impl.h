@@ -120,7 +120,8 @@ struct core_op {
     uint8_t store_delay;        // cycles after issue in which memory is written
     uint8_t fuse, wide, narrow; // enum core_fuse and its lane widths
     int8_t i_data, i_shift;     // operand indices of a fused instruction, -1 = none
-    uint8_t n_in, n_out, n_stages, n_operands;
+    uint8_t n_in, n_out, n_stages;
+    uint16_t no_in, no_out;               // operands that are no source, no result: a bit each
     uint8_t n_fixed_in;                   // of in[], first: read live, no bypass
     uint8_t n_first_in;                   // of in[], next: captured at issue
     uint8_t n_plain_out;                  // of out[], first: all but the status flags

@@ -145,6 +145,13 @@ static void fix_sources(struct core_op * op) {
         }
     }
     op->n_plain_out = (uint8_t) n;
+    op->no_in = op->no_out = (uint16_t) ((1u << op->instr->n_operands) - 1);
+    for (int k = 0; k < op->n_in; k++) {
+        op->no_in &= (uint16_t) ~(1u << op->in[k].index);
+    }
+    for (int k = 0; k < op->n_out; k++) {
+        op->no_out &= (uint16_t) ~(1u << op->out[k].index);
+    }
 }
 
 // A register copied as it is: what the sizes of the two have in common.

@@ -197,9 +197,12 @@ void core_execute(struct core * c, const struct core_op * op, struct core_late *
     x.core = c;
     x.instr = op->instr;
     x.imm = op->imms;
-    for (int i = 0; i < op->n_operands; i++) { // which is fewer than there is room for
-        x.in[i] = NULL;
-        x.out[i] = NULL;
+    // only these: clearing all takes longer than what most instructions do
+    for (unsigned left = op->no_in; left; left &= left - 1) {
+        x.in[__builtin_ctz(left)] = NULL;
+    }
+    for (unsigned left = op->no_out; left; left &= left - 1) {
+        x.out[__builtin_ctz(left)] = NULL;
     }
     for (; k < op->n_fixed_in; k++) {
         x.in[op->in[k].index] = c->regs + op->in[k].offset;
