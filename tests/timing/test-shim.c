@@ -37,8 +37,8 @@ static struct seen * open_array(void) {
     assert_true(bench_open(&s->bench, &config));
     struct words * cdo = &s->bench.cdo;
     loop_routes(&s->bench, 0, true);
-    struct bd_desc in = {.length = 64, .address = 0x20000, .next = 1 + 0};
-    struct bd_desc out = {.length = 64, .address = 0x21000, .next = 1 + 1};
+    struct bd_desc in = {.length = 16384, .address = 0x20000, .next = 1 + 0};
+    struct bd_desc out = {.length = 16384, .address = 0x24000, .next = 1 + 1};
     mem_bd(cdo, 0, 0, &in);
     mem_bd(cdo, 0, 1, &out);
     push_task(cdo, 0, 1, false, 0, 0);
