@@ -261,7 +261,7 @@ static void draw_wires(const struct svg * s, int col, int row, struct buf * b) {
         }
         const struct side * side = side_of(p.group);
         int c = col + side->cols, r = row + side->rows;
-        if (c < s->first_col || c >= s->first_col + s->n_cols || r < 0 || r >= VIEW_ROWS) {
+        if (c < s->first_col || c >= s->first_col + s->n_cols || r < 0 || r >= s->n_rows) {
             continue;
         }
         int next = port_index(tile_kind_of(r), false, side->enters, p.index);
@@ -309,7 +309,7 @@ void svg_wires_print(const struct svg * s, struct buf * b) {
     }
     buf_printf(b, "</defs>\n");
     for (int col = s->first_col; col < s->first_col + s->n_cols; col++) {
-        for (int row = 0; row < VIEW_ROWS; row++) {
+        for (int row = 0; row < s->n_rows; row++) {
             draw_switch(s, col, row, b);
             draw_wires(s, col, row, b);
             draw_locals(s, col, row, b);

@@ -162,7 +162,7 @@ static void tile_lines(struct svg * s, int col, int row) {
         n += (size_t) snprintf(text + n, sizeof text - n, " %d=%d", i, v & 0x20 ? v - 0x40 : v);
     }
     if (t->lock_written) {
-        line(at, LINE_PLAIN, -1, "%s%s", text, zeros ? " others 0" : "");
+        line(at, LINE_PLAIN, -1, "%s%s", text, !zeros ? "" : n > 5 ? " others 0" : " all 0");
     }
 }
 
@@ -185,6 +185,7 @@ static void plan(struct svg * s) {
             if (s->v->tiles[col][row].used) {
                 first = col < first ? col : first;
                 last = col;
+                s->n_rows = row + 1 > s->n_rows ? row + 1 : s->n_rows;
             }
         }
     }
@@ -192,7 +193,7 @@ static void plan(struct svg * s) {
     s->n_cols = last - s->first_col + 1;
     svg_wires_plan(s);
     int y = SVG_HEAD + SVG_MARGIN;
-    for (int row = VIEW_ROWS - 1; row >= 0; row--) {
+    for (int row = s->n_rows - 1; row >= 0; row--) {
         int most = 0, x = SVG_MARGIN;
         for (int col = s->first_col; col < s->first_col + s->n_cols; col++) {
             tile_lines(s, col, row);
@@ -222,7 +223,7 @@ static void plan(struct svg * s) {
 
 // ---- drawing ----
 
-static void escape(const char * text, struct buf * b) {
+void svg_escape(const char * text, struct buf * b) {
     for (; *text; text++) {
         unsigned char ch = (unsigned char) *text;
         if (ch == '<' || ch == '&' || ch == '>' || ch == '"') {
@@ -339,7 +340,7 @@ static void draw_tile(const struct svg * s, int col, int row, struct buf * b) {
                    : at->lines[i].kind == LINE_BD    ? "b"
                                                      : "d",
                    x + (at->lines[i].kind == LINE_BD ? 8 : 0), y);
-        escape(at->lines[i].text, b);
+        svg_escape(at->lines[i].text, b);
         buf_printf(b, "</text>\n");
     }
 }
@@ -394,6 +395,20 @@ static const char style[] =
     ".u1,.u2,.u3,.u4{stroke:#0d1117}}\n"
     "</style>\n";
 
+void svg_begin(const char * title, int width, int height, struct buf * b) {
+    buf_printf(b,
+               "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" width=\"%d\" "
+               "height=\"%d\" viewBox=\"0 0 %d %d\">\n<title>",
+               width, height, width, height);
+    svg_escape(title, b);
+    buf_printf(b, "</title>\n%s<rect class=\"bg\" width=\"%d\" height=\"%d\"/>\n", style, width,
+               height);
+    buf_printf(b, "<text class=\"title\" x=\"%d\" y=\"36\">", SVG_MARGIN);
+    svg_escape(title, b);
+    buf_printf(b, "</text>\n");
+}
+
 void svg_print(const struct view * v, const char * title, struct buf * b) {
     struct svg * s = calloc(1, sizeof *s);
     if (!s) {
@@ -402,30 +417,26 @@ void svg_print(const struct view * v, const char * title, struct buf * b) {
     }
     s->v = v;
     plan(s);
+    char unused[48] = "";
+    if (s->n_rows && s->n_rows < VIEW_ROWS) {
+        snprintf(unused, sizeof unused, "; rows from %d on not used", s->n_rows);
+    }
     int on = 0;
     for (int col = 0; col < VIEW_COLS; col++) {
         for (int row = 0; row < VIEW_ROWS; row++) {
             on += v->tiles[col][row].core_on;
         }
     }
-    buf_printf(b,
-               "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" width=\"%d\" "
-               "height=\"%d\" viewBox=\"0 0 %d %d\">\n<title>",
-               s->width, s->height, s->width, s->height);
-    escape(title, b);
-    buf_printf(b, "</title>\n%s<rect class=\"bg\" width=\"%d\" height=\"%d\"/>\n", style, s->width,
-               s->height);
-    buf_printf(b, "<text class=\"title\" x=\"%d\" y=\"36\">", SVG_MARGIN);
-    escape(title, b);
-    buf_printf(b,
-               "</text>\n<text class=\"d\" x=\"%d\" y=\"56\">%d column%s, %d core%s on, %d "
-               "streams; memory: %d banks of 16 KiB a core, %d bars of 64 KiB a memtile%s</text>\n",
-               SVG_MARGIN, s->n_cols, s->n_cols == 1 ? "" : "s", on, on == 1 ? "" : "s", s->n_nets,
-               memories[TILE_CORE].banks, memories[TILE_MEM].banks,
-               v->outside ? "; some tiles lie outside the picture" : "");
+    svg_begin(title, s->width, s->height, b);
+    buf_printf(
+        b,
+        "<text class=\"d\" x=\"%d\" y=\"56\">%d column%s, %d core%s on, %d "
+        "streams; memory: %d banks of 16 KiB a core, %d bars of 64 KiB a memtile%s%s</text>\n",
+        SVG_MARGIN, s->n_cols, s->n_cols == 1 ? "" : "s", on, on == 1 ? "" : "s", s->n_nets,
+        memories[TILE_CORE].banks, memories[TILE_MEM].banks, unused,
+        v->outside ? "; some tiles lie outside the picture" : "");
     for (int col = s->first_col; col < s->first_col + s->n_cols; col++) {
-        for (int row = 0; row < VIEW_ROWS; row++) {
+        for (int row = 0; row < s->n_rows; row++) {
             draw_tile(s, col, row, b);
         }
     }

@@ -51,6 +51,7 @@ struct svg_tile {
 struct svg {
     const struct view * v;
     int first_col, n_cols;
+    int n_rows; // those above are not used at all
     struct svg_tile tiles[VIEW_COLS][VIEW_ROWS];
     // Where wires lie: [side][index], -1 = not used. Up and down in a column, left and right in a
     // row.
@@ -59,6 +60,10 @@ struct svg {
     int width, height;
     int n_nets;
 };
+
+// The head of a document: style for light and dark, ground, title.
+void svg_begin(const char * title, int width, int height, struct buf * b);
+void svg_escape(const char * text, struct buf * b);
 
 // Which port leads into the tile and not to a neighbour.
 bool svg_port_is_local(const struct view_tile * t, enum tile_kind kind, bool is_master, int port);

@@ -348,22 +348,49 @@ static const char * last_part(const char * path) {
     return slash ? slash + 1 : path;
 }
 
-// Nothing is printed of a broken file: half a picture looks like a whole one.
-static int draw_files(const char * pdi, const char * stream) {
+static enum status draw_array(const char * pdi, const char * stream, struct buf * b,
+                              struct error * err) {
     struct view * v = calloc(1, sizeof *v);
-    struct error err = {0};
-    enum status st = v ? view_file(v, pdi, false, &err)
-                       : error_set(&err, ST_NO_MEMORY, "no memory for the array's registers");
+    enum status st = v ? view_file(v, pdi, false, err)
+                       : error_set(err, ST_NO_MEMORY, "no memory for the array's registers");
     if (st == ST_OK && stream) {
-        st = view_file(v, stream, true, &err);
+        st = view_file(v, stream, true, err);
     }
-    struct buf b = {0};
     if (st == ST_OK) {
         char title[512];
         snprintf(title, sizeof title, "%s%s%s", last_part(pdi), stream ? " + " : "",
                  stream ? last_part(stream) : "");
-        svg_print(v, title, &b);
-        st = b.failed ? error_set(&err, ST_NO_MEMORY, "no memory for the picture") : ST_OK;
+        svg_print(v, title, b);
+    }
+    free(v);
+    return st;
+}
+
+struct range {
+    double from, to; // microseconds
+    bool asked;
+};
+
+static bool is_json(const char * path) {
+    size_t n = strlen(path);
+    return n > 5 && !strcmp(path + n - 5, ".json");
+}
+
+// Nothing is printed of a broken file: half a picture looks like a whole one.
+static int draw_files(const char * first, const char * second, const struct range * range) {
+    struct error err = {0};
+    struct buf b = {0};
+    bool trace = is_json(first);
+    if (trace && second) {
+        return tool_usage(&inspect_subcommand, "a trace stands alone, '%s' is a second", second);
+    }
+    if (range->asked && !trace) {
+        return tool_usage(&inspect_subcommand, "--from and --to are for a trace (FILE.json)");
+    }
+    enum status st = trace ? timeline_print(first, range->from, range->to, &b, &err)
+                           : draw_array(first, second, &b, &err);
+    if (st == ST_OK && b.failed) {
+        st = error_set(&err, ST_NO_MEMORY, "no memory for the picture");
     }
     if (st == ST_OK) {
         fwrite(b.data, 1, b.size, stdout);
@@ -371,13 +398,13 @@ static int draw_files(const char * pdi, const char * stream) {
         fprintf(stderr, "ggml-hsa inspect: %s\n", err.text);
     }
     buf_free(&b);
-    free(v);
     return st == ST_OK ? EXIT_OK : EXIT_BAD_INPUT;
 }
 
 static int run(int argc, char ** argv) {
     struct inspect in = {.code = true, .c = tool_colours()};
     const char *path = NULL, *second = NULL;
+    struct range range = {0};
     bool svg = false;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--no-code")) {
@@ -386,6 +413,15 @@ static int run(int argc, char ** argv) {
             in.stats = true;
         } else if (!strcmp(argv[i], "--svg")) {
             svg = true;
+        } else if (!strcmp(argv[i], "--from") || !strcmp(argv[i], "--to")) {
+            char * end = NULL;
+            double v = i + 1 < argc ? strtod(argv[i + 1], &end) : -1;
+            if (!end || end == argv[i + 1] || *end || !(v >= 0 && v < 1e12)) {
+                return tool_usage(&inspect_subcommand, "%s wants a time in microseconds", argv[i]);
+            }
+            *(argv[i][2] == 'f' ? &range.from : &range.to) = v;
+            range.asked = true;
+            i++;
         } else if (!strcmp(argv[i], "--arch")) {
             if (i + 1 == argc || !kernel_arch_parse(argv[i + 1], &in.arch)) {
                 return tool_usage(&inspect_subcommand, "--arch wants aie2 or aie2p");
@@ -403,8 +439,11 @@ static int run(int argc, char ** argv) {
     if (svg && in.stats) {
         return tool_usage(&inspect_subcommand, "--svg and --stats are two things");
     }
+    if (range.asked && !svg) {
+        return tool_usage(&inspect_subcommand, "--from and --to are for --svg");
+    }
     if (path && svg) {
-        return draw_files(path, second);
+        return draw_files(path, second, &range);
     }
     if (second) {
         return tool_usage(&inspect_subcommand, "one file at a time, '%s' is a second", second);
@@ -418,7 +457,8 @@ const struct subcommand inspect_subcommand = {
     // clang-format off
     .help =
         "usage: ggml-hsa inspect FILE [--no-code] [--stats] [--arch aie2|aie2p]\n"
-        "       ggml-hsa inspect --svg FILE.pdi [INSTS.bin] > array.svg\n\n"
+        "       ggml-hsa inspect --svg FILE.pdi [INSTS.bin] > array.svg\n"
+        "       ggml-hsa inspect --svg TRACE.json [--from US] [--to US] > timeline.svg\n\n"
         "Shows a PDI (configuration of the array) or a TXN (instruction stream of one dispatch),\n"
         "one line a command: offset in the file, tile (column,row), command, register, value.\n"
         "Of an xclbin the PDIs are shown so, of an ELF the program of a core, or the streams and\n"
@@ -429,7 +469,9 @@ const struct subcommand inspect_subcommand = {
         "  --arch ARCH  instruction set of the programs; if not given, the one in which all of\n"
         "               their bundles decode, and a line says what that was seen by\n"
         "  --svg        a picture of the array: tiles, streams, memories with their banks, buffer\n"
-        "               descriptors and locks, as the PDI, then the instruction stream, leave them\n\n"
+        "               descriptors and locks, as the PDI, then the instruction stream, leave them;\n"
+        "               of a file of GGML_HSA_TRACE: who did what when\n"
+        "  --from, --to US  the part of such a file between two times in microseconds\n\n"
         "exit status: 0 shown, 1 the file is broken or not of these kinds, 2 wrong usage\n",
     // clang-format on
     .run = run,

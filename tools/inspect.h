@@ -112,6 +112,11 @@ bool view_joined(const struct view_tile * t, int slave, int master, bool * packe
 // A whole SVG document.
 void svg_print(const struct view * v, const char * title, struct buf * b);
 
+// A trace of GGML_HSA_TRACE between two times in microseconds, `to` 0: up to its end. Prints
+// nothing but on ST_OK.
+enum status timeline_print(const char * path, double from, double to, struct buf * b,
+                           struct error * err);
+
 // ---- statistics ----
 
 struct stats_program {

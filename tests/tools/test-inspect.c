@@ -225,11 +225,55 @@ static void test_svg(void ** state) {
                                      "BD 0   2048 w @04d00  take 0:1  give 1:1", NULL});
 }
 
+static void test_timeline(void ** state) {
+    (void) state;
+    static const char trace[] =
+        "{\"traceEvents\":["
+        "{\"ph\":\"M\",\"pid\":1,\"tid\":192,\"name\":\"thread_name\",\"args\":{\"name\":"
+        "\"core (0,2)\"}},"
+        "{\"ph\":\"X\",\"pid\":1,\"tid\":192,\"name\":\"bundles\",\"ts\":0.0,\"dur\":50.0},"
+        "{\"ph\":\"X\",\"pid\":1,\"tid\":192,\"name\":\"waits: lock\",\"ts\":50.0,\"dur\":50.0},"
+        "{\"ph\":\"C\",\"pid\":1,\"tid\":0,\"name\":\"lock\",\"ts\":60.0,\"args\":{\"value\":1}}"
+        "],\"otherData\":{\"clock\":\"ideal\",\"mhz\":1000}}";
+    char json[64], arguments[256];
+    snprintf(json, sizeof json, "%s.json", file);
+    FILE * f = fopen(json, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(trace, 1, sizeof trace - 1, f), sizeof trace - 1);
+    assert_int_equal(fclose(f), 0);
+    // Half of the row computes and half of it waits: 550 of 1100 pixels each.
+    snprintf(arguments, sizeof arguments, "inspect --svg %s", json);
+    check_svg(arguments, (const char * const[]){"core (0,2)", "clock ideal (1000 MHz)",
+                                                "class=\"k0 o4\" d=\"M190 89h550\"",
+                                                "class=\"k1 o4\" d=\"M740 89h550\"", NULL});
+    snprintf(arguments, sizeof arguments, "inspect --svg %s --from 50 --to 100", json);
+    check_svg(arguments, (const char * const[]){"class=\"k1 o4\" d=\"M190 89h1100\"", NULL});
+    snprintf(arguments, sizeof arguments, "inspect --svg %s --from 200", json);
+    EXPECT(arguments, 1, "nothing between 200 and 100 microseconds");
+    snprintf(arguments, sizeof arguments, "inspect --svg %s --from soon", json);
+    EXPECT(arguments, 2, "--from wants a time");
+    snprintf(arguments, sizeof arguments, "inspect %s --from 1", json);
+    EXPECT(arguments, 2, "--from and --to are for --svg");
+    EXPECT(inspect("--svg --to 5"), 2, "are for a trace");
+    for (size_t n = 0; n < sizeof trace - 1; n += 7) { // broken at any place
+        assert_int_equal(truncate(json, (off_t) (sizeof trace - 2 - n)), 0);
+        snprintf(arguments, sizeof arguments, "inspect --svg %s", json);
+        EXPECT(arguments, 1, json);
+    }
+    f = fopen(json, "w");
+    assert_non_null(f);
+    assert_true(fputs("{\"traceEvents\":[{\"ph\":7}]}", f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    EXPECT(arguments, 1, "event 0 is none");
+    unlink(json);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own_pdi), cmocka_unit_test(test_own_txn),
-        cmocka_unit_test(test_golden),  cmocka_unit_test(test_broken),
-        cmocka_unit_test(test_svg),     cmocka_unit_test(test_command_line),
+        cmocka_unit_test(test_own_pdi),      cmocka_unit_test(test_own_txn),
+        cmocka_unit_test(test_golden),       cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_svg),          cmocka_unit_test(test_timeline),
+        cmocka_unit_test(test_command_line),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }

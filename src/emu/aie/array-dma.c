@@ -62,8 +62,11 @@ void channel_reset(struct channel * c) {
     c->queued = 0;
     c->state = CHANNEL_IDLE;
     c->waiting = NEVER;
-    sink_reset(&c->sink);
-    source_reset(&c->source);
+    if (c->dir == DMA_S2MM) {
+        sink_reset(&c->sink);
+    } else {
+        source_reset(&c->source);
+    }
     channel_sleep(c);
 }
 
@@ -78,6 +81,7 @@ bool channel_control(struct channel * c, uint32_t value) {
             tile_traits[t->kind].name, t->col, t->row, dir_name(c->dir), c->index, value);
     }
     c->control = value;
+    c->token_way = 0;
     if (t->kind != TILE_SHIM && (value & 2)) {
         channel_reset(c);
     }
@@ -193,8 +197,10 @@ uint32_t packet_header(const struct channel * c) {
 static void send_token(struct channel * c) {
     struct tile * t = c->tile;
     uint32_t controller = bits(c->control, 15, 8);
-    struct route r;
-    route_trace(t, control_slave[t->kind], (int) (controller & 31), &r);
+    struct route r = {.to_firmware = c->token_way == t->array->generation};
+    if (!r.to_firmware) {
+        route_trace(t, control_slave[t->kind], (int) (controller & 31), &r);
+    }
     if (!r.to_firmware) {
         array_fail(
             t->array, ST_DEVICE,
@@ -205,6 +211,7 @@ static void send_token(struct channel * c) {
         return;
     }
     struct array * a = t->array;
+    c->token_way = a->generation;
     uint32_t place = c->tokens < DMA_TOKENS ? c->tokens : DMA_TOKENS - 1;
     c->token_ready[place] = a->now + a->clock.token;
     c->tokens++;
@@ -215,15 +222,17 @@ static void send_token(struct channel * c) {
     }
 }
 
-static void tell(const struct channel * c, enum emu_event_kind kind, uint64_t start, uint64_t end) {
+static const char words_moved[] = "words";
+
+static void tell(const struct channel * c, const char * what, uint64_t start, uint64_t end) {
     const struct array * a = c->tile->array;
-    bool moved = kind == EMU_EVENT_DMA;
+    bool moved = what == words_moved;
     if (a->config.event && end > start) {
-        struct emu_event e = {.kind = kind,
+        struct emu_event e = {.kind = moved ? EMU_EVENT_DMA : EMU_EVENT_DMA_WAIT,
                               .col = c->tile->col,
                               .row = c->tile->row,
                               .channel = c->index + (c->dir == DMA_MM2S ? 16 : 0),
-                              .what = moved ? "words" : "lock",
+                              .what = what,
                               .start = start,
                               .end = end,
                               .words = moved ? c->bd.length : 0};
@@ -244,7 +253,12 @@ static uint64_t fetched_ahead(const struct channel * c) {
 void channel_finish(struct channel * c) {
     struct array * a = c->tile->array;
     channel_event(c, NEVER, REQUEST_NONE);
-    tell(c, EMU_EVENT_DMA, cycle_of(a, c->first), a->now + 1);
+    a->shim_changed |= c->tile->kind == TILE_SHIM;
+    if (c->taken != NEVER) { // the first descriptor of a shim's task
+        tell(c, "start-up", c->taken, cycle_of(a, c->started));
+        c->taken = NEVER;
+    }
+    tell(c, words_moved, cycle_of(a, c->first), a->now + 1);
     for (int i = 0; c->tile->kind == TILE_CORE && i < 8; i++) {
         c->tile->dma_granules[i] += c->granules[i];
     }
@@ -356,6 +370,7 @@ static void try_acquire(struct channel * c) {
         lock_of_channel(c, c->bd.acquire_id, &owner, &lock);
         if (!lock_acquire(owner, lock, c->bd.acquire_value)) {
             c->waiting = c->waiting == NEVER ? a->now + 1 : c->waiting;
+            a->locked[c->tile->col] |= 1u << c->bit;
             return;
         }
         uint64_t since = open_since(c, owner, lock);
@@ -368,13 +383,15 @@ static void try_acquire(struct channel * c) {
             start = since + lag;
         }
         if (c->waiting != NEVER) {
-            tell(c, EMU_EVENT_DMA_WAIT, c->waiting, a->now);
+            tell(c, "lock", c->waiting, a->now);
             c->waiting = NEVER;
+            a->locked[c->tile->col] &= ~(1u << c->bit);
         }
     }
     c->state = CHANNEL_RUN;
     c->next = ticks(a, start + delay(c));
     c->started = c->next;
+    a->shim_changed |= c->tile->kind == TILE_SHIM;
     first_burst(c);
     channel_wake(c);
 }
@@ -388,6 +405,7 @@ static bool next_task(struct channel * c) {
     memmove(&c->queue[0], &c->queue[1], c->queued * sizeof(c->queue[0]));
     c->bd_id = c->task.bd;
     c->earliest = c->tile->array->now + start_up(c);
+    c->taken = c->tile->kind == TILE_SHIM ? c->tile->array->now : NEVER;
     return begin(c);
 }
 

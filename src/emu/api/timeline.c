@@ -16,8 +16,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifndef EMU_TIMELINE_EVENTS
+#    define EMU_TIMELINE_EVENTS 400000 // some 50 MB; Perfetto still opens it at once
+#endif
+
 enum {
-    MAX_EVENTS = 400000, // some 50 MB; Perfetto still opens it at once
+    MAX_EVENTS = EMU_TIMELINE_EVENTS,
     // Threads of an agent's process.
     TID_HOST = 1,
     TID_DISPATCH,
