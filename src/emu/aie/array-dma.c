@@ -369,13 +369,16 @@ static void first_burst(struct channel * c) {
 }
 
 // When the lock that was taken just now was open to the channel: at once if it has not waited and
-// the last release was not needed.
+// the last release was not needed. A channel that waited was let in by the last release, or just
+// now by someone who took from a lock that it wants to have a certain value.
 static uint64_t open_since(const struct channel * c, const struct tile * owner, int lock) {
+    const struct array * a = c->tile->array;
     int value = c->bd.acquire_value, take = value < 0 ? -value : value;
-    if (c->waiting == NEVER && value < 0 && owner->lock_before[lock] >= take) {
-        return 0;
+    uint64_t raised = owner->lock_raised[lock];
+    if (c->waiting != NEVER) {
+        return raised + cycle_of(a, a->clock.fifo_out) < a->now ? a->now : raised;
     }
-    return owner->lock_raised[lock];
+    return value < 0 && owner->lock_before[lock] >= take ? 0 : raised;
 }
 
 static void try_acquire(struct channel * c) {
