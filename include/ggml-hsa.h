@@ -45,6 +45,7 @@ struct ggml_backend_hsa_stats {
     uint64_t host_copies;      // nodes that move data about (CPY, GET_ROWS ...), done by the host
     uint64_t staged_operands;  // operands that the host laid out anew for a kernel
     uint64_t cpu_nodes;        // nodes that the CPU fallback computed
+    uint64_t streams_made;     // kernels of shapes that no pack has, on a pack's program
 };
 
 // What an emulated device counts in its machine; see ggml_backend_hsa_get_counters.

@@ -66,16 +66,16 @@ static bool parse_params(const char ** at, struct kernel_spec * out) {
     return **at == '\0';
 }
 
-static bool parse_as(const char * name, enum kernel_op op, enum aie_arch arch,
+static bool parse_as(const char * name, enum kernel_op op, int n_inputs, enum aie_arch arch,
                      struct kernel_spec * out) {
     const struct kernel_op_info * info = kernel_op_info(op);
     size_t n = strlen(info->name);
     const char * at = name + n;
-    *out = (struct kernel_spec){.op = op, .arch = arch, .n_inputs = info->n_inputs};
-    if (strncmp(name, info->name, n) || info->n_inputs > KERNEL_MAX_INPUTS) {
+    *out = (struct kernel_spec){.op = op, .arch = arch, .n_inputs = n_inputs};
+    if (strncmp(name, info->name, n)) {
         return false;
     }
-    for (int i = 0; i < info->n_inputs; i++) {
+    for (int i = 0; i < n_inputs; i++) {
         if (!parse_tensor(&at, &out->inputs[i])) {
             return false;
         }
@@ -90,8 +90,11 @@ static bool parse_as(const char * name, enum kernel_op op, enum aie_arch arch,
 
 bool cache_parse_name(const char * name, enum aie_arch arch, struct kernel_spec * out) {
     for (int op = 0; op < KERNEL_OP_COUNT; op++) {
-        if (parse_as(name, (enum kernel_op) op, arch, out)) {
-            return true;
+        const struct kernel_op_info * info = kernel_op_info((enum kernel_op) op);
+        for (int n = info->least_inputs; n <= info->n_inputs; n++) {
+            if (parse_as(name, (enum kernel_op) op, n, arch, out)) {
+                return true;
+            }
         }
     }
     return false;

@@ -4,10 +4,14 @@
 // its PDI on the disk too (hard links, where the file system has them), and many temporary files
 // are brought to the disk in one go, after the last was written. Whatever happens, no temporary
 // file stays; those of a run that was killed are removed by the next.
+//
+// Beside the kernels stand the programs that other shapes of their ops would run on (aie_related):
+// with them a plugin without a compiler runs what a recording had not seen.
 #include "gen-kernels.h"
 
 #include "aie/aie.h"
 #include "store/external.h"
+#include "store/store.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -358,6 +362,71 @@ static void publish_job(void * user, int i) {
     job->published = st == ST_OK;
 }
 
+// ---- programs ----
+
+// The programs of other shapes, for the kernels that came out well. One that cannot be made is no
+// failure of the kernel that asked for it.
+static void make_related(struct build * b) {
+    for (int i = 0; i < b->jobs->n; i++) {
+        const struct job * job = &b->jobs->list[i];
+        struct kernel_spec spec;
+        for (int k = 0;
+             job->published && !job->external && aie_related(&job->config.spec, k, &spec); k++) {
+            struct error ignored;
+            struct program * p =
+                aie_supports(&spec, &ignored) == ST_OK ? get_program(b, &spec) : NULL;
+            if (p) {
+                (void) program_make(p, &spec, &ignored);
+            }
+        }
+    }
+}
+
+static bool is_whole(const struct program * p) {
+    return p->made && p->error.status == ST_OK;
+}
+
+// programs/<name>.pdi, a link to what the kernels are links to where that can be.
+static enum status publish_program(const struct build * b, struct program * p, struct error * err) {
+    int dir = b->dirs[p->arch];
+    char temp[PATH_BYTES + 16], name[PATH_BYTES];
+    snprintf(name, sizeof name, MANIFEST_PROGRAMS "/%s.pdi", p->name);
+    if (is_same(dir, name, p->data, (size_t) p->file.size)) {
+        return ST_OK;
+    }
+    snprintf(temp, sizeof temp, TEMP_PREFIX "%ld-p-%s", (long) getpid(), p->name);
+    enum status st = ST_OK;
+    if (!link_program(p, dir, temp)) {
+        st = write_file(dir, temp, p->data, (size_t) p->file.size, err);
+    }
+    st = st == ST_OK ? sync_file(dir, temp, err) : st;
+    if (st == ST_OK && renameat(dir, temp, dir, name) != 0) {
+        st = error_set(err, ST_IO, "cannot write %s: %s", name, strerror(errno));
+    }
+    unlinkat(dir, temp, 0); // also where both names were links to one file, which is no rename
+    return st;
+}
+
+static enum status publish_programs(const struct build * b, enum aie_arch arch, struct manifest * m,
+                                    struct error * err) {
+    const char * compiler = store_own_compiler()->identity;
+    if (mkdirat(b->dirs[arch], MANIFEST_PROGRAMS, 0777) != 0 && errno != EEXIST) {
+        return error_set(err, ST_IO, MANIFEST_PROGRAMS ": %s", strerror(errno));
+    }
+    enum status st = ST_OK;
+    for (struct program * p = b->programs; p && st == ST_OK; p = p->next) {
+        if (p->arch != arch || !is_whole(p)) {
+            continue;
+        }
+        struct manifest_program entry = {.pdi = p->file};
+        memcpy(entry.name, p->name, sizeof entry.name);
+        snprintf(entry.compiler, sizeof entry.compiler, "%s", compiler);
+        st = publish_program(b, p, err);
+        st = st == ST_OK ? manifest_put_program(m, &entry, err) : st;
+    }
+    return st;
+}
+
 // ---- directories and manifests ----
 
 static enum status make_dirs(char * path, bool * made, struct error * err) {
@@ -464,6 +533,7 @@ static enum status update_manifest(const struct build * b, enum aie_arch arch,
             fprintf(stderr, "ggml-hsa-gen-kernels: %s; it is replaced\n", damaged.text);
         }
         st = manifest_merge(&m, entries, n, err);
+        st = st == ST_OK ? publish_programs(b, arch, &m, err) : st;
         if (st == ST_OK && (st = write_manifest(b, &m, arch, err)) != ST_OK) {
             error_prefix(err, "%s", (char *) path.data);
         }
@@ -524,6 +594,7 @@ enum status jobs_build(struct jobs * jobs, const struct gen_options * options, s
                 remove_temps(&b, &jobs->list[i]);
             }
         }
+        make_related(&b);
         st = update_manifests(&b, err);
     }
     programs_free(b.programs, b.dirs);

@@ -3,6 +3,7 @@
 // what was done goes to standard output.
 #include "gen-kernels.h"
 
+#include "store/store.h"
 #include "tool.h"
 
 #include <errno.h>
@@ -141,29 +142,56 @@ static void list_kernels(void) {
         const struct kernel_op_info * info = kernel_op_info((enum kernel_op) i);
         char source[64];
         snprintf(source, sizeof source, "%s.py", info->family);
-        printf("%-28s %-16s %6d %9d\n", info->ggml_name, source, info->n_inputs, info->n_params);
+        char inputs[32];
+        int n = snprintf(inputs, sizeof inputs, "%d", info->least_inputs);
+        if (info->least_inputs < info->n_inputs) {
+            snprintf(inputs + n, sizeof inputs - (size_t) n, "-%d", info->n_inputs);
+        }
+        printf("%-28s %-16s %6s %9d\n", info->ggml_name, source, inputs, info->n_params);
     }
 }
 
-// Prints what is wrong with one of a kernel's files; true when nothing is.
-static bool check_file(const char * dir, enum aie_arch arch, const struct manifest_entry * e,
-                       bool is_pdi) {
+// Prints what is wrong with a file of a pack; true when nothing is.
+static bool check_file(const char * dir, enum aie_arch arch, const char * file, const char * suffix,
+                       const struct manifest_file * said) {
     struct buf path = {0};
     struct error err = {0};
     uint8_t * data = NULL;
     size_t size;
-    buf_printf(&path, "%s/%s/%s%s", dir, kernel_arch_name(arch), e->exported_name,
-               is_pdi ? ".pdi" : "_insts.bin");
+    buf_printf(&path, "%s/%s/%s%s", dir, kernel_arch_name(arch), file, suffix);
     const char * name = path.failed ? "" : (const char *) path.data;
-    const struct manifest_file * file = is_pdi ? &e->pdi : &e->insts;
     bool ok = file_read(name, (size_t) 64 << 20, &data, &size, &err) == ST_OK &&
-              manifest_check(file, data, size, name, &err) == ST_OK;
+              manifest_check(said, data, size, name, &err) == ST_OK;
     if (!ok) {
         complain(err.text);
     }
     free(data);
     buf_free(&path);
     return ok;
+}
+
+// Kernels and programs of one architecture; true when all are what the manifest says.
+static bool list_manifest(const char * dir, enum aie_arch arch, const struct manifest * m) {
+    bool all = true;
+    for (size_t i = 0; i < m->n_entries; i++) {
+        const struct manifest_entry * e = &m->entries[i];
+        bool ok = check_file(dir, arch, e->exported_name, ".pdi", &e->pdi);
+        ok = check_file(dir, arch, e->exported_name, "_insts.bin", &e->insts) && ok;
+        printf("%s %s/%s %s\n", ok ? "good  " : "broken", kernel_arch_name(arch), e->exported_name,
+               e->kernel);
+        all &= ok;
+    }
+    const char * ours = store_own_compiler()->identity;
+    for (size_t i = 0; i < m->n_programs; i++) {
+        const struct manifest_program * p = &m->programs[i];
+        char file[KERNEL_NAME_MAX + 16];
+        snprintf(file, sizeof file, MANIFEST_PROGRAMS "/%s", p->name);
+        bool ok = check_file(dir, arch, file, ".pdi", &p->pdi);
+        printf("%s %s/%s for every shape%s\n", ok ? "good  " : "broken", kernel_arch_name(arch),
+               file, strcmp(p->compiler, ours) ? ", by another version of the compiler" : "");
+        all &= ok;
+    }
+    return all;
 }
 
 static int list_pack(const char * dir) {
@@ -180,13 +208,8 @@ static int list_pack(const char * dir) {
             status = complain(err.text);
         }
         packs += st == ST_OK;
-        for (size_t i = 0; i < m.n_entries; i++) {
-            const struct manifest_entry * e = &m.entries[i];
-            bool ok = check_file(dir, arch, e, true);
-            ok = check_file(dir, arch, e, false) && ok;
-            printf("%s %s/%s %s\n", ok ? "good  " : "broken", kernel_arch_name(arch),
-                   e->exported_name, e->kernel);
-            status = ok ? status : EXIT_BAD_INPUT;
+        if (!list_manifest(dir, arch, &m)) {
+            status = EXIT_BAD_INPUT;
         }
         manifest_free(&m);
         buf_free(&path);
@@ -252,21 +275,25 @@ static int record(struct gen_options * options, const char * file, char ** comma
         return status ? status : EXIT_BAD_INPUT;
     }
     int good = 0;
+    bool make = options->output_dir && status == 0;
     for (int i = 0; i < jobs.n; i++) {
         good += jobs.list[i].error.status == ST_OK;
-        print_job(&jobs.list[i], &(struct gen_options){0});
+        if (!make) { // else making says it
+            print_job(&jobs.list[i], &(struct gen_options){0});
+        }
     }
     printf("%d kernels in %s\n", good, file);
     bool whole = good == jobs.n;
     jobs_free(&jobs);
-    if (status == 0 && !whole) {
-        status = EXIT_BAD_INPUT;
-    }
-    if (options->output_dir && status == 0) {
+    if (make) { // what can be made is made, whatever else was recorded
         options->config = file;
-        status = generate(options);
+        return generate(options);
     }
-    return status;
+    if (options->output_dir) {
+        fprintf(stderr, PROGRAM ": the command failed (status %d), no kernels are made of %s\n",
+                status, file);
+    }
+    return status ? status : whole ? EXIT_OK : EXIT_BAD_INPUT;
 }
 
 // ---- command line ----

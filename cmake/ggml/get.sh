@@ -3,13 +3,20 @@
 #
 #   get.sh <deps>             the pinned llama.cpp release, which carries ggml
 #   get.sh <deps> <source>    a llama.cpp or ggml source tree that is already there
+#   get.sh --libs <deps>...   the libraries alone, which is all that the plugin and the demo need; the
+#                             programs of the tests cost as much again, and a later call adds them
 #   GGML_RELEASE=0.23.0 get.sh <other deps>   an older one, for a directory of its own: what we are
 #                             built against is tried in it, see tests/hosts
 #
 # The release comes as a git bundle inside an npm package, whose content is pinned by its SHA-256;
-# where npm is missing or fails, git clones the same tag from the project's home.
+# where it cannot be had (../npm.sh), git clones the same tag from the project's home.
 set -eu
 
+programs=ON
+if [ "$1" = --libs ]; then
+    programs=OFF
+    shift
+fi
 deps=$1
 source=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -39,7 +46,8 @@ log=$deps/ggml.log
 stamp=$deps/prefix/.stamp
 wanted="$version $bundle_sha256 $(sha256sum <"$here/CMakeLists.txt" | cut -c1-64) $source"
 
-if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
+built() { [ -f "$1" ] && [ "$(cat "$1")" = "$wanted" ]; }
+if built "$stamp" || { [ $programs = OFF ] && built "$stamp.libs"; }; then
     exit 0
 fi
 
@@ -50,14 +58,10 @@ step() {
 }
 
 from_npm() {
-    command -v npm >/dev/null || return 1
     rm -rf "$deps/npm"
     mkdir -p "$deps/npm"
-    (
-        cd "$deps/npm"
-        npm pack --silent "$package" >>"$log" 2>&1
-        tar xzf ./*.tgz package/llama/gitRelease.bundle
-    ) || return 1
+    sh "$here/../npm.sh" "$package" "$deps/npm/tgz" 2>>"$log" || return 1
+    tar xzf "$deps/npm/tgz" -C "$deps/npm" package/llama/gitRelease.bundle 2>>"$log" || return 1
     bundle=$deps/npm/package/llama/gitRelease.bundle
     if ! echo "$bundle_sha256  $bundle" | sha256sum -c --quiet - >>"$log" 2>&1; then
         echo "-- ggml: $package: gitRelease.bundle is not the pinned one; it is not used" >&2
@@ -99,14 +103,21 @@ llama) tree=-DLLAMA_DIR=$source ;;
 *) tree=-DGGML_DIR=$source ;;
 esac
 
-rm -rf "$deps/ggml-build" "$deps/prefix"
+# What --libs built is built on.
+if ! built "$stamp.libs" || [ ! -d "$deps/ggml-build" ]; then
+    rm -rf "$deps/ggml-build" "$deps/prefix"
+fi
 generator=
-command -v ninja >/dev/null && generator="-G Ninja"
+[ -f "$deps/ggml-build/CMakeCache.txt" ] || ! command -v ninja >/dev/null || generator="-G Ninja"
 # shellcheck disable=SC2086
 step configure cmake -S "$here" -B "$deps/ggml-build" $generator "$tree" \
-    -DCMAKE_INSTALL_PREFIX="$deps/prefix" -DCMAKE_BUILD_TYPE=Release
+    -DCMAKE_INSTALL_PREFIX="$deps/prefix" -DCMAKE_BUILD_TYPE=Release -DPROGRAMS=$programs
 step build cmake --build "$deps/ggml-build" --parallel "$(nproc)"
 step install cmake --install "$deps/ggml-build"
-rm -rf "$deps/ggml-build"
-echo "$wanted" >"$stamp"
+if [ $programs = ON ]; then
+    rm -rf "$deps/ggml-build" "$stamp.libs"
+    echo "$wanted" >"$stamp"
+else
+    echo "$wanted" >"$stamp.libs"
+fi
 echo "-- ggml: ready in $deps/prefix"

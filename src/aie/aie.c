@@ -1,4 +1,6 @@
-// aie: the compiler's front door. An op belongs to a family; the family knows the rest.
+// aie: the front door of what needs no core program: which kernels there are, and the instruction
+// streams that drive them. An op belongs to a family; the family knows the rest. Who links this
+// without program.c has no compiler: streams are not code.
 #include "aie.h"
 
 #include "ops/convert.h"
@@ -11,15 +13,14 @@
 struct family {
     enum status (*supports)(const struct kernel_spec *, struct error *);
     void (*name)(const struct kernel_spec *, char[KERNEL_NAME_MAX]);
-    enum status (*pdi)(const struct kernel_spec *, uint8_t **, size_t *, struct error *);
     enum status (*insts)(const struct kernel_spec *, uint32_t **, size_t *, struct error *);
 };
 
-static const struct family elementwise = {elementwise_supports, elementwise_name, elementwise_pdi,
+static const struct family elementwise = {elementwise_supports, elementwise_name,
                                           elementwise_insts};
-static const struct family mul_mat = {mul_mat_supports, mul_mat_name, mul_mat_pdi, mul_mat_insts};
-static const struct family rows = {rows_supports, rows_name, rows_pdi, rows_insts};
-static const struct family convert = {convert_supports, convert_name, convert_pdi, convert_insts};
+static const struct family mul_mat = {mul_mat_supports, mul_mat_name, mul_mat_insts};
+static const struct family rows = {rows_supports, rows_name, rows_insts};
+static const struct family convert = {convert_supports, convert_name, convert_insts};
 
 // By the name that ops.def gives an op's family of sources.
 static const struct {
@@ -60,27 +61,8 @@ void aie_program_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX
     family_of(spec->op)->name(spec, name);
 }
 
-enum status aie_compile_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                            struct error * err) {
-    enum status st = aie_supports(spec, err);
-    return st == ST_OK ? family_of(spec->op)->pdi(spec, pdi, size, err) : st;
-}
-
 enum status aie_compile_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
                               struct error * err) {
     enum status st = aie_supports(spec, err);
     return st == ST_OK ? family_of(spec->op)->insts(spec, insts, n_words, err) : st;
-}
-
-enum status aie_compile(const struct kernel_spec * spec, struct kernel_code * out,
-                        struct error * err) {
-    memset(out, 0, sizeof *out);
-    enum status st = aie_compile_pdi(spec, &out->pdi, &out->pdi_size, err);
-    if (st == ST_OK) {
-        st = aie_compile_insts(spec, &out->insts, &out->n_insts, err);
-    }
-    if (st != ST_OK) {
-        kernel_code_free(out);
-    }
-    return st;
 }

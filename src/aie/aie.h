@@ -20,6 +20,10 @@ enum status aie_compile_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
 enum status aie_compile_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
                               struct error * err);
 
+// Kernels, one after the other from i = 0, whose programs together serve every shape of the spec's
+// op and datatypes; false when there are no more.
+bool aie_related(const struct kernel_spec * spec, int i, struct kernel_spec * out);
+
 // Both at once; the caller owns *out (kernel_code_free).
 enum status aie_compile(const struct kernel_spec * spec, struct kernel_code * out,
                         struct error * err);

@@ -73,6 +73,9 @@ struct hsa_device {
     enum fallback_mode fallback;
     struct profile * profile;        // NULL: not asked for
     atomic_bool told[GGML_OP_COUNT]; // that nodes of the op are computed on the CPU
+    // That no pack has kernels for the op. Said again once a stream has ended: llama.cpp tries a
+    // model out with its log switched off before it loads it.
+    atomic_bool told_absent[GGML_OP_COUNT];
     atomic_uint_fast64_t dispatches, host_copies, staged_operands, cpu_nodes;
 };
 

@@ -147,6 +147,7 @@ bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev, struct ggml_backend_hsa_
         .host_copies = atomic_load(&device->host_copies),
         .staged_operands = atomic_load(&device->staged_operands),
         .cpu_nodes = atomic_load(&device->cpu_nodes),
+        .streams_made = stats.streams,
     };
     return true;
 }

@@ -6,6 +6,7 @@
 // A stream is used by one thread at a time; nothing here is locked.
 #include "stream.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,8 +221,23 @@ static const char * stream_get_name(ggml_backend_t backend) {
     return stream_of(backend)->device->name;
 }
 
+// What the device did so far, when a stream of it ends.
+static void log_counters(struct hsa_device * device) {
+    struct ggml_backend_hsa_stats n;
+    if (ggml_backend_hsa_get_stats(&device->base, &n)) {
+        log_info("%s: %" PRIu64 " kernels sent, %" PRIu64 " compiled, %" PRIu64
+                 " from packs, %" PRIu64 " on a pack's program, %" PRIu64 " nodes on the CPU",
+                 device->name, n.dispatches, n.kernels_compiled, n.pack_hits, n.streams_made,
+                 n.cpu_nodes);
+    }
+}
+
 static void stream_free(ggml_backend_t backend) {
     struct hsa_stream * s = stream_of(backend);
+    log_counters(s->device);
+    for (int op = 0; op < GGML_OP_COUNT; op++) {
+        atomic_store(&s->device->told_absent[op], false);
+    }
     fallback_free(&s->fallback);
     scratch_reset(s, 0);
     hsac_queue_free(s->queue);

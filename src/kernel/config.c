@@ -101,6 +101,35 @@ static void list_ops(const char * source, char * text, size_t size) {
     }
 }
 
+// Names of files that other collections of kernels have for a family of ours, or for one op.
+static const struct {
+    const char * source;
+    const char * stands_for;
+} aliases[] = {
+    {"softmax", "soft_max"},
+    {"mat_mul", "mul_mat"},
+    {"gemm", "mul_mat"},
+};
+
+static bool is_called(const char * name, const char * source, size_t n) {
+    return strlen(name) == n && !memcmp(name, source, n);
+}
+
+// Is the op in a source of that name? It may be the family's, with or without "_ops" at its end, or
+// the op's own.
+static bool op_is_in(const struct kernel_op_info * info, const char * source, size_t n) {
+    static const char ops[] = "_ops";
+    size_t short_family = strlen(info->family) - (sizeof ops - 1); // they all end so
+    for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {
+        if (is_called(aliases[i].source, source, n)) {
+            source = aliases[i].stands_for;
+            n = strlen(source);
+        }
+    }
+    return is_called(info->family, source, n) || is_called(info->name, source, n) ||
+           (n == short_family && !memcmp(info->family, source, n));
+}
+
 static enum status find_op(const char * name, const char * source, enum kernel_op * out,
                            struct error * err) {
     size_t n = strlen(source);
@@ -110,7 +139,7 @@ static enum status find_op(const char * name, const char * source, enum kernel_o
     const char * family = NULL;
     for (int i = 0; i < KERNEL_OP_COUNT; i++) {
         const struct kernel_op_info * info = kernel_op_info((enum kernel_op) i);
-        if (strlen(info->family) != n || memcmp(info->family, source, n)) {
+        if (!op_is_in(info, source, n)) {
             continue;
         }
         family = info->family;
@@ -144,7 +173,8 @@ static enum status find_arch(const char * name, enum aie_arch * out, struct erro
 
 static enum status parse_inputs(const json_t * list, struct kernel_spec * spec,
                                 struct error * err) {
-    int wanted = kernel_op_info(spec->op)->n_inputs, n = (int) json_array_size(list);
+    const struct kernel_op_info * info = kernel_op_info(spec->op);
+    int least = info->least_inputs, most = info->n_inputs, n = (int) json_array_size(list);
     size_t i;
     json_t * t;
     json_array_foreach(list, i, t) {
@@ -161,10 +191,14 @@ static enum status parse_inputs(const json_t * list, struct kernel_spec * spec,
         }
     }
     spec->n_inputs = n;
-    return n == wanted
-               ? ST_OK
-               : error_set(err, ST_INVALID, "%s takes %d input tensor%s, here are %d",
-                           kernel_op_info(spec->op)->ggml_name, wanted, wanted == 1 ? "" : "s", n);
+    if (n >= least && n <= most) {
+        return ST_OK;
+    }
+    return least == most
+               ? error_set(err, ST_INVALID, "%s takes %d input tensor%s, here are %d",
+                           info->ggml_name, most, most == 1 ? "" : "s", n)
+               : error_set(err, ST_INVALID, "%s takes %d to %d input tensors, here are %d",
+                           info->ggml_name, least, most, n);
 }
 
 static enum status parse_param(const json_t * v, size_t index, uint32_t * out, struct error * err) {

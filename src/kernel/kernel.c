@@ -12,8 +12,8 @@
 #include <string.h>
 
 static const struct kernel_op_info op_infos[KERNEL_OP_COUNT] = {
-#define KERNEL(id, name, ggml_name, family, inputs, params)                                        \
-    [KERNEL_OP_##id] = {name, ggml_name, family, inputs, params},
+#define KERNEL(id, name, ggml_name, family, least, inputs, params)                                 \
+    [KERNEL_OP_##id] = {name, ggml_name, family, least, inputs, params},
 #include "kernel/ops.def"
 #undef KERNEL
 };

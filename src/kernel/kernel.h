@@ -6,7 +6,7 @@
 #include "tensor/tensor.h"
 
 enum kernel_op {
-#define KERNEL(id, name, ggml_name, family, inputs, params) KERNEL_OP_##id,
+#define KERNEL(id, name, ggml_name, family, least, inputs, params) KERNEL_OP_##id,
 #include "kernel/ops.def"
 #undef KERNEL
     KERNEL_OP_COUNT,
@@ -16,6 +16,7 @@ struct kernel_op_info {     // a row of ops.def
     const char * name;      // "add"
     const char * ggml_name; // "ggml_op_add"
     const char * family;    // "binary_ops"
+    int least_inputs;       // the rest of n_inputs, at the end, may be missing
     int n_inputs;
     int n_params;
 };

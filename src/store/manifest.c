@@ -33,8 +33,25 @@ const struct manifest_entry * manifest_find(const struct manifest * m, const cha
                : NULL;
 }
 
+static int by_program(const void * a, const void * b) {
+    return strcmp(((const struct manifest_program *) a)->name,
+                  ((const struct manifest_program *) b)->name);
+}
+
+static int program_compare(const void * key, const void * program) {
+    return strcmp(key, ((const struct manifest_program *) program)->name);
+}
+
+const struct manifest_program * manifest_find_program(const struct manifest * m,
+                                                      const char * name) {
+    return m->n_programs
+               ? bsearch(name, m->programs, m->n_programs, sizeof *m->programs, program_compare)
+               : NULL;
+}
+
 void manifest_free(struct manifest * m) {
     free(m->entries);
+    free(m->programs);
     *m = (struct manifest){0};
 }
 
@@ -89,6 +106,21 @@ static enum status parse_entry(const char * kernel, const json_t * entry,
                        : st;
 }
 
+static enum status parse_program(const char * name, const json_t * entry,
+                                 struct manifest_program * out, struct error * err) {
+    const char * compiler = json_string_value(json_object_get(entry, "compiler"));
+    if (!kernel_name_valid(name)) {
+        return error_set(err, ST_INVALID, "'%.60s' is no name of a program", name);
+    }
+    if (!compiler || !*compiler || strlen(compiler) >= sizeof out->compiler) {
+        return error_set(err, ST_INVALID, "%.120s: 'compiler' must be 1 to %d characters", name,
+                         MANIFEST_COMPILER_MAX - 1);
+    }
+    memcpy(out->name, name, strlen(name) + 1);
+    memcpy(out->compiler, compiler, strlen(compiler) + 1);
+    return parse_file(name, entry, "pdi_size", "pdi_sha256", &out->pdi, err);
+}
+
 static bool is_text(const json_t * value, const char * wanted) {
     const char * text = json_string_value(value);
     return text && !strcmp(text, wanted);
@@ -108,6 +140,32 @@ static enum status check_head(const json_t * root, enum aie_arch arch, struct er
     if (!json_is_object(json_object_get(root, "kernels"))) {
         return error_set(err, ST_INVALID, "'kernels' must be an object");
     }
+    const json_t * programs = json_object_get(root, "programs");
+    if (programs && !json_is_object(programs)) {
+        return error_set(err, ST_INVALID, "'programs' must be an object");
+    }
+    return ST_OK;
+}
+
+// None were made before there were any.
+static enum status parse_programs(json_t * programs, struct manifest * m, struct error * err) {
+    size_t n = programs ? json_object_size(programs) : 0;
+    if (n == 0) {
+        return ST_OK;
+    }
+    m->programs = calloc(n, sizeof *m->programs);
+    if (!m->programs) {
+        return error_set(err, ST_NO_MEMORY, "no memory for a manifest of %zu programs", n);
+    }
+    const char * name;
+    json_t * entry;
+    json_object_foreach(programs, name, entry) {
+        enum status st = parse_program(name, entry, &m->programs[m->n_programs++], err);
+        if (st != ST_OK) {
+            return st;
+        }
+    }
+    qsort(m->programs, m->n_programs, sizeof *m->programs, by_program);
     return ST_OK;
 }
 
@@ -119,7 +177,7 @@ static enum status parse_root(const json_t * root, enum aie_arch arch, struct ma
     }
     json_t *kernels = json_object_get(root, "kernels"), *entry;
     size_t n = json_object_size(kernels);
-    struct manifest m = {calloc(n ? n : 1, sizeof *m.entries), 0};
+    struct manifest m = {.entries = calloc(n ? n : 1, sizeof *m.entries)};
     if (!m.entries) {
         return error_set(err, ST_NO_MEMORY, "no memory for a manifest of %zu kernels", n);
     }
@@ -132,6 +190,11 @@ static enum status parse_root(const json_t * root, enum aie_arch arch, struct ma
         }
     }
     qsort(m.entries, m.n_entries, sizeof *m.entries, by_kernel);
+    st = parse_programs(json_object_get(root, "programs"), &m, err);
+    if (st != ST_OK) {
+        manifest_free(&m);
+        return st;
+    }
     *out = m;
     return ST_OK;
 }
@@ -216,7 +279,27 @@ enum status manifest_merge(struct manifest * m, const struct manifest_entry * en
     free(fresh);
     qsort(all, kept, sizeof *all, by_kernel);
     free(m->entries);
-    *m = (struct manifest){all, kept};
+    m->entries = all;
+    m->n_entries = kept;
+    return ST_OK;
+}
+
+enum status manifest_put_program(struct manifest * m, const struct manifest_program * program,
+                                 struct error * err) {
+    struct manifest_program * old =
+        (struct manifest_program *) manifest_find_program(m, program->name);
+    if (old) {
+        *old = *program;
+        return ST_OK;
+    }
+    struct manifest_program * all = realloc(m->programs, (m->n_programs + 1) * sizeof *all);
+    if (!all) {
+        return error_set(err, ST_NO_MEMORY, "no memory for a manifest of %zu programs",
+                         m->n_programs + 1);
+    }
+    all[m->n_programs++] = *program;
+    qsort(all, m->n_programs, sizeof *all, by_program);
+    m->programs = all;
     return ST_OK;
 }
 
@@ -242,6 +325,17 @@ void manifest_print(const struct manifest * m, enum aie_arch arch, struct buf * 
     json_put(&root, "version", json_integer(MANIFEST_VERSION));
     json_put(&root, "arch", json_string(kernel_arch_name(arch)));
     json_put(&root, "kernels", kernels);
+    if (m->n_programs) {
+        json_t * programs = json_object();
+        for (size_t i = 0; i < m->n_programs; i++) {
+            const struct manifest_program * p = &m->programs[i];
+            json_t * entry = json_object();
+            json_put(&entry, "compiler", json_string(p->compiler));
+            put_file(&entry, "pdi_size", "pdi_sha256", &p->pdi);
+            json_put(&programs, p->name, entry);
+        }
+        json_put(&root, "programs", programs);
+    }
     json_print(root, JSON_INDENT(1), b);
     buf_printf(b, "\n");
     json_decref(root);

@@ -3,16 +3,22 @@
 //
 //   {"format": "ggml-hsa-pack", "version": 1, "arch": "aie2", "kernels": {
 //    "<canonical name>": {"exported_name": "<files>", "pdi_size": 1, "pdi_sha256": "<hex>",
-//                         "insts_size": 1, "insts_sha256": "<hex>"}}}
+//                         "insts_size": 1, "insts_sha256": "<hex>"}},
+//    "programs": {
+//    "<name>": {"compiler": "<identity>", "pdi_size": 1, "pdi_sha256": "<hex>"}}}
 //
-// It is checked as a whole when it is read: names are safe file names, no kernel is there twice.
+// A program is a PDI by its compiler's name for it, programs/<name>.pdi: who has the same
+// compiler's maker of instruction streams drives it for shapes that are not among the kernels. It
+// is checked as a whole when it is read: names are safe file names, no kernel is there twice.
 #pragma once
 
 #include "base/sha256.h"
 #include "kernel/config.h"
 
-#define MANIFEST_FILE    "manifest.json"
-#define MANIFEST_VERSION 1
+#define MANIFEST_FILE         "manifest.json"
+#define MANIFEST_VERSION      1
+#define MANIFEST_PROGRAMS     "programs" // the directory that they lie in
+#define MANIFEST_COMPILER_MAX 513        // with its end
 
 struct manifest_file {
     uint64_t size;
@@ -25,9 +31,17 @@ struct manifest_entry {
     struct manifest_file pdi, insts;
 };
 
+struct manifest_program {
+    char name[KERNEL_NAME_MAX];
+    char compiler[MANIFEST_COMPILER_MAX]; // the identity of what made it
+    struct manifest_file pdi;
+};
+
 struct manifest {                    // zero-initialised is empty and valid
     struct manifest_entry * entries; // by kernel, in order
     size_t n_entries;
+    struct manifest_program * programs; // by name, in order
+    size_t n_programs;
 };
 
 // ST_NOT_FOUND without a file; ST_INVALID when it is no manifest, or one of another architecture or
@@ -39,12 +53,16 @@ enum status manifest_parse(const char * text, size_t size, enum aie_arch arch,
 void manifest_free(struct manifest * m);
 
 const struct manifest_entry * manifest_find(const struct manifest * m, const char * kernel);
+const struct manifest_program * manifest_find_program(const struct manifest * m, const char * name);
 
 // Adds the entries, in any order; no two have the same files, and of equal kernels the one with the
 // first exported_name counts. They take the place of those that have the same kernel or whose files
 // they overwrote. On failure (memory) m is unchanged.
 enum status manifest_merge(struct manifest * m, const struct manifest_entry * entries, size_t n,
                            struct error * err);
+// Takes the place of one of the same name. On failure (memory) m is unchanged.
+enum status manifest_put_program(struct manifest * m, const struct manifest_program * program,
+                                 struct error * err);
 void manifest_print(const struct manifest * m, enum aie_arch arch, struct buf * b);
 
 // The bytes against what the manifest says of them; `what` names the file in the error.

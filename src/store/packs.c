@@ -8,10 +8,12 @@
 #include "manifest.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // The largest arrays (8 columns of 4 cores with 80 KiB and a memory tile of 512 KiB each)
@@ -312,4 +314,91 @@ enum status packs_load(const struct packs * p, const struct kernel_spec * spec,
         }
     }
     return worst;
+}
+
+// ---- programs ----
+
+static enum status load_program(struct pack * pack, enum aie_arch arch, const char * name,
+                                const char * compiler, uint8_t ** data, size_t * size,
+                                struct error * err) {
+    struct error broken;
+    const struct manifest * m = get_manifest(pack, arch, &broken);
+    const struct manifest_program * program = manifest_find_program(m, name);
+    if (!program) {
+        return broken.status != ST_OK
+                   ? error_set(err, broken.status, "%s", broken.text)
+                   : error_set(err, ST_NOT_FOUND, "%s/%s does not hold program %s", pack->dir,
+                               kernel_arch_name(arch), name);
+    }
+    if (strcmp(program->compiler, compiler)) {
+        return error_set(err, ST_NOT_FOUND,
+                         "%s/%s has program %s by another version of the compiler; make the pack "
+                         "again with the ggml-hsa-gen-kernels of this version",
+                         pack->dir, kernel_arch_name(arch), name);
+    }
+    struct buf file = {0};
+    buf_printf(&file, MANIFEST_PROGRAMS "/%s", name);
+    char * path = file.failed ? NULL : file_path(pack->dir, arch, (const char *) file.data, ".pdi");
+    buf_free(&file);
+    if (!path) {
+        return error_set(err, ST_NO_MEMORY, "no memory for a path in %s", pack->dir);
+    }
+    enum status st = file_read(path, MAX_PDI_BYTES, data, size, err);
+    if (st == ST_NOT_FOUND) {
+        st = error_set(err, ST_CORRUPT, "%s is missing", path);
+    } else if (st == ST_OK) {
+        st = manifest_check(&program->pdi, *data, *size, path, err);
+        if (st == ST_OK && (st = pdi_read(*data, *size, accept_all, NULL, err)) != ST_OK) {
+            error_prefix(err, "%s", path);
+        }
+        if (st != ST_OK) {
+            free(*data);
+            *data = NULL;
+        }
+    }
+    free(path);
+    return st;
+}
+
+enum status packs_load_program(const struct packs * p, enum aie_arch arch, const char * name,
+                               const char * compiler, uint8_t ** data, size_t * size,
+                               struct error * err) {
+    enum status worst =
+        p->n_packs ? ST_NOT_FOUND
+                   : error_set(err, ST_NOT_FOUND, "GGML_HSA_KERNEL_DIR names no kernel pack");
+    for (int i = 0; i < p->n_packs; i++) {
+        struct error why = {0};
+        enum status st = load_program(&p->list[i], arch, name, compiler, data, size, &why);
+        if (st == ST_OK) {
+            return ST_OK;
+        }
+        if (i == 0 || (st != ST_NOT_FOUND && worst == ST_NOT_FOUND)) {
+            worst = error_set(err, st, "%s", why.text);
+        }
+    }
+    return worst;
+}
+
+// ---- the list as a whole ----
+
+bool packs_complain(const struct packs * p, int i, enum aie_arch arch, struct error * out) {
+    const char * dir = p->list[i].dir;
+    struct stat info;
+    int wrong = stat(dir, &info) != 0 ? errno : S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
+    if (wrong) {
+        error_set(out, ST_NOT_FOUND, "GGML_HSA_KERNEL_DIR: %.300s: %s; it is left out", dir,
+                  strerror(wrong));
+        return true;
+    }
+    char * sub = file_path(dir, arch, "", "");
+    bool there = sub && access(sub, R_OK | X_OK) == 0;
+    wrong = errno;
+    free(sub);
+    if (!there) {
+        error_set(out, ST_NOT_FOUND,
+                  "GGML_HSA_KERNEL_DIR: %.300s holds no kernels for %s (%s/: %s); it must be the "
+                  "directory that ggml-hsa-gen-kernels --output-dir had",
+                  dir, kernel_arch_name(arch), kernel_arch_name(arch), strerror(wrong));
+    }
+    return !there;
 }

@@ -22,12 +22,14 @@ struct pdi_node { // one for each distinct content
     uint8_t * data; // owned, = pdi.data
 };
 
-struct program { // a compiled PDI by its compiler's name for it; a dozen or two in a process
+struct program { // a PDI by its compiler's name for it; a dozen or two in a process
     struct program * next;
     enum aie_arch arch;
     char name[KERNEL_NAME_MAX];
     bool building;
     struct store_pdi * pdi; // NULL while building and after a failure
+    bool from_pack;
+    struct error * absent; // owned: why no pack has it, where only packs can
 };
 
 struct store {
@@ -86,8 +88,8 @@ static void warn_cache(struct store * s, struct error * why) {
 static void open_cache(struct store * s) {
     struct error why = {0};
     struct cache_totals totals;
-    if (!s->compiler || (!s->compiler->identity && !s->external[0])) {
-        return;
+    if (!store_has_compiler(s) || (!s->compiler->identity && !s->external[0])) {
+        return; // what a pack's programs are driven by is made faster than read
     }
     enum status st = cache_open(true, &s->cache, &why);
     if (st != ST_OK && st != ST_NOT_FOUND) {
@@ -137,6 +139,7 @@ void store_free(struct store * s) {
     }
     for (struct program *p = s->programs, *next; p; p = next) {
         next = p->next;
+        free(p->absent);
         free(p);
     }
     packs_close(&s->packs);
@@ -203,9 +206,30 @@ static struct program * find_program(struct store * s, enum aie_arch arch, const
     return p;
 }
 
-// The PDI that the kernel runs on, compiled by the first thread that needs it.
+// From a pack of the same compiler, or made.
+static enum status build_program(struct store * s, const struct kernel_spec * spec,
+                                 const char * name, struct store_pdi ** out, bool * from_pack,
+                                 struct error * err) {
+    uint8_t * data;
+    size_t size;
+    const struct store_compiler * c = s->compiler;
+    enum status st = c->identity ? packs_load_program(&s->packs, spec->arch, name, c->identity,
+                                                      &data, &size, err)
+                                 : error_set(err, ST_NOT_FOUND, "its compiler has no name");
+    *from_pack = st == ST_OK;
+    if (st != ST_OK && c->compile_pdi) {
+        st = c->compile_pdi(spec, &data, &size, err);
+    }
+    if (st == ST_OK && !(*out = intern_pdi(s, data, size))) {
+        st = error_set(err, ST_NO_MEMORY, "no memory for program %s", name);
+    }
+    return st;
+}
+
+// The PDI that the kernel runs on, brought by the first thread that needs it. What packs do not
+// have they will not have: that is remembered.
 static enum status get_program(struct store * s, const struct kernel_spec * spec,
-                               struct store_pdi ** out, struct error * err) {
+                               struct program ** out, struct error * err) {
     char name[KERNEL_NAME_MAX];
     s->compiler->program_name(spec, name);
     pthread_mutex_lock(&s->lock);
@@ -219,7 +243,7 @@ static enum status get_program(struct store * s, const struct kernel_spec * spec
         memcpy(p->name, name, sizeof name);
         s->programs = p;
     }
-    bool build = p && !p->pdi;
+    bool build = p && !p->pdi && !p->absent;
     if (build) {
         p->building = true;
     }
@@ -227,24 +251,27 @@ static enum status get_program(struct store * s, const struct kernel_spec * spec
     if (!p) {
         return error_set(err, ST_NO_MEMORY, "no memory for program %s", name);
     }
-    if (!build) {
-        *out = p->pdi; // never changes once it is set
-        return ST_OK;
+    *out = p;
+    if (!build) { // neither changes once it is set
+        return p->pdi ? ST_OK : error_set(err, p->absent->status, "%s", p->absent->text);
     }
-    uint8_t * data;
-    size_t size;
     struct store_pdi * pdi = NULL;
-    enum status st = s->compiler->compile_pdi(spec, &data, &size, err);
-    if (st == ST_OK && !(pdi = intern_pdi(s, data, size))) {
-        st = error_set(err, ST_NO_MEMORY, "no memory for program %s", name);
+    struct error why = {0};
+    bool from_pack = false;
+    enum status st = build_program(s, spec, name, &pdi, &from_pack, &why);
+    struct error * absent =
+        st != ST_OK && !s->compiler->compile_pdi ? malloc(sizeof *absent) : NULL;
+    if (absent) {
+        *absent = why;
     }
     pthread_mutex_lock(&s->lock);
     p->pdi = pdi;
+    p->from_pack = from_pack;
+    p->absent = absent;
     p->building = false;
     pthread_cond_broadcast(&s->built);
     pthread_mutex_unlock(&s->lock);
-    *out = pdi;
-    return st;
+    return st == ST_OK ? ST_OK : error_set(err, st, "%s", why.text);
 }
 
 // ---- sources: each gives a PDI object and an owned stream ----
@@ -273,10 +300,16 @@ static enum status from_packs(struct store * s, const struct kernel_spec * spec,
     return ST_OK;
 }
 
-// Which compiler makes a kernel: ours, or the command for what ours cannot do.
+// Who makes a kernel: our compiler, on a program of its own or of a pack, or the command for what
+// ours cannot do.
 enum maker { MAKER_NONE, MAKER_OWN, MAKER_COMMAND };
 
+bool store_has_compiler(const struct store * s) {
+    return s->compiler && s->compiler->compile_pdi;
+}
+
 static enum maker maker_of(struct store * s, const struct kernel_spec * spec, struct error * err) {
+    struct program * program;
     if (!s->compiler) {
         error_set(err, ST_NOT_FOUND,
                   "this build has no kernel compiler (GGML_HSA_JIT_COMPILE); put the kernel into "
@@ -284,15 +317,26 @@ static enum maker maker_of(struct store * s, const struct kernel_spec * spec, st
         return MAKER_NONE;
     }
     if (s->compiler->supports(spec, err) == ST_OK) {
-        return MAKER_OWN;
+        if (s->compiler->compile_pdi || get_program(s, spec, &program, err) == ST_OK) {
+            return MAKER_OWN;
+        }
+        pthread_mutex_lock(&s->lock);
+        s->stats.absent++;
+        pthread_mutex_unlock(&s->lock);
     }
-    return s->external[0] && external_supports(spec) ? MAKER_COMMAND : MAKER_NONE;
+    return store_has_command(s) && external_supports(spec) ? MAKER_COMMAND : MAKER_NONE;
 }
 
 static enum status make_own(struct store * s, const struct kernel_spec * spec, struct found * out,
-                            struct error * err) {
-    enum status st = get_program(s, spec, &out->pdi, err);
-    return st == ST_OK ? s->compiler->compile_insts(spec, &out->insts, &out->n_insts, err) : st;
+                            bool * on_pack, struct error * err) {
+    struct program * program;
+    enum status st = get_program(s, spec, &program, err);
+    if (st == ST_OK) {
+        out->pdi = program->pdi;
+        *on_pack = program->from_pack;
+        st = s->compiler->compile_insts(spec, &out->insts, &out->n_insts, err);
+    }
+    return st;
 }
 
 static enum status make_by_command(struct store * s, const struct kernel_spec * spec,
@@ -313,15 +357,20 @@ static enum status make_by_command(struct store * s, const struct kernel_spec * 
 static enum status make(struct store * s, const struct kernel_spec * spec, enum maker maker,
                         struct found * out, struct error * err) {
     uint64_t start = now_ns();
-    enum status st =
-        maker == MAKER_OWN ? make_own(s, spec, out, err) : make_by_command(s, spec, out, err);
+    bool on_pack = false;
+    enum status st = maker == MAKER_OWN ? make_own(s, spec, out, &on_pack, err)
+                                        : make_by_command(s, spec, out, err);
     if (st != ST_OK) {
         return st;
     }
     uint64_t spent = now_ns() - start;
     pthread_mutex_lock(&s->lock);
-    s->stats.compiles++;
-    s->stats.compile_ns += spent;
+    if (on_pack) {
+        s->stats.streams++;
+    } else {
+        s->stats.compiles++;
+        s->stats.compile_ns += spent;
+    }
     pthread_mutex_unlock(&s->lock);
     return ST_OK;
 }
@@ -558,7 +607,21 @@ enum status store_get(struct store * s, const struct kernel_spec * spec, struct 
 }
 
 bool store_has_command(const struct store * s) {
-    return s->compiler && s->external[0];
+    return store_has_compiler(s) && s->external[0];
+}
+
+void store_check_packs(struct store * s, enum aie_arch arch) {
+    struct error why;
+    for (int i = 0; i < s->packs.n_packs; i++) {
+        if (packs_complain(&s->packs, i, arch, &why)) {
+            warn(s, why.text);
+        }
+    }
+    if (!store_has_compiler(s) && s->packs.n_packs == 0) {
+        warn(s, "this build has no kernel compiler (GGML_HSA_JIT_COMPILE=OFF), and "
+                "GGML_HSA_KERNEL_DIR names no kernel pack: every op that needs a kernel is left to "
+                "the CPU");
+    }
 }
 
 static bool can(struct store * s, const struct kernel_spec * asked, enum maker best) {
@@ -591,4 +654,11 @@ bool store_can(struct store * s, const struct kernel_spec * spec) {
 
 bool store_can_itself(struct store * s, const struct kernel_spec * spec) {
     return can(s, spec, MAKER_OWN);
+}
+
+void store_why_not(struct store * s, const struct kernel_spec * asked, struct error * err) {
+    struct kernel_spec spec = spec_canonical(asked);
+    struct error why = {0};
+    maker_of(s, &spec, &why);
+    error_set(err, why.status, "%s", why.text[0] ? why.text : "it was refused before");
 }

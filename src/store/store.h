@@ -24,6 +24,8 @@ struct store_kernel { // lives as long as the store
 struct store_stats {
     uint64_t memory_hits, pack_hits, compiles;
     uint64_t compile_ns;
+    uint64_t streams;         // shapes that no pack has, driven on a pack's program
+    uint64_t absent;          // questions that a compiler or another pack would have said yes to
     uint64_t cache_hits;      // kernels that came from the cache on disk
     uint64_t cache_publishes; // compiled kernels that were put there
     uint64_t cache_damaged;   // entries that did not hold together and were moved away
@@ -31,6 +33,8 @@ struct store_stats {
 };
 
 // What makes kernels that no pack has: the functions of aie/aie.h, or others with their contracts.
+// Without compile_pdi it is no compiler: programs come from packs of the same identity alone, and
+// what it makes are the instruction streams for shapes that no pack has.
 struct store_compiler {
     enum status (*supports)(const struct kernel_spec * spec, struct error * err);
     void (*program_name)(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
@@ -46,7 +50,7 @@ struct store_compiler {
 
 #define STORE_IDENTITY_MAX 512
 
-// The compiler that this build contains, or NULL.
+// The compiler that this build contains; without compile_pdi where it was left out.
 const struct store_compiler * store_own_compiler(void);
 // With that one. GGML_HSA_KERNEL_DIR and the variables of the cache are read here, once.
 enum status store_new(struct store ** out, struct error * err);
@@ -60,6 +64,10 @@ void store_free(struct store * s);
 // came up before is handed over at once. `warn` is called from any thread.
 void store_set_log(struct store * s, void (*warn)(const char * text));
 
+// Says on that log what is wrong with the packs for an architecture: a directory that is not there,
+// or none at all where there is no compiler. Once, when a device begins.
+void store_check_packs(struct store * s, enum aie_arch arch);
+
 // Thread safe. The kernel stays valid until store_free. After a failure the next call tries again.
 enum status store_get(struct store * s, const struct kernel_spec * spec, struct store_kernel ** out,
                       struct error * err);
@@ -69,5 +77,8 @@ bool store_can(struct store * s, const struct kernel_spec * spec);
 // Likewise, but without GGML_HSA_JIT_COMMAND, which takes seconds to minutes for a kernel: who can
 // lay out operands for our own compiler asks this first, and store_can where that found nothing.
 bool store_can_itself(struct store * s, const struct kernel_spec * spec);
+// Why store_can says no.
+void store_why_not(struct store * s, const struct kernel_spec * spec, struct error * err);
 bool store_has_command(const struct store * s);
+bool store_has_compiler(const struct store * s); // else packs decide what there is
 void store_get_stats(struct store * s, struct store_stats * out);

@@ -220,6 +220,22 @@ static enum status parse_dtype(const char ** at, const char * text, enum dtype *
     return ST_OK;
 }
 
+// Strides are bytes. Of a datatype that is larger than a byte they are multiples of its size, so
+// that a list in which one is not (the 1 of elements that follow each other) counts elements. Those
+// of dimensions of one element may be anything, and tell nothing.
+static bool strides_to_bytes(const int64_t ne[TENSOR_DIMS], int64_t nb[TENSOR_DIMS], int64_t size) {
+    bool in_bytes = true;
+    for (int i = 0; i < TENSOR_DIMS; i++) {
+        in_bytes &= ne[i] <= 1 || nb[i] % size == 0;
+    }
+    for (int i = 0; i < TENSOR_DIMS && !in_bytes; i++) {
+        if (mul_overflows(nb[i], size, &nb[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 enum status tensor_parse(const char * text, struct tensor * out, struct error * err) {
     const char * p = text;
     int64_t ne[TENSOR_DIMS] = {0}, nb[TENSOR_DIMS] = {0};
@@ -253,6 +269,9 @@ enum status tensor_parse(const char * text, struct tensor * out, struct error * 
         }
         if (count != TENSOR_DIMS) {
             return invalid(err, text, "there must be exactly 4 strides");
+        }
+        if (!strides_to_bytes(ne, nb, dtype_size(dtype))) {
+            return invalid(err, text, "a stride is beyond 64 bits");
         }
         memcpy(t.nb, nb, sizeof nb);
     }

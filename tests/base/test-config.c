@@ -243,11 +243,13 @@ static void print_and_parse(void ** state) {
     (void) state;
     for (int op = 0; op < KERNEL_OP_COUNT; op++) {
         const struct kernel_op_info * info = kernel_op_info((enum kernel_op) op);
-        for (int arch = 0; arch < AIE_ARCH_COUNT; arch++) {
+        int shapes = info->n_inputs - info->least_inputs + 1; // each number of inputs it may have
+        for (int k = 0; k < AIE_ARCH_COUNT * shapes; k++) {
+            int arch = k / shapes;
             struct kernel_spec spec = {.op = (enum kernel_op) op,
                                        .arch = (enum aie_arch) arch,
-                                       .n_inputs = info->n_inputs};
-            for (int i = 0; i < info->n_inputs; i++) {
+                                       .n_inputs = info->least_inputs + k % shapes};
+            for (int i = 0; i < spec.n_inputs; i++) {
                 spec.inputs[i] =
                     tensor_contiguous((enum dtype)(i % DTYPE_COUNT), (int64_t[]){48 + i, 3, 1, 2});
                 spec.inputs[i].nb[3] += 64 * i;
@@ -270,7 +272,59 @@ static void print_and_parse(void ** state) {
             assert_string_equal(before, after);
             assert_string_equal(before, back.exported_name);
             assert_int_equal(back.spec.arch, arch);
+            assert_int_equal(back.spec.n_inputs, spec.n_inputs);
         }
+    }
+}
+
+// What other collections of kernels call the file that an op is in.
+static void sources(void ** state) {
+    (void) state;
+    static const struct {
+        const char *source, *name;
+        int inputs;
+        const char * wrong; // NULL: it is read
+    } rows[] = {
+        {"mul_mat.py", "ggml_op_mul_mat", 2, NULL},
+        {"mul_mat_ops", "ggml_op_mul_mat", 2, NULL},
+        {"gemm.py", "ggml_op_mul_mat", 2, NULL},
+        {"soft_max.py", "ggml_op_soft_max", 1, NULL},
+        {"softmax.py", "ggml_op_soft_max", 2, NULL},
+        {"row_ops", "ggml_op_soft_max", 3, NULL},
+        {"argmax.py", "ggml_op_argmax", 1, NULL},
+        {"count_equal", "ggml_op_count_equal", 2, NULL},
+        {"binary.py", "ggml_op_add", 2, NULL},
+        {"unary_ops.py", "ggml_unary_op_abs", 1, NULL},
+        {"softmax.py", "ggml_op_soft_max", 4, "ggml_op_soft_max takes 1 to 3 input tensors"},
+        {"softmax.py", "ggml_op_argmax", 1, "Kernel not found: 'ggml_op_argmax' in row_ops"},
+        {"mul_mat", "ggml_op_add", 2, "Kernel not found: 'ggml_op_add' in mul_mat_ops"},
+        {"mul_mat_ops.p", "ggml_op_mul_mat", 2, "Kernel source not found: 'mul_mat_ops.p'"},
+        {"ops", "ggml_op_mul_mat", 2, "Kernel source not found: 'ops'"},
+        {".py", "ggml_op_mul_mat", 2, "Kernel source not found: '.py'"},
+        {"", "ggml_op_mul_mat", 2, "Kernel source not found: ''"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct buf text = {0};
+        buf_printf(&text, "{\"kernel_name\": \"%s\", \"kernel_source\": \"%s\", ", rows[i].name,
+                   rows[i].source);
+        for (int k = 0; k < rows[i].inputs; k++) {
+            buf_printf(&text, "%s\"(1,1,1,1)/f32\"", k ? "," : "\"input_tensors\": [");
+        }
+        buf_printf(&text, "], \"output_tensor\": \"(1,1,1,1)/f32\", \"exported_name\": \"a\"%s}",
+                   strstr(rows[i].name, "soft_max") ? ", \"op_params\": [1.0, 0.0]" : "");
+        struct kernel_config config;
+        struct error err = {0};
+        enum status st = parse_entry((char *) text.data, text.size, "aie2", &config, &err);
+        if (rows[i].wrong) {
+            assert_int_not_equal(st, ST_OK);
+            assert_non_null(strstr(err.text, rows[i].wrong));
+        } else if (st != ST_OK) {
+            fail_msg("%s: %s", rows[i].source, err.text);
+        } else {
+            assert_string_equal(kernel_op_info(config.spec.op)->ggml_name, rows[i].name);
+            assert_int_equal(config.spec.n_inputs, rows[i].inputs);
+        }
+        buf_free(&text);
     }
 }
 
@@ -332,6 +386,7 @@ int main(void) {
         cmocka_unit_test(json_writing),
         cmocka_unit_test(hostile_entries),
         cmocka_unit_test(print_and_parse),
+        cmocka_unit_test(sources),
         cmocka_unit_test(parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -247,6 +247,12 @@ static void hostile_manifests(void ** state) {
          "too big integer"},
         {HEAD "{\"a\": {\"exported_name\": \"x\", \"pdi_size\": 1, \"pdi_sha256\": \"12\"}}}",
          "pdi_sha256"},
+        {HEAD "{}, \"programs\": []}", "'programs' must be an object"},
+        {HEAD "{}, \"programs\": {\"a/b\": {}}}", "no name of a program"},
+        {HEAD "{}, \"programs\": {\"../b\": {}}}", "no name of a program"},
+        {HEAD "{}, \"programs\": {\"a\": {\"pdi_size\": 1}}}", "a: 'compiler' must be"},
+        {HEAD "{}, \"programs\": {\"a\": {\"compiler\": \"\"}}}", "a: 'compiler' must be"},
+        {HEAD "{}, \"programs\": {\"a\": {\"compiler\": \"c\", \"pdi_size\": 0}}}", "pdi_size"},
     };
     struct kernel_spec spec = make_spec(64), other = make_spec(65);
     char name[KERNEL_NAME_MAX];

@@ -39,6 +39,29 @@ static void test_round_trip(void ** state) {
     buf_free(&b);
 }
 
+// Strides are bytes unless one of them cannot be: then they are elements.
+static void test_strides_in_elements(void ** state) {
+    (void) state;
+    static const struct {
+        const char *text, *means;
+    } rows[] = {
+        {"(1024,1,1,1)/f32/(1,1024,1024,1024)", "(1024,1,1,1)/f32"},
+        {"(1024,768,1,1)/bf16/(1,1024,786432,786432)", "(1024,768,1,1)/bf16"},
+        {"(2,3,4,5)/f32/(1,4,12,48)", "(2,3,4,5)/f32/(4,16,48,192)"},
+        {"(2,3,1,1)/f16/(3,1,6,6)", "(2,3,1,1)/f16/(6,2,12,12)"},
+        {"(2,3,4,5)/f32/(4,8,24,96)", "(2,3,4,5)/f32"},
+        {"(2,3,4,5)/i8/(1,2,6,24)", "(2,3,4,5)/i8"},
+        {"(4,4,1,1)/f16/(2,16,32,32)", "(4,4,1,1)/f16/(2,16,32,32)"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct tensor t = parse(rows[i].text);
+        struct buf b = {0};
+        tensor_print(&t, &b);
+        assert_string_equal((char *) b.data, rows[i].means);
+        buf_free(&b);
+    }
+}
+
 static void test_errors(void ** state) {
     (void) state;
     static const struct {
@@ -60,6 +83,7 @@ static void test_errors(void ** state) {
         {"(9223372036854775807,1,1,1)/i16", "Invalid tensor descriptor"},
         {"(4294967296,4294967296,1,1)/i8", "Invalid tensor descriptor"},
         {"(2,1,1,1)/i8/(9223372036854775807,0,0,0)", "Invalid tensor descriptor"},
+        {"(2,2,1,1)/i16/(1,9223372036854775807,0,0)", "Invalid tensor descriptor"},
         {"(1024,1,1)/f32", "Shape must have exactly 4 dimensions"},
         {"(1024)/f32", "Shape must have exactly 4 dimensions"},
         {"(1,2,3,4,5)/f32", "Shape must have exactly 4 dimensions"},
@@ -177,10 +201,10 @@ static void test_dtypes(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_cut_and_long), cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_canonical),    cmocka_unit_test(test_repeat),
-        cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_strides_in_elements),
+        cmocka_unit_test(test_errors),     cmocka_unit_test(test_cut_and_long),
+        cmocka_unit_test(test_sizes),      cmocka_unit_test(test_canonical),
+        cmocka_unit_test(test_repeat),     cmocka_unit_test(test_dtypes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

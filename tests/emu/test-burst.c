@@ -1,6 +1,6 @@
 // test-burst: moving many words in one go changes nothing. Random designs - walks, zero padding,
-// one or two buffers, broadcasts, four columns at different paces - run on two machines, one of
-// which moves every word by itself in its own cycle; results, modelled cycles and all other
+// one or two buffers, broadcasts, packets, four columns at different paces - run on two machines,
+// one of which moves every word by itself in its own cycle; results, modelled cycles and all other
 // counters must agree, on each device's clock, with and without the delays of a strict machine.
 #include "array-bench.h"
 
@@ -139,6 +139,58 @@ static void design(struct bench * b) {
     }
 }
 
+// Four columns in each of which three senders share the wire to the host, and the host sends
+// packets of two kinds; some packets go on over two descriptors.
+static void packet_design(struct bench * b) {
+    txn_begin(&b->txn);
+    b->cdo.n = 0;
+    for (int col = 0; col < 4; col++) {
+        shim_ends(&b->cdo, col, true);
+        for (int i = 0; i < 3; i++) {
+            int bd = 2 * i;
+            bool two = below(3) == 0;
+            struct bd_desc out = {.length = 1 + below(80),
+                                  .address = 0x20000 + below(64),
+                                  .next = 1 + bd + two,
+                                  .packet = 1 + i,
+                                  .no_tlast = two};
+            struct bd_desc rest = {
+                .length = 1 + below(50), .address = 0x20000 + below(64), .next = 1 + bd};
+            mem_bd(&b->cdo, col, bd, &out);
+            mem_bd(&b->cdo, col, bd + 1, &rest);
+            packet_slave(&b->cdo, col, 1, 2 * i, 0, i, 0x1F, 0, 3);
+            push_task(&b->cdo, col, 1, true, 2 * i, bd);
+        }
+        packet_master(&b->cdo, col, 1, 7, 1, 3, below(2));
+        circuit(&b->cdo, col, 0, 14, SHIM_S2MM0);
+        circuit(&b->cdo, col, 0, SHIM_MM2S0, 12);
+        packet_slave(&b->cdo, col, 1, 7, 0, 4, 0x1E, 0, 1); // ids 4 and 5 to DMA0
+        packet_slave(&b->cdo, col, 1, 7, 1, 9, 0x1F, 1, 1); // id 9 to DMA2
+        packet_master(&b->cdo, col, 1, 0, 1, 1, true);
+        packet_master(&b->cdo, col, 1, 2, 2, 1, below(2));
+        for (int i = 0; i < 2; i++) {
+            struct bd_desc in = {.length = 1 + below(60), .address = 0x24000, .next = 1 + 8 + i};
+            mem_bd(&b->cdo, col, 8 + i, &in);
+            push_task(&b->cdo, col, 1, false, 2 * i, 8 + i);
+        }
+        for (int i = 0; i < 3; i++) {
+            struct shim_desc in = {.length = 1 + below(200),
+                                   .operand = A,
+                                   .repeat = 1 + (int) below(6),
+                                   .packet = 1 + (below(2) ? 9 : 4)};
+            txn_transfer(&b->txn, col, true, 0, i, &in);
+        }
+        struct shim_desc to = {.length = 500 + below(2000),
+                               .operand = OUT,
+                               .offset = 4 * (uint32_t) col * (HOST_WORDS / 4),
+                               .token = true};
+        txn_transfer(&b->txn, col, false, 0, 8, &to);
+    }
+    for (int col = 0; col < 4; col++) {
+        txn_sync(&b->txn, col, false, 0);
+    }
+}
+
 static void same_as_single_cycles(void ** state) {
     static const char * const clocks[] = {"phoenix", "strix", "ideal", "phoenix,ddr=4"};
     struct bench * b = *state;
@@ -148,7 +200,11 @@ static void same_as_single_cycles(void ** state) {
         struct emu_clock clock;
         assert_int_equal(emu_clock_parse(clocks[i % 4], &clock, &b->err), ST_OK);
         seed = (uint32_t) i * 77 + 5;
-        design(b);
+        if (i % 5 == 4) {
+            packet_design(b);
+        } else {
+            design(b);
+        }
         struct emu_counters counters[2] = {{0}};
         enum status st[2];
         for (int single = 0; single < 2; single++) {

@@ -1,6 +1,7 @@
 // test-gen-kernels: the tool as users run it. Each wrong entry is named, the others are made; what
 // is written is whole and is found by a store without a compiler; nothing temporary stays, whatever
 // stops the run.
+#include "aie/aie.h"
 #include "base/cmocka-all.h"
 #include "store/manifest.h"
 #include "store/store.h"
@@ -229,7 +230,7 @@ static void wrong_entries(void ** state) {
         must_say(said, "1 failed");
         assert_true(exists("out/aie2/first.pdi") && exists("out/aie2/first_insts.bin"));
         assert_true(exists("out/aie2/last.pdi") && exists("out/aie2/last_insts.bin"));
-        assert_int_equal(count("out/aie2", ""), 2 + 5); // ".", "..", two kernels, the manifest
+        assert_int_equal(count("out/aie2", ""), 2 + 6); // ".", "..", two kernels, programs, manifest
     }
     assert_false(exists("bad.pdi"));
 }
@@ -343,6 +344,87 @@ static void found_by_a_store(void ** state) {
     must_say(complained, "its manifest says");
 }
 
+static struct kernel_spec product_spec(int64_t k, int64_t m, int64_t n) {
+    return (struct kernel_spec){.op = KERNEL_OP_MUL_MAT,
+                                .arch = AIE_ARCH_AIE2,
+                                .n_inputs = 2,
+                                .inputs = {tensor_contiguous(DTYPE_BF16, (int64_t[]){k, m, 1, 1}),
+                                           tensor_contiguous(DTYPE_BF16, (int64_t[]){k, n, 1, 1})},
+                                .output = tensor_contiguous(DTYPE_F32, (int64_t[]){m, n, 1, 1})};
+}
+
+// One product in the pack, of few columns: every product, what sums up its parts and what brings
+// operands to bf16 is then there for a store that cannot compile; another op is not.
+static void programs_for_other_shapes(void ** state) {
+    (void) state;
+    struct kernel_spec few = product_spec(64, 64, 1), many = product_spec(128, 200, 77);
+    struct kernel_spec add = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
+    add.inputs[0] = add.inputs[1] = add.output =
+        tensor_contiguous(DTYPE_F32, (int64_t[]){777, 1, 1, 1});
+    struct kernel_spec mul = add;
+    mul.op = KERNEL_OP_MUL;
+    struct buf text = {0};
+    buf_printf(&text, "{\"kernels\": [");
+    kernel_config_print(&few, "few", &text);
+    buf_printf(&text, "]}");
+    put("c.json", (char *) text.data);
+    buf_free(&text);
+    assert_int_equal(shell("$T --config c.json --output-dir out"), 0);
+
+    struct store_compiler streams = *store_own_compiler(), other = streams;
+    streams.compile_pdi = other.compile_pdi = NULL;
+    other.identity = "aie another";
+    setenv("GGML_HSA_KERNEL_DIR", in_home("out"), 1);
+    struct store * s;
+    struct store_kernel *a, *b;
+    struct store_stats stats;
+    struct error err = {0};
+    assert_int_equal(store_new_with(&streams, &s, NULL), ST_OK);
+    assert_false(store_has_compiler(s));
+    assert_true(store_can(s, &few) && store_can(s, &many) && store_can(s, &add));
+    assert_int_equal(store_get(s, &few, &a, &err), ST_OK);
+    assert_int_equal(store_get(s, &many, &b, &err), ST_OK);
+    assert_int_equal(store_get(s, &add, &a, &err), ST_OK);
+    struct kernel_code whole;
+    assert_int_equal(aie_compile(&many, &whole, &err), ST_OK);
+    assert_int_equal(b->pdi->size, whole.pdi_size);
+    assert_memory_equal(b->pdi->data, whole.pdi, whole.pdi_size);
+    assert_int_equal(b->n_insts, whole.n_insts);
+    assert_memory_equal(b->insts, whole.insts, 4 * whole.n_insts);
+    kernel_code_free(&whole);
+    store_get_stats(s, &stats);
+    assert_int_equal(stats.pack_hits, 1);
+    assert_int_equal(stats.streams, 2);
+    assert_int_equal(stats.compiles, 0);
+    assert_int_equal(stats.absent, 0);
+    assert_false(store_can(s, &mul));
+    assert_int_equal(store_get(s, &mul, &a, &err), ST_NOT_FOUND);
+    assert_non_null(strstr(err.text, "does not hold program mul_f32"));
+    store_get_stats(s, &stats);
+    assert_int_equal(stats.absent, 2);
+    store_free(s);
+
+    // Another version of the compiler: the kernel, and nothing made of its program.
+    assert_int_equal(store_new_with(&other, &s, NULL), ST_OK);
+    assert_true(store_can(s, &few));
+    assert_false(store_can(s, &many));
+    store_why_not(s, &many, &err);
+    assert_non_null(strstr(err.text, "by another version of the compiler; make the pack again"));
+    store_free(s);
+
+    // A file that is not what the manifest says is no program.
+    assert_int_equal(shell("printf x >>out/aie2/programs/mul_mat_bf16_gemm.pdi"), 0);
+    assert_int_equal(store_new_with(&streams, &s, NULL), ST_OK);
+    assert_false(store_can(s, &many));
+    assert_int_equal(store_get(s, &many, &a, &err), ST_CORRUPT);
+    assert_true(store_can(s, &few));
+    store_free(s);
+    assert_int_equal(shell("$T --list --output-dir out"), 1);
+    must_say(said, "good   aie2/programs/mul_mat_bf16_gemv for every shape");
+    must_say(said, "broken aie2/programs/mul_mat_bf16_gemm for every shape");
+    assert_int_equal(shell("$T --config c.json --output-dir out && $T --list --output-dir out"), 0);
+}
+
 static void dry_run(void ** state) {
     (void) state;
     put_between("{" NAME FROM ARCH IN OUT "\"exported_name\": \"third\"}");
@@ -400,7 +482,8 @@ static void two_at_once(void ** state) {
     for (int i = 0; i < 5; i++) {
         assert_int_equal(
             shell("rm -rf out; $T --config a.json --output-dir out & $T --config b.json "
-                  "--output-dir out && wait $! && $T --list --output-dir out | grep -c ^good >n"),
+                  "--output-dir out && wait $! && $T --list --output-dir out | "
+                  "grep -c '^good   aie2/[ab]' >n"),
             0);
         char n[16];
         get("n", n, sizeof n);
@@ -606,7 +689,16 @@ static void recording(void ** state) {
     must_say(said, "4 kernels in rec.json");
     must_say(said, "4 of 4 kernels made");
     assert_true(exists("out/aie2/k3.pdi"));
+    // One that cannot be made keeps none of the others from being made.
+    assert_int_equal(shell("sed '0,/binary_ops/s//nowhere_ops/' c.json >bad.json; "
+                           "$T --record rec2.json --output-dir out2 -- cp bad.json rec2.json"),
+                     1);
+    must_say(complained, "Kernel source not found: 'nowhere_ops");
+    must_say(said, "3 of 4 kernels made");
+    assert_true(exists("out2/aie2/k3.pdi"));
     assert_int_equal(shell("$T --record rec.json -- sh -c 'exit 7'"), 7);
+    assert_int_equal(shell("$T --record rec.json --output-dir out -- sh -c 'exit 7'"), 7);
+    must_say(complained, "no kernels are made");
     assert_int_equal(shell("$T --record rec.json -- sh -c 'kill -9 $$'"), 137);
     assert_int_equal(shell("$T --record rec.json -- /nowhere/program"), 127);
     assert_int_equal(shell("echo broken >rec.json; $T --record rec.json -- true"), 1);
@@ -619,6 +711,7 @@ int main(void) {
         cmocka_unit_test_setup(wrong_files, clean),
         cmocka_unit_test_setup(external_command, clean),
         cmocka_unit_test_setup(found_by_a_store, clean),
+        cmocka_unit_test_setup(programs_for_other_shapes, clean),
         cmocka_unit_test_setup(dry_run, clean),
         cmocka_unit_test_setup(architectures, clean),
         cmocka_unit_test_setup(jobs_and_reruns, clean),

@@ -75,20 +75,40 @@ static enum status compute_kernels(struct hsa_stream * s, struct ggml_tensor * n
 
 // ---- every node ----
 
-static bool computes(struct hsa_device * device, const struct ggml_tensor * op) {
+static enum status check(struct hsa_device * device, const struct ggml_tensor * op,
+                         struct error * err) {
     struct mat_world w = mat_world_of(device);
     struct mat_plan product;
     struct plan plan;
+    if (mat_is_product(op->op)) {
+        return mat_plan_node(w, op, &product, err);
+    }
+    if (op->op == GGML_OP_MUL_MAT_ID) {
+        return expert_check(&w, op, err);
+    }
+    return plan_node(device->npu->store, device->npu->arch, op, &plan, err);
+}
+
+static bool computes(struct hsa_device * device, const struct ggml_tensor * op) {
+    struct store * store = device->npu->store;
     if (op_is_view(op->op) || host_computes(op)) {
         return true;
     }
-    if (mat_is_product(op->op)) {
-        return mat_plan_node(w, op, &product, NULL) == ST_OK;
+    if (store_has_compiler(store)) {
+        return check(device, op, NULL) == ST_OK;
     }
-    if (op->op == GGML_OP_MUL_MAT_ID) {
-        return expert_check(&w, op, NULL) == ST_OK;
+    // Where packs decide, what they lack must not go to the CPU without a word.
+    struct error why;
+    struct store_stats before, after;
+    store_get_stats(store, &before);
+    if (check(device, op, &why) == ST_OK) {
+        return true;
     }
-    return plan_node(device->npu->store, device->npu->arch, op, &plan, NULL) == ST_OK;
+    store_get_stats(store, &after);
+    if (after.absent > before.absent && !atomic_exchange(&device->told_absent[op->op], true)) {
+        log_warn("%s: %s is left to the CPU: %s", device->name, op_label(op), why.text);
+    }
+    return false;
 }
 
 static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
@@ -148,6 +168,7 @@ enum status npu_new(struct hsac_agent * agent, struct npu ** out, struct error *
         return st;
     }
     store_set_log(npu->store, warn_of_store);
+    store_check_packs(npu->store, npu->arch);
     code_heap_init(&npu->code, agent);
     *out = npu;
     return ST_OK;

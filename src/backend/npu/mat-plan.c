@@ -383,9 +383,9 @@ static enum status plan(struct mat_world * w, struct ask * r, struct mat_plan * 
     lay_out_all(r, AS_IT_STANDS, out);
     struct kernel_spec spec = product_of(out, w->arch, out->chunk, out->chunk_k);
     kernel_name(&spec, name);
-    return error_set(err, ST_UNSUPPORTED,
-                     "%s: no kernel like %s: neither in a pack nor from the compiler", r->label,
-                     name);
+    struct error why;
+    store_why_not(w->store, &spec, &why);
+    return error_set(err, ST_UNSUPPORTED, "%s: no kernel like %s: %s", r->label, name, why.text);
 }
 
 // ---- nodes ----

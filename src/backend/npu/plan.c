@@ -250,6 +250,7 @@ enum status plan_node(struct store * store, enum aie_arch arch, const struct ggm
     char name[KERNEL_NAME_MAX];
     try_layout(&r, AS_IT_STANDS, false, out);
     kernel_name(&out->spec, name);
-    return error_set(err, ST_UNSUPPORTED,
-                     "no kernel like %s: neither in a pack nor from the compiler", name);
+    struct error why;
+    store_why_not(store, &out->spec, &why);
+    return error_set(err, ST_UNSUPPORTED, "no kernel like %s: %s", name, why.text);
 }

@@ -7,13 +7,12 @@
 
 enum { ACCOUNT_PARTS = 1024 }; // of a cycle, while the account is open
 
-// What the array waits for in a cycle that is no later than the present one; *holds becomes the
-// first cycle for which that is not sure, if there is one before it. Channels know what they do
-// some time ahead (array-burst.c). A stream-to-memory channel that has its descriptor and no word
-// waits for the array, as the cores do.
-static enum emu_cause wait_cause(const struct array * a, uint64_t cycle, uint64_t * holds) {
-    uint64_t tick = ticks(a, cycle), change = ticks(a, *holds);
+// What shim channels do at a tick, and until when that is sure if none of them changes: channels
+// know some time ahead (array-burst.c). EMU_CONTROL: nothing. A stream-to-memory channel that has
+// its descriptor and no word waits for the array, as the cores do.
+static void look_at_shim(struct array * a, uint64_t tick) {
     bool moves = false, starts = false, waits = false;
+    uint64_t change = NEVER;
     for (int col = 0; col < a->columns; col++) {
         for (int i = 0; i < 2 * tile_traits[TILE_SHIM].channels; i++) {
             const struct channel * c = a->by_bit[col][i];
@@ -30,17 +29,26 @@ static enum emu_cause wait_cause(const struct array * a, uint64_t cycle, uint64_
             moves |= !starting && !ddr && tick < c->next;
         }
     }
-    if (!moves && !waits && !starts && a->tiles_moving > tick && a->tiles_moving < change) {
-        change = a->tiles_moving;
+    a->shim_cause = waits ? EMU_DDR : moves ? EMU_STREAM : starts ? EMU_START : EMU_CONTROL;
+    a->shim_holds = change;
+}
+
+// What the array waits for in a cycle before *holds, which becomes the first cycle for which that
+// is not sure.
+static enum emu_cause wait_cause(struct array * a, uint64_t cycle, uint64_t * holds) {
+    uint64_t tick = ticks(a, cycle), end = ticks(a, *holds);
+    if (a->shim_changed || tick >= a->shim_holds) {
+        a->shim_changed = false;
+        look_at_shim(a, tick);
     }
-    uint64_t end = cycle_of(a, change);
-    *holds = end > cycle ? end : cycle + 1;
-    return waits                    ? EMU_DDR
-           : moves                  ? EMU_STREAM
-           : starts                 ? EMU_START
-           : tick < a->tiles_moving ? EMU_LOCK
-           : a->txn.time == NEVER   ? EMU_LOCK
-                                    : EMU_CONTROL;
+    uint64_t change = a->shim_holds < end ? a->shim_holds : end;
+    enum emu_cause cause = a->shim_cause;
+    if (cause == EMU_CONTROL) {
+        cause = tick < a->tiles_moving || a->txn.time == NEVER ? EMU_LOCK : EMU_CONTROL;
+        change = tick < a->tiles_moving && a->tiles_moving < change ? a->tiles_moving : change;
+    }
+    *holds = cycle_of(a, change) > cycle ? cycle_of(a, change) : cycle + 1;
+    return cause;
 }
 
 void account_step(struct array * a, struct emu_account * account) {

@@ -47,6 +47,7 @@ static void moved(struct channel * c, uint32_t n, uint64_t tick) {
     a->reached = end > a->reached ? end : a->reached;
     if (c->tile->kind == TILE_SHIM) {
         a->stream_words += n;
+        a->shim_changed = true;
         if (!c->burst_begun && c->left > c->burst_left) {
             channel_event(c, cycle_of(a, tick), REQUEST_BURST);
         }
@@ -214,7 +215,8 @@ static void move_all(struct array * a) {
 static void find_due(struct array * a, uint32_t due[]) {
     uint64_t next = NEVER;
     for (int col = 0; col < a->columns; col++) {
-        for (int bit = 0; bit < ARRAY_COLUMN_CHANNELS; bit++) {
+        for (uint32_t left = a->armed[col]; left; left &= left - 1) {
+            int bit = __builtin_ctz(left);
             uint64_t wake = a->wake[col][bit];
             if (wake > a->now) {
                 next = wake < next ? wake : next;
@@ -236,8 +238,27 @@ static void find_due(struct array * a, uint32_t due[]) {
     a->next_wake = next;
 }
 
+// Ways are traced anew; those who stood before a dead end look again.
+static void follow_switches(struct array * a) {
+    a->switch_changed = false;
+    for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
+        struct tile * t = &a->tiles[i];
+        for (int j = 0; j < tile_traits[t->kind].channels; j++) {
+            if (t->channels[DMA_MM2S][j].state == CHANNEL_RUN) {
+                channel_wake(&t->channels[DMA_MM2S][j]);
+            }
+        }
+        if (t->wait == WAIT_STREAM_OUT) {
+            tile_core_wake(t, a->now + 1);
+        }
+    }
+}
+
 void array_channels(struct array * a) {
     uint32_t due[ARRAY_MAX_COLUMNS] = {0};
+    if (a->switch_changed) {
+        follow_switches(a);
+    }
     if (a->next_wake <= a->now) {
         find_due(a, due);
     }
@@ -267,7 +288,7 @@ void array_channels(struct array * a) {
 }
 
 bool array_pending(const struct array * a) {
-    uint32_t any = 0;
+    uint32_t any = a->switch_changed;
     for (int col = 0; col < a->columns; col++) {
         any |= a->awake[col] | a->trying[col];
     }

@@ -153,8 +153,12 @@ enum status tile_core_new(struct tile * t) {
     return core_new(config->arch, &env, &t->core);
 }
 
+static uint64_t * core_wake(struct tile * t) {
+    return &t->array->core_wake[t->col * ARRAY_ROWS + t->row];
+}
+
 static void forget(struct tile * t) {
-    t->core_wake = NEVER;
+    *core_wake(t) = NEVER;
     t->wait = WAIT_NONE;
 }
 
@@ -259,8 +263,8 @@ bool tile_core_control(struct tile * t, uint32_t value) {
 
 void tile_core_wake(struct tile * t, uint64_t at) {
     struct array * a = t->array;
-    if (at < t->core_wake) {
-        t->core_wake = at;
+    if (at < *core_wake(t)) {
+        *core_wake(t) = at;
     }
     if (at < a->next_core) {
         a->next_core = at;

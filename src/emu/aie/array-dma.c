@@ -62,8 +62,11 @@ void channel_reset(struct channel * c) {
     c->queued = 0;
     c->state = CHANNEL_IDLE;
     c->waiting = NEVER;
-    sink_reset(&c->sink);
-    source_reset(&c->source);
+    if (c->dir == DMA_S2MM) {
+        sink_reset(&c->sink);
+    } else {
+        source_reset(&c->source);
+    }
     channel_sleep(c);
 }
 
@@ -78,6 +81,7 @@ bool channel_control(struct channel * c, uint32_t value) {
             tile_traits[t->kind].name, t->col, t->row, dir_name(c->dir), c->index, value);
     }
     c->control = value;
+    c->token_way = 0;
     if (t->kind != TILE_SHIM && (value & 2)) {
         channel_reset(c);
     }
@@ -193,8 +197,10 @@ uint32_t packet_header(const struct channel * c) {
 static void send_token(struct channel * c) {
     struct tile * t = c->tile;
     uint32_t controller = bits(c->control, 15, 8);
-    struct route r;
-    route_trace(t, control_slave[t->kind], (int) (controller & 31), &r);
+    struct route r = {.to_firmware = c->token_way == t->array->generation};
+    if (!r.to_firmware) {
+        route_trace(t, control_slave[t->kind], (int) (controller & 31), &r);
+    }
     if (!r.to_firmware) {
         array_fail(
             t->array, ST_DEVICE,
@@ -205,6 +211,7 @@ static void send_token(struct channel * c) {
         return;
     }
     struct array * a = t->array;
+    c->token_way = a->generation;
     uint32_t place = c->tokens < DMA_TOKENS ? c->tokens : DMA_TOKENS - 1;
     c->token_ready[place] = a->now + a->clock.token;
     c->tokens++;
@@ -215,15 +222,17 @@ static void send_token(struct channel * c) {
     }
 }
 
-static void tell(const struct channel * c, enum emu_event_kind kind, uint64_t start, uint64_t end) {
+static const char words_moved[] = "words";
+
+static void tell(const struct channel * c, const char * what, uint64_t start, uint64_t end) {
     const struct array * a = c->tile->array;
-    bool moved = kind == EMU_EVENT_DMA;
+    bool moved = what == words_moved;
     if (a->config.event && end > start) {
-        struct emu_event e = {.kind = kind,
+        struct emu_event e = {.kind = moved ? EMU_EVENT_DMA : EMU_EVENT_DMA_WAIT,
                               .col = c->tile->col,
                               .row = c->tile->row,
                               .channel = c->index + (c->dir == DMA_MM2S ? 16 : 0),
-                              .what = moved ? "words" : "lock",
+                              .what = what,
                               .start = start,
                               .end = end,
                               .words = moved ? c->bd.length : 0};
@@ -231,10 +240,25 @@ static void tell(const struct channel * c, enum emu_event_kind kind, uint64_t st
     }
 }
 
+// A sending channel has fetched its last words before they leave, and gives its lock back then. In
+// the model it does so with its last word, and only times know better: nobody can overwrite what it
+// has not sent.
+static uint64_t fetched_ahead(const struct channel * c) {
+    const struct array * a = c->tile->array;
+    uint64_t words = c->bd.length + ticks(a, a->clock.fetch);
+    words = words < a->clock.fifo_out ? words : a->clock.fifo_out;
+    return c->dir == DMA_MM2S && c->tile->kind != TILE_SHIM ? cycle_of(a, words) : 0;
+}
+
 void channel_finish(struct channel * c) {
     struct array * a = c->tile->array;
     channel_event(c, NEVER, REQUEST_NONE);
-    tell(c, EMU_EVENT_DMA, cycle_of(a, c->first), a->now + 1);
+    a->shim_changed |= c->tile->kind == TILE_SHIM;
+    if (c->taken != NEVER) { // the first descriptor of a shim's task
+        tell(c, "start-up", c->taken, cycle_of(a, c->started));
+        c->taken = NEVER;
+    }
+    tell(c, words_moved, cycle_of(a, c->first), a->now + 1);
     for (int i = 0; c->tile->kind == TILE_CORE && i < 8; i++) {
         c->tile->dma_granules[i] += c->granules[i];
     }
@@ -248,6 +272,8 @@ void channel_finish(struct channel * c) {
         if (lock_release(owner, lock, c->bd.release_value) < 0) {
             return;
         }
+        uint64_t ahead = fetched_ahead(c), *raised = &owner->lock_raised[lock];
+        *raised -= ahead < *raised ? ahead : *raised;
     }
     c->earliest = a->now + 1 + a->clock.bd_gap;
     channel_try(c);
@@ -328,10 +354,10 @@ static void first_burst(struct channel * c) {
 // the last release was not needed.
 static uint64_t open_since(const struct channel * c, const struct tile * owner, int lock) {
     int value = c->bd.acquire_value, take = value < 0 ? -value : value;
-    if (c->waiting != NEVER) {
-        return c->tile->array->now;
+    if (c->waiting == NEVER && value < 0 && owner->lock_before[lock] >= take) {
+        return 0;
     }
-    return value < 0 && owner->lock_before[lock] >= take ? 0 : owner->lock_raised[lock];
+    return owner->lock_raised[lock];
 }
 
 static void try_acquire(struct channel * c) {
@@ -344,21 +370,28 @@ static void try_acquire(struct channel * c) {
         lock_of_channel(c, c->bd.acquire_id, &owner, &lock);
         if (!lock_acquire(owner, lock, c->bd.acquire_value)) {
             c->waiting = c->waiting == NEVER ? a->now + 1 : c->waiting;
+            a->locked[c->tile->col] |= 1u << c->bit;
             return;
         }
         uint64_t since = open_since(c, owner, lock);
         uint64_t lag = c->dir == DMA_S2MM          ? clock->lock_to_s2mm
                        : c->tile->kind == TILE_MEM ? clock->mem_to_mm2s
                                                    : clock->lock_to_mm2s;
-        start = since && since + lag > start ? since + lag : start;
+        if (since && c->dir == DMA_S2MM) { // perhaps of a time that is over
+            start = since + lag > c->earliest ? since + lag : c->earliest;
+        } else if (since && since + lag > start) {
+            start = since + lag;
+        }
         if (c->waiting != NEVER) {
-            tell(c, EMU_EVENT_DMA_WAIT, c->waiting, a->now);
+            tell(c, "lock", c->waiting, a->now);
             c->waiting = NEVER;
+            a->locked[c->tile->col] &= ~(1u << c->bit);
         }
     }
     c->state = CHANNEL_RUN;
     c->next = ticks(a, start + delay(c));
     c->started = c->next;
+    a->shim_changed |= c->tile->kind == TILE_SHIM;
     first_burst(c);
     channel_wake(c);
 }
@@ -372,6 +405,7 @@ static bool next_task(struct channel * c) {
     memmove(&c->queue[0], &c->queue[1], c->queued * sizeof(c->queue[0]));
     c->bd_id = c->task.bd;
     c->earliest = c->tile->array->now + start_up(c);
+    c->taken = c->tile->kind == TILE_SHIM ? c->tile->array->now : NEVER;
     return begin(c);
 }
 

@@ -5,16 +5,10 @@
 
 // A woken channel that finds its lock still closed goes back to sleep, so waking too many is
 // harmless.
-static void wake_channels(struct tile * t) {
-    if (!t) {
-        return;
-    }
-    for (int i = 0; i < tile_traits[t->kind].channels; i++) {
-        for (int dir = DMA_S2MM; dir <= DMA_MM2S; dir++) {
-            if (t->channels[dir][i].state == CHANNEL_ACQUIRE) {
-                channel_try(&t->channels[dir][i]);
-            }
-        }
+static void wake_channels(const struct tile * t) {
+    if (t) {
+        struct array * a = t->array;
+        a->trying[t->col] |= a->locked[t->col] & t->channel_bits;
     }
 }
 

@@ -154,6 +154,7 @@ struct channel {
     uint8_t bit; // in array.awake[column]
     uint8_t queued;
     uint32_t control;
+    uint32_t token_way; // generation of the switches in which a token found its way
     struct task queue[DMA_QUEUE_DEPTH];
     struct task task;                 // the running one
     uint32_t tokens;                  // sent and not yet waited for
@@ -175,6 +176,7 @@ struct channel {
     uint32_t burst_left;
     bool burst_begun, granted;
     uint64_t burst_ready;
+    uint64_t taken;              // shim: cycle at which the task began; NEVER: told already
     uint64_t started;            // shim: tick at which the start-up of the task was over
     uint64_t ddr_from, ddr_till; // ticks of the last wait for host memory
     uint32_t tasks;              // shim: started in this dispatch
@@ -216,6 +218,7 @@ struct tile {
     struct array * array;
     enum tile_kind kind;
     int col, row;
+    uint32_t channel_bits; // in the column's masks
     uint8_t * memory;
     uint32_t touched; // bytes from the start of memory that may have been written
     uint32_t garbage; // times that it was filled with garbage
@@ -229,7 +232,6 @@ struct tile {
     uint32_t core_control, cascade_control;
 
     struct core * core;  // core tiles
-    uint64_t core_wake;  // NEVER: blocked, done or off
     uint64_t core_since; // when it last began to run or to wait
     uint64_t bundles_seen, stalls_seen, bank_stalls_seen, strays_seen; // already in the counters
     // Meetings of core and DMA in a bank: what DMA channels took from each physical bank of this
@@ -276,13 +278,21 @@ struct array {
     uint64_t reached;                   // tick behind the last word that moved
     uint32_t awake[ARRAY_MAX_COLUMNS];  // channels that may have words to move
     uint32_t trying[ARRAY_MAX_COLUMNS]; // channels that want a task, a lock or an arbiter
+    uint32_t locked[ARRAY_MAX_COLUMNS]; // channels that found their lock closed
+    uint32_t armed[ARRAY_MAX_COLUMNS];  // channels with a time in `wake`
     uint64_t wake[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS]; // min of event and look
     uint64_t next_wake;                                      // no later than the first of them
     uint64_t ddr_free[2];                                    // by direction, in 1/1000 cycles
     uint64_t tiles_moving;                                   // tick until which a tile's DMA moves
-    uint32_t in_line;                                        // channels that wait for arbiters
-    uint32_t noise; // the last number of a series; it goes on from dispatch to dispatch
+    // for the account: what shim channels do, until which tick, and whether one has changed since
+    enum emu_cause shim_cause;
+    uint64_t shim_holds;
+    bool shim_changed;
+    bool switch_changed; // those who stood before a dead end look again
+    uint32_t in_line;    // channels that wait for arbiters
+    uint32_t noise;      // the last number of a series; it goes on from dispatch to dispatch
     struct channel * by_bit[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS];
+    uint64_t core_wake[ARRAY_MAX_COLUMNS * ARRAY_ROWS]; // by tile; NEVER: blocked, done or off
     uint64_t next_core; // no core wakes before this cycle, but for those that run ahead
     uint64_t ahead;     // these, a bit for each tile
     uint64_t horizon;   // none of them meets anybody before this cycle; NEVER: there are none
@@ -307,7 +317,6 @@ struct array {
 enum status array_new(const struct emu_config * config, struct array ** out, struct error * err);
 void array_free(struct array * a);
 void array_reset(struct array * a);
-struct tile * array_tile(struct array * a, int col, int row); // NULL outside the array
 bool array_fail(struct array * a, enum status st, const char * fmt, ...) BASE_PRINTF(3, 4); // false
 
 // array-regs.c: the register space; address = column << 25 | row << 20 | offset. False: array
@@ -410,6 +419,11 @@ bool array_fail_deadlock(struct array * a);
 bool array_fail_unfinished(struct array * a);
 bool array_shim_busy(const struct array * a);
 
+static inline struct tile * array_tile(struct array * a, int col, int row) { // NULL outside
+    bool inside = col >= 0 && col < a->columns && row >= 0 && row < ARRAY_ROWS;
+    return inside ? &a->tiles[col * ARRAY_ROWS + row] : NULL;
+}
+
 // Said before the bytes below `end` of the tile's memory may be written: a reset clears no more.
 static inline void tile_touch(struct tile * t, uint64_t end) {
     if (end > t->touched) {
@@ -444,7 +458,12 @@ static inline void channel_set_wake(struct channel * c) {
     struct array * a = c->tile->array;
     uint64_t wake = c->event < c->look ? c->event : c->look;
     a->wake[c->tile->col][c->bit] = wake;
-    a->next_wake = wake < a->next_wake ? wake : a->next_wake;
+    if (wake == NEVER) {
+        a->armed[c->tile->col] &= ~(1u << c->bit);
+    } else {
+        a->armed[c->tile->col] |= 1u << c->bit;
+        a->next_wake = wake < a->next_wake ? wake : a->next_wake;
+    }
 }
 
 static inline void channel_event(struct channel * c, uint64_t cycle, enum channel_request request) {
@@ -457,6 +476,7 @@ static inline void channel_sleep(struct channel * c) { // until woken, whatever 
     struct array * a = c->tile->array;
     a->awake[c->tile->col] &= ~(1u << c->bit);
     a->trying[c->tile->col] &= ~(1u << c->bit);
+    a->locked[c->tile->col] &= ~(1u << c->bit);
     c->look = NEVER;
     channel_event(c, NEVER, REQUEST_NONE);
 }

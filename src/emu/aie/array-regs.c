@@ -120,27 +120,11 @@ static bool write_cascade(struct tile * t, uint32_t offset, uint32_t value) {
 
 // ---- stream switch ----
 
-// Ways are traced anew on next use; those who stood before a dead end look again.
-static void switch_changed(struct tile * t) {
-    struct array * a = t->array;
-    a->generation++;
-    for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
-        struct tile * other = &a->tiles[i];
-        for (int j = 0; j < tile_traits[other->kind].channels; j++) {
-            if (other->channels[DMA_MM2S][j].state == CHANNEL_RUN) {
-                channel_wake(&other->channels[DMA_MM2S][j]);
-            }
-        }
-        if (other->wait == WAIT_STREAM_OUT) {
-            tile_core_wake(other, a->now + 1);
-        }
-    }
-}
-
 static bool set_switch(struct tile * t, uint32_t * reg, uint32_t value) {
     if (*reg != value) {
         *reg = value;
-        switch_changed(t);
+        t->array->generation++;
+        t->array->switch_changed = true;
     }
     return true;
 }

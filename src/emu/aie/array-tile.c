@@ -35,13 +35,6 @@ bool array_fail(struct array * a, enum status st, const char * fmt, ...) {
     return false;
 }
 
-struct tile * array_tile(struct array * a, int col, int row) {
-    if (col < 0 || col >= a->columns || row < 0 || row >= ARRAY_ROWS) {
-        return NULL;
-    }
-    return &a->tiles[col * ARRAY_ROWS + row];
-}
-
 static int first_channel_bit(const struct tile * t) {
     switch (t->kind) {
     case TILE_SHIM:
@@ -68,7 +61,6 @@ static enum status tile_init(struct array * a, struct tile * t, int col, int row
     t->col = col;
     t->row = row;
     t->kind = row == 0 ? TILE_SHIM : row < ARRAY_FIRST_CORE_ROW ? TILE_MEM : TILE_CORE;
-    t->core_wake = NEVER;
     const struct tile_traits * traits = &tile_traits[t->kind];
     if (traits->memory_bytes) {
         t->memory = malloc(traits->memory_bytes);
@@ -78,6 +70,7 @@ static enum status tile_init(struct array * a, struct tile * t, int col, int row
         fresh_memory(t, traits->memory_bytes);
     }
     int bit = first_channel_bit(t);
+    t->channel_bits = ((1u << 2 * traits->channels) - 1) << bit;
     for (int dir = DMA_S2MM; dir <= DMA_MM2S; dir++) {
         for (int i = 0; i < traits->channels; i++) {
             struct channel * c = &t->channels[dir][i];
@@ -133,6 +126,7 @@ void array_reset(struct array * a) {
     a->cores_on = a->cores_waiting = 0;
     memset(a->awake, 0, sizeof(a->awake));
     memset(a->trying, 0, sizeof(a->trying));
+    a->switch_changed = false;
     memset(a->arbiters, 0, sizeof(a->arbiters));
     a->txn = (struct txn){.time = NEVER};
     a->next_core = NEVER;
@@ -166,6 +160,7 @@ enum status array_new(const struct emu_config * config, struct array ** out, str
     a->next_core = a->next_wake = a->horizon = NEVER;
     a->threads = threads;
     memset(a->wake, 0xff, sizeof(a->wake)); // NEVER
+    memset(a->core_wake, 0xff, sizeof(a->core_wake));
     while (1u << a->tick_shift < a->clock.stream_words) {
         a->tick_shift++;
     }

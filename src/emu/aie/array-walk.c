@@ -69,14 +69,26 @@ static void touch(struct channel * c, uint32_t granule, unsigned bytes) {
 }
 
 static void touch_row(struct channel * c, uint32_t n) {
-    unsigned bytes = c->tile->array->clock.dma_granule;
+    unsigned bytes = c->tile->array->clock.dma_granule, half = c->tile->array->clock.bank_bit;
     if (c->tile->kind != TILE_CORE || bytes == 0) {
         return;
     }
     uint32_t first = (uint32_t) (c->base - c->tile->memory) + (uint32_t) c->offset * 4;
     if (c->bd.step[0] == 1) {
-        for (uint32_t g = first / bytes; g <= (first + 4 * n - 4) / bytes; g++) {
-            touch(c, g, bytes);
+        uint32_t g = first / bytes, last = (first + 4 * n - 4) / bytes;
+        while (g <= last) {
+            // whole rounds over the two halves of a bank
+            uint32_t bank_end = (g * bytes / 0x4000 + 1) * (0x4000 / bytes);
+            uint32_t end = last + 1 < bank_end ? last + 1 : bank_end;
+            if (g != c->granule && end - g >= 4 && 1u << half == bytes) {
+                uint32_t rounds = (end - g) / 2, bank = 2 * (g * bytes >> 14 & 3);
+                c->granules[bank] += rounds;
+                c->granules[bank + 1] += rounds;
+                g += 2 * rounds;
+                c->granule = g - 1;
+            } else {
+                touch(c, g++, bytes);
+            }
         }
     } else {
         for (uint32_t i = 0; i < n; i++) {
@@ -141,6 +153,20 @@ static void padded_advance(struct channel * c, uint32_t n) {
 
 // ---- many words ----
 
+// Rows are short as often as not, and then a call costs more than the copy.
+static inline void copy_row(uint8_t * to, const uint8_t * from, uint32_t n) {
+    if (n > 32) {
+        memcpy(to, from, (size_t) n * 4);
+        return;
+    }
+    for (; n >= 4; n -= 4, to += 16, from += 16) {
+        memcpy(to, from, 16);
+    }
+    for (; n; n--, to += 4, from += 4) {
+        memcpy(to, from, 4);
+    }
+}
+
 // How many of the next n lie in the same row.
 static uint32_t row_rest(const struct channel * c, uint32_t n) {
     uint32_t row = c->bd.before[0] + c->bd.wrap[0] + c->bd.after[0];
@@ -156,19 +182,31 @@ static bool padded_row(const struct channel * c) {
     return zeros;
 }
 
+// The words of a row that is not all zeros, from the present one on.
+static void padded_row_read(const struct channel * c, uint32_t * words, uint32_t n) {
+    const struct bd * bd = &c->bd;
+    uint64_t offset = c->row[2];
+    for (int d = 1; d < 3; d++) {
+        offset += (uint64_t) (c->count[d] - bd->before[d]) * bd->step[d];
+    }
+    uint32_t at = c->count[0], end = bd->wrap[0] ? bd->before[0] + bd->wrap[0] : UINT32_MAX;
+    for (uint32_t i = 0; i < n; i++, at++) {
+        words[i] =
+            at < bd->before[0] || at >= end
+                ? 0
+                : load_u32(c->base + (offset + (uint64_t) (at - bd->before[0]) * bd->step[0]) * 4);
+    }
+}
+
 static void padded_read(struct channel * c, uint32_t * words, uint32_t n) {
     while (n) {
         uint32_t row = row_rest(c, n);
         if (padded_row(c)) {
             memset(words, 0, (size_t) row * 4);
-            padded_advance(c, row);
         } else {
-            row = c->bd.wrap[0] ? row : 1;
-            for (uint32_t i = 0; i < row; i++) {
-                words[i] = padded_word(c);
-                padded_advance(c, 1);
-            }
+            padded_row_read(c, words, row);
         }
+        padded_advance(c, row);
         words += row;
         n -= row;
     }
@@ -185,7 +223,7 @@ void walk_read(struct channel * c, uint32_t * words, uint32_t n) {
         const uint8_t * from = c->base + c->offset * 4;
         touch_row(c, row);
         if (step == 1) {
-            memcpy(words, from, (size_t) row * 4);
+            copy_row((uint8_t *) words, from, row);
         } else {
             for (uint32_t i = 0; i < row; i++) {
                 words[i] = load_u32(from + (uint64_t) i * step * 4);
@@ -204,7 +242,7 @@ void walk_write(struct channel * c, const uint32_t * words, uint32_t n) {
         uint8_t * to = c->base + c->offset * 4;
         touch_row(c, row);
         if (step == 1) {
-            memcpy(to, words, (size_t) row * 4);
+            copy_row(to, (const uint8_t *) words, row);
         } else {
             for (uint32_t i = 0; i < row; i++) {
                 store_u32(to + (uint64_t) i * step * 4, words[i]);

@@ -11,7 +11,7 @@
 // bank_bit: the bit of an address that chooses the half. An access is aligned to its size and
 // touches one half, or both when it is wider than one.
 static inline uint32_t bank_mask(int bank_bit, uint32_t addr, uint32_t bytes) {
-    uint32_t pair = 2 * (addr >> 14 & 3) + 8 * (addr >> 16 & 3);
+    uint32_t pair = 2 * (addr >> 14 & 15);
     uint32_t halves = bytes >> bank_bit > 1 ? 3 : 1u << (addr >> bank_bit & 1);
     return halves << pair;
 }

@@ -18,10 +18,11 @@ struct emu_clock {
     uint16_t dma_wins_sparse, dma_wins_dense;
 
     // ---- locks and descriptors ----
-    uint8_t lock_to_core; // from the release to the end of a core's stall
+    uint8_t lock_to_core; // from the release until the acquire of a waiting core is through
     uint8_t lock_to_s2mm; // ... to the first word that a stream-to-memory channel takes
     uint8_t lock_to_mm2s; // ... to the first word of a memory-to-stream channel
     uint8_t mem_to_mm2s;  // ... of a memtile, from the last word of the channel that filled it
+    uint8_t fetch;        // from memory to the stream, part of the two above
     uint8_t bd_gap;       // cycles without a word between two descriptors, lock free
     uint8_t task_start;   // first descriptor of a task in a tile or memtile
 

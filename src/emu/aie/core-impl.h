@@ -120,7 +120,7 @@ struct core_op {
     uint8_t store_delay;        // cycles after issue in which memory is written
     uint8_t fuse, wide, narrow; // enum core_fuse and its lane widths
     int8_t i_data, i_shift;     // operand indices of a fused instruction, -1 = none
-    uint8_t n_in, n_out, n_stages;
+    uint8_t n_in, n_out, n_stages, n_operands;
     uint8_t n_fixed_in;                   // of in[], first: read live, no bypass
     uint8_t n_first_in;                   // of in[], next: captured at issue
     uint8_t n_plain_out;                  // of out[], first: all but the status flags
@@ -277,9 +277,10 @@ void core_fault_at(struct core * c, const struct core_op * op, const char * fmt,
 CORE_COLD void core_fault_writes(struct core * c, const struct core_op * op); // too many
 
 // A pending write that becomes visible to reads at `cycle` (later than now): where its data go.
-// Never NULL: past a fault it is a place where writing does no harm.
-static inline uint8_t * core_write_at(struct core * c, const struct core_op * op, uint64_t cycle,
-                                      const struct core_span * span) {
+// Never NULL: past a fault it is a place where writing does no harm. size is span->size, a constant
+// where that is known.
+static inline uint8_t * core_write_sized(struct core * c, const struct core_op * op, uint64_t cycle,
+                                         const struct core_span * span, int size) {
     int slot = (int) (cycle % RING), n = c->n_writes[slot];
     if (n == WRITES) {
         core_fault_writes(c, op);
@@ -288,14 +289,17 @@ static inline uint8_t * core_write_at(struct core * c, const struct core_op * op
     struct core_write * w = &c->writes[slot].list[n];
     int cell = c->cells[slot];
     c->n_writes[slot] = (uint8_t) (n + 1);
-    c->cells[slot] = (uint8_t) (cell + (span->size + CELL - 1) / CELL);
-    if (span->bypass != AIE_BYPASS_NONE) {
-        c->n_bypass[slot]++;
-    }
+    c->cells[slot] = (uint8_t) (cell + (size + CELL - 1) / CELL);
+    c->n_bypass[slot] = (uint8_t) (c->n_bypass[slot] + (span->bypass != AIE_BYPASS_NONE));
     w->op = op;
     w->span = *span;
     w->span.cell = (uint8_t) cell;
     return c->writes[slot].data + CELL * cell;
+}
+
+static inline uint8_t * core_write_at(struct core * c, const struct core_op * op, uint64_t cycle,
+                                      const struct core_span * span) {
+    return core_write_sized(c, op, cycle, span, span->size);
 }
 
 // The data register of a load, a scalar or a link, in the cycle of its result.

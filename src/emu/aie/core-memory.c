@@ -91,23 +91,29 @@ CORE_COLD static uint8_t * locate_slowly(struct core * c, const struct core_op *
 }
 
 // The access asks for its banks `delay` cycles after its bundle's other accesses.
-static inline void ask_banks(struct core * c, const struct core_op * op, uint32_t addr, int delay) {
+static inline void ask_banks(struct core * c, uint32_t addr, uint32_t bytes, int delay) {
     if (c->env.bank_bit == 0) {
         return;
     }
-    uint32_t mask = bank_mask(c->env.bank_bit, addr, op->bytes);
+    uint32_t mask = bank_mask(c->env.bank_bit, addr, bytes);
     bank_add(&c->banks[(c->cycle + (uint64_t) delay) % RING], mask);
     c->bank_hits[addr >> 14 & 15] += mask & (mask - 1) ? 2 : 1;
 }
 
-// Host memory of the access, or NULL after a fault.
-static inline uint8_t * locate(struct core * c, const struct core_op * op, uint32_t addr) {
+// Host memory of the access, or NULL after a fault. bytes is op->bytes, a constant where that is
+// known.
+static inline uint8_t * locate_at(struct core * c, const struct core_op * op, uint32_t addr,
+                                  uint32_t bytes, int delay) {
     uint8_t * base = c->window[addr >> 16];
-    ask_banks(c, op, addr, op->store_delay);
-    if (base && !(addr & (op->bytes - 1u))) {
+    ask_banks(c, addr, bytes, delay);
+    if (base && !(addr & (bytes - 1))) {
         return base + (addr & 0xffff);
     }
     return locate_slowly(c, op, addr);
+}
+
+static inline uint8_t * locate(struct core * c, const struct core_op * op, uint32_t addr) {
+    return locate_at(c, op, addr, op->bytes, op->store_delay);
 }
 
 // ---- stores in flight ----
@@ -161,28 +167,26 @@ static void op_padd(struct core * c, const struct core_op * op) {
     (void) address(c, op);
 }
 
-static void op_load_vector(struct core * c, const struct core_op * op) {
-    const uint8_t * p = locate(c, op, address(c, op));
+static inline void load_vector(struct core * c, const struct core_op * op, uint32_t addr) {
+    const uint8_t * p = locate_at(c, op, addr, 32, 0);
     if (p) {
-        memcpy(core_result(c, op), p, 32);
+        memcpy(core_write_sized(c, op, c->cycle + op->latency, &op->data, 32), p, 32);
     }
+}
+
+static void op_load_vector(struct core * c, const struct core_op * op) {
+    load_vector(c, op, address(c, op));
 }
 
 // The address forms of nearly all inner loops.
 static void op_load_vector_imm(struct core * c, const struct core_op * op) {
-    const uint8_t * p = locate(c, op, (reg_u32(c, op->ptr) + (uint32_t) op->imm) & 0xfffff);
-    if (p) {
-        memcpy(core_result(c, op), p, 32);
-    }
+    load_vector(c, op, (reg_u32(c, op->ptr) + (uint32_t) op->imm) & 0xfffff);
 }
 
 static void op_load_vector_post_imm(struct core * c, const struct core_op * op) {
     uint32_t addr = reg_u32(c, op->ptr);
     core_write_next(c, op, op->ptr, addr + (uint32_t) op->imm);
-    const uint8_t * p = locate(c, op, addr);
-    if (p) {
-        memcpy(core_result(c, op), p, 32);
-    }
+    load_vector(c, op, addr);
 }
 
 static void op_load_half_vector(struct core * c, const struct core_op * op) {
@@ -209,8 +213,8 @@ static void op_load_scalar(struct core * c, const struct core_op * op) {
 }
 
 static inline void store_to(struct core * c, const struct core_op * op, uint32_t addr,
-                            size_t bytes) {
-    uint8_t * p = locate(c, op, addr);
+                            uint32_t bytes) {
+    uint8_t * p = locate_at(c, op, addr, bytes, 0);
     if (p == NULL) {
         return;
     }
@@ -246,7 +250,7 @@ static void op_store_partial(struct core * c, const struct core_op * op) {
         check_partial(c, op, p);
     }
     int late = op->stage_cycle[op->n_stages - 1] - 1;
-    ask_banks(c, op, addr, late);
+    ask_banks(c, addr, op->bytes, late);
     c->partial_until = c->cycle + (uint64_t) late;
     c->partial[c->n_partial % 8] = word_of(p);
     c->partial_cycle[c->n_partial % 8] = c->partial_until;

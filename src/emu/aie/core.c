@@ -80,7 +80,8 @@ static inline void commit_write(struct core * c, const struct core_write * w, co
         commit_scalar(c, w, data);
         return;
     }
-    uint64_t units = ((UINT64_C(1) << w->span.n_units) - 1) << (w->span.unit - AIE_UNIT_W);
+    static const uint8_t parts[] = {0, 1, 3, 7, 15}; // a vector has at most four
+    uint64_t units = (uint64_t) parts[w->span.n_units] << (w->span.unit - AIE_UNIT_W);
     if (*landed & units) {
         fault_two_writers(c, w->op);
     }
@@ -190,9 +191,16 @@ static void leave_status(struct core * c, const struct core_op * op, uint64_t is
 }
 
 void core_execute(struct core * c, const struct core_op * op, struct core_late * l) {
-    struct core_exec x = {.core = c, .instr = op->instr, .imm = op->imms};
+    struct core_exec x;
     uint32_t status = 0;
     int last = op->n_stages - 1, k = 0;
+    x.core = c;
+    x.instr = op->instr;
+    x.imm = op->imms;
+    for (int i = 0; i < op->n_operands; i++) { // which is fewer than there is room for
+        x.in[i] = NULL;
+        x.out[i] = NULL;
+    }
     for (; k < op->n_fixed_in; k++) {
         x.in[op->in[k].index] = c->regs + op->in[k].offset;
     }

@@ -59,11 +59,10 @@ void emu_machine_counters(const struct emu_machine * m, struct emu_counters * ou
 static void run_due_cores(struct array * a) {
     a->next_core = NEVER;
     for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
-        struct tile * t = &a->tiles[i];
-        if (t->core_wake <= a->now) {
-            tile_core_run(t);
-        } else if (t->core_wake < a->next_core) {
-            a->next_core = t->core_wake;
+        if (a->core_wake[i] <= a->now) {
+            tile_core_run(&a->tiles[i]);
+        } else if (a->core_wake[i] < a->next_core) {
+            a->next_core = a->core_wake[i];
         }
     }
 }
