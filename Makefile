@@ -51,6 +51,12 @@ uninstall: ## remove what `make install` put there
 dist: ## the source as a tarball, with its version
 	@sh cmake/dist.sh "$(BUILD)"
 
+deb: ## Debian packages of it, in BUILD/deb
+	@sh cmake/writable.sh "$(BUILD)" "$(DEPS)"
+	@sh cmake/packages.sh deb
+	@sh cmake/ggml/get.sh --libs "$(DEPS)"
+	@sh cmake/deb.sh "$(BUILD)/deb" "$(DEPS)"
+
 demo: ## read 10,000 handwritten digits on the NPU and compare with the CPU
 	@sh cmake/writable.sh "$(BUILD)" "$(DEPS)"
 	@sh cmake/packages.sh
