@@ -12,11 +12,12 @@
 
 static const char emulator_file[] = "libhsa-emu.so";
 // Where it is, seen from the plugin or the program: beside them in a build, in a directory of its
-// own where it is installed. HSAC_LIBDIR is what this installation calls lib.
+// own where it is installed, two up from ggml's directory of backends. HSAC_LIBDIR is what this
+// installation calls lib.
 #ifndef HSAC_LIBDIR
 #    define HSAC_LIBDIR "lib"
 #endif
-static const char * const emulator_dirs[] = {"", "ggml-hsa/", "../lib/",
+static const char * const emulator_dirs[] = {"", "ggml-hsa/", "../../ggml-hsa/", "../lib/",
                                              "../" HSAC_LIBDIR "/ggml-hsa/"};
 static const char * const system_files[] = {
     "libhsa-runtime64.so.1",
