@@ -10,6 +10,7 @@
 #   include/ggml-hsa.h, hsa-emu.h, rocm-kernels.h, rocm-kernels-args.h
 #   share/ggml-hsa                     examples, env_setup.sh and requirements.txt
 #   share/doc/ggml-hsa                 the documents, laid out as in the source, so that their links lead somewhere
+#   share/man/man1, share/bash-completion/completions, share/zsh/site-functions
 #
 # Nothing of it leads back into the source tree, the build or `make setup`'s directory.
 #
@@ -42,6 +43,14 @@ install(FILES examples/mnist/README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/ggml
 install_link(../../ggml-hsa/examples ${CMAKE_INSTALL_DOCDIR}/examples)
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
+
+install(FILES man/ggml-hsa.1 man/ggml-hsa-gen-kernels.1 man/rocm-kernels.1
+        DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+foreach(tool ggml-hsa ggml-hsa-gen-kernels rocm-kernels) # bash looks for a file of the program's name
+    install(FILES completions/ggml-hsa.bash RENAME ${tool}
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+endforeach()
+install(FILES completions/_ggml-hsa DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 
 if(NOT TARGET ggml-hsa)
     return()
