@@ -24,7 +24,7 @@ ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir $(1) --output-o
 # What was not tested, and why.
 skips     = @sh tests/make/skips.sh $(1)
 
-.PHONY: help setup build install demo test test-ops test-rocr test-rocr-quick test-hosts test-cross asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format format-check clean distclean
+.PHONY: help setup build install demo test test-ops test-rocr test-rocr-quick test-hosts test-cross asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs man format format-check clean distclean
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -115,6 +115,9 @@ llama-model:
 
 ops-docs: build ## write docs/ops.md and docs/ops.csv: which ops run where
 	@sh cmake/ops-docs.sh $(BUILD) docs
+
+man: build ## write the manual pages, from the tools' own --help
+	@sh cmake/man.sh $(BUILD)/bin man
 
 format: ## clang-format over the sources
 	@sh cmake/packages.sh format

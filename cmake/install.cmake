@@ -8,6 +8,7 @@
 #   include/ggml-hsa.h, hsa-emu.h, rocm-kernels.h, rocm-kernels-args.h
 #   share/ggml-hsa                     examples, env_setup.sh and requirements.txt
 #   share/doc/ggml-hsa
+#   share/man/man1, share/bash-completion/completions, share/zsh/site-functions
 include(CMakePackageConfigHelpers)
 
 install(TARGETS hsa-emu LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/ggml-hsa)
@@ -22,6 +23,14 @@ install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/ggml-hsa/exampl
         FILES_MATCHING PATTERN "*.json" PATTERN "*.c" PATTERN "mnist" EXCLUDE)
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
+
+install(FILES man/ggml-hsa.1 man/ggml-hsa-gen-kernels.1 man/rocm-kernels.1
+        DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+foreach(tool ggml-hsa ggml-hsa-gen-kernels rocm-kernels) # bash looks for a file of the program's name
+    install(FILES completions/ggml-hsa.bash RENAME ${tool}
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+endforeach()
+install(FILES completions/_ggml-hsa DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 
 if(NOT TARGET ggml-hsa)
     return()

@@ -6,15 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_WORD = 40 };
+enum { MAX_WORD = 47, FAR = 100 };
 
 static int least(int a, int b) {
     return a < b ? a : b;
 }
 
-// Letters to change, add, drop or swap with a neighbour, to get from one to the other.
-static int distance(const char * a, size_t n, const char * b, size_t m) {
+int words_distance(const char * a, size_t n, const char * b, size_t m) {
     int row[3][MAX_WORD + 1];
+    if (n > MAX_WORD || m > MAX_WORD) {
+        return FAR;
+    }
     for (size_t k = 0; k <= m; k++) {
         row[0][k] = (int) k;
     }
@@ -35,11 +37,11 @@ static int distance(const char * a, size_t n, const char * b, size_t m) {
 // Takes a word into the best so far when it is nearer; what is no resemblance is far away.
 static void consider(const char * asked, const char * word, size_t m, struct nearest * best) {
     size_t n = strlen(asked);
-    if (n == 0 || n > MAX_WORD || m == 0 || m > MAX_WORD) {
+    if (n == 0 || m == 0) {
         return;
     }
     bool begins = m > n && n >= 3 && !strncmp(word, asked, n);
-    int far = begins ? 1 : distance(asked, n, word, m);
+    int far = begins ? 1 : words_distance(asked, n, word, m);
     int most = n <= 4 ? 1 : n <= 7 ? 2 : 3;
     if (far <= most && (!best->text[0] || far < best->far)) {
         best->far = far;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #define WORDS_HINT 80
 
@@ -9,6 +10,10 @@ struct nearest { // all zero: nothing is near
     char text[48];
     int far;
 };
+
+// Letters to change, add, drop or swap with a neighbour, to get from a (n of them) to b (m); 100 where
+// one is longer than 47.
+int words_distance(const char * a, size_t n, const char * b, size_t m);
 
 // Is word nearer to what was asked for than the best so far?
 void words_consider(const char * asked, const char * word, struct nearest * best);

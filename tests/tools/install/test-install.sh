@@ -25,7 +25,8 @@ lib=$(dirname "$(find "$prefix" -name libggml-hsa.so)")
 
 for f in "$lib/ggml-hsa/libhsa-emu.so" "$prefix/bin/ggml-hsa" "$prefix/include/ggml-hsa.h" \
     "$prefix/include/hsa-emu.h" "$prefix/share/ggml-hsa/examples/add.c" "$prefix/share/ggml-hsa/env_setup.sh" \
-    "$prefix/share/ggml-hsa/requirements.txt" "$prefix/share/doc/ggml-hsa/README.md" \
+    "$prefix/share/man/man1/rocm-kernels.1" "$prefix/share/bash-completion/completions/ggml-hsa-gen-kernels" \
+    "$prefix/share/zsh/site-functions/_ggml-hsa" "$prefix/share/ggml-hsa/requirements.txt" "$prefix/share/doc/ggml-hsa/README.md" \
     "$lib/cmake/ggml-hsa/ggml-hsa-config.cmake" "$lib/pkgconfig/ggml-hsa.pc"; do
     [ -f "$f" ] || fail "$f is missing"
 done
