@@ -208,7 +208,6 @@ static bool prepare_op(struct core * c, struct core_op * op, const struct core_b
     op->bundle = b;
     op->inst = *inst;
     op->instr = aie_isa_instr(c->isa, inst->op);
-    op->n_operands = (uint8_t) op->instr->n_operands;
     op->issue = core_issue_generic;
     op->i_data = op->i_shift = -1;
     op->is_load = op->instr->loads && !op->instr->stores;
