@@ -645,6 +645,10 @@ static void terminal(void ** state) {
 
 static void command_line(void ** state) {
     (void) state;
+    assert_int_equal(shell("$T --confg c.json"), 2);
+    must_say(complained, "no option '--confg'; did you mean '--config'?");
+    assert_int_equal(shell("$T --config"), 2);
+    must_say(complained, "--config wants a value");
     static const char * const bad[] = {"",
                                        "--config c.json",
                                        "--output-dir out",

@@ -51,6 +51,7 @@ bool channel_push(struct channel * c, uint32_t word) {
                           word, why);
     }
     struct task * task = &c->queue[c->queued++];
+    channel_used(c);
     task->bd = (uint8_t) bd;
     task->runs = (uint16_t) (bits(word, 23, 16) + 1);
     task->token = (uint8_t) bits(word, 31, 31);
@@ -81,6 +82,7 @@ bool channel_control(struct channel * c, uint32_t value) {
             tile_traits[t->kind].name, t->col, t->row, dir_name(c->dir), c->index, value);
     }
     c->control = value;
+    channel_used(c);
     c->token_way = 0;
     if (t->kind != TILE_SHIM && (value & 2)) {
         channel_reset(c);
@@ -133,16 +135,9 @@ static bool locate(struct channel * c, uint64_t address, uint64_t bytes) {
     return true;
 }
 
-static bool begin(struct channel * c) {
-    struct tile * t = c->tile;
-    struct bd * bd = &c->bd;
-    uint32_t * words = t->bds[c->bd_id];
-    bd_decode(t->kind, words, bd);
+static bool check(struct channel * c, const struct bd * bd) {
     struct tile * owner;
     int lock;
-    if (!bd_fits_channel(c, c->bd_id)) {
-        return fail(c, ST_DEVICE, "this channel cannot use that descriptor");
-    }
     if (!bd->valid) {
         return fail(c, ST_DEVICE, "the descriptor is not valid (valid bit 0)");
     }
@@ -155,9 +150,6 @@ static bool begin(struct channel * c) {
     if (bd->out_of_order_id) {
         return fail(c, ST_UNSUPPORTED, "out-of-order transfers are not modelled");
     }
-    if (bd->pads && c->dir == DMA_S2MM) {
-        return fail(c, ST_DEVICE, "zero padding belongs to MM2S channels only");
-    }
     for (int d = 0; d < 3; d++) {
         if ((bd->before[d] || bd->after[d]) && bd->wrap[d] == 0) {
             return fail(c, ST_DEVICE, "zero padding in a dimension that has no wrap");
@@ -167,12 +159,38 @@ static bool begin(struct channel * c) {
         (bd->release_value && !lock_of_channel(c, bd->release_id, &owner, &lock))) {
         return fail(c, ST_DEVICE, "names a lock that does not exist");
     }
+    return true;
+}
+
+// Latches a descriptor. Those of tiles are used again and again and are decoded once; at the shim
+// each use is another one, as a rule.
+static bool begin(struct channel * c) {
+    struct tile * t = c->tile;
+    uint64_t bit = UINT64_C(1) << c->bd_id;
+    if (!bd_fits_channel(c, c->bd_id)) {
+        return fail(c, ST_DEVICE, "this channel cannot use that descriptor");
+    }
+    uint32_t * words = t->bds[c->bd_id];
+    struct bd * known = &t->decoded[c->bd_id];
+    if (!(t->known_bds & bit)) {
+        bd_decode(t->kind, words, known);
+        if (!check(c, known)) {
+            return false;
+        }
+        known->bytes = walk_bytes(known);
+        t->known_bds |= t->kind == TILE_SHIM ? 0 : bit;
+    }
+    struct bd * bd = &c->bd;
+    *bd = *known;
+    if (bd->pads && c->dir == DMA_S2MM) {
+        return fail(c, ST_DEVICE, "zero padding belongs to MM2S channels only");
+    }
     uint64_t start = (uint64_t) bd->iter_current * bd->iter_step * 4;
-    if (!locate(c, bd->address + start, walk_bytes(bd))) {
+    if (!locate(c, bd->address + start, bd->bytes)) {
         return false;
     }
-    bd_store_iteration(t->kind, words,
-                       bd->iter_current + 1 >= bd->iter_wrap ? 0 : bd->iter_current + 1);
+    known->iter_current = bd->iter_current + 1 >= bd->iter_wrap ? 0 : bd->iter_current + 1;
+    bd_store_iteration(t->kind, words, known->iter_current);
     walk_begin(c);
     c->header_due = bd->packet && c->dir == DMA_MM2S;
     c->state = CHANNEL_ACQUIRE;
@@ -351,13 +369,16 @@ static void first_burst(struct channel * c) {
 }
 
 // When the lock that was taken just now was open to the channel: at once if it has not waited and
-// the last release was not needed.
+// the last release was not needed. A channel that waited was let in by the last release, or just
+// now by someone who took from a lock that it wants to have a certain value.
 static uint64_t open_since(const struct channel * c, const struct tile * owner, int lock) {
+    const struct array * a = c->tile->array;
     int value = c->bd.acquire_value, take = value < 0 ? -value : value;
-    if (c->waiting == NEVER && value < 0 && owner->lock_before[lock] >= take) {
-        return 0;
+    uint64_t raised = owner->lock_raised[lock];
+    if (c->waiting != NEVER) {
+        return raised + cycle_of(a, a->clock.fifo_out) < a->now ? a->now : raised;
     }
-    return owner->lock_raised[lock];
+    return value < 0 && owner->lock_before[lock] >= take ? 0 : raised;
 }
 
 static void try_acquire(struct channel * c) {

@@ -64,7 +64,7 @@ struct run {
 
 struct runs {
     uint32_t head, count;
-    struct run ring[FIFO_RING];
+    struct run * ring; // FIFO_RING of them
 };
 
 struct sink {
@@ -76,8 +76,9 @@ struct sink {
     struct runs ready;        // when the words that wait are through the switches
     struct runs freed;        // when the last ones left
     uint32_t freed_words;
+    bool last[FIFO_RING];      // by the word's number, for cores
     uint32_t words[FIFO_RING]; // by their number
-    bool last[FIFO_RING];      // for cores
+    struct run ready_ring[FIFO_RING], freed_ring[FIFO_RING];
 };
 
 struct route {
@@ -122,6 +123,7 @@ struct bd {
     int8_t acquire_value, release_value; // negative acquire: at least -value, then subtract
     uint32_t length;
     uint64_t address;
+    uint64_t bytes;               // from the first word to the end of the furthest
     uint32_t wrap[3], step[4];    // wrap 0: this dimension never wraps
     uint32_t before[3], after[3]; // words, rows, planes of zeros around the data
     uint32_t iter_current, iter_wrap, iter_step;
@@ -183,7 +185,6 @@ struct channel {
     uint32_t granule;            // core tile: the one that was touched last, NO_GRANULE
     uint32_t granules[8];        // of the descriptor, by physical bank
     uint8_t * base;              // memory at the descriptor's address
-    uint64_t span;               // bytes from base on that it may touch
     uint32_t left;               // words still to move
     uint32_t count[3];
     uint64_t offset; // in words from base
@@ -226,6 +227,8 @@ struct tile {
     int8_t lock_before[TILE_MAX_LOCKS];   // what it was before it was last given back,
     uint64_t lock_raised[TILE_MAX_LOCKS]; // and when that was
     uint32_t bds[TILE_MAX_BDS][BD_WORDS];
+    uint64_t known_bds; // core tile and memtile, a bit for each: decoded and found to be right
+    struct bd decoded[TILE_MAX_BDS];
     struct channel channels[2][TILE_MAX_CHANNELS];
     uint32_t master[TILE_MAX_PORTS], slave[TILE_MAX_PORTS], slots[TILE_MAX_PORTS][TILE_SLOTS];
     uint32_t mux, demux; // shim
@@ -280,6 +283,7 @@ struct array {
     uint32_t trying[ARRAY_MAX_COLUMNS]; // channels that want a task, a lock or an arbiter
     uint32_t locked[ARRAY_MAX_COLUMNS]; // channels that found their lock closed
     uint32_t armed[ARRAY_MAX_COLUMNS];  // channels with a time in `wake`
+    uint32_t used[ARRAY_MAX_COLUMNS];   // channels that are not as after a reset
     uint64_t wake[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS]; // min of event and look
     uint64_t next_wake;                                      // no later than the first of them
     uint64_t ddr_free[2];                                    // by direction, in 1/1000 cycles
@@ -444,6 +448,10 @@ static inline void array_event(const struct array * a, enum emu_event_kind kind,
                                                             .start = start,
                                                             .end = end});
     }
+}
+
+static inline void channel_used(const struct channel * c) {
+    c->tile->array->used[c->tile->col] |= 1u << c->bit;
 }
 
 static inline void channel_wake(struct channel * c) {

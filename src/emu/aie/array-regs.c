@@ -78,6 +78,7 @@ static bool write_bd(struct tile * t, uint32_t offset, uint32_t value) {
                           offset / 32, tile_traits[t->kind].name, t->col, t->row, word);
     }
     t->bds[offset / 32][word] = value;
+    t->known_bds &= ~(UINT64_C(1) << offset / 32);
     return true;
 }
 

@@ -110,9 +110,10 @@ static void reach(const struct trace * t, struct tile * tile, int port, struct s
     r->sinks[r->n_sinks].drop_header = t->dropped;
     r->sinks[r->n_sinks].capacity = (uint16_t) capacity;
     r->sinks[r->n_sinks].latency = (uint16_t) ticks(a, t->latency);
-    // A free place travels back as long as a word travels forth, from the end of its cycle on. [T]
-    // add_one: forth 8, back 7, as read off two timers that differ by a cycle or two.
-    r->sinks[r->n_sinks].back = (uint16_t) ticks(a, t->latency + 1);
+    // A free place travels back as long as a word travels forth: what waits in the switches is just
+    // enough for a word a cycle. A channel's FIFO takes a cycle more. [T] add_one: forth 8, back 7,
+    // as read off two timers that differ by a cycle or two.
+    r->sinks[r->n_sinks].back = (uint16_t) ticks(a, t->latency + (sink->channel ? 1 : 0));
     r->n_sinks++;
 }
 

@@ -15,10 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Both are made of zeros.
 void sink_init(struct sink * s, struct tile * t, struct channel * c) {
-    memset(s, 0, sizeof(*s));
     s->tile = t;
     s->channel = c;
+    s->ready.ring = s->ready_ring;
+    s->freed.ring = s->freed_ring;
 }
 
 void sink_reset(struct sink * s) {
@@ -30,7 +32,6 @@ void sink_reset(struct sink * s) {
 }
 
 void source_init(struct source * s, struct tile * t, struct channel * c, int slave) {
-    memset(s, 0, sizeof(*s));
     s->tile = t;
     s->channel = c;
     s->slave = slave;
@@ -299,6 +300,7 @@ static void append(struct sink * s, const uint32_t * words, uint32_t n, uint64_t
     runs_append(&s->ready, ready, n);
     s->pushed += n;
     if (s->channel) {
+        channel_used(s->channel);
         channel_wake(s->channel);
         return;
     }

@@ -80,8 +80,11 @@ static enum status tile_init(struct array * a, struct tile * t, int col, int row
             c->bit = (uint8_t) bit++;
             a->by_bit[col][c->bit] = c;
             c->event = c->look = c->waiting = NEVER;
-            sink_init(&c->sink, t, c);
-            source_init(&c->source, t, c, mm2s_slave[t->kind][i]);
+            if (c->dir == DMA_S2MM) {
+                sink_init(&c->sink, t, c);
+            } else {
+                source_init(&c->source, t, c, mm2s_slave[t->kind][i]);
+            }
         }
     }
     if (t->kind == TILE_CORE) {
@@ -93,7 +96,6 @@ static enum status tile_init(struct array * a, struct tile * t, int col, int row
 }
 
 static void tile_reset(struct tile * t) {
-    const struct tile_traits * traits = &tile_traits[t->kind];
     if (t->memory) {
         fresh_memory(t, t->touched);
     }
@@ -102,17 +104,19 @@ static void tile_reset(struct tile * t) {
     memset(t->lock_before, 0, sizeof(t->lock_before));
     memset(t->lock_raised, 0, sizeof(t->lock_raised));
     memset(t->bds, 0, sizeof(t->bds));
+    t->known_bds = 0;
     memset(t->master, 0, sizeof(t->master));
     memset(t->slave, 0, sizeof(t->slave));
     memset(t->slots, 0, sizeof(t->slots));
     t->mux = t->demux = 0;
-    for (int dir = DMA_S2MM; dir <= DMA_MM2S; dir++) {
-        for (int i = 0; i < traits->channels; i++) {
-            channel_reset(&t->channels[dir][i]);
-            t->channels[dir][i].control = 0;
-            t->channels[dir][i].tokens = 0;
-        }
+    struct array * a = t->array;
+    for (uint32_t left = a->used[t->col] & t->channel_bits; left; left &= left - 1) {
+        struct channel * c = a->by_bit[t->col][__builtin_ctz(left)];
+        channel_reset(c);
+        c->control = 0;
+        c->tokens = 0;
     }
+    a->used[t->col] &= ~t->channel_bits;
     if (t->core) {
         tile_core_reset(t);
     }

@@ -182,6 +182,18 @@ static bool padded_row(const struct channel * c) {
     return zeros;
 }
 
+static void read_row(const struct channel * c, uint32_t * words, uint64_t offset, uint32_t n) {
+    const uint8_t * from = c->base + offset * 4;
+    uint64_t step = c->bd.step[0];
+    if (step == 1) {
+        copy_row((uint8_t *) words, from, n);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        words[i] = load_u32(from + i * step * 4);
+    }
+}
+
 // The words of a row that is not all zeros, from the present one on.
 static void padded_row_read(const struct channel * c, uint32_t * words, uint32_t n) {
     const struct bd * bd = &c->bd;
@@ -189,13 +201,17 @@ static void padded_row_read(const struct channel * c, uint32_t * words, uint32_t
     for (int d = 1; d < 3; d++) {
         offset += (uint64_t) (c->count[d] - bd->before[d]) * bd->step[d];
     }
-    uint32_t at = c->count[0], end = bd->wrap[0] ? bd->before[0] + bd->wrap[0] : UINT32_MAX;
-    for (uint32_t i = 0; i < n; i++, at++) {
-        words[i] =
-            at < bd->before[0] || at >= end
-                ? 0
-                : load_u32(c->base + (offset + (uint64_t) (at - bd->before[0]) * bd->step[0]) * 4);
+    uint32_t at = c->count[0], zeros = at < bd->before[0] ? bd->before[0] - at : 0;
+    zeros = zeros < n ? zeros : n;
+    uint32_t end = bd->wrap[0] ? bd->before[0] + bd->wrap[0] : UINT32_MAX;
+    uint32_t data = at + zeros < end ? end - at - zeros : 0;
+    data = data < n - zeros ? data : n - zeros;
+    memset(words, 0, (size_t) zeros * 4);
+    offset += (uint64_t) (at + zeros - bd->before[0]) * bd->step[0];
+    if (data) {
+        read_row(c, words + zeros, offset, data);
     }
+    memset(words + zeros + data, 0, (size_t) (n - zeros - data) * 4);
 }
 
 static void padded_read(struct channel * c, uint32_t * words, uint32_t n) {
@@ -219,16 +235,9 @@ void walk_read(struct channel * c, uint32_t * words, uint32_t n) {
         return;
     }
     while (n) {
-        uint32_t row = row_rest(c, n), step = c->bd.step[0];
-        const uint8_t * from = c->base + c->offset * 4;
+        uint32_t row = row_rest(c, n);
         touch_row(c, row);
-        if (step == 1) {
-            copy_row((uint8_t *) words, from, row);
-        } else {
-            for (uint32_t i = 0; i < row; i++) {
-                words[i] = load_u32(from + (uint64_t) i * step * 4);
-            }
-        }
+        read_row(c, words, c->offset, row);
         advance(c, row);
         words += row;
         n -= row;

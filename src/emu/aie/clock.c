@@ -66,7 +66,7 @@ static const struct emu_clock clocks[] = {
     .dma_wins_sparse = 120, .dma_wins_dense = 100, // [?] from a mean of 14 in 1,385 cycles [T]
     .lock_to_core = 4,   // [T] as Phoenix: 8 in two of three cases, else 9
     .lock_to_s2mm = 8,   // [T] 5 or 6 after the pulse, which is 3 after the request
-    .lock_to_mm2s = 13,  // [T]
+    .lock_to_mm2s = 12,  // [T] 11 or 12: 7 or 8 behind the pulse, which ends 4 after the request
     .mem_to_mm2s = 20, .fetch = 7, // [?] as Phoenix
     .bd_gap = 1,         // [T]
     .task_start = 12,    // [?]

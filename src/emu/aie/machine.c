@@ -191,12 +191,11 @@ static enum status load(struct emu_machine * m, const uint8_t * pdi, size_t size
 
 // Tokens that the last dispatch did not wait for are gone, and shim channels are cold.
 static void forget_dispatch(struct array * a) {
-    for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
-        for (int j = 0; j < TILE_MAX_CHANNELS; j++) {
-            for (int dir = DMA_S2MM; dir <= DMA_MM2S; dir++) {
-                a->tiles[i].channels[dir][j].tokens = 0;
-                a->tiles[i].channels[dir][j].tasks = 0;
-            }
+    for (int col = 0; col < a->columns; col++) {
+        for (uint32_t left = a->used[col]; left; left &= left - 1) {
+            struct channel * c = a->by_bit[col][__builtin_ctz(left)];
+            c->tokens = 0;
+            c->tasks = 0;
         }
     }
 }
