@@ -405,7 +405,7 @@ static void try_acquire(struct channel * c) {
             start = since + lag;
         }
         if (c->waiting != NEVER) {
-            tell(c, "lock", c->waiting, a->now);
+            tell(c, "lock", c->waiting, start < a->now ? start : a->now);
             c->waiting = NEVER;
             a->locked[c->tile->col] &= ~(1u << c->bit);
         }
@@ -427,7 +427,7 @@ static bool next_task(struct channel * c) {
     memmove(&c->queue[0], &c->queue[1], c->queued * sizeof(c->queue[0]));
     c->bd_id = c->task.bd;
     c->earliest = c->tile->array->now + start_up(c);
-    c->taken = c->tile->kind == TILE_SHIM ? c->tile->array->now : NEVER;
+    c->taken = c->tile->kind == TILE_SHIM ? c->tile->array->now + 1 : NEVER;
     return begin(c);
 }
 
