@@ -265,9 +265,9 @@ static void tell(const struct channel * c, const char * what, uint64_t start, ui
 // has not sent.
 static uint64_t fetched_ahead(const struct channel * c) {
     const struct array * a = c->tile->array;
-    uint64_t words = c->bd.length + ticks(a, a->clock.fetch);
-    words = words < a->clock.fifo_out ? words : a->clock.fifo_out;
-    return c->dir == DMA_MM2S && c->tile->kind != TILE_SHIM ? cycle_of(a, words) : 0;
+    uint32_t words = c->bd.length < a->clock.fifo_out ? c->bd.length : a->clock.fifo_out;
+    bool ahead = c->dir == DMA_MM2S && c->tile->kind != TILE_SHIM;
+    return ahead ? cycle_of(a, words) + a->clock.fetch : 0;
 }
 
 void channel_finish(struct channel * c) {
@@ -378,7 +378,8 @@ static uint64_t open_since(const struct channel * c, const struct tile * owner, 
     int value = c->bd.acquire_value, take = value < 0 ? -value : value;
     uint64_t raised = owner->lock_raised[lock];
     if (c->waiting != NEVER) {
-        return raised + cycle_of(a, a->clock.fifo_out) < a->now ? a->now : raised;
+        uint64_t ahead = cycle_of(a, a->clock.fifo_out) + a->clock.fetch;
+        return raised + ahead < a->now ? a->now : raised;
     }
     return value < 0 && owner->lock_before[lock] >= take ? 0 : raised;
 }
