@@ -63,6 +63,7 @@ void channel_reset(struct channel * c) {
     c->queued = 0;
     c->state = CHANNEL_IDLE;
     c->waiting = NEVER;
+    shim_tell(c);
     if (c->dir == DMA_S2MM) {
         sink_reset(&c->sink);
     } else {
@@ -194,6 +195,7 @@ static bool begin(struct channel * c) {
     walk_begin(c);
     c->header_due = bd->packet && c->dir == DMA_MM2S;
     c->state = CHANNEL_ACQUIRE;
+    shim_tell(c);
     return true;
 }
 
@@ -271,7 +273,6 @@ static uint64_t fetched_ahead(const struct channel * c) {
 void channel_finish(struct channel * c) {
     struct array * a = c->tile->array;
     channel_event(c, NEVER, REQUEST_NONE);
-    a->shim_changed |= c->tile->kind == TILE_SHIM;
     if (c->taken != NEVER) { // the first descriptor of a shim's task
         tell(c, "start-up", c->taken, cycle_of(a, c->started));
         c->taken = NEVER;
@@ -303,6 +304,7 @@ void channel_finish(struct channel * c) {
         begin(c);
     } else {
         c->state = CHANNEL_IDLE;
+        shim_tell(c);
         if (c->task.token) {
             send_token(c);
         }
@@ -413,8 +415,8 @@ static void try_acquire(struct channel * c) {
     c->state = CHANNEL_RUN;
     c->next = ticks(a, start + delay(c));
     c->started = c->next;
-    a->shim_changed |= c->tile->kind == TILE_SHIM;
     first_burst(c);
+    shim_tell(c);
     channel_wake(c);
 }
 
