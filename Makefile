@@ -29,7 +29,7 @@ ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir "$(1)" --output
 # What was not tested, and why.
 skips     = @sh tests/make/skips.sh $(1)
 
-.PHONY: help setup build install demo test test-ops test-rocr test-rocr-quick test-hosts test-cross asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs format format-check clean distclean
+.PHONY: help setup build install uninstall dist deb demo test test-ops test-rocr test-rocr-quick test-hosts test-deb test-cross asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs man format format-check clean distclean
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -44,6 +44,17 @@ build: setup ## compile everything
 
 install: build ## install to PREFIX (and DESTDIR)
 	$(call step,$(BUILD),install) cmake --install "$(BUILD)" --prefix "$(PREFIX)"
+
+uninstall: ## remove what `make install` put there
+	@sh cmake/uninstall.sh "$(BUILD)"
+
+dist: ## the source as a tarball, with its version
+	@sh cmake/dist.sh "$(BUILD)"
+
+deb: ## Debian packages of it, in BUILD/deb
+	@sh cmake/writable.sh "$(BUILD)" "$(DEPS)"
+	@sh cmake/packages.sh deb
+	@sh cmake/deb.sh "$(BUILD)/deb" "$(DEPS)"
 
 demo: ## read 10,000 handwritten digits on the NPU and compare with the CPU
 	@sh cmake/writable.sh "$(BUILD)" "$(DEPS)"
@@ -60,7 +71,7 @@ test: build ## all tests; the unit tests under ASan and UBSan as well
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
 	$(call compile,$(BUILD)-asan)
 	$(call ctest,$(BUILD)-asan,-LE 'ops|whole')
-	$(call ctest,$(BUILD),-LE 'whole|hosts|rocr')
+	$(call ctest,$(BUILD),-LE 'whole|hosts|rocr|deb')
 	$(call skips,$(BUILD)-asan $(BUILD))
 
 test-ops: build ## ggml's own comparison with the CPU, every case of every op
@@ -83,6 +94,11 @@ test-hosts: build ## HIP, rocminfo, ggml and llama.cpp of newer Debian releases 
 	@sh cmake/debian/get.sh "$(DEPS)" rocr hip5 hip6 hip7 ggml || [ $$? = 77 ]
 	@GGML_RELEASE=0.23.0 sh cmake/ggml/get.sh "$(DEPS)/ggml-0.23" || echo "-- the test with an older ggml is skipped"
 	@MODEL="$(abspath $(MODEL))" ctest --test-dir "$(BUILD)" --output-on-failure -L hosts
+
+test-deb: deb build ## Debian's own llama.cpp, in a bare tree with the packages of `make deb`
+	@sh cmake/debian/get.sh "$(DEPS)" ggml || [ $$? = 77 ]
+	@MODEL="$(abspath $(MODEL))" ctest --test-dir "$(BUILD)" --output-on-failure -L deb
+	$(call skips,$(BUILD))
 
 asan: setup ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
@@ -127,6 +143,9 @@ llama-model:
 
 ops-docs: build ## write docs/ops.md and docs/ops.csv: which ops run where
 	@sh cmake/ops-docs.sh "$(BUILD)" docs
+
+man: build ## write the manual pages, from the tools' own --help
+	@sh cmake/man.sh "$(BUILD)/bin" man
 
 format: ## clang-format over the sources
 	@sh cmake/packages.sh format

@@ -1,7 +1,10 @@
-// add <libggml-hsa.so>: adds a million numbers on the NPU, as any ggml program would, compares the
-// result with ggml's CPU backend, and says what the kernel cost. Ends with 0 when they agree: the
-// NPU's adder rounds the smaller term before it adds, so that a sum may be off by one in the last
-// place of the larger term.
+// add <libggml-hsa.so> [<libggml-cpu.so>]: adds a million numbers on the NPU, as any ggml program
+// would, compares the result with ggml's CPU backend, and says what the kernel cost. Ends with 0
+// when they agree: the NPU's adder rounds the smaller term before it adds, so that a sum may be off
+// by one in the last place of the larger term. With an installed ggml-hsa:
+//
+//   cc add.c -o add $(pkg-config --cflags --libs ggml-hsa) -lm
+//   ./add $(pkg-config --variable=plugin ggml-hsa) $(pkg-config --variable=cpu ggml-hsa)
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +15,9 @@
 #include "ggml-backend.h"
 #include "ggml-hsa.h"
 
+#ifndef CPU_BACKEND
+#    define CPU_BACKEND NULL // wherever ggml finds its backends by itself
+#endif
 #define N ((int64_t) 1 << 20)
 
 static double now(void) {
@@ -78,12 +84,20 @@ static void print_cost(ggml_backend_reg_t reg, ggml_backend_dev_t dev) {
 }
 
 int main(int argc, char ** argv) {
-    if (argc != 2) {
-        fprintf(stderr, "usage: add <path of libggml-hsa.so>\n");
+    if (argc != 2 && argc != 3) {
+        fprintf(stderr, "usage: add <path of libggml-hsa.so> [<path of libggml-cpu.so>]\n");
         return 2;
     }
-    ggml_backend_reg_t reg = ggml_backend_load(argv[1]);
-    ggml_backend_load(CPU_BACKEND);
+    const char * cpu_backend = argc == 3 ? argv[2] : CPU_BACKEND;
+    if (cpu_backend) {
+        ggml_backend_load(cpu_backend);
+    } else {
+        ggml_backend_load_all();
+    }
+    ggml_backend_reg_t reg = ggml_backend_reg_by_name("HSA"); // with the others, where installed so
+    if (!reg) {
+        reg = ggml_backend_load(argv[1]);
+    }
     for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
         ggml_backend_dev_t dev = ggml_backend_dev_get(i);
         size_t free_bytes, total;

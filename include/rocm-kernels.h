@@ -119,6 +119,21 @@ ROCM_API void rocm_kernels_counters(struct rocm_kernels * k, struct rocm_counter
 
 /* ---- the kernels that come with the library ---- */
 
+/* Whole families by name, for rocm_modules_source(); the rest by the names of their modules. */
+#define ROCM_SOURCE_UNARY      "unary"
+#define ROCM_SOURCE_BINARY     "binary"
+#define ROCM_SOURCE_COMPARE    "compare"
+#define ROCM_SOURCE_TERNARY    "ternary"
+#define ROCM_SOURCE_CAST       "cast"
+#define ROCM_SOURCE_FILL       "fill"
+#define ROCM_SOURCE_AFFINE     "affine"
+#define ROCM_SOURCE_REDUCE     "reduce"
+#define ROCM_SOURCE_INDEXING   "indexing"
+#define ROCM_SOURCE_SOFTMAX    "softmax"
+#define ROCM_SOURCE_RMS_NORM   "rms_norm"
+#define ROCM_SOURCE_LAYER_NORM "layer_norm"
+#define ROCM_SOURCE_ROPE       "rope"
+
 /* They are sorted into modules: unary_f32, matmul_f32 ... Sources may be given to
  * rocm_kernels_get_or_compile; they need no header and no library. What arguments a kernel takes is
  * told in rocm-kernels-args.h. */

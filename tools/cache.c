@@ -2,6 +2,8 @@
 // whether it is whole, and why a kernel is not found.
 #include "cache.h"
 
+#include "words.h"
+
 #include "probe.h"
 #include "store/store.h"
 
@@ -17,7 +19,7 @@ static const char * const state_names[CACHE_STATES] = {[CACHE_GOOD] = "good",
 
 const char * cache_own_identity(void) {
     const struct store_compiler * own = store_own_compiler();
-    return own ? own->identity : NULL;
+    return own && own->compile_pdi ? own->identity : NULL; // else nothing is kept
 }
 
 int cache_failed(const struct error * err) {
@@ -144,6 +146,7 @@ static int show_removed(struct cache_command * cmd, const struct cache_totals * 
         json_put(&cmd->answer, "removed_bytes", json_size(t->removed_bytes));
         json_put(&cmd->answer, "bytes", json_size(t->bytes - t->removed_bytes));
         json_put(&cmd->answer, "in_use", json_size(t->skipped));
+        json_put(&cmd->answer, "foreign", json_size(t->foreign));
         json_put(&cmd->answer, "dry_run", json_boolean(cmd->dry_run));
         return EXIT_OK;
     }
@@ -156,6 +159,9 @@ static int show_removed(struct cache_command * cmd, const struct cache_totals * 
     if (t->skipped) {
         buf_printf(b, "%llu kernels are being made by other processes and stay\n",
                    number(t->skipped));
+    }
+    if (t->foreign) {
+        buf_printf(b, "%llu kernels that other programs put there stay\n", number(t->foreign));
     }
     return EXIT_OK;
 }
@@ -301,7 +307,12 @@ static int run(int argc, char ** argv) {
         free(cmd.words);
         return status;
     }
-    return tool_usage(&cache_subcommand, "no command '%s'", argv[1]);
+    struct nearest near = {0};
+    char hint[WORDS_HINT];
+    for (int i = 0; i < COMMANDS; i++) {
+        words_consider(argv[1], commands[i].name, &near);
+    }
+    return tool_usage(&cache_subcommand, "no command '%s'%s", argv[1], words_hint(&near, hint));
 }
 
 const struct subcommand cache_subcommand = {

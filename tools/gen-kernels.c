@@ -5,6 +5,7 @@
 
 #include "store/store.h"
 #include "tool.h"
+#include "words.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -325,6 +326,13 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
+static int unknown_option(const char * option) {
+    struct nearest near;
+    char hint[WORDS_HINT];
+    (void) words_know_option(help, option, &near);
+    return usage("no option '%s'%s", option, words_hint(&near, hint));
+}
+
 static bool parse_count(const char * text, int * out) {
     char * end;
     errno = 0;
@@ -342,7 +350,8 @@ static int run(int argc, char ** argv) {
     const char * recording = NULL;
     bool list = false;
     enum aie_arch arch;
-    for (int c; (c = getopt_long(argc, argv, "+hv", long_options, NULL)) != -1;) {
+    opterr = 0; // its messages know no better word
+    for (int c; (c = getopt_long(argc, argv, "+:hv", long_options, NULL)) != -1;) {
         switch (c) {
         case CONFIG:
             options.config = optarg;
@@ -381,8 +390,10 @@ static int run(int argc, char ** argv) {
         case VERSION:
             printf(PROGRAM " %s\n", GGML_HSA_VERSION);
             return EXIT_OK;
+        case ':':
+            return usage("%s wants a value", argv[optind - 1]);
         default:
-            return EXIT_USAGE; // getopt has said why
+            return unknown_option(argv[optind - 1]);
         }
     }
     if (recording) {

@@ -2,6 +2,8 @@
 // nothing of what they do.
 #include "tool.h"
 
+#include "words.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,11 +11,7 @@
 #include <unistd.h>
 
 static const struct subcommand * const subcommands[] = {
-    &info_subcommand,
-    &doctor_subcommand,
-    &cache_subcommand,
-    &inspect_subcommand,
-    &bench_subcommand,
+    &info_subcommand, &doctor_subcommand, &cache_subcommand, &inspect_subcommand, &bench_subcommand,
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0] };
 
@@ -46,6 +44,8 @@ static void print_help(void) {
 }
 
 static int run(int argc, char ** argv) {
+    struct nearest near;
+    char hint[WORDS_HINT];
     if (argc < 2) {
         return tool_usage(NULL, "a subcommand is missing");
     }
@@ -68,9 +68,19 @@ static int run(int argc, char ** argv) {
                 return EXIT_OK;
             }
         }
+        // An option that the help does not name is none, whatever the subcommand.
+        for (int k = 2; k < argc; k++) {
+            if (!strncmp(argv[k], "--", 2) && !words_know_option(sub->help, argv[k], &near)) {
+                return tool_usage(sub, "no option '%s'%s", argv[k], words_hint(&near, hint));
+            }
+        }
         return sub->run(argc - 1, argv + 1);
     }
-    return tool_usage(NULL, "no subcommand '%s'", argv[1]);
+    near = (struct nearest){0};
+    for (int i = 0; i < SUBCOMMANDS; i++) {
+        words_consider(argv[1], subcommands[i]->name, &near);
+    }
+    return tool_usage(NULL, "no subcommand '%s'%s", argv[1], words_hint(&near, hint));
 }
 
 int main(int argc, char ** argv) {

@@ -1,6 +1,9 @@
-// inspect-regs: names and fields of the array's registers, as tables: where each lies in each kind
-// of tile, which ports a stream switch has, and how a buffer descriptor is cut into fields.
+// inspect-regs: names and fields of the array's registers, as tables (offsets are the compiler's):
+// where each lies in each kind of tile, which ports a stream switch has, and how a buffer
+// descriptor is cut into fields.
 #include "inspect.h"
+
+#include "aie/array/array.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,46 +25,46 @@ static const struct range {
     const char * name;
 } ranges[] = {
     {TILE_SHIM, REG_LOCK, 0x14000, 0x10, 4, 16, "lock"},
-    {TILE_SHIM, REG_BD, 0x1d000, 0x20, 32, 16, "BD"},
-    {TILE_SHIM, REG_CONTROL, 0x1d200, 8, 4, 2, "S2MM control"},
-    {TILE_SHIM, REG_QUEUE, 0x1d204, 8, 4, 2, "S2MM queue"},
-    {TILE_SHIM, REG_CONTROL, 0x1d210, 8, 4, 2, "MM2S control"},
-    {TILE_SHIM, REG_QUEUE, 0x1d214, 8, 4, 2, "MM2S queue"},
+    {TILE_SHIM, REG_BD, SHIM_BD, 0x20, 32, ARRAY_SHIM_BDS, "BD"},
+    {TILE_SHIM, REG_CONTROL, SHIM_S2MM_CONTROL, 8, 4, 2, "S2MM control"},
+    {TILE_SHIM, REG_QUEUE, SHIM_S2MM_QUEUE, 8, 4, 2, "S2MM queue"},
+    {TILE_SHIM, REG_CONTROL, SHIM_MM2S_QUEUE - 4, 8, 4, 2, "MM2S control"},
+    {TILE_SHIM, REG_QUEUE, SHIM_MM2S_QUEUE, 8, 4, 2, "MM2S queue"},
     {TILE_SHIM, REG_STATUS, 0x1d220, 4, 4, 2, "S2MM status"},
     {TILE_SHIM, REG_STATUS, 0x1d228, 4, 4, 2, "MM2S status"},
-    {TILE_SHIM, REG_MUX, 0x1f000, 4, 4, 1, "mux"},
-    {TILE_SHIM, REG_DEMUX, 0x1f004, 4, 4, 1, "demux"},
-    {TILE_SHIM, REG_MASTER, 0x3f000, 4, 4, 22, "master"},
-    {TILE_SHIM, REG_SLAVE, 0x3f100, 4, 4, 23, "slave"},
-    {TILE_SHIM, REG_SLOT, 0x3f200, 0x10, 16, 23, "slave"},
+    {TILE_SHIM, REG_MUX, SHIM_MUX, 4, 4, 1, "mux"},
+    {TILE_SHIM, REG_DEMUX, SHIM_DEMUX, 4, 4, 1, "demux"},
+    {TILE_SHIM, REG_MASTER, SHIM_MASTER, 4, 4, 22, "master"},
+    {TILE_SHIM, REG_SLAVE, SHIM_SLAVE, 4, 4, 23, "slave"},
+    {TILE_SHIM, REG_SLOT, SHIM_SLAVE_SLOT, 0x10, 16, 23, "slave"},
 
-    {TILE_MEM, REG_DATA, 0x00000, 0x80000, 0x80000, 1, "data memory"},
-    {TILE_MEM, REG_BD, 0xa0000, 0x20, 32, 48, "BD"},
-    {TILE_MEM, REG_CONTROL, 0xa0600, 8, 4, 6, "S2MM control"},
-    {TILE_MEM, REG_QUEUE, 0xa0604, 8, 4, 6, "S2MM queue"},
-    {TILE_MEM, REG_CONTROL, 0xa0630, 8, 4, 6, "MM2S control"},
-    {TILE_MEM, REG_QUEUE, 0xa0634, 8, 4, 6, "MM2S queue"},
+    {TILE_MEM, REG_DATA, 0, ARRAY_MEM_BYTES, ARRAY_MEM_BYTES, 1, "data memory"},
+    {TILE_MEM, REG_BD, MEM_BD, 0x20, 32, ARRAY_MEM_BDS, "BD"},
+    {TILE_MEM, REG_CONTROL, MEM_S2MM_QUEUE - 4, 8, 4, 6, "S2MM control"},
+    {TILE_MEM, REG_QUEUE, MEM_S2MM_QUEUE, 8, 4, 6, "S2MM queue"},
+    {TILE_MEM, REG_CONTROL, MEM_MM2S_QUEUE - 4, 8, 4, 6, "MM2S control"},
+    {TILE_MEM, REG_QUEUE, MEM_MM2S_QUEUE, 8, 4, 6, "MM2S queue"},
     {TILE_MEM, REG_STATUS, 0xa0660, 4, 4, 6, "S2MM status"},
     {TILE_MEM, REG_STATUS, 0xa0680, 4, 4, 6, "MM2S status"},
-    {TILE_MEM, REG_MASTER, 0xb0000, 4, 4, 17, "master"},
-    {TILE_MEM, REG_SLAVE, 0xb0100, 4, 4, 18, "slave"},
+    {TILE_MEM, REG_MASTER, MEM_MASTER, 4, 4, 17, "master"},
+    {TILE_MEM, REG_SLAVE, MEM_SLAVE, 4, 4, 18, "slave"},
     {TILE_MEM, REG_SLOT, 0xb0200, 0x10, 16, 18, "slave"},
-    {TILE_MEM, REG_LOCK, 0xc0000, 0x10, 4, 64, "lock"},
+    {TILE_MEM, REG_LOCK, MEM_LOCK, 0x10, 4, ARRAY_MEM_LOCKS, "lock"},
 
     {TILE_CORE, REG_DATA, 0x00000, 0x10000, 0x10000, 1, "data memory"},
-    {TILE_CORE, REG_BD, 0x1d000, 0x20, 24, 16, "BD"},
-    {TILE_CORE, REG_CONTROL, 0x1de00, 8, 4, 2, "S2MM control"},
-    {TILE_CORE, REG_QUEUE, 0x1de04, 8, 4, 2, "S2MM queue"},
-    {TILE_CORE, REG_CONTROL, 0x1de10, 8, 4, 2, "MM2S control"},
-    {TILE_CORE, REG_QUEUE, 0x1de14, 8, 4, 2, "MM2S queue"},
+    {TILE_CORE, REG_BD, CORE_BD, 0x20, 24, ARRAY_CORE_BDS, "BD"},
+    {TILE_CORE, REG_CONTROL, CORE_S2MM_QUEUE - 4, 8, 4, 2, "S2MM control"},
+    {TILE_CORE, REG_QUEUE, CORE_S2MM_QUEUE, 8, 4, 2, "S2MM queue"},
+    {TILE_CORE, REG_CONTROL, CORE_MM2S_QUEUE - 4, 8, 4, 2, "MM2S control"},
+    {TILE_CORE, REG_QUEUE, CORE_MM2S_QUEUE, 8, 4, 2, "MM2S queue"},
     {TILE_CORE, REG_STATUS, 0x1df00, 4, 4, 2, "S2MM status"},
     {TILE_CORE, REG_STATUS, 0x1df10, 4, 4, 2, "MM2S status"},
-    {TILE_CORE, REG_LOCK, 0x1f000, 0x10, 4, 16, "lock"},
-    {TILE_CORE, REG_PROGRAM, 0x20000, 0x4000, 0x4000, 1, "program memory"},
-    {TILE_CORE, REG_CORE_CONTROL, 0x32000, 4, 4, 1, "core control"},
+    {TILE_CORE, REG_LOCK, CORE_LOCK, 0x10, 4, ARRAY_CORE_LOCKS, "lock"},
+    {TILE_CORE, REG_PROGRAM, CORE_PROGRAM, 0x4000, 0x4000, 1, "program memory"},
+    {TILE_CORE, REG_CORE_CONTROL, CORE_CONTROL, 4, 4, 1, "core control"},
     {TILE_CORE, REG_PLAIN, 0x32004, 4, 4, 1, "core status"},
-    {TILE_CORE, REG_MASTER, 0x3f000, 4, 4, 23, "master"},
-    {TILE_CORE, REG_SLAVE, 0x3f100, 4, 4, 25, "slave"},
+    {TILE_CORE, REG_MASTER, CORE_MASTER, 4, 4, 23, "master"},
+    {TILE_CORE, REG_SLAVE, CORE_SLAVE, 4, 4, 25, "slave"},
     {TILE_CORE, REG_SLOT, 0x3f200, 0x10, 16, 25, "slave"},
 };
 

@@ -272,7 +272,11 @@ static bool find_plugin(char path[512]) {
 #ifndef HSAC_LIBDIR
 #    define HSAC_LIBDIR "lib"
 #endif
-    static const char * const dirs[] = {"", "../" HSAC_LIBDIR "/", "../lib/"};
+#ifndef HSAC_PLUGIN_DIR
+#    define HSAC_PLUGIN_DIR HSAC_LIBDIR
+#endif
+    static const char * const dirs[] = {"", "../" HSAC_PLUGIN_DIR "/", "../" HSAC_LIBDIR "/",
+                                        "../lib/"};
     char exe[400];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     if (n <= 0) {

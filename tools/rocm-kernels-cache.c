@@ -1,6 +1,8 @@
 // rocm-kernels-cache: the cache for people and scripts.
 #include "rocm-kernels.h"
 
+#include "words.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,7 @@ static const char * const state_names[HIP_STATES] = {[HIP_GOOD] = "good",
 
 struct listing {
     bool only_bad;
+    json_t * items; // with --json
     uint64_t states[HIP_STATES];
     int64_t now;
 };
@@ -20,7 +23,18 @@ struct listing {
 static bool print_item(void * user, const struct hip_item * item) {
     struct listing * l = user;
     l->states[item->state]++;
-    if (!l->only_bad || item->state != HIP_GOOD) {
+    if (l->only_bad && item->state == HIP_GOOD) {
+        return true;
+    }
+    if (in_json) {
+        json_t * entry = json_object();
+        json_put(&entry, "directory", json_string(item->dir));
+        json_put(&entry, "name", json_string(item->stem));
+        json_put(&entry, "state", json_string(state_names[item->state]));
+        json_put(&entry, "bytes", json_size(item->bytes));
+        json_put(&entry, "why", item->why.text[0] ? json_string(item->why.text) : json_null());
+        json_append(&l->items, entry);
+    } else {
         printf("%-8s %7llu KiB  %5.1f days  %s/%s%s%s\n", state_names[item->state],
                (unsigned long long) item->bytes >> 10, (double) (l->now - item->used) / 86400,
                item->dir, item->stem, item->why.text[0] ? "  " : "", item->why.text);
@@ -29,7 +43,8 @@ static bool print_item(void * user, const struct hip_item * item) {
 }
 
 static int show(struct hip_cache * cache, bool verify) {
-    struct listing l = {.only_bad = verify, .now = time(NULL)};
+    struct listing l = {
+        .only_bad = verify, .items = in_json ? json_array() : NULL, .now = time(NULL)};
     struct hip_totals totals;
     struct error err = {0};
     struct hip_toolchain current = {.root = cache->root};
@@ -42,7 +57,13 @@ static int show(struct hip_cache * cache, bool verify) {
     if (st != ST_OK) {
         return say_failed(err.text);
     }
-    for (int i = 0; verify && i < HIP_STATES; i++) {
+    if (in_json) {
+        json_put(&answer, "code_objects", l.items);
+    }
+    for (int i = 0; verify && in_json && i < HIP_STATES; i++) {
+        json_put(&answer, state_names[i], json_size(l.states[i]));
+    }
+    for (int i = 0; verify && !in_json && i < HIP_STATES; i++) {
         printf("%s%llu %s%s", i ? ", " : "", (unsigned long long) l.states[i], state_names[i],
                i + 1 == HIP_STATES ? "\n" : "");
     }
@@ -55,6 +76,13 @@ static int show_stat(struct hip_cache * cache) {
     if (hip_cache_walk(cache, false, NULL, NULL, NULL, &t, &err) != ST_OK) {
         return say_failed(err.text);
     }
+    if (in_json) {
+        json_put(&answer, "directory", json_string(cache->path));
+        json_put(&answer, "code_objects", json_size(t.items));
+        json_put(&answer, "bytes", json_size(t.bytes));
+        json_put(&answer, "max_bytes", json_size(cache->max));
+        return EXIT_OK;
+    }
     printf("directory     %s\ncode objects  %llu\nsize          %.1f MB of at most %.1f MB\n",
            cache->path, (unsigned long long) t.items, (double) t.bytes * 1e-6,
            (double) cache->max * 1e-6);
@@ -64,6 +92,13 @@ static int show_stat(struct hip_cache * cache) {
 static int show_removed(enum status st, const struct hip_totals * t, const struct error * err) {
     if (st != ST_OK) {
         return say_failed(err->text);
+    }
+    if (in_json) {
+        json_put(&answer, "removed", json_size(t->removed));
+        json_put(&answer, "removed_bytes", json_size(t->removed_bytes));
+        json_put(&answer, "code_objects", json_size(t->items - t->removed));
+        json_put(&answer, "in_use", json_size(t->skipped));
+        return EXIT_OK;
     }
     printf("%llu of %llu code objects removed, %.1f MB freed\n", (unsigned long long) t->removed,
            (unsigned long long) t->items, (double) t->removed_bytes * 1e-6);
@@ -96,7 +131,12 @@ int run_cache(int argc, char ** argv) {
         known = known || !strcmp(what, words[i]);
     }
     if (!known || argc > 2 + trim || (trim && argc < 3)) {
-        return say_usage("cache stat, list, verify, trim SIZE or clear");
+        struct nearest near = {0};
+        char hint[WORDS_HINT];
+        for (size_t i = 0; !known && i < sizeof words / sizeof words[0]; i++) {
+            words_consider(what, words[i], &near);
+        }
+        return say_usage("cache stat, list, verify, trim SIZE or clear%s", words_hint(&near, hint));
     }
     struct error err = {0};
     struct hip_cache cache = {0};
@@ -109,7 +149,12 @@ int run_cache(int argc, char ** argv) {
     }
     enum status st = hip_cache_open(false, &cache, &err);
     if (st == ST_NOT_FOUND) { // nothing was ever compiled here, or the user wants no cache
-        printf("no cache: %s\n", err.text);
+        if (in_json) {
+            json_put(&answer, "directory", json_null());
+            json_put(&answer, "reason", json_string(err.text));
+        } else {
+            printf("no cache: %s\n", err.text);
+        }
         return EXIT_OK;
     }
     if (st != ST_OK) {

@@ -134,26 +134,87 @@ static void run_threads(struct compile * c) {
     }
 }
 
+// What is wrong, without what it is wrong with: "unary_f32 for gfx90a: no compiler" of 37 modules
+// is one thing to say.
+static const char * reason_of(const struct job * job) {
+    const char * text = job->error.text;
+    size_t n = strlen(job->name);
+    const char * colon = !strncmp(text, job->name, n) ? strstr(text + n, ": ") : NULL;
+    return colon ? colon + 2 : text;
+}
+
+static void report_failures(const struct compile * c) {
+    for (int i = 0; i < c->n_jobs; i++) {
+        const struct job * job = &c->jobs[i];
+        if (job->error.status == ROCM_OK) {
+            continue;
+        }
+        int same = 0;
+        bool told = false;
+        for (int k = 0; k < c->n_jobs; k++) {
+            bool is_same = k != i && c->jobs[k].error.status != ROCM_OK &&
+                           !strcmp(reason_of(&c->jobs[k]), reason_of(job));
+            same += is_same;
+            told |= is_same && k < i;
+        }
+        if (!told) {
+            fprintf(stderr, PROGRAM ": %s\n", job->error.text);
+        }
+        if (!told && same) {
+            fprintf(stderr, PROGRAM ": the same for %d more\n", same);
+        }
+    }
+}
+
+static json_t * job_json(const struct job * job) {
+    json_t * entry = json_object();
+    json_put(&entry, "name", json_string(job->name));
+    json_put(&entry, "arch", json_string(job->arch));
+    if (job->error.status != ROCM_OK) {
+        json_put(&entry, "error", json_string(job->error.text));
+        return entry;
+    }
+    json_put(&entry, "bytes", json_size(job->code->size));
+    json_put(&entry, "microseconds", json_size((uint64_t) (job->seconds * 1e6)));
+    json_put(&entry, "compiled", json_boolean(job->code->compiled));
+    json_put(&entry, "path", job->code->path ? json_string(job->code->path) : json_null());
+    return entry;
+}
+
 static int report(const struct compile * c, double seconds) {
     int failed = 0, compiled = 0;
     size_t bytes = 0;
+    json_t * list = in_json ? json_array() : NULL;
     for (int i = 0; i < c->n_jobs; i++) {
         const struct job * job = &c->jobs[i];
+        if (in_json) {
+            json_append(&list, job_json(job));
+        }
         if (job->error.status != ROCM_OK) {
-            fprintf(stderr, PROGRAM ": %s\n", job->error.text);
             failed++;
             continue;
         }
-        printf("%-8s %-16s %7zu bytes  %7.1f ms  %s\n", job->arch, job->name, job->code->size,
-               job->seconds * 1e3, job->code->compiled ? "compiled" : "was kept");
+        if (!in_json) {
+            printf("%-8s %-16s %7zu bytes  %7.1f ms  %s\n", job->arch, job->name, job->code->size,
+                   job->seconds * 1e3, job->code->compiled ? "compiled" : "was kept");
+        }
         compiled += job->code->compiled;
         bytes += job->code->size;
     }
+    report_failures(c);
     struct rocm_counters n;
     rocm_kernels_counters(c->k, &n);
-    printf("%d compiled, %d were kept, %d failed; %.1f MB in %.2f s; %llu compiler runs\n",
-           compiled, c->n_jobs - compiled - failed, failed, (double) bytes * 1e-6, seconds,
-           (unsigned long long) n.compiles);
+    if (in_json) {
+        json_put(&answer, "code_objects", list);
+        json_put(&answer, "compiled", json_integer(compiled));
+        json_put(&answer, "kept", json_integer(c->n_jobs - compiled - failed));
+        json_put(&answer, "failed", json_integer(failed));
+        json_put(&answer, "compiler_runs", json_size(n.compiles));
+    } else {
+        printf("%d compiled, %d were kept, %d failed; %.1f MB in %.2f s; %llu compiler runs\n",
+               compiled, c->n_jobs - compiled - failed, failed, (double) bytes * 1e-6, seconds,
+               (unsigned long long) n.compiles);
+    }
     return failed ? EXIT_BAD_INPUT : EXIT_OK;
 }
 
@@ -233,6 +294,9 @@ int run_compile(int argc, char ** argv) {
                         .progress = isatty(STDERR_FILENO),
                         .files = calloc((size_t) argc * 2, sizeof *c.files)};
     int status = c.files ? parse(&c, argc, argv) : EXIT_BAD_INPUT;
+#ifdef ROCM_KERNELS_TARGETS
+    c.arch = c.arch ? c.arch : ROCM_KERNELS_TARGETS;
+#endif
     if (status == EXIT_OK) {
         status = collect(&c, argc, argv);
     }

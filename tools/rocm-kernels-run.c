@@ -14,6 +14,7 @@ struct trial {
     struct hip_check total;
     int n, wrong;
     bool verbose, progress;
+    bool stopped;      // nothing can be run here, whatever the kernel
     const char * only; // NULL: all of the module
 };
 
@@ -25,7 +26,10 @@ static bool try_kernel(void * user, const char * kernel) {
         return true;
     }
     double start = seconds_now();
-    bool right = hip_check_kernel(t->bench, kernel, &one, &err) == ST_OK;
+    enum status st = hip_check_kernel(t->bench, kernel, &one, &err);
+    bool right = st == ST_OK;
+    // No compiler, or none that knows the GPU: the next kernel would fare the same.
+    t->stopped = st == ST_NOT_FOUND || st == ST_UNSUPPORTED;
     t->n++;
     t->wrong += !right;
     t->total.cases += one.cases;
@@ -35,11 +39,11 @@ static bool try_kernel(void * user, const char * kernel) {
     }
     if (!right) {
         fprintf(stderr, "%s" PROGRAM ": %s\n", t->progress ? "\r\033[K" : "", err.text);
-    } else if (t->verbose) {
+    } else if (t->verbose && !in_json) {
         printf("%-28s right in %llu cases, %.0f ms\n", kernel, (unsigned long long) one.cases,
                (seconds_now() - start) * 1e3);
     }
-    return true;
+    return !t->stopped;
 }
 
 // A module's name, a kernel's, or nothing for all.
@@ -51,6 +55,20 @@ static int try_word(struct trial * t, const char * word) {
     t->only = module == word ? NULL : word;
     rocm_modules_kernels(module, try_kernel, t);
     return EXIT_OK;
+}
+
+static void show_total(const struct trial * t, const char * device) {
+    if (!in_json) {
+        printf("%s: %d of %d kernels right, %llu launches, %llu elements\n", device,
+               t->n - t->wrong, t->n, (unsigned long long) t->total.cases,
+               (unsigned long long) t->total.elements);
+        return;
+    }
+    json_put(&answer, "device", json_string(device));
+    json_put(&answer, "kernels", json_integer(t->n));
+    json_put(&answer, "right", json_integer(t->n - t->wrong));
+    json_put(&answer, "launches", json_size(t->total.cases));
+    json_put(&answer, "elements", json_size(t->total.elements));
 }
 
 int run_run(int argc, char ** argv) {
@@ -86,9 +104,9 @@ int run_run(int argc, char ** argv) {
     }
     if (bench) {
         t.bench = hip_bench_of(bench);
-        for (int i = 1; i < argc && status == EXIT_OK; i++) {
+        for (int i = 1; i < argc && status == EXIT_OK && !t.stopped; i++) {
             if (!strcmp(argv[i], "--all")) {
-                for (int m = 0; m < rocm_modules_count(); m++) {
+                for (int m = 0; m < rocm_modules_count() && !t.stopped; m++) {
                     try_word(&t, rocm_modules_name(m));
                 }
             } else if (argv[i][0] != '-') {
@@ -100,9 +118,10 @@ int run_run(int argc, char ** argv) {
         if (t.progress) {
             fprintf(stderr, "\r\033[K");
         }
-        printf("%s: %d of %d kernels right, %llu launches, %llu elements\n", hip_bench_name(bench),
-               t.n - t.wrong, t.n, (unsigned long long) t.total.cases,
-               (unsigned long long) t.total.elements);
+        if (t.stopped) {
+            fprintf(stderr, PROGRAM ": the others are not tried\n");
+        }
+        show_total(&t, hip_bench_name(bench));
         status = status == EXIT_OK && t.wrong ? EXIT_BAD_INPUT : status;
         hip_bench_close(bench);
     }

@@ -2,6 +2,8 @@
 // them. A test compares it with what the sources read and with what the documents explain.
 #include "probe.h"
 
+#include "words.h"
+
 #include <string.h>
 
 extern char ** environ;
@@ -17,12 +19,13 @@ const struct probe_known probe_variables[] = {
     {"GGML_HSA_EMU_THREADS", "host threads that run the cores of an emulated NPU"},
     {"GGML_HSA_EMU_TRACE", "tile whose instructions are printed"},
     {"GGML_HSA_ENABLE_LOG", "say what is done"},
+    {"GGML_HSA_GOLDEN_REQUIRED", "tests fail where golden data is missing"},
     {"GGML_HSA_HOST_FALLBACK", "unsupported ops on the CPU"},
     {"GGML_HSA_IRON_ENV", "where env_setup.sh puts its Python environment"},
     {"GGML_HSA_JIT_CLEAR_CACHE", "older name of GGML_HSA_KERNEL_CACHE_CLEAR"},
     {"GGML_HSA_JIT_COMMAND", "external kernel compiler"},
     {"GGML_HSA_JIT_TIMEOUT", "its time limit in seconds"},
-    {"GGML_HSA_JIT_VERBOSE", "show its output"},
+    {"GGML_HSA_JIT_VERBOSE", "a line for each kernel that is made; a command's output"},
     {"GGML_HSA_KERNEL_CACHE_CLEAR", "begin with an empty cache"},
     {"GGML_HSA_KERNEL_CACHE_DIR", "directory of the cache"},
     {"GGML_HSA_KERNEL_CACHE_MAX_SIZE", "its size limit"},
@@ -46,38 +49,13 @@ const struct probe_known probe_variables[] = {
     {NULL, NULL},
 };
 
-// Letters to insert, drop or change to get from one name to the other, up to a bound.
-static int distance(const char * a, size_t n, const char * b) {
-    enum { MAX = 48, FAR = 100 };
-    size_t m = strlen(b);
-    if (n >= MAX || m >= MAX) {
-        return FAR;
-    }
-    int row[MAX + 1];
-    for (size_t k = 0; k <= m; k++) {
-        row[k] = (int) k;
-    }
-    for (size_t i = 1; i <= n; i++) {
-        int corner = row[0];
-        row[0] = (int) i;
-        for (size_t k = 1; k <= m; k++) {
-            int above = row[k], best = corner + (a[i - 1] != b[k - 1]);
-            best = above + 1 < best ? above + 1 : best;
-            best = row[k - 1] + 1 < best ? row[k - 1] + 1 : best;
-            row[k] = best;
-            corner = above;
-        }
-    }
-    return row[m];
-}
-
 void probe_environment(void (*visit)(void * user, const struct probe_variable * v), void * user) {
     for (char ** e = environ; e && *e; e++) {
         size_t n = strcspn(*e, "=");
         struct probe_variable v = {.name = *e, .name_size = n, .value = *e + n + ((*e)[n] != 0)};
         int best = 4; // closer than this is taken for a typing error
         for (const struct probe_known * k = probe_variables; k->name; k++) {
-            int d = distance(*e, n, k->name);
+            int d = words_distance(*e, n, k->name, strlen(k->name));
             if (d == 0) {
                 v.meaning = k->meaning;
             } else if (d < best) {

@@ -347,6 +347,15 @@ static enum status cut(struct hip_cache * c, uint64_t high, uint64_t low,
     }
     st = scan_cache(c, &s, err);
     if (st == ST_OK) {
+        // One without a description is of another program that shares the directory, and stays.
+        for (size_t i = 0; i < s.n;) {
+            if (s.list[i].meta) {
+                i++;
+                continue;
+            }
+            s.blocks -= s.list[i].blocks;
+            s.list[i] = s.list[--s.n];
+        }
         uint64_t left = s.blocks;
         *totals = (struct hip_totals){.items = s.n, .bytes = s.blocks * KEEP_BLOCK};
         if (s.n) {

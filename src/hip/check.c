@@ -576,7 +576,8 @@ static enum status check_fill(struct check_run * r, const char * rest) {
 
 enum status hip_check_kernel(const struct hip_bench * bench, const char * kernel,
                              struct hip_check * out, struct error * err) {
-    struct check_run r = {.bench = bench, .kernel = kernel, .out = out, .err = err};
+    struct error why = {0};
+    struct check_run r = {.bench = bench, .kernel = kernel, .out = out, .err = &why};
     enum status st = ST_NOT_FOUND;
     if (!strncmp(kernel, "unary_", 6)) {
         st = check_unary(&r, kernel + 6);
@@ -599,8 +600,11 @@ enum status hip_check_kernel(const struct hip_bench * bench, const char * kernel
         st = check_ggml(&r);
     }
     check_free(&r);
-    return st == ST_NOT_FOUND || st == ST_UNSUPPORTED
-               ? error_set(err, ST_NOT_FOUND, "'%.80s': nothing is known about such a kernel",
-                           kernel)
-               : st;
+    if (st == ST_OK) {
+        return st;
+    }
+    // Who knows the kernel and could not run it has said why: no compiler, no such architecture.
+    return why.text[0] ? error_set(err, st, "%s", why.text)
+                       : error_set(err, ST_NOT_FOUND,
+                                   "'%.80s': nothing is known about such a kernel", kernel);
 }

@@ -96,6 +96,16 @@ static enum status judge(const struct hip_compiler * c, const struct process_end
                              "%s has no linker: install lld of its version, such as lld-19",
                              c->path);
         }
+        // HIP's headers are not there, or of a HIP that this compiler does not go with.
+        if (c->kind == HIP_CLANG &&
+            (strstr(text, "hip_runtime.h") || strstr(text, "hip/amd_detail/"))) {
+            return error_set(err, ST_INVALID,
+                             "the source includes headers of HIP, but %s is called without HIP, as "
+                             "no hipcc that knows %s was found or asked for. Install one, or write "
+                             "the source for clang alone: __attribute__((global)) and "
+                             "__builtin_amdgcn_workitem_id_x() need no header",
+                             c->path, arch);
+        }
         return error_set(err, ST_INVALID, "%s gave up with status %d", c->path, end->exit_status);
     }
     return ST_OK;

@@ -10,10 +10,19 @@ static const struct {
     const char *name, *source, *types, *kernels;
 } modules[] = {
 #define MODULE(name, source, types, kernels) {#name, #source, types, kernels},
+#define FAMILY(name, source, types, kernels) {#name, #source, types, kernels},
 #include "modules.def"
 #undef MODULE
+#undef FAMILY
 };
-enum { MODULES = sizeof modules / sizeof modules[0], MAX_KERNEL = 96 };
+enum {
+#define MODULE(name, source, types, kernels) MODULE_##name,
+#include "modules.def"
+#undef MODULE
+    MODULES, // each kernel is in one of these; families follow
+    ALL_MODULES = sizeof modules / sizeof modules[0],
+    MAX_KERNEL = 96
+};
 
 int rocm_modules_count(void) {
     return MODULES;
@@ -24,7 +33,7 @@ const char * rocm_modules_name(int i) {
 }
 
 static int find(const char * name) {
-    for (int i = 0; i < MODULES; i++) {
+    for (int i = 0; i < ALL_MODULES; i++) {
         if (!strcmp(modules[i].name, name)) {
             return i;
         }
@@ -35,11 +44,11 @@ static int find(const char * name) {
 // ---- sources ----
 
 // A module's source is its family's, with the choice of types before it. Made once, and kept.
-static char * texts[MODULES];
+static char * texts[ALL_MODULES];
 static pthread_once_t texts_made = PTHREAD_ONCE_INIT;
 
 static void make_texts(void) {
-    for (int i = 0; i < MODULES; i++) {
+    for (int i = 0; i < ALL_MODULES; i++) {
         struct buf text = {0};
         const char * p = modules[i].types;
         if (*p) {

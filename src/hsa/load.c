@@ -1,7 +1,9 @@
 // load: finds a runtime, opens it with dlopen, and chooses the packet ABI.
 //
 // Kept true: nothing is opened that was not asked for. GGML_HSA_RUNTIME names a file, and
-// GGML_HSA_EMULATE asks for the emulated runtime; with neither only the system's own is tried.
+// GGML_HSA_EMULATE asks for the emulated runtime; with neither only the system's own are tried: the
+// one that the loader finds, and where that cannot be used (a distribution's old one, which knows
+// no NPU), the one of ROCm's own packages, which do not always tell the loader.
 #include "hsac-impl.h"
 
 #include <dlfcn.h>
@@ -12,16 +14,14 @@
 
 static const char emulator_file[] = "libhsa-emu.so";
 // Where it is, seen from the plugin or the program: beside them in a build, in a directory of its
-// own where it is installed. HSAC_LIBDIR is what this installation calls lib.
+// own where it is installed, two up from ggml's directory of backends. HSAC_LIBDIR is what this
+// installation calls lib.
 #ifndef HSAC_LIBDIR
 #    define HSAC_LIBDIR "lib"
 #endif
-static const char * const emulator_dirs[] = {"", "ggml-hsa/", "../lib/",
+static const char * const emulator_dirs[] = {"", "ggml-hsa/", "../../ggml-hsa/", "../lib/",
                                              "../" HSAC_LIBDIR "/ggml-hsa/"};
-static const char * const system_files[] = {
-    "libhsa-runtime64.so.1",
-    "/opt/rocm/lib/libhsa-runtime64.so.1", // AMD's own packages do not always tell the loader
-};
+static const char system_file[] = "libhsa-runtime64.so.1";
 
 static const char * env_text(const char * name) {
     const char * text = getenv(name);
@@ -81,33 +81,9 @@ static bool open_emulator(struct hsac * h, struct buf * tried) {
     return try_file(h, emulator_file, tried);
 }
 
-static enum status open_library(struct hsac * h, struct error * err) {
-    struct buf tried = {0};
-    const char * named = env_text("GGML_HSA_RUNTIME");
-    const char * emulate = env_text("GGML_HSA_EMULATE");
-    const char * mend;
-    bool ok = false;
-    if (named) {
-        ok = try_file(h, named, &tried);
-        mend = "GGML_HSA_RUNTIME must name a libhsa-runtime64";
-    } else if (emulate) {
-        ok = open_emulator(h, &tried);
-        mend = "GGML_HSA_EMULATE needs libhsa-emu.so beside the program, or GGML_HSA_RUNTIME=<its "
-               "path>";
-    } else {
-        for (size_t i = 0; !ok && i < sizeof system_files / sizeof system_files[0]; i++) {
-            ok = try_file(h, system_files[i], &tried);
-        }
-        mend = "install ROCr 7 or later, or set GGML_HSA_EMULATE=aie2";
-    }
-    enum status st = ST_OK;
-    if (!ok) {
-        st = error_set(err, ST_NOT_FOUND,
-                       "no HSA runtime. %s; `ggml-hsa doctor` says more. Tried %s", mend,
-                       tried.data ? (const char *) tried.data : "nothing: out of memory");
-    }
-    buf_free(&tried);
-    return st;
+static enum status none_opened(const char * mend, struct buf * tried, struct error * err) {
+    return error_set(err, ST_NOT_FOUND, "no HSA runtime. %s; `ggml-hsa doctor` says more. Tried %s",
+                     mend, tried->data ? (const char *) tried->data : "nothing: out of memory");
 }
 
 static enum status find_symbols(struct hsac * h, struct error * err) {
@@ -181,28 +157,88 @@ static enum status start(struct hsac * h, struct error * err) {
     return st == ST_OK ? hsac_agents_find(h, err) : st;
 }
 
-enum status hsac_open(struct hsac ** out, struct error * err) {
-    *out = NULL;
-    struct hsac * h = calloc(1, sizeof *h);
-    if (!h) {
-        return error_set(err, ST_NO_MEMORY, "no memory for the HSA client");
-    }
-    enum status st = open_library(h, err);
-    if (st == ST_OK) {
-        st = find_symbols(h, err);
-    }
+// ---- opening ----
+
+static enum status begin(struct hsac * h, struct error * err) {
+    enum status st = find_symbols(h, err);
     if (st == ST_OK) {
         st = check_driver(h, err);
     }
-    if (st == ST_OK) {
-        st = start(h, err);
+    return st == ST_OK ? start(h, err) : st;
+}
+
+static enum status new_client(struct hsac ** out, struct error * err) {
+    *out = calloc(1, sizeof **out);
+    return *out ? ST_OK : error_set(err, ST_NO_MEMORY, "no memory for the HSA client");
+}
+
+// The one that was asked for.
+static enum status open_asked(struct hsac * h, const char * named, struct error * err) {
+    struct buf tried = {0};
+    enum status st = ST_OK;
+    if (named && !try_file(h, named, &tried)) {
+        st = none_opened("GGML_HSA_RUNTIME must name a libhsa-runtime64", &tried, err);
+    } else if (!named && !open_emulator(h, &tried)) {
+        st = none_opened("GGML_HSA_EMULATE needs libhsa-emu.so beside the program, or "
+                         "GGML_HSA_RUNTIME=<its path>",
+                         &tried, err);
+    }
+    buf_free(&tried);
+    return st == ST_OK ? begin(h, err) : st;
+}
+
+// The first of the system's that works; else what was wrong with the first that is there at all.
+static enum status open_system(struct hsac ** out, struct error * err) {
+    const char * rocm = env_text("ROCM_PATH");
+    char own[1024];
+    snprintf(own, sizeof own, "%s/lib/%s", rocm ? rocm : "/opt/rocm", system_file);
+    const char * const files[] = {system_file, own};
+    struct buf tried = {0};
+    struct error first = {0};
+    enum status st = ST_NOT_FOUND;
+    for (size_t i = 0; i < sizeof files / sizeof files[0] && st != ST_OK; i++) {
+        struct error why = {0};
+        struct hsac * h;
+        if ((st = new_client(&h, err)) != ST_OK) {
+            buf_free(&tried);
+            return st;
+        }
+        if (!try_file(h, files[i], &tried)) {
+            st = ST_NOT_FOUND;
+        } else if ((st = begin(h, &why)) == ST_OK) {
+            *out = h;
+            break;
+        } else if (first.status == ST_OK) {
+            first = why;
+        } else if (strcmp(first.text, why.text)) { // not the same file by another name
+            error_set(&first, first.status, "%.270s. Then %.190s", first.text, why.text);
+        }
+        hsac_close(h);
     }
     if (st != ST_OK) {
+        st =
+            first.status != ST_OK
+                ? error_set(err, first.status, "%s", first.text)
+                : none_opened("install ROCr 7 or later, or set GGML_HSA_EMULATE=aie2", &tried, err);
+    }
+    buf_free(&tried);
+    return st;
+}
+
+enum status hsac_open(struct hsac ** out, struct error * err) {
+    const char *named = env_text("GGML_HSA_RUNTIME"), *emulate = env_text("GGML_HSA_EMULATE");
+    *out = NULL;
+    if (!named && !emulate) {
+        return open_system(out, err);
+    }
+    struct hsac * h;
+    enum status st = new_client(&h, err);
+    if (st == ST_OK && (st = open_asked(h, named, err)) != ST_OK) {
         hsac_close(h);
-        return st;
+        h = NULL;
     }
     *out = h;
-    return ST_OK;
+    return st;
 }
 
 void hsac_close(struct hsac * h) {

@@ -1,6 +1,7 @@
 // cost: about how long the array computes a kernel, for keeping what is sent at once short; the
-// price of its instruction stream comes on top (txn_cycles). Not a model: figures of the benchmarks,
-// rounded up, for the whole class of an op, so that no kernel takes longer than is said here by much. A kernel from elsewhere may take what it likes.
+// price of its instruction stream comes on top (txn_cycles). Not a model: figures of the
+// benchmarks, rounded up, for the whole class of an op, so that no kernel takes longer than is said
+// here by much. A kernel from elsewhere may take what it likes.
 #include "kernel.h"
 
 #include <string.h>

@@ -73,6 +73,9 @@ static void trim_scan(struct scan * s, uint64_t high, uint64_t low, bool dry_run
         qsort(s->kernels, s->n_kernels, sizeof *s->kernels, by_use);
     }
     for (size_t i = 0; over && i < s->n_kernels && left > goal; i++) {
+        if (!s->kernels[i].ours) {
+            continue;
+        }
         if (!dry_run && !remove_kernel(s, &s->kernels[i])) {
             totals->skipped++;
             continue;
@@ -89,7 +92,8 @@ static void trim_scan(struct scan * s, uint64_t high, uint64_t low, bool dry_run
 }
 
 static void count_scan(const struct scan * s, struct cache_totals * totals) {
-    *totals = (struct cache_totals){.kernels = s->n_kernels,
+    *totals = (struct cache_totals){.kernels = s->n_kernels - s->n_foreign,
+                                    .foreign = s->n_foreign,
                                     .files = s->files,
                                     .bytes = s->blocks * KEEP_BLOCK,
                                     .quarantined = s->quarantined};
@@ -139,6 +143,9 @@ enum status cache_clear(struct cache * c, struct cache_totals * totals, struct e
     count_scan(&s, totals);
     uint64_t left = s.blocks;
     for (size_t i = 0; i < s.n_kernels; i++) {
+        if (!s.kernels[i].ours) {
+            continue;
+        }
         if (remove_kernel(&s, &s.kernels[i])) {
             left -= leave(&s, &s.kernels[i]);
             totals->removed_kernels++;

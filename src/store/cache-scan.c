@@ -1,5 +1,5 @@
 // cache-scan: see the header. Names that are not ours are not looked at twice: whatever else lies
-// there is neither counted nor touched.
+// there is neither counted nor touched. A .pdi or _insts.bin alone may be of another program.
 #include "cache-scan.h"
 
 #include "base/dir.h"
@@ -203,6 +203,50 @@ struct scan_inode * scan_find_inode(struct scan * s, uint64_t inode) {
     return s->n_inodes ? bsearch(&key, s->inodes, s->n_inodes, sizeof key, by_inode) : NULL;
 }
 
+// ---- whose it is ----
+
+// Does it begin as kernel_name writes it: "<op>_<dtype>_<n>x<n>x<n>x<n>"?
+static bool has_our_name(const char * name) {
+    for (int op = 0; op < KERNEL_OP_COUNT; op++) {
+        size_t n = strlen(kernel_op_name((enum kernel_op) op));
+        if (strncmp(name, kernel_op_name((enum kernel_op) op), n) || name[n] != '_') {
+            continue;
+        }
+        for (int t = 0; t < DTYPE_COUNT; t++) {
+            const char *type = dtype_name((enum dtype) t), *p = name + n + 1;
+            size_t length = strlen(type);
+            bool ok = !strncmp(p, type, length) && p[length] == '_';
+            p += ok ? length + 1 : 0;
+            for (int d = 0; ok && d < TENSOR_DIMS; d++) {
+                size_t digits = strspn(p, "0123456789");
+                ok = digits > 0 && (d == TENSOR_DIMS - 1 || p[digits] == 'x');
+                p += ok ? digits + (d < TENSOR_DIMS - 1) : 0;
+            }
+            if (ok) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+// A description makes a kernel ours. One that was cut short before it has a PDI that is a link to a
+// shared one, or at least our name.
+static void tell_ours(struct scan * s) {
+    for (size_t i = 0; i < s->n_kernels; i++) {
+        struct scan_kernel * k = &s->kernels[i];
+        const struct scan_inode * pdi = k->pdi_inode ? scan_find_inode(s, k->pdi_inode) : NULL;
+        k->ours = k->parts[PART_META] || (pdi && pdi->shared) || has_our_name(k->name);
+        if (!k->ours) {
+            s->n_foreign++;
+            s->blocks -= k->blocks + k->pdi_blocks;
+            for (int part = 0; part < PART_LOCK; part++) {
+                s->files -= k->parts[part];
+            }
+        }
+    }
+}
+
 enum status scan_cache(struct cache * c, struct scan * out, struct error * err) {
     *out = (struct scan){0};
     for (int place = 0; place < PLACES; place++) {
@@ -216,6 +260,9 @@ enum status scan_cache(struct cache * c, struct scan * out, struct error * err) 
         scan_place(out, place);
     }
     merge_inodes(out);
+    if (!out->failed) {
+        tell_ours(out);
+    }
     if (out->failed) {
         scan_free(out);
         return error_set(err, ST_NO_MEMORY, "no memory to list the cache");

@@ -12,6 +12,7 @@ struct scan_kernel {
     uint64_t pdi_inode;    // 0: none
     uint64_t pdi_blocks;
     int64_t used;
+    bool ours; // made by a cache like this one, if not to the end; the rest is not touched
 };
 
 struct scan_inode { // a PDI, however many kernels link to it
@@ -37,8 +38,9 @@ struct scan {
     size_t n_inodes;
     struct scan_stray * strays;
     size_t n_strays;
-    uint64_t blocks, files, quarantined;
-    bool failed; // no memory
+    uint64_t blocks, files, quarantined; // without those of kernels that are not ours
+    size_t n_foreign;                    // such kernels
+    bool failed;                         // no memory
 };
 
 enum status scan_cache(struct cache * c, struct scan * out, struct error * err);

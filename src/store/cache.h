@@ -88,6 +88,7 @@ struct cache_item {
 
 struct cache_totals {
     uint64_t kernels, files, bytes; // a shared PDI counts once
+    uint64_t foreign;               // kernels of other programs: not in the above, never removed
     uint64_t quarantined;           // files there, part of the above
     uint64_t skipped;               // kernels that another process is working on
     uint64_t removed_kernels, removed_bytes;
@@ -104,7 +105,7 @@ enum status cache_walk(struct cache * c, const char * identity, bool check,
 // killed processes left. ST_BUSY when another process is at it.
 enum status cache_trim(struct cache * c, uint64_t max, bool dry_run, struct cache_totals * totals,
                        struct error * err);
-// Removes all kernels, and nothing that is not one.
+// Removes all kernels that are ours, and nothing else.
 enum status cache_clear(struct cache * c, struct cache_totals * totals, struct error * err);
 
 // Tells in `text` why a lookup of this kernel would miss, and which part of the key differs; true

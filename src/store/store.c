@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 struct pdi_node { // one for each distinct content
@@ -46,6 +47,7 @@ struct store {
     struct program * programs;
     struct store_stats stats;
     void (*warn)(const char * text);
+    bool verbose;          // a line for each kernel that is made
     struct error * unsaid; // a warning from before there was a log
     bool publish_warned;
 };
@@ -85,6 +87,17 @@ static void warn_cache(struct store * s, struct error * why) {
 
 // ---- life ----
 
+// The older name is the more generous: whatever it is set to, unless that says no.
+static bool asks_to_clear(void) {
+    static const char * const no[] = {"", "0", "false", "off", "no"};
+    const char * value = getenv("GGML_HSA_JIT_CLEAR_CACHE");
+    bool yes = value != NULL;
+    for (size_t i = 0; yes && i < sizeof no / sizeof no[0]; i++) {
+        yes = strcasecmp(value, no[i]) != 0;
+    }
+    return yes;
+}
+
 static void open_cache(struct store * s) {
     struct error why = {0};
     struct cache_totals totals;
@@ -95,8 +108,7 @@ static void open_cache(struct store * s) {
     if (st != ST_OK && st != ST_NOT_FOUND) {
         warn_cache(s, &why);
     }
-    if (s->cache && (env_flag("GGML_HSA_KERNEL_CACHE_CLEAR", false) ||
-                     env_flag("GGML_HSA_JIT_CLEAR_CACHE", false))) {
+    if (s->cache && (env_flag("GGML_HSA_KERNEL_CACHE_CLEAR", false) || asks_to_clear())) {
         cache_clear(s->cache, &totals, NULL);
     }
 }
@@ -113,6 +125,7 @@ enum status store_new_with(const struct store_compiler * compiler, struct store 
         return st;
     }
     s->compiler = compiler;
+    s->verbose = env_flag("GGML_HSA_JIT_VERBOSE", false);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->built, NULL);
     struct error why = {0};
@@ -354,6 +367,21 @@ static enum status make_by_command(struct store * s, const struct kernel_spec * 
     return ST_OK;
 }
 
+static void tell_made(struct store * s, const struct kernel_spec * spec, enum maker maker,
+                      const struct found * found, bool on_pack, uint64_t ns) {
+    struct error text;
+    char name[KERNEL_NAME_MAX], program[KERNEL_NAME_MAX] = "GGML_HSA_JIT_COMMAND";
+    kernel_name(spec, name);
+    if (maker == MAKER_OWN) {
+        s->compiler->program_name(spec, program);
+    }
+    error_set(&text, ST_OK, "%s %s/%s in %.2f ms: %s %.60s, %zu bytes, stream of %zu bytes",
+              on_pack ? "made the stream of" : "compiled", kernel_arch_name(spec->arch), name,
+              (double) ns * 1e-6, maker == MAKER_OWN ? "program" : "by", program, found->pdi->size,
+              found->n_insts * sizeof *found->insts);
+    warn(s, text.text);
+}
+
 static enum status make(struct store * s, const struct kernel_spec * spec, enum maker maker,
                         struct found * out, struct error * err) {
     uint64_t start = now_ns();
@@ -364,6 +392,9 @@ static enum status make(struct store * s, const struct kernel_spec * spec, enum 
         return st;
     }
     uint64_t spent = now_ns() - start;
+    if (s->verbose) {
+        tell_made(s, spec, maker, out, on_pack, spent);
+    }
     pthread_mutex_lock(&s->lock);
     if (on_pack) {
         s->stats.streams++;

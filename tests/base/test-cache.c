@@ -346,16 +346,27 @@ static void test_clear(void ** state) {
     static const char * const variables[] = {"GGML_HSA_KERNEL_CACHE_CLEAR",
                                              "GGML_HSA_JIT_CLEAR_CACHE"};
     static const char * const truths[] = {"1", "true", "TRUE", "on", "Yes"};
-    static const char * const lies[] = {"", "0", "false", "off", "no", "2"};
+    static const char * const lies[] = {"", "0", "false", "off", "no"};
     struct kernel_spec spec = make_spec(DTYPE_F32, 5);
     char outside[128], path[512];
     snprintf(outside, sizeof outside, "%s/outside", rig_dir);
     mkdir(outside, 0700);
     for (int v = 0; v < 2; v++) {
-        for (int i = 0; i < 6; i++) {
+        for (int i = 0; i < 5; i++) {
             get_once(&rig_compiler, &spec);
             setenv(variables[v], lies[i], 1);
             expect_hit(&spec);
+        }
+        // The older name says yes with whatever does not say no.
+        static const char * const words[] = {"2", "x", "00"};
+        for (int i = 0; i < 3; i++) {
+            setenv(variables[v], words[i], 1);
+            if (v == 0) {
+                expect_hit(&spec);
+            } else {
+                expect_compile(&spec);
+                expect_compile(&spec);
+            }
         }
         for (int i = 0; i < 5; i++) {
             setenv(variables[v], truths[i], 1);
@@ -365,20 +376,34 @@ static void test_clear(void ** state) {
         unsetenv(variables[v]);
     }
 
-    // Kernels of another program go as well; what is no kernel stays, and so does what links lead
-    // to.
-    static const char * const kernels[] = {"aie2/add-4f32.pdi", "aie2/add-4f32_insts.bin",
-                                           "aie2p/x.pdi", "quarantine/aie2-x.meta"};
-    static const char * const others[] = {"notes.txt",    "aie2/notes.txt", "aie2/pdi",
-                                          "aie2/.pdi",    "x.pdi",          "gfx942/x.pdi",
-                                          "shared/notes", "aie2/sub/x.pdi"};
+    // What was cut short goes; kernels of other programs stay, and so do what is no kernel and what
+    // links lead to.
+    static const char * const kernels[] = {"aie2/add_f32_4x1x1x1_f32_4x1x1x1.pdi",
+                                           "aie2/add_f32_4x1x1x1_f32_4x1x1x1_insts.bin",
+                                           "aie2/orphan.meta", "quarantine/aie2-x.meta"};
+    static const char * const others[] = {"notes.txt",
+                                          "aie2/notes.txt",
+                                          "aie2/pdi",
+                                          "aie2/.pdi",
+                                          "x.pdi",
+                                          "gfx942/x.pdi",
+                                          "shared/notes",
+                                          "aie2/sub/x.pdi",
+                                          "aie2/add-4f32.pdi",
+                                          "aie2/add-4f32_insts.bin",
+                                          "aie2/other.pdi",
+                                          "aie2p/x.pdi",
+                                          "aie2/add_f32.pdi",
+                                          "aie2/add_f32_1024.pdi"};
+    enum { KERNELS = 4, OTHERS = sizeof others / sizeof others[0] };
     static const char * const dirs[] = {"aie2p", "quarantine", "gfx942", "aie2/sub"};
     for (int i = 0; i < 4; i++) {
         snprintf(path, sizeof path, "%s/%s", cache_dir, dirs[i]);
         mkdir(path, 0700);
     }
-    for (int i = 0; i < 4 + 8; i++) {
-        snprintf(path, sizeof path, "%s/%s", cache_dir, i < 4 ? kernels[i] : others[i - 4]);
+    for (int i = 0; i < KERNELS + OTHERS; i++) {
+        snprintf(path, sizeof path, "%s/%s", cache_dir,
+                 i < KERNELS ? kernels[i] : others[i - KERNELS]);
         write_file(path, "x", 1);
     }
     char victim[160];
@@ -392,10 +417,11 @@ static void test_clear(void ** state) {
     struct store * s = open_store();
     store_free(s);
     unsetenv(variables[0]);
-    for (int i = 0; i < 4 + 8; i++) {
-        snprintf(path, sizeof path, "%s/%s", cache_dir, i < 4 ? kernels[i] : others[i - 4]);
-        if ((access(path, F_OK) == 0) != (i >= 4)) {
-            fail_msg("%s %s", path, i < 4 ? "is still there" : "is gone");
+    for (int i = 0; i < KERNELS + OTHERS; i++) {
+        snprintf(path, sizeof path, "%s/%s", cache_dir,
+                 i < KERNELS ? kernels[i] : others[i - KERNELS]);
+        if ((access(path, F_OK) == 0) != (i >= KERNELS)) {
+            fail_msg("%s %s", path, i < KERNELS ? "is still there" : "is gone");
         }
     }
     assert_false(on_disk(&spec));
@@ -403,6 +429,8 @@ static void test_clear(void ** state) {
     assert_int_equal(count_entries("shared", ".pdi"), 0);
 
     // A directory that is a link is not entered.
+    snprintf(path, sizeof path, "%s/aie2p/x.pdi", cache_dir);
+    assert_int_equal(unlink(path), 0);
     snprintf(path, sizeof path, "%s/aie2p", cache_dir);
     assert_int_equal(rmdir(path), 0);
     assert_int_equal(symlink(outside, path), 0);

@@ -347,11 +347,19 @@ static enum status supports_nothing(const struct kernel_spec * spec, struct erro
     return error_set(err, ST_UNSUPPORTED, "not by this one");
 }
 
+static enum status makes_nothing(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
+                                 struct error * err) {
+    (void) pdi;
+    (void) size;
+    return supports_nothing(spec, err);
+}
+
 // The command is asked for what our compiler cannot do, promised only while it is there, and not
 // promised again for a kernel that it refused.
 static void in_a_store(void ** state) {
     (void) state;
-    static const struct store_compiler unable = {.supports = supports_nothing};
+    static const struct store_compiler unable = {.supports = supports_nothing,
+                                                 .compile_pdi = makes_nothing};
     struct kernel_spec spec = make_spec(), strided = make_spec();
     strided.inputs[0].nb[1] += 4;
     struct store * s;

@@ -88,7 +88,37 @@ static void test_compile_and_pack(void ** state) {
     rmdir(dir);
 }
 
+// ---- GGML_HSA_JIT_VERBOSE ----
+
+static char told[4096];
+
+static void listen(const char * text) {
+    strncat(told, text, sizeof told - strlen(told) - 2);
+    strcat(told, "\n");
+}
+
+static void test_verbose(void ** state) {
+    (void) state;
+    struct kernel_spec a = add_spec(1024);
+    for (int verbose = 0; verbose < 2; verbose++) {
+        struct store * s;
+        setenv("GGML_HSA_JIT_VERBOSE", verbose ? "1" : "0", 1);
+        unsetenv("GGML_HSA_KERNEL_DIR");
+        assert_int_equal(store_new(&s, NULL), ST_OK);
+        store_set_log(s, listen);
+        must_get(s, &a);
+        must_get(s, &a);
+        store_free(s);
+        const char * line = strstr(told, "compiled aie2/add_f32_1024x1x1x1_f32_1024x1x1x1_f32_");
+        assert_true(verbose ? line && strstr(line, " ms: program sum_f32, ") &&
+                                  strchr(line, '\n')[1] == '\0'
+                            : !line);
+    }
+    unsetenv("GGML_HSA_JIT_VERBOSE");
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_compile_and_pack)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_compile_and_pack),
+                                       cmocka_unit_test(test_verbose)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -446,12 +446,17 @@ static void test_bounded(void ** state) {
     assert_between(t.items, 10, 25);
     assert_true(t.bytes <= 200 << 10);
     expect_hit("add", "// source 59\n");
-    char stranger[512];
-    snprintf(stranger, sizeof stranger, "%s/gfx90a-5.2/notes.txt", cache_dir);
-    write_text(stranger, "mine", 0600);
+    static const char * const strangers[] = {"notes.txt", "other_0123456789abcdef.cso"};
+    char stranger[2][512];
+    for (int i = 0; i < 2; i++) {
+        snprintf(stranger[i], sizeof stranger[i], "%s/gfx90a-5.2/%s", cache_dir, strangers[i]);
+        write_text(stranger[i], "mine", 0600);
+    }
     assert_int_equal(hip_cache_clear(&c, &t, NULL), ST_OK);
     assert_true(t.removed == t.items && t.items > 0);
-    assert_int_equal(access(stranger, F_OK), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(access(stranger[i], F_OK), 0);
+    }
     expect_compile("add", "// source 59\n");
     hip_cache_close(&c);
 }

@@ -89,6 +89,12 @@ static void test_compile(void ** state) {
     rocm_kernels_close(k);
 }
 
+static bool is_in_a_module(void * user, const char * kernel) {
+    const char * module = rocm_modules_find(kernel);
+    *(bool *) user &= module != NULL;
+    return true;
+}
+
 static void test_find(void ** state) {
     (void) state;
     static const char * const pairs[][2] = {{"unary_exp_f16", "unary_f16"},
@@ -112,6 +118,21 @@ static void test_find(void ** state) {
         const char * module = rocm_modules_find(pairs[i][0]);
         assert_non_null(module);
         assert_string_equal(module, pairs[i][1]);
+    }
+    // Families are modules that nobody has to compile: each kernel is in a smaller one.
+    static const char * const families[] = {
+        ROCM_SOURCE_UNARY,    ROCM_SOURCE_BINARY,  ROCM_SOURCE_COMPARE,  ROCM_SOURCE_TERNARY,
+        ROCM_SOURCE_CAST,     ROCM_SOURCE_FILL,    ROCM_SOURCE_AFFINE,   ROCM_SOURCE_REDUCE,
+        ROCM_SOURCE_INDEXING, ROCM_SOURCE_SOFTMAX, ROCM_SOURCE_RMS_NORM, ROCM_SOURCE_LAYER_NORM,
+        ROCM_SOURCE_ROPE};
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        assert_non_null(rocm_modules_source(families[i]));
+        bool all_there = true;
+        rocm_modules_kernels(families[i], is_in_a_module, &all_there);
+        assert_true(all_there);
+    }
+    for (int i = 0; i < rocm_modules_count(); i++) {
+        assert_string_not_equal(rocm_modules_name(i), ROCM_SOURCE_BINARY);
     }
     assert_null(rocm_modules_find("unary_exp"));
     assert_null(rocm_modules_find(""));

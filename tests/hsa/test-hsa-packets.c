@@ -215,8 +215,8 @@ static void test_payload_is_rewritten(void ** state) {
     struct bench b;
     rig_env("aie2", NULL, NULL);
     bench_open(&b);
-    // A stream with bit 24 in its address, the bit that the rewriting loses: without it the heap may
-    // lie where device and host address have the same bits, and the second send would be right.
+    // A stream with bit 24 in its address, the bit that the rewriting loses: without it the heap
+    // may lie where device and host address have the same bits, and the second send would be right.
     rig_alloc(&b.r, b.r.heap, 16 << 20);
     b.insts = rig_alloc(&b.r, b.r.heap, 4096);
     assert_true((uintptr_t) b.insts & 1 << 24);

@@ -471,16 +471,11 @@ static void test_faults(void ** state) {
 static void test_settings(void ** state) {
     (void) state;
     static const char * const bad[][2] = {
-        {"DEVICE", "npu2"},
-        {"HEAP_BYTES", "many"},
-        {"HEAP_BYTES", "65M"},
-        {"HEAP_BYTES", "1G"},
-        {"MHZ", "100001"},
-        {"FAIL", "EXEC_CMD"},
-        {"FAIL", "EXEC_CMD:0:EIO"},
-        {"FAIL", "EXEC_CMD:1:EWHAT"},
-        {"WAIT_FAILED", "EWHAT"},
-        {"MISSPELT", "1"},
+        {"DEVICE", "npu2"},         {"HEAP_BYTES", "many"},
+        {"HEAP_BYTES", "65M"},      {"HEAP_BYTES", "1G"},
+        {"MHZ", "100001"},          {"FAIL", "EXEC_CMD"},
+        {"FAIL", "EXEC_CMD:0:EIO"}, {"FAIL", "EXEC_CMD:1:EWHAT"},
+        {"WAIT_FAILED", "EWHAT"},   {"MISSPELT", "1"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         rig_settings(bad[i][0], bad[i][1], NULL);

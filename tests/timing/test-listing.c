@@ -67,10 +67,80 @@ static void zeros(void ** state) {
     assert_int_equal(w.conflicts, 0);
 }
 
+// ---- the windows themselves ----
+
+enum { MAX_STALLS = 512 };
+
+struct windows {
+    int n;
+    int stalls[MAX_STALLS]; // how many windows had so many at banks
+};
+
+// All windows of a program in the traces. Less its stalls each of them took so many cycles, and so
+// many of these had a vector instruction.
+static void windows_read(struct windows * w, const char * program, uint64_t issued,
+                         uint64_t vectors) {
+    static const char path[] = GOLDEN_DIR "/timing/aie2p-windows.tsv";
+    FILE * f = fopen(path, "r");
+    if (!f) {
+        skip_golden(path);
+    }
+    memset(w, 0, sizeof *w);
+    char line[512], name[64];
+    while (fgets(line, sizeof line, f)) {
+        unsigned cycles, issue, vec, mem, lock, stream;
+        if (sscanf(line, "%*[^\t]\t%*[^\t]\t%63[^\t]\t%u\t%u\t%u\t%u\t%u\t%u", name, &cycles,
+                   &issue, &vec, &mem, &lock, &stream) != 7 ||
+            strcmp(name, program) != 0) {
+            continue;
+        }
+        assert_int_equal(cycles - mem - lock - stream, issued);
+        assert_int_equal(issue, issued);
+        assert_int_equal(vec, vectors);
+        assert_true(mem < MAX_STALLS);
+        w->stalls[mem]++;
+        w->n++;
+    }
+    fclose(f);
+}
+
+// The stalls that most windows had, those without `but`.
+static int most_windows(const struct windows * w, int but) {
+    int most = -1;
+    for (int i = 0; i < MAX_STALLS; i++) {
+        most = i != but && (most < 0 || w->stalls[i] > w->stalls[most]) ? i : most;
+    }
+    return most;
+}
+
+// The core took its operands from two pairs of buffers in turn. DMA was at work too, so that many
+// windows have some stalls more than the core's own.
+static void all_windows(void ** state) {
+    (void) state;
+    struct listing l;
+    struct walk apart, near, zero;
+    struct windows w;
+    listing_read(&l, file, "matmul_bf16_f32");
+    walk_function(&apart, &l, 0x8d00, 0xc500, C_ADDR);
+    walk_function(&near, &l, 0x6d00, 0xad00, C_ADDR);
+    windows_read(&w, "mm_bfp16_64x64x48", apart.bundles, apart.multiplications);
+    int first = most_windows(&w, -1), second = most_windows(&w, first);
+    print_message("%d windows; %d have %d stalls, %d have %d\n", w.n, w.stalls[first], first,
+                  w.stalls[second], second);
+    assert_int_equal(w.n, 1234);
+    assert_int_equal(first < second ? first : second, apart.conflicts);
+    assert_int_equal(first < second ? second : first, near.conflicts);
+    listing_read(&l, file, "zero_f32");
+    walk_function(&zero, &l, C_ADDR, 0, 0);
+    windows_read(&w, "zero_f32_3072", zero.bundles, 0);
+    assert_int_equal(w.n, 224);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matrix_multiplication),
         cmocka_unit_test(zeros),
+        cmocka_unit_test(all_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

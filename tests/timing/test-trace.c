@@ -45,6 +45,7 @@ struct seen {
     int sent[PORTS], n[PORTS];
     uint64_t request[REQUESTS];
     int n_requests;
+    uint64_t queued; // when the stream wrote its last queue
 };
 
 static struct seen * looking; // the array's functions know only the array
@@ -98,7 +99,15 @@ static void saw_bundle(void * user, const char * line) {
     struct seen * s = user;
     if (strstr(line, "acq ") || strstr(line, "rel ")) {
         assert_true(s->n_requests < REQUESTS);
-        s->request[s->n_requests++] = strtoull(line, NULL, 10);
+        // The line is written behind the stall.
+        s->request[s->n_requests++] =
+            strtoull(line, NULL, 10) - emu_machine_clock(s->bench.machine)->lock_stall;
+    }
+}
+
+static void saw_event(void * user, const struct emu_event * e) {
+    if (e->kind == EMU_EVENT_CONTROL && strcmp(e->what, "write") == 0) {
+        ((struct seen *) user)->queued = e->start;
     }
 }
 
@@ -320,6 +329,7 @@ static void add_one_trace(void ** state) {
     config.clock = &clock;
     config.single_cycles = true;
     config.trace = saw_bundle;
+    config.event = saw_event;
     config.trace_col = 0;
     config.trace_row = 2;
     assert_true(bench_open(&s->bench, &config));
@@ -348,6 +358,8 @@ static void add_one_trace(void ** state) {
     print_message("%d of %d events within 2 cycles, worst %d\n", within, n, worst);
     assert_int_equal(within, n);
     check_intervals(s);
+    print_message("D92: queue to 16 words in the memtile: %.0f, ours %d; reported\n",
+                  row_value("D92"), (int) (s->word[MEM_IN][MEM_OBJECT - 1] - s->queued));
     bench_close(&s->bench);
     free(s);
 }

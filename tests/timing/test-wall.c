@@ -22,7 +22,7 @@ static const struct {
 static const double levels[] = {800, 1028, 1309, 1600}; // MHz
 enum { LEVELS = sizeof levels / sizeof levels[0] };
 
-enum { FITTED_MHZ = 1309, FITTED_OVERHEAD = 118 }; // us
+enum { FITTED_MHZ = 1309, FITTED_OVERHEAD = 117 }; // us
 #define ROUNDED 0.005                              // the times were written down in whole us
 
 struct dispatch {

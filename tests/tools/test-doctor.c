@@ -248,8 +248,31 @@ static void json(void ** state) {
     json_decref(root);
 }
 
+// The loader's runtime is none, or fails: ROCm's own is tried, and where that is none, the first is
+// what is told.
+static void behind_the_loader(void ** state) {
+    (void) state;
+    char command[1024], env[1024];
+    snprintf(command, sizeof command,
+             "cd '%s' && mkdir -p loader rocm/lib && cp '" DYING_RUNTIME
+             "' loader/libhsa-runtime64.so.1 && ln -sf '" NEW_ROCR
+             "' rocm/lib/libhsa-runtime64.so.1",
+             home);
+    assert_int_equal(system(command), 0);
+    snprintf(env, sizeof env,
+             "LD_LIBRARY_PATH='%s/loader' ROCM_PATH='%s/rocm' GGML_HSA_SKIP_DRIVER_CHECK=1", home,
+             home);
+    EXPECT(env, "info", 0, "build 1.18.0-played");
+    snprintf(env, sizeof env,
+             "LD_LIBRARY_PATH='%s/loader' ROCM_PATH=/nowhere GGML_HSA_SKIP_DRIVER_CHECK=1", home);
+    EXPECT(env, "info", 0, "runtime             none: ", "not an HSA runtime");
+}
+
 static void command_line(void ** state) {
     (void) state;
+    EXPECT("", "docter", 2, "no subcommand 'docter'; did you mean 'doctor'?");
+    EXPECT("", "doctor --jsn", 2, "no option '--jsn'; did you mean '--json'?");
+    EXPECT("", "cache lst", 2, "no command 'lst'; did you mean 'list'?");
     EXPECT("", "--help", 0, "info", "doctor");
     EXPECT("", "info --help", 0, "usage: ggml-hsa info");
     EXPECT("", "doctor --help", 0, "usage: ggml-hsa doctor", "exit status");
@@ -284,6 +307,7 @@ int main(void) {
         cmocka_unit_test(cache_health),
         cmocka_unit_test(hostile_values),
         cmocka_unit_test(json),
+        cmocka_unit_test(behind_the_loader),
         cmocka_unit_test(command_line),
     };
     const struct CMUnitTest packs_alone[] = {

@@ -230,7 +230,8 @@ static void wrong_entries(void ** state) {
         must_say(said, "1 failed");
         assert_true(exists("out/aie2/first.pdi") && exists("out/aie2/first_insts.bin"));
         assert_true(exists("out/aie2/last.pdi") && exists("out/aie2/last_insts.bin"));
-        assert_int_equal(count("out/aie2", ""), 2 + 6); // ".", "..", two kernels, programs, manifest
+        assert_int_equal(count("out/aie2", ""),
+                         2 + 6); // ".", "..", two kernels, programs, manifest
     }
     assert_false(exists("bad.pdi"));
 }
@@ -644,6 +645,10 @@ static void terminal(void ** state) {
 
 static void command_line(void ** state) {
     (void) state;
+    assert_int_equal(shell("$T --confg c.json"), 2);
+    must_say(complained, "no option '--confg'; did you mean '--config'?");
+    assert_int_equal(shell("$T --config"), 2);
+    must_say(complained, "--config wants a value");
     static const char * const bad[] = {"",
                                        "--config c.json",
                                        "--output-dir out",

@@ -47,6 +47,11 @@ static void documents(void ** state) {
     int n = all_known(IN_SOURCES "grep -hoE '^[|] `(GGML_HSA|CANDLE|ROCM)_[A-Z_]+`' README.md "
                                  "docs/rocm-kernels.md | tr -d '| '" SORTED);
     assert_true(n >= 20);
+    // Whatever a document sets; -D before it makes it an option of the build.
+    n = all_known(IN_SOURCES "grep -hoE '(^|[^A-Z_D])(GGML_HSA|CANDLE_ROCM|ROCM_KERNELS)_[A-Z_]+=' "
+                             "README.md CONTRIBUTING.md docs/*.md | tr -d '=' | "
+                             "sed 's/^[^A-Z]//'" SORTED);
+    assert_true(n >= 6);
     for (const struct probe_known * k = probe_variables; k->name; k++) {
         char command[512];
         snprintf(command, sizeof command, IN_SOURCES "grep -qwF %s README.md docs/*.md", k->name);

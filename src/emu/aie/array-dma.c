@@ -265,9 +265,9 @@ static void tell(const struct channel * c, const char * what, uint64_t start, ui
 // has not sent.
 static uint64_t fetched_ahead(const struct channel * c) {
     const struct array * a = c->tile->array;
-    uint64_t words = c->bd.length + ticks(a, a->clock.fetch);
-    words = words < a->clock.fifo_out ? words : a->clock.fifo_out;
-    return c->dir == DMA_MM2S && c->tile->kind != TILE_SHIM ? cycle_of(a, words) : 0;
+    uint32_t words = c->bd.length < a->clock.fifo_out ? c->bd.length : a->clock.fifo_out;
+    bool ahead = c->dir == DMA_MM2S && c->tile->kind != TILE_SHIM;
+    return ahead ? cycle_of(a, words) + a->clock.fetch : 0;
 }
 
 void channel_finish(struct channel * c) {
@@ -371,13 +371,17 @@ static void first_burst(struct channel * c) {
 }
 
 // When the lock that was taken just now was open to the channel: at once if it has not waited and
-// the last release was not needed.
+// the last release was not needed. A channel that waited was let in by the last release, or just
+// now by someone who took from a lock that it wants to have a certain value.
 static uint64_t open_since(const struct channel * c, const struct tile * owner, int lock) {
+    const struct array * a = c->tile->array;
     int value = c->bd.acquire_value, take = value < 0 ? -value : value;
-    if (c->waiting == NEVER && value < 0 && owner->lock_before[lock] >= take) {
-        return 0;
+    uint64_t raised = owner->lock_raised[lock];
+    if (c->waiting != NEVER) {
+        uint64_t ahead = cycle_of(a, a->clock.fifo_out) + a->clock.fetch;
+        return raised + ahead < a->now ? a->now : raised;
     }
-    return owner->lock_raised[lock];
+    return value < 0 && owner->lock_before[lock] >= take ? 0 : raised;
 }
 
 static void try_acquire(struct channel * c) {
@@ -403,7 +407,7 @@ static void try_acquire(struct channel * c) {
             start = since + lag;
         }
         if (c->waiting != NEVER) {
-            tell(c, "lock", c->waiting, a->now);
+            tell(c, "lock", c->waiting, start < a->now ? start : a->now);
             c->waiting = NEVER;
             a->locked[c->tile->col] &= ~(1u << c->bit);
         }
@@ -425,7 +429,7 @@ static bool next_task(struct channel * c) {
     memmove(&c->queue[0], &c->queue[1], c->queued * sizeof(c->queue[0]));
     c->bd_id = c->task.bd;
     c->earliest = c->tile->array->now + start_up(c);
-    c->taken = c->tile->kind == TILE_SHIM ? c->tile->array->now : NEVER;
+    c->taken = c->tile->kind == TILE_SHIM ? c->tile->array->now + 1 : NEVER;
     return begin(c);
 }
 

@@ -120,7 +120,8 @@ struct core_op {
     uint8_t store_delay;        // cycles after issue in which memory is written
     uint8_t fuse, wide, narrow; // enum core_fuse and its lane widths
     int8_t i_data, i_shift;     // operand indices of a fused instruction, -1 = none
-    uint8_t n_in, n_out, n_stages, n_operands;
+    uint8_t n_in, n_out, n_stages;
+    uint16_t no_in, no_out;               // operands that are no source, no result: a bit each
     uint8_t n_fixed_in;                   // of in[], first: read live, no bypass
     uint8_t n_first_in;                   // of in[], next: captured at issue
     uint8_t n_plain_out;                  // of out[], first: all but the status flags
@@ -175,6 +176,14 @@ struct core_landing {
     _Alignas(64) uint8_t data[WRITES * RESULT_BYTES];
 };
 
+// Vector loads that land in one cycle: the most frequent results, and all alike. Those for which
+// there is no room here, or which a bypass can see, wait with the others.
+enum { LOADS = 3 };
+struct core_loads {
+    _Alignas(64) uint8_t data[LOADS][32];
+    const struct core_op * op[LOADS]; // op->data is where they go
+};
+
 struct core_write1 { // result of a cycle-1 scalar instruction: lands when the bundle is over
     const struct core_op * op;
     uint32_t value;
@@ -210,10 +219,11 @@ struct core {
 
     // what waits for each of the next cycles; the counts stand together because every cycle looks
     uint8_t n_write1;
-    uint8_t n_writes[RING], n_bypass[RING], n_lates[RING], n_stores[RING];
+    uint8_t n_writes[RING], n_bypass[RING], n_lates[RING], n_stores[RING], n_loads[RING];
     uint8_t cells[RING]; // that the data of n_writes take
     struct core_write1 write1[WRITES];
     struct core_landing writes[RING];
+    struct core_loads loads[RING];
     struct core_late lates[RING][LATES]; // by the cycle in which they read their next sources
     struct core_store stores[RING][STORES];
     uint64_t stamp[AIE_UNIT_W]; // cycle in which the scalar last changed, to catch two writers
@@ -255,6 +265,7 @@ struct core {
 
 _Static_assert(RING > 9 + 1, "the longest latency must fit the ring");
 _Static_assert(sizeof(struct core_write) == 16, "four to a cache line");
+_Static_assert(sizeof(struct core_loads) == 128, "two cache lines");
 _Static_assert(WRITES * RESULT_BYTES / CELL <= UINT8_MAX, "a cell's number fits");
 
 static inline uint32_t reg_u32(const struct core * c, int unit) {
@@ -277,10 +288,9 @@ void core_fault_at(struct core * c, const struct core_op * op, const char * fmt,
 CORE_COLD void core_fault_writes(struct core * c, const struct core_op * op); // too many
 
 // A pending write that becomes visible to reads at `cycle` (later than now): where its data go.
-// Never NULL: past a fault it is a place where writing does no harm. size is span->size, a constant
-// where that is known.
-static inline uint8_t * core_write_sized(struct core * c, const struct core_op * op, uint64_t cycle,
-                                         const struct core_span * span, int size) {
+// Never NULL: past a fault it is a place where writing does no harm.
+static inline uint8_t * core_write_at(struct core * c, const struct core_op * op, uint64_t cycle,
+                                      const struct core_span * span) {
     int slot = (int) (cycle % RING), n = c->n_writes[slot];
     if (n == WRITES) {
         core_fault_writes(c, op);
@@ -289,17 +299,12 @@ static inline uint8_t * core_write_sized(struct core * c, const struct core_op *
     struct core_write * w = &c->writes[slot].list[n];
     int cell = c->cells[slot];
     c->n_writes[slot] = (uint8_t) (n + 1);
-    c->cells[slot] = (uint8_t) (cell + (size + CELL - 1) / CELL);
+    c->cells[slot] = (uint8_t) (cell + (span->size + CELL - 1) / CELL);
     c->n_bypass[slot] = (uint8_t) (c->n_bypass[slot] + (span->bypass != AIE_BYPASS_NONE));
     w->op = op;
     w->span = *span;
     w->span.cell = (uint8_t) cell;
     return c->writes[slot].data + CELL * cell;
-}
-
-static inline uint8_t * core_write_at(struct core * c, const struct core_op * op, uint64_t cycle,
-                                      const struct core_span * span) {
-    return core_write_sized(c, op, cycle, span, span->size);
 }
 
 // The data register of a load, a scalar or a link, in the cycle of its result.

@@ -169,8 +169,15 @@ static void op_padd(struct core * c, const struct core_op * op) {
 
 static inline void load_vector(struct core * c, const struct core_op * op, uint32_t addr) {
     const uint8_t * p = locate_at(c, op, addr, 32, 0);
-    if (p) {
-        memcpy(core_write_sized(c, op, c->cycle + op->latency, &op->data, 32), p, 32);
+    uint64_t due = c->cycle + op->latency;
+    int n = c->n_loads[due % RING];
+    if (p && n < LOADS && op->data.bypass == AIE_BYPASS_NONE) {
+        struct core_loads * l = &c->loads[due % RING];
+        c->n_loads[due % RING] = (uint8_t) (n + 1);
+        l->op[n] = op;
+        memcpy(l->data[n], p, 32);
+    } else if (p) {
+        memcpy(core_write_at(c, op, due, &op->data), p, 32);
     }
 }
 

@@ -145,6 +145,13 @@ static void fix_sources(struct core_op * op) {
         }
     }
     op->n_plain_out = (uint8_t) n;
+    op->no_in = op->no_out = (uint16_t) ((1u << op->instr->n_operands) - 1);
+    for (int k = 0; k < op->n_in; k++) {
+        op->no_in &= (uint16_t) ~(1u << op->in[k].index);
+    }
+    for (int k = 0; k < op->n_out; k++) {
+        op->no_out &= (uint16_t) ~(1u << op->out[k].index);
+    }
 }
 
 // A register copied as it is: what the sizes of the two have in common.
@@ -201,7 +208,6 @@ static bool prepare_op(struct core * c, struct core_op * op, const struct core_b
     op->bundle = b;
     op->inst = *inst;
     op->instr = aie_isa_instr(c->isa, inst->op);
-    op->n_operands = (uint8_t) op->instr->n_operands;
     op->issue = core_issue_generic;
     op->i_data = op->i_shift = -1;
     op->is_load = op->instr->loads && !op->instr->stores;

@@ -112,10 +112,24 @@ static inline void tick(struct core * c) {
     }
     c->n_write1 = 0;
     int slot = (int) (cycle % RING);
+    uint64_t landed = 0;
+    n = c->n_loads[slot];
+    if (n) {
+        const struct core_loads * l = &c->loads[slot];
+        c->n_loads[slot] = 0;
+        for (int i = 0; i < n; i++) {
+            const struct core_op * op = l->op[i];
+            uint64_t unit = UINT64_C(1) << (op->data.unit - AIE_UNIT_W);
+            if (landed & unit) {
+                fault_two_writers(c, op);
+            }
+            landed |= unit;
+            memcpy(c->regs + op->data.offset, l->data[i], 32);
+        }
+    }
     n = c->n_writes[slot];
     if (n) {
         const struct core_landing * l = &c->writes[slot];
-        uint64_t landed = 0;
         c->n_writes[slot] = c->n_bypass[slot] = c->cells[slot] = 0;
         for (int i = 0; i < n; i++) {
             commit_write(c, &l->list[i], l->data + CELL * l->list[i].span.cell, &landed);
@@ -197,9 +211,12 @@ void core_execute(struct core * c, const struct core_op * op, struct core_late *
     x.core = c;
     x.instr = op->instr;
     x.imm = op->imms;
-    for (int i = 0; i < op->n_operands; i++) { // which is fewer than there is room for
-        x.in[i] = NULL;
-        x.out[i] = NULL;
+    // only these: clearing all takes longer than what most instructions do
+    for (unsigned left = op->no_in; left; left &= left - 1) {
+        x.in[__builtin_ctz(left)] = NULL;
+    }
+    for (unsigned left = op->no_out; left; left &= left - 1) {
+        x.out[__builtin_ctz(left)] = NULL;
     }
     for (; k < op->n_fixed_in; k++) {
         x.in[op->in[k].index] = c->regs + op->in[k].offset;
@@ -407,7 +424,7 @@ static void drain(struct core * c) {
 static bool in_flight(const struct core * c) {
     int n = 0;
     for (int i = 0; i < RING; i++) {
-        n += c->n_writes[i] + c->n_lates[i] + c->n_stores[i];
+        n += c->n_writes[i] + c->n_loads[i] + c->n_lates[i] + c->n_stores[i];
     }
     return n > 0;
 }
@@ -557,6 +574,7 @@ void core_reset(struct core * c) {
     memset(c->stamp, 0, sizeof c->stamp);
     for (int i = 0; i < RING; i++) {
         c->n_writes[i] = c->n_bypass[i] = c->cells[i] = c->n_lates[i] = c->n_stores[i] = 0;
+        c->n_loads[i] = 0;
     }
     c->n_write1 = 0;
     c->partial_until = 0;

@@ -360,6 +360,9 @@ static void flip_signs(uint8_t * out, const uint8_t * v, uint32_t signs) {
 bool sem_mac_bf16(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
                   uint32_t conf) {
     uint8_t flipped_acc[64], flipped_y[64];
+    if (conf == CONF_BF16) { // that of inner loops
+        return sem_bf16_mac_4x8x4(out, acc, x, y);
+    }
     if ((conf & ~(uint32_t) CONF_PLAIN_BITS) != CONF_BF16) {
         return false;
     }

@@ -1,12 +1,14 @@
 #!/bin/sh
-# test-install.sh <build> <ggml lib directory> <backend directory> <C compiler>: installs a build to a temporary
-# prefix, moves it, and uses it from there: the tools, the plugin in a stock ggml program, and programs that
-# link it by CMake and by pkg-config.
+# test-install.sh <build> <source> <deps> <backend directory> <C compiler>: installs a build to a temporary
+# prefix, moves it, and uses it from there: the tools, the plugin in a stock ggml program, programs that link it
+# by CMake and by pkg-config, the documents' links. Nothing installed may name the places where it was made.
+# In the end it is uninstalled, and nothing is left.
 set -eu
 build=$1
-ggml_lib=$2
-backends=$3
-cc=$4
+source=$2
+deps=$3
+backends=$4
+cc=$5
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
@@ -25,7 +27,8 @@ lib=$(dirname "$(find "$prefix" -name libggml-hsa.so)")
 
 for f in "$lib/ggml-hsa/libhsa-emu.so" "$prefix/bin/ggml-hsa" "$prefix/include/ggml-hsa.h" \
     "$prefix/include/hsa-emu.h" "$prefix/share/ggml-hsa/examples/add.c" "$prefix/share/ggml-hsa/env_setup.sh" \
-    "$prefix/share/ggml-hsa/requirements.txt" "$prefix/share/doc/ggml-hsa/README.md" \
+    "$prefix/share/man/man1/rocm-kernels.1" "$prefix/share/bash-completion/completions/ggml-hsa-gen-kernels" \
+    "$prefix/share/zsh/site-functions/_ggml-hsa" "$prefix/share/ggml-hsa/requirements.txt" "$prefix/share/doc/ggml-hsa/README.md" \
     "$lib/cmake/ggml-hsa/ggml-hsa-config.cmake" "$lib/pkgconfig/ggml-hsa.pc"; do
     [ -f "$f" ] || fail "$f is missing"
 done
@@ -34,6 +37,30 @@ done
 "$prefix/bin/ggml-hsa" doctor >"$root/doctor" || fail "doctor: $(cat "$root/doctor")"
 grep -q "HSA runtime: $lib/ggml-hsa/libhsa-emu.so" "$root/doctor" || fail "another runtime: $(cat "$root/doctor")"
 grep -q "plugin: $lib/libggml-hsa.so loads" "$root/doctor" || fail "another plugin: $(cat "$root/doctor")"
+
+# ---- it stands alone ----
+
+readelf -d "$lib/libggml-hsa.so" "$prefix"/bin/* | grep -E 'R(UN)?PATH' | grep -v '\[\$ORIGIN' &&
+    fail "a path into another place"
+find "$prefix" -type f -not -path '*/ggml/*/libggml*' | while read -r f; do # ggml's asserts name its files
+    copy=$root/copy
+    cp "$f" "$copy"
+    case $f in *.so* | */bin/*) strip -g "$copy" ;; esac # what it was made from is for debuggers
+    for place in "$build" "$source" "$deps" "$(realpath "$deps")"; do
+        ! grep -qF "$place/" "$copy" || fail "$f names $place"
+    done
+done
+find "$prefix" -type l | while read -r f; do
+    [ -e "$f" ] || fail "$f leads nowhere"
+done
+find "$prefix/share/doc" -follow -name '*.md' | while read -r page; do
+    grep -o '](\([^)]*\))' "$page" | sed 's/^](//;s/)$//;s/#.*//' | while read -r link; do
+        case $link in '' | http*) continue ;; esac
+        [ -e "$(dirname "$page")/$link" ] || fail "$page: $link is not there"
+    done
+done
+
+# ---- it works ----
 
 if [ -x "$backends/test-backend-ops" ]; then
     out=$(GGML_BACKEND_PATH=$lib/libggml-hsa.so "$backends/test-backend-ops" test -b HSA0 -o ADD \
@@ -53,5 +80,19 @@ PKG_CONFIG_PATH=$lib/pkgconfig
 export PKG_CONFIG_PATH
 # shellcheck disable=SC2046
 "$cc" "$here/consumer.c" -o "$root/consumer" $(pkg-config --cflags --libs ggml-hsa) || fail "pkg-config"
-LD_LIBRARY_PATH=$lib:$ggml_lib "$root/consumer"
+"$root/consumer"
+
+# The example, by the two commands that it names itself.
+sed -n 's,^//   ,,p' "$prefix/share/ggml-hsa/examples/add.c" >"$root/commands"
+[ "$(wc -l <"$root/commands")" = 2 ] || fail "add.c does not say how it is made"
+cp "$prefix/share/ggml-hsa/examples/add.c" "$root"
+(cd "$root" && sh -e ./commands) >"$root/log" 2>&1 || fail "examples/add.c: $(cat "$root/log")"
+tail -n 1 "$root/log"
+
+# ---- and goes ----
+
+cmake --install "$build" --prefix "$root/last" >"$root/log" || fail "cmake --install: $(tail -n 5 "$root/log")"
+sh "$source/cmake/uninstall.sh" "$build" >"$root/log" || fail "uninstall.sh: $(cat "$root/log")"
+left=$(find "$root/last" -not -type d -o -name '*ggml-hsa*')
+[ -z "$left" ] || fail "uninstalled, and still there: $left"
 echo "test-install: ok"

@@ -1,0 +1,60 @@
+# bash completion for ggml-hsa, ggml-hsa-gen-kernels and rocm-kernels. Subcommands and options are those that the
+# tool's own --help names, so that there is nothing here to keep up with it.
+
+_ggml_hsa_words() { # the first words of the help's indented lines: subcommands
+    "$@" --help 2>/dev/null | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p' | sort -u
+}
+
+_ggml_hsa_options() {
+    "$@" --help 2>/dev/null | grep -oE -e '--[a-z][a-z-]*' | sort -u
+}
+
+_ggml_hsa() {
+    local tool=$1 word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} sub= i
+    COMPREPLY=()
+    case $before in
+    --config | --record | --output-dir | --root | --compiler)
+        compopt -o filenames 2>/dev/null || : # asked by a test there is no completion to change
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return
+        ;;
+    --arch)
+        case $tool in
+        *rocm-kernels) mapfile -t COMPREPLY < <(compgen -W "all gfx908 gfx90a gfx942 gfx1100 gfx1101 gfx1102" -- "$word") ;;
+        *) mapfile -t COMPREPLY < <(compgen -W "aie2 aie2p" -- "$word") ;;
+        esac
+        return
+        ;;
+    esac
+    case $tool in
+    *gen-kernels) ;;
+    *)
+        if ((COMP_CWORD == 1)); then
+            mapfile -t COMPREPLY < <(compgen -W "$(_ggml_hsa_words "$tool") --help --version" -- "$word")
+            return
+        fi
+        sub=${COMP_WORDS[1]}
+        ;;
+    esac
+    if [[ $word == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_ggml_hsa_options "$tool" $sub) --help" -- "$word")
+        return
+    fi
+    case "${tool##*/} $sub" in
+    "ggml-hsa cache" | "rocm-kernels cache")
+        if ((COMP_CWORD == 2)); then
+            mapfile -t COMPREPLY < <(compgen -W "$(_ggml_hsa_words "$tool" cache)" -- "$word")
+        fi
+        ;;
+    "rocm-kernels list" | "rocm-kernels compile" | "rocm-kernels run")
+        mapfile -t COMPREPLY < <(compgen -W "$("$tool" list 2>/dev/null | sed -n 's/^\([a-z0-9_K]*\) .* kernels$/\1/p')" -- "$word"
+            [[ $sub == compile ]] && compgen -f -X '!*.hip' -- "$word")
+        ;;
+    *)
+        compopt -o filenames 2>/dev/null || : # asked by a test there is no completion to change
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        ;;
+    esac
+}
+
+complete -F _ggml_hsa ggml-hsa ggml-hsa-gen-kernels rocm-kernels

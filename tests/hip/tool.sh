@@ -1,0 +1,96 @@
+#!/bin/sh
+# tool.sh <rocm-kernels> <clang or empty>: what the tool says when something is missing, once and with its reason;
+# its answers for programs; its help.
+set -eu
+export LC_ALL=C
+tool=$1
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/none"
+export CANDLE_ROCM_CACHE_DIR="$dir/cache" GGML_HSA_EMULATE=gfx90a
+unset ROCM_KERNELS_COMPILER CANDLE_ROCM_VERSION CANDLE_ROCM_ARCH ROCM_GFX_ARCH ROCM_PATH || true
+failed=0
+
+# expect <status> <text> <arguments>: runs it; the text must stand in what it says. $path is its PATH.
+path=$PATH
+expect() {
+    wanted=$1
+    text=$2
+    shift 2
+    got=0
+    PATH=$path "$tool" "$@" >"$dir/out" 2>"$dir/err" </dev/null || got=$?
+    cat "$dir/out" "$dir/err" >"$dir/both"
+    if [ $got != "$wanted" ] || ! grep -qF -- "$text" "$dir/both"; then
+        echo "rocm-kernels $*: status $got, wanted $wanted and '$text':"
+        head -n 12 "$dir/both"
+        failed=1
+    fi
+}
+
+never() { # never <text>: in what was said last
+    if grep -qF -- "$1" "$dir/both"; then
+        echo "'$1' was said:"
+        head -n 12 "$dir/both"
+        failed=1
+    fi
+}
+
+lines() { # lines <n> <text>: it stands in so many lines
+    n=$(grep -cF -- "$2" "$dir/both" || true)
+    if [ "$n" != "$1" ]; then
+        echo "'$2' stands in $n lines, not in $1"
+        failed=1
+    fi
+}
+
+# ---- without a compiler ----
+
+path=$dir/none
+for kernel in unary_exp_f32 softmax_f32 matmul_f32 matvec_q4_0_f32 glu_swiglu_f32 ggml_rope_f32 fill_f32; do
+    expect 1 "no HIP compiler" run $kernel
+    never "nothing is known"
+done
+expect 1 "no HIP compiler" run --all
+lines 1 "no HIP compiler"
+expect 1 "the same for 36 more" compile --all --arch gfx90a
+lines 1 "no HIP compiler"
+expect 1 '"failed": 37' compile --all --arch gfx90a --json
+path=$PATH
+
+# ---- a source of the user's own ----
+
+if PATH=$path command -v clang++-19 >/dev/null; then
+    cat >"$dir/mine.hip" <<'END'
+#include <hip/hip_runtime.h>
+extern "C" __global__ void f(float * x) { x[threadIdx.x] = 1; }
+END
+    expect 1 "the source includes headers of HIP" compile "$dir/mine.hip" --arch gfx1100 --compiler clang
+    expect 1 "no hipcc that knows gfx1100 was found" compile "$dir/mine.hip" --arch gfx1100 --compiler clang
+    cat >"$dir/alone.hip" <<'END'
+extern "C" __attribute__((global)) void f(float * x) { x[__builtin_amdgcn_workitem_id_x()] = 1; }
+END
+    expect 0 "1 compiled" compile "$dir/alone.hip" --arch gfx1100 --compiler clang
+    expect 0 '"compiled": 1' compile binary --arch gfx1100 --compiler clang --json
+else
+    echo "not looked at: sources of one's own (no clang++-19)"
+fi
+
+# ---- answers and help ----
+
+expect 0 '"kernels": 529' list --json
+expect 0 '"binary_add_f32"' list binary --json
+expect 0 '"max_bytes":' cache --json
+expect 0 '"code_objects":' cache list --json
+expect 0 '"removed":' cache clear --json
+expect 0 '"arch": "gfx90a"' info --json
+expect 2 "no subcommand 'complie'; did you mean 'compile'?" complie
+expect 2 "no option '--al' of compile; did you mean '--all'?" compile --al
+expect 2 "no option '--jason' of info; did you mean '--json'?" info --jason
+expect 2 "did you mean 'verify'?" cache verfy
+expect 2 "no module 'unary_f23'; did you mean 'unary_f32'?" list unary_f23
+for sub in info list compile run cache; do
+    expect 0 "usage: rocm-kernels $sub" $sub --help
+    expect 0 "  $sub " --help
+done
+expect 0 "rocm-kernels 0." --version
+exit $failed

@@ -1,0 +1,49 @@
+#!/bin/bash
+# test-completion.sh <completions> <directory of the tools>: what bash offers, by the file that is installed; zsh's
+# file is only read, where there is a zsh.
+set -eu
+files=$1
+bin=$2
+failed=0
+# shellcheck disable=SC1091
+. "$files/ggml-hsa.bash"
+
+# offers <wanted words> <words of the line; the last is what stands there>
+offers() {
+    local wanted=$1
+    shift
+    COMP_WORDS=("$@")
+    COMP_CWORD=$(($# - 1))
+    COMPREPLY=()
+    _ggml_hsa "$bin/$1"
+    for word in $wanted; do
+        if ! printf '%s\n' "${COMPREPLY[@]}" | grep -qxF -- "$word"; then
+            echo "'$*': '$word' is not offered, but: ${COMPREPLY[*]}"
+            failed=1
+        fi
+    done
+}
+
+offers "info doctor cache inspect --version" ggml-hsa ""
+offers "doctor" ggml-hsa doc
+offers "--json --report --root --help" ggml-hsa doctor --
+offers "--stats" ggml-hsa inspect --st
+offers "--svg --from --to" ggml-hsa inspect --
+offers "--compare --clock --json" ggml-hsa bench --
+offers "stat list verify trim clear why" ggml-hsa cache ""
+offers "aie2 aie2p" ggml-hsa cache why x --arch ""
+offers "--config --output-dir --record --dry-run" ggml-hsa-gen-kernels --
+offers "aie2p" ggml-hsa-gen-kernels --arch aie2p
+offers "info list compile run cache" rocm-kernels ""
+offers "--all --arch --jobs --json" rocm-kernels compile --
+offers "unary_f32 matmul_q4_K" rocm-kernels compile ""
+offers "gfx1100 all" rocm-kernels compile --arch ""
+offers "verify" rocm-kernels cache ver
+cd "$files"
+offers "ggml-hsa.bash" ggml-hsa-gen-kernels --config gg
+if command -v zsh >/dev/null; then
+    zsh -n "$files/_ggml-hsa" || failed=1
+else
+    echo "not looked at: zsh's completion (no zsh)"
+fi
+exit $failed
