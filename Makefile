@@ -29,7 +29,7 @@ ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir "$(1)" --output
 # What was not tested, and why.
 skips     = @sh tests/make/skips.sh $(1)
 
-.PHONY: help setup build install uninstall dist deb demo test test-ops test-rocr test-rocr-quick test-hosts test-cross asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs man format format-check clean distclean
+.PHONY: help setup build install uninstall dist deb demo test test-ops test-rocr test-rocr-quick test-hosts test-deb test-cross asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs man format format-check clean distclean
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -54,7 +54,6 @@ dist: ## the source as a tarball, with its version
 deb: ## Debian packages of it, in BUILD/deb
 	@sh cmake/writable.sh "$(BUILD)" "$(DEPS)"
 	@sh cmake/packages.sh deb
-	@sh cmake/ggml/get.sh --libs "$(DEPS)"
 	@sh cmake/deb.sh "$(BUILD)/deb" "$(DEPS)"
 
 demo: ## read 10,000 handwritten digits on the NPU and compare with the CPU
@@ -72,7 +71,7 @@ test: build ## all tests; the unit tests under ASan and UBSan as well
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
 	$(call compile,$(BUILD)-asan)
 	$(call ctest,$(BUILD)-asan,-LE 'ops|whole')
-	$(call ctest,$(BUILD),-LE 'whole|hosts|rocr')
+	$(call ctest,$(BUILD),-LE 'whole|hosts|rocr|deb')
 	$(call skips,$(BUILD)-asan $(BUILD))
 
 test-ops: build ## ggml's own comparison with the CPU, every case of every op
@@ -95,6 +94,11 @@ test-hosts: build ## HIP, rocminfo, ggml and llama.cpp of newer Debian releases 
 	@sh cmake/debian/get.sh "$(DEPS)" rocr hip5 hip6 hip7 ggml || [ $$? = 77 ]
 	@GGML_RELEASE=0.23.0 sh cmake/ggml/get.sh "$(DEPS)/ggml-0.23" || echo "-- the test with an older ggml is skipped"
 	@MODEL="$(abspath $(MODEL))" ctest --test-dir "$(BUILD)" --output-on-failure -L hosts
+
+test-deb: deb build ## Debian's own llama.cpp, in a bare tree with the packages of `make deb`
+	@sh cmake/debian/get.sh "$(DEPS)" ggml || [ $$? = 77 ]
+	@MODEL="$(abspath $(MODEL))" ctest --test-dir "$(BUILD)" --output-on-failure -L deb
+	$(call skips,$(BUILD))
 
 asan: setup ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)

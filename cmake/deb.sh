@@ -1,9 +1,9 @@
 #!/bin/sh
 # deb.sh <directory> <deps>: Debian packages of this tree into the directory, from the tarball that dist.sh makes.
-# They are for releases that have libggml0, and are made on any Debian or Ubuntu: without its libggml-dev the
-# ggml in <deps>, which `make setup` got, gives the headers. The version is the one in CMakeLists.txt.
+# They are for releases that have libggml0, and are made on any Debian or Ubuntu: without its libggml-dev, the ggml
+# of ggml/get.sh in <deps> gives the headers. The version is the one in CMakeLists.txt.
 set -eu
-mkdir -p "$1"
+mkdir -p "$1" "$2"
 out=$(cd "$1" && pwd)
 deps=$(cd "$2" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
@@ -11,7 +11,7 @@ for tool in dpkg-buildpackage dh; do
     command -v $tool >/dev/null || { echo "deb.sh: no $tool here; install dpkg-dev and debhelper" >&2; exit 1; }
 done
 
-rm -rf "$out"/*
+rm -rf "$out"/ggml-hsa* "$out"/lib*
 sh "$here/dist.sh" "$out" >/dev/null
 tar xzf "$out"/ggml-hsa-*.tar.gz -C "$out"
 tree=$(echo "$out"/ggml-hsa-*/)
@@ -30,6 +30,7 @@ END
 options=
 if ! dpkg-query -W -f '${Status}' libggml-dev 2>/dev/null | grep -q 'install ok installed'; then
     options=-d
+    sh "$here/ggml/get.sh" --libs "$deps"
     export GGML_HSA_CMAKE_ARGS="-DGGML_HSA_DEPS_DIR=$deps" GGML_HSA_SHLIBDEPS="-l$deps/prefix/lib"
 fi
 export DEB_BUILD_OPTIONS="noautodbgsym ${DEB_BUILD_OPTIONS:-}"

@@ -38,7 +38,7 @@ wanted() { # wanted <set>
     gpu) echo clang rocminfo clang-19 lld-19 llvm-19 hipcc libamdhip64-dev librocrand-dev librocprim-dev ;;
     hosts) echo clang-19 lld-19 libamdhip64-5 curl ;; # from this release, for programs of newer ones
     format) echo clang-format-14 ;; # the version that cmake/format.sh asks for
-    deb) echo debhelper dpkg-dev fakeroot lintian ;;
+    deb) echo debhelper dpkg-dev lintian libggml-dev ;; # Debian 12 has no ggml
     cross) # a compiler for the other architecture, and what runs its programs
         case $(uname -m) in
         x86_64) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static ;;

@@ -2,6 +2,7 @@
 // and how an op, a datatype and a shape become the spec of a kernel: results are tried, as ggml's
 // ops have them, until there is a kernel.
 #include "bench.h"
+#include "words.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -12,13 +13,18 @@
 // ---- from words to a spec ----
 
 // "add", "ADD", "ggml_op_add"
-static bool op_parse(const char * text, enum kernel_op * out) {
+static bool op_parse(const char * text, enum kernel_op * out, struct nearest * near) {
     for (int op = 0; op < KERNEL_OP_COUNT; op++) {
         const struct kernel_op_info * info = kernel_op_info((enum kernel_op) op);
         if (!strcasecmp(text, info->name) || !strcasecmp(text, info->ggml_name)) {
             *out = (enum kernel_op) op;
             return true;
         }
+        char upper[48] = "";
+        for (size_t i = 0; info->name[i] && i + 1 < sizeof upper; i++) {
+            upper[i] = (char) toupper((unsigned char) info->name[i]);
+        }
+        words_consider(text, islower((unsigned char) *text) ? info->name : upper, near);
     }
     return false;
 }
@@ -103,9 +109,12 @@ static enum status make_task(const char * op, const char * type, const char * sh
     int64_t ne[4] = {1, 1, 1, 1};
     t->shape = shape;
     t->spec.arch = AIE_ARCH_AIE2;
-    if (!op_parse(op, &t->spec.op)) {
-        return error_set(err, ST_INVALID, "no op '%.40s'; ggml-hsa-gen-kernels --list has them",
-                         op);
+    struct nearest near = {0};
+    char hint[WORDS_HINT];
+    if (!op_parse(op, &t->spec.op, &near)) {
+        words_hint(&near, hint);
+        return error_set(err, ST_INVALID, "no op '%.40s'%s", op,
+                         *hint ? hint : "; ggml-hsa-gen-kernels --list has them");
     }
     if (!dtype_parse(type, &dtype)) {
         return error_set(err, ST_INVALID, "no datatype '%.40s': f32, f16, bf16, i8, i16 or i32",

@@ -30,17 +30,33 @@ static void must(enum status st, const struct error * err) {
     }
 }
 
+static struct kernel_spec add_spec(void) {
+    struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
+    spec.inputs[0] = spec.inputs[1] = spec.output =
+        tensor_contiguous(DTYPE_F32, (const int64_t[TENSOR_DIMS]){ELEMENTS, 1, 1, 1});
+    return spec;
+}
+
+// Through memtiles, on all cores.
+static struct kernel_spec product_spec(void) {
+    return (struct kernel_spec){
+        .op = KERNEL_OP_MUL_MAT,
+        .arch = AIE_ARCH_AIE2,
+        .n_inputs = 2,
+        .inputs = {tensor_contiguous(DTYPE_BF16, (const int64_t[]){784, 100, 1, 1}),
+                   tensor_contiguous(DTYPE_BF16, (const int64_t[]){784, 100, 1, 1})},
+        .output = tensor_contiguous(DTYPE_F32, (const int64_t[]){100, 100, 1, 1}),
+    };
+}
+
 // Runs a kernel of ours a few times and tells where its time went. Closes the runtime.
-static void run_adds(const char * path, struct hsac_account * account) {
+static void run_kernel(const char * path, struct kernel_spec spec, struct hsac_account * account) {
     struct error err = {0};
     struct hsac * h;
     rig_env("aie2", NULL, NULL);
     setenv("GGML_HSA_TRACE", path, 1);
     must(hsac_open(&h, &err), &err);
     struct hsac_agent * agent = hsac_agent_get(h, 0);
-    struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
-    spec.inputs[0] = spec.inputs[1] = spec.output =
-        tensor_contiguous(DTYPE_F32, (const int64_t[TENSOR_DIMS]){ELEMENTS, 1, 1, 1});
     struct kernel_code code;
     must(aie_compile(&spec, &code, &err), &err);
     struct hsac_queue * q;
@@ -56,10 +72,11 @@ static void run_adds(const char * path, struct hsac_account * account) {
                               .n_insts = (uint32_t) code.n_insts,
                               .n_operands = 3};
     for (int i = 0; i < 3; i++) {
-        d.operands[i].addr = hsac_alloc(agent, HSAC_POOL_DATA, 4 * ELEMENTS);
-        d.operands[i].size = 4 * ELEMENTS;
+        size_t size = (size_t) tensor_bytes(i < 2 ? &spec.inputs[i] : &spec.output);
+        d.operands[i].addr = hsac_alloc(agent, HSAC_POOL_DATA, size);
+        d.operands[i].size = size;
         assert_non_null(d.operands[i].addr);
-        memset(d.operands[i].addr, 0, 4 * ELEMENTS);
+        memset(d.operands[i].addr, 0, size);
     }
     for (int i = 0; i < DISPATCHES; i++) {
         must(hsac_queue_dispatch(q, &d, &err), &err);
@@ -125,13 +142,12 @@ static void check_slice(struct seen * s, const json_t * e) {
     s->controls += !strcmp(name, "sync");
 }
 
-static void format_and_time(void ** state) {
-    (void) state;
+static void check_trace(struct kernel_spec spec) {
     char path[64];
     struct error err = {0};
     struct hsac_account account;
     snprintf(path, sizeof path, "%s/trace.json", directory);
-    run_adds(path, &account);
+    run_kernel(path, spec, &account);
     json_t * trace;
     must(json_read_file(path, &trace, &err), &err);
     const json_t * events = json_object_get(trace, "traceEvents");
@@ -172,19 +188,25 @@ static void format_and_time(void ** state) {
     unlink(path);
 }
 
+static void format_and_time(void ** state) {
+    (void) state;
+    check_trace(add_spec());
+    check_trace(product_spec());
+}
+
 // A place where nothing can be written: the program runs on as if nobody had asked.
 static void bad_paths(void ** state) {
     (void) state;
     struct hsac_account account;
     char path[64];
-    run_adds("/nonexistent/trace.json", &account);
+    run_kernel("/nonexistent/trace.json", add_spec(), &account);
     assert_int_equal(account.dispatches, DISPATCHES);
-    run_adds("/proc/trace.json", &account);
+    run_kernel("/proc/trace.json", add_spec(), &account);
     assert_int_equal(account.dispatches, DISPATCHES);
     // A directory stands where the file should: it stays, and nothing else is left.
     snprintf(path, sizeof path, "%s/taken", directory);
     assert_int_equal(mkdir(path, 0700), 0);
-    run_adds(path, &account);
+    run_kernel(path, add_spec(), &account);
     assert_int_equal(account.dispatches, DISPATCHES);
     assert_int_equal(rmdir(path), 0);
 }

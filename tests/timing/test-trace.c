@@ -99,7 +99,9 @@ static void saw_bundle(void * user, const char * line) {
     struct seen * s = user;
     if (strstr(line, "acq ") || strstr(line, "rel ")) {
         assert_true(s->n_requests < REQUESTS);
-        s->request[s->n_requests++] = strtoull(line, NULL, 10);
+        // The line is written behind the stall.
+        s->request[s->n_requests++] =
+            strtoull(line, NULL, 10) - emu_machine_clock(s->bench.machine)->lock_stall;
     }
 }
 

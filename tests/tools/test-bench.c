@@ -145,6 +145,7 @@ static void mistakes(void ** state) {
     expect("ADD f32 4 --fast", 2, "no option '--fast'");
     expect("ADD f32 4 --clock", 2, "--clock wants a value");
     expect("POLISH f32 4", 1, "no op 'POLISH'");
+    expect("SOFTMAX f32 4", 1, "did you mean 'SOFT_MAX'?");
     expect("ADD q8_0 4", 1, "no datatype 'q8_0'");
     expect("ADD f32 4,4", 1, "no shape of ADD '4,4'");
     expect("ADD f32 0x4", 1, "no shape");

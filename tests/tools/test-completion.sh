@@ -28,6 +28,8 @@ offers "info doctor cache inspect --version" ggml-hsa ""
 offers "doctor" ggml-hsa doc
 offers "--json --report --root --help" ggml-hsa doctor --
 offers "--stats" ggml-hsa inspect --st
+offers "--svg --from --to" ggml-hsa inspect --
+offers "--compare --clock --json" ggml-hsa bench --
 offers "stat list verify trim clear why" ggml-hsa cache ""
 offers "aie2 aie2p" ggml-hsa cache why x --arch ""
 offers "--config --output-dir --record --dry-run" ggml-hsa-gen-kernels --

@@ -14,10 +14,10 @@ static void look_at_shim(struct array * a, uint64_t tick) {
     bool moves = false, starts = false, waits = false;
     uint64_t change = NEVER;
     for (int col = 0; col < a->columns; col++) {
-        for (int i = 0; i < 2 * tile_traits[TILE_SHIM].channels; i++) {
-            const struct channel * c = a->by_bit[col][i];
-            if (c->state != CHANNEL_RUN) {
-                continue;
+        for (int i = 0; i < SHIM_CHANNELS; i++) {
+            const struct shim_times * c = &a->shim[col][i];
+            if (c->next <= tick) {
+                continue; // at rest, or without words
             }
             const uint64_t edges[] = {c->started, c->ddr_from, c->ddr_till, c->next};
             for (int e = 0; e < 4; e++) {

@@ -47,7 +47,7 @@ static void moved(struct channel * c, uint32_t n, uint64_t tick) {
     a->reached = end > a->reached ? end : a->reached;
     if (c->tile->kind == TILE_SHIM) {
         a->stream_words += n;
-        a->shim_changed = true;
+        shim_tell(c);
         if (!c->burst_begun && c->left > c->burst_left) {
             channel_event(c, cycle_of(a, tick), REQUEST_BURST);
         }

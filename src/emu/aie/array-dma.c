@@ -63,6 +63,7 @@ void channel_reset(struct channel * c) {
     c->queued = 0;
     c->state = CHANNEL_IDLE;
     c->waiting = NEVER;
+    shim_tell(c);
     if (c->dir == DMA_S2MM) {
         sink_reset(&c->sink);
     } else {
@@ -194,6 +195,7 @@ static bool begin(struct channel * c) {
     walk_begin(c);
     c->header_due = bd->packet && c->dir == DMA_MM2S;
     c->state = CHANNEL_ACQUIRE;
+    shim_tell(c);
     return true;
 }
 
@@ -263,15 +265,14 @@ static void tell(const struct channel * c, const char * what, uint64_t start, ui
 // has not sent.
 static uint64_t fetched_ahead(const struct channel * c) {
     const struct array * a = c->tile->array;
-    uint64_t words = c->bd.length + ticks(a, a->clock.fetch);
-    words = words < a->clock.fifo_out ? words : a->clock.fifo_out;
-    return c->dir == DMA_MM2S && c->tile->kind != TILE_SHIM ? cycle_of(a, words) : 0;
+    uint32_t words = c->bd.length < a->clock.fifo_out ? c->bd.length : a->clock.fifo_out;
+    bool ahead = c->dir == DMA_MM2S && c->tile->kind != TILE_SHIM;
+    return ahead ? cycle_of(a, words) + a->clock.fetch : 0;
 }
 
 void channel_finish(struct channel * c) {
     struct array * a = c->tile->array;
     channel_event(c, NEVER, REQUEST_NONE);
-    a->shim_changed |= c->tile->kind == TILE_SHIM;
     if (c->taken != NEVER) { // the first descriptor of a shim's task
         tell(c, "start-up", c->taken, cycle_of(a, c->started));
         c->taken = NEVER;
@@ -303,6 +304,7 @@ void channel_finish(struct channel * c) {
         begin(c);
     } else {
         c->state = CHANNEL_IDLE;
+        shim_tell(c);
         if (c->task.token) {
             send_token(c);
         }
@@ -376,7 +378,8 @@ static uint64_t open_since(const struct channel * c, const struct tile * owner, 
     int value = c->bd.acquire_value, take = value < 0 ? -value : value;
     uint64_t raised = owner->lock_raised[lock];
     if (c->waiting != NEVER) {
-        return raised + cycle_of(a, a->clock.fifo_out) < a->now ? a->now : raised;
+        uint64_t ahead = cycle_of(a, a->clock.fifo_out) + a->clock.fetch;
+        return raised + ahead < a->now ? a->now : raised;
     }
     return value < 0 && owner->lock_before[lock] >= take ? 0 : raised;
 }
@@ -404,7 +407,7 @@ static void try_acquire(struct channel * c) {
             start = since + lag;
         }
         if (c->waiting != NEVER) {
-            tell(c, "lock", c->waiting, a->now);
+            tell(c, "lock", c->waiting, start < a->now ? start : a->now);
             c->waiting = NEVER;
             a->locked[c->tile->col] &= ~(1u << c->bit);
         }
@@ -412,8 +415,8 @@ static void try_acquire(struct channel * c) {
     c->state = CHANNEL_RUN;
     c->next = ticks(a, start + delay(c));
     c->started = c->next;
-    a->shim_changed |= c->tile->kind == TILE_SHIM;
     first_burst(c);
+    shim_tell(c);
     channel_wake(c);
 }
 
@@ -426,7 +429,7 @@ static bool next_task(struct channel * c) {
     memmove(&c->queue[0], &c->queue[1], c->queued * sizeof(c->queue[0]));
     c->bd_id = c->task.bd;
     c->earliest = c->tile->array->now + start_up(c);
-    c->taken = c->tile->kind == TILE_SHIM ? c->tile->array->now : NEVER;
+    c->taken = c->tile->kind == TILE_SHIM ? c->tile->array->now + 1 : NEVER;
     return begin(c);
 }
 

@@ -27,6 +27,7 @@ enum {
     ARRAY_ROWS = 6,
     ARRAY_FIRST_CORE_ROW = 2,
     ARRAY_MAX_COLUMNS = 8,
+    SHIM_CHANNELS = 4, // of both directions, the first bits of `awake`
     ARRAY_COLUMN_CHANNELS =
         32, // 4 shim, 12 memtile, 4 for each of 4 cores: one bit each in `awake`
     TILE_MAX_BDS = 48,
@@ -271,6 +272,12 @@ struct txn {
     int n_operands;
 };
 
+// Of a shim channel that runs, in ticks: its start-up ends, it waits for host memory, its next word
+// can move. All 0: it does not run.
+struct shim_times {
+    uint64_t started, ddr_from, ddr_till, next;
+};
+
 struct array {
     struct emu_config config;
     struct emu_clock clock;
@@ -288,7 +295,9 @@ struct array {
     uint64_t next_wake;                                      // no later than the first of them
     uint64_t ddr_free[2];                                    // by direction, in 1/1000 cycles
     uint64_t tiles_moving;                                   // tick until which a tile's DMA moves
-    // for the account: what shim channels do, until which tick, and whether one has changed since
+    // for the account: the times of shim channels, together; what they do, until which tick, and
+    // whether one has changed since
+    struct shim_times shim[ARRAY_MAX_COLUMNS][SHIM_CHANNELS];
     enum emu_cause shim_cause;
     uint64_t shim_holds;
     bool shim_changed;
@@ -447,6 +456,17 @@ static inline void array_event(const struct array * a, enum emu_event_kind kind,
                                                             .what = what,
                                                             .start = start,
                                                             .end = end});
+    }
+}
+
+// Tells the account what a shim channel does.
+static inline void shim_tell(const struct channel * c) {
+    if (c->tile->kind == TILE_SHIM) {
+        struct array * a = c->tile->array;
+        struct shim_times now = {c->started, c->ddr_from, c->ddr_till, c->next};
+        a->shim[c->tile->col][c->bit] =
+            c->state == CHANNEL_RUN ? now : (struct shim_times){0, 0, 0, 0};
+        a->shim_changed = true;
     }
 }
 

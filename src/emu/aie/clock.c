@@ -22,19 +22,20 @@ static const struct emu_clock clocks[] = {
     .dma_granule = 16,   // [S] by two methods
     .dma_wins_sparse = 220, .dma_wins_dense = 37, // [S] 22 % at 0.15 accesses a cycle and bank; 19 in
                                                   // 1,024 granules when a word is stored every cycle
-    .lock_to_core = 4,   // [T] the stall ends 8 cycles after a descriptor's last word, and an acquire
+    .lock_to_core = 5,   // [T] the stall ends 9 cycles after a descriptor's last word, and an acquire
                          // that finds its lock open is 4 cycles old when its stall ends
     .lock_to_s2mm = 8,   // [T] 8 or 9
-    .lock_to_mm2s = 13,  // [T] 12 or 13 between the request and the first word
-    .mem_to_mm2s = 20,   // [T] once; 19 cycles without a word between them
-    .fetch = 7,          // [?] so that the buffer of 16 words is free again when the trace has it free
+    .lock_to_mm2s = 12,  // [T] 12 or 13
+    .mem_to_mm2s = 20,   // [T] once; 19 cycles between the two words
+    .fetch = 11,         // [?] of the 12: [S] 256 words are fetched 244 cycles after the start, and
+                         // [T] a memtile's buffer is filled again while its words still leave
     .bd_gap = 1,         // [T] 16 on 1 off, 8 on 1 off
     .task_start = 12,    // [?] descriptor, lock and memory
     .stream_words = 1,   // [S]
     .hop_local = 3, .hop_outside = 4,    // [D]
     .fifo_local = 6, .fifo_outside = 8,  // [D]
     .fifo_in = 16,       // [S] 15 or 16 in 39 windows
-    .fifo_out = 48,      // [S] three sizes; [T] a memtile's buffer is filled again before it is sent
+    .fifo_out = 12,      // [D] and [S], as above
     .mm2s_cold = 1330, .mm2s_steady = 319, .mm2s_decay = 310, // [S] medians of 50; very noisy
     .s2mm_cold = 260, .s2mm_steady = 185, .s2mm_decay = 0,    // [S]
     .burst_words = 128,  // [D] 512 bytes
@@ -64,17 +65,17 @@ static const struct emu_clock clocks[] = {
     .lock_stall = 1,     // [T] 4 in every uncontended gap
     .dma_granule = 32,   // [?] from widths
     .dma_wins_sparse = 120, .dma_wins_dense = 100, // [?] from a mean of 14 in 1,385 cycles [T]
-    .lock_to_core = 4,   // [T] as Phoenix: 8 in two of three cases, else 9
+    .lock_to_core = 5,   // [T] as Phoenix: 8 in two of three cases, else 9
     .lock_to_s2mm = 8,   // [T] 5 or 6 after the pulse, which is 3 after the request
-    .lock_to_mm2s = 12,  // [T] 11 or 12: 7 or 8 behind the pulse, which ends 4 after the request
-    .mem_to_mm2s = 20, .fetch = 7, // [?] as Phoenix
+    .lock_to_mm2s = 11,  // [T] 11 or 12: 7 or 8 behind the pulse, which ends 4 after the request
+    .mem_to_mm2s = 20, .fetch = 11, // [?] as Phoenix
     .bd_gap = 1,         // [T]
     .task_start = 12,    // [?]
     .stream_words = 2,   // [T] 8 KiB in 1,024 cycles
     .hop_local = 3, .hop_outside = 4,   // [D]
     .fifo_local = 12, .fifo_outside = 16, // [D] 6 and 8 of 64 bits
     .fifo_in = 32,       // [T] 16 of 64 bits
-    .fifo_out = 96,      // [?] as many granules
+    .fifo_out = 24,      // [?]
     .mm2s_cold = 1330, .mm2s_steady = 319, .mm2s_decay = 310, // [?] as Phoenix
     .s2mm_cold = 260, .s2mm_steady = 185, .s2mm_decay = 0,    // [?] as Phoenix
     .burst_words = 128,  // [D]

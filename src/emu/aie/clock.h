@@ -22,7 +22,7 @@ struct emu_clock {
     uint8_t lock_to_s2mm; // ... to the first word that a stream-to-memory channel takes
     uint8_t lock_to_mm2s; // ... to the first word of a memory-to-stream channel
     uint8_t mem_to_mm2s;  // ... of a memtile, from the last word of the channel that filled it
-    uint8_t fetch;        // from memory to the stream, part of the two above
+    uint8_t fetch;        // ... of these, from memory to the stream
     uint8_t bd_gap;       // cycles without a word between two descriptors, lock free
     uint8_t task_start;   // first descriptor of a task in a tile or memtile
 
