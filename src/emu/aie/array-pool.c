@@ -213,6 +213,8 @@ static struct pool * pool_of(struct array * a) {
 void array_pool_begin(struct array * a) {
     if (a->pool && a->pool->pid != getpid()) {
         a->pool = NULL; // the parent's: its locks may be held by threads that are not here
+        a->ahead = 0;
+        a->horizon = NEVER;
     }
 }
 

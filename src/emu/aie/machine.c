@@ -218,13 +218,13 @@ enum status emu_machine_run(struct emu_machine * m, const uint8_t * pdi, size_t 
     struct array * a = m->array;
     struct error local = {ST_OK, ""};
     m->counters.last_account = (struct emu_account){0};
+    array_pool_begin(a);
     enum status st = load(m, pdi, pdi_size, &local);
     if (st == ST_OK) {
         struct emu_account * last = &m->counters.last_account;
         struct emu_account outside = *last;
         uint64_t bank_stalls = m->counters.bank_stalls, start = a->now;
         *last = (struct emu_account){0};
-        array_pool_begin(a);
         forget_dispatch(a);
         bool ok = txn_start(a, insts, n_insts, operands, n_operands) && play(m) && settle(a);
         st = ok ? ST_OK : a->error.status;

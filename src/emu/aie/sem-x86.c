@@ -36,16 +36,18 @@ AVX512 static inline __m512 power_512(__m512 v) {
         _mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(EXPONENT)));
 }
 
-// The sums: acc and n products a[k] * b[k] in each lane; false as in sem-bf16.c.
+// The sums: acc and n products a[k] * b[k] in each lane; false as in sem-bf16.c. Powers of two are
+// compared by their bits, which takes less time.
 AVX512 static inline __attribute__((always_inline)) bool
 sum_512(uint8_t * out, const uint8_t * acc, const __m512 * a, const __m512 * b, int n) {
     const __m512i none = _mm512_set1_epi32(TOP_NONE << 23);
     __m512 c = acc ? _mm512_loadu_ps(acc) : _mm512_setzero_ps();
-    __m512 tops[2] = {_mm512_max_ps(power_512(c), _mm512_castsi512_ps(none)), _mm512_setzero_ps()};
+    __m512i tops[2] = {_mm512_max_epi32(_mm512_castps_si512(power_512(c)), none), none};
     for (int k = 0; k < n; k++) { // two, so that they do not wait for one another
-        tops[k & 1] = _mm512_max_ps(tops[k & 1], _mm512_mul_ps(power_512(a[k]), power_512(b[k])));
+        __m512 power = _mm512_mul_ps(power_512(a[k]), power_512(b[k]));
+        tops[k & 1] = _mm512_max_epi32(tops[k & 1], _mm512_castps_si512(power));
     }
-    __m512i top = _mm512_castps_si512(_mm512_max_ps(tops[0], tops[1]));
+    __m512i top = _mm512_max_epi32(tops[0], tops[1]);
     __mmask16 bad = _mm512_cmpgt_epi32_mask(top, _mm512_set1_epi32(TOP_MAX << 23));
     bad |= _mm512_mask_test_epi32_mask(_mm512_cmpeq_epi32_mask(top, none), _mm512_castps_si512(c),
                                        _mm512_set1_epi32(0x7fffffff));
@@ -127,11 +129,11 @@ AVX2 static inline __m256 power_256(__m256 v) {
 AVX2 static inline __attribute__((always_inline)) __m256
 sum_256(__m256 c, const __m256 * a, const __m256 * b, int n, __m256i * bad) {
     const __m256i none = _mm256_set1_epi32(TOP_NONE << 23);
-    __m256 highest = _mm256_max_ps(power_256(c), _mm256_castsi256_ps(none));
+    __m256i top = _mm256_max_epi32(_mm256_castps_si256(power_256(c)), none);
     for (int k = 0; k < n; k++) {
-        highest = _mm256_max_ps(highest, _mm256_mul_ps(power_256(a[k]), power_256(b[k])));
+        __m256 power = _mm256_mul_ps(power_256(a[k]), power_256(b[k]));
+        top = _mm256_max_epi32(top, _mm256_castps_si256(power));
     }
-    __m256i top = _mm256_castps_si256(highest);
     __m256i magnitude = _mm256_slli_epi32(_mm256_castps_si256(c), 1);
     __m256i mute = _mm256_andnot_si256(_mm256_cmpeq_epi32(magnitude, _mm256_setzero_si256()),
                                        _mm256_cmpeq_epi32(top, none));
