@@ -287,8 +287,8 @@ static void gpus(void ** state) {
     // The played GPU takes no code, so that the plugin leaves it out.
     EXPECT(env, doctor("none"), 1, "PASS  NPU on the bus: there is none; the GPU does without",
            "PASS  kernel driver: amdxdna is not loaded; the GPU does without",
-           "PASS  GPU: a GPU (gfx1100), 4 GiB", "GPU compiler: ", "it has no kernels", " 1 failure",
-           "!packet ABI");
+           "PASS  GPU: a GPU (gfx1100), 4 GiB", "GPU compiler: ", "it has no kernels", " failure",
+           "!packet ABI"); // one, or two without a compiler for it
     put("gpu", "/proc/sys/kernel/osrelease", "6.18.1");
     put_device("gpu", &phoenix);
     EXPECT(env, doctor("gpu"), 1, "PASS  NPU on the bus: " BUS,

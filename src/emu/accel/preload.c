@@ -174,6 +174,12 @@ EXPORT ssize_t readlink(const char * path, char * text, size_t size) {
     return n ? link_text(n, text, size) : accel_libc()->readlink(path, text, size);
 }
 
+// What a program calls that was built with _FORTIFY_SOURCE.
+ssize_t __readlink_chk(const char * path, char * text, size_t size, size_t room);
+EXPORT ssize_t __readlink_chk(const char * path, char * text, size_t size, size_t room) {
+    return readlink(path, text, size < room ? size : room);
+}
+
 EXPORT ssize_t readlinkat(int dir, const char * path, char * text, size_t size) {
     const struct accel_node * n = accel_node_find(path);
     return n ? link_text(n, text, size) : accel_libc()->readlinkat(dir, path, text, size);
