@@ -11,10 +11,13 @@ for tool in dpkg-buildpackage dh; do
     command -v $tool >/dev/null || { echo "deb.sh: no $tool here; install dpkg-dev and debhelper" >&2; exit 1; }
 done
 
+# Debian's tools want a path without spaces.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 rm -rf "$out"/ggml-hsa* "$out"/lib*
 sh "$here/dist.sh" "$out" >/dev/null
-tar xzf "$out"/ggml-hsa-*.tar.gz -C "$out"
-tree=$(echo "$out"/ggml-hsa-*/)
+tar xzf "$out"/ggml-hsa-*.tar.gz -C "$work"
+tree=$(echo "$work"/ggml-hsa-*/)
 tree=${tree%/}
 version=${tree##*/ggml-hsa-}
 # From the tarball's own date, so that equal sources make equal packages.
@@ -31,13 +34,13 @@ options=
 if ! dpkg-query -W -f '${Status}' libggml-dev 2>/dev/null | grep -q 'install ok installed'; then
     options=-d
     sh "$here/ggml/get.sh" --libs "$deps"
-    export GGML_HSA_CMAKE_ARGS="-DGGML_HSA_DEPS_DIR=$deps" GGML_HSA_SHLIBDEPS="-l$deps/prefix/lib"
+    export GGML_HSA_DEPS="$deps"
 fi
 export DEB_BUILD_OPTIONS="noautodbgsym ${DEB_BUILD_OPTIONS:-}"
 cd "$tree"
 sh "$here/step.sh" "$out/build.log" "deb: ggml-hsa $version" dpkg-buildpackage -b -us -uc $options
+mv "$work"/*.deb "$work"/*.changes "$work"/*.buildinfo "$out"
 cd "$out"
-rm -rf "$tree"
 if command -v lintian >/dev/null; then
     lintian --fail-on error,warning --suppress-tags bad-distribution-in-changes-file ./*.changes
     echo "-- deb: lintian has nothing to say"

@@ -11,7 +11,7 @@ if [ -e .git ] && git rev-parse -q --verify HEAD >/dev/null 2>&1; then
     [ -z "$(git status --porcelain)" ] || echo "-- dist: what is not committed is left out" >&2
     git archive --format=tar --prefix="$name/" HEAD | gzip -9n >"$out/$name.tar.gz.part"
 else
-    tar c --sort=name --owner=0 --group=0 --numeric-owner --mtime=@"${SOURCE_DATE_EPOCH:-0}" \
+    tar c --sort=name --owner=0 --group=0 --numeric-owner --mtime=@"${SOURCE_DATE_EPOCH:-$(stat -c %Y CMakeLists.txt)}" \
         --exclude=./.deps --exclude='./build*' --exclude='*.o' --transform "s,^\\.,$name," . |
         gzip -9n >"$out/$name.tar.gz.part"
 fi
