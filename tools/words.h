@@ -11,8 +11,8 @@ struct nearest { // all zero: nothing is near
     int far;
 };
 
-// Letters to change, add, drop or swap with a neighbour, to get from a (n of them) to b (m); 100 where
-// one is longer than 47.
+// Letters to change, add, drop or swap with a neighbour, to get from a (n of them) to b (m); 100
+// where one is longer than 47.
 int words_distance(const char * a, size_t n, const char * b, size_t m);
 
 // Is word nearer to what was asked for than the best so far?
