@@ -16,6 +16,7 @@ dir=$6
 tiny=$7
 here=$(dirname "$0")
 
+length=830 # characters of the longer prompt: some 270 tokens
 if [ ! -r "$bin/llama-completion" ]; then
     echo "skipped: there is no $bin/llama-completion (make llama)"
     exit 77
@@ -25,6 +26,7 @@ mkdir -p "$dir"
 if [ ! -r "$model" ]; then
     "$tiny" "$dir/tiny.gguf"
     model=$dir/tiny.gguf
+    length=220 # each byte is one
 fi
 unset GGML_BACKEND_PATH GGML_HSA_KERNEL_DIR GGML_HSA_RECORD GGML_HSA_JIT_COMMAND GGML_HSA_MUL_MAT GGML_HSA_HOST_FALLBACK
 export GGML_HSA_KERNEL_CACHE_MAX_SIZE=0
@@ -34,14 +36,19 @@ fail() {
     exit 1
 }
 
+text="Once upon a time, there was a little girl named Lily. She loved to play outside in the park."
+for _ in 1 2 3 4; do
+    text="$text $text"
+done
+text=$(echo "$text" | cut -c 1-$length)
+
 # llama <case> <arguments>: the recorded run is "short".
 llama() {
     kind=$1
     shift
     case $kind in
     short) set -- "$@" -p "Once upon a time" -n 8 ;;
-    long) set -- "$@" -p "Once upon a time, there was a little girl named Lily. She loved to play outside in the park" \
-        -n 24 -c 384 ;;
+    long) set -- "$@" -p "$text" -n 12 -c 512 ;; # beyond the 256 tokens that attention first looks at
     esac
     "$@" -m "$model" --temp 0 -t 1 -no-cnv -fa off </dev/null
 }
