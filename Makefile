@@ -9,8 +9,9 @@ JOBS   ?= $(shell nproc)
 # the one in this machine.
 GGML_HSA_EMULATE ?= aie2
 FUZZ_SECONDS     ?= 30
-# The language model of `make llama-test`.
-MODEL            ?= ../shared/models/stories260K.gguf
+# The language model of `make llama-test`: one that is there, or a tiny one of random numbers that is made.
+TINY_MODEL        = $(BUILD)/tiny-model.gguf
+MODEL            ?= $(firstword $(wildcard ../shared/models/stories260K.gguf) $(TINY_MODEL))
 CMAKE_ARGS       ?=
 PREFIX           ?= /usr/local
 # Looking for leaks costs each process seconds on 64-bit Arm; `make asan LEAKS=1` does it there too.
@@ -135,11 +136,14 @@ bench: build ## the benchmarks
 llama: setup ## build llama-completion and llama-quantize of stock llama.cpp (once, minutes)
 	@JOBS=$(JOBS) sh cmake/llama/get.sh "$(DEPS)"
 
-llama-test: llama-model build llama ## stock llama.cpp writes with MODEL the same text on the NPU as on the CPU
+llama-test: llama-model llama ## stock llama.cpp writes with MODEL the same text on the NPU as on the CPU
 	@GGML_HSA_EMULATE=$(GGML_HSA_EMULATE) sh tests/llama/compare.sh "$(DEPS)/llama/bin" "$(BUILD)/bin/libggml-hsa.so" "$(MODEL)"
 
-llama-model:
-	@[ -r "$(MODEL)" ] || { echo "no model '$(MODEL)': name a GGUF file of a language model, make llama-test MODEL=<file>"; exit 1; }
+llama-model: build
+	@[ "$(MODEL)" != "$(TINY_MODEL)" ] || { echo "-- no model is at hand: a tiny one of random numbers does; MODEL=<file.gguf> names another"; \
+	    "$(BUILD)/bin/tiny-model" "$(TINY_MODEL)"; }
+	@[ -r "$(MODEL)" ] || { echo "no model '$(MODEL)': name a GGUF file of a language model, make llama-test MODEL=<file>," \
+	    "or leave MODEL out to have a tiny one made"; exit 1; }
 
 ops-docs: build ## write docs/ops.md and docs/ops.csv: which ops run where
 	@sh cmake/ops-docs.sh "$(BUILD)" docs

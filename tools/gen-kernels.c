@@ -26,7 +26,8 @@ static const char help[] = PROGRAM
     "  --config C      what to make: JSON {\"kernels\": [{kernel_name, kernel_source, arch,\n"
     "                  input_tensors, output_tensor, exported_name, op_params?}]}\n"
     "  --output-dir D  where to: D/<arch>/<exported_name>.pdi, _insts.bin and manifest.json;\n"
-    "                  run programs with GGML_HSA_KERNEL_DIR=D\n"
+    "                  run programs with GGML_HSA_KERNEL_DIR=D; programs/ holds what other\n"
+    "                  shapes of the same ops run on\n"
     "  --arch A        only entries for A (aie2, aie2p); entries that name none are for A\n"
     "  --jobs N        threads, as many as there are cores if not given\n"
     "  --dry-run       check everything, write nothing\n"
@@ -38,7 +39,8 @@ static const char help[] = PROGRAM
     "  --version       version of the tool\n\n"
     "Tensors are written (d0,d1,d2,d3)/dtype or (d0,d1,d2,d3)/dtype/(s0,s1,s2,s3), with dimension "
     "0\n"
-    "innermost and strides in bytes; dtypes are f32 f16 bf16 i8 i16 i32.\n"
+    "innermost and strides in bytes (in elements where one is no multiple of the dtype's size);\n"
+    "dtypes are f32 f16 bf16 i8 i16 i32.\n"
     "Exit status: 0 all made, 1 something failed, 2 the command line is not understood.\n";
 
 static atomic_bool stop; // the one thing that a signal may touch

@@ -117,8 +117,43 @@ static void test_verbose(void ** state) {
     unsetenv("GGML_HSA_JIT_VERBOSE");
 }
 
+// A directory that is wrong is said when a device begins, each by itself; so is a build without a
+// compiler that has none.
+static void test_wrong_directories(void ** state) {
+    (void) state;
+    char dir[] = "/tmp/test-store-jit-XXXXXX", list[200], path[100], wanted[200];
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/aie2", dir);
+    struct store_compiler streams = *store_own_compiler();
+    streams.compile_pdi = NULL;
+    struct store * s;
+    for (int round = 0; round < 3; round++) {
+        told[0] = '\0';
+        snprintf(list, sizeof list, "%s:%s/nowhere:/dev/null", dir, dir);
+        setenv("GGML_HSA_KERNEL_DIR", round == 2 ? "" : list, 1);
+        assert_int_equal(store_new_with(round == 2 ? &streams : store_own_compiler(), &s, NULL),
+                         ST_OK);
+        store_set_log(s, listen);
+        store_check_packs(s, AIE_ARCH_AIE2);
+        store_free(s);
+        snprintf(wanted, sizeof wanted, "%s holds no kernels for aie2 (aie2/: No such file", dir);
+        assert_true((strstr(told, wanted) != NULL) == (round == 0));
+        snprintf(wanted, sizeof wanted, "%s/nowhere: No such file or directory", dir);
+        assert_true((strstr(told, wanted) != NULL) == (round < 2));
+        assert_true((strstr(told, "/dev/null: Not a directory") != NULL) == (round < 2));
+        assert_true((strstr(told, "no kernel compiler") != NULL) == (round == 2));
+        if (round == 0) {
+            assert_int_equal(mkdir(path, 0700), 0);
+        }
+    }
+    unsetenv("GGML_HSA_KERNEL_DIR");
+    rmdir(path);
+    rmdir(dir);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_compile_and_pack),
-                                       cmocka_unit_test(test_verbose)};
+                                       cmocka_unit_test(test_verbose),
+                                       cmocka_unit_test(test_wrong_directories)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

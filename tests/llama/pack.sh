@@ -1,5 +1,6 @@
 #!/bin/sh
-# pack.sh <gen-kernels> <llama bin> <plugin> <plugin without compilers> <model> <directory>: a short run of stock
+# pack.sh <gen-kernels> <llama bin> <plugin> <plugin without compilers> <model> <directory> <tiny-model>: with the
+# model, or where it is missing one that tiny-model makes, a short run of stock
 # llama.cpp is recorded and made into a pack. A plugin without compilers then runs from the pack: the recorded
 # run, and one with a longer prompt, more tokens and another context. Both must write what the CPU writes, with
 # every MUL_MAT on the device and nothing compiled. Without a pack, and with one of another version, it must
@@ -12,16 +13,21 @@ plugin=$3
 packs_only=$4
 model=$5
 dir=$6
+tiny=$7
 here=$(dirname "$0")
 
-for file in "$bin/llama-completion" "$model"; do
-    if [ ! -r "$file" ]; then
-        echo "skipped: there is no $file (make llama; a GGUF file of a language model in GGML_HSA_LLAMA_MODEL)"
-        exit 77
-    fi
-done
+length=830 # characters of the longer prompt: some 270 tokens
+if [ ! -r "$bin/llama-completion" ]; then
+    echo "skipped: there is no $bin/llama-completion (make llama)"
+    exit 77
+fi
 rm -rf "$dir"
 mkdir -p "$dir"
+if [ ! -r "$model" ]; then
+    "$tiny" "$dir/tiny.gguf"
+    model=$dir/tiny.gguf
+    length=220 # each byte is one
+fi
 unset GGML_BACKEND_PATH GGML_HSA_KERNEL_DIR GGML_HSA_RECORD GGML_HSA_JIT_COMMAND GGML_HSA_MUL_MAT GGML_HSA_HOST_FALLBACK
 export GGML_HSA_KERNEL_CACHE_MAX_SIZE=0
 
@@ -30,14 +36,19 @@ fail() {
     exit 1
 }
 
+text="Once upon a time, there was a little girl named Lily. She loved to play outside in the park."
+for _ in 1 2 3 4; do
+    text="$text $text"
+done
+text=$(echo "$text" | cut -c 1-$length)
+
 # llama <case> <arguments>: the recorded run is "short".
 llama() {
     kind=$1
     shift
     case $kind in
     short) set -- "$@" -p "Once upon a time" -n 8 ;;
-    long) set -- "$@" -p "Once upon a time, there was a little girl named Lily. She loved to play outside in the park" \
-        -n 24 -c 384 ;;
+    long) set -- "$@" -p "$text" -n 12 -c 512 ;; # beyond the 256 tokens that attention first looks at
     esac
     "$@" -m "$model" --temp 0 -t 1 -no-cnv -fa off </dev/null
 }

@@ -77,6 +77,12 @@ refuses 'ggml was not found. Run `make setup` once' -DGGML_HSA=ON -DCMAKE_FIND_R
 refuses 'jansson 2.11 or newer was not found. Run `make setup` once' -DGGML_HSA=OFF -DPKG_CONFIG_EXECUTABLE=/bin/false
 refuses 'GPU_TARGETS: .gtx90. is no AMD GPU' -DGGML_HSA=OFF -DGPU_TARGETS='gfx90a;gtx90'
 
+# Each option of the build goes with the tests.
+for option in GGML_HSA_JIT_COMPILE GGML_HSA_JIT_STDOUT_REDIRECT; do
+    "$cmake" -S "$dir/tree" -B "$dir/build" -D$option=OFF >"$dir/log" 2>&1 || { tail -n 20 "$dir/log"; failed=1; }
+    "$cmake" -S "$dir/tree" -B "$dir/build" -D$option=ON >"$dir/log" 2>&1 || failed=1
+done
+
 # One that is there is taken, also where another was found before.
 mkdir -p "$dir/rocm/lib/cmake/hsa-runtime64" "$dir/rocm/include/hsa"
 touch "$dir/rocm/include/hsa/hsa.h"

@@ -41,8 +41,33 @@ offers "gfx1100 all" rocm-kernels compile --arch ""
 offers "verify" rocm-kernels cache ver
 cd "$files"
 offers "ggml-hsa.bash" ggml-hsa-gen-kernels --config gg
+
+# The same of zsh, whose functions that offer words are played by ones that print them.
+zsh_offers() {
+    local wanted=$1
+    shift
+    PATH=$bin:$PATH zsh -f -c '
+        compadd() { if [[ $1 == -a ]]; then print -l -- ${(P)2}; else print -l -- $@; fi }
+        _describe() { print -l -- ${(P)2%%:*} }
+        _files() { }
+        completion() { source $1 }
+        file=$1; shift
+        words=("$@") CURRENT=$# PREFIX=$words[-1]
+        completion $file' zsh "$files/_ggml-hsa" "$@" >offered
+    for word in $wanted; do
+        grep -qxF -- "$word" offered || { echo "zsh, '$*': '$word' is not offered, but: $(tr '\n' ' ' <offered)"; failed=1; }
+    done
+}
 if command -v zsh >/dev/null; then
-    zsh -n "$files/_ggml-hsa" || failed=1
+    cd "$(mktemp -d)"
+    zsh_offers "info doctor cache inspect" ggml-hsa ""
+    zsh_offers "--json --report" ggml-hsa doctor --
+    zsh_offers "stat verify why" ggml-hsa cache ""
+    zsh_offers "--config --record" ggml-hsa-gen-kernels --
+    zsh_offers "aie2p" ggml-hsa-gen-kernels --arch ""
+    zsh_offers "compile run" rocm-kernels ""
+    zsh_offers "unary_f32" rocm-kernels list ""
+    rm -r "$PWD"
 else
     echo "not looked at: zsh's completion (no zsh)"
 fi
