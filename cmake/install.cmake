@@ -131,7 +131,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ggml-hsa-config.cmake
 # Not every installation of ggml brings a ggml.pc; then its directories are written out.
 set(PC_REQUIRES ggml)
 set(PC_GGML_CFLAGS "")
-set(PC_GGML_LIBS "")
+set(PC_GGML_LIBS "-lggml-base") # Debian's ggml.pc does not name it
 set(PC_CPU "")
 find_file(GGML_PC ggml.pc PATHS ${ggml_libdir}/pkgconfig NO_DEFAULT_PATH)
 mark_as_advanced(GGML_PC)

@@ -38,7 +38,10 @@ wanted() { # wanted <set>
     gpu) echo clang rocminfo clang-19 lld-19 llvm-19 hipcc libamdhip64-dev librocrand-dev librocprim-dev ;;
     hosts) echo clang-19 lld-19 libamdhip64-5 curl ;; # from this release, for programs of newer ones
     format) echo clang-format-14 ;; # the version that cmake/format.sh asks for
-    deb) echo debhelper dpkg-dev lintian libggml-dev ;; # Debian 12 has no ggml
+    deb)
+        echo debhelper dpkg-dev lintian
+        ! apt-cache show libggml-dev >/dev/null 2>&1 || echo libggml-dev # Debian 12 has none
+        ;;
     cross) # a compiler for the other architecture, and what runs its programs
         case $(uname -m) in
         x86_64) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static ;;
