@@ -349,9 +349,8 @@ static enum status supports_nothing(const struct kernel_spec * spec, struct erro
 
 static enum status makes_nothing(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
                                  struct error * err) {
-    (void) pdi;
-    (void) size;
-    return supports_nothing(spec, err);
+    (void) spec, (void) pdi, (void) size;
+    return error_set(err, ST_UNSUPPORTED, "not by this one");
 }
 
 // The command is asked for what our compiler cannot do, promised only while it is there, and not
@@ -360,6 +359,7 @@ static void in_a_store(void ** state) {
     (void) state;
     static const struct store_compiler unable = {.supports = supports_nothing,
                                                  .compile_pdi = makes_nothing};
+    static const struct store_compiler streams = {.supports = supports_nothing};
     struct kernel_spec spec = make_spec(), strided = make_spec();
     strided.inputs[0].nb[1] += 4;
     struct store * s;
@@ -372,6 +372,10 @@ static void in_a_store(void ** state) {
     store_free(s);
 
     script("exit 3");
+    assert_int_equal(store_new_with(&streams, &s, NULL), ST_OK); // a build that compiles nothing
+    assert_false(store_has_command(s));
+    assert_false(store_can(s, &spec));
+    store_free(s);
     assert_int_equal(store_new_with(&unable, &s, NULL), ST_OK);
     assert_true(store_has_command(s));
     assert_true(store_can(s, &spec));
