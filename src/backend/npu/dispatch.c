@@ -81,8 +81,11 @@ enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
     }
     d.cycles += kernel_cycles(spec);
     sent->pins[sent->n_pins++] = pin;
-    s->in_flight = true;
-    s->sent++;
-    atomic_fetch_add(&s->device->dispatches, 1);
-    return hsac_queue_dispatch(s->queue, &d, err);
+    s->in_flight = true; // the pin is given back when the stream is waited for
+    st = hsac_queue_dispatch(s->queue, &d, err);
+    if (st == ST_OK) { // one that was refused has touched nothing: the CPU may compute the node
+        s->sent++;
+        atomic_fetch_add(&s->device->dispatches, 1);
+    }
+    return st;
 }
