@@ -25,9 +25,68 @@ enum fallback_mode fallback_asked(void) {
     return off ? FALLBACK_NEVER : on ? FALLBACK_PROMISED : DEFAULT_MODE;
 }
 
+// ggml's CPU backend says yes to elementwise and row ops of every type, and ends the process when
+// it comes to one that it has not. These it has; of ops that are not here its word is taken.
+enum { F32 = 1, F16 = 2, BF16 = 4, FLOATS = F32 | F16 | BF16 };
+static const uint8_t cpu_types[GGML_OP_COUNT] = {
+    [GGML_OP_ADD] = FLOATS,
+    [GGML_OP_SUB] = FLOATS,
+    [GGML_OP_MUL] = FLOATS,
+    [GGML_OP_DIV] = FLOATS,
+    [GGML_OP_UNARY] = FLOATS,
+    [GGML_OP_GLU] = F32 | F16,
+    [GGML_OP_SQR] = FLOATS,
+    [GGML_OP_SQRT] = FLOATS,
+    [GGML_OP_LOG] = FLOATS,
+    [GGML_OP_SIN] = FLOATS,
+    [GGML_OP_COS] = FLOATS,
+    [GGML_OP_SCALE] = F32,
+    [GGML_OP_CLAMP] = F32 | F16,
+    [GGML_OP_LEAKY_RELU] = F32 | F16,
+    [GGML_OP_SOFT_MAX] = F32,
+    [GGML_OP_RMS_NORM] = F32,
+    [GGML_OP_NORM] = F32,
+    [GGML_OP_L2_NORM] = F32,
+    [GGML_OP_SUM_ROWS] = F32,
+    [GGML_OP_MEAN] = F32,
+    [GGML_OP_SUM] = FLOATS,
+    [GGML_OP_ARGMAX] = F32,
+    [GGML_OP_CROSS_ENTROPY_LOSS] = F32,
+};
+
+static unsigned types_of(const struct ggml_tensor * op) {
+    if (op->op == GGML_OP_GLU && ggml_get_glu_op(op) == GGML_GLU_OP_SWIGLU_OAI) {
+        return F32;
+    }
+    if (op->op == GGML_OP_UNARY) {
+        switch (ggml_get_unary_op(op)) {
+        case GGML_UNARY_OP_GELU:
+        case GGML_UNARY_OP_GELU_QUICK:
+        case GGML_UNARY_OP_GELU_ERF:
+        case GGML_UNARY_OP_SILU:
+            return F32 | F16;
+        default:
+            break;
+        }
+    }
+    return cpu_types[op->op];
+}
+
+static bool cpu_computes(ggml_backend_dev_t cpu, const struct ggml_tensor * op) {
+    unsigned types = types_of(op);
+    enum ggml_type t = op->src[0] ? op->src[0]->type : op->type;
+    unsigned bit = t == GGML_TYPE_F32    ? F32
+                   : t == GGML_TYPE_F16  ? F16
+                   : t == GGML_TYPE_BF16 ? BF16
+                                         : 0;
+    // MUL and ADD take quantized terms as well: nothing of ours, so that the backend's word counts.
+    bool known = types == 0 || (types & bit) || ggml_is_quantized(t);
+    return known && ggml_backend_dev_supports_op(cpu, op);
+}
+
 bool fallback_supports(const struct ggml_tensor * op) {
     ggml_backend_dev_t cpu = cpu_device();
-    return cpu && ggml_backend_dev_supports_op(cpu, op);
+    return cpu && cpu_computes(cpu, op);
 }
 
 // ---- a stream's CPU backend ----
@@ -112,8 +171,9 @@ static size_t operand_bytes(const struct ggml_tensor * node) {
 
 enum status fallback_add(struct fallback * f, struct ggml_tensor * node, struct error * err) {
     enum status st = fallback_begin(f, err);
-    if (st == ST_OK && !ggml_backend_dev_supports_op(ggml_backend_get_device(f->cpu), node)) {
-        st = error_set(err, ST_UNSUPPORTED, "the CPU backend does not support it either");
+    if (st == ST_OK && !cpu_computes(ggml_backend_get_device(f->cpu), node)) {
+        st = error_set(err, ST_UNSUPPORTED, "the CPU backend does not have it for %s either",
+                       ggml_type_name(node->src[0] ? node->src[0]->type : node->type));
     }
     if (st == ST_OK && (ggml_graph_n_nodes(f->graph) == MAX_NODES || f->bytes > MAX_BYTES)) {
         st = fallback_run(f, err);
