@@ -10,7 +10,7 @@
 // How far a core may run ahead without meeting the outside before the array looks at its clock
 // again; bounds the time until an endless loop is noticed. The first cycles are run at once: a way
 // that is over by then is not worth handing to another thread.
-enum { CORE_RUN_AHEAD = 65536, CORE_RUN_FIRST = 256 };
+enum { CORE_RUN_AHEAD = 65536, CORE_RUN_FIRST = 256, CORE_RUN_WORTH = 1000 };
 
 enum { CORE_ENABLE = 1, CORE_RESET = 2 };
 enum { CASCADE_FROM_WEST = 1, CASCADE_TO_EAST = 2 };
@@ -308,11 +308,13 @@ void tile_core_run(struct tile * t) {
         }
     }
     stands(t, -1);
+    t->ran_from = a->now;
     uint64_t first = a->now + CORE_RUN_FIRST, limit = a->now + CORE_RUN_AHEAD;
     enum core_state state = core_run(t->core, a->now, first);
     stands(t, +1);
     if (state == CORE_READY && core_now(t->core) > first) {
-        if (array_pool_add(t, limit)) {
+        // Handing it over costs about what so many cycles do; the last ones tell of this one.
+        if (t->stretch >= CORE_RUN_WORTH && array_pool_add(t, limit)) {
             return;
         }
         state = core_run(t->core, a->now, limit);
@@ -330,6 +332,10 @@ void tile_core_run(struct tile * t) {
 }
 
 void tile_core_came(struct tile * t) {
+    // Short ones between two locks do not count: the long one behind them is meant.
+    uint64_t ran = core_now(t->core) - t->ran_from;
+    t->stretch -= t->stretch / 16;
+    t->stretch = ran > t->stretch ? ran : t->stretch;
     struct array * a = t->array;
     uint64_t next = core_now(t->core);
     if (core_get_state(t->core) == CORE_FAULT && next <= a->now) {

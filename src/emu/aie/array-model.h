@@ -235,8 +235,9 @@ struct tile {
     uint32_t mux, demux; // shim
     uint32_t core_control, cascade_control;
 
-    struct core * core;  // core tiles
-    uint64_t core_since; // when it last began to run or to wait
+    struct core * core;         // core tiles
+    uint64_t core_since;        // when it last began to run or to wait
+    uint64_t ran_from, stretch; // when it last met somebody, and how long it ran before that
     uint64_t bundles_seen, stalls_seen, bank_stalls_seen, strays_seen; // already in the counters
     // Meetings of core and DMA in a bank: what DMA channels took from each physical bank of this
     // memory, in granules, told at the end of each descriptor, and how much of it the core has been
