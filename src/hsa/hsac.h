@@ -90,12 +90,14 @@ struct hsac_launch { // a kernel of a GPU
 };
 
 // ROCr 7.2 waits 50 ms for a batch and then ends the process, and an NPU may run at 800 MHz. So
-// much time may a batch take, and a kernel of it; each dispatch has its price besides, and each
-// change of the PDI, which is 180 us with our smaller kernels and 590 with the products.
+// much time may a batch take, and what a kernel computes; its instruction stream comes on top. Each
+// dispatch has its price besides, and each change of the PDI, which is 180 us with our smaller
+// kernels and 590 with the products.
 #define HSAC_BATCH_CYCLES    36000000
 #define HSAC_MOST_CYCLES     20000000
 #define HSAC_DISPATCH_CYCLES 30000
 #define HSAC_PDI_CYCLES      400000
+#define HSAC_ONE_CYCLES      (HSAC_BATCH_CYCLES - HSAC_DISPATCH_CYCLES - HSAC_PDI_CYCLES)
 
 // A queue may be shared by threads: each call locks it. Packets are kept back and rung in batches.
 enum status hsac_queue_new(struct hsac_agent * a, struct hsac_queue ** out, struct error * err);

@@ -294,10 +294,10 @@ static enum status check(struct hsac_agent * a, const struct hsac_dispatch * d,
                 i, d->operands[i].addr, a->h->runtime->name);
         }
     }
-    if (d->cycles > HSAC_MOST_CYCLES) {
+    if (d->cycles > HSAC_ONE_CYCLES) {
         return error_set(err, ST_UNSUPPORTED,
                          "a kernel of about %llu cycles: %d is the most that may run at once",
-                         (unsigned long long) d->cycles, HSAC_MOST_CYCLES);
+                         (unsigned long long) d->cycles, HSAC_ONE_CYCLES);
     }
     const char * why = a->h->abi->refuse(d);
     return why ? error_set(err, ST_UNSUPPORTED, "dispatch on %s: %s", a->name, why) : ST_OK;

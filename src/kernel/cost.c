@@ -19,7 +19,7 @@ enum {
 struct price {
     int f32, f16, bf16, integer;
 };
-static const struct price plain = {8, 20, 12, 2}, heavy = {50, 100, 70, 16}, row = {32, 32, 32, 32};
+static const struct price plain = {8, 20, 12, 2}, heavy = {50, 100, 70, 16}, row = {26, 26, 26, 26};
 
 static bool is_plain(enum kernel_op op) {
     switch (op) {

@@ -432,7 +432,7 @@ static void test_batches_are_short(void ** state) {
     }
     must(hsac_queue_wait(q, &err), &err);
     assert_int_equal(doorbells(&t), 3);
-    d.cycles = HSAC_MOST_CYCLES + 1;
+    d.cycles = HSAC_ONE_CYCLES + 1;
     assert_int_equal(hsac_queue_dispatch(q, &d, &err), ST_UNSUPPORTED);
     assert_non_null(strstr(err.text, "cycles"));
     hsac_queue_free(q);

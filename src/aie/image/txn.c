@@ -105,7 +105,14 @@ enum status txn_idle(enum aie_arch arch, uint32_t ** insts, size_t * n_words, st
 }
 
 uint64_t txn_cycles(const uint32_t * insts, size_t n_words) {
-    enum { WRITE = 130, MASK_WRITE = 260, BLOCK = 130, BLOCK_WORD = 14, WAIT = 8500, PATCH = 2600 };
+    enum {
+        WRITE = 130,
+        MASK_WRITE = 260,
+        BLOCK = 130,
+        BLOCK_WORD = 14,
+        WAIT = 10300,
+        PATCH = 1100
+    };
     uint64_t cycles = 0;
     size_t n;
     for (size_t i = HEADER_BYTES / 4; i < n_words; i += n) {
