@@ -55,6 +55,9 @@ static const uint8_t cpu_types[GGML_OP_COUNT] = {
 };
 
 static unsigned types_of(const struct ggml_tensor * op) {
+    if ((unsigned) op->op >= GGML_OP_COUNT) { // of a later ggml
+        return 0;
+    }
     if (op->op == GGML_OP_GLU && ggml_get_glu_op(op) == GGML_GLU_OP_SWIGLU_OAI) {
         return F32;
     }

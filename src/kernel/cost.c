@@ -98,11 +98,11 @@ uint64_t kernel_cycles(const struct kernel_spec * spec) {
         price = price_of(p, in->dtype) > price ? price_of(p, in->dtype) : price;
     }
     const struct tensor * first = &spec->inputs[0];
-    uint64_t rows = (uint64_t) (first->ne[1] * first->ne[2] * first->ne[3]), columns = COLUMNS;
-    if (is_row_op) { // a row stays in one column, and the last ones leave some idle
+    uint64_t rows = (uint64_t) (first->ne[1] * first->ne[2] * first->ne[3]);
+    if (is_row_op && rows) { // a row stays in one column, and the last ones leave some idle
         most = most / rows * ((rows + COLUMNS - 1) / COLUMNS * COLUMNS);
     } else if (is_flat(spec)) {
         rows = 0;
     }
-    return START + (most * (uint64_t) price + rows * ROW) / columns;
+    return START + (most * (uint64_t) price + rows * ROW) / COLUMNS;
 }

@@ -83,6 +83,19 @@ static int numbers_of(const char * text, uint32_t * numbers) {
     return n;
 }
 
+// A faster array does not have faster host memory, in whatever order the settings come.
+static void host_memory_keeps_its_pace(void ** state) {
+    (void) state;
+    struct emu_clock plain, fast, before, behind;
+    assert_int_equal(emu_clock_parse("phoenix", &plain, NULL), ST_OK);
+    assert_int_equal(emu_clock_parse("phoenix,mhz=2056", &fast, NULL), ST_OK);
+    assert_int_equal(fast.ddr_read, plain.ddr_read / 2);
+    assert_int_equal(emu_clock_parse("phoenix,ddr=20,mhz=2000", &before, NULL), ST_OK);
+    assert_int_equal(emu_clock_parse("phoenix,mhz=2000,ddr=20", &behind, NULL), ST_OK);
+    assert_int_equal(behind.ddr_read, 10000);
+    assert_in_range(before.ddr_read, 9999, 10000);
+}
+
 static void the_page_says_the_same(void ** state) {
     (void) state;
     const struct emu_clock * devices[] = {emu_clock_default(AIE_ARCH_AIE2),
@@ -128,6 +141,7 @@ static void the_page_says_the_same(void ** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_figure_is_missing_here),
+        cmocka_unit_test(host_memory_keeps_its_pace),
         cmocka_unit_test(the_page_says_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

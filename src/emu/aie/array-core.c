@@ -186,8 +186,9 @@ static void meet_dma(struct tile * t, bool charge) {
     uint64_t cycles = core_now(t->core) - t->bank_from;
     const struct emu_clock * clock = &t->array->clock;
     core_bank_hits(t->core, hits);
+    const struct tile * owner = NULL;
     for (int i = 0; i < CORE_BANKS; i++) {
-        const struct tile * owner = window_tile(t, (uint32_t) i / 4);
+        owner = i % 4 ? owner : window_tile(t, (uint32_t) i / 4);
         if (!owner) {
             continue;
         }

@@ -116,7 +116,11 @@ static enum status set(struct emu_clock * c, const char * text, size_t n, struct
     double value = equals ? strtod(equals + 1, &end) : 0;
     bool number = equals && end == text + n && end > equals + 1 && value >= 0;
     if (key == 3 && strncmp(text, "mhz", 3) == 0 && number && value >= 1 && value <= 100000) {
+        uint32_t before = c->mhz;
         c->mhz = (uint32_t) value;
+        // Host memory does not become faster with the array.
+        c->ddr_read = (uint32_t) ((uint64_t) c->ddr_read * before / c->mhz);
+        c->ddr_write = (uint32_t) ((uint64_t) c->ddr_write * before / c->mhz);
     } else if (key == 3 && strncmp(text, "ddr", 3) == 0 && number && value <= 100000) {
         c->ddr_read = c->ddr_write = (uint32_t) (value * 1e6 / c->mhz + 0.5);
     } else {
