@@ -2,31 +2,9 @@
 #pragma once
 
 #include "image/golden.h"
+#include "tool-run.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
-
-struct result {
-    int status;
-    struct buf text; // standard output and standard error
-};
-
-static inline struct result run(const char * arguments) {
-    char command[1024];
-    snprintf(command, sizeof command, "%s %s 2>&1", TOOL, arguments);
-    FILE * pipe = popen(command, "r");
-    assert_non_null(pipe);
-    struct result r = {0};
-    char part[4096];
-    for (size_t n; (n = fread(part, 1, sizeof part, pipe)) > 0;) {
-        buf_append(&r.text, part, n);
-    }
-    buf_append(&r.text, "", 1);
-    int status = pclose(pipe);
-    assert_true(WIFEXITED(status));
-    r.status = WEXITSTATUS(status);
-    return r;
-}
 
 // Runs and wants a status and, in the output, each of the texts (up to NULL).
 static inline void expect(const char * arguments, int status, const char * const texts[]) {

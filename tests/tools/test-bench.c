@@ -1,37 +1,19 @@
 // ggml-hsa bench, as people run it. What it says is held against what an op must move and multiply:
 // words through the shim, products, the streams of the array. No wall-clock times.
-#include "base/base.h"
-#include "base/cmocka-all.h"
 #include "base/json.h"
+#include "tool-run.h"
 
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-struct result {
-    int status;
-    struct buf text; // standard output and standard error
-};
-
-static struct result run(const char * arguments) {
-    char command[1024];
-    snprintf(command, sizeof command, "%s bench %s 2>&1", TOOL, arguments);
-    FILE * pipe = popen(command, "r");
-    assert_non_null(pipe);
-    struct result r = {0};
-    char part[4096];
-    for (size_t n; (n = fread(part, 1, sizeof part, pipe)) > 0;) {
-        buf_append(&r.text, part, n);
-    }
-    buf_append(&r.text, "", 1);
-    int status = pclose(pipe);
-    assert_true(WIFEXITED(status));
-    r.status = WEXITSTATUS(status);
-    return r;
+static struct result run_bench(const char * arguments) {
+    char words[1000];
+    snprintf(words, sizeof words, "bench %s", arguments);
+    return run(words);
 }
 
 static void expect(const char * arguments, int status, const char * text) {
-    struct result r = run(arguments);
+    struct result r = run_bench(arguments);
     if (r.status != status || !strstr((char *) r.text.data, text)) {
         fail_msg("ggml-hsa bench %s: exit status %d, not %d with '%s':\n%s", arguments, r.status,
                  status, text, (char *) r.text.data);
@@ -40,7 +22,7 @@ static void expect(const char * arguments, int status, const char * text) {
 }
 
 static json_t * run_json(const char * arguments) {
-    struct result r = run(arguments);
+    struct result r = run_bench(arguments);
     struct error err = {0};
     json_t * root = NULL;
     if (r.status || json_read((char *) r.text.data, r.text.size - 1, &root, &err) != ST_OK) {
