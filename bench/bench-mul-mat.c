@@ -4,7 +4,7 @@
 // long its instruction stream and its PDI took to make, and how fast the emulator is. Every result
 // is compared with a product of the host's at a few places.
 #include "aie/aie.h"
-#include "aie/ops/mul-mat-plan.h"
+#include "aie/ops/mul-mat/mul-mat-plan.h"
 #include "emu/aie/machine.h"
 
 #include <math.h>

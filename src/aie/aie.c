@@ -3,10 +3,10 @@
 // without program.c has no compiler: streams are not code.
 #include "aie.h"
 
-#include "ops/convert.h"
-#include "ops/mul-mat.h"
+#include "ops/convert/convert.h"
+#include "ops/mul-mat/mul-mat.h"
 #include "ops/ops.h"
-#include "ops/rows.h"
+#include "ops/rows/rows.h"
 
 #include <string.h>
 

@@ -3,10 +3,10 @@
 // keeps programs for machines without a compiler keeps all of those.
 #include "aie.h"
 
-#include "ops/convert.h"
-#include "ops/mul-mat.h"
+#include "ops/convert/convert.h"
+#include "ops/mul-mat/mul-mat.h"
 #include "ops/ops.h"
-#include "ops/rows.h"
+#include "ops/rows/rows.h"
 
 #include <string.h>
 

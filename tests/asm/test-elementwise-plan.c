@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aie/ops/elementwise-plan.h"
+#include "aie/ops/elementwise/elementwise-plan.h"
 
 static int64_t offset_of(const struct tensor * t, int64_t index, const struct tensor * shape) {
     int64_t at = 0;

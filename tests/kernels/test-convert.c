@@ -5,7 +5,7 @@
 #include "kernel-rig.h"
 #include "reference.h"
 
-#include "aie/ops/convert.h"
+#include "aie/ops/convert/convert.h"
 
 #include <time.h>
 

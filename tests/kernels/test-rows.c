@@ -5,7 +5,7 @@
 #include "reference.h"
 
 #include "aie/image/image.h"
-#include "aie/ops/rows.h"
+#include "aie/ops/rows/rows.h"
 
 typedef float (*fill_fn)(int operand, int64_t i);
 

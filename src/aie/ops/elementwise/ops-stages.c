@@ -4,7 +4,7 @@
 // way, T1 what will be added to its exponent, T2 a second operand, T3 the argument. What may be a
 // result or go on to a further stage is written to both places.
 #include "elementwise-ops.h"
-#include "math-lanes.h"
+#include "aie/ops/lanes/math-lanes.h"
 
 #define STAGE(name, in, out)                                                                       \
     static void name##_fn(struct lanes * l, struct ew_vals * v);                                   \

@@ -1,8 +1,8 @@
 // ops-unary: float ops that fit one loop, on f32 lanes. Where C's formula has a meaning for NaN
 // that is not NaN (a comparison that fails, fmax), the op has it too.
 #include "elementwise-ops.h"
-#include "math.h"
-#include "pieces.h"
+#include "aie/ops/lanes/math.h"
+#include "aie/ops/lanes/pieces.h"
 
 #define UNUSED_B (void) b
 

@@ -4,7 +4,7 @@
 #include "rows-ops.h"
 
 #include "aie/isa/aie2.h"
-#include "math-lanes.h"
+#include "aie/ops/lanes/math-lanes.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 // elementwise-ops: the rows that the elementwise program is made of.
 #pragma once
 
-#include "lanes.h"
-#include "ops.h"
+#include "aie/ops/lanes/lanes.h"
+#include "aie/ops/ops.h"
 
 enum ew_types { EW_FLOATS = 1, EW_INTS = 2, EW_ALL = 3 };
 

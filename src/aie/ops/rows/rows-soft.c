@@ -7,7 +7,7 @@
 #include "rows-ops.h"
 
 #include "aie/isa/aie2.h"
-#include "pieces.h"
+#include "aie/ops/lanes/pieces.h"
 
 #define MINUS_INFINITY 0xff800000u
 

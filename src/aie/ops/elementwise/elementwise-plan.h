@@ -1,7 +1,7 @@
 // elementwise-plan: runs and pieces of an elementwise kernel; see the .c files.
 #pragma once
 
-#include "ops.h"
+#include "aie/ops/ops.h"
 
 enum plan_mode { PLAN_LINEAR, PLAN_PERIOD, PLAN_SPLAT };
 

@@ -8,8 +8,8 @@
 // of a row are filled with what does not change the pass's result.
 #pragma once
 
-#include "lanes.h"
-#include "ops.h"
+#include "aie/ops/lanes/lanes.h"
+#include "aie/ops/ops.h"
 
 // ---- memory of a core ----
 
