@@ -1,6 +1,6 @@
 // dir: who may have had a hand in a directory decides whether it is used. Directories of other
 // users are made by root with chown; without root those cases are left out with a word.
-#include "base/cache-rig.h"
+#include "store/cache-rig.h"
 #include "base/dir.h"
 
 enum { STRANGER = 54321 };
