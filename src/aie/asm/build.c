@@ -15,6 +15,7 @@ enum status asm_new(enum aie_arch arch, struct asm_program ** out) {
     }
     p->arch = arch;
     p->isa = aie_isa_get(arch);
+    p->trace = asm_trace_new();
     *out = p;
     return ST_OK;
 }
@@ -26,6 +27,7 @@ void asm_free(struct asm_program * p) {
         free(p->items);
         free(p->bundles);
         free(p->labels);
+        asm_trace_free(p->trace);
         free(p);
     }
 }
@@ -186,9 +188,8 @@ void asm_label(struct asm_program * p, int label) {
     }
 }
 
-// Items made of exactly one instruction: branches and lock operations.
-static void add_single(struct asm_program * p, enum asm_item_kind kind, int op,
-                       const struct asm_arg * args, int n) {
+void asm_single(struct asm_program * p, enum asm_item_kind kind, int op,
+                const struct asm_arg * args, int n) {
     struct asm_item * item = add_item(p, kind);
     if (item && asm_node_new(p, op, 0, args, n) >= 0) {
         item->count = 1;
@@ -196,33 +197,33 @@ static void add_single(struct asm_program * p, enum asm_item_kind kind, int op,
 }
 
 void asm_jump(struct asm_program * p, int label) {
-    add_single(p, ASM_ITEM_JUMP, AIE2_J_jump_imm, (struct asm_arg[]){A_LABEL(label)}, 1);
+    asm_single(p, ASM_ITEM_JUMP, AIE2_J_jump_imm, (struct asm_arg[]){A_LABEL(label)}, 1);
 }
 
 void asm_jump_if_zero(struct asm_program * p, struct asm_reg r, int label) {
-    add_single(p, ASM_ITEM_JUMP, AIE2_JZ, (struct asm_arg[]){A_REG(r), A_LABEL(label)}, 2);
+    asm_single(p, ASM_ITEM_JUMP, AIE2_JZ, (struct asm_arg[]){A_REG(r), A_LABEL(label)}, 2);
 }
 
 void asm_jump_if_nonzero(struct asm_program * p, struct asm_reg r, int label) {
-    add_single(p, ASM_ITEM_JUMP, AIE2_JNZ, (struct asm_arg[]){A_REG(r), A_LABEL(label)}, 2);
+    asm_single(p, ASM_ITEM_JUMP, AIE2_JNZ, (struct asm_arg[]){A_REG(r), A_LABEL(label)}, 2);
 }
 
 void asm_jump_pointer(struct asm_program * p, struct asm_reg pointer) {
-    add_single(p, ASM_ITEM_JUMP, AIE2_J_jump_ind, (struct asm_arg[]){A_REG(pointer)}, 1);
+    asm_single(p, ASM_ITEM_JUMP, AIE2_J_jump_ind, (struct asm_arg[]){A_REG(pointer)}, 1);
 }
 
 void asm_acquire(struct asm_program * p, int lock, struct asm_reg value) {
-    add_single(p, ASM_ITEM_LOCK, AIE2_ACQ_mLockId_imm,
+    asm_single(p, ASM_ITEM_LOCK, AIE2_ACQ_mLockId_imm,
                (struct asm_arg[]){A_IMM(lock), A_REG(value)}, 2);
 }
 
 void asm_acquire_any(struct asm_program * p, struct asm_reg lock, struct asm_reg value) {
-    add_single(p, ASM_ITEM_LOCK, AIE2_ACQ_mLockId_reg,
+    asm_single(p, ASM_ITEM_LOCK, AIE2_ACQ_mLockId_reg,
                (struct asm_arg[]){A_REG(lock), A_REG(value)}, 2);
 }
 
 void asm_release(struct asm_program * p, int lock, struct asm_reg value) {
-    add_single(p, ASM_ITEM_LOCK, AIE2_REL_mLockId_imm,
+    asm_single(p, ASM_ITEM_LOCK, AIE2_REL_mLockId_imm,
                (struct asm_arg[]){A_IMM(lock), A_REG(value)}, 2);
 }
 
@@ -234,7 +235,7 @@ void asm_loop_begin(struct asm_program * p, struct asm_reg count) {
     int first = asm_label_new(p);
     int last = asm_label_new(p);
     // add.nc lc, count, #0: the only form that takes the count from a register
-    add_single(p, ASM_ITEM_LOOP, AIE2_ADD_NC,
+    asm_single(p, ASM_ITEM_LOOP, AIE2_ADD_NC,
                (struct asm_arg[]){A_FIXED(AIE_REG(AIE_SPC, AIE_SPC_LC)), A_REG(count), A_IMM(0)},
                3);
     if (p->n_items) {

@@ -127,7 +127,11 @@ static void lay_out(struct asm_program * p) {
 }
 
 enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err) {
-    lay_out(p);
+    asm_trace_built(p);
+    if (!p->placed) {
+        lay_out(p);
+    }
+    asm_trace_laid_out(p);
     for (int l = 0; l < p->n_labels; l++) {
         if (p->labels[l] < 0) {
             asm_misuse(p, "asm: label %d is used but never placed", l);
@@ -153,6 +157,7 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
         st = encode(p, i, bytes + (size_t) i * BUNDLE_BYTES, err);
     }
     if (st == ST_OK) {
+        asm_trace_bytes(p, bytes, size);
         st = asm_check(p->arch, bytes, size, err);
     }
     if (st != ST_OK) {
