@@ -196,7 +196,7 @@ static void print_globals(struct printer * pr) {
             n++;
         }
     }
-    buf_printf(pr->b, n ? "\n" : "");
+    buf_printf(pr->b, "%s", n ? "\n" : "");
 }
 
 static void print_item(struct printer * pr, int i) {
@@ -244,7 +244,7 @@ void text_print_items(const struct asm_program * p, enum asm_pass pass,
         return;
     }
     name_labels(&pr);
-    buf_printf(b, p->keep_small ? "small\n" : "");
+    buf_printf(b, "%s", p->keep_small ? "small\n" : "");
     print_globals(&pr);
     for (int i = 0; i < p->n_items; i++) {
         print_item(&pr, i);
@@ -308,7 +308,9 @@ void text_print_bundles(const struct asm_program * p, struct buf * b) {
     place_labels(&pr, targets);
     buf_printf(b, "bundles\n");
     for (int i = 0; i < p->n_bundles; i++) {
-        buf_printf(b, targets[i] ? "L%d:\n" : "", i);
+        if (targets[i]) {
+            buf_printf(b, "L%d:\n", i);
+        }
         buf_printf(b, "%5d:  ", i);
         if (is_idle(&p->bundles[i])) {
             int n = 1;
@@ -322,7 +324,9 @@ void text_print_bundles(const struct asm_program * p, struct buf * b) {
         }
         buf_printf(b, "\n");
     }
-    buf_printf(b, targets[p->n_bundles] ? "L%d:\n" : "", p->n_bundles);
+    if (targets[p->n_bundles]) { // behind the last
+        buf_printf(b, "L%d:\n", p->n_bundles);
+    }
     free(targets);
     free(pr.labels);
 }
