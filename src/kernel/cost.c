@@ -4,8 +4,6 @@
 // here by much. A kernel from elsewhere may take what it likes.
 #include "kernel.h"
 
-#include <string.h>
-
 enum {
     COLUMNS = 4,           // that share the words of an op; more make it faster
     START = 60000,         // cycles before the first word and behind the last
@@ -85,7 +83,7 @@ static bool is_flat(const struct kernel_spec * spec) {
 }
 
 uint64_t kernel_cycles(const struct kernel_spec * spec) {
-    bool is_row_op = !strcmp(kernel_op_info(spec->op)->family, "row_ops");
+    bool is_row_op = kernel_op_info(spec->op)->family == KERNEL_ROWS;
     if (spec->op == KERNEL_OP_MUL_MAT) {
         return START + product(spec);
     }

@@ -183,7 +183,7 @@ static bool right(const struct op_row * row, enum dtype t, double x, double y, d
         if ((x != 0 && flush(x) == 0) || (y != 0 && flush(y) == 0)) {
             allowed += fabs(want) * ldexp(1, -6); // and have 8 bits where they are factors
         }
-        if (!strcmp(kernel_op_info(row->op)->family, "glu_ops") && isfinite(y)) {
+        if (!strcmp(kernel_op_info(row->op)->source, "glu_ops") && isfinite(y)) {
             allowed += fabs(y) * ldexp(1, -124); // so may the activation be
         }
         if (t != DTYPE_F32) { // one rounding more, and fewer bits before it
