@@ -58,7 +58,7 @@ struct build {
 // ---- compiling ----
 
 static bool command_is_set(void) {
-    const char * command = getenv("GGML_HSA_JIT_COMMAND");
+    const char * command = secure_getenv("GGML_HSA_JIT_COMMAND");
     return command && *command;
 }
 
