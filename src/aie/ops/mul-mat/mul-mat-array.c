@@ -113,7 +113,7 @@ enum status mul_mat_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t 
     struct asm_code code = {0};
     enum status st = mm_plan_make(spec, &plan, err);
     if (st == ST_OK) {
-        st = mm_program(spec->arch, plan.t, &code, err);
+        st = mm_program(spec->arch, plan.t, &code, NULL, err);
     }
     if (st != ST_OK) {
         return st;
@@ -171,7 +171,7 @@ static void write_chunks(const struct design * d, int col, int channel, const st
     for (int i = 0; i < p->chunks; i++) {
         bool is_last = i + 1 == p->chunks;
         uint32_t k = is_last ? p->last_k : p->chunk_k, words = words_of(d, k);
-        uint32_t blocks = k / MM_BLOCK_K, zeros = mm_chunk_zeros(p, k);
+        uint32_t blocks = k / (uint32_t) mm_block_k(p->t), zeros = mm_chunk_zeros(p, k);
         struct array_bd in = {
             .address = r->address + (uint32_t) (i % 2) * buffer,
             .words = r->rows * words,
@@ -206,7 +206,8 @@ static void write_chunks(const struct design * d, int col, int channel, const st
 static void write_x(const struct design * d, int col, uint32_t address) {
     const struct mm_plan * p = &d->plan;
     uint32_t sent = (uint32_t) (p->x_groups * MM_X_ROWS), row = words_of(d, (uint32_t) p->k);
-    uint32_t blocks = p->chunks > 1 ? (uint32_t) p->k / MM_BLOCK_K : p->last_k / MM_BLOCK_K;
+    uint32_t block = (uint32_t) mm_block_k(p->t);
+    uint32_t blocks = (p->chunks > 1 ? (uint32_t) p->k : p->last_k) / block;
     uint32_t zeros = mm_chunk_zeros(p, p->last_k);
     struct array_bd in = {
         .address = address,
@@ -295,12 +296,12 @@ static void write_core(const struct design * d, int col, int row, uint32_t tiles
     uint32_t slice = block_words(d) * (uint32_t) p->t->slice_blocks;
     uint32_t x = (uint32_t) (p->x_groups * MM_X_ROWS), y = (uint32_t) (p->y_groups * MM_Y_ROWS);
     const struct {
-        uint32_t address, words;
+        uint32_t address, other, words;
         int acquire, release;
     } streams[] = {
-        [CORE_BD_Y] = {MM_Y, y * slice, MM_LOCK_Y_EMPTY, MM_LOCK_Y_FULL},
-        [CORE_BD_X] = {MM_X, x * slice, MM_LOCK_X_EMPTY, MM_LOCK_X_FULL},
-        [CORE_BD_C] = {MM_C, x * y, MM_LOCK_C_FULL, MM_LOCK_C_EMPTY},
+        [CORE_BD_Y] = {MM_Y, MM_XY_OTHER, y * slice, MM_LOCK_Y_EMPTY, MM_LOCK_Y_FULL},
+        [CORE_BD_X] = {MM_X, MM_XY_OTHER, x * slice, MM_LOCK_X_EMPTY, MM_LOCK_X_FULL},
+        [CORE_BD_C] = {MM_C, MM_C_OTHER, x * y, MM_LOCK_C_FULL, MM_LOCK_C_EMPTY},
     };
     for (uint32_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
         uint32_t w[6];
@@ -312,7 +313,7 @@ static void write_core(const struct design * d, int col, int row, uint32_t tiles
                                          .release = streams[i].release,
                                          .release_value = 1,
                                          .iterations = 2,
-                                         .iteration_step = MM_OTHER / 4},
+                                         .iteration_step = streams[i].other / 4},
                       w);
         txn_block_write(d->t, image_addr(col, row, CORE_BD + 0x20 * i), w, 6);
     }
