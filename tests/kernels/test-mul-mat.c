@@ -288,6 +288,8 @@ static void test_banks(void ** state) {
         struct mm_bank_use use;
         assert_int_equal(mm_program(AIE_ARCH_AIE2, t, &code, &use, &err), ST_OK);
         assert_int_equal(code.stats.loop_ii[0], loops[i].bundles);
+        assert_int_equal(code.stats.loop_unroll[0], 2); // and an even count leaves no trip over
+        assert_int_equal(code.stats.loop_stages[0], 3);
         assert_int_equal(t->trip_bundles, loops[i].bundles);
         assert_int_equal(use.conflicts, 0);
         assert_memory_equal(use.accesses, loops[i].accesses, sizeof use.accesses);

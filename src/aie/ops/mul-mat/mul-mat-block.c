@@ -194,14 +194,36 @@ static void bf16_trip(struct mm_block * b, const struct mm_type * t) {
 
 // ---- i8: accumulators 4 x 8, 4 of them; a k-block takes four bundles ----
 
-// One bundle in the middle of a trip is left free: vector registers are used again every twelve
-// bundles, and twelve of them go around a loop of 130 bundles but not of 128.
-static int k_block_start(int k) {
-    return 4 * k + k / 8;
+// One bundle is left free: vector registers are used again every twelve bundles, and twelve of them
+// go around two trips of 65 bundles but not of 64.
+struct pace {
+    int pause; // the k-block before which that bundle stands
+    int x[2];  // where a k-block's blocks of x are loaded
+    int last;  // where the last part of an accumulator may be
+};
+static const struct pace i8_pace = {3, {-7, -6}, -7}, i16_pace = {8, {-8, -6}, -9};
+
+static int k_block_start(const struct pace * pace, int k) {
+    return 4 * k + (k >= pace->pause);
+}
+
+// The last bundles before a trip in which x leaves lda, in their order.
+static void free_places(const struct mm_block * b, const struct mm_type * t,
+                        const struct pace * pace, int places[], int n) {
+    for (int at = pace->last; n > 0; at--) {
+        bool is_free = true;
+        for (int k = 0; k < t->slice_blocks; k++) {
+            int from = at - k_block_start(pace, k) + 2 * b->interval;
+            is_free &= (from - pace->x[0]) % b->interval && (from - pace->x[1]) % b->interval;
+        }
+        if (is_free) {
+            places[--n] = at;
+        }
+    }
 }
 
 static void i8_k_block(struct mm_block * b, struct asm_reg acc[4], int k, int n_blocks) {
-    int t = k_block_start(k);
+    int t = k_block_start(&i8_pace, k);
     enum advance on = k + 1 < n_blocks ? NEXT_BLOCK : NEXT_TRIP;
     struct asm_reg x[2], y[2];
     for (int i = 0; i < 2; i++) {
@@ -209,7 +231,7 @@ static void i8_k_block(struct mm_block * b, struct asm_reg acc[4], int k, int n_
         x[i] = asm_local(b->p, ASM_X);
         load(b, t - 10 + 2 * i, PORT_B, asm_half(y[i], 0), false, 64 * i - 96, STAYS);
         load(b, t - 9 + 2 * i, PORT_B, asm_half(y[i], 1), false, 64 * i - 64, i ? on : STAYS);
-        load(b, t - 8 + 2 * i, PORT_A, asm_half(x[i], 0), true, 32 * i - 32, i ? on : STAYS);
+        load(b, t + i8_pace.x[i], PORT_A, asm_half(x[i], 0), true, 32 * i - 32, i ? on : STAYS);
     }
     for (int i = 0; i < 2; i++) {
         shuffle(b, t + 2 * i - 2, y[i], y[i]);
@@ -224,10 +246,12 @@ static void i8_k_block(struct mm_block * b, struct asm_reg acc[4], int k, int n_
 
 static void i8_trip(struct mm_block * b, const struct mm_type * t) {
     struct asm_reg acc[4];
+    int places[16];
+    free_places(b, t, &i8_pace, places, 16);
     for (int n = 0; n < 4; n++) {
         acc[n] = asm_local(b->p, ASM_CM);
-        for (int q = 0; q < 4; q++) { // x leaves lda in every odd bundle
-            load_accumulator(b, 2 * (4 * n + q) - 37, asm_quarter(acc[n], q), n % 2,
+        for (int q = 0; q < 4; q++) {
+            load_accumulator(b, places[4 * n + q], asm_quarter(acc[n], q), n % 2,
                              n / 2 * 128 + q * 32 - 224, n >= 2 && q == 3);
         }
     }
@@ -247,14 +271,14 @@ static void i8_trip(struct mm_block * b, const struct mm_type * t) {
 // multiplier takes lies together, and y's blocks are only turned over.
 
 static void i16_k_block(struct mm_block * b, struct asm_reg acc[4], int k, int n_blocks) {
-    int t = k_block_start(k);
+    int t = k_block_start(&i16_pace, k);
     enum advance on = k + 1 < n_blocks ? NEXT_BLOCK : NEXT_TRIP;
     struct asm_reg x[2], y[2];
     for (int i = 0; i < 2; i++) {
         y[i] = asm_local(b->p, ASM_X);
         x[i] = asm_local(b->p, ASM_X);
         load(b, t - 9 + 2 * i, PORT_B, asm_half(y[i], 0), false, 32 * i - 32, i ? on : STAYS);
-        load(b, t - 8 + 2 * i, PORT_A, asm_half(x[i], 0), true, 32 * i - 32, i ? on : STAYS);
+        load(b, t + i16_pace.x[i], PORT_A, asm_half(x[i], 0), true, 32 * i - 32, i ? on : STAYS);
     }
     for (int i = 0; i < 2; i++) {
         shuffle(b, t + 2 * i - 2, y[i], y[i]);
@@ -270,13 +294,15 @@ static void i16_k_block(struct mm_block * b, struct asm_reg acc[4], int k, int n
 static void i16_trip(struct mm_block * b, const struct mm_type * t) {
     struct asm_reg acc[4];
     struct asm_arg s = A_REG(b->shift);
+    int places[8];
+    free_places(b, t, &i16_pace, places, 8);
     for (int n = 0; n < 4; n++) {
         acc[n] = asm_local(b->p, ASM_CM);
         for (int half = 0; half < 2; half++) {
             bool is_last = n >= 2 && half == 1;
             int op = is_last ? AIE2_VLDA_2D_UPS_S64_S32 : AIE2_VLDA_UPS_S64_S32_ag_idx_imm;
             struct asm_arg to = A_REG(asm_half(acc[n], half)), from = A_REG(b->from[n % 2]);
-            place(b, 2 * (2 * n + half) - 25, op, MM_BANK_C); // x leaves lda in every odd bundle
+            place(b, places[2 * n + half], op, MM_BANK_C);
             if (is_last) {
                 ASM_MEM(b->p, op, MEM_C_IN, to, from, s, WALK(WALK_FROM + n % 2));
             } else {
