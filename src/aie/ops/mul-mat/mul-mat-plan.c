@@ -8,7 +8,8 @@ enum {
     ITERATIONS = 64,      // of a descriptor
     SHIM_WRAP = 1023,
     MEM_WRAP = 1023,
-    MOST_STEPS = 96, // of an instruction stream, which then takes less than 1 ms to make
+    LONG_SLICES = 16, // from so many on two come at once, in longer bursts of host memory
+    MOST_STEPS = 96,  // of an instruction stream, which then takes less than 1 ms to make
     TILE_BYTES = MM_TILE * MM_TILE * 4,
 };
 
@@ -89,6 +90,20 @@ static bool equal_chunks(struct mm_plan * p, int64_t most_k) {
     return true;
 }
 
+// Rows that are whole slices: all chunks are equal, and one descriptor each way does for them.
+static bool whole_slices(struct mm_plan * p, int64_t most_k) {
+    int64_t slice = mm_slice_k(p->t), slices = p->k / slice;
+    int64_t q = slices >= LONG_SLICES && slices % 2 == 0 && 2 * slice <= most_k ? 2 : 1;
+    if (p->is_vector || p->k % slice || slice > most_k) {
+        return false;
+    }
+    p->chunks = 1;
+    p->rounds = (int) (slices / q);
+    p->chunk_k = p->last_k = (uint32_t) (q * slice);
+    p->slices = (uint32_t) slices;
+    return true;
+}
+
 // Gemv has whole rows of x one after the other; a descriptor's first dimension is too short for
 // long ones, which are cut into equal pieces.
 static bool cut_x_rows(struct mm_plan * p) {
@@ -110,7 +125,8 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
     bool wide = p->is_vector && p->k / mm_block_k(p->t) > MEM_WRAP; // x's walk has no chunks then
     if ((!p->is_vector || cut_x_rows(p)) && ceil_div(p->k, mm_slice_k(p->t)) <= MMP_RUNS &&
         most_k >= MM_WHOLE_K &&
-        ((!wide && chain_of_chunks(p, tiles, most_k)) || equal_chunks(p, most_k))) {
+        (whole_slices(p, most_k) || (!wide && chain_of_chunks(p, tiles, most_k)) ||
+         equal_chunks(p, most_k))) {
         return ST_OK;
     }
     return error_set(err, ST_UNSUPPORTED, "rows of %lld elements are too long for the memtiles",

@@ -1,6 +1,6 @@
-// mul-mat: the core program around the inner loop. It waits for parameters, then makes tile after
-// tile: takes an empty tile buffer, runs the loop over each slice of x and y as it arrives, hands
-// the tile on. Every lock is back at its first value when a run is over.
+// mul-mat: the core program around the inner loop. It waits for a slice, reads what the run is to
+// be, then makes tile after tile: takes an empty tile buffer, runs the loop over each slice of x
+// and y as it arrives, hands the tile on. Every lock is back at its first value when a run is over.
 #include "mul-mat.h"
 
 #include "aie/isa/aie2.h"
@@ -166,7 +166,8 @@ static void write_program(struct program * w) {
     set(w, w->first_config, (int32_t) mm_block_config(w->t) | 1); // drops the accumulator
     int wait = asm_label_new(p), tile = asm_label_new(p), slice = asm_label_new(p);
     asm_label(p, wait);
-    acquire(w, MM_LOCK_GO);
+    acquire(w, MM_LOCK_X_FULL); // the parameters came before it
+    release(w, MM_LOCK_X_FULL);
     read_parameters(w);
     asm_label(p, tile);
     acquire(w, MM_LOCK_C_EMPTY);

@@ -69,7 +69,7 @@ enum {
 };
 enum mm_bank { MM_BANK_C, MM_BANK_Y, MM_BANK_X, MM_BANKS };
 
-// What the instruction stream writes before each run, in 32-bit words.
+// What the instruction stream writes before the tasks of a run, in 32-bit words.
 enum {
     MM_PARAM_TILES,
     MM_PARAM_SLICES, // of each tile
@@ -87,7 +87,6 @@ enum {
 };
 
 enum {
-    MM_LOCK_GO, // set to 1 by the instruction stream when the parameters are there
     MM_LOCK_Y_EMPTY,
     MM_LOCK_Y_FULL,
     MM_LOCK_X_EMPTY,
@@ -96,7 +95,7 @@ enum {
     MM_LOCK_C_FULL,
     MM_LOCK_COUNT,
 };
-static const uint8_t mm_lock_init[MM_LOCK_COUNT] = {0, 2, 0, 2, 0, 2, 0};
+static const uint8_t mm_lock_init[MM_LOCK_COUNT] = {2, 0, 2, 0, 2, 0};
 
 // For tiles of 8 * x_groups n by 16 * y_groups m.
 void mm_params(const struct mm_type * t, int x_groups, int y_groups, uint32_t tiles,
