@@ -357,7 +357,7 @@ static void parameters(void ** state) {
         struct buf text = {0};
         buf_printf(&text,
                    "{\"kernel_name\": \"%s\", \"kernel_source\": \"%s\", \"input_tensors\": [",
-                   info->ggml_name, info->family);
+                   info->ggml_name, info->source);
         for (int k = 0; k < info->n_inputs; k++) {
             buf_printf(&text, "%s\"(1,1,1,1)/f32\"", k ? "," : "");
         }

@@ -67,7 +67,7 @@ static struct manifest_entry put_kernel(const struct kernel_spec * spec, const c
 
 static void put_manifest(const struct manifest * m) {
     struct buf text = {0};
-    manifest_print(m, AIE_ARCH_AIE2, &text);
+    assert_int_equal(manifest_print(m, AIE_ARCH_AIE2, &text, NULL), ST_OK);
     put(MANIFEST_FILE, text.data, text.size);
     buf_free(&text);
 }
@@ -157,7 +157,7 @@ static void merging(void ** state) {
 
     struct buf text = {0};
     struct manifest back;
-    manifest_print(&m, AIE_ARCH_AIE2P, &text);
+    assert_int_equal(manifest_print(&m, AIE_ARCH_AIE2P, &text, NULL), ST_OK);
     assert_int_equal(manifest_parse((char *) text.data, text.size, AIE_ARCH_AIE2P, &back, NULL),
                      ST_OK);
     assert_int_equal(back.n_entries, 2);
@@ -362,6 +362,28 @@ static void threads(void ** state) {
     packs_close(&packs);
 }
 
+// What would be written but not read again is refused while the old one is still there.
+static void too_many_kernels(void ** state) {
+    (void) state;
+    enum { N = 250000 };
+    struct manifest m = {.entries = calloc(N, sizeof *m.entries), .n_entries = N};
+    assert_non_null(m.entries);
+    for (int i = 0; i < N; i++) {
+        snprintf(m.entries[i].kernel, sizeof m.entries[i].kernel, "%0100d", i);
+        snprintf(m.entries[i].exported_name, sizeof m.entries[i].exported_name, "k%d", i);
+    }
+    struct buf text = {0};
+    struct error err = {0};
+    assert_int_equal(manifest_print(&m, AIE_ARCH_AIE2, &text, &err), ST_UNSUPPORTED);
+    assert_int_equal(text.size, 0);
+    assert_non_null(strstr(err.text, "250000 kernels"));
+    print_message("  %s\n", err.text);
+    m.n_entries = 1000;
+    assert_int_equal(manifest_print(&m, AIE_ARCH_AIE2, &text, &err), ST_OK);
+    buf_free(&text);
+    manifest_free(&m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(whatever_its_name, empty),
@@ -371,6 +393,7 @@ int main(void) {
         cmocka_unit_test_setup(next_pack, empty),
         cmocka_unit_test_setup(upstream_names, empty),
         cmocka_unit_test_setup(threads, empty),
+        cmocka_unit_test(too_many_kernels),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

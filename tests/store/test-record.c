@@ -5,8 +5,10 @@
 #include "store/record.h"
 #include "store/store.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -260,11 +262,29 @@ static void by_a_store(void ** state) {
     assert_int_equal(count(), 1);
 }
 
+// Another program may hold the lock for ever: an entry is lost, nobody waits with it.
+static void locked(void ** state) {
+    (void) state;
+    int fd = open(path, O_RDWR | O_CREAT, 0600);
+    assert_true(fd >= 0 && flock(fd, LOCK_EX) == 0);
+    struct record * r;
+    struct error err = {0};
+    assert_int_equal(record_open(&r, &err), ST_OK);
+    struct kernel_spec spec = make_spec(3);
+    alarm(60);
+    assert_int_equal(record_add(r, &spec, &err), ST_BUSY);
+    alarm(0);
+    assert_non_null(strstr(err.text, path));
+    record_close(r);
+    close(fd);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(once_each, fresh), cmocka_unit_test_setup(relative_path, fresh),
         cmocka_unit_test_setup(at_once, fresh),   cmocka_unit_test_setup(not_a_recording, fresh),
         cmocka_unit_test_setup(full_disk, fresh), cmocka_unit_test_setup(by_a_store, fresh),
+        cmocka_unit_test_setup(locked, fresh),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -12,93 +12,64 @@ static const double specials[] = {0,       -0.0,     INFINITY, -INFINITY, NAN,  
                                   0x1p-12, -0x1p-12, 0x1p-20,  -0x1p-20,  1e-40, -1e-40};
 enum { SPECIALS = sizeof specials / sizeof specials[0] };
 
-// Finds <op>_<type> in a table whose rows begin with a name. NULL: no such op.
-static const void * find_op(const char * rest, const void * table, size_t n, size_t size,
-                            enum check_type * t) {
-    for (size_t i = 0; i < n; i++) {
-        const char * row = (const char *) table + i * size;
-        const char * name;
-        memcpy(&name, row, sizeof name);
-        size_t length = strlen(name);
-        if (strncmp(rest, name, length) || rest[length] != '_') {
-            continue;
-        }
-        const char * type = rest + length + 1;
-        *t = check_parse_type(&type);
-        if (*t < T_COUNT && !*type) {
-            return row;
+// ---- the ops of elementwise.def ----
+
+// Nothing is lost on the way: f32 is computed with all of its numbers.
+static double flush(double v) {
+    return v;
+}
+#include "kernel/values.h"
+
+#define UNARY(name)      NULL
+#define BINARY(name)     NULL
+#define AFFINE(name)     NULL
+#define ACTIVATION(name) "activation_" #name
+#define GLU(name)        "glu_" #name
+#define ELEMENTWISE(id, name, ggml_name, source, inputs, params, npu, gpu, ...)                    \
+    [KERNEL_OP_##id] = gpu,
+static const char * const kernels[KERNEL_OP_COUNT] = {
+#include "kernel/elementwise.def"
+};
+#undef UNARY
+#undef BINARY
+#undef AFFINE
+#undef ACTIVATION
+#undef GLU
+#undef ELEMENTWISE
+
+// The op of the kernel <family>_<op>_<type>; KERNEL_OP_COUNT: none.
+static enum kernel_op find_op(const char * kernel, enum check_type * t) {
+    int op = 0;
+    for (; op < KERNEL_OP_COUNT; op++) {
+        size_t length = kernels[op] ? strlen(kernels[op]) : 0;
+        const char * type = kernel + length + 1;
+        if (length && !strncmp(kernel, kernels[op], length) && kernel[length] == '_' &&
+            (*t = check_parse_type(&type)) < T_COUNT && !*type) {
+            break;
         }
     }
-    return NULL;
+    return (enum kernel_op) op;
+}
+
+static double wanted(enum kernel_op op, double a, double b) {
+    if (op == KERNEL_OP_GEGLU && fabs(a) >= 10) { // shut or open, whatever the other is
+        return a < 0 ? 0 : a * b;
+    }
+    return value_with(op, a, b, values[op].test.params);
 }
 
 // ---- activation ----
 
-static double step(double x, const float * p) {
-    return (void) p, x > 0;
-}
-static double gelu_quick(double x, const float * p) {
-    return (void) p, x * (1 / (1 + exp(-(double) 1.702f * x)));
-}
-static double hardsigmoid(double x, const float * p) {
-    return (void) p, fmin(1, fmax(0, (x + 3) / 6));
-}
-static double hardswish(double x, const float * p) {
-    return x * hardsigmoid(x, p);
-}
-static double minus_one(double x, const float * p) {
-    return (void) p, expm1(x);
-}
-static double softplus(double x, const float * p) {
-    return (void) p, x > 20 ? x : log(1 + exp(x));
-}
-static double cut(double x, const float * p) {
-    return (void) p, trunc(x);
-}
-static double leaky_relu(double x, const float * p) {
-    return (x > 0 ? x : 0) + p[0] * (x < 0 ? x : 0);
-}
-static double clamp(double x, const float * p) {
-    double v = x < p[1] ? x : p[1];
-    return v > p[0] ? v : p[0];
-}
-static double xielu(double x, const float * p) {
-    double curve = x > 0 ? p[1] * x * x : (expm1(fmin(x, p[3])) - x) * p[0];
-    return curve + p[2] * x;
-}
-
-// scale: as in check.c, what the last place is one of.
-struct activation {
-    const char * name;
-    double (*f)(double x, const float * p);
-    float param[4];
-    double scale;
-};
-
-static const struct activation activations[] = {
-    {"step", step, {0}, 0},
-    {"gelu_quick", gelu_quick, {0}, 1},
-    {"hardswish", hardswish, {0}, 0},
-    {"hardsigmoid", hardsigmoid, {0}, 0},
-    {"expm1", minus_one, {0}, 0},
-    {"softplus", softplus, {0}, 1},
-    {"trunc", cut, {0}, 0},
-    {"leaky_relu", leaky_relu, {0.1f}, 0},
-    {"clamp", clamp, {-1.25f, 2.0f}, 0},
-    {"xielu", xielu, {0.3f, 0.8f, 0.5f, -1e-6f}, 4},
-};
-
-static enum status check_activation(struct check_run * r, const char * rest) {
+static enum status check_activation(struct check_run * r) {
     enum check_type t;
-    const struct activation * op =
-        find_op(rest, activations, sizeof activations / sizeof *activations, sizeof *op, &t);
-    if (!op) {
+    enum kernel_op op = find_op(r->kernel, &t);
+    if (op == KERNEL_OP_COUNT) {
         return ST_NOT_FOUND;
     }
     enum status st = ST_OK;
     for (int s = 0; s < CHECK_SHAPES && st == ST_OK; s++) {
         struct rk_activation a = {.shape = {0}};
-        memcpy(a.param, op->param, sizeof a.param);
+        memcpy(a.param, values[op].test.params, sizeof a.param);
         check_set_shape(r, s, &a.shape);
         check_set_stride(s, 0, a.x_stride);
         check_set_stride(s, 2, a.y_stride);
@@ -114,8 +85,8 @@ static enum status check_activation(struct check_run * r, const char * rest) {
         st = check_launch(r, &a, sizeof a, (a.shape.n + 255) / 256, 1, 1, 256);
         for (uint32_t i = 0; i < a.shape.n && st == ST_OK; i++) {
             double v = check_get(t, x, check_place(s, 0, i));
-            st = check_function(r, t, i, check_get(t, a.y, check_place(s, 2, i)),
-                                op->f(v, op->param), op->scale);
+            st = check_function(r, t, i, check_get(t, a.y, check_place(s, 2, i)), wanted(op, v, 0),
+                                values[op].test.scale);
         }
         check_free(r);
     }
@@ -124,60 +95,15 @@ static enum status check_activation(struct check_run * r, const char * rest) {
 
 // ---- glu ----
 
-static double reglu(double a, double b, const float * p) {
-    return (void) p, a > 0 ? a * b : 0;
-}
-static double geglu(double a, double b, const float * p) {
-    (void) p;
-    double gate = 0.5 * a * (1 + tanh(0.79788456080286535588 * a * (1 + 0.044715 * a * a)));
-    return a <= -10 ? 0 : a >= 10 ? a * b : gate * b;
-}
-static double swiglu(double a, double b, const float * p) {
-    return (void) p, a / (1 + exp(-a)) * b;
-}
-static double limited(double v, double least, double most) {
-    return v < least ? least : v > most ? most : v;
-}
-static double swiglu_oai(double a, double b, const float * p) {
-    double gate = limited(a, -INFINITY, p[1]);
-    return gate / (1 + exp(-p[0] * gate)) * (limited(b, -p[1], p[1]) + 1);
-}
-static double geglu_erf(double a, double b, const float * p) {
-    return (void) p, 0.5 * a * (1 + erf(a * M_SQRT1_2)) * b;
-}
-static double geglu_quick(double a, double b, const float * p) {
-    return gelu_quick(a, p) * b;
-}
-static double swiglu_clamp(double a, double b, const float * p) {
-    return swiglu(limited(a, -INFINITY, p[1]), limited(b, -p[1], p[1]), p);
-}
-
-struct gate {
-    const char * name;
-    double (*f)(double a, double b, const float * p);
-    float param[2];
-    double scale; // of the gate, which b makes larger
-};
-
-static const struct gate gates[] = {
-    {"reglu", reglu, {0}, 0},
-    {"geglu", geglu, {0}, 1},
-    {"swiglu", swiglu, {0}, 1},
-    {"swiglu_oai", swiglu_oai, {1.702f, 2.5f}, 1},
-    {"geglu_erf", geglu_erf, {0}, 1},
-    {"geglu_quick", geglu_quick, {0}, 1},
-    {"swiglu_clamp", swiglu_clamp, {0, 2.5f}, 1},
-};
-
-static enum status check_glu(struct check_run * r, const char * rest) {
+static enum status check_glu(struct check_run * r) {
     enum check_type t;
-    const struct gate * op = find_op(rest, gates, sizeof gates / sizeof *gates, sizeof *op, &t);
-    if (!op) {
+    enum kernel_op op = find_op(r->kernel, &t);
+    if (op == KERNEL_OP_COUNT) {
         return ST_NOT_FOUND;
     }
     enum status st = ST_OK;
     for (int s = 0; s < CHECK_SHAPES && st == ST_OK; s++) {
-        struct rk_glu args = {.param = {op->param[0], op->param[1]}};
+        struct rk_glu args = {.param = {values[op].test.params[0], values[op].test.params[1]}};
         check_set_shape(r, s, &args.shape);
         check_set_stride(s, 0, args.a_stride);
         check_set_stride(s, 1, args.b_stride);
@@ -200,10 +126,10 @@ static enum status check_glu(struct check_run * r, const char * rest) {
         for (uint32_t i = 0; i < args.shape.n && st == ST_OK; i++) {
             double gate = check_get(t, a, check_place(s, 0, i));
             double value = check_get(t, b, check_place(s, 1, i));
-            double scale =
-                op->scale * (fabs(value) > 1 && fabs(value) < INFINITY ? fabs(value) : 1);
+            double scale = values[op].test.scale *
+                           (fabs(value) > 1 && fabs(value) < INFINITY ? fabs(value) : 1);
             st = check_function(r, t, i, check_get(t, args.y, check_place(s, 2, i)),
-                                op->f(gate, value, op->param), scale);
+                                wanted(op, gate, value), scale);
         }
         check_free(r);
     }
@@ -258,8 +184,8 @@ static enum status check_get_rows(struct check_run * r, const char * rest) {
 
 enum status check_gates(struct check_run * r) {
     const char * name = r->kernel;
-    return !strncmp(name, "activation_", 11) ? check_activation(r, name + 11)
-           : !strncmp(name, "glu_", 4)       ? check_glu(r, name + 4)
+    return !strncmp(name, "activation_", 11) ? check_activation(r)
+           : !strncmp(name, "glu_", 4)       ? check_glu(r)
            : !strncmp(name, "get_rows_", 9)  ? check_get_rows(r, name + 9)
                                              : ST_UNSUPPORTED;
 }

@@ -10,7 +10,6 @@
 
 extern const char * const text_class_names[ASM_CLASS_COUNT];
 extern const char * const text_part_names[6]; // of asm_reg's part
-const char * text_arch_name(enum aie_arch arch);
 bool text_arch_parse(const char * name, size_t length, enum aie_arch * out);
 
 // A piece of a line.
@@ -34,7 +33,7 @@ struct text_match {
     struct text_token operands[AIE_MAX_OPERANDS];
     const char * end;
 };
-int text_find(const struct aie_isa * isa, const char * text, int named, struct text_match * out);
+int text_find(const struct asm_program * p, const char * text, int named, struct text_match * out);
 
 // ---- what the passes did ----
 

@@ -9,25 +9,19 @@
 #include <string.h>
 
 const char * const text_class_names[ASM_CLASS_COUNT] = {
-    [ASM_R] = "r", [ASM_MASK] = "m", [ASM_P] = "p", [ASM_S] = "s",
-    [ASM_X] = "x", [ASM_BM] = "bm",  [ASM_L] = "l", [ASM_CM] = "cm",
+    [ASM_R] = "r",   [ASM_MASK] = "m", [ASM_P] = "p",   [ASM_S] = "s", [ASM_X] = "x",
+    [ASM_BM] = "bm", [ASM_L] = "l",    [ASM_CM] = "cm", [ASM_Y] = "y",
 };
 
 const char * const text_part_names[6] = {"lo", "hi", "q0", "q1", "q2", "q3"};
-
-static const char * const arch_names[] = {[AIE_ARCH_AIE2] = "aie2", [AIE_ARCH_AIE2P] = "aie2p"};
-
-const char * text_arch_name(enum aie_arch arch) {
-    return arch_names[arch];
-}
 
 static bool is(struct text_token t, const char * name) {
     return t.length == strlen(name) && !memcmp(t.at, name, t.length);
 }
 
 bool text_arch_parse(const char * name, size_t length, enum aie_arch * out) {
-    for (size_t i = 0; i < sizeof arch_names / sizeof arch_names[0]; i++) {
-        if (arch_names[i] && is((struct text_token){name, length}, arch_names[i])) {
+    for (int i = 0; i < AIE_ARCH_COUNT; i++) {
+        if (is((struct text_token){name, length}, aie_target((enum aie_arch) i)->name)) {
             *out = (enum aie_arch) i;
             return true;
         }
@@ -103,25 +97,26 @@ static bool is_number(struct text_token t) {
     return t.length && (isdigit((unsigned char) *t.at) || *t.at == '-' || *t.at == '+');
 }
 
-static bool virtual_fits(const struct aie_isa * isa, int op, int k, const struct text_vreg * v) {
-    for (uint64_t set = asm_class_set(v->cls); set; set &= set - 1) {
-        if (aie_operand_fits(isa, op, k, asm_phys(v->cls, __builtin_ctzll(set), v->reg.part))) {
+static bool virtual_fits(const struct asm_program * p, int op, int k, const struct text_vreg * v) {
+    for (uint64_t set = asm_class_set(p, v->cls); set; set &= set - 1) {
+        if (aie_operand_fits(p->isa, op, k,
+                             asm_phys(p->target, v->cls, __builtin_ctzll(set), v->reg.part))) {
             return true;
         }
     }
     return false;
 }
 
-static bool operand_fits(const struct aie_isa * isa, int op, int k, struct text_token t) {
+static bool operand_fits(const struct asm_program * p, int op, int k, struct text_token t) {
     struct text_vreg v;
     if (!t.length) {
         return false;
     }
-    if (aie_isa_instr(isa, op)->operands[k].is_imm) { // or a label
-        return !is_number(t) || aie_operand_fits(isa, op, k, (int32_t) strtol(t.at, NULL, 0));
+    if (aie_isa_instr(p->isa, op)->operands[k].is_imm) { // or a label
+        return !is_number(t) || aie_operand_fits(p->isa, op, k, (int32_t) strtol(t.at, NULL, 0));
     }
-    return text_vreg_parse(t, &v) ? virtual_fits(isa, op, k, &v)
-                                  : aie_operand_reg(isa, op, k, t.at, t.length) != 0;
+    return text_vreg_parse(t, &v) ? virtual_fits(p, op, k, &v)
+                                  : aie_operand_reg(p->isa, op, k, t.at, t.length) != 0;
 }
 
 // What follows an instruction: the end, the next slot, a buffer or the record's name.
@@ -132,8 +127,9 @@ static bool ends(const char * at) {
     return !*at || strchr(";@!\n", *at);
 }
 
-static bool matches(const struct aie_isa * isa, int op, const char * at, struct text_match * out) {
-    const struct aie_instr * in = aie_isa_instr(isa, op);
+static bool matches(const struct asm_program * p, int op, const char * at,
+                    struct text_match * out) {
+    const struct aie_instr * in = aie_isa_instr(p->isa, op);
     memset(out->operands, 0, sizeof out->operands);
     for (const char * t = in->text; *t; t++) {
         if (*t == ' ') {
@@ -151,7 +147,7 @@ static bool matches(const struct aie_isa * isa, int op, const char * at, struct 
             struct text_token token = operand_at(&at, in->operands[k].is_imm);
             struct text_token * slot = &out->operands[k]; // one that is tied stands there twice
             if (slot->at ? slot->length != token.length || memcmp(slot->at, token.at, token.length)
-                         : !operand_fits(isa, op, k, token)) {
+                         : !operand_fits(p, op, k, token)) {
                 return false;
             }
             *slot = token;
@@ -163,15 +159,15 @@ static bool matches(const struct aie_isa * isa, int op, const char * at, struct 
     return ends(at);
 }
 
-int text_find(const struct aie_isa * isa, const char * text, int named, struct text_match * out) {
+int text_find(const struct asm_program * p, const char * text, int named, struct text_match * out) {
     if (named >= 0) {
-        return matches(isa, named, text, out) ? named : -1;
+        return matches(p, named, text, out) ? named : -1;
     }
     size_t word = strcspn(text, " ;@!\n");
-    for (int op = 0; op < aie_isa_count(isa); op++) {
-        const char * name = aie_isa_instr(isa, op)->text;
+    for (int op = 0; op < aie_isa_count(p->isa); op++) {
+        const char * name = aie_isa_instr(p->isa, op)->text;
         if (!strncmp(name, text, word) && (name[word] == ' ' || !name[word]) &&
-            matches(isa, op, text, out)) {
+            matches(p, op, text, out)) {
             return op;
         }
     }

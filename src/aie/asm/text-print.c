@@ -22,7 +22,8 @@ static void print_vreg(const struct printer * pr, struct asm_reg r) {
     const struct asm_vreg * v = &pr->p->vregs[r.id];
     char name[AIE_REG_NAME_SIZE];
     if (pr->pass == ASM_PASS_BUNDLES) {
-        buf_printf(pr->b, "%s", aie_reg_name(asm_phys(v->cls, v->phys, r.part), name));
+        buf_printf(pr->b, "%s",
+                   aie_reg_name(asm_phys(pr->p->target, v->cls, v->phys, r.part), name));
         return;
     }
     buf_printf(pr->b, "%c%s%d", v->global ? '$' : '%', text_class_names[v->cls], r.id);
@@ -30,7 +31,8 @@ static void print_vreg(const struct printer * pr, struct asm_reg r) {
         buf_printf(pr->b, ".%s", text_part_names[r.part]);
     }
     if (pr->pass == ASM_PASS_SCHEDULE && v->phys >= 0) {
-        buf_printf(pr->b, "=%s", aie_reg_name(asm_phys(v->cls, v->phys, r.part), name));
+        buf_printf(pr->b, "=%s",
+                   aie_reg_name(asm_phys(pr->p->target, v->cls, v->phys, r.part), name));
     }
 }
 
@@ -62,8 +64,7 @@ static void print_instr(struct printer * pr, const struct asm_node * node, int o
     struct text_match match;
     pr->node = node;
     aie_instr_print(aie_isa_instr(pr->p->isa, op), print_operand, pr, pr->b);
-    if (!pr->b->failed &&
-        text_find(pr->p->isa, (const char *) pr->b->data + from, -1, &match) != op) {
+    if (!pr->b->failed && text_find(pr->p, (const char *) pr->b->data + from, -1, &match) != op) {
         buf_printf(pr->b, " !%s", aie_isa_instr(pr->p->isa, op)->name);
     }
 }
@@ -187,12 +188,13 @@ static void print_globals(struct printer * pr) {
     for (int v = 0; v < n_vregs; v++) {
         char name[AIE_REG_NAME_SIZE];
         if (p->vregs[v].global) {
-            buf_printf(pr->b, "%s $%s%d=%s",
-                       n % 8 ? ""
-                       : n   ? "\nglobal"
-                             : "global",
-                       text_class_names[p->vregs[v].cls], v,
-                       aie_reg_name(asm_phys(p->vregs[v].cls, p->vregs[v].phys, -1), name));
+            buf_printf(
+                pr->b, "%s $%s%d=%s",
+                n % 8 ? ""
+                : n   ? "\nglobal"
+                      : "global",
+                text_class_names[p->vregs[v].cls], v,
+                aie_reg_name(asm_phys(p->target, p->vregs[v].cls, p->vregs[v].phys, -1), name));
             n++;
         }
     }
@@ -233,7 +235,7 @@ static bool begin(struct printer * pr) {
         return false;
     }
     memset(pr->labels, -1, n * sizeof *pr->labels);
-    buf_printf(pr->b, "target %s\n", text_arch_name(pr->p->arch));
+    buf_printf(pr->b, "target %s\n", pr->p->target->name);
     return true;
 }
 

@@ -164,10 +164,10 @@ static bool read_global(struct reader * r, struct text_token t) {
     if (!v.phys.length) {
         return true;
     }
-    for (uint64_t set = asm_class_set(v.cls); set; set &= set - 1) {
+    for (uint64_t set = asm_class_set(r->p, v.cls); set; set &= set - 1) {
         int n = __builtin_ctzll(set);
         char name[AIE_REG_NAME_SIZE];
-        aie_reg_name(asm_phys(v.cls, n, -1), name);
+        aie_reg_name(asm_phys(r->p->target, v.cls, n, -1), name);
         if (strlen(name) == v.phys.length && !memcmp(name, v.phys.at, v.phys.length)) {
             vreg->phys = (int16_t) n;
             return true;
@@ -251,7 +251,7 @@ static bool no_instr(struct reader * r, const char * at) {
 static bool read_instr(struct reader * r, char ** at, struct instr * out) {
     struct text_match match;
     int named = named_record(r, *at);
-    out->op = named < -1 ? -1 : text_find(r->p->isa, *at, named, &match);
+    out->op = named < -1 ? -1 : text_find(r->p, *at, named, &match);
     out->memory = 0;
     if (out->op < 0) {
         return no_instr(r, *at);

@@ -106,7 +106,7 @@ static void largest_fields(void ** state) {
                                      .step = {1 << 20, 1 << 20, 1 << 20},
                                      .iterations = 64,
                                      .iteration_step = 1 << 20},
-                  array_target(AIE_ARCH_AIE2), w);
+                  aie_target(AIE_ARCH_AIE2), w);
     const uint32_t shim[8] = {UINT32_MAX, 0,          0,          0x3fffffff,
                               0xbfffffff, 0x020fffff, 0x03ffffff, 0x7e000000};
     assert_memory_equal(w, shim, sizeof(shim));

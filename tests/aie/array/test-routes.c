@@ -116,7 +116,7 @@ static void shim(struct txn * t, int col, enum direction dir, int channel, int o
                                      .release = -1,
                                      .iterations = rounds,
                                      .iteration_step = words},
-                  array_target(AIE_ARCH_AIE2), w);
+                  aie_target(AIE_ARCH_AIE2), w);
     uint32_t addr = image_addr(col, ARRAY_ROW_SHIM, SHIM_BD + 0x20 * (uint32_t) bd);
     txn_block_write(t, addr, w, 8);
     txn_patch_address(t, addr + 4, operand, 4 * at);
@@ -294,7 +294,7 @@ static struct design product_design(void) {
     struct design d;
     array_begin(&a, AIE_ARCH_AIE2);
     product_routes(&a);
-    txn_begin(&t, COLS, array_target(AIE_ARCH_AIE2)->device_generation);
+    txn_begin(&t, COLS, aie_target(AIE_ARCH_AIE2)->device_generation);
     for (int c = 0; c < COLS; c++) {
         array_mem(&a, c, locks, sizeof(locks));
         product_mem(&t, c);
@@ -379,7 +379,7 @@ static void past_the_memtile(void ** state) {
     struct txn t;
     struct design d;
     array_begin(&a, AIE_ARCH_AIE2);
-    txn_begin(&t, COLS, array_target(AIE_ARCH_AIE2)->device_generation);
+    txn_begin(&t, COLS, aie_target(AIE_ARCH_AIE2)->device_generation);
     for (int c = 0; c < COLS; c++) {
         array_route(&a, (struct array_port){c, ARRAY_ROW_MEM, 3}, &(struct array_port){c, 4, 0}, 1);
         array_route(&a, (struct array_port){c, 4, 0}, &(struct array_port){c, ARRAY_ROW_MEM, 4}, 1);

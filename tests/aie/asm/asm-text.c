@@ -71,7 +71,7 @@ int main(int argc, char ** argv) {
         st = asm_finish(p, &code, &err);
     }
     if (st == ST_OK) {
-        printf("-- %zu bytes, %d bundles\n", code.size, code.stats.bundles);
+        printf("-- %d bundles\n", code.stats.bundles);
     } else {
         printf("-- %s\n", err.text);
     }

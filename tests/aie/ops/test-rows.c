@@ -628,9 +628,9 @@ static void commands_are_known(void ** state) {
 // ---- figures ----
 
 static void report(const char * what, const struct kernel_spec * s, uint64_t cycles) {
-    struct rows_program program;
+    struct rows_code program;
     struct error err = {0};
-    assert_int_equal(rows_program(s, &program, &err), ST_OK);
+    assert_int_equal(rows_compile(s, &program, &err), ST_OK);
     print_message("%-28s %5d bundles, %6.2f cycles per element and column\n", what,
                   program.code.stats.bundles,
                   (double) cycles * 4 / (double) tensor_elements(&s->inputs[0]));
