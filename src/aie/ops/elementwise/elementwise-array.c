@@ -147,7 +147,7 @@ static void write_params(struct txn * t, const struct kernel_spec * spec, int co
         [EW_PARAM_CHUNKS] = full + 1,
         [EW_PARAM_TRIPS] = chunk / trip,
         [EW_PARAM_TRIPS_LAST] = (last + trip - 1) / trip,
-        [EW_PARAM_OP] = ew_index(op, type),
+        [EW_PARAM_OP] = ew_index(op),
         [EW_PARAM_STREAM_B] = spec->n_inputs > 1 && !splat,
         [EW_PARAM_SPLAT_B] = spec->n_inputs > 1 && splat,
         [EW_PARAM_SPLAT_BYTE] = piece->splat_byte,

@@ -7,8 +7,6 @@
 
 #include "aie/target/verbs.h"
 
-#include <string.h>
-
 enum { FILL_STORES = 8 }; // per trip when a splatted input is spread over its buffers
 
 struct program {
@@ -45,10 +43,6 @@ static void release(struct program * w, int lock) {
     asm_lock_release(w->p, asm_target(w->p)->own_locks + lock, w->lanes.one);
 }
 
-static bool in_group(const struct program * w, const struct ew_op * e) {
-    return ew_matches(e, w->lanes.dtype) && !strcmp(e->program, w->group->program);
-}
-
 static void read_parameters(struct program * w) {
     const struct asm_reg to[EW_PARAM_ARGS] = {
         [EW_PARAM_CHUNKS] = w->chunks,         [EW_PARAM_TRIPS] = w->trips,
@@ -60,10 +54,11 @@ static void read_parameters(struct program * w) {
     for (int i = 0; i < EW_PARAM_ARGS; i++) {
         emit_load_word(w->p, MEM_PARAMS, to[i], w->pa, 4 * i);
     }
-    int n_args = 0;
-    for (int i = 0; i < ew_n_ops; i++) {
-        int n = ew_n_args(ew_ops[i].op);
-        n_args = in_group(w, &ew_ops[i]) && n > n_args ? n : n_args;
+    const struct ew_op * ops[EW_PROGRAM_OPS];
+    int n_args = 0, n_ops = ew_program_ops(w->group, ops);
+    for (int i = 0; i < n_ops; i++) {
+        int n = ew_n_args(ops[i]->op);
+        n_args = n > n_args ? n : n_args;
     }
     for (int i = 0; i < n_args; i++) {
         struct asm_reg arg = asm_local(w->p, ASM_R);
@@ -250,7 +245,7 @@ static void write_program(struct program * w, enum dtype t) {
     }
     lanes_begin(&w->lanes, w->p, t, w->memory + EW_POOL);
     set(w, w->other, EW_CHUNK_BYTES);
-    w->n_loops = ew_loops(w->group, t, w->loops, &w->staged);
+    w->n_loops = ew_loops(w->group, w->loops, &w->staged);
     for (int i = 0; i < w->n_loops; i++) {
         w->labels[i] = asm_label_new(w->p);
     }
@@ -289,5 +284,6 @@ enum status elementwise_program(const struct kernel_spec * spec, struct ew_progr
     enum status st = asm_finish(w.p, &out->code, err);
     lanes_pool_bytes(&w.lanes, out->pool);
     asm_free(w.p);
-    return st == ST_OK ? ST_OK : error_prefix(err, "aie: %s_%s", w.group->program, dtype_name(t));
+    return st == ST_OK ? ST_OK
+                       : error_prefix(err, "aie: %s_%s", ew_program_name(w.group), dtype_name(t));
 }

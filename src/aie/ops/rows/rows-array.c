@@ -122,8 +122,8 @@ void rows_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
 
 enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
                      struct error * err) {
-    struct rows_program program;
-    enum status st = rows_program(spec, &program, err);
+    struct rows_code program;
+    enum status st = rows_compile(spec, &program, err);
     if (st != ST_OK) {
         return st;
     }
