@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 static void lay_out_item(struct asm_program * p, int i) {
     struct asm_item * item = &p->items[i];
     enum asm_item_kind before = i > 0 ? p->items[i - 1].kind : ASM_ITEM_LABEL;
