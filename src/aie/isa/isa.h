@@ -210,6 +210,16 @@ enum aie_part {
 
 #define AIE_MAX_OPERANDS 12
 
+// What is known of the meaning of an instruction, from nothing to the most.
+enum aie_evidence {
+    AIE_EVIDENCE_NONE,     // nobody has published it, or not its bits
+    AIE_EVIDENCE_SIBLING,  // the older architecture has one of the same name
+    AIE_EVIDENCE_VENDOR,   // AMD's headers, compiler or simulator
+    AIE_EVIDENCE_EXECUTED, // in designs of AMD's compilers, to the right result
+    AIE_EVIDENCE_SILICON,  // measured
+    AIE_EVIDENCE_COUNT
+};
+
 struct aie_instr {
     const char * name; // record name, e.g. "ADD_add_r_ri"; unique within a target
     const char * text; // assembly with operands by letter, e.g. "add %d, %a, #%i"
@@ -221,6 +231,7 @@ struct aie_instr {
     uint8_t mem_cycle; // E-stage in which memory is touched (of st.s8, st.s16: written), 0 = never
     uint8_t mem_first; // E-stage of the first touch: differs for st.s8, st.s16, which read in E5
     bool loads, stores, branches, locks;
+    uint8_t evidence; // enum aie_evidence
 };
 
 // A decoded instruction: op is an enum aie2_op / aie2p_op, values[] parallel to the explicit
