@@ -9,8 +9,6 @@
 // f, e and g are arguments 0, 1 and 2; NORM has one pass more, for the mean.
 #include "rows-ops.h"
 
-#include "aie/isa/aie2.h"
-
 static void mean_pass(struct rows_writer * w, int entry, int next) {
     rows_sum_pass(w, entry);
     rows_put(w, RW_SLOT_MEAN, f_mul(&w->lanes, rows_summed(w), k_param(&w->lanes, RW_ARG_FACTOR)));
