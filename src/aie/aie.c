@@ -36,8 +36,8 @@ enum status aie_supports(const struct kernel_spec * spec, struct error * err) {
     if ((unsigned) spec->op >= KERNEL_OP_COUNT) {
         return error_set(err, ST_UNSUPPORTED, "no NPU kernel for operation %d", (int) spec->op);
     }
-    if (spec->arch != AIE_ARCH_AIE2) {
-        return error_set(err, ST_UNSUPPORTED, "no compiler for %s yet",
+    if (!aie_target(spec->arch)->has_programs) {
+        return error_set(err, ST_UNSUPPORTED, "core programs are not yet there on %s",
                          kernel_arch_name(spec->arch));
     }
     return family_of(spec->op)->supports(spec, err);

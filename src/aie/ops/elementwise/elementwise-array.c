@@ -74,7 +74,7 @@ enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
     }
     struct array a;
     array_begin(&a, spec->arch);
-    for (int col = 0; col < array_target(spec->arch)->columns; col++) {
+    for (int col = 0; col < aie_target(spec->arch)->columns; col++) {
         array_core(&a, col, ARRAY_ROW_CORE, program.code.bytes, program.code.size, ew_lock_init,
                    EW_LOCK_COUNT);
         array_data(&a, col, ARRAY_ROW_CORE, EW_POOL, program.pool, sizeof program.pool);
@@ -196,7 +196,7 @@ enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts
     if (st != ST_OK) {
         return st;
     }
-    const struct array_target * target = array_target(spec->arch);
+    const struct aie_target * target = aie_target(spec->arch);
     struct txn t;
     struct flow f = {&t, target};
     txn_begin(&t, target->columns, target->device_generation);

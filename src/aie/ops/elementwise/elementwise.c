@@ -36,11 +36,11 @@ static void copy(struct program * w, struct asm_reg to, struct asm_reg from) {
 }
 
 static void acquire(struct program * w, int lock) {
-    asm_acquire(w->p, OWN_LOCKS + lock, w->lanes.minus_one);
+    asm_lock_acquire(w->p, OWN_LOCKS + lock, w->lanes.minus_one);
 }
 
 static void release(struct program * w, int lock) {
-    asm_release(w->p, OWN_LOCKS + lock, w->lanes.one);
+    asm_lock_release(w->p, OWN_LOCKS + lock, w->lanes.one);
 }
 
 static void read_parameters(struct program * w) {

@@ -129,7 +129,7 @@ enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * s
     }
     struct array a;
     array_begin(&a, spec->arch);
-    for (int col = 0; col < array_target(spec->arch)->columns; col++) {
+    for (int col = 0; col < aie_target(spec->arch)->columns; col++) {
         array_core(&a, col, ARRAY_ROW_CORE, program.code.bytes, program.code.size, rows_lock_init,
                    RW_LOCK_COUNT);
         array_data(&a, col, ARRAY_ROW_CORE, RW_POOL, program.pool, sizeof program.pool);
@@ -521,7 +521,7 @@ enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_
     if (st != ST_OK) {
         return st;
     }
-    const struct array_target * target = array_target(spec->arch);
+    const struct aie_target * target = aie_target(spec->arch);
     struct txn t;
     struct flow flow = {&t, target};
     txn_begin(&t, target->columns, target->device_generation);

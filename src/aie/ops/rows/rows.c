@@ -66,11 +66,11 @@ struct val rows_get_lanes(struct rows_writer * w, int slot) {
 // ---- scalars ----
 
 static void acquire(struct rows_writer * w, int lock, struct asm_reg value) {
-    asm_acquire(w->p, OWN_LOCKS + lock, value);
+    asm_lock_acquire(w->p, OWN_LOCKS + lock, value);
 }
 
 static void release(struct rows_writer * w, int lock, struct asm_reg value) {
-    asm_release(w->p, OWN_LOCKS + lock, value);
+    asm_lock_release(w->p, OWN_LOCKS + lock, value);
 }
 
 static struct asm_reg local_param(struct rows_writer * w, int param) {
@@ -153,7 +153,7 @@ static void take_chunk(struct rows_writer * w) {
     rows_param(w, w->rows, RW_PARAM_OUT_TAKE);
     acquire(w, RW_LOCK_A_FULL, w->lanes.minus_one);
     acquire(w, RW_LOCK_B_FULL, w->flag);
-    asm_acquire_any(w->p, w->trips, w->rows);
+    asm_lock_acquire_any(w->p, w->trips, w->rows);
 
     struct asm_reg given = asm_local(w->p, ASM_R), to_b = asm_local(w->p, ASM_R),
                    zero = asm_local(w->p, ASM_R);
@@ -251,7 +251,7 @@ static void write_total(struct rows_writer * w) {
     rows_param(w, w->flag, RW_PARAM_FROM_WEST);
     rows_param(w, w->trips, RW_PARAM_TO_EAST);
     asm_jump_if_zero(w->p, w->flag, no_west);
-    asm_acquire(w->p, WEST_LOCKS + RW_LOCK_PARTIAL, l->minus_one);
+    asm_lock_acquire(w->p, WEST_LOCKS + RW_LOCK_PARTIAL, l->minus_one);
     struct asm_reg west = asm_local(w->p, ASM_X), integer = asm_local(w->p, ASM_MASK);
     rows_param(w, integer, RW_PARAM_INTEGER);
     vector_memory(w, AIE2_VLDA_dmw_lda_w_ag_idx_imm, west, RW_WEST_MEMORY + RW_PARTIAL);
