@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "aie/ops/every-kernel.h"
 #include "base/sha256.h"
-#include "table.h"
 
 #ifndef DIGESTS
 #    define DIGESTS "digests.txt"

@@ -1,10 +1,10 @@
-// table: every kernel that the compiler has, in a few shapes: each op on each type, with each
-// result and number of inputs that it may have, and products of each kind.
+// every-kernel: all ops on all datatypes that have a kernel, in a few shapes each, for tests that
+// look at what the compiler makes of everything.
 #pragma once
 
-#include <string.h>
-
 #include "aie/aie.h"
+
+#include <string.h>
 
 typedef void (*visit_fn)(void * user, const struct kernel_spec * spec);
 
