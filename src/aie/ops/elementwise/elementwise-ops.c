@@ -19,72 +19,73 @@ static struct val mul(struct lanes * l, struct val a, struct val b) {
 }
 
 const struct ew_op ew_ops[] = {
-    {KERNEL_OP_ADD, "sum", EW_FLOATS, false, 4, f_add, NULL},
-    {KERNEL_OP_SUB, "sum", EW_FLOATS, false, 4, f_sub, NULL},
-    {KERNEL_OP_MUL, "mul", EW_FLOATS, false, 2, mul, NULL},
+    {KERNEL_OP_ADD, "sum", EW_FLOATS, false, 4, f_add, NULL, NULL},
+    {KERNEL_OP_SUB, "sum", EW_FLOATS, false, 4, f_sub, NULL, NULL},
+    {KERNEL_OP_MUL, "mul", EW_FLOATS, false, 2, mul, NULL, NULL},
 
-    {KERNEL_OP_ABS, "sign", EW_FLOATS, true, 4, bits_abs, NULL},
-    {KERNEL_OP_SGN, "sign", EW_FLOATS, true, 4, bits_sgn, NULL},
-    {KERNEL_OP_NEG, "sign", EW_FLOATS, true, 4, bits_neg, NULL},
-    {KERNEL_OP_STEP, "sign", EW_FLOATS, true, 4, bits_step, NULL},
-    {KERNEL_OP_RELU, "sign", EW_FLOATS, true, 4, bits_relu, NULL},
+    {KERNEL_OP_ABS, "sign", EW_FLOATS, true, 4, bits_abs, NULL, NULL},
+    {KERNEL_OP_SGN, "sign", EW_FLOATS, true, 4, bits_sgn, NULL, NULL},
+    {KERNEL_OP_NEG, "sign", EW_FLOATS, true, 4, bits_neg, NULL, NULL},
+    {KERNEL_OP_STEP, "sign", EW_FLOATS, true, 4, bits_step, NULL, NULL},
+    {KERNEL_OP_RELU, "sign", EW_FLOATS, true, 4, bits_relu, NULL, NULL},
 
-    {KERNEL_OP_SCALE, "arith", EW_FLOATS, false, 1, ew_scale, NULL},
-    {KERNEL_OP_CLAMP, "arith", EW_FLOATS, false, 1, ew_clamp, NULL},
-    {KERNEL_OP_LEAKY_RELU, "arith", EW_FLOATS, false, 1, ew_leaky_relu, NULL},
-    {KERNEL_OP_SQR, "arith", EW_FLOATS, false, 1, ew_sqr, NULL},
-    {KERNEL_OP_HARDSIGMOID, "arith", EW_FLOATS, false, 1, ew_hardsigmoid, NULL},
+    {KERNEL_OP_SCALE, "arith", EW_FLOATS, false, 1, ew_scale, NULL, NULL},
+    {KERNEL_OP_CLAMP, "arith", EW_FLOATS, false, 1, ew_clamp, NULL, NULL},
+    {KERNEL_OP_LEAKY_RELU, "arith", EW_FLOATS, false, 1, ew_leaky_relu, NULL, NULL},
+    {KERNEL_OP_SQR, "arith", EW_FLOATS, false, 1, ew_sqr, NULL, NULL},
+    {KERNEL_OP_HARDSIGMOID, "arith", EW_FLOATS, false, 1, ew_hardsigmoid, NULL, NULL},
 
-    {KERNEL_OP_FLOOR, "round", EW_FLOATS, false, 1, ew_floor, NULL},
-    {KERNEL_OP_CEIL, "round", EW_FLOATS, false, 1, ew_ceil, NULL},
-    {KERNEL_OP_ROUND, "round", EW_FLOATS, false, 1, ew_round, NULL},
-    {KERNEL_OP_TRUNC, "round", EW_FLOATS, false, 1, ew_trunc, NULL},
-    {KERNEL_OP_REGLU, "mul", EW_FLOATS, false, 1, ew_reglu, NULL},
+    {KERNEL_OP_FLOOR, "round", EW_FLOATS, false, 1, ew_floor, NULL, NULL},
+    {KERNEL_OP_CEIL, "round", EW_FLOATS, false, 1, ew_ceil, NULL, NULL},
+    {KERNEL_OP_ROUND, "round", EW_FLOATS, false, 1, ew_round, NULL, NULL},
+    {KERNEL_OP_TRUNC, "round", EW_FLOATS, false, 1, ew_trunc, NULL, NULL},
+    {KERNEL_OP_REGLU, "mul", EW_FLOATS, false, 1, ew_reglu, NULL, NULL},
 
-    {KERNEL_OP_LOG, "log", EW_FLOATS, false, 1, NULL, ew_log},
-    {KERNEL_OP_SQRT, "log", EW_FLOATS, false, 1, ew_sqrt, NULL},
+    {KERNEL_OP_LOG, "log", EW_FLOATS, false, 1, NULL, ew_log, NULL},
+    {KERNEL_OP_SQRT, "log", EW_FLOATS, false, 1, ew_sqrt, NULL, NULL},
 
-    {KERNEL_OP_SIN, "trig", EW_FLOATS, false, 1, NULL, ew_sin},
-    {KERNEL_OP_COS, "trig", EW_FLOATS, false, 1, NULL, ew_cos},
-    {KERNEL_OP_HARDSWISH, "trig", EW_FLOATS, false, 1, ew_hardswish, NULL},
+    {KERNEL_OP_SIN, "trig", EW_FLOATS, false, 1, NULL, ew_sin, NULL},
+    {KERNEL_OP_COS, "trig", EW_FLOATS, false, 1, NULL, ew_cos, NULL},
+    {KERNEL_OP_HARDSWISH, "round", EW_FLOATS, false, 1, ew_hardswish, NULL, NULL},
 
-    {KERNEL_OP_EXP, "exp", EW_FLOATS, false, 1, NULL, ew_exp},
-    {KERNEL_OP_EXPM1, "exp", EW_FLOATS, false, 1, NULL, ew_expm1},
-    {KERNEL_OP_ELU, "exp", EW_FLOATS, false, 1, NULL, ew_elu},
+    {KERNEL_OP_EXP, "exp", EW_FLOATS, false, 1, NULL, ew_exp, fast_exponential},
+    {KERNEL_OP_EXPM1, "exp", EW_FLOATS, false, 1, NULL, ew_expm1, fast_expm1},
+    {KERNEL_OP_ELU, "exp", EW_FLOATS, false, 1, NULL, ew_elu, fast_elu},
 
-    {KERNEL_OP_TANH, "tanh", EW_FLOATS, false, 1, NULL, ew_tanh},
-    {KERNEL_OP_DIV, "mul", EW_FLOATS, false, 1, NULL, ew_div},
+    {KERNEL_OP_TANH, "tanh", EW_FLOATS, false, 1, NULL, ew_tanh, fast_tanh},
+    {KERNEL_OP_DIV, "div", EW_FLOATS, false, 1, NULL, ew_div, NULL},
 
-    {KERNEL_OP_SIGMOID, "silu", EW_FLOATS, false, 1, NULL, ew_sigmoid},
-    {KERNEL_OP_SILU, "silu", EW_FLOATS, false, 1, NULL, ew_silu},
-    {KERNEL_OP_SWIGLU, "silu", EW_FLOATS, false, 1, NULL, ew_swiglu},
+    {KERNEL_OP_SIGMOID, "silu", EW_FLOATS, false, 1, NULL, ew_sigmoid, fast_sigmoid},
+    {KERNEL_OP_SILU, "silu", EW_FLOATS, false, 1, NULL, ew_silu, fast_silu},
+    {KERNEL_OP_SWIGLU, "silu", EW_FLOATS, false, 1, NULL, ew_swiglu, fast_swiglu},
 
-    {KERNEL_OP_GELU, "gelu", EW_FLOATS, false, 1, NULL, ew_gelu},
-    {KERNEL_OP_GEGLU, "gelu", EW_FLOATS, false, 1, NULL, ew_geglu},
+    {KERNEL_OP_GELU, "gelu", EW_FLOATS, false, 1, NULL, ew_gelu, fast_gelu},
+    {KERNEL_OP_GEGLU, "gelu", EW_FLOATS, false, 1, NULL, ew_geglu, fast_geglu},
 
-    {KERNEL_OP_GELU_QUICK, "quick", EW_FLOATS, false, 1, NULL, ew_gelu_quick},
-    {KERNEL_OP_GEGLU_QUICK, "quick", EW_FLOATS, false, 1, NULL, ew_geglu_quick},
+    {KERNEL_OP_GELU_QUICK, "quick", EW_FLOATS, false, 1, NULL, ew_gelu_quick, fast_gelu_quick},
+    {KERNEL_OP_GEGLU_QUICK, "quick", EW_FLOATS, false, 1, NULL, ew_geglu_quick, fast_geglu_quick},
 
-    {KERNEL_OP_SWIGLU_OAI, "oai", EW_FLOATS, false, 1, NULL, ew_swiglu_oai},
+    {KERNEL_OP_SWIGLU_OAI, "oai", EW_FLOATS, false, 1, NULL, ew_swiglu_oai, fast_swiglu_oai},
 
-    {KERNEL_OP_SWIGLU_CLAMP, "clamp", EW_FLOATS, false, 1, NULL, ew_swiglu_clamp},
+    {KERNEL_OP_SWIGLU_CLAMP, "clamp", EW_FLOATS, false, 1, NULL, ew_swiglu_clamp,
+     fast_swiglu_clamp},
 
-    {KERNEL_OP_GELU_ERF, "erf", EW_FLOATS, false, 1, NULL, ew_gelu_erf},
-    {KERNEL_OP_GEGLU_ERF, "erf", EW_FLOATS, false, 1, NULL, ew_geglu_erf},
+    {KERNEL_OP_GELU_ERF, "erf", EW_FLOATS, false, 1, NULL, ew_gelu_erf, NULL},
+    {KERNEL_OP_GEGLU_ERF, "erf", EW_FLOATS, false, 1, NULL, ew_geglu_erf, NULL},
 
-    {KERNEL_OP_XIELU, "xielu", EW_FLOATS, false, 1, NULL, ew_xielu},
+    {KERNEL_OP_XIELU, "xielu", EW_FLOATS, false, 1, NULL, ew_xielu, NULL},
 
-    {KERNEL_OP_SOFTPLUS, "softplus", EW_FLOATS, false, 1, NULL, ew_softplus},
+    {KERNEL_OP_SOFTPLUS, "softplus", EW_FLOATS, false, 1, NULL, ew_softplus, NULL},
 
-    {KERNEL_OP_ADD, "integer", EW_INTS, true, 4, int_add, NULL},
-    {KERNEL_OP_SUB, "integer", EW_INTS, true, 4, int_sub, NULL},
-    {KERNEL_OP_MUL, "integer", EW_INTS, true, 4, int_mul, NULL},
-    {KERNEL_OP_DIV, "integer", EW_INTS, true, 1, int_div, NULL},
-    {KERNEL_OP_ABS, "integer", EW_INTS, true, 4, int_abs, NULL},
-    {KERNEL_OP_SGN, "integer", EW_INTS, true, 4, int_sgn, NULL},
-    {KERNEL_OP_NEG, "integer", EW_INTS, true, 4, int_neg, NULL},
-    {KERNEL_OP_STEP, "integer", EW_INTS, true, 4, int_step, NULL},
-    {KERNEL_OP_RELU, "integer", EW_INTS, true, 4, int_relu, NULL},
+    {KERNEL_OP_ADD, "integer", EW_INTS, true, 4, int_add, NULL, NULL},
+    {KERNEL_OP_SUB, "integer", EW_INTS, true, 4, int_sub, NULL, NULL},
+    {KERNEL_OP_MUL, "integer", EW_INTS, true, 4, int_mul, NULL, NULL},
+    {KERNEL_OP_DIV, "integer", EW_INTS, true, 1, int_div, NULL, NULL},
+    {KERNEL_OP_ABS, "integer", EW_INTS, true, 4, int_abs, NULL, NULL},
+    {KERNEL_OP_SGN, "integer", EW_INTS, true, 4, int_sgn, NULL, NULL},
+    {KERNEL_OP_NEG, "integer", EW_INTS, true, 4, int_neg, NULL, NULL},
+    {KERNEL_OP_STEP, "integer", EW_INTS, true, 4, int_step, NULL, NULL},
+    {KERNEL_OP_RELU, "integer", EW_INTS, true, 4, int_relu, NULL, NULL},
 };
 const int ew_n_ops = sizeof ew_ops / sizeof ew_ops[0];
 
@@ -118,7 +119,17 @@ static void add_loop(struct ew_loop * loops, int * n, struct ew_loop loop) {
     loops[(*n)++] = loop;
 }
 
-int ew_loops(const struct ew_op * e, enum dtype t, struct ew_loop loops[EW_MAX_LOOPS],
+bool ew_fast(const struct kernel_spec * spec) {
+    return kernel_has_exact(spec) ? spec->precision == KERNEL_FAST
+                                  : spec->output.dtype != DTYPE_F32;
+}
+
+ew_fn * ew_function(const struct ew_op * e, enum dtype t, bool fast) {
+    (void) t;
+    return e->fast && fast ? e->fast : e->fn;
+}
+
+int ew_loops(const struct ew_op * e, enum dtype t, bool fast, struct ew_loop loops[EW_MAX_LOOPS],
              bool * staged) {
     int n = 0;
     *staged = false;
@@ -126,7 +137,7 @@ int ew_loops(const struct ew_op * e, enum dtype t, struct ew_loop loops[EW_MAX_L
         if (!ew_matches(i, t) || strcmp(i->program, e->program)) {
             continue;
         }
-        if (!i->stages) {
+        if (ew_function(i, t, fast)) {
             add_loop(loops, &n, (struct ew_loop){i, NULL});
             continue;
         }
@@ -149,15 +160,17 @@ static int loop_number(const struct ew_loop * loops, int n, const struct ew_op *
 }
 
 // In a program with stages, a script: the numbers of the loops to run, from 1, 4 bits each.
-uint32_t ew_index(const struct ew_op * e, enum dtype t) {
+uint32_t ew_index(const struct kernel_spec * spec) {
+    enum dtype t = spec->output.dtype;
+    const struct ew_op * e = ew_find(spec->op, t);
     struct ew_loop loops[EW_MAX_LOOPS];
     bool staged;
-    int n = ew_loops(e, t, loops, &staged), shift = 0;
+    int n = ew_loops(e, t, ew_fast(spec), loops, &staged), shift = 0;
     uint32_t script = 0;
     if (!staged) {
         return (uint32_t) loop_number(loops, n, e, NULL);
     }
-    if (!e->stages) {
+    if (ew_function(e, t, ew_fast(spec))) {
         return (uint32_t) loop_number(loops, n, e, NULL) + 1;
     }
     for (const struct ew_stage * const * s = e->stages; *s; s++, shift += EW_SCRIPT_BITS) {
@@ -168,12 +181,15 @@ uint32_t ew_index(const struct ew_op * e, enum dtype t) {
 }
 
 // f16 vals are dear in registers and bound by their conversions anyway.
-int ew_unroll(const struct ew_op * e, enum dtype t) {
+int ew_unroll(const struct ew_op * e, enum dtype t, bool fast) {
+    (void) fast;
     return t == DTYPE_F16 && !e->native && e->unroll > 2 ? 2 : e->unroll;
 }
 
-int ew_trip_words(const struct ew_op * e, enum dtype t) {
-    return lanes_step(t, e->native) * ew_unroll(e, t) / 4;
+int ew_trip_words(const struct kernel_spec * spec) {
+    enum dtype t = spec->output.dtype;
+    const struct ew_op * e = ew_find(spec->op, t);
+    return lanes_step(t, e->native) * ew_unroll(e, t, ew_fast(spec)) / 4;
 }
 
 // ---- parameters ----

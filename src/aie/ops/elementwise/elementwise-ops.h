@@ -27,14 +27,17 @@ struct ew_stage {
     void (*fn)(struct lanes * l, struct ew_vals * v);
 };
 
+typedef struct val ew_fn(struct lanes * l, struct val a, struct val b);
+
 struct ew_op {
     enum kernel_op op;
     const char * program; // ops of one program share a PDI per datatype
     enum ew_types types;
     bool native; // lanes are the datatype's own; otherwise f32
     int unroll;  // vals per loop trip: enough to hide latencies, few enough for the registers
-    struct val (*fn)(struct lanes * l, struct val a, struct val b);
+    ew_fn * fn;
     const struct ew_stage * const * stages; // instead of fn
+    ew_fn * fast;                           // instead of both where the program is a fast one
 };
 
 // A loop of a program: an op's, or a stage that ops share.
@@ -78,6 +81,10 @@ struct val ew_trunc(struct lanes * l, struct val a, struct val b);
 struct val ew_hardsigmoid(struct lanes * l, struct val a, struct val b);
 struct val ew_hardswish(struct lanes * l, struct val a, struct val b);
 struct val ew_reglu(struct lanes * l, struct val a, struct val b);
+// Functions with the accuracy of 16 bits (ops-fast.c).
+ew_fn fast_sigmoid, fast_silu, fast_swiglu, fast_gelu, fast_geglu, fast_gelu_quick,
+    fast_geglu_quick, fast_swiglu_oai, fast_swiglu_clamp, fast_tanh, fast_exponential, fast_expm1,
+    fast_elu;
 // Rows of stages (ops-stages.c), ended by NULL.
 extern const struct ew_stage * const ew_div[];
 extern const struct ew_stage * const ew_exp[];
@@ -102,7 +109,9 @@ extern const struct ew_stage * const ew_sin[];
 extern const struct ew_stage * const ew_cos[];
 
 // The loops of the program that e belongs to; returns how many. staged: whether any op has several.
-int ew_loops(const struct ew_op * e, enum dtype t, struct ew_loop loops[EW_MAX_LOOPS],
+int ew_loops(const struct ew_op * e, enum dtype t, bool fast, struct ew_loop loops[EW_MAX_LOOPS],
              bool * staged);
+// What an op's one loop does; NULL where it has stages.
+ew_fn * ew_function(const struct ew_op * e, enum dtype t, bool fast);
 bool ew_matches(const struct ew_op * e, enum dtype t);
-int ew_unroll(const struct ew_op * e, enum dtype t);
+int ew_unroll(const struct ew_op * e, enum dtype t, bool fast);

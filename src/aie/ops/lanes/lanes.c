@@ -7,7 +7,8 @@
 #include <string.h>
 
 // Rounding modes of the conversions. f32 has nothing to round at its edges, and truncating keeps
-// the bf16 pieces of the largest numbers finite; the others round to nearest even.
+// the bf16 pieces of the largest numbers finite; the others, and the fast functions, which look
+// after the largest numbers themselves, round to nearest even.
 enum { ROUND_TO_ZERO = 2, ROUND_NEAREST_EVEN = 12 };
 
 // Configuration words as compilers for this core give them: f32 lanes, nothing negated; and bf16
@@ -32,8 +33,9 @@ static bool is_float(enum dtype t) {
     return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
 }
 
-void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, int32_t pool_address) {
-    *l = (struct lanes){.p = p, .dtype = t, .n_consts = LANES_PARAMS};
+void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fast,
+                 int32_t pool_address) {
+    *l = (struct lanes){.p = p, .dtype = t, .fast = fast, .n_consts = LANES_PARAMS};
     l->pool = asm_global(p, ASM_P);
     ASM(p, AIE2_MOVXM_lng_cg, A_REG(l->pool),
         A_IMM(pool_address + LANES_POOL_SLOTS / 2 * LANES_POOL_SLOT_BYTES));
@@ -44,7 +46,7 @@ void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, int32_t
     }
     struct asm_reg mode = asm_local(p, ASM_R);
     ASM(p, AIE2_MOVX_alu_cg, A_REG(mode),
-        A_IMM(t == DTYPE_F32 ? ROUND_TO_ZERO : ROUND_NEAREST_EVEN));
+        A_IMM(t == DTYPE_F32 && !fast ? ROUND_TO_ZERO : ROUND_NEAREST_EVEN));
     ASM(p, AIE2_MOVX_mvx_scl, A_FIXED(AIE_REG(AIE_CR, AIE_CR_RND)), A_REG(mode));
     l->float_config = scalar(l, FLOAT_ADD_CONFIG);
     l->mul_config = scalar(l, FLOAT_MUL_CONFIG);

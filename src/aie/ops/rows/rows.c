@@ -309,7 +309,7 @@ static void write_program(struct rows_writer * w) {
     const struct rows_needs * needs = rows_needs(w->program);
     struct asm_program * p = w->p;
     take_registers(w, needs->n_best);
-    lanes_begin(&w->lanes, p, DTYPE_F32, RW_CORE_MEMORY + RW_POOL);
+    lanes_begin(&w->lanes, p, DTYPE_F32, false, RW_CORE_MEMORY + RW_POOL);
     for (int i = LANES_PARAMS; i < RW_SLOT_MORE_CONSTS; i++) {
         w->lanes.consts[i] = NO_CONSTANT;
     }
