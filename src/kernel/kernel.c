@@ -11,9 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { // by the sources of ops.def
+    FAMILY_OF_binary_ops = KERNEL_ELEMENTWISE,
+    FAMILY_OF_unary_ops = KERNEL_ELEMENTWISE,
+    FAMILY_OF_glu_ops = KERNEL_ELEMENTWISE,
+    FAMILY_OF_row_ops = KERNEL_ROWS,
+    FAMILY_OF_mul_mat_ops = KERNEL_PRODUCT,
+    FAMILY_OF_convert_ops = KERNEL_CONVERSION,
+};
+
 static const struct kernel_op_info op_infos[KERNEL_OP_COUNT] = {
-#define KERNEL(id, name, ggml_name, family, least, inputs, params)                                 \
-    [KERNEL_OP_##id] = {name, ggml_name, family, least, inputs, params},
+#define KERNEL(id, name, ggml_name, source, least, inputs, params)                                 \
+    [KERNEL_OP_##id] = {name,  ggml_name, #source, (enum kernel_family) FAMILY_OF_##source,        \
+                        least, inputs,    params},
 #include "kernel/ops.def"
 #undef KERNEL
 };
@@ -26,11 +36,18 @@ static const char * const arch_names[AIE_ARCH_COUNT] = {
 static const char * const precision_names[] = {[KERNEL_FAST] = "fast", [KERNEL_EXACT] = "exact"};
 
 // Functions whose exact kernels for f32 are others than the fast ones.
-static const enum kernel_op has_exact[] = {
-    KERNEL_OP_EXP,          KERNEL_OP_EXPM1,      KERNEL_OP_ELU,         KERNEL_OP_TANH,
-    KERNEL_OP_SIGMOID,      KERNEL_OP_SILU,       KERNEL_OP_SWIGLU,      KERNEL_OP_GELU,
-    KERNEL_OP_GEGLU,        KERNEL_OP_GELU_QUICK, KERNEL_OP_GEGLU_QUICK, KERNEL_OP_SWIGLU_OAI,
-    KERNEL_OP_SWIGLU_CLAMP,
+static const bool has_exact[KERNEL_OP_COUNT] = {
+#define LANES(...)                                                         false
+#define BITS(...)                                                          false
+#define STAGES(...)                                                        false
+#define FAST(...)                                                          true
+#define ELEMENTWISE(id, name, ggml_name, source, inputs, params, npu, ...) [KERNEL_OP_##id] = npu,
+#include "kernel/elementwise.def"
+#undef LANES
+#undef BITS
+#undef STAGES
+#undef FAST
+#undef ELEMENTWISE
 };
 
 const struct kernel_op_info * kernel_op_info(enum kernel_op op) {
@@ -56,12 +73,8 @@ bool kernel_arch_parse(const char * text, enum aie_arch * out) {
 }
 
 bool kernel_has_exact(const struct kernel_spec * spec) {
-    for (size_t i = 0; i < sizeof has_exact / sizeof has_exact[0]; i++) {
-        if (has_exact[i] == spec->op) {
-            return spec->output.dtype == DTYPE_F32;
-        }
-    }
-    return false;
+    return (unsigned) spec->op < KERNEL_OP_COUNT && has_exact[spec->op] &&
+           spec->output.dtype == DTYPE_F32;
 }
 
 const char * kernel_precision_name(enum kernel_precision p) {

@@ -9,11 +9,8 @@
 
 enum {
     BUNDLE_BYTES = 16,
-    DELAY_SLOTS = 5,
-    LOCK_DISTANCE = 4, // bundles between memory traffic and a lock operation
-    LOOP_DISTANCE = 8, // from the last loop register write to the last bundle of the loop
-    FAR = 32,          // "long ago"
-    FILES = 3,         // register files with write ports of their own: scalar, vector, accumulator
+    FAR = 32, // "long ago"
+    FILES = AIE_FILE_COUNT,
 };
 
 struct state {                      // at the issue of one bundle
@@ -26,6 +23,7 @@ struct state {                      // at the issue of one bundle
 };
 
 struct check {
+    const struct aie_target * target;
     const struct aie_isa * isa;
     int n;
     struct aie_bundle * bundles;
@@ -45,10 +43,6 @@ static enum status fail(struct check * c, int at, const char * what, const struc
                                text.data ? (const char *) text.data : "?", what);
     buf_free(&text);
     return st;
-}
-
-static int file_of_unit(int unit) {
-    return unit >= AIE_UNIT_AM ? 2 : unit >= AIE_UNIT_W ? 1 : 0;
 }
 
 static enum status check_uses(struct check * c, int at, const struct state * now,
@@ -104,7 +98,7 @@ static enum status check_defs(struct check * c, int at, struct state * next,
         }
         bool pointer_update = AIE_REG_KIND(reg) == AIE_P && (o->role & AIE_USE);
         if (k < instr->n_explicit && n > 0 && !pointer_update) {
-            uint16_t * port = &next->ports[instr->slot][file_of_unit(units[0])];
+            uint16_t * port = &next->ports[instr->slot][aie_target_file(c->target, units[0])];
             uint16_t bit = (uint16_t) (1u << o->def_cycle);
             if (*port & bit) {
                 return fail(c, at, "two results land on one write port in the same cycle", inst);
@@ -124,13 +118,13 @@ static enum status check_distances(struct check * c, int at, const struct state 
                                    struct state * next, const struct aie_inst * inst) {
     const struct aie_instr * instr = aie_isa_instr(c->isa, inst->op);
     bool memory = instr->loads || instr->stores;
-    if (instr->locks && now->since_memory < LOCK_DISTANCE) {
+    if (instr->locks && now->since_memory < c->target->lock_distance) {
         return fail(c, at, "a lock operation too near behind memory traffic", inst);
     }
-    if (memory && now->since_lock < LOCK_DISTANCE) {
+    if (memory && now->since_lock < c->target->lock_distance) {
         return fail(c, at, "memory traffic too near behind a lock operation", inst);
     }
-    if (instr->stores && c->loop_start[at] >= 0) {
+    if (instr->stores && !c->target->loop_end_stores && c->loop_start[at] >= 0) {
         return fail(c, at, "a store in the last bundle of a loop", inst);
     }
     if (instr->branches && c->loop_start[at] >= 0) {
@@ -219,6 +213,7 @@ static int32_t long_move(const struct check * c, int at, aie_reg to) {
 // A jump through a pointer may go wherever the program ever points that pointer to.
 static enum status flow_indirect(struct check * c, int at, const struct state * next,
                                  const struct aie_inst * jump) {
+    int slots = c->target->delay_slots;
     bool any = false;
     for (int i = 0; i < c->n; i++) {
         int32_t value = long_move(c, i, (aie_reg) jump->values[0]);
@@ -227,26 +222,27 @@ static enum status flow_indirect(struct check * c, int at, const struct state * 
             any = true;
         }
     }
-    return any ? ST_OK : fail(c, at - DELAY_SLOTS, "this branch cannot be followed", jump);
+    return any ? ST_OK : fail(c, at - slots, "this branch cannot be followed", jump);
 }
 
 static enum status successors(struct check * c, int at, const struct state * next) {
+    int slots = c->target->delay_slots;
     if (c->loop_start[at] >= 0) {
         flow(c, next, c->loop_start[at]);
     }
-    const struct aie_inst * jump = at >= DELAY_SLOTS ? branch_in(c, at - DELAY_SLOTS) : NULL;
-    if (jump && c->states[at - DELAY_SLOTS].reached) {
+    const struct aie_inst * jump = at >= slots ? branch_in(c, at - slots) : NULL;
+    if (jump && c->states[at - slots].reached) {
         const struct aie_instr * instr = aie_isa_instr(c->isa, jump->op);
         int last = instr->n_explicit - 1;
         if (last == 0 && AIE_REG_KIND(jump->values[0]) == AIE_P && !instr->operands[0].is_imm) {
             return flow_indirect(c, at, next, jump);
         }
         if (last < 0 || !instr->operands[last].is_imm) {
-            return fail(c, at - DELAY_SLOTS, "this branch cannot be followed", jump);
+            return fail(c, at - slots, "this branch cannot be followed", jump);
         }
         int target = jump->values[last] / BUNDLE_BYTES;
         if (target < 0 || target >= c->n || jump->values[last] % BUNDLE_BYTES) {
-            return fail(c, at - DELAY_SLOTS, "branches outside the program", jump);
+            return fail(c, at - slots, "branches outside the program", jump);
         }
         flow(c, next, target);
         if (last == 0) {
@@ -275,11 +271,11 @@ static enum status visit(struct check * c, int at) {
             }
         }
     }
-    if (st == ST_OK && c->loop_start[at] >= 0 && now.since_loop < LOOP_DISTANCE) {
+    if (st == ST_OK && c->loop_start[at] >= 0 && now.since_loop < c->target->loop_distance) {
         st = fail(c, at, "a loop register was written too near before the end of the loop",
                   &b->slot[AIE_SLOT_VEC]);
     }
-    for (int d = 1; st == ST_OK && d <= DELAY_SLOTS && at >= d; d++) {
+    for (int d = 1; st == ST_OK && d <= c->target->delay_slots && at >= d; d++) {
         const struct aie_inst * jump = branch_in(c, at);
         if (jump && branch_in(c, at - d) && c->states[at - d].reached) {
             st = fail(c, at, "a branch in the delay slots of another", jump);
@@ -315,7 +311,10 @@ enum status asm_check(enum aie_arch arch, const uint8_t * bytes, size_t size, st
         return error_set(err, ST_INVALID, "check: %zu bytes are no program of 16-byte bundles",
                          size);
     }
-    struct check c = {.isa = aie_isa_get(arch), .n = (int) (size / BUNDLE_BYTES), .err = err};
+    struct check c = {.target = aie_target(arch),
+                      .isa = aie_isa_get(arch),
+                      .n = (int) (size / BUNDLE_BYTES),
+                      .err = err};
     c.bundles = calloc((size_t) c.n, sizeof *c.bundles);
     c.branches = calloc((size_t) c.n, 1);
     c.states = calloc((size_t) c.n, sizeof *c.states);

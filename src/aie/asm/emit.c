@@ -2,17 +2,10 @@
 // has the 16-byte form, in which all slots are there and every address is aligned.
 #include "program.h"
 
-#include "aie/isa/aie2.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    DELAY_SLOTS = 5,
-    LOCK_MARGIN = 8, // idle bundles between memory traffic and a lock operation, on either side
-    BUNDLE_BYTES = 16,
-    PROGRAM_BYTES = 16384,
-};
+enum { BUNDLE_BYTES = 16 };
 
 static void lay_out_item(struct asm_program * p, int i) {
     struct asm_item * item = &p->items[i];
@@ -29,12 +22,12 @@ static void lay_out_item(struct asm_program * p, int i) {
         break;
     case ASM_ITEM_JUMP:
         asm_alone(p, item->first);
-        asm_idle(p, DELAY_SLOTS);
+        asm_idle(p, p->target->delay_slots);
         break;
     case ASM_ITEM_LOCK:
-        asm_idle(p, before == ASM_ITEM_LOCK ? 0 : LOCK_MARGIN);
+        asm_idle(p, before == ASM_ITEM_LOCK ? 0 : p->target->lock_margin);
         asm_alone(p, item->first);
-        asm_idle(p, after == ASM_ITEM_LOCK ? 0 : LOCK_MARGIN);
+        asm_idle(p, after == ASM_ITEM_LOCK ? 0 : p->target->lock_margin);
         break;
     case ASM_ITEM_LOOP:
         if (after == ASM_ITEM_REGION) { // else it was misused
@@ -50,7 +43,7 @@ static int32_t arg_value(const struct asm_program * p, const struct asm_arg * a)
     switch (a->kind) {
     case ASM_ARG_REG: {
         const struct asm_vreg * v = &p->vregs[a->reg.id];
-        return asm_phys(v->cls, v->phys, a->reg.part);
+        return asm_phys(p->target, v->cls, v->phys, a->reg.part);
     }
     case ASM_ARG_LABEL:
         return p->labels[a->value] * BUNDLE_BYTES;
@@ -89,7 +82,7 @@ static enum status encode(const struct asm_program * p, int index, uint8_t bytes
 // else the largest, and so on. Their sizes add up, so one look at them will do; false when all are
 // plain already.
 static bool make_smaller(struct asm_program * p) {
-    int excess = p->n_bundles - PROGRAM_BYTES / BUNDLE_BYTES;
+    int excess = p->n_bundles - (int) p->target->program_bytes / BUNDLE_BYTES;
     bool any = false;
     while (excess > 0) {
         struct asm_item * drop = NULL;
@@ -134,9 +127,9 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
         }
     }
     size_t size = (size_t) p->n_bundles * BUNDLE_BYTES;
-    if (size > PROGRAM_BYTES) {
+    if (size > p->target->program_bytes) {
         asm_misuse(p, "asm: the program has %d bundles, program memory holds %d", p->n_bundles,
-                   PROGRAM_BYTES / BUNDLE_BYTES);
+                   (int) p->target->program_bytes / BUNDLE_BYTES);
     }
     if (p->no_memory) {
         return error_set(err, ST_NO_MEMORY, "asm: out of memory");
@@ -153,7 +146,7 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
         st = encode(p, i, bytes + (size_t) i * BUNDLE_BYTES, err);
     }
     if (st == ST_OK) {
-        st = asm_check(p->arch, bytes, size, err);
+        st = asm_check(p->target->arch, bytes, size, err);
     }
     if (st != ST_OK) {
         free(bytes);

@@ -16,7 +16,7 @@ static uint32_t bits_of(float v) {
 
 // The number as a factor: a bf16 number is its own first piece.
 static struct asm_reg factor(struct lanes * l, struct val x) {
-    return l->dtype == DTYPE_BF16 ? p_and_none(l, x) : fast_split(l, x);
+    return l->dtype == DTYPE_BF16 ? p_and_none(l, x) : m_fast_split(l, x);
 }
 
 // The same of any number: the first piece is cut, so that the largest do not become infinite.
@@ -58,13 +58,13 @@ static struct val times(struct lanes * l, struct val a, struct val b) {
 // ---- s(v) = 1 / (1 + e^-v), and x s(v) ----
 
 static struct fast_inverse inverse_of_sigmoid(struct lanes * l, struct val v) {
-    struct fast_power e = fast_exp(l, v, true, false);
-    return fast_invert(l, fast_power_add(l, k_float(l, 1), e));
+    struct fast_power e = m_fast_exp(l, v, true, false);
+    return m_fast_invert(l, m_fast_power_add(l, k_float(l, 1), e));
 }
 
 struct val fast_sigmoid(struct lanes * l, struct val a, struct val b) {
     UNUSED_B;
-    struct val y = fast_inverse(l, inverse_of_sigmoid(l, a));
+    struct val y = m_fast_inverse(l, inverse_of_sigmoid(l, a));
     lanes_x(l, &y);
     lanes_x(l, &a);
     y = above(l, y, a, 17.25f, k_float(l, 1));
@@ -74,7 +74,7 @@ struct val fast_sigmoid(struct lanes * l, struct val a, struct val b) {
 // x s(v), where v is near x where x is large: x itself from `top` on, also where it is a NaN; 0 up
 // to -`bottom`; minus infinity is a NaN, as infinity times 0 is.
 static struct val gate(struct lanes * l, struct val x, struct val v, float top, float bottom) {
-    struct val y = fast_over(l, factor(l, x), inverse_of_sigmoid(l, v));
+    struct val y = m_fast_over(l, factor(l, x), inverse_of_sigmoid(l, v));
     lanes_x(l, &y);
     lanes_x(l, &x);
     y = v_select(l, m_greater_equal(l, x, k_float(l, top)), y, x);
@@ -106,9 +106,9 @@ struct val fast_gelu(struct lanes * l, struct val a, struct val b) {
         x20 = p_and_none(l, rest);
         square = p_mac(l, p_mul(l, x12, x11), x11, x20);
     }
-    struct asm_reg s12 = fast_split(l, square);
+    struct asm_reg s12 = m_fast_split(l, square);
     struct val w = p_mac(l, k_float(l, (float) k0), s12, p_pair(l, &k, 1, 1));
-    struct asm_reg w12 = fast_split(l, p_mac(l, w, s12, p_pair(l, &k, 0, 0)));
+    struct asm_reg w12 = m_fast_split(l, p_mac(l, w, s12, p_pair(l, &k, 0, 0)));
     v = p_mul(l, w12, x11);
     if (l->dtype != DTYPE_BF16) {
         v = p_mac(l, v, w12, x20);
@@ -123,7 +123,7 @@ struct val fast_geglu(struct lanes * l, struct val a, struct val b) {
 struct val fast_gelu_quick(struct lanes * l, struct val a, struct val b) {
     UNUSED_B;
     struct pieces k = p_constant((double) 1.702f, 2);
-    struct asm_reg x = l->dtype == DTYPE_BF16 ? p_twice(l, a) : fast_split(l, a);
+    struct asm_reg x = l->dtype == DTYPE_BF16 ? p_twice(l, a) : m_fast_split(l, a);
     struct val v;
     lanes_bm(l, &a);
     if (l->dtype == DTYPE_BF16) {
@@ -164,7 +164,7 @@ struct val fast_swiglu_oai(struct lanes * l, struct val a, struct val b) {
     lanes_x(l, &v);
     struct val magnitude = f_abs(l, x), most = i_min(l, f_abs(l, v), k_float(l, 85));
     struct val near = b_or(l, most, b_and(l, v, k_bits(l, F32_SIGN)));
-    struct val y = fast_over(l, cut_factor(l, x), inverse_of_sigmoid(l, near));
+    struct val y = m_fast_over(l, cut_factor(l, x), inverse_of_sigmoid(l, near));
     lanes_x(l, &y);
     y = below(l, y, v, -85, true, k_bits(l, 0));
     y = v_select(l, m_greater_equal(l, magnitude, k_bits(l, F32_INF)), y, f_add(l, x, magnitude));
@@ -173,9 +173,9 @@ struct val fast_swiglu_oai(struct lanes * l, struct val a, struct val b) {
 
 // ---- e^x, e^x - 1 and what is made of it ----
 
-struct val fast_exponential(struct lanes * l, struct val a, struct val b) {
+struct val fast_exp(struct lanes * l, struct val a, struct val b) {
     UNUSED_B;
-    struct val y = fast_power(l, fast_exp(l, a, false, true));
+    struct val y = m_fast_power(l, m_fast_exp(l, a, false, true));
     lanes_x(l, &y);
     lanes_x(l, &a);
     y = above(l, y, a, 88.722839f, k_bits(l, F32_INF));
@@ -184,7 +184,7 @@ struct val fast_exponential(struct lanes * l, struct val a, struct val b) {
 
 struct val fast_expm1(struct lanes * l, struct val a, struct val b) {
     UNUSED_B;
-    struct val y = fast_less_one(l, a, true);
+    struct val y = m_fast_less_one(l, a, true);
     lanes_x(l, &y);
     lanes_x(l, &a);
     y = above(l, y, a, 88.722839f, k_bits(l, F32_INF));
@@ -203,9 +203,9 @@ struct val fast_tanh(struct lanes * l, struct val a, struct val b) {
     lanes_x(l, &a);
     struct val m = f_abs(l, a), sign = b_and(l, a, k_bits(l, F32_SIGN));
     lanes_bm(l, &m);
-    struct val u = fast_less_one(l, f_add(l, m, m), false);
-    struct asm_reg u12 = fast_split(l, u);
-    struct val y = fast_over(l, u12, fast_invert(l, f_add(l, u, k_float(l, 2))));
+    struct val u = m_fast_less_one(l, f_add(l, m, m), false);
+    struct asm_reg u12 = m_fast_split(l, u);
+    struct val y = m_fast_over(l, u12, m_fast_invert(l, f_add(l, u, k_float(l, 2))));
     lanes_x(l, &y);
     y = above(l, y, m, 9.1f, k_float(l, 1));
     return b_or(l, y, sign);

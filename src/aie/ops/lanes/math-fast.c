@@ -4,7 +4,7 @@
 
 static const double log2_e = 1.4426950408889634, ln_2 = 0.6931471805599453;
 
-struct asm_reg fast_split(struct lanes * l, struct val v) {
+struct asm_reg m_fast_split(struct lanes * l, struct val v) {
     struct asm_reg bm = lanes_bm(l, &v), both = p_twice(l, v);
     struct val rest = p_msc(l, val_bm(bm), both, p_constants(l, 0.5f, 0.5f));
     return p_two(l, v, rest);
@@ -40,7 +40,7 @@ static struct fast_power power_of(struct lanes * l, struct val x, bool negate, b
     lanes_bm(l, &x);
     struct val t;
     if (wide) {
-        struct asm_reg x12 = fast_split(l, x);
+        struct asm_reg x12 = m_fast_split(l, x);
         t = p_mul(l, x12, p_pair(l, &log2e, 1, 1));
         t = f_add(l, p_mac(l, t, x12, p_pair(l, &log2e, 0, 0)), k_float(l, base));
     } else {
@@ -56,28 +56,28 @@ static struct fast_power power_of(struct lanes * l, struct val x, bool negate, b
                                p_lowers(l, bits_)};
 }
 
-struct fast_power fast_exp(struct lanes * l, struct val x, bool negate, bool wide) {
+struct fast_power m_fast_exp(struct lanes * l, struct val x, bool negate, bool wide) {
     return power_of(l, x, negate, wide, false);
 }
 
-struct val fast_power(struct lanes * l, struct fast_power e) {
-    return p_mul(l, fast_split(l, e.p), e.s);
+struct val m_fast_power(struct lanes * l, struct fast_power e) {
+    return p_mul(l, m_fast_split(l, e.p), e.s);
 }
 
-struct val fast_power_add(struct lanes * l, struct val c, struct fast_power e) {
-    return p_mac(l, c, fast_split(l, e.p), e.s);
+struct val m_fast_power_add(struct lanes * l, struct val c, struct fast_power e) {
+    return p_mac(l, c, m_fast_split(l, e.p), e.s);
 }
 
-struct val fast_less_one(struct lanes * l, struct val x, bool wide) {
+struct val m_fast_less_one(struct lanes * l, struct val x, bool wide) {
     // 2^n q + (2^n - 1), the latter in halves: 2^n may be too large.
     struct fast_power e = power_of(l, x, false, wide, true);
     struct val half = p_mac(l, k_float(l, -0.5f), e.s, p_constants(l, 1, 0));
-    return f_add(l, fast_power_add(l, half, e), half);
+    return f_add(l, m_fast_power_add(l, half, e), half);
 }
 
 // ---- quotients ----
 
-struct fast_inverse fast_invert(struct lanes * l, struct val d) {
+struct fast_inverse m_fast_invert(struct lanes * l, struct val d) {
     enum { MAGIC = 0x7ef311c3 - F32_NORMAL + 0x8000 }; // half the guess, which is cut below
     struct val one = k_float(l, 1), bits_ = d;
     lanes_bm(l, &d);
@@ -94,11 +94,11 @@ struct fast_inverse fast_invert(struct lanes * l, struct val d) {
     return (struct fast_inverse){y, p_msc(l, one, p_two(l, d, rest), y)};
 }
 
-struct val fast_inverse(struct lanes * l, struct fast_inverse r) {
+struct val m_fast_inverse(struct lanes * l, struct fast_inverse r) {
     return p_mul(l, r.y, p_constant_and(l, 1, r.e));
 }
 
-struct val fast_over(struct lanes * l, struct asm_reg x, struct fast_inverse r) {
+struct val m_fast_over(struct lanes * l, struct asm_reg x, struct fast_inverse r) {
     struct val z = p_mul(l, x, r.y);
     return p_mac(l, z, p_twice(l, z), p_and_none(l, r.e));
 }

@@ -13,26 +13,26 @@ struct fast_power {
     struct val p;
     struct asm_reg s;
 };
-struct fast_power fast_exp(struct lanes * l, struct val x, bool negate, bool wide);
+struct fast_power m_fast_exp(struct lanes * l, struct val x, bool negate, bool wide);
 // p s, and c + p s.
-struct val fast_power(struct lanes * l, struct fast_power e);
-struct val fast_power_add(struct lanes * l, struct val c, struct fast_power e);
+struct val m_fast_power(struct lanes * l, struct fast_power e);
+struct val m_fast_power_add(struct lanes * l, struct val c, struct fast_power e);
 
 // e^x - 1, also where that is near 0.
-struct val fast_less_one(struct lanes * l, struct val x, bool wide);
+struct val m_fast_less_one(struct lanes * l, struct val x, bool wide);
 
 // A value as two pieces, the second above the first.
-struct asm_reg fast_split(struct lanes * l, struct val v);
+struct asm_reg m_fast_split(struct lanes * l, struct val v);
 
 // 1 / d and its first piece, for d in [2^-100, 2^125]: 1/d = y (1 + e), y in both halves.
 struct fast_inverse {
     struct asm_reg y;
     struct val e;
 };
-struct fast_inverse fast_invert(struct lanes * l, struct val d);
-struct val fast_inverse(struct lanes * l, struct fast_inverse r);
-// x / d, x as fast_split() has it.
-struct val fast_over(struct lanes * l, struct asm_reg x, struct fast_inverse r);
+struct fast_inverse m_fast_invert(struct lanes * l, struct val d);
+struct val m_fast_inverse(struct lanes * l, struct fast_inverse r);
+// x / d, x as m_fast_split() has it.
+struct val m_fast_over(struct lanes * l, struct asm_reg x, struct fast_inverse r);
 
 // Lanes whose bits are from..to (as unsigned integers, at most 2^31 apart).
 struct asm_reg m_between(struct lanes * l, struct val x, uint32_t from, uint32_t to);
