@@ -16,7 +16,7 @@ static uint32_t bits_of(float v) {
 
 // The number as a factor: a bf16 number is its own first piece.
 static struct asm_reg factor(struct lanes * l, struct val x) {
-    return l->dtype == DTYPE_BF16 ? p_and_none(l, x) : m_fast_split(l, x);
+    return l->dtype == DTYPE_BF16 ? p_and_none(l, x) : p_halves(l, x);
 }
 
 // The same of any number: the first piece is cut, so that the largest do not become infinite.
@@ -106,9 +106,9 @@ struct val fast_gelu(struct lanes * l, struct val a, struct val b) {
         x20 = p_and_none(l, rest);
         square = p_mac(l, p_mul(l, x12, x11), x11, x20);
     }
-    struct asm_reg s12 = m_fast_split(l, square);
+    struct asm_reg s12 = p_halves(l, square);
     struct val w = p_mac(l, k_float(l, (float) k0), s12, p_pair(l, &k, 1, 1));
-    struct asm_reg w12 = m_fast_split(l, p_mac(l, w, s12, p_pair(l, &k, 0, 0)));
+    struct asm_reg w12 = p_halves(l, p_mac(l, w, s12, p_pair(l, &k, 0, 0)));
     v = p_mul(l, w12, x11);
     if (l->dtype != DTYPE_BF16) {
         v = p_mac(l, v, w12, x20);
@@ -123,7 +123,7 @@ struct val fast_geglu(struct lanes * l, struct val a, struct val b) {
 struct val fast_gelu_quick(struct lanes * l, struct val a, struct val b) {
     UNUSED_B;
     struct pieces k = p_constant((double) 1.702f, 2);
-    struct asm_reg x = l->dtype == DTYPE_BF16 ? p_twice(l, a) : m_fast_split(l, a);
+    struct asm_reg x = l->dtype == DTYPE_BF16 ? p_twice(l, a) : p_halves(l, a);
     struct val v;
     lanes_bm(l, &a);
     if (l->dtype == DTYPE_BF16) {
@@ -204,7 +204,7 @@ struct val fast_tanh(struct lanes * l, struct val a, struct val b) {
     struct val m = f_abs(l, a), sign = b_and(l, a, k_bits(l, F32_SIGN));
     lanes_bm(l, &m);
     struct val u = m_fast_less_one(l, f_add(l, m, m), false);
-    struct asm_reg u12 = m_fast_split(l, u);
+    struct asm_reg u12 = p_halves(l, u);
     struct val y = m_fast_over(l, u12, m_fast_invert(l, f_add(l, u, k_float(l, 2))));
     lanes_x(l, &y);
     y = above(l, y, m, 9.1f, k_float(l, 1));

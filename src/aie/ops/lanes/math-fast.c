@@ -4,12 +4,6 @@
 
 static const double log2_e = 1.4426950408889634, ln_2 = 0.6931471805599453;
 
-struct asm_reg m_fast_split(struct lanes * l, struct val v) {
-    struct asm_reg bm = lanes_bm(l, &v), both = p_twice(l, v);
-    struct val rest = p_msc(l, val_bm(bm), both, p_constants(l, 0.5f, 0.5f));
-    return p_two(l, v, rest);
-}
-
 struct asm_reg m_between(struct lanes * l, struct val x, uint32_t from, uint32_t to) {
     uint32_t by = 0x7fffffffu - to; // now the upper end is the largest integer
     return m_greater_equal(l, i_add(l, x, k_bits(l, by)), k_bits(l, from + by));
@@ -17,19 +11,22 @@ struct asm_reg m_between(struct lanes * l, struct val x, uint32_t from, uint32_t
 
 // ---- e^x ----
 
-// 2 e^r = 2 + 2 r + r^2 + r^2 (c3 r + c4 r^2), or that less 2; sign: of r. The last products have
-// eight bits, and c3 and c4 make the best of it for |r| < 0.35.
+// 2 e^r, or that less 2, of r = r1 + r2, the first a bf16 number: 2 e^r1 + r2 (2 e^r1), where
+// 2 e^r1 = 2 + 2 r1 + s / 2 + s (c3 r1 + c4 s), s = 2 r1^2. The factor of the small s has eight
+// bits, and c3 and c4 make the best of it for |r| < 0.35. sign: of r.
 static struct val twice_exp_small(struct lanes * l, struct val r, float sign, bool less_one) {
-    const float c3 = 0.333984375f, c4 = 0.08251953125f;
-    struct asm_reg r11 = p_twice(l, r), two = p_constants(l, 2 * sign, 2 * sign);
-    struct val rest = p_msc(l, r, r11, p_constants(l, 0.5f, 0.5f));
-    struct asm_reg r12 = p_two(l, r, rest);
-    struct val square = p_mul(l, r12, r11);
-    struct asm_reg powers = p_two(l, r, square);
-    struct val g = p_mul(l, powers, p_constants(l, sign * c3, c4));
-    struct val p = less_one ? p_mul(l, r12, two) : p_mac(l, k_float(l, 2), r12, two);
-    p = p_mac(l, p, r12, r11);
-    return p_mac(l, p, powers, p_two(l, rest, g));
+    const float c3 = 0.16796875f, c4 = 0.02099609375f;
+    struct asm_reg r11 = p_twice(l, r), ones = p_constants(l, sign, sign);
+    struct asm_reg halves = p_constants(l, 0.5f, 0.5f);
+    struct val rest = p_msc(l, r, r11, halves), square = p_mul(l, r11, r11), two = k_float(l, 2);
+    struct asm_reg s12 = p_halves(l, square);
+    struct val g = p_mul(l, p_two(l, r, square), p_constants(l, sign * c3, c4));
+    struct val p = less_one ? p_mul(l, r11, ones) : p_mac(l, two, r11, ones);
+    p = p_mac(l, p, s12, halves);
+    struct asm_reg slope = p_twice(l, less_one ? f_add(l, p, two) : p);
+    p = p_mac(l, p, s12, p_twice(l, g));
+    return sign < 0 ? p_msc(l, p, slope, p_and_none(l, rest))
+                    : p_mac(l, p, slope, p_and_none(l, rest));
 }
 
 static struct fast_power power_of(struct lanes * l, struct val x, bool negate, bool wide,
@@ -40,7 +37,7 @@ static struct fast_power power_of(struct lanes * l, struct val x, bool negate, b
     lanes_bm(l, &x);
     struct val t;
     if (wide) {
-        struct asm_reg x12 = m_fast_split(l, x);
+        struct asm_reg x12 = p_halves(l, x);
         t = p_mul(l, x12, p_pair(l, &log2e, 1, 1));
         t = f_add(l, p_mac(l, t, x12, p_pair(l, &log2e, 0, 0)), k_float(l, base));
     } else {
@@ -61,11 +58,19 @@ struct fast_power m_fast_exp(struct lanes * l, struct val x, bool negate, bool w
 }
 
 struct val m_fast_power(struct lanes * l, struct fast_power e) {
-    return p_mul(l, m_fast_split(l, e.p), e.s);
+    return p_mul(l, p_halves(l, e.p), e.s);
 }
 
 struct val m_fast_power_add(struct lanes * l, struct val c, struct fast_power e) {
-    return p_mac(l, c, m_fast_split(l, e.p), e.s);
+    return p_mac(l, c, p_halves(l, e.p), e.s);
+}
+
+struct val m_fast_exp_minus(struct lanes * l, struct val m) {
+    enum { FAR_OFF = 0x42adccccu }; // 86.9
+    struct val e = m_fast_power(l, m_fast_exp(l, m, true, false));
+    lanes_x(l, &e);
+    lanes_x(l, &m);
+    return v_select(l, m_between(l, m, FAR_OFF, F32_INF), e, k_bits(l, 0));
 }
 
 struct val m_fast_less_one(struct lanes * l, struct val x, bool wide) {

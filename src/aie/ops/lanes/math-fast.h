@@ -18,11 +18,10 @@ struct fast_power m_fast_exp(struct lanes * l, struct val x, bool negate, bool w
 struct val m_fast_power(struct lanes * l, struct fast_power e);
 struct val m_fast_power_add(struct lanes * l, struct val c, struct fast_power e);
 
+// e^-m of any m that is not below 0, or a NaN.
+struct val m_fast_exp_minus(struct lanes * l, struct val m);
 // e^x - 1, also where that is near 0.
 struct val m_fast_less_one(struct lanes * l, struct val x, bool wide);
-
-// A value as two pieces, the second above the first.
-struct asm_reg m_fast_split(struct lanes * l, struct val v);
 
 // 1 / d and its first piece, for d in [2^-100, 2^125]: 1/d = y (1 + e), y in both halves.
 struct fast_inverse {
@@ -31,7 +30,7 @@ struct fast_inverse {
 };
 struct fast_inverse m_fast_invert(struct lanes * l, struct val d);
 struct val m_fast_inverse(struct lanes * l, struct fast_inverse r);
-// x / d, x as m_fast_split() has it.
+// x / d, x as p_halves() has it.
 struct val m_fast_over(struct lanes * l, struct asm_reg x, struct fast_inverse r);
 
 // Lanes whose bits are from..to (as unsigned integers, at most 2^31 apart).

@@ -74,6 +74,20 @@ struct asm_reg p_twice(struct lanes * l, struct val v) {
     return p_two(l, v, v);
 }
 
+struct asm_reg p_halves(struct lanes * l, struct val v) {
+    struct asm_reg x = p_twice(l, v);
+    struct val rest = p_msc(l, v, x, p_constants(l, 0.5f, 0.5f));
+    convert_half(l, x, 1, rest.bm);
+    return x;
+}
+
+struct asm_reg p_swapped(struct lanes * l, struct asm_reg x) {
+    struct asm_reg d = asm_local(l->p, ASM_X), half = asm_local(l->p, ASM_R);
+    ASM(l->p, AIE2_MOVX_alu_cg, A_REG(half), A_IMM(32));
+    ASM(l->p, AIE2_VSHIFT, A_REG(d), A_REG(x), A_REG(x), A_REG(half));
+    return d;
+}
+
 struct asm_reg p_and_none(struct lanes * l, struct val low) {
     struct asm_reg bm = lanes_bm(l, &low), x = asm_local(l->p, ASM_X);
     convert_half(l, x, 0, bm);

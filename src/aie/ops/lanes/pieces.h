@@ -29,6 +29,9 @@ struct asm_reg p_constant_and(struct lanes * l, float low, struct val high);
 // Two values as bf16, and one value in both halves.
 struct asm_reg p_two(struct lanes * l, struct val low, struct val high);
 struct asm_reg p_twice(struct lanes * l, struct val v);
+// A value as its first two pieces, and a vector with its halves in the other places.
+struct asm_reg p_halves(struct lanes * l, struct val v);
+struct asm_reg p_swapped(struct lanes * l, struct asm_reg x);
 // A value as bf16 below and zero above.
 struct asm_reg p_and_none(struct lanes * l, struct val low);
 // The upper 16 bits of every lane of two values: bf16, cut. The lower ones of one, in both halves:
