@@ -41,12 +41,14 @@ static const bool has_exact[KERNEL_OP_COUNT] = {
 #define BITS(...)                                                          false
 #define STAGES(...)                                                        false
 #define FAST(...)                                                          true
+#define BOTH(...)                                                          true
 #define ELEMENTWISE(id, name, ggml_name, source, inputs, params, npu, ...) [KERNEL_OP_##id] = npu,
 #include "kernel/elementwise.def"
 #undef LANES
 #undef BITS
 #undef STAGES
 #undef FAST
+#undef BOTH
 #undef ELEMENTWISE
     [KERNEL_OP_NORM] = true,
     [KERNEL_OP_RMS_NORM] = true,

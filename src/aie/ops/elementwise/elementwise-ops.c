@@ -10,6 +10,7 @@
 static const struct ew_op floats[] = {
 #define LANES(name, vectors) .unroll = vectors, .fn = ew_##name
 #define BITS(name)           .unroll = 4, .fn = bits_##name, .native = true
+#define BOTH(name)           .unroll = 1, .fn = ew_##name
 #define STAGES(name)         .unroll = 1, .stages = ew_##name
 #define FAST(name)           .unroll = 1, .stages = ew_##name, .fast = fast_##name
 #define ELEMENTWISE(id, name, ggml_name, source, inputs, params, npu, ...)                         \
@@ -19,6 +20,7 @@ static const struct ew_op floats[] = {
 #undef BITS
 #undef STAGES
 #undef FAST
+#undef BOTH
 #undef ELEMENTWISE
 };
 enum { N_FLOATS = sizeof floats / sizeof floats[0] };

@@ -68,6 +68,7 @@ void native_prepare(struct lanes * l, enum kernel_op op);
 // (ops-native.c), rows of stages, ended by NULL (ops-stages.c), and fast functions (ops-fast.c).
 #define LANES(name, vectors) struct val ew_##name(struct lanes * l, struct val a, struct val b);
 #define BITS(name)           struct val bits_##name(struct lanes * l, struct val a, struct val b);
+#define BOTH(name)           struct val ew_##name(struct lanes * l, struct val a, struct val b);
 #define STAGES(name)         extern const struct ew_stage * const ew_##name[];
 #define FAST(name)                                                                                 \
     extern const struct ew_stage * const ew_##name[];                                              \
@@ -78,6 +79,7 @@ void native_prepare(struct lanes * l, enum kernel_op op);
 #undef BITS
 #undef STAGES
 #undef FAST
+#undef BOTH
 #undef ELEMENTWISE
 
 // The loops of the program that e belongs to; returns how many. staged: whether any op has several.
