@@ -34,6 +34,8 @@ enum {
     LOCK_X_EMPTY = 12,
     LOCK_X_FULL = 13,
     MEM_LOCKS = 14,
+    LOCK_STAY_EMPTY = 14, // + 2 * chunk of rows that stay; set by the instruction stream
+    LOCK_STAY_FULL = 15,
 };
 static const uint8_t mem_lock_init[MEM_LOCKS] = {2, 0, 2, 0, 1, 0, 1, 0, 1, 0, 1, 0, 2, 0};
 
@@ -187,37 +189,44 @@ static uint32_t words_of(const struct design * d, uint32_t k) {
     return mm_chunk_bytes(&d->plan, k) / 4;
 }
 
-static int bd_out(const struct mm_plan * p) {
-    return BD_IN + p->chunks;
+static int bd_out(const struct mm_cut * cut) {
+    return BD_IN + cut->chunks;
 }
 
 // A stream's rows: `rows` come, `sent` go on to the cores.
 struct rows {
-    uint32_t address; // of two buffers in the memtile
+    const struct mm_cut * cut;
+    uint32_t address; // of the buffers in the memtile: two, or one for each chunk that stays
     uint32_t rows, sent;
+    int tiles; // that rows stay for; 0: they do not
 };
 
 static void write_chunks(const struct design * d, int channel, const struct rows * r) {
     const struct mm_plan * p = &d->plan;
-    uint32_t buffer = r->sent * mm_chunk_bytes(p, p->chunk_k);
-    for (int i = 0; i < p->chunks; i++) {
-        bool is_last = i + 1 == p->chunks;
-        uint32_t k = is_last ? p->last_k : p->chunk_k, words = words_of(d, k);
+    const struct mm_cut * cut = r->cut;
+    uint32_t buffer = r->sent * mm_chunk_bytes(p, cut->chunk_k);
+    for (int i = 0; i < cut->chunks; i++) {
+        bool is_last = i + 1 == cut->chunks;
+        uint32_t k = is_last ? cut->last_k : cut->chunk_k, words = words_of(d, k);
         uint32_t blocks = k / (uint32_t) mm_block_k(p->t), zeros = mm_chunk_zeros(p, k);
+        int empty = r->tiles ? LOCK_STAY_EMPTY + 2 * i : LOCK_IN_EMPTY + 2 * channel;
+        int full = r->tiles ? LOCK_STAY_FULL + 2 * i : LOCK_IN_FULL + 2 * channel;
         struct array_bd in = {
-            .address = r->address + (uint32_t) (i % 2) * buffer,
+            .address = r->address + (uint32_t) (r->tiles ? i : i % 2) * buffer,
             .words = r->rows * words,
             .next = is_last ? -1 : half(channel) + BD_IN + i + 1,
-            .acquire = LOCK_IN_EMPTY + 2 * channel,
-            .acquire_value = -1,
-            .release = LOCK_IN_FULL + 2 * channel,
-            .release_value = 1,
+            .acquire = empty,
+            .acquire_value = r->tiles ? -r->tiles : -1,
+            .release = full,
+            .release_value = r->tiles ? r->tiles : 1,
         };
         struct array_bd out = in;
         out.words = r->sent * block_words(d) * (blocks + zeros);
-        out.next = is_last ? -1 : half(channel) + bd_out(p) + i + 1;
-        out.acquire = LOCK_IN_FULL + 2 * channel;
-        out.release = LOCK_IN_EMPTY + 2 * channel;
+        out.next = is_last ? -1 : half(channel) + bd_out(cut) + i + 1;
+        out.acquire = full;
+        out.release = empty;
+        out.acquire_value = -1;
+        out.release_value = 1;
         out.step[0] = 1;
         out.wrap[0] = block_words(d);
         out.step[1] = words;
@@ -225,12 +234,12 @@ static void write_chunks(const struct design * d, int channel, const struct rows
         out.step[2] = block_words(d);
         out.wrap[2] = blocks;
         out.after[2] = zeros;
-        if (p->chunks == 1) {
+        if (cut->chunks == 1) {
             in.iterations = out.iterations = 2;
             in.iteration_step = out.iteration_step = buffer / 4;
         }
         mem_bd(d, half(channel) + BD_IN + i, &in);
-        mem_bd(d, half(channel) + bd_out(p) + i, &out);
+        mem_bd(d, half(channel) + bd_out(cut) + i, &out);
     }
 }
 
@@ -239,12 +248,12 @@ static void write_x(const struct design * d, uint32_t address) {
     const struct mm_plan * p = &d->plan;
     uint32_t sent = (uint32_t) (p->x_groups * MM_X_ROWS), row = words_of(d, (uint32_t) p->k);
     uint32_t block = (uint32_t) mm_block_k(p->t);
-    uint32_t blocks = (p->chunks > 1 ? (uint32_t) p->k : p->last_k) / block;
-    uint32_t zeros = mm_chunk_zeros(p, p->last_k);
+    uint32_t blocks = (p->y.chunks > 1 ? (uint32_t) p->k : p->y.last_k) / block;
+    uint32_t zeros = mm_chunk_zeros(p, p->y.last_k);
     struct array_bd in = {
         .address = address,
         .words = (uint32_t) p->x_rows * row,
-        .next = p->rounds == 1 ? BD_IN : -1, // then the rows of a
+        .next = p->y.rounds == 1 ? BD_IN : -1, // then the rows of a
         .acquire = LOCK_X_EMPTY,
         .acquire_value = -1,
         .release = LOCK_X_FULL,
@@ -253,7 +262,7 @@ static void write_x(const struct design * d, uint32_t address) {
         .iteration_step = sent * row,
     };
     struct array_bd out = in;
-    out.words = sent * block_words(d) * (blocks + zeros) * (uint32_t) p->rounds;
+    out.words = sent * block_words(d) * (blocks + zeros) * (uint32_t) p->y.rounds;
     out.next = -1;
     out.acquire = LOCK_X_FULL;
     out.release = LOCK_X_EMPTY;
@@ -264,7 +273,7 @@ static void write_x(const struct design * d, uint32_t address) {
     out.step[2] = block_words(d);
     out.wrap[2] = blocks;
     out.after[2] = zeros;
-    out.step[3] = words_of(d, p->chunk_k); // from round to round
+    out.step[3] = words_of(d, p->y.chunk_k); // from round to round
     mem_bd(d, BD_X_IN, &in);
     mem_bd(d, BD_X_OUT, &out);
 }
@@ -307,13 +316,16 @@ static void write_tiles(const struct design * d, uint32_t address) {
 // A memtile's descriptors: what goes to the cores, or what comes from them.
 static void write_memtile(const struct design * d, int col, bool outputs) {
     const struct mm_plan * p = &d->plan;
-    uint32_t chunk = mm_chunk_bytes(p, p->chunk_k);
-    struct rows y = {.rows = (uint32_t) p->y_rows, .sent = (uint32_t) (p->y_groups * MM_Y_ROWS)};
-    struct rows x = {.rows = (uint32_t) p->x_rows, .sent = (uint32_t) (p->x_groups * MM_X_ROWS)};
+    uint32_t y_sent = (uint32_t) (p->y_groups * MM_Y_ROWS);
+    uint32_t x_sent = (uint32_t) (p->x_groups * MM_X_ROWS);
+    struct rows y = {.cut = &p->y, .rows = (uint32_t) p->y_rows, .sent = y_sent};
+    struct rows x = {.cut = &p->x, .rows = (uint32_t) p->x_rows, .sent = x_sent};
     struct rows second = p->is_vector ? y : x;
-    second.address = 2 * y.sent * chunk;
-    uint32_t end = second.address + 2 * second.sent * chunk;
-    uint32_t tiles = end + (p->is_vector ? 2 * x.sent * mm_chunk_bytes(p, (uint32_t) p->k) : 0);
+    y.tiles = p->y_stays ? (int) p->pass : 0;
+    second.address =
+        (p->y_stays ? (uint32_t) p->y.chunks : 2) * y_sent * mm_chunk_bytes(p, p->y.chunk_k);
+    uint32_t end = second.address + 2 * second.sent * mm_chunk_bytes(p, second.cut->chunk_k);
+    uint32_t tiles = end + (p->is_vector ? 2 * x_sent * mm_chunk_bytes(p, (uint32_t) p->k) : 0);
     if (outputs) {
         write_tiles(d, tiles);
     } else {
@@ -321,6 +333,10 @@ static void write_memtile(const struct design * d, int col, bool outputs) {
         write_chunks(d, MEM_IN + 1, &second);
         if (p->is_vector) {
             write_x(d, end);
+        }
+        for (uint32_t i = 0; p->y_stays && i < 2 * (uint32_t) p->y.chunks; i++) {
+            txn_write(d->t, image_addr(col, ARRAY_ROW_MEM, MEM_LOCK + 0x10 * (LOCK_STAY_EMPTY + i)),
+                      i % 2 ? 0 : (uint32_t) p->pass);
         }
     }
     write_sheet(d, col, ARRAY_ROW_MEM);
@@ -383,7 +399,7 @@ struct group {
 
 static void push_memtile(const struct design * d, int col, const struct group * g, bool outputs) {
     const struct mm_plan * p = &d->plan;
-    int64_t chains = g->tiles * p->rounds;
+    int64_t y = g->tiles * p->y.rounds, second = g->tiles * (p->is_vector ? p->y : p->x).rounds;
     for (int i = 0; i < p->core_rows && outputs; i++) {
         push_mem(d, col, true, MEM_TILES_IN + i, BD_TILES_IN + i / 2, g->tiles);
     }
@@ -397,12 +413,12 @@ static void push_memtile(const struct design * d, int col, const struct group * 
         push_mem(d, col, true, MEM_IN, BD_X_IN, g->steps);
         push_mem(d, col, false, MEM_X_OUT, BD_X_OUT, g->tiles);
     }
-    if (!p->is_vector || p->rounds > 1) {
-        push_mem(d, col, true, MEM_IN, BD_IN, chains);
+    if (!p->is_vector || p->y.rounds > 1) {
+        push_mem(d, col, true, MEM_IN, BD_IN, p->y_stays ? g->steps : y);
     }
-    push_mem(d, col, true, MEM_IN + 1, BD_IN, chains);
-    push_mem(d, col, false, MEM_OUT, bd_out(p), chains);
-    push_mem(d, col, false, MEM_OUT + 1, bd_out(p), chains);
+    push_mem(d, col, true, MEM_IN + 1, BD_IN, second);
+    push_mem(d, col, false, MEM_OUT, bd_out(&p->y), y);
+    push_mem(d, col, false, MEM_OUT + 1, bd_out(p->is_vector ? &p->y : &p->x), second);
 }
 
 // ---- shims ----
@@ -454,20 +470,22 @@ static struct place place_of(const struct design * d, int operand, const struct 
 }
 
 // Chunks of rows: all but the last one, which is shorter, in one descriptor.
-static void write_rows(const struct design * d, int bd, const struct place * at, uint32_t rows) {
-    const struct mm_plan * p = &d->plan;
-    uint32_t words = words_of(d, p->chunk_k), last = words_of(d, p->last_k);
-    uint32_t full = (uint32_t) (p->chunks == 1 ? p->rounds : p->chunks - 1);
+static void write_rows(const struct design * d, int bd, const struct place * at,
+                       const struct mm_cut * cut, int n_rows) {
+    uint32_t words = words_of(d, cut->chunk_k), last = words_of(d, cut->last_k);
+    uint32_t rows = (uint32_t) n_rows;
+    bool shorter = last < words;
+    uint32_t full = (uint32_t) (cut->rounds * cut->chunks) - shorter;
     struct array_bd first = {
         .words = full * rows * words,
-        .next = p->chunks > 1 ? bd + SHIM_LAST : -1,
+        .next = shorter ? bd + SHIM_LAST : -1,
         .wrap = {words, rows},
         .step = {1, row_step(&d->spec->inputs[at->operand]), words},
         .iterations = at->iterations,
         .iteration_step = at->step,
     };
     shim_bd(d, bd, &first, at->operand, at->offset);
-    if (p->chunks > 1) {
+    if (shorter) {
         struct array_bd second = first;
         second.words = rows * last;
         second.next = -1;
@@ -496,10 +514,10 @@ static void gemm_inputs(const struct design * d, int col, const struct mm_step *
     int64_t n = s->n_first * p->n_step + p->n_start[col];
     struct place a = place_of(d, OPERAND_A, s, mm_plan_m(p, s->m_step, col), false);
     struct place b = place_of(d, OPERAND_B, s, n, true);
-    write_rows(d, set + SHIM_FIRST, &a, (uint32_t) p->y_rows);
-    write_rows(d, set + SHIM_SECOND, &b, (uint32_t) p->x_rows);
+    write_rows(d, set + SHIM_FIRST, &a, &p->y, p->y_rows);
+    write_rows(d, set + SHIM_SECOND, &b, &p->x, p->x_rows);
     write_sheet(d, col, ARRAY_ROW_SHIM);
-    push_shim(d, col, true, 0, set + SHIM_FIRST, s->tiles);
+    push_shim(d, col, true, 0, set + SHIM_FIRST, p->y_stays ? 1 : s->tiles);
     push_shim(d, col, true, 1, set + SHIM_SECOND, s->tiles);
 }
 
@@ -541,7 +559,7 @@ static void gemv_inputs(const struct design * d, int col, const struct mm_step *
     for (int i = 0; i < p->core_rows; i++) {
         int64_t m = mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col + i);
         struct place a = place_of(d, OPERAND_A, s, m, false);
-        write_rows(d, set + (i ? SHIM_SECOND : SHIM_FIRST), &a, (uint32_t) p->y_rows);
+        write_rows(d, set + (i ? SHIM_SECOND : SHIM_FIRST), &a, &p->y, p->y_rows);
     }
     write_sheet(d, col, ARRAY_ROW_SHIM);
     push_shim(d, col, true, 0, set + SHIM_X, 1);
@@ -574,12 +592,11 @@ static void wait_step(const struct design * d) {
 // The steps from `first` on that one push of tasks can hold.
 static struct group group_of(const struct design * d, int64_t first) {
     const struct mm_plan * p = &d->plan;
-    int64_t most =
-        MMP_RUNS / (int64_t) (p->slices > (uint32_t) p->rounds ? p->slices : (uint32_t) p->rounds);
+    int64_t slices = p->slices, most = MMP_RUNS / (slices > p->x.rounds ? slices : p->x.rounds);
     struct group g = {0};
     for (int64_t i = first; i < p->steps; i++) {
         int64_t more = mm_plan_step(p, d->spec, i).tiles;
-        bool alone = p->is_vector && p->rounds > 1; // x and a take turns on channel 0
+        bool alone = p->is_vector && p->y.rounds > 1; // x and a take turns on channel 0
         if (g.steps > 0 && (alone || g.tiles + more > most)) {
             break;
         }
