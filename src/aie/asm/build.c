@@ -26,6 +26,8 @@ void asm_free(struct asm_program * p) {
         free(p->nodes);
         free(p->items);
         free(p->bundles);
+        free(p->sizes);
+        free(p->addresses);
         free(p->labels);
         free(p);
     }
