@@ -104,6 +104,13 @@ const struct ew_op * ew_find(enum kernel_op op, enum dtype t) {
     return NULL;
 }
 
+enum ew_weight ew_weight(const struct ew_op * e) {
+    bool heavy = e->stages || e->op == KERNEL_OP_DIV || e->op == KERNEL_OP_SQRT ||
+                 e->op == KERNEL_OP_HARDSWISH;
+    bool sum = e->op == KERNEL_OP_ADD || e->op == KERNEL_OP_SUB;
+    return heavy ? EW_STAGES : e->native ? EW_NATIVE : sum ? EW_SUM : EW_LANES;
+}
+
 const char * ew_program_name(const struct ew_op * e) {
     return e->program;
 }
