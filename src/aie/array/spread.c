@@ -12,63 +12,87 @@ enum {
     WORD_AT = SPREAD_STREAMS * SPREAD_CORES * 2 * SLOT_BYTES,
 };
 
-// Descriptors of a memtile. Even channels use those below 24, odd ones the others; those that are
-// written together follow each other, because one write of many words is cheaper than many.
-struct core_bds {
-    uint8_t in[2];   // S2MM 0 and 1: a and b for this core
-    uint8_t send[2]; // MM2S of this core: a, b
-    uint8_t result;  // S2MM of this core
-    uint8_t out;     // MM2S 4: its results
-    uint8_t word;    // MM2S of this core
+// Descriptors of a memtile: what fills a buffer and what sends it on, for each stream of a core.
+// Even channels use those below 24, odd ones the others; those that are written together follow
+// each other, because one write of many words is cheaper than many.
+struct bds {
+    uint8_t fill, send;
 };
-static const struct core_bds core_bds[SPREAD_CORES] = {
-    {{1, 25}, {3, 0}, 2, 4, 19},
-    {{5, 26}, {28, 29}, 27, 6, 40},
-    {{7, 30}, {10, 11}, 9, 8, 20},
-    {{12, 31}, {33, 34}, 32, 13, 41},
+static const struct bds bds[SPREAD_CORES][SPREAD_STREAMS] = {
+    {{1, 3}, {25, 0}, {2, 4}},
+    {{5, 28}, {26, 29}, {27, 6}},
+    {{7, 10}, {30, 11}, {9, 8}},
+    {{12, 33}, {31, 34}, {32, 13}},
 };
-enum { BD_LONE_B = 24, BD_WORD_IN = 39 };
 // Of the shorter chunk at the end; one core has it, whose channels are even or odd.
-static const struct core_bds last_bds[2] = {
-    {{14, 35}, {15, 16}, 17, 18, 0},
-    {{14, 35}, {36, 37}, 38, 18, 0},
+static const struct bds last_bds[2][SPREAD_STREAMS] = {
+    {{14, 15}, {35, 16}, {17, 18}},
+    {{14, 36}, {35, 37}, {38, 18}},
 };
-enum { BD_LAST_LONE_B = 42 };
+static const uint8_t word_bds[SPREAD_CORES] = {19, 40, 20, 41};
+enum { BD_LONE_B = 24, BD_LAST_LONE_B = 42, BD_WORD_IN = 39 };
 
 // Descriptors of a core.
 enum { CORE_A, CORE_B, CORE_OUT, CORE_LAST, CORE_WORD = CORE_LAST + SPREAD_STREAMS };
 
-static uint32_t rounds(const struct spread * s) {
-    return s->full / (uint32_t) s->cores;
+// To one core alone the memtile passes words on in blocks of its own, smaller ones as a rule, so
+// that the first of them are not long on their way.
+static void regroup(struct spread_stream * t) {
+    enum { BLOCK = 512 };
+    uint32_t words = t->full * t->chunk + t->last, block = BLOCK;
+    while (words / block > ARRAY_MAX_REPEAT && block < SPREAD_MOST_WORDS) {
+        block *= 2;
+    }
+    for (uint32_t n = (words + block - 1) / block; words && (n == 1 || words / n >= block / 2);
+         n++) {
+        if (words % n == 0) { // comes out even
+            block = words / n;
+            break;
+        }
+    }
+    *t = (struct spread_stream){.full = words / block, .chunk = block, .last = words % block};
 }
 
-static int rest(const struct spread * s) { // cores that work in the last, incomplete round
-    return (int) (s->full % (uint32_t) s->cores);
+static uint32_t rounds(const struct spread * s, int stream) {
+    return s->streams[stream].full / (uint32_t) s->cores;
 }
 
-static bool has_rest(const struct spread * s, int core) {
-    return core >= s->cores - rest(s);
+static int rest(const struct spread * s, int stream) { // cores in the last, incomplete round
+    return (int) (s->streams[stream].full % (uint32_t) s->cores);
+}
+
+static bool has_last(const struct spread * s, int stream, int core) {
+    return s->streams[stream].last && core == s->cores - rest(s, stream) - 1;
+}
+
+static uint32_t full_chunks(const struct spread * s, int stream, int core) {
+    return core < s->cores ? rounds(s, stream) + (core >= s->cores - rest(s, stream)) : 0;
 }
 
 bool spread_has_last(const struct spread * s, int core) {
-    return s->last[SPREAD_A] && core == s->cores - rest(s) - 1;
-}
-
-static uint32_t full_chunks(const struct spread * s, int core) {
-    return core < s->cores ? rounds(s) + has_rest(s, core) : 0;
+    return has_last(s, SPREAD_A, core);
 }
 
 uint32_t spread_chunks(const struct spread * s, int core) {
-    return full_chunks(s, core) + spread_has_last(s, core);
+    return full_chunks(s, SPREAD_A, core) + spread_has_last(s, core);
 }
 
 struct flow_tile spread_core(int col, int core) {
     return (struct flow_tile){col, ARRAY_ROW_CORE + core};
 }
 
+static bool is_there(const struct spread * s, int stream) {
+    return s->streams[stream].full || s->streams[stream].last;
+}
+
 // One core alone gets b by a channel of its own, so that both inputs come at full speed.
 static bool lone_b(const struct spread * s) {
-    return s->cores == 1 && s->chunk[SPREAD_B];
+    return s->cores == 1;
+}
+
+// A chunk of a with b's behind it.
+static bool b_follows(const struct spread * s, int stream) {
+    return stream == SPREAD_A && is_there(s, SPREAD_B) && !lone_b(s);
 }
 
 // ---- configuration ----
@@ -138,45 +162,35 @@ static struct array_bd slot_bd(int core, int stream, bool fills, uint32_t words)
     };
 }
 
-// The last chunk's: no turns to take, in the buffer whose turn it is.
-static struct array_bd last_slot_bd(const struct spread * s, int core, int stream, bool fills) {
-    struct array_bd d = slot_bd(core, stream, fills, s->last[stream]);
-    d.iterations = 0;
-    d.address += full_chunks(s, core) % 2 * SLOT_BYTES;
-    return d;
+// Buffers of a stream of a core, filled and sent on.
+static void put_stream(struct mem_bds * m, const struct spread * s, int stream, int core) {
+    const struct bds * own = &bds[core][stream];
+    struct array_bd fill = slot_bd(core, stream, true, s->streams[stream].chunk);
+    struct array_bd send = slot_bd(core, stream, false, s->streams[stream].chunk);
+    if (core + 1 < s->cores) { // channels that all cores share go on to the next
+        *(stream == SPREAD_OUT ? &send.next : &fill.next) =
+            stream == SPREAD_OUT ? bds[core + 1][stream].send : bds[core + 1][stream].fill;
+    }
+    if (b_follows(s, stream)) {
+        send.next = bds[core][SPREAD_B].send;
+    }
+    put(m, own->fill, &fill);
+    put(m, stream == SPREAD_B && lone_b(s) ? BD_LONE_B : own->send, &send);
 }
 
-static void put_core(struct mem_bds * m, const struct spread * s, int core) {
-    const struct core_bds *own = &core_bds[core], *next = own + 1;
-    bool is_last = core + 1 == s->cores;
-    for (int i = SPREAD_A; i <= SPREAD_B && s->chunk[i]; i++) {
-        struct array_bd in = slot_bd(core, i, true, s->chunk[i]);
-        struct array_bd send = slot_bd(core, i, false, s->chunk[i]);
-        in.next = is_last ? -1 : next->in[i];
-        send.next = i == SPREAD_A && s->chunk[SPREAD_B] && !lone_b(s) ? own->send[SPREAD_B] : -1;
-        put(m, own->in[i], &in);
-        put(m, i == SPREAD_B && lone_b(s) ? BD_LONE_B : own->send[i], &send);
+// The last chunk: no turns to take, in the buffer whose turn it is.
+static void put_last(struct mem_bds * m, const struct spread * s, int stream, int core) {
+    const struct bds * own = &last_bds[core % 2][stream];
+    for (int fills = 0; fills < 2; fills++) {
+        struct array_bd d = slot_bd(core, stream, fills, s->streams[stream].last);
+        d.iterations = 0;
+        d.address += full_chunks(s, stream, core) % 2 * SLOT_BYTES;
+        if (!fills && b_follows(s, stream)) {
+            d.next = last_bds[core % 2][SPREAD_B].send;
+        }
+        bool lone = !fills && stream == SPREAD_B && lone_b(s);
+        put(m, lone ? BD_LAST_LONE_B : fills ? own->fill : own->send, &d);
     }
-    struct array_bd result = slot_bd(core, SPREAD_OUT, true, s->chunk[SPREAD_OUT]);
-    struct array_bd out = slot_bd(core, SPREAD_OUT, false, s->chunk[SPREAD_OUT]);
-    out.next = is_last ? -1 : next->out;
-    put(m, own->result, &result);
-    put(m, own->out, &out);
-}
-
-static void put_last(struct mem_bds * m, const struct spread * s, int core) {
-    const struct core_bds * own = &last_bds[core % 2];
-    for (int i = SPREAD_A; i <= SPREAD_B && s->chunk[i]; i++) {
-        struct array_bd in = last_slot_bd(s, core, i, true);
-        struct array_bd send = last_slot_bd(s, core, i, false);
-        send.next = i == SPREAD_A && s->chunk[SPREAD_B] && !lone_b(s) ? own->send[SPREAD_B] : -1;
-        put(m, own->in[i], &in);
-        put(m, i == SPREAD_B && lone_b(s) ? BD_LAST_LONE_B : own->send[i], &send);
-    }
-    struct array_bd result = last_slot_bd(s, core, SPREAD_OUT, true);
-    struct array_bd out = last_slot_bd(s, core, SPREAD_OUT, false);
-    put(m, own->result, &result);
-    put(m, own->out, &out);
 }
 
 static void put_word(struct mem_bds * m, const struct spread * s) {
@@ -194,7 +208,7 @@ static void put_word(struct mem_bds * m, const struct spread * s) {
                                    .acquire = LOCK_WORD,
                                    .acquire_value = -1,
                                    .release = -1};
-            put(m, core_bds[i].word, &out);
+            put(m, word_bds[i], &out);
             in.release_value++;
         }
     }
@@ -211,87 +225,72 @@ static void push_out(const struct flow * f, int col, int channel, int bd, int64_
               bd, runs, false);
 }
 
-// What all cores share: their chains, the chain's tail, the shorter chunk.
+// What all cores share: their chain, the chain's tail, the shorter chunk.
 static void push_shared(const struct flow * f, int col, const struct spread * s) {
-    int first_of_rest = s->cores - rest(s);
-    const struct core_bds *first = &core_bds[0], *tail = &core_bds[first_of_rest % SPREAD_CORES];
     if (s->word.there) {
         push_in(f, col, IN_B, BD_WORD_IN, 1);
     }
-    for (int i = SPREAD_A; i <= SPREAD_B && s->chunk[i]; i++) {
-        push_in(f, col, IN_A + i, first->in[i], rounds(s));
-        push_in(f, col, IN_A + i, tail->in[i], rest(s) > 0);
-        push_in(f, col, IN_A + i, last_bds[0].in[i], s->last[SPREAD_A] > 0);
+    for (int i = 0; i < SPREAD_STREAMS; i++) {
+        const struct bds *first = &bds[0][i], *last = &last_bds[0][i];
+        const struct bds * tail = &bds[(s->cores - rest(s, i)) % SPREAD_CORES][i];
+        if (i == SPREAD_OUT) {
+            push_out(f, col, OUT_OUT, first->send, rounds(s, i));
+            push_out(f, col, OUT_OUT, tail->send, rest(s, i) > 0);
+            push_out(f, col, OUT_OUT, last->send, s->streams[i].last > 0);
+        } else {
+            push_in(f, col, IN_A + i, first->fill, rounds(s, i));
+            push_in(f, col, IN_A + i, tail->fill, rest(s, i) > 0);
+            push_in(f, col, IN_A + i, last->fill, s->streams[i].last > 0);
+        }
     }
-    push_out(f, col, OUT_OUT, first->out, rounds(s));
-    push_out(f, col, OUT_OUT, tail->out, rest(s) > 0);
-    push_out(f, col, OUT_OUT, last_bds[0].out, s->last[SPREAD_A] > 0);
 }
 
 static void push_core(const struct flow * f, int col, const struct spread * s, int core) {
-    const struct core_bds *own = &core_bds[core], *last = &last_bds[core % 2];
-    uint32_t full = full_chunks(s, core);
-    bool is_last = spread_has_last(s, core);
-    push_out(f, col, OUT_CORE + core, own->word, s->word.there);
-    push_out(f, col, OUT_CORE + core, own->send[SPREAD_A], full);
-    push_out(f, col, OUT_CORE + core, last->send[SPREAD_A], is_last);
+    const struct bds *own = bds[core], *last = last_bds[core % 2];
+    push_out(f, col, OUT_CORE + core, word_bds[core], s->word.there);
+    push_out(f, col, OUT_CORE + core, own[SPREAD_A].send, full_chunks(s, SPREAD_A, core));
+    push_out(f, col, OUT_CORE + core, last[SPREAD_A].send, has_last(s, SPREAD_A, core));
     if (lone_b(s)) {
-        push_out(f, col, OUT_LONE_B, BD_LONE_B, full);
-        push_out(f, col, OUT_LONE_B, BD_LAST_LONE_B, is_last);
+        push_out(f, col, OUT_LONE_B, BD_LONE_B, full_chunks(s, SPREAD_B, core));
+        push_out(f, col, OUT_LONE_B, BD_LAST_LONE_B, has_last(s, SPREAD_B, core));
     }
-    push_in(f, col, IN_OUT + core, own->result, full);
-    push_in(f, col, IN_OUT + core, last->result, is_last);
+    push_in(f, col, IN_OUT + core, own[SPREAD_OUT].fill, full_chunks(s, SPREAD_OUT, core));
+    push_in(f, col, IN_OUT + core, last[SPREAD_OUT].fill, has_last(s, SPREAD_OUT, core));
 }
 
 // ---- cores ----
 
-static struct array_bd core_bd(const struct spread * s, int stream, uint32_t words) {
+// A stream's buffers in a core, filled or sent; for the last chunk the one whose turn it is.
+static void write_core_bd(const struct flow * f, const struct spread * s, struct flow_tile at,
+                          int stream, int core, bool last) {
+    const struct spread_stream * t = &s->streams[stream];
     const struct spread_buffer * b = &s->buffers[stream];
-    const struct flow_layout * lay = &s->layout[stream];
+    const struct flow_layout * lay = &t->layout;
     bool fills = stream != SPREAD_OUT;
-    return (struct array_bd){
+    int bd = last ? CORE_LAST : CORE_A;
+    struct array_bd d = {
         .address = b->address,
-        .words = words,
-        .next = -1,
+        .words = last ? t->last : t->chunk,
+        .next = b_follows(s, stream) ? bd + SPREAD_B : -1,
         .acquire = fills ? b->empty : b->full,
         .acquire_value = -1,
         .release = fills ? b->full : b->empty,
         .release_value = 1,
         .wrap = {lay->wrap[0], lay->wrap[1]},
         .step = {lay->step[0], lay->step[1], lay->step[2]},
-        .iterations = 2,
+        .iterations = last ? 0 : 2,
         .iteration_step = b->other / 4,
     };
-}
-
-// Full chunks of a core, or its last one.
-static void write_core_bds(const struct flow * f, const struct spread * s, struct flow_tile at,
-                           int bd, uint32_t before, const uint32_t words[SPREAD_STREAMS]) {
-    for (int i = 0; i < SPREAD_STREAMS; i++) {
-        if (s->chunk[i]) {
-            struct array_bd d = core_bd(s, i, words[i]);
-            if (bd == CORE_LAST) {
-                d.iterations = 0;
-                d.address += before % 2 * s->buffers[i].other;
-            }
-            d.next = i == SPREAD_A && s->chunk[SPREAD_B] && !lone_b(s) ? bd + SPREAD_B : -1;
-            flow_core_bd(f, at, bd + i, &d);
-        }
+    if (last) {
+        d.address += full_chunks(s, stream, core) % 2 * b->other;
     }
-}
-
-static void push_chunks(const struct flow * f, const struct spread * s, struct flow_tile at, int bd,
-                        int64_t runs) {
-    flow_push(f, at, CORE_S2MM_QUEUE, bd + SPREAD_A, runs, false);
-    if (lone_b(s)) {
-        flow_push(f, at, CORE_S2MM_QUEUE + 8, bd + SPREAD_B, runs, false);
-    }
-    flow_push(f, at, CORE_MM2S_QUEUE, bd + SPREAD_OUT, runs, false);
+    flow_core_bd(f, at, bd + stream, &d);
 }
 
 static void start_core(const struct flow * f, int col, const struct spread * s, int core) {
+    static const uint32_t queues[SPREAD_STREAMS] = {CORE_S2MM_QUEUE, CORE_S2MM_QUEUE + 8,
+                                                    CORE_MM2S_QUEUE};
     struct flow_tile at = spread_core(col, core);
-    uint32_t full = full_chunks(s, core);
     if (s->word.there) {
         flow_core_bd(f, at, CORE_WORD,
                      &(struct array_bd){.address = s->word.address,
@@ -303,24 +302,28 @@ static void start_core(const struct flow * f, int col, const struct spread * s, 
                                         .release_value = 1});
         flow_push(f, at, CORE_S2MM_QUEUE, CORE_WORD, 1, false);
     }
-    if (full) {
-        write_core_bds(f, s, at, CORE_A, 0, s->chunk);
-        push_chunks(f, s, at, CORE_A, full);
-    }
-    if (spread_has_last(s, core)) {
-        write_core_bds(f, s, at, CORE_LAST, full, s->last);
-        push_chunks(f, s, at, CORE_LAST, 1);
+    for (int last = 0; last < 2; last++) {
+        for (int i = SPREAD_STREAMS - 1; i >= 0; i--) { // b before a, which goes on to it
+            uint32_t runs = last ? has_last(s, i, core) : full_chunks(s, i, core);
+            if (runs) {
+                write_core_bd(f, s, at, i, core, last);
+                flow_push(f, at, queues[i], (last ? CORE_LAST : CORE_A) + i,
+                          i == SPREAD_B && !lone_b(s) ? 0 : runs, false);
+            }
+        }
     }
 }
 
-void spread_start(const struct flow * f, int col, const struct spread * s) {
+static void start_memtile(const struct flow * f, int col, const struct spread * s) {
     struct mem_bds m = {.set = 0};
-    for (int i = 0; i < s->cores; i++) {
-        if (full_chunks(s, i)) {
-            put_core(&m, s, i);
-        }
-        if (spread_has_last(s, i)) {
-            put_last(&m, s, i);
+    for (int core = 0; core < s->cores; core++) {
+        for (int i = 0; i < SPREAD_STREAMS; i++) {
+            if (full_chunks(s, i, core)) {
+                put_stream(&m, s, i, core);
+            }
+            if (has_last(s, i, core)) {
+                put_last(&m, s, i, core);
+            }
         }
     }
     if (s->word.there) {
@@ -331,6 +334,18 @@ void spread_start(const struct flow * f, int col, const struct spread * s) {
     for (int i = 0; i < s->cores; i++) {
         if (spread_chunks(s, i)) {
             push_core(f, col, s, i);
+        }
+    }
+}
+
+void spread_start(const struct flow * f, int col, const struct spread * s) {
+    struct spread mem = *s;
+    for (int i = 0; i < SPREAD_STREAMS && s->cores == 1; i++) {
+        regroup(&mem.streams[i]);
+    }
+    start_memtile(f, col, &mem);
+    for (int i = 0; i < s->cores; i++) {
+        if (spread_chunks(s, i)) {
             start_core(f, col, s, i);
         }
     }

@@ -36,17 +36,18 @@ struct spread_word {
 struct spread {
     const struct spread_buffer * buffers; // of the streams
     int cores;                            // that may take part
-    uint32_t full;                        // chunks of full length
-    uint32_t chunk[SPREAD_STREAMS];       // their words; 0: there is no such stream
-    uint32_t last[SPREAD_STREAMS];        // words of a shorter one behind them; 0: there is none
-    struct flow_layout layout[SPREAD_STREAMS]; // in the core
+    struct spread_stream {
+        uint32_t full, chunk;      // chunks of full length, and their words
+        uint32_t last;             // words of a shorter one behind them; 0: there is none
+        struct flow_layout layout; // of a chunk in the core
+    } streams[SPREAD_STREAMS];     // as many chunks of each; of one core alone, any number
     struct spread_word word;
 };
 
 // Routes and locks of a column; the cores are the caller's.
 void spread_column(struct array * a, int col);
 
-// How many chunks a core gets, and whether the shorter one is among them, as its last.
+// How many chunks of a a core gets, and whether the shorter one is among them, as its last.
 uint32_t spread_chunks(const struct spread * s, int core);
 bool spread_has_last(const struct spread * s, int core);
 struct flow_tile spread_core(int col, int core);

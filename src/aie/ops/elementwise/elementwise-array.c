@@ -181,8 +181,8 @@ static void write_params(const struct flow * f, const struct kernel_spec * spec,
     const struct ew_op * op = ew_find(spec->op, type);
     uint32_t trip = (uint32_t) ew_trip_words(op, type);
     bool has_b = spec->n_inputs > 1, splat = piece->mode == PLAN_SPLAT;
-    uint32_t chunk = s->chunk[SPREAD_A];
-    uint32_t last = spread_has_last(s, core) ? s->last[SPREAD_A] : chunk;
+    uint32_t chunk = s->streams[SPREAD_A].chunk;
+    uint32_t last = spread_has_last(s, core) ? s->streams[SPREAD_A].last : chunk;
     uint32_t params[EW_PARAM_COUNT] = {
         [EW_PARAM_CHUNKS] = spread_chunks(s, core),
         [EW_PARAM_TRIPS] = (chunk + trip - 1) / trip,
@@ -207,11 +207,12 @@ static struct spread spread_of(const struct kernel_spec * spec, const struct pla
     uint32_t trip = (uint32_t) ew_trip_words(ew_find(spec->op, type), type);
     struct spread s = {.buffers = buffers, .cores = cores};
     uint32_t chunk = chunk_words(piece->words, (uint32_t) cores, trip);
-    s.full = piece->words / chunk;
     for (int i = 0; i < SPREAD_STREAMS; i++) {
-        bool there = i != SPREAD_B || (has_b && !splat);
-        s.chunk[i] = there ? chunk : 0;
-        s.last[i] = there ? piece->words % chunk : 0;
+        if (i != SPREAD_B || (has_b && !splat)) {
+            s.streams[i].full = piece->words / chunk;
+            s.streams[i].chunk = chunk;
+            s.streams[i].last = piece->words % chunk;
+        }
     }
     s.word = (struct spread_word){.there = has_b && splat,
                                   .address = EW_BUFFER_B,
