@@ -8,7 +8,7 @@
 
 struct flow { // what is written, and for which array
     struct txn * t;
-    const struct array_target * target;
+    const struct aie_target * target;
 };
 
 struct flow_tile {

@@ -1,10 +1,13 @@
 // The program under construction, shared by the files of this room: build.c fills it, sched.c turns
-// regions into bundles, loop.c writes loops, emit.c lays out and encodes.
+// regions into bundles, loop.c writes loops, sizes.c chooses their formats, emit.c lays out and
+// encodes.
 #pragma once
 
 #include "asm.h"
 
 #define ASM_MAX_ARGS 8
+
+enum { ASM_BUNDLE_BYTES = 16 }; // of a full bundle; what has to be aligned is so to as many
 
 struct asm_vreg {
     uint8_t cls;
@@ -63,7 +66,7 @@ struct asm_known {
 };
 
 struct asm_program {
-    enum aie_arch arch;
+    const struct aie_target * target;
     const struct aie_isa * isa;
     struct asm_vreg * vregs;
     int n_vregs, cap_vregs;
@@ -73,6 +76,8 @@ struct asm_program {
     int n_items, cap_items;
     struct asm_bundle * bundles;
     int n_bundles, cap_bundles;
+    uint8_t * sizes; // of the bundles, in bytes, and where they lie; one address more (sizes.c)
+    int * addresses;
     int * labels; // bundle index, -1 = not placed
     int n_labels, cap_labels;
     uint64_t global_taken[ASM_CLASS_COUNT];
@@ -86,15 +91,20 @@ struct asm_program {
     long searched;       // steps that looking for schedules took
     struct error misuse; // the first one
     struct asm_stats stats;
+    struct {
+        int first, end;
+    } loop_spans[ASM_STATS_LOOPS]; // bundles of the loops in stats
 };
 
 // Grows an array that keeps n of capacity cap; false (and no_memory) when it cannot.
 bool asm_grow(struct asm_program * p, void ** array, int * cap, int n, size_t item);
 void asm_misuse(struct asm_program * p, const char * fmt, ...) BASE_PRINTF(2, 3);
 
-// Which physical registers a class may use, and the aie_reg of one of them or its half.
-uint64_t asm_class_set(enum asm_class cls);
-aie_reg asm_phys(enum asm_class cls, int phys, int part);
+// Which physical registers a class may use, and the aie_reg of one of them or its part.
+static inline uint64_t asm_class_set(const struct asm_program * p, enum asm_class cls) {
+    return p->target->classes[cls].set;
+}
+aie_reg asm_phys(const struct aie_target * t, enum asm_class cls, int phys, int part);
 
 // Records an instruction outside any item, a register with a number; return the index or -1 and 0
 // (with misuse or no_memory set).
@@ -113,6 +123,9 @@ bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop
 
 // What is known of loops of this look; a new entry, or the oldest one anew, is not yet tried.
 struct asm_known * asm_known_of(struct asm_program * p, int n, int least, int plain);
+
+// sizes.c: the sizes and addresses of all bundles; false without memory.
+bool asm_size(struct asm_program * p);
 
 // loop.c: a loop with its set-up.
 void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm_item * region);

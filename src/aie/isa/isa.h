@@ -260,6 +260,10 @@ bool aie_operand_fits(const struct aie_isa * isa, int op, int k, int32_t value);
 // Size of the bundle that starts with this byte; never 0.
 int aie_bundle_size(const struct aie_isa * isa, uint8_t first_byte);
 
+// The sizes of bundles that hold these slots (bit per enum aie_slot), NOPs in the rest: bit n is
+// set when there is a format of 2 n bytes.
+unsigned aie_bundle_sizes(const struct aie_isa * isa, unsigned present);
+
 // Decodes one bundle. Fails on truncation, an unknown format or slot word, naming the bytes.
 enum status aie_bundle_decode(const struct aie_isa * isa, const uint8_t * bytes, size_t available,
                               struct aie_bundle * out, struct error * err);

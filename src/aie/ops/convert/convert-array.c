@@ -94,7 +94,7 @@ enum status convert_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t 
     }
     struct array a;
     array_begin(&a, spec->arch);
-    for (int col = 0; col < array_target(spec->arch)->columns; col++) {
+    for (int col = 0; col < aie_target(spec->arch)->columns; col++) {
         for (int i = 0; i < CORES_PER_COLUMN; i++) {
             struct array_port shim = {col, ARRAY_ROW_SHIM, i}, core = {col, ARRAY_ROW_CORE + i, 0};
             array_core(&a, col, core.row, code.bytes, code.size, convert_lock_init, CV_LOCK_COUNT);
@@ -238,7 +238,7 @@ enum status convert_insts(const struct kernel_spec * spec, uint32_t ** insts, si
     if (st != ST_OK) {
         return st;
     }
-    const struct array_target * target = array_target(spec->arch);
+    const struct aie_target * target = aie_target(spec->arch);
     int cores = target->columns * CORES_PER_COLUMN;
     struct txn t;
     struct flow flow = {&t, target};

@@ -72,7 +72,7 @@ enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
     }
     struct array a;
     array_begin(&a, spec->arch);
-    for (int col = 0; col < array_target(spec->arch)->columns; col++) {
+    for (int col = 0; col < aie_target(spec->arch)->columns; col++) {
         for (int i = 0; i < SPREAD_CORES; i++) {
             array_core(&a, col, ARRAY_ROW_CORE + i, program.code.bytes, program.code.size,
                        ew_lock_init, EW_LOCK_COUNT);
@@ -187,7 +187,7 @@ static void write_params(const struct flow * f, const struct kernel_spec * spec,
         [EW_PARAM_CHUNKS] = spread_chunks(s, core),
         [EW_PARAM_TRIPS] = (chunk + trip - 1) / trip,
         [EW_PARAM_TRIPS_LAST] = (last + trip - 1) / trip,
-        [EW_PARAM_OP] = ew_index(op, type),
+        [EW_PARAM_OP] = ew_index(op),
         [EW_PARAM_STREAM_B] = has_b && !splat,
         [EW_PARAM_SPLAT_B] = has_b && splat,
         [EW_PARAM_SPLAT_BYTE] = piece->splat_byte,
@@ -253,7 +253,7 @@ enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts
     if (st != ST_OK) {
         return st;
     }
-    const struct array_target * target = array_target(spec->arch);
+    const struct aie_target * target = aie_target(spec->arch);
     struct txn t;
     struct flow f = {&t, target};
     txn_begin(&t, target->columns, target->device_generation);

@@ -118,14 +118,14 @@ void rows_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
 
 enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
                      struct error * err) {
-    struct rows_program program;
-    enum status st = rows_program(spec, &program, err);
+    struct rows_code program;
+    enum status st = rows_compile(spec, &program, err);
     if (st != ST_OK) {
         return st;
     }
     struct array a;
     array_begin(&a, spec->arch);
-    for (int col = 0; col < array_target(spec->arch)->columns; col++) {
+    for (int col = 0; col < aie_target(spec->arch)->columns; col++) {
         for (int i = 0; i < SPREAD_CORES; i++) {
             int at = ARRAY_ROW_CORE + i;
             array_core(&a, col, at, program.code.bytes, program.code.size, rows_lock_init,
@@ -596,7 +596,7 @@ enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_
     if (st != ST_OK) {
         return st;
     }
-    const struct array_target * target = array_target(spec->arch);
+    const struct aie_target * target = aie_target(spec->arch);
     struct txn t;
     struct flow flow = {&t, target};
     txn_begin(&t, target->columns, target->device_generation);

@@ -1,0 +1,371 @@
+// MUL_MAT against sums in double precision (or modulo 2^32), over shapes that meet every edge: one
+// row, rows that fill no tile, several tiles, chunks and rounds along k, batches, strides. Each
+// shape runs twice on the same array with different data.
+#include "kernel-rig.h"
+
+#include "aie/ops/mul-mat/mul-mat.h"
+
+#include <math.h>
+
+static uint64_t seed = 1;
+
+static uint32_t next(void) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t) (seed >> 33);
+}
+
+struct shape {
+    int64_t m, n, k;
+    int64_t a2, a3, b2, b3;    // batches
+    int64_t a_gap, b_gap, gap; // bytes between rows, multiples of 4
+};
+
+static struct tensor strided(enum dtype t, int64_t e0, int64_t e1, int64_t e2, int64_t e3,
+                             int64_t gap) {
+    struct tensor r = tensor_contiguous(t, (int64_t[]){e0, e1, e2, e3});
+    r.nb[1] = (r.nb[1] + gap + 3) / 4 * 4;
+    r.nb[2] = r.nb[1] * e1;
+    r.nb[3] = r.nb[2] * e2;
+    return r;
+}
+
+static struct kernel_spec spec_of(enum dtype t, const struct shape * s) {
+    return (struct kernel_spec){
+        .op = KERNEL_OP_MUL_MAT,
+        .arch = AIE_ARCH_AIE2,
+        .n_inputs = 2,
+        .inputs = {strided(t, s->k, s->m, s->a2, s->a3, s->a_gap),
+                   strided(t, s->k, s->n, s->b2, s->b3, s->b_gap)},
+        .output =
+            strided(t == DTYPE_BF16 ? DTYPE_F32 : DTYPE_I32, s->m, s->n, s->b2, s->b3, s->gap),
+    };
+}
+
+static float bf16_value(uint16_t v) {
+    uint32_t bits = (uint32_t) v << 16;
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+static int64_t int_value(enum dtype t, const uint8_t * at) {
+    int16_t v;
+    memcpy(&v, at, 2);
+    return t == DTYPE_I8 ? (int8_t) *at : v;
+}
+
+static void fill(struct rig * r, const struct kernel_spec * spec) {
+    for (int i = 0; i < 2; i++) {
+        for (size_t b = 0; b + 2 <= r->size[i] - RIG_GUARD; b += 2) {
+            uint16_t v = (uint16_t) next();
+            if (spec->inputs[0].dtype == DTYPE_BF16) { // between 2^-3 and 2, both signs
+                v = (uint16_t) ((v & 0x807f) | (124 + (next() & 3)) << 7);
+            }
+            memcpy(r->data[i] + b, &v, 2);
+        }
+    }
+}
+
+static const uint8_t * row_of(const struct rig * r, const struct kernel_spec * spec, int i,
+                              int64_t row, int64_t i2, int64_t i3) {
+    const struct tensor * t = rig_tensor(spec, i);
+    i2 /= spec->output.ne[2] / t->ne[2];
+    i3 /= spec->output.ne[3] / t->ne[3];
+    return r->data[i] + row * t->nb[1] + i2 * t->nb[2] + i3 * t->nb[3];
+}
+
+static void check(const struct rig * r, const struct kernel_spec * spec) {
+    enum dtype t = spec->inputs[0].dtype;
+    const struct tensor * out = &spec->output;
+    int64_t k = spec->inputs[0].ne[0];
+    for (int64_t i3 = 0; i3 < out->ne[3]; i3++) {
+        for (int64_t i2 = 0; i2 < out->ne[2]; i2++) {
+            for (int64_t n = 0; n < out->ne[1]; n++) {
+                const uint8_t *b = row_of(r, spec, 1, n, i2, i3),
+                              *c = row_of(r, spec, 2, n, i2, i3);
+                for (int64_t m = 0; m < out->ne[0]; m++) {
+                    const uint8_t * a = row_of(r, spec, 0, m, i2, i3);
+                    double sum = 0, size = 0;
+                    uint32_t isum = 0;
+                    for (int64_t i = 0; i < k; i++) {
+                        if (t == DTYPE_BF16) {
+                            double p =
+                                (double) bf16_value(((const uint16_t *) (const void *) a)[i]) *
+                                (double) bf16_value(((const uint16_t *) (const void *) b)[i]);
+                            sum += p;
+                            size += fabs(p);
+                        } else {
+                            int w = dtype_size(t);
+                            isum += (uint32_t) (int_value(t, a + i * w) * int_value(t, b + i * w));
+                        }
+                    }
+                    if (t == DTYPE_BF16) {
+                        float got;
+                        memcpy(&got, c + 4 * m, 4);
+                        // each addition rounds its terms at the last place of the largest
+                        if (!(fabs((double) got - sum) <= size * 0x1p-21)) {
+                            print_message("dst[%d][%d] is %g, not %g\n", (int) n, (int) m,
+                                          (double) got, sum);
+                            fail();
+                        }
+                    } else {
+                        uint32_t got;
+                        memcpy(&got, c + 4 * m, 4);
+                        if (got != isum) {
+                            print_message("dst[%d][%d] is %d, not %d\n", (int) n, (int) m,
+                                          (int) got, (int) isum);
+                            fail();
+                        }
+                    }
+                }
+                // between the rows nothing is written
+                for (int64_t g = 4 * out->ne[0]; n + 1 < out->ne[1] && g < out->nb[1]; g++) {
+                    assert_int_equal(c[g], 0xa5);
+                }
+            }
+        }
+    }
+}
+
+static uint64_t run(struct rig * r, enum dtype t, const struct shape * s) {
+    struct kernel_spec spec = spec_of(t, s);
+    struct kernel_code code;
+    struct error err = {0};
+    enum status st = aie_compile(&spec, &code, &err);
+    if (st != ST_OK) {
+        print_message("%dx%dx%d: %s\n", (int) s->m, (int) s->n, (int) s->k, err.text);
+    }
+    assert_int_equal(st, ST_OK);
+    rig_allocate(r, &spec);
+    uint64_t cycles = 0;
+    for (int i = 0; i < 2; i++) {
+        fill(r, &spec);
+        rig_run(r, &spec, &code);
+        struct emu_counters counters;
+        emu_machine_counters(r->machine, &counters);
+        cycles = counters.last_cycles;
+        check(r, &spec);
+    }
+    rig_free(r);
+    kernel_code_free(&code);
+    return cycles;
+}
+
+static const struct shape shapes[] = {
+    // clang-format off
+    {64, 64, 48, 1, 1, 1, 1, 0, 0, 0},
+    {256, 256, 128, 1, 1, 1, 1, 0, 0, 0},
+    {64, 1, 48, 1, 1, 1, 1, 0, 0, 0},
+    {1, 1, 8, 1, 1, 1, 1, 0, 0, 0},
+    {1, 17, 8, 1, 1, 1, 1, 0, 0, 0},
+    {3, 100, 16, 1, 1, 1, 1, 0, 0, 0},
+    {256, 256, 96, 1, 1, 1, 1, 0, 0, 0},
+    {100, 33, 104, 1, 1, 1, 1, 0, 0, 0},
+    {10, 500, 504, 1, 1, 1, 1, 0, 0, 0},
+    {300, 300, 200, 1, 1, 1, 1, 0, 0, 0},
+    {257, 513, 56, 1, 1, 1, 1, 0, 0, 0},
+    {520, 4, 512, 1, 1, 1, 1, 0, 0, 0},
+    {600, 16, 784, 1, 1, 1, 1, 0, 0, 0},
+    {40, 9, 3000, 1, 1, 1, 1, 0, 0, 0},
+    {33, 20, 2048, 1, 1, 1, 1, 0, 0, 0},
+    {20, 24, 11008, 1, 1, 1, 1, 0, 0, 0},
+    {70, 2, 11008, 1, 1, 1, 1, 0, 0, 0},
+    {32, 8, 64, 2, 3, 4, 3, 0, 0, 0},
+    {48, 40, 72, 2, 1, 6, 2, 0, 0, 0},
+    {50, 30, 64, 1, 2, 1, 2, 64, 12, 8},
+    {50, 3, 64, 1, 2, 1, 2, 4, 100, 4},
+    // clang-format on
+};
+
+static void all_shapes(enum dtype t) {
+    struct rig r;
+    rig_open(&r);
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const struct shape * s = &shapes[i];
+        print_message("%s %dx%dx%d\n", dtype_name(t), (int) s->m, (int) s->n, (int) s->k);
+        run(&r, t, s);
+    }
+    rig_close(&r);
+}
+
+static void test_bf16(void ** state) {
+    (void) state;
+    all_shapes(DTYPE_BF16);
+}
+
+static void test_i8(void ** state) {
+    (void) state;
+    all_shapes(DTYPE_I8);
+}
+
+static void test_i16(void ** state) {
+    (void) state;
+    all_shapes(DTYPE_I16);
+}
+
+// What an earlier run left in the tiles, NaNs even, is in no later result.
+static void test_leftovers(void ** state) {
+    (void) state;
+    static const struct shape wide = {256, 256, 864, 1, 1, 1, 1, 0, 0, 0},
+                              tall = {512, 16, 1024, 1, 1, 1, 1, 0, 0, 0};
+    static const struct shape after[] = {
+        {5, 37, 8, 1, 1, 1, 1, 0, 0, 0},
+        {130, 70, 520, 1, 1, 1, 1, 0, 0, 0},
+        {7, 3, 40, 1, 1, 1, 1, 0, 0, 0},
+        {130, 5, 520, 1, 1, 1, 1, 0, 0, 0},
+    };
+    struct rig r;
+    rig_open(&r);
+    for (size_t i = 0; i < sizeof after / sizeof after[0]; i++) {
+        struct kernel_spec spec = spec_of(DTYPE_BF16, after[i].n > 16 ? &wide : &tall);
+        struct kernel_code code;
+        assert_int_equal(aie_compile(&spec, &code, NULL), ST_OK);
+        rig_allocate(&r, &spec);
+        for (int in = 0; in < 2; in++) {
+            memset(r.data[in], 0xff, r.size[in] - RIG_GUARD);
+        }
+        rig_run(&r, &spec, &code);
+        float first;
+        memcpy(&first, r.data[2], 4);
+        assert_true(isnan(first));
+        rig_free(&r);
+        kernel_code_free(&code);
+        run(&r, DTYPE_BF16, &after[i]);
+    }
+    rig_close(&r);
+}
+
+// A NaN or an infinity is in the results of its own row and no other.
+static void test_specials(void ** state) {
+    (void) state;
+    static const struct shape s = {20, 30, 64, 1, 1, 1, 1, 0, 0, 0};
+    struct kernel_spec spec = spec_of(DTYPE_BF16, &s);
+    struct kernel_code code;
+    struct rig r;
+    rig_open(&r);
+    assert_int_equal(aie_compile(&spec, &code, NULL), ST_OK);
+    rig_allocate(&r, &spec);
+    fill(&r, &spec);
+    uint16_t nan = 0x7fc0, inf = 0x7f80;
+    memcpy(r.data[1] + 2 * (7 * s.k + 5), &nan, 2);
+    memcpy(r.data[0] + 2 * (11 * s.k + 63), &inf, 2);
+    rig_run(&r, &spec, &code);
+    for (int64_t n = 0; n < s.n; n++) {
+        for (int64_t m = 0; m < s.m; m++) {
+            float v;
+            memcpy(&v, r.data[2] + 4 * (n * s.m + m), 4);
+            assert_int_equal(isnan(v) != 0, n == 7);
+            assert_int_equal(isinf(v) != 0, m == 11 && n != 7);
+        }
+    }
+    rig_free(&r);
+    kernel_code_free(&code);
+    rig_close(&r);
+}
+
+// What the inner loops ask of the memory banks: no two of their accesses meet. The account of a
+// product on a clock that charges for banks agrees: what is left is the DMA's, a few cycles in a
+// hundred.
+static void test_banks(void ** state) {
+    (void) state;
+    static const struct {
+        enum dtype t;
+        int multiplications, bundles, accesses[MM_BANKS];
+    } loops[] = {
+        {DTYPE_BF16, 64, 64, {32, 64, 32}},
+        {DTYPE_I8, 64, 65, {32, 64, 32}},
+        {DTYPE_I16, 64, 65, {16, 32, 32}},
+    };
+    static const struct shape s = {256, 256, 512, 1, 1, 1, 1, 0, 0, 0};
+    struct emu_clock clock;
+    struct error err = {0};
+    struct rig r;
+    assert_int_equal(emu_clock_parse("phoenix,ddr=0", &clock, &err), ST_OK);
+    rig_open_with(&r, &clock);
+    for (size_t i = 0; i < sizeof loops / sizeof loops[0]; i++) {
+        const struct mm_type * t = mm_type(loops[i].t);
+        struct asm_code code;
+        struct mm_bank_use use;
+        assert_int_equal(mm_program(AIE_ARCH_AIE2, t, &code, &use, &err), ST_OK);
+        assert_int_equal(code.stats.loop_ii[0], loops[i].bundles);
+        assert_int_equal(code.stats.loop_unroll[0], 2); // and an even count leaves no trip over
+        assert_int_equal(code.stats.loop_stages[0], 3);
+        assert_int_equal(t->trip_bundles, loops[i].bundles);
+        assert_int_equal(use.conflicts, 0);
+        assert_memory_equal(use.accesses, loops[i].accesses, sizeof use.accesses);
+        free(code.bytes);
+        run(&r, loops[i].t, &s);
+        struct emu_counters counters;
+        emu_machine_counters(r.machine, &counters);
+        const uint64_t * cycles = counters.last_account.cycles;
+        assert_true(cycles[EMU_BANK] * 25 < cycles[EMU_CORE]);
+    }
+    rig_close(&r);
+}
+
+static void refused(const struct kernel_spec * spec, enum status want, const char * word) {
+    struct error err = {0};
+    assert_int_equal(aie_supports(spec, &err), want);
+    if (!strstr(err.text, word)) {
+        print_message("\"%s\" has no \"%s\"\n", err.text, word);
+        fail();
+    }
+}
+
+static void test_refusals(void ** state) {
+    (void) state;
+    static const struct shape s = {20, 30, 64, 1, 1, 2, 1, 0, 0, 0};
+    struct kernel_spec good = spec_of(DTYPE_BF16, &s), spec = good;
+    assert_int_equal(aie_supports(&good, NULL), ST_OK);
+    spec.inputs[0].ne[0] = spec.inputs[1].ne[0] = 60;
+    refused(&spec, ST_UNSUPPORTED, "no multiple of 8");
+    spec = good;
+    spec.inputs[0].ne[1] = 0;
+    refused(&spec, ST_UNSUPPORTED, "without elements");
+    spec = good;
+    spec.inputs[1].ne[0] = 72;
+    refused(&spec, ST_INVALID, "shapes");
+    spec = good;
+    spec.inputs[0].ne[2] = 3;
+    refused(&spec, ST_INVALID, "shapes");
+    spec = good;
+    spec.inputs[1].dtype = DTYPE_F32;
+    refused(&spec, ST_UNSUPPORTED, "f32");
+    spec = good;
+    spec.inputs[1].nb[1] = 130;
+    refused(&spec, ST_UNSUPPORTED, "whole words");
+    spec = good;
+    spec.inputs[0].nb[1] = 0;
+    refused(&spec, ST_UNSUPPORTED, "apart");
+    spec = good;
+    spec.inputs[0].nb[1] = 8 << 20;
+    refused(&spec, ST_UNSUPPORTED, "apart");
+    const struct shape deep = {20, 30, 8 * 100003, 1, 1, 1, 1, 0, 0, 0};
+    spec = spec_of(DTYPE_BF16, &deep);
+    refused(&spec, ST_UNSUPPORTED, "too long");
+}
+
+int main(int argc, char ** argv) {
+    if (argc == 5) { // dtype m n k: one shape, with its cycles
+        enum dtype t;
+        struct shape s = {atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), 1, 1, 1, 1, 0, 0, 0};
+        struct rig r;
+        if (!dtype_parse(argv[1], &t)) {
+            return 2;
+        }
+        rig_open(&r);
+        uint64_t cycles = run(&r, t, &s);
+        int macs = t == DTYPE_I8 ? 256 : t == DTYPE_I16 ? 64 : 128;
+        printf("%llu cycles, %.1f %% of the peak of 16 cores\n", (unsigned long long) cycles,
+               100.0 * (double) s.m * (double) s.n * (double) s.k / macs / 16 / (double) cycles);
+        rig_close(&r);
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bf16),     cmocka_unit_test(test_i8),
+        cmocka_unit_test(test_i16),      cmocka_unit_test(test_leftovers),
+        cmocka_unit_test(test_specials), cmocka_unit_test(test_banks),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
