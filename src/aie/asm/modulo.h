@@ -7,7 +7,7 @@
 
 enum {
     UNPLACED = -1000000,
-    MODULO_MAX_II = 320,
+    MODULO_MAX_II = 448,
     MODULO_WORDS = MODULO_MAX_II / 64,
 };
 
@@ -35,7 +35,7 @@ struct search_node {
     uint8_t carrier;                // the one that is used
     int height;                     // longest path to the end of the trip
     int rank;                       // place in `order`
-    int fold_rank;                  // place in `fold`
+    int depth, below;               // longest paths within a trip, from its start and to its end
     int last;                       // latest cycle that it was forced to, UNPLACED = never
 };
 
@@ -47,21 +47,16 @@ struct search_local {
 
 enum way {
     WAY_HEIGHT, // what most depends on comes first and goes as early as it can
-    WAY_CHAIN,  // chain by chain, each instruction where it takes the fewest registers
-    WAY_FOLD,   // as the plain schedule has it, wrapped around
+    WAY_SWING,  // from the last results up, each instruction as near as can be to what wants it
 };
 
 struct search {
     struct pipeline * q;
-    struct pipeline best; // the best schedule so far; ii 0 = none
     int n, ii;
     enum way way;
     struct search_node * nodes;
-    const int * cycles; // of the plain schedule
-    int * order;        // WAY_CHAIN: nodes along chains, each to its end before the next
-    int * fold;         // WAY_FOLD: nodes in the order of the plain schedule
+    int * order;        // WAY_SWING: most nodes have placed neighbours on one side only
     int cursor;         // all nodes before it in that order are placed
-    int window;         // how far in that order a node may be ahead of others, 0 = as far as it can
     struct search_local * locals;
     int n_locals;
     struct mention * mentions;                    // by local
@@ -85,7 +80,7 @@ static inline int trips_of(const struct search * s, const struct dep * e) {
 
 // modulo.c: heights for the interval; false when a recurrence takes longer than it.
 bool modulo_heights(struct search * s);
-// Fills `order` and `fold`, which do not depend on the interval.
+// Fills `order`, which does not depend on the interval.
 bool modulo_order(struct search * s);
 // Places all nodes, false when there is no room or the work is used up.
 bool modulo_place(struct search * s);

@@ -56,7 +56,7 @@ struct asm_bundle {
 // How a loop was pipelined. Loops that look alike (many ops of a family differ in one instruction)
 // are not searched again.
 struct asm_choice {
-    int ii, copies, way, window; // ii 0: there is no good way
+    int ii, copies, way; // ii 0: there is no good way
 };
 
 struct asm_known {
@@ -115,9 +115,8 @@ void asm_idle(struct asm_program * p, int n);     // n empty bundles, none if n 
 void asm_alone(struct asm_program * p, int node); // a bundle with this one instruction in it
 
 // sched.c: schedules one region behind the bundles that are there; returns false on failure (misuse
-// or memory), with the reason recorded. cycles: NULL, or where each instruction was put, from the
-// region's first bundle on.
-bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop, int * cycles);
+// or memory), with the reason recorded.
+bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop);
 
 // What is known of loops of this look; a new entry, or the oldest one anew, is not yet tried.
 struct asm_known * asm_known_of(struct asm_program * p, int n, int least, int plain);

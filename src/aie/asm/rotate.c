@@ -158,6 +158,19 @@ int pipeline_size(const struct pipeline * q) {
     return pipeline_lead_in(q) + q->copies * q->ii + lead_out(q);
 }
 
+// Moves of its pointer that node i of a trip comes behind, though it was written before them.
+static int moves_before(const struct pipeline * q, int i) {
+    int mover = q->deps.nodes[i].mover;
+    int behind = mover >= 0 ? q->time[i] - q->time[mover] : 0;
+    return behind > 0 ? (behind + q->ii - 1) / q->ii : 0;
+}
+
+static void set_offset(const struct pipeline * q, int i, int moves, struct asm_node * n) {
+    if (moves > 0) {
+        n->args[q->deps.nodes[i].offset].value = deps_offset(&q->deps, i, moves);
+    }
+}
+
 // Copies of the region's instructions, `copies` times, each with registers of its own. Returns the
 // index of the first, -1 without memory.
 static int copy_nodes(struct pipeline * q) {
@@ -178,11 +191,25 @@ static int copy_nodes(struct pipeline * q) {
                     n.args[k].reg.id = ids[n.args[k].reg.id];
                 }
             }
+            set_offset(q, i, moves_before(q, i), &n);
             asm_node_new(p, n.op, n.memory, n.args, n.n_args);
         }
     }
     free(ids);
     return p->no_memory ? -1 : base;
+}
+
+// Behind the repeated part only the trips that are still to end move their pointers: an instruction
+// with `later` trips behind its own may come behind fewer moves than in the repeated part, and then
+// has an offset of its own.
+static int in_lead_out(struct pipeline * q, int i, int node, int later) {
+    int moves = moves_before(q, i);
+    if (moves <= later + 1) {
+        return node;
+    }
+    struct asm_node n = q->p->nodes[node];
+    set_offset(q, i, later + 1, &n);
+    return asm_node_new(q->p, n.op, n.memory, n.args, n.n_args);
 }
 
 bool pipeline_write(struct pipeline * q, int * first, int * last) {
@@ -194,16 +221,19 @@ bool pipeline_write(struct pipeline * q, int * first, int * last) {
         }
     }
     int start = base + pipeline_lead_in(q) - (q->stages - 1) * q->ii; // of trip 0
-    for (int trip = 0; nodes >= 0 && trip < q->stages - 1 + q->copies; trip++) {
-        for (int i = 0; i < q->deps.count; i++) {
-            struct asm_bundle * b = &p->bundles[start + trip * q->ii + q->time[i]];
-            struct asm_slot * slot = &b->slot[aie_isa_instr(p->isa, q->op[i])->slot];
-            assert(slot->node < 0);
-            *slot = (struct asm_slot){.node = nodes + trip % q->copies * q->deps.count + i,
-                                      .op = q->op[i]};
-        }
-    }
     *first = base + pipeline_lead_in(q);
     *last = *first + q->copies * q->ii - 1;
+    int trips = q->stages - 1 + q->copies;
+    for (int trip = 0; nodes >= 0 && trip < trips; trip++) {
+        for (int i = 0; i < q->deps.count; i++) {
+            int at = start + trip * q->ii + q->time[i];
+            int node = nodes + trip % q->copies * q->deps.count + i;
+            node = at > *last ? in_lead_out(q, i, node, trips - 1 - trip) : node;
+            struct asm_slot * slot =
+                &p->bundles[at].slot[aie_isa_instr(p->isa, q->op[i])->slot];
+            assert(slot->node < 0);
+            *slot = (struct asm_slot){.node = node, .op = q->op[i]};
+        }
+    }
     return nodes >= 0;
 }
