@@ -1,7 +1,7 @@
 // bench-client: what a dispatch to an NPU costs the host. Kernels that do nothing are sent through
 // the HSA client to whatever runtime it opens: the emulated one, or AMD's ROCr on the emulated
-// driver (tests/rocr/run.sh). Our own part is the time until the doorbell; the runtime's is the
-// rest.
+// driver (tests/emu/accel/run.sh). Our own part is the time until the doorbell; the runtime's is
+// the rest.
 #include "aie/aie.h"
 #include "aie/image/image.h"
 #include "bench.h"

@@ -2,7 +2,7 @@
 // on all: the kernels of the test corpus that programs are mostly made of. Per second of processor
 // time, which is a core's rate whatever else the machine does, and per second on the wall. Prints a
 // table, asserts nothing.
-#include "gfx/loader.h"
+#include "emu/gfx/loader.h"
 
 #include <time.h>
 #include <unistd.h>

@@ -103,7 +103,7 @@ static void bench_core(enum dtype t, double target) {
         [EW_PARAM_CHUNKS] = 1u << 20,
         [EW_PARAM_TRIPS] = (uint32_t) (EW_CHUNK_WORDS / ew_trip_words(op, t)),
         [EW_PARAM_TRIPS_LAST] = 1,
-        [EW_PARAM_OP] = (uint32_t) ew_index(op, t),
+        [EW_PARAM_OP] = (uint32_t) ew_index(op),
         [EW_PARAM_STREAM_B] = 1,
     };
     memcpy(lone->memory + EW_PARAMS, params, sizeof params);

@@ -58,7 +58,7 @@ struct build {
 // ---- compiling ----
 
 static bool command_is_set(void) {
-    const char * command = getenv("GGML_HSA_JIT_COMMAND");
+    const char * command = secure_getenv("GGML_HSA_JIT_COMMAND");
     return command && *command;
 }
 
@@ -495,9 +495,10 @@ static enum status write_manifest(const struct build * b, const struct manifest 
     char temp[64];
     int dir = b->dirs[arch];
     snprintf(temp, sizeof temp, TEMP_PREFIX "%ld-manifest", (long) getpid());
-    manifest_print(m, arch, &text);
-    enum status st = text.failed ? error_set(err, ST_NO_MEMORY, "no memory")
-                                 : write_file(dir, temp, text.data, text.size, err);
+    enum status st = manifest_print(m, arch, &text, err);
+    if (st == ST_OK) {
+        st = write_file(dir, temp, text.data, text.size, err);
+    }
     if (st == ST_OK) {
         st = sync_file(dir, temp, err);
     }

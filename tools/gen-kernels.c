@@ -144,7 +144,7 @@ static void list_kernels(void) {
     for (int i = 0; i < KERNEL_OP_COUNT; i++) {
         const struct kernel_op_info * info = kernel_op_info((enum kernel_op) i);
         char source[64];
-        snprintf(source, sizeof source, "%s.py", info->family);
+        snprintf(source, sizeof source, "%s.py", info->source);
         char inputs[32];
         int n = snprintf(inputs, sizeof inputs, "%d", info->least_inputs);
         if (info->least_inputs < info->n_inputs) {

@@ -1,7 +1,7 @@
 // gpu-bench: a GPU of a HSA runtime as a bench for check.h: one queue, one kernel at a time.
 #pragma once
 
-#include "hip/check.h"
+#include "hip-check/check.h"
 #include "hsa/hsac.h"
 #include "rocm-kernels.h"
 

@@ -3,6 +3,7 @@
 // as numbers; a broken file is shown up to the place that is broken.
 #include "inspect.h"
 
+#include "aie/target/target.h"
 #include "kernel/kernel.h"
 
 #include <stdio.h>
@@ -184,12 +185,10 @@ static void print_txn_header(struct inspect * in, const char * path, const uint8
     printf("%s%s: TXN, %zu bytes%s\n", in->c.head, path, size, in->c.off);
     uint32_t w = load_u32(data), shape = load_u32(data + 4);
     unsigned generation = bits(w, 23, 16);
+    const struct aie_target * target = aie_target_of_generation(generation);
     printf("  version %u.%u, device generation %u (%s), %u rows, %u memory rows, %u columns\n",
-           w & 0xff, bits(w, 15, 8), generation,
-           generation == 3   ? "aie2"
-           : generation == 4 ? "aie2p"
-                             : "unknown",
-           w >> 24, bits(shape, 15, 8), shape & 0xff);
+           w & 0xff, bits(w, 15, 8), generation, target ? target->name : "unknown", w >> 24,
+           bits(shape, 15, 8), shape & 0xff);
     printf("  %u operations, %u bytes\n", load_u32(data + 8), load_u32(data + 12));
 }
 

@@ -1,6 +1,10 @@
 // rocm-kernels-compile: code objects ahead of time, several compilers at once.
 #include "rocm-kernels.h"
 
+#include "base/dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,18 +85,27 @@ static bool add_job(struct compile * c, const char * name, const char * source) 
 static void write_copy(const struct compile * c, struct job * job) {
     struct buf path = {0};
     const char * arch = job->arch[0] ? job->arch : rocm_kernels_arch(c->k, &job->error);
+    struct error why = {0};
+    char file[HIP_NAME_MAX + 8];
+    snprintf(file, sizeof file, "%s.co", job->name);
     buf_printf(&path, "%s/%s", c->output_dir, arch);
+    int dir = -1;
     if (!path.failed) {
         mkdir((const char *) path.data, 0777);
+        dir = open((const char *) path.data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     }
-    buf_printf(&path, "/%s.co", job->name);
-    FILE * f = path.failed ? NULL : fopen((const char *) path.data, "wb");
-    bool ok = f && fwrite(job->code->data, 1, job->code->size, f) == job->code->size;
-    ok = f && fclose(f) == 0 && ok;
-    if (!ok) {
+    if (dir < 0) {
+        error_set(&why, ST_IO, "%s", path.failed ? "no memory" : strerror(errno));
+    } else if (dir_write(dir, file, job->code->data, job->code->size, &why) == ST_OK) {
+        fchmodat(dir, file, 0644, 0); // for whoever may read the directory
+    }
+    if (why.status != ST_OK) {
         job->error.status = ROCM_IO;
-        snprintf(job->error.text, sizeof job->error.text, "%.3000s: could not be written",
-                 path.data ? (const char *) path.data : "a path");
+        snprintf(job->error.text, sizeof job->error.text, "%.1000s/%s: %s",
+                 path.data ? (const char *) path.data : "", file, why.text);
+    }
+    if (dir >= 0) {
+        close(dir);
     }
     buf_free(&path);
 }
@@ -281,6 +294,16 @@ static int collect(struct compile * c, int argc, char ** argv) {
         }
         if (!add_job(c, name, source)) {
             return EXIT_USAGE;
+        }
+    }
+    for (int i = 0; c->output_dir && i < c->n_jobs; i++) {
+        for (int k = 0; k < i; k++) {
+            const struct job *a = &c->jobs[k], *b = &c->jobs[i];
+            if (!strcmp(a->name, b->name) && !strcmp(a->arch, b->arch)) {
+                return say_usage("two sources would both become %s.co in --output-dir; give one "
+                                 "of them another name",
+                                 a->name);
+            }
         }
     }
     return c->n_jobs ? EXIT_OK : say_usage("compile what? a module, a file, or --all");

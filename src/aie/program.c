@@ -10,48 +10,6 @@
 
 #include <string.h>
 
-// By the name that ops.def gives an op's family of sources.
-static const struct {
-    const char * source;
-    enum status (*pdi)(const struct kernel_spec *, uint8_t **, size_t *, struct error *);
-} families[] = {
-    // clang-format off
-    {"binary_ops", elementwise_pdi},
-    {"unary_ops", elementwise_pdi},
-    {"glu_ops", elementwise_pdi},
-    {"row_ops", rows_pdi},
-    {"mul_mat_ops", mul_mat_pdi},
-    {"convert_ops", convert_pdi},
-    // clang-format on
-};
-
-enum status aie_compile_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                            struct error * err) {
-    enum status st = aie_supports(spec, err);
-    if (st != ST_OK) {
-        return st;
-    }
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        if (!strcmp(kernel_op_info(spec->op)->family, families[i].source)) {
-            return families[i].pdi(spec, pdi, size, err);
-        }
-    }
-    return error_set(err, ST_UNSUPPORTED, "no NPU program for %s", kernel_op_name(spec->op));
-}
-
-enum status aie_compile(const struct kernel_spec * spec, struct kernel_code * out,
-                        struct error * err) {
-    memset(out, 0, sizeof *out);
-    enum status st = aie_compile_pdi(spec, &out->pdi, &out->pdi_size, err);
-    if (st == ST_OK) {
-        st = aie_compile_insts(spec, &out->insts, &out->n_insts, err);
-    }
-    if (st != ST_OK) {
-        kernel_code_free(out);
-    }
-    return st;
-}
-
 // ---- programs that belong together ----
 
 static struct tensor packed(enum dtype t, int64_t ne0, int64_t ne1) {
@@ -99,8 +57,17 @@ static bool product_related(const struct kernel_spec * spec, int i, struct kerne
     return true;
 }
 
-// Without a mask, and with each kind.
-static bool softmax_related(const struct kernel_spec * spec, int i, struct kernel_spec * out) {
+// One program for all shapes.
+static bool same_program(const struct kernel_spec * spec, int i, struct kernel_spec * out) {
+    *out = *spec;
+    return i == 0;
+}
+
+// Softmax: without a mask, and with each kind.
+static bool rows_related(const struct kernel_spec * spec, int i, struct kernel_spec * out) {
+    if (spec->op != KERNEL_OP_SOFT_MAX) {
+        return same_program(spec, i, out);
+    }
     static const enum dtype masks[] = {DTYPE_F32, DTYPE_F16};
     struct tensor x = packed(DTYPE_F32, 64, 1);
     const int n_masks = (int) (sizeof masks / sizeof masks[0]);
@@ -113,14 +80,38 @@ static bool softmax_related(const struct kernel_spec * spec, int i, struct kerne
     return i <= n_masks;
 }
 
-bool aie_related(const struct kernel_spec * spec, int i, struct kernel_spec * out) {
-    switch (spec->op) {
-    case KERNEL_OP_MUL_MAT:
-        return product_related(spec, i, out);
-    case KERNEL_OP_SOFT_MAX:
-        return softmax_related(spec, i, out);
-    default: // one program for all shapes
-        *out = *spec;
-        return i == 0;
+// ---- the families ----
+
+static const struct {
+    enum status (*pdi)(const struct kernel_spec *, uint8_t **, size_t *, struct error *);
+    // Kernels of other programs that serve other shapes, see aie_related.
+    bool (*related)(const struct kernel_spec *, int i, struct kernel_spec *);
+} families[KERNEL_FAMILIES] = {
+    [KERNEL_ELEMENTWISE] = {.pdi = elementwise_pdi, .related = same_program},
+    [KERNEL_ROWS] = {.pdi = rows_pdi, .related = rows_related},
+    [KERNEL_PRODUCT] = {.pdi = mul_mat_pdi, .related = product_related},
+    [KERNEL_CONVERSION] = {.pdi = convert_pdi, .related = same_program},
+};
+
+enum status aie_compile_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
+                            struct error * err) {
+    enum status st = aie_supports(spec, err);
+    return st == ST_OK ? families[kernel_op_info(spec->op)->family].pdi(spec, pdi, size, err) : st;
+}
+
+enum status aie_compile(const struct kernel_spec * spec, struct kernel_code * out,
+                        struct error * err) {
+    memset(out, 0, sizeof *out);
+    enum status st = aie_compile_pdi(spec, &out->pdi, &out->pdi_size, err);
+    if (st == ST_OK) {
+        st = aie_compile_insts(spec, &out->insts, &out->n_insts, err);
     }
+    if (st != ST_OK) {
+        kernel_code_free(out);
+    }
+    return st;
+}
+
+bool aie_related(const struct kernel_spec * spec, int i, struct kernel_spec * out) {
+    return families[kernel_op_info(spec->op)->family].related(spec, i, out);
 }

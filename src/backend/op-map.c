@@ -72,18 +72,6 @@ const char * op_label(const struct ggml_tensor * node) {
                                                 : ggml_op_desc(node);
 }
 
-// Families whose ops compute each element from the elements at the same place, so that operands may
-// be repeated, flattened and cut anywhere.
-static bool family_is_elementwise(const char * family) {
-    static const char * const names[] = {"binary_ops", "unary_ops", "glu_ops"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (!strcmp(family, names[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
 struct view op_half(struct view v, bool second) {
     v.ne[0] /= 2;
     if (second && v.data) {
@@ -109,7 +97,7 @@ enum status op_call_of(const struct ggml_tensor * node, struct op_call * out, st
     const struct kernel_op_info * info = kernel_op_info((enum kernel_op) kernel);
     *out = (struct op_call){
         .op = (enum kernel_op) kernel,
-        .elementwise = family_is_elementwise(info->family),
+        .elementwise = info->family == KERNEL_ELEMENTWISE,
         .rows_alike = true,
     };
     // Words that the kernel does not know would change the result behind its back.

@@ -2,6 +2,7 @@
 // bytes are on the disk, where the system offers that (O_TMPFILE), and a random one that is swept
 // up later where it does not; then rename puts it in its place in one step.
 #include "dir-impl.h"
+#include "quiet.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -111,7 +112,7 @@ static bool name_unnamed(int fd, int dir, const char * temp) {
 }
 
 // True when temp holds the bytes; errno otherwise, and there is no temp.
-static bool write_temp(int dir, const char * temp, const void * data, size_t size) {
+static bool write_temp_loud(int dir, const char * temp, const void * data, size_t size) {
     if (FAULT("create")) {
         return false;
     }
@@ -140,6 +141,14 @@ static bool write_temp(int dir, const char * temp, const void * data, size_t siz
         unlinkat(dir, temp, 0);
     }
     errno = e;
+    return ok;
+}
+
+static bool write_temp(int dir, const char * temp, const void * data, size_t size) {
+    struct quiet quiet;
+    quiet_begin(&quiet);
+    bool ok = write_temp_loud(dir, temp, data, size);
+    quiet_end(&quiet);
     return ok;
 }
 

@@ -9,7 +9,7 @@
 
 // Counts what could become a value, outside of strings. Until jansson meets its first error it sees
 // the same strings and brackets; behind that nothing is parsed.
-static enum status check_bounds(const char * text, size_t size, struct error * err) {
+enum status json_check_bounds(const char * text, size_t size, struct error * err) {
     if (size > JSON_MAX_BYTES) {
         return error_set(err, ST_INVALID, "line 1, column 1: %zu bytes, at most %zu are accepted",
                          size, JSON_MAX_BYTES);
@@ -56,7 +56,7 @@ static enum status check_bounds(const char * text, size_t size, struct error * e
 enum status json_read(const char * text, size_t size, json_t ** out, struct error * err) {
     *out = NULL;
     enum status st = json_library(err);
-    st = st == ST_OK ? check_bounds(text, size, err) : st;
+    st = st == ST_OK ? json_check_bounds(text, size, err) : st;
     if (st != ST_OK) {
         return st;
     }

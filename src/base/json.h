@@ -20,6 +20,9 @@ const char * json_trouble(void); // why a text was not written, after json_print
 // The caller owns *out (json_decref). On failure it is NULL, and the status ST_INVALID with "line
 // L, column C: reason", ST_NO_MEMORY, or json_library's.
 enum status json_read(const char * text, size_t size, json_t ** out, struct error * err);
+// Whether json_read would take a text of that size, depth and number of values; what is written and
+// cannot be read again is lost.
+enum status json_check_bounds(const char * text, size_t size, struct error * err);
 // The same for a file; errors begin with the path, ST_INVALID ones with "path: JSON syntax".
 enum status json_read_file(const char * path, json_t ** out, struct error * err);
 

@@ -1,7 +1,11 @@
 // process: see process.h. The child between fork and exec calls only what is safe there while other
-// threads of the parent hold locks; everything it needs is prepared before. Its group is killed
-// while its zombie still holds the number, so that never a stranger is hit.
+// threads of the parent hold locks; everything it needs is prepared before. Nobody is killed by a
+// number that a stranger may have by now: the keeper ends its own children, and we end the keeper's
+// work by closing a pipe.
 #include "process.h"
+
+#include "keeper.h"
+#include "quiet.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +43,7 @@ char * process_find(const char * name) {
     if (strchr(name, '/')) {
         return is_program(name) ? strdup(name) : NULL;
     }
-    const char * path = getenv("PATH");
+    const char * path = secure_getenv("PATH");
     for (const char * p = path && *path ? path : "/usr/local/bin:/usr/bin:/bin";;) {
         size_t n = strcspn(p, ":");
         struct buf file = {0};
@@ -90,20 +94,22 @@ struct launch {
     const char * path;
     char * const * argv;
     char * const * env;
-    pid_t parent;
     int input;  // of /dev/null
     int output; // write end of the pipe, or -1
     int report; // an errno goes here when exec fails; exec closes it
-    int max_files;
 };
 
-static void close_above(int first, int max_files) {
+void process_close_from(int first) {
 #ifdef SYS_close_range
     if (syscall(SYS_close_range, (unsigned) first, UINT_MAX, 0u) == 0) {
         return;
     }
 #endif
-    for (int fd = first; fd < max_files; fd++) {
+    struct rlimit files;
+    int most = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < 65536
+                   ? (int) files.rlim_cur
+                   : 65536;
+    for (int fd = first; fd < most; fd++) {
         close(fd);
     }
 }
@@ -113,14 +119,15 @@ static int lift(int fd, int least) {
     return fd < 0 || fd >= least ? fd : fcntl(fd, F_DUPFD_CLOEXEC, least);
 }
 
-static _Noreturn void child(const struct launch * l) {
+static void child(void * user, pid_t keeper) {
+    const struct launch * l = user;
     enum { REPORT = 3, FREE = 4 };
     int failed = 0;
     setpgid(0, 0);
 #ifdef __linux__
-    // Without a caller nobody is left to use the result, or to enforce the limit.
+    // The keeper ends us; whoever ends the keeper ends us too.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != l->parent) {
+    if (getppid() != keeper) {
         _exit(127);
     }
 #endif
@@ -131,7 +138,7 @@ static _Noreturn void child(const struct launch * l) {
         dup2(report, REPORT) < 0 || fcntl(REPORT, F_SETFD, FD_CLOEXEC) < 0) {
         failed = errno;
     }
-    close_above(FREE, l->max_files);
+    process_close_from(FREE);
     for (int s = 1; s < NSIG; s++) {
         signal(s, SIG_DFL); // KILL, STOP and libc's own refuse, and are right already
     }
@@ -147,43 +154,69 @@ static _Noreturn void child(const struct launch * l) {
     _exit(127);
 }
 
-// The child's number, or -1 with errno. Returns when the child runs its program or has failed to.
-static pid_t start(struct launch * l) {
-    int report[2];
-    if (pipe2(report, O_CLOEXEC) != 0) {
-        return -1;
+struct running {
+    pid_t keeper;
+    int lifeline; // closing it ends the program
+    int told;     // its wait status comes here when it has ended and all its children with it
+};
+
+// 0, or -1 with errno. Returns when the program runs or has failed to.
+static int start(struct launch * l, const struct workplace * place, struct running * out) {
+    int report[2] = {-1, -1}, lifeline[2] = {-1, -1}, told[2] = {-1, -1}, failed = 0;
+    if (pipe2(report, O_CLOEXEC) != 0 || pipe2(lifeline, O_CLOEXEC) != 0 ||
+        pipe2(told, O_CLOEXEC) != 0) {
+        failed = errno;
     }
     l->report = report[1];
-    l->parent = getpid();
-    struct rlimit files;
-    l->max_files = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < 65536
-                       ? (int) files.rlim_cur
-                       : 65536;
+    const struct keeper k = {.lifeline = lifeline[0],
+                             .told = told[1],
+                             .place = place ? place->dir : -1,
+                             .path = place ? place->path : NULL,
+                             .caller = getpid()};
     // A handler of the host program must not run in the child.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    pid_t pid = fork();
+    pid_t pid = failed ? -1 : fork();
     if (pid == 0) {
-        child(l);
+        close(lifeline[1]); // the program must not hold its own lifeline
+        keeper_run(&k, child, l);
     }
-    int failed = errno;
+    failed = pid < 0 && !failed ? errno : failed;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    close(report[1]);
+    int theirs[] = {report[1], lifeline[0], told[1]};
+    for (int i = 0; i < 3; i++) {
+        if (theirs[i] >= 0) {
+            close(theirs[i]);
+        }
+    }
     if (pid > 0) {
         ssize_t n;
         do {
             n = read(report[0], &failed, sizeof failed);
         } while (n < 0 && errno == EINTR);
-        if (n == (ssize_t) sizeof failed) {
-            while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
-            }
-            pid = -1;
+        if (n != (ssize_t) sizeof failed) {
+            failed = 0;
         }
     }
-    close(report[0]);
+    if (report[0] >= 0) {
+        close(report[0]);
+    }
+    *out = (struct running){pid, lifeline[1], told[0]};
     errno = failed;
-    return pid;
+    return failed ? -1 : 0;
+}
+
+// Takes the keeper in. Where the host program collects every child itself it is gone already.
+static void finish(struct running * r) {
+    if (r->lifeline >= 0) {
+        close(r->lifeline);
+    }
+    while (r->keeper > 0 && waitpid(r->keeper, NULL, 0) < 0 && errno == EINTR) {
+    }
+    if (r->told >= 0) {
+        close(r->told);
+    }
 }
 
 // ---- the parent ----
@@ -194,18 +227,36 @@ static int64_t now_ms(void) {
     return (int64_t) t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+// Passes output on to standard error. False when nobody reads there, or not for a second: the work
+// must not wait for a pipe that is never emptied.
+static bool pass_on(const char * data, size_t n) {
+    enum { PART = 4096, PATIENCE_MS = 1000 }; // a pipe that polls as writable takes a part at once
+    struct quiet quiet;
+    quiet_begin(&quiet);
+    size_t done = 0;
+    while (done < n) {
+        struct pollfd to = {.fd = STDERR_FILENO, .events = POLLOUT};
+        int ready = poll(&to, 1, PATIENCE_MS);
+        if (ready < 0 && errno == EINTR) {
+            continue;
+        }
+        size_t part = n - done < PART ? n - done : PART;
+        ssize_t w = ready > 0 ? write(STDERR_FILENO, data + done, part) : -1;
+        if (w < 0 && (ready <= 0 || errno != EINTR)) {
+            break;
+        }
+        done += w > 0 ? (size_t) w : 0;
+    }
+    quiet_end(&quiet);
+    return done == n;
+}
+
 // Keeps the end of all that was printed: up to twice `keep` bytes, so that moving is rare.
 static void keep_output(const struct process * p, struct process_end * end, const char * data,
                         size_t n) {
     end->printed += n;
-    if (p->show) {
-        for (size_t done = 0; done < n;) {
-            ssize_t w = write(STDERR_FILENO, data + done, n - done);
-            if (w < 0 && errno != EINTR) {
-                break; // nobody reads: the work goes on
-            }
-            done += w > 0 ? (size_t) w : 0;
-        }
+    if (p->show && !end->unheard) {
+        end->unheard = !pass_on(data, n);
     }
     struct buf * out = &end->output;
     if (n > p->keep) {
@@ -236,46 +287,39 @@ static bool drain(const struct process * p, struct process_end * end, int fd) {
     return true;
 }
 
-enum alive { RUNNING, ENDED, LOST };
-
-static enum alive look(pid_t pid) {
-    siginfo_t info = {0};
-    if (waitid(P_PID, (id_t) pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
-        return errno == EINTR ? RUNNING : LOST; // the host program ignores or takes its children
+// The program's status, once all is over: 1 when it is there, 0 when not yet, -1 when it will not
+// come because somebody ended the keeper.
+static int ask(int told, int * status) {
+    struct pollfd p = {.fd = told, .events = POLLIN};
+    if (poll(&p, 1, 0) <= 0) {
+        return 0;
     }
-    return info.si_pid == pid ? ENDED : RUNNING;
+    ssize_t n = read(told, status, sizeof *status);
+    return n == (ssize_t) sizeof *status ? 1 : n < 0 && errno == EINTR ? 0 : -1;
 }
 
 // Waits for the end of the program, its output or its time, whichever makes us go on.
-static void watch(const struct process * p, struct process_end * end, pid_t pid, int fd) {
+static void watch(const struct process * p, struct process_end * end, struct running * r, int fd) {
     int64_t deadline = p->time_limit_s ? now_ms() + (int64_t) p->time_limit_s * 1000 : INT64_MAX;
-    enum alive alive = RUNNING;
-    int tick = 1; // output wakes us at once, an end without it soon enough
-    while ((alive = look(pid)) == RUNNING) {
-        int64_t left = deadline - now_ms();
+    int status = 0, answer;
+    while ((answer = ask(r->told, &status)) == 0) {
+        int64_t left = end->timed_out ? 1000 : deadline - now_ms();
         if (left <= 0) {
             end->timed_out = true;
-            break;
+            close(r->lifeline); // and wait for the end of all of them
+            r->lifeline = -1;
+            continue;
         }
-        struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-        int n = poll(&poll_fd, fd >= 0 ? 1 : 0, (int) (left < tick ? left : tick));
-        if (n > 0 && !drain(p, end, fd)) {
-            fd = -1;
+        struct pollfd fds[2] = {{.fd = r->told, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+        poll(fds, 2, (int) (left < 1000 ? left : 1000));
+        if (fds[1].revents && !drain(p, end, fd)) {
+            fd = -1; // poll passes over it
         }
-        tick = n > 0 ? 1 : tick < 32 ? 2 * tick : 50;
     }
     if (fd >= 0) {
         drain(p, end, fd);
     }
-    if (alive == LOST) {
-        return;
-    }
-    kill(-pid, SIGKILL);
-    int status;
-    pid_t got;
-    while ((got = waitpid(pid, &status, 0)) < 0 && errno == EINTR) {
-    }
-    end->known = got == pid;
+    end->known = answer == 1;
     if (end->known && WIFSIGNALED(status)) {
         end->signal = WTERMSIG(status);
     } else if (end->known) {
@@ -291,24 +335,26 @@ enum status process_run(const struct process * p, struct process_end * end, stru
                          p->argv[0]);
     }
     struct buf tmpdir = {0};
-    char ** env = p->tmpdir ? environment(p->tmpdir, &tmpdir) : NULL;
-    if (p->tmpdir && !env) {
+    const char * own_tmpdir = p->place ? p->place->path : p->tmpdir;
+    char ** env = own_tmpdir ? environment(own_tmpdir, &tmpdir) : NULL;
+    if (own_tmpdir && !env) {
         buf_free(&tmpdir);
         free(path);
         return error_set(err, ST_NO_MEMORY, "no memory for the environment of %s", p->argv[0]);
     }
     int output[2] = {-1, -1}, input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     enum status st = ST_OK;
-    pid_t pid = -1;
+    struct running running = {-1, -1, -1};
+    bool runs = false;
     if (input >= 0 && (!p->capture || pipe2(output, O_CLOEXEC) == 0)) {
         struct launch l = {.path = path,
                            .argv = p->argv,
                            .env = env ? env : environ,
                            .input = input,
                            .output = output[1]};
-        pid = start(&l);
+        runs = start(&l, p->place, &running) == 0;
     }
-    if (pid < 0) {
+    if (!runs) {
         int e = errno;
         st =
             error_set(err, e == ENOENT || e == ENOEXEC ? ST_NOT_FOUND : ST_IO, "%s: %s", path,
@@ -320,11 +366,11 @@ enum status process_run(const struct process * p, struct process_end * end, stru
     if (output[1] >= 0) {
         close(output[1]);
     }
-    if (pid > 0) {
+    if (runs) {
         if (output[0] >= 0) {
             fcntl(output[0], F_SETFL, O_NONBLOCK);
         }
-        watch(p, end, pid, output[0]);
+        watch(p, end, &running, output[0]);
         struct buf * out = &end->output;
         if (out->size > p->keep) {
             memmove(out->data, out->data + out->size - p->keep, p->keep);
@@ -332,6 +378,7 @@ enum status process_run(const struct process * p, struct process_end * end, stru
             out->data[out->size] = 0;
         }
     }
+    finish(&running);
     if (output[0] >= 0) {
         close(output[0]);
     }

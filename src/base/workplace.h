@@ -14,3 +14,5 @@ struct workplace {
 // In TMPDIR, or in /tmp where that is no place to be trusted. The name begins with prefix.
 enum status workplace_make(const char * prefix, struct workplace * w, struct error * err);
 void workplace_remove(struct workplace * w);
+// Only what is in it; safe in a forked child of a program with threads.
+void workplace_empty(int dir);

@@ -27,7 +27,7 @@ struct scan {
     int * dirs;
     int n_dirs;
     struct found * list;
-    size_t n;
+    size_t n, room;
     uint64_t blocks;
     bool failed;
 };
@@ -65,18 +65,18 @@ static size_t stem_length(const char * file, const char * suffix) {
                : 0;
 }
 
-static struct found * entry_of(struct scan * s, int dir, const char * file, size_t n) {
-    for (size_t i = s->n; i-- > 0 && s->list[i].dir == dir;) {
-        if (!strncmp(s->list[i].stem, file, n) && !s->list[i].stem[n]) {
-            return &s->list[i];
+// One file of an entry, as if it were all of it; gather puts them together when all are known.
+static struct found * add_file(struct scan * s, int dir, const char * file, size_t n) {
+    if (s->n == s->room) {
+        size_t room = s->room ? 2 * s->room : 64;
+        struct found * grown = realloc(s->list, room * sizeof *grown);
+        if (!grown) {
+            s->failed = true;
+            return NULL;
         }
+        s->list = grown;
+        s->room = room;
     }
-    struct found * grown = realloc(s->list, (s->n + 1) * sizeof *grown);
-    if (!grown) {
-        s->failed = true;
-        return NULL;
-    }
-    s->list = grown;
     struct found * f = &s->list[s->n++];
     *f = (struct found){.dir = dir};
     memcpy(f->stem, file, n);
@@ -86,8 +86,9 @@ static struct found * entry_of(struct scan * s, int dir, const char * file, size
 static void look_at(struct scan * s, int dir, const char * file) {
     struct stat info;
     size_t meta = stem_length(file, hip_meta_suffix), code = stem_length(file, hip_code_suffix);
+    size_t lock = stem_length(file, hip_lock_suffix);
     bool stray = !strncmp(file, DIR_TEMP_PREFIX, sizeof DIR_TEMP_PREFIX - 1);
-    if ((!meta && !code && !stray) ||
+    if ((!meta && !code && !lock && !stray) ||
         fstatat(s->dirs[dir], file, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) {
         return;
     }
@@ -97,14 +98,20 @@ static void look_at(struct scan * s, int dir, const char * file) {
         }
         return;
     }
-    struct found * f = entry_of(s, dir, file, meta ? meta : code);
+    if (lock) { // of a process that was killed; who holds one keeps it
+        int fd;
+        if (dir_lock(s->dirs[dir], file, 0, &fd, NULL) == ST_OK) {
+            dir_unlock(s->dirs[dir], file, fd);
+        }
+        return;
+    }
+    struct found * f = add_file(s, dir, file, meta ? meta : code);
     if (f) {
-        f->meta = f->meta || meta;
-        f->code = f->code || code;
-        // The description's time is that of the last use.
-        f->used = meta || !f->used ? info.st_mtime : f->used;
-        f->blocks += keep_blocks((uint64_t) info.st_size);
-        s->blocks += keep_blocks((uint64_t) info.st_size);
+        f->meta = meta;
+        f->code = code;
+        f->used = info.st_mtime;
+        f->blocks = keep_blocks((uint64_t) info.st_size);
+        s->blocks += f->blocks;
     }
 }
 
@@ -183,6 +190,28 @@ static int by_dir(const struct dirent ** a, const struct dirent ** b) {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
+// Sorts by name and makes one entry of the files of each.
+static void gather(struct scan * s) {
+    if (!s->n) {
+        return;
+    }
+    qsort(s->list, s->n, sizeof *s->list, by_name);
+    size_t last = 0;
+    for (size_t i = 1; i < s->n; i++) {
+        const struct found * f = &s->list[i];
+        struct found * e = &s->list[last];
+        if (by_name(e, f)) {
+            s->list[++last] = *f;
+            continue;
+        }
+        e->used = f->meta ? f->used : e->used; // the description's time is that of the last use
+        e->meta = e->meta || f->meta;
+        e->code = e->code || f->code;
+        e->blocks += f->blocks;
+    }
+    s->n = last + 1;
+}
+
 static void scan_free(struct scan * s) {
     for (int i = 0; i < s->n_dirs; i++) {
         close(s->dirs[i]);
@@ -210,10 +239,42 @@ static enum status scan_cache(struct hip_cache * c, struct scan * s, struct erro
         scan_free(s);
         return error_set(err, ST_NO_MEMORY, "no memory to list the cache");
     }
-    if (s->n) {
-        qsort(s->list, s->n, sizeof *s->list, by_name);
-    }
+    gather(s);
     return ST_OK;
+}
+
+// ---- what was set aside ----
+
+// What was damaged is kept a week for those who want to know. Blocks in it, and with `sweep` those
+// that are left when old ones, or `all`, are gone.
+static uint64_t quarantine_blocks(int root, bool sweep, bool all) {
+    int dir;
+    uint64_t blocks = 0;
+    if (dir_open_child(root, KEEP_QUARANTINE, false, &dir, NULL) != ST_OK) {
+        return 0;
+    }
+    struct dirent ** names;
+    int n = scandirat(dir, ".", &names, NULL, NULL);
+    for (int i = 0; i < n; i++) {
+        const char * dash = strchr(names[i]->d_name, '-');
+        dash = dash ? strchr(dash + 1, '-') : NULL; // gfx90a-5.2-name_hash.cso
+        struct stat info;
+        if (dash &&
+            (stem_length(dash + 1, hip_meta_suffix) || stem_length(dash + 1, hip_code_suffix)) &&
+            fstatat(dir, names[i]->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
+            if (sweep && (all || time(NULL) - info.st_mtime > KEEP_QUARANTINE_SECONDS)) {
+                dir_remove(dir, names[i]->d_name);
+            } else {
+                blocks += keep_blocks((uint64_t) info.st_size);
+            }
+        }
+        free(names[i]);
+    }
+    if (n >= 0) {
+        free(names);
+    }
+    close(dir);
+    return blocks;
 }
 
 // ---- for people ----
@@ -273,7 +334,10 @@ enum status hip_cache_walk(struct hip_cache * c, bool read, struct hip_toolchain
     if (st != ST_OK) {
         return st;
     }
-    *totals = (struct hip_totals){.items = s.n, .bytes = s.blocks * KEEP_BLOCK};
+    uint64_t set_aside = quarantine_blocks(c->root, false, false);
+    *totals = (struct hip_totals){.items = s.n,
+                                  .bytes = (s.blocks + set_aside) * KEEP_BLOCK,
+                                  .quarantine_bytes = set_aside * KEEP_BLOCK};
     for (size_t i = 0; i < s.n; i++) {
         const struct found * f = &s.list[i];
         struct hip_item item = {.bytes = f->blocks * KEEP_BLOCK, .used = f->used};
@@ -309,32 +373,6 @@ static bool remove_entry(const struct scan * s, const struct found * f) {
     return true;
 }
 
-// What was damaged is kept a week for those who want to know; `all`: they do not.
-static void sweep_quarantine(int root, bool all) {
-    int dir;
-    if (dir_open_child(root, KEEP_QUARANTINE, false, &dir, NULL) != ST_OK) {
-        return;
-    }
-    struct dirent ** names;
-    int n = scandirat(dir, ".", &names, NULL, NULL);
-    for (int i = 0; i < n; i++) {
-        const char * dash = strchr(names[i]->d_name, '-');
-        dash = dash ? strchr(dash + 1, '-') : NULL; // gfx90a-5.2-name_hash.cso
-        struct stat info;
-        if (dash &&
-            (stem_length(dash + 1, hip_meta_suffix) || stem_length(dash + 1, hip_code_suffix)) &&
-            fstatat(dir, names[i]->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-            (all || time(NULL) - info.st_mtime > KEEP_QUARANTINE_SECONDS)) {
-            dir_remove(dir, names[i]->d_name);
-        }
-        free(names[i]);
-    }
-    if (n >= 0) {
-        free(names);
-    }
-    close(dir);
-}
-
 // Removes what was not used for longest until `low` blocks are left, where there are more than
 // `high`.
 static enum status cut(struct hip_cache * c, uint64_t high, uint64_t low,
@@ -356,12 +394,17 @@ static enum status cut(struct hip_cache * c, uint64_t high, uint64_t low,
             s.blocks -= s.list[i].blocks;
             s.list[i] = s.list[--s.n];
         }
-        uint64_t left = s.blocks;
-        *totals = (struct hip_totals){.items = s.n, .bytes = s.blocks * KEEP_BLOCK};
+        // What was set aside is the first to go where room is wanted.
+        uint64_t set_aside = quarantine_blocks(c->root, false, false);
+        uint64_t before = s.blocks + set_aside;
+        bool over = before > high / KEEP_BLOCK;
+        uint64_t left = s.blocks + quarantine_blocks(c->root, true, over);
+        *totals = (struct hip_totals){
+            .items = s.n, .bytes = before * KEEP_BLOCK, .quarantine_bytes = set_aside * KEEP_BLOCK};
         if (s.n) {
             qsort(s.list, s.n, sizeof *s.list, by_use);
         }
-        bool over = left > high / KEEP_BLOCK;
+        over = left > high / KEEP_BLOCK;
         for (size_t i = 0; over && i < s.n && left > low / KEEP_BLOCK; i++) {
             if (remove_entry(&s, &s.list[i])) {
                 left -= s.list[i].blocks;
@@ -370,8 +413,7 @@ static enum status cut(struct hip_cache * c, uint64_t high, uint64_t low,
                 totals->skipped++;
             }
         }
-        totals->removed_bytes = (s.blocks - left) * KEEP_BLOCK;
-        sweep_quarantine(c->root, high == 0);
+        totals->removed_bytes = (before - left) * KEEP_BLOCK;
         scan_free(&s);
     }
     keep_trim_end(lock);

@@ -114,11 +114,18 @@ static enum status judge(const struct hip_compiler * c, const struct process_end
 static enum status take_output(const struct workplace * w, const struct hip_compiler * c,
                                const char * arch, uint8_t ** data, size_t * size,
                                struct error * err) {
-    // A user whose umask lets others write does not mean this file. That there is none is told
-    // below.
-    if (fchmodat(w->dir, "out", 0600, 0) != 0 && errno != ENOENT) {
+    // A user whose umask lets others write does not mean this file. By its descriptor, because a
+    // name may be a link to somebody else's; a link, a pipe or nothing is told below.
+    int out = openat(w->dir, "out", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat info;
+    if (out >= 0 && fstat(out, &info) == 0 && S_ISREG(info.st_mode) && fchmod(out, 0600) != 0) {
+        int e = errno;
+        close(out);
         return error_set(err, ST_IO, "what %s made: its mode cannot be changed: %s", c->path,
-                         strerror(errno));
+                         strerror(e));
+    }
+    if (out >= 0) {
+        close(out);
     }
     uint8_t * bytes;
     size_t n, at, length;
@@ -157,7 +164,7 @@ static enum status run_compiler(const struct workplace * w, const struct hip_com
         argv[n++] = (char *) out.data;
         argv[n++] = (char *) in.data;
         struct process p = {.argv = argv,
-                            .tmpdir = w->path, // hipcc leaves a directory there
+                            .place = w, // hipcc leaves a directory there
                             .time_limit_s = TIME_LIMIT_S,
                             .capture = true,
                             .keep = KEEP_OUTPUT};

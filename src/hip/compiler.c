@@ -57,7 +57,7 @@ static bool hipcc_knows(const char * version, const char * arch) {
 
 static char * find_hipcc(void) {
     char * path = process_find("hipcc");
-    const char * rocm = getenv("ROCM_PATH");
+    const char * rocm = secure_getenv("ROCM_PATH");
     if (!path) { // AMD's own packages do not always tell PATH
         struct buf name = {0};
         buf_printf(&name, "%s/bin/hipcc", rocm && *rocm ? rocm : "/opt/rocm");

@@ -148,6 +148,7 @@ struct hip_item {
 
 struct hip_totals {
     uint64_t items, bytes, removed, removed_bytes, skipped;
+    uint64_t quarantine_bytes; // damaged ones, part of bytes
 };
 
 // In the order of directory and name. With `check` each is read; STALE is told only where `current`

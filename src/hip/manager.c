@@ -79,7 +79,7 @@ enum rocm_status rocm_kernels_open(const struct rocm_options * options, struct r
     const struct rocm_options * o = options ? options : &none;
     struct error why = {0};
     struct rocm_kernels * k = calloc(1, sizeof *k);
-    const char * compiler = getenv("ROCM_KERNELS_COMPILER");
+    const char * compiler = secure_getenv("ROCM_KERNELS_COMPILER");
     bool failed = !k;
     *out = NULL;
     if (k) {
@@ -157,7 +157,7 @@ static enum status find_toolchain(struct rocm_kernels * k, struct error * err) {
 }
 
 static const char * env_text(const char * name) {
-    const char * value = getenv(name);
+    const char * value = secure_getenv(name);
     return value && value[strspn(value, " \t\r\n")] ? value : NULL;
 }
 

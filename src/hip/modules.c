@@ -6,6 +6,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+// The names that the ops of elementwise.def have in two families.
+#define UNARY(name)
+#define BINARY(name)
+#define AFFINE(name)
+#define ELEMENTWISE(id, name, ggml_name, source, inputs, params, npu, gpu, ...) gpu
+#define ACTIVATION(name)                                                        #name ","
+#define GLU(name)
+static const char activations[] = "activation_{"
+#include "kernel/elementwise.def"
+                                  "}_*";
+#undef ACTIVATION
+#undef GLU
+#define ACTIVATION(name)
+#define GLU(name) #name ","
+static const char gated_units[] = "glu_{"
+#include "kernel/elementwise.def"
+                                  "}_*";
+#undef UNARY
+#undef BINARY
+#undef AFFINE
+#undef ELEMENTWISE
+#undef ACTIVATION
+#undef GLU
+
 static const struct {
     const char *name, *source, *types, *kernels;
 } modules[] = {

@@ -7,6 +7,7 @@
 #include "hsac-impl.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static const char * const emulator_dirs[] = {"", "ggml-hsa/", "../../ggml-hsa/",
 static const char system_file[] = "libhsa-runtime64.so.1";
 
 static const char * env_text(const char * name) {
-    const char * text = getenv(name);
+    const char * text = secure_getenv(name);
     return text && *text ? text : NULL;
 }
 
@@ -99,9 +100,10 @@ static enum status find_symbols(struct hsac * h, struct error * err) {
     missing = NULL;
     HSAC_SYMBOLS(FIND)
 #undef FIND
-    memcpy(&p, &h->api.hsa_init, sizeof p);
-    Dl_info where;
-    snprintf(h->path, sizeof h->path, "%s", p && dladdr(p, &where) ? where.dli_fname : "unknown");
+    // By the library that was opened, not by a symbol of it: the one that is missing has no place.
+    struct link_map * where = NULL;
+    bool found = dlinfo(h->library, RTLD_DI_LINKMAP, &where) == 0 && where && where->l_name[0];
+    snprintf(h->path, sizeof h->path, "%s", found ? where->l_name : "the HSA runtime");
     if (missing) {
         return error_set(err, ST_UNSUPPORTED,
                          "%s lacks %s: not an HSA runtime, or one older than ROCr 5", h->path,

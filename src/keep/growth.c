@@ -2,6 +2,7 @@
 #include "keep.h"
 
 #include "base/dir.h"
+#include "base/quiet.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -38,11 +39,15 @@ uint64_t keep_low(uint64_t max) {
 bool keep_grown(int root, uint64_t max, uint64_t blocks) {
     static const uint8_t ones[256];
     bool due = false;
-    int fd = openat(root, GROWTH, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+    // Without O_NONBLOCK a pipe of that name would stop us.
+    int fd = openat(root, GROWTH, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         return true; // it was never measured
     }
     struct stat info;
+    struct quiet quiet;
+    quiet_begin(&quiet);
+    due = fstat(fd, &info) != 0 || !S_ISREG(info.st_mode);
     while (blocks && !due) {
         size_t n = blocks < sizeof ones ? (size_t) blocks : sizeof ones;
         due = write(fd, ones, n) != (ssize_t) n;
@@ -51,11 +56,31 @@ bool keep_grown(int root, uint64_t max, uint64_t blocks) {
     due =
         due || fstat(fd, &info) != 0 || (uint64_t) info.st_size >= max / GROWTH_SHARE / KEEP_BLOCK;
     close(fd);
+    quiet_end(&quiet);
     return due;
 }
 
+// The file, ours alone to count in: whatever else took its name has no business there and goes.
+static int open_growth(int root) {
+    enum { FLAGS = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK };
+    for (int again = 0; again < 2; again++) {
+        struct stat info;
+        int fd = openat(root, GROWTH, FLAGS, 0600);
+        if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
+            return fd;
+        }
+        if (fd >= 0) {
+            close(fd);
+        } else if (errno != ELOOP && errno != ENXIO) {
+            return -1;
+        }
+        unlinkat(root, GROWTH, 0);
+    }
+    return -1;
+}
+
 enum status keep_trim_begin(int root, bool dry_run, int * lock, struct error * err) {
-    *lock = openat(root, GROWTH, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    *lock = open_growth(root);
     // A read-only or full disk gives no lock, and may give no harm either.
     if (*lock >= 0 && flock(*lock, LOCK_EX | LOCK_NB) != 0) {
         close(*lock);

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 static const char * absolute(const char * variable) {
-    const char * value = getenv(variable);
+    const char * value = secure_getenv(variable);
     return value && value[0] == '/' ? value : NULL;
 }
 
@@ -60,7 +60,7 @@ static enum status place_named(const char * reason, const char * path, struct ke
 
 enum status keep_place_find(const struct keep_names * names, struct keep_place * out,
                             struct error * err) {
-    const char * named = getenv(names->variable);
+    const char * named = secure_getenv(names->variable);
     if (named && *named) {
         return place_named(names->variable, named, out, err);
     }
@@ -89,7 +89,7 @@ void keep_place_free(struct keep_place * p) {
 
 enum status keep_size(const char * variable, uint64_t fallback, uint64_t * out,
                       struct error * err) {
-    const char * text = getenv(variable);
+    const char * text = secure_getenv(variable);
     *out = fallback;
     if (!text || !*text) {
         return ST_OK;
@@ -98,7 +98,8 @@ enum status keep_size(const char * variable, uint64_t fallback, uint64_t * out,
     char * end;
     errno = 0;
     unsigned long long n = strtoull(text, &end, 10);
-    const char * unit = *end ? strchr(units, *end & ~0x20) : NULL;
+    // strchr would find the end of units for a blank, which is 0 without its lower-case bit.
+    const char * unit = *end & ~0x20 ? strchr(units, *end & ~0x20) : NULL;
     int shift = unit ? 10 * (int) (unit - units + 1) : 0;
     // strtoull takes a sign and blanks, a size has neither.
     if (text[0] < '0' || text[0] > '9' || errno || (*end && (!unit || end[1])) ||

@@ -91,13 +91,13 @@ static void list_ops(const char * source, char * text, size_t size) {
         const struct kernel_op_info * info = kernel_op_info((enum kernel_op) i);
         bool shown = false;
         for (int k = 0; k < i && !source; k++) {
-            shown |= !strcmp(kernel_op_info((enum kernel_op) k)->family, info->family);
+            shown |= !strcmp(kernel_op_info((enum kernel_op) k)->source, info->source);
         }
-        if (shown || (source && strcmp(source, info->family)) || at >= size) {
+        if (shown || (source && strcmp(source, info->source)) || at >= size) {
             continue;
         }
         at += (size_t) snprintf(text + at, size - at, "%s%s", at ? ", " : "",
-                                source ? info->ggml_name : info->family);
+                                source ? info->ggml_name : info->source);
     }
 }
 
@@ -119,15 +119,15 @@ static bool is_called(const char * name, const char * source, size_t n) {
 // the op's own.
 static bool op_is_in(const struct kernel_op_info * info, const char * source, size_t n) {
     static const char ops[] = "_ops";
-    size_t short_family = strlen(info->family) - (sizeof ops - 1); // they all end so
+    size_t short_source = strlen(info->source) - (sizeof ops - 1); // they all end so
     for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {
         if (is_called(aliases[i].source, source, n)) {
             source = aliases[i].stands_for;
             n = strlen(source);
         }
     }
-    return is_called(info->family, source, n) || is_called(info->name, source, n) ||
-           (n == short_family && !memcmp(info->family, source, n));
+    return is_called(info->source, source, n) || is_called(info->name, source, n) ||
+           (n == short_source && !memcmp(info->source, source, n));
 }
 
 static enum status find_op(const char * name, const char * source, enum kernel_op * out,
@@ -136,24 +136,24 @@ static enum status find_op(const char * name, const char * source, enum kernel_o
     if (n > 3 && !strcmp(source + n - 3, ".py")) {
         n -= 3;
     }
-    const char * family = NULL;
+    const char * found = NULL;
     for (int i = 0; i < KERNEL_OP_COUNT; i++) {
         const struct kernel_op_info * info = kernel_op_info((enum kernel_op) i);
         if (!op_is_in(info, source, n)) {
             continue;
         }
-        family = info->family;
+        found = info->source;
         if (!strcmp(info->ggml_name, name)) {
             *out = (enum kernel_op) i;
             return ST_OK;
         }
     }
     char known[280];
-    list_ops(family, known, sizeof known);
-    return family ? error_set(err, ST_UNSUPPORTED, "Kernel not found: '%.60s' in %s (it has: %s)",
-                              name, family, known)
-                  : error_set(err, ST_UNSUPPORTED, "Kernel source not found: '%.60s' (known: %s)",
-                              source, known);
+    list_ops(found, known, sizeof known);
+    return found ? error_set(err, ST_UNSUPPORTED, "Kernel not found: '%.60s' in %s (it has: %s)",
+                             name, found, known)
+                 : error_set(err, ST_UNSUPPORTED, "Kernel source not found: '%.60s' (known: %s)",
+                             source, known);
 }
 
 static enum status find_arch(const char * name, enum aie_arch * out, struct error * err) {
@@ -295,7 +295,7 @@ void kernel_config_print(const struct kernel_spec * spec, const char * exported_
         json_append(&params, json_integer(spec->params[i]));
     }
     json_put(&entry, fields[KERNEL_NAME].name, json_string(info->ggml_name));
-    json_put(&entry, fields[KERNEL_SOURCE].name, json_sprintf("%s.py", info->family));
+    json_put(&entry, fields[KERNEL_SOURCE].name, json_sprintf("%s.py", info->source));
     json_put(&entry, fields[ARCH].name, json_string(kernel_arch_name(spec->arch)));
     json_put(&entry, fields[INPUT_TENSORS].name, inputs);
     json_put(&entry, fields[OUTPUT_TENSOR].name, tensor_text(&spec->output));

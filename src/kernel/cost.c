@@ -4,8 +4,6 @@
 // here by much. A kernel from elsewhere may take what it likes.
 #include "kernel.h"
 
-#include <string.h>
-
 enum {
     COLUMNS = 4,           // that share the words of an op; more make it faster
     START = 60000,         // cycles before the first word and behind the last
@@ -21,32 +19,21 @@ struct price {
 };
 static const struct price plain = {8, 20, 12, 2}, heavy = {50, 100, 70, 16}, row = {29, 29, 29, 29};
 
+// Elementwise ops of one loop that is no series; CONVERT is like them.
 static bool is_plain(enum kernel_op op) {
-    switch (op) {
-    case KERNEL_OP_ADD:
-    case KERNEL_OP_SUB:
-    case KERNEL_OP_MUL:
-    case KERNEL_OP_ABS:
-    case KERNEL_OP_SGN:
-    case KERNEL_OP_NEG:
-    case KERNEL_OP_STEP:
-    case KERNEL_OP_RELU:
-    case KERNEL_OP_HARDSWISH:
-    case KERNEL_OP_HARDSIGMOID:
-    case KERNEL_OP_FLOOR:
-    case KERNEL_OP_CEIL:
-    case KERNEL_OP_ROUND:
-    case KERNEL_OP_TRUNC:
-    case KERNEL_OP_SQR:
-    case KERNEL_OP_SCALE:
-    case KERNEL_OP_CLAMP:
-    case KERNEL_OP_LEAKY_RELU:
-    case KERNEL_OP_REGLU:
-    case KERNEL_OP_CONVERT:
-        return true;
-    default:
-        return false;
-    }
+    static const bool plain_ops[KERNEL_OP_COUNT] = {
+#define LANES(name, vectors)                                               true
+#define BITS(name)                                                         true
+#define STAGES(name)                                                       false
+#define ELEMENTWISE(id, name, ggml_name, source, inputs, params, npu, ...) [KERNEL_OP_##id] = npu,
+#include "kernel/elementwise.def"
+#undef LANES
+#undef BITS
+#undef STAGES
+#undef ELEMENTWISE
+        [KERNEL_OP_CONVERT] = true,
+    };
+    return plain_ops[op] && op != KERNEL_OP_SQRT;
 }
 
 static int price_of(const struct price * p, enum dtype t) {
@@ -85,7 +72,7 @@ static bool is_flat(const struct kernel_spec * spec) {
 }
 
 uint64_t kernel_cycles(const struct kernel_spec * spec) {
-    bool is_row_op = !strcmp(kernel_op_info(spec->op)->family, "row_ops");
+    bool is_row_op = kernel_op_info(spec->op)->family == KERNEL_ROWS;
     if (spec->op == KERNEL_OP_MUL_MAT) {
         return START + product(spec);
     }

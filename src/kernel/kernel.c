@@ -11,9 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { // by the sources of ops.def
+    FAMILY_OF_binary_ops = KERNEL_ELEMENTWISE,
+    FAMILY_OF_unary_ops = KERNEL_ELEMENTWISE,
+    FAMILY_OF_glu_ops = KERNEL_ELEMENTWISE,
+    FAMILY_OF_row_ops = KERNEL_ROWS,
+    FAMILY_OF_mul_mat_ops = KERNEL_PRODUCT,
+    FAMILY_OF_convert_ops = KERNEL_CONVERSION,
+};
+
 static const struct kernel_op_info op_infos[KERNEL_OP_COUNT] = {
-#define KERNEL(id, name, ggml_name, family, least, inputs, params)                                 \
-    [KERNEL_OP_##id] = {name, ggml_name, family, least, inputs, params},
+#define KERNEL(id, name, ggml_name, source, least, inputs, params)                                 \
+    [KERNEL_OP_##id] = {name,  ggml_name, #source, (enum kernel_family) FAMILY_OF_##source,        \
+                        least, inputs,    params},
 #include "kernel/ops.def"
 #undef KERNEL
 };

@@ -6,17 +6,28 @@
 #include "tensor/tensor.h"
 
 enum kernel_op {
-#define KERNEL(id, name, ggml_name, family, least, inputs, params) KERNEL_OP_##id,
+#define KERNEL(id, name, ggml_name, source, least, inputs, params) KERNEL_OP_##id,
 #include "kernel/ops.def"
 #undef KERNEL
     KERNEL_OP_COUNT,
 };
 
+// What kernels have in common, and what tables of them are indexed by.
+enum kernel_family {
+    KERNEL_ELEMENTWISE, // each element from the elements at the same place: operands may be
+                        // repeated, flattened and cut anywhere
+    KERNEL_ROWS,
+    KERNEL_PRODUCT,
+    KERNEL_CONVERSION,
+    KERNEL_FAMILIES,
+};
+
 struct kernel_op_info {     // a row of ops.def
     const char * name;      // "add"
     const char * ggml_name; // "ggml_op_add"
-    const char * family;    // "binary_ops"
-    int least_inputs;       // the rest of n_inputs, at the end, may be missing
+    const char * source;    // "binary_ops"
+    enum kernel_family family;
+    int least_inputs; // the rest of n_inputs, at the end, may be missing
     int n_inputs;
     int n_params;
 };

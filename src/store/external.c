@@ -44,7 +44,7 @@ static void command_free(struct command * c) {
 
 static void command_read(struct command * c) {
     *c = (struct command){0};
-    const char * value = getenv("GGML_HSA_JIT_COMMAND");
+    const char * value = secure_getenv("GGML_HSA_JIT_COMMAND");
     c->text = value && *value ? strdup(value) : NULL;
     char * rest = NULL;
     for (char * w = c->text ? strtok_r(c->text, " \t\n", &rest) : NULL; w;
@@ -361,10 +361,10 @@ static enum status explain(const struct process_end * end, const char * program,
 }
 
 static enum status run(const struct command * c, const struct kernel_spec * spec, const char * name,
-                       const char * dir, struct error * err) {
+                       const struct workplace * w, struct error * err) {
     bool verbose = env_flag("GGML_HSA_JIT_VERBOSE", false);
     struct arguments a = {0};
-    make_arguments(&a, c, spec, name, dir, verbose);
+    make_arguments(&a, c, spec, name, w->path, verbose);
     if (a.text.failed) {
         buf_free(&a.text);
         return error_set(err, ST_NO_MEMORY, "no memory for the arguments of %.100s", c->words[0]);
@@ -376,7 +376,7 @@ static enum status run(const struct command * c, const struct kernel_spec * spec
     argv[a.n] = NULL;
     struct process p = {
         .argv = argv,
-        .tmpdir = dir,
+        .place = w,
         .time_limit_s = timeout_s(),
 #ifdef GGML_HSA_JIT_STDOUT_REDIRECT
         .capture = true,
@@ -406,7 +406,7 @@ static enum status compile_in_workplace(const struct command * c, const struct k
     if (st != ST_OK) {
         return st;
     }
-    st = run(c, spec, name, w.path, err);
+    st = run(c, spec, name, &w, err);
     if (st == ST_OK) {
         st = read_kernel(spec, w.dir, name, out, err);
         if (st != ST_OK) {

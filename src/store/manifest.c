@@ -311,7 +311,8 @@ static void put_file(json_t ** entry, const char * size_key, const char * digest
     json_put(entry, digest_key, json_string(digest));
 }
 
-void manifest_print(const struct manifest * m, enum aie_arch arch, struct buf * b) {
+enum status manifest_print(const struct manifest * m, enum aie_arch arch, struct buf * b,
+                           struct error * err) {
     json_t *root = json_object(), *kernels = json_object();
     for (size_t i = 0; i < m->n_entries; i++) {
         const struct manifest_entry * e = &m->entries[i];
@@ -339,6 +340,19 @@ void manifest_print(const struct manifest * m, enum aie_arch arch, struct buf * 
     json_print(root, JSON_INDENT(1), b);
     buf_printf(b, "\n");
     json_decref(root);
+    if (b->failed) {
+        return error_set(err, ST_NO_MEMORY, "no memory for a manifest of %zu kernels",
+                         m->n_entries);
+    }
+    if (json_check_bounds((const char *) b->data, b->size, NULL) != ST_OK) {
+        size_t size = b->size;
+        buf_free(b);
+        return error_set(err, ST_UNSUPPORTED,
+                         "a manifest of %zu kernels has %zu bytes, %zu can be read again: divide "
+                         "the kernels into packs of fewer",
+                         m->n_entries, size, JSON_MAX_BYTES);
+    }
+    return ST_OK;
 }
 
 enum status manifest_check(const struct manifest_file * file, const void * data, size_t size,

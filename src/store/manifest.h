@@ -63,7 +63,9 @@ enum status manifest_merge(struct manifest * m, const struct manifest_entry * en
 // Takes the place of one of the same name. On failure (memory) m is unchanged.
 enum status manifest_put_program(struct manifest * m, const struct manifest_program * program,
                                  struct error * err);
-void manifest_print(const struct manifest * m, enum aie_arch arch, struct buf * b);
+// ST_UNSUPPORTED: it would be too large to be read again, and nothing is printed.
+enum status manifest_print(const struct manifest * m, enum aie_arch arch, struct buf * b,
+                           struct error * err);
 
 // The bytes against what the manifest says of them; `what` names the file in the error.
 enum status manifest_check(const struct manifest_file * file, const void * data, size_t size,

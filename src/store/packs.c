@@ -112,10 +112,10 @@ bool packs_upstream_name(const struct kernel_spec * spec, bool flat, char name[K
     return ok;
 }
 
-// Ops of these families are the same whatever the shape, and upstream makes them for one dimension.
+// Ops of these sources are the same whatever the shape, and upstream makes them for one dimension.
 static bool is_elementwise(const struct kernel_spec * spec) {
-    const char * family = kernel_op_info(spec->op)->family;
-    return !strcmp(family, "binary_ops") || !strcmp(family, "unary_ops");
+    const char * source = kernel_op_info(spec->op)->source;
+    return !strcmp(source, "binary_ops") || !strcmp(source, "unary_ops");
 }
 
 // The caller frees it; NULL without memory.

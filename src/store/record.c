@@ -3,6 +3,7 @@
 // that fails halfway is taken back.
 #include "record.h"
 
+#include "base/quiet.h"
 #include "kernel/config.h"
 #include "table.h"
 
@@ -14,10 +15,12 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define VARIABLE         "GGML_HSA_RECORD"
 #define MAX_RECORD_BYTES ((off_t) 64 << 20)
+#define LOCK_WAIT_MS     5000 // one entry is written in well under a millisecond
 
 static const char head[] = "{\"kernels\": [";
 static const char tail[] = "\n]}\n";
@@ -31,7 +34,7 @@ struct record {
 };
 
 enum status record_open(struct record ** out, struct error * err) {
-    const char * path = getenv(VARIABLE);
+    const char * path = secure_getenv(VARIABLE);
     *out = NULL;
     if (!path || !*path) {
         return ST_OK;
@@ -139,6 +142,18 @@ static enum status insert(const struct record * r, int fd, const char * entry, s
     return st;
 }
 
+// flock has no time limit of its own, and whoever may open the file may hold its lock for ever.
+static bool lock_within(int fd, int wait_ms) {
+    enum { PAUSE_MS = 5 };
+    for (int waited = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; waited += PAUSE_MS) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || waited >= wait_ms) {
+            return false;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000}, NULL);
+    }
+    return true;
+}
+
 static enum status append(const struct record * r, const struct kernel_spec * spec,
                           struct error * err) {
     char name[KERNEL_NAME_MAX];
@@ -154,13 +169,20 @@ static enum status append(const struct record * r, const struct kernel_spec * sp
     if (fd < 0) {
         st = system_error(r, errno, err);
     } else {
-        int locked;
-        do {
-            locked = flock(fd, LOCK_EX);
-        } while (locked != 0 && errno == EINTR);
-        st = locked == 0 ? insert(r, fd, (const char *) entry.data, err)
-                         : system_error(r, errno, err);
+        struct quiet quiet;
+        quiet_begin(&quiet);
+        if (lock_within(fd, LOCK_WAIT_MS)) {
+            st = insert(r, fd, (const char *) entry.data, err);
+        } else if (errno == EWOULDBLOCK) {
+            st = error_set(err, ST_BUSY,
+                           VARIABLE ": %s: another program has held its lock for %d seconds; "
+                                    "end it, or name another file",
+                           r->path, LOCK_WAIT_MS / 1000);
+        } else {
+            st = system_error(r, errno, err);
+        }
         close(fd);
+        quiet_end(&quiet);
     }
     buf_free(&entry);
     return st;

@@ -119,7 +119,7 @@ enum status store_new_with(const struct store_compiler * compiler, struct store 
     if (!s) {
         return error_set(err, ST_NO_MEMORY, "no memory for a kernel store");
     }
-    enum status st = packs_open(getenv("GGML_HSA_KERNEL_DIR"), &s->packs, err);
+    enum status st = packs_open(secure_getenv("GGML_HSA_KERNEL_DIR"), &s->packs, err);
     if (st != ST_OK) {
         free(s);
         return st;

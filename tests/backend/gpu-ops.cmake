@@ -11,7 +11,7 @@ endfunction()
 # rocr_ops_test(name arch cases arguments...): the same on AMD's own ROCr, with the GPU below it.
 function(rocr_ops_test name arch)
     gpu_ops_test(${name} "" ${ARGN})
-    set(run sh ${CMAKE_SOURCE_DIR}/tests/kfd/run.sh ${CMAKE_BINARY_DIR} ${GGML_HSA_ROCR_DIR} ${arch} -C ${GGML_BIN_DIR})
+    set(run sh ${CMAKE_SOURCE_DIR}/tests/emu/kfd/run.sh ${CMAKE_BINARY_DIR} ${GGML_HSA_ROCR_DIR} ${arch} -C ${GGML_BIN_DIR})
     list(JOIN run " " run)
     set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "OPS_RUN=${run}")
     set_tests_properties(${name} PROPERTIES LABELS "rocr;long" TIMEOUT 1200)

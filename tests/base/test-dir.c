@@ -1,7 +1,12 @@
 // dir: who may have had a hand in a directory decides whether it is used. Directories of other
 // users are made by root with chown; without root those cases are left out with a word.
-#include "base/cache-rig.h"
+#include "store/cache-rig.h"
 #include "base/dir.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 enum { STRANGER = 54321 };
 
@@ -213,8 +218,37 @@ static void test_cache_refused(void ** state) {
     expect_memory_only("no directory is named");
 }
 
+// The system sends SIGXFSZ, which ends a program that did not expect it; the host's own signal of
+// that kind, waiting from before, stays.
+static void test_file_size_limit(void ** state) {
+    (void) state;
+    mkdir(cache_dir, 0700);
+    pid_t pid = fork();
+    if (pid == 0) {
+        static const char data[5000];
+        int dir = open(cache_dir, O_RDONLY | O_DIRECTORY);
+        struct error err = {0};
+        bool ok = setrlimit(RLIMIT_FSIZE, &(struct rlimit){4096, 4096}) == 0;
+        ok = ok && dir_write(dir, "f", data, sizeof data, &err) == ST_IO;
+        ok = ok && strstr(err.text, strerror(EFBIG)) && faccessat(dir, "f", F_OK, 0) != 0;
+        sigset_t set, pending;
+        sigemptyset(&set);
+        sigaddset(&set, SIGXFSZ);
+        sigprocmask(SIG_BLOCK, &set, NULL);
+        raise(SIGXFSZ);
+        ok = ok && dir_write(dir, "f", data, sizeof data, &err) == ST_IO;
+        sigpending(&pending);
+        ok = ok && sigismember(&pending, SIGXFSZ) == 1;
+        _exit(ok ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_file_size_limit, rig_reset),
         cmocka_unit_test_setup(test_create, rig_reset),
         cmocka_unit_test_setup(test_links, rig_reset),
         cmocka_unit_test_setup(test_writable, rig_reset),

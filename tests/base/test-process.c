@@ -1,6 +1,7 @@
 // process: how programs are found, run, listened to and ended.
 #include "base/cmocka-all.h"
 #include "base/process.h"
+#include "base/workplace.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -205,10 +206,119 @@ static void host_ignores_children(void ** state) {
     (void) state;
     signal(SIGCHLD, SIG_IGN);
     struct process_end end = sh("echo hello; exit 3", 20, 100);
-    assert_false(end.known);
+    assert_true(end.known); // it is told by a pipe
+    assert_int_equal(end.exit_status, 3);
     assert_string_equal(text(&end), "hello\n");
     buf_free(&end.output);
     signal(SIGCHLD, SIG_DFL);
+}
+
+// A grandchild in a session of its own is in nobody's group.
+static void left_the_group(void ** state) {
+    (void) state;
+    struct process_end end = sh("setsid sh -c 'sleep 300 & echo $!; wait' & sleep 0.3", 20, 100);
+    assert_int_equal(end.exit_status, 0);
+    assert_true(atoi(text(&end)) > 0);
+    assert_true(is_gone((pid_t) atoi(text(&end))));
+    buf_free(&end.output);
+    end = sh("setsid sh -c 'sleep 300 & echo $!; wait' & wait", 1, 100);
+    assert_true(end.timed_out);
+    assert_true(is_gone((pid_t) atoi(text(&end))));
+    buf_free(&end.output);
+}
+
+// Whoever runs a compiler may be interrupted: neither its processes nor its files stay.
+static void caller_dies(void ** state) {
+    (void) state;
+    struct workplace w;
+    assert_int_equal(workplace_make("test-process", &w, NULL), ST_OK);
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    pid_t caller = fork();
+    if (caller == 0) {
+        dup2(ready[1], STDOUT_FILENO);
+        char * argv[] = {"sh", "-c",
+                         "mkdir -p $TMPDIR/a/b; echo x > $TMPDIR/a/b/c; setsid sleep 300 & "
+                         "echo $!; wait",
+                         NULL};
+        struct process p = {.argv = argv, .place = &w};
+        struct process_end end;
+        process_run(&p, &end, NULL);
+        _exit(0);
+    }
+    char got[32] = "";
+    assert_true(read(ready[0], got, sizeof got - 1) > 1);
+    assert_int_equal(access(w.path, F_OK), 0);
+    kill(caller, SIGKILL);
+    waitpid(caller, NULL, 0);
+    assert_true(is_gone((pid_t) atoi(got)));
+    bool there = true;
+    for (int i = 0; i < 500 && there; i++) {
+        usleep(10000);
+        there = access(w.path, F_OK) == 0;
+    }
+    assert_false(there);
+    close(w.dir);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+// Output that is to be shown where nobody reads holds nothing up and ends nobody.
+static void nobody_reads(void ** state) {
+    (void) state;
+    for (int closed = 0; closed < 2; closed++) {
+        int err = dup(STDERR_FILENO), ends[2];
+        assert_int_equal(pipe(ends), 0);
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[1]);
+        if (closed) {
+            close(ends[0]);
+        }
+        char * argv[] = {"sh", "-c", "head -c 300000 /dev/zero; echo end", NULL};
+        struct process_end end =
+            run((struct process){.argv = argv, .capture = true, .show = true, .keep = 10}, ST_OK);
+        dup2(err, STDERR_FILENO);
+        close(err);
+        assert_true(end.known && end.unheard);
+        assert_int_equal(end.exit_status, 0);
+        assert_int_equal(end.printed, 300004);
+        buf_free(&end.output);
+        if (!closed) {
+            close(ends[0]);
+        }
+    }
+}
+
+// Whatever is left in a workplace goes: deep, closed to us, linked elsewhere.
+static void workplace_goes(void ** state) {
+    (void) state;
+    struct workplace w;
+    assert_int_equal(workplace_make("test-process", &w, NULL), ST_OK);
+    char victim[] = "/tmp/test-process-XXXXXX";
+    int fd = mkstemp(victim);
+    assert_true(fd >= 0);
+    fchmod(fd, 0640);
+    close(fd);
+    assert_int_equal(symlinkat(victim, w.dir, "link"), 0);
+    assert_int_equal(symlinkat("/", w.dir, "root"), 0);
+    int at = dup(w.dir);
+    for (int i = 0; i < 300; i++) {
+        assert_int_equal(mkdirat(at, "down", 0700), 0);
+        int next = openat(at, "down", O_RDONLY | O_DIRECTORY);
+        assert_true(next >= 0);
+        int file = openat(at, "file", O_WRONLY | O_CREAT, 0400);
+        close(file);
+        fchmod(at, i % 7 == 3 ? 0 : 0700);
+        close(at);
+        at = next;
+    }
+    close(at);
+    workplace_remove(&w);
+    assert_int_not_equal(access(w.path, F_OK), 0);
+    struct stat info;
+    assert_int_equal(stat(victim, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0640);
+    unlink(victim);
 }
 
 static void not_captured(void ** state) {
@@ -268,6 +378,10 @@ int main(void) {
         cmocka_unit_test(time_limit),
         cmocka_unit_test(left_behind),
         cmocka_unit_test(host_ignores_children),
+        cmocka_unit_test(left_the_group),
+        cmocka_unit_test(caller_dies),
+        cmocka_unit_test(nobody_reads),
+        cmocka_unit_test(workplace_goes),
         cmocka_unit_test(not_captured),
         cmocka_unit_test(its_own_temporary_directory),
     };

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "emu/api/code-object.h"
-#include "hsa/code.h"
+#include "emu/api/code.h"
 
 const int fuzz_rounds = 20000;
 

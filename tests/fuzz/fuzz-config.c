@@ -40,7 +40,7 @@ static void check_manifest(const char * data, size_t size) {
         return;
     }
     struct buf text = {0};
-    manifest_print(&m, AIE_ARCH_AIE2, &text);
+    manifest_print(&m, AIE_ARCH_AIE2, &text, NULL);
     if (text.failed ||
         manifest_parse((char *) text.data, text.size, AIE_ARCH_AIE2, &back, &err) != ST_OK ||
         back.n_entries != m.n_entries ||

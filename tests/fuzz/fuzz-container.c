@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "aie/image/image.h"
-#include "image/containers.h"
+#include "aie/image/containers.h"
 
 const int fuzz_rounds = 6000;
 

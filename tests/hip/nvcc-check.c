@@ -2,7 +2,7 @@
 // compiler and another machine. nvcc-check.sh builds and runs it; it is no part of the test suite.
 //
 //   nvcc-check FILE.cubin...
-#include "hip/check.h"
+#include "../../tools/hip-check/check.h"
 #include "rocm-kernels.h"
 
 #include <cuda.h>

@@ -2,7 +2,9 @@
 // runs; what they make is compared with the source that it must be of.
 #include "hip-rig.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <time.h>
 
 static const char source[] = "__global__ void f() {}\n";
 
@@ -461,6 +463,54 @@ static void test_bounded(void ** state) {
     hip_cache_close(&c);
 }
 
+static double processor_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double) t.tv_sec + (double) t.tv_nsec * 1e-9;
+}
+
+// Looking at four times as many takes about four times as long, not sixteen; locks of the dead and
+// what was set aside are counted and cleared.
+static void test_many(void ** state) {
+    (void) state;
+    struct hip_cache c = {0};
+    struct hip_totals t;
+    double took[2];
+    expect_compile("add", source);
+    assert_int_equal(hip_cache_open(false, &c, NULL), ST_OK);
+    for (int round = 0, made = 0; round < 2; round++) {
+        for (; made < (round ? 16000 : 4000); made++) {
+            char path[600];
+            snprintf(path, sizeof path, "%s/gfx90a-5.2/m_%016x.meta", cache_dir, made);
+            int fd = open(path, O_WRONLY | O_CREAT, 0600);
+            assert_true(fd >= 0);
+            close(fd);
+        }
+        double start = processor_seconds();
+        assert_int_equal(hip_cache_walk(&c, false, NULL, NULL, NULL, &t, NULL), ST_OK);
+        took[round] = processor_seconds() - start;
+        assert_int_equal(t.items, made + 1);
+    }
+    print_message("%d in %.0f ms, %d in %.0f ms\n", 4000, took[0] * 1e3, 16000, took[1] * 1e3);
+    char path[600];
+    snprintf(path, sizeof path, "%s/gfx90a-5.2/m_%016x.lock", cache_dir, 1);
+    write_text(path, "", 0600);
+    uint64_t before = t.bytes;
+    assert_int_equal(hip_cache_walk(&c, false, NULL, NULL, NULL, &t, NULL), ST_OK);
+    assert_int_equal(t.quarantine_bytes, 0);
+    char set_aside[600];
+    snprintf(set_aside, sizeof set_aside, "%s/quarantine", cache_dir);
+    mkdir(set_aside, 0700);
+    snprintf(set_aside, sizeof set_aside, "%s/quarantine/gfx90a-5.2-m_%016x.cso", cache_dir, 1);
+    write_text(set_aside, "broken", 0600);
+    assert_int_equal(hip_cache_walk(&c, false, NULL, NULL, NULL, &t, NULL), ST_OK);
+    assert_true(t.quarantine_bytes > 0 && t.bytes == before + t.quarantine_bytes);
+    assert_int_equal(hip_cache_clear(&c, &t, NULL), ST_OK);
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_int_not_equal(access(set_aside, F_OK), 0);
+    hip_cache_close(&c);
+}
+
 // ---- names ----
 
 static void test_names(void ** state) {
@@ -535,6 +585,7 @@ int main(void) {
         cmocka_unit_test_setup(test_read_only_home, rig_reset),
         cmocka_unit_test_setup(test_untrusted, rig_reset),
         cmocka_unit_test_setup(test_bounded, rig_reset),
+        cmocka_unit_test_setup(test_many, rig_reset),
         cmocka_unit_test_setup(test_names, rig_reset),
         cmocka_unit_test_setup(test_warm, rig_reset),
     };

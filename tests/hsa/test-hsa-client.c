@@ -1,6 +1,6 @@
 // The HSA client without kernels: finding a runtime, saying what is missing, memory, and refusing
 // dispatches that a real runtime would not survive.
-#include "rig.h"
+#include "emu/api/rig.h"
 
 #include "hsa/hsac.h"
 #include <unistd.h>

@@ -36,12 +36,12 @@ while read -r file; do
     fi
     mv "$dir/away" "$dir/tree/$file"
 done <<END
-tests/base/test-tensor.c
-tests/emu/test-silicon.c
-tests/gfx/test-gfx-decode.c
+tests/tensor/test-tensor.c
+tests/emu/aie/test-silicon.c
+tests/emu/gfx/test-gfx-decode.c
 tests/fuzz/fuzz-pdi.c
 tests/make/CMakeLists.txt
-tests/isa/CMakeLists.txt
+tests/aie/isa/CMakeLists.txt
 tests/examples/CMakeLists.txt
 src/keep/CMakeLists.txt
 src/backend/CMakeLists.txt

@@ -1,7 +1,7 @@
 // inspect-rig: runs ggml-hsa inspect, as people do, on a file that the test writes.
 #pragma once
 
-#include "image/golden.h"
+#include "aie/image/golden.h"
 #include "tool-run.h"
 
 #include <unistd.h>

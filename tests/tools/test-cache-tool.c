@@ -1,5 +1,5 @@
 // `ggml-hsa cache` as people call it: what it prints, and its exit status.
-#include "base/cache-rig.h"
+#include "store/cache-rig.h"
 #include "base/json.h"
 
 static char * output; // of the last call

@@ -1,7 +1,7 @@
 // ggml-hsa inspect on files of others: xclbin and ELF, the instruction set told by the bundles, and
 // PDIs with the vendor's other checksum.
 #include "aie/image/image.h"
-#include "image/containers.h"
+#include "aie/image/containers.h"
 #include "tools/inspect-rig.h"
 
 // A PDI with a program in one tile, in as many writes as it has pieces.

@@ -4,17 +4,7 @@
 #pragma once
 
 #include "aie/image/image.h"
-#include "aie/isa/isa.h"
-
-// ---- a target is data ----
-
-struct array_target {
-    int columns;
-    int device_generation; // in the instruction stream's header
-    uint32_t shim_burst;   // longest burst, as the shim BD encodes it
-};
-
-const struct array_target * array_target(enum aie_arch arch);
+#include "aie/target/target.h"
 
 enum { ARRAY_ROW_SHIM = 0, ARRAY_ROW_MEM = 1, ARRAY_ROW_CORE = 2 };
 enum { ARRAY_ROWS_ALL = 6, ARRAY_COLUMNS_MOST = 8 };
@@ -78,8 +68,7 @@ struct array_bd {
 
 void array_core_bd(const struct array_bd * bd, uint32_t words[6]);
 void array_mem_bd(const struct array_bd * bd, uint32_t words[8]);
-void array_shim_bd(const struct array_bd * bd, const struct array_target * target,
-                   uint32_t words[8]);
+void array_shim_bd(const struct array_bd * bd, const struct aie_target * target, uint32_t words[8]);
 
 // ---- configuration ----
 

@@ -1,17 +1,8 @@
-// array/bd: target data and the bit layouts of descriptors and queue words. A value that its field
+// array/bd: the bit layouts of descriptors and queue words. A value that its field
 // cannot hold is a bug of the caller; no bit ever spills into a neighbour's field.
 #include "array.h"
 
 #include <assert.h>
-
-static const struct array_target targets[AIE_ARCH_COUNT] = {
-    [AIE_ARCH_AIE2] = {.columns = 4, .device_generation = 3, .shim_burst = 2},
-    [AIE_ARCH_AIE2P] = {.columns = 8, .device_generation = 4, .shim_burst = 3},
-};
-
-const struct array_target * array_target(enum aie_arch arch) {
-    return &targets[arch];
-}
 
 uint32_t array_queue_word(int bd, int repeat, bool token) {
     assert(bd >= 0 && bd < ARRAY_MEM_BDS && repeat >= 1 && repeat <= ARRAY_MAX_REPEAT);
@@ -114,7 +105,7 @@ void array_mem_bd(const struct array_bd * bd, uint32_t words[8]) {
     }
 }
 
-void array_shim_bd(const struct array_bd * bd, const struct array_target * target,
+void array_shim_bd(const struct array_bd * bd, const struct aie_target * target,
                    uint32_t words[8]) {
     check_plain(bd);
     assert(bd->words > 0);

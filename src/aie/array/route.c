@@ -82,7 +82,7 @@ static bool wrong(struct array * a, const char * what, struct array_port p) {
 }
 
 static bool check_port(struct array * a, struct array_port p) {
-    return (p.col >= 0 && p.col < array_target(a->arch)->columns && p.row >= 0 &&
+    return (p.col >= 0 && p.col < aie_target(a->arch)->columns && p.row >= 0 &&
             p.row < ARRAY_ROWS_ALL && p.channel >= 0 &&
             p.channel < kinds[kind_of(p.row)].dma_channels) ||
            wrong(a, "there is no such DMA channel", p);

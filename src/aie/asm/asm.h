@@ -9,22 +9,11 @@
 // Everything is checked twice: the scheduler from the dependences, asm_check() from the bytes.
 #pragma once
 
-#include "aie/isa/isa.h"
+#include "aie/target/target.h"
 
 // ---- virtual registers ----
 
-enum asm_class {
-    ASM_R,    // r0-r15, r24-r31
-    ASM_MASK, // r16-r23: what vector compares write and vsel reads
-    ASM_P,    // pointers
-    ASM_S,    // shift amounts
-    ASM_X,    // 512-bit vectors; parts 0 and 1 are the w halves
-    ASM_BM,   // 512-bit accumulators; parts 0 and 1 are the am halves
-    ASM_L,    // masks of 8-bit lanes, l0-l3; parts 0 and 1 are scalars. They are the registers of
-              // ASM_MASK: a program has the one or the other
-    ASM_CM,   // 1024-bit accumulators; parts 0 and 1 are bm, quarters am. Likewise with ASM_BM
-    ASM_CLASS_COUNT,
-};
+// Their classes are enum asm_class of target.h.
 
 // A virtual register, one half of it or, of an ASM_CM, one quarter.
 struct asm_reg {
@@ -59,8 +48,11 @@ struct asm_arg {
 
 struct asm_program; // under construction
 
+// A target whose programs cannot be written yet (has_programs) is reported by asm_finish.
 enum status asm_new(enum aie_arch arch, struct asm_program ** out);
 void asm_free(struct asm_program * p);
+const struct aie_target * asm_target(const struct asm_program * p);
+enum asm_class asm_class_of(const struct asm_program * p, struct asm_reg r);
 
 // A local lives inside one region, a global from its first write to the end of the program (its
 // register is never given to anyone else). Running out is reported by asm_finish.
@@ -86,11 +78,12 @@ void asm_jump_if_nonzero(struct asm_program * p, struct asm_reg r, int label);
 // Through a pointer that holds the address of a label (MOVXM with A_LABEL); the checker takes every
 // label that the program ever puts into that pointer as a possible target.
 void asm_jump_pointer(struct asm_program * p, struct asm_reg pointer);
-// value is a register: -1 acquires when the lock is at least 1, +1 releases. A row of lock
-// operations shares one margin of idle bundles on each side.
-void asm_acquire(struct asm_program * p, int lock, struct asm_reg value);
-void asm_acquire_any(struct asm_program * p, struct asm_reg lock, struct asm_reg value);
-void asm_release(struct asm_program * p, int lock, struct asm_reg value);
+// lock is a number as the core counts, from target->own_locks on; value is a register: -1 acquires
+// when the lock is at least 1, +1 releases. A row of lock operations shares one margin of idle
+// bundles on each side.
+void asm_lock_acquire(struct asm_program * p, int lock, struct asm_reg value);
+void asm_lock_acquire_any(struct asm_program * p, struct asm_reg lock, struct asm_reg value);
+void asm_lock_release(struct asm_program * p, int lock, struct asm_reg value);
 // Zero-overhead loop around the one region between begin and end; count >= 1. Not nestable. Trips
 // overlap where that is faster and the program has room; then a load of one trip may pass a store
 // of an earlier one to a different buffer, as everywhere within a region.

@@ -2,8 +2,6 @@
 // misuse is remembered and reported by asm_finish, so that emitters need no error handling.
 #include "program.h"
 
-#include "aie/isa/aie2.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +11,11 @@ enum status asm_new(enum aie_arch arch, struct asm_program ** out) {
     if (!p) {
         return ST_NO_MEMORY;
     }
-    p->arch = arch;
+    p->target = aie_target(arch);
     p->isa = aie_isa_get(arch);
+    if (!p->target->has_programs) {
+        asm_misuse(p, "asm: core programs are not yet there on %s", p->target->name);
+    }
     *out = p;
     return ST_OK;
 }
@@ -57,46 +58,28 @@ void asm_misuse(struct asm_program * p, const char * fmt, ...) {
     }
 }
 
-// r16-r23 are kept for compare masks because only they can be named by vector compares and selects.
-uint64_t asm_class_set(enum asm_class cls) {
-    static const uint64_t sets[ASM_CLASS_COUNT] = {
-        [ASM_R] = 0xff00ffff, [ASM_MASK] = 0x00ff0000, [ASM_P] = 0xff, [ASM_S] = 0xf,
-        [ASM_X] = 0xfff,      [ASM_BM] = 0x3ffff,      [ASM_L] = 0xf,  [ASM_CM] = 0x1ff,
-    };
-    return sets[cls];
+aie_reg asm_phys(const struct aie_target * t, enum asm_class cls, int phys, int part) {
+    const struct aie_class * c = &t->classes[cls];
+    if (part < 0) {
+        return AIE_REG(c->kind, phys);
+    }
+    return part < 2 ? AIE_REG(c->half, c->half_first + 2 * phys + part)
+                    : AIE_REG(c->quarter, 4 * phys + part - 2);
 }
 
-aie_reg asm_phys(enum asm_class cls, int phys, int part) {
-    switch (cls) {
-    case ASM_R:
-    case ASM_MASK:
-        return AIE_REG(AIE_R, phys);
-    case ASM_P:
-        return AIE_REG(AIE_P, phys);
-    case ASM_S:
-        return AIE_REG(AIE_S, phys);
-    case ASM_X:
-        return part < 0 ? AIE_REG(AIE_X, phys) : AIE_REG(AIE_W, 2 * phys + part);
-    case ASM_BM:
-        return part < 0 ? AIE_REG(AIE_BM, phys) : AIE_REG(AIE_AM, 2 * phys + part);
-    case ASM_L: // l0 is r16:r17
-        return part < 0 ? AIE_REG(AIE_L, phys) : AIE_REG(AIE_R, 16 + 2 * phys + part);
-    case ASM_CM:
-        if (part >= 2) {
-            return AIE_REG(AIE_AM, 4 * phys + part - 2);
-        }
-        return part < 0 ? AIE_REG(AIE_CM, phys) : AIE_REG(AIE_BM, 2 * phys + part);
-    default:
-        return 0;
-    }
+const struct aie_target * asm_target(const struct asm_program * p) {
+    return p->target;
+}
+
+enum asm_class asm_class_of(const struct asm_program * p, struct asm_reg r) {
+    return (enum asm_class) p->vregs[r.id].cls;
 }
 
 // Registers are given out class by class, so that two classes over the same ones would collide.
 static void note_class(struct asm_program * p, enum asm_class cls) {
-    static const unsigned exclusive[] = {1u << ASM_MASK | 1u << ASM_L, 1u << ASM_BM | 1u << ASM_CM};
     p->classes |= 1u << cls;
-    for (size_t i = 0; i < sizeof exclusive / sizeof exclusive[0]; i++) {
-        if ((p->classes & exclusive[i]) == exclusive[i]) {
+    for (int i = 0; i < AIE_MOST_EXCLUSIVE && p->target->exclusive[i]; i++) {
+        if ((p->classes & p->target->exclusive[i]) == p->target->exclusive[i]) {
             asm_misuse(p, "asm: register class %d shares its registers with another that is in use",
                        cls);
         }
@@ -111,7 +94,7 @@ static struct asm_reg new_vreg(struct asm_program * p, enum asm_class cls, bool 
     struct asm_vreg * v = &p->vregs[p->n_vregs];
     *v = (struct asm_vreg){.cls = (uint8_t) cls, .global = global, .phys = -1};
     if (global) {
-        uint64_t free_set = asm_class_set(cls) & ~p->global_taken[cls];
+        uint64_t free_set = asm_class_set(p, cls) & ~p->global_taken[cls];
         if (!free_set) {
             asm_misuse(p, "asm: no register of class %d is left for a global", cls);
         } else {
@@ -189,43 +172,45 @@ void asm_label(struct asm_program * p, int label) {
 }
 
 // Items made of exactly one instruction: branches and lock operations.
-static void add_single(struct asm_program * p, enum asm_item_kind kind, int op,
+static void add_single(struct asm_program * p, enum asm_item_kind kind, enum aie_basic basic,
                        const struct asm_arg * args, int n) {
     struct asm_item * item = add_item(p, kind);
-    if (item && asm_node_new(p, op, 0, args, n) >= 0) {
+    if (item && asm_node_new(p, p->target->basic[basic], 0, args, n) >= 0) {
         item->count = 1;
     }
 }
 
 void asm_jump(struct asm_program * p, int label) {
-    add_single(p, ASM_ITEM_JUMP, AIE2_J_jump_imm, (struct asm_arg[]){A_LABEL(label)}, 1);
+    add_single(p, ASM_ITEM_JUMP, AIE_BASIC_JUMP, (struct asm_arg[]){A_LABEL(label)}, 1);
 }
 
 void asm_jump_if_zero(struct asm_program * p, struct asm_reg r, int label) {
-    add_single(p, ASM_ITEM_JUMP, AIE2_JZ, (struct asm_arg[]){A_REG(r), A_LABEL(label)}, 2);
+    add_single(p, ASM_ITEM_JUMP, AIE_BASIC_JUMP_IF_ZERO,
+               (struct asm_arg[]){A_REG(r), A_LABEL(label)}, 2);
 }
 
 void asm_jump_if_nonzero(struct asm_program * p, struct asm_reg r, int label) {
-    add_single(p, ASM_ITEM_JUMP, AIE2_JNZ, (struct asm_arg[]){A_REG(r), A_LABEL(label)}, 2);
+    add_single(p, ASM_ITEM_JUMP, AIE_BASIC_JUMP_IF_NONZERO,
+               (struct asm_arg[]){A_REG(r), A_LABEL(label)}, 2);
 }
 
 void asm_jump_pointer(struct asm_program * p, struct asm_reg pointer) {
-    add_single(p, ASM_ITEM_JUMP, AIE2_J_jump_ind, (struct asm_arg[]){A_REG(pointer)}, 1);
+    add_single(p, ASM_ITEM_JUMP, AIE_BASIC_JUMP_POINTER, (struct asm_arg[]){A_REG(pointer)}, 1);
 }
 
-void asm_acquire(struct asm_program * p, int lock, struct asm_reg value) {
-    add_single(p, ASM_ITEM_LOCK, AIE2_ACQ_mLockId_imm,
-               (struct asm_arg[]){A_IMM(lock), A_REG(value)}, 2);
+void asm_lock_acquire(struct asm_program * p, int lock, struct asm_reg value) {
+    add_single(p, ASM_ITEM_LOCK, AIE_BASIC_ACQUIRE, (struct asm_arg[]){A_IMM(lock), A_REG(value)},
+               2);
 }
 
-void asm_acquire_any(struct asm_program * p, struct asm_reg lock, struct asm_reg value) {
-    add_single(p, ASM_ITEM_LOCK, AIE2_ACQ_mLockId_reg,
+void asm_lock_acquire_any(struct asm_program * p, struct asm_reg lock, struct asm_reg value) {
+    add_single(p, ASM_ITEM_LOCK, AIE_BASIC_ACQUIRE_ANY,
                (struct asm_arg[]){A_REG(lock), A_REG(value)}, 2);
 }
 
-void asm_release(struct asm_program * p, int lock, struct asm_reg value) {
-    add_single(p, ASM_ITEM_LOCK, AIE2_REL_mLockId_imm,
-               (struct asm_arg[]){A_IMM(lock), A_REG(value)}, 2);
+void asm_lock_release(struct asm_program * p, int lock, struct asm_reg value) {
+    add_single(p, ASM_ITEM_LOCK, AIE_BASIC_RELEASE, (struct asm_arg[]){A_IMM(lock), A_REG(value)},
+               2);
 }
 
 void asm_loop_begin(struct asm_program * p, struct asm_reg count) {
@@ -236,7 +221,7 @@ void asm_loop_begin(struct asm_program * p, struct asm_reg count) {
     int first = asm_label_new(p);
     int last = asm_label_new(p);
     // add.nc lc, count, #0: the only form that takes the count from a register
-    add_single(p, ASM_ITEM_LOOP, AIE2_ADD_NC,
+    add_single(p, ASM_ITEM_LOOP, AIE_BASIC_COUNT,
                (struct asm_arg[]){A_FIXED(AIE_REG(AIE_SPC, AIE_SPC_LC)), A_REG(count), A_IMM(0)},
                3);
     if (p->n_items) {

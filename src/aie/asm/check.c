@@ -8,14 +8,9 @@
 #include <string.h>
 
 enum {
-    ALIGNMENT = 16, // of what is jumped to and of a loop's first and last bundle
-    DELAY_SLOTS = 5,
-    LOCK_DISTANCE = 4, // bundles between memory traffic and a lock operation
-    LOOP_DISTANCE = 8, // from the last loop register write to the last bundle of the loop
-    LOOP_BYTES = 112,  // and between these two
-    FAR = 32,          // "long ago"
+    FAR = 32, // "long ago"
     FAR_BYTES = 128,
-    FILES = 3, // register files with write ports of their own: scalar, vector, accumulator
+    FILES = AIE_FILE_COUNT,
 };
 
 struct state {                      // at the issue of one bundle
@@ -29,6 +24,7 @@ struct state {                      // at the issue of one bundle
 };
 
 struct check {
+    const struct aie_target * target;
     const struct aie_isa * isa;
     int n;
     struct aie_bundle * bundles;
@@ -46,7 +42,7 @@ struct check {
 
 // The bundle that begins at an address which is aligned as a target has to be, -1 if none does.
 static int target_at(const struct check * c, int32_t pc) {
-    return pc >= 0 && pc % ALIGNMENT == 0 && pc / 2 < c->n_indices ? c->indices[pc / 2] : -1;
+    return pc >= 0 && pc % c->target->bundle_bytes == 0 && pc / 2 < c->n_indices ? c->indices[pc / 2] : -1;
 }
 
 static enum status fail(struct check * c, int at, const char * what, const struct aie_inst * inst) {
@@ -61,10 +57,6 @@ static enum status fail(struct check * c, int at, const char * what, const struc
 static enum status fail_bundle(struct check * c, int at, const char * what) {
     int slot = __builtin_ctz(c->bundles[at].present | 1u << AIE_SLOT_NOP);
     return fail(c, at, what, &c->bundles[at].slot[slot]);
-}
-
-static int file_of_unit(int unit) {
-    return unit >= AIE_UNIT_AM ? 2 : unit >= AIE_UNIT_W ? 1 : 0;
 }
 
 static enum status check_uses(struct check * c, int at, const struct state * now,
@@ -120,7 +112,7 @@ static enum status check_defs(struct check * c, int at, struct state * next,
         }
         bool pointer_update = AIE_REG_KIND(reg) == AIE_P && (o->role & AIE_USE);
         if (k < instr->n_explicit && n > 0 && !pointer_update) {
-            uint16_t * port = &next->ports[instr->slot][file_of_unit(units[0])];
+            uint16_t * port = &next->ports[instr->slot][aie_target_file(c->target, units[0])];
             uint16_t bit = (uint16_t) (1u << o->def_cycle);
             if (*port & bit) {
                 return fail(c, at, "two results land on one write port in the same cycle", inst);
@@ -140,13 +132,13 @@ static enum status check_distances(struct check * c, int at, const struct state 
                                    struct state * next, const struct aie_inst * inst) {
     const struct aie_instr * instr = aie_isa_instr(c->isa, inst->op);
     bool memory = instr->loads || instr->stores;
-    if (instr->locks && now->since_memory < LOCK_DISTANCE) {
+    if (instr->locks && now->since_memory < c->target->lock_distance) {
         return fail(c, at, "a lock operation too near behind memory traffic", inst);
     }
-    if (memory && now->since_lock < LOCK_DISTANCE) {
+    if (memory && now->since_lock < c->target->lock_distance) {
         return fail(c, at, "memory traffic too near behind a lock operation", inst);
     }
-    if (instr->stores && c->loop_start[at] >= 0) {
+    if (instr->stores && !c->target->loop_end_stores && c->loop_start[at] >= 0) {
         return fail(c, at, "a store in the last bundle of a loop", inst);
     }
     if (instr->branches && c->loop_start[at] >= 0) {
@@ -241,6 +233,7 @@ static int32_t long_move(const struct check * c, int at, aie_reg to) {
 // A jump through a pointer may go wherever the program ever points that pointer to.
 static enum status flow_indirect(struct check * c, int at, const struct state * next,
                                  const struct aie_inst * jump) {
+    int slots = c->target->delay_slots;
     bool any = false;
     for (int i = 0; i < c->n; i++) {
         int target = target_at(c, long_move(c, i, (aie_reg) jump->values[0]));
@@ -249,26 +242,27 @@ static enum status flow_indirect(struct check * c, int at, const struct state * 
             any = true;
         }
     }
-    return any ? ST_OK : fail(c, at - DELAY_SLOTS, "this branch cannot be followed", jump);
+    return any ? ST_OK : fail(c, at - slots, "this branch cannot be followed", jump);
 }
 
 static enum status successors(struct check * c, int at, const struct state * next) {
+    int slots = c->target->delay_slots;
     if (c->loop_start[at] >= 0) {
         flow(c, next, c->loop_start[at]);
     }
-    const struct aie_inst * jump = at >= DELAY_SLOTS ? branch_in(c, at - DELAY_SLOTS) : NULL;
-    if (jump && c->states[at - DELAY_SLOTS].reached) {
+    const struct aie_inst * jump = at >= slots ? branch_in(c, at - slots) : NULL;
+    if (jump && c->states[at - slots].reached) {
         const struct aie_instr * instr = aie_isa_instr(c->isa, jump->op);
         int last = instr->n_explicit - 1;
         if (last == 0 && AIE_REG_KIND(jump->values[0]) == AIE_P && !instr->operands[0].is_imm) {
             return flow_indirect(c, at, next, jump);
         }
         if (last < 0 || !instr->operands[last].is_imm) {
-            return fail(c, at - DELAY_SLOTS, "this branch cannot be followed", jump);
+            return fail(c, at - slots, "this branch cannot be followed", jump);
         }
         int target = target_at(c, jump->values[last]);
         if (target < 0) {
-            return fail(c, at - DELAY_SLOTS,
+            return fail(c, at - slots,
                         "branches outside the program, or to no aligned bundle", jump);
         }
         flow(c, next, target);
@@ -299,13 +293,13 @@ static enum status visit(struct check * c, int at) {
         }
     }
     if (st == ST_OK && c->loop_start[at] >= 0 &&
-        (now.since_loop < LOOP_DISTANCE || now.bytes_since_loop < LOOP_BYTES)) {
+        (now.since_loop < c->target->loop_distance || now.bytes_since_loop < c->target->loop_bytes)) {
         st = fail_bundle(c, at, "a loop register was written too near before the end of the loop");
     }
-    if (st == ST_OK && c->loop_start[at] >= 0 && b->size != AIE_MAX_BUNDLE_BYTES) {
+    if (st == ST_OK && c->loop_start[at] >= 0 && b->size != c->target->bundle_bytes) {
         st = fail_bundle(c, at, "the last bundle of a loop is not a full one");
     }
-    for (int d = 1; st == ST_OK && d <= DELAY_SLOTS && at >= d; d++) {
+    for (int d = 1; st == ST_OK && d <= c->target->delay_slots && at >= d; d++) {
         const struct aie_inst * jump = branch_in(c, at);
         if (jump && branch_in(c, at - d) && c->states[at - d].reached) {
             st = fail(c, at, "a branch in the delay slots of another", jump);
@@ -402,11 +396,12 @@ static enum status check(struct check * c, const uint8_t * bytes, size_t size) {
 }
 
 enum status asm_check(enum aie_arch arch, const uint8_t * bytes, size_t size, struct error * err) {
-    if (size == 0 || size % ALIGNMENT) {
+    const struct aie_target * target = aie_target(arch);
+    if (size == 0 || size % (size_t) target->bundle_bytes) {
         return error_set(err, ST_INVALID, "check: %zu bytes are no program: it ends aligned to %d",
-                         size, ALIGNMENT);
+                         size, target->bundle_bytes);
     }
-    struct check c = {.isa = aie_isa_get(arch), .err = err};
+    struct check c = {.target = target, .isa = aie_isa_get(arch), .err = err};
     enum status st = check(&c, bytes, size);
     free(c.bundles);
     free(c.pcs);

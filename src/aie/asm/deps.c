@@ -10,26 +10,17 @@
 // for it has its offset changed.
 #include "deps.h"
 
-#include "aie/isa/aie2.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-// Instructions that exist in more than one slot: any of them may carry the node. The operands are
-// the same in the same order.
-static const uint16_t alternatives[][2] = {
-    {AIE2_VLDA_dmw_lda_w_ag_pstm_nrm_imm, AIE2_VLDB_dmw_ldb_ag_pstm_nrm_imm},
-    {AIE2_VLDA_dmw_lda_w_ag_idx_imm, AIE2_VLDB_dmw_ldb_ag_idx_imm},
-    {AIE2_PADDA_lda_ptr_inc_idx_imm, AIE2_PADDB_ldb_ptr_inc_nrm_imm},
-};
-
+// Instructions that exist in more than one slot: any of them may carry the node.
 int asm_variants(const struct asm_program * p, const struct asm_node * n, uint16_t ops[2]) {
     int count = 1;
     ops[0] = n->op;
-    for (size_t a = 0; a < sizeof alternatives / sizeof alternatives[0] && count == 1; a++) {
+    for (int a = 0; a < p->target->n_alternatives && count == 1; a++) {
         for (int side = 0; side < 2; side++) {
-            if (alternatives[a][side] == n->op) {
-                ops[count++] = alternatives[a][!side];
+            if (p->target->alternatives[a][side] == n->op) {
+                ops[count++] = p->target->alternatives[a][!side];
                 break;
             }
         }
@@ -41,20 +32,6 @@ int asm_variants(const struct asm_program * p, const struct asm_node * n, uint16
         }
     }
     return count;
-}
-
-static int file_of(aie_reg reg) {
-    switch (AIE_REG_KIND(reg)) {
-    case AIE_W:
-    case AIE_X:
-        return 1;
-    case AIE_AM:
-    case AIE_BM:
-    case AIE_CM:
-        return 2;
-    default:
-        return 0;
-    }
 }
 
 int asm_landings(const struct asm_program * p, const struct asm_node * n,
@@ -69,13 +46,12 @@ int asm_landings(const struct asm_program * p, const struct asm_node * n,
         if (cls == ASM_P && instr->n_explicit > 1 && (o->role & AIE_USE)) {
             continue; // a post-modified pointer has its own port in the address generator
         }
-        out[count++] = (struct asm_landing){
-            o->def_cycle, (uint8_t) file_of(asm_phys(cls, 0, n->args[k].reg.part))};
+        out[count++] = (struct asm_landing){o->def_cycle, p->target->classes[cls].file};
     }
     return count;
 }
 
-int asm_drains(const struct aie_instr * instr) {
+int asm_drains(const struct aie_target * t, const struct aie_instr * instr) {
     int end = 1;
     for (int k = 0; k < instr->n_operands; k++) {
         const struct aie_operand * o = &instr->operands[k];
@@ -85,7 +61,8 @@ int asm_drains(const struct aie_instr * instr) {
         }
     }
     // later than ordinary memory traffic: wait out the difference
-    return instr->mem_cycle - 4 > end ? instr->mem_cycle - 4 : end;
+    int late = instr->mem_cycle - t->memory_stage;
+    return late > end ? late : end;
 }
 
 const struct aie_instr * deps_instr(const struct deps * d, int i) {
@@ -421,12 +398,13 @@ static uint64_t flags_in(int word) {
     return bits;
 }
 
-static int fixed_latency(const struct fixed * a, const struct fixed * b) {
+static int fixed_latency(const struct aie_target * t, const struct fixed * a,
+                         const struct fixed * b) {
     int latency = -1;
     for (int w = 0; w < 4; w++) {
         uint64_t both = (a->def[w] & (b->def[w] | b->use[w])) | (a->use[w] & b->def[w]);
         if (both & ~flags_in(w)) {
-            return 8; // beyond any control register's latency
+            return t->control_latency;
         }
         latency = both ? 1 : latency;
     }
@@ -445,8 +423,6 @@ struct address {
     int32_t offset, step;
 };
 
-enum { ACCESS_BYTES = 32 }; // the most that one access touches
-
 static struct address address_of(const struct deps * d, int i) {
     const struct asm_node * n = &d->p->nodes[d->first + i];
     const struct dep_node * node = &d->nodes[i];
@@ -462,10 +438,10 @@ static struct address address_of(const struct deps * d, int i) {
 }
 
 // Whether b may touch what a touches, b being `trips` trips later.
-static bool may_meet(const struct address * a, const struct address * b, int trips) {
-    int32_t apart = b->offset + trips * b->step - a->offset;
-    return a->pointer < 0 || a->pointer != b->pointer ||
-           (apart < ACCESS_BYTES && apart > -ACCESS_BYTES);
+static bool may_meet(const struct deps * d, const struct address * a, const struct address * b,
+                     int trips) {
+    int32_t apart = b->offset + trips * b->step - a->offset, bytes = d->p->target->load_bytes;
+    return a->pointer < 0 || a->pointer != b->pointer || (apart < bytes && apart > -bytes);
 }
 
 // A node that others may have to wait for: it touches memory or names a register that is written.
@@ -507,8 +483,8 @@ static bool conflicts(const struct other * a, const struct other * b) {
 
 // b behind a, `trips` trips on.
 static void order(struct deps * d, const struct other * a, const struct other * b, int trips) {
-    int latency = a->fixed.any && b->fixed.any ? fixed_latency(&a->fixed, &b->fixed) : -1;
-    if (conflicts(a, b) && may_meet(&a->address, &b->address, trips)) {
+    int latency = a->fixed.any && b->fixed.any ? fixed_latency(d->p->target, &a->fixed, &b->fixed) : -1;
+    if (conflicts(a, b) && may_meet(d, &a->address, &b->address, trips)) {
         int wait = memory_latency(a->instr, b->instr);
         latency = wait > latency ? wait : latency;
     }

@@ -56,9 +56,9 @@ int asm_variants(const struct asm_program * p, const struct asm_node * n, uint16
 // A result that lands: register files have one write port per slot.
 struct asm_landing {
     uint8_t cycle; // after issue
-    uint8_t file;  // 0 scalar, 1 vector, 2 accumulator
+    uint8_t file;  // enum aie_file
 };
-enum { ASM_FILES = 3 };
+enum { ASM_FILES = AIE_FILE_COUNT };
 
 // The landings of the node when `instr` carries it; returns how many.
 int asm_landings(const struct asm_program * p, const struct asm_node * n,
@@ -80,4 +80,4 @@ static inline int asm_settles(const struct aie_operand * o) {
 }
 
 // Bundles from issue until everything has landed and all late reads and writes are done.
-int asm_drains(const struct aie_instr * instr);
+int asm_drains(const struct aie_target * t, const struct aie_instr * instr);

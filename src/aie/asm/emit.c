@@ -1,16 +1,8 @@
 // asm/emit: lays the items of a program out as bundles, resolves labels and encodes.
 #include "program.h"
 
-#include "aie/isa/aie2.h"
-
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    DELAY_SLOTS = 5,
-    LOCK_MARGIN = 8, // idle bundles between memory traffic and a lock operation, on either side
-    PROGRAM_BYTES = 16384,
-};
 
 static void lay_out_item(struct asm_program * p, int i) {
     struct asm_item * item = &p->items[i];
@@ -27,12 +19,12 @@ static void lay_out_item(struct asm_program * p, int i) {
         break;
     case ASM_ITEM_JUMP:
         asm_alone(p, item->first);
-        asm_idle(p, DELAY_SLOTS);
+        asm_idle(p, p->target->delay_slots);
         break;
     case ASM_ITEM_LOCK:
-        asm_idle(p, before == ASM_ITEM_LOCK ? 0 : LOCK_MARGIN);
+        asm_idle(p, before == ASM_ITEM_LOCK ? 0 : p->target->lock_margin);
         asm_alone(p, item->first);
-        asm_idle(p, after == ASM_ITEM_LOCK ? 0 : LOCK_MARGIN);
+        asm_idle(p, after == ASM_ITEM_LOCK ? 0 : p->target->lock_margin);
         break;
     case ASM_ITEM_LOOP:
         if (after == ASM_ITEM_REGION) { // else it was misused
@@ -48,7 +40,7 @@ static int32_t arg_value(const struct asm_program * p, const struct asm_arg * a)
     switch (a->kind) {
     case ASM_ARG_REG: {
         const struct asm_vreg * v = &p->vregs[a->reg.id];
-        return asm_phys(v->cls, v->phys, a->reg.part);
+        return asm_phys(p->target, v->cls, v->phys, a->reg.part);
     }
     case ASM_ARG_LABEL:
         return p->addresses[p->labels[a->value]];
@@ -87,9 +79,10 @@ static enum status encode(const struct asm_program * p, int index, uint8_t * to,
 // else the largest, and so on. Their sizes add up, so one look at them will do; false when all are
 // plain already.
 static bool make_smaller(struct asm_program * p) {
+    int most = (int) p->target->program_bytes;
     int bytes = asm_size(p) ? p->addresses[p->n_bundles] : 0;
     // in bundles of the program's mean size
-    int excess = bytes > PROGRAM_BYTES ? (bytes - PROGRAM_BYTES) * p->n_bundles / bytes + 1 : 0;
+    int excess = bytes > most ? (bytes - most) * p->n_bundles / bytes + 1 : 0;
     bool any = false;
     while (excess > 0) {
         struct asm_item * drop = NULL;
@@ -142,9 +135,9 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
         }
     }
     size_t size = p->addresses ? (size_t) p->addresses[p->n_bundles] : 0;
-    if (size > PROGRAM_BYTES) {
+    if (size > p->target->program_bytes) {
         asm_misuse(p, "asm: the program has %zu bytes, program memory holds %d", size,
-                   PROGRAM_BYTES);
+                   (int) p->target->program_bytes);
     }
     if (p->no_memory) {
         return error_set(err, ST_NO_MEMORY, "asm: out of memory");
@@ -161,7 +154,7 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
         st = encode(p, i, bytes + p->addresses[i], err);
     }
     if (st == ST_OK) {
-        st = asm_check(p->arch, bytes, size, err);
+        st = asm_check(p->target->arch, bytes, size, err);
     }
     if (st != ST_OK) {
         free(bytes);

@@ -5,16 +5,6 @@
 
 #include <string.h>
 
-enum {
-    LOAD_LIFE = 7, // a local that is read and not yet written will come from memory
-};
-
-// The fewer registers there are, the more a bundle of life weighs.
-static const int weight[ASM_CLASS_COUNT] = {
-    [ASM_R] = 1, [ASM_MASK] = 2, [ASM_P] = 2, [ASM_S] = 4,
-    [ASM_X] = 3, [ASM_BM] = 2,   [ASM_L] = 4, [ASM_CM] = 4,
-};
-
 struct life lives_of(const struct search * s, int l, int without) {
     const struct search_local * local = &s->locals[l];
     int written = 1 << 20, read = 1 << 20, to = -(1 << 20);
@@ -29,7 +19,7 @@ struct life lives_of(const struct search * s, int l, int without) {
         written = by->writes && t < written ? t : written;
     }
     if (written == 1 << 20) {
-        written = read - LOAD_LIFE;
+        written = read - s->q->p->target->load_latency; // it will come from memory
     }
     return to < 0 && read == 1 << 20 ? (struct life){0, 0} : (struct life){written, to};
 }
@@ -125,6 +115,7 @@ void lives_enter(struct search * s, int i) {
 
 int lives_cost(const struct search * s, int i, int cycle, int * full) {
     const struct search_node * n = &s->nodes[i];
+    const struct aie_target * t = s->q->p->target;
     int sum = 0;
     *full = 0;
     for (int k = 0; k < n->n_mentions; k++) {
@@ -132,11 +123,11 @@ int lives_cost(const struct search * s, int i, int cycle, int * full) {
         enum asm_class cls = s->locals[m->local].cls;
         struct life life = n->rest[k];
         if (life.from == life.to) { // nobody else is placed
-            life = (struct life){m->writes ? cycle : cycle - LOAD_LIFE, cycle};
+            life = (struct life){m->writes ? cycle : cycle - t->load_latency, cycle};
         }
         life.from = m->writes && cycle < life.from ? cycle : life.from;
         life.to = cycle + m->settles > life.to ? cycle + m->settles : life.to;
-        sum += weight[cls] * (life.to - life.from);
+        sum += t->classes[cls].weight * (life.to - life.from);
         *full += full_within(s, cls, life);
     }
     return sum;

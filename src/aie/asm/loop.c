@@ -20,35 +20,30 @@
 // No form reads or writes beyond the trips that were asked for.
 #include "pipeline.h"
 
-#include "aie/isa/aie2.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    DELAY_SLOTS = 5,
-    LOOP_MARGIN = 8, // bundles from the last write of LS, LE or LC to the loop's last bundle
-    SCALARS = 8,     // registers that counting takes
-};
+enum { SCALARS = 8 }; // registers that counting takes
 
 #define PUT(p, op, ...)                                                                            \
-    asm_node_new((p), (op), 0, (const struct asm_arg[]){__VA_ARGS__},                              \
+    asm_node_new((p), (p)->target->basic[AIE_BASIC_##op], 0,                                       \
+                 (const struct asm_arg[]){__VA_ARGS__},                                            \
                  (int) (sizeof((const struct asm_arg[]){__VA_ARGS__}) / sizeof(struct asm_arg)))
 #define SPECIAL(n) A_FIXED(AIE_REG(AIE_SPC, (n)))
 
 static void set_bounds(struct asm_program * p, int first, int last) {
-    asm_alone(p, PUT(p, AIE2_MOVXM_lng_cg, SPECIAL(AIE_SPC_LS), A_LABEL(first)));
-    asm_alone(p, PUT(p, AIE2_MOVXM_lng_cg, SPECIAL(AIE_SPC_LE), A_LABEL(last)));
+    asm_alone(p, PUT(p, SET, SPECIAL(AIE_SPC_LS), A_LABEL(first)));
+    asm_alone(p, PUT(p, SET, SPECIAL(AIE_SPC_LE), A_LABEL(last)));
 }
 
 static void set_count(struct asm_program * p, struct asm_reg count, int more) {
-    asm_alone(p, PUT(p, AIE2_ADD_NC, SPECIAL(AIE_SPC_LC), A_REG(count), A_IMM(more)));
+    asm_alone(p, PUT(p, COUNT, SPECIAL(AIE_SPC_LC), A_REG(count), A_IMM(more)));
 }
 
 // Idle bundles until a loop of `length` bundles that begins here ends far enough from its set-up,
 // the last of which was at `set_up`.
 static void keep_margin(struct asm_program * p, int set_up, int length) {
-    asm_idle(p, LOOP_MARGIN - (p->n_bundles + length - 1 - set_up));
+    asm_idle(p, p->target->loop_distance - (p->n_bundles + length - 1 - set_up));
 }
 
 static void append(struct asm_program * p, const struct asm_bundle * bundles, int n) {
@@ -90,7 +85,7 @@ static void write_plain(struct asm_program * p, const struct asm_item * loop, st
 
 // A branch whose delay slots are bundles that are there already, not before bundle `from`.
 static void branch_early(struct asm_program * p, int node, int from) {
-    int at = p->n_bundles - 1 - DELAY_SLOTS;
+    int at = p->n_bundles - 1 - p->target->delay_slots;
     at = at < from ? from : at;
     while (at < p->n_bundles && (p->bundles[at].slot[AIE_SLOT_ALU].node >= 0 ||
                                  p->bundles[at].slot[AIE_SLOT_MV].node >= 0 ||
@@ -103,7 +98,7 @@ static void branch_early(struct asm_program * p, int node, int from) {
     } else {
         asm_alone(p, node);
     }
-    asm_idle(p, DELAY_SLOTS + 1 - (p->n_bundles - at));
+    asm_idle(p, p->target->delay_slots + 1 - (p->n_bundles - at));
 }
 
 // The registers between the parts of one pipelined loop.
@@ -125,16 +120,16 @@ static void count_trips(struct asm_program * p, const struct pipeline * q, struc
     struct asm_item region = {.kind = ASM_ITEM_REGION, .first = p->n_nodes};
     uint64_t taken = p->global_taken[ASM_R];
     c->few = asm_global(p, ASM_R); // they are read behind the region
-    PUT(p, AIE2_MOVX_alu_cg, A_REG(least), A_IMM(least_trips(q)));
-    PUT(p, AIE2_LT, A_REG(c->few), A_REG(c->count), A_REG(least));
+    PUT(p, SET_SMALL, A_REG(least), A_IMM(least_trips(q)));
+    PUT(p, LESS, A_REG(c->few), A_REG(c->count), A_REG(least));
     if (q->copies > 1) {
         c->turns = asm_global(p, ASM_R);
         c->left = asm_global(p, ASM_R);
-        PUT(p, AIE2_MOVX_alu_cg, A_REG(shift), A_IMM(-__builtin_ctz((unsigned) q->copies)));
-        PUT(p, AIE2_MOVX_alu_cg, A_REG(mask), A_IMM(q->copies - 1));
-        PUT(p, AIE2_SUB, A_REG(over), A_REG(c->count), A_REG(least));
-        PUT(p, AIE2_ASHL, A_REG(c->turns), A_REG(over), A_REG(shift));
-        PUT(p, AIE2_AND, A_REG(c->left), A_REG(over), A_REG(mask));
+        PUT(p, SET_SMALL, A_REG(shift), A_IMM(-__builtin_ctz((unsigned) q->copies)));
+        PUT(p, SET_SMALL, A_REG(mask), A_IMM(q->copies - 1));
+        PUT(p, SUB, A_REG(over), A_REG(c->count), A_REG(least));
+        PUT(p, SHIFT_SIGNED, A_REG(c->turns), A_REG(over), A_REG(shift));
+        PUT(p, AND, A_REG(c->left), A_REG(over), A_REG(mask));
     }
     region.count = p->n_nodes - region.first;
     asm_schedule(p, &region, false);
@@ -151,8 +146,8 @@ static void write_compact(struct asm_program * p, struct pipeline * q, struct co
     if (q->stages > 1) {
         struct asm_reg more = asm_local(p, ASM_R);
         p->vregs[more.id].phys = p->vregs[c->rest.id].phys;
-        asm_alone(p, PUT(p, AIE2_ADD_add_r_ri, A_REG(more), A_REG(c->count), A_IMM(-1)));
-        skip = PUT(p, AIE2_JZ, A_REG(more), A_LABEL(out));
+        asm_alone(p, PUT(p, ADD_SMALL, A_REG(more), A_REG(c->count), A_IMM(-1)));
+        skip = PUT(p, JUMP_IF_ZERO, A_REG(more), A_LABEL(out));
     }
     keep_margin(p, set_up, pipeline_lead_in(q) + q->copies * q->ii);
     int before = p->n_bundles;
@@ -161,11 +156,13 @@ static void write_compact(struct asm_program * p, struct pipeline * q, struct co
     }
     if (skip >= 0) {
         // Bundles more in the lead in: what is in flight lands earlier, which nothing minds.
-        int lead_in = at_first - before, idle = lead_in < DELAY_SLOTS ? DELAY_SLOTS - lead_in : 0;
+        int lead_in = at_first - before,
+            idle = lead_in < p->target->delay_slots ? p->target->delay_slots - lead_in : 0;
         insert(p, at_first, idle);
-        int at = at_first + idle - DELAY_SLOTS;
+        int at = at_first + idle - p->target->delay_slots;
         insert(p, at, 1);
-        p->bundles[at].slot[AIE_SLOT_LNG] = (struct asm_slot){.node = skip, .op = AIE2_JZ};
+        p->bundles[at].slot[AIE_SLOT_LNG] =
+            (struct asm_slot){.node = skip, .op = p->nodes[skip].op};
         at_first += idle + 1;
         at_last += idle + 1;
     }
@@ -180,16 +177,16 @@ static void write_pipelined(struct asm_program * p, struct pipeline * q, struct 
     int first = asm_label_new(p), last = asm_label_new(p), at_first = 0, at_last = 0;
     count_trips(p, q, c);
     int jump = p->n_bundles;
-    asm_alone(p, PUT(p, AIE2_JNZ, A_REG(c->few), A_LABEL(plain)));
+    asm_alone(p, PUT(p, JUMP_IF_NONZERO, A_REG(c->few), A_LABEL(plain)));
     if (rests) {
-        asm_alone(p, PUT(p, AIE2_MOV_mv_scl, A_REG(c->rest), A_REG(c->count)));
+        asm_alone(p, PUT(p, COPY, A_REG(c->rest), A_REG(c->count)));
     }
     set_bounds(p, first, last);
     int set_up = p->n_bundles;
     set_count(p, rests ? c->turns : c->count, rests ? 1 : 1 - q->stages);
-    asm_idle(p, DELAY_SLOTS + 1 - (p->n_bundles - jump));
+    asm_idle(p, p->target->delay_slots + 1 - (p->n_bundles - jump));
     if (rests) { // behind the delay slots: the plain loop alone takes all
-        asm_alone(p, PUT(p, AIE2_MOV_mv_scl, A_REG(c->rest), A_REG(c->left)));
+        asm_alone(p, PUT(p, COPY, A_REG(c->rest), A_REG(c->left)));
     }
     keep_margin(p, set_up, pipeline_lead_in(q) + q->copies * q->ii);
     if (!pipeline_write(q, &at_first, &at_last)) {
@@ -197,10 +194,9 @@ static void write_pipelined(struct asm_program * p, struct pipeline * q, struct 
     }
     p->labels[first] = at_first;
     p->labels[last] = at_last;
-    branch_early(p,
-                 rests ? PUT(p, AIE2_JZ, A_REG(c->rest), A_LABEL(end))
-                       : PUT(p, AIE2_J_jump_imm, A_LABEL(end)),
-                 at_last + 1);
+    branch_early(
+        p, rests ? PUT(p, JUMP_IF_ZERO, A_REG(c->rest), A_LABEL(end)) : PUT(p, JUMP, A_LABEL(end)),
+        at_last + 1);
 }
 
 struct asm_known * asm_known_of(struct asm_program * p, int n, int least, int plain) {
@@ -251,7 +247,8 @@ void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm
     struct counting c = {.count = p->nodes[loop->first].args[1].reg};
     struct pipeline q = {0};
     uint64_t taken = p->global_taken[ASM_R];
-    bool pipelined = !loop->plain && __builtin_popcountll(asm_class_set(ASM_R) & ~taken) >= SCALARS;
+    bool pipelined =
+        !loop->plain && __builtin_popcountll(asm_class_set(p, ASM_R) & ~taken) >= SCALARS;
     if (pipelined) {
         c.rest = asm_global(p, ASM_R);
         pipelined = loop->interval ? pipeline_take(&q, p, region, loop->interval)

@@ -16,8 +16,8 @@ enum {
 
 // ---- bounds ----
 
-// Cycles that the busiest slot is taken in one trip. Stores leave one bundle free: none may stand
-// in the last one of a loop.
+// Cycles that the busiest slot is taken in one trip. Where none may stand in the last bundle of a
+// loop, stores leave one free.
 static int resource_bound(const struct search * s) {
     int taken[AIE_SLOT_COUNT] = {0}, stores = 0, either = 0;
     for (int i = 0; i < s->n; i++) {
@@ -32,7 +32,7 @@ static int resource_bound(const struct search * s) {
             taken[n->carriers[0].slot]++;
         }
     }
-    int bound = stores + 1;
+    int bound = stores + (s->q->p->target->loop_end_stores && stores ? 0 : 1);
     int loads = (taken[AIE_SLOT_LDA] + taken[AIE_SLOT_LDB] + either + 1) / 2;
     bound = loads > bound ? loads : bound;
     for (int slot = 0; slot < AIE_SLOT_COUNT; slot++) {
@@ -125,7 +125,7 @@ static void normalise(struct search * s) {
     for (int shift = 0; shift < s->ii; shift++) { // of the first instruction into its stage
         bool store = false;
         for (int i = 0; i < s->n; i++) {
-            store |= deps_instr(&q->deps, i)->stores &&
+            store |= !q->p->target->loop_end_stores && deps_instr(&q->deps, i)->stores &&
                      (q->time[i] - first + shift) % s->ii == s->ii - 1;
         }
         int stages = (last - first + shift) / s->ii + 1;
@@ -239,7 +239,7 @@ static void collect_nodes(struct search * s) {
     }
     for (int c = 0; c < ASM_CLASS_COUNT; c++) {
         s->registers[c] =
-            __builtin_popcountll(asm_class_set((enum asm_class) c) & ~p->global_taken[c]);
+            __builtin_popcountll(asm_class_set(p, (enum asm_class) c) & ~p->global_taken[c]);
     }
 }
 

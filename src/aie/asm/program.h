@@ -7,8 +7,6 @@
 
 #define ASM_MAX_ARGS 8
 
-enum { ASM_BUNDLE_BYTES = 16 }; // of a full bundle; what has to be aligned is so to as many
-
 struct asm_vreg {
     uint8_t cls;
     bool global;
@@ -66,7 +64,7 @@ struct asm_known {
 };
 
 struct asm_program {
-    enum aie_arch arch;
+    const struct aie_target * target;
     const struct aie_isa * isa;
     struct asm_vreg * vregs;
     int n_vregs, cap_vregs;
@@ -100,9 +98,11 @@ struct asm_program {
 bool asm_grow(struct asm_program * p, void ** array, int * cap, int n, size_t item);
 void asm_misuse(struct asm_program * p, const char * fmt, ...) BASE_PRINTF(2, 3);
 
-// Which physical registers a class may use, and the aie_reg of one of them or its half.
-uint64_t asm_class_set(enum asm_class cls);
-aie_reg asm_phys(enum asm_class cls, int phys, int part);
+// Which physical registers a class may use, and the aie_reg of one of them or its part.
+static inline uint64_t asm_class_set(const struct asm_program * p, enum asm_class cls) {
+    return p->target->classes[cls].set;
+}
+aie_reg asm_phys(const struct aie_target * t, enum asm_class cls, int phys, int part);
 
 // Records an instruction outside any item, a register with a number; return the index or -1 and 0
 // (with misuse or no_memory set).

@@ -90,7 +90,7 @@ static bool colour(struct pipeline * q, struct arc * arcs, int n, uint64_t set, 
 
 static bool allocate_class(struct pipeline * q, enum asm_class cls, struct arc * arcs, int * alive,
                            uint8_t * busy) {
-    uint64_t set = asm_class_set(cls) & ~q->p->global_taken[cls];
+    uint64_t set = asm_class_set(q->p, cls) & ~q->p->global_taken[cls];
     int calm, circle = q->ii * q->copies, n = 0;
     if (most_alive(q, cls, alive, &calm) > __builtin_popcountll(set)) {
         return false;
@@ -148,7 +148,7 @@ int pipeline_lead_in(const struct pipeline * q) {
 static int lead_out(const struct pipeline * q) {
     int end = q->ii;
     for (int i = 0; i < q->deps.count; i++) {
-        int done = q->time[i] + asm_drains(aie_isa_instr(q->p->isa, q->op[i]));
+        int done = q->time[i] + asm_drains(q->p->target, aie_isa_instr(q->p->isa, q->op[i]));
         end = done > end ? done : end;
     }
     return end - q->ii;

@@ -79,8 +79,8 @@ static bool registers_free(struct sched * s, int i, int cycle, bool take) {
         if (v->phys >= 0) {
             continue;
         }
-        uint64_t set = asm_class_set(v->cls) & ~s->p->global_taken[v->cls] & ~s->busy[v->cls] &
-                       ~wanted[v->cls];
+        uint64_t set = asm_class_set(s->p, v->cls) & ~s->p->global_taken[v->cls] &
+                       ~s->busy[v->cls] & ~wanted[v->cls];
         int pick = -1;
         for (; set; set &= set - 1) {
             int r = __builtin_ctzll(set);
@@ -244,14 +244,15 @@ static void drain(struct sched * s, int base, bool is_loop) {
     int end = s->p->n_bundles - base;
     bool store_last = false;
     for (int i = 0; i < s->count; i++) {
-        int done = s->nodes[i].cycle + asm_drains(aie_isa_instr(s->p->isa, s->nodes[i].op));
+        int done =
+            s->nodes[i].cycle + asm_drains(s->p->target, aie_isa_instr(s->p->isa, s->nodes[i].op));
         end = done > end ? done : end;
     }
     for (int i = 0; i < s->count; i++) {
         store_last |=
             s->nodes[i].cycle == end - 1 && aie_isa_instr(s->p->isa, s->nodes[i].op)->stores;
     }
-    if (is_loop && store_last) {
+    if (is_loop && store_last && !s->p->target->loop_end_stores) {
         end++; // a store in a loop's last bundle can be lost on silicon
     }
     while (s->p->n_bundles < base + end) {

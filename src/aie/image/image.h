@@ -43,7 +43,7 @@ struct txn {
     uint32_t n_ops;
 };
 
-// columns: of the partition; device_generation: 3 on aie2, 4 on aie2p.
+// columns: of the partition; device_generation: the target's.
 void txn_begin(struct txn * t, int columns, int device_generation);
 void txn_write(struct txn * t, uint32_t addr, uint32_t value);
 void txn_mask_write(struct txn * t, uint32_t addr, uint32_t mask, uint32_t value);
@@ -55,7 +55,7 @@ void txn_wait(struct txn * t, int col, int row, int direction, int channel);
 // Fixes up the header; the caller owns *insts.
 enum status txn_end(struct txn * t, uint32_t ** insts, size_t * n_words, struct error * err);
 
-// What a stream's header calls the devices of an architecture: 3 is aie2, 4 aie2p.
+// What a stream's header calls the devices of an architecture.
 unsigned txn_generation(enum aie_arch arch);
 // A stream that does nothing, whatever the array is configured for: it writes 0 into a descriptor
 // of the first shim tile that nobody starts. The caller owns *insts.

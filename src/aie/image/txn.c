@@ -3,6 +3,8 @@
 // size words in between cannot lose its way unnoticed.
 #include "image.h"
 
+#include "aie/target/target.h"
+
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +95,7 @@ enum status txn_end(struct txn * t, uint32_t ** insts, size_t * n_words, struct 
 }
 
 unsigned txn_generation(enum aie_arch arch) {
-    return arch == AIE_ARCH_AIE2 ? 3 : 4;
+    return (unsigned) aie_target(arch)->device_generation;
 }
 
 enum status txn_idle(enum aie_arch arch, uint32_t ** insts, size_t * n_words, struct error * err) {

@@ -109,49 +109,27 @@ struct row {
     enum tail tail;
 };
 
+#define UNARY(name)                                                                                \
+    { "unary_" #name, ALPHA }
+#define ACTIVATION(name)                                                                           \
+    { "activation_" #name, FLOATS_4 }
+#define GLU(name)                                                                                  \
+    { "glu_" #name, FLOATS_2 }
+#define BINARY(name)                                                                               \
+    { "binary_" #name, NO_TAIL }
+#define AFFINE(name)                                                                               \
+    { "affine", SCALE }
+#define ELEMENTWISE(id, name, ggml_name, source, inputs, params, npu, gpu, ...)                    \
+    [KERNEL_OP_##id] = gpu,
 static const struct row rows[KERNEL_OP_COUNT] = {
-    [KERNEL_OP_ADD] = {"binary_add", NO_TAIL},
-    [KERNEL_OP_SUB] = {"binary_sub", NO_TAIL},
-    [KERNEL_OP_MUL] = {"binary_mul", NO_TAIL},
-    [KERNEL_OP_DIV] = {"binary_div", NO_TAIL},
-    [KERNEL_OP_ABS] = {"unary_abs", ALPHA},
-    [KERNEL_OP_SGN] = {"unary_sign", ALPHA},
-    [KERNEL_OP_NEG] = {"unary_neg", ALPHA},
-    [KERNEL_OP_STEP] = {"activation_step", FLOATS_4},
-    [KERNEL_OP_RELU] = {"unary_relu", ALPHA},
-    [KERNEL_OP_TANH] = {"unary_tanh", ALPHA},
-    [KERNEL_OP_ELU] = {"unary_elu", ALPHA},
-    [KERNEL_OP_SIGMOID] = {"unary_sigmoid", ALPHA},
-    [KERNEL_OP_GELU] = {"unary_gelu", ALPHA},
-    [KERNEL_OP_GELU_QUICK] = {"activation_gelu_quick", FLOATS_4},
-    [KERNEL_OP_GELU_ERF] = {"unary_gelu_erf", ALPHA},
-    [KERNEL_OP_SILU] = {"unary_silu", ALPHA},
-    [KERNEL_OP_HARDSWISH] = {"activation_hardswish", FLOATS_4},
-    [KERNEL_OP_HARDSIGMOID] = {"activation_hardsigmoid", FLOATS_4},
-    [KERNEL_OP_EXP] = {"unary_exp", ALPHA},
-    [KERNEL_OP_EXPM1] = {"activation_expm1", FLOATS_4},
-    [KERNEL_OP_SOFTPLUS] = {"activation_softplus", FLOATS_4},
-    [KERNEL_OP_XIELU] = {"activation_xielu", FLOATS_4},
-    [KERNEL_OP_FLOOR] = {"unary_floor", ALPHA},
-    [KERNEL_OP_CEIL] = {"unary_ceil", ALPHA},
-    [KERNEL_OP_ROUND] = {"unary_round", ALPHA},
-    [KERNEL_OP_TRUNC] = {"activation_trunc", FLOATS_4},
-    [KERNEL_OP_SQR] = {"unary_sqr", ALPHA},
-    [KERNEL_OP_SQRT] = {"unary_sqrt", ALPHA},
-    [KERNEL_OP_LOG] = {"unary_log", ALPHA},
-    [KERNEL_OP_SIN] = {"unary_sin", ALPHA},
-    [KERNEL_OP_COS] = {"unary_cos", ALPHA},
-    [KERNEL_OP_SCALE] = {"affine", SCALE},
-    [KERNEL_OP_CLAMP] = {"activation_clamp", FLOATS_4},
-    [KERNEL_OP_LEAKY_RELU] = {"activation_leaky_relu", FLOATS_4},
-    [KERNEL_OP_REGLU] = {"glu_reglu", FLOATS_2},
-    [KERNEL_OP_GEGLU] = {"glu_geglu", FLOATS_2},
-    [KERNEL_OP_SWIGLU] = {"glu_swiglu", FLOATS_2},
-    [KERNEL_OP_SWIGLU_OAI] = {"glu_swiglu_oai", FLOATS_2},
-    [KERNEL_OP_GEGLU_ERF] = {"glu_geglu_erf", FLOATS_2},
-    [KERNEL_OP_GEGLU_QUICK] = {"glu_geglu_quick", FLOATS_2},
-    [KERNEL_OP_SWIGLU_CLAMP] = {"glu_swiglu_clamp", FLOATS_2},
+#include "kernel/elementwise.def"
 };
+#undef UNARY
+#undef ACTIVATION
+#undef GLU
+#undef BINARY
+#undef AFFINE
+#undef ELEMENTWISE
 
 union tail_bytes {
     double doubles[2];

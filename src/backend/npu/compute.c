@@ -1,6 +1,7 @@
 // compute: one node of a graph on a stream of a NPU. The host moves tensors about, products go
-// their own way (mat.h), everything else is kernels with operands as plan.c lays them out. Kernels
-// are sent without waiting; the host waits only where it must touch what they read or write.
+// their own way (mat.h), everything else is kernels with operands as plan.c lays them out; the
+// table of ways has a row for each. Kernels are sent without waiting; the host waits only where it
+// must touch what they read or write.
 #include "dispatch.h"
 
 #include <stdlib.h>
@@ -42,8 +43,8 @@ static enum status stage_operands(struct hsa_stream * s, struct plan * p, struct
     return st;
 }
 
-static enum status compute_kernels(struct hsa_stream * s, struct ggml_tensor * node,
-                                   struct error * err) {
+static enum status kernels_run(struct hsa_stream * s, struct ggml_tensor * node,
+                               struct error * err) {
     struct plan p;
     enum status st = plan_node(s->device->npu->store, s->device->npu->arch, node, &p, err);
     if (st != ST_OK || p.n == 0) {
@@ -73,35 +74,99 @@ static enum status compute_kernels(struct hsa_stream * s, struct ggml_tensor * n
     return st;
 }
 
-// ---- every node ----
+// ---- the ways that a node may go ----
 
-static enum status check(struct hsa_device * device, const struct ggml_tensor * op,
-                         struct error * err) {
-    struct mat_world w = mat_world_of(device);
-    struct mat_plan product;
-    struct plan plan;
-    if (mat_is_product(op->op)) {
-        return mat_plan_node(w, op, &product, err);
-    }
-    if (op->op == GGML_OP_MUL_MAT_ID) {
-        return expert_check(&w, op, err);
-    }
-    return plan_node(device->npu->store, device->npu->arch, op, &plan, err);
+static bool is_host(const struct ggml_tensor * node) {
+    return op_is_view(node->op) || host_computes(node);
 }
+
+static enum status host_check(struct hsa_device * device, const struct ggml_tensor * node,
+                              struct error * err) {
+    (void) device, (void) node, (void) err;
+    return ST_OK; // is_host has asked
+}
+
+static enum status host_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
+    enum status st = stream_wait(s, err);
+    atomic_fetch_add(&s->device->host_copies, 1);
+    return st == ST_OK ? host_compute(node, err) : st;
+}
+
+static bool is_product(const struct ggml_tensor * node) {
+    return mat_is_product(node->op);
+}
+
+static enum status product_check(struct hsa_device * device, const struct ggml_tensor * node,
+                                 struct error * err) {
+    struct mat_plan plan;
+    return mat_plan_node(mat_world_of(device), node, &plan, err);
+}
+
+static enum status product_run(struct hsa_stream * s, struct ggml_tensor * node,
+                               struct error * err) {
+    return mat_compute(s, node, err);
+}
+
+static bool is_experts(const struct ggml_tensor * node) {
+    return node->op == GGML_OP_MUL_MAT_ID;
+}
+
+static enum status experts_check(struct hsa_device * device, const struct ggml_tensor * node,
+                                 struct error * err) {
+    struct mat_world w = mat_world_of(device);
+    return expert_check(&w, node, err);
+}
+
+static enum status experts_run(struct hsa_stream * s, struct ggml_tensor * node,
+                               struct error * err) {
+    return expert_compute(s, node, err);
+}
+
+static bool is_any(const struct ggml_tensor * node) {
+    (void) node;
+    return true;
+}
+
+static enum status kernels_check(struct hsa_device * device, const struct ggml_tensor * node,
+                                 struct error * err) {
+    struct plan plan;
+    return plan_node(device->npu->store, device->npu->arch, node, &plan, err);
+}
+
+// The first whose `is` says so.
+static const struct way {
+    bool (*is)(const struct ggml_tensor * node);
+    enum status (*check)(struct hsa_device * device, const struct ggml_tensor * node,
+                         struct error * err);
+    enum status (*run)(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
+} ways[] = {
+    {.is = is_host, .check = host_check, .run = host_run},
+    {.is = is_product, .check = product_check, .run = product_run},
+    {.is = is_experts, .check = experts_check, .run = experts_run},
+    {.is = is_any, .check = kernels_check, .run = kernels_run},
+};
+
+static const struct way * way_of(const struct ggml_tensor * node) {
+    const struct way * way = ways;
+    while (!way->is(node)) {
+        way++;
+    }
+    return way;
+}
+
+// ---- every node ----
 
 static bool computes(struct hsa_device * device, const struct ggml_tensor * op) {
     struct store * store = device->npu->store;
-    if (op_is_view(op->op) || host_computes(op)) {
-        return true;
-    }
+    const struct way * way = way_of(op);
     if (store_has_compiler(store)) {
-        return check(device, op, NULL) == ST_OK;
+        return way->check(device, op, NULL) == ST_OK;
     }
     // Where packs decide, what they lack must not go to the CPU without a word.
     struct error why;
     struct store_stats before, after;
     store_get_stats(store, &before);
-    if (check(device, op, &why) == ST_OK) {
+    if (way->check(device, op, &why) == ST_OK) {
         return true;
     }
     store_get_stats(store, &after);
@@ -112,18 +177,7 @@ static bool computes(struct hsa_device * device, const struct ggml_tensor * op) 
 }
 
 static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
-    if (mat_is_product(node->op)) {
-        return mat_compute(s, node, err);
-    }
-    if (node->op == GGML_OP_MUL_MAT_ID) {
-        return expert_compute(s, node, err);
-    }
-    if (!host_computes(node)) {
-        return compute_kernels(s, node, err);
-    }
-    enum status st = stream_wait(s, err);
-    atomic_fetch_add(&s->device->host_copies, 1);
-    return st == ST_OK ? host_compute(node, err) : st;
+    return way_of(node)->run(s, node, err);
 }
 
 static void scratch_reset(struct hsa_stream * s) {

@@ -2,6 +2,7 @@
 // operations in order, each after its cost; a sync waits until its tokens have arrived. Nothing
 // of the stream is trusted: each operation is checked against the end before it is read.
 #include "emu/aie/array-model.h"
+#include "emu/aie/core-target.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -13,10 +14,6 @@ enum {
     SHIM_BD_FIRST = 0x1D000,
     SHIM_BD_LAST = 0x1D1FF,
 };
-
-// What the header must say about the device, by architecture.
-static const uint32_t device_generation[AIE_ARCH_COUNT] = {
-    [AIE_ARCH_AIE2] = 3, [AIE_ARCH_AIE2P] = 4};
 
 enum step { STEP_DONE, STEP_WAIT, STEP_LATER, STEP_FAILED };
 
@@ -153,12 +150,13 @@ bool txn_start(struct array * a, const uint32_t * words, size_t n_words,
     if ((w0 & 0xffff) != 0x0100) {
         return array_fail(a, ST_CORRUPT, "instruction stream: version word 0x%08x is not 0.1", w0);
     }
-    if (generation != device_generation[a->config.arch] || rows != ARRAY_ROWS) {
+    uint32_t own = core_target_of(a->config.arch)->generation;
+    if (generation != own || rows != ARRAY_ROWS) {
         return array_fail(
             a, ST_INVALID,
             "instruction stream is for device generation %u with %u rows, this array is "
             "generation %u with %d",
-            generation, rows, device_generation[a->config.arch], ARRAY_ROWS);
+            generation, rows, own, ARRAY_ROWS);
     }
     if (cols < 1 || (int) cols > a->columns) {
         return array_fail(a, ST_INVALID, "instruction stream is for %u columns, this array has %d",

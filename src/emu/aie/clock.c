@@ -3,6 +3,8 @@
 //   [C] vendor code           [?] inferred, or one measurement that others dispute
 #include "emu/aie/clock.h"
 
+#include "emu/aie/core-target.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,7 +108,12 @@ static const struct emu_clock clocks[] = {
 enum { N_CLOCKS = sizeof clocks / sizeof clocks[0] };
 
 const struct emu_clock * emu_clock_default(enum aie_arch arch) {
-    return &clocks[arch == AIE_ARCH_AIE2P ? 1 : 0];
+    const char * name = core_target_of(arch)->clock;
+    int i = 0;
+    while (i < N_CLOCKS - 1 && strcmp(clocks[i].name, name) != 0) {
+        i++;
+    }
+    return &clocks[i];
 }
 
 static enum status set(struct emu_clock * c, const char * text, size_t n, struct error * err) {

@@ -72,25 +72,15 @@ static void op_event(struct core * c, const struct core_op * op) {
     (void) op;
 }
 
-static const struct {
-    const char * name;
-    core_issue_fn issue;
-} controls[] = {
-    {"J_jump_imm", op_j},  {"J_jump_ind", op_j_ind}, {"JL", op_jl},
-    {"JL_IND", op_jl_ind}, {"JNZ", op_jnz},          {"JZ", op_jz},
-    {"JNZD", op_jnzd},     {"RET", op_ret},          {"EVENT", op_event},
+static const core_issue_fn controls[CORE_CONTROL_COUNT] = {
+    [CORE_J] = op_j,           [CORE_J_IND] = op_j_ind, [CORE_JL] = op_jl,
+    [CORE_JL_IND] = op_jl_ind, [CORE_JNZ] = op_jnz,     [CORE_JZ] = op_jz,
+    [CORE_JNZD] = op_jnzd,     [CORE_RET] = op_ret,     [CORE_EVENT] = op_event,
 };
 
 bool core_prepare_control(struct core * c, struct core_op * op) {
-    size_t i = 0;
-    while (i < sizeof controls / sizeof controls[0] &&
-           strcmp(controls[i].name, op->instr->name) != 0) {
-        i++;
-    }
-    if (i == sizeof controls / sizeof controls[0]) {
-        return false;
-    }
-    op->issue = controls[i].issue;
+    (void) c;
+    op->issue = controls[op->meaning->what];
     for (int k = 0; k < op->n_in; k++) {
         uint8_t unit = (uint8_t) (op->in[k].offset / 4);
         bool is_ptr = unit >= AIE_UNIT_P && unit < AIE_UNIT_M;
@@ -112,9 +102,5 @@ bool core_prepare_control(struct core * c, struct core_op * op) {
             op->imm = op->imms[k];
         }
     }
-    if (op->odd_register) {
-        core_fault_at(c, op, "the emulator does not implement these operands of %s",
-                      op->instr->name);
-    }
-    return true;
+    return !op->odd_register;
 }

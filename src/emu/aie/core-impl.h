@@ -16,7 +16,7 @@
 #pragma once
 
 #include "emu/aie/banks.h"
-#include "emu/aie/core.h"
+#include "emu/aie/core-target.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -29,32 +29,26 @@
 #    define CORE_COLD
 #endif
 
-// ---- register file: one flat array, so that a register is an offset and a size ----
+// False for registers that do not lie in one piece (d, d_3d, qx, ex ...).
+bool core_reg_span(const struct core_target * target, aie_reg reg, struct core_span * span);
 
-enum {
-    REG_W = 512, // below: one 32-bit word for each of the scalar units 0..115
-    REG_Q = REG_W + 24 * 32,
-    REG_AM = REG_Q + 4 * 16 + 64, // keeps accumulators on cache lines
-    REG_BYTES = REG_AM + 36 * 32,
-};
-
-struct core_span {
-    uint16_t offset; // into the register file
-    uint8_t size;    // bytes
-    uint8_t unit, n_units;
-    uint8_t bypass; // enum aie_bypass of the result that goes there
-    uint8_t sticky; // of a result on its way there: ORed into the register ...
-    uint8_t cell;   // ... and where its data wait, see struct core_landing
-};
-_Static_assert(sizeof(struct core_span) == 8, "copied as one word");
-
-// False for kinds that do not lie in one piece (d, d_3d, qx).
-bool core_reg_span(aie_reg reg, struct core_span * span);
-extern const uint32_t core_unit_mask[AIE_UNIT_W]; // bits that a scalar unit has
+// The pieces of any register, least significant first; returns how many, 0: there is no such
+// register. An instruction sees them one after the other, each on a multiple of 16 bytes.
+enum { CORE_MAX_PIECES = 8 };
+int core_reg_pieces(const struct core_target * target, aie_reg reg,
+                    struct core_span pieces[CORE_MAX_PIECES]);
 
 // ---- prepared instructions ----
 
-enum { CORE_MAX_OUTS = 6, CORE_MAX_STAGES = 4, CORE_CAPTURE = 304, CORE_DELAY_SLOTS = 5 };
+enum {
+    CORE_MAX_OUTS = 8,
+    CORE_MAX_STAGES = 4,
+    CORE_MAX_GATHER = 12, // pieces of all sources of an instruction that lie in several
+    CORE_FUSED = 64,      // bytes that a load or store which converts keeps in core_late.data
+    CORE_CAPTURE = CORE_FUSED + 368,
+    CORE_DELAY_SLOTS = 5,
+    CORE_NOWHERE = AIE_MAX_OPERANDS, // index of a result's further pieces
+};
 
 struct core_op;
 struct core_late;
@@ -69,10 +63,14 @@ struct core_in {
     uint8_t index;  // operand
     uint8_t bypass; // enum aie_bypass
     uint8_t stage;  // index into stage_cycle
-    uint8_t gather; // qx: x at offset, then the 16 bytes of q at gather_offset
+    uint8_t gather; // lies in so many pieces; 0: in one, at offset
     uint16_t offset, size;
-    uint16_t gather_offset;
-    uint16_t capture; // where its bytes wait in core_late.data
+    uint8_t first_piece; // in core_op.pieces
+    uint16_t capture;    // where its bytes wait in core_late.data
+};
+
+struct core_piece {
+    uint16_t offset, size;
 };
 
 struct core_out {
@@ -101,7 +99,7 @@ enum core_addressing {
     ADDR_3D
 };
 
-// What a fused load or store does to its 32 bytes.
+// What a fused load or store does to its bytes.
 enum core_fuse { FUSE_NONE, FUSE_UPS, FUSE_SRS, FUSE_CONV, FUSE_PACK, FUSE_UNPACK };
 
 // In the order of need: a load, a store, a scalar instruction touches one cache line of it.
@@ -130,11 +128,14 @@ struct core_op {
     bool odd_register;                    // an operand lies in no single piece of the register file
     uint8_t stage_cycle[CORE_MAX_STAGES]; // use cycles, ascending; the last one executes
     core_semantic_fn semantic;            // generic instructions
-    struct core_mac mac;                  // fn NULL: none
+    const struct core_meaning * meaning;
+    struct core_mac mac; // fn NULL: none
     struct core_out out[CORE_MAX_OUTS];
     struct core_in in[AIE_MAX_OPERANDS];
     int32_t imms[AIE_MAX_OPERANDS]; // by operand
-    core_meet_fn meet;              // instructions that meet the outside, else NULL
+    struct core_piece pieces[CORE_MAX_GATHER];
+    uint8_t n_pieces;
+    core_meet_fn meet; // instructions that meet the outside, else NULL
     const struct aie_instr * instr;
     const struct core_bundle * bundle;
     struct aie_inst inst; // for preparing and printing
@@ -169,18 +170,18 @@ struct core_write {
 };
 
 // The results that land in one cycle. Their data lie one after the other, so that a cycle touches
-// few cache lines.
-enum { CELL = 16, RESULT_BYTES = 128 };
+// few cache lines. Few are longer than 128 bytes, and then by 128: there is room for four of them.
+enum { CELL = 16, CELLS = WRITES * 8 + 32 };
 struct core_landing {
     struct core_write list[WRITES];
-    _Alignas(64) uint8_t data[WRITES * RESULT_BYTES];
+    _Alignas(64) uint8_t data[CELLS * CELL];
 };
 
 // Vector loads that land in one cycle: the most frequent results, and all alike. Those for which
 // there is no room here, or which a bypass can see, wait with the others.
-enum { LOADS = 3 };
+enum { LOADS = 3, LOAD_BYTES = 64 };
 struct core_loads {
-    _Alignas(64) uint8_t data[LOADS][32];
+    _Alignas(64) uint8_t data[LOADS][LOAD_BYTES];
     const struct core_op * op[LOADS]; // op->data is where they go
 };
 
@@ -194,19 +195,21 @@ struct core_late { // an instruction that still waits for sources
     _Alignas(64) const struct core_op * op;
     uint64_t issued;
     uint8_t stage;
-    uint8_t * memory;           // of a store
-    uint8_t data[CORE_CAPTURE]; // captured sources; a fused load's bytes come first
+    uint8_t * memory; // of a store
+    uint32_t level;   // of a fifo, at issue
+    uint8_t fetched;  // bytes that came from memory for it
+    // captured sources; the bytes of a fused load come first
+    _Alignas(64) uint8_t data[CORE_CAPTURE];
 };
-_Static_assert(offsetof(struct core_late, data) == 32, "sources of 64 bytes lie on cache lines");
 
 struct core_store {
     uint8_t * to;
     uint8_t size;
-    uint8_t data[32];
+    uint8_t data[LOAD_BYTES];
 };
 
 struct core {
-    _Alignas(64) uint8_t regs[REG_BYTES];
+    _Alignas(64) uint8_t regs[CORE_REG_BYTES];
 
     uint64_t cycle;  // pipeline time
     uint64_t offset; // core_now() - cycle
@@ -226,7 +229,8 @@ struct core {
     struct core_loads loads[RING];
     struct core_late lates[RING][LATES]; // by the cycle in which they read their next sources
     struct core_store stores[RING][STORES];
-    uint64_t stamp[AIE_UNIT_W]; // cycle in which the scalar last changed, to catch two writers
+    uint64_t stamp[CORE_WORDS]; // cycle in which the scalar last changed, to catch two writers
+    uint32_t mask[CORE_WORDS];  // bits that it has
 
     uint64_t partial_until;     // a partial store may still be in flight up to this cycle
     const uint8_t * partial[8]; // words that partial stores of the last cycles rewrite ...
@@ -247,14 +251,15 @@ struct core {
     bool stream_last;
 
     struct core_env env;
-    enum aie_arch arch;
+    const struct core_target * traits;
     const struct aie_isa * isa;
     uint64_t bundles, stalls;
     uint64_t stray_loads;
-    uint8_t nothing[32]; // what the last one got from where there is no memory
-    uint32_t resets;     // counted when strict: each brings other garbage
+    uint8_t nothing[LOAD_BYTES]; // what the last one got from where there is no memory
+    uint32_t resets;             // counted when strict: each brings other garbage
 
-    _Alignas(16) uint8_t scratch[AIE_MAX_OPERANDS][144]; // operands that had to be put together
+    // operands that had to be put together
+    _Alignas(64) uint8_t scratch[AIE_MAX_OPERANDS][256];
     struct core_cache * cache;
     bool owns_cache;
     struct core_code * code; // what is executed; NULL: nothing yet
@@ -265,8 +270,8 @@ struct core {
 
 _Static_assert(RING > 9 + 1, "the longest latency must fit the ring");
 _Static_assert(sizeof(struct core_write) == 16, "four to a cache line");
-_Static_assert(sizeof(struct core_loads) == 128, "two cache lines");
-_Static_assert(WRITES * RESULT_BYTES / CELL <= UINT8_MAX, "a cell's number fits");
+_Static_assert(sizeof(struct core_loads) == 256, "whole cache lines");
+_Static_assert(CELLS <= UINT8_MAX, "a cell's number fits");
 
 static inline uint32_t reg_u32(const struct core * c, int unit) {
     uint32_t v;
@@ -275,7 +280,7 @@ static inline uint32_t reg_u32(const struct core * c, int unit) {
 }
 
 static inline void reg_put_u32(struct core * c, int unit, uint32_t v) {
-    v &= core_unit_mask[unit];
+    v &= c->mask[unit];
     memcpy(c->regs + 4 * unit, &v, 4);
 }
 
@@ -292,14 +297,16 @@ CORE_COLD void core_fault_writes(struct core * c, const struct core_op * op); //
 static inline uint8_t * core_write_at(struct core * c, const struct core_op * op, uint64_t cycle,
                                       const struct core_span * span) {
     int slot = (int) (cycle % RING), n = c->n_writes[slot];
-    if (n == WRITES) {
+    int end = c->cells[slot] + (span->size + CELL - 1) / CELL;
+    if (n == WRITES || end > CELLS) {
         core_fault_writes(c, op);
         n = c->cells[slot] = 0;
+        end = (span->size + CELL - 1) / CELL;
     }
     struct core_write * w = &c->writes[slot].list[n];
     int cell = c->cells[slot];
     c->n_writes[slot] = (uint8_t) (n + 1);
-    c->cells[slot] = (uint8_t) (cell + (span->size + CELL - 1) / CELL);
+    c->cells[slot] = (uint8_t) end;
     c->n_bypass[slot] = (uint8_t) (c->n_bypass[slot] + (span->bypass != AIE_BYPASS_NONE));
     w->op = op;
     w->span = *span;
@@ -343,10 +350,11 @@ void core_code_give(struct core_cache * cache, struct core_code * code); // NULL
 struct core_bundle * core_code_add(struct core_cache * cache, struct core_code * code,
                                    struct core_bundle * b, size_t bytes);
 
-// ---- each family prepares its own: false when it does not know the instruction ----
+// ---- each family prepares its own: false when it cannot do these operands ----
 bool core_prepare_scalar(struct core * c, struct core_op * op);  // core-scalar.c
 bool core_prepare_control(struct core * c, struct core_op * op); // core-control.c
 bool core_prepare_memory(struct core * c, struct core_op * op);  // core-memory.c
+bool core_prepare_fifo(struct core * c, struct core_op * op);    // core-fifo.c
 bool core_prepare_outside(struct core * c, struct core_op * op); // core-outside.c
 
 // ---- core-memory.c ----

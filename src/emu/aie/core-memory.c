@@ -167,34 +167,38 @@ static void op_padd(struct core * c, const struct core_op * op) {
     (void) address(c, op);
 }
 
-static inline void load_vector(struct core * c, const struct core_op * op, uint32_t addr) {
-    const uint8_t * p = locate_at(c, op, addr, 32, 0);
+// bytes, 32 or 64, is a constant wherever this is inlined.
+static inline void load_vector(struct core * c, const struct core_op * op, uint32_t addr,
+                               uint32_t bytes) {
+    const uint8_t * p = locate_at(c, op, addr, bytes, 0);
     uint64_t due = c->cycle + op->latency;
     int n = c->n_loads[due % RING];
     if (p && n < LOADS && op->data.bypass == AIE_BYPASS_NONE) {
         struct core_loads * l = &c->loads[due % RING];
         c->n_loads[due % RING] = (uint8_t) (n + 1);
         l->op[n] = op;
-        memcpy(l->data[n], p, 32);
+        memcpy(l->data[n], p, bytes);
     } else if (p) {
-        memcpy(core_write_at(c, op, due, &op->data), p, 32);
+        memcpy(core_write_at(c, op, due, &op->data), p, bytes);
     }
 }
 
-static void op_load_vector(struct core * c, const struct core_op * op) {
-    load_vector(c, op, address(c, op));
-}
+#define LOAD_VECTOR(bytes)                                                                         \
+    static void op_load_vector_##bytes(struct core * c, const struct core_op * op) {               \
+        load_vector(c, op, address(c, op), bytes);                                                 \
+    }                                                                                              \
+    /* the address forms of nearly all inner loops */                                              \
+    static void op_load_vector_imm_##bytes(struct core * c, const struct core_op * op) {           \
+        load_vector(c, op, (reg_u32(c, op->ptr) + (uint32_t) op->imm) & 0xfffff, bytes);           \
+    }                                                                                              \
+    static void op_load_vector_post_imm_##bytes(struct core * c, const struct core_op * op) {      \
+        uint32_t addr = reg_u32(c, op->ptr);                                                       \
+        core_write_next(c, op, op->ptr, addr + (uint32_t) op->imm);                                \
+        load_vector(c, op, addr, bytes);                                                           \
+    }
 
-// The address forms of nearly all inner loops.
-static void op_load_vector_imm(struct core * c, const struct core_op * op) {
-    load_vector(c, op, (reg_u32(c, op->ptr) + (uint32_t) op->imm) & 0xfffff);
-}
-
-static void op_load_vector_post_imm(struct core * c, const struct core_op * op) {
-    uint32_t addr = reg_u32(c, op->ptr);
-    core_write_next(c, op, op->ptr, addr + (uint32_t) op->imm);
-    load_vector(c, op, addr);
-}
+LOAD_VECTOR(32)
+LOAD_VECTOR(64)
 
 static void op_load_half_vector(struct core * c, const struct core_op * op) {
     const uint8_t * p = locate(c, op, address(c, op));
@@ -235,15 +239,18 @@ static void op_store(struct core * c, const struct core_op * op) {
     store_to(c, op, address(c, op), op->bytes);
 }
 
-static void op_store_vector_imm(struct core * c, const struct core_op * op) {
-    store_to(c, op, (reg_u32(c, op->ptr) + (uint32_t) op->imm) & 0xfffff, 32);
-}
+#define STORE_VECTOR(bytes)                                                                        \
+    static void op_store_vector_imm_##bytes(struct core * c, const struct core_op * op) {          \
+        store_to(c, op, (reg_u32(c, op->ptr) + (uint32_t) op->imm) & 0xfffff, bytes);              \
+    }                                                                                              \
+    static void op_store_vector_post_imm_##bytes(struct core * c, const struct core_op * op) {     \
+        uint32_t addr = reg_u32(c, op->ptr);                                                       \
+        core_write_next(c, op, op->ptr, addr + (uint32_t) op->imm);                                \
+        store_to(c, op, addr, bytes);                                                              \
+    }
 
-static void op_store_vector_post_imm(struct core * c, const struct core_op * op) {
-    uint32_t addr = reg_u32(c, op->ptr);
-    core_write_next(c, op, op->ptr, addr + (uint32_t) op->imm);
-    store_to(c, op, addr, 32);
-}
+STORE_VECTOR(32)
+STORE_VECTOR(64)
 
 // 8 and 16 bits: the word is read with the bundle's other accesses; the data register is read six
 // cycles after issue, and memory is written then.
@@ -277,7 +284,7 @@ static void op_fused(struct core * c, const struct core_op * op) {
     struct core_late * l = op->n_stages > 1 ? core_late_start(c, op) : &now;
     l->memory = p;
     if (op->is_load) {
-        memcpy(l->data, p, 32);
+        memcpy(l->data, p, op->bytes);
     }
     if (op->n_stages == 1) {
         core_execute(c, op, l);
@@ -286,36 +293,30 @@ static void op_fused(struct core * c, const struct core_op * op) {
 
 void core_memory_finish(struct core * c, const struct core_op * op, struct core_late * l,
                         struct core_exec * x) {
-    static const enum aie_cr sign_register[] = {
-        [FUSE_UPS] = AIE_CR_UPS_SIGN,
-        [FUSE_SRS] = AIE_CR_SRS_SIGN,
-        [FUSE_PACK] = AIE_CR_PACK_SIGN,
-        [FUSE_UNPACK] = AIE_CR_UNPACK_SIGN,
-    };
     if (op->fuse == FUSE_NONE) {
         store_later(c, op, l->memory, x->in[op->i_data], 0); // this cycle, after its loads
         return;
     }
-    uint8_t made[32];
+    uint8_t made[LOAD_BYTES];
     const uint8_t * src = op->is_load ? l->data : x->in[op->i_data];
     uint8_t * dst = op->is_load ? x->out[op->i_data] : made;
-    bool is_signed =
-        op->is_signed || (op->fuse != FUSE_CONV && sem_control(x, sign_register[op->fuse]));
+    bool is_signed = op->is_signed || sem_sign(x);
     uint32_t shift = op->i_shift >= 0 ? load_u32(x->in[op->i_shift]) : 0;
     uint32_t sat = sem_control(x, AIE_CR_SAT), rnd = sem_control(x, AIE_CR_RND);
-    int lanes = 256 / op->narrow, flags = 0;
+    struct sem_widths w = sem_widths(x, op->narrow, op->wide);
+    int lanes = 8 * op->bytes / w.narrow, flags = 0;
     switch (op->fuse) {
     case FUSE_UPS:
-        flags = sem_ups(dst, src, lanes, op->narrow, op->wide, is_signed, shift, sat);
+        flags = sem_ups(dst, src, lanes, w.narrow, w.wide, is_signed, shift, sat);
         break;
     case FUSE_SRS:
-        flags = sem_srs(dst, src, lanes, op->wide, op->narrow, is_signed, shift, sat, rnd);
+        flags = sem_srs(dst, src, lanes, w.wide, w.narrow, is_signed, shift, sat, rnd);
         break;
     case FUSE_PACK:
-        flags = sem_pack(dst, src, lanes, op->wide, is_signed, sat);
+        flags = sem_pack(dst, src, lanes, w.wide, is_signed, sat);
         break;
     case FUSE_UNPACK:
-        sem_unpack(dst, src, lanes, op->narrow, is_signed);
+        sem_unpack(dst, src, lanes, w.narrow, is_signed);
         break;
     default:
         if (op->is_load) {
@@ -334,7 +335,7 @@ void core_memory_finish(struct core * c, const struct core_op * op, struct core_
         if (op->store_delay) {
             store_later(c, op, l->memory, made, op->store_delay);
         } else {
-            memcpy(l->memory, made, 32);
+            memcpy(l->memory, made, op->bytes);
         }
     }
 }
@@ -353,8 +354,8 @@ static const struct {
     {"lda", "u8", op_load_scalar, 1, 0},
     {"lda", "s16", op_load_scalar, 2, 1},
     {"lda", "u16", op_load_scalar, 2, 0},
-    {"vlda", "", op_load_vector, 0, 0},
-    {"vldb", "", op_load_vector, 0, 0},
+    {"vlda", "", op_load_vector_32, 0, 0},
+    {"vldb", "", op_load_vector_32, 0, 0},
     {"vlda", "128", op_load_half_vector, 16, 0},
     {"vldb", "128", op_load_half_vector, 16, 0},
     {"st", "", op_store, 0, 0},
@@ -365,6 +366,7 @@ static const struct {
     {"padda", "", op_padd, 1, 0},
     {"paddb", "", op_padd, 1, 0},
     {"padds", "", op_padd, 1, 0},
+    {"paddxm", "", op_padd, 1, 0},
 };
 
 static const struct {
@@ -372,9 +374,10 @@ static const struct {
     enum core_fuse fuse;
     bool narrow_first; // of the two types that follow the prefix
 } fused[] = {
-    {"vlda", "ups.", FUSE_UPS, false},   {"vldb", "unpack.", FUSE_UNPACK, false},
-    {"vst", "srs.", FUSE_SRS, true},     {"vst", "pack.", FUSE_PACK, true},
-    {"vlda", "conv.", FUSE_CONV, false}, {"vst", "conv.", FUSE_CONV, true},
+    {"vlda", "ups.", FUSE_UPS, false},      {"vldb", "unpack.", FUSE_UNPACK, false},
+    {"vst", "srs.", FUSE_SRS, true},        {"vst", "pack.", FUSE_PACK, true},
+    {"vlda", "conv.", FUSE_CONV, false},    {"vst", "conv.", FUSE_CONV, true},
+    {"vldb", "unpack", FUSE_UNPACK, false}, {"vst", "pack", FUSE_PACK, true},
 };
 
 struct mnemonic {
@@ -408,7 +411,7 @@ static bool split_mnemonic(const char * text, struct mnemonic * m) {
 }
 
 // How the brackets say the address is made; false for a shape that no instruction has.
-static bool prepare_address(struct core_op * op, int dims) {
+static bool prepare_address(const struct core_target * target, struct core_op * op, int dims) {
     int index[AIE_MAX_OPERANDS];
     char where[AIE_MAX_OPERANDS];
     int n = core_text_operands(op->instr, index, where);
@@ -421,7 +424,7 @@ static bool prepare_address(struct core_op * op, int dims) {
         int32_t value = op->inst.values[index[k]];
         int kind = o->is_imm ? -1 : (int) AIE_REG_KIND(value);
         struct core_span span = {0};
-        bool word = !o->is_imm && core_reg_span((aie_reg) value, &span) && span.size == 4;
+        bool word = !o->is_imm && core_reg_span(target, (aie_reg) value, &span) && span.size == 4;
         if (where[k] == '[') {
             has_ptr = word && kind == AIE_P;
             op->ptr = span.unit;
@@ -449,19 +452,19 @@ static bool prepare_address(struct core_op * op, int dims) {
     return has_ptr && walks;
 }
 
-static bool prepare_data(struct core_op * op) {
+static bool prepare_data(const struct core_target * target, struct core_op * op) {
     int index[AIE_MAX_OPERANDS];
     char where[AIE_MAX_OPERANDS];
     int n = core_text_operands(op->instr, index, where);
     for (int k = 0; k < n && where[k] == ' '; k++) {
         if (k == 0) {
             op->i_data = (int8_t) index[k];
-            if (!core_reg_span((aie_reg) op->inst.values[index[k]], &op->data)) {
+            if (!core_reg_span(target, (aie_reg) op->inst.values[index[k]], &op->data)) {
                 return false;
             }
             const struct aie_operand * o = &op->instr->operands[index[k]];
             op->latency = o->def_cycle;
-            op->data.bypass = o->def_bypass;
+            op->data.bypass = o->def_bypass & 7;
         } else {
             op->i_shift = (int8_t) index[k];
         }
@@ -476,22 +479,42 @@ static bool prepare_fused(struct core_op * op, const struct mnemonic * m) {
             continue;
         }
         char t1[4], t2[4];
-        int w1, w2;
-        if (sscanf(m->rest + n, "%3[a-z]%d.%3[a-z]%d", t1, &w1, t2, &w2) != 4) {
+        int w1, w2, ratio = 2;
+        if (sscanf(m->rest + n, "%3[a-z]%d.%3[a-z]%d", t1, &w1, t2, &w2) == 4) {
+            op->narrow = (uint8_t) (fused[i].narrow_first ? w1 : w2);
+            op->wide = (uint8_t) (fused[i].narrow_first ? w2 : w1);
+            op->is_signed = (fused[i].narrow_first ? t1 : t2)[0] == 's';
+            ratio = op->wide / op->narrow;
+        } else if (m->rest[n] == 0 || sscanf(m->rest + n, "%dx", &ratio) == 1) {
+            op->wide = (uint8_t) ratio; // the widths are in a control register
+        } else {
             return false;
         }
-        const char * narrow_type = fused[i].narrow_first ? t1 : t2;
         op->fuse = (uint8_t) fused[i].fuse;
-        op->narrow = (uint8_t) (fused[i].narrow_first ? w1 : w2);
-        op->wide = (uint8_t) (fused[i].narrow_first ? w2 : w1);
-        op->is_signed = narrow_type[0] == 's';
-        op->bytes = 32;
+        op->bytes = (uint8_t) (op->data.size / ratio);
         op->issue = op_fused;
         op->store_delay = op->instr->stores ? (uint8_t) (op->instr->mem_cycle - 5) : 0;
-        bool size_ok = op->data.size == 32 * op->wide / op->narrow;
+        bool size_ok = op->bytes == 32 || op->bytes == LOAD_BYTES;
         return size_ok && op->i_data >= 0 && op->instr->mem_cycle >= 5;
     }
     return false;
+}
+
+// Whole vectors have functions of their own, by width and by the frequent forms of addresses.
+static void prepare_short_way(struct core_op * op) {
+    static const core_issue_fn loads[2][3] = {
+        {op_load_vector_32, op_load_vector_imm_32, op_load_vector_post_imm_32},
+        {op_load_vector_64, op_load_vector_imm_64, op_load_vector_post_imm_64}};
+    static const core_issue_fn stores[2][3] = {
+        {op_store, op_store_vector_imm_32, op_store_vector_post_imm_32},
+        {op_store, op_store_vector_imm_64, op_store_vector_post_imm_64}};
+    int wide = op->bytes == 64;
+    int form = op->addressing == ADDR_IMM ? 1 : op->addressing == ADDR_POST_IMM ? 2 : 0;
+    if (op->issue == op_load_vector_32) {
+        op->issue = loads[wide][form];
+    } else if (op->issue == op_store && (op->bytes == 32 || wide)) {
+        op->issue = stores[wide][form];
+    }
 }
 
 bool core_prepare_memory(struct core * c, struct core_op * op) {
@@ -499,14 +522,11 @@ bool core_prepare_memory(struct core * c, struct core_op * op) {
     if (!split_mnemonic(op->instr->text, &m) || strchr(op->instr->text, '[') == NULL) {
         return false;
     }
-    if (!prepare_address(op, m.dims) || !prepare_data(op)) {
+    if (!prepare_address(c->traits, op, m.dims) || !prepare_data(c->traits, op)) {
         return false;
     }
     if (prepare_fused(op, &m)) {
-        if (op->odd_register) {
-            core_fault_at(c, op, "the emulator does not implement these operands");
-        }
-        return true;
+        return !op->odd_register;
     }
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
         if (strcmp(plain[i].base, m.base) != 0 || strcmp(plain[i].rest, m.rest) != 0) {
@@ -518,14 +538,7 @@ bool core_prepare_memory(struct core * c, struct core_op * op) {
         if (op->bytes == 16 && op->issue == op_load_scalar) {
             op->issue = op_load_half_vector; // q
         }
-        bool post = op->addressing == ADDR_POST_IMM;
-        if (post || op->addressing == ADDR_IMM) {
-            if (op->issue == op_load_vector) {
-                op->issue = post ? op_load_vector_post_imm : op_load_vector_imm;
-            } else if (op->issue == op_store && op->bytes == 32) {
-                op->issue = post ? op_store_vector_post_imm : op_store_vector_imm;
-            }
-        }
+        prepare_short_way(op);
         if (op->issue == op_store_partial) {
             op->flags |= BUNDLE_PARTIAL_STORE;
             return op->n_stages > 1 && op->data.size == 4;

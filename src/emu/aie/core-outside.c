@@ -46,12 +46,8 @@ static int meet_release(struct core * c, const struct core_op * op) {
     return lock_result(c, op, id, c->env.release(c->env.user, id, (int32_t) reg_u32(c, op->b)));
 }
 
-static bool prepare_lock(struct core_op * op) {
+static bool prepare_lock(const struct core_target * target, struct core_op * op) {
     const char * text = op->instr->text;
-    bool acquire = strncmp(text, "acq", 3) == 0;
-    if (!acquire && strncmp(text, "rel", 3) != 0) {
-        return false;
-    }
     int index[AIE_MAX_OPERANDS];
     char where[AIE_MAX_OPERANDS];
     if (core_text_operands(op->instr, index, where) != 2) {
@@ -61,20 +57,18 @@ static bool prepare_lock(struct core_op * op) {
     if (op->instr->operands[index[0]].is_imm) {
         op->addressing = ADDR_IMM;
         op->imm = op->inst.values[index[0]];
-    } else if (core_reg_span((aie_reg) op->inst.values[index[0]], &id)) {
+    } else if (core_reg_span(target, (aie_reg) op->inst.values[index[0]], &id)) {
         op->addressing = ADDR_REG;
         op->a = id.unit;
     } else {
         return false;
     }
-    if (!core_reg_span((aie_reg) op->inst.values[index[1]], &value)) {
+    if (!core_reg_span(target, (aie_reg) op->inst.values[index[1]], &value)) {
         return false;
     }
     op->b = value.unit;
     op->wide = strncmp(text + 3, ".cond", 5) == 0;
     op->flags |= BUNDLE_LOCK;
-    op->meet = acquire ? meet_acquire : meet_release;
-    op->issue = op_nothing;
     return true;
 }
 
@@ -124,60 +118,57 @@ static int meet_done(struct core * c, const struct core_op * op) {
 // What is not here: the non-blocking stream forms and the packet headers made in hardware. They are
 // refused as not implemented.
 static const struct {
-    const char * name;
     core_meet_fn meet;
     core_issue_fn issue;
     uint8_t last, last_in_r28;
-} meetings[] = {
-    {"MOV_mv_ss2scl", meet_stream_read, op_stream_read, 0, 0},
-    {"MOV_mv_scl2ms", meet_stream_write, op_nothing, 0, 0},
-    {"MOV_TLAST_mv_scl2ms", meet_stream_write, op_nothing, 1, 0},
-    {"MOV_mv_scl2ms_doTlast_reg", meet_stream_write, op_nothing, 0, 1},
-    {"VMOV_mv_scd", meet_cascade_read, op_cascade_read, 0, 0},
-    {"VMOV_HI", meet_cascade_read, op_cascade_read, 0, 0},
-    {"VMOV_LO", meet_cascade_read, op_cascade_read, 0, 0},
-    {"VMOV_mv_mcd", meet_cascade_write, op_nothing, 0, 0},
-    {"DONE", meet_done, op_nothing, 0, 0},
+} meetings[CORE_OUTSIDE_COUNT] = {
+    [CORE_ACQUIRE] = {meet_acquire, op_nothing, 0, 0},
+    [CORE_RELEASE] = {meet_release, op_nothing, 0, 0},
+    [CORE_STREAM_READ] = {meet_stream_read, op_stream_read, 0, 0},
+    [CORE_STREAM_WRITE] = {meet_stream_write, op_nothing, 0, 0},
+    [CORE_STREAM_WRITE_LAST] = {meet_stream_write, op_nothing, 1, 0},
+    [CORE_STREAM_WRITE_R28] = {meet_stream_write, op_nothing, 0, 1},
+    [CORE_CASCADE_READ] = {meet_cascade_read, op_cascade_read, 0, 0},
+    [CORE_CASCADE_WRITE] = {meet_cascade_write, op_nothing, 0, 0},
+    [CORE_DONE_FOR_GOOD] = {meet_done, op_nothing, 0, 0},
 };
 
+// 512 bits of a register, from 512 * part on.
+static struct core_span part_of(struct core_span whole, int part) {
+    unsigned units = whole.n_units * 64u / whole.size;
+    whole.offset = (uint16_t) (whole.offset + 64 * part);
+    whole.unit = (whole.unit + units * (unsigned) part) & 255;
+    whole.n_units = units & 15;
+    whole.size = 64;
+    return whole;
+}
+
 bool core_prepare_outside(struct core * c, struct core_op * op) {
-    bool known = prepare_lock(op);
-    for (size_t i = 0; !known && i < sizeof meetings / sizeof meetings[0]; i++) {
-        if (strcmp(meetings[i].name, op->instr->name) != 0) {
-            continue;
-        }
-        known = true;
-        op->meet = meetings[i].meet;
-        op->issue = meetings[i].issue;
-        op->wide = meetings[i].last;
-        op->narrow = meetings[i].last_in_r28;
-        if (op->n_in) {
-            op->a = (uint8_t) (op->in[0].offset / 4);
-            op->data = (struct core_span){.offset = op->in[0].offset, .size = op->in[0].size};
-        }
-        if (op->n_out) {
-            op->data = op->out[0].span;
-            op->latency = op->out[0].cycle;
-        }
-        if (op->data.size == 128) { // vmov.lo / vmov.hi fill half of cm
-            bool high = strcmp(op->instr->name, "VMOV_HI") == 0;
-            op->data.size = 64;
-            op->data.n_units = 2;
-            op->data.offset = (uint16_t) (op->data.offset + 64 * high);
-            op->data.unit = (uint8_t) (op->data.unit + 2 * high);
-        }
-        bool cascade = op->meet == meet_cascade_read || op->meet == meet_cascade_write;
-        if (op->odd_register || (cascade && op->data.size != 64)) {
-            core_fault_at(c, op, "the emulator does not implement these operands");
-        }
-        if (op->meet == meet_done) {
-            op->flags |= BUNDLE_DONE;
-        }
+    int what = op->meaning->what;
+    op->meet = meetings[what].meet;
+    op->issue = meetings[what].issue;
+    op->flags |= BUNDLE_OUTSIDE;
+    if (what == CORE_ACQUIRE || what == CORE_RELEASE) {
+        return prepare_lock(c->traits, op);
     }
-    if (known) {
-        op->flags |= BUNDLE_OUTSIDE;
+    op->wide = meetings[what].last;
+    op->narrow = meetings[what].last_in_r28;
+    if (op->n_in) {
+        op->a = (uint8_t) (op->in[0].offset / 4);
+        op->data = (struct core_span){.offset = op->in[0].offset, .size = op->in[0].size};
     }
-    return known;
+    if (op->n_out) {
+        op->data = op->out[0].span;
+        op->latency = op->out[0].cycle;
+    }
+    if (what == CORE_CASCADE_READ && op->data.size > 64) {
+        op->data = part_of(op->data, op->meaning->part);
+    }
+    if (what == CORE_DONE_FOR_GOOD) {
+        op->flags |= BUNDLE_DONE;
+    }
+    bool cascade = what == CORE_CASCADE_READ || what == CORE_CASCADE_WRITE;
+    return !op->odd_register && (!cascade || op->data.size == 64);
 }
 
 enum core_meet core_meet_outside(struct core * c, const struct core_bundle * b) {

@@ -39,44 +39,62 @@ static bool is_address_kind(enum aie_reg_kind kind) {
     return (kind >= AIE_P && kind <= AIE_DC) || kind == AIE_D || kind == AIE_D3 || kind == AIE_SPC;
 }
 
-static void list_operand(struct core_op * op, int i, aie_reg reg) {
+static void list_source(struct core_op * op, int i, aie_reg reg, const struct core_span * pieces,
+                        int n) {
     const struct aie_operand * o = &op->instr->operands[i];
-    enum aie_reg_kind kind = AIE_REG_KIND(reg);
-    bool memory = op->instr->mem_cycle != 0;
-    struct core_span span = {0};
-    if (kind == AIE_NONE || (memory && is_address_kind(kind))) {
+    struct core_in * in = &op->in[op->n_in++];
+    *in = (struct core_in){.index = (uint8_t) i,
+                           .bypass = (uint8_t) aie_bypass_of(o->use_bypass, reg),
+                           .stage = o->use_cycle ? o->use_cycle : 1, // a cycle until staged
+                           .offset = pieces[0].offset,
+                           .size = pieces[0].size};
+    if (n == 1) {
         return;
     }
-    bool whole = core_reg_span(reg, &span);
-    span.bypass = (uint8_t) aie_bypass_of(o->def_bypass, reg);
-    if (o->role & AIE_USE) {
-        struct core_in * in = &op->in[op->n_in++];
-        *in = (struct core_in){.index = (uint8_t) i,
-                               .bypass = (uint8_t) aie_bypass_of(o->use_bypass, reg),
-                               .stage = o->use_cycle ? o->use_cycle : 1, // a cycle until staged
-                               .offset = span.offset,
-                               .size = span.size};
-        struct core_span x, q;
-        int n = AIE_REG_NUM(reg);
-        if (kind == AIE_QX && core_reg_span(AIE_REG(AIE_X, n), &x) &&
-            core_reg_span(AIE_REG(AIE_Q, n), &q)) {
-            in->gather = 1;
-            in->offset = x.offset;
-            in->gather_offset = q.offset;
-            in->size = 80;
-        } else if (!whole) {
-            op->odd_register = true;
-        }
+    if (n == 0 || op->n_pieces + n > CORE_MAX_GATHER) {
+        op->odd_register = true;
+        return;
     }
-    if (o->role & AIE_DEF) {
-        if (op->n_out == CORE_MAX_OUTS || !whole) {
-            op->odd_register = true;
-            return;
-        }
-        op->out[op->n_out++] = (struct core_out){.index = (uint8_t) i,
-                                                 .cycle = o->def_cycle ? o->def_cycle : 1,
-                                                 .sticky = kind == AIE_SR,
-                                                 .span = span};
+    in->gather = (uint8_t) n;
+    in->first_piece = op->n_pieces;
+    in->size = 0;
+    for (int k = 0; k < n; k++) {
+        op->pieces[op->n_pieces++] = (struct core_piece){pieces[k].offset, pieces[k].size};
+        in->size = (uint16_t) ((in->size + CELL - 1) / CELL * CELL + pieces[k].size);
+    }
+}
+
+// The pieces of one result are listed one after the other: so their data will lie.
+static void list_result(struct core_op * op, int i, aie_reg reg, const struct core_span * pieces,
+                        int n) {
+    const struct aie_operand * o = &op->instr->operands[i];
+    if (n == 0 || op->n_out + n > CORE_MAX_OUTS) {
+        op->odd_register = true;
+        return;
+    }
+    for (int k = 0; k < n; k++) {
+        struct core_out * out = &op->out[op->n_out++];
+        *out = (struct core_out){.index = (uint8_t) (k ? CORE_NOWHERE : i),
+                                 .cycle = o->def_cycle ? o->def_cycle : 1,
+                                 .sticky = AIE_REG_KIND(reg) == AIE_SR,
+                                 .span = pieces[k]};
+        out->span.bypass = (unsigned) aie_bypass_of(o->def_bypass, reg) & 7;
+    }
+}
+
+static void list_operand(const struct core_target * target, struct core_op * op, int i,
+                         aie_reg reg) {
+    enum aie_reg_kind kind = AIE_REG_KIND(reg);
+    struct core_span pieces[CORE_MAX_PIECES] = {{0}};
+    if (kind == AIE_NONE || (op->instr->mem_cycle != 0 && is_address_kind(kind))) {
+        return;
+    }
+    int n = core_reg_pieces(target, reg, pieces);
+    if (op->instr->operands[i].role & AIE_USE) {
+        list_source(op, i, reg, pieces, n);
+    }
+    if (op->instr->operands[i].role & AIE_DEF) {
+        list_result(op, i, reg, pieces, n);
     }
 }
 
@@ -101,7 +119,7 @@ static void stage_sources(struct core_op * op) {
             op->stage_cycle[op->n_stages++] = (uint8_t) cycle;
         }
     }
-    int at = 32; // the first 32 bytes hold what a fused load read
+    int at = CORE_FUSED; // the first bytes hold what a fused load read
     for (int k = 0; k < op->n_in; k++) {
         struct core_in * in = &op->in[k];
         int stage = 0;
@@ -150,7 +168,9 @@ static void fix_sources(struct core_op * op) {
         op->no_in &= (uint16_t) ~(1u << op->in[k].index);
     }
     for (int k = 0; k < op->n_out; k++) {
-        op->no_out &= (uint16_t) ~(1u << op->out[k].index);
+        if (op->out[k].index != CORE_NOWHERE) {
+            op->no_out &= (uint16_t) ~(1u << op->out[k].index);
+        }
     }
 }
 
@@ -160,24 +180,27 @@ static bool copy(struct core_exec * x) {
     return true;
 }
 
-static bool prepare_copy(struct core_op * op) {
-    if (strncmp(op->instr->text, "vmov", 4) != 0 || op->instr->n_explicit != 2 || op->n_in != 1 ||
-        op->n_out != 1 || op->in[0].index != 1 || op->out[0].index != 0) {
-        return false;
-    }
+bool core_copy(struct core_exec * x) {
+    (void) x;
+    return false; // stands in a table only: prepare_copy() puts copy() in its place
+}
+
+static void prepare_copy(struct core_op * op) {
     // imm[0] is free in an instruction without immediates: it tells copy() the size
-    int d = op->out[0].span.size, s = op->in[0].size;
+    int d = 0, s = op->in[0].size;
+    for (int k = 0; k < op->n_out; k++) {
+        d = (d + CELL - 1) / CELL * CELL + op->out[k].span.size;
+    }
     op->imms[0] = d < s ? d : s;
-    op->odd_register |= d != s;
+    op->odd_register |= op->n_in != 1 || op->in[0].index != 1 || d != s;
     op->semantic = copy;
-    return true;
 }
 
 // The short way of a multiply-accumulate, if its operands come as core_issue_mac wants them.
-static void prepare_mac(struct core * c, struct core_op * op) {
+static void prepare_mac(struct core_op * op) {
     const struct core_in * first = &op->in[op->n_fixed_in];
     static const uint8_t sizes[3] = {64, 64, 4}; // x, y, configuration
-    core_mac_fn fn = core_mac_find(c->arch, op->instr->name);
+    core_mac_fn fn = op->meaning->mac;
     int acc = -1;
     if (fn == NULL || op->n_stages != 2 || op->n_first_in != 3 || op->n_plain_out != 1) {
         return;
@@ -185,7 +208,7 @@ static void prepare_mac(struct core * c, struct core_op * op) {
     for (int k = 0; k < op->n_in; k++) {
         acc = op->in[k].index == 1 ? k : acc;
     }
-    for (int k = 0, at = 32; k < 3; at += sizes[k++]) {
+    for (int k = 0, at = CORE_FUSED; k < 3; at += sizes[k++]) {
         if (first[k].size != sizes[k] || first[k].bypass || first[k].gather ||
             first[k].capture != at) {
             return;
@@ -203,6 +226,16 @@ static void prepare_mac(struct core * c, struct core_op * op) {
     op->issue = core_issue_mac;
 }
 
+static bool prepare_lanes(struct core * c, struct core_op * op) {
+    (void) c;
+    op->semantic = op->meaning->fn;
+    if (op->semantic == core_copy) {
+        prepare_copy(op);
+    }
+    prepare_mac(op);
+    return !op->odd_register;
+}
+
 static bool prepare_op(struct core * c, struct core_op * op, const struct core_bundle * b,
                        const struct aie_inst * inst) {
     op->bundle = b;
@@ -216,23 +249,23 @@ static bool prepare_op(struct core * c, struct core_op * op, const struct core_b
         if (o->is_imm) {
             op->imms[i] = inst->values[i];
         } else {
-            list_operand(op, i, aie_inst_reg(op->instr, inst, i));
+            list_operand(c->traits, op, i, aie_inst_reg(op->instr, inst, i));
         }
     }
     stage_sources(op);
     fix_sources(op);
-    if (core_prepare_outside(c, op) || core_prepare_control(c, op) || core_prepare_memory(c, op) ||
-        core_prepare_scalar(c, op)) {
-        return !c->faulted;
-    }
-    op->semantic = core_semantic_find(c->arch, op->instr->name);
-    if (op->semantic == NULL && !prepare_copy(op)) {
+    static bool (*const families[])(struct core *, struct core_op *) = {
+        [CORE_SCALAR] = core_prepare_scalar,   [CORE_CONTROL] = core_prepare_control,
+        [CORE_OUTSIDE] = core_prepare_outside, [CORE_MEMORY] = core_prepare_memory,
+        [CORE_FIFO] = core_prepare_fifo,       [CORE_LANES] = prepare_lanes,
+    };
+    op->meaning = core_meaning_of(c->traits, inst->op);
+    if (op->meaning == NULL) {
         core_fault_at(c, op, "the emulator does not implement %s", op->instr->name);
-    } else if (op->odd_register) {
-        core_fault_at(c, op, "the emulator does not implement these operands of %s",
+    } else if (!families[op->meaning->family](c, op)) {
+        core_fault_at(c, op, "the emulator does not implement %s, or not with these operands",
                       op->instr->name);
     }
-    prepare_mac(c, op);
     return !c->faulted;
 }
 

@@ -127,69 +127,64 @@ static void op_mov_cntr(struct core * c, const struct core_op * op) {
     core_write_next(c, op, op->d + 1, (uint32_t) (now >> 32));
 }
 
-static const struct {
-    const char * name;
-    core_issue_fn issue;
-} scalars[] = {
-    {"ADD", op_add},
-    {"ADD_add_r_ri", op_add_imm},
-    {"SUB", op_sub},
-    {"ADC", op_adc},
-    {"SBC", op_sbc},
-    {"AND", op_and},
-    {"OR", op_or},
-    {"XOR", op_xor},
-    {"LSHL", op_lshl},
-    {"ASHL", op_ashl},
-    {"MUL_mul_r_rr", op_mul},
-    {"EQ", op_eq},
-    {"NE", op_ne},
-    {"LT", op_lt},
-    {"LTU", op_ltu},
-    {"GE", op_ge},
-    {"GEU", op_geu},
-    {"EQZ", op_eqz},
-    {"NEZ", op_nez},
-    {"SELNEZ", op_selnez},
-    {"SELEQZ", op_seleqz},
-    {"ABS", op_abs},
-    {"CLZ", op_clz},
-    {"CLB", op_clb},
-    {"EXTENDs8", op_extend_s8},
-    {"EXTENDs16", op_extend_s16},
-    {"EXTENDu8", op_extend_u8},
-    {"EXTENDu16", op_extend_u16},
-    {"DIVS", op_divs},
-    {"MOVX_alu_cg", op_mov_imm},
-    {"MOVX_mvx_scl", op_mov},
-    {"MOVXM_lng_cg", op_mov_imm},
-    {"MOVA_lda_cg", op_mov_imm},
-    {"MOV_mv_cg", op_mov_imm},
-    {"MOV_mv_scl", op_mov},
-    {"MOV_D1", op_mov},
-    {"MOV_D2", op_mov},
-    {"MOV_D3", op_mov},
-    {"MOV_D4", op_mov},
-    {"MOV_D5", op_mov},
-    {"MOV_D6", op_mov},
-    {"MOV_CNTR", op_mov_cntr},
-    {"ADD_NC", op_add_nc},
+static void op_mac(struct core * c, const struct core_op * op) {
+    put(c, op, reg_u32(c, op->d) + A * B);
+}
+
+static void op_msc(struct core * c, const struct core_op * op) {
+    put(c, op, reg_u32(c, op->d) - A * B);
+}
+
+static void op_add_nc_rr(struct core * c, const struct core_op * op) {
+    put_any(c, op, A + B);
+}
+
+static const core_issue_fn scalars[CORE_SCALAR_COUNT] = {
+    [CORE_ADD] = op_add,
+    [CORE_ADD_IMM] = op_add_imm,
+    [CORE_SUB] = op_sub,
+    [CORE_ADC] = op_adc,
+    [CORE_SBC] = op_sbc,
+    [CORE_AND] = op_and,
+    [CORE_OR] = op_or,
+    [CORE_XOR] = op_xor,
+    [CORE_LSHL] = op_lshl,
+    [CORE_ASHL] = op_ashl,
+    [CORE_MUL] = op_mul,
+    [CORE_MAC] = op_mac,
+    [CORE_MSC] = op_msc,
+    [CORE_EQ] = op_eq,
+    [CORE_NE] = op_ne,
+    [CORE_LT] = op_lt,
+    [CORE_LTU] = op_ltu,
+    [CORE_GE] = op_ge,
+    [CORE_GEU] = op_geu,
+    [CORE_EQZ] = op_eqz,
+    [CORE_NEZ] = op_nez,
+    [CORE_SEL_NEZ] = op_selnez,
+    [CORE_SEL_EQZ] = op_seleqz,
+    [CORE_ABS] = op_abs,
+    [CORE_CLZ] = op_clz,
+    [CORE_CLB] = op_clb,
+    [CORE_EXTEND_S8] = op_extend_s8,
+    [CORE_EXTEND_S16] = op_extend_s16,
+    [CORE_EXTEND_U8] = op_extend_u8,
+    [CORE_EXTEND_U16] = op_extend_u16,
+    [CORE_DIVS] = op_divs,
+    [CORE_MOV] = op_mov,
+    [CORE_MOV_IMM] = op_mov_imm,
+    [CORE_MOV_COUNTER] = op_mov_cntr,
+    [CORE_ADD_NC] = op_add_nc,
+    [CORE_ADD_NC_RR] = op_add_nc_rr,
 };
 
 bool core_prepare_scalar(struct core * c, struct core_op * op) {
-    size_t i = 0;
-    while (i < sizeof scalars / sizeof scalars[0] &&
-           strcmp(scalars[i].name, op->instr->name) != 0) {
-        i++;
-    }
-    if (i == sizeof scalars / sizeof scalars[0]) {
-        return false;
-    }
-    op->issue = scalars[i].issue;
+    (void) c;
+    op->issue = scalars[op->meaning->what];
     int n_sources = 0;
     bool has_result = false;
     for (int k = 0; k < op->n_in; k++) {
-        if (op->in[k].index < op->instr->n_explicit) {
+        if (op->in[k].index < op->instr->n_explicit && op->in[k].index != 0) { // 0: the result
             uint8_t unit = (uint8_t) (op->in[k].offset / 4);
             *(n_sources++ ? &op->b : &op->a) = unit;
         }
@@ -212,10 +207,6 @@ bool core_prepare_scalar(struct core * c, struct core_op * op) {
     }
     int spc = op->d - AIE_UNIT_SPC;
     op->is_loop = spc == AIE_SPC_LS || spc == AIE_SPC_LE || spc == AIE_SPC_LC;
-    if (op->odd_register || !has_result || op->d >= AIE_UNIT_W || op->a >= AIE_UNIT_W ||
-        op->b >= AIE_UNIT_W) {
-        core_fault_at(c, op, "the emulator does not implement these operands of %s",
-                      op->instr->name);
-    }
-    return true;
+    return !op->odd_register && has_result && op->d < CORE_WORDS && op->a < CORE_WORDS &&
+           op->b < CORE_WORDS;
 }

@@ -71,17 +71,15 @@ static void commit_scalar(struct core * c, const struct core_write * w, const ui
     }
 }
 
-_Static_assert(AIE_UNIT_AM + 36 - AIE_UNIT_W == 64, "one bit for each unit of a vector");
-
 // landed: the vector units that results of this cycle went to.
 static inline void commit_write(struct core * c, const struct core_write * w, const uint8_t * data,
                                 uint64_t * landed) {
-    if (w->span.unit < AIE_UNIT_W) {
+    if (w->span.unit < CORE_WORDS) {
         commit_scalar(c, w, data);
         return;
     }
     static const uint8_t parts[] = {0, 1, 3, 7, 15}; // a vector has at most four
-    uint64_t units = (uint64_t) parts[w->span.n_units] << (w->span.unit - AIE_UNIT_W);
+    uint64_t units = (uint64_t) parts[w->span.n_units] << (w->span.unit - CORE_WORDS);
     if (*landed & units) {
         fault_two_writers(c, w->op);
     }
@@ -93,6 +91,8 @@ static inline void commit_write(struct core * c, const struct core_write * w, co
         memcpy(to, data, 64);
     } else if (w->span.size == 128) {
         memcpy(to, data, 128);
+    } else if (w->span.size == 256) {
+        memcpy(to, data, 256);
     } else {
         memcpy(to, data, w->span.size);
     }
@@ -119,12 +119,17 @@ static inline void tick(struct core * c) {
         c->n_loads[slot] = 0;
         for (int i = 0; i < n; i++) {
             const struct core_op * op = l->op[i];
-            uint64_t unit = UINT64_C(1) << (op->data.unit - AIE_UNIT_W);
-            if (landed & unit) {
+            // of one or two units
+            uint64_t units = (uint64_t) (2 * op->data.n_units - 1) << (op->data.unit - CORE_WORDS);
+            if (landed & units) {
                 fault_two_writers(c, op);
             }
-            landed |= unit;
-            memcpy(c->regs + op->data.offset, l->data[i], 32);
+            landed |= units;
+            if (op->data.size == 32) {
+                memcpy(c->regs + op->data.offset, l->data[i], 32);
+            } else {
+                memcpy(c->regs + op->data.offset, l->data[i], LOAD_BYTES);
+            }
         }
     }
     n = c->n_writes[slot];
@@ -141,45 +146,63 @@ static inline void tick(struct core * c) {
 
 // The source as a bypass sees it: results of the same kind that land in the next cycle count
 // already.
-static const uint8_t * read_bypassed(struct core * c, const struct core_in * in, int scratch) {
-    const uint8_t * live = c->regs + in->offset;
+static const uint8_t * read_bypassed(struct core * c, int offset, int size, int bypass,
+                                     uint8_t * scratch) {
+    const uint8_t * live = c->regs + offset;
     int slot = (int) ((c->cycle + 1) % RING);
     for (int i = 0; i < c->n_writes[slot]; i++) {
         const struct core_write * w = &c->writes[slot].list[i];
         const uint8_t * data = c->writes[slot].data + CELL * w->span.cell;
         int from = w->span.offset, to = from + w->span.size;
-        int lo = in->offset > from ? in->offset : from;
-        int hi = in->offset + in->size < to ? in->offset + in->size : to;
-        if (w->span.bypass != in->bypass || lo >= hi) {
+        int lo = offset > from ? offset : from;
+        int hi = offset + size < to ? offset + size : to;
+        if ((int) w->span.bypass != bypass || lo >= hi) {
             continue;
         }
-        if (lo == in->offset && hi == in->offset + in->size) {
+        if (lo == offset && hi == offset + size) {
             return data + (lo - from);
         }
-        if (live != c->scratch[scratch]) {
-            memcpy(c->scratch[scratch], live, in->size);
-            live = c->scratch[scratch];
+        if (live != scratch) {
+            memcpy(scratch, live, (size_t) size);
+            live = scratch;
         }
-        memcpy(c->scratch[scratch] + (lo - in->offset), data + (lo - from), (size_t) (hi - lo));
+        memcpy(scratch + (lo - offset), data + (lo - from), (size_t) (hi - lo));
     }
     return live;
 }
 
-static inline const uint8_t * read_live(struct core * c, const struct core_in * in, int scratch) {
+// A source that lies in pieces, put together.
+static const uint8_t * read_pieces(struct core * c, const struct core_op * op,
+                                   const struct core_in * in, uint8_t * scratch) {
+    bool bypassed = in->bypass && c->n_bypass[(c->cycle + 1) % RING];
+    int at = 0;
+    for (int i = 0; i < in->gather; i++) {
+        const struct core_piece * p = &op->pieces[in->first_piece + i];
+        uint8_t other[LOAD_BYTES];
+        const uint8_t * from = c->regs + p->offset;
+        if (bypassed) {
+            from = read_bypassed(c, p->offset, p->size, in->bypass, other);
+        }
+        memcpy(scratch + at, from, p->size);
+        at += (p->size + CELL - 1) / CELL * CELL;
+    }
+    return scratch;
+}
+
+static inline const uint8_t * read_live(struct core * c, const struct core_op * op,
+                                        const struct core_in * in, int scratch) {
     if (in->gather) {
-        memcpy(c->scratch[scratch], c->regs + in->offset, 64);
-        memcpy(c->scratch[scratch] + 64, c->regs + in->gather_offset, 16);
-        return c->scratch[scratch];
+        return read_pieces(c, op, in, c->scratch[scratch]);
     }
     if (in->bypass && c->n_bypass[(c->cycle + 1) % RING]) {
-        return read_bypassed(c, in, scratch);
+        return read_bypassed(c, in->offset, in->size, in->bypass, c->scratch[scratch]);
     }
     return c->regs + in->offset;
 }
 
 static inline void capture(struct core * c, struct core_late * l, int k) {
     const struct core_in * in = &l->op->in[k];
-    const uint8_t * from = read_live(c, in, k);
+    const uint8_t * from = read_live(c, l->op, in, k);
     uint8_t * to = l->data + in->capture;
     if (in->size == 4) {
         memcpy(to, from, 4);
@@ -223,7 +246,7 @@ void core_execute(struct core * c, const struct core_op * op, struct core_late *
     }
     for (; k < op->n_in; k++) {
         const struct core_in * in = &op->in[k];
-        x.in[in->index] = in->stage < last ? l->data + in->capture : read_live(c, in, k);
+        x.in[in->index] = in->stage < last ? l->data + in->capture : read_live(c, op, in, k);
     }
     uint64_t issued = last ? l->issued : c->cycle;
     for (k = 0; k < op->n_plain_out; k++) {
@@ -273,7 +296,7 @@ void core_issue_generic(struct core * c, const struct core_op * op) {
     }
 }
 
-enum { MAC_X = 32, MAC_Y = 96, MAC_CONF = 160 }; // in core_late.data
+enum { MAC_X = CORE_FUSED, MAC_Y = MAC_X + 64, MAC_CONF = MAC_Y + 64 }; // in core_late.data
 
 void core_issue_mac(struct core * c, const struct core_op * op) {
     int slot = (int) ((c->cycle + op->mac.delay) % RING), n = c->n_lates[slot];
@@ -296,7 +319,7 @@ static inline void execute_mac(struct core * c, const struct core_op * op, struc
     uint64_t due = l->issued + op->out[0].cycle;
     uint32_t conf;
     memcpy(&conf, l->data + MAC_CONF, 4);
-    const uint8_t * acc = read_live(c, &op->mac.acc, 0);
+    const uint8_t * acc = read_live(c, op, &op->mac.acc, 0);
     uint8_t * out = core_write_at(c, op, due, span);
     if (!op->mac.fn(out, acc, l->data + MAC_X, l->data + MAC_Y, conf)) {
         int slot = (int) (due % RING); // the place is given back: core_execute takes one itself
@@ -353,10 +376,12 @@ static uint32_t loop_end(struct core * c, const struct core_bundle * b, uint32_t
         return next;
     }
     const struct core_op * op = b->n_ops ? &b->ops[0] : NULL;
-    if ((b->flags & BUNDLE_PARTIAL_STORE) && b->pc >= ls && b->pc - ls <= 96) {
+    const struct core_target * t = c->traits;
+    if ((b->flags & BUNDLE_PARTIAL_STORE) && b->pc >= ls && b->pc - ls < t->loop_partial_bytes) {
         core_fault_at(c, op, "8- or 16-bit store in the last bundle of a short zero-overhead loop");
-    } else if (c->loop_setup && c->cycle - c->loop_setup < 8) {
-        core_fault_at(c, op, "zero-overhead loop ends less than 8 bundles after its set-up");
+    } else if (c->loop_setup && c->cycle - c->loop_setup < t->loop_distance) {
+        core_fault_at(c, op, "zero-overhead loop ends less than %d bundles after its set-up",
+                      t->loop_distance);
     }
     return ls;
 }
@@ -525,7 +550,8 @@ void core_advance(struct core * c, uint64_t now) {
 
 enum status core_new(enum aie_arch arch, const struct core_env * env, struct core ** out) {
     *out = NULL;
-    if (arch != AIE_ARCH_AIE2) {
+    const struct core_target * target = core_target_of(arch);
+    if (target == NULL) {
         return ST_UNSUPPORTED;
     }
     void * memory = NULL;
@@ -534,7 +560,10 @@ enum status core_new(enum aie_arch arch, const struct core_env * env, struct cor
     }
     struct core * c = memory;
     memset(c, 0, sizeof *c);
-    c->arch = arch;
+    c->traits = target;
+    for (int i = 0; i < CORE_WORDS; i++) {
+        c->mask[i] = target->masks[i] ? target->masks[i] : UINT32_MAX;
+    }
     c->isa = aie_isa_get(arch);
     c->env = *env;
     c->state = CORE_DISABLED;
@@ -565,10 +594,15 @@ void core_reset(struct core * c) {
     uint64_t now = core_now(c);
     memset(c->regs, 0, sizeof c->regs);
     if (c->env.strict) {
-        core_garbage(c->regs, sizeof c->regs, (uint64_t) c->env.seed << 32 | ++c->resets);
-        for (int unit = 0; unit < AIE_UNIT_W; unit++) { // what steers the core is 0
-            reg_put_u32(c, unit, unit < AIE_UNIT_CR ? reg_u32(c, unit) : 0);
+        uint64_t seed = (uint64_t) c->env.seed << 32 | ++c->resets;
+        core_garbage(c->regs, CORE_VECTORS, seed);
+        core_garbage(c->regs + CORE_VECTORS, CORE_REG_BYTES - CORE_VECTORS, ~seed);
+        for (int i = 0; i < CORE_WORDS; i++) { // what steers the core is not
+            reg_put_u32(c, i, c->traits->data_words[i / 64] >> i % 64 & 1 ? reg_u32(c, i) : 0);
         }
+    }
+    for (int i = 0; i < c->traits->n_presets; i++) {
+        reg_put_u32(c, c->traits->presets[i].word, c->traits->presets[i].value);
     }
     reg_put_u32(c, AIE_UNIT_SPC + AIE_SPC_COREID, id);
     memset(c->stamp, 0, sizeof c->stamp);

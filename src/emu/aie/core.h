@@ -97,9 +97,10 @@ void core_lose_banks(struct core * c, uint64_t cycles);
 uint64_t core_stray_loads(const struct core * c); // not aligned, or from where there is no memory
 
 // Register access for debug registers and instruction tests: raw little-endian bytes of the
-// register (4 for scalars, 16..128 for vectors). Writes are immediate. Returns the size.
-int core_reg_get(const struct core * c, aie_reg reg, uint8_t bytes[128]);
-int core_reg_set(struct core * c, aie_reg reg, const uint8_t bytes[128]);
+// register (4 for scalars, up to 128 for vectors, 256 on aie2p), of one that lies in several pieces
+// one after the other. Writes are immediate. Returns the size, 0: no such register.
+int core_reg_get(const struct core * c, aie_reg reg, uint8_t * bytes);
+int core_reg_set(struct core * c, aie_reg reg, const uint8_t * bytes);
 
 // ---- inside the core: what the semantic functions (core-*.c) see ----
 
@@ -111,7 +112,7 @@ struct core_exec {
     const struct aie_instr * instr;
     const int32_t * imm;
     const uint8_t * in[AIE_MAX_OPERANDS];
-    uint8_t * out[AIE_MAX_OPERANDS];
+    uint8_t * out[AIE_MAX_OPERANDS + 1]; // the last one: further pieces of a result
 };
 
 // Pure register-to-register semantics (vector, scalar ALU, moves): no memory, no control flow.
@@ -119,15 +120,10 @@ struct core_exec {
 // registers that an instruction uses implicitly come and go as operands like any other.
 typedef bool (*core_semantic_fn)(struct core_exec * x);
 
-// The function for an aie2 record name, or NULL. Each family registers a table of {name, fn}.
-struct core_semantic {
-    const char * name;
-    core_semantic_fn fn;
-};
+// The function for a record name, or NULL when there is none.
 core_semantic_fn core_semantic_find(enum aie_arch arch, const char * record_name);
 
 // out = acc + x * y, the short way for the configurations of inner loops. False: not one of them,
 // or not with these operands; then nothing was written and the semantic function has the answer.
 typedef bool (*core_mac_fn)(uint8_t * out, const uint8_t * acc, const uint8_t * x,
                             const uint8_t * y, uint32_t conf);
-core_mac_fn core_mac_find(enum aie_arch arch, const char * record_name); // NULL: it has none

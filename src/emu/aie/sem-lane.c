@@ -41,7 +41,7 @@ static inline void get_mask(uint8_t * flag, const uint8_t * in, int n) {
 }
 
 static bool signed_lanes(const struct core_exec * x) {
-    return sem_control(x, AIE_CR_VADD_SIGN) & 1;
+    return sem_sign(x);
 }
 
 // ---- shapes: bodies over lanes of type T; `a`, `b` are the source lanes, `bit` the mask bit ----

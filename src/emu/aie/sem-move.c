@@ -1,6 +1,5 @@
-// sem-move: bytes moved within x registers: broadcast, extract, insert, push, shift, shuffle; and
-// the search through all families of vector instructions (core_semantic_find). Plain vmov is the
-// core's.
+// sem-move: bytes moved within x registers: broadcast, extract, insert, push, shift, shuffle. Plain
+// vmov is the core's.
 //
 // Kept true: an index counts modulo the number of lanes; nothing here looks at values.
 #include "emu/aie/sem.h"
@@ -338,36 +337,3 @@ static const struct core_semantic rows[] = {
 };
 
 const struct sem_family sem_moves = SEM_FAMILY(rows);
-
-// Called once for each prepared instruction, not for each executed one: a walk is fast enough.
-core_semantic_fn core_semantic_find(enum aie_arch arch, const char * record_name) {
-    const struct sem_family * const families[] = {&sem_lanes, &sem_moves, &sem_converts, &sem_macs,
-                                                  &sem_floats};
-    if (arch != AIE_ARCH_AIE2) {
-        return NULL;
-    }
-    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
-        for (int i = 0; i < families[f]->count; i++) {
-            if (strcmp(families[f]->rows[i].name, record_name) == 0) {
-                return families[f]->rows[i].fn;
-            }
-        }
-    }
-    return NULL;
-}
-
-core_mac_fn core_mac_find(enum aie_arch arch, const char * record_name) {
-    static const struct {
-        const char * name;
-        core_mac_fn fn;
-    } macs[] = {
-        {"VMAC_F_vmac_bm_core_dense", sem_mac_bf16},
-        {"VMAC_vmac_cm_core_dense", sem_mac_int},
-    };
-    for (size_t i = 0; arch == AIE_ARCH_AIE2 && i < sizeof(macs) / sizeof(macs[0]); i++) {
-        if (strcmp(macs[i].name, record_name) == 0) {
-            return macs[i].fn;
-        }
-    }
-    return NULL;
-}

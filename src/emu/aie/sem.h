@@ -82,12 +82,18 @@ bool sem_mac_int(uint8_t * out, const uint8_t * acc, const uint8_t * x, const ui
 
 // ---- for the tables in sem-*.c ----
 
-// The rows of one family; core_semantic_find walks the families.
+// What a record does; a name may end with '*': all records that begin so.
+struct core_semantic {
+    const char * name;
+    core_semantic_fn fn;
+};
+
+// The rows of one family of an architecture; core-target.c walks the families.
 struct sem_family {
     const struct core_semantic * rows;
     int count;
 };
-extern const struct sem_family sem_lanes, sem_moves, sem_converts, sem_macs, sem_floats;
+extern const struct sem_family sem_lanes, sem_moves, sem_converts, sem_macs, sem_floats; // aie2
 
 #define SEM_FAMILY(rows)                                                                           \
     { (rows), (int) (sizeof(rows) / sizeof((rows)[0])) }
@@ -103,8 +109,51 @@ static inline uint32_t sem_implicit(const struct core_exec * x, aie_reg reg, uin
     return fallback;
 }
 
+enum {
+    SEM_SIGN_REGISTERS = 1 << AIE_CR_VADD_SIGN | 1 << AIE_CR_PACK_SIGN | 1 << AIE_CR_SRS_SIGN |
+                         1 << AIE_CR_UPS_SIGN | 1 << AIE_CR_UNPACK_SIGN
+};
+
 static inline uint32_t sem_control(const struct core_exec * x, enum aie_cr cr) {
     return sem_implicit(x, AIE_REG(AIE_CR, cr), 0);
+}
+
+// The sign register that the instruction reads, if it reads one: 1 is signed.
+static inline bool sem_sign(const struct core_exec * x) {
+    for (int i = x->instr->n_explicit; i < x->instr->n_operands; i++) {
+        aie_reg reg = x->instr->operands[i].fixed;
+        int n = AIE_REG_NUM(reg);
+        bool is_sign = AIE_REG_KIND(reg) == AIE_CRP
+                           ? n >= AIE_CRP_VADD_SIGN0
+                           : AIE_REG_KIND(reg) == AIE_CR && (1u << n & SEM_SIGN_REGISTERS) != 0;
+        if (is_sign && x->in[i]) {
+            return load_u32(x->in[i]) & 1;
+        }
+    }
+    return false;
+}
+
+// Bits of the lanes on both sides of a conversion. Where the record does not say them (narrow 0),
+// a control register does, and `wide` is their ratio.
+struct sem_widths {
+    int narrow, wide;
+};
+
+static inline struct sem_widths sem_widths(const struct core_exec * x, int narrow, int wide) {
+    for (int i = x->instr->n_explicit; narrow == 0 && i < x->instr->n_operands; i++) {
+        aie_reg reg = x->instr->operands[i].fixed;
+        if (AIE_REG_KIND(reg) != AIE_CRP || x->in[i] == NULL) {
+            continue;
+        }
+        uint32_t v = load_u32(x->in[i]) & 1;
+        if (AIE_REG_NUM(reg) == AIE_CRP_UPS_MODE || AIE_REG_NUM(reg) == AIE_CRP_SRS_MODE) {
+            return (struct sem_widths){(v ? 64 : 32) / wide, v ? 64 : 32};
+        }
+        if (AIE_REG_NUM(reg) == AIE_CRP_PACK_SIZE || AIE_REG_NUM(reg) == AIE_CRP_UNPACK_SIZE) {
+            return (struct sem_widths){v ? 8 : 4, v ? 16 : 8};
+        }
+    }
+    return (struct sem_widths){narrow, wide};
 }
 
 // Status registers are sticky: every one that the instruction defines learns the flags.

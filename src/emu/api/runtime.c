@@ -71,7 +71,7 @@ struct emu_pool * emu_pool_find(hsa_amd_memory_pool_t handle) {
 
 static enum status parse_trace(struct emu_runtime * rt, struct error * err) {
     rt->trace_col = rt->trace_row = -1;
-    const char * text = getenv("GGML_HSA_EMU_TRACE");
+    const char * text = secure_getenv("GGML_HSA_EMU_TRACE");
     if (!text || !*text) {
         return ST_OK;
     }

@@ -70,7 +70,7 @@ static void drop_file(struct emu_timeline * t, const char * why) {
 }
 
 struct emu_timeline * emu_timeline_new(void) {
-    const char * path = getenv("GGML_HSA_TRACE");
+    const char * path = secure_getenv("GGML_HSA_TRACE");
     if (!path || !*path) {
         return NULL;
     }

@@ -36,7 +36,7 @@ uint64_t kfd_ticks(void) {
 
 static struct kfd_gpu * create(void) {
     struct error err = {0};
-    const char * dir = getenv("HSA_MODEL_TOPOLOGY");
+    const char * dir = secure_getenv("HSA_MODEL_TOPOLOGY");
     struct kfd_gpu * gpu = calloc(1, sizeof *gpu);
     enum status st = gpu ? kfd_topology_gpu(dir ? dir : "", &gpu->model, &err)
                          : error_set(&err, ST_NO_MEMORY, "no memory for a GPU");

@@ -57,9 +57,9 @@ struct rk_unary {
     double param; // elu: alpha; powf: the exponent
 };
 
-// activation_{step,gelu_quick,hardswish,hardsigmoid,expm1,softplus,trunc,leaky_relu,clamp,xielu}_
-// {f32,f16,bf16}, as ggml's CPU computes them, NaN and infinities too: step, hardsigmoid and
-// leaky_relu make 0 of a NaN, and clamp its maximum; softplus is x above 20.
+// activation_<op>_{f32,f16,bf16}, ops of one input that activation.hip lists (step, gelu_quick,
+// clamp ...), as ggml's CPU computes them, NaN and infinities too: step, hardsigmoid and leaky_relu
+// make 0 of a NaN, and clamp its maximum; softplus is x above 20.
 struct rk_activation {
     struct rk_shape shape;
     uint32_t x_stride[RK_DIMS], y_stride[RK_DIMS];
@@ -96,8 +96,8 @@ struct rk_binary {
     void * y;
 };
 
-// glu_{reglu,geglu,swiglu,swiglu_oai,geglu_erf,geglu_quick,swiglu_clamp}_{f32,f16,bf16}:
-// y = act(a) * b, where act is relu, gelu, silu, gelu_erf or gelu_quick: a is the gate. It is 0
+// glu_<op>_{f32,f16,bf16}, ops of two inputs that glu.hip lists. reglu, geglu, swiglu, geglu_erf,
+// geglu_quick: y = act(a) * b, where act is relu, gelu, silu, ...: a is the gate. It is 0
 // whatever b is where reglu's a is not above 0, and geglu's a is -10 or less.
 // swiglu_oai: y = a' / (1 + exp(-alpha a')) * (b' + 1), swiglu_clamp: y = silu(a') * b', with
 // a' = min(a, limit) and b' = b within [-limit, limit].

@@ -4,32 +4,22 @@
 // tile descriptors are written for each piece, and every queue is empty when the run is over.
 #include "convert.h"
 
-#include "aie/array/array.h"
+#include "aie/array/flow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { CORES_PER_COLUMN = 2, OPERAND_IN = 0, OPERAND_OUT = 1 };
 
-// Core-tile descriptors of one stream: ping and pong chained, a lone ping, the last chunk.
-enum { BD_PING, BD_PONG, BD_LONE, BD_LAST, BDS_PER_STREAM };
+static const struct flow_stream stream_in = {CORE_S2MM_QUEUE,  CV_BUFFER_IN,    CV_IN_BYTES,
+                                             CV_LOCK_IN_EMPTY, CV_LOCK_IN_FULL, 0};
+static const struct flow_stream stream_out = {CORE_MM2S_QUEUE,  CV_BUFFER_OUT,     CV_OUT_BYTES,
+                                              CV_LOCK_OUT_FULL, CV_LOCK_OUT_EMPTY, FLOW_BDS};
 
-struct stream { // one of the core's two, as data
-    uint32_t queue;
-    uint32_t buffer, other; // other: what turns ping into pong
-    int acquire, release;
-    int first_bd;
-};
-
-static const struct stream stream_in = {CORE_S2MM_QUEUE,  CV_BUFFER_IN,    CV_IN_BYTES,
-                                        CV_LOCK_IN_EMPTY, CV_LOCK_IN_FULL, 0};
-static const struct stream stream_out = {CORE_MM2S_QUEUE,  CV_BUFFER_OUT,     CV_OUT_BYTES,
-                                         CV_LOCK_OUT_FULL, CV_LOCK_OUT_EMPTY, BDS_PER_STREAM};
-
-// How words lie in memory, for a core's descriptor and the shim's alike.
-struct layout {
-    uint32_t wrap[2], step[3];
-    uint32_t runs, run_step; // shim: 0, or how often, and how far from one to the next
+// How a shim's words lie in memory.
+struct walk {
+    struct flow_layout run;
+    uint32_t runs, step; // 0, or how often, and how far from one to the next
 };
 
 // ---- what is done ----
@@ -104,7 +94,7 @@ enum status convert_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t 
     }
     struct array a;
     array_begin(&a, spec->arch);
-    for (int col = 0; col < array_target(spec->arch)->columns; col++) {
+    for (int col = 0; col < aie_target(spec->arch)->columns; col++) {
         for (int i = 0; i < CORES_PER_COLUMN; i++) {
             struct array_port shim = {col, ARRAY_ROW_SHIM, i}, core = {col, ARRAY_ROW_CORE + i, 0};
             array_core(&a, col, core.row, code.bytes, code.size, convert_lock_init, CV_LOCK_COUNT);
@@ -120,74 +110,38 @@ enum status convert_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t 
 // ---- instruction stream ----
 
 struct worker { // a core and its piece of work
-    struct txn * t;
-    const struct array_target * target;
+    struct flow flow;
     const struct kernel_spec * spec;
     const struct convert_plan * plan;
     const struct convert_piece * piece;
-    int col, channel;
+    struct flow_tile core;
+    int channel;          // of the shim
     uint32_t rows, chunk; // rows in all, and in each chunk but the last
     uint32_t full, last;  // chunks before the last, rows in that one
 };
 
-static void core_bd(const struct worker * w, const struct stream * s, int which, bool pong,
-                    uint32_t words, int next, const struct layout * lay) {
-    uint32_t out[6];
-    array_core_bd(&(struct array_bd){.address = s->buffer ^ (pong ? s->other : 0),
-                                     .words = words,
-                                     .next = next,
-                                     .acquire = s->acquire,
-                                     .acquire_value = -1,
-                                     .release = s->release,
-                                     .release_value = 1,
-                                     .wrap = {lay->wrap[0], lay->wrap[1]},
-                                     .step = {lay->step[0], lay->step[1], lay->step[2]}},
-                  out);
-    uint32_t at = CORE_BD + 0x20 * (uint32_t) (s->first_bd + which);
-    txn_block_write(w->t, image_addr(w->col, ARRAY_ROW_CORE + w->channel, at), out, 6);
-}
-
-static void push_core(const struct worker * w, const struct stream * s, int which, int repeat) {
-    txn_write(w->t, image_addr(w->col, ARRAY_ROW_CORE + w->channel, s->queue),
-              array_queue_word(s->first_bd + which, repeat, false));
-}
-
 // All chunks of a stream whose rows are that many words.
-static void start_core_stream(const struct worker * w, const struct stream * s, uint32_t row,
-                              const struct layout * lay) {
-    uint32_t equal = w->full + (w->last == w->chunk);
-    if (equal >= 2) {
-        core_bd(w, s, BD_PING, false, w->chunk * row, s->first_bd + BD_PONG, lay);
-        core_bd(w, s, BD_PONG, true, w->chunk * row, -1, lay);
-        push_core(w, s, BD_PING, (int) equal / 2);
-    }
-    if (equal % 2) {
-        core_bd(w, s, BD_LONE, false, w->chunk * row, -1, lay);
-        push_core(w, s, BD_LONE, 1);
-    }
-    if (equal == w->full) {
-        core_bd(w, s, BD_LAST, equal % 2, w->last * row, -1, lay);
-        push_core(w, s, BD_LAST, 1);
-    }
+static void start_core(const struct worker * w, const struct flow_stream * s, uint32_t row,
+                       const struct flow_layout * lay) {
+    bool alike = w->last == w->chunk;
+    flow_start(&w->flow, w->core, s, w->full + alike, w->chunk * row, alike ? 0 : w->last * row,
+               lay);
 }
 
-static void start_shim(const struct worker * w, int bd, uint32_t queue, bool token, int operand,
-                       uint64_t offset, uint32_t words, const struct layout * lay) {
-    uint32_t out[8];
-    array_shim_bd(&(struct array_bd){.words = words,
-                                     .next = -1,
-                                     .acquire = -1,
-                                     .release = -1,
-                                     .wrap = {lay->wrap[0], lay->wrap[1]},
-                                     .step = {lay->step[0], lay->step[1], lay->step[2]},
-                                     .iterations = lay->runs,
-                                     .iteration_step = lay->run_step},
-                  w->target, out);
-    uint32_t at = image_addr(w->col, ARRAY_ROW_SHIM, SHIM_BD + 0x20 * (uint32_t) bd);
-    txn_block_write(w->t, at, out, 8);
-    txn_patch_address(w->t, at + 4, operand, (uint32_t) offset);
-    txn_write(w->t, image_addr(w->col, ARRAY_ROW_SHIM, queue + 8 * (uint32_t) w->channel),
-              array_queue_word(bd, lay->runs ? (int) lay->runs : 1, token));
+static void start_shim(const struct worker * w, int bd, uint32_t queue, int operand,
+                       uint64_t offset, uint32_t words, const struct walk * walk) {
+    const struct flow_layout * lay = &walk->run;
+    flow_shim_bd(&w->flow, w->core.col, bd,
+                 &(struct array_bd){.words = words,
+                                    .next = -1,
+                                    .wrap = {lay->wrap[0], lay->wrap[1]},
+                                    .step = {lay->step[0], lay->step[1], lay->step[2]},
+                                    .iterations = walk->runs,
+                                    .iteration_step = walk->step},
+                 operand, (uint32_t) offset);
+    flow_push(&w->flow, (struct flow_tile){w->core.col, ARRAY_ROW_SHIM},
+              queue + 8 * (uint32_t) w->channel, bd, walk->runs ? walk->runs : 1,
+              queue == SHIM_S2MM_QUEUE);
 }
 
 static void write_params(const struct worker * w) {
@@ -210,31 +164,32 @@ static void write_params(const struct worker * w) {
         [CV_PARAM_ODD_AT] = (convert_words(plan, width) - 1) * 4,
         [CV_PARAM_ODD_STRIDE] = stride,
     };
-    txn_block_write(w->t, image_addr(w->col, ARRAY_ROW_CORE + w->channel, CV_PARAMS), p,
-                    CV_PARAM_COUNT);
+    txn_block_write(w->flow.t, image_addr(w->core.col, w->core.row, CV_PARAMS), p, CV_PARAM_COUNT);
 }
 
 static void start_in(const struct worker * w) {
     const struct convert_piece * piece = w->piece;
     uint32_t words = convert_words(w->plan, piece->width);
     uint32_t stride = convert_words(w->plan, convert_padded(piece->width));
-    struct layout core = {0}, shim = {0};
+    struct flow_layout core = {0};
+    struct walk shim = {0};
     if (words != stride && w->chunk > 1) {
-        core = (struct layout){.wrap = {words}, .step = {1, stride}};
+        core = (struct flow_layout){.wrap = {words}, .step = {1, stride}};
     }
     if (piece->n2 > 1 || (piece->n1 > 1 && piece->step1 != 4 * (int64_t) words)) {
-        shim = (struct layout){.wrap = {words}, .step = {1, (uint32_t) (piece->step1 / 4)}};
+        shim.run =
+            (struct flow_layout){.wrap = {words}, .step = {1, (uint32_t) (piece->step1 / 4)}};
     }
     if (piece->n2 > 1) {
-        shim.wrap[1] = (uint32_t) piece->n1;
-        shim.step[2] = (uint32_t) (piece->step2 / 4);
+        shim.run.wrap[1] = (uint32_t) piece->n1;
+        shim.run.step[2] = (uint32_t) (piece->step2 / 4);
     }
     if (piece->n3 > 1) {
         shim.runs = (uint32_t) piece->n3;
-        shim.run_step = (uint32_t) (piece->step3 / 4);
+        shim.step = (uint32_t) (piece->step3 / 4);
     }
-    start_core_stream(w, &stream_in, words, &core);
-    start_shim(w, 2 * w->channel, SHIM_MM2S_QUEUE, false, OPERAND_IN, piece->in,
+    start_core(w, &stream_in, words, &core);
+    start_shim(w, 2 * w->channel, SHIM_MM2S_QUEUE, OPERAND_IN, piece->in,
                (uint32_t) (piece->n1 * piece->n2) * words, &shim);
 }
 
@@ -242,21 +197,23 @@ static void start_out(const struct worker * w) {
     const struct convert_piece * piece = w->piece;
     uint32_t words = convert_padded(piece->width) / 2, pieces = (uint32_t) w->plan->pieces;
     uint32_t row_step = (uint32_t) (piece->out_step / 4);
-    struct layout core = {0}, shim = {0};
+    struct flow_layout core = {0};
+    struct walk shim = {0};
     if (pieces > 1 && w->chunk > 1) { // a row's pieces, then the next row's
-        core = (struct layout){.wrap = {words, pieces}, .step = {1, CV_PIECE_BYTES / 4, words}};
+        core =
+            (struct flow_layout){.wrap = {words, pieces}, .step = {1, CV_PIECE_BYTES / 4, words}};
     } else if (pieces > 1) { // rows may be longer than a core's descriptor counts
-        core = (struct layout){.wrap = {4, words / 4}, .step = {1, 4, CV_PIECE_BYTES / 4}};
+        core = (struct flow_layout){.wrap = {4, words / 4}, .step = {1, 4, CV_PIECE_BYTES / 4}};
     }
     if (!piece->packed_out && pieces > 1) {
-        shim = (struct layout){
+        shim.run = (struct flow_layout){
             .wrap = {words, pieces},
             .step = {1, (uint32_t) (w->plan->padded / 2), w->rows > 1 ? row_step : 0}};
     } else if (!piece->packed_out && w->rows > 1) {
-        shim = (struct layout){.wrap = {words}, .step = {1, row_step}};
+        shim.run = (struct flow_layout){.wrap = {words}, .step = {1, row_step}};
     }
-    start_core_stream(w, &stream_out, words * pieces, &core);
-    start_shim(w, 2 * w->channel + 1, SHIM_S2MM_QUEUE, true, OPERAND_OUT, piece->out,
+    start_core(w, &stream_out, words * pieces, &core);
+    start_shim(w, 2 * w->channel + 1, SHIM_S2MM_QUEUE, OPERAND_OUT, piece->out,
                w->rows * words * pieces, &shim);
 }
 
@@ -266,8 +223,7 @@ static void start_piece(struct worker * w) {
     w->full = (w->rows - 1) / w->chunk;
     w->last = w->rows - w->full * w->chunk;
     write_params(w);
-    uint32_t go = CORE_LOCK + 0x10 * CV_LOCK_GO;
-    txn_write(w->t, image_addr(w->col, ARRAY_ROW_CORE + w->channel, go), 1);
+    flow_go(&w->flow, w->core, CV_LOCK_GO);
     start_out(w);
     start_in(w);
 }
@@ -282,31 +238,32 @@ enum status convert_insts(const struct kernel_spec * spec, uint32_t ** insts, si
     if (st != ST_OK) {
         return st;
     }
-    const struct array_target * target = array_target(spec->arch);
+    const struct aie_target * target = aie_target(spec->arch);
     int cores = target->columns * CORES_PER_COLUMN;
     struct txn t;
+    struct flow flow = {&t, target};
     txn_begin(&t, target->columns, target->device_generation);
     struct convert_cursor cursor = {0};
     struct convert_piece piece;
     int64_t n = 0;
     for (; convert_plan_next(&plan, &cursor, cores, &piece); n++) {
         int core = (int) (n % cores);
-        struct worker w = {.t = &t,
-                           .target = target,
+        int col = core % target->columns, channel = core / target->columns;
+        struct worker w = {.flow = flow,
                            .spec = spec,
                            .plan = &plan,
                            .piece = &piece,
-                           .col = core % target->columns,
-                           .channel = core / target->columns};
+                           .core = {col, ARRAY_ROW_CORE + channel},
+                           .channel = channel};
         if (n < cores) {
-            array_token_controller(&t, w.col, w.channel);
+            flow_expect(&flow, col, channel);
         } else {
-            txn_wait(&t, w.col, ARRAY_ROW_SHIM, 0, w.channel);
+            flow_wait(&flow, col, channel);
         }
         start_piece(&w);
     }
     for (int core = 0; core < cores && core < n; core++) {
-        txn_wait(&t, core % target->columns, ARRAY_ROW_SHIM, 0, core / target->columns);
+        flow_wait(&flow, core % target->columns, core / target->columns);
     }
     return txn_end(&t, insts, n_words, err);
 }

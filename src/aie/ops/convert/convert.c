@@ -67,11 +67,11 @@ static void flip(struct program * w, struct asm_reg r, int32_t bits_) {
 }
 
 static void acquire(struct program * w, int lock, struct asm_reg value) {
-    asm_acquire(w->p, OWN_LOCKS + lock, value);
+    asm_lock_acquire(w->p, OWN_LOCKS + lock, value);
 }
 
 static void release(struct program * w, int lock, struct asm_reg value) {
-    asm_release(w->p, OWN_LOCKS + lock, value);
+    asm_lock_release(w->p, OWN_LOCKS + lock, value);
 }
 
 static void parameter(struct program * w, struct asm_reg to, int i) {

@@ -5,7 +5,7 @@
 // that lengths may be anything and every queue is empty when the run is over.
 #include "elementwise-plan.h"
 
-#include "aie/array/array.h"
+#include "aie/array/flow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,24 +13,17 @@
 
 enum { OPERAND_A, OPERAND_B, OPERAND_OUT };
 
-// Core-tile descriptors of one stream: ping and pong chained, a lone ping, the last chunk.
-enum { BD_PING, BD_PONG, BD_LONE, BD_LAST, BDS_PER_STREAM };
-
 // Shim descriptors: a, out, then a chain for b.
 enum { SHIM_BD_A, SHIM_BD_OUT, SHIM_BD_B };
 
-struct stream { // one of the core's three, as data
-    uint32_t queue;
-    uint32_t buffer;
-    int acquire, release;
-    int first_bd;
+static const struct flow_stream streams[3] = {
+    {CORE_S2MM_QUEUE, EW_BUFFER_A, EW_CHUNK_BYTES, EW_LOCK_A_EMPTY, EW_LOCK_A_FULL, 0},
+    {CORE_S2MM_QUEUE + 8, EW_BUFFER_B, EW_CHUNK_BYTES, EW_LOCK_B_EMPTY, EW_LOCK_B_FULL, FLOW_BDS},
+    {CORE_MM2S_QUEUE, EW_BUFFER_OUT, EW_CHUNK_BYTES, EW_LOCK_OUT_FULL, EW_LOCK_OUT_EMPTY,
+     2 * FLOW_BDS},
 };
 
-static const struct stream streams[3] = {
-    {CORE_S2MM_QUEUE, EW_BUFFER_A, EW_LOCK_A_EMPTY, EW_LOCK_A_FULL, 0},
-    {CORE_S2MM_QUEUE + 8, EW_BUFFER_B, EW_LOCK_B_EMPTY, EW_LOCK_B_FULL, BDS_PER_STREAM},
-    {CORE_MM2S_QUEUE, EW_BUFFER_OUT, EW_LOCK_OUT_FULL, EW_LOCK_OUT_EMPTY, 2 * BDS_PER_STREAM},
-};
+static const struct flow_layout packed;
 
 enum status elementwise_supports(const struct kernel_spec * spec, struct error * err) {
     const struct tensor *a = &spec->inputs[0], *out = &spec->output;
@@ -81,7 +74,7 @@ enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
     }
     struct array a;
     array_begin(&a, spec->arch);
-    for (int col = 0; col < array_target(spec->arch)->columns; col++) {
+    for (int col = 0; col < aie_target(spec->arch)->columns; col++) {
         array_core(&a, col, ARRAY_ROW_CORE, program.code.bytes, program.code.size, ew_lock_init,
                    EW_LOCK_COUNT);
         array_data(&a, col, ARRAY_ROW_CORE, EW_POOL, program.pool, sizeof program.pool);
@@ -99,82 +92,40 @@ enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
 
 // ---- instruction stream ----
 
-static void write_core_bd(struct txn * t, int col, const struct stream * s, int which, bool pong,
-                          uint32_t words, int next) {
-    uint32_t w[6];
-    array_core_bd(&(struct array_bd){.address = s->buffer ^ (pong ? EW_CHUNK_BYTES : 0),
-                                     .words = words,
-                                     .next = next,
-                                     .acquire = s->acquire,
-                                     .acquire_value = -1,
-                                     .release = s->release,
-                                     .release_value = 1},
-                  w);
-    uint32_t bd = (uint32_t) (s->first_bd + which);
-    txn_block_write(t, image_addr(col, ARRAY_ROW_CORE, CORE_BD + 0x20 * bd), w, 6);
-}
-
-static void push_core(struct txn * t, int col, const struct stream * s, int which, int repeat) {
-    txn_write(t, image_addr(col, ARRAY_ROW_CORE, s->queue),
-              array_queue_word(s->first_bd + which, repeat, false));
-}
-
-// Descriptors and queue entries for `full` chunks of `chunk` words and one of `last`.
-static void start_core_stream(struct txn * t, int col, const struct stream * s, int full,
-                              uint32_t chunk, uint32_t last) {
-    if (full >= 2) {
-        write_core_bd(t, col, s, BD_PING, false, chunk, s->first_bd + BD_PONG);
-        write_core_bd(t, col, s, BD_PONG, true, chunk, -1);
-        push_core(t, col, s, BD_PING, full / 2);
-    }
-    if (full % 2) {
-        write_core_bd(t, col, s, BD_LONE, false, chunk, -1);
-        push_core(t, col, s, BD_LONE, 1);
-    }
-    write_core_bd(t, col, s, BD_LAST, full % 2, last, -1);
-    push_core(t, col, s, BD_LAST, 1);
-}
-
-static void write_shim_bd(struct txn * t, const struct array_target * target, int col, int bd,
-                          const struct plan_walk * walk, int next, int operand) {
-    uint32_t w[8];
+static void shim_bd(const struct flow * f, int col, int bd, const struct plan_walk * walk, int next,
+                    int operand) {
     bool moves = walk->repeat > 1 && walk->repeat_step;
-    array_shim_bd(&(struct array_bd){.words = walk->words,
-                                     .next = next,
-                                     .acquire = -1,
-                                     .release = -1,
-                                     .wrap = {walk->wrap[0], walk->wrap[1]},
-                                     .step = {walk->step[0], walk->step[1], walk->step[2]},
-                                     .iterations = moves ? walk->repeat : 0,
-                                     .iteration_step = walk->repeat_step},
-                  target, w);
-    uint32_t addr = image_addr(col, ARRAY_ROW_SHIM, SHIM_BD + 0x20 * (uint32_t) bd);
-    txn_block_write(t, addr, w, 8);
-    txn_patch_address(t, addr + 4, operand, walk->offset);
+    flow_shim_bd(f, col, bd,
+                 &(struct array_bd){.words = walk->words,
+                                    .next = next,
+                                    .wrap = {walk->wrap[0], walk->wrap[1]},
+                                    .step = {walk->step[0], walk->step[1], walk->step[2]},
+                                    .iterations = moves ? walk->repeat : 0,
+                                    .iteration_step = walk->repeat_step},
+                 operand, walk->offset);
 }
 
-static void push_shim(struct txn * t, int col, uint32_t queue, int bd, int repeat, bool token) {
-    txn_write(t, image_addr(col, ARRAY_ROW_SHIM, queue), array_queue_word(bd, repeat, token));
+static void push_shim(const struct flow * f, int col, uint32_t queue, int bd, uint32_t runs) {
+    flow_push(f, (struct flow_tile){col, ARRAY_ROW_SHIM}, queue, bd, runs,
+              queue == SHIM_S2MM_QUEUE);
 }
 
-static void start_shim_b(struct txn * t, const struct array_target * target, int col,
-                         const struct plan_piece * piece) {
+static void start_shim_b(const struct flow * f, int col, const struct plan_piece * piece) {
     uint32_t queue = SHIM_MM2S_QUEUE + 8;
     if (piece->mode == PLAN_PERIOD) {
         // Equal descriptors in a chain, the chain repeated, and once more its tail for the rest.
         int chain = piece->rows < PLAN_PERIOD_BDS ? (int) piece->rows : PLAN_PERIOD_BDS;
         for (int i = 0; i < chain; i++) {
-            write_shim_bd(t, target, col, SHIM_BD_B + i, &piece->walk[PLAN_B],
-                          i + 1 < chain ? SHIM_BD_B + i + 1 : -1, OPERAND_B);
+            shim_bd(f, col, SHIM_BD_B + i, &piece->walk[PLAN_B],
+                    i + 1 < chain ? SHIM_BD_B + i + 1 : -1, OPERAND_B);
         }
-        push_shim(t, col, queue, SHIM_BD_B, (int) piece->rows / chain, false);
+        push_shim(f, col, queue, SHIM_BD_B, piece->rows / (uint32_t) chain);
         if (piece->rows % (uint32_t) chain) {
-            push_shim(t, col, queue, SHIM_BD_B + chain - (int) (piece->rows % (uint32_t) chain), 1,
-                      false);
+            push_shim(f, col, queue, SHIM_BD_B + chain - (int) (piece->rows % (uint32_t) chain), 1);
         }
     } else {
-        write_shim_bd(t, target, col, SHIM_BD_B, &piece->walk[PLAN_B], -1, OPERAND_B);
-        push_shim(t, col, queue, SHIM_BD_B, (int) piece->walk[PLAN_B].repeat, false);
+        shim_bd(f, col, SHIM_BD_B, &piece->walk[PLAN_B], -1, OPERAND_B);
+        push_shim(f, col, queue, SHIM_BD_B, piece->walk[PLAN_B].repeat);
     }
 }
 
@@ -196,7 +147,7 @@ static void write_params(struct txn * t, const struct kernel_spec * spec, int co
         [EW_PARAM_CHUNKS] = full + 1,
         [EW_PARAM_TRIPS] = chunk / trip,
         [EW_PARAM_TRIPS_LAST] = (last + trip - 1) / trip,
-        [EW_PARAM_OP] = ew_index(op, type),
+        [EW_PARAM_OP] = ew_index(op),
         [EW_PARAM_STREAM_B] = spec->n_inputs > 1 && !splat,
         [EW_PARAM_SPLAT_B] = spec->n_inputs > 1 && splat,
         [EW_PARAM_SPLAT_BYTE] = piece->splat_byte,
@@ -207,31 +158,31 @@ static void write_params(struct txn * t, const struct kernel_spec * spec, int co
                     (size_t) (EW_PARAM_ARGS + n_params));
 }
 
-static void start_column(struct txn * t, const struct kernel_spec * spec, int col,
+static void start_column(const struct flow * f, const struct kernel_spec * spec, int col,
                          const struct plan_piece * piece) {
-    const struct array_target * target = array_target(spec->arch);
+    struct flow_tile core = {col, ARRAY_ROW_CORE};
     uint32_t chunk = chunk_words(piece->words);
     uint32_t full = (piece->words - 1) / chunk, last = piece->words - full * chunk;
     bool has_b = spec->n_inputs > 1;
-    write_params(t, spec, col, piece, chunk, full, last);
-    start_core_stream(t, col, &streams[OPERAND_A], (int) full, chunk, last);
+    write_params(f->t, spec, col, piece, chunk, full, last);
+    flow_start(f, core, &streams[OPERAND_A], full, chunk, last, &packed);
     if (has_b && piece->mode == PLAN_SPLAT) {
-        start_core_stream(t, col, &streams[OPERAND_B], 0, chunk, 1);
+        flow_start(f, core, &streams[OPERAND_B], 0, chunk, 1, &packed);
     } else if (has_b) {
-        start_core_stream(t, col, &streams[OPERAND_B], (int) full, chunk, last);
+        flow_start(f, core, &streams[OPERAND_B], full, chunk, last, &packed);
     }
-    start_core_stream(t, col, &streams[OPERAND_OUT], (int) full, chunk, last);
-    txn_write(t, image_addr(col, ARRAY_ROW_CORE, CORE_LOCK + 0x10 * EW_LOCK_GO), 1);
+    flow_start(f, core, &streams[OPERAND_OUT], full, chunk, last, &packed);
+    flow_go(f, core, EW_LOCK_GO);
 
     int out = spec->n_inputs; // operands are the inputs, then the output
     const struct plan_walk *from = &piece->walk[PLAN_A], *to = &piece->walk[PLAN_OUT];
-    write_shim_bd(t, target, col, SHIM_BD_OUT, to, -1, out);
-    array_token_controller(t, col, 0);
-    push_shim(t, col, SHIM_S2MM_QUEUE, SHIM_BD_OUT, (int) to->repeat, true);
-    write_shim_bd(t, target, col, SHIM_BD_A, from, -1, OPERAND_A);
-    push_shim(t, col, SHIM_MM2S_QUEUE, SHIM_BD_A, (int) from->repeat, false);
+    shim_bd(f, col, SHIM_BD_OUT, to, -1, out);
+    flow_expect(f, col, 0);
+    push_shim(f, col, SHIM_S2MM_QUEUE, SHIM_BD_OUT, to->repeat);
+    shim_bd(f, col, SHIM_BD_A, from, -1, OPERAND_A);
+    push_shim(f, col, SHIM_MM2S_QUEUE, SHIM_BD_A, from->repeat);
     if (has_b) {
-        start_shim_b(t, target, col, piece);
+        start_shim_b(f, col, piece);
     }
 }
 
@@ -245,17 +196,18 @@ enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts
     if (st != ST_OK) {
         return st;
     }
-    const struct array_target * target = array_target(spec->arch);
+    const struct aie_target * target = aie_target(spec->arch);
     struct txn t;
+    struct flow f = {&t, target};
     txn_begin(&t, target->columns, target->device_generation);
     struct plan_cursor cursor = {0};
     struct plan_piece piece;
     for (int col = 0; plan_next(&plan, &cursor, target->columns, &piece);) {
-        start_column(&t, spec, col, &piece);
+        start_column(&f, spec, col, &piece);
         bool more = cursor.run < plan.runs;
         if (++col == target->columns || !more) {
             for (int c = 0; c < col; c++) {
-                txn_wait(&t, c, ARRAY_ROW_SHIM, 0, 0);
+                flow_wait(&f, c, 0);
             }
             col = 0;
         }

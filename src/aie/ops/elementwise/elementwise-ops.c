@@ -1,112 +1,117 @@
-// elementwise-ops: one row and one short function for each op. Ops on f32 lanes serve f32, f16 and
+// elementwise-ops: the elementwise ops and their programs. Ops on f32 lanes serve f32, f16 and
 // bf16; ops on native lanes work on the bits of any datatype of their kind.
 #include "elementwise-ops.h"
-
-#include "aie/isa/aie2.h"
 
 #include <assert.h>
 #include <string.h>
 
-// ---- f32 lanes ----
+// ---- the ops ----
 
-static struct val mul(struct lanes * l, struct val a, struct val b) {
-    if (l->dtype != DTYPE_BF16) {
-        return f_mul(l, a, b);
-    }
-    // bf16 factors are their own first piece, and their product fits f32
-    struct factor left = f_factor(l, a, 1, FACTOR_LEFT), right = f_factor(l, b, 1, FACTOR_RIGHT);
-    return f_product(l, &left, &right);
-}
-
-const struct ew_op ew_ops[] = {
-    {KERNEL_OP_ADD, "sum", EW_FLOATS, false, 4, f_add, NULL},
-    {KERNEL_OP_SUB, "sum", EW_FLOATS, false, 4, f_sub, NULL},
-    {KERNEL_OP_MUL, "mul", EW_FLOATS, false, 2, mul, NULL},
-
-    {KERNEL_OP_ABS, "sign", EW_FLOATS, true, 4, bits_abs, NULL},
-    {KERNEL_OP_SGN, "sign", EW_FLOATS, true, 4, bits_sgn, NULL},
-    {KERNEL_OP_NEG, "sign", EW_FLOATS, true, 4, bits_neg, NULL},
-    {KERNEL_OP_STEP, "sign", EW_FLOATS, true, 4, bits_step, NULL},
-    {KERNEL_OP_RELU, "sign", EW_FLOATS, true, 4, bits_relu, NULL},
-
-    {KERNEL_OP_SCALE, "arith", EW_FLOATS, false, 1, ew_scale, NULL},
-    {KERNEL_OP_CLAMP, "arith", EW_FLOATS, false, 1, ew_clamp, NULL},
-    {KERNEL_OP_LEAKY_RELU, "arith", EW_FLOATS, false, 1, ew_leaky_relu, NULL},
-    {KERNEL_OP_SQR, "arith", EW_FLOATS, false, 1, ew_sqr, NULL},
-    {KERNEL_OP_HARDSIGMOID, "arith", EW_FLOATS, false, 1, ew_hardsigmoid, NULL},
-
-    {KERNEL_OP_FLOOR, "round", EW_FLOATS, false, 1, ew_floor, NULL},
-    {KERNEL_OP_CEIL, "round", EW_FLOATS, false, 1, ew_ceil, NULL},
-    {KERNEL_OP_ROUND, "round", EW_FLOATS, false, 1, ew_round, NULL},
-    {KERNEL_OP_TRUNC, "round", EW_FLOATS, false, 1, ew_trunc, NULL},
-    {KERNEL_OP_REGLU, "mul", EW_FLOATS, false, 1, ew_reglu, NULL},
-
-    {KERNEL_OP_LOG, "log", EW_FLOATS, false, 1, NULL, ew_log},
-    {KERNEL_OP_SQRT, "log", EW_FLOATS, false, 1, ew_sqrt, NULL},
-
-    {KERNEL_OP_SIN, "trig", EW_FLOATS, false, 1, NULL, ew_sin},
-    {KERNEL_OP_COS, "trig", EW_FLOATS, false, 1, NULL, ew_cos},
-    {KERNEL_OP_HARDSWISH, "trig", EW_FLOATS, false, 1, ew_hardswish, NULL},
-
-    {KERNEL_OP_EXP, "exp", EW_FLOATS, false, 1, NULL, ew_exp},
-    {KERNEL_OP_EXPM1, "exp", EW_FLOATS, false, 1, NULL, ew_expm1},
-    {KERNEL_OP_ELU, "exp", EW_FLOATS, false, 1, NULL, ew_elu},
-
-    {KERNEL_OP_TANH, "tanh", EW_FLOATS, false, 1, NULL, ew_tanh},
-    {KERNEL_OP_DIV, "mul", EW_FLOATS, false, 1, NULL, ew_div},
-
-    {KERNEL_OP_SIGMOID, "silu", EW_FLOATS, false, 1, NULL, ew_sigmoid},
-    {KERNEL_OP_SILU, "silu", EW_FLOATS, false, 1, NULL, ew_silu},
-    {KERNEL_OP_SWIGLU, "silu", EW_FLOATS, false, 1, NULL, ew_swiglu},
-
-    {KERNEL_OP_GELU, "gelu", EW_FLOATS, false, 1, NULL, ew_gelu},
-    {KERNEL_OP_GEGLU, "gelu", EW_FLOATS, false, 1, NULL, ew_geglu},
-
-    {KERNEL_OP_GELU_QUICK, "quick", EW_FLOATS, false, 1, NULL, ew_gelu_quick},
-    {KERNEL_OP_GEGLU_QUICK, "quick", EW_FLOATS, false, 1, NULL, ew_geglu_quick},
-
-    {KERNEL_OP_SWIGLU_OAI, "oai", EW_FLOATS, false, 1, NULL, ew_swiglu_oai},
-
-    {KERNEL_OP_SWIGLU_CLAMP, "clamp", EW_FLOATS, false, 1, NULL, ew_swiglu_clamp},
-
-    {KERNEL_OP_GELU_ERF, "erf", EW_FLOATS, false, 1, NULL, ew_gelu_erf},
-    {KERNEL_OP_GEGLU_ERF, "erf", EW_FLOATS, false, 1, NULL, ew_geglu_erf},
-
-    {KERNEL_OP_XIELU, "xielu", EW_FLOATS, false, 1, NULL, ew_xielu},
-
-    {KERNEL_OP_SOFTPLUS, "softplus", EW_FLOATS, false, 1, NULL, ew_softplus},
-
-    {KERNEL_OP_ADD, "integer", EW_INTS, true, 4, int_add, NULL},
-    {KERNEL_OP_SUB, "integer", EW_INTS, true, 4, int_sub, NULL},
-    {KERNEL_OP_MUL, "integer", EW_INTS, true, 4, int_mul, NULL},
-    {KERNEL_OP_DIV, "integer", EW_INTS, true, 1, int_div, NULL},
-    {KERNEL_OP_ABS, "integer", EW_INTS, true, 4, int_abs, NULL},
-    {KERNEL_OP_SGN, "integer", EW_INTS, true, 4, int_sgn, NULL},
-    {KERNEL_OP_NEG, "integer", EW_INTS, true, 4, int_neg, NULL},
-    {KERNEL_OP_STEP, "integer", EW_INTS, true, 4, int_step, NULL},
-    {KERNEL_OP_RELU, "integer", EW_INTS, true, 4, int_relu, NULL},
+static const struct ew_op floats[] = {
+#define LANES(name, vectors) .unroll = vectors, .fn = ew_##name
+#define BITS(name)           .unroll = 4, .fn = bits_##name, .native = true
+#define STAGES(name)         .unroll = 1, .stages = ew_##name
+#define ELEMENTWISE(id, name, ggml_name, source, inputs, params, npu, ...)                         \
+    {.op = KERNEL_OP_##id, .types = EW_FLOATS, npu},
+#include "kernel/elementwise.def"
+#undef LANES
+#undef BITS
+#undef STAGES
+#undef ELEMENTWISE
 };
-const int ew_n_ops = sizeof ew_ops / sizeof ew_ops[0];
+enum { N_FLOATS = sizeof floats / sizeof floats[0] };
 
-// ---- looking them up ----
+static const struct ew_op ints[] = {
+    {KERNEL_OP_ADD, EW_INTS, true, 4, int_add, NULL},
+    {KERNEL_OP_SUB, EW_INTS, true, 4, int_sub, NULL},
+    {KERNEL_OP_MUL, EW_INTS, true, 4, int_mul, NULL},
+    {KERNEL_OP_DIV, EW_INTS, true, 1, int_div, NULL},
+    {KERNEL_OP_ABS, EW_INTS, true, 4, int_abs, NULL},
+    {KERNEL_OP_SGN, EW_INTS, true, 4, int_sgn, NULL},
+    {KERNEL_OP_NEG, EW_INTS, true, 4, int_neg, NULL},
+    {KERNEL_OP_STEP, EW_INTS, true, 4, int_step, NULL},
+    {KERNEL_OP_RELU, EW_INTS, true, 4, int_relu, NULL},
+};
+enum { N_INTS = sizeof ints / sizeof ints[0] };
 
-bool ew_matches(const struct ew_op * e, enum dtype t) {
-    bool is_float = t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
-    return e->types & (is_float ? EW_FLOATS : EW_INTS);
+static const struct ew_op * find(const struct ew_op * ops, int n, enum kernel_op op) {
+    for (int i = 0; i < n; i++) {
+        if (ops[i].op == op) {
+            return &ops[i];
+        }
+    }
+    return NULL;
 }
 
 const struct ew_op * ew_find(enum kernel_op op, enum dtype t) {
-    for (int i = 0; i < ew_n_ops; i++) {
-        if (ew_ops[i].op == op && ew_matches(&ew_ops[i], t)) {
-            return &ew_ops[i];
+    bool is_float = t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
+    return is_float ? find(floats, N_FLOATS, op) : find(ints, N_INTS, op);
+}
+
+// ---- the programs ----
+
+// Which ops share one, as many as fit; an op that is in no row has a program of its own, under its
+// own name. All ops on integers are one program.
+#define OPS(...) ((const enum kernel_op[]){__VA_ARGS__, KERNEL_OP_COUNT})
+static const struct program {
+    const char * name;
+    const enum kernel_op * ops;
+} programs[] = {
+    {"sum", OPS(KERNEL_OP_ADD, KERNEL_OP_SUB)},
+    {"mul", OPS(KERNEL_OP_MUL, KERNEL_OP_REGLU, KERNEL_OP_DIV)},
+    {"sign", OPS(KERNEL_OP_ABS, KERNEL_OP_SGN, KERNEL_OP_NEG, KERNEL_OP_STEP, KERNEL_OP_RELU)},
+    {"arith", OPS(KERNEL_OP_SCALE, KERNEL_OP_CLAMP, KERNEL_OP_LEAKY_RELU, KERNEL_OP_SQR,
+                  KERNEL_OP_HARDSIGMOID)},
+    {"round", OPS(KERNEL_OP_FLOOR, KERNEL_OP_CEIL, KERNEL_OP_ROUND, KERNEL_OP_TRUNC)},
+    {"log", OPS(KERNEL_OP_LOG, KERNEL_OP_SQRT)},
+    {"trig", OPS(KERNEL_OP_SIN, KERNEL_OP_COS, KERNEL_OP_HARDSWISH)},
+    {"exp", OPS(KERNEL_OP_EXP, KERNEL_OP_EXPM1, KERNEL_OP_ELU)},
+    {"silu", OPS(KERNEL_OP_SIGMOID, KERNEL_OP_SILU, KERNEL_OP_SWIGLU)},
+    {"gelu", OPS(KERNEL_OP_GELU, KERNEL_OP_GEGLU)},
+    {"quick", OPS(KERNEL_OP_GELU_QUICK, KERNEL_OP_GEGLU_QUICK)},
+    {"oai", OPS(KERNEL_OP_SWIGLU_OAI)},
+    {"clamp", OPS(KERNEL_OP_SWIGLU_CLAMP)},
+    {"erf", OPS(KERNEL_OP_GELU_ERF, KERNEL_OP_GEGLU_ERF)},
+};
+enum { N_PROGRAMS = sizeof programs / sizeof programs[0] };
+
+static const struct program * program_of(enum kernel_op op) {
+    for (int i = 0; i < N_PROGRAMS; i++) {
+        for (const enum kernel_op * o = programs[i].ops; *o != KERNEL_OP_COUNT; o++) {
+            if (*o == op) {
+                return &programs[i];
+            }
         }
     }
     return NULL;
 }
 
 const char * ew_program_name(const struct ew_op * e) {
-    return e->program;
+    const struct program * program = program_of(e->op);
+    return e->types == EW_INTS ? "integer" : program ? program->name : kernel_op_name(e->op);
 }
+
+int ew_program_ops(const struct ew_op * e, const struct ew_op * ops[EW_PROGRAM_OPS]) {
+    const struct program * program = program_of(e->op);
+    int n = 0;
+    if (e->types == EW_INTS) {
+        for (; n < N_INTS; n++) {
+            ops[n] = &ints[n];
+        }
+        return n;
+    }
+    if (!program) {
+        ops[n++] = e;
+        return n;
+    }
+    for (const enum kernel_op * o = program->ops; *o != KERNEL_OP_COUNT; o++) {
+        assert(n < EW_PROGRAM_OPS);
+        ops[n++] = find(floats, N_FLOATS, *o);
+    }
+    return n;
+}
+
+// ---- their loops ----
 
 static void add_loop(struct ew_loop * loops, int * n, struct ew_loop loop) {
     for (int i = 0; loop.stage && i < *n; i++) {
@@ -118,21 +123,18 @@ static void add_loop(struct ew_loop * loops, int * n, struct ew_loop loop) {
     loops[(*n)++] = loop;
 }
 
-int ew_loops(const struct ew_op * e, enum dtype t, struct ew_loop loops[EW_MAX_LOOPS],
-             bool * staged) {
-    int n = 0;
+int ew_loops(const struct ew_op * e, struct ew_loop loops[EW_MAX_LOOPS], bool * staged) {
+    const struct ew_op * ops[EW_PROGRAM_OPS];
+    int n = 0, n_ops = ew_program_ops(e, ops);
     *staged = false;
-    for (const struct ew_op * i = ew_ops; i < ew_ops + ew_n_ops; i++) {
-        if (!ew_matches(i, t) || strcmp(i->program, e->program)) {
-            continue;
-        }
-        if (!i->stages) {
-            add_loop(loops, &n, (struct ew_loop){i, NULL});
+    for (int i = 0; i < n_ops; i++) {
+        if (!ops[i]->stages) {
+            add_loop(loops, &n, (struct ew_loop){ops[i], NULL});
             continue;
         }
         *staged = true;
-        for (const struct ew_stage * const * s = i->stages; *s; s++) {
-            add_loop(loops, &n, (struct ew_loop){i, *s});
+        for (const struct ew_stage * const * s = ops[i]->stages; *s; s++) {
+            add_loop(loops, &n, (struct ew_loop){ops[i], *s});
         }
     }
     return n;
@@ -149,10 +151,10 @@ static int loop_number(const struct ew_loop * loops, int n, const struct ew_op *
 }
 
 // In a program with stages, a script: the numbers of the loops to run, from 1, 4 bits each.
-uint32_t ew_index(const struct ew_op * e, enum dtype t) {
+uint32_t ew_index(const struct ew_op * e) {
     struct ew_loop loops[EW_MAX_LOOPS];
     bool staged;
-    int n = ew_loops(e, t, loops, &staged), shift = 0;
+    int n = ew_loops(e, loops, &staged), shift = 0;
     uint32_t script = 0;
     if (!staged) {
         return (uint32_t) loop_number(loops, n, e, NULL);

@@ -29,7 +29,6 @@ struct ew_stage {
 
 struct ew_op {
     enum kernel_op op;
-    const char * program; // ops of one program share a PDI per datatype
     enum ew_types types;
     bool native; // lanes are the datatype's own; otherwise f32
     int unroll;  // vals per loop trip: enough to hide latencies, few enough for the registers
@@ -44,8 +43,10 @@ struct ew_loop {
 };
 enum { EW_MAX_LOOPS = 15, EW_SCRIPT_BITS = 4 };
 
-extern const struct ew_op ew_ops[];
-extern const int ew_n_ops;
+// The ops of the program that e belongs to, in its order; returns how many. A program serves a
+// datatype, and its ops share a PDI.
+enum { EW_PROGRAM_OPS = 15 };
+int ew_program_ops(const struct ew_op * e, const struct ew_op * ops[EW_PROGRAM_OPS]);
 
 // Lane functions on native lanes (ops-native.c); b is unused where there is one input.
 struct val int_add(struct lanes * l, struct val a, struct val b);
@@ -57,52 +58,21 @@ struct val int_neg(struct lanes * l, struct val a, struct val b);
 struct val int_relu(struct lanes * l, struct val a, struct val b);
 struct val int_step(struct lanes * l, struct val a, struct val b);
 struct val int_sgn(struct lanes * l, struct val a, struct val b);
-struct val bits_abs(struct lanes * l, struct val a, struct val b);
-struct val bits_neg(struct lanes * l, struct val a, struct val b);
-struct val bits_relu(struct lanes * l, struct val a, struct val b);
-struct val bits_step(struct lanes * l, struct val a, struct val b);
-struct val bits_sgn(struct lanes * l, struct val a, struct val b);
 // Before the loop of an op on native integer lanes: the control registers that it relies on.
 void native_prepare(struct lanes * l, enum kernel_op op);
 
-// Lane functions on f32 lanes (ops-unary.c).
-struct val ew_scale(struct lanes * l, struct val a, struct val b);
-struct val ew_clamp(struct lanes * l, struct val a, struct val b);
-struct val ew_leaky_relu(struct lanes * l, struct val a, struct val b);
-struct val ew_sqr(struct lanes * l, struct val a, struct val b);
-struct val ew_sqrt(struct lanes * l, struct val a, struct val b);
-struct val ew_floor(struct lanes * l, struct val a, struct val b);
-struct val ew_ceil(struct lanes * l, struct val a, struct val b);
-struct val ew_round(struct lanes * l, struct val a, struct val b);
-struct val ew_trunc(struct lanes * l, struct val a, struct val b);
-struct val ew_hardsigmoid(struct lanes * l, struct val a, struct val b);
-struct val ew_hardswish(struct lanes * l, struct val a, struct val b);
-struct val ew_reglu(struct lanes * l, struct val a, struct val b);
-// Rows of stages (ops-stages.c), ended by NULL.
-extern const struct ew_stage * const ew_div[];
-extern const struct ew_stage * const ew_exp[];
-extern const struct ew_stage * const ew_expm1[];
-extern const struct ew_stage * const ew_elu[];
-extern const struct ew_stage * const ew_xielu[];
-extern const struct ew_stage * const ew_tanh[];
-extern const struct ew_stage * const ew_sigmoid[];
-extern const struct ew_stage * const ew_silu[];
-extern const struct ew_stage * const ew_gelu[];
-extern const struct ew_stage * const ew_gelu_quick[];
-extern const struct ew_stage * const ew_gelu_erf[];
-extern const struct ew_stage * const ew_swiglu[];
-extern const struct ew_stage * const ew_geglu[];
-extern const struct ew_stage * const ew_geglu_quick[];
-extern const struct ew_stage * const ew_geglu_erf[];
-extern const struct ew_stage * const ew_swiglu_oai[];
-extern const struct ew_stage * const ew_swiglu_clamp[];
-extern const struct ew_stage * const ew_log[];
-extern const struct ew_stage * const ew_softplus[];
-extern const struct ew_stage * const ew_sin[];
-extern const struct ew_stage * const ew_cos[];
+// By the rows of elementwise.def: lane functions on f32 lanes (ops-unary.c), on the bits of floats
+// (ops-native.c), and rows of stages, ended by NULL (ops-stages.c).
+#define LANES(name, vectors)                                               struct val ew_##name(struct lanes * l, struct val a, struct val b);
+#define BITS(name)                                                         struct val bits_##name(struct lanes * l, struct val a, struct val b);
+#define STAGES(name)                                                       extern const struct ew_stage * const ew_##name[];
+#define ELEMENTWISE(id, name, ggml_name, source, inputs, params, npu, ...) npu
+#include "kernel/elementwise.def"
+#undef LANES
+#undef BITS
+#undef STAGES
+#undef ELEMENTWISE
 
 // The loops of the program that e belongs to; returns how many. staged: whether any op has several.
-int ew_loops(const struct ew_op * e, enum dtype t, struct ew_loop loops[EW_MAX_LOOPS],
-             bool * staged);
-bool ew_matches(const struct ew_op * e, enum dtype t);
+int ew_loops(const struct ew_op * e, struct ew_loop loops[EW_MAX_LOOPS], bool * staged);
 int ew_unroll(const struct ew_op * e, enum dtype t);

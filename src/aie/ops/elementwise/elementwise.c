@@ -7,8 +7,6 @@
 
 #include "aie/isa/aie2.h"
 
-#include <string.h>
-
 enum { OWN_LOCKS = 48 };  // the core's numbering of its own tile's locks
 enum { FILL_STORES = 8 }; // per trip when a splatted input is spread over its buffers
 
@@ -38,15 +36,11 @@ static void copy(struct program * w, struct asm_reg to, struct asm_reg from) {
 }
 
 static void acquire(struct program * w, int lock) {
-    asm_acquire(w->p, OWN_LOCKS + lock, w->lanes.minus_one);
+    asm_lock_acquire(w->p, OWN_LOCKS + lock, w->lanes.minus_one);
 }
 
 static void release(struct program * w, int lock) {
-    asm_release(w->p, OWN_LOCKS + lock, w->lanes.one);
-}
-
-static bool in_group(const struct program * w, const struct ew_op * e) {
-    return ew_matches(e, w->lanes.dtype) && !strcmp(e->program, w->group->program);
+    asm_lock_release(w->p, OWN_LOCKS + lock, w->lanes.one);
 }
 
 static void read_parameters(struct program * w) {
@@ -61,10 +55,11 @@ static void read_parameters(struct program * w) {
         ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_PARAMS, A_REG(to[i]), A_REG(w->pa),
                 A_IMM(4 * i));
     }
-    int n_args = 0;
-    for (int i = 0; i < ew_n_ops; i++) {
-        int n = ew_n_args(ew_ops[i].op);
-        n_args = in_group(w, &ew_ops[i]) && n > n_args ? n : n_args;
+    const struct ew_op * ops[EW_PROGRAM_OPS];
+    int n_args = 0, n_ops = ew_program_ops(w->group, ops);
+    for (int i = 0; i < n_ops; i++) {
+        int n = ew_n_args(ops[i]->op);
+        n_args = n > n_args ? n : n_args;
     }
     for (int i = 0; i < n_args; i++) {
         struct asm_reg arg = asm_local(w->p, ASM_R);
@@ -261,7 +256,7 @@ static void write_program(struct program * w, enum dtype t) {
     }
     lanes_begin(&w->lanes, w->p, t, EW_CORE_MEMORY + EW_POOL);
     set(w, w->other, EW_CHUNK_BYTES);
-    w->n_loops = ew_loops(w->group, t, w->loops, &w->staged);
+    w->n_loops = ew_loops(w->group, w->loops, &w->staged);
     for (int i = 0; i < w->n_loops; i++) {
         w->labels[i] = asm_label_new(w->p);
     }
@@ -299,5 +294,6 @@ enum status elementwise_program(const struct kernel_spec * spec, struct ew_progr
     enum status st = asm_finish(w.p, &out->code, err);
     lanes_pool_bytes(&w.lanes, out->pool);
     asm_free(w.p);
-    return st == ST_OK ? ST_OK : error_prefix(err, "aie: %s_%s", w.group->program, dtype_name(t));
+    return st == ST_OK ? ST_OK
+                       : error_prefix(err, "aie: %s_%s", ew_program_name(w.group), dtype_name(t));
 }

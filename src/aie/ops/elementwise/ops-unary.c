@@ -18,6 +18,23 @@ static int pieces_of(const struct lanes * l) {
 
 // ---- arithmetic ----
 
+struct val ew_add(struct lanes * l, struct val a, struct val b) {
+    return f_add(l, a, b);
+}
+
+struct val ew_sub(struct lanes * l, struct val a, struct val b) {
+    return f_sub(l, a, b);
+}
+
+struct val ew_mul(struct lanes * l, struct val a, struct val b) {
+    if (l->dtype != DTYPE_BF16) {
+        return f_mul(l, a, b);
+    }
+    // bf16 factors are their own first piece, and their product fits f32
+    struct factor left = f_factor(l, a, 1, FACTOR_LEFT), right = f_factor(l, b, 1, FACTOR_RIGHT);
+    return f_product(l, &left, &right);
+}
+
 struct val ew_scale(struct lanes * l, struct val a, struct val b) {
     UNUSED_B;
     if (l->dtype == DTYPE_BF16) { // one piece times those that ew_args() makes of the factor

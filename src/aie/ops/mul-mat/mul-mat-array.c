@@ -59,7 +59,7 @@ enum {
 
 struct design { // what the functions below write for
     const struct kernel_spec * spec;
-    const struct array_target * target;
+    const struct aie_target * target;
     struct mm_plan plan;
     struct txn * t;
 };
@@ -580,7 +580,7 @@ static void write_stream(const struct design * d) {
 enum status mul_mat_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
                           struct error * err) {
     struct txn t;
-    struct design d = {.spec = spec, .target = array_target(spec->arch), .t = &t};
+    struct design d = {.spec = spec, .target = aie_target(spec->arch), .t = &t};
     enum status st = mm_plan_make(spec, &d.plan, err);
     if (st != ST_OK) {
         return st;

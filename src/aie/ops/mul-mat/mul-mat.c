@@ -73,11 +73,11 @@ static void copy(struct program * w, struct asm_reg to, struct asm_reg from) {
 }
 
 static void acquire(struct program * w, int lock) {
-    asm_acquire(w->p, OWN_LOCKS + lock, w->minus_one);
+    asm_lock_acquire(w->p, OWN_LOCKS + lock, w->minus_one);
 }
 
 static void release(struct program * w, int lock) {
-    asm_release(w->p, OWN_LOCKS + lock, w->one);
+    asm_lock_release(w->p, OWN_LOCKS + lock, w->one);
 }
 
 static void flip(struct program * w, struct asm_reg r) {

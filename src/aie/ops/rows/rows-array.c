@@ -9,13 +9,13 @@
 // eastern ones.
 #include "rows-plan.h"
 
-#include "aie/array/array.h"
+#include "aie/array/flow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BD_PING, BD_PONG, BD_LONE, BD_LAST, BDS_PER_STREAM, BD_SINK = 3 * BDS_PER_STREAM };
+enum { BD_SINK = 3 * FLOW_BDS }; // behind those of the streams
 
 enum { SHIM_BD_A, SHIM_BD_A_PAD, SHIM_BD_OUT, SHIM_BD_SINK, SHIM_BD_B };
 
@@ -23,25 +23,14 @@ enum { STREAM_A, STREAM_B, STREAM_OUT };
 
 enum { PARAMS_AT = RW_POOL + RW_SLOT_PARAMS * LANES_POOL_SLOT_BYTES };
 
-struct stream { // one of the core's three, as data
-    uint32_t queue;
-    uint32_t buffer;
-    int acquire, release;
-    int first_bd;
+static const struct flow_stream streams[3] = {
+    {CORE_S2MM_QUEUE, RW_BUFFER_A, RW_CHUNK_BYTES, RW_LOCK_A_EMPTY, RW_LOCK_A_FULL, 0},
+    {CORE_S2MM_QUEUE + 8, RW_BUFFER_B, RW_CHUNK_BYTES, RW_LOCK_B_EMPTY, RW_LOCK_B_FULL, FLOW_BDS},
+    {CORE_MM2S_QUEUE, RW_BUFFER_OUT, RW_CHUNK_BYTES, RW_LOCK_OUT_FULL, RW_LOCK_OUT_EMPTY,
+     2 * FLOW_BDS},
 };
 
-static const struct stream streams[3] = {
-    {CORE_S2MM_QUEUE, RW_BUFFER_A, RW_LOCK_A_EMPTY, RW_LOCK_A_FULL, 0},
-    {CORE_S2MM_QUEUE + 8, RW_BUFFER_B, RW_LOCK_B_EMPTY, RW_LOCK_B_FULL, BDS_PER_STREAM},
-    {CORE_MM2S_QUEUE, RW_BUFFER_OUT, RW_LOCK_OUT_FULL, RW_LOCK_OUT_EMPTY, 2 * BDS_PER_STREAM},
-};
-
-// How words lie in a core's buffer: `wrap` of them together (0: all), then on to the next `stride`.
-struct layout {
-    uint32_t step, wrap, stride;
-};
-
-static const struct layout packed = {1, 0, 1}, results = {8, 0, 1};
+static const struct flow_layout packed, results = {.step = {8}};
 
 // ---- what is done ----
 
@@ -133,14 +122,14 @@ void rows_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
 
 enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
                      struct error * err) {
-    struct rows_program program;
-    enum status st = rows_program(spec, &program, err);
+    struct rows_code program;
+    enum status st = rows_compile(spec, &program, err);
     if (st != ST_OK) {
         return st;
     }
     struct array a;
     array_begin(&a, spec->arch);
-    for (int col = 0; col < array_target(spec->arch)->columns; col++) {
+    for (int col = 0; col < aie_target(spec->arch)->columns; col++) {
         array_core(&a, col, ARRAY_ROW_CORE, program.code.bytes, program.code.size, rows_lock_init,
                    RW_LOCK_COUNT);
         array_data(&a, col, ARRAY_ROW_CORE, RW_POOL, program.pool, sizeof program.pool);
@@ -160,57 +149,16 @@ enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * s
 // ---- descriptors ----
 
 struct column { // what the functions below write for
-    struct txn * t;
-    const struct array_target * target;
+    struct flow flow;
     const struct kernel_spec * spec;
     const struct rows_plan * plan;
     const struct rows_piece * piece;
-    int col;
+    struct flow_tile core;
 };
 
-static void core_bd(const struct column * c, int bd, const struct array_bd * d) {
-    uint32_t w[6];
-    array_core_bd(d, w);
-    txn_block_write(c->t, image_addr(c->col, ARRAY_ROW_CORE, CORE_BD + 0x20 * (uint32_t) bd), w, 6);
-}
-
-static void buffer_bd(const struct column * c, const struct stream * s, int which, bool pong,
-                      uint32_t words, int next, const struct layout * lay) {
-    core_bd(c, s->first_bd + which,
-            &(struct array_bd){.address = s->buffer ^ (pong ? RW_CHUNK_BYTES : 0),
-                               .words = words,
-                               .next = next,
-                               .acquire = s->acquire,
-                               .acquire_value = -1,
-                               .release = s->release,
-                               .release_value = 1,
-                               .wrap = {lay->wrap},
-                               .step = {lay->step, lay->stride}});
-}
-
-static void push_core(const struct column * c, const struct stream * s, int which, int repeat) {
-    txn_write(c->t, image_addr(c->col, ARRAY_ROW_CORE, s->queue),
-              array_queue_word(s->first_bd + which, repeat, false));
-}
-
-// `full` chunks of `chunk` words, and one of `last` where that is not 0.
-static void start_core_stream(const struct column * c, const struct stream * s, int full,
-                              uint32_t chunk, uint32_t last, const struct layout * lay) {
-    if (full >= 2) {
-        buffer_bd(c, s, BD_PING, false, chunk, s->first_bd + BD_PONG, lay);
-        buffer_bd(c, s, BD_PONG, true, chunk, -1, lay);
-        for (int pairs = full / 2; pairs > 0; pairs -= ARRAY_MAX_REPEAT) {
-            push_core(c, s, BD_PING, pairs > ARRAY_MAX_REPEAT ? ARRAY_MAX_REPEAT : pairs);
-        }
-    }
-    if (full % 2) {
-        buffer_bd(c, s, BD_LONE, false, chunk, -1, lay);
-        push_core(c, s, BD_LONE, 1);
-    }
-    if (last) {
-        buffer_bd(c, s, BD_LAST, full % 2, last, -1, lay);
-        push_core(c, s, BD_LAST, 1);
-    }
+static void start_stream(const struct column * c, int stream, uint32_t full, uint32_t chunk,
+                         uint32_t last, const struct flow_layout * lay) {
+    flow_start(&c->flow, c->core, &streams[stream], full, chunk, last, lay);
 }
 
 // Words from an operand, `wrap` of them `stride` apart, twice each `stride2` apart (0: plainly on).
@@ -222,32 +170,26 @@ struct source {
 };
 
 static void shim_bd(const struct column * c, int bd, const struct source * from, int next) {
-    uint32_t w[8];
-    array_shim_bd(&(struct array_bd){.words = from->words,
-                                     .next = next,
-                                     .acquire = -1,
-                                     .release = -1,
-                                     .wrap = {from->wrap, from->stride2 ? 2 : 0},
-                                     .step = {1, from->stride, from->stride2}},
-                  c->target, w);
-    uint32_t addr = image_addr(c->col, ARRAY_ROW_SHIM, SHIM_BD + 0x20 * (uint32_t) bd);
-    txn_block_write(c->t, addr, w, 8);
-    txn_patch_address(c->t, addr + 4, from->operand, from->offset);
+    flow_shim_bd(&c->flow, c->core.col, bd,
+                 &(struct array_bd){.words = from->words,
+                                    .next = next,
+                                    .wrap = {from->wrap, from->stride2 ? 2 : 0},
+                                    .step = {1, from->stride, from->stride2}},
+                 from->operand, from->offset);
 }
 
-static void push_shim(const struct column * c, uint32_t queue, int bd, int repeat, bool token) {
-    txn_write(c->t, image_addr(c->col, ARRAY_ROW_SHIM, queue), array_queue_word(bd, repeat, token));
+static void push_shim(const struct column * c, uint32_t queue, int bd, int64_t runs) {
+    flow_push(&c->flow, (struct flow_tile){c->core.col, ARRAY_ROW_SHIM}, queue, bd, runs,
+              queue == SHIM_S2MM_QUEUE);
 }
 
 // ---- streams in, whole rows ----
 
-static struct layout row_layout(uint32_t words, uint32_t stride) {
-    return words == stride ? packed : (struct layout){1, words, stride};
-}
-
-// The layout of a chunk of rows; a row alone needs none.
-static struct layout chunk_layout(uint32_t rows, uint32_t words, uint32_t stride) {
-    return rows == 1 ? packed : row_layout(words, stride);
+// The layout of a chunk of rows, each of which starts on a vector; a row alone needs none.
+static struct flow_layout chunk_layout(uint32_t rows, uint32_t words, uint32_t stride) {
+    return rows == 1 || words == stride
+               ? packed
+               : (struct flow_layout){.wrap = {words}, .step = {1, stride}};
 }
 
 // Rows of b as they lie in memory; `row` counts from b's first.
@@ -281,7 +223,7 @@ static void start_shim_b_rows(const struct column * c) {
         repeat = repeat > ARRAY_MAX_REPEAT ? ARRAY_MAX_REPEAT : repeat;
         struct source s = b_rows(c->plan, at, take);
         shim_bd(c, bd, &s, -1);
-        push_shim(c, queue, bd++, (int) repeat, false);
+        push_shim(c, queue, bd++, repeat);
         left -= take * repeat;
         at = piece->b_period_row;
     }
@@ -296,24 +238,24 @@ static void start_resident(const struct column * c) {
     const struct rows_plan * plan = c->plan;
     uint32_t n = (uint32_t) plan->row, stride = rows_stride(n), rows = (uint32_t) c->piece->rows;
     uint32_t chunk = resident_rows(c), full = (rows - 1) / chunk, last = rows - full * chunk;
-    struct layout lay = chunk_layout(chunk, n, stride);
-    start_core_stream(c, &streams[STREAM_A], (int) full, chunk * n, last * n, &lay);
+    struct flow_layout lay = chunk_layout(chunk, n, stride);
+    start_stream(c, STREAM_A, full, chunk * n, last * n, &lay);
     if (plan->has_b) {
         uint32_t words = b_words(plan), b_stride = stride / (plan->b_dtype == DTYPE_F16 ? 2 : 1);
-        struct layout b_lay = chunk_layout(chunk, words, b_stride);
-        start_core_stream(c, &streams[STREAM_B], (int) full, chunk * words, last * words, &b_lay);
+        struct flow_layout b_lay = chunk_layout(chunk, words, b_stride);
+        start_stream(c, STREAM_B, full, chunk * words, last * words, &b_lay);
     }
     if (plan->op->out == RW_OUT_ROW) {
-        start_core_stream(c, &streams[STREAM_OUT], (int) full, chunk * n, last * n, &lay);
+        start_stream(c, STREAM_OUT, full, chunk * n, last * n, &lay);
     } else if (plan->op->out == RW_OUT_SCALAR) {
-        start_core_stream(c, &streams[STREAM_OUT], (int) full, chunk, last, &results);
+        start_stream(c, STREAM_OUT, full, chunk, last, &results);
     }
     shim_bd(c, SHIM_BD_A,
             &(struct source){.operand = 0,
                              .words = rows * n,
                              .offset = (uint32_t) (c->piece->first_row * plan->row * 4)},
             -1);
-    push_shim(c, SHIM_MM2S_QUEUE, SHIM_BD_A, 1, false);
+    push_shim(c, SHIM_MM2S_QUEUE, SHIM_BD_A, 1);
     if (plan->has_b) {
         start_shim_b_rows(c);
     }
@@ -344,13 +286,12 @@ static struct stretch stretch_of(const struct column * c) {
 
 // All chunks of a pass are equal: the last one is filled up with words from the start of the row,
 // which the core does not look at.
-static void stream_words(const struct column * c, const struct stream * s,
-                         const struct stretch * row, uint32_t queue, int operand, uint32_t first,
-                         int bd) {
+static void stream_words(const struct column * c, int stream, const struct stretch * row,
+                         uint32_t queue, int operand, uint32_t first, int bd) {
     int passes = c->plan->op->passes;
     uint32_t chunk = row->chunks == 1 ? row->elements : row->chunk;
     uint32_t pad = chunk * row->chunks - row->elements;
-    start_core_stream(c, s, (int) row->chunks * passes, chunk, 0, &packed);
+    start_stream(c, stream, row->chunks * (uint32_t) passes, chunk, 0, &packed);
     shim_bd(c, bd,
             &(struct source){.operand = operand, .offset = 4 * first, .words = row->elements},
             pad ? bd + 1 : -1);
@@ -358,7 +299,7 @@ static void stream_words(const struct column * c, const struct stream * s,
         shim_bd(c, bd + 1, &(struct source){.operand = operand, .offset = 4 * first, .words = pad},
                 -1);
     }
-    push_shim(c, queue, bd, passes, false);
+    push_shim(c, queue, bd, passes);
 }
 
 // An f16 row: chunks overlap by a word, because a row may start in the middle of one.
@@ -367,7 +308,7 @@ static void stream_halves(const struct column * c, const struct stretch * row, i
     uint32_t step = row->chunk / 2, words = step + 1, offset = 2 * row->b_first & ~3u;
     uint32_t before = row->chunks - 1;
     uint32_t last = (row->b_first % 2 + row->elements - before * row->chunk + 1) / 2;
-    start_core_stream(c, &streams[STREAM_B], (int) row->chunks * passes, words, 0, &packed);
+    start_stream(c, STREAM_B, row->chunks * (uint32_t) passes, words, 0, &packed);
     shim_bd(
         c, bd,
         &(struct source){
@@ -380,24 +321,23 @@ static void stream_halves(const struct column * c, const struct stretch * row, i
         shim_bd(c, bd + 2, &(struct source){.operand = 1, .offset = offset, .words = words - last},
                 -1);
     }
-    push_shim(c, SHIM_MM2S_QUEUE + 8, bd, passes, false);
+    push_shim(c, SHIM_MM2S_QUEUE + 8, bd, passes);
 }
 
 static void start_streamed(const struct column * c) {
     const struct rows_plan * plan = c->plan;
     struct stretch row = stretch_of(c);
-    stream_words(c, &streams[STREAM_A], &row, SHIM_MM2S_QUEUE, 0, row.first, SHIM_BD_A);
+    stream_words(c, STREAM_A, &row, SHIM_MM2S_QUEUE, 0, row.first, SHIM_BD_A);
     if (plan->has_b && plan->b_dtype == DTYPE_F16) {
         stream_halves(c, &row, SHIM_BD_B);
     } else if (plan->has_b) {
-        stream_words(c, &streams[STREAM_B], &row, SHIM_MM2S_QUEUE + 8, 1, row.b_first, SHIM_BD_B);
+        stream_words(c, STREAM_B, &row, SHIM_MM2S_QUEUE + 8, 1, row.b_first, SHIM_BD_B);
     }
     if (plan->op->out == RW_OUT_ROW) {
         uint32_t full = row.chunks - 1;
-        start_core_stream(c, &streams[STREAM_OUT], (int) full, row.chunk,
-                          row.elements - full * row.chunk, &packed);
+        start_stream(c, STREAM_OUT, full, row.chunk, row.elements - full * row.chunk, &packed);
     } else if (plan->op->out == RW_OUT_SCALAR) {
-        start_core_stream(c, &streams[STREAM_OUT], 0, 0, 1, &results);
+        start_stream(c, STREAM_OUT, 0, 0, 1, &results);
     }
 }
 
@@ -517,23 +457,23 @@ static void write_params(const struct column * c, struct place place, bool sink)
     };
     shape_params(c, p);
     op_arguments(c, p + RW_PARAM_ARGS);
-    txn_block_write(c->t, image_addr(c->col, ARRAY_ROW_CORE, PARAMS_AT), p, RW_PARAM_NOW_TAIL0);
+    txn_block_write(c->flow.t, image_addr(c->core.col, c->core.row, PARAMS_AT), p,
+                    RW_PARAM_NOW_TAIL0);
 }
 
 static void start_sink(const struct column * c) {
     uint32_t head =
         (uint32_t) (c->piece->first_row / c->spec->inputs[0].ne[1] % c->spec->inputs[0].ne[2]);
-    core_bd(c, BD_SINK,
-            &(struct array_bd){.address = PARAMS_AT + 4 * (RW_PARAM_ARGS + RW_ARG_SINK),
-                               .words = 1,
-                               .next = -1,
-                               .acquire = -1,
-                               .release = RW_LOCK_SINK,
-                               .release_value = 1});
-    txn_write(c->t, image_addr(c->col, ARRAY_ROW_CORE, streams[STREAM_B].queue),
-              array_queue_word(BD_SINK, 1, false));
+    flow_core_bd(&c->flow, c->core, BD_SINK,
+                 &(struct array_bd){.address = PARAMS_AT + 4 * (RW_PARAM_ARGS + RW_ARG_SINK),
+                                    .words = 1,
+                                    .next = -1,
+                                    .acquire = -1,
+                                    .release = RW_LOCK_SINK,
+                                    .release_value = 1});
+    flow_push(&c->flow, c->core, streams[STREAM_B].queue, BD_SINK, 1, false);
     shim_bd(c, SHIM_BD_SINK, &(struct source){.operand = 2, .offset = 4 * head, .words = 1}, -1);
-    push_shim(c, SHIM_MM2S_QUEUE + 8, SHIM_BD_SINK, 1, false);
+    push_shim(c, SHIM_MM2S_QUEUE + 8, SHIM_BD_SINK, 1);
 }
 
 static void start_shim_out(const struct column * c) {
@@ -547,11 +487,11 @@ static void start_shim_out(const struct column * c) {
         to.offset = (uint32_t) (c->piece->first_row * 4);
         to.words = (uint32_t) c->piece->rows;
     } else {
-        start_core_stream(c, &streams[STREAM_OUT], 0, 0, to.words, &results);
+        start_stream(c, STREAM_OUT, 0, 0, to.words, &results);
     }
     shim_bd(c, SHIM_BD_OUT, &to, -1);
-    array_token_controller(c->t, c->col, 0);
-    push_shim(c, SHIM_S2MM_QUEUE, SHIM_BD_OUT, 1, true);
+    flow_expect(&c->flow, c->core.col, 0);
+    push_shim(c, SHIM_S2MM_QUEUE, SHIM_BD_OUT, 1);
 }
 
 static void start_column(const struct column * c, struct place place) {
@@ -568,7 +508,7 @@ static void start_column(const struct column * c, struct place place) {
     } else {
         start_resident(c);
     }
-    txn_write(c->t, image_addr(c->col, ARRAY_ROW_CORE, CORE_LOCK + 0x10 * RW_LOCK_GO), 1);
+    flow_go(&c->flow, c->core, RW_LOCK_GO);
 }
 
 enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
@@ -581,8 +521,9 @@ enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_
     if (st != ST_OK) {
         return st;
     }
-    const struct array_target * target = array_target(spec->arch);
+    const struct aie_target * target = aie_target(spec->arch);
     struct txn t;
+    struct flow flow = {&t, target};
     txn_begin(&t, target->columns, target->device_generation);
     struct rows_cursor cursor = {0};
     struct rows_piece piece;
@@ -592,14 +533,14 @@ enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_
         int first = total ? target->columns - n : 0;
         for (int i = 0; i < n; i++) {
             rows_plan_next(&plan, spec, &cursor, target->columns, &piece);
-            struct column c = {&t, target, spec, &plan, &piece, first + i};
+            struct column c = {flow, spec, &plan, &piece, {first + i, ARRAY_ROW_CORE}};
             start_column(&c, (struct place){first_round, total && i > 0, total && i + 1 < n});
         }
         if (n == 0) {
             break;
         }
         for (int i = total ? n - 1 : 0; i < n; i++) {
-            txn_wait(&t, first + i, ARRAY_ROW_SHIM, 0, 0);
+            flow_wait(&flow, first + i, 0);
         }
     }
     return txn_end(&t, insts, n_words, err);

@@ -6,33 +6,20 @@
 
 #include "aie/isa/aie2.h"
 
-#include <string.h>
-
-static const char reduce[] = "rows_reduce", norm[] = "rows_norm", loss[] = "rows_loss";
-// Softmax has a program for each kind of mask: together they do not fit.
-static const char soft[] = "rows_soft", soft_f32[] = "rows_soft_f32", soft_f16[] = "rows_soft_f16";
-
 static const struct rows_op ops[] = {
-    {KERNEL_OP_SUM_ROWS, reduce, 0, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_MEAN, reduce, 0, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_SUM, reduce, 0, 1, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_ARGMAX, reduce, 1, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_I32},
-    {KERNEL_OP_COUNT_EQUAL, reduce, 2, 1, RW_OUT_TOTAL, DTYPE_I32, DTYPE_I32},
-    {KERNEL_OP_NORM, norm, 0, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_RMS_NORM, norm, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_L2_NORM, norm, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_SOFT_MAX, soft, 0, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_CROSS_ENTROPY_LOSS, loss, 0, 2, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
+    // op, program, its number there, passes, result, and the types of input and result
+    {KERNEL_OP_SUM_ROWS, RW_REDUCE, 0, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_MEAN, RW_REDUCE, 0, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_SUM, RW_REDUCE, 0, 1, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_ARGMAX, RW_REDUCE, 1, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_I32},
+    {KERNEL_OP_COUNT_EQUAL, RW_REDUCE, 2, 1, RW_OUT_TOTAL, DTYPE_I32, DTYPE_I32},
+    {KERNEL_OP_NORM, RW_NORM, 0, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_RMS_NORM, RW_NORM, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_L2_NORM, RW_NORM, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_SOFT_MAX, RW_SOFT, 0, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_CROSS_ENTROPY_LOSS, RW_LOSS, 0, 2, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
 };
 enum { N_OPS = sizeof ops / sizeof ops[0] };
-
-const char * rows_program_name(const struct kernel_spec * spec) {
-    if (spec->op != KERNEL_OP_SOFT_MAX || spec->n_inputs < 2 ||
-        tensor_elements(&spec->inputs[1]) <= 0) {
-        return rows_find(spec->op)->program;
-    }
-    return spec->inputs[1].dtype == DTYPE_F16 ? soft_f16 : soft_f32;
-}
 
 const struct rows_op * rows_find(enum kernel_op op) {
     for (int i = 0; i < N_OPS; i++) {
@@ -43,21 +30,21 @@ const struct rows_op * rows_find(enum kernel_op op) {
     return NULL;
 }
 
-static const struct rows_needs needs[] = {
-    {reduce, 3, 1, 3, true, false, false, RW_SLOT_FACTOR, 1},
-    {norm, 2, 3, 0, false, false, false, RW_SLOT_FACTOR + 3, 1},
-    {soft, 1, 7, 2, false, true, false, RW_SLOT_FACTOR + 3, 2},
-    {soft_f32, 1, 7, 2, false, true, false, RW_SLOT_FACTOR + 3, 2},
-    {soft_f16, 1, 7, 2, false, true, true, RW_SLOT_FACTOR + 3, 2},
-    {loss, 1, 1, 2, true, false, false, RW_SLOT_FACTOR, 1},
-};
-
-const struct rows_needs * rows_needs(const char * program) {
-    int i = 0;
-    while (strcmp(needs[i].program, program)) {
-        i++;
+enum rows_program_id rows_program_of(const struct kernel_spec * spec) {
+    if (spec->op != KERNEL_OP_SOFT_MAX || spec->n_inputs < 2 ||
+        tensor_elements(&spec->inputs[1]) <= 0) {
+        return rows_find(spec->op)->program;
     }
-    return &needs[i];
+    return spec->inputs[1].dtype == DTYPE_F16 ? RW_SOFT_F16 : RW_SOFT_F32;
+}
+
+// Apart from the programs, so that who has no compiler has the names.
+const char * rows_program_name(const struct kernel_spec * spec) {
+    static const char * const names[RW_PROGRAMS] = {
+        [RW_REDUCE] = "rows_reduce",     [RW_NORM] = "rows_norm",         [RW_SOFT] = "rows_soft",
+        [RW_SOFT_F32] = "rows_soft_f32", [RW_SOFT_F16] = "rows_soft_f16", [RW_LOSS] = "rows_loss",
+    };
+    return names[rows_program_of(spec)];
 }
 
 // ---- what all passes are made of ----
@@ -275,28 +262,78 @@ static void count_equal(struct rows_writer * w, int entry) {
     rows_end(w, w->total);
 }
 
-void rows_prepare(struct rows_writer * w) {
-    if (!strcmp(w->program, soft_f16)) {
-        rows_prepare_halves(w);
-    }
-    if (strcmp(w->program, reduce) && strcmp(w->program, norm)) {
-        rows_round_to_nearest(w);
-    }
+// ---- the programs ----
+
+static void reduce_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]) {
+    sums(w, op_label[0]);
+    argmax(w, op_label[1]);
+    count_equal(w, op_label[2]);
 }
 
-void rows_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]) {
-    if (!strcmp(w->program, reduce)) {
-        sums(w, op_label[0]);
-        argmax(w, op_label[1]);
-        count_equal(w, op_label[2]);
-    } else if (!strcmp(w->program, norm)) {
-        rows_norm(w, op_label[0], op_label[1]);
-    } else if (!strcmp(w->program, loss)) {
-        rows_loss(w, op_label[0]);
-    } else {
-        rows_soft_max(w, op_label[0],
-                      !strcmp(w->program, soft)       ? RW_B_NONE
-                      : !strcmp(w->program, soft_f32) ? RW_B_F32
-                                                      : RW_B_F16);
-    }
+static void norm_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]) {
+    rows_norm(w, op_label[0], op_label[1]);
 }
+
+static void loss_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]) {
+    rows_loss(w, op_label[0]);
+}
+
+static void soft_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]) {
+    rows_soft_max(w, op_label[0], w->program->mask);
+}
+
+static void soft_f16_prepare(struct rows_writer * w) {
+    rows_prepare_halves(w);
+    rows_round_to_nearest(w);
+}
+
+const struct rows_program rows_programs[RW_PROGRAMS] = {
+    [RW_REDUCE] = {.passes = reduce_passes,
+                   .n_indices = 3,
+                   .n_args = 1,
+                   .n_best = 3,
+                   .total = true,
+                   .first_const = RW_SLOT_FACTOR,
+                   .exp_vectors = 1},
+    [RW_NORM] = {.passes = norm_passes,
+                 .n_indices = 2,
+                 .n_args = 3,
+                 .first_const = RW_SLOT_FACTOR + 3,
+                 .exp_vectors = 1},
+    [RW_SOFT] = {.prepare = rows_round_to_nearest,
+                 .passes = soft_passes,
+                 .mask = RW_B_NONE,
+                 .n_indices = 1,
+                 .n_args = 7,
+                 .n_best = 2,
+                 .sink = true,
+                 .first_const = RW_SLOT_FACTOR + 3,
+                 .exp_vectors = 2},
+    [RW_SOFT_F32] = {.prepare = rows_round_to_nearest,
+                     .passes = soft_passes,
+                     .mask = RW_B_F32,
+                     .n_indices = 1,
+                     .n_args = 7,
+                     .n_best = 2,
+                     .sink = true,
+                     .first_const = RW_SLOT_FACTOR + 3,
+                     .exp_vectors = 2},
+    [RW_SOFT_F16] = {.prepare = soft_f16_prepare,
+                     .passes = soft_passes,
+                     .mask = RW_B_F16,
+                     .n_indices = 1,
+                     .n_args = 7,
+                     .n_best = 2,
+                     .sink = true,
+                     .halves = true,
+                     .first_const = RW_SLOT_FACTOR + 3,
+                     .exp_vectors = 2},
+    [RW_LOSS] = {.prepare = rows_round_to_nearest,
+                 .passes = loss_passes,
+                 .n_indices = 1,
+                 .n_args = 1,
+                 .n_best = 2,
+                 .total = true,
+                 .first_const = RW_SLOT_FACTOR,
+                 .exp_vectors = 1},
+};

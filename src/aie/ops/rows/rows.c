@@ -66,11 +66,11 @@ struct val rows_get_lanes(struct rows_writer * w, int slot) {
 // ---- scalars ----
 
 static void acquire(struct rows_writer * w, int lock, struct asm_reg value) {
-    asm_acquire(w->p, OWN_LOCKS + lock, value);
+    asm_lock_acquire(w->p, OWN_LOCKS + lock, value);
 }
 
 static void release(struct rows_writer * w, int lock, struct asm_reg value) {
-    asm_release(w->p, OWN_LOCKS + lock, value);
+    asm_lock_release(w->p, OWN_LOCKS + lock, value);
 }
 
 static struct asm_reg local_param(struct rows_writer * w, int param) {
@@ -116,10 +116,10 @@ static void choose_op(struct rows_writer * w, const int labels[RW_MAX_INDEX], in
     rows_copy(w, w->stage, w->first);
 }
 
-static void start_run(struct rows_writer * w, const struct rows_needs * needs,
-                      const int labels[RW_MAX_INDEX]) {
+static void start_run(struct rows_writer * w, const int labels[RW_MAX_INDEX]) {
+    const struct rows_program * program = w->program;
     acquire(w, RW_LOCK_GO, w->lanes.minus_one);
-    if (needs->sink) {
+    if (program->sink) {
         rows_param(w, w->flag, RW_PARAM_SINK_TAKE);
         acquire(w, RW_LOCK_SINK, w->flag);
     }
@@ -127,10 +127,10 @@ static void start_run(struct rows_writer * w, const struct rows_needs * needs,
     rows_param(w, w->streamed, RW_PARAM_STREAMED);
     rows_param(w, w->chunks, RW_PARAM_CHUNKS);
     rows_param(w, w->more, RW_PARAM_MORE);
-    for (int i = 0; i < needs->n_args; i++) {
+    for (int i = 0; i < program->n_args; i++) {
         lanes_set_param(&w->lanes, RW_SLOT_ARGS + i, local_param(w, RW_PARAM_ARGS + i));
     }
-    if (needs->total) {
+    if (program->total) {
         struct asm_reg first = asm_local(w->p, ASM_MASK);
         rows_param(w, first, RW_PARAM_FIRST);
         rows_put(w, RW_SLOT_TOTAL,
@@ -138,8 +138,10 @@ static void start_run(struct rows_writer * w, const struct rows_needs * needs,
     }
     rows_set(w, w->a, RW_CORE_MEMORY + RW_BUFFER_A);
     rows_set(w, w->out, RW_CORE_MEMORY + RW_BUFFER_OUT);
-    rows_prepare(w);
-    choose_op(w, labels, needs->n_indices);
+    if (program->prepare) {
+        program->prepare(w);
+    }
+    choose_op(w, labels, program->n_indices);
 }
 
 // ---- chunks, rows, passes ----
@@ -151,7 +153,7 @@ static void take_chunk(struct rows_writer * w) {
     rows_param(w, w->rows, RW_PARAM_OUT_TAKE);
     acquire(w, RW_LOCK_A_FULL, w->lanes.minus_one);
     acquire(w, RW_LOCK_B_FULL, w->flag);
-    asm_acquire_any(w->p, w->trips, w->rows);
+    asm_lock_acquire_any(w->p, w->trips, w->rows);
 
     struct asm_reg given = asm_local(w->p, ASM_R), to_b = asm_local(w->p, ASM_R),
                    zero = asm_local(w->p, ASM_R);
@@ -249,7 +251,7 @@ static void write_total(struct rows_writer * w) {
     rows_param(w, w->flag, RW_PARAM_FROM_WEST);
     rows_param(w, w->trips, RW_PARAM_TO_EAST);
     asm_jump_if_zero(w->p, w->flag, no_west);
-    asm_acquire(w->p, WEST_LOCKS + RW_LOCK_PARTIAL, l->minus_one);
+    asm_lock_acquire(w->p, WEST_LOCKS + RW_LOCK_PARTIAL, l->minus_one);
     struct asm_reg west = asm_local(w->p, ASM_X), integer = asm_local(w->p, ASM_MASK);
     rows_param(w, integer, RW_PARAM_INTEGER);
     vector_memory(w, AIE2_VLDA_dmw_lda_w_ag_idx_imm, west, RW_WEST_MEMORY + RW_PARTIAL);
@@ -306,23 +308,23 @@ static void take_registers(struct rows_writer * w, int n_best) {
 }
 
 static void write_program(struct rows_writer * w) {
-    const struct rows_needs * needs = rows_needs(w->program);
+    const struct rows_program * program = w->program;
     struct asm_program * p = w->p;
-    take_registers(w, needs->n_best);
+    take_registers(w, program->n_best);
     lanes_begin(&w->lanes, p, DTYPE_F32, RW_CORE_MEMORY + RW_POOL);
     for (int i = LANES_PARAMS; i < RW_SLOT_MORE_CONSTS; i++) {
         w->lanes.consts[i] = NO_CONSTANT;
     }
-    w->lanes.n_consts = needs->first_const;
+    w->lanes.n_consts = program->first_const;
     w->lanes.hole = RW_SLOT_PARAMS;
     w->lanes.hole_end = RW_SLOT_MORE_CONSTS;
     int labels[RW_MAX_INDEX], chunk = asm_label_new(p), row = asm_label_new(p),
                               chunk_done = asm_label_new(p);
-    for (int i = 0; i < needs->n_indices; i++) {
+    for (int i = 0; i < program->n_indices; i++) {
         labels[i] = asm_label_new(p);
     }
     asm_label(p, w->wait);
-    start_run(w, needs, labels);
+    start_run(w, labels);
     asm_label(p, chunk);
     take_chunk(w);
     asm_label(p, row);
@@ -331,22 +333,23 @@ static void write_program(struct rows_writer * w) {
     rows_copy(w, w->pout, w->row_out);
     asm_jump_pointer(p, w->stage);
     between_passes(w, row, chunk_done);
-    next_row(w, needs->halves, row, chunk_done);
+    next_row(w, program->halves, row, chunk_done);
     asm_label(p, chunk_done);
     give_chunk(w);
     asm_jump_if_nonzero(p, w->chunks, chunk);
     asm_jump_pointer(p, w->back);
-    if (needs->total) {
+    if (program->total) {
         write_total(w);
     } else {
         asm_label(p, w->total);
     }
-    rows_passes(w, labels);
+    program->passes(w, labels);
 }
 
 static enum status write_with(const struct kernel_spec * spec, int exp_vectors,
-                              struct rows_program * out, struct error * err) {
-    struct rows_writer w = {.program = rows_program_name(spec), .exp_vectors = exp_vectors};
+                              struct rows_code * out, struct error * err) {
+    struct rows_writer w = {.program = &rows_programs[rows_program_of(spec)],
+                            .exp_vectors = exp_vectors};
     if (asm_new(spec->arch, &w.p) != ST_OK) {
         return error_set(err, ST_NO_MEMORY, "aie: out of memory");
     }
@@ -358,13 +361,13 @@ static enum status write_with(const struct kernel_spec * spec, int exp_vectors,
     }
     rows_log_tables(out->tables);
     asm_free(w.p);
-    return st == ST_OK ? ST_OK : error_prefix(err, "aie: %s", w.program);
+    return st == ST_OK ? ST_OK : error_prefix(err, "aie: %s", rows_program_name(spec));
 }
 
-enum status rows_program(const struct kernel_spec * spec, struct rows_program * out,
+enum status rows_compile(const struct kernel_spec * spec, struct rows_code * out,
                          struct error * err) {
     // Program memory is nearly full: where two vectors side by side are too much, one has to do.
-    int most = rows_needs(rows_program_name(spec))->exp_vectors;
+    int most = rows_programs[rows_program_of(spec)].exp_vectors;
     enum status st = ST_INVALID;
     for (int vectors = most; vectors > 0 && st == ST_INVALID; vectors--) {
         st = write_with(spec, vectors, out, err);

@@ -110,36 +110,59 @@ static const uint8_t rows_lock_init[RW_LOCK_COUNT] = {2, 0, 2, 0, 2, 0, 0, 0, 0,
 
 enum rows_out { RW_OUT_ROW, RW_OUT_SCALAR, RW_OUT_TOTAL };
 
+// Ops of one program share a PDI. Softmax has a program for each kind of mask: together they do not
+// fit.
+enum rows_program_id {
+    RW_REDUCE,
+    RW_NORM,
+    RW_SOFT,
+    RW_SOFT_F32,
+    RW_SOFT_F16,
+    RW_LOSS,
+    RW_PROGRAMS,
+};
+
 struct rows_op {
     enum kernel_op op;
-    const char * program; // ops of one program share a PDI
-    int index;            // the number by which the program knows it; some ops share their code
+    enum rows_program_id program;
+    int index; // the number by which the program knows it; some ops share their code
     int passes;
     enum rows_out out;
     enum dtype in, result;
 };
 
 const struct rows_op * rows_find(enum kernel_op op); // NULL: there is none
+enum rows_program_id rows_program_of(const struct kernel_spec * spec);
 const char * rows_program_name(const struct kernel_spec * spec);
 
-struct rows_needs { // what a program wants of the driver
-    const char * program;
-    int n_indices; // ops that it tells apart
+// A program, as rows-ops.c lists them: its passes, and what it wants of the driver.
+enum { RW_MAX_INDEX = 4 };
+struct rows_writer;
+struct rows_program {
+    // At the start of each run, when the arguments are in their slots; NULL: nothing.
+    void (*prepare)(struct rows_writer * w);
+    // Emits the passes of all of its ops. op_label[i] is the label of the first pass of the op with
+    // that rows_op.index.
+    void (*passes)(struct rows_writer * w, const int op_label[RW_MAX_INDEX]);
+    enum rows_b_kind mask; // of softmax
+    int n_indices;         // ops that it tells apart
     int n_args;
-    int n_best; // of rows_writer.best
-    bool total, sink, halves;
+    int n_best;      // of rows_writer.best
+    bool total;      // it has ops with a total
+    bool sink;       // a sink may come
+    bool halves;     // rows of the second input may begin in the middle of a word
     int first_const; // slots from here on are free for constants
     int exp_vectors; // the most that rows_writer.exp_vectors may be
 };
-const struct rows_needs * rows_needs(const char * program);
+extern const struct rows_program rows_programs[RW_PROGRAMS];
 
-struct rows_program { // the core program and the content of its pool
+struct rows_code { // the core program and the content of its pool
     struct asm_code code;
     uint8_t pool[LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES];
     uint8_t tables[RW_TABLE_BYTES];
 };
 void rows_log_tables(uint8_t bytes[RW_TABLE_BYTES]);
-enum status rows_program(const struct kernel_spec * spec, struct rows_program * out,
+enum status rows_compile(const struct kernel_spec * spec, struct rows_code * out,
                          struct error * err);
 
 // ---- inside the program: what the passes of rows-ops.c are written with ----
@@ -147,7 +170,7 @@ enum status rows_program(const struct kernel_spec * spec, struct rows_program * 
 struct rows_writer {
     struct lanes lanes;
     struct asm_program * p;
-    const char * program;
+    const struct rows_program * program;
     struct asm_reg streamed, flag; // scalars; flag is for a moment
     struct asm_reg chunks, rows;   // left: of the run, of the chunk
     struct asm_reg more;           // chunks of the pass behind this one
@@ -163,14 +186,6 @@ struct rows_writer {
     int wait, total;                      // labels of the driver: what `back` ends the run with
     int next_chunk, next_pass, last_pass, row_done; // where passes go
 };
-
-// Emits the passes of all ops of the program. op_label[i] is the label of the first pass of the op
-// with that rows_op.index.
-enum { RW_MAX_INDEX = 4 };
-void rows_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]);
-
-// What the program does at the start of each run, when the arguments are in their slots.
-void rows_prepare(struct rows_writer * w);
 
 void rows_set(struct rows_writer * w, struct asm_reg r, int32_t value);
 void rows_copy(struct rows_writer * w, struct asm_reg to, struct asm_reg from);

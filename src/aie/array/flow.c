@@ -1,0 +1,90 @@
+// flow: descriptors, queues, tokens and the chunks of a core's stream; see flow.h.
+#include "flow.h"
+
+enum { BD_BYTES = 0x20, LOCK_BYTES = 0x10 };
+
+static uint32_t addr_of(struct flow_tile at, uint32_t offset) {
+    return image_addr(at.col, at.row, offset);
+}
+
+// ---- descriptors and queues ----
+
+void flow_core_bd(const struct flow * f, struct flow_tile at, int bd, const struct array_bd * d) {
+    uint32_t w[6];
+    array_core_bd(d, w);
+    txn_block_write(f->t, addr_of(at, CORE_BD + BD_BYTES * (uint32_t) bd), w, 6);
+}
+
+void flow_mem_bd(const struct flow * f, int col, int bd, const struct array_bd * d) {
+    uint32_t w[8];
+    array_mem_bd(d, w);
+    txn_block_write(f->t, image_addr(col, ARRAY_ROW_MEM, MEM_BD + BD_BYTES * (uint32_t) bd), w, 8);
+}
+
+void flow_shim_bd(const struct flow * f, int col, int bd, const struct array_bd * d, int operand,
+                  uint32_t offset) {
+    uint32_t w[8];
+    struct array_bd free_running = *d;
+    free_running.acquire = free_running.release = -1;
+    array_shim_bd(&free_running, f->target, w);
+    uint32_t addr = image_addr(col, ARRAY_ROW_SHIM, SHIM_BD + BD_BYTES * (uint32_t) bd);
+    txn_block_write(f->t, addr, w, 8);
+    txn_patch_address(f->t, addr + 4, operand, offset);
+}
+
+void flow_push(const struct flow * f, struct flow_tile at, uint32_t queue, int bd, int64_t runs,
+               bool token) {
+    for (; runs > 0; runs -= ARRAY_MAX_REPEAT) {
+        bool more = runs > ARRAY_MAX_REPEAT;
+        txn_write(f->t, addr_of(at, queue),
+                  array_queue_word(bd, more ? ARRAY_MAX_REPEAT : (int) runs, token && !more));
+    }
+}
+
+// ---- cores ----
+
+static void buffer_bd(const struct flow * f, struct flow_tile at, const struct flow_stream * s,
+                      int which, bool pong, uint32_t words, int next,
+                      const struct flow_layout * lay) {
+    flow_core_bd(f, at, s->first_bd + which,
+                 &(struct array_bd){.address = s->buffer ^ (pong ? s->other : 0),
+                                    .words = words,
+                                    .next = next,
+                                    .acquire = s->acquire,
+                                    .acquire_value = -1,
+                                    .release = s->release,
+                                    .release_value = 1,
+                                    .wrap = {lay->wrap[0], lay->wrap[1]},
+                                    .step = {lay->step[0], lay->step[1], lay->step[2]}});
+}
+
+void flow_start(const struct flow * f, struct flow_tile at, const struct flow_stream * s,
+                uint32_t full, uint32_t chunk, uint32_t last, const struct flow_layout * lay) {
+    if (full >= 2) {
+        buffer_bd(f, at, s, FLOW_PING, false, chunk, s->first_bd + FLOW_PONG, lay);
+        buffer_bd(f, at, s, FLOW_PONG, true, chunk, -1, lay);
+        flow_push(f, at, s->queue, s->first_bd + FLOW_PING, full / 2, false);
+    }
+    if (full % 2) {
+        buffer_bd(f, at, s, FLOW_LONE, false, chunk, -1, lay);
+        flow_push(f, at, s->queue, s->first_bd + FLOW_LONE, 1, false);
+    }
+    if (last) {
+        buffer_bd(f, at, s, FLOW_LAST, full % 2, last, -1, lay);
+        flow_push(f, at, s->queue, s->first_bd + FLOW_LAST, 1, false);
+    }
+}
+
+void flow_go(const struct flow * f, struct flow_tile at, int lock) {
+    txn_write(f->t, addr_of(at, CORE_LOCK + LOCK_BYTES * (uint32_t) lock), 1);
+}
+
+// ---- the end of a run ----
+
+void flow_expect(const struct flow * f, int col, int channel) {
+    array_token_controller(f->t, col, channel);
+}
+
+void flow_wait(const struct flow * f, int col, int channel) {
+    txn_wait(f->t, col, ARRAY_ROW_SHIM, 0, channel);
+}

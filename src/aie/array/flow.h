@@ -1,0 +1,60 @@
+// flow: how data is set in motion. A family says what moves where (its plan); here stands, once,
+// how that is told to the array by an instruction stream: descriptors of core tiles, memtiles and
+// shims, start queues, completion tokens, the lock that lets a core go, and the stream of chunks
+// that take turns in two buffers of a core.
+#pragma once
+
+#include "array.h"
+
+struct flow { // what is written, and for which array
+    struct txn * t;
+    const struct aie_target * target;
+};
+
+struct flow_tile {
+    int col, row;
+};
+
+// ---- descriptors and queues ----
+
+void flow_core_bd(const struct flow * f, struct flow_tile at, int bd, const struct array_bd * d);
+void flow_mem_bd(const struct flow * f, int col, int bd, const struct array_bd * d);
+// A shim's descriptor has no locks; its address is `offset` bytes behind the operand's start.
+void flow_shim_bd(const struct flow * f, int col, int bd, const struct array_bd * d, int operand,
+                  uint32_t offset);
+// Runs the chain that begins with `bd` so many times; `queue` is the channel's register. A token
+// tells the instruction stream when the last run is over.
+void flow_push(const struct flow * f, struct flow_tile at, uint32_t queue, int bd, int64_t runs,
+               bool token);
+
+// ---- cores ----
+
+// Words of a chunk in memory, as in array_bd; all zero: one behind the other.
+struct flow_layout {
+    uint32_t wrap[2], step[3];
+};
+
+// One stream of a core, as data. Chunks lie in ping and pong by turns; both hang on one pair of
+// locks, which count buffers.
+struct flow_stream {
+    uint32_t queue;         // of its channel
+    uint32_t buffer, other; // ping, and what turns its address into pong's
+    int acquire, release;   // locks
+    int first_bd;           // FLOW_BDS of them are the stream's
+};
+
+enum { FLOW_PING, FLOW_PONG, FLOW_LONE, FLOW_LAST, FLOW_BDS };
+
+// Descriptors and tasks for `full` chunks of `chunk` words and, where that is not 0, one of `last`.
+// They are written for each run instead of looping for ever, so that lengths may be anything and
+// every queue is empty when the run is over.
+void flow_start(const struct flow * f, struct flow_tile at, const struct flow_stream * s,
+                uint32_t full, uint32_t chunk, uint32_t last, const struct flow_layout * lay);
+// The core that waits at this lock goes to work; what it reads must have been written before.
+void flow_go(const struct flow * f, struct flow_tile at, int lock);
+
+// ---- the end of a run ----
+
+// The tokens of a shim's S2MM channel: before its first task, and behind the last.
+void flow_expect(const struct flow * f, int col, int channel);
+void flow_wait(const struct flow * f, int col, int channel);

@@ -1,0 +1,185 @@
+// core-target: what an architecture gives to the core: its register file, its rules, and what each
+// of its instructions means. core*.c read it and know no architecture; target-<arch>.c writes it,
+// one file an architecture, beside the tables of meanings that sem-*.c hold for it.
+//
+// Kept true: a target is constant. What is made of it once (the meaning of each opcode) lies in
+// core-target.c.
+#pragma once
+
+#include "emu/aie/sem.h"
+
+// ---- the register file: one flat array, so that a register is an offset and a size ----
+
+// Scalars come first, a 32-bit word each: those of both architectures under the numbers of isa.h's
+// units, then those that only aie2p has. Vectors follow.
+enum {
+    CORE_CRP = 116,                    // control registers of aie2p
+    CORE_E = CORE_CRP + AIE_CRP_COUNT, // exponents of aie2p: el0, eh0, el1, ...
+    CORE_WORDS = 160,
+    CORE_VECTORS = 4 * CORE_WORDS, // offset of the first vector; a cache line begins here
+    CORE_REG_BYTES = CORE_VECTORS + 2560,
+};
+_Static_assert(AIE_UNIT_SPC + AIE_SPC_COUNT <= CORE_CRP && CORE_E + 24 <= CORE_WORDS, "they fit");
+_Static_assert(CORE_VECTORS % 64 == 0, "vectors lie on cache lines");
+
+// Units are where two results can meet: a word, or a piece of a vector, of which there are at most
+// 64 (one bit each) and at most four to a register. Which pieces there are is the target's choice.
+struct core_span {
+    uint16_t offset; // into the register file
+    uint16_t size;   // bytes
+    unsigned unit : 8;
+    unsigned cell : 8; // of a result on its way there: where its data wait, see core_landing
+    unsigned n_units : 4;
+    unsigned bypass : 3; // enum aie_bypass of the result that goes there
+    unsigned sticky : 1; // of a result on its way there: ORed into the register
+};
+_Static_assert(sizeof(struct core_span) == 8, "copied as one word");
+
+// Registers of a kind: number n lies at offset + n * step and begins with unit + n * n_units.
+struct core_file {
+    uint16_t offset, step, size;
+    uint8_t unit, n_units;
+    uint8_t count; // 0: no such registers, or not in one piece
+};
+
+// `count` words from number `first` on.
+#define CORE_FILE_WORDS(first, n)                                                                  \
+    { 4 * (first), 4, 4, first, 1, n }
+// Pieces of a vector file: the first begins at `offset` with unit CORE_WORDS + piece.
+#define CORE_FILE_VECTOR(offset, piece, size, pieces, n)                                           \
+    { offset, size, size, CORE_WORDS + (piece), pieces, n }
+
+// ---- meanings ----
+
+struct core_op;
+
+// Who prepares an instruction, and so executes it.
+enum core_family {
+    CORE_UNKNOWN, // nobody: it stops the core
+    CORE_LANES,   // from registers to registers: fn
+    CORE_SCALAR,  // core-scalar.c: what is an enum core_scalar
+    CORE_CONTROL, // core-control.c: enum core_control
+    CORE_OUTSIDE, // core-outside.c: enum core_outside
+    CORE_MEMORY,  // core-memory.c: by its text
+    CORE_FIFO,    // core-fifo.c: by its text
+};
+
+enum core_scalar {
+    CORE_ADD,
+    CORE_ADD_IMM,
+    CORE_SUB,
+    CORE_ADC,
+    CORE_SBC,
+    CORE_AND,
+    CORE_OR,
+    CORE_XOR,
+    CORE_LSHL,
+    CORE_ASHL,
+    CORE_MUL,
+    CORE_MAC,
+    CORE_MSC,
+    CORE_EQ,
+    CORE_NE,
+    CORE_LT,
+    CORE_LTU,
+    CORE_GE,
+    CORE_GEU,
+    CORE_EQZ,
+    CORE_NEZ,
+    CORE_SEL_NEZ,
+    CORE_SEL_EQZ,
+    CORE_ABS,
+    CORE_CLZ,
+    CORE_CLB,
+    CORE_EXTEND_S8,
+    CORE_EXTEND_S16,
+    CORE_EXTEND_U8,
+    CORE_EXTEND_U16,
+    CORE_DIVS,
+    CORE_MOV,
+    CORE_MOV_IMM,
+    CORE_MOV_COUNTER,
+    CORE_ADD_NC,    // register and immediate, no carry
+    CORE_ADD_NC_RR, // two registers
+    CORE_SCALAR_COUNT,
+};
+
+enum core_control {
+    CORE_J,
+    CORE_J_IND,
+    CORE_JL,
+    CORE_JL_IND,
+    CORE_JNZ,
+    CORE_JZ,
+    CORE_JNZD,
+    CORE_RET,
+    CORE_EVENT,
+    CORE_CONTROL_COUNT,
+};
+
+enum core_outside {
+    CORE_ACQUIRE,
+    CORE_RELEASE,
+    CORE_STREAM_READ,
+    CORE_STREAM_WRITE,
+    CORE_STREAM_WRITE_LAST,
+    CORE_STREAM_WRITE_R28, // last when bit 0 of r28 says so
+    CORE_CASCADE_READ,     // into the 512 bits of a register from 512 * part on
+    CORE_CASCADE_WRITE,
+    CORE_DONE_FOR_GOOD,
+    CORE_OUTSIDE_COUNT,
+};
+
+// One instruction, or all of one beginning ("VLDA_*"), of a family other than CORE_LANES.
+struct core_row {
+    const char * name;
+    uint8_t family, what; // enum core_family and the number that it knows
+    uint8_t part;         // of a register: see CORE_CASCADE_READ
+};
+
+// The short way of a multiply-accumulate, see core_mac_fn.
+struct core_mac_row {
+    const char * name;
+    core_mac_fn fn;
+};
+
+// What one instruction means: made of the rows, for each opcode.
+struct core_meaning {
+    uint8_t family, what, part;
+    core_semantic_fn fn; // CORE_LANES
+    core_mac_fn mac;     // or NULL
+};
+
+// In the place of a function: the result is the source, as it is; registers of one size.
+bool core_copy(struct core_exec * x);
+
+// ---- the target ----
+
+struct core_preset {
+    uint8_t word;
+    uint32_t value;
+};
+
+struct core_target {
+    enum aie_arch arch;
+    uint8_t generation; // of the device, in the header of an instruction stream
+    const char * clock; // the usual one of its devices
+    struct core_file files[AIE_REG_KIND_COUNT];
+    uint32_t masks[CORE_WORDS]; // bits that a word has; 0: all
+    uint64_t data_words[3];     // a bit for each word that a program fills before it reads it ...
+    const struct core_preset * presets; // ... and those of the others that are not 0 after a reset
+    int n_presets;
+    uint8_t loop_distance;      // bundles from the set-up of a loop to its last one, at least
+    uint8_t loop_partial_bytes; // a shorter loop loses a partial store in its last bundle; 0: none
+    const struct core_row * rows;
+    const struct core_mac_row * macs;
+    const struct sem_family * const * families; // up to NULL
+    int n_rows, n_macs;
+};
+
+extern const struct core_target core_target_aie2, core_target_aie2p;
+
+const struct core_target * core_target_of(enum aie_arch arch);
+
+// What the instruction with this opcode means, or NULL.
+const struct core_meaning * core_meaning_of(const struct core_target * target, int op);

@@ -1,0 +1,246 @@
+// image: what we write is what the vendor's tools write, byte for byte, and what we read is
+// complete: a stream rebuilt from the commands that were read is the stream again.
+#include "aie/image/image.h"
+#include "aie/image/golden.h"
+
+static void test_pdi_from_project(void ** state) {
+    (void) state;
+    static const char * const names[3] = {AIE2P "main_aie_cdo_elfs.bin",
+                                          AIE2P "main_aie_cdo_init.bin",
+                                          AIE2P "main_aie_cdo_enable.bin"};
+    struct cdo cdos[3];
+    struct error err = {0};
+    for (int i = 0; i < 3; i++) {
+        struct bytes file = golden(names[i]);
+        if (cdo_read_file_form(file.data, file.size, &cdos[i], &err) != ST_OK) {
+            fail_msg("%s", err.text);
+        }
+        free(file.data);
+    }
+    uint8_t * pdi;
+    size_t size;
+    assert_int_equal(pdi_write(cdos, 3, &pdi, &size, &err), ST_OK);
+    struct bytes want = golden(AIE2P "main.pdi");
+    assert_int_equal(size, want.size);
+    assert_memory_equal(pdi, want.data, size);
+    free(want.data);
+    free(pdi);
+    for (int i = 0; i < 3; i++) {
+        // A CDO that was put into its final form stays as it is when it is read once more.
+        struct cdo again;
+        assert_int_equal(cdo_read_file_form(cdos[i].words.data, cdos[i].words.size, &again, &err),
+                         ST_OK);
+        assert_int_equal(again.words.size, cdos[i].words.size);
+        assert_memory_equal(again.words.data, cdos[i].words.data, again.words.size);
+        cdo_free(&again);
+        cdo_free(&cdos[i]);
+    }
+}
+
+// Rebuilds a PDI with our own writers: the NOPs of the file are dropped except those at the start
+// of its three parts, so the payloads must be aligned by cdo_block_write.
+struct rebuild {
+    struct cdo cdo;
+    size_t n_blocks;
+    size_t n_commands;
+};
+
+static bool rebuild_cdo(void * user, const struct image_command * c) {
+    struct rebuild * r = user;
+    uint32_t * words;
+    switch (c->op) {
+    case IMAGE_WRITE:
+        cdo_write(&r->cdo, c->addr, c->value);
+        break;
+    case IMAGE_MASK_WRITE:
+        cdo_mask_write(&r->cdo, c->addr, c->mask, c->value);
+        break;
+    case IMAGE_BLOCK_WRITE:
+        words = malloc((size_t) c->n_words * 4 + 1);
+        memcpy(words, c->data, (size_t) c->n_words * 4);
+        cdo_block_write(&r->cdo, c->addr, words, c->n_words);
+        free(words);
+        r->n_blocks++;
+        break;
+    case IMAGE_NOP:
+        return true;
+    default:
+        fail_msg("command %d in a PDI", c->op);
+    }
+    r->n_commands++;
+    return true;
+}
+
+static bool count_writes(void * user, const struct image_command * c) {
+    struct rebuild * r = user;
+    if (c->op != IMAGE_NOP) {
+        r->n_commands++;
+    }
+    if (c->op == IMAGE_BLOCK_WRITE) {
+        // Offset of the payload within the file's CDO, which begins at 0x150, against its
+        // destination.
+        r->n_blocks +=
+            ((c->offset - 0x150) / 4 + (c->n_words + 2 < 255 ? 3 : 4)) % 4 == c->addr / 4 % 4;
+    }
+    return true;
+}
+
+static void test_pdi_rebuilt(void ** state) {
+    (void) state;
+    for (int i = 0; i < GOLDEN_KERNELS; i++) {
+        struct bytes file = golden(golden_pdis[i]);
+        struct rebuild r = {0}, seen = {0};
+        struct error err = {0};
+        cdo_begin(&r.cdo);
+        if (pdi_read(file.data, file.size, rebuild_cdo, &r, &err) != ST_OK) {
+            fail_msg("%s: %s", golden_pdis[i], err.text);
+        }
+        assert_true(r.n_commands > 50 && r.n_blocks >= 5);
+        uint8_t * pdi;
+        size_t size;
+        assert_int_equal(pdi_write(&r.cdo, 1, &pdi, &size, &err), ST_OK);
+        assert_memory_equal(pdi, file.data, 0xd0); // headers before the partition's are constant
+        assert_int_equal(size % 16, 0);
+        assert_int_equal(pdi_read(pdi, size, count_writes, &seen, &err), ST_OK);
+        assert_int_equal(seen.n_commands, r.n_commands);
+        assert_int_equal(seen.n_blocks, r.n_blocks); // every one is aligned
+        cdo_free(&r.cdo);
+        free(pdi);
+        free(file.data);
+    }
+}
+
+static bool rebuild_txn(void * user, const struct image_command * c) {
+    struct txn * t = user;
+    uint32_t words[64];
+    switch (c->op) {
+    case IMAGE_WRITE:
+        txn_write(t, c->addr, c->value);
+        return true;
+    case IMAGE_MASK_WRITE:
+        txn_mask_write(t, c->addr, c->mask, c->value);
+        return true;
+    case IMAGE_BLOCK_WRITE:
+        assert_true(c->n_words <= 64);
+        memcpy(words, c->data, (size_t) c->n_words * 4);
+        txn_block_write(t, c->addr, words, c->n_words);
+        return true;
+    case IMAGE_PATCH:
+        txn_patch_address(t, c->addr, c->operand, c->byte_offset);
+        return true;
+    case IMAGE_WAIT:
+        txn_wait(t, c->col, c->row, c->direction, c->channel);
+        return true;
+    default:
+        fail_msg("command %d in a TXN", c->op);
+        return false;
+    }
+}
+
+static void test_txn_rebuilt(void ** state) {
+    (void) state;
+    for (int i = 0; i < GOLDEN_KERNELS; i++) {
+        struct bytes file = golden(golden_streams[i]);
+        struct txn t;
+        struct error err = {0};
+        txn_begin(&t, file.data[4], file.data[2]);
+        if (txn_read(file.data, file.size, rebuild_txn, &t, &err) != ST_OK) {
+            fail_msg("%s: %s", golden_streams[i], err.text);
+        }
+        uint32_t * insts;
+        size_t n;
+        assert_int_equal(txn_end(&t, &insts, &n, &err), ST_OK);
+        assert_int_equal(n * 4, file.size);
+        assert_memory_equal(insts, file.data, file.size);
+        free(insts);
+        free(file.data);
+    }
+}
+
+// ---- without golden data ----
+
+static uint32_t word_at(const uint8_t * data, size_t index) {
+    return load_u32(data + 4 * index);
+}
+
+static void test_cdo_words(void ** state) {
+    (void) state;
+    struct cdo c;
+    cdo_begin(&c);
+    cdo_write(&c, 0x21f000, 2);
+    cdo_mask_write(&c, 0x232000, 1, 0);
+    static const uint32_t want[] = {4,        0x4f4443, 0x200,    8, ~(4u + 0x4f4443 + 0x200 + 8),
+                                    0x111,    0x20103,  0x21f000, 2, 0x30102,
+                                    0x232000, 1,        0};
+    assert_int_equal(c.words.size, sizeof want);
+    for (size_t i = 0; i < sizeof want / 4; i++) {
+        assert_int_equal(word_at(c.words.data, i), want[i]);
+    }
+    // Payload and destination agree modulo 16 bytes for every phase and for both command lengths.
+    static const uint32_t data[300] = {7};
+    for (uint32_t phase = 0; phase < 4; phase++) {
+        for (int is_long = 0; is_long < 2; is_long++) {
+            for (int extra = 0; extra < 4; extra++) {
+                for (int i = 0; i < extra; i++) {
+                    cdo_write(&c, 0, 0);
+                }
+                size_t n = is_long ? 253 : 252;
+                cdo_block_write(&c, 0x220000 + 4 * phase, data, n);
+                size_t payload = c.words.size / 4 - n;
+                assert_int_equal(payload % 4, phase);
+                assert_int_equal(word_at(c.words.data, payload), 7);
+                assert_int_equal(word_at(c.words.data, payload - 1), 0x220000 + 4 * phase);
+                assert_int_equal(word_at(c.words.data, payload - (is_long ? 4 : 3)),
+                                 is_long ? 0xff0105 : 0xfe0105);
+            }
+        }
+    }
+    struct cdo again;
+    struct error err;
+    assert_int_equal(cdo_read_file_form(c.words.data, c.words.size, &again, &err), ST_OK);
+    assert_int_equal(again.words.size, c.words.size);
+    assert_memory_equal(again.words.data, c.words.data, c.words.size);
+    cdo_free(&again);
+    cdo_free(&c);
+}
+
+static bool stop_at_third(void * user, const struct image_command * c) {
+    (void) c;
+    return ++*(int *) user < 3;
+}
+
+static void test_visit_stops(void ** state) {
+    (void) state;
+    struct cdo c;
+    struct txn t;
+    struct error err;
+    cdo_begin(&c);
+    txn_begin(&t, 4, 3);
+    for (int i = 0; i < 9; i++) {
+        cdo_write(&c, 0, 0);
+        txn_write(&t, 0, 0);
+    }
+    uint8_t * pdi;
+    uint32_t * insts;
+    size_t size, n;
+    assert_int_equal(pdi_write(&c, 1, &pdi, &size, &err), ST_OK);
+    assert_int_equal(txn_end(&t, &insts, &n, &err), ST_OK);
+    int count = 0;
+    assert_int_equal(pdi_read(pdi, size, stop_at_third, &count, &err), ST_OK);
+    assert_int_equal(count, 3);
+    count = 0;
+    assert_int_equal(txn_read((uint8_t *) insts, n * 4, stop_at_third, &count, &err), ST_OK);
+    assert_int_equal(count, 3);
+    free(pdi);
+    free(insts);
+    cdo_free(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pdi_from_project), cmocka_unit_test(test_pdi_rebuilt),
+        cmocka_unit_test(test_txn_rebuilt),      cmocka_unit_test(test_cdo_words),
+        cmocka_unit_test(test_visit_stops),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

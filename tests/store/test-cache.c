@@ -1,0 +1,557 @@
+// cache: what is found again and what is not; every byte of an entry counts; a table of what is in
+// the key; the size stays within its bound; clearing takes kernels and nothing else.
+#include "store/cache-rig.h"
+#include "store/cache.h"
+
+// ---- found again ----
+
+static void test_order(void ** state) {
+    (void) state;
+    struct kernel_spec a = make_spec(DTYPE_F32, 64), b = make_spec(DTYPE_F32, 128);
+    struct kernel_spec c = make_spec(DTYPE_I16, 64);
+    struct store * s = open_store();
+    assert_true(got_right(s, &a) && got_right(s, &b) && got_right(s, &c) && got_right(s, &a));
+    assert_int_equal(stats_of(s).compiles, 3);
+    assert_int_equal(stats_of(s).memory_hits, 1);
+    assert_int_equal(stats_of(s).cache_publishes, 3);
+    assert_int_equal(stats_of(s).cache_hits, 0);
+    store_free(s);
+    assert_int_equal(n_warnings, 0);
+
+    s = open_store();
+    assert_true(got_right(s, &a) && got_right(s, &b) && got_right(s, &c) && got_right(s, &b));
+    assert_int_equal(stats_of(s).compiles, 0);
+    assert_int_equal(stats_of(s).cache_hits, 3);
+    assert_int_equal(stats_of(s).memory_hits, 1);
+    store_free(s);
+    assert_int_equal(atomic_load(&shared->compiles), 3);
+
+    // The plain files are what other programs read: as a pack they come before the cache.
+    setenv("GGML_HSA_KERNEL_DIR", cache_dir, 1);
+    s = open_store();
+    assert_true(got_right(s, &a));
+    assert_int_equal(stats_of(s).pack_hits, 1);
+    assert_int_equal(stats_of(s).cache_hits, 0);
+    store_free(s);
+
+    // One PDI for both f32 kernels, on disk too.
+    char pa[512], pb[512];
+    struct stat ia, ib;
+    path_of(&a, ".pdi", pa);
+    path_of(&b, ".pdi", pb);
+    assert_int_equal(stat(pa, &ia) | stat(pb, &ib), 0);
+    assert_int_equal(ia.st_ino, ib.st_ino);
+    assert_int_equal(ia.st_nlink, 3);
+    assert_int_equal(count_entries("shared", ".pdi"), 2);
+    assert_int_equal(count_entries("aie2", ".lock"), 0);
+    assert_int_equal(count_entries("aie2", ""), 9);
+}
+
+static void test_off(void ** state) {
+    (void) state;
+    struct kernel_spec a = make_spec(DTYPE_F32, 64);
+    setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 1);
+    expect_compile(&a);
+    assert_int_not_equal(access(cache_dir, F_OK), 0);
+    assert_int_equal(n_warnings, 0);
+    setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "lots", 1);
+    expect_compile(&a);
+    assert_int_equal(n_warnings, 1);
+    assert_non_null(strstr(last_warning, "GGML_HSA_KERNEL_CACHE_MAX_SIZE=lots"));
+    unsetenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE");
+
+    struct store_compiler nameless = rig_compiler; // one that says nothing of itself is not cached
+    nameless.identity = NULL;
+    assert_int_equal(get_once(&nameless, &a).compiles, 1);
+    assert_int_equal(get_once(&nameless, &a).compiles, 1);
+    assert_int_not_equal(access(cache_dir, F_OK), 0);
+}
+
+static void test_sizes(void ** state) {
+    (void) state;
+    static const struct {
+        const char * text;
+        uint64_t bytes;
+    } good[] = {{"", CACHE_DEFAULT_MAX}, {"0", 0},
+                {"4096", 4096},          {"3K", 3072},
+                {"5m", 5u << 20},        {"2G", 2ull << 30},
+                {"1T", 1ull << 40},      {"18446744073709551615", UINT64_MAX}};
+    static const char * const bad[] = {"-1", " 1",       "K", "1KB", "1.5G", "99999999999999999999",
+                                       "x",  "99999999T"};
+    uint64_t bytes;
+    struct error err;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", good[i].text, 1);
+        assert_int_equal(cache_max_size(&bytes, &err), ST_OK);
+        assert_true(bytes == good[i].bytes);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", bad[i], 1);
+        assert_int_equal(cache_max_size(&bytes, &err), ST_INVALID);
+    }
+}
+
+static void test_places(void ** state) {
+    (void) state;
+    static const struct {
+        const char *named, *xdg, *home, *base, *own;
+    } cases[] = {
+        {"/a/b/c/", "/x", "/", "/a/b", "c"},
+        {"/c", NULL, NULL, "/", "c"},
+        {NULL, "/x", "/", "/x", "ggml"},
+        {"", "/x", "/", "/x", "ggml"},
+        {NULL, "relative", "/", "//.cache", "ggml"},
+        {NULL, NULL, "/", "//.cache", "ggml"},
+        {NULL, NULL, "/nonexistent", "/tmp", "ggml/ggml-hsa"},
+        {NULL, NULL, "", "/tmp", "ggml/ggml-hsa"},
+        {NULL, NULL, NULL, "/tmp", "ggml/ggml-hsa"},
+    };
+    const char *home = getenv("HOME"), *xdg = getenv("XDG_CACHE_HOME");
+    char *old_home = home ? strdup(home) : NULL, *old_xdg = xdg ? strdup(xdg) : NULL;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct {
+            const char *name, *value;
+        } vars[] = {{"GGML_HSA_KERNEL_CACHE_DIR", cases[i].named},
+                    {"XDG_CACHE_HOME", cases[i].xdg},
+                    {"HOME", cases[i].home}};
+        for (int k = 0; k < 3; k++) {
+            vars[k].value ? setenv(vars[k].name, vars[k].value, 1) : unsetenv(vars[k].name);
+        }
+        struct keep_place place;
+        assert_int_equal(cache_place_find(&place, NULL), ST_OK);
+        assert_string_equal(place.base, cases[i].base);
+        assert_string_equal(place.own, cases[i].own);
+        keep_place_free(&place);
+    }
+    old_home ? setenv("HOME", old_home, 1) : unsetenv("HOME");
+    old_xdg ? setenv("XDG_CACHE_HOME", old_xdg, 1) : unsetenv("XDG_CACHE_HOME");
+    free(old_home);
+    free(old_xdg);
+}
+
+// ---- every byte ----
+
+static void flip_each(const struct kernel_spec * spec, const char * suffix, uint8_t mask) {
+    char path[512];
+    uint8_t * bytes;
+    size_t size;
+    path_of(spec, suffix, path);
+    expect_hit(spec);
+    assert_int_equal(file_read(path, 1 << 20, &bytes, &size, NULL), ST_OK);
+    assert_true(size > 40);
+    int damaged = 0;
+    for (size_t i = 0; i < size; i++) {
+        // Into the file itself: a link of other kernels is then damaged for them as well.
+        int fd = open(path, O_WRONLY);
+        uint8_t flipped = bytes[i] ^ mask;
+        assert_int_equal(pwrite(fd, &flipped, 1, (off_t) i), 1);
+        close(fd);
+        struct store_stats stats = get_once(&rig_compiler, spec);
+        if (stats.cache_hits != 0 || stats.compiles != 1 || stats.cache_publishes != 1) {
+            fail_msg("byte %zu of %s: a flip by 0x%02x is not noticed", i, suffix, mask);
+        }
+        damaged += (int) stats.cache_damaged;
+        if (i % 16 == 0) { // it has healed
+            expect_hit(spec);
+        }
+    }
+    free(bytes);
+    print_message("%s: %zu bytes flipped by 0x%02x, each noticed, %d times quarantined\n", suffix,
+                  size, mask, damaged);
+    assert_true(damaged + 9 >= (int) size); // "format 1" with another number is no damage
+    assert_between(count_entries("quarantine", ""), 1, 48);
+}
+
+static void test_flips(void ** state) {
+    (void) state;
+    struct kernel_spec spec = make_spec(DTYPE_F32, 77), other = make_spec(DTYPE_F32, 78);
+    expect_compile(&spec);
+    expect_compile(&other);
+    for (int i = 0; i < 2; i++) {
+        flip_each(&spec, ".meta", i ? 0x01 : 0xff);
+        flip_each(&spec, "_insts.bin", i ? 0x80 : 0xff);
+        flip_each(&spec, ".pdi", i ? 0x01 : 0xff);
+    }
+    // The PDI was shared: the other kernel was damaged with it, and heals as well.
+    get_once(&rig_compiler, &other);
+    expect_hit(&other);
+}
+
+static void test_wrong_files(void ** state) {
+    (void) state;
+    static const char * const suffixes[] = {".meta", ".pdi", "_insts.bin"};
+    struct kernel_spec spec = make_spec(DTYPE_F32, 77), other = make_spec(DTYPE_F32, 78);
+    char path[512], from[512], target[128];
+    snprintf(target, sizeof target, "%s/target", rig_dir);
+    for (int i = 0; i < 3; i++) {
+        path_of(&spec, suffixes[i], path);
+        get_once(&rig_compiler, &spec);
+        expect_hit(&spec);
+        assert_int_equal(truncate(path, 0), 0);
+        expect_compile(&spec);
+        expect_hit(&spec);
+        struct stat info;
+        assert_int_equal(stat(path, &info), 0);
+        assert_int_equal(truncate(path, info.st_size + 1), 0); // a zero byte more
+        expect_compile(&spec);
+        expect_hit(&spec);
+        assert_int_equal(truncate(path, (off_t) 64 << 20), 0);
+        expect_compile(&spec);
+        expect_hit(&spec);
+        assert_int_equal(unlink(path), 0);
+        expect_compile(&spec);
+        expect_hit(&spec);
+        assert_int_equal(chmod(path, 0666), 0); // anybody could have written it
+        expect_compile(&spec);
+        expect_hit(&spec);
+        assert_int_equal(rename(path, target), 0); // a link, to the right bytes even
+        assert_int_equal(symlink(target, path), 0);
+        expect_compile(&spec);
+        expect_hit(&spec);
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(mkfifo(path, 0600), 0); // would stop a reader
+        expect_compile(&spec);
+        expect_hit(&spec);
+        // The files of another kernel under this name.
+        get_once(&rig_compiler, &other);
+        path_of(&other, suffixes[i], from);
+        assert_int_equal(rename(from, path), 0);
+        if (i != 1) { // which has the same PDI
+            expect_compile(&spec);
+        }
+        expect_hit(&spec);
+        unlink(target);
+    }
+    // Two good files of another program without a description are not of this cache.
+    path_of(&spec, ".meta", path);
+    assert_int_equal(unlink(path), 0);
+    expect_compile(&spec);
+}
+
+// ---- size ----
+
+static void set_age(const struct kernel_spec * spec, int64_t seconds) {
+    char path[512];
+    struct timespec t[2] = {{.tv_sec = time(NULL) - seconds}, {.tv_sec = time(NULL) - seconds}};
+    path_of(spec, ".meta", path);
+    assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
+}
+
+static bool on_disk(const struct kernel_spec * spec) {
+    char path[512];
+    path_of(spec, ".meta", path);
+    return access(path, F_OK) == 0;
+}
+
+static struct cache_totals totals_of(void) {
+    struct cache * c;
+    struct cache_totals totals;
+    assert_int_equal(cache_open(false, &c, NULL), ST_OK);
+    assert_int_equal(cache_walk(c, NULL, false, NULL, NULL, &totals, NULL), ST_OK);
+    cache_close(c);
+    return totals;
+}
+
+static void test_bound(void ** state) {
+    (void) state;
+    enum { MAX = 256 << 10, COUNT = 300 };
+    setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "256K", 1);
+    struct store * s = open_store();
+    uint64_t most = 0;
+    for (int i = 0; i < COUNT; i++) {
+        struct kernel_spec spec = make_spec(i % 3 ? DTYPE_F32 : DTYPE_I16, 1 + i);
+        assert_true(got_right(s, &spec));
+        uint64_t bytes = totals_of().bytes;
+        most = bytes > most ? bytes : most;
+    }
+    assert_int_equal(stats_of(s).cache_publishes, COUNT);
+    store_free(s);
+    print_message(
+        "%d kernels went through a cache of %d bytes; at most %llu were used, at the end %llu "
+        "kernels are there\n",
+        COUNT, MAX, (unsigned long long) most, (unsigned long long) totals_of().kernels);
+    assert_true(most <= MAX);
+    assert_true(totals_of().kernels >= 20);
+    struct kernel_spec last = make_spec((COUNT - 1) % 3 ? DTYPE_F32 : DTYPE_I16, COUNT);
+    expect_hit(&last);
+    assert_int_equal(n_warnings, 0);
+}
+
+static void test_least_recently_used(void ** state) {
+    (void) state;
+    struct kernel_spec specs[20];
+    struct store * s = open_store();
+    for (int i = 0; i < 20; i++) {
+        specs[i] = make_spec(DTYPE_F32, 1 + i);
+        assert_true(got_right(s, &specs[i]));
+    }
+    store_free(s);
+    for (int i = 0; i < 20; i++) {
+        set_age(&specs[i], 100000 - i * 1000);
+    }
+    expect_hit(&specs[0]); // the oldest is now the youngest
+    struct cache * c;
+    struct cache_totals totals, dry;
+    uint64_t bytes = totals_of().bytes;
+    assert_int_equal(cache_open(false, &c, NULL), ST_OK);
+    assert_int_equal(cache_trim(c, bytes / 2, true, &dry, NULL), ST_OK);
+    assert_true(totals_of().bytes == bytes);
+    assert_int_equal(cache_trim(c, bytes / 2, false, &totals, NULL), ST_OK);
+    assert_memory_equal(&dry, &totals, sizeof dry);
+    assert_true(totals_of().bytes <= bytes / 2);
+    assert_true(totals_of().bytes == bytes - totals.removed_bytes);
+    for (int i = 1; i < 20; i++) {
+        assert_int_equal(on_disk(&specs[i]), i > (int) totals.removed_kernels);
+    }
+    assert_true(on_disk(&specs[0]));
+    expect_hit(&specs[0]);
+    assert_int_equal(cache_trim(c, 0, false, &totals, NULL), ST_OK);
+    assert_int_equal(totals_of().files, 0);
+    assert_int_equal(count_entries("shared", ""), 0); // a PDI goes with its last kernel
+    cache_close(c);
+}
+
+static void test_sweep(void ** state) {
+    (void) state;
+    struct kernel_spec spec = make_spec(DTYPE_F32, 1);
+    expect_compile(&spec);
+    static const char * const left[] = {"aie2/.tmp-0123456789abcdef", "shared/.tmp-00",
+                                        "aie2/a.lock"};
+    char path[256];
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 3; i++) {
+            snprintf(path, sizeof path, "%s/%s", cache_dir, left[i]);
+            write_file(path, "x", 1);
+            struct timespec t[2] = {{.tv_sec = time(NULL) - 700 * round},
+                                    {.tv_sec = time(NULL) - 700 * round}};
+            assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
+        }
+        struct cache * c;
+        struct cache_totals totals;
+        assert_int_equal(cache_open(false, &c, NULL), ST_OK);
+        assert_int_equal(cache_trim(c, CACHE_DEFAULT_MAX, false, &totals, NULL), ST_OK);
+        cache_close(c);
+        for (int i = 0; i < 3; i++) { // the young ones may be in use
+            snprintf(path, sizeof path, "%s/%s", cache_dir, left[i]);
+            assert_int_equal(access(path, F_OK) == 0, round == 0);
+        }
+    }
+    expect_hit(&spec);
+}
+
+// ---- clearing ----
+
+static void test_clear(void ** state) {
+    (void) state;
+    static const char * const variables[] = {"GGML_HSA_KERNEL_CACHE_CLEAR",
+                                             "GGML_HSA_JIT_CLEAR_CACHE"};
+    static const char * const truths[] = {"1", "true", "TRUE", "on", "Yes"};
+    static const char * const lies[] = {"", "0", "false", "off", "no"};
+    struct kernel_spec spec = make_spec(DTYPE_F32, 5);
+    char outside[128], path[512];
+    snprintf(outside, sizeof outside, "%s/outside", rig_dir);
+    mkdir(outside, 0700);
+    for (int v = 0; v < 2; v++) {
+        for (int i = 0; i < 5; i++) {
+            get_once(&rig_compiler, &spec);
+            setenv(variables[v], lies[i], 1);
+            expect_hit(&spec);
+        }
+        // The older name says yes with whatever does not say no.
+        static const char * const words[] = {"2", "x", "00"};
+        for (int i = 0; i < 3; i++) {
+            setenv(variables[v], words[i], 1);
+            if (v == 0) {
+                expect_hit(&spec);
+            } else {
+                expect_compile(&spec);
+                expect_compile(&spec);
+            }
+        }
+        for (int i = 0; i < 5; i++) {
+            setenv(variables[v], truths[i], 1);
+            expect_compile(&spec);
+            expect_compile(&spec);
+        }
+        unsetenv(variables[v]);
+    }
+
+    // What was cut short goes; kernels of other programs stay, and so do what is no kernel and what
+    // links lead to.
+    static const char * const kernels[] = {"aie2/add_f32_4x1x1x1_f32_4x1x1x1.pdi",
+                                           "aie2/add_f32_4x1x1x1_f32_4x1x1x1_insts.bin",
+                                           "aie2/orphan.meta", "quarantine/aie2-x.meta"};
+    static const char * const others[] = {"notes.txt",
+                                          "aie2/notes.txt",
+                                          "aie2/pdi",
+                                          "aie2/.pdi",
+                                          "x.pdi",
+                                          "gfx942/x.pdi",
+                                          "shared/notes",
+                                          "aie2/sub/x.pdi",
+                                          "aie2/add-4f32.pdi",
+                                          "aie2/add-4f32_insts.bin",
+                                          "aie2/other.pdi",
+                                          "aie2p/x.pdi",
+                                          "aie2/add_f32.pdi",
+                                          "aie2/add_f32_1024.pdi"};
+    enum { KERNELS = 4, OTHERS = sizeof others / sizeof others[0] };
+    static const char * const dirs[] = {"aie2p", "quarantine", "gfx942", "aie2/sub"};
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%s", cache_dir, dirs[i]);
+        mkdir(path, 0700);
+    }
+    for (int i = 0; i < KERNELS + OTHERS; i++) {
+        snprintf(path, sizeof path, "%s/%s", cache_dir,
+                 i < KERNELS ? kernels[i] : others[i - KERNELS]);
+        write_file(path, "x", 1);
+    }
+    char victim[160];
+    snprintf(victim, sizeof victim, "%s/victim.pdi", outside);
+    write_file(victim, "x", 1);
+    snprintf(path, sizeof path, "%s/aie2/link.pdi", cache_dir);
+    assert_int_equal(symlink(victim, path), 0);
+    snprintf(path, sizeof path, "%s/aie2/directory.pdi", cache_dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    setenv(variables[0], "1", 1);
+    struct store * s = open_store();
+    store_free(s);
+    unsetenv(variables[0]);
+    for (int i = 0; i < KERNELS + OTHERS; i++) {
+        snprintf(path, sizeof path, "%s/%s", cache_dir,
+                 i < KERNELS ? kernels[i] : others[i - KERNELS]);
+        if ((access(path, F_OK) == 0) != (i >= KERNELS)) {
+            fail_msg("%s %s", path, i < KERNELS ? "is still there" : "is gone");
+        }
+    }
+    assert_false(on_disk(&spec));
+    assert_int_equal(access(victim, F_OK), 0);
+    assert_int_equal(count_entries("shared", ".pdi"), 0);
+
+    // A directory that is a link is not entered.
+    snprintf(path, sizeof path, "%s/aie2p/x.pdi", cache_dir);
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/aie2p", cache_dir);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(symlink(outside, path), 0);
+    setenv(variables[0], "1", 1);
+    s = open_store();
+    store_free(s);
+    unsetenv(variables[0]);
+    assert_int_equal(access(victim, F_OK), 0);
+    expect_compile(&spec);
+    assert_int_equal(unlink(victim) | rmdir(outside), 0);
+}
+
+static void test_explain(void ** state) {
+    (void) state;
+    struct kernel_spec spec = make_spec(DTYPE_F32, 5), other = make_spec(DTYPE_F32, 6);
+    expect_compile(&spec);
+    struct cache * c;
+    assert_int_equal(cache_open(false, &c, NULL), ST_OK);
+    struct buf text = {0};
+    assert_true(cache_explain(c, &spec, "rig 1", &text));
+    assert_int_equal(text.size, 0);
+    assert_false(cache_explain(c, &spec, "rig 2", &text));
+    assert_string_equal((char *) text.data, "compiler: the cache has rig 1, wanted is rig 2\n");
+    buf_free(&text);
+    other.inputs[1] = spec.inputs[1];
+    assert_false(cache_explain(c, &other, "rig 1", &text));
+    assert_non_null(strstr((char *) text.data, "not in the cache"));
+    assert_non_null(strstr((char *) text.data,
+                           "input 0: the cache has (5,1,1,1)/f32, wanted is (6,1,1,1)/f32\n"));
+    assert_non_null(strstr((char *) text.data, "output: the cache has (5,1,1,1)/f32"));
+    assert_null(strstr((char *) text.data, "input 1"));
+    buf_free(&text);
+    char path[512];
+    path_of(&spec, ".pdi", path);
+    assert_int_equal(truncate(path, 3), 0);
+    assert_false(cache_explain(c, &spec, "rig 1", &text));
+    assert_non_null(strstr((char *) text.data, "its length has changed"));
+    buf_free(&text);
+    path_of(&spec, ".meta", path);
+    assert_int_equal(unlink(path), 0);
+    assert_false(cache_explain(c, &spec, "rig 1", &text));
+    assert_non_null(strstr((char *) text.data, "without a .meta"));
+    buf_free(&text);
+    cache_close(c);
+}
+
+// ---- what the command of GGML_HSA_JIT_COMMAND makes ----
+
+static enum status supports_nothing(const struct kernel_spec * spec, struct error * err) {
+    (void) spec;
+    return error_set(err, ST_UNSUPPORTED, "not by this one");
+}
+
+static void write_script(const char * path, const char * first_line) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "#!/bin/sh\n# %s\n"
+             "while [ $# -gt 0 ]; do case $1 in --exported_name) n=$2;; --output_directory) d=$2;; "
+             "esac; "
+             "shift; done\n"
+             "cp %s/made.pdi $d/$n.pdi && cp %s/made.bin $d/${n}_insts.bin && echo x >> %s/runs\n",
+             first_line, rig_dir, rig_dir, rig_dir);
+    write_file(path, text, strlen(text));
+    assert_int_equal(chmod(path, 0700), 0);
+}
+
+static void test_command(void ** state) {
+    (void) state;
+    struct kernel_spec spec = make_spec(DTYPE_F32, 31);
+    struct store_compiler unable = rig_compiler;
+    unable.supports = supports_nothing;
+    char path[128], script[128];
+    uint8_t * pdi;
+    uint32_t * insts;
+    size_t size, n;
+    assert_int_equal(rig_pdi(&spec, &pdi, &size, NULL), ST_OK);
+    assert_int_equal(rig_insts(&spec, &insts, &n, NULL), ST_OK);
+    snprintf(path, sizeof path, "%s/made.pdi", rig_dir);
+    write_file(path, pdi, size);
+    snprintf(path, sizeof path, "%s/made.bin", rig_dir);
+    write_file(path, insts, n * 4);
+    free(pdi);
+    free(insts);
+    snprintf(script, sizeof script, "%s/build.sh", rig_dir);
+    write_script(script, "one");
+    setenv("GGML_HSA_JIT_COMMAND", script, 1);
+    for (int i = 0; i < 6; i++) { // it runs for the first, and again when it has changed
+        if (i == 3) {
+            write_script(script, "two");
+        }
+        struct store_stats stats = get_once(&unable, &spec);
+        assert_int_equal(stats.compiles, i % 3 == 0);
+        assert_int_equal(stats.cache_hits, i % 3 != 0);
+    }
+    snprintf(path, sizeof path, "%s/runs", rig_dir);
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_size, 4); // two lines
+    expect_compile(&spec);             // our compiler has another identity, and comes first
+    unsetenv("GGML_HSA_JIT_COMMAND");
+    struct store * s = open_with(&unable);
+    struct store_kernel * k;
+    assert_false(store_can(s, &spec));
+    assert_int_equal(store_get(s, &spec, &k, NULL), ST_UNSUPPORTED);
+    store_free(s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_order, rig_reset),
+        cmocka_unit_test_setup(test_off, rig_reset),
+        cmocka_unit_test_setup(test_sizes, rig_reset),
+        cmocka_unit_test_setup(test_places, rig_reset),
+        cmocka_unit_test_setup(test_flips, rig_reset),
+        cmocka_unit_test_setup(test_wrong_files, rig_reset),
+        cmocka_unit_test_setup(test_bound, rig_reset),
+        cmocka_unit_test_setup(test_least_recently_used, rig_reset),
+        cmocka_unit_test_setup(test_sweep, rig_reset),
+        cmocka_unit_test_setup(test_clear, rig_reset),
+        cmocka_unit_test_setup(test_explain, rig_reset),
+        cmocka_unit_test_setup(test_command, rig_reset),
+    };
+    return cmocka_run_group_tests(tests, rig_setup, rig_teardown);
+}
