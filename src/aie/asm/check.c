@@ -11,12 +11,13 @@ enum {
     FAR = 32, // "long ago"
     FAR_BYTES = 128,
     FILES = AIE_FILE_COUNT,
+    UNITS = (AIE_UNIT_COUNT + 63) / 64 * 64, // a round number: compilers make vectors of it
 };
 
-struct state {                      // at the issue of one bundle
-    uint8_t lands[AIE_UNIT_COUNT];  // cycles until the pending write is visible, 0 = none pending
-    uint8_t bypass[AIE_UNIT_COUNT]; // enum aie_bypass of that write
-    uint8_t late[AIE_UNIT_COUNT];   // cycles until a pending late read, 0 = none
+struct state {             // at the issue of one bundle
+    uint8_t lands[UNITS];  // cycles until the pending write is visible, 0 = none pending
+    uint8_t bypass[UNITS]; // enum aie_bypass of that write
+    uint8_t late[UNITS];   // cycles until a pending late read, 0 = none
     uint16_t ports[AIE_SLOT_COUNT][FILES]; // bit n: a result lands in n cycles
     uint8_t since_memory, since_lock, since_loop;
     uint8_t bytes_since_loop; // behind the bundle with the write
@@ -42,7 +43,9 @@ struct check {
 
 // The bundle that begins at an address which is aligned as a target has to be, -1 if none does.
 static int target_at(const struct check * c, int32_t pc) {
-    return pc >= 0 && pc % c->target->bundle_bytes == 0 && pc / 2 < c->n_indices ? c->indices[pc / 2] : -1;
+    return pc >= 0 && pc % c->target->bundle_bytes == 0 && pc / 2 < c->n_indices
+               ? c->indices[pc / 2]
+               : -1;
 }
 
 static enum status fail(struct check * c, int at, const char * what, const struct aie_inst * inst) {
@@ -154,9 +157,11 @@ static void tick(struct state * s, int size) {
         int bytes = s->bytes_since_loop + size;
         s->bytes_since_loop = (uint8_t) (bytes < FAR_BYTES ? bytes : FAR_BYTES);
     }
-    for (int u = 0; u < AIE_UNIT_COUNT; u++) {
-        s->lands[u] -= s->lands[u] > 0;
-        s->late[u] -= s->late[u] > 0;
+    for (int u = 0; u < UNITS; u++) {
+        s->lands[u] = (uint8_t) (s->lands[u] - (s->lands[u] > 0));
+    }
+    for (int u = 0; u < UNITS; u++) {
+        s->late[u] = (uint8_t) (s->late[u] - (s->late[u] > 0));
     }
     for (int slot = 0; slot < AIE_SLOT_COUNT; slot++) {
         for (int f = 0; f < FILES; f++) {
@@ -262,8 +267,8 @@ static enum status successors(struct check * c, int at, const struct state * nex
         }
         int target = target_at(c, jump->values[last]);
         if (target < 0) {
-            return fail(c, at - slots,
-                        "branches outside the program, or to no aligned bundle", jump);
+            return fail(c, at - slots, "branches outside the program, or to no aligned bundle",
+                        jump);
         }
         flow(c, next, target);
         if (last == 0) {
@@ -293,7 +298,8 @@ static enum status visit(struct check * c, int at) {
         }
     }
     if (st == ST_OK && c->loop_start[at] >= 0 &&
-        (now.since_loop < c->target->loop_distance || now.bytes_since_loop < c->target->loop_bytes)) {
+        (now.since_loop < c->target->loop_distance ||
+         now.bytes_since_loop < c->target->loop_bytes)) {
         st = fail_bundle(c, at, "a loop register was written too near before the end of the loop");
     }
     if (st == ST_OK && c->loop_start[at] >= 0 && b->size != c->target->bundle_bytes) {

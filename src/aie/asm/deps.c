@@ -476,14 +476,14 @@ static void drop_unordered(struct other * others, int n) {
 
 // Whether one of two accesses has to wait for the other if they meet.
 static bool conflicts(const struct other * a, const struct other * b) {
-    return a->memory == b->memory &&
-           ((a->instr->stores && (b->instr->loads || b->instr->stores)) ||
-            (a->instr->loads && b->instr->stores));
+    return a->memory == b->memory && ((a->instr->stores && (b->instr->loads || b->instr->stores)) ||
+                                      (a->instr->loads && b->instr->stores));
 }
 
 // b behind a, `trips` trips on.
 static void order(struct deps * d, const struct other * a, const struct other * b, int trips) {
-    int latency = a->fixed.any && b->fixed.any ? fixed_latency(d->p->target, &a->fixed, &b->fixed) : -1;
+    int latency =
+        a->fixed.any && b->fixed.any ? fixed_latency(d->p->target, &a->fixed, &b->fixed) : -1;
     if (conflicts(a, b) && may_meet(d, &a->address, &b->address, trips)) {
         int wait = memory_latency(a->instr, b->instr);
         latency = wait > latency ? wait : latency;
@@ -512,9 +512,8 @@ static bool build_other_edges(struct deps * d, bool loop) {
         return false;
     }
     for (int i = 0; i < d->count; i++) {
-        others[i] = (struct other){.node = i,
-                                   .instr = deps_instr(d, i),
-                                   .memory = d->p->nodes[d->first + i].memory};
+        others[i] = (struct other){
+            .node = i, .instr = deps_instr(d, i), .memory = d->p->nodes[d->first + i].memory};
         fixed_of(d, i, &others[i].fixed);
     }
     drop_unordered(others, d->count);

@@ -230,7 +230,7 @@ static void note(struct asm_program * p, const struct pipeline * q, bool pipelin
     }
 }
 
-void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm_item * region) {
+static void lay_out(struct asm_program * p, struct asm_item * loop, struct asm_item * region) {
     int start = p->n_bundles, length = 0;
     struct asm_bundle * body = NULL;
     if (asm_schedule(p, region, true)) {
@@ -272,4 +272,16 @@ void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm
     note(p, &q, pipelined, region->count, start, length);
     pipeline_free(&q);
     free(body);
+}
+
+void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm_item * region) {
+    uint64_t taken = p->global_taken[ASM_P];
+    if (loop->interval) {
+        lay_out(p, loop, region);
+        return;
+    }
+    struct asm_item near = asm_bring_near(p, region);
+    lay_out(p, loop, &near);
+    region->window = near.window;
+    p->global_taken[ASM_P] = taken;
 }

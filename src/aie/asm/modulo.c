@@ -76,7 +76,7 @@ static void swing_paths(struct search * s) {
 // ones that which can move least.
 static int swing_key(const struct search * s, int i, bool up) {
     const struct search_node * n = &s->nodes[i];
-    return (up ? n->depth : n->below) * 4096 - (up ? -n->below : -n->depth);
+    return (up ? n->depth : n->below) * 4096 + (up ? n->below : n->depth);
 }
 
 enum { SWING_OUT, SWING_READY, SWING_ORDERED };

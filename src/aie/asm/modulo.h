@@ -55,8 +55,8 @@ struct search {
     int n, ii;
     enum way way;
     struct search_node * nodes;
-    int * order;        // WAY_SWING: most nodes have placed neighbours on one side only
-    int cursor;         // all nodes before it in that order are placed
+    int * order; // WAY_SWING: most nodes have placed neighbours on one side only
+    int cursor;  // all nodes before it in that order are placed
     struct search_local * locals;
     int n_locals;
     struct mention * mentions;                    // by local

@@ -11,7 +11,7 @@ enum {
     WORK_LIMIT = 400000, // for all loops of a program, in steps of the innermost loops: about 2 ms
     WORK_LEAST = 20000,  // for each
     FEW = 48, // instructions up to which the order of heights is tried: it wants more registers
-    NEAR = 8, // bundles without a register for all that lives that moving things about may mend
+    MEND = 3, // bundles without a register for all that lives that moving things about may mend
 };
 
 // ---- bounds ----
@@ -155,11 +155,11 @@ static enum outcome try_one(struct search * s, const struct asm_choice * c) {
         !modulo_place(s)) {
         return NO_SCHEDULE;
     }
-    if (lives_count(s) > 1 || s->crowds > NEAR) {
-        return NO_REGISTERS;
-    }
-    if (s->way == WAY_HEIGHT) {
+    if (lives_count(s) > 0 && s->way == WAY_HEIGHT) {
         lives_shorten(s, 2);
+    }
+    if (s->crowds > MEND) {
+        return NO_REGISTERS;
     }
     lives_improve(s, 2);
     if (s->crowds > 0) {
@@ -180,6 +180,26 @@ static enum outcome try_one(struct search * s, const struct asm_choice * c) {
 
 // ---- all intervals ----
 
+// Both ways at one interval.
+static bool find_at(struct search * s, int ii, int longest, struct asm_choice * c) {
+    enum outcome last = NO_SCHEDULE;
+    *c = (struct asm_choice){.ii = ii, .copies = 1};
+    while (c->copies * ii < longest) {
+        c->copies *= 2;
+    }
+    // more copies where a life does not fit as it falls; they do not make more registers
+    for (; c->copies <= PIPELINE_MAX_COPIES && last == NO_SCHEDULE; c->copies *= 2) {
+        for (c->way = s->n <= FEW ? WAY_HEIGHT : WAY_SWING; c->way <= WAY_SWING; c->way++) {
+            enum outcome o = try_one(s, c);
+            if (o == FOUND) {
+                return true;
+            }
+            last = o == NO_REGISTERS ? o : last;
+        }
+    }
+    return false;
+}
+
 // The shortest interval first; every other one of long intervals is left out.
 static bool find(struct search * s, int plain) {
     struct pipeline * q = s->q;
@@ -198,18 +218,8 @@ static bool find(struct search * s, int plain) {
     known->tried = true;
     least = together > least ? together : least;
     for (int ii = least; ii < plain && s->work < s->work_limit; ii += 1 + ii / 24) {
-        int copies = 1;
-        while (copies * ii < longest) {
-            copies *= 2;
-        }
-        for (int k = 0; k < 2; k++, copies *= 2) { // more where a life does not fit as it falls
-            for (int way = s->n <= FEW ? WAY_HEIGHT : WAY_SWING;
-                 way <= WAY_SWING && copies <= PIPELINE_MAX_COPIES; way++) {
-                known->choice = (struct asm_choice){.ii = ii, .copies = copies, .way = way};
-                if (try_one(s, &known->choice) == FOUND) {
-                    return true;
-                }
-            }
+        if (find_at(s, ii, longest, &known->choice)) {
+            return true;
         }
     }
     known->choice.ii = 0;
@@ -313,8 +323,7 @@ bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm
         return false;
     }
     size_t n = (size_t) region->count, rows = (size_t) plain + 1;
-    struct search s = {
-        .q = q, .n = region->count, .work_limit = (WORK_LIMIT - p->searched) / 2};
+    struct search s = {.q = q, .n = region->count, .work_limit = (WORK_LIMIT - p->searched) / 2};
     s.work_limit = s.work_limit < WORK_LEAST ? WORK_LEAST : s.work_limit;
     s.nodes = calloc(n, sizeof *s.nodes);
     s.order = malloc(n * sizeof *s.order);

@@ -5,7 +5,11 @@
 
 #include "deps.h"
 
-enum { PIPELINE_MAX_COPIES = 4, PIPELINE_MAX_STAGES = 24 };
+enum {
+    PIPELINE_MAX_COPIES = 4,
+    PIPELINE_MAX_STAGES = 24,
+    PIPELINE_MAX_CIRCLE = 512, // bundles of the repeated part
+};
 
 // The span of a local: first bundle in which it is written to the one from which its register is
 // free, in cycles of its trip.

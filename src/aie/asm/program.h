@@ -121,6 +121,11 @@ bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop
 // What is known of loops of this look; a new entry, or the oldest one anew, is not yet tried.
 struct asm_known * asm_known_of(struct asm_program * p, int n, int least, int plain);
 
+// near.c: a loop's region with its loads of constants within reach of both load units, through
+// pointers that are set up behind the bundles that are there; the region itself where there is
+// nothing to gain. The pointers are taken from the globals: who calls gives them back.
+struct asm_item asm_bring_near(struct asm_program * p, const struct asm_item * region);
+
 // sizes.c: the sizes and addresses of all bundles; false without memory.
 bool asm_size(struct asm_program * p);
 

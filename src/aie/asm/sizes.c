@@ -3,8 +3,9 @@
 // idle slots, which costs bytes and no cycle.
 //
 // Kept true, as compilers for these cores do: what is jumped to, and a loop's first and last
-// bundle, lie at multiples of a full bundle's bytes; a loop's last bundle is a full one; and between
-// the last write of a loop register and that bundle lie as many bytes as the target asks for.
+// bundle, lie at multiples of a full bundle's bytes; a loop's last bundle is a full one; and
+// between the last write of a loop register and that bundle lie as many bytes as the target asks
+// for.
 #include "program.h"
 
 #include <stdlib.h>

@@ -93,15 +93,15 @@ static void spread_splat(struct program * w) {
     int width = dtype_size(w->lanes.dtype) / 2, none = asm_label_new(w->p);
     asm_jump_if_zero(w->p, w->splat_b, none);
     acquire(w, EW_LOCK_B_FULL);
-    struct asm_reg address = asm_local(w->p, ASM_R), element = asm_local(w->p, ASM_R);
-    struct asm_reg x = asm_global(w->p, ASM_X);
+    struct asm_reg address = asm_local(w->p, ASM_R), element = w->splat_byte; // it takes its place
     ASM(w->p, AIE2_ADD, A_REG(address), A_REG(w->b), A_REG(w->splat_byte));
     copy(w, w->pb, address);
     ASM_MEM(w->p, load[width], MEM_B, A_REG(element), A_REG(w->pb), A_IMM(0));
-    ASM(w->p, broadcast[width], A_REG(x), A_REG(element));
     copy(w, w->pb, w->b);
     set(w, w->splat_b, 2 * EW_CHUNK_BYTES / (32 * FILL_STORES)); // is no longer needed
     asm_loop_begin(w->p, w->splat_b);
+    struct asm_reg x = asm_local(w->p, ASM_X); // anew in each trip: no register is held for it
+    ASM(w->p, broadcast[width], A_REG(x), A_REG(element));
     for (int i = 0; i < FILL_STORES; i++) {
         ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_pstm_nrm_imm, MEM_B, A_REG(w->pb), A_LO(x), A_IMM(32));
     }
