@@ -53,6 +53,8 @@ enum status asm_new(enum aie_arch arch, struct asm_program ** out);
 void asm_free(struct asm_program * p);
 const struct aie_target * asm_target(const struct asm_program * p);
 enum asm_class asm_class_of(const struct asm_program * p, struct asm_reg r);
+// What is wrong with the program, for asm_finish to report: the first one counts.
+void asm_misuse(struct asm_program * p, const char * fmt, ...) BASE_PRINTF(2, 3);
 
 // A local lives inside one region, a global from its first write to the end of the program (its
 // register is never given to anyone else). Running out is reported by asm_finish.

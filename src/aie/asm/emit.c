@@ -79,8 +79,7 @@ static enum status encode(const struct asm_program * p, int index, uint8_t * to,
 // else the largest, and so on. Their sizes add up, so one look at them will do; false when all are
 // plain already.
 static bool make_smaller(struct asm_program * p) {
-    int most = (int) p->target->program_bytes;
-    int bytes = asm_size(p) ? p->addresses[p->n_bundles] : 0;
+    int bytes = asm_size(p) ? p->addresses[p->n_bundles] : 0, most = (int) p->target->program_bytes;
     // in bundles of the program's mean size
     int excess = bytes > most ? (bytes - most) * p->n_bundles / bytes + 1 : 0;
     bool any = false;

@@ -96,7 +96,6 @@ struct asm_program {
 
 // Grows an array that keeps n of capacity cap; false (and no_memory) when it cannot.
 bool asm_grow(struct asm_program * p, void ** array, int * cap, int n, size_t item);
-void asm_misuse(struct asm_program * p, const char * fmt, ...) BASE_PRINTF(2, 3);
 
 // Which physical registers a class may use, and the aie_reg of one of them or its part.
 static inline uint64_t asm_class_set(const struct asm_program * p, enum asm_class cls) {
