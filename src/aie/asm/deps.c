@@ -423,14 +423,22 @@ struct address {
     int32_t offset, step;
 };
 
-static struct address address_of(const struct deps * d, int i) {
+// *last, *moves: the pointer that was looked at last, and whether the region writes it.
+static struct address address_of(const struct deps * d, int i, int * last, bool * moves) {
     const struct asm_node * n = &d->p->nodes[d->first + i];
     const struct dep_node * node = &d->nodes[i];
     uint8_t offset = 0;
     for (int k = 0; k < n->n_args; k++) {
         int id = n->args[k].reg.id;
-        if (n->args[k].kind == ASM_ARG_REG && d->p->vregs[id].cls == ASM_P &&
-            is_offset_user(d, i, id, &offset) && (node->mover >= 0 || !is_written(d, id))) {
+        if (n->args[k].kind != ASM_ARG_REG || d->p->vregs[id].cls != ASM_P ||
+            !is_offset_user(d, i, id, &offset)) {
+            continue;
+        }
+        if (id != *last) {
+            *last = id;
+            *moves = is_written(d, id);
+        }
+        if (node->mover >= 0 || !*moves) {
             return (struct address){id, n->args[offset].value, node->mover >= 0 ? node->step : 0};
         }
     }
@@ -507,7 +515,8 @@ static void order_later(struct deps * d, const struct other * a, const struct ot
 
 static bool build_other_edges(struct deps * d, bool loop) {
     struct other * others = calloc((size_t) d->count + 1, sizeof *others);
-    int n = 0;
+    int n = 0, last = -1;
+    bool moves = false;
     if (!others) {
         return false;
     }
@@ -519,7 +528,7 @@ static bool build_other_edges(struct deps * d, bool loop) {
     drop_unordered(others, d->count);
     for (int i = 0; i < d->count; i++) {
         if (others[i].fixed.any || others[i].instr->loads || others[i].instr->stores) {
-            others[i].address = address_of(d, i);
+            others[i].address = address_of(d, i, &last, &moves);
             others[n++] = others[i];
         }
     }

@@ -182,6 +182,16 @@ static int in_the_way(const struct search * s, const struct carrier * c, int cyc
             out[n++] = other;
         }
     }
+    if (c->bank >= 0) {
+        int other = s->banks[modulo(cycle + c->access, s->ii)][c->bank];
+        bool known = other < 0;
+        for (int j = 0; j < n; j++) {
+            known |= out[j] == other;
+        }
+        if (!known) {
+            out[n++] = other;
+        }
+    }
     return n;
 }
 
@@ -205,6 +215,9 @@ void modulo_occupy(struct search * s, int i, bool enter) {
     for (int k = 0; k < c->n_landings; k++) {
         const struct asm_landing * l = &c->landings[k];
         s->ports[modulo(cycle + l->cycle, s->ii)][c->slot][l->file] = who;
+    }
+    if (c->bank >= 0) {
+        s->banks[modulo(cycle + c->access, s->ii)][c->bank] = who;
     }
 }
 
@@ -347,19 +360,18 @@ static void place_near(struct search * s, int i) {
         hi = lo + s->ii - 1;
     } else {
         wanted = is_wanted_now(s, i);
+        if (!wanted && !is_fed_now(s, i)) { // only other trips matter: not far from them
+            int near = latest_neighbour(s, i);
+            hi = near < lo ? lo : near < hi ? near : hi;
+            wanted = true;
+        }
         if (hi - lo > s->ii - 1) {
             lo = wanted ? hi - s->ii + 1 : lo;
             hi = lo + s->ii - 1;
         }
     }
     if (lo <= hi) {
-        if (fed && !is_fed_now(s, i) && !wanted) { // only other trips matter: not far from them
-            int near = latest_neighbour(s, i);
-            cycle = first_fit(s, i, near < lo ? lo : near > hi ? hi : near, lo);
-        }
-        if (cycle == NEVER) {
-            cycle = wanted ? first_fit(s, i, hi, lo) : first_fit(s, i, lo, hi);
-        }
+        cycle = wanted ? first_fit(s, i, hi, lo) : first_fit(s, i, lo, hi);
     }
     if (cycle != NEVER) {
         put(s, i, cycle);
@@ -377,6 +389,7 @@ static void place_near(struct search * s, int i) {
 bool modulo_place(struct search * s) {
     memset(s->slots, -1, (size_t) s->ii * sizeof *s->slots);
     memset(s->ports, -1, (size_t) s->ii * sizeof *s->ports);
+    memset(s->banks, -1, (size_t) s->ii * sizeof *s->banks);
     s->cursor = 0;
     for (int i = 0; i < s->n; i++) {
         s->q->time[i] = s->nodes[i].last = UNPLACED;

@@ -17,6 +17,8 @@ struct carrier {
     uint8_t slot;
     uint8_t excludes; // bit per slot
     uint8_t n_landings;
+    int8_t bank;    // that it accesses, -1 = none that is known
+    uint8_t access; // cycles from issue until it does
     struct asm_landing landings[ASM_MAX_ARGS];
 };
 
@@ -62,6 +64,7 @@ struct search {
     struct mention * mentions;                    // by local
     int16_t (*slots)[AIE_SLOT_COUNT];             // [cycle % ii]: node, -1 = free
     int16_t (*ports)[AIE_SLOT_COUNT][ASM_FILES];  // [landing % ii]: node, -1 = free
+    int16_t (*banks)[ASM_BANKS];                  // [access % ii]: node, -1 = free
     int16_t (*alive)[ASM_CLASS_COUNT];            // [cycle % ii]: locals of the class
     uint64_t full[ASM_CLASS_COUNT][MODULO_WORDS]; // bit per bundle in which no register is left
     int registers[ASM_CLASS_COUNT];               // that locals can have

@@ -1,14 +1,15 @@
 // asm/near: loads at an offset go through either load unit only while the offset is small: that of
 // one of them is short. A loop that loads constants from far and wide gets pointers of its own,
-// which are free in the program, to where it loads from most, and its loads go through these.
+// which are free in the program, to where it loads from most, and its loads go through these. Where
+// the bank is known they lead to the mirror: two loads from one bank take two cycles.
 #include "deps.h"
 
 #include <stdlib.h>
 
 enum { LEAST = 6 }; // loads for which a pointer is worth its set-up
 
-// A load that another slot could carry, were its offset smaller; `pointer` and `offset` are the
-// operands.
+// A load that another slot could carry, were its offset smaller, and that would not meet the others
+// in their bank; `pointer` and `offset` are the operands.
 struct far_load {
     int node, pointer, offset;
 };
@@ -30,8 +31,10 @@ static bool is_far(const struct asm_program * p, const struct asm_node * n, stru
                 instr->operands[k].role == AIE_USE && p->vregs[n->args[k].reg.id].global ? 1 : 2;
         }
     }
-    return instr->loads && !instr->stores && immediates == 1 && pointers == 1 &&
-           asm_variants(p, n, ops) == 1 && asm_variants(p, &small, ops) == 2;
+    const struct asm_memory * m = &p->memories[n->memory % ASM_MEMORIES];
+    bool elsewhere = !m->bank || (m->further && n->args[f->offset].value >= m->first);
+    return instr->loads && !instr->stores && immediates == 1 && pointers == 1 && elsewhere &&
+           asm_variants(p, &small, ops) == 2 && (m->bank || asm_variants(p, n, ops) == 1);
 }
 
 static bool is_moved(const struct asm_program * p, const struct asm_item * region, int id) {
@@ -67,6 +70,18 @@ static bool reaches(const struct asm_program * p, const struct asm_node * n,
     uint16_t ops[2];
     moved.args[f->offset].value -= base;
     return asm_variants(p, &moved, ops) == 2;
+}
+
+// How far on the mirror of what is loaded through a pointer stands. A pointer leads to one memory.
+static int32_t mirror_of(const struct asm_program * p, const struct asm_item * region,
+                         const struct far_load * loads, int n, int id) {
+    for (int i = 0; i < n; i++) {
+        const struct asm_node * node = &p->nodes[region->first + loads[i].node];
+        if (node->args[loads[i].pointer].reg.id == id) {
+            return p->memories[node->memory % ASM_MEMORIES].further;
+        }
+    }
+    return 0;
 }
 
 // The place among those of the loads from which most of them are in reach; returns how many are.
@@ -152,18 +167,19 @@ struct asm_item asm_bring_near(struct asm_program * p, const struct asm_item * r
         }
         copied = true;
         struct asm_reg near = asm_global(p, ASM_P);
-        int kept = 0;
+        int kept = 0, further = mirror_of(p, &out, loads, n, id);
         for (int i = 0; i < n; i++) {
             struct asm_node * node = &p->nodes[out.first + loads[i].node];
             if (node->args[loads[i].pointer].reg.id == id && reaches(p, node, &loads[i], base)) {
                 node->args[loads[i].pointer].reg = near;
                 node->args[loads[i].offset].value -= base;
+                node->memory = (uint8_t) (node->memory + (further ? ASM_MIRROR : 0));
             } else {
                 loads[kept++] = loads[i];
             }
         }
         n = kept;
-        set_up(p, near, id, base);
+        set_up(p, near, id, base + further);
     }
     free(loads);
     return out;

@@ -16,13 +16,16 @@ enum {
 
 // ---- bounds ----
 
-// Cycles that the busiest slot is taken in one trip. Where none may stand in the last bundle of a
-// loop, stores leave one free.
+// Cycles that the busiest slot or bank of memory is taken in one trip. Where none may stand in the
+// last bundle of a loop, stores leave one free.
 static int resource_bound(const struct search * s) {
-    int taken[AIE_SLOT_COUNT] = {0}, stores = 0, either = 0;
+    int taken[AIE_SLOT_COUNT] = {0}, banks[ASM_BANKS] = {0}, stores = 0, either = 0;
     for (int i = 0; i < s->n; i++) {
         const struct search_node * n = &s->nodes[i];
         stores += deps_instr(&s->q->deps, i)->stores;
+        if (n->carriers[0].bank >= 0) {
+            banks[n->carriers[0].bank]++;
+        }
         if (n->n_carriers > 1) {
             either++; // all that have a choice go to lda or ldb
         } else if (n->carriers[0].slot == AIE_SLOT_LNG) {
@@ -37,6 +40,9 @@ static int resource_bound(const struct search * s) {
     bound = loads > bound ? loads : bound;
     for (int slot = 0; slot < AIE_SLOT_COUNT; slot++) {
         bound = taken[slot] > bound ? taken[slot] : bound;
+    }
+    for (int bank = 0; bank < ASM_BANKS; bank++) {
+        bound = banks[bank] > bound ? banks[bank] : bound;
     }
     return bound;
 }
@@ -250,6 +256,10 @@ static void collect_nodes(struct search * s) {
             to->slot = (uint8_t) instr->slot;
             to->excludes = (uint8_t) asm_excludes(instr->slot);
             to->n_landings = (uint8_t) asm_landings(p, from, instr, to->landings);
+            to->access = instr->mem_cycle;
+            to->bank = instr->loads || instr->stores
+                           ? (int8_t) (p->memories[from->memory % ASM_MEMORIES].bank - 1)
+                           : -1;
         }
     }
     for (int c = 0; c < ASM_CLASS_COUNT; c++) {
@@ -334,9 +344,11 @@ bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm
     s.order = malloc(n * sizeof *s.order);
     s.slots = malloc(rows * sizeof *s.slots);
     s.ports = malloc(rows * sizeof *s.ports);
+    s.banks = malloc(rows * sizeof *s.banks);
     s.alive = malloc(rows * sizeof *s.alive);
     bool found = false, ok = allocate_schedule(q, p, n) && s.nodes && s.order && s.slots &&
-                             s.ports && s.alive && collect_locals(&s) && modulo_order(&s);
+                             s.banks && s.ports && s.alive && collect_locals(&s) &&
+                             modulo_order(&s);
     if (ok) {
         collect_nodes(&s);
         found = find(&s, plain);
@@ -347,6 +359,7 @@ bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm
     free(s.order);
     free(s.slots);
     free(s.ports);
+    free(s.banks);
     free(s.alive);
     free(s.locals);
     free(s.mentions);
@@ -377,7 +390,9 @@ static bool take(struct search * s, const struct asm_item * region) {
     struct pipeline * q = s->q;
     memset(s->slots, -1, (size_t) s->ii * sizeof *s->slots);
     memset(s->ports, -1, (size_t) s->ii * sizeof *s->ports);
+    memset(s->banks, -1, (size_t) s->ii * sizeof *s->banks);
     for (int i = 0; i < s->n; i++) {
+        s->nodes[i].carriers[0].bank = -1; // the author's affair
         q->time[i] = q->p->nodes[region->first + i].at;
         s->nodes[i].n_carriers = 1; // the op that was written
         if (!modulo_fits(s, i, q->time[i])) {
@@ -421,7 +436,9 @@ bool pipeline_take(struct pipeline * q, struct asm_program * p, const struct asm
     s.nodes = calloc(n, sizeof *s.nodes);
     s.slots = malloc((size_t) interval * sizeof *s.slots);
     s.ports = malloc((size_t) interval * sizeof *s.ports);
-    bool ok = allocate_schedule(q, p, n) && s.nodes && s.slots && s.ports && collect_locals(&s);
+    s.banks = malloc((size_t) interval * sizeof *s.banks);
+    bool ok = allocate_schedule(q, p, n) && s.nodes && s.slots && s.ports && s.banks &&
+              collect_locals(&s);
     p->no_memory |= !ok;
     if (ok) {
         collect_nodes(&s);
@@ -431,6 +448,7 @@ bool pipeline_take(struct pipeline * q, struct asm_program * p, const struct asm
     free(s.nodes);
     free(s.slots);
     free(s.ports);
+    free(s.banks);
     free(s.locals);
     free(s.mentions);
     return ok;

@@ -63,7 +63,17 @@ struct asm_known {
     struct asm_choice choice;
 };
 
+// A memory number. Loads from the mirror of one have the number ASM_MIRROR more.
+enum { ASM_MIRROR = 16, ASM_MEMORIES = 2 * ASM_MIRROR, ASM_BANKS = 8 };
+
+struct asm_memory {
+    int8_t bank;     // plus one; 0 = not known
+    int32_t first;   // least offset that is mirrored,
+    int32_t further; // how far on; 0 = it is not
+};
+
 struct asm_program {
+    struct asm_memory memories[ASM_MEMORIES];
     const struct aie_target * target;
     const struct aie_isa * isa;
     struct asm_vreg * vregs;

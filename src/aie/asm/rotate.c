@@ -85,16 +85,26 @@ static bool is_free(const uint64_t busy[WORDS], const uint64_t bits[WORDS]) {
     return both == 0;
 }
 
-// Idle bundles right before the arc: the register that leaves the smallest hole is taken.
-static int hole_before(const uint64_t busy[WORDS], const struct arc * a, int circle) {
-    int n = 0, t = a->start;
-    for (; n < circle; n++) {
-        t = t ? t - 1 : circle - 1;
-        if (busy[t / 64] >> t % 64 & 1) {
-            break;
+// The highest bit that is set below `end`, -1 = none.
+static int last_set(const uint64_t bits[WORDS], int end) {
+    for (int w = (end - 1) / 64; end > 0 && w >= 0; w--) {
+        int in_word = end - 64 * w;
+        uint64_t left = bits[w] & (in_word < 64 ? ~(~0ull << in_word) : ~0ull);
+        if (left) {
+            return 64 * w + 63 - __builtin_clzll(left);
         }
     }
-    return n;
+    return -1;
+}
+
+// Idle bundles right before the arc: the register that leaves the smallest hole is taken.
+static int hole_before(const uint64_t busy[WORDS], const struct arc * a, int circle) {
+    int last = last_set(busy, a->start);
+    if (last >= 0) {
+        return a->start - 1 - last;
+    }
+    last = last_set(busy, circle);
+    return last >= 0 ? a->start + circle - 1 - last : circle;
 }
 
 static bool colour(struct colouring * c, uint64_t set) {

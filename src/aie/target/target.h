@@ -124,6 +124,7 @@ struct aie_target {
 
     // What a core sees.
     uint32_t data_bytes;  // data memory of its own
+    int bank_bytes;       // of it in one bank: a core's accesses of a bank in one cycle take turns
     uint32_t own_window;  // where that begins in its addresses
     uint32_t west_window; // and where its western neighbour's does
     int own_locks;        // its number of its own tile's first lock

@@ -232,6 +232,32 @@ static void chunk_end(struct program * w, int again, int wait) {
     asm_jump(w->p, wait);
 }
 
+// Which buffers lie in which bank, so that accesses that meet are kept apart. Where temporaries
+// leave room the constants stand twice: a core loads two vectors a cycle, but from two banks.
+static void place_memory(struct program * w, enum dtype t) {
+    static const struct {
+        int memory, at;
+    } places[] = {{MEM_A, EW_BUFFER_A}, {MEM_B, EW_BUFFER_B},       {MEM_OUT, EW_BUFFER_OUT},
+                  {MEM_POOL, EW_POOL},  {MEM_TEMP_IN, EW_TEMPS_AT}, {MEM_TEMP_OUT, EW_TEMPS_AT}};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        if (dtype_size(t) == 4 || places[i].at != EW_TEMPS_AT) { // else they lie in two banks
+            asm_place(w->p, places[i].memory, (uint32_t) places[i].at);
+        }
+    }
+    if (t != DTYPE_F32) {
+        return;
+    }
+    asm_mirror(w->p, MEM_POOL, lanes_slot_offset(LANES_PARAMS), EW_POOL_AGAIN - EW_POOL);
+    set(w, w->pa, w->memory + EW_POOL);
+    set(w, w->pout, w->memory + EW_POOL_AGAIN);
+    set(w, w->trips, LANES_POOL_SLOTS / 2);
+    asm_loop_begin(w->p, w->trips);
+    struct asm_reg x = emit_new_value(w->p);
+    emit_load_next(w->p, MEM_POOL, x, w->pa);
+    emit_store_next(w->p, MEM_OUT, x, w->pout);
+    asm_loop_end(w->p);
+}
+
 static void write_program(struct program * w, enum dtype t) {
     struct asm_reg * const scalars[] = {&w->chunks,   &w->trips,   &w->trips_last, &w->op,
                                         &w->stream_b, &w->splat_b, &w->splat_byte, &w->a,
@@ -245,6 +271,7 @@ static void write_program(struct program * w, enum dtype t) {
     }
     lanes_begin(&w->lanes, w->p, t, w->memory + EW_POOL);
     set(w, w->other, EW_CHUNK_BYTES);
+    place_memory(w, t);
     w->n_loops = ew_loops(w->group, w->loops, &w->staged);
     for (int i = 0; i < w->n_loops; i++) {
         w->labels[i] = asm_label_new(w->p);
