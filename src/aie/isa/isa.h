@@ -263,6 +263,10 @@ int aie_instr_operand(const struct aie_instr * instr, char field);
 // The register of operand k (explicit, fixed or part of a walk); 0 for an immediate.
 aie_reg aie_inst_reg(const struct aie_instr * instr, const struct aie_inst * inst, int k);
 
+// The register of that name that operand k can hold; 0 if there is none.
+aie_reg aie_operand_reg(const struct aie_isa * isa, int op, int k, const char * name,
+                        size_t length);
+
 // Whether value is what operand k can hold (a register of its class, an immediate in its range).
 bool aie_operand_fits(const struct aie_isa * isa, int op, int k, int32_t value);
 
@@ -289,6 +293,11 @@ enum status aie_slot_decode(const struct aie_isa * isa, enum aie_slot slot, uint
                             struct aie_inst * out, struct error * err);
 enum status aie_slot_encode(const struct aie_isa * isa, const struct aie_inst * in, uint64_t * word,
                             struct error * err);
+
+// The text of an instruction with operands (by their index) written by the caller.
+typedef void aie_operand_print(void * user, const struct aie_instr * in, int k, struct buf * b);
+void aie_instr_print(const struct aie_instr * in, aie_operand_print * operand, void * user,
+                     struct buf * b);
 
 // Assembly text, LLVM's syntax: "vlda wl0, [p0], #32". Appends to b.
 void aie_inst_print(const struct aie_isa * isa, const struct aie_inst * inst, struct buf * b);
