@@ -139,7 +139,13 @@ void asm_watch(asm_watch_fn watch, void * user) {
 }
 
 enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err) {
-    lay_out(p);
+    asm_trace_built(p);
+    if (p->placed) {
+        asm_size(p);
+    } else {
+        lay_out(p);
+    }
+    asm_trace_laid_out(p);
     for (int l = 0; l < p->n_labels; l++) {
         if (p->labels[l] < 0) {
             asm_misuse(p, "asm: label %d is used but never placed", l);
@@ -165,6 +171,7 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
         st = encode(p, i, bytes + p->addresses[i], err);
     }
     if (st == ST_OK) {
+        asm_trace_bytes(p, bytes, size);
         st = asm_check(p->target->arch, bytes, size, err);
     }
     if (st != ST_OK) {
