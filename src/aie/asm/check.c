@@ -8,9 +8,8 @@
 #include <string.h>
 
 enum {
-    ALIGNMENT = 16,   // of what is jumped to and of a loop's first and last bundle
-    LOOP_BYTES = 112, // from the last loop register write to the last bundle of the loop
-    FAR = 32,         // "long ago"
+    ALIGNMENT = 16, // of what is jumped to and of a loop's first and last bundle
+    FAR = 32,       // "long ago"
     FAR_BYTES = 128,
     FILES = AIE_FILE_COUNT,
 };
@@ -295,7 +294,8 @@ static enum status visit(struct check * c, int at) {
         }
     }
     if (st == ST_OK && c->loop_start[at] >= 0 &&
-        (now.since_loop < c->target->loop_distance || now.bytes_since_loop < LOOP_BYTES)) {
+        (now.since_loop < c->target->loop_distance ||
+         now.bytes_since_loop < c->target->loop_bytes)) {
         st = fail_bundle(c, at, "a loop register was written too near before the end of the loop");
     }
     if (st == ST_OK && c->loop_start[at] >= 0 && b->size != AIE_MAX_BUNDLE_BYTES) {

@@ -4,15 +4,12 @@
 //
 // Kept true, as compilers for these cores do: what is jumped to, and a loop's first and last
 // bundle, lie at multiples of 16 bytes; a loop's last bundle is a full one; and between the last
-// write of a loop register and that bundle lie 112 bytes or more.
+// write of a loop register and that bundle lie as many bytes as the target wants.
 #include "program.h"
 
 #include <stdlib.h>
 
-enum {
-    FULL = ASM_BUNDLE_BYTES,
-    LOOP_DISTANCE = 112, // bytes
-};
+enum { FULL = ASM_BUNDLE_BYTES };
 
 enum place { ANYWHERE, ALIGNED, LOOP_LAST };
 
@@ -63,7 +60,7 @@ static void keep_distance(struct asm_program * p, int set_up, int last) {
     for (int b = set_up + 1; b < last; b++) {
         between += p->sizes[b];
     }
-    for (int b = last - 1; b > set_up && between < LOOP_DISTANCE; b--) {
+    for (int b = last - 1; b > set_up && between < p->target->loop_bytes; b--) {
         between += FULL - p->sizes[b];
         p->sizes[b] = FULL;
     }

@@ -52,7 +52,7 @@ const struct ew_op * ew_find(enum kernel_op op, enum dtype t); // NULL: there is
 const char * ew_program_name(const struct ew_op * e);          // its group, e.g. "sum"
 uint32_t ew_index(const struct ew_op * e);                     // what EW_PARAM_OP wants
 // Words of each input that one loop trip covers; divides EW_CHUNK_WORDS.
-int ew_trip_words(const struct ew_op * e, enum dtype t);
+int ew_trip_words(enum aie_arch arch, const struct ew_op * e, enum dtype t);
 
 // The op's words from EW_PARAM_ARGS on: its own parameters, then what is derived from them so that
 // the core need not compute it for every vector.

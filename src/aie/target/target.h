@@ -80,6 +80,11 @@ enum aie_control {
 
 enum aie_rounding { AIE_ROUND_TO_ZERO = 2, AIE_ROUND_NEAREST_EVEN = 12 };
 
+// ---- products ----
+
+// k of a matrix product, on any target, is a multiple of this.
+enum { AIE_PRODUCT_K = 8 };
+
 // ---- the target ----
 
 // A shape of the multiplier, rows x inner x columns, and the word that configures it.
@@ -111,6 +116,7 @@ struct aie_target {
     // The exposed pipeline, in bundles.
     int delay_slots;        // behind a branch
     int loop_distance;      // from the last write of ls, le or lc to the last bundle of the loop
+    int loop_bytes;         // the same in bytes
     bool loop_end_stores;   // a store may stand in that bundle
     int lock_distance;      // between memory traffic and a lock operation, either way
     int lock_margin;        // what the assembler leaves there
@@ -136,6 +142,7 @@ struct aie_target {
     int vector_reach;     // of a vector's
     uint32_t add_config;  // of the float adder: f32 lanes, nothing negated
     uint32_t mul_config;  // of the multiplier: bf16 products lane by lane, f32 sums
+    int product_cut_k;    // where k of a product is cut, the parts are multiples of this
     struct aie_mac mac_bf16, mac_i8, mac_i16; // of matrix products; m 0: there is none
 
     // The array.

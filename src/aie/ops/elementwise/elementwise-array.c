@@ -141,7 +141,7 @@ static void write_params(struct txn * t, const struct kernel_spec * spec, int co
                          uint32_t last) {
     enum dtype type = spec->output.dtype;
     const struct ew_op * op = ew_find(spec->op, type);
-    uint32_t trip = (uint32_t) ew_trip_words(op, type);
+    uint32_t trip = (uint32_t) ew_trip_words(spec->arch, op, type);
     bool splat = piece->mode == PLAN_SPLAT;
     uint32_t params[EW_PARAM_COUNT] = {
         [EW_PARAM_CHUNKS] = full + 1,

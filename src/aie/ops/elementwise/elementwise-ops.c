@@ -174,8 +174,8 @@ int ew_unroll(const struct ew_op * e, enum dtype t) {
     return t == DTYPE_F16 && !e->native && e->unroll > 2 ? 2 : e->unroll;
 }
 
-int ew_trip_words(const struct ew_op * e, enum dtype t) {
-    return lanes_step(t, e->native) * ew_unroll(e, t) / 4;
+int ew_trip_words(enum aie_arch arch, const struct ew_op * e, enum dtype t) {
+    return lanes_step(arch, t, e->native) * ew_unroll(e, t) / 4;
 }
 
 // ---- parameters ----
