@@ -306,7 +306,7 @@ static void kernels_fit(void ** state) {
                 s->loop_recurrence_ii[l], s->loop_stages[l], s->loop_unroll[l]);
         }
         assert_true(program.code.size <= 16384);
-        int words = ew_trip_words(spec.arch, ew_find(spec.op, (enum dtype) t), (enum dtype) t);
+        int words = ew_trip_words(&spec);
         assert_int_equal(EW_CHUNK_WORDS % words, 0);
         free(program.code.bytes);
     }

@@ -25,6 +25,7 @@ struct program {
     int labels[EW_MAX_LOOPS];
     int n_loops;
     bool staged;
+    bool fast;
 };
 
 static void set(struct program * w, struct asm_reg r, int32_t value) {
@@ -206,7 +207,7 @@ static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
         if (kernel_op_info(e->op)->n_inputs > 1) {
             b = lanes_load(l, w->pb, MEM_B, e->native);
         }
-        lanes_store(l, e->fn(l, a, b), w->pout, MEM_OUT, e->native);
+        lanes_store(l, ew_function(e, l->fast)(l, a, b), w->pout, MEM_OUT, e->native);
     }
 }
 
@@ -247,9 +248,9 @@ static void write_program(struct program * w, enum dtype t) {
     for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++) {
         *pointers[i] = asm_global(w->p, ASM_P);
     }
-    lanes_begin(&w->lanes, w->p, t, w->memory + EW_POOL);
+    lanes_begin(&w->lanes, w->p, t, w->fast, w->memory + EW_POOL);
     set(w, w->other, EW_CHUNK_BYTES);
-    w->n_loops = ew_loops(w->group, w->loops, &w->staged);
+    w->n_loops = ew_loops(w->group, w->fast, w->loops, &w->staged);
     for (int i = 0; i < w->n_loops; i++) {
         w->labels[i] = asm_label_new(w->p);
     }
@@ -274,7 +275,7 @@ static void write_program(struct program * w, enum dtype t) {
 enum status elementwise_program(const struct kernel_spec * spec, struct ew_program * out,
                                 struct error * err) {
     enum dtype t = spec->output.dtype;
-    struct program w = {.group = ew_find(spec->op, t)};
+    struct program w = {.group = ew_find(spec->op, t), .fast = ew_fast(spec)};
     _Static_assert(sizeof out->pool == LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES, "the pool fits");
     if (!w.group) {
         return error_set(err, ST_UNSUPPORTED, "no %s for %s", kernel_op_name(spec->op),

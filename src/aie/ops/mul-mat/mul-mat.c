@@ -167,26 +167,33 @@ static void write_program(struct program * w) {
     set(w, w->xy_other, MM_XY_OTHER);
     set(w, w->c_other, MM_C_OTHER);
     set(w, w->first_config, (int32_t) w->machine->config(w->t) | 1); // drops the accumulator
-    int wait = asm_label_new(p), tile = asm_label_new(p), slice = asm_label_new(p);
+    int wait = asm_label_new(p), tile = asm_label_new(p);
+    int slice = asm_label_new(p), first = asm_label_new(p);
     asm_label(p, wait);
     acquire(w, MM_LOCK_X_FULL); // the parameters came before it
     release(w, MM_LOCK_X_FULL);
     read_parameters(w);
     asm_label(p, tile);
-    acquire(w, MM_LOCK_C_EMPTY);
     copy(w, w->left, w->slices);
     copy(w, w->block.first, w->first_config);
-    asm_label(p, slice);
+    acquire(w, MM_LOCK_C_EMPTY);
     acquire(w, MM_LOCK_Y_FULL);
     acquire(w, MM_LOCK_X_FULL);
-    run_slice(w);
+    asm_jump(p, first);
+    asm_label(p, slice); // one row of locks between two slices: each wants idle bundles around it
     release(w, MM_LOCK_Y_EMPTY);
     release(w, MM_LOCK_X_EMPTY);
+    acquire(w, MM_LOCK_Y_FULL);
+    acquire(w, MM_LOCK_X_FULL);
+    asm_label(p, first);
+    run_slice(w);
     flip(w, w->x, w->xy_other);
     flip(w, w->y, w->xy_other);
     copy(w, w->block.first, w->block.conf);
     count_down(w, w->left);
     asm_jump_if_nonzero(p, w->left, slice);
+    release(w, MM_LOCK_Y_EMPTY);
+    release(w, MM_LOCK_X_EMPTY);
     release(w, MM_LOCK_C_FULL);
     flip(w, w->c, w->c_other);
     count_down(w, w->tiles);
