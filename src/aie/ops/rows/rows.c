@@ -346,7 +346,7 @@ static enum status write_with(const struct kernel_spec * spec, int exp_vectors,
     write_program(&w);
     enum status st = asm_finish(w.p, &out->code, err);
     lanes_pool_bytes(&w.lanes, out->pool);
-    for (int lane = 0; lane < 16; lane++) {
+    for (int lane = 0; lane < aie_target(spec->arch)->lanes; lane++) {
         store_u32(out->pool + RW_SLOT_LANES * LANES_POOL_SLOT_BYTES + 4 * lane, (uint32_t) lane);
     }
     rows_log_tables(out->tables);
