@@ -79,7 +79,7 @@ struct lone {
 
 static uint8_t * lone_memory(void * user, uint32_t addr, uint32_t len) {
     struct lone * l = user;
-    uint32_t at = addr - EW_CORE_MEMORY;
+    uint32_t at = addr - aie_target(AIE_ARCH_AIE2)->own_window;
     return at < sizeof l->memory && len <= sizeof l->memory - at ? l->memory + at : NULL;
 }
 

@@ -12,6 +12,7 @@ const struct probe_known probe_variables[] = {
     {"GGML_BACKEND_PATH", "the plugin that ggml programs load"},
     {"GGML_HSA_AIE_ABI", "packet format: B, C or D"},
     {"GGML_HSA_EMULATE", "NPUs and GPUs to emulate"},
+    {"GGML_HSA_EMU_ADDER", "how emulated aie2p cores add floats: aligned or ieee"},
     {"GGML_HSA_EMU_CLOCK", "device whose times are modelled: phoenix, strix or ideal"},
     {"GGML_HSA_EMU_CONTEXT_IDS", "ids of hardware contexts before they come round"},
     {"GGML_HSA_EMU_ROCR_BUGS", "emulate ROCr 7.2 with its faults"},

@@ -53,6 +53,8 @@ enum status asm_new(enum aie_arch arch, struct asm_program ** out);
 void asm_free(struct asm_program * p);
 const struct aie_target * asm_target(const struct asm_program * p);
 enum asm_class asm_class_of(const struct asm_program * p, struct asm_reg r);
+// What is wrong with the program, for asm_finish to report: the first one counts.
+void asm_misuse(struct asm_program * p, const char * fmt, ...) BASE_PRINTF(2, 3);
 
 // A local lives inside one region, a global from its first write to the end of the program (its
 // register is never given to anyone else). Running out is reported by asm_finish.
@@ -99,7 +101,7 @@ void asm_at(struct asm_program * p, int bundle);
 
 // ---- result ----
 
-enum { ASM_STATS_LOOPS = 8 };
+enum { ASM_STATS_LOOPS = 32 };
 
 struct asm_stats {
     int bundles; // of the whole program
@@ -111,6 +113,7 @@ struct asm_stats {
     int loop_unroll[ASM_STATS_LOOPS];        // trips in the repeated part
     int loop_resource_ii[ASM_STATS_LOOPS];   // what slots allow; 0 = not computed
     int loop_recurrence_ii[ASM_STATS_LOOPS]; // what values carried from trip to trip allow
+    int loop_bytes[ASM_STATS_LOOPS];         // of all its code, with set-up, lead in and lead out
 };
 
 struct asm_code {
@@ -125,8 +128,14 @@ void asm_keep_small(struct asm_program * p);
 // Schedules, allocates, lays out, encodes and checks. Any misuse while building is reported here.
 enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err);
 
+// Has every program that this thread finishes shown to a function; NULL: to none. For tables and
+// tests of the compiler, whose families make programs where nobody sees them.
+typedef void (*asm_watch_fn)(void * user, const struct asm_code * code);
+void asm_watch(asm_watch_fn watch, void * user);
+
 // The static checker on its own: walks the bytes of a program along every path and reports a read
 // of a register whose write is still in flight, two results that land together on one register or
 // write port, a store in a loop's last bundle, a lock too near to memory traffic, a loop set up too
-// late, a branch in a delay slot. Knows nothing of how the program was made.
+// late or not aligned, a branch to no aligned bundle or in a delay slot. Knows nothing of how the
+// program was made.
 enum status asm_check(enum aie_arch arch, const uint8_t * bytes, size_t size, struct error * err);

@@ -13,6 +13,7 @@ enum status asm_new(enum aie_arch arch, struct asm_program ** out) {
     }
     p->target = aie_target(arch);
     p->isa = aie_isa_get(arch);
+    p->trace = asm_trace_new();
     if (!p->target->has_programs) {
         asm_misuse(p, "asm: core programs are not yet there on %s", p->target->name);
     }
@@ -26,7 +27,10 @@ void asm_free(struct asm_program * p) {
         free(p->nodes);
         free(p->items);
         free(p->bundles);
+        free(p->sizes);
+        free(p->addresses);
         free(p->labels);
+        asm_trace_free(p->trace);
         free(p);
     }
 }
@@ -169,13 +173,17 @@ void asm_label(struct asm_program * p, int label) {
     }
 }
 
-// Items made of exactly one instruction: branches and lock operations.
-static void add_single(struct asm_program * p, enum asm_item_kind kind, enum aie_basic basic,
-                       const struct asm_arg * args, int n) {
+void asm_single(struct asm_program * p, enum asm_item_kind kind, int op,
+                const struct asm_arg * args, int n) {
     struct asm_item * item = add_item(p, kind);
-    if (item && asm_node_new(p, p->target->basic[basic], 0, args, n) >= 0) {
+    if (item && asm_node_new(p, op, 0, args, n) >= 0) {
         item->count = 1;
     }
+}
+
+static void add_single(struct asm_program * p, enum asm_item_kind kind, enum aie_basic basic,
+                       const struct asm_arg * args, int n) {
+    asm_single(p, kind, p->target->basic[basic], args, n);
 }
 
 void asm_jump(struct asm_program * p, int label) {

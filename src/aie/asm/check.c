@@ -8,8 +8,10 @@
 #include <string.h>
 
 enum {
-    BUNDLE_BYTES = 16,
-    FAR = 32, // "long ago"
+    ALIGNMENT = 16,   // of what is jumped to and of a loop's first and last bundle
+    LOOP_BYTES = 112, // from the last loop register write to the last bundle of the loop
+    FAR = 32,         // "long ago"
+    FAR_BYTES = 128,
     FILES = AIE_FILE_COUNT,
 };
 
@@ -19,6 +21,7 @@ struct state {                      // at the issue of one bundle
     uint8_t late[AIE_UNIT_COUNT];   // cycles until a pending late read, 0 = none
     uint16_t ports[AIE_SLOT_COUNT][FILES]; // bit n: a result lands in n cycles
     uint8_t since_memory, since_lock, since_loop;
+    uint8_t bytes_since_loop; // behind the bundle with the write
     bool reached;
 };
 
@@ -27,6 +30,9 @@ struct check {
     const struct aie_isa * isa;
     int n;
     struct aie_bundle * bundles;
+    int * pcs;     // of the bundles, in bytes
+    int * indices; // of the bundle at a pc, by pc / 2; -1 = none begins there
+    int n_indices;
     uint8_t * branches; // slot of each bundle's branch, AIE_SLOT_COUNT = none
     struct state * states;
     int * loop_start; // of the loop whose last bundle this is, -1 = none
@@ -36,13 +42,23 @@ struct check {
     struct error * err;
 };
 
+// The bundle that begins at an address which is aligned as a target has to be, -1 if none does.
+static int target_at(const struct check * c, int32_t pc) {
+    return pc >= 0 && pc % ALIGNMENT == 0 && pc / 2 < c->n_indices ? c->indices[pc / 2] : -1;
+}
+
 static enum status fail(struct check * c, int at, const char * what, const struct aie_inst * inst) {
     struct buf text = {0};
     aie_inst_print(c->isa, inst, &text);
-    enum status st = error_set(c->err, ST_INVALID, "check: pc 0x%x: %s: %s", at * BUNDLE_BYTES,
+    enum status st = error_set(c->err, ST_INVALID, "check: pc 0x%x: %s: %s", c->pcs[at],
                                text.data ? (const char *) text.data : "?", what);
     buf_free(&text);
     return st;
+}
+
+static enum status fail_bundle(struct check * c, int at, const char * what) {
+    int slot = __builtin_ctz(c->bundles[at].present | 1u << AIE_SLOT_NOP);
+    return fail(c, at, what, &c->bundles[at].slot[slot]);
 }
 
 static enum status check_uses(struct check * c, int at, const struct state * now,
@@ -108,7 +124,7 @@ static enum status check_defs(struct check * c, int at, struct state * next,
         if (AIE_REG_KIND(reg) == AIE_SPC &&
             (AIE_REG_NUM(reg) == AIE_SPC_LS || AIE_REG_NUM(reg) == AIE_SPC_LE ||
              AIE_REG_NUM(reg) == AIE_SPC_LC)) {
-            next->since_loop = 0;
+            next->since_loop = next->bytes_since_loop = 0;
         }
     }
     return ST_OK;
@@ -135,7 +151,11 @@ static enum status check_distances(struct check * c, int at, const struct state 
     return ST_OK;
 }
 
-static void tick(struct state * s) {
+static void tick(struct state * s, int size) {
+    if (s->since_loop > 0) {
+        int bytes = s->bytes_since_loop + size;
+        s->bytes_since_loop = (uint8_t) (bytes < FAR_BYTES ? bytes : FAR_BYTES);
+    }
     for (int u = 0; u < AIE_UNIT_COUNT; u++) {
         s->lands[u] -= s->lands[u] > 0;
         s->late[u] -= s->late[u] > 0;
@@ -176,6 +196,8 @@ static void flow(struct check * c, const struct state * from, int to) {
             from->since_memory < s->since_memory ? from->since_memory : s->since_memory;
         s->since_lock = from->since_lock < s->since_lock ? from->since_lock : s->since_lock;
         s->since_loop = from->since_loop < s->since_loop ? from->since_loop : s->since_loop;
+        s->bytes_since_loop = from->bytes_since_loop < s->bytes_since_loop ? from->bytes_since_loop
+                                                                           : s->bytes_since_loop;
         changed = memcmp(&before, s, sizeof before) != 0;
     }
     if (changed && !c->queued[to]) {
@@ -216,9 +238,9 @@ static enum status flow_indirect(struct check * c, int at, const struct state * 
     int slots = c->target->delay_slots;
     bool any = false;
     for (int i = 0; i < c->n; i++) {
-        int32_t value = long_move(c, i, (aie_reg) jump->values[0]);
-        if (value >= 0 && value % BUNDLE_BYTES == 0 && value / BUNDLE_BYTES < c->n) {
-            flow(c, next, value / BUNDLE_BYTES);
+        int target = target_at(c, long_move(c, i, (aie_reg) jump->values[0]));
+        if (target >= 0) {
+            flow(c, next, target);
             any = true;
         }
     }
@@ -240,9 +262,10 @@ static enum status successors(struct check * c, int at, const struct state * nex
         if (last < 0 || !instr->operands[last].is_imm) {
             return fail(c, at - slots, "this branch cannot be followed", jump);
         }
-        int target = jump->values[last] / BUNDLE_BYTES;
-        if (target < 0 || target >= c->n || jump->values[last] % BUNDLE_BYTES) {
-            return fail(c, at - slots, "branches outside the program", jump);
+        int target = target_at(c, jump->values[last]);
+        if (target < 0) {
+            return fail(c, at - slots, "branches outside the program, or to no aligned bundle",
+                        jump);
         }
         flow(c, next, target);
         if (last == 0) {
@@ -250,7 +273,7 @@ static enum status successors(struct check * c, int at, const struct state * nex
         }
     }
     if (at + 1 >= c->n) {
-        return fail(c, at, "runs off the end of the program", &c->bundles[at].slot[AIE_SLOT_VEC]);
+        return fail_bundle(c, at, "runs off the end of the program");
     }
     flow(c, next, at + 1);
     return ST_OK;
@@ -271,9 +294,12 @@ static enum status visit(struct check * c, int at) {
             }
         }
     }
-    if (st == ST_OK && c->loop_start[at] >= 0 && now.since_loop < c->target->loop_distance) {
-        st = fail(c, at, "a loop register was written too near before the end of the loop",
-                  &b->slot[AIE_SLOT_VEC]);
+    if (st == ST_OK && c->loop_start[at] >= 0 &&
+        (now.since_loop < c->target->loop_distance || now.bytes_since_loop < LOOP_BYTES)) {
+        st = fail_bundle(c, at, "a loop register was written too near before the end of the loop");
+    }
+    if (st == ST_OK && c->loop_start[at] >= 0 && b->size != AIE_MAX_BUNDLE_BYTES) {
+        st = fail_bundle(c, at, "the last bundle of a loop is not a full one");
     }
     for (int d = 1; st == ST_OK && d <= c->target->delay_slots && at >= d; d++) {
         const struct aie_inst * jump = branch_in(c, at);
@@ -284,12 +310,12 @@ static enum status visit(struct check * c, int at) {
     if (st != ST_OK) {
         return st;
     }
-    tick(&next);
+    tick(&next, b->size);
     return successors(c, at, &next);
 }
 
 // Pairs each write of LS with the next write of LE in program order.
-static void find_loops(struct check * c) {
+static enum status find_loops(struct check * c) {
     int start = -1;
     for (int i = 0; i < c->n; i++) {
         c->loop_start[i] = -1;
@@ -297,54 +323,90 @@ static void find_loops(struct check * c) {
     for (int i = 0; i < c->n; i++) {
         int32_t first = long_move(c, i, AIE_REG(AIE_SPC, AIE_SPC_LS));
         int32_t last = long_move(c, i, AIE_REG(AIE_SPC, AIE_SPC_LE));
+        if ((first >= 0 && target_at(c, first) < 0) || (last >= 0 && target_at(c, last) < 0)) {
+            return fail(c, i, "a loop that begins or ends at no aligned bundle",
+                        &c->bundles[i].slot[AIE_SLOT_LNG]);
+        }
         if (first >= 0) {
-            start = first / BUNDLE_BYTES;
-        } else if (last >= 0 && last / BUNDLE_BYTES < c->n && start >= 0 &&
-                   start <= last / BUNDLE_BYTES) {
-            c->loop_start[last / BUNDLE_BYTES] = start;
+            start = target_at(c, first);
+        } else if (last >= 0 && start >= 0 && start <= target_at(c, last)) {
+            c->loop_start[target_at(c, last)] = start;
         }
     }
+    return ST_OK;
+}
+
+static bool allocate(struct check * c, size_t size) {
+    size_t most = size / 2 + 1; // bundles
+    c->n_indices = (int) most;
+    c->bundles = malloc(most * sizeof *c->bundles);
+    c->pcs = malloc(most * sizeof *c->pcs);
+    c->indices = malloc(most * sizeof *c->indices);
+    return c->bundles && c->pcs && c->indices;
+}
+
+static bool allocate_walk(struct check * c) {
+    size_t n = (size_t) c->n;
+    c->branches = calloc(n, 1);
+    c->states = calloc(n, sizeof *c->states);
+    c->loop_start = calloc(n, sizeof *c->loop_start);
+    c->queued = calloc(n, 1);
+    c->queue = calloc(n, sizeof *c->queue);
+    return c->branches && c->states && c->loop_start && c->queued && c->queue;
+}
+
+static enum status decode(struct check * c, const uint8_t * bytes, size_t size) {
+    enum status st = ST_OK;
+    for (size_t pc = 0; pc < (size_t) c->n_indices; pc++) {
+        c->indices[pc] = -1;
+    }
+    for (size_t pc = 0; pc < size && st == ST_OK; pc += c->bundles[c->n++].size) {
+        st = aie_bundle_decode(c->isa, bytes + pc, size - pc, &c->bundles[c->n], c->err);
+        if (st != ST_OK) {
+            return error_prefix(c->err, "check: pc 0x%zx", pc);
+        }
+        c->pcs[c->n] = (int) pc;
+        c->indices[pc / 2] = c->n;
+    }
+    return st;
+}
+
+static enum status check(struct check * c, const uint8_t * bytes, size_t size) {
+    if (!allocate(c, size)) {
+        return error_set(c->err, ST_NO_MEMORY, "check: out of memory");
+    }
+    enum status st = decode(c, bytes, size);
+    if (st == ST_OK && !allocate_walk(c)) {
+        st = error_set(c->err, ST_NO_MEMORY, "check: out of memory");
+    }
+    for (int i = 0; i < c->n && st == ST_OK; i++) {
+        c->branches[i] = find_branch(c, i);
+    }
+    if (st == ST_OK && (st = find_loops(c)) == ST_OK) {
+        struct state entry = {.since_memory = FAR,
+                              .since_lock = FAR,
+                              .since_loop = FAR,
+                              .bytes_since_loop = FAR_BYTES};
+        flow(c, &entry, 0);
+    }
+    while (st == ST_OK && c->n_queue > 0) {
+        int at = c->queue[--c->n_queue];
+        c->queued[at] = 0;
+        st = visit(c, at);
+    }
+    return st;
 }
 
 enum status asm_check(enum aie_arch arch, const uint8_t * bytes, size_t size, struct error * err) {
-    if (size == 0 || size % BUNDLE_BYTES) {
-        return error_set(err, ST_INVALID, "check: %zu bytes are no program of 16-byte bundles",
-                         size);
+    if (size == 0 || size % ALIGNMENT) {
+        return error_set(err, ST_INVALID, "check: %zu bytes are no program: it ends aligned to %d",
+                         size, ALIGNMENT);
     }
-    struct check c = {.target = aie_target(arch),
-                      .isa = aie_isa_get(arch),
-                      .n = (int) (size / BUNDLE_BYTES),
-                      .err = err};
-    c.bundles = calloc((size_t) c.n, sizeof *c.bundles);
-    c.branches = calloc((size_t) c.n, 1);
-    c.states = calloc((size_t) c.n, sizeof *c.states);
-    c.loop_start = calloc((size_t) c.n, sizeof *c.loop_start);
-    c.queued = calloc((size_t) c.n, 1);
-    c.queue = calloc((size_t) c.n, sizeof *c.queue);
-    enum status st = ST_OK;
-    if (!c.bundles || !c.branches || !c.states || !c.loop_start || !c.queued || !c.queue) {
-        st = error_set(err, ST_NO_MEMORY, "check: out of memory");
-    }
-    for (int i = 0; i < c.n && st == ST_OK; i++) {
-        st = aie_bundle_decode(c.isa, bytes + (size_t) i * BUNDLE_BYTES, BUNDLE_BYTES,
-                               &c.bundles[i], err);
-        if (st == ST_OK && c.bundles[i].size != BUNDLE_BYTES) {
-            st = error_set(err, ST_INVALID, "check: pc 0x%x: not a 16-byte bundle",
-                           i * BUNDLE_BYTES);
-        }
-        c.branches[i] = st == ST_OK ? find_branch(&c, i) : AIE_SLOT_COUNT;
-    }
-    if (st == ST_OK) {
-        find_loops(&c);
-        struct state entry = {.since_memory = FAR, .since_lock = FAR, .since_loop = FAR};
-        flow(&c, &entry, 0);
-    }
-    while (st == ST_OK && c.n_queue > 0) {
-        int at = c.queue[--c.n_queue];
-        c.queued[at] = 0;
-        st = visit(&c, at);
-    }
+    struct check c = {.target = aie_target(arch), .isa = aie_isa_get(arch), .err = err};
+    enum status st = check(&c, bytes, size);
     free(c.bundles);
+    free(c.pcs);
+    free(c.indices);
     free(c.branches);
     free(c.states);
     free(c.loop_start);

@@ -1,11 +1,8 @@
-// asm/emit: lays the items of a program out as bundles, resolves labels and encodes. Every bundle
-// has the 16-byte form, in which all slots are there and every address is aligned.
+// asm/emit: lays the items of a program out as bundles, resolves labels and encodes.
 #include "program.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { BUNDLE_BYTES = 16 };
 
 static void lay_out_item(struct asm_program * p, int i) {
     struct asm_item * item = &p->items[i];
@@ -46,28 +43,24 @@ static int32_t arg_value(const struct asm_program * p, const struct asm_arg * a)
         return asm_phys(p->target, v->cls, v->phys, a->reg.part);
     }
     case ASM_ARG_LABEL:
-        return p->labels[a->value] * BUNDLE_BYTES;
+        return p->addresses[p->labels[a->value]];
     default:
         return a->value;
     }
 }
 
-static enum status encode(const struct asm_program * p, int index, uint8_t bytes[BUNDLE_BYTES],
+static enum status encode(const struct asm_program * p, int index, uint8_t * to,
                           struct error * err) {
     const struct asm_bundle * from = &p->bundles[index];
-    struct aie_bundle b = {.size = BUNDLE_BYTES};
-    bool lng = from->slot[AIE_SLOT_LNG].node >= 0;
+    struct aie_bundle b = {.size = p->sizes[index]};
+    uint8_t bytes[AIE_MAX_BUNDLE_BYTES];
     for (int s = 0; s < AIE_SLOT_NOP; s++) {
-        if (lng ? s == AIE_SLOT_ALU || s == AIE_SLOT_MV : s == AIE_SLOT_LNG) {
-            continue;
-        }
-        b.present |= (uint8_t) (1u << s);
-        struct aie_inst * inst = &b.slot[s];
         if (from->slot[s].node < 0) {
-            inst->op = (uint16_t) aie_isa_nop(p->isa, s);
             continue;
         }
         const struct asm_node * node = &p->nodes[from->slot[s].node];
+        struct aie_inst * inst = &b.slot[s];
+        b.present |= (uint8_t) (1u << s);
         inst->op = from->slot[s].op;
         for (int k = 0; k < node->n_args; k++) {
             inst->values[k] = arg_value(p, &node->args[k]);
@@ -75,14 +68,20 @@ static enum status encode(const struct asm_program * p, int index, uint8_t bytes
     }
     int size = 0;
     enum status st = aie_bundle_encode(p->isa, &b, bytes, &size, err);
-    return st != ST_OK ? error_prefix(err, "asm: bundle %d", index) : ST_OK;
+    if (st != ST_OK) {
+        return error_prefix(err, "asm: bundle %d", index);
+    }
+    memcpy(to, bytes, (size_t) size);
+    return ST_OK;
 }
 
 // Pipelined loops go back to the plain form until the program fits: the smallest that is enough, or
 // else the largest, and so on. Their sizes add up, so one look at them will do; false when all are
 // plain already.
 static bool make_smaller(struct asm_program * p) {
-    int excess = p->n_bundles - (int) p->target->program_bytes / BUNDLE_BYTES;
+    int bytes = asm_size(p) ? p->addresses[p->n_bundles] : 0, most = (int) p->target->program_bytes;
+    // in bundles of the program's mean size
+    int excess = bytes > most ? (bytes - most) * p->n_bundles / bytes + 1 : 0;
     bool any = false;
     while (excess > 0) {
         struct asm_item * drop = NULL;
@@ -119,17 +118,31 @@ static void lay_out(struct asm_program * p) {
     } while (p->misuse.status == ST_OK && !p->no_memory && make_smaller(p));
 }
 
+static _Thread_local asm_watch_fn watch_fn;
+static _Thread_local void * watch_user;
+
+void asm_watch(asm_watch_fn watch, void * user) {
+    watch_fn = watch;
+    watch_user = user;
+}
+
 enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err) {
-    lay_out(p);
+    asm_trace_built(p);
+    if (p->placed) {
+        asm_size(p);
+    } else {
+        lay_out(p);
+    }
+    asm_trace_laid_out(p);
     for (int l = 0; l < p->n_labels; l++) {
         if (p->labels[l] < 0) {
             asm_misuse(p, "asm: label %d is used but never placed", l);
         }
     }
-    size_t size = (size_t) p->n_bundles * BUNDLE_BYTES;
+    size_t size = p->addresses ? (size_t) p->addresses[p->n_bundles] : 0;
     if (size > p->target->program_bytes) {
-        asm_misuse(p, "asm: the program has %d bundles, program memory holds %d", p->n_bundles,
-                   (int) p->target->program_bytes / BUNDLE_BYTES);
+        asm_misuse(p, "asm: the program has %zu bytes, program memory holds %d", size,
+                   (int) p->target->program_bytes);
     }
     if (p->no_memory) {
         return error_set(err, ST_NO_MEMORY, "asm: out of memory");
@@ -143,9 +156,10 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
     }
     enum status st = ST_OK;
     for (int i = 0; i < p->n_bundles && st == ST_OK; i++) {
-        st = encode(p, i, bytes + (size_t) i * BUNDLE_BYTES, err);
+        st = encode(p, i, bytes + p->addresses[i], err);
     }
     if (st == ST_OK) {
+        asm_trace_bytes(p, bytes, size);
         st = asm_check(p->target->arch, bytes, size, err);
     }
     if (st != ST_OK) {
@@ -153,6 +167,13 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
         return st;
     }
     p->stats.bundles = p->n_bundles;
+    for (int i = 0; i < p->stats.n_loops; i++) {
+        p->stats.loop_bytes[i] =
+            p->addresses[p->loop_spans[i].end] - p->addresses[p->loop_spans[i].first];
+    }
     *out = (struct asm_code){bytes, size, p->stats};
+    if (watch_fn) {
+        watch_fn(watch_user, out);
+    }
     return ST_OK;
 }

@@ -213,7 +213,7 @@ struct asm_known * asm_known_of(struct asm_program * p, int n, int least, int pl
 }
 
 static void note(struct asm_program * p, const struct pipeline * q, bool pipelined, int ops,
-                 int length) {
+                 int start, int length) {
     struct asm_stats * s = &p->stats;
     int n = s->n_loops;
     if (n < ASM_STATS_LOOPS) {
@@ -224,6 +224,8 @@ static void note(struct asm_program * p, const struct pipeline * q, bool pipelin
         s->loop_unroll[n] = pipelined ? q->copies : 1;
         s->loop_resource_ii[n] = q->resource_ii;
         s->loop_recurrence_ii[n] = q->recurrence_ii;
+        p->loop_spans[n].first = start;
+        p->loop_spans[n].end = p->n_bundles;
         s->n_loops++;
     }
 }
@@ -254,6 +256,7 @@ void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm
         pipelined = loop->interval ? pipeline_take(&q, p, region, loop->interval)
                                    : pipeline_find(&q, p, region, length, cycles);
     }
+    asm_trace_loop(p, region, pipelined ? &q : NULL);
     int plain = asm_label_new(p), end = asm_label_new(p);
     if (pipelined && pipeline_covers_all(&q)) {
         write_compact(p, &q, &c);
@@ -269,7 +272,7 @@ void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm
     }
     p->labels[end] = p->n_bundles;
     p->global_taken[ASM_R] = taken;
-    note(p, &q, pipelined, region->count, length);
+    note(p, &q, pipelined, region->count, start, length);
     pipeline_free(&q);
     free(body);
     free(cycles);

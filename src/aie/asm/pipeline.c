@@ -118,10 +118,12 @@ static int life_bound(const struct search * s, int * path) {
 // ---- one interval ----
 
 // Shifts all times so that the repeated part ends in a bundle without a store and begins as late as
-// can be, which makes the fewest stages.
-static void normalise(struct search * s) {
+// can be, which makes the fewest stages. whole: of those that leave no trip over where the count is
+// a multiple of the copies, if there are such.
+static void normalise(struct search * s, bool whole) {
     struct pipeline * q = s->q;
     int first = q->time[0], last = q->time[0], best = -1, best_stages = 0;
+    bool best_rests = true;
     for (int i = 1; i < s->n; i++) {
         first = q->time[i] < first ? q->time[i] : first;
         last = q->time[i] > last ? q->time[i] : last;
@@ -133,9 +135,12 @@ static void normalise(struct search * s) {
                      (q->time[i] - first + shift) % s->ii == s->ii - 1;
         }
         int stages = (last - first + shift) / s->ii + 1;
-        if (!store && (best < 0 || stages < best_stages)) {
+        bool rests = whole && (stages - 1) % q->copies != 0;
+        if (!store &&
+            (best < 0 || rests < best_rests || (rests == best_rests && stages < best_stages))) {
             best = shift;
             best_stages = stages;
+            best_rests = rests;
         }
     }
     for (int i = 0; i < s->n; i++) {
@@ -189,7 +194,7 @@ static enum outcome try_one(struct search * s, const struct asm_choice * c) {
     if (s->crowds > 0) {
         return NO_REGISTERS;
     }
-    normalise(s);
+    normalise(s, false);
     if (q->stages > PIPELINE_MAX_STAGES || pipeline_size(q) > MAX_SIZE) {
         return NO_SCHEDULE;
     }
@@ -474,7 +479,7 @@ static bool take(struct search * s, const struct asm_item * region) {
         if (!keeps_latencies(s)) {
             return false;
         }
-        normalise(s);
+        normalise(s, true);
         if (pipeline_allocate(q)) {
             return true;
         }

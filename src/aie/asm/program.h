@@ -1,10 +1,13 @@
 // The program under construction, shared by the files of this room: build.c fills it, sched.c turns
-// regions into bundles, loop.c writes loops, emit.c lays out and encodes.
+// regions into bundles, loop.c writes loops, sizes.c chooses their formats, emit.c lays out and
+// encodes.
 #pragma once
 
 #include "asm.h"
 
 #define ASM_MAX_ARGS 8
+
+enum { ASM_BUNDLE_BYTES = 16 }; // of a full bundle; what has to be aligned is so to as many
 
 struct asm_vreg {
     uint8_t cls;
@@ -73,6 +76,8 @@ struct asm_program {
     int n_items, cap_items;
     struct asm_bundle * bundles;
     int n_bundles, cap_bundles;
+    uint8_t * sizes; // of the bundles, in bytes, and where they lie; one address more (sizes.c)
+    int * addresses;
     int * labels; // bundle index, -1 = not placed
     int n_labels, cap_labels;
     uint64_t global_taken[ASM_CLASS_COUNT];
@@ -83,14 +88,18 @@ struct asm_program {
     bool no_memory;
     struct asm_known known[16];
     int n_known;
-    long searched;       // steps that looking for schedules took
-    struct error misuse; // the first one
+    long searched;            // steps that looking for schedules took
+    struct error misuse;      // the first one
+    bool placed;              // it came as bundles (text.h)
+    struct asm_trace * trace; // NULL: nobody listens
     struct asm_stats stats;
+    struct {
+        int first, end;
+    } loop_spans[ASM_STATS_LOOPS]; // bundles of the loops in stats
 };
 
 // Grows an array that keeps n of capacity cap; false (and no_memory) when it cannot.
 bool asm_grow(struct asm_program * p, void ** array, int * cap, int n, size_t item);
-void asm_misuse(struct asm_program * p, const char * fmt, ...) BASE_PRINTF(2, 3);
 
 // Which physical registers a class may use, and the aie_reg of one of them or its part.
 static inline uint64_t asm_class_set(const struct asm_program * p, enum asm_class cls) {
@@ -102,6 +111,10 @@ aie_reg asm_phys(const struct aie_target * t, enum asm_class cls, int phys, int 
 // (with misuse or no_memory set).
 int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n);
 int16_t asm_vreg_new(struct asm_program * p, enum asm_class cls, int phys);
+
+// Adds an item made of exactly one instruction: a branch or a lock operation.
+void asm_single(struct asm_program * p, enum asm_item_kind kind, int op,
+                const struct asm_arg * args, int n);
 
 // Adds an empty bundle; returns its index or -1.
 int asm_bundle_add(struct asm_program * p);
@@ -116,5 +129,22 @@ bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop
 // What is known of loops of this look; a new entry, or the oldest one anew, is not yet tried.
 struct asm_known * asm_known_of(struct asm_program * p, int n, int least, int plain);
 
+// sizes.c: the sizes and addresses of all bundles; false without memory.
+bool asm_size(struct asm_program * p);
+
 // loop.c: a loop with its set-up.
 void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm_item * region);
+
+// text-trace.c: what a pass has done, for those who listen (text.h); nothing when nobody does.
+struct deps;
+struct pipeline;
+struct asm_trace * asm_trace_new(void);
+void asm_trace_free(struct asm_trace * t);
+void asm_trace_built(struct asm_program * p);
+void asm_trace_deps(const struct deps * d);
+void asm_trace_schedule(struct asm_program * p, const struct asm_item * region, int base);
+// q NULL: its trips do not overlap.
+void asm_trace_loop(struct asm_program * p, const struct asm_item * region,
+                    const struct pipeline * q);
+void asm_trace_laid_out(struct asm_program * p);
+void asm_trace_bytes(struct asm_program * p, const uint8_t * bytes, size_t size);

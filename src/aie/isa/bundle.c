@@ -103,6 +103,15 @@ static const struct isa_format * choose_format(const struct aie_isa * isa, int s
     return best;
 }
 
+unsigned aie_bundle_sizes(const struct aie_isa * isa, unsigned present) {
+    unsigned sizes = 0;
+    for (int i = 0; i < isa->target->n_formats; i++) {
+        const struct isa_format * f = &isa->formats[i];
+        sizes |= (f->slots & present) == present ? 1u << f->bytes / 2 : 0;
+    }
+    return sizes;
+}
+
 enum status aie_bundle_encode(const struct aie_isa * isa, const struct aie_bundle * in,
                               uint8_t bytes[AIE_MAX_BUNDLE_BYTES], int * size, struct error * err) {
     const struct isa_format * f = choose_format(isa, in->size, in->present);

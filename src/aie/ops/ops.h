@@ -21,11 +21,10 @@ enum {
     EW_PARAM_COUNT = EW_PARAM_ARGS + KERNEL_MAX_PARAMS,
 };
 
-// Data memory, as the core sees it; pong is ping ^ EW_CHUNK_BYTES.
+// The core's data memory; pong is ping ^ EW_CHUNK_BYTES.
 enum {
     EW_CHUNK_WORDS = 1024,
     EW_CHUNK_BYTES = 4 * EW_CHUNK_WORDS,
-    EW_CORE_MEMORY = 0x70000, // the core's own window
     EW_PARAMS = 0x0000,
     EW_POOL = 0x0800, // constants
     EW_BUFFER_A = 0x2000,

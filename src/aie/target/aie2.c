@@ -6,14 +6,15 @@
 
 extern const struct aie_target target_aie2;
 
+// clang-format off
+
 const struct aie_target target_aie2 =
     {
-        .arch = AIE_ARCH_AIE2,
-        .name = "aie2",
-        .has_programs = true,
+    .arch = AIE_ARCH_AIE2,
+    .name = "aie2",
+    .has_programs = true,
 
-        // clang-format off
-    // r16-r23 are kept for masks because only they can be named by vector compares and selects.
+        // r16-r23 are kept for masks because only they can be named by vector compares and selects.
     .classes = {
         //           numbers     whole    half     quarter   first  file              weight
         [ASM_R]    = {0xff00ffff, AIE_R,  AIE_NONE, AIE_NONE, 0,  AIE_FILE_SCALAR, 1},
@@ -30,6 +31,14 @@ const struct aie_target target_aie2 =
         {0,           AIE_FILE_SCALAR},
         {AIE_UNIT_W,  AIE_FILE_VECTOR},
         {AIE_UNIT_AM, AIE_FILE_ACC},
+    },
+
+    .controls = {
+        [AIE_CONTROL_ROUND]    = AIE_REG(AIE_CR, AIE_CR_RND),
+        [AIE_CONTROL_SATURATE] = AIE_REG(AIE_CR, AIE_CR_SAT),
+        [AIE_CONTROL_ADD_SIGN] = AIE_REG(AIE_CR, AIE_CR_VADD_SIGN),
+        [AIE_CONTROL_UPS_SIGN] = AIE_REG(AIE_CR, AIE_CR_UPS_SIGN),
+        [AIE_CONTROL_SRS_SIGN] = AIE_REG(AIE_CR, AIE_CR_SRS_SIGN),
     },
 
     .basic = {
@@ -62,42 +71,41 @@ const struct aie_target target_aie2 =
         {AIE2_VLDA_dmw_lda_w_ag_idx_imm, AIE2_VLDB_dmw_ldb_ag_idx_imm},
         {AIE2_PADDA_lda_ptr_inc_idx_imm, AIE2_PADDB_ldb_ptr_inc_nrm_imm},
     },
-        // clang-format on
-        .n_alternatives = 3,
+            .n_alternatives = 3,
 
-        .delay_slots = 5,
-        .loop_distance = 8,
-        .loop_end_stores = false,
-        .lock_distance = 4,
-        .lock_margin = 8,
-        .load_latency = 7,
-        .control_latency = 8,
-        .memory_stage = 4,
-        .bundle_bytes = 16,
-        .program_bytes = 16 * 1024,
+    .delay_slots = 5,
+    .loop_distance = 8,
+    .loop_end_stores = false,
+    .lock_distance = 4,
+    .lock_margin = 8,
+    .load_latency = 7,
+    .control_latency = 8,
+    .memory_stage = 4,
+    .bundle_bytes = 16,
+    .program_bytes = 16 * 1024,
 
-        .data_bytes = 64 * 1024,
-        .own_window = 0x70000,
-        .west_window = 0x50000,
-        .own_locks = 48,
-        .west_locks = 16,
-        .vector_bytes = 64,
-        .load_bytes = 32,
-        .lanes = 16,
-        .value_class = ASM_X,
-        .acc_class = ASM_BM,
-        .pair_class = ASM_X,
-        .pool_slots = 64, // offsets of six bits
-        .pool_slot_bytes = 32,
-        .add_config = 28,
-        .mul_config = 60, // two products a lane
-        .mac_bf16 = {4, 8, 4, 28},
-        .mac_i8 = {4, 8, 8, 0x308},
-        .mac_i16 = {4, 4, 4, 0x33a},
+    .data_bytes = 64 * 1024,
+    .own_window = 0x70000,
+    .west_window = 0x50000,
+    .own_locks = 48,
+    .west_locks = 16,
+    .vector_bytes = 64,
+    .load_bytes = 32,
+    .lanes = 16,
+    .value_class = ASM_X,
+    .acc_class = ASM_BM,
+    .pair_class = ASM_X,
+    .word_reach = 128,
+    .vector_reach = 1024,
+    .add_config = 28,
+    .mul_config = 60, // two products a lane
+    .mac_bf16 = {4, 8, 4, 28},
+    .mac_i8 = {4, 8, 8, 0x308},
+    .mac_i16 = {4, 4, 4, 0x33a},
 
-        .columns = 4,
-        .core_rows = 4,
-        .device_generation = 3,
-        .shim_burst = 2,
-        .stream_bytes = 4,
+    .columns = 4,
+    .core_rows = 4,
+    .device_generation = 3,
+    .shim_burst = 2,
+    .stream_bytes = 4,
 };

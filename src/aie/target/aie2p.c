@@ -8,14 +8,15 @@
 
 extern const struct aie_target target_aie2p;
 
+// clang-format off
+
 const struct aie_target target_aie2p =
     {
-        .arch = AIE_ARCH_AIE2P,
-        .name = "aie2p",
-        .has_programs = false,
+    .arch = AIE_ARCH_AIE2P,
+    .name = "aie2p",
+    .has_programs = false,
 
-        // clang-format off
-    // Compares and selects can name r16-r31; half of them stay scalars, as on aie2.
+        // Compares and selects can name r16-r31; half of them stay scalars, as on aie2.
     .classes = {
         //           numbers     whole    half     quarter   first  file              weight
         [ASM_R]    = {0xff00ffff, AIE_R,  AIE_NONE, AIE_NONE, 0,  AIE_FILE_SCALAR, 1},
@@ -37,6 +38,14 @@ const struct aie_target target_aie2p =
         {AIE_UNIT_E,    AIE_FILE_VECTOR},
         {AIE_UNIT_FIFO, AIE_FILE_FIFO},
         {AIE_UNIT_BM4,  AIE_FILE_ACC},
+    },
+
+    .controls = {
+        [AIE_CONTROL_ROUND]    = AIE_REG(AIE_CR, AIE_CR_RND),
+        [AIE_CONTROL_SATURATE] = AIE_REG(AIE_CR, AIE_CR_SAT),
+        [AIE_CONTROL_ADD_SIGN] = AIE_REG(AIE_CRP, AIE_CRP_VADD_SIGN0),
+        [AIE_CONTROL_UPS_SIGN] = AIE_REG(AIE_CRP, AIE_CRP_UPS_SIGN0),
+        [AIE_CONTROL_SRS_SIGN] = AIE_REG(AIE_CRP, AIE_CRP_SRS_SIGN0),
     },
 
     .basic = {
@@ -70,42 +79,41 @@ const struct aie_target target_aie2p =
         {AIE2P_VLDA_dmx_lda_x_pstm_nrm_imm, AIE2P_VLDB_dmx_ldb_x_pstm_nrm_imm},
         {AIE2P_VLDA_dmx_lda_x_idx_imm, AIE2P_VLDB_dmx_ldb_x_idx_imm},
     },
-        // clang-format on
-        .n_alternatives = 4,
+            .n_alternatives = 4,
 
-        .delay_slots = 5,
-        .loop_distance = 7,
-        .loop_end_stores = true,
-        .lock_distance = 4,
-        .lock_margin = 8,
-        .load_latency = 7,
-        .control_latency = 8,
-        .memory_stage = 4,
-        .bundle_bytes = 16,
-        .program_bytes = 16 * 1024,
+    .delay_slots = 5,
+    .loop_distance = 7,
+    .loop_end_stores = true,
+    .lock_distance = 4,
+    .lock_margin = 8,
+    .load_latency = 7,
+    .control_latency = 8,
+    .memory_stage = 4,
+    .bundle_bytes = 16,
+    .program_bytes = 16 * 1024,
 
-        .data_bytes = 64 * 1024,
-        .own_window = 0x70000,
-        .west_window = 0x50000,
-        .own_locks = 48,
-        .west_locks = 16,
-        .vector_bytes = 64,
-        .load_bytes = 64,
-        .lanes = 32,
-        .value_class = ASM_Y,
-        .acc_class = ASM_BM,
-        .pair_class = ASM_Y,
-        .pool_slots = 16, // offsets of four bits
-        .pool_slot_bytes = 64,
-        .add_config = 0x3c,
-        .mul_config = 0x3c, // one product a lane
-        .mac_bf16 = {0, 0, 0, 0},
-        .mac_i8 = {8, 8, 8, 0x308},
-        .mac_i16 = {8, 2, 8, 0x318},
+    .data_bytes = 64 * 1024,
+    .own_window = 0x70000,
+    .west_window = 0x50000,
+    .own_locks = 48,
+    .west_locks = 16,
+    .vector_bytes = 64,
+    .load_bytes = 64,
+    .lanes = 32,
+    .value_class = ASM_Y,
+    .acc_class = ASM_BM,
+    .pair_class = ASM_Y,
+    .word_reach = 32,
+    .vector_reach = 256,
+    .add_config = 0x3c,
+    .mul_config = 0x3c, // one product a lane
+    .mac_bf16 = {0, 0, 0, 0},
+    .mac_i8 = {8, 8, 8, 0x308},
+    .mac_i16 = {8, 2, 8, 0x318},
 
-        .columns = 8,
-        .core_rows = 4,
-        .device_generation = 4,
-        .shim_burst = 3,
-        .stream_bytes = 8,
+    .columns = 8,
+    .core_rows = 4,
+    .device_generation = 4,
+    .shim_burst = 3,
+    .stream_bytes = 8,
 };

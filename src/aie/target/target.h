@@ -68,6 +68,18 @@ enum aie_basic {
     AIE_BASICS,
 };
 
+// Control registers by what they are for.
+enum aie_control {
+    AIE_CONTROL_ROUND,    // of conversions and of shifts to the right: enum aie_rounding
+    AIE_CONTROL_SATURATE, // results that do not fit: 0 cut off, 1 the nearest that fits
+    AIE_CONTROL_ADD_SIGN, // 1: lanes are signed in compares
+    AIE_CONTROL_UPS_SIGN, // in widening,
+    AIE_CONTROL_SRS_SIGN, // in narrowing
+    AIE_CONTROLS,
+};
+
+enum aie_rounding { AIE_ROUND_TO_ZERO = 2, AIE_ROUND_NEAREST_EVEN = 12 };
+
 // ---- the target ----
 
 // A shape of the multiplier, rows x inner x columns, and the word that configures it.
@@ -88,6 +100,8 @@ struct aie_target {
     struct {
         uint8_t unit, file;
     } files[AIE_MOST_FILE_RUNS]; // the first is unit 0; unit 0 again: the end
+
+    aie_reg controls[AIE_CONTROLS];
 
     // Instructions: those of enum aie_basic, and those that exist in two slots with equal operands.
     uint16_t basic[AIE_BASICS];
@@ -118,8 +132,8 @@ struct aie_target {
     uint8_t value_class;  // where they stand as vectors,
     uint8_t acc_class;    // in an accumulator,
     uint8_t pair_class;   // and as two bf16 pieces of each
-    int pool_slots;       // constants within reach of the pool pointer
-    int pool_slot_bytes;  // of each
+    int word_reach;       // bytes to either side that the offset of a scalar's load reaches,
+    int vector_reach;     // of a vector's
     uint32_t add_config;  // of the float adder: f32 lanes, nothing negated
     uint32_t mul_config;  // of the multiplier: bf16 products lane by lane, f32 sums
     struct aie_mac mac_bf16, mac_i8, mac_i16; // of matrix products; m 0: there is none

@@ -48,15 +48,16 @@ static void run(const struct asm_code * code, int32_t r[32]) {
         int reg, at;
         int32_t value;
     } pending[256];
+    struct aie_bundle b;
     int n = 0;
-    for (int cycle = 0; cycle < (int) (code->size / 16); cycle++) {
+    for (size_t pc = 0, cycle = 0; pc < code->size; pc += b.size, cycle++) {
         for (int i = 0; i < n; i++) {
-            if (pending[i].at == cycle) {
+            if (pending[i].at == (int) cycle) {
                 r[pending[i].reg] = pending[i].value;
             }
         }
-        struct aie_bundle b;
-        assert_int_equal(aie_bundle_decode(isa, code->bytes + 16 * cycle, 16, &b, NULL), ST_OK);
+        assert_int_equal(aie_bundle_decode(isa, code->bytes + pc, code->size - pc, &b, NULL),
+                         ST_OK);
         const struct aie_inst * inst = &b.slot[AIE_SLOT_ALU];
         if (!(b.present >> AIE_SLOT_ALU & 1) || inst->op == aie_isa_nop(isa, AIE_SLOT_ALU)) {
             continue;
@@ -64,7 +65,7 @@ static void run(const struct asm_code * code, int32_t r[32]) {
         const struct aie_instr * instr = aie_isa_instr(isa, inst->op);
         assert_true(n < 256);
         pending[n].reg = AIE_REG_NUM(inst->values[0]);
-        pending[n].at = cycle + instr->operands[0].def_cycle;
+        pending[n].at = (int) cycle + instr->operands[0].def_cycle;
         pending[n++].value =
             apply(inst->op, r[AIE_REG_NUM(inst->values[1])], r[AIE_REG_NUM(inst->values[2])]);
     }
@@ -108,6 +109,51 @@ static void schedules_keep_their_meaning(void ** state) {
         free(code.bytes);
         asm_free(p);
     }
+}
+
+// What is jumped to and the ends of loops are aligned; all else has the shortest format, but for
+// the bundles that make up for what is missing.
+static void bundles_are_short(void ** state) {
+    (void) state;
+    const struct aie_isa * isa = aie_isa_get(AIE_ARCH_AIE2);
+    struct asm_program * p = new_program();
+    struct asm_reg count = asm_global(p, ASM_R), sum = asm_global(p, ASM_R);
+    int again = asm_label_new(p);
+    ASM(p, AIE2_MOVX_alu_cg, A_REG(count), A_IMM(20));
+    asm_label(p, again);
+    ASM(p, AIE2_ADD_add_r_ri, A_REG(sum), A_REG(sum), A_IMM(1));
+    asm_loop_begin(p, count);
+    ASM(p, AIE2_ADD, A_REG(sum), A_REG(sum), A_REG(count));
+    asm_loop_end(p);
+    asm_jump_if_nonzero(p, sum, again);
+    park(p);
+    struct asm_code code;
+    struct error err = {0};
+    assert_int_equal(asm_finish(p, &code, &err), ST_OK);
+    assert_int_equal(code.size % 16, 0);
+    int target = -1, last = -1, idle = 0;
+    struct aie_bundle b;
+    for (size_t pc = 0; pc < code.size; pc += b.size) {
+        assert_int_equal(aie_bundle_decode(isa, code.bytes + pc, code.size - pc, &b, &err), ST_OK);
+        const struct aie_inst * lng = &b.slot[AIE_SLOT_LNG];
+        bool has = b.present >> AIE_SLOT_LNG & 1;
+        if (has && lng->op == AIE2_JNZ) {
+            target = lng->values[1];
+        } else if (has && lng->op == AIE2_MOVXM_lng_cg &&
+                   lng->values[0] == AIE_REG(AIE_SPC, AIE_SPC_LE)) {
+            last = lng->values[1];
+        }
+        if (last == (int) pc) {
+            assert_int_equal(b.size, 16);
+        }
+        idle += b.size == 2;
+    }
+    assert_int_equal(target, 16); // the first bundle of 4 bytes was filled up
+    assert_int_equal(last % 16, 0);
+    assert_true(idle >= 5); // of the delay slots
+    assert_true(code.size < 16 * (size_t) code.stats.bundles * 3 / 4);
+    free(code.bytes);
+    asm_free(p);
 }
 
 static void expect_misuse(struct asm_program * p, const char * reason) {
@@ -188,7 +234,8 @@ static void kernels_fit(void ** state) {
         struct error err = {0};
         assert_int_equal(elementwise_program(&spec, &program, &err), ST_OK);
         const struct asm_stats * s = &program.code.stats;
-        print_message("sum_%s: %d bundles\n", dtype_name((enum dtype) t), s->bundles);
+        print_message("sum_%s: %d bundles, %zu bytes\n", dtype_name((enum dtype) t), s->bundles,
+                      program.code.size);
         for (int l = 0; l < s->n_loops; l++) {
             print_message(
                 "    %d instructions, plain %d, every %d bundles (slots %d, recurrence %d), "
@@ -206,6 +253,7 @@ static void kernels_fit(void ** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(schedules_keep_their_meaning),
+        cmocka_unit_test(bundles_are_short),
         cmocka_unit_test(misuse_is_reported),
         cmocka_unit_test(kernels_fit),
     };

@@ -291,11 +291,99 @@ static void branches(void ** state) {
     assert_non_null(strstr(err.text, "runs off the end"));
 }
 
+// ---- short bundles ----
+
+struct bytes {
+    uint8_t at[512];
+    size_t n;
+};
+
+// A bundle of the given size with one instruction or none; 0 = the shortest.
+static void sized(struct bytes * p, int size, const struct aie_inst * inst) {
+    struct aie_bundle out = {.size = (uint8_t) size};
+    struct error err = {0};
+    uint8_t bytes[AIE_MAX_BUNDLE_BYTES];
+    if (inst) {
+        enum aie_slot slot = aie_isa_instr(isa(), inst->op)->slot;
+        out.present = (uint8_t) (1u << slot);
+        out.slot[slot] = *inst;
+    }
+    assert_int_equal(aie_bundle_encode(isa(), &out, bytes, &size, &err), ST_OK);
+    memcpy(p->at + p->n, bytes, (size_t) size);
+    p->n += (size_t) size;
+}
+
+static void idle(struct bytes * p, int size, int n) {
+    while (n-- > 0) {
+        sized(p, size, NULL);
+    }
+}
+
+static void expect_bytes(struct bytes * p, const char * reason) {
+    while (p->n % 16) {
+        sized(p, 2, NULL);
+    }
+    sized(p, 6, &(struct aie_inst){AIE2_J_jump_imm, {(int32_t) p->n}});
+    idle(p, 2, 5);
+    struct error err = {0};
+    assert_int_equal(asm_check(AIE_ARCH_AIE2, p->at, p->n, &err), reason ? ST_INVALID : ST_OK);
+    if (reason && !strstr(err.text, reason)) {
+        print_message("%s\n", err.text);
+    }
+    assert_true(!reason || strstr(err.text, reason));
+}
+
+// A loop of eight bundles of 2 bytes and a last one, behind `between` bytes in bundles of `size`.
+static void short_loop(int size, int between, int first, int last, int last_size,
+                       const char * reason) {
+    struct bytes p = {.n = 0};
+    sized(&p, 6, &(struct aie_inst){AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LS), first}});
+    sized(&p, 6, &(struct aie_inst){AIE2_MOVXM_lng_cg, {AIE_REG(AIE_SPC, AIE_SPC_LE), last}});
+    sized(&p, 4, &(struct aie_inst){AIE2_ADD_NC, {AIE_REG(AIE_SPC, AIE_SPC_LC), R(1), 0}});
+    idle(&p, size, between / size);
+    idle(&p, 2, 8);
+    idle(&p, last_size, 16 / last_size);
+    expect_bytes(&p, reason);
+}
+
+static void short_bundles(void ** state) {
+    (void) state;
+    short_loop(16, 96, 112, 128, 16, NULL);
+    short_loop(2, 96, 112, 128, 16, NULL);
+    short_loop(16, 80, 96, 112, 16, "too near before the end of the loop");
+    short_loop(16, 96, 114, 128, 16, "no aligned bundle");
+    short_loop(16, 96, 112, 126, 16, "no aligned bundle");
+    short_loop(16, 96, 112, 128, 4, "not a full one");
+    // latencies count in bundles, whatever their size: a load is there in the seventh
+    for (int size = 2; size <= 16; size += 14) {
+        for (int wait = 5; wait <= 6; wait++) {
+            struct bytes p = {.n = 0};
+            struct aie_inst load = lda(2), use = add(4, 2, 2);
+            sized(&p, 0, &load);
+            idle(&p, size, wait);
+            sized(&p, 0, &use);
+            expect_bytes(&p, wait == 5 ? in_flight : NULL);
+        }
+    }
+    for (int to = 46; to <= 50; to += 2) { // delay slots behind 22 bytes, idle bundles from 32 on
+        struct bytes p = {.n = 0};
+        sized(&p, 6, &(struct aie_inst){AIE2_J_jump_imm, {to}});
+        idle(&p, 2, 21);
+        expect_bytes(&p, to == 48 ? NULL : "no aligned bundle");
+    }
+    struct bytes p = {.n = 0}; // an address in the middle of a bundle
+    sized(&p, 6, &(struct aie_inst){AIE2_J_jump_imm, {32}});
+    idle(&p, 2, 12);
+    idle(&p, 4, 1);
+    expect_bytes(&p, "no aligned bundle");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_in_flight),  cmocka_unit_test(results_that_collide),
         cmocka_unit_test(locks_and_memory), cmocka_unit_test(loops),
         cmocka_unit_test(trips_overlap),    cmocka_unit_test(branches),
+        cmocka_unit_test(short_bundles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,10 +9,9 @@
 // x's exponent: (1.5 2^e + difference) - 1.5 2^e. f16 numbers have 11 bits and nothing to lose.
 #include "convert.h"
 
-#include "aie/isa/aie2.h"
+#include "aie/target/verbs.h"
 
-enum { OWN_LOCKS = 48 }; // the core's numbering of its own locks
-enum { FLOAT_ADD_CONFIG = 28, INT_ADD_CONFIG = 0, ROUND_NEAREST_EVEN = 12 };
+enum { INT_ADD_CONFIG = 0 };
 enum { MEM_PARAMS, MEM_IN, MEM_HI, MEM_HI2, MEM_LO };
 
 // f16 magnitudes and what they become; "raised" stands at f32's exponent and mantissa.
@@ -45,37 +44,41 @@ struct program {
     struct asm_reg exponent, middle;     // X, in 32-bit lanes
 };
 
+static int32_t address(const struct program * w, int32_t at) { // by which the core knows it
+    return (int32_t) asm_target(w->p)->own_window + at;
+}
+
 static void set(struct program * w, struct asm_reg r, int32_t value) {
-    ASM(w->p, AIE2_MOVXM_lng_cg, A_REG(r), A_IMM(value));
+    emit_set(w->p, r, value);
 }
 
 static void copy(struct program * w, struct asm_reg to, struct asm_reg from) {
-    ASM(w->p, AIE2_MOV_mv_scl, A_REG(to), A_REG(from));
+    emit_copy(w->p, to, from);
 }
 
 static void pointer_to(struct program * w, struct asm_reg to, struct asm_reg base,
                        struct asm_reg offset) {
     struct asm_reg sum = asm_local(w->p, ASM_R);
-    ASM(w->p, AIE2_ADD, A_REG(sum), A_REG(base), A_REG(offset));
+    emit_alu(w->p, AIE_BASIC_ADD, sum, base, offset);
     copy(w, to, sum);
 }
 
 static void flip(struct program * w, struct asm_reg r, int32_t bits_) {
     struct asm_reg other = asm_local(w->p, ASM_R);
     set(w, other, bits_);
-    ASM(w->p, AIE2_XOR, A_REG(r), A_REG(r), A_REG(other));
+    emit_alu(w->p, AIE_BASIC_XOR, r, r, other);
 }
 
 static void acquire(struct program * w, int lock, struct asm_reg value) {
-    asm_lock_acquire(w->p, OWN_LOCKS + lock, value);
+    asm_lock_acquire(w->p, asm_target(w->p)->own_locks + lock, value);
 }
 
 static void release(struct program * w, int lock, struct asm_reg value) {
-    asm_lock_release(w->p, OWN_LOCKS + lock, value);
+    asm_lock_release(w->p, asm_target(w->p)->own_locks + lock, value);
 }
 
 static void parameter(struct program * w, struct asm_reg to, int i) {
-    ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_PARAMS, A_REG(to), A_REG(w->params), A_IMM(4 * i));
+    emit_load_word(w->p, MEM_PARAMS, to, w->params, 4 * i);
 }
 
 // ---- constants ----
@@ -86,10 +89,10 @@ static struct asm_reg scalar(struct program * w, int32_t value) {
     return r;
 }
 
-static struct asm_reg lanes(struct program * w, int broadcast, int32_t value) {
+static struct asm_reg lanes(struct program * w, enum lane_width width, int32_t value) {
     struct asm_reg r = asm_local(w->p, ASM_R), x = asm_global(w->p, ASM_X);
     set(w, r, value);
-    ASM(w->p, broadcast, A_REG(x), A_REG(r));
+    emit_splat(w->p, width, x, r);
     return x;
 }
 
@@ -97,9 +100,9 @@ static struct asm_reg wide_lanes(struct program * w, int32_t value) {
     struct asm_reg r = asm_local(w->p, ASM_R), x = asm_local(w->p, ASM_X);
     struct asm_reg cm = asm_global(w->p, ASM_CM);
     set(w, r, value);
-    ASM(w->p, AIE2_VBCST_32, A_REG(x), A_REG(r));
+    emit_splat(w->p, LANE_32, x, r);
     for (int half = 0; half < 2; half++) {
-        ASM(w->p, AIE2_VMOV_mv_x, A_REG(asm_half(cm, half)), A_REG(x));
+        emit_move(w->p, asm_half(cm, half), x);
     }
     return cm;
 }
@@ -118,18 +121,18 @@ static void write_constants(struct program * w) {
     w->minus_one = scalar(w, -1);
     w->two = scalar(w, 2);
     w->minus_two = scalar(w, -2);
-    w->float_config = scalar(w, FLOAT_ADD_CONFIG);
-    set(w, w->params, CV_CORE_MEMORY + CV_PARAMS);
+    w->float_config = scalar(w, (int32_t) asm_target(w->p)->add_config);
+    set(w, w->params, address(w, CV_PARAMS));
     struct asm_reg mode = asm_local(w->p, ASM_R);
-    set(w, mode, ROUND_NEAREST_EVEN);
-    ASM(w->p, AIE2_MOVX_mvx_scl, A_FIXED(AIE_REG(AIE_CR, AIE_CR_RND)), A_REG(mode));
-    w->zero = lanes(w, AIE2_VBCST_32, 0);
-    w->magnitude = lanes(w, AIE2_VBCST_16, MAGNITUDE);
+    set(w, mode, AIE_ROUND_NEAREST_EVEN);
+    emit_control(w->p, AIE_CONTROL_ROUND, mode);
+    w->zero = lanes(w, LANE_32, 0);
+    w->magnitude = lanes(w, LANE_16, MAGNITUDE);
     if (w->source == DTYPE_F16) {
         struct asm_reg shift = asm_local(w->p, ASM_R);
-        w->f16_inf = lanes(w, AIE2_VBCST_16, F16_INF);
-        w->f16_normal = lanes(w, AIE2_VBCST_16, F16_NORMAL);
-        w->sign = lanes(w, AIE2_VBCST_16, SIGN);
+        w->f16_inf = lanes(w, LANE_16, F16_INF);
+        w->f16_normal = lanes(w, LANE_16, F16_NORMAL);
+        w->sign = lanes(w, LANE_16, SIGN);
         w->rebias = wide_lanes(w, RAISED_REBIAS);
         w->small = wide_lanes(w, RAISED_SMALL);
         w->int_config = scalar(w, INT_ADD_CONFIG);
@@ -137,45 +140,41 @@ static void write_constants(struct program * w) {
         set(w, shift, RAISE);
         copy(w, w->raise, shift);
     } else {
-        w->exponent = lanes(w, AIE2_VBCST_32, SIGN_AND_EXPONENT);
-        w->inf = lanes(w, AIE2_VBCST_16, BF16_INF);
-        w->middle = lanes(w, AIE2_VBCST_32, MIDDLE);
+        w->exponent = lanes(w, LANE_32, SIGN_AND_EXPONENT);
+        w->inf = lanes(w, LANE_16, BF16_INF);
+        w->middle = lanes(w, LANE_32, MIDDLE);
     }
 }
 
 // ---- 32 numbers ----
 
-static struct asm_reg vector2(struct program * w, int op, struct asm_reg a, struct asm_reg b) {
+static struct asm_reg vector2(struct program * w, enum lane_op op, enum lane_width width,
+                              struct asm_reg a, struct asm_reg b) {
     struct asm_reg d = asm_local(w->p, ASM_X);
-    ASM(w->p, op, A_REG(d), A_REG(a), A_REG(b));
+    emit_lanes(w->p, op, width, d, a, b);
     return d;
 }
 
-static struct asm_reg compare(struct program * w, int op, struct asm_reg a, struct asm_reg b) {
-    struct asm_reg mask = asm_local(w->p, ASM_MASK);
-    ASM(w->p, op, A_REG(mask), A_REG(a), A_REG(b));
+static struct asm_reg less(struct program * w, struct asm_reg a, struct asm_reg b) {
+    struct asm_reg mask = emit_new_mask(w->p, LANE_16);
+    emit_compare(w->p, LANE_LESS, LANE_16, mask, a, b);
     return mask;
 }
 
 static struct asm_reg choose(struct program * w, struct asm_reg mask, struct asm_reg if_clear,
                              struct asm_reg if_set) {
     struct asm_reg d = asm_local(w->p, ASM_X);
-    ASM(w->p, AIE2_VSEL_16, A_REG(d), A_REG(if_clear), A_REG(if_set), A_REG(mask));
+    emit_select(w->p, LANE_16, d, if_clear, if_set, mask);
     return d;
 }
 
 // 64 bytes, by a pointer that moves on.
-static void load(struct program * w, int op, struct asm_reg to, struct asm_reg pointer) {
-    for (int half = 0; half < 2; half++) {
-        ASM_MEM(w->p, op, MEM_IN, A_REG(asm_half(to, half)), A_REG(pointer), A_IMM(32));
-    }
+static void load(struct program * w, struct asm_reg to, struct asm_reg pointer) {
+    emit_load_next(w->p, MEM_IN, to, pointer);
 }
 
 static void store(struct program * w, struct asm_reg x, struct asm_reg pointer, int memory) {
-    for (int half = 0; half < 2; half++) {
-        ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_pstm_nrm_imm, memory, A_REG(pointer),
-                A_REG(asm_half(x, half)), A_IMM(32));
-    }
+    emit_store_next(w->p, memory, x, pointer);
 }
 
 // Of what is not finite nothing is left, and times a rest of zero an infinity would be a NaN: it
@@ -192,9 +191,8 @@ static void store_pieces(struct program * w, struct asm_reg hi, struct asm_reg r
 static void f32_trip(struct program * w) {
     for (int i = 0; i < 2; i++) {
         struct asm_reg bm = asm_local(w->p, ASM_BM);
-        load(w, AIE2_VLDA_dmw_lda_am_ag_pstm_nrm_imm, bm, w->pin);
-        ASM_MEM(w->p, AIE2_VST_CONV_BF16_FP32_ag_pstm_nrm_imm, MEM_HI, A_REG(w->phi), A_IMM(32),
-                A_REG(bm));
+        load(w, bm, w->pin);
+        emit_store_bf16_next(w->p, MEM_HI, bm, w->phi);
     }
 }
 
@@ -203,16 +201,17 @@ static struct asm_reg f32_rest(struct program * w, struct asm_reg x, struct asm_
     struct asm_program * p = w->p;
     struct asm_reg hi_bm = asm_local(p, ASM_BM), hi = asm_local(p, ASM_X);
     struct asm_reg bm[2], rest = asm_local(p, ASM_BM);
-    ASM(p, AIE2_VCONV_FP32_BF16, A_REG(hi_bm), A_REG(hi_half));
-    ASM(p, AIE2_VMOV_mv_x, A_REG(hi), A_REG(hi_bm));
+    emit_from_bf16(p, hi_bm, hi_half);
+    emit_move(p, hi, hi_bm);
     struct asm_reg middle =
-        vector2(w, AIE2_VBOR, vector2(w, AIE2_VBAND, x, w->exponent), w->middle);
-    struct asm_reg moved = vector2(w, AIE2_VADD_32, middle, vector2(w, AIE2_VSUB_32, x, hi));
+        vector2(w, LANE_OR, LANE_32, vector2(w, LANE_AND, LANE_32, x, w->exponent), w->middle);
+    struct asm_reg moved =
+        vector2(w, LANE_ADD, LANE_32, middle, vector2(w, LANE_SUB, LANE_32, x, hi));
     for (int i = 0; i < 2; i++) {
         bm[i] = asm_local(p, ASM_BM);
-        ASM(p, AIE2_VMOV_mv_x, A_REG(bm[i]), A_REG(i ? middle : moved));
+        emit_move(p, bm[i], i ? middle : moved);
     }
-    ASM(p, AIE2_VSUB_F, A_REG(rest), A_REG(bm[0]), A_REG(bm[1]), A_REG(w->float_config));
+    emit_f_sub(p, rest, bm[0], bm[1], w->float_config);
     return rest;
 }
 
@@ -220,14 +219,12 @@ static void f32_pieces_trip(struct program * w) {
     struct asm_reg hi = asm_local(w->p, ASM_X), rest = asm_local(w->p, ASM_X);
     for (int half = 0; half < 2; half++) {
         struct asm_reg bm = asm_local(w->p, ASM_BM), x = asm_local(w->p, ASM_X);
-        load(w, AIE2_VLDA_dmw_lda_am_ag_pstm_nrm_imm, bm, w->pin);
-        load(w, AIE2_VLDA_dmw_lda_w_ag_pstm_nrm_imm, x, w->pin2);
-        ASM(w->p, AIE2_VCONV_BF16_FP32, A_REG(asm_half(hi, half)), A_REG(bm));
-        ASM(w->p, AIE2_VCONV_BF16_FP32, A_REG(asm_half(rest, half)),
-            A_REG(f32_rest(w, x, asm_half(hi, half))));
+        load(w, bm, w->pin);
+        load(w, x, w->pin2);
+        emit_to_bf16(w->p, asm_half(hi, half), bm);
+        emit_to_bf16(w->p, asm_half(rest, half), f32_rest(w, x, asm_half(hi, half)));
     }
-    struct asm_reg finite =
-        compare(w, AIE2_VLT_S16, vector2(w, AIE2_VBAND, hi, w->magnitude), w->inf);
+    struct asm_reg finite = less(w, vector2(w, LANE_AND, LANE_16, hi, w->magnitude), w->inf);
     store_pieces(w, hi, rest, finite);
 }
 
@@ -237,23 +234,20 @@ static void f32_pieces_trip(struct program * w) {
 static struct asm_reg narrow(struct program * w, struct asm_reg cm) {
     struct asm_reg d = asm_local(w->p, ASM_X);
     for (int half = 0; half < 2; half++) {
-        ASM(w->p, AIE2_VCONV_BF16_FP32, A_REG(asm_half(d, half)), A_REG(asm_half(cm, half)));
+        emit_to_bf16(w->p, asm_half(d, half), asm_half(cm, half));
     }
     return d;
 }
 
 static struct asm_reg subtract(struct program * w, struct asm_reg a, struct asm_reg b) {
     struct asm_reg d = asm_local(w->p, ASM_CM);
-    for (int half = 0; half < 2; half++) {
-        ASM(w->p, AIE2_VSUB_F, A_REG(asm_half(d, half)), A_REG(asm_half(a, half)),
-            A_REG(asm_half(b, half)), A_REG(w->float_config));
-    }
+    emit_f_sub(w->p, d, a, b, w->float_config);
     return d;
 }
 
 static struct asm_reg add_bits(struct program * w, struct asm_reg a, struct asm_reg b) {
     struct asm_reg d = asm_local(w->p, ASM_CM);
-    ASM(w->p, AIE2_VADD, A_REG(d), A_REG(a), A_REG(b), A_REG(w->int_config));
+    emit_acc_add(w->p, d, a, b, w->int_config);
     return d;
 }
 
@@ -263,11 +257,11 @@ static struct asm_reg add_bits(struct program * w, struct asm_reg a, struct asm_
 static void f16_trip(struct program * w, bool pieces) {
     struct asm_program * p = w->p;
     struct asm_reg raw = asm_local(p, ASM_X), raised = asm_local(p, ASM_CM);
-    load(w, AIE2_VLDA_dmw_lda_w_ag_pstm_nrm_imm, raw, w->pin);
-    struct asm_reg m = vector2(w, AIE2_VBAND, raw, w->magnitude);
-    ASM(p, AIE2_VUPS_S32_S16_mv_ups_x2c, A_REG(raised), A_REG(m), A_REG(w->raise));
-    struct asm_reg is_denormal = compare(w, AIE2_VLT_S16, m, w->f16_normal);
-    struct asm_reg finite = compare(w, AIE2_VLT_S16, m, w->f16_inf);
+    load(w, raw, w->pin);
+    struct asm_reg m = vector2(w, LANE_AND, LANE_16, raw, w->magnitude);
+    emit_widen_16(p, raised, m, w->raise);
+    struct asm_reg is_denormal = less(w, m, w->f16_normal);
+    struct asm_reg finite = less(w, m, w->f16_inf);
     struct asm_reg normal = add_bits(w, raised, w->rebias);
     struct asm_reg denormal = subtract(w, add_bits(w, raised, w->small), w->small);
     struct asm_reg special = add_bits(w, normal, w->rebias); // exponent 255
@@ -275,21 +269,20 @@ static void f16_trip(struct program * w, bool pieces) {
     struct asm_reg magnitude = choose(w, finite, narrow(w, special), number);
 
     struct asm_reg again = asm_local(p, ASM_X);
-    load(w, AIE2_VLDA_dmw_lda_w_ag_pstm_nrm_imm, again, w->pin2);
-    struct asm_reg sign = vector2(w, AIE2_VBAND, again, w->sign);
-    struct asm_reg hi = vector2(w, AIE2_VBOR, magnitude, sign);
+    load(w, again, w->pin2);
+    struct asm_reg sign = vector2(w, LANE_AND, LANE_16, again, w->sign);
+    struct asm_reg hi = vector2(w, LANE_OR, LANE_16, magnitude, sign);
     if (!pieces) {
         store(w, hi, w->phi, MEM_HI);
         return;
     }
     struct asm_reg hi_cm = asm_local(p, ASM_CM);
     for (int half = 0; half < 2; half++) {
-        ASM(p, AIE2_VCONV_FP32_BF16, A_REG(asm_half(hi_cm, half)),
-            A_REG(asm_half(magnitude, half)));
+        emit_from_bf16(p, asm_half(hi_cm, half), asm_half(magnitude, half));
     }
     struct asm_reg rest = choose(w, is_denormal, narrow(w, subtract(w, normal, hi_cm)),
                                  narrow(w, subtract(w, denormal, hi_cm)));
-    rest = vector2(w, AIE2_VADD_16, rest, sign); // flips it where x is negative
+    rest = vector2(w, LANE_ADD, LANE_16, rest, sign); // flips it where x is negative
     store_pieces(w, hi, rest, finite);
 }
 
@@ -300,13 +293,13 @@ static void start_run(struct program * w) {
     parameter(w, w->chunks, CV_PARAM_CHUNKS);
     parameter(w, w->pieces, CV_PARAM_PIECES);
     parameter(w, w->flag, CV_PARAM_CLEAR);
-    set(w, w->in, CV_CORE_MEMORY + CV_BUFFER_IN);
-    set(w, w->out, CV_CORE_MEMORY + CV_BUFFER_OUT);
+    set(w, w->in, address(w, CV_BUFFER_IN));
+    set(w, w->out, address(w, CV_BUFFER_OUT));
     int clear = asm_label_new(w->p);
     asm_jump_if_zero(w->p, w->flag, clear);
     struct asm_reg at = asm_local(w->p, ASM_R), first = asm_local(w->p, ASM_R);
     parameter(w, at, CV_PARAM_CLEAR_AT);
-    ASM(w->p, AIE2_ADD, A_REG(first), A_REG(w->in), A_REG(at));
+    emit_alu(w->p, AIE_BASIC_ADD, first, w->in, at);
     copy(w, w->pin, first);
     flip(w, first, CV_IN_BYTES);
     copy(w, w->pin2, first);
@@ -322,18 +315,18 @@ static void start_run(struct program * w) {
 // its own.
 static void clear_odd_ends(struct program * w) {
     int even = asm_label_new(w->p);
-    struct asm_reg address = w->trips, at = asm_local(w->p, ASM_R); // trips is set behind
+    struct asm_reg odd = w->trips, at = asm_local(w->p, ASM_R); // trips is set behind
     parameter(w, w->flag, CV_PARAM_ODD);
     asm_jump_if_zero(w->p, w->flag, even);
     parameter(w, at, CV_PARAM_ODD_AT);
     parameter(w, w->stride, CV_PARAM_ODD_STRIDE);
-    ASM(w->p, AIE2_ADD, A_REG(address), A_REG(w->in), A_REG(at));
+    emit_alu(w->p, AIE_BASIC_ADD, odd, w->in, at);
     asm_loop_begin(w->p, w->flag);
     struct asm_reg own = asm_local(w->p, ASM_R);
-    copy(w, w->pin, address);
-    ASM_MEM(w->p, AIE2_LDA_U16_ag_idx_imm, MEM_IN, A_REG(own), A_REG(w->pin), A_IMM(0));
-    ASM_MEM(w->p, AIE2_ST_dms_sts_idx_imm, MEM_IN, A_REG(own), A_REG(w->pin), A_IMM(0));
-    ASM(w->p, AIE2_ADD, A_REG(address), A_REG(address), A_REG(w->stride));
+    copy(w, w->pin, odd);
+    emit_load_scalar(w->p, MEM_IN, LANE_16, A_REG(own), w->pin, 0);
+    emit_store_word(w->p, MEM_IN, own, w->pin, 0);
+    emit_alu(w->p, AIE_BASIC_ADD, odd, odd, w->stride);
     asm_loop_end(w->p);
     asm_label(w->p, even);
 }
@@ -355,7 +348,7 @@ static void take_chunk(struct program * w) {
     copy(w, w->phi, w->out);
     pointer_to(w, w->phi2, w->out, hi_at);
     pointer_to(w, w->plo, w->out, lo_at);
-    ASM(p, AIE2_ADD_add_r_ri, A_REG(w->chunks), A_REG(w->chunks), A_IMM(-1));
+    emit_add_small(p, w->chunks, w->chunks, -1);
     asm_jump_if_nonzero(p, w->chunks, not_last);
     parameter(w, w->trips, CV_PARAM_TRIPS_LAST);
     asm_label(p, not_last);

@@ -30,7 +30,6 @@ enum { CV_HI, CV_HI_LO_HI, CV_HI_HI_LO, CV_LAYOUTS };
 enum {
     CV_TRIP = 32,    // elements that a loop trip takes
     CV_CHUNK = 2048, // most elements of a chunk
-    CV_CORE_MEMORY = 0x70000,
     CV_PARAMS = 0x0000,
     CV_BUFFER_IN = 0x4000, // pong is ping ^ CV_IN_BYTES
     CV_IN_BYTES = 4 * CV_CHUNK,

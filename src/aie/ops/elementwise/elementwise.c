@@ -5,14 +5,14 @@
 // dispatch finds the array as the first one did.
 #include "elementwise-ops.h"
 
-#include "aie/isa/aie2.h"
+#include "aie/target/verbs.h"
 
-enum { OWN_LOCKS = 48 };  // the core's numbering of its own tile's locks
 enum { FILL_STORES = 8 }; // per trip when a splatted input is spread over its buffers
 
 struct program {
     struct lanes lanes;
     struct asm_program * p;
+    int32_t memory;             // where the core's own begins
     const struct ew_op * group; // any op of it
 
     struct asm_reg chunks, trips, trips_last, op, stream_b, splat_b, splat_byte; // parameters
@@ -29,19 +29,19 @@ struct program {
 };
 
 static void set(struct program * w, struct asm_reg r, int32_t value) {
-    ASM(w->p, AIE2_MOVXM_lng_cg, A_REG(r), A_IMM(value));
+    emit_set(w->p, r, value);
 }
 
 static void copy(struct program * w, struct asm_reg to, struct asm_reg from) {
-    ASM(w->p, AIE2_MOV_mv_scl, A_REG(to), A_REG(from));
+    emit_copy(w->p, to, from);
 }
 
 static void acquire(struct program * w, int lock) {
-    asm_lock_acquire(w->p, OWN_LOCKS + lock, w->lanes.minus_one);
+    asm_lock_acquire(w->p, asm_target(w->p)->own_locks + lock, w->lanes.minus_one);
 }
 
 static void release(struct program * w, int lock) {
-    asm_lock_release(w->p, OWN_LOCKS + lock, w->lanes.one);
+    asm_lock_release(w->p, asm_target(w->p)->own_locks + lock, w->lanes.one);
 }
 
 static void read_parameters(struct program * w) {
@@ -51,10 +51,9 @@ static void read_parameters(struct program * w) {
         [EW_PARAM_STREAM_B] = w->stream_b,     [EW_PARAM_SPLAT_B] = w->splat_b,
         [EW_PARAM_SPLAT_BYTE] = w->splat_byte,
     };
-    set(w, w->pa, EW_CORE_MEMORY + EW_PARAMS);
+    set(w, w->pa, w->memory + EW_PARAMS);
     for (int i = 0; i < EW_PARAM_ARGS; i++) {
-        ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_PARAMS, A_REG(to[i]), A_REG(w->pa),
-                A_IMM(4 * i));
+        emit_load_word(w->p, MEM_PARAMS, to[i], w->pa, 4 * i);
     }
     const struct ew_op * ops[EW_PROGRAM_OPS];
     int n_args = 0, n_ops = ew_program_ops(w->group, ops);
@@ -64,13 +63,12 @@ static void read_parameters(struct program * w) {
     }
     for (int i = 0; i < n_args; i++) {
         struct asm_reg arg = asm_local(w->p, ASM_R);
-        ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_PARAMS, A_REG(arg), A_REG(w->pa),
-                A_IMM(4 * (EW_PARAM_ARGS + i)));
+        emit_load_word(w->p, MEM_PARAMS, arg, w->pa, 4 * (EW_PARAM_ARGS + i));
         lanes_set_param(&w->lanes, i, arg);
     }
-    set(w, w->a, EW_CORE_MEMORY + EW_BUFFER_A);
-    set(w, w->b, EW_CORE_MEMORY + EW_BUFFER_B);
-    set(w, w->out, EW_CORE_MEMORY + EW_BUFFER_OUT);
+    set(w, w->a, w->memory + EW_BUFFER_A);
+    set(w, w->b, w->memory + EW_BUFFER_B);
+    set(w, w->out, w->memory + EW_BUFFER_OUT);
 }
 
 // Points `loop` at the code of the loop with the given number, which is lost.
@@ -79,32 +77,31 @@ static void choose_loop(struct program * w, struct asm_reg number) {
     for (int i = 0; i < w->n_loops; i++) {
         if (i > 0) {
             asm_jump_if_zero(w->p, number, chosen);
-            ASM(w->p, AIE2_ADD_add_r_ri, A_REG(number), A_REG(number), A_IMM(-1));
+            emit_add_small(w->p, number, number, -1);
         }
-        ASM(w->p, AIE2_MOVXM_lng_cg, A_REG(w->loop), A_LABEL(w->labels[i]));
+        emit_set_label(w->p, w->loop, w->labels[i]);
     }
     asm_label(w->p, chosen);
 }
 
 // One element for the whole run: it is spread over both b buffers, which then stay as they are.
 static void spread_splat(struct program * w) {
-    static const int load[3] = {AIE2_LDA_U8_ag_idx_imm, AIE2_LDA_U16_ag_idx_imm,
-                                AIE2_LDA_dms_lda_idx_imm};
-    static const int broadcast[3] = {AIE2_VBCST_8, AIE2_VBCST_16, AIE2_VBCST_32};
     int width = dtype_size(w->lanes.dtype) / 2, none = asm_label_new(w->p);
     asm_jump_if_zero(w->p, w->splat_b, none);
     acquire(w, EW_LOCK_B_FULL);
     struct asm_reg address = asm_local(w->p, ASM_R), element = asm_local(w->p, ASM_R);
     struct asm_reg x = asm_global(w->p, ASM_X);
-    ASM(w->p, AIE2_ADD, A_REG(address), A_REG(w->b), A_REG(w->splat_byte));
+    emit_alu(w->p, AIE_BASIC_ADD, address, w->b, w->splat_byte);
     copy(w, w->pb, address);
-    ASM_MEM(w->p, load[width], MEM_B, A_REG(element), A_REG(w->pb), A_IMM(0));
-    ASM(w->p, broadcast[width], A_REG(x), A_REG(element));
+    emit_load_scalar(w->p, MEM_B, width, A_REG(element), w->pb, 0);
+    emit_splat(w->p, width, x, element);
     copy(w, w->pb, w->b);
-    set(w, w->splat_b, 2 * EW_CHUNK_BYTES / (32 * FILL_STORES)); // is no longer needed
+    set(w, w->splat_b,
+        2 * EW_CHUNK_BYTES /
+            (asm_target(w->p)->vector_bytes / 2 * FILL_STORES)); // is no longer needed
     asm_loop_begin(w->p, w->splat_b);
     for (int i = 0; i < FILL_STORES; i++) {
-        ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_pstm_nrm_imm, MEM_B, A_REG(w->pb), A_LO(x), A_IMM(32));
+        emit_store_next(w->p, MEM_B, asm_half(x, 0), w->pb);
     }
     asm_loop_end(w->p);
     release(w, EW_LOCK_B_EMPTY);
@@ -122,10 +119,10 @@ static void run_loops(struct program * w, int done) {
         struct asm_reg mask = asm_local(p, ASM_R), shift = asm_local(p, ASM_R);
         set(w, mask, (1 << EW_SCRIPT_BITS) - 1);
         set(w, shift, -EW_SCRIPT_BITS);
-        ASM(p, AIE2_AND, A_REG(number), A_REG(script), A_REG(mask));
-        ASM(p, AIE2_LSHL, A_REG(script), A_REG(script), A_REG(shift));
-        ASM(p, AIE2_ADD_add_r_ri, A_REG(number), A_REG(number), A_IMM(-1));
-        set(w, w->temps, EW_CORE_MEMORY + EW_TEMPS_AT);
+        emit_alu(p, AIE_BASIC_AND, number, script, mask);
+        emit_alu(p, AIE_BASIC_SHIFT, script, script, shift);
+        emit_add_small(p, number, number, -1);
+        set(w, w->temps, w->memory + EW_TEMPS_AT);
         choose_loop(w, number);
     }
     copy(w, w->pa, w->a);
@@ -136,16 +133,16 @@ static void run_loops(struct program * w, int done) {
     if (w->staged) {
         asm_jump_if_nonzero(p, script, next);
     }
-    ASM(p, AIE2_XOR, A_REG(w->a), A_REG(w->a), A_REG(w->other));
-    ASM(p, AIE2_XOR, A_REG(w->b), A_REG(w->b), A_REG(w->other));
-    ASM(p, AIE2_XOR, A_REG(w->out), A_REG(w->out), A_REG(w->other));
+    emit_alu(p, AIE_BASIC_XOR, w->a, w->a, w->other);
+    emit_alu(p, AIE_BASIC_XOR, w->b, w->b, w->other);
+    emit_alu(p, AIE_BASIC_XOR, w->out, w->out, w->other);
 }
 
 static void chunk_begin(struct program * w, int again) {
     struct asm_program * p = w->p;
     int not_last = asm_label_new(p), no_b = asm_label_new(p);
     asm_label(p, again);
-    ASM(p, AIE2_ADD_add_r_ri, A_REG(w->chunks), A_REG(w->chunks), A_IMM(-1));
+    emit_add_small(p, w->chunks, w->chunks, -1);
     asm_jump_if_nonzero(p, w->chunks, not_last);
     copy(w, w->trips, w->trips_last);
     asm_label(p, not_last);
@@ -156,32 +153,25 @@ static void chunk_begin(struct program * w, int again) {
     acquire(w, EW_LOCK_OUT_EMPTY);
 }
 
-enum { TEMP_BYTES = 64, MEM_TEMP_IN = MEM_POOL + 1, MEM_TEMP_OUT };
+enum { MEM_TEMP_IN = MEM_POOL + 1, MEM_TEMP_OUT };
 
 static struct val load_temp(struct program * w, int32_t offset, bool to_x) {
-    struct asm_reg to = asm_local(w->p, to_x ? ASM_X : ASM_BM);
-    int op = to_x ? AIE2_VLDA_dmw_lda_w_ag_idx_imm : AIE2_VLDA_dmw_lda_am_ag_idx_imm;
-    for (int half = 0; half < 2; half++) {
-        ASM_MEM(w->p, op, MEM_TEMP_IN, A_REG(asm_half(to, half)), A_REG(w->temps),
-                A_IMM(offset + half * TEMP_BYTES / 2));
-    }
+    struct asm_reg to = to_x ? emit_new_value(w->p) : emit_new_acc(w->p);
+    emit_load(w->p, MEM_TEMP_IN, to, w->temps, offset);
     return to_x ? val_x(to) : val_bm(to);
 }
 
 static void store_temp(struct program * w, int32_t offset, struct val v) {
-    int op = v.has_bm ? AIE2_VST_dmw_sts_am_ag_idx_imm : AIE2_VST_dmw_sts_w_ag_idx_imm;
     struct asm_reg from = v.has_bm ? v.bm : lanes_x(&w->lanes, &v);
-    for (int half = 0; half < 2; half++) {
-        ASM_MEM(w->p, op, MEM_TEMP_OUT, A_REG(asm_half(from, half)), A_REG(w->temps),
-                A_IMM(offset + half * TEMP_BYTES / 2));
-    }
+    emit_store(w->p, MEM_TEMP_OUT, from, w->temps, offset);
 }
 
 static void stage_trip(struct program * w, const struct ew_stage * s, int unroll) {
     struct lanes * l = &w->lanes;
+    const int temp_bytes = 4 * asm_target(w->p)->lanes;
     for (int i = 0; i < unroll; i++) {
         struct ew_vals v = {.a = {.slot = -1}};
-        int32_t at = i * EW_TEMPS * TEMP_BYTES;
+        int32_t at = i * EW_TEMPS * temp_bytes;
         if (s->in & EW_A) {
             v.a = lanes_load(l, w->pa, MEM_A, false);
         }
@@ -190,21 +180,20 @@ static void stage_trip(struct program * w, const struct ew_stage * s, int unroll
         }
         for (int t = 0; t < EW_TEMPS; t++) {
             if (s->in & EW_T0 << t) {
-                v.t[t] = load_temp(w, at + t * TEMP_BYTES, t & 1);
+                v.t[t] = load_temp(w, at + t * temp_bytes, t & 1);
             }
         }
         s->fn(l, &v);
         for (int t = 0; t < EW_TEMPS; t++) {
             if (s->out & EW_T0 << t) {
-                store_temp(w, at + t * TEMP_BYTES, v.t[t]);
+                store_temp(w, at + t * temp_bytes, v.t[t]);
             }
         }
         if (s->out & EW_OUT) {
             lanes_store(l, v.out, w->pout, MEM_OUT, false);
         }
     }
-    ASM(w->p, AIE2_PADDA_lda_ptr_inc_idx_imm, A_REG(w->temps),
-        A_IMM(unroll * EW_TEMPS * TEMP_BYTES));
+    emit_advance(w->p, w->temps, unroll * EW_TEMPS * temp_bytes);
 }
 
 static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
@@ -255,7 +244,7 @@ static void write_program(struct program * w, enum dtype t) {
     for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++) {
         *pointers[i] = asm_global(w->p, ASM_P);
     }
-    lanes_begin(&w->lanes, w->p, t, w->fast, EW_CORE_MEMORY + EW_POOL);
+    lanes_begin(&w->lanes, w->p, t, w->fast, w->memory + EW_POOL);
     set(w, w->other, EW_CHUNK_BYTES);
     w->n_loops = ew_loops(w->group, w->fast, w->loops, &w->staged);
     for (int i = 0; i < w->n_loops; i++) {
@@ -291,6 +280,7 @@ enum status elementwise_program(const struct kernel_spec * spec, struct ew_progr
     if (asm_new(spec->arch, &w.p) != ST_OK) {
         return error_set(err, ST_NO_MEMORY, "aie: out of memory");
     }
+    w.memory = (int32_t) aie_target(spec->arch)->own_window;
     write_program(&w, t);
     enum status st = asm_finish(w.p, &out->code, err);
     lanes_pool_bytes(&w.lanes, out->pool);

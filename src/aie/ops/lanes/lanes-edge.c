@@ -3,7 +3,7 @@
 // included. Native lanes are the bytes as they are.
 #include "lanes.h"
 
-#include "aie/isa/aie2.h"
+#include "aie/target/verbs.h"
 
 int lanes_step(enum dtype t, bool native) {
     return native ? 64 : 16 * dtype_size(t);
@@ -25,8 +25,8 @@ enum {
 #define SIGN 0x80000000u
 
 static struct val f16_to_f32(struct lanes * l, struct asm_reg raw /* low half */) {
-    struct asm_reg up = asm_local(l->p, ASM_BM);
-    ASM(l->p, AIE2_VUPS_S32_S16_mv_ups_w2b, A_REG(up), A_LO(raw), A_REG(l->shift13));
+    struct asm_reg up = emit_new_acc(l->p);
+    emit_widen_16(l->p, up, asm_half(raw, 0), l->shift13);
     struct val x = val_bm(up); // sign at the top, magnitude raised, copies of the sign between
     lanes_x(l, &x);
     struct val rebias = k_bits(l, REBIAS), smallest = k_bits(l, SMALLEST);
@@ -45,8 +45,8 @@ static struct val f16_to_f32(struct lanes * l, struct asm_reg raw /* low half */
 
 // The low 16 bits of (32-bit lane >> shift), rounded, in the low half of a vector.
 static struct asm_reg narrow(struct lanes * l, struct val v, struct asm_reg shift) {
-    struct asm_reg bm = lanes_bm(l, &v), d = asm_local(l->p, ASM_X);
-    ASM(l->p, AIE2_VSRS_S16_S32_mv_w_srs, A_LO(d), A_REG(bm), A_REG(shift));
+    struct asm_reg bm = lanes_bm(l, &v), d = emit_new_value(l->p);
+    emit_narrow_16(l->p, asm_half(d, 0), bm, shift);
     return d;
 }
 
@@ -63,63 +63,41 @@ static struct asm_reg f32_to_f16(struct lanes * l, struct val x) { // result in 
     struct val half = k_bits(l, HALF);
     struct asm_reg small = narrow(l, i_sub(l, f_add(l, m, half), half), l->shift0);
     struct asm_reg sign16 = narrow(l, sign, l->shift16);
-    struct asm_reg magnitude = asm_local(l->p, ASM_X), d = asm_local(l->p, ASM_X);
-    ASM(l->p, AIE2_VSEL_16, A_REG(magnitude), A_REG(normal), A_REG(small), A_REG(is_small));
-    ASM(l->p, AIE2_VBOR, A_REG(d), A_REG(magnitude), A_REG(sign16));
+    struct asm_reg magnitude = emit_new_value(l->p), d = emit_new_value(l->p);
+    emit_select(l->p, LANE_16, magnitude, normal, small, is_small);
+    emit_lanes(l->p, LANE_OR, LANE_16, d, magnitude, sign16);
     return d;
-}
-
-// 64 bytes through the pointer, which moves on.
-static void load_pair(struct lanes * l, int op, struct asm_reg to, struct asm_reg pointer,
-                      int memory) {
-    for (int half = 0; half < 2; half++) {
-        ASM_MEM(l->p, op, memory, A_REG(asm_half(to, half)), A_REG(pointer), A_IMM(32));
-    }
-}
-
-static void store_pair(struct lanes * l, int op, struct asm_reg from, struct asm_reg pointer,
-                       int memory) {
-    for (int half = 0; half < 2; half++) {
-        ASM_MEM(l->p, op, memory, A_REG(pointer), A_REG(asm_half(from, half)), A_IMM(32));
-    }
 }
 
 struct val lanes_load(struct lanes * l, struct asm_reg pointer, int memory, bool native) {
     struct asm_reg bm, x;
     if (native) {
         x = asm_local(l->p, ASM_X);
-        load_pair(l, AIE2_VLDA_dmw_lda_w_ag_pstm_nrm_imm, x, pointer, memory);
+        emit_load_next(l->p, memory, x, pointer);
         return val_x(x);
     }
     switch (l->dtype) {
     case DTYPE_BF16:
-        bm = asm_local(l->p, ASM_BM);
-        ASM_MEM(l->p, AIE2_VLDA_CONV_FP32_BF16_pstm_nrm_imm, memory, A_REG(bm), A_REG(pointer),
-                A_IMM(32));
+        bm = emit_new_acc(l->p);
+        emit_load_bf16_next(l->p, memory, bm, pointer);
         return val_bm(bm);
     case DTYPE_F16:
-        x = asm_local(l->p, ASM_X);
-        ASM_MEM(l->p, AIE2_VLDA_dmw_lda_w_ag_pstm_nrm_imm, memory, A_LO(x), A_REG(pointer),
-                A_IMM(32));
+        x = emit_new_value(l->p);
+        emit_load_next(l->p, memory, asm_half(x, 0), pointer);
         return f16_to_f32(l, x);
     default:
-        bm = asm_local(l->p, ASM_BM);
-        load_pair(l, AIE2_VLDA_dmw_lda_am_ag_pstm_nrm_imm, bm, pointer, memory);
+        bm = emit_new_acc(l->p);
+        emit_load_next(l->p, memory, bm, pointer);
         return val_bm(bm);
     }
 }
 
 void lanes_store(struct lanes * l, struct val v, struct asm_reg pointer, int memory, bool native) {
     if (!native && l->dtype == DTYPE_BF16) {
-        ASM_MEM(l->p, AIE2_VST_CONV_BF16_FP32_ag_pstm_nrm_imm, memory, A_REG(pointer), A_IMM(32),
-                A_REG(lanes_bm(l, &v)));
+        emit_store_bf16_next(l->p, memory, lanes_bm(l, &v), pointer);
     } else if (!native && l->dtype == DTYPE_F16) {
-        struct asm_reg x = f32_to_f16(l, v);
-        ASM_MEM(l->p, AIE2_VST_dmw_sts_w_ag_pstm_nrm_imm, memory, A_REG(pointer), A_LO(x),
-                A_IMM(32));
-    } else if (v.has_bm) {
-        store_pair(l, AIE2_VST_dmw_sts_am_ag_pstm_nrm_imm, v.bm, pointer, memory);
+        emit_store_next(l->p, memory, asm_half(f32_to_f16(l, v), 0), pointer);
     } else {
-        store_pair(l, AIE2_VST_dmw_sts_w_ag_pstm_nrm_imm, lanes_x(l, &v), pointer, memory);
+        emit_store_next(l->p, memory, v.has_bm ? v.bm : lanes_x(l, &v), pointer);
     }
 }

@@ -5,22 +5,20 @@
 // for free.
 #include "lanes.h"
 
-#include "aie/isa/aie2.h"
+#include "aie/target/verbs.h"
 
 #include <string.h>
 
-static struct val adder(struct lanes * l, int op, struct val a, struct val b) {
-    struct asm_reg xa = lanes_bm(l, &a), xb = lanes_bm(l, &b), d = asm_local(l->p, ASM_BM);
-    ASM(l->p, op, A_REG(d), A_REG(xa), A_REG(xb), A_REG(l->float_config));
+struct val f_add(struct lanes * l, struct val a, struct val b) {
+    struct asm_reg xa = lanes_bm(l, &a), xb = lanes_bm(l, &b), d = emit_new_acc(l->p);
+    emit_f_add(l->p, d, xa, xb, l->float_config);
     return val_bm(d);
 }
 
-struct val f_add(struct lanes * l, struct val a, struct val b) {
-    return adder(l, AIE2_VADD_F, a, b);
-}
-
 struct val f_sub(struct lanes * l, struct val a, struct val b) {
-    return adder(l, AIE2_VSUB_F, a, b);
+    struct asm_reg xa = lanes_bm(l, &a), xb = lanes_bm(l, &b), d = emit_new_acc(l->p);
+    emit_f_sub(l->p, d, xa, xb, l->float_config);
+    return val_bm(d);
 }
 
 struct val f_neg(struct lanes * l, struct val a) {
@@ -49,19 +47,17 @@ struct asm_reg m_float_less(struct lanes * l, struct val a, struct val b) {
         order[i] = v_select(l, negative, order[i], i_sub(l, k_bits(l, 0x80000000), order[i]));
     }
     struct asm_reg less = m_less(l, order[0], order[1]), any = asm_local(l->p, ASM_R);
-    struct asm_reg either = asm_local(l->p, ASM_R), result = asm_local(l->p, ASM_MASK);
-    ASM(l->p, AIE2_OR, A_REG(either), A_REG(nan), A_REG(nan_b));
-    ASM(l->p, AIE2_XOR, A_REG(any), A_REG(either), A_REG(l->minus_one));
-    ASM(l->p, AIE2_AND, A_REG(result), A_REG(less), A_REG(any));
+    struct asm_reg either = asm_local(l->p, ASM_R), result = emit_new_mask(l->p, LANE_32);
+    emit_alu(l->p, AIE_BASIC_OR, either, nan, nan_b);
+    emit_alu(l->p, AIE_BASIC_XOR, any, either, l->minus_one);
+    emit_alu(l->p, AIE_BASIC_AND, result, less, any);
     return result;
 }
 
 // ---- factors ----
 
 static void load_half(struct lanes * l, struct asm_reg to, int half, struct val k) {
-    int32_t offset = (k.slot - LANES_POOL_SLOTS / 2) * LANES_POOL_SLOT_BYTES;
-    ASM_MEM(l->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, MEM_POOL, A_REG(asm_half(to, half)),
-            A_REG(l->pool), A_IMM(offset));
+    emit_load_same(l->p, MEM_POOL, asm_half(to, half), l->pool, lanes_slot_offset(k.slot));
 }
 
 // The pool pattern of two equal bf16, of which v's upper half is one.
@@ -79,11 +75,11 @@ struct rests {
 };
 
 static struct asm_reg pair(struct lanes * l, const struct rests * r, int low, int high) {
-    struct asm_reg x = asm_local(l->p, ASM_X);
+    struct asm_reg x = emit_new_pair(l->p);
     const int which[2] = {low, high};
     for (int half = 0; half < 2; half++) {
         if (which[half] < r->n) {
-            ASM(l->p, AIE2_VCONV_BF16_FP32, A_REG(asm_half(x, half)), A_REG(r->bm[which[half]]));
+            emit_to_bf16(l->p, asm_half(x, half), r->bm[which[half]]);
         } else {
             load_half(l, x, half, k_bits(l, 0));
         }
@@ -96,11 +92,10 @@ enum { NO_PIECE = 3 };
 // rest - (the piece that stands in the given half of a pair)
 static struct asm_reg subtract_piece(struct lanes * l, struct asm_reg rest, struct asm_reg from,
                                      int half) {
-    struct asm_reg unit = asm_local(l->p, ASM_X), d = asm_local(l->p, ASM_BM);
+    struct asm_reg unit = emit_new_pair(l->p), d = emit_new_acc(l->p);
     load_half(l, unit, half, k_pair(l, 1.0f));
     load_half(l, unit, !half, k_bits(l, 0));
-    ASM(l->p, AIE2_VMSC_F_vmac_bm_core_dense, A_REG(d), A_REG(rest), A_REG(from), A_REG(unit),
-        A_REG(l->mul_config));
+    emit_msc(l->p, d, rest, from, unit, l->mul_config);
     return d;
 }
 
@@ -138,7 +133,7 @@ static float truncate_bf16(float v) {
 }
 
 static struct asm_reg constant_pair(struct lanes * l, float low, float high) {
-    struct asm_reg x = asm_local(l->p, ASM_X);
+    struct asm_reg x = emit_new_pair(l->p);
     load_half(l, x, 0, k_pair(l, low));
     load_half(l, x, 1, k_pair(l, high));
     return x;
@@ -164,13 +159,11 @@ struct factor f_factor_const(struct lanes * l, float v, int pieces, enum factor_
 // acc + a * b lane by lane, two products; without acc: the products alone.
 static struct asm_reg mac(struct lanes * l, const struct asm_reg * acc, struct asm_reg a,
                           struct asm_reg b) {
-    struct asm_reg d = asm_local(l->p, ASM_BM);
+    struct asm_reg d = emit_new_acc(l->p);
     if (acc) {
-        ASM(l->p, AIE2_VMAC_F_vmac_bm_core_dense, A_REG(d), A_REG(*acc), A_REG(a), A_REG(b),
-            A_REG(l->mul_config));
+        emit_mac(l->p, d, *acc, a, b, l->mul_config);
     } else {
-        ASM(l->p, AIE2_VMUL_F_vmac_bm_core_dense, A_REG(d), A_REG(a), A_REG(b),
-            A_REG(l->mul_config));
+        emit_mul(l->p, d, a, b, l->mul_config);
     }
     return d;
 }

@@ -1,31 +1,22 @@
-// lanes: registers, constants and 32-bit lane operations for aie2, and the program's start. The
+// lanes: registers, constants and 32-bit lane operations, and the program's start. The
 // datatype edges are in lanes-edge.c, float arithmetic in lanes-float.c.
 #include "lanes.h"
 
-#include "aie/isa/aie2.h"
+#include "aie/target/verbs.h"
 
 #include <string.h>
 
-// Rounding modes of the conversions. f32 has nothing to round at its edges, and truncating keeps
-// the bf16 pieces of the largest numbers finite; the others, and the fast functions, which look
-// after the largest numbers themselves, round to nearest even.
-enum { ROUND_TO_ZERO = 2, ROUND_NEAREST_EVEN = 12 };
-
-// Configuration words as compilers for this core give them: f32 lanes, nothing negated; and bf16
-// products lane by lane, two each.
-enum { FLOAT_ADD_CONFIG = 28, FLOAT_MUL_CONFIG = 60 };
-
 static struct asm_reg scalar(struct lanes * l, int32_t value) {
     struct asm_reg r = asm_global(l->p, ASM_R);
-    ASM(l->p, AIE2_MOVX_alu_cg, A_REG(r), A_IMM(value));
+    emit_set_small(l->p, r, value);
     return r;
 }
 
 static struct asm_reg shift_by(struct lanes * l, int amount) {
     struct asm_reg r = asm_local(l->p, ASM_R);
     struct asm_reg s = asm_global(l->p, ASM_S);
-    ASM(l->p, AIE2_MOVX_alu_cg, A_REG(r), A_IMM(amount));
-    ASM(l->p, AIE2_MOV_mv_scl, A_REG(s), A_REG(r));
+    emit_set_small(l->p, r, amount);
+    emit_copy(l->p, s, r);
     return s;
 }
 
@@ -37,19 +28,21 @@ void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fa
                  int32_t pool_address) {
     *l = (struct lanes){.p = p, .dtype = t, .fast = fast, .n_consts = LANES_PARAMS};
     l->pool = asm_global(p, ASM_P);
-    ASM(p, AIE2_MOVXM_lng_cg, A_REG(l->pool),
-        A_IMM(pool_address + LANES_POOL_SLOTS / 2 * LANES_POOL_SLOT_BYTES));
+    emit_set(p, l->pool, pool_address + LANES_POOL_SLOTS / 2 * LANES_POOL_SLOT_BYTES);
     l->minus_one = scalar(l, -1);
     l->one = scalar(l, 1);
     if (!is_float(t)) {
         return;
     }
     struct asm_reg mode = asm_local(p, ASM_R);
-    ASM(p, AIE2_MOVX_alu_cg, A_REG(mode),
-        A_IMM(t == DTYPE_F32 && !fast ? ROUND_TO_ZERO : ROUND_NEAREST_EVEN));
-    ASM(p, AIE2_MOVX_mvx_scl, A_FIXED(AIE_REG(AIE_CR, AIE_CR_RND)), A_REG(mode));
-    l->float_config = scalar(l, FLOAT_ADD_CONFIG);
-    l->mul_config = scalar(l, FLOAT_MUL_CONFIG);
+    // f32 has nothing to round at its edges, and truncating keeps the bf16 pieces of the largest
+    // numbers finite; the others, and the fast functions, which look after the largest numbers
+    // themselves, round to nearest even.
+    bool cut = t == DTYPE_F32 && !fast;
+    emit_set_small(p, mode, cut ? AIE_ROUND_TO_ZERO : AIE_ROUND_NEAREST_EVEN);
+    emit_control(p, AIE_CONTROL_ROUND, mode);
+    l->float_config = scalar(l, (int32_t) asm_target(p)->add_config);
+    l->mul_config = scalar(l, (int32_t) asm_target(p)->mul_config);
     if (t == DTYPE_F16) {
         l->shift0 = shift_by(l, 0);
         l->shift13 = shift_by(l, 13);
@@ -69,15 +62,10 @@ void lanes_pool_bytes(const struct lanes * l,
     }
 }
 
-static int32_t slot_offset(int slot) {
-    return (slot - LANES_POOL_SLOTS / 2) * LANES_POOL_SLOT_BYTES;
-}
-
 void lanes_set_param(struct lanes * l, int i, struct asm_reg r) {
-    struct asm_reg x = asm_local(l->p, ASM_X);
-    ASM(l->p, AIE2_VBCST_32, A_REG(x), A_REG(r));
-    ASM_MEM(l->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_POOL, A_LO(x), A_REG(l->pool),
-            A_IMM(slot_offset(i)));
+    struct asm_reg x = emit_new_value(l->p);
+    emit_splat(l->p, LANE_32, x, r);
+    emit_store(l->p, MEM_POOL, asm_half(x, 0), l->pool, lanes_slot_offset(i));
 }
 
 static struct val from_slot(int slot) {
@@ -99,7 +87,7 @@ struct val k_bits(struct lanes * l, uint32_t pattern) {
         l->n_consts = l->hole_end;
     }
     if (l->n_consts == LANES_POOL_SLOTS) { // reported as a register that nothing wrote
-        return val_x(asm_local(l->p, ASM_X));
+        return val_x(emit_new_value(l->p));
     }
     l->consts[l->n_consts] = pattern;
     return from_slot(l->n_consts++);
@@ -121,21 +109,14 @@ struct val val_bm(struct asm_reg bm) {
     return (struct val){.bm = bm, .has_bm = true, .slot = -1};
 }
 
-static void load_halves(struct lanes * l, int op, struct asm_reg to, int slot) {
-    for (int half = 0; half < 2; half++) { // all lanes of a constant are alike
-        ASM_MEM(l->p, op, MEM_POOL, A_REG(asm_half(to, half)), A_REG(l->pool),
-                A_IMM(slot_offset(slot)));
-    }
-}
-
 struct asm_reg lanes_x(struct lanes * l, struct val * v) {
     if (!v->has_x) {
-        v->x = asm_local(l->p, ASM_X);
+        v->x = emit_new_value(l->p);
         v->has_x = true;
         if (v->has_bm) {
-            ASM(l->p, AIE2_VMOV_mv_x, A_REG(v->x), A_REG(v->bm));
+            emit_move(l->p, v->x, v->bm);
         } else {
-            load_halves(l, AIE2_VLDA_dmw_lda_w_ag_idx_imm, v->x, v->slot);
+            emit_load_same(l->p, MEM_POOL, v->x, l->pool, lanes_slot_offset(v->slot));
         }
     }
     return v->x;
@@ -143,12 +124,12 @@ struct asm_reg lanes_x(struct lanes * l, struct val * v) {
 
 struct asm_reg lanes_bm(struct lanes * l, struct val * v) {
     if (!v->has_bm) {
-        v->bm = asm_local(l->p, ASM_BM);
+        v->bm = emit_new_acc(l->p);
         v->has_bm = true;
         if (v->has_x) {
-            ASM(l->p, AIE2_VMOV_mv_x, A_REG(v->bm), A_REG(v->x));
+            emit_move(l->p, v->bm, v->x);
         } else {
-            load_halves(l, AIE2_VLDA_dmw_lda_am_ag_idx_imm, v->bm, v->slot);
+            emit_load_same(l->p, MEM_POOL, v->bm, l->pool, lanes_slot_offset(v->slot));
         }
     }
     return v->bm;
@@ -156,41 +137,41 @@ struct asm_reg lanes_bm(struct lanes * l, struct val * v) {
 
 // ---- bits and integers ----
 
-static struct val vector2(struct lanes * l, int op, struct val a, struct val b) {
-    struct asm_reg xa = lanes_x(l, &a), xb = lanes_x(l, &b), d = asm_local(l->p, ASM_X);
-    ASM(l->p, op, A_REG(d), A_REG(xa), A_REG(xb));
+static struct val vector2(struct lanes * l, enum lane_op op, struct val a, struct val b) {
+    struct asm_reg xa = lanes_x(l, &a), xb = lanes_x(l, &b), d = emit_new_value(l->p);
+    emit_lanes(l->p, op, LANE_32, d, xa, xb);
     return val_x(d);
 }
 
 struct val b_and(struct lanes * l, struct val a, struct val b) {
-    return vector2(l, AIE2_VBAND, a, b);
+    return vector2(l, LANE_AND, a, b);
 }
 
 struct val b_or(struct lanes * l, struct val a, struct val b) {
-    return vector2(l, AIE2_VBOR, a, b);
+    return vector2(l, LANE_OR, a, b);
 }
 
 struct val i_add(struct lanes * l, struct val a, struct val b) {
-    return vector2(l, AIE2_VADD_32, a, b);
+    return vector2(l, LANE_ADD, a, b);
 }
 
 struct val i_sub(struct lanes * l, struct val a, struct val b) {
-    return vector2(l, AIE2_VSUB_32, a, b);
+    return vector2(l, LANE_SUB, a, b);
 }
 
-static struct val min_max(struct lanes * l, int op, struct val a, struct val b) {
+static struct val min_max(struct lanes * l, enum lane_choice op, struct val a, struct val b) {
     struct asm_reg xa = lanes_x(l, &a), xb = lanes_x(l, &b);
-    struct asm_reg d = asm_local(l->p, ASM_X), which = asm_local(l->p, ASM_MASK);
-    ASM(l->p, op, A_REG(d), A_REG(which), A_REG(xa), A_REG(xb));
+    struct asm_reg d = emit_new_value(l->p), which = emit_new_mask(l->p, LANE_32);
+    emit_choose(l->p, op, LANE_32, d, which, xa, xb);
     return val_x(d);
 }
 
 struct val i_max(struct lanes * l, struct val a, struct val b) {
-    return min_max(l, AIE2_VMAX_LT_S32, a, b);
+    return min_max(l, LANE_MAX, a, b);
 }
 
 struct val i_min(struct lanes * l, struct val a, struct val b) {
-    return min_max(l, AIE2_VMIN_GE_S32, a, b);
+    return min_max(l, LANE_MIN, a, b);
 }
 
 struct val i_shift_left(struct lanes * l, struct val a, int n) {
@@ -201,28 +182,28 @@ struct val i_shift_left(struct lanes * l, struct val a, int n) {
     return a;
 }
 
-static struct asm_reg compare(struct lanes * l, int op, struct val a, struct val b) {
-    struct asm_reg xa = lanes_x(l, &a), xb = lanes_x(l, &b), mask = asm_local(l->p, ASM_MASK);
-    ASM(l->p, op, A_REG(mask), A_REG(xa), A_REG(xb));
+static struct asm_reg compare(struct lanes * l, enum lane_compare op, struct val a, struct val b) {
+    struct asm_reg xa = lanes_x(l, &a), xb = lanes_x(l, &b), mask = emit_new_mask(l->p, LANE_32);
+    emit_compare(l->p, op, LANE_32, mask, xa, xb);
     return mask;
 }
 
 struct asm_reg m_less(struct lanes * l, struct val a, struct val b) {
-    return compare(l, AIE2_VLT_S32, a, b);
+    return compare(l, LANE_LESS, a, b);
 }
 
 struct asm_reg m_greater_equal(struct lanes * l, struct val a, struct val b) {
-    return compare(l, AIE2_VGE_S32, a, b);
+    return compare(l, LANE_NOT_LESS, a, b);
 }
 
 struct asm_reg m_zero(struct lanes * l, struct val a) {
-    struct asm_reg x = lanes_x(l, &a), mask = asm_local(l->p, ASM_MASK);
-    ASM(l->p, AIE2_VEQZ_32, A_REG(mask), A_REG(x));
+    struct asm_reg x = lanes_x(l, &a), mask = emit_new_mask(l->p, LANE_32);
+    emit_is_zero(l->p, LANE_32, mask, x);
     return mask;
 }
 
 struct val v_select(struct lanes * l, struct asm_reg mask, struct val if_clear, struct val if_set) {
-    struct asm_reg a = lanes_x(l, &if_clear), b = lanes_x(l, &if_set), d = asm_local(l->p, ASM_X);
-    ASM(l->p, AIE2_VSEL_32, A_REG(d), A_REG(a), A_REG(b), A_REG(mask));
+    struct asm_reg a = lanes_x(l, &if_clear), b = lanes_x(l, &if_set), d = emit_new_value(l->p);
+    emit_select(l->p, LANE_32, d, a, b, mask);
     return val_x(d);
 }

@@ -1,5 +1,5 @@
-// lanes: an op is written once, over lanes. A val is one vector of lanes: 16 numbers of 32 bits
-// when the op computes in f32 (whatever the datatype in memory), or a full 512-bit vector of the
+// lanes: an op is written once, over lanes. A val is one vector of lanes: target->lanes numbers of
+// 32 bits when the op computes in f32 (whatever the datatype in memory), or a full vector of the
 // datatype's own width when it works on the bits. Datatypes live at the edges: a load turns memory
 // into lanes, a store turns lanes into memory, rounding to nearest even.
 //
@@ -11,6 +11,7 @@
 #include "aie/asm/asm.h"
 #include "kernel/kernel.h"
 
+// The pool: one number a slot, as often as it fits.
 enum { LANES_POOL_SLOTS = 64, LANES_POOL_SLOT_BYTES = 32, LANES_PARAMS = KERNEL_MAX_PARAMS };
 
 struct lanes {
@@ -45,6 +46,10 @@ void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fa
 // The pool's content for the PDI: LANES_POOL_SLOTS slots.
 void lanes_pool_bytes(const struct lanes * l,
                       uint8_t bytes[LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES]);
+// Where a slot is, seen from the pool pointer.
+static inline int32_t lanes_slot_offset(int slot) {
+    return (slot - LANES_POOL_SLOTS / 2) * LANES_POOL_SLOT_BYTES;
+}
 // Puts parameter i (an f32 or integer pattern in a scalar) into its pool slot.
 void lanes_set_param(struct lanes * l, int i, struct asm_reg scalar);
 

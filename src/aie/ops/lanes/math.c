@@ -3,14 +3,14 @@
 // little on this core: partial products taken off largest first cancel without a rounding error.
 #include "math-lanes.h"
 
-#include "aie/isa/aie2.h"
+#include "aie/target/verbs.h"
 
 // ---- lane operations ----
 
 static struct val shift_bytes(struct lanes * l, struct val a, int bytes) {
-    struct asm_reg x = lanes_x(l, &a), d = asm_local(l->p, ASM_X), amount = asm_local(l->p, ASM_R);
-    ASM(l->p, AIE2_MOVX_alu_cg, A_REG(amount), A_IMM(bytes));
-    ASM(l->p, AIE2_VSHIFT, A_REG(d), A_REG(x), A_REG(x), A_REG(amount));
+    struct asm_reg x = lanes_x(l, &a), d = emit_new_value(l->p), amount = asm_local(l->p, ASM_R);
+    emit_set_small(l->p, amount, bytes);
+    emit_shift_bytes(l->p, d, x, x, amount);
     return val_x(d);
 }
 
@@ -175,10 +175,10 @@ struct val f_rsqrt(struct lanes * l, struct val x) {
 static struct asm_reg choose(struct lanes * l, struct asm_reg by, struct asm_reg if_clear,
                              struct asm_reg if_set) {
     struct asm_reg differ = asm_local(l->p, ASM_R), change = asm_local(l->p, ASM_R);
-    struct asm_reg mask = asm_local(l->p, ASM_MASK);
-    ASM(l->p, AIE2_XOR, A_REG(differ), A_REG(if_clear), A_REG(if_set));
-    ASM(l->p, AIE2_AND, A_REG(change), A_REG(differ), A_REG(by));
-    ASM(l->p, AIE2_XOR, A_REG(mask), A_REG(if_clear), A_REG(change));
+    struct asm_reg mask = emit_new_mask(l->p, LANE_32);
+    emit_alu(l->p, AIE_BASIC_XOR, differ, if_clear, if_set);
+    emit_alu(l->p, AIE_BASIC_AND, change, differ, by);
+    emit_alu(l->p, AIE_BASIC_XOR, mask, if_clear, change);
     return mask;
 }
 

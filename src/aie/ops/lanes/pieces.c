@@ -2,7 +2,7 @@
 // rest after a piece is exact either way.
 #include "pieces.h"
 
-#include "aie/isa/aie2.h"
+#include "aie/target/verbs.h"
 
 #include <string.h>
 
@@ -21,9 +21,7 @@ static float truncate_bf16(double v) {
 }
 
 static void load_slot(struct lanes * l, struct asm_reg to, int half, int slot) {
-    int32_t offset = (slot - LANES_POOL_SLOTS / 2) * LANES_POOL_SLOT_BYTES;
-    ASM_MEM(l->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, MEM_POOL, A_REG(asm_half(to, half)),
-            A_REG(l->pool), A_IMM(offset));
+    emit_load_same(l->p, MEM_POOL, asm_half(to, half), l->pool, lanes_slot_offset(slot));
 }
 
 // The pool slot of two equal bf16 numbers into a half of a vector.
@@ -38,25 +36,25 @@ static void load_half(struct lanes * l, struct asm_reg to, int half, float v) {
 }
 
 struct asm_reg p_params(struct lanes * l, int low, int high) {
-    struct asm_reg x = asm_local(l->p, ASM_X);
+    struct asm_reg x = emit_new_pair(l->p);
     load_slot(l, x, 0, k_param(l, low).slot);
     load_slot(l, x, 1, k_param(l, high).slot);
     return x;
 }
 
 static void convert_half(struct lanes * l, struct asm_reg to, int half, struct asm_reg bm) {
-    ASM(l->p, AIE2_VCONV_BF16_FP32, A_REG(asm_half(to, half)), A_REG(bm));
+    emit_to_bf16(l->p, asm_half(to, half), bm);
 }
 
 struct asm_reg p_constants(struct lanes * l, float low, float high) {
-    struct asm_reg x = asm_local(l->p, ASM_X);
+    struct asm_reg x = emit_new_pair(l->p);
     load_half(l, x, 0, low);
     load_half(l, x, 1, high);
     return x;
 }
 
 struct asm_reg p_constant_and(struct lanes * l, float low, struct val high) {
-    struct asm_reg bm = lanes_bm(l, &high), x = asm_local(l->p, ASM_X);
+    struct asm_reg bm = lanes_bm(l, &high), x = emit_new_pair(l->p);
     load_half(l, x, 0, low);
     convert_half(l, x, 1, bm);
     return x;
@@ -83,8 +81,8 @@ struct asm_reg p_halves(struct lanes * l, struct val v) {
 
 struct asm_reg p_swapped(struct lanes * l, struct asm_reg x) {
     struct asm_reg d = asm_local(l->p, ASM_X), half = asm_local(l->p, ASM_R);
-    ASM(l->p, AIE2_MOVX_alu_cg, A_REG(half), A_IMM(32));
-    ASM(l->p, AIE2_VSHIFT, A_REG(d), A_REG(x), A_REG(x), A_REG(half));
+    emit_set_small(l->p, half, 32);
+    emit_shift_bytes(l->p, d, x, x, half);
     return d;
 }
 
@@ -100,8 +98,8 @@ enum { SHUFFLE_EVEN = 2, SHUFFLE_ODD = 3 };
 
 static struct asm_reg shuffled(struct lanes * l, struct asm_reg a, struct asm_reg b, int mode) {
     struct asm_reg d = asm_local(l->p, ASM_X), m = asm_local(l->p, ASM_R);
-    ASM(l->p, AIE2_MOVX_alu_cg, A_REG(m), A_IMM(mode));
-    ASM(l->p, AIE2_VSHUFFLE, A_REG(d), A_REG(a), A_REG(b), A_REG(m));
+    emit_set_small(l->p, m, mode);
+    emit_shuffle(l->p, d, a, b, m);
     return d;
 }
 
@@ -122,7 +120,7 @@ struct asm_reg p_lowers(struct lanes * l, struct val v) {
 
 struct asm_reg p_pair(struct lanes * l, struct pieces * p, int i, int j) {
     if (!p->has[i][j]) {
-        struct asm_reg x = asm_local(l->p, ASM_X);
+        struct asm_reg x = emit_new_pair(l->p);
         const int which[2] = {i, j};
         for (int half = 0; half < 2; half++) {
             if (which[half] == NO_PIECE_AT || p->is_constant) {
@@ -159,24 +157,21 @@ struct pieces p_constant(double v, int n) {
     return p;
 }
 
-static struct val multiply(struct lanes * l, int op, struct val c, struct asm_reg a,
-                           struct asm_reg b) {
-    struct asm_reg acc = lanes_bm(l, &c), d = asm_local(l->p, ASM_BM);
-    ASM(l->p, op, A_REG(d), A_REG(acc), A_REG(a), A_REG(b), A_REG(l->mul_config));
+struct val p_mac(struct lanes * l, struct val c, struct asm_reg a, struct asm_reg b) {
+    struct asm_reg acc = lanes_bm(l, &c), d = emit_new_acc(l->p);
+    emit_mac(l->p, d, acc, a, b, l->mul_config);
     return val_bm(d);
 }
 
-struct val p_mac(struct lanes * l, struct val c, struct asm_reg a, struct asm_reg b) {
-    return multiply(l, AIE2_VMAC_F_vmac_bm_core_dense, c, a, b);
-}
-
 struct val p_msc(struct lanes * l, struct val c, struct asm_reg a, struct asm_reg b) {
-    return multiply(l, AIE2_VMSC_F_vmac_bm_core_dense, c, a, b);
+    struct asm_reg acc = lanes_bm(l, &c), d = emit_new_acc(l->p);
+    emit_msc(l->p, d, acc, a, b, l->mul_config);
+    return val_bm(d);
 }
 
 struct val p_mul(struct lanes * l, struct asm_reg a, struct asm_reg b) {
-    struct asm_reg d = asm_local(l->p, ASM_BM);
-    ASM(l->p, AIE2_VMUL_F_vmac_bm_core_dense, A_REG(d), A_REG(a), A_REG(b), A_REG(l->mul_config));
+    struct asm_reg d = emit_new_acc(l->p);
+    emit_mul(l->p, d, a, b, l->mul_config);
     return val_bm(d);
 }
 

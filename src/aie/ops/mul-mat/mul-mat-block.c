@@ -1,16 +1,18 @@
-// mul-mat-block: the inner loop, placed by hand. The multiplier is busy in every bundle; what feeds
-// it is placed as late as its latencies allow, so that twelve vector registers suffice:
+// mul-mat-block: the inner loops, placed by hand. The multiplier is busy in every bundle; what
+// feeds it is placed as late as its latencies allow, so that twelve vector registers suffice:
 //
 //     bundle, seen from a k-block's first multiplication (bf16; the pattern repeats every 8)
 //              -10  -9  -8  -7  -6  -5  -4  -3  -2  -1   0   1   2   3   4   5   6   7
-//     lda       y0  y0   .  y1  x1  y2   .   .  (next block's y0, y0)
-//     ldb        .  x0  x0  y1  x1  y2  y3  y3
+//     ldb       y0  y0  y1  y1  y2  y2  y3  y3 (next block's)
+//     lda       x1  x1  x0  x0   c   c   c   c
 //     shuffle                                   y0       y1      y2      y3
 //     multiply                                           00  01  10  11  20  21  30  31
 //
-// The free places of lda load the accumulators of the next trip; those of the last one are stored
-// meanwhile. The last load from a pointer in a k-block moves it on, that of the last block to the
-// next trip (a two-dimensional walk).
+// y, x and the tile lie in memory banks of their own (mul-mat.h), each of which serves one access
+// in a bundle. So ldb has y alone and lda x, and in the places that x leaves the accumulators of
+// the next trip. Those of the last one are stored while none are loaded. No two accesses of a loop
+// ever meet; mm_block_conflicts counts them. The last load from a pointer in a k-block moves it on,
+// that of the last block to the next trip (a two-dimensional walk).
 #include "mul-mat.h"
 
 #include "aie/isa/aie2.h"
@@ -27,8 +29,6 @@ enum { WALK_FROM = 0, WALK_TO = 2, WALK_X = 4, WALK_Y = 5, STEP_X = 6, STEP_Y = 
 enum {
     SHUFFLE_T16_4X8 = 29, // 4 x 8 of 16 bits, transposed
     SHUFFLE_T8_8X8 = 35,
-    SHUFFLE_EVEN_64 = 6, // the first 8 of each 16 bytes
-    SHUFFLE_ODD_64 = 7,
     SHUFFLE_T16_4X4 = 39, // in each half
 };
 
@@ -37,7 +37,7 @@ enum { CONFIG_BF16 = 28, CONFIG_I8 = 0x308, CONFIG_I16 = 0x33a, CONFIG_FIRST = 1
 void mm_block_begin(struct mm_block * b, struct asm_program * p, const struct mm_type * t) {
     struct asm_reg * const pointers[] = {&b->x,       &b->y,     &b->from[0],
                                          &b->from[1], &b->to[0], &b->to[1]};
-    *b = (struct mm_block){.p = p};
+    *b = (struct mm_block){.p = p, .interval = t->trip_bundles};
     for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++) {
         *pointers[i] = asm_global(p, ASM_P);
     }
@@ -45,17 +45,13 @@ void mm_block_begin(struct mm_block * b, struct asm_program * p, const struct mm
     b->first = asm_global(p, ASM_R);
     b->mode = asm_global(p, ASM_R);
     ASM(p, AIE2_MOVXM_lng_cg, A_REG(b->conf), A_IMM((int32_t) mm_block_config(t)));
+    ASM(p, AIE2_MOVXM_lng_cg, A_REG(b->mode),
+        A_IMM(t->in == DTYPE_I8    ? SHUFFLE_T8_8X8
+              : t->in == DTYPE_I16 ? SHUFFLE_T16_4X4
+                                   : SHUFFLE_T16_4X8));
     if (t->in == DTYPE_I16) {
-        b->mode2 = asm_global(p, ASM_R);
-        b->mode3 = asm_global(p, ASM_R);
         b->shift = asm_global(p, ASM_S);
-        ASM(p, AIE2_MOVXM_lng_cg, A_REG(b->mode), A_IMM(SHUFFLE_EVEN_64));
-        ASM(p, AIE2_MOVXM_lng_cg, A_REG(b->mode2), A_IMM(SHUFFLE_ODD_64));
-        ASM(p, AIE2_MOVXM_lng_cg, A_REG(b->mode3), A_IMM(SHUFFLE_T16_4X4));
         ASM(p, AIE2_MOVXM_lng_cg, A_REG(b->shift), A_IMM(0));
-    } else {
-        ASM(p, AIE2_MOVXM_lng_cg, A_REG(b->mode),
-            A_IMM(t->in == DTYPE_I8 ? SHUFFLE_T8_8X8 : SHUFFLE_T16_4X8));
     }
 }
 
@@ -67,14 +63,23 @@ struct mm_offsets mm_block_offsets(const struct mm_type * t) {
     switch (t->in) {
     case DTYPE_I8:
         return (struct mm_offsets){.x = 32, .y = 96, .c = 224};
-    case DTYPE_I16: // the loads that widen and the stores that narrow reach from -128 to 96
-        return (struct mm_offsets){.x = 96, .y = 224, .c = 128};
+    case DTYPE_I16:
+        return (struct mm_offsets){.x = 32, .y = 32, .c = 96};
     default:
-        return (struct mm_offsets){.x = 96, .y = 224, .c = 224};
+        return (struct mm_offsets){.x = 32, .y = 128, .c = 128};
     }
 }
 
-// ---- loads and stores of vectors ----
+// ---- accesses ----
+
+// Notes that an access issues in a bundle of its trip, in which others may ask for the same bank.
+static void place(struct mm_block * b, int at, int op, enum mm_bank bank) {
+    const struct aie_instr * instr = aie_isa_instr(aie_isa_get(AIE_ARCH_AIE2), op);
+    int cycle = (at + instr->mem_cycle + 4 * b->interval) % b->interval;
+    b->conflicts += b->uses[bank][cycle]++ > 0;
+    b->accesses[bank]++;
+    asm_at(b->p, at);
+}
 
 enum port { PORT_A, PORT_B };
 
@@ -91,40 +96,44 @@ static void load(struct mm_block * b, int at, enum port port, struct asm_reg to,
     struct asm_arg last = advance == STAYS        ? A_IMM(offset)
                           : advance == NEXT_BLOCK ? STEP(is_x ? STEP_X : STEP_Y)
                                                   : WALK(is_x ? WALK_X : WALK_Y);
-    asm_at(b->p, at);
+    place(b, at, ops[advance][port], is_x ? MM_BANK_X : MM_BANK_Y);
     ASM_MEM(b->p, ops[advance][port], is_x ? MEM_X : MEM_Y, A_REG(to), A_REG(is_x ? b->x : b->y),
             last);
 }
 
-static void shuffle(struct mm_block * b, int at, struct asm_reg to, struct asm_reg from,
-                    struct asm_reg mode) {
+static void shuffle(struct mm_block * b, int at, struct asm_reg to, struct asm_reg from) {
     asm_at(b->p, at);
-    ASM(b->p, AIE2_VSHUFFLE, A_REG(to), A_REG(from), A_REG(from), A_REG(mode));
+    ASM(b->p, AIE2_VSHUFFLE, A_REG(to), A_REG(from), A_REG(from), A_REG(b->mode));
 }
 
 // ---- bf16: accumulators 4 x 4, 8 of them; number 2 i + j is y's block i with x's block j ----
 
-enum { INTERVAL = 48 };
+// Halves of a row of four blocks, of y and of the tile, in the order in which they are taken: ldb
+// reaches from -128 to 96, and the one at the pointer, which moves it on, comes last.
+static const struct {
+    int block, half;
+} bf16_row[8] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {3, 0}, {3, 1}, {2, 1}, {2, 0}};
+
+static int bf16_offset(int n) {
+    return bf16_row[n].block * 64 + bf16_row[n].half * 32 - 128;
+}
 
 static void load_accumulator(struct mm_block * b, int at, struct asm_reg to, int j, int offset,
                              bool is_last) {
-    asm_at(b->p, at);
-    if (is_last) {
-        ASM_MEM(b->p, AIE2_VLDA_2D_dmw_lda_am, MEM_C_IN, A_REG(to), A_REG(b->from[j]),
-                WALK(WALK_FROM + j));
-    } else {
-        ASM_MEM(b->p, AIE2_VLDA_dmw_lda_am_ag_idx_imm, MEM_C_IN, A_REG(to), A_REG(b->from[j]),
-                A_IMM(offset));
-    }
+    int op = is_last ? AIE2_VLDA_2D_dmw_lda_am : AIE2_VLDA_dmw_lda_am_ag_idx_imm;
+    place(b, at, op, MM_BANK_C);
+    ASM_MEM(b->p, op, MEM_C_IN, A_REG(to), A_REG(b->from[j]),
+            is_last ? WALK(WALK_FROM + j) : A_IMM(offset));
 }
 
 static void store_accumulator(struct mm_block * b, int at, struct asm_reg from, int j, int offset,
                               bool is_last) {
-    asm_at(b->p, at);
     if (is_last) {
+        place(b, at, AIE2_VST_2D_dmw_sts_am, MM_BANK_C);
         ASM_MEM(b->p, AIE2_VST_2D_dmw_sts_am, MEM_C_OUT, A_REG(b->to[j]), A_REG(from),
                 WALK(WALK_TO + j));
     } else {
+        place(b, at, AIE2_VST_dmw_sts_am_ag_idx_imm, MM_BANK_C);
         ASM_MEM(b->p, AIE2_VST_dmw_sts_am_ag_idx_imm, MEM_C_OUT, A_REG(from), A_REG(b->to[j]),
                 A_IMM(offset));
     }
@@ -137,27 +146,22 @@ static void bf16_k_block(struct mm_block * b, struct asm_reg acc[8], int k, int 
     for (int i = 0; i < 4; i++) {
         y[i] = asm_local(b->p, ASM_X);
     }
-    for (int j = 0; j < 2; j++) {
-        x[j] = asm_local(b->p, ASM_X);
+    for (int n = 0; n < 8; n++) {
+        struct asm_reg to = asm_half(y[bf16_row[n].block], bf16_row[n].half);
+        load(b, t - 10 + n, PORT_B, to, false, bf16_offset(n), n == 7 ? on : STAYS);
     }
-    load(b, t - 10, PORT_A, asm_half(y[0], 0), false, -224, STAYS);
-    load(b, t - 9, PORT_A, asm_half(y[0], 1), false, -192, STAYS);
-    load(b, t - 7, PORT_A, asm_half(y[1], 0), false, -160, STAYS);
-    load(b, t - 7, PORT_B, asm_half(y[1], 1), false, -128, STAYS);
-    load(b, t - 5, PORT_A, asm_half(y[2], 0), false, -96, STAYS);
-    load(b, t - 5, PORT_B, asm_half(y[2], 1), false, -64, STAYS);
-    load(b, t - 4, PORT_B, asm_half(y[3], 0), false, -32, STAYS);
-    load(b, t - 3, PORT_B, asm_half(y[3], 1), false, 0, on);
-    load(b, t - 9, PORT_B, asm_half(x[0], 0), true, -96, STAYS);
-    load(b, t - 8, PORT_B, asm_half(x[0], 1), true, -64, STAYS);
-    load(b, t - 6, PORT_B, asm_half(x[1], 0), true, -32, STAYS);
-    load(b, t - 6, PORT_A, asm_half(x[1], 1), true, 0, on);
-    for (int i = 0; i < 4; i++) {
+    for (int j = 1; j >= 0; j--) {
+        x[j] = asm_local(b->p, ASM_X);
+        load(b, t - 8 - 2 * j, PORT_A, asm_half(x[j], 0), true, 64 * j - 32, STAYS);
+        load(b, t - 7 - 2 * j, PORT_A, asm_half(x[j], 1), true, 64 * j, j == 0 ? on : STAYS);
+    }
+    for (int n = 0; n < 4; n++) {
+        int i = bf16_row[2 * n].block;
         struct asm_reg turned = asm_local(b->p, ASM_X);
-        shuffle(b, t + 2 * i - 2, turned, y[i], b->mode);
+        shuffle(b, t + 2 * n - 2, turned, y[i]);
         for (int j = 0; j < 2; j++) {
             struct asm_reg a = acc[2 * i + j];
-            asm_at(b->p, t + 2 * i + j);
+            asm_at(b->p, t + 2 * n + j);
             ASM(b->p, AIE2_VMAC_F_vmac_bm_core_dense, A_REG(a), A_REG(a), A_REG(x[j]),
                 A_REG(turned), A_REG(k ? b->conf : b->first));
         }
@@ -165,46 +169,72 @@ static void bf16_k_block(struct mm_block * b, struct asm_reg acc[8], int k, int 
 }
 
 static void bf16_trip(struct mm_block * b, const struct mm_type * t) {
-    static const int free_a[3] = {0, 4, 5}; // places of lda that a k-block leaves
     struct asm_reg acc[8];
     for (int n = 0; n < 8; n++) {
         acc[n] = asm_local(b->p, ASM_BM);
-        for (int half = 0; half < 2; half++) {
-            int place = 2 * n + half;
-            load_accumulator(b, -INTERVAL + place / 3 * 8 + free_a[place % 3],
-                             asm_half(acc[n], half), n % 2, n / 2 * 64 + half * 32 - 224,
-                             n >= 6 && half == 1);
-        }
+    }
+    // Two halves of one row of blocks, two of the other; x leaves lda in the bundles 2 to 5 of a
+    // k-block.
+    for (int n = 0; n < 16; n++) {
+        int j = n / 2 % 2, half = n / 4 * 2 + n % 2;
+        struct asm_reg a = acc[2 * bf16_row[half].block + j];
+        load_accumulator(b, n / 4 * 8 + n % 4 - 30, asm_half(a, bf16_row[half].half), j,
+                         bf16_offset(half), half == 7);
     }
     for (int k = 0; k < t->slice_blocks; k++) {
         bf16_k_block(b, acc, k, t->slice_blocks);
     }
-    for (int n = 0; n < 8; n++) {
-        for (int half = 0; half < 2; half++) {
-            store_accumulator(b, INTERVAL - 2 + 2 * n + half, asm_half(acc[n], half), n % 2,
-                              n / 2 * 64 + half * 32 - 224, n >= 6 && half == 1);
-        }
+    for (int n = 0; n < 16; n++) {
+        int j = n / 2 % 2, half = n / 4 * 2 + n % 2;
+        struct asm_reg a = acc[2 * bf16_row[half].block + j];
+        store_accumulator(b, b->interval - 2 + n, asm_half(a, bf16_row[half].half), j,
+                          bf16_offset(half), half == 7);
     }
 }
 
 // ---- i8: accumulators 4 x 8, 4 of them; a k-block takes four bundles ----
 
+// One bundle is left free: vector registers are used again every twelve bundles, and twelve of them
+// go around two trips of 65 bundles but not of 64.
+struct pace {
+    int pause; // the k-block before which that bundle stands
+    int x[2];  // where a k-block's blocks of x are loaded
+    int last;  // where the last part of an accumulator may be
+};
+static const struct pace i8_pace = {3, {-7, -6}, -7}, i16_pace = {8, {-8, -6}, -9};
+
+static int k_block_start(const struct pace * pace, int k) {
+    return 4 * k + (k >= pace->pause);
+}
+
+// The last bundles before a trip in which x leaves lda, in their order.
+static void free_places(const struct mm_block * b, const struct mm_type * t,
+                        const struct pace * pace, int places[], int n) {
+    for (int at = pace->last; n > 0; at--) {
+        bool is_free = true;
+        for (int k = 0; k < t->slice_blocks; k++) {
+            int from = at - k_block_start(pace, k) + 2 * b->interval;
+            is_free &= (from - pace->x[0]) % b->interval && (from - pace->x[1]) % b->interval;
+        }
+        if (is_free) {
+            places[--n] = at;
+        }
+    }
+}
+
 static void i8_k_block(struct mm_block * b, struct asm_reg acc[4], int k, int n_blocks) {
-    int t = 4 * k;
+    int t = k_block_start(&i8_pace, k);
     enum advance on = k + 1 < n_blocks ? NEXT_BLOCK : NEXT_TRIP;
     struct asm_reg x[2], y[2];
     for (int i = 0; i < 2; i++) {
         y[i] = asm_local(b->p, ASM_X);
         x[i] = asm_local(b->p, ASM_X);
+        load(b, t - 10 + 2 * i, PORT_B, asm_half(y[i], 0), false, 64 * i - 96, STAYS);
+        load(b, t - 9 + 2 * i, PORT_B, asm_half(y[i], 1), false, 64 * i - 64, i ? on : STAYS);
+        load(b, t + i8_pace.x[i], PORT_A, asm_half(x[i], 0), true, 32 * i - 32, i ? on : STAYS);
     }
-    load(b, t - 9, PORT_A, asm_half(y[0], 0), false, -96, STAYS);
-    load(b, t - 9, PORT_B, asm_half(y[0], 1), false, -64, STAYS);
-    load(b, t - 7, PORT_A, asm_half(y[1], 0), false, -32, STAYS);
-    load(b, t - 7, PORT_B, asm_half(y[1], 1), false, 0, on);
-    load(b, t - 8, PORT_B, asm_half(x[0], 0), true, -32, STAYS);
-    load(b, t - 6, PORT_B, asm_half(x[1], 0), true, 0, on);
     for (int i = 0; i < 2; i++) {
-        shuffle(b, t + 2 * i - 2, y[i], y[i], b->mode);
+        shuffle(b, t + 2 * i - 2, y[i], y[i]);
         for (int j = 0; j < 2; j++) {
             struct asm_reg a = acc[2 * i + j];
             asm_at(b->p, t + 2 * i + j);
@@ -216,10 +246,12 @@ static void i8_k_block(struct mm_block * b, struct asm_reg acc[4], int k, int n_
 
 static void i8_trip(struct mm_block * b, const struct mm_type * t) {
     struct asm_reg acc[4];
+    int places[16];
+    free_places(b, t, &i8_pace, places, 16);
     for (int n = 0; n < 4; n++) {
         acc[n] = asm_local(b->p, ASM_CM);
-        for (int q = 0; q < 4; q++) { // lda is free in every even bundle
-            load_accumulator(b, -40 + 2 * (4 * n + q), asm_quarter(acc[n], q), n % 2,
+        for (int q = 0; q < 4; q++) {
+            load_accumulator(b, places[4 * n + q], asm_quarter(acc[n], q), n % 2,
                              n / 2 * 128 + q * 32 - 224, n >= 2 && q == 3);
         }
     }
@@ -228,87 +260,76 @@ static void i8_trip(struct mm_block * b, const struct mm_type * t) {
     }
     for (int n = 0; n < 4; n++) {
         for (int q = 0; q < 4; q++) {
-            store_accumulator(b, INTERVAL + 2 + 4 * n + q, asm_quarter(acc[n], q), n % 2,
+            store_accumulator(b, b->interval + 2 + 4 * n + q, asm_quarter(acc[n], q), n % 2,
                               n / 2 * 128 + q * 32 - 224, n >= 2 && q == 3);
         }
     }
 }
 
-// ---- i16: accumulators 4 x 4 of 64 bits, 8 of them, widened from i32 and narrowed to it ----
+// ---- i16: accumulators 4 x 4 of 64 bits, widened from i32 and narrowed to it. There are nine such
+// registers, so that a trip makes but 8 x 8, in 4 of them. Its k-blocks have 4 k: what the
+// multiplier takes lies together, and y's blocks are only turned over.
 
-// Halves of a row of four blocks, the one at the pointer last: it moves the pointer on.
-static const struct {
-    int block, half;
-} i16_row[8] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 1}, {3, 0}, {3, 1}, {2, 0}};
-
-static void i16_accumulators(struct mm_block * b, struct asm_reg acc[8], bool in) {
-    for (int j = 0; j < 2; j++) {
-        for (int n = 0; n < 8; n++) {
-            struct asm_arg half = A_REG(asm_half(acc[2 * i16_row[n].block + j], i16_row[n].half));
-            struct asm_arg offset = A_IMM(i16_row[n].block * 64 + i16_row[n].half * 32 - 128);
-            struct asm_arg s = A_REG(b->shift), from = A_REG(b->from[j]), to = A_REG(b->to[j]);
-            if (n < 7 && in) {
-                ASM_MEM(b->p, AIE2_VLDA_UPS_S64_S32_ag_idx_imm, MEM_C_IN, half, s, from, offset);
-            } else if (n < 7) {
-                ASM_MEM(b->p, AIE2_VST_SRS_S32_S64_ag_idx_imm, MEM_C_OUT, to, offset, half, s);
-            } else if (in) {
-                ASM_MEM(b->p, AIE2_VLDA_2D_UPS_S64_S32, MEM_C_IN, half, from, s,
-                        WALK(WALK_FROM + j));
-            } else {
-                ASM_MEM(b->p, AIE2_VST_2D_SRS_S32_S64, MEM_C_OUT, to, WALK(WALK_TO + j), half, s);
-            }
-        }
-    }
-}
-
-static void i16_k_block(struct mm_block * b, struct asm_reg acc[8], int k, int n_blocks) {
+static void i16_k_block(struct mm_block * b, struct asm_reg acc[4], int k, int n_blocks) {
+    int t = k_block_start(&i16_pace, k);
     enum advance on = k + 1 < n_blocks ? NEXT_BLOCK : NEXT_TRIP;
-    struct asm_reg x[2][2]; // by block and half of its k
-    for (int j = 0; j < 2; j++) {
-        struct asm_reg raw = asm_local(b->p, ASM_X);
-        load(b, 0, PORT_A, asm_half(raw, 0), true, 64 * j - 96, STAYS);
-        load(b, 0, PORT_A, asm_half(raw, 1), true, 64 * j - 64, j ? on : STAYS);
-        for (int half = 0; half < 2; half++) {
-            x[j][half] = asm_local(b->p, ASM_X);
-            shuffle(b, 0, x[j][half], raw, half ? b->mode2 : b->mode);
-        }
+    struct asm_reg x[2], y[2];
+    for (int i = 0; i < 2; i++) {
+        y[i] = asm_local(b->p, ASM_X);
+        x[i] = asm_local(b->p, ASM_X);
+        load(b, t - 9 + 2 * i, PORT_B, asm_half(y[i], 0), false, 32 * i - 32, i ? on : STAYS);
+        load(b, t + i16_pace.x[i], PORT_A, asm_half(x[i], 0), true, 32 * i - 32, i ? on : STAYS);
     }
-    for (int i = 0; i < 4; i++) {
-        struct asm_reg raw = asm_local(b->p, ASM_X);
-        load(b, 0, PORT_A, asm_half(raw, 0), false, 64 * i - 224, STAYS);
-        load(b, 0, PORT_A, asm_half(raw, 1), false, 64 * i - 192, i == 3 ? on : STAYS);
-        for (int half = 0; half < 2; half++) {
-            struct asm_reg y = asm_local(b->p, ASM_X);
-            shuffle(b, 0, y, raw, half ? b->mode2 : b->mode);
-            shuffle(b, 0, y, y, b->mode3);
-            for (int j = 0; j < 2; j++) {
-                struct asm_reg a = acc[2 * i + j];
-                ASM(b->p, AIE2_VMAC_vmac_cm_core_dense, A_REG(a), A_REG(a), A_REG(x[j][half]),
-                    A_REG(y), A_REG(k || half ? b->conf : b->first));
-            }
+    for (int i = 0; i < 2; i++) {
+        shuffle(b, t + 2 * i - 2, y[i], y[i]);
+        for (int j = 0; j < 2; j++) {
+            struct asm_reg a = acc[2 * i + j];
+            asm_at(b->p, t + 2 * i + j);
+            ASM(b->p, AIE2_VMAC_vmac_cm_core_dense, A_REG(a), A_REG(a), A_REG(x[j]), A_REG(y[i]),
+                A_REG(k ? b->conf : b->first));
         }
     }
 }
 
 static void i16_trip(struct mm_block * b, const struct mm_type * t) {
-    struct asm_reg acc[8];
-    for (int n = 0; n < 8; n++) {
+    struct asm_reg acc[4];
+    struct asm_arg s = A_REG(b->shift);
+    int places[8];
+    free_places(b, t, &i16_pace, places, 8);
+    for (int n = 0; n < 4; n++) {
         acc[n] = asm_local(b->p, ASM_CM);
+        for (int half = 0; half < 2; half++) {
+            bool is_last = n >= 2 && half == 1;
+            int op = is_last ? AIE2_VLDA_2D_UPS_S64_S32 : AIE2_VLDA_UPS_S64_S32_ag_idx_imm;
+            struct asm_arg to = A_REG(asm_half(acc[n], half)), from = A_REG(b->from[n % 2]);
+            place(b, places[2 * n + half], op, MM_BANK_C);
+            if (is_last) {
+                ASM_MEM(b->p, op, MEM_C_IN, to, from, s, WALK(WALK_FROM + n % 2));
+            } else {
+                ASM_MEM(b->p, op, MEM_C_IN, to, s, from, A_IMM(n / 2 * 64 + half * 32 - 96));
+            }
+        }
     }
-    i16_accumulators(b, acc, true);
     for (int k = 0; k < t->slice_blocks; k++) {
         i16_k_block(b, acc, k, t->slice_blocks);
     }
-    i16_accumulators(b, acc, false);
+    for (int n = 0; n < 4; n++) {
+        for (int half = 0; half < 2; half++) {
+            bool is_last = n >= 2 && half == 1;
+            int op = is_last ? AIE2_VST_2D_SRS_S32_S64 : AIE2_VST_SRS_S32_S64_ag_idx_imm;
+            struct asm_arg from = A_REG(asm_half(acc[n], half)), to = A_REG(b->to[n % 2]);
+            place(b, b->interval + 2 + 2 * n + half, op, MM_BANK_C);
+            if (is_last) {
+                ASM_MEM(b->p, op, MEM_C_OUT, to, WALK(WALK_TO + n % 2), from, s);
+            } else {
+                ASM_MEM(b->p, op, MEM_C_OUT, to, A_IMM(n / 2 * 64 + half * 32 - 96), from, s);
+            }
+        }
+    }
 }
 
 void mm_block_loop(struct mm_block * b, const struct mm_type * t, struct asm_reg trips) {
-    if (t->in == DTYPE_I16) {
-        asm_loop_begin(b->p, trips);
-        i16_trip(b, t);
-    } else {
-        asm_loop_begin_paced(b->p, trips, INTERVAL);
-        (t->in == DTYPE_I8 ? i8_trip : bf16_trip)(b, t);
-    }
+    asm_loop_begin_paced(b->p, trips, b->interval);
+    (t->in == DTYPE_I8 ? i8_trip : t->in == DTYPE_I16 ? i16_trip : bf16_trip)(b, t);
     asm_loop_end(b->p);
 }

@@ -8,7 +8,8 @@ enum {
     ITERATIONS = 64,      // of a descriptor
     SHIM_WRAP = 1023,
     MEM_WRAP = 1023,
-    MOST_STEPS = 96, // of an instruction stream, which then takes less than 1 ms to make
+    LONG_SLICES = 16, // from so many on two come at once, in longer bursts of host memory
+    MOST_STEPS = 96,  // of an instruction stream, which then takes less than 1 ms to make
     TILE_BYTES = MM_TILE * MM_TILE * 4,
 };
 
@@ -24,7 +25,7 @@ static int64_t least(int64_t a, int64_t b) {
 
 uint32_t mm_chunk_zeros(const struct mm_plan * p, uint32_t k) {
     uint32_t slice = (uint32_t) mm_slice_k(p->t);
-    return ((k + slice - 1) / slice * slice - k) / MM_BLOCK_K;
+    return ((k + slice - 1) / slice * slice - k) / (uint32_t) mm_block_k(p->t);
 }
 
 // Bytes of a memtile that rows may take, for each byte of chunk.
@@ -70,10 +71,10 @@ static bool chain_of_chunks(struct mm_plan * p, int64_t tiles, int64_t most_k) {
 
 // Equal chunks, each with its zeros; those that make the fewest slices.
 static bool equal_chunks(struct mm_plan * p, int64_t most_k) {
-    int64_t slice = mm_slice_k(p->t), blocks = p->k / MM_BLOCK_K;
+    int64_t slice = mm_slice_k(p->t), blocks = p->k / MM_WHOLE_K;
     int64_t best = 0, best_slices = 0;
-    for (int64_t b = 1; b <= blocks && b * MM_BLOCK_K <= most_k; b++) {
-        int64_t slices = blocks % b ? 0 : blocks / b * ceil_div(b * MM_BLOCK_K, slice);
+    for (int64_t b = 1; b <= blocks && b * MM_WHOLE_K <= most_k; b++) {
+        int64_t slices = blocks % b ? 0 : blocks / b * ceil_div(b * MM_WHOLE_K, slice);
         if (slices && (!best || slices <= best_slices)) {
             best = b;
             best_slices = slices;
@@ -84,8 +85,22 @@ static bool equal_chunks(struct mm_plan * p, int64_t most_k) {
     }
     p->chunks = 1;
     p->rounds = (int) (blocks / best);
-    p->chunk_k = p->last_k = (uint32_t) (best * MM_BLOCK_K);
+    p->chunk_k = p->last_k = (uint32_t) (best * MM_WHOLE_K);
     p->slices = (uint32_t) best_slices;
+    return true;
+}
+
+// Rows that are whole slices: all chunks are equal, and one descriptor each way does for them.
+static bool whole_slices(struct mm_plan * p, int64_t most_k) {
+    int64_t slice = mm_slice_k(p->t), slices = p->k / slice;
+    int64_t q = slices >= LONG_SLICES && slices % 2 == 0 && 2 * slice <= most_k ? 2 : 1;
+    if (p->is_vector || p->k % slice || slice > most_k) {
+        return false;
+    }
+    p->chunks = 1;
+    p->rounds = (int) (slices / q);
+    p->chunk_k = p->last_k = (uint32_t) (q * slice);
+    p->slices = (uint32_t) slices;
     return true;
 }
 
@@ -107,10 +122,11 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
     int64_t wrap_k = (int64_t) SHIM_WRAP * 4 / p->t->element_bytes;
     most_k = least(most_k, wrap_k);
     int64_t tiles = p->m_steps * p->n_tiles * spec->output.ne[2] * spec->output.ne[3];
-    bool wide = p->is_vector && p->k / MM_BLOCK_K > MEM_WRAP; // x's walk has no chunks then
+    bool wide = p->is_vector && p->k / mm_block_k(p->t) > MEM_WRAP; // x's walk has no chunks then
     if ((!p->is_vector || cut_x_rows(p)) && ceil_div(p->k, mm_slice_k(p->t)) <= MMP_RUNS &&
-        most_k >= MM_BLOCK_K &&
-        ((!wide && chain_of_chunks(p, tiles, most_k)) || equal_chunks(p, most_k))) {
+        most_k >= MM_WHOLE_K &&
+        (whole_slices(p, most_k) || (!wide && chain_of_chunks(p, tiles, most_k)) ||
+         equal_chunks(p, most_k))) {
         return ST_OK;
     }
     return error_set(err, ST_UNSUPPORTED, "rows of %lld elements are too long for the memtiles",
@@ -234,9 +250,9 @@ static enum status check(const struct kernel_spec * spec, struct error * err) {
     if (!fits) {
         return error_set(err, ST_INVALID, "the shapes do not fit a product");
     }
-    if (a->ne[0] % MM_BLOCK_K) {
+    if (a->ne[0] % MM_WHOLE_K) {
         return error_set(err, ST_UNSUPPORTED, "rows of %lld elements, no multiple of %d",
-                         (long long) a->ne[0], MM_BLOCK_K);
+                         (long long) a->ne[0], MM_WHOLE_K);
     }
     enum status st = check_strides(a, "first input", err);
     st = st == ST_OK ? check_strides(b, "second input", err) : st;

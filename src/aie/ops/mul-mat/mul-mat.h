@@ -2,12 +2,12 @@
 // operands run along k. A core makes a tile of dst, up to 64 n by 64 m, and holds it in its memory
 // while slices of a and b stream by (the output stands still):
 //
-//     slice of b (x)   [k-block][n]      a k-block is the 16 (i8: 8) bytes of 8 k of a row,
-//     slice of a (y)   [k-block][m]      SLICE_BYTES for each row: 48 k (i8: 96)
+//     slice of b (x)   [k-block][n]      a k-block is 8 k of a row (i16: 4),
+//     slice of a (y)   [k-block][m]      SLICE_BYTES for each row: 64 k (i8: 128)
 //     tile of dst      [n / 4][m / w][4][w]   w = 4 (i8: 8): as the multiplier gives it
 //
-// One trip of the core's loop takes 8 rows of x and 16 of y through the whole slice: 8 (i8: 4)
-// accumulators, 48 multiplications, one in each bundle.
+// One trip of the core's loop takes 8 rows of x and 16 of y (i16: 8) through the whole slice: 8
+// (i8, i16: 4) accumulators, 64 multiplications in 64 bundles (i8, i16: 65).
 //
 // Two arrays are built around the same program, which knows neither of them:
 //
@@ -26,35 +26,50 @@ struct mm_type {
     int element_bytes;
     int block_bytes; // of a row's k-block
     int slice_blocks;
-    int out_cols; // w above
+    int out_cols;  // w above
+    int trip_rows; // of y
+    int trip_bundles;
 };
 
 enum {
-    MM_BLOCK_K = 8,      // elements of a k-block
-    MM_SLICE_BYTES = 96, // of a row
-    MM_X_ROWS = 8,       // a trip's
-    MM_Y_ROWS = 16,
-    MM_TILE = 64, // most rows of either side of a tile
+    MM_WHOLE_K = 8,       // elements of a row come in so many
+    MM_SLICE_BYTES = 128, // of a row
+    MM_X_ROWS = 8,        // a trip's, and what rows of x are sent in
+    MM_Y_ROWS = 16,       // what rows of y are sent in
+    MM_TILE = 64,         // most rows of either side of a tile
+    MM_MOST_BUNDLES = 65, // of a trip
 };
 
 const struct mm_type * mm_type(enum dtype in); // NULL: there is none
+static inline int mm_block_k(const struct mm_type * t) {
+    return t->block_bytes / t->element_bytes;
+}
 static inline int mm_slice_k(const struct mm_type * t) {
-    return MM_BLOCK_K * t->slice_blocks;
+    return mm_block_k(t) * t->slice_blocks;
 }
 
 // ---- the core ----
 
-// Data memory; pong is ping ^ MM_OTHER.
+// Data memory; pong is ping ^ its OTHER. What a bundle accesses together lies in banks of its own:
+//
+//     bank 0  0x0000   tile, ping
+//     bank 1  0x4000   tile, pong: a DMA channel has it while the core has ping
+//     bank 2  0x8000   y, ping and pong
+//     bank 3  0xc000   x, ping and pong
+//
+// The tiles fill their banks. Parameters come when no tile is there, and lie in one.
 enum {
     MM_CORE_MEMORY = 0x70000,
     MM_C = 0x0000,
+    MM_C_OTHER = 0x4000,
+    MM_PARAMS = 0x7f00,
     MM_Y = 0x8000,
-    MM_X = 0xa000,
-    MM_PARAMS = 0xff00,
-    MM_OTHER = 0x4000,
+    MM_X = 0xc000,
+    MM_XY_OTHER = 0x2000,
 };
+enum mm_bank { MM_BANK_C, MM_BANK_Y, MM_BANK_X, MM_BANKS };
 
-// What the instruction stream writes before each run, in 32-bit words.
+// What the instruction stream writes before the tasks of a run, in 32-bit words.
 enum {
     MM_PARAM_TILES,
     MM_PARAM_SLICES, // of each tile
@@ -72,7 +87,6 @@ enum {
 };
 
 enum {
-    MM_LOCK_GO, // set to 1 by the instruction stream when the parameters are there
     MM_LOCK_Y_EMPTY,
     MM_LOCK_Y_FULL,
     MM_LOCK_X_EMPTY,
@@ -81,14 +95,19 @@ enum {
     MM_LOCK_C_FULL,
     MM_LOCK_COUNT,
 };
-static const uint8_t mm_lock_init[MM_LOCK_COUNT] = {0, 2, 0, 2, 0, 2, 0};
+static const uint8_t mm_lock_init[MM_LOCK_COUNT] = {2, 0, 2, 0, 2, 0};
 
 // For tiles of 8 * x_groups n by 16 * y_groups m.
 void mm_params(const struct mm_type * t, int x_groups, int y_groups, uint32_t tiles,
                uint32_t slices, uint32_t out[MM_PARAM_COUNT]);
 
+// What the loop asks of each bank in a trip, and how often two accesses meet there.
+struct mm_bank_use {
+    int accesses[MM_BANKS], conflicts;
+};
+// use may be NULL.
 enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_code * out,
-                       struct error * err);
+                       struct mm_bank_use * use, struct error * err);
 
 // ---- mul-mat-block.c: what a trip does ----
 
@@ -96,7 +115,11 @@ struct mm_block {
     struct asm_program * p;
     struct asm_reg x, y, from[2], to[2]; // pointers: slices, and two rows of the tile, in and out
     struct asm_reg conf, first; // of the multiplier, and of a slice's first multiplications
-    struct asm_reg mode, mode2, mode3, shift; // whatever else the datatype wants
+    struct asm_reg mode, shift; // whatever else the datatype wants
+    int interval;               // bundles of a trip
+    uint8_t uses[MM_BANKS][MM_MOST_BUNDLES]; // accesses in each cycle of the loop
+    int accesses[MM_BANKS];
+    int conflicts; // of a trip: accesses that meet another one in their bank
 };
 
 // Where the pointers stand, seen from the first byte of what they are to walk.

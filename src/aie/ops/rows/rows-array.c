@@ -410,8 +410,6 @@ struct place { // of a column in its round
     bool first_round, from_west, to_east;
 };
 
-enum { OWN_LOCKS = 48 }; // the core's numbering of its own tile's locks
-
 static void shape_params(const struct column * c, uint32_t * p) {
     const struct rows_plan * plan = c->plan;
     if (plan->streamed) {
@@ -446,7 +444,8 @@ static void write_params(const struct column * c, struct place place, bool sink)
         [RW_PARAM_B_GIVE] = plan->has_b,
         [RW_PARAM_B_ODD] = odd && c->piece->b_row % 2,
         [RW_PARAM_B_FLIP] = odd,
-        [RW_PARAM_OUT_LOCK] = OWN_LOCKS + (out_chunk ? RW_LOCK_OUT_EMPTY : RW_LOCK_NONE),
+        [RW_PARAM_OUT_LOCK] =
+            (uint32_t) (c->flow.target->own_locks + (out_chunk ? RW_LOCK_OUT_EMPTY : RW_LOCK_NONE)),
         [RW_PARAM_OUT_TAKE] = out_chunk ? UINT32_MAX : 0,
         [RW_PARAM_INTEGER] = plan->op->result == DTYPE_I32 ? UINT32_MAX : 0,
         [RW_PARAM_FIRST] =

@@ -3,7 +3,7 @@
 // numbers that are not positive.
 #include "rows-ops.h"
 
-#include "aie/isa/aie2.h"
+#include "aie/target/verbs.h"
 #include "aie/ops/lanes/math-lanes.h"
 
 #include <math.h>
@@ -13,16 +13,16 @@
 static struct val guess_from(struct rows_writer * w, int slot, int32_t magic, int shift) {
     struct asm_reg bits_ = asm_local(w->p, ASM_R), by = asm_local(w->p, ASM_R),
                    r = asm_local(w->p, ASM_R);
-    struct asm_reg from = asm_local(w->p, ASM_R), x = asm_local(w->p, ASM_X);
-    rows_set(w, w->ps, RW_CORE_MEMORY + RW_POOL + slot * LANES_POOL_SLOT_BYTES);
-    ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_POOL, A_REG(bits_), A_REG(w->ps), A_IMM(0));
+    struct asm_reg from = asm_local(w->p, ASM_R), x = emit_new_value(w->p);
+    rows_set(w, w->ps, rows_address(w, RW_POOL + slot * LANES_POOL_SLOT_BYTES));
+    emit_load_word(w->p, MEM_POOL, bits_, w->ps, 0);
     if (shift) {
-        ASM(w->p, AIE2_MOVX_alu_cg, A_REG(by), A_IMM(-shift));
-        ASM(w->p, AIE2_LSHL, A_REG(bits_), A_REG(bits_), A_REG(by));
+        emit_set_small(w->p, by, -shift);
+        emit_alu(w->p, AIE_BASIC_SHIFT, bits_, bits_, by);
     }
     rows_set(w, from, magic + 0x8000);
-    ASM(w->p, AIE2_SUB, A_REG(r), A_REG(from), A_REG(bits_));
-    ASM(w->p, AIE2_VBCST_32, A_REG(x), A_REG(r));
+    emit_alu(w->p, AIE_BASIC_SUB, r, from, bits_);
+    emit_splat(w->p, LANE_32, x, r);
     return b_and(&w->lanes, val_x(x), k_bits(&w->lanes, 0xffff0000));
 }
 
@@ -119,19 +119,19 @@ static void table_pointer(struct rows_writer * w, struct asm_reg pointer, struct
     struct asm_reg amount = asm_local(w->p, ASM_R), m = asm_local(w->p, ASM_R),
                    at = asm_local(w->p, ASM_R);
     struct asm_reg base = asm_local(w->p, ASM_R);
-    ASM(w->p, AIE2_MOVX_alu_cg, A_REG(amount), A_IMM(log2_size - from));
-    ASM(w->p, AIE2_LSHL, A_REG(at), A_REG(r), A_REG(amount));
-    ASM(w->p, AIE2_MOVX_alu_cg, A_REG(m), A_IMM(mask << log2_size));
-    ASM(w->p, AIE2_AND, A_REG(at), A_REG(at), A_REG(m));
-    rows_set(w, base, RW_CORE_MEMORY + table);
-    ASM(w->p, AIE2_ADD, A_REG(at), A_REG(at), A_REG(base));
+    emit_set_small(w->p, amount, log2_size - from);
+    emit_alu(w->p, AIE_BASIC_SHIFT, at, r, amount);
+    emit_set_small(w->p, m, mask << log2_size);
+    emit_alu(w->p, AIE_BASIC_AND, at, at, m);
+    rows_set(w, base, rows_address(w, table));
+    emit_alu(w->p, AIE_BASIC_ADD, at, at, base);
     rows_copy(w, pointer, at);
 }
 
 static struct val table_entry(struct rows_writer * w, struct asm_reg pointer, int offset) {
-    struct asm_reg r = asm_local(w->p, ASM_R), x = asm_local(w->p, ASM_X);
-    ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_B, A_REG(r), A_REG(pointer), A_IMM(offset));
-    ASM(w->p, AIE2_VBCST_32, A_REG(x), A_REG(r));
+    struct asm_reg r = asm_local(w->p, ASM_R), x = emit_new_value(w->p);
+    emit_load_word(w->p, MEM_B, r, pointer, offset);
+    emit_splat(w->p, LANE_32, x, r);
     return val_x(x);
 }
 
@@ -140,11 +140,11 @@ struct val rows_log(struct rows_writer * w, int slot) {
     struct lanes * l = &w->lanes;
     struct asm_reg bits_ = asm_local(w->p, ASM_R), less = asm_local(w->p, ASM_R),
                    k = asm_local(w->p, ASM_R);
-    rows_set(w, w->ps, RW_CORE_MEMORY + RW_POOL + slot * LANES_POOL_SLOT_BYTES);
-    ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_POOL, A_REG(bits_), A_REG(w->ps), A_IMM(0));
+    rows_set(w, w->ps, rows_address(w, RW_POOL + slot * LANES_POOL_SLOT_BYTES));
+    emit_load_word(w->p, MEM_POOL, bits_, w->ps, 0);
     table_pointer(w, w->ps, bits_, 17, LOG_STEPS - 1, 3, RW_TABLES);
     rows_set(w, less, -(127 << 23));
-    ASM(w->p, AIE2_ADD, A_REG(k), A_REG(bits_), A_REG(less));
+    emit_alu(w->p, AIE_BASIC_ADD, k, bits_, less);
     table_pointer(w, w->pa, k, 23, LOG_POWERS - 1, 2, RW_TABLES + 8 * LOG_STEPS);
     struct val r = table_entry(w, w->ps, 0), log_r = table_entry(w, w->ps, 4);
     struct val log_k = table_entry(w, w->pa, 0), s = rows_get(w, slot);
@@ -167,17 +167,17 @@ struct val rows_log(struct rows_writer * w, int slot) {
 
 // A value as two pieces in one vector, made in place: the second half first holds anything finite.
 static struct asm_reg split2(struct lanes * l, struct val v, struct asm_reg unit) {
-    struct asm_reg bm = lanes_bm(l, &v), x = asm_local(l->p, ASM_X);
-    ASM(l->p, AIE2_VCONV_BF16_FP32, A_LO(x), A_REG(bm));
-    ASM(l->p, AIE2_VCONV_BF16_FP32, A_HI(x), A_REG(bm));
+    struct asm_reg bm = lanes_bm(l, &v), x = emit_new_pair(l->p);
+    emit_to_bf16(l->p, asm_half(x, 0), bm);
+    emit_to_bf16(l->p, asm_half(x, 1), bm);
     struct val rest = p_msc(l, val_bm(bm), x, unit);
-    ASM(l->p, AIE2_VCONV_BF16_FP32, A_HI(x), A_REG(rest.bm));
+    emit_to_bf16(l->p, asm_half(x, 1), rest.bm);
     return x;
 }
 
 static struct asm_reg swapped(struct lanes * l, struct asm_reg x, struct asm_reg half) {
-    struct asm_reg d = asm_local(l->p, ASM_X);
-    ASM(l->p, AIE2_VSHIFT, A_REG(d), A_REG(x), A_REG(x), A_REG(half));
+    struct asm_reg d = emit_new_pair(l->p);
+    emit_shift_bytes(l->p, d, x, x, half);
     return d;
 }
 
@@ -193,7 +193,7 @@ void rows_exp_minus(struct lanes * l, int n_vals, const struct val m[], struct v
     struct asm_reg unit = p_constants(l, 1, 0), half = asm_local(l->p, ASM_R);
     struct val most[2], t[2], r[2], a[2], b[2], x[2];
     struct asm_reg pair[2], other[2];
-    ASM(l->p, AIE2_MOVX_alu_cg, A_REG(half), A_IMM(32));
+    emit_set_small(l->p, half, asm_target(l->p)->vector_bytes / 2);
 #define EACH for (int i = 0; i < n_vals; i++)
     struct val largest = k_float(l, 88), start = k_float(l, base + 0.5f), from = k_float(l, base);
     lanes_x(l, &largest);

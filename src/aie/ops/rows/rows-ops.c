@@ -4,7 +4,7 @@
 // what follows from the state: a result, or what the next pass needs.
 #include "rows-ops.h"
 
-#include "aie/isa/aie2.h"
+#include "aie/target/verbs.h"
 
 static const struct rows_op ops[] = {
     // op, program, its number there, passes, result, and the types of input and result
@@ -69,34 +69,28 @@ void rows_fill(struct rows_writer * w, struct asm_reg row, int memory, struct va
     struct lanes * l = &w->lanes;
     struct asm_reg at = asm_local(w->p, ASM_R), mask[2], x[2];
     rows_param(w, at, RW_PARAM_NOW_TAIL_AT);
-    ASM(w->p, AIE2_ADD, A_REG(at), A_REG(at), A_REG(row));
+    emit_alu(w->p, AIE_BASIC_ADD, at, at, row);
     rows_copy(w, w->ps, at);
-    for (int i = 0; i < 4; i++) {
-        if (i % 2 == 0) {
-            mask[i / 2] = asm_local(w->p, ASM_MASK);
-            x[i / 2] = asm_local(w->p, ASM_X);
-            rows_param(w, mask[i / 2], RW_PARAM_NOW_TAIL0 + i / 2);
-        }
-        ASM_MEM(w->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, memory, A_REG(asm_half(x[i / 2], i % 2)),
-                A_REG(w->ps), A_IMM(32 * i));
+    const int32_t bytes = 4 * asm_target(w->p)->lanes;
+    for (int v = 0; v < 2; v++) {
+        mask[v] = emit_new_mask(w->p, LANE_32);
+        x[v] = emit_new_value(w->p);
+        rows_param(w, mask[v], RW_PARAM_NOW_TAIL0 + v);
+        emit_load(w->p, memory, x[v], w->ps, bytes * v);
     }
     for (int v = 0; v < 2; v++) {
         struct val filled = v_select(l, mask[v], neutral, val_x(x[v]));
-        struct asm_reg d = lanes_x(l, &filled);
-        for (int half = 0; half < 2; half++) {
-            ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, memory, A_REG(asm_half(d, half)),
-                    A_REG(w->ps), A_IMM(64 * v + 32 * half));
-        }
+        emit_store(w->p, memory, lanes_x(l, &filled), w->ps, bytes * v);
     }
 }
 
 struct val rows_across(struct rows_writer * w, rows_fold fold, struct val v) {
     // Turned by half the lanes, a quarter, ...: at the end every lane holds all of them.
     for (int bytes = 32; bytes >= 4; bytes /= 2) {
-        struct asm_reg by = asm_local(w->p, ASM_R), turned = asm_local(w->p, ASM_X);
+        struct asm_reg by = asm_local(w->p, ASM_R), turned = emit_new_value(w->p);
         struct asm_reg x = lanes_x(&w->lanes, &v);
-        ASM(w->p, AIE2_MOVX_alu_cg, A_REG(by), A_IMM(bytes));
-        ASM(w->p, AIE2_VSHIFT, A_REG(turned), A_REG(x), A_REG(x), A_REG(by));
+        emit_set_small(w->p, by, bytes);
+        emit_shift_bytes(w->p, turned, x, x, by);
         v = fold(&w->lanes, v, val_x(turned));
     }
     return v;
@@ -104,7 +98,7 @@ struct val rows_across(struct rows_writer * w, rows_fold fold, struct val v) {
 
 void rows_move(struct rows_writer * w, struct asm_reg to, struct val v) {
     struct asm_reg x = lanes_x(&w->lanes, &v);
-    ASM(w->p, AIE2_VMOV_mv_x, A_REG(to), A_REG(x));
+    emit_move(w->p, to, x);
 }
 
 void rows_clear(struct rows_writer * w, const int * which, int n) {
@@ -124,7 +118,7 @@ void rows_clear_row_sum(struct rows_writer * w) {
 }
 
 static void accumulate(struct rows_writer * w, struct asm_reg to, struct asm_reg v) {
-    ASM(w->p, AIE2_VADD_F, A_REG(to), A_REG(to), A_REG(v), A_REG(w->lanes.float_config));
+    emit_f_add(w->p, to, to, v, w->lanes.float_config);
 }
 
 void rows_sum(struct rows_writer * w, int i, struct val v) {
@@ -143,24 +137,23 @@ struct val rows_summed(struct rows_writer * w) {
 
 void rows_result(struct rows_writer * w, struct val v) {
     struct asm_reg x = lanes_x(&w->lanes, &v);
-    ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_OUT, A_LO(x), A_REG(w->pout), A_IMM(0));
+    emit_store(w->p, MEM_OUT, asm_half(x, 0), w->pout, 0);
 }
 
 void rows_put_factor(struct rows_writer * w, int slot, struct val v) {
     struct factor f = f_factor(&w->lanes, v, 3, FACTOR_LEFT);
     const struct asm_reg pieces[3] = {asm_half(f.t, 0), asm_half(f.p12, 1), asm_half(f.p13, 1)};
     for (int i = 0; i < 3; i++) {
-        ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_POOL, A_REG(pieces[i]),
-                A_REG(w->lanes.pool), A_IMM(rows_slot_offset(slot + i)));
+        emit_store(w->p, MEM_POOL, pieces[i], w->lanes.pool, rows_slot_offset(slot + i));
     }
 }
 
 struct asm_reg rows_pieces(struct rows_writer * w, int low, int high) {
-    struct asm_reg x = asm_local(w->p, ASM_X);
+    struct asm_reg x = emit_new_pair(w->p);
     const int slots[2] = {low, high};
     for (int half = 0; half < 2; half++) {
-        ASM_MEM(w->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, MEM_POOL, A_REG(asm_half(x, half)),
-                A_REG(w->lanes.pool), A_IMM(rows_slot_offset(slots[half])));
+        emit_load_same(w->p, MEM_POOL, asm_half(x, half), w->lanes.pool,
+                       rows_slot_offset(slots[half]));
     }
     return x;
 }
@@ -235,11 +228,9 @@ static void argmax(struct rows_writer * w, int entry) {
     for (int i = 0; i < 2; i++) {
         struct val key = order_key(l, lanes_load(l, w->pa, MEM_A, true)), step = k_bits(l, 16);
         struct asm_reg better = m_greater_equal(l, key, val_x(w->best[0]));
-        ASM(w->p, AIE2_VSEL_32, A_REG(w->best[0]), A_REG(w->best[0]), A_REG(lanes_x(l, &key)),
-            A_REG(better));
-        ASM(w->p, AIE2_VSEL_32, A_REG(w->best[1]), A_REG(w->best[1]), A_REG(w->best[2]),
-            A_REG(better));
-        ASM(w->p, AIE2_VADD_32, A_REG(w->best[2]), A_REG(w->best[2]), A_REG(lanes_x(l, &step)));
+        emit_select(w->p, LANE_32, w->best[0], w->best[0], lanes_x(l, &key), better);
+        emit_select(w->p, LANE_32, w->best[1], w->best[1], w->best[2], better);
+        emit_lanes(w->p, LANE_ADD, LANE_32, w->best[2], w->best[2], lanes_x(l, &step));
     }
     asm_loop_end(w->p);
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
@@ -264,7 +255,7 @@ static void count_equal(struct rows_writer * w, int entry) {
     for (int i = 0; i < 2; i++) {
         struct val a = lanes_load(l, w->pa, MEM_A, true), b = lanes_load(l, w->pb, MEM_B, true);
         struct val one = v_select(l, m_zero(l, i_sub(l, a, b)), k_bits(l, 0), k_bits(l, 1));
-        ASM(w->p, AIE2_VADD_32, A_REG(w->best[0]), A_REG(w->best[0]), A_REG(lanes_x(l, &one)));
+        emit_lanes(w->p, LANE_ADD, LANE_32, w->best[0], w->best[0], lanes_x(l, &one));
     }
     asm_loop_end(w->p);
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);

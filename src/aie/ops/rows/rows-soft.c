@@ -6,7 +6,7 @@
 // A resident row keeps t, and e where x was; a streamed one makes them anew in each pass.
 #include "rows-ops.h"
 
-#include "aie/isa/aie2.h"
+#include "aie/target/verbs.h"
 #include "aie/ops/lanes/math-fast.h"
 
 #define MINUS_INFINITY 0xff800000u
@@ -18,28 +18,27 @@ enum { IN_PLACE = -1 }; // instead of the label of the block that makes t
 // Two pieces of a number are 16 bits when they are cut and 18 when they are rounded, and nothing
 // here is so large that rounding makes it infinite.
 void rows_round_to_nearest(struct rows_writer * w) {
-    enum { NEAREST_EVEN = 12 };
     struct asm_reg mode = asm_local(w->p, ASM_R);
-    ASM(w->p, AIE2_MOVX_alu_cg, A_REG(mode), A_IMM(NEAREST_EVEN));
-    ASM(w->p, AIE2_MOVX_mvx_scl, A_FIXED(AIE_REG(AIE_CR, AIE_CR_RND)), A_REG(mode));
+    emit_set_small(w->p, mode, AIE_ROUND_NEAREST_EVEN);
+    emit_control(w->p, AIE_CONTROL_ROUND, mode);
 }
 
 void rows_prepare_halves(struct rows_writer * w) {
     struct asm_reg raise =
         asm_local(w->p, ASM_R); // what an f16 mask is read with, see lanes-edge.c
     w->lanes.shift13 = asm_global(w->p, ASM_S);
-    ASM(w->p, AIE2_MOVX_alu_cg, A_REG(raise), A_IMM(13));
+    emit_set_small(w->p, raise, 13);
     rows_copy(w, w->lanes.shift13, raise);
 }
 
 // The loops below take one vector a trip.
 static void loop_begin(struct rows_writer * w) {
-    ASM(w->p, AIE2_ADD, A_REG(w->flag), A_REG(w->trips), A_REG(w->trips));
+    emit_alu(w->p, AIE_BASIC_ADD, w->flag, w->trips, w->trips);
     asm_loop_begin(w->p, w->flag);
 }
 
 static void scratch_pointer(struct rows_writer * w) {
-    rows_set(w, w->ps, RW_CORE_MEMORY + RW_SCRATCH);
+    rows_set(w, w->ps, rows_address(w, RW_SCRATCH));
 }
 
 static void call(struct rows_writer * w, int block, int then) {
@@ -58,26 +57,24 @@ static void go_back(struct rows_writer * w) {
 // the first pieces alone tell what comes out.
 static void scaled(struct rows_writer * w, struct val x, const struct val * mask, int mask_pieces) {
     struct lanes * l = &w->lanes;
-    struct asm_reg rough = asm_local(w->p, ASM_X), by, sum = asm_local(w->p, ASM_BM);
-    ASM(w->p, AIE2_VCONV_BF16_FP32, A_LO(rough), A_REG(lanes_bm(l, &x)));
+    struct asm_reg rough = emit_new_pair(w->p), by, sum = emit_new_acc(w->p);
+    emit_to_bf16(w->p, asm_half(rough, 0), lanes_bm(l, &x));
     struct factor fx = f_factor(l, x, 3, FACTOR_LEFT),
                   scale = rows_get_factor(w, RW_SLOT_ARGS + RW_ARG_SCALE);
     struct val t = f_product(l, &fx, &scale);
     if (mask) {
         struct val m = *mask;
-        ASM(w->p, AIE2_VCONV_BF16_FP32, A_HI(rough), A_REG(lanes_bm(l, &m)));
+        emit_to_bf16(w->p, asm_half(rough, 1), lanes_bm(l, &m));
         struct factor fm = f_factor(l, m, mask_pieces, FACTOR_LEFT);
         struct factor slope = rows_get_factor(w, RW_SLOT_ARGS + RW_ARG_SLOPE);
         t = f_mac(l, t, &fm, &slope);
         by = rows_pieces(w, RW_SLOT_ARGS + RW_ARG_SCALE, RW_SLOT_ARGS + RW_ARG_SLOPE);
     } else {
         struct val zero = k_bits(l, 0);
-        ASM_MEM(w->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, MEM_POOL, A_HI(rough), A_REG(l->pool),
-                A_IMM(rows_slot_offset(zero.slot)));
+        emit_load_same(w->p, MEM_POOL, asm_half(rough, 1), l->pool, rows_slot_offset(zero.slot));
         by = rows_pieces(w, RW_SLOT_ARGS + RW_ARG_SCALE, zero.slot);
     }
-    ASM(w->p, AIE2_VMUL_F_vmac_bm_core_dense, A_REG(sum), A_REG(rough), A_REG(by),
-        A_REG(l->mul_config));
+    emit_mul(w->p, sum, rough, by, l->mul_config);
     struct asm_reg nan = m_nan(l, t);
     lanes_store(l, v_select(l, nan, t, val_bm(sum)), w->ps, MEM_SCRATCH, false);
 }
@@ -102,22 +99,18 @@ static void align_row(struct rows_writer * w) {
     rows_set(w, w->flag, 2);
     asm_loop_begin(w->p, w->trips);
     struct asm_reg x[2], moved = asm_local(w->p, ASM_X);
-    for (int i = 0; i < 4; i++) {
-        x[i / 2] = i % 2 ? x[i / 2] : asm_local(w->p, ASM_X);
-        ASM_MEM(w->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, MEM_B, A_REG(asm_half(x[i / 2], i % 2)),
-                A_REG(w->pb), A_IMM(32 * i));
+    for (int i = 0; i < 2; i++) {
+        x[i] = asm_local(w->p, ASM_X);
+        emit_load(w->p, MEM_B, x[i], w->pb, asm_target(w->p)->vector_bytes * i);
     }
-    ASM(w->p, AIE2_VSHIFT, A_REG(moved), A_REG(x[0]), A_REG(x[1]), A_REG(w->flag));
-    for (int half = 0; half < 2; half++) {
-        ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_pstm_nrm_imm, MEM_B, A_REG(w->pb),
-                A_REG(asm_half(moved, half)), A_IMM(32));
-    }
+    emit_shift_bytes(w->p, moved, x[0], x[1], w->flag);
+    emit_store_next(w->p, MEM_B, moved, w->pb);
     asm_loop_end(w->p);
     rows_copy(w, w->pb, w->row_b);
 }
 
 static void end_of_t(struct rows_writer * w) {
-    rows_set(w, w->flag, RW_CORE_MEMORY + RW_SCRATCH);
+    rows_set(w, w->flag, rows_address(w, RW_SCRATCH));
     rows_fill(w, w->flag, MEM_SCRATCH, k_bits(&w->lanes, MINUS_INFINITY));
     go_back(w);
 }
@@ -163,10 +156,10 @@ static void maximum_pass(struct rows_writer * w, int entry, int scaled_at, int n
     asm_loop_begin(w->p, w->trips);
     for (int i = 0; i < 2; i++) {
         struct val t = lanes_load(l, w->ps, MEM_SCRATCH, true);
-        struct asm_reg x = lanes_x(l, &t), which = asm_local(w->p, ASM_MASK);
-        ASM(w->p, AIE2_VMAX_LT_S32, A_REG(w->best[0]), A_REG(which), A_REG(w->best[0]), A_REG(x));
-        which = asm_local(w->p, ASM_MASK);
-        ASM(w->p, AIE2_VMIN_GE_S32, A_REG(w->best[1]), A_REG(which), A_REG(w->best[1]), A_REG(x));
+        struct asm_reg x = lanes_x(l, &t), which = emit_new_mask(w->p, LANE_32);
+        emit_choose(w->p, LANE_MAX, LANE_32, w->best[0], which, w->best[0], x);
+        which = emit_new_mask(w->p, LANE_32);
+        emit_choose(w->p, LANE_MIN, LANE_32, w->best[1], which, w->best[1], x);
     }
     asm_loop_end(w->p);
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
@@ -221,7 +214,7 @@ static void add_sink(struct rows_writer * w, int exp_at) {
     scratch_pointer(w);
     lanes_store(l, k_param(l, RW_ARG_SINK), w->ps, MEM_SCRATCH, true);
     lanes_store(l, k_bits(l, MINUS_INFINITY), w->ps, MEM_SCRATCH, true);
-    rows_set(w, w->pa, RW_CORE_MEMORY + RW_SCRATCH + 4 * RW_PAIR_WORDS);
+    rows_set(w, w->pa, rows_address(w, RW_SCRATCH + 4 * RW_PAIR_WORDS));
     scratch_pointer(w);
     rows_set_param(w, RW_PARAM_NOW_TRIPS, w->trips);
     rows_copy(w, w->trips, l->one);

@@ -8,39 +8,37 @@
 // by.
 #include "rows.h"
 
-#include "aie/isa/aie2.h"
+#include "aie/target/verbs.h"
 
 #include <string.h>
 
 #define NO_CONSTANT                                                                                \
     0x7fdeadadu // a NaN that nobody asks for: what stands in slots that are not constants
 
-enum { OWN_LOCKS = 48, WEST_LOCKS = 16 }; // the core's numbering of the locks around it
-
 void rows_set(struct rows_writer * w, struct asm_reg r, int32_t value) {
-    ASM(w->p, AIE2_MOVXM_lng_cg, A_REG(r), A_IMM(value));
+    emit_set(w->p, r, value);
 }
 
 void rows_copy(struct rows_writer * w, struct asm_reg to, struct asm_reg from) {
-    ASM(w->p, AIE2_MOV_mv_scl, A_REG(to), A_REG(from));
+    emit_copy(w->p, to, from);
 }
 
 int32_t rows_slot_offset(int slot) {
-    return (slot - LANES_POOL_SLOTS / 2) * LANES_POOL_SLOT_BYTES;
+    return lanes_slot_offset(slot);
 }
 
 void rows_param(struct rows_writer * w, struct asm_reg to, int param) {
-    ASM_MEM(w->p, AIE2_LDA_dms_lda_idx_imm, MEM_PARAMS, A_REG(to), A_REG(w->lanes.pool),
-            A_IMM(rows_slot_offset(RW_SLOT_PARAMS) + 4 * param));
+    emit_load_word(w->p, MEM_PARAMS, to, w->lanes.pool,
+                   rows_slot_offset(RW_SLOT_PARAMS) + 4 * param);
 }
 
 void rows_set_param(struct rows_writer * w, int param, struct asm_reg from) {
-    ASM_MEM(w->p, AIE2_ST_dms_sts_idx_imm, MEM_PARAMS, A_REG(from), A_REG(w->lanes.pool),
-            A_IMM(rows_slot_offset(RW_SLOT_PARAMS) + 4 * param));
+    emit_store_word(w->p, MEM_PARAMS, from, w->lanes.pool,
+                    rows_slot_offset(RW_SLOT_PARAMS) + 4 * param);
 }
 
 void rows_label_to(struct rows_writer * w, struct asm_reg pointer, int label) {
-    ASM(w->p, AIE2_MOVXM_lng_cg, A_REG(pointer), A_LABEL(label));
+    emit_set_label(w->p, pointer, label);
 }
 
 struct val rows_get(struct rows_writer * w, int slot) {
@@ -50,27 +48,23 @@ struct val rows_get(struct rows_writer * w, int slot) {
 
 void rows_put(struct rows_writer * w, int slot, struct val v) {
     struct asm_reg x = lanes_x(&w->lanes, &v);
-    ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_POOL, A_LO(x), A_REG(w->lanes.pool),
-            A_IMM(rows_slot_offset(slot)));
+    emit_store(w->p, MEM_POOL, asm_half(x, 0), w->lanes.pool, rows_slot_offset(slot));
 }
 
 struct val rows_get_lanes(struct rows_writer * w, int slot) {
-    struct asm_reg x = asm_local(w->p, ASM_X);
-    for (int half = 0; half < 2; half++) {
-        ASM_MEM(w->p, AIE2_VLDA_dmw_lda_w_ag_idx_imm, MEM_POOL, A_REG(asm_half(x, half)),
-                A_REG(w->lanes.pool), A_IMM(rows_slot_offset(slot + half)));
-    }
+    struct asm_reg x = emit_new_value(w->p);
+    emit_load(w->p, MEM_POOL, x, w->lanes.pool, rows_slot_offset(slot));
     return val_x(x);
 }
 
 // ---- scalars ----
 
 static void acquire(struct rows_writer * w, int lock, struct asm_reg value) {
-    asm_lock_acquire(w->p, OWN_LOCKS + lock, value);
+    asm_lock_acquire(w->p, asm_target(w->p)->own_locks + lock, value);
 }
 
 static void release(struct rows_writer * w, int lock, struct asm_reg value) {
-    asm_lock_release(w->p, OWN_LOCKS + lock, value);
+    asm_lock_release(w->p, asm_target(w->p)->own_locks + lock, value);
 }
 
 static struct asm_reg local_param(struct rows_writer * w, int param) {
@@ -79,25 +73,26 @@ static struct asm_reg local_param(struct rows_writer * w, int param) {
     return r;
 }
 
-static struct asm_reg scalar2(struct rows_writer * w, int op, struct asm_reg a, struct asm_reg b) {
+static struct asm_reg scalar2(struct rows_writer * w, enum aie_basic op, struct asm_reg a,
+                              struct asm_reg b) {
     struct asm_reg d = asm_local(w->p, ASM_R);
-    ASM(w->p, op, A_REG(d), A_REG(a), A_REG(b));
+    emit_alu(w->p, op, d, a, b);
     return d;
 }
 
 static void add_to(struct rows_writer * w, struct asm_reg r, struct asm_reg n) {
-    ASM(w->p, AIE2_ADD, A_REG(r), A_REG(r), A_REG(n));
+    emit_alu(w->p, AIE_BASIC_ADD, r, r, n);
 }
 
 static void count_down(struct rows_writer * w, struct asm_reg r) {
-    ASM(w->p, AIE2_ADD_add_r_ri, A_REG(r), A_REG(r), A_IMM(-1));
+    emit_add_small(w->p, r, r, -1);
 }
 
 // All ones where r is 0, else 0.
 static struct asm_reg ones_if_zero(struct rows_writer * w, struct asm_reg r) {
     struct asm_reg is_zero = asm_local(w->p, ASM_R), d = asm_local(w->p, ASM_R);
-    ASM(w->p, AIE2_NEZ, A_REG(is_zero), A_REG(r));
-    ASM(w->p, AIE2_ADD_add_r_ri, A_REG(d), A_REG(is_zero), A_IMM(-1));
+    emit_not_zero(w->p, is_zero, r);
+    emit_add_small(w->p, d, is_zero, -1);
     return d;
 }
 
@@ -131,13 +126,13 @@ static void start_run(struct rows_writer * w, const int labels[RW_MAX_INDEX]) {
         lanes_set_param(&w->lanes, RW_SLOT_ARGS + i, local_param(w, RW_PARAM_ARGS + i));
     }
     if (program->total) {
-        struct asm_reg first = asm_local(w->p, ASM_MASK);
+        struct asm_reg first = emit_new_mask(w->p, LANE_32);
         rows_param(w, first, RW_PARAM_FIRST);
         rows_put(w, RW_SLOT_TOTAL,
                  v_select(&w->lanes, first, rows_get(w, RW_SLOT_TOTAL), k_bits(&w->lanes, 0)));
     }
-    rows_set(w, w->a, RW_CORE_MEMORY + RW_BUFFER_A);
-    rows_set(w, w->out, RW_CORE_MEMORY + RW_BUFFER_OUT);
+    rows_set(w, w->a, rows_address(w, RW_BUFFER_A));
+    rows_set(w, w->out, rows_address(w, RW_BUFFER_OUT));
     if (program->prepare) {
         program->prepare(w);
     }
@@ -157,28 +152,29 @@ static void take_chunk(struct rows_writer * w) {
 
     struct asm_reg given = asm_local(w->p, ASM_R), to_b = asm_local(w->p, ASM_R),
                    zero = asm_local(w->p, ASM_R);
-    ASM(w->p, AIE2_MOVX_alu_cg, A_REG(zero), A_IMM(0));
-    ASM(w->p, AIE2_SUB, A_REG(given), A_REG(zero), A_REG(w->rows));
+    emit_set_small(w->p, zero, 0);
+    emit_alu(w->p, AIE_BASIC_SUB, given, zero, w->rows);
     rows_set_param(w, RW_PARAM_OUT_GIVE, given);
     rows_copy(w, w->row_a, w->a);
     rows_set(w, to_b, RW_BUFFER_B - RW_BUFFER_A);
-    ASM(w->p, AIE2_ADD, A_REG(w->row_b), A_REG(w->a), A_REG(to_b));
+    emit_alu(w->p, AIE_BASIC_ADD, w->row_b, w->a, to_b);
     rows_copy(w, w->row_out, w->out);
 
     struct asm_reg last = ones_if_zero(w, w->more);
-    struct asm_reg not_last = scalar2(w, AIE2_XOR, last, w->lanes.minus_one);
+    struct asm_reg not_last = scalar2(w, AIE_BASIC_XOR, last, w->lanes.minus_one);
     for (int i = 0; i < 2; i++) {
         rows_set_param(w, RW_PARAM_NOW_TAIL0 + i,
-                       scalar2(w, AIE2_OR, local_param(w, RW_PARAM_TAIL0 + i), not_last));
+                       scalar2(w, AIE_BASIC_OR, local_param(w, RW_PARAM_TAIL0 + i), not_last));
     }
     rows_set_param(w, RW_PARAM_NOW_TAIL_AT,
-                   scalar2(w, AIE2_AND, local_param(w, RW_PARAM_TAIL_AT), last));
+                   scalar2(w, AIE_BASIC_AND, local_param(w, RW_PARAM_TAIL_AT), last));
     rows_param(w, w->trips, RW_PARAM_TRIPS);
-    add_to(w, w->trips, scalar2(w, AIE2_AND, local_param(w, RW_PARAM_TRIPS_DIFF), last));
+    add_to(w, w->trips, scalar2(w, AIE_BASIC_AND, local_param(w, RW_PARAM_TRIPS_DIFF), last));
     count_down(w, w->chunks);
     rows_param(w, w->rows, RW_PARAM_ROWS);
-    add_to(w, w->rows,
-           scalar2(w, AIE2_AND, local_param(w, RW_PARAM_ROWS_DIFF), ones_if_zero(w, w->chunks)));
+    add_to(
+        w, w->rows,
+        scalar2(w, AIE_BASIC_AND, local_param(w, RW_PARAM_ROWS_DIFF), ones_if_zero(w, w->chunks)));
 }
 
 // Out last: its arrival is what the instruction stream waits for, and by then all is done.
@@ -190,10 +186,10 @@ static void give_chunk(struct rows_writer * w) {
     release(w, RW_LOCK_OUT_FULL, w->trips);
     struct asm_reg other = asm_local(w->p, ASM_R);
     rows_set(w, other, RW_CHUNK_BYTES); // what turns ping into pong
-    ASM(w->p, AIE2_XOR, A_REG(w->a), A_REG(w->a), A_REG(other));
+    emit_alu(w->p, AIE_BASIC_XOR, w->a, w->a, other);
     struct asm_reg kept = ones_if_zero(w, w->trips);
-    struct asm_reg given = scalar2(w, AIE2_XOR, kept, w->lanes.minus_one);
-    ASM(w->p, AIE2_XOR, A_REG(w->out), A_REG(w->out), A_REG(scalar2(w, AIE2_AND, other, given)));
+    struct asm_reg given = scalar2(w, AIE_BASIC_XOR, kept, w->lanes.minus_one);
+    emit_alu(w->p, AIE_BASIC_XOR, w->out, w->out, scalar2(w, AIE_BASIC_AND, other, given));
 }
 
 // Where the passes of a row go: on in the row where it is resident, to the next chunk where not.
@@ -201,7 +197,7 @@ static void between_passes(struct rows_writer * w, int row, int chunk_done) {
     struct asm_program * p = w->p;
     asm_label(p, w->last_pass);
     struct asm_reg lock = asm_local(p, ASM_R);
-    ASM(p, AIE2_MOVX_alu_cg, A_REG(lock), A_IMM(OWN_LOCKS + RW_LOCK_OUT_EMPTY));
+    emit_set_small(p, lock, asm_target(p)->own_locks + RW_LOCK_OUT_EMPTY);
     rows_set_param(w, RW_PARAM_OUT_LOCK, lock); // as it is already, where the row is resident
     rows_set_param(w, RW_PARAM_OUT_TAKE, w->lanes.minus_one);
     asm_label(p, w->next_pass);
@@ -218,7 +214,7 @@ static void next_row(struct rows_writer * w, bool halves, int row, int chunk_don
     if (halves) {
         struct asm_reg odd = local_param(w, RW_PARAM_B_ODD);
         rows_set_param(w, RW_PARAM_B_ODD,
-                       scalar2(w, AIE2_XOR, odd, local_param(w, RW_PARAM_B_FLIP)));
+                       scalar2(w, AIE_BASIC_XOR, odd, local_param(w, RW_PARAM_B_FLIP)));
     }
     rows_copy(w, w->stage, w->first);
     count_down(w, w->rows);
@@ -236,13 +232,6 @@ static struct val fold_total(struct rows_writer * w, struct asm_reg integer, str
     return v_select(&w->lanes, integer, f_add(&w->lanes, a, b), i_add(&w->lanes, a, b));
 }
 
-static void vector_memory(struct rows_writer * w, int op, struct asm_reg x, int32_t address) {
-    rows_set(w, w->ps, address);
-    for (int half = 0; half < 2; half++) {
-        ASM_MEM(w->p, op, MEM_B, A_REG(asm_half(x, half)), A_REG(w->ps), A_IMM(32 * half));
-    }
-}
-
 // A total: from the west, with this column's share, to the east or out.
 static void write_total(struct rows_writer * w) {
     struct lanes * l = &w->lanes;
@@ -251,31 +240,31 @@ static void write_total(struct rows_writer * w) {
     rows_param(w, w->flag, RW_PARAM_FROM_WEST);
     rows_param(w, w->trips, RW_PARAM_TO_EAST);
     asm_jump_if_zero(w->p, w->flag, no_west);
-    asm_lock_acquire(w->p, WEST_LOCKS + RW_LOCK_PARTIAL, l->minus_one);
-    struct asm_reg west = asm_local(w->p, ASM_X), integer = asm_local(w->p, ASM_MASK);
+    asm_lock_acquire(w->p, asm_target(w->p)->west_locks + RW_LOCK_PARTIAL, l->minus_one);
+    struct asm_reg west = emit_new_value(w->p), integer = emit_new_mask(w->p, LANE_32);
     rows_param(w, integer, RW_PARAM_INTEGER);
-    vector_memory(w, AIE2_VLDA_dmw_lda_w_ag_idx_imm, west, RW_WEST_MEMORY + RW_PARTIAL);
+    rows_set(w, w->ps, (int32_t) asm_target(w->p)->west_window + RW_PARTIAL);
+    emit_load(w->p, MEM_B, west, w->ps, 0);
     rows_put(w, RW_SLOT_TOTAL, fold_total(w, integer, rows_get(w, RW_SLOT_TOTAL), val_x(west)));
     asm_label(w->p, no_west);
     asm_jump_if_zero(w->p, w->trips, here);
     struct val total = rows_get(w, RW_SLOT_TOTAL);
-    vector_memory(w, AIE2_VST_dmw_sts_w_ag_idx_imm, lanes_x(l, &total),
-                  RW_CORE_MEMORY + RW_PARTIAL);
+    lanes_x(l, &total);
+    rows_set(w, w->ps, rows_address(w, RW_PARTIAL));
+    emit_store(w->p, MEM_B, total.x, w->ps, 0);
     release(w, RW_LOCK_PARTIAL, l->one);
     asm_jump(w->p, w->wait);
 
     asm_label(w->p, here);
     acquire(w, RW_LOCK_OUT_EMPTY, l->minus_one);
-    integer = asm_local(w->p, ASM_MASK);
+    integer = emit_new_mask(w->p, LANE_32);
     rows_param(w, integer, RW_PARAM_INTEGER);
     total = rows_get(w, RW_SLOT_TOTAL);
     struct val result = v_select(l, integer, f_mul(l, total, k_param(l, RW_ARG_TOTAL)), total);
     rows_copy(w, w->pout, w->out);
     struct val zero = k_bits(l, 0); // above an integer, where 64 bits of it are wanted
-    ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_OUT, A_LO(lanes_x(l, &result)), A_REG(w->pout),
-            A_IMM(0));
-    ASM_MEM(w->p, AIE2_VST_dmw_sts_w_ag_idx_imm, MEM_OUT, A_LO(lanes_x(l, &zero)), A_REG(w->pout),
-            A_IMM(32));
+    emit_store(w->p, MEM_OUT, asm_half(lanes_x(l, &result), 0), w->pout, 0);
+    emit_store(w->p, MEM_OUT, asm_half(lanes_x(l, &zero), 0), w->pout, 32);
     release(w, RW_LOCK_OUT_FULL, l->one);
     asm_jump(w->p, w->wait);
 }
@@ -300,10 +289,10 @@ static void take_registers(struct rows_writer * w, int n_best) {
         *labels[i] = asm_label_new(w->p);
     }
     for (int i = 0; i < 6; i++) {
-        w->acc[i] = asm_global(w->p, ASM_BM);
+        w->acc[i] = asm_global(w->p, (enum asm_class) asm_target(w->p)->acc_class);
     }
     for (int i = 0; i < n_best; i++) {
-        w->best[i] = asm_global(w->p, ASM_X);
+        w->best[i] = asm_global(w->p, (enum asm_class) asm_target(w->p)->value_class);
     }
 }
 
@@ -311,7 +300,7 @@ static void write_program(struct rows_writer * w) {
     const struct rows_program * program = w->program;
     struct asm_program * p = w->p;
     take_registers(w, program->n_best);
-    lanes_begin(&w->lanes, p, DTYPE_F32, w->fast, RW_CORE_MEMORY + RW_POOL);
+    lanes_begin(&w->lanes, p, DTYPE_F32, w->fast, rows_address(w, RW_POOL));
     for (int i = LANES_PARAMS; i < RW_SLOT_MORE_CONSTS; i++) {
         w->lanes.consts[i] = NO_CONSTANT;
     }

@@ -16,9 +16,7 @@
 enum {
     RW_CHUNK_WORDS = 2048,
     RW_CHUNK_BYTES = 4 * RW_CHUNK_WORDS,
-    RW_PAIR_WORDS = 32, // two vectors: what one loop trip takes
-    RW_CORE_MEMORY = 0x70000,
-    RW_WEST_MEMORY = 0x50000,
+    RW_PAIR_WORDS = 32,  // two vectors: what one loop trip takes
     RW_POOL = 0x0000,    // constants, state and parameters, all within reach of one pointer
     RW_PARTIAL = 0x0800, // a column's share of a total, for the column to the east
     RW_TABLES = 0x0880,  // of logarithms
@@ -189,6 +187,10 @@ struct rows_writer {
     int next_chunk, next_pass, last_pass, row_done; // where passes go
 };
 
+// The address by which the core knows a byte of its own memory.
+static inline int32_t rows_address(const struct rows_writer * w, int32_t at) {
+    return (int32_t) asm_target(w->p)->own_window + at;
+}
 void rows_set(struct rows_writer * w, struct asm_reg r, int32_t value);
 void rows_copy(struct rows_writer * w, struct asm_reg to, struct asm_reg from);
 void rows_param(struct rows_writer * w, struct asm_reg to, int param);

@@ -1,0 +1,208 @@
+// test-loop-table: every loop of every program that the compiler makes, with what bounds it: the
+// busiest slot (resources), values carried from trip to trip (recurrence), and the interval that
+// was reached. The table is printed with --print; the test holds what has been reached: loops whose
+// interval is more than 1.3 times their resource bound may become fewer, not more, and so may
+// bytes.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "aie/aie.h"
+#include "aie/asm/asm.h"
+#include "base/sha256.h"
+
+// What has been reached. Lower them when the compiler gets better.
+enum {
+    MOST_LOOSE_LOOPS = 187, // over 1.3 of the resource bound
+    MOST_PROGRAM_BYTES = 6400,
+    MOST_BYTES = 258000, // of all programs
+};
+
+enum { MAX_PROGRAMS = 256, LOOSE_TENTHS = 13 };
+
+struct program {
+    char name[64];
+    uint8_t digest[SHA256_BYTES];
+    struct asm_stats stats;
+    size_t size;
+    double ms; // of processor time, for the kernel that it is part of
+};
+
+static struct table {
+    struct program programs[MAX_PROGRAMS];
+    int n;
+    const char * name; // of the kernel that is being made
+    int first;         // program of it
+} table;
+
+static void watch(void * user, const struct asm_code * code) {
+    struct table * t = user;
+    struct program p = {.stats = code->stats, .size = code->size};
+    snprintf(p.name, sizeof p.name, "%s", t->name);
+    sha256(code->bytes, code->size, p.digest);
+    for (int i = 0; i < t->n; i++) {
+        if (memcmp(t->programs[i].digest, p.digest, sizeof p.digest) == 0) {
+            return;
+        }
+    }
+    assert_true(t->n < MAX_PROGRAMS);
+    t->programs[t->n++] = p;
+}
+
+static void compile(const struct kernel_spec * spec, const char * name) {
+    uint8_t * pdi = NULL;
+    size_t size = 0;
+    struct error err = {0};
+    if (aie_supports(spec, NULL) != ST_OK) {
+        return;
+    }
+    table.name = name;
+    int first = table.n;
+    clock_t start = clock();
+    assert_int_equal(aie_compile_pdi(spec, &pdi, &size, &err), ST_OK);
+    for (int i = first; i < table.n; i++) {
+        table.programs[i].ms = 1000.0 * (double) (clock() - start) / CLOCKS_PER_SEC;
+    }
+    free(pdi);
+}
+
+// The op on rows of one type, with each result that it may have.
+static void compile_op(enum kernel_op op, enum dtype t, int inputs) {
+    const int64_t ne[4] = {1024, 16, 1, 1};
+    const struct tensor results[] = {
+        tensor_contiguous(t, ne),
+        tensor_contiguous(t, (const int64_t[4]){1, ne[1], 1, 1}),
+        tensor_contiguous(t, (const int64_t[4]){ne[0] / 2, ne[1], 1, 1}),
+        tensor_contiguous(t, (const int64_t[4]){1, 1, 1, 1}),
+        tensor_contiguous(DTYPE_I32, (const int64_t[4]){ne[1], 1, 1, 1}),
+        tensor_contiguous(DTYPE_BF16, ne),
+    };
+    char name[64];
+    snprintf(name, sizeof name, "%s_%s", kernel_op_name(op), dtype_name(t));
+    for (size_t r = 0; r < sizeof results / sizeof results[0]; r++) {
+        struct kernel_spec s = {
+            .op = op, .arch = AIE_ARCH_AIE2, .n_inputs = inputs, .output = results[r]};
+        for (int i = 0; i < inputs; i++) {
+            s.inputs[i] = tensor_contiguous(t, ne);
+        }
+        compile(&s, name);
+    }
+}
+
+static void compile_product(enum dtype t, int64_t m, int64_t n, int64_t k) {
+    char name[64];
+    snprintf(name, sizeof name, "mul_mat_%s_n%d", dtype_name(t), (int) n);
+    for (int result = 0; result < 2; result++) {
+        struct kernel_spec s = {
+            .op = KERNEL_OP_MUL_MAT,
+            .arch = AIE_ARCH_AIE2,
+            .n_inputs = 2,
+            .inputs = {tensor_contiguous(t, (const int64_t[4]){k, m, 1, 1}),
+                       tensor_contiguous(t, (const int64_t[4]){k, n, 1, 1})},
+            .output =
+                tensor_contiguous(result ? DTYPE_I32 : DTYPE_F32, (const int64_t[4]){m, n, 1, 1}),
+        };
+        compile(&s, name);
+    }
+}
+
+static void compile_all(void) {
+    asm_watch(watch, &table);
+    for (int op = 0; op < KERNEL_OP_COUNT; op++) {
+        for (int t = 0; t < DTYPE_COUNT; t++) {
+            for (int inputs = 1; inputs <= kernel_op_info((enum kernel_op) op)->n_inputs;
+                 inputs++) {
+                compile_op((enum kernel_op) op, (enum dtype) t, inputs);
+            }
+        }
+    }
+    for (int t = 0; t < DTYPE_COUNT; t++) {
+        compile_product((enum dtype) t, 512, 512, 512);
+        compile_product((enum dtype) t, 4096, 1, 512);
+    }
+    asm_watch(NULL, NULL);
+}
+
+// ---- the table ----
+
+static bool is_loose(const struct asm_stats * s, int i) {
+    return 10 * s->loop_ii[i] > LOOSE_TENTHS * s->loop_resource_ii[i];
+}
+
+static void print_table(bool only_loose) {
+    printf("%-20s %6s %7s | %5s %6s %6s %6s %8s %5s %6s %7s %7s %6s\n", "program", "bytes", "ms",
+           "loop", "instr", "slots", "recur", "interval", "ratio", "plain", "stages", "copies",
+           "bytes");
+    for (int i = 0; i < table.n; i++) {
+        const struct program * p = &table.programs[i];
+        for (int k = 0; k < p->stats.n_loops; k++) {
+            const struct asm_stats * s = &p->stats;
+            if (!only_loose || is_loose(s, k)) {
+                printf("%-20s %6zu %7.1f | %5d %6d %6d %6d %8d %5.2f %6d %7d %7d %6d\n", p->name,
+                       p->size, p->ms, k, s->loop_ops[k], s->loop_resource_ii[k],
+                       s->loop_recurrence_ii[k], s->loop_ii[k],
+                       (double) s->loop_ii[k] /
+                           (s->loop_resource_ii[k] ? s->loop_resource_ii[k] : 1),
+                       s->loop_bundles[k], s->loop_stages[k], s->loop_unroll[k], s->loop_bytes[k]);
+            }
+        }
+    }
+}
+
+struct sums {
+    int loops, loose, plain;
+    size_t bytes, largest;
+    double ms, most_ms;
+};
+
+static struct sums sum_up(void) {
+    struct sums s = {0};
+    for (int i = 0; i < table.n; i++) {
+        const struct program * p = &table.programs[i];
+        for (int k = 0; k < p->stats.n_loops; k++) {
+            s.loops++;
+            s.loose += is_loose(&p->stats, k);
+            s.plain += p->stats.loop_ii[k] == p->stats.loop_bundles[k];
+        }
+        s.bytes += p->size;
+        s.largest = p->size > s.largest ? p->size : s.largest;
+        s.ms += p->ms;
+        s.most_ms = p->ms > s.most_ms ? p->ms : s.most_ms;
+    }
+    return s;
+}
+
+static void print_sums(const struct sums * s) {
+    printf("%d programs, %zu bytes, the largest %zu; %.1f ms, the longest %.1f\n", table.n,
+           s->bytes, s->largest, s->ms, s->most_ms);
+    printf("%d loops, %d over 1.3 of their resource bound, %d whose trips do not overlap\n",
+           s->loops, s->loose, s->plain);
+}
+
+static void stays_as_good(void ** state) {
+    (void) state;
+    struct sums s = sum_up();
+    print_sums(&s);
+    assert_true(s.loops > 0);
+    assert_true(s.loose <= MOST_LOOSE_LOOPS);
+    assert_true(s.largest <= MOST_PROGRAM_BYTES);
+    assert_true(s.bytes <= MOST_BYTES);
+}
+
+int main(int argc, char ** argv) {
+    compile_all();
+    if (argc == 2 && (strcmp(argv[1], "--print") == 0 || strcmp(argv[1], "--loose") == 0)) {
+        struct sums s = sum_up();
+        print_table(strcmp(argv[1], "--loose") == 0);
+        print_sums(&s);
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test(stays_as_good)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
