@@ -111,9 +111,13 @@ static void spread_splat(struct program * w) {
 // Over the buffers from their start. The stages of a script come one after the other.
 static void run_loops(struct program * w, int done) {
     struct asm_program * p = w->p;
-    struct asm_reg number = w->splat_b, script = w->splat_byte; // done with as such
+    struct asm_reg script = {0, -1};
     int next = w->staged ? asm_label_new(p) : -1;
     if (w->staged) {
+        asm_release(p, w->splat_b); // b is spread, or comes chunk by chunk
+        asm_release(p, w->splat_byte);
+        struct asm_reg number = asm_global(p, ASM_R);
+        script = asm_global(p, ASM_R);
         copy(w, script, w->op);
         asm_label(p, next);
         struct asm_reg mask = asm_local(p, ASM_R), shift = asm_local(p, ASM_R);

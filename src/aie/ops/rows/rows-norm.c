@@ -10,8 +10,6 @@
 #include "rows-ops.h"
 #include "aie/ops/lanes/pieces.h"
 
-#include "aie/isa/aie2.h"
-
 static void mean_pass(struct rows_writer * w, int entry, int next) {
     rows_sum_pass(w, entry);
     rows_put(w, RW_SLOT_MEAN, f_mul(&w->lanes, rows_summed(w), k_param(&w->lanes, RW_ARG_FACTOR)));
