@@ -17,7 +17,7 @@ enum {
 struct price {
     int f32, f16, bf16, integer;
 };
-static const struct price plain = {8, 20, 12, 2}, heavy = {50, 100, 70, 16}, row = {29, 29, 29, 29};
+static const struct price plain = {4, 8, 5, 2}, heavy = {14, 30, 21, 7}, row = {29, 29, 29, 29};
 
 // Elementwise ops of one loop that is no series; CONVERT is like them.
 static bool is_plain(enum kernel_op op) {

@@ -75,6 +75,7 @@ const struct aie_target target_aie2 =
 
     .delay_slots = 5,
     .loop_distance = 8,
+    .loop_bytes = 112,
     .loop_end_stores = false,
     .lock_distance = 4,
     .lock_margin = 8,
@@ -85,6 +86,7 @@ const struct aie_target target_aie2 =
     .program_bytes = 16 * 1024,
 
     .data_bytes = 64 * 1024,
+    .bank_bytes = 16 * 1024,
     .own_window = 0x70000,
     .west_window = 0x50000,
     .own_locks = 48,

@@ -92,6 +92,13 @@ static const struct program * program_of(enum kernel_op op) {
     return NULL;
 }
 
+enum ew_weight ew_weight(const struct ew_op * e) {
+    bool heavy = e->stages || e->op == KERNEL_OP_DIV || e->op == KERNEL_OP_SQRT ||
+                 e->op == KERNEL_OP_HARDSWISH;
+    bool sum = e->op == KERNEL_OP_ADD || e->op == KERNEL_OP_SUB;
+    return heavy ? EW_STAGES : e->native ? EW_NATIVE : sum ? EW_SUM : EW_LANES;
+}
+
 const char * ew_program_name(const struct ew_op * e) {
     const struct program * program = program_of(e->op);
     return e->types == EW_INTS ? "integer" : program ? program->name : kernel_op_name(e->op);
