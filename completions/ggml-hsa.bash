@@ -18,6 +18,10 @@ _ggml_hsa() {
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return
         ;;
+    --pass)
+        mapfile -t COMPREPLY < <(compgen -W "built dependences schedule loops bundles bytes" -- "$word")
+        return
+        ;;
     --arch)
         case $tool in
         *rocm-kernels) mapfile -t COMPREPLY < <(compgen -W "all gfx908 gfx90a gfx942 gfx1100 gfx1101 gfx1102" -- "$word") ;;

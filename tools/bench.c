@@ -103,12 +103,16 @@ static bool make_rows(struct store * store, struct bench_task * t, enum dtype ty
     return false;
 }
 
-static enum status make_task(const char * op, const char * type, const char * shape,
-                             struct bench_task * t, struct error * err) {
+enum status bench_task_make(const char * op, const char * type, const char * shape,
+                            struct bench_task * t, struct error * err) {
     enum dtype dtype;
     int64_t ne[4] = {1, 1, 1, 1};
     t->shape = shape;
     t->spec.arch = AIE_ARCH_AIE2;
+    if (!kernel_precision_asked(&t->spec.precision)) {
+        return error_set(err, ST_INVALID, "GGML_HSA_PRECISION must be fast or exact, not '%.40s'",
+                         getenv("GGML_HSA_PRECISION"));
+    }
     struct nearest near = {0};
     char hint[WORDS_HINT];
     if (!op_parse(op, &t->spec.op, &near)) {
@@ -184,7 +188,7 @@ static enum status run_task(const struct options * o, struct buf * b, struct err
     }
     enum status st = emu_clock_get(AIE_ARCH_AIE2, &t.clock, err);
     if (st == ST_OK) {
-        st = make_task(o->words[0], o->words[1], o->words[2], &t, err);
+        st = bench_task_make(o->words[0], o->words[1], o->words[2], &t, err);
     }
     for (int i = 0; i < n && st == ST_OK; i++) {
         st = bench_run(&t, i ? o->compare : NULL, &results[i], err);

@@ -15,6 +15,10 @@ struct bench_task {
     struct emu_clock clock; // asked for, or the architecture's own
 };
 
+// The kernel that those words ask for ("ADD", "f32", "1024x16"); the clock is left as it is.
+enum status bench_task_make(const char * op, const char * type, const char * shape,
+                            struct bench_task * t, struct error * err);
+
 struct bench_result {
     const char * source; // "compiled", "from a pack" ...
     char pack[256];      // which, for a pack asked for

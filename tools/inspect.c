@@ -405,6 +405,9 @@ static int run(int argc, char ** argv) {
     const char *path = NULL, *second = NULL;
     struct range range = {0};
     bool svg = false;
+    if (passes_asked(argc, argv)) {
+        return passes_run(argc, argv);
+    }
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--no-code")) {
             in.code = false;
@@ -457,7 +460,8 @@ const struct subcommand inspect_subcommand = {
     .help =
         "usage: ggml-hsa inspect FILE [--no-code] [--stats] [--arch aie2|aie2p]\n"
         "       ggml-hsa inspect --svg FILE.pdi [INSTS.bin] > array.svg\n"
-        "       ggml-hsa inspect --svg TRACE.json [--from US] [--to US] > timeline.svg\n\n"
+        "       ggml-hsa inspect --svg TRACE.json [--from US] [--to US] > timeline.svg\n"
+        "       ggml-hsa inspect --passes OP TYPE SHAPE [--pass NAME]\n\n"
         "Shows a PDI (configuration of the array) or a TXN (instruction stream of one dispatch),\n"
         "one line a command: offset in the file, tile (column,row), command, register, value.\n"
         "Of an xclbin the PDIs are shown so, of an ELF the program of a core, or the streams and\n"
@@ -470,7 +474,11 @@ const struct subcommand inspect_subcommand = {
         "  --svg        a picture of the array: tiles, streams, memories with their banks, buffer\n"
         "               descriptors and locks, as the PDI, then the instruction stream, leave them;\n"
         "               of a file of GGML_HSA_TRACE: who did what when\n"
-        "  --from, --to US  the part of such a file between two times in microseconds\n\n"
+        "  --from, --to US  the part of such a file between two times in microseconds\n"
+        "  --passes     compiles the kernel of OP (ADD, SOFT_MAX, ...) on TYPE (f32, bf16, ...) and SHAPE\n"
+        "               (1024x16, of MUL_MAT m,n,k) and prints its cores' programs after each pass\n"
+        "               of the assembler: built, dependences, schedule, loops, bundles, bytes\n"
+        "  --pass NAME  only after this pass\n\n"
         "exit status: 0 shown, 1 the file is broken or not of these kinds, 2 wrong usage\n",
     // clang-format on
     .run = run,

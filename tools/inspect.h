@@ -117,6 +117,11 @@ void svg_print(const struct view * v, const char * title, struct buf * b);
 enum status timeline_print(const char * path, double from, double to, struct buf * b,
                            struct error * err);
 
+// ---- what the assembler does ----
+
+bool passes_asked(int argc, char ** argv); // --passes or --pass
+int passes_run(int argc, char ** argv);
+
 // ---- statistics ----
 
 struct stats_program {

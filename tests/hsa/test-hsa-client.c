@@ -29,8 +29,6 @@ static void test_open_errors(void ** state) {
     assert_open_fails(ST_NOT_FOUND, "no NPU", "GGML_HSA_EMULATE=aie2");
     rig_env("npu9", NULL, NULL);
     assert_open_fails(ST_DEVICE, "'npu9'", "ggml-hsa doctor");
-    rig_env("aie2p", NULL, NULL);
-    assert_open_fails(ST_NOT_FOUND, "no NPU", "GGML_HSA_EMULATE");
     rig_env("aie2", "A", NULL);
     assert_open_fails(ST_INVALID, "GGML_HSA_AIE_ABI=A", "B, C or D");
     rig_env("aie2", "BC", NULL);

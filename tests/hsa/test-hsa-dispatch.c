@@ -566,6 +566,64 @@ static void test_two_threads(void ** state) {
     run_threads("D", NULL, true);
 }
 
+// A design for aie2p beside an aie2: AMD's compiler made it, and it copies 4096 words.
+static void test_aie2p(void ** state) {
+    (void) state;
+    enum { WORDS = 4096 };
+    struct hsac * h;
+    struct error err = {0};
+    uint8_t *pdi = NULL, *insts = NULL;
+    size_t pdi_size = 0, insts_size = 0;
+    const char * folder = GOLDEN_DIR "/aie2p-kernels/i32-copy";
+    if (file_read(GOLDEN_DIR "/aie2p-kernels/i32-copy/design.pdi", 1 << 20, &pdi, &pdi_size,
+                  &err) ||
+        file_read(GOLDEN_DIR "/aie2p-kernels/i32-copy/insts.bin", 1 << 20, &insts, &insts_size,
+                  &err)) {
+        skip_golden(folder);
+    }
+    rig_env("aie2,npu5,aie2p", NULL, NULL);
+    must(hsac_open(&h, &err), &err);
+    static const char * const names[][2] = {
+        {"aie2", "RyzenAI-npu1"}, {"aie2p", "RyzenAI-npu5"}, {"aie2p", "RyzenAI-npu4"}};
+    assert_int_equal(hsac_agent_count(h), 3);
+    for (int i = 0; i < 3; i++) {
+        struct hsac_agent * agent = hsac_agent_get(h, i);
+        assert_string_equal(hsac_agent_name(agent), names[i][0]);
+        assert_string_equal(hsac_agent_product(agent), names[i][1]);
+        uint32_t * data = hsac_alloc(agent, HSAC_POOL_DATA, 4 * WORDS);
+        uint32_t * copy = hsac_alloc(agent, HSAC_POOL_DATA, 4 * WORDS);
+        for (uint32_t k = 0; k < WORDS; k++) {
+            data[k] = k * 2654435761u + (uint32_t) i;
+        }
+        const struct hsac_dispatch d = {
+            .pdi = upload(agent, pdi, pdi_size),
+            .pdi_size = pdi_size,
+            .insts = upload(agent, insts, insts_size),
+            .n_insts = (uint32_t) (insts_size / 4),
+            .n_operands = 2,
+            .operands = {{data, 4 * WORDS}, {copy, 4 * WORDS}},
+        };
+        struct hsac_queue * q;
+        must(hsac_queue_new(agent, &q, &err), &err);
+        for (int turn = 0; turn < 2; turn++) {
+            memset(copy, 0xff, 4 * WORDS);
+            must(hsac_queue_dispatch(q, &d, &err), &err);
+            enum status st = hsac_queue_wait(q, &err);
+            if (i == 0) { // not for this one
+                assert_int_not_equal(st, ST_OK);
+                assert_non_null(strstr(err.text, "generation 4"));
+                break;
+            }
+            must(st, &err);
+            assert_memory_equal(copy, data, 4 * WORDS);
+        }
+        hsac_queue_free(q);
+    }
+    hsac_close(h);
+    free(pdi);
+    free(insts);
+}
+
 int main(void) {
     struct error err;
     // Left NULL where there are none: each test then skips with a word.
@@ -574,6 +632,7 @@ int main(void) {
               &err);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_abis),
+        cmocka_unit_test(test_aie2p),
         cmocka_unit_test(test_200_packets),
         cmocka_unit_test(test_66_doorbells),
         cmocka_unit_test(test_40_pdis),

@@ -28,7 +28,8 @@ offers "info doctor cache inspect --version" ggml-hsa ""
 offers "doctor" ggml-hsa doc
 offers "--json --report --root --help" ggml-hsa doctor --
 offers "--stats" ggml-hsa inspect --st
-offers "--svg --from --to" ggml-hsa inspect --
+offers "--svg --from --to --passes" ggml-hsa inspect --
+offers "built dependences schedule loops bundles bytes" ggml-hsa inspect --passes ADD f32 1024 --pass ""
 offers "--compare --clock --json" ggml-hsa bench --
 offers "stat list verify trim clear why" ggml-hsa cache ""
 offers "aie2 aie2p" ggml-hsa cache why x --arch ""
@@ -63,6 +64,7 @@ if command -v zsh >/dev/null; then
     zsh_offers "info doctor cache inspect" ggml-hsa ""
     zsh_offers "--json --report" ggml-hsa doctor --
     zsh_offers "stat verify why" ggml-hsa cache ""
+    zsh_offers "schedule bytes" ggml-hsa inspect --passes ADD f32 1024 --pass ""
     zsh_offers "--config --record" ggml-hsa-gen-kernels --
     zsh_offers "aie2p" ggml-hsa-gen-kernels --arch ""
     zsh_offers "compile run" rocm-kernels ""

@@ -268,12 +268,38 @@ static void test_timeline(void ** state) {
     unlink(json);
 }
 
+// The programs of a kernel after each pass; --pass takes one of them. What a pass prints is read by
+// the tests of the assembler.
+static void test_passes(void ** state) {
+    (void) state;
+    EXPECT("inspect --passes ADD f32", 2, "--passes wants OP, TYPE and SHAPE");
+    EXPECT("inspect --passes ADD f32 64 65", 2, "'65' is one word too many");
+    EXPECT("inspect --passes ADD f32 64 --svg", 2, "--svg does not go with --passes");
+    EXPECT("inspect ADD f32 64 --pass built", 2, "--pass is for --passes");
+    EXPECT("inspect --passes ADD f32 64 --pass linked", 2,
+           "--pass wants built, dependences, schedule, loops, bundles or bytes");
+    EXPECT("inspect --passes ADDD f32 64", 1, "no op 'ADDD'; did you mean 'ADD'?");
+    if (!WITH_COMPILER) {
+        skip_test("built without the compiler");
+    }
+    EXPECT("inspect --passes add f32 64", 0, "// program 1, built\ntarget aie2\nglobal ",
+           "\n// program 1, dependences\n", "\n// program 1, schedule\n", "\n// program 1, loops\n",
+           "\n// program 1, bundles\ntarget aie2\nbundles\n",
+           "\n// program 1, bytes\n    0:  ", "vadd.f ");
+    struct result r = run("inspect --passes ADD f32 64 --pass schedule");
+    assert_int_equal(r.status, 0);
+    assert_int_equal(strncmp((char *) r.text.data, "// program 1, schedule\ntarget aie2\n", 35), 0);
+    assert_null(strstr((char *) r.text.data, "// program 1, built"));
+    assert_null(strstr((char *) r.text.data, "bundles"));
+    buf_free(&r.text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_own_pdi),      cmocka_unit_test(test_own_txn),
         cmocka_unit_test(test_golden),       cmocka_unit_test(test_broken),
         cmocka_unit_test(test_svg),          cmocka_unit_test(test_timeline),
-        cmocka_unit_test(test_command_line),
+        cmocka_unit_test(test_command_line), cmocka_unit_test(test_passes),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }

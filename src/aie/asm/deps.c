@@ -408,6 +408,7 @@ bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item *
     bool ok = build_register_edges(d, loop) && build_other_edges(d, loop) &&
               (!loop || build_lifetime_edges(d));
     p->no_memory |= !ok;
+    asm_trace_deps(d);
     return !p->no_memory;
 }
 

@@ -4,6 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Which registers belong to the author's globals at item i.
+static void take_globals(struct asm_program * p, int n_vregs, int i) {
+    memset(p->global_taken, 0, sizeof p->global_taken);
+    for (int r = 0; r < n_vregs; r++) {
+        const struct asm_vreg * v = &p->vregs[r];
+        if (v->global && v->phys >= 0 && i >= v->from && i < v->until) {
+            p->global_taken[v->cls] |= 1ull << v->phys;
+        }
+    }
+}
 
 static void lay_out_item(struct asm_program * p, int i) {
     struct asm_item * item = &p->items[i];
@@ -114,6 +124,7 @@ static void lay_out(struct asm_program * p) {
         p->stats = (struct asm_stats){0};
         for (int i = 0; i < p->n_items && p->misuse.status == ST_OK && !p->no_memory; i++) {
             p->items[i].plain |= p->keep_small;
+            take_globals(p, written.n_vregs, i);
             lay_out_item(p, i);
         }
     } while (p->misuse.status == ST_OK && !p->no_memory && make_smaller(p));
@@ -128,7 +139,13 @@ void asm_watch(asm_watch_fn watch, void * user) {
 }
 
 enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err) {
-    lay_out(p);
+    asm_trace_built(p);
+    if (p->placed) {
+        asm_size(p);
+    } else {
+        lay_out(p);
+    }
+    asm_trace_laid_out(p);
     for (int l = 0; l < p->n_labels; l++) {
         if (p->labels[l] < 0) {
             asm_misuse(p, "asm: label %d is used but never placed", l);
@@ -154,6 +171,7 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
         st = encode(p, i, bytes + p->addresses[i], err);
     }
     if (st == ST_OK) {
+        asm_trace_bytes(p, bytes, size);
         st = asm_check(p->target->arch, bytes, size, err);
     }
     if (st != ST_OK) {

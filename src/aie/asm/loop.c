@@ -256,6 +256,7 @@ void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm
         pipelined = loop->interval ? pipeline_take(&q, p, region, loop->interval)
                                    : pipeline_find(&q, p, region, length, cycles);
     }
+    asm_trace_loop(p, region, pipelined ? &q : NULL);
     int plain = asm_label_new(p), end = asm_label_new(p);
     if (pipelined && pipeline_covers_all(&q)) {
         write_compact(p, &q, &c);

@@ -12,7 +12,8 @@ enum { ASM_BUNDLE_BYTES = 16 }; // of a full bundle; what has to be aligned is s
 struct asm_vreg {
     uint8_t cls;
     bool global;
-    int16_t phys; // number within its class, -1 = not yet
+    int16_t phys;    // number within its class, -1 = not yet
+    int from, until; // a global's items: in these its register is its own
 };
 
 struct asm_node { // one instruction of a region
@@ -80,16 +81,20 @@ struct asm_program {
     int * addresses;
     int * labels; // bundle index, -1 = not placed
     int n_labels, cap_labels;
-    uint64_t global_taken[ASM_CLASS_COUNT];
-    unsigned classes; // that have been asked for, one bit each
+    uint64_t global_taken[ASM_CLASS_COUNT]; // by globals, where the program is just now
+    uint64_t released[ASM_CLASS_COUNT];     // ever
+    bool region_over;                       // the next instruction begins another one
+    unsigned classes;                       // that have been asked for, one bit each
     bool in_loop;
     int16_t at; // of the instructions that follow
     bool keep_small;
     bool no_memory;
     struct asm_known known[16];
     int n_known;
-    long searched;       // steps that looking for schedules took
-    struct error misuse; // the first one
+    long searched;            // steps that looking for schedules took
+    struct error misuse;      // the first one
+    bool placed;              // it came as bundles (text.h)
+    struct asm_trace * trace; // NULL: nobody listens
     struct asm_stats stats;
     struct {
         int first, end;
@@ -110,6 +115,10 @@ aie_reg asm_phys(const struct aie_target * t, enum asm_class cls, int phys, int 
 int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n);
 int16_t asm_vreg_new(struct asm_program * p, enum asm_class cls, int phys);
 
+// Adds an item made of exactly one instruction: a branch or a lock operation.
+void asm_single(struct asm_program * p, enum asm_item_kind kind, int op,
+                const struct asm_arg * args, int n);
+
 // Adds an empty bundle; returns its index or -1.
 int asm_bundle_add(struct asm_program * p);
 void asm_idle(struct asm_program * p, int n);     // n empty bundles, none if n <= 0
@@ -128,3 +137,17 @@ bool asm_size(struct asm_program * p);
 
 // loop.c: a loop with its set-up.
 void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm_item * region);
+
+// text-trace.c: what a pass has done, for those who listen (text.h); nothing when nobody does.
+struct deps;
+struct pipeline;
+struct asm_trace * asm_trace_new(void);
+void asm_trace_free(struct asm_trace * t);
+void asm_trace_built(struct asm_program * p);
+void asm_trace_deps(const struct deps * d);
+void asm_trace_schedule(struct asm_program * p, const struct asm_item * region, int base);
+// q NULL: its trips do not overlap.
+void asm_trace_loop(struct asm_program * p, const struct asm_item * region,
+                    const struct pipeline * q);
+void asm_trace_laid_out(struct asm_program * p);
+void asm_trace_bytes(struct asm_program * p, const uint8_t * bytes, size_t size);

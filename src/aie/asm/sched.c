@@ -289,6 +289,7 @@ bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop
     }
     if (ok) {
         drain(s, base, is_loop);
+        asm_trace_schedule(p, region, base);
         for (int i = 0; cycles && i < region->count; i++) {
             cycles[i] = s->nodes[i].cycle;
         }

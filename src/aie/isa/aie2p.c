@@ -15,6 +15,12 @@ static const struct isa_format_row formats[] = {
 #undef F
 };
 
+static const struct isa_evidence_row evidence[] = {
+#define E(name, evidence) {name, AIE_EVIDENCE_##evidence},
+#include "aie/isa/aie2p/evidence.def"
+#undef E
+};
+
 // clang-format off
 
 #define CR(name, code)  ISA_ONE(CR, AIE_CR_##name, code)
@@ -122,6 +128,8 @@ const struct isa_target isa_aie2p = {
     .n_formats = sizeof(formats) / sizeof(formats[0]),
     .classes = classes,
     .n_classes = sizeof(classes) / sizeof(classes[0]),
+    .evidence = evidence,
+    .n_evidence = sizeof(evidence) / sizeof(evidence[0]),
     .slot_bits =
         {
             [AIE_SLOT_LDA] = 20,

@@ -389,6 +389,24 @@ static void build_names(struct aie_isa * isa) {
     }
 }
 
+// An exact name counts before a beginning, a longer beginning before a shorter one.
+static uint8_t evidence_of(const struct isa_target * target, const char * name) {
+    size_t longest = 0;
+    enum aie_evidence best = target->evidence ? AIE_EVIDENCE_NONE : AIE_EVIDENCE_SILICON;
+    for (int i = 0; i < target->n_evidence; i++) {
+        const struct isa_evidence_row * row = &target->evidence[i];
+        size_t n = strlen(row->name);
+        if (strcmp(row->name, name) == 0) {
+            return (uint8_t) row->evidence;
+        }
+        if (row->name[n - 1] == '*' && n > longest && strncmp(row->name, name, n - 1) == 0) {
+            longest = n;
+            best = row->evidence;
+        }
+    }
+    return (uint8_t) best;
+}
+
 void isa_build(struct aie_isa * isa, const struct isa_target * target) {
     assert(target->n_rows <= ISA_MAX_INSTRS && target->n_formats <= ISA_MAX_FORMATS);
     assert(target->n_classes <= ISA_MAX_CLASSES);
@@ -399,6 +417,7 @@ void isa_build(struct aie_isa * isa, const struct isa_target * target) {
         in->name = row->name;
         in->text = row->text;
         in->slot = row->slot;
+        in->evidence = evidence_of(target, row->name);
         parse_operands(target, row->operands, in);
         parse_pattern(target, row->pattern, in, isa->fields[op]);
     }

@@ -210,6 +210,16 @@ enum aie_part {
 
 #define AIE_MAX_OPERANDS 12
 
+// What is known of the meaning of an instruction, from nothing to the most.
+enum aie_evidence {
+    AIE_EVIDENCE_NONE,     // nobody has published it, or not its bits
+    AIE_EVIDENCE_SIBLING,  // the older architecture has one of the same name
+    AIE_EVIDENCE_VENDOR,   // AMD's headers, compiler or simulator
+    AIE_EVIDENCE_EXECUTED, // in designs of AMD's compilers, to the right result
+    AIE_EVIDENCE_SILICON,  // measured
+    AIE_EVIDENCE_COUNT
+};
+
 struct aie_instr {
     const char * name; // record name, e.g. "ADD_add_r_ri"; unique within a target
     const char * text; // assembly with operands by letter, e.g. "add %d, %a, #%i"
@@ -221,6 +231,7 @@ struct aie_instr {
     uint8_t mem_cycle; // E-stage in which memory is touched (of st.s8, st.s16: written), 0 = never
     uint8_t mem_first; // E-stage of the first touch: differs for st.s8, st.s16, which read in E5
     bool loads, stores, branches, locks;
+    uint8_t evidence; // enum aie_evidence
 };
 
 // A decoded instruction: op is an enum aie2_op / aie2p_op, values[] parallel to the explicit
@@ -252,6 +263,10 @@ int aie_instr_operand(const struct aie_instr * instr, char field);
 // The register of operand k (explicit, fixed or part of a walk); 0 for an immediate.
 aie_reg aie_inst_reg(const struct aie_instr * instr, const struct aie_inst * inst, int k);
 
+// The register of that name that operand k can hold; 0 if there is none.
+aie_reg aie_operand_reg(const struct aie_isa * isa, int op, int k, const char * name,
+                        size_t length);
+
 // Whether value is what operand k can hold (a register of its class, an immediate in its range).
 bool aie_operand_fits(const struct aie_isa * isa, int op, int k, int32_t value);
 
@@ -278,6 +293,11 @@ enum status aie_slot_decode(const struct aie_isa * isa, enum aie_slot slot, uint
                             struct aie_inst * out, struct error * err);
 enum status aie_slot_encode(const struct aie_isa * isa, const struct aie_inst * in, uint64_t * word,
                             struct error * err);
+
+// The text of an instruction with operands (by their index) written by the caller.
+typedef void aie_operand_print(void * user, const struct aie_instr * in, int k, struct buf * b);
+void aie_instr_print(const struct aie_instr * in, aie_operand_print * operand, void * user,
+                     struct buf * b);
 
 // Assembly text, LLVM's syntax: "vlda wl0, [p0], #32". Appends to b.
 void aie_inst_print(const struct aie_isa * isa, const struct aie_inst * inst, struct buf * b);

@@ -76,6 +76,22 @@ bool aie_operand_fits(const struct aie_isa * isa, int op, int k, int32_t value) 
            value_code(&isa->target->classes[in->operands[k].cls], value, &code);
 }
 
+aie_reg aie_operand_reg(const struct aie_isa * isa, int op, int k, const char * name,
+                        size_t length) {
+    const struct aie_operand * o = &aie_isa_instr(isa, op)->operands[k];
+    const struct isa_class * c = &isa->target->classes[o->cls];
+    for (int i = 0; !c->imm && i < c->n_codes; i++) {
+        for (int n = 0; n < c->codes[i].count; n++) {
+            aie_reg reg = AIE_REG(c->codes[i].kind, c->codes[i].first + n * c->codes[i].step);
+            char text[AIE_REG_NAME_SIZE];
+            if (!strncmp(aie_reg_name(reg, text), name, length) && !text[length]) {
+                return reg;
+            }
+        }
+    }
+    return 0;
+}
+
 // ---- words ----
 
 static bool try_row(const struct aie_isa * isa, int op, uint64_t word, struct aie_inst * out) {

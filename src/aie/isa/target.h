@@ -18,6 +18,11 @@ struct isa_format_row { // F(...) of a .def file
     const char * layout;
 };
 
+struct isa_evidence_row { // E(...) of a .def file
+    const char * name; // a record, or with '*' at its end all that begin so
+    enum aie_evidence evidence;
+};
+
 // A run of registers under a run of codes: register first + i * step has code code + i * stride,
 // and the bits of ignore do not matter when reading.
 struct isa_code {
@@ -58,6 +63,8 @@ struct isa_target {
     int n_formats;
     const struct isa_class * classes;
     int n_classes;
+    const struct isa_evidence_row * evidence; // NULL: all was held against silicon
+    int n_evidence;
     uint8_t slot_bits[AIE_SLOT_COUNT];
     uint8_t size_of_nibble[16];    // bundle bytes by the low four bits of its first byte
     uint16_t nops[AIE_SLOT_COUNT]; // op of each slot's nop

@@ -36,7 +36,35 @@ static const struct accel_model models[] = {
      .arch = AIE_ARCH_AIE2P,
      .columns = 8,
      .first_column = 0,
-     .machine_columns = 0,
+     .machine_columns = 8,
+     .contexts = 32,
+     .protocol = {6, 15},
+     .long_slots = 15,
+     .firmware = "1.0.0.166",
+     .npu_mhz = 1267,
+     .h_mhz = 1800},
+    {.name = "npu5",
+     .product = "RyzenAI-npu5",
+     .pci = 0x17f0,
+     .revision = 0x11,
+     .arch = AIE_ARCH_AIE2P,
+     .columns = 8,
+     .first_column = 0,
+     .machine_columns = 8,
+     .contexts = 32,
+     .protocol = {6, 15},
+     .long_slots = 15,
+     .firmware = "1.0.0.166",
+     .npu_mhz = 1267,
+     .h_mhz = 1800},
+    {.name = "npu6",
+     .product = "RyzenAI-npu6",
+     .pci = 0x17f0,
+     .revision = 0x20,
+     .arch = AIE_ARCH_AIE2P,
+     .columns = 8,
+     .first_column = 0,
+     .machine_columns = 8,
      .contexts = 32,
      .protocol = {6, 15},
      .long_slots = 15,
@@ -148,7 +176,8 @@ static enum status device(struct accel_settings * s, const char * text, struct e
             return ST_OK;
         }
     }
-    return error_set(err, ST_INVALID, PREFIX "DEVICE=%.40s: expected npu1 or npu4", text);
+    return error_set(err, ST_INVALID, PREFIX "DEVICE=%.40s: expected npu1, npu4, npu5 or npu6",
+                     text);
 }
 
 static enum status read_one(struct accel_settings * s, const struct setting * t, const char * text,

@@ -145,6 +145,7 @@ enum status tile_core_new(struct tile * t) {
         .bank_bit = t->array->clock.bank_bit,
         .lock_stall = t->array->clock.lock_stall,
         .strict = config->strict,
+        .ieee = config->adder == EMU_ADDER_IEEE,
         .seed = (uint32_t) (t->col * ARRAY_ROWS + t->row),
     };
     if (config->trace && t->col == config->trace_col && t->row == config->trace_row) {

@@ -420,6 +420,7 @@ bool pdi_load(struct array * a, const uint8_t * pdi, size_t used);
 // array-txn.c
 bool txn_start(struct array * a, const uint32_t * words, size_t n_words,
                const struct emu_operand * operands, int n_operands);
+bool txn_loads_pdi(const uint32_t * words, size_t n_words); // first of all
 bool txn_step(struct array * a); // runs operations that are due; false: failed
 void txn_sync_text(const struct array * a, char * text, size_t size);
 

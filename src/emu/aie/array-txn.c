@@ -13,6 +13,7 @@ enum {
     TXN_HEADER_WORDS = 4,
     SHIM_BD_FIRST = 0x1D000,
     SHIM_BD_LAST = 0x1D1FF,
+    TXN_LOAD_PDI = 8, // the PDI's number is in the upper half of the word
 };
 
 enum step { STEP_DONE, STEP_WAIT, STEP_LATER, STEP_FAILED };
@@ -119,6 +120,22 @@ static enum step op_patch(struct array * a, const uint32_t * w, uint32_t n) {
     return STEP_DONE;
 }
 
+// The machine has loaded it before the stream began: it may stand first only, where nothing of the
+// dispatch is under way. A dispatch brings one PDI, whatever number the operation gives it.
+static enum step op_load_pdi(struct array * a, const uint32_t * w, uint32_t n) {
+    (void) w;
+    (void) n;
+    if (a->txn.at != TXN_HEADER_WORDS) {
+        array_fail(a, ST_UNSUPPORTED, "a PDI can be loaded by the first operation only");
+        return STEP_FAILED;
+    }
+    return STEP_DONE;
+}
+
+bool txn_loads_pdi(const uint32_t * words, size_t n_words) {
+    return n_words > TXN_HEADER_WORDS && (words[TXN_HEADER_WORDS] & 0xffff) == TXN_LOAD_PDI;
+}
+
 static const struct {
     uint32_t opcode, words; // words 0: counted in bytes by word 3
     const char * name;
@@ -128,6 +145,7 @@ static const struct {
     {0x00, 6, "write", op_write, offsetof(struct emu_clock, txn_write)},
     {0x01, 0, "block write", op_block_write, offsetof(struct emu_clock, txn_block)},
     {0x03, 7, "mask write", op_mask_write, offsetof(struct emu_clock, txn_mask)},
+    {TXN_LOAD_PDI, 4, "load PDI", op_load_pdi, offsetof(struct emu_clock, txn_write)},
     {0x80, 4, "sync", op_sync, offsetof(struct emu_clock, txn_sync)},
     {0x81, 12, "address patch", op_patch, offsetof(struct emu_clock, txn_patch)},
 };
@@ -184,7 +202,8 @@ static bool one_op(struct array * a) {
     const uint32_t * w = txn->words + txn->at;
     size_t left = txn->n_words - txn->at;
     int op = 0;
-    while (left && op < N_OPS && ops[op].opcode != w[0]) {
+    uint32_t opcode = left && (w[0] & 0xffff) == TXN_LOAD_PDI ? TXN_LOAD_PDI : left ? w[0] : 0;
+    while (left && op < N_OPS && ops[op].opcode != opcode) {
         op++;
     }
     if (!left || op == N_OPS) {

@@ -354,14 +354,25 @@ struct core_bundle * core_code_add(struct core_cache * cache, struct core_code *
 bool core_prepare_scalar(struct core * c, struct core_op * op);  // core-scalar.c
 bool core_prepare_control(struct core * c, struct core_op * op); // core-control.c
 bool core_prepare_memory(struct core * c, struct core_op * op);  // core-memory.c
+bool core_prepare_lookup(struct core * c, struct core_op * op);  // core-memory.c
 bool core_prepare_fifo(struct core * c, struct core_op * op);    // core-fifo.c
 bool core_prepare_outside(struct core * c, struct core_op * op); // core-outside.c
 
 // ---- core-memory.c ----
 void core_memory_finish(struct core * c, const struct core_op * op, struct core_late * l,
                         struct core_exec * x); // fused and partial accesses, all sources known
+// Memory of an access of this bundle that is not op->bytes long, which asks for its banks; NULL
+// after a fault. addr is a multiple of bytes.
+uint8_t * core_locate(struct core * c, const struct core_op * op, uint32_t addr, uint32_t bytes);
+// Writes memory in the cycle that is `delay` later than this one, after its loads.
+void core_store_later(struct core * c, const struct core_op * op, uint8_t * to,
+                      const uint8_t * data, int bytes, int delay);
 void core_stores_flush(struct core * c, int slot);
 void core_stores_drain(struct core * c); // all, in order of their cycles
+
+// ---- core-fifo.c ----
+void core_fifo_finish(struct core * c, const struct core_op * op, struct core_late * l,
+                      struct core_exec * x);
 
 // ---- core-outside.c ----
 enum core_meet { MEET_DONE, MEET_BLOCKED, MEET_FAULT };

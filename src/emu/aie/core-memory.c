@@ -63,15 +63,15 @@ static uint8_t * load_nothing(struct core * c, uint32_t addr) {
 // Not aligned, or in a window that is not mapped yet: NULL after a fault. A load is no fault: as on
 // silicon the low bits of its address do not count, and it ends where there is no memory, too. A
 // store of either kind is refused: what silicon does with it is not known.
-CORE_COLD static uint8_t * locate_slowly(struct core * c, const struct core_op * op,
-                                         uint32_t addr) {
-    uint32_t low = addr & (op->bytes - 1u);
+CORE_COLD static uint8_t * locate_slowly(struct core * c, const struct core_op * op, uint32_t addr,
+                                         uint32_t bytes) {
+    uint32_t low = addr & (bytes - 1u);
     if (low && op->is_load) {
         c->stray_loads++;
         addr -= low;
     } else if (low) {
-        core_fault_at(c, op, "address 0x%05x is not a multiple of the %d bytes accessed", addr,
-                      op->bytes);
+        core_fault_at(c, op, "address 0x%05x is not a multiple of the %u bytes accessed", addr,
+                      bytes);
         return NULL;
     }
     uint8_t * base = c->env.memory(c->env.user, addr & ~0xffffu, 0x10000);
@@ -79,7 +79,7 @@ CORE_COLD static uint8_t * locate_slowly(struct core * c, const struct core_op *
         c->window[addr >> 16] = base;
         return base + (addr & 0xffff);
     }
-    uint8_t * p = c->env.memory(c->env.user, addr, op->bytes);
+    uint8_t * p = c->env.memory(c->env.user, addr, bytes);
     if (p == NULL && op->is_load) {
         c->stray_loads += low == 0;
         return load_nothing(c, addr);
@@ -102,14 +102,23 @@ static inline void ask_banks(struct core * c, uint32_t addr, uint32_t bytes, int
 
 // Host memory of the access, or NULL after a fault. bytes is op->bytes, a constant where that is
 // known.
-static inline uint8_t * locate_at(struct core * c, const struct core_op * op, uint32_t addr,
-                                  uint32_t bytes, int delay) {
+static inline uint8_t * locate_unasked(struct core * c, const struct core_op * op, uint32_t addr,
+                                       uint32_t bytes) {
     uint8_t * base = c->window[addr >> 16];
-    ask_banks(c, addr, bytes, delay);
     if (base && !(addr & (bytes - 1))) {
         return base + (addr & 0xffff);
     }
-    return locate_slowly(c, op, addr);
+    return locate_slowly(c, op, addr, bytes);
+}
+
+static inline uint8_t * locate_at(struct core * c, const struct core_op * op, uint32_t addr,
+                                  uint32_t bytes, int delay) {
+    ask_banks(c, addr, bytes, delay);
+    return locate_unasked(c, op, addr, bytes);
+}
+
+uint8_t * core_locate(struct core * c, const struct core_op * op, uint32_t addr, uint32_t bytes) {
+    return locate_at(c, op, addr, bytes, op->store_delay);
 }
 
 static inline uint8_t * locate(struct core * c, const struct core_op * op, uint32_t addr) {
@@ -132,8 +141,8 @@ void core_stores_drain(struct core * c) {
     }
 }
 
-static void store_later(struct core * c, const struct core_op * op, uint8_t * to,
-                        const uint8_t * data, int delay) {
+void core_store_later(struct core * c, const struct core_op * op, uint8_t * to,
+                      const uint8_t * data, int bytes, int delay) {
     int slot = (int) ((c->cycle + (uint64_t) delay) % RING);
     if (c->n_stores[slot] == STORES) {
         core_fault_at(c, op, "more than %d stores reach memory in one cycle", STORES);
@@ -141,8 +150,8 @@ static void store_later(struct core * c, const struct core_op * op, uint8_t * to
     }
     struct core_store * s = &c->stores[slot][c->n_stores[slot]++];
     s->to = to;
-    s->size = op->bytes;
-    memcpy(s->data, data, op->bytes);
+    s->size = (uint8_t) bytes;
+    memcpy(s->data, data, (size_t) bytes);
 }
 
 static const uint8_t * word_of(const uint8_t * p) {
@@ -252,6 +261,32 @@ static void op_store(struct core * c, const struct core_op * op) {
 STORE_VECTOR(32)
 STORE_VECTOR(64)
 
+// Parallel lookup: four addresses in one half of a register, eight bytes from each. A table is kept
+// twice in every 64 bytes, so that odd lanes find it in the other half; bits 4 and 5 of an address
+// choose among four entries. Of banks it is assumed to take what one whole line takes.
+static void op_lookup(struct core * c, const struct core_op * op) {
+    uint8_t made[32];
+    const uint8_t * lanes = c->regs + op->in[0].offset + 16 * op->meaning->what;
+    for (uint32_t k = 0; k < 4; k++) {
+        uint32_t a = load_u32(lanes + 4 * k) & 0xfffff;
+        uint32_t addr = (a & ~63u) + (a >> 4 & 3) * 8 + k % 2 * 32;
+        const uint8_t * p = k == 0 ? locate_at(c, op, addr, 8, 0) : locate_unasked(c, op, addr, 8);
+        if (p) {
+            memcpy(made + 8 * k, p, 8);
+        }
+    }
+    memcpy(core_result(c, op), made, 32);
+}
+
+bool core_prepare_lookup(struct core * c, struct core_op * op) {
+    (void) c;
+    op->issue = op_lookup;
+    op->bytes = 8;
+    op->data = op->out[0].span;
+    op->latency = op->out[0].cycle;
+    return op->n_in == 1 && op->n_out == 1 && op->in[0].size == 32 && op->data.size == 32;
+}
+
 // 8 and 16 bits: the word is read with the bundle's other accesses; the data register is read six
 // cycles after issue, and memory is written then.
 static void op_store_partial(struct core * c, const struct core_op * op) {
@@ -293,8 +328,12 @@ static void op_fused(struct core * c, const struct core_op * op) {
 
 void core_memory_finish(struct core * c, const struct core_op * op, struct core_late * l,
                         struct core_exec * x) {
+    if (op->meaning->family == CORE_FIFO) {
+        core_fifo_finish(c, op, l, x);
+        return;
+    }
     if (op->fuse == FUSE_NONE) {
-        store_later(c, op, l->memory, x->in[op->i_data], 0); // this cycle, after its loads
+        core_store_later(c, op, l->memory, x->in[op->i_data], op->bytes, 0);
         return;
     }
     uint8_t made[LOAD_BYTES];
@@ -333,7 +372,7 @@ void core_memory_finish(struct core * c, const struct core_op * op, struct core_
     sem_status(x, (uint32_t) flags);
     if (!op->is_load) {
         if (op->store_delay) {
-            store_later(c, op, l->memory, made, op->store_delay);
+            core_store_later(c, op, l->memory, made, op->bytes, op->store_delay);
         } else {
             memcpy(l->memory, made, op->bytes);
         }

@@ -86,7 +86,8 @@ static void list_operand(const struct core_target * target, struct core_op * op,
                          aie_reg reg) {
     enum aie_reg_kind kind = AIE_REG_KIND(reg);
     struct core_span pieces[CORE_MAX_PIECES] = {{0}};
-    if (kind == AIE_NONE || (op->instr->mem_cycle != 0 && is_address_kind(kind))) {
+    bool level = kind == AIE_R && i >= op->instr->n_explicit; // of a fifo, beside its pointer
+    if (kind == AIE_NONE || (op->instr->mem_cycle != 0 && (is_address_kind(kind) || level))) {
         return;
     }
     int n = core_reg_pieces(target, reg, pieces);
@@ -257,7 +258,8 @@ static bool prepare_op(struct core * c, struct core_op * op, const struct core_b
     static bool (*const families[])(struct core *, struct core_op *) = {
         [CORE_SCALAR] = core_prepare_scalar,   [CORE_CONTROL] = core_prepare_control,
         [CORE_OUTSIDE] = core_prepare_outside, [CORE_MEMORY] = core_prepare_memory,
-        [CORE_FIFO] = core_prepare_fifo,       [CORE_LANES] = prepare_lanes,
+        [CORE_LOOKUP] = core_prepare_lookup,   [CORE_FIFO] = core_prepare_fifo,
+        [CORE_LANES] = prepare_lanes,
     };
     op->meaning = core_meaning_of(c->traits, inst->op);
     if (op->meaning == NULL) {

@@ -61,6 +61,7 @@ enum core_family {
     CORE_CONTROL, // core-control.c: enum core_control
     CORE_OUTSIDE, // core-outside.c: enum core_outside
     CORE_MEMORY,  // core-memory.c: by its text
+    CORE_LOOKUP,  // core-memory.c: the four lanes of a half; what is 0 or 1
     CORE_FIFO,    // core-fifo.c: by its text
 };
 

@@ -686,6 +686,10 @@ void core_lose_banks(struct core * c, uint64_t cycles) {
     c->bank_stalls += cycles;
 }
 
+bool core_adds_ieee(const struct core * c) {
+    return c->env.ieee;
+}
+
 uint64_t core_stray_loads(const struct core * c) {
     return c->stray_loads;
 }

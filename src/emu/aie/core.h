@@ -59,6 +59,7 @@ struct core_env {
     uint8_t lock_stall;        // cycles that an acquire or release takes besides its bundle
     bool strict;               // registers begin with garbage, but for those that steer the core
     uint32_t seed;             // of that garbage: another one for each core of an array
+    bool ieee;                 // aie2p: floats are added as IEEE 754 says, not aligned first
 };
 
 enum { CORE_PM_BYTES = 16384, CORE_BANKS = 16 };
@@ -114,6 +115,8 @@ struct core_exec {
     const uint8_t * in[AIE_MAX_OPERANDS];
     uint8_t * out[AIE_MAX_OPERANDS + 1]; // the last one: further pieces of a result
 };
+
+bool core_adds_ieee(const struct core * c);
 
 // Pure register-to-register semantics (vector, scalar ALU, moves): no memory, no control flow.
 // Returns false to fault ("not implemented" is said by a NULL entry instead). Control and status

@@ -23,16 +23,33 @@ struct emu_machine {
     size_t resident_size;
 };
 
+enum status emu_adder_get(enum emu_adder * out, struct error * err) {
+    const char * text = getenv("GGML_HSA_EMU_ADDER");
+    *out = EMU_ADDER_ALIGNED;
+    if (text && strcmp(text, "ieee") == 0) {
+        *out = EMU_ADDER_IEEE;
+    } else if (text && *text && strcmp(text, "aligned") != 0) {
+        return error_set(err, ST_INVALID, "GGML_HSA_EMU_ADDER=%.40s: expected aligned or ieee",
+                         text);
+    }
+    return ST_OK;
+}
+
 enum status emu_machine_new(const struct emu_config * config, struct emu_machine ** out,
                             struct error * err) {
     if (!config->resolve) {
         return error_set(err, ST_INVALID, "machine: no function to find host memory with");
     }
+    struct emu_config own = *config;
+    enum status st = own.adder == EMU_ADDER_ENV ? emu_adder_get(&own.adder, err) : ST_OK;
+    if (st != ST_OK) {
+        return st;
+    }
     struct emu_machine * m = calloc(1, sizeof(*m));
     if (!m) {
         return error_set(err, ST_NO_MEMORY, "machine: out of memory");
     }
-    enum status st = array_new(config, &m->array, err);
+    st = array_new(&own, &m->array, err);
     if (st != ST_OK) {
         free(m);
         return st;
@@ -219,6 +236,10 @@ enum status emu_machine_run(struct emu_machine * m, const uint8_t * pdi, size_t 
     struct error local = {ST_OK, ""};
     m->counters.last_account = (struct emu_account){0};
     array_pool_begin(a);
+    if (txn_loads_pdi(insts, n_insts)) { // also when it is the resident one
+        free(m->resident);
+        m->resident = NULL;
+    }
     enum status st = load(m, pdi, pdi_size, &local);
     if (st == ST_OK) {
         struct emu_account * last = &m->counters.last_account;

@@ -36,6 +36,10 @@ struct emu_event {
     uint64_t words;
 };
 
+// How an aie2p core adds floats; aie2's rule was measured. EMU_ADDER_ENV: as GGML_HSA_EMU_ADDER
+// says, or aligned.
+enum emu_adder { EMU_ADDER_ENV, EMU_ADDER_ALIGNED, EMU_ADDER_IEEE };
+
 struct emu_config {
     enum aie_arch arch;
     const struct emu_clock * clock; // copied; NULL: the usual one of the architecture
@@ -47,6 +51,7 @@ struct emu_config {
     // Registers and memories of tiles begin with garbage, not with zeros, and transfers start later
     // than they could, by times that vary: what is right must not depend on either.
     bool strict;
+    enum emu_adder adder; // aie2p
     int threads; // host threads that cores may run on; 0 = GGML_HSA_EMU_THREADS, else one per CPU
     int trace_col, trace_row; // tile whose instructions are printed to trace; -1 = none
     void (*trace)(void * user, const char * line);
@@ -72,6 +77,9 @@ struct emu_counters { // since the machine was made
     uint64_t stray_loads;
     struct emu_account account, last_account;
 };
+
+// What GGML_HSA_EMU_ADDER asks for: "aligned" or "ieee".
+enum status emu_adder_get(enum emu_adder * out, struct error * err);
 
 enum status emu_machine_new(const struct emu_config * config, struct emu_machine ** out,
                             struct error * err);

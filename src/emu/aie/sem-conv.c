@@ -377,3 +377,136 @@ static const struct core_semantic rows[] = {
 };
 
 const struct sem_family sem_converts = SEM_FAMILY(rows);
+
+// ---- aie2p: 2x and 4x forms; crUPSMode and crSRSMode say how wide an accumulator's lanes are,
+// crPackSize and crUnpackSize how wide the wider lanes ----
+
+// bytes: of the narrow side
+static bool ups_form(struct core_exec * x, int ratio, int bytes) {
+    struct sem_widths w = sem_widths(x, 0, ratio);
+    return vups(
+        x,
+        (struct conv_form){(uint8_t) (8 * bytes / w.narrow), (uint8_t) w.narrow, (uint8_t) w.wide},
+        sem_sign(x));
+}
+
+static bool srs_form(struct core_exec * x, int ratio, int bytes) {
+    struct sem_widths w = sem_widths(x, 0, ratio);
+    return vsrs(
+        x,
+        (struct conv_form){(uint8_t) (8 * bytes / w.narrow), (uint8_t) w.wide, (uint8_t) w.narrow},
+        sem_sign(x));
+}
+
+// Size 1 is by the likeness of aie2's two records: nobody has seen it alone.
+static bool pack_form(struct core_exec * x, int bytes) {
+    struct sem_widths w = sem_widths(x, 0, 2);
+    return vpack(x, (struct conv_form){(uint8_t) (8 * bytes / w.narrow), (uint8_t) w.wide, 0},
+                 sem_sign(x));
+}
+
+static bool unpack_form(struct core_exec * x, int bytes) {
+    struct sem_widths w = sem_widths(x, 0, 2);
+    return vunpack(x, (struct conv_form){(uint8_t) (8 * bytes / w.narrow), (uint8_t) w.narrow, 0},
+                   sem_sign(x));
+}
+
+#define FORM_AIE2P(name, call)                                                                     \
+    static bool name(struct core_exec * x) {                                                       \
+        return call;                                                                               \
+    }
+
+FORM_AIE2P(vups_2x_w, ups_form(x, 2, 32))
+FORM_AIE2P(vups_2x_x, ups_form(x, 2, 64))
+FORM_AIE2P(vups_4x_w, ups_form(x, 4, 32))
+FORM_AIE2P(vups_4x_x, ups_form(x, 4, 64))
+FORM_AIE2P(vsrs_2x_w, srs_form(x, 2, 32))
+FORM_AIE2P(vsrs_2x_x, srs_form(x, 2, 64))
+FORM_AIE2P(vsrs_4x_w, srs_form(x, 4, 32))
+FORM_AIE2P(vsrs_4x_x, srs_form(x, 4, 64))
+FORM_AIE2P(vpack_w, pack_form(x, 32))
+FORM_AIE2P(vpack_x, pack_form(x, 64))
+FORM_AIE2P(vunpack_w, unpack_form(x, 32))
+FORM_AIE2P(vunpack_x, unpack_form(x, 64))
+
+static bool vconv_bf16_fp32_x(struct core_exec * x) {
+    sem_status(x, (uint32_t) sem_fp32_to_bf16(x->out[0], x->in[1], 32, sem_control(x, AIE_CR_RND)));
+    return true;
+}
+
+static bool vconv_fp32_bf16_x(struct core_exec * x) {
+    sem_bf16_to_fp32(x->out[0], x->in[1], 32);
+    return true;
+}
+
+// One fp32 number as a mantissa of the block with this exponent: m * 2^(exponent - 133). 128 bits
+// of m are dropped at most; numbers too small to leave a trace leave the sign to the rounding.
+static int block_mantissa(uint32_t v, int exponent, uint32_t rnd) {
+    int e = (int) (v >> 23 & 255);
+    int64_t m = e ? (int64_t) (v & 0x7fffff) | 0x800000 : 0;
+    uint32_t shift = (uint32_t) (exponent - e + 17);
+    m = v >> 31 ? -m : m;
+    if (shift > 40) { // below one unit, whatever it is: the same for every rounding
+        m = m > 0 ? 1 : m < 0 ? -1 : 0;
+        shift = 40;
+    }
+    return (int) shift_round(m, shift, bias_of(rnd, shift));
+}
+
+int sem_fp32_to_bfp16(uint8_t * dst, const uint8_t * src, uint32_t rnd) {
+    for (int block = 0; block < 8; block++) {
+        const uint8_t * from = src + 32 * block;
+        int exponent = 0, m[8];
+        for (int i = 0; i < 8; i++) {
+            int e = (int) (load_u32(from + 4 * i) >> 23 & 255);
+            exponent = e > exponent ? e : exponent;
+        }
+        if (exponent == 255) {
+            return -1; // infinities and NaN: what becomes of their neighbours is not known
+        }
+        for (bool fits = false; !fits;) {
+            fits = true;
+            for (int i = 0; i < 8; i++) {
+                m[i] = block_mantissa(load_u32(from + 4 * i), exponent, rnd & 15);
+                fits &= m[i] < 128 && m[i] > -128;
+            }
+            exponent += !fits;
+        }
+        if (exponent == 255) {
+            return -1;
+        }
+        for (int i = 0; i < 8; i++) {
+            dst[8 * block + i] = (uint8_t) m[i];
+        }
+        dst[64 + block] = (uint8_t) exponent;
+    }
+    return 0;
+}
+
+static bool vconv_bfp16(struct core_exec * x) {
+    int flags = sem_fp32_to_bfp16(x->out[0], x->in[1], sem_control(x, AIE_CR_RND));
+    return flags >= 0;
+}
+
+static const struct core_semantic rows_aie2p[] = {
+    {"VUPS_2x_mv_ups_w2b_*", vups_2x_w},
+    {"VUPS_2x_mv_ups_x2c_*", vups_2x_x},
+    {"VUPS_4x_mv_ups_w2c_*", vups_4x_w},
+    {"VUPS_4x_mv_ups_x2d_*", vups_4x_x},
+    {"VSRS_2x_mv_w_srs_bm_*", vsrs_2x_w},
+    {"VSRS_2x_mv_x_srs_cm_*", vsrs_2x_x},
+    {"VSRS_4x_mv_w_srs_cm_*", vsrs_4x_w},
+    {"VSRS_4x_mv_x_srs_dm_*", vsrs_4x_x},
+    {"VPACK_mv_pack_w_*", vpack_w},
+    {"VPACK_mv_pack_x_*", vpack_x},
+    {"VUNPACK_mv_unpack_w_*", vunpack_w},
+    {"VUNPACK_mv_unpack_x_*", vunpack_x},
+    {"VCONV_bf16_fp32_mv_w_srs_bf", vconv_bf16_fp32},
+    {"VCONV_bf16_fp32_mv_x_srs_bf", vconv_bf16_fp32_x},
+    {"VCONV_fp32_bf16_mv_ups_wbf", vconv_fp32_bf16},
+    {"VCONV_fp32_bf16_mv_ups_xbf", vconv_fp32_bf16_x},
+    {"VCONV_bfp16ebs8_fp32", vconv_bfp16},
+    {"VFLOOR_s32_bf16_mv_float_to_int_w", vfloor},
+};
+
+const struct sem_family sem_converts_aie2p = SEM_FAMILY(rows_aie2p);

@@ -246,7 +246,7 @@ static inline uint32_t split_bf16(struct bf16_parts * t, const uint16_t * v) {
 // One lane after the other, for operands that the fast loops do not know.
 static void mac_special(uint32_t * out, const uint32_t * acc1, const uint32_t * acc2,
                         const uint16_t * x, const uint16_t * y, int layout) {
-    int n = layout == 0 ? 8 : 2;
+    int n = layout == 0 ? 8 : layout == 1 ? 2 : 1;
     for (int i = 0; i < LANES; i++) {
         uint16_t vx[MAX_K], vy[MAX_K];
         for (int k = 0; k < n; k++) {
@@ -258,13 +258,13 @@ static void mac_special(uint32_t * out, const uint32_t * acc1, const uint32_t * 
 }
 
 // Adds the aligned products to the accumulators; layout 0: 4x8 times 8x4, layout 1: lane by lane,
-// two products each.
+// two products each; layout 2: lane by lane, one.
 static void mac_lanes(uint32_t * restrict out, const uint32_t * restrict acc1,
                       const uint32_t * restrict acc2, const uint16_t * x, const uint16_t * y,
                       int layout) {
     struct bf16_parts px, py;
     int32_t p[MAX_K][LANES], e[MAX_K][LANES], sum[LANES], top[LANES];
-    int n = layout == 0 ? 8 : 2;
+    int n = layout == 0 ? 8 : layout == 1 ? 2 : 1;
     uint32_t special = split_bf16(&px, x);
     special |= split_bf16(&py, y);
     for (int i = 0; i < LANES; i++) {
@@ -287,7 +287,7 @@ static void mac_lanes(uint32_t * restrict out, const uint32_t * restrict acc1,
             }
         }
     } else {
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < n; k++) {
             for (int i = 0; i < LANES; i++) {
                 p[k][i] = px.mantissa[16 * k + i] * py.mantissa[16 * k + i] * 512;
                 e[k][i] = px.exponent[16 * k + i] + py.exponent[16 * k + i] - 127;
@@ -310,6 +310,16 @@ static void mac_lanes(uint32_t * restrict out, const uint32_t * restrict acc1,
     }
     for (int i = 0; i < LANES; i++) {
         out[i] = normalise(sum[i], top[i]);
+    }
+}
+
+void sem_bf16_mac_elements(uint32_t * out, const uint32_t * acc1, const uint32_t * acc2,
+                           const uint16_t * x, const uint16_t * y, int lanes) {
+    for (int at = 0; at < lanes; at += LANES) {
+        uint16_t vx[32] = {0}, vy[32] = {0};
+        memcpy(vx, x + at, sizeof(uint16_t) * LANES);
+        memcpy(vy, y + at, sizeof(uint16_t) * LANES);
+        mac_lanes(out + at, acc1 + at, acc2 + at, vx, vy, 2);
     }
 }
 

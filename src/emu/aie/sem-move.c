@@ -24,21 +24,64 @@ struct shuffle_mode {
 };
 
 static const struct shuffle_mode shuffle_modes[] = {
-    {1, 64, 2, 0}, {1, 64, 2, 1}, {2, 32, 2, 0}, {2, 32, 2, 1}, // 0
-    {4, 16, 2, 0}, {4, 16, 2, 1}, {8, 8, 2, 0},  {8, 8, 2, 1},  // 4
-    {16, 4, 2, 0}, {16, 4, 2, 1}, {32, 2, 2, 0}, {32, 2, 2, 1}, // 8
-    {16, 2, 4, 0}, {16, 2, 4, 1}, {8, 2, 8, 0},  {8, 2, 8, 1},  // 12
-    {4, 2, 16, 0}, {4, 2, 16, 1}, {2, 2, 32, 0}, {2, 2, 32, 1}, // 16
-    {1, 2, 64, 0}, {1, 2, 64, 1}, {64, 1, 2, 0}, {64, 1, 2, 1}, // 20
-    {2, 16, 4, 0}, {2, 16, 4, 1}, {2, 4, 16, 0}, {2, 4, 16, 1}, // 24
-    {2, 8, 4, 0},  {2, 4, 8, 0},  {4, 8, 4, 0},  {4, 8, 4, 1},  // 28
-    {4, 4, 8, 0},  {4, 4, 8, 1},  {4, 4, 4, 0},  {1, 8, 8, 0},  // 32
-    {1, 16, 4, 0}, {1, 4, 16, 0}, {0, 0, 0, 0},  {2, 4, 4, 0},  // 36: 38 is the flip
-    {2, 4, 2, 0},  {2, 2, 4, 0},  {2, 8, 2, 0},  {2, 2, 8, 0},  // 40
-    {2, 16, 2, 0}, {2, 2, 16, 0}, {1, 8, 4, 0},  {1, 4, 8, 0},  // 44
+    {1, 64, 2, 0},
+    {1, 64, 2, 1},
+    {2, 32, 2, 0},
+    {2, 32, 2, 1}, // 0
+    {4, 16, 2, 0},
+    {4, 16, 2, 1},
+    {8, 8, 2, 0},
+    {8, 8, 2, 1}, // 4
+    {16, 4, 2, 0},
+    {16, 4, 2, 1},
+    {32, 2, 2, 0},
+    {32, 2, 2, 1}, // 8
+    {16, 2, 4, 0},
+    {16, 2, 4, 1},
+    {8, 2, 8, 0},
+    {8, 2, 8, 1}, // 12
+    {4, 2, 16, 0},
+    {4, 2, 16, 1},
+    {2, 2, 32, 0},
+    {2, 2, 32, 1}, // 16
+    {1, 2, 64, 0},
+    {1, 2, 64, 1},
+    {64, 1, 2, 0},
+    {64, 1, 2, 1}, // 20
+    {2, 16, 4, 0},
+    {2, 16, 4, 1},
+    {2, 4, 16, 0},
+    {2, 4, 16, 1}, // 24
+    {2, 8, 4, 0},
+    {2, 4, 8, 0},
+    {4, 8, 4, 0},
+    {4, 8, 4, 1}, // 28
+    {4, 4, 8, 0},
+    {4, 4, 8, 1},
+    {4, 4, 4, 0},
+    {1, 8, 8, 0}, // 32
+    {1, 16, 4, 0},
+    {1, 4, 16, 0},
+    {0, 0, 0, 0},
+    {2, 4, 4, 0}, // 36: 38 is the flip
+    {2, 4, 2, 0},
+    {2, 2, 4, 0},
+    {2, 8, 2, 0},
+    {2, 2, 8, 0}, // 40
+    {2, 16, 2, 0},
+    {2, 2, 16, 0},
+    {1, 8, 4, 0},
+    {1, 4, 8, 0}, // 44
+    // aie2p only; 48 to 51 have a published name, but nobody has seen what they do
+    {1, 0, 0, 0},
+    {1, 0, 0, 0},
+    {1, 0, 0, 0},
+    {1, 0, 0, 0}, // 48
+    {2, 8, 8, 0},
+    {2, 8, 8, 1}, // 52
 };
 
-enum { N_MODES = sizeof(shuffle_modes) / sizeof(shuffle_modes[0]) };
+enum { N_MODES = sizeof(shuffle_modes) / sizeof(shuffle_modes[0]), AIE2_MODES = 48 };
 
 // Source byte (0-63 s1, 64-127 s2) of each result byte; built once, from the modes.
 static uint8_t routes[N_MODES][X_BYTES];
@@ -49,8 +92,11 @@ static void build_routes(void) {
         const struct shuffle_mode * m = &shuffle_modes[mode];
         int block = m->element * m->rows * m->cols;
         for (int i = 0; i < X_BYTES; i++) {
-            if (block == 0) { // swaps the 16-bit halves of each 32-bit lane
+            if (m->element == 0) { // swaps the 16-bit halves of each 32-bit lane
                 routes[mode][i] = (uint8_t) (i ^ 2);
+                continue;
+            }
+            if (block == 0) {
                 continue;
             }
             int to = i + m->half * X_BYTES, element = to % block / m->element;
@@ -128,16 +174,10 @@ static bool transpose(uint8_t * out, const uint8_t * s1, uint32_t mode) {
         memcpy(out + i, both + (routes[mode][i] & 127), (width));                                  \
     }
 
-static void shuffle(uint8_t * out, const uint8_t * s1, const uint8_t * s2, uint32_t mode) {
+// A mode below N_MODES.
+static void route(uint8_t * out, const uint8_t * s1, const uint8_t * s2, uint32_t mode) {
     uint8_t both[2 * X_BYTES];
-    mode &= 63;
     if (transpose(out, s1, mode)) {
-        return;
-    }
-    if (mode >= N_MODES) { // silicon routes one byte and zeroes the rest
-        uint8_t first = s1[0];
-        memset(out, 0, X_BYTES);
-        out[0] = first;
         return;
     }
     pthread_once(&routes_once, build_routes);
@@ -157,6 +197,17 @@ static void shuffle(uint8_t * out, const uint8_t * s1, const uint8_t * s2, uint3
     default:
         GATHER(8);
     }
+}
+
+static void shuffle(uint8_t * out, const uint8_t * s1, const uint8_t * s2, uint32_t mode) {
+    mode &= 63;
+    if (mode >= AIE2_MODES) { // silicon routes one byte and zeroes the rest
+        uint8_t first = s1[0];
+        memset(out, 0, X_BYTES);
+        out[0] = first;
+        return;
+    }
+    route(out, s1, s2, mode);
 }
 
 static bool vshuffle(struct core_exec * x) {
@@ -225,8 +276,8 @@ static bool vextbcst(struct core_exec * x, int width) {
 }
 
 // not seen on silicon: index modulo the lane count, as vextbcst does
-static bool vextract(struct core_exec * x, int width, bool is_signed) {
-    const uint8_t * lane = x->in[1] + lane_offset(load_u32(x->in[2]), width);
+static bool vextract_at(struct core_exec * x, int width, bool is_signed, uint32_t index) {
+    const uint8_t * lane = x->in[1] + lane_offset(index, width);
     uint32_t v = 0;
     switch (width) {
     case 1:
@@ -245,6 +296,10 @@ static bool vextract(struct core_exec * x, int width, bool is_signed) {
     }
     store_u32(x->out[0], v);
     return true;
+}
+
+static bool vextract(struct core_exec * x, int width, bool is_signed) {
+    return vextract_at(x, width, is_signed, load_u32(x->in[2]));
 }
 
 static bool vinsert(struct core_exec * x, int width) {
@@ -337,3 +392,100 @@ static const struct core_semantic rows[] = {
 };
 
 const struct sem_family sem_moves = SEM_FAMILY(rows);
+
+// ---- aie2p ----
+
+// Modes that no program was seen to use are refused, not guessed.
+static bool shuffle_aie2p(uint8_t * out, const uint8_t * s1, const uint8_t * s2, uint32_t mode) {
+    if (mode >= N_MODES || (mode >= AIE2_MODES && shuffle_modes[mode].rows == 0)) {
+        return false;
+    }
+    route(out, s1, s2, mode);
+    return true;
+}
+
+static bool vshuffle_aie2p(struct core_exec * x) {
+    return shuffle_aie2p(x->out[0], x->in[1], x->in[2], load_u32(x->in[3]));
+}
+
+static bool vbcstshfl_aie2p(struct core_exec * x, int width) {
+    static const uint8_t zero[X_BYTES];
+    uint8_t s1[X_BYTES];
+    broadcast(s1, x->in[1], width);
+    return shuffle_aie2p(x->out[0], s1, zero, sem_implicit(x, AIE_REG(AIE_R, 29), 0));
+}
+
+// One lane everywhere, then a shuffle of that with itself.
+static bool vextbcstshfl(struct core_exec * x, int width) {
+    uint8_t s1[X_BYTES];
+    broadcast(s1, x->in[1] + lane_offset(load_u32(x->in[2]), width), width);
+    return shuffle_aie2p(x->out[0], s1, s1, sem_implicit(x, AIE_REG(AIE_R, 29), 0));
+}
+
+static bool vextbcst_128(struct core_exec * x) {
+    return vextbcst(x, 16);
+}
+
+static bool vextbcstshfl_16(struct core_exec * x) {
+    return vextbcstshfl(x, 2);
+}
+
+static bool vextbcstshfl_32(struct core_exec * x) {
+    return vextbcstshfl(x, 4);
+}
+
+static bool vextbcstshfl_64(struct core_exec * x) {
+    return vextbcstshfl(x, 8);
+}
+
+static bool vextbcstshfl_128(struct core_exec * x) {
+    return vextbcstshfl(x, 16);
+}
+
+static bool vextract_aie2p(struct core_exec * x, int width) {
+    uint32_t index = x->in[2] ? load_u32(x->in[2]) : (uint32_t) x->imm[2];
+    return vextract_at(x, width, sem_sign(x), index);
+}
+
+WIDTHS(vbcstshfl_aie2p)
+WIDTHS(vextract_aie2p)
+
+static bool vclr_dm(struct core_exec * x) {
+    return vclr(x, 256);
+}
+
+// The upper half of w: not seen, nothing depends on it.
+static bool vmov_w_q(struct core_exec * x) {
+    memcpy(x->out[0], x->in[1], 16);
+    memset(x->out[0] + 16, 0, 16);
+    return true;
+}
+
+static bool vmov_q_w(struct core_exec * x) {
+    memcpy(x->out[0], x->in[1], 16);
+    return true;
+}
+
+static const struct core_semantic rows_aie2p[] = {
+    WIDTH_ROWS("VBCST_", "", vbcst),
+    WIDTH_ROWS("VBCSTSHFL_", "_*", vbcstshfl_aie2p),
+    WIDTH_ROWS("VEXTBCST_", "_*", vextbcst),
+    {"VEXTBCST_128_*", vextbcst_128},
+    {"VEXTBCSTSHFL_16", vextbcstshfl_16},
+    {"VEXTBCSTSHFL_32", vextbcstshfl_32},
+    {"VEXTBCSTSHFL_64", vextbcstshfl_64},
+    {"VEXTBCSTSHFL_128", vextbcstshfl_128},
+    WIDTH_ROWS("VEXTRACT_", "_*", vextract_aie2p),
+    WIDTH_ROWS("VINSERT_", "_*", vinsert),
+    WIDTH_ROWS("VPUSH_hi_", "", vpush_hi),
+    WIDTH_ROWS("VPUSH_lo_", "", vpush_lo),
+    {"VSHUFFLE_vec_shuffle_x", vshuffle_aie2p},
+    {"VSHUFFLE_vec_shuffle_bm", vshuffle_aie2p},
+    {"VSHIFT", vshift},
+    {"VSHIFT_ALIGN", vshift_align},
+    {"VCLR", vclr_dm},
+    {"VMOV_alu_mv_mv_q_to_w", vmov_w_q},
+    {"VMOV_alu_mv_mv_w_to_q", vmov_q_w},
+};
+
+const struct sem_family sem_moves_aie2p = SEM_FAMILY(rows_aie2p);

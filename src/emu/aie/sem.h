@@ -55,6 +55,9 @@ void sem_unpack(uint8_t * dst, const uint8_t * src, int lanes, int src_bits, boo
 int sem_fp32_to_bf16(uint8_t * dst, const uint8_t * src, int lanes, uint32_t rnd);
 void sem_bf16_to_fp32(uint8_t * dst, const uint8_t * src, int lanes);
 
+// aie2p: 64 fp32 lanes to eight blocks of eight (bfp16ebs8): 64 mantissas, then 8 exponents.
+int sem_fp32_to_bfp16(uint8_t * dst, const uint8_t * src, uint32_t rnd);
+
 // dst[i] = int32 floor(src[i] * 2^shift), saturated, from bf16 lanes; shift is signed.
 int sem_floor(uint8_t * dst, const uint8_t * src, int lanes, int32_t shift);
 
@@ -67,6 +70,10 @@ void sem_fp32_add_lanes(uint8_t * dst, const uint8_t * a, const uint8_t * b, int
 // One lane of the bf16 MAC: acc1 + acc2 + sum of n (at most 16) products x[k] * y[k], each aligned
 // to the largest exponent and rounded there, added, the sum rounded once more.
 uint32_t sem_bf16_mac(const uint16_t * x, const uint16_t * y, int n, uint32_t acc1, uint32_t acc2);
+
+// Lane by lane, one product each; lanes is a multiple of 16.
+void sem_bf16_mac_elements(uint32_t * out, const uint32_t * acc1, const uint32_t * acc2,
+                           const uint16_t * x, const uint16_t * y, int lanes);
 
 // Sixteen such lanes at once, fast: out = acc (NULL: zero) + x * y. False when an operand is
 // outside the range that they handle; out is then not written. 4x8 times 8x4; and lane by lane,
@@ -94,6 +101,8 @@ struct sem_family {
     int count;
 };
 extern const struct sem_family sem_lanes, sem_moves, sem_converts, sem_macs, sem_floats; // aie2
+extern const struct sem_family sem_lanes_aie2p, sem_moves_aie2p, sem_converts_aie2p, sem_macs_aie2p,
+    sem_floats_aie2p;
 
 #define SEM_FAMILY(rows)                                                                           \
     { (rows), (int) (sizeof(rows) / sizeof((rows)[0])) }

@@ -1,7 +1,193 @@
-// target-aie2p: the core of XDNA 2 (Strix, Krackan): nothing yet.
+// target-aie2p: the core of XDNA 2 (Strix, Krackan, Strix Halo): register file, rules, and what its
+// instructions outside the vector lanes are. Those of the lanes are in sem-*.c; what each of them
+// rests on is in aie/isa/aie2p/evidence.def.
+//
+// What has no row here or there stops the core: special functions whose bits nobody published
+// (vtanh, fixed point beside inv and sqrt), sparse products, the fifo forms that step by a
+// modifier, conversions to 16-element blocks, streams without blocking.
 #include "emu/aie/core-target.h"
 
-static const struct sem_family * const families[] = {NULL};
+#define P20     0xfffffu
+#define EIGHT   P20, P20, P20, P20, P20, P20, P20, P20
+#define CR(cr)  AIE_UNIT_CR + AIE_CR_##cr
+#define CRP(cr) CORE_CRP + AIE_CRP_##cr
+#define SPC(n)  AIE_UNIT_SPC + AIE_SPC_##n
+
+// Offsets. Pieces: 24 of w (32 bytes), 4 of q (16), 20 quarters of accumulators (64) and 7 halves
+// of fifos (64).
+enum {
+    FILE_W = CORE_VECTORS,
+    FILE_Q = FILE_W + 24 * 32,
+    FILE_BM = FILE_Q + 4 * 16,
+    FILE_FIFO = FILE_BM + 20 * 64
+};
+enum { PIECE_W = 0, PIECE_Q = 24, PIECE_BM = 28, PIECE_FIFO = 48 };
+_Static_assert(FILE_BM % 64 == 0, "accumulators lie on cache lines");
+_Static_assert(FILE_FIFO + 7 * 64 <= CORE_REG_BYTES && PIECE_FIFO + 7 <= 64, "they fit");
+
+static const struct core_row rows[] = {
+    {"ADD_alu_r_rr", CORE_SCALAR, CORE_ADD, 0},
+    {"ADD_add_r_ri", CORE_SCALAR, CORE_ADD_IMM, 0},
+    {"SUB", CORE_SCALAR, CORE_SUB, 0},
+    {"ADC", CORE_SCALAR, CORE_ADC, 0},
+    {"SBC", CORE_SCALAR, CORE_SBC, 0},
+    {"AND", CORE_SCALAR, CORE_AND, 0},
+    {"OR", CORE_SCALAR, CORE_OR, 0},
+    {"XOR", CORE_SCALAR, CORE_XOR, 0},
+    {"LSHL", CORE_SCALAR, CORE_LSHL, 0},
+    {"ASHL", CORE_SCALAR, CORE_ASHL, 0},
+    {"MUL", CORE_SCALAR, CORE_MUL, 0},
+    {"MAC", CORE_SCALAR, CORE_MAC, 0},
+    {"MSC", CORE_SCALAR, CORE_MSC, 0},
+    {"EQ", CORE_SCALAR, CORE_EQ, 0},
+    {"NE", CORE_SCALAR, CORE_NE, 0},
+    {"LT", CORE_SCALAR, CORE_LT, 0},
+    {"LTU", CORE_SCALAR, CORE_LTU, 0},
+    {"GE", CORE_SCALAR, CORE_GE, 0},
+    {"GEU", CORE_SCALAR, CORE_GEU, 0},
+    {"EQZ", CORE_SCALAR, CORE_EQZ, 0},
+    {"NEZ", CORE_SCALAR, CORE_NEZ, 0},
+    {"SEL_NEZ", CORE_SCALAR, CORE_SEL_NEZ, 0},
+    {"SEL_EQZ", CORE_SCALAR, CORE_SEL_EQZ, 0},
+    {"ABS", CORE_SCALAR, CORE_ABS, 0},
+    {"CLZ", CORE_SCALAR, CORE_CLZ, 0},
+    {"CLB", CORE_SCALAR, CORE_CLB, 0}, // sign bit included, as aie2's silicon counts
+    {"EXTEND_s8", CORE_SCALAR, CORE_EXTEND_S8, 0},
+    {"EXTEND_s16", CORE_SCALAR, CORE_EXTEND_S16, 0},
+    {"EXTEND_u8", CORE_SCALAR, CORE_EXTEND_U8, 0},
+    {"EXTEND_u16", CORE_SCALAR, CORE_EXTEND_U16, 0},
+    {"DIVS", CORE_SCALAR, CORE_DIVS, 0},
+    {"MOVX_alu_cg", CORE_SCALAR, CORE_MOV_IMM, 0},
+    {"MOVX_mvx_cr_imm", CORE_SCALAR, CORE_MOV_IMM, 0},
+    {"MOVX_mvx_cr_r", CORE_SCALAR, CORE_MOV, 0},
+    {"MOVXM", CORE_SCALAR, CORE_MOV_IMM, 0},
+    {"MOVA", CORE_SCALAR, CORE_MOV_IMM, 0},
+    {"MOVS", CORE_SCALAR, CORE_MOV, 0},
+    {"MOV_alu_mv_mv_mv_cg", CORE_SCALAR, CORE_MOV_IMM, 0},
+    {"MOV_alu_mv_mv_mv_scl", CORE_SCALAR, CORE_MOV, 0},
+    {"MOV_alu_mv_mv_mv_cntr2l", CORE_SCALAR, CORE_MOV_COUNTER, 0},
+    {"MOV_d*", CORE_SCALAR, CORE_MOV, 0},
+    {"ADD_NC_mv_add_ri", CORE_SCALAR, CORE_ADD_NC, 0},
+    {"ADD_NC_mv_add_rr", CORE_SCALAR, CORE_ADD_NC_RR, 0},
+
+    {"J_lng", CORE_CONTROL, CORE_J, 0},
+    {"J_alumv_or", CORE_CONTROL, CORE_J_IND, 0},
+    {"JL_lng", CORE_CONTROL, CORE_JL, 0},
+    {"JL_alumv_or", CORE_CONTROL, CORE_JL_IND, 0},
+    {"JNZ", CORE_CONTROL, CORE_JNZ, 0},
+    {"JZ", CORE_CONTROL, CORE_JZ, 0},
+    {"JNZD", CORE_CONTROL, CORE_JNZD, 0},
+    {"RET", CORE_CONTROL, CORE_RET, 0},
+    {"EVENT_*", CORE_CONTROL, CORE_EVENT, 0},
+
+    {"ACQ_*", CORE_OUTSIDE, CORE_ACQUIRE, 0},
+    {"REL_*", CORE_OUTSIDE, CORE_RELEASE, 0},
+    {"MOV_lda", CORE_OUTSIDE, CORE_STREAM_READ, 0},
+    {"MOV_st_mMStream_tlast_imm", CORE_OUTSIDE, CORE_STREAM_WRITE, 0},
+    {"MOV_st_mMStream_tlast_reg", CORE_OUTSIDE, CORE_STREAM_WRITE_R28, 0},
+    {"MOV_tlast", CORE_OUTSIDE, CORE_STREAM_WRITE_LAST, 0},
+    {"VMOV_lda_mv_scd_x", CORE_OUTSIDE, CORE_CASCADE_READ, 0},
+    {"VMOV_lda_mv_scd_bm", CORE_OUTSIDE, CORE_CASCADE_READ, 0},
+    {"VMOV_0_mv_scd_cm", CORE_OUTSIDE, CORE_CASCADE_READ, 0},
+    {"VMOV_1_mv_scd_cm", CORE_OUTSIDE, CORE_CASCADE_READ, 1},
+    {"VMOV_0_mv_scd_dm_imm", CORE_OUTSIDE, CORE_CASCADE_READ, 0},
+    {"VMOV_1_mv_scd_dm_imm", CORE_OUTSIDE, CORE_CASCADE_READ, 1},
+    {"VMOV_2", CORE_OUTSIDE, CORE_CASCADE_READ, 2},
+    {"VMOV_3", CORE_OUTSIDE, CORE_CASCADE_READ, 3},
+    {"VMOV_st_mv_mcd_x", CORE_OUTSIDE, CORE_CASCADE_WRITE, 0},
+    {"VMOV_st_mv_mcd_bm", CORE_OUTSIDE, CORE_CASCADE_WRITE, 0},
+    {"DONE", CORE_OUTSIDE, CORE_DONE_FOR_GOOD, 0},
+
+    {"LDA_*", CORE_MEMORY, 0, 0},
+    {"VLDA_*", CORE_MEMORY, 0, 0},
+    {"VLDB_*", CORE_MEMORY, 0, 0},
+    {"ST_*", CORE_MEMORY, 0, 0},
+    {"VST_*", CORE_MEMORY, 0, 0},
+    {"PADD*", CORE_MEMORY, 0, 0},
+    {"VLDB_4x64_lo", CORE_LOOKUP, 0, 0},
+    {"VLDB_4x64_hi", CORE_LOOKUP, 1, 0},
+    {"VLDA_FILL_*", CORE_FIFO, 0, 0},
+    {"VLDB_FILL_*", CORE_FIFO, 0, 0},
+    {"VLDA_POP_*", CORE_FIFO, 0, 0},
+    {"VLDB_POP_*", CORE_FIFO, 0, 0},
+    {"VST_PUSH_*", CORE_FIFO, 0, 0},
+    {"VST_FLUSH_*", CORE_FIFO, 0, 0},
+};
+
+static const struct core_semantic copies[] = {
+    {"MOV_alu_mv_mv_mv_e_*", core_copy},
+    {"VMOV_alu_mv_mv_cm", core_copy},
+    {"VMOV_alu_mv_mv_ex", core_copy},
+    {"VMOV_alu_mv_mv_q", core_copy},
+    {"VMOV_alu_mv_mv_qx", core_copy},
+    {"VMOV_alu_mv_mv_qex", core_copy},
+    {"VMOV_alu_mv_mv_w", core_copy},
+    {"VMOV_alu_mv_mv_x", core_copy},
+    {"VMOV_D", core_copy},
+};
+static const struct sem_family moves = SEM_FAMILY(copies);
+
+static const struct sem_family * const families[] = {&sem_lanes_aie2p,
+                                                     &sem_moves_aie2p,
+                                                     &sem_converts_aie2p,
+                                                     &sem_macs_aie2p,
+                                                     &sem_floats_aie2p,
+                                                     &moves,
+                                                     NULL};
+
+// The sign registers come in pairs, and a program that writes neither finds 0 and 1 in them.
+static const struct core_preset presets[] = {
+    {CRP(VADD_SIGN1), 1}, {CRP(UNPACK_SIGN1), 1}, {CRP(PACK_SIGN1), 1},
+    {CRP(UPS_SIGN1), 1},  {CRP(SRS_SIGN1), 1},
+};
 
 const struct core_target core_target_aie2p = {
-    .arch = AIE_ARCH_AIE2P, .generation = 4, .clock = "strix", .families = families};
+    .arch = AIE_ARCH_AIE2P,
+    .generation = 4,
+    .clock = "strix",
+    .files =
+        {
+            [AIE_R] = CORE_FILE_WORDS(AIE_UNIT_R, 32),
+            [AIE_P] = CORE_FILE_WORDS(AIE_UNIT_P, 8),
+            [AIE_M] = CORE_FILE_WORDS(AIE_UNIT_M, 8),
+            [AIE_DN] = CORE_FILE_WORDS(AIE_UNIT_DN, 8),
+            [AIE_DJ] = CORE_FILE_WORDS(AIE_UNIT_DJ, 8),
+            [AIE_DC] = CORE_FILE_WORDS(AIE_UNIT_DC, 8),
+            [AIE_S] = CORE_FILE_WORDS(AIE_UNIT_S, 4),
+            [AIE_CR] = CORE_FILE_WORDS(AIE_UNIT_CR, 16),
+            [AIE_SR] = CORE_FILE_WORDS(AIE_UNIT_SR, 16),
+            [AIE_SPC] = CORE_FILE_WORDS(AIE_UNIT_SPC, 8),
+            [AIE_CRP] = CORE_FILE_WORDS(CORE_CRP, AIE_CRP_COUNT),
+            [AIE_E] = CORE_FILE_WORDS(CORE_E, 24),
+            [AIE_L] = {4 * 16, 8, 8, 16, 2, 16},
+            [AIE_W] = CORE_FILE_VECTOR(FILE_W, PIECE_W, 32, 1, 24),
+            [AIE_X] = CORE_FILE_VECTOR(FILE_W, PIECE_W, 64, 2, 12),
+            [AIE_Y] = CORE_FILE_VECTOR(FILE_W, PIECE_W, 128, 4, 6),
+            [AIE_Q] = CORE_FILE_VECTOR(FILE_Q, PIECE_Q, 16, 1, 4),
+            [AIE_BM4] = CORE_FILE_VECTOR(FILE_BM, PIECE_BM, 64, 1, 20),
+            [AIE_CM2] = CORE_FILE_VECTOR(FILE_BM, PIECE_BM, 128, 2, 10),
+            [AIE_DM] = CORE_FILE_VECTOR(FILE_BM, PIECE_BM, 256, 4, 5),
+            [AIE_FIFO] = CORE_FILE_VECTOR(FILE_FIFO, PIECE_FIFO, 64, 1, 7),
+            [AIE_LF] = CORE_FILE_VECTOR(FILE_FIFO, PIECE_FIFO, 128, 2, 3),
+        },
+    .masks = {[AIE_UNIT_P] = EIGHT,
+              EIGHT,
+              EIGHT,
+              EIGHT,
+              EIGHT, // p, m, dn, dj, dc
+              [CR(RND)] = 0xf,
+              [CR(SAT)] = 0x3,
+              [SPC(LS)] = P20,
+              [SPC(LE)] = P20,
+              [SPC(LR)] = P20,
+              [SPC(SP)] = P20},
+    .data_words = {UINT64_MAX, (1u << (AIE_UNIT_CR - 64)) - 1,
+                   ((UINT64_C(1) << 24) - 1) << (CORE_E - 128)},
+    .presets = presets,
+    .n_presets = sizeof presets / sizeof presets[0],
+    .loop_distance = 7,
+    .loop_partial_bytes = 0,
+    .rows = rows,
+    .n_rows = sizeof rows / sizeof rows[0],
+    .families = families,
+};

@@ -11,12 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
+// By the name of the architecture the first one that has it, or by the device's own.
 static const struct emu_model models[] = {
-    {"aie2", "RyzenAI-npu1", AIE_ARCH_AIE2, 4},
+    {"aie2", "npu1", "RyzenAI-npu1", AIE_ARCH_AIE2, 4},   // Phoenix, Hawk Point
+    {"aie2p", "npu4", "RyzenAI-npu4", AIE_ARCH_AIE2P, 8}, // Strix Point
+    {"aie2p", "npu5", "RyzenAI-npu5", AIE_ARCH_AIE2P, 8}, // Strix Halo
+    {"aie2p", "npu6", "RyzenAI-npu6", AIE_ARCH_AIE2P, 8}, // Krackan Point
 };
-
-// Names that GGML_HSA_EMULATE may hold but that no machine here plays yet.
-static const char * const planned[] = {"aie2p"};
+enum { N_MODELS = sizeof models / sizeof models[0] };
 
 static bool same(const char * name, const char * text, size_t n) {
     return strlen(name) == n && !memcmp(name, text, n);
@@ -70,19 +72,12 @@ static void npu_add(struct emu_runtime * rt, const struct emu_model * model) {
     pool_add(agent, coarse, EMU_PAGE, memory);
 }
 
-static void say_planned(size_t i) {
-    static unsigned said; // once per process and name, however often hsa_init is called
-    if (!(__atomic_fetch_or(&said, 1u << i, __ATOMIC_RELAXED) & 1u << i)) {
-        emu_say("GGML_HSA_EMULATE: %s is not emulated yet; no such agent is listed", planned[i]);
-    }
-}
-
 static enum status agent_add_named(struct emu_runtime * rt, const char * text, size_t n,
                                    struct error * err) {
     const struct emu_gpu_model * gpu = emu_gpu_model(text, n);
     const struct emu_model * npu = NULL;
-    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
-        if (same(models[i].name, text, n)) {
+    for (int i = 0; i < N_MODELS && !npu; i++) {
+        if (same(models[i].name, text, n) || same(models[i].device, text, n)) {
             npu = &models[i];
         }
     }
@@ -98,15 +93,9 @@ static enum status agent_add_named(struct emu_runtime * rt, const char * text, s
         }
         return ST_OK;
     }
-    for (size_t i = 0; i < sizeof planned / sizeof planned[0]; i++) {
-        if (same(planned[i], text, n)) {
-            say_planned(i);
-            return ST_OK;
-        }
-    }
     return error_set(err, ST_INVALID,
                      "GGML_HSA_EMULATE: '%.*s' is no agent that we know; known: "
-                     "aie2, gfx90a, gfx942, gfx1100",
+                     "aie2, aie2p, gfx90a, gfx942, gfx1100",
                      n > 40 ? 40 : (int) n, text);
 }
 

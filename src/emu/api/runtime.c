@@ -126,6 +126,10 @@ static enum status runtime_new(struct emu_runtime ** out, struct error * err) {
         st = emu_clock_get(AIE_ARCH_AIE2, &clock, err);
     }
     if (st == ST_OK) {
+        enum emu_adder adder;
+        st = emu_adder_get(&adder, err);
+    }
+    if (st == ST_OK) {
         st = emu_agents_init(rt, err);
     }
     if (st != ST_OK) {

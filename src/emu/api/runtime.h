@@ -66,7 +66,8 @@ struct emu_pool {
 
 // A kind of NPU, as ROCr would describe it.
 struct emu_model {
-    const char * name;
+    const char * name;   // of the agent: its architecture
+    const char * device; // as the driver calls it
     const char * product;
     enum aie_arch arch;
     int columns;

@@ -286,7 +286,7 @@ static void test_banks(void ** state) {
     assert_int_equal(emu_clock_parse("phoenix,ddr=0", &clock, &err), ST_OK);
     rig_open_with(&r, &clock);
     for (size_t i = 0; i < sizeof loops / sizeof loops[0]; i++) {
-        const struct mm_type * t = mm_type(loops[i].t);
+        const struct mm_type * t = mm_type(AIE_ARCH_AIE2, loops[i].t);
         struct asm_code code;
         struct mm_bank_use use;
         assert_int_equal(mm_program(AIE_ARCH_AIE2, t, &code, &use, &err), ST_OK);

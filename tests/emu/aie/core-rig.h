@@ -108,13 +108,13 @@ static inline void rig_trace(void * user, uint64_t cycle, uint32_t pc, const cha
              text);
 }
 
-static inline struct rig * rig_new_env(struct core_env env) {
+static inline struct rig * rig_new_arch(enum aie_arch arch, struct core_env env) {
     struct rig * r = calloc(1, sizeof *r);
     assert_non_null(r);
     r->memory = aligned_alloc(64, 0x10000);
     memset(r->memory, 0, 0x10000);
     r->room = RIG_WORDS;
-    r->isa = aie_isa_get(AIE_ARCH_AIE2);
+    r->isa = aie_isa_get(arch);
     env.user = r;
     env.memory = rig_memory;
     env.acquire = rig_acquire;
@@ -123,8 +123,12 @@ static inline struct rig * rig_new_env(struct core_env env) {
     env.stream_write = rig_stream_write;
     env.cascade_read = rig_cascade_read;
     env.cascade_write = rig_cascade_write;
-    assert_int_equal(core_new(AIE_ARCH_AIE2, &env, &r->core), ST_OK);
+    assert_int_equal(core_new(arch, &env, &r->core), ST_OK);
     return r;
+}
+
+static inline struct rig * rig_new_env(struct core_env env) {
+    return rig_new_arch(AIE_ARCH_AIE2, env);
 }
 
 // A core that shares its prepared programs; NULL: with nobody. clock NULL: nothing ever stalls.

@@ -274,7 +274,7 @@ static enum status check(const struct kernel_spec * spec, struct error * err) {
     if (spec->n_inputs != 2) {
         return error_set(err, ST_INVALID, "mul_mat takes 2 inputs, %d given", spec->n_inputs);
     }
-    const struct mm_type * t = mm_type(a->dtype);
+    const struct mm_type * t = mm_type(spec->arch, a->dtype);
     if (!t || b->dtype != a->dtype || out->dtype != t->out) {
         return error_set(err, ST_UNSUPPORTED, "no mul_mat of %s and %s to %s", dtype_name(a->dtype),
                          dtype_name(b->dtype), dtype_name(out->dtype));
@@ -306,7 +306,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         return st;
     }
     *p = (struct mm_plan){
-        .t = mm_type(spec->inputs[0].dtype),
+        .t = mm_type(spec->arch, spec->inputs[0].dtype),
         .m = spec->output.ne[0],
         .n = spec->output.ne[1],
         .k = spec->inputs[0].ne[0],

@@ -1,0 +1,11 @@
+// passes: bundles
+// A row of lock operations has one margin of idle bundles on each side.
+target aie2
+global $r0 $r1
+        mova $r0, #-1
+        mova $r1, #1
+L0:
+        acq #2, $r0
+        acq #3, $r0
+        rel #4, $r1
+        j #L0

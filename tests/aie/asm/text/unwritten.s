@@ -1,0 +1,3 @@
+// passes:
+target aie2
+        add %r1, %r0, #1

@@ -1,0 +1,3 @@
+// passes:
+target aie2
+        vload %x1.lo, #33

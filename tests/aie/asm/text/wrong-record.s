@@ -1,0 +1,3 @@
+// passes:
+target aie2
+        mova %r1, #1 !MOVE_IT

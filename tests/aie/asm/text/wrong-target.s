@@ -1,0 +1,2 @@
+// passes:
+target aie3

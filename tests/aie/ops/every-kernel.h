@@ -1,0 +1,90 @@
+// every-kernel: all ops on all datatypes that have a kernel, in a few shapes each, for tests that
+// look at what the compiler makes of everything.
+#pragma once
+
+#include "aie/aie.h"
+
+#include <string.h>
+
+typedef void (*visit_fn)(void * user, const struct kernel_spec * spec);
+
+static void visit_one(visit_fn visit, void * user, const struct kernel_spec * spec, int * n) {
+    if (aie_supports(spec, NULL) == ST_OK) {
+        visit(user, spec);
+        ++*n;
+    }
+}
+
+// The op on rows of one type, with each result and number of inputs that it may have.
+static int visit_op(enum kernel_op op, enum dtype t, const int64_t ne[4], visit_fn visit,
+                    void * user) {
+    const struct tensor results[] = {
+        tensor_contiguous(t, ne),
+        tensor_contiguous(t, (const int64_t[4]){1, ne[1], ne[2], ne[3]}),
+        tensor_contiguous(t, (const int64_t[4]){ne[0] / 2, ne[1], ne[2], ne[3]}),
+        tensor_contiguous(t, (const int64_t[4]){1, 1, 1, 1}),
+        tensor_contiguous(DTYPE_I32, (const int64_t[4]){ne[1], 1, 1, 1}),
+        tensor_contiguous(DTYPE_BF16, ne),
+    };
+    const float half = 0.5f;
+    int n = 0;
+    for (int inputs = 1; inputs <= kernel_op_info(op)->n_inputs; inputs++) {
+        for (size_t r = 0; r < sizeof results / sizeof results[0]; r++) {
+            bool seen = false; // a row of one is its own sum
+            for (size_t before = 0; before < r; before++) {
+                seen |= memcmp(&results[before], &results[r], sizeof results[r]) == 0;
+            }
+            struct kernel_spec s = {
+                .op = op, .arch = AIE_ARCH_AIE2, .n_inputs = inputs, .output = results[r]};
+            for (int i = 0; i < inputs; i++) {
+                s.inputs[i] = tensor_contiguous(t, ne);
+            }
+            for (int i = 0; i < KERNEL_MAX_PARAMS; i++) {
+                memcpy(&s.params[i], &half, 4);
+            }
+            if (!seen) {
+                visit_one(visit, user, &s, &n);
+            }
+        }
+    }
+    return n;
+}
+
+static int visit_product(enum dtype t, int64_t m, int64_t n, int64_t k, visit_fn visit,
+                         void * user) {
+    int count = 0;
+    for (int result = 0; result < 2; result++) {
+        struct kernel_spec s = {
+            .op = KERNEL_OP_MUL_MAT,
+            .arch = AIE_ARCH_AIE2,
+            .n_inputs = 2,
+            .inputs = {tensor_contiguous(t, (const int64_t[4]){k, m, 1, 1}),
+                       tensor_contiguous(t, (const int64_t[4]){k, n, 1, 1})},
+            .output =
+                tensor_contiguous(result ? DTYPE_I32 : DTYPE_F32, (const int64_t[4]){m, n, 1, 1}),
+        };
+        visit_one(visit, user, &s, &count);
+    }
+    return count;
+}
+
+static int visit_all(visit_fn visit, void * user) {
+    static const int64_t shapes[][4] = {{1024, 16, 1, 1}, {33, 5, 3, 2}, {1, 1, 1, 1}};
+    static const int64_t products[][3] = {
+        {512, 512, 512}, {100, 37, 200}, {4096, 1, 512}, {5, 3, 8}};
+    int n = 0;
+    for (int op = 0; op < KERNEL_OP_COUNT; op++) {
+        for (int t = 0; t < DTYPE_COUNT; t++) {
+            for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+                n += visit_op((enum kernel_op) op, (enum dtype) t, shapes[i], visit, user);
+            }
+        }
+    }
+    for (int t = 0; t < DTYPE_COUNT; t++) {
+        for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
+            const int64_t * p = products[i];
+            n += visit_product((enum dtype) t, p[0], p[1], p[2], visit, user);
+        }
+    }
+    return n;
+}
