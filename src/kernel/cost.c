@@ -5,9 +5,9 @@
 #include "kernel.h"
 
 enum {
-    COLUMNS = 4,           // that share the words of an op; more make it faster
-    START = 60000,         // cycles before the first word and behind the last
-    ROW = 1000,            // cycles for a row, however short
+    COLUMNS = 4,   // that share the words of an op; more make it faster
+    START = 60000, // cycles before the first word and behind the last
+    ROW = 1000,    // cycles for a row, however short
     WORDS_PER_CYCLE = 4,
     TILE = 64,        // a product is computed in whole ones
     EVEN_K = 128,     // a row of a multiple of these ends in no zeros
