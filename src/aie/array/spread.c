@@ -107,12 +107,12 @@ static bool b_follows(const struct spread * s, int stream) {
 
 // ---- configuration ----
 
-void spread_column(struct array * a, int col) {
+void spread_column(struct array * a, int col, bool holds) {
     uint8_t locks[SPREAD_LOCKS] = {0};
     for (int i = 0; i < 3 * SPREAD_CORES; i++) {
         locks[2 * i] = 2; // buffers are empty
     }
-    array_mem(a, col, locks, SPREAD_LOCKS);
+    array_mem(a, col, locks, holds ? SPREAD_LOCKS : LOCK_HELD);
     struct array_port shim = {col, ARRAY_ROW_SHIM, 0}, mem = {col, ARRAY_ROW_MEM, 0};
     for (int i = 0; i < 2; i++) {
         shim.channel = mem.channel = i;

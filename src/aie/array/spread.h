@@ -58,8 +58,8 @@ struct spread {
 // How many cores' chunks the memtile can hold, with or without a word: 4, 2, 1 or none.
 int spread_holds(const struct spread_held * h, bool word);
 
-// Routes and locks of a column; the cores are the caller's.
-void spread_column(struct array * a, int col);
+// Routes and locks of a column; the cores are the caller's. holds: chunks may be held.
+void spread_column(struct array * a, int col, bool holds);
 
 // How many chunks of a a core gets, and whether the shorter one is among them, as its last.
 uint32_t spread_chunks(const struct spread * s, int core);

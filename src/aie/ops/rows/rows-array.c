@@ -133,7 +133,7 @@ enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * s
             array_data(&a, col, at, RW_POOL, program.pool, sizeof program.pool);
             array_data(&a, col, at, RW_TABLES, program.tables, sizeof program.tables);
         }
-        spread_column(&a, col);
+        spread_column(&a, col, true);
     }
     free(program.code.bytes);
     return array_end(&a, pdi, size, err);
