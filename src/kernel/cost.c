@@ -6,6 +6,7 @@
 
 enum {
     COLUMNS = 4,   // that share the words of an op; more make it faster
+    CORES = 4,     // of a column
     START = 60000, // cycles before the first word and behind the last
     ROW = 1000,    // cycles for a row, however short
     WORDS_PER_CYCLE = 4,
@@ -18,7 +19,7 @@ enum {
 struct price {
     int f32, f16, bf16, integer;
 };
-static const struct price plain = {4, 8, 5, 2}, heavy = {14, 30, 21, 7}, row = {29, 29, 29, 29};
+static const struct price plain = {4, 8, 5, 2}, heavy = {14, 30, 21, 7};
 
 // Elementwise ops of one loop that is no series; CONVERT is like them.
 static bool is_plain(enum kernel_op op) {
@@ -81,12 +82,33 @@ static bool is_flat(const struct kernel_spec * spec) {
     return flat;
 }
 
+// The same for row ops: rows that a core keeps, that a memtile does, and longer ones, which one
+// core of a column works through.
+struct row_price {
+    int kept, held, streamed;
+};
+
+static uint64_t row_cycles(const struct kernel_spec * spec, uint64_t most) {
+    enum { KEPT = 2016, HELD = 8192 };
+    static const struct row_price soft = {7, 13, 33}, loss = {18, 18, 18}, other = {4, 5, 9};
+    const struct row_price * p = spec->op == KERNEL_OP_SOFT_MAX             ? &soft
+                                 : spec->op == KERNEL_OP_CROSS_ENTROPY_LOSS ? &loss
+                                                                            : &other;
+    const struct tensor * x = &spec->inputs[0];
+    uint64_t rows = (uint64_t) (x->ne[1] * x->ne[2] * x->ne[3]), n = (uint64_t) x->ne[0];
+    int price = n <= KEPT ? p->kept : n <= HELD ? p->held : p->streamed;
+    if (rows) { // a row stays with one core, and the last ones leave some idle
+        uint64_t workers = n <= HELD && p != &loss ? COLUMNS * CORES : COLUMNS;
+        most = most / rows * ((rows + workers - 1) / workers * workers);
+    }
+    return START + (most * (uint64_t) price + rows * ROW) / COLUMNS;
+}
+
 uint64_t kernel_cycles(const struct kernel_spec * spec) {
-    bool is_row_op = kernel_op_info(spec->op)->family == KERNEL_ROWS;
     if (spec->op == KERNEL_OP_MUL_MAT) {
         return START + product(spec);
     }
-    const struct price * p = is_row_op ? &row : is_plain(spec->op) ? &plain : &heavy;
+    const struct price * p = is_plain(spec->op) ? &plain : &heavy;
     uint64_t most = words(&spec->output);
     int price = price_of(p, spec->output.dtype);
     for (int i = 0; i < spec->n_inputs; i++) {
@@ -94,12 +116,10 @@ uint64_t kernel_cycles(const struct kernel_spec * spec) {
         most = words(in) > most ? words(in) : most;
         price = price_of(p, in->dtype) > price ? price_of(p, in->dtype) : price;
     }
-    const struct tensor * first = &spec->inputs[0];
-    uint64_t rows = (uint64_t) (first->ne[1] * first->ne[2] * first->ne[3]);
-    if (is_row_op && rows) { // a row stays in one column, and the last ones leave some idle
-        most = most / rows * ((rows + COLUMNS - 1) / COLUMNS * COLUMNS);
-    } else if (is_flat(spec)) {
-        rows = 0;
+    if (kernel_op_info(spec->op)->family == KERNEL_ROWS) {
+        return row_cycles(spec, most);
     }
+    const struct tensor * first = &spec->inputs[0];
+    uint64_t rows = is_flat(spec) ? 0 : (uint64_t) (first->ne[1] * first->ne[2] * first->ne[3]);
     return START + (most * (uint64_t) price + rows * ROW) / COLUMNS;
 }
