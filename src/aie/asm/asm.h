@@ -56,10 +56,16 @@ enum asm_class asm_class_of(const struct asm_program * p, struct asm_reg r);
 // What is wrong with the program, for asm_finish to report: the first one counts.
 void asm_misuse(struct asm_program * p, const char * fmt, ...) BASE_PRINTF(2, 3);
 
-// A local lives inside one region, a global from its first write to the end of the program (its
-// register is never given to anyone else). Running out is reported by asm_finish.
+// A local lives inside one region, a global from its first write to the end of the program, or to
+// where it is released; until then its register is nobody else's. Running out is reported by
+// asm_finish.
 struct asm_reg asm_local(struct asm_program * p, enum asm_class cls);
 struct asm_reg asm_global(struct asm_program * p, enum asm_class cls);
+// What is written from here on does not name this global, and its register may hold anything there:
+// it is given to later globals and to locals. Where the program jumps back to what is written
+// above, it has to be set anew before it is read, and a global that was taken since is lost. Ends
+// the current region.
+void asm_release(struct asm_program * p, struct asm_reg global);
 
 // Appends one instruction to the current region; args are the explicit operands in table order.
 // memory: which buffer a load or store touches (any small number; different numbers never alias).
@@ -70,6 +76,13 @@ void asm_emit(struct asm_program * p, int op, int memory, const struct asm_arg *
 #define ASM_MEM(p, op, memory, ...)                                                                \
     asm_emit((p), (op), (memory), (const struct asm_arg[]){__VA_ARGS__},                           \
              (int) (sizeof((const struct asm_arg[]){__VA_ARGS__}) / sizeof(struct asm_arg)))
+
+// Where a memory number begins: loads and stores of it go to that address's bank, and two accesses
+// of one bank in the same cycle cost another. Of numbers without a place nothing is known.
+void asm_place(struct asm_program * p, int memory, uint32_t address);
+// What is loaded from a memory at `first` and more from its pointer stands there once more,
+// `further` bytes on and in another bank: loops may load either.
+void asm_mirror(struct asm_program * p, int memory, int32_t first, int32_t further);
 
 // Any of these ends the current region.
 int asm_label_new(struct asm_program * p);

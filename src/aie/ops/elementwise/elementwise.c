@@ -25,6 +25,7 @@ struct program {
     int labels[EW_MAX_LOOPS];
     int n_loops;
     bool staged;
+    bool fast;
 };
 
 static void set(struct program * w, struct asm_reg r, int32_t value) {
@@ -88,17 +89,17 @@ static void spread_splat(struct program * w) {
     int width = dtype_size(w->lanes.dtype) / 2, none = asm_label_new(w->p);
     asm_jump_if_zero(w->p, w->splat_b, none);
     acquire(w, EW_LOCK_B_FULL);
-    struct asm_reg address = asm_local(w->p, ASM_R), element = asm_local(w->p, ASM_R);
-    struct asm_reg x = asm_global(w->p, ASM_X);
+    struct asm_reg address = asm_local(w->p, ASM_R), element = w->splat_byte; // it takes its place
     emit_alu(w->p, AIE_BASIC_ADD, address, w->b, w->splat_byte);
     copy(w, w->pb, address);
     emit_load_scalar(w->p, MEM_B, width, A_REG(element), w->pb, 0);
-    emit_splat(w->p, width, x, element);
     copy(w, w->pb, w->b);
     set(w, w->splat_b,
         2 * EW_CHUNK_BYTES /
             (asm_target(w->p)->vector_bytes / 2 * FILL_STORES)); // is no longer needed
     asm_loop_begin(w->p, w->splat_b);
+    struct asm_reg x = asm_local(w->p, ASM_X); // anew in each trip: no register is held for it
+    emit_splat(w->p, width, x, element);
     for (int i = 0; i < FILL_STORES; i++) {
         emit_store_next(w->p, MEM_B, asm_half(x, 0), w->pb);
     }
@@ -110,9 +111,13 @@ static void spread_splat(struct program * w) {
 // Over the buffers from their start. The stages of a script come one after the other.
 static void run_loops(struct program * w, int done) {
     struct asm_program * p = w->p;
-    struct asm_reg number = w->splat_b, script = w->splat_byte; // done with as such
+    struct asm_reg script = {0, -1};
     int next = w->staged ? asm_label_new(p) : -1;
     if (w->staged) {
+        asm_release(p, w->splat_b); // b is spread, or comes chunk by chunk
+        asm_release(p, w->splat_byte);
+        struct asm_reg number = asm_global(p, ASM_R);
+        script = asm_global(p, ASM_R);
         copy(w, script, w->op);
         asm_label(p, next);
         struct asm_reg mask = asm_local(p, ASM_R), shift = asm_local(p, ASM_R);
@@ -202,7 +207,7 @@ static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
         if (kernel_op_info(e->op)->n_inputs > 1) {
             b = lanes_load(l, w->pb, MEM_B, e->native);
         }
-        lanes_store(l, e->fn(l, a, b), w->pout, MEM_OUT, e->native);
+        lanes_store(l, ew_function(e, l->fast)(l, a, b), w->pout, MEM_OUT, e->native);
     }
 }
 
@@ -232,6 +237,32 @@ static void chunk_end(struct program * w, int again, int wait) {
     asm_jump(w->p, wait);
 }
 
+// Which buffers lie in which bank, so that accesses that meet are kept apart. Where temporaries
+// leave room the constants stand twice: a core loads two vectors a cycle, but from two banks.
+static void place_memory(struct program * w, enum dtype t) {
+    static const struct {
+        int memory, at;
+    } places[] = {{MEM_A, EW_BUFFER_A}, {MEM_B, EW_BUFFER_B},       {MEM_OUT, EW_BUFFER_OUT},
+                  {MEM_POOL, EW_POOL},  {MEM_TEMP_IN, EW_TEMPS_AT}, {MEM_TEMP_OUT, EW_TEMPS_AT}};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        if (dtype_size(t) == 4 || places[i].at != EW_TEMPS_AT) { // else they lie in two banks
+            asm_place(w->p, places[i].memory, (uint32_t) places[i].at);
+        }
+    }
+    if (t != DTYPE_F32) {
+        return;
+    }
+    asm_mirror(w->p, MEM_POOL, lanes_slot_offset(LANES_PARAMS), EW_POOL_AGAIN - EW_POOL);
+    set(w, w->pa, w->memory + EW_POOL);
+    set(w, w->pout, w->memory + EW_POOL_AGAIN);
+    set(w, w->trips, LANES_POOL_SLOTS / 2);
+    asm_loop_begin(w->p, w->trips);
+    struct asm_reg x = emit_new_value(w->p);
+    emit_load_next(w->p, MEM_POOL, x, w->pa);
+    emit_store_next(w->p, MEM_OUT, x, w->pout);
+    asm_loop_end(w->p);
+}
+
 static void write_program(struct program * w, enum dtype t) {
     struct asm_reg * const scalars[] = {&w->chunks,   &w->trips,   &w->trips_last, &w->op,
                                         &w->stream_b, &w->splat_b, &w->splat_byte, &w->a,
@@ -243,9 +274,10 @@ static void write_program(struct program * w, enum dtype t) {
     for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++) {
         *pointers[i] = asm_global(w->p, ASM_P);
     }
-    lanes_begin(&w->lanes, w->p, t, w->memory + EW_POOL);
+    lanes_begin(&w->lanes, w->p, t, w->fast, w->memory + EW_POOL);
     set(w, w->other, EW_CHUNK_BYTES);
-    w->n_loops = ew_loops(w->group, w->loops, &w->staged);
+    place_memory(w, t);
+    w->n_loops = ew_loops(w->group, w->fast, w->loops, &w->staged);
     for (int i = 0; i < w->n_loops; i++) {
         w->labels[i] = asm_label_new(w->p);
     }
@@ -270,7 +302,7 @@ static void write_program(struct program * w, enum dtype t) {
 enum status elementwise_program(const struct kernel_spec * spec, struct ew_program * out,
                                 struct error * err) {
     enum dtype t = spec->output.dtype;
-    struct program w = {.group = ew_find(spec->op, t)};
+    struct program w = {.group = ew_find(spec->op, t), .fast = ew_fast(spec)};
     _Static_assert(sizeof out->pool == LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES, "the pool fits");
     if (!w.group) {
         return error_set(err, ST_UNSUPPORTED, "no %s for %s", kernel_op_name(spec->op),

@@ -38,13 +38,24 @@ enum rows_program_id rows_program_of(const struct kernel_spec * spec) {
     return spec->inputs[1].dtype == DTYPE_F16 ? RW_SOFT_F16 : RW_SOFT_F32;
 }
 
+bool rows_fast(const struct kernel_spec * spec) {
+    return kernel_has_exact(spec) && spec->precision == KERNEL_FAST;
+}
+
 // Apart from the programs, so that who has no compiler has the names.
 const char * rows_program_name(const struct kernel_spec * spec) {
     static const char * const names[RW_PROGRAMS] = {
         [RW_REDUCE] = "rows_reduce",     [RW_NORM] = "rows_norm",         [RW_SOFT] = "rows_soft",
         [RW_SOFT_F32] = "rows_soft_f32", [RW_SOFT_F16] = "rows_soft_f16", [RW_LOSS] = "rows_loss",
     };
-    return names[rows_program_of(spec)];
+    static const char * const exact_names[RW_PROGRAMS] = {
+        [RW_NORM] = "rows_norm_exact",
+        [RW_SOFT] = "rows_soft_exact",
+        [RW_SOFT_F32] = "rows_soft_f32_exact",
+        [RW_SOFT_F16] = "rows_soft_f16_exact",
+    };
+    bool exact = kernel_has_exact(spec) && !rows_fast(spec);
+    return (exact ? exact_names : names)[rows_program_of(spec)];
 }
 
 // ---- what all passes are made of ----
@@ -75,7 +86,7 @@ void rows_fill(struct rows_writer * w, struct asm_reg row, int memory, struct va
 
 struct val rows_across(struct rows_writer * w, rows_fold fold, struct val v) {
     // Turned by half the lanes, a quarter, ...: at the end every lane holds all of them.
-    for (int bytes = 32; bytes >= 4; bytes /= 2) {
+    for (int bytes = 2 * asm_target(w->p)->lanes; bytes >= 4; bytes /= 2) {
         struct asm_reg by = asm_local(w->p, ASM_R), turned = emit_new_value(w->p);
         struct asm_reg x = lanes_x(&w->lanes, &v);
         emit_set_small(w->p, by, bytes);
@@ -148,7 +159,7 @@ struct asm_reg rows_pieces(struct rows_writer * w, int low, int high) {
 }
 
 struct factor rows_get_factor(struct rows_writer * w, int slot) {
-    return (struct factor){.pieces = 3,
+    return (struct factor){.pieces = w->fast ? 2 : 3,
                            .p12 = rows_pieces(w, slot, slot + 1),
                            .p21 = rows_pieces(w, slot + 1, slot),
                            .p31 = rows_pieces(w, slot + 2, slot)};
@@ -206,6 +217,7 @@ static struct val order_key(struct lanes * l, struct val x) {
 
 static void argmax(struct rows_writer * w, int entry) {
     struct lanes * l = &w->lanes;
+    const uint32_t lanes = (uint32_t) asm_target(w->p)->lanes;
     int body = asm_label_new(w->p);
     rows_entry(w, entry, body); // largest key, its index, next index
     rows_move(w, w->best[0], k_bits(l, (uint32_t) LEAST_KEY));
@@ -215,7 +227,7 @@ static void argmax(struct rows_writer * w, int entry) {
     rows_fill(w, w->row_a, MEM_A, k_bits(l, NAN_BITS));
     asm_loop_begin(w->p, w->trips);
     for (int i = 0; i < 2; i++) {
-        struct val key = order_key(l, lanes_load(l, w->pa, MEM_A, true)), step = k_bits(l, 16);
+        struct val key = order_key(l, lanes_load(l, w->pa, MEM_A, true)), step = k_bits(l, lanes);
         struct asm_reg better = m_greater_equal(l, key, val_x(w->best[0]));
         emit_select(w->p, LANE_32, w->best[0], w->best[0], lanes_x(l, &key), better);
         emit_select(w->p, LANE_32, w->best[1], w->best[1], w->best[2], better);

@@ -64,6 +64,8 @@ enum {
     RW_PARAM_OUT_LOCK, // what is acquired with a chunk: the output, -1; or a lock that is 0, 0
     RW_PARAM_OUT_TAKE,
     RW_PARAM_OUT_GIVE,  // 0; the core writes down what it took
+    RW_PARAM_ROW_LOCK,  // OUT_LOCK and OUT_TAKE as a row begins with them
+    RW_PARAM_ROW_TAKE,
     RW_PARAM_INTEGER,   // of a total: all ones, or 0 where it is a float
     RW_PARAM_FIRST,     // all ones: the total starts at zero
     RW_PARAM_FROM_WEST, // 1: the total goes on from the neighbour's
@@ -131,6 +133,7 @@ struct rows_op {
 
 const struct rows_op * rows_find(enum kernel_op op); // NULL: there is none
 enum rows_program_id rows_program_of(const struct kernel_spec * spec);
+bool rows_fast(const struct kernel_spec * spec); // whether the program is a fast one
 const char * rows_program_name(const struct kernel_spec * spec);
 
 // A program, as rows-ops.c lists them: its passes, and what it wants of the driver.
@@ -179,6 +182,7 @@ struct rows_writer {
     struct asm_reg first, stage;          // code pointers: first pass, current pass
     struct asm_reg back;                  // and caller; behind the last row: what ends the run
     struct asm_reg acc[6];                // BM
+    bool fast;                            // functions need 15 bits only
     int exp_vectors;                      // that an exponential loop takes side by side: 1 or 2
     struct asm_reg best[3];               // X, where the program asks for them
     int wait, total;                      // labels of the driver: what `back` ends the run with
