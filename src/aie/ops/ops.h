@@ -26,7 +26,9 @@ enum {
     EW_CHUNK_WORDS = 1024,
     EW_CHUNK_BYTES = 4 * EW_CHUNK_WORDS,
     EW_PARAMS = 0x0000,
-    EW_POOL = 0x0800, // constants
+    EW_LOOPS = 0x0400, // addresses of the loops, written by the core before its first run
+    EW_POOL = 0x0800,  // constants, a page of lanes.h after the other
+    EW_POOL_PAGES = 3,
     EW_BUFFER_A = 0x2000,
     EW_BUFFER_B = 0x4000,
     EW_BUFFER_OUT = 0x6000,
@@ -62,7 +64,8 @@ void ew_args(const struct kernel_spec * spec, uint32_t args[KERNEL_MAX_PARAMS]);
 // The core program with all ops of the group of spec's op, and the constants it wants in EW_POOL.
 struct ew_program {
     struct asm_code code;
-    uint8_t pool[2048];
+    size_t pool_size;
+    uint8_t pool[EW_POOL_PAGES * 2048];
 };
 enum status elementwise_program(const struct kernel_spec * spec, struct ew_program * out,
                                 struct error * err);

@@ -77,7 +77,7 @@ enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
     for (int col = 0; col < aie_target(spec->arch)->columns; col++) {
         array_core(&a, col, ARRAY_ROW_CORE, program.code.bytes, program.code.size, ew_lock_init,
                    EW_LOCK_COUNT);
-        array_data(&a, col, ARRAY_ROW_CORE, EW_POOL, program.pool, sizeof program.pool);
+        array_data(&a, col, ARRAY_ROW_CORE, EW_POOL, program.pool, program.pool_size);
         for (int channel = 0; channel < 2; channel++) {
             array_route(&a, (struct array_port){col, ARRAY_ROW_SHIM, channel},
                         &(struct array_port){col, ARRAY_ROW_CORE, channel}, 1);

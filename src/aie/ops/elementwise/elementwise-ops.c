@@ -57,21 +57,19 @@ static const struct program {
     const char * name;
     const enum kernel_op * ops;
 } programs[] = {
-    {"sum", OPS(KERNEL_OP_ADD, KERNEL_OP_SUB)},
-    {"mul", OPS(KERNEL_OP_MUL, KERNEL_OP_REGLU, KERNEL_OP_DIV)},
-    {"sign", OPS(KERNEL_OP_ABS, KERNEL_OP_SGN, KERNEL_OP_NEG, KERNEL_OP_STEP, KERNEL_OP_RELU)},
-    {"arith", OPS(KERNEL_OP_SCALE, KERNEL_OP_CLAMP, KERNEL_OP_LEAKY_RELU, KERNEL_OP_SQR,
-                  KERNEL_OP_HARDSIGMOID)},
-    {"round", OPS(KERNEL_OP_FLOOR, KERNEL_OP_CEIL, KERNEL_OP_ROUND, KERNEL_OP_TRUNC)},
-    {"log", OPS(KERNEL_OP_LOG, KERNEL_OP_SQRT)},
-    {"trig", OPS(KERNEL_OP_SIN, KERNEL_OP_COS, KERNEL_OP_HARDSWISH)},
-    {"exp", OPS(KERNEL_OP_EXP, KERNEL_OP_EXPM1, KERNEL_OP_ELU)},
-    {"silu", OPS(KERNEL_OP_SIGMOID, KERNEL_OP_SILU, KERNEL_OP_SWIGLU)},
-    {"gelu", OPS(KERNEL_OP_GELU, KERNEL_OP_GEGLU)},
-    {"quick", OPS(KERNEL_OP_GELU_QUICK, KERNEL_OP_GEGLU_QUICK)},
-    {"oai", OPS(KERNEL_OP_SWIGLU_OAI)},
-    {"clamp", OPS(KERNEL_OP_SWIGLU_CLAMP)},
-    {"erf", OPS(KERNEL_OP_GELU_ERF, KERNEL_OP_GEGLU_ERF)},
+    // What a decoder layer has outside its products, and what is made of the same stages.
+    {"layer",
+     OPS(KERNEL_OP_ADD, KERNEL_OP_SUB, KERNEL_OP_MUL, KERNEL_OP_SCALE, KERNEL_OP_REGLU,
+         KERNEL_OP_SIGMOID, KERNEL_OP_SILU, KERNEL_OP_SWIGLU, KERNEL_OP_GELU, KERNEL_OP_GEGLU,
+         KERNEL_OP_GELU_QUICK, KERNEL_OP_GEGLU_QUICK, KERNEL_OP_DIV, KERNEL_OP_TANH)},
+    {"gates",
+     OPS(KERNEL_OP_SWIGLU_OAI, KERNEL_OP_SWIGLU_CLAMP, KERNEL_OP_SILU_BACK, KERNEL_OP_SOFTPLUS,
+         KERNEL_OP_LOG, KERNEL_OP_SQRT, KERNEL_OP_EXP, KERNEL_OP_EXPM1, KERNEL_OP_ELU)},
+    {"plain",
+     OPS(KERNEL_OP_ABS, KERNEL_OP_SGN, KERNEL_OP_NEG, KERNEL_OP_STEP, KERNEL_OP_RELU,
+         KERNEL_OP_CLAMP, KERNEL_OP_LEAKY_RELU, KERNEL_OP_SQR, KERNEL_OP_HARDSIGMOID,
+         KERNEL_OP_HARDSWISH, KERNEL_OP_FLOOR, KERNEL_OP_CEIL, KERNEL_OP_ROUND, KERNEL_OP_TRUNC,
+         KERNEL_OP_SIN, KERNEL_OP_COS, KERNEL_OP_GELU_ERF, KERNEL_OP_GEGLU_ERF, KERNEL_OP_XIELU)},
 };
 enum { N_PROGRAMS = sizeof programs / sizeof programs[0] };
 
@@ -150,7 +148,7 @@ static int loop_number(const struct ew_loop * loops, int n, const struct ew_op *
     return -1;
 }
 
-// In a program with stages, a script: the numbers of the loops to run, from 1, 4 bits each.
+// In a program with stages, a script: the numbers of the loops to run, from 1, EW_SCRIPT_BITS each.
 uint32_t ew_index(const struct ew_op * e) {
     struct ew_loop loops[EW_MAX_LOOPS];
     bool staged;

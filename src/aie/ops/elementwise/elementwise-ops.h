@@ -41,11 +41,11 @@ struct ew_loop {
     const struct ew_op * op;
     const struct ew_stage * stage; // NULL: the op's fn
 };
-enum { EW_MAX_LOOPS = 15, EW_SCRIPT_BITS = 4 };
+enum { EW_MAX_LOOPS = 31, EW_SCRIPT_BITS = 5 };
 
 // The ops of the program that e belongs to, in its order; returns how many. A program serves a
 // datatype, and its ops share a PDI.
-enum { EW_PROGRAM_OPS = 15 };
+enum { EW_PROGRAM_OPS = 31 };
 int ew_program_ops(const struct ew_op * e, const struct ew_op * ops[EW_PROGRAM_OPS]);
 
 // Lane functions on native lanes (ops-native.c); b is unused where there is one input.

@@ -7,6 +7,8 @@
 
 #include "aie/target/verbs.h"
 
+#include <string.h>
+
 enum { FILL_STORES = 8 }; // per trip when a splatted input is spread over its buffers
 
 struct program {
@@ -25,6 +27,12 @@ struct program {
     int labels[EW_MAX_LOOPS];
     int n_loops;
     bool staged;
+    // Constants: what a page's slots hold, in lanes while loops are written that use it.
+    struct page {
+        uint32_t consts[LANES_POOL_SLOTS];
+        int n_consts;
+    } pages[EW_POOL_PAGES];
+    int page, n_pages;
 };
 
 static void set(struct program * w, struct asm_reg r, int32_t value) {
@@ -70,18 +78,67 @@ static void read_parameters(struct program * w) {
     set(w, w->out, w->memory + EW_BUFFER_OUT);
 }
 
-// Points `loop` at the code of the loop with the given number, which is lost.
-static void choose_loop(struct program * w, struct asm_reg number) {
-    int chosen = asm_label_new(w->p);
+// ---- which loop ----
+
+enum { WORD = 4, FROM_MIDDLE = EW_MAX_LOOPS / 2 }; // offsets reach as far back as forth
+
+// Once, before the first run: the loops' addresses. A program of many loops would take longer to
+// count its way to one of them than the loop takes.
+static void list_loops(struct program * w) {
+    set(w, w->pa, w->memory + EW_LOOPS + FROM_MIDDLE * WORD);
     for (int i = 0; i < w->n_loops; i++) {
-        if (i > 0) {
-            asm_jump_if_zero(w->p, number, chosen);
-            emit_add_small(w->p, number, number, -1);
-        }
+        struct asm_reg address = asm_local(w->p, ASM_R);
         emit_set_label(w->p, w->loop, w->labels[i]);
+        copy(w, address, w->loop);
+        emit_store_word(w->p, MEM_PARAMS, address, w->pa, (i - FROM_MIDDLE) * WORD);
     }
-    asm_label(w->p, chosen);
 }
+
+// Points `loop` at the code of the loop with the given number, counted from `first`.
+static void choose_loop(struct program * w, struct asm_reg number, int first) {
+    struct asm_reg at = asm_local(w->p, ASM_R), base = asm_local(w->p, ASM_R),
+                   address = asm_local(w->p, ASM_R);
+    set(w, base, w->memory + EW_LOOPS - first * WORD);
+    emit_alu(w->p, AIE_BASIC_ADD, at, number, number);
+    emit_alu(w->p, AIE_BASIC_ADD, at, at, at);
+    emit_alu(w->p, AIE_BASIC_ADD, at, at, base);
+    copy(w, w->pa, at);
+    emit_load_word(w->p, MEM_PARAMS, address, w->pa, 0);
+    copy(w, w->loop, address);
+}
+
+// ---- pages of constants ----
+
+static int32_t page_address(const struct program * w, int page) {
+    return w->memory + EW_POOL + page * LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES;
+}
+
+static void use_page(struct program * w, int page) {
+    struct lanes * l = &w->lanes;
+    struct page *old = &w->pages[w->page], *new = &w->pages[page];
+    memcpy(old->consts, l->consts, sizeof old->consts);
+    old->n_consts = l->n_consts;
+    memcpy(l->consts, new->consts, sizeof l->consts);
+    l->n_consts = new->n_consts;
+    w->page = page;
+    w->n_pages = page >= w->n_pages ? page + 1 : w->n_pages;
+}
+
+// No loop wants more constants. The op's own parameters are on the first page only.
+enum { CONSTANTS_OF_A_LOOP = 28 };
+
+static void choose_page(struct program * w, const struct ew_op * e) {
+    int page = 0;
+    use_page(w, w->page); // with what it has by now
+    while (page < EW_POOL_PAGES - 1 && !ew_n_args(e->op) &&
+           w->pages[page].n_consts + CONSTANTS_OF_A_LOOP > LANES_POOL_SLOTS) {
+        page++;
+    }
+    use_page(w, page);
+    lanes_use_pool(&w->lanes, page_address(w, page));
+}
+
+// ---- a run ----
 
 // One element for the whole run: it is spread over both b buffers, which then stay as they are.
 static void spread_splat(struct program * w) {
@@ -120,9 +177,8 @@ static void run_loops(struct program * w, int done) {
         set(w, shift, -EW_SCRIPT_BITS);
         emit_alu(p, AIE_BASIC_AND, number, script, mask);
         emit_alu(p, AIE_BASIC_SHIFT, script, script, shift);
-        emit_add_small(p, number, number, -1);
         set(w, w->temps, w->memory + EW_TEMPS_AT);
-        choose_loop(w, number);
+        choose_loop(w, number, 1);
     }
     copy(w, w->pa, w->a);
     copy(w, w->pb, w->b);
@@ -208,6 +264,7 @@ static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
 
 static void write_loop(struct program * w, const struct ew_loop * loop) {
     int unroll = ew_unroll(loop->op, w->lanes.dtype);
+    choose_page(w, loop->op);
     if (loop->op->native) {
         native_prepare(&w->lanes, loop->op->op);
     }
@@ -249,12 +306,16 @@ static void write_program(struct program * w, enum dtype t) {
     for (int i = 0; i < w->n_loops; i++) {
         w->labels[i] = asm_label_new(w->p);
     }
+    for (int i = 0; i < EW_POOL_PAGES; i++) {
+        w->pages[i].n_consts = LANES_PARAMS;
+    }
+    list_loops(w);
     int wait = asm_label_new(w->p), again = asm_label_new(w->p), done = asm_label_new(w->p);
     asm_label(w->p, wait);
     acquire(w, EW_LOCK_GO);
     read_parameters(w);
     if (!w->staged) {
-        choose_loop(w, w->op);
+        choose_loop(w, w->op, 0);
     }
     spread_splat(w);
     chunk_begin(w, again);
@@ -271,7 +332,9 @@ enum status elementwise_program(const struct kernel_spec * spec, struct ew_progr
                                 struct error * err) {
     enum dtype t = spec->output.dtype;
     struct program w = {.group = ew_find(spec->op, t)};
-    _Static_assert(sizeof out->pool == LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES, "the pool fits");
+    const size_t page_bytes = LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES;
+    _Static_assert(sizeof out->pool == EW_POOL_PAGES * LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES,
+                   "the pages fit");
     if (!w.group) {
         return error_set(err, ST_UNSUPPORTED, "no %s for %s", kernel_op_name(spec->op),
                          dtype_name(t));
@@ -282,7 +345,11 @@ enum status elementwise_program(const struct kernel_spec * spec, struct ew_progr
     w.memory = (int32_t) aie_target(spec->arch)->own_window;
     write_program(&w, t);
     enum status st = asm_finish(w.p, &out->code, err);
-    lanes_pool_bytes(&w.lanes, out->pool);
+    for (int i = 0; i < w.n_pages; i++) {
+        use_page(&w, i);
+        lanes_pool_bytes(&w.lanes, out->pool + (size_t) i * page_bytes);
+    }
+    out->pool_size = (size_t) w.n_pages * page_bytes;
     asm_free(w.p);
     return st == ST_OK ? ST_OK
                        : error_prefix(err, "aie: %s_%s", ew_program_name(w.group), dtype_name(t));

@@ -27,7 +27,7 @@ static bool is_float(enum dtype t) {
 void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, int32_t pool_address) {
     *l = (struct lanes){.p = p, .dtype = t, .n_consts = LANES_PARAMS};
     l->pool = asm_global(p, ASM_P);
-    emit_set(p, l->pool, pool_address + LANES_POOL_SLOTS / 2 * LANES_POOL_SLOT_BYTES);
+    lanes_use_pool(l, pool_address);
     l->minus_one = scalar(l, -1);
     l->one = scalar(l, 1);
     if (!is_float(t)) {
@@ -48,6 +48,10 @@ void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, int32_t
 }
 
 // ---- pool ----
+
+void lanes_use_pool(struct lanes * l, int32_t pool_address) {
+    emit_set(l->p, l->pool, pool_address + LANES_POOL_SLOTS / 2 * LANES_POOL_SLOT_BYTES);
+}
 
 void lanes_pool_bytes(const struct lanes * l,
                       uint8_t bytes[LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES]) {

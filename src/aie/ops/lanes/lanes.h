@@ -40,6 +40,8 @@ enum { MEM_PARAMS, MEM_A, MEM_B, MEM_OUT, MEM_POOL };
 
 // Scalars, rounding mode, pool pointer. Once, first; pool_address is the pool's first byte.
 void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, int32_t pool_address);
+// Another pool from here on; what its constants are is the caller's matter.
+void lanes_use_pool(struct lanes * l, int32_t pool_address);
 // The pool's content for the PDI: LANES_POOL_SLOTS slots.
 void lanes_pool_bytes(const struct lanes * l,
                       uint8_t bytes[LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES]);

@@ -453,6 +453,10 @@ static void write_params(const struct column * c, struct place place, bool sink)
         [RW_PARAM_FROM_WEST] = place.from_west,
         [RW_PARAM_TO_EAST] = place.to_east,
         [RW_PARAM_SINK_TAKE] = sink ? UINT32_MAX : 0,
+        [RW_PARAM_MASK] = !plan->has_b                 ? RW_B_NONE
+                          : plan->b_dtype == DTYPE_F16 ? RW_B_F16
+                                                       : RW_B_F32,
+        [RW_PARAM_ROUND] = plan->op->round,
     };
     shape_params(c, p);
     op_arguments(c, p + RW_PARAM_ARGS);
