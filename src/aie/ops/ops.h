@@ -27,12 +27,16 @@ enum {
     EW_CHUNK_BYTES = 4 * EW_CHUNK_WORDS,
     EW_PARAMS = 0x0000,
     EW_LOOPS = 0x0400, // addresses of the loops, written by the core before its first run
-    EW_POOL = 0x0800,  // constants, a page of lanes.h after the other
-    EW_POOL_PAGES = 3,
     EW_BUFFER_A = 0x2000,
     EW_BUFFER_B = 0x4000,
     EW_BUFFER_OUT = 0x6000,
     EW_TEMPS_AT = 0x8000, // f32 lanes between the stages of an op
+    // Constants, a page of lanes.h after the other: in a bank of their own, or in front where
+    // 16-bit types have stages, whose temporaries take all behind the buffers.
+    EW_POOL = 0xc000,
+    EW_POOL_PAGES = 8,
+    EW_POOL_FRONT = 0x0800,
+    EW_POOL_FRONT_PAGES = 3,
 };
 
 // Locks of the core's tile and their values before and after every run.
@@ -52,18 +56,20 @@ static const uint8_t ew_lock_init[EW_LOCK_COUNT] = {2, 0, 2, 0, 2, 0, 0};
 struct ew_op;
 const struct ew_op * ew_find(enum kernel_op op, enum dtype t); // NULL: there is none
 const char * ew_program_name(const struct ew_op * e);          // its group, e.g. "sum"
-uint32_t ew_index(const struct ew_op * e);                     // what EW_PARAM_OP wants
+bool ew_exact(const struct kernel_spec * spec);     // whether its program is an exact one
+uint32_t ew_index(const struct kernel_spec * spec); // what EW_PARAM_OP wants
 // Words of each input that one loop trip covers; divides EW_CHUNK_WORDS.
-int ew_trip_words(const struct ew_op * e, enum dtype t);
+int ew_trip_words(const struct kernel_spec * spec);
 
 // The op's words from EW_PARAM_ARGS on: its own parameters, then what is derived from them so that
 // the core need not compute it for every vector.
 int ew_n_args(enum kernel_op op);
 void ew_args(const struct kernel_spec * spec, uint32_t args[KERNEL_MAX_PARAMS]);
 
-// The core program with all ops of the group of spec's op, and the constants it wants in EW_POOL.
+// The core program with all ops of the group of spec's op, and the constants it wants in its pool.
 struct ew_program {
     struct asm_code code;
+    uint32_t pool_at;
     size_t pool_size;
     uint8_t pool[EW_POOL_PAGES * 2048];
 };

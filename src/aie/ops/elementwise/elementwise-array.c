@@ -62,7 +62,8 @@ enum status elementwise_supports(const struct kernel_spec * spec, struct error *
 
 void elementwise_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
     enum dtype t = spec->output.dtype;
-    snprintf(name, KERNEL_NAME_MAX, "%s_%s", ew_program_name(ew_find(spec->op, t)), dtype_name(t));
+    snprintf(name, KERNEL_NAME_MAX, "%s_%s%s", ew_program_name(ew_find(spec->op, t)), dtype_name(t),
+             kernel_has_exact(spec) && spec->precision == KERNEL_EXACT ? "_exact" : "");
 }
 
 enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
@@ -77,7 +78,7 @@ enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
     for (int col = 0; col < aie_target(spec->arch)->columns; col++) {
         array_core(&a, col, ARRAY_ROW_CORE, program.code.bytes, program.code.size, ew_lock_init,
                    EW_LOCK_COUNT);
-        array_data(&a, col, ARRAY_ROW_CORE, EW_POOL, program.pool, program.pool_size);
+        array_data(&a, col, ARRAY_ROW_CORE, program.pool_at, program.pool, program.pool_size);
         for (int channel = 0; channel < 2; channel++) {
             array_route(&a, (struct array_port){col, ARRAY_ROW_SHIM, channel},
                         &(struct array_port){col, ARRAY_ROW_CORE, channel}, 1);
@@ -139,15 +140,13 @@ static uint32_t chunk_words(uint32_t words) {
 static void write_params(struct txn * t, const struct kernel_spec * spec, int col,
                          const struct plan_piece * piece, uint32_t chunk, uint32_t full,
                          uint32_t last) {
-    enum dtype type = spec->output.dtype;
-    const struct ew_op * op = ew_find(spec->op, type);
-    uint32_t trip = (uint32_t) ew_trip_words(op, type);
+    uint32_t trip = (uint32_t) ew_trip_words(spec);
     bool splat = piece->mode == PLAN_SPLAT;
     uint32_t params[EW_PARAM_COUNT] = {
         [EW_PARAM_CHUNKS] = full + 1,
         [EW_PARAM_TRIPS] = chunk / trip,
         [EW_PARAM_TRIPS_LAST] = (last + trip - 1) / trip,
-        [EW_PARAM_OP] = ew_index(op),
+        [EW_PARAM_OP] = ew_index(spec),
         [EW_PARAM_STREAM_B] = spec->n_inputs > 1 && !splat,
         [EW_PARAM_SPLAT_B] = spec->n_inputs > 1 && splat,
         [EW_PARAM_SPLAT_BYTE] = piece->splat_byte,

@@ -10,27 +10,31 @@
 static const struct ew_op floats[] = {
 #define LANES(name, vectors) .unroll = vectors, .fn = ew_##name
 #define BITS(name)           .unroll = 4, .fn = bits_##name, .native = true
+#define BOTH(name)           .unroll = 1, .fn = ew_##name, .has_exact = true
 #define STAGES(name)         .unroll = 1, .stages = ew_##name
+#define FAST(name)           .unroll = 1, .stages = ew_##name, .fast = fast_##name, .has_exact = true
 #define ELEMENTWISE(id, name, ggml_name, source, inputs, params, npu, ...)                         \
     {.op = KERNEL_OP_##id, .types = EW_FLOATS, npu},
 #include "kernel/elementwise.def"
 #undef LANES
 #undef BITS
 #undef STAGES
+#undef FAST
+#undef BOTH
 #undef ELEMENTWISE
 };
 enum { N_FLOATS = sizeof floats / sizeof floats[0] };
 
 static const struct ew_op ints[] = {
-    {KERNEL_OP_ADD, EW_INTS, true, 4, int_add, NULL},
-    {KERNEL_OP_SUB, EW_INTS, true, 4, int_sub, NULL},
-    {KERNEL_OP_MUL, EW_INTS, true, 4, int_mul, NULL},
-    {KERNEL_OP_DIV, EW_INTS, true, 1, int_div, NULL},
-    {KERNEL_OP_ABS, EW_INTS, true, 4, int_abs, NULL},
-    {KERNEL_OP_SGN, EW_INTS, true, 4, int_sgn, NULL},
-    {KERNEL_OP_NEG, EW_INTS, true, 4, int_neg, NULL},
-    {KERNEL_OP_STEP, EW_INTS, true, 4, int_step, NULL},
-    {KERNEL_OP_RELU, EW_INTS, true, 4, int_relu, NULL},
+    {KERNEL_OP_ADD, EW_INTS, true, 4, int_add, NULL, NULL, false},
+    {KERNEL_OP_SUB, EW_INTS, true, 4, int_sub, NULL, NULL, false},
+    {KERNEL_OP_MUL, EW_INTS, true, 4, int_mul, NULL, NULL, false},
+    {KERNEL_OP_DIV, EW_INTS, true, 1, int_div, NULL, NULL, false},
+    {KERNEL_OP_ABS, EW_INTS, true, 4, int_abs, NULL, NULL, false},
+    {KERNEL_OP_SGN, EW_INTS, true, 4, int_sgn, NULL, NULL, false},
+    {KERNEL_OP_NEG, EW_INTS, true, 4, int_neg, NULL, NULL, false},
+    {KERNEL_OP_STEP, EW_INTS, true, 4, int_step, NULL, NULL, false},
+    {KERNEL_OP_RELU, EW_INTS, true, 4, int_relu, NULL, NULL, false},
 };
 enum { N_INTS = sizeof ints / sizeof ints[0] };
 
@@ -51,7 +55,8 @@ const struct ew_op * ew_find(enum kernel_op op, enum dtype t) {
 // ---- the programs ----
 
 // Which ops share one, as many as fit; an op that is in no row has a program of its own, under its
-// own name. All ops on integers are one program.
+// own name. Where f32 is to be exact there are programs of the ops that can be. All ops on integers
+// are one program.
 #define OPS(...) ((const enum kernel_op[]){__VA_ARGS__, KERNEL_OP_COUNT})
 static const struct program {
     const char * name;
@@ -89,7 +94,7 @@ const char * ew_program_name(const struct ew_op * e) {
     return e->types == EW_INTS ? "integer" : program ? program->name : kernel_op_name(e->op);
 }
 
-int ew_program_ops(const struct ew_op * e, const struct ew_op * ops[EW_PROGRAM_OPS]) {
+int ew_program_ops(const struct ew_op * e, bool exact, const struct ew_op * ops[EW_PROGRAM_OPS]) {
     const struct program * program = program_of(e->op);
     int n = 0;
     if (e->types == EW_INTS) {
@@ -103,8 +108,11 @@ int ew_program_ops(const struct ew_op * e, const struct ew_op * ops[EW_PROGRAM_O
         return n;
     }
     for (const enum kernel_op * o = program->ops; *o != KERNEL_OP_COUNT; o++) {
+        const struct ew_op * op = find(floats, N_FLOATS, *o);
         assert(n < EW_PROGRAM_OPS);
-        ops[n++] = find(floats, N_FLOATS, *o);
+        if (op->has_exact || !exact) {
+            ops[n++] = op;
+        }
     }
     return n;
 }
@@ -121,12 +129,25 @@ static void add_loop(struct ew_loop * loops, int * n, struct ew_loop loop) {
     loops[(*n)++] = loop;
 }
 
-int ew_loops(const struct ew_op * e, struct ew_loop loops[EW_MAX_LOOPS], bool * staged) {
+bool ew_exact(const struct kernel_spec * spec) {
+    return kernel_has_exact(spec) && spec->precision == KERNEL_EXACT;
+}
+
+bool ew_fast(const struct ew_op * e, enum dtype t, bool exact) {
+    return t != DTYPE_F32 || (e->has_exact && !exact);
+}
+
+ew_fn * ew_function(const struct ew_op * e, bool fast) {
+    return e->fast && fast ? e->fast : e->fn;
+}
+
+int ew_loops(const struct ew_op * e, enum dtype t, bool exact, struct ew_loop loops[EW_MAX_LOOPS],
+             bool * staged) {
     const struct ew_op * ops[EW_PROGRAM_OPS];
-    int n = 0, n_ops = ew_program_ops(e, ops);
+    int n = 0, n_ops = ew_program_ops(e, exact, ops);
     *staged = false;
     for (int i = 0; i < n_ops; i++) {
-        if (!ops[i]->stages) {
+        if (ew_function(ops[i], ew_fast(ops[i], t, exact))) {
             add_loop(loops, &n, (struct ew_loop){ops[i], NULL});
             continue;
         }
@@ -149,15 +170,18 @@ static int loop_number(const struct ew_loop * loops, int n, const struct ew_op *
 }
 
 // In a program with stages, a script: the numbers of the loops to run, from 1, EW_SCRIPT_BITS each.
-uint32_t ew_index(const struct ew_op * e) {
+uint32_t ew_index(const struct kernel_spec * spec) {
+    enum dtype t = spec->output.dtype;
+    bool exact = ew_exact(spec);
+    const struct ew_op * e = ew_find(spec->op, t);
     struct ew_loop loops[EW_MAX_LOOPS];
     bool staged;
-    int n = ew_loops(e, loops, &staged), shift = 0;
+    int n = ew_loops(e, t, exact, loops, &staged), shift = 0;
     uint32_t script = 0;
     if (!staged) {
         return (uint32_t) loop_number(loops, n, e, NULL);
     }
-    if (!e->stages) {
+    if (ew_function(e, ew_fast(e, t, exact))) {
         return (uint32_t) loop_number(loops, n, e, NULL) + 1;
     }
     for (const struct ew_stage * const * s = e->stages; *s; s++, shift += EW_SCRIPT_BITS) {
@@ -172,7 +196,9 @@ int ew_unroll(const struct ew_op * e, enum dtype t) {
     return t == DTYPE_F16 && !e->native && e->unroll > 2 ? 2 : e->unroll;
 }
 
-int ew_trip_words(const struct ew_op * e, enum dtype t) {
+int ew_trip_words(const struct kernel_spec * spec) {
+    enum dtype t = spec->output.dtype;
+    const struct ew_op * e = ew_find(spec->op, t);
     return lanes_step(t, e->native) * ew_unroll(e, t) / 4;
 }
 

@@ -27,12 +27,14 @@ struct program {
     int labels[EW_MAX_LOOPS];
     int n_loops;
     bool staged;
+    bool exact;
     // Constants: what a page's slots hold, in lanes while loops are written that use it.
     struct page {
         uint32_t consts[LANES_POOL_SLOTS];
         int n_consts;
     } pages[EW_POOL_PAGES];
-    int page, n_pages;
+    int page, n_pages, most_pages;
+    int32_t pool_at;
 };
 
 static void set(struct program * w, struct asm_reg r, int32_t value) {
@@ -63,7 +65,7 @@ static void read_parameters(struct program * w) {
         emit_load_word(w->p, MEM_PARAMS, to[i], w->pa, 4 * i);
     }
     const struct ew_op * ops[EW_PROGRAM_OPS];
-    int n_args = 0, n_ops = ew_program_ops(w->group, ops);
+    int n_args = 0, n_ops = ew_program_ops(w->group, w->exact, ops);
     for (int i = 0; i < n_ops; i++) {
         int n = ew_n_args(ops[i]->op);
         n_args = n > n_args ? n : n_args;
@@ -110,7 +112,7 @@ static void choose_loop(struct program * w, struct asm_reg number, int first) {
 // ---- pages of constants ----
 
 static int32_t page_address(const struct program * w, int page) {
-    return w->memory + EW_POOL + page * LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES;
+    return w->memory + w->pool_at + page * LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES;
 }
 
 static void use_page(struct program * w, int page) {
@@ -124,13 +126,14 @@ static void use_page(struct program * w, int page) {
     w->n_pages = page >= w->n_pages ? page + 1 : w->n_pages;
 }
 
-// No loop wants more constants. The op's own parameters are on the first page only.
-enum { CONSTANTS_OF_A_LOOP = 28 };
+// No loop wants more constants. Parameters are on the first page, which is for the ops that have
+// some.
+enum { CONSTANTS_OF_A_LOOP = 44 };
 
 static void choose_page(struct program * w, const struct ew_op * e) {
-    int page = 0;
+    int page = ew_n_args(e->op) ? 0 : 1;
     use_page(w, w->page); // with what it has by now
-    while (page < EW_POOL_PAGES - 1 && !ew_n_args(e->op) &&
+    while (page > 0 && page < w->most_pages - 1 &&
            w->pages[page].n_consts + CONSTANTS_OF_A_LOOP > LANES_POOL_SLOTS) {
         page++;
     }
@@ -167,9 +170,13 @@ static void spread_splat(struct program * w) {
 // Over the buffers from their start. The stages of a script come one after the other.
 static void run_loops(struct program * w, int done) {
     struct asm_program * p = w->p;
-    struct asm_reg number = w->splat_b, script = w->splat_byte; // done with as such
+    struct asm_reg script = {0, -1};
     int next = w->staged ? asm_label_new(p) : -1;
     if (w->staged) {
+        asm_release(p, w->splat_b); // b is spread, or comes chunk by chunk
+        asm_release(p, w->splat_byte);
+        struct asm_reg number = asm_global(p, ASM_R);
+        script = asm_global(p, ASM_R);
         copy(w, script, w->op);
         asm_label(p, next);
         struct asm_reg mask = asm_local(p, ASM_R), shift = asm_local(p, ASM_R);
@@ -258,13 +265,14 @@ static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
         if (kernel_op_info(e->op)->n_inputs > 1) {
             b = lanes_load(l, w->pb, MEM_B, e->native);
         }
-        lanes_store(l, e->fn(l, a, b), w->pout, MEM_OUT, e->native);
+        lanes_store(l, ew_function(e, l->fast)(l, a, b), w->pout, MEM_OUT, e->native);
     }
 }
 
 static void write_loop(struct program * w, const struct ew_loop * loop) {
     int unroll = ew_unroll(loop->op, w->lanes.dtype);
     choose_page(w, loop->op);
+    lanes_set_fast(&w->lanes, ew_fast(loop->op, w->lanes.dtype, w->exact));
     if (loop->op->native) {
         native_prepare(&w->lanes, loop->op->op);
     }
@@ -300,9 +308,12 @@ static void write_program(struct program * w, enum dtype t) {
     for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++) {
         *pointers[i] = asm_global(w->p, ASM_P);
     }
-    lanes_begin(&w->lanes, w->p, t, w->memory + EW_POOL);
+    w->n_loops = ew_loops(w->group, t, w->exact, w->loops, &w->staged);
+    bool front = w->staged && dtype_size(t) < 4;
+    w->pool_at = front ? EW_POOL_FRONT : EW_POOL;
+    w->most_pages = front ? EW_POOL_FRONT_PAGES : EW_POOL_PAGES;
+    lanes_begin(&w->lanes, w->p, t, false, page_address(w, 0));
     set(w, w->other, EW_CHUNK_BYTES);
-    w->n_loops = ew_loops(w->group, w->loops, &w->staged);
     for (int i = 0; i < w->n_loops; i++) {
         w->labels[i] = asm_label_new(w->p);
     }
@@ -331,7 +342,7 @@ static void write_program(struct program * w, enum dtype t) {
 enum status elementwise_program(const struct kernel_spec * spec, struct ew_program * out,
                                 struct error * err) {
     enum dtype t = spec->output.dtype;
-    struct program w = {.group = ew_find(spec->op, t)};
+    struct program w = {.group = ew_find(spec->op, t), .exact = ew_exact(spec)};
     const size_t page_bytes = LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES;
     _Static_assert(sizeof out->pool == EW_POOL_PAGES * LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES,
                    "the pages fit");
@@ -349,6 +360,7 @@ enum status elementwise_program(const struct kernel_spec * spec, struct ew_progr
         use_page(&w, i);
         lanes_pool_bytes(&w.lanes, out->pool + (size_t) i * page_bytes);
     }
+    out->pool_at = (uint32_t) w.pool_at;
     out->pool_size = (size_t) w.n_pages * page_bytes;
     asm_free(w.p);
     return st == ST_OK ? ST_OK

@@ -24,8 +24,26 @@ static bool is_float(enum dtype t) {
     return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
 }
 
-void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, int32_t pool_address) {
-    *l = (struct lanes){.p = p, .dtype = t, .n_consts = LANES_PARAMS};
+// f32 has nothing to round at its edges, and truncating keeps the bf16 pieces of the largest
+// numbers finite; the others, and the fast functions, which look after the largest numbers
+// themselves, round to nearest even.
+static void set_rounding(struct lanes * l) {
+    bool cut = l->dtype == DTYPE_F32 && !l->fast;
+    struct asm_reg mode = asm_local(l->p, ASM_R);
+    emit_set_small(l->p, mode, cut ? AIE_ROUND_TO_ZERO : AIE_ROUND_NEAREST_EVEN);
+    emit_control(l->p, AIE_CONTROL_ROUND, mode);
+}
+
+void lanes_set_fast(struct lanes * l, bool fast) {
+    l->fast = fast;
+    if (l->dtype == DTYPE_F32) {
+        set_rounding(l);
+    }
+}
+
+void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fast,
+                 int32_t pool_address) {
+    *l = (struct lanes){.p = p, .dtype = t, .fast = fast, .n_consts = LANES_PARAMS};
     l->pool = asm_global(p, ASM_P);
     lanes_use_pool(l, pool_address);
     l->minus_one = scalar(l, -1);
@@ -33,11 +51,7 @@ void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, int32_t
     if (!is_float(t)) {
         return;
     }
-    struct asm_reg mode = asm_local(p, ASM_R);
-    // f32 has nothing to round at its edges, and truncating keeps the bf16 pieces of the largest
-    // numbers finite; the others round to nearest even.
-    emit_set_small(p, mode, t == DTYPE_F32 ? AIE_ROUND_TO_ZERO : AIE_ROUND_NEAREST_EVEN);
-    emit_control(p, AIE_CONTROL_ROUND, mode);
+    set_rounding(l);
     l->float_config = scalar(l, (int32_t) asm_target(p)->add_config);
     l->mul_config = scalar(l, (int32_t) asm_target(p)->mul_config);
     if (t == DTYPE_F16) {

@@ -456,7 +456,7 @@ static void write_params(const struct column * c, struct place place, bool sink)
         [RW_PARAM_MASK] = !plan->has_b                 ? RW_B_NONE
                           : plan->b_dtype == DTYPE_F16 ? RW_B_F16
                                                        : RW_B_F32,
-        [RW_PARAM_ROUND] = plan->op->round,
+        [RW_PARAM_ROUND] = rows_fast(c->spec) ? AIE_ROUND_NEAREST_EVEN : plan->op->round,
     };
     shape_params(c, p);
     op_arguments(c, p + RW_PARAM_ARGS);

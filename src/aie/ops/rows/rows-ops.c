@@ -35,13 +35,19 @@ const struct rows_op * rows_find(enum kernel_op op) {
     return NULL;
 }
 
+bool rows_fast(const struct kernel_spec * spec) {
+    return kernel_has_exact(spec) && spec->precision == KERNEL_FAST;
+}
+
 // Apart from the programs, so that who has no compiler has the names.
 const char * rows_program_name(const struct kernel_spec * spec) {
     static const char * const names[RW_PROGRAMS] = {
         [RW_LAYER] = "rows_layer",
         [RW_REDUCE] = "rows_reduce",
     };
-    return names[rows_find(spec->op)->program];
+    static const char * const exact_names[RW_PROGRAMS] = {[RW_LAYER] = "rows_layer_exact"};
+    bool exact = kernel_has_exact(spec) && !rows_fast(spec);
+    return (exact ? exact_names : names)[rows_find(spec->op)->program];
 }
 
 // ---- what all passes are made of ----
@@ -145,7 +151,7 @@ struct asm_reg rows_pieces(struct rows_writer * w, int low, int high) {
 }
 
 struct factor rows_get_factor(struct rows_writer * w, int slot) {
-    return (struct factor){.pieces = 3,
+    return (struct factor){.pieces = w->fast ? 2 : 3,
                            .p12 = rows_pieces(w, slot, slot + 1),
                            .p21 = rows_pieces(w, slot + 1, slot),
                            .p31 = rows_pieces(w, slot + 2, slot)};

@@ -116,7 +116,7 @@ enum rows_program_id { RW_LAYER, RW_REDUCE, RW_PROGRAMS };
 struct rows_op {
     enum kernel_op op;
     enum rows_program_id program;
-    enum aie_rounding round; // of conversions, in all of its passes
+    enum aie_rounding round; // of conversions, where the op is exact
     int index;               // the number by which the program knows it; some ops share their code
     int passes;
     enum rows_out out;
@@ -124,6 +124,7 @@ struct rows_op {
 };
 
 const struct rows_op * rows_find(enum kernel_op op); // NULL: there is none
+bool rows_fast(const struct kernel_spec * spec);     // whether the program is a fast one
 const char * rows_program_name(const struct kernel_spec * spec);
 
 // A program, as rows-ops.c lists them: its passes, and what it wants of the driver.
@@ -171,6 +172,7 @@ struct rows_writer {
     struct asm_reg first, stage;          // code pointers: first pass, current pass
     struct asm_reg back;                  // and caller; behind the last row: what ends the run
     struct asm_reg acc[6];                // BM
+    bool fast;                            // functions need 15 bits only
     int exp_vectors;                      // that an exponential loop takes side by side: 1 or 2
     struct asm_reg best[3];               // X, where the program asks for them
     int wait, total;                      // labels of the driver: what `back` ends the run with
