@@ -182,21 +182,26 @@ static void print_loop(struct printer * pr, const struct asm_item * loop,
     buf_printf(pr->b, "}\n");
 }
 
-static void print_globals(struct printer * pr) {
+// Globals that begin, or end, at item i: eight a line.
+static void print_globals(struct printer * pr, int i, bool end) {
     const struct asm_program * p = pr->p;
     int n_vregs = pr->trace ? pr->trace->n_vregs : p->n_vregs, n = 0;
     for (int v = 0; v < n_vregs; v++) {
+        const struct asm_vreg * vreg = &p->vregs[v];
         char name[AIE_REG_NAME_SIZE];
-        if (p->vregs[v].global) {
-            buf_printf(
-                pr->b, "%s $%s%d=%s",
-                n % 8 ? ""
-                : n   ? "\nglobal"
-                      : "global",
-                text_class_names[p->vregs[v].cls], v,
-                aie_reg_name(asm_phys(p->target, p->vregs[v].cls, p->vregs[v].phys, -1), name));
-            n++;
+        if (!vreg->global || vreg->phys < 0 || (end ? vreg->until : vreg->from) != i) {
+            continue;
         }
+        buf_printf(pr->b, "%s%s", n && n % 8 == 0 ? "\n" : "",
+                   n % 8 ? ""
+                   : end ? "release"
+                         : "global");
+        buf_printf(pr->b, " $%s%d", text_class_names[vreg->cls], v);
+        if (!end) {
+            aie_reg_name(asm_phys(p->target, vreg->cls, vreg->phys, -1), name);
+            buf_printf(pr->b, "=%s", name);
+        }
+        n++;
     }
     buf_printf(pr->b, "%s", n ? "\n" : "");
 }
@@ -247,9 +252,15 @@ void text_print_items(const struct asm_program * p, enum asm_pass pass,
     }
     name_labels(&pr);
     buf_printf(b, "%s", p->keep_small ? "small\n" : "");
-    print_globals(&pr);
-    for (int i = 0; i < p->n_items; i++) {
-        print_item(&pr, i);
+    print_globals(&pr, 0, false);
+    for (int i = 0; i <= p->n_items; i++) {
+        print_globals(&pr, i, true);
+        if (i > 0) {
+            print_globals(&pr, i, false);
+        }
+        if (i < p->n_items) {
+            print_item(&pr, i);
+        }
     }
     free(pr.labels);
 }

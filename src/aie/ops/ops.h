@@ -6,7 +6,7 @@
 #include "aie/asm/asm.h"
 #include "kernel/kernel.h"
 
-// ---- elementwise family: one core per column streams chunks through double buffers ----
+// ---- elementwise family: cores stream chunks through double buffers ----
 
 // What the instruction stream writes into the core's data memory before each run, in 32-bit words.
 enum {
@@ -30,10 +30,13 @@ enum {
     EW_BUFFER_A = 0x2000,
     EW_BUFFER_B = 0x4000,
     EW_BUFFER_OUT = 0x6000,
-    EW_TEMPS_AT = 0x8000, // f32 lanes between the stages of an op
-    // Constants, a page of lanes.h after the other: in a bank of their own, or in front where
-    // 16-bit types have stages, whose temporaries take all behind the buffers.
-    EW_POOL = 0xc000,
+    EW_TEMPS_AT = 0x8000, // f32 lanes between the stages of an op, where it has some; of 16-bit
+                          // types to the end
+    // Constants, a page of lanes.h after the other. Without stages they stand twice, in two banks;
+    // else behind the temporaries, or in front where those take all.
+    EW_POOL = 0x8000,
+    EW_POOL_AGAIN = 0xc000,
+    EW_POOL_BEHIND = 0xc000,
     EW_POOL_PAGES = 8,
     EW_POOL_FRONT = 0x0800,
     EW_POOL_FRONT_PAGES = 3,
@@ -54,10 +57,14 @@ static const uint8_t ew_lock_init[EW_LOCK_COUNT] = {2, 0, 2, 0, 2, 0, 0};
 
 // An op on a datatype, as elementwise-ops.c lists them.
 struct ew_op;
-const struct ew_op * ew_find(enum kernel_op op, enum dtype t); // NULL: there is none
-const char * ew_program_name(const struct ew_op * e);          // its group, e.g. "sum"
+const struct ew_op * ew_find(enum kernel_op op, enum dtype t);      // NULL: there is none
+const char * ew_program_name(const struct ew_op * e, enum dtype t); // its group, e.g. "sum"
 bool ew_exact(const struct kernel_spec * spec);     // whether its program is an exact one
 uint32_t ew_index(const struct kernel_spec * spec); // what EW_PARAM_OP wants
+// How much a core has to do for a word: something on its bits, a sum, a formula on f32 lanes, a row
+// of stages or what is as long.
+enum ew_weight { EW_NATIVE, EW_SUM, EW_LANES, EW_STAGES, EW_WEIGHTS };
+enum ew_weight ew_weight(const struct ew_op * e);
 // Words of each input that one loop trip covers; divides EW_CHUNK_WORDS.
 int ew_trip_words(const struct kernel_spec * spec);
 

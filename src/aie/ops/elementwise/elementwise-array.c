@@ -1,11 +1,12 @@
-// elementwise-array: the array around the elementwise core program. The PDI puts one core with two
-// streams in and one out into every column. The instruction stream writes, for each piece of work,
-// the core's parameters and descriptors, sets the core going, points the shim's descriptors at the
-// operands and waits. Tile descriptors are written for each run instead of looping for ever, so
-// that lengths may be anything and every queue is empty when the run is over.
+// elementwise-array: the array around the elementwise core program. The PDI puts that program into
+// every core and joins a column's cores through its memtile (array/spread.h). The instruction
+// stream deals each piece of work to as many cores of a column as are worth the telling, writes
+// their parameters, sets them going, points the shim's descriptors at the operands and waits. Tile
+// descriptors are written for each run instead of looping for ever, so that lengths may be anything
+// and every queue is empty when the run is over.
 #include "elementwise-plan.h"
 
-#include "aie/array/flow.h"
+#include "aie/array/spread.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,14 +17,11 @@ enum { OPERAND_A, OPERAND_B, OPERAND_OUT };
 // Shim descriptors: a, out, then a chain for b.
 enum { SHIM_BD_A, SHIM_BD_OUT, SHIM_BD_B };
 
-static const struct flow_stream streams[3] = {
-    {CORE_S2MM_QUEUE, EW_BUFFER_A, EW_CHUNK_BYTES, EW_LOCK_A_EMPTY, EW_LOCK_A_FULL, 0},
-    {CORE_S2MM_QUEUE + 8, EW_BUFFER_B, EW_CHUNK_BYTES, EW_LOCK_B_EMPTY, EW_LOCK_B_FULL, FLOW_BDS},
-    {CORE_MM2S_QUEUE, EW_BUFFER_OUT, EW_CHUNK_BYTES, EW_LOCK_OUT_FULL, EW_LOCK_OUT_EMPTY,
-     2 * FLOW_BDS},
+static const struct spread_buffer buffers[SPREAD_STREAMS] = {
+    [SPREAD_A] = {EW_BUFFER_A, EW_CHUNK_BYTES, EW_LOCK_A_EMPTY, EW_LOCK_A_FULL},
+    [SPREAD_B] = {EW_BUFFER_B, EW_CHUNK_BYTES, EW_LOCK_B_EMPTY, EW_LOCK_B_FULL},
+    [SPREAD_OUT] = {EW_BUFFER_OUT, EW_CHUNK_BYTES, EW_LOCK_OUT_EMPTY, EW_LOCK_OUT_FULL},
 };
-
-static const struct flow_layout packed;
 
 enum status elementwise_supports(const struct kernel_spec * spec, struct error * err) {
     const struct tensor *a = &spec->inputs[0], *out = &spec->output;
@@ -62,7 +60,8 @@ enum status elementwise_supports(const struct kernel_spec * spec, struct error *
 
 void elementwise_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
     enum dtype t = spec->output.dtype;
-    snprintf(name, KERNEL_NAME_MAX, "%s_%s%s", ew_program_name(ew_find(spec->op, t)), dtype_name(t),
+    snprintf(name, KERNEL_NAME_MAX, "%s_%s%s", ew_program_name(ew_find(spec->op, t), t),
+             dtype_name(t),
              kernel_has_exact(spec) && spec->precision == KERNEL_EXACT ? "_exact" : "");
 }
 
@@ -76,16 +75,13 @@ enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
     struct array a;
     array_begin(&a, spec->arch);
     for (int col = 0; col < aie_target(spec->arch)->columns; col++) {
-        array_core(&a, col, ARRAY_ROW_CORE, program.code.bytes, program.code.size, ew_lock_init,
-                   EW_LOCK_COUNT);
-        array_data(&a, col, ARRAY_ROW_CORE, program.pool_at, program.pool, program.pool_size);
-        for (int channel = 0; channel < 2; channel++) {
-            array_route(&a, (struct array_port){col, ARRAY_ROW_SHIM, channel},
-                        &(struct array_port){col, ARRAY_ROW_CORE, channel}, 1);
+        for (int i = 0; i < SPREAD_CORES; i++) {
+            array_core(&a, col, ARRAY_ROW_CORE + i, program.code.bytes, program.code.size,
+                       ew_lock_init, EW_LOCK_COUNT);
+            array_data(&a, col, ARRAY_ROW_CORE + i, program.pool_at, program.pool,
+                       program.pool_size);
         }
-        array_route(&a, (struct array_port){col, ARRAY_ROW_CORE, 0},
-                    &(struct array_port){col, ARRAY_ROW_SHIM, 0}, 1);
-        array_token_route(&a, col);
+        spread_column(&a, col, false);
     }
     free(program.code.bytes);
     return array_end(&a, pdi, size, err);
@@ -130,59 +126,121 @@ static void start_shim_b(const struct flow * f, int col, const struct plan_piece
     }
 }
 
-// Long pieces move in full chunks; short ones in about eight, so that loading, computing and
-// storing overlap there too.
-static uint32_t chunk_words(uint32_t words) {
-    uint32_t chunk = (words / 8 + 63) / 64 * 64;
-    return chunk < 128 ? 128 : chunk > EW_CHUNK_WORDS ? EW_CHUNK_WORDS : chunk;
+// ---- who does how much ----
+
+// About how many cycles a core takes for a word.
+static uint64_t word_cycles(const struct kernel_spec * spec) {
+    static const uint8_t cycles[EW_WEIGHTS][DTYPE_COUNT] = {
+        [EW_NATIVE] = {[DTYPE_F32] = 1, [DTYPE_F16] = 1, [DTYPE_BF16] = 1, 1, 1, 1},
+        [EW_SUM] = {[DTYPE_F32] = 1, [DTYPE_F16] = 8, [DTYPE_BF16] = 1},
+        [EW_LANES] = {[DTYPE_F32] = 2, [DTYPE_F16] = 12, [DTYPE_BF16] = 2},
+        [EW_STAGES] = {[DTYPE_F32] = 12, [DTYPE_F16] = 20, [DTYPE_BF16] = 16, 8, 8, 8},
+    };
+    return cycles[ew_weight(ew_find(spec->op, spec->output.dtype))][spec->output.dtype];
 }
 
-static void write_params(struct txn * t, const struct kernel_spec * spec, int col,
-                         const struct plan_piece * piece, uint32_t chunk, uint32_t full,
-                         uint32_t last) {
+struct crew { // who works: columns, and cores in each
+    int columns, cores;
+};
+
+// Telling a column or a core takes the instruction stream some time; another one pays where it
+// saves more. Where there are several runs, columns take them by turns: then all do.
+static struct crew crew_for(const struct kernel_spec * spec, int64_t runs, int most_columns) {
+    enum { COLUMN = 4500, CORE = 2000 }; // cycles
+    uint64_t words = (uint64_t) (tensor_elements(&spec->output) * dtype_size(spec->output.dtype));
+    uint64_t least = UINT64_MAX, each = word_cycles(spec);
+    struct crew best = {1, 1};
+    for (int columns = runs > 1 ? most_columns : 1; columns <= most_columns; columns *= 2) {
+        for (int cores = 1; cores <= SPREAD_CORES; cores *= 2) {
+            uint64_t share = words / 4 / (uint64_t) columns;
+            uint64_t work = share * each / (uint64_t) cores, cycles = work > share ? work : share;
+            cycles += (uint64_t) (columns * (COLUMN + cores * CORE));
+            if (cycles < least) {
+                least = cycles;
+                best = (struct crew){columns, cores};
+            }
+        }
+    }
+    return best;
+}
+
+// Long pieces move in full chunks; short ones in about eight for each core, so that loading,
+// computing and storing overlap there too. Chunks that come out even save descriptors.
+static uint32_t chunk_words(uint32_t words, uint32_t cores, uint32_t trip) {
+    uint32_t chunk = (words / (8 * cores) + 63) / 64 * 64;
+    chunk = chunk < 128 ? 128 : chunk > EW_CHUNK_WORDS ? EW_CHUNK_WORDS : chunk;
+    uint32_t least = (words + chunk - 1) / chunk;
+    for (uint32_t n = least; n < least + least / 4 + 2; n++) {
+        if (words % n == 0 && words / n % trip == 0) {
+            return words / n;
+        }
+    }
+    return words < chunk ? words : chunk;
+}
+
+static void write_params(const struct flow * f, const struct kernel_spec * spec, int col, int core,
+                         const struct spread * s, const struct plan_piece * piece) {
     uint32_t trip = (uint32_t) ew_trip_words(spec);
-    bool splat = piece->mode == PLAN_SPLAT;
+    bool has_b = spec->n_inputs > 1, splat = piece->mode == PLAN_SPLAT;
+    uint32_t chunk = s->streams[SPREAD_A].chunk;
+    uint32_t last = spread_has_last(s, core) ? s->streams[SPREAD_A].last : chunk;
     uint32_t params[EW_PARAM_COUNT] = {
-        [EW_PARAM_CHUNKS] = full + 1,
-        [EW_PARAM_TRIPS] = chunk / trip,
+        [EW_PARAM_CHUNKS] = spread_chunks(s, core),
+        [EW_PARAM_TRIPS] = (chunk + trip - 1) / trip,
         [EW_PARAM_TRIPS_LAST] = (last + trip - 1) / trip,
         [EW_PARAM_OP] = ew_index(spec),
-        [EW_PARAM_STREAM_B] = spec->n_inputs > 1 && !splat,
-        [EW_PARAM_SPLAT_B] = spec->n_inputs > 1 && splat,
+        [EW_PARAM_STREAM_B] = has_b && !splat,
+        [EW_PARAM_SPLAT_B] = has_b && splat,
         [EW_PARAM_SPLAT_BYTE] = piece->splat_byte,
     };
     ew_args(spec, params + EW_PARAM_ARGS);
     int n_params = ew_n_args(spec->op);
-    txn_block_write(t, image_addr(col, ARRAY_ROW_CORE, EW_PARAMS), params,
+    struct flow_tile at = spread_core(col, core);
+    txn_block_write(f->t, image_addr(at.col, at.row, EW_PARAMS), params,
                     (size_t) (EW_PARAM_ARGS + n_params));
+    flow_go(f, at, EW_LOCK_GO);
 }
 
-static void start_column(const struct flow * f, const struct kernel_spec * spec, int col,
-                         const struct plan_piece * piece) {
-    struct flow_tile core = {col, ARRAY_ROW_CORE};
-    uint32_t chunk = chunk_words(piece->words);
-    uint32_t full = (piece->words - 1) / chunk, last = piece->words - full * chunk;
-    bool has_b = spec->n_inputs > 1;
-    write_params(f->t, spec, col, piece, chunk, full, last);
-    flow_start(f, core, &streams[OPERAND_A], full, chunk, last, &packed);
-    if (has_b && piece->mode == PLAN_SPLAT) {
-        flow_start(f, core, &streams[OPERAND_B], 0, chunk, 1, &packed);
-    } else if (has_b) {
-        flow_start(f, core, &streams[OPERAND_B], full, chunk, last, &packed);
+static struct spread spread_of(const struct kernel_spec * spec, const struct plan_piece * piece,
+                               int cores) {
+    bool has_b = spec->n_inputs > 1, splat = piece->mode == PLAN_SPLAT;
+    uint32_t trip = (uint32_t) ew_trip_words(spec);
+    struct spread s = {.buffers = buffers, .cores = cores};
+    uint32_t chunk = chunk_words(piece->words, (uint32_t) cores, trip);
+    for (int i = 0; i < SPREAD_STREAMS; i++) {
+        if (i != SPREAD_B || (has_b && !splat)) {
+            s.streams[i].full = piece->words / chunk;
+            s.streams[i].chunk = chunk;
+            s.streams[i].last = piece->words % chunk;
+        }
     }
-    flow_start(f, core, &streams[OPERAND_OUT], full, chunk, last, &packed);
-    flow_go(f, core, EW_LOCK_GO);
+    s.word = (struct spread_word){.there = has_b && splat,
+                                  .address = EW_BUFFER_B,
+                                  .acquire = EW_LOCK_B_EMPTY,
+                                  .release = EW_LOCK_B_FULL};
+    return s;
+}
 
+// Shims first, so that data is on its way while the cores are told.
+static void start_column(const struct flow * f, const struct kernel_spec * spec, int col,
+                         const struct plan_piece * piece, int cores) {
+    struct spread s = spread_of(spec, piece, cores);
     int out = spec->n_inputs; // operands are the inputs, then the output
     const struct plan_walk *from = &piece->walk[PLAN_A], *to = &piece->walk[PLAN_OUT];
+    shim_bd(f, col, SHIM_BD_A, from, -1, OPERAND_A);
+    push_shim(f, col, SHIM_MM2S_QUEUE, SHIM_BD_A, from->repeat);
+    if (spec->n_inputs > 1) {
+        start_shim_b(f, col, piece);
+    }
+    spread_start(f, col, &s);
+    for (int i = 0; i < SPREAD_CORES; i++) {
+        if (spread_chunks(&s, i)) {
+            write_params(f, spec, col, i, &s, piece);
+        }
+    }
     shim_bd(f, col, SHIM_BD_OUT, to, -1, out);
     flow_expect(f, col, 0);
     push_shim(f, col, SHIM_S2MM_QUEUE, SHIM_BD_OUT, to->repeat);
-    shim_bd(f, col, SHIM_BD_A, from, -1, OPERAND_A);
-    push_shim(f, col, SHIM_MM2S_QUEUE, SHIM_BD_A, from->repeat);
-    if (has_b) {
-        start_shim_b(f, col, piece);
-    }
 }
 
 enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
@@ -199,10 +257,11 @@ enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts
     struct txn t;
     struct flow f = {&t, target};
     txn_begin(&t, target->columns, target->device_generation);
+    struct crew crew = crew_for(spec, plan.runs, target->columns);
     struct plan_cursor cursor = {0};
     struct plan_piece piece;
-    for (int col = 0; plan_next(&plan, &cursor, target->columns, &piece);) {
-        start_column(&f, spec, col, &piece);
+    for (int col = 0; plan_next(&plan, &cursor, crew.columns, &piece);) {
+        start_column(&f, spec, col, &piece, crew.cores);
         bool more = cursor.run < plan.runs;
         if (++col == target->columns || !more) {
             for (int c = 0; c < col; c++) {

@@ -58,19 +58,36 @@ const struct ew_op * ew_find(enum kernel_op op, enum dtype t) {
 // own name. Where f32 is to be exact there are programs of the ops that can be. All ops on integers
 // are one program.
 #define OPS(...) ((const enum kernel_op[]){__VA_ARGS__, KERNEL_OP_COUNT})
+enum { F32 = 1 << DTYPE_F32, F16 = 1 << DTYPE_F16, BF16 = 1 << DTYPE_BF16 };
 static const struct program {
     const char * name;
+    int types; // that it is for; code for f16 is longer at its edges and shorter between
     const enum kernel_op * ops;
 } programs[] = {
-    // What a decoder layer has outside its products, and what is made of the same stages.
-    {"layer",
+    // What a decoder layer has outside its products.
+    {"layer", F32 | BF16,
+     OPS(KERNEL_OP_ADD, KERNEL_OP_SUB, KERNEL_OP_MUL, KERNEL_OP_SCALE, KERNEL_OP_REGLU,
+         KERNEL_OP_SILU, KERNEL_OP_SWIGLU, KERNEL_OP_GELU, KERNEL_OP_GEGLU)},
+    {"gates", F32 | BF16,
+     OPS(KERNEL_OP_SIGMOID, KERNEL_OP_TANH, KERNEL_OP_GELU_QUICK, KERNEL_OP_GEGLU_QUICK,
+         KERNEL_OP_SWIGLU_OAI, KERNEL_OP_SWIGLU_CLAMP, KERNEL_OP_SILU_BACK, KERNEL_OP_XIELU)},
+    {"math", F32 | BF16,
+     OPS(KERNEL_OP_EXP, KERNEL_OP_EXPM1, KERNEL_OP_ELU, KERNEL_OP_SOFTPLUS, KERNEL_OP_LOG,
+         KERNEL_OP_SQRT, KERNEL_OP_DIV, KERNEL_OP_GELU_ERF, KERNEL_OP_GEGLU_ERF)},
+    {"plain", F32 | BF16,
+     OPS(KERNEL_OP_ABS, KERNEL_OP_SGN, KERNEL_OP_NEG, KERNEL_OP_STEP, KERNEL_OP_RELU,
+         KERNEL_OP_CLAMP, KERNEL_OP_LEAKY_RELU, KERNEL_OP_SQR, KERNEL_OP_HARDSIGMOID,
+         KERNEL_OP_HARDSWISH, KERNEL_OP_FLOOR, KERNEL_OP_CEIL, KERNEL_OP_ROUND, KERNEL_OP_TRUNC,
+         KERNEL_OP_SIN, KERNEL_OP_COS)},
+    {"layer", F16,
      OPS(KERNEL_OP_ADD, KERNEL_OP_SUB, KERNEL_OP_MUL, KERNEL_OP_SCALE, KERNEL_OP_REGLU,
          KERNEL_OP_SIGMOID, KERNEL_OP_SILU, KERNEL_OP_SWIGLU, KERNEL_OP_GELU, KERNEL_OP_GEGLU,
-         KERNEL_OP_GELU_QUICK, KERNEL_OP_GEGLU_QUICK, KERNEL_OP_DIV, KERNEL_OP_TANH)},
-    {"gates",
+         KERNEL_OP_GELU_QUICK, KERNEL_OP_GEGLU_QUICK)},
+    {"gates", F16,
      OPS(KERNEL_OP_SWIGLU_OAI, KERNEL_OP_SWIGLU_CLAMP, KERNEL_OP_SILU_BACK, KERNEL_OP_SOFTPLUS,
-         KERNEL_OP_LOG, KERNEL_OP_SQRT, KERNEL_OP_EXP, KERNEL_OP_EXPM1, KERNEL_OP_ELU)},
-    {"plain",
+         KERNEL_OP_LOG, KERNEL_OP_SQRT, KERNEL_OP_EXP, KERNEL_OP_EXPM1, KERNEL_OP_ELU,
+         KERNEL_OP_DIV, KERNEL_OP_TANH)},
+    {"plain", F16,
      OPS(KERNEL_OP_ABS, KERNEL_OP_SGN, KERNEL_OP_NEG, KERNEL_OP_STEP, KERNEL_OP_RELU,
          KERNEL_OP_CLAMP, KERNEL_OP_LEAKY_RELU, KERNEL_OP_SQR, KERNEL_OP_HARDSIGMOID,
          KERNEL_OP_HARDSWISH, KERNEL_OP_FLOOR, KERNEL_OP_CEIL, KERNEL_OP_ROUND, KERNEL_OP_TRUNC,
@@ -78,10 +95,10 @@ static const struct program {
 };
 enum { N_PROGRAMS = sizeof programs / sizeof programs[0] };
 
-static const struct program * program_of(enum kernel_op op) {
+static const struct program * program_of(enum kernel_op op, enum dtype t) {
     for (int i = 0; i < N_PROGRAMS; i++) {
         for (const enum kernel_op * o = programs[i].ops; *o != KERNEL_OP_COUNT; o++) {
-            if (*o == op) {
+            if (*o == op && programs[i].types >> t & 1) {
                 return &programs[i];
             }
         }
@@ -89,13 +106,21 @@ static const struct program * program_of(enum kernel_op op) {
     return NULL;
 }
 
-const char * ew_program_name(const struct ew_op * e) {
-    const struct program * program = program_of(e->op);
+enum ew_weight ew_weight(const struct ew_op * e) {
+    bool heavy = e->stages || e->op == KERNEL_OP_DIV || e->op == KERNEL_OP_SQRT ||
+                 e->op == KERNEL_OP_HARDSWISH;
+    bool sum = e->op == KERNEL_OP_ADD || e->op == KERNEL_OP_SUB;
+    return heavy ? EW_STAGES : e->native ? EW_NATIVE : sum ? EW_SUM : EW_LANES;
+}
+
+const char * ew_program_name(const struct ew_op * e, enum dtype t) {
+    const struct program * program = program_of(e->op, t);
     return e->types == EW_INTS ? "integer" : program ? program->name : kernel_op_name(e->op);
 }
 
-int ew_program_ops(const struct ew_op * e, bool exact, const struct ew_op * ops[EW_PROGRAM_OPS]) {
-    const struct program * program = program_of(e->op);
+int ew_program_ops(const struct ew_op * e, enum dtype t, bool exact,
+                   const struct ew_op * ops[EW_PROGRAM_OPS]) {
+    const struct program * program = program_of(e->op, t);
     int n = 0;
     if (e->types == EW_INTS) {
         for (; n < N_INTS; n++) {
@@ -144,7 +169,7 @@ ew_fn * ew_function(const struct ew_op * e, bool fast) {
 int ew_loops(const struct ew_op * e, enum dtype t, bool exact, struct ew_loop loops[EW_MAX_LOOPS],
              bool * staged) {
     const struct ew_op * ops[EW_PROGRAM_OPS];
-    int n = 0, n_ops = ew_program_ops(e, exact, ops);
+    int n = 0, n_ops = ew_program_ops(e, t, exact, ops);
     *staged = false;
     for (int i = 0; i < n_ops; i++) {
         if (ew_function(ops[i], ew_fast(ops[i], t, exact))) {
@@ -199,7 +224,7 @@ int ew_unroll(const struct ew_op * e, enum dtype t) {
 int ew_trip_words(const struct kernel_spec * spec) {
     enum dtype t = spec->output.dtype;
     const struct ew_op * e = ew_find(spec->op, t);
-    return lanes_step(t, e->native) * ew_unroll(e, t) / 4;
+    return lanes_step(spec->arch, t, e->native) * ew_unroll(e, t) / 4;
 }
 
 // ---- parameters ----

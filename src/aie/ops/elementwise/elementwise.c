@@ -53,6 +53,10 @@ static void release(struct program * w, int lock) {
     asm_lock_release(w->p, asm_target(w->p)->own_locks + lock, w->lanes.one);
 }
 
+static int32_t page_address(const struct program * w, int page) {
+    return w->memory + w->pool_at + page * LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES;
+}
+
 static void read_parameters(struct program * w) {
     const struct asm_reg to[EW_PARAM_ARGS] = {
         [EW_PARAM_CHUNKS] = w->chunks,         [EW_PARAM_TRIPS] = w->trips,
@@ -65,10 +69,13 @@ static void read_parameters(struct program * w) {
         emit_load_word(w->p, MEM_PARAMS, to[i], w->pa, 4 * i);
     }
     const struct ew_op * ops[EW_PROGRAM_OPS];
-    int n_args = 0, n_ops = ew_program_ops(w->group, w->exact, ops);
+    int n_args = 0, n_ops = ew_program_ops(w->group, w->lanes.dtype, w->exact, ops);
     for (int i = 0; i < n_ops; i++) {
         int n = ew_n_args(ops[i]->op);
         n_args = n > n_args ? n : n_args;
+    }
+    if (n_args) {
+        lanes_use_pool(&w->lanes, page_address(w, 0)); // the last run may have left another
     }
     for (int i = 0; i < n_args; i++) {
         struct asm_reg arg = asm_local(w->p, ASM_R);
@@ -111,10 +118,6 @@ static void choose_loop(struct program * w, struct asm_reg number, int first) {
 
 // ---- pages of constants ----
 
-static int32_t page_address(const struct program * w, int page) {
-    return w->memory + w->pool_at + page * LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES;
-}
-
 static void use_page(struct program * w, int page) {
     struct lanes * l = &w->lanes;
     struct page *old = &w->pages[w->page], *new = &w->pages[page];
@@ -148,17 +151,17 @@ static void spread_splat(struct program * w) {
     int width = dtype_size(w->lanes.dtype) / 2, none = asm_label_new(w->p);
     asm_jump_if_zero(w->p, w->splat_b, none);
     acquire(w, EW_LOCK_B_FULL);
-    struct asm_reg address = asm_local(w->p, ASM_R), element = asm_local(w->p, ASM_R);
-    struct asm_reg x = asm_global(w->p, ASM_X);
+    struct asm_reg address = asm_local(w->p, ASM_R), element = w->splat_byte; // it takes its place
     emit_alu(w->p, AIE_BASIC_ADD, address, w->b, w->splat_byte);
     copy(w, w->pb, address);
     emit_load_scalar(w->p, MEM_B, width, A_REG(element), w->pb, 0);
-    emit_splat(w->p, width, x, element);
     copy(w, w->pb, w->b);
     set(w, w->splat_b,
         2 * EW_CHUNK_BYTES /
             (asm_target(w->p)->vector_bytes / 2 * FILL_STORES)); // is no longer needed
     asm_loop_begin(w->p, w->splat_b);
+    struct asm_reg x = asm_local(w->p, ASM_X); // anew in each trip: no register is held for it
+    emit_splat(w->p, width, x, element);
     for (int i = 0; i < FILL_STORES; i++) {
         emit_store_next(w->p, MEM_B, asm_half(x, 0), w->pb);
     }
@@ -297,6 +300,37 @@ static void chunk_end(struct program * w, int again, int wait) {
     asm_jump(w->p, wait);
 }
 
+// Which buffers lie in which bank, so that accesses that meet are kept apart. Where there are no
+// temporaries the constants stand twice: a core loads two vectors a cycle, but from two banks.
+static void place_memory(struct program * w, enum dtype t) {
+    const struct {
+        int memory, at;
+    } places[] = {{MEM_A, EW_BUFFER_A},   {MEM_B, EW_BUFFER_B},       {MEM_OUT, EW_BUFFER_OUT},
+                  {MEM_POOL, w->pool_at}, {MEM_TEMP_IN, EW_TEMPS_AT}, {MEM_TEMP_OUT, EW_TEMPS_AT}};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        if (dtype_size(t) == 4 || places[i].memory < MEM_TEMP_IN) { // else they lie in two banks
+            asm_place(w->p, places[i].memory, (uint32_t) places[i].at);
+        }
+    }
+    if (w->pool_at == EW_POOL) {
+        asm_mirror(w->p, MEM_POOL, lanes_slot_offset(LANES_PARAMS), EW_POOL_AGAIN - EW_POOL);
+    }
+}
+
+static void copy_constants(struct program * w) {
+    if (w->pool_at != EW_POOL) {
+        return;
+    }
+    set(w, w->pa, w->memory + EW_POOL);
+    set(w, w->pout, w->memory + EW_POOL_AGAIN);
+    set(w, w->trips, w->n_pages * LANES_POOL_SLOTS / 2);
+    asm_loop_begin(w->p, w->trips);
+    struct asm_reg x = emit_new_value(w->p);
+    emit_load_next(w->p, MEM_POOL, x, w->pa);
+    emit_store_next(w->p, MEM_OUT, x, w->pout);
+    asm_loop_end(w->p);
+}
+
 static void write_program(struct program * w, enum dtype t) {
     struct asm_reg * const scalars[] = {&w->chunks,   &w->trips,   &w->trips_last, &w->op,
                                         &w->stream_b, &w->splat_b, &w->splat_byte, &w->a,
@@ -310,18 +344,20 @@ static void write_program(struct program * w, enum dtype t) {
     }
     w->n_loops = ew_loops(w->group, t, w->exact, w->loops, &w->staged);
     bool front = w->staged && dtype_size(t) < 4;
-    w->pool_at = front ? EW_POOL_FRONT : EW_POOL;
+    w->pool_at = front ? EW_POOL_FRONT : w->staged ? EW_POOL_BEHIND : EW_POOL;
     w->most_pages = front ? EW_POOL_FRONT_PAGES : EW_POOL_PAGES;
     lanes_begin(&w->lanes, w->p, t, false, page_address(w, 0));
     set(w, w->other, EW_CHUNK_BYTES);
+    place_memory(w, t);
     for (int i = 0; i < w->n_loops; i++) {
         w->labels[i] = asm_label_new(w->p);
     }
     for (int i = 0; i < EW_POOL_PAGES; i++) {
         w->pages[i].n_consts = LANES_PARAMS;
     }
-    list_loops(w);
     int wait = asm_label_new(w->p), again = asm_label_new(w->p), done = asm_label_new(w->p);
+    int start = asm_label_new(w->p);
+    asm_jump(w->p, start);
     asm_label(w->p, wait);
     acquire(w, EW_LOCK_GO);
     read_parameters(w);
@@ -337,6 +373,10 @@ static void write_program(struct program * w, enum dtype t) {
         write_loop(w, &w->loops[i]);
         asm_jump(w->p, done);
     }
+    asm_label(w->p, start);
+    list_loops(w);
+    copy_constants(w);
+    asm_jump(w->p, wait);
 }
 
 enum status elementwise_program(const struct kernel_spec * spec, struct ew_program * out,
@@ -363,6 +403,7 @@ enum status elementwise_program(const struct kernel_spec * spec, struct ew_progr
     out->pool_at = (uint32_t) w.pool_at;
     out->pool_size = (size_t) w.n_pages * page_bytes;
     asm_free(w.p);
-    return st == ST_OK ? ST_OK
-                       : error_prefix(err, "aie: %s_%s", ew_program_name(w.group), dtype_name(t));
+    return st == ST_OK
+               ? ST_OK
+               : error_prefix(err, "aie: %s_%s", ew_program_name(w.group, t), dtype_name(t));
 }

@@ -1,33 +1,29 @@
-// rows-array: the array around the row programs: one core a column, two streams in and one out,
-// like the elementwise family. The instruction stream writes each column's parameters and
-// descriptors, sets the cores going and waits for what comes out. Rows are set apart in the cores'
-// memory by the descriptors, so that each starts on a vector; results that are one word a row lie a
-// vector half apart there and are gathered on the way out.
+// rows-array: the array around the row programs. All cores of a column have the program and hang on
+// its memtile (array/spread.h), like the elementwise family. Chunks of whole rows are dealt to as
+// many cores as are worth the telling; a row that is longer than a chunk, and a total, are one
+// core's work in each column. Rows are set apart in the cores' memory by the descriptors, so that
+// each starts on a vector; results that are one word a row lie a vector half apart there and are
+// gathered on the way out.
 //
 // A total runs through the columns from west to east: each hands its share to its neighbour, the
 // last one writes. It holds what earlier rounds gave, so the columns of a short round are the
 // eastern ones.
 #include "rows-plan.h"
 
-#include "aie/array/flow.h"
+#include "aie/array/spread.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BD_SINK = 3 * FLOW_BDS }; // behind those of the streams
-
 enum { SHIM_BD_A, SHIM_BD_A_PAD, SHIM_BD_OUT, SHIM_BD_SINK, SHIM_BD_B };
-
-enum { STREAM_A, STREAM_B, STREAM_OUT };
 
 enum { PARAMS_AT = RW_POOL + RW_SLOT_PARAMS * LANES_POOL_SLOT_BYTES };
 
-static const struct flow_stream streams[3] = {
-    {CORE_S2MM_QUEUE, RW_BUFFER_A, RW_CHUNK_BYTES, RW_LOCK_A_EMPTY, RW_LOCK_A_FULL, 0},
-    {CORE_S2MM_QUEUE + 8, RW_BUFFER_B, RW_CHUNK_BYTES, RW_LOCK_B_EMPTY, RW_LOCK_B_FULL, FLOW_BDS},
-    {CORE_MM2S_QUEUE, RW_BUFFER_OUT, RW_CHUNK_BYTES, RW_LOCK_OUT_FULL, RW_LOCK_OUT_EMPTY,
-     2 * FLOW_BDS},
+static const struct spread_buffer buffers[SPREAD_STREAMS] = {
+    [SPREAD_A] = {RW_BUFFER_A, RW_CHUNK_BYTES, RW_LOCK_A_EMPTY, RW_LOCK_A_FULL},
+    [SPREAD_B] = {RW_BUFFER_B, RW_CHUNK_BYTES, RW_LOCK_B_EMPTY, RW_LOCK_B_FULL},
+    [SPREAD_OUT] = {RW_BUFFER_OUT, RW_CHUNK_BYTES, RW_LOCK_OUT_EMPTY, RW_LOCK_OUT_FULL},
 };
 
 static const struct flow_layout packed, results = {.step = {8}};
@@ -130,17 +126,14 @@ enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * s
     struct array a;
     array_begin(&a, spec->arch);
     for (int col = 0; col < aie_target(spec->arch)->columns; col++) {
-        array_core(&a, col, ARRAY_ROW_CORE, program.code.bytes, program.code.size, rows_lock_init,
-                   RW_LOCK_COUNT);
-        array_data(&a, col, ARRAY_ROW_CORE, RW_POOL, program.pool, sizeof program.pool);
-        array_data(&a, col, ARRAY_ROW_CORE, RW_TABLES, program.tables, sizeof program.tables);
-        for (int channel = 0; channel < 2; channel++) {
-            array_route(&a, (struct array_port){col, ARRAY_ROW_SHIM, channel},
-                        &(struct array_port){col, ARRAY_ROW_CORE, channel}, 1);
+        for (int i = 0; i < SPREAD_CORES; i++) {
+            int at = ARRAY_ROW_CORE + i;
+            array_core(&a, col, at, program.code.bytes, program.code.size, rows_lock_init,
+                       RW_LOCK_COUNT);
+            array_data(&a, col, at, RW_POOL, program.pool, sizeof program.pool);
+            array_data(&a, col, at, RW_TABLES, program.tables, sizeof program.tables);
         }
-        array_route(&a, (struct array_port){col, ARRAY_ROW_CORE, 0},
-                    &(struct array_port){col, ARRAY_ROW_SHIM, 0}, 1);
-        array_token_route(&a, col);
+        spread_column(&a, col, true);
     }
     free(program.code.bytes);
     return array_end(&a, pdi, size, err);
@@ -153,13 +146,8 @@ struct column { // what the functions below write for
     const struct kernel_spec * spec;
     const struct rows_plan * plan;
     const struct rows_piece * piece;
-    struct flow_tile core;
+    int col, cores;
 };
-
-static void start_stream(const struct column * c, int stream, uint32_t full, uint32_t chunk,
-                         uint32_t last, const struct flow_layout * lay) {
-    flow_start(&c->flow, c->core, &streams[stream], full, chunk, last, lay);
-}
 
 // Words from an operand, `wrap` of them `stride` apart, twice each `stride2` apart (0: plainly on).
 struct source {
@@ -170,7 +158,7 @@ struct source {
 };
 
 static void shim_bd(const struct column * c, int bd, const struct source * from, int next) {
-    flow_shim_bd(&c->flow, c->core.col, bd,
+    flow_shim_bd(&c->flow, c->col, bd,
                  &(struct array_bd){.words = from->words,
                                     .next = next,
                                     .wrap = {from->wrap, from->stride2 ? 2 : 0},
@@ -179,7 +167,7 @@ static void shim_bd(const struct column * c, int bd, const struct source * from,
 }
 
 static void push_shim(const struct column * c, uint32_t queue, int bd, int64_t runs) {
-    flow_push(&c->flow, (struct flow_tile){c->core.col, ARRAY_ROW_SHIM}, queue, bd, runs,
+    flow_push(&c->flow, (struct flow_tile){c->col, ARRAY_ROW_SHIM}, queue, bd, runs,
               queue == SHIM_S2MM_QUEUE);
 }
 
@@ -229,30 +217,61 @@ static void start_shim_b_rows(const struct column * c) {
     }
 }
 
-static uint32_t resident_rows(const struct column * c) {
-    uint32_t most = rows_per_chunk(c->plan), rows = (uint32_t) (c->piece->rows + 3) / 4;
-    return rows > most ? most : rows;
+// f16 rows of odd length begin in the middle of every other word. A core takes them by turns, so
+// its chunks must begin alike: they are even, or one core has them all.
+static bool is_odd(const struct rows_plan * plan) {
+    return plan->b_dtype == DTYPE_F16 && plan->row % 2;
 }
 
-static void start_resident(const struct column * c) {
+// Rows of a chunk: about four chunks for each core, so that things overlap.
+static uint32_t resident_rows(const struct column * c) {
+    uint32_t most = rows_per_chunk(c->plan), each = 4 * (uint32_t) c->cores;
+    uint32_t rows = ((uint32_t) c->piece->rows + each - 1) / each;
+    rows = rows > most ? most : rows;
+    return c->cores > 1 && is_odd(c->plan) ? (rows + 1) / 2 * 2 : rows;
+}
+
+static struct spread_stream chunks_of(uint32_t rows, uint32_t chunk, uint32_t words,
+                                      const struct flow_layout * lay) {
+    return (struct spread_stream){
+        .full = rows / chunk, .chunk = chunk * words, .last = rows % chunk * words, .layout = *lay};
+}
+
+static void spread_resident(const struct column * c, struct spread * s) {
     const struct rows_plan * plan = c->plan;
     uint32_t n = (uint32_t) plan->row, stride = rows_stride(n), rows = (uint32_t) c->piece->rows;
-    uint32_t chunk = resident_rows(c), full = (rows - 1) / chunk, last = rows - full * chunk;
+    uint32_t chunk = resident_rows(c);
     struct flow_layout lay = chunk_layout(chunk, n, stride);
-    start_stream(c, STREAM_A, full, chunk * n, last * n, &lay);
+    s->streams[SPREAD_A] = chunks_of(rows, chunk, n, &lay);
     if (plan->has_b) {
         uint32_t words = b_words(plan), b_stride = stride / (plan->b_dtype == DTYPE_F16 ? 2 : 1);
         struct flow_layout b_lay = chunk_layout(chunk, words, b_stride);
-        start_stream(c, STREAM_B, full, chunk * words, last * words, &b_lay);
+        s->streams[SPREAD_B] = chunks_of(rows, chunk, words, &b_lay);
     }
     if (plan->op->out == RW_OUT_ROW) {
-        start_stream(c, STREAM_OUT, full, chunk * n, last * n, &lay);
+        s->streams[SPREAD_OUT] = chunks_of(rows, chunk, n, &lay);
     } else if (plan->op->out == RW_OUT_SCALAR) {
-        start_stream(c, STREAM_OUT, full, chunk, last, &results);
+        s->streams[SPREAD_OUT] = chunks_of(rows, chunk, 1, &results);
     }
+}
+
+// Rows that the memtile holds, one a chunk.
+static void spread_held(const struct column * c, struct spread * s) {
+    const struct rows_plan * plan = c->plan;
+    struct spread_stream row = {.full = (uint32_t) c->piece->rows, .chunk = (uint32_t) plan->row};
+    s->held = rows_held(plan);
+    s->streams[SPREAD_A] = s->streams[SPREAD_OUT] = row;
+    if (plan->has_b) {
+        row.chunk = b_words(plan);
+        s->streams[SPREAD_B] = row;
+    }
+}
+
+static void feed_resident(const struct column * c) {
+    const struct rows_plan * plan = c->plan;
     shim_bd(c, SHIM_BD_A,
             &(struct source){.operand = 0,
-                             .words = rows * n,
+                             .words = (uint32_t) (c->piece->rows * plan->row),
                              .offset = (uint32_t) (c->piece->first_row * plan->row * 4)},
             -1);
     push_shim(c, SHIM_MM2S_QUEUE, SHIM_BD_A, 1);
@@ -284,14 +303,35 @@ static struct stretch stretch_of(const struct column * c) {
     return s;
 }
 
+static bool in_halves(const struct rows_plan * plan) { // the second input of a row in chunks
+    return plan->has_b && plan->b_dtype == DTYPE_F16;
+}
+
 // All chunks of a pass are equal: the last one is filled up with words from the start of the row,
-// which the core does not look at.
-static void stream_words(const struct column * c, int stream, const struct stretch * row,
-                         uint32_t queue, int operand, uint32_t first, int bd) {
-    int passes = c->plan->op->passes;
+// which the core does not look at. In f16 they overlap by a word, because a row may start in the
+// middle of one.
+static void spread_streamed(const struct column * c, struct spread * s) {
+    const struct rows_plan * plan = c->plan;
+    struct stretch row = stretch_of(c);
+    uint32_t chunk = row.chunks == 1 ? row.elements : row.chunk;
+    struct spread_stream in = {.full = row.chunks * (uint32_t) plan->op->passes, .chunk = chunk};
+    s->streams[SPREAD_A] = in;
+    if (plan->has_b) {
+        in.chunk = in_halves(plan) ? row.chunk / 2 + 1 : chunk;
+        s->streams[SPREAD_B] = in;
+    }
+    if (plan->op->out == RW_OUT_ROW) {
+        s->streams[SPREAD_OUT] = (struct spread_stream){
+            .full = row.elements / row.chunk, .chunk = row.chunk, .last = row.elements % row.chunk};
+    } else if (plan->op->out == RW_OUT_SCALAR) {
+        s->streams[SPREAD_OUT] = (struct spread_stream){.last = 1, .layout = results};
+    }
+}
+
+static void feed_words(const struct column * c, const struct stretch * row, uint32_t queue,
+                       int operand, uint32_t first, int bd) {
     uint32_t chunk = row->chunks == 1 ? row->elements : row->chunk;
     uint32_t pad = chunk * row->chunks - row->elements;
-    start_stream(c, stream, row->chunks * (uint32_t) passes, chunk, 0, &packed);
     shim_bd(c, bd,
             &(struct source){.operand = operand, .offset = 4 * first, .words = row->elements},
             pad ? bd + 1 : -1);
@@ -299,16 +339,13 @@ static void stream_words(const struct column * c, int stream, const struct stret
         shim_bd(c, bd + 1, &(struct source){.operand = operand, .offset = 4 * first, .words = pad},
                 -1);
     }
-    push_shim(c, queue, bd, passes);
+    push_shim(c, queue, bd, c->plan->op->passes);
 }
 
-// An f16 row: chunks overlap by a word, because a row may start in the middle of one.
-static void stream_halves(const struct column * c, const struct stretch * row, int bd) {
-    int passes = c->plan->op->passes;
+static void feed_halves(const struct column * c, const struct stretch * row, int bd) {
     uint32_t step = row->chunk / 2, words = step + 1, offset = 2 * row->b_first & ~3u;
     uint32_t before = row->chunks - 1;
     uint32_t last = (row->b_first % 2 + row->elements - before * row->chunk + 1) / 2;
-    start_stream(c, STREAM_B, row->chunks * (uint32_t) passes, words, 0, &packed);
     shim_bd(
         c, bd,
         &(struct source){
@@ -321,23 +358,16 @@ static void stream_halves(const struct column * c, const struct stretch * row, i
         shim_bd(c, bd + 2, &(struct source){.operand = 1, .offset = offset, .words = words - last},
                 -1);
     }
-    push_shim(c, SHIM_MM2S_QUEUE + 8, bd, passes);
+    push_shim(c, SHIM_MM2S_QUEUE + 8, bd, c->plan->op->passes);
 }
 
-static void start_streamed(const struct column * c) {
-    const struct rows_plan * plan = c->plan;
+static void feed_streamed(const struct column * c) {
     struct stretch row = stretch_of(c);
-    stream_words(c, STREAM_A, &row, SHIM_MM2S_QUEUE, 0, row.first, SHIM_BD_A);
-    if (plan->has_b && plan->b_dtype == DTYPE_F16) {
-        stream_halves(c, &row, SHIM_BD_B);
-    } else if (plan->has_b) {
-        stream_words(c, STREAM_B, &row, SHIM_MM2S_QUEUE + 8, 1, row.b_first, SHIM_BD_B);
-    }
-    if (plan->op->out == RW_OUT_ROW) {
-        uint32_t full = row.chunks - 1;
-        start_stream(c, STREAM_OUT, full, row.chunk, row.elements - full * row.chunk, &packed);
-    } else if (plan->op->out == RW_OUT_SCALAR) {
-        start_stream(c, STREAM_OUT, 0, 0, 1, &results);
+    feed_words(c, &row, SHIM_MM2S_QUEUE, 0, row.first, SHIM_BD_A);
+    if (in_halves(c->plan)) {
+        feed_halves(c, &row, SHIM_BD_B);
+    } else if (c->plan->has_b) {
+        feed_words(c, &row, SHIM_MM2S_QUEUE + 8, 1, row.b_first, SHIM_BD_B);
     }
 }
 
@@ -410,22 +440,23 @@ struct place { // of a column in its round
     bool first_round, from_west, to_east;
 };
 
-static void shape_params(const struct column * c, uint32_t * p) {
+static void shape_params(const struct column * c, const struct spread * s, int core, uint32_t * p) {
     const struct rows_plan * plan = c->plan;
     if (plan->streamed) {
         struct stretch row = stretch_of(c);
         p[RW_PARAM_CHUNKS] = row.chunks * (uint32_t) plan->op->passes;
+        p[RW_PARAM_CHUNKS] *= plan->held ? spread_chunks(s, core) : 1;
         p[RW_PARAM_MORE] = row.chunks - 1;
         p[RW_PARAM_ROWS] = 1;
         p[RW_PARAM_TRIPS] = row.chunk / RW_PAIR_WORDS;
         p[RW_PARAM_TRIPS_DIFF] =
             set_tail(p, row.elements - (row.chunks - 1) * row.chunk) - p[RW_PARAM_TRIPS];
     } else {
-        uint32_t chunk = resident_rows(c), full = (uint32_t) (c->piece->rows - 1) / chunk;
-        uint32_t stride = rows_stride(plan->row);
-        p[RW_PARAM_CHUNKS] = full + 1;
+        uint32_t stride = rows_stride(plan->row), chunk = resident_rows(c);
+        p[RW_PARAM_CHUNKS] = spread_chunks(s, core);
         p[RW_PARAM_ROWS] = chunk;
-        p[RW_PARAM_ROWS_DIFF] = (uint32_t) c->piece->rows - full * chunk - chunk;
+        p[RW_PARAM_ROWS_DIFF] =
+            spread_has_last(s, core) ? (uint32_t) c->piece->rows % chunk - chunk : 0;
         p[RW_PARAM_TRIPS] = set_tail(p, (uint32_t) plan->row);
         p[RW_PARAM_STRIDE_A] = 4 * stride;
         p[RW_PARAM_STRIDE_B] = (uint32_t) dtype_size(plan->b_dtype) * stride;
@@ -433,9 +464,10 @@ static void shape_params(const struct column * c, uint32_t * p) {
     }
 }
 
-static void write_params(const struct column * c, struct place place, bool sink) {
+static void write_params(const struct column * c, const struct spread * s, int core,
+                         struct place place) {
     const struct rows_plan * plan = c->plan;
-    bool odd = plan->b_dtype == DTYPE_F16 && plan->row % 2;
+    bool odd = is_odd(plan);
     bool out_chunk = !plan->streamed && plan->op->out != RW_OUT_TOTAL;
     uint32_t p[RW_PARAM_NOW_TAIL0] = {
         [RW_PARAM_OP] = (uint32_t) plan->op->index,
@@ -452,29 +484,23 @@ static void write_params(const struct column * c, struct place place, bool sink)
             place.first_round || place.to_east || plan->op->out != RW_OUT_TOTAL ? UINT32_MAX : 0,
         [RW_PARAM_FROM_WEST] = place.from_west,
         [RW_PARAM_TO_EAST] = place.to_east,
-        [RW_PARAM_SINK_TAKE] = sink ? UINT32_MAX : 0,
+        [RW_PARAM_SINK_TAKE] = s->word.there ? UINT32_MAX : 0,
         [RW_PARAM_MASK] = !plan->has_b                 ? RW_B_NONE
                           : plan->b_dtype == DTYPE_F16 ? RW_B_F16
                                                        : RW_B_F32,
         [RW_PARAM_ROUND] = rows_fast(c->spec) ? AIE_ROUND_NEAREST_EVEN : plan->op->round,
     };
-    shape_params(c, p);
+    p[RW_PARAM_ROW_LOCK] = p[RW_PARAM_OUT_LOCK];
+    p[RW_PARAM_ROW_TAKE] = p[RW_PARAM_OUT_TAKE];
+    shape_params(c, s, core, p);
     op_arguments(c, p + RW_PARAM_ARGS);
-    txn_block_write(c->flow.t, image_addr(c->core.col, c->core.row, PARAMS_AT), p,
-                    RW_PARAM_NOW_TAIL0);
+    struct flow_tile at = spread_core(c->col, core);
+    txn_block_write(c->flow.t, image_addr(at.col, at.row, PARAMS_AT), p, RW_PARAM_NOW_TAIL0);
 }
 
-static void start_sink(const struct column * c) {
+static void feed_sink(const struct column * c) {
     uint32_t head =
         (uint32_t) (c->piece->first_row / c->spec->inputs[0].ne[1] % c->spec->inputs[0].ne[2]);
-    flow_core_bd(&c->flow, c->core, BD_SINK,
-                 &(struct array_bd){.address = PARAMS_AT + 4 * (RW_PARAM_ARGS + RW_ARG_SINK),
-                                    .words = 1,
-                                    .next = -1,
-                                    .acquire = -1,
-                                    .release = RW_LOCK_SINK,
-                                    .release_value = 1});
-    flow_push(&c->flow, c->core, streams[STREAM_B].queue, BD_SINK, 1, false);
     shim_bd(c, SHIM_BD_SINK, &(struct source){.operand = 2, .offset = 4 * head, .words = 1}, -1);
     push_shim(c, SHIM_MM2S_QUEUE + 8, SHIM_BD_SINK, 1);
 }
@@ -489,29 +515,105 @@ static void start_shim_out(const struct column * c) {
     } else if (plan->op->out == RW_OUT_SCALAR) {
         to.offset = (uint32_t) (c->piece->first_row * 4);
         to.words = (uint32_t) c->piece->rows;
-    } else {
-        start_stream(c, STREAM_OUT, 0, 0, to.words, &results);
     }
     shim_bd(c, SHIM_BD_OUT, &to, -1);
-    flow_expect(&c->flow, c->core.col, 0);
+    flow_expect(&c->flow, c->col, 0);
     push_shim(c, SHIM_S2MM_QUEUE, SHIM_BD_OUT, 1);
 }
 
+static struct spread spread_of(const struct column * c, struct place place) {
+    struct spread s = {
+        .buffers = buffers,
+        .cores = c->cores,
+        .word = {.there = c->spec->op == KERNEL_OP_SOFT_MAX && rows_input_there(c->spec, 2),
+                 .address = PARAMS_AT + 4 * (RW_PARAM_ARGS + RW_ARG_SINK),
+                 .acquire = -1,
+                 .release = RW_LOCK_SINK},
+    };
+    (c->plan->held ? spread_held : c->plan->streamed ? spread_streamed : spread_resident)(c, &s);
+    if (c->plan->op->out == RW_OUT_TOTAL && !place.to_east) {
+        s.streams[SPREAD_OUT] = (struct spread_stream){
+            .last = (uint32_t) tensor_elements(&c->spec->output), .layout = results};
+    }
+    return s;
+}
+
+// Parameters before descriptors: a sink is put among them. Then all is told, and the cores go.
 static void start_column(const struct column * c, struct place place) {
-    bool sink = c->spec->op == KERNEL_OP_SOFT_MAX && rows_input_there(c->spec, 2);
-    write_params(c, place, sink);
+    struct spread s = spread_of(c, place);
+    if (s.word.there) {
+        feed_sink(c);
+    }
+    (c->plan->streamed && !c->plan->held ? feed_streamed : feed_resident)(c);
+    for (int i = 0; i < c->cores; i++) {
+        if (spread_chunks(&s, i)) {
+            write_params(c, &s, i, place);
+        }
+    }
+    spread_start(&c->flow, c->col, &s);
+    for (int i = 0; i < c->cores; i++) {
+        if (spread_chunks(&s, i)) {
+            flow_go(&c->flow, spread_core(c->col, i), RW_LOCK_GO);
+        }
+    }
     if (!place.to_east) {
         start_shim_out(c);
     }
-    if (sink) {
-        start_sink(c);
+}
+
+// ---- who does how much ----
+
+struct crew { // columns, and cores in each
+    int columns, cores;
+};
+
+// About how many cycles a core takes for a word of a row, and for a row.
+static uint64_t word_cycles(const struct rows_plan * plan) {
+    uint64_t passes = (uint64_t) plan->op->passes;
+    return plan->op->op == KERNEL_OP_SOFT_MAX ? 8 : plan->held ? passes + 2 : passes;
+}
+
+enum { ROW_CYCLES = 150 }; // in each pass
+
+// Telling a column or a core takes the instruction stream some time; another one pays where it
+// saves more. Where there are several runs, columns take them by turns: then all do.
+static struct crew crew_for(const struct kernel_spec * spec, const struct rows_plan * plan,
+                            int most_columns) {
+    enum { COLUMN = 4500, CORE = 2300 }; // cycles
+    uint64_t words = (uint64_t) tensor_elements(&spec->inputs[0]), rows = (uint64_t) plan->rows;
+    uint64_t work = words * word_cycles(plan) +
+                    (plan->flat ? 0 : rows * (uint64_t) plan->op->passes * ROW_CYCLES);
+    bool alone = (plan->streamed && !plan->held) || plan->op->out == RW_OUT_TOTAL ||
+                 (is_odd(plan) && rows_per_chunk(plan) < 2);
+    int most_cores = alone ? 1 : plan->held ? plan->held : SPREAD_CORES;
+    uint64_t least = UINT64_MAX;
+    struct crew best = {1, 1};
+    for (int columns = plan->runs > 1 ? most_columns : 1; columns <= most_columns; columns *= 2) {
+        for (int cores = 1; cores <= most_cores; cores *= 2) {
+            if (cores > 1 && rows < (uint64_t) (columns * cores)) {
+                break; // some would get nothing
+            }
+            uint64_t flow = words / (uint64_t) columns;
+            uint64_t each = work / (uint64_t) (columns * cores);
+            uint64_t cycles = each > flow ? each : flow;
+            cycles += (uint64_t) (columns * (COLUMN + cores * CORE));
+            if (cycles < least) {
+                least = cycles;
+                best = (struct crew){columns, cores};
+            }
+        }
     }
-    if (c->plan->streamed) {
-        start_streamed(c);
-    } else {
-        start_resident(c);
+    return best;
+}
+
+static void end_held(const struct flow * f, const struct rows_plan * plan, struct crew crew,
+                     int columns) {
+    struct spread s = {.cores = crew.cores, .held = rows_held(plan)};
+    s.streams[SPREAD_A].full = 1;
+    s.streams[SPREAD_B].full = plan->has_b;
+    for (int col = 0; col < columns; col++) {
+        spread_end(f, col, &s);
     }
-    flow_go(&c->flow, c->core, RW_LOCK_GO);
 }
 
 enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
@@ -531,20 +633,26 @@ enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_
     struct rows_cursor cursor = {0};
     struct rows_piece piece;
     bool total = plan.op->out == RW_OUT_TOTAL;
+    struct crew crew = crew_for(spec, &plan, target->columns);
+    int used = 0; // columns
     for (bool first_round = true;; first_round = false) {
-        int n = (int) rows_plan_pieces_left(&plan, spec, cursor, target->columns);
+        int n = (int) rows_plan_pieces_left(&plan, spec, cursor, crew.columns);
         int first = total ? target->columns - n : 0;
         for (int i = 0; i < n; i++) {
-            rows_plan_next(&plan, spec, &cursor, target->columns, &piece);
-            struct column c = {flow, spec, &plan, &piece, {first + i, ARRAY_ROW_CORE}};
+            rows_plan_next(&plan, spec, &cursor, crew.columns, &piece);
+            struct column c = {flow, spec, &plan, &piece, first + i, crew.cores};
             start_column(&c, (struct place){first_round, total && i > 0, total && i + 1 < n});
         }
         if (n == 0) {
             break;
         }
+        used = n > used ? n : used;
         for (int i = total ? n - 1 : 0; i < n; i++) {
             flow_wait(&flow, first + i, 0);
         }
+    }
+    if (plan.held) {
+        end_held(&flow, &plan, crew, used);
     }
     return txn_end(&t, insts, n_words, err);
 }

@@ -36,7 +36,7 @@ enum {
     RW_SLOT_SUM,
     RW_SLOT_FACTOR, // three pieces; constants from here on where there is none
     RW_SLOT_PARAMS = LANES_POOL_SLOTS / 2 - 4, // up to 63 words around the pool pointer
-    RW_SLOT_LANES = LANES_POOL_SLOTS / 2 + 1,  // first of two: 0, 1, ... 15
+    RW_SLOT_LANES = LANES_POOL_SLOTS / 2 + 2,  // first of two: 0, 1, ... 15
     RW_SLOT_MORE_CONSTS = RW_SLOT_LANES + 2,
 };
 
@@ -63,7 +63,9 @@ enum {
     RW_PARAM_B_FLIP,   // 1: and the next one does not, and so on
     RW_PARAM_OUT_LOCK, // what is acquired with a chunk: the output, -1; or a lock that is 0, 0
     RW_PARAM_OUT_TAKE,
-    RW_PARAM_OUT_GIVE,  // 0; the core writes down what it took
+    RW_PARAM_OUT_GIVE, // 0; the core writes down what it took
+    RW_PARAM_ROW_LOCK, // OUT_LOCK and OUT_TAKE as a row begins with them
+    RW_PARAM_ROW_TAKE,
     RW_PARAM_INTEGER,   // of a total: all ones, or 0 where it is a float
     RW_PARAM_FIRST,     // all ones: the total starts at zero
     RW_PARAM_FROM_WEST, // 1: the total goes on from the neighbour's
@@ -87,7 +89,7 @@ enum {
     RW_PARAM_NOW_TRIPS, // where trips waits
     RW_PARAM_COUNT,
 };
-_Static_assert(RW_PARAM_COUNT <= 40, "the parameters stand within their slots");
+_Static_assert(RW_PARAM_COUNT <= 48, "the parameters stand within their slots");
 
 enum rows_b_kind { RW_B_NONE, RW_B_F32, RW_B_F16 };
 

@@ -1,0 +1,442 @@
+// spread: descriptors and tasks that deal a column's chunks to its cores; see spread.h.
+#include "spread.h"
+
+// Channels of a memtile.
+enum { IN_A = 0, IN_B = 1, IN_OUT = 2, OUT_CORE = 0, OUT_OUT = 4, OUT_LONE_B = 5 };
+
+// Locks of a memtile: a pair for each stream of each core, and another for a and b where they are
+// held, which count parts. How many, the instruction stream tells.
+enum { LOCK_WORD = 6 * SPREAD_CORES, LOCK_HELD };
+
+enum { SLOT_WORDS = SPREAD_MOST_WORDS, WORD_AT = ARRAY_MEM_BYTES - 32 };
+
+// Descriptors of a memtile: what fills a buffer and what sends it on, for each stream of a core.
+// Even channels use those below 24, odd ones the others; those that are written together follow
+// each other, because one write of many words is cheaper than many.
+struct bds {
+    uint8_t fill, send;
+};
+static const struct bds bds[SPREAD_CORES][SPREAD_STREAMS] = {
+    {{1, 3}, {25, 0}, {2, 4}},
+    {{5, 28}, {26, 29}, {27, 6}},
+    {{7, 10}, {30, 11}, {9, 8}},
+    {{12, 33}, {31, 34}, {32, 13}},
+};
+// Of the shorter chunk at the end; one core has it, whose channels are even or odd.
+static const struct bds last_bds[2][SPREAD_STREAMS] = {
+    {{14, 15}, {35, 16}, {17, 18}},
+    {{14, 36}, {35, 37}, {38, 18}},
+};
+static const uint8_t word_bds[SPREAD_CORES] = {19, 40, 20, 41};
+enum { BD_LONE_B = 24, BD_LAST_LONE_B = 42, BD_WORD_IN = 39 };
+
+// Descriptors of a core.
+enum { CORE_A, CORE_B, CORE_OUT, CORE_LAST, CORE_WORD = CORE_LAST + SPREAD_STREAMS };
+
+// To one core alone the memtile passes words on in blocks of its own, smaller ones as a rule, so
+// that the first of them are not long on their way.
+static void regroup(struct spread_stream * t) {
+    enum { BLOCK = 512 };
+    uint32_t words = t->full * t->chunk + t->last, block = BLOCK;
+    while (words / block > ARRAY_MAX_REPEAT && block < SPREAD_MOST_WORDS) {
+        block *= 2;
+    }
+    for (uint32_t n = (words + block - 1) / block; words && (n == 1 || words / n >= block / 2);
+         n++) {
+        if (words % n == 0) { // comes out even
+            block = words / n;
+            break;
+        }
+    }
+    *t = (struct spread_stream){.full = words / block, .chunk = block, .last = words % block};
+}
+
+static uint32_t rounds(const struct spread * s, int stream) {
+    return s->streams[stream].full / (uint32_t) s->cores;
+}
+
+static int rest(const struct spread * s, int stream) { // cores in the last, incomplete round
+    return (int) (s->streams[stream].full % (uint32_t) s->cores);
+}
+
+static bool has_last(const struct spread * s, int stream, int core) {
+    return s->streams[stream].last && core == s->cores - rest(s, stream) - 1;
+}
+
+static uint32_t full_chunks(const struct spread * s, int stream, int core) {
+    return core < s->cores ? rounds(s, stream) + (core >= s->cores - rest(s, stream)) : 0;
+}
+
+// Transfers between memtile and core, of full chunks.
+static uint32_t runs_of(const struct spread * s, int stream, int core) {
+    uint32_t n = full_chunks(s, stream, core);
+    return s->held.parts == 0     ? n
+           : stream == SPREAD_OUT ? n * s->held.parts
+                                  : n * s->held.parts * s->held.passes;
+}
+
+bool spread_has_last(const struct spread * s, int core) {
+    return has_last(s, SPREAD_A, core);
+}
+
+uint32_t spread_chunks(const struct spread * s, int core) {
+    return full_chunks(s, SPREAD_A, core) + spread_has_last(s, core);
+}
+
+struct flow_tile spread_core(int col, int core) {
+    return (struct flow_tile){col, ARRAY_ROW_CORE + core};
+}
+
+static bool is_there(const struct spread * s, int stream) {
+    return s->streams[stream].full || s->streams[stream].last;
+}
+
+static bool is_held(const struct spread * s) {
+    return s->held.parts > 0;
+}
+
+// One core alone gets b by a channel of its own, so that both inputs come at full speed.
+static bool lone_b(const struct spread * s) {
+    return s->cores == 1 && !is_held(s);
+}
+
+// A chunk of a with b's behind it.
+static bool b_follows(const struct spread * s, int stream) {
+    return stream == SPREAD_A && is_there(s, SPREAD_B) && !lone_b(s);
+}
+
+// ---- configuration ----
+
+void spread_column(struct array * a, int col, bool holds) {
+    uint8_t locks[SPREAD_LOCKS] = {0};
+    for (int i = 0; i < 3 * SPREAD_CORES; i++) {
+        locks[2 * i] = 2; // buffers are empty
+    }
+    array_mem(a, col, locks, holds ? SPREAD_LOCKS : LOCK_HELD);
+    struct array_port shim = {col, ARRAY_ROW_SHIM, 0}, mem = {col, ARRAY_ROW_MEM, 0};
+    for (int i = 0; i < 2; i++) {
+        shim.channel = mem.channel = i;
+        array_route(a, shim, &mem, 1);
+    }
+    for (int i = 0; i < SPREAD_CORES; i++) {
+        struct array_port core = {col, ARRAY_ROW_CORE + i, 0};
+        mem.channel = OUT_CORE + i;
+        array_route(a, mem, &core, 1);
+        mem.channel = IN_OUT + i;
+        array_route(a, core, &mem, 1);
+    }
+    mem.channel = OUT_LONE_B;
+    array_route(a, mem, &(struct array_port){col, ARRAY_ROW_CORE, 1}, 1);
+    mem.channel = OUT_OUT;
+    shim.channel = 0;
+    array_route(a, mem, &shim, 1);
+    array_token_route(a, col);
+}
+
+// ---- memtile ----
+
+struct mem_bds { // what is to be written
+    uint32_t words[ARRAY_MEM_BDS][8];
+    uint64_t set;
+};
+
+static void put(struct mem_bds * m, int bd, const struct array_bd * d) {
+    array_mem_bd(d, m->words[bd]);
+    m->set |= UINT64_C(1) << bd;
+}
+
+static void write_mem_bds(const struct flow * f, int col, const struct mem_bds * m) {
+    for (int bd = 0, n; bd < ARRAY_MEM_BDS; bd += n ? n : 1) {
+        for (n = 0; bd + n < ARRAY_MEM_BDS && m->set >> (bd + n) & 1; n++) {
+        }
+        if (n) {
+            txn_block_write(f->t, image_addr(col, ARRAY_ROW_MEM, MEM_BD + 0x20 * (uint32_t) bd),
+                            m->words[bd], 8 * (size_t) n);
+        }
+    }
+}
+
+static uint32_t held_words(const struct spread_held * h, int stream) {
+    return (h->parts * h->part[stream] + 7) / 8 * 8;
+}
+
+static uint32_t held_all(const struct spread_held * h) { // of a core; results have two places
+    return held_words(h, SPREAD_A) + held_words(h, SPREAD_B) + 2 * held_words(h, SPREAD_OUT);
+}
+
+int spread_holds(const struct spread_held * h, bool word) {
+    uint32_t room = (word ? WORD_AT : ARRAY_MEM_BYTES) / 4;
+    int cores = SPREAD_CORES;
+    while (cores && (uint32_t) cores * held_all(h) > room) {
+        cores /= 2;
+    }
+    return h->parts * h->passes <= SPREAD_HELD_RUNS ? cores : 0;
+}
+
+// Where a core's buffers of a stream begin, and how many words each has.
+static uint32_t slot_words(const struct spread * s, int stream) {
+    return is_held(s) ? held_words(&s->held, stream) : SLOT_WORDS;
+}
+
+static uint32_t slot_at(const struct spread * s, int stream, int core) {
+    if (!is_held(s)) {
+        return 4 * (uint32_t) (2 * (SPREAD_STREAMS * core + stream)) * SLOT_WORDS;
+    }
+    uint32_t at = (uint32_t) core * held_all(&s->held);
+    for (int i = 0; i < stream; i++) {
+        at += held_words(&s->held, i);
+    }
+    return 4 * at;
+}
+
+static int held_lock(int stream, int core) {
+    return LOCK_HELD + 2 * (2 * core + stream);
+}
+
+// A buffer of a core's stream in the memtile, being filled or emptied.
+static struct array_bd slot_bd(const struct spread * s, int stream, int core, bool fills,
+                               uint32_t words) {
+    int empty = 2 * (SPREAD_STREAMS * core + stream), full = empty + 1;
+    return (struct array_bd){
+        .address = slot_at(s, stream, core),
+        .words = words,
+        .next = -1,
+        .acquire = fills ? empty : full,
+        .acquire_value = -1,
+        .release = fills ? full : empty,
+        .release_value = 1,
+        .iterations = 2,
+        .iteration_step = slot_words(s, stream),
+    };
+}
+
+// The same for a chunk that is held: filled when all its parts are gone, as often as they go.
+static struct array_bd held_bd(const struct spread * s, int stream, int core, bool fills) {
+    const struct spread_held * h = &s->held;
+    uint32_t part = h->part[stream];
+    if (stream == SPREAD_OUT) {
+        return slot_bd(s, stream, core, fills, fills ? h->parts * part : s->streams[stream].chunk);
+    }
+    struct array_bd d = slot_bd(s, stream, core, fills, fills ? s->streams[stream].chunk : part);
+    int times = fills ? (int) (h->parts * h->passes) : 1, empty = held_lock(stream, core);
+    d.acquire = fills ? empty : empty + 1;
+    d.release = fills ? empty + 1 : empty;
+    d.acquire_value = -times;
+    d.release_value = times;
+    d.iterations = fills ? 0 : h->parts;
+    d.iteration_step = part;
+    return d;
+}
+
+static struct array_bd full_bd(const struct spread * s, int stream, int core, bool fills) {
+    return is_held(s) ? held_bd(s, stream, core, fills)
+                      : slot_bd(s, stream, core, fills, s->streams[stream].chunk);
+}
+
+// Buffers of a stream of a core, filled and sent on.
+static void put_stream(struct mem_bds * m, const struct spread * s, int stream, int core) {
+    const struct bds * own = &bds[core][stream];
+    struct array_bd fill = full_bd(s, stream, core, true);
+    struct array_bd send = full_bd(s, stream, core, false);
+    if (core + 1 < s->cores) { // channels that all cores share go on to the next
+        *(stream == SPREAD_OUT ? &send.next : &fill.next) =
+            stream == SPREAD_OUT ? bds[core + 1][stream].send : bds[core + 1][stream].fill;
+    }
+    if (b_follows(s, stream)) {
+        send.next = bds[core][SPREAD_B].send;
+    }
+    put(m, own->fill, &fill);
+    put(m, stream == SPREAD_B && lone_b(s) ? BD_LONE_B : own->send, &send);
+}
+
+// The last chunk: no turns to take, in the buffer whose turn it is.
+static void put_last(struct mem_bds * m, const struct spread * s, int stream, int core) {
+    const struct bds * own = &last_bds[core % 2][stream];
+    for (int fills = 0; fills < 2; fills++) {
+        struct array_bd d = slot_bd(s, stream, core, fills, s->streams[stream].last);
+        d.iterations = 0;
+        d.address += full_chunks(s, stream, core) % 2 * 4 * SLOT_WORDS;
+        if (!fills && b_follows(s, stream)) {
+            d.next = last_bds[core % 2][SPREAD_B].send;
+        }
+        bool lone = !fills && stream == SPREAD_B && lone_b(s);
+        put(m, lone ? BD_LAST_LONE_B : fills ? own->fill : own->send, &d);
+    }
+}
+
+static void put_word(struct mem_bds * m, const struct spread * s) {
+    struct array_bd in = {.address = WORD_AT,
+                          .words = 1,
+                          .next = -1,
+                          .acquire = -1,
+                          .release = LOCK_WORD,
+                          .release_value = 0};
+    for (int i = 0; i < s->cores; i++) {
+        if (spread_chunks(s, i)) {
+            struct array_bd out = {.address = WORD_AT,
+                                   .words = 1,
+                                   .next = -1,
+                                   .acquire = LOCK_WORD,
+                                   .acquire_value = -1,
+                                   .release = -1};
+            put(m, word_bds[i], &out);
+            in.release_value++;
+        }
+    }
+    put(m, BD_WORD_IN, &in);
+}
+
+static void push_in(const struct flow * f, int col, int channel, int bd, int64_t runs) {
+    flow_push(f, (struct flow_tile){col, ARRAY_ROW_MEM}, MEM_S2MM_QUEUE + 8 * (uint32_t) channel,
+              bd, runs, false);
+}
+
+static void push_out(const struct flow * f, int col, int channel, int bd, int64_t runs) {
+    flow_push(f, (struct flow_tile){col, ARRAY_ROW_MEM}, MEM_MM2S_QUEUE + 8 * (uint32_t) channel,
+              bd, runs, false);
+}
+
+// What all cores share: their chain, the chain's tail, the shorter chunk.
+static void push_shared(const struct flow * f, int col, const struct spread * s) {
+    if (s->word.there) {
+        push_in(f, col, IN_B, BD_WORD_IN, 1);
+    }
+    for (int i = 0; i < SPREAD_STREAMS; i++) {
+        const struct bds *first = &bds[0][i], *last = &last_bds[0][i];
+        const struct bds * tail = &bds[(s->cores - rest(s, i)) % SPREAD_CORES][i];
+        if (i == SPREAD_OUT) {
+            push_out(f, col, OUT_OUT, first->send, rounds(s, i));
+            push_out(f, col, OUT_OUT, tail->send, rest(s, i) > 0);
+            push_out(f, col, OUT_OUT, last->send, s->streams[i].last > 0);
+        } else {
+            push_in(f, col, IN_A + i, first->fill, rounds(s, i));
+            push_in(f, col, IN_A + i, tail->fill, rest(s, i) > 0);
+            push_in(f, col, IN_A + i, last->fill, s->streams[i].last > 0);
+        }
+    }
+}
+
+static void push_core(const struct flow * f, int col, const struct spread * s, int core) {
+    const struct bds *own = bds[core], *last = last_bds[core % 2];
+    push_out(f, col, OUT_CORE + core, word_bds[core], s->word.there);
+    push_out(f, col, OUT_CORE + core, own[SPREAD_A].send, runs_of(s, SPREAD_A, core));
+    push_out(f, col, OUT_CORE + core, last[SPREAD_A].send, has_last(s, SPREAD_A, core));
+    if (lone_b(s)) {
+        push_out(f, col, OUT_LONE_B, BD_LONE_B, full_chunks(s, SPREAD_B, core));
+        push_out(f, col, OUT_LONE_B, BD_LAST_LONE_B, has_last(s, SPREAD_B, core));
+    }
+    push_in(f, col, IN_OUT + core, own[SPREAD_OUT].fill, full_chunks(s, SPREAD_OUT, core));
+    push_in(f, col, IN_OUT + core, last[SPREAD_OUT].fill, has_last(s, SPREAD_OUT, core));
+}
+
+// ---- cores ----
+
+// A stream's buffers in a core, filled or sent; for the last chunk the one whose turn it is.
+static void write_core_bd(const struct flow * f, const struct spread * s, struct flow_tile at,
+                          int stream, int core, bool last) {
+    const struct spread_stream * t = &s->streams[stream];
+    const struct spread_buffer * b = &s->buffers[stream];
+    const struct flow_layout * lay = &t->layout;
+    bool fills = stream != SPREAD_OUT;
+    int bd = last ? CORE_LAST : CORE_A;
+    struct array_bd d = {
+        .address = b->address,
+        .words = last         ? t->last
+                 : is_held(s) ? s->held.part[stream]
+                              : t->chunk,
+        .next = b_follows(s, stream) ? bd + SPREAD_B : -1,
+        .acquire = fills ? b->empty : b->full,
+        .acquire_value = -1,
+        .release = fills ? b->full : b->empty,
+        .release_value = 1,
+        .wrap = {lay->wrap[0], lay->wrap[1]},
+        .step = {lay->step[0], lay->step[1], lay->step[2]},
+        .iterations = last ? 0 : 2,
+        .iteration_step = b->other / 4,
+    };
+    if (last) {
+        d.address += full_chunks(s, stream, core) % 2 * b->other;
+    }
+    flow_core_bd(f, at, bd + stream, &d);
+}
+
+static void start_core(const struct flow * f, int col, const struct spread * s, int core) {
+    static const uint32_t queues[SPREAD_STREAMS] = {CORE_S2MM_QUEUE, CORE_S2MM_QUEUE + 8,
+                                                    CORE_MM2S_QUEUE};
+    struct flow_tile at = spread_core(col, core);
+    if (s->word.there) {
+        flow_core_bd(f, at, CORE_WORD,
+                     &(struct array_bd){.address = s->word.address,
+                                        .words = 1,
+                                        .next = -1,
+                                        .acquire = s->word.acquire,
+                                        .acquire_value = -1,
+                                        .release = s->word.release,
+                                        .release_value = 1});
+        flow_push(f, at, CORE_S2MM_QUEUE, CORE_WORD, 1, false);
+    }
+    for (int last = 0; last < 2; last++) {
+        for (int i = SPREAD_STREAMS - 1; i >= 0; i--) { // b before a, which goes on to it
+            uint32_t runs = last ? has_last(s, i, core) : runs_of(s, i, core);
+            if (runs) {
+                write_core_bd(f, s, at, i, core, last);
+                flow_push(f, at, queues[i], (last ? CORE_LAST : CORE_A) + i,
+                          i == SPREAD_B && !lone_b(s) ? 0 : runs, false);
+            }
+        }
+    }
+}
+
+// How many parts the buffers of held chunks are good for.
+static void set_held(const struct flow * f, int col, const struct spread * s, uint32_t parts) {
+    for (int core = 0; core < s->cores; core++) {
+        for (int i = SPREAD_A; i <= SPREAD_B && is_held(s); i++) {
+            uint32_t lock = MEM_LOCK + 0x10 * (uint32_t) held_lock(i, core);
+            if (is_there(s, i)) {
+                txn_write(f->t, image_addr(col, ARRAY_ROW_MEM, lock), parts);
+            }
+        }
+    }
+}
+
+static void start_memtile(const struct flow * f, int col, const struct spread * s) {
+    struct mem_bds m = {.set = 0};
+    set_held(f, col, s, s->held.parts * s->held.passes);
+    for (int core = 0; core < s->cores; core++) {
+        for (int i = 0; i < SPREAD_STREAMS; i++) {
+            if (full_chunks(s, i, core)) {
+                put_stream(&m, s, i, core);
+            }
+            if (has_last(s, i, core)) {
+                put_last(&m, s, i, core);
+            }
+        }
+    }
+    if (s->word.there) {
+        put_word(&m, s);
+    }
+    write_mem_bds(f, col, &m);
+    push_shared(f, col, s);
+    for (int i = 0; i < s->cores; i++) {
+        if (spread_chunks(s, i)) {
+            push_core(f, col, s, i);
+        }
+    }
+}
+
+void spread_start(const struct flow * f, int col, const struct spread * s) {
+    struct spread mem = *s;
+    for (int i = 0; i < SPREAD_STREAMS && s->cores == 1 && !is_held(s); i++) {
+        regroup(&mem.streams[i]);
+    }
+    start_memtile(f, col, &mem);
+    for (int i = 0; i < s->cores; i++) {
+        if (spread_chunks(s, i)) {
+            start_core(f, col, s, i);
+        }
+    }
+}
+
+void spread_end(const struct flow * f, int col, const struct spread * s) {
+    set_held(f, col, s, 0);
+}
