@@ -90,6 +90,18 @@ struct val fast_swiglu(struct lanes * l, struct val a, struct val b) {
     return times(l, fast_silu(l, a, b), b);
 }
 
+// As in ops-stages.c: s and 1 - s from s(-|x|).
+struct val fast_silu_back(struct lanes * l, struct val a, struct val b) {
+    lanes_x(l, &b);
+    struct val one = k_float(l, 1), t = fast_sigmoid(l, b_or(l, b, k_bits(l, F32_SIGN)), b);
+    struct val rest = f_sub(l, one, t);
+    struct asm_reg is_negative = m_negative(l, b);
+    struct val s = v_select(l, is_negative, rest, t), other = v_select(l, is_negative, t, rest);
+    struct val slope = times(l, s, f_add(l, one, times(l, b, other)));
+    lanes_x(l, &slope);
+    return times(l, a, below(l, slope, b, -100, false, k_bits(l, 0)));
+}
+
 // x^2, with x's first piece in both halves of a vector and its second below, where it has one.
 static struct val square_of(struct lanes * l, struct val x, struct asm_reg * x11,
                             struct asm_reg * x20) {
