@@ -30,7 +30,7 @@ ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir "$(1)" --output
 # What was not tested, and why.
 skips     = @sh tests/make/skips.sh $(1)
 
-.PHONY: help setup build install uninstall dist deb demo test test-ops test-rocr test-rocr-quick test-hosts test-deb test-cross asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs docs man format format-check clean distclean
+.PHONY: help setup build install uninstall dist deb demo test test-ops test-rocr test-rocr-quick test-hosts test-deb test-cross asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs docs man format format-check target-lines clean distclean
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -156,6 +156,9 @@ man: build ## write the manual pages, from the tools' own --help
 format: ## clang-format over the sources
 	@sh cmake/packages.sh format
 	@sh cmake/format.sh
+
+target-lines: ## lines that all NPU targets share, and those of each
+	@sh cmake/target-lines.sh .
 
 format-check: ## does it leave them as they are?
 	@sh cmake/packages.sh format

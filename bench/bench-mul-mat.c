@@ -57,7 +57,7 @@ static const struct shape shapes[] = {
 };
 
 static struct kernel_spec spec_of(const struct shape * s) {
-    enum dtype out = mm_type(s->t)->out;
+    enum dtype out = mm_type(AIE_ARCH_AIE2, s->t)->out;
     return (struct kernel_spec){
         .op = KERNEL_OP_MUL_MAT,
         .arch = AIE_ARCH_AIE2,
@@ -186,7 +186,7 @@ static bool inner_loops(void) {
     printf("inner loop: bundles that multiply (target 85 %% for bf16 and i8; "
            "scalable-analyses/xdna reports 86 %% of peak in one core)\n");
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        const struct mm_type * t = mm_type(types[i]);
+        const struct mm_type * t = mm_type(AIE_ARCH_AIE2, types[i]);
         struct asm_code code = {0};
         struct mm_bank_use use;
         struct error err = {0};

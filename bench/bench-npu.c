@@ -97,13 +97,12 @@ static void bench_core(enum dtype t, double target) {
     if (elementwise_program(&spec, &program, &err) != ST_OK) {
         die(&err);
     }
-    const struct ew_op * op = ew_find(spec.op, t);
     struct lone * lone = calloc(1, sizeof *lone);
     const uint32_t params[EW_PARAM_COUNT] = {
         [EW_PARAM_CHUNKS] = 1u << 20,
-        [EW_PARAM_TRIPS] = (uint32_t) (EW_CHUNK_WORDS / ew_trip_words(op, t)),
+        [EW_PARAM_TRIPS] = (uint32_t) (EW_CHUNK_WORDS / ew_trip_words(&spec)),
         [EW_PARAM_TRIPS_LAST] = 1,
-        [EW_PARAM_OP] = (uint32_t) ew_index(op),
+        [EW_PARAM_OP] = ew_index(&spec),
         [EW_PARAM_STREAM_B] = 1,
     };
     memcpy(lone->memory + EW_PARAMS, params, sizeof params);

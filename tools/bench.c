@@ -109,6 +109,10 @@ enum status bench_task_make(const char * op, const char * type, const char * sha
     int64_t ne[4] = {1, 1, 1, 1};
     t->shape = shape;
     t->spec.arch = AIE_ARCH_AIE2;
+    if (!kernel_precision_asked(&t->spec.precision)) {
+        return error_set(err, ST_INVALID, "GGML_HSA_PRECISION must be fast or exact, not '%.40s'",
+                         getenv("GGML_HSA_PRECISION"));
+    }
     struct nearest near = {0};
     char hint[WORDS_HINT];
     if (!op_parse(op, &t->spec.op, &near)) {

@@ -63,6 +63,10 @@ static bool parse_params(const char ** at, struct kernel_spec * out) {
         out->params[i] = (uint32_t) strtoul(*at + skip, &end, 16);
         *at = end;
     }
+    if (!strcmp(*at, "_exact")) {
+        out->precision = KERNEL_EXACT;
+        *at += strlen(*at);
+    }
     return **at == '\0';
 }
 

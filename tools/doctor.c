@@ -267,6 +267,15 @@ static void check_variable(void * user, const struct probe_variable * v) {
            v->name);
 }
 
+static void check_precision(struct doctor * d) {
+    enum kernel_precision p;
+    if (!kernel_precision_asked(&p)) {
+        report(d, WARN, "precision", "set it to fast or exact, or unset it",
+               "GGML_HSA_PRECISION=%.40s is not known and is ignored",
+               getenv("GGML_HSA_PRECISION"));
+    }
+}
+
 // What depends on nothing comes first.
 static void check_all(struct doctor * d) {
     check_emulation(d);
@@ -277,6 +286,7 @@ static void check_all(struct doctor * d) {
     check_compilers(d, check_kernel_dirs(d));
     check_cache(d);
     probe_environment(check_variable, d);
+    check_precision(d);
 }
 
 // ---- output ----

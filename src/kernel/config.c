@@ -14,6 +14,7 @@ enum field {
     OUTPUT_TENSOR,
     EXPORTED_NAME,
     OP_PARAMS,
+    PRECISION,
     DESCRIPTION, // for people
     COMMENT,
     FIELDS,
@@ -31,6 +32,7 @@ static const struct {
     [OUTPUT_TENSOR] = {"output_tensor", JSON_STRING, true},
     [EXPORTED_NAME] = {"exported_name", JSON_STRING, true},
     [OP_PARAMS] = {"op_params", JSON_ARRAY, false},
+    [PRECISION] = {"precision", JSON_STRING, false},
     [DESCRIPTION] = {"description", JSON_STRING, false},
     [COMMENT] = {"comment", JSON_STRING, false},
 };
@@ -62,8 +64,8 @@ static enum status collect(json_t * entry, json_t * found[FIELDS], struct error 
         if (f == FIELDS) {
             return error_set(err, ST_INVALID,
                              "unknown field '%.60s' (known: kernel_name, kernel_source, arch, "
-                             "input_tensors, output_tensor, exported_name, op_params, description, "
-                             "comment)",
+                             "input_tensors, output_tensor, exported_name, op_params, precision, "
+                             "description, comment)",
                              key);
         }
         if (json_typeof(value) != fields[f].type) {
@@ -272,7 +274,15 @@ enum status kernel_config_parse(json_t * entry, const char * default_arch,
         (st = tensor_parse(json_string_value(found[OUTPUT_TENSOR]), &spec->output, err)) != ST_OK) {
         error_prefix(err, "output_tensor");
     }
-    return st == ST_OK ? parse_params(found[OP_PARAMS], spec, err) : st;
+    if (st == ST_OK) {
+        st = parse_params(found[OP_PARAMS], spec, err);
+    }
+    const char * precision = json_string_value(found[PRECISION]);
+    if (st == ST_OK && precision && !kernel_precision_parse(precision, &spec->precision)) {
+        st = error_set(err, ST_INVALID, "'precision' must be \"fast\" or \"exact\", not '%.40s'",
+                       precision);
+    }
+    return st;
 }
 
 static json_t * tensor_text(const struct tensor * raw) {
@@ -301,6 +311,9 @@ void kernel_config_print(const struct kernel_spec * spec, const char * exported_
     json_put(&entry, fields[OUTPUT_TENSOR].name, tensor_text(&spec->output));
     if (info->n_params) {
         json_put(&entry, fields[OP_PARAMS].name, json_incref(params));
+    }
+    if (spec->precision == KERNEL_EXACT && kernel_has_exact(spec)) {
+        json_put(&entry, fields[PRECISION].name, json_string(kernel_precision_name(KERNEL_EXACT)));
     }
     json_put(&entry, fields[EXPORTED_NAME].name, json_string(exported_name));
     json_print(entry, 0, b);

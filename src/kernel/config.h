@@ -5,7 +5,8 @@
 //    "exported_name": "add_f32_64", "op_params": [0.5]}
 //
 // and a configuration is {"kernels": [entry, ...]}. op_params is there where the op has parameters:
-// each an integer (the 32-bit word itself) or a real number (a float, by its bits).
+// each an integer (the 32-bit word itself) or a real number (a float, by its bits). "precision" may
+// be "fast" or "exact"; without it, fast.
 #pragma once
 
 #include "base/json.h"

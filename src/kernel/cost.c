@@ -26,15 +26,19 @@ static bool is_plain(enum kernel_op op) {
 #define LANES(name, vectors)                                               true
 #define BITS(name)                                                         true
 #define STAGES(name)                                                       false
+#define FAST(name)                                                         false
+#define BOTH(name)                                                         false
 #define ELEMENTWISE(id, name, ggml_name, source, inputs, params, npu, ...) [KERNEL_OP_##id] = npu,
 #include "kernel/elementwise.def"
 #undef LANES
 #undef BITS
 #undef STAGES
+#undef FAST
+#undef BOTH
 #undef ELEMENTWISE
         [KERNEL_OP_CONVERT] = true,
     };
-    return plain_ops[op] && op != KERNEL_OP_SQRT;
+    return plain_ops[op];
 }
 
 static int price_of(const struct price * p, enum dtype t) {

@@ -33,6 +33,29 @@ static const char * const arch_names[AIE_ARCH_COUNT] = {
     [AIE_ARCH_AIE2P] = "aie2p",
 };
 
+static const char * const precision_names[] = {[KERNEL_FAST] = "fast", [KERNEL_EXACT] = "exact"};
+
+// Functions whose exact kernels for f32 are others than the fast ones.
+static const bool has_exact[KERNEL_OP_COUNT] = {
+#define LANES(...)                                                         false
+#define BITS(...)                                                          false
+#define STAGES(...)                                                        false
+#define FAST(...)                                                          true
+#define BOTH(...)                                                          true
+#define ELEMENTWISE(id, name, ggml_name, source, inputs, params, npu, ...) [KERNEL_OP_##id] = npu,
+#include "kernel/elementwise.def"
+#undef LANES
+#undef BITS
+#undef STAGES
+#undef FAST
+#undef BOTH
+#undef ELEMENTWISE
+    [KERNEL_OP_NORM] = true,
+    [KERNEL_OP_RMS_NORM] = true,
+    [KERNEL_OP_L2_NORM] = true,
+    [KERNEL_OP_SOFT_MAX] = true,
+};
+
 const struct kernel_op_info * kernel_op_info(enum kernel_op op) {
     return &op_infos[op];
 }
@@ -55,10 +78,35 @@ bool kernel_arch_parse(const char * text, enum aie_arch * out) {
     return false;
 }
 
+bool kernel_has_exact(const struct kernel_spec * spec) {
+    return (unsigned) spec->op < KERNEL_OP_COUNT && has_exact[spec->op] &&
+           spec->output.dtype == DTYPE_F32;
+}
+
+const char * kernel_precision_name(enum kernel_precision p) {
+    return precision_names[p == KERNEL_EXACT];
+}
+
+bool kernel_precision_parse(const char * text, enum kernel_precision * out) {
+    for (int i = KERNEL_FAST; i <= KERNEL_EXACT; i++) {
+        if (!strcmp(text, precision_names[i])) {
+            *out = (enum kernel_precision) i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool kernel_precision_asked(enum kernel_precision * out) {
+    const char * value = getenv("GGML_HSA_PRECISION");
+    *out = KERNEL_FAST;
+    return !value || !*value || kernel_precision_parse(value, out);
+}
+
 // Longest text of one tensor: "_dtype_" and twice four numbers of up to 20 characters and a
 // separator.
 #define TENSOR_TEXT_MAX (16 + 2 * TENSOR_DIMS * 21)
-#define NAME_TEXT_MAX   (32 + (KERNEL_MAX_INPUTS + 1) * TENSOR_TEXT_MAX + 10 * KERNEL_MAX_PARAMS)
+#define NAME_TEXT_MAX   (40 + (KERNEL_MAX_INPUTS + 1) * TENSOR_TEXT_MAX + 10 * KERNEL_MAX_PARAMS)
 #define HASH_TEXT       (2 + 2 * SHA256_BYTES)
 
 static_assert(HASH_TEXT + 100 < KERNEL_NAME_MAX, "a cut name still tells what it is of");
@@ -88,6 +136,9 @@ void kernel_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
     n += (size_t) print_tensor(text + n, sizeof text - n, &spec->output);
     for (int i = 0; (unsigned) spec->op < KERNEL_OP_COUNT && i < op_infos[spec->op].n_params; i++) {
         n += (size_t) snprintf(text + n, sizeof text - n, i ? "x%x" : "_p%x", spec->params[i]);
+    }
+    if (spec->precision == KERNEL_EXACT && kernel_has_exact(spec)) {
+        n += (size_t) snprintf(text + n, sizeof text - n, "_exact");
     }
     if (n < KERNEL_NAME_MAX) {
         memcpy(name, text, n + 1);

@@ -38,14 +38,27 @@ const char * kernel_op_name(enum kernel_op op);                  // "add"
 #define KERNEL_MAX_INPUTS 4
 #define KERNEL_MAX_PARAMS 8
 
+// How near to the exact result a kernel comes: an NMSE of 1e-9 at most, or 5 units of f32's last
+// place.
+enum kernel_precision { KERNEL_FAST, KERNEL_EXACT };
+
 struct kernel_spec {
     enum kernel_op op;
     enum aie_arch arch;
+    enum kernel_precision precision; // KERNEL_FAST where kernel_has_exact() says that there is one
     int n_inputs;
     struct tensor inputs[KERNEL_MAX_INPUTS];
     struct tensor output;
     uint32_t params[KERNEL_MAX_PARAMS]; // the first n_params of the op count, the rest is 0
 };
+
+// Whether exact is a kernel of its own: for the float functions, where the result is f32.
+// Everything else has one kernel, which does for both.
+bool kernel_has_exact(const struct kernel_spec * spec);
+const char * kernel_precision_name(enum kernel_precision p); // "fast"
+bool kernel_precision_parse(const char * text, enum kernel_precision * out);
+// What GGML_HSA_PRECISION asks for; false: its value is not known, *out is fast.
+bool kernel_precision_asked(enum kernel_precision * out);
 
 const char * kernel_arch_name(enum aie_arch arch); // "aie2"
 bool kernel_arch_parse(const char * text, enum aie_arch * out);
@@ -53,7 +66,8 @@ bool kernel_arch_parse(const char * text, enum aie_arch * out);
 #define KERNEL_NAME_MAX 200
 
 // Writes e.g. "add_f32_1024x1x1x1_f32_1024x1x1x1_f32_1024x1x1x1"; strides appear where not
-// contiguous, op parameters as hexadecimal words at the end ("_p3f000000x0"). Only letters, digits,
+// contiguous, op parameters as hexadecimal words at the end ("_p3f000000x0"), then "_exact" where
+// that is another kernel than the fast one. Only letters, digits,
 // '_' and '-'; what would be too long ends in a SHA-256 of the whole. The architecture is not part
 // of it: it is the directory that a kernel's files lie in.
 void kernel_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);

@@ -189,6 +189,10 @@ static void make_arguments(struct arguments * a, const struct command * c,
     add(a, "--output_tensor");
     add_tensor(a, &spec->output);
     add_params(a, spec);
+    if (spec->precision == KERNEL_EXACT && kernel_has_exact(spec)) {
+        add(a, "--precision");
+        add(a, kernel_precision_name(KERNEL_EXACT));
+    }
     add(a, "--exported_name");
     add(a, name);
     add(a, "--output_directory");

@@ -81,7 +81,8 @@ void packs_close(struct packs * p) {
 bool packs_upstream_name(const struct kernel_spec * spec, bool flat, char name[KERNEL_NAME_MAX]) {
     static const char * const prefixes[] = {"ggml_unary_op_", "ggml_op_"};
     const struct kernel_op_info * info = kernel_op_info(spec->op);
-    if (info->n_params > 0) {
+    bool exact = spec->precision == KERNEL_EXACT && kernel_has_exact(spec);
+    if (info->n_params > 0 || exact) { // of which those names say nothing
         return false;
     }
     struct buf b = {0};

@@ -56,10 +56,16 @@ enum asm_class asm_class_of(const struct asm_program * p, struct asm_reg r);
 // What is wrong with the program, for asm_finish to report: the first one counts.
 void asm_misuse(struct asm_program * p, const char * fmt, ...) BASE_PRINTF(2, 3);
 
-// A local lives inside one region, a global from its first write to the end of the program (its
-// register is never given to anyone else). Running out is reported by asm_finish.
+// A local lives inside one region, a global from its first write to the end of the program, or to
+// where it is released; until then its register is nobody else's. Running out is reported by
+// asm_finish.
 struct asm_reg asm_local(struct asm_program * p, enum asm_class cls);
 struct asm_reg asm_global(struct asm_program * p, enum asm_class cls);
+// What is written from here on does not name this global, and its register may hold anything there:
+// it is given to later globals and to locals. Where the program jumps back to what is written
+// above, it has to be set anew before it is read, and a global that was taken since is lost. Ends
+// the current region.
+void asm_release(struct asm_program * p, struct asm_reg global);
 
 // Appends one instruction to the current region; args are the explicit operands in table order.
 // memory: which buffer a load or store touches (any small number; different numbers never alias).

@@ -2,6 +2,7 @@
 // misuse is remembered and reported by asm_finish, so that emitters need no error handling.
 #include "program.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +95,7 @@ static struct asm_reg new_vreg(struct asm_program * p, enum asm_class cls, bool 
         return (struct asm_reg){0, -1};
     }
     struct asm_vreg * v = &p->vregs[p->n_vregs];
-    *v = (struct asm_vreg){.cls = (uint8_t) cls, .global = global, .phys = -1};
+    *v = (struct asm_vreg){.cls = (uint8_t) cls, .global = global, .phys = -1, .until = INT_MAX};
     if (global) {
         uint64_t free_set = asm_class_set(p, cls) & ~p->global_taken[cls];
         if (!free_set) {
@@ -102,6 +103,8 @@ static struct asm_reg new_vreg(struct asm_program * p, enum asm_class cls, bool 
         } else {
             v->phys = (int16_t) (63 - __builtin_clzll(free_set)); // from the top: locals start low
             p->global_taken[cls] |= 1ull << v->phys;
+            // One that nobody had before may be carried along from anywhere.
+            v->from = p->released[cls] >> v->phys & 1 ? p->n_items : 0;
         }
     }
     return (struct asm_reg){(int16_t) p->n_vregs++, -1};
@@ -121,6 +124,21 @@ struct asm_reg asm_local(struct asm_program * p, enum asm_class cls) {
 
 struct asm_reg asm_global(struct asm_program * p, enum asm_class cls) {
     return new_vreg(p, cls, true);
+}
+
+void asm_release(struct asm_program * p, struct asm_reg global) {
+    struct asm_vreg * v = &p->vregs[global.id];
+    if (p->no_memory || v->phys < 0) {
+        return; // reported already
+    }
+    if (!v->global || v->until != INT_MAX || p->in_loop) {
+        asm_misuse(p, "asm: only a global can be released, once, and not within a loop");
+        return;
+    }
+    v->until = p->n_items;
+    p->global_taken[v->cls] &= ~(1ull << v->phys);
+    p->released[v->cls] |= 1ull << v->phys;
+    p->region_over = true;
 }
 
 static struct asm_item * add_item(struct asm_program * p, enum asm_item_kind kind) {
@@ -148,12 +166,25 @@ int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_ar
     return p->n_nodes++;
 }
 
+// What the author writes, as against what laying out adds.
+static bool add_node(struct asm_program * p, int op, int memory, const struct asm_arg * args,
+                     int n) {
+    for (int k = 0; k < n; k++) {
+        if (args[k].kind == ASM_ARG_REG && p->vregs[args[k].reg.id].until != INT_MAX) {
+            asm_misuse(p, "asm: %s names a register that was released",
+                       aie_isa_instr(p->isa, op)->name);
+        }
+    }
+    return asm_node_new(p, op, memory, args, n) >= 0;
+}
+
 void asm_emit(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n) {
     struct asm_item * last = p->n_items ? &p->items[p->n_items - 1] : NULL;
-    if (!last || last->kind != ASM_ITEM_REGION) {
+    if (!last || last->kind != ASM_ITEM_REGION || p->region_over) {
         last = add_item(p, ASM_ITEM_REGION);
+        p->region_over = false;
     }
-    if (last && asm_node_new(p, op, memory, args, n) >= 0) {
+    if (last && add_node(p, op, memory, args, n)) {
         last->count++;
     }
 }
@@ -176,7 +207,7 @@ void asm_label(struct asm_program * p, int label) {
 void asm_single(struct asm_program * p, enum asm_item_kind kind, int op,
                 const struct asm_arg * args, int n) {
     struct asm_item * item = add_item(p, kind);
-    if (item && asm_node_new(p, op, 0, args, n) >= 0) {
+    if (item && add_node(p, op, 0, args, n)) {
         item->count = 1;
     }
 }

@@ -4,6 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Which registers belong to the author's globals at item i.
+static void take_globals(struct asm_program * p, int n_vregs, int i) {
+    memset(p->global_taken, 0, sizeof p->global_taken);
+    for (int r = 0; r < n_vregs; r++) {
+        const struct asm_vreg * v = &p->vregs[r];
+        if (v->global && v->phys >= 0 && i >= v->from && i < v->until) {
+            p->global_taken[v->cls] |= 1ull << v->phys;
+        }
+    }
+}
+
 static void lay_out_item(struct asm_program * p, int i) {
     struct asm_item * item = &p->items[i];
     enum asm_item_kind before = i > 0 ? p->items[i - 1].kind : ASM_ITEM_LABEL;
@@ -113,6 +124,7 @@ static void lay_out(struct asm_program * p) {
         p->stats = (struct asm_stats){0};
         for (int i = 0; i < p->n_items && p->misuse.status == ST_OK && !p->no_memory; i++) {
             p->items[i].plain |= p->keep_small;
+            take_globals(p, written.n_vregs, i);
             lay_out_item(p, i);
         }
     } while (p->misuse.status == ST_OK && !p->no_memory && make_smaller(p));

@@ -12,7 +12,8 @@ enum { ASM_BUNDLE_BYTES = 16 }; // of a full bundle; what has to be aligned is s
 struct asm_vreg {
     uint8_t cls;
     bool global;
-    int16_t phys; // number within its class, -1 = not yet
+    int16_t phys;    // number within its class, -1 = not yet
+    int from, until; // a global's items: in these its register is its own
 };
 
 struct asm_node { // one instruction of a region
@@ -80,8 +81,10 @@ struct asm_program {
     int * addresses;
     int * labels; // bundle index, -1 = not placed
     int n_labels, cap_labels;
-    uint64_t global_taken[ASM_CLASS_COUNT];
-    unsigned classes; // that have been asked for, one bit each
+    uint64_t global_taken[ASM_CLASS_COUNT]; // by globals, where the program is just now
+    uint64_t released[ASM_CLASS_COUNT];     // ever
+    bool region_over;                       // the next instruction begins another one
+    unsigned classes;                       // that have been asked for, one bit each
     bool in_loop;
     int16_t at; // of the instructions that follow
     bool keep_small;

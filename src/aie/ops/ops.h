@@ -50,13 +50,14 @@ static const uint8_t ew_lock_init[EW_LOCK_COUNT] = {2, 0, 2, 0, 2, 0, 0};
 struct ew_op;
 const struct ew_op * ew_find(enum kernel_op op, enum dtype t); // NULL: there is none
 const char * ew_program_name(const struct ew_op * e);          // its group, e.g. "sum"
-uint32_t ew_index(const struct ew_op * e);                     // what EW_PARAM_OP wants
+bool ew_fast(const struct kernel_spec * spec);                 // whether its program is a fast one
+uint32_t ew_index(const struct kernel_spec * spec);            // what EW_PARAM_OP wants
 // How much a core has to do for a word: something on its bits, a sum, a formula on f32 lanes, a row
 // of stages or what is as long.
 enum ew_weight { EW_NATIVE, EW_SUM, EW_LANES, EW_STAGES, EW_WEIGHTS };
 enum ew_weight ew_weight(const struct ew_op * e);
 // Words of each input that one loop trip covers; divides EW_CHUNK_WORDS.
-int ew_trip_words(const struct ew_op * e, enum dtype t);
+int ew_trip_words(const struct kernel_spec * spec);
 
 // The op's words from EW_PARAM_ARGS on: its own parameters, then what is derived from them so that
 // the core need not compute it for every vector.

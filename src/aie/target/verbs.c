@@ -58,6 +58,10 @@ void emit_set_small(struct asm_program * p, struct asm_reg d, int32_t value) {
     ASM(p, basic(p, AIE_BASIC_SET_SMALL), A_REG(d), A_IMM(value));
 }
 
+void emit_set_fixed(struct asm_program * p, aie_reg d, int32_t value) {
+    ASM(p, basic(p, AIE_BASIC_SET), A_FIXED(d), A_IMM(value));
+}
+
 void emit_set_shift(struct asm_program * p, struct asm_reg s, int amount) {
     ASM(p, basic(p, AIE_BASIC_SET_MOVABLE), A_REG(s), A_IMM(amount));
 }

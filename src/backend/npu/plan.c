@@ -5,6 +5,8 @@
 // supports_op and graph_compute both come here, so that they cannot disagree.
 #include "npu.h"
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 // Kernels exist for these; the index is ggml's type.
@@ -76,8 +78,20 @@ struct tensor plan_tensor(const struct view * v) {
     return out;
 }
 
+static enum kernel_precision precision;
+static pthread_once_t precision_once = PTHREAD_ONCE_INIT;
+
+static void read_precision(void) {
+    if (!kernel_precision_asked(&precision)) {
+        log_warn("GGML_HSA_PRECISION=%.40s is not known and is ignored: it may be fast or exact",
+                 getenv("GGML_HSA_PRECISION"));
+    }
+}
+
 static struct kernel_spec spec_of(const struct request * r, const struct plan * p) {
-    struct kernel_spec spec = {.op = r->call.op, .arch = r->arch, .n_inputs = p->n_operands - 1};
+    pthread_once(&precision_once, read_precision);
+    struct kernel_spec spec = {
+        .op = r->call.op, .arch = r->arch, .precision = precision, .n_inputs = p->n_operands - 1};
     for (int i = 0; i < spec.n_inputs; i++) {
         spec.inputs[i] = plan_tensor(&p->operands[i].kernel);
     }

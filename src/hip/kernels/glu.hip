@@ -25,6 +25,11 @@ DEVICE f32 within(f32 v, f32 limit) {
     return v < -limit ? -limit : at_most(v, limit);
 }
 
+DEVICE f32 silu_back(f32 dy, f32 x) {
+    f32 s = 1 / (1 + m_exp(-x));
+    return dy * s * (1 + x * (1 - s));
+}
+
 // name, value; a and b are the elements, p are the parameters
 #define OPS(X, t)                                                                                  \
     X(reglu, t, reglu(a, b))                                                                       \
@@ -33,7 +38,8 @@ DEVICE f32 within(f32 v, f32 limit) {
     X(swiglu_oai, t, self_gated(at_most(a, p[1]), p[0]) * (within(b, p[1]) + 1))                   \
     X(geglu_erf, t, 0.5f * a * (1 + m_erf(a * 0.70710678118654752440f)) * b)                       \
     X(geglu_quick, t, a *(1 / (1 + m_exp(-1.702f * a))) * b)                                       \
-    X(swiglu_clamp, t, self_gated(at_most(a, p[1]), 1) * within(b, p[1]))
+    X(swiglu_clamp, t, self_gated(at_most(a, p[1]), 1) * within(b, p[1]))                          \
+    X(silu_back, t, silu_back(a, b))
 
 #define GLU(name, t, value)                                                                        \
     KERNEL(glu_##name##_##t, rk_glu) {                                                             \

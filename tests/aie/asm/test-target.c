@@ -12,6 +12,10 @@
 #include "aie/aie.h"
 #include "aie/asm/asm.h"
 #include "aie/asm/program.h"
+#include "aie/ops/convert/convert.h"
+#include "aie/ops/mul-mat/mul-mat.h"
+#include "aie/ops/ops.h"
+#include "aie/ops/rows/rows.h"
 
 // The operands of each: r a register, # a number, d and u: defined, used.
 static const char * const operands[AIE_BASICS] = {
@@ -124,6 +128,11 @@ static void classes_name_registers(void ** state) {
     assert_null(aie_target_of_generation(99));
 }
 
+static void refused(enum status st, const struct error * err) {
+    assert_true(st == ST_INVALID || st == ST_UNSUPPORTED);
+    assert_non_null(strstr(err->text, "not yet there on aie2p"));
+}
+
 static void a_target_without_programs_says_so(void ** state) {
     (void) state;
     struct asm_program * p = NULL;
@@ -147,6 +156,23 @@ static void a_target_without_programs_says_so(void ** state) {
         .op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2P, .n_inputs = 2, .inputs = {x, x}, .output = x};
     assert_int_equal(aie_supports(&spec, &err), ST_UNSUPPORTED);
     assert_non_null(strstr(err.text, "aie2p"));
+
+    // Asked for all the same, the families' programs are refused too.
+    static struct ew_program elementwise;
+    static struct rows_code rows;
+    const struct mm_type * bf16 = mm_type(AIE_ARCH_AIE2, DTYPE_BF16);
+    refused(elementwise_program(&spec, &elementwise, &err), &err);
+    refused(convert_program(AIE_ARCH_AIE2P, DTYPE_F16, &code, &err), &err);
+    refused(convert_program(AIE_ARCH_AIE2P, DTYPE_F32, &code, &err), &err);
+    refused(mm_program(AIE_ARCH_AIE2P, bf16, &code, NULL, &err), &err);
+    spec.n_inputs = 1;
+    spec.op = KERNEL_OP_SOFT_MAX;
+    refused(rows_compile(&spec, &rows, &err), &err);
+    spec.op = KERNEL_OP_GELU;
+    refused(elementwise_program(&spec, &elementwise, &err), &err);
+    spec.op = KERNEL_OP_ABS;
+    spec.inputs[0].dtype = spec.output.dtype = DTYPE_I8;
+    refused(elementwise_program(&spec, &elementwise, &err), &err);
 }
 
 int main(void) {

@@ -155,6 +155,9 @@ static const struct shape shapes[] = {
     // clang-format off
     {64, 64, 48, 1, 1, 1, 1, 0, 0, 0},
     {256, 256, 128, 1, 1, 1, 1, 0, 0, 0},
+    {300, 1030, 264, 1, 1, 1, 1, 0, 0, 0}, // rows of a that stay for several tiles
+    {65, 2048, 128, 1, 1, 1, 1, 0, 0, 0},
+    {30, 600, 136, 1, 1, 4, 1, 4, 8, 12},
     {64, 1, 48, 1, 1, 1, 1, 0, 0, 0},
     {1, 1, 8, 1, 1, 1, 1, 0, 0, 0},
     {1, 17, 8, 1, 1, 1, 1, 0, 0, 0},
@@ -283,7 +286,7 @@ static void test_banks(void ** state) {
     assert_int_equal(emu_clock_parse("phoenix,ddr=0", &clock, &err), ST_OK);
     rig_open_with(&r, &clock);
     for (size_t i = 0; i < sizeof loops / sizeof loops[0]; i++) {
-        const struct mm_type * t = mm_type(loops[i].t);
+        const struct mm_type * t = mm_type(AIE_ARCH_AIE2, loops[i].t);
         struct asm_code code;
         struct mm_bank_use use;
         assert_int_equal(mm_program(AIE_ARCH_AIE2, t, &code, &use, &err), ST_OK);

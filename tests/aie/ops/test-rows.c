@@ -40,8 +40,25 @@ static struct tensor tensor_of(enum dtype t, int64_t a, int64_t b, int64_t c, in
     return tensor_contiguous(t, ne);
 }
 
+// Which kernels are tried, where an op has two; and for the fast ones, the squares of what they are
+// off and of what they should be.
+static enum kernel_precision precision;
+static double error_power, power;
+
+static int take_exact(void ** state) {
+    (void) state;
+    precision = KERNEL_EXACT;
+    return 0;
+}
+
+static int take_fast(void ** state) {
+    (void) state;
+    precision = KERNEL_FAST;
+    return 0;
+}
+
 static struct kernel_spec spec_of(enum kernel_op op, const int64_t ne[4], float param) {
-    struct kernel_spec s = {.op = op, .arch = AIE_ARCH_AIE2, .n_inputs = 1};
+    struct kernel_spec s = {.op = op, .arch = AIE_ARCH_AIE2, .precision = precision, .n_inputs = 1};
     s.inputs[0] = s.inputs[1] = s.output = tensor_of(DTYPE_F32, ne[0], ne[1], ne[2], ne[3]);
     memcpy(&s.params[0], &param, 4);
     if (!kernel_op_info(op)->n_params) {
@@ -80,6 +97,11 @@ static const float * floats(struct rig * r, int i) {
 
 static void expect(const struct kernel_spec * s, int64_t i, double got, double want,
                    double allowed) {
+    if (kernel_has_exact(s) && s->precision == KERNEL_FAST && isfinite(want)) {
+        allowed += 0x1p-12 * fabs(want) + 0x1p-34; // what is small beside the row has fewer bits
+        error_power += (got - want) * (got - want);
+        power += want * want;
+    }
     if (isnan(want) ? isnan(got) : got == want || fabs(got - want) <= allowed) {
         return;
     }
@@ -191,6 +213,13 @@ static void compile(const struct kernel_spec * s, struct kernel_code * code) {
     assert_int_equal(st, ST_OK);
 }
 
+static void check_nmse(void) {
+    if (power > 1 && error_power > 1e-9 * power) { // a row of one less its mean is nothing
+        fail_msg("NMSE %g", error_power / power);
+    }
+    error_power = power = 0;
+}
+
 static uint64_t run_op(struct rig * r, const struct kernel_spec * s, fill_fn fill) {
     struct kernel_code code;
     struct emu_counters c;
@@ -210,6 +239,7 @@ static uint64_t run_op(struct rig * r, const struct kernel_spec * s, fill_fn fil
             check_count(r, s);
         } else {
             check_rows(r, s);
+            check_nmse();
         }
         emu_machine_counters(r->machine, &c);
         rig_free(r);
@@ -298,7 +328,8 @@ struct soft_case {
 };
 
 static struct kernel_spec soft_spec(const struct soft_case * k) {
-    struct kernel_spec s = {.op = KERNEL_OP_SOFT_MAX, .arch = AIE_ARCH_AIE2, .n_inputs = 1};
+    struct kernel_spec s = {
+        .op = KERNEL_OP_SOFT_MAX, .arch = AIE_ARCH_AIE2, .precision = precision, .n_inputs = 1};
     s.inputs[0] = s.output = tensor_contiguous(DTYPE_F32, k->ne);
     s.inputs[1] = tensor_of(DTYPE_F32, 0, 0, 0, 0);
     if (k->mask != NO_MASK) {
@@ -391,6 +422,7 @@ static uint64_t run_soft(struct rig * r, const struct soft_case * k, soft_fill f
         fill(r, &s);
         rig_run(r, &s, &code);
         check_soft_max(r, &s, k);
+        check_nmse();
         emu_machine_counters(r->machine, &c);
         rig_free(r);
     }
@@ -681,6 +713,8 @@ static void figures(void ** state) {
     rig_close(&r);
 }
 
+#define EXACT(test) cmocka_unit_test_setup_teardown(test, take_exact, take_fast)
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refusals),
@@ -696,6 +730,10 @@ int main(void) {
         cmocka_unit_test(soft_max_specials),
         cmocka_unit_test(specials),
         cmocka_unit_test(figures),
+        EXACT(norms),
+        EXACT(soft_max),
+        EXACT(soft_max_specials),
+        EXACT(specials),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

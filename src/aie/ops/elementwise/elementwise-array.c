@@ -60,7 +60,8 @@ enum status elementwise_supports(const struct kernel_spec * spec, struct error *
 
 void elementwise_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
     enum dtype t = spec->output.dtype;
-    snprintf(name, KERNEL_NAME_MAX, "%s_%s", ew_program_name(ew_find(spec->op, t)), dtype_name(t));
+    snprintf(name, KERNEL_NAME_MAX, "%s_%s%s", ew_program_name(ew_find(spec->op, t)), dtype_name(t),
+             kernel_has_exact(spec) && spec->precision == KERNEL_EXACT ? "_exact" : "");
 }
 
 enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
@@ -177,9 +178,7 @@ static uint32_t chunk_words(uint32_t words, uint32_t cores, uint32_t trip) {
 
 static void write_params(const struct flow * f, const struct kernel_spec * spec, int col, int core,
                          const struct spread * s, const struct plan_piece * piece) {
-    enum dtype type = spec->output.dtype;
-    const struct ew_op * op = ew_find(spec->op, type);
-    uint32_t trip = (uint32_t) ew_trip_words(op, type);
+    uint32_t trip = (uint32_t) ew_trip_words(spec);
     bool has_b = spec->n_inputs > 1, splat = piece->mode == PLAN_SPLAT;
     uint32_t chunk = s->streams[SPREAD_A].chunk;
     uint32_t last = spread_has_last(s, core) ? s->streams[SPREAD_A].last : chunk;
@@ -187,7 +186,7 @@ static void write_params(const struct flow * f, const struct kernel_spec * spec,
         [EW_PARAM_CHUNKS] = spread_chunks(s, core),
         [EW_PARAM_TRIPS] = (chunk + trip - 1) / trip,
         [EW_PARAM_TRIPS_LAST] = (last + trip - 1) / trip,
-        [EW_PARAM_OP] = ew_index(op),
+        [EW_PARAM_OP] = ew_index(spec),
         [EW_PARAM_STREAM_B] = has_b && !splat,
         [EW_PARAM_SPLAT_B] = has_b && splat,
         [EW_PARAM_SPLAT_BYTE] = piece->splat_byte,
@@ -202,9 +201,8 @@ static void write_params(const struct flow * f, const struct kernel_spec * spec,
 
 static struct spread spread_of(const struct kernel_spec * spec, const struct plan_piece * piece,
                                int cores) {
-    enum dtype type = spec->output.dtype;
     bool has_b = spec->n_inputs > 1, splat = piece->mode == PLAN_SPLAT;
-    uint32_t trip = (uint32_t) ew_trip_words(ew_find(spec->op, type), type);
+    uint32_t trip = (uint32_t) ew_trip_words(spec);
     struct spread s = {.buffers = buffers, .cores = cores};
     uint32_t chunk = chunk_words(piece->words, (uint32_t) cores, trip);
     for (int i = 0; i < SPREAD_STREAMS; i++) {

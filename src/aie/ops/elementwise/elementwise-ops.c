@@ -10,27 +10,31 @@
 static const struct ew_op floats[] = {
 #define LANES(name, vectors) .unroll = vectors, .fn = ew_##name
 #define BITS(name)           .unroll = 4, .fn = bits_##name, .native = true
+#define BOTH(name)           .unroll = 1, .fn = ew_##name
 #define STAGES(name)         .unroll = 1, .stages = ew_##name
+#define FAST(name)           .unroll = 1, .stages = ew_##name, .fast = fast_##name
 #define ELEMENTWISE(id, name, ggml_name, source, inputs, params, npu, ...)                         \
     {.op = KERNEL_OP_##id, .types = EW_FLOATS, npu},
 #include "kernel/elementwise.def"
 #undef LANES
 #undef BITS
 #undef STAGES
+#undef FAST
+#undef BOTH
 #undef ELEMENTWISE
 };
 enum { N_FLOATS = sizeof floats / sizeof floats[0] };
 
 static const struct ew_op ints[] = {
-    {KERNEL_OP_ADD, EW_INTS, true, 4, int_add, NULL},
-    {KERNEL_OP_SUB, EW_INTS, true, 4, int_sub, NULL},
-    {KERNEL_OP_MUL, EW_INTS, true, 4, int_mul, NULL},
-    {KERNEL_OP_DIV, EW_INTS, true, 1, int_div, NULL},
-    {KERNEL_OP_ABS, EW_INTS, true, 4, int_abs, NULL},
-    {KERNEL_OP_SGN, EW_INTS, true, 4, int_sgn, NULL},
-    {KERNEL_OP_NEG, EW_INTS, true, 4, int_neg, NULL},
-    {KERNEL_OP_STEP, EW_INTS, true, 4, int_step, NULL},
-    {KERNEL_OP_RELU, EW_INTS, true, 4, int_relu, NULL},
+    {KERNEL_OP_ADD, EW_INTS, true, 4, int_add, NULL, NULL},
+    {KERNEL_OP_SUB, EW_INTS, true, 4, int_sub, NULL, NULL},
+    {KERNEL_OP_MUL, EW_INTS, true, 4, int_mul, NULL, NULL},
+    {KERNEL_OP_DIV, EW_INTS, true, 1, int_div, NULL, NULL},
+    {KERNEL_OP_ABS, EW_INTS, true, 4, int_abs, NULL, NULL},
+    {KERNEL_OP_SGN, EW_INTS, true, 4, int_sgn, NULL, NULL},
+    {KERNEL_OP_NEG, EW_INTS, true, 4, int_neg, NULL, NULL},
+    {KERNEL_OP_STEP, EW_INTS, true, 4, int_step, NULL, NULL},
+    {KERNEL_OP_RELU, EW_INTS, true, 4, int_relu, NULL, NULL},
 };
 enum { N_INTS = sizeof ints / sizeof ints[0] };
 
@@ -51,20 +55,22 @@ const struct ew_op * ew_find(enum kernel_op op, enum dtype t) {
 // ---- the programs ----
 
 // Which ops share one, as many as fit; an op that is in no row has a program of its own, under its
-// own name. All ops on integers are one program.
+// own name. Either all ops of a program have a fast form or none has. All ops on integers are one
+// program.
 #define OPS(...) ((const enum kernel_op[]){__VA_ARGS__, KERNEL_OP_COUNT})
 static const struct program {
     const char * name;
     const enum kernel_op * ops;
 } programs[] = {
     {"sum", OPS(KERNEL_OP_ADD, KERNEL_OP_SUB)},
-    {"mul", OPS(KERNEL_OP_MUL, KERNEL_OP_REGLU, KERNEL_OP_DIV)},
+    {"mul", OPS(KERNEL_OP_MUL, KERNEL_OP_REGLU)},
     {"sign", OPS(KERNEL_OP_ABS, KERNEL_OP_SGN, KERNEL_OP_NEG, KERNEL_OP_STEP, KERNEL_OP_RELU)},
     {"arith", OPS(KERNEL_OP_SCALE, KERNEL_OP_CLAMP, KERNEL_OP_LEAKY_RELU, KERNEL_OP_SQR,
                   KERNEL_OP_HARDSIGMOID)},
-    {"round", OPS(KERNEL_OP_FLOOR, KERNEL_OP_CEIL, KERNEL_OP_ROUND, KERNEL_OP_TRUNC)},
+    {"round",
+     OPS(KERNEL_OP_FLOOR, KERNEL_OP_CEIL, KERNEL_OP_ROUND, KERNEL_OP_TRUNC, KERNEL_OP_HARDSWISH)},
     {"log", OPS(KERNEL_OP_LOG, KERNEL_OP_SQRT)},
-    {"trig", OPS(KERNEL_OP_SIN, KERNEL_OP_COS, KERNEL_OP_HARDSWISH)},
+    {"trig", OPS(KERNEL_OP_SIN, KERNEL_OP_COS)},
     {"exp", OPS(KERNEL_OP_EXP, KERNEL_OP_EXPM1, KERNEL_OP_ELU)},
     {"silu", OPS(KERNEL_OP_SIGMOID, KERNEL_OP_SILU, KERNEL_OP_SWIGLU)},
     {"gelu", OPS(KERNEL_OP_GELU, KERNEL_OP_GEGLU)},
@@ -130,12 +136,21 @@ static void add_loop(struct ew_loop * loops, int * n, struct ew_loop loop) {
     loops[(*n)++] = loop;
 }
 
-int ew_loops(const struct ew_op * e, struct ew_loop loops[EW_MAX_LOOPS], bool * staged) {
+bool ew_fast(const struct kernel_spec * spec) {
+    return kernel_has_exact(spec) ? spec->precision == KERNEL_FAST
+                                  : spec->output.dtype != DTYPE_F32;
+}
+
+ew_fn * ew_function(const struct ew_op * e, bool fast) {
+    return e->fast && fast ? e->fast : e->fn;
+}
+
+int ew_loops(const struct ew_op * e, bool fast, struct ew_loop loops[EW_MAX_LOOPS], bool * staged) {
     const struct ew_op * ops[EW_PROGRAM_OPS];
     int n = 0, n_ops = ew_program_ops(e, ops);
     *staged = false;
     for (int i = 0; i < n_ops; i++) {
-        if (!ops[i]->stages) {
+        if (ew_function(ops[i], fast)) {
             add_loop(loops, &n, (struct ew_loop){ops[i], NULL});
             continue;
         }
@@ -158,15 +173,16 @@ static int loop_number(const struct ew_loop * loops, int n, const struct ew_op *
 }
 
 // In a program with stages, a script: the numbers of the loops to run, from 1, 4 bits each.
-uint32_t ew_index(const struct ew_op * e) {
+uint32_t ew_index(const struct kernel_spec * spec) {
+    const struct ew_op * e = ew_find(spec->op, spec->output.dtype);
     struct ew_loop loops[EW_MAX_LOOPS];
     bool staged;
-    int n = ew_loops(e, loops, &staged), shift = 0;
+    int n = ew_loops(e, ew_fast(spec), loops, &staged), shift = 0;
     uint32_t script = 0;
     if (!staged) {
         return (uint32_t) loop_number(loops, n, e, NULL);
     }
-    if (!e->stages) {
+    if (ew_function(e, ew_fast(spec))) {
         return (uint32_t) loop_number(loops, n, e, NULL) + 1;
     }
     for (const struct ew_stage * const * s = e->stages; *s; s++, shift += EW_SCRIPT_BITS) {
@@ -181,7 +197,9 @@ int ew_unroll(const struct ew_op * e, enum dtype t) {
     return t == DTYPE_F16 && !e->native && e->unroll > 2 ? 2 : e->unroll;
 }
 
-int ew_trip_words(const struct ew_op * e, enum dtype t) {
+int ew_trip_words(const struct kernel_spec * spec) {
+    enum dtype t = spec->output.dtype;
+    const struct ew_op * e = ew_find(spec->op, t);
     return lanes_step(t, e->native) * ew_unroll(e, t) / 4;
 }
 

@@ -27,13 +27,16 @@ struct ew_stage {
     void (*fn)(struct lanes * l, struct ew_vals * v);
 };
 
+typedef struct val ew_fn(struct lanes * l, struct val a, struct val b);
+
 struct ew_op {
     enum kernel_op op;
     enum ew_types types;
     bool native; // lanes are the datatype's own; otherwise f32
     int unroll;  // vals per loop trip: enough to hide latencies, few enough for the registers
-    struct val (*fn)(struct lanes * l, struct val a, struct val b);
+    ew_fn * fn;
     const struct ew_stage * const * stages; // instead of fn
+    ew_fn * fast;                           // instead of both where the program is a fast one
 };
 
 // A loop of a program: an op's, or a stage that ops share.
@@ -62,17 +65,25 @@ struct val int_sgn(struct lanes * l, struct val a, struct val b);
 void native_prepare(struct lanes * l, enum kernel_op op);
 
 // By the rows of elementwise.def: lane functions on f32 lanes (ops-unary.c), on the bits of floats
-// (ops-native.c), and rows of stages, ended by NULL (ops-stages.c).
-#define LANES(name, vectors)                                               struct val ew_##name(struct lanes * l, struct val a, struct val b);
-#define BITS(name)                                                         struct val bits_##name(struct lanes * l, struct val a, struct val b);
-#define STAGES(name)                                                       extern const struct ew_stage * const ew_##name[];
+// (ops-native.c), rows of stages, ended by NULL (ops-stages.c), and fast functions (ops-fast.c).
+#define LANES(name, vectors) struct val ew_##name(struct lanes * l, struct val a, struct val b);
+#define BITS(name)           struct val bits_##name(struct lanes * l, struct val a, struct val b);
+#define BOTH(name)           struct val ew_##name(struct lanes * l, struct val a, struct val b);
+#define STAGES(name)         extern const struct ew_stage * const ew_##name[];
+#define FAST(name)                                                                                 \
+    extern const struct ew_stage * const ew_##name[];                                              \
+    ew_fn fast_##name;
 #define ELEMENTWISE(id, name, ggml_name, source, inputs, params, npu, ...) npu
 #include "kernel/elementwise.def"
 #undef LANES
 #undef BITS
 #undef STAGES
+#undef FAST
+#undef BOTH
 #undef ELEMENTWISE
 
 // The loops of the program that e belongs to; returns how many. staged: whether any op has several.
-int ew_loops(const struct ew_op * e, struct ew_loop loops[EW_MAX_LOOPS], bool * staged);
+int ew_loops(const struct ew_op * e, bool fast, struct ew_loop loops[EW_MAX_LOOPS], bool * staged);
+// What an op's one loop does; NULL where it has stages.
+ew_fn * ew_function(const struct ew_op * e, bool fast);
 int ew_unroll(const struct ew_op * e, enum dtype t);

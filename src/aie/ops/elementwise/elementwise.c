@@ -25,6 +25,7 @@ struct program {
     int labels[EW_MAX_LOOPS];
     int n_loops;
     bool staged;
+    bool fast;
 };
 
 static void set(struct program * w, struct asm_reg r, int32_t value) {
@@ -110,9 +111,13 @@ static void spread_splat(struct program * w) {
 // Over the buffers from their start. The stages of a script come one after the other.
 static void run_loops(struct program * w, int done) {
     struct asm_program * p = w->p;
-    struct asm_reg number = w->splat_b, script = w->splat_byte; // done with as such
+    struct asm_reg script = {0, -1};
     int next = w->staged ? asm_label_new(p) : -1;
     if (w->staged) {
+        asm_release(p, w->splat_b); // b is spread, or comes chunk by chunk
+        asm_release(p, w->splat_byte);
+        struct asm_reg number = asm_global(p, ASM_R);
+        script = asm_global(p, ASM_R);
         copy(w, script, w->op);
         asm_label(p, next);
         struct asm_reg mask = asm_local(p, ASM_R), shift = asm_local(p, ASM_R);
@@ -202,7 +207,7 @@ static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
         if (kernel_op_info(e->op)->n_inputs > 1) {
             b = lanes_load(l, w->pb, MEM_B, e->native);
         }
-        lanes_store(l, e->fn(l, a, b), w->pout, MEM_OUT, e->native);
+        lanes_store(l, ew_function(e, l->fast)(l, a, b), w->pout, MEM_OUT, e->native);
     }
 }
 
@@ -243,9 +248,9 @@ static void write_program(struct program * w, enum dtype t) {
     for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++) {
         *pointers[i] = asm_global(w->p, ASM_P);
     }
-    lanes_begin(&w->lanes, w->p, t, w->memory + EW_POOL);
+    lanes_begin(&w->lanes, w->p, t, w->fast, w->memory + EW_POOL);
     set(w, w->other, EW_CHUNK_BYTES);
-    w->n_loops = ew_loops(w->group, w->loops, &w->staged);
+    w->n_loops = ew_loops(w->group, w->fast, w->loops, &w->staged);
     for (int i = 0; i < w->n_loops; i++) {
         w->labels[i] = asm_label_new(w->p);
     }
@@ -270,7 +275,7 @@ static void write_program(struct program * w, enum dtype t) {
 enum status elementwise_program(const struct kernel_spec * spec, struct ew_program * out,
                                 struct error * err) {
     enum dtype t = spec->output.dtype;
-    struct program w = {.group = ew_find(spec->op, t)};
+    struct program w = {.group = ew_find(spec->op, t), .fast = ew_fast(spec)};
     _Static_assert(sizeof out->pool == LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES, "the pool fits");
     if (!w.group) {
         return error_set(err, ST_UNSUPPORTED, "no %s for %s", kernel_op_name(spec->op),

@@ -234,6 +234,25 @@ OP(ew_swiglu, &sigmoid_begin, SIGMOID, &gate, &glu_end);
 OP(ew_geglu_quick, &gelu_quick_begin, SIGMOID, &gate, &glu_end);
 OP(ew_geglu, &gelu_begin, SIGMOID, &gate, &glu_end);
 
+// a s (1 + x (1 - s)), s = s(x). With t = s(-|x|), which is never near 1, s and 1 - s are t and
+// 1 - t or the other way round, so that neither loses its bits.
+STAGE(silu_back_begin, EW_B, EW_T0 | EW_T2 | EW_T3) {
+    v->t[3] = v->b;
+    lanes_x(l, &v->t[3]);
+    v->t[2] = v->t[0] = negative(l, at_most(l, f_abs(l, v->t[3]), 177));
+}
+
+STAGE(silu_back_end, EW_A | EW_T0 | EW_T1 | EW_T3, EW_OUT) {
+    struct val x = v->t[3], one = k_float(l, 1), t = m_flush(l, i_add(l, v->t[0], v->t[1]));
+    struct val rest = f_sub(l, one, t);
+    struct asm_reg is_negative = m_negative(l, x);
+    struct val s = v_select(l, is_negative, rest, t), other = v_select(l, is_negative, t, rest);
+    struct val slope = f_times(l, s, f_add(l, one, f_times(l, x, other)));
+    v->out = f_times(l, v->a, slope);
+}
+
+OP(ew_silu_back, &silu_back_begin, SIGMOID, &silu_back_end);
+
 // ---- gates with a limit: x = min(a, limit), b between -limit and limit ----
 
 enum { ALPHA, LIMIT }; // parameters; the one without alpha has the limit in the same place

@@ -13,7 +13,7 @@ static struct val zero(struct lanes * l) {
 }
 
 static int pieces_of(const struct lanes * l) {
-    return l->dtype == DTYPE_F32 ? PRODUCT_EXACT : l->dtype == DTYPE_F16 ? 3 : 2;
+    return l->dtype == DTYPE_F32 ? PRODUCT_EXACT : 2;
 }
 
 // ---- arithmetic ----

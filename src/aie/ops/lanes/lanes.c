@@ -24,8 +24,9 @@ static bool is_float(enum dtype t) {
     return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
 }
 
-void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, int32_t pool_address) {
-    *l = (struct lanes){.p = p, .dtype = t, .n_consts = LANES_PARAMS};
+void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fast,
+                 int32_t pool_address) {
+    *l = (struct lanes){.p = p, .dtype = t, .fast = fast, .n_consts = LANES_PARAMS};
     l->pool = asm_global(p, ASM_P);
     emit_set(p, l->pool, pool_address + LANES_POOL_SLOTS / 2 * LANES_POOL_SLOT_BYTES);
     l->minus_one = scalar(l, -1);
@@ -35,8 +36,9 @@ void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, int32_t
     }
     struct asm_reg mode = asm_local(p, ASM_R);
     // f32 has nothing to round at its edges, and truncating keeps the bf16 pieces of the largest
-    // numbers finite; the others round to nearest even.
-    emit_set_small(p, mode, t == DTYPE_F32 ? AIE_ROUND_TO_ZERO : AIE_ROUND_NEAREST_EVEN);
+    // numbers finite; the others, and the fast functions, which look after the largest numbers
+    // themselves, round to nearest even.
+    emit_set_small(p, mode, t == DTYPE_F32 && !fast ? AIE_ROUND_TO_ZERO : AIE_ROUND_NEAREST_EVEN);
     emit_control(p, AIE_CONTROL_ROUND, mode);
     l->float_config = scalar(l, (int32_t) asm_target(p)->add_config);
     l->mul_config = scalar(l, (int32_t) asm_target(p)->mul_config);

@@ -17,6 +17,7 @@ enum { LANES_POOL_SLOTS = 64, LANES_POOL_SLOT_BYTES = 32, LANES_PARAMS = KERNEL_
 struct lanes {
     struct asm_program * p;
     enum dtype dtype;
+    bool fast;                               // f32 functions need 15 bits only
     struct asm_reg pool;                     // pointer to the middle of the pool
     struct asm_reg minus_one, one;           // scalars
     struct asm_reg float_config;             // adder: f32 lanes, nothing negated
@@ -39,7 +40,9 @@ enum { MEM_PARAMS, MEM_A, MEM_B, MEM_OUT, MEM_POOL };
 // ---- the program around an op ----
 
 // Scalars, rounding mode, pool pointer. Once, first; pool_address is the pool's first byte.
-void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, int32_t pool_address);
+// fast: functions need no more than 15 bits, and conversions round to nearest.
+void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fast,
+                 int32_t pool_address);
 // The pool's content for the PDI: LANES_POOL_SLOTS slots.
 void lanes_pool_bytes(const struct lanes * l,
                       uint8_t bytes[LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES]);

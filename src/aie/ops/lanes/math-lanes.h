@@ -16,15 +16,15 @@ enum {
 };
 #define F32_SIGN 0x80000000u
 
-// bf16 results have 8 bits, and 15 on the way are enough.
+// 16-bit results, and fast ones, have enough with 16 bits on the way.
 static inline bool math_full(const struct lanes * l) {
-    return l->dtype != DTYPE_BF16;
+    return l->dtype == DTYPE_F32 && !l->fast;
 }
 
 // How many bf16 pieces a product takes where its relative error counts, and where it is an eighth
 // of a sum or less.
 static inline int math_pieces(const struct lanes * l) {
-    return l->dtype == DTYPE_F32 ? PRODUCT_EXACT : l->dtype == DTYPE_F16 ? 3 : 2;
+    return math_full(l) ? PRODUCT_EXACT : 2;
 }
 static inline int math_pieces_small(int n) {
     return n > 2 ? n - 1 : n;

@@ -87,7 +87,12 @@ struct val m_quotient(struct lanes * l, struct val q, struct val a, struct val b
     // exponent is negative when it is neither.
     struct val ends = i_max(l, i_add(l, ea, exponent), i_add(l, eb, exponent));
     struct asm_reg special = m_greater_equal(l, ends, k_bits(l, 0xff000000));
-    struct pieces pa = p_split(l, v_select(l, m_zero(l, ea), a, sa), 1);
+    struct val rounds = a;
+    if (!math_full(l)) { // a finite number stays one where bf16 rounds
+        struct asm_reg finite = m_less(l, ea, exponent);
+        rounds = v_select(l, finite, a, b_and(l, a, k_bits(l, 0xffff0000)));
+    }
+    struct pieces pa = p_split(l, v_select(l, m_zero(l, ea), rounds, sa), 1);
     struct pieces inverse = p_split(l, i_add(l, i_sub(l, exponent, eb), sb), 1);
     struct val rough =
         p_mul(l, p_pair(l, &pa, 0, NO_PIECE_AT), p_pair(l, &inverse, 0, NO_PIECE_AT));
@@ -134,22 +139,22 @@ struct val f_sqrt(struct lanes * l, struct val x) {
     t = p_mul_n(l, &pe, &pt, 2);
     pt = p_split(l, t, 2);
     struct val y = p_mac_n(l, s, &ps, &pt, 2);
-    // y + (m - y^2) / (2 y), with y's first 16 bits and 1 / (2 y) from the guess
-    struct pieces half_guess = p_split(l, i_sub(l, guess, k_bits(l, F32_NORMAL)), 1);
-    struct asm_reg hg = p_pair(l, &half_guess, 0, 0);
-    struct val r = p_mul(l, hg, p_constant_and(l, 1, t));
-    r = p_mac(l, r, hg, p_pair(l, &pt, 1, NO_PIECE_AT));
-    struct pieces py = p_split(l, y, 2), pr = p_split(l, r, 2);
-    struct asm_reg y0 = p_pair(l, &py, 0, NO_PIECE_AT), y12 = p_pair(l, &py, 0, 1);
-    struct val rem = p_msc(l, m, y0, y0);
-    rem = p_msc(l, rem, y12, p_pair(l, &py, 1, 0));
+    struct val root = y;
     if (math_full(l)) {
+        // y + (m - y^2) / (2 y), with y's first 16 bits and 1 / (2 y) from the guess
+        struct pieces half_guess = p_split(l, i_sub(l, guess, k_bits(l, F32_NORMAL)), 1);
+        struct asm_reg hg = p_pair(l, &half_guess, 0, 0);
+        struct val r = p_mul(l, hg, p_constant_and(l, 1, t));
+        r = p_mac(l, r, hg, p_pair(l, &pt, 1, NO_PIECE_AT));
+        struct pieces py = p_split(l, y, 2), pr = p_split(l, r, 2);
+        struct asm_reg y0 = p_pair(l, &py, 0, NO_PIECE_AT), y12 = p_pair(l, &py, 0, 1);
+        struct val rem = p_msc(l, m, y0, y0);
+        rem = p_msc(l, rem, y12, p_pair(l, &py, 1, 0));
         struct asm_reg y2 = p_pair(l, &py, 1, NO_PIECE_AT);
         rem = p_msc(l, rem, y2, y2);
+        struct pieces p_rem = p_split(l, rem, 2);
+        root = p_mac(l, p_mul_n(l, &p_rem, &pr, 2), y12, p_constants(l, 1, 1));
     }
-    int n = math_full(l) ? 2 : 1;
-    struct pieces p_rem = p_split(l, rem, n);
-    struct val root = p_mac(l, p_mul_n(l, &p_rem, &pr, n), y12, p_constants(l, 1, 1));
     root = i_add(l, root, k);
     // Zeros (and denormals) keep their sign, other negatives are NaN, infinity and NaN stay.
     struct val normal = k_bits(l, F32_NORMAL), magnitude = f_abs(l, x);

@@ -60,6 +60,64 @@ struct asm_reg p_constant_and(struct lanes * l, float low, struct val high) {
     return x;
 }
 
+struct asm_reg p_two(struct lanes * l, struct val low, struct val high) {
+    struct asm_reg a = lanes_bm(l, &low), b = lanes_bm(l, &high), x = asm_local(l->p, ASM_X);
+    convert_half(l, x, 0, a);
+    convert_half(l, x, 1, b);
+    return x;
+}
+
+struct asm_reg p_twice(struct lanes * l, struct val v) {
+    lanes_bm(l, &v);
+    return p_two(l, v, v);
+}
+
+struct asm_reg p_halves(struct lanes * l, struct val v) {
+    struct asm_reg x = p_twice(l, v);
+    struct val rest = p_msc(l, v, x, p_constants(l, 0.5f, 0.5f));
+    convert_half(l, x, 1, rest.bm);
+    return x;
+}
+
+struct asm_reg p_swapped(struct lanes * l, struct asm_reg x) {
+    struct asm_reg d = asm_local(l->p, ASM_X), half = asm_local(l->p, ASM_R);
+    emit_set_small(l->p, half, 32);
+    emit_shift_bytes(l->p, d, x, x, half);
+    return d;
+}
+
+struct asm_reg p_and_none(struct lanes * l, struct val low) {
+    struct asm_reg bm = lanes_bm(l, &low), x = asm_local(l->p, ASM_X);
+    convert_half(l, x, 0, bm);
+    load_half(l, x, 1, 0);
+    return x;
+}
+
+// Modes of the shuffle: the even and the odd 16-bit elements of two vectors.
+enum { SHUFFLE_EVEN = 2, SHUFFLE_ODD = 3 };
+
+static struct asm_reg shuffled(struct lanes * l, struct asm_reg a, struct asm_reg b, int mode) {
+    struct asm_reg d = asm_local(l->p, ASM_X), m = asm_local(l->p, ASM_R);
+    emit_set_small(l->p, m, mode);
+    emit_shuffle(l->p, d, a, b, m);
+    return d;
+}
+
+struct asm_reg p_uppers(struct lanes * l, struct val low, struct val high) {
+    return shuffled(l, lanes_x(l, &low), lanes_x(l, &high), SHUFFLE_ODD);
+}
+
+struct asm_reg p_upper_and(struct lanes * l, struct val low, struct val high) {
+    struct asm_reg x = p_uppers(l, low, low);
+    convert_half(l, x, 1, lanes_bm(l, &high));
+    return x;
+}
+
+struct asm_reg p_lowers(struct lanes * l, struct val v) {
+    struct asm_reg x = lanes_x(l, &v);
+    return shuffled(l, x, x, SHUFFLE_EVEN);
+}
+
 struct asm_reg p_pair(struct lanes * l, struct pieces * p, int i, int j) {
     if (!p->has[i][j]) {
         struct asm_reg x = emit_new_pair(l->p);

@@ -26,6 +26,20 @@ struct asm_reg p_constants(struct lanes * l, float low, float high);
 // Two parameters that are words of two equal bf16.
 struct asm_reg p_params(struct lanes * l, int low, int high);
 struct asm_reg p_constant_and(struct lanes * l, float low, struct val high);
+// Two values as bf16, and one value in both halves.
+struct asm_reg p_two(struct lanes * l, struct val low, struct val high);
+struct asm_reg p_twice(struct lanes * l, struct val v);
+// A value as its first two pieces, and a vector with its halves in the other places.
+struct asm_reg p_halves(struct lanes * l, struct val v);
+struct asm_reg p_swapped(struct lanes * l, struct asm_reg x);
+// A value as bf16 below and zero above.
+struct asm_reg p_and_none(struct lanes * l, struct val low);
+// The upper 16 bits of every lane of two values: bf16, cut. The lower ones of one, in both halves:
+// a bf16 that was made with integers.
+struct asm_reg p_uppers(struct lanes * l, struct val low, struct val high);
+struct asm_reg p_lowers(struct lanes * l, struct val v);
+// A value cut and one rounded.
+struct asm_reg p_upper_and(struct lanes * l, struct val low, struct val high);
 
 // c + a.low * b.low + a.high * b.high, c less them, and the products alone.
 struct val p_mac(struct lanes * l, struct val c, struct asm_reg a, struct asm_reg b);

@@ -8,6 +8,8 @@ enum {
     ITERATIONS = 64,      // of a descriptor
     SHIM_WRAP = 1023,
     MEM_WRAP = 1023,
+    STAY_TILES = 63,  // a lock counts no further
+    STAY_LEAST = 8,   // tiles of a core, for which telling of all chunks pays
     LONG_SLICES = 16, // from so many on two come at once, in longer bursts of host memory
     MOST_STEPS = 96,  // of an instruction stream, which then takes less than 1 ms to make
     TILE_BYTES = MM_TILE * MM_TILE * 4,
@@ -48,6 +50,23 @@ static int64_t chunk_cost(const struct mm_plan * p, int64_t tiles, int64_t q, in
     return words * (q + tiles * (q - last));
 }
 
+static struct mm_cut chain_of(const struct mm_plan * p, int64_t chunk_slices) {
+    int64_t chunk_k = least(chunk_slices * mm_slice_k(p->t), p->k), n = ceil_div(p->k, chunk_k);
+    return (struct mm_cut){
+        .rounds = 1,
+        .chunks = (int) n,
+        .chunk_k = (uint32_t) chunk_k,
+        .last_k = (uint32_t) (p->k - (n - 1) * chunk_k),
+    };
+}
+
+static struct mm_cut equal(int64_t rounds, int64_t chunk_k) {
+    return (struct mm_cut){.rounds = (int) rounds,
+                           .chunks = 1,
+                           .chunk_k = (uint32_t) chunk_k,
+                           .last_k = (uint32_t) chunk_k};
+}
+
 // An even number of chunks, so that two buffers take turns; few enough for their descriptors.
 static bool chain_of_chunks(struct mm_plan * p, int64_t tiles, int64_t most_k) {
     int64_t slice = mm_slice_k(p->t), slices = ceil_div(p->k, slice), best = 0;
@@ -61,10 +80,7 @@ static bool chain_of_chunks(struct mm_plan * p, int64_t tiles, int64_t most_k) {
     if (!best) {
         return false;
     }
-    p->rounds = 1;
-    p->chunks = (int) ceil_div(slices, best);
-    p->chunk_k = (uint32_t) least(best * slice, p->k);
-    p->last_k = (uint32_t) (p->k - (p->chunks - 1) * best * slice);
+    p->x = p->y = chain_of(p, best);
     p->slices = (uint32_t) slices;
     return true;
 }
@@ -83,9 +99,7 @@ static bool equal_chunks(struct mm_plan * p, int64_t most_k) {
     if (!best || best_slices > MMP_RUNS) {
         return false;
     }
-    p->chunks = 1;
-    p->rounds = (int) (blocks / best);
-    p->chunk_k = p->last_k = (uint32_t) (best * MM_WHOLE_K);
+    p->x = p->y = equal(blocks / best, best * MM_WHOLE_K);
     p->slices = (uint32_t) best_slices;
     return true;
 }
@@ -97,9 +111,7 @@ static bool whole_slices(struct mm_plan * p, int64_t most_k) {
     if (p->is_vector || p->k % slice || slice > most_k) {
         return false;
     }
-    p->chunks = 1;
-    p->rounds = (int) (slices / q);
-    p->chunk_k = p->last_k = (uint32_t) (q * slice);
+    p->x = p->y = equal(slices / q, q * slice);
     p->slices = (uint32_t) slices;
     return true;
 }
@@ -182,12 +194,41 @@ static void plan_n(struct mm_plan * p) {
 }
 
 static void plan_pass(struct mm_plan * p, const struct kernel_spec * spec) {
-    int64_t runs = (int64_t) p->slices > p->rounds ? (int64_t) p->slices : p->rounds;
+    int64_t runs = (int64_t) p->slices > p->x.rounds ? (int64_t) p->slices : p->x.rounds;
     p->pass = least(least(ITERATIONS, MMP_RUNS / runs), p->n_tiles);
     // the walks from n tile to n tile
     int64_t x = p->n_step * spec->inputs[1].nb[1] / 4, out = p->n_step * spec->output.nb[1] / 4;
     if (p->n_tiles > 1 && (x > STEP_LIMIT || out > STEP_LIMIT)) {
         p->pass = 1;
+    }
+}
+
+// Rows of a that serve several tiles of a step come from host memory once where there is room for
+// them. Their chunks have descriptors and locks of their own, so that the next step's first chunk
+// comes while this one's last tile takes the others.
+static void plan_stay(struct mm_plan * p) {
+    enum { SLICE_CYCLES = 2048, CHUNK_CYCLES = 1632 }; // to come; to tell four memtiles of one
+    int64_t slice = mm_slice_k(p->t), slices = p->slices, best = 0, best_cost = 0;
+    int64_t y_rows = p->y_groups * MM_Y_ROWS, x_rows = p->x_groups * MM_X_ROWS;
+    int64_t room =
+        ARRAY_MEM_BYTES - p->core_rows * TILE_BYTES - 2 * x_rows * mm_chunk_bytes(p, p->x.chunk_k);
+    bool alike = p->n_tiles % p->pass == 0 && slices == ceil_div(p->k, slice);
+    if (p->is_vector || !alike || p->pass < 2 || p->pass > STAY_TILES ||
+        p->steps * p->pass < STAY_LEAST) {
+        return;
+    }
+    for (int64_t q = 1; q < slices && mm_chunk_bytes(p, (uint32_t) (q * slice)) / 4 <= SHIM_WRAP;
+         q++) {
+        int64_t chunks = ceil_div(slices, q), cost = q * SLICE_CYCLES + chunks * CHUNK_CYCLES;
+        int64_t bytes = y_rows * chunks * q * slice * p->t->element_bytes;
+        if (chunks <= MMP_CHUNKS && bytes <= room && (!best || cost < best_cost)) {
+            best = q;
+            best_cost = cost;
+        }
+    }
+    if (best) {
+        p->y = chain_of(p, best);
+        p->y_stays = true;
     }
 }
 
@@ -233,7 +274,7 @@ static enum status check(const struct kernel_spec * spec, struct error * err) {
     if (spec->n_inputs != 2) {
         return error_set(err, ST_INVALID, "mul_mat takes 2 inputs, %d given", spec->n_inputs);
     }
-    const struct mm_type * t = mm_type(a->dtype);
+    const struct mm_type * t = mm_type(spec->arch, a->dtype);
     if (!t || b->dtype != a->dtype || out->dtype != t->out) {
         return error_set(err, ST_UNSUPPORTED, "no mul_mat of %s and %s to %s", dtype_name(a->dtype),
                          dtype_name(b->dtype), dtype_name(out->dtype));
@@ -265,7 +306,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         return st;
     }
     *p = (struct mm_plan){
-        .t = mm_type(spec->inputs[0].dtype),
+        .t = mm_type(spec->arch, spec->inputs[0].dtype),
         .m = spec->output.ne[0],
         .n = spec->output.ne[1],
         .k = spec->inputs[0].ne[0],
@@ -291,5 +332,6 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         return error_set(err, ST_UNSUPPORTED, "%lld steps are too many for one instruction stream",
                          (long long) p->steps);
     }
+    plan_stay(p);
     return ST_OK;
 }

@@ -15,15 +15,21 @@ enum {
     MMP_CORE_ROWS_GEMV = 2,
 };
 
+// How the rows of an operand come to a memtile: `rounds` times a chain of `chunks`, the last one
+// shorter.
+struct mm_cut {
+    int rounds, chunks;
+    uint32_t chunk_k, last_k;
+};
+
 struct mm_plan {
     const struct mm_type * t;
     bool is_vector; // gemv, else gemm
     int core_rows;  // in use
 
-    // k: a tile's rows come as `rounds` times a chain of `chunks`, the last one shorter.
-    int rounds, chunks;
-    uint32_t chunk_k, last_k;
-    uint32_t slices; // of a tile
+    struct mm_cut y, x; // gemv: x comes in full
+    bool y_stays;       // gemm: in the memtile, for all tiles of a step
+    uint32_t slices;    // of a tile
 
     // m: tiles of y_rows; one step makes as many as there are different y streams.
     int y_rows, y_groups;

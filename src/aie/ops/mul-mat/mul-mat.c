@@ -3,22 +3,22 @@
 // and y as it arrives, hands the tile on. Every lock is back at its first value when a run is over.
 #include "mul-mat.h"
 
-#include "aie/isa/aie2.h"
+#include "aie/target/verbs.h"
 
 #include <string.h>
 
-enum { OWN_LOCKS = 48 }; // the core's numbering of its own tile's locks
-
-static const struct mm_type types[] = {
-    {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 4, 16, 64},
-    {DTYPE_I16, DTYPE_I32, 2, 8, 16, 4, 8, 65},
-    {DTYPE_I8, DTYPE_I32, 1, 8, 16, 8, 16, 65},
+static const struct mm_machine * const machines[AIE_ARCH_COUNT] = {
+    [AIE_ARCH_AIE2] = &mm_aie2,
 };
 
-const struct mm_type * mm_type(enum dtype in) {
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        if (types[i].in == in) {
-            return &types[i];
+static const struct mm_type * const types[AIE_ARCH_COUNT] = {
+    [AIE_ARCH_AIE2] = mm_aie2_types,
+};
+
+const struct mm_type * mm_type(enum aie_arch arch, enum dtype in) {
+    for (int i = 0; types[arch] && i < MM_TYPES; i++) {
+        if (types[arch][i].in == in) {
+            return &types[arch][i];
         }
     }
     return NULL;
@@ -61,6 +61,7 @@ void mm_params(const struct mm_type * t, int x_groups, int y_groups, uint32_t ti
 
 struct program {
     struct asm_program * p;
+    const struct mm_machine * machine;
     const struct mm_type * t;
     struct mm_block block;
     struct asm_reg tiles, slices, trips, row; // parameters
@@ -69,28 +70,32 @@ struct program {
     struct asm_reg xy_other, c_other, minus_one, one, first_config;
 };
 
+static int32_t address(const struct program * w, int32_t at) { // by which the core knows it
+    return (int32_t) asm_target(w->p)->own_window + at;
+}
+
 static void set(struct program * w, struct asm_reg r, int32_t value) {
-    ASM(w->p, AIE2_MOVXM_lng_cg, A_REG(r), A_IMM(value));
+    emit_set(w->p, r, value);
 }
 
 static void copy(struct program * w, struct asm_reg to, struct asm_reg from) {
-    ASM(w->p, AIE2_MOV_mv_scl, A_REG(to), A_REG(from));
+    emit_copy(w->p, to, from);
 }
 
 static void acquire(struct program * w, int lock) {
-    asm_lock_acquire(w->p, OWN_LOCKS + lock, w->minus_one);
+    asm_lock_acquire(w->p, asm_target(w->p)->own_locks + lock, w->minus_one);
 }
 
 static void release(struct program * w, int lock) {
-    asm_lock_release(w->p, OWN_LOCKS + lock, w->one);
+    asm_lock_release(w->p, asm_target(w->p)->own_locks + lock, w->one);
 }
 
 static void flip(struct program * w, struct asm_reg r, struct asm_reg other) {
-    ASM(w->p, AIE2_XOR, A_REG(r), A_REG(r), A_REG(other));
+    emit_alu(w->p, AIE_BASIC_XOR, r, r, other);
 }
 
 static void count_down(struct program * w, struct asm_reg r) {
-    ASM(w->p, AIE2_ADD_add_r_ri, A_REG(r), A_REG(r), A_IMM(-1));
+    emit_add_small(w->p, r, r, -1);
 }
 
 static void read_parameters(struct program * w) {
@@ -111,43 +116,41 @@ static void read_parameters(struct program * w) {
         {A_FIXED(AIE_REG(AIE_M, 6)), MM_PARAM_X_STEP},
         {A_FIXED(AIE_REG(AIE_M, 7)), MM_PARAM_Y_STEP},
     };
-    set(w, at, MM_CORE_MEMORY + MM_PARAMS);
+    set(w, at, address(w, MM_PARAMS));
     for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++) {
-        ASM(p, AIE2_LDA_dms_lda_idx_imm, loads[i].to, A_REG(at), A_IMM(4 * loads[i].param));
+        emit_load_scalar(p, 0, LANE_32, loads[i].to, at, 4 * loads[i].param);
     }
     for (int d = 0; d < 6; d++) {
-        ASM(p, AIE2_LDA_dms_lda_idx_imm, A_FIXED(AIE_REG(AIE_DN, d)), A_REG(at),
-            A_IMM(4 * MM_PARAM_LAST));
-        ASM(p, AIE2_MOVXM_lng_cg, A_FIXED(AIE_REG(AIE_DC, d)), A_IMM(0));
+        emit_load_scalar(p, 0, LANE_32, A_FIXED(AIE_REG(AIE_DN, d)), at, 4 * MM_PARAM_LAST);
+        emit_set_fixed(p, AIE_REG(AIE_DC, d), 0);
     }
     for (int d = 0; d < 4; d++) {
-        ASM(p, AIE2_LDA_dms_lda_idx_imm, A_FIXED(AIE_REG(AIE_M, d)), A_REG(at),
-            A_IMM(4 * MM_PARAM_C_WRAP));
-        ASM(p, AIE2_MOVXM_lng_cg, A_FIXED(AIE_REG(AIE_DJ, d)), A_IMM(trip_c_bytes(w->t)));
+        emit_load_scalar(p, 0, LANE_32, A_FIXED(AIE_REG(AIE_M, d)), at, 4 * MM_PARAM_C_WRAP);
+        emit_set_fixed(p, AIE_REG(AIE_DJ, d), trip_c_bytes(w->t));
     }
-    set(w, w->x, MM_CORE_MEMORY + MM_X);
-    set(w, w->y, MM_CORE_MEMORY + MM_Y);
-    set(w, w->c, MM_CORE_MEMORY + MM_C);
+    set(w, w->x, address(w, MM_X));
+    set(w, w->y, address(w, MM_Y));
+    set(w, w->c, address(w, MM_C));
 }
 
 static void point(struct program * w, struct asm_reg to, struct asm_reg base, int offset) {
     struct asm_reg at = asm_local(w->p, ASM_R), by = asm_local(w->p, ASM_R);
     set(w, by, offset);
-    ASM(w->p, AIE2_ADD, A_REG(at), A_REG(base), A_REG(by));
+    emit_alu(w->p, AIE_BASIC_ADD, at, base, by);
     copy(w, to, at);
 }
 
 static void run_slice(struct program * w) {
-    struct mm_offsets o = mm_block_offsets(w->t);
+    struct mm_offsets o = w->machine->offsets(w->t);
     struct asm_reg second = asm_local(w->p, ASM_R);
     point(w, w->block.x, w->x, o.x);
     point(w, w->block.y, w->y, o.y);
-    ASM(w->p, AIE2_ADD, A_REG(second), A_REG(w->c), A_REG(w->row));
+    emit_alu(w->p, AIE_BASIC_ADD, second, w->c, w->row);
     point(w, w->block.from[0], w->c, o.c);
     point(w, w->block.from[1], second, o.c);
     point(w, w->block.to[0], w->c, o.c);
     point(w, w->block.to[1], second, o.c);
-    mm_block_loop(&w->block, w->t, w->trips);
+    w->machine->loop(&w->block, w->t, w->trips);
 }
 
 static void write_program(struct program * w) {
@@ -158,32 +161,39 @@ static void write_program(struct program * w) {
     for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
         *scalars[i] = asm_global(p, ASM_R);
     }
-    mm_block_begin(&w->block, p, w->t);
+    w->machine->begin(&w->block, p, w->t);
     set(w, w->one, 1);
     set(w, w->minus_one, -1);
     set(w, w->xy_other, MM_XY_OTHER);
     set(w, w->c_other, MM_C_OTHER);
-    set(w, w->first_config, (int32_t) mm_block_config(w->t) | 1); // drops the accumulator
-    int wait = asm_label_new(p), tile = asm_label_new(p), slice = asm_label_new(p);
+    set(w, w->first_config, (int32_t) w->machine->config(w->t) | 1); // drops the accumulator
+    int wait = asm_label_new(p), tile = asm_label_new(p);
+    int slice = asm_label_new(p), first = asm_label_new(p);
     asm_label(p, wait);
     acquire(w, MM_LOCK_X_FULL); // the parameters came before it
     release(w, MM_LOCK_X_FULL);
     read_parameters(w);
     asm_label(p, tile);
-    acquire(w, MM_LOCK_C_EMPTY);
     copy(w, w->left, w->slices);
     copy(w, w->block.first, w->first_config);
-    asm_label(p, slice);
+    acquire(w, MM_LOCK_C_EMPTY);
     acquire(w, MM_LOCK_Y_FULL);
     acquire(w, MM_LOCK_X_FULL);
-    run_slice(w);
+    asm_jump(p, first);
+    asm_label(p, slice); // one row of locks between two slices: each wants idle bundles around it
     release(w, MM_LOCK_Y_EMPTY);
     release(w, MM_LOCK_X_EMPTY);
+    acquire(w, MM_LOCK_Y_FULL);
+    acquire(w, MM_LOCK_X_FULL);
+    asm_label(p, first);
+    run_slice(w);
     flip(w, w->x, w->xy_other);
     flip(w, w->y, w->xy_other);
     copy(w, w->block.first, w->block.conf);
     count_down(w, w->left);
     asm_jump_if_nonzero(p, w->left, slice);
+    release(w, MM_LOCK_Y_EMPTY);
+    release(w, MM_LOCK_X_EMPTY);
     release(w, MM_LOCK_C_FULL);
     flip(w, w->c, w->c_other);
     count_down(w, w->tiles);
@@ -193,7 +203,11 @@ static void write_program(struct program * w) {
 
 enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_code * out,
                        struct mm_bank_use * use, struct error * err) {
-    struct program w = {.t = t};
+    struct program w = {.t = t, .machine = machines[arch]};
+    if (!w.machine) {
+        return error_set(err, ST_UNSUPPORTED, "products are not yet there on %s",
+                         aie_target(arch)->name);
+    }
     if (asm_new(arch, &w.p) != ST_OK) {
         return error_set(err, ST_NO_MEMORY, "aie: out of memory");
     }

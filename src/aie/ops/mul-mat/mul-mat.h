@@ -40,7 +40,7 @@ enum {
     MM_MOST_BUNDLES = 65, // of a trip
 };
 
-const struct mm_type * mm_type(enum dtype in); // NULL: there is none
+const struct mm_type * mm_type(enum aie_arch arch, enum dtype in); // NULL: there is none
 static inline int mm_block_k(const struct mm_type * t) {
     return t->block_bytes / t->element_bytes;
 }
@@ -59,7 +59,6 @@ static inline int mm_slice_k(const struct mm_type * t) {
 //
 // The tiles fill their banks. Parameters come when no tile is there, and lie in one.
 enum {
-    MM_CORE_MEMORY = 0x70000,
     MM_C = 0x0000,
     MM_C_OTHER = 0x4000,
     MM_PARAMS = 0x7f00,
@@ -109,7 +108,7 @@ struct mm_bank_use {
 enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_code * out,
                        struct mm_bank_use * use, struct error * err);
 
-// ---- mul-mat-block.c: what a trip does ----
+// ---- what a trip does: placed by hand, one file a target (aie2-block.c) ----
 
 struct mm_block {
     struct asm_program * p;
@@ -127,11 +126,17 @@ struct mm_offsets {
     int x, y, c;
 };
 
-// Takes registers and sets them; once, first.
-void mm_block_begin(struct mm_block * b, struct asm_program * p, const struct mm_type * t);
-struct mm_offsets mm_block_offsets(const struct mm_type * t);
-uint32_t mm_block_config(const struct mm_type * t);
-void mm_block_loop(struct mm_block * b, const struct mm_type * t, struct asm_reg trips);
+struct mm_machine {
+    // Takes registers and sets them; once, first.
+    void (*begin)(struct mm_block * b, struct asm_program * p, const struct mm_type * t);
+    struct mm_offsets (*offsets)(const struct mm_type * t);
+    uint32_t (*config)(const struct mm_type * t); // of the multiplier; bit 0: no accumulator yet
+    void (*loop)(struct mm_block * b, const struct mm_type * t, struct asm_reg trips);
+};
+extern const struct mm_machine mm_aie2;
+// Apart from it, because who writes streams needs no core programs.
+enum { MM_TYPES = 3 };
+extern const struct mm_type mm_aie2_types[MM_TYPES];
 
 // ---- the family ----
 

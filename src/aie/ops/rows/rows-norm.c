@@ -8,14 +8,56 @@
 //
 // f, e and g are arguments 0, 1 and 2; NORM has one pass more, for the mean.
 #include "rows-ops.h"
-
-#include "aie/isa/aie2.h"
+#include "aie/ops/lanes/pieces.h"
 
 static void mean_pass(struct rows_writer * w, int entry, int next) {
     rows_sum_pass(w, entry);
     rows_put(w, RW_SLOT_MEAN, f_mul(&w->lanes, rows_summed(w), k_param(&w->lanes, RW_ARG_FACTOR)));
     rows_label_to(w, w->stage, next);
     asm_jump(w->p, w->next_pass);
+}
+
+// Two pieces of a number, 16 bits, are enough for its square and its product where the result may
+// be fast; what is the same for all vectors is loaded once a trip.
+static void square_loop(struct rows_writer * w) {
+    struct lanes * l = &w->lanes;
+    struct val mean = rows_get(w, RW_SLOT_MEAN);
+    lanes_bm(l, &mean);
+    for (int i = 0; i < 2; i++) {
+        struct val d = f_sub(l, lanes_load(l, w->pa, MEM_A, false), mean);
+        if (w->fast) {
+            struct asm_reg d12 = p_halves(l, d);
+            rows_sum(w, i, p_mac(l, p_mul(l, d12, p_swapped(l, d12)), d12, d12));
+        } else {
+            struct factor f = f_factor(l, d, 3, FACTOR_BOTH);
+            rows_sum(w, i, f_product(l, &f, &f));
+        }
+    }
+}
+
+static void scale_loop(struct rows_writer * w) {
+    struct lanes * l = &w->lanes;
+    struct val mean = rows_get(w, RW_SLOT_MEAN);
+    lanes_bm(l, &mean);
+    struct asm_reg first = {0}, second = {0};
+    struct factor scale = {0};
+    if (w->fast) {
+        first = rows_pieces(w, RW_SLOT_FACTOR, RW_SLOT_FACTOR);
+        second = rows_pieces(w, RW_SLOT_FACTOR + 1, RW_SLOT_FACTOR + 1);
+    } else {
+        scale = rows_get_factor(w, RW_SLOT_FACTOR);
+    }
+    for (int i = 0; i < 2; i++) {
+        struct val d = f_sub(l, lanes_load(l, w->pa, MEM_A, false), mean), y;
+        if (w->fast) {
+            struct asm_reg d12 = p_halves(l, d);
+            y = p_mac(l, p_mul(l, d12, second), d12, first);
+        } else {
+            struct factor f = f_factor(l, d, 3, FACTOR_LEFT);
+            y = f_product(l, &f, &scale);
+        }
+        lanes_store(l, y, w->pout, MEM_OUT, false);
+    }
 }
 
 static void square_pass(struct rows_writer * w, int entry, int next) {
@@ -27,11 +69,7 @@ static void square_pass(struct rows_writer * w, int entry, int next) {
     rows_fill(w, w->row_a, MEM_A, rows_get(w, RW_SLOT_MEAN));
     rows_clear_sums(w);
     asm_loop_begin(w->p, w->trips);
-    for (int i = 0; i < 2; i++) {
-        struct val d = f_sub(l, lanes_load(l, w->pa, MEM_A, false), rows_get(w, RW_SLOT_MEAN));
-        struct factor f = f_factor(l, d, 3, FACTOR_BOTH);
-        rows_sum(w, i, f_product(l, &f, &f));
-    }
+    square_loop(w);
     asm_loop_end(w->p);
     rows_keep_sums(w);
     struct val s = f_mul(l, rows_summed(w), k_param(l, RW_ARG_FACTOR));
@@ -45,15 +83,9 @@ static void square_pass(struct rows_writer * w, int entry, int next) {
 }
 
 static void scale_pass(struct rows_writer * w, int body) {
-    struct lanes * l = &w->lanes;
     asm_label(w->p, body);
     asm_loop_begin(w->p, w->trips);
-    struct factor scale = rows_get_factor(w, RW_SLOT_FACTOR);
-    for (int i = 0; i < 2; i++) {
-        struct val d = f_sub(l, lanes_load(l, w->pa, MEM_A, false), rows_get(w, RW_SLOT_MEAN));
-        struct factor f = f_factor(l, d, 3, FACTOR_LEFT);
-        lanes_store(l, f_product(l, &f, &scale), w->pout, MEM_OUT, false);
-    }
+    scale_loop(w);
     asm_loop_end(w->p);
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
     rows_end(w, w->wait);

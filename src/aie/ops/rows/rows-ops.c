@@ -38,13 +38,24 @@ enum rows_program_id rows_program_of(const struct kernel_spec * spec) {
     return spec->inputs[1].dtype == DTYPE_F16 ? RW_SOFT_F16 : RW_SOFT_F32;
 }
 
+bool rows_fast(const struct kernel_spec * spec) {
+    return kernel_has_exact(spec) && spec->precision == KERNEL_FAST;
+}
+
 // Apart from the programs, so that who has no compiler has the names.
 const char * rows_program_name(const struct kernel_spec * spec) {
     static const char * const names[RW_PROGRAMS] = {
         [RW_REDUCE] = "rows_reduce",     [RW_NORM] = "rows_norm",         [RW_SOFT] = "rows_soft",
         [RW_SOFT_F32] = "rows_soft_f32", [RW_SOFT_F16] = "rows_soft_f16", [RW_LOSS] = "rows_loss",
     };
-    return names[rows_program_of(spec)];
+    static const char * const exact_names[RW_PROGRAMS] = {
+        [RW_NORM] = "rows_norm_exact",
+        [RW_SOFT] = "rows_soft_exact",
+        [RW_SOFT_F32] = "rows_soft_f32_exact",
+        [RW_SOFT_F16] = "rows_soft_f16_exact",
+    };
+    bool exact = kernel_has_exact(spec) && !rows_fast(spec);
+    return (exact ? exact_names : names)[rows_program_of(spec)];
 }
 
 // ---- what all passes are made of ----
@@ -148,7 +159,7 @@ struct asm_reg rows_pieces(struct rows_writer * w, int low, int high) {
 }
 
 struct factor rows_get_factor(struct rows_writer * w, int slot) {
-    return (struct factor){.pieces = 3,
+    return (struct factor){.pieces = w->fast ? 2 : 3,
                            .p12 = rows_pieces(w, slot, slot + 1),
                            .p21 = rows_pieces(w, slot + 1, slot),
                            .p31 = rows_pieces(w, slot + 2, slot)};

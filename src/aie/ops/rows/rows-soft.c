@@ -6,8 +6,9 @@
 // A resident row keeps t, and e where x was; a streamed one makes them anew in each pass.
 #include "rows-ops.h"
 
-#include "aie/target/verbs.h"
+#include "aie/ops/lanes/math-fast.h"
 #include "aie/ops/lanes/pieces.h"
+#include "aie/target/verbs.h"
 
 #define MINUS_INFINITY 0xff800000u
 
@@ -190,7 +191,13 @@ static void exp_block(struct rows_writer * w, int block) {
     for (int i = 0; i < w->exp_vectors; i++) {
         m[i] = f_sub(l, most, lanes_load(l, w->ps, MEM_SCRATCH, false));
     }
-    rows_exp_minus(l, w->exp_vectors, m, e);
+    if (w->fast) {
+        for (int i = 0; i < w->exp_vectors; i++) {
+            e[i] = m_fast_exp_minus(l, m[i]);
+        }
+    } else {
+        rows_exp_minus(l, w->exp_vectors, m, e);
+    }
     for (int i = 0; i < w->exp_vectors; i++) {
         rows_sum(w, i, e[i]);
         lanes_store(l, e[i], w->pa, MEM_A, true);
@@ -242,9 +249,18 @@ static void divide_pass(struct rows_writer * w, int body, int scaled_at, int exp
     call(w, exp_at, there);
     rows_copy(w, w->pa, w->row_a);
     loop_begin(w);
-    struct factor inverse = rows_get_factor(w, RW_SLOT_FACTOR);
-    struct factor f = f_factor(l, lanes_load(l, w->pa, MEM_A, false), 3, FACTOR_LEFT);
-    lanes_store(l, f_product(l, &f, &inverse), w->pout, MEM_OUT, false);
+    struct val e = lanes_load(l, w->pa, MEM_A, false);
+    if (w->fast) {
+        struct asm_reg first = rows_pieces(w, RW_SLOT_FACTOR, RW_SLOT_FACTOR);
+        struct asm_reg second = rows_pieces(w, RW_SLOT_FACTOR + 1, RW_SLOT_FACTOR + 1);
+        struct asm_reg e12 = p_halves(l, e);
+        e = p_mac(l, p_mul(l, e12, second), e12, first);
+    } else {
+        struct factor inverse = rows_get_factor(w, RW_SLOT_FACTOR);
+        struct factor f = f_factor(l, e, 3, FACTOR_LEFT);
+        e = f_product(l, &f, &inverse);
+    }
+    lanes_store(l, e, w->pout, MEM_OUT, false);
     asm_loop_end(w->p);
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
     rows_end(w, w->wait);

@@ -310,7 +310,7 @@ static void write_program(struct rows_writer * w) {
     const struct rows_program * program = w->program;
     struct asm_program * p = w->p;
     take_registers(w, program->n_best);
-    lanes_begin(&w->lanes, p, DTYPE_F32, rows_address(w, RW_POOL));
+    lanes_begin(&w->lanes, p, DTYPE_F32, w->fast, rows_address(w, RW_POOL));
     for (int i = LANES_PARAMS; i < RW_SLOT_MORE_CONSTS; i++) {
         w->lanes.consts[i] = NO_CONSTANT;
     }
@@ -348,6 +348,7 @@ static void write_program(struct rows_writer * w) {
 static enum status write_with(const struct kernel_spec * spec, int exp_vectors,
                               struct rows_code * out, struct error * err) {
     struct rows_writer w = {.program = &rows_programs[rows_program_of(spec)],
+                            .fast = rows_fast(spec),
                             .exp_vectors = exp_vectors};
     if (asm_new(spec->arch, &w.p) != ST_OK) {
         return error_set(err, ST_NO_MEMORY, "aie: out of memory");

@@ -133,6 +133,7 @@ struct rows_op {
 
 const struct rows_op * rows_find(enum kernel_op op); // NULL: there is none
 enum rows_program_id rows_program_of(const struct kernel_spec * spec);
+bool rows_fast(const struct kernel_spec * spec); // whether the program is a fast one
 const char * rows_program_name(const struct kernel_spec * spec);
 
 // A program, as rows-ops.c lists them: its passes, and what it wants of the driver.
@@ -181,6 +182,7 @@ struct rows_writer {
     struct asm_reg first, stage;          // code pointers: first pass, current pass
     struct asm_reg back;                  // and caller; behind the last row: what ends the run
     struct asm_reg acc[6];                // BM
+    bool fast;                            // functions need 15 bits only
     int exp_vectors;                      // that an exponential loop takes side by side: 1 or 2
     struct asm_reg best[3];               // X, where the program asks for them
     int wait, total;                      // labels of the driver: what `back` ends the run with

@@ -1,5 +1,6 @@
-// mul-mat-block: the inner loops, placed by hand. The multiplier is busy in every bundle; what
-// feeds it is placed as late as its latencies allow, so that twelve vector registers suffice:
+// aie2-block: the inner loops of products on aie2, placed by hand. The multiplier is busy in every
+// bundle; what feeds it is placed as late as its latencies allow, so that twelve vector registers
+// suffice:
 //
 //     bundle, seen from a k-block's first multiplication (bf16; the pattern repeats every 8)
 //              -10  -9  -8  -7  -6  -5  -4  -3  -2  -1   0   1   2   3   4   5   6   7
@@ -34,7 +35,11 @@ enum {
 
 enum { CONFIG_BF16 = 28, CONFIG_I8 = 0x308, CONFIG_I16 = 0x33a, CONFIG_FIRST = 1 };
 
-void mm_block_begin(struct mm_block * b, struct asm_program * p, const struct mm_type * t) {
+static uint32_t mm_block_config(const struct mm_type * t) {
+    return t->in == DTYPE_BF16 ? CONFIG_BF16 : t->in == DTYPE_I8 ? CONFIG_I8 : CONFIG_I16;
+}
+
+static void mm_block_begin(struct mm_block * b, struct asm_program * p, const struct mm_type * t) {
     struct asm_reg * const pointers[] = {&b->x,       &b->y,     &b->from[0],
                                          &b->from[1], &b->to[0], &b->to[1]};
     *b = (struct mm_block){.p = p, .interval = t->trip_bundles};
@@ -55,11 +60,7 @@ void mm_block_begin(struct mm_block * b, struct asm_program * p, const struct mm
     }
 }
 
-uint32_t mm_block_config(const struct mm_type * t) {
-    return t->in == DTYPE_BF16 ? CONFIG_BF16 : t->in == DTYPE_I8 ? CONFIG_I8 : CONFIG_I16;
-}
-
-struct mm_offsets mm_block_offsets(const struct mm_type * t) {
+static struct mm_offsets mm_block_offsets(const struct mm_type * t) {
     switch (t->in) {
     case DTYPE_I8:
         return (struct mm_offsets){.x = 32, .y = 96, .c = 224};
@@ -328,8 +329,21 @@ static void i16_trip(struct mm_block * b, const struct mm_type * t) {
     }
 }
 
-void mm_block_loop(struct mm_block * b, const struct mm_type * t, struct asm_reg trips) {
+static void mm_block_loop(struct mm_block * b, const struct mm_type * t, struct asm_reg trips) {
     asm_loop_begin_paced(b->p, trips, b->interval);
     (t->in == DTYPE_I8 ? i8_trip : t->in == DTYPE_I16 ? i16_trip : bf16_trip)(b, t);
     asm_loop_end(b->p);
 }
+
+const struct mm_type mm_aie2_types[MM_TYPES] = {
+    {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 4, 16, 64},
+    {DTYPE_I16, DTYPE_I32, 2, 8, 16, 4, 8, 65},
+    {DTYPE_I8, DTYPE_I32, 1, 8, 16, 8, 16, 65},
+};
+
+const struct mm_machine mm_aie2 = {
+    .begin = mm_block_begin,
+    .offsets = mm_block_offsets,
+    .config = mm_block_config,
+    .loop = mm_block_loop,
+};

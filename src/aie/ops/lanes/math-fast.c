@@ -1,0 +1,109 @@
+// math-fast: see the header. Every product is a few products of bf16 numbers, and which ones is
+// chosen term by term: what is an eighth of a sum has eight bits, what is all of it has sixteen.
+#include "math-fast.h"
+
+static const double log2_e = 1.4426950408889634, ln_2 = 0.6931471805599453;
+
+struct asm_reg m_between(struct lanes * l, struct val x, uint32_t from, uint32_t to) {
+    uint32_t by = 0x7fffffffu - to; // now the upper end is the largest integer
+    return m_greater_equal(l, i_add(l, x, k_bits(l, by)), k_bits(l, from + by));
+}
+
+// ---- e^x ----
+
+// 2 e^r, or that less 2, of r = r1 + r2, the first a bf16 number: 2 e^r1 + r2 (2 e^r1), where
+// 2 e^r1 = 2 + 2 r1 + s / 2 + s (c3 r1 + c4 s), s = 2 r1^2. The factor of the small s has eight
+// bits, and c3 and c4 make the best of it for |r| < 0.35. sign: of r.
+static struct val twice_exp_small(struct lanes * l, struct val r, float sign, bool less_one) {
+    const float c3 = 0.16796875f, c4 = 0.02099609375f;
+    struct asm_reg r11 = p_twice(l, r), ones = p_constants(l, sign, sign);
+    struct asm_reg halves = p_constants(l, 0.5f, 0.5f);
+    struct val rest = p_msc(l, r, r11, halves), square = p_mul(l, r11, r11), two = k_float(l, 2);
+    struct asm_reg s12 = p_halves(l, square);
+    struct val g = p_mul(l, p_two(l, r, square), p_constants(l, sign * c3, c4));
+    struct val p = less_one ? p_mul(l, r11, ones) : p_mac(l, two, r11, ones);
+    p = p_mac(l, p, s12, halves);
+    struct asm_reg slope = p_twice(l, less_one ? f_add(l, p, two) : p);
+    p = p_mac(l, p, s12, p_twice(l, g));
+    return sign < 0 ? p_msc(l, p, slope, p_and_none(l, rest))
+                    : p_mac(l, p, slope, p_and_none(l, rest));
+}
+
+static struct fast_power power_of(struct lanes * l, struct val x, bool negate, bool wide,
+                                  bool less_one) {
+    const float base = 0x1.8p23f; // where a float's last bit is 1
+    struct pieces log2e = p_constant(negate ? -log2_e : log2_e, 2);
+    struct pieces ln2 = p_constant(negate ? -ln_2 : ln_2, 4);
+    lanes_bm(l, &x);
+    struct val t;
+    if (wide) {
+        struct asm_reg x12 = p_halves(l, x);
+        t = p_mul(l, x12, p_pair(l, &log2e, 1, 1));
+        t = f_add(l, p_mac(l, t, x12, p_pair(l, &log2e, 0, 0)), k_float(l, base));
+    } else {
+        t = p_mac(l, k_float(l, base), p_twice(l, x), p_pair(l, &log2e, 0, 1));
+    }
+    struct asm_reg n = p_twice(l, f_sub(l, t, k_float(l, base)));
+    struct val r = p_msc(l, x, n, p_pair(l, &ln2, 0, 1));
+    r = p_msc(l, r, n, p_pair(l, &ln2, 2, 3));
+    // 2^(n-1) is a bf16 number whose bits are 128 (n + 126).
+    struct val bits_ = p_mac(l, k_float(l, base + 128 * 126), n, p_constants(l, 64, 64));
+    lanes_x(l, &bits_);
+    return (struct fast_power){twice_exp_small(l, r, negate ? -1 : 1, less_one),
+                               p_lowers(l, bits_)};
+}
+
+struct fast_power m_fast_exp(struct lanes * l, struct val x, bool negate, bool wide) {
+    return power_of(l, x, negate, wide, false);
+}
+
+struct val m_fast_power(struct lanes * l, struct fast_power e) {
+    return p_mul(l, p_halves(l, e.p), e.s);
+}
+
+struct val m_fast_power_add(struct lanes * l, struct val c, struct fast_power e) {
+    return p_mac(l, c, p_halves(l, e.p), e.s);
+}
+
+struct val m_fast_exp_minus(struct lanes * l, struct val m) {
+    enum { FAR_OFF = 0x42adccccu }; // 86.9
+    struct val e = m_fast_power(l, m_fast_exp(l, m, true, false));
+    lanes_x(l, &e);
+    lanes_x(l, &m);
+    return v_select(l, m_between(l, m, FAR_OFF, F32_INF), e, k_bits(l, 0));
+}
+
+struct val m_fast_less_one(struct lanes * l, struct val x, bool wide) {
+    // 2^n q + (2^n - 1), the latter in halves: 2^n may be too large.
+    struct fast_power e = power_of(l, x, false, wide, true);
+    struct val half = p_mac(l, k_float(l, -0.5f), e.s, p_constants(l, 1, 0));
+    return f_add(l, m_fast_power_add(l, half, e), half);
+}
+
+// ---- quotients ----
+
+struct fast_inverse m_fast_invert(struct lanes * l, struct val d) {
+    enum { MAGIC = 0x7ef311c3 - F32_NORMAL + 0x8000 }; // half the guess, which is cut below
+    struct val one = k_float(l, 1), bits_ = d;
+    lanes_bm(l, &d);
+    lanes_x(l, &bits_);
+    bits_ = i_sub(l, k_bits(l, MAGIC), bits_);
+    struct asm_reg guess = p_uppers(l, bits_, bits_); // half of it, twice
+    struct asm_reg d11 = p_twice(l, d);
+    struct val rest = p_msc(l, d, d11, p_constants(l, 0.5f, 0.5f));
+    // 1/d = guess / (1 - e) = guess (1 + e + e^2), |e| < 0.06
+    lanes_bm(l, &one);
+    struct val e = p_msc(l, one, d11, guess);
+    struct val w = p_mac(l, one, p_twice(l, e), p_constant_and(l, 1, e));
+    struct asm_reg y = p_twice(l, p_mul(l, guess, p_twice(l, w)));
+    return (struct fast_inverse){y, p_msc(l, one, p_two(l, d, rest), y)};
+}
+
+struct val m_fast_inverse(struct lanes * l, struct fast_inverse r) {
+    return p_mul(l, r.y, p_constant_and(l, 1, r.e));
+}
+
+struct val m_fast_over(struct lanes * l, struct asm_reg x, struct fast_inverse r) {
+    struct val z = p_mul(l, x, r.y);
+    return p_mac(l, z, p_twice(l, z), p_and_none(l, r.e));
+}

@@ -1,0 +1,69 @@
+// mul-mat-design: what the files that write the instruction stream of a product share.
+// mul-mat-array.c has the order of the whole, mul-mat-tiles.c descriptors and tasks of memtiles and
+// cores, mul-mat-shim.c those of the shims.
+#pragma once
+
+#include "mul-mat-plan.h"
+
+#include "aie/array/flow.h"
+
+// Channels of a memtile: in from the shim, out to the cores, tiles in from up to four cores, tiles
+// out to the shim by two channels.
+enum { MEM_IN = 0, MEM_OUT = 0, MEM_TILES_IN = 2, MEM_TILES_OUT = 2, MEM_X_OUT = 4 };
+
+// Locks of a memtile.
+enum {
+    LOCK_IN_EMPTY = 0,   // + 2 * channel
+    LOCK_IN_FULL = 1,    // + 2 * channel
+    LOCK_TILE_EMPTY = 4, // + 2 * core row
+    LOCK_TILE_FULL = 5,  // + 2 * core row
+    LOCK_X_EMPTY = 12,
+    LOCK_X_FULL = 13,
+    MEM_LOCKS = 14,
+    LOCK_STAY_EMPTY = 14, // + 2 * chunk of rows that stay; set by the instruction stream
+    LOCK_STAY_FULL = 15,
+};
+
+// Descriptors of a core.
+enum { CORE_BD_Y, CORE_BD_X, CORE_BD_C };
+
+// Descriptors of one memtile or shim that are still to be written.
+struct sheet {
+    uint64_t set; // bit by number
+    uint32_t words[ARRAY_MEM_BDS][8];
+    int operand[ARRAY_MEM_BDS]; // shim: what the address is patched with
+    uint32_t offset[ARRAY_MEM_BDS];
+};
+
+struct design { // what is written, and for what
+    const struct kernel_spec * spec;
+    struct mm_plan plan;
+    struct flow flow;
+    struct sheet * sheet;
+};
+
+// A group of steps that are pushed together.
+struct group {
+    int64_t steps, tiles; // tiles of each core
+};
+
+static inline uint32_t mm_words(const struct design * d, uint32_t k) {
+    return mm_chunk_bytes(&d->plan, k) / 4;
+}
+
+// ---- mul-mat-tiles.c: memtiles and cores ----
+
+// Writes what is on the sheet, neighbours by one operation.
+void mm_write_sheet(const struct design * d, int col, int row);
+// A memtile's descriptors: what goes to the cores, or what comes from them. Then the tasks.
+void mm_write_memtile(const struct design * d, int col, bool outputs);
+void mm_push_memtile(const struct design * d, int col, const struct group * g, bool outputs);
+void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd);
+// The core reads its parameters when a first slice has come: they are there before its tasks.
+void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tiles);
+
+// ---- mul-mat-shim.c: a step's descriptors and tasks of a shim ----
+
+// odd: one set of descriptors is for odd steps, one for even ones.
+void mm_shim_inputs(const struct design * d, int col, const struct mm_step * s, bool odd);
+void mm_shim_outputs(const struct design * d, int col, const struct mm_step * s, bool odd);

@@ -1,0 +1,178 @@
+// mul-mat-shim: what the shims do in a step: point descriptors at rows of a, b and dst.
+#include "mul-mat-design.h"
+
+enum { OPERAND_A, OPERAND_B, OPERAND_OUT };
+
+// Descriptors of a shim, one set for every other step.
+enum {
+    SHIM_FIRST,                 // gemm: chunks of a; gemv: a by channel 0
+    SHIM_SECOND,                // gemm: chunks of b; gemv: a by channel 1
+    SHIM_LAST,                  // + SHIM_FIRST or SHIM_SECOND: the last chunk, where it is shorter
+    SHIM_TILES = SHIM_LAST + 2, // up to four
+    SHIM_SET = 8,
+    SHIM_X = SHIM_TILES + 2, // gemv: b
+};
+
+static void shim_bd(const struct design * d, int bd, const struct array_bd * desc, int operand,
+                    int64_t offset) {
+    struct array_bd plain = *desc;
+    plain.acquire = plain.release = -1;
+    array_shim_bd(&plain, d->flow.target, d->sheet->words[bd]);
+    d->sheet->operand[bd] = operand;
+    d->sheet->offset[bd] = (uint32_t) offset;
+    d->sheet->set |= 1ull << bd;
+}
+
+static void push_shim(const struct design * d, int col, bool in, int channel, int bd,
+                      int64_t runs) {
+    flow_push(&d->flow, (struct flow_tile){col, ARRAY_ROW_SHIM},
+              (in ? SHIM_MM2S_QUEUE : SHIM_S2MM_QUEUE) + 8 * (uint32_t) channel, bd, runs, !in);
+}
+
+static uint32_t row_step(const struct tensor * t) {
+    return t->ne[1] > 1 ? (uint32_t) (t->nb[1] / 4) : 1;
+}
+
+// A place in an operand, and how it moves on from n tile to n tile.
+struct place {
+    int operand;
+    int64_t offset;
+    uint32_t iterations, step;
+};
+
+static int64_t batch_offset(const struct kernel_spec * spec, const struct tensor * t,
+                            const struct mm_step * s) {
+    int64_t i2 = s->batch2 / (spec->output.ne[2] / t->ne[2]);
+    int64_t i3 = s->batch3 / (spec->output.ne[3] / t->ne[3]);
+    return i2 * t->nb[2] + i3 * t->nb[3];
+}
+
+static struct place place_of(const struct design * d, int operand, const struct mm_step * s,
+                             int64_t row, bool per_tile) {
+    const struct kernel_spec * spec = d->spec;
+    const struct tensor * t = operand == OPERAND_OUT ? &spec->output : &spec->inputs[operand];
+    struct place at = {.operand = operand, .offset = batch_offset(spec, t, s) + row * t->nb[1]};
+    if (per_tile && s->tiles > 1) {
+        at.iterations = (uint32_t) s->tiles;
+        at.step = (uint32_t) (d->plan.n_step * t->nb[1] / 4);
+    }
+    return at;
+}
+
+// Chunks of rows: all but the last one, which is shorter, in one descriptor.
+static void write_rows(const struct design * d, int bd, const struct place * at,
+                       const struct mm_cut * cut, int n_rows) {
+    uint32_t words = mm_words(d, cut->chunk_k), last = mm_words(d, cut->last_k);
+    uint32_t rows = (uint32_t) n_rows;
+    bool shorter = last < words;
+    uint32_t full = (uint32_t) (cut->rounds * cut->chunks) - shorter;
+    struct array_bd first = {
+        .words = full * rows * words,
+        .next = shorter ? bd + SHIM_LAST : -1,
+        .wrap = {words, rows},
+        .step = {1, row_step(&d->spec->inputs[at->operand]), words},
+        .iterations = at->iterations,
+        .iteration_step = at->step,
+    };
+    shim_bd(d, bd, &first, at->operand, at->offset);
+    if (shorter) {
+        struct array_bd second = first;
+        second.words = rows * last;
+        second.next = -1;
+        second.wrap[0] = last;
+        shim_bd(d, bd + SHIM_LAST, &second, at->operand, at->offset + 4 * (int64_t) (full * words));
+    }
+}
+
+// One tile, or a second one `apart` elements of a row behind it as well.
+static void write_tile_bd(const struct design * d, int bd, const struct place * at, int64_t apart,
+                          int next) {
+    const struct mm_plan * p = &d->plan;
+    uint32_t rows = (uint32_t) p->x_rows, tile = rows * (uint32_t) p->y_rows;
+    shim_bd(d, bd,
+            &(struct array_bd){.words = apart ? 2 * tile : tile,
+                               .next = next,
+                               .wrap = {(uint32_t) p->y_rows, apart ? rows : 0},
+                               .step = {1, row_step(&d->spec->output), (uint32_t) apart},
+                               .iterations = at->iterations,
+                               .iteration_step = at->step},
+            at->operand, at->offset);
+}
+
+static void gemm_inputs(const struct design * d, int col, const struct mm_step * s, int set) {
+    const struct mm_plan * p = &d->plan;
+    int64_t n = s->n_first * p->n_step + p->n_start[col];
+    struct place a = place_of(d, OPERAND_A, s, mm_plan_m(p, s->m_step, col), false);
+    struct place b = place_of(d, OPERAND_B, s, n, true);
+    write_rows(d, set + SHIM_FIRST, &a, &p->y, p->y_rows);
+    write_rows(d, set + SHIM_SECOND, &b, &p->x, p->x_rows);
+    mm_write_sheet(d, col, ARRAY_ROW_SHIM);
+    push_shim(d, col, true, 0, set + SHIM_FIRST, p->y_stays ? 1 : s->tiles);
+    push_shim(d, col, true, 1, set + SHIM_SECOND, s->tiles);
+}
+
+// A channel brings the tiles of two cores, whose rows are the same and begin apart, unless the
+// second one makes the first one's tile again.
+static void gemm_outputs(const struct design * d, int col, const struct mm_step * s, int set) {
+    const struct mm_plan * p = &d->plan;
+    int first[2] = {set + SHIM_TILES, set + SHIM_TILES + 1};
+    int64_t m[MMP_CORE_ROWS_GEMM];
+    for (int i = 0; i < p->core_rows; i++) {
+        m[i] = mm_plan_m(p, s->m_step, i);
+    }
+    bool together = m[0] < m[1] && m[2] < m[3];
+    for (int i = 0; i < p->core_rows; i += together ? 2 : 1) {
+        struct place c =
+            place_of(d, OPERAND_OUT, s, s->n_first * p->n_step + p->n_start[col], true);
+        int bd = set + SHIM_TILES + (together ? i / 2 : i);
+        c.offset += 4 * m[i];
+        write_tile_bd(d, bd, &c, together ? m[i + 1] - m[i] : 0, together || i % 2 ? -1 : bd + 1);
+        first[i / 2] = i % 2 ? first[i / 2] : bd;
+    }
+    mm_write_sheet(d, col, ARRAY_ROW_SHIM);
+    for (int i = 0; i < 2; i++) {
+        push_shim(d, col, false, i, first[i], s->tiles);
+    }
+}
+
+static void gemv_inputs(const struct design * d, int col, const struct mm_step * s, int set) {
+    const struct mm_plan * p = &d->plan;
+    uint32_t piece = mm_words(d, (uint32_t) p->k) / (uint32_t) p->x_pieces;
+    struct place b = place_of(d, OPERAND_B, s, 0, false);
+    struct array_bd x = {
+        .words = (uint32_t) p->x_rows * mm_words(d, (uint32_t) p->k),
+        .next = set + SHIM_FIRST,
+        .wrap = {piece, (uint32_t) p->x_pieces},
+        .step = {1, piece, row_step(&d->spec->inputs[OPERAND_B])},
+    };
+    shim_bd(d, set + SHIM_X, &x, b.operand, b.offset);
+    for (int i = 0; i < p->core_rows; i++) {
+        int64_t m = mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col + i);
+        struct place a = place_of(d, OPERAND_A, s, m, false);
+        write_rows(d, set + (i ? SHIM_SECOND : SHIM_FIRST), &a, &p->y, p->y_rows);
+    }
+    mm_write_sheet(d, col, ARRAY_ROW_SHIM);
+    push_shim(d, col, true, 0, set + SHIM_X, 1);
+    push_shim(d, col, true, 1, set + SHIM_SECOND, 1);
+}
+
+static void gemv_outputs(const struct design * d, int col, const struct mm_step * s, int set) {
+    const struct mm_plan * p = &d->plan;
+    for (int i = 0; i < p->core_rows; i++) {
+        struct place c = place_of(d, OPERAND_OUT, s, 0, false);
+        c.offset += 4 * mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col + i);
+        write_tile_bd(d, set + SHIM_TILES + i, &c, 0, -1);
+    }
+    mm_write_sheet(d, col, ARRAY_ROW_SHIM);
+    for (int i = 0; i < p->core_rows; i++) {
+        push_shim(d, col, false, i, set + SHIM_TILES + i, 1);
+    }
+}
+
+void mm_shim_inputs(const struct design * d, int col, const struct mm_step * s, bool odd) {
+    (d->plan.is_vector ? gemv_inputs : gemm_inputs)(d, col, s, odd ? SHIM_SET : 0);
+}
+
+void mm_shim_outputs(const struct design * d, int col, const struct mm_step * s, bool odd) {
+    (d->plan.is_vector ? gemv_outputs : gemm_outputs)(d, col, s, odd ? SHIM_SET : 0);
+}

@@ -1,0 +1,263 @@
+// mul-mat-tiles: descriptors and tasks of memtiles and cores. They are written once for a run and
+// know nothing of steps; buffers take turns by their iteration.
+#include "mul-mat-design.h"
+
+// Descriptors of a memtile, within the half that a channel can use.
+enum {
+    BD_IN = 0,                     // chunks; those that go out behind them
+    BD_TILES_OUT = 2 * MMP_CHUNKS, // two tiles
+    BD_TILES_IN = 22,              // one or two
+    BD_X_IN = 21,                  // gemv, even half, where there is but one tile each way
+    BD_X_OUT = 23,
+};
+
+// ---- memtiles ----
+
+// The descriptors of a channel are in its own half.
+static int half(int channel) {
+    return channel % 2 ? ARRAY_MEM_BD_ODD : 0;
+}
+
+static void mem_bd(const struct design * d, int bd, const struct array_bd * desc) {
+    array_mem_bd(desc, d->sheet->words[bd]);
+    d->sheet->set |= 1ull << bd;
+}
+
+void mm_write_sheet(const struct design * d, int col, int row) {
+    struct sheet * s = d->sheet;
+    uint32_t base = image_addr(col, row, row == ARRAY_ROW_MEM ? MEM_BD : SHIM_BD);
+    for (uint32_t bd = 0, n; bd < ARRAY_MEM_BDS; bd += n + 1) {
+        for (n = 0; bd + n < ARRAY_MEM_BDS && s->set >> (bd + n) & 1;) {
+            n++;
+        }
+        if (n) {
+            txn_block_write(d->flow.t, base + 0x20 * bd, s->words[bd], 8 * n);
+        }
+        for (uint32_t i = bd; i < bd + n && row == ARRAY_ROW_SHIM; i++) {
+            txn_patch_address(d->flow.t, base + 0x20 * i + 4, s->operand[i], s->offset[i]);
+        }
+    }
+    s->set = 0;
+}
+
+static uint32_t block_words(const struct design * d) {
+    return (uint32_t) d->plan.t->block_bytes / 4;
+}
+
+static int bd_out(const struct mm_cut * cut) {
+    return BD_IN + cut->chunks;
+}
+
+// A stream's rows: `rows` come, `sent` go on to the cores.
+struct rows {
+    const struct mm_cut * cut;
+    uint32_t address; // of the buffers in the memtile: two, or one for each chunk that stays
+    uint32_t rows, sent;
+    int tiles; // that rows stay for; 0: they do not
+};
+
+static void write_chunks(const struct design * d, int channel, const struct rows * r) {
+    const struct mm_plan * p = &d->plan;
+    const struct mm_cut * cut = r->cut;
+    uint32_t buffer = r->sent * mm_chunk_bytes(p, cut->chunk_k);
+    for (int i = 0; i < cut->chunks; i++) {
+        bool is_last = i + 1 == cut->chunks;
+        uint32_t k = is_last ? cut->last_k : cut->chunk_k, words = mm_words(d, k);
+        uint32_t blocks = k / (uint32_t) mm_block_k(p->t), zeros = mm_chunk_zeros(p, k);
+        int empty = r->tiles ? LOCK_STAY_EMPTY + 2 * i : LOCK_IN_EMPTY + 2 * channel;
+        int full = r->tiles ? LOCK_STAY_FULL + 2 * i : LOCK_IN_FULL + 2 * channel;
+        struct array_bd in = {
+            .address = r->address + (uint32_t) (r->tiles ? i : i % 2) * buffer,
+            .words = r->rows * words,
+            .next = is_last ? -1 : half(channel) + BD_IN + i + 1,
+            .acquire = empty,
+            .acquire_value = r->tiles ? -r->tiles : -1,
+            .release = full,
+            .release_value = r->tiles ? r->tiles : 1,
+        };
+        struct array_bd out = in;
+        out.words = r->sent * block_words(d) * (blocks + zeros);
+        out.next = is_last ? -1 : half(channel) + bd_out(cut) + i + 1;
+        out.acquire = full;
+        out.release = empty;
+        out.acquire_value = -1;
+        out.release_value = 1;
+        out.step[0] = 1;
+        out.wrap[0] = block_words(d);
+        out.step[1] = words;
+        out.wrap[1] = r->sent;
+        out.step[2] = block_words(d);
+        out.wrap[2] = blocks;
+        out.after[2] = zeros;
+        if (cut->chunks == 1) {
+            in.iterations = out.iterations = 2;
+            in.iteration_step = out.iteration_step = buffer / 4;
+        }
+        mem_bd(d, half(channel) + BD_IN + i, &in);
+        mem_bd(d, half(channel) + bd_out(cut) + i, &out);
+    }
+}
+
+// Gemv: all of x, twice, sent anew for each tile.
+static void write_x(const struct design * d, uint32_t address) {
+    const struct mm_plan * p = &d->plan;
+    uint32_t sent = (uint32_t) (p->x_groups * MM_X_ROWS), row = mm_words(d, (uint32_t) p->k);
+    uint32_t block = (uint32_t) mm_block_k(p->t);
+    uint32_t blocks = (p->y.chunks > 1 ? (uint32_t) p->k : p->y.last_k) / block;
+    uint32_t zeros = mm_chunk_zeros(p, p->y.last_k);
+    struct array_bd in = {
+        .address = address,
+        .words = (uint32_t) p->x_rows * row,
+        .next = p->y.rounds == 1 ? BD_IN : -1, // then the rows of a
+        .acquire = LOCK_X_EMPTY,
+        .acquire_value = -1,
+        .release = LOCK_X_FULL,
+        .release_value = 1,
+        .iterations = 2,
+        .iteration_step = sent * row,
+    };
+    struct array_bd out = in;
+    out.words = sent * block_words(d) * (blocks + zeros) * (uint32_t) p->y.rounds;
+    out.next = -1;
+    out.acquire = LOCK_X_FULL;
+    out.release = LOCK_X_EMPTY;
+    out.step[0] = 1;
+    out.wrap[0] = block_words(d);
+    out.step[1] = row;
+    out.wrap[1] = sent;
+    out.step[2] = block_words(d);
+    out.wrap[2] = blocks;
+    out.after[2] = zeros;
+    out.step[3] = mm_words(d, p->y.chunk_k); // from round to round
+    mem_bd(d, BD_X_IN, &in);
+    mem_bd(d, BD_X_OUT, &out);
+}
+
+// The tiles of a column's cores, which leave by two channels.
+static void write_tiles(const struct design * d, uint32_t address) {
+    const struct mm_plan * p = &d->plan;
+    uint32_t cols = (uint32_t) p->t->out_cols, width = (uint32_t) (p->y_groups * MM_Y_ROWS);
+    uint32_t tile = width * (uint32_t) (p->x_groups * MM_X_ROWS);
+    int each = p->core_rows / 2;
+    for (int i = 0; i < p->core_rows; i++) {
+        struct array_bd in = {
+            .address = address + 4 * tile * (uint32_t) i,
+            .words = tile,
+            .next = -1,
+            .acquire = LOCK_TILE_EMPTY + 2 * i,
+            .acquire_value = -1,
+            .release = LOCK_TILE_FULL + 2 * i,
+            .release_value = 1,
+            .wrap = {cols, 4, width / cols},
+            .step = {1, width, cols, 4 * width},
+        };
+        int channel = MEM_TILES_OUT + i / each, at = half(channel) + BD_TILES_OUT + i % each;
+        struct array_bd out = {
+            .address = in.address,
+            .words = (uint32_t) (p->x_rows * p->y_rows),
+            .next = (i + 1) % each ? at + 1 : -1,
+            .acquire = LOCK_TILE_FULL + 2 * i,
+            .acquire_value = -1,
+            .release = LOCK_TILE_EMPTY + 2 * i,
+            .release_value = 1,
+            .wrap = {(uint32_t) p->y_rows},
+            .step = {1, width},
+        };
+        mem_bd(d, half(MEM_TILES_IN + i) + BD_TILES_IN + i / 2, &in);
+        mem_bd(d, at, &out);
+    }
+}
+
+void mm_write_memtile(const struct design * d, int col, bool outputs) {
+    const struct mm_plan * p = &d->plan;
+    uint32_t y_sent = (uint32_t) (p->y_groups * MM_Y_ROWS);
+    uint32_t x_sent = (uint32_t) (p->x_groups * MM_X_ROWS);
+    struct rows y = {.cut = &p->y, .rows = (uint32_t) p->y_rows, .sent = y_sent};
+    struct rows x = {.cut = &p->x, .rows = (uint32_t) p->x_rows, .sent = x_sent};
+    struct rows second = p->is_vector ? y : x;
+    y.tiles = p->y_stays ? (int) p->pass : 0;
+    second.address =
+        (p->y_stays ? (uint32_t) p->y.chunks : 2) * y_sent * mm_chunk_bytes(p, p->y.chunk_k);
+    uint32_t end = second.address + 2 * second.sent * mm_chunk_bytes(p, second.cut->chunk_k);
+    uint32_t tiles = end + (p->is_vector ? 2 * x_sent * mm_chunk_bytes(p, (uint32_t) p->k) : 0);
+    if (outputs) {
+        write_tiles(d, tiles);
+    } else {
+        write_chunks(d, MEM_IN, &y);
+        write_chunks(d, MEM_IN + 1, &second);
+        if (p->is_vector) {
+            write_x(d, end);
+        }
+        for (uint32_t i = 0; p->y_stays && i < 2 * (uint32_t) p->y.chunks; i++) {
+            txn_write(d->flow.t,
+                      image_addr(col, ARRAY_ROW_MEM, MEM_LOCK + 0x10 * (LOCK_STAY_EMPTY + i)),
+                      i % 2 ? 0 : (uint32_t) p->pass);
+        }
+    }
+    mm_write_sheet(d, col, ARRAY_ROW_MEM);
+}
+
+// ---- cores ----
+
+void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
+    const struct mm_plan * p = &d->plan;
+    uint32_t slice = block_words(d) * (uint32_t) p->t->slice_blocks;
+    uint32_t x = (uint32_t) (p->x_groups * MM_X_ROWS), y = (uint32_t) (p->y_groups * MM_Y_ROWS);
+    const struct {
+        uint32_t address, other, words;
+        int acquire, release;
+    } streams[] = {
+        [CORE_BD_Y] = {MM_Y, MM_XY_OTHER, y * slice, MM_LOCK_Y_EMPTY, MM_LOCK_Y_FULL},
+        [CORE_BD_X] = {MM_X, MM_XY_OTHER, x * slice, MM_LOCK_X_EMPTY, MM_LOCK_X_FULL},
+        [CORE_BD_C] = {MM_C, MM_C_OTHER, x * y, MM_LOCK_C_FULL, MM_LOCK_C_EMPTY},
+    };
+    flow_core_bd(&d->flow, at, bd,
+                 &(struct array_bd){.address = streams[bd].address,
+                                    .words = streams[bd].words,
+                                    .next = -1,
+                                    .acquire = streams[bd].acquire,
+                                    .acquire_value = -1,
+                                    .release = streams[bd].release,
+                                    .release_value = 1,
+                                    .iterations = 2,
+                                    .iteration_step = streams[bd].other / 4});
+}
+
+void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tiles) {
+    const struct mm_plan * p = &d->plan;
+    uint32_t params[MM_PARAM_COUNT];
+    mm_params(p->t, p->x_groups, p->y_groups, tiles, p->slices, params);
+    txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params, MM_PARAM_COUNT);
+}
+
+// ---- tasks of cores and memtiles ----
+
+static void push_mem(const struct design * d, int col, bool in, int channel, int bd, int64_t runs) {
+    flow_push(&d->flow, (struct flow_tile){col, ARRAY_ROW_MEM},
+              (in ? MEM_S2MM_QUEUE : MEM_MM2S_QUEUE) + 8 * (uint32_t) channel, half(channel) + bd,
+              runs, false);
+}
+
+void mm_push_memtile(const struct design * d, int col, const struct group * g, bool outputs) {
+    const struct mm_plan * p = &d->plan;
+    int64_t y = g->tiles * p->y.rounds, second = g->tiles * (p->is_vector ? p->y : p->x).rounds;
+    for (int i = 0; i < p->core_rows && outputs; i++) {
+        push_mem(d, col, true, MEM_TILES_IN + i, BD_TILES_IN + i / 2, g->tiles);
+    }
+    for (int i = 0; i < 2 && outputs; i++) {
+        push_mem(d, col, false, MEM_TILES_OUT + i, BD_TILES_OUT, g->tiles);
+    }
+    if (outputs) {
+        return;
+    }
+    if (p->is_vector) { // x comes first over channel 0; in one chain with a where that can be
+        push_mem(d, col, true, MEM_IN, BD_X_IN, g->steps);
+        push_mem(d, col, false, MEM_X_OUT, BD_X_OUT, g->tiles);
+    }
+    if (!p->is_vector || p->y.rounds > 1) {
+        push_mem(d, col, true, MEM_IN, BD_IN, p->y_stays ? g->steps : y);
+    }
+    push_mem(d, col, true, MEM_IN + 1, BD_IN, second);
+    push_mem(d, col, false, MEM_OUT, bd_out(&p->y), y);
+    push_mem(d, col, false, MEM_OUT + 1, bd_out(p->is_vector ? &p->y : &p->x), second);
+}

@@ -1,0 +1,103 @@
+// test-programs: how many programs (PDIs) the kernels of the table run on. A program that is not
+// the one in the array has to be loaded before a kernel runs, so that few are better; the numbers
+// here may become smaller, never larger. Equal names mean equal PDIs and the other way round: a
+// kernel that ran on another's program under the same name would compute something else.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/sha256.h"
+#include "aie/ops/every-kernel.h"
+
+enum {
+    MAX_PROGRAMS = 128,
+    // What is reached.
+    MOST = 68,        // of the whole table
+    MOST_F32 = 23,    // of ops whose first input is f32
+    MOST_DECODER = 8, // of what a decoder layer has beside its products
+};
+
+struct program {
+    char name[KERNEL_NAME_MAX], digest[SHA256_TEXT];
+    size_t size; // of the PDI
+    bool f32, decoder;
+    char ops[1024];
+};
+
+struct list {
+    struct program programs[MAX_PROGRAMS];
+    int n;
+};
+
+static bool is_of_decoder(const struct kernel_spec * spec) {
+    static const enum kernel_op ops[] = {
+        KERNEL_OP_NORM,     KERNEL_OP_RMS_NORM, KERNEL_OP_L2_NORM,
+        KERNEL_OP_SOFT_MAX, KERNEL_OP_SWIGLU,   KERNEL_OP_GEGLU,
+        KERNEL_OP_ADD,      KERNEL_OP_MUL,      KERNEL_OP_SCALE,
+    };
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        if (ops[i] == spec->op) {
+            return spec->inputs[0].dtype == DTYPE_F32;
+        }
+    }
+    return false;
+}
+
+static void visit(void * user, const struct kernel_spec * spec) {
+    struct list * list = user;
+    char name[KERNEL_NAME_MAX], digest[SHA256_TEXT];
+    uint8_t *pdi, bytes[SHA256_BYTES];
+    size_t size;
+    struct error err;
+    aie_program_name(spec, name);
+    if (aie_compile_pdi(spec, &pdi, &size, &err) != ST_OK) {
+        fail_msg("%s: %s", name, err.text);
+    }
+    sha256(pdi, size, bytes);
+    sha256_print(bytes, digest);
+    free(pdi);
+    struct program * p = list->programs;
+    for (; p < list->programs + list->n && strcmp(p->name, name); p++) {
+        assert_string_not_equal(p->digest, digest);
+    }
+    if (p == list->programs + list->n) {
+        assert_true(list->n++ < MAX_PROGRAMS);
+        snprintf(p->name, sizeof p->name, "%s", name);
+        snprintf(p->digest, sizeof p->digest, "%s", digest);
+        p->size = size;
+    }
+    assert_string_equal(p->digest, digest);
+    p->f32 |= spec->inputs[0].dtype == DTYPE_F32;
+    p->decoder |= is_of_decoder(spec);
+    char word[64];
+    snprintf(word, sizeof word, " %s", kernel_op_name(spec->op));
+    if (!strstr(p->ops, word)) {
+        snprintf(p->ops + strlen(p->ops), sizeof p->ops - strlen(p->ops), "%s", word);
+    }
+}
+
+static void few_programs(void ** state) {
+    (void) state;
+    static struct list list;
+    int f32 = 0, decoder = 0;
+    visit_all(visit, &list);
+    for (const struct program * p = list.programs; p < list.programs + list.n; p++) {
+        print_message("%-18s %6zu bytes:%s\n", p->name, p->size, p->ops);
+        f32 += p->f32;
+        decoder += p->decoder;
+    }
+    print_message("%d programs, %d of them for f32, %d for a decoder layer\n", list.n, f32,
+                  decoder);
+    assert_true(list.n <= MOST);
+    assert_true(f32 <= MOST_F32);
+    assert_true(decoder <= MOST_DECODER);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(few_programs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
