@@ -77,6 +77,13 @@ void asm_emit(struct asm_program * p, int op, int memory, const struct asm_arg *
     asm_emit((p), (op), (memory), (const struct asm_arg[]){__VA_ARGS__},                           \
              (int) (sizeof((const struct asm_arg[]){__VA_ARGS__}) / sizeof(struct asm_arg)))
 
+// Where a memory number begins: loads and stores of it go to that address's bank, and two accesses
+// of one bank in the same cycle cost another. Of numbers without a place nothing is known.
+void asm_place(struct asm_program * p, int memory, uint32_t address);
+// What is loaded from a memory at `first` and more from its pointer stands there once more,
+// `further` bytes on and in another bank: loops may load either.
+void asm_mirror(struct asm_program * p, int memory, int32_t first, int32_t further);
+
 // Any of these ends the current region.
 int asm_label_new(struct asm_program * p);
 void asm_label(struct asm_program * p, int label);

@@ -189,6 +189,30 @@ void asm_emit(struct asm_program * p, int op, int memory, const struct asm_arg *
     }
 }
 
+static int8_t bank_of(const struct asm_program * p, uint32_t address) {
+    return (int8_t) (1 + address / (uint32_t) p->target->bank_bytes % ASM_BANKS);
+}
+
+void asm_place(struct asm_program * p, int memory, uint32_t address) {
+    if (memory < 0 || memory >= ASM_MIRROR) {
+        asm_misuse(p, "asm: memory %d cannot be placed, there are %d", memory, ASM_MIRROR);
+        return;
+    }
+    p->memories[memory].bank = bank_of(p, address);
+}
+
+void asm_mirror(struct asm_program * p, int memory, int32_t first, int32_t further) {
+    if (memory < 0 || memory >= ASM_MIRROR || !p->memories[memory].bank) {
+        asm_misuse(p, "asm: memory %d has no place, so it has no mirror", memory);
+        return;
+    }
+    int banks = further / p->target->bank_bytes;
+    p->memories[memory].first = first;
+    p->memories[memory].further = further;
+    p->memories[memory + ASM_MIRROR].bank =
+        (int8_t) ((p->memories[memory].bank - 1 + banks) % ASM_BANKS + 1);
+}
+
 int asm_label_new(struct asm_program * p) {
     if (!asm_grow(p, (void **) &p->labels, &p->cap_labels, p->n_labels, sizeof *p->labels)) {
         return 0;

@@ -8,21 +8,20 @@
 #include <string.h>
 
 enum {
-    ALIGNMENT = 16,   // of what is jumped to and of a loop's first and last bundle
-    LOOP_BYTES = 112, // from the last loop register write to the last bundle of the loop
-    FAR = 32,         // "long ago"
+    FAR = 32, // "long ago"
     FAR_BYTES = 128,
     FILES = AIE_FILE_COUNT,
+    UNITS = (AIE_UNIT_COUNT + 63) / 64 * 64, // a round number: compilers make vectors of it
 };
 
-struct state {                      // at the issue of one bundle
-    uint8_t lands[AIE_UNIT_COUNT];  // cycles until the pending write is visible, 0 = none pending
-    uint8_t bypass[AIE_UNIT_COUNT]; // enum aie_bypass of that write
-    uint8_t late[AIE_UNIT_COUNT];   // cycles until a pending late read, 0 = none
+struct state {             // at the issue of one bundle
+    uint8_t lands[UNITS];  // cycles until the pending write is visible, 0 = none pending
+    uint8_t bypass[UNITS]; // enum aie_bypass of that write
+    uint8_t late[UNITS];   // cycles until a pending late read, 0 = none
     uint16_t ports[AIE_SLOT_COUNT][FILES]; // bit n: a result lands in n cycles
     uint8_t since_memory, since_lock, since_loop;
     uint8_t bytes_since_loop; // behind the bundle with the write
-    bool reached;
+    bool known;               // of a leader: somebody got there
 };
 
 struct check {
@@ -34,6 +33,9 @@ struct check {
     int * indices; // of the bundle at a pc, by pc / 2; -1 = none begins there
     int n_indices;
     uint8_t * branches; // slot of each bundle's branch, AIE_SLOT_COUNT = none
+    uint8_t * reached;  // somebody got to this bundle
+    int * leaders;      // bundles that are got to other than from the one before: index of their
+                        // state, else -1
     struct state * states;
     int * loop_start; // of the loop whose last bundle this is, -1 = none
     uint8_t * queued;
@@ -44,7 +46,9 @@ struct check {
 
 // The bundle that begins at an address which is aligned as a target has to be, -1 if none does.
 static int target_at(const struct check * c, int32_t pc) {
-    return pc >= 0 && pc % ALIGNMENT == 0 && pc / 2 < c->n_indices ? c->indices[pc / 2] : -1;
+    return pc >= 0 && pc % c->target->bundle_bytes == 0 && pc / 2 < c->n_indices
+               ? c->indices[pc / 2]
+               : -1;
 }
 
 static enum status fail(struct check * c, int at, const char * what, const struct aie_inst * inst) {
@@ -156,9 +160,11 @@ static void tick(struct state * s, int size) {
         int bytes = s->bytes_since_loop + size;
         s->bytes_since_loop = (uint8_t) (bytes < FAR_BYTES ? bytes : FAR_BYTES);
     }
-    for (int u = 0; u < AIE_UNIT_COUNT; u++) {
-        s->lands[u] -= s->lands[u] > 0;
-        s->late[u] -= s->late[u] > 0;
+    for (int u = 0; u < UNITS; u++) {
+        s->lands[u] = (uint8_t) (s->lands[u] - (s->lands[u] > 0));
+    }
+    for (int u = 0; u < UNITS; u++) {
+        s->late[u] = (uint8_t) (s->late[u] - (s->late[u] > 0));
     }
     for (int slot = 0; slot < AIE_SLOT_COUNT; slot++) {
         for (int f = 0; f < FILES; f++) {
@@ -170,12 +176,13 @@ static void tick(struct state * s, int size) {
     s->since_loop += s->since_loop < FAR;
 }
 
+// To a leader: where paths meet.
 static void flow(struct check * c, const struct state * from, int to) {
-    struct state * s = &c->states[to];
-    bool changed = !s->reached;
-    if (!s->reached) {
+    struct state * s = &c->states[c->leaders[to]];
+    bool changed = !s->known;
+    if (!s->known) {
         *s = *from;
-        s->reached = true;
+        s->known = true;
     } else {
         struct state before = *s;
         for (int u = 0; u < AIE_UNIT_COUNT; u++) {
@@ -247,13 +254,14 @@ static enum status flow_indirect(struct check * c, int at, const struct state * 
     return any ? ST_OK : fail(c, at - slots, "this branch cannot be followed", jump);
 }
 
-static enum status successors(struct check * c, int at, const struct state * next) {
+// Where it goes from a bundle; *falls: to the one behind it, which is left to the caller.
+static enum status successors(struct check * c, int at, const struct state * next, bool * falls) {
     int slots = c->target->delay_slots;
     if (c->loop_start[at] >= 0) {
         flow(c, next, c->loop_start[at]);
     }
     const struct aie_inst * jump = at >= slots ? branch_in(c, at - slots) : NULL;
-    if (jump && c->states[at - slots].reached) {
+    if (jump && c->reached[at - slots]) {
         const struct aie_instr * instr = aie_isa_instr(c->isa, jump->op);
         int last = instr->n_explicit - 1;
         if (last == 0 && AIE_REG_KIND(jump->values[0]) == AIE_P && !instr->operands[0].is_imm) {
@@ -275,13 +283,14 @@ static enum status successors(struct check * c, int at, const struct state * nex
     if (at + 1 >= c->n) {
         return fail_bundle(c, at, "runs off the end of the program");
     }
-    flow(c, next, at + 1);
+    *falls = true;
     return ST_OK;
 }
 
-static enum status visit(struct check * c, int at) {
-    struct state now = c->states[at];
+static enum status visit(struct check * c, int at, struct state * state, bool * falls) {
+    const struct state now = *state;
     struct state next = now;
+    c->reached[at] = 1;
     const struct aie_bundle * b = &c->bundles[at];
     enum status st = ST_OK;
     for (int pass = 0; pass < 3; pass++) { // all reads of a bundle come before its writes
@@ -295,15 +304,16 @@ static enum status visit(struct check * c, int at) {
         }
     }
     if (st == ST_OK && c->loop_start[at] >= 0 &&
-        (now.since_loop < c->target->loop_distance || now.bytes_since_loop < LOOP_BYTES)) {
+        (now.since_loop < c->target->loop_distance ||
+         now.bytes_since_loop < c->target->loop_bytes)) {
         st = fail_bundle(c, at, "a loop register was written too near before the end of the loop");
     }
-    if (st == ST_OK && c->loop_start[at] >= 0 && b->size != AIE_MAX_BUNDLE_BYTES) {
+    if (st == ST_OK && c->loop_start[at] >= 0 && b->size != c->target->bundle_bytes) {
         st = fail_bundle(c, at, "the last bundle of a loop is not a full one");
     }
     for (int d = 1; st == ST_OK && d <= c->target->delay_slots && at >= d; d++) {
         const struct aie_inst * jump = branch_in(c, at);
-        if (jump && branch_in(c, at - d) && c->states[at - d].reached) {
+        if (jump && branch_in(c, at - d) && c->reached[at - d]) {
             st = fail(c, at, "a branch in the delay slots of another", jump);
         }
     }
@@ -311,7 +321,24 @@ static enum status visit(struct check * c, int at) {
         return st;
     }
     tick(&next, b->size);
-    return successors(c, at, &next);
+    *state = next;
+    return successors(c, at, state, falls);
+}
+
+// From a leader on until the next one.
+static enum status visit_all(struct check * c, int at) {
+    struct state state = c->states[c->leaders[at]];
+    bool falls = true;
+    enum status st = ST_OK;
+    for (; st == ST_OK && falls; at++) {
+        falls = false;
+        st = visit(c, at, &state, &falls);
+        if (st == ST_OK && falls && c->leaders[at + 1] >= 0) {
+            flow(c, &state, at + 1);
+            falls = false;
+        }
+    }
+    return st;
 }
 
 // Pairs each write of LS with the next write of LE in program order.
@@ -336,6 +363,29 @@ static enum status find_loops(struct check * c) {
     return ST_OK;
 }
 
+// The first bundle, and all that a long immediate names: targets, loop starts, pointers to code. A
+// bundle that another number happens to name is one too, which does no harm.
+static int find_leaders(struct check * c) {
+    int n = 1;
+    for (int i = 0; i < c->n; i++) {
+        c->leaders[i] = i ? -1 : 0;
+    }
+    for (int i = 0; i < c->n; i++) {
+        const struct aie_inst * inst = &c->bundles[i].slot[AIE_SLOT_LNG];
+        int operands = c->bundles[i].present >> AIE_SLOT_LNG & 1
+                           ? aie_isa_instr(c->isa, inst->op)->n_explicit
+                           : 0;
+        for (int k = 0; k < operands; k++) {
+            bool named = aie_isa_instr(c->isa, inst->op)->operands[k].is_imm;
+            int target = named ? target_at(c, inst->values[k]) : -1;
+            if (target >= 0 && c->leaders[target] < 0) {
+                c->leaders[target] = n++;
+            }
+        }
+    }
+    return n;
+}
+
 static bool allocate(struct check * c, size_t size) {
     size_t most = size / 2 + 1; // bundles
     c->n_indices = (int) most;
@@ -348,11 +398,16 @@ static bool allocate(struct check * c, size_t size) {
 static bool allocate_walk(struct check * c) {
     size_t n = (size_t) c->n;
     c->branches = calloc(n, 1);
-    c->states = calloc(n, sizeof *c->states);
+    c->reached = calloc(n, 1);
+    c->leaders = malloc(n * sizeof *c->leaders);
+    if (c->leaders) {
+        c->states = calloc((size_t) find_leaders(c), sizeof *c->states);
+    }
     c->loop_start = calloc(n, sizeof *c->loop_start);
     c->queued = calloc(n, 1);
     c->queue = calloc(n, sizeof *c->queue);
-    return c->branches && c->states && c->loop_start && c->queued && c->queue;
+    return c->branches && c->reached && c->leaders && c->states && c->loop_start && c->queued &&
+           c->queue;
 }
 
 static enum status decode(struct check * c, const uint8_t * bytes, size_t size) {
@@ -392,22 +447,25 @@ static enum status check(struct check * c, const uint8_t * bytes, size_t size) {
     while (st == ST_OK && c->n_queue > 0) {
         int at = c->queue[--c->n_queue];
         c->queued[at] = 0;
-        st = visit(c, at);
+        st = visit_all(c, at);
     }
     return st;
 }
 
 enum status asm_check(enum aie_arch arch, const uint8_t * bytes, size_t size, struct error * err) {
-    if (size == 0 || size % ALIGNMENT) {
+    const struct aie_target * target = aie_target(arch);
+    if (size == 0 || size % (size_t) target->bundle_bytes) {
         return error_set(err, ST_INVALID, "check: %zu bytes are no program: it ends aligned to %d",
-                         size, ALIGNMENT);
+                         size, target->bundle_bytes);
     }
-    struct check c = {.target = aie_target(arch), .isa = aie_isa_get(arch), .err = err};
+    struct check c = {.target = target, .isa = aie_isa_get(arch), .err = err};
     enum status st = check(&c, bytes, size);
     free(c.bundles);
     free(c.pcs);
     free(c.indices);
     free(c.branches);
+    free(c.reached);
+    free(c.leaders);
     free(c.states);
     free(c.loop_start);
     free(c.queued);

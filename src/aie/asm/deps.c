@@ -5,7 +5,9 @@
 //
 // Between the trips of a loop, globals carry values in their one register: the region is walked
 // twice, and what the second walk finds in the first is one trip away. A local is new in each trip;
-// it has a number of registers that it uses in turn, so it may not outlive that many trips.
+// it has a number of registers that it uses in turn, so it may not outlive that many trips. A
+// pointer that is moved on by a constant at the end of a trip holds nobody up: what comes too late
+// for it has its offset changed.
 #include "deps.h"
 
 #include <stdlib.h>
@@ -65,6 +67,94 @@ int asm_drains(const struct aie_target * t, const struct aie_instr * instr) {
 
 const struct aie_instr * deps_instr(const struct deps * d, int i) {
     return aie_isa_instr(d->p->isa, d->p->nodes[d->first + i].op);
+}
+
+// ---- pointers that move once a trip ----
+
+enum { MOST_MOVES = 8 };
+
+// Whether the node adds an immediate to a pointer, and to which.
+static bool is_mover(const struct deps * d, int i, int * id) {
+    const struct asm_node * n = &d->p->nodes[d->first + i];
+    const struct aie_instr * instr = deps_instr(d, i);
+    *id = n->n_args ? n->args[0].reg.id : 0;
+    return n->n_args == 2 && !instr->loads && !instr->stores && n->args[0].kind == ASM_ARG_REG &&
+           n->args[1].kind == ASM_ARG_IMM && d->p->vregs[*id].cls == ASM_P &&
+           d->p->vregs[*id].global && instr->operands[0].role == (AIE_DEF | AIE_USE);
+}
+
+// Whether node i only reads the pointer, to load or store at an offset from it; then which operand
+// that offset is.
+static bool is_offset_user(const struct deps * d, int i, int id, uint8_t * offset) {
+    const struct asm_node * n = &d->p->nodes[d->first + i];
+    const struct aie_instr * instr = deps_instr(d, i);
+    int immediates = 0, mentions = 0;
+    for (int k = 0; k < n->n_args; k++) {
+        if (n->args[k].kind == ASM_ARG_IMM) {
+            *offset = (uint8_t) k;
+            immediates++;
+        } else if (n->args[k].kind == ASM_ARG_REG && n->args[k].reg.id == id) {
+            mentions += instr->operands[k].role == AIE_USE ? 1 : 2;
+        }
+    }
+    return immediates == 1 && mentions == 1 && (instr->loads || instr->stores);
+}
+
+static bool names(const struct asm_node * n, int id) {
+    for (int k = 0; k < n->n_args; k++) {
+        if (n->args[k].kind == ASM_ARG_REG && n->args[k].reg.id == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_written(const struct deps * d, int id) {
+    for (int i = 0; i < d->count; i++) {
+        const struct asm_node * n = &d->p->nodes[d->first + i];
+        const struct aie_instr * instr = deps_instr(d, i);
+        for (int k = 0; k < n->n_args; k++) {
+            if (n->args[k].kind == ASM_ARG_REG && n->args[k].reg.id == id &&
+                (instr->operands[k].role & AIE_DEF)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void note_users(struct deps * d, int mover, int id) {
+    const struct asm_node * nodes = &d->p->nodes[d->first];
+    uint8_t offset = 0;
+    for (int i = 0; i < d->count; i++) {
+        if (i != mover && names(&nodes[i], id) &&
+            (i > mover || !is_offset_user(d, i, id, &offset))) {
+            return;
+        }
+    }
+    for (int i = 0; i < mover; i++) {
+        if (names(&nodes[i], id) && is_offset_user(d, i, id, &offset)) {
+            struct dep_node * n = &d->nodes[i];
+            *n = (struct dep_node){.first_out = n->first_out,
+                                   .first_in = n->first_in,
+                                   .mover = mover,
+                                   .step = nodes[mover].args[1].value,
+                                   .offset = offset};
+            while (n->most < MOST_MOVES && aie_operand_fits(d->p->isa, nodes[i].op, offset,
+                                                            deps_offset(d, i, n->most + 1))) {
+                n->most++;
+            }
+        }
+    }
+}
+
+static void find_movers(struct deps * d) {
+    int id;
+    for (int i = 0; i < d->count; i++) {
+        if (is_mover(d, i, &id)) {
+            note_users(d, i, id);
+        }
+    }
 }
 
 // ---- registers ----
@@ -167,6 +257,12 @@ static void note_def(struct walk * w, int i, int k, int id, int part) {
         const struct reader * by = &w->readers[r];
         const struct aie_operand * use = &deps_instr(d, by->node)->operands[by->operand];
         // it lands behind the read, and issues not before it
+        if (d->nodes[by->node].mover == i) {
+            if (w->trip == 0) {
+                add_dep(d, by->node, i, 0, d->nodes[by->node].most);
+            }
+            continue;
+        }
         link_trips(w, by->node, by->trip, i, use->use_cycle - def->def_cycle);
     }
     if (t->writer >= 0) {
@@ -320,11 +416,48 @@ static int memory_latency(const struct aie_instr * a, const struct aie_instr * b
     return n < 1 ? 1 : n;
 }
 
+// Where a load or store goes: an offset from a pointer that the region leaves alone or moves on
+// once a trip by a step. pointer -1: not known.
+struct address {
+    int pointer;
+    int32_t offset, step;
+};
+
+// *last, *moves: the pointer that was looked at last, and whether the region writes it.
+static struct address address_of(const struct deps * d, int i, int * last, bool * moves) {
+    const struct asm_node * n = &d->p->nodes[d->first + i];
+    const struct dep_node * node = &d->nodes[i];
+    uint8_t offset = 0;
+    for (int k = 0; k < n->n_args; k++) {
+        int id = n->args[k].reg.id;
+        if (n->args[k].kind != ASM_ARG_REG || d->p->vregs[id].cls != ASM_P ||
+            !is_offset_user(d, i, id, &offset)) {
+            continue;
+        }
+        if (id != *last) {
+            *last = id;
+            *moves = is_written(d, id);
+        }
+        if (node->mover >= 0 || !*moves) {
+            return (struct address){id, n->args[offset].value, node->mover >= 0 ? node->step : 0};
+        }
+    }
+    return (struct address){.pointer = -1};
+}
+
+// Whether b may touch what a touches, b being `trips` trips later.
+static bool may_meet(const struct deps * d, const struct address * a, const struct address * b,
+                     int trips) {
+    int32_t apart = b->offset + trips * b->step - a->offset, bytes = d->p->target->load_bytes;
+    return a->pointer < 0 || a->pointer != b->pointer || (apart < bytes && apart > -bytes);
+}
+
 // A node that others may have to wait for: it touches memory or names a register that is written.
 struct other {
     int node;
     const struct aie_instr * instr;
     uint8_t memory;
+    struct address address;
     struct fixed fixed;
 };
 
@@ -349,44 +482,64 @@ static void drop_unordered(struct other * others, int n) {
     }
 }
 
+// Whether one of two accesses has to wait for the other if they meet.
+static bool conflicts(const struct other * a, const struct other * b) {
+    return a->memory == b->memory && ((a->instr->stores && (b->instr->loads || b->instr->stores)) ||
+                                      (a->instr->loads && b->instr->stores));
+}
+
+// b behind a, `trips` trips on.
+static void order(struct deps * d, const struct other * a, const struct other * b, int trips) {
+    int latency =
+        a->fixed.any && b->fixed.any ? fixed_latency(d->p->target, &a->fixed, &b->fixed) : -1;
+    if (conflicts(a, b) && may_meet(d, &a->address, &b->address, trips)) {
+        int wait = memory_latency(a->instr, b->instr);
+        latency = wait > latency ? wait : latency;
+    }
+    if (latency >= 0) {
+        add_dep(d, a->node, b->node, latency, trips);
+    }
+}
+
+// Where two accesses pass each other in the next trip, they may still meet in a later one.
+static void order_later(struct deps * d, const struct other * a, const struct other * b) {
+    enum { MOST = 32 }; // trips in flight
+    int32_t step = b->address.step;
+    if (step != 0 && conflicts(a, b) && a->address.pointer == b->address.pointer) {
+        int32_t near = (a->address.offset - b->address.offset) / step;
+        for (int32_t trips = near > 3 ? near - 1 : 2; trips <= near + 1 && trips <= MOST; trips++) {
+            order(d, a, b, trips);
+        }
+    }
+}
+
 static bool build_other_edges(struct deps * d, bool loop) {
     struct other * others = calloc((size_t) d->count + 1, sizeof *others);
-    int n = 0;
+    int n = 0, last = -1;
+    bool moves = false;
     if (!others) {
         return false;
     }
     for (int i = 0; i < d->count; i++) {
-        others[i] =
-            (struct other){i, deps_instr(d, i), d->p->nodes[d->first + i].memory, {.any = false}};
+        others[i] = (struct other){
+            .node = i, .instr = deps_instr(d, i), .memory = d->p->nodes[d->first + i].memory};
         fixed_of(d, i, &others[i].fixed);
     }
     drop_unordered(others, d->count);
     for (int i = 0; i < d->count; i++) {
         if (others[i].fixed.any || others[i].instr->loads || others[i].instr->stores) {
+            others[i].address = address_of(d, i, &last, &moves);
             others[n++] = others[i];
         }
     }
     for (int j = 0; j < n; j++) {
-        const struct other * b = &others[j];
-        for (int i = 0; i < (loop ? n : j); i++) {
-            const struct other * a = &others[i];
-            int latency = a->fixed.any && b->fixed.any
-                              ? fixed_latency(d->p->target, &a->fixed, &b->fixed)
-                              : -1;
-            if (a->memory == b->memory &&
-                ((a->instr->stores && (b->instr->loads || b->instr->stores)) ||
-                 (a->instr->loads && b->instr->stores))) {
-                int wait = memory_latency(a->instr, b->instr);
-                latency = wait > latency ? wait : latency;
-            }
-            if (latency < 0) {
-                continue;
-            }
+        for (int i = 0; i < n; i++) {
             if (i < j) {
-                add_dep(d, a->node, b->node, latency, 0);
+                order(d, &others[i], &others[j], 0);
             }
             if (loop) {
-                add_dep(d, a->node, b->node, latency, 1);
+                order(d, &others[i], &others[j], 1);
+                order_later(d, &others[i], &others[j]);
             }
         }
     }
@@ -403,7 +556,10 @@ bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item *
         return false;
     }
     for (int i = 0; i < d->count; i++) {
-        d->nodes[i] = (struct dep_node){-1, -1};
+        d->nodes[i] = (struct dep_node){.first_out = -1, .first_in = -1, .mover = -1};
+    }
+    if (loop) {
+        find_movers(d);
     }
     bool ok = build_register_edges(d, loop) && build_other_edges(d, loop) &&
               (!loop || build_lifetime_edges(d));

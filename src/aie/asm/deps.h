@@ -15,8 +15,15 @@ struct dep {
 
 enum { DEP_COPIES = 0xff };
 
+// A load or store through a pointer that a later instruction of the region moves on by a constant,
+// once a trip: where trips overlap it may issue behind `most` of those moves that it stands before,
+// its offset less as many steps.
 struct dep_node {
     int first_out, first_in;
+    int mover; // that instruction, -1 = the offset is what was written
+    int32_t step;
+    uint8_t most;
+    uint8_t offset; // the operand
 };
 
 struct deps {
@@ -31,6 +38,12 @@ struct deps {
 // out; a read of a register that nothing wrote is recorded as misuse. d is to be freed either way.
 bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item * region, bool loop);
 void deps_free(struct deps * d);
+
+// The offset of node i with `moves` moves of its pointer behind it that should come after it.
+static inline int32_t deps_offset(const struct deps * d, int i, int moves) {
+    const struct dep_node * n = &d->nodes[i];
+    return d->p->nodes[d->first + i].args[n->offset].value - moves * n->step;
+}
 
 // The instruction of node i of the region as it was written.
 const struct aie_instr * deps_instr(const struct deps * d, int i);

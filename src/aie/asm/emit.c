@@ -22,7 +22,7 @@ static void lay_out_item(struct asm_program * p, int i) {
     switch (item->kind) {
     case ASM_ITEM_REGION:
         if (before != ASM_ITEM_LOOP) { // else the loop has laid it out
-            asm_schedule(p, item, false, NULL);
+            asm_schedule(p, item, false);
         }
         break;
     case ASM_ITEM_LABEL:

@@ -132,7 +132,7 @@ static void count_trips(struct asm_program * p, const struct pipeline * q, struc
         PUT(p, AND, A_REG(c->left), A_REG(over), A_REG(mask));
     }
     region.count = p->n_nodes - region.first;
-    asm_schedule(p, &region, false, NULL);
+    asm_schedule(p, &region, false);
     p->global_taken[ASM_R] = taken;
 }
 
@@ -230,17 +230,15 @@ static void note(struct asm_program * p, const struct pipeline * q, bool pipelin
     }
 }
 
-void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm_item * region) {
+static void lay_out(struct asm_program * p, struct asm_item * loop, struct asm_item * region) {
     int start = p->n_bundles, length = 0;
-    int * cycles = malloc(((size_t) region->count + 1) * sizeof *cycles);
     struct asm_bundle * body = NULL;
-    if (cycles && asm_schedule(p, region, true, cycles)) {
+    if (asm_schedule(p, region, true)) {
         length = p->n_bundles - start;
         body = malloc((size_t) length * sizeof *body);
     }
-    p->no_memory |= !cycles || (length > 0 && !body);
+    p->no_memory |= length > 0 && !body;
     if (!body) {
-        free(cycles);
         return;
     }
     memcpy(body, p->bundles + start, (size_t) length * sizeof *body);
@@ -254,7 +252,7 @@ void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm
     if (pipelined) {
         c.rest = asm_global(p, ASM_R);
         pipelined = loop->interval ? pipeline_take(&q, p, region, loop->interval)
-                                   : pipeline_find(&q, p, region, length, cycles);
+                                   : pipeline_find(&q, p, region, length);
     }
     asm_trace_loop(p, region, pipelined ? &q : NULL);
     int plain = asm_label_new(p), end = asm_label_new(p);
@@ -275,5 +273,17 @@ void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm
     note(p, &q, pipelined, region->count, start, length);
     pipeline_free(&q);
     free(body);
-    free(cycles);
+}
+
+void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm_item * region) {
+    uint64_t taken = p->global_taken[ASM_P];
+    if (loop->interval) {
+        lay_out(p, loop, region);
+        return;
+    }
+    struct asm_item near = asm_bring_near(p, region);
+    asm_trace_near(p, region, &near);
+    lay_out(p, loop, &near);
+    region->window = near.window;
+    p->global_taken[ASM_P] = taken;
 }

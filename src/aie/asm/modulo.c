@@ -1,15 +1,17 @@
 // asm/modulo: placing the instructions of a loop whose trips start every ii bundles. An instruction
 // issued at t takes its slot and its write ports in all bundles t modulo ii. Instructions are
 // placed one by one; one that finds no room throws out what stands in its way, which is placed
-// again later (iterative modulo scheduling), until all stand or patience ends.
+// again later (iterative modulo scheduling), until all stand or patience ends. Of the two orders,
+// that of heights finds room where slots are scarce, the other (swing modulo scheduling) keeps
+// lives short where registers are.
 #include "modulo.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    PATIENCE = 6,    // placements per node
-    MAX_WORK = 600,  // steps per node
+    PATIENCE_HEIGHT = 6, // placements per node
+    PATIENCE_SWING = 2,
     MAX_ROUNDS = 32, // of paths through several trips
     MAX_HEIGHT = 4096,
 };
@@ -44,79 +46,106 @@ bool modulo_heights(struct search * s) {
     return false;
 }
 
-// A leaf is a load that waits for nothing of its own trip but other loads (along a pointer).
-static bool is_leaf(const struct search * s, int i, const uint8_t * leaf) {
+// ---- the order of swing modulo scheduling ----
+
+static void swing_paths(struct search * s) {
     const struct deps * d = &s->q->deps;
-    bool only_leaves = deps_instr(d, i)->loads && !deps_instr(d, i)->stores;
-    for (int e = d->nodes[i].first_in; e >= 0; e = d->edges[e].next_in) {
-        only_leaves &= d->edges[e].trips != 0 || leaf[d->edges[e].from];
-    }
-    return only_leaves;
-}
-
-static void append(struct search * s, int i, int * next) {
-    s->nodes[i].rank = *next;
-    s->order[(*next)++] = i;
-}
-
-static void append_leaves(struct search * s, int i, const uint8_t * leaf, int * next) {
-    const struct deps * d = &s->q->deps;
-    for (int e = d->nodes[i].first_in; e >= 0; e = d->edges[e].next_in) {
-        int from = d->edges[e].from;
-        if (d->edges[e].trips == 0 && leaf[from] && s->nodes[from].rank < 0) {
-            append(s, from, next);
-            append_leaves(s, from, leaf, next); // as deep as a row of leaves is long
-        }
-    }
-}
-
-// In the order of writing, which has the chains one after the other; leaves directly behind what
-// first wants them, so that they can be placed near to it.
-bool modulo_order(struct search * s) {
-    uint8_t * leaf = calloc((size_t) s->n, 1);
-    int next = 0;
-    if (!leaf) {
-        return false;
-    }
     for (int i = 0; i < s->n; i++) {
-        leaf[i] = is_leaf(s, i, leaf);
-        s->nodes[i].rank = -1;
-    }
-    for (int i = 0; i < s->n; i++) {
-        if (!leaf[i]) {
-            append(s, i, &next);
-            append_leaves(s, i, leaf, &next);
-        }
-    }
-    for (int i = 0; i < s->n; i++) {
-        if (s->nodes[i].rank < 0) {
-            append(s, i, &next);
-        }
-    }
-    int last = 0;
-    for (int i = 0; i < s->n; i++) {
-        last = s->cycles[i] > last ? s->cycles[i] : last;
-    }
-    for (int cycle = 0, at = 0; cycle <= last; cycle++) {
-        for (int i = 0; i < s->n; i++) {
-            if (s->cycles[i] == cycle) {
-                s->nodes[i].fold_rank = at;
-                s->fold[at++] = i;
+        s->nodes[i].depth = 0;
+        for (int e = d->nodes[i].first_in; e >= 0; e = d->edges[e].next_in) {
+            const struct dep * edge = &d->edges[e];
+            int via = s->nodes[edge->from].depth + edge->latency;
+            if (edge->trips == 0 && via > s->nodes[i].depth) {
+                s->nodes[i].depth = via;
             }
         }
     }
-    free(leaf);
+    for (int i = s->n - 1; i >= 0; i--) {
+        s->nodes[i].below = 0;
+        for (int e = d->nodes[i].first_out; e >= 0; e = d->edges[e].next_out) {
+            const struct dep * edge = &d->edges[e];
+            int via = s->nodes[edge->to].below + edge->latency;
+            if (edge->trips == 0 && via > s->nodes[i].below) {
+                s->nodes[i].below = via;
+            }
+        }
+    }
+}
+
+// In the sweep up the deepest node is next, in the sweep down the one with most below it; of equal
+// ones that which can move least. Or the last that was written: what stands side by side then has
+// its registers one after the other.
+static int swing_key(const struct search * s, int i, bool up) {
+    const struct search_node * n = &s->nodes[i];
+    if (s->way == WAY_CHAIN) {
+        return up ? i : -i;
+    }
+    return (up ? n->depth : n->below) * 4096 + (up ? n->below : n->depth);
+}
+
+enum { SWING_OUT, SWING_READY, SWING_ORDERED };
+
+static void swing_neighbours(const struct search * s, int i, bool up, uint8_t * state) {
+    const struct deps * d = &s->q->deps;
+    for (int e = up ? d->nodes[i].first_in : d->nodes[i].first_out; e >= 0;
+         e = up ? d->edges[e].next_in : d->edges[e].next_out) {
+        int other = up ? d->edges[e].from : d->edges[e].to;
+        if (d->edges[e].trips == 0 && state[other] == SWING_OUT) {
+            state[other] = SWING_READY;
+        }
+    }
+}
+
+// Sweeps up from the deepest node through all that leads to it, then down through all that follows
+// from those, and so on: when a node comes, what is placed wants it or feeds it, seldom both.
+bool modulo_order(struct search * s) {
+    uint8_t * state = calloc((size_t) s->n, 1);
+    if (!state) {
+        return false;
+    }
+    swing_paths(s);
+    bool up = true;
+    for (int done = 0; done < s->n;) {
+        int best = -1, deepest = -1;
+        for (int i = 0; i < s->n; i++) {
+            if (state[i] == SWING_READY &&
+                (best < 0 || swing_key(s, i, up) > swing_key(s, best, up))) {
+                best = i;
+            }
+            if (state[i] == SWING_OUT &&
+                (deepest < 0 || s->nodes[i].depth > s->nodes[deepest].depth)) {
+                deepest = i;
+            }
+        }
+        if (best < 0) { // the sweep is over: the other way, or from another end
+            up = !up;
+            for (int i = 0; i < done; i++) {
+                swing_neighbours(s, s->order[i], up, state);
+            }
+            bool any = memchr(state, SWING_READY, (size_t) s->n) != NULL;
+            if (!any) {
+                up = !up;
+                for (int i = 0; i < done; i++) {
+                    swing_neighbours(s, s->order[i], up, state);
+                }
+                any = memchr(state, SWING_READY, (size_t) s->n) != NULL;
+            }
+            if (!any) {
+                up = true;
+                state[deepest] = SWING_READY;
+            }
+            continue;
+        }
+        state[best] = SWING_ORDERED;
+        s->nodes[best].rank = done;
+        s->order[done++] = best;
+        swing_neighbours(s, best, up, state);
+    }
+    free(state);
     return true;
 }
 
-static int next_unplaced(struct search * s) {
-    if (s->way != WAY_HEIGHT) {
-        const int * order = s->way == WAY_CHAIN ? s->order : s->fold;
-        while (s->cursor < s->n && s->q->time[order[s->cursor]] != UNPLACED) {
-            s->cursor++;
-        }
-        return s->cursor < s->n ? order[s->cursor] : -1;
-    }
+static int highest_unplaced(struct search * s) {
     int best = -1;
     for (int i = 0; i < s->n; i++) {
         if (s->q->time[i] == UNPLACED && (best < 0 || s->nodes[i].height > s->nodes[best].height)) {
@@ -125,6 +154,13 @@ static int next_unplaced(struct search * s) {
     }
     s->work += s->n / 2;
     return best;
+}
+
+static int first_unplaced(struct search * s) {
+    while (s->cursor < s->n && s->q->time[s->order[s->cursor]] != UNPLACED) {
+        s->cursor++;
+    }
+    return s->cursor < s->n ? s->order[s->cursor] : -1;
 }
 
 // ---- tables ----
@@ -142,6 +178,16 @@ static int in_the_way(const struct search * s, const struct carrier * c, int cyc
     for (int k = 0; k < c->n_landings; k++) {
         const struct asm_landing * l = &c->landings[k];
         int other = s->ports[modulo(cycle + l->cycle, s->ii)][c->slot][l->file];
+        bool known = other < 0;
+        for (int j = 0; j < n; j++) {
+            known |= out[j] == other;
+        }
+        if (!known) {
+            out[n++] = other;
+        }
+    }
+    if (c->bank >= 0) {
+        int other = s->banks[modulo(cycle + c->access, s->ii)][c->bank];
         bool known = other < 0;
         for (int j = 0; j < n; j++) {
             known |= out[j] == other;
@@ -174,22 +220,17 @@ void modulo_occupy(struct search * s, int i, bool enter) {
         const struct asm_landing * l = &c->landings[k];
         s->ports[modulo(cycle + l->cycle, s->ii)][c->slot][l->file] = who;
     }
+    if (c->bank >= 0) {
+        s->banks[modulo(cycle + c->access, s->ii)][c->bank] = who;
+    }
 }
 
 static void eject(struct search * s, int i) {
-    if (s->q->time[i] == UNPLACED) {
-        return;
-    }
-    modulo_occupy(s, i, false);
-    if (s->way == WAY_HEIGHT) {
+    if (s->q->time[i] != UNPLACED) {
+        modulo_occupy(s, i, false);
         s->q->time[i] = UNPLACED;
-        return;
+        s->cursor = s->nodes[i].rank < s->cursor ? s->nodes[i].rank : s->cursor;
     }
-    lives_leave(s, i);
-    s->q->time[i] = UNPLACED;
-    lives_enter(s, i);
-    int rank = s->way == WAY_CHAIN ? s->nodes[i].rank : s->nodes[i].fold_rank;
-    s->cursor = rank < s->cursor ? rank : s->cursor;
 }
 
 void modulo_bounds(const struct search * s, int i, int * lo, int * hi) {
@@ -215,41 +256,27 @@ void modulo_bounds(const struct search * s, int i, int * lo, int * hi) {
 
 enum { NEVER = -UNPLACED };
 
-// The cheapest cycle with room between the neighbours that are placed, or NEVER. Up from lo, or
-// down from hi: away from the neighbour that it should be near to.
-static int cheapest(struct search * s, int i, int lo, int hi, bool down) {
-    int best = NEVER, least = 0, full;
-    uint8_t carrier = 0;
-    for (int k = 0; k <= hi - lo; k++) {
-        int t = down ? hi - k : lo + k;
-        int cost = lives_cost(s, i, t, &full) + k; // as near as can be, all else being equal
-        s->work += 4;
-        if (best != NEVER && cost >= least && (down || hi - lo == s->ii - 1)) {
-            break; // lives only get longer from here on
-        }
-        cost += LIVES_FULL * full;
-        if ((best == NEVER || cost < least) && modulo_fits(s, i, t)) {
-            best = t;
-            least = cost;
-            carrier = s->nodes[i].carrier;
-        }
-    }
-    s->nodes[i].carrier = carrier;
-    return best;
+static void put(struct search * s, int i, int cycle) {
+    s->q->time[i] = cycle;
+    modulo_occupy(s, i, true);
 }
 
-// Not before what stands a window earlier in the order, so that chains follow each other.
-static int not_ahead(const struct search * s, int i, int lo) {
-    for (int k = s->nodes[i].rank - s->window; k >= 0 && k > s->nodes[i].rank - s->window - 8;
-         k--) {
-        int t = s->q->time[s->order[k]];
-        lo = t > lo ? t : lo;
+// Puts node i where there is no room; what stands in the way is placed again later.
+static void force(struct search * s, int i, int cycle) {
+    int others[16];
+    s->nodes[i].last = cycle;
+    s->nodes[i].carrier = 0;
+    int n = in_the_way(s, &s->nodes[i].carriers[0], cycle, others);
+    for (int k = 0; k < n; k++) {
+        eject(s, others[k]);
     }
-    return lo;
+    put(s, i, cycle);
 }
 
-static int first_fit(struct search * s, int i, int lo) {
-    for (int t = lo; t < lo + s->ii; t++) {
+// From one cycle to another, upward or downward; NEVER when there is no room.
+static int first_fit(struct search * s, int i, int from, int to) {
+    int step = from <= to ? 1 : -1;
+    for (int t = from; t != to + step; t += step) {
         s->work += 4;
         if (modulo_fits(s, i, t)) {
             return t;
@@ -258,64 +285,130 @@ static int first_fit(struct search * s, int i, int lo) {
     return NEVER;
 }
 
-static void place(struct search * s, int i) {
+// Whether something of its own trip that is placed waits for node i.
+static bool is_wanted_now(const struct search * s, int i) {
     const struct deps * d = &s->q->deps;
-    int lo = UNPLACED, hi = NEVER, cycle = NEVER;
-    modulo_bounds(s, i, &lo, &hi);
-    if (s->way == WAY_FOLD) {
-        lives_leave(s, i);
-        lo = lo < s->cycles[i] ? s->cycles[i] : lo;
-        cycle = cheapest(s, i, lo, hi < lo + s->ii - 1 ? hi : lo + s->ii - 1, false);
-    } else if (s->way == WAY_CHAIN) {
-        bool down = lo == UNPLACED && hi != NEVER;
-        lives_leave(s, i);
-        lo = lo != UNPLACED ? lo : down ? hi - s->ii + 1 : 0;
-        lo = down || !s->window ? lo : not_ahead(s, i, lo);
-        hi = hi < lo + s->ii - 1 ? hi : lo + s->ii - 1;
-        cycle = cheapest(s, i, lo, hi, down);
-    }
-    lo = lo < 0 && s->way == WAY_HEIGHT ? 0 : lo;
-    cycle = cycle == NEVER ? first_fit(s, i, lo) : cycle;
-    if (cycle == NEVER) { // full: make room, further on than last time so that it ends
-        int others[16];
-        cycle = s->nodes[i].last >= lo ? s->nodes[i].last + 1 : lo;
-        s->nodes[i].last = cycle;
-        s->nodes[i].carrier = 0;
-        int n = in_the_way(s, &s->nodes[i].carriers[0], cycle, others);
-        for (int k = 0; k < n; k++) {
-            eject(s, others[k]);
+    for (int e = d->nodes[i].first_out; e >= 0; e = d->edges[e].next_out) {
+        if (d->edges[e].trips == 0 && s->q->time[d->edges[e].to] != UNPLACED) {
+            return true;
         }
     }
-    s->q->time[i] = cycle;
-    modulo_occupy(s, i, true);
-    if (s->way != WAY_HEIGHT) {
-        lives_enter(s, i);
+    return false;
+}
+
+static bool is_fed_now(const struct search * s, int i) {
+    const struct deps * d = &s->q->deps;
+    for (int e = d->nodes[i].first_in; e >= 0; e = d->edges[e].next_in) {
+        if (d->edges[e].trips == 0 && s->q->time[d->edges[e].from] != UNPLACED) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int latest_neighbour(const struct search * s, int i) {
+    const struct deps * d = &s->q->deps;
+    int latest = UNPLACED;
+    for (int e = d->nodes[i].first_in; e >= 0; e = d->edges[e].next_in) {
+        int t = s->q->time[d->edges[e].from];
+        latest = d->edges[e].from != i && t > latest ? t : latest;
+    }
+    return latest;
+}
+
+// What stands too near to node i where it has been put goes, to be placed again.
+static void eject_neighbours(struct search * s, int i) {
+    const struct deps * d = &s->q->deps;
+    int * time = s->q->time;
+    for (int e = d->nodes[i].first_in; e >= 0; e = d->edges[e].next_in) {
+        const struct dep * edge = &d->edges[e];
+        if (edge->from != i && time[edge->from] != UNPLACED &&
+            time[i] < time[edge->from] + edge->latency - trips_of(s, edge) * s->ii) {
+            eject(s, edge->from);
+        }
     }
     for (int e = d->nodes[i].first_out; e >= 0; e = d->edges[e].next_out) {
         const struct dep * edge = &d->edges[e];
-        if (edge->to != i && s->q->time[edge->to] != UNPLACED &&
-            s->q->time[edge->to] < cycle + edge->latency - trips_of(s, edge) * s->ii) {
+        if (edge->to != i && time[edge->to] != UNPLACED &&
+            time[edge->to] < time[i] + edge->latency - trips_of(s, edge) * s->ii) {
             eject(s, edge->to);
         }
     }
 }
 
+static void place_high(struct search * s, int i) {
+    int lo = UNPLACED, hi = NEVER;
+    modulo_bounds(s, i, &lo, &hi);
+    lo = lo < 0 ? 0 : lo;
+    int cycle = first_fit(s, i, lo, lo + s->ii - 1);
+    if (cycle == NEVER) { // further on than last time so that it ends
+        force(s, i, s->nodes[i].last >= lo ? s->nodes[i].last + 1 : lo);
+    } else {
+        put(s, i, cycle);
+    }
+    eject_neighbours(s, i);
+}
+
+// Neighbours that are placed decide where to look: up from what wants it, or down from what feeds
+// it.
+static void place_near(struct search * s, int i) {
+    int lo = UNPLACED, hi = NEVER, cycle = NEVER;
+    modulo_bounds(s, i, &lo, &hi);
+    bool fed = lo != UNPLACED, wanted = hi != NEVER;
+    if (!fed && !wanted) {
+        lo = s->nodes[i].depth;
+        hi = lo + s->ii - 1;
+    } else if (!fed) {
+        lo = hi - s->ii + 1;
+    } else if (!wanted) {
+        hi = lo + s->ii - 1;
+    } else {
+        wanted = is_wanted_now(s, i);
+        if (!wanted && !is_fed_now(s, i)) { // only other trips matter: not far from them
+            int near = latest_neighbour(s, i);
+            hi = near < lo ? lo : near < hi ? near : hi;
+            wanted = true;
+        }
+        if (hi - lo > s->ii - 1) {
+            lo = wanted ? hi - s->ii + 1 : lo;
+            hi = lo + s->ii - 1;
+        }
+    }
+    if (lo <= hi) {
+        cycle = wanted ? first_fit(s, i, hi, lo) : first_fit(s, i, lo, hi);
+    }
+    if (cycle != NEVER) {
+        put(s, i, cycle);
+        return;
+    }
+    int last = s->nodes[i].last; // at another place than last time, so that it ends
+    cycle = wanted ? hi : lo;
+    if (last != UNPLACED && (wanted ? last <= cycle : last >= cycle)) {
+        cycle = wanted ? last - 1 : last + 1;
+    }
+    force(s, i, cycle);
+    eject_neighbours(s, i);
+}
+
 bool modulo_place(struct search * s) {
     memset(s->slots, -1, (size_t) s->ii * sizeof *s->slots);
     memset(s->ports, -1, (size_t) s->ii * sizeof *s->ports);
-    lives_reset(s);
+    memset(s->banks, -1, (size_t) s->ii * sizeof *s->banks);
     s->cursor = 0;
     for (int i = 0; i < s->n; i++) {
         s->q->time[i] = s->nodes[i].last = UNPLACED;
     }
-    long limit = s->work + MAX_WORK * (long) s->n;
-    limit = limit < s->work_limit ? limit : s->work_limit;
-    for (int budget = PATIENCE * s->n; budget > 0 && s->work < limit; budget--) {
-        int i = next_unplaced(s);
+    bool high = s->way == WAY_HEIGHT;
+    for (int budget = (high ? PATIENCE_HEIGHT : PATIENCE_SWING) * s->n; budget > 0; budget--) {
+        int i = high ? highest_unplaced(s) : first_unplaced(s);
         if (i < 0) {
             return true;
         }
-        place(s, i);
+        if (high) {
+            place_high(s, i);
+        } else {
+            place_near(s, i);
+        }
     }
     return false;
 }

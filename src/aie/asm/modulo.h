@@ -7,7 +7,7 @@
 
 enum {
     UNPLACED = -1000000,
-    MODULO_MAX_II = 320,
+    MODULO_MAX_II = 448,
     MODULO_WORDS = MODULO_MAX_II / 64,
 };
 
@@ -17,6 +17,8 @@ struct carrier {
     uint8_t slot;
     uint8_t excludes; // bit per slot
     uint8_t n_landings;
+    int8_t bank;    // that it accesses, -1 = none that is known
+    uint8_t access; // cycles from issue until it does
     struct asm_landing landings[ASM_MAX_ARGS];
 };
 
@@ -35,7 +37,7 @@ struct search_node {
     uint8_t carrier;                // the one that is used
     int height;                     // longest path to the end of the trip
     int rank;                       // place in `order`
-    int fold_rank;                  // place in `fold`
+    int depth, below;               // longest paths within a trip, from its start and to its end
     int last;                       // latest cycle that it was forced to, UNPLACED = never
 };
 
@@ -47,26 +49,24 @@ struct search_local {
 
 enum way {
     WAY_HEIGHT, // what most depends on comes first and goes as early as it can
-    WAY_CHAIN,  // chain by chain, each instruction where it takes the fewest registers
-    WAY_FOLD,   // as the plain schedule has it, wrapped around
+    WAY_SWING,  // from the last results up, each instruction as near as can be to what wants it
+    WAY_CHAIN,  // likewise, but chains that were written one after the other stay so
 };
 
 struct search {
     struct pipeline * q;
-    struct pipeline best; // the best schedule so far; ii 0 = none
     int n, ii;
     enum way way;
     struct search_node * nodes;
-    const int * cycles; // of the plain schedule
-    int * order;        // WAY_CHAIN: nodes along chains, each to its end before the next
-    int * fold;         // WAY_FOLD: nodes in the order of the plain schedule
-    int cursor;         // all nodes before it in that order are placed
-    int window;         // how far in that order a node may be ahead of others, 0 = as far as it can
+    int * order;      // WAY_SWING: most nodes have placed neighbours on one side only
+    enum way ordered; // the way that `order` is of; WAY_HEIGHT = none yet
+    int cursor;       // all nodes before it in that order are placed
     struct search_local * locals;
     int n_locals;
     struct mention * mentions;                    // by local
     int16_t (*slots)[AIE_SLOT_COUNT];             // [cycle % ii]: node, -1 = free
     int16_t (*ports)[AIE_SLOT_COUNT][ASM_FILES];  // [landing % ii]: node, -1 = free
+    int16_t (*banks)[ASM_BANKS];                  // [access % ii]: node, -1 = free
     int16_t (*alive)[ASM_CLASS_COUNT];            // [cycle % ii]: locals of the class
     uint64_t full[ASM_CLASS_COUNT][MODULO_WORDS]; // bit per bundle in which no register is left
     int registers[ASM_CLASS_COUNT];               // that locals can have
@@ -85,7 +85,7 @@ static inline int trips_of(const struct search * s, const struct dep * e) {
 
 // modulo.c: heights for the interval; false when a recurrence takes longer than it.
 bool modulo_heights(struct search * s);
-// Fills `order` and `fold`, which do not depend on the interval.
+// Fills `order`, which depends on the way, not on the interval.
 bool modulo_order(struct search * s);
 // Places all nodes, false when there is no room or the work is used up.
 bool modulo_place(struct search * s);

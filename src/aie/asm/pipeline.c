@@ -7,23 +7,27 @@
 #include <string.h>
 
 enum {
-    MAX_SIZE = 512,      // bundles, with what leads in and out
-    WORK_LIMIT = 180000, // for all loops of a program, in steps of the innermost loops: about 1 ms
-    WORK_LEAST = 20000,  // for each
-    SHORT = 32,          // instructions up to which every interval is tried
-    FEW = 96,            // and for more of them, the order of heights takes too many registers
-    USUAL_TRIPS = 16,    // over which the cost of a remainder is spread
+    MAX_SIZE = 1000,     // bundles, with what leads in and out
+    WORK_LIMIT = 400000, // for all loops of a program, in steps of the innermost loops: about 2 ms
+    WORK_LEAST = 50000,  // for each
+    GOOD_TENTHS = 11,    // of the bound: no other way is looked for
+    FEW = 48, // instructions up to which the order of heights is tried: it wants more registers
+    FAR = 12, // bundles without a register for all that lives: the next interval will not do either
+    MEND = 3, // bundles without a register for all that lives that moving things about may mend
 };
 
 // ---- bounds ----
 
-// Cycles that the busiest slot is taken in one trip. Where none may stand in the last bundle of a
-// loop, stores leave one free.
+// Cycles that the busiest slot or bank of memory is taken in one trip. Where none may stand in the
+// last bundle of a loop, stores leave one free.
 static int resource_bound(const struct search * s) {
-    int taken[AIE_SLOT_COUNT] = {0}, stores = 0, either = 0;
+    int taken[AIE_SLOT_COUNT] = {0}, banks[ASM_BANKS] = {0}, stores = 0, either = 0;
     for (int i = 0; i < s->n; i++) {
         const struct search_node * n = &s->nodes[i];
         stores += deps_instr(&s->q->deps, i)->stores;
+        if (n->carriers[0].bank >= 0) {
+            banks[n->carriers[0].bank]++;
+        }
         if (n->n_carriers > 1) {
             either++; // all that have a choice go to lda or ldb
         } else if (n->carriers[0].slot == AIE_SLOT_LNG) {
@@ -38,6 +42,9 @@ static int resource_bound(const struct search * s) {
     bound = loads > bound ? loads : bound;
     for (int slot = 0; slot < AIE_SLOT_COUNT; slot++) {
         bound = taken[slot] > bound ? taken[slot] : bound;
+    }
+    for (int bank = 0; bank < ASM_BANKS; bank++) {
+        bound = banks[bank] > bound ? banks[bank] : bound;
     }
     return bound;
 }
@@ -96,23 +103,20 @@ static int shortest_life(const struct search * s, int l, int * path) {
     return life;
 }
 
-// With one register each, no local may live longer than the interval: chains that carry a value
-// from their first to their last instruction do not overlap.
-static int life_bound(const struct search * s, int * path) {
-    int bound = 1;
+// With one register each, no local may live longer than the interval; and all of a class have only
+// so many registers.
+static void life_bounds(const struct search * s, int * path, int * longest, int * together) {
+    long sum[ASM_CLASS_COUNT] = {0};
+    *longest = *together = 1;
     for (int l = 0; l < s->n_locals; l++) {
-        int from = 1 << 20, to = 0;
-        for (int k = 0; k < s->locals[l].count; k++) {
-            int cycle = s->cycles[s->mentions[s->locals[l].first + k].node];
-            from = cycle < from ? cycle : from;
-            to = cycle > to ? cycle : to;
-        }
-        if (to - from >= bound) { // else it is short enough as it is
-            int life = shortest_life(s, l, path);
-            bound = life > bound ? life : bound;
-        }
+        int life = shortest_life(s, l, path);
+        *longest = life > *longest ? life : *longest;
+        sum[s->locals[l].cls] += life;
     }
-    return bound;
+    for (int c = 0; c < ASM_CLASS_COUNT; c++) {
+        int bound = s->registers[c] ? (int) (sum[c] / s->registers[c]) : 0;
+        *together = bound > *together ? bound : *together;
+    }
 }
 
 // ---- one interval ----
@@ -155,42 +159,29 @@ static void normalise(struct search * s, bool whole) {
 
 enum outcome { FOUND, NO_SCHEDULE, NO_REGISTERS };
 
-// What a schedule costs: time, and the code of a plain body beside it where it does not cover all
-// counts, which other loops of the program may want.
-static int price(const struct pipeline * q) {
-    return 16 * q->ii + (pipeline_covers_all(q) ? 0 : q->ii);
-}
-
-// A schedule that was found is kept while better ones are looked for.
-static void keep(struct search * s) {
-    const struct pipeline * q = s->q;
-    struct pipeline * best = &s->best;
-    best->ii = q->ii;
-    best->copies = q->copies;
-    best->stages = q->stages;
-    memcpy(best->time, q->time, (size_t) s->n * sizeof *q->time);
-    memcpy(best->op, q->op, (size_t) s->n * sizeof *q->op);
-    memcpy(best->lives, q->lives, (size_t) q->n_vregs * sizeof *q->lives);
-    memcpy(best->phys, q->phys, (size_t) q->n_vregs * PIPELINE_MAX_COPIES);
-}
-
 static enum outcome try_one(struct search * s, const struct asm_choice * c) {
     struct pipeline * q = s->q;
     s->ii = q->ii = c->ii;
     s->way = (enum way) c->way;
-    s->window = c->window;
     q->copies = c->copies;
+    if (s->way != WAY_HEIGHT && s->way != s->ordered) {
+        s->ordered = s->way;
+        if (!modulo_order(s)) {
+            return NO_SCHEDULE;
+        }
+    }
     if (c->ii * c->copies > MODULO_MAX_II || (s->way == WAY_HEIGHT && !modulo_heights(s)) ||
         !modulo_place(s)) {
+        s->crowds = 0;
         return NO_SCHEDULE;
     }
-    if (lives_count(s) > c->ii / 8 + 2) { // too far to be worth moving things about
+    if (lives_count(s) > 0 && s->way == WAY_HEIGHT) {
+        lives_shorten(s, 2);
+    }
+    if (s->crowds > MEND) {
         return NO_REGISTERS;
     }
-    if (s->way == WAY_HEIGHT) {
-        lives_shorten(s, 4);
-    }
-    lives_improve(s, 4);
+    lives_improve(s, 2);
     if (s->crowds > 0) {
         return NO_REGISTERS;
     }
@@ -201,9 +192,6 @@ static enum outcome try_one(struct search * s, const struct asm_choice * c) {
     // A kernel of more trips than the lives need gives registers out with fewer gaps.
     for (; q->copies * q->ii <= MODULO_MAX_II && q->copies <= PIPELINE_MAX_COPIES; q->copies *= 2) {
         if (pipeline_allocate(q)) {
-            if (!s->best.ii || price(q) < price(&s->best)) {
-                keep(s);
-            }
             return FOUND;
         }
     }
@@ -212,89 +200,69 @@ static enum outcome try_one(struct search * s, const struct asm_choice * c) {
 
 // ---- all intervals ----
 
-// What a trip costs, in 1 / (2 * USUAL_TRIPS) bundles: a kernel of several trips leaves a remainder
-// to the plain loop, half a kernel in the mean.
-static int cost_of(int ii, int copies, int plain) {
-    return ii * 2 * USUAL_TRIPS + (copies - 1) * (plain - ii);
-}
-
-// Few instructions: every interval from the least on, all ways. Stops where no longer interval can
-// be better than what was found.
-static void find_short(struct search * s, int least, int plain, struct asm_choice * best) {
-    int best_cost = cost_of(plain, 1, plain), lives = life_bound(s, s->q->time);
-    for (int ii = least; cost_of(ii, 1, plain) < best_cost && s->work < s->work_limit; ii++) {
-        for (int copies = 1; copies <= PIPELINE_MAX_COPIES; copies *= 2) {
-            enum outcome outcome = NO_SCHEDULE;
-            for (int way = WAY_HEIGHT; way <= WAY_CHAIN && outcome != FOUND; way++) {
-                struct asm_choice c = {.ii = ii, .copies = copies, .way = way, .window = s->n};
-                if (cost_of(ii, copies, plain) < best_cost && ii * copies >= lives) {
-                    enum outcome one = try_one(s, &c);
-                    outcome = one == NO_SCHEDULE ? outcome : one;
-                    if (one == FOUND && s->best.ii == ii) {
-                        best_cost = cost_of(ii, s->best.copies, plain);
-                        *best = c;
-                    }
-                }
+// One interval. Few instructions are tried in the order of heights, too.
+static bool find_at(struct search * s, int ii, int longest, enum way way, struct asm_choice * c) {
+    enum outcome last = NO_SCHEDULE;
+    *c = (struct asm_choice){.ii = ii, .copies = 1};
+    while (c->copies * ii < longest) {
+        c->copies *= 2;
+    }
+    // more copies where a life does not fit as it falls; they do not make more registers
+    for (; c->copies <= PIPELINE_MAX_COPIES && last == NO_SCHEDULE; c->copies *= 2) {
+        for (int high = way == WAY_SWING && s->n <= FEW; high >= 0; high--) {
+            c->way = high ? WAY_HEIGHT : way;
+            enum outcome o = try_one(s, c);
+            if (o == FOUND) {
+                return true;
             }
-            if (outcome != NO_SCHEDULE) {
-                break; // more copies do not make more registers
-            }
+            last = o == NO_REGISTERS ? o : last;
         }
     }
+    return false;
 }
 
-// Many instructions: each try takes long, so the interval is halved in.
-static void find_long(struct search * s, int least, int plain, int window,
-                      struct asm_choice * best) {
-    static const struct {
-        enum way way;
-        int tenths; // of the window that the plain schedule got by with
-    } few[] = {{WAY_HEIGHT, 0}, {WAY_CHAIN, 10}, {WAY_FOLD, 0}},
-      many[] = {{WAY_CHAIN, 9}, {WAY_FOLD, 0}, {WAY_CHAIN, 6}, {WAY_CHAIN, 13}};
-    bool is_few = s->n <= FEW;
-    int n_ways = is_few ? sizeof few / sizeof few[0] : sizeof many / sizeof many[0];
-    int lives = life_bound(s, s->q->time), low = least - 1, high = plain;
-    if (!is_few && lives > low) { // two bodies of that size in a kernel are too much code
-        low = lives - 1;
+// The shortest interval first; some of the long ones are left out.
+static bool climb(struct search * s, int from, int to, int longest, enum way way,
+                  struct asm_choice * c) {
+    for (int ii = from; ii < to && s->work < s->work_limit;) {
+        if (find_at(s, ii, longest, way, c)) {
+            return true;
+        }
+        ii += 1 + (s->crowds > FAR ? ii / 10 : ii / 24); // further where much is missing
     }
-    while (high - low > 1 + high / 32 && s->work < s->work_limit) {
-        struct asm_choice c = {.ii = (low + high) / 2, .copies = 1};
-        while (c.ii * c.copies < lives) {
-            c.copies *= 2;
-        }
-        bool found = false;
-        for (int k = 0; k < n_ways && !found && c.copies <= PIPELINE_MAX_COPIES; k++) {
-            c.way = is_few ? few[k].way : many[k].way;
-            c.window = window * (is_few ? few[k].tenths : many[k].tenths) / 10 + 1;
-            found = s->work < s->work_limit && try_one(s, &c) == FOUND;
-            *best = found && s->best.ii == c.ii ? c : *best;
-        }
-        if (found) {
-            high = c.ii;
-        } else {
-            low = c.ii;
-        }
-    }
+    return false;
 }
 
-static void find(struct search * s, int plain, int window) {
+static bool find(struct search * s, int plain) {
     struct pipeline * q = s->q;
+    int longest, together;
     q->resource_ii = resource_bound(s);
     q->recurrence_ii = recurrence_bound(s, q->time);
+    life_bounds(s, q->time, &longest, &together);
     int least = q->resource_ii > q->recurrence_ii ? q->resource_ii : q->recurrence_ii;
     struct asm_known * known = asm_known_of(q->p, s->n, least, plain);
     if (known->tried) {
         s->work_limit = WORK_LIMIT; // one that was found is not missed for having no time left
-        if (known->choice.ii && try_one(s, &known->choice) == FOUND) {
-            return;
+        if (known->choice.ii == 0 || try_one(s, &known->choice) == FOUND) {
+            return known->choice.ii != 0;
         }
     }
-    if (s->n <= SHORT) {
-        find_short(s, least, plain, &known->choice);
-    } else if (!known->tried) {
-        find_long(s, least, plain, window, &known->choice);
+    least = together > least ? together : least;
+    struct asm_choice chain, *best = &known->choice;
+    *known =
+        (struct asm_known){.n = known->n, .least = known->least, .plain = plain, .tried = true};
+    bool found = climb(s, least, plain, longest, WAY_SWING, best);
+    s->work_limit += s->work_limit / 2;
+    if (!found || 10 * best->ii > GOOD_TENTHS * least) {
+        if (climb(s, least, found ? best->ii : plain, longest, WAY_CHAIN, &chain)) {
+            *best = chain;
+            return true;
+        }
+    } else {
+        return true;
     }
-    known->tried = true;
+    best->ii = found ? best->ii : 0;
+    return found && try_one(s, best) == FOUND; // once more: the other way has left its traces
 }
 
 // ---- what is searched ----
@@ -306,6 +274,9 @@ static void collect_nodes(struct search * s) {
         struct search_node * n = &s->nodes[i];
         uint16_t ops[2];
         n->n_carriers = (uint8_t) asm_variants(p, from, ops);
+        if (s->q->deps.nodes[i].mover >= 0) {
+            n->n_carriers = 1; // the one that all its offsets were seen to fit
+        }
         for (int c = 0; c < n->n_carriers; c++) {
             const struct aie_instr * instr = aie_isa_instr(p->isa, ops[c]);
             struct carrier * to = &n->carriers[c];
@@ -313,6 +284,10 @@ static void collect_nodes(struct search * s) {
             to->slot = (uint8_t) instr->slot;
             to->excludes = (uint8_t) asm_excludes(instr->slot);
             to->n_landings = (uint8_t) asm_landings(p, from, instr, to->landings);
+            to->access = instr->mem_cycle;
+            to->bank = instr->loads || instr->stores
+                           ? (int8_t) (p->memories[from->memory % ASM_MEMORIES].bank - 1)
+                           : -1;
         }
     }
     for (int c = 0; c < ASM_CLASS_COUNT; c++) {
@@ -385,52 +360,37 @@ static bool allocate_schedule(struct pipeline * q, struct asm_program * p, size_
 }
 
 bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm_item * region,
-                   int plain, const int * cycles) {
+                   int plain) {
     *q = (struct pipeline){.p = p};
     if (region->count == 0 || region->count > 2048 || !deps_build(&q->deps, p, region, true)) {
         return false;
     }
     size_t n = (size_t) region->count, rows = (size_t) plain + 1;
-    struct search s = {
-        .q = q, .n = region->count, .cycles = cycles, .work_limit = (WORK_LIMIT - p->searched) / 2};
+    struct search s = {.q = q, .n = region->count, .work_limit = (WORK_LIMIT - p->searched) / 2};
     s.work_limit = s.work_limit < WORK_LEAST ? WORK_LEAST : s.work_limit;
     s.nodes = calloc(n, sizeof *s.nodes);
     s.order = malloc(n * sizeof *s.order);
-    s.fold = malloc(n * sizeof *s.fold);
     s.slots = malloc(rows * sizeof *s.slots);
     s.ports = malloc(rows * sizeof *s.ports);
+    s.banks = malloc(rows * sizeof *s.banks);
     s.alive = malloc(rows * sizeof *s.alive);
-    bool ok = allocate_schedule(q, p, n) && allocate_schedule(&s.best, p, n) && s.nodes &&
-              s.order && s.fold && s.slots && s.ports && s.alive && collect_locals(&s) &&
-              modulo_order(&s);
+    bool found = false, ok = allocate_schedule(q, p, n) && s.nodes && s.order && s.slots &&
+                             s.banks && s.ports && s.alive && collect_locals(&s);
     if (ok) {
         collect_nodes(&s);
-        find(&s, plain, region->window);
-        q->ii = s.best.ii;
-        q->copies = s.best.copies;
-        q->stages = s.best.stages;
-        struct pipeline tried = *q; // the arrays change places
-        q->time = s.best.time;
-        q->op = s.best.op;
-        q->lives = s.best.lives;
-        q->phys = s.best.phys;
-        s.best.time = tried.time;
-        s.best.op = tried.op;
-        s.best.lives = tried.lives;
-        s.best.phys = tried.phys;
+        found = find(&s, plain);
     }
     p->no_memory |= !ok;
     p->searched += s.work < s.work_limit ? s.work : s.work_limit;
     free(s.nodes);
     free(s.order);
-    free(s.fold);
     free(s.slots);
     free(s.ports);
+    free(s.banks);
     free(s.alive);
     free(s.locals);
     free(s.mentions);
-    pipeline_free(&s.best);
-    return ok && q->ii > 0;
+    return found;
 }
 
 // ---- a schedule that is given ----
@@ -457,7 +417,9 @@ static bool take(struct search * s, const struct asm_item * region) {
     struct pipeline * q = s->q;
     memset(s->slots, -1, (size_t) s->ii * sizeof *s->slots);
     memset(s->ports, -1, (size_t) s->ii * sizeof *s->ports);
+    memset(s->banks, -1, (size_t) s->ii * sizeof *s->banks);
     for (int i = 0; i < s->n; i++) {
+        s->nodes[i].carriers[0].bank = -1; // the author's affair
         q->time[i] = q->p->nodes[region->first + i].at;
         s->nodes[i].n_carriers = 1; // the op that was written
         if (!modulo_fits(s, i, q->time[i])) {
@@ -501,7 +463,9 @@ bool pipeline_take(struct pipeline * q, struct asm_program * p, const struct asm
     s.nodes = calloc(n, sizeof *s.nodes);
     s.slots = malloc((size_t) interval * sizeof *s.slots);
     s.ports = malloc((size_t) interval * sizeof *s.ports);
-    bool ok = allocate_schedule(q, p, n) && s.nodes && s.slots && s.ports && collect_locals(&s);
+    s.banks = malloc((size_t) interval * sizeof *s.banks);
+    bool ok = allocate_schedule(q, p, n) && s.nodes && s.slots && s.ports && s.banks &&
+              collect_locals(&s);
     p->no_memory |= !ok;
     if (ok) {
         collect_nodes(&s);
@@ -511,6 +475,7 @@ bool pipeline_take(struct pipeline * q, struct asm_program * p, const struct asm
     free(s.nodes);
     free(s.slots);
     free(s.ports);
+    free(s.banks);
     free(s.locals);
     free(s.mentions);
     return ok;

@@ -5,7 +5,11 @@
 
 #include "deps.h"
 
-enum { PIPELINE_MAX_COPIES = 4, PIPELINE_MAX_STAGES = 24 };
+enum {
+    PIPELINE_MAX_COPIES = 4,
+    PIPELINE_MAX_STAGES = 24,
+    PIPELINE_MAX_CIRCLE = 512, // bundles of the repeated part
+};
 
 // The span of a local: first bundle in which it is written to the one from which its register is
 // free, in cycles of its trip.
@@ -29,10 +33,9 @@ struct pipeline {
 };
 
 // Finds a schedule with a shorter interval than `plain` bundles; false when there is none (or
-// memory ran out). cycles: where each instruction stands in the plain form. q is to be freed either
-// way.
+// memory ran out). q is to be freed either way.
 bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm_item * region,
-                   int plain, const int * cycles);
+                   int plain);
 // The schedule that the author of a paced loop wrote; false, with the misuse noted, when it does
 // not hold.
 bool pipeline_take(struct pipeline * q, struct asm_program * p, const struct asm_item * region,

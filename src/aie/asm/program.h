@@ -7,8 +7,6 @@
 
 #define ASM_MAX_ARGS 8
 
-enum { ASM_BUNDLE_BYTES = 16 }; // of a full bundle; what has to be aligned is so to as many
-
 struct asm_vreg {
     uint8_t cls;
     bool global;
@@ -57,7 +55,7 @@ struct asm_bundle {
 // How a loop was pipelined. Loops that look alike (many ops of a family differ in one instruction)
 // are not searched again.
 struct asm_choice {
-    int ii, copies, way, window; // ii 0: there is no good way
+    int ii, copies, way; // ii 0: there is no good way
 };
 
 struct asm_known {
@@ -66,7 +64,17 @@ struct asm_known {
     struct asm_choice choice;
 };
 
+// A memory number. Loads from the mirror of one have the number ASM_MIRROR more.
+enum { ASM_MIRROR = 16, ASM_MEMORIES = 2 * ASM_MIRROR, ASM_BANKS = 8 };
+
+struct asm_memory {
+    int8_t bank;     // plus one; 0 = not known
+    int32_t first;   // least offset that is mirrored,
+    int32_t further; // how far on; 0 = it is not
+};
+
 struct asm_program {
+    struct asm_memory memories[ASM_MEMORIES];
     const struct aie_target * target;
     const struct aie_isa * isa;
     struct asm_vreg * vregs;
@@ -125,12 +133,16 @@ void asm_idle(struct asm_program * p, int n);     // n empty bundles, none if n 
 void asm_alone(struct asm_program * p, int node); // a bundle with this one instruction in it
 
 // sched.c: schedules one region behind the bundles that are there; returns false on failure (misuse
-// or memory), with the reason recorded. cycles: NULL, or where each instruction was put, from the
-// region's first bundle on.
-bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop, int * cycles);
+// or memory), with the reason recorded.
+bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop);
 
 // What is known of loops of this look; a new entry, or the oldest one anew, is not yet tried.
 struct asm_known * asm_known_of(struct asm_program * p, int n, int least, int plain);
+
+// near.c: a loop's region with its loads of constants within reach of both load units, through
+// pointers that are set up behind the bundles that are there; the region itself where there is
+// nothing to gain. The pointers are taken from the globals: who calls gives them back.
+struct asm_item asm_bring_near(struct asm_program * p, const struct asm_item * region);
 
 // sizes.c: the sizes and addresses of all bundles; false without memory.
 bool asm_size(struct asm_program * p);
@@ -144,6 +156,9 @@ struct pipeline;
 struct asm_trace * asm_trace_new(void);
 void asm_trace_free(struct asm_trace * t);
 void asm_trace_built(struct asm_program * p);
+// The instructions of a loop's region are laid out as those of another one.
+void asm_trace_near(struct asm_program * p, const struct asm_item * region,
+                    const struct asm_item * near);
 void asm_trace_deps(const struct deps * d);
 void asm_trace_schedule(struct asm_program * p, const struct asm_item * region, int base);
 // q NULL: its trips do not overlap.

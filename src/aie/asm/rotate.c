@@ -24,53 +24,103 @@ static int by_key(const void * a, const void * b) {
                                 : x->copy - y->copy;
 }
 
+// The circle of one register: a bit for each bundle in which it is taken.
+enum { WORDS = PIPELINE_MAX_CIRCLE / 64 };
+
+struct colouring {
+    struct pipeline * q;
+    int * locals; // that live in the loop
+    int n_locals;
+    struct arc * arcs;
+    int n;
+    int * alive;              // in each bundle of one interval
+    uint64_t busy[64][WORDS]; // by register
+};
+
 // Locals of the class that live in each bundle of one interval; returns the most. *calm is a bundle
 // with the fewest.
-static int most_alive(const struct pipeline * q, enum asm_class cls, int * alive, int * calm) {
-    memset(alive, 0, (size_t) q->ii * sizeof *alive);
-    for (int v = 0; v < q->n_vregs; v++) {
-        for (int t = q->lives[v].from; q->p->vregs[v].cls == cls && t < q->lives[v].to; t++) {
-            alive[t % q->ii]++;
+static int most_alive(const struct colouring * c, enum asm_class cls, int * calm) {
+    const struct pipeline * q = c->q;
+    memset(c->alive, 0, (size_t) q->ii * sizeof *c->alive);
+    for (int l = 0; l < c->n_locals; l++) {
+        const struct life * life = &q->lives[c->locals[l]];
+        if (q->p->vregs[c->locals[l]].cls == cls) {
+            for (int t = life->from, r = life->from % q->ii; t < life->to; t++) {
+                c->alive[r]++;
+                r = r + 1 == q->ii ? 0 : r + 1;
+            }
         }
     }
     int most = 0;
     *calm = 0;
     for (int r = 0; r < q->ii; r++) {
-        most = alive[r] > most ? alive[r] : most;
-        *calm = alive[r] < alive[*calm] ? r : *calm;
+        most = c->alive[r] > most ? c->alive[r] : most;
+        *calm = c->alive[r] < c->alive[*calm] ? r : *calm;
     }
     return most;
 }
 
-static bool is_free(const uint8_t * busy, const struct arc * a, int circle) {
-    for (int t = 0; t < a->length; t++) {
-        if (busy[(a->start + t) % circle]) {
-            return false;
+static void set_bits(uint64_t bits[WORDS], int from, int to) {
+    for (int w = from / 64; from < to; w++) {
+        int end = to < 64 * (w + 1) ? to : 64 * (w + 1);
+        bits[w] |= (~0ull << from % 64) & (end % 64 ? ~(~0ull << end % 64) : ~0ull);
+        from = end;
+    }
+}
+
+static void bits_of(const struct arc * a, int circle, uint64_t bits[WORDS]) {
+    int end = a->start + a->length;
+    memset(bits, 0, WORDS * sizeof *bits);
+    set_bits(bits, a->start, end < circle ? end : circle);
+    if (end > circle) {
+        set_bits(bits, 0, end - circle);
+    }
+}
+
+static bool is_free(const uint64_t busy[WORDS], const uint64_t bits[WORDS]) {
+    uint64_t both = 0;
+    for (int w = 0; w < WORDS; w++) {
+        both |= busy[w] & bits[w];
+    }
+    return both == 0;
+}
+
+// The highest bit that is set below `end`, -1 = none.
+static int last_set(const uint64_t bits[WORDS], int end) {
+    for (int w = (end - 1) / 64; end > 0 && w >= 0; w--) {
+        int in_word = end - 64 * w;
+        uint64_t left = bits[w] & (in_word < 64 ? ~(~0ull << in_word) : ~0ull);
+        if (left) {
+            return 64 * w + 63 - __builtin_clzll(left);
         }
     }
-    return true;
+    return -1;
 }
 
 // Idle bundles right before the arc: the register that leaves the smallest hole is taken.
-static int hole_before(const uint8_t * busy, const struct arc * a, int circle) {
-    int n = 0;
-    while (n < circle && !busy[(a->start - 1 - n + 2 * circle) % circle]) {
-        n++;
+static int hole_before(const uint64_t busy[WORDS], const struct arc * a, int circle) {
+    int last = last_set(busy, a->start);
+    if (last >= 0) {
+        return a->start - 1 - last;
     }
-    return n;
+    last = last_set(busy, circle);
+    return last >= 0 ? a->start + circle - 1 - last : circle;
 }
 
-static bool colour(struct pipeline * q, struct arc * arcs, int n, uint64_t set, uint8_t * busy) {
+static bool colour(struct colouring * c, uint64_t set) {
+    struct pipeline * q = c->q;
     int circle = q->ii * q->copies;
-    memset(busy, 0, (size_t) 64 * (size_t) circle);
-    qsort(arcs, (size_t) n, sizeof *arcs, by_key);
-    for (int i = 0; i < n; i++) {
+    memset(c->busy, 0, sizeof c->busy);
+    qsort(c->arcs, (size_t) c->n, sizeof *c->arcs, by_key);
+    for (int i = 0; i < c->n; i++) {
+        const struct arc * a = &c->arcs[i];
+        uint64_t bits[WORDS];
         int best = -1, best_hole = 0;
+        bits_of(a, circle, bits);
         for (uint64_t left = set; left; left &= left - 1) {
             int r = __builtin_ctzll(left);
-            const uint8_t * row = busy + (size_t) r * (size_t) circle;
-            if (is_free(row, &arcs[i], circle)) {
-                int hole = hole_before(row, &arcs[i], circle);
+            if (is_free(c->busy[r], bits)) {
+                int hole = hole_before(c->busy[r], a, circle);
                 if (best < 0 || hole < best_hole) {
                     best = r;
                     best_hole = hole;
@@ -80,35 +130,37 @@ static bool colour(struct pipeline * q, struct arc * arcs, int n, uint64_t set, 
         if (best < 0) {
             return false;
         }
-        for (int t = 0; t < arcs[i].length; t++) {
-            busy[(size_t) best * (size_t) circle + (size_t) ((arcs[i].start + t) % circle)] = 1;
+        for (int w = 0; w < WORDS; w++) {
+            c->busy[best][w] |= bits[w];
         }
-        q->phys[arcs[i].vreg * q->copies + arcs[i].copy] = (int8_t) best;
+        q->phys[a->vreg * q->copies + a->copy] = (int8_t) best;
     }
     return true;
 }
 
-static bool allocate_class(struct pipeline * q, enum asm_class cls, struct arc * arcs, int * alive,
-                           uint8_t * busy) {
+static bool allocate_class(struct colouring * c, enum asm_class cls) {
+    struct pipeline * q = c->q;
     uint64_t set = asm_class_set(q->p, cls) & ~q->p->global_taken[cls];
-    int calm, circle = q->ii * q->copies, n = 0;
-    if (most_alive(q, cls, alive, &calm) > __builtin_popcountll(set)) {
+    int calm, circle = q->ii * q->copies;
+    if (most_alive(c, cls, &calm) > __builtin_popcountll(set)) {
         return false;
     }
-    for (int v = 0; v < q->n_vregs; v++) {
-        int length = q->lives[v].to - q->lives[v].from;
-        for (int c = 0; c < q->copies && length > 0 && q->p->vregs[v].cls == cls; c++) {
-            arcs[n++] = (struct arc){.vreg = (int16_t) v,
-                                     .copy = (int8_t) c,
-                                     .start = (q->lives[v].from + c * q->ii) % circle,
-                                     .length = length};
+    c->n = 0;
+    for (int l = 0; l < c->n_locals; l++) {
+        int v = c->locals[l];
+        for (int copy = 0; copy < q->copies && q->p->vregs[v].cls == cls; copy++) {
+            c->arcs[c->n++] = (struct arc){.vreg = (int16_t) v,
+                                           .copy = (int8_t) copy,
+                                           .start = (q->lives[v].from + copy * q->ii) % circle,
+                                           .length = q->lives[v].to - q->lives[v].from};
         }
     }
     for (int way = 0; way < 2; way++) { // along the circle from a calm place; longest first
-        for (int i = 0; i < n; i++) {
-            arcs[i].key = way == 0 ? (arcs[i].start - calm + circle) % circle : -arcs[i].length;
+        for (int i = 0; i < c->n; i++) {
+            struct arc * a = &c->arcs[i];
+            a->key = way == 0 ? (a->start - calm + circle) % circle : -a->length;
         }
-        if (colour(q, arcs, n, set, busy)) {
+        if (colour(c, set)) {
             return true;
         }
     }
@@ -116,18 +168,24 @@ static bool allocate_class(struct pipeline * q, enum asm_class cls, struct arc *
 }
 
 bool pipeline_allocate(struct pipeline * q) {
-    size_t n = (size_t) q->n_vregs * (size_t) q->copies + 1;
-    struct arc * arcs = malloc(n * sizeof *arcs);
-    int * alive = malloc((size_t) q->ii * sizeof *alive);
-    uint8_t * busy = malloc((size_t) 64 * (size_t) q->ii * (size_t) q->copies);
-    bool ok = arcs && alive && busy;
-    q->p->no_memory |= !ok;
-    for (int cls = 0; cls < ASM_CLASS_COUNT && ok; cls++) {
-        ok = allocate_class(q, (enum asm_class) cls, arcs, alive, busy);
+    struct colouring c = {.q = q};
+    c.locals = malloc(((size_t) q->n_vregs + 1) * sizeof *c.locals);
+    c.alive = malloc((size_t) q->ii * sizeof *c.alive);
+    bool ok = c.locals && c.alive && q->ii * q->copies <= PIPELINE_MAX_CIRCLE;
+    for (int v = 0; v < q->n_vregs && ok; v++) {
+        if (q->lives[v].from < q->lives[v].to) {
+            c.locals[c.n_locals++] = v;
+        }
     }
-    free(arcs);
-    free(alive);
-    free(busy);
+    c.arcs = malloc(((size_t) c.n_locals * (size_t) q->copies + 1) * sizeof *c.arcs);
+    q->p->no_memory |= !c.locals || !c.alive || !c.arcs;
+    ok = ok && c.arcs;
+    for (int cls = 0; cls < ASM_CLASS_COUNT && ok; cls++) {
+        ok = allocate_class(&c, (enum asm_class) cls);
+    }
+    free(c.locals);
+    free(c.alive);
+    free(c.arcs);
     return ok;
 }
 
@@ -158,6 +216,19 @@ int pipeline_size(const struct pipeline * q) {
     return pipeline_lead_in(q) + q->copies * q->ii + lead_out(q);
 }
 
+// Moves of its pointer that node i of a trip comes behind, though it was written before them.
+static int moves_before(const struct pipeline * q, int i) {
+    int mover = q->deps.nodes[i].mover;
+    int behind = mover >= 0 ? q->time[i] - q->time[mover] : 0;
+    return behind > 0 ? (behind + q->ii - 1) / q->ii : 0;
+}
+
+static void set_offset(const struct pipeline * q, int i, int moves, struct asm_node * n) {
+    if (moves > 0) {
+        n->args[q->deps.nodes[i].offset].value = deps_offset(&q->deps, i, moves);
+    }
+}
+
 // Copies of the region's instructions, `copies` times, each with registers of its own. Returns the
 // index of the first, -1 without memory.
 static int copy_nodes(struct pipeline * q) {
@@ -178,11 +249,25 @@ static int copy_nodes(struct pipeline * q) {
                     n.args[k].reg.id = ids[n.args[k].reg.id];
                 }
             }
+            set_offset(q, i, moves_before(q, i), &n);
             asm_node_new(p, n.op, n.memory, n.args, n.n_args);
         }
     }
     free(ids);
     return p->no_memory ? -1 : base;
+}
+
+// Behind the repeated part only the trips that are still to end move their pointers: an instruction
+// with `later` trips behind its own may come behind fewer moves than in the repeated part, and then
+// has an offset of its own.
+static int in_lead_out(struct pipeline * q, int i, int node, int later) {
+    int moves = moves_before(q, i);
+    if (moves <= later + 1) {
+        return node;
+    }
+    struct asm_node n = q->p->nodes[node];
+    set_offset(q, i, later + 1, &n);
+    return asm_node_new(q->p, n.op, n.memory, n.args, n.n_args);
 }
 
 bool pipeline_write(struct pipeline * q, int * first, int * last) {
@@ -194,16 +279,18 @@ bool pipeline_write(struct pipeline * q, int * first, int * last) {
         }
     }
     int start = base + pipeline_lead_in(q) - (q->stages - 1) * q->ii; // of trip 0
-    for (int trip = 0; nodes >= 0 && trip < q->stages - 1 + q->copies; trip++) {
-        for (int i = 0; i < q->deps.count; i++) {
-            struct asm_bundle * b = &p->bundles[start + trip * q->ii + q->time[i]];
-            struct asm_slot * slot = &b->slot[aie_isa_instr(p->isa, q->op[i])->slot];
-            assert(slot->node < 0);
-            *slot = (struct asm_slot){.node = nodes + trip % q->copies * q->deps.count + i,
-                                      .op = q->op[i]};
-        }
-    }
     *first = base + pipeline_lead_in(q);
     *last = *first + q->copies * q->ii - 1;
+    int trips = q->stages - 1 + q->copies;
+    for (int trip = 0; nodes >= 0 && trip < trips; trip++) {
+        for (int i = 0; i < q->deps.count; i++) {
+            int at = start + trip * q->ii + q->time[i];
+            int node = nodes + trip % q->copies * q->deps.count + i;
+            node = at > *last ? in_lead_out(q, i, node, trips - 1 - trip) : node;
+            struct asm_slot * slot = &p->bundles[at].slot[aie_isa_instr(p->isa, q->op[i])->slot];
+            assert(slot->node < 0);
+            *slot = (struct asm_slot){.node = node, .op = q->op[i]};
+        }
+    }
     return nodes >= 0;
 }

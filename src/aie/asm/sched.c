@@ -262,7 +262,7 @@ static void drain(struct sched * s, int base, bool is_loop) {
     }
 }
 
-bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop, int * cycles) {
+bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop) {
     struct sched * s = calloc(1, sizeof *s);
     if (!s) {
         p->no_memory = true;
@@ -290,9 +290,6 @@ bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop
     if (ok) {
         drain(s, base, is_loop);
         asm_trace_schedule(p, region, base);
-        for (int i = 0; cycles && i < region->count; i++) {
-            cycles[i] = s->nodes[i].cycle;
-        }
     }
     free(s->nodes);
     free(s->locals);

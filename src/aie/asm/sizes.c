@@ -3,16 +3,12 @@
 // idle slots, which costs bytes and no cycle.
 //
 // Kept true, as compilers for these cores do: what is jumped to, and a loop's first and last
-// bundle, lie at multiples of 16 bytes; a loop's last bundle is a full one; and between the last
-// write of a loop register and that bundle lie 112 bytes or more.
+// bundle, lie at multiples of a full bundle's bytes; a loop's last bundle is a full one; and
+// between the last write of a loop register and that bundle lie as many bytes as the target asks
+// for.
 #include "program.h"
 
 #include <stdlib.h>
-
-enum {
-    FULL = ASM_BUNDLE_BYTES,
-    LOOP_DISTANCE = 112, // bytes
-};
 
 enum place { ANYWHERE, ALIGNED, LOOP_LAST };
 
@@ -59,21 +55,22 @@ static bool look_at(struct sizes * s, const struct asm_node * n) {
 // Between a loop's set-up and its last bundle: full bundles, from the end backward, until the
 // distance is kept. There are bundles enough (loop.c).
 static void keep_distance(struct asm_program * p, int set_up, int last) {
-    int between = 0;
+    int between = 0, full = p->target->bundle_bytes;
     for (int b = set_up + 1; b < last; b++) {
         between += p->sizes[b];
     }
-    for (int b = last - 1; b > set_up && between < LOOP_DISTANCE; b--) {
-        between += FULL - p->sizes[b];
-        p->sizes[b] = FULL;
+    for (int b = last - 1; b > set_up && between < p->target->loop_bytes; b--) {
+        between += full - p->sizes[b];
+        p->sizes[b] = (uint8_t) full;
     }
 }
 
 // Makes bundles longer, from the one before `end` backward, until `missing` bytes are made up for.
 // What lies at `first` is aligned, so that full bundles all the way would do.
 static void lengthen(struct sizes * s, int first, int end, int missing) {
+    int full = s->p->target->bundle_bytes;
     for (int b = end - 1; b >= first && missing > 0; b--) {
-        int old = s->p->sizes[b], most = old + missing < FULL ? old + missing : FULL;
+        int old = s->p->sizes[b], most = old + missing < full ? old + missing : full;
         unsigned can = fitting(s, b) & ((2u << most / 2) - 1);
         int size = can ? 2 * (31 - __builtin_clz(can)) : old;
         if (size > old) {
@@ -82,17 +79,17 @@ static void lengthen(struct sizes * s, int first, int end, int missing) {
         }
     }
     for (int b = first; b < end && missing > 0; b++) {
-        s->p->sizes[b] = FULL;
+        s->p->sizes[b] = (uint8_t) full;
     }
 }
 
 static void align(struct sizes * s) {
     struct asm_program * p = s->p;
-    int first = 0, at = 0; // the last aligned bundle, and bytes since
+    int first = 0, at = 0, full = p->target->bundle_bytes; // the last aligned one, bytes since
     for (int b = 0; b <= p->n_bundles; b++) {
         if (b == p->n_bundles || s->place[b] != ANYWHERE) {
-            if (at % FULL) {
-                lengthen(s, first, b, FULL - at % FULL);
+            if (at % full) {
+                lengthen(s, first, b, full - at % full);
             }
             first = b;
             at = 0;
@@ -103,7 +100,7 @@ static void align(struct sizes * s) {
 
 static void choose(struct sizes * s) {
     struct asm_program * p = s->p;
-    int set_up = -1;
+    int set_up = -1, full = p->target->bundle_bytes;
     for (int b = 0; b < p->n_bundles; b++) {
         for (int slot = 0; slot < AIE_SLOT_COUNT; slot++) {
             int node = p->bundles[b].slot[slot].node;
@@ -112,11 +109,11 @@ static void choose(struct sizes * s) {
                 look_at(s, &p->nodes[node]);
             }
         }
-        p->sizes[b] = (uint8_t) (2 * __builtin_ctz(fitting(s, b) | 1u << FULL / 2));
+        p->sizes[b] = (uint8_t) (2 * __builtin_ctz(fitting(s, b) | 1u << full / 2));
     }
     for (int b = 0; b < p->n_bundles; b++) {
         if (s->place[b] == LOOP_LAST) {
-            p->sizes[b] = FULL;
+            p->sizes[b] = (uint8_t) full;
             keep_distance(p, set_up, b);
         }
         for (int slot = 0; slot < AIE_SLOT_COUNT; slot++) {

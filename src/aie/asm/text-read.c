@@ -143,38 +143,65 @@ static bool note_vregs(struct reader * r, const char * text) {
     return r->st == ST_OK;
 }
 
+// A global is one from its line on; one that nobody names keeps its number free.
 static void make_vregs(struct reader * r) {
     for (int i = 0; i < r->n_vregs; i++) {
         const struct text_vreg * v = &r->vregs[i];
-        if (v->global) {
-            asm_global(r->p, v->cls);
-        } else { // one that nobody names keeps its number free
-            asm_local(r->p, v->cls == ASM_CLASS_COUNT ? ASM_R : v->cls);
-        }
+        asm_local(r->p, v->cls == ASM_CLASS_COUNT ? ASM_R : v->cls);
     }
 }
 
-// "$p0=p7": that very register.
+// The number of the register of that name in a class, -1: none.
+static int phys_of(const struct asm_program * p, enum asm_class cls, struct text_token name) {
+    for (uint64_t set = asm_class_set(p, cls); set; set &= set - 1) {
+        char text[AIE_REG_NAME_SIZE];
+        int n = __builtin_ctzll(set);
+        aie_reg_name(asm_phys(p->target, cls, n, -1), text);
+        if (strlen(text) == name.length && !memcmp(text, name.at, name.length)) {
+            return n;
+        }
+    }
+    return -1;
+}
+
+// "$p0", and it gets what asm_global would give it; "$p0=p7": that very register.
 static bool read_global(struct reader * r, struct text_token t) {
+    struct asm_program * p = r->p;
     struct text_vreg v;
     if (!text_vreg_parse(t, &v) || !v.global) {
         return fail(r, t.at, "'%.*s' is no global register", (int) t.length, t.at);
     }
-    struct asm_vreg * vreg = &r->p->vregs[v.reg.id];
-    if (!v.phys.length) {
-        return true;
+    struct asm_vreg * vreg = &p->vregs[v.reg.id];
+    uint64_t left = asm_class_set(p, v.cls) & ~p->global_taken[v.cls];
+    int n = v.phys.length ? phys_of(p, v.cls, v.phys) : left ? 63 - __builtin_clzll(left) : -1;
+    if (vreg->global) {
+        return fail(r, t.at, "$%s%d is there already", text_class_names[v.cls], v.reg.id);
     }
-    for (uint64_t set = asm_class_set(r->p, v.cls); set; set &= set - 1) {
-        int n = __builtin_ctzll(set);
-        char name[AIE_REG_NAME_SIZE];
-        aie_reg_name(asm_phys(r->p->target, v.cls, n, -1), name);
-        if (strlen(name) == v.phys.length && !memcmp(name, v.phys.at, v.phys.length)) {
-            vreg->phys = (int16_t) n;
-            return true;
-        }
+    if (n < 0 || !(left >> n & 1)) {
+        return fail(r, t.at,
+                    n < 0 && v.phys.length ? "this is no register of its class"
+                    : v.phys.length        ? "this register is another global's"
+                                           : "no register of its class is left");
     }
-    return fail(r, v.phys.at, "'%.*s' is no register of this class", (int) v.phys.length,
-                v.phys.at);
+    vreg->global = true;
+    vreg->phys = (int16_t) n;
+    vreg->from = p->released[v.cls] >> n & 1 ? p->n_items : 0;
+    p->global_taken[v.cls] |= 1ull << n;
+    return true;
+}
+
+// The register that a token names; false, and it is told, when it is a global before its line.
+static bool vreg_of(struct reader * r, struct text_token t, struct asm_reg * out) {
+    struct text_vreg v;
+    if (!text_vreg_parse(t, &v)) {
+        return false;
+    }
+    if (v.global && !r->p->vregs[v.reg.id].global) {
+        fail(r, t.at, "$%s%d wants a line \"global $%s%d\" before", text_class_names[v.cls],
+             v.reg.id, text_class_names[v.cls], v.reg.id);
+    }
+    *out = v.reg;
+    return true;
 }
 
 // ---- labels ----
@@ -203,13 +230,13 @@ struct instr {
 
 static struct asm_arg arg_of(struct reader * r, int op, int k, struct text_token t) {
     const struct aie_instr * in = aie_isa_instr(r->p->isa, op);
-    struct text_vreg v;
+    struct asm_reg reg;
     if (in->operands[k].is_imm) {
         bool number = isdigit((unsigned char) *t.at) || *t.at == '-' || *t.at == '+';
         return number ? A_IMM((int32_t) strtol(t.at, NULL, 0)) : A_LABEL(label_of(r, t));
     }
-    if (text_vreg_parse(t, &v)) {
-        return A_REG(v.reg);
+    if (vreg_of(r, t, &reg)) {
+        return A_REG(reg);
     }
     return A_FIXED(aie_operand_reg(r->p->isa, op, k, t.at, t.length));
 }
@@ -299,10 +326,10 @@ static bool add_instr(struct reader * r, char * at) {
 }
 
 static bool add_loop(struct reader * r, char * at) {
-    struct text_vreg v;
+    struct asm_reg count;
     struct text_token t = take_token(&at);
     long every = 0;
-    if (!text_vreg_parse(t, &v)) {
+    if (!vreg_of(r, t, &count)) {
         return fail(r, t.at, "a loop wants the register with its count");
     }
     if (take_word(&at, "every") && (!take_number(&at, &every) || every < 1 || every > 4096)) {
@@ -313,11 +340,11 @@ static bool add_loop(struct reader * r, char * at) {
         return fail(r, at, "{ is wanted here, and the region on lines of its own");
     }
     if (every) {
-        asm_loop_begin_paced(r->p, v.reg, (int) every);
+        asm_loop_begin_paced(r->p, count, (int) every);
     } else {
-        asm_loop_begin(r->p, v.reg);
+        asm_loop_begin(r->p, count);
     }
-    return true;
+    return r->st == ST_OK;
 }
 
 // ---- bundles ----
@@ -394,15 +421,42 @@ static bool read_globals(struct reader * r, char * at) {
             return false;
         }
     }
-    // Those with a register of their own have it; none has two.
-    memset(r->p->global_taken, 0, sizeof r->p->global_taken);
-    for (int i = 0; i < r->p->n_vregs; i++) {
-        const struct asm_vreg * v = &r->p->vregs[i];
-        if (v->global && v->phys >= 0) {
-            r->p->global_taken[v->cls] |= 1ull << v->phys;
-        }
+    return true;
+}
+
+// "memory @2 bank 3", "memory @2 bank 3 again 64 4096": from 64 on it stands 4096 further, too.
+static bool read_memory(struct reader * r, char * at) {
+    long memory = -1, bank = -1, first = 0, further = 0;
+    bool known = *at == '@' && (at++, take_number(&at, &memory)) && memory >= 0 &&
+                 memory < ASM_MIRROR && (at = skip_blanks(at), take_word(&at, "bank")) &&
+                 take_number(&at, &bank) && bank >= 0 && bank < ASM_BANKS;
+    at = skip_blanks(at);
+    bool again = known && take_word(&at, "again");
+    if (again) {
+        known = take_number(&at, &first) && (at = skip_blanks(at), take_number(&at, &further));
+    }
+    if (!known || *at || first < INT32_MIN || first > INT32_MAX || further < 0 ||
+        further > INT32_MAX) {
+        return fail(r, at, "a buffer up to @%d and its bank are wanted: memory @1 bank 0",
+                    ASM_MIRROR - 1);
+    }
+    r->p->memories[memory].bank = (int8_t) (bank + 1);
+    if (again) {
+        asm_mirror(r->p, (int) memory, (int32_t) first, (int32_t) further);
     }
     return true;
+}
+
+static bool read_release(struct reader * r, char * at) {
+    while (*at) {
+        struct asm_reg reg;
+        struct text_token t = take_token(&at);
+        if (!vreg_of(r, t, &reg)) {
+            return fail(r, t.at, "'%.*s' is no global register", (int) t.length, t.at);
+        }
+        asm_release(r->p, reg);
+    }
+    return r->st == ST_OK;
 }
 
 static bool read_line(struct reader * r) {
@@ -428,6 +482,12 @@ static bool read_line(struct reader * r) {
     if (take_word(&at, "global")) {
         return read_globals(r, at);
     }
+    if (take_word(&at, "memory")) {
+        return read_memory(r, at);
+    }
+    if (take_word(&at, "release")) {
+        return read_release(r, at);
+    }
     if (take_word(&at, "loop")) {
         return add_loop(r, at);
     }
@@ -444,7 +504,7 @@ static bool read_line(struct reader * r) {
         asm_at(r->p, (int) bundle);
         at = skip_blanks(behind + 1);
     }
-    return r->p->placed ? add_bundle(r, at) : add_instr(r, at);
+    return (r->p->placed ? add_bundle(r, at) : add_instr(r, at)) && r->st == ST_OK;
 }
 
 enum status asm_read(const char * text, struct asm_program ** out, struct error * err) {

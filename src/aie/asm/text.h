@@ -3,7 +3,8 @@
 // Before they are placed, programs are instructions on virtual registers:
 //
 //     target aie2
-//     global $p0=p7 $r1=r31           registers that live from here to the end of the program
+//     memory @1 bank 2                what is known of a buffer: the bank that it lies in
+//     global $p0=p7 $r1=r31           registers that live from here on, and which they are
 //     L0:
 //             acq #6, $r1             locks and branches stand by themselves
 //             lda %r2, [$p0], #4 @1   %: a local; @1: it touches buffer 1
@@ -14,7 +15,8 @@
 //     loop $r1 every 4 {              the author, or the search, has placed each instruction:
 //       -2:   vadd.32 %x6, %x5, %x5   in this bundle of its trip
 //     }
-//             j L0
+//     release $r1                     from here on it may be another's
+//             j #L0
 //
 // A virtual register is $ or %, its class and its number; .lo and .hi are halves, .q0 to .q3
 // quarters. "=x3" behind it says which register it got. An instruction is written as the ISA's

@@ -19,7 +19,7 @@ struct isa_format_row { // F(...) of a .def file
 };
 
 struct isa_evidence_row { // E(...) of a .def file
-    const char * name; // a record, or with '*' at its end all that begin so
+    const char * name;    // a record, or with '*' at its end all that begin so
     enum aie_evidence evidence;
 };
 

@@ -30,7 +30,8 @@ enum {
     EW_BUFFER_A = 0x2000,
     EW_BUFFER_B = 0x4000,
     EW_BUFFER_OUT = 0x6000,
-    EW_TEMPS_AT = 0x8000, // f32 lanes between the stages of an op
+    EW_TEMPS_AT = 0x8000,   // f32 lanes between the stages of an op; up to here for f32,
+    EW_POOL_AGAIN = 0xc800, // which has its constants twice, in two banks; to the end for others
 };
 
 // Locks of the core's tile and their values before and after every run.

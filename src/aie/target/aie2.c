@@ -75,6 +75,7 @@ const struct aie_target target_aie2 =
 
     .delay_slots = 5,
     .loop_distance = 8,
+    .loop_bytes = 112,
     .loop_end_stores = false,
     .lock_distance = 4,
     .lock_margin = 8,
@@ -85,6 +86,7 @@ const struct aie_target target_aie2 =
     .program_bytes = 16 * 1024,
 
     .data_bytes = 64 * 1024,
+    .bank_bytes = 16 * 1024,
     .own_window = 0x70000,
     .west_window = 0x50000,
     .own_locks = 48,
@@ -99,6 +101,7 @@ const struct aie_target target_aie2 =
     .vector_reach = 1024,
     .add_config = 28,
     .mul_config = 60, // two products a lane
+    .product_cut_k = 384,
     .mac_bf16 = {4, 8, 4, 28},
     .mac_i8 = {4, 8, 8, 0x308},
     .mac_i16 = {4, 4, 4, 0x33a},

@@ -83,6 +83,7 @@ const struct aie_target target_aie2p =
 
     .delay_slots = 5,
     .loop_distance = 7,
+    .loop_bytes = 0,
     .loop_end_stores = true,
     .lock_distance = 4,
     .lock_margin = 8,
@@ -93,6 +94,7 @@ const struct aie_target target_aie2p =
     .program_bytes = 16 * 1024,
 
     .data_bytes = 64 * 1024,
+    .bank_bytes = 16 * 1024,
     .own_window = 0x70000,
     .west_window = 0x50000,
     .own_locks = 48,
@@ -107,6 +109,7 @@ const struct aie_target target_aie2p =
     .vector_reach = 256,
     .add_config = 0x3c,
     .mul_config = 0x3c, // one product a lane
+    .product_cut_k = 384,
     .mac_bf16 = {0, 0, 0, 0},
     .mac_i8 = {8, 8, 8, 0x308},
     .mac_i16 = {8, 2, 8, 0x318},

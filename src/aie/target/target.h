@@ -80,6 +80,11 @@ enum aie_control {
 
 enum aie_rounding { AIE_ROUND_TO_ZERO = 2, AIE_ROUND_NEAREST_EVEN = 12 };
 
+// ---- products ----
+
+// k of a matrix product, on any target, is a multiple of this.
+enum { AIE_PRODUCT_K = 8 };
+
 // ---- the target ----
 
 // A shape of the multiplier, rows x inner x columns, and the word that configures it.
@@ -111,17 +116,20 @@ struct aie_target {
     // The exposed pipeline, in bundles.
     int delay_slots;        // behind a branch
     int loop_distance;      // from the last write of ls, le or lc to the last bundle of the loop
+    int loop_bytes;         // and between them, in bytes
     bool loop_end_stores;   // a store may stand in that bundle
     int lock_distance;      // between memory traffic and a lock operation, either way
     int lock_margin;        // what the assembler leaves there
     int load_latency;       // of a load to a register
     int control_latency;    // beyond that of any control register
     int memory_stage;       // stage less one in which ordinary memory traffic is done
-    int bundle_bytes;       // of the largest bundle
+    int bundle_bytes;       // of the largest bundle; targets of jumps and ends of loops lie at
+                            // multiples of it
     uint32_t program_bytes; // program memory
 
     // What a core sees.
     uint32_t data_bytes;  // data memory of its own
+    int bank_bytes;       // of it in one bank: a core's accesses of a bank in one cycle take turns
     uint32_t own_window;  // where that begins in its addresses
     uint32_t west_window; // and where its western neighbour's does
     int own_locks;        // its number of its own tile's first lock
@@ -136,6 +144,7 @@ struct aie_target {
     int vector_reach;     // of a vector's
     uint32_t add_config;  // of the float adder: f32 lanes, nothing negated
     uint32_t mul_config;  // of the multiplier: bf16 products lane by lane, f32 sums
+    int product_cut_k;    // where k of a product is cut, the parts are multiples of this
     struct aie_mac mac_bf16, mac_i8, mac_i16; // of matrix products; m 0: there is none
 
     // The array.

@@ -45,13 +45,13 @@ static void fetch(struct core * c, const struct core_op * op, struct core_late *
 static void op_load(struct core * c, const struct core_op * op) {
     uint32_t p = reg_u32(c, op->ptr), level = reg_u32(c, op->d), take = op->bytes;
     struct core_late * l = core_late_start(c, op);
-    l->level = level;
-    l->fetched = 0;
+    l->level = l->fetched = 0;
     if (level > FIFO_BYTES) {
         core_fault_at(c, op, "r%d says that %u bytes wait in a load fifo of %d", op->d, level,
                       FIFO_BYTES);
         return;
     }
+    l->level = level;
     // a fill that has no room for 64 bytes loads nothing: so it is assumed
     if (op->wide == FILL ? level + LINE <= FIFO_BYTES : level < take) {
         fetch(c, op, l, wrapped(p + level));
@@ -86,13 +86,15 @@ static void op_store(struct core * c, const struct core_op * op) {
     uint32_t p = reg_u32(c, UNIT_STORE_P), level = reg_u32(c, UNIT_STORE_LEVEL);
     uint32_t waiting = 0u - level, put = op->bytes;
     struct core_late * l = core_late_start(c, op);
-    l->level = waiting;
-    l->fetched = (uint8_t) (op->wide == FLUSH ? waiting : LINE);
-    if (waiting > LINE || waiting + put < l->fetched || waiting + put - l->fetched > LINE) {
+    uint32_t go = op->wide == FLUSH ? waiting : LINE;
+    l->level = l->fetched = 0;
+    if (waiting > LINE || waiting + put - go > LINE) {
         core_fault_at(c, op, "r26 says that %u bytes wait in the store fifo, %u come and %u go",
-                      waiting, put, l->fetched);
+                      waiting, put, go);
         return;
     }
+    l->level = waiting;
+    l->fetched = (uint8_t) go;
     uint32_t addr = wrapped(p - waiting), low = addr % LINE;
     l->memory = NULL;
     if (l->fetched) {
@@ -192,5 +194,6 @@ bool core_prepare_fifo(struct core * c, struct core_op * op) {
         op->d = (uint8_t) (UNIT_LOAD_LEVEL + number);
     }
     op->issue = stores ? op_store : op_load;
+    op->store_delay = stores ? (uint8_t) (op->instr->mem_cycle - 5) : 0;
     return op->i_shift >= 0 && op->n_stages > 1;
 }

@@ -45,7 +45,7 @@ enum {
     CORE_MAX_STAGES = 4,
     CORE_MAX_GATHER = 12, // pieces of all sources of an instruction that lie in several
     CORE_FUSED = 64,      // bytes that a load or store which converts keeps in core_late.data
-    CORE_CAPTURE = CORE_FUSED + 368,
+    CORE_CAPTURE = CORE_FUSED + 320,
     CORE_DELAY_SLOTS = 5,
     CORE_NOWHERE = AIE_MAX_OPERANDS, // index of a result's further pieces
 };
@@ -201,6 +201,8 @@ struct core_late { // an instruction that still waits for sources
     // captured sources; the bytes of a fused load come first
     _Alignas(64) uint8_t data[CORE_CAPTURE];
 };
+_Static_assert(sizeof(struct core_late) * LATES % 4096 != 0,
+               "lists of neighbouring cycles share no cache sets");
 
 struct core_store {
     uint8_t * to;

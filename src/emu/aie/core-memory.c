@@ -503,7 +503,7 @@ static bool prepare_data(const struct core_target * target, struct core_op * op)
             }
             const struct aie_operand * o = &op->instr->operands[index[k]];
             op->latency = o->def_cycle;
-            op->data.bypass = o->def_bypass & 7;
+            op->data.bypass = o->def_bypass;
         } else {
             op->i_shift = (int8_t) index[k];
         }

@@ -137,8 +137,8 @@ static const struct {
 static struct core_span part_of(struct core_span whole, int part) {
     unsigned units = whole.n_units * 64u / whole.size;
     whole.offset = (uint16_t) (whole.offset + 64 * part);
-    whole.unit = (whole.unit + units * (unsigned) part) & 255;
-    whole.n_units = units & 15;
+    whole.unit = (uint8_t) (whole.unit + units * (unsigned) part);
+    whole.n_units = (uint8_t) units;
     whole.size = 64;
     return whole;
 }

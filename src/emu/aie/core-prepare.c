@@ -78,7 +78,7 @@ static void list_result(struct core_op * op, int i, aie_reg reg, const struct co
                                  .cycle = o->def_cycle ? o->def_cycle : 1,
                                  .sticky = AIE_REG_KIND(reg) == AIE_SR,
                                  .span = pieces[k]};
-        out->span.bypass = (unsigned) aie_bypass_of(o->def_bypass, reg) & 7;
+        out->span.bypass = (uint8_t) aie_bypass_of(o->def_bypass, reg);
     }
 }
 

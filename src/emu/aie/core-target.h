@@ -25,13 +25,11 @@ _Static_assert(CORE_VECTORS % 64 == 0, "vectors lie on cache lines");
 // Units are where two results can meet: a word, or a piece of a vector, of which there are at most
 // 64 (one bit each) and at most four to a register. Which pieces there are is the target's choice.
 struct core_span {
-    uint16_t offset; // into the register file
-    uint16_t size;   // bytes
-    unsigned unit : 8;
-    unsigned cell : 8; // of a result on its way there: where its data wait, see core_landing
-    unsigned n_units : 4;
-    unsigned bypass : 3; // enum aie_bypass of the result that goes there
-    unsigned sticky : 1; // of a result on its way there: ORed into the register
+    uint16_t offset;       // into the register file
+    uint16_t size;         // bytes
+    uint8_t unit, n_units; // 0 units, of a result on its way: ORed into the word
+    uint8_t bypass;        // enum aie_bypass of the result that goes there
+    uint8_t cell; // of a result on its way there: where its data wait, see struct core_landing
 };
 _Static_assert(sizeof(struct core_span) == 8, "copied as one word");
 

@@ -50,7 +50,7 @@ static void fault_two_writers(struct core * c, const struct core_op * op) {
 }
 
 static void commit_scalar(struct core * c, const struct core_write * w, const uint8_t * data) {
-    if (w->span.sticky) {
+    if (w->span.n_units == 0) {
         uint32_t v;
         memcpy(&v, data, 4);
         reg_put_u32(c, w->span.unit, reg_u32(c, w->span.unit) | v);
@@ -223,7 +223,7 @@ static void leave_status(struct core * c, const struct core_op * op, uint64_t is
     due = due > c->cycle ? due : c->cycle + 1;
     struct core_span span = out->span;
     span.bypass = AIE_BYPASS_NONE;
-    span.sticky = 1;
+    span.n_units = 0;
     memcpy(core_write_at(c, op, due, &span), &status, 4);
 }
 

@@ -22,7 +22,12 @@ enum { MAX_BODY = 96, MAX_TRIPS = 20, MEMORY = 65536, BASE = 0x70000, GAP = 12 }
 
 // Globals by class, in the order in which they are made; the k-th of a class has the number top -
 // k.
-enum global { G_COUNT, G_CONFIG, G_SUM, G_A, G_B, G_OUT, G_SAME, G_BYTES, G_ACC, G_TOTAL, GLOBALS };
+enum global {
+    // clang-format off
+    G_COUNT, G_CONFIG, G_SUM, G_A, G_B, G_OUT, G_SAME, G_BYTES, G_MOVED, G_POOL, G_ACC, G_TOTAL,
+    GLOBALS
+    // clang-format on
+};
 
 static const struct {
     enum asm_class cls;
@@ -32,6 +37,7 @@ static const struct {
     [G_SUM] = {ASM_R, AIE_REG(AIE_R, 29)},   [G_A] = {ASM_P, AIE_REG(AIE_P, 7)},
     [G_B] = {ASM_P, AIE_REG(AIE_P, 6)},      [G_OUT] = {ASM_P, AIE_REG(AIE_P, 5)},
     [G_SAME] = {ASM_P, AIE_REG(AIE_P, 4)},   [G_BYTES] = {ASM_P, AIE_REG(AIE_P, 3)},
+    [G_MOVED] = {ASM_P, AIE_REG(AIE_P, 2)},  [G_POOL] = {ASM_P, AIE_REG(AIE_P, 1)},
     [G_ACC] = {ASM_BM, AIE_REG(AIE_BM, 17)}, [G_TOTAL] = {ASM_X, AIE_REG(AIE_X, 11)},
 };
 
@@ -53,6 +59,7 @@ struct body {
     int made[ASM_CLASS_COUNT]; // locals so far
     int keep[ASM_CLASS_COUNT]; // how many of the last ones may be read
     int bytes_a, bytes_b, bytes_out, bytes_same, bytes_bytes; // per trip
+    int step; // by which the pointer of indexed accesses moves at the end of a trip
 };
 
 #define IMM(v)     ((struct operand){IMMEDIATE, (v), 0, -1})
@@ -120,6 +127,31 @@ static void carry_through_memory(struct body * b) {
     b->bytes_same += 32;
 }
 
+// At an offset from a pointer that moves on once a trip: what one trip stores others load, some
+// trips before or behind, or it lies apart.
+static void access_moved(struct body * b) {
+    int offset = 32 * (rand() % 7 - 3);
+    if (rand() % 2) {
+        int x = fresh(b, ASM_X);
+        for (int half = 0; half < 2; half++) {
+            PUT(b, AIE2_VLDA_dmw_lda_w_ag_idx_imm, G_MOVED, HALF(x, half), GLO(G_MOVED),
+                IMM(offset));
+        }
+    } else {
+        PUT(b, AIE2_VST_dmw_sts_w_ag_idx_imm, G_MOVED, HALF(recent(b, ASM_X), 0), GLO(G_MOVED),
+            IMM(offset));
+    }
+}
+
+// From far and wide around a pointer that stays where it is.
+static void load_constant(struct body * b) {
+    int x = fresh(b, ASM_X);
+    for (int half = 0; half < 2; half++) {
+        PUT(b, AIE2_VLDA_dmw_lda_w_ag_idx_imm, G_POOL, HALF(x, half), GLO(G_POOL),
+            IMM(32 * (rand() % 64 - 32)));
+    }
+}
+
 static void step_scalar(struct body * b) {
     static const int ops[4] = {AIE2_ADD, AIE2_SUB, AIE2_XOR, AIE2_MUL_mul_r_rr};
     int x = recent(b, ASM_R), y = recent(b, ASM_R), op = ops[rand() % 4];
@@ -168,12 +200,14 @@ static void step_vector(struct body * b) {
 }
 
 static void random_body(struct body * b, int steps, bool vectors) {
+    static const int moves[] = {32, 64, 96, 128, 256, -32};
+    b->step = moves[rand() % 6];
     load_scalar(b, G_B, &b->bytes_b);
     if (vectors) {
         load_vector(b, G_A, &b->bytes_a);
     }
     for (int i = 0; i < steps; i++) {
-        int r = rand() % 12;
+        int r = rand() % 14;
         if (r == 0 && vectors) {
             load_vector(b, G_A, &b->bytes_a);
         } else if (r == 1) {
@@ -188,6 +222,10 @@ static void random_body(struct body * b, int steps, bool vectors) {
             b->bytes_bytes += 2;
         } else if (r == 5 && vectors && rand() % 3 == 0) {
             carry_through_memory(b);
+        } else if (r == 12 && vectors) {
+            access_moved(b);
+        } else if (r == 13 && vectors) {
+            load_constant(b);
         } else if (vectors && r % 3) {
             step_vector(b);
         } else {
@@ -196,6 +234,7 @@ static void random_body(struct body * b, int steps, bool vectors) {
     }
     if (vectors) {
         store_vector(b);
+        PUT(b, AIE2_PADDA_lda_ptr_inc_idx_imm, 0, GLO(G_MOVED), IMM(b->step));
     } else {
         store_scalar(b);
     }
@@ -356,6 +395,8 @@ static void run(const struct body * b, const uint8_t * code, size_t size, int tr
     set_scalar(c, G_OUT, BASE);
     set_scalar(c, G_SAME, BASE + 0x8000);
     set_scalar(c, G_BYTES, BASE + 0x9000);
+    set_scalar(c, G_MOVED, BASE + 0xa400);
+    set_scalar(c, G_POOL, BASE + 0x4800);
     set_scalar(c, G_B, (uint32_t) (BASE + 0xc000 - trips * b->bytes_b));
     set_scalar(c, G_A, (uint32_t) (BASE + MEMORY - trips * b->bytes_a));
     uint8_t vector[128];
@@ -452,11 +493,19 @@ static void few_registers(void ** state) {
     random_loops(30, 24, true, 8, &seen);
 }
 
+static void many_loops(void ** state) {
+    (void) state;
+    struct seen seen = {0};
+    random_loops(150, 16, true, 4, &seen);
+    assert_true(seen.pipelined > 100);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_loops),
         cmocka_unit_test(long_loops),
         cmocka_unit_test(few_registers),
+        cmocka_unit_test(many_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,8 @@
 // Each is dispatched twice on one strict machine, with other data: the second run shows that the
 // first left locks, descriptors and queues as it found them. Where a core ends with `done` a
 // design runs once for each load of its PDI: another PDI comes in between, or the stream asks for
-// it to be loaded again.
+// it to be loaded again. A third run is on a machine that is not strict and adds floats by the
+// other of the two disputed rules.
 #include "base/base.h"
 #include "base/cmocka-all.h"
 #include "emu/aie/machine.h"
@@ -202,6 +203,7 @@ static void runs_right(void ** state) {
     struct error err;
     struct emu_config config = {.arch = AIE_ARCH_AIE2P,
                                 .strict = true,
+                                .adder = EMU_ADDER_ALIGNED,
                                 .columns = 8,
                                 .resolve = resolve,
                                 .user = &w,
@@ -211,8 +213,13 @@ static void runs_right(void ** state) {
     read_design(&w, d->name);
     assert_non_null(mkdtemp(w.dir));
     assert_int_equal(emu_machine_new(&config, &w.machine, &err), ST_OK);
-    for (uint32_t turn = 0; turn < 2; turn++) {
-        if (turn && d->again == ANOTHER_PDI) {
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        if (turn == 2) {
+            emu_machine_free(w.machine);
+            config.strict = false;
+            config.adder = EMU_ADDER_IEEE;
+            assert_int_equal(emu_machine_new(&config, &w.machine, &err), ST_OK);
+        } else if (turn && d->again == ANOTHER_PDI) {
             load_another(&w);
         } else if (turn && d->again == LOAD_PDI) {
             load_first(&w);

@@ -89,17 +89,17 @@ static void spread_splat(struct program * w) {
     int width = dtype_size(w->lanes.dtype) / 2, none = asm_label_new(w->p);
     asm_jump_if_zero(w->p, w->splat_b, none);
     acquire(w, EW_LOCK_B_FULL);
-    struct asm_reg address = asm_local(w->p, ASM_R), element = asm_local(w->p, ASM_R);
-    struct asm_reg x = asm_global(w->p, ASM_X);
+    struct asm_reg address = asm_local(w->p, ASM_R), element = w->splat_byte; // it takes its place
     emit_alu(w->p, AIE_BASIC_ADD, address, w->b, w->splat_byte);
     copy(w, w->pb, address);
     emit_load_scalar(w->p, MEM_B, width, A_REG(element), w->pb, 0);
-    emit_splat(w->p, width, x, element);
     copy(w, w->pb, w->b);
     set(w, w->splat_b,
         2 * EW_CHUNK_BYTES /
             (asm_target(w->p)->vector_bytes / 2 * FILL_STORES)); // is no longer needed
     asm_loop_begin(w->p, w->splat_b);
+    struct asm_reg x = asm_local(w->p, ASM_X); // anew in each trip: no register is held for it
+    emit_splat(w->p, width, x, element);
     for (int i = 0; i < FILL_STORES; i++) {
         emit_store_next(w->p, MEM_B, asm_half(x, 0), w->pb);
     }
@@ -237,6 +237,32 @@ static void chunk_end(struct program * w, int again, int wait) {
     asm_jump(w->p, wait);
 }
 
+// Which buffers lie in which bank, so that accesses that meet are kept apart. Where temporaries
+// leave room the constants stand twice: a core loads two vectors a cycle, but from two banks.
+static void place_memory(struct program * w, enum dtype t) {
+    static const struct {
+        int memory, at;
+    } places[] = {{MEM_A, EW_BUFFER_A}, {MEM_B, EW_BUFFER_B},       {MEM_OUT, EW_BUFFER_OUT},
+                  {MEM_POOL, EW_POOL},  {MEM_TEMP_IN, EW_TEMPS_AT}, {MEM_TEMP_OUT, EW_TEMPS_AT}};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        if (dtype_size(t) == 4 || places[i].at != EW_TEMPS_AT) { // else they lie in two banks
+            asm_place(w->p, places[i].memory, (uint32_t) places[i].at);
+        }
+    }
+    if (t != DTYPE_F32) {
+        return;
+    }
+    asm_mirror(w->p, MEM_POOL, lanes_slot_offset(LANES_PARAMS), EW_POOL_AGAIN - EW_POOL);
+    set(w, w->pa, w->memory + EW_POOL);
+    set(w, w->pout, w->memory + EW_POOL_AGAIN);
+    set(w, w->trips, LANES_POOL_SLOTS / 2);
+    asm_loop_begin(w->p, w->trips);
+    struct asm_reg x = emit_new_value(w->p);
+    emit_load_next(w->p, MEM_POOL, x, w->pa);
+    emit_store_next(w->p, MEM_OUT, x, w->pout);
+    asm_loop_end(w->p);
+}
+
 static void write_program(struct program * w, enum dtype t) {
     struct asm_reg * const scalars[] = {&w->chunks,   &w->trips,   &w->trips_last, &w->op,
                                         &w->stream_b, &w->splat_b, &w->splat_byte, &w->a,
@@ -250,6 +276,7 @@ static void write_program(struct program * w, enum dtype t) {
     }
     lanes_begin(&w->lanes, w->p, t, w->fast, w->memory + EW_POOL);
     set(w, w->other, EW_CHUNK_BYTES);
+    place_memory(w, t);
     w->n_loops = ew_loops(w->group, w->fast, w->loops, &w->staged);
     for (int i = 0; i < w->n_loops; i++) {
         w->labels[i] = asm_label_new(w->p);

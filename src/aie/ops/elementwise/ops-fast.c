@@ -245,6 +245,9 @@ struct val fast_tanh(struct lanes * l, struct val a, struct val b) {
 // ---- quotients, logarithms, roots, waves ----
 
 struct val fast_div(struct lanes * l, struct val a, struct val b) {
+    if (l->dtype == DTYPE_F16) { // rounded otherwise, a quotient of few elements shows it
+        return f_div(l, a, b);
+    }
     lanes_x(l, &a);
     lanes_x(l, &b);
     struct fast_inverse d = m_fast_invert(l, m_fraction(l, b));

@@ -38,7 +38,8 @@ void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fa
     // f32 has nothing to round at its edges, and truncating keeps the bf16 pieces of the largest
     // numbers finite; the others, and the fast functions, which look after the largest numbers
     // themselves, round to nearest even.
-    emit_set_small(p, mode, t == DTYPE_F32 && !fast ? AIE_ROUND_TO_ZERO : AIE_ROUND_NEAREST_EVEN);
+    bool cut = t == DTYPE_F32 && !fast;
+    emit_set_small(p, mode, cut ? AIE_ROUND_TO_ZERO : AIE_ROUND_NEAREST_EVEN);
     emit_control(p, AIE_CONTROL_ROUND, mode);
     l->float_config = scalar(l, (int32_t) asm_target(p)->add_config);
     l->mul_config = scalar(l, (int32_t) asm_target(p)->mul_config);

@@ -6,9 +6,8 @@
 // A resident row keeps t, and e where x was; a streamed one makes them anew in each pass.
 #include "rows-ops.h"
 
-#include "aie/ops/lanes/math-fast.h"
-#include "aie/ops/lanes/pieces.h"
 #include "aie/target/verbs.h"
+#include "aie/ops/lanes/math-fast.h"
 
 #define MINUS_INFINITY 0xff800000u
 

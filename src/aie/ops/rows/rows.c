@@ -356,7 +356,7 @@ static enum status write_with(const struct kernel_spec * spec, int exp_vectors,
     write_program(&w);
     enum status st = asm_finish(w.p, &out->code, err);
     lanes_pool_bytes(&w.lanes, out->pool);
-    for (int lane = 0; lane < 16; lane++) {
+    for (int lane = 0; lane < aie_target(spec->arch)->lanes; lane++) {
         store_u32(out->pool + RW_SLOT_LANES * LANES_POOL_SLOT_BYTES + 4 * lane, (uint32_t) lane);
     }
     rows_log_tables(out->tables);
@@ -366,8 +366,9 @@ static enum status write_with(const struct kernel_spec * spec, int exp_vectors,
 
 enum status rows_compile(const struct kernel_spec * spec, struct rows_code * out,
                          struct error * err) {
-    // Program memory is nearly full: where two vectors side by side are too much, one has to do.
-    int most = rows_programs[rows_program_of(spec)].exp_vectors;
+    // Where two vectors side by side are too much for the program memory, one has to do; the trips
+    // of the fast exponential overlap, which is better.
+    int most = rows_fast(spec) ? 1 : rows_programs[rows_program_of(spec)].exp_vectors;
     enum status st = ST_INVALID;
     for (int vectors = most; vectors > 0 && st == ST_INVALID; vectors--) {
         st = write_with(spec, vectors, out, err);

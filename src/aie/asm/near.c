@@ -1,0 +1,186 @@
+// asm/near: loads at an offset go through either load unit only while the offset is small: that of
+// one of them is short. A loop that loads constants from far and wide gets pointers of its own,
+// which are free in the program, to where it loads from most, and its loads go through these. Where
+// the bank is known they lead to the mirror: two loads from one bank take two cycles.
+#include "deps.h"
+
+#include <stdlib.h>
+
+enum { LEAST = 6 }; // loads for which a pointer is worth its set-up
+
+// A load that another slot could carry, were its offset smaller, and that would not meet the others
+// in their bank; `pointer` and `offset` are the operands.
+struct far_load {
+    int node, pointer, offset;
+};
+
+// Whether the node is one. Pointers that the region moves are left alone.
+static bool is_far(const struct asm_program * p, const struct asm_node * n, struct far_load * f) {
+    const struct aie_instr * instr = aie_isa_instr(p->isa, n->op);
+    int immediates = 0, pointers = 0;
+    uint16_t ops[2];
+    struct asm_node small = *n;
+    for (int k = 0; k < n->n_args; k++) {
+        if (n->args[k].kind == ASM_ARG_IMM) {
+            f->offset = k;
+            small.args[k].value = 0;
+            immediates++;
+        } else if (n->args[k].kind == ASM_ARG_REG && p->vregs[n->args[k].reg.id].cls == ASM_P) {
+            f->pointer = k;
+            pointers +=
+                instr->operands[k].role == AIE_USE && p->vregs[n->args[k].reg.id].global ? 1 : 2;
+        }
+    }
+    const struct asm_memory * m = &p->memories[n->memory % ASM_MEMORIES];
+    bool elsewhere = !m->bank || (m->further && n->args[f->offset].value >= m->first);
+    return instr->loads && !instr->stores && immediates == 1 && pointers == 1 && elsewhere &&
+           asm_variants(p, &small, ops) == 2 && (m->bank || asm_variants(p, n, ops) == 1);
+}
+
+static bool is_moved(const struct asm_program * p, const struct asm_item * region, int id) {
+    for (int i = region->first; i < region->first + region->count; i++) {
+        const struct asm_node * n = &p->nodes[i];
+        for (int k = 0; k < n->n_args; k++) {
+            if (n->args[k].kind == ASM_ARG_REG && n->args[k].reg.id == id &&
+                (aie_isa_instr(p->isa, n->op)->operands[k].role & AIE_DEF)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static int collect(const struct asm_program * p, const struct asm_item * region,
+                   struct far_load * loads) {
+    int n = 0;
+    for (int i = 0; i < region->count; i++) {
+        const struct asm_node * node = &p->nodes[region->first + i];
+        struct far_load f = {.node = i};
+        if (is_far(p, node, &f) && !is_moved(p, region, node->args[f.pointer].reg.id)) {
+            loads[n++] = f;
+        }
+    }
+    return n;
+}
+
+// Whether both units reach it from a pointer that is `base` further than its own.
+static bool reaches(const struct asm_program * p, const struct asm_node * n,
+                    const struct far_load * f, int32_t base) {
+    struct asm_node moved = *n;
+    uint16_t ops[2];
+    moved.args[f->offset].value -= base;
+    return asm_variants(p, &moved, ops) == 2;
+}
+
+// How far on the mirror of what is loaded through a pointer stands. A pointer leads to one memory.
+static int32_t mirror_of(const struct asm_program * p, const struct asm_item * region,
+                         const struct far_load * loads, int n, int id) {
+    for (int i = 0; i < n; i++) {
+        const struct asm_node * node = &p->nodes[region->first + loads[i].node];
+        if (node->args[loads[i].pointer].reg.id == id) {
+            return p->memories[node->memory % ASM_MEMORIES].further;
+        }
+    }
+    return 0;
+}
+
+// The place among those of the loads from which most of them are in reach; returns how many are.
+static int best_base(const struct asm_program * p, const struct asm_item * region,
+                     const struct far_load * loads, int n, int * pointer, int32_t * base) {
+    const struct asm_node * nodes = &p->nodes[region->first];
+    int most = 0;
+    for (int i = 0; i < n; i++) {
+        const struct asm_node * first = &nodes[loads[i].node];
+        int id = first->args[loads[i].pointer].reg.id, count = 0;
+        int32_t at = first->args[loads[i].offset].value;
+        for (int back = 0; back < 2; back++) { // it is the least offset in reach, or the middle
+            int32_t here = at + (back ? 4 * p->target->load_bytes : 0);
+            for (int j = count = 0; j < n; j++) {
+                const struct asm_node * other = &nodes[loads[j].node];
+                count += other->args[loads[j].pointer].reg.id == id &&
+                         reaches(p, other, &loads[j], here);
+            }
+            if (count > most) {
+                most = count;
+                *pointer = id;
+                *base = here;
+            }
+        }
+    }
+    return most;
+}
+
+// to = from + offset, before the loop.
+static void set_up(struct asm_program * p, struct asm_reg to, int from, int32_t offset) {
+    const uint16_t * basic = p->target->basic;
+    struct asm_item region = {.kind = ASM_ITEM_REGION, .first = p->n_nodes, .count = 4};
+    struct asm_reg a = asm_local(p, ASM_R), b = asm_local(p, ASM_R), sum = asm_local(p, ASM_R);
+    struct asm_reg old = {(int16_t) from, -1};
+    asm_node_new(p, basic[AIE_BASIC_COPY], 0, (struct asm_arg[]){A_REG(a), A_REG(old)}, 2);
+    asm_node_new(p, basic[AIE_BASIC_SET], 0, (struct asm_arg[]){A_REG(b), A_IMM(offset)}, 2);
+    asm_node_new(p, basic[AIE_BASIC_ADD], 0, (struct asm_arg[]){A_REG(sum), A_REG(a), A_REG(b)}, 3);
+    asm_node_new(p, basic[AIE_BASIC_COPY], 0, (struct asm_arg[]){A_REG(to), A_REG(sum)}, 2);
+    if (!p->no_memory) {
+        asm_schedule(p, &region, false);
+    }
+}
+
+static bool has_local_pointers(const struct asm_program * p, const struct asm_item * region) {
+    for (int i = region->first; i < region->first + region->count; i++) {
+        for (int k = 0; k < p->nodes[i].n_args; k++) {
+            const struct asm_arg * a = &p->nodes[i].args[k];
+            if (a->kind == ASM_ARG_REG && p->vregs[a->reg.id].cls == ASM_P &&
+                !p->vregs[a->reg.id].global) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+// The region once more, behind all other instructions.
+static bool copy_region(struct asm_program * p, struct asm_item * region) {
+    int first = p->n_nodes;
+    for (int i = 0; i < region->count; i++) {
+        struct asm_node n = p->nodes[region->first + i]; // the array may move
+        if (asm_node_new(p, n.op, n.memory, n.args, n.n_args) < 0) {
+            return false;
+        }
+    }
+    region->first = first;
+    return true;
+}
+
+struct asm_item asm_bring_near(struct asm_program * p, const struct asm_item * region) {
+    struct asm_item out = *region;
+    struct far_load * loads = malloc(((size_t) region->count + 1) * sizeof *loads);
+    p->no_memory |= !loads;
+    int n = loads ? collect(p, region, loads) : 0;
+    bool copied = false;
+    while (n >= LEAST && (asm_class_set(p, ASM_P) & ~p->global_taken[ASM_P]) &&
+           !has_local_pointers(p, region)) {
+        int id = 0;
+        int32_t base = 0;
+        if (best_base(p, &out, loads, n, &id, &base) < LEAST ||
+            (!copied && !copy_region(p, &out))) {
+            break;
+        }
+        copied = true;
+        struct asm_reg near = asm_global(p, ASM_P);
+        int kept = 0, further = mirror_of(p, &out, loads, n, id);
+        for (int i = 0; i < n; i++) {
+            struct asm_node * node = &p->nodes[out.first + loads[i].node];
+            if (node->args[loads[i].pointer].reg.id == id && reaches(p, node, &loads[i], base)) {
+                node->args[loads[i].pointer].reg = near;
+                node->args[loads[i].offset].value -= base;
+                node->memory = (uint8_t) (node->memory + (further ? ASM_MIRROR : 0));
+            } else {
+                loads[kept++] = loads[i];
+            }
+        }
+        n = kept;
+        set_up(p, near, id, base + further);
+    }
+    free(loads);
+    return out;
+}

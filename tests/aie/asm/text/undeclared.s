@@ -1,0 +1,3 @@
+// passes:
+target aie2
+        mova $r0, #7
