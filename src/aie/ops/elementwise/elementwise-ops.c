@@ -63,7 +63,7 @@ static const struct program {
     const enum kernel_op * ops;
 } programs[] = {
     {"sum", OPS(KERNEL_OP_ADD, KERNEL_OP_SUB)},
-    {"mul", OPS(KERNEL_OP_MUL, KERNEL_OP_REGLU)},
+    {"mul", OPS(KERNEL_OP_MUL, KERNEL_OP_REGLU, KERNEL_OP_DIV)},
     {"sign", OPS(KERNEL_OP_ABS, KERNEL_OP_SGN, KERNEL_OP_NEG, KERNEL_OP_STEP, KERNEL_OP_RELU)},
     {"arith", OPS(KERNEL_OP_SCALE, KERNEL_OP_CLAMP, KERNEL_OP_LEAKY_RELU, KERNEL_OP_SQR,
                   KERNEL_OP_HARDSIGMOID)},
