@@ -147,11 +147,11 @@ struct val fast_gelu_erf(struct lanes * l, struct val a, struct val b) {
                               5.1641141e-06f, -1.3395758e-07f, 1.3192507e-09f};
     struct asm_reg x11, x20 = {0};
     struct val square = square_of(l, a, &x11, &x20);
-    struct asm_reg s12 = p_halves(l, square), s11 = p_twice(l, square), s10 = p_and_none(l, square);
-    struct asm_reg fourth = p_and_none(l, p_mul(l, s11, s10)); // x^4
+    struct asm_reg s12 = p_halves(l, square), s11 = p_twice(l, square);
+    struct asm_reg fourth = p_twice(l, p_mul(l, s11, s11)); // 2 x^4; both halves make it 4
     struct val low = p_mac(l, k_float(l, k[2]), s11, p_constants(l, k[3] / 2, k[3] / 2));
-    struct val high = p_mac(l, k_float(l, k[5]), s11, p_constants(l, k[6] / 2, k[6] / 2));
-    high = p_mac(l, k_float(l, k[4]), s10, p_twice(l, high));
+    struct val high = p_mac(l, k_float(l, k[5] / 8), s11, p_constants(l, k[6] / 16, k[6] / 16));
+    high = p_mac(l, k_float(l, k[4] / 4), s11, p_twice(l, high));
     struct val g = p_mac(l, low, fourth, p_twice(l, high));
     struct asm_reg u12 = p_halves(l, p_mac(l, k_float(l, k[1]), s12, p_twice(l, g)));
     struct val w = p_mac(l, k_float(l, k[0]), s12, p_swapped(l, u12));
@@ -254,18 +254,7 @@ struct val fast_tanh(struct lanes * l, struct val a, struct val b) {
     return b_or(l, y, sign);
 }
 
-// ---- quotients, logarithms, roots, waves ----
-
-struct val fast_div(struct lanes * l, struct val a, struct val b) {
-    if (l->dtype == DTYPE_F16) { // rounded otherwise, a quotient of few elements shows it
-        return f_div(l, a, b);
-    }
-    lanes_x(l, &a);
-    lanes_x(l, &b);
-    struct fast_inverse d = m_fast_invert(l, m_fraction(l, b));
-    struct val q = m_fast_over(l, p_halves(l, m_fraction(l, a)), d);
-    return m_quotient(l, q, a, b);
-}
+// ---- logarithms, waves and the rest ----
 
 struct val fast_log(struct lanes * l, struct val a, struct val b) {
     UNUSED_B;
