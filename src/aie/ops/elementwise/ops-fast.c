@@ -254,7 +254,18 @@ struct val fast_tanh(struct lanes * l, struct val a, struct val b) {
     return b_or(l, y, sign);
 }
 
-// ---- logarithms, waves and the rest ----
+// ---- quotients, logarithms, roots, waves ----
+
+struct val fast_div(struct lanes * l, struct val a, struct val b) {
+    if (l->dtype == DTYPE_F16) { // rounded otherwise, a quotient of few elements shows it
+        return f_div(l, a, b);
+    }
+    lanes_x(l, &a);
+    lanes_x(l, &b);
+    struct fast_inverse d = m_fast_invert(l, m_fraction(l, b));
+    struct val q = m_fast_over(l, p_halves(l, m_fraction(l, a)), d);
+    return m_quotient(l, q, a, b);
+}
 
 struct val fast_log(struct lanes * l, struct val a, struct val b) {
     UNUSED_B;
