@@ -10,6 +10,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+// Texts quote what came from outside: files, JSON, the environment. What steers a terminal (control
+// characters, of Unicode's too) is shown as a question mark; line ends and tabs stay.
+static void make_harmless(char * text) {
+    for (uint8_t * p = (uint8_t *) text; *p; p++) {
+        bool control = (*p < 0x20 && *p != '\n' && *p != '\t') || *p == 0x7f;
+        if (*p == 0xc2 && p[1] >= 0x80 && p[1] <= 0x9f) { // U+0080 to U+009F in UTF-8
+            *p++ = '?';
+            control = true;
+        }
+        *p = control ? '?' : *p;
+    }
+}
+
 enum status error_set(struct error * err, enum status st, const char * fmt, ...) {
     if (err) {
         va_list args;
@@ -17,6 +30,7 @@ enum status error_set(struct error * err, enum status st, const char * fmt, ...)
         err->status = st;
         vsnprintf(err->text, sizeof err->text, fmt, args);
         va_end(args);
+        make_harmless(err->text);
     }
     return st;
 }
@@ -34,6 +48,7 @@ enum status error_prefix(struct error * err, const char * fmt, ...) {
     snprintf(joined, sizeof joined, "%s: %s", prefix, err->text);
     memcpy(err->text, joined, sizeof err->text - 1);
     err->text[sizeof err->text - 1] = '\0';
+    make_harmless(err->text);
     return err->status;
 }
 

@@ -65,8 +65,12 @@ enum way { WRITE, READ, FILL };
 // Piece by piece through the stage. `host` is where bytes come from or go to; FILL has none.
 static enum status pass(struct hsac_agent * a, enum way way, char * agent_at, char * host,
                         uint8_t value, size_t size, struct error * err) {
+    enum status st = hsac_check_fork(a, err);
+    if (st != ST_OK) {
+        return st;
+    }
     pthread_mutex_lock(&a->stage.lock);
-    enum status st = stage_open(a, err);
+    st = stage_open(a, err);
     uint8_t * stage = a->stage.buffer;
     if (st == ST_OK && way == FILL) {
         memset(stage, value, size < STAGE_BYTES ? size : STAGE_BYTES);
@@ -119,8 +123,12 @@ enum status hsac_copy(struct hsac_agent * a, void * to, const void * from, size_
         memmove(to, from, size);
         return ST_OK;
     }
+    enum status st = hsac_check_fork(a, err);
+    if (st != ST_OK) {
+        return st;
+    }
     pthread_mutex_lock(&a->stage.lock);
-    enum status st = stage_open(a, err);
+    st = stage_open(a, err);
     if (st == ST_OK && size) {
         st = move(a, to, a->handle, from, a->handle, size, err);
     }

@@ -153,8 +153,12 @@ enum status hsac_queue_launch(struct hsac_queue * handle, const struct hsac_laun
                          "a kernel takes %u bytes of arguments: expected %u to %d of them",
                          l->kernarg_bytes, l->args_size, HSAC_MAX_KERNARG);
     }
+    enum status st = hsac_check_fork(a, err);
+    if (st != ST_OK) {
+        return st;
+    }
     pthread_mutex_lock(&q->lock);
-    enum status st = open_queue(a, q, err);
+    st = open_queue(a, q, err);
     if (st == ST_OK && q->next - q->settled >= GPU_QUEUE_PACKETS - 1) { // one is for the barrier
         st = wait_for_all(a, q, err);
         st = st == ST_OK ? open_queue(a, q, err) : st;

@@ -196,7 +196,13 @@ struct hsac {
     int n_agents;
     bool has_cpu;
     hsa_agent_t cpu; // the first one
+    uint32_t forks;  // hsac_forks when it was opened
 };
+
+// fork.c
+uint32_t hsac_forks(void);
+bool hsac_forked(const struct hsac * h);
+enum status hsac_check_fork(const struct hsac_agent * a, struct error * err);
 
 const char * hsac_status_text(const struct hsac * h, hsa_status_t status);
 

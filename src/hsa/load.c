@@ -171,7 +171,11 @@ static enum status begin(struct hsac * h, struct error * err) {
 
 static enum status new_client(struct hsac ** out, struct error * err) {
     *out = calloc(1, sizeof **out);
-    return *out ? ST_OK : error_set(err, ST_NO_MEMORY, "no memory for the HSA client");
+    if (!*out) {
+        return error_set(err, ST_NO_MEMORY, "no memory for the HSA client");
+    }
+    (*out)->forks = hsac_forks();
+    return ST_OK;
 }
 
 // The one that was asked for.
@@ -244,7 +248,7 @@ enum status hsac_open(struct hsac ** out, struct error * err) {
 }
 
 void hsac_close(struct hsac * h) {
-    if (!h) {
+    if (!h || hsac_forked(h)) {
         return;
     }
     hsac_agents_free(h);
@@ -258,8 +262,8 @@ void hsac_close(struct hsac * h) {
 }
 
 bool hsac_in_use(struct hsac * h) {
-    bool used = false;
-    for (int i = 0; i < h->n_agents; i++) {
+    bool used = hsac_forked(h); // not ours to close
+    for (int i = 0; !used && i < h->n_agents; i++) {
         struct hsac_agent * a = &h->agents[i];
         pthread_mutex_lock(&a->ring.lock);
         used |= a->ring.handles != NULL;

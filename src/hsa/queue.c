@@ -380,7 +380,8 @@ enum status hsac_queue_dispatch(struct hsac_queue * q, const struct hsac_dispatc
     if (q->gpu) {
         return error_set(err, ST_INVALID, "%s takes no kernels of a NPU", a->name);
     }
-    enum status st = check(a, d, err);
+    enum status st = hsac_check_fork(a, err);
+    st = st == ST_OK ? check(a, d, err) : st;
     if (st != ST_OK) {
         return st;
     }
@@ -403,6 +404,10 @@ enum status hsac_queue_dispatch(struct hsac_queue * q, const struct hsac_dispatc
 }
 
 enum status hsac_queue_wait(struct hsac_queue * q, struct error * err) {
+    enum status st = hsac_check_fork(q->agent, err);
+    if (st != ST_OK) {
+        return st;
+    }
     if (q->gpu) {
         return hsac_gpu_queue_wait(q->agent, q->gpu, err);
     }
@@ -411,7 +416,7 @@ enum status hsac_queue_wait(struct hsac_queue * q, struct error * err) {
     if (q->last > ring->settled) {
         flush(q->agent);
     }
-    enum status st = q->failed.status;
+    st = q->failed.status;
     if (st != ST_OK && err) {
         *err = q->failed;
     }
@@ -479,7 +484,8 @@ enum status hsac_agent_set_idle(struct hsac_agent * a, const uint32_t * insts, s
 
 enum status hsac_queue_new(struct hsac_agent * a, struct hsac_queue ** out, struct error * err) {
     *out = NULL;
-    enum status checked = hsac_agent_check(a, err);
+    enum status checked = hsac_check_fork(a, err);
+    checked = checked == ST_OK ? hsac_agent_check(a, err) : checked;
     if (checked != ST_OK) {
         return checked;
     }
@@ -512,7 +518,7 @@ enum status hsac_queue_new(struct hsac_agent * a, struct hsac_queue ** out, stru
 }
 
 void hsac_queue_free(struct hsac_queue * q) {
-    if (!q) {
+    if (!q || hsac_forked(q->agent->h)) {
         return;
     }
     struct hsac_agent * a = q->agent;

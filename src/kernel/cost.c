@@ -5,19 +5,21 @@
 #include "kernel.h"
 
 enum {
-    COLUMNS = 4,           // that share the words of an op; more make it faster
-    START = 60000,         // cycles before the first word and behind the last
-    ROW = 1000,            // cycles for a row, however short
-    MACS_PER_CYCLE = 1024, // of all cores, at the worst type
+    COLUMNS = 4,   // that share the words of an op; more make it faster
+    CORES = 4,     // of a column
+    START = 60000, // cycles before the first word and behind the last
+    ROW = 1000,    // cycles for a row, however short
     WORDS_PER_CYCLE = 4,
-    TILE = 64, // a product is computed in whole ones
+    TILE = 64,        // a product is computed in whole ones
+    EVEN_K = 128,     // a row of a multiple of these ends in no zeros
+    CHAINED_K = 4096, // up to which other rows end in zeros but once
 };
 
 // Cycles for a word of the largest operand in one column.
 struct price {
     int f32, f16, bf16, integer;
 };
-static const struct price plain = {4, 8, 5, 2}, heavy = {14, 30, 21, 7}, row = {29, 29, 29, 29};
+static const struct price plain = {4, 8, 5, 2}, heavy = {14, 30, 21, 7};
 
 // Elementwise ops of one loop that is no series; CONVERT is like them.
 static bool is_plain(enum kernel_op op) {
@@ -59,10 +61,15 @@ static uint64_t product(const struct kernel_spec * spec) {
     const struct tensor * out = &spec->output;
     uint64_t results =
         padded(out->ne[0]) * padded(out->ne[1]) * (uint64_t) (out->ne[2] * out->ne[3]);
-    uint64_t macs = results * (uint64_t) spec->inputs[0].ne[0] / MACS_PER_CYCLE;
+    enum dtype t = spec->inputs[0].dtype;
+    uint64_t k = (uint64_t) (spec->inputs[0].ne[0] + EVEN_K - 1) / EVEN_K * EVEN_K;
+    uint64_t macs = results * k / (t == DTYPE_I8 ? 4096 : t == DTYPE_I16 ? 1024 : 2048);
+    if (k > CHAINED_K && (int64_t) k != spec->inputs[0].ne[0]) { // each piece ends in zeros
+        macs *= 3;
+    }
     uint64_t moved =
         (words(&spec->inputs[0]) + words(&spec->inputs[1]) + words(out)) / WORDS_PER_CYCLE;
-    return 3 * macs + moved;
+    return macs * 7 / 4 + moved; // host memory that brings both operands for each tile takes 1.5
 }
 
 // One run of elements: no row begins anew.
@@ -75,12 +82,33 @@ static bool is_flat(const struct kernel_spec * spec) {
     return flat;
 }
 
+// The same for row ops: rows that a core keeps, that a memtile does, and longer ones, which one
+// core of a column works through.
+struct row_price {
+    int kept, held, streamed;
+};
+
+static uint64_t row_cycles(const struct kernel_spec * spec, uint64_t most) {
+    enum { KEPT = 2016, HELD = 8192 };
+    static const struct row_price soft = {7, 13, 33}, loss = {18, 18, 18}, other = {4, 5, 9};
+    const struct row_price * p = spec->op == KERNEL_OP_SOFT_MAX             ? &soft
+                                 : spec->op == KERNEL_OP_CROSS_ENTROPY_LOSS ? &loss
+                                                                            : &other;
+    const struct tensor * x = &spec->inputs[0];
+    uint64_t rows = (uint64_t) (x->ne[1] * x->ne[2] * x->ne[3]), n = (uint64_t) x->ne[0];
+    int price = n <= KEPT ? p->kept : n <= HELD ? p->held : p->streamed;
+    if (rows) { // a row stays with one core, and the last ones leave some idle
+        uint64_t workers = n <= HELD && p != &loss ? COLUMNS * CORES : COLUMNS;
+        most = most / rows * ((rows + workers - 1) / workers * workers);
+    }
+    return START + (most * (uint64_t) price + rows * ROW) / COLUMNS;
+}
+
 uint64_t kernel_cycles(const struct kernel_spec * spec) {
-    bool is_row_op = kernel_op_info(spec->op)->family == KERNEL_ROWS;
     if (spec->op == KERNEL_OP_MUL_MAT) {
         return START + product(spec);
     }
-    const struct price * p = is_row_op ? &row : is_plain(spec->op) ? &plain : &heavy;
+    const struct price * p = is_plain(spec->op) ? &plain : &heavy;
     uint64_t most = words(&spec->output);
     int price = price_of(p, spec->output.dtype);
     for (int i = 0; i < spec->n_inputs; i++) {
@@ -88,12 +116,10 @@ uint64_t kernel_cycles(const struct kernel_spec * spec) {
         most = words(in) > most ? words(in) : most;
         price = price_of(p, in->dtype) > price ? price_of(p, in->dtype) : price;
     }
-    const struct tensor * first = &spec->inputs[0];
-    uint64_t rows = (uint64_t) (first->ne[1] * first->ne[2] * first->ne[3]);
-    if (is_row_op && rows) { // a row stays in one column, and the last ones leave some idle
-        most = most / rows * ((rows + COLUMNS - 1) / COLUMNS * COLUMNS);
-    } else if (is_flat(spec)) {
-        rows = 0;
+    if (kernel_op_info(spec->op)->family == KERNEL_ROWS) {
+        return row_cycles(spec, most);
     }
+    const struct tensor * first = &spec->inputs[0];
+    uint64_t rows = is_flat(spec) ? 0 : (uint64_t) (first->ne[1] * first->ne[2] * first->ne[3]);
     return START + (most * (uint64_t) price + rows * ROW) / COLUMNS;
 }

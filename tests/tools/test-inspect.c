@@ -282,7 +282,7 @@ static void test_passes(void ** state) {
     if (!WITH_COMPILER) {
         skip_test("built without the compiler");
     }
-    EXPECT("inspect --passes add f32 64", 0, "// program 1, built\ntarget aie2\nglobal ",
+    EXPECT("inspect --passes add f32 64", 0, "// program 1, built\ntarget aie2\n", "\nglobal ",
            "\n// program 1, dependences\n", "\n// program 1, schedule\n", "\n// program 1, loops\n",
            "\n// program 1, bundles\ntarget aie2\nbundles\n",
            "\n// program 1, bytes\n    0:  ", "vadd.f ");

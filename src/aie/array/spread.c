@@ -4,13 +4,11 @@
 // Channels of a memtile.
 enum { IN_A = 0, IN_B = 1, IN_OUT = 2, OUT_CORE = 0, OUT_OUT = 4, OUT_LONE_B = 5 };
 
-// Locks of a memtile: a pair for each stream of each core.
-enum { LOCK_WORD = 6 * SPREAD_CORES };
+// Locks of a memtile: a pair for each stream of each core, and another for a and b where they are
+// held, which count parts. How many, the instruction stream tells.
+enum { LOCK_WORD = 6 * SPREAD_CORES, LOCK_HELD };
 
-enum {
-    SLOT_BYTES = 4 * SPREAD_MOST_WORDS,
-    WORD_AT = SPREAD_STREAMS * SPREAD_CORES * 2 * SLOT_BYTES,
-};
+enum { SLOT_WORDS = SPREAD_MOST_WORDS, WORD_AT = ARRAY_MEM_BYTES - 32 };
 
 // Descriptors of a memtile: what fills a buffer and what sends it on, for each stream of a core.
 // Even channels use those below 24, odd ones the others; those that are written together follow
@@ -69,6 +67,14 @@ static uint32_t full_chunks(const struct spread * s, int stream, int core) {
     return core < s->cores ? rounds(s, stream) + (core >= s->cores - rest(s, stream)) : 0;
 }
 
+// Transfers between memtile and core, of full chunks.
+static uint32_t runs_of(const struct spread * s, int stream, int core) {
+    uint32_t n = full_chunks(s, stream, core);
+    return s->held.parts == 0     ? n
+           : stream == SPREAD_OUT ? n * s->held.parts
+                                  : n * s->held.parts * s->held.passes;
+}
+
 bool spread_has_last(const struct spread * s, int core) {
     return has_last(s, SPREAD_A, core);
 }
@@ -85,9 +91,13 @@ static bool is_there(const struct spread * s, int stream) {
     return s->streams[stream].full || s->streams[stream].last;
 }
 
+static bool is_held(const struct spread * s) {
+    return s->held.parts > 0;
+}
+
 // One core alone gets b by a channel of its own, so that both inputs come at full speed.
 static bool lone_b(const struct spread * s) {
-    return s->cores == 1;
+    return s->cores == 1 && !is_held(s);
 }
 
 // A chunk of a with b's behind it.
@@ -97,12 +107,12 @@ static bool b_follows(const struct spread * s, int stream) {
 
 // ---- configuration ----
 
-void spread_column(struct array * a, int col) {
+void spread_column(struct array * a, int col, bool holds) {
     uint8_t locks[SPREAD_LOCKS] = {0};
     for (int i = 0; i < 3 * SPREAD_CORES; i++) {
         locks[2 * i] = 2; // buffers are empty
     }
-    array_mem(a, col, locks, SPREAD_LOCKS);
+    array_mem(a, col, locks, holds ? SPREAD_LOCKS : LOCK_HELD);
     struct array_port shim = {col, ARRAY_ROW_SHIM, 0}, mem = {col, ARRAY_ROW_MEM, 0};
     for (int i = 0; i < 2; i++) {
         shim.channel = mem.channel = i;
@@ -146,11 +156,49 @@ static void write_mem_bds(const struct flow * f, int col, const struct mem_bds *
     }
 }
 
+static uint32_t held_words(const struct spread_held * h, int stream) {
+    return (h->parts * h->part[stream] + 7) / 8 * 8;
+}
+
+static uint32_t held_all(const struct spread_held * h) { // of a core; results have two places
+    return held_words(h, SPREAD_A) + held_words(h, SPREAD_B) + 2 * held_words(h, SPREAD_OUT);
+}
+
+int spread_holds(const struct spread_held * h, bool word) {
+    uint32_t room = (word ? WORD_AT : ARRAY_MEM_BYTES) / 4;
+    int cores = SPREAD_CORES;
+    while (cores && (uint32_t) cores * held_all(h) > room) {
+        cores /= 2;
+    }
+    return h->parts * h->passes <= SPREAD_HELD_RUNS ? cores : 0;
+}
+
+// Where a core's buffers of a stream begin, and how many words each has.
+static uint32_t slot_words(const struct spread * s, int stream) {
+    return is_held(s) ? held_words(&s->held, stream) : SLOT_WORDS;
+}
+
+static uint32_t slot_at(const struct spread * s, int stream, int core) {
+    if (!is_held(s)) {
+        return 4 * (uint32_t) (2 * (SPREAD_STREAMS * core + stream)) * SLOT_WORDS;
+    }
+    uint32_t at = (uint32_t) core * held_all(&s->held);
+    for (int i = 0; i < stream; i++) {
+        at += held_words(&s->held, i);
+    }
+    return 4 * at;
+}
+
+static int held_lock(int stream, int core) {
+    return LOCK_HELD + 2 * (2 * core + stream);
+}
+
 // A buffer of a core's stream in the memtile, being filled or emptied.
-static struct array_bd slot_bd(int core, int stream, bool fills, uint32_t words) {
+static struct array_bd slot_bd(const struct spread * s, int stream, int core, bool fills,
+                               uint32_t words) {
     int empty = 2 * (SPREAD_STREAMS * core + stream), full = empty + 1;
     return (struct array_bd){
-        .address = (uint32_t) (2 * (SPREAD_STREAMS * core + stream)) * SLOT_BYTES,
+        .address = slot_at(s, stream, core),
         .words = words,
         .next = -1,
         .acquire = fills ? empty : full,
@@ -158,15 +206,38 @@ static struct array_bd slot_bd(int core, int stream, bool fills, uint32_t words)
         .release = fills ? full : empty,
         .release_value = 1,
         .iterations = 2,
-        .iteration_step = SLOT_BYTES / 4,
+        .iteration_step = slot_words(s, stream),
     };
+}
+
+// The same for a chunk that is held: filled when all its parts are gone, as often as they go.
+static struct array_bd held_bd(const struct spread * s, int stream, int core, bool fills) {
+    const struct spread_held * h = &s->held;
+    uint32_t part = h->part[stream];
+    if (stream == SPREAD_OUT) {
+        return slot_bd(s, stream, core, fills, fills ? h->parts * part : s->streams[stream].chunk);
+    }
+    struct array_bd d = slot_bd(s, stream, core, fills, fills ? s->streams[stream].chunk : part);
+    int times = fills ? (int) (h->parts * h->passes) : 1, empty = held_lock(stream, core);
+    d.acquire = fills ? empty : empty + 1;
+    d.release = fills ? empty + 1 : empty;
+    d.acquire_value = -times;
+    d.release_value = times;
+    d.iterations = fills ? 0 : h->parts;
+    d.iteration_step = part;
+    return d;
+}
+
+static struct array_bd full_bd(const struct spread * s, int stream, int core, bool fills) {
+    return is_held(s) ? held_bd(s, stream, core, fills)
+                      : slot_bd(s, stream, core, fills, s->streams[stream].chunk);
 }
 
 // Buffers of a stream of a core, filled and sent on.
 static void put_stream(struct mem_bds * m, const struct spread * s, int stream, int core) {
     const struct bds * own = &bds[core][stream];
-    struct array_bd fill = slot_bd(core, stream, true, s->streams[stream].chunk);
-    struct array_bd send = slot_bd(core, stream, false, s->streams[stream].chunk);
+    struct array_bd fill = full_bd(s, stream, core, true);
+    struct array_bd send = full_bd(s, stream, core, false);
     if (core + 1 < s->cores) { // channels that all cores share go on to the next
         *(stream == SPREAD_OUT ? &send.next : &fill.next) =
             stream == SPREAD_OUT ? bds[core + 1][stream].send : bds[core + 1][stream].fill;
@@ -182,9 +253,9 @@ static void put_stream(struct mem_bds * m, const struct spread * s, int stream, 
 static void put_last(struct mem_bds * m, const struct spread * s, int stream, int core) {
     const struct bds * own = &last_bds[core % 2][stream];
     for (int fills = 0; fills < 2; fills++) {
-        struct array_bd d = slot_bd(core, stream, fills, s->streams[stream].last);
+        struct array_bd d = slot_bd(s, stream, core, fills, s->streams[stream].last);
         d.iterations = 0;
-        d.address += full_chunks(s, stream, core) % 2 * SLOT_BYTES;
+        d.address += full_chunks(s, stream, core) % 2 * 4 * SLOT_WORDS;
         if (!fills && b_follows(s, stream)) {
             d.next = last_bds[core % 2][SPREAD_B].send;
         }
@@ -248,7 +319,7 @@ static void push_shared(const struct flow * f, int col, const struct spread * s)
 static void push_core(const struct flow * f, int col, const struct spread * s, int core) {
     const struct bds *own = bds[core], *last = last_bds[core % 2];
     push_out(f, col, OUT_CORE + core, word_bds[core], s->word.there);
-    push_out(f, col, OUT_CORE + core, own[SPREAD_A].send, full_chunks(s, SPREAD_A, core));
+    push_out(f, col, OUT_CORE + core, own[SPREAD_A].send, runs_of(s, SPREAD_A, core));
     push_out(f, col, OUT_CORE + core, last[SPREAD_A].send, has_last(s, SPREAD_A, core));
     if (lone_b(s)) {
         push_out(f, col, OUT_LONE_B, BD_LONE_B, full_chunks(s, SPREAD_B, core));
@@ -270,7 +341,9 @@ static void write_core_bd(const struct flow * f, const struct spread * s, struct
     int bd = last ? CORE_LAST : CORE_A;
     struct array_bd d = {
         .address = b->address,
-        .words = last ? t->last : t->chunk,
+        .words = last         ? t->last
+                 : is_held(s) ? s->held.part[stream]
+                              : t->chunk,
         .next = b_follows(s, stream) ? bd + SPREAD_B : -1,
         .acquire = fills ? b->empty : b->full,
         .acquire_value = -1,
@@ -304,7 +377,7 @@ static void start_core(const struct flow * f, int col, const struct spread * s, 
     }
     for (int last = 0; last < 2; last++) {
         for (int i = SPREAD_STREAMS - 1; i >= 0; i--) { // b before a, which goes on to it
-            uint32_t runs = last ? has_last(s, i, core) : full_chunks(s, i, core);
+            uint32_t runs = last ? has_last(s, i, core) : runs_of(s, i, core);
             if (runs) {
                 write_core_bd(f, s, at, i, core, last);
                 flow_push(f, at, queues[i], (last ? CORE_LAST : CORE_A) + i,
@@ -314,8 +387,21 @@ static void start_core(const struct flow * f, int col, const struct spread * s, 
     }
 }
 
+// How many parts the buffers of held chunks are good for.
+static void set_held(const struct flow * f, int col, const struct spread * s, uint32_t parts) {
+    for (int core = 0; core < s->cores; core++) {
+        for (int i = SPREAD_A; i <= SPREAD_B && is_held(s); i++) {
+            uint32_t lock = MEM_LOCK + 0x10 * (uint32_t) held_lock(i, core);
+            if (is_there(s, i)) {
+                txn_write(f->t, image_addr(col, ARRAY_ROW_MEM, lock), parts);
+            }
+        }
+    }
+}
+
 static void start_memtile(const struct flow * f, int col, const struct spread * s) {
     struct mem_bds m = {.set = 0};
+    set_held(f, col, s, s->held.parts * s->held.passes);
     for (int core = 0; core < s->cores; core++) {
         for (int i = 0; i < SPREAD_STREAMS; i++) {
             if (full_chunks(s, i, core)) {
@@ -340,7 +426,7 @@ static void start_memtile(const struct flow * f, int col, const struct spread * 
 
 void spread_start(const struct flow * f, int col, const struct spread * s) {
     struct spread mem = *s;
-    for (int i = 0; i < SPREAD_STREAMS && s->cores == 1; i++) {
+    for (int i = 0; i < SPREAD_STREAMS && s->cores == 1 && !is_held(s); i++) {
         regroup(&mem.streams[i]);
     }
     start_memtile(f, col, &mem);
@@ -349,4 +435,8 @@ void spread_start(const struct flow * f, int col, const struct spread * s) {
             start_core(f, col, s, i);
         }
     }
+}
+
+void spread_end(const struct flow * f, int col, const struct spread * s) {
+    set_held(f, col, s, 0);
 }

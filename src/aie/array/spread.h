@@ -12,12 +12,15 @@
 //
 // Chunks that do not come out even: the last round goes to the last cores, so that it is the tail
 // of the same chain of descriptors, and a shorter chunk behind it to the core before those.
+//
+// Chunks may also be longer than a core's buffers: the memtile then holds each, and gives it to its
+// core part by part, and all of it again for every pass that the core makes over it.
 #pragma once
 
 #include "flow.h"
 
 enum { SPREAD_A, SPREAD_B, SPREAD_OUT, SPREAD_STREAMS };
-enum { SPREAD_CORES = 4, SPREAD_LOCKS = 6 * SPREAD_CORES + 1 };
+enum { SPREAD_CORES = 4, SPREAD_LOCKS = 10 * SPREAD_CORES + 1 };
 enum { SPREAD_MOST_WORDS = 2048 }; // of a chunk
 
 // What a stream has in a core: ping, pong so many bytes behind it, the locks of both.
@@ -33,6 +36,13 @@ struct spread_word {
     int acquire, release; // its locks; -1: none
 };
 
+// Chunks that the memtile holds. The results of the last pass come back as they were sent.
+struct spread_held {
+    uint32_t parts, passes;        // 0: they are not held
+    uint32_t part[SPREAD_STREAMS]; // words of one
+};
+enum { SPREAD_HELD_RUNS = 63 }; // parts times passes, at most: what a lock counts
+
 struct spread {
     const struct spread_buffer * buffers; // of the streams
     int cores;                            // that may take part
@@ -42,10 +52,14 @@ struct spread {
         struct flow_layout layout; // of a chunk in the core
     } streams[SPREAD_STREAMS];     // as many chunks of each; of one core alone, any number
     struct spread_word word;
+    struct spread_held held;
 };
 
-// Routes and locks of a column; the cores are the caller's.
-void spread_column(struct array * a, int col);
+// How many cores' chunks the memtile can hold, with or without a word: 4, 2, 1 or none.
+int spread_holds(const struct spread_held * h, bool word);
+
+// Routes and locks of a column; the cores are the caller's. holds: chunks may be held.
+void spread_column(struct array * a, int col, bool holds);
 
 // How many chunks of a a core gets, and whether the shorter one is among them, as its last.
 uint32_t spread_chunks(const struct spread * s, int core);
@@ -54,3 +68,5 @@ struct flow_tile spread_core(int col, int core);
 
 // Descriptors and tasks of the memtile and of the cores that get something.
 void spread_start(const struct flow * f, int col, const struct spread * s);
+// Behind the last wait, where chunks were held: locks as they were before.
+void spread_end(const struct flow * f, int col, const struct spread * s);

@@ -282,6 +282,7 @@ void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm
         return;
     }
     struct asm_item near = asm_bring_near(p, region);
+    asm_trace_near(p, region, &near);
     lay_out(p, loop, &near);
     region->window = near.window;
     p->global_taken[ASM_P] = taken;

@@ -11,7 +11,7 @@
 
 enum {
     PATIENCE_HEIGHT = 6, // placements per node
-    PATIENCE_SWING = 3,
+    PATIENCE_SWING = 2,
     MAX_ROUNDS = 32, // of paths through several trips
     MAX_HEIGHT = 4096,
 };
@@ -73,9 +73,13 @@ static void swing_paths(struct search * s) {
 }
 
 // In the sweep up the deepest node is next, in the sweep down the one with most below it; of equal
-// ones that which can move least.
+// ones that which can move least. Or the last that was written: what stands side by side then has
+// its registers one after the other.
 static int swing_key(const struct search * s, int i, bool up) {
     const struct search_node * n = &s->nodes[i];
+    if (s->way == WAY_CHAIN) {
+        return up ? i : -i;
+    }
     return (up ? n->depth : n->below) * 4096 + (up ? n->below : n->depth);
 }
 

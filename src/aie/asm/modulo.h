@@ -50,6 +50,7 @@ struct search_local {
 enum way {
     WAY_HEIGHT, // what most depends on comes first and goes as early as it can
     WAY_SWING,  // from the last results up, each instruction as near as can be to what wants it
+    WAY_CHAIN,  // likewise, but chains that were written one after the other stay so
 };
 
 struct search {
@@ -57,8 +58,9 @@ struct search {
     int n, ii;
     enum way way;
     struct search_node * nodes;
-    int * order; // WAY_SWING: most nodes have placed neighbours on one side only
-    int cursor;  // all nodes before it in that order are placed
+    int * order;      // WAY_SWING: most nodes have placed neighbours on one side only
+    enum way ordered; // the way that `order` is of; WAY_HEIGHT = none yet
+    int cursor;       // all nodes before it in that order are placed
     struct search_local * locals;
     int n_locals;
     struct mention * mentions;                    // by local
@@ -83,7 +85,7 @@ static inline int trips_of(const struct search * s, const struct dep * e) {
 
 // modulo.c: heights for the interval; false when a recurrence takes longer than it.
 bool modulo_heights(struct search * s);
-// Fills `order`, which does not depend on the interval.
+// Fills `order`, which depends on the way, not on the interval.
 bool modulo_order(struct search * s);
 // Places all nodes, false when there is no room or the work is used up.
 bool modulo_place(struct search * s);

@@ -9,8 +9,10 @@
 enum {
     MAX_SIZE = 1000,     // bundles, with what leads in and out
     WORK_LIMIT = 400000, // for all loops of a program, in steps of the innermost loops: about 2 ms
-    WORK_LEAST = 20000,  // for each
+    WORK_LEAST = 50000,  // for each
+    GOOD_TENTHS = 11,    // of the bound: no other way is looked for
     FEW = 48, // instructions up to which the order of heights is tried: it wants more registers
+    FAR = 12, // bundles without a register for all that lives: the next interval will not do either
     MEND = 3, // bundles without a register for all that lives that moving things about may mend
 };
 
@@ -162,8 +164,15 @@ static enum outcome try_one(struct search * s, const struct asm_choice * c) {
     s->ii = q->ii = c->ii;
     s->way = (enum way) c->way;
     q->copies = c->copies;
+    if (s->way != WAY_HEIGHT && s->way != s->ordered) {
+        s->ordered = s->way;
+        if (!modulo_order(s)) {
+            return NO_SCHEDULE;
+        }
+    }
     if (c->ii * c->copies > MODULO_MAX_II || (s->way == WAY_HEIGHT && !modulo_heights(s)) ||
         !modulo_place(s)) {
+        s->crowds = 0;
         return NO_SCHEDULE;
     }
     if (lives_count(s) > 0 && s->way == WAY_HEIGHT) {
@@ -191,8 +200,8 @@ static enum outcome try_one(struct search * s, const struct asm_choice * c) {
 
 // ---- all intervals ----
 
-// Both ways at one interval.
-static bool find_at(struct search * s, int ii, int longest, struct asm_choice * c) {
+// One interval. Few instructions are tried in the order of heights, too.
+static bool find_at(struct search * s, int ii, int longest, enum way way, struct asm_choice * c) {
     enum outcome last = NO_SCHEDULE;
     *c = (struct asm_choice){.ii = ii, .copies = 1};
     while (c->copies * ii < longest) {
@@ -200,7 +209,8 @@ static bool find_at(struct search * s, int ii, int longest, struct asm_choice * 
     }
     // more copies where a life does not fit as it falls; they do not make more registers
     for (; c->copies <= PIPELINE_MAX_COPIES && last == NO_SCHEDULE; c->copies *= 2) {
-        for (c->way = s->n <= FEW ? WAY_HEIGHT : WAY_SWING; c->way <= WAY_SWING; c->way++) {
+        for (int high = way == WAY_SWING && s->n <= FEW; high >= 0; high--) {
+            c->way = high ? WAY_HEIGHT : way;
             enum outcome o = try_one(s, c);
             if (o == FOUND) {
                 return true;
@@ -211,7 +221,18 @@ static bool find_at(struct search * s, int ii, int longest, struct asm_choice * 
     return false;
 }
 
-// The shortest interval first; every other one of long intervals is left out.
+// The shortest interval first; some of the long ones are left out.
+static bool climb(struct search * s, int from, int to, int longest, enum way way,
+                  struct asm_choice * c) {
+    for (int ii = from; ii < to && s->work < s->work_limit;) {
+        if (find_at(s, ii, longest, way, c)) {
+            return true;
+        }
+        ii += 1 + (s->crowds > FAR ? ii / 10 : ii / 24); // further where much is missing
+    }
+    return false;
+}
+
 static bool find(struct search * s, int plain) {
     struct pipeline * q = s->q;
     int longest, together;
@@ -226,15 +247,22 @@ static bool find(struct search * s, int plain) {
             return known->choice.ii != 0;
         }
     }
-    known->tried = true;
     least = together > least ? together : least;
-    for (int ii = least; ii < plain && s->work < s->work_limit; ii += 1 + ii / 24) {
-        if (find_at(s, ii, longest, &known->choice)) {
+    struct asm_choice chain, *best = &known->choice;
+    *known =
+        (struct asm_known){.n = known->n, .least = known->least, .plain = plain, .tried = true};
+    bool found = climb(s, least, plain, longest, WAY_SWING, best);
+    s->work_limit += s->work_limit / 2;
+    if (!found || 10 * best->ii > GOOD_TENTHS * least) {
+        if (climb(s, least, found ? best->ii : plain, longest, WAY_CHAIN, &chain)) {
+            *best = chain;
             return true;
         }
+    } else {
+        return true;
     }
-    known->choice.ii = 0;
-    return false;
+    best->ii = found ? best->ii : 0;
+    return found && try_one(s, best) == FOUND; // once more: the other way has left its traces
 }
 
 // ---- what is searched ----
@@ -347,8 +375,7 @@ bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm
     s.banks = malloc(rows * sizeof *s.banks);
     s.alive = malloc(rows * sizeof *s.alive);
     bool found = false, ok = allocate_schedule(q, p, n) && s.nodes && s.order && s.slots &&
-                             s.banks && s.ports && s.alive && collect_locals(&s) &&
-                             modulo_order(&s);
+                             s.banks && s.ports && s.alive && collect_locals(&s);
     if (ok) {
         collect_nodes(&s);
         found = find(&s, plain);

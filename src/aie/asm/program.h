@@ -156,6 +156,9 @@ struct pipeline;
 struct asm_trace * asm_trace_new(void);
 void asm_trace_free(struct asm_trace * t);
 void asm_trace_built(struct asm_program * p);
+// The instructions of a loop's region are laid out as those of another one.
+void asm_trace_near(struct asm_program * p, const struct asm_item * region,
+                    const struct asm_item * near);
 void asm_trace_deps(const struct deps * d);
 void asm_trace_schedule(struct asm_program * p, const struct asm_item * region, int base);
 // q NULL: its trips do not overlap.

@@ -54,6 +54,8 @@ struct asm_trace {
     uint16_t * op;        // and the record that carries it
     int * time;           // by node: bundle of its trip in a loop whose trips overlap
     uint16_t * time_op;
+    int * shown;        // by node: the instruction in whose form it was laid out
+    int near, first, n; // those from `near` on are those from `first` on, n of them
     struct trace_edge * edges;
     int n_edges, cap_edges;
     struct trace_loop * loops;

@@ -21,7 +21,8 @@ struct printer {
 static void print_vreg(const struct printer * pr, struct asm_reg r) {
     const struct asm_vreg * v = &pr->p->vregs[r.id];
     char name[AIE_REG_NAME_SIZE];
-    if (pr->pass == ASM_PASS_BUNDLES) {
+    // registers that laying out has added are the core's
+    if (pr->pass == ASM_PASS_BUNDLES || (pr->trace && r.id >= pr->trace->n_vregs)) {
         buf_printf(pr->b, "%s",
                    aie_reg_name(asm_phys(pr->p->target, v->cls, v->phys, r.part), name));
         return;
@@ -122,8 +123,9 @@ static void print_deps(const struct printer * pr, int node, int first) {
 }
 
 static void print_node(struct printer * pr, const struct asm_item * item, int index, bool placed) {
-    const struct asm_node * node = &pr->p->nodes[index];
     const struct asm_trace * t = pr->trace;
+    bool as_written = pr->pass == ASM_PASS_BUILT || pr->pass == ASM_PASS_DEPS;
+    const struct asm_node * node = &pr->p->nodes[as_written ? index : t->shown[index]];
     bool in_bundles = pr->pass == ASM_PASS_SCHEDULE && t->cycle[index] >= 0;
     bool found = placed && t && pr->pass == ASM_PASS_LOOPS;
     int op = in_bundles ? t->op[index] : found ? t->time_op[index] : node->op;
@@ -206,6 +208,20 @@ static void print_globals(struct printer * pr, int i, bool end) {
     buf_printf(pr->b, "%s", n ? "\n" : "");
 }
 
+// What is known of buffers: their banks, and where they stand once more.
+static void print_memories(struct printer * pr) {
+    for (int m = 0; m < ASM_MIRROR; m++) {
+        const struct asm_memory * memory = &pr->p->memories[m];
+        if (memory->bank) {
+            buf_printf(pr->b, "memory @%d bank %d", m, memory->bank - 1);
+            if (memory->further) {
+                buf_printf(pr->b, " again %d %d", memory->first, memory->further);
+            }
+            buf_printf(pr->b, "\n");
+        }
+    }
+}
+
 static void print_item(struct printer * pr, int i) {
     const struct asm_item * item = &pr->p->items[i];
     switch (item->kind) {
@@ -252,6 +268,7 @@ void text_print_items(const struct asm_program * p, enum asm_pass pass,
     }
     name_labels(&pr);
     buf_printf(b, "%s", p->keep_small ? "small\n" : "");
+    print_memories(&pr);
     print_globals(&pr, 0, false);
     for (int i = 0; i <= p->n_items; i++) {
         print_globals(&pr, i, true);

@@ -424,6 +424,29 @@ static bool read_globals(struct reader * r, char * at) {
     return true;
 }
 
+// "memory @2 bank 3", "memory @2 bank 3 again 64 4096": from 64 on it stands 4096 further, too.
+static bool read_memory(struct reader * r, char * at) {
+    long memory = -1, bank = -1, first = 0, further = 0;
+    bool known = *at == '@' && (at++, take_number(&at, &memory)) && memory >= 0 &&
+                 memory < ASM_MIRROR && (at = skip_blanks(at), take_word(&at, "bank")) &&
+                 take_number(&at, &bank) && bank >= 0 && bank < ASM_BANKS;
+    at = skip_blanks(at);
+    bool again = known && take_word(&at, "again");
+    if (again) {
+        known = take_number(&at, &first) && (at = skip_blanks(at), take_number(&at, &further));
+    }
+    if (!known || *at || first < INT32_MIN || first > INT32_MAX || further < 0 ||
+        further > INT32_MAX) {
+        return fail(r, at, "a buffer up to @%d and its bank are wanted: memory @1 bank 0",
+                    ASM_MIRROR - 1);
+    }
+    r->p->memories[memory].bank = (int8_t) (bank + 1);
+    if (again) {
+        asm_mirror(r->p, (int) memory, (int32_t) first, (int32_t) further);
+    }
+    return true;
+}
+
 static bool read_release(struct reader * r, char * at) {
     while (*at) {
         struct asm_reg reg;
@@ -458,6 +481,9 @@ static bool read_line(struct reader * r) {
     }
     if (take_word(&at, "global")) {
         return read_globals(r, at);
+    }
+    if (take_word(&at, "memory")) {
+        return read_memory(r, at);
     }
     if (take_word(&at, "release")) {
         return read_release(r, at);

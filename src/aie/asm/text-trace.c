@@ -47,6 +47,7 @@ void asm_trace_free(struct asm_trace * t) {
         free(t->op);
         free(t->time);
         free(t->time_op);
+        free(t->shown);
         free(t->edges);
         free(t->loops);
         free(t);
@@ -55,19 +56,41 @@ void asm_trace_free(struct asm_trace * t) {
 
 // ---- what is remembered ----
 
-static bool is_ours(const struct asm_program * p, int first) {
-    return p->trace && p->trace->cycle && first < p->trace->n_nodes;
+// The node of the program as it was built that this one stands for, -1: none.
+static int built_node(const struct asm_program * p, int node) {
+    const struct asm_trace * t = p->trace;
+    if (!t || !t->cycle) {
+        return -1;
+    }
+    if (node >= t->near && node < t->near + t->n) {
+        return t->first + node - t->near;
+    }
+    return node < t->n_nodes ? node : -1;
+}
+
+void asm_trace_near(struct asm_program * p, const struct asm_item * region,
+                    const struct asm_item * near) {
+    struct asm_trace * t = p->trace;
+    if (built_node(p, region->first) < 0 || p->no_memory) {
+        return;
+    }
+    t->near = near->first;
+    t->first = region->first;
+    t->n = region->count;
+    for (int i = 0; i < region->count; i++) {
+        t->shown[region->first + i] = near->first + i;
+    }
 }
 
 void asm_trace_deps(const struct deps * d) {
     struct asm_program * p = d->p;
     struct asm_trace * t = p->trace;
-    if (!is_ours(p, d->first)) {
+    int first = built_node(p, d->first), n = 0;
+    if (first < 0) {
         return;
     }
-    int n = 0; // without those of this region from an earlier time
-    for (int e = 0; e < t->n_edges; e++) {
-        if (t->edges[e].to < d->first || t->edges[e].to >= d->first + d->count) {
+    for (int e = 0; e < t->n_edges; e++) { // without those of this region from an earlier time
+        if (t->edges[e].to < first || t->edges[e].to >= first + d->count) {
             t->edges[n++] = t->edges[e];
         }
     }
@@ -75,7 +98,7 @@ void asm_trace_deps(const struct deps * d) {
     for (int e = 0; e < d->n_edges; e++) {
         if (asm_grow(p, (void **) &t->edges, &t->cap_edges, t->n_edges, sizeof *t->edges)) {
             const struct dep * from = &d->edges[e];
-            t->edges[t->n_edges++] = (struct trace_edge){d->first + from->from, d->first + from->to,
+            t->edges[t->n_edges++] = (struct trace_edge){first + from->from, first + from->to,
                                                          from->latency, from->trips};
         }
     }
@@ -83,15 +106,16 @@ void asm_trace_deps(const struct deps * d) {
 
 void asm_trace_schedule(struct asm_program * p, const struct asm_item * region, int base) {
     struct asm_trace * t = p->trace;
-    if (!is_ours(p, region->first)) {
+    if (built_node(p, region->first) < 0) {
         return;
     }
     for (int b = base; b < p->n_bundles; b++) {
         for (int s = 0; s < AIE_SLOT_COUNT; s++) {
             const struct asm_slot * slot = &p->bundles[b].slot[s];
-            if (slot->node >= 0 && slot->node < t->n_nodes) {
-                t->cycle[slot->node] = b - base;
-                t->op[slot->node] = slot->op;
+            int node = slot->node >= 0 ? built_node(p, slot->node) : -1;
+            if (node >= 0) {
+                t->cycle[node] = b - base;
+                t->op[node] = slot->op;
             }
         }
     }
@@ -100,11 +124,11 @@ void asm_trace_schedule(struct asm_program * p, const struct asm_item * region, 
 void asm_trace_loop(struct asm_program * p, const struct asm_item * region,
                     const struct pipeline * q) {
     struct asm_trace * t = p->trace;
-    if (!is_ours(p, region->first)) {
+    int first = built_node(p, region->first), at = 0;
+    if (first < 0) {
         return;
     }
-    int at = 0;
-    while (at < t->n_loops && t->loops[at].first != region->first) {
+    while (at < t->n_loops && t->loops[at].first != first) {
         at++;
     }
     if (at == t->n_loops) {
@@ -113,13 +137,14 @@ void asm_trace_loop(struct asm_program * p, const struct asm_item * region,
         }
         t->n_loops++;
     }
-    t->loops[at] = (struct trace_loop){.first = region->first};
+    t->loops[at] = (struct trace_loop){.first = first};
+    t->n = 0; // what is laid out from here on is nobody's
     if (q) {
-        t->loops[at] = (struct trace_loop){region->first, q->ii,          q->copies,
-                                           q->stages,     q->resource_ii, q->recurrence_ii};
+        t->loops[at] = (struct trace_loop){first,     q->ii,          q->copies,
+                                           q->stages, q->resource_ii, q->recurrence_ii};
         for (int i = 0; i < region->count; i++) {
-            t->time[region->first + i] = q->time[i];
-            t->time_op[region->first + i] = q->op[i];
+            t->time[first + i] = q->time[i];
+            t->time_op[first + i] = q->op[i];
         }
     }
 }
@@ -167,9 +192,13 @@ void asm_trace_built(struct asm_program * p) {
     t->op = calloc(n, sizeof *t->op);
     t->time = calloc(n, sizeof *t->time);
     t->time_op = calloc(n, sizeof *t->time_op);
-    p->no_memory |= !t->cycle || !t->op || !t->time || !t->time_op;
+    t->shown = malloc(n * sizeof *t->shown);
+    p->no_memory |= !t->cycle || !t->op || !t->time || !t->time_op || !t->shown;
     if (!p->no_memory) {
         memset(t->cycle, -1, n * sizeof *t->cycle);
+        for (int i = 0; i < p->n_nodes; i++) {
+            t->shown[i] = i;
+        }
         struct buf b = {0};
         asm_print(p, &b);
         tell(t, p->placed ? ASM_PASS_BUNDLES : ASM_PASS_BUILT, &b);

@@ -3,6 +3,7 @@
 // Before they are placed, programs are instructions on virtual registers:
 //
 //     target aie2
+//     memory @1 bank 2                what is known of a buffer: the bank that it lies in
 //     global $p0=p7 $r1=r31           registers that live from here on, and which they are
 //     L0:
 //             acq #6, $r1             locks and branches stand by themselves

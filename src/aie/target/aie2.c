@@ -101,6 +101,7 @@ const struct aie_target target_aie2 =
     .vector_reach = 1024,
     .add_config = 28,
     .mul_config = 60, // two products a lane
+    .product_cut_k = 384,
     .mac_bf16 = {4, 8, 4, 28},
     .mac_i8 = {4, 8, 8, 0x308},
     .mac_i16 = {4, 4, 4, 0x33a},

@@ -109,6 +109,7 @@ const struct aie_target target_aie2p =
     .vector_reach = 256,
     .add_config = 0x3c,
     .mul_config = 0x3c, // one product a lane
+    .product_cut_k = 384,
     .mac_bf16 = {0, 0, 0, 0},
     .mac_i8 = {8, 8, 8, 0x308},
     .mac_i16 = {8, 2, 8, 0x318},

@@ -80,6 +80,11 @@ enum aie_control {
 
 enum aie_rounding { AIE_ROUND_TO_ZERO = 2, AIE_ROUND_NEAREST_EVEN = 12 };
 
+// ---- products ----
+
+// k of a matrix product, on any target, is a multiple of this.
+enum { AIE_PRODUCT_K = 8 };
+
 // ---- the target ----
 
 // A shape of the multiplier, rows x inner x columns, and the word that configures it.
@@ -139,6 +144,7 @@ struct aie_target {
     int vector_reach;     // of a vector's
     uint32_t add_config;  // of the float adder: f32 lanes, nothing negated
     uint32_t mul_config;  // of the multiplier: bf16 products lane by lane, f32 sums
+    int product_cut_k;    // where k of a product is cut, the parts are multiples of this
     struct aie_mac mac_bf16, mac_i8, mac_i16; // of matrix products; m 0: there is none
 
     // The array.

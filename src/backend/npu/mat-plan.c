@@ -318,7 +318,7 @@ static int64_t half(int64_t n, int64_t multiple) {
 
 // Of k, where even the least result is too much: in halves that any kernel likes the length of.
 static bool cut_k(const struct mat_world * w, struct mat_plan * p) {
-    const int64_t multiple = 384;
+    const int64_t multiple = aie_target(w->arch)->product_cut_k;
     const int64_t * ne = p->result.kernel.ne;
     int64_t least[GGML_MAX_DIMS] = {ne[0] < 16 ? ne[0] : 16, ne[1] < 16 ? ne[1] : 16, 1, 1};
     while (!fits_along_k(w, p, least)) {

@@ -7,9 +7,10 @@
 // that the same kernel on a three times longer k adds hi*hi + lo*hi + hi*lo.
 #pragma once
 
+#include "aie/target/target.h"
 #include "npu.h"
 
-#define MAT_K_MULTIPLE 8
+#define MAT_K_MULTIPLE AIE_PRODUCT_K
 
 enum mat_pieces { MAT_HI = 0, MAT_LEFT = 1, MAT_RIGHT = 2 }; // CONVERT's parameter
 

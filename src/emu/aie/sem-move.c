@@ -81,7 +81,10 @@ static const struct shuffle_mode shuffle_modes[] = {
     {2, 8, 8, 1}, // 52
 };
 
-enum { N_MODES = sizeof(shuffle_modes) / sizeof(shuffle_modes[0]), AIE2_MODES = 48 };
+enum {
+    N_MODES = sizeof(shuffle_modes) / sizeof(shuffle_modes[0]),
+    FIRST_NEW_MODE = 48
+}; // aie2p's alone
 
 // Source byte (0-63 s1, 64-127 s2) of each result byte; built once, from the modes.
 static uint8_t routes[N_MODES][X_BYTES];
@@ -201,7 +204,7 @@ static void route(uint8_t * out, const uint8_t * s1, const uint8_t * s2, uint32_
 
 static void shuffle(uint8_t * out, const uint8_t * s1, const uint8_t * s2, uint32_t mode) {
     mode &= 63;
-    if (mode >= AIE2_MODES) { // silicon routes one byte and zeroes the rest
+    if (mode >= FIRST_NEW_MODE) { // silicon routes one byte and zeroes the rest
         uint8_t first = s1[0];
         memset(out, 0, X_BYTES);
         out[0] = first;
@@ -397,7 +400,7 @@ const struct sem_family sem_moves = SEM_FAMILY(rows);
 
 // Modes that no program was seen to use are refused, not guessed.
 static bool shuffle_aie2p(uint8_t * out, const uint8_t * s1, const uint8_t * s2, uint32_t mode) {
-    if (mode >= N_MODES || (mode >= AIE2_MODES && shuffle_modes[mode].rows == 0)) {
+    if (mode >= N_MODES || (mode >= FIRST_NEW_MODE && shuffle_modes[mode].rows == 0)) {
         return false;
     }
     route(out, s1, s2, mode);

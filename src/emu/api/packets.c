@@ -155,11 +155,23 @@ static hsa_status_t add_operand(struct emu_runtime * rt, const struct emu_agent 
     return rt->rocr_bugs ? emu_rocr72_find(rt, agent, addr, base, err) : HSA_STATUS_SUCCESS;
 }
 
+// The payload was found to be readable only; a page that may not be written is left as it is. The
+// kernel writes, so that a fault is an error number.
+static void write_word(uint8_t * word, uint32_t value) {
+    uint8_t bytes[4];
+    store_u32(bytes, value);
+    struct iovec from = {bytes, sizeof bytes}, to = {word, sizeof bytes};
+    if (process_vm_writev(getpid(), &from, 1, &to, 1, 0) != (ssize_t) sizeof bytes &&
+        (errno == EPERM || errno == ENOSYS)) { // a sandbox: as ROCr would
+        store_u32(word, value);
+    }
+}
+
 // ROCr puts the device address where the host address stood, so a payload works only once.
 static uint64_t rewrite_insts(struct emu_runtime * rt, const struct emu_agent * agent,
                               uint8_t * word, uint64_t addr) {
     uint32_t device = DEV_ADDR_BASE | ((uint32_t) addr & DEV_ADDR_MASK);
-    store_u32(word, device);
+    write_word(word, device);
     if (!rt->rocr_bugs) {
         return addr;
     }

@@ -6,6 +6,8 @@
 // may also be written by hand through its address.
 #include "runtime.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -225,16 +227,39 @@ hsa_status_t hsa_amd_signal_value_pointer(hsa_signal_t handle, volatile hsa_sign
 }
 
 // ---- operations ----
-// The interface gives them no way to fail, so a handle that is none is the caller's fault, as it is
-// with ROCr. All of them use sequential consistency, which satisfies each of the orders and lets
-// emu_signals_wake see every waiter that has not seen the new value.
+// The interface gives them no way to fail. With a handle that is none ROCr reads and writes
+// whatever lies there; here the caller is told, nothing is touched, and the value counts as 0. All
+// of them use sequential consistency, which satisfies each of the orders and lets emu_signals_wake
+// see every waiter that has not seen the new value.
 
 static amd_signal_t * at(hsa_signal_t handle) {
-    return (amd_signal_t *) (uintptr_t) handle.handle;
+    enum { TOLD_MOST = 8 };
+    static int told;
+    struct emu_runtime * rt = emu_runtime();
+    bool live = false;
+    if (rt) {
+        pthread_rwlock_rdlock(&rt->signals.lock);
+        const struct range * r = ranges_find(&rt->signals.live, handle.handle);
+        live = r && r->base == handle.handle; // doorbells too
+        pthread_rwlock_unlock(&rt->signals.lock);
+    }
+    if (!live && __atomic_fetch_add(&told, 1, __ATOMIC_RELAXED) < TOLD_MOST) {
+        fprintf(stderr, "hsa-emu: 0x%" PRIx64 " is no signal%s; ROCr would use what lies there\n",
+                handle.handle, handle.handle ? ": destroyed, or never made" : "");
+    }
+    return live ? (amd_signal_t *) (uintptr_t) handle.handle : NULL;
+}
+
+static hsa_signal_value_t load(hsa_signal_t handle) {
+    const amd_signal_t * s = at(handle);
+    return s ? __atomic_load_n(&s->value, __ATOMIC_SEQ_CST) : 0;
 }
 
 static void store(hsa_signal_t handle, hsa_signal_value_t value) {
     amd_signal_t * s = at(handle);
+    if (!s) {
+        return;
+    }
     if (s->kind == AMD_SIGNAL_KIND_DOORBELL) {
         __atomic_store_n(&s->value, value, __ATOMIC_SEQ_CST);
         emu_queue_ring((struct emu_queue *) (void *) s->queue_ptr);
@@ -246,7 +271,7 @@ static void store(hsa_signal_t handle, hsa_signal_value_t value) {
 
 #define LOAD(order)                                                                                \
     hsa_signal_value_t hsa_signal_load_##order(hsa_signal_t signal) {                              \
-        return __atomic_load_n(&at(signal)->value, __ATOMIC_SEQ_CST);                              \
+        return load(signal);                                                                       \
     }
 #define STORE(order)                                                                               \
     void hsa_signal_store_##order(hsa_signal_t signal, hsa_signal_value_t value) {                 \
@@ -254,17 +279,27 @@ static void store(hsa_signal_t handle, hsa_signal_value_t value) {
     }
 #define SILENT_STORE(order)                                                                        \
     void hsa_signal_silent_store_##order(hsa_signal_t signal, hsa_signal_value_t value) {          \
-        __atomic_store_n(&at(signal)->value, value, __ATOMIC_SEQ_CST);                             \
+        amd_signal_t * s = at(signal);                                                             \
+        if (s) {                                                                                   \
+            __atomic_store_n(&s->value, value, __ATOMIC_SEQ_CST);                                  \
+        }                                                                                          \
     }
 #define CHANGE(name, atomic, order)                                                                \
     void hsa_signal_##name##_##order(hsa_signal_t signal, hsa_signal_value_t value) {              \
-        atomic(&at(signal)->value, value, __ATOMIC_SEQ_CST);                                       \
-        emu_signals_wake();                                                                        \
+        amd_signal_t * s = at(signal);                                                             \
+        if (s) {                                                                                   \
+            atomic(&s->value, value, __ATOMIC_SEQ_CST);                                            \
+            emu_signals_wake();                                                                    \
+        }                                                                                          \
     }
 #define EXCHANGE(order)                                                                            \
     hsa_signal_value_t hsa_signal_exchange_##order(hsa_signal_t signal,                            \
                                                    hsa_signal_value_t value) {                     \
-        hsa_signal_value_t old = __atomic_exchange_n(&at(signal)->value, value, __ATOMIC_SEQ_CST); \
+        amd_signal_t * s = at(signal);                                                             \
+        if (!s) {                                                                                  \
+            return 0;                                                                              \
+        }                                                                                          \
+        hsa_signal_value_t old = __atomic_exchange_n(&s->value, value, __ATOMIC_SEQ_CST);          \
         emu_signals_wake();                                                                        \
         return old;                                                                                \
     }
@@ -272,7 +307,11 @@ static void store(hsa_signal_t handle, hsa_signal_value_t value) {
     hsa_signal_value_t hsa_signal_cas_##order(hsa_signal_t signal, hsa_signal_value_t expected,    \
                                               hsa_signal_value_t value) {                          \
         hsa_signal_value_t old = expected;                                                         \
-        __atomic_compare_exchange_n(&at(signal)->value, &old, value, false, __ATOMIC_SEQ_CST,      \
+        amd_signal_t * s = at(signal);                                                             \
+        if (!s) {                                                                                  \
+            return 0;                                                                              \
+        }                                                                                          \
+        __atomic_compare_exchange_n(&s->value, &old, value, false, __ATOMIC_SEQ_CST,               \
                                     __ATOMIC_SEQ_CST);                                             \
         emu_signals_wake();                                                                        \
         return old;                                                                                \
@@ -312,8 +351,10 @@ struct wait_item {
 static bool any_holds(const struct wait_item * items, uint32_t n, uint32_t * which,
                       hsa_signal_value_t * value) {
     for (uint32_t i = 0; i < n; i++) {
-        *value = __atomic_load_n(&at(items[i].signal)->value, __ATOMIC_SEQ_CST);
-        if (aql_condition_holds(items[i].condition, *value, items[i].compare)) {
+        const amd_signal_t * s = at(items[i].signal);
+        *value = s ? __atomic_load_n(&s->value, __ATOMIC_SEQ_CST) : 0;
+        // One that is none holds nobody up: nothing would ever change it.
+        if (!s || aql_condition_holds(items[i].condition, *value, items[i].compare)) {
             *which = i;
             return true;
         }

@@ -2,11 +2,8 @@
 // that the assembler gives it, alternatives differ in nothing but the slot, classes name registers
 // that exist and whose parts are parts of them. A target without programs says so and does not
 // crash.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "base/cmocka-all.h"
+
 #include <string.h>
 
 #include "aie/aie.h"
@@ -139,7 +136,7 @@ static void a_target_without_programs_says_so(void ** state) {
     struct asm_code code;
     struct error err;
     if (aie_target(AIE_ARCH_AIE2P)->has_programs) {
-        skip();
+        skip_test("programs for aie2p are there");
     }
     assert_int_equal(asm_new(AIE_ARCH_AIE2P, &p), ST_OK);
     struct asm_reg r = asm_global(p, ASM_R);

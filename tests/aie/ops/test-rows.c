@@ -249,10 +249,12 @@ static uint64_t run_op(struct rig * r, const struct kernel_spec * s, fill_fn fil
 }
 
 static const struct shape shapes[] = {
-    {{33, 7, 1, 1}},    {{1000, 1, 1, 1}}, {{1000, 9, 1, 1}}, {{2048, 5, 1, 1}}, {{2049, 5, 1, 1}},
-    {{4097, 3, 1, 1}},  {{64, 5, 4, 3}},   {{1025, 5, 4, 3}}, {{4, 1023, 1, 1}}, {{1, 500, 1, 1}},
-    {{70001, 2, 1, 1}}, {{32, 513, 1, 1}}, {{8192, 5, 1, 1}}, {{3, 9001, 1, 1}}, {{255, 40, 1, 1}},
-    {{256, 40, 1, 1}},  {{257, 17, 1, 1}}, {{5438, 3, 1, 1}},
+    {{33, 7, 1, 1}},    {{1000, 1, 1, 1}}, {{1000, 9, 1, 1}},  {{2048, 5, 1, 1}},
+    {{2049, 5, 1, 1}},  {{4097, 3, 1, 1}}, {{64, 5, 4, 3}},    {{1025, 5, 4, 3}},
+    {{4, 1023, 1, 1}},  {{1, 500, 1, 1}},  {{70001, 2, 1, 1}}, {{32, 513, 1, 1}},
+    {{8192, 5, 1, 1}},  {{3, 9001, 1, 1}}, {{255, 40, 1, 1}},  {{256, 40, 1, 1}},
+    {{257, 17, 1, 1}},  {{5438, 3, 1, 1}}, {{2050, 37, 1, 1}}, {{4100, 21, 1, 1}},
+    {{12000, 9, 1, 1}},
 };
 
 static void all_shapes(enum kernel_op op, float param, fill_fn fill) {
@@ -298,6 +300,16 @@ static void norms(void ** state) {
     all_shapes(KERNEL_OP_RMS_NORM, 1e-6f, fill_wide);
     all_shapes(KERNEL_OP_L2_NORM, 1e-6f, fill_plain);
     all_shapes(KERNEL_OP_NORM, 1e-5f, fill_plain);
+}
+
+// More long rows than a column's queues take at once.
+static void many_long_rows(void ** state) {
+    (void) state;
+    struct rig r;
+    rig_open(&r);
+    struct kernel_spec s = spec_of(KERNEL_OP_RMS_NORM, (int64_t[]){2050, 801, 1, 1}, 1e-6f);
+    run_op(&r, &s, fill_plain);
+    rig_close(&r);
 }
 
 static void loss(void ** state) {
@@ -440,6 +452,12 @@ static const struct soft_case soft_cases[] = {
     {{2047, 3, 2, 1}, MASK_F16, {0, 1, 1}, false, 0.1f, 0},
     {{2050, 3, 1, 1}, MASK_F16, {0, 1, 1}, false, 0.1f, 0},
     {{70001, 1, 1, 1}, NO_MASK, {0}, false, 1, 0},
+    {{2050, 37, 1, 1}, NO_MASK, {0}, false, 1, 0},
+    {{2052, 11, 3, 1}, MASK_F32, {0, 1, 1}, false, 0.1f, 0},
+    {{3000, 21, 1, 1}, MASK_F16, {0}, false, 1, 0},
+    {{3001, 13, 2, 1}, MASK_F16, {0, 1, 1}, false, 0.1f, 0},
+    {{8192, 17, 1, 1}, MASK_F32, {0}, true, 1, 0},
+    {{4098, 5, 4, 1}, MASK_F16, {0, 1, 1}, true, 0.1f, 8},
 };
 
 static void soft_max(void ** state) {
@@ -706,6 +724,7 @@ int main(void) {
         cmocka_unit_test(argmax),
         cmocka_unit_test(count_equal),
         cmocka_unit_test(norms),
+        cmocka_unit_test(many_long_rows),
         cmocka_unit_test(loss),
         cmocka_unit_test(soft_max),
         cmocka_unit_test(soft_max_specials),

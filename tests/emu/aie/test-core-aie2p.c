@@ -145,6 +145,52 @@ static void rows_of_evidence_name_instructions(void ** state) {
     }
 }
 
+// Whatever comes, in whatever order and with whatever in the registers: the core ends, waits or
+// stops with a word.
+static void random_programs(void ** state) {
+    (void) state;
+    const struct aie_isa * isa = aie_isa_get(AIE_ARCH_AIE2P);
+    uint32_t seed = 20260131;
+    for (uint32_t round = 0; round < 300; round++) {
+        struct rig * r =
+            rig_new_arch(AIE_ARCH_AIE2P, (struct core_env){.strict = true, .seed = round});
+        for (int i = 0; i < 8; i++) {
+            set(r, P(i), RIG_BASE + 0x4000 + 64 * ((seed >> i) % 64));
+        }
+        for (int i = 24; i < 27; i++) { // levels of the fifos: mostly possible ones
+            set(r, R(i), round % 8 ? (i == 26 ? 0u - seed % 65 : seed % 129) : seed);
+        }
+        r->n_in = RIG_WORDS;
+        r->n_cascade_in = RIG_WORDS;
+        for (int n = 0; n < 60; n++) {
+            struct aie_inst insts[3];
+            int k = 0, slots = 0;
+            while (k < 3) {
+                seed = seed * 1664525 + 1013904223;
+                int op = (int) (seed >> 8) % aie_isa_count(isa);
+                const struct aie_instr * in = aie_isa_instr(isa, op);
+                bool pair = in->slot == AIE_SLOT_ALU || in->slot == AIE_SLOT_MV;
+                int taken = in->slot == AIE_SLOT_LNG ? 1 << AIE_SLOT_ALU | 1 << AIE_SLOT_MV
+                            : pair                   ? 1 << in->slot | 1 << AIE_SLOT_LNG
+                                                     : 0;
+                if (in->slot == AIE_SLOT_NOP || in->evidence == AIE_EVIDENCE_NONE || in->branches ||
+                    strcmp(in->name, "DONE") == 0 || slots >> in->slot & 1) {
+                    continue;
+                }
+                slots |= taken | 1 << in->slot;
+                insts[k++] = any_of(r, op, &seed);
+            }
+            emit_n(r, k, insts);
+        }
+        nops(r, 12);
+        emit_done(r);
+        core_enable(r->core, true, 0);
+        enum core_state end = core_run(r->core, UINT64_MAX, 2000);
+        assert_true(end != CORE_FAULT || strstr(core_fault(r->core), "core: pc 0x"));
+        rig_free(r);
+    }
+}
+
 // ---- the adder ----
 
 static uint32_t sum_of(bool ieee, uint32_t a, uint32_t b) {
@@ -479,6 +525,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(evidence_and_meaning_agree),
         cmocka_unit_test(rows_of_evidence_name_instructions),
+        cmocka_unit_test(random_programs),
         cmocka_unit_test(two_rules_for_the_last_bit),
         cmocka_unit_test(shift16_shifts_left),
         cmocka_unit_test(integer_shapes),

@@ -79,7 +79,7 @@ enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
                        ew_lock_init, EW_LOCK_COUNT);
             array_data(&a, col, ARRAY_ROW_CORE + i, EW_POOL, program.pool, sizeof program.pool);
         }
-        spread_column(&a, col);
+        spread_column(&a, col, false);
     }
     free(program.code.bytes);
     return array_end(&a, pdi, size, err);

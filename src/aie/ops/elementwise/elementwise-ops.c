@@ -200,7 +200,7 @@ int ew_unroll(const struct ew_op * e, enum dtype t) {
 int ew_trip_words(const struct kernel_spec * spec) {
     enum dtype t = spec->output.dtype;
     const struct ew_op * e = ew_find(spec->op, t);
-    return lanes_step(t, e->native) * ew_unroll(e, t) / 4;
+    return lanes_step(spec->arch, t, e->native) * ew_unroll(e, t) / 4;
 }
 
 // ---- parameters ----

@@ -21,7 +21,6 @@ enum {
     MAX_PIECE_WORDS = 512 * EW_CHUNK_WORDS, // what one column's queues hold at once
     MIN_PIECE_WORDS = 64,
     MAX_PERIOD_ROWS = PLAN_PERIOD_BDS * 256,
-    ALL_COLUMNS = 4, // fewer runs than that should be cut
 };
 
 static enum status too_many_runs(int64_t runs, struct error * err) {
@@ -192,9 +191,10 @@ static int64_t piece_limit(const struct plan * plan, int level, int n_operands) 
 }
 
 // Runs as large as descriptors allow, but not so large that columns stay idle.
-static enum status choose_level(struct plan * plan, int n, int n_operands, struct error * err) {
+static enum status choose_level(struct plan * plan, int n, int n_operands, int columns,
+                                struct error * err) {
     int64_t runs = 1, best = 0;
-    for (int level = n - 1; level >= 0 && runs <= MAX_RUNS && best < ALL_COLUMNS; level--) {
+    for (int level = n - 1; level >= 0 && runs <= MAX_RUNS && best < columns; level--) {
         int64_t limit = piece_limit(plan, level, n_operands);
         int64_t pieces = runs * plan->dims[level].extent;
         if (limit && pieces > best) {
@@ -215,9 +215,10 @@ static enum status choose_level(struct plan * plan, int n, int n_operands, struc
     return ST_OK;
 }
 
-static enum status plan_strided(const struct tensor * a, const struct tensor * b,
-                                const struct tensor * out, int n_operands, struct plan * plan,
-                                struct error * err) {
+static enum status plan_strided(const struct kernel_spec * spec, const struct tensor * b,
+                                struct plan * plan, struct error * err) {
+    const struct tensor *a = &spec->inputs[0], *out = &spec->output;
+    const int n_operands = spec->n_inputs + 1;
     bool splat = b->ne[0] != a->ne[0];
     if (splat && b->ne[0] != 1) {
         return error_set(err, ST_UNSUPPORTED,
@@ -230,7 +231,8 @@ static enum status plan_strided(const struct tensor * a, const struct tensor * b
     if (n == 0) { // one word
         plan->dims[n++] = (struct plan_dim){1, {4, 4, 4}};
     }
-    return n < 0 ? ST_UNSUPPORTED : choose_level(plan, n, n_operands, err);
+    return n < 0 ? ST_UNSUPPORTED
+                 : choose_level(plan, n, n_operands, aie_target(spec->arch)->columns, err);
 }
 
 enum status plan_make(const struct kernel_spec * spec, struct plan * plan, struct error * err) {
@@ -241,7 +243,7 @@ enum status plan_make(const struct kernel_spec * spec, struct plan * plan, struc
     if (tensor_is_contiguous(a) && tensor_is_contiguous(b) && tensor_is_contiguous(out)) {
         return plan_contiguous(a, b, plan, err);
     }
-    return plan_strided(a, b, out, spec->n_inputs + 1, plan, err);
+    return plan_strided(spec, b, plan, err);
 }
 
 // ---- pieces ----

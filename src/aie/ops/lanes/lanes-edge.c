@@ -5,8 +5,9 @@
 
 #include "aie/target/verbs.h"
 
-int lanes_step(enum dtype t, bool native) {
-    return native ? 64 : 16 * dtype_size(t);
+int lanes_step(enum aie_arch arch, enum dtype t, bool native) {
+    const struct aie_target * target = aie_target(arch);
+    return native ? target->vector_bytes : target->lanes * dtype_size(t);
 }
 
 // f16 <-> f32 in 32-bit lanes. "Raised" is an f16 magnitude shifted to f32's mantissa: exponent e

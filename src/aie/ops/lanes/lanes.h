@@ -56,7 +56,7 @@ void lanes_set_param(struct lanes * l, int i, struct asm_reg scalar);
 // ---- edges ----
 
 // Bytes of memory behind one val of f32 lanes / of native lanes.
-int lanes_step(enum dtype t, bool native);
+int lanes_step(enum aie_arch arch, enum dtype t, bool native);
 struct val lanes_load(struct lanes * l, struct asm_reg pointer, int memory, bool native);
 void lanes_store(struct lanes * l, struct val v, struct asm_reg pointer, int memory, bool native);
 

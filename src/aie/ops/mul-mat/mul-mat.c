@@ -66,7 +66,7 @@ struct program {
     struct mm_block block;
     struct asm_reg tiles, slices, trips, row; // parameters
     struct asm_reg left;                      // slices of this tile
-    struct asm_reg x, y, c;                   // addresses of the current buffers
+    struct asm_reg x, y, c;                   // where pointers into the current buffers begin
     struct asm_reg xy_other, c_other, minus_one, one, first_config;
 };
 
@@ -128,28 +128,21 @@ static void read_parameters(struct program * w) {
         emit_load_scalar(p, 0, LANE_32, A_FIXED(AIE_REG(AIE_M, d)), at, 4 * MM_PARAM_C_WRAP);
         emit_set_fixed(p, AIE_REG(AIE_DJ, d), trip_c_bytes(w->t));
     }
-    set(w, w->x, address(w, MM_X));
-    set(w, w->y, address(w, MM_Y));
-    set(w, w->c, address(w, MM_C));
-}
-
-static void point(struct program * w, struct asm_reg to, struct asm_reg base, int offset) {
-    struct asm_reg at = asm_local(w->p, ASM_R), by = asm_local(w->p, ASM_R);
-    set(w, by, offset);
-    emit_alu(w->p, AIE_BASIC_ADD, at, base, by);
-    copy(w, to, at);
+    struct mm_offsets o = w->machine->offsets(w->t);
+    set(w, w->x, address(w, MM_X + o.x));
+    set(w, w->y, address(w, MM_Y + o.y));
+    set(w, w->c, address(w, MM_C + o.c));
 }
 
 static void run_slice(struct program * w) {
-    struct mm_offsets o = w->machine->offsets(w->t);
     struct asm_reg second = asm_local(w->p, ASM_R);
-    point(w, w->block.x, w->x, o.x);
-    point(w, w->block.y, w->y, o.y);
     emit_alu(w->p, AIE_BASIC_ADD, second, w->c, w->row);
-    point(w, w->block.from[0], w->c, o.c);
-    point(w, w->block.from[1], second, o.c);
-    point(w, w->block.to[0], w->c, o.c);
-    point(w, w->block.to[1], second, o.c);
+    copy(w, w->block.from[0], w->c);
+    copy(w, w->block.to[0], w->c);
+    copy(w, w->block.from[1], second);
+    copy(w, w->block.to[1], second);
+    copy(w, w->block.x, w->x);
+    copy(w, w->block.y, w->y);
     w->machine->loop(&w->block, w->t, w->trips);
 }
 

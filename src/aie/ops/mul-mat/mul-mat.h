@@ -32,12 +32,12 @@ struct mm_type {
 };
 
 enum {
-    MM_WHOLE_K = 8,       // elements of a row come in so many
-    MM_SLICE_BYTES = 128, // of a row
-    MM_X_ROWS = 8,        // a trip's, and what rows of x are sent in
-    MM_Y_ROWS = 16,       // what rows of y are sent in
-    MM_TILE = 64,         // most rows of either side of a tile
-    MM_MOST_BUNDLES = 65, // of a trip
+    MM_WHOLE_K = AIE_PRODUCT_K, // elements of a row come in so many
+    MM_SLICE_BYTES = 128,       // of a row
+    MM_X_ROWS = 8,              // a trip's, and what rows of x are sent in
+    MM_Y_ROWS = 16,             // what rows of y are sent in
+    MM_TILE = 64,               // most rows of either side of a tile
+    MM_MOST_BUNDLES = 65,       // of a trip
 };
 
 const struct mm_type * mm_type(enum aie_arch arch, enum dtype in); // NULL: there is none

@@ -133,7 +133,7 @@ enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * s
             array_data(&a, col, at, RW_POOL, program.pool, sizeof program.pool);
             array_data(&a, col, at, RW_TABLES, program.tables, sizeof program.tables);
         }
-        spread_column(&a, col);
+        spread_column(&a, col, true);
     }
     free(program.code.bytes);
     return array_end(&a, pdi, size, err);
@@ -252,6 +252,18 @@ static void spread_resident(const struct column * c, struct spread * s) {
         s->streams[SPREAD_OUT] = chunks_of(rows, chunk, n, &lay);
     } else if (plan->op->out == RW_OUT_SCALAR) {
         s->streams[SPREAD_OUT] = chunks_of(rows, chunk, 1, &results);
+    }
+}
+
+// Rows that the memtile holds, one a chunk.
+static void spread_held(const struct column * c, struct spread * s) {
+    const struct rows_plan * plan = c->plan;
+    struct spread_stream row = {.full = (uint32_t) c->piece->rows, .chunk = (uint32_t) plan->row};
+    s->held = rows_held(plan);
+    s->streams[SPREAD_A] = s->streams[SPREAD_OUT] = row;
+    if (plan->has_b) {
+        row.chunk = b_words(plan);
+        s->streams[SPREAD_B] = row;
     }
 }
 
@@ -433,6 +445,7 @@ static void shape_params(const struct column * c, const struct spread * s, int c
     if (plan->streamed) {
         struct stretch row = stretch_of(c);
         p[RW_PARAM_CHUNKS] = row.chunks * (uint32_t) plan->op->passes;
+        p[RW_PARAM_CHUNKS] *= plan->held ? spread_chunks(s, core) : 1;
         p[RW_PARAM_MORE] = row.chunks - 1;
         p[RW_PARAM_ROWS] = 1;
         p[RW_PARAM_TRIPS] = row.chunk / RW_PAIR_WORDS;
@@ -473,6 +486,8 @@ static void write_params(const struct column * c, const struct spread * s, int c
         [RW_PARAM_TO_EAST] = place.to_east,
         [RW_PARAM_SINK_TAKE] = s->word.there ? UINT32_MAX : 0,
     };
+    p[RW_PARAM_ROW_LOCK] = p[RW_PARAM_OUT_LOCK];
+    p[RW_PARAM_ROW_TAKE] = p[RW_PARAM_OUT_TAKE];
     shape_params(c, s, core, p);
     op_arguments(c, p + RW_PARAM_ARGS);
     struct flow_tile at = spread_core(c->col, core);
@@ -511,7 +526,7 @@ static struct spread spread_of(const struct column * c, struct place place) {
                  .acquire = -1,
                  .release = RW_LOCK_SINK},
     };
-    (c->plan->streamed ? spread_streamed : spread_resident)(c, &s);
+    (c->plan->held ? spread_held : c->plan->streamed ? spread_streamed : spread_resident)(c, &s);
     if (c->plan->op->out == RW_OUT_TOTAL && !place.to_east) {
         s.streams[SPREAD_OUT] = (struct spread_stream){
             .last = (uint32_t) tensor_elements(&c->spec->output), .layout = results};
@@ -525,7 +540,7 @@ static void start_column(const struct column * c, struct place place) {
     if (s.word.there) {
         feed_sink(c);
     }
-    (c->plan->streamed ? feed_streamed : feed_resident)(c);
+    (c->plan->streamed && !c->plan->held ? feed_streamed : feed_resident)(c);
     for (int i = 0; i < c->cores; i++) {
         if (spread_chunks(&s, i)) {
             write_params(c, &s, i, place);
@@ -550,7 +565,8 @@ struct crew { // columns, and cores in each
 
 // About how many cycles a core takes for a word of a row, and for a row.
 static uint64_t word_cycles(const struct rows_plan * plan) {
-    return plan->op->op == KERNEL_OP_SOFT_MAX ? 8 : plan->op->passes;
+    uint64_t passes = (uint64_t) plan->op->passes;
+    return plan->op->op == KERNEL_OP_SOFT_MAX ? 8 : plan->held ? passes + 2 : passes;
 }
 
 enum { ROW_CYCLES = 150 }; // in each pass
@@ -563,12 +579,13 @@ static struct crew crew_for(const struct kernel_spec * spec, const struct rows_p
     uint64_t words = (uint64_t) tensor_elements(&spec->inputs[0]), rows = (uint64_t) plan->rows;
     uint64_t work = words * word_cycles(plan) +
                     (plan->flat ? 0 : rows * (uint64_t) plan->op->passes * ROW_CYCLES);
-    bool deals = !plan->streamed && plan->op->out != RW_OUT_TOTAL &&
-                 !(is_odd(plan) && rows_per_chunk(plan) < 2);
+    bool alone = (plan->streamed && !plan->held) || plan->op->out == RW_OUT_TOTAL ||
+                 (is_odd(plan) && rows_per_chunk(plan) < 2);
+    int most_cores = alone ? 1 : plan->held ? plan->held : SPREAD_CORES;
     uint64_t least = UINT64_MAX;
     struct crew best = {1, 1};
     for (int columns = plan->runs > 1 ? most_columns : 1; columns <= most_columns; columns *= 2) {
-        for (int cores = 1; cores <= (deals ? SPREAD_CORES : 1); cores *= 2) {
+        for (int cores = 1; cores <= most_cores; cores *= 2) {
             if (cores > 1 && rows < (uint64_t) (columns * cores)) {
                 break; // some would get nothing
             }
@@ -583,6 +600,16 @@ static struct crew crew_for(const struct kernel_spec * spec, const struct rows_p
         }
     }
     return best;
+}
+
+static void end_held(const struct flow * f, const struct rows_plan * plan, struct crew crew,
+                     int columns) {
+    struct spread s = {.cores = crew.cores, .held = rows_held(plan)};
+    s.streams[SPREAD_A].full = 1;
+    s.streams[SPREAD_B].full = plan->has_b;
+    for (int col = 0; col < columns; col++) {
+        spread_end(f, col, &s);
+    }
 }
 
 enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
@@ -603,6 +630,7 @@ enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_
     struct rows_piece piece;
     bool total = plan.op->out == RW_OUT_TOTAL;
     struct crew crew = crew_for(spec, &plan, target->columns);
+    int used = 0; // columns
     for (bool first_round = true;; first_round = false) {
         int n = (int) rows_plan_pieces_left(&plan, spec, cursor, crew.columns);
         int first = total ? target->columns - n : 0;
@@ -614,9 +642,13 @@ enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_
         if (n == 0) {
             break;
         }
+        used = n > used ? n : used;
         for (int i = total ? n - 1 : 0; i < n; i++) {
             flow_wait(&flow, first + i, 0);
         }
+    }
+    if (plan.held) {
+        end_held(&flow, &plan, crew, used);
     }
     return txn_end(&t, insts, n_words, err);
 }

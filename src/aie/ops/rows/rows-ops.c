@@ -86,7 +86,7 @@ void rows_fill(struct rows_writer * w, struct asm_reg row, int memory, struct va
 
 struct val rows_across(struct rows_writer * w, rows_fold fold, struct val v) {
     // Turned by half the lanes, a quarter, ...: at the end every lane holds all of them.
-    for (int bytes = 32; bytes >= 4; bytes /= 2) {
+    for (int bytes = 2 * asm_target(w->p)->lanes; bytes >= 4; bytes /= 2) {
         struct asm_reg by = asm_local(w->p, ASM_R), turned = emit_new_value(w->p);
         struct asm_reg x = lanes_x(&w->lanes, &v);
         emit_set_small(w->p, by, bytes);
@@ -217,6 +217,7 @@ static struct val order_key(struct lanes * l, struct val x) {
 
 static void argmax(struct rows_writer * w, int entry) {
     struct lanes * l = &w->lanes;
+    const uint32_t lanes = (uint32_t) asm_target(w->p)->lanes;
     int body = asm_label_new(w->p);
     rows_entry(w, entry, body); // largest key, its index, next index
     rows_move(w, w->best[0], k_bits(l, (uint32_t) LEAST_KEY));
@@ -226,7 +227,7 @@ static void argmax(struct rows_writer * w, int entry) {
     rows_fill(w, w->row_a, MEM_A, k_bits(l, NAN_BITS));
     asm_loop_begin(w->p, w->trips);
     for (int i = 0; i < 2; i++) {
-        struct val key = order_key(l, lanes_load(l, w->pa, MEM_A, true)), step = k_bits(l, 16);
+        struct val key = order_key(l, lanes_load(l, w->pa, MEM_A, true)), step = k_bits(l, lanes);
         struct asm_reg better = m_greater_equal(l, key, val_x(w->best[0]));
         emit_select(w->p, LANE_32, w->best[0], w->best[0], lanes_x(l, &key), better);
         emit_select(w->p, LANE_32, w->best[1], w->best[1], w->best[2], better);

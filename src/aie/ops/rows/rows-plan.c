@@ -13,6 +13,7 @@ enum {
     MAX_STREAM_CHUNKS = 1024, // over all passes
     MAX_PIECES = 1 << 14,     // beyond that the instruction stream gets too long
     MAX_ROWS_SCALAR = RW_CHUNK_BYTES / 32,
+    MAX_HELD_WORDS = 1 << 16,
     MAX_WRAP = 255, // words of a row that a core's descriptor can set apart
     // An f16 row that may start in the middle of a word comes with a word more; a shim descriptor
     // sets at most 1023 words apart.
@@ -91,6 +92,39 @@ static int64_t run_b_row(const struct rows_plan * plan, const struct kernel_spec
     return (i3 % mask->ne[3] * mask->ne[2] + i2 % mask->ne[2]) * mask->ne[1];
 }
 
+// ---- rows that the memtile holds ----
+
+// Parts of about equal length. What is behind the row's end the core does not look at.
+struct spread_held rows_held(const struct rows_plan * plan) {
+    uint32_t n = (uint32_t) plan->row, parts = (n + RW_CHUNK_WORDS - 1) / RW_CHUNK_WORDS;
+    uint32_t chunk = rows_stride((n + parts - 1) / parts);
+    uint32_t b = plan->b_dtype == DTYPE_F16 ? chunk / 2 : chunk;
+    struct spread_held h = {.parts = parts,
+                            .passes = (uint32_t) plan->op->passes,
+                            .part = {[SPREAD_A] = chunk, [SPREAD_OUT] = chunk}};
+    if (plan->has_b) {
+        h.part[SPREAD_B] = b;
+    }
+    return h;
+}
+
+// A row for each column and no more streams faster than it is held first; and of f16 rows with an
+// odd length a shim's descriptor does not reach from one to the next.
+static void hold(struct rows_plan * plan, bool sink, int columns) {
+    struct spread_held h = rows_held(plan);
+    if (plan->op->out == RW_OUT_ROW && plan->row <= MAX_HELD_WORDS && plan->rows > columns &&
+        !(plan->b_dtype == DTYPE_F16 && plan->row % 2)) {
+        plan->held = spread_holds(&h, sink);
+        plan->chunk = plan->held ? h.part[SPREAD_A] : plan->chunk;
+    }
+}
+
+// Rows of a piece: what a core's queues take at once, one task of four being a sink.
+static int64_t held_limit(const struct rows_plan * plan) {
+    struct spread_held h = rows_held(plan);
+    return (int64_t) (3 * ARRAY_MAX_REPEAT / (h.parts * h.passes));
+}
+
 // ---- plan ----
 
 static uint32_t
@@ -124,13 +158,18 @@ enum status rows_plan_make(const struct kernel_spec * spec, struct rows_plan * p
     plan->streamed = plan->row > (odd ? ODD_CHUNK : RW_CHUNK_WORDS);
     plan->chunk = plan->b_dtype == DTYPE_F16 ? ODD_CHUNK : RW_CHUNK_WORDS;
     if (plan->streamed) {
+        hold(plan, rows_input_there(spec, 2), aie_target(spec->arch)->columns);
+    }
+    if (plan->streamed && !plan->held) {
         int64_t chunks = (plan->row + plan->chunk - 1) / plan->chunk;
         if (chunks * plan->op->passes > MAX_STREAM_CHUNKS || chunks > MAX_CHUNKS) {
             return error_set(err, ST_UNSUPPORTED, "rows of %lld elements are too long for %s",
                              (long long) plan->row, kernel_op_name(spec->op));
         }
     }
-    int64_t pieces = plan->streamed ? plan->rows : plan->runs;
+    int64_t pieces = plan->held       ? plan->rows / held_limit(plan) + plan->runs
+                     : plan->streamed ? plan->rows
+                                      : plan->runs;
     if (pieces > MAX_PIECES) {
         return error_set(err, ST_UNSUPPORTED, "%lld pieces of work, at most %d are done",
                          (long long) pieces, MAX_PIECES);
@@ -158,7 +197,9 @@ bool rows_plan_next(const struct rows_plan * plan, const struct kernel_spec * sp
     if (c->run >= plan->runs) {
         return false;
     }
-    int64_t limit = plan->streamed ? 1 : (int64_t) MAX_CHUNKS * rows_per_chunk(plan);
+    int64_t limit = plan->held       ? held_limit(plan)
+                    : plan->streamed ? 1
+                                     : (int64_t) MAX_CHUNKS * rows_per_chunk(plan);
     int64_t take =
         plan->runs >= columns ? plan->run_rows : (plan->run_rows + columns - 1) / columns;
     take = take > limit ? limit : take;

@@ -1,6 +1,7 @@
 // rows-plan: how the rows of a kernel are dealt out to columns; see the .c file.
 #pragma once
 
+#include "aie/array/spread.h"
 #include "rows.h"
 
 struct rows_plan {
@@ -9,6 +10,7 @@ struct rows_plan {
     int64_t rows; // of all
     bool streamed;
     uint32_t chunk; // streamed: elements of a chunk
+    int held;       // streamed: cores of a column whose rows the memtile holds; 0: none
     bool has_b;
     enum dtype b_dtype;
     bool flat; // a total over all elements: a piece is any number of them, taken as one row
@@ -36,6 +38,8 @@ bool rows_plan_next(const struct rows_plan * plan, const struct kernel_spec * sp
 int64_t rows_plan_pieces_left(const struct rows_plan * plan, const struct kernel_spec * spec,
                               struct rows_cursor c, int columns);
 
+// A held row as the memtile gives it to its core.
+struct spread_held rows_held(const struct rows_plan * plan);
 bool rows_input_there(const struct kernel_spec * spec, int i);
 // Elements of a row in the buffers: whole pairs of vectors.
 uint32_t rows_stride(int64_t row);

@@ -209,8 +209,18 @@ static void between_passes(struct rows_writer * w, int row, int chunk_done) {
     asm_jump(p, chunk_done);
 }
 
+// A streamed row that follows another begins as the first did.
+static void begin_anew(struct rows_writer * w) {
+    rows_param(w, w->more, RW_PARAM_MORE);
+    rows_set_param(w, RW_PARAM_OUT_LOCK, local_param(w, RW_PARAM_ROW_LOCK));
+    rows_set_param(w, RW_PARAM_OUT_TAKE, local_param(w, RW_PARAM_ROW_TAKE));
+}
+
 static void next_row(struct rows_writer * w, bool halves, int row, int chunk_done) {
     asm_label(w->p, w->row_done);
+    if (!w->program->total) {
+        begin_anew(w);
+    }
     if (halves) {
         struct asm_reg odd = local_param(w, RW_PARAM_B_ODD);
         rows_set_param(w, RW_PARAM_B_ODD,
@@ -346,7 +356,7 @@ static enum status write_with(const struct kernel_spec * spec, int exp_vectors,
     write_program(&w);
     enum status st = asm_finish(w.p, &out->code, err);
     lanes_pool_bytes(&w.lanes, out->pool);
-    for (int lane = 0; lane < 16; lane++) {
+    for (int lane = 0; lane < aie_target(spec->arch)->lanes; lane++) {
         store_u32(out->pool + RW_SLOT_LANES * LANES_POOL_SLOT_BYTES + 4 * lane, (uint32_t) lane);
     }
     rows_log_tables(out->tables);

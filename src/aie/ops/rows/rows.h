@@ -63,7 +63,9 @@ enum {
     RW_PARAM_B_FLIP,   // 1: and the next one does not, and so on
     RW_PARAM_OUT_LOCK, // what is acquired with a chunk: the output, -1; or a lock that is 0, 0
     RW_PARAM_OUT_TAKE,
-    RW_PARAM_OUT_GIVE,  // 0; the core writes down what it took
+    RW_PARAM_OUT_GIVE, // 0; the core writes down what it took
+    RW_PARAM_ROW_LOCK, // OUT_LOCK and OUT_TAKE as a row begins with them
+    RW_PARAM_ROW_TAKE,
     RW_PARAM_INTEGER,   // of a total: all ones, or 0 where it is a float
     RW_PARAM_FIRST,     // all ones: the total starts at zero
     RW_PARAM_FROM_WEST, // 1: the total goes on from the neighbour's

@@ -1,0 +1,3 @@
+// passes:
+target aie2
+memory @1 bank 9
