@@ -257,8 +257,11 @@ struct val fast_tanh(struct lanes * l, struct val a, struct val b) {
 // ---- quotients, logarithms, roots, waves ----
 
 struct val fast_div(struct lanes * l, struct val a, struct val b) {
-    if (l->dtype == DTYPE_F16) { // rounded otherwise, a quotient of few elements shows it
-        return f_div(l, a, b);
+    if (l->dtype == DTYPE_F16) { // one in thirty rounded otherwise shows where there are but few
+        l->full = true;
+        struct val q = f_div(l, a, b);
+        l->full = false;
+        return q;
     }
     lanes_x(l, &a);
     lanes_x(l, &b);

@@ -18,6 +18,7 @@ struct lanes {
     struct asm_program * p;
     enum dtype dtype;
     bool fast;                               // f32 functions need 15 bits only
+    bool full;                               // all bits of f32, whatever the datatype
     struct asm_reg pool;                     // pointer to the middle of the pool
     struct asm_reg minus_one, one;           // scalars
     struct asm_reg float_config;             // adder: f32 lanes, nothing negated

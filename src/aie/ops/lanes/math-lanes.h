@@ -18,7 +18,7 @@ enum {
 
 // 16-bit results, and fast ones, have enough with 16 bits on the way.
 static inline bool math_full(const struct lanes * l) {
-    return l->dtype == DTYPE_F32 && !l->fast;
+    return l->full || (l->dtype == DTYPE_F32 && !l->fast);
 }
 
 // How many bf16 pieces a product takes where its relative error counts, and where it is an eighth
