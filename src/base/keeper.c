@@ -130,7 +130,11 @@ _Noreturn void keeper_run(const struct keeper * k, keeper_program program_fn, vo
         int n = ppoll(&line, 1, NULL, &none);
         // Nobody writes into the lifeline: it can only end.
         cut = n > 0 || getppid() != k->caller;
-        reap(&program, &status);
+        // It stays a zombie until its group is killed: so long nobody else has its number.
+        siginfo_t info = {0};
+        if (waitid(P_PID, (id_t) program, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid) {
+            break;
+        }
     }
     end_all(&program, &status);
     if (k->place >= 0 && getppid() != k->caller) {
