@@ -164,6 +164,28 @@ static uint32_t held_all(const struct spread_held * h) { // of a core; results h
     return held_words(h, SPREAD_A) + held_words(h, SPREAD_B) + 2 * held_words(h, SPREAD_OUT);
 }
 
+struct spread_crew spread_crew_for(const struct spread_work * w) {
+    enum { COLUMN = 4500 }; // cycles for telling one
+    uint64_t least = UINT64_MAX;
+    struct spread_crew best = {1, 1};
+    for (int columns = w->least_columns; columns <= w->most_columns; columns *= 2) {
+        for (int cores = 1; cores <= w->most_cores; cores *= 2) {
+            uint64_t all = (uint64_t) (columns * cores);
+            if (cores > 1 && w->shares && w->shares < all) {
+                break; // some would get nothing
+            }
+            uint64_t flow = w->words / (uint64_t) columns, work = w->cycles / all;
+            uint64_t cycles =
+                (work > flow ? work : flow) + all * w->telling + (uint64_t) columns * COLUMN;
+            if (cycles < least) {
+                least = cycles;
+                best = (struct spread_crew){columns, cores};
+            }
+        }
+    }
+    return best;
+}
+
 int spread_holds(const struct spread_held * h, bool word) {
     uint32_t room = (word ? WORD_AT : ARRAY_MEM_BYTES) / 4;
     int cores = SPREAD_CORES;

@@ -23,6 +23,21 @@ enum { SPREAD_A, SPREAD_B, SPREAD_OUT, SPREAD_STREAMS };
 enum { SPREAD_CORES = 4, SPREAD_LOCKS = 10 * SPREAD_CORES + 1 };
 enum { SPREAD_MOST_WORDS = 2048 }; // of a chunk
 
+// Who works: columns, and cores in each. Telling one takes the instruction stream some time;
+// another one pays where it saves more.
+struct spread_crew {
+    int columns, cores;
+};
+struct spread_work {
+    uint64_t words;                  // that pass the shims, one a cycle and column
+    uint64_t cycles;                 // of cores
+    uint64_t telling;                // cycles for telling a core
+    uint64_t shares;                 // what can be dealt out; 0: any number
+    int least_columns, most_columns; // powers of two times the least are tried
+    int most_cores;
+};
+struct spread_crew spread_crew_for(const struct spread_work * w);
+
 // What a stream has in a core: ping, pong so many bytes behind it, the locks of both.
 struct spread_buffer {
     uint32_t address, other;

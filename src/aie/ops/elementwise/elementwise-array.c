@@ -139,29 +139,16 @@ static uint64_t word_cycles(const struct kernel_spec * spec) {
     return cycles[ew_weight(ew_find(spec->op, spec->output.dtype))][spec->output.dtype];
 }
 
-struct crew { // who works: columns, and cores in each
-    int columns, cores;
-};
-
-// Telling a column or a core takes the instruction stream some time; another one pays where it
-// saves more. Where there are several runs, columns take them by turns: then all do.
-static struct crew crew_for(const struct kernel_spec * spec, int64_t runs, int most_columns) {
-    enum { COLUMN = 4500, CORE = 2000 }; // cycles
-    uint64_t words = (uint64_t) (tensor_elements(&spec->output) * dtype_size(spec->output.dtype));
-    uint64_t least = UINT64_MAX, each = word_cycles(spec);
-    struct crew best = {1, 1};
-    for (int columns = runs > 1 ? most_columns : 1; columns <= most_columns; columns *= 2) {
-        for (int cores = 1; cores <= SPREAD_CORES; cores *= 2) {
-            uint64_t share = words / 4 / (uint64_t) columns;
-            uint64_t work = share * each / (uint64_t) cores, cycles = work > share ? work : share;
-            cycles += (uint64_t) (columns * (COLUMN + cores * CORE));
-            if (cycles < least) {
-                least = cycles;
-                best = (struct crew){columns, cores};
-            }
-        }
-    }
-    return best;
+// Where there are several runs, columns take them by turns: then all do.
+static struct spread_crew crew_for(const struct kernel_spec * spec, int64_t runs, int columns) {
+    uint64_t words =
+        (uint64_t) (tensor_elements(&spec->output) * dtype_size(spec->output.dtype)) / 4;
+    return spread_crew_for(&(struct spread_work){.words = words,
+                                                 .cycles = words * word_cycles(spec),
+                                                 .telling = 2000,
+                                                 .least_columns = runs > 1 ? columns : 1,
+                                                 .most_columns = columns,
+                                                 .most_cores = SPREAD_CORES});
 }
 
 // Long pieces move in full chunks; short ones in about eight for each core, so that loading,
@@ -257,7 +244,7 @@ enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts
     struct txn t;
     struct flow f = {&t, target};
     txn_begin(&t, target->columns, target->device_generation);
-    struct crew crew = crew_for(spec, plan.runs, target->columns);
+    struct spread_crew crew = crew_for(spec, plan.runs, target->columns);
     struct plan_cursor cursor = {0};
     struct plan_piece piece;
     for (int col = 0; plan_next(&plan, &cursor, crew.columns, &piece);) {

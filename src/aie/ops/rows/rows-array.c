@@ -563,10 +563,6 @@ static void start_column(const struct column * c, struct place place) {
 
 // ---- who does how much ----
 
-struct crew { // columns, and cores in each
-    int columns, cores;
-};
-
 // About how many cycles a core takes for a word of a row, and for a row.
 static uint64_t word_cycles(const struct rows_plan * plan) {
     uint64_t passes = (uint64_t) plan->op->passes;
@@ -575,38 +571,26 @@ static uint64_t word_cycles(const struct rows_plan * plan) {
 
 enum { ROW_CYCLES = 150 }; // in each pass
 
-// Telling a column or a core takes the instruction stream some time; another one pays where it
-// saves more. Where there are several runs, columns take them by turns: then all do.
-static struct crew crew_for(const struct kernel_spec * spec, const struct rows_plan * plan,
-                            int most_columns) {
-    enum { COLUMN = 4500, CORE = 2300 }; // cycles
+// Where there are several runs, columns take them by turns: then all do.
+static struct spread_crew crew_for(const struct kernel_spec * spec, const struct rows_plan * plan,
+                                   int columns) {
     uint64_t words = (uint64_t) tensor_elements(&spec->inputs[0]), rows = (uint64_t) plan->rows;
-    uint64_t work = words * word_cycles(plan) +
-                    (plan->flat ? 0 : rows * (uint64_t) plan->op->passes * ROW_CYCLES);
     bool alone = (plan->streamed && !plan->held) || plan->op->out == RW_OUT_TOTAL ||
                  (is_odd(plan) && rows_per_chunk(plan) < 2);
-    int most_cores = alone ? 1 : plan->held ? plan->held : SPREAD_CORES;
-    uint64_t least = UINT64_MAX;
-    struct crew best = {1, 1};
-    for (int columns = plan->runs > 1 ? most_columns : 1; columns <= most_columns; columns *= 2) {
-        for (int cores = 1; cores <= most_cores; cores *= 2) {
-            if (cores > 1 && rows < (uint64_t) (columns * cores)) {
-                break; // some would get nothing
-            }
-            uint64_t flow = words / (uint64_t) columns;
-            uint64_t each = work / (uint64_t) (columns * cores);
-            uint64_t cycles = each > flow ? each : flow;
-            cycles += (uint64_t) (columns * (COLUMN + cores * CORE));
-            if (cycles < least) {
-                least = cycles;
-                best = (struct crew){columns, cores};
-            }
-        }
-    }
-    return best;
+    return spread_crew_for(&(struct spread_work){
+        .words = words,
+        .cycles = words * word_cycles(plan) +
+                  (plan->flat ? 0 : rows * (uint64_t) plan->op->passes * ROW_CYCLES),
+        .telling = 2300,
+        .shares = rows,
+        .least_columns = plan->runs > 1 ? columns : 1,
+        .most_columns = columns,
+        .most_cores = alone        ? 1
+                      : plan->held ? plan->held
+                                   : SPREAD_CORES});
 }
 
-static void end_held(const struct flow * f, const struct rows_plan * plan, struct crew crew,
+static void end_held(const struct flow * f, const struct rows_plan * plan, struct spread_crew crew,
                      int columns) {
     struct spread s = {.cores = crew.cores, .held = rows_held(plan)};
     s.streams[SPREAD_A].full = 1;
@@ -633,7 +617,7 @@ enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_
     struct rows_cursor cursor = {0};
     struct rows_piece piece;
     bool total = plan.op->out == RW_OUT_TOTAL;
-    struct crew crew = crew_for(spec, &plan, target->columns);
+    struct spread_crew crew = crew_for(spec, &plan, target->columns);
     int used = 0; // columns
     for (bool first_round = true;; first_round = false) {
         int n = (int) rows_plan_pieces_left(&plan, spec, cursor, crew.columns);
