@@ -32,12 +32,29 @@ static const struct aie_family * family_of(enum kernel_op op) {
     return &families[kernel_op_info(op)->family];
 }
 
+static bool has_family(const struct aie_target * t, enum kernel_family family) {
+    switch (family) {
+    case KERNEL_ROWS:
+        return t->has_rows;
+    case KERNEL_PRODUCT:
+        return t->has_products;
+    case KERNEL_CONVERSION:
+        return t->has_conversions;
+    default:
+        return t->has_programs;
+    }
+}
+
 enum status aie_supports(const struct kernel_spec * spec, struct error * err) {
     if ((unsigned) spec->op >= KERNEL_OP_COUNT) {
         return error_set(err, ST_UNSUPPORTED, "no NPU kernel for operation %d", (int) spec->op);
     }
     if (!aie_target(spec->arch)->has_programs) {
         return error_set(err, ST_UNSUPPORTED, "core programs are not yet there on %s",
+                         kernel_arch_name(spec->arch));
+    }
+    if (!has_family(aie_target(spec->arch), kernel_op_info(spec->op)->family)) {
+        return error_set(err, ST_UNSUPPORTED, "%s is not yet there on %s", kernel_op_name(spec->op),
                          kernel_arch_name(spec->arch));
     }
     return family_of(spec->op)->supports(spec, err);

@@ -398,15 +398,19 @@ static uint64_t flags_in(int word) {
     return bits;
 }
 
+enum { SCALAR_LATENCY = 2 }; // of masks, which are the last scalars to be there
+
 static int fixed_latency(const struct aie_target * t, const struct fixed * a,
                          const struct fixed * b) {
     int latency = -1;
     for (int w = 0; w < 4; w++) {
         uint64_t both = (a->def[w] & (b->def[w] | b->use[w])) | (a->use[w] & b->def[w]);
-        if (both & ~flags_in(w)) {
+        uint64_t scalars = w == 0 ? UINT32_MAX : 0; // r, which some instructions write unasked
+        if (both & ~flags_in(w) & ~scalars) {
             return t->control_latency;
         }
-        latency = both ? 1 : latency;
+        int n = a->def[w] & both & scalars ? SCALAR_LATENCY : both ? 1 : -1;
+        latency = n > latency ? n : latency;
     }
     return latency;
 }

@@ -22,6 +22,7 @@ enum asm_class {
     ASM_L,    // masks of 64 lanes; parts 0 and 1 are scalars
     ASM_CM,   // accumulators for two values; parts 0 and 1 hold one each
     ASM_Y,    // pairs of vectors; parts 0 and 1 are x
+    ASM_J,    // offsets of loads and stores beyond what their immediates reach
     ASM_CLASS_COUNT,
 };
 
@@ -97,6 +98,7 @@ struct aie_target {
     enum aie_arch arch;
     const char * name;
     bool has_programs; // the compiler can write its core programs; else streams and images only
+    bool has_rows, has_products, has_conversions; // the families besides elementwise ones
 
     // Registers: classes, those pairs of classes (bits) that share registers, so that a program has
     // the one or the other, and the file that each unit belongs to, by first units.

@@ -2,10 +2,11 @@
 // function.
 #include "verbs.h"
 
-extern const struct aie_verbs verbs_aie2;
+extern const struct aie_verbs verbs_aie2, verbs_aie2p;
 
 static const struct aie_verbs * const verbs[AIE_ARCH_COUNT] = {
     [AIE_ARCH_AIE2] = &verbs_aie2,
+    [AIE_ARCH_AIE2P] = &verbs_aie2p,
 };
 
 static void missing(struct asm_program * p, const char * verb) {

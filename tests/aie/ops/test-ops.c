@@ -149,7 +149,7 @@ static uint32_t fill(const struct op_row * row, enum dtype t, int k, int64_t i) 
 
 static void run_row(struct rig * r, const struct op_row * row, enum dtype t, int64_t n) {
     struct kernel_spec spec = {
-        .op = row->op, .arch = AIE_ARCH_AIE2, .n_inputs = kernel_op_info(row->op)->n_inputs};
+        .op = row->op, .arch = rig_arch, .n_inputs = kernel_op_info(row->op)->n_inputs};
     const int64_t ne[4] = {n, 1, 1, 1};
     spec.inputs[0] = spec.inputs[1] = spec.output = tensor_contiguous(t, ne);
     memcpy(spec.params, row->test.params, sizeof row->test.params);
@@ -197,7 +197,8 @@ static void run_row(struct rig * r, const struct op_row * row, enum dtype t, int
     kernel_code_free(&code);
 }
 
-// Arguments of the program: an op's name or "all", and how many f32 elements each op gets.
+// Arguments of the program: an op's name or "all", how many f32 elements each op gets, and the
+// architecture.
 static const char * only;
 static int64_t f32_elements = 100000;
 
@@ -235,6 +236,10 @@ static void float_ops(void ** state) {
 int main(int argc, char ** argv) {
     only = argc > 1 && strcmp(argv[1], "all") ? argv[1] : NULL;
     f32_elements = argc > 2 ? atoll(argv[2]) : f32_elements;
+    if (argc > 3 && !kernel_arch_parse(argv[3], &rig_arch)) {
+        fprintf(stderr, "test-ops: no architecture %s\n", argv[3]);
+        return 2;
+    }
     const struct CMUnitTest tests[] = {cmocka_unit_test(float_ops)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

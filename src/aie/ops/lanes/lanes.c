@@ -27,6 +27,7 @@ static bool is_float(enum dtype t) {
 void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fast,
                  int32_t pool_address) {
     *l = (struct lanes){.p = p, .dtype = t, .fast = fast, .n_consts = LANES_PARAMS};
+    emit_begin(p);
     l->pool = asm_global(p, ASM_P);
     emit_set(p, l->pool, pool_address + LANES_POOL_SLOTS / 2 * LANES_POOL_SLOT_BYTES);
     l->minus_one = scalar(l, -1);
