@@ -217,6 +217,12 @@ void asm_mirror(struct asm_program * p, int memory, int32_t first, int32_t furth
         (int8_t) ((p->memories[memory].bank - 1 + banks) % ASM_BANKS + 1);
 }
 
+void asm_spill_to(struct asm_program * p, int memory, struct asm_reg pointer) {
+    p->spills = p->target->spill_places > 0;
+    p->spill_pointer = pointer;
+    p->spill_memory = memory;
+}
+
 int asm_label_new(struct asm_program * p) {
     if (!asm_grow(p, (void **) &p->labels, &p->cap_labels, p->n_labels, sizeof *p->labels)) {
         return 0;

@@ -27,6 +27,7 @@ enum {
     EW_CHUNK_BYTES = 4 * EW_CHUNK_WORDS,
     EW_PARAMS = 0x0000,
     EW_POOL = 0x0800, // constants
+    EW_SPILLS = 0x1000, // values for which there is no register
     EW_BUFFER_A = 0x2000,
     EW_BUFFER_B = 0x4000,
     EW_BUFFER_OUT = 0x6000,

@@ -42,6 +42,13 @@ const struct aie_target target_aie2p =
         {AIE_UNIT_BM4,  AIE_FILE_ACC},
     },
 
+    .spills = {
+        [ASM_X]  = {AIE2P_VST_dmx_sts_x_idx_imm, AIE2P_VLDA_dmx_lda_x_idx_imm, -1},
+        [ASM_BM] = {AIE2P_VST_dmx_sts_bm_idx_imm, AIE2P_VLDA_dmx_lda_bm_idx_imm, 2},
+    },
+    .spill_places = 16,
+    .spill_first = -512,
+
     .controls = {
         [AIE_CONTROL_ROUND]    = AIE_REG(AIE_CR, AIE_CR_RND),
         [AIE_CONTROL_SATURATE] = AIE_REG(AIE_CR, AIE_CR_SAT),

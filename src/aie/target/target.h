@@ -39,6 +39,11 @@ struct aie_class {
     uint8_t weight; // of a bundle of life: the fewer registers, the more
 };
 
+struct aie_spill { // how a register of a class goes to memory and back; store 0: it does not
+    uint16_t store, load; // register, pointer, immediate
+    int8_t part;          // of the register that holds what there is
+};
+
 enum { AIE_MOST_ALTERNATIVES = 8, AIE_MOST_EXCLUSIVE = 4, AIE_MOST_FILE_RUNS = 8 };
 
 // Instructions that every target has with the same operands in the same order.
@@ -107,6 +112,10 @@ struct aie_target {
     struct {
         uint8_t unit, file;
     } files[AIE_MOST_FILE_RUNS]; // the first is unit 0; unit 0 again: the end
+
+    // Values for which there is no register: places of a vector each that immediates reach.
+    struct aie_spill spills[ASM_CLASS_COUNT];
+    int spill_places, spill_first;
 
     aie_reg controls[AIE_CONTROLS];
 
