@@ -19,6 +19,14 @@
 // The architecture that specs name and the machine is of; tests that know one only leave it alone.
 static enum aie_arch rig_arch = AIE_ARCH_AIE2;
 
+// By the argument `at` of a test that knows several, where there is one.
+static inline void rig_arguments(int argc, char ** argv, int at) {
+    if (argc > at && !kernel_arch_parse(argv[at], &rig_arch)) {
+        fprintf(stderr, "%s: there is no architecture %s\n", argv[0], argv[at]);
+        exit(2);
+    }
+}
+
 enum { RIG_GUARD = 64, RIG_MAX = KERNEL_MAX_INPUTS + 1 };
 
 struct rig {
