@@ -84,10 +84,10 @@ void asm_place(struct asm_program * p, int memory, uint32_t address);
 // `further` bytes on and in another bank: loops may load either.
 void asm_mirror(struct asm_program * p, int memory, int32_t first, int32_t further);
 
-// Where values are kept for which there is no register: target->spill_places vectors, the first at
-// target->spill_first from the pointer, which is a global that stays as it is. memory: a number of
-// their own. A target that has none (spill_places 0) is never asked for it.
-void asm_spill_to(struct asm_program * p, int memory, struct asm_reg pointer);
+// Values for which there is no register are kept in memory, in target->spill_places times
+// AIE_SPILL_VECTORS vectors below where target->spill_base points, which the program has to set.
+// memory: a number of their own. On a target that has no places this does nothing.
+void asm_spill_to(struct asm_program * p, int memory);
 
 // Any of these ends the current region.
 int asm_label_new(struct asm_program * p);

@@ -10,6 +10,7 @@
 // for it has its offset changed.
 #include "deps.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -444,6 +445,12 @@ static struct address address_of(const struct deps * d, int i, int * last, bool 
         }
         if (node->mover >= 0 || !*moves) {
             return (struct address){id, n->args[offset].value, node->mover >= 0 ? node->step : 0};
+        }
+    }
+    const struct aie_instr * instr = deps_instr(d, i);
+    for (int k = n->n_args; k < instr->n_operands; k++) { // where values wait for a register
+        if (instr->operands[k].fixed == d->p->target->spill_base && d->p->target->spill_places) {
+            return (struct address){INT_MAX, n->args[n->n_args - 1].value, 0};
         }
     }
     return (struct address){.pointer = -1};

@@ -59,10 +59,12 @@ static void find_mentions(struct spill * s) {
 static void transfer(struct spill * s, int id, bool load) {
     const struct asm_program * p = s->p;
     const struct aie_spill * how = &p->target->spills[p->vregs[id].cls];
-    struct asm_arg what = A_REG(((struct asm_reg){(int16_t) s->kept[id].now, how->part}));
-    int32_t offset = p->target->spill_first + s->kept[id].place * p->target->vector_bytes;
-    asm_node_new(s->p, load ? how->load : how->store, p->spill_memory,
-                 (struct asm_arg[]){what, A_REG(p->spill_pointer), A_IMM(offset)}, 3);
+    for (int i = 0; i < how->n; i++) {
+        struct asm_reg part = {(int16_t) s->kept[id].now, how->parts[i]};
+        int32_t offset = -(AIE_SPILL_VECTORS * s->kept[id].place + i + 1) * p->target->vector_bytes;
+        asm_node_new(s->p, load ? how->load : how->store, p->spill_memory,
+                     (struct asm_arg[]){A_REG(part), A_IMM(offset)}, 2);
+    }
 }
 
 static bool find_place(struct spill * s, struct kept * v) {

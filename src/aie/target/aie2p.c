@@ -15,6 +15,8 @@ const struct aie_target target_aie2p =
     .arch = AIE_ARCH_AIE2P,
     .name = "aie2p",
     .has_programs = true,
+    .has_rows = true,
+    .has_conversions = true,
 
         // Compares and selects can name r16-r31; half of them stay scalars, as on aie2. r16 and r17
         // are written by instructions that do not name them, so no class has them.
@@ -43,11 +45,13 @@ const struct aie_target target_aie2p =
     },
 
     .spills = {
-        [ASM_X]  = {AIE2P_VST_dmx_sts_x_idx_imm, AIE2P_VLDA_dmx_lda_x_idx_imm, -1},
-        [ASM_BM] = {AIE2P_VST_dmx_sts_bm_idx_imm, AIE2P_VLDA_dmx_lda_bm_idx_imm, 2},
+        [ASM_X]  = {AIE2P_VST_dmx_sts_x_spill, AIE2P_VLDA_dmx_lda_x_spill, 1, {-1}},
+        [ASM_BM] = {AIE2P_VST_dmx_sts_bm_spill, AIE2P_VLDA_dmx_lda_bm_spill, 1, {2}},
+        [ASM_CM] = {AIE2P_VST_dmx_sts_bm_spill, AIE2P_VLDA_dmx_lda_bm_spill, 4, {2, 3, 4, 5}},
     },
     .spill_places = 16,
-    .spill_first = -512,
+    .spill_base = AIE_REG(AIE_SPC, AIE_SPC_SP),
+    .sums_in_vectors = true,
 
     .controls = {
         [AIE_CONTROL_ROUND]    = AIE_REG(AIE_CR, AIE_CR_RND),

@@ -40,9 +40,11 @@ struct aie_class {
 };
 
 struct aie_spill { // how a register of a class goes to memory and back; store 0: it does not
-    uint16_t store, load; // register, pointer, immediate
-    int8_t part;          // of the register that holds what there is
+    uint16_t store, load; // register, immediate
+    int8_t n, parts[4];   // those of the register that hold what there is
 };
+
+enum { AIE_SPILL_VECTORS = 4 }; // of a place
 
 enum { AIE_MOST_ALTERNATIVES = 8, AIE_MOST_EXCLUSIVE = 4, AIE_MOST_FILE_RUNS = 8 };
 
@@ -113,9 +115,12 @@ struct aie_target {
         uint8_t unit, file;
     } files[AIE_MOST_FILE_RUNS]; // the first is unit 0; unit 0 again: the end
 
-    // Values for which there is no register: places of a vector each that immediates reach.
+    // Values for which there is no register: places of four vectors each, down from a register of
+    // their own. Sums that last for many loops stand in vectors where accumulators are few.
     struct aie_spill spills[ASM_CLASS_COUNT];
-    int spill_places, spill_first;
+    int spill_places;
+    aie_reg spill_base;
+    bool sums_in_vectors;
 
     aie_reg controls[AIE_CONTROLS];
 

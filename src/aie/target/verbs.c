@@ -96,3 +96,11 @@ void emit_load_word(struct asm_program * p, int memory, struct asm_reg d, struct
                     int32_t offset) {
     emit_load_scalar(p, memory, LANE_32, A_REG(d), pointer, offset);
 }
+
+void emit_spill_to(struct asm_program * p, int memory, int32_t address) {
+    const struct aie_target * t = asm_target(p);
+    if (t->spill_places) {
+        emit_set_fixed(p, t->spill_base, address + AIE_SPILL_VECTORS * t->spill_places * t->vector_bytes);
+        asm_spill_to(p, memory);
+    }
+}

@@ -12,7 +12,7 @@
 #include "aie/target/verbs.h"
 
 enum { INT_ADD_CONFIG = 0 };
-enum { MEM_PARAMS, MEM_IN, MEM_HI, MEM_HI2, MEM_LO };
+enum { MEM_PARAMS, MEM_IN, MEM_HI, MEM_HI2, MEM_LO, MEM_SPILLS };
 
 // f16 magnitudes and what they become; "raised" stands at f32's exponent and mantissa.
 enum {
@@ -117,6 +117,8 @@ static void write_constants(struct program * w) {
     for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++) {
         *pointers[i] = asm_global(w->p, ASM_P);
     }
+    emit_begin(w->p);
+    emit_spill_to(w->p, MEM_SPILLS, address(w, CV_SPILLS));
     w->one = scalar(w, 1);
     w->minus_one = scalar(w, -1);
     w->two = scalar(w, 2);

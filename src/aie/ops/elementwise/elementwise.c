@@ -157,7 +157,7 @@ static void chunk_begin(struct program * w, int again) {
     acquire(w, EW_LOCK_OUT_EMPTY);
 }
 
-enum { MEM_TEMP_IN = MEM_POOL + 1, MEM_TEMP_OUT, MEM_SPILLS };
+enum { MEM_TEMP_IN = MEM_POOL + 1, MEM_TEMP_OUT };
 
 static struct val load_temp(struct program * w, int32_t offset, bool to_x) {
     struct asm_reg to = to_x ? emit_new_value(w->p) : emit_new_acc(w->p);
@@ -263,15 +263,6 @@ static void place_memory(struct program * w, enum dtype t) {
     asm_loop_end(w->p);
 }
 
-static void spill_begin(struct program * w) {
-    const struct aie_target * target = asm_target(w->p);
-    if (target->spill_places) {
-        struct asm_reg pointer = asm_global(w->p, ASM_P);
-        set(w, pointer, w->memory + EW_SPILLS - target->spill_first);
-        asm_spill_to(w->p, MEM_SPILLS, pointer);
-    }
-}
-
 static void write_program(struct program * w, enum dtype t) {
     struct asm_reg * const scalars[] = {&w->chunks,   &w->trips,   &w->trips_last, &w->op,
                                         &w->stream_b, &w->splat_b, &w->splat_byte, &w->a,
@@ -284,7 +275,7 @@ static void write_program(struct program * w, enum dtype t) {
         *pointers[i] = asm_global(w->p, ASM_P);
     }
     lanes_begin(&w->lanes, w->p, t, w->fast, w->memory + EW_POOL);
-    spill_begin(w);
+    emit_spill_to(w->p, MEM_SPILLS, w->memory + EW_SPILLS);
     set(w, w->other, EW_CHUNK_BYTES);
     place_memory(w, t);
     w->n_loops = ew_loops(w->group, w->fast, w->loops, &w->staged);
