@@ -383,7 +383,8 @@ static void speed(void ** state) {
                 "stream in %.3f ms\n",
                 dtype_name(cases[i].t), (long long) cases[i].k, (long long) cases[i].rows, layout,
                 (unsigned long long) c.last_cycles, (double) c.last_cycles / words, ms);
-            assert_true((double) c.last_cycles / words < cases[i].bound);
+            assert_true(rig_arch != AIE_ARCH_AIE2 ||
+                        (double) c.last_cycles / words < cases[i].bound);
         }
     }
     rig_close(&r);

@@ -306,8 +306,12 @@ static void start_run(struct program * w) {
     flip(w, first, CV_IN_BYTES);
     copy(w, w->pin2, first);
     asm_loop_begin(w->p, w->flag);
-    store(w, w->zero, w->pin, MEM_IN);
-    store(w, w->zero, w->pin2, MEM_HI); // never the same buffer
+    for (int half = 0; half < 2; half++) { // they begin anywhere
+        store(w, asm_half(w->zero, half), w->pin, MEM_IN);
+    }
+    for (int half = 0; half < 2; half++) {
+        store(w, asm_half(w->zero, half), w->pin2, MEM_HI); // never the same buffer
+    }
     asm_loop_end(w->p);
     asm_label(w->p, clear);
     release(w, CV_LOCK_IN_EMPTY, w->two);
