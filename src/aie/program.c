@@ -73,6 +73,7 @@ static bool rows_related(const struct kernel_spec * spec, int i, struct kernel_s
     const int n_masks = (int) (sizeof masks / sizeof masks[0]);
     *out = unary(KERNEL_OP_SOFT_MAX, spec->arch, x, x);
     out->precision = spec->precision;
+    out->columns = spec->columns;
     memcpy(out->params, spec->params, sizeof out->params);
     if (i < n_masks) {
         out->n_inputs = 2;

@@ -6,6 +6,11 @@
 #include "aie/asm/asm.h"
 #include "kernel/kernel.h"
 
+// Columns that a kernel has: the device's.
+static inline int ops_columns(const struct kernel_spec * spec) {
+    return spec->columns ? spec->columns : aie_target(spec->arch)->columns;
+}
+
 // ---- elementwise family: cores stream chunks through double buffers ----
 
 // What the instruction stream writes into the core's data memory before each run, in 32-bit words.

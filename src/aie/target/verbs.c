@@ -100,7 +100,8 @@ void emit_load_word(struct asm_program * p, int memory, struct asm_reg d, struct
 void emit_spill_to(struct asm_program * p, int memory, int32_t address) {
     const struct aie_target * t = asm_target(p);
     if (t->spill_places) {
-        emit_set_fixed(p, t->spill_base, address + AIE_SPILL_VECTORS * t->spill_places * t->vector_bytes);
+        emit_set_fixed(p, t->spill_base,
+                       address + AIE_SPILL_VECTORS * t->spill_places * t->vector_bytes);
         asm_spill_to(p, memory);
     }
 }

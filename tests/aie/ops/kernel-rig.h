@@ -48,12 +48,16 @@ static void * rig_resolve(void * user, uint64_t addr, uint64_t len, bool write) 
     return NULL;
 }
 
+// Columns of the machine; 0: as many as the architecture has. A spec has to say the same.
+static int rig_columns;
+
 static inline void rig_open_with(struct rig * r, const struct emu_clock * clock) {
     struct error err = {0};
     *r = (struct rig){0};
     struct emu_config config = {.arch = rig_arch,
                                 .clock = clock,
-                                .columns = aie_target(rig_arch)->columns,
+                                .columns =
+                                    rig_columns ? rig_columns : aie_target(rig_arch)->columns,
                                 .resolve = rig_resolve,
                                 .user = r,
                                 .strict = true,

@@ -73,7 +73,7 @@ enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
     }
     struct array a;
     array_begin(&a, spec->arch);
-    for (int col = 0; col < aie_target(spec->arch)->columns; col++) {
+    for (int col = 0; col < ops_columns(spec); col++) {
         for (int i = 0; i < SPREAD_CORES; i++) {
             array_core(&a, col, ARRAY_ROW_CORE + i, program.code.bytes, program.code.size,
                        ew_lock_init, EW_LOCK_COUNT);
@@ -148,7 +148,7 @@ static struct crew crew_for(const struct kernel_spec * spec, int64_t runs, int m
     uint64_t words = (uint64_t) (tensor_elements(&spec->output) * dtype_size(spec->output.dtype));
     uint64_t least = UINT64_MAX, each = word_cycles(spec);
     struct crew best = {1, 1};
-    for (int columns = runs > 1 ? most_columns : 1; columns <= most_columns; columns *= 2) {
+    for (int columns = runs > 1 ? most_columns : 1;;) {
         for (int cores = 1; cores <= SPREAD_CORES; cores *= 2) {
             uint64_t share = words / 4 / (uint64_t) columns;
             uint64_t work = share * each / (uint64_t) cores, cycles = work > share ? work : share;
@@ -158,8 +158,11 @@ static struct crew crew_for(const struct kernel_spec * spec, int64_t runs, int m
                 best = (struct crew){columns, cores};
             }
         }
+        if (columns == most_columns) {
+            return best;
+        }
+        columns = 2 * columns < most_columns ? 2 * columns : most_columns;
     }
-    return best;
 }
 
 // Long pieces move in full chunks; short ones in about eight for each core, so that loading,
@@ -254,14 +257,14 @@ enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts
     const struct aie_target * target = aie_target(spec->arch);
     struct txn t;
     struct flow f = {&t, target};
-    txn_begin(&t, target->columns, target->device_generation);
-    struct crew crew = crew_for(spec, plan.runs, target->columns);
+    txn_begin(&t, ops_columns(spec), target->device_generation);
+    struct crew crew = crew_for(spec, plan.runs, ops_columns(spec));
     struct plan_cursor cursor = {0};
     struct plan_piece piece;
     for (int col = 0; plan_next(&plan, &cursor, crew.columns, &piece);) {
         start_column(&f, spec, col, &piece, crew.cores);
         bool more = cursor.run < plan.runs;
-        if (++col == target->columns || !more) {
+        if (++col == ops_columns(spec) || !more) {
             for (int c = 0; c < col; c++) {
                 flow_wait(&f, c, 0);
             }
