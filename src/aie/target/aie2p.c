@@ -16,13 +16,14 @@ const struct aie_target target_aie2p =
     .name = "aie2p",
     .has_programs = true,
     .has_rows = true,
+    .has_products = true,
     .has_conversions = true,
 
-        // Compares and selects can name r16-r31; half of them stay scalars, as on aie2. r16 and r17
-        // are written by instructions that do not name them, so no class has them.
+        // Compares and selects can name r16-r31; half of them stay scalars, as on aie2. r16,
+        // r17 and r29 are taken by instructions that do not name them, so no class has them.
     .classes = {
         //           numbers     whole    half     quarter   first  file              weight
-        [ASM_R]    = {0xfc00ffff, AIE_R,  AIE_NONE, AIE_NONE, 0,  AIE_FILE_SCALAR, 1},
+        [ASM_R]    = {0xdc00ffff, AIE_R,  AIE_NONE, AIE_NONE, 0,  AIE_FILE_SCALAR, 1},
         [ASM_MASK] = {0x03fc0000, AIE_R,  AIE_NONE, AIE_NONE, 0,  AIE_FILE_SCALAR, 2},
         [ASM_P]    = {0xff,       AIE_P,  AIE_NONE, AIE_NONE, 0,  AIE_FILE_SCALAR, 2},
         [ASM_S]    = {0xf,        AIE_S,  AIE_NONE, AIE_NONE, 0,  AIE_FILE_SCALAR, 4},
