@@ -96,8 +96,9 @@ static void write_copy(const struct compile * c, struct job * job) {
     }
     if (dir < 0) {
         error_set(&why, ST_IO, "%s", path.failed ? "no memory" : strerror(errno));
-    } else if (dir_write(dir, file, job->code->data, job->code->size, &why) == ST_OK) {
-        fchmodat(dir, file, 0644, 0); // for whoever may read the directory
+    } else if (dir_write(dir, file, job->code->data, job->code->size, &why) == ST_OK &&
+               fchmodat(dir, file, 0644, 0) != 0) { // for whoever may read the directory
+        error_set(&why, ST_IO, "its mode cannot be changed: %s", strerror(errno));
     }
     if (why.status != ST_OK) {
         job->error.status = ROCM_IO;

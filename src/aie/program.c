@@ -63,25 +63,6 @@ static bool same_program(const struct kernel_spec * spec, int i, struct kernel_s
     return i == 0;
 }
 
-// Softmax: without a mask, and with each kind.
-static bool rows_related(const struct kernel_spec * spec, int i, struct kernel_spec * out) {
-    if (spec->op != KERNEL_OP_SOFT_MAX) {
-        return same_program(spec, i, out);
-    }
-    static const enum dtype masks[] = {DTYPE_F32, DTYPE_F16};
-    struct tensor x = packed(DTYPE_F32, 64, 1);
-    const int n_masks = (int) (sizeof masks / sizeof masks[0]);
-    *out = unary(KERNEL_OP_SOFT_MAX, spec->arch, x, x);
-    out->precision = spec->precision;
-    out->columns = spec->columns;
-    memcpy(out->params, spec->params, sizeof out->params);
-    if (i < n_masks) {
-        out->n_inputs = 2;
-        out->inputs[1] = packed(masks[i], 64, 1);
-    }
-    return i <= n_masks;
-}
-
 // ---- the families ----
 
 static const struct {
@@ -90,7 +71,7 @@ static const struct {
     bool (*related)(const struct kernel_spec *, int i, struct kernel_spec *);
 } families[KERNEL_FAMILIES] = {
     [KERNEL_ELEMENTWISE] = {.pdi = elementwise_pdi, .related = same_program},
-    [KERNEL_ROWS] = {.pdi = rows_pdi, .related = rows_related},
+    [KERNEL_ROWS] = {.pdi = rows_pdi, .related = same_program},
     [KERNEL_PRODUCT] = {.pdi = mul_mat_pdi, .related = product_related},
     [KERNEL_CONVERSION] = {.pdi = convert_pdi, .related = same_program},
 };

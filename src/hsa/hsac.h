@@ -96,7 +96,7 @@ struct hsac_launch { // a kernel of a GPU
 #define HSAC_BATCH_CYCLES    36000000
 #define HSAC_MOST_CYCLES     20000000
 #define HSAC_DISPATCH_CYCLES 30000
-#define HSAC_PDI_CYCLES      400000
+#define HSAC_PDI_CYCLES      800000
 #define HSAC_ONE_CYCLES      (HSAC_BATCH_CYCLES - HSAC_DISPATCH_CYCLES - HSAC_PDI_CYCLES)
 
 // A queue may be shared by threads: each call locks it. Packets are kept back and rung in batches.

@@ -217,8 +217,8 @@ void asm_mirror(struct asm_program * p, int memory, int32_t first, int32_t furth
         (int8_t) ((p->memories[memory].bank - 1 + banks) % ASM_BANKS + 1);
 }
 
-void asm_spill_to(struct asm_program * p, int memory) {
-    p->spills = p->target->spill_places > 0;
+void asm_spill_to(struct asm_program * p, int memory, int vectors) {
+    p->spills = p->target->spill_base ? vectors : 0;
     p->spill_memory = memory;
 }
 

@@ -449,7 +449,7 @@ static struct address address_of(const struct deps * d, int i, int * last, bool 
     }
     const struct aie_instr * instr = deps_instr(d, i);
     for (int k = n->n_args; k < instr->n_operands; k++) { // where values wait for a register
-        if (instr->operands[k].fixed == d->p->target->spill_base && d->p->target->spill_places) {
+        if (d->p->target->spill_base && instr->operands[k].fixed == d->p->target->spill_base) {
             return (struct address){INT_MAX, n->args[n->n_args - 1].value, 0};
         }
     }

@@ -96,7 +96,7 @@ struct asm_program {
     bool in_loop;
     int16_t at; // of the instructions that follow
     bool keep_small;
-    bool spills; // there is room for values without a register
+    int spills; // vectors that there is room for without a register
     int spill_memory;
     bool no_memory;
     struct asm_known known[16];

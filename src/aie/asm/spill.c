@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PLACES = 16, NOWHERE = -1 };
+enum { MOST_PLACES = 64, NOWHERE = -1 };
 
 struct kept { // of a virtual register, while the region is walked
     int now;  // the one that stands for it, -1 = none
@@ -61,19 +61,30 @@ static void transfer(struct spill * s, int id, bool load) {
     const struct aie_spill * how = &p->target->spills[p->vregs[id].cls];
     for (int i = 0; i < how->n; i++) {
         struct asm_reg part = {(int16_t) s->kept[id].now, how->parts[i]};
-        int32_t offset = -(AIE_SPILL_VECTORS * s->kept[id].place + i + 1) * p->target->vector_bytes;
+        int32_t offset = -(s->kept[id].place + i + 1) * p->target->vector_bytes;
         asm_node_new(s->p, load ? how->load : how->store, p->spill_memory,
                      (struct asm_arg[]){A_REG(part), A_IMM(offset)}, 2);
     }
 }
 
-static bool find_place(struct spill * s, struct kept * v) {
-    for (int i = 0; i < s->p->target->spill_places && i < MOST_PLACES; i++) {
-        int place = (s->turn + i) % s->p->target->spill_places;
-        if (!s->taken[place]) {
-            s->taken[place] = true;
-            s->turn = place + 1;
-            v->place = place;
+static void take(struct spill * s, const struct kept * v, int n, bool taken) {
+    for (int i = 0; i < n; i++) {
+        s->taken[v->place + i] = taken;
+    }
+}
+
+// As many places side by side as a register of the class has parts to keep.
+static bool find_place(struct spill * s, struct kept * v, int n) {
+    int places = s->p->spills < MOST_PLACES ? s->p->spills : MOST_PLACES;
+    for (int i = 0; i < places; i++) {
+        int first = (s->turn + i) % places, free_ = 0;
+        while (free_ < n && first + free_ < places && !s->taken[first + free_]) {
+            free_++;
+        }
+        if (free_ == n) {
+            v->place = first;
+            take(s, v, n, true);
+            s->turn = first + n;
             return true;
         }
     }
@@ -105,7 +116,7 @@ static void put_away(struct spill * s, const struct asm_node * n, int cls) {
     }
     struct kept * v = &s->kept[best];
     if (!v->stored) {
-        if (v->place == NOWHERE && !find_place(s, v)) {
+        if (v->place == NOWHERE && !find_place(s, v, s->p->target->spills[cls].n)) {
             s->failed = true;
             return;
         }
@@ -151,7 +162,7 @@ static void after(struct spill * s, const struct asm_node * n, int i) {
         if (v->head < 0) {
             s->used[s->p->vregs[id].cls]--;
             if (v->place != NOWHERE) {
-                s->taken[v->place] = false;
+                take(s, v, s->p->target->spills[s->p->vregs[id].cls].n, false);
             }
             for (int a = 0; a < s->n_alive; a++) {
                 if (s->alive[a] == id) {

@@ -31,13 +31,22 @@ enum {
     EW_CHUNK_WORDS = 1024,
     EW_CHUNK_BYTES = 4 * EW_CHUNK_WORDS,
     EW_PARAMS = 0x0000,
-    EW_POOL = 0x0800, // constants
-    EW_SPILLS = 0x1000, // values for which there is no register
+    EW_LOOPS = 0x0400,       // addresses of the loops, written by the core before its first run
+    EW_SPILLS = 0x0500,      // values for which there is no register: 12 vectors,
+    EW_SPILLS_MORE = 0x0800, // or 64, where no constants stand in front
     EW_BUFFER_A = 0x2000,
     EW_BUFFER_B = 0x4000,
     EW_BUFFER_OUT = 0x6000,
-    EW_TEMPS_AT = 0x8000,   // f32 lanes between the stages of an op; up to here for f32,
-    EW_POOL_AGAIN = 0xc800, // which has its constants twice, in two banks; to the end for others
+    EW_TEMPS_AT = 0x8000, // f32 lanes between the stages of an op, where it has some; of 16-bit
+                          // types to the end
+    // Constants, a page of lanes.h after the other. Without stages they stand twice, in two banks;
+    // else behind the temporaries, or in front where those take all.
+    EW_POOL = 0x8000,
+    EW_POOL_AGAIN = 0xc000,
+    EW_POOL_BEHIND = 0xc000,
+    EW_POOL_PAGES = 8,
+    EW_POOL_FRONT = 0x0800,
+    EW_POOL_FRONT_PAGES = 3,
 };
 
 // Locks of the core's tile and their values before and after every run.
@@ -56,9 +65,10 @@ static const uint8_t ew_lock_init[EW_LOCK_COUNT] = {2, 0, 2, 0, 2, 0, 0};
 // An op on a datatype, as elementwise-ops.c lists them.
 struct ew_op;
 const struct ew_op * ew_find(enum kernel_op op, enum dtype t); // NULL: there is none
-const char * ew_program_name(const struct ew_op * e);          // its group, e.g. "sum"
-bool ew_fast(const struct kernel_spec * spec);                 // whether its program is a fast one
-uint32_t ew_index(const struct kernel_spec * spec);            // what EW_PARAM_OP wants
+const char * ew_program_name(const struct ew_op * e, enum aie_arch arch,
+                             enum dtype t);         // its group, e.g. "layer"
+bool ew_exact(const struct kernel_spec * spec);     // whether its program is an exact one
+uint32_t ew_index(const struct kernel_spec * spec); // what EW_PARAM_OP wants
 // How much a core has to do for a word: something on its bits, a sum, a formula on f32 lanes, a row
 // of stages or what is as long.
 enum ew_weight { EW_NATIVE, EW_SUM, EW_LANES, EW_STAGES, EW_WEIGHTS };
@@ -71,10 +81,12 @@ int ew_trip_words(const struct kernel_spec * spec);
 int ew_n_args(enum kernel_op op);
 void ew_args(const struct kernel_spec * spec, uint32_t args[KERNEL_MAX_PARAMS]);
 
-// The core program with all ops of the group of spec's op, and the constants it wants in EW_POOL.
+// The core program with all ops of the group of spec's op, and the constants it wants in its pool.
 struct ew_program {
     struct asm_code code;
-    uint8_t pool[2048];
+    uint32_t pool_at;
+    size_t pool_size;
+    uint8_t pool[EW_POOL_PAGES * 2048];
 };
 enum status elementwise_program(const struct kernel_spec * spec, struct ew_program * out,
                                 struct error * err);

@@ -15,6 +15,7 @@ const struct aie_target target_aie2p =
     .arch = AIE_ARCH_AIE2P,
     .name = "aie2p",
     .has_programs = true,
+    .halved_f16 = true,
     .has_rows = true,
     .has_products = true,
     .has_conversions = true,
@@ -50,7 +51,6 @@ const struct aie_target target_aie2p =
         [ASM_BM] = {AIE2P_VST_dmx_sts_bm_spill, AIE2P_VLDA_dmx_lda_bm_spill, 1, {2}},
         [ASM_CM] = {AIE2P_VST_dmx_sts_bm_spill, AIE2P_VLDA_dmx_lda_bm_spill, 4, {2, 3, 4, 5}},
     },
-    .spill_places = 16,
     .spill_base = AIE_REG(AIE_SPC, AIE_SPC_SP),
     .sums_in_vectors = true,
 

@@ -44,8 +44,6 @@ struct aie_spill { // how a register of a class goes to memory and back; store 0
     int8_t n, parts[4];   // those of the register that hold what there is
 };
 
-enum { AIE_SPILL_VECTORS = 4 }; // of a place
-
 enum { AIE_MOST_ALTERNATIVES = 8, AIE_MOST_EXCLUSIVE = 4, AIE_MOST_FILE_RUNS = 8 };
 
 // Instructions that every target has with the same operands in the same order.
@@ -105,6 +103,7 @@ struct aie_target {
     enum aie_arch arch;
     const char * name;
     bool has_programs; // the compiler can write its core programs; else streams and images only
+    bool halved_f16; // elementwise programs of f16 would not fit whole
     bool has_rows, has_products, has_conversions; // the families besides elementwise ones
 
     // Registers: classes, those pairs of classes (bits) that share registers, so that a program has
@@ -115,10 +114,9 @@ struct aie_target {
         uint8_t unit, file;
     } files[AIE_MOST_FILE_RUNS]; // the first is unit 0; unit 0 again: the end
 
-    // Values for which there is no register: places of four vectors each, down from a register of
-    // their own. Sums that last for many loops stand in vectors where accumulators are few.
+    // Values for which there is no register go to memory, down from a register of their own; 0:
+    // there is none. Sums that last for many loops stand in vectors where accumulators are few.
     struct aie_spill spills[ASM_CLASS_COUNT];
-    int spill_places;
     aie_reg spill_base;
     bool sums_in_vectors;
 

@@ -97,11 +97,10 @@ void emit_load_word(struct asm_program * p, int memory, struct asm_reg d, struct
     emit_load_scalar(p, memory, LANE_32, A_REG(d), pointer, offset);
 }
 
-void emit_spill_to(struct asm_program * p, int memory, int32_t address) {
+void emit_spill_to(struct asm_program * p, int memory, int32_t address, int vectors) {
     const struct aie_target * t = asm_target(p);
-    if (t->spill_places) {
-        emit_set_fixed(p, t->spill_base,
-                       address + AIE_SPILL_VECTORS * t->spill_places * t->vector_bytes);
-        asm_spill_to(p, memory);
+    if (t->spill_base) {
+        emit_set_fixed(p, t->spill_base, address + vectors * t->vector_bytes);
+        asm_spill_to(p, memory, vectors);
     }
 }

@@ -47,7 +47,7 @@ void emit_load_word(struct asm_program * p, int memory, struct asm_reg d, struct
                     int32_t offset);
 
 // Where values go for which there is no register, on a target that has to.
-void emit_spill_to(struct asm_program * p, int memory, int32_t address);
+void emit_spill_to(struct asm_program * p, int memory, int32_t address, int vectors);
 
 // ---- verbs.def ----
 

@@ -234,8 +234,9 @@ static void programs_fit(void ** state) {
         assert_int_equal(elementwise_program(&spec, &program, &err), ST_OK);
         double ms = 1000.0 * (double) (clock() - start) / CLOCKS_PER_SEC;
         print_message("%s_%s: %d bundles, %zu bytes, compiled in %.1f ms\n",
-                      ew_program_name(ew_find(spec.op, (enum dtype) t)), dtype_name((enum dtype) t),
-                      program.code.stats.bundles, program.code.size, ms);
+                      ew_program_name(ew_find(spec.op, (enum dtype) t), rig_arch, (enum dtype) t),
+                      dtype_name((enum dtype) t), program.code.stats.bundles, program.code.size,
+                      ms);
         assert_true(program.code.size <= 16384);
         free(program.code.bytes);
     }

@@ -118,7 +118,7 @@ static void write_constants(struct program * w) {
         *pointers[i] = asm_global(w->p, ASM_P);
     }
     emit_begin(w->p);
-    emit_spill_to(w->p, MEM_SPILLS, address(w, CV_SPILLS));
+    emit_spill_to(w->p, MEM_SPILLS, address(w, CV_SPILLS), 64);
     w->one = scalar(w, 1);
     w->minus_one = scalar(w, -1);
     w->two = scalar(w, 2);

@@ -60,7 +60,8 @@ enum status elementwise_supports(const struct kernel_spec * spec, struct error *
 
 void elementwise_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
     enum dtype t = spec->output.dtype;
-    snprintf(name, KERNEL_NAME_MAX, "%s_%s%s", ew_program_name(ew_find(spec->op, t)), dtype_name(t),
+    snprintf(name, KERNEL_NAME_MAX, "%s_%s%s", ew_program_name(ew_find(spec->op, t), spec->arch, t),
+             dtype_name(t),
              kernel_has_exact(spec) && spec->precision == KERNEL_EXACT ? "_exact" : "");
 }
 
@@ -77,7 +78,8 @@ enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
         for (int i = 0; i < SPREAD_CORES; i++) {
             array_core(&a, col, ARRAY_ROW_CORE + i, program.code.bytes, program.code.size,
                        ew_lock_init, EW_LOCK_COUNT);
-            array_data(&a, col, ARRAY_ROW_CORE + i, EW_POOL, program.pool, sizeof program.pool);
+            array_data(&a, col, ARRAY_ROW_CORE + i, program.pool_at, program.pool,
+                       program.pool_size);
         }
         spread_column(&a, col, false);
     }

@@ -10,9 +10,9 @@
 static const struct ew_op floats[] = {
 #define LANES(name, vectors) .unroll = vectors, .fn = ew_##name
 #define BITS(name)           .unroll = 4, .fn = bits_##name, .native = true
-#define BOTH(name)           .unroll = 1, .fn = ew_##name
+#define BOTH(name)           .unroll = 1, .fn = ew_##name, .has_exact = true
 #define STAGES(name)         .unroll = 1, .stages = ew_##name
-#define FAST(name)           .unroll = 1, .stages = ew_##name, .fast = fast_##name
+#define FAST(name)           .unroll = 1, .stages = ew_##name, .fast = fast_##name, .has_exact = true
 #define ELEMENTWISE(id, name, ggml_name, source, inputs, params, npu, ...)                         \
     {.op = KERNEL_OP_##id, .types = EW_FLOATS, npu},
 #include "kernel/elementwise.def"
@@ -26,15 +26,15 @@ static const struct ew_op floats[] = {
 enum { N_FLOATS = sizeof floats / sizeof floats[0] };
 
 static const struct ew_op ints[] = {
-    {KERNEL_OP_ADD, EW_INTS, true, 4, int_add, NULL, NULL},
-    {KERNEL_OP_SUB, EW_INTS, true, 4, int_sub, NULL, NULL},
-    {KERNEL_OP_MUL, EW_INTS, true, 4, int_mul, NULL, NULL},
-    {KERNEL_OP_DIV, EW_INTS, true, 1, int_div, NULL, NULL},
-    {KERNEL_OP_ABS, EW_INTS, true, 4, int_abs, NULL, NULL},
-    {KERNEL_OP_SGN, EW_INTS, true, 4, int_sgn, NULL, NULL},
-    {KERNEL_OP_NEG, EW_INTS, true, 4, int_neg, NULL, NULL},
-    {KERNEL_OP_STEP, EW_INTS, true, 4, int_step, NULL, NULL},
-    {KERNEL_OP_RELU, EW_INTS, true, 4, int_relu, NULL, NULL},
+    {KERNEL_OP_ADD, EW_INTS, true, 4, int_add, NULL, NULL, false},
+    {KERNEL_OP_SUB, EW_INTS, true, 4, int_sub, NULL, NULL, false},
+    {KERNEL_OP_MUL, EW_INTS, true, 4, int_mul, NULL, NULL, false},
+    {KERNEL_OP_DIV, EW_INTS, true, 1, int_div, NULL, NULL, false},
+    {KERNEL_OP_ABS, EW_INTS, true, 4, int_abs, NULL, NULL, false},
+    {KERNEL_OP_SGN, EW_INTS, true, 4, int_sgn, NULL, NULL, false},
+    {KERNEL_OP_NEG, EW_INTS, true, 4, int_neg, NULL, NULL, false},
+    {KERNEL_OP_STEP, EW_INTS, true, 4, int_step, NULL, NULL, false},
+    {KERNEL_OP_RELU, EW_INTS, true, 4, int_relu, NULL, NULL, false},
 };
 enum { N_INTS = sizeof ints / sizeof ints[0] };
 
@@ -55,36 +55,50 @@ const struct ew_op * ew_find(enum kernel_op op, enum dtype t) {
 // ---- the programs ----
 
 // Which ops share one, as many as fit; an op that is in no row has a program of its own, under its
-// own name. Either all ops of a program have a fast form or none has. All ops on integers are one
-// program.
+// own name. Where f32 is to be exact there are programs of the ops that can be. All ops on integers
+// are one program.
 #define OPS(...) ((const enum kernel_op[]){__VA_ARGS__, KERNEL_OP_COUNT})
+enum { F32 = 1 << DTYPE_F32, F16 = 1 << DTYPE_F16, BF16 = 1 << DTYPE_BF16 };
 static const struct program {
-    const char * name;
+    const char *name, *second; // of the second half, where a target wants two
+    int types; // that it is for; code for f16 is longer at its edges and shorter between
     const enum kernel_op * ops;
 } programs[] = {
-    {"sum", OPS(KERNEL_OP_ADD, KERNEL_OP_SUB)},
-    {"mul", OPS(KERNEL_OP_MUL, KERNEL_OP_REGLU)},
-    {"sign", OPS(KERNEL_OP_ABS, KERNEL_OP_SGN, KERNEL_OP_NEG, KERNEL_OP_STEP, KERNEL_OP_RELU)},
-    {"arith", OPS(KERNEL_OP_SCALE, KERNEL_OP_CLAMP, KERNEL_OP_LEAKY_RELU, KERNEL_OP_SQR,
-                  KERNEL_OP_HARDSIGMOID)},
-    {"round",
-     OPS(KERNEL_OP_FLOOR, KERNEL_OP_CEIL, KERNEL_OP_ROUND, KERNEL_OP_TRUNC, KERNEL_OP_HARDSWISH)},
-    {"log", OPS(KERNEL_OP_LOG, KERNEL_OP_SQRT)},
-    {"trig", OPS(KERNEL_OP_SIN, KERNEL_OP_COS)},
-    {"exp", OPS(KERNEL_OP_EXP, KERNEL_OP_EXPM1, KERNEL_OP_ELU)},
-    {"silu", OPS(KERNEL_OP_SIGMOID, KERNEL_OP_SILU, KERNEL_OP_SWIGLU)},
-    {"gelu", OPS(KERNEL_OP_GELU, KERNEL_OP_GEGLU)},
-    {"quick", OPS(KERNEL_OP_GELU_QUICK, KERNEL_OP_GEGLU_QUICK)},
-    {"oai", OPS(KERNEL_OP_SWIGLU_OAI)},
-    {"clamp", OPS(KERNEL_OP_SWIGLU_CLAMP)},
-    {"erf", OPS(KERNEL_OP_GELU_ERF, KERNEL_OP_GEGLU_ERF)},
+    // What a decoder layer has outside its products.
+    {"layer", "layer2", F32 | BF16,
+     OPS(KERNEL_OP_ADD, KERNEL_OP_SUB, KERNEL_OP_MUL, KERNEL_OP_SCALE, KERNEL_OP_REGLU,
+         KERNEL_OP_SILU, KERNEL_OP_SWIGLU, KERNEL_OP_GELU, KERNEL_OP_GEGLU)},
+    {"gates", "gates2", F32 | BF16,
+     OPS(KERNEL_OP_SIGMOID, KERNEL_OP_TANH, KERNEL_OP_GELU_QUICK, KERNEL_OP_GEGLU_QUICK,
+         KERNEL_OP_SWIGLU_OAI, KERNEL_OP_SWIGLU_CLAMP, KERNEL_OP_SILU_BACK, KERNEL_OP_XIELU)},
+    {"math", "math2", F32 | BF16,
+     OPS(KERNEL_OP_EXP, KERNEL_OP_EXPM1, KERNEL_OP_ELU, KERNEL_OP_SOFTPLUS, KERNEL_OP_LOG,
+         KERNEL_OP_SQRT, KERNEL_OP_DIV, KERNEL_OP_GELU_ERF, KERNEL_OP_GEGLU_ERF)},
+    {"plain", "plain2", F32 | BF16,
+     OPS(KERNEL_OP_ABS, KERNEL_OP_SGN, KERNEL_OP_NEG, KERNEL_OP_STEP, KERNEL_OP_RELU,
+         KERNEL_OP_CLAMP, KERNEL_OP_LEAKY_RELU, KERNEL_OP_SQR, KERNEL_OP_HARDSIGMOID,
+         KERNEL_OP_HARDSWISH, KERNEL_OP_FLOOR, KERNEL_OP_CEIL, KERNEL_OP_ROUND, KERNEL_OP_TRUNC,
+         KERNEL_OP_SIN, KERNEL_OP_COS)},
+    {"layer", "layer2", F16,
+     OPS(KERNEL_OP_ADD, KERNEL_OP_SUB, KERNEL_OP_MUL, KERNEL_OP_SCALE, KERNEL_OP_REGLU,
+         KERNEL_OP_SIGMOID, KERNEL_OP_SILU, KERNEL_OP_SWIGLU, KERNEL_OP_GELU, KERNEL_OP_GEGLU,
+         KERNEL_OP_GELU_QUICK, KERNEL_OP_GEGLU_QUICK)},
+    {"gates", "gates2", F16,
+     OPS(KERNEL_OP_SWIGLU_OAI, KERNEL_OP_SWIGLU_CLAMP, KERNEL_OP_SILU_BACK, KERNEL_OP_SOFTPLUS,
+         KERNEL_OP_LOG, KERNEL_OP_SQRT, KERNEL_OP_EXP, KERNEL_OP_EXPM1, KERNEL_OP_ELU,
+         KERNEL_OP_DIV, KERNEL_OP_TANH)},
+    {"plain", "plain2", F16,
+     OPS(KERNEL_OP_ABS, KERNEL_OP_SGN, KERNEL_OP_NEG, KERNEL_OP_STEP, KERNEL_OP_RELU,
+         KERNEL_OP_CLAMP, KERNEL_OP_LEAKY_RELU, KERNEL_OP_SQR, KERNEL_OP_HARDSIGMOID,
+         KERNEL_OP_HARDSWISH, KERNEL_OP_FLOOR, KERNEL_OP_CEIL, KERNEL_OP_ROUND, KERNEL_OP_TRUNC,
+         KERNEL_OP_SIN, KERNEL_OP_COS, KERNEL_OP_GELU_ERF, KERNEL_OP_GEGLU_ERF, KERNEL_OP_XIELU)},
 };
 enum { N_PROGRAMS = sizeof programs / sizeof programs[0] };
 
-static const struct program * program_of(enum kernel_op op) {
+static const struct program * program_of(enum kernel_op op, enum dtype t) {
     for (int i = 0; i < N_PROGRAMS; i++) {
         for (const enum kernel_op * o = programs[i].ops; *o != KERNEL_OP_COUNT; o++) {
-            if (*o == op) {
+            if (*o == op && programs[i].types >> t & 1) {
                 return &programs[i];
             }
         }
@@ -99,13 +113,27 @@ enum ew_weight ew_weight(const struct ew_op * e) {
     return heavy ? EW_STAGES : e->native ? EW_NATIVE : sum ? EW_SUM : EW_LANES;
 }
 
-const char * ew_program_name(const struct ew_op * e) {
-    const struct program * program = program_of(e->op);
-    return e->types == EW_INTS ? "integer" : program ? program->name : kernel_op_name(e->op);
+// Which half of the program an op is in; -1: it is one program.
+static int half_of(const struct program * program, enum kernel_op op, enum aie_arch arch,
+                   enum dtype t) {
+    int n = 0, at = 0;
+    for (; program->ops[n] != KERNEL_OP_COUNT; n++) {
+        at = program->ops[n] == op ? n : at;
+    }
+    return aie_target(arch)->halved_f16 && t == DTYPE_F16 ? at >= n / 2 : -1;
 }
 
-int ew_program_ops(const struct ew_op * e, const struct ew_op * ops[EW_PROGRAM_OPS]) {
-    const struct program * program = program_of(e->op);
+const char * ew_program_name(const struct ew_op * e, enum aie_arch arch, enum dtype t) {
+    const struct program * program = program_of(e->op, t);
+    return e->types == EW_INTS                     ? "integer"
+           : !program                              ? kernel_op_name(e->op)
+           : half_of(program, e->op, arch, t) == 1 ? program->second
+                                                   : program->name;
+}
+
+int ew_program_ops(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact,
+                   const struct ew_op * ops[EW_PROGRAM_OPS]) {
+    const struct program * program = program_of(e->op, t);
     int n = 0;
     if (e->types == EW_INTS) {
         for (; n < N_INTS; n++) {
@@ -118,8 +146,12 @@ int ew_program_ops(const struct ew_op * e, const struct ew_op * ops[EW_PROGRAM_O
         return n;
     }
     for (const enum kernel_op * o = program->ops; *o != KERNEL_OP_COUNT; o++) {
+        const struct ew_op * op = find(floats, N_FLOATS, *o);
         assert(n < EW_PROGRAM_OPS);
-        ops[n++] = find(floats, N_FLOATS, *o);
+        if ((op->has_exact || !exact) &&
+            half_of(program, *o, arch, t) == half_of(program, e->op, arch, t)) {
+            ops[n++] = op;
+        }
     }
     return n;
 }
@@ -136,21 +168,25 @@ static void add_loop(struct ew_loop * loops, int * n, struct ew_loop loop) {
     loops[(*n)++] = loop;
 }
 
-bool ew_fast(const struct kernel_spec * spec) {
-    return kernel_has_exact(spec) ? spec->precision == KERNEL_FAST
-                                  : spec->output.dtype != DTYPE_F32;
+bool ew_exact(const struct kernel_spec * spec) {
+    return kernel_has_exact(spec) && spec->precision == KERNEL_EXACT;
+}
+
+bool ew_fast(const struct ew_op * e, enum dtype t, bool exact) {
+    return t != DTYPE_F32 || (e->has_exact && !exact);
 }
 
 ew_fn * ew_function(const struct ew_op * e, bool fast) {
     return e->fast && fast ? e->fast : e->fn;
 }
 
-int ew_loops(const struct ew_op * e, bool fast, struct ew_loop loops[EW_MAX_LOOPS], bool * staged) {
+int ew_loops(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact,
+             struct ew_loop loops[EW_MAX_LOOPS], bool * staged) {
     const struct ew_op * ops[EW_PROGRAM_OPS];
-    int n = 0, n_ops = ew_program_ops(e, ops);
+    int n = 0, n_ops = ew_program_ops(e, arch, t, exact, ops);
     *staged = false;
     for (int i = 0; i < n_ops; i++) {
-        if (ew_function(ops[i], fast)) {
+        if (ew_function(ops[i], ew_fast(ops[i], t, exact))) {
             add_loop(loops, &n, (struct ew_loop){ops[i], NULL});
             continue;
         }
@@ -172,17 +208,19 @@ static int loop_number(const struct ew_loop * loops, int n, const struct ew_op *
     return -1;
 }
 
-// In a program with stages, a script: the numbers of the loops to run, from 1, 4 bits each.
+// In a program with stages, a script: the numbers of the loops to run, from 1, EW_SCRIPT_BITS each.
 uint32_t ew_index(const struct kernel_spec * spec) {
-    const struct ew_op * e = ew_find(spec->op, spec->output.dtype);
+    enum dtype t = spec->output.dtype;
+    bool exact = ew_exact(spec);
+    const struct ew_op * e = ew_find(spec->op, t);
     struct ew_loop loops[EW_MAX_LOOPS];
     bool staged;
-    int n = ew_loops(e, ew_fast(spec), loops, &staged), shift = 0;
+    int n = ew_loops(e, spec->arch, t, exact, loops, &staged), shift = 0;
     uint32_t script = 0;
     if (!staged) {
         return (uint32_t) loop_number(loops, n, e, NULL);
     }
-    if (ew_function(e, ew_fast(spec))) {
+    if (ew_function(e, ew_fast(e, t, exact))) {
         return (uint32_t) loop_number(loops, n, e, NULL) + 1;
     }
     for (const struct ew_stage * const * s = e->stages; *s; s++, shift += EW_SCRIPT_BITS) {

@@ -36,7 +36,8 @@ struct ew_op {
     int unroll;  // vals per loop trip: enough to hide latencies, few enough for the registers
     ew_fn * fn;
     const struct ew_stage * const * stages; // instead of fn
-    ew_fn * fast;                           // instead of both where the program is a fast one
+    ew_fn * fast;                           // instead of both where the op is to be fast
+    bool has_exact;                         // f32 may be either
 };
 
 // A loop of a program: an op's, or a stage that ops share.
@@ -44,12 +45,13 @@ struct ew_loop {
     const struct ew_op * op;
     const struct ew_stage * stage; // NULL: the op's fn
 };
-enum { EW_MAX_LOOPS = 15, EW_SCRIPT_BITS = 4 };
+enum { EW_MAX_LOOPS = 31, EW_SCRIPT_BITS = 5 };
 
 // The ops of the program that e belongs to, in its order; returns how many. A program serves a
 // datatype, and its ops share a PDI.
-enum { EW_PROGRAM_OPS = 15 };
-int ew_program_ops(const struct ew_op * e, const struct ew_op * ops[EW_PROGRAM_OPS]);
+enum { EW_PROGRAM_OPS = 31 };
+int ew_program_ops(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact,
+                   const struct ew_op * ops[EW_PROGRAM_OPS]);
 
 // Lane functions on native lanes (ops-native.c); b is unused where there is one input.
 struct val int_add(struct lanes * l, struct val a, struct val b);
@@ -83,7 +85,10 @@ void native_prepare(struct lanes * l, enum kernel_op op);
 #undef ELEMENTWISE
 
 // The loops of the program that e belongs to; returns how many. staged: whether any op has several.
-int ew_loops(const struct ew_op * e, bool fast, struct ew_loop loops[EW_MAX_LOOPS], bool * staged);
+int ew_loops(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact,
+             struct ew_loop loops[EW_MAX_LOOPS], bool * staged);
+// Whether an op of a program is the fast one.
+bool ew_fast(const struct ew_op * e, enum dtype t, bool exact);
 // What an op's one loop does; NULL where it has stages.
 ew_fn * ew_function(const struct ew_op * e, bool fast);
 int ew_unroll(const struct ew_op * e, enum dtype t);

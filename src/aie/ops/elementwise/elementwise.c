@@ -7,6 +7,8 @@
 
 #include "aie/target/verbs.h"
 
+#include <string.h>
+
 enum { FILL_STORES = 8 }; // per trip when a splatted input is spread over its buffers
 
 struct program {
@@ -25,7 +27,14 @@ struct program {
     int labels[EW_MAX_LOOPS];
     int n_loops;
     bool staged;
-    bool fast;
+    bool exact;
+    // Constants: what a page's slots hold, in lanes while loops are written that use it.
+    struct page {
+        uint32_t consts[LANES_POOL_SLOTS];
+        int n_consts;
+    } pages[EW_POOL_PAGES];
+    int page, n_pages, most_pages;
+    int32_t pool_at;
 };
 
 static void set(struct program * w, struct asm_reg r, int32_t value) {
@@ -44,6 +53,10 @@ static void release(struct program * w, int lock) {
     asm_lock_release(w->p, asm_target(w->p)->own_locks + lock, w->lanes.one);
 }
 
+static int32_t page_address(const struct program * w, int page) {
+    return w->memory + w->pool_at + page * LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES;
+}
+
 static void read_parameters(struct program * w) {
     const struct asm_reg to[EW_PARAM_ARGS] = {
         [EW_PARAM_CHUNKS] = w->chunks,         [EW_PARAM_TRIPS] = w->trips,
@@ -56,10 +69,14 @@ static void read_parameters(struct program * w) {
         emit_load_word(w->p, MEM_PARAMS, to[i], w->pa, 4 * i);
     }
     const struct ew_op * ops[EW_PROGRAM_OPS];
-    int n_args = 0, n_ops = ew_program_ops(w->group, ops);
+    int n_args = 0,
+        n_ops = ew_program_ops(w->group, asm_target(w->p)->arch, w->lanes.dtype, w->exact, ops);
     for (int i = 0; i < n_ops; i++) {
         int n = ew_n_args(ops[i]->op);
         n_args = n > n_args ? n : n_args;
+    }
+    if (n_args) {
+        lanes_use_pool(&w->lanes, page_address(w, 0)); // the last run may have left another
     }
     for (int i = 0; i < n_args; i++) {
         struct asm_reg arg = asm_local(w->p, ASM_R);
@@ -71,18 +88,64 @@ static void read_parameters(struct program * w) {
     set(w, w->out, w->memory + EW_BUFFER_OUT);
 }
 
-// Points `loop` at the code of the loop with the given number, which is lost.
-static void choose_loop(struct program * w, struct asm_reg number) {
-    int chosen = asm_label_new(w->p);
+// ---- which loop ----
+
+enum { WORD = 4, FROM_MIDDLE = EW_MAX_LOOPS / 2 }; // offsets reach as far back as forth
+
+// Once, before the first run: the loops' addresses. A program of many loops would take longer to
+// count its way to one of them than the loop takes.
+static void list_loops(struct program * w) {
+    set(w, w->pa, w->memory + EW_LOOPS + FROM_MIDDLE * WORD);
     for (int i = 0; i < w->n_loops; i++) {
-        if (i > 0) {
-            asm_jump_if_zero(w->p, number, chosen);
-            emit_add_small(w->p, number, number, -1);
-        }
+        struct asm_reg address = asm_local(w->p, ASM_R);
         emit_set_label(w->p, w->loop, w->labels[i]);
+        copy(w, address, w->loop);
+        emit_store_word(w->p, MEM_PARAMS, address, w->pa, (i - FROM_MIDDLE) * WORD);
     }
-    asm_label(w->p, chosen);
 }
+
+// Points `loop` at the code of the loop with the given number, counted from `first`.
+static void choose_loop(struct program * w, struct asm_reg number, int first) {
+    struct asm_reg at = asm_local(w->p, ASM_R), base = asm_local(w->p, ASM_R),
+                   address = asm_local(w->p, ASM_R);
+    set(w, base, w->memory + EW_LOOPS - first * WORD);
+    emit_alu(w->p, AIE_BASIC_ADD, at, number, number);
+    emit_alu(w->p, AIE_BASIC_ADD, at, at, at);
+    emit_alu(w->p, AIE_BASIC_ADD, at, at, base);
+    copy(w, w->pa, at);
+    emit_load_word(w->p, MEM_PARAMS, address, w->pa, 0);
+    copy(w, w->loop, address);
+}
+
+// ---- pages of constants ----
+
+static void use_page(struct program * w, int page) {
+    struct lanes * l = &w->lanes;
+    struct page *old = &w->pages[w->page], *new = &w->pages[page];
+    memcpy(old->consts, l->consts, sizeof old->consts);
+    old->n_consts = l->n_consts;
+    memcpy(l->consts, new->consts, sizeof l->consts);
+    l->n_consts = new->n_consts;
+    w->page = page;
+    w->n_pages = page >= w->n_pages ? page + 1 : w->n_pages;
+}
+
+// No loop wants more constants. Parameters are on the first page, which is for the ops that have
+// some.
+enum { CONSTANTS_OF_A_LOOP = 44 };
+
+static void choose_page(struct program * w, const struct ew_op * e) {
+    int page = ew_n_args(e->op) ? 0 : 1;
+    use_page(w, w->page); // with what it has by now
+    while (page > 0 && page < w->most_pages - 1 &&
+           w->pages[page].n_consts + CONSTANTS_OF_A_LOOP > LANES_POOL_SLOTS) {
+        page++;
+    }
+    use_page(w, page);
+    lanes_use_pool(&w->lanes, page_address(w, page));
+}
+
+// ---- a run ----
 
 // One element for the whole run: it is spread over both b buffers, which then stay as they are.
 static void spread_splat(struct program * w) {
@@ -125,9 +188,8 @@ static void run_loops(struct program * w, int done) {
         set(w, shift, -EW_SCRIPT_BITS);
         emit_alu(p, AIE_BASIC_AND, number, script, mask);
         emit_alu(p, AIE_BASIC_SHIFT, script, script, shift);
-        emit_add_small(p, number, number, -1);
         set(w, w->temps, w->memory + EW_TEMPS_AT);
-        choose_loop(w, number);
+        choose_loop(w, number, 1);
     }
     copy(w, w->pa, w->a);
     copy(w, w->pb, w->b);
@@ -213,6 +275,8 @@ static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
 
 static void write_loop(struct program * w, const struct ew_loop * loop) {
     int unroll = ew_unroll(loop->op, w->lanes.dtype);
+    choose_page(w, loop->op);
+    lanes_set_fast(&w->lanes, ew_fast(loop->op, w->lanes.dtype, w->exact));
     if (loop->op->native) {
         native_prepare(&w->lanes, loop->op->op);
     }
@@ -237,25 +301,30 @@ static void chunk_end(struct program * w, int again, int wait) {
     asm_jump(w->p, wait);
 }
 
-// Which buffers lie in which bank, so that accesses that meet are kept apart. Where temporaries
-// leave room the constants stand twice: a core loads two vectors a cycle, but from two banks.
+// Which buffers lie in which bank, so that accesses that meet are kept apart. Where there are no
+// temporaries the constants stand twice: a core loads two vectors a cycle, but from two banks.
 static void place_memory(struct program * w, enum dtype t) {
-    static const struct {
+    const struct {
         int memory, at;
-    } places[] = {{MEM_A, EW_BUFFER_A}, {MEM_B, EW_BUFFER_B},       {MEM_OUT, EW_BUFFER_OUT},
-                  {MEM_POOL, EW_POOL},  {MEM_TEMP_IN, EW_TEMPS_AT}, {MEM_TEMP_OUT, EW_TEMPS_AT}};
+    } places[] = {{MEM_A, EW_BUFFER_A},   {MEM_B, EW_BUFFER_B},       {MEM_OUT, EW_BUFFER_OUT},
+                  {MEM_POOL, w->pool_at}, {MEM_TEMP_IN, EW_TEMPS_AT}, {MEM_TEMP_OUT, EW_TEMPS_AT}};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        if (dtype_size(t) == 4 || places[i].at != EW_TEMPS_AT) { // else they lie in two banks
+        if (dtype_size(t) == 4 || places[i].memory < MEM_TEMP_IN) { // else they lie in two banks
             asm_place(w->p, places[i].memory, (uint32_t) places[i].at);
         }
     }
-    if (t != DTYPE_F32) {
+    if (w->pool_at == EW_POOL) {
+        asm_mirror(w->p, MEM_POOL, lanes_slot_offset(LANES_PARAMS), EW_POOL_AGAIN - EW_POOL);
+    }
+}
+
+static void copy_constants(struct program * w) {
+    if (w->pool_at != EW_POOL) {
         return;
     }
-    asm_mirror(w->p, MEM_POOL, lanes_slot_offset(LANES_PARAMS), EW_POOL_AGAIN - EW_POOL);
     set(w, w->pa, w->memory + EW_POOL);
     set(w, w->pout, w->memory + EW_POOL_AGAIN);
-    set(w, w->trips, LANES_POOL_SLOTS / 2);
+    set(w, w->trips, w->n_pages * LANES_POOL_SLOTS / 2);
     asm_loop_begin(w->p, w->trips);
     struct asm_reg x = emit_new_value(w->p);
     emit_load_next(w->p, MEM_POOL, x, w->pa);
@@ -274,20 +343,29 @@ static void write_program(struct program * w, enum dtype t) {
     for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++) {
         *pointers[i] = asm_global(w->p, ASM_P);
     }
-    lanes_begin(&w->lanes, w->p, t, w->fast, w->memory + EW_POOL);
-    emit_spill_to(w->p, MEM_SPILLS, w->memory + EW_SPILLS);
+    w->n_loops = ew_loops(w->group, asm_target(w->p)->arch, t, w->exact, w->loops, &w->staged);
+    bool front = w->staged && dtype_size(t) < 4;
+    w->pool_at = front ? EW_POOL_FRONT : w->staged ? EW_POOL_BEHIND : EW_POOL;
+    w->most_pages = front ? EW_POOL_FRONT_PAGES : EW_POOL_PAGES;
+    lanes_begin(&w->lanes, w->p, t, false, page_address(w, 0));
+    emit_spill_to(w->p, MEM_SPILLS, w->memory + (front ? EW_SPILLS : EW_SPILLS_MORE),
+                  front ? 12 : 64);
     set(w, w->other, EW_CHUNK_BYTES);
     place_memory(w, t);
-    w->n_loops = ew_loops(w->group, w->fast, w->loops, &w->staged);
     for (int i = 0; i < w->n_loops; i++) {
         w->labels[i] = asm_label_new(w->p);
     }
+    for (int i = 0; i < EW_POOL_PAGES; i++) {
+        w->pages[i].n_consts = LANES_PARAMS;
+    }
     int wait = asm_label_new(w->p), again = asm_label_new(w->p), done = asm_label_new(w->p);
+    int start = asm_label_new(w->p);
+    asm_jump(w->p, start);
     asm_label(w->p, wait);
     acquire(w, EW_LOCK_GO);
     read_parameters(w);
     if (!w->staged) {
-        choose_loop(w, w->op);
+        choose_loop(w, w->op, 0);
     }
     spread_splat(w);
     chunk_begin(w, again);
@@ -298,13 +376,19 @@ static void write_program(struct program * w, enum dtype t) {
         write_loop(w, &w->loops[i]);
         asm_jump(w->p, done);
     }
+    asm_label(w->p, start);
+    list_loops(w);
+    copy_constants(w);
+    asm_jump(w->p, wait);
 }
 
 enum status elementwise_program(const struct kernel_spec * spec, struct ew_program * out,
                                 struct error * err) {
     enum dtype t = spec->output.dtype;
-    struct program w = {.group = ew_find(spec->op, t), .fast = ew_fast(spec)};
-    _Static_assert(sizeof out->pool == LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES, "the pool fits");
+    struct program w = {.group = ew_find(spec->op, t), .exact = ew_exact(spec)};
+    const size_t page_bytes = LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES;
+    _Static_assert(sizeof out->pool == EW_POOL_PAGES * LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES,
+                   "the pages fit");
     if (!w.group) {
         return error_set(err, ST_UNSUPPORTED, "no %s for %s", kernel_op_name(spec->op),
                          dtype_name(t));
@@ -315,8 +399,14 @@ enum status elementwise_program(const struct kernel_spec * spec, struct ew_progr
     w.memory = (int32_t) aie_target(spec->arch)->own_window;
     write_program(&w, t);
     enum status st = asm_finish(w.p, &out->code, err);
-    lanes_pool_bytes(&w.lanes, out->pool);
+    for (int i = 0; i < w.n_pages; i++) {
+        use_page(&w, i);
+        lanes_pool_bytes(&w.lanes, out->pool + (size_t) i * page_bytes);
+    }
+    out->pool_at = (uint32_t) w.pool_at;
+    out->pool_size = (size_t) w.n_pages * page_bytes;
     asm_free(w.p);
     return st == ST_OK ? ST_OK
-                       : error_prefix(err, "aie: %s_%s", ew_program_name(w.group), dtype_name(t));
+                       : error_prefix(err, "aie: %s_%s", ew_program_name(w.group, spec->arch, t),
+                                      dtype_name(t));
 }

@@ -90,6 +90,18 @@ struct val fast_swiglu(struct lanes * l, struct val a, struct val b) {
     return times(l, fast_silu(l, a, b), b);
 }
 
+// As in ops-stages.c: s and 1 - s from s(-|x|).
+struct val fast_silu_back(struct lanes * l, struct val a, struct val b) {
+    lanes_x(l, &b);
+    struct val one = k_float(l, 1), t = fast_sigmoid(l, b_or(l, b, k_bits(l, F32_SIGN)), b);
+    struct val rest = f_sub(l, one, t);
+    struct asm_reg is_negative = m_negative(l, b);
+    struct val s = v_select(l, is_negative, rest, t), other = v_select(l, is_negative, t, rest);
+    struct val slope = times(l, s, f_add(l, one, times(l, b, other)));
+    lanes_x(l, &slope);
+    return times(l, a, below(l, slope, b, -100, false, k_bits(l, 0)));
+}
+
 // x^2, with x's first piece in both halves of a vector and its second below, where it has one.
 static struct val square_of(struct lanes * l, struct val x, struct asm_reg * x11,
                             struct asm_reg * x20) {
@@ -135,11 +147,11 @@ struct val fast_gelu_erf(struct lanes * l, struct val a, struct val b) {
                               5.1641141e-06f, -1.3395758e-07f, 1.3192507e-09f};
     struct asm_reg x11, x20 = {0};
     struct val square = square_of(l, a, &x11, &x20);
-    struct asm_reg s12 = p_halves(l, square), s11 = p_twice(l, square), s10 = p_and_none(l, square);
-    struct asm_reg fourth = p_and_none(l, p_mul(l, s11, s10)); // x^4
+    struct asm_reg s12 = p_halves(l, square), s11 = p_twice(l, square);
+    struct asm_reg fourth = p_twice(l, p_mul(l, s11, s11)); // 2 x^4; both halves make it 4
     struct val low = p_mac(l, k_float(l, k[2]), s11, p_constants(l, k[3] / 2, k[3] / 2));
-    struct val high = p_mac(l, k_float(l, k[5]), s11, p_constants(l, k[6] / 2, k[6] / 2));
-    high = p_mac(l, k_float(l, k[4]), s10, p_twice(l, high));
+    struct val high = p_mac(l, k_float(l, k[5] / 8), s11, p_constants(l, k[6] / 16, k[6] / 16));
+    high = p_mac(l, k_float(l, k[4] / 4), s11, p_twice(l, high));
     struct val g = p_mac(l, low, fourth, p_twice(l, high));
     struct asm_reg u12 = p_halves(l, p_mac(l, k_float(l, k[1]), s12, p_twice(l, g)));
     struct val w = p_mac(l, k_float(l, k[0]), s12, p_swapped(l, u12));

@@ -24,24 +24,35 @@ static bool is_float(enum dtype t) {
     return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
 }
 
+// f32 has nothing to round at its edges, and truncating keeps the bf16 pieces of the largest
+// numbers finite; the others, and the fast functions, which look after the largest numbers
+// themselves, round to nearest even.
+static void set_rounding(struct lanes * l) {
+    bool cut = l->dtype == DTYPE_F32 && !l->fast;
+    struct asm_reg mode = asm_local(l->p, ASM_R);
+    emit_set_small(l->p, mode, cut ? AIE_ROUND_TO_ZERO : AIE_ROUND_NEAREST_EVEN);
+    emit_control(l->p, AIE_CONTROL_ROUND, mode);
+}
+
+void lanes_set_fast(struct lanes * l, bool fast) {
+    l->fast = fast;
+    if (l->dtype == DTYPE_F32) {
+        set_rounding(l);
+    }
+}
+
 void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fast,
                  int32_t pool_address) {
     *l = (struct lanes){.p = p, .dtype = t, .fast = fast, .n_consts = LANES_PARAMS};
     emit_begin(p);
     l->pool = asm_global(p, ASM_P);
-    emit_set(p, l->pool, pool_address + LANES_POOL_SLOTS / 2 * LANES_POOL_SLOT_BYTES);
+    lanes_use_pool(l, pool_address);
     l->minus_one = scalar(l, -1);
     l->one = scalar(l, 1);
     if (!is_float(t)) {
         return;
     }
-    struct asm_reg mode = asm_local(p, ASM_R);
-    // f32 has nothing to round at its edges, and truncating keeps the bf16 pieces of the largest
-    // numbers finite; the others, and the fast functions, which look after the largest numbers
-    // themselves, round to nearest even.
-    bool cut = t == DTYPE_F32 && !fast;
-    emit_set_small(p, mode, cut ? AIE_ROUND_TO_ZERO : AIE_ROUND_NEAREST_EVEN);
-    emit_control(p, AIE_CONTROL_ROUND, mode);
+    set_rounding(l);
     l->float_config = scalar(l, (int32_t) asm_target(p)->add_config);
     l->mul_config = scalar(l, (int32_t) asm_target(p)->mul_config);
     if (t == DTYPE_F16) {
@@ -52,6 +63,10 @@ void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fa
 }
 
 // ---- pool ----
+
+void lanes_use_pool(struct lanes * l, int32_t pool_address) {
+    emit_set(l->p, l->pool, pool_address + LANES_POOL_SLOTS / 2 * LANES_POOL_SLOT_BYTES);
+}
 
 void lanes_pool_bytes(const struct lanes * l,
                       uint8_t bytes[LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES]) {

@@ -43,6 +43,10 @@ enum { MEM_PARAMS, MEM_A, MEM_B, MEM_OUT, MEM_POOL, MEM_SPILLS = 15 };
 // fast: functions need no more than 15 bits, and conversions round to nearest.
 void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fast,
                  int32_t pool_address);
+// From here on they are fast, or not.
+void lanes_set_fast(struct lanes * l, bool fast);
+// Another pool from here on; what its constants are is the caller's matter.
+void lanes_use_pool(struct lanes * l, int32_t pool_address);
 // The pool's content for the PDI: LANES_POOL_SLOTS slots.
 void lanes_pool_bytes(const struct lanes * l,
                       uint8_t bytes[LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES]);

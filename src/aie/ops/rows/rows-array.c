@@ -485,6 +485,10 @@ static void write_params(const struct column * c, const struct spread * s, int c
         [RW_PARAM_FROM_WEST] = place.from_west,
         [RW_PARAM_TO_EAST] = place.to_east,
         [RW_PARAM_SINK_TAKE] = s->word.there ? UINT32_MAX : 0,
+        [RW_PARAM_MASK] = !plan->has_b                 ? RW_B_NONE
+                          : plan->b_dtype == DTYPE_F16 ? RW_B_F16
+                                                       : RW_B_F32,
+        [RW_PARAM_ROUND] = rows_fast(c->spec) ? AIE_ROUND_NEAREST_EVEN : plan->op->round,
     };
     p[RW_PARAM_ROW_LOCK] = p[RW_PARAM_OUT_LOCK];
     p[RW_PARAM_ROW_TAKE] = p[RW_PARAM_OUT_TAKE];

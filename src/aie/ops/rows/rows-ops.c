@@ -6,18 +6,23 @@
 
 #include "aie/target/verbs.h"
 
+// Numbers that are taken apart keep more bits where they are rounded; where they may be so large
+// that rounding makes a piece infinite they are cut.
+#define CUT     AIE_ROUND_TO_ZERO
+#define NEAREST AIE_ROUND_NEAREST_EVEN
+
 static const struct rows_op ops[] = {
-    // op, program, its number there, passes, result, and the types of input and result
-    {KERNEL_OP_SUM_ROWS, RW_REDUCE, 0, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_MEAN, RW_REDUCE, 0, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_SUM, RW_REDUCE, 0, 1, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_ARGMAX, RW_REDUCE, 1, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_I32},
-    {KERNEL_OP_COUNT_EQUAL, RW_REDUCE, 2, 1, RW_OUT_TOTAL, DTYPE_I32, DTYPE_I32},
-    {KERNEL_OP_NORM, RW_NORM, 0, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_RMS_NORM, RW_NORM, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_L2_NORM, RW_NORM, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_SOFT_MAX, RW_SOFT, 0, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
-    {KERNEL_OP_CROSS_ENTROPY_LOSS, RW_LOSS, 0, 2, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
+    // op, program, rounding, its number there, passes, result, and the types of input and result
+    {KERNEL_OP_SUM_ROWS, RW_REDUCE, CUT, 0, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_MEAN, RW_REDUCE, CUT, 0, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_SUM, RW_REDUCE, CUT, 0, 1, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_ARGMAX, RW_REDUCE, CUT, 1, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_I32},
+    {KERNEL_OP_COUNT_EQUAL, RW_REDUCE, CUT, 2, 1, RW_OUT_TOTAL, DTYPE_I32, DTYPE_I32},
+    {KERNEL_OP_CROSS_ENTROPY_LOSS, RW_REDUCE, NEAREST, 3, 2, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_NORM, RW_LAYER, CUT, 0, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_RMS_NORM, RW_LAYER, CUT, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_L2_NORM, RW_LAYER, CUT, 1, 2, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
+    {KERNEL_OP_SOFT_MAX, RW_LAYER, NEAREST, 2, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
 };
 enum { N_OPS = sizeof ops / sizeof ops[0] };
 
@@ -30,14 +35,6 @@ const struct rows_op * rows_find(enum kernel_op op) {
     return NULL;
 }
 
-enum rows_program_id rows_program_of(const struct kernel_spec * spec) {
-    if (spec->op != KERNEL_OP_SOFT_MAX || spec->n_inputs < 2 ||
-        tensor_elements(&spec->inputs[1]) <= 0) {
-        return rows_find(spec->op)->program;
-    }
-    return spec->inputs[1].dtype == DTYPE_F16 ? RW_SOFT_F16 : RW_SOFT_F32;
-}
-
 bool rows_fast(const struct kernel_spec * spec) {
     return kernel_has_exact(spec) && spec->precision == KERNEL_FAST;
 }
@@ -45,17 +42,12 @@ bool rows_fast(const struct kernel_spec * spec) {
 // Apart from the programs, so that who has no compiler has the names.
 const char * rows_program_name(const struct kernel_spec * spec) {
     static const char * const names[RW_PROGRAMS] = {
-        [RW_REDUCE] = "rows_reduce",     [RW_NORM] = "rows_norm",         [RW_SOFT] = "rows_soft",
-        [RW_SOFT_F32] = "rows_soft_f32", [RW_SOFT_F16] = "rows_soft_f16", [RW_LOSS] = "rows_loss",
+        [RW_LAYER] = "rows_layer",
+        [RW_REDUCE] = "rows_reduce",
     };
-    static const char * const exact_names[RW_PROGRAMS] = {
-        [RW_NORM] = "rows_norm_exact",
-        [RW_SOFT] = "rows_soft_exact",
-        [RW_SOFT_F32] = "rows_soft_f32_exact",
-        [RW_SOFT_F16] = "rows_soft_f16_exact",
-    };
+    static const char * const exact_names[RW_PROGRAMS] = {[RW_LAYER] = "rows_layer_exact"};
     bool exact = kernel_has_exact(spec) && !rows_fast(spec);
-    return (exact ? exact_names : names)[rows_program_of(spec)];
+    return (exact ? exact_names : names)[rows_find(spec->op)->program];
 }
 
 // ---- what all passes are made of ----
@@ -276,82 +268,47 @@ static void count_equal(struct rows_writer * w, int entry) {
 
 // ---- the programs ----
 
+static void set_rounding(struct rows_writer * w) {
+    struct asm_reg mode = asm_local(w->p, ASM_R);
+    rows_param(w, mode, RW_PARAM_ROUND);
+    emit_control(w->p, AIE_CONTROL_ROUND, mode);
+}
+
 static void reduce_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]) {
     sums(w, op_label[0]);
     argmax(w, op_label[1]);
     count_equal(w, op_label[2]);
+    rows_loss(w, op_label[3]);
 }
 
-static void norm_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]) {
-    rows_norm(w, op_label[0], op_label[1]);
-}
-
-static void loss_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]) {
-    rows_loss(w, op_label[0]);
-}
-
-static void soft_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]) {
-    rows_soft_max(w, op_label[0], w->program->mask);
-}
-
-static void soft_f16_prepare(struct rows_writer * w) {
+static void layer_prepare(struct rows_writer * w) {
+    set_rounding(w);
     rows_prepare_halves(w);
-    rows_round_to_nearest(w);
+}
+
+static void layer_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]) {
+    rows_norm(w, op_label[0], op_label[1]);
+    rows_soft_max(w, op_label[2]);
 }
 
 const struct rows_program rows_programs[RW_PROGRAMS] = {
-    [RW_REDUCE] = {.passes = reduce_passes,
-                   .n_indices = 3,
-                   .n_sums = 3,
+    [RW_LAYER] = {.prepare = layer_prepare,
+                  .passes = layer_passes,
+                  .n_indices = 3,
+                  .n_sums = 3,
+                  .n_args = 7,
+                  .n_best = 2,
+                  .sink = true,
+                  .halves = true,
+                  .first_const = RW_SLOT_FACTOR + 3,
+                  .exp_vectors = 2},
+    [RW_REDUCE] = {.prepare = set_rounding,
+                   .passes = reduce_passes,
+                   .n_indices = 4,
+                   .n_sums = 6,
                    .n_args = 1,
                    .n_best = 3,
                    .total = true,
                    .first_const = RW_SLOT_FACTOR,
                    .exp_vectors = 1},
-    [RW_NORM] = {.passes = norm_passes,
-                 .n_indices = 2,
-                 .n_sums = 3,
-                 .n_args = 3,
-                 .first_const = RW_SLOT_FACTOR + 3,
-                 .exp_vectors = 1},
-    [RW_SOFT] = {.prepare = rows_round_to_nearest,
-                 .passes = soft_passes,
-                 .mask = RW_B_NONE,
-                 .n_indices = 1,
-                 .n_sums = 3,
-                 .n_args = 7,
-                 .n_best = 2,
-                 .sink = true,
-                 .first_const = RW_SLOT_FACTOR + 3,
-                 .exp_vectors = 2},
-    [RW_SOFT_F32] = {.prepare = rows_round_to_nearest,
-                     .passes = soft_passes,
-                     .mask = RW_B_F32,
-                     .n_indices = 1,
-                     .n_sums = 3,
-                     .n_args = 7,
-                     .n_best = 2,
-                     .sink = true,
-                     .first_const = RW_SLOT_FACTOR + 3,
-                     .exp_vectors = 2},
-    [RW_SOFT_F16] = {.prepare = soft_f16_prepare,
-                     .passes = soft_passes,
-                     .mask = RW_B_F16,
-                     .n_indices = 1,
-                     .n_sums = 3,
-                     .n_args = 7,
-                     .n_best = 2,
-                     .sink = true,
-                     .halves = true,
-                     .first_const = RW_SLOT_FACTOR + 3,
-                     .exp_vectors = 2},
-    [RW_LOSS] = {.prepare = rows_round_to_nearest,
-                 .passes = loss_passes,
-                 .n_indices = 1,
-                 .n_sums = 6,
-                 .n_args = 1,
-                 .n_best = 2,
-                 .total = true,
-                 .first_const = RW_SLOT_FACTOR,
-                 .exp_vectors = 1},
 };

@@ -44,7 +44,6 @@ struct val rows_log(struct rows_writer * w, int slot);
 void rows_exp_minus(struct lanes * l, int n_vals, const struct val m[], struct val e[]);
 
 void rows_norm(struct rows_writer * w, int norm_entry, int rms_entry);
-void rows_round_to_nearest(struct rows_writer * w);
 void rows_prepare_halves(struct rows_writer * w);
-void rows_soft_max(struct rows_writer * w, int entry, enum rows_b_kind mask);
+void rows_soft_max(struct rows_writer * w, int entry);
 void rows_loss(struct rows_writer * w, int entry);

@@ -1,4 +1,4 @@
-// rows-soft: SOFT_MAX and CROSS_ENTROPY_LOSS, programs of their own but much alike. Softmax takes
+// rows-soft: SOFT_MAX and CROSS_ENTROPY_LOSS, in two programs but much alike. Softmax takes
 // t = x * scale + slope * mask into scratch memory, the loss takes t = x where it lies. Both find
 // the maximum m and sum e = exp(t - m). Softmax then gives e / sum, the loss adds up (m - t + log
 // sum) * y.
@@ -14,14 +14,6 @@
 #define FAR_BELOW -1e38f // its e is 0, but it can be multiplied by 0
 
 enum { IN_PLACE = -1 }; // instead of the label of the block that makes t
-
-// Two pieces of a number are 16 bits when they are cut and 18 when they are rounded, and nothing
-// here is so large that rounding makes it infinite.
-void rows_round_to_nearest(struct rows_writer * w) {
-    struct asm_reg mode = asm_local(w->p, ASM_R);
-    emit_set_small(w->p, mode, AIE_ROUND_NEAREST_EVEN);
-    emit_control(w->p, AIE_CONTROL_ROUND, mode);
-}
 
 void rows_prepare_halves(struct rows_writer * w) {
     struct asm_reg raise =
@@ -115,17 +107,26 @@ static void end_of_t(struct rows_writer * w) {
     go_back(w);
 }
 
-static void scaled_block(struct rows_writer * w, int block, enum rows_b_kind kind) {
+// By the kind of mask.
+static void scaled_block(struct rows_writer * w, int block) {
+    int none = asm_label_new(w->p), words = asm_label_new(w->p), aligned = asm_label_new(w->p);
     asm_label(w->p, block);
     scratch_pointer(w);
-    if (kind == RW_B_F16) {
-        int aligned = asm_label_new(w->p);
-        rows_param(w, w->flag, RW_PARAM_B_ODD);
-        asm_jump_if_zero(w->p, w->flag, aligned);
-        align_row(w);
-        asm_label(w->p, aligned);
-    }
-    scaled_loop(w, kind);
+    rows_param(w, w->flag, RW_PARAM_MASK);
+    asm_jump_if_zero(w->p, w->flag, none);
+    emit_add_small(w->p, w->flag, w->flag, -RW_B_F32);
+    asm_jump_if_zero(w->p, w->flag, words);
+    rows_param(w, w->flag, RW_PARAM_B_ODD);
+    asm_jump_if_zero(w->p, w->flag, aligned);
+    align_row(w);
+    asm_label(w->p, aligned);
+    scaled_loop(w, RW_B_F16);
+    end_of_t(w);
+    asm_label(w->p, words);
+    scaled_loop(w, RW_B_F32);
+    end_of_t(w);
+    asm_label(w->p, none);
+    scaled_loop(w, RW_B_NONE);
     end_of_t(w);
 }
 
@@ -301,7 +302,7 @@ static void loss_pass(struct rows_writer * w, int entry) {
     rows_end(w, w->total);
 }
 
-void rows_soft_max(struct rows_writer * w, int entry, enum rows_b_kind mask) {
+void rows_soft_max(struct rows_writer * w, int entry) {
     int scaled_at = asm_label_new(w->p), exp_at = asm_label_new(w->p), sum = asm_label_new(w->p);
     int divide = asm_label_new(w->p);
     maximum_pass(w, entry, scaled_at, sum);
@@ -311,7 +312,7 @@ void rows_soft_max(struct rows_writer * w, int entry, enum rows_b_kind mask) {
     rows_label_to(w, w->stage, divide);
     asm_jump(w->p, w->last_pass);
     divide_pass(w, divide, scaled_at, exp_at);
-    scaled_block(w, scaled_at, mask);
+    scaled_block(w, scaled_at);
     exp_block(w, exp_at);
 }
 

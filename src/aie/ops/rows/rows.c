@@ -315,7 +315,7 @@ static void write_program(struct rows_writer * w) {
     struct asm_program * p = w->p;
     take_registers(w, program->n_best);
     lanes_begin(&w->lanes, p, DTYPE_F32, w->fast, rows_address(w, RW_POOL));
-    emit_spill_to(p, MEM_SPILLS, rows_address(w, RW_SPILLS));
+    emit_spill_to(p, MEM_SPILLS, rows_address(w, RW_SPILLS), 64);
     for (int i = LANES_PARAMS; i < RW_SLOT_MORE_CONSTS; i++) {
         w->lanes.consts[i] = NO_CONSTANT;
     }
@@ -352,7 +352,7 @@ static void write_program(struct rows_writer * w) {
 
 static enum status write_with(const struct kernel_spec * spec, int exp_vectors,
                               struct rows_code * out, struct error * err) {
-    struct rows_writer w = {.program = &rows_programs[rows_program_of(spec)],
+    struct rows_writer w = {.program = &rows_programs[rows_find(spec->op)->program],
                             .fast = rows_fast(spec),
                             .exp_vectors = exp_vectors};
     if (asm_new(spec->arch, &w.p) != ST_OK) {
@@ -373,7 +373,7 @@ enum status rows_compile(const struct kernel_spec * spec, struct rows_code * out
                          struct error * err) {
     // Where two vectors side by side are too much for the program memory, one has to do; the trips
     // of the fast exponential overlap, which is better.
-    int most = rows_fast(spec) ? 1 : rows_programs[rows_program_of(spec)].exp_vectors;
+    int most = rows_fast(spec) ? 1 : rows_programs[rows_find(spec->op)->program].exp_vectors;
     enum status st = ST_INVALID;
     for (int vectors = most; vectors > 0 && st == ST_INVALID; vectors--) {
         st = write_with(spec, vectors, out, err);

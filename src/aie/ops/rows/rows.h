@@ -37,7 +37,7 @@ enum {
     RW_SLOT_SUM,
     RW_SLOT_FACTOR, // three pieces; constants from here on where there is none
     RW_SLOT_PARAMS = LANES_POOL_SLOTS / 2 - 4, // up to 63 words around the pool pointer
-    RW_SLOT_LANES = LANES_POOL_SLOTS / 2 + 1,  // first of two: 0, 1, ... 15
+    RW_SLOT_LANES = LANES_POOL_SLOTS / 2 + 2,  // first of two: 0, 1, ... 15
     RW_SLOT_MORE_CONSTS = RW_SLOT_LANES + 2,
 };
 
@@ -72,6 +72,8 @@ enum {
     RW_PARAM_FROM_WEST, // 1: the total goes on from the neighbour's
     RW_PARAM_TO_EAST,   // 1: and is handed on instead of written
     RW_PARAM_SINK_TAKE, // -1: a sink comes, into its argument's word; else 0
+    RW_PARAM_MASK,      // of softmax: enum rows_b_kind
+    RW_PARAM_ROUND,     // of conversions: enum aie_rounding
     RW_PARAM_ARGS,      // the op's arguments, not always the kernel's parameters
     RW_N_ARGS = LANES_PARAMS,
     RW_ARG_TOTAL = 0,  // what a total is multiplied by
@@ -88,7 +90,7 @@ enum {
     RW_PARAM_NOW_TRIPS, // where trips waits
     RW_PARAM_COUNT,
 };
-_Static_assert(RW_PARAM_COUNT <= 40, "the parameters stand within their slots");
+_Static_assert(RW_PARAM_COUNT <= 48, "the parameters stand within their slots");
 
 enum rows_b_kind { RW_B_NONE, RW_B_F32, RW_B_F16 };
 
@@ -111,30 +113,21 @@ static const uint8_t rows_lock_init[RW_LOCK_COUNT] = {2, 0, 2, 0, 2, 0, 0, 0, 0,
 
 enum rows_out { RW_OUT_ROW, RW_OUT_SCALAR, RW_OUT_TOTAL };
 
-// Ops of one program share a PDI. Softmax has a program for each kind of mask: together they do not
-// fit.
-enum rows_program_id {
-    RW_REDUCE,
-    RW_NORM,
-    RW_SOFT,
-    RW_SOFT_F32,
-    RW_SOFT_F16,
-    RW_LOSS,
-    RW_PROGRAMS,
-};
+// Ops of one program share a PDI: what a decoder layer has, and the rest.
+enum rows_program_id { RW_LAYER, RW_REDUCE, RW_PROGRAMS };
 
 struct rows_op {
     enum kernel_op op;
     enum rows_program_id program;
-    int index; // the number by which the program knows it; some ops share their code
+    enum aie_rounding round; // of conversions, where the op is exact
+    int index;               // the number by which the program knows it; some ops share their code
     int passes;
     enum rows_out out;
     enum dtype in, result;
 };
 
 const struct rows_op * rows_find(enum kernel_op op); // NULL: there is none
-enum rows_program_id rows_program_of(const struct kernel_spec * spec);
-bool rows_fast(const struct kernel_spec * spec); // whether the program is a fast one
+bool rows_fast(const struct kernel_spec * spec);     // whether the program is a fast one
 const char * rows_program_name(const struct kernel_spec * spec);
 
 // A program, as rows-ops.c lists them: its passes, and what it wants of the driver.
@@ -146,8 +139,7 @@ struct rows_program {
     // Emits the passes of all of its ops. op_label[i] is the label of the first pass of the op with
     // that rows_op.index.
     void (*passes)(struct rows_writer * w, const int op_label[RW_MAX_INDEX]);
-    enum rows_b_kind mask; // of softmax
-    int n_indices;         // ops that it tells apart
+    int n_indices; // ops that it tells apart
     int n_args;
     int n_best;      // of rows_writer.best
     int n_sums;      // of rows_writer.acc
