@@ -39,7 +39,7 @@ struct aie_class {
     uint8_t weight; // of a bundle of life: the fewer registers, the more
 };
 
-struct aie_spill { // how a register of a class goes to memory and back; store 0: it does not
+struct aie_spill {        // how a register of a class goes to memory and back; store 0: it does not
     uint16_t store, load; // register, immediate
     int8_t n, parts[4];   // those of the register that hold what there is
 };
@@ -103,7 +103,7 @@ struct aie_target {
     enum aie_arch arch;
     const char * name;
     bool has_programs; // the compiler can write its core programs; else streams and images only
-    bool halved_f16; // elementwise programs of f16 would not fit whole
+    bool halved_f16;   // elementwise programs of f16 would not fit whole
     bool has_rows, has_products, has_conversions; // the families besides elementwise ones
 
     // Registers: classes, those pairs of classes (bits) that share registers, so that a program has
