@@ -8,6 +8,9 @@
 #include "ops/ops.h"
 #include "ops/rows/rows.h"
 
+#include <stdio.h>
+#include <string.h>
+
 struct aie_family {
     enum status (*supports)(const struct kernel_spec *, struct error *);
     void (*program_name)(const struct kernel_spec *, char[KERNEL_NAME_MAX]);
@@ -32,6 +35,19 @@ static const struct aie_family * family_of(enum kernel_op op) {
     return &families[kernel_op_info(op)->family];
 }
 
+static bool has_family(const struct aie_target * t, enum kernel_family family) {
+    switch (family) {
+    case KERNEL_ROWS:
+        return t->has_rows;
+    case KERNEL_PRODUCT:
+        return t->has_products;
+    case KERNEL_CONVERSION:
+        return t->has_conversions;
+    default:
+        return t->has_programs;
+    }
+}
+
 enum status aie_supports(const struct kernel_spec * spec, struct error * err) {
     if ((unsigned) spec->op >= KERNEL_OP_COUNT) {
         return error_set(err, ST_UNSUPPORTED, "no NPU kernel for operation %d", (int) spec->op);
@@ -40,11 +56,27 @@ enum status aie_supports(const struct kernel_spec * spec, struct error * err) {
         return error_set(err, ST_UNSUPPORTED, "core programs are not yet there on %s",
                          kernel_arch_name(spec->arch));
     }
+    if (!has_family(aie_target(spec->arch), kernel_op_info(spec->op)->family)) {
+        return error_set(err, ST_UNSUPPORTED, "%s is not yet there on %s", kernel_op_name(spec->op),
+                         kernel_arch_name(spec->arch));
+    }
+    if (spec->columns < 0 || spec->columns > aie_target(spec->arch)->columns) {
+        return error_set(err, ST_INVALID, "%d columns, %s has %d", spec->columns,
+                         kernel_arch_name(spec->arch), aie_target(spec->arch)->columns);
+    }
+    if (spec->columns && kernel_op_info(spec->op)->family == KERNEL_PRODUCT) {
+        return error_set(err, ST_UNSUPPORTED, "products on %d columns are not yet there",
+                         spec->columns);
+    }
     return family_of(spec->op)->supports(spec, err);
 }
 
 void aie_program_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
     family_of(spec->op)->program_name(spec, name);
+    if (spec->columns) {
+        size_t n = strlen(name);
+        snprintf(name + n, KERNEL_NAME_MAX - n, "_c%d", spec->columns);
+    }
 }
 
 enum status aie_compile_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,

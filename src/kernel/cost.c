@@ -104,7 +104,7 @@ static uint64_t row_cycles(const struct kernel_spec * spec, uint64_t most) {
     return START + (most * (uint64_t) price + rows * ROW) / COLUMNS;
 }
 
-uint64_t kernel_cycles(const struct kernel_spec * spec) {
+static uint64_t cycles_of(const struct kernel_spec * spec) {
     if (spec->op == KERNEL_OP_MUL_MAT) {
         return START + product(spec);
     }
@@ -122,4 +122,10 @@ uint64_t kernel_cycles(const struct kernel_spec * spec) {
     const struct tensor * first = &spec->inputs[0];
     uint64_t rows = is_flat(spec) ? 0 : (uint64_t) (first->ne[1] * first->ne[2] * first->ne[3]);
     return START + (most * (uint64_t) price + rows * ROW) / COLUMNS;
+}
+
+uint64_t kernel_cycles(const struct kernel_spec * spec) {
+    // The figures are aie2's. A core of aie2p has fewer accumulators and waits for memory instead.
+    static const int times[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 1, [AIE_ARCH_AIE2P] = 4};
+    return cycles_of(spec) * (uint64_t) times[spec->arch];
 }

@@ -106,7 +106,7 @@ bool kernel_precision_asked(enum kernel_precision * out) {
 // Longest text of one tensor: "_dtype_" and twice four numbers of up to 20 characters and a
 // separator.
 #define TENSOR_TEXT_MAX (16 + 2 * TENSOR_DIMS * 21)
-#define NAME_TEXT_MAX   (40 + (KERNEL_MAX_INPUTS + 1) * TENSOR_TEXT_MAX + 10 * KERNEL_MAX_PARAMS)
+#define NAME_TEXT_MAX   (60 + (KERNEL_MAX_INPUTS + 1) * TENSOR_TEXT_MAX + 10 * KERNEL_MAX_PARAMS)
 #define HASH_TEXT       (2 + 2 * SHA256_BYTES)
 
 static_assert(HASH_TEXT + 100 < KERNEL_NAME_MAX, "a cut name still tells what it is of");
@@ -139,6 +139,9 @@ void kernel_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
     }
     if (spec->precision == KERNEL_EXACT && kernel_has_exact(spec)) {
         n += (size_t) snprintf(text + n, sizeof text - n, "_exact");
+    }
+    if (spec->columns) {
+        n += (size_t) snprintf(text + n, sizeof text - n, "_c%d", spec->columns);
     }
     if (n < KERNEL_NAME_MAX) {
         memcpy(name, text, n + 1);

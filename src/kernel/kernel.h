@@ -45,6 +45,7 @@ enum kernel_precision { KERNEL_FAST, KERNEL_EXACT };
 struct kernel_spec {
     enum kernel_op op;
     enum aie_arch arch;
+    int columns;                     // of the device's array; 0: as many as the architecture has
     enum kernel_precision precision; // KERNEL_FAST where kernel_has_exact() says that there is one
     int n_inputs;
     struct tensor inputs[KERNEL_MAX_INPUTS];
@@ -67,7 +68,8 @@ bool kernel_arch_parse(const char * text, enum aie_arch * out);
 
 // Writes e.g. "add_f32_1024x1x1x1_f32_1024x1x1x1_f32_1024x1x1x1"; strides appear where not
 // contiguous, op parameters as hexadecimal words at the end ("_p3f000000x0"), then "_exact" where
-// that is another kernel than the fast one. Only letters, digits,
+// that is another kernel than the fast one, and "_c2" where there are but so many columns. Only
+// letters, digits,
 // '_' and '-'; what would be too long ends in a SHA-256 of the whole. The architecture is not part
 // of it: it is the directory that a kernel's files lie in.
 void kernel_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);

@@ -168,7 +168,7 @@ struct spread_crew spread_crew_for(const struct spread_work * w) {
     enum { COLUMN = 4500 }; // cycles for telling one
     uint64_t least = UINT64_MAX;
     struct spread_crew best = {1, 1};
-    for (int columns = w->least_columns; columns <= w->most_columns; columns *= 2) {
+    for (int columns = w->least_columns;;) {
         for (int cores = 1; cores <= w->most_cores; cores *= 2) {
             uint64_t all = (uint64_t) (columns * cores);
             if (cores > 1 && w->shares && w->shares < all) {
@@ -182,8 +182,11 @@ struct spread_crew spread_crew_for(const struct spread_work * w) {
                 best = (struct spread_crew){columns, cores};
             }
         }
+        if (columns == w->most_columns) {
+            return best;
+        }
+        columns = 2 * columns < w->most_columns ? 2 * columns : w->most_columns;
     }
-    return best;
 }
 
 int spread_holds(const struct spread_held * h, bool word) {

@@ -84,6 +84,11 @@ void asm_place(struct asm_program * p, int memory, uint32_t address);
 // `further` bytes on and in another bank: loops may load either.
 void asm_mirror(struct asm_program * p, int memory, int32_t first, int32_t further);
 
+// Values for which there is no register are kept in memory, in so many vectors below where
+// target->spill_base points, which the program has to set. memory: a number of their own. On a
+// target that has no such register this does nothing.
+void asm_spill_to(struct asm_program * p, int memory, int vectors);
+
 // Any of these ends the current region.
 int asm_label_new(struct asm_program * p);
 void asm_label(struct asm_program * p, int label);

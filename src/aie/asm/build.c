@@ -156,6 +156,10 @@ int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_ar
         asm_misuse(p, "asm: %s takes %d operands, %d given", instr->name, instr->n_explicit, n);
         return -1;
     }
+    if (instr->evidence == AIE_EVIDENCE_NONE) {
+        asm_misuse(p, "asm: nobody has told what %s does on %s", instr->name, p->target->name);
+        return -1;
+    }
     if (!asm_grow(p, (void **) &p->nodes, &p->cap_nodes, p->n_nodes, sizeof *p->nodes)) {
         return -1;
     }
@@ -211,6 +215,11 @@ void asm_mirror(struct asm_program * p, int memory, int32_t first, int32_t furth
     p->memories[memory].further = further;
     p->memories[memory + ASM_MIRROR].bank =
         (int8_t) ((p->memories[memory].bank - 1 + banks) % ASM_BANKS + 1);
+}
+
+void asm_spill_to(struct asm_program * p, int memory, int vectors) {
+    p->spills = p->target->spill_base ? vectors : 0;
+    p->spill_memory = memory;
 }
 
 int asm_label_new(struct asm_program * p) {

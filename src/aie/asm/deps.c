@@ -10,6 +10,7 @@
 // for it has its offset changed.
 #include "deps.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -398,15 +399,19 @@ static uint64_t flags_in(int word) {
     return bits;
 }
 
+enum { SCALAR_LATENCY = 2 }; // of masks, which are the last scalars to be there
+
 static int fixed_latency(const struct aie_target * t, const struct fixed * a,
                          const struct fixed * b) {
     int latency = -1;
     for (int w = 0; w < 4; w++) {
         uint64_t both = (a->def[w] & (b->def[w] | b->use[w])) | (a->use[w] & b->def[w]);
-        if (both & ~flags_in(w)) {
+        uint64_t scalars = w == 0 ? UINT32_MAX : 0; // r, which some instructions write unasked
+        if (both & ~flags_in(w) & ~scalars) {
             return t->control_latency;
         }
-        latency = both ? 1 : latency;
+        int n = a->def[w] & both & scalars ? SCALAR_LATENCY : both ? 1 : -1;
+        latency = n > latency ? n : latency;
     }
     return latency;
 }
@@ -440,6 +445,12 @@ static struct address address_of(const struct deps * d, int i, int * last, bool 
         }
         if (node->mover >= 0 || !*moves) {
             return (struct address){id, n->args[offset].value, node->mover >= 0 ? node->step : 0};
+        }
+    }
+    const struct aie_instr * instr = deps_instr(d, i);
+    for (int k = n->n_args; k < instr->n_operands; k++) { // where values wait for a register
+        if (d->p->target->spill_base && instr->operands[k].fixed == d->p->target->spill_base) {
+            return (struct address){INT_MAX, n->args[n->n_args - 1].value, 0};
         }
     }
     return (struct address){.pointer = -1};

@@ -96,6 +96,8 @@ struct asm_program {
     bool in_loop;
     int16_t at; // of the instructions that follow
     bool keep_small;
+    int spills; // vectors that there is room for without a register
+    int spill_memory;
     bool no_memory;
     struct asm_known known[16];
     int n_known;
@@ -131,6 +133,9 @@ void asm_single(struct asm_program * p, enum asm_item_kind kind, int op,
 int asm_bundle_add(struct asm_program * p);
 void asm_idle(struct asm_program * p, int n);     // n empty bundles, none if n <= 0
 void asm_alone(struct asm_program * p, int node); // a bundle with this one instruction in it
+
+// spill.c: keeps values for which there is no register in memory.
+void asm_spill(struct asm_program * p);
 
 // sched.c: schedules one region behind the bundles that are there; returns false on failure (misuse
 // or memory), with the reason recorded.

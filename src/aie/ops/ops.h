@@ -6,6 +6,11 @@
 #include "aie/asm/asm.h"
 #include "kernel/kernel.h"
 
+// Columns that a kernel has: the device's.
+static inline int ops_columns(const struct kernel_spec * spec) {
+    return spec->columns ? spec->columns : aie_target(spec->arch)->columns;
+}
+
 // ---- elementwise family: cores stream chunks through double buffers ----
 
 // What the instruction stream writes into the core's data memory before each run, in 32-bit words.
@@ -26,7 +31,9 @@ enum {
     EW_CHUNK_WORDS = 1024,
     EW_CHUNK_BYTES = 4 * EW_CHUNK_WORDS,
     EW_PARAMS = 0x0000,
-    EW_LOOPS = 0x0400, // addresses of the loops, written by the core before its first run
+    EW_LOOPS = 0x0400,       // addresses of the loops, written by the core before its first run
+    EW_SPILLS = 0x0500,      // values for which there is no register: 12 vectors,
+    EW_SPILLS_MORE = 0x0800, // or 64, where no constants stand in front
     EW_BUFFER_A = 0x2000,
     EW_BUFFER_B = 0x4000,
     EW_BUFFER_OUT = 0x6000,
@@ -57,8 +64,9 @@ static const uint8_t ew_lock_init[EW_LOCK_COUNT] = {2, 0, 2, 0, 2, 0, 0};
 
 // An op on a datatype, as elementwise-ops.c lists them.
 struct ew_op;
-const struct ew_op * ew_find(enum kernel_op op, enum dtype t);      // NULL: there is none
-const char * ew_program_name(const struct ew_op * e, enum dtype t); // its group, e.g. "sum"
+const struct ew_op * ew_find(enum kernel_op op, enum dtype t); // NULL: there is none
+const char * ew_program_name(const struct ew_op * e, enum aie_arch arch,
+                             enum dtype t);         // its group, e.g. "layer"
 bool ew_exact(const struct kernel_spec * spec);     // whether its program is an exact one
 uint32_t ew_index(const struct kernel_spec * spec); // what EW_PARAM_OP wants
 // How much a core has to do for a word: something on its bits, a sum, a formula on f32 lanes, a row

@@ -11,6 +11,10 @@ extern const struct aie_verbs verbs_aie2;
 
 enum { MOVE = 32 }; // bytes of a load or store
 
+static void begin(struct asm_program * p) {
+    (void) p; // an op sets the modes that it relies on
+}
+
 // ---- memory ----
 
 static bool is_acc(const struct asm_program * p, struct asm_reg r) {

@@ -13,6 +13,9 @@ const struct aie_target target_aie2 =
     .arch = AIE_ARCH_AIE2,
     .name = "aie2",
     .has_programs = true,
+    .has_rows = true,
+    .has_products = true,
+    .has_conversions = true,
 
         // r16-r23 are kept for masks because only they can be named by vector compares and selects.
     .classes = {

@@ -1,7 +1,7 @@
-// aie2p (XDNA 2): the target. Its instructions are in src/aie/isa/aie2p*. Its machine verbs are not
-// written yet: until they are, a program for it is refused (has_programs). Nothing in here is code.
+// aie2p (XDNA 2): the target. Its instructions are in src/aie/isa/aie2p*. Its machine verbs are
+// in aie2p-verbs.c. Nothing in here is code.
 //
-// A value of lanes is 32 of f32: one half of an accumulator of 2048 bits, and two vectors.
+// A value of lanes is 16 of f32: a quarter of an accumulator of 2048 bits, and one vector.
 #include "target.h"
 
 #include "aie/isa/aie2p.h"
@@ -14,20 +14,26 @@ const struct aie_target target_aie2p =
     {
     .arch = AIE_ARCH_AIE2P,
     .name = "aie2p",
-    .has_programs = false,
+    .has_programs = true,
+    .halved_f16 = true,
+    .has_rows = true,
+    .has_products = true,
+    .has_conversions = true,
 
-        // Compares and selects can name r16-r31; half of them stay scalars, as on aie2.
+        // Compares and selects can name r16-r31; half of them stay scalars, as on aie2. r16,
+        // r17 and r29 are taken by instructions that do not name them, so no class has them.
     .classes = {
         //           numbers     whole    half     quarter   first  file              weight
-        [ASM_R]    = {0xff00ffff, AIE_R,  AIE_NONE, AIE_NONE, 0,  AIE_FILE_SCALAR, 1},
-        [ASM_MASK] = {0x00ff0000, AIE_R,  AIE_NONE, AIE_NONE, 0,  AIE_FILE_SCALAR, 2},
+        [ASM_R]    = {0xdc00ffff, AIE_R,  AIE_NONE, AIE_NONE, 0,  AIE_FILE_SCALAR, 1},
+        [ASM_MASK] = {0x03fc0000, AIE_R,  AIE_NONE, AIE_NONE, 0,  AIE_FILE_SCALAR, 2},
         [ASM_P]    = {0xff,       AIE_P,  AIE_NONE, AIE_NONE, 0,  AIE_FILE_SCALAR, 2},
         [ASM_S]    = {0xf,        AIE_S,  AIE_NONE, AIE_NONE, 0,  AIE_FILE_SCALAR, 4},
         [ASM_X]    = {0xfff,      AIE_X,  AIE_W,    AIE_NONE, 0,  AIE_FILE_VECTOR, 3},
         [ASM_BM]   = {0x1f,       AIE_DM, AIE_CM2,  AIE_BM4,  0,  AIE_FILE_ACC,    4},
-        [ASM_L]    = {0xf,        AIE_L,  AIE_R,    AIE_NONE, 16, AIE_FILE_SCALAR, 4},
+        [ASM_L]    = {0x1e,       AIE_L,  AIE_R,    AIE_NONE, 16, AIE_FILE_SCALAR, 4},
         [ASM_CM]   = {0x1f,       AIE_DM, AIE_CM2,  AIE_BM4,  0,  AIE_FILE_ACC,    4},
         [ASM_Y]    = {0x3f,       AIE_Y,  AIE_X,    AIE_W,    0,  AIE_FILE_VECTOR, 6},
+        [ASM_J]    = {0xff,       AIE_DJ, AIE_NONE, AIE_NONE, 0,  AIE_FILE_SCALAR, 2},
     },
     .exclusive = {1u << ASM_MASK | 1u << ASM_L, 1u << ASM_BM | 1u << ASM_CM, 1u << ASM_X | 1u << ASM_Y},
     .files = {
@@ -39,6 +45,14 @@ const struct aie_target target_aie2p =
         {AIE_UNIT_FIFO, AIE_FILE_FIFO},
         {AIE_UNIT_BM4,  AIE_FILE_ACC},
     },
+
+    .spills = {
+        [ASM_X]  = {AIE2P_VST_dmx_sts_x_spill, AIE2P_VLDA_dmx_lda_x_spill, 1, {-1}},
+        [ASM_BM] = {AIE2P_VST_dmx_sts_bm_spill, AIE2P_VLDA_dmx_lda_bm_spill, 1, {2}},
+        [ASM_CM] = {AIE2P_VST_dmx_sts_bm_spill, AIE2P_VLDA_dmx_lda_bm_spill, 4, {2, 3, 4, 5}},
+    },
+    .spill_base = AIE_REG(AIE_SPC, AIE_SPC_SP),
+    .sums_in_vectors = true,
 
     .controls = {
         [AIE_CONTROL_ROUND]    = AIE_REG(AIE_CR, AIE_CR_RND),
@@ -78,8 +92,11 @@ const struct aie_target target_aie2p =
         {AIE2P_VLDA_dmw_lda_w_idx_imm, AIE2P_VLDB_dmw_ldb_idx_imm},
         {AIE2P_VLDA_dmx_lda_x_pstm_nrm_imm, AIE2P_VLDB_dmx_ldb_x_pstm_nrm_imm},
         {AIE2P_VLDA_dmx_lda_x_idx_imm, AIE2P_VLDB_dmx_ldb_x_idx_imm},
+        {AIE2P_VLDA_dmw_lda_w_idx, AIE2P_VLDB_dmw_ldb_idx},
+        {AIE2P_VLDA_dmx_lda_x_idx, AIE2P_VLDB_dmx_ldb_x_idx},
+        {AIE2P_PADDA_pstm_nrm_imm, AIE2P_PADDB_pstm_nrm_imm},
     },
-            .n_alternatives = 4,
+            .n_alternatives = 7,
 
     .delay_slots = 5,
     .loop_distance = 7,
@@ -101,10 +118,10 @@ const struct aie_target target_aie2p =
     .west_locks = 16,
     .vector_bytes = 64,
     .load_bytes = 64,
-    .lanes = 32,
-    .value_class = ASM_Y,
+    .lanes = 16,
+    .value_class = ASM_X,
     .acc_class = ASM_BM,
-    .pair_class = ASM_Y,
+    .pair_class = ASM_X,
     .word_reach = 32,
     .vector_reach = 256,
     .add_config = 0x3c,

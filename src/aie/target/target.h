@@ -22,6 +22,7 @@ enum asm_class {
     ASM_L,    // masks of 64 lanes; parts 0 and 1 are scalars
     ASM_CM,   // accumulators for two values; parts 0 and 1 hold one each
     ASM_Y,    // pairs of vectors; parts 0 and 1 are x
+    ASM_J,    // offsets of loads and stores beyond what their immediates reach
     ASM_CLASS_COUNT,
 };
 
@@ -36,6 +37,11 @@ struct aie_class {
     uint8_t half_first;
     uint8_t file;   // enum aie_file
     uint8_t weight; // of a bundle of life: the fewer registers, the more
+};
+
+struct aie_spill {        // how a register of a class goes to memory and back; store 0: it does not
+    uint16_t store, load; // register, immediate
+    int8_t n, parts[4];   // those of the register that hold what there is
 };
 
 enum { AIE_MOST_ALTERNATIVES = 8, AIE_MOST_EXCLUSIVE = 4, AIE_MOST_FILE_RUNS = 8 };
@@ -97,6 +103,8 @@ struct aie_target {
     enum aie_arch arch;
     const char * name;
     bool has_programs; // the compiler can write its core programs; else streams and images only
+    bool halved_f16;   // elementwise programs of f16 would not fit whole
+    bool has_rows, has_products, has_conversions; // the families besides elementwise ones
 
     // Registers: classes, those pairs of classes (bits) that share registers, so that a program has
     // the one or the other, and the file that each unit belongs to, by first units.
@@ -105,6 +113,12 @@ struct aie_target {
     struct {
         uint8_t unit, file;
     } files[AIE_MOST_FILE_RUNS]; // the first is unit 0; unit 0 again: the end
+
+    // Values for which there is no register go to memory, down from a register of their own; 0:
+    // there is none. Sums that last for many loops stand in vectors where accumulators are few.
+    struct aie_spill spills[ASM_CLASS_COUNT];
+    aie_reg spill_base;
+    bool sums_in_vectors;
 
     aie_reg controls[AIE_CONTROLS];
 

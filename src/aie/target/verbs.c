@@ -2,10 +2,11 @@
 // function.
 #include "verbs.h"
 
-extern const struct aie_verbs verbs_aie2;
+extern const struct aie_verbs verbs_aie2, verbs_aie2p;
 
 static const struct aie_verbs * const verbs[AIE_ARCH_COUNT] = {
     [AIE_ARCH_AIE2] = &verbs_aie2,
+    [AIE_ARCH_AIE2P] = &verbs_aie2p,
 };
 
 static void missing(struct asm_program * p, const char * verb) {
@@ -94,4 +95,12 @@ void emit_control(struct asm_program * p, enum aie_control which, struct asm_reg
 void emit_load_word(struct asm_program * p, int memory, struct asm_reg d, struct asm_reg pointer,
                     int32_t offset) {
     emit_load_scalar(p, memory, LANE_32, A_REG(d), pointer, offset);
+}
+
+void emit_spill_to(struct asm_program * p, int memory, int32_t address, int vectors) {
+    const struct aie_target * t = asm_target(p);
+    if (t->spill_base) {
+        emit_set_fixed(p, t->spill_base, address + vectors * t->vector_bytes);
+        asm_spill_to(p, memory, vectors);
+    }
 }

@@ -46,6 +46,9 @@ void emit_control(struct asm_program * p, enum aie_control which, struct asm_reg
 void emit_load_word(struct asm_program * p, int memory, struct asm_reg d, struct asm_reg pointer,
                     int32_t offset);
 
+// Where values go for which there is no register, on a target that has to.
+void emit_spill_to(struct asm_program * p, int memory, int32_t address, int vectors);
+
 // ---- verbs.def ----
 
 // clang-format off

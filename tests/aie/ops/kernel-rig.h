@@ -13,7 +13,19 @@
 
 #include "aie/aie.h"
 #include "aie/image/image.h"
+#include "aie/target/target.h"
 #include "emu/aie/machine.h"
+
+// The architecture that specs name and the machine is of; tests that know one only leave it alone.
+static enum aie_arch rig_arch = AIE_ARCH_AIE2;
+
+// By the argument `at` of a test that knows several, where there is one.
+static inline void rig_arguments(int argc, char ** argv, int at) {
+    if (argc > at && !kernel_arch_parse(argv[at], &rig_arch)) {
+        fprintf(stderr, "%s: there is no architecture %s\n", argv[0], argv[at]);
+        exit(2);
+    }
+}
 
 enum { RIG_GUARD = 64, RIG_MAX = KERNEL_MAX_INPUTS + 1 };
 
@@ -36,12 +48,16 @@ static void * rig_resolve(void * user, uint64_t addr, uint64_t len, bool write) 
     return NULL;
 }
 
+// Columns of the machine; 0: as many as the architecture has. A spec has to say the same.
+static int rig_columns;
+
 static inline void rig_open_with(struct rig * r, const struct emu_clock * clock) {
     struct error err = {0};
     *r = (struct rig){0};
-    struct emu_config config = {.arch = AIE_ARCH_AIE2,
+    struct emu_config config = {.arch = rig_arch,
                                 .clock = clock,
-                                .columns = 4,
+                                .columns =
+                                    rig_columns ? rig_columns : aie_target(rig_arch)->columns,
                                 .resolve = rig_resolve,
                                 .user = r,
                                 .strict = true,
@@ -54,7 +70,7 @@ static inline void rig_open_with(struct rig * r, const struct emu_clock * clock)
 static inline void rig_open(struct rig * r) {
     struct error err = {0};
     struct emu_clock clock;
-    assert_int_equal(emu_clock_get(AIE_ARCH_AIE2, &clock, &err), ST_OK);
+    assert_int_equal(emu_clock_get(rig_arch, &clock, &err), ST_OK);
     rig_open_with(r, &clock);
 }
 

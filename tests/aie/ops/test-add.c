@@ -95,7 +95,7 @@ static void run_once(struct rig * r, const struct kernel_spec * spec,
 // Returns false where the compiler leaves the broadcast to the host.
 static bool run_shape(struct rig * r, enum dtype t, const int64_t a[4], const int64_t b[4],
                       fill_fn fill) {
-    struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
+    struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = rig_arch, .n_inputs = 2};
     spec.inputs[0] = spec.output = tensor_contiguous(t, a);
     spec.inputs[1] = tensor_contiguous(t, b);
     struct kernel_code code;
@@ -189,7 +189,7 @@ static void million_f32(void ** state) {
 
 static void refusals(void ** state) {
     (void) state;
-    struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
+    struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = rig_arch, .n_inputs = 2};
     const int64_t ne[4] = {16, 4, 1, 1}, huge[4] = {1ll << 31, 1, 1, 1}, none[4] = {0, 4, 1, 1};
     spec.inputs[0] = spec.inputs[1] = spec.output = tensor_contiguous(DTYPE_F32, ne);
     struct error err = {0};
@@ -203,10 +203,6 @@ static void refusals(void ** state) {
     s = spec;
     s.inputs[1].ne[0] = 5;
     assert_int_equal(aie_supports(&s, &err), ST_INVALID);
-    s = spec;
-    s.arch = AIE_ARCH_AIE2P;
-    assert_int_equal(aie_supports(&s, &err), ST_UNSUPPORTED);
-    s.arch = AIE_ARCH_AIE2;
     s.inputs[0] = s.inputs[1] = s.output = tensor_contiguous(DTYPE_F32, huge);
     assert_int_equal(aie_supports(&s, &err), ST_UNSUPPORTED);
     s.inputs[0] = s.inputs[1] = s.output = tensor_contiguous(DTYPE_F32, none);
@@ -221,7 +217,7 @@ static void shapes_share_a_pdi(void ** state) {
     (void) state;
     struct kernel_code first = {0};
     for (int64_t n = 1; n <= 1000; n++) {
-        struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
+        struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = rig_arch, .n_inputs = 2};
         const int64_t ne[4] = {n, 1 + n % 3, 1, 1};
         spec.inputs[0] = spec.inputs[1] = spec.output = tensor_contiguous(DTYPE_F32, ne);
         struct kernel_code code;
@@ -248,7 +244,7 @@ static bool only_golden_commands(void * user, const struct image_command * c) {
 static void commands_are_known(void ** state) {
     (void) state;
     for (int t = 0; t < DTYPE_COUNT; t++) {
-        struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
+        struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = rig_arch, .n_inputs = 2};
         const int64_t ne[4] = {1000, 1, 1, 1};
         spec.inputs[0] = spec.inputs[1] = spec.output = tensor_contiguous((enum dtype) t, ne);
         struct kernel_code code;
@@ -263,7 +259,8 @@ static void commands_are_known(void ** state) {
     }
 }
 
-int main(void) {
+int main(int argc, char ** argv) {
+    rig_arguments(argc, argv, 1);
     srand(3);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refusals),           cmocka_unit_test(shapes_share_a_pdi),

@@ -32,7 +32,7 @@ static struct tensor strided(enum dtype t, int64_t e0, int64_t e1, int64_t e2, i
 static struct kernel_spec spec_of(enum dtype t, const struct shape * s) {
     return (struct kernel_spec){
         .op = KERNEL_OP_MUL_MAT,
-        .arch = AIE_ARCH_AIE2,
+        .arch = rig_arch,
         .n_inputs = 2,
         .inputs = {strided(t, s->k, s->m, s->a2, s->a3, s->a_gap),
                    strided(t, s->k, s->n, s->b2, s->b3, s->b_gap)},
@@ -349,7 +349,8 @@ static void test_refusals(void ** state) {
 }
 
 int main(int argc, char ** argv) {
-    if (argc == 5) { // dtype m n k: one shape, with its cycles
+    rig_arguments(argc, argv, argc == 2 ? 1 : 5);
+    if (argc >= 5) { // dtype m n k and the architecture: one shape, with its cycles
         enum dtype t;
         struct shape s = {atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), 1, 1, 1, 1, 0, 0, 0};
         struct rig r;
@@ -363,6 +364,11 @@ int main(int argc, char ** argv) {
                100.0 * (double) s.m * (double) s.n * (double) s.k / macs / 16 / (double) cycles);
         rig_close(&r);
         return 0;
+    }
+    if (rig_arch != AIE_ARCH_AIE2) { // bf16 alone, and no banks to count in
+        const struct CMUnitTest tests[] = {cmocka_unit_test(test_bf16),
+                                           cmocka_unit_test(test_specials)};
+        return cmocka_run_group_tests(tests, NULL, NULL);
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bf16),     cmocka_unit_test(test_i8),

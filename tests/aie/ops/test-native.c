@@ -83,7 +83,7 @@ static void put(enum dtype t, void * to, int64_t i, uint32_t v) {
 static void run(struct rig * r, enum kernel_op op, enum dtype t, const uint32_t * a,
                 const uint32_t * b, int64_t n, bool say) {
     struct kernel_spec spec = {
-        .op = op, .arch = AIE_ARCH_AIE2, .n_inputs = kernel_op_info(op)->n_inputs};
+        .op = op, .arch = rig_arch, .n_inputs = kernel_op_info(op)->n_inputs};
     spec.inputs[0] = spec.inputs[1] = spec.output = tensor_contiguous(t, (int64_t[4]){n, 1, 1, 1});
     struct kernel_code code;
     struct error err = {0};
@@ -226,7 +226,7 @@ static void wide_pairs(void ** state) {
 static void programs_fit(void ** state) {
     (void) state;
     for (int t = 0; t < DTYPE_COUNT; t++) {
-        struct kernel_spec spec = {.op = KERNEL_OP_RELU, .arch = AIE_ARCH_AIE2, .n_inputs = 1};
+        struct kernel_spec spec = {.op = KERNEL_OP_RELU, .arch = rig_arch, .n_inputs = 1};
         spec.inputs[0] = spec.output = tensor_contiguous((enum dtype) t, (int64_t[4]){64, 1, 1, 1});
         struct ew_program program;
         struct error err = {0};
@@ -234,7 +234,7 @@ static void programs_fit(void ** state) {
         assert_int_equal(elementwise_program(&spec, &program, &err), ST_OK);
         double ms = 1000.0 * (double) (clock() - start) / CLOCKS_PER_SEC;
         print_message("%s_%s: %d bundles, %zu bytes, compiled in %.1f ms\n",
-                      ew_program_name(ew_find(spec.op, (enum dtype) t), (enum dtype) t),
+                      ew_program_name(ew_find(spec.op, (enum dtype) t), rig_arch, (enum dtype) t),
                       dtype_name((enum dtype) t), program.code.stats.bundles, program.code.size,
                       ms);
         assert_true(program.code.size <= 16384);
@@ -242,7 +242,8 @@ static void programs_fit(void ** state) {
     }
 }
 
-int main(void) {
+int main(int argc, char ** argv) {
+    rig_arguments(argc, argv, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(programs_fit),
         cmocka_unit_test(unary_ops),

@@ -58,7 +58,7 @@ static int take_fast(void ** state) {
 }
 
 static struct kernel_spec spec_of(enum kernel_op op, const int64_t ne[4], float param) {
-    struct kernel_spec s = {.op = op, .arch = AIE_ARCH_AIE2, .precision = precision, .n_inputs = 1};
+    struct kernel_spec s = {.op = op, .arch = rig_arch, .precision = precision, .n_inputs = 1};
     s.inputs[0] = s.inputs[1] = s.output = tensor_of(DTYPE_F32, ne[0], ne[1], ne[2], ne[3]);
     memcpy(&s.params[0], &param, 4);
     if (!kernel_op_info(op)->n_params) {
@@ -329,7 +329,7 @@ struct soft_case {
 
 static struct kernel_spec soft_spec(const struct soft_case * k) {
     struct kernel_spec s = {
-        .op = KERNEL_OP_SOFT_MAX, .arch = AIE_ARCH_AIE2, .precision = precision, .n_inputs = 1};
+        .op = KERNEL_OP_SOFT_MAX, .arch = rig_arch, .precision = precision, .n_inputs = 1};
     s.inputs[0] = s.output = tensor_contiguous(DTYPE_F32, k->ne);
     s.inputs[1] = tensor_of(DTYPE_F32, 0, 0, 0, 0);
     if (k->mask != NO_MASK) {
@@ -715,7 +715,8 @@ static void figures(void ** state) {
 
 #define EXACT(test) cmocka_unit_test_setup_teardown(test, take_exact, take_fast)
 
-int main(void) {
+int main(int argc, char ** argv) {
+    rig_arguments(argc, argv, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refusals),
         cmocka_unit_test(commands_are_known),

@@ -93,7 +93,7 @@ static void halves_of_rows(void ** state) {
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         const int64_t ne[4] = {sizes[i][0], sizes[i][1], 1, 1};
         int64_t row = 8 * ne[0];
-        struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
+        struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = rig_arch, .n_inputs = 2};
         spec.inputs[0] = spec.inputs[1] =
             with_strides(DTYPE_F32, ne, row, row * ne[1], row * ne[1]);
         spec.output = tensor_contiguous(DTYPE_F32, ne);
@@ -122,7 +122,7 @@ static void views(void ** state) {
             with_strides((enum dtype) t, ne, w + 4, 10 * w, 50 * w),  // a little room
         };
         for (int i = 0; i < 64; i += 1 + rand() % 3) {
-            struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
+            struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = rig_arch, .n_inputs = 2};
             spec.inputs[0] = kinds[i % 4];
             spec.inputs[1] = i % 5 == 0   ? tensor_contiguous((enum dtype) t, row)
                              : i % 5 == 1 ? tensor_contiguous((enum dtype) t, one)
@@ -135,7 +135,7 @@ static void views(void ** state) {
         }
     }
     // A transposed matrix of 32-bit elements.
-    struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
+    struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = rig_arch, .n_inputs = 2};
     spec.inputs[0] = spec.output = tensor_contiguous(DTYPE_I32, (int64_t[4]){300, 200, 1, 1});
     spec.inputs[1] = (struct tensor){DTYPE_I32, {300, 200, 1, 1}, {800, 4, 240000, 240000}};
     run_case(&r, &spec);
@@ -145,7 +145,7 @@ static void views(void ** state) {
 static void one_pdi(void ** state) {
     (void) state;
     const int64_t ne[4] = {64, 10, 1, 1};
-    struct kernel_spec spec = {.op = KERNEL_OP_RELU, .arch = AIE_ARCH_AIE2, .n_inputs = 1};
+    struct kernel_spec spec = {.op = KERNEL_OP_RELU, .arch = rig_arch, .n_inputs = 1};
     spec.inputs[0] = spec.output = tensor_contiguous(DTYPE_BF16, ne);
     char packed[KERNEL_NAME_MAX], apart[KERNEL_NAME_MAX];
     aie_program_name(&spec, packed);
@@ -154,7 +154,8 @@ static void one_pdi(void ** state) {
     assert_string_equal(packed, apart);
 }
 
-int main(void) {
+int main(int argc, char ** argv) {
+    rig_arguments(argc, argv, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(halves_of_rows),
         cmocka_unit_test(views),

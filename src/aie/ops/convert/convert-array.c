@@ -4,6 +4,8 @@
 // tile descriptors are written for each piece, and every queue is empty when the run is over.
 #include "convert.h"
 
+#include "aie/ops/ops.h"
+
 #include "aie/array/flow.h"
 
 #include <stdio.h>
@@ -94,7 +96,7 @@ enum status convert_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t 
     }
     struct array a;
     array_begin(&a, spec->arch);
-    for (int col = 0; col < aie_target(spec->arch)->columns; col++) {
+    for (int col = 0; col < ops_columns(spec); col++) {
         for (int i = 0; i < CORES_PER_COLUMN; i++) {
             struct array_port shim = {col, ARRAY_ROW_SHIM, i}, core = {col, ARRAY_ROW_CORE + i, 0};
             array_core(&a, col, core.row, code.bytes, code.size, convert_lock_init, CV_LOCK_COUNT);
@@ -239,16 +241,16 @@ enum status convert_insts(const struct kernel_spec * spec, uint32_t ** insts, si
         return st;
     }
     const struct aie_target * target = aie_target(spec->arch);
-    int cores = target->columns * CORES_PER_COLUMN;
+    int cores = ops_columns(spec) * CORES_PER_COLUMN;
     struct txn t;
     struct flow flow = {&t, target};
-    txn_begin(&t, target->columns, target->device_generation);
+    txn_begin(&t, ops_columns(spec), target->device_generation);
     struct convert_cursor cursor = {0};
     struct convert_piece piece;
     int64_t n = 0;
     for (; convert_plan_next(&plan, &cursor, cores, &piece); n++) {
         int core = (int) (n % cores);
-        int col = core % target->columns, channel = core / target->columns;
+        int col = core % ops_columns(spec), channel = core / ops_columns(spec);
         struct worker w = {.flow = flow,
                            .spec = spec,
                            .plan = &plan,
@@ -263,7 +265,7 @@ enum status convert_insts(const struct kernel_spec * spec, uint32_t ** insts, si
         start_piece(&w);
     }
     for (int core = 0; core < cores && core < n; core++) {
-        flow_wait(&flow, core % target->columns, core / target->columns);
+        flow_wait(&flow, core % ops_columns(spec), core / ops_columns(spec));
     }
     return txn_end(&t, insts, n_words, err);
 }

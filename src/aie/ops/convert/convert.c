@@ -12,7 +12,7 @@
 #include "aie/target/verbs.h"
 
 enum { INT_ADD_CONFIG = 0 };
-enum { MEM_PARAMS, MEM_IN, MEM_HI, MEM_HI2, MEM_LO };
+enum { MEM_PARAMS, MEM_IN, MEM_HI, MEM_HI2, MEM_LO, MEM_SPILLS };
 
 // f16 magnitudes and what they become; "raised" stands at f32's exponent and mantissa.
 enum {
@@ -117,6 +117,8 @@ static void write_constants(struct program * w) {
     for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++) {
         *pointers[i] = asm_global(w->p, ASM_P);
     }
+    emit_begin(w->p);
+    emit_spill_to(w->p, MEM_SPILLS, address(w, CV_SPILLS), 64);
     w->one = scalar(w, 1);
     w->minus_one = scalar(w, -1);
     w->two = scalar(w, 2);
@@ -304,8 +306,12 @@ static void start_run(struct program * w) {
     flip(w, first, CV_IN_BYTES);
     copy(w, w->pin2, first);
     asm_loop_begin(w->p, w->flag);
-    store(w, w->zero, w->pin, MEM_IN);
-    store(w, w->zero, w->pin2, MEM_HI); // never the same buffer
+    for (int half = 0; half < 2; half++) { // they begin anywhere
+        store(w, asm_half(w->zero, half), w->pin, MEM_IN);
+    }
+    for (int half = 0; half < 2; half++) {
+        store(w, asm_half(w->zero, half), w->pin2, MEM_HI); // never the same buffer
+    }
     asm_loop_end(w->p);
     asm_label(w->p, clear);
     release(w, CV_LOCK_IN_EMPTY, w->two);

@@ -31,6 +31,7 @@ enum {
     CV_TRIP = 32,    // elements that a loop trip takes
     CV_CHUNK = 2048, // most elements of a chunk
     CV_PARAMS = 0x0000,
+    CV_SPILLS = 0x1000,    // values for which there is no register
     CV_BUFFER_IN = 0x4000, // pong is ping ^ CV_IN_BYTES
     CV_IN_BYTES = 4 * CV_CHUNK,
     CV_BUFFER_OUT = 0x8000, // pong is ping ^ CV_OUT_BYTES

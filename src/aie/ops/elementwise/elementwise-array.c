@@ -60,7 +60,7 @@ enum status elementwise_supports(const struct kernel_spec * spec, struct error *
 
 void elementwise_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
     enum dtype t = spec->output.dtype;
-    snprintf(name, KERNEL_NAME_MAX, "%s_%s%s", ew_program_name(ew_find(spec->op, t), t),
+    snprintf(name, KERNEL_NAME_MAX, "%s_%s%s", ew_program_name(ew_find(spec->op, t), spec->arch, t),
              dtype_name(t),
              kernel_has_exact(spec) && spec->precision == KERNEL_EXACT ? "_exact" : "");
 }
@@ -74,7 +74,7 @@ enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
     }
     struct array a;
     array_begin(&a, spec->arch);
-    for (int col = 0; col < aie_target(spec->arch)->columns; col++) {
+    for (int col = 0; col < ops_columns(spec); col++) {
         for (int i = 0; i < SPREAD_CORES; i++) {
             array_core(&a, col, ARRAY_ROW_CORE + i, program.code.bytes, program.code.size,
                        ew_lock_init, EW_LOCK_COUNT);
@@ -243,14 +243,14 @@ enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts
     const struct aie_target * target = aie_target(spec->arch);
     struct txn t;
     struct flow f = {&t, target};
-    txn_begin(&t, target->columns, target->device_generation);
-    struct spread_crew crew = crew_for(spec, plan.runs, target->columns);
+    txn_begin(&t, ops_columns(spec), target->device_generation);
+    struct spread_crew crew = crew_for(spec, plan.runs, ops_columns(spec));
     struct plan_cursor cursor = {0};
     struct plan_piece piece;
     for (int col = 0; plan_next(&plan, &cursor, crew.columns, &piece);) {
         start_column(&f, spec, col, &piece, crew.cores);
         bool more = cursor.run < plan.runs;
-        if (++col == target->columns || !more) {
+        if (++col == ops_columns(spec) || !more) {
             for (int c = 0; c < col; c++) {
                 flow_wait(&f, c, 0);
             }

@@ -60,34 +60,34 @@ const struct ew_op * ew_find(enum kernel_op op, enum dtype t) {
 #define OPS(...) ((const enum kernel_op[]){__VA_ARGS__, KERNEL_OP_COUNT})
 enum { F32 = 1 << DTYPE_F32, F16 = 1 << DTYPE_F16, BF16 = 1 << DTYPE_BF16 };
 static const struct program {
-    const char * name;
+    const char *name, *second; // of the second half, where a target wants two
     int types; // that it is for; code for f16 is longer at its edges and shorter between
     const enum kernel_op * ops;
 } programs[] = {
     // What a decoder layer has outside its products.
-    {"layer", F32 | BF16,
+    {"layer", "layer2", F32 | BF16,
      OPS(KERNEL_OP_ADD, KERNEL_OP_SUB, KERNEL_OP_MUL, KERNEL_OP_SCALE, KERNEL_OP_REGLU,
          KERNEL_OP_SILU, KERNEL_OP_SWIGLU, KERNEL_OP_GELU, KERNEL_OP_GEGLU)},
-    {"gates", F32 | BF16,
+    {"gates", "gates2", F32 | BF16,
      OPS(KERNEL_OP_SIGMOID, KERNEL_OP_TANH, KERNEL_OP_GELU_QUICK, KERNEL_OP_GEGLU_QUICK,
          KERNEL_OP_SWIGLU_OAI, KERNEL_OP_SWIGLU_CLAMP, KERNEL_OP_SILU_BACK, KERNEL_OP_XIELU)},
-    {"math", F32 | BF16,
+    {"math", "math2", F32 | BF16,
      OPS(KERNEL_OP_EXP, KERNEL_OP_EXPM1, KERNEL_OP_ELU, KERNEL_OP_SOFTPLUS, KERNEL_OP_LOG,
          KERNEL_OP_SQRT, KERNEL_OP_DIV, KERNEL_OP_GELU_ERF, KERNEL_OP_GEGLU_ERF)},
-    {"plain", F32 | BF16,
+    {"plain", "plain2", F32 | BF16,
      OPS(KERNEL_OP_ABS, KERNEL_OP_SGN, KERNEL_OP_NEG, KERNEL_OP_STEP, KERNEL_OP_RELU,
          KERNEL_OP_CLAMP, KERNEL_OP_LEAKY_RELU, KERNEL_OP_SQR, KERNEL_OP_HARDSIGMOID,
          KERNEL_OP_HARDSWISH, KERNEL_OP_FLOOR, KERNEL_OP_CEIL, KERNEL_OP_ROUND, KERNEL_OP_TRUNC,
          KERNEL_OP_SIN, KERNEL_OP_COS)},
-    {"layer", F16,
+    {"layer", "layer2", F16,
      OPS(KERNEL_OP_ADD, KERNEL_OP_SUB, KERNEL_OP_MUL, KERNEL_OP_SCALE, KERNEL_OP_REGLU,
          KERNEL_OP_SIGMOID, KERNEL_OP_SILU, KERNEL_OP_SWIGLU, KERNEL_OP_GELU, KERNEL_OP_GEGLU,
          KERNEL_OP_GELU_QUICK, KERNEL_OP_GEGLU_QUICK)},
-    {"gates", F16,
+    {"gates", "gates2", F16,
      OPS(KERNEL_OP_SWIGLU_OAI, KERNEL_OP_SWIGLU_CLAMP, KERNEL_OP_SILU_BACK, KERNEL_OP_SOFTPLUS,
          KERNEL_OP_LOG, KERNEL_OP_SQRT, KERNEL_OP_EXP, KERNEL_OP_EXPM1, KERNEL_OP_ELU,
          KERNEL_OP_DIV, KERNEL_OP_TANH)},
-    {"plain", F16,
+    {"plain", "plain2", F16,
      OPS(KERNEL_OP_ABS, KERNEL_OP_SGN, KERNEL_OP_NEG, KERNEL_OP_STEP, KERNEL_OP_RELU,
          KERNEL_OP_CLAMP, KERNEL_OP_LEAKY_RELU, KERNEL_OP_SQR, KERNEL_OP_HARDSIGMOID,
          KERNEL_OP_HARDSWISH, KERNEL_OP_FLOOR, KERNEL_OP_CEIL, KERNEL_OP_ROUND, KERNEL_OP_TRUNC,
@@ -113,12 +113,25 @@ enum ew_weight ew_weight(const struct ew_op * e) {
     return heavy ? EW_STAGES : e->native ? EW_NATIVE : sum ? EW_SUM : EW_LANES;
 }
 
-const char * ew_program_name(const struct ew_op * e, enum dtype t) {
-    const struct program * program = program_of(e->op, t);
-    return e->types == EW_INTS ? "integer" : program ? program->name : kernel_op_name(e->op);
+// Which half of the program an op is in; -1: it is one program.
+static int half_of(const struct program * program, enum kernel_op op, enum aie_arch arch,
+                   enum dtype t) {
+    int n = 0, at = 0;
+    for (; program->ops[n] != KERNEL_OP_COUNT; n++) {
+        at = program->ops[n] == op ? n : at;
+    }
+    return aie_target(arch)->halved_f16 && t == DTYPE_F16 ? at >= n / 2 : -1;
 }
 
-int ew_program_ops(const struct ew_op * e, enum dtype t, bool exact,
+const char * ew_program_name(const struct ew_op * e, enum aie_arch arch, enum dtype t) {
+    const struct program * program = program_of(e->op, t);
+    return e->types == EW_INTS                     ? "integer"
+           : !program                              ? kernel_op_name(e->op)
+           : half_of(program, e->op, arch, t) == 1 ? program->second
+                                                   : program->name;
+}
+
+int ew_program_ops(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact,
                    const struct ew_op * ops[EW_PROGRAM_OPS]) {
     const struct program * program = program_of(e->op, t);
     int n = 0;
@@ -135,7 +148,8 @@ int ew_program_ops(const struct ew_op * e, enum dtype t, bool exact,
     for (const enum kernel_op * o = program->ops; *o != KERNEL_OP_COUNT; o++) {
         const struct ew_op * op = find(floats, N_FLOATS, *o);
         assert(n < EW_PROGRAM_OPS);
-        if (op->has_exact || !exact) {
+        if ((op->has_exact || !exact) &&
+            half_of(program, *o, arch, t) == half_of(program, e->op, arch, t)) {
             ops[n++] = op;
         }
     }
@@ -166,10 +180,10 @@ ew_fn * ew_function(const struct ew_op * e, bool fast) {
     return e->fast && fast ? e->fast : e->fn;
 }
 
-int ew_loops(const struct ew_op * e, enum dtype t, bool exact, struct ew_loop loops[EW_MAX_LOOPS],
-             bool * staged) {
+int ew_loops(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact,
+             struct ew_loop loops[EW_MAX_LOOPS], bool * staged) {
     const struct ew_op * ops[EW_PROGRAM_OPS];
-    int n = 0, n_ops = ew_program_ops(e, t, exact, ops);
+    int n = 0, n_ops = ew_program_ops(e, arch, t, exact, ops);
     *staged = false;
     for (int i = 0; i < n_ops; i++) {
         if (ew_function(ops[i], ew_fast(ops[i], t, exact))) {
@@ -201,7 +215,7 @@ uint32_t ew_index(const struct kernel_spec * spec) {
     const struct ew_op * e = ew_find(spec->op, t);
     struct ew_loop loops[EW_MAX_LOOPS];
     bool staged;
-    int n = ew_loops(e, t, exact, loops, &staged), shift = 0;
+    int n = ew_loops(e, spec->arch, t, exact, loops, &staged), shift = 0;
     uint32_t script = 0;
     if (!staged) {
         return (uint32_t) loop_number(loops, n, e, NULL);

@@ -50,7 +50,7 @@ enum { EW_MAX_LOOPS = 31, EW_SCRIPT_BITS = 5 };
 // The ops of the program that e belongs to, in its order; returns how many. A program serves a
 // datatype, and its ops share a PDI.
 enum { EW_PROGRAM_OPS = 31 };
-int ew_program_ops(const struct ew_op * e, enum dtype t, bool exact,
+int ew_program_ops(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact,
                    const struct ew_op * ops[EW_PROGRAM_OPS]);
 
 // Lane functions on native lanes (ops-native.c); b is unused where there is one input.
@@ -85,8 +85,8 @@ void native_prepare(struct lanes * l, enum kernel_op op);
 #undef ELEMENTWISE
 
 // The loops of the program that e belongs to; returns how many. staged: whether any op has several.
-int ew_loops(const struct ew_op * e, enum dtype t, bool exact, struct ew_loop loops[EW_MAX_LOOPS],
-             bool * staged);
+int ew_loops(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact,
+             struct ew_loop loops[EW_MAX_LOOPS], bool * staged);
 // Whether an op of a program is the fast one.
 bool ew_fast(const struct ew_op * e, enum dtype t, bool exact);
 // What an op's one loop does; NULL where it has stages.

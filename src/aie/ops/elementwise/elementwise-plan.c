@@ -231,8 +231,7 @@ static enum status plan_strided(const struct kernel_spec * spec, const struct te
     if (n == 0) { // one word
         plan->dims[n++] = (struct plan_dim){1, {4, 4, 4}};
     }
-    return n < 0 ? ST_UNSUPPORTED
-                 : choose_level(plan, n, n_operands, aie_target(spec->arch)->columns, err);
+    return n < 0 ? ST_UNSUPPORTED : choose_level(plan, n, n_operands, ops_columns(spec), err);
 }
 
 enum status plan_make(const struct kernel_spec * spec, struct plan * plan, struct error * err) {

@@ -69,7 +69,8 @@ static void read_parameters(struct program * w) {
         emit_load_word(w->p, MEM_PARAMS, to[i], w->pa, 4 * i);
     }
     const struct ew_op * ops[EW_PROGRAM_OPS];
-    int n_args = 0, n_ops = ew_program_ops(w->group, w->lanes.dtype, w->exact, ops);
+    int n_args = 0,
+        n_ops = ew_program_ops(w->group, asm_target(w->p)->arch, w->lanes.dtype, w->exact, ops);
     for (int i = 0; i < n_ops; i++) {
         int n = ew_n_args(ops[i]->op);
         n_args = n > n_args ? n : n_args;
@@ -342,11 +343,13 @@ static void write_program(struct program * w, enum dtype t) {
     for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++) {
         *pointers[i] = asm_global(w->p, ASM_P);
     }
-    w->n_loops = ew_loops(w->group, t, w->exact, w->loops, &w->staged);
+    w->n_loops = ew_loops(w->group, asm_target(w->p)->arch, t, w->exact, w->loops, &w->staged);
     bool front = w->staged && dtype_size(t) < 4;
     w->pool_at = front ? EW_POOL_FRONT : w->staged ? EW_POOL_BEHIND : EW_POOL;
     w->most_pages = front ? EW_POOL_FRONT_PAGES : EW_POOL_PAGES;
     lanes_begin(&w->lanes, w->p, t, false, page_address(w, 0));
+    emit_spill_to(w->p, MEM_SPILLS, w->memory + (front ? EW_SPILLS : EW_SPILLS_MORE),
+                  front ? 12 : 64);
     set(w, w->other, EW_CHUNK_BYTES);
     place_memory(w, t);
     for (int i = 0; i < w->n_loops; i++) {
@@ -403,7 +406,7 @@ enum status elementwise_program(const struct kernel_spec * spec, struct ew_progr
     out->pool_at = (uint32_t) w.pool_at;
     out->pool_size = (size_t) w.n_pages * page_bytes;
     asm_free(w.p);
-    return st == ST_OK
-               ? ST_OK
-               : error_prefix(err, "aie: %s_%s", ew_program_name(w.group, t), dtype_name(t));
+    return st == ST_OK ? ST_OK
+                       : error_prefix(err, "aie: %s_%s", ew_program_name(w.group, spec->arch, t),
+                                      dtype_name(t));
 }

@@ -44,6 +44,7 @@ void lanes_set_fast(struct lanes * l, bool fast) {
 void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fast,
                  int32_t pool_address) {
     *l = (struct lanes){.p = p, .dtype = t, .fast = fast, .n_consts = LANES_PARAMS};
+    emit_begin(p);
     l->pool = asm_global(p, ASM_P);
     lanes_use_pool(l, pool_address);
     l->minus_one = scalar(l, -1);

@@ -36,7 +36,7 @@ struct val {
 };
 
 // Memory numbers for the scheduler: the pool is written before any loop runs.
-enum { MEM_PARAMS, MEM_A, MEM_B, MEM_OUT, MEM_POOL };
+enum { MEM_PARAMS, MEM_A, MEM_B, MEM_OUT, MEM_POOL, MEM_SPILLS = 15 };
 
 // ---- the program around an op ----
 

@@ -276,8 +276,9 @@ static enum status check(const struct kernel_spec * spec, struct error * err) {
     }
     const struct mm_type * t = mm_type(spec->arch, a->dtype);
     if (!t || b->dtype != a->dtype || out->dtype != t->out) {
-        return error_set(err, ST_UNSUPPORTED, "no mul_mat of %s and %s to %s", dtype_name(a->dtype),
-                         dtype_name(b->dtype), dtype_name(out->dtype));
+        return error_set(err, ST_UNSUPPORTED, "no mul_mat of %s and %s to %s on %s",
+                         dtype_name(a->dtype), dtype_name(b->dtype), dtype_name(out->dtype),
+                         kernel_arch_name(spec->arch));
     }
     for (int i = 0; i < TENSOR_DIMS; i++) {
         if (a->ne[i] <= 0 || b->ne[i] <= 0 || out->ne[i] <= 0) {

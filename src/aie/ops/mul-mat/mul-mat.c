@@ -9,15 +9,17 @@
 
 static const struct mm_machine * const machines[AIE_ARCH_COUNT] = {
     [AIE_ARCH_AIE2] = &mm_aie2,
+    [AIE_ARCH_AIE2P] = &mm_aie2p,
 };
 
 static const struct mm_type * const types[AIE_ARCH_COUNT] = {
     [AIE_ARCH_AIE2] = mm_aie2_types,
+    [AIE_ARCH_AIE2P] = mm_aie2p_types,
 };
 
 const struct mm_type * mm_type(enum aie_arch arch, enum dtype in) {
     for (int i = 0; types[arch] && i < MM_TYPES; i++) {
-        if (types[arch][i].in == in) {
+        if (types[arch][i].element_bytes && types[arch][i].in == in) {
             return &types[arch][i];
         }
     }
@@ -101,6 +103,8 @@ static void count_down(struct program * w, struct asm_reg r) {
 static void read_parameters(struct program * w) {
     struct asm_program * p = w->p;
     struct asm_reg at = w->block.x; // not in use yet
+    // Offset registers belong to the walks, so immediates have to reach all of them.
+    int middle = asm_target(p)->word_reach < 4 * MM_PARAM_COUNT ? 32 : 0;
     const struct {
         struct asm_arg to;
         int param;
@@ -116,16 +120,18 @@ static void read_parameters(struct program * w) {
         {A_FIXED(AIE_REG(AIE_M, 6)), MM_PARAM_X_STEP},
         {A_FIXED(AIE_REG(AIE_M, 7)), MM_PARAM_Y_STEP},
     };
-    set(w, at, address(w, MM_PARAMS));
+    set(w, at, address(w, MM_PARAMS + middle));
     for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++) {
-        emit_load_scalar(p, 0, LANE_32, loads[i].to, at, 4 * loads[i].param);
+        emit_load_scalar(p, 0, LANE_32, loads[i].to, at, 4 * loads[i].param - middle);
     }
     for (int d = 0; d < 6; d++) {
-        emit_load_scalar(p, 0, LANE_32, A_FIXED(AIE_REG(AIE_DN, d)), at, 4 * MM_PARAM_LAST);
+        emit_load_scalar(p, 0, LANE_32, A_FIXED(AIE_REG(AIE_DN, d)), at,
+                         4 * MM_PARAM_LAST - middle);
         emit_set_fixed(p, AIE_REG(AIE_DC, d), 0);
     }
     for (int d = 0; d < 4; d++) {
-        emit_load_scalar(p, 0, LANE_32, A_FIXED(AIE_REG(AIE_M, d)), at, 4 * MM_PARAM_C_WRAP);
+        emit_load_scalar(p, 0, LANE_32, A_FIXED(AIE_REG(AIE_M, d)), at,
+                         4 * MM_PARAM_C_WRAP - middle);
         emit_set_fixed(p, AIE_REG(AIE_DJ, d), trip_c_bytes(w->t));
     }
     struct mm_offsets o = w->machine->offsets(w->t);

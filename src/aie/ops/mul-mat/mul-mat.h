@@ -108,7 +108,7 @@ struct mm_bank_use {
 enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_code * out,
                        struct mm_bank_use * use, struct error * err);
 
-// ---- what a trip does: placed by hand, one file a target (aie2-block.c) ----
+// ---- what a trip does: one file a target (aie2-block.c, aie2p-block.c) ----
 
 struct mm_block {
     struct asm_program * p;
@@ -133,10 +133,10 @@ struct mm_machine {
     uint32_t (*config)(const struct mm_type * t); // of the multiplier; bit 0: no accumulator yet
     void (*loop)(struct mm_block * b, const struct mm_type * t, struct asm_reg trips);
 };
-extern const struct mm_machine mm_aie2;
+extern const struct mm_machine mm_aie2, mm_aie2p;
 // Apart from it, because who writes streams needs no core programs.
 enum { MM_TYPES = 3 };
-extern const struct mm_type mm_aie2_types[MM_TYPES];
+extern const struct mm_type mm_aie2_types[MM_TYPES], mm_aie2p_types[MM_TYPES];
 
 // ---- the family ----
 

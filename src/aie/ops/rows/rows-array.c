@@ -125,7 +125,7 @@ enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * s
     }
     struct array a;
     array_begin(&a, spec->arch);
-    for (int col = 0; col < aie_target(spec->arch)->columns; col++) {
+    for (int col = 0; col < ops_columns(spec); col++) {
         for (int i = 0; i < SPREAD_CORES; i++) {
             int at = ARRAY_ROW_CORE + i;
             array_core(&a, col, at, program.code.bytes, program.code.size, rows_lock_init,
@@ -613,15 +613,15 @@ enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_
     const struct aie_target * target = aie_target(spec->arch);
     struct txn t;
     struct flow flow = {&t, target};
-    txn_begin(&t, target->columns, target->device_generation);
+    txn_begin(&t, ops_columns(spec), target->device_generation);
     struct rows_cursor cursor = {0};
     struct rows_piece piece;
     bool total = plan.op->out == RW_OUT_TOTAL;
-    struct spread_crew crew = crew_for(spec, &plan, target->columns);
+    struct spread_crew crew = crew_for(spec, &plan, ops_columns(spec));
     int used = 0; // columns
     for (bool first_round = true;; first_round = false) {
         int n = (int) rows_plan_pieces_left(&plan, spec, cursor, crew.columns);
-        int first = total ? target->columns - n : 0;
+        int first = total ? ops_columns(spec) - n : 0;
         for (int i = 0; i < n; i++) {
             rows_plan_next(&plan, spec, &cursor, crew.columns, &piece);
             struct column c = {flow, spec, &plan, &piece, first + i, crew.cores};

@@ -109,22 +109,31 @@ void rows_clear_row_sum(struct rows_writer * w) {
     rows_clear(w, (const int[]){2}, 1);
 }
 
-static void accumulate(struct rows_writer * w, struct asm_reg to, struct asm_reg v) {
-    emit_f_add(w->p, to, to, v, w->lanes.float_config);
+struct val rows_acc(struct rows_writer * w, int i) {
+    return asm_target(w->p)->sums_in_vectors ? val_x(w->acc[i]) : val_bm(w->acc[i]);
+}
+
+static void accumulate(struct rows_writer * w, struct asm_reg to, struct val v) {
+    struct lanes * l = &w->lanes;
+    if (asm_target(w->p)->sums_in_vectors) {
+        rows_move(w, to, f_add(l, val_x(to), v));
+    } else {
+        emit_f_add(w->p, to, to, lanes_bm(l, &v), l->float_config);
+    }
 }
 
 void rows_sum(struct rows_writer * w, int i, struct val v) {
-    accumulate(w, w->acc[i], lanes_bm(&w->lanes, &v));
+    accumulate(w, w->acc[i], v);
 }
 
 void rows_keep_sums(struct rows_writer * w) {
-    accumulate(w, w->acc[0], w->acc[1]);
-    accumulate(w, w->acc[2], w->acc[0]);
+    accumulate(w, w->acc[0], rows_acc(w, 1));
+    accumulate(w, w->acc[2], rows_acc(w, 0));
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
 }
 
 struct val rows_summed(struct rows_writer * w) {
-    return rows_across(w, f_add, val_bm(w->acc[2]));
+    return rows_across(w, f_add, rows_acc(w, 2));
 }
 
 void rows_result(struct rows_writer * w, struct val v) {
@@ -286,6 +295,7 @@ const struct rows_program rows_programs[RW_PROGRAMS] = {
     [RW_LAYER] = {.prepare = layer_prepare,
                   .passes = layer_passes,
                   .n_indices = 3,
+                  .n_sums = 3,
                   .n_args = 7,
                   .n_best = 2,
                   .sink = true,
@@ -295,6 +305,7 @@ const struct rows_program rows_programs[RW_PROGRAMS] = {
     [RW_REDUCE] = {.prepare = set_rounding,
                    .passes = reduce_passes,
                    .n_indices = 4,
+                   .n_sums = 6,
                    .n_args = 1,
                    .n_best = 3,
                    .total = true,

@@ -17,6 +17,7 @@ void rows_move(struct rows_writer * w, struct asm_reg to, struct val v);
 // Float sums: acc[0] and acc[1] in a loop, added to the row's sum in acc[2] behind it; so a long
 // sum is a sum of sums. rows_keep_sums also ends the body: what follows runs behind the pass's last
 // chunk.
+struct val rows_acc(struct rows_writer * w, int i);
 void rows_clear(struct rows_writer * w, const int * which, int n); // of acc
 void rows_clear_sums(struct rows_writer * w);
 void rows_clear_row_sum(struct rows_writer * w);

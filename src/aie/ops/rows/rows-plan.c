@@ -158,7 +158,7 @@ enum status rows_plan_make(const struct kernel_spec * spec, struct rows_plan * p
     plan->streamed = plan->row > (odd ? ODD_CHUNK : RW_CHUNK_WORDS);
     plan->chunk = plan->b_dtype == DTYPE_F16 ? ODD_CHUNK : RW_CHUNK_WORDS;
     if (plan->streamed) {
-        hold(plan, rows_input_there(spec, 2), aie_target(spec->arch)->columns);
+        hold(plan, rows_input_there(spec, 2), ops_columns(spec));
     }
     if (plan->streamed && !plan->held) {
         int64_t chunks = (plan->row + plan->chunk - 1) / plan->chunk;

@@ -221,7 +221,7 @@ static void add_sink(struct rows_writer * w, int exp_at) {
     rows_copy(w, w->trips, l->one);
     call(w, exp_at, asm_label_new(w->p));
     rows_param(w, w->trips, RW_PARAM_NOW_TRIPS);
-    rows_put(w, RW_SLOT_SUM, f_add(l, rows_get(w, RW_SLOT_SUM), val_bm(w->acc[0])));
+    rows_put(w, RW_SLOT_SUM, f_add(l, rows_get(w, RW_SLOT_SUM), rows_acc(w, 0)));
     asm_label(w->p, none);
 }
 
@@ -289,14 +289,14 @@ static void loss_pass(struct rows_writer * w, int entry) {
     rows_sum(w, E, e);
     asm_loop_end(w->p);
     for (int i = 0; i < 3; i++) {
-        rows_sum(w, row_sums[i], val_bm(w->acc[chunk_sums[i]]));
+        rows_sum(w, row_sums[i], rows_acc(w, chunk_sums[i]));
     }
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
-    rows_put(w, RW_SLOT_SUM, rows_across(w, f_add, val_bm(w->acc[ROW_E])));
+    rows_put(w, RW_SLOT_SUM, rows_across(w, f_add, rows_acc(w, ROW_E)));
     asm_label(w->p, asm_label_new(w->p)); // what follows wants the registers
     struct pieces log_sum = p_split(l, rows_log(w, RW_SLOT_SUM), 3);
-    struct pieces y_sum = p_split(l, val_bm(w->acc[ROW_Y]), 3);
-    struct val loss = p_mac_n(l, val_bm(w->acc[ROW_DY]), &log_sum, &y_sum, 3);
+    struct pieces y_sum = p_split(l, rows_acc(w, ROW_Y), 3);
+    struct val loss = p_mac_n(l, rows_acc(w, ROW_DY), &log_sum, &y_sum, 3);
     loss = rows_across(w, f_add, loss);
     rows_put(w, RW_SLOT_TOTAL, f_add(l, loss, rows_get(w, RW_SLOT_TOTAL)));
     rows_end(w, w->total);

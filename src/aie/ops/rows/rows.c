@@ -53,7 +53,9 @@ void rows_put(struct rows_writer * w, int slot, struct val v) {
 
 struct val rows_get_lanes(struct rows_writer * w, int slot) {
     struct asm_reg x = emit_new_value(w->p);
-    emit_load(w->p, MEM_POOL, x, w->lanes.pool, rows_slot_offset(slot));
+    for (int half = 0; half < 2; half++) { // a slot is aligned for half a vector only
+        emit_load(w->p, MEM_POOL, asm_half(x, half), w->lanes.pool, rows_slot_offset(slot + half));
+    }
     return val_x(x);
 }
 
@@ -298,8 +300,10 @@ static void take_registers(struct rows_writer * w, int n_best) {
     for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
         *labels[i] = asm_label_new(w->p);
     }
-    for (int i = 0; i < 6; i++) {
-        w->acc[i] = asm_global(w->p, (enum asm_class) asm_target(w->p)->acc_class);
+    const struct aie_target * t = asm_target(w->p);
+    for (int i = 0; i < (t->sums_in_vectors ? w->program->n_sums : 6); i++) {
+        uint8_t cls = t->sums_in_vectors ? t->value_class : t->acc_class;
+        w->acc[i] = asm_global(w->p, (enum asm_class) cls);
     }
     for (int i = 0; i < n_best; i++) {
         w->best[i] = asm_global(w->p, (enum asm_class) asm_target(w->p)->value_class);
@@ -311,6 +315,7 @@ static void write_program(struct rows_writer * w) {
     struct asm_program * p = w->p;
     take_registers(w, program->n_best);
     lanes_begin(&w->lanes, p, DTYPE_F32, w->fast, rows_address(w, RW_POOL));
+    emit_spill_to(p, MEM_SPILLS, rows_address(w, RW_SPILLS), 64);
     for (int i = LANES_PARAMS; i < RW_SLOT_MORE_CONSTS; i++) {
         w->lanes.consts[i] = NO_CONSTANT;
     }

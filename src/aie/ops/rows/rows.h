@@ -24,6 +24,7 @@ enum {
     RW_BUFFER_A = 0x4000, // pong is ping ^ RW_CHUNK_BYTES
     RW_BUFFER_B = 0x8000,
     RW_BUFFER_OUT = 0xc000,
+    RW_SPILLS = 0x1000, // values for which there is no register
     RW_SCRATCH = 0x2000,
 };
 
@@ -141,6 +142,7 @@ struct rows_program {
     int n_indices; // ops that it tells apart
     int n_args;
     int n_best;      // of rows_writer.best
+    int n_sums;      // of rows_writer.acc
     bool total;      // it has ops with a total
     bool sink;       // a sink may come
     bool halves;     // rows of the second input may begin in the middle of a word
@@ -173,7 +175,7 @@ struct rows_writer {
     struct asm_reg pa, pb, pout, ps;      // pointers that walk; ps is for anything
     struct asm_reg first, stage;          // code pointers: first pass, current pass
     struct asm_reg back;                  // and caller; behind the last row: what ends the run
-    struct asm_reg acc[6];                // BM
+    struct asm_reg acc[6];                // sums: BM, or X (aie_target.sums_in_vectors)
     bool fast;                            // functions need 15 bits only
     int exp_vectors;                      // that an exponential loop takes side by side: 1 or 2
     struct asm_reg best[3];               // X, where the program asks for them

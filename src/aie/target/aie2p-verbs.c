@@ -1,0 +1,488 @@
+// aie2p-verbs: the machine verbs of XDNA 2. A value is 16 lanes of f32, as on XDNA: one 512-bit
+// vector, or the lowest quarter of a 2048-bit accumulator, or the two halves of a vector as bf16
+// pieces. What stands in the other quarters is carried along and never looked at: the adder and the
+// multiplier work on whole accumulators only, and vectors and masks of 16 lanes are what twelve
+// registers and one scalar hold. Of an accumulator for two values, each has the lower quarter of
+// its half.
+//
+// The multiplier makes one bf16 product a lane, so a pair takes two of its instructions; the upper
+// pieces first, which are the smaller ones. Offsets of loads and stores reach 7 units of what is
+// moved; what is further goes through an offset register.
+//
+// Kept true: nothing is emitted that rests on no evidence (asm refuses it); of the two sign
+// registers of each unit number 1 says signed for ever, number 0 is the program's to set.
+#include "verbs.h"
+
+#include "aie/isa/aie2p.h"
+
+extern const struct aie_verbs verbs_aie2p;
+
+static struct asm_reg scalar(struct asm_program * p, int32_t value) {
+    struct asm_reg r = asm_local(p, ASM_R);
+    bool narrow = value >= -1024 && value < 1024;
+    (narrow ? emit_set_small : emit_set)(p, r, value);
+    return r;
+}
+
+static void control(struct asm_program * p, enum aie_crp which, int value) {
+    ASM(p, AIE2P_MOVX_mvx_cr_imm, A_FIXED(AIE_REG(AIE_CRP, which)), A_IMM(value));
+}
+
+static void begin(struct asm_program * p) {
+    control(p, AIE_CRP_VADD_SIGN1, 1);
+    control(p, AIE_CRP_UPS_SIGN1, 1);
+    control(p, AIE_CRP_SRS_SIGN1, 1);
+    control(p, AIE_CRP_UPS_MODE, 0);
+    control(p, AIE_CRP_SRS_MODE, 0);
+}
+
+// ---- memory ----
+
+static bool is_acc(const struct asm_program * p, struct asm_reg r) {
+    enum asm_class cls = asm_class_of(p, r);
+    return cls == ASM_BM || cls == ASM_CM;
+}
+
+// The quarter of an accumulator in which a value stands.
+static struct asm_reg lanes_in(const struct asm_program * p, struct asm_reg r) {
+    return !is_acc(p, r) || r.part >= 2 ? r : asm_quarter(r, r.part < 0 ? 0 : 2 * r.part);
+}
+
+enum moved { MOVED_ACC, MOVED_VECTOR, MOVED_HALF, MOVED_KINDS };
+
+static enum moved kind_of(const struct asm_program * p, struct asm_reg r) {
+    return is_acc(p, r) ? MOVED_ACC : r.part < 0 ? MOVED_VECTOR : MOVED_HALF;
+}
+
+static const int32_t moved_bytes[MOVED_KINDS] = {64, 64, 32};
+
+// The values of a register that a load or store moves; returns how many.
+static int values_of(const struct asm_program * p, struct asm_reg r, struct asm_reg values[2]) {
+    if (asm_class_of(p, r) == ASM_CM && r.part < 0) {
+        values[0] = asm_quarter(r, 0);
+        values[1] = asm_quarter(r, 2);
+        return 2;
+    }
+    values[0] = lanes_in(p, r);
+    return 1;
+}
+
+// One transfer at an offset: ops are the forms with an immediate, of which it has to be a multiple,
+// and with an offset register.
+static void at_offset(struct asm_program * p, const int ops[2], int memory, int32_t unit,
+                      struct asm_arg moved, struct asm_reg pointer, int32_t offset) {
+    if (offset % unit == 0 && offset >= -8 * unit && offset < 8 * unit) {
+        ASM_MEM(p, ops[0], memory, moved, A_REG(pointer), A_IMM(offset));
+        return;
+    }
+    struct asm_reg by = asm_local(p, ASM_J);
+    if (offset >= -1024 && offset < 1024) {
+        ASM(p, AIE2P_MOVA, A_REG(by), A_IMM(offset));
+    } else {
+        emit_set(p, by, offset);
+    }
+    ASM_MEM(p, ops[1], memory, moved, A_REG(pointer), A_REG(by));
+}
+
+static void load(struct asm_program * p, int memory, struct asm_reg d, struct asm_reg pointer,
+                 int32_t offset) {
+    static const int ops[MOVED_KINDS][2] = {
+        {AIE2P_VLDA_dmx_lda_bm_idx_imm, AIE2P_VLDA_dmx_lda_bm_idx},
+        {AIE2P_VLDA_dmx_lda_x_idx_imm, AIE2P_VLDA_dmx_lda_x_idx},
+        {AIE2P_VLDA_dmw_lda_w_idx_imm, AIE2P_VLDA_dmw_lda_w_idx},
+    };
+    enum moved kind = kind_of(p, d);
+    struct asm_reg values[2];
+    int n = values_of(p, d, values);
+    for (int i = 0; i < n; i++) {
+        at_offset(p, ops[kind], memory, moved_bytes[kind], A_REG(values[i]), pointer,
+                  offset + i * moved_bytes[kind]);
+    }
+}
+
+static void load_next(struct asm_program * p, int memory, struct asm_reg d,
+                      struct asm_reg pointer) {
+    static const int ops[MOVED_KINDS] = {AIE2P_VLDA_dmx_lda_bm_pstm_nrm_imm,
+                                         AIE2P_VLDA_dmx_lda_x_pstm_nrm_imm,
+                                         AIE2P_VLDA_dmw_lda_w_pstm_nrm_imm};
+    enum moved kind = kind_of(p, d);
+    struct asm_reg values[2];
+    int n = values_of(p, d, values);
+    for (int i = 0; i < n; i++) {
+        ASM_MEM(p, ops[kind], memory, A_REG(values[i]), A_REG(pointer), A_IMM(moved_bytes[kind]));
+    }
+}
+
+static void store(struct asm_program * p, int memory, struct asm_reg a, struct asm_reg pointer,
+                  int32_t offset) {
+    static const int ops[MOVED_KINDS][2] = {
+        {AIE2P_VST_dmx_sts_bm_idx_imm, AIE2P_VST_dmx_sts_bm_idx},
+        {AIE2P_VST_dmx_sts_x_idx_imm, AIE2P_VST_dmx_sts_x_idx},
+        {AIE2P_VST_dmw_sts_w_idx_imm, AIE2P_VST_dmw_sts_w_idx},
+    };
+    enum moved kind = kind_of(p, a);
+    struct asm_reg values[2];
+    int n = values_of(p, a, values);
+    for (int i = 0; i < n; i++) {
+        at_offset(p, ops[kind], memory, moved_bytes[kind], A_REG(values[i]), pointer,
+                  offset + i * moved_bytes[kind]);
+    }
+}
+
+static void store_next(struct asm_program * p, int memory, struct asm_reg a,
+                       struct asm_reg pointer) {
+    static const int ops[MOVED_KINDS] = {AIE2P_VST_dmx_sts_bm_pstm_nrm_imm,
+                                         AIE2P_VST_dmx_sts_x_pstm_nrm_imm,
+                                         AIE2P_VST_dmw_sts_w_pstm_nrm_imm};
+    enum moved kind = kind_of(p, a);
+    struct asm_reg values[2];
+    int n = values_of(p, a, values);
+    for (int i = 0; i < n; i++) {
+        ASM_MEM(p, ops[kind], memory, A_REG(pointer), A_REG(values[i]), A_IMM(moved_bytes[kind]));
+    }
+}
+
+static void move(struct asm_program * p, struct asm_reg d, struct asm_reg a) {
+    ASM(p, AIE2P_VMOV_alu_mv_mv_x, A_REG(lanes_in(p, d)), A_REG(lanes_in(p, a)));
+}
+
+// Accumulators have no halves of 32 bytes to load into: by way of a vector.
+static void load_same(struct asm_program * p, int memory, struct asm_reg d, struct asm_reg pointer,
+                      int32_t offset) {
+    if (kind_of(p, d) == MOVED_HALF) {
+        load(p, memory, d, pointer, offset);
+        return;
+    }
+    struct asm_reg x = is_acc(p, d) ? asm_local(p, ASM_X) : d, values[2];
+    for (int half = 0; half < 2; half++) {
+        load(p, memory, asm_half(x, half), pointer, offset);
+    }
+    int n = is_acc(p, d) ? values_of(p, d, values) : 0;
+    for (int i = 0; i < n; i++) {
+        move(p, values[i], x);
+    }
+}
+
+static void load_bf16_next(struct asm_program * p, int memory, struct asm_reg acc,
+                           struct asm_reg pointer) {
+    ASM_MEM(p, AIE2P_VLDA_CONV_fp32_bf16_dmw_lda_ups_bf_pstm_nrm_imm, memory,
+            A_REG(lanes_in(p, acc)), A_REG(pointer), A_IMM(32));
+}
+
+static void store_bf16_next(struct asm_program * p, int memory, struct asm_reg acc,
+                            struct asm_reg pointer) {
+    ASM_MEM(p, AIE2P_VST_CONV_bf16_fp32_dmw_sts_srs_bf_pstm_nrm_imm, memory, A_REG(pointer),
+            A_REG(lanes_in(p, acc)), A_IMM(32));
+}
+
+static void load_scalar(struct asm_program * p, int memory, int width, struct asm_arg d,
+                        struct asm_reg pointer, int32_t offset) {
+    static const int ops[LANE_WIDTHS][2] = {
+        {AIE2P_LDA_u8_idx_imm, AIE2P_LDA_u8_idx},
+        {AIE2P_LDA_u16_idx_imm, AIE2P_LDA_u16_idx},
+        {AIE2P_LDA_dms_lda_idx_imm, AIE2P_LDA_dms_lda_idx},
+    };
+    at_offset(p, ops[width], memory, 1 << width, d, pointer, offset);
+}
+
+static void store_word(struct asm_program * p, int memory, struct asm_reg a, struct asm_reg pointer,
+                       int32_t offset) {
+    static const int ops[2] = {AIE2P_ST_dms_sts_idx_imm, AIE2P_ST_dms_sts_idx};
+    at_offset(p, ops, memory, 4, A_REG(a), pointer, offset);
+}
+
+enum { ADVANCE = 64, FORTH = 7, BACK = -8 }; // pointers move by so many units at most
+
+static void advance(struct asm_program * p, struct asm_reg pointer, int32_t bytes) {
+    if (bytes % ADVANCE) {
+        asm_misuse(p, "asm: a pointer's step of %d bytes is not yet there on aie2p", bytes);
+        return;
+    }
+    for (int32_t units = bytes / ADVANCE; units;) {
+        int32_t step = units > FORTH ? FORTH : units < BACK ? BACK : units;
+        ASM(p, AIE2P_PADDA_pstm_nrm_imm, A_REG(pointer), A_IMM(step * ADVANCE));
+        units -= step;
+    }
+}
+
+// ---- registers ----
+
+static void splat(struct asm_program * p, int width, struct asm_reg d, struct asm_reg r) {
+    static const int ops[LANE_WIDTHS] = {AIE2P_VBCST_8, AIE2P_VBCST_16, AIE2P_VBCST_32};
+    ASM(p, ops[width], A_REG(d), A_REG(r));
+}
+
+static void to_bf16(struct asm_program * p, struct asm_reg half, struct asm_reg acc) {
+    ASM(p, AIE2P_VCONV_bf16_fp32_mv_w_srs_bf, A_REG(half), A_REG(lanes_in(p, acc)));
+}
+
+static void from_bf16(struct asm_program * p, struct asm_reg acc, struct asm_reg half) {
+    ASM(p, AIE2P_VCONV_fp32_bf16_mv_ups_wbf, A_REG(lanes_in(p, acc)), A_REG(half));
+}
+
+// ---- lanes ----
+
+static void lanes(struct asm_program * p, enum lane_op op, int width, struct asm_reg d,
+                  struct asm_reg a, struct asm_reg b) {
+    static const int ops[LANE_OPS][LANE_WIDTHS] = {
+        [LANE_AND] = {AIE2P_VBAND, AIE2P_VBAND, AIE2P_VBAND},
+        [LANE_OR] = {AIE2P_VBOR, AIE2P_VBOR, AIE2P_VBOR},
+        [LANE_ADD] = {AIE2P_VADD_8, AIE2P_VADD_16, AIE2P_VADD_32},
+        [LANE_SUB] = {AIE2P_VSUB_8, AIE2P_VSUB_16, AIE2P_VSUB_32},
+    };
+    ASM(p, ops[op][width], A_REG(d), A_REG(a), A_REG(b));
+}
+
+// What chooses and magnitudes decided stands in r16, of 64 lanes in r17 too; the allocator gives
+// these to nobody.
+static void fetch_mask(struct asm_program * p, int width, struct asm_reg mask) {
+    for (int i = 0; i < (width == LANE_8 ? 2 : 1); i++) {
+        ASM(p, AIE2P_ADD_add_r_ri, A_REG(width == LANE_8 ? asm_half(mask, i) : mask),
+            A_FIXED(AIE_REG(AIE_R, 16 + i)), A_IMM(0));
+    }
+}
+
+static void choose(struct asm_program * p, enum lane_choice op, int width, struct asm_reg d,
+                   struct asm_reg mask, struct asm_reg a, struct asm_reg b) {
+    static const int ops[LANE_CHOICES][LANE_WIDTHS] = {
+        [LANE_MAX] = {AIE2P_VMAX_LT_8_vaddSign1, AIE2P_VMAX_LT_16_vaddSign1,
+                      AIE2P_VMAX_LT_32_vaddSign1},
+        [LANE_MIN] = {AIE2P_VMIN_GE_8_vaddSign1, AIE2P_VMIN_GE_16_vaddSign1,
+                      AIE2P_VMIN_GE_32_vaddSign1},
+        [LANE_MIN_UNSIGNED] = {AIE2P_VMIN_GE_8_vaddSign0, AIE2P_VMIN_GE_16_vaddSign0,
+                               AIE2P_VMIN_GE_32_vaddSign0},
+    };
+    ASM(p, ops[op][width], A_REG(d), A_REG(a), A_REG(b));
+    fetch_mask(p, width, mask);
+}
+
+static void magnitude(struct asm_program * p, int width, struct asm_reg d, struct asm_reg mask,
+                      struct asm_reg a) {
+    static const int ops[LANE_WIDTHS] = {AIE2P_VABS_GTZ_8_vaddSign1, AIE2P_VABS_GTZ_16_vaddSign1,
+                                         AIE2P_VABS_GTZ_32_vaddSign1};
+    ASM(p, ops[width], A_REG(d), A_REG(a));
+    fetch_mask(p, width, mask);
+}
+
+static void compare(struct asm_program * p, enum lane_compare op, int width, struct asm_reg mask,
+                    struct asm_reg a, struct asm_reg b) {
+    static const int ops[LANE_COMPARES][LANE_WIDTHS] = {
+        [LANE_LESS] = {AIE2P_VLT_8_vaddSign1, AIE2P_VLT_16_vaddSign1, AIE2P_VLT_32_vaddSign1},
+        [LANE_NOT_LESS] = {AIE2P_VGE_8_vaddSign1, AIE2P_VGE_16_vaddSign1, AIE2P_VGE_32_vaddSign1},
+        [LANE_NOT_LESS_UNSIGNED] = {AIE2P_VGE_8_vaddSign0, AIE2P_VGE_16_vaddSign0,
+                                    AIE2P_VGE_32_vaddSign0},
+    };
+    ASM(p, ops[op][width], A_REG(mask), A_REG(a), A_REG(b));
+}
+
+static void is_zero(struct asm_program * p, int width, struct asm_reg mask, struct asm_reg a) {
+    static const int ops[LANE_WIDTHS] = {AIE2P_VEQZ_8, AIE2P_VEQZ_16, AIE2P_VEQZ_32};
+    ASM(p, ops[width], A_REG(mask), A_REG(a));
+}
+
+static void select(struct asm_program * p, int width, struct asm_reg d, struct asm_reg a,
+                   struct asm_reg b, struct asm_reg mask) {
+    static const int ops[LANE_WIDTHS] = {AIE2P_VSEL_8, AIE2P_VSEL_16, AIE2P_VSEL_32};
+    ASM(p, ops[width], A_REG(d), A_REG(a), A_REG(b), A_REG(mask));
+}
+
+static void add_or_sub(struct asm_program * p, int width, struct asm_reg d, struct asm_reg a,
+                       struct asm_reg b, struct asm_reg mask) {
+    static const int ops[LANE_WIDTHS] = {AIE2P_VADDSUB_8, AIE2P_VADDSUB_16, AIE2P_VADDSUB_32};
+    ASM(p, ops[width], A_REG(d), A_REG(a), A_REG(b), A_REG(mask));
+}
+
+static void shift_bytes(struct asm_program * p, struct asm_reg d, struct asm_reg a,
+                        struct asm_reg b, struct asm_reg bytes) {
+    ASM(p, AIE2P_VSHIFT, A_REG(d), A_REG(a), A_REG(b), A_REG(bytes));
+}
+
+static void shuffle(struct asm_program * p, struct asm_reg d, struct asm_reg a, struct asm_reg b,
+                    struct asm_reg pattern) {
+    ASM(p, AIE2P_VSHUFFLE_vec_shuffle_x, A_REG(d), A_REG(a), A_REG(b), A_REG(pattern));
+}
+
+// Of an accumulator for two values, each from its half of the vector.
+static void widen_16(struct asm_program * p, struct asm_reg acc, struct asm_reg a,
+                     struct asm_reg shift) {
+    struct asm_reg values[2];
+    int n = values_of(p, acc, values);
+    for (int i = 0; i < n; i++) {
+        ASM(p, AIE2P_VUPS_2x_mv_ups_w2b_upsSign1, A_REG(values[i]),
+            A_REG(n > 1 ? asm_half(a, i) : a), A_REG(shift));
+    }
+}
+
+static void narrow_16(struct asm_program * p, struct asm_reg d, struct asm_reg acc,
+                      struct asm_reg shift) {
+    ASM(p, AIE2P_VSRS_2x_mv_w_srs_bm_srsSign1, A_REG(d), A_REG(lanes_in(p, acc)), A_REG(shift));
+}
+
+// ---- products and quotients of integer lanes ----
+
+// Multiplier configurations, unsigned (the low bits of a product do not care): 32 lanes of 16 bits,
+// 64-bit sums; the same with the accumulator 16 bits up first; 64 lanes of 8 bits, 32-bit sums.
+enum { MUL_16 = 0x5a, MUL_16_RAISED = 0x45a, MUL_8 = 0x28 };
+
+// Shuffles: even ones of a vector's 16-bit elements, then its odd ones; the even elements of two
+// vectors, of 16 and of 32 bits.
+enum { SHUFFLE_SPLIT = 44, SHUFFLE_EVEN_16 = 2, SHUFFLE_EVEN_32 = 4 };
+
+static struct asm_reg shift_amount(struct asm_program * p, int amount) {
+    struct asm_reg s = asm_local(p, ASM_S);
+    emit_set_shift(p, s, amount);
+    return s;
+}
+
+static void shuffled_into(struct asm_program * p, struct asm_reg d, struct asm_reg a,
+                          struct asm_reg b, int pattern) {
+    shuffle(p, d, a, b, scalar(p, pattern));
+}
+
+// The upper half of a vector where the lower one stands.
+static struct asm_reg upper(struct asm_program * p, struct asm_reg a) {
+    struct asm_reg d = asm_local(p, ASM_X);
+    shift_bytes(p, d, a, a, scalar(p, 32));
+    return d;
+}
+
+// The lower words of the 64-bit lanes of half an accumulator.
+static void low_words(struct asm_program * p, struct asm_reg d, struct asm_reg acc, int half) {
+    struct asm_reg x[2];
+    for (int i = 0; i < 2; i++) {
+        x[i] = asm_local(p, ASM_X);
+        move(p, x[i], asm_quarter(acc, 2 * half + i));
+    }
+    shuffled_into(p, d, x[0], x[1], SHUFFLE_EVEN_32);
+}
+
+static void multiply_16(struct asm_program * p, struct asm_reg d, struct asm_reg a,
+                        struct asm_reg b) {
+    struct asm_reg acc = asm_local(p, ASM_CM), low[2];
+    ASM(p, AIE2P_VMUL_vmul_cm_core_X_X, A_REG(acc), A_REG(a), A_REG(b), A_REG(scalar(p, MUL_16)));
+    for (int half = 0; half < 2; half++) {
+        low[half] = asm_local(p, ASM_X);
+        low_words(p, low[half], acc, half);
+    }
+    shuffled_into(p, d, low[0], low[1], SHUFFLE_EVEN_16);
+}
+
+// With 16-bit halves, (al bh + ah bl) << 16 + al bl, in the lower lanes.
+static void multiply_32(struct asm_program * p, struct asm_reg d, struct asm_reg a,
+                        struct asm_reg b) {
+    struct asm_reg al = asm_local(p, ASM_X), bl = asm_local(p, ASM_X), plain = scalar(p, MUL_16);
+    shuffled_into(p, al, a, a, SHUFFLE_SPLIT); // al, ah
+    shuffled_into(p, bl, b, b, SHUFFLE_SPLIT);
+    struct asm_reg ah = upper(p, al), bh = upper(p, bl), sum[3];
+    for (int i = 0; i < 3; i++) {
+        sum[i] = asm_local(p, ASM_CM);
+    }
+    ASM(p, AIE2P_VMUL_vmul_cm_core_X_X, A_REG(sum[0]), A_REG(al), A_REG(bh), A_REG(plain));
+    ASM(p, AIE2P_VMAC_vmul_cm_core_X_X, A_REG(sum[1]), A_REG(sum[0]), A_REG(ah), A_REG(bl),
+        A_REG(plain));
+    ASM(p, AIE2P_VMAC_vmul_cm_core_X_X, A_REG(sum[2]), A_REG(sum[1]), A_REG(al), A_REG(bl),
+        A_REG(scalar(p, MUL_16_RAISED)));
+    low_words(p, d, sum[2], 0);
+}
+
+static void multiply_8(struct asm_program * p, struct asm_reg d, struct asm_reg a,
+                       struct asm_reg b) {
+    struct asm_reg acc = asm_local(p, ASM_CM);
+    ASM(p, AIE2P_VMUL_vmul_cm_core_X_X, A_REG(acc), A_REG(a), A_REG(b), A_REG(scalar(p, MUL_8)));
+    ASM(p, AIE2P_VSRS_4x_mv_x_srs_dm_srsSign0, A_REG(d), A_REG(acc), A_REG(shift_amount(p, 0)));
+}
+
+static void multiply(struct asm_program * p, int width, struct asm_reg d, struct asm_reg a,
+                     struct asm_reg b, struct emit_place zeros) {
+    (void) zeros;
+    static void (*const by_width[LANE_WIDTHS])(struct asm_program *, struct asm_reg, struct asm_reg,
+                                               struct asm_reg) = {multiply_8, multiply_16,
+                                                                  multiply_32};
+    by_width[width](p, d, a, b);
+}
+
+// Lanes of 8 and 16 bits go to 32, those of 32 to 64, which is a mode: a program of 32-bit lanes
+// widens and narrows nothing else.
+static void raise(struct asm_program * p, int width, struct emit_raised * d, struct asm_reg a) {
+    struct asm_reg s = shift_amount(p, (8 << width) - 1);
+    d->acc[0] = asm_local(p, ASM_CM);
+    if (width == LANE_8) {
+        ASM(p, AIE2P_VUPS_4x_mv_ups_x2d_upsSign0, A_REG(d->acc[0]), A_REG(a), A_REG(s));
+        return;
+    }
+    if (width == LANE_32) {
+        control(p, AIE_CRP_UPS_MODE, 1);
+        control(p, AIE_CRP_SRS_MODE, 1);
+    }
+    ASM(p, AIE2P_VUPS_2x_mv_ups_x2c_upsSign0, A_REG(asm_half(d->acc[0], 0)), A_REG(a), A_REG(s));
+}
+
+static void lower(struct asm_program * p, int width, struct asm_reg d, const struct emit_raised * a,
+                  int shift) {
+    struct asm_reg s = shift_amount(p, shift);
+    if (width == LANE_8) {
+        ASM(p, AIE2P_VSRS_4x_mv_x_srs_dm_srsSign0, A_REG(d), A_REG(a->acc[0]), A_REG(s));
+    } else {
+        ASM(p, AIE2P_VSRS_2x_mv_x_srs_cm_srsSign0, A_REG(d), A_REG(asm_half(a->acc[0], 0)),
+            A_REG(s));
+    }
+}
+
+// ---- f32 lanes ----
+
+// Whole accumulators: all the values that they hold at once.
+static void whole(struct asm_program * p, int op, struct asm_reg d, struct asm_reg a,
+                  struct asm_reg b, struct asm_reg config) {
+    if (d.part >= 0 || a.part >= 0 || b.part >= 0) {
+        asm_misuse(p, "asm: a sum of parts of accumulators is not yet there on aie2p");
+        return;
+    }
+    ASM(p, op, A_REG(d), A_REG(a), A_REG(b), A_REG(config));
+}
+
+static void f_add(struct asm_program * p, struct asm_reg d, struct asm_reg a, struct asm_reg b,
+                  struct asm_reg config) {
+    whole(p, AIE2P_VADD_f_vmac_cm2_add_reg, d, a, b, config);
+}
+
+static void f_sub(struct asm_program * p, struct asm_reg d, struct asm_reg a, struct asm_reg b,
+                  struct asm_reg config) {
+    whole(p, AIE2P_VSUB_f_vmac_cm2_add_reg, d, a, b, config);
+}
+
+static void acc_add(struct asm_program * p, struct asm_reg d, struct asm_reg a, struct asm_reg b,
+                    struct asm_reg config) {
+    whole(p, AIE2P_VADD_vmac_cm2_add_reg, d, a, b, config);
+}
+
+static void mul(struct asm_program * p, struct asm_reg d, struct asm_reg a, struct asm_reg b,
+                struct asm_reg config) {
+    struct asm_reg a2 = upper(p, a), b2 = upper(p, b), first = asm_local(p, ASM_BM);
+    ASM(p, AIE2P_VMUL_f_vmul_bf_vmul_bf_core_X_X, A_REG(first), A_REG(a2), A_REG(b2),
+        A_REG(config));
+    ASM(p, AIE2P_VMAC_f_vmac_bf_vmul_bf_core_X_X, A_REG(d), A_REG(first), A_REG(a), A_REG(b),
+        A_REG(config));
+}
+
+static void twice(struct asm_program * p, int op, struct asm_reg d, struct asm_reg c,
+                  struct asm_reg a, struct asm_reg b, struct asm_reg config) {
+    struct asm_reg a2 = upper(p, a), b2 = upper(p, b), first = asm_local(p, ASM_BM);
+    ASM(p, op, A_REG(first), A_REG(c), A_REG(a2), A_REG(b2), A_REG(config));
+    ASM(p, op, A_REG(d), A_REG(first), A_REG(a), A_REG(b), A_REG(config));
+}
+
+static void mac(struct asm_program * p, struct asm_reg d, struct asm_reg c, struct asm_reg a,
+                struct asm_reg b, struct asm_reg config) {
+    twice(p, AIE2P_VMAC_f_vmac_bf_vmul_bf_core_X_X, d, c, a, b, config);
+}
+
+static void msc(struct asm_program * p, struct asm_reg d, struct asm_reg c, struct asm_reg a,
+                struct asm_reg b, struct asm_reg config) {
+    twice(p, AIE2P_VMSC_f_vmac_bf_vmul_bf_core_X_X, d, c, a, b, config);
+}
+
+const struct aie_verbs verbs_aie2p = {
+#define V(name, parameters, arguments) .name = name,
+#include "verbs.def"
+#undef V
+};
