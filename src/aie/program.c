@@ -4,6 +4,7 @@
 #include "aie.h"
 
 #include "ops/convert/convert.h"
+#include "ops/mixed.h"
 #include "ops/mul-mat/mul-mat.h"
 #include "ops/ops.h"
 #include "ops/rows/rows.h"
@@ -63,23 +64,130 @@ static bool same_program(const struct kernel_spec * spec, int i, struct kernel_s
     return i == 0;
 }
 
+// One program where all kernels of the op are in the mixed PDI or none is, else that and one with
+// the program in all cores.
+static bool by_size(const struct kernel_spec * spec, int i, struct kernel_spec * out) {
+    static const int64_t sizes[] = {1, 16384}; // rows of 1,024
+    *out = *spec;
+    for (int t = 0; t < spec->n_inputs && i > 0; t++) {
+        out->inputs[t] = packed(spec->inputs[t].dtype, 1024, sizes[i - 1]);
+    }
+    out->output = i > 0 ? packed(spec->output.dtype, 1024, sizes[i - 1]) : spec->output;
+    return i == 0 || (i <= 2 && aie_supports(out, NULL) == ST_OK);
+}
+
 // ---- the families ----
 
+typedef enum status image_fn(const struct kernel_spec *, struct array_program *, struct error *);
+
 static const struct {
-    enum status (*pdi)(const struct kernel_spec *, uint8_t **, size_t *, struct error *);
+    image_fn * image; // what a core is loaded with
     // Kernels of other programs that serve other shapes, see aie_related.
     bool (*related)(const struct kernel_spec *, int i, struct kernel_spec *);
 } families[KERNEL_FAMILIES] = {
-    [KERNEL_ELEMENTWISE] = {.pdi = elementwise_pdi, .related = same_program},
-    [KERNEL_ROWS] = {.pdi = rows_pdi, .related = same_program},
-    [KERNEL_PRODUCT] = {.pdi = mul_mat_pdi, .related = product_related},
-    [KERNEL_CONVERSION] = {.pdi = convert_pdi, .related = same_program},
+    [KERNEL_ELEMENTWISE] = {.image = elementwise_image, .related = by_size},
+    [KERNEL_ROWS] = {.image = rows_image, .related = by_size},
+    [KERNEL_PRODUCT] = {.image = mul_mat_image, .related = product_related},
+    [KERNEL_CONVERSION] = {.related = same_program},
 };
+
+// ---- PDIs ----
+
+// A column's cores have a program each, or none.
+static enum status write_pdi(const struct kernel_spec * spec, enum spread_kind kind,
+                             const struct array_program * const cores[SPREAD_CORES], uint8_t ** pdi,
+                             size_t * size, struct error * err) {
+    struct array a;
+    uint8_t locks[SPREAD_LOCKS + MM_MEM_LOCKS];
+    int n_locks = 0;
+    spread_locks(locks);
+    memcpy(locks + SPREAD_LOCKS, mm_mem_lock_init, MM_MEM_LOCKS);
+    array_begin(&a, spec->arch);
+    for (int col = 0; col < ops_columns(spec); col++) {
+        for (int i = 0; i < SPREAD_CORES; i++) {
+            if (cores[i]) {
+                array_core(&a, col, ARRAY_ROW_CORE + i, cores[i]);
+                n_locks = cores[i]->mem_locks > n_locks ? cores[i]->mem_locks : n_locks;
+            }
+        }
+        array_mem(&a, col, locks, n_locks);
+        spread_column(&a, col, kind);
+    }
+    return array_end(&a, pdi, size, err);
+}
+
+// What the mixed PDI holds: for each program a kernel that runs on it.
+enum { MIXED_PROGRAMS = 3 };
+
+static const struct {
+    enum kernel_op op;
+    enum dtype in, out;
+    int n_inputs, first_core, n_cores;
+} mixed[MIXED_PROGRAMS] = {
+    {KERNEL_OP_ADD, DTYPE_F32, DTYPE_F32, 2, MIXED_ELEMENTWISE, 1},
+    {KERNEL_OP_RMS_NORM, DTYPE_F32, DTYPE_F32, 1, MIXED_ROWS, 1},
+    {KERNEL_OP_MUL_MAT, DTYPE_BF16, DTYPE_F32, 2, MIXED_PRODUCT, SPREAD_PAIR},
+};
+
+static enum status mixed_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
+                             struct error * err) {
+    struct array_program programs[MIXED_PROGRAMS] = {0};
+    const struct array_program * cores[SPREAD_CORES] = {0};
+    enum status st = ST_OK;
+    for (int i = 0; i < MIXED_PROGRAMS && st == ST_OK; i++) {
+        struct tensor in = packed(mixed[i].in, 64, 1);
+        struct kernel_spec one = {.op = mixed[i].op,
+                                  .arch = spec->arch,
+                                  .n_inputs = mixed[i].n_inputs,
+                                  .inputs = {in, in},
+                                  .output = packed(mixed[i].out, 64, 1)};
+        st = families[kernel_op_info(one.op)->family].image(&one, &programs[i], err);
+        for (int c = 0; c < mixed[i].n_cores; c++) {
+            cores[mixed[i].first_core + c] = &programs[i];
+        }
+    }
+    if (st == ST_OK) {
+        st = write_pdi(spec, SPREAD_MIXED, cores, pdi, size, err);
+    }
+    for (int i = 0; i < MIXED_PROGRAMS; i++) {
+        array_program_free(&programs[i]);
+    }
+    return st;
+}
+
+// One program: in all cores, or where products have it.
+static enum status single_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
+                              struct error * err) {
+    enum kernel_family family = kernel_op_info(spec->op)->family;
+    struct array_program program = {0};
+    enum status st = families[family].image(spec, &program, err);
+    if (st == ST_OK && family == KERNEL_PRODUCT && !mul_mat_is_vector(spec)) {
+        st = mul_mat_pdi(spec, &program, pdi, size, err);
+    } else if (st == ST_OK) {
+        const struct array_program * cores[SPREAD_CORES] = {0};
+        for (int i = family == KERNEL_PRODUCT ? MIXED_PRODUCT : 0; i < SPREAD_CORES; i++) {
+            cores[i] = &program;
+        }
+        st = write_pdi(spec, family == KERNEL_PRODUCT ? SPREAD_MIXED : SPREAD_ALIKE, cores, pdi,
+                       size, err);
+    }
+    array_program_free(&program);
+    return st;
+}
 
 enum status aie_compile_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
                             struct error * err) {
     enum status st = aie_supports(spec, err);
-    return st == ST_OK ? families[kernel_op_info(spec->op)->family].pdi(spec, pdi, size, err) : st;
+    if (st != ST_OK) {
+        return st;
+    }
+    if (!families[kernel_op_info(spec->op)->family].image) {
+        return convert_pdi(spec, pdi, size, err);
+    }
+    char name[KERNEL_NAME_MAX];
+    aie_program_name(spec, name);
+    bool is_mixed = !strncmp(name, MIXED_NAME, sizeof MIXED_NAME - 1);
+    return (is_mixed ? mixed_pdi : single_pdi)(spec, pdi, size, err);
 }
 
 enum status aie_compile(const struct kernel_spec * spec, struct kernel_code * out,

@@ -87,13 +87,28 @@ struct array_port { // a DMA channel of a shim, memtile or core tile
     int col, row, channel;
 };
 
+// What a core is loaded with: its program, the first values of its locks, and the first content of
+// some of its data memory.
+enum { ARRAY_PROGRAM_DATA = 2 };
+struct array_program {
+    uint8_t * code; // malloc'ed
+    size_t size;
+    const uint8_t * locks;
+    int n_locks;
+    int mem_locks; // of the memtile that its streams hang on, from the first on
+    struct array_data {
+        uint32_t at;
+        uint8_t * bytes; // malloc'ed
+        size_t size;
+    } data[ARRAY_PROGRAM_DATA];
+};
+// A copy of what the next part of data memory begins with.
+enum status array_program_data(struct array_program * p, uint32_t at, const uint8_t * bytes,
+                               size_t size, struct error * err);
+void array_program_free(struct array_program * p);
+
 void array_begin(struct array * a, enum aie_arch arch);
-// Program and lock values of the core at (col, row).
-void array_core(struct array * a, int col, int row, const uint8_t * program, size_t size,
-                const uint8_t * lock_values, int n_locks);
-// First content of a core tile's data memory.
-void array_data(struct array * a, int col, int row, uint32_t address, const uint8_t * bytes,
-                size_t size);
+void array_core(struct array * a, int col, int row, const struct array_program * p);
 // Lock values of a column's memtile.
 void array_mem(struct array * a, int col, const uint8_t * lock_values, int n_locks);
 // A stream from an MM2S channel to one or more S2MM channels; each of these gets every word, at the

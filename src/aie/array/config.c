@@ -2,6 +2,9 @@
 // then locks and switches (route.c); last the cores are let go.
 #include "array.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 enum {
     CORE_ENABLE = 1,
     CORE_RESET = 2,
@@ -32,19 +35,35 @@ static void write_bytes(struct array * a, struct cdo * to, uint32_t addr, const 
     buf_free(&words);
 }
 
-void array_data(struct array * a, int col, int row, uint32_t address, const uint8_t * bytes,
-                size_t size) {
-    write_bytes(a, &a->setup, image_addr(col, row, address), bytes, size);
+enum status array_program_data(struct array_program * p, uint32_t at, const uint8_t * bytes,
+                               size_t size, struct error * err) {
+    struct array_data * d = p->data;
+    while (d->size) {
+        d++;
+    }
+    *d = (struct array_data){.at = at, .bytes = malloc(size), .size = size};
+    if (!d->bytes) {
+        d->size = 0;
+        return error_set(err, ST_NO_MEMORY, "array: out of memory");
+    }
+    memcpy(d->bytes, bytes, size);
+    return ST_OK;
 }
 
-void array_core(struct array * a, int col, int row, const uint8_t * program, size_t size,
-                const uint8_t * lock_values, int n_locks) {
+void array_program_free(struct array_program * p) {
+    free(p->code);
+    for (int i = 0; i < ARRAY_PROGRAM_DATA; i++) {
+        free(p->data[i].bytes);
+    }
+}
+
+void array_core(struct array * a, int col, int row, const struct array_program * p) {
     uint32_t base = image_addr(col, row, 0);
     cdo_mask_write(&a->programs, base + CORE_CONTROL, CORE_ENABLE, 0);
     for (int i = 0; i < 4; i++) {
         cdo_mask_write(&a->programs, base + core_dma_controls[i], DMA_RESET, DMA_RESET);
     }
-    write_bytes(a, &a->programs, base + CORE_PROGRAM, program, size);
+    write_bytes(a, &a->programs, base + CORE_PROGRAM, p->code, p->size);
     for (int i = 0; i < 4; i++) {
         cdo_mask_write(&a->programs, base + core_dma_controls[i], DMA_RESET, 0);
     }
@@ -53,7 +72,10 @@ void array_core(struct array * a, int col, int row, const uint8_t * program, siz
     cdo_mask_write(&a->setup, base + CORE_CONTROL, CORE_RESET, 0);
     for (int i = 0; i < ARRAY_CORE_LOCKS; i++) {
         cdo_write(&a->setup, base + CORE_LOCK + 0x10 * (uint32_t) i,
-                  i < n_locks ? lock_values[i] : 0);
+                  i < p->n_locks ? p->locks[i] : 0);
+    }
+    for (int i = 0; i < ARRAY_PROGRAM_DATA && p->data[i].size; i++) {
+        write_bytes(a, &a->setup, base + p->data[i].at, p->data[i].bytes, p->data[i].size);
     }
     cdo_mask_write(&a->enable, base + CORE_CONTROL, CORE_ENABLE, CORE_ENABLE);
 }

@@ -2,11 +2,11 @@
 #include "spread.h"
 
 // Channels of a memtile.
-enum { IN_A = 0, IN_B = 1, IN_OUT = 2, OUT_CORE = 0, OUT_OUT = 4, OUT_LONE_B = 5 };
+enum { IN_A = 0, IN_B = 1, IN_OUT = 2, OUT_CORE = 0, OUT_OUT = 4, OUT_SECOND = 5 };
 
 // Locks of a memtile: a pair for each stream of each core, and another for a and b where they are
 // held, which count parts. How many, the instruction stream tells.
-enum { LOCK_WORD = 6 * SPREAD_CORES, LOCK_HELD };
+enum { LOCK_WORD = SPREAD_PLAIN_LOCKS - 1, LOCK_HELD };
 
 enum { SLOT_WORDS = SPREAD_MOST_WORDS, WORD_AT = ARRAY_MEM_BYTES - 32 };
 
@@ -51,6 +51,11 @@ static void regroup(struct spread_stream * t) {
     *t = (struct spread_stream){.full = words / block, .chunk = block, .last = words % block};
 }
 
+// A core's number in its column.
+static int seat(const struct spread * s, int core) {
+    return s->first + core;
+}
+
 static uint32_t rounds(const struct spread * s, int stream) {
     return s->streams[stream].full / (uint32_t) s->cores;
 }
@@ -83,8 +88,8 @@ uint32_t spread_chunks(const struct spread * s, int core) {
     return full_chunks(s, SPREAD_A, core) + spread_has_last(s, core);
 }
 
-struct flow_tile spread_core(int col, int core) {
-    return (struct flow_tile){col, ARRAY_ROW_CORE + core};
+struct flow_tile spread_core(const struct spread * s, int col, int core) {
+    return (struct flow_tile){col, ARRAY_ROW_CORE + seat(s, core)};
 }
 
 static bool is_there(const struct spread * s, int stream) {
@@ -97,7 +102,7 @@ static bool is_held(const struct spread * s) {
 
 // One core alone gets b by a channel of its own, so that both inputs come at full speed.
 static bool lone_b(const struct spread * s) {
-    return s->cores == 1 && !is_held(s);
+    return s->cores == 1 && !is_held(s) && !s->mixed;
 }
 
 // A chunk of a with b's behind it.
@@ -107,13 +112,15 @@ static bool b_follows(const struct spread * s, int stream) {
 
 // ---- configuration ----
 
-void spread_column(struct array * a, int col, bool holds) {
-    uint8_t locks[SPREAD_LOCKS] = {0};
-    for (int i = 0; i < 3 * SPREAD_CORES; i++) {
-        locks[2 * i] = 2; // buffers are empty
+void spread_locks(uint8_t locks[SPREAD_LOCKS]) {
+    for (int i = 0; i < SPREAD_LOCKS; i++) {
+        locks[i] = i < LOCK_WORD && i % 2 == 0 ? 2 : 0; // buffers are empty
     }
-    array_mem(a, col, locks, holds ? SPREAD_LOCKS : LOCK_HELD);
+}
+
+void spread_column(struct array * a, int col, enum spread_kind kind) {
     struct array_port shim = {col, ARRAY_ROW_SHIM, 0}, mem = {col, ARRAY_ROW_MEM, 0};
+    struct array_port second[SPREAD_PAIR] = {{col, ARRAY_ROW_CORE, 1}};
     for (int i = 0; i < 2; i++) {
         shim.channel = mem.channel = i;
         array_route(a, shim, &mem, 1);
@@ -125,8 +132,11 @@ void spread_column(struct array * a, int col, bool holds) {
         mem.channel = IN_OUT + i;
         array_route(a, core, &mem, 1);
     }
-    mem.channel = OUT_LONE_B;
-    array_route(a, mem, &(struct array_port){col, ARRAY_ROW_CORE, 1}, 1);
+    for (int i = 0; i < SPREAD_PAIR && kind == SPREAD_MIXED; i++) {
+        second[i] = (struct array_port){col, ARRAY_ROW_CORE + SPREAD_CORES - SPREAD_PAIR + i, 1};
+    }
+    mem.channel = OUT_SECOND;
+    array_route(a, mem, second, kind == SPREAD_MIXED ? SPREAD_PAIR : 1);
     mem.channel = OUT_OUT;
     shim.channel = 0;
     array_route(a, mem, &shim, 1);
@@ -164,26 +174,39 @@ static uint32_t held_all(const struct spread_held * h) { // of a core; results h
     return held_words(h, SPREAD_A) + held_words(h, SPREAD_B) + 2 * held_words(h, SPREAD_OUT);
 }
 
+// Cycles until all is done, and for telling everyone.
+static uint64_t crew_cycles(const struct spread_work * w, uint64_t words, struct spread_crew crew) {
+    enum { COLUMN = 4500 }; // for telling one
+    uint64_t columns = (uint64_t) crew.columns, all = columns * (uint64_t) crew.cores;
+    uint64_t flow = words / columns, work = w->cycles / all;
+    return (work > flow ? work : flow) + all * w->telling + columns * COLUMN;
+}
+
+// The mixed PDI is the one that stays in the array; to load another one and that again would pay
+// where it saves more than a third of what a load takes.
 struct spread_crew spread_crew_for(const struct spread_work * w) {
-    enum { COLUMN = 4500 }; // cycles for telling one
-    uint64_t least = UINT64_MAX;
-    struct spread_crew best = {1, 1};
+    enum { LOAD = 200000 };
+    uint64_t least = UINT64_MAX, least_mixed = UINT64_MAX;
+    struct spread_crew best = {1, 1, false}, mixed = {1, 1, true};
     for (int columns = w->least_columns;;) {
         for (int cores = 1; cores <= w->most_cores; cores *= 2) {
-            uint64_t all = (uint64_t) (columns * cores);
-            if (cores > 1 && w->shares && w->shares < all) {
+            struct spread_crew crew = {columns, cores, false};
+            if (cores > 1 && w->shares && w->shares < (uint64_t) (columns * cores)) {
                 break; // some would get nothing
             }
-            uint64_t flow = w->words / (uint64_t) columns, work = w->cycles / all;
-            uint64_t cycles =
-                (work > flow ? work : flow) + all * w->telling + (uint64_t) columns * COLUMN;
+            uint64_t cycles = crew_cycles(w, w->words, crew);
             if (cycles < least) {
                 least = cycles;
-                best = (struct spread_crew){columns, cores};
+                best = crew;
             }
         }
+        uint64_t cycles = crew_cycles(w, w->all_words, (struct spread_crew){columns, 1, true});
+        if (cycles < least_mixed) {
+            least_mixed = cycles;
+            mixed.columns = columns;
+        }
         if (columns == w->most_columns) {
-            return best;
+            return w->may_mix && least_mixed < least + LOAD ? mixed : best;
         }
         columns = 2 * columns < w->most_columns ? 2 * columns : w->most_columns;
     }
@@ -205,7 +228,7 @@ static uint32_t slot_words(const struct spread * s, int stream) {
 
 static uint32_t slot_at(const struct spread * s, int stream, int core) {
     if (!is_held(s)) {
-        return 4 * (uint32_t) (2 * (SPREAD_STREAMS * core + stream)) * SLOT_WORDS;
+        return 4 * (uint32_t) (2 * (SPREAD_STREAMS * seat(s, core) + stream)) * SLOT_WORDS;
     }
     uint32_t at = (uint32_t) core * held_all(&s->held);
     for (int i = 0; i < stream; i++) {
@@ -214,14 +237,14 @@ static uint32_t slot_at(const struct spread * s, int stream, int core) {
     return 4 * at;
 }
 
-static int held_lock(int stream, int core) {
-    return LOCK_HELD + 2 * (2 * core + stream);
+static int held_lock(const struct spread * s, int stream, int core) {
+    return LOCK_HELD + 2 * (2 * seat(s, core) + stream);
 }
 
 // A buffer of a core's stream in the memtile, being filled or emptied.
 static struct array_bd slot_bd(const struct spread * s, int stream, int core, bool fills,
                                uint32_t words) {
-    int empty = 2 * (SPREAD_STREAMS * core + stream), full = empty + 1;
+    int empty = 2 * (SPREAD_STREAMS * seat(s, core) + stream), full = empty + 1;
     return (struct array_bd){
         .address = slot_at(s, stream, core),
         .words = words,
@@ -243,7 +266,7 @@ static struct array_bd held_bd(const struct spread * s, int stream, int core, bo
         return slot_bd(s, stream, core, fills, fills ? h->parts * part : s->streams[stream].chunk);
     }
     struct array_bd d = slot_bd(s, stream, core, fills, fills ? s->streams[stream].chunk : part);
-    int times = fills ? (int) (h->parts * h->passes) : 1, empty = held_lock(stream, core);
+    int times = fills ? (int) (h->parts * h->passes) : 1, empty = held_lock(s, stream, core);
     d.acquire = fills ? empty : empty + 1;
     d.release = fills ? empty + 1 : empty;
     d.acquire_value = -times;
@@ -260,15 +283,16 @@ static struct array_bd full_bd(const struct spread * s, int stream, int core, bo
 
 // Buffers of a stream of a core, filled and sent on.
 static void put_stream(struct mem_bds * m, const struct spread * s, int stream, int core) {
-    const struct bds * own = &bds[core][stream];
+    const struct bds * own = &bds[seat(s, core)][stream];
     struct array_bd fill = full_bd(s, stream, core, true);
     struct array_bd send = full_bd(s, stream, core, false);
     if (core + 1 < s->cores) { // channels that all cores share go on to the next
+        const struct bds * next = &bds[seat(s, core + 1)][stream];
         *(stream == SPREAD_OUT ? &send.next : &fill.next) =
-            stream == SPREAD_OUT ? bds[core + 1][stream].send : bds[core + 1][stream].fill;
+            stream == SPREAD_OUT ? next->send : next->fill;
     }
     if (b_follows(s, stream)) {
-        send.next = bds[core][SPREAD_B].send;
+        send.next = bds[seat(s, core)][SPREAD_B].send;
     }
     put(m, own->fill, &fill);
     put(m, stream == SPREAD_B && lone_b(s) ? BD_LONE_B : own->send, &send);
@@ -276,13 +300,13 @@ static void put_stream(struct mem_bds * m, const struct spread * s, int stream, 
 
 // The last chunk: no turns to take, in the buffer whose turn it is.
 static void put_last(struct mem_bds * m, const struct spread * s, int stream, int core) {
-    const struct bds * own = &last_bds[core % 2][stream];
+    const struct bds *last = last_bds[seat(s, core) % 2], *own = &last[stream];
     for (int fills = 0; fills < 2; fills++) {
         struct array_bd d = slot_bd(s, stream, core, fills, s->streams[stream].last);
         d.iterations = 0;
         d.address += full_chunks(s, stream, core) % 2 * 4 * SLOT_WORDS;
         if (!fills && b_follows(s, stream)) {
-            d.next = last_bds[core % 2][SPREAD_B].send;
+            d.next = last[SPREAD_B].send;
         }
         bool lone = !fills && stream == SPREAD_B && lone_b(s);
         put(m, lone ? BD_LAST_LONE_B : fills ? own->fill : own->send, &d);
@@ -304,7 +328,7 @@ static void put_word(struct mem_bds * m, const struct spread * s) {
                                    .acquire = LOCK_WORD,
                                    .acquire_value = -1,
                                    .release = -1};
-            put(m, word_bds[i], &out);
+            put(m, word_bds[seat(s, i)], &out);
             in.release_value++;
         }
     }
@@ -327,8 +351,8 @@ static void push_shared(const struct flow * f, int col, const struct spread * s)
         push_in(f, col, IN_B, BD_WORD_IN, 1);
     }
     for (int i = 0; i < SPREAD_STREAMS; i++) {
-        const struct bds *first = &bds[0][i], *last = &last_bds[0][i];
-        const struct bds * tail = &bds[(s->cores - rest(s, i)) % SPREAD_CORES][i];
+        const struct bds *first = &bds[s->first][i], *last = &last_bds[0][i];
+        const struct bds * tail = &bds[(s->first + s->cores - rest(s, i)) % SPREAD_CORES][i];
         if (i == SPREAD_OUT) {
             push_out(f, col, OUT_OUT, first->send, rounds(s, i));
             push_out(f, col, OUT_OUT, tail->send, rest(s, i) > 0);
@@ -342,16 +366,17 @@ static void push_shared(const struct flow * f, int col, const struct spread * s)
 }
 
 static void push_core(const struct flow * f, int col, const struct spread * s, int core) {
-    const struct bds *own = bds[core], *last = last_bds[core % 2];
-    push_out(f, col, OUT_CORE + core, word_bds[core], s->word.there);
-    push_out(f, col, OUT_CORE + core, own[SPREAD_A].send, runs_of(s, SPREAD_A, core));
-    push_out(f, col, OUT_CORE + core, last[SPREAD_A].send, has_last(s, SPREAD_A, core));
+    int at = seat(s, core);
+    const struct bds *own = bds[at], *last = last_bds[at % 2];
+    push_out(f, col, OUT_CORE + at, word_bds[at], s->word.there);
+    push_out(f, col, OUT_CORE + at, own[SPREAD_A].send, runs_of(s, SPREAD_A, core));
+    push_out(f, col, OUT_CORE + at, last[SPREAD_A].send, has_last(s, SPREAD_A, core));
     if (lone_b(s)) {
-        push_out(f, col, OUT_LONE_B, BD_LONE_B, full_chunks(s, SPREAD_B, core));
-        push_out(f, col, OUT_LONE_B, BD_LAST_LONE_B, has_last(s, SPREAD_B, core));
+        push_out(f, col, OUT_SECOND, BD_LONE_B, full_chunks(s, SPREAD_B, core));
+        push_out(f, col, OUT_SECOND, BD_LAST_LONE_B, has_last(s, SPREAD_B, core));
     }
-    push_in(f, col, IN_OUT + core, own[SPREAD_OUT].fill, full_chunks(s, SPREAD_OUT, core));
-    push_in(f, col, IN_OUT + core, last[SPREAD_OUT].fill, has_last(s, SPREAD_OUT, core));
+    push_in(f, col, IN_OUT + at, own[SPREAD_OUT].fill, full_chunks(s, SPREAD_OUT, core));
+    push_in(f, col, IN_OUT + at, last[SPREAD_OUT].fill, has_last(s, SPREAD_OUT, core));
 }
 
 // ---- cores ----
@@ -388,7 +413,7 @@ static void write_core_bd(const struct flow * f, const struct spread * s, struct
 static void start_core(const struct flow * f, int col, const struct spread * s, int core) {
     static const uint32_t queues[SPREAD_STREAMS] = {CORE_S2MM_QUEUE, CORE_S2MM_QUEUE + 8,
                                                     CORE_MM2S_QUEUE};
-    struct flow_tile at = spread_core(col, core);
+    struct flow_tile at = spread_core(s, col, core);
     if (s->word.there) {
         flow_core_bd(f, at, CORE_WORD,
                      &(struct array_bd){.address = s->word.address,
@@ -416,7 +441,7 @@ static void start_core(const struct flow * f, int col, const struct spread * s, 
 static void set_held(const struct flow * f, int col, const struct spread * s, uint32_t parts) {
     for (int core = 0; core < s->cores; core++) {
         for (int i = SPREAD_A; i <= SPREAD_B && is_held(s); i++) {
-            uint32_t lock = MEM_LOCK + 0x10 * (uint32_t) held_lock(i, core);
+            uint32_t lock = MEM_LOCK + 0x10 * (uint32_t) held_lock(s, i, core);
             if (is_there(s, i)) {
                 txn_write(f->t, image_addr(col, ARRAY_ROW_MEM, lock), parts);
             }
@@ -452,7 +477,9 @@ static void start_memtile(const struct flow * f, int col, const struct spread * 
 void spread_start(const struct flow * f, int col, const struct spread * s) {
     struct spread mem = *s;
     for (int i = 0; i < SPREAD_STREAMS && s->cores == 1 && !is_held(s); i++) {
-        regroup(&mem.streams[i]);
+        if (i == SPREAD_OUT || !b_follows(s, SPREAD_A)) {
+            regroup(&mem.streams[i]);
+        }
     }
     start_memtile(f, col, &mem);
     for (int i = 0; i < s->cores; i++) {

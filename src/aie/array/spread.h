@@ -4,6 +4,10 @@
 //     shim MM2S 1 --b--> S2MM 1  memtile  (MM2S 5 --> S2MM 1  core 0    b, where one core works)
 //     shim S2MM 0 <-out- MM2S 4  memtile  S2MM 2+j <-- MM2S 0  core j
 //
+// The cores of a column may also have different programs (SPREAD_MIXED). Then one of them works
+// alone, all that it wants comes over its one channel, and MM2S 5 leads to the second channel of
+// the two upper cores, for what both are to get.
+//
 // A family says how long chunks are, how many there are and how they lie in a core; chunk after
 // chunk goes to core after core, and results come back in the same order. Every core has two
 // buffers for each of its streams in the memtile, as it has in its own memory: descriptors go from
@@ -20,21 +24,26 @@
 #include "flow.h"
 
 enum { SPREAD_A, SPREAD_B, SPREAD_OUT, SPREAD_STREAMS };
-enum { SPREAD_CORES = 4, SPREAD_LOCKS = 10 * SPREAD_CORES + 1 };
+enum { SPREAD_CORES = 4, SPREAD_PAIR = 2 };
+// Locks of the memtile, without and with those of chunks that it holds.
+enum { SPREAD_PLAIN_LOCKS = 6 * SPREAD_CORES + 1, SPREAD_LOCKS = 10 * SPREAD_CORES + 1 };
 enum { SPREAD_MOST_WORDS = 2048 }; // of a chunk
 
 // Who works: columns, and cores in each. Telling one takes the instruction stream some time;
 // another one pays where it saves more.
 struct spread_crew {
     int columns, cores;
+    bool mixed; // a core among others with other programs, else one of four that are alike
 };
 struct spread_work {
     uint64_t words;                  // that pass the shims, one a cycle and column
+    uint64_t all_words;              // that pass a lone core's one channel
     uint64_t cycles;                 // of cores
     uint64_t telling;                // cycles for telling a core
     uint64_t shares;                 // what can be dealt out; 0: any number
     int least_columns, most_columns; // powers of two times the least are tried
     int most_cores;
+    bool may_mix; // there is a mixed PDI with the program
 };
 struct spread_crew spread_crew_for(const struct spread_work * w);
 
@@ -61,6 +70,8 @@ enum { SPREAD_HELD_RUNS = 63 }; // parts times passes, at most: what a lock coun
 struct spread {
     const struct spread_buffer * buffers; // of the streams
     int cores;                            // that may take part
+    int first;                            // of them in its column
+    bool mixed;                           // one core among others
     struct spread_stream {
         uint32_t full, chunk;      // chunks of full length, and their words
         uint32_t last;             // words of a shorter one behind them; 0: there is none
@@ -73,13 +84,16 @@ struct spread {
 // How many cores' chunks the memtile can hold, with or without a word: 4, 2, 1 or none.
 int spread_holds(const struct spread_held * h, bool word);
 
-// Routes and locks of a column; the cores are the caller's. holds: chunks may be held.
-void spread_column(struct array * a, int col, bool holds);
+// Routes of a column; the cores are the caller's, and so are locks of the memtile behind the first
+// SPREAD_LOCKS, of which spread_locks has the first values.
+enum spread_kind { SPREAD_ALIKE, SPREAD_MIXED };
+void spread_column(struct array * a, int col, enum spread_kind kind);
+void spread_locks(uint8_t locks[SPREAD_LOCKS]);
 
 // How many chunks of a a core gets, and whether the shorter one is among them, as its last.
 uint32_t spread_chunks(const struct spread * s, int core);
 bool spread_has_last(const struct spread * s, int core);
-struct flow_tile spread_core(int col, int core);
+struct flow_tile spread_core(const struct spread * s, int col, int core);
 
 // Descriptors and tasks of the memtile and of the cores that get something.
 void spread_start(const struct flow * f, int col, const struct spread * s);

@@ -3,6 +3,7 @@
 // run-time parameters.
 #pragma once
 
+#include "aie/array/array.h"
 #include "aie/asm/asm.h"
 #include "kernel/kernel.h"
 
@@ -68,6 +69,7 @@ const struct ew_op * ew_find(enum kernel_op op, enum dtype t); // NULL: there is
 const char * ew_program_name(const struct ew_op * e, enum aie_arch arch,
                              enum dtype t);         // its group, e.g. "layer"
 bool ew_exact(const struct kernel_spec * spec);     // whether its program is an exact one
+bool ew_is_mixed(const struct kernel_spec * spec);  // whether the mixed PDI has its program
 uint32_t ew_index(const struct kernel_spec * spec); // what EW_PARAM_OP wants
 // How much a core has to do for a word: something on its bits, a sum, a formula on f32 lanes, a row
 // of stages or what is as long.
@@ -94,7 +96,7 @@ enum status elementwise_program(const struct kernel_spec * spec, struct ew_progr
 // The array around it, and the instruction stream of one shape.
 enum status elementwise_supports(const struct kernel_spec * spec, struct error * err);
 void elementwise_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
-enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                            struct error * err);
+enum status elementwise_image(const struct kernel_spec * spec, struct array_program * out,
+                              struct error * err);
 enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
                               struct error * err);

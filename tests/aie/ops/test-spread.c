@@ -7,14 +7,16 @@
 
 enum { COLUMNS = 4, ROWS = 6, LOCKS = 64 };
 
-struct locks { // as last seen; -1: never moved
-    int value[COLUMNS][ROWS][LOCKS];
+struct locks { // as configured, and as last seen; -1: never moved
+    int first[COLUMNS][ROWS][LOCKS], value[COLUMNS][ROWS][LOCKS];
 };
 
 static void see(void * user, const struct emu_event * e) {
     struct rig * r = user; // the machine has one user for all
     struct locks * l = (struct locks *) (void *) r->data[RIG_MAX - 1];
     if (e->kind == EMU_EVENT_LOCK) {
+        int * first = &l->first[e->col][e->row][e->channel];
+        *first = *first < 0 ? (int) e->words : *first;
         l->value[e->col][e->row][e->channel] = (int) e->words;
     }
 }
@@ -35,16 +37,15 @@ static void open_and_see(struct rig * r, struct locks * l) {
     assert_int_equal(emu_machine_new(&config, &r->machine, &err), ST_OK);
 }
 
-// Buffers are counted as empty by even locks, two each, and as full by odd ones.
 static void check_locks(const struct locks * l) {
     int seen = 0;
     for (int col = 0; col < COLUMNS; col++) {
         for (int row = 1; row < ROWS; row++) {
             for (int i = 0; i < LOCKS; i++) {
-                int value = l->value[col][row][i];
-                bool buffers = i % 2 == 0 && i < (row == 1 ? 24 : 6);
-                if (value >= 0 && value != (buffers ? 2 : 0)) {
-                    fail_msg("lock %d of tile (%d,%d) is left at %d", i, col, row, value);
+                int value = l->value[col][row][i], first = l->first[col][row][i];
+                if (value != first) {
+                    fail_msg("lock %d of tile (%d,%d) was %d and is left at %d", i, col, row, first,
+                             value);
                 }
                 seen += value >= 0;
             }

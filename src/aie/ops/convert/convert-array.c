@@ -9,7 +9,6 @@
 #include "aie/array/flow.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { CORES_PER_COLUMN = 2, OPERAND_IN = 0, OPERAND_OUT = 1 };
 
@@ -94,18 +93,22 @@ enum status convert_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t 
     if (st != ST_OK) {
         return st;
     }
+    struct array_program program = {.code = code.bytes,
+                                    .size = code.size,
+                                    .locks = convert_lock_init,
+                                    .n_locks = CV_LOCK_COUNT};
     struct array a;
     array_begin(&a, spec->arch);
     for (int col = 0; col < ops_columns(spec); col++) {
         for (int i = 0; i < CORES_PER_COLUMN; i++) {
             struct array_port shim = {col, ARRAY_ROW_SHIM, i}, core = {col, ARRAY_ROW_CORE + i, 0};
-            array_core(&a, col, core.row, code.bytes, code.size, convert_lock_init, CV_LOCK_COUNT);
+            array_core(&a, col, core.row, &program);
             array_route(&a, shim, &core, 1);
             array_route(&a, core, &shim, 1);
         }
         array_token_route(&a, col);
     }
-    free(code.bytes);
+    array_program_free(&program);
     return array_end(&a, pdi, size, err);
 }
 

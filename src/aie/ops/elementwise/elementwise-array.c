@@ -1,15 +1,14 @@
 // elementwise-array: the array around the elementwise core program. The PDI puts that program into
-// every core and joins a column's cores through its memtile (array/spread.h). The instruction
-// stream deals each piece of work to as many cores of a column as are worth the telling, writes
-// their parameters, sets them going, points the shim's descriptors at the operands and waits. Tile
-// descriptors are written for each run instead of looping for ever, so that lengths may be anything
-// and every queue is empty when the run is over.
+// every core, or into one of a column (mixed.h), and joins a column's cores through its memtile
+// (array/spread.h). The instruction stream deals each piece of work to as many cores of a column as
+// are worth the telling, writes their parameters, sets them going, points the shim's descriptors at
+// the operands and waits. Tile descriptors are written for each run instead of looping for ever, so
+// that lengths may be anything and every queue is empty when the run is over.
 #include "elementwise-plan.h"
 
-#include "aie/array/spread.h"
+#include "aie/ops/mixed.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { OPERAND_A, OPERAND_B, OPERAND_OUT };
@@ -58,33 +57,19 @@ enum status elementwise_supports(const struct kernel_spec * spec, struct error *
     return plan_make(spec, &plan, err);
 }
 
-void elementwise_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    enum dtype t = spec->output.dtype;
-    snprintf(name, KERNEL_NAME_MAX, "%s_%s%s", ew_program_name(ew_find(spec->op, t), spec->arch, t),
-             dtype_name(t),
-             kernel_has_exact(spec) && spec->precision == KERNEL_EXACT ? "_exact" : "");
-}
-
-enum status elementwise_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                            struct error * err) {
+enum status elementwise_image(const struct kernel_spec * spec, struct array_program * out,
+                              struct error * err) {
     struct ew_program program;
     enum status st = elementwise_program(spec, &program, err);
     if (st != ST_OK) {
         return st;
     }
-    struct array a;
-    array_begin(&a, spec->arch);
-    for (int col = 0; col < ops_columns(spec); col++) {
-        for (int i = 0; i < SPREAD_CORES; i++) {
-            array_core(&a, col, ARRAY_ROW_CORE + i, program.code.bytes, program.code.size,
-                       ew_lock_init, EW_LOCK_COUNT);
-            array_data(&a, col, ARRAY_ROW_CORE + i, program.pool_at, program.pool,
-                       program.pool_size);
-        }
-        spread_column(&a, col, false);
-    }
-    free(program.code.bytes);
-    return array_end(&a, pdi, size, err);
+    *out = (struct array_program){.code = program.code.bytes,
+                                  .size = program.code.size,
+                                  .locks = ew_lock_init,
+                                  .n_locks = EW_LOCK_COUNT,
+                                  .mem_locks = SPREAD_PLAIN_LOCKS};
+    return array_program_data(out, program.pool_at, program.pool, program.pool_size, err);
 }
 
 // ---- instruction stream ----
@@ -143,12 +128,27 @@ static uint64_t word_cycles(const struct kernel_spec * spec) {
 static struct spread_crew crew_for(const struct kernel_spec * spec, int64_t runs, int columns) {
     uint64_t words =
         (uint64_t) (tensor_elements(&spec->output) * dtype_size(spec->output.dtype)) / 4;
+    bool streams_b = spec->n_inputs > 1 && tensor_elements(&spec->inputs[1]) > 1;
     return spread_crew_for(&(struct spread_work){.words = words,
+                                                 .all_words = streams_b ? 2 * words : words,
+                                                 .may_mix = ew_is_mixed(spec),
                                                  .cycles = words * word_cycles(spec),
                                                  .telling = 2000,
                                                  .least_columns = runs > 1 ? columns : 1,
                                                  .most_columns = columns,
                                                  .most_cores = SPREAD_CORES});
+}
+
+void elementwise_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
+    enum dtype t = spec->output.dtype;
+    struct plan plan;
+    if (plan_make(spec, &plan, NULL) == ST_OK &&
+        crew_for(spec, plan.runs, ops_columns(spec)).mixed) {
+        snprintf(name, KERNEL_NAME_MAX, "%s", MIXED_NAME);
+        return;
+    }
+    snprintf(name, KERNEL_NAME_MAX, "%s_%s%s", ew_program_name(ew_find(spec->op, t), spec->arch, t),
+             dtype_name(t), ew_exact(spec) ? "_exact" : "");
 }
 
 // Long pieces move in full chunks; short ones in about eight for each core, so that loading,
@@ -182,18 +182,21 @@ static void write_params(const struct flow * f, const struct kernel_spec * spec,
     };
     ew_args(spec, params + EW_PARAM_ARGS);
     int n_params = ew_n_args(spec->op);
-    struct flow_tile at = spread_core(col, core);
+    struct flow_tile at = spread_core(s, col, core);
     txn_block_write(f->t, image_addr(at.col, at.row, EW_PARAMS), params,
                     (size_t) (EW_PARAM_ARGS + n_params));
     flow_go(f, at, EW_LOCK_GO);
 }
 
 static struct spread spread_of(const struct kernel_spec * spec, const struct plan_piece * piece,
-                               int cores) {
+                               const struct spread_crew * crew) {
     bool has_b = spec->n_inputs > 1, splat = piece->mode == PLAN_SPLAT;
     uint32_t trip = (uint32_t) ew_trip_words(spec);
-    struct spread s = {.buffers = buffers, .cores = cores};
-    uint32_t chunk = chunk_words(piece->words, (uint32_t) cores, trip);
+    struct spread s = {.buffers = buffers,
+                       .cores = crew->cores,
+                       .mixed = crew->mixed,
+                       .first = crew->mixed ? MIXED_ELEMENTWISE : 0};
+    uint32_t chunk = chunk_words(piece->words, (uint32_t) crew->cores, trip);
     for (int i = 0; i < SPREAD_STREAMS; i++) {
         if (i != SPREAD_B || (has_b && !splat)) {
             s.streams[i].full = piece->words / chunk;
@@ -210,8 +213,8 @@ static struct spread spread_of(const struct kernel_spec * spec, const struct pla
 
 // Shims first, so that data is on its way while the cores are told.
 static void start_column(const struct flow * f, const struct kernel_spec * spec, int col,
-                         const struct plan_piece * piece, int cores) {
-    struct spread s = spread_of(spec, piece, cores);
+                         const struct plan_piece * piece, const struct spread_crew * crew) {
+    struct spread s = spread_of(spec, piece, crew);
     int out = spec->n_inputs; // operands are the inputs, then the output
     const struct plan_walk *from = &piece->walk[PLAN_A], *to = &piece->walk[PLAN_OUT];
     shim_bd(f, col, SHIM_BD_A, from, -1, OPERAND_A);
@@ -220,7 +223,7 @@ static void start_column(const struct flow * f, const struct kernel_spec * spec,
         start_shim_b(f, col, piece);
     }
     spread_start(f, col, &s);
-    for (int i = 0; i < SPREAD_CORES; i++) {
+    for (int i = 0; i < crew->cores; i++) {
         if (spread_chunks(&s, i)) {
             write_params(f, spec, col, i, &s, piece);
         }
@@ -248,7 +251,7 @@ enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts
     struct plan_cursor cursor = {0};
     struct plan_piece piece;
     for (int col = 0; plan_next(&plan, &cursor, crew.columns, &piece);) {
-        start_column(&f, spec, col, &piece, crew.cores);
+        start_column(&f, spec, col, &piece, &crew);
         bool more = cursor.run < plan.runs;
         if (++col == ops_columns(spec) || !more) {
             for (int c = 0; c < col; c++) {

@@ -172,6 +172,12 @@ bool ew_exact(const struct kernel_spec * spec) {
     return kernel_has_exact(spec) && spec->precision == KERNEL_EXACT;
 }
 
+bool ew_is_mixed(const struct kernel_spec * spec) {
+    enum dtype t = spec->output.dtype;
+    return t == DTYPE_F32 && !ew_exact(spec) &&
+           program_of(spec->op, t) == program_of(KERNEL_OP_ADD, t);
+}
+
 bool ew_fast(const struct ew_op * e, enum dtype t, bool exact) {
     return t != DTYPE_F32 || (e->has_exact && !exact);
 }

@@ -14,10 +14,11 @@
 // tiles will need on their way out.
 #include "mul-mat-design.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include "aie/ops/mixed.h"
 
-static const uint8_t mem_lock_init[MEM_LOCKS] = {2, 0, 2, 0, 1, 0, 1, 0, 1, 0, 1, 0, 2, 0};
+#include <stdio.h>
+
+const uint8_t mm_mem_lock_init[MM_MEM_LOCKS] = {2, 0, 2, 0, 1, 0, 1, 0, 1, 0, 1, 0, 2, 0};
 
 // ---- front door ----
 
@@ -26,11 +27,19 @@ enum status mul_mat_supports(const struct kernel_spec * spec, struct error * err
     return mm_plan_make(spec, &plan, err);
 }
 
-void mul_mat_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
+bool mul_mat_is_vector(const struct kernel_spec * spec) {
     struct mm_plan plan = {0};
-    mm_plan_make(spec, &plan, NULL);
-    snprintf(name, KERNEL_NAME_MAX, "mul_mat_%s_%s", dtype_name(spec->inputs[0].dtype),
-             plan.is_vector ? "gemv" : "gemm");
+    return mm_plan_make(spec, &plan, NULL) == ST_OK && plan.is_vector;
+}
+
+void mul_mat_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
+    bool vector = mul_mat_is_vector(spec);
+    if (vector && spec->inputs[0].dtype == DTYPE_BF16) {
+        snprintf(name, KERNEL_NAME_MAX, "%s", MIXED_NAME);
+    } else {
+        snprintf(name, KERNEL_NAME_MAX, "mul_mat_%s_%s", dtype_name(spec->inputs[0].dtype),
+                 vector ? "gemv" : "gemm");
+    }
 }
 
 // ---- configuration ----
@@ -43,53 +52,47 @@ static void route(struct array * a, int col, int row, int channel, int to_col, i
 
 static void route_gemm(struct array * a, int col) {
     struct array_port along[MMP_COLUMNS], up[MMP_CORE_ROWS_GEMM];
+    const struct mm_ways * w = &mm_gemm_ways;
     for (int i = 0; i < MMP_COLUMNS; i++) {
         along[i] = (struct array_port){i, ARRAY_ROW_CORE + col, 0};
     }
     for (int i = 0; i < MMP_CORE_ROWS_GEMM; i++) {
         up[i] = (struct array_port){col, ARRAY_ROW_CORE + i, 1};
+        route(a, col, ARRAY_ROW_CORE + i, 0, col, ARRAY_ROW_MEM, w->tiles_in + i);
     }
-    array_route(a, (struct array_port){col, ARRAY_ROW_MEM, MEM_OUT}, along, MMP_COLUMNS);
-    array_route(a, (struct array_port){col, ARRAY_ROW_MEM, MEM_OUT + 1}, up, MMP_CORE_ROWS_GEMM);
+    for (int i = 0; i < w->n_tiles_out; i++) {
+        route(a, col, ARRAY_ROW_SHIM, i, col, ARRAY_ROW_MEM, MEM_IN + i);
+        route(a, col, ARRAY_ROW_MEM, w->tiles_out + i, col, ARRAY_ROW_SHIM, i);
+    }
+    array_route(a, (struct array_port){col, ARRAY_ROW_MEM, w->out}, along, MMP_COLUMNS);
+    array_route(a, (struct array_port){col, ARRAY_ROW_MEM, w->out + 1}, up, MMP_CORE_ROWS_GEMM);
+    array_token_route(a, col);
 }
 
-static void route_gemv(struct array * a, int col) {
-    struct array_port both[MMP_CORE_ROWS_GEMV];
-    for (int i = 0; i < MMP_CORE_ROWS_GEMV; i++) {
-        both[i] = (struct array_port){col, ARRAY_ROW_CORE + i, 1};
-        route(a, col, ARRAY_ROW_MEM, MEM_OUT + i, col, ARRAY_ROW_CORE + i, 0);
-    }
-    array_route(a, (struct array_port){col, ARRAY_ROW_MEM, MEM_X_OUT}, both, MMP_CORE_ROWS_GEMV);
-}
-
-enum status mul_mat_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                        struct error * err) {
-    struct mm_plan plan;
+enum status mul_mat_image(const struct kernel_spec * spec, struct array_program * out,
+                          struct error * err) {
     struct asm_code code = {0};
-    enum status st = mm_plan_make(spec, &plan, err);
-    if (st == ST_OK) {
-        st = mm_program(spec->arch, plan.t, &code, NULL, err);
-    }
-    if (st != ST_OK) {
-        return st;
-    }
+    enum status st =
+        mm_program(spec->arch, mm_type(spec->arch, spec->inputs[0].dtype), &code, NULL, err);
+    *out = (struct array_program){.code = code.bytes,
+                                  .size = code.size,
+                                  .locks = mm_lock_init,
+                                  .n_locks = MM_LOCK_COUNT,
+                                  .mem_locks = SPREAD_LOCKS + MM_MEM_LOCKS};
+    return st;
+}
+
+enum status mul_mat_pdi(const struct kernel_spec * spec, const struct array_program * program,
+                        uint8_t ** pdi, size_t * size, struct error * err) {
     struct array a;
     array_begin(&a, spec->arch);
     for (int col = 0; col < MMP_COLUMNS; col++) {
-        array_mem(&a, col, mem_lock_init, MEM_LOCKS);
-        for (int i = 0; i < plan.core_rows; i++) {
-            array_core(&a, col, ARRAY_ROW_CORE + i, code.bytes, code.size, mm_lock_init,
-                       MM_LOCK_COUNT);
-            route(&a, col, ARRAY_ROW_CORE + i, 0, col, ARRAY_ROW_MEM, MEM_TILES_IN + i);
+        array_mem(&a, col, mm_mem_lock_init, MM_MEM_LOCKS);
+        for (int i = 0; i < MMP_CORE_ROWS_GEMM; i++) {
+            array_core(&a, col, ARRAY_ROW_CORE + i, program);
         }
-        for (int i = 0; i < 2; i++) {
-            route(&a, col, ARRAY_ROW_SHIM, i, col, ARRAY_ROW_MEM, MEM_IN + i);
-            route(&a, col, ARRAY_ROW_MEM, MEM_TILES_OUT + i, col, ARRAY_ROW_SHIM, i);
-        }
-        (plan.is_vector ? route_gemv : route_gemm)(&a, col);
-        array_token_route(&a, col);
+        route_gemm(&a, col);
     }
-    free(code.bytes);
     return array_end(&a, pdi, size, err);
 }
 
@@ -97,7 +100,7 @@ enum status mul_mat_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t 
 
 static void wait_step(const struct design * d) {
     for (int col = 0; col < MMP_COLUMNS; col++) {
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < d->ways->n_tiles_out; i++) {
             flow_wait(&d->flow, col, i);
         }
     }
@@ -128,6 +131,10 @@ static uint32_t all_tiles(const struct design * d) {
     return tiles;
 }
 
+static struct flow_tile core_of(const struct design * d, int col, int row) {
+    return (struct flow_tile){col, ARRAY_ROW_CORE + d->ways->first_core + row};
+}
+
 // What brings slices to the cores: memtiles and shims first, so that words are on their way while
 // the cores are told.
 static void write_inputs(const struct design * d, int64_t i, const struct mm_step * s,
@@ -143,7 +150,7 @@ static void write_inputs(const struct design * d, int64_t i, const struct mm_ste
         mm_shim_inputs(d, col, s, i % 2);
     }
     for (int n = 0; n < MMP_COLUMNS * p->core_rows && g->steps; n++) {
-        struct flow_tile at = {n / p->core_rows, ARRAY_ROW_CORE + n % p->core_rows};
+        struct flow_tile at = core_of(d, n / p->core_rows, n % p->core_rows);
         if (i == 0) {
             mm_write_params(d, at, all_tiles(d));
             mm_write_core_bd(d, at, CORE_BD_Y);
@@ -161,8 +168,9 @@ static void write_outputs(const struct design * d, int64_t i, const struct mm_st
     const struct mm_plan * p = &d->plan;
     for (int col = 0; col < MMP_COLUMNS; col++) {
         if (i == 0) {
-            flow_expect(&d->flow, col, 0);
-            flow_expect(&d->flow, col, 1);
+            for (int c = 0; c < d->ways->n_tiles_out; c++) {
+                flow_expect(&d->flow, col, c);
+            }
             mm_write_memtile(d, col, true);
         }
         if (g->steps) {
@@ -170,7 +178,7 @@ static void write_outputs(const struct design * d, int64_t i, const struct mm_st
         }
         mm_shim_outputs(d, col, s, i % 2);
         for (int row = 0; row < p->core_rows && g->steps; row++) {
-            struct flow_tile at = {col, ARRAY_ROW_CORE + row};
+            struct flow_tile at = core_of(d, col, row);
             if (i == 0) {
                 mm_write_core_bd(d, at, CORE_BD_C);
             }
@@ -206,6 +214,7 @@ enum status mul_mat_insts(const struct kernel_spec * spec, uint32_t ** insts, si
     if (st != ST_OK) {
         return st;
     }
+    d.ways = d.plan.is_vector ? &mm_gemv_ways : &mm_gemm_ways;
     txn_begin(&t, d.flow.target->columns, d.flow.target->device_generation);
     write_stream(&d);
     return txn_end(&t, insts, n_words, err);

@@ -7,11 +7,19 @@
 
 #include "aie/array/flow.h"
 
-// Channels of a memtile: in from the shim, out to the cores, tiles in from up to four cores, tiles
-// out to the shim by two channels.
-enum { MEM_IN = 0, MEM_OUT = 0, MEM_TILES_IN = 2, MEM_TILES_OUT = 2, MEM_X_OUT = 4 };
+enum { MEM_IN = 0 }; // channel of a memtile from the shim, and the next one
 
-// Locks of a memtile.
+// The rest of the way: channels of a memtile, its first lock, the first core of a column.
+struct mm_ways {
+    int out;                    // to the cores: a, and the next one b; gemv: a to either core
+    int tiles_in;               // from the first core, and so on
+    int tiles_out, n_tiles_out; // to the shim, as many as there
+    int x_out;                  // gemv: b, to both cores
+    int locks, first_core;
+};
+extern const struct mm_ways mm_gemm_ways, mm_gemv_ways;
+
+// Locks of a memtile, from the first on.
 enum {
     LOCK_IN_EMPTY = 0,   // + 2 * channel
     LOCK_IN_FULL = 1,    // + 2 * channel
@@ -19,9 +27,8 @@ enum {
     LOCK_TILE_FULL = 5,  // + 2 * core row
     LOCK_X_EMPTY = 12,
     LOCK_X_FULL = 13,
-    MEM_LOCKS = 14,
-    LOCK_STAY_EMPTY = 14, // + 2 * chunk of rows that stay; set by the instruction stream
-    LOCK_STAY_FULL = 15,
+    LOCK_STAY_EMPTY = MM_MEM_LOCKS, // + 2 * chunk of rows that stay; set by the instruction stream
+    LOCK_STAY_FULL,
 };
 
 // Descriptors of a core.
@@ -38,6 +45,7 @@ struct sheet {
 struct design { // what is written, and for what
     const struct kernel_spec * spec;
     struct mm_plan plan;
+    const struct mm_ways * ways;
     struct flow flow;
     struct sheet * sheet;
 };

@@ -160,13 +160,12 @@ static void gemv_outputs(const struct design * d, int col, const struct mm_step 
     const struct mm_plan * p = &d->plan;
     for (int i = 0; i < p->core_rows; i++) {
         struct place c = place_of(d, OPERAND_OUT, s, 0, false);
+        int bd = set + SHIM_TILES + i;
         c.offset += 4 * mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col + i);
-        write_tile_bd(d, set + SHIM_TILES + i, &c, 0, -1);
+        write_tile_bd(d, bd, &c, 0, i + 1 < p->core_rows ? bd + 1 : -1);
     }
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
-    for (int i = 0; i < p->core_rows; i++) {
-        push_shim(d, col, false, i, set + SHIM_TILES + i, 1);
-    }
+    push_shim(d, col, false, 0, set + SHIM_TILES, 1);
 }
 
 void mm_shim_inputs(const struct design * d, int col, const struct mm_step * s, bool odd) {

@@ -2,14 +2,24 @@
 // know nothing of steps; buffers take turns by their iteration.
 #include "mul-mat-design.h"
 
+#include "aie/ops/mixed.h"
+
 // Descriptors of a memtile, within the half that a channel can use.
 enum {
     BD_IN = 0,                     // chunks; those that go out behind them
     BD_TILES_OUT = 2 * MMP_CHUNKS, // two tiles
     BD_TILES_IN = 22,              // one or two
-    BD_X_IN = 21,                  // gemv, even half, where there is but one tile each way
-    BD_X_OUT = 23,
+    BD_X = 23,                     // gemv, where there is but one tile in each half
 };
+
+const struct mm_ways mm_gemm_ways = {.out = 0, .tiles_in = 2, .tiles_out = 2, .n_tiles_out = 2};
+const struct mm_ways mm_gemv_ways = {.out = MIXED_PRODUCT,
+                                     .tiles_in = 2 + MIXED_PRODUCT,
+                                     .tiles_out = 4,
+                                     .n_tiles_out = 1,
+                                     .x_out = 5,
+                                     .locks = SPREAD_LOCKS,
+                                     .first_core = MIXED_PRODUCT};
 
 // ---- memtiles ----
 
@@ -64,8 +74,9 @@ static void write_chunks(const struct design * d, int channel, const struct rows
         bool is_last = i + 1 == cut->chunks;
         uint32_t k = is_last ? cut->last_k : cut->chunk_k, words = mm_words(d, k);
         uint32_t blocks = k / (uint32_t) mm_block_k(p->t), zeros = mm_chunk_zeros(p, k);
-        int empty = r->tiles ? LOCK_STAY_EMPTY + 2 * i : LOCK_IN_EMPTY + 2 * channel;
-        int full = r->tiles ? LOCK_STAY_FULL + 2 * i : LOCK_IN_FULL + 2 * channel;
+        int empty =
+            d->ways->locks + (r->tiles ? LOCK_STAY_EMPTY + 2 * i : LOCK_IN_EMPTY + 2 * channel);
+        int full = empty + 1;
         struct array_bd in = {
             .address = r->address + (uint32_t) (r->tiles ? i : i % 2) * buffer,
             .words = r->rows * words,
@@ -105,13 +116,14 @@ static void write_x(const struct design * d, uint32_t address) {
     uint32_t block = (uint32_t) mm_block_k(p->t);
     uint32_t blocks = (p->y.chunks > 1 ? (uint32_t) p->k : p->y.last_k) / block;
     uint32_t zeros = mm_chunk_zeros(p, p->y.last_k);
+    int empty = d->ways->locks + LOCK_X_EMPTY, full = d->ways->locks + LOCK_X_FULL;
     struct array_bd in = {
         .address = address,
         .words = (uint32_t) p->x_rows * row,
         .next = p->y.rounds == 1 ? BD_IN : -1, // then the rows of a
-        .acquire = LOCK_X_EMPTY,
+        .acquire = empty,
         .acquire_value = -1,
-        .release = LOCK_X_FULL,
+        .release = full,
         .release_value = 1,
         .iterations = 2,
         .iteration_step = sent * row,
@@ -119,8 +131,8 @@ static void write_x(const struct design * d, uint32_t address) {
     struct array_bd out = in;
     out.words = sent * block_words(d) * (blocks + zeros) * (uint32_t) p->y.rounds;
     out.next = -1;
-    out.acquire = LOCK_X_FULL;
-    out.release = LOCK_X_EMPTY;
+    out.acquire = full;
+    out.release = empty;
     out.step[0] = 1;
     out.wrap[0] = block_words(d);
     out.step[1] = row;
@@ -129,41 +141,43 @@ static void write_x(const struct design * d, uint32_t address) {
     out.wrap[2] = blocks;
     out.after[2] = zeros;
     out.step[3] = mm_words(d, p->y.chunk_k); // from round to round
-    mem_bd(d, BD_X_IN, &in);
-    mem_bd(d, BD_X_OUT, &out);
+    mem_bd(d, half(MEM_IN) + BD_X, &in);
+    mem_bd(d, half(d->ways->x_out) + BD_X, &out);
 }
 
-// The tiles of a column's cores, which leave by two channels.
+// The tiles of a column's cores.
 static void write_tiles(const struct design * d, uint32_t address) {
     const struct mm_plan * p = &d->plan;
     uint32_t cols = (uint32_t) p->t->out_cols, width = (uint32_t) (p->y_groups * MM_Y_ROWS);
     uint32_t tile = width * (uint32_t) (p->x_groups * MM_X_ROWS);
-    int each = p->core_rows / 2;
+    const struct mm_ways * w = d->ways;
+    int each = p->core_rows / w->n_tiles_out;
     for (int i = 0; i < p->core_rows; i++) {
+        int empty = w->locks + LOCK_TILE_EMPTY + 2 * i, full = empty + 1;
         struct array_bd in = {
             .address = address + 4 * tile * (uint32_t) i,
             .words = tile,
             .next = -1,
-            .acquire = LOCK_TILE_EMPTY + 2 * i,
+            .acquire = empty,
             .acquire_value = -1,
-            .release = LOCK_TILE_FULL + 2 * i,
+            .release = full,
             .release_value = 1,
             .wrap = {cols, 4, width / cols},
             .step = {1, width, cols, 4 * width},
         };
-        int channel = MEM_TILES_OUT + i / each, at = half(channel) + BD_TILES_OUT + i % each;
+        int channel = w->tiles_out + i / each, at = half(channel) + BD_TILES_OUT + i % each;
         struct array_bd out = {
             .address = in.address,
             .words = (uint32_t) (p->x_rows * p->y_rows),
             .next = (i + 1) % each ? at + 1 : -1,
-            .acquire = LOCK_TILE_FULL + 2 * i,
+            .acquire = full,
             .acquire_value = -1,
-            .release = LOCK_TILE_EMPTY + 2 * i,
+            .release = empty,
             .release_value = 1,
             .wrap = {(uint32_t) p->y_rows},
             .step = {1, width},
         };
-        mem_bd(d, half(MEM_TILES_IN + i) + BD_TILES_IN + i / 2, &in);
+        mem_bd(d, half(w->tiles_in + i) + BD_TILES_IN + i / 2, &in);
         mem_bd(d, at, &out);
     }
 }
@@ -240,24 +254,25 @@ static void push_mem(const struct design * d, int col, bool in, int channel, int
 
 void mm_push_memtile(const struct design * d, int col, const struct group * g, bool outputs) {
     const struct mm_plan * p = &d->plan;
+    const struct mm_ways * w = d->ways;
     int64_t y = g->tiles * p->y.rounds, second = g->tiles * (p->is_vector ? p->y : p->x).rounds;
     for (int i = 0; i < p->core_rows && outputs; i++) {
-        push_mem(d, col, true, MEM_TILES_IN + i, BD_TILES_IN + i / 2, g->tiles);
+        push_mem(d, col, true, w->tiles_in + i, BD_TILES_IN + i / 2, g->tiles);
     }
-    for (int i = 0; i < 2 && outputs; i++) {
-        push_mem(d, col, false, MEM_TILES_OUT + i, BD_TILES_OUT, g->tiles);
+    for (int i = 0; i < w->n_tiles_out && outputs; i++) {
+        push_mem(d, col, false, w->tiles_out + i, BD_TILES_OUT, g->tiles);
     }
     if (outputs) {
         return;
     }
     if (p->is_vector) { // x comes first over channel 0; in one chain with a where that can be
-        push_mem(d, col, true, MEM_IN, BD_X_IN, g->steps);
-        push_mem(d, col, false, MEM_X_OUT, BD_X_OUT, g->tiles);
+        push_mem(d, col, true, MEM_IN, BD_X, g->steps);
+        push_mem(d, col, false, w->x_out, BD_X, g->tiles);
     }
     if (!p->is_vector || p->y.rounds > 1) {
         push_mem(d, col, true, MEM_IN, BD_IN, p->y_stays ? g->steps : y);
     }
     push_mem(d, col, true, MEM_IN + 1, BD_IN, second);
-    push_mem(d, col, false, MEM_OUT, bd_out(&p->y), y);
-    push_mem(d, col, false, MEM_OUT + 1, bd_out(p->is_vector ? &p->y : &p->x), second);
+    push_mem(d, col, false, w->out, bd_out(&p->y), y);
+    push_mem(d, col, false, w->out + 1, bd_out(p->is_vector ? &p->y : &p->x), second);
 }

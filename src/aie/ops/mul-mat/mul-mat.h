@@ -13,9 +13,11 @@
 //
 //     gemm   4 rows by 4 columns of cores; y is sent along a row, x up a column
 //     gemv   2 rows by 4 columns, up to 16 n: each core has its own y, so that all eight streams
-//            from memory carry rows of a; x is the same for all
+//            from memory carry rows of a; x is the same for all. The other rows of cores belong to
+//            other programs (mixed.h)
 #pragma once
 
+#include "aie/array/array.h"
 #include "aie/asm/asm.h"
 #include "kernel/kernel.h"
 
@@ -142,7 +144,14 @@ extern const struct mm_type mm_aie2_types[MM_TYPES], mm_aie2p_types[MM_TYPES];
 
 enum status mul_mat_supports(const struct kernel_spec * spec, struct error * err);
 void mul_mat_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
-enum status mul_mat_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                        struct error * err);
+enum status mul_mat_image(const struct kernel_spec * spec, struct array_program * out,
+                          struct error * err);
+// Locks of a memtile on which the products of few rows hang, behind those of spread.h.
+enum { MM_MEM_LOCKS = 14 };
+extern const uint8_t mm_mem_lock_init[MM_MEM_LOCKS];
+bool mul_mat_is_vector(const struct kernel_spec * spec); // gemv
+// The array of products that are no vectors: a program for all cores.
+enum status mul_mat_pdi(const struct kernel_spec * spec, const struct array_program * program,
+                        uint8_t ** pdi, size_t * size, struct error * err);
 enum status mul_mat_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
                           struct error * err);

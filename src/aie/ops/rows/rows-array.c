@@ -1,19 +1,18 @@
-// rows-array: the array around the row programs. All cores of a column have the program and hang on
-// its memtile (array/spread.h), like the elementwise family. Chunks of whole rows are dealt to as
-// many cores as are worth the telling; a row that is longer than a chunk, and a total, are one
-// core's work in each column. Rows are set apart in the cores' memory by the descriptors, so that
-// each starts on a vector; results that are one word a row lie a vector half apart there and are
-// gathered on the way out.
+// rows-array: the array around the row programs. All cores of a column have the program, or one of
+// them (mixed.h), and hang on its memtile (array/spread.h), like the elementwise family. Chunks of
+// whole rows are dealt to as many cores as are worth the telling; a row that is longer than a
+// chunk, and a total, are one core's work in each column. Rows are set apart in the cores' memory
+// by the descriptors, so that each starts on a vector; results that are one word a row lie a vector
+// half apart there and are gathered on the way out.
 //
 // A total runs through the columns from west to east: each hands its share to its neighbour, the
 // last one writes. It holds what earlier rounds gave, so the columns of a short round are the
 // eastern ones.
 #include "rows-plan.h"
 
-#include "aie/array/spread.h"
+#include "aie/ops/mixed.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { SHIM_BD_A, SHIM_BD_A_PAD, SHIM_BD_OUT, SHIM_BD_SINK, SHIM_BD_B };
@@ -112,31 +111,22 @@ enum status rows_supports(const struct kernel_spec * spec, struct error * err) {
     return st == ST_OK ? rows_plan_make(spec, &plan, err) : st;
 }
 
-void rows_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    snprintf(name, KERNEL_NAME_MAX, "%s", rows_program_name(spec));
-}
-
-enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                     struct error * err) {
+enum status rows_image(const struct kernel_spec * spec, struct array_program * out,
+                       struct error * err) {
     struct rows_code program;
     enum status st = rows_compile(spec, &program, err);
     if (st != ST_OK) {
         return st;
     }
-    struct array a;
-    array_begin(&a, spec->arch);
-    for (int col = 0; col < ops_columns(spec); col++) {
-        for (int i = 0; i < SPREAD_CORES; i++) {
-            int at = ARRAY_ROW_CORE + i;
-            array_core(&a, col, at, program.code.bytes, program.code.size, rows_lock_init,
-                       RW_LOCK_COUNT);
-            array_data(&a, col, at, RW_POOL, program.pool, sizeof program.pool);
-            array_data(&a, col, at, RW_TABLES, program.tables, sizeof program.tables);
-        }
-        spread_column(&a, col, true);
-    }
-    free(program.code.bytes);
-    return array_end(&a, pdi, size, err);
+    *out = (struct array_program){.code = program.code.bytes,
+                                  .size = program.code.size,
+                                  .locks = rows_lock_init,
+                                  .n_locks = RW_LOCK_COUNT,
+                                  .mem_locks = SPREAD_LOCKS};
+    st = array_program_data(out, RW_POOL, program.pool, sizeof program.pool, err);
+    return st == ST_OK
+               ? array_program_data(out, RW_TABLES, program.tables, sizeof program.tables, err)
+               : st;
 }
 
 // ---- descriptors ----
@@ -146,7 +136,8 @@ struct column { // what the functions below write for
     const struct kernel_spec * spec;
     const struct rows_plan * plan;
     const struct rows_piece * piece;
-    int col, cores;
+    int col;
+    struct spread_crew crew;
 };
 
 // Words from an operand, `wrap` of them `stride` apart, twice each `stride2` apart (0: plainly on).
@@ -225,10 +216,10 @@ static bool is_odd(const struct rows_plan * plan) {
 
 // Rows of a chunk: about four chunks for each core, so that things overlap.
 static uint32_t resident_rows(const struct column * c) {
-    uint32_t most = rows_per_chunk(c->plan), each = 4 * (uint32_t) c->cores;
+    uint32_t most = rows_per_chunk(c->plan), each = 4 * (uint32_t) c->crew.cores;
     uint32_t rows = ((uint32_t) c->piece->rows + each - 1) / each;
     rows = rows > most ? most : rows;
-    return c->cores > 1 && is_odd(c->plan) ? (rows + 1) / 2 * 2 : rows;
+    return c->crew.cores > 1 && is_odd(c->plan) ? (rows + 1) / 2 * 2 : rows;
 }
 
 static struct spread_stream chunks_of(uint32_t rows, uint32_t chunk, uint32_t words,
@@ -494,7 +485,7 @@ static void write_params(const struct column * c, const struct spread * s, int c
     p[RW_PARAM_ROW_TAKE] = p[RW_PARAM_OUT_TAKE];
     shape_params(c, s, core, p);
     op_arguments(c, p + RW_PARAM_ARGS);
-    struct flow_tile at = spread_core(c->col, core);
+    struct flow_tile at = spread_core(s, c->col, core);
     txn_block_write(c->flow.t, image_addr(at.col, at.row, PARAMS_AT), p, RW_PARAM_NOW_TAIL0);
 }
 
@@ -521,10 +512,16 @@ static void start_shim_out(const struct column * c) {
     push_shim(c, SHIM_S2MM_QUEUE, SHIM_BD_OUT, 1);
 }
 
+static int first_core(const struct spread_crew * crew) {
+    return crew->mixed ? MIXED_ROWS : 0;
+}
+
 static struct spread spread_of(const struct column * c, struct place place) {
     struct spread s = {
         .buffers = buffers,
-        .cores = c->cores,
+        .cores = c->crew.cores,
+        .mixed = c->crew.mixed,
+        .first = first_core(&c->crew),
         .word = {.there = c->spec->op == KERNEL_OP_SOFT_MAX && rows_input_there(c->spec, 2),
                  .address = PARAMS_AT + 4 * (RW_PARAM_ARGS + RW_ARG_SINK),
                  .acquire = -1,
@@ -545,15 +542,15 @@ static void start_column(const struct column * c, struct place place) {
         feed_sink(c);
     }
     (c->plan->streamed && !c->plan->held ? feed_streamed : feed_resident)(c);
-    for (int i = 0; i < c->cores; i++) {
+    for (int i = 0; i < c->crew.cores; i++) {
         if (spread_chunks(&s, i)) {
             write_params(c, &s, i, place);
         }
     }
     spread_start(&c->flow, c->col, &s);
-    for (int i = 0; i < c->cores; i++) {
+    for (int i = 0; i < c->crew.cores; i++) {
         if (spread_chunks(&s, i)) {
-            flow_go(&c->flow, spread_core(c->col, i), RW_LOCK_GO);
+            flow_go(&c->flow, spread_core(&s, c->col, i), RW_LOCK_GO);
         }
     }
     if (!place.to_east) {
@@ -579,6 +576,8 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, const struct
                  (is_odd(plan) && rows_per_chunk(plan) < 2);
     return spread_crew_for(&(struct spread_work){
         .words = words,
+        .all_words = plan->has_b ? 2 * words : words,
+        .may_mix = rows_is_mixed(spec),
         .cycles = words * word_cycles(plan) +
                   (plan->flat ? 0 : rows * (uint64_t) plan->op->passes * ROW_CYCLES),
         .telling = 2300,
@@ -590,9 +589,16 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, const struct
                                    : SPREAD_CORES});
 }
 
+void rows_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
+    struct rows_plan plan;
+    bool mixed = rows_plan_make(spec, &plan, NULL) == ST_OK &&
+                 crew_for(spec, &plan, ops_columns(spec)).mixed;
+    snprintf(name, KERNEL_NAME_MAX, "%s", mixed ? MIXED_NAME : rows_program_name(spec));
+}
+
 static void end_held(const struct flow * f, const struct rows_plan * plan, struct spread_crew crew,
                      int columns) {
-    struct spread s = {.cores = crew.cores, .held = rows_held(plan)};
+    struct spread s = {.cores = crew.cores, .first = first_core(&crew), .held = rows_held(plan)};
     s.streams[SPREAD_A].full = 1;
     s.streams[SPREAD_B].full = plan->has_b;
     for (int col = 0; col < columns; col++) {
@@ -624,7 +630,7 @@ enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_
         int first = total ? ops_columns(spec) - n : 0;
         for (int i = 0; i < n; i++) {
             rows_plan_next(&plan, spec, &cursor, crew.columns, &piece);
-            struct column c = {flow, spec, &plan, &piece, first + i, crew.cores};
+            struct column c = {flow, spec, &plan, &piece, first + i, crew};
             start_column(&c, (struct place){first_round, total && i > 0, total && i + 1 < n});
         }
         if (n == 0) {

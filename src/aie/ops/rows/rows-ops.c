@@ -39,6 +39,14 @@ bool rows_fast(const struct kernel_spec * spec) {
     return kernel_has_exact(spec) && spec->precision == KERNEL_FAST;
 }
 
+static bool is_exact(const struct kernel_spec * spec) {
+    return kernel_has_exact(spec) && !rows_fast(spec);
+}
+
+bool rows_is_mixed(const struct kernel_spec * spec) {
+    return rows_find(spec->op)->program == RW_LAYER && !is_exact(spec);
+}
+
 // Apart from the programs, so that who has no compiler has the names.
 const char * rows_program_name(const struct kernel_spec * spec) {
     static const char * const names[RW_PROGRAMS] = {
@@ -46,8 +54,7 @@ const char * rows_program_name(const struct kernel_spec * spec) {
         [RW_REDUCE] = "rows_reduce",
     };
     static const char * const exact_names[RW_PROGRAMS] = {[RW_LAYER] = "rows_layer_exact"};
-    bool exact = kernel_has_exact(spec) && !rows_fast(spec);
-    return (exact ? exact_names : names)[rows_find(spec->op)->program];
+    return (is_exact(spec) ? exact_names : names)[rows_find(spec->op)->program];
 }
 
 // ---- what all passes are made of ----

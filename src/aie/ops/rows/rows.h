@@ -128,6 +128,7 @@ struct rows_op {
 
 const struct rows_op * rows_find(enum kernel_op op); // NULL: there is none
 bool rows_fast(const struct kernel_spec * spec);     // whether the program is a fast one
+bool rows_is_mixed(const struct kernel_spec * spec); // whether the mixed PDI has its program
 const char * rows_program_name(const struct kernel_spec * spec);
 
 // A program, as rows-ops.c lists them: its passes, and what it wants of the driver.
@@ -203,7 +204,7 @@ struct val rows_get_lanes(struct rows_writer * w, int slot);
 
 enum status rows_supports(const struct kernel_spec * spec, struct error * err);
 void rows_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
-enum status rows_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                     struct error * err);
+enum status rows_image(const struct kernel_spec * spec, struct array_program * out,
+                       struct error * err);
 enum status rows_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
                        struct error * err);

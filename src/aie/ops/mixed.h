@@ -1,0 +1,17 @@
+// mixed: the PDI that a decoder's layer runs on. The rows of the array hold different programs, and
+// a kernel works on the cores that have its own, one in each column (a product on two). Loading a
+// PDI takes as long as half a million cycles, so whatever is short stays here; a kernel that four
+// cores a column would make faster by more than that is worth has a PDI of its own, with its
+// program in all of them. Which it is follows from the spec alone (spread_crew_for).
+#pragma once
+
+#include "aie/array/spread.h"
+
+#define MIXED_NAME "decoder"
+
+// Which core of a column has which program; program.c has the same as a table.
+enum {
+    MIXED_ELEMENTWISE = 0,                      // layer_f32
+    MIXED_ROWS = 1,                             // rows_layer
+    MIXED_PRODUCT = SPREAD_CORES - SPREAD_PAIR, // bf16, for few rows of b; and the next one
+};
