@@ -81,7 +81,7 @@ static bool by_size(const struct kernel_spec * spec, int i, struct kernel_spec *
 typedef enum status image_fn(const struct kernel_spec *, struct array_program *, struct error *);
 
 static const struct {
-    image_fn * image; // what a core is loaded with
+    image_fn * image; // what a core is loaded with; NULL: another family's programs do it
     // Kernels of other programs that serve other shapes, see aie_related.
     bool (*related)(const struct kernel_spec *, int i, struct kernel_spec *);
 } families[KERNEL_FAMILIES] = {
@@ -122,11 +122,12 @@ enum { MIXED_PROGRAMS = 3 };
 static const struct {
     enum kernel_op op;
     enum dtype in, out;
-    int n_inputs, first_core, n_cores;
+    int n_inputs, rows; // of the first input
+    int first_core, n_cores;
 } mixed[MIXED_PROGRAMS] = {
-    {KERNEL_OP_ADD, DTYPE_F32, DTYPE_F32, 2, MIXED_ELEMENTWISE, 1},
-    {KERNEL_OP_RMS_NORM, DTYPE_F32, DTYPE_F32, 1, MIXED_ROWS, 1},
-    {KERNEL_OP_MUL_MAT, DTYPE_BF16, DTYPE_F32, 2, MIXED_PRODUCT, SPREAD_PAIR},
+    {KERNEL_OP_ADD, DTYPE_F32, DTYPE_F32, 2, 1, MIXED_ELEMENTWISE, 1},
+    {KERNEL_OP_RMS_NORM, DTYPE_F32, DTYPE_F32, 1, 1, MIXED_ROWS, 1},
+    {KERNEL_OP_MUL_MAT, DTYPE_BF16, DTYPE_F32, 2, 64, MIXED_PRODUCT, SPREAD_PAIR},
 };
 
 static enum status mixed_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
@@ -135,12 +136,12 @@ static enum status mixed_pdi(const struct kernel_spec * spec, uint8_t ** pdi, si
     const struct array_program * cores[SPREAD_CORES] = {0};
     enum status st = ST_OK;
     for (int i = 0; i < MIXED_PROGRAMS && st == ST_OK; i++) {
-        struct tensor in = packed(mixed[i].in, 64, 1);
-        struct kernel_spec one = {.op = mixed[i].op,
-                                  .arch = spec->arch,
-                                  .n_inputs = mixed[i].n_inputs,
-                                  .inputs = {in, in},
-                                  .output = packed(mixed[i].out, 64, 1)};
+        struct kernel_spec one = {
+            .op = mixed[i].op,
+            .arch = spec->arch,
+            .n_inputs = mixed[i].n_inputs,
+            .inputs = {packed(mixed[i].in, 64, mixed[i].rows), packed(mixed[i].in, 64, 1)},
+            .output = packed(mixed[i].out, 64, 1)};
         st = families[kernel_op_info(one.op)->family].image(&one, &programs[i], err);
         for (int c = 0; c < mixed[i].n_cores; c++) {
             cores[mixed[i].first_core + c] = &programs[i];
@@ -180,9 +181,6 @@ enum status aie_compile_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
     enum status st = aie_supports(spec, err);
     if (st != ST_OK) {
         return st;
-    }
-    if (!families[kernel_op_info(spec->op)->family].image) {
-        return convert_pdi(spec, pdi, size, err);
     }
     char name[KERNEL_NAME_MAX];
     aie_program_name(spec, name);

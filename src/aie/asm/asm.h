@@ -66,6 +66,10 @@ struct asm_reg asm_global(struct asm_program * p, enum asm_class cls);
 // above, it has to be set anew before it is read, and a global that was taken since is lost. Ends
 // the current region.
 void asm_release(struct asm_program * p, struct asm_reg global);
+// Another part of the program, with registers of its own: globals that are taken from here on live
+// from here on only, and classes that share registers with those of above may be used. Where the
+// program jumps back to what is written above, all is lost that was taken since.
+void asm_section(struct asm_program * p);
 
 // Appends one instruction to the current region; args are the explicit operands in table order.
 // memory: which buffer a load or store touches (any small number; different numbers never alias).

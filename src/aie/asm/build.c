@@ -79,7 +79,7 @@ enum asm_class asm_class_of(const struct asm_program * p, struct asm_reg r) {
 }
 
 // Registers are given out class by class, so that two classes over the same ones would collide.
-static void note_class(struct asm_program * p, enum asm_class cls) {
+void asm_note_class(struct asm_program * p, enum asm_class cls) {
     p->classes |= 1u << cls;
     for (int i = 0; i < AIE_MOST_EXCLUSIVE && p->target->exclusive[i]; i++) {
         if ((p->classes & p->target->exclusive[i]) == p->target->exclusive[i]) {
@@ -90,7 +90,6 @@ static void note_class(struct asm_program * p, enum asm_class cls) {
 }
 
 static struct asm_reg new_vreg(struct asm_program * p, enum asm_class cls, bool global) {
-    note_class(p, cls);
     if (!asm_grow(p, (void **) &p->vregs, &p->cap_vregs, p->n_vregs, sizeof *p->vregs)) {
         return (struct asm_reg){0, -1};
     }
@@ -119,10 +118,12 @@ int16_t asm_vreg_new(struct asm_program * p, enum asm_class cls, int phys) {
 }
 
 struct asm_reg asm_local(struct asm_program * p, enum asm_class cls) {
+    asm_note_class(p, cls);
     return new_vreg(p, cls, false);
 }
 
 struct asm_reg asm_global(struct asm_program * p, enum asm_class cls) {
+    asm_note_class(p, cls);
     return new_vreg(p, cls, true);
 }
 
@@ -138,6 +139,20 @@ void asm_release(struct asm_program * p, struct asm_reg global) {
     v->until = p->n_items;
     p->global_taken[v->cls] &= ~(1ull << v->phys);
     p->released[v->cls] |= 1ull << v->phys;
+    p->region_over = true;
+}
+
+void asm_section(struct asm_program * p) {
+    if (p->in_loop || p->n_sections == ASM_SECTIONS) {
+        asm_misuse(p, "asm: a section begins outside loops, and there are at most %d",
+                   ASM_SECTIONS);
+        return;
+    }
+    for (int cls = 0; cls < ASM_CLASS_COUNT; cls++) {
+        p->released[cls] = UINT64_MAX;
+        p->classes &= ~(p->global_taken[cls] ? 0 : 1u << cls);
+    }
+    p->sections[p->n_sections++] = p->n_items;
     p->region_over = true;
 }
 

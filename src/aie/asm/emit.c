@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Which registers belong to the author's globals at item i.
-static void take_globals(struct asm_program * p, int n_vregs, int i) {
+void asm_take_globals(struct asm_program * p, int n_vregs, int i) {
     memset(p->global_taken, 0, sizeof p->global_taken);
     for (int r = 0; r < n_vregs; r++) {
         const struct asm_vreg * v = &p->vregs[r];
@@ -124,7 +123,7 @@ static void lay_out(struct asm_program * p) {
         p->stats = (struct asm_stats){0};
         for (int i = 0; i < p->n_items && p->misuse.status == ST_OK && !p->no_memory; i++) {
             p->items[i].plain |= p->keep_small;
-            take_globals(p, written.n_vregs, i);
+            asm_take_globals(p, written.n_vregs, i);
             lay_out_item(p, i);
         }
     } while (p->misuse.status == ST_OK && !p->no_memory && make_smaller(p));

@@ -73,6 +73,8 @@ struct asm_memory {
     int32_t further; // how far on; 0 = it is not
 };
 
+enum { ASM_SECTIONS = 8 };
+
 struct asm_program {
     struct asm_memory memories[ASM_MEMORIES];
     const struct aie_target * target;
@@ -92,7 +94,8 @@ struct asm_program {
     uint64_t global_taken[ASM_CLASS_COUNT]; // by globals, where the program is just now
     uint64_t released[ASM_CLASS_COUNT];     // ever
     bool region_over;                       // the next instruction begins another one
-    unsigned classes;                       // that have been asked for, one bit each
+    unsigned classes; // that have been asked for since the section began, one bit each
+    int sections[ASM_SECTIONS], n_sections; // the items that they begin with
     bool in_loop;
     int16_t at; // of the instructions that follow
     bool keep_small;
@@ -124,6 +127,7 @@ aie_reg asm_phys(const struct aie_target * t, enum asm_class cls, int phys, int 
 // (with misuse or no_memory set).
 int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n);
 int16_t asm_vreg_new(struct asm_program * p, enum asm_class cls, int phys);
+void asm_note_class(struct asm_program * p, enum asm_class cls); // that one of it is used
 
 // Adds an item made of exactly one instruction: a branch or a lock operation.
 void asm_single(struct asm_program * p, enum asm_item_kind kind, int op,
@@ -133,6 +137,9 @@ void asm_single(struct asm_program * p, enum asm_item_kind kind, int op,
 int asm_bundle_add(struct asm_program * p);
 void asm_idle(struct asm_program * p, int n);     // n empty bundles, none if n <= 0
 void asm_alone(struct asm_program * p, int node); // a bundle with this one instruction in it
+
+// emit.c: which registers belong to the author's globals, the first so many, at item i.
+void asm_take_globals(struct asm_program * p, int n_vregs, int i);
 
 // spill.c: keeps values for which there is no register in memory.
 void asm_spill(struct asm_program * p);

@@ -272,6 +272,9 @@ void text_print_items(const struct asm_program * p, enum asm_pass pass,
     print_globals(&pr, 0, false);
     for (int i = 0; i <= p->n_items; i++) {
         print_globals(&pr, i, true);
+        for (int n = 0; n < p->n_sections; n++) {
+            buf_printf(b, "%s", p->sections[n] == i ? "section\n" : "");
+        }
         if (i > 0) {
             print_globals(&pr, i, false);
         }

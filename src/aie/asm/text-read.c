@@ -147,7 +147,7 @@ static bool note_vregs(struct reader * r, const char * text) {
 static void make_vregs(struct reader * r) {
     for (int i = 0; i < r->n_vregs; i++) {
         const struct text_vreg * v = &r->vregs[i];
-        asm_local(r->p, v->cls == ASM_CLASS_COUNT ? ASM_R : v->cls);
+        asm_vreg_new(r->p, v->cls == ASM_CLASS_COUNT ? ASM_R : v->cls, -1);
     }
 }
 
@@ -183,6 +183,7 @@ static bool read_global(struct reader * r, struct text_token t) {
                     : v.phys.length        ? "this register is another global's"
                                            : "no register of its class is left");
     }
+    asm_note_class(p, v.cls);
     vreg->global = true;
     vreg->phys = (int16_t) n;
     vreg->from = p->released[v.cls] >> n & 1 ? p->n_items : 0;
@@ -200,6 +201,7 @@ static bool vreg_of(struct reader * r, struct text_token t, struct asm_reg * out
         fail(r, t.at, "$%s%d wants a line \"global $%s%d\" before", text_class_names[v.cls],
              v.reg.id, text_class_names[v.cls], v.reg.id);
     }
+    asm_note_class(r->p, v.cls);
     *out = v.reg;
     return true;
 }
@@ -487,6 +489,10 @@ static bool read_line(struct reader * r) {
     }
     if (take_word(&at, "release")) {
         return read_release(r, at);
+    }
+    if (!strcmp(at, "section")) {
+        asm_section(r->p);
+        return true;
     }
     if (take_word(&at, "loop")) {
         return add_loop(r, at);

@@ -16,6 +16,7 @@
 //       -2:   vadd.32 %x6, %x5, %x5   in this bundle of its trip
 //     }
 //     release $r1                     from here on it may be another's
+//     section                         what is used from here on has nothing to do with the above
 //             j #L0
 //
 // A virtual register is $ or %, its class and its number; .lo and .hi are halves, .q0 to .q3

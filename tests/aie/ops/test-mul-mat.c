@@ -29,16 +29,23 @@ static struct tensor strided(enum dtype t, int64_t e0, int64_t e1, int64_t e2, i
     return r;
 }
 
-static struct kernel_spec spec_of(enum dtype t, const struct shape * s) {
+static bool is_integer(enum dtype t) {
+    return t == DTYPE_I8 || t == DTYPE_I16;
+}
+
+static struct kernel_spec spec_with(enum dtype a, enum dtype b, const struct shape * s) {
     return (struct kernel_spec){
         .op = KERNEL_OP_MUL_MAT,
         .arch = rig_arch,
         .n_inputs = 2,
-        .inputs = {strided(t, s->k, s->m, s->a2, s->a3, s->a_gap),
-                   strided(t, s->k, s->n, s->b2, s->b3, s->b_gap)},
-        .output =
-            strided(t == DTYPE_BF16 ? DTYPE_F32 : DTYPE_I32, s->m, s->n, s->b2, s->b3, s->gap),
+        .inputs = {strided(a, s->k, s->m, s->a2, s->a3, s->a_gap),
+                   strided(b, s->k, s->n, s->b2, s->b3, s->b_gap)},
+        .output = strided(is_integer(a) ? DTYPE_I32 : DTYPE_F32, s->m, s->n, s->b2, s->b3, s->gap),
     };
+}
+
+static struct kernel_spec spec_of(enum dtype t, const struct shape * s) {
+    return spec_with(t, t, s);
 }
 
 static float bf16_value(uint16_t v) {
@@ -48,20 +55,40 @@ static float bf16_value(uint16_t v) {
     return f;
 }
 
+// What the multiplier gets of a number: as bf16, rounded to nearest even.
+static double float_value(enum dtype t, const uint8_t * row, int64_t i) {
+    uint32_t v = 0;
+    memcpy(&v, row + i * dtype_size(t), (size_t) dtype_size(t));
+    if (t == DTYPE_BF16) {
+        return (double) bf16_value((uint16_t) v);
+    }
+    if (t == DTYPE_F16) { // a normal number
+        v = (v & 0x8000) << 16 | (((v & 0x7fff) << 13) + (112u << 23));
+    }
+    return (double) bf16_value((uint16_t) ((v + 0x7fff + (v >> 16 & 1)) >> 16));
+}
+
 static int64_t int_value(enum dtype t, const uint8_t * at) {
     int16_t v;
     memcpy(&v, at, 2);
     return t == DTYPE_I8 ? (int8_t) *at : v;
 }
 
+// Between 2^-3 and 2, both signs; integers are any.
 static void fill(struct rig * r, const struct kernel_spec * spec) {
     for (int i = 0; i < 2; i++) {
-        for (size_t b = 0; b + 2 <= r->size[i] - RIG_GUARD; b += 2) {
-            uint16_t v = (uint16_t) next();
-            if (spec->inputs[0].dtype == DTYPE_BF16) { // between 2^-3 and 2, both signs
-                v = (uint16_t) ((v & 0x807f) | (124 + (next() & 3)) << 7);
+        enum dtype t = spec->inputs[i].dtype;
+        size_t step = t == DTYPE_F32 ? 4 : 2;
+        for (size_t b = 0; b + step <= r->size[i] - RIG_GUARD; b += step) {
+            uint32_t v = next() ^ next() << 16, exponent = next() & 3;
+            if (t == DTYPE_BF16) {
+                v = (v & 0x807f) | (124 + exponent) << 7;
+            } else if (t == DTYPE_F16) {
+                v = (v & 0x83ff) | (12 + exponent) << 10;
+            } else if (t == DTYPE_F32) {
+                v = (v & 0x807fffff) | (124 + exponent) << 23;
             }
-            memcpy(r->data[i] + b, &v, 2);
+            memcpy(r->data[i] + b, &v, step);
         }
     }
 }
@@ -75,7 +102,7 @@ static const uint8_t * row_of(const struct rig * r, const struct kernel_spec * s
 }
 
 static void check(const struct rig * r, const struct kernel_spec * spec) {
-    enum dtype t = spec->inputs[0].dtype;
+    enum dtype t = spec->inputs[0].dtype, tb = spec->inputs[1].dtype;
     const struct tensor * out = &spec->output;
     int64_t k = spec->inputs[0].ne[0];
     for (int64_t i3 = 0; i3 < out->ne[3]; i3++) {
@@ -88,10 +115,8 @@ static void check(const struct rig * r, const struct kernel_spec * spec) {
                     double sum = 0, size = 0;
                     uint32_t isum = 0;
                     for (int64_t i = 0; i < k; i++) {
-                        if (t == DTYPE_BF16) {
-                            double p =
-                                (double) bf16_value(((const uint16_t *) (const void *) a)[i]) *
-                                (double) bf16_value(((const uint16_t *) (const void *) b)[i]);
+                        if (!is_integer(t)) {
+                            double p = float_value(t, a, i) * float_value(tb, b, i);
                             sum += p;
                             size += fabs(p);
                         } else {
@@ -99,7 +124,7 @@ static void check(const struct rig * r, const struct kernel_spec * spec) {
                             isum += (uint32_t) (int_value(t, a + i * w) * int_value(t, b + i * w));
                         }
                     }
-                    if (t == DTYPE_BF16) {
+                    if (!is_integer(t)) {
                         float got;
                         memcpy(&got, c + 4 * m, 4);
                         // each addition rounds its terms at the last place of the largest
@@ -127,8 +152,7 @@ static void check(const struct rig * r, const struct kernel_spec * spec) {
     }
 }
 
-static uint64_t run(struct rig * r, enum dtype t, const struct shape * s) {
-    struct kernel_spec spec = spec_of(t, s);
+static uint64_t run_spec(struct rig * r, struct kernel_spec spec, const struct shape * s) {
     struct kernel_code code;
     struct error err = {0};
     enum status st = aie_compile(&spec, &code, &err);
@@ -149,6 +173,10 @@ static uint64_t run(struct rig * r, enum dtype t, const struct shape * s) {
     rig_free(r);
     kernel_code_free(&code);
     return cycles;
+}
+
+static uint64_t run(struct rig * r, enum dtype t, const struct shape * s) {
+    return run_spec(r, spec_of(t, s), s);
 }
 
 static const struct shape shapes[] = {
@@ -194,6 +222,34 @@ static void all_shapes(enum dtype t) {
 static void test_bf16(void ** state) {
     (void) state;
     all_shapes(DTYPE_BF16);
+}
+
+// Operands that the cores make bf16, one, the other, both; only where there are few rows of b.
+static void test_raw(void ** state) {
+    (void) state;
+    static const enum dtype types[][2] = {
+        {DTYPE_BF16, DTYPE_F32}, {DTYPE_F16, DTYPE_BF16}, {DTYPE_F16, DTYPE_F32}};
+    static const struct shape more[] = {{64, 1, 8192, 1, 1, 1, 1, 0, 0, 0},
+                                        {256, 1, 8, 4, 1, 8, 1, 24, 0, 0}};
+    struct rig r;
+    rig_open(&r);
+    for (int t = 0; t < 3; t++) {
+        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+            struct kernel_spec spec = spec_with(types[t][0], types[t][1], &shapes[i]);
+            bool fits = types[t][1] != DTYPE_F32 || shapes[i].n == 1 || shapes[i].k < 8192;
+            if (shapes[i].n > 16 || !fits) {
+                assert_int_equal(aie_supports(&spec, NULL), ST_UNSUPPORTED);
+            } else {
+                print_message("%s %s %dx%dx%d\n", dtype_name(types[t][0]), dtype_name(types[t][1]),
+                              (int) shapes[i].m, (int) shapes[i].n, (int) shapes[i].k);
+                run_spec(&r, spec, &shapes[i]);
+            }
+        }
+        for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
+            run_spec(&r, spec_with(types[t][0], types[t][1], &more[i]), &more[i]);
+        }
+    }
+    rig_close(&r);
 }
 
 static void test_i8(void ** state) {
@@ -332,7 +388,10 @@ static void test_refusals(void ** state) {
     spec.inputs[0].ne[2] = 3;
     refused(&spec, ST_INVALID, "shapes");
     spec = good;
-    spec.inputs[1].dtype = DTYPE_F32;
+    spec.inputs[1] = strided(DTYPE_F32, s.k, s.n, s.b2, 1, 0);
+    refused(&spec, ST_UNSUPPORTED, "f32");
+    spec = good;
+    spec.inputs[0].dtype = DTYPE_F32;
     refused(&spec, ST_UNSUPPORTED, "f32");
     spec = good;
     spec.inputs[1].nb[1] = 130;
@@ -366,7 +425,7 @@ int main(int argc, char ** argv) {
         return 0;
     }
     if (rig_arch != AIE_ARCH_AIE2) { // bf16 alone, and no banks to count in
-        const struct CMUnitTest tests[] = {cmocka_unit_test(test_bf16),
+        const struct CMUnitTest tests[] = {cmocka_unit_test(test_bf16), cmocka_unit_test(test_raw),
                                            cmocka_unit_test(test_specials)};
         return cmocka_run_group_tests(tests, NULL, NULL);
     }
@@ -374,7 +433,7 @@ int main(int argc, char ** argv) {
         cmocka_unit_test(test_bf16),     cmocka_unit_test(test_i8),
         cmocka_unit_test(test_i16),      cmocka_unit_test(test_leftovers),
         cmocka_unit_test(test_specials), cmocka_unit_test(test_banks),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_raw),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,21 @@
-// convert-array: the array around the conversion program. Two cores a column, each with a stream of
-// its own from the shim and one back, so that both of a shim's channels work each way. The
+// convert-array: how operands come to the cores that make them bf16, and back. One core a column,
+// of those that products of few rows have (mixed.h), through the memtile (array/spread.h). The
 // instruction stream gives a core one piece of work at a time and waits for it before the next;
-// tile descriptors are written for each piece, and every queue is empty when the run is over.
+// descriptors are written for each piece, and every queue is empty when the run is over.
 #include "convert.h"
 
+#include "aie/ops/mixed.h"
 #include "aie/ops/ops.h"
-
-#include "aie/array/flow.h"
 
 #include <stdio.h>
 
-enum { CORES_PER_COLUMN = 2, OPERAND_IN = 0, OPERAND_OUT = 1 };
+enum { OPERAND_IN = 0, OPERAND_OUT = 1 };
+enum { SHIM_BD_IN, SHIM_BD_OUT };
 
-static const struct flow_stream stream_in = {CORE_S2MM_QUEUE,  CV_BUFFER_IN,    CV_IN_BYTES,
-                                             CV_LOCK_IN_EMPTY, CV_LOCK_IN_FULL, 0};
-static const struct flow_stream stream_out = {CORE_MM2S_QUEUE,  CV_BUFFER_OUT,     CV_OUT_BYTES,
-                                              CV_LOCK_OUT_FULL, CV_LOCK_OUT_EMPTY, FLOW_BDS};
+static const struct spread_buffer buffers[SPREAD_STREAMS] = {
+    [SPREAD_A] = {CV_BUFFER_IN, CV_IN_BYTES, CV_LOCK_IN_EMPTY, CV_LOCK_IN_FULL},
+    [SPREAD_OUT] = {CV_BUFFER_OUT, CV_OUT_BYTES, CV_LOCK_OUT_EMPTY, CV_LOCK_OUT_FULL},
+};
 
 // How a shim's words lie in memory.
 struct walk {
@@ -83,33 +83,8 @@ enum status convert_supports(const struct kernel_spec * spec, struct error * err
 }
 
 void convert_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    snprintf(name, KERNEL_NAME_MAX, "convert_%s", dtype_name(spec->inputs[0].dtype));
-}
-
-enum status convert_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                        struct error * err) {
-    struct asm_code code;
-    enum status st = convert_program(spec->arch, spec->inputs[0].dtype, &code, err);
-    if (st != ST_OK) {
-        return st;
-    }
-    struct array_program program = {.code = code.bytes,
-                                    .size = code.size,
-                                    .locks = convert_lock_init,
-                                    .n_locks = CV_LOCK_COUNT};
-    struct array a;
-    array_begin(&a, spec->arch);
-    for (int col = 0; col < ops_columns(spec); col++) {
-        for (int i = 0; i < CORES_PER_COLUMN; i++) {
-            struct array_port shim = {col, ARRAY_ROW_SHIM, i}, core = {col, ARRAY_ROW_CORE + i, 0};
-            array_core(&a, col, core.row, &program);
-            array_route(&a, shim, &core, 1);
-            array_route(&a, core, &shim, 1);
-        }
-        array_token_route(&a, col);
-    }
-    array_program_free(&program);
-    return array_end(&a, pdi, size, err);
+    (void) spec;
+    snprintf(name, KERNEL_NAME_MAX, "%s", MIXED_NAME);
 }
 
 // ---- instruction stream ----
@@ -119,24 +94,26 @@ struct worker { // a core and its piece of work
     const struct kernel_spec * spec;
     const struct convert_plan * plan;
     const struct convert_piece * piece;
-    struct flow_tile core;
-    int channel;          // of the shim
+    int col;
+    struct spread spread;
     uint32_t rows, chunk; // rows in all, and in each chunk but the last
     uint32_t full, last;  // chunks before the last, rows in that one
 };
 
 // All chunks of a stream whose rows are that many words.
-static void start_core(const struct worker * w, const struct flow_stream * s, uint32_t row,
+static void set_stream(struct worker * w, int stream, uint32_t row,
                        const struct flow_layout * lay) {
     bool alike = w->last == w->chunk;
-    flow_start(&w->flow, w->core, s, w->full + alike, w->chunk * row, alike ? 0 : w->last * row,
-               lay);
+    w->spread.streams[stream] = (struct spread_stream){.full = w->full + alike,
+                                                       .chunk = w->chunk * row,
+                                                       .last = alike ? 0 : w->last * row,
+                                                       .layout = *lay};
 }
 
 static void start_shim(const struct worker * w, int bd, uint32_t queue, int operand,
                        uint64_t offset, uint32_t words, const struct walk * walk) {
     const struct flow_layout * lay = &walk->run;
-    flow_shim_bd(&w->flow, w->core.col, bd,
+    flow_shim_bd(&w->flow, w->col, bd,
                  &(struct array_bd){.words = words,
                                     .next = -1,
                                     .wrap = {lay->wrap[0], lay->wrap[1]},
@@ -144,9 +121,8 @@ static void start_shim(const struct worker * w, int bd, uint32_t queue, int oper
                                     .iterations = walk->runs,
                                     .iteration_step = walk->step},
                  operand, (uint32_t) offset);
-    flow_push(&w->flow, (struct flow_tile){w->core.col, ARRAY_ROW_SHIM},
-              queue + 8 * (uint32_t) w->channel, bd, walk->runs ? walk->runs : 1,
-              queue == SHIM_S2MM_QUEUE);
+    flow_push(&w->flow, (struct flow_tile){w->col, ARRAY_ROW_SHIM}, queue, bd,
+              walk->runs ? walk->runs : 1, queue == SHIM_S2MM_QUEUE);
 }
 
 static void write_params(const struct worker * w) {
@@ -169,10 +145,14 @@ static void write_params(const struct worker * w) {
         [CV_PARAM_ODD_AT] = (convert_words(plan, width) - 1) * 4,
         [CV_PARAM_ODD_STRIDE] = stride,
     };
-    txn_block_write(w->flow.t, image_addr(w->core.col, w->core.row, CV_PARAMS), p, CV_PARAM_COUNT);
+    struct flow_tile core = spread_core(&w->spread, w->col, 0);
+    txn_block_write(w->flow.t, image_addr(core.col, core.row, CV_PARAMS), p, CV_PARAM_COUNT);
+    txn_write(w->flow.t, image_addr(core.col, core.row, MM_TASK),
+              w->plan->element == 2 ? MM_CONVERT_F16 : MM_CONVERT_F32);
+    flow_go(&w->flow, core, MM_LOCK_X_FULL);
 }
 
-static void start_in(const struct worker * w) {
+static void start_in(struct worker * w) {
     const struct convert_piece * piece = w->piece;
     uint32_t words = convert_words(w->plan, piece->width);
     uint32_t stride = convert_words(w->plan, convert_padded(piece->width));
@@ -193,12 +173,12 @@ static void start_in(const struct worker * w) {
         shim.runs = (uint32_t) piece->n3;
         shim.step = (uint32_t) (piece->step3 / 4);
     }
-    start_core(w, &stream_in, words, &core);
-    start_shim(w, 2 * w->channel, SHIM_MM2S_QUEUE, OPERAND_IN, piece->in,
+    set_stream(w, SPREAD_A, words, &core);
+    start_shim(w, SHIM_BD_IN, SHIM_MM2S_QUEUE, OPERAND_IN, piece->in,
                (uint32_t) (piece->n1 * piece->n2) * words, &shim);
 }
 
-static void start_out(const struct worker * w) {
+static void start_out(struct worker * w) {
     const struct convert_piece * piece = w->piece;
     uint32_t words = convert_padded(piece->width) / 2, pieces = (uint32_t) w->plan->pieces;
     uint32_t row_step = (uint32_t) (piece->out_step / 4);
@@ -217,9 +197,9 @@ static void start_out(const struct worker * w) {
     } else if (!piece->packed_out && w->rows > 1) {
         shim.run = (struct flow_layout){.wrap = {words}, .step = {1, row_step}};
     }
-    start_core(w, &stream_out, words * pieces, &core);
-    start_shim(w, 2 * w->channel + 1, SHIM_S2MM_QUEUE, OPERAND_OUT, piece->out,
-               w->rows * words * pieces, &shim);
+    set_stream(w, SPREAD_OUT, words * pieces, &core);
+    start_shim(w, SHIM_BD_OUT, SHIM_S2MM_QUEUE, OPERAND_OUT, piece->out, w->rows * words * pieces,
+               &shim);
 }
 
 static void start_piece(struct worker * w) {
@@ -227,10 +207,10 @@ static void start_piece(struct worker * w) {
     w->chunk = convert_chunk_rows(w->plan, w->piece->width, w->rows);
     w->full = (w->rows - 1) / w->chunk;
     w->last = w->rows - w->full * w->chunk;
-    write_params(w);
-    flow_go(&w->flow, w->core, CV_LOCK_GO);
     start_out(w);
     start_in(w);
+    spread_start(&w->flow, w->col, &w->spread);
+    write_params(w);
 }
 
 enum status convert_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
@@ -244,31 +224,31 @@ enum status convert_insts(const struct kernel_spec * spec, uint32_t ** insts, si
         return st;
     }
     const struct aie_target * target = aie_target(spec->arch);
-    int cores = ops_columns(spec) * CORES_PER_COLUMN;
+    int columns = ops_columns(spec);
     struct txn t;
     struct flow flow = {&t, target};
-    txn_begin(&t, ops_columns(spec), target->device_generation);
+    txn_begin(&t, columns, target->device_generation);
     struct convert_cursor cursor = {0};
     struct convert_piece piece;
     int64_t n = 0;
-    for (; convert_plan_next(&plan, &cursor, cores, &piece); n++) {
-        int core = (int) (n % cores);
-        int col = core % ops_columns(spec), channel = core / ops_columns(spec);
-        struct worker w = {.flow = flow,
-                           .spec = spec,
-                           .plan = &plan,
-                           .piece = &piece,
-                           .core = {col, ARRAY_ROW_CORE + channel},
-                           .channel = channel};
-        if (n < cores) {
-            flow_expect(&flow, col, channel);
+    for (; convert_plan_next(&plan, &cursor, columns, &piece); n++) {
+        int col = (int) (n % columns);
+        struct worker w = {
+            .flow = flow,
+            .spec = spec,
+            .plan = &plan,
+            .piece = &piece,
+            .col = col,
+            .spread = {.buffers = buffers, .cores = 1, .mixed = true, .first = MIXED_PRODUCT}};
+        if (n < columns) {
+            flow_expect(&flow, col, 0);
         } else {
-            flow_wait(&flow, col, channel);
+            flow_wait(&flow, col, 0);
         }
         start_piece(&w);
     }
-    for (int core = 0; core < cores && core < n; core++) {
-        flow_wait(&flow, core % ops_columns(spec), core / ops_columns(spec));
+    for (int col = 0; col < columns && col < n; col++) {
+        flow_wait(&flow, col, 0);
     }
     return txn_end(&t, insts, n_words, err);
 }

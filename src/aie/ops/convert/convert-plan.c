@@ -19,7 +19,7 @@ enum {
     LEAST_CHUNK = 256,
     CHUNKS = 8,    // of a short piece: loading, computing and storing overlap
     MAX_RUNS = 64, // of a shim descriptor that moves on
-    CORES = 8,     // for which a few long rows are cut
+    CORES = 4,     // for which a few long rows are cut
 };
 
 static int64_t round_up(int64_t v, int64_t to) {

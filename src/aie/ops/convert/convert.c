@@ -1,7 +1,8 @@
-// convert: the core program. It waits for parameters, clears its buffers where rows are padded, and
-// turns chunks of numbers into bf16, 32 at a time. Both input buffers belong to the core between
-// runs: the DMA gets them when they are clear, and the core has them back before it hands out the
-// last chunk, which is what the instruction stream waits for.
+// convert: a part of the program that products of few rows have (mul-mat.c). It reads parameters,
+// clears its buffers where rows are padded, and turns chunks of numbers into bf16, 32 at a time.
+// Both input buffers belong to the core between runs: the DMA gets them when they are clear, and
+// the core has them back before it hands out the last chunk, which is what the instruction stream
+// waits for.
 //
 // lo is exact before it is rounded. The adder rounds the smaller operand at the larger one's last
 // place, and where hi was rounded up to a power of two, x - hi would lose a bit. So for f32 the
@@ -30,9 +31,13 @@ enum {
 // f32
 enum { SIGN_AND_EXPONENT = (int) 0xff800000, MIDDLE = 0x00400000 };
 
+enum { MOST_TAKEN = 32 };
+
 struct program {
     struct asm_program * p;
     enum dtype source;
+    struct asm_reg taken[MOST_TAKEN]; // to be given back
+    int n_taken;
     struct asm_reg one, minus_one, two, minus_two;
     struct asm_reg chunks, trips, pieces, flag, stride;
     struct asm_reg in, out; // current buffers, as scalars
@@ -46,6 +51,16 @@ struct program {
 
 static int32_t address(const struct program * w, int32_t at) { // by which the core knows it
     return (int32_t) asm_target(w->p)->own_window + at;
+}
+
+static struct asm_reg take(struct program * w, enum asm_class cls) {
+    return w->taken[w->n_taken++] = asm_global(w->p, cls);
+}
+
+static void give_back(struct program * w) {
+    while (w->n_taken > 0) {
+        asm_release(w->p, w->taken[--w->n_taken]);
+    }
 }
 
 static void set(struct program * w, struct asm_reg r, int32_t value) {
@@ -83,69 +98,97 @@ static void parameter(struct program * w, struct asm_reg to, int i) {
 
 // ---- constants ----
 
-static struct asm_reg scalar(struct program * w, int32_t value) {
-    struct asm_reg r = asm_global(w->p, ASM_R);
-    set(w, r, value);
-    return r;
-}
+enum constant_kind { SCALAR, SHIFT, LANES_16, LANES_32, WIDE };
 
-static struct asm_reg lanes(struct program * w, enum lane_width width, int32_t value) {
-    struct asm_reg r = asm_local(w->p, ASM_R), x = asm_global(w->p, ASM_X);
-    set(w, r, value);
-    emit_splat(w->p, width, x, r);
-    return x;
-}
+struct constant {
+    struct asm_reg * to;
+    enum constant_kind kind;
+    int32_t value;
+};
 
-static struct asm_reg wide_lanes(struct program * w, int32_t value) {
-    struct asm_reg r = asm_local(w->p, ASM_R), x = asm_local(w->p, ASM_X);
-    struct asm_reg cm = asm_global(w->p, ASM_CM);
-    set(w, r, value);
-    emit_splat(w->p, LANE_32, x, r);
-    for (int half = 0; half < 2; half++) {
-        emit_move(w->p, asm_half(cm, half), x);
+static void set_constant(struct program * w, const struct constant * c) {
+    struct asm_reg r = asm_local(w->p, ASM_R), x = *c->to;
+    if (c->kind == SCALAR) {
+        set(w, x, c->value);
+        return;
     }
-    return cm;
+    set(w, r, c->value);
+    if (c->kind == SHIFT) {
+        copy(w, x, r);
+        return;
+    }
+    if (c->kind == WIDE) {
+        x = asm_local(w->p, ASM_X);
+    }
+    emit_splat(w->p, c->kind == LANES_16 ? LANE_16 : LANE_32, x, r);
+    for (int half = 0; half < 2 && c->kind == WIDE; half++) {
+        emit_move(w->p, asm_half(*c->to, half), x);
+    }
 }
 
-static void write_constants(struct program * w) {
-    struct asm_reg * const scalars[] = {&w->chunks, &w->trips, &w->pieces, &w->flag,
-                                        &w->stride, &w->in,    &w->out};
+// First all registers, then what they hold: a section's registers are there before its code.
+static void take_all(struct program * w, const struct constant * constants, size_t n) {
+    static const enum asm_class classes[] = {
+        [SCALAR] = ASM_R, [SHIFT] = ASM_S, [LANES_16] = ASM_X, [LANES_32] = ASM_X, [WIDE] = ASM_CM};
+    for (size_t i = 0; i < n; i++) {
+        *constants[i].to = take(w, classes[constants[i].kind]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        set_constant(w, &constants[i]);
+    }
+}
+
+// What the loops want.
+static void take_constants(struct program * w) {
+    const int32_t add = (int32_t) asm_target(w->p)->add_config;
+    if (w->source == DTYPE_F16) {
+        const struct constant constants[] = {{&w->float_config, SCALAR, add},
+                                             {&w->int_config, SCALAR, INT_ADD_CONFIG},
+                                             {&w->raise, SHIFT, RAISE},
+                                             {&w->zero, LANES_32, 0},
+                                             {&w->magnitude, LANES_16, MAGNITUDE},
+                                             {&w->f16_inf, LANES_16, F16_INF},
+                                             {&w->f16_normal, LANES_16, F16_NORMAL},
+                                             {&w->sign, LANES_16, SIGN},
+                                             {&w->rebias, WIDE, RAISED_REBIAS},
+                                             {&w->small, WIDE, RAISED_SMALL}};
+        take_all(w, constants, sizeof constants / sizeof constants[0]);
+    } else {
+        const struct constant constants[] = {{&w->float_config, SCALAR, add},
+                                             {&w->zero, LANES_32, 0},
+                                             {&w->magnitude, LANES_16, MAGNITUDE},
+                                             {&w->inf, LANES_16, BF16_INF},
+                                             {&w->exponent, LANES_32, SIGN_AND_EXPONENT},
+                                             {&w->middle, LANES_32, MIDDLE}};
+        take_all(w, constants, sizeof constants / sizeof constants[0]);
+    }
+}
+
+static void take_registers(struct program * w) {
+    struct asm_reg * const scalars[] = {&w->chunks, &w->trips,     &w->pieces,   &w->flag,
+                                        &w->stride, &w->in,        &w->out,      &w->one,
+                                        &w->two,    &w->minus_one, &w->minus_two};
     struct asm_reg * const pointers[] = {&w->params, &w->pin, &w->pin2, &w->phi, &w->phi2, &w->plo};
     for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
-        *scalars[i] = asm_global(w->p, ASM_R);
+        *scalars[i] = take(w, ASM_R);
     }
     for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++) {
-        *pointers[i] = asm_global(w->p, ASM_P);
+        *pointers[i] = take(w, ASM_P);
     }
-    emit_begin(w->p);
-    emit_spill_to(w->p, MEM_SPILLS, address(w, CV_SPILLS), 64);
-    w->one = scalar(w, 1);
-    w->minus_one = scalar(w, -1);
-    w->two = scalar(w, 2);
-    w->minus_two = scalar(w, -2);
-    w->float_config = scalar(w, (int32_t) asm_target(w->p)->add_config);
+    take_constants(w);
+    set(w, w->one, 1);
+    set(w, w->minus_one, -1);
+    set(w, w->two, 2);
+    set(w, w->minus_two, -2);
     set(w, w->params, address(w, CV_PARAMS));
-    struct asm_reg mode = asm_local(w->p, ASM_R);
-    set(w, mode, AIE_ROUND_NEAREST_EVEN);
-    emit_control(w->p, AIE_CONTROL_ROUND, mode);
-    w->zero = lanes(w, LANE_32, 0);
-    w->magnitude = lanes(w, LANE_16, MAGNITUDE);
-    if (w->source == DTYPE_F16) {
-        struct asm_reg shift = asm_local(w->p, ASM_R);
-        w->f16_inf = lanes(w, LANE_16, F16_INF);
-        w->f16_normal = lanes(w, LANE_16, F16_NORMAL);
-        w->sign = lanes(w, LANE_16, SIGN);
-        w->rebias = wide_lanes(w, RAISED_REBIAS);
-        w->small = wide_lanes(w, RAISED_SMALL);
-        w->int_config = scalar(w, INT_ADD_CONFIG);
-        w->raise = asm_global(w->p, ASM_S);
-        set(w, shift, RAISE);
-        copy(w, w->raise, shift);
-    } else {
-        w->exponent = lanes(w, LANE_32, SIGN_AND_EXPONENT);
-        w->inf = lanes(w, LANE_16, BF16_INF);
-        w->middle = lanes(w, LANE_32, MIDDLE);
-    }
+}
+
+void convert_begin(struct asm_program * p) {
+    struct asm_reg mode = asm_local(p, ASM_R);
+    emit_begin(p);
+    emit_spill_to(p, MEM_SPILLS, (int32_t) asm_target(p)->own_window + CV_SPILLS, 64);
+    emit_set(p, mode, AIE_ROUND_NEAREST_EVEN);
+    emit_control(p, AIE_CONTROL_ROUND, mode);
 }
 
 // ---- 32 numbers ----
@@ -291,7 +334,6 @@ static void f16_trip(struct program * w, bool pieces) {
 // ---- around the loops ----
 
 static void start_run(struct program * w) {
-    acquire(w, CV_LOCK_GO, w->minus_one);
     parameter(w, w->chunks, CV_PARAM_CHUNKS);
     parameter(w, w->pieces, CV_PARAM_PIECES);
     parameter(w, w->flag, CV_PARAM_CLEAR);
@@ -384,11 +426,11 @@ static void run_loops(struct program * w) {
     asm_label(w->p, done);
 }
 
-static void write_program(struct program * w) {
-    struct asm_program * p = w->p;
-    int wait = asm_label_new(p), again = asm_label_new(p), last = asm_label_new(p);
-    write_constants(w);
-    asm_label(p, wait);
+void convert_section(struct asm_program * p, enum dtype source, int end) {
+    struct program writer = {.p = p, .source = source}, *w = &writer;
+    int again = asm_label_new(p), last = asm_label_new(p);
+    asm_section(p);
+    take_registers(w);
     start_run(w);
     asm_label(p, again);
     take_chunk(w);
@@ -402,17 +444,21 @@ static void write_program(struct program * w) {
     asm_label(p, last);
     acquire(w, CV_LOCK_IN_EMPTY, w->minus_two);
     release(w, CV_LOCK_OUT_FULL, w->one);
-    asm_jump(p, wait);
+    asm_jump(p, end);
+    give_back(w);
 }
 
-enum status convert_program(enum aie_arch arch, enum dtype source, struct asm_code * out,
-                            struct error * err) {
-    struct program w = {.source = source};
-    if (asm_new(arch, &w.p) != ST_OK) {
-        return error_set(err, ST_NO_MEMORY, "aie: out of memory");
+void convert_loop(struct asm_program * p, enum dtype source, struct asm_reg trips,
+                  struct asm_reg from, struct asm_reg from_again, struct asm_reg to) {
+    struct program writer = {
+        .p = p, .source = source, .trips = trips, .pin = from, .pin2 = from_again, .phi = to};
+    if (source == DTYPE_F16) { // f32 wants no constants
+        asm_section(p);
+        take_constants(&writer);
     }
-    write_program(&w);
-    enum status st = asm_finish(w.p, out, err);
-    asm_free(w.p);
-    return st == ST_OK ? ST_OK : error_prefix(err, "aie: convert_%s", dtype_name(source));
+    loop(&writer, false);
+    give_back(&writer);
+    if (source == DTYPE_F16) {
+        asm_section(p);
+    }
 }

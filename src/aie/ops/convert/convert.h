@@ -20,8 +20,7 @@
 // piece out; on the way out the descriptors put the pieces in their places.
 #pragma once
 
-#include "aie/asm/asm.h"
-#include "kernel/kernel.h"
+#include "aie/ops/mul-mat/mul-mat.h"
 
 enum { CV_HI, CV_HI_LO_HI, CV_HI_HI_LO, CV_LAYOUTS };
 
@@ -56,18 +55,24 @@ enum {
 };
 
 enum {
-    CV_LOCK_IN_EMPTY, // the core gives both buffers when they are clear, and takes them back
+    CV_LOCK_IN_EMPTY = MM_LOCK_CONVERT, // the core gives both buffers when they are clear, and
+                                        // takes them back
     CV_LOCK_IN_FULL,
     CV_LOCK_OUT_EMPTY,
     CV_LOCK_OUT_FULL,
-    CV_LOCK_GO,
-    CV_LOCK_COUNT,
 };
-static const uint8_t convert_lock_init[CV_LOCK_COUNT] = {0, 0, 2, 0, 0};
 
-// The core program for one source datatype, all layouts.
-enum status convert_program(enum aie_arch arch, enum dtype source, struct asm_code * out,
-                            struct error * err);
+// ---- parts of a program ----
+
+// Once, first: how numbers are rounded, and where values go for which there is no register.
+void convert_begin(struct asm_program * p);
+// A run, from its parameters on, for one source datatype and all layouts; then goes to the label.
+// What registers it takes it gives back.
+void convert_section(struct asm_program * p, enum dtype source, int end);
+// Trips of CV_TRIP numbers to bf16, from where both pointers stand to where the third does, which
+// may be the same place.
+void convert_loop(struct asm_program * p, enum dtype source, struct asm_reg trips,
+                  struct asm_reg from, struct asm_reg from_again, struct asm_reg to);
 
 // ---- plan: which rows each core takes ----
 
@@ -125,7 +130,5 @@ uint32_t convert_chunk_rows(const struct convert_plan * plan, uint32_t width, in
 
 enum status convert_supports(const struct kernel_spec * spec, struct error * err);
 void convert_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
-enum status convert_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
-                        struct error * err);
 enum status convert_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
                           struct error * err);

@@ -32,13 +32,17 @@ bool mul_mat_is_vector(const struct kernel_spec * spec) {
     return mm_plan_make(spec, &plan, NULL) == ST_OK && plan.is_vector;
 }
 
+static bool is_mixed(const struct kernel_spec * spec) {
+    return mul_mat_is_vector(spec) &&
+           mm_type_of(spec->arch, spec->inputs[0].dtype)->in == DTYPE_BF16;
+}
+
 void mul_mat_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    bool vector = mul_mat_is_vector(spec);
-    if (vector && spec->inputs[0].dtype == DTYPE_BF16) {
+    if (is_mixed(spec)) {
         snprintf(name, KERNEL_NAME_MAX, "%s", MIXED_NAME);
     } else {
         snprintf(name, KERNEL_NAME_MAX, "mul_mat_%s_%s", dtype_name(spec->inputs[0].dtype),
-                 vector ? "gemv" : "gemm");
+                 mul_mat_is_vector(spec) ? "gemv" : "gemm");
     }
 }
 
@@ -72,12 +76,14 @@ static void route_gemm(struct array * a, int col) {
 enum status mul_mat_image(const struct kernel_spec * spec, struct array_program * out,
                           struct error * err) {
     struct asm_code code = {0};
-    enum status st =
-        mm_program(spec->arch, mm_type(spec->arch, spec->inputs[0].dtype), &code, NULL, err);
+    const struct mm_type * t = mm_type(spec->arch, spec->inputs[0].dtype);
+    bool converts = is_mixed(spec);
+    enum status st = converts ? mm_vector_program(spec->arch, &code, err)
+                              : mm_program(spec->arch, t, &code, NULL, err);
     *out = (struct array_program){.code = code.bytes,
                                   .size = code.size,
                                   .locks = mm_lock_init,
-                                  .n_locks = MM_LOCK_COUNT,
+                                  .n_locks = converts ? MM_LOCK_ALL : MM_LOCK_COUNT,
                                   .mem_locks = SPREAD_LOCKS + MM_MEM_LOCKS};
     return st;
 }
@@ -153,6 +159,9 @@ static void write_inputs(const struct design * d, int64_t i, const struct mm_ste
         struct flow_tile at = core_of(d, n / p->core_rows, n % p->core_rows);
         if (i == 0) {
             mm_write_params(d, at, all_tiles(d));
+            if (is_mixed(d->spec)) {
+                txn_write(d->flow.t, image_addr(at.col, at.row, MM_TASK), MM_MULTIPLY);
+            }
             mm_write_core_bd(d, at, CORE_BD_Y);
             mm_write_core_bd(d, at, CORE_BD_X);
         }

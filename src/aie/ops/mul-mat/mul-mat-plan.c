@@ -35,7 +35,7 @@ static int64_t chunk_room(const struct mm_plan * p) {
     int64_t x_rows = p->x_groups * MM_X_ROWS, y_rows = p->y_groups * MM_Y_ROWS;
     int64_t bytes = ARRAY_MEM_BYTES;
     if (p->is_vector) { // x lies there in full, twice
-        bytes -= 2 * TILE_BYTES / 4 + 2 * x_rows * p->k * p->t->element_bytes;
+        bytes -= 2 * TILE_BYTES / 4 + 2 * 4 * (int64_t) mm_x_words(p);
         return bytes / (4 * y_rows);
     }
     bytes -= p->core_rows * TILE_BYTES;
@@ -119,7 +119,7 @@ static bool whole_slices(struct mm_plan * p, int64_t most_k) {
 // Gemv has whole rows of x one after the other; a descriptor's first dimension is too short for
 // long ones, which are cut into equal pieces.
 static bool cut_x_rows(struct mm_plan * p) {
-    int64_t words = p->k * p->t->element_bytes / 4;
+    int64_t words = mm_x_row(p);
     for (int64_t pieces = 1; pieces <= SHIM_WRAP && pieces <= words; pieces++) {
         if (words % pieces == 0 && words / pieces <= SHIM_WRAP) {
             p->x_pieces = (int) pieces;
@@ -274,8 +274,9 @@ static enum status check(const struct kernel_spec * spec, struct error * err) {
     if (spec->n_inputs != 2) {
         return error_set(err, ST_INVALID, "mul_mat takes 2 inputs, %d given", spec->n_inputs);
     }
-    const struct mm_type * t = mm_type(spec->arch, a->dtype);
-    if (!t || b->dtype != a->dtype || out->dtype != t->out) {
+    const struct mm_type * t = mm_type_of(spec->arch, a->dtype);
+    bool b_fits = t && (b->dtype == t->in || (t->in == DTYPE_BF16 && b->dtype == DTYPE_F32));
+    if (!b_fits || out->dtype != t->out) {
         return error_set(err, ST_UNSUPPORTED, "no mul_mat of %s and %s to %s on %s",
                          dtype_name(a->dtype), dtype_name(b->dtype), dtype_name(out->dtype),
                          kernel_arch_name(spec->arch));
@@ -307,7 +308,9 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         return st;
     }
     *p = (struct mm_plan){
-        .t = mm_type(spec->arch, spec->inputs[0].dtype),
+        .t = mm_type_of(spec->arch, spec->inputs[0].dtype),
+        .x_raw = spec->inputs[1].dtype == DTYPE_F32,
+        .y_raw = spec->inputs[0].dtype == DTYPE_F16,
         .m = spec->output.ne[0],
         .n = spec->output.ne[1],
         .k = spec->inputs[0].ne[0],
@@ -317,6 +320,12 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     plan_n(p);
     plan_m(p);
     st = plan_k(p, spec, err);
+    if ((p->x_raw || p->y_raw) && (st != ST_OK || !p->is_vector)) {
+        return error_set(err, ST_UNSUPPORTED,
+                         "f32 and f16 are made bf16 in products of up to %d "
+                         "rows of b, and where these fit a memtile",
+                         MMP_VECTOR_N);
+    }
     if (st != ST_OK && p->is_vector) { // x may be too much for one memtile
         p->is_vector = false;
         p->core_rows = MMP_CORE_ROWS_GEMM;

@@ -39,8 +39,9 @@ struct mm_plan {
     int x_rows, x_groups;
     int64_t n_start[MMP_COLUMNS];
     int64_t n_tiles, n_step;
-    int64_t pass; // n tiles of one step
-    int x_pieces; // gemv: of a row of x
+    int64_t pass;      // n tiles of one step
+    int x_pieces;      // gemv: of a row of x
+    bool x_raw, y_raw; // gemv: x is f32, y f16
 
     int64_t m, n, k;
     int64_t steps; // batches * passes * m_steps
@@ -64,3 +65,18 @@ static inline uint32_t mm_chunk_bytes(const struct mm_plan * p, uint32_t k) {
     return k * (uint32_t) p->t->element_bytes;
 }
 uint32_t mm_chunk_zeros(const struct mm_plan * p, uint32_t k);
+
+// Gemv: words of a row of x, how far apart rows stand in the memtile, and what they take there. Of
+// one row alone those that fill up its eight are the same numbers, a k-block further each.
+static inline uint32_t mm_x_block(const struct mm_plan * p) {
+    return (uint32_t) p->t->block_bytes / 4 * (p->x_raw ? 2 : 1);
+}
+static inline uint32_t mm_x_row(const struct mm_plan * p) {
+    return (uint32_t) (p->k / mm_block_k(p->t)) * mm_x_block(p);
+}
+static inline uint32_t mm_x_apart(const struct mm_plan * p) {
+    return p->x_rows == 1 ? mm_x_block(p) : mm_x_row(p);
+}
+static inline uint32_t mm_x_words(const struct mm_plan * p) {
+    return mm_x_row(p) + ((uint32_t) p->x_groups * MM_X_ROWS - 1) * mm_x_apart(p);
+}

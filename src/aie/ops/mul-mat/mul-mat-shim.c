@@ -137,10 +137,10 @@ static void gemm_outputs(const struct design * d, int col, const struct mm_step 
 
 static void gemv_inputs(const struct design * d, int col, const struct mm_step * s, int set) {
     const struct mm_plan * p = &d->plan;
-    uint32_t piece = mm_words(d, (uint32_t) p->k) / (uint32_t) p->x_pieces;
+    uint32_t piece = mm_x_row(p) / (uint32_t) p->x_pieces;
     struct place b = place_of(d, OPERAND_B, s, 0, false);
     struct array_bd x = {
-        .words = (uint32_t) p->x_rows * mm_words(d, (uint32_t) p->k),
+        .words = (uint32_t) p->x_rows * mm_x_row(p),
         .next = set + SHIM_FIRST,
         .wrap = {piece, (uint32_t) p->x_pieces},
         .step = {1, piece, row_step(&d->spec->inputs[OPERAND_B])},

@@ -112,35 +112,35 @@ static void write_chunks(const struct design * d, int channel, const struct rows
 // Gemv: all of x, twice, sent anew for each tile.
 static void write_x(const struct design * d, uint32_t address) {
     const struct mm_plan * p = &d->plan;
-    uint32_t sent = (uint32_t) (p->x_groups * MM_X_ROWS), row = mm_words(d, (uint32_t) p->k);
+    uint32_t sent = (uint32_t) (p->x_groups * MM_X_ROWS), piece = mm_x_block(p);
     uint32_t block = (uint32_t) mm_block_k(p->t);
     uint32_t blocks = (p->y.chunks > 1 ? (uint32_t) p->k : p->y.last_k) / block;
     uint32_t zeros = mm_chunk_zeros(p, p->y.last_k);
     int empty = d->ways->locks + LOCK_X_EMPTY, full = d->ways->locks + LOCK_X_FULL;
     struct array_bd in = {
         .address = address,
-        .words = (uint32_t) p->x_rows * row,
+        .words = (uint32_t) p->x_rows * mm_x_row(p),
         .next = p->y.rounds == 1 ? BD_IN : -1, // then the rows of a
         .acquire = empty,
         .acquire_value = -1,
         .release = full,
         .release_value = 1,
         .iterations = 2,
-        .iteration_step = sent * row,
+        .iteration_step = mm_x_words(p),
     };
     struct array_bd out = in;
-    out.words = sent * block_words(d) * (blocks + zeros) * (uint32_t) p->y.rounds;
+    out.words = sent * piece * (blocks + zeros) * (uint32_t) p->y.rounds;
     out.next = -1;
     out.acquire = full;
     out.release = empty;
     out.step[0] = 1;
-    out.wrap[0] = block_words(d);
-    out.step[1] = row;
+    out.wrap[0] = piece;
+    out.step[1] = mm_x_apart(p);
     out.wrap[1] = sent;
-    out.step[2] = block_words(d);
+    out.step[2] = piece;
     out.wrap[2] = blocks;
     out.after[2] = zeros;
-    out.step[3] = mm_words(d, p->y.chunk_k); // from round to round
+    out.step[3] = p->y.chunk_k / block * piece; // from round to round
     mem_bd(d, half(MEM_IN) + BD_X, &in);
     mem_bd(d, half(d->ways->x_out) + BD_X, &out);
 }
@@ -193,7 +193,7 @@ void mm_write_memtile(const struct design * d, int col, bool outputs) {
     second.address =
         (p->y_stays ? (uint32_t) p->y.chunks : 2) * y_sent * mm_chunk_bytes(p, p->y.chunk_k);
     uint32_t end = second.address + 2 * second.sent * mm_chunk_bytes(p, second.cut->chunk_k);
-    uint32_t tiles = end + (p->is_vector ? 2 * x_sent * mm_chunk_bytes(p, (uint32_t) p->k) : 0);
+    uint32_t tiles = end + (p->is_vector ? 2 * 4 * mm_x_words(p) : 0);
     if (outputs) {
         write_tiles(d, tiles);
     } else {
@@ -222,7 +222,8 @@ void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
         int acquire, release;
     } streams[] = {
         [CORE_BD_Y] = {MM_Y, MM_XY_OTHER, y * slice, MM_LOCK_Y_EMPTY, MM_LOCK_Y_FULL},
-        [CORE_BD_X] = {MM_X, MM_XY_OTHER, x * slice, MM_LOCK_X_EMPTY, MM_LOCK_X_FULL},
+        [CORE_BD_X] = {MM_X + (p->x_raw ? MM_X_RAW : 0), MM_XY_OTHER,
+                       x * slice * (p->x_raw ? 2 : 1), MM_LOCK_X_EMPTY, MM_LOCK_X_FULL},
         [CORE_BD_C] = {MM_C, MM_C_OTHER, x * y, MM_LOCK_C_FULL, MM_LOCK_C_EMPTY},
     };
     flow_core_bd(&d->flow, at, bd,
@@ -240,7 +241,14 @@ void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
 void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tiles) {
     const struct mm_plan * p = &d->plan;
     uint32_t params[MM_PARAM_COUNT];
-    mm_params(p->t, p->x_groups, p->y_groups, tiles, p->slices, params);
+    mm_params(p->t,
+              &(struct mm_shape){.x_groups = p->x_groups,
+                                 .y_groups = p->y_groups,
+                                 .tiles = tiles,
+                                 .slices = p->slices,
+                                 .x_raw = p->x_raw,
+                                 .y_raw = p->y_raw},
+              params);
     txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params, MM_PARAM_COUNT);
 }
 

@@ -1,8 +1,10 @@
 // mul-mat: the core program around the inner loop. It waits for a slice, reads what the run is to
 // be, then makes tile after tile: takes an empty tile buffer, runs the loop over each slice of x
 // and y as it arrives, hands the tile on. Every lock is back at its first value when a run is over.
+// The program of gemv in bf16 waits for a task, which is that or a conversion (convert.c).
 #include "mul-mat.h"
 
+#include "aie/ops/convert/convert.h"
 #include "aie/target/verbs.h"
 
 #include <string.h>
@@ -33,16 +35,16 @@ static int trip_c_bytes(const struct mm_type * t) {
     return 4 * 4 * t->trip_rows;
 }
 
-void mm_params(const struct mm_type * t, int x_groups, int y_groups, uint32_t tiles,
-               uint32_t slices, uint32_t out[MM_PARAM_COUNT]) {
+void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]) {
+    int x_groups = s->x_groups, y_groups = s->y_groups;
     int last_block = t->slice_blocks - 1, row = 4 * 4 * MM_Y_ROWS * y_groups;
     int y_trips = y_groups * MM_Y_ROWS / t->trip_rows;
     int x_group = MM_X_ROWS * t->block_bytes, y_group = t->trip_rows * t->block_bytes;
     int x_step = x_group * x_groups, y_step = y_group * y_trips;
     // A row of trips goes through all groups of y with one group of x.
     int32_t p[MM_PARAM_COUNT] = {
-        [MM_PARAM_TILES] = (int32_t) tiles,
-        [MM_PARAM_SLICES] = (int32_t) slices,
+        [MM_PARAM_TILES] = (int32_t) s->tiles,
+        [MM_PARAM_SLICES] = (int32_t) s->slices,
         [MM_PARAM_TRIPS] = x_groups * y_trips,
         [MM_PARAM_ROW] = row,
         [MM_PARAM_LAST] = y_trips - 1,
@@ -53,6 +55,8 @@ void mm_params(const struct mm_type * t, int x_groups, int y_groups, uint32_t ti
         [MM_PARAM_Y_STEP] = y_step,
         [MM_PARAM_Y_NEXT] = -last_block * y_step + y_group,
         [MM_PARAM_Y_WRAP] = -last_block * y_step - y_group * (y_trips - 1),
+        [MM_PARAM_X_TRIPS] = s->x_raw ? x_groups * MM_X_ROWS * mm_slice_k(t) / CV_TRIP : 0,
+        [MM_PARAM_Y_TRIPS] = s->y_raw ? y_groups * MM_Y_ROWS * mm_slice_k(t) / CV_TRIP : 0,
     };
     for (int i = 0; i < MM_PARAM_COUNT; i++) {
         out[i] = (uint32_t) p[i];
@@ -70,6 +74,8 @@ struct program {
     struct asm_reg left;                      // slices of this tile
     struct asm_reg x, y, c;                   // where pointers into the current buffers begin
     struct asm_reg xy_other, c_other, minus_one, one, first_config;
+    bool converts; // then fewer registers are kept: loops want the rest
+    struct asm_reg number;
 };
 
 static int32_t address(const struct program * w, int32_t at) { // by which the core knows it
@@ -92,7 +98,11 @@ static void release(struct program * w, int lock) {
     asm_lock_release(w->p, asm_target(w->p)->own_locks + lock, w->one);
 }
 
-static void flip(struct program * w, struct asm_reg r, struct asm_reg other) {
+static void flip(struct program * w, struct asm_reg r, struct asm_reg other, int32_t value) {
+    if (w->converts) {
+        other = asm_local(w->p, ASM_R);
+        set(w, other, value);
+    }
     emit_alu(w->p, AIE_BASIC_XOR, r, r, other);
 }
 
@@ -152,29 +162,88 @@ static void run_slice(struct program * w) {
     w->machine->loop(&w->block, w->t, w->trips);
 }
 
-static void write_program(struct program * w) {
+// A slice that is not bf16 yet becomes it: x from behind its place, y where it is.
+static void convert_slice(struct program * w, enum dtype from, int param, struct asm_reg base,
+                          int32_t offset, int32_t behind) {
     struct asm_program * p = w->p;
-    struct asm_reg * const scalars[] = {
-        &w->tiles, &w->slices, &w->trips,    &w->row,     &w->left,         &w->x,        &w->y,
-        &w->c,     &w->one,    &w->xy_other, &w->c_other, &w->first_config, &w->minus_one};
-    for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
-        *scalars[i] = asm_global(p, ASM_R);
+    const struct mm_block * b = &w->block;
+    const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
+    int none = asm_label_new(p);
+    set(w, pointers[0], address(w, MM_PARAMS));
+    emit_load_scalar(p, 0, LANE_32, A_REG(w->number), pointers[0], 4 * param);
+    asm_jump_if_zero(p, w->number, none);
+    for (int i = 0; i < 3; i++) {
+        struct asm_reg by = asm_local(p, ASM_R), at = asm_local(p, ASM_R);
+        set(w, by, (i ? behind : 0) - offset);
+        emit_alu(p, AIE_BASIC_ADD, at, base, by);
+        copy(w, pointers[i], at);
     }
-    w->machine->begin(&w->block, p, w->t);
+    convert_loop(p, from, w->number, pointers[1], pointers[2], pointers[0]);
+    asm_label(p, none);
+}
+
+static void convert_slices(struct program * w) {
+    struct mm_offsets o = w->machine->offsets(w->t);
+    convert_slice(w, DTYPE_F32, MM_PARAM_X_TRIPS, w->x, o.x, MM_X_RAW);
+    convert_slice(w, DTYPE_F16, MM_PARAM_Y_TRIPS, w->y, o.y, 0);
+}
+
+// The registers of a program, and how many of them one that converts has.
+enum { REGISTERS = 13, REGISTERS_KEPT = 10 };
+
+static struct asm_reg * register_of(struct program * w, int i) {
+    struct asm_reg * const registers[REGISTERS] = {
+        &w->tiles, &w->slices, &w->trips,     &w->row,      &w->left,    &w->x,           &w->y,
+        &w->c,     &w->one,    &w->minus_one, &w->xy_other, &w->c_other, &w->first_config};
+    return registers[i];
+}
+
+static int32_t first_config(const struct program * w) {
+    return (int32_t) w->machine->config(w->t) | 1; // drops the accumulator
+}
+
+static void take_registers(struct program * w) {
+    for (int i = 0; i < (w->converts ? REGISTERS_KEPT : REGISTERS); i++) {
+        *register_of(w, i) = asm_global(w->p, ASM_R);
+    }
+    if (w->converts) {
+        w->number = asm_global(w->p, ASM_R);
+    }
+    w->machine->begin(&w->block, w->p, w->t);
     set(w, w->one, 1);
     set(w, w->minus_one, -1);
-    set(w, w->xy_other, MM_XY_OTHER);
-    set(w, w->c_other, MM_C_OTHER);
-    set(w, w->first_config, (int32_t) w->machine->config(w->t) | 1); // drops the accumulator
-    int wait = asm_label_new(p), tile = asm_label_new(p);
-    int slice = asm_label_new(p), first = asm_label_new(p);
-    asm_label(p, wait);
-    acquire(w, MM_LOCK_X_FULL); // the parameters came before it
+    if (!w->converts) {
+        set(w, w->xy_other, MM_XY_OTHER);
+        set(w, w->c_other, MM_C_OTHER);
+        set(w, w->first_config, first_config(w));
+    }
+}
+
+static void give_back_registers(struct program * w) {
+    const struct mm_block * b = &w->block;
+    const struct asm_reg pointers[] = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]};
+    for (int i = 0; i < REGISTERS_KEPT; i++) {
+        asm_release(w->p, *register_of(w, i));
+    }
+    asm_release(w->p, w->number);
+    for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++) {
+        asm_release(w->p, pointers[i]);
+    }
+}
+
+// All tiles, slice by slice; then goes to the label.
+static void multiply(struct program * w, int end) {
+    struct asm_program * p = w->p;
+    int tile = asm_label_new(p), slice = asm_label_new(p), first = asm_label_new(p);
     release(w, MM_LOCK_X_FULL);
     read_parameters(w);
     asm_label(p, tile);
     copy(w, w->left, w->slices);
-    copy(w, w->block.first, w->first_config);
+    if (w->converts) {
+        set(w, w->block.first, first_config(w));
+    } else {
+        copy(w, w->block.first, w->first_config);
+    }
     acquire(w, MM_LOCK_C_EMPTY);
     acquire(w, MM_LOCK_Y_FULL);
     acquire(w, MM_LOCK_X_FULL);
@@ -185,24 +254,61 @@ static void write_program(struct program * w) {
     acquire(w, MM_LOCK_Y_FULL);
     acquire(w, MM_LOCK_X_FULL);
     asm_label(p, first);
+    if (w->converts) {
+        convert_slices(w);
+    }
     run_slice(w);
-    flip(w, w->x, w->xy_other);
-    flip(w, w->y, w->xy_other);
+    flip(w, w->x, w->xy_other, MM_XY_OTHER);
+    flip(w, w->y, w->xy_other, MM_XY_OTHER);
     copy(w, w->block.first, w->block.conf);
     count_down(w, w->left);
     asm_jump_if_nonzero(p, w->left, slice);
     release(w, MM_LOCK_Y_EMPTY);
     release(w, MM_LOCK_X_EMPTY);
     release(w, MM_LOCK_C_FULL);
-    flip(w, w->c, w->c_other);
+    flip(w, w->c, w->c_other, MM_C_OTHER);
     count_down(w, w->tiles);
     asm_jump_if_nonzero(p, w->tiles, tile);
-    asm_jump(p, wait);
+    asm_jump(p, end);
 }
 
-enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_code * out,
-                       struct mm_bank_use * use, struct error * err) {
-    struct program w = {.t = t, .machine = machines[arch]};
+static void write_program(struct program * w) {
+    int wait = asm_label_new(w->p);
+    take_registers(w);
+    asm_label(w->p, wait);
+    acquire(w, MM_LOCK_X_FULL); // the parameters came before it
+    multiply(w, wait);
+}
+
+// Products and conversions have registers of their own, which are set in every run.
+static void write_vector_program(struct program * w) {
+    static const enum dtype sources[] = {DTYPE_F32, DTYPE_F16};
+    struct asm_program * p = w->p;
+    int wait = asm_label_new(p), convert = asm_label_new(p), f16 = asm_label_new(p);
+    convert_begin(p);
+    asm_label(p, wait);
+    take_registers(w);
+    acquire(w, MM_LOCK_X_FULL);
+    struct asm_reg task = w->tiles; // which is not in use yet
+    set(w, w->block.x, address(w, MM_TASK));
+    emit_load_scalar(p, 0, LANE_32, A_REG(task), w->block.x, 0);
+    asm_jump_if_nonzero(p, task, convert);
+    multiply(w, wait);
+    asm_label(p, convert);
+    count_down(w, task);
+    asm_jump_if_nonzero(p, task, f16);
+    give_back_registers(w);
+    for (int i = 0; i < 2; i++) {
+        convert_section(p, sources[i], wait);
+        if (i == 0) {
+            asm_label(p, f16);
+        }
+    }
+}
+
+static enum status write_with(enum aie_arch arch, const struct mm_type * t, bool converts,
+                              struct asm_code * out, struct mm_bank_use * use, struct error * err) {
+    struct program w = {.t = t, .machine = machines[arch], .converts = converts};
     if (!w.machine) {
         return error_set(err, ST_UNSUPPORTED, "products are not yet there on %s",
                          aie_target(arch)->name);
@@ -210,7 +316,7 @@ enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_
     if (asm_new(arch, &w.p) != ST_OK) {
         return error_set(err, ST_NO_MEMORY, "aie: out of memory");
     }
-    write_program(&w);
+    (converts ? write_vector_program : write_program)(&w);
     enum status st = asm_finish(w.p, out, err);
     asm_free(w.p);
     if (use) {
@@ -218,4 +324,13 @@ enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_
         use->conflicts = w.block.conflicts;
     }
     return st == ST_OK ? ST_OK : error_prefix(err, "aie: mul_mat_%s", dtype_name(t->in));
+}
+
+enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_code * out,
+                       struct mm_bank_use * use, struct error * err) {
+    return write_with(arch, t, false, out, use, err);
+}
+
+enum status mm_vector_program(enum aie_arch arch, struct asm_code * out, struct error * err) {
+    return write_with(arch, mm_type(arch, DTYPE_BF16), true, out, NULL, err);
 }

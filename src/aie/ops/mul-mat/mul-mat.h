@@ -9,6 +9,8 @@
 // One trip of the core's loop takes 8 rows of x and 16 of y (i16: 8) through the whole slice: 8
 // (i8, i16: 4) accumulators, 64 multiplications in 64 bundles (i8, i16: 65).
 //
+// Products of few rows of b take a as f16 and b as f32, too, and make them bf16 slice by slice.
+//
 // Two arrays are built around the same program, which knows neither of them:
 //
 //     gemm   4 rows by 4 columns of cores; y is sent along a row, x up a column
@@ -43,6 +45,10 @@ enum {
 };
 
 const struct mm_type * mm_type(enum aie_arch arch, enum dtype in); // NULL: there is none
+// Of a product whose first operand is that; f16 becomes bf16.
+static inline const struct mm_type * mm_type_of(enum aie_arch arch, enum dtype a) {
+    return mm_type(arch, a == DTYPE_F16 ? DTYPE_BF16 : a);
+}
 static inline int mm_block_k(const struct mm_type * t) {
     return t->block_bytes / t->element_bytes;
 }
@@ -67,6 +73,7 @@ enum {
     MM_Y = 0x8000,
     MM_X = 0xc000,
     MM_XY_OTHER = 0x2000,
+    MM_X_RAW = 0x1000, // behind x: where it comes as f32, of which there are up to 16 rows
 };
 enum mm_bank { MM_BANK_C, MM_BANK_Y, MM_BANK_X, MM_BANKS };
 
@@ -84,6 +91,8 @@ enum {
     MM_PARAM_Y_STEP,
     MM_PARAM_Y_NEXT,
     MM_PARAM_Y_WRAP,
+    MM_PARAM_X_TRIPS, // that make a slice bf16, where it is not; in programs that convert
+    MM_PARAM_Y_TRIPS,
     MM_PARAM_COUNT,
 };
 
@@ -95,17 +104,30 @@ enum {
     MM_LOCK_C_EMPTY,
     MM_LOCK_C_FULL,
     MM_LOCK_COUNT,
+    MM_LOCK_CONVERT = MM_LOCK_COUNT, // those of convert.h, where the program converts as well
+    MM_LOCK_ALL = MM_LOCK_CONVERT + 4,
 };
-static const uint8_t mm_lock_init[MM_LOCK_COUNT] = {2, 0, 2, 0, 2, 0};
+static const uint8_t mm_lock_init[MM_LOCK_ALL] = {2, 0, 2, 0, 2, 0, 0, 0, 2, 0};
 
-// For tiles of 8 * x_groups n by 16 * y_groups m.
-void mm_params(const struct mm_type * t, int x_groups, int y_groups, uint32_t tiles,
-               uint32_t slices, uint32_t out[MM_PARAM_COUNT]);
+// What a program that converts as well is to do, as the instruction stream tells it.
+enum mm_task { MM_MULTIPLY, MM_CONVERT_F32, MM_CONVERT_F16 };
+enum { MM_TASK = 0x7fc0 };
+
+// For tiles of 8 * x_groups n by 16 * y_groups m. x_raw: it is f32; y_raw: f16.
+struct mm_shape {
+    int x_groups, y_groups;
+    uint32_t tiles, slices;
+    bool x_raw, y_raw;
+};
+void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]);
 
 // What the loop asks of each bank in a trip, and how often two accesses meet there.
 struct mm_bank_use {
     int accesses[MM_BANKS], conflicts;
 };
+// The program of gemv in bf16, which makes operands bf16 as well. It goes when MM_LOCK_X_FULL is
+// given.
+enum status mm_vector_program(enum aie_arch arch, struct asm_code * out, struct error * err);
 // use may be NULL.
 enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_code * out,
                        struct mm_bank_use * use, struct error * err);
