@@ -69,6 +69,7 @@ static uint64_t product(const struct kernel_spec * spec) {
     }
     uint64_t moved =
         (words(&spec->inputs[0]) + words(&spec->inputs[1]) + words(out)) / WORDS_PER_CYCLE;
+    moved *= t == DTYPE_F16 ? 2 : 1; // which the cores make bf16
     return macs * 7 / 4 + moved; // host memory that brings both operands for each tile takes 1.5
 }
 

@@ -14,7 +14,7 @@
 
 static int64_t most_elements; // of a result
 static int64_t most_k;
-static bool has_convert, packed_only;
+static bool has_convert, packed_only, cores_convert;
 
 static bool has_words(const struct tensor * t) {
     bool ok = t->nb[0] == dtype_size(t->dtype);
@@ -26,8 +26,10 @@ static bool has_words(const struct tensor * t) {
 
 static bool takes_product(const struct kernel_spec * s) {
     const struct tensor *a = &s->inputs[0], *b = &s->inputs[1], *out = &s->output;
-    bool is_bf16 = a->dtype == DTYPE_BF16;
-    bool ok = s->n_inputs == 2 && a->dtype == b->dtype &&
+    bool raw = a->dtype == DTYPE_F16 || b->dtype == DTYPE_F32; // for the cores to make bf16
+    bool is_bf16 = a->dtype == DTYPE_BF16 || a->dtype == DTYPE_F16;
+    bool b_fits = b->dtype == (is_bf16 ? DTYPE_BF16 : a->dtype) || (is_bf16 && raw);
+    bool ok = s->n_inputs == 2 && b_fits &&
               (is_bf16 || a->dtype == DTYPE_I8 || a->dtype == DTYPE_I16) &&
               out->dtype == (is_bf16 ? DTYPE_F32 : DTYPE_I32);
     ok = ok && has_words(a) && has_words(b) && has_words(out) && a->ne[0] % 8 == 0 &&
@@ -39,6 +41,9 @@ static bool takes_product(const struct kernel_spec * s) {
         char name[KERNEL_NAME_MAX];
         kernel_name(s, name);
         fail_msg("%s is not what the kernel takes", name);
+    }
+    if (raw && (!cores_convert || b->ne[1] > 16)) {
+        return false;
     }
     bool packed = tensor_is_contiguous(a) && tensor_is_contiguous(b) && tensor_is_contiguous(out);
     return tensor_elements(out) <= most_elements && a->ne[0] <= most_k && (packed || !packed_only);
@@ -100,7 +105,7 @@ static int setup(void ** state) {
     world = (struct mat_world){.arch = AIE_ARCH_AIE2};
     most_elements = most_k = INT64_MAX;
     has_convert = true;
-    packed_only = false;
+    packed_only = cores_convert = false;
     return ctx && store_new_with(&compiler, &world.store, NULL) == ST_OK ? 0 : -1;
 }
 
@@ -216,6 +221,37 @@ static void views_of_a_cache(void ** state) {
     struct ggml_tensor * b = ggml_permute(ctx, tensor(GGML_TYPE_F32, 5, 16, 1, 1), 1, 0, 2, 3);
     p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_F32, 16, 4, 1, 1), b));
     assert_ways(&p, MAT_BY_KERNEL, MAT_BY_HOST, false);
+}
+
+// Few rows: the cores make f16 and f32 bf16. Weights that are kept as bf16 are taken so, many rows
+// and rows of odd lengths are converted.
+static void made_by_cores(void ** state) {
+    (void) state;
+    cores_convert = true;
+    struct ggml_tensor * k = ggml_permute(ctx, tensor(GGML_TYPE_F16, 8, 4, 32, 1), 0, 2, 1, 3);
+    struct ggml_tensor * q = ggml_permute(ctx, tensor(GGML_TYPE_F32, 8, 8, 3, 1), 0, 2, 1, 3);
+    struct mat_plan p = plan(ggml_mul_mat(ctx, k, q));
+    assert_ways(&p, MAT_AS_IT_STANDS, MAT_AS_IT_STANDS, false);
+    assert_int_equal(p.a.kernel.type, GGML_TYPE_F16);
+    assert_int_equal(p.b.kernel.type, GGML_TYPE_F32);
+    p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_Q4_0, 64, 5, 1, 1),
+                          tensor(GGML_TYPE_F32, 64, 16, 1, 1)));
+    assert_ways(&p, MAT_BY_HOST, MAT_AS_IT_STANDS, false);
+    p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_BF16, 64, 5, 1, 1),
+                          tensor(GGML_TYPE_F32, 64, 17, 1, 1)));
+    assert_ways(&p, MAT_AS_IT_STANDS, MAT_BY_KERNEL, false);
+    p = plan(
+        ggml_mul_mat(ctx, tensor(GGML_TYPE_F16, 60, 50, 1, 1), tensor(GGML_TYPE_F32, 60, 2, 1, 1)));
+    assert_ways(&p, MAT_BY_KERNEL, MAT_BY_KERNEL, false);
+    most_elements = 64 * 1024; // what is cut is not cut into few
+    p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_BF16, 64, 1024, 1, 1),
+                          tensor(GGML_TYPE_F32, 64, 256, 1, 1)));
+    assert_ways(&p, MAT_AS_IT_STANDS, MAT_BY_KERNEL, false);
+    p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_BF16, 64, 16384, 1, 1),
+                          tensor(GGML_TYPE_F32, 64, 8, 1, 1)));
+    assert_ways(&p, MAT_AS_IT_STANDS, MAT_AS_IT_STANDS, false);
+    most_elements = INT64_MAX;
+    cores_convert = false;
 }
 
 static void integers(void ** state) {
@@ -591,6 +627,7 @@ int main(void) {
         cmocka_unit_test(as_it_stands),
         cmocka_unit_test(by_kernel_or_by_host),
         cmocka_unit_test(views_of_a_cache),
+        cmocka_unit_test(made_by_cores),
         cmocka_unit_test(integers),
         cmocka_unit_test(results_that_no_kernel_writes),
         cmocka_unit_test(outer_products),

@@ -70,9 +70,8 @@ void array_core(struct array * a, int col, int row, const struct array_program *
 
     cdo_mask_write(&a->setup, base + CORE_CONTROL, CORE_RESET, CORE_RESET);
     cdo_mask_write(&a->setup, base + CORE_CONTROL, CORE_RESET, 0);
-    for (int i = 0; i < ARRAY_CORE_LOCKS; i++) {
-        cdo_write(&a->setup, base + CORE_LOCK + 0x10 * (uint32_t) i,
-                  i < p->n_locks ? p->locks[i] : 0);
+    for (int i = 0; i < p->n_locks; i++) { // nobody looks at the others
+        cdo_write(&a->setup, base + CORE_LOCK + 0x10 * (uint32_t) i, p->locks[i]);
     }
     for (int i = 0; i < ARRAY_PROGRAM_DATA && p->data[i].size; i++) {
         write_bytes(a, &a->setup, base + p->data[i].at, p->data[i].bytes, p->data[i].size);

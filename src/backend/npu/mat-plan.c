@@ -18,10 +18,13 @@ struct ask {
     const struct view * prepared;
     enum mat_pieces a_pieces, b_pieces;
     struct view result;
+    bool a_is_kept; // its packed form is, with its buffer: then that is taken
 };
 
-// More and more of it is laid out anew, until a kernel fits.
-enum layout { AS_IT_STANDS, OPERANDS_PACKED, ALL_PACKED, N_LAYOUTS };
+// More and more of it is laid out anew, until a kernel fits. The cores make f16 and f32 bf16 where
+// there are few rows of b.
+enum layout { MADE_BY_CORES, AS_IT_STANDS, OPERANDS_PACKED, ALL_PACKED, N_LAYOUTS };
+#define CORES_ROWS 16
 
 // ---- precision ----
 
@@ -121,11 +124,18 @@ static bool can_convert(const struct ask * r, struct mat_operand * o) {
     return store_can_itself(r->world->store, &o->convert);
 }
 
+// Can the cores of a product make it bf16?
+static bool cores_take(const struct mat_source * s, enum mat_pieces pieces, enum ggml_type type) {
+    const struct view * v = &s->view;
+    return pieces == MAT_HI && !s->columns && v->type == type && v->ne[0] % MAT_K_MULTIPLE == 0 &&
+           has_word_rows(v);
+}
+
 static struct mat_operand lay_out(const struct ask * r, const struct mat_source * source,
-                                  enum mat_pieces pieces, bool packed) {
+                                  enum mat_pieces pieces, bool stands) {
     struct mat_operand o = {
         .source = *source, .pieces = pieces, .packed = mat_packed(source, pieces, NULL)};
-    if (!packed && mat_stands(source, pieces)) {
+    if (stands) {
         o.way = MAT_AS_IT_STANDS;
         o.kernel = source->view;
         return o;
@@ -159,12 +169,16 @@ static void try_flattening(struct mat_plan * p) {
 }
 
 static void lay_out_all(const struct ask * r, enum layout layout, struct mat_plan * p) {
-    bool packed = layout >= OPERANDS_PACKED;
-    *p = (struct mat_plan){.a = lay_out(r, &r->a, r->a_pieces, packed)};
+    bool packed = layout >= OPERANDS_PACKED, by_cores = layout == MADE_BY_CORES;
+    bool a_stands = (!packed && mat_stands(&r->a, r->a_pieces)) ||
+                    (by_cores && !r->a_is_kept && cores_take(&r->a, r->a_pieces, GGML_TYPE_F16));
+    *p = (struct mat_plan){.a = lay_out(r, &r->a, r->a_pieces, a_stands)};
     if (r->prepared) {
         p->b = (struct mat_operand){.way = MAT_AS_IT_STANDS, .kernel = *r->prepared};
     } else {
-        p->b = lay_out(r, &r->b, r->b_pieces, packed);
+        bool b_stands = (!packed && mat_stands(&r->b, r->b_pieces)) ||
+                        (by_cores && cores_take(&r->b, r->b_pieces, GGML_TYPE_F32));
+        p->b = lay_out(r, &r->b, r->b_pieces, b_stands);
     }
     lay_out_result(r, layout == ALL_PACKED, p);
     try_flattening(p);
@@ -348,15 +362,16 @@ static bool cut(struct mat_plan * p) {
 }
 
 static bool find_layout(const struct ask * r, struct mat_plan * out) {
-    for (int layout = AS_IT_STANDS; layout < N_LAYOUTS; layout++) {
+    for (int layout = 0; layout < N_LAYOUTS; layout++) {
         lay_out_all(r, (enum layout) layout, out);
         if (fits(r->world, out)) {
             return true;
         }
     }
-    for (int layout = AS_IT_STANDS; layout < N_LAYOUTS; layout++) {
+    for (int layout = 0; layout < N_LAYOUTS; layout++) {
         lay_out_all(r, (enum layout) layout, out);
-        bool may_fit = cut_k(r->world, out);
+        bool few = out->result.kernel.ne[1] <= CORES_ROWS; // many are not cut into few
+        bool may_fit = (few || layout != MADE_BY_CORES) && cut_k(r->world, out);
         bool found = may_fit && fits(r->world, out);
         while (may_fit && !found && cut(out)) {
             found = fits(r->world, out);
@@ -463,6 +478,8 @@ enum status mat_plan_node(struct mat_world w, const struct ggml_tensor * node,
         return ST_OK;
     }
     bool swapped = swap_operands(&r);
+    r.a_is_kept = !swapped && src0->buffer &&
+                  ggml_backend_buffer_get_usage(src0->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
     if (mat_is_precise(&w, node) && has_lower_pieces(src0->type, src1->type)) {
         r.a_pieces = MAT_LEFT;
         r.b_pieces = MAT_RIGHT;

@@ -169,8 +169,8 @@ static void convert_slice(struct program * w, enum dtype from, int param, struct
     const struct mm_block * b = &w->block;
     const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
     int none = asm_label_new(p);
-    set(w, pointers[0], address(w, MM_PARAMS));
-    emit_load_scalar(p, 0, LANE_32, A_REG(w->number), pointers[0], 4 * param);
+    set(w, pointers[0], address(w, MM_PARAMS + 4 * param));
+    emit_load_scalar(p, 0, LANE_32, A_REG(w->number), pointers[0], 0);
     asm_jump_if_zero(p, w->number, none);
     for (int i = 0; i < 3; i++) {
         struct asm_reg by = asm_local(p, ASM_R), at = asm_local(p, ASM_R);
