@@ -243,6 +243,12 @@ static void made_by_cores(void ** state) {
     p = plan(
         ggml_mul_mat(ctx, tensor(GGML_TYPE_F16, 60, 50, 1, 1), tensor(GGML_TYPE_F32, 60, 2, 1, 1)));
     assert_ways(&p, MAT_BY_KERNEL, MAT_BY_KERNEL, false);
+    // One query: the heads that share a key are rows.
+    q = ggml_permute(ctx, tensor(GGML_TYPE_F32, 8, 8, 1, 1), 0, 2, 1, 3);
+    p = plan(ggml_mul_mat(ctx, k, q));
+    assert_ways(&p, MAT_AS_IT_STANDS, MAT_AS_IT_STANDS, false);
+    assert_ne(&p.b.kernel, 8, 2, 4, 1);
+    assert_ne(&p.result.kernel, 32, 2, 4, 1);
     most_elements = 64 * 1024; // what is cut is not cut into few
     p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_BF16, 64, 1024, 1, 1),
                           tensor(GGML_TYPE_F32, 64, 256, 1, 1)));

@@ -168,6 +168,22 @@ static void try_flattening(struct mat_plan * p) {
     }
 }
 
+// Heads of one query each that share a key are rows of one product: a is read once for all of them.
+static void join_heads(struct mat_plan * p) {
+    struct view *b = &p->b.kernel, *result = &p->result.kernel;
+    int64_t heads = p->a.kernel.ne[2] > 0 ? result->ne[2] / p->a.kernel.ne[2] : 0;
+    if (b->ne[1] != 1 || heads < 2 || heads > CORES_ROWS || p->a.kernel.ne[2] == 1) {
+        return; // one key for all is try_flattening's
+    }
+    struct view * const views[] = {b, result};
+    for (int i = 0; i < 2; i++) {
+        views[i]->ne[1] = heads;
+        views[i]->nb[1] = views[i]->nb[2];
+        views[i]->ne[2] /= heads;
+        views[i]->nb[2] *= (size_t) heads;
+    }
+}
+
 static void lay_out_all(const struct ask * r, enum layout layout, struct mat_plan * p) {
     bool packed = layout >= OPERANDS_PACKED, by_cores = layout == MADE_BY_CORES;
     bool a_stands = (!packed && mat_stands(&r->a, r->a_pieces)) ||
@@ -182,6 +198,7 @@ static void lay_out_all(const struct ask * r, enum layout layout, struct mat_pla
     }
     lay_out_result(r, layout == ALL_PACKED, p);
     try_flattening(p);
+    join_heads(p);
     memcpy(p->chunk, p->result.kernel.ne, sizeof p->chunk);
     p->chunk_k = p->a.kernel.ne[0];
 }

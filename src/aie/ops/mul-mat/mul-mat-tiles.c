@@ -247,7 +247,8 @@ void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tile
                                  .tiles = tiles,
                                  .slices = p->slices,
                                  .x_raw = p->x_raw,
-                                 .y_raw = p->y_raw},
+                                 .y_raw = p->y_raw,
+                                 .k = p->k},
               params);
     txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params, MM_PARAM_COUNT);
 }

@@ -37,6 +37,7 @@ static int trip_c_bytes(const struct mm_type * t) {
 
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]) {
     int x_groups = s->x_groups, y_groups = s->y_groups;
+    int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
     int last_block = t->slice_blocks - 1, row = 4 * 4 * MM_Y_ROWS * y_groups;
     int y_trips = y_groups * MM_Y_ROWS / t->trip_rows;
     int x_group = MM_X_ROWS * t->block_bytes, y_group = t->trip_rows * t->block_bytes;
@@ -56,7 +57,7 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_Y_NEXT] = -last_block * y_step + y_group,
         [MM_PARAM_Y_WRAP] = -last_block * y_step - y_group * (y_trips - 1),
         [MM_PARAM_X_TRIPS] = s->x_raw ? x_groups * MM_X_ROWS * mm_slice_k(t) / CV_TRIP : 0,
-        [MM_PARAM_Y_TRIPS] = s->y_raw ? y_groups * MM_Y_ROWS * mm_slice_k(t) / CV_TRIP : 0,
+        [MM_PARAM_Y_TRIPS] = s->y_raw ? (y_groups * MM_Y_ROWS * y_k + CV_TRIP - 1) / CV_TRIP : 0,
     };
     for (int i = 0; i < MM_PARAM_COUNT; i++) {
         out[i] = (uint32_t) p[i];

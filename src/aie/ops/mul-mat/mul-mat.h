@@ -118,6 +118,7 @@ struct mm_shape {
     int x_groups, y_groups;
     uint32_t tiles, slices;
     bool x_raw, y_raw;
+    int64_t k;
 };
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]);
 
