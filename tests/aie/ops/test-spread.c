@@ -166,12 +166,110 @@ static void held_rows(void ** state) {
     rig_close(&r);
 }
 
+// Kernels of different programs on one PDI that is loaded once: whatever ran before, each does what
+// it does alone, and leaves the locks as they were. What that is, is the business of other tests.
+static struct kernel_spec layer_spec(int i) {
+    static const struct {
+        enum kernel_op op;
+        enum dtype a, b, out;
+        int64_t a_ne[2], b_ne[2], out_ne[2];
+        int n_inputs;
+    } kernels[] = {
+        {KERNEL_OP_RMS_NORM, DTYPE_F32, 0, DTYPE_F32, {288, 3}, {0}, {288, 3}, 1},
+        {KERNEL_OP_MUL, DTYPE_F32, DTYPE_F32, DTYPE_F32, {288, 3}, {288, 1}, {288, 3}, 2},
+        {KERNEL_OP_MUL_MAT, DTYPE_F16, DTYPE_F32, DTYPE_F32, {96, 70}, {96, 3}, {70, 3}, 2},
+        {KERNEL_OP_CONVERT, DTYPE_F32, 0, DTYPE_BF16, {50, 20}, {0}, {56, 20}, 1},
+        {KERNEL_OP_SOFT_MAX, DTYPE_F32, DTYPE_F32, DTYPE_F32, {3000, 4}, {3000, 4}, {3000, 4}, 2},
+        {KERNEL_OP_MUL_MAT, DTYPE_BF16, DTYPE_BF16, DTYPE_F32, {200, 9}, {200, 16}, {9, 16}, 2},
+        {KERNEL_OP_SWIGLU, DTYPE_F32, DTYPE_F32, DTYPE_F32, {5000, 1}, {5000, 1}, {5000, 1}, 2},
+        {KERNEL_OP_CONVERT, DTYPE_F16, 0, DTYPE_BF16, {64, 33}, {0}, {64, 33}, 1},
+        {KERNEL_OP_ADD, DTYPE_F32, DTYPE_F32, DTYPE_F32, {4097, 1}, {1, 1}, {4097, 1}, 2},
+    };
+    if (i >= (int) (sizeof kernels / sizeof kernels[0])) {
+        return (struct kernel_spec){.n_inputs = 0};
+    }
+    const int64_t *a = kernels[i].a_ne, *b = kernels[i].b_ne, *out = kernels[i].out_ne;
+    struct kernel_spec s = {.op = kernels[i].op, .arch = AIE_ARCH_AIE2};
+    s.n_inputs = kernels[i].n_inputs;
+    s.inputs[0] = tensor_contiguous(kernels[i].a, (int64_t[]){a[0], a[1], 1, 1});
+    if (s.n_inputs > 1) {
+        s.inputs[1] = tensor_contiguous(kernels[i].b, (int64_t[]){b[0], b[1], 1, 1});
+    }
+    s.output = tensor_contiguous(kernels[i].out, (int64_t[]){out[0], out[1], 1, 1});
+    if (s.op == KERNEL_OP_SOFT_MAX) {
+        s.params[0] = 0x3f800000; // a scale of 1
+    }
+    return s;
+}
+
+// The same numbers in every run, such that f32, f16 and bf16 are all small.
+static void fill_words(struct rig * r) {
+    uint32_t state = 1;
+    for (int i = 0; i + 1 < r->n; i++) {
+        for (size_t at = 0; at + RIG_GUARD < r->size[i]; at += 2) {
+            state = state * 1103515245 + 12345;
+            uint16_t v = (uint16_t) ((state >> 16 & 0x83ff) | 0x3c00);
+            memcpy(r->data[i] + at, &v, 2);
+        }
+    }
+}
+
+static uint8_t * result_of(struct rig * r, const struct kernel_spec * spec,
+                           const struct kernel_code * code) {
+    rig_allocate(r, spec);
+    fill_words(r);
+    rig_run(r, spec, code);
+    uint8_t * copy = malloc(r->size[r->n - 1]);
+    memcpy(copy, r->data[r->n - 1], r->size[r->n - 1]);
+    rig_free(r);
+    return copy;
+}
+
+static void one_pdi(void ** state) {
+    (void) state;
+    struct rig together, alone;
+    struct locks l;
+    struct kernel_code first = {0};
+    open_and_see(&together, &l);
+    for (int n = 0; n < 3; n++) {
+        struct kernel_spec spec;
+        for (int i = 0; (spec = layer_spec(i)).n_inputs; i++) {
+            struct kernel_code code;
+            struct error err = {0};
+            char name[KERNEL_NAME_MAX];
+            aie_program_name(&spec, name);
+            assert_string_equal(name, "decoder");
+            assert_int_equal(aie_compile(&spec, &code, &err), ST_OK);
+            rig_open(&alone);
+            uint8_t * want = result_of(&alone, &spec, &code);
+            rig_close(&alone);
+            if (!first.pdi) {
+                first = code;
+            } else {
+                assert_int_equal(code.pdi_size, first.pdi_size);
+                assert_memory_equal(code.pdi, first.pdi, first.pdi_size);
+                free(code.pdi);
+                code.pdi = first.pdi;
+            }
+            uint8_t * got = result_of(&together, &spec, &code);
+            assert_memory_equal(got, want, (size_t) tensor_bytes(&spec.output));
+            check_locks(&l);
+            free(got);
+            free(want);
+            if (code.insts != first.insts) {
+                free(code.insts);
+            }
+        }
+    }
+    kernel_code_free(&first);
+    rig_close(&together);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_length),
-        cmocka_unit_test(one_for_all),
-        cmocka_unit_test(rows_repeat),
-        cmocka_unit_test(held_rows),
+        cmocka_unit_test(every_length), cmocka_unit_test(one_for_all),
+        cmocka_unit_test(rows_repeat),  cmocka_unit_test(held_rows),
+        cmocka_unit_test(one_pdi),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -250,7 +250,8 @@ void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tile
                                  .y_raw = p->y_raw,
                                  .k = p->k},
               params);
-    txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params, MM_PARAM_COUNT);
+    txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params,
+                    p->is_vector ? MM_PARAM_COUNT : MM_PARAM_X_TRIPS);
 }
 
 // ---- tasks of cores and memtiles ----
