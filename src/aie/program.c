@@ -13,6 +13,9 @@
 
 // ---- programs that belong together ----
 
+// Of 1,024 elements each, for which no op runs on the mixed PDI.
+enum { LARGE_ROWS = 16384 };
+
 static struct tensor packed(enum dtype t, int64_t ne0, int64_t ne1) {
     return tensor_contiguous(t, (int64_t[]){ne0, ne1, 1, 1});
 }
@@ -32,8 +35,8 @@ static struct kernel_spec product(const struct kernel_spec * of, int64_t n) {
     return spec;
 }
 
-static struct kernel_spec sum(const struct kernel_spec * of) {
-    struct tensor t = packed(of->output.dtype, 64, 1);
+static struct kernel_spec sum(const struct kernel_spec * of, int64_t rows) {
+    struct tensor t = packed(of->output.dtype, 1024, rows);
     return (struct kernel_spec){
         .op = KERNEL_OP_ADD, .arch = of->arch, .n_inputs = 2, .inputs = {t, t}, .output = t};
 }
@@ -41,7 +44,7 @@ static struct kernel_spec sum(const struct kernel_spec * of) {
 // Few columns, many columns, sums of what was cut along k, and the operands' way to bf16.
 static bool product_related(const struct kernel_spec * spec, int i, struct kernel_spec * out) {
     static const enum dtype sources[] = {DTYPE_F32, DTYPE_F16};
-    const int first_source = 3;
+    const int first_source = 4;
     int n = first_source;
     if (spec->inputs[0].dtype == DTYPE_BF16) {
         n += (int) (sizeof sources / sizeof sources[0]);
@@ -53,7 +56,7 @@ static bool product_related(const struct kernel_spec * spec, int i, struct kerne
         *out = unary(KERNEL_OP_CONVERT, spec->arch, packed(sources[i - first_source], 64, 1),
                      packed(DTYPE_BF16, 64, 1));
     } else {
-        *out = i == 2 ? sum(spec) : product(spec, i == 0 ? 1 : 64);
+        *out = i >= 2 ? sum(spec, i == 2 ? 1 : LARGE_ROWS) : product(spec, i == 0 ? 1 : 64);
     }
     return true;
 }
@@ -67,7 +70,7 @@ static bool same_program(const struct kernel_spec * spec, int i, struct kernel_s
 // One program where all kernels of the op are in the mixed PDI or none is, else that and one with
 // the program in all cores.
 static bool by_size(const struct kernel_spec * spec, int i, struct kernel_spec * out) {
-    static const int64_t sizes[] = {1, 16384}; // rows of 1,024
+    static const int64_t sizes[] = {1, LARGE_ROWS};
     *out = *spec;
     for (int t = 0; t < spec->n_inputs && i > 0; t++) {
         out->inputs[t] = packed(spec->inputs[t].dtype, 1024, sizes[i - 1]);

@@ -110,7 +110,7 @@ static void test_verbose(void ** state) {
         must_get(s, &a);
         store_free(s);
         const char * line = strstr(told, "compiled aie2/add_f32_1024x1x1x1_f32_1024x1x1x1_f32_");
-        assert_true(verbose ? line && strstr(line, " ms: program layer_f32, ") &&
+        assert_true(verbose ? line && strstr(line, " ms: program decoder, ") &&
                                   strchr(line, '\n')[1] == '\0'
                             : !line);
     }
