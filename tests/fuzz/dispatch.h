@@ -155,7 +155,7 @@ static void loop_seed(bool bare, uint8_t ** data, size_t * size) {
 
 // A kernel has a program for each core of a column, which is more than a fuzzer can look at: of the
 // tiles this keeps the first three, and of each program the beginning.
-enum { MAX_BLOCK = 700 };
+enum { MAX_BLOCK = 150 };
 
 static bool keep(void * user, const struct image_command * command) {
     struct cdo * c = user;

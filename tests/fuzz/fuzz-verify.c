@@ -7,9 +7,9 @@
 #include "emu/aie/machine.h"
 
 const int fuzz_rounds = 40;
-const int fuzz_longest = 8192;
+const int fuzz_longest = 4096;
 
-enum { OPERANDS = 4, OPERAND_BYTES = 16 * 1024, MAX_CYCLES = 8000, COLUMNS = 4 };
+enum { OPERANDS = 4, OPERAND_BYTES = 16 * 1024, MAX_CYCLES = 2500, COLUMNS = 4 };
 #define BASE_ADDRESS UINT64_C(0x400000000000) // of operand 0; the others follow, with gaps
 
 static const struct verify_operand declared[OPERANDS] = {{OPERAND_BYTES, VERIFY_IN},
