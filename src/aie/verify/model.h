@@ -116,7 +116,6 @@ struct queue {            // of a shim
 };
 
 struct shim {
-    uint8_t fresh[SHIM_BDS]; // words that this stream wrote, as bits
     struct binding bound[SHIM_BDS];
     struct bd_use uses[SHIM_BDS][SHIM_QUEUES];
     struct queue queues[SHIM_QUEUES];
@@ -128,6 +127,7 @@ struct tile {
     enum tile_kind kind;
     int col, row;
     uint32_t bds[MOST_BDS][BD_WORDS];
+    uint8_t fresh[MOST_BDS]; // words that this stream wrote whole, as bits
     uint32_t master[MOST_PORTS], slave[MOST_PORTS], slots[MOST_PORTS][PORT_SLOTS];
     bool has_program, enabled;
 };
@@ -136,12 +136,11 @@ struct verifier {
     const struct verify_job * job;
     const struct array_map * map;
     int columns;
-    bool in_stream;     // else in the PDI
-    uint32_t offset;    // of the command, in bytes
-    uint32_t syncs;     // passed so far
-    uint32_t written;   // operands that a transfer writes, as bits
-    bool wires_changed; // since wires_check
-    uint64_t dirty;     // descriptors of the command's tile that it changed, as bits
+    bool in_stream;   // else in the PDI
+    uint32_t offset;  // of the command, in bytes
+    uint32_t syncs;   // passed so far
+    uint32_t written; // operands that a transfer writes, as bits
+    uint64_t dirty;   // descriptors of the command's tile that it changed, as bits
     struct tile tiles[MOST_COLUMNS][ROWS];
     struct shim shims[MOST_COLUMNS];
     struct error error; // status ST_OK: nothing wrong so far
@@ -170,7 +169,7 @@ bool shim_end(struct verifier * v);
 
 // What a write to a switch may not do, at once, whatever follows.
 bool wires_written(struct verifier * v, const struct tile * t, const struct reg * reg);
-// The whole, where all is set up.
+// The whole, when the PDI is done.
 bool wires_check(struct verifier * v);
 bool wires_token_way(const struct verifier * v, const struct tile * t, int queue);
 // Whether something is at the other end of what a shim's queue writes to memory.

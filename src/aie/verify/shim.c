@@ -43,7 +43,6 @@ bool shim_bd_written(struct verifier * v, struct tile * t, int bd, uint32_t word
     if (!v->in_stream) {
         return true;
     }
-    s->fresh[bd] |= (uint8_t) (1u << word);
     if (word == ADDRESS_LOW || word == ADDRESS_HIGH) {
         s->bound[bd].there = false;
     }
@@ -64,8 +63,8 @@ bool shim_patch(struct verifier * v, struct tile * t, int bd, int operand, uint3
     if (high || (low && low != offset)) {
         return refuse(v, "write 0 there",
                       "operand %d is patched into descriptor %d of shim (%d,0), which holds the "
-                      "address 0x%x%08x already",
-                      operand, bd, t->col, high, low);
+                      "address 0x%llx already",
+                      operand, bd, t->col, (unsigned long long) high << 32 | low);
     }
     v->shims[t->col].bound[bd] = (struct binding){true, operand, offset};
     return check_idle(v, t, bd);
@@ -106,9 +105,9 @@ static bool check_bd(struct verifier * v, const struct tile * t, int queue, int 
                      struct bd * bd) {
     const struct shim * s = &v->shims[t->col];
     bd_read(TILE_SHIM, t->bds[id], bd);
-    if (s->fresh[id] != ALL_WORDS) {
+    if (t->fresh[id] != ALL_WORDS) {
         int missing = 0;
-        while (s->fresh[id] >> missing & 1) {
+        while (t->fresh[id] >> missing & 1) {
             missing++;
         }
         return refuse(v, "write all of it in the stream",
@@ -119,9 +118,10 @@ static bool check_bd(struct verifier * v, const struct tile * t, int queue, int 
     if (!s->bound[id].there) {
         return refuse(v, "have an operand's address patched in",
                       "%s%d of shim (%d,0) is started with descriptor %d, which holds an address "
-                      "that is no operand's (0x%x%08x)",
+                      "that is no operand's (0x%llx)",
                       way(queue), channel_of(queue), t->col, id,
-                      bits(t->bds[id][ADDRESS_HIGH], 15, 0), t->bds[id][ADDRESS_LOW]);
+                      (unsigned long long) bits(t->bds[id][ADDRESS_HIGH], 15, 0) << 32 |
+                          t->bds[id][ADDRESS_LOW]);
     }
     if (!bd->valid || bd->words == 0) {
         return refuse(v, by_compiler,
@@ -148,9 +148,6 @@ bool shim_push(struct verifier * v, struct tile * t, int queue, uint32_t value) 
     if (value & 0x7f00fff0) {
         return refuse(v, by_compiler, "a task of %s%d of shim (%d,0) is 0x%08x, which says nothing",
                       way(queue), channel_of(queue), t->col, value);
-    }
-    if (!wires_check(v)) {
-        return false;
     }
     if (!queue_reads(queue) && !wires_source(v, t, channel_of(queue))) {
         return refuse(v, "make the PDI again",

@@ -62,6 +62,13 @@ static bool fits_half(const struct tile * t, int a, int b) {
 
 static bool check_bd(struct verifier * v, const struct tile * t, int id) {
     struct bd bd;
+    if (v->in_stream && t->fresh[id] != (1u << map_of(v, t)->bd_words) - 1) {
+        return refuse(
+            v, "write all of it at once",
+            "descriptor %d of %s (%d,%d) is written in part; the rest may be what another "
+            "stream left there",
+            id, map_of(v, t)->name, t->col, t->row);
+    }
     bd_read(t->kind, t->bds[id], &bd);
     if (!bd.valid) {
         return true; // it cannot be started
@@ -177,7 +184,12 @@ static void put(uint32_t * word, uint32_t mask, uint32_t value) {
 bool tile_write(struct verifier * v, struct tile * t, const struct reg * reg, uint32_t mask,
                 uint32_t value) {
     int i = reg->index;
-    v->wires_changed |= reg->class >= REG_MASTER && reg->class <= REG_DEMUX;
+    if (v->in_stream && reg->class >= REG_MASTER && reg->class <= REG_DEMUX) {
+        return refuse(v, "put it into the PDI",
+                      "the stream leads streams of %s (%d,%d) another way, which is for the "
+                      "configuration",
+                      map_of(v, t)->name, t->col, t->row);
+    }
     switch (reg->class) {
     case REG_PROGRAM:
         t->has_program = true;
@@ -189,6 +201,9 @@ bool tile_write(struct verifier * v, struct tile * t, const struct reg * reg, ui
     case REG_BD:
         put(&t->bds[i][reg->word], mask, value);
         v->dirty |= UINT64_C(1) << i;
+        if (v->in_stream && mask == UINT32_MAX) {
+            t->fresh[i] |= (uint8_t) (1u << reg->word);
+        }
         return t->kind != TILE_SHIM || shim_bd_written(v, t, i, reg->word);
     case REG_S2MM_CONTROL:
     case REG_MM2S_CONTROL:

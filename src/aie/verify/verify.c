@@ -199,9 +199,10 @@ static void walk(struct verifier * v) {
     const struct verify_job * job = v->job;
     struct error unread = {0};
     enum status st = pdi_read(job->pdi, job->pdi_size, visit, v, &unread);
-    if (st != ST_OK || v->error.status != ST_OK || !check_pdi_header(v) || !wires_check(v)) {
+    v->offset = v->error.status == ST_OK ? (uint32_t) job->pdi_size : v->offset;
+    if (st != ST_OK || v->error.status != ST_OK || !wires_check(v) || !check_pdi_header(v)) {
         if (st != ST_OK && v->error.status == ST_OK) {
-            error_set(&v->error, ST_CORRUPT, "PDI: %s; make it again", unread.text);
+            error_set(&v->error, ST_CORRUPT, "%s; make the PDI again", unread.text);
         }
         return;
     }
@@ -219,9 +220,7 @@ static void walk(struct verifier * v) {
         return;
     }
     v->offset = (uint32_t) job->insts_size;
-    if (wires_check(v)) {
-        shim_end(v);
-    }
+    shim_end(v);
 }
 
 enum status aie_verify(const struct verify_job * job, struct error * err) {

@@ -1,6 +1,7 @@
 // wires: the streams between tiles. A stream may go to DMA channels and cores of the partition and
 // nowhere else: a control port would take its words as writes to any register, a neighbouring
-// partition as its own data, the controller beside the array as tokens.
+// partition as its own data, the controller beside the array as tokens. Only the PDI sets them:
+// what one stream changed would last while another one runs.
 #include "model.h"
 
 enum {
@@ -110,7 +111,7 @@ static bool check_south(struct verifier * v, const struct tile * t, bool master,
 
 bool wires_check(struct verifier * v) {
     bool ok = true;
-    for (int col = 0; col < v->columns && ok && v->wires_changed; col++) {
+    for (int col = 0; col < v->columns && ok; col++) {
         const struct tile * t = &v->tiles[col][0];
         for (int i = 0; i < map_of(v, t)->masters && ok; i++) {
             ok = check_south(v, t, true, i);
@@ -119,7 +120,6 @@ bool wires_check(struct verifier * v) {
             ok = check_south(v, t, false, i);
         }
     }
-    v->wires_changed = false;
     return ok;
 }
 

@@ -68,6 +68,21 @@ static void check(const struct kernel_spec * spec, const char * what) {
     if (aie_verify_kernel(spec, &code, &err) != ST_OK) {
         fail_msg("%s %s/%s: %s", what, kernel_arch_name(spec->arch), name, err.text);
     }
+    // A kernel writes its result up to the end: for one that is a word shorter it is refused.
+    struct verify_operand operands[VERIFY_KERNEL_OPERANDS];
+    struct verify_job job = {.arch = spec->arch,
+                             .columns = spec->columns,
+                             .pdi = code.pdi,
+                             .pdi_size = code.pdi_size,
+                             .insts = (const uint8_t *) code.insts,
+                             .insts_size = 4 * code.n_insts,
+                             .operands = operands,
+                             .n_operands = aie_verify_operands(spec, operands)};
+    uint64_t * bytes = &operands[spec->n_inputs].bytes;
+    *bytes = (*bytes + 3) / 4 * 4 - 4;
+    if (aie_verify(&job, &err) != ST_CORRUPT) {
+        fail_msg("%s %s/%s passes for a shorter result", what, kernel_arch_name(spec->arch), name);
+    }
     free(code.insts);
 }
 
