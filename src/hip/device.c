@@ -247,7 +247,7 @@ enum rocm_status rocm_module_load(struct rocm_kernels * k, uint64_t agent, const
         return rst;
     }
     if (share(k, (hsa_agent_t){agent}, code, out, &why) != ST_OK) {
-        error_prefix(&why, "%s on %s", name, arch);
+        error_prefix(&why, why.status, "%s on %s", name, arch);
         return hip_fail(&why, NULL, err);
     }
     return ROCM_OK;

@@ -189,7 +189,7 @@ static enum status find_arch(struct rocm_kernels * k, struct error * err) {
         const char * text = env_text(variables[i]);
         if (text) {
             enum status st = hip_arch_parse(text, k->arch, err);
-            return st == ST_OK ? st : error_prefix(err, "%s", variables[i]);
+            return st == ST_OK ? st : error_prefix(err, st, "%s", variables[i]);
         }
     }
     if (hip_hsa_arch(k, k->arch, NULL) == ST_OK || ask_rocminfo(k, k->arch)) {
@@ -212,7 +212,7 @@ static enum status find_version(struct rocm_kernels * k, struct error * err) {
     const char * text = env_text("CANDLE_ROCM_VERSION");
     if (text) {
         enum status st = hip_version_parse(text, k->version, err);
-        return st == ST_OK ? st : error_prefix(err, "CANDLE_ROCM_VERSION");
+        return st == ST_OK ? st : error_prefix(err, st, "CANDLE_ROCM_VERSION");
     }
     // Another compiler may be wanted, but hipcc is the one that knows.
     struct hip_toolchain own = {.root = k->toolchain.root}, *t = &k->toolchain;
@@ -314,7 +314,7 @@ static void warn_once(struct making * m, struct error * why) {
     m->k->publish_warned = true;
     pthread_mutex_unlock(&m->k->lock);
     if (first) {
-        error_prefix(why, "kernel cache %.200s", m->k->cache.path);
+        error_prefix(why, why->status, "kernel cache %.200s", m->k->cache.path);
         warn(m->k, why, "code objects are kept in memory only");
     }
 }
@@ -322,7 +322,7 @@ static void warn_once(struct making * m, struct error * why) {
 static enum status compile(struct making * m, const struct hip_compiler ** by, struct error * err) {
     if (!m->compilers.n) {
         *err = m->compilers.why;
-        return error_prefix(err, "%s for %s", m->entry.name, m->entry.arch);
+        return error_prefix(err, err->status, "%s for %s", m->entry.name, m->entry.arch);
     }
     struct hip_job job = {m->entry.arch, m->entry.name, m->source};
     uint64_t runs = 0;

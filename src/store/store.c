@@ -473,7 +473,7 @@ static void note_publish(struct store * s, enum status st, struct error * why) {
     s->publish_warned = s->publish_warned || say;
     pthread_mutex_unlock(&s->lock);
     if (say) {
-        error_prefix(why, "kernel cache %.200s", cache_path(s->cache));
+        error_prefix(why, st, "kernel cache %.200s", cache_path(s->cache));
         warn_cache(s, why);
     }
 }
