@@ -73,8 +73,19 @@ static char * copy(const char * text, bool * failed) {
     return out;
 }
 
+// A NULL where there must be something is the caller's mistake, and an error like any other.
+enum rocm_status hip_missing(const char * function, const char * argument,
+                             struct rocm_error * err) {
+    struct error why;
+    error_set(&why, ST_INVALID, "%s: %s is NULL", function, argument);
+    return hip_fail(&why, NULL, err);
+}
+
 enum rocm_status rocm_kernels_open(const struct rocm_options * options, struct rocm_kernels ** out,
                                    struct rocm_error * err) {
+    if (!out) {
+        return hip_missing(__func__, "out", err);
+    }
     static const struct rocm_options none;
     const struct rocm_options * o = options ? options : &none;
     struct error why = {0};
@@ -265,6 +276,10 @@ static enum status get_ready(struct rocm_kernels * k, bool want_arch, bool want_
 }
 
 const char * rocm_kernels_arch(struct rocm_kernels * k, struct rocm_error * err) {
+    if (!k) {
+        hip_missing(__func__, "k", err);
+        return NULL;
+    }
     struct error why = {0};
     pthread_mutex_lock(&k->lock);
     enum status st = find_arch(k, &why);
@@ -273,12 +288,19 @@ const char * rocm_kernels_arch(struct rocm_kernels * k, struct rocm_error * err)
 }
 
 const char * rocm_kernels_version(struct rocm_kernels * k, struct rocm_error * err) {
+    if (!k) {
+        hip_missing(__func__, "k", err);
+        return NULL;
+    }
     struct error why = {0};
     return get_ready(k, false, true, &why) == ST_OK ? k->version
                                                     : (hip_fail(&why, NULL, err), NULL);
 }
 
 const char * rocm_kernels_directory(struct rocm_kernels * k) {
+    if (!k) {
+        return NULL;
+    }
     struct error why = {0};
     pthread_mutex_lock(&k->lock);
     bool tell = open_place(k, &why);
@@ -518,6 +540,9 @@ enum rocm_status rocm_kernels_get_or_compile_for(struct rocm_kernels * k, const 
                                                  struct rocm_error * err) {
     struct error why = {0};
     struct buf log = {0};
+    if (!k || !name || !source || !out) {
+        return hip_missing(__func__, !k ? "k" : !name ? "name" : !source ? "source" : "out", err);
+    }
     *out = NULL;
     why.status = get(k, arch, name, source, out, &log, &why);
     enum rocm_status st = why.status == ST_OK ? ROCM_OK : hip_fail(&why, &log, err);
@@ -532,6 +557,9 @@ enum rocm_status rocm_kernels_get_or_compile(struct rocm_kernels * k, const char
 }
 
 void rocm_kernels_counters(struct rocm_kernels * k, struct rocm_counters * out) {
+    if (!k || !out) {
+        return;
+    }
     pthread_mutex_lock(&k->lock);
     *out = k->counters;
     pthread_mutex_unlock(&k->lock);
