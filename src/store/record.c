@@ -41,7 +41,7 @@ enum status record_open(struct record ** out, struct error * err) {
     }
     enum status st = json_library(err);
     if (st != ST_OK) {
-        error_prefix(err, VARIABLE);
+        error_prefix(err, st, VARIABLE);
         return st;
     }
     struct buf full = {0};
