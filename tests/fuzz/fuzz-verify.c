@@ -12,10 +12,21 @@ const int fuzz_longest = 4096;
 enum { OPERANDS = 4, OPERAND_BYTES = 16 * 1024, MAX_CYCLES = 2500, COLUMNS = 4 };
 #define BASE_ADDRESS UINT64_C(0x400000000000) // of operand 0; the others follow, with gaps
 
-static const struct verify_operand declared[OPERANDS] = {{OPERAND_BYTES, VERIFY_IN},
-                                                         {OPERAND_BYTES, VERIFY_BOTH},
-                                                         {OPERAND_BYTES, VERIFY_BOTH},
-                                                         {OPERAND_BYTES, VERIFY_OUT}};
+// What a kernel may declare: a function of one and of two inputs, and anything. An output must be
+// written, so that one of them does not fit the kernels of another.
+static const struct declared {
+    int n;
+    struct verify_operand operands[OPERANDS];
+} declared[] = {
+    {2, {{OPERAND_BYTES, VERIFY_IN}, {OPERAND_BYTES, VERIFY_OUT}}},
+    {3, {{OPERAND_BYTES, VERIFY_IN}, {OPERAND_BYTES, VERIFY_IN}, {OPERAND_BYTES, VERIFY_OUT}}},
+    {4,
+     {{OPERAND_BYTES, VERIFY_IN},
+      {OPERAND_BYTES, VERIFY_BOTH},
+      {OPERAND_BYTES, VERIFY_BOTH},
+      {OPERAND_BYTES, VERIFY_BOTH}}},
+};
+static const struct declared * now;
 static uint8_t memory[OPERANDS][OPERAND_BYTES];
 static bool strayed; // the machine asked for what the verifier must not have passed
 
@@ -25,10 +36,10 @@ static uint64_t address(int operand) {
 
 static void * resolve(void * user, uint64_t addr, uint64_t len, bool write) {
     (void) user;
-    for (int i = 0; i < OPERANDS; i++) {
+    for (int i = 0; i < now->n; i++) {
         uint64_t at = addr - address(i);
         if (addr >= address(i) && at <= OPERAND_BYTES && len <= OPERAND_BYTES - at) {
-            strayed |= !(declared[i].access & (write ? VERIFY_OUT : VERIFY_IN));
+            strayed |= !(now->operands[i].access & (write ? VERIFY_OUT : VERIFY_IN));
             return memory[i] + at;
         }
     }
@@ -66,27 +77,42 @@ static bool says_that_it_left(const char * text) {
     return false;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
-    struct dispatch d;
+static bool passes(const struct dispatch * d) {
     struct error err = {0};
-    if (!dispatch_read(data, size, &d)) {
-        return 0;
-    }
-    struct verify_job job = {
-        ARCH,          COLUMNS,  d.pdi,   d.pdi_size, (const uint8_t *) d.insts,
-        4 * d.n_insts, declared, OPERANDS};
+    struct verify_job job = {.arch = ARCH,
+                             .columns = COLUMNS,
+                             .pdi = d->pdi,
+                             .pdi_size = d->pdi_size,
+                             .insts = (const uint8_t *) d->insts,
+                             .insts_size = 4 * d->n_insts,
+                             .operands = now->operands,
+                             .n_operands = now->n};
     enum status st = aie_verify(&job, &err);
     if (st != ST_OK && (st != ST_CORRUPT || !err.text[0])) {
         abort();
     }
-    if (st == ST_OK) {
+    return st == ST_OK;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
+    struct dispatch d;
+    if (!dispatch_read(data, size, &d)) {
+        return 0;
+    }
+    bool passed = false;
+    for (size_t i = 0; i < sizeof declared / sizeof declared[0] && !passed; i++) {
+        now = &declared[i];
+        passed = passes(&d);
+    }
+    if (passed) {
         struct emu_operand operands[OPERANDS];
-        for (int i = 0; i < OPERANDS; i++) {
+        struct error err = {0};
+        for (int i = 0; i < now->n; i++) {
             operands[i] = (struct emu_operand){address(i), OPERAND_BYTES};
         }
-        err = (struct error){0};
+        struct emu_machine * m = machine();
         strayed = false;
-        emu_machine_run(machine(), d.pdi, d.pdi_size, d.insts, d.n_insts, operands, OPERANDS, &err);
+        emu_machine_run(m, d.pdi, d.pdi_size, d.insts, d.n_insts, operands, now->n, &err);
         if (strayed || says_that_it_left(err.text)) {
             abort();
         }
