@@ -9,7 +9,7 @@
 #    define ARCH AIE_ARCH_AIE2
 #endif
 
-const int fuzz_rounds = 150;
+const int fuzz_rounds = 80;
 const int fuzz_longest = 256;
 
 enum { MEMORY = 0x10000, BASE = 0x70000, CYCLES = 100, MOST = 1024 };

@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-const int fuzz_rounds = 20000;
+const int fuzz_rounds = 3000;
 const int fuzz_longest = 100;
 
 // setenv keeps every value that it was ever given; a variable of ours is changed in place.

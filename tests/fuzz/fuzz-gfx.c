@@ -9,7 +9,7 @@
 #include "emu/api/code.h"
 #include "emu/gfx/gfx.h"
 
-const int fuzz_rounds = 300;
+const int fuzz_rounds = 80;
 const int fuzz_longest = 8 + 40 * 4;
 
 enum { HEAD = 8, MAX_WORDS = 64, BUDGET = 200, DATA = 4096, LDS = 1024, SCRATCH = 64 };
