@@ -375,7 +375,7 @@ static enum status compile_in_workplace(const struct command * c, const struct k
     if (st == ST_OK) {
         st = read_kernel(spec, w.dir, name, out, err);
         if (st != ST_OK) {
-            error_prefix(err, "%.100s ended well, but", c->words[0]);
+            error_prefix(err, st, "%.100s ended well, but", c->words[0]);
         }
     }
     workplace_remove(&w);

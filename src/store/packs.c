@@ -319,7 +319,7 @@ static enum status load_program(struct pack * pack, const struct kernel_spec * s
     } else if (st == ST_OK) {
         st = manifest_check(&program->pdi, *data, *size, path, err);
         if (st == ST_OK && (st = aie_verify_pdi(arch, spec->columns, *data, *size, err)) != ST_OK) {
-            error_prefix(err, "%s", path);
+            error_prefix(err, st, "%s", path);
         }
         if (st != ST_OK) {
             free(*data);
