@@ -125,6 +125,7 @@ fuzz: setup ## each fuzzer for FUZZ_SECONDS, from seeds of its own; 0: the seeds
 	@JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh "$(BUILD)-fuzz" $(FUZZ)
 
 soak: build ## random graphs on all emulated devices for SOAK_SECONDS, while files are damaged, disks full, processes killed
+	@sh cmake/packages.sh gpu
 	@"$(BUILD)/bin/soak" $(SOAK_SECONDS)
 
 roundtrip: build ## record a run, make its kernels ahead of time, run again without a compiler
