@@ -1,7 +1,8 @@
 // cache: kernels on disk, for this user. <dir>/<arch>/<name>.pdi and <name>_insts.bin are the plain
 // files that the upstream backend reads too; <name>.meta beside them says what they are: the key
 // (what is computed, by which compiler), their lengths and SHA-256. It is written last and taken
-// away first, so that a kernel counts only while all three agree.
+// away first, so that a kernel counts only while all three agree. Where another compiler has kept
+// its kernel of that name, ours is <name>@<12 digits that stand for our compiler>.
 //
 //   GGML_HSA_KERNEL_CACHE_DIR        the directory; else $XDG_CACHE_HOME/ggml, $HOME/.cache/ggml,
 //                                    /tmp/ggml/ggml-hsa, the first that is defined
@@ -65,7 +66,7 @@ enum status cache_publish(struct cache * c, const struct kernel_spec * spec, con
                           const struct kernel_code * code, const uint8_t pdi_digest[SHA256_BYTES],
                           bool verified, struct error * err);
 // Moves a damaged kernel to <dir>/quarantine, of which a bounded number is kept.
-void cache_quarantine(struct cache * c, const struct kernel_spec * spec);
+void cache_quarantine(struct cache * c, const struct kernel_spec * spec, const char * identity);
 
 // ---- keeping house ----
 

@@ -462,7 +462,7 @@ static enum status make_once(struct store * s, const struct kernel_spec * spec, 
     }
     enum status st = from_cache(s, spec, maker, out, err);
     if (st == ST_CORRUPT) {
-        cache_quarantine(s->cache, spec);
+        cache_quarantine(s->cache, spec, identity_of(s, maker));
         pthread_mutex_lock(&s->lock);
         s->stats.cache_damaged++;
         pthread_mutex_unlock(&s->lock);

@@ -343,6 +343,78 @@ static void test_sweep(void ** state) {
 
 // ---- clearing ----
 
+static bool count_states(void * user, const struct cache_item * item) {
+    ++((int *) user)[item->state];
+    return true;
+}
+
+// Two versions in one directory, each with the kernels of its own compiler: neither makes one
+// twice, damage of one is not damage of the other, and both are listed and cleared.
+static void test_two_versions(void ** state) {
+    (void) state;
+    enum { KERNELS = 3 };
+    struct store_compiler versions[2] = {rig_compiler, rig_compiler};
+    versions[1].identity = "rig 2";
+    for (int round = 0; round < 3; round++) {
+        for (int v = 0; v < 2; v++) {
+            for (int i = 0; i < KERNELS; i++) {
+                struct kernel_spec spec = make_spec(DTYPE_F32, 50 + i);
+                struct store_stats stats = get_once(&versions[v], &spec);
+                assert_int_equal(stats.compiles, round == 0);
+                assert_int_equal(stats.cache_hits, round > 0);
+                assert_int_equal(stats.cache_failures, 0);
+            }
+        }
+    }
+    assert_int_equal(count_entries("aie2", ".meta"), 2 * KERNELS);
+    assert_int_equal(count_entries("aie2", ".lock"), 0);
+
+    struct cache * c;
+    struct cache_totals totals;
+    int states[CACHE_STATES] = {0};
+    assert_int_equal(cache_open(false, &c, NULL), ST_OK);
+    assert_int_equal(cache_walk(c, "rig 2", true, count_states, states, &totals, NULL), ST_OK);
+    assert_int_equal(states[CACHE_GOOD], KERNELS);
+    assert_int_equal(states[CACHE_STALE], KERNELS);
+    assert_int_equal(states[CACHE_DAMAGED], 0);
+
+    // Each half of a pair is damaged in its turn.
+    struct kernel_spec spec = make_spec(DTYPE_F32, 50);
+    char name[KERNEL_NAME_MAX], path[512];
+    kernel_name(&spec, name);
+    char dir[256];
+    snprintf(dir, sizeof dir, "%s/aie2", cache_dir);
+    for (int v = 0; v < 2; v++) {
+        DIR * d = opendir(dir);
+        path[0] = '\0';
+        for (struct dirent * e; (e = readdir(d));) {
+            bool side = strchr(e->d_name, '@') != NULL;
+            if (!strncmp(e->d_name, name, strlen(name)) && strstr(e->d_name, "_insts.bin") &&
+                side == (v == 1)) {
+                snprintf(path, sizeof path, "%.200s/%.250s", dir, e->d_name);
+            }
+        }
+        closedir(d);
+        assert_int_equal(truncate(path, 4), 0);
+        assert_int_equal(get_once(&versions[!v], &spec).cache_hits, 1);
+        struct store_stats stats = get_once(&versions[v], &spec);
+        assert_int_equal(stats.compiles, 1);
+        assert_int_equal(stats.cache_damaged, 1);
+        assert_int_equal(get_once(&versions[0], &spec).cache_hits, 1);
+        assert_int_equal(get_once(&versions[1], &spec).cache_hits, 1);
+    }
+    struct buf text = {0};
+    assert_true(cache_explain(c, &spec, "rig 1", &text));
+    assert_true(cache_explain(c, &spec, "rig 2", &text));
+    assert_false(cache_explain(c, &spec, "rig 3", &text));
+    assert_non_null(strstr((char *) text.data, "rig 3"));
+    buf_free(&text);
+    assert_int_equal(cache_clear(c, &totals, NULL), ST_OK);
+    assert_int_equal(totals.removed_kernels, 2 * KERNELS);
+    assert_int_equal(count_entries("aie2", ""), 0);
+    cache_close(c);
+}
+
 static void test_clear(void ** state) {
     (void) state;
     static const char * const variables[] = {"GGML_HSA_KERNEL_CACHE_CLEAR",
@@ -644,6 +716,7 @@ int main(void) {
         cmocka_unit_test_setup(test_bound, rig_reset),
         cmocka_unit_test_setup(test_least_recently_used, rig_reset),
         cmocka_unit_test_setup(test_sweep, rig_reset),
+        cmocka_unit_test_setup(test_two_versions, rig_reset),
         cmocka_unit_test_setup(test_clear, rig_reset),
         cmocka_unit_test_setup(test_explain, rig_reset),
         cmocka_unit_test_setup(test_command, rig_reset),
