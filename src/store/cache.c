@@ -4,6 +4,7 @@
 // written, so of many processes that want one kernel one makes it.
 #include "cache-impl.h"
 
+#include "aie/verify/verify.h"
 #include "base/dir.h"
 
 #include <stdio.h>
@@ -161,6 +162,8 @@ enum status cache_read(int dir, const char * name, const struct buf * key,
                                  .insts = (uint32_t *) (void *) insts,
                                  .n_insts = meta.insts.size / 4};
     memcpy(out->pdi_digest, meta.pdi.digest, sizeof out->pdi_digest);
+    memcpy(out->insts_digest, meta.insts.digest, sizeof out->insts_digest);
+    memcpy(out->verdict, meta.verdict, sizeof out->verdict);
     return ST_OK;
 }
 
@@ -299,16 +302,20 @@ static enum status write_parts(struct cache * c, int dir, const char * name,
 
 enum status cache_publish(struct cache * c, const struct kernel_spec * spec, const char * identity,
                           const struct kernel_code * code, const uint8_t pdi_digest[SHA256_BYTES],
-                          struct error * err) {
+                          bool verified, struct error * err) {
     struct keep_file pdi = {.size = code->pdi_size}, insts = {.size = code->n_insts * 4};
     if (pdi.size > ENTRY_MAX_PDI_BYTES || insts.size > ENTRY_MAX_INSTS_BYTES) {
         return error_set(err, ST_UNSUPPORTED, "too large to keep");
     }
     memcpy(pdi.digest, pdi_digest, sizeof pdi.digest);
     sha256(code->insts, insts.size, insts.digest);
+    uint8_t verdict[SHA256_BYTES] = {0};
+    if (verified) {
+        aie_verify_digest(spec, pdi.digest, insts.digest, verdict);
+    }
     struct buf key = {0}, meta = {0};
     entry_print_key(spec, identity, &key);
-    entry_print(&key, &pdi, &insts, &meta);
+    entry_print(&key, &pdi, &insts, verdict, &meta);
     int dir = -1;
     uint64_t blocks = 0;
     enum status st = ST_OK;

@@ -110,9 +110,9 @@ static void test_key_rest(void ** state) {
     size_t size;
     path_of(&base, ".meta", path);
     assert_int_equal(file_read(path, 4096, &text, &size, NULL), ST_OK);
-    char * format = strstr((char *) text, "format 1\n");
+    char * format = strstr((char *) text, "format 2\n");
     assert_non_null(format);
-    format[7] = '2';
+    format[7] = '1';
     write_file(path, text, size);
     free(text);
     run_variant(&(struct variant){"the version of the format", base, rig_compiler, true});
