@@ -167,19 +167,26 @@ static uint32_t held_all(const struct spread_held * h) { // of a core; results h
 struct spread_crew spread_crew_for(const struct spread_work * w) {
     enum { COLUMN = 4500 }; // cycles for telling one
     uint64_t least = UINT64_MAX;
-    struct spread_crew best = {1, 1};
+    struct spread_crew best = {1, 1, 0};
     for (int columns = w->least_columns;;) {
         for (int cores = 1; cores <= w->most_cores; cores *= 2) {
             uint64_t all = (uint64_t) (columns * cores);
             if (cores > 1 && w->shares && w->shares < all) {
                 break; // some would get nothing
             }
-            uint64_t flow = w->words / (uint64_t) columns, work = w->cycles / all;
-            uint64_t cycles =
-                (work > flow ? work : flow) + all * w->telling + (uint64_t) columns * COLUMN;
+            uint64_t flow = w->words / ((uint64_t) columns * w->words_a_cycle);
+            uint64_t work = w->cycles / all;
+            uint64_t column = (uint64_t) cores * w->telling + COLUMN;
+            uint64_t busy = work > flow ? work : flow;
+            if (cores > 1) { // between two chunks a channel rests
+                uint64_t channel = w->shared_words * 17 / 16 / (all * w->words_a_cycle);
+                busy = channel > busy ? channel : busy;
+            }
+            uint64_t cycles = busy + (uint64_t) columns * column / (w->leads ? 2 : 1);
             if (cycles < least) {
                 least = cycles;
-                best = (struct spread_crew){columns, cores};
+                best = (struct spread_crew){columns, cores, 0};
+                best.lead = busy ? w->words / (uint64_t) columns * column / busy : 0;
             }
         }
         if (columns == w->most_columns) {

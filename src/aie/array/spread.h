@@ -27,14 +27,18 @@ enum { SPREAD_MOST_WORDS = 2048 }; // of a chunk
 // another one pays where it saves more.
 struct spread_crew {
     int columns, cores;
+    uint64_t lead; // words that a column does while the next is told: what it may have more
 };
 struct spread_work {
-    uint64_t words;                  // that pass the shims, one a cycle and column
-    uint64_t cycles;                 // of cores
-    uint64_t telling;                // cycles for telling a core
-    uint64_t shares;                 // what can be dealt out; 0: any number
+    uint64_t words;         // that pass the shims
+    uint64_t words_a_cycle; // of a stream
+    uint64_t shared_words;  // that come to cores over one channel each, if there are several
+    uint64_t cycles;        // of cores
+    uint64_t telling;       // cycles for telling a core
+    uint64_t shares;        // what can be dealt out; 0: any number
     int least_columns, most_columns; // powers of two times the least are tried
     int most_cores;
+    bool leads; // who is told first has more to do: telling takes half as long
 };
 struct spread_crew spread_crew_for(const struct spread_work * w);
 

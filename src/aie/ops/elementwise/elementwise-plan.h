@@ -44,7 +44,13 @@ struct plan {
     struct plan_dim dims[PLAN_DIMS];
     int level;
     int64_t piece_limit; // of dims[level] in one piece
+    // Words by which each piece of one long run is shorter than the one before, for its column is
+    // told later.
+    int64_t lead;
 };
+
+// Words of a piece from which on it is worth a length of its own.
+enum { PLAN_LEADS_FROM = 8 * EW_CHUNK_WORDS };
 
 struct plan_piece { // the work of one column
     enum plan_mode mode;
@@ -58,6 +64,7 @@ struct plan_piece { // the work of one column
 struct plan_cursor { // zero-initialised: at the start
     int64_t run;
     int64_t done; // of it: words, or steps along dims[level]
+    int pieces;   // of it
 };
 
 enum status plan_make(const struct kernel_spec * spec, struct plan * plan, struct error * err);
