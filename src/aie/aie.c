@@ -64,10 +64,6 @@ enum status aie_supports(const struct kernel_spec * spec, struct error * err) {
         return error_set(err, ST_INVALID, "%d columns, %s has %d", spec->columns,
                          kernel_arch_name(spec->arch), aie_target(spec->arch)->columns);
     }
-    if (spec->columns && kernel_op_info(spec->op)->family == KERNEL_PRODUCT) {
-        return error_set(err, ST_UNSUPPORTED, "products on %d columns are not yet there",
-                         spec->columns);
-    }
     return family_of(spec->op)->supports(spec, err);
 }
 
