@@ -2,7 +2,7 @@
 // their own way (mat.h), everything else is kernels with operands as plan.c lays them out; the
 // table of ways has a row for each. Kernels are sent without waiting; the host waits only where it
 // must touch what they read or write.
-#include "dispatch.h"
+#include "moves.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +87,12 @@ static enum status host_check(struct hsa_device * device, const struct ggml_tens
 }
 
 static enum status host_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
-    enum status st = stream_wait(s, err);
+    bool done;
+    enum status st = moves_node(s, node, &done, err);
+    if (st != ST_OK || done) {
+        return st;
+    }
+    st = stream_wait(s, err);
     atomic_fetch_add(&s->device->host_copies, 1);
     return st == ST_OK ? host_compute(node, err) : st;
 }
@@ -143,6 +148,7 @@ static const struct way {
     {.is = is_host, .check = host_check, .run = host_run},
     {.is = is_product, .check = product_check, .run = product_run},
     {.is = is_experts, .check = experts_check, .run = experts_run},
+    {.is = rope_is, .check = rope_check, .run = rope_run},
     {.is = is_any, .check = kernels_check, .run = kernels_run},
 };
 
@@ -182,6 +188,7 @@ static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, str
 
 static void scratch_reset(struct hsa_stream * s) {
     memset(s->npu->recent, 0, sizeof s->npu->recent);
+    memset(s->npu->ropes, 0, sizeof s->npu->ropes);
 }
 
 const struct device_kind npu_kind = {
@@ -191,7 +198,7 @@ const struct device_kind npu_kind = {
     .end = npu_stream_end,
     .settled = npu_stream_settled,
     .scratch_reset = scratch_reset,
-    .written = mat_forget,
+    .written = npu_written,
 };
 
 // ---- the device ----

@@ -22,6 +22,15 @@ static const struct ew_op floats[] = {
 #undef FAST
 #undef BOTH
 #undef ELEMENTWISE
+#define CAST(id, from_, to_)                                                                       \
+    {.op = KERNEL_OP_##id, .types = EW_FLOATS, .unroll = 2, .fn = ew_same, .only_f32 = true,       \
+     .cast = true, .from = DTYPE_##from_, .to = DTYPE_##to_}
+    {.op = KERNEL_OP_ROTATE, .types = EW_FLOATS, .unroll = 1, .fn = ew_rotate, .only_f32 = true},
+    CAST(TO_F16, F32, F16),
+    CAST(TO_BF16, F32, BF16),
+    CAST(FROM_F16, F16, F32),
+    CAST(FROM_BF16, BF16, F32),
+#undef CAST
 };
 enum { N_FLOATS = sizeof floats / sizeof floats[0] };
 
@@ -49,7 +58,8 @@ static const struct ew_op * find(const struct ew_op * ops, int n, enum kernel_op
 
 const struct ew_op * ew_find(enum kernel_op op, enum dtype t) {
     bool is_float = t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
-    return is_float ? find(floats, N_FLOATS, op) : find(ints, N_INTS, op);
+    const struct ew_op * e = is_float ? find(floats, N_FLOATS, op) : find(ints, N_INTS, op);
+    return e && e->only_f32 && t != DTYPE_F32 ? NULL : e;
 }
 
 // ---- the programs ----
@@ -65,7 +75,11 @@ static const struct program {
     const enum kernel_op * ops;
 } programs[] = {
     // What a decoder layer has outside its products.
-    {"layer", "layer2", F32 | BF16,
+    {"layer", "layer2", F32,
+     OPS(KERNEL_OP_ADD, KERNEL_OP_SUB, KERNEL_OP_MUL, KERNEL_OP_SCALE, KERNEL_OP_REGLU,
+         KERNEL_OP_SILU, KERNEL_OP_SWIGLU, KERNEL_OP_GELU, KERNEL_OP_GEGLU, KERNEL_OP_ROTATE,
+         KERNEL_OP_TO_F16, KERNEL_OP_TO_BF16, KERNEL_OP_FROM_F16, KERNEL_OP_FROM_BF16)},
+    {"layer", "layer2", BF16,
      OPS(KERNEL_OP_ADD, KERNEL_OP_SUB, KERNEL_OP_MUL, KERNEL_OP_SCALE, KERNEL_OP_REGLU,
          KERNEL_OP_SILU, KERNEL_OP_SWIGLU, KERNEL_OP_GELU, KERNEL_OP_GEGLU)},
     {"gates", "gates2", F32 | BF16,
@@ -173,7 +187,7 @@ bool ew_exact(const struct kernel_spec * spec) {
 }
 
 bool ew_fast(const struct ew_op * e, enum dtype t, bool exact) {
-    return t != DTYPE_F32 || (e->has_exact && !exact);
+    return t != DTYPE_F32 || e->cast || (e->has_exact && !exact); // casts round to nearest
 }
 
 ew_fn * ew_function(const struct ew_op * e, bool fast) {
