@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { MAX_PARTS = 1024 }; // kernels of a node: beyond that the host is faster
+enum { MAX_PARTS = MAX_IN_FLIGHT }; // kernels of a node: beyond that the host is faster
 
 struct mover {
     struct npu * npu;
@@ -119,7 +119,7 @@ static enum status move(struct mover * m, const struct view * from, const struct
     while (dim > 0 && (to->ne[dim] == 1 || (from->ne[dim] != 1 && from->ne[dim] != to->ne[dim]))) {
         dim--;
     }
-    if (dim == 0 || m->parts >= MAX_PARTS) {
+    if (dim == 0 || m->parts >= MAX_PARTS - 1) {
         return error_set(err, ST_UNSUPPORTED, "descriptors of words cannot move it");
     }
     int64_t half = (to->ne[dim] + 1) / 2;
@@ -254,6 +254,9 @@ static enum status matrix(struct mover * m, const struct rows * r, int64_t i2, i
             a.ne[2] = a.ne[3] = b.ne[2] = b.ne[3] = 1;
         }
         st = r->set ? move(m, &b, &a, err) : move(m, &a, &b, err);
+        if (st == ST_OK && m->parts > MAX_PARTS) {
+            st = error_set(err, ST_UNSUPPORTED, "rows that lie all over the place");
+        }
     }
     return st;
 }
@@ -305,7 +308,7 @@ enum status moves_node(struct hsa_stream * s, const struct ggml_tensor * node, b
         }
         struct mover m = {.npu = s->device->npu};
         enum status st = kinds[i].move(&m, node, err);
-        if (st == ST_OK && m.parts <= MAX_PARTS) {
+        if (st == ST_OK) {
             m = (struct mover){.npu = s->device->npu, .stream = s};
             st = kinds[i].move(&m, node, err);
             *done = st == ST_OK;
