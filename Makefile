@@ -9,6 +9,7 @@ JOBS   ?= $(shell nproc)
 # the one in this machine.
 GGML_HSA_EMULATE ?= aie2
 FUZZ_SECONDS     ?= 30
+FUZZ             ?= # which: all, or some of them by name
 # The language model of `make llama-test`: one that is there, or a tiny one of random numbers that is made.
 TINY_MODEL        = $(BUILD)/tiny-model.gguf
 MODEL            ?= $(firstword $(wildcard ../shared/models/stories260K.gguf) $(TINY_MODEL))
@@ -116,13 +117,11 @@ tsan: setup ## the unit tests under ThreadSanitizer
 	$(call ctest,$(BUILD)-tsan,-LE 'ops|whole')
 	$(call skips,$(BUILD)-tsan)
 
-fuzz: setup ## each fuzzer for FUZZ_SECONDS
+fuzz: setup ## each fuzzer for FUZZ_SECONDS, from seeds of its own; 0: the seeds alone
 	@sh cmake/packages.sh test
 	$(call configure,$(BUILD)-fuzz,-DGGML_HSA_FUZZ=ON -DGGML_HSA_SANITIZE=ON -DCMAKE_C_COMPILER=clang)
-	$(call compile,$(BUILD)-fuzz)
-	@set -e; for f in "$(BUILD)"-fuzz/bin/fuzz-*; do \
-	    [ -x "$$f" ] || { echo "no fuzzers in $(BUILD)-fuzz/bin"; exit 1; }; \
-	    echo "-- $$f"; "$$f" -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1; done
+	$(call compile,$(BUILD)-fuzz) --target fuzzers
+	@JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh "$(BUILD)-fuzz" $(FUZZ)
 
 roundtrip: build ## record a run, make its kernels ahead of time, run again without a compiler
 	$(call ctest,$(BUILD),-R '^(build-packs-only|roundtrip)$$' -V)

@@ -193,7 +193,7 @@ static enum status run_task(const struct options * o, struct buf * b, struct err
     for (int i = 0; i < n && st == ST_OK; i++) {
         st = bench_run(&t, i ? o->compare : NULL, &results[i], err);
         if (st != ST_OK && i) {
-            error_prefix(err, "%s", o->compare);
+            error_prefix(err, st, "%s", o->compare);
         }
     }
     if (st == ST_OK) {

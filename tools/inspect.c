@@ -272,7 +272,7 @@ static bool show_part(void * user, const struct image_part * part) {
         return true;
     }
     if (c->st != ST_OK) {
-        error_prefix(c->err, "%s", part->name);
+        error_prefix(c->err, c->st, "%s", part->name);
     }
     return c->st == ST_OK;
 }
@@ -339,7 +339,7 @@ static enum status view_file(struct view * v, const char * path, bool stream, st
                        stream ? "no TXN (version at offset 0x0)" : "no PDI (\"IDPP\" at 0x38)");
     }
     free(data);
-    return st == ST_OK ? st : error_prefix(err, "%s", path);
+    return st == ST_OK ? st : error_prefix(err, st, "%s", path);
 }
 
 static const char * last_part(const char * path) {

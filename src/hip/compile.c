@@ -131,14 +131,13 @@ static enum status take_output(const struct workplace * w, const struct hip_comp
     size_t n, at, length;
     enum status st = dir_read(w->dir, "out", HIP_MAX_CODE, &bytes, &n, err);
     if (st != ST_OK) {
-        error_prefix(err, "%s said all is well, but", c->path);
-        return st == ST_NOT_FOUND ? ST_CORRUPT : st;
+        return error_prefix(err, st == ST_NOT_FOUND ? ST_CORRUPT : st, "%s said all is well, but",
+                            c->path);
     }
     st = hip_find_code(bytes, n, arch, &at, &length, err);
     if (st != ST_OK) {
         free(bytes);
-        error_prefix(err, "%s made", c->path);
-        return ST_CORRUPT;
+        return error_prefix(err, ST_CORRUPT, "%s made", c->path);
     }
     memmove(bytes, bytes + at, length);
     *data = bytes;
@@ -209,5 +208,5 @@ enum status hip_compile(const struct hip_compilers * compilers, const struct hip
         }
     }
     workplace_remove(&w);
-    return st == ST_OK ? st : (error_prefix(err, "%s for %s", job->name, job->arch), st);
+    return st == ST_OK ? st : error_prefix(err, st, "%s for %s", job->name, job->arch);
 }

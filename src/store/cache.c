@@ -41,7 +41,7 @@ enum status cache_open(bool create, struct cache ** out, struct error * err) {
         st = error_set(err, ST_NO_MEMORY, "no memory for the kernel cache");
     } else if ((st = dir_open(place.base, place.own, create, &c->root, err)) != ST_OK &&
                st != ST_NOT_FOUND) {
-        error_prefix(err, "kernel cache (%s)", place.reason);
+        error_prefix(err, st, "kernel cache (%s)", place.reason);
     }
     keep_place_free(&place);
     if (st != ST_OK) {

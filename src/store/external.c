@@ -278,7 +278,7 @@ static enum status check_insts(const struct kernel_spec * spec, const uint8_t * 
                        kernel_arch_name(spec->arch), generation);
     }
     if (st != ST_OK) {
-        error_prefix(err, "its _insts.bin is broken");
+        error_prefix(err, st, "its _insts.bin is broken");
     }
     return st;
 }
@@ -291,7 +291,7 @@ static enum status read_kernel(const struct kernel_spec * spec, int dir, const c
     if (st == ST_OK) {
         st = pdi_read(pdi, pdi_size, accept_all, NULL, err);
         if (st != ST_OK) {
-            error_prefix(err, "its .pdi is broken");
+            error_prefix(err, st, "its .pdi is broken");
         }
     }
     if (st == ST_OK) {
@@ -414,7 +414,7 @@ static enum status compile_in_workplace(const struct command * c, const struct k
     if (st == ST_OK) {
         st = read_kernel(spec, w.dir, name, out, err);
         if (st != ST_OK) {
-            error_prefix(err, "%.100s ended well, but", c->words[0]);
+            error_prefix(err, st, "%.100s ended well, but", c->words[0]);
         }
     }
     workplace_remove(&w);

@@ -269,7 +269,7 @@ static enum status load_file(const struct pack * pack, const struct kernel_spec 
             st = is_pdi ? pdi_read(*data, *size, accept_all, NULL, err)
                         : check_insts(*data, *size, spec, err);
             if (st != ST_OK) {
-                error_prefix(err, "%s", path);
+                error_prefix(err, st, "%s", path);
             }
         }
         if (st != ST_OK) {
@@ -350,7 +350,7 @@ static enum status load_program(struct pack * pack, enum aie_arch arch, const ch
     } else if (st == ST_OK) {
         st = manifest_check(&program->pdi, *data, *size, path, err);
         if (st == ST_OK && (st = pdi_read(*data, *size, accept_all, NULL, err)) != ST_OK) {
-            error_prefix(err, "%s", path);
+            error_prefix(err, st, "%s", path);
         }
         if (st != ST_OK) {
             free(*data);

@@ -54,6 +54,9 @@ static enum status kernels_run(struct hsa_stream * s, struct ggml_tensor * node,
     struct store_kernel * kernel;
     if (p.n > p.chunk && p.n % p.chunk) {
         st = store_get(s->device->npu->store, &p.rest, &kernel, err);
+        if (st == ST_OK) {
+            store_put(s->device->npu->store, kernel); // it can be made again
+        }
     }
     st = st == ST_OK ? stage_operands(s, &p, err) : st;
     for (int64_t done = 0; st == ST_OK && done < p.n; done += p.chunk) {
@@ -231,6 +234,8 @@ enum status npu_new(struct hsac_agent * agent, struct npu ** out, struct error *
     store_set_log(npu->store, warn_of_store);
     store_check_packs(npu->store, npu->arch);
     code_heap_init(&npu->code, agent);
+    store_set_uploads(npu->store,
+                      &(struct store_uploads){&npu->code, code_forget_kernel, code_forget_pdi});
     *out = npu;
     return ST_OK;
 }

@@ -22,7 +22,8 @@ struct rope_recent {
 struct npu_stream {
     size_t n_pins; // dispatches that are not known to be complete
     struct code_stream * pins[MAX_IN_FLIGHT];
-    size_t n_held; // shadows that these dispatches may read
+    struct store_kernel * kernels[MAX_IN_FLIGHT]; // likewise, of the store
+    size_t n_held;                                // shadows that these dispatches may read
     struct shadow * held[MAX_IN_FLIGHT + 1];
     struct mat_recent recent[RECENT_PACKED]; // in scratch
     unsigned next_recent;

@@ -35,6 +35,11 @@ enum status code_acquire(struct code_heap * h, struct store_kernel * k, bool hol
                          struct hsac_dispatch * d, struct code_stream ** pin, struct error * err);
 void code_release(struct code_heap * h, struct code_stream ** pins, size_t n);
 
+// The store's uploads (store.h): a kernel or PDI that no dispatch reads any more goes. Lock order:
+// the store's lock, then the heap's.
+void code_forget_kernel(void * heap, struct store_kernel * k);
+bool code_forget_pdi(void * heap, struct store_pdi * p);
+
 // ---- compute.c ----
 
 struct npu {

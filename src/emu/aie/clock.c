@@ -171,7 +171,7 @@ enum status emu_clock_get(enum aie_arch arch, struct emu_clock * out, struct err
     }
     enum status st = emu_clock_parse(text, out, err);
     if (st != ST_OK) {
-        error_prefix(err, "GGML_HSA_EMU_CLOCK=%.80s", text);
+        error_prefix(err, st, "GGML_HSA_EMU_CLOCK=%.80s", text);
     }
     return st;
 }

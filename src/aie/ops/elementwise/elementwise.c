@@ -419,6 +419,6 @@ enum status elementwise_program(const struct kernel_spec * spec, struct ew_progr
     out->pool_size = (size_t) w.n_pages * page_bytes;
     asm_free(w.p);
     return st == ST_OK ? ST_OK
-                       : error_prefix(err, "aie: %s_%s", ew_program_name(w.group, spec->arch, t),
-                                      dtype_name(t));
+                       : error_prefix(err, st, "aie: %s_%s",
+                                      ew_program_name(w.group, spec->arch, t), dtype_name(t));
 }
