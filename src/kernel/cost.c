@@ -38,12 +38,8 @@ static bool is_plain(enum kernel_op op) {
 #undef FAST
 #undef BOTH
 #undef ELEMENTWISE
-        [KERNEL_OP_CONVERT] = true,
-        [KERNEL_OP_COPY] = true,
-        [KERNEL_OP_TO_F16] = true,
-        [KERNEL_OP_TO_BF16] = true,
-        [KERNEL_OP_FROM_F16] = true,
-        [KERNEL_OP_FROM_BF16] = true,
+        [KERNEL_OP_CONVERT] = true, [KERNEL_OP_COPY] = true,     [KERNEL_OP_TO_F16] = true,
+        [KERNEL_OP_TO_BF16] = true, [KERNEL_OP_FROM_F16] = true, [KERNEL_OP_FROM_BF16] = true,
     };
     return plain_ops[op];
 }

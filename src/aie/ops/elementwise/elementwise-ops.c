@@ -23,8 +23,10 @@ static const struct ew_op floats[] = {
 #undef BOTH
 #undef ELEMENTWISE
 #define CAST(id, from_, to_)                                                                       \
-    {.op = KERNEL_OP_##id, .types = EW_FLOATS, .unroll = 2, .fn = ew_same, .only_f32 = true,       \
-     .cast = true, .from = DTYPE_##from_, .to = DTYPE_##to_}
+    {                                                                                              \
+        .op = KERNEL_OP_##id, .types = EW_FLOATS, .unroll = 2, .fn = ew_same, .only_f32 = true,    \
+        .cast = true, .from = DTYPE_##from_, .to = DTYPE_##to_                                     \
+    }
     {.op = KERNEL_OP_ROTATE, .types = EW_FLOATS, .unroll = 1, .fn = ew_rotate, .only_f32 = true},
     CAST(TO_F16, F32, F16),
     CAST(TO_BF16, F32, BF16),
