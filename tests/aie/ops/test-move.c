@@ -82,7 +82,7 @@ static void check_pair(const struct rig * r, const struct kernel_spec * spec, in
     double x = number(r, spec, 0, i), partner = number(r, spec, 0, i ^ 1);
     double c = number(r, spec, 1, i & ~(int64_t) 1), s = number(r, spec, 1, i | 1);
     double want = x * c + (second ? partner * s : -partner * s), got = number(r, spec, 2, i);
-    double bound = (fabs(x * c) + fabs(partner * s)) * 0x1p-21 + 1e-37;
+    double bound = (fabs(x * c) + fabs(partner * s)) * 0x1p-22 + 1e-37;
     if (!(fabs(got - want) <= bound)) {
         fail_msg("element %lld: %.9g instead of %.9g", (long long) i, got, want);
     }
