@@ -4,6 +4,7 @@
 
 #include "base/dir.h"
 #include "base/process.h"
+#include "base/quiet.h"
 #include "base/workplace.h"
 
 #include <errno.h>
@@ -25,6 +26,8 @@ static enum status write_source(const struct workplace * w, const char * name, c
                                 struct error * err) {
     int fd = openat(w->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     size_t size = strlen(text), n = 0;
+    struct quiet quiet; // a limit on the size of files is no reason to end the host program
+    quiet_begin(&quiet);
     while (fd >= 0 && n < size) {
         ssize_t put = write(fd, text + n, size - n);
         if (put < 0 && errno != EINTR) {
@@ -32,6 +35,7 @@ static enum status write_source(const struct workplace * w, const char * name, c
         }
         n += put > 0 ? (size_t) put : 0;
     }
+    quiet_end(&quiet);
     int e = errno;
     if (fd >= 0 && close(fd) != 0 && n == size) {
         e = errno;

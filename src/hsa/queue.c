@@ -348,6 +348,9 @@ static enum status know_pdi(struct hsac_agent * a, const void * pdi, int * index
 
 bool hsac_agent_forget_pdi(struct hsac_agent * a, const void * pdi) {
     struct hsac_ring * ring = &a->ring;
+    if (hsac_forked(a->h)) {
+        return false; // not ours to close
+    }
     pthread_mutex_lock(&ring->lock);
     bool known = pdi_index(ring, pdi) < ring->n_pdis;
     bool may = !known || !a->h->runtime->stale_lists;

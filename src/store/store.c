@@ -4,6 +4,7 @@
 // What is held in memory, and for how long, is memory.c's.
 #include "store-impl.h"
 
+#include "aie/verify/verify.h"
 #include "cache.h"
 #include "record.h"
 
@@ -147,9 +148,9 @@ static enum status build_program(struct store * s, const struct kernel_spec * sp
     uint8_t * data;
     size_t size;
     const struct store_compiler * c = s->compiler;
-    enum status st = c->identity ? packs_load_program(&s->packs, spec->arch, name, c->identity,
-                                                      &data, &size, err)
-                                 : error_set(err, ST_NOT_FOUND, "its compiler has no name");
+    enum status st = c->identity
+                         ? packs_load_program(&s->packs, spec, name, c->identity, &data, &size, err)
+                         : error_set(err, ST_NOT_FOUND, "its compiler has no name");
     *from_pack = st == ST_OK;
     if (st != ST_OK && c->compile_pdi) {
         st = c->compile_pdi(spec, &data, &size, err);
@@ -292,8 +293,8 @@ static enum status make_by_command(struct store * s, const struct kernel_spec * 
                                    struct found * out, struct error * err) {
     struct kernel_code code;
     enum status st = external_compile(spec, &code, err);
-    if (st != ST_OK) {
-        return st;
+    if (st != ST_OK) { // what it got wrong once it will get wrong again: it is not asked any more
+        return st == ST_CORRUPT ? ST_UNSUPPORTED : st;
     }
     *out = (struct found){memory_intern_pdi(s, code.pdi, code.pdi_size), code.insts, code.n_insts};
     if (!out->pdi) {
@@ -381,6 +382,18 @@ static const char * identity_of(const struct store * s, enum maker maker) {
     return maker == MAKER_OWN ? s->compiler->identity : s->external;
 }
 
+// What the command made was verified before it was kept; where the verdict is not about these very
+// bytes and operands, or of an older verifier, it is looked at again.
+static enum status check_verdict(const struct kernel_spec * spec, const struct cache_kernel * k,
+                                 const struct store_pdi * pdi, struct error * err) {
+    uint8_t verdict[SHA256_BYTES];
+    aie_verify_digest(spec, k->pdi_digest, k->insts_digest, verdict);
+    return memcmp(verdict, k->verdict, sizeof verdict)
+               ? aie_verify_files(spec, pdi->data, pdi->size, (const uint8_t *) k->insts,
+                                  k->n_insts * 4, err)
+               : ST_OK;
+}
+
 static enum status from_cache(struct store * s, const struct kernel_spec * spec, enum maker maker,
                               struct found * out, struct error * err) {
     struct cache_kernel k;
@@ -396,12 +409,17 @@ static enum status from_cache(struct store * s, const struct kernel_spec * spec,
         free(k.insts);
         return error_set(err, ST_NO_MEMORY, "no memory for its PDI");
     }
+    if (maker == MAKER_OWN) { // proven by tests
+        note_program(s, spec, out->pdi);
+    } else if ((st = check_verdict(spec, &k, &out->pdi->pdi, err)) != ST_OK) {
+        memory_release_pdi(s, out->pdi);
+        free(k.insts);
+        *out = (struct found){0};
+        return st;
+    }
     pthread_mutex_lock(&s->lock);
     s->stats.cache_hits++;
     pthread_mutex_unlock(&s->lock);
-    if (maker == MAKER_OWN) {
-        note_program(s, spec, out->pdi);
-    }
     return ST_OK;
 }
 
@@ -424,7 +442,8 @@ static void publish(struct store * s, const struct kernel_spec * spec, enum make
     struct error why = {0};
     const struct pdi_node * p = found->pdi;
     struct kernel_code code = {p->data, p->pdi.size, found->insts, found->n_insts};
-    enum status st = cache_publish(s->cache, spec, identity_of(s, maker), &code, p->digest, &why);
+    enum status st = cache_publish(s->cache, spec, identity_of(s, maker), &code, p->digest,
+                                   maker == MAKER_COMMAND, &why);
     note_publish(s, st, &why);
 }
 
@@ -443,7 +462,7 @@ static enum status make_once(struct store * s, const struct kernel_spec * spec, 
     }
     enum status st = from_cache(s, spec, maker, out, err);
     if (st == ST_CORRUPT) {
-        cache_quarantine(s->cache, spec);
+        cache_quarantine(s->cache, spec, identity_of(s, maker));
         pthread_mutex_lock(&s->lock);
         s->stats.cache_damaged++;
         pthread_mutex_unlock(&s->lock);
@@ -481,6 +500,9 @@ static enum status build(struct store * s, const struct kernel_spec * spec, bool
         if (st != ST_OK && pack_status != ST_NOT_FOUND) {
             st = pack_status;
             error = pack_error;
+        } else if (pack_status != ST_NOT_FOUND) {
+            error_prefix(&pack_error, pack_status, "kernel pack");
+            warn(s, pack_error.text);
         }
     } else {
         error = pack_error;

@@ -3,6 +3,7 @@
 // says which. A value is taken as it can be written again, or refused with its name in the message.
 #include "fuzz.h"
 
+#include "emu/accel/accel.h"
 #include "emu/aie/clock.h"
 #include "emu/aie/machine.h"
 #include "hip/hip-impl.h"
@@ -138,12 +139,36 @@ static void printed(const char * text) {
     }
 }
 
+// The first letter says which; the others are as nobody set them.
+static void played_driver(const char * text) {
+    static const char * const names[] = {"DEVICE", "HEAP_BYTES", "FIRMWARE", "FAIL", "WAIT_FAILED"};
+    static char variables[5][ROOM];
+    struct accel_settings settings;
+    struct error err = {0};
+    int which = (unsigned char) *text % 5;
+    for (int i = 0; i < 5; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "ACCEL_EMU_%s", names[i]);
+        set(variables[i], name, i == which && *text ? text + 1 : "");
+    }
+    if (*clock_variable) {
+        set(clock_variable, "GGML_HSA_EMU_CLOCK", "");
+    }
+    if (accel_settings_read(&settings, &err) != ST_OK) {
+        refused(&err, names[which]);
+    } else if (!settings.model || settings.heap_bytes < 4096 || settings.heap_bytes > 64 << 20 ||
+               settings.n_faults < 0 || settings.n_faults > ACCEL_MAX_FAULTS ||
+               !memchr(settings.firmware, 0, sizeof settings.firmware)) {
+        abort();
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
-    static void (*const readers[])(const char *) = {size_of_cache, clock_setting, words, gpu_names,
-                                                    printed};
+    static void (*const readers[])(const char *) = {size_of_cache, clock_setting, words,
+                                                    gpu_names,     printed,       played_driver};
     if (size) {
         char * text = fuzz_text(data + 1, size - 1);
-        readers[data[0] % 5](text);
+        readers[data[0] % 6](text);
         free(text);
     }
     return 0;
@@ -151,7 +176,7 @@ int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
 
 bool fuzz_seed(int i, uint8_t ** data, size_t * size) {
     static const char * const texts[] = {
-        "05 ",
+        "05 ", // '0' is a multiple of 6
         "01G",
         "017179869183T",
         "0yes",
@@ -169,6 +194,11 @@ bool fuzz_seed(int i, uint8_t ** data, size_t * size) {
         "4  Name:                    gfx90a                             \n",
         "4Debian clang version 19.1.7\n",
         "4HIP version: 5.2.21153-0\n",
+        "5Anpu4",
+        "5B16M",
+        "5C1.5.5.391",
+        "5DEXEC_CMD:17:EIO,CREATE_BO:1+:ENOMEM",
+        "5EETIME",
     };
     return fuzz_texts(texts, sizeof texts / sizeof texts[0], i, data, size);
 }

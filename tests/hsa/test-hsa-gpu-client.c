@@ -572,6 +572,23 @@ static void test_free_in_flight(void ** state) {
     bench_close(&b);
 }
 
+// Silence is what was listened to: a pause in which nobody looked, as of a process that was
+// stopped, is none. Afterwards it is heard as ever.
+static void test_a_pause_is_no_silence(void ** state) {
+    (void) state;
+    const struct hsac real = {.emulated = false};
+    setenv("GGML_HSA_WAIT_LIMIT", "1", 1);
+    struct hsac_watch w = hsac_watch_start(&real);
+    unsetenv("GGML_HSA_WAIT_LIMIT");
+    assert_false(hsac_watch_silent(&w, 1));
+    usleep(1500 * 1000);
+    assert_false(hsac_watch_silent(&w, 1));
+    while (!hsac_watch_silent(&w, 1)) {
+        usleep(1000);
+    }
+    assert_false(hsac_watch_silent(&w, 2)); // it moved
+}
+
 // A forked child has none of the threads that would do its work: whatever it asks for is refused
 // with the reason, and what it closes is not waited for. It is given ten minutes before it counts
 // as hung.
@@ -636,12 +653,19 @@ static void test_fork(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_agents),         cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_bytes),          cmocka_unit_test(test_bytes_of_nobody),
-        cmocka_unit_test(test_wrong_kernels),  cmocka_unit_test(test_flood),
-        cmocka_unit_test(test_arguments),      cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_silence),        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_free_in_flight), cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_agents),
+        cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_bytes_of_nobody),
+        cmocka_unit_test(test_wrong_kernels),
+        cmocka_unit_test(test_flood),
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_free_in_flight),
+        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_a_pause_is_no_silence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

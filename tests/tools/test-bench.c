@@ -71,6 +71,26 @@ static void add(void ** state) {
     json_decref(root);
 }
 
+// The other architecture has a clock of its own, eight columns and streams of two words.
+static void add_aie2p(void ** state) {
+    (void) state;
+    json_t * root = run_json("ADD f32 512x256 --arch aie2p --json");
+    const json_t * k = check_kernel(root, 0);
+    assert_string_equal(json_string_value(json_object_get(root, "arch")), "aie2p");
+    assert_string_equal(json_string_value(json_object_get(root, "clock")), "strix");
+    assert_int_equal(number(k, "shim_words"), 3 * 512 * 256);
+    assert_true(number(k, "cycles") >= number(root, "bound_cycles"));
+    json_decref(root);
+    root = run_json("ADD f32 512x256 --arch aie2p --clock strix,ddr=0 --json");
+    assert_int_equal(number(root, "bound_cycles"), 2 * 512 * 256 / 32);
+    assert_string_equal(json_string_value(json_object_get(root, "bound_by")), "streams in");
+    json_decref(root);
+    assert_int_equal(setenv("GGML_HSA_EMULATE", "aie2p,aie2", 1), 0);
+    expect("ADD f32 64", 0, "on aie2p, modelled, clock strix");
+    assert_int_equal(setenv("GGML_HSA_EMULATE", "aie2", 1), 0);
+    expect("ADD f32 64 --arch aie9", 1, "no architecture 'aie9': aie2 or aie2p");
+}
+
 static void product(void ** state) {
     (void) state;
     json_t * root = run_json("mul_mat bf16 128,128,512 --json --clock phoenix,mhz=2000");
@@ -142,8 +162,8 @@ int main(void) {
     setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 1);
     setenv("ASAN_OPTIONS", "detect_leaks=0", 0);
     unsetenv("GGML_HSA_EMU_CLOCK");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(add), cmocka_unit_test(product),
-                                       cmocka_unit_test(others), cmocka_unit_test(compare),
-                                       cmocka_unit_test(mistakes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(add),     cmocka_unit_test(add_aie2p),
+                                       cmocka_unit_test(product), cmocka_unit_test(others),
+                                       cmocka_unit_test(compare), cmocka_unit_test(mistakes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

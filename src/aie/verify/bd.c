@@ -110,7 +110,7 @@ static uint64_t reach(enum tile_kind kind, const uint32_t * words, uint64_t n) {
     return start + (pads ? furthest_padded(&w, n) : furthest(&w, n, 3)) + 1;
 }
 
-void bd_read(enum tile_kind kind, const uint32_t words[BD_WORDS], struct bd * out) {
+void verify_bd_read(enum tile_kind kind, const uint32_t words[BD_WORDS], struct bd * out) {
     uint32_t n = get(kind, words, WORDS);
     *out = (struct bd){
         .valid = get(kind, words, VALID),

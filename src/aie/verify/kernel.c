@@ -18,8 +18,8 @@ int aie_verify_operands(const struct kernel_spec * spec,
     return spec->n_inputs + 1;
 }
 
-enum status aie_verify_kernel(const struct kernel_spec * spec, const struct kernel_code * code,
-                              struct error * err) {
+enum status aie_verify_files(const struct kernel_spec * spec, const uint8_t * pdi, size_t pdi_size,
+                             const uint8_t * insts, size_t insts_size, struct error * err) {
     struct verify_operand operands[VERIFY_KERNEL_OPERANDS];
     if (spec->n_inputs < 0 || spec->n_inputs > KERNEL_MAX_INPUTS) {
         return error_set(err, ST_INVALID, "a kernel of %d inputs", spec->n_inputs);
@@ -27,14 +27,20 @@ enum status aie_verify_kernel(const struct kernel_spec * spec, const struct kern
     struct verify_job job = {
         .arch = spec->arch,
         .columns = spec->columns,
-        .pdi = code->pdi,
-        .pdi_size = code->pdi_size,
-        .insts = (const uint8_t *) code->insts,
-        .insts_size = code->n_insts * 4,
+        .pdi = pdi,
+        .pdi_size = pdi_size,
+        .insts = insts,
+        .insts_size = insts_size,
         .operands = operands,
         .n_operands = aie_verify_operands(spec, operands),
     };
     return aie_verify(&job, err);
+}
+
+enum status aie_verify_kernel(const struct kernel_spec * spec, const struct kernel_code * code,
+                              struct error * err) {
+    return aie_verify_files(spec, code->pdi, code->pdi_size, (const uint8_t *) code->insts,
+                            code->n_insts * 4, err);
 }
 
 void aie_verify_digest(const struct kernel_spec * spec, const uint8_t pdi[SHA256_BYTES],

@@ -66,19 +66,20 @@ struct array_map { // an architecture
     struct tile_map tiles[TILE_KINDS];
 };
 
-const struct array_map * array_map(enum aie_arch arch);
+const struct array_map * verify_array_map(enum aie_arch arch);
 // The register at a byte offset within a tile; false: none that a kernel may write.
-bool reg_find(const struct tile_map * map, uint32_t offset, struct reg * out);
+bool verify_reg_find(const struct tile_map * map, uint32_t offset, struct reg * out);
 // Bytes from an offset in a memory to the end of it.
-uint32_t reg_room(const struct tile_map * map, const struct reg * reg);
+uint32_t verify_reg_room(const struct tile_map * map, const struct reg * reg);
 
 // ---- switches ----
 
 enum side { SIDE_NONE, SIDE_CONTROL, SIDE_SOUTH, SIDE_WEST, SIDE_NORTH, SIDE_EAST };
 
 // To or from which side a port of a switch leads, and as which of that side's.
-enum side port_side(enum tile_kind kind, bool master, int port, int * index);
-int port_at(enum tile_kind kind, bool master, enum side side, int index); // -1: there is none
+enum side verify_port_side(enum tile_kind kind, bool master, int port, int * index);
+int verify_port_at(enum tile_kind kind, bool master, enum side side,
+                   int index); // -1: there is none
 
 // ---- descriptors ----
 
@@ -92,7 +93,7 @@ struct bd { // a descriptor in one form
     uint32_t acquire, lock; // locks as its tile numbers them
 };
 
-void bd_read(enum tile_kind kind, const uint32_t words[BD_WORDS], struct bd * out);
+void verify_bd_read(enum tile_kind kind, const uint32_t words[BD_WORDS], struct bd * out);
 
 // ---- state ----
 
@@ -148,7 +149,7 @@ struct verifier {
 
 // Notes what is wrong (the first alone counts): "<file> at offset 0x..: <reason>; <mend>". Always
 // false, which ends the walk.
-bool refuse(struct verifier * v, const char * mend, const char * fmt, ...) BASE_PRINTF(3, 4);
+bool verify_refuse(struct verifier * v, const char * mend, const char * fmt, ...) BASE_PRINTF(3, 4);
 
 static inline const struct tile_map * map_of(const struct verifier * v, const struct tile * t) {
     return &v->map->tiles[t->kind];
@@ -157,23 +158,23 @@ static inline const struct tile_map * map_of(const struct verifier * v, const st
 // ---- the parts ----
 
 // All words of a write, in order; then tile_settle once for the command.
-bool tile_write(struct verifier * v, struct tile * t, const struct reg * reg, uint32_t mask,
-                uint32_t value);
-bool tile_settle(struct verifier * v, struct tile * t);
+bool verify_tile_write(struct verifier * v, struct tile * t, const struct reg * reg, uint32_t mask,
+                       uint32_t value);
+bool verify_tile_settle(struct verifier * v, struct tile * t);
 
-bool shim_bd_written(struct verifier * v, struct tile * t, int bd, uint32_t word);
-bool shim_patch(struct verifier * v, struct tile * t, int bd, int operand, uint32_t offset);
-bool shim_push(struct verifier * v, struct tile * t, int queue, uint32_t value);
-bool shim_sync(struct verifier * v, struct tile * t, int queue);
-bool shim_end(struct verifier * v);
+bool verify_shim_bd_written(struct verifier * v, struct tile * t, int bd, uint32_t word);
+bool verify_shim_patch(struct verifier * v, struct tile * t, int bd, int operand, uint32_t offset);
+bool verify_shim_push(struct verifier * v, struct tile * t, int queue, uint32_t value);
+bool verify_shim_sync(struct verifier * v, struct tile * t, int queue);
+bool verify_shim_end(struct verifier * v);
 
 // What a write to a switch may not do, at once, whatever follows.
-bool wires_written(struct verifier * v, const struct tile * t, const struct reg * reg);
+bool verify_wires_written(struct verifier * v, const struct tile * t, const struct reg * reg);
 // The whole, when the PDI is done.
-bool wires_check(struct verifier * v);
-bool wires_token_way(const struct verifier * v, const struct tile * t, int queue);
+bool verify_wires_check(struct verifier * v);
+bool verify_wires_token_way(const struct verifier * v, const struct tile * t, int queue);
 // Whether something is at the other end of what a shim's queue writes to memory.
-bool wires_source(const struct verifier * v, const struct tile * t, int channel);
+bool verify_wires_source(const struct verifier * v, const struct tile * t, int channel);
 
 static inline int queue_of(bool mm2s, int channel) {
     return (mm2s ? SHIM_CHANNELS : 0) + channel;

@@ -80,11 +80,11 @@ static const struct array_map maps[AIE_ARCH_COUNT] = {
     [AIE_ARCH_AIE2P] = {.name = "aie2p", .columns = 8, .generation = 4, .tiles = TILES},
 };
 
-const struct array_map * array_map(enum aie_arch arch) {
+const struct array_map * verify_array_map(enum aie_arch arch) {
     return &maps[arch];
 }
 
-bool reg_find(const struct tile_map * map, uint32_t offset, struct reg * out) {
+bool verify_reg_find(const struct tile_map * map, uint32_t offset, struct reg * out) {
     for (int i = 0; i < map->n_regs; i++) {
         const struct reg_range * r = &map->regs[i];
         if (offset < r->first) {
@@ -101,7 +101,7 @@ bool reg_find(const struct tile_map * map, uint32_t offset, struct reg * out) {
     return false;
 }
 
-uint32_t reg_room(const struct tile_map * map, const struct reg * reg) {
+uint32_t verify_reg_room(const struct tile_map * map, const struct reg * reg) {
     return (reg->class == REG_PROGRAM ? PROGRAM_BYTES : map->memory_bytes) - reg->word;
 }
 
@@ -137,7 +137,7 @@ static const struct ports ports[TILE_KINDS][2][5] = {
                     {SIDE_EAST, 19, 4}}},
 };
 
-enum side port_side(enum tile_kind kind, bool master, int port, int * index) {
+enum side verify_port_side(enum tile_kind kind, bool master, int port, int * index) {
     for (int i = 0; i < 5; i++) {
         const struct ports * p = &ports[kind][master][i];
         if (port >= p->first && port < p->first + p->count) {
@@ -149,7 +149,7 @@ enum side port_side(enum tile_kind kind, bool master, int port, int * index) {
     return SIDE_NONE;
 }
 
-int port_at(enum tile_kind kind, bool master, enum side side, int index) {
+int verify_port_at(enum tile_kind kind, bool master, enum side side, int index) {
     for (int i = 0; i < 5; i++) {
         const struct ports * p = &ports[kind][master][i];
         if (p->side == side && index < p->count) {

@@ -28,10 +28,10 @@ static bool has_window(const struct verifier * v, const struct tile * t, uint32_
 
 static bool check_lock(struct verifier * v, const struct tile * t, int bd, uint32_t lock) {
     if (t->kind == TILE_MEM && !has_window(v, t, lock / MEM_WINDOW_LOCKS)) {
-        return refuse(v, by_compiler,
-                      "descriptor %d of memtile (%d,%d) uses lock %u, of a tile outside the "
-                      "partition",
-                      bd, t->col, t->row, lock);
+        return verify_refuse(v, by_compiler,
+                             "descriptor %d of memtile (%d,%d) uses lock %u, of a tile outside the "
+                             "partition",
+                             bd, t->col, t->row, lock);
     }
     return true;
 }
@@ -40,18 +40,19 @@ static bool check_memory(struct verifier * v, const struct tile * t, int id, con
     uint64_t room = map_of(v, t)->memory_bytes / 4, from = bd->address;
     if (t->kind == TILE_MEM) {
         if (!has_window(v, t, bd->address / MEM_WINDOW_WORDS)) {
-            return refuse(v, by_compiler,
-                          "descriptor %d of memtile (%d,%d) begins at word 0x%x, in a memory "
-                          "outside the partition",
-                          id, t->col, t->row, bd->address);
+            return verify_refuse(
+                v, by_compiler,
+                "descriptor %d of memtile (%d,%d) begins at word 0x%x, in a memory "
+                "outside the partition",
+                id, t->col, t->row, bd->address);
         }
         from %= MEM_WINDOW_WORDS;
     }
     if (from + bd->reach > room) {
-        return refuse(v, by_compiler,
-                      "descriptor %d of %s (%d,%d) reaches byte 0x%llx of a memory of 0x%llx", id,
-                      map_of(v, t)->name, t->col, t->row,
-                      (unsigned long long) (from + bd->reach) * 4, (unsigned long long) room * 4);
+        return verify_refuse(
+            v, by_compiler, "descriptor %d of %s (%d,%d) reaches byte 0x%llx of a memory of 0x%llx",
+            id, map_of(v, t)->name, t->col, t->row, (unsigned long long) (from + bd->reach) * 4,
+            (unsigned long long) room * 4);
     }
     return true;
 }
@@ -63,30 +64,32 @@ static bool fits_half(const struct tile * t, int a, int b) {
 static bool check_bd(struct verifier * v, const struct tile * t, int id) {
     struct bd bd;
     if (v->in_stream && t->fresh[id] != (1u << map_of(v, t)->bd_words) - 1) {
-        return refuse(
+        return verify_refuse(
             v, "write all of it at once",
             "descriptor %d of %s (%d,%d) is written in part; the rest may be what another "
             "stream left there",
             id, map_of(v, t)->name, t->col, t->row);
     }
-    bd_read(t->kind, t->bds[id], &bd);
+    verify_bd_read(t->kind, t->bds[id], &bd);
     if (!bd.valid) {
         return true; // it cannot be started
     }
     if (bd.compressed) {
-        return refuse(v, by_compiler, "descriptor %d of %s (%d,%d) compresses, which is not known",
-                      id, map_of(v, t)->name, t->col, t->row);
+        return verify_refuse(v, by_compiler,
+                             "descriptor %d of %s (%d,%d) compresses, which is not known", id,
+                             map_of(v, t)->name, t->col, t->row);
     }
     if (bd.chained && (bd.next >= map_of(v, t)->bds || !fits_half(t, id, bd.next))) {
-        return refuse(v, by_compiler,
-                      "descriptor %d of %s (%d,%d) goes on to %d, which its channel does not have",
-                      id, map_of(v, t)->name, t->col, t->row, bd.next);
+        return verify_refuse(
+            v, by_compiler,
+            "descriptor %d of %s (%d,%d) goes on to %d, which its channel does not have", id,
+            map_of(v, t)->name, t->col, t->row, bd.next);
     }
     return check_memory(v, t, id, &bd) && (!bd.acquires || check_lock(v, t, id, bd.acquire)) &&
            (!bd.releases || check_lock(v, t, id, bd.lock));
 }
 
-bool tile_settle(struct verifier * v, struct tile * t) {
+bool verify_tile_settle(struct verifier * v, struct tile * t) {
     bool ok = true;
     for (int i = 0; v->dirty && ok; i++) {
         if (v->dirty >> i & 1) {
@@ -105,27 +108,29 @@ static bool push(struct verifier * v, const struct tile * t, bool mm2s, int chan
     const char * way = mm2s ? "MM2S" : "S2MM";
     int id = (int) bits(value, 5, 0);
     if (value & 0x7f00ffc0) {
-        return refuse(v, by_compiler, "a task of %s%d of %s (%d,%d) is 0x%08x, which says nothing",
-                      way, channel, map->name, t->col, t->row, value);
+        return verify_refuse(v, by_compiler,
+                             "a task of %s%d of %s (%d,%d) is 0x%08x, which says nothing", way,
+                             channel, map->name, t->col, t->row, value);
     }
     if (value >> QUEUE_TOKEN) {
-        return refuse(v, by_compiler,
-                      "%s%d of %s (%d,%d) would send a token that nothing waits for; only shims do",
-                      way, channel, map->name, t->col, t->row);
+        return verify_refuse(
+            v, by_compiler,
+            "%s%d of %s (%d,%d) would send a token that nothing waits for; only shims do", way,
+            channel, map->name, t->col, t->row);
     }
     uint64_t seen = 0;
     for (bool more = true; more && !(seen >> id & 1);) {
         struct bd bd;
         bool there = id < map->bds && (t->kind != TILE_MEM || (id >= MEM_BD_ODD) == channel % 2);
         if (!there) {
-            return refuse(v, by_compiler, "%s%d of %s (%d,%d) has no descriptor %d", way, channel,
-                          map->name, t->col, t->row, id);
+            return verify_refuse(v, by_compiler, "%s%d of %s (%d,%d) has no descriptor %d", way,
+                                 channel, map->name, t->col, t->row, id);
         }
-        bd_read(t->kind, t->bds[id], &bd);
+        verify_bd_read(t->kind, t->bds[id], &bd);
         if (!bd.valid || bd.words == 0) {
-            return refuse(v, by_compiler,
-                          "%s%d of %s (%d,%d) is started with descriptor %d, which is %s", way,
-                          channel, map->name, t->col, t->row, id, bd.valid ? "empty" : "not valid");
+            return verify_refuse(
+                v, by_compiler, "%s%d of %s (%d,%d) is started with descriptor %d, which is %s",
+                way, channel, map->name, t->col, t->row, id, bd.valid ? "empty" : "not valid");
         }
         seen |= UINT64_C(1) << id;
         id = bd.next;
@@ -140,11 +145,11 @@ static bool write_control(struct verifier * v, struct tile * t, bool mm2s, int c
                           uint32_t mask, uint32_t value) {
     uint32_t known = t->kind == TILE_SHIM ? CONTROL_ID : CONTROL_ID | CONTROL_RESET;
     if (value & mask & ~known) {
-        return refuse(v, by_compiler,
-                      "control of %s%d of %s (%d,%d) is set to 0x%x: pause, out of order, "
-                      "compression and ends on TLAST are not for kernels",
-                      mm2s ? "MM2S" : "S2MM", channel, map_of(v, t)->name, t->col, t->row,
-                      value & mask);
+        return verify_refuse(v, by_compiler,
+                             "control of %s%d of %s (%d,%d) is set to 0x%x: pause, out of order, "
+                             "compression and ends on TLAST are not for kernels",
+                             mm2s ? "MM2S" : "S2MM", channel, map_of(v, t)->name, t->col, t->row,
+                             value & mask);
     }
     if (t->kind == TILE_SHIM) {
         uint32_t * control = &v->shims[t->col].control[queue_of(mm2s, channel)];
@@ -156,23 +161,23 @@ static bool write_control(struct verifier * v, struct tile * t, bool mm2s, int c
 static bool write_queue(struct verifier * v, struct tile * t, bool mm2s, int channel, uint32_t mask,
                         uint32_t value) {
     if (mask != UINT32_MAX) {
-        return refuse(v, by_compiler, "a queue of %s (%d,%d) is written in part",
-                      map_of(v, t)->name, t->col, t->row);
+        return verify_refuse(v, by_compiler, "a queue of %s (%d,%d) is written in part",
+                             map_of(v, t)->name, t->col, t->row);
     }
-    return t->kind == TILE_SHIM ? shim_push(v, t, queue_of(mm2s, channel), value)
+    return t->kind == TILE_SHIM ? verify_shim_push(v, t, queue_of(mm2s, channel), value)
                                 : push(v, t, mm2s, channel, value);
 }
 
 static bool write_core_control(struct verifier * v, struct tile * t, uint32_t mask,
                                uint32_t value) {
     if (value & mask & ~(uint32_t) CORE_CONTROL_KNOWN) {
-        return refuse(v, by_compiler, "control of core (%d,%d) is set to 0x%x", t->col, t->row,
-                      value & mask);
+        return verify_refuse(v, by_compiler, "control of core (%d,%d) is set to 0x%x", t->col,
+                             t->row, value & mask);
     }
     t->enabled = mask & CORE_ENABLE ? value & CORE_ENABLE : t->enabled;
     if (t->enabled && !t->has_program) {
-        return refuse(v, "put its program into the PDI",
-                      "core (%d,%d) is enabled without a program", t->col, t->row);
+        return verify_refuse(v, "put its program into the PDI",
+                             "core (%d,%d) is enabled without a program", t->col, t->row);
     }
     return true;
 }
@@ -181,14 +186,14 @@ static void put(uint32_t * word, uint32_t mask, uint32_t value) {
     *word = (*word & ~mask) | (value & mask);
 }
 
-bool tile_write(struct verifier * v, struct tile * t, const struct reg * reg, uint32_t mask,
-                uint32_t value) {
+bool verify_tile_write(struct verifier * v, struct tile * t, const struct reg * reg, uint32_t mask,
+                       uint32_t value) {
     int i = reg->index;
     if (v->in_stream && reg->class >= REG_MASTER && reg->class <= REG_DEMUX) {
-        return refuse(v, "put it into the PDI",
-                      "the stream leads streams of %s (%d,%d) another way, which is for the "
-                      "configuration",
-                      map_of(v, t)->name, t->col, t->row);
+        return verify_refuse(v, "put it into the PDI",
+                             "the stream leads streams of %s (%d,%d) another way, which is for the "
+                             "configuration",
+                             map_of(v, t)->name, t->col, t->row);
     }
     switch (reg->class) {
     case REG_PROGRAM:
@@ -196,15 +201,15 @@ bool tile_write(struct verifier * v, struct tile * t, const struct reg * reg, ui
         return true;
     case REG_LOCK:
         return (value & mask) <= LOCK_MOST ||
-               refuse(v, by_compiler, "lock %d of %s (%d,%d) is set to %u, %d is the most", i,
-                      map_of(v, t)->name, t->col, t->row, value & mask, LOCK_MOST);
+               verify_refuse(v, by_compiler, "lock %d of %s (%d,%d) is set to %u, %d is the most",
+                             i, map_of(v, t)->name, t->col, t->row, value & mask, LOCK_MOST);
     case REG_BD:
         put(&t->bds[i][reg->word], mask, value);
         v->dirty |= UINT64_C(1) << i;
         if (v->in_stream && mask == UINT32_MAX) {
             t->fresh[i] |= (uint8_t) (1u << reg->word);
         }
-        return t->kind != TILE_SHIM || shim_bd_written(v, t, i, reg->word);
+        return t->kind != TILE_SHIM || verify_shim_bd_written(v, t, i, reg->word);
     case REG_S2MM_CONTROL:
     case REG_MM2S_CONTROL:
         return write_control(v, t, reg->class == REG_MM2S_CONTROL, i, mask, value);
@@ -213,10 +218,10 @@ bool tile_write(struct verifier * v, struct tile * t, const struct reg * reg, ui
         return write_queue(v, t, reg->class == REG_MM2S_QUEUE, i, mask, value);
     case REG_MASTER:
         put(&t->master[i], mask, value);
-        return wires_written(v, t, reg);
+        return verify_wires_written(v, t, reg);
     case REG_SLAVE:
         put(&t->slave[i], mask, value);
-        return wires_written(v, t, reg);
+        return verify_wires_written(v, t, reg);
     case REG_SLOT:
         put(&t->slots[i][reg->word], mask, value);
         return true;

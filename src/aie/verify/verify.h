@@ -38,12 +38,20 @@ struct verify_job {
 // ST_OK, or ST_CORRUPT (ST_NO_MEMORY) with the file and offset, the reason and the mend. The bytes
 // may be anything. Never writes, never executes what it reads.
 enum status aie_verify(const struct verify_job * job, struct error * err);
+// The PDI alone, for streams that are known to be right.
+enum status aie_verify_pdi(enum aie_arch arch, int columns, const uint8_t * pdi, size_t size,
+                           struct error * err);
+// Whether a refusal is about the instruction stream, else about the PDI.
+bool aie_verify_blames_stream(const struct error * err);
 
 enum { VERIFY_KERNEL_OPERANDS = KERNEL_MAX_INPUTS + 1 };
 
 // The operands of a kernel: its inputs, which are read, then its output, which is written.
 int aie_verify_operands(const struct kernel_spec * spec,
                         struct verify_operand out[VERIFY_KERNEL_OPERANDS]);
+// Two files as a kernel of this spec.
+enum status aie_verify_files(const struct kernel_spec * spec, const uint8_t * pdi, size_t pdi_size,
+                             const uint8_t * insts, size_t insts_size, struct error * err);
 enum status aie_verify_kernel(const struct kernel_spec * spec, const struct kernel_code * code,
                               struct error * err);
 

@@ -29,32 +29,34 @@ static bool is_packet(uint32_t word) {
     return word >> PACKET & 1;
 }
 
-bool wires_written(struct verifier * v, const struct tile * t, const struct reg * reg) {
+bool verify_wires_written(struct verifier * v, const struct tile * t, const struct reg * reg) {
     bool master = reg->class == REG_MASTER;
     uint32_t word = master ? t->master[reg->index] : t->slave[reg->index];
     if (!is_on(word)) {
         return true;
     }
     int index;
-    enum side side = port_side(t->kind, master, reg->index, &index);
+    enum side side = verify_port_side(t->kind, master, reg->index, &index);
     const struct tile_map * map = map_of(v, t);
     if (master && side == SIDE_CONTROL) {
-        return refuse(v, "leave control packets out",
-                      "a stream is led to the control port of %s (%d,%d), where its words could "
-                      "write any register",
-                      map->name, t->col, t->row);
+        return verify_refuse(
+            v, "leave control packets out",
+            "a stream is led to the control port of %s (%d,%d), where its words could "
+            "write any register",
+            map->name, t->col, t->row);
     }
     if ((side == SIDE_WEST && t->col == 0) || (side == SIDE_EAST && t->col == v->columns - 1)) {
-        return refuse(v, "make it again for this partition",
-                      "a stream %s the partition of %d columns at port %s %d of %s (%d,%d)",
-                      master ? "leaves" : "enters", v->columns, side == SIDE_WEST ? "West" : "East",
-                      index, map->name, t->col, t->row);
+        return verify_refuse(v, "make it again for this partition",
+                             "a stream %s the partition of %d columns at port %s %d of %s (%d,%d)",
+                             master ? "leaves" : "enters", v->columns,
+                             side == SIDE_WEST ? "West" : "East", index, map->name, t->col, t->row);
     }
     if (master && !is_packet(word) && (int) bits(word, 6, 0) >= map->slaves) {
-        return refuse(v, "make it again",
-                      "master %d of %s (%d,%d) takes its words from slave %u, which it does not "
-                      "have",
-                      reg->index, map->name, t->col, t->row, bits(word, 6, 0));
+        return verify_refuse(
+            v, "make it again",
+            "master %d of %s (%d,%d) takes its words from slave %u, which it does not "
+            "have",
+            reg->index, map->name, t->col, t->row, bits(word, 6, 0));
     }
     return true;
 }
@@ -89,27 +91,29 @@ static bool is_dma(const struct verifier * v, const struct tile * t, bool master
 static bool check_south(struct verifier * v, const struct tile * t, bool master, int port) {
     int south, channel;
     uint32_t word = master ? t->master[port] : t->slave[port];
-    if (!is_on(word) || port_side(TILE_SHIM, master, port, &south) != SIDE_SOUTH) {
+    if (!is_on(word) || verify_port_side(TILE_SHIM, master, port, &south) != SIDE_SOUTH) {
         return true;
     }
     if (!master || port != SHIM_TOKENS) {
         return is_dma(v, t, master, south, &channel) ||
-               refuse(v, "make it again",
-                      "a stream %s the array at port South %d of shim (%d,0), which is none of its "
-                      "DMA",
-                      master ? "leaves" : "enters", south, t->col);
+               verify_refuse(
+                   v, "make it again",
+                   "a stream %s the array at port South %d of shim (%d,0), which is none of its "
+                   "DMA",
+                   master ? "leaves" : "enters", south, t->col);
     }
     bool only_tokens = is_packet(word);
     for (int i = 0; i < map_of(v, t)->slaves && only_tokens; i++) {
         only_tokens = i == SHIM_CONTROL || !joined(t, i, port);
     }
-    return only_tokens || refuse(v, "make it again",
-                                 "a stream reaches the controller at port South 0 of shim (%d,0), "
-                                 "which is for tokens alone",
-                                 t->col);
+    return only_tokens ||
+           verify_refuse(v, "make it again",
+                         "a stream reaches the controller at port South 0 of shim (%d,0), "
+                         "which is for tokens alone",
+                         t->col);
 }
 
-bool wires_check(struct verifier * v) {
+bool verify_wires_check(struct verifier * v) {
     bool ok = true;
     for (int col = 0; col < v->columns && ok; col++) {
         const struct tile * t = &v->tiles[col][0];
@@ -123,7 +127,7 @@ bool wires_check(struct verifier * v) {
     return ok;
 }
 
-bool wires_token_way(const struct verifier * v, const struct tile * t, int queue) {
+bool verify_wires_token_way(const struct verifier * v, const struct tile * t, int queue) {
     uint32_t id = bits(v->shims[t->col].control[queue], 12, 8);
     uint32_t in = t->slave[SHIM_CONTROL], out = t->master[SHIM_TOKENS];
     bool packets = is_on(in) && is_packet(in) && is_on(out) && is_packet(out);
@@ -149,8 +153,8 @@ static const struct {
 };
 
 // Back along a circuit; where packets begin, their ids decide, and that is left open.
-bool wires_source(const struct verifier * v, const struct tile * t, int channel) {
-    int found, port = port_at(TILE_SHIM, true, SIDE_SOUTH, 2 + channel);
+bool verify_wires_source(const struct verifier * v, const struct tile * t, int channel) {
+    int found, port = verify_port_at(TILE_SHIM, true, SIDE_SOUTH, 2 + channel);
     if (!is_dma(v, t, true, 2 + channel, &found)) {
         return false;
     }
@@ -163,7 +167,7 @@ bool wires_source(const struct verifier * v, const struct tile * t, int channel)
         if (!is_on(t->slave[slave]) || is_packet(t->slave[slave])) {
             return false;
         }
-        enum side side = port_side(t->kind, false, slave, &index);
+        enum side side = verify_port_side(t->kind, false, slave, &index);
         if (side == SIDE_NONE) {
             return true; // a DMA channel, a core, a trace
         }
@@ -175,7 +179,7 @@ bool wires_source(const struct verifier * v, const struct tile * t, int channel)
             return false;
         }
         t = &v->tiles[col][row];
-        port = port_at(t->kind, true, (enum side) sides[side].from, index);
+        port = verify_port_at(t->kind, true, (enum side) sides[side].from, index);
         if (port < 0) {
             return false;
         }
