@@ -472,3 +472,24 @@ void spread_start(const struct flow * f, int col, const struct spread * s) {
 void spread_end(const struct flow * f, int col, const struct spread * s) {
     set_held(f, col, s, 0);
 }
+
+void spread_pass(const struct flow * f, int col, uint32_t words) {
+    struct spread s = {.cores = 1};
+    struct spread_stream * t = &s.streams[SPREAD_A];
+    t->chunk = words;
+    t->full = 1;
+    regroup(t);
+    struct mem_bds m = {.set = 0};
+    const struct bds *own = &bds[0][SPREAD_A], *last = &last_bds[0][SPREAD_A];
+    if (t->full) {
+        put_stream(&m, &s, SPREAD_A, 0);
+    }
+    if (t->last) {
+        put_last(&m, &s, SPREAD_A, 0);
+    }
+    write_mem_bds(f, col, &m);
+    push_in(f, col, IN_A, own->fill, t->full);
+    push_in(f, col, IN_A, last->fill, t->last > 0);
+    push_out(f, col, OUT_OUT, own->send, t->full);
+    push_out(f, col, OUT_OUT, last->send, t->last > 0);
+}

@@ -89,3 +89,7 @@ struct flow_tile spread_core(int col, int core);
 void spread_start(const struct flow * f, int col, const struct spread * s);
 // Behind the last wait, where chunks were held: locks as they were before.
 void spread_end(const struct flow * f, int col, const struct spread * s);
+
+// So many words from the shim to the shim, by the memtile and no core: the first core's buffers for
+// a are filled and sent out.
+void spread_pass(const struct flow * f, int col, uint32_t words);

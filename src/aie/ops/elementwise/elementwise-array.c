@@ -6,8 +6,6 @@
 // and every queue is empty when the run is over.
 #include "elementwise-plan.h"
 
-#include "aie/array/spread.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +15,7 @@ enum { OPERAND_A, OPERAND_B, OPERAND_OUT };
 // Shim descriptors: a, out, then a chain for b.
 enum { SHIM_BD_A, SHIM_BD_OUT, SHIM_BD_B };
 
-static const struct spread_buffer buffers[SPREAD_STREAMS] = {
+const struct spread_buffer ew_buffers[SPREAD_STREAMS] = {
     [SPREAD_A] = {EW_BUFFER_A, EW_CHUNK_BYTES, EW_LOCK_A_EMPTY, EW_LOCK_A_FULL},
     [SPREAD_B] = {EW_BUFFER_B, EW_CHUNK_BYTES, EW_LOCK_B_EMPTY, EW_LOCK_B_FULL},
     [SPREAD_OUT] = {EW_BUFFER_OUT, EW_CHUNK_BYTES, EW_LOCK_OUT_EMPTY, EW_LOCK_OUT_FULL},
@@ -49,6 +47,10 @@ enum status elementwise_supports(const struct kernel_spec * spec, struct error *
         if (bytes < 0 || bytes > (int64_t) UINT32_MAX - 4) {
             return error_set(err, ST_UNSUPPORTED, "a tensor of 4 GiB or more");
         }
+    }
+    if (spec->op == KERNEL_OP_ROTATE && (a->ne[0] % 2 || spec->inputs[1].ne[0] != a->ne[0])) {
+        return error_set(err, ST_INVALID, "rows of %lld are not pairs with an angle each",
+                         (long long) a->ne[0]);
     }
     if (!ew_find(spec->op, out->dtype)) {
         return error_set(err, ST_UNSUPPORTED, "no %s for %s", kernel_op_name(spec->op),
@@ -200,7 +202,7 @@ static struct spread spread_of(const struct kernel_spec * spec, const struct pla
                                int cores) {
     bool has_b = spec->n_inputs > 1, splat = piece->mode == PLAN_SPLAT;
     uint32_t trip = (uint32_t) ew_trip_words(spec);
-    struct spread s = {.buffers = buffers, .cores = cores};
+    struct spread s = {.buffers = ew_buffers, .cores = cores};
     uint32_t chunk = chunk_words(piece->words, (uint32_t) cores, trip);
     for (int i = 0; i < SPREAD_STREAMS; i++) {
         if (i != SPREAD_B || (has_b && !splat)) {

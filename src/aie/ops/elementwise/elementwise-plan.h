@@ -1,6 +1,7 @@
 // elementwise-plan: runs and pieces of an elementwise kernel; see the .c files.
 #pragma once
 
+#include "aie/array/spread.h"
 #include "aie/ops/ops.h"
 
 enum plan_mode { PLAN_LINEAR, PLAN_PERIOD, PLAN_SPLAT };
@@ -70,3 +71,6 @@ struct plan_cursor { // zero-initialised: at the start
 enum status plan_make(const struct kernel_spec * spec, struct plan * plan, struct error * err);
 bool plan_next(const struct plan * plan, struct plan_cursor * c, int columns,
                struct plan_piece * out);
+
+// The streams of a core, for the spread.
+extern const struct spread_buffer ew_buffers[SPREAD_STREAMS];
