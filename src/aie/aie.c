@@ -4,6 +4,7 @@
 #include "aie.h"
 
 #include "ops/convert/convert.h"
+#include "ops/move/move.h"
 #include "ops/mul-mat/mul-mat.h"
 #include "ops/ops.h"
 #include "ops/rows/rows.h"
@@ -29,6 +30,7 @@ static const struct aie_family families[KERNEL_FAMILIES] = {
     [KERNEL_CONVERSION] = {.supports = convert_supports,
                            .program_name = convert_name,
                            .insts = convert_insts},
+    [KERNEL_MOVE] = {.supports = move_supports, .program_name = move_name, .insts = move_insts},
 };
 
 static const struct aie_family * family_of(enum kernel_op op) {

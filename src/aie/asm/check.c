@@ -429,7 +429,7 @@ static enum status decode(struct check * c, const uint8_t * bytes, size_t size) 
     for (size_t pc = 0; pc < size && st == ST_OK; pc += c->bundles[c->n++].size) {
         st = aie_bundle_decode(c->isa, bytes + pc, size - pc, &c->bundles[c->n], c->err);
         if (st != ST_OK) {
-            return error_prefix(c->err, "check: pc 0x%zx", pc);
+            return error_prefix(c->err, st, "check: pc 0x%zx", pc);
         }
         c->pcs[c->n] = (int) pc;
         c->indices[pc / 2] = c->n;

@@ -212,5 +212,5 @@ enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_
         memcpy(use->accesses, w.block.accesses, sizeof use->accesses);
         use->conflicts = w.block.conflicts;
     }
-    return st == ST_OK ? ST_OK : error_prefix(err, "aie: mul_mat_%s", dtype_name(t->in));
+    return st == ST_OK ? ST_OK : error_prefix(err, st, "aie: mul_mat_%s", dtype_name(t->in));
 }
