@@ -82,6 +82,12 @@ static uint64_t product(const struct kernel_spec * spec) {
     // the one and 256 of the other for as many results, and multiply i8 much faster than that.
     uint64_t brought = results * k * (uint64_t) dtype_size(t) * 3 / 512 / (4 * WORDS_PER_CYCLE);
     uint64_t most = spec->arch == AIE_ARCH_AIE2P && brought > macs * 7 / 4 ? brought : macs * 7 / 4;
+    if (spec->columns) { // of which there are as many rows of cores, up to four
+        static const int columns[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 4, [AIE_ARCH_AIE2P] = 8};
+        uint64_t rows = spec->columns < CORES ? (uint64_t) spec->columns : CORES;
+        return (most + moved) * (uint64_t) columns[spec->arch] * CORES /
+               (rows * (uint64_t) spec->columns);
+    }
     return most + moved;
 }
 
