@@ -1,6 +1,6 @@
-// soak [seconds] [seed]: see soak.h. Ends by itself, and with status 1 when a result was wrong, a
-// graph failed, a process crashed or hung, or memory or descriptors of a process grew. The seed is
-// printed: the graphs are the same with it, what meets what is not.
+// soak [seconds] [seed], soak graph NUMBER: see soak.h. Ends by itself, and with status 1 when a
+// result was wrong, a graph failed, a process crashed or hung, or memory or descriptors of a
+// process grew. The seed is printed: the graphs are the same with it, what meets what is not.
 #include "soak.h"
 
 #include "base/process.h"
@@ -200,8 +200,9 @@ static int report(const struct soak * s, int64_t ms, unsigned seed) {
            "processes that may write 12 KiB, %lu killed\n",
            faults, s->damaged, s->cleared, s->trimmed, s->filled,
            s->world.can_fill ? "" : " (no file system of our own here)", s->limited, s->killed);
-    printf("%9lu wrong results%s%s\n", atomic_load(&h->wrong),
-           h->first_wrong[0] ? ", the first: " : "", h->first_wrong);
+    printf("%9lu wrong results%s%s; the others differ by %.3f of the bound at most\n",
+           atomic_load(&h->wrong), h->first_wrong[0] ? ", the first: " : "", h->first_wrong,
+           (double) atomic_load(&h->worst) * 1e-3);
     printf("%9lu graphs failed, %lu left out for want of a kernel, %u crashes, %u hung\n",
            atomic_load(&h->failed), atomic_load(&h->left_out), s->crashed, s->hung);
     printf("%9ld KiB and %ld descriptors were the most that a process grew by\n", s->growth_kib,
@@ -218,6 +219,10 @@ static int report(const struct soak * s, int64_t ms, unsigned seed) {
 
 int main(int argc, char ** argv) {
     static struct soak s;
+    if (argc == 3 && !strcmp(argv[1], "graph")) {
+        setenv("GGML_HSA_EMULATE", "aie2,aie2p,gfx90a,gfx1100", 0);
+        return graphs_show((uint32_t) atol(argv[2]));
+    }
     long seconds = argc > 1 ? atol(argv[1]) : 300;
     uint32_t seed = argc > 2 ? (uint32_t) atol(argv[2]) : (uint32_t) time(NULL);
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -19,8 +19,9 @@ struct soak_shared { // between all processes
     atomic_bool stop;
     atomic_ulong graphs[SOAK_DEVICES]; // compared with the CPU, by device
     atomic_ulong wrong;                // of these
-    atomic_ulong failed;               // that a device gave an error for
-    atomic_ulong left_out;             // with a node that the device has no kernel for
+    atomic_ulong worst;    // difference among the right ones, in thousandths of the bound
+    atomic_ulong failed;   // that a device gave an error for
+    atomic_ulong left_out; // with a node that the device has no kernel for
     char devices[SOAK_DEVICES][64];
     char first_wrong[400];
     struct soak_worker workers[SOAK_WORKERS];
@@ -29,6 +30,10 @@ struct soak_shared { // between all processes
 // Computes until it is told to stop, or for `most` graphs in each thread (0: no end). The status is
 // the process's.
 int graphs_run(struct soak_shared * shared, int worker, uint32_t seed, unsigned most);
+
+// One graph by its number, on every device and without any fault: what it is, and how far it is
+// off.
+int graphs_show(uint32_t seed);
 
 struct world {
     char dir[64];   // all of it

@@ -158,12 +158,52 @@ static void mistakes(void ** state) {
     expect("ADD f32 4 --clock sundial", 1, "there is no device 'sundial'");
 }
 
+// One pack and one cache for both: each finds its own kernel, and never the other's.
+static void both_architectures(void ** state) {
+    (void) state;
+    static const char * const archs[] = {"aie2", "aie2p"};
+    char directory[] = "/tmp/test-bench-XXXXXX", command[1024], arguments[256], cache[64];
+    assert_non_null(mkdtemp(directory));
+    snprintf(command, sizeof command,
+             "cd %s && echo '{\"kernels\":[{\"kernel_name\":\"ggml_op_add\",\"kernel_source\":"
+             "\"binary_ops\",\"input_tensors\":[\"(256,1,1,1)/f32\",\"(256,1,1,1)/f32\"],"
+             "\"output_tensor\":\"(256,1,1,1)/f32\",\"exported_name\":"
+             "\"add_f32_256x1x1x1_f32_256x1x1x1_f32_256x1x1x1\"}]}' >c.json && %s --config c.json "
+             "--output-dir . --arch aie2 >log 2>&1 && %s --config c.json --output-dir . --arch "
+             "aie2p >log 2>&1",
+             directory, GENERATOR, GENERATOR);
+    assert_int_equal(system(command), 0);
+    snprintf(cache, sizeof cache, "%s/cache", directory);
+    setenv("GGML_HSA_KERNEL_CACHE_DIR", cache, 1);
+    setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "100M", 1);
+    for (int again = 0; again < 2; again++) {
+        for (int i = 0; i < 2; i++) {
+            snprintf(arguments, sizeof arguments, "ADD f32 256 --arch %s", archs[i]);
+            expect(arguments, 0, again ? "from the cache" : "compiled");
+        }
+    }
+    setenv("GGML_HSA_KERNEL_DIR", directory, 1);
+    for (int i = 0; i < 2; i++) {
+        snprintf(arguments, sizeof arguments, "ADD f32 256 --arch %s", archs[i]);
+        expect(arguments, 0, "from a pack");
+    }
+    unsetenv("GGML_HSA_KERNEL_DIR");
+    unsetenv("GGML_HSA_KERNEL_CACHE_DIR");
+    setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 1);
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void) {
     setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 1);
     setenv("ASAN_OPTIONS", "detect_leaks=0", 0);
     unsetenv("GGML_HSA_EMU_CLOCK");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(add),     cmocka_unit_test(add_aie2p),
-                                       cmocka_unit_test(product), cmocka_unit_test(others),
-                                       cmocka_unit_test(compare), cmocka_unit_test(mistakes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(add),
+                                       cmocka_unit_test(add_aie2p),
+                                       cmocka_unit_test(both_architectures),
+                                       cmocka_unit_test(product),
+                                       cmocka_unit_test(others),
+                                       cmocka_unit_test(compare),
+                                       cmocka_unit_test(mistakes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -461,6 +461,14 @@ static void architectures(void ** state) {
     assert_false(exists("out2/aie2p"));
     assert_int_equal(shell("$T --config c.json --output-dir out2 --arch aie9"), 2);
     must_say(complained, "Unknown arch 'aie9'");
+    // Side by side in one pack: what names no architecture is made for each, and differs.
+    put_between("{" NAME FROM IN OUT "\"exported_name\": \"any\"}");
+    assert_int_equal(shell("$T --config c.json --output-dir out --arch aie2p"), 0);
+    assert_true(exists("out/aie2/any.pdi") && exists("out/aie2p/any.pdi"));
+    assert_int_equal(shell("cmp -s out/aie2/any.pdi out/aie2p/any.pdi"), 1);
+    assert_int_equal(shell("$T --list --output-dir out"), 0);
+    must_say(said, "good   aie2/any");
+    must_say(said, "good   aie2p/any");
 }
 
 // However many threads make them and whatever was there before, the files are the same.

@@ -251,12 +251,14 @@ static void lay_out(struct asm_program * p, struct asm_item * loop, struct asm_i
         !loop->plain && __builtin_popcountll(asm_class_set(p, ASM_R) & ~taken) >= SCALARS;
     if (pipelined) {
         c.rest = asm_global(p, ASM_R);
+        p->late = loop->late;
         pipelined = loop->interval ? pipeline_take(&q, p, region, loop->interval)
                                    : pipeline_find(&q, p, region, length);
+        p->late = false;
     }
     asm_trace_loop(p, region, pipelined ? &q : NULL);
     int plain = asm_label_new(p), end = asm_label_new(p);
-    if (pipelined && pipeline_covers_all(&q)) {
+    if (pipelined && pipeline_covers_all(&q) && !loop->late) { // a late one bears no other bundles
         write_compact(p, &q, &c);
         p->labels[plain] = p->labels[loop->label] = p->labels[loop->label_end] = start; // not named
         loop->extra = p->n_bundles - start - length;

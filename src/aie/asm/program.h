@@ -39,6 +39,7 @@ struct asm_item {
     int window;   // of the region, with which there were registers; 0 = not known
     int interval; // of a paced loop, else 0
     bool plain;   // a loop whose trips are not to overlap
+    bool late;    // a paced loop in which lives begin when results land
     int extra;    // bundles that overlapping them took
 };
 
@@ -96,6 +97,7 @@ struct asm_program {
     bool in_loop;
     int16_t at; // of the instructions that follow
     bool keep_small;
+    bool late;  // the loop in work is such a one
     int spills; // vectors that there is room for without a register
     int spill_memory;
     bool no_memory;

@@ -353,12 +353,16 @@ static bool add_loop(struct reader * r, char * at) {
     if (take_word(&at, "every") && (!take_number(&at, &every) || every < 1 || every > 4096)) {
         return fail(r, at, "a trip begins every so many bundles, from 1 on");
     }
+    bool late = every && take_word(&at, "late");
     at = skip_blanks(at);
     if (!take_word(&at, "{") || *at) {
         return fail(r, at, "{ is wanted here, and the region on lines of its own");
     }
     if (every) {
         asm_loop_begin_paced(r->p, count, (int) every);
+        if (late) {
+            asm_loop_late(r->p);
+        }
     } else {
         asm_loop_begin(r->p, count);
     }

@@ -4,7 +4,7 @@
 
 // clang-format off
 enum field {
-    WORDS, ADDRESS, VALID, CHAINED, NEXT, PACKET, COMPRESSED, SECURE, STREAM_ID,
+    WORDS, ADDRESS, VALID, CHAINED, NEXT, OUT_OF_ORDER, COMPRESSED, SECURE, STREAM_ID,
     STEP0, STEP1, STEP2, STEP3, WRAP0, WRAP1, WRAP2,
     BEFORE0, BEFORE1, BEFORE2, AFTER0, AFTER1, AFTER2,
     ITERATION, ITERATIONS, ITERATION_STEP,
@@ -19,7 +19,7 @@ struct place {
 static const struct place layout[TILE_KINDS][FIELDS] = {
     [TILE_SHIM] = {
         [WORDS] = {0, 31, 0}, [VALID] = {7, 25, 25}, [CHAINED] = {7, 26, 26}, [NEXT] = {7, 30, 27},
-        [PACKET] = {2, 30, 30}, [SECURE] = {3, 30, 30}, [STREAM_ID] = {5, 31, 28},
+        [OUT_OF_ORDER] = {2, 29, 24}, [SECURE] = {3, 30, 30}, [STREAM_ID] = {5, 31, 28},
         [STEP0] = {3, 19, 0}, [STEP1] = {4, 19, 0}, [STEP2] = {5, 19, 0},
         [WRAP0] = {3, 29, 20}, [WRAP1] = {4, 29, 20},
         [ITERATION] = {6, 31, 26}, [ITERATIONS] = {6, 25, 20}, [ITERATION_STEP] = {6, 19, 0},
@@ -29,7 +29,7 @@ static const struct place layout[TILE_KINDS][FIELDS] = {
     [TILE_MEM] = {
         [WORDS] = {0, 16, 0}, [ADDRESS] = {1, 18, 0},
         [VALID] = {7, 31, 31}, [CHAINED] = {1, 19, 19}, [NEXT] = {1, 25, 20},
-        [PACKET] = {0, 31, 31}, [COMPRESSED] = {4, 31, 31},
+        [OUT_OF_ORDER] = {0, 22, 17}, [COMPRESSED] = {4, 31, 31},
         [STEP0] = {2, 16, 0}, [STEP1] = {3, 16, 0}, [STEP2] = {4, 16, 0}, [STEP3] = {5, 16, 0},
         [WRAP0] = {2, 26, 17}, [WRAP1] = {3, 26, 17}, [WRAP2] = {4, 26, 17},
         [BEFORE0] = {1, 31, 26}, [BEFORE1] = {3, 31, 27}, [BEFORE2] = {4, 30, 27},
@@ -41,7 +41,7 @@ static const struct place layout[TILE_KINDS][FIELDS] = {
     [TILE_CORE] = {
         [WORDS] = {0, 13, 0}, [ADDRESS] = {0, 27, 14},
         [VALID] = {5, 25, 25}, [CHAINED] = {5, 26, 26}, [NEXT] = {5, 30, 27},
-        [PACKET] = {1, 30, 30}, [COMPRESSED] = {1, 31, 31},
+        [OUT_OF_ORDER] = {1, 29, 24}, [COMPRESSED] = {1, 31, 31},
         [STEP0] = {2, 12, 0}, [STEP1] = {2, 25, 13}, [STEP2] = {3, 12, 0},
         [WRAP0] = {3, 20, 13}, [WRAP1] = {3, 28, 21},
         [ITERATION] = {4, 24, 19}, [ITERATIONS] = {4, 18, 13}, [ITERATION_STEP] = {4, 12, 0},
@@ -116,7 +116,7 @@ void verify_bd_read(enum tile_kind kind, const uint32_t words[BD_WORDS], struct 
         .valid = get(kind, words, VALID),
         .chained = get(kind, words, CHAINED),
         .next = (int) get(kind, words, NEXT),
-        .packet = get(kind, words, PACKET),
+        .out_of_order = get(kind, words, OUT_OF_ORDER),
         .compressed = get(kind, words, COMPRESSED),
         .secure = get(kind, words, SECURE),
         .stream_id = get(kind, words, STREAM_ID),
@@ -128,4 +128,9 @@ void verify_bd_read(enum tile_kind kind, const uint32_t words[BD_WORDS], struct 
         .releases = get(kind, words, RELEASE_VALUE),
         .lock = get(kind, words, RELEASE),
     };
+    for (int d = 0; d < 3; d++) {
+        bool pads = get(kind, words, BEFORE0 + d) || get(kind, words, AFTER0 + d);
+        out->pads |= pads;
+        out->pads_unwrapped |= pads && !get(kind, words, WRAP0 + d);
+    }
 }

@@ -84,7 +84,8 @@ int verify_port_at(enum tile_kind kind, bool master, enum side side,
 // ---- descriptors ----
 
 struct bd { // a descriptor in one form
-    bool valid, chained, acquires, releases, packet, compressed, secure;
+    bool valid, chained, acquires, releases, compressed, out_of_order, secure;
+    bool pads, pads_unwrapped; // zeros around the data; also where there is nothing to go around
     int next;
     uint32_t stream_id;     // of the memory translation
     uint32_t words;         // 32 bits each

@@ -142,6 +142,11 @@ static bool check_bd(struct verifier * v, const struct tile * t, int queue, int 
             "%u)",
             id, t->col, bd->secure, bd->stream_id);
     }
+    if (bd->out_of_order) {
+        return verify_refuse(v, by_compiler,
+                             "descriptor %d of shim (%d,0) goes out of order, which is not known",
+                             id, t->col);
+    }
     return check_range(v, t, queue, id, bd);
 }
 

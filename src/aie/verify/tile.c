@@ -74,10 +74,12 @@ static bool check_bd(struct verifier * v, const struct tile * t, int id) {
     if (!bd.valid) {
         return true; // it cannot be started
     }
-    if (bd.compressed) {
-        return verify_refuse(v, by_compiler,
-                             "descriptor %d of %s (%d,%d) compresses, which is not known", id,
-                             map_of(v, t)->name, t->col, t->row);
+    if (bd.compressed || bd.out_of_order || bd.pads_unwrapped) {
+        return verify_refuse(v, by_compiler, "descriptor %d of %s (%d,%d) %s, which is not known",
+                             id, map_of(v, t)->name, t->col, t->row,
+                             bd.compressed     ? "compresses"
+                             : bd.out_of_order ? "goes out of order"
+                                               : "puts zeros around a dimension without a wrap");
     }
     if (bd.chained && (bd.next >= map_of(v, t)->bds || !fits_half(t, id, bd.next))) {
         return verify_refuse(
@@ -127,10 +129,13 @@ static bool push(struct verifier * v, const struct tile * t, bool mm2s, int chan
                                  channel, map->name, t->col, t->row, id);
         }
         verify_bd_read(t->kind, t->bds[id], &bd);
-        if (!bd.valid || bd.words == 0) {
-            return verify_refuse(
-                v, by_compiler, "%s%d of %s (%d,%d) is started with descriptor %d, which is %s",
-                way, channel, map->name, t->col, t->row, id, bd.valid ? "empty" : "not valid");
+        if (!bd.valid || bd.words == 0 || (bd.pads && !mm2s)) {
+            return verify_refuse(v, by_compiler,
+                                 "%s%d of %s (%d,%d) is started with descriptor %d, which is %s",
+                                 way, channel, map->name, t->col, t->row, id,
+                                 !bd.valid       ? "not valid"
+                                 : bd.words == 0 ? "empty"
+                                                 : "for sending: it puts zeros around its data");
         }
         seen |= UINT64_C(1) << id;
         id = bd.next;

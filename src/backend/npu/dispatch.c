@@ -42,6 +42,30 @@ void npu_stream_settled(struct hsa_stream * s) {
         shadow_release(sent->held[i]);
     }
     sent->n_held = 0;
+    sent->n_written = 0;
+}
+
+void npu_written(struct hsa_stream * s, const void * begin, size_t bytes) {
+    struct npu_stream * sent = s->npu;
+    if (s->in_flight) {
+        if (sent->n_written < MAX_WRITTEN) {
+            sent->written[sent->n_written].begin = begin;
+            sent->written[sent->n_written].end = (const char *) begin + bytes;
+        }
+        sent->n_written++;
+    }
+    mat_forget(s, begin, bytes);
+    rope_forget(s, begin, bytes);
+}
+
+bool npu_is_pending(const struct hsa_stream * s, const void * begin, size_t bytes) {
+    const struct npu_stream * sent = s->npu;
+    const char * at = begin;
+    bool pending = sent->n_written > MAX_WRITTEN;
+    for (size_t i = 0; i < sent->n_written && !pending; i++) {
+        pending = at < sent->written[i].end && sent->written[i].begin < at + bytes;
+    }
+    return pending;
 }
 
 void npu_hold(struct hsa_stream * s, struct shadow * shadow) {

@@ -1,4 +1,4 @@
-// npu: a graph's nodes on a NPU. The host moves tensors about, for it sees the same memory;
+// npu: a graph's nodes on a NPU. Tensors are moved about by the array, or by the host (moves.h);
 // products go their own way (mat.h); everything else is kernels of the store, with operands as
 // plan.c lays them out.
 #pragma once

@@ -239,6 +239,9 @@ static void test_raw_addresses(void ** state) {
             put_bd(t, 3, &d); start(t, true, 2, 1));
     REFUSED("asks for memory of others", put(t, 2, d, A, 0);
             txn_mask_write(t, bd_at(2, 5), 0xf0000000, 0x30000000); start(t, true, 2, 1));
+    REFUSED("goes out of order", put(t, 2, d, A, 0);
+            txn_mask_write(t, bd_at(2, 2), 1u << 24, 1u << 24);
+            txn_patch_address(t, bd_at(2, 1), A, 0); start(t, true, 2, 1));
     REFUSED("asks for memory of others", put(t, 2, d, A, 0);
             txn_mask_write(t, bd_at(2, 3), 1u << 30, 1u << 30); start(t, true, 2, 1));
 }
@@ -371,6 +374,20 @@ static void test_tiles(void ** state) {
     d = plain(16);
     d.next = 30; // from an even channel's to an odd one's
     array_mem_bd(&d, w);
+    struct array_bd pads = plain(16);
+    uint32_t p[8];
+    pads.wrap[0] = 4;
+    pads.before[0] = 2;
+    array_mem_bd(&pads, p);
+    REFUSED("which is for sending: it puts zeros around its data",
+            txn_block_write(t, image_addr(0, 1, MEM_BD), p, 8);
+            txn_write(t, image_addr(0, 1, MEM_S2MM_QUEUE), 0));
+    REFUSED("puts zeros around a dimension without a wrap", p[2] &= ~(0x3ffu << 17);
+            txn_block_write(t, image_addr(0, 1, MEM_BD), p, 8));
+    REFUSED("goes out of order", p[0] |= 1u << 17;
+            txn_block_write(t, image_addr(0, 1, MEM_BD), p, 8));
+    REFUSED("compresses, which is not known", p[4] |= 1u << 31;
+            txn_block_write(t, image_addr(0, 1, MEM_BD), p, 8));
     REFUSED("goes on to 30, which its channel does not have",
             txn_block_write(t, image_addr(0, 1, MEM_BD), w, 8));
     REFUSED("S2MM0 of memtile (0,1) has no descriptor 30",

@@ -264,12 +264,17 @@ static void stage_trip(struct program * w, const struct ew_stage * s, int unroll
 
 static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
     struct lanes * l = &w->lanes;
+    const enum dtype t = l->dtype;
     for (int i = 0; i < unroll; i++) {
+        l->dtype = e->cast ? e->from : t;
         struct val a = lanes_load(l, w->pa, MEM_A, e->native), b = {.slot = -1};
         if (kernel_op_info(e->op)->n_inputs > 1) {
             b = lanes_load(l, w->pb, MEM_B, e->native);
         }
-        lanes_store(l, ew_function(e, l->fast)(l, a, b), w->pout, MEM_OUT, e->native);
+        struct val out = ew_function(e, l->fast)(l, a, b);
+        l->dtype = e->cast ? e->to : t;
+        lanes_store(l, out, w->pout, MEM_OUT, e->native);
+        l->dtype = t;
     }
 }
 
@@ -348,6 +353,13 @@ static void write_program(struct program * w, enum dtype t) {
     w->pool_at = front ? EW_POOL_FRONT : w->staged ? EW_POOL_BEHIND : EW_POOL;
     w->most_pages = front ? EW_POOL_FRONT_PAGES : EW_POOL_PAGES;
     lanes_begin(&w->lanes, w->p, t, false, page_address(w, 0));
+    for (int i = 0; i < w->n_loops; i++) {
+        const struct ew_op * e = w->loops[i].op;
+        if (e->cast && (e->from == DTYPE_F16 || e->to == DTYPE_F16)) {
+            lanes_begin_f16(&w->lanes);
+            break;
+        }
+    }
     emit_spill_to(w->p, MEM_SPILLS, w->memory + (front ? EW_SPILLS : EW_SPILLS_MORE),
                   front ? 12 : 64);
     set(w, w->other, EW_CHUNK_BYTES);
