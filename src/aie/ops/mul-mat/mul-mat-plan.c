@@ -129,6 +129,14 @@ static bool cut_x_rows(struct mm_plan * p) {
     return false;
 }
 
+// Gemv: one descriptor of the memtile sends all of x, and counts no further than this.
+static bool sends_x(const struct mm_plan * p) {
+    enum { MOST_WORDS = (1 << 17) - 1 };
+    int64_t k = p->y.chunks > 1 ? p->k : p->y.last_k;
+    int64_t blocks = k / mm_block_k(p->t) + mm_chunk_zeros(p, p->y.last_k);
+    return p->x_groups * p->t->x_group * blocks * p->y.rounds * p->t->block_bytes / 4 <= MOST_WORDS;
+}
+
 static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, struct error * err) {
     int64_t most_k = chunk_room(p) / p->t->element_bytes;
     int64_t wrap_k = (int64_t) SHIM_WRAP * 4 / p->t->element_bytes;
@@ -138,7 +146,8 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
     if ((!p->is_vector || cut_x_rows(p)) && ceil_div(p->k, mm_slice_k(p->t)) <= MMP_RUNS &&
         most_k >= MM_WHOLE_K &&
         (whole_slices(p, most_k) || (!wide && chain_of_chunks(p, tiles, most_k)) ||
-         equal_chunks(p, most_k))) {
+         equal_chunks(p, most_k)) &&
+        (!p->is_vector || sends_x(p))) {
         return ST_OK;
     }
     return error_set(err, ST_UNSUPPORTED, "rows of %lld elements are too long for the memtiles",
