@@ -84,6 +84,10 @@ void asm_place(struct asm_program * p, int memory, uint32_t address);
 // `further` bytes on and in another bank: loops may load either.
 void asm_mirror(struct asm_program * p, int memory, int32_t first, int32_t further);
 
+// So many bytes before and behind what a loop reads of a memory may be read as well, and of what it
+// writes, overwritten with anything.
+void asm_margin(struct asm_program * p, int memory, int32_t bytes);
+
 // Values for which there is no register are kept in memory, in so many vectors below where
 // target->spill_base points, which the program has to set. memory: a number of their own. On a
 // target that has no such register this does nothing.
@@ -109,6 +113,12 @@ void asm_lock_release(struct asm_program * p, int lock, struct asm_reg value);
 // of an earlier one to a different buffer, as everywhere within a region.
 void asm_loop_begin(struct asm_program * p, struct asm_reg count);
 void asm_loop_end(struct asm_program * p);
+// The same, with trips before the first and behind the last, of which nothing is wanted: then what
+// leads in and out is the loop itself, and overlapping trips take no more program memory than one.
+// Only where registers that live on are pointers, moved by constants, that nobody wants behind the
+// loop, and where all that is read and written through them has a margin (asm_margin) that is wide
+// enough; else the loop is an ordinary one.
+void asm_loop_begin_rolling(struct asm_program * p, struct asm_reg count);
 // The same, with the author placing each instruction: a trip begins every `interval` bundles, and
 // an instruction issues in the bundle of its trip that asm_at() named before it (it may be
 // negative). Latencies, slots, ports and registers are checked, never changed; what does not fit is

@@ -166,7 +166,7 @@ static int first_unplaced(struct search * s) {
 // ---- tables ----
 
 // The nodes in the way at a cycle; returns how many, each once.
-static int in_the_way(const struct search * s, const struct carrier * c, int cycle, int out[16]) {
+int modulo_in_the_way(const struct search * s, const struct carrier * c, int cycle, int out[16]) {
     int n = 0;
     const int16_t * row = s->slots[modulo(cycle, s->ii)];
     for (unsigned left = c->excludes; left; left &= left - 1) {
@@ -203,7 +203,7 @@ bool modulo_fits(struct search * s, int i, int cycle) {
     struct search_node * n = &s->nodes[i];
     int others[16];
     for (int c = 0; c < n->n_carriers; c++) {
-        if (in_the_way(s, &n->carriers[c], cycle, others) == 0) {
+        if (modulo_in_the_way(s, &n->carriers[c], cycle, others) == 0) {
             n->carrier = (uint8_t) c;
             return true;
         }
@@ -266,7 +266,7 @@ static void force(struct search * s, int i, int cycle) {
     int others[16];
     s->nodes[i].last = cycle;
     s->nodes[i].carrier = 0;
-    int n = in_the_way(s, &s->nodes[i].carriers[0], cycle, others);
+    int n = modulo_in_the_way(s, &s->nodes[i].carriers[0], cycle, others);
     for (int k = 0; k < n; k++) {
         eject(s, others[k]);
     }
@@ -397,6 +397,9 @@ bool modulo_place(struct search * s) {
     s->cursor = 0;
     for (int i = 0; i < s->n; i++) {
         s->q->time[i] = s->nodes[i].last = UNPLACED;
+    }
+    if (s->way == WAY_SPACED) {
+        return spaced_place(s);
     }
     bool high = s->way == WAY_HEIGHT;
     for (int budget = (high ? PATIENCE_HEIGHT : PATIENCE_SWING) * s->n; budget > 0; budget--) {

@@ -50,6 +50,7 @@ struct search_local {
 enum way {
     WAY_HEIGHT, // what most depends on comes first and goes as early as it can
     WAY_SWING,  // from the last results up, each instruction as near as can be to what wants it
+    WAY_SPACED, // at the distances from each other at which values live shortly (spaced.c)
     WAY_CHAIN,  // likewise, but chains that were written one after the other stay so
 };
 
@@ -83,6 +84,10 @@ static inline int trips_of(const struct search * s, const struct dep * e) {
     return e->trips == DEP_COPIES ? s->q->copies : e->trips;
 }
 
+// spaced.c: `order` and, as depths, the times of WAY_SPACED; all nodes at the distances of these.
+bool spaced_times(struct search * s);
+bool spaced_place(struct search * s);
+
 // modulo.c: heights for the interval; false when a recurrence takes longer than it.
 bool modulo_heights(struct search * s);
 // Fills `order`, which depends on the way, not on the interval.
@@ -91,6 +96,8 @@ bool modulo_order(struct search * s);
 bool modulo_place(struct search * s);
 // Whether node i could issue at the cycle; chooses its carrier.
 bool modulo_fits(struct search * s, int i, int cycle);
+// The nodes in the way of a carrier at a cycle; returns how many, each once.
+int modulo_in_the_way(const struct search * s, const struct carrier * c, int cycle, int out[16]);
 // Enters node i at its time into the tables of slots and ports, or takes it out.
 void modulo_occupy(struct search * s, int i, bool enter);
 // The cycles between which node i may stand as its placed neighbours are; *lo or *hi stay as they

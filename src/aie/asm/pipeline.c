@@ -7,10 +7,10 @@
 #include <string.h>
 
 enum {
-    MAX_SIZE = 1000,     // bundles, with what leads in and out
-    WORK_LIMIT = 400000, // for all loops of a program, in steps of the innermost loops: about 2 ms
-    WORK_LEAST = 50000,  // for each
-    GOOD_TENTHS = 11,    // of the bound: no other way is looked for
+    MAX_SIZE = 1000,      // bundles, with what leads in and out
+    WORK_LIMIT = 1000000, // for all loops of a program, in steps of the innermost loops: about 2 ms
+    WORK_LEAST = 50000,   // for each
+    GOOD_TENTHS = 11,     // of the bound: no other way is looked for
     FEW = 48, // instructions up to which the order of heights is tried: it wants more registers
     FAR = 12, // bundles without a register for all that lives: the next interval will not do either
     MEND = 3, // bundles without a register for all that lives that moving things about may mend
@@ -166,7 +166,7 @@ static enum outcome try_one(struct search * s, const struct asm_choice * c) {
     q->copies = c->copies;
     if (s->way != WAY_HEIGHT && s->way != s->ordered) {
         s->ordered = s->way;
-        if (!modulo_order(s)) {
+        if (!(s->way == WAY_SPACED ? spaced_times(s) : modulo_order(s))) {
             return NO_SCHEDULE;
         }
     }
@@ -178,19 +178,21 @@ static enum outcome try_one(struct search * s, const struct asm_choice * c) {
     if (lives_count(s) > 0 && s->way == WAY_HEIGHT) {
         lives_shorten(s, 2);
     }
-    if (s->crowds > MEND) {
+    if (s->crowds > (s->way == WAY_SPACED ? 16 : MEND)) {
         return NO_REGISTERS;
     }
-    lives_improve(s, 2);
+    lives_improve(s, s->way == WAY_SPACED ? 6 : 2);
     if (s->crowds > 0) {
         return NO_REGISTERS;
     }
     normalise(s, false);
-    if (q->stages > PIPELINE_MAX_STAGES || pipeline_size(q) > MAX_SIZE) {
+    if (q->rolling ? q->stages > q->rolling
+                   : q->stages > PIPELINE_MAX_STAGES || pipeline_size(q) > MAX_SIZE) {
         return NO_SCHEDULE;
     }
     // A kernel of more trips than the lives need gives registers out with fewer gaps.
-    for (; q->copies * q->ii <= MODULO_MAX_II && q->copies <= PIPELINE_MAX_COPIES; q->copies *= 2) {
+    int most = q->rolling ? 1 : PIPELINE_MAX_COPIES;
+    for (; q->copies * q->ii <= MODULO_MAX_II && q->copies <= most; q->copies *= 2) {
         if (pipeline_allocate(q)) {
             return FOUND;
         }
@@ -204,11 +206,12 @@ static enum outcome try_one(struct search * s, const struct asm_choice * c) {
 static bool find_at(struct search * s, int ii, int longest, enum way way, struct asm_choice * c) {
     enum outcome last = NO_SCHEDULE;
     *c = (struct asm_choice){.ii = ii, .copies = 1};
-    while (c->copies * ii < longest) {
+    while (c->copies * ii < longest && !s->q->rolling) {
         c->copies *= 2;
     }
+    int most = s->q->rolling ? 1 : PIPELINE_MAX_COPIES;
     // more copies where a life does not fit as it falls; they do not make more registers
-    for (; c->copies <= PIPELINE_MAX_COPIES && last == NO_SCHEDULE; c->copies *= 2) {
+    for (; c->copies <= most && last == NO_SCHEDULE; c->copies *= 2) {
         for (int high = way == WAY_SWING && s->n <= FEW; high >= 0; high--) {
             c->way = high ? WAY_HEIGHT : way;
             enum outcome o = try_one(s, c);
@@ -240,7 +243,7 @@ static bool find(struct search * s, int plain) {
     q->recurrence_ii = recurrence_bound(s, q->time);
     life_bounds(s, q->time, &longest, &together);
     int least = q->resource_ii > q->recurrence_ii ? q->resource_ii : q->recurrence_ii;
-    struct asm_known * known = asm_known_of(q->p, s->n, least, plain);
+    struct asm_known * known = asm_known_of(q->p, s->n, least, q->rolling ? -plain : plain);
     if (known->tried) {
         s->work_limit = WORK_LIMIT; // one that was found is not missed for having no time left
         if (known->choice.ii == 0 || try_one(s, &known->choice) == FOUND) {
@@ -248,21 +251,23 @@ static bool find(struct search * s, int plain) {
         }
     }
     least = together > least ? together : least;
-    struct asm_choice chain, *best = &known->choice;
-    *known =
-        (struct asm_known){.n = known->n, .least = known->least, .plain = plain, .tried = true};
-    bool found = climb(s, least, plain, longest, WAY_SWING, best);
-    s->work_limit += s->work_limit / 2;
-    if (!found || 10 * best->ii > GOOD_TENTHS * least) {
-        if (climb(s, least, found ? best->ii : plain, longest, WAY_CHAIN, &chain)) {
-            *best = chain;
-            return true;
+    *known = (struct asm_known){
+        .n = known->n, .least = known->least, .plain = known->plain, .tried = true};
+    least = q->rolling && longest > least ? longest : least;
+    static const enum way ways[] = {WAY_SPACED, WAY_SWING, WAY_CHAIN};
+    struct asm_choice c, *best = &known->choice;
+    bool is_last = false; // what was found last is the best
+    for (int w = s->n > FEW ? 0 : 1; w < (int) (sizeof ways / sizeof ways[0]); w++) {
+        is_last = climb(s, least, best->ii ? best->ii : plain, longest, ways[w], &c);
+        if (is_last) {
+            *best = c;
         }
-    } else {
-        return true;
+        if (best->ii && 10 * best->ii <= GOOD_TENTHS * least) {
+            break;
+        }
+        s->work_limit += s->work_limit / 2;
     }
-    best->ii = found ? best->ii : 0;
-    return found && try_one(s, best) == FOUND; // once more: the other way has left its traces
+    return best->ii && (is_last || try_one(s, best) == FOUND); // the others have left their traces
 }
 
 // ---- what is searched ----
@@ -293,6 +298,18 @@ static void collect_nodes(struct search * s) {
     for (int c = 0; c < ASM_CLASS_COUNT; c++) {
         s->registers[c] =
             __builtin_popcountll(asm_class_set(p, (enum asm_class) c) & ~p->global_taken[c]);
+    }
+}
+
+// The load unit that only some loads can use is asked first: the other one is for the rest.
+static void prefer_second(struct search * s) {
+    for (int i = 0; i < s->n; i++) {
+        struct search_node * n = &s->nodes[i];
+        if (n->n_carriers == 2 && n->carriers[0].slot == AIE_SLOT_LDA) {
+            struct carrier first = n->carriers[0];
+            n->carriers[0] = n->carriers[1];
+            n->carriers[1] = first;
+        }
     }
 }
 
@@ -360,8 +377,8 @@ static bool allocate_schedule(struct pipeline * q, struct asm_program * p, size_
 }
 
 bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm_item * region,
-                   int plain) {
-    *q = (struct pipeline){.p = p};
+                   int plain, int rolling) {
+    *q = (struct pipeline){.p = p, .rolling = rolling};
     if (region->count == 0 || region->count > 2048 || !deps_build(&q->deps, p, region, true)) {
         return false;
     }
@@ -378,6 +395,7 @@ bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm
                              s.banks && s.ports && s.alive && collect_locals(&s);
     if (ok) {
         collect_nodes(&s);
+        prefer_second(&s);
         found = find(&s, plain);
     }
     p->no_memory |= !ok;
