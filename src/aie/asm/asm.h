@@ -161,6 +161,22 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
 typedef void (*asm_watch_fn)(void * user, const struct asm_code * code);
 void asm_watch(asm_watch_fn watch, void * user);
 
+// How a loop was pipelined. Looking for it takes far longer than doing it, so the choices for the
+// loops of the compiler's own kernels are a table (choices.def), by what the search depends on.
+struct asm_found {
+    uint64_t loop;
+    int16_t ii; // 0: trips do not overlap
+    int8_t copies, way, seed;
+    int16_t plain, window; // bundles of a trip alone, and the window with which it had registers
+};
+
+// Has every loop searched, with all patience and without the table, and the result shown to a
+// function; NULL: as usual. For whoever writes the table.
+typedef void (*asm_found_fn)(void * user, const struct asm_found * found);
+void asm_watch_found(asm_found_fn watch, void * user);
+// Loops of this thread since the last call that were in the table, and that were not.
+void asm_count_found(int * known, int * unknown);
+
 // The static checker on its own: walks the bytes of a program along every path and reports a read
 // of a register whose write is still in flight, two results that land together on one register or
 // write port, a store in a loop's last bundle, a lock too near to memory traffic, a loop set up too

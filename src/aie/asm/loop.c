@@ -213,31 +213,47 @@ static bool moves(const struct asm_program * p, const struct asm_node * n) {
            instr->operands[0].role == (AIE_DEF | AIE_USE);
 }
 
-// By how much the region moves the pointer in a trip; 0 = not at all.
-static int32_t step_of(const struct asm_program * p, const struct asm_item * region, int pointer) {
-    int32_t step = 0;
+// By how much the region moves each pointer in a trip, by register: so many.
+enum { MOST_MOVED = 8 };
+struct steps {
+    int pointer[MOST_MOVED];
+    int32_t step[MOST_MOVED];
+    int n;
+};
+
+static bool find_steps(const struct asm_program * p, const struct asm_item * region,
+                       struct steps * s) {
+    s->n = 0;
     for (int i = region->first; i < region->first + region->count; i++) {
-        if (moves(p, &p->nodes[i]) && p->nodes[i].args[0].reg.id == pointer) {
-            step += p->nodes[i].args[1].value;
+        if (moves(p, &p->nodes[i])) {
+            if (s->n == MOST_MOVED) {
+                return false;
+            }
+            s->pointer[s->n] = p->nodes[i].args[0].reg.id;
+            s->step[s->n++] = p->nodes[i].args[1].value;
         }
+    }
+    return true;
+}
+
+static int32_t step_of(const struct steps * s, int pointer) {
+    int32_t step = 0;
+    for (int i = 0; i < s->n; i++) {
+        step += s->pointer[i] == pointer ? s->step[i] : 0;
     }
     return step;
 }
 
 // How many trips may be in flight for the margins of what one of them reads or writes.
-static int most_in_flight(const struct asm_program * p, const struct asm_item * region,
+static int most_in_flight(const struct asm_program * p, const struct steps * s,
                           const struct asm_node * n) {
     const struct aie_instr * instr = aie_isa_instr(p->isa, n->op);
-    bool fixed = true;
     for (int k = 0; k < n->n_args; k++) {
         int id = n->args[k].reg.id;
-        if (n->args[k].kind == ASM_ARG_REG && p->vregs[id].cls == ASM_P) {
-            int32_t step = step_of(p, region, id);
-            int32_t margin = p->memories[n->memory % ASM_MIRROR].margin;
-            fixed = step == 0;
-            if (!fixed) {
-                return 1 + margin / (step < 0 ? -step : step);
-            }
+        int32_t step =
+            n->args[k].kind == ASM_ARG_REG && p->vregs[id].cls == ASM_P ? step_of(s, id) : 0;
+        if (step) {
+            return 1 + p->memories[n->memory % ASM_MIRROR].margin / (step < 0 ? -step : step);
         }
     }
     return instr->stores && !(p->spills && n->memory == p->spill_memory) ? 0 : PIPELINE_MAX_STAGES;
@@ -245,8 +261,9 @@ static int most_in_flight(const struct asm_program * p, const struct asm_item * 
 
 // How many trips may be in flight where the loop rolls; 0 = it cannot.
 static int may_roll(const struct asm_program * p, const struct asm_item * region) {
-    int most = PIPELINE_MAX_STAGES;
-    for (int i = region->first; i < region->first + region->count; i++) {
+    struct steps steps;
+    int most = find_steps(p, region, &steps) ? PIPELINE_MAX_STAGES : 0;
+    for (int i = region->first; most && i < region->first + region->count; i++) {
         const struct asm_node * n = &p->nodes[i];
         const struct aie_instr * instr = aie_isa_instr(p->isa, n->op);
         for (int k = 0; k < n->n_args; k++) {
@@ -256,7 +273,7 @@ static int may_roll(const struct asm_program * p, const struct asm_item * region
                 return 0;
             }
         }
-        int here = instr->loads || instr->stores ? most_in_flight(p, region, n) : most;
+        int here = instr->loads || instr->stores ? most_in_flight(p, &steps, n) : most;
         most = here < most ? here : most;
     }
     return most;
@@ -323,39 +340,68 @@ static void note(struct asm_program * p, const struct pipeline * q, bool pipelin
     }
 }
 
+// One trip by itself; NULL when that cannot be.
+static struct asm_bundle * schedule_body(struct asm_program * p, struct asm_item * region,
+                                         int * length) {
+    int start = p->n_bundles;
+    struct asm_bundle * body = NULL;
+    if (asm_schedule(p, region, true)) {
+        *length = p->n_bundles - start;
+        body = malloc((size_t) *length * sizeof *body);
+        p->no_memory |= !body;
+    }
+    if (body) {
+        memcpy(body, p->bundles + start, (size_t) *length * sizeof *body);
+    }
+    p->n_bundles = start;
+    return body;
+}
+
+// How its trips overlap; length 0: if that is known.
+static bool find_pipeline(struct asm_program * p, const struct asm_item * loop,
+                          const struct asm_item * region, int length, struct pipeline * q) {
+    // short ones gain more from several registers for a value than they take room
+    int rolling = loop->rolls && region->count > FEW ? may_roll(p, region) : 0;
+    pipeline_free(q);
+    if (loop->interval) {
+        bool taken = pipeline_take(q, p, region, loop->interval);
+        q->rolling = taken && q->copies == 1 && q->stages <= rolling ? rolling : 0;
+        return taken;
+    }
+    if (rolling > 1) {
+        if (pipeline_find(q, p, region, length, rolling)) {
+            return true;
+        }
+        pipeline_free(q);
+    }
+    return pipeline_find(q, p, region, length, 0);
+}
+
 static void lay_out(struct asm_program * p, struct asm_item * loop, struct asm_item * region) {
     int start = p->n_bundles, length = 0;
     struct asm_bundle * body = NULL;
-    if (asm_schedule(p, region, true)) {
-        length = p->n_bundles - start;
-        body = malloc((size_t) length * sizeof *body);
-    }
-    p->no_memory |= length > 0 && !body;
-    if (!body) {
-        return;
-    }
-    memcpy(body, p->bundles + start, (size_t) length * sizeof *body);
-    p->n_bundles = start;
-
     struct counting c = {.count = p->nodes[loop->first].args[1].reg};
     struct pipeline q = {0};
     uint64_t taken = p->global_taken[ASM_R];
-    bool pipelined =
-        !loop->plain && __builtin_popcountll(asm_class_set(p, ASM_R) & ~taken) >= SCALARS;
-    if (pipelined) {
+    bool may = !loop->plain && __builtin_popcountll(asm_class_set(p, ASM_R) & ~taken) >= SCALARS;
+    if (may) {
         c.rest = asm_global(p, ASM_R);
-        // short ones gain more from several registers for a value than they take room
-        int rolling = loop->rolls && region->count > FEW ? may_roll(p, region) : 0;
-        if (loop->interval) {
-            pipelined = pipeline_take(&q, p, region, loop->interval);
-            q.rolling = pipelined && q.copies == 1 && q.stages <= rolling ? rolling : 0;
-        } else {
-            pipelined = rolling > 1 && pipeline_find(&q, p, region, length, rolling);
-            if (!pipelined) {
-                pipeline_free(&q);
-                pipelined = pipeline_find(&q, p, region, length, 0);
-            }
+    }
+    bool pipelined = may && !loop->interval && find_pipeline(p, loop, region, 0, &q);
+    if (pipelined && (q.rolling || pipeline_covers_all(&q)) && !p->trace) {
+        length = q.plain; // the body will not stand there
+    } else {
+        // registers for the count are the pipelined loop's
+        uint64_t with_rest = p->global_taken[ASM_R];
+        p->global_taken[ASM_R] = taken;
+        region->window = q.window ? q.window : region->window;
+        body = schedule_body(p, region, &length);
+        p->global_taken[ASM_R] = with_rest;
+        if (!body) {
+            pipeline_free(&q);
+            return;
         }
+        pipelined = pipelined || (may && !q.hopeless && find_pipeline(p, loop, region, length, &q));
     }
     asm_trace_loop(p, region, pipelined ? &q : NULL);
     int plain = asm_label_new(p), end = asm_label_new(p);

@@ -78,9 +78,9 @@ static void swing_paths(struct search * s) {
 static int swing_key(const struct search * s, int i, bool up) {
     const struct search_node * n = &s->nodes[i];
     if (s->way == WAY_CHAIN) {
-        return up ? i : -i;
+        return (up ? i : -i) + noise(s, i, 12);
     }
-    return (up ? n->depth : n->below) * 4096 + (up ? n->below : n->depth);
+    return ((up ? n->depth : n->below) + noise(s, i, 6)) * 4096 + (up ? n->below : n->depth);
 }
 
 enum { SWING_OUT, SWING_READY, SWING_ORDERED };
@@ -112,6 +112,8 @@ bool modulo_order(struct search * s) {
                 (best < 0 || swing_key(s, i, up) > swing_key(s, best, up))) {
                 best = i;
             }
+        }
+        for (int i = 0; i < s->n && best < 0; i++) {
             if (state[i] == SWING_OUT &&
                 (deepest < 0 || s->nodes[i].depth > s->nodes[deepest].depth)) {
                 deepest = i;

@@ -61,6 +61,7 @@ struct search {
     struct search_node * nodes;
     int * order;      // WAY_SWING: most nodes have placed neighbours on one side only
     enum way ordered; // the way that `order` is of; WAY_HEIGHT = none yet
+    int seed;         // of small changes to it
     int cursor;       // all nodes before it in that order are placed
     struct search_local * locals;
     int n_locals;
@@ -80,9 +81,23 @@ static inline int modulo(int a, int n) {
     return r < 0 ? r + n : r;
 }
 
+// A number below `n` that goes with node i, 0 where there is no seed.
+static inline int noise(const struct search * s, int i, int n) {
+    uint32_t x = (uint32_t) i * 2654435761u + (uint32_t) s->seed * 40503u;
+    x = (x ^ x >> 15) * 2246822519u;
+    return s->seed ? (int) ((x ^ x >> 13) % (uint32_t) n) : 0;
+}
+
 static inline int trips_of(const struct search * s, const struct dep * e) {
     return e->trips == DEP_COPIES ? s->q->copies : e->trips;
 }
+
+// choices.c: what a loop is, by all that the search depends on, and what is known of it, NULL =
+// nothing.
+uint64_t choices_loop(const struct search * s);
+const struct asm_found * choices_find(uint64_t loop);
+bool choices_watched(void); // the search is to have all patience
+void choices_show(const struct asm_found * found);
 
 // spaced.c: `order` and, as depths, the times of WAY_SPACED; all nodes at the distances of these.
 bool spaced_times(struct search * s);

@@ -26,6 +26,8 @@ struct pipeline {
     int copies; // registers that each local uses in turn; the kernel holds as many trips
     int stages; // trips in flight
     int resource_ii, recurrence_ii; // what ii cannot be less than
+    int plain, window;              // bundles of a trip alone, and its window, where they are known
+    bool hopeless;                  // it is known that trips do not overlap
     int rolling; // trips in flight that margins allow where the loop may roll; else 0
     int * time;
     uint16_t * op;
@@ -35,7 +37,8 @@ struct pipeline {
 
 // Finds a schedule with a shorter interval than `plain` bundles; false when there is none (or
 // memory ran out). q is to be freed either way.
-// rolling: see above; each local then has one register.
+// plain 0: only if it is known how (choices.def). rolling: see above; each local then has one
+// register.
 bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm_item * region,
                    int plain, int rolling);
 // The schedule that the author of a paced loop wrote; false, with the misuse noted, when it does

@@ -57,6 +57,7 @@ struct asm_bundle {
 // are not searched again.
 struct asm_choice {
     int ii, copies, way; // ii 0: there is no good way
+    int seed;            // of small changes to the order; 0 = none
 };
 
 struct asm_known {

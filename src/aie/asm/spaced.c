@@ -162,7 +162,7 @@ static int wanted_at(const struct search * s, int i) {
             at = here < at ? here : at;
         }
     }
-    return at == -UNPLACED ? s->nodes[i].depth : at;
+    return (at == -UNPLACED ? s->nodes[i].depth : at) - noise(s, i, 3);
 }
 
 static void put(struct search * s, int i, int cycle) {
