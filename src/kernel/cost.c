@@ -9,6 +9,7 @@ enum {
     CORES = 4,     // of a column
     START = 60000, // cycles before the first word and behind the last
     ROW = 1000,    // cycles for a row, however short
+    SCATTERED = 8, // for a word that a descriptor takes by itself
     WORDS_PER_CYCLE = 4,
     TILE = 64,        // a product is computed in whole ones
     EVEN_K = 128,     // a row of a multiple of these ends in no zeros
@@ -37,7 +38,8 @@ static bool is_plain(enum kernel_op op) {
 #undef FAST
 #undef BOTH
 #undef ELEMENTWISE
-        [KERNEL_OP_CONVERT] = true,
+        [KERNEL_OP_CONVERT] = true, [KERNEL_OP_COPY] = true,     [KERNEL_OP_TO_F16] = true,
+        [KERNEL_OP_TO_BF16] = true, [KERNEL_OP_FROM_F16] = true, [KERNEL_OP_FROM_BF16] = true,
     };
     return plain_ops[op];
 }
@@ -118,6 +120,9 @@ static uint64_t cycles_of(const struct kernel_spec * spec) {
     }
     if (kernel_op_info(spec->op)->family == KERNEL_ROWS) {
         return row_cycles(spec, most);
+    }
+    if (spec->op == KERNEL_OP_ROTATE || kernel_op_info(spec->op)->family == KERNEL_MOVE) {
+        return START + most * (uint64_t) (is_flat(spec) ? price : price + SCATTERED) / COLUMNS;
     }
     const struct tensor * first = &spec->inputs[0];
     uint64_t rows = is_flat(spec) ? 0 : (uint64_t) (first->ne[1] * first->ne[2] * first->ne[3]);

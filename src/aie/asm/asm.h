@@ -126,6 +126,11 @@ void asm_loop_begin_rolling(struct asm_program * p, struct asm_reg count);
 // plain form.
 void asm_loop_begin_paced(struct asm_program * p, struct asm_reg count, int interval);
 void asm_at(struct asm_program * p, int bundle);
+// For the paced loop that has just begun: a register is another local's until the result that was
+// sent to it lands, not only until its instruction issues. The old value is read while the new one
+// is on its way, which the checker takes for a mistake outside of what AIE_BASIC_MARK begins and
+// AIE_BASIC_MARK_END ends: the author writes these into the regions before and behind the loop.
+void asm_loop_late(struct asm_program * p);
 
 // ---- result ----
 

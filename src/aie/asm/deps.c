@@ -182,12 +182,13 @@ static void add_dep(struct deps * d, int from, int to, int latency, int trips) {
         !asm_grow(d->p, (void **) &d->edges, &d->cap_edges, d->n_edges, sizeof *d->edges)) {
         return;
     }
+    bool early = d->p->late && trips == DEP_COPIES; // it issues while the old value is still read
     d->edges[d->n_edges] = (struct dep){
         .from = from,
         .to = to,
         .next_out = d->nodes[from].first_out,
         .next_in = d->nodes[to].first_in,
-        .latency = (int16_t) (latency < 0 ? 0 : latency),
+        .latency = (int16_t) (latency < 0 && !early ? 0 : latency),
         .trips = (uint8_t) trips,
     };
     d->nodes[from].first_out = d->nodes[to].first_in = d->n_edges++;
@@ -344,13 +345,15 @@ static bool build_lifetime_edges(struct deps * d) {
     }
     for (int v = 0; ok && v < p->n_vregs; v++) {
         for (int w = heads[v]; w >= 0; w = all[w].next) {
-            if (!(deps_instr(d, all[w].node)->operands[all[w].operand].role & AIE_DEF)) {
+            const struct aie_operand * def = &deps_instr(d, all[w].node)->operands[all[w].operand];
+            if (!(def->role & AIE_DEF)) {
                 continue;
             }
             for (int m = heads[v]; m >= 0; m = all[m].next) {
                 const struct aie_operand * o =
                     &deps_instr(d, all[m].node)->operands[all[m].operand];
-                add_dep(d, all[m].node, all[w].node, asm_settles(o), DEP_COPIES);
+                add_dep(d, all[m].node, all[w].node,
+                        asm_settles(o) - (p->late ? asm_arrives(def) : 0), DEP_COPIES);
             }
         }
     }

@@ -82,5 +82,11 @@ static inline int asm_settles(const struct aie_operand * o) {
     return read > landed ? read : landed;
 }
 
+// From issue on: until when the register of a result still gives its old value, to a read that the
+// result could reach by a bypass as well.
+static inline int asm_arrives(const struct aie_operand * o) {
+    return o->def_cycle - 1 - (o->def_bypass != AIE_BYPASS_NONE);
+}
+
 // Bundles from issue until everything has landed and all late reads and writes are done.
 int asm_drains(const struct aie_target * t, const struct aie_instr * instr);

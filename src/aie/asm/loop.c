@@ -364,7 +364,9 @@ static bool find_pipeline(struct asm_program * p, const struct asm_item * loop,
     int rolling = loop->rolls && region->count > FEW ? may_roll(p, region) : 0;
     pipeline_free(q);
     if (loop->interval) {
+        p->late = loop->late;
         bool taken = pipeline_take(q, p, region, loop->interval);
+        p->late = false;
         q->rolling = taken && q->copies == 1 && q->stages <= rolling ? rolling : 0;
         return taken;
     }
@@ -409,7 +411,8 @@ static void lay_out(struct asm_program * p, struct asm_item * loop, struct asm_i
         write_rolling(p, &q, c.count);
         p->labels[plain] = p->labels[loop->label] = p->labels[loop->label_end] = start; // not named
         loop->extra = p->n_bundles - start - length;
-    } else if (pipelined && pipeline_covers_all(&q)) {
+    } else if (pipelined && pipeline_covers_all(&q) &&
+               !loop->late) { // a late one bears no other bundles
         write_compact(p, &q, &c);
         p->labels[plain] = p->labels[loop->label] = p->labels[loop->label_end] = start; // not named
         loop->extra = p->n_bundles - start - length;

@@ -26,6 +26,7 @@ struct carrier {
 struct mention {
     int16_t node, local;
     uint8_t settles; // bundles from issue until it has read and what it wrote has landed
+    uint8_t arrives; // of what it writes: bundles until the old value is gone, where that counts
     bool writes;
 };
 

@@ -371,7 +371,11 @@ static void mention(struct search * s, int i, int local, const struct aie_operan
     }
     int settles = asm_settles(o);
     m->settles = settles > m->settles ? (uint8_t) settles : m->settles;
-    m->writes |= (o->role & AIE_DEF) != 0;
+    if (o->role & AIE_DEF) {
+        int arrives = s->q->p->late ? asm_arrives(o) : 0;
+        m->arrives = (uint8_t) (m->writes && m->arrives < arrives ? m->arrives : arrives);
+        m->writes = true;
+    }
 }
 
 // Numbers the locals of the loop and lists who names them.

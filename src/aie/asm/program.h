@@ -40,6 +40,7 @@ struct asm_item {
     int interval; // of a paced loop, else 0
     bool plain;   // a loop whose trips are not to overlap
     bool rolls;   // whose trips may begin early and end late
+    bool late;    // a paced loop in which lives begin when results land
     int extra;    // bundles that overlapping them took
 };
 
@@ -99,6 +100,7 @@ struct asm_program {
     bool in_loop;
     int16_t at; // of the instructions that follow
     bool keep_small;
+    bool late;  // the loop in work is such a one
     int spills; // vectors that there is room for without a register
     int spill_memory;
     bool no_memory;

@@ -168,7 +168,7 @@ static void print_loop(struct printer * pr, const struct asm_item * loop,
         buf_printf(pr->b, " rolling");
     }
     if (every) {
-        buf_printf(pr->b, " every %d", every);
+        buf_printf(pr->b, " every %d%s", every, loop->late ? " late" : "");
     }
     buf_printf(pr->b, " {");
     if (found) {

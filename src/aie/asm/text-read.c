@@ -18,7 +18,7 @@ struct reader {
     struct error * err;
     enum status st;
     struct text_vreg * vregs; // by number; phys.at NULL and cls of ASM_CLASS_COUNT: not mentioned
-    int n_vregs;
+    int n_vregs, cap_vregs;
     struct {
         char name[MAX_NAME];
         int label;
@@ -107,6 +107,25 @@ static struct text_token take_token(char ** at) {
 
 // ---- virtual registers ----
 
+// Room for one with that number, and those below it that are not mentioned yet.
+static bool room_for(struct reader * r, struct text_token t, int id) {
+    if (id >= r->cap_vregs) {
+        int cap = id < 32 ? 64 : 2 * id;
+        struct text_vreg * grown = realloc(r->vregs, (size_t) cap * sizeof *grown);
+        if (!grown) {
+            fail(r, t.at, "no memory for so many registers");
+            r->st = ST_NO_MEMORY;
+            return false;
+        }
+        r->vregs = grown;
+        r->cap_vregs = cap;
+    }
+    for (; r->n_vregs <= id; r->n_vregs++) {
+        r->vregs[r->n_vregs] = (struct text_vreg){.cls = ASM_CLASS_COUNT};
+    }
+    return true;
+}
+
 static bool note_vreg(struct reader * r, struct text_token t) {
     struct text_vreg v;
     if (!text_vreg_parse(t, &v)) {
@@ -115,21 +134,20 @@ static bool note_vreg(struct reader * r, struct text_token t) {
     if (v.reg.id >= MAX_VREGS) {
         return fail(r, t.at, "registers are numbered up to %d", MAX_VREGS - 1);
     }
+    if (!room_for(r, t, v.reg.id)) {
+        return false;
+    }
     struct text_vreg * known = &r->vregs[v.reg.id];
     if (known->cls == ASM_CLASS_COUNT) {
         *known = (struct text_vreg){.cls = v.cls, .global = v.global};
     } else if (known->cls != v.cls || known->global != v.global) {
         return fail(r, t.at, "register %d is another one above", v.reg.id);
     }
-    r->n_vregs = v.reg.id >= r->n_vregs ? v.reg.id + 1 : r->n_vregs;
     return true;
 }
 
 // All that the text names, so that they can be made in the order of their numbers.
 static bool note_vregs(struct reader * r, const char * text) {
-    for (int i = 0; i < MAX_VREGS; i++) {
-        r->vregs[i] = (struct text_vreg){.cls = ASM_CLASS_COUNT};
-    }
     while (next_line(r, &text)) {
         for (char * at = r->line; (at = strpbrk(at, "%$"));) {
             struct text_token t = {at, strcspn(at, " ,;[]")};
@@ -337,6 +355,7 @@ static bool add_loop(struct reader * r, char * at) {
     if (take_word(&at, "every") && (!take_number(&at, &every) || every < 1 || every > 4096)) {
         return fail(r, at, "a trip begins every so many bundles, from 1 on");
     }
+    bool late = every && take_word(&at, "late");
     at = skip_blanks(at);
     if (!take_word(&at, "{") || *at) {
         return fail(r, at, "{ is wanted here, and the region on lines of its own");
@@ -348,6 +367,9 @@ static bool add_loop(struct reader * r, char * at) {
     }
     if (every && r->p->n_items) {
         r->p->items[r->p->n_items - 1].interval = (int) every;
+    }
+    if (every && late) {
+        asm_loop_late(r->p);
     }
     return r->st == ST_OK;
 }
@@ -520,15 +542,11 @@ static bool read_line(struct reader * r) {
 
 enum status asm_read(const char * text, struct asm_program ** out, struct error * err) {
     struct reader * r = calloc(1, sizeof *r);
-    struct text_vreg * vregs = malloc(MAX_VREGS * sizeof *vregs);
     *out = NULL;
-    if (!r || !vregs) {
-        free(r);
-        free(vregs);
+    if (!r) {
         return error_set(err, ST_NO_MEMORY, "asm: out of memory");
     }
     r->err = err;
-    r->vregs = vregs;
     const char * at = text;
     bool ok = note_vregs(r, text);
     while (ok && next_line(r, &at)) {
@@ -543,7 +561,7 @@ enum status asm_read(const char * text, struct asm_program ** out, struct error 
     } else {
         asm_free(r->p);
     }
-    free(vregs);
+    free(r->vregs);
     free(r);
     return st;
 }

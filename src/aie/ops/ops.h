@@ -11,6 +11,11 @@ static inline int ops_columns(const struct kernel_spec * spec) {
     return spec->columns ? spec->columns : aie_target(spec->arch)->columns;
 }
 
+// Words that a stream carries in a cycle.
+static inline uint64_t ops_stream_words(const struct kernel_spec * spec) {
+    return (uint64_t) aie_target(spec->arch)->stream_bytes / 4;
+}
+
 // ---- elementwise family: cores stream chunks through double buffers ----
 
 // What the instruction stream writes into the core's data memory before each run, in 32-bit words.

@@ -71,6 +71,8 @@ enum aie_basic {
     AIE_BASIC_SHIFT_SIGNED, // the same with the sign from the left
     AIE_BASIC_LESS,         // signed
     AIE_BASIC_NOT_ZERO,     // r, r
+    AIE_BASIC_MARK,         // from here on, and
+    AIE_BASIC_MARK_END,     // up to here: see asm_loop_late; both 0: there are none
     AIE_BASICS,
 };
 

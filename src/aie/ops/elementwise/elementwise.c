@@ -266,7 +266,7 @@ static void stage_trip(struct program * w, const struct ew_stage * s, int unroll
 
 // Whether the op's trips may begin early and end late: then buffers are reached by offsets.
 static bool rolls(const struct program * w, const struct ew_op * e, int unroll) {
-    return unroll == 1 && !e->native && asm_target(w->p)->loads_again;
+    return unroll == 1 && !e->native && !e->cast && asm_target(w->p)->loads_again;
 }
 
 static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
@@ -286,12 +286,17 @@ static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
         }
         return;
     }
+    const enum dtype t = l->dtype;
     for (int i = 0; i < unroll; i++) {
+        l->dtype = e->cast ? e->from : t;
         struct val a = lanes_load(l, w->pa, MEM_A, e->native), b = {.slot = -1};
         if (two) {
             b = lanes_load(l, w->pb, MEM_B, e->native);
         }
-        lanes_store(l, ew_function(e, l->fast)(l, a, b), w->pout, MEM_OUT, e->native);
+        struct val out = ew_function(e, l->fast)(l, a, b);
+        l->dtype = e->cast ? e->to : t;
+        lanes_store(l, out, w->pout, MEM_OUT, e->native);
+        l->dtype = t;
     }
 }
 
@@ -376,6 +381,13 @@ static void write_program(struct program * w, enum dtype t) {
     }
     w->pool_at = w->staged ? EW_POOL_BEHIND : EW_POOL;
     lanes_begin(&w->lanes, w->p, t, false, page_address(w, 0));
+    for (int i = 0; i < w->n_loops; i++) {
+        const struct ew_op * e = w->loops[i].op;
+        if (e->cast && (e->from == DTYPE_F16 || e->to == DTYPE_F16)) {
+            lanes_begin_f16(&w->lanes);
+            break;
+        }
+    }
     emit_spill_to(w->p, MEM_SPILLS, w->memory + EW_SPILLS, 64);
     set(w, w->other, EW_CHUNK_BYTES);
     place_memory(w);
@@ -434,6 +446,6 @@ enum status elementwise_program(const struct kernel_spec * spec, struct ew_progr
     out->pool_size = (size_t) w.n_pages * page_bytes;
     asm_free(w.p);
     return st == ST_OK ? ST_OK
-                       : error_prefix(err, "aie: %s_%s", ew_program_name(w.group, spec->arch, t),
-                                      dtype_name(t));
+                       : error_prefix(err, st, "aie: %s_%s",
+                                      ew_program_name(w.group, spec->arch, t), dtype_name(t));
 }

@@ -56,10 +56,14 @@ void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fa
     l->float_config = scalar(l, (int32_t) asm_target(p)->add_config);
     l->mul_config = scalar(l, (int32_t) asm_target(p)->mul_config);
     if (t == DTYPE_F16) {
-        l->shift0 = shift_by(l, 0);
-        l->shift13 = shift_by(l, 13);
-        l->shift16 = shift_by(l, 16);
+        lanes_begin_f16(l);
     }
+}
+
+void lanes_begin_f16(struct lanes * l) {
+    l->shift0 = shift_by(l, 0);
+    l->shift13 = shift_by(l, 13);
+    l->shift16 = shift_by(l, 16);
 }
 
 // ---- pool ----

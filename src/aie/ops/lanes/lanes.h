@@ -48,6 +48,8 @@ enum { MEM_PARAMS, MEM_A, MEM_B, MEM_OUT, MEM_POOL, MEM_SPILLS = 15 };
 // fast: functions need no more than 15 bits, and conversions round to nearest.
 void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fast,
                  int32_t pool_address);
+// Behind it, in a program of another datatype whose loops have f16 at an edge.
+void lanes_begin_f16(struct lanes * l);
 // From here on they are fast, or not.
 void lanes_set_fast(struct lanes * l, bool fast);
 // Another pool from here on; what its constants are is the caller's matter.

@@ -41,19 +41,22 @@ static void route(struct array * a, int col, int row, int channel, int to_col, i
                 &(struct array_port){to_col, to_row, to_channel}, 1);
 }
 
-static void route_gemm(struct array * a, int col) {
-    struct array_port along[MMP_COLUMNS], up[MMP_CORE_ROWS_GEMM];
-    for (int i = 0; i < MMP_COLUMNS; i++) {
+static void route_gemm(struct array * a, const struct mm_plan * p, int col) {
+    struct array_port along[ARRAY_COLUMNS_MOST], up[MMP_CORE_ROWS_GEMM];
+    for (int i = 0; i < p->columns; i++) {
         along[i] = (struct array_port){i, ARRAY_ROW_CORE + col, 0};
     }
-    for (int i = 0; i < MMP_CORE_ROWS_GEMM; i++) {
+    for (int i = 0; i < p->core_rows; i++) {
         up[i] = (struct array_port){col, ARRAY_ROW_CORE + i, 1};
     }
-    array_route(a, (struct array_port){col, ARRAY_ROW_MEM, MEM_OUT}, along, MMP_COLUMNS);
-    array_route(a, (struct array_port){col, ARRAY_ROW_MEM, MEM_OUT + 1}, up, MMP_CORE_ROWS_GEMM);
+    if (mm_plan_brings_y(p, col)) {
+        array_route(a, (struct array_port){col, ARRAY_ROW_MEM, MEM_OUT}, along, p->columns);
+    }
+    array_route(a, (struct array_port){col, ARRAY_ROW_MEM, MEM_OUT + 1}, up, p->core_rows);
 }
 
-static void route_gemv(struct array * a, int col) {
+static void route_gemv(struct array * a, const struct mm_plan * p, int col) {
+    (void) p;
     struct array_port both[MMP_CORE_ROWS_GEMV];
     for (int i = 0; i < MMP_CORE_ROWS_GEMV; i++) {
         both[i] = (struct array_port){col, ARRAY_ROW_CORE + i, 1};
@@ -75,7 +78,7 @@ enum status mul_mat_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t 
     }
     struct array a;
     array_begin(&a, spec->arch);
-    for (int col = 0; col < MMP_COLUMNS; col++) {
+    for (int col = 0; col < plan.columns; col++) {
         array_mem(&a, col, mem_lock_init, MEM_LOCKS);
         for (int i = 0; i < plan.core_rows; i++) {
             array_core(&a, col, ARRAY_ROW_CORE + i, code.bytes, code.size, mm_lock_init,
@@ -83,10 +86,14 @@ enum status mul_mat_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t 
             route(&a, col, ARRAY_ROW_CORE + i, 0, col, ARRAY_ROW_MEM, MEM_TILES_IN + i);
         }
         for (int i = 0; i < 2; i++) {
-            route(&a, col, ARRAY_ROW_SHIM, i, col, ARRAY_ROW_MEM, MEM_IN + i);
-            route(&a, col, ARRAY_ROW_MEM, MEM_TILES_OUT + i, col, ARRAY_ROW_SHIM, i);
+            if (i > 0 || mm_plan_brings_y(&plan, col)) {
+                route(&a, col, ARRAY_ROW_SHIM, i, col, ARRAY_ROW_MEM, MEM_IN + i);
+            }
+            if (i < mm_plan_ways(&plan)) {
+                route(&a, col, ARRAY_ROW_MEM, MEM_TILES_OUT + i, col, ARRAY_ROW_SHIM, i);
+            }
         }
-        (plan.is_vector ? route_gemv : route_gemm)(&a, col);
+        (plan.is_vector ? route_gemv : route_gemm)(&a, &plan, col);
         array_token_route(&a, col);
     }
     free(code.bytes);
@@ -96,8 +103,8 @@ enum status mul_mat_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t 
 // ---- the stream ----
 
 static void wait_step(const struct design * d) {
-    for (int col = 0; col < MMP_COLUMNS; col++) {
-        for (int i = 0; i < 2; i++) {
+    for (int col = 0; col < d->plan.columns; col++) {
+        for (int i = 0; i < mm_plan_ways(&d->plan); i++) {
             flow_wait(&d->flow, col, i);
         }
     }
@@ -133,7 +140,7 @@ static uint32_t all_tiles(const struct design * d) {
 static void write_inputs(const struct design * d, int64_t i, const struct mm_step * s,
                          const struct group * g) {
     const struct mm_plan * p = &d->plan;
-    for (int col = 0; col < MMP_COLUMNS; col++) {
+    for (int col = 0; col < p->columns; col++) {
         if (i == 0) {
             mm_write_memtile(d, col, false);
         }
@@ -142,7 +149,7 @@ static void write_inputs(const struct design * d, int64_t i, const struct mm_ste
         }
         mm_shim_inputs(d, col, s, i % 2);
     }
-    for (int n = 0; n < MMP_COLUMNS * p->core_rows && g->steps; n++) {
+    for (int n = 0; n < p->columns * p->core_rows && g->steps; n++) {
         struct flow_tile at = {n / p->core_rows, ARRAY_ROW_CORE + n % p->core_rows};
         if (i == 0) {
             mm_write_params(d, at, all_tiles(d));
@@ -159,10 +166,11 @@ static void write_inputs(const struct design * d, int64_t i, const struct mm_ste
 static void write_outputs(const struct design * d, int64_t i, const struct mm_step * s,
                           const struct group * g) {
     const struct mm_plan * p = &d->plan;
-    for (int col = 0; col < MMP_COLUMNS; col++) {
+    for (int col = 0; col < p->columns; col++) {
         if (i == 0) {
-            flow_expect(&d->flow, col, 0);
-            flow_expect(&d->flow, col, 1);
+            for (int way = 0; way < mm_plan_ways(p); way++) {
+                flow_expect(&d->flow, col, way);
+            }
             mm_write_memtile(d, col, true);
         }
         if (g->steps) {
@@ -206,7 +214,7 @@ enum status mul_mat_insts(const struct kernel_spec * spec, uint32_t ** insts, si
     if (st != ST_OK) {
         return st;
     }
-    txn_begin(&t, d.flow.target->columns, d.flow.target->device_generation);
+    txn_begin(&t, d.plan.columns, d.flow.target->device_generation);
     write_stream(&d);
     return txn_end(&t, insts, n_words, err);
 }

@@ -104,10 +104,14 @@ static void gemm_inputs(const struct design * d, int col, const struct mm_step *
     int64_t n = s->n_first * p->n_step + p->n_start[col];
     struct place a = place_of(d, OPERAND_A, s, mm_plan_m(p, s->m_step, col), false);
     struct place b = place_of(d, OPERAND_B, s, n, true);
-    write_rows(d, set + SHIM_FIRST, &a, &p->y, p->y_rows);
+    if (mm_plan_brings_y(p, col)) {
+        write_rows(d, set + SHIM_FIRST, &a, &p->y, p->y_rows);
+    }
     write_rows(d, set + SHIM_SECOND, &b, &p->x, p->x_rows);
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
-    push_shim(d, col, true, 0, set + SHIM_FIRST, p->y_stays ? 1 : s->tiles);
+    if (mm_plan_brings_y(p, col)) {
+        push_shim(d, col, true, 0, set + SHIM_FIRST, p->y_stays ? 1 : s->tiles);
+    }
     push_shim(d, col, true, 1, set + SHIM_SECOND, s->tiles);
 }
 
@@ -120,17 +124,19 @@ static void gemm_outputs(const struct design * d, int col, const struct mm_step 
     for (int i = 0; i < p->core_rows; i++) {
         m[i] = mm_plan_m(p, s->m_step, i);
     }
-    bool together = m[0] < m[1] && m[2] < m[3];
+    int each = mm_plan_each(p);
+    bool together = each == 2 && p->core_rows == 4 && m[0] < m[1] && m[2] < m[3];
     for (int i = 0; i < p->core_rows; i += together ? 2 : 1) {
         struct place c =
             place_of(d, OPERAND_OUT, s, s->n_first * p->n_step + p->n_start[col], true);
         int bd = set + SHIM_TILES + (together ? i / 2 : i);
+        bool follows = !together && i % each + 1 < each && i + 1 < p->core_rows;
         c.offset += 4 * m[i];
-        write_tile_bd(d, bd, &c, together ? m[i + 1] - m[i] : 0, together || i % 2 ? -1 : bd + 1);
-        first[i / 2] = i % 2 ? first[i / 2] : bd;
+        write_tile_bd(d, bd, &c, together ? m[i + 1] - m[i] : 0, follows ? bd + 1 : -1);
+        first[i / each] = i % each ? first[i / each] : bd;
     }
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < mm_plan_ways(p); i++) {
         push_shim(d, col, false, i, first[i], s->tiles);
     }
 }
