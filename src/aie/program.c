@@ -4,6 +4,7 @@
 #include "aie.h"
 
 #include "ops/convert/convert.h"
+#include "ops/move/move.h"
 #include "ops/mul-mat/mul-mat.h"
 #include "ops/ops.h"
 #include "ops/rows/rows.h"
@@ -74,6 +75,7 @@ static const struct {
     [KERNEL_ROWS] = {.pdi = rows_pdi, .related = same_program},
     [KERNEL_PRODUCT] = {.pdi = mul_mat_pdi, .related = product_related},
     [KERNEL_CONVERSION] = {.pdi = convert_pdi, .related = same_program},
+    [KERNEL_MOVE] = {.pdi = move_pdi, .related = same_program},
 };
 
 enum status aie_compile_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,

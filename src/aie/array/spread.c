@@ -167,19 +167,26 @@ static uint32_t held_all(const struct spread_held * h) { // of a core; results h
 struct spread_crew spread_crew_for(const struct spread_work * w) {
     enum { COLUMN = 4500 }; // cycles for telling one
     uint64_t least = UINT64_MAX;
-    struct spread_crew best = {1, 1};
+    struct spread_crew best = {1, 1, 0};
     for (int columns = w->least_columns;;) {
         for (int cores = 1; cores <= w->most_cores; cores *= 2) {
             uint64_t all = (uint64_t) (columns * cores);
             if (cores > 1 && w->shares && w->shares < all) {
                 break; // some would get nothing
             }
-            uint64_t flow = w->words / (uint64_t) columns, work = w->cycles / all;
-            uint64_t cycles =
-                (work > flow ? work : flow) + all * w->telling + (uint64_t) columns * COLUMN;
+            uint64_t flow = w->words / ((uint64_t) columns * w->words_a_cycle);
+            uint64_t work = w->cycles / all;
+            uint64_t column = (uint64_t) cores * w->telling + COLUMN;
+            uint64_t busy = work > flow ? work : flow;
+            if (cores > 1) { // between two chunks a channel rests
+                uint64_t channel = w->shared_words * 17 / 16 / (all * w->words_a_cycle);
+                busy = channel > busy ? channel : busy;
+            }
+            uint64_t cycles = busy + (uint64_t) columns * column / (w->leads ? 2 : 1);
             if (cycles < least) {
                 least = cycles;
-                best = (struct spread_crew){columns, cores};
+                best = (struct spread_crew){columns, cores, 0};
+                best.lead = busy ? w->words / (uint64_t) columns * column / busy : 0;
             }
         }
         if (columns == w->most_columns) {
@@ -464,4 +471,25 @@ void spread_start(const struct flow * f, int col, const struct spread * s) {
 
 void spread_end(const struct flow * f, int col, const struct spread * s) {
     set_held(f, col, s, 0);
+}
+
+void spread_pass(const struct flow * f, int col, uint32_t words) {
+    struct spread s = {.cores = 1};
+    struct spread_stream * t = &s.streams[SPREAD_A];
+    t->chunk = words;
+    t->full = 1;
+    regroup(t);
+    struct mem_bds m = {.set = 0};
+    const struct bds *own = &bds[0][SPREAD_A], *last = &last_bds[0][SPREAD_A];
+    if (t->full) {
+        put_stream(&m, &s, SPREAD_A, 0);
+    }
+    if (t->last) {
+        put_last(&m, &s, SPREAD_A, 0);
+    }
+    write_mem_bds(f, col, &m);
+    push_in(f, col, IN_A, own->fill, t->full);
+    push_in(f, col, IN_A, last->fill, t->last > 0);
+    push_out(f, col, OUT_OUT, own->send, t->full);
+    push_out(f, col, OUT_OUT, last->send, t->last > 0);
 }

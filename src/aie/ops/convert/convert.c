@@ -414,5 +414,5 @@ enum status convert_program(enum aie_arch arch, enum dtype source, struct asm_co
     write_program(&w);
     enum status st = asm_finish(w.p, out, err);
     asm_free(w.p);
-    return st == ST_OK ? ST_OK : error_prefix(err, "aie: convert_%s", dtype_name(source));
+    return st == ST_OK ? ST_OK : error_prefix(err, st, "aie: convert_%s", dtype_name(source));
 }

@@ -48,6 +48,25 @@ static int bd_out(const struct mm_cut * cut) {
     return BD_IN + cut->chunks;
 }
 
+// Rows go out k-block by k-block, each of them of all rows, with zeros behind the last; `further`
+// words on from round to round. Blocks of one word need no dimension of their own, which leaves one
+// to the zeros that can have more of them.
+static void send_blocks(const struct design * d, struct array_bd * out, uint32_t rows,
+                        uint32_t row_words, uint32_t blocks, uint32_t zeros, uint32_t further) {
+    uint32_t block = block_words(d);
+    int at = 0;
+    if (block > 1) {
+        out->step[at] = 1;
+        out->wrap[at++] = block;
+    }
+    out->step[at] = row_words;
+    out->wrap[at++] = rows;
+    out->step[at] = block;
+    out->wrap[at] = blocks;
+    out->after[at++] = zeros;
+    out->step[at] = further;
+}
+
 // A stream's rows: `rows` come, `sent` go on to the cores.
 struct rows {
     const struct mm_cut * cut;
@@ -82,13 +101,7 @@ static void write_chunks(const struct design * d, int channel, const struct rows
         out.release = empty;
         out.acquire_value = -1;
         out.release_value = 1;
-        out.step[0] = 1;
-        out.wrap[0] = block_words(d);
-        out.step[1] = words;
-        out.wrap[1] = r->sent;
-        out.step[2] = block_words(d);
-        out.wrap[2] = blocks;
-        out.after[2] = zeros;
+        send_blocks(d, &out, r->sent, words, blocks, zeros, 0);
         if (cut->chunks == 1) {
             in.iterations = out.iterations = 2;
             in.iteration_step = out.iteration_step = buffer / 4;
@@ -101,7 +114,7 @@ static void write_chunks(const struct design * d, int channel, const struct rows
 // Gemv: all of x, twice, sent anew for each tile.
 static void write_x(const struct design * d, uint32_t address) {
     const struct mm_plan * p = &d->plan;
-    uint32_t sent = (uint32_t) (p->x_groups * MM_X_ROWS), row = mm_words(d, (uint32_t) p->k);
+    uint32_t sent = (uint32_t) (p->x_groups * p->t->x_group), row = mm_words(d, (uint32_t) p->k);
     uint32_t block = (uint32_t) mm_block_k(p->t);
     uint32_t blocks = (p->y.chunks > 1 ? (uint32_t) p->k : p->y.last_k) / block;
     uint32_t zeros = mm_chunk_zeros(p, p->y.last_k);
@@ -121,14 +134,7 @@ static void write_x(const struct design * d, uint32_t address) {
     out.next = -1;
     out.acquire = LOCK_X_FULL;
     out.release = LOCK_X_EMPTY;
-    out.step[0] = 1;
-    out.wrap[0] = block_words(d);
-    out.step[1] = row;
-    out.wrap[1] = sent;
-    out.step[2] = block_words(d);
-    out.wrap[2] = blocks;
-    out.after[2] = zeros;
-    out.step[3] = mm_words(d, p->y.chunk_k); // from round to round
+    send_blocks(d, &out, sent, row, blocks, zeros, mm_words(d, p->y.chunk_k));
     mem_bd(d, BD_X_IN, &in);
     mem_bd(d, BD_X_OUT, &out);
 }
@@ -136,9 +142,10 @@ static void write_x(const struct design * d, uint32_t address) {
 // The tiles of a column's cores, which leave by two channels.
 static void write_tiles(const struct design * d, uint32_t address) {
     const struct mm_plan * p = &d->plan;
-    uint32_t cols = (uint32_t) p->t->out_cols, width = (uint32_t) (p->y_groups * MM_Y_ROWS);
-    uint32_t tile = width * (uint32_t) (p->x_groups * MM_X_ROWS);
-    int each = p->core_rows / 2;
+    uint32_t cols = (uint32_t) p->t->out_cols, rows = (uint32_t) p->t->out_rows,
+             width = (uint32_t) (p->y_groups * p->t->y_group);
+    uint32_t tile = width * (uint32_t) (p->x_groups * p->t->x_group);
+    int each = mm_plan_each(p);
     for (int i = 0; i < p->core_rows; i++) {
         struct array_bd in = {
             .address = address + 4 * tile * (uint32_t) i,
@@ -148,14 +155,14 @@ static void write_tiles(const struct design * d, uint32_t address) {
             .acquire_value = -1,
             .release = LOCK_TILE_FULL + 2 * i,
             .release_value = 1,
-            .wrap = {cols, 4, width / cols},
-            .step = {1, width, cols, 4 * width},
+            .wrap = {cols, rows, width / cols},
+            .step = {1, width, cols, rows * width},
         };
         int channel = MEM_TILES_OUT + i / each, at = half(channel) + BD_TILES_OUT + i % each;
         struct array_bd out = {
             .address = in.address,
             .words = (uint32_t) (p->x_rows * p->y_rows),
-            .next = (i + 1) % each ? at + 1 : -1,
+            .next = (i + 1) % each && i + 1 < p->core_rows ? at + 1 : -1,
             .acquire = LOCK_TILE_FULL + 2 * i,
             .acquire_value = -1,
             .release = LOCK_TILE_EMPTY + 2 * i,
@@ -170,8 +177,8 @@ static void write_tiles(const struct design * d, uint32_t address) {
 
 void mm_write_memtile(const struct design * d, int col, bool outputs) {
     const struct mm_plan * p = &d->plan;
-    uint32_t y_sent = (uint32_t) (p->y_groups * MM_Y_ROWS);
-    uint32_t x_sent = (uint32_t) (p->x_groups * MM_X_ROWS);
+    uint32_t y_sent = (uint32_t) (p->y_groups * p->t->y_group);
+    uint32_t x_sent = (uint32_t) (p->x_groups * p->t->x_group);
     struct rows y = {.cut = &p->y, .rows = (uint32_t) p->y_rows, .sent = y_sent};
     struct rows x = {.cut = &p->x, .rows = (uint32_t) p->x_rows, .sent = x_sent};
     struct rows second = p->is_vector ? y : x;
@@ -183,12 +190,15 @@ void mm_write_memtile(const struct design * d, int col, bool outputs) {
     if (outputs) {
         write_tiles(d, tiles);
     } else {
-        write_chunks(d, MEM_IN, &y);
+        if (mm_plan_brings_y(p, col)) {
+            write_chunks(d, MEM_IN, &y);
+        }
         write_chunks(d, MEM_IN + 1, &second);
         if (p->is_vector) {
             write_x(d, end);
         }
-        for (uint32_t i = 0; p->y_stays && i < 2 * (uint32_t) p->y.chunks; i++) {
+        for (uint32_t i = 0;
+             p->y_stays && mm_plan_brings_y(p, col) && i < 2 * (uint32_t) p->y.chunks; i++) {
             txn_write(d->flow.t,
                       image_addr(col, ARRAY_ROW_MEM, MEM_LOCK + 0x10 * (LOCK_STAY_EMPTY + i)),
                       i % 2 ? 0 : (uint32_t) p->pass);
@@ -199,10 +209,9 @@ void mm_write_memtile(const struct design * d, int col, bool outputs) {
 
 // ---- cores ----
 
-void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
-    const struct mm_plan * p = &d->plan;
-    uint32_t slice = block_words(d) * (uint32_t) p->t->slice_blocks;
-    uint32_t x = (uint32_t) (p->x_groups * MM_X_ROWS), y = (uint32_t) (p->y_groups * MM_Y_ROWS);
+static struct array_bd core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd) {
+    uint32_t slice = (uint32_t) (t->block_bytes * t->slice_blocks) / 4;
+    uint32_t x = (uint32_t) (x_groups * t->x_group), y = (uint32_t) (y_groups * t->y_group);
     const struct {
         uint32_t address, other, words;
         int acquire, release;
@@ -211,16 +220,40 @@ void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
         [CORE_BD_X] = {MM_X, MM_XY_OTHER, x * slice, MM_LOCK_X_EMPTY, MM_LOCK_X_FULL},
         [CORE_BD_C] = {MM_C, MM_C_OTHER, x * y, MM_LOCK_C_FULL, MM_LOCK_C_EMPTY},
     };
-    flow_core_bd(&d->flow, at, bd,
-                 &(struct array_bd){.address = streams[bd].address,
-                                    .words = streams[bd].words,
-                                    .next = -1,
-                                    .acquire = streams[bd].acquire,
-                                    .acquire_value = -1,
-                                    .release = streams[bd].release,
-                                    .release_value = 1,
-                                    .iterations = 2,
-                                    .iteration_step = streams[bd].other / 4});
+    return (struct array_bd){.address = streams[bd].address,
+                             .words = streams[bd].words,
+                             .next = -1,
+                             .acquire = streams[bd].acquire,
+                             .acquire_value = -1,
+                             .release = streams[bd].release,
+                             .release_value = 1,
+                             .iterations = 2,
+                             .iteration_step = streams[bd].other / 4};
+}
+
+void mm_core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd, uint32_t words[6]) {
+    struct array_bd desc = core_bd(t, x_groups, y_groups, bd);
+    array_core_bd(&desc, words);
+}
+
+void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
+    struct array_bd desc = core_bd(d->plan.t, d->plan.x_groups, d->plan.y_groups, bd);
+    if (!d->standing) {
+        flow_core_bd(&d->flow, at, d->core_bd + bd, &desc);
+    }
+}
+
+void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, const int bds[2],
+                  const int64_t runs[2]) {
+    if (d->many && runs[0] <= ARRAY_MAX_REPEAT && runs[1] <= ARRAY_MAX_REPEAT) {
+        uint32_t words[3] = {array_queue_word(bds[0], (int) runs[0], false), 0,
+                             array_queue_word(bds[1], (int) runs[1], false)};
+        txn_block_write(d->flow.t, image_addr(at.col, at.row, queue), words, 3);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        flow_push(&d->flow, at, queue + 8 * (uint32_t) i, bds[i], runs[i], false);
+    }
 }
 
 void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tiles) {
@@ -244,7 +277,7 @@ void mm_push_memtile(const struct design * d, int col, const struct group * g, b
     for (int i = 0; i < p->core_rows && outputs; i++) {
         push_mem(d, col, true, MEM_TILES_IN + i, BD_TILES_IN + i / 2, g->tiles);
     }
-    for (int i = 0; i < 2 && outputs; i++) {
+    for (int i = 0; i < mm_plan_ways(p) && outputs; i++) {
         push_mem(d, col, false, MEM_TILES_OUT + i, BD_TILES_OUT, g->tiles);
     }
     if (outputs) {
@@ -254,10 +287,16 @@ void mm_push_memtile(const struct design * d, int col, const struct group * g, b
         push_mem(d, col, true, MEM_IN, BD_X_IN, g->steps);
         push_mem(d, col, false, MEM_X_OUT, BD_X_OUT, g->tiles);
     }
-    if (!p->is_vector || p->y.rounds > 1) {
+    bool brings_y = mm_plan_brings_y(p, col);
+    if (brings_y && (!p->is_vector || p->y.rounds > 1)) {
         push_mem(d, col, true, MEM_IN, BD_IN, p->y_stays ? g->steps : y);
     }
     push_mem(d, col, true, MEM_IN + 1, BD_IN, second);
-    push_mem(d, col, false, MEM_OUT, bd_out(&p->y), y);
-    push_mem(d, col, false, MEM_OUT + 1, bd_out(p->is_vector ? &p->y : &p->x), second);
+    int out = half(MEM_OUT + 1) + bd_out(p->is_vector ? &p->y : &p->x);
+    if (brings_y) {
+        mm_push_pair(d, (struct flow_tile){col, ARRAY_ROW_MEM}, MEM_MM2S_QUEUE,
+                     (const int[]){bd_out(&p->y), out}, (const int64_t[]){y, second});
+    } else {
+        push_mem(d, col, false, MEM_OUT + 1, out - half(MEM_OUT + 1), second);
+    }
 }

@@ -26,18 +26,17 @@ struct mm_type {
     int element_bytes;
     int block_bytes; // of a row's k-block
     int slice_blocks;
-    int out_cols;  // w above
-    int trip_rows; // of y
+    int out_rows, out_cols; // of the blocks that a tile is made of: h and w above
+    int x_group, y_group;   // rows come to the cores in so many
+    int trip_x, trip_y;     // of them a trip takes so many
     int trip_bundles;
 };
 
 enum {
     MM_WHOLE_K = AIE_PRODUCT_K, // elements of a row come in so many
     MM_SLICE_BYTES = 128,       // of a row
-    MM_X_ROWS = 8,              // a trip's, and what rows of x are sent in
-    MM_Y_ROWS = 16,             // what rows of y are sent in
     MM_TILE = 64,               // most rows of either side of a tile
-    MM_MOST_BUNDLES = 65,       // of a trip
+    MM_MOST_BUNDLES = 144,      // of a trip
 };
 
 const struct mm_type * mm_type(enum aie_arch arch, enum dtype in); // NULL: there is none
@@ -96,7 +95,7 @@ enum {
 };
 static const uint8_t mm_lock_init[MM_LOCK_COUNT] = {2, 0, 2, 0, 2, 0};
 
-// For tiles of 8 * x_groups n by 16 * y_groups m.
+// For tiles of x_groups groups of n by y_groups of m.
 void mm_params(const struct mm_type * t, int x_groups, int y_groups, uint32_t tiles,
                uint32_t slices, uint32_t out[MM_PARAM_COUNT]);
 
@@ -115,7 +114,8 @@ struct mm_block {
     struct asm_reg x, y, from[2], to[2]; // pointers: slices, and two rows of the tile, in and out
     struct asm_reg conf, first; // of the multiplier, and of a slice's first multiplications
     struct asm_reg mode, shift; // whatever else the datatype wants
-    int interval;               // bundles of a trip
+    struct asm_reg again, mode_high, now, left, pairs, acc[4];
+    int interval;                            // bundles of a trip
     uint8_t uses[MM_BANKS][MM_MOST_BUNDLES]; // accesses in each cycle of the loop
     int accesses[MM_BANKS];
     int conflicts; // of a trip: accesses that meet another one in their bank
@@ -126,12 +126,19 @@ struct mm_offsets {
     int x, y, c;
 };
 
+// What a slice is to run on: where x, y and the tile begin, bytes from a row of the tile's blocks
+// to the next, trips.
+struct mm_at {
+    struct asm_reg x, y, c, row, trips;
+};
+
 struct mm_machine {
     // Takes registers and sets them; once, first.
     void (*begin)(struct mm_block * b, struct asm_program * p, const struct mm_type * t);
     struct mm_offsets (*offsets)(const struct mm_type * t);
     uint32_t (*config)(const struct mm_type * t); // of the multiplier; bit 0: no accumulator yet
-    void (*loop)(struct mm_block * b, const struct mm_type * t, struct asm_reg trips);
+    void (*slice)(struct mm_block * b, const struct mm_type * t, const struct mm_at * at);
+    uint8_t x_walks, y_walks; // bits: those of the walks 0-3 that go through x or y, not the tile
 };
 extern const struct mm_machine mm_aie2, mm_aie2p;
 // Apart from it, because who writes streams needs no core programs.

@@ -579,6 +579,7 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, const struct
                  (is_odd(plan) && rows_per_chunk(plan) < 2);
     return spread_crew_for(&(struct spread_work){
         .words = words,
+        .words_a_cycle = ops_stream_words(spec),
         .cycles = words * word_cycles(plan) +
                   (plan->flat ? 0 : rows * (uint64_t) plan->op->passes * ROW_CYCLES),
         .telling = 2300,
