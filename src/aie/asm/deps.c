@@ -66,10 +66,6 @@ int asm_drains(const struct aie_target * t, const struct aie_instr * instr) {
     return late > end ? late : end;
 }
 
-const struct aie_instr * deps_instr(const struct deps * d, int i) {
-    return aie_isa_instr(d->p->isa, d->p->nodes[d->first + i].op);
-}
-
 // ---- pointers that move once a trip ----
 
 enum { MOST_MOVES = 8 };
@@ -136,7 +132,8 @@ static void note_users(struct deps * d, int mover, int id) {
     for (int i = 0; i < mover; i++) {
         if (names(&nodes[i], id) && is_offset_user(d, i, id, &offset)) {
             struct dep_node * n = &d->nodes[i];
-            *n = (struct dep_node){.first_out = n->first_out,
+            *n = (struct dep_node){.instr = n->instr,
+                                   .first_out = n->first_out,
                                    .first_in = n->first_in,
                                    .mover = mover,
                                    .step = nodes[mover].args[1].value,
@@ -570,7 +567,9 @@ bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item *
         return false;
     }
     for (int i = 0; i < d->count; i++) {
-        d->nodes[i] = (struct dep_node){.first_out = -1, .first_in = -1, .mover = -1};
+        const struct aie_instr * instr = aie_isa_instr(p->isa, p->nodes[d->first + i].op);
+        d->nodes[i] =
+            (struct dep_node){.instr = instr, .first_out = -1, .first_in = -1, .mover = -1};
     }
     if (loop) {
         find_movers(d);

@@ -139,6 +139,7 @@ void asm_watch(asm_watch_fn watch, void * user) {
 }
 
 enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err) {
+    asm_load_again(p);
     asm_spill(p);
     asm_trace_built(p);
     if (p->placed) {

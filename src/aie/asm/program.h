@@ -39,6 +39,7 @@ struct asm_item {
     int window;   // of the region, with which there were registers; 0 = not known
     int interval; // of a paced loop, else 0
     bool plain;   // a loop whose trips are not to overlap
+    bool rolls;   // whose trips may begin early and end late
     bool late;    // a paced loop in which lives begin when results land
     int extra;    // bundles that overlapping them took
 };
@@ -57,6 +58,7 @@ struct asm_bundle {
 // are not searched again.
 struct asm_choice {
     int ii, copies, way; // ii 0: there is no good way
+    int seed;            // of small changes to the order; 0 = none
 };
 
 struct asm_known {
@@ -72,6 +74,7 @@ struct asm_memory {
     int8_t bank;     // plus one; 0 = not known
     int32_t first;   // least offset that is mirrored,
     int32_t further; // how far on; 0 = it is not
+    int32_t margin;  // bytes before and behind that nobody minds
 };
 
 struct asm_program {
@@ -135,6 +138,9 @@ void asm_single(struct asm_program * p, enum asm_item_kind kind, int op,
 int asm_bundle_add(struct asm_program * p);
 void asm_idle(struct asm_program * p, int n);     // n empty bundles, none if n <= 0
 void asm_alone(struct asm_program * p, int node); // a bundle with this one instruction in it
+
+// again.c: loads what a loop wants again much later once more.
+void asm_load_again(struct asm_program * p);
 
 // spill.c: keeps values for which there is no register in memory.
 void asm_spill(struct asm_program * p);

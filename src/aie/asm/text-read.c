@@ -350,6 +350,8 @@ static bool add_loop(struct reader * r, char * at) {
     if (!vreg_of(r, t, &count)) {
         return fail(r, t.at, "a loop wants the register with its count");
     }
+    bool rolls = take_word(&at, "rolling");
+    at = skip_blanks(at);
     if (take_word(&at, "every") && (!take_number(&at, &every) || every < 1 || every > 4096)) {
         return fail(r, at, "a trip begins every so many bundles, from 1 on");
     }
@@ -358,13 +360,16 @@ static bool add_loop(struct reader * r, char * at) {
     if (!take_word(&at, "{") || *at) {
         return fail(r, at, "{ is wanted here, and the region on lines of its own");
     }
-    if (every) {
-        asm_loop_begin_paced(r->p, count, (int) every);
-        if (late) {
-            asm_loop_late(r->p);
-        }
+    if (rolls) {
+        asm_loop_begin_rolling(r->p, count);
     } else {
         asm_loop_begin(r->p, count);
+    }
+    if (every && r->p->n_items) {
+        r->p->items[r->p->n_items - 1].interval = (int) every;
+    }
+    if (every && late) {
+        asm_loop_late(r->p);
     }
     return r->st == ST_OK;
 }
@@ -446,13 +451,18 @@ static bool read_globals(struct reader * r, char * at) {
     return true;
 }
 
-// "memory @2 bank 3", "memory @2 bank 3 again 64 4096": from 64 on it stands 4096 further, too.
+// "memory @2 bank 3", "memory @2 bank 3 margin 256", "memory @2 bank 3 again 64 4096": from 64 on
+// it stands 4096 further, too.
 static bool read_memory(struct reader * r, char * at) {
-    long memory = -1, bank = -1, first = 0, further = 0;
+    long memory = -1, bank = -1, first = 0, further = 0, margin = 0;
     bool known = *at == '@' && (at++, take_number(&at, &memory)) && memory >= 0 &&
                  memory < ASM_MIRROR && (at = skip_blanks(at), take_word(&at, "bank")) &&
                  take_number(&at, &bank) && bank >= 0 && bank < ASM_BANKS;
     at = skip_blanks(at);
+    if (known && take_word(&at, "margin")) {
+        known = take_number(&at, &margin) && margin >= 0 && margin <= INT32_MAX;
+        at = skip_blanks(at);
+    }
     bool again = known && take_word(&at, "again");
     if (again) {
         known = take_number(&at, &first) && (at = skip_blanks(at), take_number(&at, &further));
@@ -463,6 +473,7 @@ static bool read_memory(struct reader * r, char * at) {
                     ASM_MIRROR - 1);
     }
     r->p->memories[memory].bank = (int8_t) (bank + 1);
+    r->p->memories[memory].margin = (int32_t) margin;
     if (again) {
         asm_mirror(r->p, (int) memory, (int32_t) first, (int32_t) further);
     }

@@ -106,6 +106,7 @@ struct aie_target {
     const char * name;
     bool has_programs; // the compiler can write its core programs; else streams and images only
     bool halved_f16;   // elementwise programs of f16 would not fit whole
+    bool loads_again;  // loops may load an input twice: there are loads at offsets for all types
     bool has_rows, has_products, has_conversions; // the families besides elementwise ones
 
     // Registers: classes, those pairs of classes (bits) that share registers, so that a program has

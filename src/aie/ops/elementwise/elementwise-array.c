@@ -18,7 +18,8 @@ enum { SHIM_BD_A, SHIM_BD_OUT, SHIM_BD_B };
 const struct spread_buffer ew_buffers[SPREAD_STREAMS] = {
     [SPREAD_A] = {EW_BUFFER_A, EW_CHUNK_BYTES, EW_LOCK_A_EMPTY, EW_LOCK_A_FULL},
     [SPREAD_B] = {EW_BUFFER_B, EW_CHUNK_BYTES, EW_LOCK_B_EMPTY, EW_LOCK_B_FULL},
-    [SPREAD_OUT] = {EW_BUFFER_OUT, EW_CHUNK_BYTES, EW_LOCK_OUT_EMPTY, EW_LOCK_OUT_FULL},
+    [SPREAD_OUT] = {EW_BUFFER_OUT, EW_BUFFER_OUT_PONG - EW_BUFFER_OUT, EW_LOCK_OUT_EMPTY,
+                    EW_LOCK_OUT_FULL},
 };
 
 enum status elementwise_supports(const struct kernel_spec * spec, struct error * err) {

@@ -133,7 +133,9 @@ struct asm_reg lanes_x(struct lanes * l, struct val * v) {
     if (!v->has_x) {
         v->x = emit_new_value(l->p);
         v->has_x = true;
-        if (v->has_bm) {
+        if (v->in_memory) {
+            emit_load(l->p, v->memory, v->x, v->pointer, v->offset);
+        } else if (v->has_bm) {
             emit_move(l->p, v->x, v->bm);
         } else {
             emit_load_same(l->p, MEM_POOL, v->x, l->pool, lanes_slot_offset(v->slot));
