@@ -1,4 +1,5 @@
-// bench-mul-mat [ARCH]: matrix products on aie2, or on another architecture. How often the inner
+// bench-mul-mat [ARCH [TYPE M N K]]: matrix products on aie2, or on another architecture; all of a
+// list, or one. How often the inner
 // loop multiplies, and how often two of its accesses meet in a memory bank; for each shape the
 // modelled cycles on the ideal clock, on the device's (GGML_HSA_EMU_CLOCK) with host memory that is
 // never slow, and on the device's as it is, beside what bounds them (multiplications, or words of
@@ -235,9 +236,17 @@ static bool inner_loops(void) {
 }
 
 int main(int argc, char ** argv) {
-    if (argc > 2 || (argc == 2 && !kernel_arch_parse(argv[1], &arch))) {
-        fprintf(stderr, "usage: bench-mul-mat [aie2|aie2p]\n");
+    struct shape one = {.beside = {"", ""}};
+    bool is_one = argc == 6;
+    if ((argc > 2 && !is_one) || (argc >= 2 && !kernel_arch_parse(argv[1], &arch)) ||
+        (is_one && !dtype_parse(argv[2], &one.t))) {
+        fprintf(stderr, "usage: bench-mul-mat [aie2|aie2p [TYPE M N K]]\n");
         return 2;
+    }
+    if (is_one) {
+        one.m = atoi(argv[3]);
+        one.n = atoi(argv[4]);
+        one.k = atoi(argv[5]);
     }
     struct emu_config config = {.arch = arch,
                                 .columns = aie_target(arch)->columns,
@@ -269,8 +278,8 @@ int main(int argc, char ** argv) {
         printf(" %5.5s", emu_cause_names[i]);
     }
     printf(" PDI ms  us  GMAC/s\n");
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-        ok &= run(m, &shapes[i]);
+    for (size_t i = 0; i < (is_one ? 1 : sizeof shapes / sizeof shapes[0]); i++) {
+        ok &= run(m, is_one ? &one : &shapes[i]);
     }
     printf(
         "macs: of what %d cores can do; streams: words of the first operand, of %d a cycle, on the "

@@ -355,6 +355,7 @@ static bool add_loop(struct reader * r, char * at) {
     if (take_word(&at, "every") && (!take_number(&at, &every) || every < 1 || every > 4096)) {
         return fail(r, at, "a trip begins every so many bundles, from 1 on");
     }
+    at = skip_blanks(at);
     bool late = every && take_word(&at, "late");
     at = skip_blanks(at);
     if (!take_word(&at, "{") || *at) {

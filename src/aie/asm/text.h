@@ -17,6 +17,7 @@
 //     loop $r1 every 4 {              the author, or the search, has placed each instruction:
 //       -2:   vadd.32 %x6, %x5, %x5   in this bundle of its trip
 //     }
+//     loop $r1 every 4 late {         the same with asm_loop_late
 //     release $r1                     from here on it may be another's
 //             j #L0
 //

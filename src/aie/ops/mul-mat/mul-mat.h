@@ -2,18 +2,25 @@
 // operands run along k. A core makes a tile of dst, up to 64 n by 64 m, and holds it in its memory
 // while slices of a and b stream by (the output stands still):
 //
-//     slice of b (x)   [k-block][n]      a k-block is 8 k of a row (i16: 4),
-//     slice of a (y)   [k-block][m]      SLICE_BYTES for each row: 64 k (i8: 128)
-//     tile of dst      [n / 4][m / w][4][w]   w = 4 (i8: 8): as the multiplier gives it
+//     slice of b (x)   [k-block][n]      SLICE_BYTES for each row: 64 k (i8: 128)
+//     slice of a (y)   [k-block][m]
+//     tile of dst      [n / h][m / w][h][w]   as the multiplier gives it
 //
-// One trip of the core's loop takes 8 rows of x and 16 of y (i16: 8) through the whole slice: 8
-// (i8, i16: 4) accumulators, 64 multiplications in 64 bundles (i8, i16: 65).
+//                 k-block: k     h, w    a trip: n, m
+//     aie2  bf16         8       4, 4    8, 16    8 accumulators, 64 bundles
+//           i8           8       4, 8    8, 16    4, 65
+//           i16          4       4, 4    8, 8     4, 65
+//     aie2p bf16         2       1, 64   4, 64    4, 8 for two k
+//           i8           8      16, 8   16, 16    4, 76
+//           i16          2      16, 8   16, 16    4, 140
 //
 // Two arrays are built around the same program, which knows neither of them:
 //
-//     gemm   4 rows by 4 columns of cores; y is sent along a row, x up a column
-//     gemv   2 rows by 4 columns, up to 16 n: each core has its own y, so that all eight streams
-//            from memory carry rows of a; x is the same for all
+//     gemm   4 rows of cores in all columns (as many as there are columns, if those are fewer); y
+//     is
+//            sent along a row, x up a column
+//     gemv   2 rows in all columns, up to 16 n: each core has its own y, so that all streams from
+//            memory carry rows of a; x is the same for all
 #pragma once
 
 #include "aie/asm/asm.h"
