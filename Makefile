@@ -32,7 +32,7 @@ ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir "$(1)" --output
 # What was not tested, and why.
 skips     = @sh tests/make/skips.sh $(1)
 
-.PHONY: help setup build install uninstall dist deb demo test test-ops test-rocr test-rocr-quick test-hosts test-deb test-cross asan tsan soak fuzz fuzz-lines roundtrip bench llama llama-test llama-model ops-docs docs man format format-check target-lines clean distclean
+.PHONY: help setup build install uninstall dist deb demo test test-ops test-rocr test-rocr-quick test-hosts test-deb test-cross asan tsan soak fuzz fuzz-lines roundtrip bench llama llama-test llama-cluster llama-model ops-docs docs man format format-check target-lines clean distclean
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -146,6 +146,10 @@ llama: setup ## build llama-completion and llama-quantize of stock llama.cpp (on
 
 llama-test: llama-model llama ## stock llama.cpp writes with MODEL the same text on the NPU as on the CPU
 	@GGML_HSA_EMULATE=$(GGML_HSA_EMULATE) sh tests/llama/compare.sh "$(DEPS)/llama/bin" "$(BUILD)/bin/libggml-hsa.so" "$(MODEL)"
+
+llama-cluster: llama-model llama ## the same over two servers of ggml on this machine, each with an NPU of its own
+	@GGML_HSA_EMULATE=$(GGML_HSA_EMULATE) sh tests/llama/cluster.sh "$(DEPS)/prefix/bin" "$(DEPS)/llama/bin" \
+	    "$(BUILD)/bin/libggml-hsa.so" "$(BUILD)/bin/wire" "$(MODEL)" "$(BUILD)/bin/tiny-model"
 
 llama-model: build
 	@[ "$(MODEL)" != "$(TINY_MODEL)" ] || { echo "-- no model is at hand: a tiny one of random numbers does; MODEL=<file.gguf> names another"; \

@@ -33,6 +33,7 @@ static struct kernel_spec spec_of(enum dtype t, const struct shape * s) {
     return (struct kernel_spec){
         .op = KERNEL_OP_MUL_MAT,
         .arch = rig_arch,
+        .columns = rig_columns,
         .n_inputs = 2,
         .inputs = {strided(t, s->k, s->m, s->a2, s->a3, s->a_gap),
                    strided(t, s->k, s->n, s->b2, s->b3, s->b_gap)},
@@ -204,6 +205,26 @@ static void test_i8(void ** state) {
 static void test_i16(void ** state) {
     (void) state;
     all_shapes(DTYPE_I16);
+}
+
+// Devices and partitions with fewer columns than the architecture can have.
+static void test_columns(void ** state) {
+    (void) state;
+    static const struct shape some[] = {
+        {130, 70, 72, 1, 1, 1, 1, 0, 0, 0},
+        {300, 600, 40, 1, 1, 2, 1, 0, 0, 0},
+        {300, 5, 200, 1, 1, 1, 1, 0, 0, 0},
+    };
+    static const enum dtype types[] = {DTYPE_BF16, DTYPE_I8, DTYPE_I16};
+    for (rig_columns = 1; rig_columns <= aie_target(rig_arch)->columns; rig_columns++) {
+        struct rig r;
+        rig_open(&r);
+        for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
+            run(&r, types[(rig_columns + (int) i) % 3], &some[i]);
+        }
+        rig_close(&r);
+    }
+    rig_columns = 0;
 }
 
 // What an earlier run left in the tiles, NaNs even, is in no later result.
@@ -382,7 +403,7 @@ int main(int argc, char ** argv) {
         cmocka_unit_test(test_bf16),     cmocka_unit_test(test_i8),
         cmocka_unit_test(test_i16),      cmocka_unit_test(test_leftovers),
         cmocka_unit_test(test_specials), cmocka_unit_test(test_banks),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

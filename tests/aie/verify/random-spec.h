@@ -95,6 +95,16 @@ static void random_plain(struct random * r, struct kernel_spec * s) {
         tensor_contiguous(DTYPE_I32, (const int64_t[4]){ne[1], 1, 1, 1}),
     };
     s->output = results[info->family == KERNEL_ROWS ? random_below(r, 6) : 0];
+    static const enum dtype casts[KERNEL_OP_COUNT][2] = {
+        [KERNEL_OP_TO_F16] = {DTYPE_F32, DTYPE_F16},
+        [KERNEL_OP_TO_BF16] = {DTYPE_F32, DTYPE_BF16},
+        [KERNEL_OP_FROM_F16] = {DTYPE_F16, DTYPE_F32},
+        [KERNEL_OP_FROM_BF16] = {DTYPE_BF16, DTYPE_F32},
+    };
+    if (casts[s->op][0] != casts[s->op][1]) {
+        s->inputs[0] = random_input(r, casts[s->op][0], ne);
+        s->output = tensor_contiguous(casts[s->op][1], ne);
+    }
     if (s->op == KERNEL_OP_SOFT_MAX && s->n_inputs > 1) {
         int64_t mask[4] = {ne[0], ne[1] + random_below(r, 3), 1, 1};
         s->inputs[1] = tensor_contiguous(random_below(r, 2) ? DTYPE_F32 : DTYPE_F16, mask);

@@ -128,6 +128,7 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, const struct
     uint64_t size = copy ? (uint64_t) dtype_size(spec->output.dtype) : 4;
     return spread_crew_for(
         &(struct spread_work){.words = elements * size / 4,
+                              .words_a_cycle = ops_stream_words(spec),
                               .cycles = copy ? 0 : elements * (f16 ? 6 : 1),
                               .telling = copy ? 0 : 2000,
                               .least_columns = plan->runs > 1 ? ops_columns(spec) : 1,

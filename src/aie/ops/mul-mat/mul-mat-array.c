@@ -35,6 +35,25 @@ void mul_mat_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
 
 // ---- configuration ----
 
+// An operation of the stream takes as long as a hundred bundles, and there are several for a core.
+static bool has_many(const struct mm_plan * p) {
+    return p->columns > MMP_CORE_ROWS_GEMM;
+}
+
+static bool is_whole(const struct mm_plan * p) {
+    return !p->is_vector && p->x_groups * p->t->x_group == MM_TILE &&
+           p->y_groups * p->t->y_group == MM_TILE;
+}
+
+static void standing_bds(struct array * a, const struct mm_plan * p, int col, int row) {
+    for (int bd = 0; bd < CORE_BDS && has_many(p) && !p->is_vector; bd++) {
+        uint32_t words[6];
+        mm_core_bd(p->t, MM_TILE / p->t->x_group, MM_TILE / p->t->y_group, bd, words);
+        array_data(a, col, row, CORE_BD + 0x20 * (uint32_t) bd, (const uint8_t *) words,
+                   sizeof words);
+    }
+}
+
 static void route(struct array * a, int col, int row, int channel, int to_col, int to_row,
                   int to_channel) {
     array_route(a, (struct array_port){col, row, channel},
@@ -83,6 +102,7 @@ enum status mul_mat_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t 
         for (int i = 0; i < plan.core_rows; i++) {
             array_core(&a, col, ARRAY_ROW_CORE + i, code.bytes, code.size, mm_lock_init,
                        MM_LOCK_COUNT);
+            standing_bds(&a, &plan, col, ARRAY_ROW_CORE + i);
             route(&a, col, ARRAY_ROW_CORE + i, 0, col, ARRAY_ROW_MEM, MEM_TILES_IN + i);
         }
         for (int i = 0; i < 2; i++) {
@@ -157,8 +177,9 @@ static void write_inputs(const struct design * d, int64_t i, const struct mm_ste
             mm_write_core_bd(d, at, CORE_BD_X);
         }
         int64_t slices = g->tiles * p->slices;
-        flow_push(&d->flow, at, CORE_S2MM_QUEUE, CORE_BD_Y, slices, false);
-        flow_push(&d->flow, at, CORE_S2MM_QUEUE + 8, CORE_BD_X, slices, false);
+        mm_push_pair(d, at, CORE_S2MM_QUEUE,
+                     (const int[]){d->core_bd + CORE_BD_Y, d->core_bd + CORE_BD_X},
+                     (const int64_t[]){slices, slices});
     }
 }
 
@@ -182,7 +203,7 @@ static void write_outputs(const struct design * d, int64_t i, const struct mm_st
             if (i == 0) {
                 mm_write_core_bd(d, at, CORE_BD_C);
             }
-            flow_push(&d->flow, at, CORE_MM2S_QUEUE, CORE_BD_C, g->tiles, false);
+            flow_push(&d->flow, at, CORE_MM2S_QUEUE, d->core_bd + CORE_BD_C, g->tiles, false);
         }
     }
 }
@@ -214,6 +235,10 @@ enum status mul_mat_insts(const struct kernel_spec * spec, uint32_t ** insts, si
     if (st != ST_OK) {
         return st;
     }
+    // Standing descriptors begin and end with ping: with an even number of tiles and slices.
+    d.many = has_many(&d.plan);
+    d.standing = d.many && is_whole(&d.plan) && all_tiles(&d) % 2 == 0;
+    d.core_bd = d.many && !d.standing ? CORE_BDS : 0;
     txn_begin(&t, d.plan.columns, d.flow.target->device_generation);
     write_stream(&d);
     return txn_end(&t, insts, n_words, err);

@@ -129,6 +129,14 @@ static bool cut_x_rows(struct mm_plan * p) {
     return false;
 }
 
+// Gemv: one descriptor of the memtile sends all of x, and counts no further than this.
+static bool sends_x(const struct mm_plan * p) {
+    enum { MOST_WORDS = (1 << 17) - 1 };
+    int64_t k = p->y.chunks > 1 ? p->k : p->y.last_k;
+    int64_t blocks = k / mm_block_k(p->t) + mm_chunk_zeros(p, p->y.last_k);
+    return p->x_groups * p->t->x_group * blocks * p->y.rounds * p->t->block_bytes / 4 <= MOST_WORDS;
+}
+
 static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, struct error * err) {
     int64_t most_k = chunk_room(p) / p->t->element_bytes;
     int64_t wrap_k = (int64_t) SHIM_WRAP * 4 / p->t->element_bytes;
@@ -138,7 +146,8 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
     if ((!p->is_vector || cut_x_rows(p)) && ceil_div(p->k, mm_slice_k(p->t)) <= MMP_RUNS &&
         most_k >= MM_WHOLE_K &&
         (whole_slices(p, most_k) || (!wide && chain_of_chunks(p, tiles, most_k)) ||
-         equal_chunks(p, most_k))) {
+         equal_chunks(p, most_k)) &&
+        (!p->is_vector || sends_x(p))) {
         return ST_OK;
     }
     return error_set(err, ST_UNSUPPORTED, "rows of %lld elements are too long for the memtiles",
@@ -201,6 +210,12 @@ static void plan_pass(struct mm_plan * p, const struct kernel_spec * spec) {
     if (p->n_tiles > 1 && (x > STEP_LIMIT || out > STEP_LIMIT)) {
         p->pass = 1;
     }
+    // Where all of n is one tile of each column, a step goes along m, if its tiles are equally far
+    // apart: many columns would wait for being told of the next one.
+    int64_t far = p->core_rows * p->y_rows * spec->inputs[0].nb[1] / 4;
+    bool along = !p->is_vector && p->columns > p->core_rows && p->n_tiles == 1 &&
+                 p->m == p->core_rows * p->y_rows * p->m_steps && far <= STEP_LIMIT;
+    p->m_pass = along ? least(least(ITERATIONS, MMP_RUNS / runs), p->m_steps) : 1;
 }
 
 // Rows of a that serve several tiles of a step come from host memory once where there is room for
@@ -236,10 +251,12 @@ static void plan_stay(struct mm_plan * p) {
 
 struct mm_step mm_plan_step(const struct mm_plan * p, const struct kernel_spec * spec, int64_t i) {
     int64_t passes = ceil_div(p->n_tiles, p->pass);
-    struct mm_step s = {.m_step = i % p->m_steps};
-    i /= p->m_steps;
+    int64_t m_passes = ceil_div(p->m_steps, p->m_pass);
+    struct mm_step s = {.m_step = i % m_passes * p->m_pass};
+    i /= m_passes;
     s.n_first = i % passes * p->pass;
-    s.tiles = least(p->pass, p->n_tiles - s.n_first);
+    s.tiles = p->m_pass > 1 ? least(p->m_pass, p->m_steps - s.m_step)
+                            : least(p->pass, p->n_tiles - s.n_first);
     i /= passes;
     s.batch2 = i % spec->output.ne[2];
     s.batch3 = i / spec->output.ne[2];
@@ -330,7 +347,8 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         return st;
     }
     plan_pass(p, spec);
-    p->steps = spec->output.ne[3] * spec->output.ne[2] * ceil_div(p->n_tiles, p->pass) * p->m_steps;
+    p->steps = spec->output.ne[3] * spec->output.ne[2] * ceil_div(p->n_tiles, p->pass) *
+               ceil_div(p->m_steps, p->m_pass);
     if (p->steps > MOST_STEPS) {
         return error_set(err, ST_UNSUPPORTED, "%lld steps are too many for one instruction stream",
                          (long long) p->steps);

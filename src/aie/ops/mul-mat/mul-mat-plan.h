@@ -41,8 +41,9 @@ struct mm_plan {
     int x_rows, x_groups;
     int64_t n_start[ARRAY_COLUMNS_MOST];
     int64_t n_tiles, n_step;
-    int64_t pass; // n tiles of one step
-    int x_pieces; // gemv: of a row of x
+    int64_t pass;   // n tiles of one step,
+    int64_t m_pass; // or m tiles of each row of cores, where that is more than one
+    int x_pieces;   // gemv: of a row of x
 
     int64_t m, n, k;
     int64_t steps; // batches * passes * m_steps
@@ -52,9 +53,9 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
 
 // Step i, in the order in which they run.
 struct mm_step {
-    int64_t batch2, batch3; // of dst
-    int64_t n_first, tiles; // n tiles
-    int64_t m_step;
+    int64_t batch2, batch3;  // of dst
+    int64_t n_first, m_step; // the first of its tiles
+    int64_t tiles;           // of each core, along n, or along m
 };
 // Whether rows of a come through a column: all bring them to gemv, to gemm one for each row of
 // cores.

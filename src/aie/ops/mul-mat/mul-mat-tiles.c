@@ -209,11 +209,9 @@ void mm_write_memtile(const struct design * d, int col, bool outputs) {
 
 // ---- cores ----
 
-void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
-    const struct mm_plan * p = &d->plan;
-    uint32_t slice = block_words(d) * (uint32_t) p->t->slice_blocks;
-    uint32_t x = (uint32_t) (p->x_groups * p->t->x_group),
-             y = (uint32_t) (p->y_groups * p->t->y_group);
+static struct array_bd core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd) {
+    uint32_t slice = (uint32_t) (t->block_bytes * t->slice_blocks) / 4;
+    uint32_t x = (uint32_t) (x_groups * t->x_group), y = (uint32_t) (y_groups * t->y_group);
     const struct {
         uint32_t address, other, words;
         int acquire, release;
@@ -222,16 +220,40 @@ void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
         [CORE_BD_X] = {MM_X, MM_XY_OTHER, x * slice, MM_LOCK_X_EMPTY, MM_LOCK_X_FULL},
         [CORE_BD_C] = {MM_C, MM_C_OTHER, x * y, MM_LOCK_C_FULL, MM_LOCK_C_EMPTY},
     };
-    flow_core_bd(&d->flow, at, bd,
-                 &(struct array_bd){.address = streams[bd].address,
-                                    .words = streams[bd].words,
-                                    .next = -1,
-                                    .acquire = streams[bd].acquire,
-                                    .acquire_value = -1,
-                                    .release = streams[bd].release,
-                                    .release_value = 1,
-                                    .iterations = 2,
-                                    .iteration_step = streams[bd].other / 4});
+    return (struct array_bd){.address = streams[bd].address,
+                             .words = streams[bd].words,
+                             .next = -1,
+                             .acquire = streams[bd].acquire,
+                             .acquire_value = -1,
+                             .release = streams[bd].release,
+                             .release_value = 1,
+                             .iterations = 2,
+                             .iteration_step = streams[bd].other / 4};
+}
+
+void mm_core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd, uint32_t words[6]) {
+    struct array_bd desc = core_bd(t, x_groups, y_groups, bd);
+    array_core_bd(&desc, words);
+}
+
+void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
+    struct array_bd desc = core_bd(d->plan.t, d->plan.x_groups, d->plan.y_groups, bd);
+    if (!d->standing) {
+        flow_core_bd(&d->flow, at, d->core_bd + bd, &desc);
+    }
+}
+
+void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, const int bds[2],
+                  const int64_t runs[2]) {
+    if (d->many && runs[0] <= ARRAY_MAX_REPEAT && runs[1] <= ARRAY_MAX_REPEAT) {
+        uint32_t words[3] = {array_queue_word(bds[0], (int) runs[0], false), 0,
+                             array_queue_word(bds[1], (int) runs[1], false)};
+        txn_block_write(d->flow.t, image_addr(at.col, at.row, queue), words, 3);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        flow_push(&d->flow, at, queue + 8 * (uint32_t) i, bds[i], runs[i], false);
+    }
 }
 
 void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tiles) {
@@ -270,8 +292,11 @@ void mm_push_memtile(const struct design * d, int col, const struct group * g, b
         push_mem(d, col, true, MEM_IN, BD_IN, p->y_stays ? g->steps : y);
     }
     push_mem(d, col, true, MEM_IN + 1, BD_IN, second);
+    int out = half(MEM_OUT + 1) + bd_out(p->is_vector ? &p->y : &p->x);
     if (brings_y) {
-        push_mem(d, col, false, MEM_OUT, bd_out(&p->y), y);
+        mm_push_pair(d, (struct flow_tile){col, ARRAY_ROW_MEM}, MEM_MM2S_QUEUE,
+                     (const int[]){bd_out(&p->y), out}, (const int64_t[]){y, second});
+    } else {
+        push_mem(d, col, false, MEM_OUT + 1, out - half(MEM_OUT + 1), second);
     }
-    push_mem(d, col, false, MEM_OUT + 1, bd_out(p->is_vector ? &p->y : &p->x), second);
 }
