@@ -9,6 +9,8 @@ JOBS   ?= $(shell nproc)
 # the one in this machine.
 GGML_HSA_EMULATE ?= aie2
 FUZZ_SECONDS     ?= 30
+SOAK_SECONDS     ?= 300
+FUZZ             ?= # which: all, or some of them by name
 # The language model of `make llama-test`: one that is there, or a tiny one of random numbers that is made.
 TINY_MODEL        = $(BUILD)/tiny-model.gguf
 MODEL            ?= $(firstword $(wildcard ../shared/models/stories260K.gguf) $(TINY_MODEL))
@@ -30,7 +32,7 @@ ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir "$(1)" --output
 # What was not tested, and why.
 skips     = @sh tests/make/skips.sh $(1)
 
-.PHONY: help setup build install uninstall dist deb demo test test-ops test-rocr test-rocr-quick test-hosts test-deb test-cross asan tsan fuzz roundtrip bench llama llama-test llama-model ops-docs docs man format format-check target-lines clean distclean
+.PHONY: help setup build install uninstall dist deb demo test test-ops test-rocr test-rocr-quick test-hosts test-deb test-cross asan tsan soak fuzz fuzz-lines roundtrip bench llama llama-test llama-cluster llama-model ops-docs docs man format format-check target-lines clean distclean
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -116,13 +118,20 @@ tsan: setup ## the unit tests under ThreadSanitizer
 	$(call ctest,$(BUILD)-tsan,-LE 'ops|whole')
 	$(call skips,$(BUILD)-tsan)
 
-fuzz: setup ## each fuzzer for FUZZ_SECONDS
-	@sh cmake/packages.sh test
+fuzz: setup ## each fuzzer for FUZZ_SECONDS, from seeds of its own; 0: the seeds alone
+	@sh cmake/packages.sh fuzz
 	$(call configure,$(BUILD)-fuzz,-DGGML_HSA_FUZZ=ON -DGGML_HSA_SANITIZE=ON -DCMAKE_C_COMPILER=clang)
-	$(call compile,$(BUILD)-fuzz)
-	@set -e; for f in "$(BUILD)"-fuzz/bin/fuzz-*; do \
-	    [ -x "$$f" ] || { echo "no fuzzers in $(BUILD)-fuzz/bin"; exit 1; }; \
-	    echo "-- $$f"; "$$f" -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1; done
+	$(call compile,$(BUILD)-fuzz) --target fuzzers
+	@JOBS=$(JOBS) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh "$(BUILD)-fuzz" $(FUZZ)
+
+fuzz-lines: setup ## lines of our sources that the corpora of `make fuzz` reach
+	$(call configure,$(BUILD)-lines,-DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=--coverage)
+	$(call compile,$(BUILD)-lines) --target fuzzers
+	@sh tests/fuzz/lines.sh "$(BUILD)-lines" "$(BUILD)-fuzz" $(FUZZ)
+
+soak: build ## random graphs on all emulated devices for SOAK_SECONDS, while files are damaged, disks full, processes killed
+	@sh cmake/packages.sh gpu
+	@"$(BUILD)/bin/soak" $(SOAK_SECONDS)
 
 roundtrip: build ## record a run, make its kernels ahead of time, run again without a compiler
 	$(call ctest,$(BUILD),-R '^(build-packs-only|roundtrip)$$' -V)
@@ -137,6 +146,10 @@ llama: setup ## build llama-completion and llama-quantize of stock llama.cpp (on
 
 llama-test: llama-model llama ## stock llama.cpp writes with MODEL the same text on the NPU as on the CPU
 	@GGML_HSA_EMULATE=$(GGML_HSA_EMULATE) sh tests/llama/compare.sh "$(DEPS)/llama/bin" "$(BUILD)/bin/libggml-hsa.so" "$(MODEL)"
+
+llama-cluster: llama-model llama ## the same over two servers of ggml on this machine, each with an NPU of its own
+	@GGML_HSA_EMULATE=$(GGML_HSA_EMULATE) sh tests/llama/cluster.sh "$(DEPS)/prefix/bin" "$(DEPS)/llama/bin" \
+	    "$(BUILD)/bin/libggml-hsa.so" "$(BUILD)/bin/wire" "$(MODEL)" "$(BUILD)/bin/tiny-model"
 
 llama-model: build
 	@[ "$(MODEL)" != "$(TINY_MODEL)" ] || { echo "-- no model is at hand: a tiny one of random numbers does; MODEL=<file.gguf> names another"; \
@@ -165,7 +178,7 @@ format-check: ## does it leave them as they are?
 	@sh cmake/format.sh check
 
 clean: ## remove what was built here; ggml stays
-	rm -rf "$(BUILD)" "$(BUILD)-asan" "$(BUILD)-tsan" "$(BUILD)-fuzz" "$(BUILD)-amd64" "$(BUILD)-arm64"
+	rm -rf "$(BUILD)" "$(BUILD)-asan" "$(BUILD)-tsan" "$(BUILD)-fuzz" "$(BUILD)-lines" "$(BUILD)-amd64" "$(BUILD)-arm64"
 
 distclean: clean ## remove ggml as well
 	rm -rf "$(DEPS)"

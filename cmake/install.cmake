@@ -42,7 +42,7 @@ install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/ggml-hsa/exampl
 install(FILES examples/mnist/README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/ggml-hsa/examples/mnist)
 install_link(../../ggml-hsa/examples ${CMAKE_INSTALL_DOCDIR}/examples)
 install_link(../doc/ggml-hsa/docs ${CMAKE_INSTALL_DATADIR}/ggml-hsa/docs) # what a link of the examples leads to
-install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs)
 
 install(FILES man/ggml-hsa.1 man/ggml-hsa-gen-kernels.1 man/rocm-kernels.1

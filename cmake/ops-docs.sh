@@ -117,19 +117,25 @@ END {
     }
     row("MUL_MAT_ID", "NPU", "as MUL_MAT")
     row("OUT_PROD", "NPU", "as MUL_MAT")
+    row("ROPE", "NPU", "f32, f16 by way of it")
+    row("ROPE_BACK", "NPU", "f32, f16 by way of it")
     print ""
     print "Operands of matrix products in other types, quantized ones too, are brought to bf16 first."
     print "SUM over rows that are not contiguous is refused, as by ggml'\''s CUDA, Vulkan, SYCL and Metal: the CPU takes"
     print "them for contiguous ones, so that there is no result to agree with."
     print ""
-    print "## On the host, inside the plugin"
+    print "## Moved about"
     print ""
     print "| op | runs on | datatypes in the cases | cases | of |"
     print "| --- | --- | --- | ---: | ---: |"
     for (i = 1; i <= n_host; i++) {
-        row(host_order[i], "host", types[host_order[i]])
+        row(host_order[i], "NPU or host", types[host_order[i]])
     }
     print ""
+    print "On the NPU where whole words move: datatypes that stay what they are, and f32 to and from f16 and bf16, with"
+    print "rows of whole words; strides of 32-bit elements may be anything. The host does the rest: what becomes"
+    print "quantized or was, i32 to and from f32, f16 to bf16, elements of 16 bits that lie apart or in rows of an odd"
+    print "number, and rows by an index that names more than 256 runs of rows."
     print "Views (NONE, RESHAPE, VIEW, PERMUTE, TRANSPOSE) cost nothing. With `GGML_HSA_HOST_FALLBACK=1` all other ops of"
     print "a graph go to a CPU backend inside the plugin."
     print ""

@@ -1,5 +1,5 @@
 #!/bin/sh
-# packages.sh [test|gpu|hosts|format|cross|deb]: installs the packages that the build needs and that are missing,
+# packages.sh [test|fuzz|gpu|hosts|format|cross|deb]: installs the packages that the build needs and that are missing,
 # without questions, on Debian and Ubuntu. On another system it says in one line what to install; a machine that
 # has everything needs neither root nor a package manager. A set that is named is wanted besides, and its absence
 # stops nothing.
@@ -33,6 +33,9 @@ wanted() { # wanted <set>
     echo ninja-build
     case ${1:-} in
     test) echo clang rocminfo ;; # a second compiler
+    # libFuzzer and the sanitizers are in libclang-rt-dev; llvm has the program that gives names to the addresses in
+    # their reports.
+    fuzz) echo clang libclang-rt-dev llvm ;;
     # Compilers for AMD GPUs, 700 MB. Tests that want them skip without.
     # hipcc brings the device libraries, which have another name in each release.
     gpu) echo clang rocminfo clang-19 lld-19 llvm-19 hipcc libamdhip64-dev librocrand-dev librocprim-dev ;;

@@ -23,7 +23,8 @@
  *   ROCM_KERNELS_CACHE_READ_ONLY 1: what is kept is used, and nothing is written
  *   ROCM_KERNELS_COMPILER        hipcc, clang, or the path of one of them
  *
- * All functions are thread safe. Strings are UTF-8 and end in a zero byte. */
+ * All functions are thread safe. Strings are UTF-8 and end in a zero byte. err may be NULL; a NULL
+ * where something else is needed is ROCM_INVALID, or the answer that there is no such thing. */
 #ifndef ROCM_KERNELS_H
 #define ROCM_KERNELS_H
 

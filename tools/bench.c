@@ -108,7 +108,6 @@ enum status bench_task_make(const char * op, const char * type, const char * sha
     enum dtype dtype;
     int64_t ne[4] = {1, 1, 1, 1};
     t->shape = shape;
-    t->spec.arch = AIE_ARCH_AIE2;
     if (!kernel_precision_asked(&t->spec.precision)) {
         return error_set(err, ST_INVALID, "GGML_HSA_PRECISION must be fast or exact, not '%.40s'",
                          getenv("GGML_HSA_PRECISION"));
@@ -152,20 +151,38 @@ enum status bench_task_make(const char * op, const char * type, const char * sha
 
 struct options {
     const char * words[3]; // op, type, shape
-    const char *compare, *clock;
+    const char *compare, *clock, *arch;
     bool json;
 };
+
+// By --arch, else by what is emulated anyway, else the first that there is.
+static enum status find_arch(const struct options * o, enum aie_arch * out, struct error * err) {
+    const char * emulated = getenv("GGML_HSA_EMULATE");
+    char first[16];
+    *out = AIE_ARCH_AIE2;
+    if (o->arch) {
+        return kernel_arch_parse(o->arch, out)
+                   ? ST_OK
+                   : error_set(err, ST_INVALID, "no architecture '%.40s': aie2 or aie2p", o->arch);
+    }
+    snprintf(first, sizeof first, "%.*s", emulated ? (int) strcspn(emulated, ", ") : 0,
+             emulated ? emulated : "");
+    kernel_arch_parse(first, out);
+    return ST_OK;
+}
 
 static int parse(int argc, char ** argv, struct options * o) {
     int n = 0;
     for (int i = 1; i < argc; i++) {
-        bool value = !strcmp(argv[i], "--compare") || !strcmp(argv[i], "--clock");
+        const char ** value = !strcmp(argv[i], "--compare") ? &o->compare
+                              : !strcmp(argv[i], "--clock") ? &o->clock
+                              : !strcmp(argv[i], "--arch")  ? &o->arch
+                                                            : NULL;
         if (value && i + 1 == argc) {
             return tool_usage(&bench_subcommand, "%s wants a value", argv[i]);
         }
         if (value) {
-            *(argv[i][3] == 'o' ? &o->compare : &o->clock) = argv[i + 1];
-            i++;
+            *value = argv[++i];
         } else if (!strcmp(argv[i], "--json")) {
             o->json = true;
         } else if (argv[i][0] == '-') {
@@ -186,14 +203,17 @@ static enum status run_task(const struct options * o, struct buf * b, struct err
     if (o->clock) {
         setenv("GGML_HSA_EMU_CLOCK", o->clock, 1);
     }
-    enum status st = emu_clock_get(AIE_ARCH_AIE2, &t.clock, err);
+    enum status st = find_arch(o, &t.spec.arch, err);
+    if (st == ST_OK) {
+        st = emu_clock_get(t.spec.arch, &t.clock, err);
+    }
     if (st == ST_OK) {
         st = bench_task_make(o->words[0], o->words[1], o->words[2], &t, err);
     }
     for (int i = 0; i < n && st == ST_OK; i++) {
         st = bench_run(&t, i ? o->compare : NULL, &results[i], err);
         if (st != ST_OK && i) {
-            error_prefix(err, "%s", o->compare);
+            error_prefix(err, st, "%s", o->compare);
         }
     }
     if (st == ST_OK) {
@@ -231,16 +251,17 @@ const struct subcommand bench_subcommand = {
     .summary = "what one kernel costs on the emulated NPU, and why",
     // clang-format off
     .help =
-        "usage: ggml-hsa bench OP TYPE SHAPE [--compare PACK] [--clock CLOCK] [--json]\n\n"
+        "usage: ggml-hsa bench OP TYPE SHAPE [--arch ARCH] [--compare PACK] [--clock CLOCK] [--json]\n\n"
         "Makes one kernel, or takes it from GGML_HSA_KERNEL_DIR or the cache as the backend would, runs\n"
         "it on the emulated NPU and tells its modelled time, what bounds it, and where the time went.\n"
         "It runs twice; what is told is of the second run, which finds the array configured.\n\n"
         "  OP            as ggml calls it: ADD, SOFT_MAX, MUL_MAT ...\n"
         "  TYPE          of its inputs: f32, f16, bf16, i8, i16, i32\n"
         "  SHAPE         of its inputs, innermost first: 1024x1024; of MUL_MAT: m,n,k\n"
+        "  --arch A      aie2 or aie2p; else what GGML_HSA_EMULATE names first, else aie2\n"
         "  --compare P   the same kernel of the pack in directory P beside it\n"
-        "  --clock C     device whose figures are used: phoenix, strix or ideal, and settings behind\n"
-        "                it: phoenix,mhz=1600,ddr=0 (ddr in GB/s, 0: no limit)\n"
+        "  --clock C     device whose figures are used: phoenix (aie2's), strix (aie2p's) or ideal, and\n"
+        "                settings behind it: phoenix,mhz=1600,ddr=0 (ddr in GB/s, 0: no limit)\n"
         "  --json        for programs\n\n"
         "bound: what the hardware could do at best: every operand once through the shim's channels and\n"
         "from or to host memory, every multiplication in its cycle.\n\n"

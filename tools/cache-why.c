@@ -168,7 +168,7 @@ static bool spec_of_words(struct cache_command * cmd, struct kernel_spec * out,
         for (int i = 1; i < cmd->n_words; i++) {
             struct tensor * t = i == info->n_inputs + 1 ? &out->output : &out->inputs[i - 1];
             if (tensor_parse(cmd->words[i], t, err) != ST_OK) {
-                error_prefix(err, "%.100s", cmd->words[i]);
+                error_prefix(err, ST_INVALID, "%.100s", cmd->words[i]);
                 return false;
             }
         }

@@ -536,7 +536,7 @@ static enum status update_manifest(const struct build * b, enum aie_arch arch,
         st = manifest_merge(&m, entries, n, err);
         st = st == ST_OK ? publish_programs(b, arch, &m, err) : st;
         if (st == ST_OK && (st = write_manifest(b, &m, arch, err)) != ST_OK) {
-            error_prefix(err, "%s", (char *) path.data);
+            error_prefix(err, st, "%s", (char *) path.data);
         }
     }
     if (st == ST_OK && fsync(b->dirs[arch]) != 0 && errno != EINVAL) {

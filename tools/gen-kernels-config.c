@@ -96,7 +96,7 @@ enum status jobs_read(const char * path, const char * arch, struct jobs * out, s
     json_decref(root);
     if (st != ST_OK) {
         jobs_free(out);
-        error_prefix(err, "%s", path);
+        error_prefix(err, st, "%s", path);
     }
     return st;
 }

@@ -236,7 +236,7 @@ enum status timeline_print(const char * path, double from, double to, struct buf
         qsort(t.rows, (size_t) t.n, sizeof t.rows[0], by_tid);
         draw(&t, root, slash ? slash + 1 : path, b);
     } else {
-        error_prefix(err, "%s", path);
+        error_prefix(err, st, "%s", path);
     }
     for (int i = 0; i < t.n; i++) {
         free(t.rows[i]);

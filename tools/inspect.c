@@ -272,7 +272,7 @@ static bool show_part(void * user, const struct image_part * part) {
         return true;
     }
     if (c->st != ST_OK) {
-        error_prefix(c->err, "%s", part->name);
+        error_prefix(c->err, c->st, "%s", part->name);
     }
     return c->st == ST_OK;
 }
@@ -339,7 +339,7 @@ static enum status view_file(struct view * v, const char * path, bool stream, st
                        stream ? "no TXN (version at offset 0x0)" : "no PDI (\"IDPP\" at 0x38)");
     }
     free(data);
-    return st == ST_OK ? st : error_prefix(err, "%s", path);
+    return st == ST_OK ? st : error_prefix(err, st, "%s", path);
 }
 
 static const char * last_part(const char * path) {
@@ -408,6 +408,9 @@ static int run(int argc, char ** argv) {
     if (passes_asked(argc, argv)) {
         return passes_run(argc, argv);
     }
+    if (verify_asked(argc, argv)) {
+        return verify_run(argc, argv);
+    }
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--no-code")) {
             in.code = false;
@@ -461,7 +464,9 @@ const struct subcommand inspect_subcommand = {
         "usage: ggml-hsa inspect FILE [--no-code] [--stats] [--arch aie2|aie2p]\n"
         "       ggml-hsa inspect --svg FILE.pdi [INSTS.bin] > array.svg\n"
         "       ggml-hsa inspect --svg TRACE.json [--from US] [--to US] > timeline.svg\n"
-        "       ggml-hsa inspect --passes OP TYPE SHAPE [--pass NAME]\n\n"
+        "       ggml-hsa inspect --passes OP TYPE SHAPE [--pass NAME]\n"
+        "       ggml-hsa inspect --verify FILE.pdi INSTS.bin [--operands in:BYTES,...,out:BYTES]\n"
+        "                        [--arch aie2|aie2p] [--columns N]\n\n"
         "Shows a PDI (configuration of the array) or a TXN (instruction stream of one dispatch),\n"
         "one line a command: offset in the file, tile (column,row), command, register, value.\n"
         "Of an xclbin the PDIs are shown so, of an ELF the program of a core, or the streams and\n"
@@ -478,8 +483,13 @@ const struct subcommand inspect_subcommand = {
         "  --passes     compiles the kernel of OP (ADD, SOFT_MAX, ...) on TYPE (f32, bf16, ...) and SHAPE\n"
         "               (1024x16, of MUL_MAT m,n,k) and prints its cores' programs after each pass\n"
         "               of the assembler: built, dependences, schedule, loops, bundles, bytes\n"
-        "  --pass NAME  only after this pass\n\n"
-        "exit status: 0 shown, 1 the file is broken or not of these kinds, 2 wrong usage\n",
+        "  --pass NAME  only after this pass\n"
+        "  --verify     whether the two may go to hardware: every write, transfer and wait is held\n"
+        "               against a model of the array; says the first thing that is wrong\n"
+        "  --operands   bytes of the operands and whether the kernel reads them (in), writes them\n"
+        "               (out) or both, in the order of its dispatch\n"
+        "  --columns N  of the partition; if not given, as many as the architecture has\n\n"
+        "exit status: 0 shown or passed, 1 the file is broken, refused or not of these kinds, 2 wrong usage\n",
     // clang-format on
     .run = run,
 };

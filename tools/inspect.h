@@ -122,6 +122,11 @@ enum status timeline_print(const char * path, double from, double to, struct buf
 bool passes_asked(int argc, char ** argv); // --passes or --pass
 int passes_run(int argc, char ** argv);
 
+// ---- may it go to hardware ----
+
+bool verify_asked(int argc, char ** argv); // --verify
+int verify_run(int argc, char ** argv);
+
 // ---- statistics ----
 
 struct stats_program {

@@ -4,6 +4,7 @@
 #include "aie.h"
 
 #include "ops/convert/convert.h"
+#include "ops/move/move.h"
 #include "ops/mul-mat/mul-mat.h"
 #include "ops/ops.h"
 #include "ops/rows/rows.h"
@@ -29,6 +30,7 @@ static const struct aie_family families[KERNEL_FAMILIES] = {
     [KERNEL_CONVERSION] = {.supports = convert_supports,
                            .program_name = convert_name,
                            .insts = convert_insts},
+    [KERNEL_MOVE] = {.supports = move_supports, .program_name = move_name, .insts = move_insts},
 };
 
 static const struct aie_family * family_of(enum kernel_op op) {
@@ -63,10 +65,6 @@ enum status aie_supports(const struct kernel_spec * spec, struct error * err) {
     if (spec->columns < 0 || spec->columns > aie_target(spec->arch)->columns) {
         return error_set(err, ST_INVALID, "%d columns, %s has %d", spec->columns,
                          kernel_arch_name(spec->arch), aie_target(spec->arch)->columns);
-    }
-    if (spec->columns && kernel_op_info(spec->op)->family == KERNEL_PRODUCT) {
-        return error_set(err, ST_UNSUPPORTED, "products on %d columns are not yet there",
-                         spec->columns);
     }
     return family_of(spec->op)->supports(spec, err);
 }

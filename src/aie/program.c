@@ -5,6 +5,7 @@
 
 #include "ops/convert/convert.h"
 #include "ops/mixed.h"
+#include "ops/move/move.h"
 #include "ops/mul-mat/mul-mat.h"
 #include "ops/ops.h"
 #include "ops/rows/rows.h"
@@ -92,6 +93,7 @@ static const struct {
     [KERNEL_ROWS] = {.image = rows_image, .related = by_size},
     [KERNEL_PRODUCT] = {.image = mul_mat_image, .related = product_related},
     [KERNEL_CONVERSION] = {.related = same_program},
+    [KERNEL_MOVE] = {.image = move_image, .related = by_size},
 };
 
 // ---- PDIs ----

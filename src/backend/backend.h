@@ -161,6 +161,10 @@ ggml_backend_event_t event_new(ggml_backend_dev_t dev);
 void event_free(ggml_backend_dev_t dev, ggml_backend_event_t event);
 void event_synchronize(ggml_backend_dev_t dev, ggml_backend_event_t event);
 
+// ---- enums.c: ST_UNSUPPORTED where ggml's numbers are not the ones of its headers ----
+
+enum status enums_check(struct error * err);
+
 // ---- op-map.c: which kernel a node is ----
 
 struct op_call { // a node as its kernel sees it

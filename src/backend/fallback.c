@@ -161,7 +161,7 @@ enum status fallback_run(struct fallback * f, struct error * err) {
     ggml_graph_clear(f->graph);
     f->bytes = 0;
     mirror_free(mirror);
-    return st == ST_OK ? st : (error_prefix(err, "on the CPU"), st);
+    return st == ST_OK ? st : error_prefix(err, st, "on the CPU");
 }
 
 static size_t operand_bytes(const struct ggml_tensor * node) {

@@ -24,6 +24,18 @@ static const struct {
     {0, 23, 2}, {0, 24, 2}, {0, 25, 2}, {0, 26, 3}, {0, 27, 3},
 };
 
+static bool numbers_agree(const char * version) {
+    struct error why;
+    if (enums_check(&why) == ST_OK) {
+        return true;
+    }
+    log_error(
+        "ggml %s has other numbers than its headers: %s; build the plugin with the headers of "
+        "the ggml that loads it",
+        version, why.text);
+    return false;
+}
+
 // The backend API version, or 0 and a logged line when this ggml is not one that we know: its
 // structs may be laid out otherwise, and then the process would crash where it could go on without
 // us.
@@ -34,7 +46,7 @@ static int abi_detect(void) {
     if (sscanf(version, "%d.%d", &major, &minor) == 2) {
         for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
             if (known[i].major == major && known[i].minor == minor && known[i].api == api) {
-                return api;
+                return numbers_agree(version) ? api : 0;
             }
         }
     }

@@ -146,7 +146,7 @@ static enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node
         st = fallback_add(&s->fallback, node, err);
         atomic_fetch_add(&s->device->cpu_nodes, st == ST_OK);
     }
-    return st == ST_OK || !why.text[0] ? st : (error_prefix(err, "%s", why.text), st);
+    return st == ST_OK || !why.text[0] ? st : error_prefix(err, st, "%s", why.text);
 }
 
 // By the wall there is no telling nodes apart that are in flight together: each is waited for.

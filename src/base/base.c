@@ -35,9 +35,9 @@ enum status error_set(struct error * err, enum status st, const char * fmt, ...)
     return st;
 }
 
-enum status error_prefix(struct error * err, const char * fmt, ...) {
+enum status error_prefix(struct error * err, enum status st, const char * fmt, ...) {
     if (!err) {
-        return ST_INVALID;
+        return st;
     }
     char prefix[sizeof err->text];
     va_list args;
@@ -49,7 +49,8 @@ enum status error_prefix(struct error * err, const char * fmt, ...) {
     memcpy(err->text, joined, sizeof err->text - 1);
     err->text[sizeof err->text - 1] = '\0';
     make_harmless(err->text);
-    return err->status;
+    err->status = st;
+    return st;
 }
 
 const char * status_name(enum status st) {

@@ -35,8 +35,10 @@ struct error {
 // line.
 enum status error_set(struct error * err, enum status st, const char * fmt, ...) BASE_PRINTF(3, 4);
 
-// Puts "prefix: " before the text that err already holds; returns err's status.
-enum status error_prefix(struct error * err, const char * fmt, ...) BASE_PRINTF(2, 3);
+// Puts "prefix: " before the text that err (may be NULL) already holds, and returns st: what a
+// caller is told must not depend on whether he asked for a text.
+enum status error_prefix(struct error * err, enum status st, const char * fmt, ...)
+    BASE_PRINTF(3, 4);
 
 const char * status_name(enum status st);
 

@@ -86,7 +86,7 @@ enum status json_read_file(const char * path, json_t ** out, struct error * err)
     st = json_read((const char *) text, size, out, err);
     free(text);
     if (st != ST_OK) {
-        error_prefix(err, st == ST_INVALID ? "%s: JSON syntax" : "%s", path);
+        error_prefix(err, st, st == ST_INVALID ? "%s: JSON syntax" : "%s", path);
     }
     return st;
 }

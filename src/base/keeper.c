@@ -121,6 +121,11 @@ _Noreturn void keeper_run(const struct keeper * k, keeper_program program_fn, vo
         _exit(127);
     }
     bool started = program > 0;
+    if (!started) {
+        int why = errno;
+        ssize_t ignored = write(k->report, &why, sizeof why);
+        (void) ignored;
+    }
     // Nothing of ours may keep the caller's pipes open: it waits for their ends.
     int kept[] = {k->lifeline, k->told, k->place};
     close_all_but(kept, sizeof kept / sizeof kept[0]);

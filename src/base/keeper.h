@@ -12,6 +12,7 @@
 struct keeper {
     int lifeline;      // read end: whoever holds the other end wants the program to go on
     int told;          // write end: gets the program's wait status when all is over
+    int report;        // write end: gets errno when no process could be had for the program
     int place;         // a workplace's directory, or -1
     const char * path; // and its name
     pid_t caller;

@@ -170,6 +170,7 @@ static int start(struct launch * l, const struct workplace * place, struct runni
     l->report = report[1];
     const struct keeper k = {.lifeline = lifeline[0],
                              .told = told[1],
+                             .report = report[1],
                              .place = place ? place->dir : -1,
                              .path = place ? place->path : NULL,
                              .caller = getpid()};

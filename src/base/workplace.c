@@ -30,7 +30,7 @@ enum status workplace_make(const char * prefix, struct workplace * w, struct err
         }
         rmdir(w->path);
     }
-    error_prefix(err, "no directory for temporary files; name one in TMPDIR");
+    error_prefix(err, st, "no directory for temporary files; name one in TMPDIR");
     return st;
 }
 

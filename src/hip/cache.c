@@ -52,7 +52,7 @@ enum status hip_cache_open(bool create, struct hip_cache * out, struct error * e
     if (path.failed) {
         st = error_set(err, ST_NO_MEMORY, "no memory for a path");
     } else if ((st = dir_open(place.base, place.own, create, &out->root, err)) != ST_OK) {
-        error_prefix(err, "kernel cache (%s)", place.reason);
+        error_prefix(err, st, "kernel cache (%s)", place.reason);
     }
     keep_place_free(&place);
     if (st != ST_OK) {

@@ -4,6 +4,7 @@
 
 #include "base/dir.h"
 #include "base/process.h"
+#include "base/quiet.h"
 #include "base/workplace.h"
 
 #include <errno.h>
@@ -25,6 +26,8 @@ static enum status write_source(const struct workplace * w, const char * name, c
                                 struct error * err) {
     int fd = openat(w->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     size_t size = strlen(text), n = 0;
+    struct quiet quiet; // a limit on the size of files is no reason to end the host program
+    quiet_begin(&quiet);
     while (fd >= 0 && n < size) {
         ssize_t put = write(fd, text + n, size - n);
         if (put < 0 && errno != EINTR) {
@@ -32,6 +35,7 @@ static enum status write_source(const struct workplace * w, const char * name, c
         }
         n += put > 0 ? (size_t) put : 0;
     }
+    quiet_end(&quiet);
     int e = errno;
     if (fd >= 0 && close(fd) != 0 && n == size) {
         e = errno;
@@ -131,14 +135,13 @@ static enum status take_output(const struct workplace * w, const struct hip_comp
     size_t n, at, length;
     enum status st = dir_read(w->dir, "out", HIP_MAX_CODE, &bytes, &n, err);
     if (st != ST_OK) {
-        error_prefix(err, "%s said all is well, but", c->path);
-        return st == ST_NOT_FOUND ? ST_CORRUPT : st;
+        return error_prefix(err, st == ST_NOT_FOUND ? ST_CORRUPT : st, "%s said all is well, but",
+                            c->path);
     }
     st = hip_find_code(bytes, n, arch, &at, &length, err);
     if (st != ST_OK) {
         free(bytes);
-        error_prefix(err, "%s made", c->path);
-        return ST_CORRUPT;
+        return error_prefix(err, ST_CORRUPT, "%s made", c->path);
     }
     memmove(bytes, bytes + at, length);
     *data = bytes;
@@ -209,5 +212,5 @@ enum status hip_compile(const struct hip_compilers * compilers, const struct hip
         }
     }
     workplace_remove(&w);
-    return st == ST_OK ? st : (error_prefix(err, "%s for %s", job->name, job->arch), st);
+    return st == ST_OK ? st : error_prefix(err, st, "%s for %s", job->name, job->arch);
 }

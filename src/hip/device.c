@@ -227,6 +227,9 @@ enum rocm_status rocm_module_load(struct rocm_kernels * k, uint64_t agent, const
                                   struct rocm_error * err) {
     struct error why = {0};
     char arch[HIP_ARCH_MAX];
+    if (!k || !name || !out) {
+        return hip_missing(__func__, !k ? "k" : !name ? "name" : "out", err);
+    }
     *out = NULL;
     source = source ? source : rocm_modules_source(name);
     pthread_mutex_lock(&k->lock);
@@ -247,7 +250,7 @@ enum rocm_status rocm_module_load(struct rocm_kernels * k, uint64_t agent, const
         return rst;
     }
     if (share(k, (hsa_agent_t){agent}, code, out, &why) != ST_OK) {
-        error_prefix(&why, "%s on %s", name, arch);
+        error_prefix(&why, why.status, "%s on %s", name, arch);
         return hip_fail(&why, NULL, err);
     }
     return ROCM_OK;
@@ -335,6 +338,9 @@ static enum status get_function(struct rocm_module * m, const char * kernel,
 enum rocm_status rocm_module_function(struct rocm_module * m, const char * kernel,
                                       const struct rocm_function ** out, struct rocm_error * err) {
     struct error why = {0};
+    if (!m || !kernel || !out) {
+        return hip_missing(__func__, !m ? "m" : !kernel ? "kernel" : "out", err);
+    }
     *out = NULL;
     pthread_mutex_lock(&m->lock);
     enum status st = get_function(m, kernel, out, &why);

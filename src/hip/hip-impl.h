@@ -206,6 +206,7 @@ struct rocm_kernels {
 
 enum rocm_status hip_fail(const struct error * from, const struct buf * log,
                           struct rocm_error * to);
+enum rocm_status hip_missing(const char * function, const char * argument, struct rocm_error * err);
 // The first GPU's; ST_NOT_FOUND.
 enum status hip_hsa_arch(struct rocm_kernels * k, char arch[HIP_ARCH_MAX], struct error * err);
 void hip_hsa_free(struct rocm_kernels * k);

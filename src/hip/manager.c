@@ -73,8 +73,19 @@ static char * copy(const char * text, bool * failed) {
     return out;
 }
 
+// A NULL where there must be something is the caller's mistake, and an error like any other.
+enum rocm_status hip_missing(const char * function, const char * argument,
+                             struct rocm_error * err) {
+    struct error why;
+    error_set(&why, ST_INVALID, "%s: %s is NULL", function, argument);
+    return hip_fail(&why, NULL, err);
+}
+
 enum rocm_status rocm_kernels_open(const struct rocm_options * options, struct rocm_kernels ** out,
                                    struct rocm_error * err) {
+    if (!out) {
+        return hip_missing(__func__, "out", err);
+    }
     static const struct rocm_options none;
     const struct rocm_options * o = options ? options : &none;
     struct error why = {0};
@@ -189,7 +200,7 @@ static enum status find_arch(struct rocm_kernels * k, struct error * err) {
         const char * text = env_text(variables[i]);
         if (text) {
             enum status st = hip_arch_parse(text, k->arch, err);
-            return st == ST_OK ? st : error_prefix(err, "%s", variables[i]);
+            return st == ST_OK ? st : error_prefix(err, st, "%s", variables[i]);
         }
     }
     if (hip_hsa_arch(k, k->arch, NULL) == ST_OK || ask_rocminfo(k, k->arch)) {
@@ -212,7 +223,7 @@ static enum status find_version(struct rocm_kernels * k, struct error * err) {
     const char * text = env_text("CANDLE_ROCM_VERSION");
     if (text) {
         enum status st = hip_version_parse(text, k->version, err);
-        return st == ST_OK ? st : error_prefix(err, "CANDLE_ROCM_VERSION");
+        return st == ST_OK ? st : error_prefix(err, st, "CANDLE_ROCM_VERSION");
     }
     // Another compiler may be wanted, but hipcc is the one that knows.
     struct hip_toolchain own = {.root = k->toolchain.root}, *t = &k->toolchain;
@@ -265,6 +276,10 @@ static enum status get_ready(struct rocm_kernels * k, bool want_arch, bool want_
 }
 
 const char * rocm_kernels_arch(struct rocm_kernels * k, struct rocm_error * err) {
+    if (!k) {
+        hip_missing(__func__, "k", err);
+        return NULL;
+    }
     struct error why = {0};
     pthread_mutex_lock(&k->lock);
     enum status st = find_arch(k, &why);
@@ -273,12 +288,19 @@ const char * rocm_kernels_arch(struct rocm_kernels * k, struct rocm_error * err)
 }
 
 const char * rocm_kernels_version(struct rocm_kernels * k, struct rocm_error * err) {
+    if (!k) {
+        hip_missing(__func__, "k", err);
+        return NULL;
+    }
     struct error why = {0};
     return get_ready(k, false, true, &why) == ST_OK ? k->version
                                                     : (hip_fail(&why, NULL, err), NULL);
 }
 
 const char * rocm_kernels_directory(struct rocm_kernels * k) {
+    if (!k) {
+        return NULL;
+    }
     struct error why = {0};
     pthread_mutex_lock(&k->lock);
     bool tell = open_place(k, &why);
@@ -314,7 +336,7 @@ static void warn_once(struct making * m, struct error * why) {
     m->k->publish_warned = true;
     pthread_mutex_unlock(&m->k->lock);
     if (first) {
-        error_prefix(why, "kernel cache %.200s", m->k->cache.path);
+        error_prefix(why, why->status, "kernel cache %.200s", m->k->cache.path);
         warn(m->k, why, "code objects are kept in memory only");
     }
 }
@@ -322,7 +344,7 @@ static void warn_once(struct making * m, struct error * why) {
 static enum status compile(struct making * m, const struct hip_compiler ** by, struct error * err) {
     if (!m->compilers.n) {
         *err = m->compilers.why;
-        return error_prefix(err, "%s for %s", m->entry.name, m->entry.arch);
+        return error_prefix(err, err->status, "%s for %s", m->entry.name, m->entry.arch);
     }
     struct hip_job job = {m->entry.arch, m->entry.name, m->source};
     uint64_t runs = 0;
@@ -518,6 +540,9 @@ enum rocm_status rocm_kernels_get_or_compile_for(struct rocm_kernels * k, const 
                                                  struct rocm_error * err) {
     struct error why = {0};
     struct buf log = {0};
+    if (!k || !name || !source || !out) {
+        return hip_missing(__func__, !k ? "k" : !name ? "name" : !source ? "source" : "out", err);
+    }
     *out = NULL;
     why.status = get(k, arch, name, source, out, &log, &why);
     enum rocm_status st = why.status == ST_OK ? ROCM_OK : hip_fail(&why, &log, err);
@@ -532,6 +557,9 @@ enum rocm_status rocm_kernels_get_or_compile(struct rocm_kernels * k, const char
 }
 
 void rocm_kernels_counters(struct rocm_kernels * k, struct rocm_counters * out) {
+    if (!k || !out) {
+        return;
+    }
     pthread_mutex_lock(&k->lock);
     *out = k->counters;
     pthread_mutex_unlock(&k->lock);

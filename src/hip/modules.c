@@ -57,7 +57,7 @@ const char * rocm_modules_name(int i) {
 }
 
 static int find(const char * name) {
-    for (int i = 0; i < ALL_MODULES; i++) {
+    for (int i = 0; name && i < ALL_MODULES; i++) {
         if (!strcmp(modules[i].name, name)) {
             return i;
         }
@@ -132,7 +132,7 @@ static bool expand(struct expansion * e, const char * pattern, size_t n) {
 
 void rocm_modules_kernels(const char * module, bool (*visit)(void * user, const char * kernel),
                           void * user) {
-    int i = find(module);
+    int i = visit ? find(module) : -1;
     if (i >= 0) {
         struct expansion e = {.types = modules[i].types, .visit = visit, .user = user};
         expand(&e, modules[i].kernels, 0);
@@ -151,7 +151,7 @@ static bool compare(void * user, const char * kernel) {
 }
 
 const char * rocm_modules_find(const char * kernel) {
-    for (int i = 0; i < MODULES; i++) {
+    for (int i = 0; kernel && i < MODULES; i++) {
         struct search s = {.kernel = kernel};
         rocm_modules_kernels(modules[i].name, compare, &s);
         if (s.found) {

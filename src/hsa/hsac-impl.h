@@ -231,7 +231,8 @@ void hsac_ring_free(struct hsac_agent * a);
 struct hsac_watch {
     int limit_s; // 0: none
     uint64_t progress;
-    int64_t since_ms; // the last progress
+    int64_t looked_ms; // when it was last asked
+    int64_t silent_ms; // since the last progress
 };
 
 struct hsac_watch hsac_watch_start(const struct hsac * h);

@@ -109,6 +109,10 @@ enum status hsac_agent_set_idle(struct hsac_agent * a, const uint32_t * insts, s
                                 struct error * err);
 enum status hsac_queue_dispatch(struct hsac_queue * q, const struct hsac_dispatch * d,
                                 struct error * err);
+// May the PDI's memory be freed, now that all dispatches on it are complete? The agent's queue
+// knows it no longer then: another one may come to lie at its address. False: the runtime remembers
+// PDIs by their addresses for as long as it lives.
+bool hsac_agent_forget_pdi(struct hsac_agent * a, const void * pdi);
 enum status hsac_queue_launch(struct hsac_queue * q, const struct hsac_launch * l,
                               struct error * err);
 // Rings for everything sent so far and waits until it is complete.

@@ -346,6 +346,24 @@ static enum status know_pdi(struct hsac_agent * a, const void * pdi, int * index
     return ST_OK;
 }
 
+bool hsac_agent_forget_pdi(struct hsac_agent * a, const void * pdi) {
+    struct hsac_ring * ring = &a->ring;
+    if (hsac_forked(a->h)) {
+        return false; // not ours to close
+    }
+    pthread_mutex_lock(&ring->lock);
+    bool known = pdi_index(ring, pdi) < ring->n_pdis;
+    bool may = !known || !a->h->runtime->stale_lists;
+    if (known && may) {
+        flush(a);
+        queue_close(a); // the context goes with it, and the next one begins without PDIs
+        ring->n_pdis = 0;
+    }
+    ring->resident = ring->resident == pdi ? NULL : ring->resident;
+    pthread_mutex_unlock(&ring->lock);
+    return may;
+}
+
 static enum status make_room(struct hsac_agent * a, const struct hsac_dispatch * d,
                              struct error * err) {
     struct hsac_ring * ring = &a->ring;

@@ -2,7 +2,8 @@
 // that hangs would otherwise hang its caller for ever.
 //
 // Kept true: time counts from the last progress, not from the beginning, so that many kernels in a
-// row are no reason to give up, however long they take together.
+// row are no reason to give up, however long they take together. And it counts only where we were
+// there to look: a process that was stopped, or a machine that slept, has seen no silence.
 #include "hsac-impl.h"
 
 #include <errno.h>
@@ -11,6 +12,8 @@
 
 // A kernel of one second is a slow one already.
 enum { DEFAULT_LIMIT_S = 60, MOST_LIMIT_S = 1000000 };
+// Who waits looks every few milliseconds; a longer pause between two looks counts as this much.
+enum { MOST_STEP_MS = 250 };
 
 static int64_t now_ms(void) {
     struct timespec t;
@@ -33,15 +36,18 @@ static int limit_of(const struct hsac * h) {
 }
 
 struct hsac_watch hsac_watch_start(const struct hsac * h) {
-    return (struct hsac_watch){.limit_s = limit_of(h), .since_ms = now_ms()};
+    return (struct hsac_watch){.limit_s = limit_of(h), .looked_ms = now_ms()};
 }
 
 bool hsac_watch_silent(struct hsac_watch * w, uint64_t progress) {
+    int64_t now = now_ms(), step = now - w->looked_ms;
+    w->looked_ms = now;
+    w->silent_ms += step < MOST_STEP_MS ? step : MOST_STEP_MS;
     if (progress != w->progress) {
         w->progress = progress;
-        w->since_ms = now_ms();
+        w->silent_ms = 0;
     }
-    return w->limit_s && now_ms() - w->since_ms > 1000 * (int64_t) w->limit_s;
+    return w->limit_s && w->silent_ms > 1000 * (int64_t) w->limit_s;
 }
 
 enum status hsac_watch_error(const struct hsac_watch * w, const struct hsac_agent * a,

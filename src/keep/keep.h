@@ -42,7 +42,7 @@ struct keep_form {
     int format;
     const char * last_word; // of the key: "\ncompiler "
     int n_files;
-    const char * files[2];
+    const char * files[3];
 };
 
 // The whole text for a key.

@@ -188,7 +188,7 @@ static enum status parse_inputs(const json_t * list, struct kernel_spec * spec,
         enum status st = tensor_parse(json_string_value(t),
                                       i < KERNEL_MAX_INPUTS ? &spec->inputs[i] : &ignored, err);
         if (st != ST_OK) {
-            error_prefix(err, "input_tensors[%zu]", i);
+            error_prefix(err, st, "input_tensors[%zu]", i);
             return st;
         }
     }
@@ -272,7 +272,7 @@ enum status kernel_config_parse(json_t * entry, const char * default_arch,
     }
     if (st == ST_OK &&
         (st = tensor_parse(json_string_value(found[OUTPUT_TENSOR]), &spec->output, err)) != ST_OK) {
-        error_prefix(err, "output_tensor");
+        error_prefix(err, st, "output_tensor");
     }
     if (st == ST_OK) {
         st = parse_params(found[OP_PARAMS], spec, err);

@@ -9,6 +9,7 @@ enum {
     CORES = 4,     // of a column
     START = 60000, // cycles before the first word and behind the last
     ROW = 1000,    // cycles for a row, however short
+    SCATTERED = 8, // for a word that a descriptor takes by itself
     WORDS_PER_CYCLE = 4,
     TILE = 64,        // a product is computed in whole ones
     EVEN_K = 128,     // a row of a multiple of these ends in no zeros
@@ -37,7 +38,8 @@ static bool is_plain(enum kernel_op op) {
 #undef FAST
 #undef BOTH
 #undef ELEMENTWISE
-        [KERNEL_OP_CONVERT] = true,
+        [KERNEL_OP_CONVERT] = true, [KERNEL_OP_COPY] = true,     [KERNEL_OP_TO_F16] = true,
+        [KERNEL_OP_TO_BF16] = true, [KERNEL_OP_FROM_F16] = true, [KERNEL_OP_FROM_BF16] = true,
     };
     return plain_ops[op];
 }
@@ -63,14 +65,31 @@ static uint64_t product(const struct kernel_spec * spec) {
         padded(out->ne[0]) * padded(out->ne[1]) * (uint64_t) (out->ne[2] * out->ne[3]);
     enum dtype t = spec->inputs[0].dtype;
     uint64_t k = (uint64_t) (spec->inputs[0].ne[0] + EVEN_K - 1) / EVEN_K * EVEN_K;
-    uint64_t macs = results * k / (t == DTYPE_I8 ? 4096 : t == DTYPE_I16 ? 1024 : 2048);
+    static const int rates[AIE_ARCH_COUNT][3] = {
+        [AIE_ARCH_AIE2] = {4096, 1024, 2048}, // of all cores: i8, i16, bf16
+        [AIE_ARCH_AIE2P] = {16384, 4096, 2048},
+    };
+    uint64_t macs = results * k /
+                    (uint64_t) rates[spec->arch][t == DTYPE_I8    ? 0
+                                                 : t == DTYPE_I16 ? 1
+                                                                  : 2];
     if (k > CHAINED_K && (int64_t) k != spec->inputs[0].ne[0]) { // each piece ends in zeros
         macs *= 3;
     }
     uint64_t moved =
         (words(&spec->inputs[0]) + words(&spec->inputs[1]) + words(out)) / WORDS_PER_CYCLE;
     moved *= t == DTYPE_F16 ? 2 : 1; // which the cores make bf16
-    return macs * 7 / 4 + moved; // host memory that brings both operands for each tile takes 1.5
+    // Host memory that brings both operands for each tile takes 1.5. Eight columns want 512 rows of
+    // the one and 256 of the other for as many results, and multiply i8 much faster than that.
+    uint64_t brought = results * k * (uint64_t) dtype_size(t) * 3 / 512 / (4 * WORDS_PER_CYCLE);
+    uint64_t most = spec->arch == AIE_ARCH_AIE2P && brought > macs * 7 / 4 ? brought : macs * 7 / 4;
+    if (spec->columns) { // of which there are as many rows of cores, up to four
+        static const int columns[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 4, [AIE_ARCH_AIE2P] = 8};
+        uint64_t rows = spec->columns < CORES ? (uint64_t) spec->columns : CORES;
+        return (most + moved) * (uint64_t) columns[spec->arch] * CORES /
+               (rows * (uint64_t) spec->columns);
+    }
+    return most + moved;
 }
 
 // One run of elements: no row begins anew.
@@ -120,6 +139,9 @@ static uint64_t cycles_of(const struct kernel_spec * spec) {
     if (kernel_op_info(spec->op)->family == KERNEL_ROWS) {
         return row_cycles(spec, most);
     }
+    if (spec->op == KERNEL_OP_ROTATE || kernel_op_info(spec->op)->family == KERNEL_MOVE) {
+        return START + most * (uint64_t) (is_flat(spec) ? price : price + SCATTERED) / COLUMNS;
+    }
     const struct tensor * first = &spec->inputs[0];
     uint64_t rows = is_flat(spec) ? 0 : (uint64_t) (first->ne[1] * first->ne[2] * first->ne[3]);
     return START + (most * (uint64_t) price + rows * ROW) / COLUMNS;
@@ -128,5 +150,6 @@ static uint64_t cycles_of(const struct kernel_spec * spec) {
 uint64_t kernel_cycles(const struct kernel_spec * spec) {
     // The figures are aie2's. A core of aie2p has fewer accumulators and waits for memory instead.
     static const int times[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 1, [AIE_ARCH_AIE2P] = 4};
-    return cycles_of(spec) * (uint64_t) times[spec->arch];
+    bool own = spec->op == KERNEL_OP_MUL_MAT; // products have figures for each
+    return cycles_of(spec) * (uint64_t) (own ? 1 : times[spec->arch]);
 }

@@ -18,6 +18,8 @@ enum { // by the sources of ops.def
     FAMILY_OF_row_ops = KERNEL_ROWS,
     FAMILY_OF_mul_mat_ops = KERNEL_PRODUCT,
     FAMILY_OF_convert_ops = KERNEL_CONVERSION,
+    FAMILY_OF_pair_ops = KERNEL_ELEMENTWISE,
+    FAMILY_OF_move_ops = KERNEL_MOVE,
 };
 
 static const struct kernel_op_info op_infos[KERNEL_OP_COUNT] = {

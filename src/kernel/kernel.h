@@ -19,6 +19,7 @@ enum kernel_family {
     KERNEL_ROWS,
     KERNEL_PRODUCT,
     KERNEL_CONVERSION,
+    KERNEL_MOVE, // the same numbers elsewhere, in another layout or datatype
     KERNEL_FAMILIES,
 };
 

@@ -8,8 +8,8 @@
 static const struct keep_form form = {.magic = "ggml-hsa kernel\n",
                                       .format = ENTRY_FORMAT,
                                       .last_word = "\ncompiler ",
-                                      .n_files = 2,
-                                      .files = {"pdi", "insts"}};
+                                      .n_files = 3,
+                                      .files = {"pdi", "insts", "verdict"}};
 
 void entry_print_key(const struct kernel_spec * spec, const char * identity, struct buf * out) {
     char name[KERNEL_NAME_MAX];
@@ -32,17 +32,24 @@ void entry_print_key(const struct kernel_spec * spec, const char * identity, str
 }
 
 void entry_print(const struct buf * key, const struct keep_file * pdi,
-                 const struct keep_file * insts, struct buf * out) {
-    keep_seal(&form, key, (const struct keep_file[]){*pdi, *insts}, out);
+                 const struct keep_file * insts, const uint8_t verdict[SHA256_BYTES],
+                 struct buf * out) {
+    struct keep_file files[3] = {*pdi, *insts};
+    memcpy(files[2].digest, verdict, SHA256_BYTES); // a digest of no bytes of its own
+    keep_seal(&form, key, files, out);
 }
 
 enum status entry_parse(const uint8_t * text, size_t size, struct entry_meta * out,
                         struct error * err) {
-    struct keep_file files[2];
+    struct keep_file files[3];
     enum status st = keep_unseal(&form, text, size, &out->key_size, files, err);
     if (st == ST_OK) {
         out->pdi = files[0];
         out->insts = files[1];
+        memcpy(out->verdict, files[2].digest, SHA256_BYTES);
+        if (files[2].size) {
+            st = error_set(err, ST_CORRUPT, "a verdict of %zu bytes", files[2].size);
+        }
     }
     return st;
 }

@@ -1,7 +1,7 @@
 // cache-entry: the .meta file of a kernel. Text, one fact a line:
 //
 //   ggml-hsa kernel
-//   format 1
+//   format 2
 //   arch aie2
 //   name add_f32_...
 //   op add
@@ -11,6 +11,7 @@
 //   compiler aie 4a7d...            all up to here is the key
 //   pdi 20480 5be0...               bytes and SHA-256
 //   insts 1234 a54f...
+//   verdict 0 77e1...               of a command's kernel: aie_verify_digest; zeros: none needed
 //   check 9b05...                   SHA-256 of all lines above
 #pragma once
 
@@ -18,7 +19,7 @@
 #include "kernel/kernel.h"
 
 // Goes up when the meaning of a line or of the two files changes.
-#define ENTRY_FORMAT 1
+#define ENTRY_FORMAT 2
 
 #define ENTRY_MAX_BYTES       4096
 #define ENTRY_MAX_PDI_BYTES   ((size_t) 16 << 20)
@@ -27,12 +28,14 @@
 struct entry_meta {
     size_t key_size; // the first bytes of the text
     struct keep_file pdi, insts;
+    uint8_t verdict[SHA256_BYTES];
 };
 
 void entry_print_key(const struct kernel_spec * spec, const char * identity, struct buf * out);
 // The whole file for a key that entry_print_key wrote.
 void entry_print(const struct buf * key, const struct keep_file * pdi,
-                 const struct keep_file * insts, struct buf * out);
+                 const struct keep_file * insts, const uint8_t verdict[SHA256_BYTES],
+                 struct buf * out);
 
 // ST_CORRUPT: no byte of it is to be believed. ST_UNSUPPORTED: of another format.
 enum status entry_parse(const uint8_t * text, size_t size, struct entry_meta * out,

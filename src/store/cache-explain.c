@@ -87,7 +87,7 @@ static void explain_key(int dir, const char * name, const struct buf * key,
 
 bool cache_explain(struct cache * c, const struct kernel_spec * spec, const char * identity,
                    struct buf * text) {
-    char name[KERNEL_NAME_MAX], file[CACHE_FILE_MAX];
+    char name[CACHE_NAME_MAX], file[CACHE_FILE_MAX];
     struct buf key = {0};
     struct error why = {0};
     int dir = -1;
@@ -98,7 +98,7 @@ bool cache_explain(struct cache * c, const struct kernel_spec * spec, const char
     }
     enum status st = dir_open_child(c->root, kernel_arch_name(spec->arch), false, &dir, &why);
     if (st == ST_OK) {
-        st = cache_read(dir, name, &key, NULL, NULL, NULL, &why);
+        st = cache_find(dir, spec, identity, &key, NULL, NULL, name, NULL, &why);
     }
     cache_file_name(name, PART_META, file);
     if (st == ST_NOT_FOUND && (dir < 0 || faccessat(dir, file, F_OK, AT_SYMLINK_NOFOLLOW) != 0)) {

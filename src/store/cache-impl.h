@@ -27,6 +27,16 @@ enum status cache_read(int dir, const char * name, const struct buf * key,
                        bool (*have_pdi)(void * user, const uint8_t digest[SHA256_BYTES]),
                        void * user, struct cache_kernel * out, struct error * err);
 
+// Where the kernel of this compiler is: reads and tests it under its plain name, and where another
+// compiler has that, under that with a sign behind it. *name is the one that was found, or damaged.
+enum status cache_find(int dir, const struct kernel_spec * spec, const char * identity,
+                       const struct buf * key,
+                       bool (*have_pdi)(void * user, const uint8_t digest[SHA256_BYTES]),
+                       void * user, char name[CACHE_NAME_MAX], struct cache_kernel * out,
+                       struct error * err);
+enum { CACHE_SIGN = 12 };                                           // digits, behind an @
+void cache_plain_name(const char * name, char out[CACHE_NAME_MAX]); // without the sign
+
 // Takes the files of a kernel away, the description first. The lock is the caller's.
 void cache_remove(int dir, const char * name);
 

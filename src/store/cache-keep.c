@@ -14,9 +14,10 @@
 // False where another process has its hands on it. Without a lock (a disk so full that there is not
 // even room for its name) it is removed all the same: who meets the rest of it sees a miss.
 static bool remove_kernel(const struct scan * s, const struct scan_kernel * k) {
-    char lock_name[CACHE_FILE_MAX];
+    char plain[CACHE_NAME_MAX], lock_name[CACHE_FILE_MAX];
     int lock = -1, dir = s->dirs[k->arch];
-    cache_file_name(k->name, PART_LOCK, lock_name);
+    cache_plain_name(k->name, plain); // whoever writes any of that name holds its lock
+    cache_file_name(plain, PART_LOCK, lock_name);
     enum status st = dir_lock(dir, lock_name, 0, &lock, NULL);
     if (st == ST_BUSY) {
         return false;
@@ -190,7 +191,9 @@ static enum cache_state check_kernel(int dir, const struct cache_item * item, co
         return CACHE_DAMAGED;
     }
     st = entry_parse(text, size, &meta, why);
-    if (st == ST_OK && (!value_of(text, "\nname ", item->name) ||
+    char plain[CACHE_NAME_MAX];
+    cache_plain_name(item->name, plain);
+    if (st == ST_OK && (!value_of(text, "\nname ", plain) ||
                         !value_of(text, "\narch ", kernel_arch_name(item->arch)))) {
         st = error_set(why, ST_CORRUPT, "its description is of another kernel");
     }

@@ -4,6 +4,7 @@
 // written, so of many processes that want one kernel one makes it.
 #include "cache-impl.h"
 
+#include "aie/verify/verify.h"
 #include "base/dir.h"
 
 #include <stdio.h>
@@ -20,6 +21,49 @@ const char * const cache_suffix[CACHE_PARTS] = {
 
 void cache_file_name(const char * kernel, enum cache_part part, char out[CACHE_FILE_MAX]) {
     snprintf(out, CACHE_FILE_MAX, "%s%s", kernel, cache_suffix[part]);
+}
+
+// ---- names ----
+
+// Several versions may share a cache. The first that keeps a kernel has its plain name; for another
+// compiler the name goes on with a sign of its own, so that they do not push each other out.
+static void side_name(const char * name, const char * identity, char out[CACHE_NAME_MAX]) {
+    uint8_t digest[SHA256_BYTES];
+    char text[SHA256_TEXT];
+    sha256(identity, strlen(identity), digest);
+    sha256_print(digest, text);
+    snprintf(out, CACHE_NAME_MAX, "%.*s@%.*s", KERNEL_NAME_MAX, name, CACHE_SIGN, text);
+}
+
+void cache_plain_name(const char * name, char out[CACHE_NAME_MAX]) {
+    size_t n = strlen(name), sign = CACHE_SIGN + 1;
+    bool side = n > sign && name[n - sign] == '@' &&
+                strspn(name + n - CACHE_SIGN, "0123456789abcdef") == CACHE_SIGN;
+    snprintf(out, CACHE_NAME_MAX, "%.*s", (int) (side ? n - sign : n), name);
+}
+
+static bool is_of(const uint8_t * text, const struct entry_meta * meta, const struct buf * key) {
+    return meta->key_size == key->size && !memcmp(text, key->data, key->size);
+}
+
+// Has another compiler a kernel under the plain name? One of another format of this cache is
+// replaced.
+static bool is_taken(int dir, const char * name, const struct buf * key) {
+    char file[CACHE_FILE_MAX];
+    uint8_t * text;
+    size_t size;
+    struct entry_meta meta;
+    cache_file_name(name, PART_META, file);
+    if (dir_read(dir, file, ENTRY_MAX_BYTES, &text, &size, NULL) != ST_OK) {
+        return false;
+    }
+    // The same kernel, up to the line of its compiler; anything else there is out of place.
+    const char * compiler = strstr((const char *) key->data, "\ncompiler ");
+    size_t same = compiler ? (size_t) (compiler - (const char *) key->data) : key->size;
+    bool other = entry_parse(text, size, &meta, NULL) == ST_OK && meta.key_size > same &&
+                 !memcmp(text, key->data, same) && !is_of(text, &meta, key);
+    free(text);
+    return other;
 }
 
 // ---- the directory ----
@@ -41,7 +85,7 @@ enum status cache_open(bool create, struct cache ** out, struct error * err) {
         st = error_set(err, ST_NO_MEMORY, "no memory for the kernel cache");
     } else if ((st = dir_open(place.base, place.own, create, &c->root, err)) != ST_OK &&
                st != ST_NOT_FOUND) {
-        error_prefix(err, "kernel cache (%s)", place.reason);
+        error_prefix(err, st, "kernel cache (%s)", place.reason);
     }
     keep_place_free(&place);
     if (st != ST_OK) {
@@ -93,7 +137,7 @@ enum status cache_read(int dir, const char * name, const struct buf * key,
     }
     struct entry_meta meta;
     st = entry_parse(text, size, &meta, err);
-    if (st == ST_OK && key && (meta.key_size != key->size || memcmp(text, key->data, key->size))) {
+    if (st == ST_OK && key && !is_of(text, &meta, key)) {
         st = error_set(err, ST_NOT_FOUND, "made by another compiler");
     }
     free(text);
@@ -118,7 +162,30 @@ enum status cache_read(int dir, const char * name, const struct buf * key,
                                  .insts = (uint32_t *) (void *) insts,
                                  .n_insts = meta.insts.size / 4};
     memcpy(out->pdi_digest, meta.pdi.digest, sizeof out->pdi_digest);
+    memcpy(out->insts_digest, meta.insts.digest, sizeof out->insts_digest);
+    memcpy(out->verdict, meta.verdict, sizeof out->verdict);
     return ST_OK;
+}
+
+enum status cache_find(int dir, const struct kernel_spec * spec, const char * identity,
+                       const struct buf * key,
+                       bool (*have_pdi)(void * user, const uint8_t digest[SHA256_BYTES]),
+                       void * user, char name[CACHE_NAME_MAX], struct cache_kernel * out,
+                       struct error * err) {
+    char plain[KERNEL_NAME_MAX];
+    kernel_name(spec, plain);
+    snprintf(name, CACHE_NAME_MAX, "%s", plain);
+    enum status st = cache_read(dir, name, key, have_pdi, user, out, err);
+    if (st == ST_NOT_FOUND) {
+        char side[CACHE_NAME_MAX];
+        side_name(plain, identity, side);
+        enum status other = cache_read(dir, side, key, have_pdi, user, out, NULL);
+        if (other != ST_NOT_FOUND) {
+            memcpy(name, side, sizeof side);
+            st = other == ST_OK ? ST_OK : error_set(err, other, "%s is damaged", side);
+        }
+    }
+    return st;
 }
 
 enum status cache_load(struct cache * c, const struct kernel_spec * spec, const char * identity,
@@ -129,12 +196,11 @@ enum status cache_load(struct cache * c, const struct kernel_spec * spec, const 
     if (st != ST_OK) {
         return st;
     }
-    char name[KERNEL_NAME_MAX];
+    char name[CACHE_NAME_MAX];
     struct buf key = {0};
-    kernel_name(spec, name);
     entry_print_key(spec, identity, &key);
     st = key.failed ? error_set(err, ST_NO_MEMORY, "no memory for a key")
-                    : cache_read(dir, name, &key, have_pdi, user, out, err);
+                    : cache_find(dir, spec, identity, &key, have_pdi, user, name, out, err);
     buf_free(&key);
     if (st == ST_OK) {
         char file[CACHE_FILE_MAX];
@@ -218,7 +284,7 @@ static enum status write_parts(struct cache * c, int dir, const char * name,
                                struct error * err) {
     char file[CACHE_FILE_MAX];
     cache_file_name(name, PART_META, file);
-    dir_remove(dir, file); // of another compiler: no longer true from here on
+    dir_remove(dir, file); // it is no longer true from here on
     cache_file_name(name, PART_PDI, file);
     enum status st = write_pdi(c, dir, file, code, digest, blocks, err);
     if (st == ST_OK) {
@@ -236,16 +302,20 @@ static enum status write_parts(struct cache * c, int dir, const char * name,
 
 enum status cache_publish(struct cache * c, const struct kernel_spec * spec, const char * identity,
                           const struct kernel_code * code, const uint8_t pdi_digest[SHA256_BYTES],
-                          struct error * err) {
+                          bool verified, struct error * err) {
     struct keep_file pdi = {.size = code->pdi_size}, insts = {.size = code->n_insts * 4};
     if (pdi.size > ENTRY_MAX_PDI_BYTES || insts.size > ENTRY_MAX_INSTS_BYTES) {
         return error_set(err, ST_UNSUPPORTED, "too large to keep");
     }
     memcpy(pdi.digest, pdi_digest, sizeof pdi.digest);
     sha256(code->insts, insts.size, insts.digest);
+    uint8_t verdict[SHA256_BYTES] = {0};
+    if (verified) {
+        aie_verify_digest(spec, pdi.digest, insts.digest, verdict);
+    }
     struct buf key = {0}, meta = {0};
     entry_print_key(spec, identity, &key);
-    entry_print(&key, &pdi, &insts, &meta);
+    entry_print(&key, &pdi, &insts, verdict, &meta);
     int dir = -1;
     uint64_t blocks = 0;
     enum status st = ST_OK;
@@ -253,8 +323,12 @@ enum status cache_publish(struct cache * c, const struct kernel_spec * spec, con
         st = error_set(err, ST_NO_MEMORY, "no memory for its description");
     } else if ((st = dir_open_child(c->root, kernel_arch_name(spec->arch), true, &dir, err)) ==
                ST_OK) {
-        char name[KERNEL_NAME_MAX];
-        kernel_name(spec, name);
+        char plain[KERNEL_NAME_MAX], name[CACHE_NAME_MAX];
+        kernel_name(spec, plain);
+        snprintf(name, sizeof name, "%s", plain);
+        if (is_taken(dir, plain, &key)) {
+            side_name(plain, identity, name);
+        }
         st = write_parts(c, dir, name, &meta, code, pdi_digest, &blocks, err);
         if (st != ST_OK) {
             cache_remove(dir, name);
@@ -271,15 +345,23 @@ enum status cache_publish(struct cache * c, const struct kernel_spec * spec, con
 
 // ---- what is damaged ----
 
-void cache_quarantine(struct cache * c, const struct kernel_spec * spec) {
+void cache_quarantine(struct cache * c, const struct kernel_spec * spec, const char * identity) {
     int dir;
     const char * arch = kernel_arch_name(spec->arch);
     if (dir_open_child(c->root, arch, false, &dir, NULL) != ST_OK) {
         return;
     }
-    char name[KERNEL_NAME_MAX], files[PART_LOCK][CACHE_FILE_MAX];
+    char name[CACHE_NAME_MAX], files[PART_LOCK][CACHE_FILE_MAX];
     const char * list[PART_LOCK];
-    kernel_name(spec, name);
+    struct buf key = {0};
+    entry_print_key(spec, identity, &key);
+    if (key.failed ||
+        cache_find(dir, spec, identity, &key, NULL, NULL, name, NULL, NULL) != ST_CORRUPT) {
+        buf_free(&key);
+        close(dir);
+        return; // somebody was faster
+    }
+    buf_free(&key);
     for (int part = PART_META; part < PART_LOCK; part++) {
         cache_file_name(name, (enum cache_part) part, files[part]);
         list[part] = files[part];

@@ -1,7 +1,8 @@
 // cache: kernels on disk, for this user. <dir>/<arch>/<name>.pdi and <name>_insts.bin are the plain
 // files that the upstream backend reads too; <name>.meta beside them says what they are: the key
 // (what is computed, by which compiler), their lengths and SHA-256. It is written last and taken
-// away first, so that a kernel counts only while all three agree.
+// away first, so that a kernel counts only while all three agree. Where another compiler has kept
+// its kernel of that name, ours is <name>@<12 digits that stand for our compiler>.
 //
 //   GGML_HSA_KERNEL_CACHE_DIR        the directory; else $XDG_CACHE_HOME/ggml, $HOME/.cache/ggml,
 //                                    /tmp/ggml/ggml-hsa, the first that is defined
@@ -33,8 +34,9 @@ uint64_t cache_max(const struct cache * c);
 // ---- kernels ----
 
 struct cache_kernel {
-    uint8_t pdi_digest[SHA256_BYTES];
-    uint8_t * pdi; // malloc'ed; NULL where have_pdi said so
+    uint8_t pdi_digest[SHA256_BYTES], insts_digest[SHA256_BYTES];
+    uint8_t verdict[SHA256_BYTES]; // as it was published
+    uint8_t * pdi;                 // malloc'ed; NULL where have_pdi said so
     size_t pdi_size;
     uint32_t * insts; // malloc'ed
     size_t n_insts;
@@ -58,12 +60,13 @@ enum status cache_lock(struct cache * c, const struct kernel_spec * spec, struct
 void cache_unlock(struct cache_lock * lock);
 
 // Both need the lock. Writes the kernel; where that fails nothing of it stays that could be taken
-// for a kernel. Trims the cache when it has grown.
+// for a kernel. `verified`: the verifier passed it, and that is kept (aie/verify). Trims the cache
+// when it has grown.
 enum status cache_publish(struct cache * c, const struct kernel_spec * spec, const char * identity,
                           const struct kernel_code * code, const uint8_t pdi_digest[SHA256_BYTES],
-                          struct error * err);
+                          bool verified, struct error * err);
 // Moves a damaged kernel to <dir>/quarantine, of which a bounded number is kept.
-void cache_quarantine(struct cache * c, const struct kernel_spec * spec);
+void cache_quarantine(struct cache * c, const struct kernel_spec * spec, const char * identity);
 
 // ---- keeping house ----
 

@@ -1,9 +1,9 @@
 // external: see external.h. The program is run by us but not trusted to have worked: its files are
-// opened without following links, bounded in size, and walked from end to end before anyone sees
+// opened without following links, bounded in size, and passed by the verifier before anyone sees
 // them. Its directory is removed in all cases, whatever it put there.
 #include "external.h"
 
-#include "aie/image/image.h"
+#include "aie/verify/verify.h"
 #include "base/process.h"
 #include "base/sha256.h"
 #include "base/workplace.h"
@@ -245,67 +245,28 @@ static enum status read_output(int dir, const char * name, const char * suffix, 
     return ST_OK;
 }
 
-static bool accept_all(void * user, const struct image_command * command) {
-    (void) user;
-    (void) command;
-    return true;
-}
-
-struct operand_check {
-    int n_operands;
-    int bad; // an operand that the dispatch does not have, or -1
-};
-
-static bool check_operand(void * user, const struct image_command * command) {
-    struct operand_check * check = user;
-    if (command->op == IMAGE_PATCH && command->operand >= check->n_operands) {
-        check->bad = command->operand;
-    }
-    return check->bad < 0;
-}
-
-static enum status check_insts(const struct kernel_spec * spec, const uint8_t * data, size_t size,
-                               struct error * err) {
-    struct operand_check check = {spec->n_inputs + 1, -1};
-    enum status st = txn_read(data, size, check_operand, &check, err);
-    if (st == ST_OK && check.bad >= 0) {
-        st = error_set(err, ST_CORRUPT, "operand %d, the kernel has %d", check.bad,
-                       check.n_operands);
-    }
-    unsigned generation = txn_generation(spec->arch);
-    if (st == ST_OK && data[2] != generation) {
-        st = error_set(err, ST_CORRUPT, "it is for device generation %u, %s is %u", data[2],
-                       kernel_arch_name(spec->arch), generation);
-    }
-    if (st != ST_OK) {
-        error_prefix(err, "its _insts.bin is broken");
-    }
-    return st;
-}
-
 static enum status read_kernel(const struct kernel_spec * spec, int dir, const char * name,
                                struct kernel_code * out, struct error * err) {
     uint8_t *pdi = NULL, *insts = NULL;
     size_t pdi_size = 0, insts_size = 0;
     enum status st = read_output(dir, name, ".pdi", MAX_PDI_BYTES, &pdi, &pdi_size, err);
     if (st == ST_OK) {
-        st = pdi_read(pdi, pdi_size, accept_all, NULL, err);
-        if (st != ST_OK) {
-            error_prefix(err, "its .pdi is broken");
-        }
-    }
-    if (st == ST_OK) {
         st = read_output(dir, name, "_insts.bin", MAX_INSTS_BYTES, &insts, &insts_size, err);
     }
     if (st == ST_OK) {
-        st = check_insts(spec, insts, insts_size, err);
+        struct error why = {0};
+        st = aie_verify_files(spec, pdi, pdi_size, insts, insts_size, &why);
+        if (st != ST_OK) {
+            error_set(err, st, "its %s is broken: %s",
+                      aie_verify_blames_stream(&why) ? "_insts.bin" : ".pdi", why.text);
+        }
     }
     if (st != ST_OK) {
         free(pdi);
         free(insts);
         return st;
     }
-    // txn_read made sure of whole words; malloc's alignment is good for them.
+    // The verifier made sure of whole words; malloc's alignment is good for them.
     *out = (struct kernel_code){pdi, pdi_size, (uint32_t *) (void *) insts, insts_size / 4};
     return ST_OK;
 }
@@ -414,7 +375,7 @@ static enum status compile_in_workplace(const struct command * c, const struct k
     if (st == ST_OK) {
         st = read_kernel(spec, w.dir, name, out, err);
         if (st != ST_OK) {
-            error_prefix(err, "%.100s ended well, but", c->words[0]);
+            error_prefix(err, st, "%.100s ended well, but", c->words[0]);
         }
     }
     workplace_remove(&w);

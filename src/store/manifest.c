@@ -222,7 +222,7 @@ enum status manifest_read(const char * path, enum aie_arch arch, struct manifest
     st = parse_root(root, arch, out, err);
     json_decref(root);
     if (st != ST_OK) {
-        error_prefix(err, "%s", path);
+        error_prefix(err, st, "%s", path);
     }
     return st;
 }

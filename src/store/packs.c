@@ -1,10 +1,10 @@
 // packs: finds and checks kernels on disk. The files are from outside: a kernel leaves here only
-// when both of its files were walked from end to end, belong to the wanted architecture, ask for no
-// operand that the dispatch does not have, and are the very files that the manifest means, where
-// there is one. A kernel that a manifest names is never taken from other files of the same pack.
+// when the verifier passed both of its files for the wanted architecture and operands, and they are
+// the very files that the manifest means, where there is one. A kernel that a manifest names is
+// never taken from other files of the same pack.
 #include "packs.h"
 
-#include "aie/image/image.h"
+#include "aie/verify/verify.h"
 #include "manifest.h"
 
 #include <assert.h>
@@ -208,48 +208,7 @@ bool packs_have(const struct packs * p, const struct kernel_spec * spec) {
 
 // ---- checks ----
 
-static bool accept_all(void * user, const struct image_command * command) {
-    (void) user;
-    (void) command;
-    return true;
-}
-
-struct operand_check {
-    int n_operands;
-    int bad; // first operand that does not exist, -1 if all do
-    uint32_t offset;
-};
-
-static bool check_operand(void * user, const struct image_command * command) {
-    struct operand_check * check = user;
-    if (command->op == IMAGE_PATCH && command->operand >= check->n_operands) {
-        check->bad = command->operand;
-        check->offset = command->offset;
-        return false;
-    }
-    return true;
-}
-
-static enum status check_insts(const uint8_t * data, size_t size, const struct kernel_spec * spec,
-                               struct error * err) {
-    struct operand_check check = {.n_operands = spec->n_inputs + 1, .bad = -1};
-    enum status st = txn_read(data, size, check_operand, &check, err);
-    if (st != ST_OK) {
-        return st;
-    }
-    if (check.bad >= 0) {
-        return error_set(err, ST_CORRUPT, "operand %d at offset 0x%x, the kernel has %d", check.bad,
-                         check.offset, check.n_operands);
-    }
-    unsigned generation = txn_generation(spec->arch);
-    if (data[2] != generation) {
-        return error_set(err, ST_CORRUPT, "it is for device generation %u, %s is %u", data[2],
-                         kernel_arch_name(spec->arch), generation);
-    }
-    return ST_OK;
-}
-
-// Reads one of the two files and checks it; errors begin with the file's path.
+// Reads one of the two files, as the manifest has it; errors begin with the file's path.
 static enum status load_file(const struct pack * pack, const struct kernel_spec * spec,
                              const struct files * files, bool is_pdi, uint8_t ** data,
                              size_t * size, struct error * err) {
@@ -265,19 +224,24 @@ static enum status load_file(const struct pack * pack, const struct kernel_spec 
             st = manifest_check(is_pdi ? &files->entry->pdi : &files->entry->insts, *data, *size,
                                 path, err);
         }
-        if (st == ST_OK) {
-            st = is_pdi ? pdi_read(*data, *size, accept_all, NULL, err)
-                        : check_insts(*data, *size, spec, err);
-            if (st != ST_OK) {
-                error_prefix(err, "%s", path);
-            }
-        }
         if (st != ST_OK) {
             free(*data);
             *data = NULL;
         }
     }
     free(path);
+    return st;
+}
+
+static enum status verify(const struct pack * pack, const struct kernel_spec * spec,
+                          const struct files * files, const uint8_t * pdi, size_t pdi_size,
+                          const uint8_t * insts, size_t insts_size, struct error * err) {
+    struct error why = {0};
+    enum status st = aie_verify_files(spec, pdi, pdi_size, insts, insts_size, &why);
+    if (st != ST_OK) {
+        error_set(err, st, "%s/%s/%s%s: %s", pack->dir, kernel_arch_name(spec->arch), files->name,
+                  aie_verify_blames_stream(&why) ? "_insts.bin" : ".pdi", why.text);
+    }
     return st;
 }
 
@@ -294,9 +258,13 @@ static enum status load(struct pack * pack, const struct kernel_spec * spec,
         st = load_file(pack, spec, &files, false, &insts, &insts_size, err);
     }
     if (st == ST_OK) {
+        st = verify(pack, spec, &files, pdi, pdi_size, insts, insts_size, err);
+    }
+    if (st == ST_OK) { // the verifier made sure of whole words
         *out = (struct kernel_code){pdi, pdi_size, (uint32_t *) (void *) insts, insts_size / 4};
     } else {
         free(pdi);
+        free(insts);
     }
     return st;
 }
@@ -319,10 +287,11 @@ enum status packs_load(const struct packs * p, const struct kernel_spec * spec,
 
 // ---- programs ----
 
-static enum status load_program(struct pack * pack, enum aie_arch arch, const char * name,
-                                const char * compiler, uint8_t ** data, size_t * size,
-                                struct error * err) {
+static enum status load_program(struct pack * pack, const struct kernel_spec * spec,
+                                const char * name, const char * compiler, uint8_t ** data,
+                                size_t * size, struct error * err) {
     struct error broken;
+    enum aie_arch arch = spec->arch;
     const struct manifest * m = get_manifest(pack, arch, &broken);
     const struct manifest_program * program = manifest_find_program(m, name);
     if (!program) {
@@ -349,8 +318,8 @@ static enum status load_program(struct pack * pack, enum aie_arch arch, const ch
         st = error_set(err, ST_CORRUPT, "%s is missing", path);
     } else if (st == ST_OK) {
         st = manifest_check(&program->pdi, *data, *size, path, err);
-        if (st == ST_OK && (st = pdi_read(*data, *size, accept_all, NULL, err)) != ST_OK) {
-            error_prefix(err, "%s", path);
+        if (st == ST_OK && (st = aie_verify_pdi(arch, spec->columns, *data, *size, err)) != ST_OK) {
+            error_prefix(err, st, "%s", path);
         }
         if (st != ST_OK) {
             free(*data);
@@ -361,15 +330,15 @@ static enum status load_program(struct pack * pack, enum aie_arch arch, const ch
     return st;
 }
 
-enum status packs_load_program(const struct packs * p, enum aie_arch arch, const char * name,
-                               const char * compiler, uint8_t ** data, size_t * size,
-                               struct error * err) {
+enum status packs_load_program(const struct packs * p, const struct kernel_spec * spec,
+                               const char * name, const char * compiler, uint8_t ** data,
+                               size_t * size, struct error * err) {
     enum status worst =
         p->n_packs ? ST_NOT_FOUND
                    : error_set(err, ST_NOT_FOUND, "GGML_HSA_KERNEL_DIR names no kernel pack");
     for (int i = 0; i < p->n_packs; i++) {
         struct error why = {0};
-        enum status st = load_program(&p->list[i], arch, name, compiler, data, size, &why);
+        enum status st = load_program(&p->list[i], spec, name, compiler, data, size, &why);
         if (st == ST_OK) {
             return ST_OK;
         }

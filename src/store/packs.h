@@ -29,12 +29,12 @@ bool packs_have(const struct packs * p, const struct kernel_spec * spec);
 enum status packs_load(const struct packs * p, const struct kernel_spec * spec,
                        struct kernel_code * out, struct error * err);
 
-// The PDI of a program by its name, from the first pack that has it whole and by that very
+// The PDI of the spec's program by its name, from the first pack that has it whole and by that very
 // compiler: the instruction streams of another one need not fit. As packs_load; the caller owns
 // *data.
-enum status packs_load_program(const struct packs * p, enum aie_arch arch, const char * name,
-                               const char * compiler, uint8_t ** data, size_t * size,
-                               struct error * err);
+enum status packs_load_program(const struct packs * p, const struct kernel_spec * spec,
+                               const char * name, const char * compiler, uint8_t ** data,
+                               size_t * size, struct error * err);
 
 // What is wrong with directory i as a whole, for a warning: it is not there, or holds no kernels
 // for the architecture. True when there is something to say.

@@ -41,7 +41,7 @@ enum status record_open(struct record ** out, struct error * err) {
     }
     enum status st = json_library(err);
     if (st != ST_OK) {
-        error_prefix(err, VARIABLE);
+        error_prefix(err, st, VARIABLE);
         return st;
     }
     struct buf full = {0};
@@ -99,6 +99,14 @@ static int write_all(int fd, const void * data, size_t size, off_t at) {
     return 0;
 }
 
+// An editor may have left lines between the head and the tail of a list that has nothing in it.
+static bool is_blank(const char * text, size_t size) {
+    while (size && memchr(" \t\r\n", text[size - 1], 4)) {
+        size--;
+    }
+    return size == 0;
+}
+
 // The file is ours alone here.
 static enum status insert(const struct record * r, int fd, const char * entry, struct error * err) {
     struct stat info;
@@ -125,7 +133,7 @@ static enum status insert(const struct record * r, int fd, const char * entry, s
     }
     if (st == ST_OK && !(size && memmem(text, size, entry, strlen(entry)))) {
         struct buf fresh = {0};
-        bool first = size <= sizeof head - 1 + TAIL;
+        bool first = is_blank(text + (sizeof head - 1), size ? size - (sizeof head - 1) - TAIL : 0);
         off_t at = size ? (off_t) size - TAIL : 0;
         buf_printf(&fresh, "%s%s\n%s%s", size ? "" : head, first ? "" : ",", entry, tail);
         int code = fresh.failed ? ENOMEM : write_all(fd, fresh.data, fresh.size, at);

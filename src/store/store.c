@@ -1,56 +1,17 @@
 // store: finds a kernel in memory, else builds it from the sources in their order. One lock guards
 // everything in memory and is never held while a file is read or a kernel compiled; whoever asks
-// for a kernel (or needs a PDI) that another thread is building waits for that thread. Kernels and
-// PDIs are never dropped, so pointers that were handed out stay good until store_free.
-#include "store.h"
+// for a kernel (or needs a PDI) that another thread is building waits for that thread.
+// What is held in memory, and for how long, is memory.c's.
+#include "store-impl.h"
 
+#include "aie/verify/verify.h"
 #include "cache.h"
-#include "external.h"
-#include "packs.h"
 #include "record.h"
-#include "table.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
-
-struct pdi_node { // one for each distinct content
-    struct pdi_node * next;
-    uint8_t digest[SHA256_BYTES];
-    struct store_pdi pdi;
-    uint8_t * data; // owned, = pdi.data
-};
-
-struct program { // a PDI by its compiler's name for it; a dozen or two in a process
-    struct program * next;
-    enum aie_arch arch;
-    char name[KERNEL_NAME_MAX];
-    bool building;
-    struct store_pdi * pdi; // NULL while building and after a failure
-    bool from_pack;
-    struct error * absent; // owned: why no pack has it, where only packs can
-};
-
-struct store {
-    const struct store_compiler * compiler; // may be NULL
-    struct packs packs;
-    struct record * record;               // NULL: nobody asked for one
-    struct cache * cache;                 // NULL: memory only
-    char external[EXTERNAL_IDENTITY_MAX]; // of GGML_HSA_JIT_COMMAND; empty: not set
-
-    pthread_mutex_t lock; // guards all below
-    pthread_cond_t built; // some entry or program left its building state
-    struct table kernels;
-    struct pdi_node * pdis;
-    struct program * programs;
-    struct store_stats stats;
-    void (*warn)(const char * text);
-    bool verbose;          // a line for each kernel that is made
-    struct error * unsaid; // a warning from before there was a log
-    bool publish_warned;
-};
 
 // ---- warnings ----
 
@@ -113,6 +74,17 @@ static void open_cache(struct store * s) {
     }
 }
 
+// As much as the device heap holds, and more than a model's worth: a shape takes about 10 KB.
+#define DEFAULT_MEMORY ((uint64_t) 64 << 20)
+
+static void open_memory(struct store * s) {
+    struct error why = {0}, text;
+    if (keep_size("GGML_HSA_KERNEL_MEMORY", DEFAULT_MEMORY, &s->most, &why) != ST_OK) {
+        error_set(&text, why.status, "%.380s; it is 64M", why.text);
+        warn(s, text.text);
+    }
+}
+
 enum status store_new_with(const struct store_compiler * compiler, struct store ** out,
                            struct error * err) {
     struct store * s = calloc(1, sizeof *s);
@@ -128,6 +100,7 @@ enum status store_new_with(const struct store_compiler * compiler, struct store 
     s->verbose = env_flag("GGML_HSA_JIT_VERBOSE", false);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->built, NULL);
+    open_memory(s);
     struct error why = {0};
     if (record_open(&s->record, &why) != ST_OK) {
         warn(s, why.text);
@@ -144,17 +117,7 @@ void store_free(struct store * s) {
     if (!s) {
         return;
     }
-    table_free(&s->kernels);
-    for (struct pdi_node *p = s->pdis, *next; p; p = next) {
-        next = p->next;
-        free(p->data);
-        free(p);
-    }
-    for (struct program *p = s->programs, *next; p; p = next) {
-        next = p->next;
-        free(p->absent);
-        free(p);
-    }
+    memory_free(s);
     packs_close(&s->packs);
     record_close(s->record);
     cache_close(s->cache);
@@ -176,78 +139,37 @@ static uint64_t now_ns(void) {
     return (uint64_t) t.tv_sec * 1000000000u + (uint64_t) t.tv_nsec;
 }
 
-// ---- PDIs ----
-
-// Called with the lock held.
-static struct pdi_node * find_pdi(struct store * s, const uint8_t digest[SHA256_BYTES]) {
-    struct pdi_node * p = s->pdis;
-    while (p && memcmp(p->digest, digest, sizeof p->digest)) {
-        p = p->next;
-    }
-    return p;
-}
-
-// Takes data over; gives the one object with that content, or NULL without memory.
-static struct store_pdi * intern_pdi(struct store * s, uint8_t * data, size_t size) {
-    struct pdi_node * fresh = calloc(1, sizeof *fresh);
-    if (!fresh) {
-        free(data);
-        return NULL;
-    }
-    *fresh = (struct pdi_node){.pdi = {data, size, NULL}, .data = data};
-    sha256(data, size, fresh->digest);
-    pthread_mutex_lock(&s->lock);
-    struct pdi_node * p = find_pdi(s, fresh->digest);
-    if (!p) {
-        fresh->next = s->pdis;
-        s->pdis = p = fresh;
-        fresh = NULL;
-    }
-    pthread_mutex_unlock(&s->lock);
-    if (fresh) {
-        free(fresh->data);
-        free(fresh);
-    }
-    return &p->pdi;
-}
-
-static struct program * find_program(struct store * s, enum aie_arch arch, const char * name) {
-    struct program * p = s->programs;
-    while (p && (p->arch != arch || strcmp(p->name, name))) {
-        p = p->next;
-    }
-    return p;
-}
+// ---- programs ----
 
 // From a pack of the same compiler, or made.
 static enum status build_program(struct store * s, const struct kernel_spec * spec,
-                                 const char * name, struct store_pdi ** out, bool * from_pack,
+                                 const char * name, struct pdi_node ** out, bool * from_pack,
                                  struct error * err) {
     uint8_t * data;
     size_t size;
     const struct store_compiler * c = s->compiler;
-    enum status st = c->identity ? packs_load_program(&s->packs, spec->arch, name, c->identity,
-                                                      &data, &size, err)
-                                 : error_set(err, ST_NOT_FOUND, "its compiler has no name");
+    enum status st = c->identity
+                         ? packs_load_program(&s->packs, spec, name, c->identity, &data, &size, err)
+                         : error_set(err, ST_NOT_FOUND, "its compiler has no name");
     *from_pack = st == ST_OK;
     if (st != ST_OK && c->compile_pdi) {
         st = c->compile_pdi(spec, &data, &size, err);
     }
-    if (st == ST_OK && !(*out = intern_pdi(s, data, size))) {
+    if (st == ST_OK && !(*out = memory_intern_pdi(s, data, size))) {
         st = error_set(err, ST_NO_MEMORY, "no memory for program %s", name);
     }
     return st;
 }
 
-// The PDI that the kernel runs on, brought by the first thread that needs it. What packs do not
-// have they will not have: that is remembered.
+// A use of the PDI that the kernel runs on, brought by the first thread that needs it. What packs
+// do not have they will not have: that is remembered.
 static enum status get_program(struct store * s, const struct kernel_spec * spec,
-                               struct program ** out, struct error * err) {
+                               struct pdi_node ** out, bool * from_pack, struct error * err) {
     char name[KERNEL_NAME_MAX];
     s->compiler->program_name(spec, name);
     pthread_mutex_lock(&s->lock);
-    struct program * p = find_program(s, spec->arch, name);
-    while (p && p->building) {
+    struct program * p;
+    while ((p = memory_find_program(s, spec->arch, name)) && p->building) {
         pthread_cond_wait(&s->built, &s->lock);
     }
     if (!p && (p = calloc(1, sizeof *p))) {
@@ -256,22 +178,27 @@ static enum status get_program(struct store * s, const struct kernel_spec * spec
         memcpy(p->name, name, sizeof name);
         s->programs = p;
     }
+    enum status st = ST_OK;
     bool build = p && !p->pdi && !p->absent;
     if (build) {
-        p->building = true;
+        p->building = true; // and so it is nobody's to drop
+    } else if (!p) {
+        st = error_set(err, ST_NO_MEMORY, "no memory for program %s", name);
+    } else if (p->pdi) {
+        p->pdi->uses++;
+        *out = p->pdi;
+        *from_pack = p->from_pack;
+    } else {
+        st = error_set(err, p->absent->status, "%s", p->absent->text);
     }
     pthread_mutex_unlock(&s->lock);
-    if (!p) {
-        return error_set(err, ST_NO_MEMORY, "no memory for program %s", name);
+    if (!build) {
+        return st;
     }
-    *out = p;
-    if (!build) { // neither changes once it is set
-        return p->pdi ? ST_OK : error_set(err, p->absent->status, "%s", p->absent->text);
-    }
-    struct store_pdi * pdi = NULL;
+    struct pdi_node * pdi = NULL;
     struct error why = {0};
-    bool from_pack = false;
-    enum status st = build_program(s, spec, name, &pdi, &from_pack, &why);
+    *from_pack = false;
+    st = build_program(s, spec, name, &pdi, from_pack, &why);
     struct error * absent =
         st != ST_OK && !s->compiler->compile_pdi ? malloc(sizeof *absent) : NULL;
     if (absent) {
@@ -279,18 +206,19 @@ static enum status get_program(struct store * s, const struct kernel_spec * spec
     }
     pthread_mutex_lock(&s->lock);
     p->pdi = pdi;
-    p->from_pack = from_pack;
+    p->from_pack = *from_pack;
     p->absent = absent;
     p->building = false;
     pthread_cond_broadcast(&s->built);
     pthread_mutex_unlock(&s->lock);
+    *out = pdi;
     return st == ST_OK ? ST_OK : error_set(err, st, "%s", why.text);
 }
 
-// ---- sources: each gives a PDI object and an owned stream ----
+// ---- sources: each gives a use of a PDI and an owned stream ----
 
 struct found {
-    struct store_pdi * pdi;
+    struct pdi_node * pdi;
     uint32_t * insts;
     size_t n_insts;
 };
@@ -302,7 +230,7 @@ static enum status from_packs(struct store * s, const struct kernel_spec * spec,
     if (st != ST_OK) {
         return st;
     }
-    *out = (struct found){intern_pdi(s, code.pdi, code.pdi_size), code.insts, code.n_insts};
+    *out = (struct found){memory_intern_pdi(s, code.pdi, code.pdi_size), code.insts, code.n_insts};
     if (!out->pdi) {
         free(code.insts);
         return error_set(err, ST_NO_MEMORY, "no memory for its PDI");
@@ -322,7 +250,8 @@ bool store_has_compiler(const struct store * s) {
 }
 
 static enum maker maker_of(struct store * s, const struct kernel_spec * spec, struct error * err) {
-    struct program * program;
+    struct pdi_node * pdi;
+    bool from_pack;
     if (!s->compiler) {
         error_set(err, ST_NOT_FOUND,
                   "this build has no kernel compiler (GGML_HSA_JIT_COMPILE); put the kernel into "
@@ -330,7 +259,11 @@ static enum maker maker_of(struct store * s, const struct kernel_spec * spec, st
         return MAKER_NONE;
     }
     if (s->compiler->supports(spec, err) == ST_OK) {
-        if (s->compiler->compile_pdi || get_program(s, spec, &program, err) == ST_OK) {
+        if (s->compiler->compile_pdi) {
+            return MAKER_OWN;
+        }
+        if (get_program(s, spec, &pdi, &from_pack, err) == ST_OK) {
+            memory_release_pdi(s, pdi);
             return MAKER_OWN;
         }
         pthread_mutex_lock(&s->lock);
@@ -342,12 +275,16 @@ static enum maker maker_of(struct store * s, const struct kernel_spec * spec, st
 
 static enum status make_own(struct store * s, const struct kernel_spec * spec, struct found * out,
                             bool * on_pack, struct error * err) {
-    struct program * program;
-    enum status st = get_program(s, spec, &program, err);
+    struct pdi_node * pdi;
+    enum status st = get_program(s, spec, &pdi, on_pack, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    st = s->compiler->compile_insts(spec, &out->insts, &out->n_insts, err);
     if (st == ST_OK) {
-        out->pdi = program->pdi;
-        *on_pack = program->from_pack;
-        st = s->compiler->compile_insts(spec, &out->insts, &out->n_insts, err);
+        out->pdi = pdi;
+    } else {
+        memory_release_pdi(s, pdi);
     }
     return st;
 }
@@ -356,10 +293,10 @@ static enum status make_by_command(struct store * s, const struct kernel_spec * 
                                    struct found * out, struct error * err) {
     struct kernel_code code;
     enum status st = external_compile(spec, &code, err);
-    if (st != ST_OK) {
-        return st;
+    if (st != ST_OK) { // what it got wrong once it will get wrong again: it is not asked any more
+        return st == ST_CORRUPT ? ST_UNSUPPORTED : st;
     }
-    *out = (struct found){intern_pdi(s, code.pdi, code.pdi_size), code.insts, code.n_insts};
+    *out = (struct found){memory_intern_pdi(s, code.pdi, code.pdi_size), code.insts, code.n_insts};
     if (!out->pdi) {
         free(code.insts);
         return error_set(err, ST_NO_MEMORY, "no memory for its PDI");
@@ -377,8 +314,8 @@ static void tell_made(struct store * s, const struct kernel_spec * spec, enum ma
     }
     error_set(&text, ST_OK, "%s %s/%s in %.2f ms: %s %.60s, %zu bytes, stream of %zu bytes",
               on_pack ? "made the stream of" : "compiled", kernel_arch_name(spec->arch), name,
-              (double) ns * 1e-6, maker == MAKER_OWN ? "program" : "by", program, found->pdi->size,
-              found->n_insts * sizeof *found->insts);
+              (double) ns * 1e-6, maker == MAKER_OWN ? "program" : "by", program,
+              found->pdi->pdi.size, found->n_insts * sizeof *found->insts);
     warn(s, text.text);
 }
 
@@ -408,22 +345,30 @@ static enum status make(struct store * s, const struct kernel_spec * spec, enum 
 
 // ---- the cache ----
 
+struct have { // what a kernel in the cache runs on, where it is in memory already
+    struct store * store;
+    struct pdi_node * pdi; // a use of it
+};
+
 static bool have_pdi(void * user, const uint8_t digest[SHA256_BYTES]) {
-    struct store * s = user;
-    pthread_mutex_lock(&s->lock);
-    bool have = find_pdi(s, digest) != NULL;
-    pthread_mutex_unlock(&s->lock);
-    return have;
+    struct have * have = user;
+    memory_release_pdi(have->store, have->pdi);
+    pthread_mutex_lock(&have->store->lock);
+    have->pdi = memory_find_pdi(have->store, digest);
+    if (have->pdi) {
+        have->pdi->uses++;
+    }
+    pthread_mutex_unlock(&have->store->lock);
+    return have->pdi != NULL;
 }
 
 // Shapes of the same program that are compiled later need not make it again.
-static void note_program(struct store * s, const struct kernel_spec * spec,
-                         struct store_pdi * pdi) {
+static void note_program(struct store * s, const struct kernel_spec * spec, struct pdi_node * pdi) {
     char name[KERNEL_NAME_MAX];
     s->compiler->program_name(spec, name);
     struct program * fresh = calloc(1, sizeof *fresh);
     pthread_mutex_lock(&s->lock);
-    if (fresh && !find_program(s, spec->arch, name)) {
+    if (fresh && !memory_find_program(s, spec->arch, name)) {
         *fresh = (struct program){.next = s->programs, .arch = spec->arch, .pdi = pdi};
         memcpy(fresh->name, name, sizeof name);
         s->programs = fresh;
@@ -437,30 +382,44 @@ static const char * identity_of(const struct store * s, enum maker maker) {
     return maker == MAKER_OWN ? s->compiler->identity : s->external;
 }
 
+// What the command made was verified before it was kept; where the verdict is not about these very
+// bytes and operands, or of an older verifier, it is looked at again.
+static enum status check_verdict(const struct kernel_spec * spec, const struct cache_kernel * k,
+                                 const struct store_pdi * pdi, struct error * err) {
+    uint8_t verdict[SHA256_BYTES];
+    aie_verify_digest(spec, k->pdi_digest, k->insts_digest, verdict);
+    return memcmp(verdict, k->verdict, sizeof verdict)
+               ? aie_verify_files(spec, pdi->data, pdi->size, (const uint8_t *) k->insts,
+                                  k->n_insts * 4, err)
+               : ST_OK;
+}
+
 static enum status from_cache(struct store * s, const struct kernel_spec * spec, enum maker maker,
                               struct found * out, struct error * err) {
     struct cache_kernel k;
-    enum status st = cache_load(s->cache, spec, identity_of(s, maker), have_pdi, s, &k, err);
+    struct have have = {.store = s};
+    enum status st = cache_load(s->cache, spec, identity_of(s, maker), have_pdi, &have, &k, err);
     if (st != ST_OK) {
+        memory_release_pdi(s, have.pdi);
         return st;
     }
-    *out = (struct found){NULL, k.insts, k.n_insts};
-    if (k.pdi) {
-        out->pdi = intern_pdi(s, k.pdi, k.pdi_size);
-    }
-    pthread_mutex_lock(&s->lock);
-    if (!k.pdi) {
-        out->pdi = &find_pdi(s, k.pdi_digest)->pdi;
-    }
-    s->stats.cache_hits += out->pdi != NULL;
-    pthread_mutex_unlock(&s->lock);
+    *out = (struct found){k.pdi ? memory_intern_pdi(s, k.pdi, k.pdi_size) : have.pdi, k.insts,
+                          k.n_insts};
     if (!out->pdi) {
         free(k.insts);
         return error_set(err, ST_NO_MEMORY, "no memory for its PDI");
     }
-    if (maker == MAKER_OWN) {
+    if (maker == MAKER_OWN) { // proven by tests
         note_program(s, spec, out->pdi);
+    } else if ((st = check_verdict(spec, &k, &out->pdi->pdi, err)) != ST_OK) {
+        memory_release_pdi(s, out->pdi);
+        free(k.insts);
+        *out = (struct found){0};
+        return st;
     }
+    pthread_mutex_lock(&s->lock);
+    s->stats.cache_hits++;
+    pthread_mutex_unlock(&s->lock);
     return ST_OK;
 }
 
@@ -473,7 +432,7 @@ static void note_publish(struct store * s, enum status st, struct error * why) {
     s->publish_warned = s->publish_warned || say;
     pthread_mutex_unlock(&s->lock);
     if (say) {
-        error_prefix(why, "kernel cache %.200s", cache_path(s->cache));
+        error_prefix(why, st, "kernel cache %.200s", cache_path(s->cache));
         warn_cache(s, why);
     }
 }
@@ -481,14 +440,10 @@ static void note_publish(struct store * s, enum status st, struct error * why) {
 static void publish(struct store * s, const struct kernel_spec * spec, enum maker maker,
                     const struct found * found) {
     struct error why = {0};
-    pthread_mutex_lock(&s->lock);
-    struct pdi_node * p = s->pdis;
-    while (&p->pdi != found->pdi) {
-        p = p->next;
-    }
-    pthread_mutex_unlock(&s->lock);
+    const struct pdi_node * p = found->pdi;
     struct kernel_code code = {p->data, p->pdi.size, found->insts, found->n_insts};
-    enum status st = cache_publish(s->cache, spec, identity_of(s, maker), &code, p->digest, &why);
+    enum status st = cache_publish(s->cache, spec, identity_of(s, maker), &code, p->digest,
+                                   maker == MAKER_COMMAND, &why);
     note_publish(s, st, &why);
 }
 
@@ -507,7 +462,7 @@ static enum status make_once(struct store * s, const struct kernel_spec * spec, 
     }
     enum status st = from_cache(s, spec, maker, out, err);
     if (st == ST_CORRUPT) {
-        cache_quarantine(s->cache, spec);
+        cache_quarantine(s->cache, spec, identity_of(s, maker));
         pthread_mutex_lock(&s->lock);
         s->stats.cache_damaged++;
         pthread_mutex_unlock(&s->lock);
@@ -545,6 +500,9 @@ static enum status build(struct store * s, const struct kernel_spec * spec, bool
         if (st != ST_OK && pack_status != ST_NOT_FOUND) {
             st = pack_status;
             error = pack_error;
+        } else if (pack_status != ST_NOT_FOUND) {
+            error_prefix(&pack_error, pack_status, "kernel pack");
+            warn(s, pack_error.text);
         }
     } else {
         error = pack_error;
@@ -559,8 +517,8 @@ static enum status build(struct store * s, const struct kernel_spec * spec, bool
 
 // ---- getting ----
 
-// Called with the lock held for an entry in state BUILDING that is ours; returns with the lock
-// held.
+// Called with the lock held for an entry in state BUILDING that is ours, and pinned; returns with
+// the lock held.
 static enum status build_entry(struct store * s, struct entry * e, bool may_compile,
                                struct error * err) {
     struct found found = {0};
@@ -568,10 +526,13 @@ static enum status build_entry(struct store * s, struct entry * e, bool may_comp
     pthread_mutex_unlock(&s->lock);
     enum status st = build(s, &e->spec, may_compile, &found, &error);
     pthread_mutex_lock(&s->lock);
+    s->stats.bytes -= e->bytes;
+    e->bytes = sizeof *e;
     if (st == ST_OK) {
         e->insts = found.insts;
-        e->kernel = (struct store_kernel){found.pdi, found.insts, found.n_insts, NULL};
+        e->kernel = (struct store_kernel){&found.pdi->pdi, found.insts, found.n_insts, NULL};
         e->state = ENTRY_READY;
+        e->bytes += found.n_insts * sizeof *found.insts;
         free(e->error);
         e->error = NULL;
     } else {
@@ -580,10 +541,12 @@ static enum status build_entry(struct store * s, struct entry * e, bool may_comp
         }
         if (e->error) {
             *e->error = error;
+            e->bytes += sizeof *e->error;
         }
         e->state = ENTRY_FAILED;
         error_set(err, st, "%s", error.text);
     }
+    s->stats.bytes += e->bytes;
     pthread_cond_broadcast(&s->built);
     return st;
 }
@@ -602,7 +565,13 @@ static enum status get(struct store * s, const struct kernel_spec * asked, bool 
     pthread_mutex_lock(&s->lock);
     struct entry * e = table_find(&s->kernels, &spec, hash);
     bool waited = e && e->state == ENTRY_BUILDING;
-    while (e && e->state == ENTRY_BUILDING) {
+    if (e) {
+        memory_pin(s, e);
+    } else if ((e = table_add(&s->kernels, &spec, hash))) {
+        e->pins = 1;
+        e->state = ENTRY_FAILED; // until it is built, a few lines below
+    }
+    while (waited && e->state == ENTRY_BUILDING) {
         pthread_cond_wait(&s->built, &s->lock);
     }
     if (e && e->state == ENTRY_READY) {
@@ -611,16 +580,19 @@ static enum status get(struct store * s, const struct kernel_spec * asked, bool 
         // What failed a moment ago for the thread that we waited for has failed for us.
         st = e->error ? error_set(err, e->error->status, "%s", e->error->text)
                       : error_set(err, ST_NO_MEMORY, "no memory to build a kernel");
-    } else if (e || (e = table_add(&s->kernels, &spec, hash))) {
+    } else if (e) {
         e->state = ENTRY_BUILDING;
         st = build_entry(s, e, may_compile, err);
     } else {
         st = error_set(err, ST_NO_MEMORY, "no memory for one more kernel");
     }
-    pthread_mutex_unlock(&s->lock);
     if (st == ST_OK) {
         *out = &e->kernel;
+        memory_make_room(s);
+    } else if (e) {
+        memory_unpin(s, e);
     }
+    pthread_mutex_unlock(&s->lock);
     return st;
 }
 
@@ -676,7 +648,11 @@ static bool can(struct store * s, const struct kernel_spec * asked, enum maker b
         return true;
     }
     struct store_kernel * kernel;
-    return packs_have(&s->packs, &spec) && get(s, &spec, false, &kernel, NULL) == ST_OK;
+    bool have = packs_have(&s->packs, &spec) && get(s, &spec, false, &kernel, NULL) == ST_OK;
+    if (have) {
+        store_put(s, kernel);
+    }
+    return have;
 }
 
 bool store_can(struct store * s, const struct kernel_spec * spec) {

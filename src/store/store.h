@@ -1,20 +1,20 @@
 // store: where kernels come from. Memory, then packs (GGML_HSA_KERNEL_DIR), then the user's cache
-// on disk (store/cache.h), then the compiler. A kernel that was found stays in memory; equal PDIs
-// are one object, so that a queue which sees the same pointer twice need not configure the array
-// again.
+// on disk (store/cache.h), then the compiler. A kernel that was found stays in memory until nobody
+// has it and GGML_HSA_KERNEL_MEMORY bytes are full of younger ones; equal PDIs are one object, so
+// that a queue which sees the same pointer twice need not configure the array again.
 #pragma once
 
 #include "kernel/kernel.h"
 
 struct store;
 
-struct store_pdi { // shared by kernels; lives as long as the store
+struct store_pdi { // shared by kernels; lives as long as one of them
     const uint8_t * data;
     size_t size;
     void * device; // set by the backend once it is uploaded
 };
 
-struct store_kernel { // lives as long as the store
+struct store_kernel { // lives until store_put, at least
     struct store_pdi * pdi;
     const uint32_t * insts;
     size_t n_insts;
@@ -30,6 +30,8 @@ struct store_stats {
     uint64_t cache_publishes; // compiled kernels that were put there
     uint64_t cache_damaged;   // entries that did not hold together and were moved away
     uint64_t cache_failures;  // compiled kernels that could not be put there
+    uint64_t dropped;         // kernels that went from memory, to make room
+    uint64_t bytes;           // that kernels and PDIs take up in memory now
 };
 
 // What makes kernels that no pack has: the functions of aie/aie.h, or others with their contracts.
@@ -64,13 +66,25 @@ void store_free(struct store * s);
 // came up before is handed over at once. `warn` is called from any thread.
 void store_set_log(struct store * s, void (*warn)(const char * text));
 
+// Who has set `device` of kernels and PDIs is told before they go. Called with the store locked,
+// from any thread: what is called must not ask the store for anything.
+struct store_uploads {
+    void * user;
+    void (*drop_kernel)(void * user, struct store_kernel * k);
+    // False: the device cannot do without it. It stays as long as the store then.
+    bool (*drop_pdi)(void * user, struct store_pdi * p);
+};
+void store_set_uploads(struct store * s, const struct store_uploads * uploads); // before the first
+
 // Says on that log what is wrong with the packs for an architecture: a directory that is not there,
 // or none at all where there is no compiler. Once, when a device begins.
 void store_check_packs(struct store * s, enum aie_arch arch);
 
-// Thread safe. The kernel stays valid until store_free. After a failure the next call tries again.
+// Thread safe. The kernel is pinned: it stays valid until store_put, which is called as often as
+// this was, or until store_free. After a failure the next call tries again.
 enum status store_get(struct store * s, const struct kernel_spec * spec, struct store_kernel ** out,
                       struct error * err);
+void store_put(struct store * s, struct store_kernel * k);
 // Cheap and never compiles: could store_get succeed? Where only packs can tell, the pack's files
 // are read and kept.
 bool store_can(struct store * s, const struct kernel_spec * spec);

@@ -112,13 +112,27 @@ struct entry * table_add(struct table * t, const struct kernel_spec * canonical,
     return e;
 }
 
+static void entry_free(struct entry * e) {
+    free(e->insts);
+    free(e->error);
+    free(e);
+}
+
+void table_remove(struct table * t, struct entry * e) {
+    struct entry ** at = &t->buckets[e->hash & (t->n_buckets - 1)];
+    while (*at != e) {
+        at = &(*at)->next;
+    }
+    *at = e->next;
+    t->n_entries--;
+    entry_free(e);
+}
+
 void table_free(struct table * t) {
     for (size_t i = 0; i < t->n_buckets; i++) {
         for (struct entry *e = t->buckets[i], *next; e; e = next) {
             next = e->next;
-            free(e->insts);
-            free(e->error);
-            free(e);
+            entry_free(e);
         }
     }
     free(t->buckets);

@@ -17,6 +17,10 @@ struct entry {
     struct store_kernel kernel;
     uint32_t * insts;     // owned, = kernel.insts
     struct error * error; // owned, when FAILED and memory allowed
+    size_t bytes;         // that it takes up, without its PDI
+    size_t pins;          // who has the kernel, builds it or waits for it
+    struct entry * newer; // among those without a pin, by when the last one went
+    struct entry * older;
 };
 
 struct table {
@@ -33,4 +37,5 @@ struct entry * table_find(const struct table * t, const struct kernel_spec * can
                           uint64_t hash);
 // A new entry in state BUILDING, or NULL without memory. The spec must not be in the table yet.
 struct entry * table_add(struct table * t, const struct kernel_spec * canonical, uint64_t hash);
+void table_remove(struct table * t, struct entry * e); // and frees it
 void table_free(struct table * t);

@@ -37,6 +37,15 @@ void hsac_free(struct hsac_agent * a, void * ptr) {
     free(p);
 }
 
+static const void * forgotten;
+static bool must_keep;
+
+bool hsac_agent_forget_pdi(struct hsac_agent * a, const void * address) {
+    (void) a;
+    forgotten = address;
+    return !must_keep;
+}
+
 static const uint8_t pdi_bytes[100] = {1, 2, 3};
 static const uint32_t inst_words[3][25] = {{10}, {20}, {30}}; // 100 bytes each
 
@@ -147,6 +156,32 @@ static void waits_for_another_thread(void ** state) {
     hsac_free(NULL, ballast);
 }
 
+// What the store drops goes from the heap too, but for a PDI that the queue cannot forget.
+static void dropped_by_the_store(void ** state) {
+    (void) state;
+    struct code_stream * pins[2] = {acquire(0, false, ST_OK), acquire(1, true, ST_OK)};
+    code_release(&heap, pins, 2);
+    void * address = pdi.device;
+    code_forget_kernel(&heap, &kernels[0]);
+    assert_null(kernels[0].device);
+    assert_int_equal(heap_used, 200);
+    code_forget_kernel(&heap, &kernels[0]); // nothing is there
+    code_forget_kernel(&heap, &kernels[2]);
+    code_forget_kernel(&heap, &kernels[1]);
+    assert_int_equal(heap_used, 100);
+    must_keep = true;
+    assert_false(code_forget_pdi(&heap, &pdi));
+    assert_ptr_equal(forgotten, address);
+    assert_ptr_equal(pdi.device, address);
+    must_keep = false;
+    assert_true(code_forget_pdi(&heap, &pdi));
+    assert_null(pdi.device);
+    assert_int_equal(heap_used, 0);
+    assert_true(code_forget_pdi(&heap, &pdi));
+    struct code_stream * pin = acquire(0, false, ST_OK); // as if for the first time
+    code_release(&heap, &pin, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(uploaded_once, setup, teardown),
@@ -154,6 +189,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(pinned_code_stays, setup, teardown),
         cmocka_unit_test_setup_teardown(too_large_for_the_heap, setup, teardown),
         cmocka_unit_test_setup_teardown(waits_for_another_thread, setup, teardown),
+        cmocka_unit_test_setup_teardown(dropped_by_the_store, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

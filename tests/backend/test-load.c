@@ -80,11 +80,40 @@ static void tested_ggml(void ** state) {
     }
 }
 
+// A ggml that answers with the right version, but has numbered its ops or datatypes otherwise.
+static void other_numbers(void ** state) {
+    (void) state;
+    static const struct {
+        const char *doctored, *says;
+    } rows[] = {
+        {"op:SUB=ADD", "is 'ADD' there, and was SUB where"},
+        {"op:SOFT_MAX=SOFT_MIN", "is 'SOFT_MIN' there, and was SOFT_MAX where"},
+        {"op:ADD=", "is '' there, and was ADD where"},
+        {"unary:SILU=HARDSWISH", "unary op"},
+        {"glu:SWIGLU_OAI=SWIGLU_OIA", "gated op"},
+        {"type:bf16=q4_0_4_4", "is 'q4_0_4_4' there, and was BF16 where"},
+        {"type:i64=\x1b[2J", "is '?[2J' there, and was I64 where"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char env[1024];
+        snprintf(env, sizeof env, "GGML_HSA_EMULATE=aie2 LD_PRELOAD='%s' OTHER_GGML_NAME='%s'",
+                 OTHER_NAMES, rows[i].doctored);
+        const char * out = probe(env);
+        assert_says(out, "has other numbers than its headers: ");
+        assert_says(out, rows[i].says);
+        assert_says(out, "not loaded\n");
+    }
+    char env[1024];
+    snprintf(env, sizeof env, "GGML_HSA_EMULATE=aie2 LD_PRELOAD='%s'", OTHER_NAMES);
+    assert_says(probe(env), "loaded HSA, devices 1\n");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(emulated_device), cmocka_unit_test(emulation_is_never_silent),
         cmocka_unit_test(missing_runtime), cmocka_unit_test(unknown_emulation),
         cmocka_unit_test(untested_ggml),   cmocka_unit_test(tested_ggml),
+        cmocka_unit_test(other_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

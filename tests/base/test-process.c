@@ -3,9 +3,11 @@
 #include "base/process.h"
 #include "base/workplace.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -372,6 +374,41 @@ static void its_own_temporary_directory(void ** state) {
     free(ours);
 }
 
+// Of the two processes that a program takes the user may have one: the reason is told, and nobody
+// takes the silence for success. Root may have any number, so another user is asked.
+static void no_second_process(void ** state) {
+    (void) state;
+    enum { STRANGER = 54321, ENFORCED = 1, TOLD = 2 };
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct rlimit two = {2, 2}, one = {1, 1};
+        char * argv[] = {"true", NULL};
+        struct process p = {.argv = argv, .time_limit_s = 20};
+        struct process_end end;
+        struct error err = {0};
+        int answer = 0;
+        if (setgid(STRANGER) == 0 && setuid(STRANGER) == 0 && setrlimit(RLIMIT_NPROC, &two) == 0) {
+            enum status st = process_run(&p, &end, &err);
+            answer |= st == ST_IO && strstr(err.text, strerror(EAGAIN)) ? TOLD : 0;
+            setrlimit(RLIMIT_NPROC, &one);
+            pid_t more = fork();
+            if (more == 0) {
+                _exit(0);
+            }
+            answer |= more < 0 ? ENFORCED : 0;
+        }
+        _exit(answer);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (!(WEXITSTATUS(status) & ENFORCED)) {
+        skip_test("no limit to the number of processes without root");
+    }
+    assert_true(WEXITSTATUS(status) & TOLD);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(how_it_ended),
@@ -389,6 +426,7 @@ int main(void) {
         cmocka_unit_test(workplace_goes),
         cmocka_unit_test(not_captured),
         cmocka_unit_test(its_own_temporary_directory),
+        cmocka_unit_test(no_second_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,10 +4,8 @@
 
 #include "aie/asm/text.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 const int fuzz_rounds = 600;
+const int fuzz_longest = 600;
 
 static char * printed(const struct asm_program * p) {
     struct buf b = {0};
@@ -22,11 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
     struct asm_program *p = NULL, *back = NULL;
     struct asm_code code = {0};
     struct error err = {0};
-    char * text = calloc(1, size + 1);
-    if (!text) {
-        return 0;
-    }
-    memcpy(text, data, size);
+    char * text = fuzz_text(data, size);
     if (asm_read(text, &p, &err) == ST_OK) {
         char * once = printed(p);
         if (asm_read(once, &back, &err) == ST_OK) { // not of one that asm_finish will refuse
@@ -66,15 +60,11 @@ bool fuzz_seed(int i, uint8_t ** data, size_t * size) {
         "target aie2\nglobal $p0 $p1 $r2\nloop $r2 every 2 {\n 0: vlda %x3.lo, [$p0], #32 @1\n"
         " 7: vadd.32 %x4, %x3, %x3\n 9: vst %x4.lo, [$p1], #32 @2 !VST_dmw_sts_w_ag_pstm_nrm_imm\n"
         "}\nL0:\n j #L0\n",
+        "target aie2p\nsmall\nglobal $r0 $p1\n mova $r0, #3\nagain:\n add $r0, $r0, #-1\n"
+        " jnz $r0, #again\nL1:\n j #L1\n",
+        "target aie2p\nglobal $p0 $p1 $r2\nloop $r2 {\n lda %r3, [$p0], #4 @1\n"
+        " add %r4, %r3, %r3\n st %r4, [$p1], #4 @2\n}\nL0:\n j #L0\n",
         "target aie2\nbundles\nL0:\n 0: mova r1, #1; movx r2, #2\n 1: j #L0\n idle 5\n",
     };
-    if ((size_t) i >= sizeof texts / sizeof texts[0]) {
-        return false;
-    }
-    *size = strlen(texts[i]);
-    *data = malloc(*size);
-    if (*data) {
-        memcpy(*data, texts[i], *size);
-    }
-    return true;
+    return fuzz_texts(texts, sizeof texts / sizeof texts[0], i, data, size);
 }

@@ -4,10 +4,8 @@
 
 #include "hip/hip-impl.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 const int fuzz_rounds = 4000;
+const int fuzz_longest = 600;
 
 int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
     static const char * const archs[] = {"gfx90a", "gfx1100", "gfx9999"};

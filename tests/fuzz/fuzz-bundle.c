@@ -1,13 +1,13 @@
 // fuzz-bundle: arbitrary bytes as a core program. A bundle that decodes has the size that its first
 // byte tells, can be printed, and can be encoded to bytes that decode to the same bundle.
-#include "fuzz.h"
+#include "isa-seeds.h"
 
-#include "aie/isa/isa.h"
+#ifndef ARCH
+#    define ARCH AIE_ARCH_AIE2
+#endif
 
-#include <stdlib.h>
-#include <string.h>
-
-const int fuzz_rounds = 2000;
+const int fuzz_rounds = 200;
+const int fuzz_longest = 64;
 
 static bool same_inst(const struct aie_isa * isa, const struct aie_inst * a,
                       const struct aie_inst * b) {
@@ -34,7 +34,7 @@ static void check_bundle(const struct aie_isa * isa, const struct aie_bundle * b
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
-    const struct aie_isa * isa = aie_isa_get(AIE_ARCH_AIE2);
+    const struct aie_isa * isa = aie_isa_get(ARCH);
     struct buf text = {0};
     for (size_t at = 0; at < size;) {
         struct aie_bundle bundle;
@@ -76,12 +76,13 @@ bool fuzz_seed(int i, uint8_t ** data, size_t * size) {
         GOLDEN_DIR "/aie2-kernels/single-add.pdi",
         GOLDEN_DIR "/aie2-kernels/gemm-i16-256-1core.pdi",
     };
+    enum { FILES = ARCH == AIE_ARCH_AIE2 ? sizeof files / sizeof files[0] : 0 };
     if (i == 0) {
         noise(data, size);
         return true;
     }
-    if (i - 1 >= (int) (sizeof files / sizeof files[0])) {
-        return false;
+    if (i < 0 || i > FILES) {
+        return isa_seed(ARCH, i - 1 - FILES, data, size);
     }
     fuzz_golden(files[i - 1], data, size);
     if (*data && *size > 0x1d0 + 1600) { // its first program begins there

@@ -6,6 +6,7 @@
 #include "emu/api/code.h"
 
 const int fuzz_rounds = 20000;
+const int fuzz_longest = 1200;
 
 enum { MAX_SPAN = 1 << 20 }; // larger ones are left alone, for speed
 

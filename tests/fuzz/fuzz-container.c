@@ -6,6 +6,7 @@
 #include "aie/image/containers.h"
 
 const int fuzz_rounds = 6000;
+const int fuzz_longest = 1500;
 
 struct input {
     const uint8_t * data;

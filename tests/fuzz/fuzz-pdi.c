@@ -4,9 +4,8 @@
 
 #include "aie/image/image.h"
 
-#include <stdlib.h>
-
 const int fuzz_rounds = 3000;
+const int fuzz_longest = 2048;
 
 struct input {
     const uint8_t * data;

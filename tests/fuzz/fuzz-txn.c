@@ -4,10 +4,8 @@
 
 #include "aie/image/image.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 const int fuzz_rounds = 5000;
+const int fuzz_longest = 512;
 
 static bool write_again(void * user, const struct image_command * c) {
     struct txn * t = user;

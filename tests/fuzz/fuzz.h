@@ -4,6 +4,9 @@
 
 #include "base/base.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 // Feeds one input to the code under test and aborts when a property does not hold. Returns 0.
 int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size);
 
@@ -11,11 +14,42 @@ int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size);
 // no data (NULL). The caller frees *data.
 bool fuzz_seed(int i, uint8_t ** data, size_t * size);
 
-extern const int fuzz_rounds; // mutations of each seed in the smoke test
+extern const int fuzz_rounds;  // mutations of each seed in the smoke test
+extern const int fuzz_longest; // bytes of an input beyond which libFuzzer need not look
 
 // Reads a golden file as a seed.
 static inline void fuzz_golden(const char * path, uint8_t ** data, size_t * size) {
     if (file_read(path, 1 << 24, data, size, NULL) != ST_OK) {
         *data = NULL;
     }
+}
+
+// The input as a string, which ends at its first zero byte. The caller frees it; it has no byte to
+// spare, so that a sanitizer sees who reads too far.
+static inline char * fuzz_text(const uint8_t * data, size_t size) {
+    char * text = malloc(size + 1);
+    if (!text) {
+        abort();
+    }
+    if (size) {
+        memcpy(text, data, size);
+    }
+    text[size] = '\0';
+    return text;
+}
+
+// Seed number i of a table, as fuzz_seed gives it.
+static inline bool fuzz_bytes(const void * from, size_t n, uint8_t ** data, size_t * size) {
+    *data = malloc(n ? n : 1);
+    if (!*data) {
+        abort();
+    }
+    memcpy(*data, from, n);
+    *size = n;
+    return true;
+}
+
+static inline bool fuzz_texts(const char * const * texts, size_t n, int i, uint8_t ** data,
+                              size_t * size) {
+    return (size_t) i < n && fuzz_bytes(texts[i], strlen(texts[i]), data, size);
 }

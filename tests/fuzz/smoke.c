@@ -1,7 +1,12 @@
 // smoke: a fuzz target without libFuzzer. Runs every seed as it is, cut off at many lengths, and
 // with pseudo-random mutations; the generator is seeded with constants, so every run is the same
-// run. A failure is an abort or a sanitizer's report; the input is told so that it can be run
-// again.
+// run. A failure is an abort or a sanitizer's report.
+//
+//   smoke-NAME                 the run that ctest does
+//   smoke-NAME --seeds DIR     writes the seeds to files there, for libFuzzer, and prints the
+//   length
+//                              that its inputs should keep to
+//   smoke-NAME FILE...         feeds these files, as libFuzzer's own programs do
 #include "fuzz.h"
 #include "skip.h"
 
@@ -56,7 +61,39 @@ static void mutate(uint8_t * data, size_t size, uint64_t * random) {
     }
 }
 
-int main(void) {
+static int write_seeds(const char * dir) {
+    uint8_t * seed;
+    size_t size;
+    for (int i = 0; fuzz_seed(i, &seed, &size); i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/seed-%d", dir, i);
+        FILE * f = seed ? fopen(path, "wb") : NULL;
+        bool ok = !seed || (f && fwrite(seed, 1, size, f) == size);
+        if ((f && fclose(f)) || !ok) {
+            fprintf(stderr, "%s: cannot be written\n", path);
+            return 1;
+        }
+        free(seed);
+    }
+    printf("%d\n", fuzz_longest);
+    return 0;
+}
+
+static int feed_file(const char * path) {
+    uint8_t * data;
+    size_t size;
+    struct error err;
+    if (file_read(path, (size_t) 1 << 30, &data, &size, &err) != ST_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    feed(data, size);
+    free(data);
+    printf("%s: nothing was found\n", path);
+    return 0;
+}
+
+static int feed_seeds(void) {
     uint8_t * seed;
     size_t size;
     int n_missing = 0, n_seeds = 0;
@@ -93,4 +130,15 @@ int main(void) {
         skip_say("no golden data in %s", GOLDEN_DIR);
     }
     return n_seeds ? 0 : n_missing ? SKIPPED : 1;
+}
+
+int main(int argc, char ** argv) {
+    if (argc == 3 && !strcmp(argv[1], "--seeds")) {
+        return write_seeds(argv[2]);
+    }
+    int failed = argc > 1 ? 0 : feed_seeds();
+    for (int i = 1; i < argc; i++) {
+        failed |= feed_file(argv[i]);
+    }
+    return failed;
 }

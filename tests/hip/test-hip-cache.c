@@ -2,6 +2,8 @@
 // runs; what they make is compared with the source that it must be of.
 #include "hip-rig.h"
 
+#include <errno.h>
+#include <sys/resource.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <time.h>
@@ -420,6 +422,29 @@ static void test_read_only_home(void ** state) {
     assert_int_equal(status, 0);
 }
 
+// A program with a limit on the size of its files gets an error for a source that is longer, and is
+// not ended by a signal.
+static void test_small_files(void ** state) {
+    (void) state;
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct rlimit limit = {4096, RLIM_INFINITY};
+        char text[20000];
+        memset(text, ' ', sizeof text - 1);
+        text[sizeof text - 1] = '\0';
+        setrlimit(RLIMIT_FSIZE, &limit);
+        struct rocm_kernels * k = open_rig();
+        const struct rocm_code * code;
+        struct rocm_error err = {0};
+        enum rocm_status st = rocm_kernels_get_or_compile(k, "add", text, &code, &err);
+        rocm_kernels_close(k);
+        _exit(st != ROCM_IO || !strstr(err.text, strerror(EFBIG)));
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
 static void test_untrusted(void ** state) {
     (void) state;
     expect_compile("add", source);
@@ -583,6 +608,7 @@ int main(void) {
         cmocka_unit_test_setup(test_race, rig_reset),
         cmocka_unit_test_setup(test_threads, rig_reset),
         cmocka_unit_test_setup(test_read_only_home, rig_reset),
+        cmocka_unit_test_setup(test_small_files, rig_reset),
         cmocka_unit_test_setup(test_untrusted, rig_reset),
         cmocka_unit_test_setup(test_bounded, rig_reset),
         cmocka_unit_test_setup(test_many, rig_reset),

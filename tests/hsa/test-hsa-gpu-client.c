@@ -7,6 +7,7 @@
 #include "emu/api/code.h"
 #include "hsa/hsac-impl.h"
 #include <pthread.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct hsac * open_agents(const char * names) {
@@ -571,14 +572,100 @@ static void test_free_in_flight(void ** state) {
     bench_close(&b);
 }
 
+// Silence is what was listened to: a pause in which nobody looked, as of a process that was
+// stopped, is none. Afterwards it is heard as ever.
+static void test_a_pause_is_no_silence(void ** state) {
+    (void) state;
+    const struct hsac real = {.emulated = false};
+    setenv("GGML_HSA_WAIT_LIMIT", "1", 1);
+    struct hsac_watch w = hsac_watch_start(&real);
+    unsetenv("GGML_HSA_WAIT_LIMIT");
+    assert_false(hsac_watch_silent(&w, 1));
+    usleep(1500 * 1000);
+    assert_false(hsac_watch_silent(&w, 1));
+    while (!hsac_watch_silent(&w, 1)) {
+        usleep(1000);
+    }
+    assert_false(hsac_watch_silent(&w, 2)); // it moved
+}
+
+// A forked child has none of the threads that would do its work: whatever it asks for is refused
+// with the reason, and what it closes is not waited for. It is given ten minutes before it counts
+// as hung.
+static int in_the_child(struct bench * b, struct hsac_queue * npu) {
+    struct step_args args = {b->at, 1, 0, 0};
+    struct hsac_launch l = launch_of(&b->step, &args);
+    struct hsac_dispatch d = {0};
+    struct hsac_queue * fresh = NULL;
+    uint32_t word = 0;
+    struct error err = {0};
+    struct hsac_agent * agents[] = {b->gpu, npu->agent};
+    const enum status got[] = {
+        hsac_queue_launch(b->queue, &l, &err),
+        hsac_queue_wait(b->queue, NULL),
+        hsac_write(b->gpu, b->at, &word, 4, NULL),
+        hsac_read(b->gpu, &word, b->at, 4, NULL),
+        hsac_fill(b->gpu, b->at, 0, 4, NULL),
+        hsac_queue_new(agents[0], &fresh, NULL),
+        hsac_queue_new(agents[1], &fresh, NULL),
+        hsac_queue_dispatch(npu, &d, NULL),
+        hsac_queue_wait(npu, NULL),
+    };
+    int wrong = strstr(err.text, "forked") == NULL;
+    for (size_t i = 0; i < sizeof got / sizeof got[0]; i++) {
+        wrong += got[i] != ST_DEVICE;
+    }
+    hsac_queue_free(npu);
+    hsac_queue_free(b->queue);
+    hsac_close(b->h);
+    return wrong;
+}
+
+static void test_fork(void ** state) {
+    (void) state;
+    const struct arch * arch = &archs[2];
+    struct bench b = {.h = open_agents("aie2,gfx1100")};
+    struct hsac_queue * npu;
+    b.gpu = hsac_agent_get(b.h, 1);
+    OK(hsac_queue_new(hsac_agent_get(b.h, 0), &npu, &err));
+    OK(hsac_queue_new(b.gpu, &b.queue, &err));
+    b.step = code_load(b.h, b.gpu, arch->flags, arch->step, CODE_STEP_WORDS);
+    b.at = hsac_alloc(b.gpu, HSAC_POOL_DATA, 64);
+    OK(hsac_fill(b.gpu, b.at, 0, 64, &err));
+    OK(bench_step(&b, 3, &err));
+    OK(hsac_queue_wait(b.queue, &err));
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        alarm(600);
+        _exit(in_the_child(&b, npu));
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    OK(bench_step(&b, 4, &err)); // the parent goes on as before
+    OK(hsac_queue_wait(b.queue, &err));
+    assert_int_equal(bench_word(&b), step(step(0, 3), 4));
+    hsac_queue_free(npu);
+    bench_close(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_agents),         cmocka_unit_test(test_pools),
-        cmocka_unit_test(test_bytes),          cmocka_unit_test(test_bytes_of_nobody),
-        cmocka_unit_test(test_wrong_kernels),  cmocka_unit_test(test_flood),
-        cmocka_unit_test(test_arguments),      cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_silence),        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_agents),
+        cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_bytes_of_nobody),
+        cmocka_unit_test(test_wrong_kernels),
+        cmocka_unit_test(test_flood),
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_threads),
         cmocka_unit_test(test_free_in_flight),
+        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_a_pause_is_no_silence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

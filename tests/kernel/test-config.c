@@ -238,6 +238,28 @@ static void hostile_entries(void ** state) {
     }
 }
 
+// A JSON string may hold what clears a screen or names a window; the message that quotes it not.
+static void escapes_in_entries(void ** state) {
+    (void) state;
+    static const char * const rows[] = {
+        "{\"kernel_name\": \"\\u001b]0;title\\u0007\"}",
+        "{\"\\u001b[2J\": 1}",
+        "{\"kernel_name\": \"ggml_op_add\", \"arch\": \"\\u009b2J\"}",
+        "{\"kernel_name\": \"ggml_op_add\", \"arch\": \"aie2\", \"input_tensors\": [\"\\u001b\"]}",
+        "{\"kernel_name\": \"ggml_op_add\", \"arch\": \"aie2\", \"output_tensor\": \"\\r\\b\"}",
+    };
+    int quoted = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct kernel_config config;
+        struct error err = {0};
+        assert_int_not_equal(parse_entry(rows[i], strlen(rows[i]), NULL, &config, &err), ST_OK);
+        quoted += strchr(err.text, '?') != NULL;
+        assert_null(strpbrk(err.text, "\x1b\x07\r\b"));
+        assert_null(strstr(err.text, "\xc2\x9b"));
+    }
+    assert_true(quoted > 0); // else nothing was shown of them
+}
+
 // For each op of the table: print, parse, the same kernel; parameters bit by bit.
 static void print_and_parse(void ** state) {
     (void) state;
@@ -385,6 +407,7 @@ int main(void) {
         cmocka_unit_test(json_depth_and_size),
         cmocka_unit_test(json_writing),
         cmocka_unit_test(hostile_entries),
+        cmocka_unit_test(escapes_in_entries),
         cmocka_unit_test(print_and_parse),
         cmocka_unit_test(sources),
         cmocka_unit_test(parameters),

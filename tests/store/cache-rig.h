@@ -3,7 +3,7 @@
 // right one.
 #pragma once
 
-#include "aie/image/image.h"
+#include "store/small-kernel.h"
 #include "store/store.h"
 #include "base/cmocka-all.h"
 
@@ -48,23 +48,14 @@ static inline void rig_program_name(const struct kernel_spec * spec, char name[K
 
 static inline enum status rig_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
                                   struct error * err) {
-    struct cdo c;
-    cdo_begin(&c);
-    cdo_write(&c, image_addr(0, 2, 0x1f000), (uint32_t) spec->output.dtype);
-    enum status st = pdi_write(&c, 1, pdi, size, err);
-    cdo_free(&c);
-    return st;
+    return small_kernel_pdi((uint32_t) spec->output.dtype, pdi, size, err);
 }
 
 static inline enum status rig_insts(const struct kernel_spec * spec, uint32_t ** insts,
                                     size_t * n_words, struct error * err) {
     atomic_fetch_add(&shared->compiles, 1);
     nanosleep(&(struct timespec){compile_ms / 1000, compile_ms % 1000 * 1000000L}, NULL);
-    struct txn t;
-    txn_begin(&t, 4, spec->arch == AIE_ARCH_AIE2 ? 3 : 4);
-    txn_write(&t, 0x1d000, (uint32_t) spec->output.ne[0]);
-    txn_patch_address(&t, 0x1d004, 2, 0);
-    return txn_end(&t, insts, n_words, err);
+    return small_kernel_stream(spec, 2, txn_generation(spec->arch), insts, n_words, err);
 }
 
 static const struct store_compiler rig_compiler = {.supports = rig_supports,

@@ -97,16 +97,22 @@ static void test_key_rest(void ** state) {
     struct store_compiler other = rig_compiler;
     other.identity = "rig 2";
     run_variant(&(struct variant){"the compiler's identity", base, other, true});
-    run_variant(&(struct variant){"    and back", base, rig_compiler, true});
+    // Both are kept: two versions that share a cache do not push each other out.
+    run_variant(&(struct variant){"    and back", base, rig_compiler, false});
+    run_variant(&(struct variant){"    and to the other again", base, other, false});
+    run_variant(&(struct variant){"    and back again", base, rig_compiler, false});
+    other.identity = "rig 3";
+    run_variant(&(struct variant){"    to a third one", base, other, true});
+    run_variant(&(struct variant){"    and back to the first", base, rig_compiler, false});
 
     char path[512], moved[128];
     uint8_t * text;
     size_t size;
     path_of(&base, ".meta", path);
     assert_int_equal(file_read(path, 4096, &text, &size, NULL), ST_OK);
-    char * format = strstr((char *) text, "format 1\n");
+    char * format = strstr((char *) text, "format 2\n");
     assert_non_null(format);
-    format[7] = '2';
+    format[7] = '1';
     write_file(path, text, size);
     free(text);
     run_variant(&(struct variant){"the version of the format", base, rig_compiler, true});

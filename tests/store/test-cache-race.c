@@ -245,7 +245,7 @@ static void * thread_main(void * user) {
         struct kernel_spec spec = make_spec(n % 2 ? DTYPE_F32 : DTYPE_I16, 16 + n);
         struct store_kernel * k;
         t->ok = t->ok && store_get(s, &spec, &k, NULL) == ST_OK &&
-                load_u32(&k->insts[8]) == (uint32_t) spec.output.ne[0];
+                load_u32(&k->insts[8]) == (uint32_t) (tensor_bytes(&spec.output) + 3) / 4;
     }
     if (!t->store) {
         store_free(s);

@@ -1,7 +1,9 @@
 // cache: what is found again and what is not; every byte of an entry counts; a table of what is in
 // the key; the size stays within its bound; clearing takes kernels and nothing else.
 #include "store/cache-rig.h"
+#include "store/cache-entry.h"
 #include "store/cache.h"
+#include "store/external.h"
 
 // ---- found again ----
 
@@ -158,7 +160,7 @@ static void flip_each(const struct kernel_spec * spec, const char * suffix, uint
     free(bytes);
     print_message("%s: %zu bytes flipped by 0x%02x, each noticed, %d times quarantined\n", suffix,
                   size, mask, damaged);
-    assert_true(damaged + 9 >= (int) size); // "format 1" with another number is no damage
+    assert_true(damaged + 9 >= (int) size); // "format 2" with another number is no damage
     assert_between(count_entries("quarantine", ""), 1, 48);
 }
 
@@ -341,6 +343,78 @@ static void test_sweep(void ** state) {
 
 // ---- clearing ----
 
+static bool count_states(void * user, const struct cache_item * item) {
+    ++((int *) user)[item->state];
+    return true;
+}
+
+// Two versions in one directory, each with the kernels of its own compiler: neither makes one
+// twice, damage of one is not damage of the other, and both are listed and cleared.
+static void test_two_versions(void ** state) {
+    (void) state;
+    enum { KERNELS = 3 };
+    struct store_compiler versions[2] = {rig_compiler, rig_compiler};
+    versions[1].identity = "rig 2";
+    for (int round = 0; round < 3; round++) {
+        for (int v = 0; v < 2; v++) {
+            for (int i = 0; i < KERNELS; i++) {
+                struct kernel_spec spec = make_spec(DTYPE_F32, 50 + i);
+                struct store_stats stats = get_once(&versions[v], &spec);
+                assert_int_equal(stats.compiles, round == 0);
+                assert_int_equal(stats.cache_hits, round > 0);
+                assert_int_equal(stats.cache_failures, 0);
+            }
+        }
+    }
+    assert_int_equal(count_entries("aie2", ".meta"), 2 * KERNELS);
+    assert_int_equal(count_entries("aie2", ".lock"), 0);
+
+    struct cache * c;
+    struct cache_totals totals;
+    int states[CACHE_STATES] = {0};
+    assert_int_equal(cache_open(false, &c, NULL), ST_OK);
+    assert_int_equal(cache_walk(c, "rig 2", true, count_states, states, &totals, NULL), ST_OK);
+    assert_int_equal(states[CACHE_GOOD], KERNELS);
+    assert_int_equal(states[CACHE_STALE], KERNELS);
+    assert_int_equal(states[CACHE_DAMAGED], 0);
+
+    // Each half of a pair is damaged in its turn.
+    struct kernel_spec spec = make_spec(DTYPE_F32, 50);
+    char name[KERNEL_NAME_MAX], path[512];
+    kernel_name(&spec, name);
+    char dir[256];
+    snprintf(dir, sizeof dir, "%s/aie2", cache_dir);
+    for (int v = 0; v < 2; v++) {
+        DIR * d = opendir(dir);
+        path[0] = '\0';
+        for (struct dirent * e; (e = readdir(d));) {
+            bool side = strchr(e->d_name, '@') != NULL;
+            if (!strncmp(e->d_name, name, strlen(name)) && strstr(e->d_name, "_insts.bin") &&
+                side == (v == 1)) {
+                snprintf(path, sizeof path, "%.200s/%.250s", dir, e->d_name);
+            }
+        }
+        closedir(d);
+        assert_int_equal(truncate(path, 4), 0);
+        assert_int_equal(get_once(&versions[!v], &spec).cache_hits, 1);
+        struct store_stats stats = get_once(&versions[v], &spec);
+        assert_int_equal(stats.compiles, 1);
+        assert_int_equal(stats.cache_damaged, 1);
+        assert_int_equal(get_once(&versions[0], &spec).cache_hits, 1);
+        assert_int_equal(get_once(&versions[1], &spec).cache_hits, 1);
+    }
+    struct buf text = {0};
+    assert_true(cache_explain(c, &spec, "rig 1", &text));
+    assert_true(cache_explain(c, &spec, "rig 2", &text));
+    assert_false(cache_explain(c, &spec, "rig 3", &text));
+    assert_non_null(strstr((char *) text.data, "rig 3"));
+    buf_free(&text);
+    assert_int_equal(cache_clear(c, &totals, NULL), ST_OK);
+    assert_int_equal(totals.removed_kernels, 2 * KERNELS);
+    assert_int_equal(count_entries("aie2", ""), 0);
+    cache_close(c);
+}
+
 static void test_clear(void ** state) {
     (void) state;
     static const char * const variables[] = {"GGML_HSA_KERNEL_CACHE_CLEAR",
@@ -497,23 +571,29 @@ static void write_script(const char * path, const char * first_line) {
     assert_int_equal(chmod(path, 0700), 0);
 }
 
-static void test_command(void ** state) {
-    (void) state;
-    struct kernel_spec spec = make_spec(DTYPE_F32, 31);
-    struct store_compiler unable = rig_compiler;
-    unable.supports = supports_nothing;
-    char path[128], script[128];
+// What the command copies.
+static void write_made(const struct kernel_spec * spec) {
+    char path[128];
     uint8_t * pdi;
     uint32_t * insts;
     size_t size, n;
-    assert_int_equal(rig_pdi(&spec, &pdi, &size, NULL), ST_OK);
-    assert_int_equal(rig_insts(&spec, &insts, &n, NULL), ST_OK);
+    assert_int_equal(rig_pdi(spec, &pdi, &size, NULL), ST_OK);
+    assert_int_equal(rig_insts(spec, &insts, &n, NULL), ST_OK);
     snprintf(path, sizeof path, "%s/made.pdi", rig_dir);
     write_file(path, pdi, size);
     snprintf(path, sizeof path, "%s/made.bin", rig_dir);
     write_file(path, insts, n * 4);
     free(pdi);
     free(insts);
+}
+
+static void test_command(void ** state) {
+    (void) state;
+    struct kernel_spec spec = make_spec(DTYPE_F32, 31);
+    struct store_compiler unable = rig_compiler;
+    unable.supports = supports_nothing;
+    char path[128], script[128];
+    write_made(&spec);
     snprintf(script, sizeof script, "%s/build.sh", rig_dir);
     write_script(script, "one");
     setenv("GGML_HSA_JIT_COMMAND", script, 1);
@@ -538,6 +618,93 @@ static void test_command(void ** state) {
     store_free(s);
 }
 
+// An entry of the command's kernel with a stream for a longer tensor or the right one, sealed as
+// one that is whole, with this verdict.
+static void forge(const struct kernel_spec * spec, const struct kernel_spec * stream_of,
+                  const uint8_t verdict[SHA256_BYTES]) {
+    char path[512], identity[EXTERNAL_IDENTITY_MAX];
+    uint8_t * pdi;
+    uint32_t * insts;
+    size_t n;
+    struct keep_file a = {0}, b = {0};
+    struct buf key = {0}, meta = {0};
+    path_of(spec, ".pdi", path);
+    assert_int_equal(file_read(path, 1 << 20, &pdi, &a.size, NULL), ST_OK);
+    assert_int_equal(rig_insts(stream_of, &insts, &n, NULL), ST_OK);
+    b.size = n * 4;
+    sha256(pdi, a.size, a.digest);
+    sha256(insts, b.size, b.digest);
+    assert_true(external_identity(identity));
+    entry_print_key(spec, identity, &key);
+    entry_print(&key, &a, &b, verdict, &meta);
+    path_of(spec, "_insts.bin", path);
+    write_file(path, insts, b.size);
+    path_of(spec, ".meta", path);
+    write_file(path, meta.data, meta.size);
+    buf_free(&key);
+    buf_free(&meta);
+    free(pdi);
+    free(insts);
+}
+
+// The verdict on a command's kernel: it is kept with the entry, and nobody gains by changing it.
+static void test_verdict(void ** state) {
+    (void) state;
+    struct kernel_spec spec = make_spec(DTYPE_F32, 31), longer = make_spec(DTYPE_F32, 32);
+    struct store_compiler unable = rig_compiler;
+    unable.supports = supports_nothing;
+    char script[128];
+    write_made(&spec);
+    snprintf(script, sizeof script, "%s/build.sh", rig_dir);
+    write_script(script, "one");
+    setenv("GGML_HSA_JIT_COMMAND", script, 1);
+    assert_int_equal(get_once(&unable, &spec).compiles, 1);
+    assert_int_equal(get_once(&unable, &spec).cache_hits, 1);
+
+    char path[512];
+    uint8_t *text, verdict[SHA256_BYTES] = {0};
+    size_t size;
+    struct entry_meta meta;
+    path_of(&spec, ".meta", path);
+    assert_int_equal(file_read(path, 4096, &text, &size, NULL), ST_OK);
+    assert_int_equal(entry_parse(text, size, &meta, NULL), ST_OK);
+    assert_memory_not_equal(meta.verdict, verdict, sizeof verdict);
+
+    char * line = strstr((char *) text, "verdict 0 "); // a digit of it, and the seal is broken
+    assert_non_null(line);
+    line[10] = line[10] == '0' ? '1' : '0';
+    write_file(path, text, size);
+    free(text);
+    struct store_stats stats = get_once(&unable, &spec);
+    assert_int_equal(stats.cache_damaged, 1);
+    assert_int_equal(stats.compiles, 1);
+
+    forge(&spec, &spec, verdict); // none, with a good seal: it is looked at again, and good
+    assert_int_equal(get_once(&unable, &spec).cache_hits, 1);
+
+    const uint8_t * const verdicts[] = {verdict, meta.verdict};
+    for (int i = 0; i < 2; i++) { // a bad stream, without a verdict and with that of the good one
+        forge(&spec, &longer, verdicts[i]);
+        stats = get_once(&unable, &spec);
+        assert_int_equal(stats.cache_hits, 0);
+        assert_int_equal(stats.cache_damaged, 1);
+        assert_int_equal(stats.compiles, 1);
+        assert_int_equal(get_once(&unable, &spec).cache_hits, 1);
+    }
+
+    write_made(&longer); // a command that makes a bad kernel is not asked for it twice
+    write_script(script, "two");
+    struct store * s = open_with(&unable);
+    struct store_kernel * k;
+    struct error err = {0};
+    assert_true(store_can(s, &spec));
+    assert_int_equal(store_get(s, &spec, &k, &err), ST_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "of operand 2, which has 124"));
+    assert_false(store_can(s, &spec));
+    store_free(s);
+    unsetenv("GGML_HSA_JIT_COMMAND");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_order, rig_reset),
@@ -549,9 +716,11 @@ int main(void) {
         cmocka_unit_test_setup(test_bound, rig_reset),
         cmocka_unit_test_setup(test_least_recently_used, rig_reset),
         cmocka_unit_test_setup(test_sweep, rig_reset),
+        cmocka_unit_test_setup(test_two_versions, rig_reset),
         cmocka_unit_test_setup(test_clear, rig_reset),
         cmocka_unit_test_setup(test_explain, rig_reset),
         cmocka_unit_test_setup(test_command, rig_reset),
+        cmocka_unit_test_setup(test_verdict, rig_reset),
     };
     return cmocka_run_group_tests(tests, rig_setup, rig_teardown);
 }

@@ -1,7 +1,7 @@
 // external: kernels from another program, which here is a shell script of a few lines: what it is
 // given, what is taken from it, and what happens when it is missing, hangs, floods, lies or
 // litters.
-#include "aie/image/image.h"
+#include "store/small-kernel.h"
 #include "base/cmocka-all.h"
 #include "store/external.h"
 #include "store/store.h"
@@ -55,20 +55,14 @@ static struct kernel_spec make_spec(void) {
 }
 
 static void make_good_files(int operand, int generation) {
-    struct cdo c;
-    struct txn t;
     uint8_t * pdi;
     uint32_t * insts;
     size_t size, n;
-    cdo_begin(&c);
-    cdo_write(&c, image_addr(0, 2, 0x1f000), 1);
-    assert_int_equal(pdi_write(&c, 1, &pdi, &size, NULL), ST_OK);
-    cdo_free(&c);
+    struct kernel_spec spec = make_spec();
+    assert_int_equal(small_kernel_pdi(1, &pdi, &size, NULL), ST_OK);
     write_file(in_home("good.pdi"), pdi, size, 0600);
-    txn_begin(&t, 4, generation);
-    txn_write(&t, 0x1d000, 17);
-    txn_patch_address(&t, 0x1d004, operand, 0);
-    assert_int_equal(txn_end(&t, &insts, &n, NULL), ST_OK);
+    assert_int_equal(small_kernel_stream(&spec, operand, (unsigned) generation, &insts, &n, NULL),
+                     ST_OK);
     write_file(in_home("good.bin"), insts, n * 4, 0600);
     free(pdi);
     free(insts);
@@ -282,6 +276,8 @@ static void bad_files(void ** state) {
     script(COPY);
     make_good_files(3, 3); // a fourth operand
     MUST_FAIL(ST_CORRUPT, "operand 3");
+    make_good_files(1, 3); // an input in the place of the result
+    MUST_FAIL(ST_CORRUPT, "_insts.bin is broken", "operand 1, which is an input");
     make_good_files(2, 4);
     MUST_FAIL(ST_CORRUPT, "generation 4");
 }

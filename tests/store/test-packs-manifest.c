@@ -1,7 +1,7 @@
 // packs and manifests: a kernel is found whatever its files are called, and only if they are the
 // files that the manifest means; broken and hostile manifests are refused with a reason; packs
 // without one are found by our name or by upstream's.
-#include "aie/image/image.h"
+#include "store/small-kernel.h"
 #include "base/cmocka-all.h"
 #include "store/manifest.h"
 #include "store/packs.h"
@@ -37,19 +37,12 @@ static struct kernel_spec make_spec(int64_t n) {
 // Files of a kernel that only carries a number; the entry that belongs to them.
 static struct manifest_entry put_kernel(const struct kernel_spec * spec, const char * name) {
     struct manifest_entry e = {0};
-    struct cdo c;
-    struct txn t;
     uint8_t * pdi;
     uint32_t * insts;
     size_t size, n;
     char file[300];
-    cdo_begin(&c);
-    cdo_write(&c, image_addr(0, 2, 0x1f000), 1);
-    assert_int_equal(pdi_write(&c, 1, &pdi, &size, NULL), ST_OK);
-    cdo_free(&c);
-    txn_begin(&t, 4, 3);
-    txn_write(&t, 0x1d000, (uint32_t) spec->output.ne[0]);
-    assert_int_equal(txn_end(&t, &insts, &n, NULL), ST_OK);
+    assert_int_equal(small_kernel_pdi(1, &pdi, &size, NULL), ST_OK);
+    assert_int_equal(small_kernel_stream(spec, spec->n_inputs, 3, &insts, &n, NULL), ST_OK);
     snprintf(file, sizeof file, "%s.pdi", name);
     put(file, pdi, size);
     snprintf(file, sizeof file, "%s_insts.bin", name);
@@ -98,7 +91,7 @@ static enum status load(const struct kernel_spec * spec, struct error * err) {
     enum status st = packs_load(&packs, spec, &code, err);
     if (st == ST_OK) {
         assert_true(packs_have(&packs, spec));
-        assert_int_equal(code.insts[4 + 4], spec->output.ne[0]);
+        assert_int_equal(code.insts[4 + 4], (tensor_bytes(&spec->output) + 3) / 4);
     }
     kernel_code_free(&code);
     packs_close(&packs);

@@ -164,6 +164,24 @@ static void at_once(void ** state) {
     assert_int_equal(count(), 40 + 5 * PROCESSES);
 }
 
+// An editor may have put blanks into an empty list: the first entry has no comma before it.
+static void blank_list(void ** state) {
+    (void) state;
+    static const char * const texts[] = {"{\"kernels\": [\n]}\n", "{\"kernels\": [\n\n]}\n",
+                                         "{\"kernels\": [ \t\r\n]}\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        FILE * f = fopen(path, "w");
+        fputs(texts[i], f);
+        fclose(f);
+        struct record * r;
+        assert_int_equal(record_open(&r, NULL), ST_OK);
+        add(r, 1);
+        add(r, 2);
+        record_close(r);
+        assert_int_equal(count(), 2);
+    }
+}
+
 static void not_a_recording(void ** state) {
     (void) state;
     static const char * const texts[] = {"precious\n", "{}", "{\"kernels\": [", "\n]}\n",
@@ -284,7 +302,7 @@ int main(void) {
         cmocka_unit_test_setup(once_each, fresh), cmocka_unit_test_setup(relative_path, fresh),
         cmocka_unit_test_setup(at_once, fresh),   cmocka_unit_test_setup(not_a_recording, fresh),
         cmocka_unit_test_setup(full_disk, fresh), cmocka_unit_test_setup(by_a_store, fresh),
-        cmocka_unit_test_setup(locked, fresh),
+        cmocka_unit_test_setup(locked, fresh),    cmocka_unit_test_setup(blank_list, fresh),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,8 +1,8 @@
 // store: memory, packs and compiler in their order; one object for equal PDIs; one compile for each
 // kernel and program however many threads ask; broken packs are refused with the file's name.
-#include "aie/image/image.h"
 #include "store/store.h"
 #include "base/cmocka-all.h"
+#include "store/small-kernel.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -34,13 +34,8 @@ static enum status small_pdi(const struct kernel_spec * spec, uint8_t ** pdi, si
     atomic_fetch_add(&n_pdis, 1);
     nanosleep(&(struct timespec){.tv_nsec = 2000000},
               NULL); // long enough for others to come and wait
-    struct cdo c;
-    cdo_begin(&c);
     // f32 and i32 share one configuration here, under two names.
-    cdo_write(&c, image_addr(0, 2, 0x1f000), (uint32_t) dtype_size(spec->output.dtype));
-    enum status st = pdi_write(&c, 1, pdi, size, err);
-    cdo_free(&c);
-    return st;
+    return small_kernel_pdi((uint32_t) dtype_size(spec->output.dtype), pdi, size, err);
 }
 
 static enum status small_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
@@ -49,11 +44,7 @@ static enum status small_insts(const struct kernel_spec * spec, uint32_t ** inst
     if (atomic_load(&broken)) {
         return error_set(err, ST_NO_MEMORY, "no luck today");
     }
-    struct txn t;
-    txn_begin(&t, 4, spec->arch == AIE_ARCH_AIE2 ? 3 : 4);
-    txn_write(&t, 0x1d000, (uint32_t) spec->output.ne[0]);
-    txn_patch_address(&t, 0x1d004, 2, 0);
-    return txn_end(&t, insts, n_words, err);
+    return small_kernel_stream(spec, 2, txn_generation(spec->arch), insts, n_words, err);
 }
 
 static const struct store_compiler small = {.supports = small_supports,
@@ -279,6 +270,14 @@ static void test_packs(void ** state) {
     pack_remove(&p);
 }
 
+static int n_warned;
+static char warned[600];
+
+static void note_warning(const char * text) {
+    n_warned++;
+    snprintf(warned, sizeof warned, "%s", text);
+}
+
 static void expect_refused(const struct pack * p, const struct kernel_spec * spec,
                            const char * file) {
     setenv("GGML_HSA_KERNEL_DIR", p->dir, 1);
@@ -291,8 +290,14 @@ static void expect_refused(const struct pack * p, const struct kernel_spec * spe
         fail_msg("no %s in: %s", file, err.text);
     }
     store_free(s);
-    s = open_store(&small); // a broken pack does not stand in the compiler's way
+    s = open_store(&small); // a broken pack does not stand in the compiler's way, but is told of
+    n_warned = 0;
+    store_set_log(s, note_warning);
     assert_non_null(must_get(s, spec));
+    assert_non_null(must_get(s, spec));
+    if (n_warned != 1 || strncmp(warned, "kernel pack: ", 13) || !strstr(warned, file)) {
+        fail_msg("%d warnings, the last: %s", n_warned, warned);
+    }
     struct store_stats stats;
     store_get_stats(s, &stats);
     assert_int_equal(stats.compiles, 1);
@@ -322,21 +327,27 @@ static void test_broken_packs(void ** state) {
     expect_refused(&p, &spec, p.pdi);
 
     pack_fill(&p, &spec);
-    struct txn t;
-    uint32_t * insts;
-    size_t n;
-    txn_begin(&t, 4, 3);
-    txn_patch_address(&t, 0x1d004, 3, 0); // operands are 0, 1, 2
-    assert_int_equal(txn_end(&t, &insts, &n, NULL), ST_OK);
-    write_file(p.insts, insts, n * 4);
-    free(insts);
-    expect_refused(&p, &spec, p.insts);
-
-    txn_begin(&t, 4, 4); // another generation of the device
-    assert_int_equal(txn_end(&t, &insts, &n, NULL), ST_OK);
-    write_file(p.insts, insts, n * 4);
-    free(insts);
-    expect_refused(&p, &spec, p.insts);
+    struct kernel_spec longer = make_spec(DTYPE_F32, 78);
+    const struct {
+        const struct kernel_spec * spec;
+        int result;
+        unsigned generation;
+    } hostile[] = {
+        {&spec, 3, 3},   // operands are 0, 1, 2
+        {&spec, 1, 3},   // an input as the result
+        {&longer, 2, 3}, // more than the operands hold
+        {&spec, 2, 4},   // another generation of the device
+    };
+    for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++) {
+        uint32_t * insts;
+        size_t n;
+        assert_int_equal(small_kernel_stream(hostile[i].spec, hostile[i].result,
+                                             hostile[i].generation, &insts, &n, NULL),
+                         ST_OK);
+        write_file(p.insts, insts, n * 4);
+        free(insts);
+        expect_refused(&p, &spec, p.insts);
+    }
 
     unlink(p.pdi);
     assert_int_equal(mkdir(p.pdi, 0700), 0);

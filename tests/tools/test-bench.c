@@ -71,6 +71,26 @@ static void add(void ** state) {
     json_decref(root);
 }
 
+// The other architecture has a clock of its own, eight columns and streams of two words.
+static void add_aie2p(void ** state) {
+    (void) state;
+    json_t * root = run_json("ADD f32 512x256 --arch aie2p --json");
+    const json_t * k = check_kernel(root, 0);
+    assert_string_equal(json_string_value(json_object_get(root, "arch")), "aie2p");
+    assert_string_equal(json_string_value(json_object_get(root, "clock")), "strix");
+    assert_int_equal(number(k, "shim_words"), 3 * 512 * 256);
+    assert_true(number(k, "cycles") >= number(root, "bound_cycles"));
+    json_decref(root);
+    root = run_json("ADD f32 512x256 --arch aie2p --clock strix,ddr=0 --json");
+    assert_int_equal(number(root, "bound_cycles"), 2 * 512 * 256 / 32);
+    assert_string_equal(json_string_value(json_object_get(root, "bound_by")), "streams in");
+    json_decref(root);
+    assert_int_equal(setenv("GGML_HSA_EMULATE", "aie2p,aie2", 1), 0);
+    expect("ADD f32 64", 0, "on aie2p, modelled, clock strix");
+    assert_int_equal(setenv("GGML_HSA_EMULATE", "aie2", 1), 0);
+    expect("ADD f32 64 --arch aie9", 1, "no architecture 'aie9': aie2 or aie2p");
+}
+
 static void product(void ** state) {
     (void) state;
     json_t * root = run_json("mul_mat bf16 128,128,512 --json --clock phoenix,mhz=2000");
@@ -138,12 +158,52 @@ static void mistakes(void ** state) {
     expect("ADD f32 4 --clock sundial", 1, "there is no device 'sundial'");
 }
 
+// One pack and one cache for both: each finds its own kernel, and never the other's.
+static void both_architectures(void ** state) {
+    (void) state;
+    static const char * const archs[] = {"aie2", "aie2p"};
+    char directory[] = "/tmp/test-bench-XXXXXX", command[1024], arguments[256], cache[64];
+    assert_non_null(mkdtemp(directory));
+    snprintf(command, sizeof command,
+             "cd %s && echo '{\"kernels\":[{\"kernel_name\":\"ggml_op_add\",\"kernel_source\":"
+             "\"binary_ops\",\"input_tensors\":[\"(256,1,1,1)/f32\",\"(256,1,1,1)/f32\"],"
+             "\"output_tensor\":\"(256,1,1,1)/f32\",\"exported_name\":"
+             "\"add_f32_256x1x1x1_f32_256x1x1x1_f32_256x1x1x1\"}]}' >c.json && %s --config c.json "
+             "--output-dir . --arch aie2 >log 2>&1 && %s --config c.json --output-dir . --arch "
+             "aie2p >log 2>&1",
+             directory, GENERATOR, GENERATOR);
+    assert_int_equal(system(command), 0);
+    snprintf(cache, sizeof cache, "%s/cache", directory);
+    setenv("GGML_HSA_KERNEL_CACHE_DIR", cache, 1);
+    setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "100M", 1);
+    for (int again = 0; again < 2; again++) {
+        for (int i = 0; i < 2; i++) {
+            snprintf(arguments, sizeof arguments, "ADD f32 256 --arch %s", archs[i]);
+            expect(arguments, 0, again ? "from the cache" : "compiled");
+        }
+    }
+    setenv("GGML_HSA_KERNEL_DIR", directory, 1);
+    for (int i = 0; i < 2; i++) {
+        snprintf(arguments, sizeof arguments, "ADD f32 256 --arch %s", archs[i]);
+        expect(arguments, 0, "from a pack");
+    }
+    unsetenv("GGML_HSA_KERNEL_DIR");
+    unsetenv("GGML_HSA_KERNEL_CACHE_DIR");
+    setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 1);
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void) {
     setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 1);
     setenv("ASAN_OPTIONS", "detect_leaks=0", 0);
     unsetenv("GGML_HSA_EMU_CLOCK");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(add), cmocka_unit_test(product),
-                                       cmocka_unit_test(others), cmocka_unit_test(compare),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(add),
+                                       cmocka_unit_test(add_aie2p),
+                                       cmocka_unit_test(both_architectures),
+                                       cmocka_unit_test(product),
+                                       cmocka_unit_test(others),
+                                       cmocka_unit_test(compare),
                                        cmocka_unit_test(mistakes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

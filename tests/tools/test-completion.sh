@@ -28,7 +28,7 @@ offers "info doctor cache inspect --version" ggml-hsa ""
 offers "doctor" ggml-hsa doc
 offers "--json --report --root --help" ggml-hsa doctor --
 offers "--stats" ggml-hsa inspect --st
-offers "--svg --from --to --passes" ggml-hsa inspect --
+offers "--svg --from --to --passes --verify --operands" ggml-hsa inspect --
 offers "built dependences schedule loops bundles bytes" ggml-hsa inspect --passes ADD f32 1024 --pass ""
 offers "--compare --clock --json" ggml-hsa bench --
 offers "stat list verify trim clear why" ggml-hsa cache ""

@@ -287,6 +287,8 @@ static void wrong_files(void ** state) {
 static void external_command(void ** state) {
     (void) state;
     static const char other[] =
+        "{" NAME FROM ARCH IN "\"output_tensor\": \"(96,1,1,1)/f32\", " BAD "}";
+    static const char shorter[] =
         "{" NAME FROM ARCH IN "\"output_tensor\": \"(32,1,1,1)/f32\", " BAD "}";
     put_between(other);
     assert_int_equal(
@@ -307,6 +309,13 @@ static void external_command(void ** state) {
     must_say(said, "3 of 3 kernels made");
     must_say(said, "by GGML_HSA_JIT_COMMAND");
     assert_int_equal(shell("$T --list --output-dir out"), 0);
+
+    put_between(shorter); // for which that kernel would write behind the result
+    assert_int_equal(shell("GGML_HSA_JIT_COMMAND=./build.sh $T --config c.json --output-dir out2"),
+                     1);
+    must_say(complained, "its _insts.bin is broken: instruction stream at offset ");
+    must_say(complained, "writes up to byte 256 of operand 2, which has 128");
+    assert_false(exists("out2/aie2/bad.pdi"));
 }
 
 // ---- what is made ----
@@ -452,6 +461,14 @@ static void architectures(void ** state) {
     assert_false(exists("out2/aie2p"));
     assert_int_equal(shell("$T --config c.json --output-dir out2 --arch aie9"), 2);
     must_say(complained, "Unknown arch 'aie9'");
+    // Side by side in one pack: what names no architecture is made for each, and differs.
+    put_between("{" NAME FROM IN OUT "\"exported_name\": \"any\"}");
+    assert_int_equal(shell("$T --config c.json --output-dir out --arch aie2p"), 0);
+    assert_true(exists("out/aie2/any.pdi") && exists("out/aie2p/any.pdi"));
+    assert_int_equal(shell("cmp -s out/aie2/any.pdi out/aie2p/any.pdi"), 1);
+    assert_int_equal(shell("$T --list --output-dir out"), 0);
+    must_say(said, "good   aie2/any");
+    must_say(said, "good   aie2p/any");
 }
 
 // However many threads make them and whatever was there before, the files are the same.

@@ -147,7 +147,7 @@ enum status check_launch(struct check_run * r, const void * args, size_t args_si
     r->out->cases++;
     enum status st =
         r->bench->launch(r->bench->user, r->kernel, args, args_size, groups, group_size, r->err);
-    return st == ST_OK ? st : error_prefix(r->err, "%s, %s", r->kernel, r->what);
+    return st == ST_OK ? st : error_prefix(r->err, st, "%s, %s", r->kernel, r->what);
 }
 
 enum status check_compare(struct check_run * r, enum check_type t, size_t at, double have,

@@ -109,6 +109,9 @@ void array_program_free(struct array_program * p);
 
 void array_begin(struct array * a, enum aie_arch arch);
 void array_core(struct array * a, int col, int row, const struct array_program * p);
+// First content of a core tile's data memory or registers.
+void array_data(struct array * a, int col, int row, uint32_t address, const uint8_t * bytes,
+                size_t size);
 // Lock values of a column's memtile.
 void array_mem(struct array * a, int col, const uint8_t * lock_values, int n_locks);
 // A stream from an MM2S channel to one or more S2MM channels; each of these gets every word, at the

@@ -57,6 +57,11 @@ void array_program_free(struct array_program * p) {
     }
 }
 
+void array_data(struct array * a, int col, int row, uint32_t address, const uint8_t * bytes,
+                size_t size) {
+    write_bytes(a, &a->setup, image_addr(col, row, address), bytes, size);
+}
+
 void array_core(struct array * a, int col, int row, const struct array_program * p) {
     uint32_t base = image_addr(col, row, 0);
     cdo_mask_write(&a->programs, base + CORE_CONTROL, CORE_ENABLE, 0);
@@ -74,7 +79,7 @@ void array_core(struct array * a, int col, int row, const struct array_program *
         cdo_write(&a->setup, base + CORE_LOCK + 0x10 * (uint32_t) i, p->locks[i]);
     }
     for (int i = 0; i < ARRAY_PROGRAM_DATA && p->data[i].size; i++) {
-        write_bytes(a, &a->setup, base + p->data[i].at, p->data[i].bytes, p->data[i].size);
+        array_data(a, col, row, p->data[i].at, p->data[i].bytes, p->data[i].size);
     }
     cdo_mask_write(&a->enable, base + CORE_CONTROL, CORE_ENABLE, CORE_ENABLE);
 }

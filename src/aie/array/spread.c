@@ -174,12 +174,19 @@ static uint32_t held_all(const struct spread_held * h) { // of a core; results h
     return held_words(h, SPREAD_A) + held_words(h, SPREAD_B) + 2 * held_words(h, SPREAD_OUT);
 }
 
-// Cycles until all is done, and for telling everyone.
-static uint64_t crew_cycles(const struct spread_work * w, uint64_t words, struct spread_crew crew) {
+// Cycles until all is done, and for telling everyone. Sets the lead of a crew.
+static uint64_t crew_cycles(const struct spread_work * w, struct spread_crew * crew) {
     enum { COLUMN = 4500 }; // for telling one
-    uint64_t columns = (uint64_t) crew.columns, all = columns * (uint64_t) crew.cores;
-    uint64_t flow = words / columns, work = w->cycles / all;
-    return (work > flow ? work : flow) + all * w->telling + columns * COLUMN;
+    uint64_t columns = (uint64_t) crew->columns, all = columns * (uint64_t) crew->cores;
+    uint64_t flow = (crew->mixed ? w->all_words : w->words) / (columns * w->words_a_cycle);
+    uint64_t work = w->cycles / all, column = (uint64_t) crew->cores * w->telling + COLUMN;
+    uint64_t busy = work > flow ? work : flow;
+    if (crew->cores > 1) { // between two chunks a channel rests
+        uint64_t channel = w->shared_words * 17 / 16 / (all * w->words_a_cycle);
+        busy = channel > busy ? channel : busy;
+    }
+    crew->lead = busy ? w->words / columns * column / busy : 0;
+    return busy + columns * column / (w->leads ? 2 : 1);
 }
 
 // The mixed PDI is the one that stays in the array; to load another one and that again would pay
@@ -187,26 +194,27 @@ static uint64_t crew_cycles(const struct spread_work * w, uint64_t words, struct
 struct spread_crew spread_crew_for(const struct spread_work * w) {
     enum { LOAD = 200000 };
     uint64_t least = UINT64_MAX, least_mixed = UINT64_MAX;
-    struct spread_crew best = {1, 1, false}, mixed = {1, 1, true};
+    struct spread_crew best = {.columns = 1, .cores = 1}, best_mixed = best;
     for (int columns = w->least_columns;;) {
         for (int cores = 1; cores <= w->most_cores; cores *= 2) {
-            struct spread_crew crew = {columns, cores, false};
+            struct spread_crew crew = {.columns = columns, .cores = cores};
             if (cores > 1 && w->shares && w->shares < (uint64_t) (columns * cores)) {
                 break; // some would get nothing
             }
-            uint64_t cycles = crew_cycles(w, w->words, crew);
+            uint64_t cycles = crew_cycles(w, &crew);
             if (cycles < least) {
                 least = cycles;
                 best = crew;
             }
         }
-        uint64_t cycles = crew_cycles(w, w->all_words, (struct spread_crew){columns, 1, true});
+        struct spread_crew mixed = {.columns = columns, .cores = 1, .mixed = true};
+        uint64_t cycles = crew_cycles(w, &mixed);
         if (cycles < least_mixed) {
             least_mixed = cycles;
-            mixed.columns = columns;
+            best_mixed = mixed;
         }
         if (columns == w->most_columns) {
-            return w->may_mix && least_mixed < least + LOAD ? mixed : best;
+            return w->may_mix && least_mixed < least + LOAD ? best_mixed : best;
         }
         columns = 2 * columns < w->most_columns ? 2 * columns : w->most_columns;
     }
@@ -491,4 +499,25 @@ void spread_start(const struct flow * f, int col, const struct spread * s) {
 
 void spread_end(const struct flow * f, int col, const struct spread * s) {
     set_held(f, col, s, 0);
+}
+
+void spread_pass(const struct flow * f, int col, uint32_t words) {
+    struct spread s = {.cores = 1};
+    struct spread_stream * t = &s.streams[SPREAD_A];
+    t->chunk = words;
+    t->full = 1;
+    regroup(t);
+    struct mem_bds m = {.set = 0};
+    const struct bds *own = &bds[0][SPREAD_A], *last = &last_bds[0][SPREAD_A];
+    if (t->full) {
+        put_stream(&m, &s, SPREAD_A, 0);
+    }
+    if (t->last) {
+        put_last(&m, &s, SPREAD_A, 0);
+    }
+    write_mem_bds(f, col, &m);
+    push_in(f, col, IN_A, own->fill, t->full);
+    push_in(f, col, IN_A, last->fill, t->last > 0);
+    push_out(f, col, OUT_OUT, own->send, t->full);
+    push_out(f, col, OUT_OUT, last->send, t->last > 0);
 }

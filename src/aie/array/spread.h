@@ -33,16 +33,20 @@ enum { SPREAD_MOST_WORDS = 2048 }; // of a chunk
 // another one pays where it saves more.
 struct spread_crew {
     int columns, cores;
-    bool mixed; // a core among others with other programs, else one of four that are alike
+    uint64_t lead; // words that a column does while the next is told: what it may have more
+    bool mixed;    // a core among others with other programs, else one of four that are alike
 };
 struct spread_work {
-    uint64_t words;                  // that pass the shims, one a cycle and column
-    uint64_t all_words;              // that pass a lone core's one channel
-    uint64_t cycles;                 // of cores
-    uint64_t telling;                // cycles for telling a core
-    uint64_t shares;                 // what can be dealt out; 0: any number
+    uint64_t words;         // that pass the shims
+    uint64_t all_words;     // that pass a lone core's one channel
+    uint64_t words_a_cycle; // of a stream
+    uint64_t shared_words;  // that come to cores over one channel each, if there are several
+    uint64_t cycles;        // of cores
+    uint64_t telling;       // cycles for telling a core
+    uint64_t shares;        // what can be dealt out; 0: any number
     int least_columns, most_columns; // powers of two times the least are tried
     int most_cores;
+    bool leads;   // who is told first has more to do: telling takes half as long
     bool may_mix; // there is a mixed PDI with the program
 };
 struct spread_crew spread_crew_for(const struct spread_work * w);
@@ -99,3 +103,7 @@ struct flow_tile spread_core(const struct spread * s, int col, int core);
 void spread_start(const struct flow * f, int col, const struct spread * s);
 // Behind the last wait, where chunks were held: locks as they were before.
 void spread_end(const struct flow * f, int col, const struct spread * s);
+
+// So many words from the shim to the shim, by the memtile and no core: the first core's buffers for
+// a are filled and sent out.
+void spread_pass(const struct flow * f, int col, uint32_t words);

@@ -88,6 +88,10 @@ void asm_place(struct asm_program * p, int memory, uint32_t address);
 // `further` bytes on and in another bank: loops may load either.
 void asm_mirror(struct asm_program * p, int memory, int32_t first, int32_t further);
 
+// So many bytes before and behind what a loop reads of a memory may be read as well, and of what it
+// writes, overwritten with anything.
+void asm_margin(struct asm_program * p, int memory, int32_t bytes);
+
 // Values for which there is no register are kept in memory, in so many vectors below where
 // target->spill_base points, which the program has to set. memory: a number of their own. On a
 // target that has no such register this does nothing.
@@ -113,6 +117,12 @@ void asm_lock_release(struct asm_program * p, int lock, struct asm_reg value);
 // of an earlier one to a different buffer, as everywhere within a region.
 void asm_loop_begin(struct asm_program * p, struct asm_reg count);
 void asm_loop_end(struct asm_program * p);
+// The same, with trips before the first and behind the last, of which nothing is wanted: then what
+// leads in and out is the loop itself, and overlapping trips take no more program memory than one.
+// Only where registers that live on are pointers, moved by constants, that nobody wants behind the
+// loop, and where all that is read and written through them has a margin (asm_margin) that is wide
+// enough; else the loop is an ordinary one.
+void asm_loop_begin_rolling(struct asm_program * p, struct asm_reg count);
 // The same, with the author placing each instruction: a trip begins every `interval` bundles, and
 // an instruction issues in the bundle of its trip that asm_at() named before it (it may be
 // negative). Latencies, slots, ports and registers are checked, never changed; what does not fit is
@@ -120,6 +130,11 @@ void asm_loop_end(struct asm_program * p);
 // plain form.
 void asm_loop_begin_paced(struct asm_program * p, struct asm_reg count, int interval);
 void asm_at(struct asm_program * p, int bundle);
+// For the paced loop that has just begun: a register is another local's until the result that was
+// sent to it lands, not only until its instruction issues. The old value is read while the new one
+// is on its way, which the checker takes for a mistake outside of what AIE_BASIC_MARK begins and
+// AIE_BASIC_MARK_END ends: the author writes these into the regions before and behind the loop.
+void asm_loop_late(struct asm_program * p);
 
 // ---- result ----
 
@@ -154,6 +169,22 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
 // tests of the compiler, whose families make programs where nobody sees them.
 typedef void (*asm_watch_fn)(void * user, const struct asm_code * code);
 void asm_watch(asm_watch_fn watch, void * user);
+
+// How a loop was pipelined. Looking for it takes far longer than doing it, so the choices for the
+// loops of the compiler's own kernels are a table (choices.def), by what the search depends on.
+struct asm_found {
+    uint64_t loop;
+    int16_t ii; // 0: trips do not overlap
+    int8_t copies, way, seed;
+    int16_t plain, window; // bundles of a trip alone, and the window with which it had registers
+};
+
+// Has every loop searched, with all patience and without the table, and the result shown to a
+// function; NULL: as usual. For whoever writes the table.
+typedef void (*asm_found_fn)(void * user, const struct asm_found * found);
+void asm_watch_found(asm_found_fn watch, void * user);
+// Loops of this thread since the last call that were in the table, and that were not.
+void asm_count_found(int * known, int * unknown);
 
 // The static checker on its own: walks the bytes of a program along every path and reports a read
 // of a register whose write is still in flight, two results that land together on one register or

@@ -232,6 +232,14 @@ void asm_mirror(struct asm_program * p, int memory, int32_t first, int32_t furth
         (int8_t) ((p->memories[memory].bank - 1 + banks) % ASM_BANKS + 1);
 }
 
+void asm_margin(struct asm_program * p, int memory, int32_t bytes) {
+    if (memory < 0 || memory >= ASM_MIRROR || bytes < 0) {
+        asm_misuse(p, "asm: memory %d cannot have a margin of %d bytes", memory, (int) bytes);
+        return;
+    }
+    p->memories[memory].margin = bytes;
+}
+
 void asm_spill_to(struct asm_program * p, int memory, int vectors) {
     p->spills = p->target->spill_base ? vectors : 0;
     p->spill_memory = memory;
@@ -315,10 +323,23 @@ void asm_loop_begin(struct asm_program * p, struct asm_reg count) {
     }
 }
 
+void asm_loop_begin_rolling(struct asm_program * p, struct asm_reg count) {
+    asm_loop_begin(p, count);
+    if (p->n_items) {
+        p->items[p->n_items - 1].rolls = true;
+    }
+}
+
 void asm_loop_begin_paced(struct asm_program * p, struct asm_reg count, int interval) {
     asm_loop_begin(p, count);
     if (p->n_items) {
         p->items[p->n_items - 1].interval = interval;
+    }
+}
+
+void asm_loop_late(struct asm_program * p) {
+    if (p->n_items) {
+        p->items[p->n_items - 1].late = true;
     }
 }
 

@@ -20,6 +20,7 @@ struct state {             // at the issue of one bundle
     uint8_t late[UNITS];   // cycles until a pending late read, 0 = none
     uint16_t ports[AIE_SLOT_COUNT][FILES]; // bit n: a result lands in n cycles
     uint8_t since_memory, since_lock, since_loop;
+    bool marked;              // old values are read knowingly
     uint8_t bytes_since_loop; // behind the bundle with the write
     bool known;               // of a leader: somebody got there
 };
@@ -82,7 +83,8 @@ static enum status check_uses(struct check * c, int at, const struct state * now
             if (bypass != AIE_BYPASS_NONE && now->bypass[units[u]] == bypass && visible) {
                 visible--;
             }
-            if (visible > o->use_cycle - 1) {
+            if (visible > o->use_cycle - 1 &&
+                !(now->marked && aie_target_file(c->target, units[u]) != AIE_FILE_SCALAR)) {
                 return fail(c, at, "reads a register whose write is still in flight", inst);
             }
             if (o->use_cycle > 1 && next->late[units[u]] < o->use_cycle - 1) {
@@ -105,6 +107,10 @@ static enum status check_defs(struct check * c, int at, struct state * next,
         uint8_t units[8];
         int n = aie_reg_units(reg, units);
         for (int u = 0; u < n; u++) {
+            if (next->marked && next->lands[units[u]] > o->def_cycle &&
+                aie_target_file(c->target, units[u]) != AIE_FILE_SCALAR) {
+                continue; // it is over before the older one lands, and that is what is waited for
+            }
             if (next->lands[units[u]] >= o->def_cycle) {
                 return fail(c, at, "its result lands with or before an older one", inst);
             }
@@ -152,6 +158,10 @@ static enum status check_distances(struct check * c, int at, const struct state 
     }
     next->since_memory = memory ? 0 : next->since_memory;
     next->since_lock = instr->locks ? 0 : next->since_lock;
+    if (c->target->basic[AIE_BASIC_MARK_END]) {
+        next->marked |= inst->op == c->target->basic[AIE_BASIC_MARK];
+        next->marked &= inst->op != c->target->basic[AIE_BASIC_MARK_END];
+    }
     return ST_OK;
 }
 
@@ -199,6 +209,7 @@ static void flow(struct check * c, const struct state * from, int to) {
                 s->ports[slot][f] |= from->ports[slot][f];
             }
         }
+        s->marked &= from->marked;
         s->since_memory =
             from->since_memory < s->since_memory ? from->since_memory : s->since_memory;
         s->since_lock = from->since_lock < s->since_lock ? from->since_lock : s->since_lock;
@@ -418,7 +429,7 @@ static enum status decode(struct check * c, const uint8_t * bytes, size_t size) 
     for (size_t pc = 0; pc < size && st == ST_OK; pc += c->bundles[c->n++].size) {
         st = aie_bundle_decode(c->isa, bytes + pc, size - pc, &c->bundles[c->n], c->err);
         if (st != ST_OK) {
-            return error_prefix(c->err, "check: pc 0x%zx", pc);
+            return error_prefix(c->err, st, "check: pc 0x%zx", pc);
         }
         c->pcs[c->n] = (int) pc;
         c->indices[pc / 2] = c->n;

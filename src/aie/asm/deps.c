@@ -66,10 +66,6 @@ int asm_drains(const struct aie_target * t, const struct aie_instr * instr) {
     return late > end ? late : end;
 }
 
-const struct aie_instr * deps_instr(const struct deps * d, int i) {
-    return aie_isa_instr(d->p->isa, d->p->nodes[d->first + i].op);
-}
-
 // ---- pointers that move once a trip ----
 
 enum { MOST_MOVES = 8 };
@@ -136,7 +132,8 @@ static void note_users(struct deps * d, int mover, int id) {
     for (int i = 0; i < mover; i++) {
         if (names(&nodes[i], id) && is_offset_user(d, i, id, &offset)) {
             struct dep_node * n = &d->nodes[i];
-            *n = (struct dep_node){.first_out = n->first_out,
+            *n = (struct dep_node){.instr = n->instr,
+                                   .first_out = n->first_out,
                                    .first_in = n->first_in,
                                    .mover = mover,
                                    .step = nodes[mover].args[1].value,
@@ -185,12 +182,13 @@ static void add_dep(struct deps * d, int from, int to, int latency, int trips) {
         !asm_grow(d->p, (void **) &d->edges, &d->cap_edges, d->n_edges, sizeof *d->edges)) {
         return;
     }
+    bool early = d->p->late && trips == DEP_COPIES; // it issues while the old value is still read
     d->edges[d->n_edges] = (struct dep){
         .from = from,
         .to = to,
         .next_out = d->nodes[from].first_out,
         .next_in = d->nodes[to].first_in,
-        .latency = (int16_t) (latency < 0 ? 0 : latency),
+        .latency = (int16_t) (latency < 0 && !early ? 0 : latency),
         .trips = (uint8_t) trips,
     };
     d->nodes[from].first_out = d->nodes[to].first_in = d->n_edges++;
@@ -347,13 +345,15 @@ static bool build_lifetime_edges(struct deps * d) {
     }
     for (int v = 0; ok && v < p->n_vregs; v++) {
         for (int w = heads[v]; w >= 0; w = all[w].next) {
-            if (!(deps_instr(d, all[w].node)->operands[all[w].operand].role & AIE_DEF)) {
+            const struct aie_operand * def = &deps_instr(d, all[w].node)->operands[all[w].operand];
+            if (!(def->role & AIE_DEF)) {
                 continue;
             }
             for (int m = heads[v]; m >= 0; m = all[m].next) {
                 const struct aie_operand * o =
                     &deps_instr(d, all[m].node)->operands[all[m].operand];
-                add_dep(d, all[m].node, all[w].node, asm_settles(o), DEP_COPIES);
+                add_dep(d, all[m].node, all[w].node,
+                        asm_settles(o) - (p->late ? asm_arrives(def) : 0), DEP_COPIES);
             }
         }
     }
@@ -567,7 +567,9 @@ bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item *
         return false;
     }
     for (int i = 0; i < d->count; i++) {
-        d->nodes[i] = (struct dep_node){.first_out = -1, .first_in = -1, .mover = -1};
+        const struct aie_instr * instr = aie_isa_instr(p->isa, p->nodes[d->first + i].op);
+        d->nodes[i] =
+            (struct dep_node){.instr = instr, .first_out = -1, .first_in = -1, .mover = -1};
     }
     if (loop) {
         find_movers(d);

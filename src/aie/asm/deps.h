@@ -19,6 +19,7 @@ enum { DEP_COPIES = 0xff };
 // once a trip: where trips overlap it may issue behind `most` of those moves that it stands before,
 // its offset less as many steps.
 struct dep_node {
+    const struct aie_instr * instr; // as it was written
     int first_out, first_in;
     int mover; // that instruction, -1 = the offset is what was written
     int32_t step;
@@ -46,7 +47,9 @@ static inline int32_t deps_offset(const struct deps * d, int i, int moves) {
 }
 
 // The instruction of node i of the region as it was written.
-const struct aie_instr * deps_instr(const struct deps * d, int i);
+static inline const struct aie_instr * deps_instr(const struct deps * d, int i) {
+    return d->nodes[i].instr;
+}
 
 // ---- what a bundle can hold ----
 
@@ -77,6 +80,12 @@ static inline int asm_settles(const struct aie_operand * o) {
     int read = (o->role & AIE_USE) ? o->use_cycle - 1 : 0;
     int landed = (o->role & AIE_DEF) ? o->def_cycle : 0;
     return read > landed ? read : landed;
+}
+
+// From issue on: until when the register of a result still gives its old value, to a read that the
+// result could reach by a bypass as well.
+static inline int asm_arrives(const struct aie_operand * o) {
+    return o->def_cycle - 1 - (o->def_bypass != AIE_BYPASS_NONE);
 }
 
 // Bundles from issue until everything has landed and all late reads and writes are done.

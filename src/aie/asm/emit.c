@@ -79,7 +79,7 @@ static enum status encode(const struct asm_program * p, int index, uint8_t * to,
     int size = 0;
     enum status st = aie_bundle_encode(p->isa, &b, bytes, &size, err);
     if (st != ST_OK) {
-        return error_prefix(err, "asm: bundle %d", index);
+        return error_prefix(err, st, "asm: bundle %d", index);
     }
     memcpy(to, bytes, (size_t) size);
     return ST_OK;
@@ -138,6 +138,7 @@ void asm_watch(asm_watch_fn watch, void * user) {
 }
 
 enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err) {
+    asm_load_again(p);
     asm_spill(p);
     asm_trace_built(p);
     if (p->placed) {

@@ -16,7 +16,7 @@ struct life lives_of(const struct search * s, int l, int without) {
         }
         to = t + by->settles > to ? t + by->settles : to;
         read = t < read ? t : read;
-        written = by->writes && t < written ? t : written;
+        written = by->writes && t + by->arrives < written ? t + by->arrives : written;
     }
     if (written == 1 << 20) {
         written = read - s->q->p->target->load_latency; // it will come from memory

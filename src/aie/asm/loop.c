@@ -17,13 +17,18 @@
 //         body, as often as is left
 //     end:
 //
-// No form reads or writes beyond the trips that were asked for.
+// A loop that may roll (asm.h) has neither: its repeated part runs some trips more.
+//
+// No other form reads or writes beyond the trips that were asked for.
 #include "pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCALARS = 8 }; // registers that counting takes
+enum {
+    SCALARS = 8, // registers that counting takes
+    FEW = 48,    // instructions
+};
 
 #define PUT(p, op, ...)                                                                            \
     asm_node_new((p), (p)->target->basic[AIE_BASIC_##op], 0,                                       \
@@ -199,6 +204,111 @@ static void write_pipelined(struct asm_program * p, struct pipeline * q, struct 
         at_last + 1);
 }
 
+// ---- loops that roll ----
+
+static bool moves(const struct asm_program * p, const struct asm_node * n) {
+    const struct aie_instr * instr = aie_isa_instr(p->isa, n->op);
+    return n->n_args == 2 && !instr->loads && !instr->stores && n->args[0].kind == ASM_ARG_REG &&
+           n->args[1].kind == ASM_ARG_IMM && p->vregs[n->args[0].reg.id].cls == ASM_P &&
+           instr->operands[0].role == (AIE_DEF | AIE_USE);
+}
+
+// By how much the region moves each pointer in a trip, by register: so many.
+enum { MOST_MOVED = 8 };
+struct steps {
+    int pointer[MOST_MOVED];
+    int32_t step[MOST_MOVED];
+    int n;
+};
+
+static bool find_steps(const struct asm_program * p, const struct asm_item * region,
+                       struct steps * s) {
+    s->n = 0;
+    for (int i = region->first; i < region->first + region->count; i++) {
+        if (moves(p, &p->nodes[i])) {
+            if (s->n == MOST_MOVED) {
+                return false;
+            }
+            s->pointer[s->n] = p->nodes[i].args[0].reg.id;
+            s->step[s->n++] = p->nodes[i].args[1].value;
+        }
+    }
+    return true;
+}
+
+static int32_t step_of(const struct steps * s, int pointer) {
+    int32_t step = 0;
+    for (int i = 0; i < s->n; i++) {
+        step += s->pointer[i] == pointer ? s->step[i] : 0;
+    }
+    return step;
+}
+
+// How many trips may be in flight for the margins of what one of them reads or writes.
+static int most_in_flight(const struct asm_program * p, const struct steps * s,
+                          const struct asm_node * n) {
+    const struct aie_instr * instr = aie_isa_instr(p->isa, n->op);
+    for (int k = 0; k < n->n_args; k++) {
+        int id = n->args[k].reg.id;
+        int32_t step =
+            n->args[k].kind == ASM_ARG_REG && p->vregs[id].cls == ASM_P ? step_of(s, id) : 0;
+        if (step) {
+            return 1 + p->memories[n->memory % ASM_MIRROR].margin / (step < 0 ? -step : step);
+        }
+    }
+    return instr->stores && !(p->spills && n->memory == p->spill_memory) ? 0 : PIPELINE_MAX_STAGES;
+}
+
+// How many trips may be in flight where the loop rolls; 0 = it cannot.
+static int may_roll(const struct asm_program * p, const struct asm_item * region) {
+    struct steps steps;
+    int most = find_steps(p, region, &steps) ? PIPELINE_MAX_STAGES : 0;
+    for (int i = region->first; most && i < region->first + region->count; i++) {
+        const struct asm_node * n = &p->nodes[i];
+        const struct aie_instr * instr = aie_isa_instr(p->isa, n->op);
+        for (int k = 0; k < n->n_args; k++) {
+            bool stays = n->args[k].kind == ASM_ARG_FIXED ||
+                         (n->args[k].kind == ASM_ARG_REG && p->vregs[n->args[k].reg.id].global);
+            if (stays && (instr->operands[k].role & AIE_DEF) && !moves(p, n)) {
+                return 0;
+            }
+        }
+        int here = instr->loads || instr->stores ? most_in_flight(p, &steps, n) : most;
+        most = here < most ? here : most;
+    }
+    return most;
+}
+
+// Pointers as they would be had the trips before the first one moved them.
+static void set_back(struct asm_program * p, const struct pipeline * q) {
+    for (int i = 0; i < q->deps.count; i++) {
+        struct asm_node n = p->nodes[q->deps.first + i];
+        int32_t left = -(q->time[i] / q->ii) * (moves(p, &n) ? n.args[1].value : 0);
+        while (left) {
+            int32_t step = left;
+            while (!aie_operand_fits(p->isa, n.op, 1, step)) {
+                step = step / 2 / 4 * 4;
+            }
+            n.args[1].value = step;
+            asm_alone(p, asm_node_new(p, n.op, n.memory, n.args, n.n_args));
+            left -= step;
+        }
+    }
+}
+
+static void write_rolling(struct asm_program * p, struct pipeline * q, struct asm_reg count) {
+    int first = asm_label_new(p), last = asm_label_new(p), at_first = 0, at_last = 0, landing = 0;
+    set_back(p, q);
+    set_bounds(p, first, last);
+    set_count(p, count, q->stages - 1);
+    keep_margin(p, p->n_bundles - 1, q->ii);
+    if (pipeline_write_rolling(q, &at_first, &at_last, &landing)) {
+        p->labels[first] = at_first;
+        p->labels[last] = at_last;
+        asm_idle(p, landing);
+    }
+}
+
 struct asm_known * asm_known_of(struct asm_program * p, int n, int least, int plain) {
     enum { MAX = sizeof p->known / sizeof p->known[0] };
     for (int i = 0; i < p->n_known && i < MAX; i++) {
@@ -230,33 +340,79 @@ static void note(struct asm_program * p, const struct pipeline * q, bool pipelin
     }
 }
 
+// One trip by itself; NULL when that cannot be.
+static struct asm_bundle * schedule_body(struct asm_program * p, struct asm_item * region,
+                                         int * length) {
+    int start = p->n_bundles;
+    struct asm_bundle * body = NULL;
+    if (asm_schedule(p, region, true)) {
+        *length = p->n_bundles - start;
+        body = malloc((size_t) *length * sizeof *body);
+        p->no_memory |= !body;
+    }
+    if (body) {
+        memcpy(body, p->bundles + start, (size_t) *length * sizeof *body);
+    }
+    p->n_bundles = start;
+    return body;
+}
+
+// How its trips overlap; length 0: if that is known.
+static bool find_pipeline(struct asm_program * p, const struct asm_item * loop,
+                          const struct asm_item * region, int length, struct pipeline * q) {
+    // short ones gain more from several registers for a value than they take room
+    int rolling = loop->rolls && region->count > FEW ? may_roll(p, region) : 0;
+    pipeline_free(q);
+    if (loop->interval) {
+        p->late = loop->late;
+        bool taken = pipeline_take(q, p, region, loop->interval);
+        p->late = false;
+        q->rolling = taken && q->copies == 1 && q->stages <= rolling ? rolling : 0;
+        return taken;
+    }
+    if (rolling > 1) {
+        if (pipeline_find(q, p, region, length, rolling)) {
+            return true;
+        }
+        pipeline_free(q);
+    }
+    return pipeline_find(q, p, region, length, 0);
+}
+
 static void lay_out(struct asm_program * p, struct asm_item * loop, struct asm_item * region) {
     int start = p->n_bundles, length = 0;
     struct asm_bundle * body = NULL;
-    if (asm_schedule(p, region, true)) {
-        length = p->n_bundles - start;
-        body = malloc((size_t) length * sizeof *body);
-    }
-    p->no_memory |= length > 0 && !body;
-    if (!body) {
-        return;
-    }
-    memcpy(body, p->bundles + start, (size_t) length * sizeof *body);
-    p->n_bundles = start;
-
     struct counting c = {.count = p->nodes[loop->first].args[1].reg};
     struct pipeline q = {0};
     uint64_t taken = p->global_taken[ASM_R];
-    bool pipelined =
-        !loop->plain && __builtin_popcountll(asm_class_set(p, ASM_R) & ~taken) >= SCALARS;
-    if (pipelined) {
+    bool may = !loop->plain && __builtin_popcountll(asm_class_set(p, ASM_R) & ~taken) >= SCALARS;
+    if (may) {
         c.rest = asm_global(p, ASM_R);
-        pipelined = loop->interval ? pipeline_take(&q, p, region, loop->interval)
-                                   : pipeline_find(&q, p, region, length);
+    }
+    bool pipelined = may && !loop->interval && find_pipeline(p, loop, region, 0, &q);
+    if (pipelined && (q.rolling || pipeline_covers_all(&q)) && !p->trace) {
+        length = q.plain; // the body will not stand there
+    } else {
+        // registers for the count are the pipelined loop's
+        uint64_t with_rest = p->global_taken[ASM_R];
+        p->global_taken[ASM_R] = taken;
+        region->window = q.window ? q.window : region->window;
+        body = schedule_body(p, region, &length);
+        p->global_taken[ASM_R] = with_rest;
+        if (!body) {
+            pipeline_free(&q);
+            return;
+        }
+        pipelined = pipelined || (may && !q.hopeless && find_pipeline(p, loop, region, length, &q));
     }
     asm_trace_loop(p, region, pipelined ? &q : NULL);
     int plain = asm_label_new(p), end = asm_label_new(p);
-    if (pipelined && pipeline_covers_all(&q)) {
+    if (pipelined && q.rolling) {
+        write_rolling(p, &q, c.count);
+        p->labels[plain] = p->labels[loop->label] = p->labels[loop->label_end] = start; // not named
+        loop->extra = p->n_bundles - start - length;
+    } else if (pipelined && pipeline_covers_all(&q) &&
+               !loop->late) { // a late one bears no other bundles
         write_compact(p, &q, &c);
         p->labels[plain] = p->labels[loop->label] = p->labels[loop->label_end] = start; // not named
         loop->extra = p->n_bundles - start - length;

@@ -78,9 +78,9 @@ static void swing_paths(struct search * s) {
 static int swing_key(const struct search * s, int i, bool up) {
     const struct search_node * n = &s->nodes[i];
     if (s->way == WAY_CHAIN) {
-        return up ? i : -i;
+        return (up ? i : -i) + noise(s, i, 12);
     }
-    return (up ? n->depth : n->below) * 4096 + (up ? n->below : n->depth);
+    return ((up ? n->depth : n->below) + noise(s, i, 6)) * 4096 + (up ? n->below : n->depth);
 }
 
 enum { SWING_OUT, SWING_READY, SWING_ORDERED };
@@ -112,6 +112,8 @@ bool modulo_order(struct search * s) {
                 (best < 0 || swing_key(s, i, up) > swing_key(s, best, up))) {
                 best = i;
             }
+        }
+        for (int i = 0; i < s->n && best < 0; i++) {
             if (state[i] == SWING_OUT &&
                 (deepest < 0 || s->nodes[i].depth > s->nodes[deepest].depth)) {
                 deepest = i;
@@ -166,7 +168,7 @@ static int first_unplaced(struct search * s) {
 // ---- tables ----
 
 // The nodes in the way at a cycle; returns how many, each once.
-static int in_the_way(const struct search * s, const struct carrier * c, int cycle, int out[16]) {
+int modulo_in_the_way(const struct search * s, const struct carrier * c, int cycle, int out[16]) {
     int n = 0;
     const int16_t * row = s->slots[modulo(cycle, s->ii)];
     for (unsigned left = c->excludes; left; left &= left - 1) {
@@ -203,7 +205,7 @@ bool modulo_fits(struct search * s, int i, int cycle) {
     struct search_node * n = &s->nodes[i];
     int others[16];
     for (int c = 0; c < n->n_carriers; c++) {
-        if (in_the_way(s, &n->carriers[c], cycle, others) == 0) {
+        if (modulo_in_the_way(s, &n->carriers[c], cycle, others) == 0) {
             n->carrier = (uint8_t) c;
             return true;
         }
@@ -266,7 +268,7 @@ static void force(struct search * s, int i, int cycle) {
     int others[16];
     s->nodes[i].last = cycle;
     s->nodes[i].carrier = 0;
-    int n = in_the_way(s, &s->nodes[i].carriers[0], cycle, others);
+    int n = modulo_in_the_way(s, &s->nodes[i].carriers[0], cycle, others);
     for (int k = 0; k < n; k++) {
         eject(s, others[k]);
     }
@@ -397,6 +399,9 @@ bool modulo_place(struct search * s) {
     s->cursor = 0;
     for (int i = 0; i < s->n; i++) {
         s->q->time[i] = s->nodes[i].last = UNPLACED;
+    }
+    if (s->way == WAY_SPACED) {
+        return spaced_place(s);
     }
     bool high = s->way == WAY_HEIGHT;
     for (int budget = (high ? PATIENCE_HEIGHT : PATIENCE_SWING) * s->n; budget > 0; budget--) {

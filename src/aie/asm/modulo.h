@@ -26,6 +26,7 @@ struct carrier {
 struct mention {
     int16_t node, local;
     uint8_t settles; // bundles from issue until it has read and what it wrote has landed
+    uint8_t arrives; // of what it writes: bundles until the old value is gone, where that counts
     bool writes;
 };
 
@@ -50,6 +51,7 @@ struct search_local {
 enum way {
     WAY_HEIGHT, // what most depends on comes first and goes as early as it can
     WAY_SWING,  // from the last results up, each instruction as near as can be to what wants it
+    WAY_SPACED, // at the distances from each other at which values live shortly (spaced.c)
     WAY_CHAIN,  // likewise, but chains that were written one after the other stay so
 };
 
@@ -60,6 +62,7 @@ struct search {
     struct search_node * nodes;
     int * order;      // WAY_SWING: most nodes have placed neighbours on one side only
     enum way ordered; // the way that `order` is of; WAY_HEIGHT = none yet
+    int seed;         // of small changes to it
     int cursor;       // all nodes before it in that order are placed
     struct search_local * locals;
     int n_locals;
@@ -79,9 +82,27 @@ static inline int modulo(int a, int n) {
     return r < 0 ? r + n : r;
 }
 
+// A number below `n` that goes with node i, 0 where there is no seed.
+static inline int noise(const struct search * s, int i, int n) {
+    uint32_t x = (uint32_t) i * 2654435761u + (uint32_t) s->seed * 40503u;
+    x = (x ^ x >> 15) * 2246822519u;
+    return s->seed ? (int) ((x ^ x >> 13) % (uint32_t) n) : 0;
+}
+
 static inline int trips_of(const struct search * s, const struct dep * e) {
     return e->trips == DEP_COPIES ? s->q->copies : e->trips;
 }
+
+// choices.c: what a loop is, by all that the search depends on, and what is known of it, NULL =
+// nothing.
+uint64_t choices_loop(const struct search * s);
+const struct asm_found * choices_find(uint64_t loop);
+bool choices_watched(void); // the search is to have all patience
+void choices_show(const struct asm_found * found);
+
+// spaced.c: `order` and, as depths, the times of WAY_SPACED; all nodes at the distances of these.
+bool spaced_times(struct search * s);
+bool spaced_place(struct search * s);
 
 // modulo.c: heights for the interval; false when a recurrence takes longer than it.
 bool modulo_heights(struct search * s);
@@ -91,6 +112,8 @@ bool modulo_order(struct search * s);
 bool modulo_place(struct search * s);
 // Whether node i could issue at the cycle; chooses its carrier.
 bool modulo_fits(struct search * s, int i, int cycle);
+// The nodes in the way of a carrier at a cycle; returns how many, each once.
+int modulo_in_the_way(const struct search * s, const struct carrier * c, int cycle, int out[16]);
 // Enters node i at its time into the tables of slots and ports, or takes it out.
 void modulo_occupy(struct search * s, int i, bool enter);
 // The cycles between which node i may stand as its placed neighbours are; *lo or *hi stay as they

@@ -12,6 +12,7 @@ enum { LEAST = 6 }; // loads for which a pointer is worth its set-up
 // in their bank; `pointer` and `offset` are the operands.
 struct far_load {
     int node, pointer, offset;
+    uint16_t other; // the op of the other slot
 };
 
 // Whether the node is one. Pointers that the region moves are left alone.
@@ -33,43 +34,48 @@ static bool is_far(const struct asm_program * p, const struct asm_node * n, stru
     }
     const struct asm_memory * m = &p->memories[n->memory % ASM_MEMORIES];
     bool elsewhere = !m->bank || (m->further && n->args[f->offset].value >= m->first);
-    return instr->loads && !instr->stores && immediates == 1 && pointers == 1 && elsewhere &&
-           asm_variants(p, &small, ops) == 2 && (m->bank || asm_variants(p, n, ops) == 1);
+    bool is = instr->loads && !instr->stores && immediates == 1 && pointers == 1 && elsewhere &&
+              asm_variants(p, &small, ops) == 2;
+    f->other = is ? ops[1] : 0;
+    return is && (m->bank || asm_variants(p, n, ops) == 1);
 }
 
-static bool is_moved(const struct asm_program * p, const struct asm_item * region, int id) {
+// Which registers the region writes.
+static void find_moved(const struct asm_program * p, const struct asm_item * region, bool * moved) {
     for (int i = region->first; i < region->first + region->count; i++) {
         const struct asm_node * n = &p->nodes[i];
+        const struct aie_instr * instr = aie_isa_instr(p->isa, n->op);
         for (int k = 0; k < n->n_args; k++) {
-            if (n->args[k].kind == ASM_ARG_REG && n->args[k].reg.id == id &&
-                (aie_isa_instr(p->isa, n->op)->operands[k].role & AIE_DEF)) {
-                return true;
+            if (n->args[k].kind == ASM_ARG_REG && (instr->operands[k].role & AIE_DEF)) {
+                moved[n->args[k].reg.id] = true;
             }
         }
     }
-    return false;
 }
 
-static int collect(const struct asm_program * p, const struct asm_item * region,
+static int collect(struct asm_program * p, const struct asm_item * region,
                    struct far_load * loads) {
+    bool * moved = calloc((size_t) p->n_vregs + 1, sizeof *moved);
     int n = 0;
-    for (int i = 0; i < region->count; i++) {
+    p->no_memory |= !moved;
+    if (moved) {
+        find_moved(p, region, moved);
+    }
+    for (int i = 0; moved && i < region->count; i++) {
         const struct asm_node * node = &p->nodes[region->first + i];
         struct far_load f = {.node = i};
-        if (is_far(p, node, &f) && !is_moved(p, region, node->args[f.pointer].reg.id)) {
+        if (is_far(p, node, &f) && !moved[node->args[f.pointer].reg.id]) {
             loads[n++] = f;
         }
     }
+    free(moved);
     return n;
 }
 
 // Whether both units reach it from a pointer that is `base` further than its own.
 static bool reaches(const struct asm_program * p, const struct asm_node * n,
                     const struct far_load * f, int32_t base) {
-    struct asm_node moved = *n;
-    uint16_t ops[2];
-    moved.args[f->offset].value -= base;
-    return asm_variants(p, &moved, ops) == 2;
+    return aie_operand_fits(p->isa, f->other, f->offset, n->args[f->offset].value - base);
 }
 
 // How far on the mirror of what is loaded through a pointer stands. A pointer leads to one memory.

@@ -7,13 +7,15 @@
 #include <string.h>
 
 enum {
-    MAX_SIZE = 1000,     // bundles, with what leads in and out
-    WORK_LIMIT = 400000, // for all loops of a program, in steps of the innermost loops: about 2 ms
-    WORK_LEAST = 50000,  // for each
-    GOOD_TENTHS = 11,    // of the bound: no other way is looked for
+    MAX_SIZE = 1000,      // bundles, with what leads in and out
+    WORK_LIMIT = 1000000, // for all loops of a program, in steps of the innermost loops: about 2 ms
+    WORK_LEAST = 50000,   // for each
+    WORK_PATIENT = 100000000, // for each, where the result is kept (choices.def)
+    GOOD_TENTHS = 11,         // of the bound: no other way is looked for
     FEW = 48, // instructions up to which the order of heights is tried: it wants more registers
     FAR = 12, // bundles without a register for all that lives: the next interval will not do either
-    MEND = 3, // bundles without a register for all that lives that moving things about may mend
+    SEEDS = 10, // of changes to an order, where the result is kept
+    MEND = 3,   // bundles without a register for all that lives that moving things about may mend
 };
 
 // ---- bounds ----
@@ -164,9 +166,10 @@ static enum outcome try_one(struct search * s, const struct asm_choice * c) {
     s->ii = q->ii = c->ii;
     s->way = (enum way) c->way;
     q->copies = c->copies;
-    if (s->way != WAY_HEIGHT && s->way != s->ordered) {
+    if (s->way != WAY_HEIGHT && (s->way != s->ordered || s->seed != c->seed)) {
         s->ordered = s->way;
-        if (!modulo_order(s)) {
+        s->seed = c->seed;
+        if (!(s->way == WAY_SPACED ? spaced_times(s) : modulo_order(s))) {
             return NO_SCHEDULE;
         }
     }
@@ -178,19 +181,21 @@ static enum outcome try_one(struct search * s, const struct asm_choice * c) {
     if (lives_count(s) > 0 && s->way == WAY_HEIGHT) {
         lives_shorten(s, 2);
     }
-    if (s->crowds > MEND) {
+    if (s->crowds > (s->way == WAY_SPACED ? 16 : MEND)) {
         return NO_REGISTERS;
     }
-    lives_improve(s, 2);
+    lives_improve(s, s->way == WAY_SPACED ? 6 : 2);
     if (s->crowds > 0) {
         return NO_REGISTERS;
     }
     normalise(s, false);
-    if (q->stages > PIPELINE_MAX_STAGES || pipeline_size(q) > MAX_SIZE) {
+    if (q->rolling ? q->stages > q->rolling
+                   : q->stages > PIPELINE_MAX_STAGES || pipeline_size(q) > MAX_SIZE) {
         return NO_SCHEDULE;
     }
     // A kernel of more trips than the lives need gives registers out with fewer gaps.
-    for (; q->copies * q->ii <= MODULO_MAX_II && q->copies <= PIPELINE_MAX_COPIES; q->copies *= 2) {
+    int most = q->rolling ? 1 : PIPELINE_MAX_COPIES;
+    for (; q->copies * q->ii <= MODULO_MAX_II && q->copies <= most; q->copies *= 2) {
         if (pipeline_allocate(q)) {
             return FOUND;
         }
@@ -201,14 +206,16 @@ static enum outcome try_one(struct search * s, const struct asm_choice * c) {
 // ---- all intervals ----
 
 // One interval. Few instructions are tried in the order of heights, too.
-static bool find_at(struct search * s, int ii, int longest, enum way way, struct asm_choice * c) {
+static bool find_with(struct search * s, int ii, int longest, enum way way, int seed,
+                      struct asm_choice * c) {
     enum outcome last = NO_SCHEDULE;
-    *c = (struct asm_choice){.ii = ii, .copies = 1};
-    while (c->copies * ii < longest) {
+    *c = (struct asm_choice){.ii = ii, .copies = 1, .seed = seed};
+    while (c->copies * ii < longest && !s->q->rolling) {
         c->copies *= 2;
     }
+    int most = s->q->rolling ? 1 : PIPELINE_MAX_COPIES;
     // more copies where a life does not fit as it falls; they do not make more registers
-    for (; c->copies <= PIPELINE_MAX_COPIES && last == NO_SCHEDULE; c->copies *= 2) {
+    for (; c->copies <= most && last == NO_SCHEDULE; c->copies *= 2) {
         for (int high = way == WAY_SWING && s->n <= FEW; high >= 0; high--) {
             c->way = high ? WAY_HEIGHT : way;
             enum outcome o = try_one(s, c);
@@ -221,6 +228,19 @@ static bool find_at(struct search * s, int ii, int longest, enum way way, struct
     return false;
 }
 
+// Where the result is kept, small changes to the order are tried as well.
+static bool find_at(struct search * s, int ii, int longest, enum way way, struct asm_choice * c) {
+    for (int seed = 0; seed < (choices_watched() && s->n > FEW ? SEEDS : 1); seed++) {
+        if (find_with(s, ii, longest, way, seed, c)) {
+            return true;
+        }
+        if (s->crowds > 2 * FAR) {
+            break;
+        }
+    }
+    return false;
+}
+
 // The shortest interval first; some of the long ones are left out.
 static bool climb(struct search * s, int from, int to, int longest, enum way way,
                   struct asm_choice * c) {
@@ -228,41 +248,71 @@ static bool climb(struct search * s, int from, int to, int longest, enum way way
         if (find_at(s, ii, longest, way, c)) {
             return true;
         }
-        ii += 1 + (s->crowds > FAR ? ii / 10 : ii / 24); // further where much is missing
+        // further where much is missing
+        int near = choices_watched() ? 0 : ii / 24, far = choices_watched() ? ii / 32 : ii / 10;
+        ii += 1 + (s->crowds > FAR ? far : near);
     }
     return false;
 }
 
+static bool search(struct search * s, int least, int longest, int plain, struct asm_choice * best) {
+    static const enum way ways[] = {WAY_SPACED, WAY_SWING, WAY_CHAIN};
+    struct asm_choice c;
+    bool is_last = false; // what was found last is the best
+    for (int w = s->n > FEW ? 0 : 1; w < (int) (sizeof ways / sizeof ways[0]); w++) {
+        is_last = climb(s, least, best->ii ? best->ii : plain, longest, ways[w], &c);
+        if (is_last) {
+            *best = c;
+        }
+        if (best->ii && 10 * best->ii <= GOOD_TENTHS * least) {
+            break;
+        }
+        s->work_limit += s->work_limit / 2;
+    }
+    return best->ii && (is_last || try_one(s, best) == FOUND); // the others have left their traces
+}
+
+// plain 0: only if it is known.
 static bool find(struct search * s, int plain) {
     struct pipeline * q = s->q;
     int longest, together;
+    uint64_t loop = choices_loop(s);
+    const struct asm_found * choice = choices_find(loop);
     q->resource_ii = resource_bound(s);
     q->recurrence_ii = recurrence_bound(s, q->time);
+    if (choice) {
+        struct asm_choice c = {choice->ii, choice->copies, choice->way, choice->seed};
+        q->plain = choice->plain;
+        q->window = choice->window;
+        s->work_limit = WORK_PATIENT;
+        q->hopeless = !c.ii;
+        return c.ii && try_one(s, &c) == FOUND;
+    }
+    if (!plain) {
+        return false;
+    }
     life_bounds(s, q->time, &longest, &together);
     int least = q->resource_ii > q->recurrence_ii ? q->resource_ii : q->recurrence_ii;
-    struct asm_known * known = asm_known_of(q->p, s->n, least, plain);
-    if (known->tried) {
+    struct asm_known * known = asm_known_of(q->p, s->n, least, q->rolling ? -plain : plain);
+    if (known->tried && !choices_watched()) {
         s->work_limit = WORK_LIMIT; // one that was found is not missed for having no time left
         if (known->choice.ii == 0 || try_one(s, &known->choice) == FOUND) {
             return known->choice.ii != 0;
         }
     }
+    *known = (struct asm_known){
+        .n = known->n, .least = known->least, .plain = known->plain, .tried = true};
     least = together > least ? together : least;
-    struct asm_choice chain, *best = &known->choice;
-    *known =
-        (struct asm_known){.n = known->n, .least = known->least, .plain = plain, .tried = true};
-    bool found = climb(s, least, plain, longest, WAY_SWING, best);
-    s->work_limit += s->work_limit / 2;
-    if (!found || 10 * best->ii > GOOD_TENTHS * least) {
-        if (climb(s, least, found ? best->ii : plain, longest, WAY_CHAIN, &chain)) {
-            *best = chain;
-            return true;
-        }
-    } else {
-        return true;
-    }
-    best->ii = found ? best->ii : 0;
-    return found && try_one(s, best) == FOUND; // once more: the other way has left its traces
+    least = q->rolling && longest > least ? longest : least;
+    bool found = search(s, least, longest, plain, &known->choice);
+    choices_show(&(struct asm_found){.loop = loop,
+                                     .ii = (int16_t) (found ? known->choice.ii : 0),
+                                     .copies = (int8_t) known->choice.copies,
+                                     .way = (int8_t) known->choice.way,
+                                     .seed = (int8_t) known->choice.seed,
+                                     .plain = (int16_t) plain,
+                                     .window = (int16_t) q->window});
+    return found;
 }
 
 // ---- what is searched ----
@@ -296,6 +346,18 @@ static void collect_nodes(struct search * s) {
     }
 }
 
+// The load unit that only some loads can use is asked first: the other one is for the rest.
+static void prefer_second(struct search * s) {
+    for (int i = 0; i < s->n; i++) {
+        struct search_node * n = &s->nodes[i];
+        if (n->n_carriers == 2 && n->carriers[0].slot == AIE_SLOT_LDA) {
+            struct carrier first = n->carriers[0];
+            n->carriers[0] = n->carriers[1];
+            n->carriers[1] = first;
+        }
+    }
+}
+
 static void mention(struct search * s, int i, int local, const struct aie_operand * o) {
     struct search_node * n = &s->nodes[i];
     struct mention * m = n->mentions;
@@ -309,7 +371,11 @@ static void mention(struct search * s, int i, int local, const struct aie_operan
     }
     int settles = asm_settles(o);
     m->settles = settles > m->settles ? (uint8_t) settles : m->settles;
-    m->writes |= (o->role & AIE_DEF) != 0;
+    if (o->role & AIE_DEF) {
+        int arrives = s->q->p->late ? asm_arrives(o) : 0;
+        m->arrives = (uint8_t) (m->writes && m->arrives < arrives ? m->arrives : arrives);
+        m->writes = true;
+    }
 }
 
 // Numbers the locals of the loop and lists who names them.
@@ -360,14 +426,16 @@ static bool allocate_schedule(struct pipeline * q, struct asm_program * p, size_
 }
 
 bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm_item * region,
-                   int plain) {
-    *q = (struct pipeline){.p = p};
+                   int plain, int rolling) {
+    *q = (struct pipeline){.p = p, .rolling = rolling, .window = region->window};
     if (region->count == 0 || region->count > 2048 || !deps_build(&q->deps, p, region, true)) {
         return false;
     }
-    size_t n = (size_t) region->count, rows = (size_t) plain + 1;
+    size_t n = (size_t) region->count, rows = MODULO_MAX_II + 1;
     struct search s = {.q = q, .n = region->count, .work_limit = (WORK_LIMIT - p->searched) / 2};
-    s.work_limit = s.work_limit < WORK_LEAST ? WORK_LEAST : s.work_limit;
+    s.work_limit = choices_watched()           ? WORK_PATIENT
+                   : s.work_limit < WORK_LEAST ? WORK_LEAST
+                                               : s.work_limit;
     s.nodes = calloc(n, sizeof *s.nodes);
     s.order = malloc(n * sizeof *s.order);
     s.slots = malloc(rows * sizeof *s.slots);
@@ -378,6 +446,7 @@ bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm
                              s.banks && s.ports && s.alive && collect_locals(&s);
     if (ok) {
         collect_nodes(&s);
+        prefer_second(&s);
         found = find(&s, plain);
     }
     p->no_memory |= !ok;

@@ -26,6 +26,9 @@ struct pipeline {
     int copies; // registers that each local uses in turn; the kernel holds as many trips
     int stages; // trips in flight
     int resource_ii, recurrence_ii; // what ii cannot be less than
+    int plain, window;              // bundles of a trip alone, and its window, where they are known
+    bool hopeless;                  // it is known that trips do not overlap
+    int rolling; // trips in flight that margins allow where the loop may roll; else 0
     int * time;
     uint16_t * op;
     struct life * lives; // by virtual register; from == to for those that are no locals of the loop
@@ -34,8 +37,10 @@ struct pipeline {
 
 // Finds a schedule with a shorter interval than `plain` bundles; false when there is none (or
 // memory ran out). q is to be freed either way.
+// plain 0: only if it is known how (choices.def). rolling: see above; each local then has one
+// register.
 bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm_item * region,
-                   int plain);
+                   int plain, int rolling);
 // The schedule that the author of a paced loop wrote; false, with the misuse noted, when it does
 // not hold.
 bool pipeline_take(struct pipeline * q, struct asm_program * p, const struct asm_item * region,
@@ -52,5 +57,7 @@ bool pipeline_allocate(struct pipeline * q);
 // Bundles of the pipelined loop: what leads in, the repeated part, what leads out.
 int pipeline_lead_in(const struct pipeline * q);
 int pipeline_size(const struct pipeline * q);
+// The repeated part alone, of one trip; then how many bundles until everything has landed.
+bool pipeline_write_rolling(struct pipeline * q, int * first, int * last, int * landing);
 // Writes it out behind the bundles that are there. Its first bundle is *first, its last *last.
 bool pipeline_write(struct pipeline * q, int * first, int * last);

@@ -39,6 +39,8 @@ struct asm_item {
     int window;   // of the region, with which there were registers; 0 = not known
     int interval; // of a paced loop, else 0
     bool plain;   // a loop whose trips are not to overlap
+    bool rolls;   // whose trips may begin early and end late
+    bool late;    // a paced loop in which lives begin when results land
     int extra;    // bundles that overlapping them took
 };
 
@@ -56,6 +58,7 @@ struct asm_bundle {
 // are not searched again.
 struct asm_choice {
     int ii, copies, way; // ii 0: there is no good way
+    int seed;            // of small changes to the order; 0 = none
 };
 
 struct asm_known {
@@ -71,6 +74,7 @@ struct asm_memory {
     int8_t bank;     // plus one; 0 = not known
     int32_t first;   // least offset that is mirrored,
     int32_t further; // how far on; 0 = it is not
+    int32_t margin;  // bytes before and behind that nobody minds
 };
 
 enum { ASM_SECTIONS = 8 };
@@ -99,6 +103,7 @@ struct asm_program {
     bool in_loop;
     int16_t at; // of the instructions that follow
     bool keep_small;
+    bool late;  // the loop in work is such a one
     int spills; // vectors that there is room for without a register
     int spill_memory;
     bool no_memory;
@@ -140,6 +145,9 @@ void asm_alone(struct asm_program * p, int node); // a bundle with this one inst
 
 // emit.c: which registers belong to the author's globals, the first so many, at item i.
 void asm_take_globals(struct asm_program * p, int n_vregs, int i);
+
+// again.c: loads what a loop wants again much later once more.
+void asm_load_again(struct asm_program * p);
 
 // spill.c: keeps values for which there is no register in memory.
 void asm_spill(struct asm_program * p);

@@ -270,6 +270,24 @@ static int in_lead_out(struct pipeline * q, int i, int node, int later) {
     return asm_node_new(q->p, n.op, n.memory, n.args, n.n_args);
 }
 
+bool pipeline_write_rolling(struct pipeline * q, int * first, int * last, int * landing) {
+    struct asm_program * p = q->p;
+    int base = p->n_bundles, nodes = copy_nodes(q);
+    asm_idle(p, q->ii);
+    *first = base;
+    *last = base + q->ii - 1;
+    *landing = 0;
+    for (int i = 0; nodes >= 0 && !p->no_memory && i < q->deps.count; i++) {
+        const struct aie_instr * instr = aie_isa_instr(p->isa, q->op[i]);
+        int row = q->time[i] % q->ii, late = row + asm_drains(p->target, instr) - q->ii;
+        struct asm_slot * slot = &p->bundles[base + row].slot[instr->slot];
+        assert(slot->node < 0);
+        *slot = (struct asm_slot){.node = nodes + i, .op = q->op[i]};
+        *landing = late > *landing ? late : *landing;
+    }
+    return nodes >= 0 && !p->no_memory;
+}
+
 bool pipeline_write(struct pipeline * q, int * first, int * last) {
     struct asm_program * p = q->p;
     int base = p->n_bundles, nodes = copy_nodes(q);

@@ -164,8 +164,11 @@ static void print_loop(struct printer * pr, const struct asm_item * loop,
     int every = found ? found->ii : loop->interval;
     buf_printf(pr->b, "loop ");
     print_arg(pr, &pr->p->nodes[loop->first].args[1], false);
+    if (loop->rolls) {
+        buf_printf(pr->b, " rolling");
+    }
     if (every) {
-        buf_printf(pr->b, " every %d", every);
+        buf_printf(pr->b, " every %d%s", every, loop->late ? " late" : "");
     }
     buf_printf(pr->b, " {");
     if (found) {
@@ -214,6 +217,9 @@ static void print_memories(struct printer * pr) {
         const struct asm_memory * memory = &pr->p->memories[m];
         if (memory->bank) {
             buf_printf(pr->b, "memory @%d bank %d", m, memory->bank - 1);
+            if (memory->margin) {
+                buf_printf(pr->b, " margin %d", memory->margin);
+            }
             if (memory->further) {
                 buf_printf(pr->b, " again %d %d", memory->first, memory->further);
             }

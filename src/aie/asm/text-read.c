@@ -18,7 +18,7 @@ struct reader {
     struct error * err;
     enum status st;
     struct text_vreg * vregs; // by number; phys.at NULL and cls of ASM_CLASS_COUNT: not mentioned
-    int n_vregs;
+    int n_vregs, cap_vregs;
     struct {
         char name[MAX_NAME];
         int label;
@@ -107,6 +107,25 @@ static struct text_token take_token(char ** at) {
 
 // ---- virtual registers ----
 
+// Room for one with that number, and those below it that are not mentioned yet.
+static bool room_for(struct reader * r, struct text_token t, int id) {
+    if (id >= r->cap_vregs) {
+        int cap = id < 32 ? 64 : 2 * id;
+        struct text_vreg * grown = realloc(r->vregs, (size_t) cap * sizeof *grown);
+        if (!grown) {
+            fail(r, t.at, "no memory for so many registers");
+            r->st = ST_NO_MEMORY;
+            return false;
+        }
+        r->vregs = grown;
+        r->cap_vregs = cap;
+    }
+    for (; r->n_vregs <= id; r->n_vregs++) {
+        r->vregs[r->n_vregs] = (struct text_vreg){.cls = ASM_CLASS_COUNT};
+    }
+    return true;
+}
+
 static bool note_vreg(struct reader * r, struct text_token t) {
     struct text_vreg v;
     if (!text_vreg_parse(t, &v)) {
@@ -115,21 +134,20 @@ static bool note_vreg(struct reader * r, struct text_token t) {
     if (v.reg.id >= MAX_VREGS) {
         return fail(r, t.at, "registers are numbered up to %d", MAX_VREGS - 1);
     }
+    if (!room_for(r, t, v.reg.id)) {
+        return false;
+    }
     struct text_vreg * known = &r->vregs[v.reg.id];
     if (known->cls == ASM_CLASS_COUNT) {
         *known = (struct text_vreg){.cls = v.cls, .global = v.global};
     } else if (known->cls != v.cls || known->global != v.global) {
         return fail(r, t.at, "register %d is another one above", v.reg.id);
     }
-    r->n_vregs = v.reg.id >= r->n_vregs ? v.reg.id + 1 : r->n_vregs;
     return true;
 }
 
 // All that the text names, so that they can be made in the order of their numbers.
 static bool note_vregs(struct reader * r, const char * text) {
-    for (int i = 0; i < MAX_VREGS; i++) {
-        r->vregs[i] = (struct text_vreg){.cls = ASM_CLASS_COUNT};
-    }
     while (next_line(r, &text)) {
         for (char * at = r->line; (at = strpbrk(at, "%$"));) {
             struct text_token t = {at, strcspn(at, " ,;[]")};
@@ -334,17 +352,27 @@ static bool add_loop(struct reader * r, char * at) {
     if (!vreg_of(r, t, &count)) {
         return fail(r, t.at, "a loop wants the register with its count");
     }
+    bool rolls = take_word(&at, "rolling");
+    at = skip_blanks(at);
     if (take_word(&at, "every") && (!take_number(&at, &every) || every < 1 || every > 4096)) {
         return fail(r, at, "a trip begins every so many bundles, from 1 on");
     }
     at = skip_blanks(at);
+    bool late = every && take_word(&at, "late");
+    at = skip_blanks(at);
     if (!take_word(&at, "{") || *at) {
         return fail(r, at, "{ is wanted here, and the region on lines of its own");
     }
-    if (every) {
-        asm_loop_begin_paced(r->p, count, (int) every);
+    if (rolls) {
+        asm_loop_begin_rolling(r->p, count);
     } else {
         asm_loop_begin(r->p, count);
+    }
+    if (every && r->p->n_items) {
+        r->p->items[r->p->n_items - 1].interval = (int) every;
+    }
+    if (every && late) {
+        asm_loop_late(r->p);
     }
     return r->st == ST_OK;
 }
@@ -426,13 +454,18 @@ static bool read_globals(struct reader * r, char * at) {
     return true;
 }
 
-// "memory @2 bank 3", "memory @2 bank 3 again 64 4096": from 64 on it stands 4096 further, too.
+// "memory @2 bank 3", "memory @2 bank 3 margin 256", "memory @2 bank 3 again 64 4096": from 64 on
+// it stands 4096 further, too.
 static bool read_memory(struct reader * r, char * at) {
-    long memory = -1, bank = -1, first = 0, further = 0;
+    long memory = -1, bank = -1, first = 0, further = 0, margin = 0;
     bool known = *at == '@' && (at++, take_number(&at, &memory)) && memory >= 0 &&
                  memory < ASM_MIRROR && (at = skip_blanks(at), take_word(&at, "bank")) &&
                  take_number(&at, &bank) && bank >= 0 && bank < ASM_BANKS;
     at = skip_blanks(at);
+    if (known && take_word(&at, "margin")) {
+        known = take_number(&at, &margin) && margin >= 0 && margin <= INT32_MAX;
+        at = skip_blanks(at);
+    }
     bool again = known && take_word(&at, "again");
     if (again) {
         known = take_number(&at, &first) && (at = skip_blanks(at), take_number(&at, &further));
@@ -443,6 +476,7 @@ static bool read_memory(struct reader * r, char * at) {
                     ASM_MIRROR - 1);
     }
     r->p->memories[memory].bank = (int8_t) (bank + 1);
+    r->p->memories[memory].margin = (int32_t) margin;
     if (again) {
         asm_mirror(r->p, (int) memory, (int32_t) first, (int32_t) further);
     }
@@ -515,15 +549,11 @@ static bool read_line(struct reader * r) {
 
 enum status asm_read(const char * text, struct asm_program ** out, struct error * err) {
     struct reader * r = calloc(1, sizeof *r);
-    struct text_vreg * vregs = malloc(MAX_VREGS * sizeof *vregs);
     *out = NULL;
-    if (!r || !vregs) {
-        free(r);
-        free(vregs);
+    if (!r) {
         return error_set(err, ST_NO_MEMORY, "asm: out of memory");
     }
     r->err = err;
-    r->vregs = vregs;
     const char * at = text;
     bool ok = note_vregs(r, text);
     while (ok && next_line(r, &at)) {
@@ -538,7 +568,7 @@ enum status asm_read(const char * text, struct asm_program ** out, struct error 
     } else {
         asm_free(r->p);
     }
-    free(vregs);
+    free(r->vregs);
     free(r);
     return st;
 }

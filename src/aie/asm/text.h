@@ -12,9 +12,12 @@
 //             vadd.32 %x4, %x3, %x3
 //             vst %x4.lo, [$p0], #32
 //     }
+//     loop $r1 rolling {              whose trips may begin early and end late (asm.h)
+//     }
 //     loop $r1 every 4 {              the author, or the search, has placed each instruction:
 //       -2:   vadd.32 %x6, %x5, %x5   in this bundle of its trip
 //     }
+//     loop $r1 every 4 late {         the same with asm_loop_late
 //     release $r1                     from here on it may be another's
 //     section                         what is used from here on has nothing to do with the above
 //             j #L0

@@ -138,7 +138,7 @@ enum status xclbin_read(const uint8_t * data, size_t size, image_part_visit visi
         if (kind == KIND_AIE_PARTITION && !v.stopped) {
             enum status st = read_partition(part.data, part.size, &v, err);
             if (st != ST_OK) {
-                return error_prefix(err, "xclbin: section %u", i);
+                return error_prefix(err, st, "xclbin: section %u", i);
             }
         }
     }

@@ -12,6 +12,11 @@ static inline int ops_columns(const struct kernel_spec * spec) {
     return spec->columns ? spec->columns : aie_target(spec->arch)->columns;
 }
 
+// Words that a stream carries in a cycle.
+static inline uint64_t ops_stream_words(const struct kernel_spec * spec) {
+    return (uint64_t) aie_target(spec->arch)->stream_bytes / 4;
+}
+
 // ---- elementwise family: cores stream chunks through double buffers ----
 
 // What the instruction stream writes into the core's data memory before each run, in 32-bit words.
@@ -27,28 +32,28 @@ enum {
     EW_PARAM_COUNT = EW_PARAM_ARGS + KERNEL_MAX_PARAMS,
 };
 
-// The core's data memory; pong is ping ^ EW_CHUNK_BYTES.
+// The core's data memory; pong of the inputs is ping ^ EW_CHUNK_BYTES.
 enum {
     EW_CHUNK_WORDS = 1024,
     EW_CHUNK_BYTES = 4 * EW_CHUNK_WORDS,
     EW_PARAMS = 0x0000,
-    EW_LOOPS = 0x0400,       // addresses of the loops, written by the core before its first run
-    EW_SPILLS = 0x0500,      // values for which there is no register: 12 vectors,
-    EW_SPILLS_MORE = 0x0800, // or 64, where no constants stand in front
+    EW_LOOPS = 0x0400,  // addresses of the loops, written by the core before its first run
+    EW_SPILLS = 0x0800, // 64 vectors for which there is no register
     EW_BUFFER_A = 0x2000,
     EW_BUFFER_B = 0x4000,
-    EW_BUFFER_OUT = 0x6000,
-    EW_TEMPS_AT = 0x8000, // f32 lanes between the stages of an op, where it has some; of 16-bit
-                          // types to the end
+    EW_MARGIN =
+        0x100, // before and behind each buffer of results: trips that nobody wants write there
+    EW_BUFFER_OUT = 0x6000 + EW_MARGIN,
+    EW_BUFFER_OUT_PONG = EW_BUFFER_OUT + EW_CHUNK_BYTES + EW_MARGIN,
+    EW_TEMPS_AT = 0x8400, // f32 lanes between the stages of an op, where it has some
     // Constants, a page of lanes.h after the other. Without stages they stand twice, in two banks;
-    // else behind the temporaries, or in front where those take all.
-    EW_POOL = 0x8000,
-    EW_POOL_AGAIN = 0xc000,
-    EW_POOL_BEHIND = 0xc000,
-    EW_POOL_PAGES = 8,
-    EW_POOL_FRONT = 0x0800,
-    EW_POOL_FRONT_PAGES = 3,
+    // else behind the temporaries.
+    EW_POOL = 0x8400,
+    EW_POOL_AGAIN = 0xc400, // a bank on
+    EW_POOL_BEHIND = 0xc400,
+    EW_POOL_PAGES = 7,
 };
+_Static_assert(EW_BUFFER_OUT_PONG + EW_CHUNK_BYTES + EW_MARGIN <= EW_TEMPS_AT, "they are apart");
 
 // Locks of the core's tile and their values before and after every run.
 enum {

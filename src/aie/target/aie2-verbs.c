@@ -94,10 +94,22 @@ static void load_same(struct asm_program * p, int memory, struct asm_reg d, stru
     }
 }
 
+static void load_bf16(struct asm_program * p, int memory, struct asm_reg acc,
+                      struct asm_reg pointer, int32_t offset) {
+    ASM_MEM(p, AIE2_VLDA_CONV_FP32_BF16_ag_idx_imm, memory, A_REG(acc), A_REG(pointer),
+            A_IMM(offset));
+}
+
 static void load_bf16_next(struct asm_program * p, int memory, struct asm_reg acc,
                            struct asm_reg pointer) {
     ASM_MEM(p, AIE2_VLDA_CONV_FP32_BF16_pstm_nrm_imm, memory, A_REG(acc), A_REG(pointer),
             A_IMM(MOVE));
+}
+
+static void store_bf16(struct asm_program * p, int memory, struct asm_reg acc,
+                       struct asm_reg pointer, int32_t offset) {
+    ASM_MEM(p, AIE2_VST_CONV_BF16_FP32_ag_idx_imm, memory, A_REG(pointer), A_IMM(offset),
+            A_REG(acc));
 }
 
 static void store_bf16_next(struct asm_program * p, int memory, struct asm_reg acc,

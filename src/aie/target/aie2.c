@@ -13,6 +13,7 @@ const struct aie_target target_aie2 =
     .arch = AIE_ARCH_AIE2,
     .name = "aie2",
     .has_programs = true,
+    .loads_again = true,
     .has_rows = true,
     .has_products = true,
     .has_conversions = true,

@@ -163,10 +163,24 @@ static void load_same(struct asm_program * p, int memory, struct asm_reg d, stru
     }
 }
 
+static void load_bf16(struct asm_program * p, int memory, struct asm_reg acc,
+                      struct asm_reg pointer, int32_t offset) {
+    static const int ops[2] = {AIE2P_VLDA_CONV_fp32_bf16_dmw_lda_ups_bf_idx_imm,
+                               AIE2P_VLDA_CONV_fp32_bf16_dmw_lda_ups_bf_idx};
+    at_offset(p, ops, memory, 32, A_REG(lanes_in(p, acc)), pointer, offset);
+}
+
 static void load_bf16_next(struct asm_program * p, int memory, struct asm_reg acc,
                            struct asm_reg pointer) {
     ASM_MEM(p, AIE2P_VLDA_CONV_fp32_bf16_dmw_lda_ups_bf_pstm_nrm_imm, memory,
             A_REG(lanes_in(p, acc)), A_REG(pointer), A_IMM(32));
+}
+
+static void store_bf16(struct asm_program * p, int memory, struct asm_reg acc,
+                       struct asm_reg pointer, int32_t offset) {
+    static const int ops[2] = {AIE2P_VST_CONV_bf16_fp32_dmw_sts_srs_bf_idx_imm,
+                               AIE2P_VST_CONV_bf16_fp32_dmw_sts_srs_bf_idx};
+    at_offset(p, ops, memory, 32, A_REG(lanes_in(p, acc)), pointer, offset);
 }
 
 static void store_bf16_next(struct asm_program * p, int memory, struct asm_reg acc,

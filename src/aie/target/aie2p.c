@@ -86,6 +86,8 @@ const struct aie_target target_aie2p =
         [AIE_BASIC_SHIFT_SIGNED]    = AIE2P_ASHL,
         [AIE_BASIC_LESS]            = AIE2P_LT,
         [AIE_BASIC_NOT_ZERO]        = AIE2P_NEZ,
+        [AIE_BASIC_MARK]            = AIE2P_EVENT_event0,
+        [AIE_BASIC_MARK_END]        = AIE2P_EVENT_event1,
     },
     .alternatives = {
         {AIE2P_VLDA_dmw_lda_w_pstm_nrm_imm, AIE2P_VLDB_dmw_ldb_pstm_nrm_imm},

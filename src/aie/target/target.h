@@ -71,6 +71,8 @@ enum aie_basic {
     AIE_BASIC_SHIFT_SIGNED, // the same with the sign from the left
     AIE_BASIC_LESS,         // signed
     AIE_BASIC_NOT_ZERO,     // r, r
+    AIE_BASIC_MARK,         // from here on, and
+    AIE_BASIC_MARK_END,     // up to here: see asm_loop_late; both 0: there are none
     AIE_BASICS,
 };
 
@@ -104,6 +106,7 @@ struct aie_target {
     const char * name;
     bool has_programs; // the compiler can write its core programs; else streams and images only
     bool halved_f16;   // elementwise programs of f16 would not fit whole
+    bool loads_again;  // loops may load an input twice: there are loads at offsets for all types
     bool has_rows, has_products, has_conversions; // the families besides elementwise ones
 
     // Registers: classes, those pairs of classes (bits) that share registers, so that a program has

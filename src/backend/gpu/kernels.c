@@ -78,7 +78,7 @@ static enum status find_kernels(struct gpu * gpu, struct error * err) {
     }
     if (st != ST_OK && err) {
         *err = why;
-        error_prefix(err, "it has no kernels");
+        error_prefix(err, st, "it has no kernels");
     }
     return st;
 }
@@ -106,7 +106,7 @@ enum status gpu_new(struct hsac * runtime, struct hsac_agent * agent, struct gpu
                          ? find_kernels(gpu, err)
                          : explain(&why, err);
     if (st != ST_OK) {
-        error_prefix(err, "%s (%s)", hsac_agent_product(agent), hsac_agent_name(agent));
+        error_prefix(err, st, "%s (%s)", hsac_agent_product(agent), hsac_agent_name(agent));
         gpu_free(gpu);
         return st;
     }

@@ -2,67 +2,26 @@
 // where a position multiplies it; the kernel turns one pair of elements for each work-item.
 #include "gpu.h"
 
+#include "backend/rope.h"
 #include "hip/kernels/kernels.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { // words of op_params
-    N_DIMS = 1,
-    MODE = 2,
-    N_CTX_ORIG = 4,
-    FREQ_BASE,
-    FREQ_SCALE,
-    EXT_FACTOR,
-    ATTN_FACTOR,
-    BETA_FAST,
-    BETA_SLOW,
-    SECTIONS,
-    N_OFFSET = 15,
-};
-
-static bool is_known_mode(int32_t mode) {
-    return mode == RK_ROPE_NORMAL || mode == RK_ROPE_NEOX || mode == RK_ROPE_MROPE ||
-           mode == RK_ROPE_VISION || mode == RK_ROPE_IMROPE;
-}
-
-// The bounds that ggml has as well; the values come from a graph.
-static bool has_shape(const struct ggml_tensor * node, const struct view * x) {
-    const struct ggml_tensor *positions = node->src[1], *factors = node->src[2];
-    int32_t mode = node->op_params[MODE], n = node->op_params[N_DIMS];
-    int32_t first = node->op_params[N_OFFSET];
-    bool multi = mode & RK_ROPE_MROPE;
-    const int32_t * sections = node->op_params + SECTIONS;
-    int64_t sum = 0;
-    for (int i = 0; i < 4; i++) {
-        if (multi && (sections[i] < 0 || sections[i] > INT16_MAX)) {
-            return false;
-        }
-        sum += multi ? sections[i] : 1;
-    }
-    return is_known_mode(mode) && ggml_are_same_shape(node, node->src[0]) && x->ne[0] % 2 == 0 &&
-           n > 0 && n % 2 == 0 && first >= 0 && first % 2 == 0 && n <= x->ne[0] - first &&
-           (mode != RK_ROPE_VISION || (n == x->ne[0] / 2 && first == 0)) && sum > 0 &&
-           positions->type == GGML_TYPE_I32 && ggml_is_contiguous(positions) &&
-           positions->ne[0] >= x->ne[2] * (multi ? 4 : 1) &&
-           (!factors || (factors->type == GGML_TYPE_F32 && ggml_is_contiguous(factors) &&
-                         factors->ne[0] >= (mode == RK_ROPE_VISION ? n : n / 2)));
-}
-
 static struct rk_ggml_rope args_of(const struct ggml_tensor * node, const struct view * x,
                                    const uint32_t x_stride[4], const uint32_t y_stride[4]) {
-    int32_t n = node->op_params[N_DIMS];
-    float scale = gpu_param(node, FREQ_SCALE), extend = gpu_param(node, EXT_FACTOR);
-    float factor = gpu_param(node, ATTN_FACTOR);
+    int32_t n = node->op_params[ROPE_N_DIMS];
+    float scale = gpu_param(node, ROPE_FREQ_SCALE), extend = gpu_param(node, ROPE_EXT_FACTOR);
+    float factor = gpu_param(node, ROPE_ATTN_FACTOR);
     struct rk_ggml_rope a = {
         .n_pairs = (uint32_t) (ggml_nelements(node) / 2),
         .n_rotated = (uint32_t) n,
-        .first = (uint32_t) node->op_params[N_OFFSET],
-        .mode = (uint32_t) node->op_params[MODE],
+        .first = (uint32_t) node->op_params[ROPE_N_OFFSET],
+        .mode = (uint32_t) node->op_params[ROPE_MODE],
         .freq_scale = scale,
         .extend = extend,
-        .log_step = -2.0 * log((double) gpu_param(node, FREQ_BASE)) / n,
+        .log_step = -2.0 * log((double) gpu_param(node, ROPE_FREQ_BASE)) / n,
         .positions = node->src[1]->data,
         .factors = node->src[2] ? node->src[2]->data : NULL,
     };
@@ -70,10 +29,11 @@ static struct rk_ggml_rope args_of(const struct ggml_tensor * node, const struct
         a.dims[d] = (uint32_t) x->ne[d];
         a.x_stride[d] = x_stride[d];
         a.y_stride[d] = y_stride[d];
-        a.sections[d] = (uint32_t) node->op_params[SECTIONS + d];
+        a.sections[d] = (uint32_t) node->op_params[ROPE_SECTIONS + d];
     }
-    ggml_rope_yarn_corr_dims(n, node->op_params[N_CTX_ORIG], gpu_param(node, FREQ_BASE),
-                             gpu_param(node, BETA_FAST), gpu_param(node, BETA_SLOW), a.ramp);
+    ggml_rope_yarn_corr_dims(n, node->op_params[ROPE_N_CTX_ORIG], gpu_param(node, ROPE_FREQ_BASE),
+                             gpu_param(node, ROPE_BETA_FAST), gpu_param(node, ROPE_BETA_SLOW),
+                             a.ramp);
     if (extend != 0.0f) {
         factor *= 1.0f + 0.1f * logf(1.0f / scale);
     }
@@ -89,7 +49,7 @@ enum status gpu_rope(const struct gpu_call * c, const struct ggml_tensor * node,
     struct gpu_result result;
     char kernel[64];
     if ((x.type != GGML_TYPE_F32 && x.type != GGML_TYPE_F16) || node->type != x.type ||
-        !has_shape(node, &x) || ggml_nelements(node) > INT32_MAX) {
+        !rope_is_sound(node) || ggml_nelements(node) > INT32_MAX) {
         return error_set(err, ST_UNSUPPORTED, "%s on a GPU: datatypes, mode or shape",
                          op_label(node));
     }

@@ -1,7 +1,7 @@
-// code: what was uploaded to the device heap. A PDI is uploaded once and stays: kernels share it,
-// and a queue tells by its address that the array is configured already. Instruction streams are
-// many and small; when the heap is full the one that was used longest ago is dropped, never one
-// that a dispatch may still read (a pin says so).
+// code: what was uploaded to the device heap. A PDI is uploaded once and stays until the store
+// drops it: kernels share it, and a queue tells by its address that the array is configured
+// already. Instruction streams are many and small; when the heap is full the one that was used
+// longest ago is dropped, never one that a dispatch may still read (a pin says so).
 //
 // Everything here is done under the heap's lock, store_kernel.device and store_pdi.device included.
 #include "npu.h"
@@ -43,6 +43,27 @@ static void drop(struct code_heap * h, struct code_stream * s) {
     s->kernel->device = NULL;
     hsac_free(h->agent, s->addr);
     free(s);
+}
+
+void code_forget_kernel(void * heap, struct store_kernel * k) {
+    struct code_heap * h = heap;
+    pthread_mutex_lock(&h->lock);
+    if (k->device) {
+        drop(h, k->device);
+    }
+    pthread_mutex_unlock(&h->lock);
+}
+
+bool code_forget_pdi(void * heap, struct store_pdi * p) {
+    struct code_heap * h = heap;
+    pthread_mutex_lock(&h->lock);
+    bool may = !p->device || hsac_agent_forget_pdi(h->agent, p->device);
+    if (may && p->device) {
+        hsac_free(h->agent, p->device);
+        p->device = NULL;
+    }
+    pthread_mutex_unlock(&h->lock);
+    return may;
 }
 
 // PDIs are freed with the runtime: the store that knows them owns no device memory.

@@ -1,8 +1,8 @@
-// compute: one node of a graph on a stream of a NPU. The host moves tensors about, products go
+// compute: one node of a graph on a stream of a NPU. Tensors are moved about (moves.h), products go
 // their own way (mat.h), everything else is kernels with operands as plan.c lays them out; the
 // table of ways has a row for each. Kernels are sent without waiting; the host waits only where it
 // must touch what they read or write.
-#include "dispatch.h"
+#include "moves.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +12,15 @@
 // Gives operands that the kernel cannot take as they are a place in scratch, and fills the inputs.
 static enum status stage_operands(struct hsa_stream * s, struct plan * p, struct error * err) {
     size_t bytes = 0;
-    int staged = 0, staged_inputs = 0;
+    int staged = 0, by_host = 0;
+    bool moves[PLAN_OPERANDS] = {false};
     for (int i = 0; i < p->n_operands; i++) {
-        if (p->operands[i].staged) {
-            bytes += GGML_PAD(view_bytes(&p->operands[i].kernel), BUFFER_ALIGNMENT);
+        struct plan_operand * o = &p->operands[i];
+        if (o->staged) {
+            bytes += GGML_PAD(view_bytes(&o->kernel), BUFFER_ALIGNMENT);
             staged++;
-            staged_inputs += i < p->n_operands - 1;
+            moves[i] = moves_can(s->device->npu, &o->tensor, &o->kernel);
+            by_host += i < p->n_operands - 1 && !moves[i];
         }
     }
     if (!staged) {
@@ -25,7 +28,7 @@ static enum status stage_operands(struct hsa_stream * s, struct plan * p, struct
     }
     char * room;
     enum status st = stream_scratch(s, bytes, &room, err);
-    if (st == ST_OK && staged_inputs) {
+    if (st == ST_OK && by_host) {
         st = stream_wait(s, err); // the inputs may be results that are still on their way
     }
     atomic_fetch_add(&s->device->staged_operands, (uint64_t) staged);
@@ -37,7 +40,8 @@ static enum status stage_operands(struct hsa_stream * s, struct plan * p, struct
         o->kernel.data = room;
         room += GGML_PAD(view_bytes(&o->kernel), BUFFER_ALIGNMENT);
         if (i < p->n_operands - 1) {
-            st = host_expand(&o->tensor, &o->kernel, err);
+            st = moves[i] ? moves_send(s, &o->tensor, &o->kernel, err)
+                          : host_expand(&o->tensor, &o->kernel, err);
         }
     }
     return st;
@@ -54,6 +58,9 @@ static enum status kernels_run(struct hsa_stream * s, struct ggml_tensor * node,
     struct store_kernel * kernel;
     if (p.n > p.chunk && p.n % p.chunk) {
         st = store_get(s->device->npu->store, &p.rest, &kernel, err);
+        if (st == ST_OK) {
+            store_put(s->device->npu->store, kernel); // it can be made again
+        }
     }
     st = st == ST_OK ? stage_operands(s, &p, err) : st;
     for (int64_t done = 0; st == ST_OK && done < p.n; done += p.chunk) {
@@ -65,7 +72,10 @@ static enum status kernels_run(struct hsa_stream * s, struct ggml_tensor * node,
         st = npu_dispatch(s, p.n - done < p.chunk ? &p.rest : &p.spec, at, err);
     }
     const struct plan_operand * result = &p.operands[p.n_operands - 1];
-    if (st == ST_OK && result->staged) {
+    if (st == ST_OK && result->staged &&
+        moves_can(s->device->npu, &result->kernel, &result->tensor)) {
+        st = moves_send(s, &result->kernel, &result->tensor, err);
+    } else if (st == ST_OK && result->staged) {
         st = stream_wait(s, err);
         if (st == ST_OK) {
             st = host_copy(&result->kernel, &result->tensor, err);
@@ -87,7 +97,12 @@ static enum status host_check(struct hsa_device * device, const struct ggml_tens
 }
 
 static enum status host_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
-    enum status st = stream_wait(s, err);
+    bool done;
+    enum status st = moves_node(s, node, &done, err);
+    if (st != ST_OK || done) {
+        return st;
+    }
+    st = stream_wait(s, err);
     atomic_fetch_add(&s->device->host_copies, 1);
     return st == ST_OK ? host_compute(node, err) : st;
 }
@@ -143,6 +158,7 @@ static const struct way {
     {.is = is_host, .check = host_check, .run = host_run},
     {.is = is_product, .check = product_check, .run = product_run},
     {.is = is_experts, .check = experts_check, .run = experts_run},
+    {.is = rope_is, .check = rope_check, .run = rope_run},
     {.is = is_any, .check = kernels_check, .run = kernels_run},
 };
 
@@ -182,6 +198,7 @@ static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, str
 
 static void scratch_reset(struct hsa_stream * s) {
     memset(s->npu->recent, 0, sizeof s->npu->recent);
+    memset(s->npu->ropes, 0, sizeof s->npu->ropes);
 }
 
 const struct device_kind npu_kind = {
@@ -191,7 +208,7 @@ const struct device_kind npu_kind = {
     .end = npu_stream_end,
     .settled = npu_stream_settled,
     .scratch_reset = scratch_reset,
-    .written = mat_forget,
+    .written = npu_written,
 };
 
 // ---- the device ----
@@ -224,6 +241,8 @@ enum status npu_new(struct hsac_agent * agent, struct npu ** out, struct error *
     store_set_log(npu->store, warn_of_store);
     store_check_packs(npu->store, npu->arch);
     code_heap_init(&npu->code, agent);
+    store_set_uploads(npu->store,
+                      &(struct store_uploads){&npu->code, code_forget_kernel, code_forget_pdi});
     *out = npu;
     return ST_OK;
 }

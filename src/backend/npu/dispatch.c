@@ -34,11 +34,38 @@ void npu_stream_end(struct hsa_stream * s) {
 void npu_stream_settled(struct hsa_stream * s) {
     struct npu_stream * sent = s->npu;
     code_release(&s->device->npu->code, sent->pins, sent->n_pins);
+    for (size_t i = 0; i < sent->n_pins; i++) {
+        store_put(s->device->npu->store, sent->kernels[i]);
+    }
     sent->n_pins = 0;
     for (size_t i = 0; i < sent->n_held; i++) {
         shadow_release(sent->held[i]);
     }
     sent->n_held = 0;
+    sent->n_written = 0;
+}
+
+void npu_written(struct hsa_stream * s, const void * begin, size_t bytes) {
+    struct npu_stream * sent = s->npu;
+    if (s->in_flight) {
+        if (sent->n_written < MAX_WRITTEN) {
+            sent->written[sent->n_written].begin = begin;
+            sent->written[sent->n_written].end = (const char *) begin + bytes;
+        }
+        sent->n_written++;
+    }
+    mat_forget(s, begin, bytes);
+    rope_forget(s, begin, bytes);
+}
+
+bool npu_is_pending(const struct hsa_stream * s, const void * begin, size_t bytes) {
+    const struct npu_stream * sent = s->npu;
+    const char * at = begin;
+    bool pending = sent->n_written > MAX_WRITTEN;
+    for (size_t i = 0; i < sent->n_written && !pending; i++) {
+        pending = at < sent->written[i].end && sent->written[i].begin < at + bytes;
+    }
+    return pending;
 }
 
 void npu_hold(struct hsa_stream * s, struct shadow * shadow) {
@@ -54,10 +81,11 @@ enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
     struct npu_stream * sent = s->npu;
     struct store_kernel * kernel;
     enum status st = store_get(npu->store, spec, &kernel, err);
-    if (st == ST_OK && sent->n_pins == MAX_IN_FLIGHT) {
-        st = stream_wait(s, err);
-    }
     if (st != ST_OK) {
+        return st;
+    }
+    if (sent->n_pins == MAX_IN_FLIGHT && (st = stream_wait(s, err)) != ST_OK) {
+        store_put(npu->store, kernel);
         return st;
     }
     struct hsac_dispatch d = {.n_operands = spec->n_inputs + 1, .tag = s->row};
@@ -77,11 +105,13 @@ enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
         }
     }
     if (st != ST_OK) {
+        store_put(npu->store, kernel);
         return st;
     }
     d.cycles += kernel_cycles(spec);
+    sent->kernels[sent->n_pins] = kernel;
     sent->pins[sent->n_pins++] = pin;
-    s->in_flight = true; // the pin is given back when the stream is waited for
+    s->in_flight = true; // both pins are given back when the stream is waited for
     st = hsac_queue_dispatch(s->queue, &d, err);
     if (st == ST_OK) { // one that was refused has touched nothing: the CPU may compute the node
         s->sent++;

@@ -6,14 +6,33 @@
 
 #define MAX_IN_FLIGHT 256 // dispatches between two waits: bounds the pins that one stream holds
 #define RECENT_PACKED 4
+#define RECENT_ROPES  4
+#define MAX_WRITTEN   256 // results between two waits that are told apart
+
+// The angles of ROPE that a stream made lately, and what they were made of.
+struct rope_recent {
+    enum ggml_op op;
+    int32_t params[16];
+    const void *positions, *factors;
+    size_t positions_bytes, factors_bytes;
+    int64_t ne0, tokens;
+    float * table; // in scratch; NULL: nothing
+};
 
 struct npu_stream {
     size_t n_pins; // dispatches that are not known to be complete
     struct code_stream * pins[MAX_IN_FLIGHT];
-    size_t n_held; // shadows that these dispatches may read
+    struct store_kernel * kernels[MAX_IN_FLIGHT]; // likewise, of the store
+    size_t n_held;                                // shadows that these dispatches may read
     struct shadow * held[MAX_IN_FLIGHT + 1];
     struct mat_recent recent[RECENT_PACKED]; // in scratch
     unsigned next_recent;
+    struct rope_recent ropes[RECENT_ROPES];
+    unsigned next_rope;
+    size_t n_written; // what was written since the last wait; more than there is room for: anything
+    struct {
+        const char *begin, *end;
+    } written[MAX_WRITTEN];
 };
 
 enum status npu_stream_begin(struct hsa_stream * s, struct error * err);
@@ -22,5 +41,16 @@ void npu_stream_settled(struct hsa_stream * s);
 // Sends a kernel; the addresses are those of its inputs, then of its output.
 enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
                          char * const addr[PLAN_OPERANDS], struct error * err);
+// The bytes from begin on are the result of a node. May they still be on their way?
+void npu_written(struct hsa_stream * s, const void * begin, size_t bytes);
+bool npu_is_pending(const struct hsa_stream * s, const void * begin, size_t bytes);
 // Takes over what the caller holds and has sent a dispatch for, until the next wait. NULL is fine.
 void npu_hold(struct hsa_stream * s, struct shadow * shadow);
+
+// ---- rope.c ----
+
+bool rope_is(const struct ggml_tensor * node);
+enum status rope_check(struct hsa_device * device, const struct ggml_tensor * node,
+                       struct error * err);
+enum status rope_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
+void rope_forget(struct hsa_stream * s, const void * begin, size_t bytes); // as mat_forget

@@ -1,7 +1,8 @@
 // host-ops: what the host computes inside the plugin, with any strides, shapes and datatypes that
 // ggml's CPU backend has. Moving tensors about is what it is for: copies, rows by index, joined and
-// repeated tensors. The device's memory is the host's as well, so that nothing is gained by doing
-// these elsewhere. The same functions lay out operands that no kernel takes as they are.
+// repeated tensors, for the device's memory is the host's as well. What the array can move it is
+// given (moves.h); the rest is done here. The same functions lay out operands that no kernel takes
+// as they are.
 #pragma once
 
 #include "backend/view.h"

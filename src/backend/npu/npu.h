@@ -1,4 +1,4 @@
-// npu: a graph's nodes on a NPU. The host moves tensors about, for it sees the same memory;
+// npu: a graph's nodes on a NPU. Tensors are moved about by the array, or by the host (moves.h);
 // products go their own way (mat.h); everything else is kernels of the store, with operands as
 // plan.c lays them out.
 #pragma once
@@ -34,6 +34,11 @@ void code_heap_free(struct code_heap * h);
 enum status code_acquire(struct code_heap * h, struct store_kernel * k, bool holds_pins,
                          struct hsac_dispatch * d, struct code_stream ** pin, struct error * err);
 void code_release(struct code_heap * h, struct code_stream ** pins, size_t n);
+
+// The store's uploads (store.h): a kernel or PDI that no dispatch reads any more goes. Lock order:
+// the store's lock, then the heap's.
+void code_forget_kernel(void * heap, struct store_kernel * k);
+bool code_forget_pdi(void * heap, struct store_pdi * p);
 
 // ---- compute.c ----
 

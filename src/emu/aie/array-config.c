@@ -169,7 +169,7 @@ static bool run_command(struct array * a, uint32_t opcode, const uint32_t * payl
         }
         struct command c = {a, payload, n};
         if (!commands[i].run(&c)) {
-            error_prefix(&a->error, "CDO command 0x%x at word %zu", opcode, at);
+            error_prefix(&a->error, a->error.status, "CDO command 0x%x at word %zu", opcode, at);
             return false;
         }
         return true;

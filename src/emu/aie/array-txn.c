@@ -223,7 +223,8 @@ static bool one_op(struct array * a) {
     }
     switch (ops[op].run(a, w, (uint32_t) n)) {
     case STEP_FAILED:
-        error_prefix(&a->error, "instruction stream: %s at word %zu", ops[op].name, txn->at);
+        error_prefix(&a->error, a->error.status, "instruction stream: %s at word %zu", ops[op].name,
+                     txn->at);
         return false;
     case STEP_WAIT:
         txn->waiting = true;

@@ -116,6 +116,12 @@ const struct emu_clock * emu_clock_default(enum aie_arch arch) {
     return &clocks[i];
 }
 
+// Bytes in 1000 cycles, from any number of them. 0 says that there is no limit, so that a memory
+// which is ever so slow still moves a byte.
+static uint32_t ddr_rate(double bytes) {
+    return bytes <= 0 ? 0 : bytes < 1 ? 1 : bytes < UINT32_MAX ? (uint32_t) bytes : UINT32_MAX;
+}
+
 static enum status set(struct emu_clock * c, const char * text, size_t n, struct error * err) {
     const char * equals = memchr(text, '=', n);
     size_t key = equals ? (size_t) (equals - text) : n;
@@ -123,13 +129,13 @@ static enum status set(struct emu_clock * c, const char * text, size_t n, struct
     double value = equals ? strtod(equals + 1, &end) : 0;
     bool number = equals && end == text + n && end > equals + 1 && value >= 0;
     if (key == 3 && strncmp(text, "mhz", 3) == 0 && number && value >= 1 && value <= 100000) {
-        uint32_t before = c->mhz;
+        double before = c->mhz;
         c->mhz = (uint32_t) value;
         // Host memory does not become faster with the array.
-        c->ddr_read = (uint32_t) ((uint64_t) c->ddr_read * before / c->mhz);
-        c->ddr_write = (uint32_t) ((uint64_t) c->ddr_write * before / c->mhz);
+        c->ddr_read = ddr_rate(c->ddr_read * before / c->mhz);
+        c->ddr_write = ddr_rate(c->ddr_write * before / c->mhz);
     } else if (key == 3 && strncmp(text, "ddr", 3) == 0 && number && value <= 100000) {
-        c->ddr_read = c->ddr_write = (uint32_t) (value * 1e6 / c->mhz + 0.5);
+        c->ddr_read = c->ddr_write = ddr_rate(value * 1e6 / c->mhz + (value > 0 ? 0.5 : 0));
     } else {
         return error_set(
             err, ST_INVALID,
@@ -171,7 +177,7 @@ enum status emu_clock_get(enum aie_arch arch, struct emu_clock * out, struct err
     }
     enum status st = emu_clock_parse(text, out, err);
     if (st != ST_OK) {
-        error_prefix(err, "GGML_HSA_EMU_CLOCK=%.80s", text);
+        error_prefix(err, st, "GGML_HSA_EMU_CLOCK=%.80s", text);
     }
     return st;
 }

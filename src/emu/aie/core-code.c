@@ -36,7 +36,10 @@ static void remove_code(struct core_cache * cache, struct core_code ** at) {
     cache->counts.bytes -= code->bytes;
     cache->counts.programs--;
     for (int i = 0; i < CORE_PM_BYTES / 2; i++) {
-        free(atomic_load_explicit(&code->map[i], memory_order_relaxed));
+        void * bundle = atomic_load_explicit(&code->map[i], memory_order_relaxed);
+        if (bundle) { // few are, and the rest are too many to ask free about
+            free(bundle);
+        }
     }
     free(code);
 }

@@ -158,6 +158,7 @@ static inline int32_t exponent_of(uint32_t v) {
 
 typedef float v4f __attribute__((vector_size(16)));
 typedef int32_t v4i __attribute__((vector_size(16)));
+typedef uint16_t v4h __attribute__((vector_size(8)));
 
 #define SIGN 0x80000000u
 enum { MAGNITUDE = 0x7fffffff, EXPONENT = 0x7f800000, SMALLEST = 0x800000 };
@@ -246,7 +247,7 @@ static inline uint32_t split_bf16(struct bf16_parts * t, const uint16_t * v) {
 // One lane after the other, for operands that the fast loops do not know.
 static void mac_special(uint32_t * out, const uint32_t * acc1, const uint32_t * acc2,
                         const uint16_t * x, const uint16_t * y, int layout) {
-    int n = layout == 0 ? 8 : layout == 1 ? 2 : 1;
+    int n = layout == 0 ? 8 : 2;
     for (int i = 0; i < LANES; i++) {
         uint16_t vx[MAX_K], vy[MAX_K];
         for (int k = 0; k < n; k++) {
@@ -258,13 +259,13 @@ static void mac_special(uint32_t * out, const uint32_t * acc1, const uint32_t * 
 }
 
 // Adds the aligned products to the accumulators; layout 0: 4x8 times 8x4, layout 1: lane by lane,
-// two products each; layout 2: lane by lane, one.
+// two products each.
 static void mac_lanes(uint32_t * restrict out, const uint32_t * restrict acc1,
                       const uint32_t * restrict acc2, const uint16_t * x, const uint16_t * y,
                       int layout) {
     struct bf16_parts px, py;
     int32_t p[MAX_K][LANES], e[MAX_K][LANES], sum[LANES], top[LANES];
-    int n = layout == 0 ? 8 : layout == 1 ? 2 : 1;
+    int n = layout == 0 ? 8 : 2;
     uint32_t special = split_bf16(&px, x);
     special |= split_bf16(&py, y);
     for (int i = 0; i < LANES; i++) {
@@ -313,13 +314,46 @@ static void mac_lanes(uint32_t * restrict out, const uint32_t * restrict acc1,
     }
 }
 
+// One product to each lane, by the host's adder as in add4: a product of bf16 numbers is exact, and
+// both are aligned to the larger of two powers, its own being the product of its factors'. Lanes
+// with infinities, NaNs, subnormal factors or exponents at either end are left to the rule.
+static inline v4i mac4(v4i acc, v4i x, v4i y, v4i * slow) {
+    v4i ex = x & EXPONENT, ey = y & EXPONENT, ma = acc & MAGNITUDE;
+    v4i none = ((x & MAGNITUDE) == 0) | ((y & MAGNITUDE) == 0);
+    v4i power = (ex >> 1) + (ey >> 1) - (127 << 22); // halved, for the sum may have a ninth bit
+    *slow = (ma >= 0x7f000000) | (ex == EXPONENT) | (ey == EXPONENT) |
+            (~none & ((ex == 0) | (ey == 0) | (power < 2 << 22) | (power > 250 << 22)));
+    v4i product = (v4i) ((v4f) x * (v4f) y);
+    v4i mp = product & MAGNITUDE, of_acc = ma & EXPONENT;
+    power = (power & ~none) * 2;
+    power = select4(power > of_acc, power, of_acc);
+    v4i a = (v4i) (((v4f) ma + (v4f) power) - (v4f) power);
+    v4i p = (v4i) (((v4f) mp + (v4f) power) - (v4f) power);
+    a = select4(ma < power, a, ma) | (acc & INT32_MIN);
+    p = select4(mp < power, p, mp) | (product & INT32_MIN);
+    v4i r = (v4i) ((v4f) a + (v4f) p), m = r & MAGNITUDE;
+    return (r & (m >= SMALLEST)) | (r & INT32_MIN & (m != 0));
+}
+
 void sem_bf16_mac_elements(uint32_t * out, const uint32_t * acc1, const uint32_t * acc2,
                            const uint16_t * x, const uint16_t * y, int lanes) {
-    for (int at = 0; at < lanes; at += LANES) {
-        uint16_t vx[32] = {0}, vy[32] = {0};
-        memcpy(vx, x + at, sizeof(uint16_t) * LANES);
-        memcpy(vy, y + at, sizeof(uint16_t) * LANES);
-        mac_lanes(out + at, acc1 + at, acc2 + at, vx, vy, 2);
+    for (int at = 0; at < lanes; at += 4) {
+        v4i acc, two, slow;
+        v4h vx, vy;
+        memcpy(&acc, acc1 + at, sizeof acc);
+        memcpy(&two, acc2 + at, sizeof two);
+        memcpy(&vx, x + at, sizeof vx);
+        memcpy(&vy, y + at, sizeof vy);
+        v4i sum = mac4(acc, __builtin_convertvector(vx, v4i) << 16,
+                       __builtin_convertvector(vy, v4i) << 16, &slow);
+        slow |= two != 0;
+        for (int i = 0; i < 4 && (slow[0] | slow[1] | slow[2] | slow[3]); i++) {
+            if (slow[i]) {
+                sum[i] =
+                    (int32_t) sem_bf16_mac(x + at + i, y + at + i, 1, acc1[at + i], acc2[at + i]);
+            }
+        }
+        memcpy(out + at, &sum, sizeof sum);
     }
 }
 

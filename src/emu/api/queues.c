@@ -419,7 +419,7 @@ static hsa_status_t run_queue(struct emu_runtime * rt, struct emu_queue * q) {
                                         : run_packets(rt, q, read, write, &at, &err);
     __atomic_store_n(&q->agent->ringing, false, __ATOMIC_RELEASE);
     if (status != HSA_STATUS_SUCCESS) {
-        error_prefix(&err, "%s, packet %" PRIu64, q->agent->name, at);
+        error_prefix(&err, err.status, "%s, packet %" PRIu64, q->agent->name, at);
         memcpy(q->agent->error, err.text, sizeof q->agent->error);
     }
     return status;

@@ -362,14 +362,15 @@ static bool any_holds(const struct wait_item * items, uint32_t n, uint32_t * whi
     return false;
 }
 
-// One nap on the condition of the process; waiting.lock is held.
+// One nap on the condition of the process; waiting.lock is held. Not by the clock on the wall,
+// which may be set back: the nap would last as long as that.
 static void nap(uint64_t ns) {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     ns += (uint64_t) until.tv_nsec;
     until.tv_sec += (time_t) (ns / 1000000000u);
     until.tv_nsec = (long) (ns % 1000000000u);
-    pthread_cond_timedwait(&waiting.changed, &waiting.lock, &until);
+    pthread_cond_clockwait(&waiting.changed, &waiting.lock, CLOCK_MONOTONIC, &until);
 }
 
 void emu_signals_sleep(bool (*ready)(void * user), void * user) {

@@ -8,6 +8,8 @@
 // MAX_EVENTS. A file that cannot be written is one message, and the program goes on without it.
 #include "timeline.h"
 
+#include "base/quiet.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -108,6 +110,8 @@ void emu_timeline_free(struct emu_timeline * t) {
     if (!t) {
         return;
     }
+    struct quiet quiet; // a limit on the size of files ends the trace, not the program
+    quiet_begin(&quiet);
     if (t->file) {
         fprintf(t->file, "\n],\"otherData\":{\"time\":\"modelled\",\"clock\":\"%s\",\"mhz\":%u",
                 t->clock.name ? t->clock.name : "", t->clock.mhz);
@@ -124,6 +128,7 @@ void emu_timeline_free(struct emu_timeline * t) {
             fclose(t->file);
         }
     }
+    quiet_end(&quiet);
     for (int i = 0; i < EMU_MAX_AGENTS; i++) {
         free(t->tracks[i].events);
         free(t->tracks[i].stretches);
@@ -315,7 +320,9 @@ void emu_timeline_dispatched(struct emu_agent * agent) {
     for (size_t i = 0; i < k->n; i++) {
         whole = k->events[i].kind == EMU_EVENT_DISPATCH ? &k->events[i] : whole;
     }
+    struct quiet quiet;
     pthread_mutex_lock(&t->lock);
+    quiet_begin(&quiet);
     if (t->file && whole) {
         if (!k->named) {
             char name[160];
@@ -337,6 +344,7 @@ void emu_timeline_dispatched(struct emu_agent * agent) {
             drop_file(t, strerror(errno));
         }
     }
+    quiet_end(&quiet);
     k->account = c.account;
     k->n = 0;
     memset(k->last, 0, sizeof k->last);

@@ -14,6 +14,8 @@
 #endif
 #include "runtime.h"
 
+#include "base/quiet.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -173,7 +175,11 @@ static void handle_drop(struct emu_memory * m, struct emu_handle * h) {
 // A file of this size, in a strict runtime with garbage in it; -1: no memory.
 static int file_new(size_t size, bool strict) {
     int fd = memfd_create("hsa-emu", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, (off_t) size) != 0) {
+    struct quiet quiet; // a limit on the size of files counts here too
+    quiet_begin(&quiet);
+    bool ok = fd >= 0 && ftruncate(fd, (off_t) size) == 0;
+    quiet_end(&quiet);
+    if (!ok) {
         if (fd >= 0) {
             close(fd);
         }

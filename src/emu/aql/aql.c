@@ -87,7 +87,8 @@ static bool run_at(struct aql * q, uint64_t index, struct end_of_packet * out) {
     out->end = c->owner->now();
     if (fault != AQL_OK) {
         uint64_t address = fault == AQL_MEMORY_FAULT ? aql_fault_address(err.text) : UINT64_MAX;
-        error_prefix(&err, "%s, queue %" PRIu64 ", packet %" PRIu64, c->name, c->id, index);
+        error_prefix(&err, err.status, "%s, queue %" PRIu64 ", packet %" PRIu64, c->name, c->id,
+                     index);
         aql_halt(q);
         c->owner->fail(c->user, fault, address, &err);
         return false;

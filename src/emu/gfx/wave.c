@@ -30,10 +30,10 @@ void gfx_fault(struct gfx_wave * w, const char * fmt, ...) {
                  gfx_inst_name(&page->inst[slot], name, sizeof name), page->words[slot],
                  page->words[slot + 1]);
     }
-    int64_t offset = (int64_t) (pc - k->gpu->entry);
+    uint64_t offset = pc - k->gpu->entry; // modulo 2^64, and told as the shorter way
+    bool back = offset >> 63;
     error_set(&k->error, ST_CORRUPT, "kernel 0x%" PRIx64 ", %s0x%" PRIx64 " from its entry%s: %s",
-              k->gpu->dispatch.kernel_object, offset < 0 ? "-" : "+",
-              (uint64_t) (offset < 0 ? -offset : offset), at, what);
+              k->gpu->dispatch.kernel_object, back ? "-" : "+", back ? -offset : offset, at, what);
 }
 
 // ---- pages of code ----
@@ -129,7 +129,8 @@ static GFX_COLD bool decode_at(struct gfx_wave * w, struct gfx_page * p, uint32_
     struct gfx_worker * k = w->worker;
     struct gfx_inst out[2];
     memset(out, 0, sizeof out);
-    int count = ((int) p->high - (int) slot * 4) / 4;
+    // What lies before the first byte that is there reads as zeros, which are instructions.
+    int count = slot * 4 < p->low ? 0 : ((int) p->high - (int) slot * 4) / 4;
     count = count > MAX_INST_WORDS ? MAX_INST_WORDS : count;
     int words = count > 0 ? k->gpu->decode(k->gpu->config.arch, &p->words[slot], count, out) : -1;
     if (words <= 0 || !gfx_prepare(&out[0])) {

@@ -19,12 +19,25 @@
 // The architecture that specs name and the machine is of; tests that know one only leave it alone.
 static enum aie_arch rig_arch = AIE_ARCH_AIE2;
 
-// By the argument `at` of a test that knows several, where there is one.
+// Whether a test goes through all that it has (`make test-ops`) or, as in `make test`, through a
+// part of it that still meets every kind of program and of layout.
+static bool rig_whole;
+
+// From argument `at` on: the architecture, where a test knows several, and `whole`.
 static inline void rig_arguments(int argc, char ** argv, int at) {
-    if (argc > at && !kernel_arch_parse(argv[at], &rig_arch)) {
-        fprintf(stderr, "%s: there is no architecture %s\n", argv[0], argv[at]);
-        exit(2);
+    for (int i = at; i < argc; i++) {
+        if (strcmp(argv[i], "whole") == 0) {
+            rig_whole = true;
+        } else if (!kernel_arch_parse(argv[i], &rig_arch)) {
+            fprintf(stderr, "%s: there is no architecture %s\n", argv[0], argv[i]);
+            exit(2);
+        }
     }
+}
+
+// Of lengths up to 40 the shortest, and whole vectors with one more or less; or all of them.
+static inline bool rig_length(int64_t n) {
+    return rig_whole || n <= 3 || n == 8 || (n + 1) % 16 <= 2;
 }
 
 enum { RIG_GUARD = 64, RIG_MAX = KERNEL_MAX_INPUTS + 1 };

@@ -159,6 +159,40 @@ static bool check_halves(enum dtype type, int64_t half, int64_t rows) {
     return check_spec(&spec);
 }
 
+// Columns are told one after the other: the pieces of a long run become shorter, in whole chunks,
+// follow each other and are all of it; those of a short one are alike.
+static void leads(void ** state) {
+    (void) state;
+    static const int64_t sizes[] = {20000, 300001, 1 << 20, 3000001, 1 << 22};
+    for (int columns = 1; columns <= 8; columns++) {
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            struct kernel_spec spec = {.op = KERNEL_OP_ABS, .arch = AIE_ARCH_AIE2, .n_inputs = 1};
+            spec.inputs[0] = spec.output =
+                tensor_contiguous(DTYPE_F32, (const int64_t[4]){sizes[i], 1, 1, 1});
+            struct plan plan;
+            struct plan_cursor cursor = {0};
+            struct plan_piece piece;
+            struct error err = {0};
+            assert_int_equal(plan_make(&spec, &plan, &err), ST_OK);
+            plan.lead = 13000;
+            int64_t done = 0, n = 0;
+            uint32_t before = UINT32_MAX, first = 0;
+            for (; plan_next(&plan, &cursor, columns, &piece); n++) {
+                assert_int_equal(piece.walk[PLAN_A].offset, 4 * done);
+                assert_true(piece.words > 0 && piece.words <= before);
+                first = n ? first : piece.words;
+                before = piece.words;
+                done += piece.words;
+            }
+            assert_int_equal(done, sizes[i]);
+            if (columns == 8 && sizes[i] == 1 << 20) {
+                assert_int_equal(n, 8);
+                assert_true(first > 131072 + 30000 && first % EW_CHUNK_WORDS == 0);
+            }
+        }
+    }
+}
+
 static void gaps(void ** state) {
     (void) state;
     assert_true(check_halves(DTYPE_F32, 64, 100));
@@ -258,10 +292,8 @@ static void random_strides(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_patterns),
-        cmocka_unit_test(random_shapes),
-        cmocka_unit_test(gaps),
-        cmocka_unit_test(random_strides),
+        cmocka_unit_test(known_patterns), cmocka_unit_test(random_shapes),  cmocka_unit_test(gaps),
+        cmocka_unit_test(leads),          cmocka_unit_test(random_strides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,9 +19,9 @@
 
 // What has been reached. Lower them when the compiler gets better.
 enum {
-    MOST_LOOSE_LOOPS = 89,      // over 1.3 of the resource bound
-    MOST_PROGRAM_BYTES = 16384, // program memory: where it is full trips do not overlap
-    MOST_BYTES = 223000,        // of all programs
+    MOST_LOOSE_LOOPS = 71,      // over 1.3 of the resource bound
+    MOST_PROGRAM_BYTES = 16384, // program memory
+    MOST_BYTES = 180000,        // of all programs; one of products makes operands bf16, too
 };
 
 enum { MAX_PROGRAMS = 256, LOOSE_TENTHS = 13 };
@@ -65,7 +65,11 @@ static void compile(const struct kernel_spec * spec, const char * name) {
     table.name = name;
     int first = table.n;
     clock_t start = clock();
-    assert_int_equal(aie_compile_pdi(spec, &pdi, &size, &err), ST_OK);
+    enum status st = aie_compile_pdi(spec, &pdi, &size, &err);
+    if (st != ST_OK) {
+        fprintf(stderr, "%s: %s\n", name, err.text); // outside of a test: nobody else would say
+    }
+    assert_int_equal(st, ST_OK);
     for (int i = first; i < table.n; i++) {
         table.programs[i].ms = 1000.0 * (double) (clock() - start) / CLOCKS_PER_SEC;
     }

@@ -37,6 +37,7 @@ static struct kernel_spec spec_with(enum dtype a, enum dtype b, const struct sha
     return (struct kernel_spec){
         .op = KERNEL_OP_MUL_MAT,
         .arch = rig_arch,
+        .columns = rig_columns,
         .n_inputs = 2,
         .inputs = {strided(a, s->k, s->m, s->a2, s->a3, s->a_gap),
                    strided(b, s->k, s->n, s->b2, s->b3, s->b_gap)},
@@ -262,6 +263,26 @@ static void test_i16(void ** state) {
     all_shapes(DTYPE_I16);
 }
 
+// Devices and partitions with fewer columns than the architecture can have.
+static void test_columns(void ** state) {
+    (void) state;
+    static const struct shape some[] = {
+        {130, 70, 72, 1, 1, 1, 1, 0, 0, 0},
+        {300, 600, 40, 1, 1, 2, 1, 0, 0, 0},
+        {300, 5, 200, 1, 1, 1, 1, 0, 0, 0},
+    };
+    static const enum dtype types[] = {DTYPE_BF16, DTYPE_I8, DTYPE_I16};
+    for (rig_columns = 1; rig_columns <= aie_target(rig_arch)->columns; rig_columns++) {
+        struct rig r;
+        rig_open(&r);
+        for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
+            run(&r, types[(rig_columns + (int) i) % 3], &some[i]);
+        }
+        rig_close(&r);
+    }
+    rig_columns = 0;
+}
+
 // What an earlier run left in the tiles, NaNs even, is in no later result.
 static void test_leftovers(void ** state) {
     (void) state;
@@ -328,27 +349,34 @@ static void test_specials(void ** state) {
 static void test_banks(void ** state) {
     (void) state;
     static const struct {
+        enum aie_arch arch;
         enum dtype t;
-        int multiplications, bundles, accesses[MM_BANKS];
+        int bundles, unroll, stages, accesses[MM_BANKS];
     } loops[] = {
-        {DTYPE_BF16, 64, 64, {32, 64, 32}},
-        {DTYPE_I8, 64, 65, {32, 64, 32}},
-        {DTYPE_I16, 64, 65, {16, 32, 32}},
+        {AIE_ARCH_AIE2, DTYPE_BF16, 64, 2, 3, {32, 64, 32}},
+        {AIE_ARCH_AIE2, DTYPE_I8, 65, 2, 3, {32, 64, 32}},
+        {AIE_ARCH_AIE2, DTYPE_I16, 65, 2, 3, {16, 32, 32}},
+        {AIE_ARCH_AIE2P, DTYPE_I8, 76, 1, 2, {32, 32, 48}},
+        {AIE_ARCH_AIE2P, DTYPE_I16, 140, 1, 2, {32, 64, 96}},
     };
     static const struct shape s = {256, 256, 512, 1, 1, 1, 1, 0, 0, 0};
     struct emu_clock clock;
     struct error err = {0};
     struct rig r;
-    assert_int_equal(emu_clock_parse("phoenix,ddr=0", &clock, &err), ST_OK);
+    const char * device = rig_arch == AIE_ARCH_AIE2 ? "phoenix,ddr=0" : "strix,ddr=0";
+    assert_int_equal(emu_clock_parse(device, &clock, &err), ST_OK);
     rig_open_with(&r, &clock);
     for (size_t i = 0; i < sizeof loops / sizeof loops[0]; i++) {
-        const struct mm_type * t = mm_type(AIE_ARCH_AIE2, loops[i].t);
+        const struct mm_type * t = mm_type(loops[i].arch, loops[i].t);
         struct asm_code code;
         struct mm_bank_use use;
-        assert_int_equal(mm_program(AIE_ARCH_AIE2, t, &code, &use, &err), ST_OK);
+        if (loops[i].arch != rig_arch) {
+            continue;
+        }
+        assert_int_equal(mm_program(rig_arch, t, &code, &use, &err), ST_OK);
         assert_int_equal(code.stats.loop_ii[0], loops[i].bundles);
-        assert_int_equal(code.stats.loop_unroll[0], 2); // and an even count leaves no trip over
-        assert_int_equal(code.stats.loop_stages[0], 3);
+        assert_int_equal(code.stats.loop_unroll[0], loops[i].unroll); // leaves no trip over
+        assert_int_equal(code.stats.loop_stages[0], loops[i].stages);
         assert_int_equal(t->trip_bundles, loops[i].bundles);
         assert_int_equal(use.conflicts, 0);
         assert_memory_equal(use.accesses, loops[i].accesses, sizeof use.accesses);
@@ -407,6 +435,11 @@ static void test_refusals(void ** state) {
     refused(&spec, ST_UNSUPPORTED, "too long");
 }
 
+static int peak(enum dtype t) { // multiplications of a core in a cycle
+    static const int peaks[AIE_ARCH_COUNT][3] = {{128, 256, 64}, {64, 512, 128}};
+    return peaks[rig_arch][t == DTYPE_BF16 ? 0 : t == DTYPE_I8 ? 1 : 2];
+}
+
 int main(int argc, char ** argv) {
     rig_arguments(argc, argv, argc == 2 ? 1 : 5);
     if (argc >= 5) { // dtype m n k and the architecture: one shape, with its cycles
@@ -418,22 +451,19 @@ int main(int argc, char ** argv) {
         }
         rig_open(&r);
         uint64_t cycles = run(&r, t, &s);
-        int macs = t == DTYPE_I8 ? 256 : t == DTYPE_I16 ? 64 : 128;
-        printf("%llu cycles, %.1f %% of the peak of 16 cores\n", (unsigned long long) cycles,
-               100.0 * (double) s.m * (double) s.n * (double) s.k / macs / 16 / (double) cycles);
+        int macs = peak(t), cores = 4 * aie_target(rig_arch)->columns;
+        printf("%llu cycles, %.1f %% of the peak of %d cores\n", (unsigned long long) cycles,
+               100.0 * (double) s.m * (double) s.n * (double) s.k / macs / cores / (double) cycles,
+               cores);
         rig_close(&r);
         return 0;
-    }
-    if (rig_arch != AIE_ARCH_AIE2) { // bf16 alone, and no banks to count in
-        const struct CMUnitTest tests[] = {cmocka_unit_test(test_bf16), cmocka_unit_test(test_raw),
-                                           cmocka_unit_test(test_specials)};
-        return cmocka_run_group_tests(tests, NULL, NULL);
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bf16),     cmocka_unit_test(test_i8),
         cmocka_unit_test(test_i16),      cmocka_unit_test(test_leftovers),
         cmocka_unit_test(test_specials), cmocka_unit_test(test_banks),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_raw),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_raw),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,10 @@
 
 enum { MAX_OPERANDS = 8 };
 
+#ifndef TURNS
+#    define TURNS 3
+#endif
+
 struct design {
     const char * name;
     enum { RUNS_ON, ANOTHER_PDI, LOAD_PDI } again; // what comes before the second run
@@ -213,7 +217,7 @@ static void runs_right(void ** state) {
     read_design(&w, d->name);
     assert_non_null(mkdtemp(w.dir));
     assert_int_equal(emu_machine_new(&config, &w.machine, &err), ST_OK);
-    for (uint32_t turn = 0; turn < 3; turn++) {
+    for (uint32_t turn = 0; turn < TURNS; turn++) {
         if (turn == 2) {
             emu_machine_free(w.machine);
             config.strict = false;

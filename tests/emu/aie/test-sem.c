@@ -6,6 +6,7 @@
 #include "emu/aie/core-rig.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 // The same sources once more, without host instructions. Their short names are theirs alone.
 #define SEM_PLAIN
@@ -155,6 +156,39 @@ static void bf16_anywhere(void ** state) {
     assert_true(run_tiles(N, 100, 50, 0, 256) < N);
 }
 
+// One product to each lane, as aie2p's multiplier has it: all lanes, wherever their numbers lie.
+static void bf16_elements(void ** state) {
+    (void) state;
+    static const uint32_t ranges[][4] = {{120, 4, 118, 6}, {80, 100, 60, 120}, {0, 256, 0, 256},
+                                         {58, 12, 0, 20},  {180, 20, 235, 21}, {62, 4, 0, 3}};
+    for (int i = 0; i < 200000; i++) {
+        const uint32_t * at = ranges[i % 6];
+        struct tile t;
+        uint32_t out[16], second[16];
+        random_tile(&t, at[0], at[1], at[2], at[3], (uint32_t) i / 6 % 8);
+        for (int k = 0; k < 16; k++) {
+            uint32_t p = (uint32_t) t.x[k] << 16, q = (uint32_t) t.y[k] << 16;
+            float a, b;
+            memcpy(&a, &p, 4);
+            memcpy(&b, &q, 4);
+            a *= -b;
+            if (i % 5 == 0 && k % 3 == 0 && isfinite(a)) { // leave only the last bits
+                memcpy(&t.acc[k], &a, 4);
+                t.acc[k] ^= below(4);
+            }
+            second[k] = i % 7 ? 0 : random_number(at[2], at[3]);
+        }
+        sem_bf16_mac_elements(out, t.acc, second, t.x, t.y, 16);
+        for (int k = 0; k < 16; k++) {
+            uint32_t want = sem_bf16_mac(&t.x[k], &t.y[k], 1, t.acc[k], second[k]);
+            if (out[k] != want) {
+                fail_msg("lane %d, %08x + %04x * %04x: got %08x, rule %08x", k, t.acc[k], t.x[k],
+                         t.y[k], out[k], want);
+            }
+        }
+    }
+}
+
 // ---- integers ----
 
 // What the short ways of vmac know: acc + x * y, rows x inner times inner x cols.
@@ -272,9 +306,8 @@ static void shuffle_modes(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bf16_in_range),
-        cmocka_unit_test(bf16_anywhere),
-        cmocka_unit_test(int_products),
+        cmocka_unit_test(bf16_in_range), cmocka_unit_test(bf16_anywhere),
+        cmocka_unit_test(bf16_elements), cmocka_unit_test(int_products),
         cmocka_unit_test(shuffle_modes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -441,6 +441,47 @@ static void test_signals(void ** state) {
     rig_close(&r); // t is freed by the runtime
 }
 
+// Handles of nothing, of a signal that was destroyed, and of the middle of one: every function
+// comes back, changes nothing and waits for nothing.
+static void test_signals_that_are_none(void ** state) {
+    (void) state;
+    struct rig r;
+    rig_env("aie2", NULL, NULL);
+    rig_open(&r);
+    hsa_signal_t live, gone;
+    assert_int_equal(r.hsa_signal_create(5, 0, NULL, &live), HSA_STATUS_SUCCESS);
+    assert_int_equal(r.hsa_signal_create(1, 0, NULL, &gone), HSA_STATUS_SUCCESS);
+    assert_int_equal(r.hsa_signal_destroy(gone), HSA_STATUS_SUCCESS);
+    const hsa_signal_t none[] = {{0}, gone, {live.handle + 8}, {8}, {UINT64_MAX - 7}};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        hsa_signal_t s = none[i];
+        assert_int_equal(r.hsa_signal_load_relaxed(s), 0);
+        assert_int_equal(r.hsa_signal_load_scacquire(s), 0);
+        r.hsa_signal_store_relaxed(s, 7);
+        r.hsa_signal_store_screlease(s, 7);
+        r.hsa_signal_silent_store_relaxed(s, 7);
+        r.hsa_signal_add_scacq_screl(s, 7);
+        r.hsa_signal_subtract_relaxed(s, 7);
+        r.hsa_signal_and_acq_rel(s, 0);
+        r.hsa_signal_or_release(s, 7);
+        r.hsa_signal_xor_acquire(s, 7);
+        assert_int_equal(r.hsa_signal_exchange_scacquire(s, 7), 0);
+        assert_int_equal(r.hsa_signal_cas_screlease(s, 0, 7), 0);
+        r.hsa_signal_wait_scacquire(s, HSA_SIGNAL_CONDITION_EQ, 9, UINT64_MAX,
+                                    HSA_WAIT_STATE_BLOCKED);
+        hsa_signal_t both[] = {live, s};
+        hsa_signal_condition_t conditions[] = {HSA_SIGNAL_CONDITION_EQ, HSA_SIGNAL_CONDITION_EQ};
+        hsa_signal_value_t compares[] = {99, 99}, seen = -1;
+        assert_int_equal(r.hsa_amd_signal_wait_any(2, both, conditions, compares, UINT64_MAX,
+                                                   HSA_WAIT_STATE_BLOCKED, &seen),
+                         1);
+        assert_int_equal(r.hsa_signal_destroy(s), HSA_STATUS_ERROR_INVALID_SIGNAL);
+        assert_int_equal(r.hsa_signal_load_relaxed(live), 5);
+    }
+    assert_int_equal(r.hsa_signal_destroy(live), HSA_STATUS_SUCCESS);
+    rig_close(&r);
+}
+
 static void test_queues(void ** state) {
     (void) state;
     struct rig r;
@@ -501,11 +542,17 @@ static void test_absent(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_init),          cmocka_unit_test(test_status_strings),
-        cmocka_unit_test(test_emulate_names), cmocka_unit_test(test_agent_info),
-        cmocka_unit_test(test_pool_info),     cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_heap),          cmocka_unit_test(test_signals),
-        cmocka_unit_test(test_queues),        cmocka_unit_test(test_absent),
+        cmocka_unit_test(test_init),
+        cmocka_unit_test(test_status_strings),
+        cmocka_unit_test(test_emulate_names),
+        cmocka_unit_test(test_agent_info),
+        cmocka_unit_test(test_pool_info),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_heap),
+        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_signals_that_are_none),
+        cmocka_unit_test(test_queues),
+        cmocka_unit_test(test_absent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

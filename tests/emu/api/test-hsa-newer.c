@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <sys/wait.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 typedef struct {
@@ -457,6 +458,21 @@ static void test_logging(void ** state) {
     fclose(file);
 }
 
+// Memory that is mapped lies in files without a name, and a limit on the size of files counts for
+// them: there is no memory then, and still a program.
+static void test_small_files(void ** state) {
+    (void) state;
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = (struct rlimit){4096, before.rlim_max};
+    vmem_handle h = {0};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    hsa_status_t status = n.hsa_amd_vmem_handle_create(r.gpus[0].vram, 16 * PAGE, 1, 0, &h);
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_int_not_equal(status, 0);
+    assert_int_equal(n.hsa_amd_vmem_handle_release(memory(16 * PAGE)), 0);
+}
+
 int main(void) {
     static char all[] = "gfx90a,gfx1100,gfx942", npu[] = "aie2";
 #define TEST(name) cmocka_unit_test_prestate_setup_teardown(name, open_runtime, close_runtime, all)
@@ -464,6 +480,7 @@ int main(void) {
         TEST(test_map),
         TEST(test_map_refuses),
         TEST(test_map_host),
+        TEST(test_small_files),
         TEST(test_engines),
         TEST(test_wait_all),
         TEST(test_queue_info),

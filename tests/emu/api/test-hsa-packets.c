@@ -236,6 +236,26 @@ static void test_payload_is_rewritten(void ** state) {
     bench_close(&b);
 }
 
+// A payload in a page that may be read only: the device address has no place there, and that is no
+// reason to end the process.
+static void test_payload_may_not_be_written(void ** state) {
+    (void) state;
+    struct bench b;
+    rig_env("aie2", NULL, NULL);
+    bench_open(&b);
+    uint8_t * page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(page, MAP_FAILED);
+    make_b(&b);
+    memcpy(page, b.payload, 256);
+    put(b.packet, 56, (uintptr_t) page, 8);
+    assert_int_equal(mprotect(page, 4096, PROT_READ), 0);
+    send(&b);
+    assert_int_equal(b.error, HSA_STATUS_ERROR_EXCEPTION); // as far as the machine
+    assert_memory_equal(page, b.payload, 256);
+    munmap(page, 4096);
+    bench_close(&b);
+}
+
 static void test_ring_indices(void ** state) {
     (void) state;
     struct bench b;
@@ -335,8 +355,11 @@ static void test_rocr_bugs(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_faults),       cmocka_unit_test(test_payload_is_rewritten),
-        cmocka_unit_test(test_ring_indices), cmocka_unit_test(test_rocr_bugs),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_payload_is_rewritten),
+        cmocka_unit_test(test_ring_indices),
+        cmocka_unit_test(test_rocr_bugs),
+        cmocka_unit_test(test_payload_may_not_be_written),
         cmocka_unit_test(test_rocr_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,9 @@
 #include "base/json.h"
 #include "hsa/hsac.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { ELEMENTS = 4096, DISPATCHES = 3, MOST_THREADS = 8192 };
@@ -211,8 +213,29 @@ static void bad_paths(void ** state) {
     assert_int_equal(rmdir(path), 0);
 }
 
+// The trace grows beyond what the process may write into one file: it is dropped, and the kernels
+// run.
+static void small_files(void ** state) {
+    (void) state;
+    char path[64];
+    snprintf(path, sizeof path, "%s/small.json", directory);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct hsac_account account = {0};
+        struct rlimit limit = {4096, RLIM_INFINITY};
+        setrlimit(RLIMIT_FSIZE, &limit);
+        run_kernel(path, product_spec(), &account);
+        _exit(account.dispatches != DISPATCHES);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(format_and_time),
-                                       cmocka_unit_test(bad_paths)};
+                                       cmocka_unit_test(bad_paths), cmocka_unit_test(small_files)};
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

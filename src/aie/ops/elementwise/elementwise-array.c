@@ -16,10 +16,11 @@ enum { OPERAND_A, OPERAND_B, OPERAND_OUT };
 // Shim descriptors: a, out, then a chain for b.
 enum { SHIM_BD_A, SHIM_BD_OUT, SHIM_BD_B };
 
-static const struct spread_buffer buffers[SPREAD_STREAMS] = {
+const struct spread_buffer ew_buffers[SPREAD_STREAMS] = {
     [SPREAD_A] = {EW_BUFFER_A, EW_CHUNK_BYTES, EW_LOCK_A_EMPTY, EW_LOCK_A_FULL},
     [SPREAD_B] = {EW_BUFFER_B, EW_CHUNK_BYTES, EW_LOCK_B_EMPTY, EW_LOCK_B_FULL},
-    [SPREAD_OUT] = {EW_BUFFER_OUT, EW_CHUNK_BYTES, EW_LOCK_OUT_EMPTY, EW_LOCK_OUT_FULL},
+    [SPREAD_OUT] = {EW_BUFFER_OUT, EW_BUFFER_OUT_PONG - EW_BUFFER_OUT, EW_LOCK_OUT_EMPTY,
+                    EW_LOCK_OUT_FULL},
 };
 
 enum status elementwise_supports(const struct kernel_spec * spec, struct error * err) {
@@ -48,6 +49,10 @@ enum status elementwise_supports(const struct kernel_spec * spec, struct error *
         if (bytes < 0 || bytes > (int64_t) UINT32_MAX - 4) {
             return error_set(err, ST_UNSUPPORTED, "a tensor of 4 GiB or more");
         }
+    }
+    if (spec->op == KERNEL_OP_ROTATE && (a->ne[0] % 2 || spec->inputs[1].ne[0] != a->ne[0])) {
+        return error_set(err, ST_INVALID, "rows of %lld are not pairs with an angle each",
+                         (long long) a->ne[0]);
     }
     if (!ew_find(spec->op, out->dtype)) {
         return error_set(err, ST_UNSUPPORTED, "no %s for %s", kernel_op_name(spec->op),
@@ -113,15 +118,18 @@ static void start_shim_b(const struct flow * f, int col, const struct plan_piece
 
 // ---- who does how much ----
 
-// About how many cycles a core takes for a word.
-static uint64_t word_cycles(const struct kernel_spec * spec) {
+// About how many cycles a core takes for so many words. Where it is a cycle a word, wider loads do
+// it in less, and what comes beside the words (locks, the loop's ends) no longer hides behind them.
+static uint64_t core_cycles(const struct kernel_spec * spec, uint64_t words) {
     static const uint8_t cycles[EW_WEIGHTS][DTYPE_COUNT] = {
         [EW_NATIVE] = {[DTYPE_F32] = 1, [DTYPE_F16] = 1, [DTYPE_BF16] = 1, 1, 1, 1},
         [EW_SUM] = {[DTYPE_F32] = 1, [DTYPE_F16] = 8, [DTYPE_BF16] = 1},
         [EW_LANES] = {[DTYPE_F32] = 2, [DTYPE_F16] = 12, [DTYPE_BF16] = 2},
         [EW_STAGES] = {[DTYPE_F32] = 12, [DTYPE_F16] = 20, [DTYPE_BF16] = 16, 8, 8, 8},
     };
-    return cycles[ew_weight(ew_find(spec->op, spec->output.dtype))][spec->output.dtype];
+    uint64_t n = cycles[ew_weight(ew_find(spec->op, spec->output.dtype))][spec->output.dtype];
+    uint64_t load = (uint64_t) aie_target(spec->arch)->load_bytes;
+    return n > 1 ? words * n : words * 32 / load + words * (load - 32) / 320;
 }
 
 // Where there are several runs, columns take them by turns: then all do.
@@ -129,14 +137,19 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, int64_t runs
     uint64_t words =
         (uint64_t) (tensor_elements(&spec->output) * dtype_size(spec->output.dtype)) / 4;
     bool streams_b = spec->n_inputs > 1 && tensor_elements(&spec->inputs[1]) > 1;
-    return spread_crew_for(&(struct spread_work){.words = words,
-                                                 .all_words = streams_b ? 2 * words : words,
-                                                 .may_mix = ew_is_mixed(spec),
-                                                 .cycles = words * word_cycles(spec),
-                                                 .telling = 2000,
-                                                 .least_columns = runs > 1 ? columns : 1,
-                                                 .most_columns = columns,
-                                                 .most_cores = SPREAD_CORES});
+    return spread_crew_for(&(struct spread_work){
+        .words = words,
+        .all_words = streams_b ? 2 * words : words,
+        .words_a_cycle = ops_stream_words(spec),
+        .shared_words = words * (uint64_t) spec->n_inputs,
+        .cycles = core_cycles(spec, words),
+        .telling = 2000,
+        .least_columns = runs > 1 ? columns : 1,
+        .most_columns = columns,
+        .most_cores = SPREAD_CORES,
+        .leads = runs == 1 && words / (uint64_t) columns >= PLAN_LEADS_FROM,
+        .may_mix = ew_is_mixed(spec),
+    });
 }
 
 void elementwise_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
@@ -192,7 +205,7 @@ static struct spread spread_of(const struct kernel_spec * spec, const struct pla
                                const struct spread_crew * crew) {
     bool has_b = spec->n_inputs > 1, splat = piece->mode == PLAN_SPLAT;
     uint32_t trip = (uint32_t) ew_trip_words(spec);
-    struct spread s = {.buffers = buffers,
+    struct spread s = {.buffers = ew_buffers,
                        .cores = crew->cores,
                        .mixed = crew->mixed,
                        .first = crew->mixed ? MIXED_ELEMENTWISE : 0};
@@ -248,6 +261,7 @@ enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts
     struct flow f = {&t, target};
     txn_begin(&t, ops_columns(spec), target->device_generation);
     struct spread_crew crew = crew_for(spec, plan.runs, ops_columns(spec));
+    plan.lead = (int64_t) crew.lead;
     struct plan_cursor cursor = {0};
     struct plan_piece piece;
     for (int col = 0; plan_next(&plan, &cursor, crew.columns, &piece);) {

@@ -22,19 +22,27 @@ static const struct ew_op floats[] = {
 #undef FAST
 #undef BOTH
 #undef ELEMENTWISE
+#define CAST(id, from_, to_, n)                                                                    \
+    {                                                                                              \
+        .op = KERNEL_OP_##id, .types = EW_FLOATS, .unroll = n, .fn = ew_same, .only_f32 = true,    \
+        .cast = true, .from = DTYPE_##from_, .to = DTYPE_##to_                                     \
+    }
+    {.op = KERNEL_OP_ROTATE, .types = EW_FLOATS, .unroll = 1, .fn = ew_rotate, .only_f32 = true},
+    CAST(TO_F16, F32, F16, 1),
+    CAST(TO_BF16, F32, BF16, 2),
+    CAST(FROM_F16, F16, F32, 1),
+    CAST(FROM_BF16, BF16, F32, 2),
+#undef CAST
 };
 enum { N_FLOATS = sizeof floats / sizeof floats[0] };
 
 static const struct ew_op ints[] = {
-    {KERNEL_OP_ADD, EW_INTS, true, 4, int_add, NULL, NULL, false},
-    {KERNEL_OP_SUB, EW_INTS, true, 4, int_sub, NULL, NULL, false},
-    {KERNEL_OP_MUL, EW_INTS, true, 4, int_mul, NULL, NULL, false},
-    {KERNEL_OP_DIV, EW_INTS, true, 1, int_div, NULL, NULL, false},
-    {KERNEL_OP_ABS, EW_INTS, true, 4, int_abs, NULL, NULL, false},
-    {KERNEL_OP_SGN, EW_INTS, true, 4, int_sgn, NULL, NULL, false},
-    {KERNEL_OP_NEG, EW_INTS, true, 4, int_neg, NULL, NULL, false},
-    {KERNEL_OP_STEP, EW_INTS, true, 4, int_step, NULL, NULL, false},
-    {KERNEL_OP_RELU, EW_INTS, true, 4, int_relu, NULL, NULL, false},
+#define INT(id, vectors, name)                                                                     \
+    { .op = KERNEL_OP_##id, .types = EW_INTS, .native = true, .unroll = vectors, .fn = name }
+    INT(ADD, 4, int_add), INT(SUB, 4, int_sub),   INT(MUL, 4, int_mul),
+    INT(DIV, 1, int_div), INT(ABS, 4, int_abs),   INT(SGN, 4, int_sgn),
+    INT(NEG, 4, int_neg), INT(STEP, 4, int_step), INT(RELU, 4, int_relu),
+#undef INT
 };
 enum { N_INTS = sizeof ints / sizeof ints[0] };
 
@@ -49,7 +57,8 @@ static const struct ew_op * find(const struct ew_op * ops, int n, enum kernel_op
 
 const struct ew_op * ew_find(enum kernel_op op, enum dtype t) {
     bool is_float = t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
-    return is_float ? find(floats, N_FLOATS, op) : find(ints, N_INTS, op);
+    const struct ew_op * e = is_float ? find(floats, N_FLOATS, op) : find(ints, N_INTS, op);
+    return e && e->only_f32 && t != DTYPE_F32 ? NULL : e;
 }
 
 // ---- the programs ----
@@ -65,7 +74,12 @@ static const struct program {
     const enum kernel_op * ops;
 } programs[] = {
     // What the layers of networks have outside their products.
-    {"layer", "layer2", F32 | BF16,
+    {"layer", "layer2", F32,
+     OPS(KERNEL_OP_ADD, KERNEL_OP_SUB, KERNEL_OP_MUL, KERNEL_OP_SCALE, KERNEL_OP_RELU,
+         KERNEL_OP_REGLU, KERNEL_OP_SILU, KERNEL_OP_SWIGLU, KERNEL_OP_GELU, KERNEL_OP_GEGLU,
+         KERNEL_OP_ROTATE, KERNEL_OP_TO_F16, KERNEL_OP_TO_BF16, KERNEL_OP_FROM_F16,
+         KERNEL_OP_FROM_BF16)},
+    {"layer", "layer2", BF16,
      OPS(KERNEL_OP_ADD, KERNEL_OP_SUB, KERNEL_OP_MUL, KERNEL_OP_SCALE, KERNEL_OP_RELU,
          KERNEL_OP_REGLU, KERNEL_OP_SILU, KERNEL_OP_SWIGLU, KERNEL_OP_GELU, KERNEL_OP_GEGLU)},
     {"gates", "gates2", F32 | BF16,
@@ -179,7 +193,7 @@ bool ew_is_mixed(const struct kernel_spec * spec) {
 }
 
 bool ew_fast(const struct ew_op * e, enum dtype t, bool exact) {
-    return t != DTYPE_F32 || (e->has_exact && !exact);
+    return t != DTYPE_F32 || e->only_f32 || (e->has_exact && !exact); // the first round to nearest
 }
 
 ew_fn * ew_function(const struct ew_op * e, bool fast) {

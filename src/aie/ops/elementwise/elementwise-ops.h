@@ -38,6 +38,9 @@ struct ew_op {
     const struct ew_stage * const * stages; // instead of fn
     ew_fn * fast;                           // instead of both where the op is to be fast
     bool has_exact;                         // f32 may be either
+    bool only_f32;                          // there is none of the other float types
+    bool cast;                              // memory holds these instead of the program's type
+    enum dtype from, to;
 };
 
 // A loop of a program: an op's, or a stage that ops share.
@@ -65,6 +68,10 @@ struct val int_step(struct lanes * l, struct val a, struct val b);
 struct val int_sgn(struct lanes * l, struct val a, struct val b);
 // Before the loop of an op on native integer lanes: the control registers that it relies on.
 void native_prepare(struct lanes * l, enum kernel_op op);
+
+// Not of elementwise.def: pairs of numbers turned, and numbers as they are (ops-pairs.c).
+struct val ew_rotate(struct lanes * l, struct val a, struct val b);
+struct val ew_same(struct lanes * l, struct val a, struct val b);
 
 // By the rows of elementwise.def: lane functions on f32 lanes (ops-unary.c), on the bits of floats
 // (ops-native.c), rows of stages, ended by NULL (ops-stages.c), and fast functions (ops-fast.c).

@@ -271,6 +271,22 @@ static int64_t share(int64_t left, int64_t total, int64_t runs, int64_t limit, i
     return take > left ? left : take;
 }
 
+// The same of one run without gaps that all columns work on: the first has most, so that all end
+// together. Whole chunks make shorter streams.
+static int64_t share_of_one(const struct plan * plan, const struct plan_cursor * c, int64_t words,
+                            int columns) {
+    int64_t lead = plan->lead, steps = (int64_t) columns * (columns - 1) / 2;
+    int64_t most = words * 3 / (4 * steps + 1); // the last has a fourth of an even share at least
+    lead = lead > most ? most : lead;
+    int64_t take = (words + lead * steps) / columns - c->pieces * lead;
+    bool fits = plan->runs == 1 && lead > 0 && (words + lead * steps) / columns < MAX_PIECE_WORDS;
+    if (!fits || words / columns < PLAN_LEADS_FROM) {
+        return share(words - c->done, words, plan->runs, MAX_PIECE_WORDS, MIN_PIECE_WORDS, columns);
+    }
+    take = (take + EW_CHUNK_WORDS - 1) / EW_CHUNK_WORDS * EW_CHUNK_WORDS;
+    return take > words - c->done ? words - c->done : take;
+}
+
 static struct plan_walk linear(int64_t offset, int64_t words) {
     return (struct plan_walk){
         .offset = (uint32_t) offset, .words = (uint32_t) words, .step = {1}, .repeat = 1};
@@ -295,7 +311,7 @@ static int64_t next_contiguous(const struct plan * plan, const int64_t at[PLAN_O
         out->walk[PLAN_B] = linear(at[PLAN_B], plan->period);
         take = n * plan->period;
     } else {
-        take = share(words - c->done, words, plan->runs, MAX_PIECE_WORDS, MIN_PIECE_WORDS, columns);
+        take = share_of_one(plan, c, words, columns);
         out->walk[PLAN_B] = plan->mode == PLAN_SPLAT ? splat_word(out, at[PLAN_B])
                                                      : linear(at[PLAN_B] + 4 * c->done, take);
     }
@@ -344,9 +360,9 @@ bool plan_next(const struct plan * plan, struct plan_cursor * c, int columns,
     *out = (struct plan_piece){.mode = plan->mode};
     int64_t left = plan->strided ? next_strided(plan, at, c, columns, out)
                                  : next_contiguous(plan, at, c, columns, out);
+    c->pieces++;
     if (left <= 0) {
-        c->done = 0;
-        c->run++;
+        *c = (struct plan_cursor){.run = c->run + 1};
     }
     return true;
 }

@@ -1,6 +1,7 @@
 // elementwise-plan: runs and pieces of an elementwise kernel; see the .c files.
 #pragma once
 
+#include "aie/array/spread.h"
 #include "aie/ops/ops.h"
 
 enum plan_mode { PLAN_LINEAR, PLAN_PERIOD, PLAN_SPLAT };
@@ -44,7 +45,13 @@ struct plan {
     struct plan_dim dims[PLAN_DIMS];
     int level;
     int64_t piece_limit; // of dims[level] in one piece
+    // Words by which each piece of one long run is shorter than the one before, for its column is
+    // told later.
+    int64_t lead;
 };
+
+// Words of a piece from which on it is worth a length of its own.
+enum { PLAN_LEADS_FROM = 8 * EW_CHUNK_WORDS };
 
 struct plan_piece { // the work of one column
     enum plan_mode mode;
@@ -58,8 +65,12 @@ struct plan_piece { // the work of one column
 struct plan_cursor { // zero-initialised: at the start
     int64_t run;
     int64_t done; // of it: words, or steps along dims[level]
+    int pieces;   // of it
 };
 
 enum status plan_make(const struct kernel_spec * spec, struct plan * plan, struct error * err);
 bool plan_next(const struct plan * plan, struct plan_cursor * c, int columns,
                struct plan_piece * out);
+
+// The streams of a core, for the spread.
+extern const struct spread_buffer ew_buffers[SPREAD_STREAMS];

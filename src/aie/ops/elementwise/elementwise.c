@@ -33,7 +33,7 @@ struct program {
         uint32_t consts[LANES_POOL_SLOTS];
         int n_consts;
     } pages[EW_POOL_PAGES];
-    int page, n_pages, most_pages;
+    int page, n_pages;
     int32_t pool_at;
 };
 
@@ -132,12 +132,12 @@ static void use_page(struct program * w, int page) {
 
 // No loop wants more constants. Parameters are on the first page, which is for the ops that have
 // some.
-enum { CONSTANTS_OF_A_LOOP = 44 };
+enum { CONSTANTS_OF_A_LOOP = 40 };
 
 static void choose_page(struct program * w, const struct ew_op * e) {
     int page = ew_n_args(e->op) ? 0 : 1;
     use_page(w, w->page); // with what it has by now
-    while (page > 0 && page < w->most_pages - 1 &&
+    while (page > 0 && page < EW_POOL_PAGES - 1 &&
            w->pages[page].n_consts + CONSTANTS_OF_A_LOOP > LANES_POOL_SLOTS) {
         page++;
     }
@@ -201,7 +201,9 @@ static void run_loops(struct program * w, int done) {
     }
     emit_alu(p, AIE_BASIC_XOR, w->a, w->a, w->other);
     emit_alu(p, AIE_BASIC_XOR, w->b, w->b, w->other);
-    emit_alu(p, AIE_BASIC_XOR, w->out, w->out, w->other);
+    struct asm_reg other = asm_local(p, ASM_R);
+    set(w, other, EW_BUFFER_OUT ^ EW_BUFFER_OUT_PONG);
+    emit_alu(p, AIE_BASIC_XOR, w->out, w->out, other);
 }
 
 static void chunk_begin(struct program * w, int again) {
@@ -262,14 +264,39 @@ static void stage_trip(struct program * w, const struct ew_stage * s, int unroll
     emit_advance(w->p, w->temps, unroll * EW_TEMPS * temp_bytes);
 }
 
+// Whether the op's trips may begin early and end late: then buffers are reached by offsets.
+static bool rolls(const struct program * w, const struct ew_op * e, int unroll) {
+    return unroll == 1 && !e->native && !e->cast && asm_target(w->p)->loads_again;
+}
+
 static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
     struct lanes * l = &w->lanes;
+    bool two = kernel_op_info(e->op)->n_inputs > 1;
+    if (rolls(w, e, unroll)) {
+        int32_t step = lanes_step(asm_target(w->p)->arch, l->dtype, false);
+        struct val a = lanes_load_at(l, w->pa, 0, MEM_A), b = {.slot = -1};
+        if (two) {
+            b = lanes_load_at(l, w->pb, 0, MEM_B);
+        }
+        lanes_store_at(l, ew_function(e, l->fast)(l, a, b), w->pout, 0, MEM_OUT);
+        emit_advance(w->p, w->pout, step);
+        emit_advance(w->p, w->pa, step);
+        if (two) {
+            emit_advance(w->p, w->pb, step);
+        }
+        return;
+    }
+    const enum dtype t = l->dtype;
     for (int i = 0; i < unroll; i++) {
+        l->dtype = e->cast ? e->from : t;
         struct val a = lanes_load(l, w->pa, MEM_A, e->native), b = {.slot = -1};
-        if (kernel_op_info(e->op)->n_inputs > 1) {
+        if (two) {
             b = lanes_load(l, w->pb, MEM_B, e->native);
         }
-        lanes_store(l, ew_function(e, l->fast)(l, a, b), w->pout, MEM_OUT, e->native);
+        struct val out = ew_function(e, l->fast)(l, a, b);
+        l->dtype = e->cast ? e->to : t;
+        lanes_store(l, out, w->pout, MEM_OUT, e->native);
+        l->dtype = t;
     }
 }
 
@@ -280,7 +307,11 @@ static void write_loop(struct program * w, const struct ew_loop * loop) {
     if (loop->op->native) {
         native_prepare(&w->lanes, loop->op->op);
     }
-    asm_loop_begin(w->p, w->trips);
+    if (!loop->stage && rolls(w, loop->op, unroll)) {
+        asm_loop_begin_rolling(w->p, w->trips);
+    } else {
+        asm_loop_begin(w->p, w->trips);
+    }
     if (loop->stage) {
         stage_trip(w, loop->stage, unroll);
     } else {
@@ -303,16 +334,17 @@ static void chunk_end(struct program * w, int again, int wait) {
 
 // Which buffers lie in which bank, so that accesses that meet are kept apart. Where there are no
 // temporaries the constants stand twice: a core loads two vectors a cycle, but from two banks.
-static void place_memory(struct program * w, enum dtype t) {
+static void place_memory(struct program * w) {
     const struct {
         int memory, at;
     } places[] = {{MEM_A, EW_BUFFER_A},   {MEM_B, EW_BUFFER_B},       {MEM_OUT, EW_BUFFER_OUT},
                   {MEM_POOL, w->pool_at}, {MEM_TEMP_IN, EW_TEMPS_AT}, {MEM_TEMP_OUT, EW_TEMPS_AT}};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        if (dtype_size(t) == 4 || places[i].memory < MEM_TEMP_IN) { // else they lie in two banks
-            asm_place(w->p, places[i].memory, (uint32_t) places[i].at);
-        }
+        asm_place(w->p, places[i].memory, (uint32_t) places[i].at);
     }
+    asm_margin(w->p, MEM_A, EW_MARGIN);
+    asm_margin(w->p, MEM_B, EW_MARGIN);
+    asm_margin(w->p, MEM_OUT, EW_MARGIN);
     if (w->pool_at == EW_POOL) {
         asm_mirror(w->p, MEM_POOL, lanes_slot_offset(LANES_PARAMS), EW_POOL_AGAIN - EW_POOL);
     }
@@ -336,7 +368,7 @@ static void write_program(struct program * w, enum dtype t) {
     struct asm_reg * const scalars[] = {&w->chunks,   &w->trips,   &w->trips_last, &w->op,
                                         &w->stream_b, &w->splat_b, &w->splat_byte, &w->a,
                                         &w->b,        &w->out,     &w->other};
-    struct asm_reg * const pointers[] = {&w->pa, &w->pb, &w->pout, &w->temps, &w->loop};
+    struct asm_reg * const pointers[] = {&w->pa, &w->pb, &w->pout, &w->loop};
     for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
         *scalars[i] = asm_global(w->p, ASM_R);
     }
@@ -344,14 +376,21 @@ static void write_program(struct program * w, enum dtype t) {
         *pointers[i] = asm_global(w->p, ASM_P);
     }
     w->n_loops = ew_loops(w->group, asm_target(w->p)->arch, t, w->exact, w->loops, &w->staged);
-    bool front = w->staged && dtype_size(t) < 4;
-    w->pool_at = front ? EW_POOL_FRONT : w->staged ? EW_POOL_BEHIND : EW_POOL;
-    w->most_pages = front ? EW_POOL_FRONT_PAGES : EW_POOL_PAGES;
+    if (w->staged) {
+        w->temps = asm_global(w->p, ASM_P);
+    }
+    w->pool_at = w->staged ? EW_POOL_BEHIND : EW_POOL;
     lanes_begin(&w->lanes, w->p, t, false, page_address(w, 0));
-    emit_spill_to(w->p, MEM_SPILLS, w->memory + (front ? EW_SPILLS : EW_SPILLS_MORE),
-                  front ? 12 : 64);
+    for (int i = 0; i < w->n_loops; i++) {
+        const struct ew_op * e = w->loops[i].op;
+        if (e->cast && (e->from == DTYPE_F16 || e->to == DTYPE_F16)) {
+            lanes_begin_f16(&w->lanes);
+            break;
+        }
+    }
+    emit_spill_to(w->p, MEM_SPILLS, w->memory + EW_SPILLS, 64);
     set(w, w->other, EW_CHUNK_BYTES);
-    place_memory(w, t);
+    place_memory(w);
     for (int i = 0; i < w->n_loops; i++) {
         w->labels[i] = asm_label_new(w->p);
     }
@@ -407,6 +446,6 @@ enum status elementwise_program(const struct kernel_spec * spec, struct ew_progr
     out->pool_size = (size_t) w.n_pages * page_bytes;
     asm_free(w.p);
     return st == ST_OK ? ST_OK
-                       : error_prefix(err, "aie: %s_%s", ew_program_name(w.group, spec->arch, t),
-                                      dtype_name(t));
+                       : error_prefix(err, st, "aie: %s_%s",
+                                      ew_program_name(w.group, spec->arch, t), dtype_name(t));
 }

@@ -93,6 +93,41 @@ struct val lanes_load(struct lanes * l, struct asm_reg pointer, int memory, bool
     }
 }
 
+struct val lanes_load_at(struct lanes * l, struct asm_reg pointer, int32_t offset, int memory) {
+    struct asm_reg x = {0}, bm = {0};
+    struct val v;
+    switch (l->dtype) {
+    case DTYPE_F16:
+        x = emit_new_value(l->p);
+        emit_load(l->p, memory, asm_half(x, 0), pointer, offset);
+        return f16_to_f32(l, x);
+    case DTYPE_BF16:
+        bm = emit_new_acc(l->p);
+        emit_load_bf16(l->p, memory, bm, pointer, offset);
+        return val_bm(bm);
+    default:
+        bm = emit_new_acc(l->p);
+        emit_load(l->p, memory, bm, pointer, offset);
+        v = val_bm(bm);
+        v.in_memory = true;
+        v.memory = (uint8_t) memory;
+        v.pointer = pointer;
+        v.offset = offset;
+        return v;
+    }
+}
+
+void lanes_store_at(struct lanes * l, struct val v, struct asm_reg pointer, int32_t offset,
+                    int memory) {
+    if (l->dtype == DTYPE_BF16) {
+        emit_store_bf16(l->p, memory, lanes_bm(l, &v), pointer, offset);
+    } else if (l->dtype == DTYPE_F16) {
+        emit_store(l->p, memory, asm_half(f32_to_f16(l, v), 0), pointer, offset);
+    } else {
+        emit_store(l->p, memory, v.has_bm ? v.bm : lanes_x(l, &v), pointer, offset);
+    }
+}
+
 void lanes_store(struct lanes * l, struct val v, struct asm_reg pointer, int memory, bool native) {
     if (!native && l->dtype == DTYPE_BF16) {
         emit_store_bf16_next(l->p, memory, lanes_bm(l, &v), pointer);

@@ -56,10 +56,14 @@ void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fa
     l->float_config = scalar(l, (int32_t) asm_target(p)->add_config);
     l->mul_config = scalar(l, (int32_t) asm_target(p)->mul_config);
     if (t == DTYPE_F16) {
-        l->shift0 = shift_by(l, 0);
-        l->shift13 = shift_by(l, 13);
-        l->shift16 = shift_by(l, 16);
+        lanes_begin_f16(l);
     }
+}
+
+void lanes_begin_f16(struct lanes * l) {
+    l->shift0 = shift_by(l, 0);
+    l->shift13 = shift_by(l, 13);
+    l->shift16 = shift_by(l, 16);
 }
 
 // ---- pool ----
@@ -129,7 +133,9 @@ struct asm_reg lanes_x(struct lanes * l, struct val * v) {
     if (!v->has_x) {
         v->x = emit_new_value(l->p);
         v->has_x = true;
-        if (v->has_bm) {
+        if (v->in_memory) {
+            emit_load(l->p, v->memory, v->x, v->pointer, v->offset);
+        } else if (v->has_bm) {
             emit_move(l->p, v->x, v->bm);
         } else {
             emit_load_same(l->p, MEM_POOL, v->x, l->pool, lanes_slot_offset(v->slot));

@@ -32,6 +32,10 @@ struct lanes {
 struct val {
     struct asm_reg x, bm;
     bool has_x, has_bm;
+    bool in_memory; // as it is in a register: at an offset from a pointer,
+    uint8_t memory;
+    struct asm_reg pointer;
+    int32_t offset;
     int slot; // of the pool, where it stands in no register yet; else -1
 };
 
@@ -44,6 +48,8 @@ enum { MEM_PARAMS, MEM_A, MEM_B, MEM_OUT, MEM_POOL, MEM_SPILLS = 15 };
 // fast: functions need no more than 15 bits, and conversions round to nearest.
 void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fast,
                  int32_t pool_address);
+// Behind it, in a program of another datatype whose loops have f16 at an edge.
+void lanes_begin_f16(struct lanes * l);
 // From here on they are fast, or not.
 void lanes_set_fast(struct lanes * l, bool fast);
 // Another pool from here on; what its constants are is the caller's matter.
@@ -63,6 +69,11 @@ void lanes_set_param(struct lanes * l, int i, struct asm_reg scalar);
 // Bytes of memory behind one val of f32 lanes / of native lanes.
 int lanes_step(enum aie_arch arch, enum dtype t, bool native);
 struct val lanes_load(struct lanes * l, struct asm_reg pointer, int memory, bool native);
+// f32 lanes from an offset, the pointer staying where it is: what is wanted again can be loaded
+// again.
+struct val lanes_load_at(struct lanes * l, struct asm_reg pointer, int32_t offset, int memory);
+void lanes_store_at(struct lanes * l, struct val v, struct asm_reg pointer, int32_t offset,
+                    int memory);
 void lanes_store(struct lanes * l, struct val v, struct asm_reg pointer, int memory, bool native);
 
 // ---- registers ----

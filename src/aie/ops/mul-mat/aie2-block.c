@@ -17,6 +17,7 @@
 #include "mul-mat.h"
 
 #include "aie/isa/aie2.h"
+#include "aie/target/verbs.h"
 
 enum { MEM_C_IN = 1, MEM_X, MEM_Y, MEM_C_OUT };
 
@@ -329,21 +330,29 @@ static void i16_trip(struct mm_block * b, const struct mm_type * t) {
     }
 }
 
-static void mm_block_loop(struct mm_block * b, const struct mm_type * t, struct asm_reg trips) {
-    asm_loop_begin_paced(b->p, trips, b->interval);
+static void mm_block_slice(struct mm_block * b, const struct mm_type * t, const struct mm_at * at) {
+    struct asm_reg second = asm_local(b->p, ASM_R);
+    emit_alu(b->p, AIE_BASIC_ADD, second, at->c, at->row);
+    emit_copy(b->p, b->from[0], at->c);
+    emit_copy(b->p, b->to[0], at->c);
+    emit_copy(b->p, b->from[1], second);
+    emit_copy(b->p, b->to[1], second);
+    emit_copy(b->p, b->x, at->x);
+    emit_copy(b->p, b->y, at->y);
+    asm_loop_begin_paced(b->p, at->trips, b->interval);
     (t->in == DTYPE_I8 ? i8_trip : t->in == DTYPE_I16 ? i16_trip : bf16_trip)(b, t);
     asm_loop_end(b->p);
 }
 
 const struct mm_type mm_aie2_types[MM_TYPES] = {
-    {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 4, 16, 64},
-    {DTYPE_I16, DTYPE_I32, 2, 8, 16, 4, 8, 65},
-    {DTYPE_I8, DTYPE_I32, 1, 8, 16, 8, 16, 65},
+    {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 4, 4, 8, 16, 8, 16, 64},
+    {DTYPE_I16, DTYPE_I32, 2, 8, 16, 4, 4, 8, 16, 8, 8, 65},
+    {DTYPE_I8, DTYPE_I32, 1, 8, 16, 4, 8, 8, 16, 8, 16, 65},
 };
 
 const struct mm_machine mm_aie2 = {
     .begin = mm_block_begin,
     .offsets = mm_block_offsets,
     .config = mm_block_config,
-    .loop = mm_block_loop,
+    .slice = mm_block_slice,
 };

@@ -1,164 +1,379 @@
-// aie2p-block: the inner loop of products on aie2p. There is no matrix mode for bf16: a
-// multiplication is 32 products lane by lane, a block of 4 n by 8 m for one k. The k-th numbers of
-// four rows of x are each spread over eight lanes (as AMD's own kernels do it), those of eight rows
-// of y follow each other four times:
+// aie2p-block: the inner loops of products on aie2p, placed by hand.
 //
-//     x   n0 n0 n0 n0 n0 n0 n0 n0 n1 n1 ...     a 64-bit element, spread and transposed
-//     y   m0 m1 m2 m3 m4 m5 m6 m7 m0 m1 ...     a 128-bit element, spread
+// Loads take seven bundles, and there are twelve vector registers and five accumulators. So in
+// these loops a register still serves its old value while the next one is on its way to it
+// (asm_loop_late); what stands before and behind them is marked for the checker.
 //
-// A trip is 8 rows of x and 16 of y: two spread vectors of each for a k, and four multiplications,
-// one for each of the accumulators, of which half is used. Written in plain order: the scheduler
-// places it, and moves and multiplications keep each other company.
+// i8 and i16: a multiplication makes 8 n by 8 m of 8 (i16: 2) k, a trip 16 by 16 in four
+// accumulators. Each begins and ends two k-blocks and a bundle behind the one before, so that what
+// is loaded and stored of the tile is spread, too: its bank serves one access in a cycle. What two
+// accumulators share stays until the second has had it; x0 comes twice. Four pointers walk through
+// the slices, each for one of the rows of blocks:
+//
+//     bundle, from the first multiplication of a k-block
+//             -9  -7  -2   0   2   8   9  16  18  20  27
+//     load    y0  x0          x1  y1              x0
+//     turn            y0                  y1
+//     multiply            00          01      11      10     (y, x)
+//
+// bf16: there is no matrix mode, a multiplication is 64 products lane by lane, of two n by 32 m for
+// one k. A number of x is spread over 32 lanes; 32 numbers of y for one k stand in both halves of a
+// pair. They come as pairs of k for each row and are first set apart, in their place. A trip is 4 n
+// by 64 m in four accumulators, a loop over pairs of k:
+//
+//     bundle  -10  -9  -8  -7  -6  -5  -4  -3  -2  -1   0   1   2   3   4   5   6   7
+//     load      x  ya  ya  yb  yb  ya' ya' yb' yb'
+//     spread                                0   1   2   3   0'  1'  2'  3'
+//     multiply                                         0a  0b  2b  2a  0a' 0b' 2b' 2a'
 #include "mul-mat.h"
 
 #include "aie/isa/aie2p.h"
 #include "aie/target/verbs.h"
 
-enum { MEM_C_IN = 1, MEM_X, MEM_Y, MEM_C_OUT };
+enum { MEM_C_IN = 1, MEM_X, MEM_Y, MEM_C_OUT, MEM_Y_OUT };
 
-// Registers of the address generators, as on aie2: walks 0-3 are those of the tile's rows, 4 and 5
-// those of x and y, whose steps from k-block to k-block are in m6 and m7.
 #define WALK(n) A_FIXED(AIE_REG(AIE_D, (n)))
 #define STEP(n) A_FIXED(AIE_REG(AIE_M, (n)))
-enum { WALK_FROM = 0, WALK_TO = 2, WALK_X = 4, WALK_Y = 5, STEP_X = 6, STEP_Y = 7 };
+// Registers of the address generators: walks of the pointers into x and y; steps from trip to trip
+// of the tile and of bf16's x, from k-block to k-block of x and y.
+enum { WALK_X1 = 1, WALK_Y1 = 2, WALK_X2 = 3, WALK_X = 4, WALK_Y = 5 };
+enum { STEP_C = 0, STEP_N = 1, STEP_X = 6, STEP_Y = 7 };
 
+// Shuffles by their number.
 enum {
-    SHUFFLE_T16_8X4 = 28,
-    SHUFFLE_T16_4X8 = 29,
-    SHUFFLE_T16_8X8_LOW = 52, // of two vectors, the first half of the result; 53: the second
+    SHUFFLE_T16_32X2_LOW = 2, // of two vectors, the first half of the result; 3: the second
+    SHUFFLE_T8_8X8 = 35,
+    SHUFFLE_T16_8X2 = 42,
 };
 
-enum { CONFIG_BF16 = 0x3c, VECTOR = 64, SPREAD_MODE = 29 /* the register of vextbcstshfl */ };
+enum { CONFIG_BF16 = 0x3c, CONFIG_I8 = 0x308, CONFIG_I16 = 0x318, VECTOR = 64 };
 
-static uint32_t mm_block_config(const struct mm_type * t) {
-    (void) t;
-    return CONFIG_BF16;
+static uint32_t config(const struct mm_type * t) {
+    return t->in == DTYPE_BF16 ? CONFIG_BF16 : t->in == DTYPE_I8 ? CONFIG_I8 : CONFIG_I16;
 }
 
-static void mm_block_begin(struct mm_block * b, struct asm_program * p, const struct mm_type * t) {
+static void begin(struct mm_block * b, struct asm_program * p, const struct mm_type * t) {
     struct asm_reg * const pointers[] = {&b->x,       &b->y,     &b->from[0],
                                          &b->from[1], &b->to[0], &b->to[1]};
     *b = (struct mm_block){.p = p, .interval = t->trip_bundles};
     for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++) {
         *pointers[i] = asm_global(p, ASM_P);
     }
-    b->conf = asm_global(p, ASM_R);
-    b->first = asm_global(p, ASM_R);
-    emit_set(p, b->conf, CONFIG_BF16);
-    emit_set_fixed(p, AIE_REG(AIE_R, SPREAD_MODE), SHUFFLE_T16_8X4);
-    asm_keep_small(p); // a trip is most of the program memory
+    // There are no masks here, and scalars are few: counting trips wants some.
+    b->conf = asm_global(p, ASM_MASK);
+    b->first = asm_global(p, ASM_MASK);
+    emit_set(p, b->conf, (int32_t) config(t));
+    if (t->in == DTYPE_BF16) {
+        asm_place(p, MEM_Y, MM_Y);
+        asm_place(p, MEM_Y_OUT, MM_Y);
+        return;
+    }
+    b->mode = asm_global(p, ASM_MASK);
+    b->again = asm_global(p, ASM_P);
+    emit_set(p, b->mode, t->in == DTYPE_I8 ? SHUFFLE_T8_8X8 : SHUFFLE_T16_8X2);
 }
 
-static struct mm_offsets mm_block_offsets(const struct mm_type * t) {
-    (void) t;
-    return (struct mm_offsets){0};
+static struct mm_offsets offsets(const struct mm_type * t) {
+    return (struct mm_offsets){.c = t->in == DTYPE_BF16 ? 0 : 8 * VECTOR};
 }
 
-static struct asm_reg scalar(struct mm_block * b, int value) {
-    struct asm_reg r = asm_local(b->p, ASM_R);
-    emit_set_small(b->p, r, value);
-    return r;
+// ---- i8 and i16 ----
+
+// When things issue, seen from the first multiplication of a k-block; accumulator n has its
+// multiplication 9 n bundles behind it.
+enum { AT_Y0 = -9, AT_X0 = -7, AT_X1 = 2, AT_Y1 = 8, AT_X2 = 20, TURN = 2, STAGGER = 9 };
+enum { LAST_LOAD = 12 /* of 16, in order of accumulators */ };
+enum { ACC_WAIT = 4 /* of a load into an accumulator */, ACC_DONE = 6 /* of a sum */ };
+
+static int cycle_of(const struct mm_block * b, int at) {
+    return (at % b->interval + b->interval) % b->interval;
 }
 
-static struct asm_reg shuffled(struct mm_block * b, struct asm_reg low, struct asm_reg high,
-                               int mode) {
-    struct asm_reg d = asm_local(b->p, ASM_X);
-    ASM(b->p, AIE2P_VSHUFFLE_vec_shuffle_x, A_REG(d), A_REG(low), A_REG(high),
-        A_REG(scalar(b, mode)));
-    return d;
+// Notes that an access issues in a bundle of its trip; all meet the memory equally late.
+static void place(struct mm_block * b, int at, enum mm_bank bank) {
+    b->conflicts += b->uses[bank][cycle_of(b, at)]++ > 0;
+    b->accesses[bank]++;
+    asm_at(b->p, at);
 }
 
-// The vectors of a k-block; the one at the pointer comes last and moves it to the next block, or
-// from the last one to the next trip.
-static void load_block(struct mm_block * b, bool is_x, bool is_last, struct asm_reg to[], int n) {
-    struct asm_reg pointer = is_x ? b->x : b->y;
-    int memory = is_x ? MEM_X : MEM_Y;
-    for (int i = n - 1; i >= 0; i--) {
-        to[i] = asm_local(b->p, ASM_X);
-        if (i > 0) {
-            ASM_MEM(b->p, AIE2P_VLDA_dmx_lda_x_idx_imm, memory, A_REG(to[i]), A_REG(pointer),
-                    A_IMM(VECTOR * i));
-        } else if (is_last) {
-            ASM_MEM(b->p, is_x ? AIE2P_VLDA_2D_dmx_lda_x : AIE2P_VLDB_2D_dmx_ldb_x, memory,
-                    A_REG(to[i]), A_REG(pointer), WALK(is_x ? WALK_X : WALK_Y));
+enum stream { X0, X1, X2, Y0, Y1 };
+
+static void load(struct mm_block * b, int at, enum stream which, bool small, bool is_last,
+                 struct asm_reg to) {
+    // by size; lda and ldb; the pointer goes on by a step, or by a walk
+    static const int ops[2][2][2] = {
+        {{AIE2P_VLDA_dmx_lda_x_pstm_nrm, AIE2P_VLDA_2D_dmx_lda_x},
+         {AIE2P_VLDB_dmx_ldb_x_pstm_nrm, AIE2P_VLDB_2D_dmx_ldb_x}},
+        {{AIE2P_VLDA_dmw_lda_w_pstm_nrm, AIE2P_VLDA_2D_dmw_lda_w},
+         {AIE2P_VLDB_dmw_ldb_pstm_nrm, AIE2P_VLDB_2D_dmw_ldb}},
+    };
+    static const int walks[] = {WALK_X, WALK_X1, WALK_X2, WALK_Y, WALK_Y1};
+    const struct asm_reg pointers[] = {b->x, b->to[1], b->again, b->y, b->from[1]};
+    bool is_x = which <= X2;
+    place(b, at, is_x ? MM_BANK_X : MM_BANK_Y);
+    ASM_MEM(b->p, ops[small][which != Y1][is_last], is_x ? MEM_X : MEM_Y,
+            A_REG(small ? asm_half(to, 0) : to), A_REG(pointers[which]),
+            is_last ? WALK(walks[which]) : STEP(is_x ? STEP_X : STEP_Y));
+}
+
+static void turn(struct mm_block * b, int at, struct asm_reg v) {
+    asm_at(b->p, at);
+    ASM(b->p, AIE2P_VSHUFFLE_vec_shuffle_x, A_REG(v), A_REG(v), A_REG(v), A_REG(b->mode));
+}
+
+// Number 2 i + j is y's block i with x's block j; the order in which they follow each other.
+static const int acc_order[4] = {0, 1, 3, 2};
+
+static void int_k_block(struct mm_block * b, const struct mm_type * t, struct asm_reg acc[4],
+                        int k) {
+    bool small = t->block_bytes == 4, is_last = k + 1 == t->slice_blocks;
+    int at = 4 * k;
+    struct asm_reg x[3], y[2];
+    for (int i = 0; i < 3; i++) {
+        x[i] = asm_local(b->p, ASM_X);
+    }
+    y[0] = asm_local(b->p, ASM_X);
+    y[1] = asm_local(b->p, ASM_X);
+    load(b, at + AT_Y0, Y0, small, is_last, y[0]);
+    load(b, at + AT_X0, X0, small, is_last, x[0]);
+    turn(b, at - TURN, y[0]);
+    load(b, at + AT_X1, X1, small, is_last, x[1]);
+    load(b, at + AT_Y1, Y1, small, is_last, y[1]);
+    turn(b, at + 2 * STAGGER - TURN, y[1]);
+    load(b, at + AT_X2, X2, small, is_last, x[2]);
+    for (int n = 0; n < 4; n++) {
+        int i = acc_order[n] / 2, j = acc_order[n] % 2;
+        asm_at(b->p, at + STAGGER * n);
+        ASM(b->p, AIE2P_VMAC_vmul_cm_core_X_X, A_REG(acc[n]), A_REG(acc[n]),
+            A_REG(x[n < 3 ? j : 2]), A_REG(y[i]), A_REG(k ? b->conf : b->first));
+    }
+}
+
+// Where accumulator n's block lies in the trip's part of the tile: 8 m of 16 n, then the next 8 m;
+// seen from the first quarter of the last accumulator, behind whose load or store the pointer goes
+// on to the next trip's part.
+static int acc_offset(int n, int quarter) {
+    int i = acc_order[n] / 2, j = acc_order[n] % 2;
+    return (8 * i + 4 * j + quarter - 8) * VECTOR;
+}
+
+// The quarters of accumulators are stored as soon as they are there, and loaded as late as can be
+// in bundles that leave the bank and lda free.
+static void plan_tile(const struct mm_block * b, const struct mm_type * t, int stores[16],
+                      int loads[16]) {
+    bool bank[MM_MOST_BUNDLES] = {false}, lda[MM_MOST_BUNDLES] = {false};
+    for (int k = 0; k < t->slice_blocks; k++) {
+        lda[cycle_of(b, 4 * k + AT_Y1)] = true; // ldb has all others
+    }
+    for (int n = 0; n < 16; n++) {
+        int last = 4 * (t->slice_blocks - 1) + STAGGER * (n / 4);
+        stores[n] = last + ACC_DONE + n % 4;
+        bank[cycle_of(b, stores[n])] = true;
+    }
+    for (int n = 0; n < 16; n++) {
+        int at = STAGGER * (n / 4) - ACC_WAIT;
+        while (bank[cycle_of(b, at)] || lda[cycle_of(b, at)]) {
+            at--;
+        }
+        loads[n] = at;
+        bank[cycle_of(b, at)] = lda[cycle_of(b, at)] = true;
+    }
+}
+
+static void set_behind(struct mm_block * b, struct asm_reg pointer, struct asm_reg at, int bytes) {
+    struct asm_reg further = asm_local(b->p, ASM_R);
+    emit_add_small(b->p, further, at, bytes / 2); // the reach is 63
+    emit_add_small(b->p, further, further, bytes / 2);
+    emit_copy(b->p, pointer, further);
+}
+
+static void int_slice(struct mm_block * b, const struct mm_type * t, const struct mm_at * at) {
+    struct asm_program * p = b->p;
+    struct asm_reg acc[4];
+    int stores[16], loads[16];
+    plan_tile(b, t, stores, loads);
+    emit_copy(p, b->from[0], at->c);
+    emit_copy(p, b->to[0], at->c);
+    emit_copy(p, b->x, at->x);
+    emit_copy(p, b->again, at->x);
+    emit_copy(p, b->y, at->y);
+    set_behind(b, b->to[1], at->x, 8 * t->block_bytes);
+    set_behind(b, b->from[1], at->y, 8 * t->block_bytes);
+    asm_emit(p, asm_target(p)->basic[AIE_BASIC_MARK], 0, NULL, 0);
+    asm_loop_begin_paced(p, at->trips, b->interval);
+    asm_loop_late(p);
+    for (int n = 0; n < 4; n++) {
+        acc[n] = asm_local(p, ASM_BM);
+    }
+    for (int n = 0; n < 16; n++) { // as they issue; the last one moves the pointer
+        int m = n ^ 3;
+        struct asm_arg to = A_REG(asm_quarter(acc[m / 4], m % 4)), from = A_REG(b->from[0]);
+        place(b, loads[m], MM_BANK_C);
+        if (m != LAST_LOAD) {
+            ASM_MEM(p, AIE2P_VLDA_dmx_lda_bm_idx_imm, MEM_C_IN, to, from,
+                    A_IMM(acc_offset(m / 4, m % 4)));
         } else {
-            ASM_MEM(b->p, is_x ? AIE2P_VLDA_dmx_lda_x_pstm_nrm : AIE2P_VLDB_dmx_ldb_x_pstm_nrm,
-                    memory, A_REG(to[i]), A_REG(pointer), STEP(is_x ? STEP_X : STEP_Y));
+            ASM_MEM(p, AIE2P_VLDA_dmx_lda_bm_pstm_nrm, MEM_C_IN, to, from, STEP(STEP_C));
         }
     }
+    for (int k = 0; k < t->slice_blocks; k++) {
+        int_k_block(b, t, acc, k);
+    }
+    for (int n = 0; n < 16; n++) {
+        int quarter = 3 - n % 4;
+        struct asm_arg from = A_REG(asm_quarter(acc[n / 4], quarter)), to = A_REG(b->to[0]);
+        place(b, stores[n], MM_BANK_C);
+        if (n < 15) {
+            ASM_MEM(p, AIE2P_VST_dmx_sts_bm_idx_imm, MEM_C_OUT, from, to,
+                    A_IMM(acc_offset(n / 4, quarter)));
+        } else {
+            ASM_MEM(p, AIE2P_VST_dmx_sts_bm_pstm_nrm, MEM_C_OUT, to, from, STEP(STEP_C));
+        }
+    }
+    asm_loop_end(p);
+    asm_emit(p, asm_target(p)->basic[AIE_BASIC_MARK_END], 0, NULL, 0);
 }
 
-static void k_block(struct mm_block * b, struct asm_reg acc[2][2], int block, int n_blocks) {
-    struct asm_reg x[2], y[4], turned[2], across[2][2];
-    load_block(b, true, block + 1 == n_blocks, x, 2);
-    load_block(b, false, block + 1 == n_blocks, y, 4);
+// ---- bf16 ----
+
+// Pairs of k become 64 m of the one and 64 of the other, each in their place.
+static void set_apart(struct mm_block * b) {
+    struct asm_program * p = b->p;
+    asm_loop_begin(p, b->pairs);
+    struct asm_reg in[2], out[2];
+    for (int i = 0; i < 4; i++) {
+        in[i / 2] = i % 2 ? in[i / 2] : asm_local(p, ASM_Y);
+        ASM_MEM(p, AIE2P_VLDB_dmx_ldb_x_pstm_nrm_imm, MEM_Y, A_REG(asm_half(in[i / 2], i % 2)),
+                A_REG(b->y), A_IMM(VECTOR));
+    }
+    for (int i = 0; i < 4; i++) { // a k, then 32 m
+        int k = i / 2, m = i % 2;
+        out[k] = m ? out[k] : asm_local(p, ASM_Y);
+        ASM(p, AIE2P_VSHUFFLE_vec_shuffle_x, A_REG(asm_half(out[k], m)), A_LO(in[m]), A_HI(in[m]),
+            A_REG(k ? b->mode_high : b->mode));
+    }
+    for (int i = 0; i < 4; i++) {
+        ASM_MEM(p, AIE2P_VST_dmx_sts_x_pstm_nrm_imm, MEM_Y_OUT, A_REG(b->to[1]),
+                A_REG(asm_half(out[i / 2], i % 2)), A_IMM(VECTOR));
+    }
+    asm_loop_end(p);
+}
+
+static void spread(struct mm_block * b, int at, struct asm_reg half, struct asm_reg x, int index) {
+    asm_at(b->p, at);
+    ASM(b->p, AIE2P_VEXTBCST_16_vec_extract_broadcast_imm, A_REG(half), A_LO(x), A_IMM(index));
+}
+
+// One k of the pair.
+static void bf16_k(struct mm_block * b, struct asm_reg x, int k) {
+    struct asm_program * p = b->p;
+    int at = 4 * k;
+    struct asm_reg ys[2], xs[2];
     for (int i = 0; i < 2; i++) {
-        turned[i] = shuffled(b, x[i], x[i], SHUFFLE_T16_4X8);
-        for (int half = 0; half < 2; half++) {
-            across[i][half] = shuffled(b, y[2 * i], y[2 * i + 1], SHUFFLE_T16_8X8_LOW + half);
+        ys[i] = asm_local(p, ASM_Y);
+        asm_at(p, at - 9 + 2 * i);
+        ASM_MEM(p, AIE2P_VLDB_dmx_ldb_x_idx_imm, MEM_Y, A_LO(ys[i]), A_REG(b->y), A_IMM(0));
+        asm_at(p, at - 8 + 2 * i);
+        ASM_MEM(p, AIE2P_VLDB_dmx_ldb_x_pstm_nrm_imm, MEM_Y, A_HI(ys[i]), A_REG(b->y),
+                A_IMM(VECTOR));
+    }
+    for (int j = 0; j < 2; j++) {
+        xs[j] = asm_local(p, ASM_Y);
+        for (int n = 0; n < 2; n++) {
+            spread(b, at - 3 + 2 * j + n, asm_half(xs[j], n), x, 2 * (2 * j + n) + k);
         }
     }
-    for (int k = 0; k < 8; k++) {
-        struct asm_reg xs[2], ys[2];
-        for (int i = 0; i < 2; i++) {
-            xs[i] = asm_local(b->p, ASM_X);
-            ys[i] = asm_local(b->p, ASM_X);
-            ASM(b->p, AIE2P_VEXTBCSTSHFL_64, A_REG(xs[i]), A_REG(turned[i]), A_REG(scalar(b, k)));
-            ASM(b->p, AIE2P_VEXTBCST_128_vec_extract_broadcast_imm, A_REG(ys[i]),
-                A_REG(across[i][k / 4]), A_IMM(k % 4));
-        }
-        for (int n = 0; n < 4; n++) {
-            struct asm_reg a = acc[n / 2][n % 2];
-            ASM(b->p, AIE2P_VMAC_f_vmac_bf_vmul_bf_core_X_X, A_REG(a), A_REG(a), A_REG(xs[n / 2]),
-                A_REG(ys[n % 2]), A_REG(block || k ? b->conf : b->first));
-        }
+    for (int n = 0; n < 4; n++) {
+        int j = n / 2, i = n == 1 || n == 2;
+        asm_at(p, at + n);
+        ASM(p, AIE2P_VMAC_f_vmac_bf_vmul_bf_core_Y_Y, A_REG(b->acc[2 * j + i]),
+            A_REG(b->acc[2 * j + i]), A_REG(xs[j]), A_REG(ys[i]), A_REG(k ? b->conf : b->now));
     }
 }
 
-// A row of the tile is two blocks of 4 x 8, two vectors each.
-static void mm_block_loop(struct mm_block * b, const struct mm_type * t, struct asm_reg trips) {
-    struct asm_reg acc[2][2];
-    asm_loop_begin(b->p, trips);
-    for (int j = 0; j < 2; j++) {
-        for (int v = 3; v >= 0; v--) {
-            if (v % 2) {
-                acc[j][v / 2] = asm_local(b->p, ASM_BM);
-            }
-            struct asm_reg part = asm_quarter(acc[j][v / 2], v % 2);
-            if (v) {
-                ASM_MEM(b->p, AIE2P_VLDA_dmx_lda_bm_idx_imm, MEM_C_IN, A_REG(part),
-                        A_REG(b->from[j]), A_IMM(VECTOR * v));
-            } else {
-                ASM_MEM(b->p, AIE2P_VLDA_2D_dmx_lda_bm, MEM_C_IN, A_REG(part), A_REG(b->from[j]),
-                        WALK(WALK_FROM + j));
-            }
-        }
+static void bf16_trip(struct mm_block * b) {
+    struct asm_program * p = b->p;
+    // A row of the tile is two halves of an accumulator, or of the next one.
+    for (int n = 0; n < 16; n++) {
+        struct asm_reg part = asm_quarter(b->acc[n / 8 * 2 + n / 2 % 2], n / 4 % 2 * 2 + n % 2);
+        ASM_MEM(p, AIE2P_VLDA_dmx_lda_bm_pstm_nrm_imm, MEM_C_IN, A_REG(part), A_REG(b->from[0]),
+                A_IMM(VECTOR));
     }
-    for (int block = 0; block < t->slice_blocks; block++) {
-        k_block(b, acc, block, t->slice_blocks);
+    emit_copy(p, b->now, b->first);
+    emit_copy(p, b->y, b->from[1]);
+    emit_copy(p, b->to[1], b->x);
+    ASM(p, AIE2P_PADDA_pstm_nrm, A_REG(b->x), STEP(STEP_N));
+    asm_emit(p, asm_target(p)->basic[AIE_BASIC_MARK], 0, NULL, 0);
+    asm_loop_begin_paced(p, b->pairs, b->interval);
+    asm_loop_late(p);
+    struct asm_reg x = asm_local(p, ASM_Y);
+    asm_at(p, -10);
+    ASM_MEM(p, AIE2P_VLDA_128_dmv_lda_w_pstm_nrm, MEM_X, A_REG(asm_quarter(x, 0)), A_REG(b->to[1]),
+            STEP(STEP_X));
+    bf16_k(b, x, 0);
+    asm_at(p, 3);
+    ASM(p, AIE2P_ADD_add_r_ri, A_REG(b->now), A_REG(b->conf), A_IMM(0));
+    bf16_k(b, x, 1);
+    asm_loop_end(p);
+    asm_emit(p, asm_target(p)->basic[AIE_BASIC_MARK_END], 0, NULL, 0);
+    for (int n = 0; n < 16; n++) {
+        struct asm_reg part = asm_quarter(b->acc[n / 8 * 2 + n / 2 % 2], n / 4 % 2 * 2 + n % 2);
+        ASM_MEM(p, AIE2P_VST_dmx_sts_bm_pstm_nrm_imm, MEM_C_OUT, A_REG(b->to[0]), A_REG(part),
+                A_IMM(VECTOR));
     }
-    for (int j = 0; j < 2; j++) {
-        for (int v = 3; v >= 0; v--) {
-            struct asm_reg part = asm_quarter(acc[j][v / 2], v % 2);
-            if (v) {
-                ASM_MEM(b->p, AIE2P_VST_dmx_sts_bm_idx_imm, MEM_C_OUT, A_REG(part), A_REG(b->to[j]),
-                        A_IMM(VECTOR * v));
-            } else {
-                ASM_MEM(b->p, AIE2P_VST_2D_dmx_sts_bm, MEM_C_OUT, A_REG(b->to[j]), A_REG(part),
-                        WALK(WALK_TO + j));
-            }
-        }
+}
+
+// What a slice of bf16 has for itself: who makes its operands bf16 wants these registers, too.
+enum { BF16_SCALARS = 5, BF16_REGISTERS = BF16_SCALARS + 4 };
+
+static struct asm_reg * bf16_register(struct mm_block * b, int i) {
+    struct asm_reg * const scalars[BF16_SCALARS] = {&b->mode, &b->mode_high, &b->pairs, &b->now,
+                                                    &b->left};
+    return i < BF16_SCALARS ? scalars[i] : &b->acc[i - BF16_SCALARS];
+}
+
+static void bf16_slice(struct mm_block * b, const struct mm_type * t, const struct mm_at * at) {
+    struct asm_program * p = b->p;
+    for (int i = 0; i < BF16_REGISTERS; i++) {
+        *bf16_register(b, i) = asm_global(p, i < BF16_SCALARS ? ASM_MASK : ASM_BM);
     }
-    asm_loop_end(b->p);
+    emit_set(p, b->mode, SHUFFLE_T16_32X2_LOW);
+    emit_set(p, b->mode_high, SHUFFLE_T16_32X2_LOW + 1);
+    emit_set(p, b->pairs, t->slice_blocks);
+    emit_set_fixed(p, AIE_REG(AIE_M, STEP_N), t->trip_x * t->block_bytes);
+    emit_copy(p, b->from[0], at->c);
+    emit_copy(p, b->to[0], at->c);
+    emit_copy(p, b->x, at->x);
+    emit_copy(p, b->y, at->y);
+    emit_copy(p, b->to[1], at->y);
+    emit_copy(p, b->from[1], at->y);
+    emit_copy(p, b->left, at->trips);
+    set_apart(b);
+    int trip = asm_label_new(p);
+    asm_label(p, trip);
+    bf16_trip(b);
+    emit_add_small(p, b->left, b->left, -1);
+    asm_jump_if_nonzero(p, b->left, trip);
+    for (int i = 0; i < BF16_REGISTERS; i++) {
+        asm_release(p, *bf16_register(b, i));
+    }
+}
+
+static void slice(struct mm_block * b, const struct mm_type * t, const struct mm_at * at) {
+    (t->in == DTYPE_BF16 ? bf16_slice : int_slice)(b, t, at);
 }
 
 const struct mm_type mm_aie2p_types[MM_TYPES] = {
-    {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 8, 16, 64},
+    {DTYPE_BF16, DTYPE_F32, 2, 4, 32, 1, 64, 4, 64, 4, 64, 8},
+    {DTYPE_I16, DTYPE_I32, 2, 4, 32, 16, 8, 16, 16, 16, 16, 140},
+    {DTYPE_I8, DTYPE_I32, 1, 8, 16, 16, 8, 16, 16, 16, 16, 76},
 };
 
 const struct mm_machine mm_aie2p = {
-    .begin = mm_block_begin,
-    .offsets = mm_block_offsets,
-    .config = mm_block_config,
-    .loop = mm_block_loop,
+    .begin = begin,
+    .offsets = offsets,
+    .config = config,
+    .slice = slice,
+    .x_walks = 1u << WALK_X1 | 1u << WALK_X2,
+    .y_walks = 1u << WALK_Y1,
 };

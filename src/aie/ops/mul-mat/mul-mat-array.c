@@ -48,28 +48,53 @@ void mul_mat_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
 
 // ---- configuration ----
 
+// An operation of the stream takes as long as a hundred bundles, and there are several for a core.
+static bool has_many(const struct mm_plan * p) {
+    return p->columns > MMP_CORE_ROWS_GEMM;
+}
+
+static bool is_whole(const struct mm_plan * p) {
+    return !p->is_vector && p->x_groups * p->t->x_group == MM_TILE &&
+           p->y_groups * p->t->y_group == MM_TILE;
+}
+
+static void standing_bds(struct array * a, const struct mm_plan * p, int col, int row) {
+    for (int bd = 0; bd < CORE_BDS && has_many(p); bd++) {
+        uint32_t words[6];
+        mm_core_bd(p->t, MM_TILE / p->t->x_group, MM_TILE / p->t->y_group, bd, words);
+        array_data(a, col, row, CORE_BD + 0x20 * (uint32_t) bd, (const uint8_t *) words,
+                   sizeof words);
+    }
+}
+
 static void route(struct array * a, int col, int row, int channel, int to_col, int to_row,
                   int to_channel) {
     array_route(a, (struct array_port){col, row, channel},
                 &(struct array_port){to_col, to_row, to_channel}, 1);
 }
 
-static void route_gemm(struct array * a, int col) {
-    struct array_port along[MMP_COLUMNS], up[MMP_CORE_ROWS_GEMM];
+static void route_gemm(struct array * a, const struct mm_plan * p, int col) {
+    struct array_port along[ARRAY_COLUMNS_MOST], up[MMP_CORE_ROWS_GEMM];
     const struct mm_ways * w = &mm_gemm_ways;
-    for (int i = 0; i < MMP_COLUMNS; i++) {
+    for (int i = 0; i < p->columns; i++) {
         along[i] = (struct array_port){i, ARRAY_ROW_CORE + col, 0};
     }
-    for (int i = 0; i < MMP_CORE_ROWS_GEMM; i++) {
+    for (int i = 0; i < p->core_rows; i++) {
         up[i] = (struct array_port){col, ARRAY_ROW_CORE + i, 1};
         route(a, col, ARRAY_ROW_CORE + i, 0, col, ARRAY_ROW_MEM, w->tiles_in + i);
     }
-    for (int i = 0; i < w->n_tiles_out; i++) {
-        route(a, col, ARRAY_ROW_SHIM, i, col, ARRAY_ROW_MEM, MEM_IN + i);
-        route(a, col, ARRAY_ROW_MEM, w->tiles_out + i, col, ARRAY_ROW_SHIM, i);
+    for (int i = 0; i < 2; i++) {
+        if (i > 0 || mm_plan_brings_y(p, col)) {
+            route(a, col, ARRAY_ROW_SHIM, i, col, ARRAY_ROW_MEM, MEM_IN + i);
+        }
+        if (i < mm_plan_ways(p)) {
+            route(a, col, ARRAY_ROW_MEM, w->tiles_out + i, col, ARRAY_ROW_SHIM, i);
+        }
     }
-    array_route(a, (struct array_port){col, ARRAY_ROW_MEM, w->out}, along, MMP_COLUMNS);
-    array_route(a, (struct array_port){col, ARRAY_ROW_MEM, w->out + 1}, up, MMP_CORE_ROWS_GEMM);
+    if (mm_plan_brings_y(p, col)) {
+        array_route(a, (struct array_port){col, ARRAY_ROW_MEM, w->out}, along, p->columns);
+    }
+    array_route(a, (struct array_port){col, ARRAY_ROW_MEM, w->out + 1}, up, p->core_rows);
     array_token_route(a, col);
 }
 
@@ -90,14 +115,20 @@ enum status mul_mat_image(const struct kernel_spec * spec, struct array_program 
 
 enum status mul_mat_pdi(const struct kernel_spec * spec, const struct array_program * program,
                         uint8_t ** pdi, size_t * size, struct error * err) {
+    struct mm_plan plan;
+    enum status st = mm_plan_make(spec, &plan, err);
+    if (st != ST_OK) {
+        return st;
+    }
     struct array a;
     array_begin(&a, spec->arch);
-    for (int col = 0; col < MMP_COLUMNS; col++) {
+    for (int col = 0; col < plan.columns; col++) {
         array_mem(&a, col, mm_mem_lock_init, MM_MEM_LOCKS);
-        for (int i = 0; i < MMP_CORE_ROWS_GEMM; i++) {
+        for (int i = 0; i < plan.core_rows; i++) {
             array_core(&a, col, ARRAY_ROW_CORE + i, program);
+            standing_bds(&a, &plan, col, ARRAY_ROW_CORE + i);
         }
-        route_gemm(&a, col);
+        route_gemm(&a, &plan, col);
     }
     return array_end(&a, pdi, size, err);
 }
@@ -105,8 +136,8 @@ enum status mul_mat_pdi(const struct kernel_spec * spec, const struct array_prog
 // ---- the stream ----
 
 static void wait_step(const struct design * d) {
-    for (int col = 0; col < MMP_COLUMNS; col++) {
-        for (int i = 0; i < d->ways->n_tiles_out; i++) {
+    for (int col = 0; col < d->plan.columns; col++) {
+        for (int i = 0; i < mm_plan_ways(&d->plan); i++) {
             flow_wait(&d->flow, col, i);
         }
     }
@@ -146,7 +177,7 @@ static struct flow_tile core_of(const struct design * d, int col, int row) {
 static void write_inputs(const struct design * d, int64_t i, const struct mm_step * s,
                          const struct group * g) {
     const struct mm_plan * p = &d->plan;
-    for (int col = 0; col < MMP_COLUMNS; col++) {
+    for (int col = 0; col < p->columns; col++) {
         if (i == 0) {
             mm_write_memtile(d, col, false);
         }
@@ -155,7 +186,7 @@ static void write_inputs(const struct design * d, int64_t i, const struct mm_ste
         }
         mm_shim_inputs(d, col, s, i % 2);
     }
-    for (int n = 0; n < MMP_COLUMNS * p->core_rows && g->steps; n++) {
+    for (int n = 0; n < p->columns * p->core_rows && g->steps; n++) {
         struct flow_tile at = core_of(d, n / p->core_rows, n % p->core_rows);
         if (i == 0) {
             mm_write_params(d, at, all_tiles(d));
@@ -166,8 +197,9 @@ static void write_inputs(const struct design * d, int64_t i, const struct mm_ste
             mm_write_core_bd(d, at, CORE_BD_X);
         }
         int64_t slices = g->tiles * p->slices;
-        flow_push(&d->flow, at, CORE_S2MM_QUEUE, CORE_BD_Y, slices, false);
-        flow_push(&d->flow, at, CORE_S2MM_QUEUE + 8, CORE_BD_X, slices, false);
+        mm_push_pair(d, at, CORE_S2MM_QUEUE,
+                     (const int[]){d->core_bd + CORE_BD_Y, d->core_bd + CORE_BD_X},
+                     (const int64_t[]){slices, slices});
     }
 }
 
@@ -175,10 +207,10 @@ static void write_inputs(const struct design * d, int64_t i, const struct mm_ste
 static void write_outputs(const struct design * d, int64_t i, const struct mm_step * s,
                           const struct group * g) {
     const struct mm_plan * p = &d->plan;
-    for (int col = 0; col < MMP_COLUMNS; col++) {
+    for (int col = 0; col < p->columns; col++) {
         if (i == 0) {
-            for (int c = 0; c < d->ways->n_tiles_out; c++) {
-                flow_expect(&d->flow, col, c);
+            for (int way = 0; way < mm_plan_ways(p); way++) {
+                flow_expect(&d->flow, col, way);
             }
             mm_write_memtile(d, col, true);
         }
@@ -191,7 +223,7 @@ static void write_outputs(const struct design * d, int64_t i, const struct mm_st
             if (i == 0) {
                 mm_write_core_bd(d, at, CORE_BD_C);
             }
-            flow_push(&d->flow, at, CORE_MM2S_QUEUE, CORE_BD_C, g->tiles, false);
+            flow_push(&d->flow, at, CORE_MM2S_QUEUE, d->core_bd + CORE_BD_C, g->tiles, false);
         }
     }
 }
@@ -224,7 +256,11 @@ enum status mul_mat_insts(const struct kernel_spec * spec, uint32_t ** insts, si
         return st;
     }
     d.ways = d.plan.is_vector ? &mm_gemv_ways : &mm_gemm_ways;
-    txn_begin(&t, d.flow.target->columns, d.flow.target->device_generation);
+    // Standing descriptors begin and end with ping: with an even number of tiles and slices.
+    d.many = has_many(&d.plan);
+    d.standing = d.many && is_whole(&d.plan) && all_tiles(&d) % 2 == 0;
+    d.core_bd = d.many && !d.standing ? CORE_BDS : 0;
+    txn_begin(&t, d.plan.columns, d.flow.target->device_generation);
     write_stream(&d);
     return txn_end(&t, insts, n_words, err);
 }

@@ -11,10 +11,10 @@ enum { MEM_IN = 0 }; // channel of a memtile from the shim, and the next one
 
 // The rest of the way: channels of a memtile, its first lock, the first core of a column.
 struct mm_ways {
-    int out;                    // to the cores: a, and the next one b; gemv: a to either core
-    int tiles_in;               // from the first core, and so on
-    int tiles_out, n_tiles_out; // to the shim, as many as there
-    int x_out;                  // gemv: b, to both cores
+    int out;       // to the cores: a, and the next one b; gemv: a to either core
+    int tiles_in;  // from the first core, and so on
+    int tiles_out; // to the shim, and the next one, as many as a plan has ways
+    int x_out;     // gemv: b, to both cores
     int locks, first_core;
 };
 extern const struct mm_ways mm_gemm_ways, mm_gemv_ways;
@@ -31,8 +31,9 @@ enum {
     LOCK_STAY_FULL,
 };
 
-// Descriptors of a core.
-enum { CORE_BD_Y, CORE_BD_X, CORE_BD_C };
+// Descriptors of a core. Where there are many columns, those for whole tiles stand in the PDI, and
+// a stream writes others behind them.
+enum { CORE_BD_Y, CORE_BD_X, CORE_BD_C, CORE_BDS };
 
 // Descriptors of one memtile or shim that are still to be written.
 struct sheet {
@@ -48,6 +49,9 @@ struct design { // what is written, and for what
     const struct mm_ways * ways;
     struct flow flow;
     struct sheet * sheet;
+    bool many;     // columns: few operations for each, see mm_push_pair
+    int core_bd;   // the first descriptor of a core that is used
+    bool standing; // these are the PDI's
 };
 
 // A group of steps that are pushed together.
@@ -67,6 +71,12 @@ void mm_write_sheet(const struct design * d, int col, int row);
 void mm_write_memtile(const struct design * d, int col, bool outputs);
 void mm_push_memtile(const struct design * d, int col, const struct group * g, bool outputs);
 void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd);
+// The same words for the PDI, for tiles of so many groups.
+void mm_core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd, uint32_t words[6]);
+// Tasks of two neighbouring channels. An operation of the stream costs as much as ten more words of
+// one, so one writes both queues and the control register between them, which is zero.
+void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, const int bds[2],
+                  const int64_t runs[2]);
 // The core reads its parameters when a first slice has come: they are there before its tasks.
 void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tiles);
 

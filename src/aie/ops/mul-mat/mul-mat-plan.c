@@ -1,7 +1,7 @@
 // mul-mat-plan: see the header. Nothing here knows of descriptors beyond their limits.
 #include "mul-mat-plan.h"
 
-#include "aie/array/array.h"
+#include "aie/ops/ops.h"
 
 enum {
     STEP_LIMIT = 1 << 20, // words, of a descriptor's step
@@ -32,7 +32,7 @@ uint32_t mm_chunk_zeros(const struct mm_plan * p, uint32_t k) {
 
 // Bytes of a memtile that rows may take, for each byte of chunk.
 static int64_t chunk_room(const struct mm_plan * p) {
-    int64_t x_rows = p->x_groups * MM_X_ROWS, y_rows = p->y_groups * MM_Y_ROWS;
+    int64_t x_rows = p->x_groups * p->t->x_group, y_rows = p->y_groups * p->t->y_group;
     int64_t bytes = ARRAY_MEM_BYTES;
     if (p->is_vector) { // x lies there in full, twice
         bytes -= 2 * TILE_BYTES / 4 + 2 * 4 * (int64_t) mm_x_words(p);
@@ -46,7 +46,7 @@ static int64_t chunk_room(const struct mm_plan * p) {
 // tile for what the next one's first chunk takes longer than the last one lasts.
 static int64_t chunk_cost(const struct mm_plan * p, int64_t tiles, int64_t q, int64_t slices) {
     int64_t last = slices - (ceil_div(slices, q) - 1) * q;
-    int64_t words = p->y_groups * MM_Y_ROWS * MM_SLICE_BYTES / 4;
+    int64_t words = p->y_groups * p->t->y_group * MM_SLICE_BYTES / 4;
     return words * (q + tiles * (q - last));
 }
 
@@ -129,6 +129,16 @@ static bool cut_x_rows(struct mm_plan * p) {
     return false;
 }
 
+// Gemv: one descriptor of the memtile sends all of x, and counts no further than this, nor more
+// zeros behind its third dimension, which it has where rows and blocks want one each.
+static bool sends_x(const struct mm_plan * p) {
+    enum { MOST_WORDS = (1 << 17) - 1, MOST_ZEROS = 15 };
+    int64_t k = p->y.chunks > 1 ? p->k : p->y.last_k, zeros = mm_chunk_zeros(p, p->y.last_k);
+    int64_t blocks = k / mm_block_k(p->t) + zeros, block = mm_x_block(p);
+    return p->x_groups * p->t->x_group * blocks * p->y.rounds * block <= MOST_WORDS &&
+           (p->x_rows == 1 || block == 1 || zeros <= MOST_ZEROS);
+}
+
 static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, struct error * err) {
     int64_t most_k = chunk_room(p) / p->t->element_bytes;
     int64_t wrap_k = (int64_t) SHIM_WRAP * 4 / p->t->element_bytes;
@@ -138,7 +148,8 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
     if ((!p->is_vector || cut_x_rows(p)) && ceil_div(p->k, mm_slice_k(p->t)) <= MMP_RUNS &&
         most_k >= MM_WHOLE_K &&
         (whole_slices(p, most_k) || (!wide && chain_of_chunks(p, tiles, most_k)) ||
-         equal_chunks(p, most_k))) {
+         equal_chunks(p, most_k)) &&
+        (!p->is_vector || sends_x(p))) {
         return ST_OK;
     }
     return error_set(err, ST_UNSUPPORTED, "rows of %lld elements are too long for the memtiles",
@@ -148,42 +159,42 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
 // ---- m and n ----
 
 static void plan_m(struct mm_plan * p) {
-    int64_t streams = p->is_vector ? MMP_COLUMNS * p->core_rows : p->core_rows;
+    int64_t streams = p->is_vector ? p->columns * p->core_rows : p->core_rows;
     p->m_steps = ceil_div(p->m, streams * MM_TILE);
     p->y_rows = (int) ceil_div(p->m, streams * p->m_steps);
-    p->y_groups = (int) ceil_div(p->y_rows, MM_Y_ROWS);
+    p->y_groups = (int) ceil_div(p->y_rows, p->t->y_group);
 }
 
 int64_t mm_plan_m(const struct mm_plan * p, int64_t m_step, int stream) {
-    int64_t streams = p->is_vector ? MMP_COLUMNS * p->core_rows : p->core_rows;
+    int64_t streams = p->is_vector ? p->columns * p->core_rows : p->core_rows;
     return least((m_step * streams + stream) * p->y_rows, p->m - p->y_rows);
 }
 
 static void take_span(struct mm_plan * p, int64_t tiles, int64_t span, int64_t step) {
     p->n_tiles = tiles;
     p->n_step = step;
-    p->x_rows = (int) ceil_div(span, MMP_COLUMNS);
-    p->x_groups = (int) ceil_div(p->x_rows, MM_X_ROWS);
-    for (int c = 0; c < MMP_COLUMNS; c++) {
+    p->x_rows = (int) ceil_div(span, p->columns);
+    p->x_groups = (int) ceil_div(p->x_rows, p->t->x_group);
+    for (int c = 0; c < p->columns; c++) {
         p->n_start[c] = least(c * p->x_rows, span - p->x_rows);
     }
 }
 
-// Tiles of all columns together span up to 256 rows, and are equally far apart.
+// Tiles of all columns together span up to 64 rows for each, and are equally far apart.
 static void plan_n(struct mm_plan * p) {
-    enum { SPAN = MMP_COLUMNS * MM_TILE };
+    const int64_t most = p->columns * MM_TILE;
     if (p->is_vector) {
         p->n_tiles = 1;
         p->x_rows = (int) p->n;
-        p->x_groups = (int) ceil_div(p->n, MM_X_ROWS);
+        p->x_groups = (int) ceil_div(p->n, p->t->x_group);
         return;
     }
-    if (p->n <= SPAN) {
+    if (p->n <= most) {
         take_span(p, 1, p->n, 0);
         return;
     }
-    for (int64_t tiles = ceil_div(p->n, SPAN);; tiles++) {
-        for (int64_t span = SPAN; span > SPAN / 2; span--) {
+    for (int64_t tiles = ceil_div(p->n, most);; tiles++) {
+        for (int64_t span = most; span > most / 2; span--) {
             int64_t rest = p->n - span;
             if (rest % (tiles - 1) == 0 && rest / (tiles - 1) <= span) {
                 take_span(p, tiles, span, rest / (tiles - 1));
@@ -201,6 +212,12 @@ static void plan_pass(struct mm_plan * p, const struct kernel_spec * spec) {
     if (p->n_tiles > 1 && (x > STEP_LIMIT || out > STEP_LIMIT)) {
         p->pass = 1;
     }
+    // Where all of n is one tile of each column, a step goes along m, if its tiles are equally far
+    // apart: many columns would wait for being told of the next one.
+    int64_t far = p->core_rows * p->y_rows * spec->inputs[0].nb[1] / 4;
+    bool along = !p->is_vector && p->columns > p->core_rows && p->n_tiles == 1 &&
+                 p->m == p->core_rows * p->y_rows * p->m_steps && far <= STEP_LIMIT;
+    p->m_pass = along ? least(least(ITERATIONS, MMP_RUNS / runs), p->m_steps) : 1;
 }
 
 // Rows of a that serve several tiles of a step come from host memory once where there is room for
@@ -209,7 +226,7 @@ static void plan_pass(struct mm_plan * p, const struct kernel_spec * spec) {
 static void plan_stay(struct mm_plan * p) {
     enum { SLICE_CYCLES = 2048, CHUNK_CYCLES = 1632 }; // to come; to tell four memtiles of one
     int64_t slice = mm_slice_k(p->t), slices = p->slices, best = 0, best_cost = 0;
-    int64_t y_rows = p->y_groups * MM_Y_ROWS, x_rows = p->x_groups * MM_X_ROWS;
+    int64_t y_rows = p->y_groups * p->t->y_group, x_rows = p->x_groups * p->t->x_group;
     int64_t room =
         ARRAY_MEM_BYTES - p->core_rows * TILE_BYTES - 2 * x_rows * mm_chunk_bytes(p, p->x.chunk_k);
     bool alike = p->n_tiles % p->pass == 0 && slices == ceil_div(p->k, slice);
@@ -236,10 +253,12 @@ static void plan_stay(struct mm_plan * p) {
 
 struct mm_step mm_plan_step(const struct mm_plan * p, const struct kernel_spec * spec, int64_t i) {
     int64_t passes = ceil_div(p->n_tiles, p->pass);
-    struct mm_step s = {.m_step = i % p->m_steps};
-    i /= p->m_steps;
+    int64_t m_passes = ceil_div(p->m_steps, p->m_pass);
+    struct mm_step s = {.m_step = i % m_passes * p->m_pass};
+    i /= m_passes;
     s.n_first = i % passes * p->pass;
-    s.tiles = least(p->pass, p->n_tiles - s.n_first);
+    s.tiles = p->m_pass > 1 ? least(p->m_pass, p->m_steps - s.m_step)
+                            : least(p->pass, p->n_tiles - s.n_first);
     i /= passes;
     s.batch2 = i % spec->output.ne[2];
     s.batch3 = i / spec->output.ne[2];
@@ -315,8 +334,10 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         .n = spec->output.ne[1],
         .k = spec->inputs[0].ne[0],
     };
+    p->columns = ops_columns(spec);
+    int gemm_rows = (int) least(MMP_CORE_ROWS_GEMM, p->columns);
     p->is_vector = p->n <= MMP_VECTOR_N;
-    p->core_rows = p->is_vector ? MMP_CORE_ROWS_GEMV : MMP_CORE_ROWS_GEMM;
+    p->core_rows = p->is_vector ? MMP_CORE_ROWS_GEMV : gemm_rows;
     plan_n(p);
     plan_m(p);
     st = plan_k(p, spec, err);
@@ -328,7 +349,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     }
     if (st != ST_OK && p->is_vector) { // x may be too much for one memtile
         p->is_vector = false;
-        p->core_rows = MMP_CORE_ROWS_GEMM;
+        p->core_rows = gemm_rows;
         plan_n(p);
         plan_m(p);
         st = plan_k(p, spec, err);
@@ -337,7 +358,8 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         return st;
     }
     plan_pass(p, spec);
-    p->steps = spec->output.ne[3] * spec->output.ne[2] * ceil_div(p->n_tiles, p->pass) * p->m_steps;
+    p->steps = spec->output.ne[3] * spec->output.ne[2] * ceil_div(p->n_tiles, p->pass) *
+               ceil_div(p->m_steps, p->m_pass);
     if (p->steps > MOST_STEPS) {
         return error_set(err, ST_UNSUPPORTED, "%lld steps are too many for one instruction stream",
                          (long long) p->steps);

@@ -6,12 +6,13 @@
 
 #include "mul-mat.h"
 
+#include "aie/array/array.h"
+
 enum {
-    MMP_COLUMNS = 4,
-    MMP_CHUNKS = 10,   // most in a chain of memtile descriptors
-    MMP_RUNS = 512,    // of a descriptor that a step may ask for: two tasks
-    MMP_VECTOR_N = 16, // most rows of b for gemv
-    MMP_CORE_ROWS_GEMM = 4,
+    MMP_CHUNKS = 10,        // most in a chain of memtile descriptors
+    MMP_RUNS = 512,         // of a descriptor that a step may ask for: two tasks
+    MMP_VECTOR_N = 16,      // most rows of b for gemv
+    MMP_CORE_ROWS_GEMM = 4, // or as many as there are columns
     MMP_CORE_ROWS_GEMV = 2,
 };
 
@@ -25,7 +26,8 @@ struct mm_cut {
 struct mm_plan {
     const struct mm_type * t;
     bool is_vector; // gemv, else gemm
-    int core_rows;  // in use
+    int columns;
+    int core_rows; // in use
 
     struct mm_cut y, x; // gemv: x comes in full
     bool y_stays;       // gemm: in the memtile, for all tiles of a step
@@ -37,9 +39,10 @@ struct mm_plan {
 
     // n: tiles of x_rows, one a column (gemv: the same in all), `n_tiles` times n_step apart.
     int x_rows, x_groups;
-    int64_t n_start[MMP_COLUMNS];
+    int64_t n_start[ARRAY_COLUMNS_MOST];
     int64_t n_tiles, n_step;
-    int64_t pass;      // n tiles of one step
+    int64_t pass;      // n tiles of one step,
+    int64_t m_pass;    // or m tiles of each row of cores, where that is more than one
     int x_pieces;      // gemv: of a row of x
     bool x_raw, y_raw; // gemv: x is f32, y f16
 
@@ -51,10 +54,23 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
 
 // Step i, in the order in which they run.
 struct mm_step {
-    int64_t batch2, batch3; // of dst
-    int64_t n_first, tiles; // n tiles
-    int64_t m_step;
+    int64_t batch2, batch3;  // of dst
+    int64_t n_first, m_step; // the first of its tiles
+    int64_t tiles;           // of each core, along n, or along m
 };
+// Whether rows of a come through a column: all bring them to gemv, to gemm one for each row of
+// cores.
+static inline bool mm_plan_brings_y(const struct mm_plan * p, int col) {
+    return p->is_vector || col < p->core_rows;
+}
+// Cores whose tiles leave a column by one channel, and how many channels that makes: gemm has two.
+static inline int mm_plan_each(const struct mm_plan * p) {
+    return p->is_vector ? p->core_rows : (p->core_rows + 1) / 2;
+}
+static inline int mm_plan_ways(const struct mm_plan * p) {
+    return !p->is_vector && p->core_rows > 1 ? 2 : 1;
+}
+
 struct mm_step mm_plan_step(const struct mm_plan * p, const struct kernel_spec * spec, int64_t i);
 
 // First m of the tiles of y stream `stream` in a step.
@@ -67,7 +83,7 @@ static inline uint32_t mm_chunk_bytes(const struct mm_plan * p, uint32_t k) {
 uint32_t mm_chunk_zeros(const struct mm_plan * p, uint32_t k);
 
 // Gemv: words of a row of x, how far apart rows stand in the memtile, and what they take there. Of
-// one row alone those that fill up its eight are the same numbers, a k-block further each.
+// one row alone those that fill up its group are the same numbers, a k-block further each.
 static inline uint32_t mm_x_block(const struct mm_plan * p) {
     return (uint32_t) p->t->block_bytes / 4 * (p->x_raw ? 2 : 1);
 }
@@ -78,5 +94,5 @@ static inline uint32_t mm_x_apart(const struct mm_plan * p) {
     return p->x_rows == 1 ? mm_x_block(p) : mm_x_row(p);
 }
 static inline uint32_t mm_x_words(const struct mm_plan * p) {
-    return mm_x_row(p) + ((uint32_t) p->x_groups * MM_X_ROWS - 1) * mm_x_apart(p);
+    return mm_x_row(p) + ((uint32_t) (p->x_groups * p->t->x_group) - 1) * mm_x_apart(p);
 }

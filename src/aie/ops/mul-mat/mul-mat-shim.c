@@ -33,7 +33,7 @@ static uint32_t row_step(const struct tensor * t) {
     return t->ne[1] > 1 ? (uint32_t) (t->nb[1] / 4) : 1;
 }
 
-// A place in an operand, and how it moves on from n tile to n tile.
+// A place in an operand, and how it moves on from tile to tile of a step.
 struct place {
     int operand;
     int64_t offset;
@@ -48,13 +48,18 @@ static int64_t batch_offset(const struct kernel_spec * spec, const struct tensor
 }
 
 static struct place place_of(const struct design * d, int operand, const struct mm_step * s,
-                             int64_t row, bool per_tile) {
+                             int64_t row) {
     const struct kernel_spec * spec = d->spec;
     const struct tensor * t = operand == OPERAND_OUT ? &spec->output : &spec->inputs[operand];
     struct place at = {.operand = operand, .offset = batch_offset(spec, t, s) + row * t->nb[1]};
-    if (per_tile && s->tiles > 1) {
+    const struct mm_plan * p = &d->plan;
+    bool along_m = p->m_pass > 1;
+    if (s->tiles > 1 && operand != (along_m ? OPERAND_B : OPERAND_A)) {
+        int64_t rows = p->core_rows * p->y_rows; // of a; columns of the output
         at.iterations = (uint32_t) s->tiles;
-        at.step = (uint32_t) (d->plan.n_step * t->nb[1] / 4);
+        at.step = (uint32_t) (!along_m                 ? p->n_step * t->nb[1] / 4
+                              : operand == OPERAND_OUT ? rows
+                                                       : rows * t->nb[1] / 4);
     }
     return at;
 }
@@ -102,12 +107,16 @@ static void write_tile_bd(const struct design * d, int bd, const struct place * 
 static void gemm_inputs(const struct design * d, int col, const struct mm_step * s, int set) {
     const struct mm_plan * p = &d->plan;
     int64_t n = s->n_first * p->n_step + p->n_start[col];
-    struct place a = place_of(d, OPERAND_A, s, mm_plan_m(p, s->m_step, col), false);
-    struct place b = place_of(d, OPERAND_B, s, n, true);
-    write_rows(d, set + SHIM_FIRST, &a, &p->y, p->y_rows);
+    struct place a = place_of(d, OPERAND_A, s, mm_plan_m(p, s->m_step, col));
+    struct place b = place_of(d, OPERAND_B, s, n);
+    if (mm_plan_brings_y(p, col)) {
+        write_rows(d, set + SHIM_FIRST, &a, &p->y, p->y_rows);
+    }
     write_rows(d, set + SHIM_SECOND, &b, &p->x, p->x_rows);
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
-    push_shim(d, col, true, 0, set + SHIM_FIRST, p->y_stays ? 1 : s->tiles);
+    if (mm_plan_brings_y(p, col)) {
+        push_shim(d, col, true, 0, set + SHIM_FIRST, p->y_stays ? 1 : s->tiles);
+    }
     push_shim(d, col, true, 1, set + SHIM_SECOND, s->tiles);
 }
 
@@ -120,17 +129,18 @@ static void gemm_outputs(const struct design * d, int col, const struct mm_step 
     for (int i = 0; i < p->core_rows; i++) {
         m[i] = mm_plan_m(p, s->m_step, i);
     }
-    bool together = m[0] < m[1] && m[2] < m[3];
+    int each = mm_plan_each(p);
+    bool together = each == 2 && p->core_rows == 4 && m[0] < m[1] && m[2] < m[3];
     for (int i = 0; i < p->core_rows; i += together ? 2 : 1) {
-        struct place c =
-            place_of(d, OPERAND_OUT, s, s->n_first * p->n_step + p->n_start[col], true);
+        struct place c = place_of(d, OPERAND_OUT, s, s->n_first * p->n_step + p->n_start[col]);
         int bd = set + SHIM_TILES + (together ? i / 2 : i);
+        bool follows = !together && i % each + 1 < each && i + 1 < p->core_rows;
         c.offset += 4 * m[i];
-        write_tile_bd(d, bd, &c, together ? m[i + 1] - m[i] : 0, together || i % 2 ? -1 : bd + 1);
-        first[i / 2] = i % 2 ? first[i / 2] : bd;
+        write_tile_bd(d, bd, &c, together ? m[i + 1] - m[i] : 0, follows ? bd + 1 : -1);
+        first[i / each] = i % each ? first[i / each] : bd;
     }
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < mm_plan_ways(p); i++) {
         push_shim(d, col, false, i, first[i], s->tiles);
     }
 }
@@ -138,7 +148,7 @@ static void gemm_outputs(const struct design * d, int col, const struct mm_step 
 static void gemv_inputs(const struct design * d, int col, const struct mm_step * s, int set) {
     const struct mm_plan * p = &d->plan;
     uint32_t piece = mm_x_row(p) / (uint32_t) p->x_pieces;
-    struct place b = place_of(d, OPERAND_B, s, 0, false);
+    struct place b = place_of(d, OPERAND_B, s, 0);
     struct array_bd x = {
         .words = (uint32_t) p->x_rows * mm_x_row(p),
         .next = set + SHIM_FIRST,
@@ -148,7 +158,7 @@ static void gemv_inputs(const struct design * d, int col, const struct mm_step *
     shim_bd(d, set + SHIM_X, &x, b.operand, b.offset);
     for (int i = 0; i < p->core_rows; i++) {
         int64_t m = mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col + i);
-        struct place a = place_of(d, OPERAND_A, s, m, false);
+        struct place a = place_of(d, OPERAND_A, s, m);
         write_rows(d, set + (i ? SHIM_SECOND : SHIM_FIRST), &a, &p->y, p->y_rows);
     }
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
@@ -159,7 +169,7 @@ static void gemv_inputs(const struct design * d, int col, const struct mm_step *
 static void gemv_outputs(const struct design * d, int col, const struct mm_step * s, int set) {
     const struct mm_plan * p = &d->plan;
     for (int i = 0; i < p->core_rows; i++) {
-        struct place c = place_of(d, OPERAND_OUT, s, 0, false);
+        struct place c = place_of(d, OPERAND_OUT, s, 0);
         int bd = set + SHIM_TILES + i;
         c.offset += 4 * mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col + i);
         write_tile_bd(d, bd, &c, 0, i + 1 < p->core_rows ? bd + 1 : -1);

@@ -12,11 +12,10 @@ enum {
     BD_X = 23,                     // gemv, where there is but one tile in each half
 };
 
-const struct mm_ways mm_gemm_ways = {.out = 0, .tiles_in = 2, .tiles_out = 2, .n_tiles_out = 2};
+const struct mm_ways mm_gemm_ways = {.out = 0, .tiles_in = 2, .tiles_out = 2};
 const struct mm_ways mm_gemv_ways = {.out = MIXED_PRODUCT,
                                      .tiles_in = 2 + MIXED_PRODUCT,
                                      .tiles_out = 4,
-                                     .n_tiles_out = 1,
                                      .x_out = 5,
                                      .locks = SPREAD_LOCKS,
                                      .first_core = MIXED_PRODUCT};
@@ -58,6 +57,29 @@ static int bd_out(const struct mm_cut * cut) {
     return BD_IN + cut->chunks;
 }
 
+// Rows go out k-block by k-block, each of them of all rows, with zeros behind the last; `further`
+// words on from round to round. Blocks of one word and rows that lie a block apart need no
+// dimension of their own, which leaves one to the zeros that can have more of them.
+static void send_blocks(struct array_bd * out, uint32_t block, uint32_t rows, uint32_t row_words,
+                        uint32_t blocks, uint32_t zeros, uint32_t further) {
+    int at = 0;
+    if (row_words == block) {
+        out->step[at] = 1;
+        out->wrap[at++] = rows * block;
+    } else {
+        if (block > 1) {
+            out->step[at] = 1;
+            out->wrap[at++] = block;
+        }
+        out->step[at] = row_words;
+        out->wrap[at++] = rows;
+    }
+    out->step[at] = block;
+    out->wrap[at] = blocks;
+    out->after[at++] = zeros;
+    out->step[at] = further;
+}
+
 // A stream's rows: `rows` come, `sent` go on to the cores.
 struct rows {
     const struct mm_cut * cut;
@@ -93,13 +115,7 @@ static void write_chunks(const struct design * d, int channel, const struct rows
         out.release = empty;
         out.acquire_value = -1;
         out.release_value = 1;
-        out.step[0] = 1;
-        out.wrap[0] = block_words(d);
-        out.step[1] = words;
-        out.wrap[1] = r->sent;
-        out.step[2] = block_words(d);
-        out.wrap[2] = blocks;
-        out.after[2] = zeros;
+        send_blocks(&out, block_words(d), r->sent, words, blocks, zeros, 0);
         if (cut->chunks == 1) {
             in.iterations = out.iterations = 2;
             in.iteration_step = out.iteration_step = buffer / 4;
@@ -112,7 +128,7 @@ static void write_chunks(const struct design * d, int channel, const struct rows
 // Gemv: all of x, twice, sent anew for each tile.
 static void write_x(const struct design * d, uint32_t address) {
     const struct mm_plan * p = &d->plan;
-    uint32_t sent = (uint32_t) (p->x_groups * MM_X_ROWS), piece = mm_x_block(p);
+    uint32_t sent = (uint32_t) (p->x_groups * p->t->x_group), piece = mm_x_block(p);
     uint32_t block = (uint32_t) mm_block_k(p->t);
     uint32_t blocks = (p->y.chunks > 1 ? (uint32_t) p->k : p->y.last_k) / block;
     uint32_t zeros = mm_chunk_zeros(p, p->y.last_k);
@@ -133,14 +149,8 @@ static void write_x(const struct design * d, uint32_t address) {
     out.next = -1;
     out.acquire = full;
     out.release = empty;
-    out.step[0] = 1;
-    out.wrap[0] = piece;
-    out.step[1] = mm_x_apart(p);
-    out.wrap[1] = sent;
-    out.step[2] = piece;
-    out.wrap[2] = blocks;
-    out.after[2] = zeros;
-    out.step[3] = p->y.chunk_k / block * piece; // from round to round
+    // from round to round as much further as a chunk has k
+    send_blocks(&out, piece, sent, mm_x_apart(p), blocks, zeros, p->y.chunk_k / block * piece);
     mem_bd(d, half(MEM_IN) + BD_X, &in);
     mem_bd(d, half(d->ways->x_out) + BD_X, &out);
 }
@@ -148,10 +158,11 @@ static void write_x(const struct design * d, uint32_t address) {
 // The tiles of a column's cores.
 static void write_tiles(const struct design * d, uint32_t address) {
     const struct mm_plan * p = &d->plan;
-    uint32_t cols = (uint32_t) p->t->out_cols, width = (uint32_t) (p->y_groups * MM_Y_ROWS);
-    uint32_t tile = width * (uint32_t) (p->x_groups * MM_X_ROWS);
+    uint32_t cols = (uint32_t) p->t->out_cols, rows = (uint32_t) p->t->out_rows,
+             width = (uint32_t) (p->y_groups * p->t->y_group);
+    uint32_t tile = width * (uint32_t) (p->x_groups * p->t->x_group);
     const struct mm_ways * w = d->ways;
-    int each = p->core_rows / w->n_tiles_out;
+    int each = mm_plan_each(p);
     for (int i = 0; i < p->core_rows; i++) {
         int empty = w->locks + LOCK_TILE_EMPTY + 2 * i, full = empty + 1;
         struct array_bd in = {
@@ -162,14 +173,14 @@ static void write_tiles(const struct design * d, uint32_t address) {
             .acquire_value = -1,
             .release = full,
             .release_value = 1,
-            .wrap = {cols, 4, width / cols},
-            .step = {1, width, cols, 4 * width},
+            .wrap = {cols, rows, width / cols},
+            .step = {1, width, cols, rows * width},
         };
         int channel = w->tiles_out + i / each, at = half(channel) + BD_TILES_OUT + i % each;
         struct array_bd out = {
             .address = in.address,
             .words = (uint32_t) (p->x_rows * p->y_rows),
-            .next = (i + 1) % each ? at + 1 : -1,
+            .next = (i + 1) % each && i + 1 < p->core_rows ? at + 1 : -1,
             .acquire = full,
             .acquire_value = -1,
             .release = empty,
@@ -184,8 +195,8 @@ static void write_tiles(const struct design * d, uint32_t address) {
 
 void mm_write_memtile(const struct design * d, int col, bool outputs) {
     const struct mm_plan * p = &d->plan;
-    uint32_t y_sent = (uint32_t) (p->y_groups * MM_Y_ROWS);
-    uint32_t x_sent = (uint32_t) (p->x_groups * MM_X_ROWS);
+    uint32_t y_sent = (uint32_t) (p->y_groups * p->t->y_group);
+    uint32_t x_sent = (uint32_t) (p->x_groups * p->t->x_group);
     struct rows y = {.cut = &p->y, .rows = (uint32_t) p->y_rows, .sent = y_sent};
     struct rows x = {.cut = &p->x, .rows = (uint32_t) p->x_rows, .sent = x_sent};
     struct rows second = p->is_vector ? y : x;
@@ -197,12 +208,15 @@ void mm_write_memtile(const struct design * d, int col, bool outputs) {
     if (outputs) {
         write_tiles(d, tiles);
     } else {
-        write_chunks(d, MEM_IN, &y);
+        if (mm_plan_brings_y(p, col)) {
+            write_chunks(d, MEM_IN, &y);
+        }
         write_chunks(d, MEM_IN + 1, &second);
         if (p->is_vector) {
             write_x(d, end);
         }
-        for (uint32_t i = 0; p->y_stays && i < 2 * (uint32_t) p->y.chunks; i++) {
+        for (uint32_t i = 0;
+             p->y_stays && mm_plan_brings_y(p, col) && i < 2 * (uint32_t) p->y.chunks; i++) {
             txn_write(d->flow.t,
                       image_addr(col, ARRAY_ROW_MEM, MEM_LOCK + 0x10 * (LOCK_STAY_EMPTY + i)),
                       i % 2 ? 0 : (uint32_t) p->pass);
@@ -213,29 +227,54 @@ void mm_write_memtile(const struct design * d, int col, bool outputs) {
 
 // ---- cores ----
 
-void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
-    const struct mm_plan * p = &d->plan;
-    uint32_t slice = block_words(d) * (uint32_t) p->t->slice_blocks;
-    uint32_t x = (uint32_t) (p->x_groups * MM_X_ROWS), y = (uint32_t) (p->y_groups * MM_Y_ROWS);
+static struct array_bd core_bd(const struct mm_type * t, int x_groups, int y_groups, bool x_raw,
+                               int bd) {
+    uint32_t slice = (uint32_t) (t->block_bytes * t->slice_blocks) / 4;
+    uint32_t x = (uint32_t) (x_groups * t->x_group), y = (uint32_t) (y_groups * t->y_group);
     const struct {
         uint32_t address, other, words;
         int acquire, release;
     } streams[] = {
         [CORE_BD_Y] = {MM_Y, MM_XY_OTHER, y * slice, MM_LOCK_Y_EMPTY, MM_LOCK_Y_FULL},
-        [CORE_BD_X] = {MM_X + (p->x_raw ? MM_X_RAW : 0), MM_XY_OTHER,
-                       x * slice * (p->x_raw ? 2 : 1), MM_LOCK_X_EMPTY, MM_LOCK_X_FULL},
+        [CORE_BD_X] = {MM_X + (x_raw ? MM_X_RAW : 0), MM_XY_OTHER, x * slice * (x_raw ? 2 : 1),
+                       MM_LOCK_X_EMPTY, MM_LOCK_X_FULL},
         [CORE_BD_C] = {MM_C, MM_C_OTHER, x * y, MM_LOCK_C_FULL, MM_LOCK_C_EMPTY},
     };
-    flow_core_bd(&d->flow, at, bd,
-                 &(struct array_bd){.address = streams[bd].address,
-                                    .words = streams[bd].words,
-                                    .next = -1,
-                                    .acquire = streams[bd].acquire,
-                                    .acquire_value = -1,
-                                    .release = streams[bd].release,
-                                    .release_value = 1,
-                                    .iterations = 2,
-                                    .iteration_step = streams[bd].other / 4});
+    return (struct array_bd){.address = streams[bd].address,
+                             .words = streams[bd].words,
+                             .next = -1,
+                             .acquire = streams[bd].acquire,
+                             .acquire_value = -1,
+                             .release = streams[bd].release,
+                             .release_value = 1,
+                             .iterations = 2,
+                             .iteration_step = streams[bd].other / 4};
+}
+
+void mm_core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd, uint32_t words[6]) {
+    struct array_bd desc = core_bd(t, x_groups, y_groups, false, bd);
+    array_core_bd(&desc, words);
+}
+
+void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
+    const struct mm_plan * p = &d->plan;
+    struct array_bd desc = core_bd(p->t, p->x_groups, p->y_groups, p->x_raw, bd);
+    if (!d->standing) {
+        flow_core_bd(&d->flow, at, d->core_bd + bd, &desc);
+    }
+}
+
+void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, const int bds[2],
+                  const int64_t runs[2]) {
+    if (d->many && runs[0] <= ARRAY_MAX_REPEAT && runs[1] <= ARRAY_MAX_REPEAT) {
+        uint32_t words[3] = {array_queue_word(bds[0], (int) runs[0], false), 0,
+                             array_queue_word(bds[1], (int) runs[1], false)};
+        txn_block_write(d->flow.t, image_addr(at.col, at.row, queue), words, 3);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        flow_push(&d->flow, at, queue + 8 * (uint32_t) i, bds[i], runs[i], false);
+    }
 }
 
 void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tiles) {
@@ -269,7 +308,7 @@ void mm_push_memtile(const struct design * d, int col, const struct group * g, b
     for (int i = 0; i < p->core_rows && outputs; i++) {
         push_mem(d, col, true, w->tiles_in + i, BD_TILES_IN + i / 2, g->tiles);
     }
-    for (int i = 0; i < w->n_tiles_out && outputs; i++) {
+    for (int i = 0; i < mm_plan_ways(p) && outputs; i++) {
         push_mem(d, col, false, w->tiles_out + i, BD_TILES_OUT, g->tiles);
     }
     if (outputs) {
@@ -279,10 +318,18 @@ void mm_push_memtile(const struct design * d, int col, const struct group * g, b
         push_mem(d, col, true, MEM_IN, BD_X, g->steps);
         push_mem(d, col, false, w->x_out, BD_X, g->tiles);
     }
-    if (!p->is_vector || p->y.rounds > 1) {
+    bool brings_y = mm_plan_brings_y(p, col);
+    if (brings_y && (!p->is_vector || p->y.rounds > 1)) {
         push_mem(d, col, true, MEM_IN, BD_IN, p->y_stays ? g->steps : y);
     }
     push_mem(d, col, true, MEM_IN + 1, BD_IN, second);
-    push_mem(d, col, false, w->out, bd_out(&p->y), y);
-    push_mem(d, col, false, w->out + 1, bd_out(p->is_vector ? &p->y : &p->x), second);
+    int second_bd = bd_out(p->is_vector ? &p->y : &p->x);
+    if (brings_y) {
+        mm_push_pair(d, (struct flow_tile){col, ARRAY_ROW_MEM},
+                     MEM_MM2S_QUEUE + 8 * (uint32_t) w->out,
+                     (const int[]){half(w->out) + bd_out(&p->y), half(w->out + 1) + second_bd},
+                     (const int64_t[]){y, second});
+    } else {
+        push_mem(d, col, false, w->out + 1, second_bd, second);
+    }
 }

@@ -30,34 +30,34 @@ const struct mm_type * mm_type(enum aie_arch arch, enum dtype in) {
 
 // ---- parameters ----
 
-// Bytes of the tile that a trip takes of each of its two rows of blocks.
+// Bytes of the tile that a trip takes of each of its rows of blocks.
 static int trip_c_bytes(const struct mm_type * t) {
-    return 4 * 4 * t->trip_rows;
+    return 4 * t->out_rows * t->trip_y;
 }
 
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]) {
-    int x_groups = s->x_groups, y_groups = s->y_groups;
+    int x_rows = s->x_groups * t->x_group, y_rows = s->y_groups * t->y_group;
     int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
-    int last_block = t->slice_blocks - 1, row = 4 * 4 * MM_Y_ROWS * y_groups;
-    int y_trips = y_groups * MM_Y_ROWS / t->trip_rows;
-    int x_group = MM_X_ROWS * t->block_bytes, y_group = t->trip_rows * t->block_bytes;
-    int x_step = x_group * x_groups, y_step = y_group * y_trips;
+    int last_block = t->slice_blocks - 1, row = 4 * t->out_rows * y_rows;
+    int x_trips = x_rows / t->trip_x, y_trips = y_rows / t->trip_y;
+    int x_group = t->trip_x * t->block_bytes, y_group = t->trip_y * t->block_bytes;
+    int x_step = x_rows * t->block_bytes, y_step = y_rows * t->block_bytes;
     // A row of trips goes through all groups of y with one group of x.
     int32_t p[MM_PARAM_COUNT] = {
         [MM_PARAM_TILES] = (int32_t) s->tiles,
         [MM_PARAM_SLICES] = (int32_t) s->slices,
-        [MM_PARAM_TRIPS] = x_groups * y_trips,
+        [MM_PARAM_TRIPS] = x_trips * y_trips,
         [MM_PARAM_ROW] = row,
         [MM_PARAM_LAST] = y_trips - 1,
-        [MM_PARAM_C_WRAP] = trip_c_bytes(t) + row,
+        [MM_PARAM_C_WRAP] = trip_c_bytes(t) + row * (t->trip_x / t->out_rows - 1),
         [MM_PARAM_X_STEP] = x_step,
         [MM_PARAM_X_NEXT] = -last_block * x_step,
         [MM_PARAM_X_WRAP] = -last_block * x_step + x_group,
         [MM_PARAM_Y_STEP] = y_step,
         [MM_PARAM_Y_NEXT] = -last_block * y_step + y_group,
         [MM_PARAM_Y_WRAP] = -last_block * y_step - y_group * (y_trips - 1),
-        [MM_PARAM_X_TRIPS] = s->x_raw ? x_groups * MM_X_ROWS * mm_slice_k(t) / CV_TRIP : 0,
-        [MM_PARAM_Y_TRIPS] = s->y_raw ? (y_groups * MM_Y_ROWS * y_k + CV_TRIP - 1) / CV_TRIP : 0,
+        [MM_PARAM_X_TRIPS] = s->x_raw ? x_rows * mm_slice_k(t) / CV_TRIP : 0,
+        [MM_PARAM_Y_TRIPS] = s->y_raw ? (y_rows * y_k + CV_TRIP - 1) / CV_TRIP : 0,
     };
     for (int i = 0; i < MM_PARAM_COUNT; i++) {
         out[i] = (uint32_t) p[i];
@@ -141,26 +141,20 @@ static void read_parameters(struct program * w) {
         emit_set_fixed(p, AIE_REG(AIE_DC, d), 0);
     }
     for (int d = 0; d < 4; d++) {
-        emit_load_scalar(p, 0, LANE_32, A_FIXED(AIE_REG(AIE_M, d)), at,
-                         4 * MM_PARAM_C_WRAP - middle);
-        emit_set_fixed(p, AIE_REG(AIE_DJ, d), trip_c_bytes(w->t));
+        bool is_x = w->machine->x_walks >> d & 1, is_y = w->machine->y_walks >> d & 1;
+        int wrap = is_x ? MM_PARAM_X_WRAP : is_y ? MM_PARAM_Y_WRAP : MM_PARAM_C_WRAP;
+        emit_load_scalar(p, 0, LANE_32, A_FIXED(AIE_REG(AIE_M, d)), at, 4 * wrap - middle);
+        if (is_x || is_y) {
+            emit_load_scalar(p, 0, LANE_32, A_FIXED(AIE_REG(AIE_DJ, d)), at,
+                             4 * (is_x ? MM_PARAM_X_NEXT : MM_PARAM_Y_NEXT) - middle);
+        } else {
+            emit_set_fixed(p, AIE_REG(AIE_DJ, d), trip_c_bytes(w->t));
+        }
     }
     struct mm_offsets o = w->machine->offsets(w->t);
     set(w, w->x, address(w, MM_X + o.x));
     set(w, w->y, address(w, MM_Y + o.y));
     set(w, w->c, address(w, MM_C + o.c));
-}
-
-static void run_slice(struct program * w) {
-    struct asm_reg second = asm_local(w->p, ASM_R);
-    emit_alu(w->p, AIE_BASIC_ADD, second, w->c, w->row);
-    copy(w, w->block.from[0], w->c);
-    copy(w, w->block.to[0], w->c);
-    copy(w, w->block.from[1], second);
-    copy(w, w->block.to[1], second);
-    copy(w, w->block.x, w->x);
-    copy(w, w->block.y, w->y);
-    w->machine->loop(&w->block, w->t, w->trips);
 }
 
 // A slice that is not bf16 yet becomes it: x from behind its place, y where it is.
@@ -258,7 +252,7 @@ static void multiply(struct program * w, int end) {
     if (w->converts) {
         convert_slices(w);
     }
-    run_slice(w);
+    w->machine->slice(&w->block, w->t, &(struct mm_at){w->x, w->y, w->c, w->row, w->trips});
     flip(w, w->x, w->xy_other, MM_XY_OTHER);
     flip(w, w->y, w->xy_other, MM_XY_OTHER);
     copy(w, w->block.first, w->block.conf);
@@ -324,7 +318,7 @@ static enum status write_with(enum aie_arch arch, const struct mm_type * t, bool
         memcpy(use->accesses, w.block.accesses, sizeof use->accesses);
         use->conflicts = w.block.conflicts;
     }
-    return st == ST_OK ? ST_OK : error_prefix(err, "aie: mul_mat_%s", dtype_name(t->in));
+    return st == ST_OK ? ST_OK : error_prefix(err, st, "aie: mul_mat_%s", dtype_name(t->in));
 }
 
 enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_code * out,

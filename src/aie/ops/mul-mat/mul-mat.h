@@ -2,21 +2,27 @@
 // operands run along k. A core makes a tile of dst, up to 64 n by 64 m, and holds it in its memory
 // while slices of a and b stream by (the output stands still):
 //
-//     slice of b (x)   [k-block][n]      a k-block is 8 k of a row (i16: 4),
-//     slice of a (y)   [k-block][m]      SLICE_BYTES for each row: 64 k (i8: 128)
-//     tile of dst      [n / 4][m / w][4][w]   w = 4 (i8: 8): as the multiplier gives it
+//     slice of b (x)   [k-block][n]      SLICE_BYTES for each row: 64 k (i8: 128)
+//     slice of a (y)   [k-block][m]
+//     tile of dst      [n / h][m / w][h][w]   as the multiplier gives it
 //
-// One trip of the core's loop takes 8 rows of x and 16 of y (i16: 8) through the whole slice: 8
-// (i8, i16: 4) accumulators, 64 multiplications in 64 bundles (i8, i16: 65).
+//                 k-block: k     h, w    a trip: n, m
+//     aie2  bf16         8       4, 4    8, 16    8 accumulators, 64 bundles
+//           i8           8       4, 8    8, 16    4, 65
+//           i16          4       4, 4    8, 8     4, 65
+//     aie2p bf16         2       1, 64   4, 64    4, 8 for two k
+//           i8           8      16, 8   16, 16    4, 76
+//           i16          2      16, 8   16, 16    4, 140
 //
 // Products of few rows of b take a as f16 and b as f32, too, and make them bf16 slice by slice.
 //
 // Two arrays are built around the same program, which knows neither of them:
 //
-//     gemm   4 rows by 4 columns of cores; y is sent along a row, x up a column
-//     gemv   2 rows by 4 columns, up to 16 n: each core has its own y, so that all eight streams
-//            from memory carry rows of a; x is the same for all. The other rows of cores belong to
-//            other programs (mixed.h)
+//     gemm   4 rows of cores in all columns (as many as there are columns, if those are fewer); y
+//            is sent along a row, x up a column
+//     gemv   2 rows in all columns, up to 16 n: each core has its own y, so that all streams from
+//            memory carry rows of a; x is the same for all. The other rows of cores belong to other
+//            programs (mixed.h)
 #pragma once
 
 #include "aie/array/array.h"
@@ -30,18 +36,17 @@ struct mm_type {
     int element_bytes;
     int block_bytes; // of a row's k-block
     int slice_blocks;
-    int out_cols;  // w above
-    int trip_rows; // of y
+    int out_rows, out_cols; // of the blocks that a tile is made of: h and w above
+    int x_group, y_group;   // rows come to the cores in so many
+    int trip_x, trip_y;     // of them a trip takes so many
     int trip_bundles;
 };
 
 enum {
     MM_WHOLE_K = AIE_PRODUCT_K, // elements of a row come in so many
     MM_SLICE_BYTES = 128,       // of a row
-    MM_X_ROWS = 8,              // a trip's, and what rows of x are sent in
-    MM_Y_ROWS = 16,             // what rows of y are sent in
     MM_TILE = 64,               // most rows of either side of a tile
-    MM_MOST_BUNDLES = 65,       // of a trip
+    MM_MOST_BUNDLES = 144,      // of a trip
 };
 
 const struct mm_type * mm_type(enum aie_arch arch, enum dtype in); // NULL: there is none
@@ -113,7 +118,7 @@ static const uint8_t mm_lock_init[MM_LOCK_ALL] = {2, 0, 2, 0, 2, 0, 0, 0, 2, 0};
 enum mm_task { MM_MULTIPLY, MM_CONVERT_F32, MM_CONVERT_F16 };
 enum { MM_TASK = 0x7fc0 };
 
-// For tiles of 8 * x_groups n by 16 * y_groups m. x_raw: it is f32; y_raw: f16.
+// For tiles of x_groups groups of n by y_groups of m. x_raw: it is f32; y_raw: f16.
 struct mm_shape {
     int x_groups, y_groups;
     uint32_t tiles, slices;
@@ -140,7 +145,8 @@ struct mm_block {
     struct asm_reg x, y, from[2], to[2]; // pointers: slices, and two rows of the tile, in and out
     struct asm_reg conf, first; // of the multiplier, and of a slice's first multiplications
     struct asm_reg mode, shift; // whatever else the datatype wants
-    int interval;               // bundles of a trip
+    struct asm_reg again, mode_high, now, left, pairs, acc[4];
+    int interval;                            // bundles of a trip
     uint8_t uses[MM_BANKS][MM_MOST_BUNDLES]; // accesses in each cycle of the loop
     int accesses[MM_BANKS];
     int conflicts; // of a trip: accesses that meet another one in their bank
@@ -151,12 +157,19 @@ struct mm_offsets {
     int x, y, c;
 };
 
+// What a slice is to run on: where x, y and the tile begin, bytes from a row of the tile's blocks
+// to the next, trips.
+struct mm_at {
+    struct asm_reg x, y, c, row, trips;
+};
+
 struct mm_machine {
     // Takes registers and sets them; once, first.
     void (*begin)(struct mm_block * b, struct asm_program * p, const struct mm_type * t);
     struct mm_offsets (*offsets)(const struct mm_type * t);
     uint32_t (*config)(const struct mm_type * t); // of the multiplier; bit 0: no accumulator yet
-    void (*loop)(struct mm_block * b, const struct mm_type * t, struct asm_reg trips);
+    void (*slice)(struct mm_block * b, const struct mm_type * t, const struct mm_at * at);
+    uint8_t x_walks, y_walks; // bits: those of the walks 0-3 that go through x or y, not the tile
 };
 extern const struct mm_machine mm_aie2, mm_aie2p;
 // Apart from it, because who writes streams needs no core programs.

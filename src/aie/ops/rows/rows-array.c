@@ -577,6 +577,7 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, const struct
     return spread_crew_for(&(struct spread_work){
         .words = words,
         .all_words = plan->has_b ? 2 * words : words,
+        .words_a_cycle = ops_stream_words(spec),
         .may_mix = rows_is_mixed(spec),
         .cycles = words * word_cycles(plan) +
                   (plan->flat ? 0 : rows * (uint64_t) plan->op->passes * ROW_CYCLES),

@@ -366,7 +366,7 @@ static enum status write_with(const struct kernel_spec * spec, int exp_vectors,
     }
     rows_log_tables(out->tables);
     asm_free(w.p);
-    return st == ST_OK ? ST_OK : error_prefix(err, "aie: %s", rows_program_name(spec));
+    return st == ST_OK ? ST_OK : error_prefix(err, st, "aie: %s", rows_program_name(spec));
 }
 
 enum status rows_compile(const struct kernel_spec * spec, struct rows_code * out,

@@ -96,6 +96,29 @@ static void host_memory_keeps_its_pace(void ** state) {
     assert_in_range(before.ddr_read, 9999, 10000);
 }
 
+// 0 is no limit: a memory that is slow beyond words does not become one without, and one that is
+// fast beyond words not a slow one.
+static void host_memory_at_its_ends(void ** state) {
+    (void) state;
+    static const struct {
+        const char * text;
+        uint32_t least, most;
+    } cases[] = {
+        {"phoenix,ddr=0", 0, 0},
+        {"phoenix,ddr=0.0000001", 1, 1},
+        {"phoenix,ddr=0.001,mhz=100000", 1, 10},
+        {"phoenix,mhz=1,ddr=100000", UINT32_MAX, UINT32_MAX},
+        {"phoenix,ddr=100000,mhz=1", UINT32_MAX, UINT32_MAX},
+        {"ideal,mhz=1", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct emu_clock clock;
+        assert_int_equal(emu_clock_parse(cases[i].text, &clock, NULL), ST_OK);
+        assert_in_range(clock.ddr_read, cases[i].least, cases[i].most);
+        assert_in_range(clock.ddr_write, cases[i].least, cases[i].most);
+    }
+}
+
 static void the_page_says_the_same(void ** state) {
     (void) state;
     const struct emu_clock * devices[] = {emu_clock_default(AIE_ARCH_AIE2),
@@ -142,6 +165,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_figure_is_missing_here),
         cmocka_unit_test(host_memory_keeps_its_pace),
+        cmocka_unit_test(host_memory_at_its_ends),
         cmocka_unit_test(the_page_says_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

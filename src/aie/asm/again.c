@@ -1,0 +1,229 @@
+// asm/again: a loop loads a value once more where it is wanted again much later, instead of keeping
+// it in a register meanwhile. Trips overlap only as far as there are registers for all that lives,
+// and loads are seldom what a loop waits for: constants and inputs that are used at the beginning
+// of a trip and at its end would take a register for each trip in flight.
+//
+// Kept true: only what is loaded at an offset from a pointer, from memory that the loop does not
+// store to, and with the pointer as it was; loads stay fewer than what bounds the loop otherwise.
+#include "deps.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FAR = 8, MOST_LOADS = 2 }; // instructions between two uses; loads of one register
+
+struct loaded { // a local
+    int loads;  // of its value, 0 = it comes from elsewhere too
+    int from[MOST_LOADS];
+    int last;    // instruction that named it
+    int16_t now; // the register that stands for it
+};
+
+struct use { // that may get a load of its own
+    int node, local, gap;
+};
+
+struct again {
+    struct asm_program * p;
+    const struct asm_item * region;
+    struct loaded * locals;
+    struct use * uses;
+    int n_uses;
+    bool stored[256]; // memory numbers
+    int room, room_a; // loads more that the loop has time for: of all, and of one unit alone
+};
+
+static const struct asm_node * node_of(const struct again * g, int i) {
+    return &g->p->nodes[g->region->first + i];
+}
+
+static const struct aie_instr * instr_of(const struct again * g, int i) {
+    return aie_isa_instr(g->p->isa, node_of(g, i)->op);
+}
+
+// Whether it only loads, at an offset; then from which pointer.
+static bool is_offset_load(const struct again * g, int i, int * pointer) {
+    const struct asm_node * n = node_of(g, i);
+    const struct aie_instr * instr = instr_of(g, i);
+    int pointers = 0, immediates = 0;
+    for (int k = 0; k < n->n_args; k++) {
+        if (n->args[k].kind == ASM_ARG_IMM) {
+            immediates++;
+        } else if (n->args[k].kind != ASM_ARG_REG) {
+            return false;
+        } else if (g->p->vregs[n->args[k].reg.id].cls == ASM_P) {
+            *pointer = n->args[k].reg.id;
+            pointers += instr->operands[k].role == AIE_USE ? 1 : 2;
+        }
+    }
+    return instr->loads && !instr->stores && n->n_args == 3 && pointers == 1 && immediates == 1 &&
+           instr->n_explicit == instr->n_operands && !g->stored[n->memory];
+}
+
+// Whether either unit loads it, were it near enough (near.c).
+static bool has_choice(const struct again * g, int i) {
+    struct asm_node n = *node_of(g, i);
+    uint16_t ops[2];
+    for (int k = 0; k < n.n_args; k++) {
+        n.args[k].value = n.args[k].kind == ASM_ARG_IMM ? 0 : n.args[k].value;
+    }
+    return asm_variants(g->p, &n, ops) == 2;
+}
+
+// What the loop has time for: loads beside what its other slots take.
+static void find_room(struct again * g) {
+    int taken[AIE_SLOT_COUNT] = {0}, either = 0, most = 0;
+    for (int i = 0; i < g->region->count; i++) {
+        enum aie_slot slot = instr_of(g, i)->slot;
+        bool choice = slot == AIE_SLOT_LDA && has_choice(g, i);
+        either += choice;
+        taken[slot] += !choice;
+        g->stored[node_of(g, i)->memory] |= instr_of(g, i)->stores;
+    }
+    for (int s = 0; s < AIE_SLOT_COUNT; s++) {
+        most = taken[s] > most ? taken[s] : most;
+    }
+    int loads = taken[AIE_SLOT_LDA] + taken[AIE_SLOT_LDB] + either;
+    most = (loads + 1) / 2 > most ? (loads + 1) / 2 : most;
+    g->room = 2 * most - loads;
+    g->room_a = most - taken[AIE_SLOT_LDA];
+}
+
+static void note_write(struct again * g, int i, int id) {
+    struct loaded * l = &g->locals[id];
+    int pointer;
+    bool good = l->loads >= 0 && l->loads < MOST_LOADS && is_offset_load(g, i, &pointer);
+    if (good) {
+        l->from[l->loads++] = i;
+    } else {
+        l->loads = -1;
+    }
+}
+
+static bool is_written_between(const struct again * g, int pointer, int from, int to) {
+    for (int i = from; i < to; i++) {
+        const struct asm_node * n = node_of(g, i);
+        for (int k = 0; k < n->n_args; k++) {
+            if (n->args[k].kind == ASM_ARG_REG && n->args[k].reg.id == pointer &&
+                (instr_of(g, i)->operands[k].role & AIE_DEF)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void find_uses(struct again * g) {
+    for (int pass = 0; pass < 2; pass++) { // writes first
+        for (int i = 0; i < g->region->count; i++) {
+            const struct asm_node * n = node_of(g, i);
+            for (int k = 0; k < n->n_args; k++) {
+                int id = n->args[k].reg.id;
+                if (n->args[k].kind != ASM_ARG_REG || g->p->vregs[id].global) {
+                    continue;
+                }
+                struct loaded * l = &g->locals[id];
+                bool writes = (instr_of(g, i)->operands[k].role & AIE_DEF) != 0;
+                if (pass == 0 && writes) {
+                    note_write(g, i, id);
+                } else if (pass == 1 && !writes && l->loads > 0) {
+                    if (l->last >= 0 && i - l->last > FAR) {
+                        g->uses[g->n_uses++] = (struct use){i, id, i - l->last};
+                    }
+                    l->last = i;
+                }
+            }
+        }
+    }
+}
+
+static int by_gap(const void * a, const void * b) {
+    const struct use *x = a, *y = b;
+    return x->gap != y->gap ? y->gap - x->gap : x->node - y->node;
+}
+
+// Those that are furthest from the use before, as many as there is room for; returns how many.
+static int choose(struct again * g) {
+    int n = 0;
+    qsort(g->uses, (size_t) g->n_uses, sizeof *g->uses, by_gap);
+    for (int u = 0; u < g->n_uses; u++) {
+        const struct loaded * l = &g->locals[g->uses[u].local];
+        int pointer = 0;
+        bool good = is_offset_load(g, l->from[0], &pointer) &&
+                    !is_written_between(g, pointer, l->from[0], g->uses[u].node);
+        bool one = !has_choice(g, l->from[0]);
+        if (good && g->room >= l->loads && (!one || g->room_a >= l->loads)) {
+            g->room -= l->loads;
+            g->room_a -= one ? l->loads : 0;
+            g->uses[n++] = g->uses[u];
+        }
+    }
+    return n;
+}
+
+static void copy_node(struct again * g, int i, int from_id, int16_t id) {
+    struct asm_node n = *node_of(g, i); // the array may move
+    for (int k = 0; k < n.n_args; k++) {
+        if (n.args[k].kind != ASM_ARG_REG) {
+            continue;
+        }
+        int old = n.args[k].reg.id;
+        n.args[k].reg.id = old == from_id            ? id
+                           : g->p->vregs[old].global ? (int16_t) old
+                                                     : g->locals[old].now;
+    }
+    asm_node_new(g->p, n.op, n.memory, n.args, n.n_args);
+}
+
+static void rewrite(struct again * g, int n_vregs, int chosen) {
+    for (int v = 0; v < n_vregs; v++) {
+        g->locals[v].now = (int16_t) v;
+    }
+    for (int i = 0; i < g->region->count && !g->p->no_memory; i++) {
+        for (int u = 0; u < chosen; u++) {
+            struct loaded * l = &g->locals[g->uses[u].local];
+            if (g->uses[u].node == i) {
+                int16_t id =
+                    asm_vreg_new(g->p, (enum asm_class) g->p->vregs[g->uses[u].local].cls, -1);
+                for (int k = 0; k < l->loads; k++) {
+                    copy_node(g, l->from[k], g->uses[u].local, id);
+                }
+                l->now = id;
+            }
+        }
+        copy_node(g, i, -1, 0);
+    }
+}
+
+static void load_again(struct asm_program * p, struct asm_item * region) {
+    struct again g = {.p = p, .region = region};
+    int n_vregs = p->n_vregs, first = p->n_nodes;
+    g.locals = calloc((size_t) n_vregs + 1, sizeof *g.locals);
+    g.uses = malloc(((size_t) region->count * ASM_MAX_ARGS + 1) * sizeof *g.uses);
+    p->no_memory |= !g.locals || !g.uses;
+    if (!p->no_memory) {
+        for (int v = 0; v < n_vregs; v++) {
+            g.locals[v].last = -1;
+        }
+        find_room(&g);
+        find_uses(&g);
+        int chosen = choose(&g);
+        if (chosen > 0) {
+            rewrite(&g, n_vregs, chosen);
+            region->count = p->n_nodes - first;
+            region->first = first;
+        }
+    }
+    free(g.locals);
+    free(g.uses);
+}
+
+void asm_load_again(struct asm_program * p) {
+    for (int i = 1; i < p->n_items && p->misuse.status == ST_OK && !p->no_memory; i++) {
+        const struct asm_item * before = &p->items[i - 1];
+        if (p->items[i].kind == ASM_ITEM_REGION && before->kind == ASM_ITEM_LOOP &&
+            !before->interval) {
+            load_again(p, &p->items[i]);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+// enums: are ggml's numbers the ones that this plugin was compiled with? Ops and datatypes cross
+// the border between libggml-base and the plugin as bare integers. A ggml of a version that we
+// know, but built with an op more in its midst, would have us add where it wants to subtract. Each
+// number that the backend knows by name is asked for its name when the plugin is loaded; who names
+// another one in src/backend puts it here (test-enums holds that line).
+#include "backend.h"
+
+#include <strings.h>
+
+// clang-format off
+#define OPS(X) \
+    X(NONE) X(DUP) X(ADD) X(SUB) X(MUL) X(DIV) X(SQR) X(SQRT) X(LOG) X(SIN) X(COS) X(SUM) X(SUM_ROWS) X(MEAN) \
+    X(ARGMAX) X(REPEAT) X(CONCAT) X(NORM) X(RMS_NORM) X(L2_NORM) X(MUL_MAT) X(MUL_MAT_ID) X(OUT_PROD) X(SCALE) \
+    X(CPY) X(CONT) X(RESHAPE) X(VIEW) X(PERMUTE) X(TRANSPOSE) X(GET_ROWS) X(SET_ROWS) X(SOFT_MAX) X(ROPE) \
+    X(ROPE_BACK) X(CLAMP) X(LEAKY_RELU) X(UNARY) X(GLU) X(CROSS_ENTROPY_LOSS) X(OPT_STEP_ADAMW)
+#define UNARY_OPS(X) X(GELU) X(GELU_QUICK) X(GELU_ERF) X(SILU)
+#define GLU_OPS(X) X(SWIGLU_OAI)
+#define TYPES(X) \
+    X(F32) X(F16) X(BF16) X(F64) X(I8) X(I16) X(I32) X(I64) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(Q2_K) X(Q3_K) \
+    X(Q4_K) X(Q5_K) X(Q6_K) X(IQ1_S) X(IQ1_M) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS) X(IQ3_S) X(IQ4_NL) X(IQ4_XS) \
+    X(MXFP4)
+// clang-format on
+
+static const char * op_name(int i) {
+    return ggml_op_name((enum ggml_op) i);
+}
+
+static const char * unary_name(int i) {
+    return ggml_unary_op_name((enum ggml_unary_op) i);
+}
+
+static const char * glu_name(int i) {
+    return ggml_glu_op_name((enum ggml_glu_op) i);
+}
+
+static const char * type_name(int i) {
+    return ggml_type_name((enum ggml_type) i);
+}
+
+static const struct {
+    const char * kind;
+    const char * (*name)(int value);
+    int value;
+    const char * want; // type names are in lower case
+} enums[] = {
+#define OP(x)    {"op", op_name, GGML_OP_##x, #x},
+#define UNARY(x) {"unary op", unary_name, GGML_UNARY_OP_##x, #x},
+#define GLU(x)   {"gated op", glu_name, GGML_GLU_OP_##x, #x},
+#define TYPE(x)  {"datatype", type_name, GGML_TYPE_##x, #x},
+    OPS(OP) UNARY_OPS(UNARY) GLU_OPS(GLU) TYPES(TYPE)};
+
+enum status enums_check(struct error * err) {
+    for (size_t i = 0; i < sizeof enums / sizeof enums[0]; i++) {
+        const char * name = enums[i].name(enums[i].value);
+        if (!name || strcasecmp(name, enums[i].want)) {
+            return error_set(err, ST_UNSUPPORTED,
+                             "%s %d is '%.40s' there, and was %s where this plugin was built",
+                             enums[i].kind, enums[i].value, name ? name : "", enums[i].want);
+        }
+    }
+    return ST_OK;
+}

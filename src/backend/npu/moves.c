@@ -1,0 +1,320 @@
+// moves: copies on the array. A move is a kernel or, where it is too long for one or its strides
+// are too many, two halves of it; rows by index are a move for each run of rows that lie equally
+// far apart. Which rows these are the host reads out of the index, waiting for it only where a
+// kernel is still writing it.
+#include "moves.h"
+
+#include <string.h>
+
+enum { MAX_PARTS = MAX_IN_FLIGHT }; // kernels of a node: beyond that the host is faster
+
+struct mover {
+    struct npu * npu;
+    struct hsa_stream * stream; // NULL: nothing is sent
+    int parts;
+};
+
+// ---- kernels ----
+
+// A view as bytes or words that move as they are. False: there is no such thing.
+static bool as_words(const struct view * v, struct tensor * out) {
+    static const enum dtype plain[GGML_TYPE_COUNT] = {
+        [GGML_TYPE_F32] = DTYPE_F32, [GGML_TYPE_F16] = DTYPE_F16, [GGML_TYPE_BF16] = DTYPE_BF16,
+        [GGML_TYPE_I32] = DTYPE_I32, [GGML_TYPE_I16] = DTYPE_I16, [GGML_TYPE_I8] = DTYPE_I8,
+    };
+    size_t size = ggml_type_size(v->type);
+    bool blocks = ggml_blck_size(v->type) > 1, wide = !blocks && size == 8;
+    *out = (struct tensor){.dtype = blocks ? DTYPE_I8 : wide ? DTYPE_I32 : plain[v->type]};
+    for (int d = 0; d < TENSOR_DIMS; d++) {
+        out->ne[d] = v->ne[d];
+        out->nb[d] = (int64_t) v->nb[d];
+    }
+    if (blocks || wide) { // rows of bytes, or twice as many words
+        out->ne[0] = (int64_t) (ggml_row_size(v->type, v->ne[0]) / (wide ? 4 : 1));
+        out->nb[0] = wide ? 4 : 1;
+        return v->nb[0] == size || v->ne[0] == ggml_blck_size(v->type);
+    }
+    return (int) dtype_size(out->dtype) == (int) size;
+}
+
+// One kernel fewer for each pair of dimensions that lie end to end in both, and rows of an odd
+// number of halves that are whole words together.
+static void join(struct tensor * a, struct tensor * b) {
+    for (int d = 0; d + 1 < TENSOR_DIMS;) {
+        int last = TENSOR_DIMS - 1;
+        bool alike = a->ne[d] == b->ne[d] && a->ne[d + 1] == b->ne[d + 1];
+        bool ends = a->nb[d + 1] == a->ne[d] * a->nb[d] && b->nb[d + 1] == b->ne[d] * b->nb[d];
+        bool one = a->ne[d] == 1 && b->ne[d] == 1 && d > 0;
+        bool rest = false; // anything behind it?
+        for (int i = d + 1; i <= last; i++) {
+            rest |= a->ne[i] != 1 || b->ne[i] != 1;
+        }
+        if (!rest || !((alike && ends) || one)) {
+            d++;
+            continue;
+        }
+        struct tensor * both[2] = {a, b};
+        for (int o = 0; o < 2; o++) {
+            struct tensor * t = both[o];
+            t->ne[d] *= t->ne[d + 1];
+            t->nb[d] = one ? t->nb[d + 1] : t->nb[d];
+            for (int i = d + 1; i < last; i++) {
+                t->ne[i] = t->ne[i + 1];
+                t->nb[i] = t->nb[i + 1];
+            }
+            t->ne[last] = 1;
+            t->nb[last] = t->nb[last - 1] * t->ne[last - 1];
+        }
+    }
+}
+
+static enum kernel_op op_for(enum ggml_type from, enum ggml_type to) {
+    if (from == to) {
+        return KERNEL_OP_COPY;
+    }
+    if (from == GGML_TYPE_F32) {
+        return to == GGML_TYPE_F16    ? KERNEL_OP_TO_F16
+               : to == GGML_TYPE_BF16 ? KERNEL_OP_TO_BF16
+                                      : KERNEL_OP_COUNT;
+    }
+    return to != GGML_TYPE_F32      ? KERNEL_OP_COUNT
+           : from == GGML_TYPE_F16  ? KERNEL_OP_FROM_F16
+           : from == GGML_TYPE_BF16 ? KERNEL_OP_FROM_BF16
+                                    : KERNEL_OP_COUNT;
+}
+
+static bool kernel_for(struct npu * npu, const struct view * from, const struct view * to,
+                       struct kernel_spec * spec) {
+    *spec =
+        (struct kernel_spec){.op = op_for(from->type, to->type), .arch = npu->arch, .n_inputs = 1};
+    if (spec->op == KERNEL_OP_COUNT || (uintptr_t) from->data % DMA_WORD ||
+        (uintptr_t) to->data % DMA_WORD || !as_words(from, &spec->inputs[0]) ||
+        !as_words(to, &spec->output)) {
+        return false;
+    }
+    join(&spec->inputs[0], &spec->output);
+    return kernel_cycles(spec) <= HSAC_MOST_CYCLES && store_can_itself(npu->store, spec);
+}
+
+static struct view part_of(struct view v, int dim, int64_t first, int64_t n) {
+    if (v.ne[dim] == 1) { // repeated
+        return v;
+    }
+    v.data = v.data ? v.data + (size_t) first * v.nb[dim] : NULL;
+    v.ne[dim] = n;
+    return v;
+}
+
+// The kernels of a move, sent or only counted. ST_UNSUPPORTED: there are none.
+static enum status move(struct mover * m, const struct view * from, const struct view * to,
+                        struct error * err) {
+    struct kernel_spec spec;
+    if (kernel_for(m->npu, from, to, &spec)) {
+        char * at[PLAN_OPERANDS] = {from->data, to->data};
+        m->parts++;
+        return m->stream ? npu_dispatch(m->stream, &spec, at, err) : ST_OK;
+    }
+    // In halves, along the outermost dimension that both have.
+    int dim = GGML_MAX_DIMS - 1;
+    while (dim > 0 && (to->ne[dim] == 1 || (from->ne[dim] != 1 && from->ne[dim] != to->ne[dim]))) {
+        dim--;
+    }
+    if (dim == 0 || m->parts >= MAX_PARTS - 1) {
+        return error_set(err, ST_UNSUPPORTED, "descriptors of words cannot move it");
+    }
+    int64_t half = (to->ne[dim] + 1) / 2;
+    enum status st = ST_OK;
+    for (int i = 0; i < 2 && st == ST_OK; i++) {
+        int64_t first = i ? half : 0, n = i ? to->ne[dim] - half : half;
+        struct view a = part_of(*from, dim, first, n), b = part_of(*to, dim, first, n);
+        st = move(m, &a, &b, err);
+    }
+    return st;
+}
+
+bool moves_can(struct npu * npu, const struct view * from, const struct view * to) {
+    struct mover m = {.npu = npu};
+    return move(&m, from, to, NULL) == ST_OK;
+}
+
+enum status moves_send(struct hsa_stream * s, const struct view * from, const struct view * to,
+                       struct error * err) {
+    struct mover m = {.npu = s->device->npu, .stream = s};
+    return move(&m, from, to, err);
+}
+
+// ---- copies ----
+
+// Both in one shape: one of them is packed then, and can be seen in the other's.
+static bool same_shape(struct view * from, struct view * to) {
+    if (!memcmp(from->ne, to->ne, sizeof from->ne)) {
+        return true;
+    }
+    if (view_is_packed(from) && to->ne[0] % ggml_blck_size(from->type) == 0) {
+        *from = view_contiguous(from->type, to->ne, from->data);
+        return true;
+    }
+    if (view_is_packed(to) && from->ne[0] % ggml_blck_size(to->type) == 0) {
+        *to = view_contiguous(to->type, from->ne, to->data);
+        return true;
+    }
+    return false;
+}
+
+static enum status copy(struct mover * m, const struct ggml_tensor * node, struct error * err) {
+    struct view from = view_of(node->src[0]), to = view_of(node);
+    if (!same_shape(&from, &to) || plan_clobbers(&to, &from)) {
+        return error_set(err, ST_UNSUPPORTED, "shapes that have nothing in common, or an overlap");
+    }
+    return move(m, &from, &to, err);
+}
+
+static enum status repeat(struct mover * m, const struct ggml_tensor * node, struct error * err) {
+    struct view from = view_of(node->src[0]), to = view_of(node);
+    return plan_clobbers(&to, &from) ? ST_UNSUPPORTED : move(m, &from, &to, err);
+}
+
+static enum status concat(struct mover * m, const struct ggml_tensor * node, struct error * err) {
+    int32_t dim = node->op_params[0];
+    char * at = node->data;
+    enum status st = ST_OK;
+    for (int i = 0; i < 2 && st == ST_OK; i++) {
+        struct view from = view_of(node->src[i]), to = from;
+        memcpy(to.nb, node->nb, sizeof to.nb);
+        to.data = at;
+        int64_t steps = dim == 0 ? from.ne[0] / ggml_blck_size(from.type) : from.ne[dim];
+        at += (size_t) steps * node->nb[dim];
+        if (ggml_is_empty(node->src[i])) {
+            continue;
+        }
+        st = plan_clobbers(&to, &from) ? ST_UNSUPPORTED : move(m, &from, &to, err);
+    }
+    return st;
+}
+
+// ---- rows by index ----
+
+struct rows {
+    struct view indexed, plain; // dimension 1 of the first is what the index names
+    bool set;                   // the indexed ones are written
+    const struct ggml_tensor * index;
+};
+
+static int64_t index_at(const struct ggml_tensor * t, int64_t i0, int64_t i1, int64_t i2) {
+    const char * at = (const char *) t->data + (size_t) i0 * t->nb[0] +
+                      (size_t) (i1 % t->ne[1]) * t->nb[1] + (size_t) (i2 % t->ne[2]) * t->nb[2];
+    int32_t narrow;
+    int64_t wide;
+    if (t->type == GGML_TYPE_I64) {
+        memcpy(&wide, at, sizeof wide);
+        return wide;
+    }
+    memcpy(&narrow, at, sizeof narrow);
+    return narrow;
+}
+
+// Rows from i1 on that lie equally far apart; 0: the index points outside.
+static int64_t run_of(const struct rows * r, int64_t i1, int64_t i2, int64_t i3, int64_t * step) {
+    int64_t n = r->index->ne[0], before = index_at(r->index, i1, i2, i3), count = 1;
+    *step = 1;
+    if (before < 0 || before >= r->indexed.ne[1]) {
+        return 0;
+    }
+    for (; i1 + count < n; count++) {
+        int64_t next = index_at(r->index, i1 + count, i2, i3), apart = next - before;
+        *step = count == 1 ? apart : *step;
+        if (next < 0 || next >= r->indexed.ne[1] || apart != *step || apart < (r->set ? 1 : 0)) {
+            break;
+        }
+        before = next;
+    }
+    *step = count == 1 ? 1 : *step;
+    return count;
+}
+
+// The rows of one matrix, or, where the index is the same for all, of all of them.
+static enum status matrix(struct mover * m, const struct rows * r, int64_t i2, int64_t i3, bool all,
+                          struct error * err) {
+    enum status st = ST_OK;
+    for (int64_t i1 = 0, n; i1 < r->index->ne[0] && st == ST_OK; i1 += n) {
+        int64_t step;
+        n = run_of(r, i1, i2, i3, &step);
+        if (n == 0) {
+            return error_set(err, ST_INVALID, "row %lld is asked for, there are %lld",
+                             (long long) index_at(r->index, i1, i2, i3),
+                             (long long) r->indexed.ne[1]);
+        }
+        struct view a = r->indexed, b = r->plain;
+        a.data += (size_t) index_at(r->index, i1, i2, i3) * a.nb[1] + (size_t) i2 * a.nb[2] +
+                  (size_t) i3 * a.nb[3];
+        b.data += (size_t) i1 * b.nb[1] + (size_t) i2 * b.nb[2] + (size_t) i3 * b.nb[3];
+        a.ne[1] = b.ne[1] = n;
+        a.nb[1] *= (size_t) step;
+        if (!all) {
+            a.ne[2] = a.ne[3] = b.ne[2] = b.ne[3] = 1;
+        }
+        st = r->set ? move(m, &b, &a, err) : move(m, &a, &b, err);
+        if (st == ST_OK && m->parts > MAX_PARTS) {
+            st = error_set(err, ST_UNSUPPORTED, "rows that lie all over the place");
+        }
+    }
+    return st;
+}
+
+static enum status rows(struct mover * m, const struct ggml_tensor * node, struct error * err) {
+    bool set = node->op == GGML_OP_SET_ROWS;
+    struct view src = view_of(node->src[0]), dst = view_of(node);
+    struct rows r = {set ? dst : src, set ? src : dst, set, node->src[1]};
+    bool all = r.index->ne[1] == 1 && r.index->ne[2] == 1;
+    enum status st = plan_clobbers(&dst, &src) ? ST_UNSUPPORTED : ST_OK;
+    for (int64_t i3 = 0; i3 < (all ? 1 : r.plain.ne[3]) && st == ST_OK; i3++) {
+        for (int64_t i2 = 0; i2 < (all ? 1 : r.plain.ne[2]) && st == ST_OK; i2++) {
+            st = matrix(m, &r, i2, i3, all, err);
+        }
+    }
+    return st;
+}
+
+// ---- nodes ----
+
+static const struct {
+    enum ggml_op op;
+    enum status (*move)(struct mover * m, const struct ggml_tensor * node, struct error * err);
+    bool index; // src1 is one
+} kinds[] = {
+    {GGML_OP_DUP, copy, false},      {GGML_OP_CPY, copy, false},
+    {GGML_OP_CONT, copy, false},     {GGML_OP_REPEAT, repeat, false},
+    {GGML_OP_CONCAT, concat, false}, {GGML_OP_GET_ROWS, rows, true},
+    {GGML_OP_SET_ROWS, rows, true},
+};
+enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+
+enum status moves_node(struct hsa_stream * s, const struct ggml_tensor * node, bool * done,
+                       struct error * err) {
+    *done = false;
+    for (int i = 0; i < N_KINDS; i++) {
+        if (kinds[i].op != node->op) {
+            continue;
+        }
+        if (kinds[i].index) {
+            const struct ggml_tensor * index = node->src[1];
+            enum status st = ST_OK;
+            if (npu_is_pending(s, index->data, ggml_nbytes(index))) {
+                st = stream_wait(s, err);
+            }
+            if (st != ST_OK) {
+                return st;
+            }
+        }
+        struct mover m = {.npu = s->device->npu};
+        enum status st = kinds[i].move(&m, node, err);
+        if (st == ST_OK) {
+            m = (struct mover){.npu = s->device->npu, .stream = s};
+            st = kinds[i].move(&m, node, err);
+            *done = st == ST_OK;
+            return st;
+        }
+        return st == ST_INVALID ? st : ST_OK;
+    }
+    return ST_OK;
+}

@@ -1,0 +1,17 @@
+// moves: tensors that the array moves about, so that their data stay away from the host: copies,
+// casts, repetitions, and rows by an index that the host reads. What descriptors of whole words
+// cannot walk, and quantized numbers that become others, are left to host-ops.
+#pragma once
+
+#include "dispatch.h"
+
+// Can the array bring `from` to `to`? It has the same shape, or one that repeats to it. Looks at
+// addresses only where there are some.
+bool moves_can(struct npu * npu, const struct view * from, const struct view * to);
+// Sends what does it, where moves_can says so.
+enum status moves_send(struct hsa_stream * s, const struct view * from, const struct view * to,
+                       struct error * err);
+
+// A node of host-nodes.c, by the array where that can do it; *done tells.
+enum status moves_node(struct hsa_stream * s, const struct ggml_tensor * node, bool * done,
+                       struct error * err);

@@ -1,0 +1,67 @@
+// store-impl: what is inside of a store. memory.c has what is kept, counted and dropped, store.c
+// where kernels come from.
+#pragma once
+
+#include "external.h"
+#include "keep/keep.h"
+#include "packs.h"
+#include "table.h"
+
+#include <pthread.h>
+
+struct pdi_node { // one for each distinct content
+    struct pdi_node * next;
+    uint8_t digest[SHA256_BYTES];
+    struct store_pdi pdi;
+    uint8_t * data; // owned, = pdi.data
+    size_t uses;    // kernels that run on it, and who makes one
+    bool stays;     // the device cannot do without it
+};
+
+// A PDI by its compiler's name for it; a dozen or two in a process. It goes with its PDI.
+struct program {
+    struct program * next;
+    enum aie_arch arch;
+    char name[KERNEL_NAME_MAX];
+    bool building;
+    struct pdi_node * pdi; // no use of it; NULL while building and after a failure
+    bool from_pack;
+    struct error * absent; // owned: why no pack has it, where only packs can
+};
+
+struct store {
+    const struct store_compiler * compiler; // may be NULL
+    struct packs packs;
+    struct record * record;               // NULL: nobody asked for one
+    struct cache * cache;                 // NULL: memory only
+    char external[EXTERNAL_IDENTITY_MAX]; // of GGML_HSA_JIT_COMMAND; empty: not set
+
+    pthread_mutex_t lock; // guards all below
+    pthread_cond_t built; // some entry or program left its building state
+    struct table kernels;
+    struct pdi_node * pdis;
+    struct program * programs;
+    struct entry * newest; // of those that nobody has
+    struct entry * oldest;
+    uint64_t most; // bytes
+    struct store_uploads uploads;
+    struct store_stats stats;
+    void (*warn)(const char * text);
+    bool verbose;          // a line for each kernel that is made
+    struct error * unsaid; // a warning from before there was a log
+    bool publish_warned;
+};
+
+// ---- memory.c: all but the first two are called with the lock held ----
+
+// Takes data over; gives a use of the one object with that content, or NULL without memory.
+struct pdi_node * memory_intern_pdi(struct store * s, uint8_t * data, size_t size);
+// Gives a use back (NULL is fine). Without any it stays for now: the next shape may want it.
+void memory_release_pdi(struct store * s, struct pdi_node * p);
+struct pdi_node * memory_find_pdi(struct store * s, const uint8_t digest[SHA256_BYTES]);
+struct program * memory_find_program(struct store * s, enum aie_arch arch, const char * name);
+
+void memory_pin(struct store * s, struct entry * e);
+void memory_unpin(struct store * s, struct entry * e);
+void memory_make_room(struct store * s); // drops until what is left fits, or is pinned
+void memory_free(struct store * s);      // everything

@@ -1,0 +1,115 @@
+// test-choices: the table of how loops are pipelined (src/aie/asm/choices.def) is what the search
+// finds with all patience. The test holds that most loops of the compiler's kernels are in it:
+// those that are not are searched for whenever their kernel is compiled. --write FILE writes it,
+// which takes minutes; the library has to be built again afterwards, and test-digests written.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aie/asm/asm.h"
+#include "aie/ops/every-kernel.h"
+
+enum { MAX_LOOPS = 8192 };
+
+static struct table {
+    struct asm_found loops[MAX_LOOPS];
+    int n;
+    char names[1024][KERNEL_NAME_MAX];
+    int n_names;
+} table;
+
+static void keep(void * user, const struct asm_found * found) {
+    struct table * t = user;
+    for (int i = 0; i < t->n; i++) {
+        if (t->loops[i].loop == found->loop) {
+            return;
+        }
+    }
+    if (t->n < MAX_LOOPS) {
+        t->loops[t->n++] = *found;
+    }
+}
+
+// Each program once, on each architecture and with each precision.
+static void compile(void * user, const struct kernel_spec * spec) {
+    struct table * t = user;
+    for (int k = 0; k < 4; k++) {
+        struct kernel_spec s = *spec;
+        uint8_t * pdi = NULL;
+        size_t size = 0;
+        struct error err;
+        char name[KERNEL_NAME_MAX], full[KERNEL_NAME_MAX];
+        s.arch = k & 1 ? AIE_ARCH_AIE2P : AIE_ARCH_AIE2;
+        s.precision = k & 2 ? KERNEL_EXACT : s.precision;
+        if (aie_supports(&s, NULL) != ST_OK) {
+            continue;
+        }
+        aie_program_name(&s, name);
+        snprintf(full, sizeof full, "%d %.*s", k & 1, (int) sizeof full - 4, name);
+        int i = 0;
+        while (i < t->n_names && strcmp(t->names[i], full) != 0) {
+            i++;
+        }
+        if (i < t->n_names || t->n_names == 1024) {
+            continue;
+        }
+        snprintf(t->names[t->n_names++], KERNEL_NAME_MAX, "%s", full);
+        if (aie_compile_pdi(&s, &pdi, &size, &err) != ST_OK) {
+            fprintf(stderr, "%s: %s\n", name, err.text);
+        }
+        free(pdi);
+    }
+}
+
+static int by_loop(const void * a, const void * b) {
+    uint64_t x = ((const struct asm_found *) a)->loop, y = ((const struct asm_found *) b)->loop;
+    return (x > y) - (x < y);
+}
+
+static int write_table(const char * path) {
+    asm_watch_found(keep, &table);
+    visit_all(compile, &table);
+    asm_watch_found(NULL, NULL);
+    qsort(table.loops, (size_t) table.n, sizeof table.loops[0], by_loop);
+    FILE * file = fopen(path, "we");
+    if (!file) {
+        perror(path);
+        return 1;
+    }
+    fprintf(file,
+            "// Written by build/bin/test-choices --write: LOOP(what it is, interval, registers of "
+            "a local, the\n// order in which its instructions are placed and the seed of changes "
+            "to it, bundles of a trip\n// alone, its window). An interval of 0: trips do not "
+            "overlap.\n");
+    for (int i = 0; i < table.n; i++) {
+        const struct asm_found * f = &table.loops[i];
+        fprintf(file, "LOOP(0x%016" PRIx64 ", %d, %d, %d, %d, %d, %d)\n", f->loop, f->ii, f->copies,
+                f->way, f->seed, f->plain, f->window);
+    }
+    printf("%d loops of %d programs\n", table.n, table.n_names);
+    return fclose(file) == 0 ? 0 : 1;
+}
+
+static void is_there(void ** state) {
+    (void) state;
+    int known, unknown;
+    asm_count_found(&known, &unknown);
+    visit_all(compile, &table);
+    asm_count_found(&known, &unknown);
+    print_message("%d loops in the table, %d not\n", known, unknown);
+    assert_true(known > unknown);
+}
+
+int main(int argc, char ** argv) {
+    if (argc == 3 && strcmp(argv[1], "--write") == 0) {
+        return write_table(argv[2]);
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test(is_there)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,61 @@
+// test-targets: what one NPU has the other has too. Every kernel of the table that aie2 supports is
+// supported on aie2p, and every program that these run on can be made for it.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "aie/ops/every-kernel.h"
+
+enum { MAX_PROGRAMS = 128 };
+
+struct seen {
+    char programs[MAX_PROGRAMS][KERNEL_NAME_MAX];
+    int n_programs, n_kernels;
+    size_t bytes;
+};
+
+static void visit(void * user, const struct kernel_spec * of_aie2) {
+    struct seen * seen = user;
+    struct kernel_spec spec = *of_aie2;
+    struct error err = {0};
+    char name[KERNEL_NAME_MAX];
+    spec.arch = AIE_ARCH_AIE2P;
+    kernel_name(&spec, name);
+    if (aie_supports(&spec, &err) != ST_OK) {
+        fail_msg("aie2 has %s, aie2p has not: %s", name, err.text);
+    }
+    seen->n_kernels++;
+    aie_program_name(&spec, name);
+    for (int i = 0; i < seen->n_programs; i++) {
+        if (!strcmp(seen->programs[i], name)) {
+            return;
+        }
+    }
+    assert_true(seen->n_programs < MAX_PROGRAMS);
+    snprintf(seen->programs[seen->n_programs++], KERNEL_NAME_MAX, "%s", name);
+    uint8_t * pdi;
+    size_t size;
+    if (aie_compile_pdi(&spec, &pdi, &size, &err) != ST_OK) {
+        fail_msg("%s: %s", name, err.text);
+    }
+    seen->bytes += size;
+    free(pdi);
+}
+
+static void both_have_all(void ** state) {
+    (void) state;
+    static struct seen seen;
+    visit_all(visit, &seen);
+    print_message("%d kernels on %d programs of %zu bytes\n", seen.n_kernels, seen.n_programs,
+                  seen.bytes);
+    assert_true(seen.n_kernels > 400);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(both_have_all)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,56 @@
+// soak: random graphs on every emulated device, by processes with threads that share a cache and a
+// pack, while somebody else clears, trims, damages, fills the disk and kills. soak.c is who does
+// all that, world.c the disk that he does it to, graphs.c one of the processes.
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SOAK_WORKERS = 3, SOAK_THREADS = 4, SOAK_DEVICES = 8 };
+
+struct soak_worker {
+    atomic_long first_kib, now_kib; // resident, after the first graphs and now
+    atomic_long first_fds, now_fds;
+    atomic_ulong graphs; // in this life
+};
+
+struct soak_shared { // between all processes
+    atomic_bool stop;
+    atomic_ulong graphs[SOAK_DEVICES]; // compared with the CPU, by device
+    atomic_ulong wrong;                // of these
+    atomic_ulong worst;    // difference among the right ones, in thousandths of the bound
+    atomic_ulong failed;   // that a device gave an error for
+    atomic_ulong left_out; // with a node that the device has no kernel for
+    char devices[SOAK_DEVICES][64];
+    char first_wrong[400];
+    struct soak_worker workers[SOAK_WORKERS];
+};
+
+// Computes until it is told to stop, or for `most` graphs in each thread (0: no end). The status is
+// the process's.
+int graphs_run(struct soak_shared * shared, int worker, uint32_t seed, unsigned most);
+
+// One graph by its number, on every device and without any fault: what it is, and how far it is
+// off.
+int graphs_show(uint32_t seed);
+
+struct world {
+    char dir[64];   // all of it
+    char cache[96]; // of NPU kernels, and of the GPU's below it
+    char pack[96];
+    char record[96];
+    bool can_fill; // the cache lies on a small file system of its own
+    uint32_t random;
+};
+
+bool world_make(struct world * w, uint32_t seed);
+void world_free(struct world * w);
+uint32_t world_random(struct world * w, uint32_t below);
+
+// What is done to it. True: it was done.
+bool world_clear(struct world * w);
+bool world_trim(struct world * w);
+bool world_damage(struct world * w); // one file, in one of several ways
+bool world_fill(struct world * w);   // until nothing fits; world_empty takes it away
+void world_empty(struct world * w);
