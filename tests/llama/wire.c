@@ -178,7 +178,7 @@ int main(int argc, char ** argv) {
         fputs("wire: cannot start\n", stderr);
         return 1;
     }
-    printf("%" PRIuLEAST64 " %" PRIuLEAST64 " %" PRIuLEAST64 "\n",
-           atomic_load(&bytes[TO_SERVER]), atomic_load(&bytes[FROM_SERVER]), atomic_load(&turns));
+    printf("%" PRIuLEAST64 " %" PRIuLEAST64 " %" PRIuLEAST64 "\n", atomic_load(&bytes[TO_SERVER]),
+           atomic_load(&bytes[FROM_SERVER]), atomic_load(&turns));
     return 0;
 }

@@ -181,7 +181,9 @@ int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_ar
     struct asm_node * node = &p->nodes[p->n_nodes];
     *node = (struct asm_node){
         .op = (uint16_t) op, .n_args = (uint8_t) n, .memory = (uint8_t) memory, .at = p->at};
-    memcpy(node->args, args, (size_t) n * sizeof *args);
+    for (int i = 0; i < n; i++) {
+        node->args[i] = args[i];
+    }
     return p->n_nodes++;
 }
 

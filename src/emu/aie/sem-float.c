@@ -158,6 +158,7 @@ static inline int32_t exponent_of(uint32_t v) {
 
 typedef float v4f __attribute__((vector_size(16)));
 typedef int32_t v4i __attribute__((vector_size(16)));
+typedef uint32_t v4u __attribute__((vector_size(16)));
 typedef uint16_t v4h __attribute__((vector_size(8)));
 
 #define SIGN 0x80000000u
@@ -325,7 +326,7 @@ static inline v4i mac4(v4i acc, v4i x, v4i y, v4i * slow) {
             (~none & ((ex == 0) | (ey == 0) | (power < 2 << 22) | (power > 250 << 22)));
     v4i product = (v4i) ((v4f) x * (v4f) y);
     v4i mp = product & MAGNITUDE, of_acc = ma & EXPONENT;
-    power = (power & ~none) * 2;
+    power = (v4i) ((v4u) (power & ~none) * 2); // of slow lanes beyond what an int holds
     power = select4(power > of_acc, power, of_acc);
     v4i a = (v4i) (((v4f) ma + (v4f) power) - (v4f) power);
     v4i p = (v4i) (((v4f) mp + (v4f) power) - (v4f) power);
