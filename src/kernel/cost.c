@@ -78,7 +78,13 @@ static uint64_t product(const struct kernel_spec * spec) {
     }
     uint64_t moved =
         (words(&spec->inputs[0]) + words(&spec->inputs[1]) + words(out)) / WORDS_PER_CYCLE;
-    moved *= t == DTYPE_F16 ? 2 : 1; // which the cores make bf16
+    if (t == DTYPE_F16) { // which the cores make bf16; on aie2p always 64 rows, a k in 64 cycles
+        uint64_t rounds = (uint64_t) (out->ne[0] + 64 * 16 - 1) / (64 * 16);
+        moved *= 2;
+        moved += spec->arch == AIE_ARCH_AIE2P
+                     ? rounds * 64 * k * (uint64_t) (out->ne[2] * out->ne[3])
+                     : 0;
+    }
     // Host memory that brings both operands for each tile takes 1.5. Eight columns want 512 rows of
     // the one and 256 of the other for as many results, and multiply i8 much faster than that.
     uint64_t brought = results * k * (uint64_t) dtype_size(t) * 3 / 512 / (4 * WORDS_PER_CYCLE);

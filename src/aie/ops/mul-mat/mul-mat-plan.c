@@ -344,7 +344,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     if ((p->x_raw || p->y_raw) && (st != ST_OK || !p->is_vector)) {
         return error_set(err, ST_UNSUPPORTED,
                          "f32 and f16 are made bf16 in products of up to %d "
-                         "rows of b, and where these fit a memtile",
+                         "rows of b, and where these fit a memtile and its descriptors",
                          MMP_VECTOR_N);
     }
     if (st != ST_OK && p->is_vector) { // x may be too much for one memtile
