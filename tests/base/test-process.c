@@ -374,6 +374,19 @@ static void its_own_temporary_directory(void ** state) {
     free(ours);
 }
 
+// Whether the limit lets this process have one child, which can have none. Emulated processes have
+// threads that count, and root has no limit.
+static bool a_child_but_no_grandchild(void) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        pid_t more = fork();
+        _exit(more < 0);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+           WEXITSTATUS(status) == 1;
+}
+
 // Of the two processes that a program takes the user may have one: the reason is told, and nobody
 // takes the silence for success. Root may have any number, so another user is asked.
 static void no_second_process(void ** state) {
@@ -382,21 +395,16 @@ static void no_second_process(void ** state) {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        struct rlimit two = {2, 2}, one = {1, 1};
+        struct rlimit two = {2, 2};
         char * argv[] = {"true", NULL};
         struct process p = {.argv = argv, .time_limit_s = 20};
         struct process_end end;
         struct error err = {0};
         int answer = 0;
         if (setgid(STRANGER) == 0 && setuid(STRANGER) == 0 && setrlimit(RLIMIT_NPROC, &two) == 0) {
+            answer |= a_child_but_no_grandchild() ? ENFORCED : 0;
             enum status st = process_run(&p, &end, &err);
             answer |= st == ST_IO && strstr(err.text, strerror(EAGAIN)) ? TOLD : 0;
-            setrlimit(RLIMIT_NPROC, &one);
-            pid_t more = fork();
-            if (more == 0) {
-                _exit(0);
-            }
-            answer |= more < 0 ? ENFORCED : 0;
         }
         _exit(answer);
     }
@@ -404,7 +412,7 @@ static void no_second_process(void ** state) {
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     if (!(WEXITSTATUS(status) & ENFORCED)) {
-        skip_test("no limit to the number of processes without root");
+        skip_test("no limit of two processes here");
     }
     assert_true(WEXITSTATUS(status) & TOLD);
 }
