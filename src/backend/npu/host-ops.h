@@ -41,3 +41,8 @@ bool host_can_get_rows(const struct ggml_tensor * node);
 enum status host_get_rows(const struct ggml_tensor * node, struct error * err);
 bool host_can_set_rows(const struct ggml_tensor * node);
 enum status host_set_rows(const struct ggml_tensor * node, struct error * err);
+
+// One element of the index tensor, which the tensor repeats along dimensions 1 and 2; and the error
+// of one that points outside.
+int64_t rows_index(const struct ggml_tensor * t, int64_t i0, int64_t i1, int64_t i2);
+enum status rows_bad_index(int64_t index, int64_t rows, struct error * err);

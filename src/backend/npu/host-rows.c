@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// One element of the index tensor, which the tensor repeats along dimensions 1 and 2.
-static int64_t index_at(const struct ggml_tensor * t, int64_t i0, int64_t i1, int64_t i2) {
+int64_t rows_index(const struct ggml_tensor * t, int64_t i0, int64_t i1, int64_t i2) {
     const char * at = (const char *) t->data + (size_t) i0 * t->nb[0] +
                       (size_t) (i1 % t->ne[1]) * t->nb[1] + (size_t) (i2 % t->ne[2]) * t->nb[2];
     int32_t narrow;
@@ -26,7 +25,7 @@ static char * row_at(const struct ggml_tensor * t, int64_t i1, int64_t i2, int64
            (size_t) i3 * t->nb[3];
 }
 
-static enum status bad_index(int64_t index, int64_t rows, struct error * err) {
+enum status rows_bad_index(int64_t index, int64_t rows, struct error * err) {
     return error_set(err, ST_INVALID, "row %lld is asked for, there are %lld", (long long) index,
                      (long long) rows);
 }
@@ -83,10 +82,10 @@ enum status host_get_rows(const struct ggml_tensor * node, struct error * err) {
     for (int64_t i3 = 0; i3 < node->ne[3]; i3++) {
         for (int64_t i2 = 0; i2 < node->ne[2]; i2++) {
             for (int64_t i1 = 0; i1 < node->ne[1]; i1++) {
-                int64_t at = index_at(index, i1, i2, i3);
+                int64_t at = rows_index(index, i1, i2, i3);
                 if (at < 0 || at >= src->ne[1]) {
                     free(row);
-                    return bad_index(at, src->ne[1], err);
+                    return rows_bad_index(at, src->ne[1], err);
                 }
                 move_row(node, row_at(src, at, i2, i3), row_at(node, i1, i2, i3), row);
             }
@@ -124,10 +123,10 @@ enum status host_set_rows(const struct ggml_tensor * node, struct error * err) {
     for (int64_t i3 = 0; i3 < src->ne[3]; i3++) {
         for (int64_t i2 = 0; i2 < src->ne[2]; i2++) {
             for (int64_t i1 = 0; i1 < src->ne[1]; i1++) {
-                int64_t at = index_at(index, i1, i2, i3);
+                int64_t at = rows_index(index, i1, i2, i3);
                 if (at < 0 || at >= node->ne[1]) {
                     free(row);
-                    return bad_index(at, node->ne[1], err);
+                    return rows_bad_index(at, node->ne[1], err);
                 }
                 host_load_row(src->type, row_at(src, i1, i2, i3), src->nb[0], src->ne[0], row);
                 host_store_row(node->type, row_at(node, at, i2, i3), node->nb[0], node->ne[0], row);

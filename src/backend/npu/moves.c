@@ -4,6 +4,8 @@
 // kernel is still writing it.
 #include "moves.h"
 
+#include "host-ops.h"
+
 #include <string.h>
 
 enum { MAX_PARTS = MAX_IN_FLIGHT }; // kernels of a node: beyond that the host is faster
@@ -200,28 +202,15 @@ struct rows {
     const struct ggml_tensor * index;
 };
 
-static int64_t index_at(const struct ggml_tensor * t, int64_t i0, int64_t i1, int64_t i2) {
-    const char * at = (const char *) t->data + (size_t) i0 * t->nb[0] +
-                      (size_t) (i1 % t->ne[1]) * t->nb[1] + (size_t) (i2 % t->ne[2]) * t->nb[2];
-    int32_t narrow;
-    int64_t wide;
-    if (t->type == GGML_TYPE_I64) {
-        memcpy(&wide, at, sizeof wide);
-        return wide;
-    }
-    memcpy(&narrow, at, sizeof narrow);
-    return narrow;
-}
-
 // Rows from i1 on that lie equally far apart; 0: the index points outside.
 static int64_t run_of(const struct rows * r, int64_t i1, int64_t i2, int64_t i3, int64_t * step) {
-    int64_t n = r->index->ne[0], before = index_at(r->index, i1, i2, i3), count = 1;
+    int64_t n = r->index->ne[0], before = rows_index(r->index, i1, i2, i3), count = 1;
     *step = 1;
     if (before < 0 || before >= r->indexed.ne[1]) {
         return 0;
     }
     for (; i1 + count < n; count++) {
-        int64_t next = index_at(r->index, i1 + count, i2, i3), apart = next - before;
+        int64_t next = rows_index(r->index, i1 + count, i2, i3), apart = next - before;
         *step = count == 1 ? apart : *step;
         if (next < 0 || next >= r->indexed.ne[1] || apart != *step || apart < (r->set ? 1 : 0)) {
             break;
@@ -240,12 +229,10 @@ static enum status matrix(struct mover * m, const struct rows * r, int64_t i2, i
         int64_t step;
         n = run_of(r, i1, i2, i3, &step);
         if (n == 0) {
-            return error_set(err, ST_INVALID, "row %lld is asked for, there are %lld",
-                             (long long) index_at(r->index, i1, i2, i3),
-                             (long long) r->indexed.ne[1]);
+            return rows_bad_index(rows_index(r->index, i1, i2, i3), r->indexed.ne[1], err);
         }
         struct view a = r->indexed, b = r->plain;
-        a.data += (size_t) index_at(r->index, i1, i2, i3) * a.nb[1] + (size_t) i2 * a.nb[2] +
+        a.data += (size_t) rows_index(r->index, i1, i2, i3) * a.nb[1] + (size_t) i2 * a.nb[2] +
                   (size_t) i3 * a.nb[3];
         b.data += (size_t) i1 * b.nb[1] + (size_t) i2 * b.nb[2] + (size_t) i3 * b.nb[3];
         a.ne[1] = b.ne[1] = n;
