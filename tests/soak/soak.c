@@ -19,7 +19,7 @@
 enum {
     RECORDED = 40, // graphs of each thread whose kernels become the pack
     MOST_GROWTH_KIB = 64 << 10,
-    MOST_NEW_FDS = 8,      // some are open for a moment
+    MOST_NEW_FDS = 8,
     PATIENCE_S = 300,      // for a graph in flight, at the end
     SMALL_FILE = 12 << 10, // what one process may write into one file, less than a PDI
 };
@@ -50,7 +50,7 @@ static void pause_ms(uint32_t ms) {
 static void start_worker(struct soak * s, int i) {
     bool small = s->lives % 3 == 2;
     uint32_t seed = s->world.random + 104729u * s->lives++;
-    s->shared->workers[i].graphs = 0;
+    s->shared->workers[i] = (struct soak_worker){0};
     s->limited += small;
     fflush(NULL);
     s->workers[i] = fork();

@@ -11,7 +11,7 @@ enum { SOAK_WORKERS = 3, SOAK_THREADS = 4, SOAK_DEVICES = 8 };
 
 struct soak_worker {
     atomic_long first_kib, now_kib; // resident, after the first graphs and now
-    atomic_long first_fds, now_fds;
+    atomic_long first_fds, now_fds, least_fds;
     atomic_ulong graphs; // in this life
 };
 
