@@ -268,7 +268,7 @@ void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
 
 void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, const int bds[2],
                   const int64_t runs[2]) {
-    if (d->many && runs[0] <= ARRAY_MAX_REPEAT && runs[1] <= ARRAY_MAX_REPEAT) {
+    if (runs[0] <= ARRAY_MAX_REPEAT && runs[1] <= ARRAY_MAX_REPEAT) {
         uint32_t words[3] = {array_queue_word(bds[0], (int) runs[0], false), 0,
                              array_queue_word(bds[1], (int) runs[1], false)};
         txn_block_write(d->flow.t, image_addr(at.col, at.row, queue), words, 3);
