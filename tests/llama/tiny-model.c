@@ -1,9 +1,9 @@
-// tiny-model FILE.gguf [ARCHITECTURE]: a language model of no language, for who has none at hand. The
-// architecture is llama's unless told, two layers of 64; the others are there for their graphs. The
-// numbers come from a generator with a fixed seed, so that the file is the same everywhere. Random weights alone would make every next token a toss-up that the
-// last bits decide; here each token's row of the output is the embedding of the one before it in a
-// cycle, and the layers add to that: the likeliest token is clearly the likeliest, and every layer
-// is computed to find it.
+// tiny-model FILE.gguf [ARCHITECTURE]: a language model of no language, for who has none at hand.
+// The architecture is llama's unless told, two layers of 64; the others are there for their graphs.
+// The numbers come from a generator with a fixed seed, so that the file is the same everywhere.
+// Random weights alone would make every next token a toss-up that the last bits decide; here each
+// token's row of the output is the embedding of the one before it in a cycle, and the layers add to
+// that: the likeliest token is clearly the likeliest, and every layer is computed to find it.
 #include "ggml.h"
 #include "gguf.h"
 
@@ -85,10 +85,10 @@ static void put_vocabulary(struct gguf_context * g) {
 
 static struct ggml_tensor * add(struct ggml_context * ctx, struct gguf_context * g, int64_t columns,
                                 int64_t rows, int64_t experts, float size, const char * name) {
-    struct ggml_tensor * t =
-        experts ? ggml_new_tensor_3d(ctx, GGML_TYPE_F32, columns, rows, experts)
-        : rows  ? ggml_new_tensor_2d(ctx, GGML_TYPE_F32, columns, rows)
-                : ggml_new_tensor_1d(ctx, GGML_TYPE_F32, columns);
+    struct ggml_tensor * t = experts
+                                 ? ggml_new_tensor_3d(ctx, GGML_TYPE_F32, columns, rows, experts)
+                             : rows ? ggml_new_tensor_2d(ctx, GGML_TYPE_F32, columns, rows)
+                                    : ggml_new_tensor_1d(ctx, GGML_TYPE_F32, columns);
     float * data = ggml_get_data_f32(t);
     bool norm = strstr(name, "norm") != NULL; // whose numbers are near 1
     for (int64_t i = 0; i < ggml_nelements(t); i++) {
