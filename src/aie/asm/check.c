@@ -66,8 +66,8 @@ static enum status fail_bundle(struct check * c, int at, const char * what) {
     return fail(c, at, what, &c->bundles[at].slot[slot]);
 }
 
-static enum status check_uses(struct check * c, int at, const struct state * now,
-                              struct state * next, const struct aie_inst * inst) {
+static enum status check_uses(struct check * c, int at, struct state * next,
+                              const struct aie_inst * inst) {
     const struct aie_instr * instr = aie_isa_instr(c->isa, inst->op);
     for (int k = 0; k < instr->n_operands; k++) {
         const struct aie_operand * o = &instr->operands[k];
@@ -78,13 +78,13 @@ static enum status check_uses(struct check * c, int at, const struct state * now
         uint8_t units[8];
         int n = aie_reg_units(reg, units);
         for (int u = 0; u < n; u++) {
-            int visible = now->lands[units[u]];
+            int visible = next->lands[units[u]];
             enum aie_bypass bypass = aie_bypass_of(o->use_bypass, reg);
-            if (bypass != AIE_BYPASS_NONE && now->bypass[units[u]] == bypass && visible) {
+            if (bypass != AIE_BYPASS_NONE && next->bypass[units[u]] == bypass && visible) {
                 visible--;
             }
             if (visible > o->use_cycle - 1 &&
-                !(now->marked && aie_target_file(c->target, units[u]) != AIE_FILE_SCALAR)) {
+                !(next->marked && aie_target_file(c->target, units[u]) != AIE_FILE_SCALAR)) {
                 return fail(c, at, "reads a register whose write is still in flight", inst);
             }
             if (o->use_cycle > 1 && next->late[units[u]] < o->use_cycle - 1) {
@@ -140,14 +140,19 @@ static enum status check_defs(struct check * c, int at, struct state * next,
     return ST_OK;
 }
 
-static enum status check_distances(struct check * c, int at, const struct state * now,
+// How long ago what is counted was, when a bundle issues.
+struct since {
+    uint8_t memory, lock, loop, loop_bytes;
+};
+
+static enum status check_distances(struct check * c, int at, struct since since,
                                    struct state * next, const struct aie_inst * inst) {
     const struct aie_instr * instr = aie_isa_instr(c->isa, inst->op);
     bool memory = instr->loads || instr->stores;
-    if (instr->locks && now->since_memory < c->target->lock_distance) {
+    if (instr->locks && since.memory < c->target->lock_distance) {
         return fail(c, at, "a lock operation too near behind memory traffic", inst);
     }
-    if (memory && now->since_lock < c->target->lock_distance) {
+    if (memory && since.lock < c->target->lock_distance) {
         return fail(c, at, "memory traffic too near behind a lock operation", inst);
     }
     if (instr->stores && !c->target->loop_end_stores && c->loop_start[at] >= 0) {
@@ -298,9 +303,9 @@ static enum status successors(struct check * c, int at, const struct state * nex
     return ST_OK;
 }
 
-static enum status visit(struct check * c, int at, struct state * state, bool * falls) {
-    const struct state now = *state;
-    struct state next = now;
+static enum status visit(struct check * c, int at, struct state * next, bool * falls) {
+    const struct since since = {next->since_memory, next->since_lock, next->since_loop,
+                                next->bytes_since_loop};
     c->reached[at] = 1;
     const struct aie_bundle * b = &c->bundles[at];
     enum status st = ST_OK;
@@ -308,32 +313,30 @@ static enum status visit(struct check * c, int at, struct state * state, bool * 
         for (int s = 0; s < AIE_SLOT_COUNT && st == ST_OK; s++) {
             if (b->present >> s & 1) {
                 const struct aie_inst * inst = &b->slot[s];
-                st = pass == 0   ? check_uses(c, at, &now, &next, inst)
-                     : pass == 1 ? check_defs(c, at, &next, inst)
-                                 : check_distances(c, at, &now, &next, inst);
+                st = pass == 0   ? check_uses(c, at, next, inst)
+                     : pass == 1 ? check_defs(c, at, next, inst)
+                                 : check_distances(c, at, since, next, inst);
             }
         }
     }
     if (st == ST_OK && c->loop_start[at] >= 0 &&
-        (now.since_loop < c->target->loop_distance ||
-         now.bytes_since_loop < c->target->loop_bytes)) {
+        (since.loop < c->target->loop_distance || since.loop_bytes < c->target->loop_bytes)) {
         st = fail_bundle(c, at, "a loop register was written too near before the end of the loop");
     }
     if (st == ST_OK && c->loop_start[at] >= 0 && b->size != c->target->bundle_bytes) {
         st = fail_bundle(c, at, "the last bundle of a loop is not a full one");
     }
-    for (int d = 1; st == ST_OK && d <= c->target->delay_slots && at >= d; d++) {
-        const struct aie_inst * jump = branch_in(c, at);
-        if (jump && branch_in(c, at - d) && c->reached[at - d]) {
+    const struct aie_inst * jump = branch_in(c, at);
+    for (int d = 1; st == ST_OK && jump && d <= c->target->delay_slots && at >= d; d++) {
+        if (branch_in(c, at - d) && c->reached[at - d]) {
             st = fail(c, at, "a branch in the delay slots of another", jump);
         }
     }
     if (st != ST_OK) {
         return st;
     }
-    tick(&next, b->size);
-    *state = next;
-    return successors(c, at, state, falls);
+    tick(next, b->size);
+    return successors(c, at, next, falls);
 }
 
 // From a leader on until the next one.

@@ -35,6 +35,7 @@ struct sched {
     uint64_t busy[ASM_CLASS_COUNT];   // physical registers held by locals
     int release[ASM_CLASS_COUNT][64]; // cycle at which a register that was given back is free
     uint8_t ports[MAX_CYCLES + 64][AIE_SLOT_COUNT]; // landing results per slot: bit per file
+    int clear;                                      // the first cycle of which they hold anything
     int * ready;                                    // scratch: nodes that could issue
     int oldest;                                     // first node that is not placed
     int window;                                     // how far behind it others may be taken
@@ -179,6 +180,14 @@ static int collect_ready(struct sched * s, int cycle) {
     return n;
 }
 
+// What lands from here on: no more than is looked at, for most regions are short.
+static void clear_ports(struct sched * s, int cycle) {
+    enum { LONGEST = sizeof s->ports / sizeof s->ports[0] - MAX_CYCLES };
+    int end = cycle + LONGEST;
+    memset(s->ports[s->clear], 0, (size_t) (end - s->clear) * sizeof s->ports[0]);
+    s->clear = end;
+}
+
 // One pass over the region; false when registers ran out.
 static bool list_schedule(struct sched * s, int base) {
     int left = s->count;
@@ -188,6 +197,7 @@ static bool list_schedule(struct sched * s, int base) {
             return false;
         }
         idle++;
+        clear_ports(s, cycle);
         for (int n;
              (n = collect_ready(s, cycle)) > 0;) { // again: what was placed may let others in
             for (int k = 0; k < n; k++) {
@@ -208,12 +218,16 @@ static bool list_schedule(struct sched * s, int base) {
 
 static void reset(struct sched * s, int base) {
     s->p->n_bundles = base;
-    s->oldest = 0;
+    s->oldest = s->clear = 0;
     memset(s->busy, 0, sizeof s->busy);
     memset(s->release, 0, sizeof s->release);
-    memset(s->ports, 0, sizeof s->ports);
-    for (int v = 0; v < s->p->n_vregs; v++) {
-        s->locals[v] = (struct local){0};
+    for (int i = 0; i < s->count; i++) { // a region names few of a program's registers
+        const struct asm_node * n = &s->p->nodes[s->first + i];
+        for (int k = 0; k < n->n_args; k++) {
+            if (n->args[k].kind == ASM_ARG_REG) {
+                s->locals[n->args[k].reg.id] = (struct local){0};
+            }
+        }
     }
     for (int i = 0; i < s->count; i++) {
         s->nodes[i].n_preds = s->nodes[i].earliest = 0;
@@ -263,15 +277,18 @@ static void drain(struct sched * s, int base, bool is_loop) {
 }
 
 bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop) {
-    struct sched * s = calloc(1, sizeof *s);
+    struct sched * s = malloc(sizeof *s); // most of it is cleared where it is used (reset)
     if (!s) {
         p->no_memory = true;
         return false;
     }
     int base = p->n_bundles;
-    *s = (struct sched){.p = p, .first = region->first, .count = region->count};
+    s->p = p;
+    s->deps = (struct deps){0};
+    s->first = region->first;
+    s->count = region->count;
     s->nodes = calloc((size_t) region->count + 1, sizeof *s->nodes);
-    s->locals = calloc((size_t) p->n_vregs + 1, sizeof *s->locals);
+    s->locals = malloc(((size_t) p->n_vregs + 1) * sizeof *s->locals);
     s->ready = malloc(((size_t) region->count + 1) * sizeof *s->ready);
     bool ok = false;
     p->no_memory |= !s->nodes || !s->locals || !s->ready;
