@@ -36,6 +36,8 @@ struct sched {
     int release[ASM_CLASS_COUNT][64]; // cycle at which a register that was given back is free
     uint8_t ports[MAX_CYCLES + 64][AIE_SLOT_COUNT]; // landing results per slot: bit per file
     int clear;                                      // the first cycle of which they hold anything
+    int * open;                                     // nodes that wait for none, in order
+    int n_open;                                     // placed ones are taken out later
     int * ready;                                    // scratch: nodes that could issue
     int oldest;                                     // first node that is not placed
     int window;                                     // how far behind it others may be taken
@@ -120,6 +122,14 @@ static void give_back(struct sched * s, int i, const struct aie_instr * instr, i
     }
 }
 
+static void open_node(struct sched * s, int i) {
+    int at = s->n_open++;
+    for (; at > 0 && s->open[at - 1] > i; at--) {
+        s->open[at] = s->open[at - 1];
+    }
+    s->open[at] = i;
+}
+
 static bool place(struct sched * s, int base, int i, int op, int cycle) {
     const struct aie_instr * instr = aie_isa_instr(s->p->isa, op);
     while (base + cycle >= s->p->n_bundles) {
@@ -146,7 +156,9 @@ static bool place(struct sched * s, int base, int i, int op, int cycle) {
         struct sched_node * to = &s->nodes[s->deps.edges[e].to];
         int at = cycle + s->deps.edges[e].latency;
         to->earliest = at > to->earliest ? at : to->earliest;
-        to->n_preds--;
+        if (--to->n_preds == 0) {
+            open_node(s, s->deps.edges[e].to);
+        }
     }
     return true;
 }
@@ -164,10 +176,15 @@ static bool place_any(struct sched * s, int base, int i, int cycle) {
 
 // Nodes of the window that could issue in this cycle, those first on whose end most waits.
 static int collect_ready(struct sched * s, int cycle) {
-    int n = 0;
-    for (int i = s->oldest; i < s->count && i < s->oldest + s->window; i++) {
+    int n = 0, kept = 0;
+    for (int k = 0; k < s->n_open; k++) {
+        int i = s->open[k];
         const struct sched_node * node = &s->nodes[i];
-        if (node->cycle >= 0 || node->n_preds > 0 || node->earliest > cycle) {
+        if (node->cycle >= 0) {
+            continue;
+        }
+        s->open[kept++] = i;
+        if (i >= s->oldest + s->window || node->earliest > cycle) {
             continue;
         }
         int at = n++;
@@ -177,6 +194,7 @@ static int collect_ready(struct sched * s, int cycle) {
         }
         s->ready[at] = i;
     }
+    s->n_open = kept;
     return n;
 }
 
@@ -250,6 +268,12 @@ static bool try_schedule(struct sched * s, int base) {
     for (int e = 0; e < s->deps.n_edges; e++) {
         s->nodes[s->deps.edges[e].to].n_preds++;
     }
+    s->n_open = 0;
+    for (int i = 0; i < s->count; i++) {
+        if (s->nodes[i].n_preds == 0) {
+            s->open[s->n_open++] = i;
+        }
+    }
     return list_schedule(s, base);
 }
 
@@ -290,8 +314,9 @@ bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop
     s->nodes = calloc((size_t) region->count + 1, sizeof *s->nodes);
     s->locals = malloc(((size_t) p->n_vregs + 1) * sizeof *s->locals);
     s->ready = malloc(((size_t) region->count + 1) * sizeof *s->ready);
+    s->open = malloc(((size_t) region->count + 1) * sizeof *s->open);
     bool ok = false;
-    p->no_memory |= !s->nodes || !s->locals || !s->ready;
+    p->no_memory |= !s->nodes || !s->locals || !s->ready || !s->open;
     if (!p->no_memory && deps_build(&s->deps, p, region, false)) {
         compute_heights(s);
         for (s->window = region->window ? region->window : region->count;
@@ -311,6 +336,7 @@ bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop
     free(s->nodes);
     free(s->locals);
     free(s->ready);
+    free(s->open);
     deps_free(&s->deps);
     free(s);
     return ok && !p->no_memory;
