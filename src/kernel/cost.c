@@ -154,6 +154,17 @@ static uint64_t cycles_of(const struct kernel_spec * spec) {
     return START + (most * (uint64_t) price + rows * ROW) / COLUMNS;
 }
 
+// Megahertz of the lowest level in the driver's table: an array begins with it, and no runtime that
+// there is asks for more.
+uint64_t kernel_us_of(enum aie_arch arch, uint64_t cycles) {
+    static const int slowest[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 800, [AIE_ARCH_AIE2P] = 792};
+    return (cycles + (uint64_t) slowest[arch] - 1) / (uint64_t) slowest[arch];
+}
+
+uint64_t kernel_us(const struct kernel_spec * spec) {
+    return kernel_us_of(spec->arch, kernel_cycles(spec));
+}
+
 uint64_t kernel_cycles(const struct kernel_spec * spec) {
     // The figures are aie2's. A core of aie2p has fewer accumulators and waits for memory instead.
     static const int times[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 1, [AIE_ARCH_AIE2P] = 4};

@@ -240,7 +240,7 @@ enum status npu_new(struct hsac_agent * agent, struct npu ** out, struct error *
     }
     store_set_log(npu->store, warn_of_store);
     store_check_packs(npu->store, npu->arch);
-    code_heap_init(&npu->code, agent);
+    code_heap_init(&npu->code, agent, npu->arch);
     store_set_uploads(npu->store,
                       &(struct store_uploads){&npu->code, code_forget_kernel, code_forget_pdi});
     *out = npu;

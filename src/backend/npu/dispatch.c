@@ -108,7 +108,7 @@ enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
         store_put(npu->store, kernel);
         return st;
     }
-    d.cycles += kernel_cycles(spec);
+    d.us += kernel_us(spec);
     sent->kernels[sent->n_pins] = kernel;
     sent->pins[sent->n_pins++] = pin;
     s->in_flight = true; // both pins are given back when the stream is waited for
