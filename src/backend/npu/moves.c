@@ -295,6 +295,17 @@ enum status moves_rows(struct hsa_stream * s, const struct view * from,
 
 // ---- nodes ----
 
+// A row by an index of one element is the same kernel whatever row it is, where all begin at words.
+static void keep_row(struct hsa_stream * s, const struct ggml_tensor * node) {
+    int src = node->op == GGML_OP_SET_ROWS ? -1 : 0;
+    const struct ggml_tensor * indexed = src < 0 ? node : node->src[0];
+    if (ggml_nelements(node->src[1]) == 1 && indexed->nb[1] % DMA_WORD == 0) {
+        kept_row(s->npu->kept, src, rows_index(node->src[1], 0, 0, 0));
+    } else {
+        kept_void(s->npu->kept);
+    }
+}
+
 static const struct {
     enum ggml_op op;
     enum status (*move)(struct mover * m, const struct ggml_tensor * node, struct error * err);
@@ -318,6 +329,9 @@ enum status moves_node(struct hsa_stream * s, const struct ggml_tensor * node, b
         enum status st = kinds[i].index ? wait_for_index(s, node->src[1], err) : ST_OK;
         if (st != ST_OK) {
             return st;
+        }
+        if (kinds[i].index) {
+            keep_row(s, node);
         }
         st = kinds[i].move(&m, node, err);
         if (st == ST_OK) {
