@@ -133,6 +133,10 @@ static float * recent_table(struct hsa_stream * s, const struct ggml_tensor * no
     return NULL;
 }
 
+const char * rope_table_kept(struct hsa_stream * s, const struct ggml_tensor * node) {
+    return (const char *) recent_table(s, node);
+}
+
 static bool overlap(const void * a, size_t a_bytes, const void * b, size_t b_bytes) {
     const char *p = a, *q = b;
     return p && q && p < q + b_bytes && q < p + a_bytes;
@@ -225,6 +229,7 @@ enum status rope_run(struct hsa_stream * s, struct ggml_tensor * node, struct er
         room += table_bytes;
         st = make_table(s, node, &t, table, err);
     }
+    kept_table(s->npu->kept, table, table_bytes);
     struct view from[2], to[2], given = view_of(node->src[0]), result = view_of(node);
     if (t.cast && st == ST_OK) {
         t.x.data = t.y.data = room;
