@@ -224,7 +224,7 @@ static void write_params(const struct design * d, struct flow_tile at, int core,
     uint32_t first = (uint32_t) (core * p->core_rows), heads = (uint32_t) p->item_heads;
     int lanes_last = (int) ((p->last_keys - 1) % AT_LANES + 1);
     float cap = float_param(spec, AT_ARG_SOFTCAP), scale = float_param(spec, AT_ARG_SCALE);
-    const uint32_t words[AT_PARAM_COUNT] = {
+    const uint32_t words[AT_PARAM_TOLD] = {
         [AT_PARAM_ITEMS] = items,
         [AT_PARAM_ROWS] = rows,
         [AT_PARAM_PAIRED] = (rows + 1) / 2,
@@ -264,7 +264,7 @@ static void write_params(const struct design * d, struct flow_tile at, int core,
         [AT_PARAM_SLOPES] = float_param(spec, AT_ARG_MAX_BIAS) > 0,
     };
     txn_block_write(d->flow.t, image_addr(at.col, at.row, AT_POOL + 32 * AT_SLOT_PARAMS), words,
-                    AT_PARAM_COUNT);
+                    AT_PARAM_TOLD);
 }
 
 static void write_slopes(const struct design * d, struct flow_tile at,

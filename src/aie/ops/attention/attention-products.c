@@ -38,13 +38,22 @@ static void rows_at(struct at_writer * w, struct asm_reg first, struct asm_reg s
 }
 
 // The next word of a row in all lanes, its numbers in a half each.
-static struct asm_reg shared(struct at_writer * w, int memory, struct asm_reg pointer) {
+static struct asm_reg shared(struct at_writer * w, int memory, struct asm_reg pointer,
+                             struct asm_reg split) {
     struct asm_reg word = asm_local(w->p, ASM_R), x = emit_new_pair(w->p), y = emit_new_pair(w->p);
     emit_load_word(w->p, memory, word, pointer, 0);
     emit_advance(w->p, pointer, 4);
     emit_splat(w->p, LANE_32, x, word);
-    emit_shuffle(w->p, y, x, x, w->split);
+    emit_shuffle(w->p, y, x, x, split);
     return y;
+}
+
+// The shuffle that sets even and odd places of 16 bits apart.
+static struct asm_reg split_places(struct at_writer * w) {
+    enum { SPLIT_16 = 44 };
+    struct asm_reg r = asm_local(w->p, ASM_R);
+    emit_set_small(w->p, r, SPLIT_16);
+    return r;
 }
 
 static void multiply(struct at_writer * w, const struct group * g, int vector, struct asm_reg x,
@@ -84,11 +93,13 @@ static void score(struct at_writer * w, int vectors) {
     asm_loop_begin(w->p, w->n);
     at_copy(w, w->at[0], w->c);
     at_add(w, w->c, w->c, w->step);
-    const struct asm_reg by[ROWS] = {shared(w, MEM_Q, w->at[1]), shared(w, MEM_Q, w->at[2])};
+    struct asm_reg split = split_places(w);
+    const struct asm_reg by[ROWS] = {shared(w, MEM_Q, w->at[1], split),
+                                     shared(w, MEM_Q, w->at[2], split)};
     for (int v = 0; v < vectors; v++) {
         struct asm_reg raw = emit_new_pair(w->p), x = emit_new_pair(w->p);
         emit_load(w->p, MEM_K, raw, w->at[0], VECTOR * v);
-        emit_shuffle(w->p, x, raw, raw, w->split);
+        emit_shuffle(w->p, x, raw, raw, split);
         multiply(w, &g, v, x, by);
     }
     asm_loop_end(w->p);
@@ -107,13 +118,16 @@ static void value(struct at_writer * w, int vectors) {
     rows_at(w, w->at[2], w->at[3], w->b, AT_PARAM_S_STEP);
     at_copy(w, w->c, w->a);
     at_param(w, w->step, AT_PARAM_V_STEP);
-    asm_loop_begin(w->p, w->pairs_now);
+    at_param(w, w->n, AT_NOW_PAIRS);
+    asm_loop_begin(w->p, w->n);
     struct asm_reg second = asm_local(w->p, ASM_R);
     at_add(w, second, w->c, w->step);
     at_copy(w, w->at[0], w->c);
     at_copy(w, w->at[1], second);
     at_add(w, w->c, second, w->step);
-    const struct asm_reg by[ROWS] = {shared(w, MEM_S, w->at[2]), shared(w, MEM_S, w->at[3])};
+    struct asm_reg split = split_places(w);
+    const struct asm_reg by[ROWS] = {shared(w, MEM_S, w->at[2], split),
+                                     shared(w, MEM_S, w->at[3], split)};
     for (int v = 0; v < vectors; v++) {
         struct asm_reg x = emit_new_pair(w->p);
         for (int half = 0; half < 2; half++) {
@@ -160,41 +174,33 @@ struct way { // of rows that are multiplied with something
     int row_step, result_step;
 };
 
-// Rows by twos. w->pairs of rows left are in the item's row counter, kept on w->blocks' side: see
-// at_param. Registers: a shared, b rows, d results, left vectors.
-static void all_rows(struct at_writer * w, const struct way * way, struct asm_reg rows) {
+// Rows by twos. Registers: a shared, b rows, d results, left vectors.
+static void products(struct at_writer * w, const struct way * way) {
     int again = asm_label_new(w->p);
-    struct asm_reg row = asm_global(w->p, ASM_R), result = asm_global(w->p, ASM_R);
-    at_param(w, rows, AT_PARAM_PAIRED);
-    at_param(w, row, way->rows);
-    at_param(w, result, way->results);
+    at_keep(w, AT_NOW_ROWS, at_local_param(w, AT_PARAM_PAIRED));
+    at_keep(w, AT_NOW_ROW, at_local_param(w, way->rows));
+    at_keep(w, AT_NOW_RESULT, at_local_param(w, way->results));
     asm_label(w->p, again);
     at_param(w, w->a, way->from);
-    at_copy(w, w->b, row);
-    at_copy(w, w->d, result);
-    if (way->fn == score) {
-        at_copy(w, w->left, w->vectors_now);
-    } else {
-        at_param(w, w->left, AT_PARAM_V_VECTORS);
-    }
+    at_param(w, w->b, AT_NOW_ROW);
+    at_param(w, w->d, AT_NOW_RESULT);
+    at_param(w, w->left, way->fn == score ? AT_NOW_VECTORS : AT_PARAM_V_VECTORS);
     if (w->vectors > 1) {
         vectors_of(w, way->fn, w->vectors, way->bytes, asm_label_new(w->p));
     }
     vectors_of(w, way->fn, 1, way->bytes, asm_label_new(w->p));
+    at_param(w, w->b, AT_NOW_ROW);
+    at_param(w, w->d, AT_NOW_RESULT);
+    at_param(w, w->n, AT_NOW_ROWS);
     for (int i = 0; i < ROWS; i++) {
-        at_add_param(w, row, way->row_step);
-        at_add_param(w, result, way->result_step);
+        at_add_param(w, w->b, way->row_step);
+        at_add_param(w, w->d, way->result_step);
     }
-    emit_add_small(w->p, rows, rows, -1);
-    asm_jump_if_nonzero(w->p, rows, again);
-    asm_release(w->p, row);
-    asm_release(w->p, result);
-}
-
-static void products(struct at_writer * w, const struct way * way) {
-    struct asm_reg rows = asm_global(w->p, ASM_R);
-    all_rows(w, way, rows);
-    asm_release(w->p, rows);
+    emit_add_small(w->p, w->n, w->n, -1);
+    at_keep(w, AT_NOW_ROW, w->b);
+    at_keep(w, AT_NOW_RESULT, w->d);
+    at_keep(w, AT_NOW_ROWS, w->n);
+    asm_jump_if_nonzero(w->p, w->n, again);
 }
 
 void at_scores(struct at_writer * w) {

@@ -20,14 +20,14 @@ struct at_writer {
     struct asm_program * p;
     struct lanes lanes;
     int vectors; // that a loop of products takes for each of two rows, at most
-    struct asm_reg items, blocks, vectors_now, pairs_now; // of keys: of this block
-    struct asm_reg left, n, a, b, c, d, step, split;
+    struct asm_reg left, n, a, b, c, d, step; // scalars
     struct asm_reg at[AT_POINTERS], back;
 };
 
 int32_t at_address(const struct at_writer * w, int32_t at);
 void at_param(struct at_writer * w, struct asm_reg to, int param);
 struct asm_reg at_local_param(struct at_writer * w, int param);
+void at_keep(struct at_writer * w, int param, struct asm_reg from);
 void at_add(struct at_writer * w, struct asm_reg to, struct asm_reg a, struct asm_reg b);
 void at_add_param(struct at_writer * w, struct asm_reg to, int param); // to += parameter
 void at_copy(struct at_writer * w, struct asm_reg to, struct asm_reg from);

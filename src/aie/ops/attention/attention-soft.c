@@ -14,7 +14,8 @@
 static void row_begin(struct at_writer * w) {
     at_copy(w, w->at[0], w->a);
     at_copy(w, w->at[1], w->a);
-    asm_loop_begin(w->p, w->vectors_now);
+    at_param(w, w->n, AT_NOW_VECTORS);
+    asm_loop_begin(w->p, w->n);
 }
 
 static struct val score(struct at_writer * w) {
@@ -31,6 +32,7 @@ static void cap(struct at_writer * w) {
     at_param(w, w->n, AT_PARAM_CAP);
     asm_jump_if_zero(w->p, w->n, none);
     row_begin(w);
+    asm_loop_alone(w->p); // seldom asked for, and long
     struct val t = fast_tanh(&w->lanes, score(w), at_get(AT_SLOT_CAP));
     set_score(w, at_times(w, t, at_get(AT_SLOT_CAP)));
     asm_loop_end(w->p);
@@ -70,6 +72,7 @@ static void mask(struct at_writer * w) {
     lanes_set_param(l, AT_SLOT_SLOPE, slope);
     asm_label(w->p, asm_label_new(w->p));
     row_begin(w);
+    asm_loop_alone(w->p);
     struct val m = f_mul(l, mask_of(w), at_get(AT_SLOT_SLOPE));
     set_score(w, f_add(l, score(w), m));
     asm_loop_end(w->p);
@@ -80,9 +83,10 @@ static void mask(struct at_writer * w) {
 static void end_keys(struct at_writer * w) {
     struct lanes * l = &w->lanes;
     int none = asm_label_new(w->p);
-    asm_jump_if_nonzero(w->p, w->blocks, none);
+    at_param(w, w->n, AT_NOW_BLOCKS);
+    asm_jump_if_nonzero(w->p, w->n, none);
     struct asm_reg at = asm_local(w->p, ASM_R), keys = emit_new_mask(w->p, LANE_32);
-    emit_add_small(w->p, at, w->vectors_now, -1);
+    emit_add_small(w->p, at, at_local_param(w, AT_NOW_VECTORS), -1);
     for (int i = 0; i < 6; i++) { // by the size of a vector
         at_add(w, at, at, at);
     }

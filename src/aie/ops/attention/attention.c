@@ -11,7 +11,7 @@
 #define NO_CONSTANT 0x7fdeadadu // a NaN that nobody asks for: what stands in slots of parameters
 #define FAR_BELOW   -1e30f      // the largest score of a row of which nothing was seen
 
-enum { SPLIT_16 = 44, FEW_ACCUMULATORS = 8 }; // shuffle: even places of 16 bits, then the odd ones
+enum { FEW_ACCUMULATORS = 8 };
 
 // ---- words that all files use ----
 
@@ -22,6 +22,11 @@ int32_t at_address(const struct at_writer * w, int32_t at) {
 void at_param(struct at_writer * w, struct asm_reg to, int param) {
     emit_load_word(w->p, MEM_PARAMS, to, w->lanes.pool,
                    lanes_slot_offset(AT_SLOT_PARAMS) + 4 * param);
+}
+
+void at_keep(struct at_writer * w, int param, struct asm_reg from) {
+    emit_store_word(w->p, MEM_PARAMS, from, w->lanes.pool,
+                    lanes_slot_offset(AT_SLOT_PARAMS) + 4 * param);
 }
 
 struct asm_reg at_local_param(struct at_writer * w, int param) {
@@ -163,6 +168,7 @@ static void begin_row(struct at_writer * w) {
     at_copy(w, w->at[1], w->b);
     at_param(w, w->n, AT_PARAM_Q_VECTORS);
     asm_loop_begin(w->p, w->n);
+    asm_loop_alone(w->p);
     struct val q = at_times(w, lanes_load(l, w->at[0], MEM_Q, false), at_get(AT_SLOT_SCALE));
     emit_store_bf16_next(w->p, MEM_S, lanes_bm(l, &q), w->at[1]);
     asm_loop_end(w->p);
@@ -190,6 +196,7 @@ static void begin_row(struct at_writer * w) {
     at_copy(w, w->at[1], w->step);
     at_param(w, w->n, AT_PARAM_V_VECTORS);
     asm_loop_begin(w->p, w->n);
+    asm_loop_alone(w->p);
     emit_store_next(w->p, MEM_O, none, w->at[1]);
     asm_loop_end(w->p);
     asm_release(w->p, none);
@@ -248,7 +255,8 @@ static void invert_sums(struct at_writer * w) {
 static void clear_behind(struct at_writer * w) {
     struct lanes * l = &w->lanes;
     int none = asm_label_new(w->p);
-    asm_jump_if_nonzero(w->p, w->blocks, none);
+    at_param(w, w->n, AT_NOW_BLOCKS);
+    asm_jump_if_nonzero(w->p, w->n, none);
     at_param(w, w->n, AT_PARAM_EMPTY);
     asm_jump_if_zero(w->p, w->n, none);
     at_copy(w, w->at[0], w->n);
@@ -257,6 +265,7 @@ static void clear_behind(struct at_writer * w) {
     emit_move(w->p, nothing, lanes_x(l, &zero));
     at_param(w, w->n, AT_PARAM_V_VECTORS);
     asm_loop_begin(w->p, w->n);
+    asm_loop_alone(w->p);
     emit_store_next(w->p, MEM_V, asm_half(nothing, 0), w->at[0]);
     asm_loop_end(w->p);
     asm_release(w->p, nothing);
@@ -266,9 +275,7 @@ static void clear_behind(struct at_writer * w) {
 // ---- the program ----
 
 static void take_registers(struct at_writer * w) {
-    struct asm_reg * const scalars[] = {&w->items, &w->blocks, &w->vectors_now, &w->pairs_now,
-                                        &w->left,  &w->n,      &w->a,           &w->b,
-                                        &w->c,     &w->d,      &w->step,        &w->split};
+    struct asm_reg * const scalars[] = {&w->left, &w->n, &w->a, &w->b, &w->c, &w->d, &w->step};
     for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
         *scalars[i] = asm_global(w->p, ASM_R);
     }
@@ -280,20 +287,22 @@ static void take_registers(struct at_writer * w) {
 
 static void begin_block(struct at_writer * w) {
     int not_last = asm_label_new(w->p);
-    emit_add_small(w->p, w->blocks, w->blocks, -1);
-    at_param(w, w->vectors_now, AT_PARAM_VECTORS);
-    at_param(w, w->pairs_now, AT_PARAM_PAIRS);
-    asm_jump_if_nonzero(w->p, w->blocks, not_last);
-    at_param(w, w->vectors_now, AT_PARAM_VECTORS_LAST);
-    at_param(w, w->pairs_now, AT_PARAM_PAIRS_LAST);
+    at_param(w, w->n, AT_NOW_BLOCKS);
+    at_param(w, w->a, AT_PARAM_VECTORS);
+    at_param(w, w->b, AT_PARAM_PAIRS);
+    emit_add_small(w->p, w->n, w->n, -1);
+    at_keep(w, AT_NOW_BLOCKS, w->n);
+    asm_jump_if_nonzero(w->p, w->n, not_last);
+    at_param(w, w->a, AT_PARAM_VECTORS_LAST);
+    at_param(w, w->b, AT_PARAM_PAIRS_LAST);
     asm_label(w->p, not_last);
+    at_keep(w, AT_NOW_VECTORS, w->a);
+    at_keep(w, AT_NOW_PAIRS, w->b);
 }
 
 // Gives a buffer for the next block, where there is one.
 static void give(struct at_writer * w, int lock) {
-    struct asm_reg more = asm_local(w->p, ASM_R);
-    emit_not_zero(w->p, more, w->blocks);
-    at_copy(w, w->n, more);
+    emit_not_zero(w->p, w->n, at_local_param(w, AT_NOW_BLOCKS));
     release_by(w, lock, w->n);
 }
 
@@ -313,11 +322,10 @@ static void write_program(struct at_writer * w) {
     w->lanes.shift13 = asm_global(p, ASM_S);
     emit_set_small(p, w->n, 13);
     at_copy(w, w->lanes.shift13, w->n);
-    emit_set_small(p, w->split, SPLIT_16);
 
     asm_label(p, wait);
     acquire(w, AT_LOCK_GO);
-    at_param(w, w->items, AT_PARAM_ITEMS);
+    at_keep(w, AT_NOW_ITEMS, at_local_param(w, AT_PARAM_ITEMS));
     asm_label(p, item);
     release(w, AT_LOCK_Q_EMPTY);
     acquire(w, AT_LOCK_Q_FULL);
@@ -327,7 +335,7 @@ static void write_program(struct at_writer * w) {
     asm_label(p, begun);
     release(w, AT_LOCK_K_EMPTY);
     release(w, AT_LOCK_V_EMPTY);
-    at_param(w, w->blocks, AT_PARAM_BLOCKS);
+    at_keep(w, AT_NOW_BLOCKS, at_local_param(w, AT_PARAM_BLOCKS));
 
     asm_label(p, block);
     begin_block(w);
@@ -350,15 +358,18 @@ static void write_program(struct at_writer * w) {
     at_values(w);
     asm_label(p, v_done);
     give(w, AT_LOCK_V_EMPTY);
-    asm_jump_if_nonzero(p, w->blocks, block);
+    at_param(w, w->n, AT_NOW_BLOCKS);
+    asm_jump_if_nonzero(p, w->n, block);
 
     skip_without_rows(w, item_done);
     invert_sums(w);
     call(w, factor);
     release(w, AT_LOCK_OUT_FULL);
     asm_label(p, item_done);
-    emit_add_small(p, w->items, w->items, -1);
-    asm_jump_if_nonzero(p, w->items, item);
+    at_param(w, w->n, AT_NOW_ITEMS);
+    emit_add_small(p, w->n, w->n, -1);
+    at_keep(w, AT_NOW_ITEMS, w->n);
+    asm_jump_if_nonzero(p, w->n, item);
     asm_jump(p, wait);
 
     times_factor(w, factor);

@@ -90,6 +90,15 @@ enum {
     AT_PARAM_SCALE,  // of q; with a cap, what is left when the cap is taken out
     AT_PARAM_CAP,    // 0: there is none
     AT_PARAM_SLOPES, // 1: they are not all 1
+    AT_PARAM_TOLD,
+    // What the program keeps there, because registers are wanted for loops.
+    AT_NOW_BLOCKS = AT_PARAM_TOLD, // that are left
+    AT_NOW_ITEMS,
+    AT_NOW_VECTORS, // of keys, of this block
+    AT_NOW_PAIRS,
+    AT_NOW_ROWS, // pairs of rows that are left, and where they and their results are
+    AT_NOW_ROW,
+    AT_NOW_RESULT,
     AT_PARAM_COUNT,
 };
 _Static_assert(4 * AT_PARAM_COUNT <= (AT_SLOT_PARAMS_END - AT_SLOT_PARAMS) * 32, "they fit");
