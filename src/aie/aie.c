@@ -3,6 +3,7 @@
 // without program.c has no compiler: streams are not code.
 #include "aie.h"
 
+#include "ops/attention/attention.h"
 #include "ops/convert/convert.h"
 #include "ops/move/move.h"
 #include "ops/mul-mat/mul-mat.h"
@@ -31,6 +32,9 @@ static const struct aie_family families[KERNEL_FAMILIES] = {
                            .program_name = convert_name,
                            .insts = convert_insts},
     [KERNEL_MOVE] = {.supports = move_supports, .program_name = move_name, .insts = move_insts},
+    [KERNEL_ATTENTION] = {.supports = attention_supports,
+                          .program_name = attention_name,
+                          .insts = attention_insts},
 };
 
 static const struct aie_family * family_of(enum kernel_op op) {
@@ -44,6 +48,7 @@ static bool has_family(const struct aie_target * t, enum kernel_family family) {
     case KERNEL_PRODUCT:
         return t->has_products;
     case KERNEL_CONVERSION:
+    case KERNEL_ATTENTION: // which converts, too
         return t->has_conversions;
     default:
         return t->has_programs;

@@ -3,6 +3,7 @@
 // keeps programs for machines without a compiler keeps all of those.
 #include "aie.h"
 
+#include "ops/attention/attention.h"
 #include "ops/convert/convert.h"
 #include "ops/mixed.h"
 #include "ops/move/move.h"
@@ -97,6 +98,7 @@ static const struct {
     [KERNEL_PRODUCT] = {.image = mul_mat_image, .related = product_related},
     [KERNEL_CONVERSION] = {.related = same_program},
     [KERNEL_MOVE] = {.image = move_image, .related = by_size},
+    [KERNEL_ATTENTION] = {.image = attention_image, .related = same_program},
 };
 
 // ---- PDIs ----
@@ -172,6 +174,8 @@ static enum status single_pdi(const struct kernel_spec * spec, uint8_t ** pdi, s
     enum status st = families[family].image(spec, &program, err);
     if (st == ST_OK && family == KERNEL_PRODUCT && !mul_mat_is_vector(spec)) {
         st = mul_mat_pdi(spec, &program, pdi, size, err);
+    } else if (st == ST_OK && family == KERNEL_ATTENTION) {
+        st = attention_pdi(spec, &program, pdi, size, err);
     } else if (st == ST_OK) {
         const struct array_program * cores[SPREAD_CORES] = {0};
         for (int i = family == KERNEL_PRODUCT ? MIXED_PRODUCT : 0; i < SPREAD_CORES; i++) {

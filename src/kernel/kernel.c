@@ -20,6 +20,7 @@ enum { // by the sources of ops.def
     FAMILY_OF_convert_ops = KERNEL_CONVERSION,
     FAMILY_OF_pair_ops = KERNEL_ELEMENTWISE,
     FAMILY_OF_move_ops = KERNEL_MOVE,
+    FAMILY_OF_attention_ops = KERNEL_ATTENTION,
 };
 
 static const struct kernel_op_info op_infos[KERNEL_OP_COUNT] = {

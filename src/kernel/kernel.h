@@ -20,6 +20,7 @@ enum kernel_family {
     KERNEL_PRODUCT,
     KERNEL_CONVERSION,
     KERNEL_MOVE, // the same numbers elsewhere, in another layout or datatype
+    KERNEL_ATTENTION,
     KERNEL_FAMILIES,
 };
 
@@ -36,7 +37,7 @@ struct kernel_op_info {     // a row of ops.def
 const struct kernel_op_info * kernel_op_info(enum kernel_op op); // never NULL for a valid op
 const char * kernel_op_name(enum kernel_op op);                  // "add"
 
-#define KERNEL_MAX_INPUTS 4
+#define KERNEL_MAX_INPUTS 5
 #define KERNEL_MAX_PARAMS 8
 
 // How near to the exact result a kernel comes: an NMSE of 1e-9 at most, or 5 units of f32's last

@@ -117,6 +117,8 @@ void asm_lock_release(struct asm_program * p, int lock, struct asm_reg value);
 // of an earlier one to a different buffer, as everywhere within a region.
 void asm_loop_begin(struct asm_program * p, struct asm_reg count);
 void asm_loop_end(struct asm_program * p);
+// For the loop that has just begun: its trips do not overlap, for the sake of program memory.
+void asm_loop_alone(struct asm_program * p);
 // The same, with trips before the first and behind the last, of which nothing is wanted: then what
 // leads in and out is the loop itself, and overlapping trips take no more program memory than one.
 // Only where registers that live on are pointers, moved by constants, that nobody wants behind the

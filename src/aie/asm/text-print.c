@@ -167,6 +167,9 @@ static void print_loop(struct printer * pr, const struct asm_item * loop,
     if (loop->rolls) {
         buf_printf(pr->b, " rolling");
     }
+    if (loop->plain) {
+        buf_printf(pr->b, " alone");
+    }
     if (every) {
         buf_printf(pr->b, " every %d%s", every, loop->late ? " late" : "");
     }

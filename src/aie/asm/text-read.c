@@ -354,6 +354,8 @@ static bool add_loop(struct reader * r, char * at) {
     }
     bool rolls = take_word(&at, "rolling");
     at = skip_blanks(at);
+    bool alone = take_word(&at, "alone");
+    at = skip_blanks(at);
     if (take_word(&at, "every") && (!take_number(&at, &every) || every < 1 || every > 4096)) {
         return fail(r, at, "a trip begins every so many bundles, from 1 on");
     }
@@ -367,6 +369,9 @@ static bool add_loop(struct reader * r, char * at) {
         asm_loop_begin_rolling(r->p, count);
     } else {
         asm_loop_begin(r->p, count);
+    }
+    if (alone) {
+        asm_loop_alone(r->p);
     }
     if (every && r->p->n_items) {
         r->p->items[r->p->n_items - 1].interval = (int) every;

@@ -213,8 +213,11 @@ static void store_word(struct asm_program * p, int memory, struct asm_reg a, str
 enum { ADVANCE = 64, FORTH = 7, BACK = -8 }; // pointers move by so many units at most
 
 static void advance(struct asm_program * p, struct asm_reg pointer, int32_t bytes) {
-    if (bytes % ADVANCE) {
-        asm_misuse(p, "asm: a pointer's step of %d bytes is not yet there on aie2p", bytes);
+    if (bytes % ADVANCE) { // which its own instruction cannot say
+        struct asm_reg at = asm_local(p, ASM_R), next = asm_local(p, ASM_R);
+        emit_copy(p, at, pointer);
+        emit_alu(p, AIE_BASIC_ADD, next, at, scalar(p, bytes));
+        emit_copy(p, pointer, next);
         return;
     }
     for (int32_t units = bytes / ADVANCE; units;) {

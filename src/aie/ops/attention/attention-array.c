@@ -1,0 +1,458 @@
+// attention-array: the array around the core program, and the instruction stream of a shape. Item
+// after item goes to column after column; a step is an item for each, and the next one begins when
+// all of its results are there. Descriptors of cores and memtiles are written once, those of the
+// shims point at each item's operands.
+#include "attention.h"
+
+#include "aie/array/flow.h"
+#include "aie/ops/rows/rows-plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// Descriptors.
+enum {
+    CORE_SINKS,
+    CORE_Q,
+    CORE_K,
+    CORE_MASKS,
+    CORE_K_LAST,
+    CORE_MASKS_LAST,
+    CORE_V,
+    CORE_V_LAST,
+    CORE_OUT
+};
+enum { SHIM_SINKS, SHIM_Q, SHIM_K, SHIM_V = SHIM_K + 6, SHIM_OUT }; // each K has its mask behind it
+enum { MEM_OUT_BD = 4, MEM_LOCK_OUT = 0, MEM_LOCKS = 1 };
+
+enum { IN_FIRST, IN_SECOND }; // channels into a column
+
+// ---- front door ----
+
+enum status attention_supports(const struct kernel_spec * spec, struct error * err) {
+    struct at_plan plan;
+    return at_plan_make(spec, &plan, err);
+}
+
+void attention_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
+    (void) spec;
+    snprintf(name, KERNEL_NAME_MAX, "attention");
+}
+
+// ---- configuration ----
+
+enum status attention_image(const struct kernel_spec * spec, struct array_program * out,
+                            struct error * err) {
+    struct at_code program = {0};
+    enum status st = at_program(spec->arch, &program, err);
+    *out = (struct array_program){.code = program.code.bytes,
+                                  .size = program.code.size,
+                                  .locks = at_lock_init,
+                                  .n_locks = AT_LOCK_COUNT,
+                                  .mem_locks = MEM_LOCKS};
+    return st == ST_OK ? array_program_data(out, AT_POOL, program.pool, sizeof program.pool, err)
+                       : st;
+}
+
+static void route(struct array * a, int col) {
+    for (int channel = 0; channel < 2; channel++) {
+        struct array_port to[AT_CORES];
+        for (int i = 0; i < AT_CORES; i++) {
+            to[i] = (struct array_port){col, ARRAY_ROW_CORE + i, channel};
+        }
+        array_route(a, (struct array_port){col, ARRAY_ROW_SHIM, channel}, to, AT_CORES);
+    }
+    for (int i = 0; i < AT_CORES; i++) {
+        array_route(a, (struct array_port){col, ARRAY_ROW_CORE + i, 0},
+                    &(struct array_port){col, ARRAY_ROW_MEM, i}, 1);
+    }
+    array_route(a, (struct array_port){col, ARRAY_ROW_MEM, 0},
+                &(struct array_port){col, ARRAY_ROW_SHIM, 0}, 1);
+    array_token_route(a, col);
+}
+
+enum status attention_pdi(const struct kernel_spec * spec, const struct array_program * program,
+                          uint8_t ** pdi, size_t * size, struct error * err) {
+    static const uint8_t mem_locks[MEM_LOCKS] = {0};
+    struct array a;
+    int columns = spec->columns ? spec->columns : aie_target(spec->arch)->columns;
+    array_begin(&a, spec->arch);
+    for (int col = 0; col < columns; col++) {
+        for (int i = 0; i < AT_CORES; i++) {
+            array_core(&a, col, ARRAY_ROW_CORE + i, program);
+        }
+        array_mem(&a, col, mem_locks, MEM_LOCKS);
+        route(&a, col);
+    }
+    return array_end(&a, pdi, size, err);
+}
+
+// ---- the stream ----
+
+struct design {
+    const struct kernel_spec * spec;
+    struct at_plan plan;
+    struct flow flow;
+};
+
+static struct flow_tile core_at(int col, int core) {
+    return (struct flow_tile){col, ARRAY_ROW_CORE + core};
+}
+
+// Rows of so many words, `apart` words from one to the next; plainly one behind the other where
+// they are.
+static void set_rows(struct array_bd * bd, uint32_t rows, uint32_t words, uint32_t apart) {
+    bd->words = rows * words;
+    if (rows > 1 && words != apart) {
+        bd->wrap[0] = words;
+        bd->step[0] = 1;
+        bd->step[1] = apart;
+    }
+}
+
+static struct array_bd core_bd(uint32_t address, int acquire, int release) {
+    return (struct array_bd){.address = address,
+                             .next = -1,
+                             .acquire = acquire,
+                             .acquire_value = -1,
+                             .release = release,
+                             .release_value = 1};
+}
+
+// k of so many keys, turned over: each word of a key goes to a row of its own.
+static struct array_bd keys_bd(const struct at_plan * p, int64_t keys) {
+    enum { MOST_WRAP = 255 };
+    bool mask = p->mask;
+    struct array_bd bd = core_bd(p->k, AT_LOCK_K_EMPTY, mask ? -1 : AT_LOCK_K_FULL);
+    uint32_t words = (uint32_t) p->dk / 2, apart = (uint32_t) p->keys;
+    bd.words = (uint32_t) keys * words;
+    if (words <= MOST_WRAP) {
+        bd.wrap[0] = words;
+        bd.step[0] = apart;
+        bd.step[1] = 1;
+    } else {
+        bd.wrap[0] = words / 2;
+        bd.step[0] = apart;
+        bd.wrap[1] = 2;
+        bd.step[1] = words / 2 * apart;
+        bd.step[2] = 1;
+    }
+    return bd;
+}
+
+static struct array_bd masks_bd(const struct at_plan * p, int64_t keys) {
+    struct array_bd bd = core_bd(p->masks, -1, AT_LOCK_K_FULL);
+    set_rows(&bd, (uint32_t) p->item_queries, (uint32_t) keys / 2, p->mask_row / 4);
+    return bd;
+}
+
+static struct array_bd values_bd(const struct at_plan * p, int64_t keys) {
+    struct array_bd bd = core_bd(p->v, AT_LOCK_V_EMPTY, AT_LOCK_V_FULL);
+    set_rows(&bd, (uint32_t) keys, (uint32_t) p->dv / 2, p->v_row / 4);
+    return bd;
+}
+
+static void write_core_bds(const struct design * d, struct flow_tile at, int rows) {
+    const struct at_plan * p = &d->plan;
+    struct array_bd q = core_bd(AT_FREE, p->sinks ? -1 : AT_LOCK_Q_EMPTY, AT_LOCK_Q_FULL);
+    set_rows(&q, (uint32_t) p->rows, (uint32_t) p->dk, p->q_raw_row / 4);
+    flow_core_bd(&d->flow, at, CORE_Q, &q);
+    if (p->sinks) {
+        struct array_bd sinks = core_bd(AT_SINKS_AT, AT_LOCK_Q_EMPTY, -1);
+        sinks.words = (uint32_t) p->item_heads;
+        sinks.next = CORE_Q;
+        flow_core_bd(&d->flow, at, CORE_SINKS, &sinks);
+    }
+    for (int last = p->blocks > 1 ? 0 : 1; last < 2; last++) {
+        int64_t keys = last ? p->last_keys : p->keys;
+        struct array_bd k = keys_bd(p, keys), masks = masks_bd(p, keys), v = values_bd(p, keys);
+        k.next = p->mask ? (last ? CORE_MASKS_LAST : CORE_MASKS) : -1;
+        flow_core_bd(&d->flow, at, last ? CORE_K_LAST : CORE_K, &k);
+        if (p->mask) {
+            flow_core_bd(&d->flow, at, last ? CORE_MASKS_LAST : CORE_MASKS, &masks);
+        }
+        flow_core_bd(&d->flow, at, last ? CORE_V_LAST : CORE_V, &v);
+    }
+    if (rows) {
+        struct array_bd out = core_bd(p->o, AT_LOCK_OUT_FULL, AT_LOCK_OUT_EMPTY);
+        set_rows(&out, (uint32_t) rows, (uint32_t) p->dv, p->o_row / 4);
+        flow_core_bd(&d->flow, at, CORE_OUT, &out);
+    }
+}
+
+static void push_core(const struct design * d, struct flow_tile at, int rows) {
+    const struct at_plan * p = &d->plan;
+    const struct flow * f = &d->flow;
+    flow_push(f, at, CORE_S2MM_QUEUE, p->sinks ? CORE_SINKS : CORE_Q, 1, false);
+    flow_push(f, at, CORE_S2MM_QUEUE, CORE_K, p->blocks - 1, false);
+    flow_push(f, at, CORE_S2MM_QUEUE, CORE_K_LAST, 1, false);
+    flow_push(f, at, CORE_S2MM_QUEUE + 8, CORE_V, p->blocks - 1, false);
+    flow_push(f, at, CORE_S2MM_QUEUE + 8, CORE_V_LAST, 1, false);
+    if (rows) {
+        flow_push(f, at, CORE_MM2S_QUEUE, CORE_OUT, 1, false);
+    }
+}
+
+// ---- parameters ----
+
+static uint32_t vectors_of(int64_t n) {
+    return (uint32_t) ((n + AT_LANES - 1) / AT_LANES);
+}
+
+static float float_param(const struct kernel_spec * spec, int i) {
+    float v;
+    memcpy(&v, &spec->params[i], 4);
+    return v;
+}
+
+static uint32_t float_bits(float v) {
+    uint32_t bits;
+    memcpy(&bits, &v, 4);
+    return bits;
+}
+
+// Numbers of 16 bits that trips make bf16.
+static uint32_t convert_trips(enum dtype t, int64_t numbers) {
+    enum { TRIP = 32 };
+    return t == DTYPE_F16 ? (uint32_t) ((numbers + TRIP - 1) / TRIP) : 0;
+}
+
+static void write_params(const struct design * d, struct flow_tile at, int core, uint32_t items) {
+    const struct at_plan * p = &d->plan;
+    const struct kernel_spec * spec = d->spec;
+    uint32_t window = d->flow.target->own_window, rows = (uint32_t) at_core_rows(p, core);
+    uint32_t first = (uint32_t) (core * p->core_rows), heads = (uint32_t) p->item_heads;
+    int lanes_last = (int) ((p->last_keys - 1) % AT_LANES + 1);
+    float cap = float_param(spec, AT_ARG_SOFTCAP), scale = float_param(spec, AT_ARG_SCALE);
+    const uint32_t words[AT_PARAM_TOLD] = {
+        [AT_PARAM_ITEMS] = items,
+        [AT_PARAM_ROWS] = rows,
+        [AT_PARAM_PAIRED] = (rows + 1) / 2,
+        [AT_PARAM_BLOCKS] = (uint32_t) p->blocks,
+        [AT_PARAM_VECTORS] = vectors_of(p->keys),
+        [AT_PARAM_VECTORS_LAST] = vectors_of(p->last_keys),
+        [AT_PARAM_PAIRS] = (uint32_t) p->keys / 2,
+        [AT_PARAM_PAIRS_LAST] = (uint32_t) (p->last_keys + 1) / 2,
+        [AT_PARAM_LANES_LAST] = (1u << lanes_last) - 1,
+        [AT_PARAM_EMPTY] =
+            p->last_keys % 2 ? window + p->v + (uint32_t) p->last_keys * p->v_row : 0,
+        [AT_PARAM_K] = window + p->k,
+        [AT_PARAM_K_STEP] = (uint32_t) (4 * p->keys),
+        [AT_PARAM_K_TRIPS] = convert_trips(spec->inputs[AT_K].dtype, p->keys * p->dk),
+        [AT_PARAM_K_PAIRS] = (uint32_t) p->dk / 2,
+        [AT_PARAM_V] = window + p->v,
+        [AT_PARAM_V_STEP] = p->v_row,
+        [AT_PARAM_V_TRIPS] = convert_trips(spec->inputs[AT_V].dtype, p->keys * p->v_row / 2),
+        [AT_PARAM_V_VECTORS] = vectors_of(p->dv),
+        [AT_PARAM_Q_RAW] = window + AT_FREE + first * p->q_raw_row,
+        [AT_PARAM_Q_RAW_STEP] = p->q_raw_row,
+        [AT_PARAM_Q] = window + p->q,
+        [AT_PARAM_Q_STEP] = p->q_row,
+        [AT_PARAM_Q_VECTORS] = vectors_of(p->dk),
+        [AT_PARAM_S] = window + p->s,
+        [AT_PARAM_S_STEP] = p->s_row,
+        [AT_PARAM_O] = window + p->o,
+        [AT_PARAM_O_STEP] = p->o_row,
+        [AT_PARAM_STATE] = window + p->state,
+        [AT_PARAM_MASK] = p->mask ? window + p->masks + first / heads * p->mask_row : 0,
+        [AT_PARAM_MASK_STEP] = p->mask_row,
+        [AT_PARAM_HEADS] = heads,
+        [AT_PARAM_HEAD] = first % heads,
+        [AT_PARAM_SINKS] = p->sinks ? (1u << AT_LANES) - 1 : 0,
+        [AT_PARAM_SCALE] = float_bits(cap != 0 ? scale / cap : scale),
+        [AT_PARAM_CAP] = float_bits(cap),
+        [AT_PARAM_SLOPES] = float_param(spec, AT_ARG_MAX_BIAS) > 0,
+    };
+    txn_block_write(d->flow.t, image_addr(at.col, at.row, AT_POOL + 32 * AT_SLOT_PARAMS), words,
+                    AT_PARAM_TOLD);
+}
+
+static void write_slopes(const struct design * d, struct flow_tile at,
+                         const struct at_item * item) {
+    uint32_t words[AT_MOST_GROUP];
+    for (int64_t i = 0; i < d->plan.item_heads; i++) {
+        words[i] = float_bits(rows_slope(d->spec, item->head + i));
+    }
+    txn_block_write(d->flow.t, image_addr(at.col, at.row, AT_SLOPES_AT), words,
+                    (size_t) d->plan.item_heads);
+}
+
+// ---- memtile: what cores made, one behind the other ----
+
+static void write_memtile(const struct design * d, int col) {
+    const struct at_plan * p = &d->plan;
+    int cores = 0;
+    for (int i = 0; i < AT_CORES && at_core_rows(p, i); i++, cores++) {
+        int bd = (i % 2 ? ARRAY_MEM_BD_ODD : 0) + i / 2;
+        flow_mem_bd(&d->flow, col, bd,
+                    &(struct array_bd){.address = (uint32_t) (4 * i * p->core_rows * p->dv),
+                                       .words = (uint32_t) (at_core_rows(p, i) * p->dv),
+                                       .next = -1,
+                                       .acquire = -1,
+                                       .release = MEM_LOCK_OUT,
+                                       .release_value = 1});
+    }
+    flow_mem_bd(&d->flow, col, MEM_OUT_BD,
+                &(struct array_bd){.words = (uint32_t) (p->rows * p->dv),
+                                   .next = -1,
+                                   .acquire = MEM_LOCK_OUT,
+                                   .acquire_value = -cores,
+                                   .release = -1});
+}
+
+static void push_memtile(const struct design * d, int col) {
+    struct flow_tile at = {col, ARRAY_ROW_MEM};
+    for (int i = 0; i < AT_CORES && at_core_rows(&d->plan, i); i++) {
+        flow_push(&d->flow, at, MEM_S2MM_QUEUE + 8 * (uint32_t) i,
+                  (i % 2 ? ARRAY_MEM_BD_ODD : 0) + i / 2, 1, false);
+    }
+    flow_push(&d->flow, at, MEM_MM2S_QUEUE, MEM_OUT_BD, 1, false);
+}
+
+// ---- shims ----
+
+static void shim_bd(const struct design * d, int col, int bd, const struct array_bd * desc,
+                    int operand, int64_t offset) {
+    flow_shim_bd(&d->flow, col, bd, desc, operand, (uint32_t) offset);
+}
+
+static uint32_t step_words(const struct tensor * t, int dim) {
+    return t->ne[dim] > 1 ? (uint32_t) (t->nb[dim] / 4) : 1;
+}
+
+// Rows of k or v from a key on.
+static void keys_from(const struct design * d, int col, int bd, int operand, int64_t offset,
+                      int64_t first, int64_t keys, int64_t runs, int next) {
+    const struct tensor * t = &d->spec->inputs[operand];
+    struct array_bd desc = {.next = next};
+    set_rows(&desc, (uint32_t) keys, (uint32_t) t->ne[0] / 2, step_words(t, 1));
+    if (runs > 1) {
+        desc.iterations = (uint32_t) runs;
+        desc.iteration_step = (uint32_t) keys * step_words(t, 1);
+    }
+    shim_bd(d, col, bd, &desc, operand, offset + first * t->nb[1]);
+}
+
+static void masks_from(const struct design * d, int col, int bd, int64_t offset, int64_t first,
+                       int64_t keys, int64_t runs) {
+    const struct tensor * t = &d->spec->inputs[AT_MASK];
+    struct array_bd desc = {.next = -1};
+    set_rows(&desc, (uint32_t) d->plan.item_queries, (uint32_t) keys / 2, step_words(t, 1));
+    if (runs > 1) {
+        desc.iterations = (uint32_t) runs;
+        desc.iteration_step = (uint32_t) keys / 2;
+    }
+    shim_bd(d, col, bd, &desc, AT_MASK, offset + 2 * first);
+}
+
+static void push_shim(const struct design * d, int col, int channel, int bd, int64_t runs) {
+    flow_push(&d->flow, (struct flow_tile){col, ARRAY_ROW_SHIM},
+              SHIM_MM2S_QUEUE + 8 * (uint32_t) channel, bd, runs, false);
+}
+
+// k and the mask take turns block by block; k alone is one run.
+static void bring_keys(const struct design * d, int col, int64_t k_offset, int64_t mask_offset) {
+    const struct at_plan * p = &d->plan;
+    if (!p->mask) {
+        keys_from(d, col, SHIM_K, AT_K, k_offset, 0, p->n_kv, 1, -1);
+        push_shim(d, col, IN_FIRST, SHIM_K, 1);
+        return;
+    }
+    int64_t done = 0;
+    for (int bd = SHIM_K; done < p->blocks; bd += 2) {
+        int64_t left = p->blocks - 1 - done, runs = left > AT_MOST_RUNS ? AT_MOST_RUNS : left;
+        int64_t keys = left ? p->keys : p->last_keys;
+        runs = left ? runs : 1;
+        keys_from(d, col, bd, AT_K, k_offset, done * p->keys, keys, runs, bd + 1);
+        masks_from(d, col, bd + 1, mask_offset, done * p->keys, keys, runs);
+        push_shim(d, col, IN_FIRST, bd, runs);
+        done += runs;
+    }
+}
+
+static void bring(const struct design * d, int col, const struct at_item * item) {
+    const struct at_plan * p = &d->plan;
+    const struct tensor *in = d->spec->inputs, *q = &in[AT_Q], *mask = &in[AT_MASK];
+    int64_t shared = item->batch / (p->batches / in[AT_K].ne[3]);
+    struct array_bd rows = {.words = (uint32_t) (p->rows * p->dk),
+                            .next = -1,
+                            .wrap = {(uint32_t) p->dk, (uint32_t) p->item_heads},
+                            .step = {1, step_words(q, 2), step_words(q, 1)}};
+    if (p->sinks) {
+        struct array_bd sinks = {.words = (uint32_t) p->item_heads, .next = SHIM_Q};
+        shim_bd(d, col, SHIM_SINKS, &sinks, AT_SINKS, 4 * item->head);
+    }
+    shim_bd(d, col, SHIM_Q, &rows, AT_Q,
+            item->batch * q->nb[3] + item->head * q->nb[2] + item->query * q->nb[1]);
+    push_shim(d, col, IN_FIRST, p->sinks ? SHIM_SINKS : SHIM_Q, 1);
+    bring_keys(d, col, shared * in[AT_K].nb[3] + item->kv_head * in[AT_K].nb[2],
+               p->mask ? item->batch % mask->ne[3] * mask->nb[3] + item->query * mask->nb[1] : 0);
+    keys_from(d, col, SHIM_V, AT_V, shared * in[AT_V].nb[3] + item->kv_head * in[AT_V].nb[2], 0,
+              p->n_kv, 1, -1);
+    push_shim(d, col, IN_SECOND, SHIM_V, 1);
+}
+
+static void fetch(const struct design * d, int col, const struct at_item * item) {
+    const struct at_plan * p = &d->plan;
+    struct array_bd out = {.words = (uint32_t) (p->rows * p->dv),
+                           .next = -1,
+                           .wrap = {(uint32_t) p->dv, (uint32_t) p->item_heads},
+                           .step = {1, (uint32_t) p->dv, (uint32_t) (p->heads * p->dv)}};
+    shim_bd(d, col, SHIM_OUT, &out, d->spec->n_inputs,
+            4 * p->dv * ((item->batch * p->queries + item->query) * p->heads + item->head));
+    flow_push(&d->flow, (struct flow_tile){col, ARRAY_ROW_SHIM}, SHIM_S2MM_QUEUE, SHIM_OUT, 1,
+              true);
+}
+
+// ---- steps ----
+
+static void start_item(const struct design * d, int64_t i, bool first) {
+    const struct at_plan * p = &d->plan;
+    struct at_item item = at_plan_item(p, i);
+    int col = (int) (i % p->columns);
+    bring(d, col, &item);
+    for (int core = 0; core < AT_CORES; core++) {
+        struct flow_tile at = core_at(col, core);
+        int rows = at_core_rows(p, core);
+        if (first) {
+            write_params(d, at, core, (uint32_t) ((p->items - col + p->columns - 1) / p->columns));
+            write_core_bds(d, at, rows);
+        }
+        if (rows && float_param(d->spec, AT_ARG_MAX_BIAS) > 0) {
+            write_slopes(d, at, &item);
+        }
+        push_core(d, at, rows);
+        if (first) {
+            flow_go(&d->flow, at, AT_LOCK_GO);
+        }
+    }
+    if (first) {
+        write_memtile(d, col);
+        flow_expect(&d->flow, col, 0);
+    }
+    push_memtile(d, col);
+    fetch(d, col, &item);
+}
+
+enum status attention_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
+                            struct error * err) {
+    struct txn t;
+    struct design d = {.spec = spec, .flow = {.t = &t, .target = aie_target(spec->arch)}};
+    enum status st = at_plan_make(spec, &d.plan, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    const struct at_plan * p = &d.plan;
+    txn_begin(&t, p->columns, d.flow.target->device_generation);
+    for (int64_t done = 0; done < p->items;) {
+        int64_t now = p->items - done < p->columns ? p->items - done : p->columns;
+        for (int64_t i = 0; i < now; i++) {
+            start_item(&d, done + i, done == 0);
+        }
+        for (int64_t i = 0; i < now; i++) {
+            flow_wait(&d.flow, (int) i, 0);
+        }
+        done += now;
+    }
+    return txn_end(&t, insts, n_words, err);
+}

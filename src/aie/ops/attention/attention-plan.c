@@ -1,0 +1,208 @@
+// attention-plan: which rows an item has, how many keys a block, and where everything lies in a
+// core. Rows of q come where k and v will be, as f32; the core makes them bf16 before it lets k and
+// v in.
+#include "attention.h"
+
+#include <string.h>
+
+static uint32_t up(int64_t n, int64_t to) {
+    return (uint32_t) ((n + to - 1) / to * to);
+}
+
+static enum status refuse(struct error * err, const char * why) {
+    return error_set(err, ST_UNSUPPORTED, "attention: %s", why);
+}
+
+// ---- operands ----
+
+static bool is_half(enum dtype t) {
+    return t == DTYPE_F16 || t == DTYPE_BF16;
+}
+
+// Whole words, with steps that a shim's descriptor can say.
+static bool can_move(const struct tensor * t, int first) {
+    enum { MOST_STEP = 1 << 22 }; // bytes
+    bool good = t->nb[0] == dtype_size(t->dtype);
+    for (int d = first; d < 4; d++) {
+        good &= t->ne[d] <= 1 || (t->nb[d] % 4 == 0 && t->nb[d] >= 0);
+        good &= t->ne[d] <= 1 || d > 2 || t->nb[d] < MOST_STEP || first > d;
+    }
+    return good;
+}
+
+static bool same(const struct tensor * a, const struct tensor * b, int d) {
+    return a->ne[d] == b->ne[d];
+}
+
+static enum status check(const struct kernel_spec * spec, struct at_plan * p, struct error * err) {
+    const struct tensor *q = &spec->inputs[AT_Q], *k = &spec->inputs[AT_K],
+                        *v = &spec->inputs[AT_V], *out = &spec->output;
+    const struct tensor * mask = &spec->inputs[AT_MASK];
+    const struct tensor * sinks = &spec->inputs[AT_SINKS];
+    if (spec->n_inputs < AT_MASK || spec->n_inputs > AT_INPUTS) {
+        return refuse(err, "three to five inputs");
+    }
+    p->mask = spec->n_inputs > AT_MASK && tensor_elements(mask) > 0;
+    p->sinks = spec->n_inputs > AT_SINKS && tensor_elements(sinks) > 0;
+    if (q->dtype != DTYPE_F32 || out->dtype != DTYPE_F32 || !is_half(k->dtype) ||
+        !is_half(v->dtype)) {
+        return refuse(err, "queries and results are f32, keys and values f16 or bf16");
+    }
+    p->dk = q->ne[0];
+    p->dv = v->ne[0];
+    p->queries = q->ne[1];
+    p->heads = q->ne[2];
+    p->batches = q->ne[3];
+    p->n_kv = k->ne[1];
+    p->kv_heads = k->ne[2];
+    if (tensor_elements(q) == 0 || tensor_elements(k) == 0 || tensor_elements(v) == 0) {
+        return refuse(err, "an operand has no elements");
+    }
+    if (k->ne[0] != p->dk || !same(k, v, 1) || !same(k, v, 2) || !same(k, v, 3) ||
+        p->heads % p->kv_heads || p->batches % k->ne[3] || out->ne[0] != p->dv ||
+        out->ne[1] != p->heads || out->ne[2] != p->queries || out->ne[3] != p->batches ||
+        !tensor_is_contiguous(out)) {
+        return refuse(err, "operands do not fit together");
+    }
+    if (p->dk % 8 || p->dv % 8) {
+        return refuse(err, "heads of a size that is no multiple of 8");
+    }
+    if ((p->dk % AT_LANES && p->dk > 248) || (p->dv % AT_LANES && p->dv > 248) || p->dk > 1016 ||
+        p->dv > 1016) {
+        return refuse(err, "heads of such a size");
+    }
+    if (!can_move(q, 1) || !can_move(k, 1) || !can_move(v, 1)) {
+        return refuse(err, "rows that do not begin on words, or lie too far apart");
+    }
+    if (p->mask) {
+        if (mask->dtype != DTYPE_F16 || mask->ne[0] < p->n_kv || mask->ne[1] < p->queries ||
+            p->heads % mask->ne[2] || p->batches % mask->ne[3]) {
+            return refuse(err, "a mask that is not f16 or does not fit");
+        }
+        if (mask->ne[2] > 1) {
+            return refuse(err, "a mask for each head");
+        }
+        if (mask->nb[0] != 2 || (p->queries > 1 && mask->nb[1] % 4) || mask->nb[3] % 4 ||
+            p->n_kv % 2) {
+            return refuse(err, "rows of a mask that do not begin and end on words");
+        }
+    }
+    if (p->sinks &&
+        (sinks->dtype != DTYPE_F32 || sinks->nb[0] != 4 || tensor_elements(sinks) != p->heads)) {
+        return refuse(err, "sinks that are not an f32 for each head");
+    }
+    if (p->queries > INT32_MAX || p->n_kv > INT32_MAX / 2) {
+        return refuse(err, "too many queries or keys");
+    }
+    return ST_OK;
+}
+
+// ---- the core's memory ----
+
+// Lays out an item of so many rows; false: it does not fit.
+static bool lay_out(struct at_plan * p, int64_t heads, int64_t queries) {
+    int64_t rows = heads * queries;
+    p->item_heads = heads;
+    p->item_queries = queries;
+    p->rows = (int) rows;
+    p->core_rows = (int) ((rows + AT_CORES - 1) / AT_CORES);
+    uint32_t paired = up(p->core_rows, 2);
+    uint32_t at = AT_FREE;
+    p->k = at;
+    at += (uint32_t) (p->keys * 2 * p->dk);
+    p->v = at;
+    at += (uint32_t) p->keys * p->v_row;
+    uint32_t raw = AT_FREE + up(rows, 1) * p->q_raw_row;
+    at = up(at > raw ? at : raw, 64);
+    p->q = at;
+    at += paired * p->q_row;
+    p->s = at;
+    at += paired * p->s_row;
+    p->o = at;
+    at += paired * p->o_row;
+    p->state = at;
+    at += paired * AT_STATE_STEP;
+    p->masks = at;
+    at += p->mask ? (uint32_t) queries * p->mask_row : 0;
+    p->end = at;
+    return at <= AT_END && p->core_rows <= AT_MOST_ROWS && rows <= AT_MOST_GROUP;
+}
+
+static void use_keys(struct at_plan * p, int64_t keys) {
+    p->keys = keys;
+    p->s_row = (uint32_t) (4 * keys);
+    p->mask_row = (uint32_t) (2 * keys);
+}
+
+// As many rows as fit: all heads of a group first, whose keys and values they share, then queries.
+static bool choose_rows(struct at_plan * p) {
+    int64_t heads = p->group < AT_MOST_GROUP ? p->group : AT_MOST_GROUP;
+    while (heads > 1 && !lay_out(p, heads, 1)) {
+        heads--;
+    }
+    if (!lay_out(p, heads, 1)) {
+        return false;
+    }
+    // No more than leave an item for each column.
+    int64_t others = p->kv_heads * p->batches, parts = (p->columns + others - 1) / others;
+    int64_t most = heads == p->group ? (p->queries + parts - 1) / parts : 1, queries = 1;
+    while (queries < most && lay_out(p, heads, queries + 1)) {
+        queries++;
+    }
+    return lay_out(p, heads, queries);
+}
+
+static bool choose(struct at_plan * p) {
+    p->q_raw_row = 4 * up(p->dk, AT_LANES);
+    p->q_row = 2 * up(p->dk, 2 * AT_LANES);
+    p->v_row = 2 * up(p->dv, AT_LANES);
+    p->o_row = 4 * up(p->dv, AT_LANES);
+    // k and v have a quarter of the memory each, or more where a head is long.
+    int64_t wide = p->dk > p->dv ? p->dk : p->dv, keys = AT_MOST_KEYS;
+    while (keys > AT_LANES && 2 * keys * wide > 0x4000) {
+        keys /= 2;
+    }
+    int64_t most = up(p->n_kv, AT_LANES);
+    use_keys(p, keys < most ? keys : most);
+    return choose_rows(p);
+}
+
+enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, struct error * err) {
+    memset(p, 0, sizeof *p);
+    enum status st = check(spec, p, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    p->group = p->heads / p->kv_heads;
+    p->columns = spec->columns ? spec->columns : aie_target(spec->arch)->columns;
+    if (!choose(p)) {
+        return refuse(err, "heads that are too long for a core's memory");
+    }
+    p->blocks = (p->n_kv + p->keys - 1) / p->keys;
+    p->last_keys = p->n_kv - (p->blocks - 1) * p->keys;
+    if (p->mask && p->blocks > 2 * AT_MOST_RUNS + 1) {
+        return refuse(err, "more keys with a mask than descriptors can say");
+    }
+    p->group_items = (p->group + p->item_heads - 1) / p->item_heads;
+    p->query_items = (p->queries + p->item_queries - 1) / p->item_queries;
+    p->items = p->batches * p->kv_heads * p->group_items * p->query_items;
+    if (p->items > INT32_MAX) {
+        return refuse(err, "too many rows");
+    }
+    return ST_OK;
+}
+
+static int64_t first_of(int64_t i, int64_t each, int64_t all) {
+    return i * each + each <= all ? i * each : all - each;
+}
+
+struct at_item at_plan_item(const struct at_plan * p, int64_t i) {
+    struct at_item item;
+    item.kv_head = i % p->kv_heads;
+    i /= p->kv_heads;
+    item.head = item.kv_head * p->group + first_of(i % p->group_items, p->item_heads, p->group);
+    i /= p->group_items;
+    item.query = first_of(i % p->query_items, p->item_queries, p->queries);
+    item.batch = i / p->query_items;
+    return item;
+}

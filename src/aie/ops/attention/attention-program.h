@@ -1,0 +1,51 @@
+// attention-program: what the files that write the core program share. attention.c walks items and
+// blocks, attention-products.c makes scores and sums of values, attention-soft.c what is between
+// them.
+#pragma once
+
+#include "attention.h"
+
+#include "aie/ops/lanes/lanes.h"
+
+// Numbers by which the scheduler tells memory apart; those of lanes.h come first. P lies where S
+// was, and is only written behind what is read.
+enum { MEM_Q = 5, MEM_K, MEM_V, MEM_S, MEM_S_NEW, MEM_O, MEM_O_NEW, MEM_STATE, MEM_MASK };
+
+// Slots of the pool that the program sets.
+enum { AT_SLOT_SCALE, AT_SLOT_CAP, AT_SLOT_SLOPE, AT_SLOT_M };
+
+enum { AT_POINTERS = 5, AT_ACCS = 8 };
+
+struct at_writer {
+    struct asm_program * p;
+    struct lanes lanes;
+    int vectors; // that a loop of products takes for each of two rows, at most
+    struct asm_reg left, n, a, b, c, d, step; // scalars
+    struct asm_reg at[AT_POINTERS], back;
+};
+
+int32_t at_address(const struct at_writer * w, int32_t at);
+void at_param(struct at_writer * w, struct asm_reg to, int param);
+struct asm_reg at_local_param(struct at_writer * w, int param);
+void at_keep(struct at_writer * w, int param, struct asm_reg from);
+void at_add(struct at_writer * w, struct asm_reg to, struct asm_reg a, struct asm_reg b);
+void at_add_param(struct at_writer * w, struct asm_reg to, int param); // to += parameter
+void at_copy(struct at_writer * w, struct asm_reg to, struct asm_reg from);
+void at_set(struct at_writer * w, struct asm_reg to, int32_t value);
+// A slot of the pool: one number in all lanes.
+struct val at_get(int slot);
+void at_put(struct at_writer * w, int slot, struct val v);
+// A vector at a pointer that stays.
+struct val at_load(struct at_writer * w, int memory, struct asm_reg pointer, int32_t offset);
+void at_store(struct at_writer * w, int memory, struct val v, struct asm_reg pointer,
+              int32_t offset);
+// a * b, to 24 bits, of numbers that are finite.
+struct val at_times(struct at_writer * w, struct val a, struct val b);
+// All lanes folded into one number, in all of them.
+struct val at_across(struct at_writer * w, struct val v,
+                     struct val (*fold)(struct lanes *, struct val, struct val));
+
+void at_scores(struct at_writer * w);
+void at_values(struct at_writer * w);
+// The soft-max of this block, row by row.
+void at_soft(struct at_writer * w);

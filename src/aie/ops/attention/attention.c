@@ -1,0 +1,391 @@
+// attention: the core program. It waits for parameters, then goes through items: takes rows of q
+// and makes them bf16, goes through the blocks of keys, and hands on what the sums have become.
+// Every lock is back at its first value when a run is over. A core without rows takes part in all
+// that, because streams go at the pace of the slowest, and computes nothing.
+#include "attention-program.h"
+
+#include "aie/ops/convert/convert.h"
+#include "aie/ops/lanes/math-fast.h"
+#include "aie/target/verbs.h"
+
+#define NO_CONSTANT 0x7fdeadadu // a NaN that nobody asks for: what stands in slots of parameters
+#define FAR_BELOW   -1e30f      // the largest score of a row of which nothing was seen
+
+enum { FEW_ACCUMULATORS = 8 };
+
+// ---- words that all files use ----
+
+int32_t at_address(const struct at_writer * w, int32_t at) {
+    return (int32_t) asm_target(w->p)->own_window + at;
+}
+
+void at_param(struct at_writer * w, struct asm_reg to, int param) {
+    emit_load_word(w->p, MEM_PARAMS, to, w->lanes.pool,
+                   lanes_slot_offset(AT_SLOT_PARAMS) + 4 * param);
+}
+
+void at_keep(struct at_writer * w, int param, struct asm_reg from) {
+    emit_store_word(w->p, MEM_PARAMS, from, w->lanes.pool,
+                    lanes_slot_offset(AT_SLOT_PARAMS) + 4 * param);
+}
+
+struct asm_reg at_local_param(struct at_writer * w, int param) {
+    struct asm_reg r = asm_local(w->p, ASM_R);
+    at_param(w, r, param);
+    return r;
+}
+
+void at_add(struct at_writer * w, struct asm_reg to, struct asm_reg a, struct asm_reg b) {
+    emit_alu(w->p, AIE_BASIC_ADD, to, a, b);
+}
+
+void at_add_param(struct at_writer * w, struct asm_reg to, int param) {
+    at_add(w, to, to, at_local_param(w, param));
+}
+
+void at_copy(struct at_writer * w, struct asm_reg to, struct asm_reg from) {
+    emit_copy(w->p, to, from);
+}
+
+void at_set(struct at_writer * w, struct asm_reg to, int32_t value) {
+    emit_set(w->p, to, value);
+}
+
+struct val at_get(int slot) {
+    return (struct val){.slot = slot};
+}
+
+void at_put(struct at_writer * w, int slot, struct val v) {
+    struct asm_reg x = lanes_x(&w->lanes, &v);
+    emit_store(w->p, MEM_POOL, asm_half(x, 0), w->lanes.pool, lanes_slot_offset(slot));
+}
+
+struct val at_load(struct at_writer * w, int memory, struct asm_reg pointer, int32_t offset) {
+    struct asm_reg x = emit_new_value(w->p);
+    emit_load(w->p, memory, x, pointer, offset);
+    return val_x(x);
+}
+
+void at_store(struct at_writer * w, int memory, struct val v, struct asm_reg pointer,
+              int32_t offset) {
+    emit_store(w->p, memory, lanes_x(&w->lanes, &v), pointer, offset);
+}
+
+struct val at_times(struct at_writer * w, struct val a, struct val b) {
+    struct pieces pa = p_split(&w->lanes, a, 3), pb = p_split(&w->lanes, b, 3);
+    return p_mul_n(&w->lanes, &pa, &pb, 3);
+}
+
+struct val at_across(struct at_writer * w, struct val v,
+                     struct val (*fold)(struct lanes *, struct val, struct val)) {
+    for (int bytes = 2 * AT_LANES; bytes >= 4; bytes /= 2) { // turned by half the lanes, ...
+        struct asm_reg by = asm_local(w->p, ASM_R), turned = emit_new_value(w->p);
+        struct asm_reg x = lanes_x(&w->lanes, &v);
+        emit_set_small(w->p, by, bytes);
+        emit_shift_bytes(w->p, turned, x, x, by);
+        v = fold(&w->lanes, v, val_x(turned));
+    }
+    return v;
+}
+
+static void acquire(struct at_writer * w, int lock) {
+    asm_lock_acquire(w->p, asm_target(w->p)->own_locks + lock, w->lanes.minus_one);
+}
+
+static void release_by(struct at_writer * w, int lock, struct asm_reg value) {
+    asm_lock_release(w->p, asm_target(w->p)->own_locks + lock, value);
+}
+
+static void release(struct at_writer * w, int lock) {
+    release_by(w, lock, w->lanes.one);
+}
+
+static void region_end(struct at_writer * w) {
+    asm_label(w->p, asm_label_new(w->p));
+}
+
+// Goes to the label where the core has no rows.
+static void skip_without_rows(struct at_writer * w, int label) {
+    at_param(w, w->n, AT_PARAM_ROWS);
+    asm_jump_if_zero(w->p, w->n, label);
+}
+
+// ---- subroutines ----
+
+static void call(struct at_writer * w, int label) {
+    int then = asm_label_new(w->p);
+    emit_set_label(w->p, w->back, then);
+    asm_jump(w->p, label);
+    asm_label(w->p, then);
+}
+
+// So many trips from w->a on become bf16.
+static void convert_block(struct at_writer * w, int entry) {
+    int none = asm_label_new(w->p);
+    asm_label(w->p, entry);
+    asm_jump_if_zero(w->p, w->n, none);
+    for (int i = 0; i < 3; i++) {
+        at_copy(w, w->at[i], w->a);
+    }
+    convert_loop(w->p, DTYPE_F16, w->n, w->at[0], w->at[1], w->at[2]);
+    asm_label(w->p, none);
+    asm_jump_pointer(w->p, w->back);
+}
+
+// Every row's sums times its factor.
+static void times_factor(struct at_writer * w, int entry) {
+    struct lanes * l = &w->lanes;
+    int row = asm_label_new(w->p);
+    asm_label(w->p, entry);
+    at_param(w, w->left, AT_PARAM_ROWS);
+    at_param(w, w->a, AT_PARAM_O);
+    at_param(w, w->b, AT_PARAM_STATE);
+    asm_label(w->p, row);
+    struct asm_reg by = asm_local(w->p, ASM_R);
+    at_copy(w, w->at[0], w->a);
+    at_copy(w, w->at[1], w->a);
+    at_copy(w, w->at[2], w->b);
+    at_param(w, w->n, AT_PARAM_V_VECTORS);
+    asm_loop_begin(w->p, w->n);
+    struct val o = lanes_load(l, w->at[0], MEM_O, false);
+    o = at_times(w, o, at_load(w, MEM_STATE, w->at[2], AT_STATE_FACTOR));
+    lanes_store(l, o, w->at[1], MEM_O_NEW, false);
+    asm_loop_end(w->p);
+    emit_set_small(w->p, by, AT_STATE_STEP);
+    at_add(w, w->b, w->b, by);
+    at_add_param(w, w->a, AT_PARAM_O_STEP);
+    emit_add_small(w->p, w->left, w->left, -1);
+    asm_jump_if_nonzero(w->p, w->left, row);
+    asm_jump_pointer(w->p, w->back);
+}
+
+// ---- rows ----
+
+// A row's q times the scale, as bf16; no sum yet.
+static void begin_row(struct at_writer * w) {
+    struct lanes * l = &w->lanes;
+    at_copy(w, w->at[0], w->a);
+    at_copy(w, w->at[1], w->b);
+    at_param(w, w->n, AT_PARAM_Q_VECTORS);
+    asm_loop_begin(w->p, w->n);
+    asm_loop_alone(w->p);
+    struct val q = at_times(w, lanes_load(l, w->at[0], MEM_Q, false), at_get(AT_SLOT_SCALE));
+    emit_store_bf16_next(w->p, MEM_S, lanes_bm(l, &q), w->at[1]);
+    asm_loop_end(w->p);
+
+    struct asm_reg at = asm_local(w->p, ASM_R), sink = asm_local(w->p, ASM_R),
+                   is_sink = emit_new_mask(w->p, LANE_32), x = emit_new_value(w->p);
+    at_set(w, at, at_address(w, AT_SINKS_AT));
+    for (int i = 0; i < 4; i++) {
+        at_add(w, at, at, w->d);
+    }
+    at_copy(w, w->at[2], at);
+    emit_load_word(w->p, MEM_MASK, sink, w->at[2], 0);
+    emit_splat(w->p, LANE_32, x, sink);
+    at_param(w, is_sink, AT_PARAM_SINKS);
+    at_copy(w, w->at[3], w->c);
+    struct val m = v_select(l, is_sink, k_float(l, FAR_BELOW), val_x(x));
+    struct val sum = v_select(l, is_sink, k_bits(l, 0), k_float(l, 1.0f / AT_LANES));
+    at_store(w, MEM_STATE, m, w->at[3], AT_STATE_M);
+    at_store(w, MEM_STATE, sum, w->at[3], AT_STATE_SUM);
+    region_end(w);
+
+    struct val zero = k_bits(l, 0);
+    struct asm_reg none = asm_global(w->p, (enum asm_class) asm_target(w->p)->value_class);
+    emit_move(w->p, none, lanes_x(l, &zero));
+    at_copy(w, w->at[1], w->step);
+    at_param(w, w->n, AT_PARAM_V_VECTORS);
+    asm_loop_begin(w->p, w->n);
+    asm_loop_alone(w->p);
+    emit_store_next(w->p, MEM_O, none, w->at[1]);
+    asm_loop_end(w->p);
+    asm_release(w->p, none);
+}
+
+static void begin_rows(struct at_writer * w) {
+    int row = asm_label_new(w->p), same_query = asm_label_new(w->p);
+    lanes_set_param(&w->lanes, AT_SLOT_SCALE, at_local_param(w, AT_PARAM_SCALE));
+    lanes_set_param(&w->lanes, AT_SLOT_CAP, at_local_param(w, AT_PARAM_CAP));
+    at_param(w, w->left, AT_PARAM_ROWS);
+    at_param(w, w->a, AT_PARAM_Q_RAW);
+    at_param(w, w->b, AT_PARAM_Q);
+    at_param(w, w->c, AT_PARAM_STATE);
+    at_param(w, w->d, AT_PARAM_HEAD);
+    at_param(w, w->step, AT_PARAM_O);
+    asm_label(w->p, row);
+    begin_row(w);
+    struct asm_reg by = asm_local(w->p, ASM_R), heads = asm_local(w->p, ASM_R);
+    at_add_param(w, w->a, AT_PARAM_Q_RAW_STEP);
+    at_add_param(w, w->b, AT_PARAM_Q_STEP);
+    emit_set_small(w->p, by, AT_STATE_STEP);
+    at_add(w, w->c, w->c, by);
+    at_add_param(w, w->step, AT_PARAM_O_STEP);
+    emit_add_small(w->p, w->d, w->d, 1);
+    at_param(w, heads, AT_PARAM_HEADS);
+    emit_alu(w->p, AIE_BASIC_SUB, w->n, heads, w->d);
+    asm_jump_if_nonzero(w->p, w->n, same_query);
+    emit_set_small(w->p, w->d, 0);
+    asm_label(w->p, same_query);
+    emit_add_small(w->p, w->left, w->left, -1);
+    asm_jump_if_nonzero(w->p, w->left, row);
+}
+
+// The factor of a row becomes 1 / its sum; 0 where that is 0.
+static void invert_sums(struct at_writer * w) {
+    struct lanes * l = &w->lanes;
+    int row = asm_label_new(w->p);
+    at_param(w, w->left, AT_PARAM_ROWS);
+    at_param(w, w->b, AT_PARAM_STATE);
+    asm_label(w->p, row);
+    at_copy(w, w->at[2], w->b);
+    struct val sum = at_across(w, at_load(w, MEM_STATE, w->at[2], AT_STATE_SUM), f_add);
+    at_put(w, AT_SLOT_M, sum);
+    region_end(w);
+    struct val all = at_get(AT_SLOT_M), inverse = m_fast_inverse(l, m_fast_invert(l, all));
+    inverse = v_select(l, m_zero(l, at_get(AT_SLOT_M)), inverse, k_bits(l, 0));
+    at_store(w, MEM_STATE, inverse, w->at[2], AT_STATE_FACTOR);
+    struct asm_reg by = asm_local(w->p, ASM_R);
+    emit_set_small(w->p, by, AT_STATE_STEP);
+    at_add(w, w->b, w->b, by);
+    emit_add_small(w->p, w->left, w->left, -1);
+    asm_jump_if_nonzero(w->p, w->left, row);
+}
+
+// An odd number of keys leaves a value behind it whose weight is 0, but which may be anything.
+static void clear_behind(struct at_writer * w) {
+    struct lanes * l = &w->lanes;
+    int none = asm_label_new(w->p);
+    at_param(w, w->n, AT_NOW_BLOCKS);
+    asm_jump_if_nonzero(w->p, w->n, none);
+    at_param(w, w->n, AT_PARAM_EMPTY);
+    asm_jump_if_zero(w->p, w->n, none);
+    at_copy(w, w->at[0], w->n);
+    struct val zero = k_bits(l, 0);
+    struct asm_reg nothing = asm_global(w->p, (enum asm_class) asm_target(w->p)->value_class);
+    emit_move(w->p, nothing, lanes_x(l, &zero));
+    at_param(w, w->n, AT_PARAM_V_VECTORS);
+    asm_loop_begin(w->p, w->n);
+    asm_loop_alone(w->p);
+    emit_store_next(w->p, MEM_V, asm_half(nothing, 0), w->at[0]);
+    asm_loop_end(w->p);
+    asm_release(w->p, nothing);
+    asm_label(w->p, none);
+}
+
+// ---- the program ----
+
+static void take_registers(struct at_writer * w) {
+    struct asm_reg * const scalars[] = {&w->left, &w->n, &w->a, &w->b, &w->c, &w->d, &w->step};
+    for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++) {
+        *scalars[i] = asm_global(w->p, ASM_R);
+    }
+    for (int i = 0; i < AT_POINTERS; i++) {
+        w->at[i] = asm_global(w->p, ASM_P);
+    }
+    w->back = asm_global(w->p, ASM_P);
+}
+
+static void begin_block(struct at_writer * w) {
+    int not_last = asm_label_new(w->p);
+    at_param(w, w->n, AT_NOW_BLOCKS);
+    at_param(w, w->a, AT_PARAM_VECTORS);
+    at_param(w, w->b, AT_PARAM_PAIRS);
+    emit_add_small(w->p, w->n, w->n, -1);
+    at_keep(w, AT_NOW_BLOCKS, w->n);
+    asm_jump_if_nonzero(w->p, w->n, not_last);
+    at_param(w, w->a, AT_PARAM_VECTORS_LAST);
+    at_param(w, w->b, AT_PARAM_PAIRS_LAST);
+    asm_label(w->p, not_last);
+    at_keep(w, AT_NOW_VECTORS, w->a);
+    at_keep(w, AT_NOW_PAIRS, w->b);
+}
+
+// Gives a buffer for the next block, where there is one.
+static void give(struct at_writer * w, int lock) {
+    emit_not_zero(w->p, w->n, at_local_param(w, AT_NOW_BLOCKS));
+    release_by(w, lock, w->n);
+}
+
+static void write_program(struct at_writer * w) {
+    struct asm_program * p = w->p;
+    int wait = asm_label_new(p), item = asm_label_new(p), begun = asm_label_new(p);
+    int block = asm_label_new(p), k_done = asm_label_new(p), v_done = asm_label_new(p);
+    int item_done = asm_label_new(p), convert = asm_label_new(p), factor = asm_label_new(p);
+    take_registers(w);
+    lanes_begin(&w->lanes, p, DTYPE_F32, true, at_address(w, AT_POOL));
+    emit_spill_to(p, MEM_SPILLS, at_address(w, AT_SPILLS), 64);
+    w->lanes.hole = AT_SLOT_PARAMS;
+    w->lanes.hole_end = AT_SLOT_PARAMS_END;
+    for (int i = AT_SLOT_PARAMS; i < AT_SLOT_PARAMS_END; i++) {
+        w->lanes.consts[i] = NO_CONSTANT;
+    }
+    w->lanes.shift13 = asm_global(p, ASM_S);
+    emit_set_small(p, w->n, 13);
+    at_copy(w, w->lanes.shift13, w->n);
+
+    asm_label(p, wait);
+    acquire(w, AT_LOCK_GO);
+    at_keep(w, AT_NOW_ITEMS, at_local_param(w, AT_PARAM_ITEMS));
+    asm_label(p, item);
+    release(w, AT_LOCK_Q_EMPTY);
+    acquire(w, AT_LOCK_Q_FULL);
+    skip_without_rows(w, begun);
+    acquire(w, AT_LOCK_OUT_EMPTY);
+    begin_rows(w);
+    asm_label(p, begun);
+    release(w, AT_LOCK_K_EMPTY);
+    release(w, AT_LOCK_V_EMPTY);
+    at_keep(w, AT_NOW_BLOCKS, at_local_param(w, AT_PARAM_BLOCKS));
+
+    asm_label(p, block);
+    begin_block(w);
+    acquire(w, AT_LOCK_K_FULL);
+    skip_without_rows(w, k_done);
+    at_param(w, w->n, AT_PARAM_K_TRIPS);
+    at_param(w, w->a, AT_PARAM_K);
+    call(w, convert);
+    at_scores(w);
+    at_soft(w);
+    asm_label(p, k_done);
+    give(w, AT_LOCK_K_EMPTY);
+    acquire(w, AT_LOCK_V_FULL);
+    skip_without_rows(w, v_done);
+    at_param(w, w->n, AT_PARAM_V_TRIPS);
+    at_param(w, w->a, AT_PARAM_V);
+    call(w, convert);
+    clear_behind(w);
+    call(w, factor);
+    at_values(w);
+    asm_label(p, v_done);
+    give(w, AT_LOCK_V_EMPTY);
+    at_param(w, w->n, AT_NOW_BLOCKS);
+    asm_jump_if_nonzero(p, w->n, block);
+
+    skip_without_rows(w, item_done);
+    invert_sums(w);
+    call(w, factor);
+    release(w, AT_LOCK_OUT_FULL);
+    asm_label(p, item_done);
+    at_param(w, w->n, AT_NOW_ITEMS);
+    emit_add_small(p, w->n, w->n, -1);
+    at_keep(w, AT_NOW_ITEMS, w->n);
+    asm_jump_if_nonzero(p, w->n, item);
+    asm_jump(p, wait);
+
+    times_factor(w, factor);
+    convert_block(w, convert);
+}
+
+enum status at_program(enum aie_arch arch, struct at_code * out, struct error * err) {
+    struct at_writer w = {0};
+    if (asm_new(arch, &w.p) != ST_OK) {
+        return error_set(err, ST_NO_MEMORY, "aie: out of memory");
+    }
+    int accumulators = __builtin_popcountll(aie_target(arch)->classes[ASM_BM].set);
+    w.vectors = accumulators > FEW_ACCUMULATORS ? AT_ACCS / 2 : 1;
+    write_program(&w);
+    enum status st = asm_finish(w.p, &out->code, err);
+    lanes_pool_bytes(&w.lanes, out->pool);
+    asm_free(w.p);
+    return st == ST_OK ? ST_OK : error_prefix(err, st, "aie: attention");
+}

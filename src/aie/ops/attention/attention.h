@@ -1,0 +1,171 @@
+// attention: GGML_OP_FLASH_ATTN_EXT. For each row (a query and a head) the products of q with all
+// keys, a soft-max over them, and the sum of the values weighted by it, without the scores ever
+// leaving the cores:
+//
+//     s[key] = cap(q . k[key] * scale) + slope * mask[key]
+//     out    = sum of exp(s[key] - m) * v[key] / sum of exp(s[key] - m)
+//
+// A column of the array works on one item at a time: the rows that share a head of K and V, up to
+// so many queries of them. K and V stream past once, block by block of keys, and reach all four
+// cores of the column; each core has rows of its own, and keeps for each the largest score so far
+// (m), the sum of exponentials and the sum of values, all in f32 (the soft-max goes along with the
+// blocks). Factors of products are bf16, sums f32.
+//
+//     shim MM2S 0 --> S2MM 0 of all cores    sinks, rows of q; then for each block k, mask
+//     shim MM2S 1 --> S2MM 1 of all cores    for each block v
+//     core MM2S 0 --> memtile --> shim S2MM 0
+//
+// Lanes are keys where scores are made and dimensions of a head where values are summed up. So k is
+// turned over on its way into a core: its descriptor puts word after word (two numbers of a key) in
+// a row of its own, and a vector has two dimensions of 16 keys. v lies as it comes.
+#pragma once
+
+#include "aie/array/array.h"
+#include "aie/asm/asm.h"
+#include "kernel/kernel.h"
+
+// Operands; mask and sinks may be missing, a missing mask before sinks has no elements.
+enum { AT_Q, AT_K, AT_V, AT_MASK, AT_SINKS, AT_INPUTS };
+enum { AT_ARG_SCALE, AT_ARG_MAX_BIAS, AT_ARG_SOFTCAP };
+
+enum {
+    AT_CORES = 4,
+    AT_LANES = 16,      // numbers of a vector of f32, on every target
+    AT_MOST_KEYS = 128, // of a block
+    AT_MOST_ROWS = 16,  // of a core
+    AT_MOST_GROUP = AT_CORES * AT_MOST_ROWS,
+    AT_MOST_RUNS = 64, // blocks that one descriptor of a shim goes through
+};
+
+// ---- the core ----
+
+// Data memory: what stands in the same place for all shapes, and then what the plan lays out.
+enum {
+    AT_POOL = 0x0000,     // constants of lanes, and parameters in the middle of them
+    AT_SINKS_AT = 0x0800, // a number for each head of an item
+    AT_SLOPES_AT = 0x0900,
+    AT_SPILLS = 0x1000, // 64 vectors
+    AT_FREE = 0x2000,
+    AT_END = 0x10000,
+};
+
+// Slots of the pool that hold parameters instead, around the pointer.
+enum { AT_SLOT_PARAMS = 28, AT_SLOT_PARAMS_END = 36 };
+
+// What the instruction stream writes before a run, in 32-bit words. Addresses are the core's own.
+enum {
+    AT_PARAM_ITEMS,
+    AT_PARAM_ROWS,   // of this core
+    AT_PARAM_PAIRED, // pairs of them, the last one filled up
+    AT_PARAM_BLOCKS,
+    AT_PARAM_VECTORS, // of keys: of each block but the last, and of the last
+    AT_PARAM_VECTORS_LAST,
+    AT_PARAM_PAIRS, // of keys
+    AT_PARAM_PAIRS_LAST,
+    AT_PARAM_LANES_LAST, // bits: lanes of the last vector of the last block that are keys
+    AT_PARAM_EMPTY,      // the row of v behind an odd number of keys; 0: there is none
+    AT_PARAM_K,
+    AT_PARAM_K_STEP,  // from two dimensions of all keys to the next two
+    AT_PARAM_K_TRIPS, // that make k bf16; 0: it is
+    AT_PARAM_K_PAIRS, // of dimensions
+    AT_PARAM_V,
+    AT_PARAM_V_STEP, // from key to key
+    AT_PARAM_V_TRIPS,
+    AT_PARAM_V_VECTORS, // of dimensions
+    AT_PARAM_Q_RAW,     // as they came; this core's first
+    AT_PARAM_Q_RAW_STEP,
+    AT_PARAM_Q,
+    AT_PARAM_Q_STEP,
+    AT_PARAM_Q_VECTORS,
+    AT_PARAM_S,
+    AT_PARAM_S_STEP,
+    AT_PARAM_O,
+    AT_PARAM_O_STEP,
+    AT_PARAM_STATE,
+    AT_PARAM_MASK, // of this core's first query; 0: there is none
+    AT_PARAM_MASK_STEP,
+    AT_PARAM_HEADS,  // of an item
+    AT_PARAM_HEAD,   // of this core's first row
+    AT_PARAM_SINKS,  // 1: there are
+    AT_PARAM_SCALE,  // of q; with a cap, what is left when the cap is taken out
+    AT_PARAM_CAP,    // 0: there is none
+    AT_PARAM_SLOPES, // 1: they are not all 1
+    AT_PARAM_TOLD,
+    // What the program keeps there, because registers are wanted for loops.
+    AT_NOW_BLOCKS = AT_PARAM_TOLD, // that are left
+    AT_NOW_ITEMS,
+    AT_NOW_VECTORS, // of keys, of this block
+    AT_NOW_PAIRS,
+    AT_NOW_ROWS, // pairs of rows that are left, and where they and their results are
+    AT_NOW_ROW,
+    AT_NOW_RESULT,
+    AT_PARAM_COUNT,
+};
+_Static_assert(4 * AT_PARAM_COUNT <= (AT_SLOT_PARAMS_END - AT_SLOT_PARAMS) * 32, "they fit");
+
+// A row's state: vectors with the largest score and a factor in all lanes, and the sum lane by
+// lane.
+enum { AT_STATE_M = 0, AT_STATE_SUM = 64, AT_STATE_FACTOR = 128, AT_STATE_STEP = 192 };
+
+enum {
+    AT_LOCK_GO,
+    AT_LOCK_Q_EMPTY, // given by the core for each item
+    AT_LOCK_Q_FULL,
+    AT_LOCK_K_EMPTY, // given by the core when q is bf16, whose numbers come where k and v lie
+    AT_LOCK_K_FULL,
+    AT_LOCK_V_EMPTY,
+    AT_LOCK_V_FULL,
+    AT_LOCK_OUT_EMPTY,
+    AT_LOCK_OUT_FULL,
+    AT_LOCK_COUNT,
+};
+static const uint8_t at_lock_init[AT_LOCK_COUNT] = {[AT_LOCK_OUT_EMPTY] = 1};
+
+// The program, and the constants it wants in its pool.
+struct at_code {
+    struct asm_code code;
+    uint8_t pool[64 * 32];
+};
+enum status at_program(enum aie_arch arch, struct at_code * out, struct error * err);
+
+// ---- plan ----
+
+struct at_plan {
+    int64_t dk, dv, n_kv; // numbers of a key and of a value, keys
+    int64_t heads, kv_heads, queries, batches;
+    bool mask, sinks;
+    // An item: so many heads of a group and queries. Groups and queries that are no multiple of it
+    // end in an item that begins earlier and makes some rows again.
+    int64_t group, item_heads, item_queries;
+    int64_t group_items, query_items, items;
+    int rows, core_rows; // of an item, and of each core but the last ones
+    int64_t keys, blocks, last_keys;
+    // The core's memory.
+    uint32_t q_raw_row, q_row, v_row, s_row, o_row, mask_row; // bytes of a row
+    uint32_t k, v, q, s, o, state, masks, end;
+    int columns;
+};
+
+enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, struct error * err);
+
+// Item i: its first query, head, head of K and V, and batch.
+struct at_item {
+    int64_t query, head, kv_head, batch;
+};
+struct at_item at_plan_item(const struct at_plan * p, int64_t i);
+// Rows of a core.
+static inline int at_core_rows(const struct at_plan * p, int core) {
+    int rest = p->rows - core * p->core_rows;
+    return rest < 0 ? 0 : rest < p->core_rows ? rest : p->core_rows;
+}
+
+// ---- the family ----
+
+enum status attention_supports(const struct kernel_spec * spec, struct error * err);
+void attention_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
+enum status attention_image(const struct kernel_spec * spec, struct array_program * out,
+                            struct error * err);
+enum status attention_pdi(const struct kernel_spec * spec, const struct array_program * program,
+                          uint8_t ** pdi, size_t * size, struct error * err);
+enum status attention_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
+                            struct error * err);

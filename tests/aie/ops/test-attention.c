@@ -1,0 +1,243 @@
+// Attention against double precision: head sizes, odd numbers of keys, groups of heads that share
+// keys, masks, slopes, caps, sinks; one query and many. Each kernel runs twice, with other data.
+#include "kernel-rig.h"
+#include "reference.h"
+
+#include "aie/ops/attention/attention.h"
+
+struct shape {
+    int64_t dk, dv, heads, kv_heads, queries, keys, batches, kv_batches;
+    enum dtype type;
+    bool mask, sinks;
+    float max_bias, cap;
+    bool permuted; // heads within a query, keys of all heads side by side, as a cache has them
+};
+
+// ---- operands ----
+
+static struct tensor permuted(enum dtype t, int64_t d, int64_t rows, int64_t heads,
+                              int64_t batches) {
+    struct tensor x = tensor_contiguous(t, (const int64_t[4]){d, heads, rows, batches});
+    int64_t nb = x.nb[1];
+    x.ne[1] = rows;
+    x.ne[2] = heads;
+    x.nb[1] = x.nb[2];
+    x.nb[2] = nb;
+    return x;
+}
+
+static struct tensor operand(const struct shape * s, enum dtype t, int64_t d, int64_t rows,
+                             int64_t heads, int64_t batches) {
+    return s->permuted ? permuted(t, d, rows, heads, batches)
+                       : tensor_contiguous(t, (const int64_t[4]){d, rows, heads, batches});
+}
+
+static struct kernel_spec spec_of(const struct shape * s) {
+    struct kernel_spec spec = {.op = KERNEL_OP_FLASH_ATTN_EXT, .arch = rig_arch, .n_inputs = 3};
+    const float args[] = {1 / sqrtf((float) s->dk), s->max_bias, s->cap};
+    spec.inputs[AT_Q] = operand(s, DTYPE_F32, s->dk, s->queries, s->heads, s->batches);
+    spec.inputs[AT_K] = operand(s, s->type, s->dk, s->keys, s->kv_heads, s->kv_batches);
+    spec.inputs[AT_V] = operand(s, s->type, s->dv, s->keys, s->kv_heads, s->kv_batches);
+    if (s->mask || s->sinks) {
+        spec.inputs[AT_MASK] = tensor_contiguous(
+            DTYPE_F16, (const int64_t[4]){s->mask ? s->keys : 0, s->queries, 1, s->batches});
+        spec.n_inputs = 4;
+    }
+    if (s->sinks) {
+        spec.inputs[AT_SINKS] = tensor_contiguous(DTYPE_F32, (const int64_t[4]){s->heads, 1, 1, 1});
+        spec.n_inputs = 5;
+    }
+    spec.output =
+        tensor_contiguous(DTYPE_F32, (const int64_t[4]){s->dv, s->heads, s->queries, s->batches});
+    memcpy(spec.params, args, sizeof args);
+    return spec;
+}
+
+static double get(const struct rig * r, const struct kernel_spec * spec, int o, int64_t i0,
+                  int64_t i1, int64_t i2, int64_t i3) {
+    const struct tensor * t = rig_tensor(spec, o);
+    const uint8_t * at = r->data[o] + i0 * t->nb[0] + i1 * t->nb[1] + i2 * t->nb[2] + i3 * t->nb[3];
+    return ref_widen(ref_get(t->dtype, at, 0), ref_float[t->dtype].mantissa,
+                     ref_float[t->dtype].exponent);
+}
+
+static double uniform(void) {
+    return 2.0 * rand() / RAND_MAX - 1;
+}
+
+static void fill(struct rig * r, const struct kernel_spec * spec) {
+    for (int o = 0; o < spec->n_inputs; o++) {
+        const struct tensor * t = &spec->inputs[o];
+        for (int64_t i = 0; i < tensor_elements(t); i++) {
+            int64_t index = i, at = 0;
+            for (int d = 0; d < 4; d++) {
+                at += index % t->ne[d] * t->nb[d];
+                index /= t->ne[d];
+            }
+            double v = o == AT_Q ? 3 * uniform() : o == AT_SINKS ? 5 * uniform() : uniform();
+            if (o == AT_MASK) { // also whole rows of nothing
+                bool none = rand() % 3 == 0 || i / t->ne[0] % 7 == 3;
+                v = none ? -INFINITY : 2 * uniform();
+            }
+            uint32_t bits_ =
+                ref_pack(v, ref_float[t->dtype].mantissa, ref_float[t->dtype].exponent);
+            memcpy(r->data[o] + at, &bits_, (size_t) dtype_size(t->dtype));
+        }
+    }
+}
+
+// ---- the reference ----
+
+static double slope_of(const struct shape * s, int64_t head) {
+    if (s->max_bias <= 0) {
+        return 1;
+    }
+    double whole = pow(2, floor(log2((double) s->heads)));
+    return (double) head < whole
+               ? pow(2, -(double) s->max_bias / whole * (double) (head + 1))
+               : pow(2, -(double) s->max_bias / 2 / whole * (2 * ((double) head - whole) + 1));
+}
+
+// The squares of the errors and of the results, of one row.
+static void check_row(const struct rig * r, const struct kernel_spec * spec, const struct shape * s,
+                      int64_t query, int64_t head, int64_t batch, double squares[2]) {
+    int64_t kv_head = head / (s->heads / s->kv_heads),
+            kv_batch = batch / (s->batches / s->kv_batches);
+    double *score = malloc((size_t) s->keys * sizeof *score), most = -INFINITY, sum = 0;
+    float args[3];
+    memcpy(args, spec->params, sizeof args);
+    for (int64_t key = 0; key < s->keys; key++) {
+        double dot = 0;
+        for (int64_t d = 0; d < s->dk; d++) {
+            dot += get(r, spec, AT_Q, d, query, head, batch) *
+                   get(r, spec, AT_K, d, key, kv_head, kv_batch);
+        }
+        dot *= (double) args[0];
+        if (s->cap != 0) {
+            dot = (double) s->cap * tanh(dot / (double) s->cap);
+        }
+        if (s->mask) {
+            dot += slope_of(s, head) * get(r, spec, AT_MASK, key, query, 0, batch);
+        }
+        score[key] = dot;
+        most = dot > most ? dot : most;
+    }
+    double sink = s->sinks ? get(r, spec, AT_SINKS, head, 0, 0, 0) : -INFINITY;
+    most = sink > most ? sink : most;
+    for (int64_t key = 0; key < s->keys; key++) {
+        score[key] = isinf(score[key]) ? 0 : exp(score[key] - most);
+        sum += score[key];
+    }
+    sum += isinf(sink) ? 0 : exp(sink - most);
+    for (int64_t d = 0; d < s->dv; d++) {
+        double want = 0;
+        for (int64_t key = 0; key < s->keys; key++) {
+            want +=
+                score[key] == 0 ? 0 : score[key] * get(r, spec, AT_V, d, key, kv_head, kv_batch);
+        }
+        want = sum == 0 ? 0 : want / sum;
+        double got = get(r, spec, spec->n_inputs, d, head, query, batch);
+        if (!(fabs(got - want) < 0.1)) {
+            fail_msg("query %lld, head %lld, batch %lld, element %lld: %g instead of %g",
+                     (long long) query, (long long) head, (long long) batch, (long long) d, got,
+                     want);
+        }
+        squares[0] += (got - want) * (got - want);
+        squares[1] += want * want;
+    }
+    free(score);
+}
+
+static void check_shape(const struct shape * s) {
+    struct rig r;
+    struct error err = {0};
+    struct kernel_code code;
+    struct kernel_spec spec = spec_of(s);
+    enum status st = aie_compile(&spec, &code, &err);
+    if (st != ST_OK) {
+        fail_msg("%s", err.text);
+    }
+    rig_open(&r);
+    rig_allocate(&r, &spec);
+    struct emu_counters counters;
+    for (int run = 0; run < 2; run++) {
+        double squares[2] = {0, 0};
+        fill(&r, &spec);
+        memset(r.data[spec.n_inputs], 0xa5, (size_t) tensor_bytes(&spec.output));
+        rig_run(&r, &spec, &code);
+        int64_t rows = s->queries * s->heads * s->batches, step = rows / 64 + 1;
+        for (int64_t i = 0; i < rows; i += step) {
+            check_row(&r, &spec, s, i / s->heads % s->queries, i % s->heads,
+                      i / s->heads / s->queries, squares);
+        }
+        if (squares[0] > 5e-5 * squares[1]) {
+            fail_msg("%lld x %lld of %lld, %lld queries, %lld keys: NMSE %g", (long long) s->heads,
+                     (long long) s->kv_heads, (long long) s->dk, (long long) s->queries,
+                     (long long) s->keys, squares[0] / squares[1]);
+        }
+        emu_machine_counters(r.machine, &counters);
+        print_message(
+            "%lld/%lld heads of %lld, %lld queries, %lld keys, %s: NMSE %.2g, %llu cycles\n",
+            (long long) s->heads, (long long) s->kv_heads, (long long) s->dk,
+            (long long) s->queries, (long long) s->keys, dtype_name(s->type),
+            squares[0] / squares[1], (unsigned long long) counters.last_cycles);
+    }
+    rig_free(&r);
+    rig_close(&r);
+    kernel_code_free(&code);
+}
+
+// ---- tests ----
+
+static void test_plain(void ** state) {
+    (void) state;
+    static const struct shape shapes[] = {
+        {64, 64, 1, 1, 1, 16, 1, 1, DTYPE_BF16, 0, 0, 0, 0, 0},
+        {64, 64, 4, 1, 1, 128, 1, 1, DTYPE_F16, 0, 0, 0, 0, 0},
+        {64, 64, 8, 2, 1, 300, 1, 1, DTYPE_F16, 0, 0, 0, 0, 1},
+        {128, 128, 4, 4, 1, 113, 1, 1, DTYPE_F16, 0, 0, 0, 0, 0},
+        {8, 8, 8, 4, 1, 31, 1, 1, DTYPE_F16, 0, 0, 0, 0, 1},
+        {8, 8, 8, 4, 5, 257, 1, 1, DTYPE_BF16, 0, 0, 0, 0, 1},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        check_shape(&shapes[i]);
+    }
+}
+
+static void test_masked(void ** state) {
+    (void) state;
+    static const struct shape shapes[] = {
+        {64, 64, 4, 1, 1, 256, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1},
+        {64, 64, 4, 2, 7, 130, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0},
+        {64, 64, 6, 3, 3, 200, 1, 1, DTYPE_F16, 1, 0, 8, 0, 0},
+        {64, 64, 4, 1, 35, 112, 1, 1, DTYPE_BF16, 1, 1, 0, 0, 1},
+        {40, 40, 4, 4, 3, 114, 1, 1, DTYPE_F16, 1, 1, 8, 10, 0},
+        {72, 72, 4, 1, 3, 114, 1, 1, DTYPE_F16, 1, 0, 0, 10, 0},
+        {80, 80, 16, 1, 2, 64, 1, 1, DTYPE_F16, 0, 1, 0, 0, 0},
+        {128, 128, 8, 2, 3, 512, 2, 1, DTYPE_F16, 1, 0, 0, 0, 1},
+        {256, 256, 2, 1, 2, 128, 1, 1, DTYPE_F16, 1, 0, 0, 30, 0},
+        {192, 128, 4, 1, 2, 96, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0},
+        {576, 512, 4, 1, 1, 80, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0},
+        {64, 64, 80, 1, 1, 64, 3, 3, DTYPE_F16, 1, 0, 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        check_shape(&shapes[i]);
+    }
+}
+
+static void test_one(void ** state) { // attention of a long context, by hand
+    (void) state;
+    check_shape(&(struct shape){64, 64, 32, 8, 1, 4096, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1});
+}
+
+int main(int argc, char ** argv) {
+    bool one = argc > 1 && strcmp(argv[1], "long") == 0;
+    rig_arguments(argc, argv, one ? 2 : 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_masked),
+    };
+    const struct CMUnitTest ones[] = {cmocka_unit_test(test_one)};
+    return one ? cmocka_run_group_tests(ones, NULL, NULL)
+               : cmocka_run_group_tests(tests, NULL, NULL);
+}
