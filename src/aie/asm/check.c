@@ -37,7 +37,7 @@ struct check {
     int n_indices;
     struct access * accesses;
     int n_accesses, cap_accesses;
-    int *uses, *defs;   // of a bundle: those from the one to the other, and on to the next one's
+    int *uses, *defs; // of a bundle: those from the one to the other, and on to the next one's
     bool no_memory;
     uint8_t * branches; // slot of each bundle's branch, AIE_SLOT_COUNT = none
     uint8_t * reached;  // somebody got to this bundle
@@ -121,16 +121,15 @@ static void list_inst(struct check * c, const struct aie_inst * inst, int slot, 
         uint8_t units[8];
         int n = aie_reg_units(reg, units);
         for (int u = 0; u < n; u++) {
-            list(c, (struct access){
-                        .slot = (uint8_t) slot,
-                        .unit = units[u],
-                        .cycle = is_def ? o->def_cycle : o->use_cycle,
-                        .bypass =
-                            (uint8_t) aie_bypass_of(is_def ? o->def_bypass : o->use_bypass, reg),
-                        .port = u == 0 && has_port
-                                    ? (uint8_t) aie_target_file(c->target, units[0])
-                                    : NO_PORT,
-                        .is_loop = is_def && is_loop_register(reg)});
+            list(c,
+                 (struct access){
+                     .slot = (uint8_t) slot,
+                     .unit = units[u],
+                     .cycle = is_def ? o->def_cycle : o->use_cycle,
+                     .bypass = (uint8_t) aie_bypass_of(is_def ? o->def_bypass : o->use_bypass, reg),
+                     .port = u == 0 && has_port ? (uint8_t) aie_target_file(c->target, units[0])
+                                                : NO_PORT,
+                     .is_loop = is_def && is_loop_register(reg)});
         }
     }
 }
