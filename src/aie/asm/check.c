@@ -11,15 +11,15 @@ enum {
     FAR = 32, // "long ago"
     FAR_BYTES = 128,
     FILES = AIE_FILE_COUNT,
-    LANDINGS = 16, // more than any result takes
+    LANDINGS = 16,                           // more than any result takes
     UNITS = (AIE_UNIT_COUNT + 63) / 64 * 64, // a round number: compilers make vectors of it
 };
 
-struct state {             // at the issue of one bundle
-    uint16_t now;          // cycles since the leader that it was got to from; 0 at a leader
-    uint16_t lands[UNITS]; // the cycle from which the pending write is visible; until now = none
-    uint8_t bypass[UNITS]; // enum aie_bypass of that write
-    uint16_t late[UNITS];  // the cycle of a pending late read; until now = none
+struct state {                // at the issue of one bundle
+    uint16_t now;             // cycles since the leader that it was got to from; 0 at a leader
+    uint16_t lands[UNITS];    // the cycle from which the pending write is visible; until now = none
+    uint8_t bypass[UNITS];    // enum aie_bypass of that write
+    uint16_t late[UNITS];     // the cycle of a pending late read; until now = none
     uint32_t ports[LANDINGS]; // by cycle modulo LANDINGS: bit per slot and file in which one lands
     uint8_t since_memory, since_lock, since_loop;
     bool marked;              // old values are read knowingly
