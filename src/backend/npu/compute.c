@@ -159,6 +159,7 @@ static const struct way {
     {.is = is_product, .check = product_check, .run = product_run},
     {.is = is_experts, .check = experts_check, .run = experts_run},
     {.is = rope_is, .check = rope_check, .run = rope_run},
+    {.is = attention_is, .check = attention_check, .run = attention_run},
     {.is = is_any, .check = kernels_check, .run = kernels_run},
 };
 
