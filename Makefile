@@ -73,7 +73,7 @@ test: build ## all tests; the unit tests under ASan and UBSan as well
 	@sh cmake/mnist.sh "$(DEPS)" test || echo "-- tests that read digits are skipped"
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
 	$(call compile,$(BUILD)-asan)
-	$(call ctest,$(BUILD)-asan,-LE 'ops|whole')
+	$(call ctest,$(BUILD)-asan,-LE 'ops|whole|scripts')
 	$(call ctest,$(BUILD),-LE 'whole|hosts|rocr|deb')
 	$(call skips,$(BUILD)-asan $(BUILD))
 
@@ -105,17 +105,17 @@ test-deb: deb ## Debian's own llama.cpp, in a bare tree with the packages of `ma
 asan: setup ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
 	$(call compile,$(BUILD)-asan)
-	$(call ctest,$(BUILD)-asan,-LE 'ops|whole')
+	$(call ctest,$(BUILD)-asan,-LE 'ops|whole|scripts')
 	$(call skips,$(BUILD)-asan)
 
 test-cross: ## the quick unit tests as programs of the other one of amd64 and arm64, under qemu
 	@sh cmake/packages.sh
 	@JOBS=$(JOBS) sh tests/cross.sh "$(DEPS)" "$(BUILD)" $(CMAKE_ARGS) || [ $$? = 77 ]
 
-tsan: setup ## the unit tests under ThreadSanitizer
+tsan: setup ## the unit tests that have threads under ThreadSanitizer
 	$(call configure,$(BUILD)-tsan,-DGGML_HSA_TSAN=ON)
 	$(call compile,$(BUILD)-tsan)
-	$(call ctest,$(BUILD)-tsan,-LE 'ops|whole')
+	$(call ctest,$(BUILD)-tsan,-LE 'ops|whole|scripts|alone')
 	$(call skips,$(BUILD)-tsan)
 
 fuzz: setup ## each fuzzer for FUZZ_SECONDS, from seeds of its own; 0: the seeds alone

@@ -46,6 +46,8 @@ struct ggml_backend_hsa_stats {
     uint64_t staged_operands;  // operands that the host laid out anew for a kernel
     uint64_t cpu_nodes;        // nodes that the CPU fallback computed
     uint64_t streams_made;     // kernels of shapes that no pack has, on a pack's program
+    uint64_t kept_nodes;       // nodes that were sent as one like them was planned before
+    uint64_t waits;            // times that the host waited for the device, ends of graphs included
 };
 
 // What an emulated device counts in its machine; see ggml_backend_hsa_get_counters.

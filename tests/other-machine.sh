@@ -13,9 +13,11 @@
 # stopped, and with a newer pack ggml is kept.
 #
 # pack:  LIMIT_MB=60  what a pack may have    DEBS=0  no packages: the machine has the libraries
+#        LEVEL=1      a larger pack, sooner
 # test:  WORK=/tmp/ggml-hsa-other  where      WHOLE=1  every case of every op, too      ASAN=1  sanitizers, too
 #        STEP=build  no tests                 JOBS=<n>  not all cores
 set -eu
+level=${LEVEL:-9}
 self=$(cd "$(dirname "$0")" && pwd)/$(basename "$0")
 
 die() {
@@ -42,7 +44,7 @@ pack_ggml() { # pack_ggml <llama.cpp> <out>: what cmake/ggml/CMakeLists.txt buil
     # shellcheck disable=SC2086
     tar c -C "$1/.." $leave llama.cpp/LICENSE llama.cpp/ggml llama.cpp/tests/test-backend-ops.cpp \
         llama.cpp/tools/rpc >"$2.tar"
-    gzip -9 <"$2.tar" >"$2"
+    gzip "-$level" <"$2.tar" >"$2"
     rm "$2.tar"
 }
 
@@ -61,12 +63,12 @@ pack() {
     fi
 
     git -C "$tree" archive --format=tar HEAD >"$dest/source.tar"
-    gzip -9 "$dest/source.tar"
+    gzip "-$level" "$dest/source.tar"
     mv "$dest/source.tar.gz" "$dest/source.tgz"
     pack_ggml "$tree/.deps/llama.cpp" "$dest/ggml.tgz"
     if [ -f "$tree/.deps/mnist/t10k-images-idx3-ubyte" ]; then
         (cd "$tree/.deps" && tar c mnist/*-ubyte) >"$dest/digits.tar"
-        gzip -9 "$dest/digits.tar"
+        gzip "-$level" "$dest/digits.tar"
         mv "$dest/digits.tar.gz" "$dest/digits.tgz"
     else
         say "no digits in .deps/mnist (\`make demo\` gets them): tests that read them will be skipped"
@@ -74,7 +76,7 @@ pack() {
     golden=${GGML_HSA_GOLDEN_DIR:-$tree/../shared/golden}
     if [ -d "$golden" ]; then
         tar c -C "$golden" . >"$dest/golden.tar"
-        gzip -9 "$dest/golden.tar"
+        gzip "-$level" "$dest/golden.tar"
         mv "$dest/golden.tar.gz" "$dest/golden.tgz"
     else
         say "no golden data in $golden: tests that read it will be skipped"

@@ -80,6 +80,7 @@ static bool make_rows(struct store * store, struct bench_task * t, enum dtype ty
         {type, {ne[0] / 2, ne[1], ne[2], ne[3]}},
         {type, {1, 1, 1, 1}},
         {DTYPE_I32, {ne[1], 1, 1, 1}},
+        {DTYPE_I32, {ne[0], ne[1], ne[2], ne[3]}},
         {DTYPE_I32, {1, 1, 1, 1}},
         {DTYPE_BF16, {ne[0], ne[1], ne[2], ne[3]}},
         {DTYPE_F32, {ne[0], ne[1], ne[2], ne[3]}},

@@ -33,7 +33,7 @@ bool passes_asked(int argc, char ** argv) {
     return false;
 }
 
-static int parse(int argc, char ** argv, const char * words[3], int * only) {
+static int parse(int argc, char ** argv, const char * words[3], int * only, enum aie_arch * arch) {
     int n = 0;
     bool passes = false;
     for (int i = 1; i < argc; i++) {
@@ -46,6 +46,11 @@ static int parse(int argc, char ** argv, const char * words[3], int * only) {
                                                        "loops, bundles or bytes");
             }
             *only = (int) pass;
+            i++;
+        } else if (!strcmp(argv[i], "--arch")) {
+            if (i + 1 == argc || !kernel_arch_parse(argv[i + 1], arch)) {
+                return tool_usage(&inspect_subcommand, "--arch wants aie2 or aie2p");
+            }
             i++;
         } else if (argv[i][0] == '-') {
             return tool_usage(&inspect_subcommand, "%s does not go with --passes", argv[i]);
@@ -70,12 +75,14 @@ int passes_run(int argc, char ** argv) {
     struct error err = {0};
     uint8_t * pdi = NULL;
     size_t size;
-    int status = parse(argc, argv, words, &p.only);
+    enum aie_arch arch = AIE_ARCH_AIE2;
+    int status = parse(argc, argv, words, &p.only, &arch);
     if (status != EXIT_OK) {
         return status;
     }
     enum status st = bench_task_make(words[0], words[1], words[2], &task, &err);
     if (st == ST_OK) {
+        task.spec.arch = arch;
         asm_listen(&to);
         st = aie_compile_pdi(&task.spec, &pdi, &size, &err);
         asm_listen(NULL);

@@ -464,7 +464,7 @@ const struct subcommand inspect_subcommand = {
         "usage: ggml-hsa inspect FILE [--no-code] [--stats] [--arch aie2|aie2p]\n"
         "       ggml-hsa inspect --svg FILE.pdi [INSTS.bin] > array.svg\n"
         "       ggml-hsa inspect --svg TRACE.json [--from US] [--to US] > timeline.svg\n"
-        "       ggml-hsa inspect --passes OP TYPE SHAPE [--pass NAME]\n"
+        "       ggml-hsa inspect --passes OP TYPE SHAPE [--pass NAME] [--arch ARCH]\n"
         "       ggml-hsa inspect --verify FILE.pdi INSTS.bin [--operands in:BYTES,...,out:BYTES]\n"
         "                        [--arch aie2|aie2p] [--columns N]\n\n"
         "Shows a PDI (configuration of the array) or a TXN (instruction stream of one dispatch),\n"

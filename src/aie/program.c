@@ -74,11 +74,14 @@ static bool same_program(const struct kernel_spec * spec, int i, struct kernel_s
 static bool by_size(const struct kernel_spec * spec, int i, struct kernel_spec * out) {
     static const int64_t sizes[] = {1, LARGE_ROWS};
     *out = *spec;
-    for (int t = 0; t < spec->n_inputs && i > 0; t++) {
+    if (i == 0 || i > 2) {
+        return i == 0;
+    }
+    for (int t = 0; t < spec->n_inputs; t++) {
         out->inputs[t] = packed(spec->inputs[t].dtype, 1024, sizes[i - 1]);
     }
-    out->output = i > 0 ? packed(spec->output.dtype, 1024, sizes[i - 1]) : spec->output;
-    return i == 0 || (i <= 2 && aie_supports(out, NULL) == ST_OK);
+    out->output = packed(spec->output.dtype, 1024, sizes[i - 1]);
+    return aie_supports(out, NULL) == ST_OK;
 }
 
 // ---- the families ----

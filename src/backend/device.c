@@ -148,6 +148,8 @@ bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev, struct ggml_backend_hsa_
         .staged_operands = atomic_load(&device->staged_operands),
         .cpu_nodes = atomic_load(&device->cpu_nodes),
         .streams_made = stats.streams,
+        .kept_nodes = atomic_load(&device->kept_nodes),
+        .waits = atomic_load(&device->waits),
     };
     return true;
 }

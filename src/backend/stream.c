@@ -27,6 +27,7 @@ enum status stream_wait(struct hsa_stream * s, struct error * err) {
     // With nothing to wait for, another stream that drains the shared queue is not waited for
     // either.
     enum status st = s->in_flight ? hsac_queue_wait(s->queue, err) : ST_OK;
+    atomic_fetch_add(&s->device->waits, s->in_flight);
     s->in_flight = false;
     if (s->device->kind->settled) {
         s->device->kind->settled(s);

@@ -110,7 +110,7 @@ struct hsac_ring {
     // The batch: written but not rung.
     uint32_t pending;                        // packets
     uint32_t bytes;                          // that they take up in the driver's chain
-    uint64_t cycles;                         // that they take, about
+    uint64_t us;                             // that they take, about
     const void * resident;                   // PDI of the last packet
     uint32_t shown;                          // PDIs that are in it, by bit
     uint64_t tickets[AIE_ABI_QUEUE_PACKETS]; // by slot; 0: a packet of our own

@@ -71,7 +71,7 @@ struct hsac_dispatch { // a kernel of a NPU
     size_t pdi_size;
     const void * insts; // in HSAC_POOL_STREAM
     uint32_t n_insts;   // 32-bit words
-    uint64_t cycles;    // that it takes, about; what is sent together is bounded by it
+    uint64_t us;        // that it takes, about; what is sent together is bounded by it
     uint32_t tag;       // for hsac_agent_watch
     int n_operands;
     struct {
@@ -89,15 +89,15 @@ struct hsac_launch { // a kernel of a GPU
     uint16_t group[3];
 };
 
-// ROCr 7.2 waits 50 ms for a batch and then ends the process, and an NPU may run at 800 MHz. So
-// much time may a batch take, and what a kernel computes; its instruction stream comes on top. Each
-// dispatch has its price besides, and each change of the PDI, which is 180 us with our smaller
-// kernels and 590 with the products.
-#define HSAC_BATCH_CYCLES    36000000
-#define HSAC_MOST_CYCLES     20000000
-#define HSAC_DISPATCH_CYCLES 30000
-#define HSAC_PDI_CYCLES      800000
-#define HSAC_ONE_CYCLES      (HSAC_BATCH_CYCLES - HSAC_DISPATCH_CYCLES - HSAC_PDI_CYCLES)
+// ROCr 7.2 waits 50 ms for a batch and then ends the process. So many microseconds may a batch
+// take, and what a kernel computes, at the slowest clock that the driver sets (kernel_us); its
+// instruction stream comes on top. Each dispatch has its price besides, and each change of the PDI,
+// which is 180 us with our smaller kernels and 590 with the products.
+#define HSAC_BATCH_US    45000
+#define HSAC_MOST_US     25000
+#define HSAC_DISPATCH_US 38
+#define HSAC_PDI_US      1000
+#define HSAC_ONE_US      (HSAC_BATCH_US - HSAC_DISPATCH_US - HSAC_PDI_US)
 
 // A queue may be shared by threads: each call locks it. Packets are kept back and rung in batches.
 enum status hsac_queue_new(struct hsac_agent * a, struct hsac_queue ** out, struct error * err);

@@ -88,7 +88,7 @@ static void write_packet(struct hsac_agent * a, const struct hsac_dispatch * d, 
     ring->tags[slot] = d->tag;
     ring->pending++;
     ring->bytes += hsac_chain_bytes(d->n_operands);
-    ring->cycles += d->cycles + HSAC_DISPATCH_CYCLES + (d->pdi != ring->resident) * HSAC_PDI_CYCLES;
+    ring->us += d->us + HSAC_DISPATCH_US + (d->pdi != ring->resident) * HSAC_PDI_US;
     ring->resident = d->pdi;
 }
 
@@ -256,7 +256,7 @@ static void flush(struct hsac_agent * a) {
         }
     }
     ring->pending = ring->bytes = ring->shown = 0;
-    ring->cycles = 0;
+    ring->us = 0;
 }
 
 // ---- dispatch ----
@@ -294,10 +294,10 @@ static enum status check(struct hsac_agent * a, const struct hsac_dispatch * d,
                 i, d->operands[i].addr, a->h->runtime->name);
         }
     }
-    if (d->cycles > HSAC_ONE_CYCLES) {
+    if (d->us > HSAC_ONE_US) {
         return error_set(err, ST_UNSUPPORTED,
-                         "a kernel of about %llu cycles: %d is the most that may run at once",
-                         (unsigned long long) d->cycles, HSAC_ONE_CYCLES);
+                         "a kernel of about %llu microseconds: %d is the most that may run at once",
+                         (unsigned long long) d->us, HSAC_ONE_US);
     }
     const char * why = a->h->abi->refuse(d);
     return why ? error_set(err, ST_UNSUPPORTED, "dispatch on %s: %s", a->name, why) : ST_OK;
@@ -313,9 +313,9 @@ static bool fits(const struct hsac_agent * a, const struct hsac_dispatch * d, in
         packets += (uint32_t) more;
         bytes += (uint32_t) more * hsac_chain_bytes(SHOW_OPERANDS);
     }
-    uint64_t cycles = d->cycles + packets * (uint64_t) (HSAC_DISPATCH_CYCLES + HSAC_PDI_CYCLES);
+    uint64_t us = d->us + packets * (uint64_t) (HSAC_DISPATCH_US + HSAC_PDI_US);
     return ring->pending + packets <= AIE_ABI_QUEUE_PACKETS &&
-           ring->bytes + bytes <= AIE_CHAIN_BYTES && ring->cycles + cycles <= HSAC_BATCH_CYCLES;
+           ring->bytes + bytes <= AIE_CHAIN_BYTES && ring->us + us <= HSAC_BATCH_US;
 }
 
 // The PDI's place among those that contexts know.

@@ -115,7 +115,7 @@ struct row_price {
 };
 
 static uint64_t row_cycles(const struct kernel_spec * spec, uint64_t most) {
-    enum { KEPT = 2016, HELD = 8192 };
+    enum { KEPT = 2016, HELD = 8192, SORT = 5 };
     static const struct row_price soft = {7, 13, 28}, loss = {18, 18, 18}, other = {4, 5, 9};
     const struct row_price * p = spec->op == KERNEL_OP_SOFT_MAX             ? &soft
                                  : spec->op == KERNEL_OP_CROSS_ENTROPY_LOSS ? &loss
@@ -123,6 +123,7 @@ static uint64_t row_cycles(const struct kernel_spec * spec, uint64_t most) {
     const struct tensor * x = &spec->inputs[0];
     uint64_t rows = (uint64_t) (x->ne[1] * x->ne[2] * x->ne[3]), n = (uint64_t) x->ne[0];
     int price = n <= KEPT ? p->kept : n <= HELD ? p->held : p->streamed;
+    price = spec->op == KERNEL_OP_ARGSORT ? SORT + (int) (n / 8) : price; // each with each
     if (rows) { // a row stays with one core, and the last ones leave some idle
         uint64_t workers = n <= HELD && p != &loss ? COLUMNS * CORES : COLUMNS;
         most = most / rows * ((rows + workers - 1) / workers * workers);
@@ -170,6 +171,17 @@ static uint64_t cycles_of(const struct kernel_spec * spec) {
     const struct tensor * first = &spec->inputs[0];
     uint64_t rows = is_flat(spec) ? 0 : (uint64_t) (first->ne[1] * first->ne[2] * first->ne[3]);
     return START + (most * (uint64_t) price + rows * ROW) / COLUMNS;
+}
+
+// Megahertz of the lowest level in the driver's table: an array begins with it, and no runtime that
+// there is asks for more.
+uint64_t kernel_us_of(enum aie_arch arch, uint64_t cycles) {
+    static const int slowest[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 800, [AIE_ARCH_AIE2P] = 792};
+    return (cycles + (uint64_t) slowest[arch] - 1) / (uint64_t) slowest[arch];
+}
+
+uint64_t kernel_us(const struct kernel_spec * spec) {
+    return kernel_us_of(spec->arch, kernel_cycles(spec));
 }
 
 uint64_t kernel_cycles(const struct kernel_spec * spec) {

@@ -124,6 +124,25 @@ void store_put(struct store * s, struct store_kernel * k) {
     pthread_mutex_unlock(&s->lock);
 }
 
+uint64_t store_gone(struct store * s) {
+    pthread_mutex_lock(&s->lock);
+    uint64_t gone = s->stats.dropped;
+    pthread_mutex_unlock(&s->lock);
+    return gone;
+}
+
+bool store_get_again(struct store * s, struct store_kernel * const * kernels, size_t n,
+                     uint64_t gone) {
+    pthread_mutex_lock(&s->lock);
+    bool all = s->stats.dropped == gone;
+    for (size_t i = 0; i < n && all; i++) {
+        memory_pin(s, entry_of(kernels[i]));
+        s->stats.memory_hits++;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return all;
+}
+
 void store_set_uploads(struct store * s, const struct store_uploads * uploads) {
     pthread_mutex_lock(&s->lock);
     s->uploads = *uploads;

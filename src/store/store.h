@@ -85,6 +85,11 @@ void store_check_packs(struct store * s, enum aie_arch arch);
 enum status store_get(struct store * s, const struct kernel_spec * spec, struct store_kernel ** out,
                       struct error * err);
 void store_put(struct store * s, struct store_kernel * k);
+// How many kernels have gone from memory. As long as these are no more, what was had before can be
+// had again without asking for it by its spec; false: some have gone since, and nothing is pinned.
+uint64_t store_gone(struct store * s);
+bool store_get_again(struct store * s, struct store_kernel * const * kernels, size_t n,
+                     uint64_t gone);
 // Cheap and never compiles: could store_get succeed? Where only packs can tell, the pack's files
 // are read and kept.
 bool store_can(struct store * s, const struct kernel_spec * spec);

@@ -61,7 +61,7 @@ static int setup(void ** state) {
     for (int i = 0; i < 3; i++) {
         kernels[i] = (struct store_kernel){.pdi = &pdi, .insts = inst_words[i], .n_insts = 25};
     }
-    code_heap_init(&heap, NULL);
+    code_heap_init(&heap, NULL, AIE_ARCH_AIE2);
     return 0;
 }
 

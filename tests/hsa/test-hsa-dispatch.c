@@ -426,15 +426,15 @@ static void test_batches_are_short(void ** state) {
     struct hsac_queue * q = queue_new(&t);
     uint16_t * c = output_new(&t);
     struct hsac_dispatch d = add(&t, t.pdi, t.a, c);
-    d.cycles = HSAC_BATCH_CYCLES / 3 - HSAC_PDI_CYCLES - HSAC_DISPATCH_CYCLES;
+    d.us = HSAC_BATCH_US / 3 - HSAC_PDI_US - HSAC_DISPATCH_US;
     for (int i = 0; i < 7; i++) {
         must(hsac_queue_dispatch(q, &d, &err), &err);
     }
     must(hsac_queue_wait(q, &err), &err);
     assert_int_equal(doorbells(&t), 3);
-    d.cycles = HSAC_ONE_CYCLES + 1;
+    d.us = HSAC_ONE_US + 1;
     assert_int_equal(hsac_queue_dispatch(q, &d, &err), ST_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "cycles"));
+    assert_non_null(strstr(err.text, "microseconds"));
     hsac_queue_free(q);
     hsac_close(t.h);
 }

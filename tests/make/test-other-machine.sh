@@ -29,7 +29,7 @@ if [ ! -f "$source/.deps/llama.cpp/ggml/include/ggml.h" ]; then
     echo "skipped: no source of ggml in .deps"
     exit 77
 fi
-export DEBS=0 WORK="$dir/work"
+export DEBS=0 LEVEL=1 WORK="$dir/work"
 
 case $(uname -m) in x86_64) here=amd64 other=arm64 ;; *) here=arm64 other=amd64 ;; esac
 sh "$script" pack "$dir/pack" $here >"$dir/log" 2>&1 || complain "pack failed: $(cat "$dir/log")"

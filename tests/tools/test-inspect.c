@@ -286,6 +286,8 @@ static void test_passes(void ** state) {
            "\n// program 1, dependences\n", "\n// program 1, schedule\n", "\n// program 1, loops\n",
            "\n// program 1, bundles\ntarget aie2\nbundles\n",
            "\n// program 1, bytes\n    0:  ", "vadd.f ");
+    EXPECT("inspect --passes add f32 64 --arch aie2p", 0, "// program 1, built\ntarget aie2p\n");
+    EXPECT("inspect --passes add f32 64 --arch aie3", 2, "--arch wants aie2 or aie2p");
     struct result r = run("inspect --passes ADD f32 64 --pass schedule");
     assert_int_equal(r.status, 0);
     assert_int_equal(strncmp((char *) r.text.data, "// program 1, schedule\ntarget aie2\n", 35), 0);

@@ -25,6 +25,7 @@ enum status asm_new(enum aie_arch arch, struct asm_program ** out) {
 void asm_free(struct asm_program * p) {
     if (p) {
         free(p->vregs);
+        free(p->globals);
         free(p->nodes);
         free(p->items);
         free(p->bundles);
@@ -89,8 +90,17 @@ void asm_note_class(struct asm_program * p, enum asm_class cls) {
     }
 }
 
+bool asm_list_global(struct asm_program * p, int id) {
+    if (!asm_grow(p, (void **) &p->globals, &p->cap_globals, p->n_globals, sizeof *p->globals)) {
+        return false;
+    }
+    p->globals[p->n_globals++] = (int16_t) id;
+    return true;
+}
+
 static struct asm_reg new_vreg(struct asm_program * p, enum asm_class cls, bool global) {
-    if (!asm_grow(p, (void **) &p->vregs, &p->cap_vregs, p->n_vregs, sizeof *p->vregs)) {
+    if (!asm_grow(p, (void **) &p->vregs, &p->cap_vregs, p->n_vregs, sizeof *p->vregs) ||
+        (global && !asm_list_global(p, p->n_vregs))) {
         return (struct asm_reg){0, -1};
     }
     struct asm_vreg * v = &p->vregs[p->n_vregs];

@@ -25,6 +25,8 @@ struct state {             // at the issue of one bundle
     bool known;               // of a leader: somebody got there
 };
 
+struct access;
+
 struct check {
     const struct aie_target * target;
     const struct aie_isa * isa;
@@ -33,6 +35,10 @@ struct check {
     int * pcs;     // of the bundles, in bytes
     int * indices; // of the bundle at a pc, by pc / 2; -1 = none begins there
     int n_indices;
+    struct access * accesses;
+    int n_accesses, cap_accesses;
+    int *uses, *defs;   // of a bundle: those from the one to the other, and on to the next one's
+    bool no_memory;
     uint8_t * branches; // slot of each bundle's branch, AIE_SLOT_COUNT = none
     uint8_t * reached;  // somebody got to this bundle
     int * leaders;      // bundles that are got to other than from the one before: index of their
@@ -66,88 +72,155 @@ static enum status fail_bundle(struct check * c, int at, const char * what) {
     return fail(c, at, what, &c->bundles[at].slot[slot]);
 }
 
-static enum status check_uses(struct check * c, int at, const struct state * now,
-                              struct state * next, const struct aie_inst * inst) {
+// ---- what a bundle reads and writes ----
+
+enum { NO_PORT = 0xff };
+
+// A unit that an instruction reads or writes. Bundles are visited several times, and so this is
+// listed once.
+struct access {
+    uint8_t slot;
+    uint8_t unit;
+    uint8_t cycle;  // in which it is read, or from which it is there
+    uint8_t bypass; // enum aie_bypass
+    uint8_t port;   // enum aie_file of the write port, of the first unit of a result; else NO_PORT
+    bool is_loop;   // a register of loops
+};
+
+static void list(struct check * c, struct access a) {
+    if (c->n_accesses == c->cap_accesses) {
+        int cap = c->cap_accesses ? 2 * c->cap_accesses : 1024;
+        struct access * more = realloc(c->accesses, (size_t) cap * sizeof *more);
+        if (!more) {
+            c->no_memory = true;
+            return;
+        }
+        c->accesses = more;
+        c->cap_accesses = cap;
+    }
+    c->accesses[c->n_accesses++] = a;
+}
+
+static bool is_loop_register(aie_reg reg) {
+    return AIE_REG_KIND(reg) == AIE_SPC &&
+           (AIE_REG_NUM(reg) == AIE_SPC_LS || AIE_REG_NUM(reg) == AIE_SPC_LE ||
+            AIE_REG_NUM(reg) == AIE_SPC_LC);
+}
+
+static void list_inst(struct check * c, const struct aie_inst * inst, int slot, int role) {
     const struct aie_instr * instr = aie_isa_instr(c->isa, inst->op);
     for (int k = 0; k < instr->n_operands; k++) {
         const struct aie_operand * o = &instr->operands[k];
-        aie_reg reg = aie_inst_reg(instr, inst, k);
-        if (!reg || !(o->role & AIE_USE) || AIE_REG_KIND(reg) == AIE_SR) {
+        aie_reg reg = o->role & role ? aie_inst_reg(instr, inst, k) : 0;
+        if (!reg || AIE_REG_KIND(reg) == AIE_SR) {
             continue;
         }
+        bool is_def = role == AIE_DEF;
+        bool pointer_update = AIE_REG_KIND(reg) == AIE_P && (o->role & AIE_USE);
+        bool has_port = is_def && k < instr->n_explicit && !pointer_update;
         uint8_t units[8];
         int n = aie_reg_units(reg, units);
         for (int u = 0; u < n; u++) {
-            int visible = now->lands[units[u]];
-            enum aie_bypass bypass = aie_bypass_of(o->use_bypass, reg);
-            if (bypass != AIE_BYPASS_NONE && now->bypass[units[u]] == bypass && visible) {
-                visible--;
+            list(c, (struct access){
+                        .slot = (uint8_t) slot,
+                        .unit = units[u],
+                        .cycle = is_def ? o->def_cycle : o->use_cycle,
+                        .bypass =
+                            (uint8_t) aie_bypass_of(is_def ? o->def_bypass : o->use_bypass, reg),
+                        .port = u == 0 && has_port
+                                    ? (uint8_t) aie_target_file(c->target, units[0])
+                                    : NO_PORT,
+                        .is_loop = is_def && is_loop_register(reg)});
+        }
+    }
+}
+
+static bool list_all(struct check * c) {
+    for (int at = 0; at < c->n && !c->no_memory; at++) {
+        const struct aie_bundle * b = &c->bundles[at];
+        for (int pass = 0; pass < 2; pass++) {
+            *(pass ? &c->defs[at] : &c->uses[at]) = c->n_accesses;
+            for (int s = 0; s < AIE_SLOT_COUNT; s++) {
+                if (b->present >> s & 1) {
+                    list_inst(c, &b->slot[s], s, pass ? AIE_DEF : AIE_USE);
+                }
             }
-            if (visible > o->use_cycle - 1 &&
-                !(now->marked && aie_target_file(c->target, units[u]) != AIE_FILE_SCALAR)) {
-                return fail(c, at, "reads a register whose write is still in flight", inst);
-            }
-            if (o->use_cycle > 1 && next->late[units[u]] < o->use_cycle - 1) {
-                next->late[units[u]] = (uint8_t) (o->use_cycle - 1);
-            }
+        }
+    }
+    c->uses[c->n] = c->n_accesses;
+    return !c->no_memory;
+}
+
+static bool is_scalar(const struct check * c, int unit) {
+    return aie_target_file(c->target, unit) == AIE_FILE_SCALAR;
+}
+
+static enum status check_uses(struct check * c, int at, struct state * next) {
+    for (const struct access *a = &c->accesses[c->uses[at]], *end = &c->accesses[c->defs[at]];
+         a < end; a++) {
+        int visible = next->lands[a->unit];
+        if (a->bypass != AIE_BYPASS_NONE && next->bypass[a->unit] == a->bypass && visible) {
+            visible--;
+        }
+        if (visible > a->cycle - 1 && !(next->marked && !is_scalar(c, a->unit))) {
+            return fail(c, at, "reads a register whose write is still in flight",
+                        &c->bundles[at].slot[a->slot]);
+        }
+        if (a->cycle > 1 && next->late[a->unit] < a->cycle - 1) {
+            next->late[a->unit] = (uint8_t) (a->cycle - 1);
         }
     }
     return ST_OK;
 }
 
-static enum status check_defs(struct check * c, int at, struct state * next,
-                              const struct aie_inst * inst) {
-    const struct aie_instr * instr = aie_isa_instr(c->isa, inst->op);
-    for (int k = 0; k < instr->n_operands; k++) {
-        const struct aie_operand * o = &instr->operands[k];
-        aie_reg reg = aie_inst_reg(instr, inst, k);
-        if (!reg || !(o->role & AIE_DEF) || AIE_REG_KIND(reg) == AIE_SR) {
-            continue;
+static enum status check_defs(struct check * c, int at, struct state * next) {
+    for (const struct access *a = &c->accesses[c->defs[at]], *end = &c->accesses[c->uses[at + 1]];
+         a < end; a++) {
+        const struct aie_inst * inst = &c->bundles[at].slot[a->slot];
+        // one that is over before the older one lands is knowingly so: that is what is waited for
+        bool over = next->marked && next->lands[a->unit] > a->cycle && !is_scalar(c, a->unit);
+        if (!over && next->lands[a->unit] >= a->cycle) {
+            return fail(c, at, "its result lands with or before an older one", inst);
         }
-        uint8_t units[8];
-        int n = aie_reg_units(reg, units);
-        for (int u = 0; u < n; u++) {
-            if (next->marked && next->lands[units[u]] > o->def_cycle &&
-                aie_target_file(c->target, units[u]) != AIE_FILE_SCALAR) {
-                continue; // it is over before the older one lands, and that is what is waited for
-            }
-            if (next->lands[units[u]] >= o->def_cycle) {
-                return fail(c, at, "its result lands with or before an older one", inst);
-            }
-            // A read in the cycle before it lands still sees the old value. Late reads of this very
-            // bundle count too (they are in next); those at issue left no mark.
-            if (next->late[units[u]] >= o->def_cycle) {
-                return fail(c, at, "its result lands before a late read of the old value", inst);
-            }
-            next->lands[units[u]] = o->def_cycle;
-            next->bypass[units[u]] = (uint8_t) aie_bypass_of(o->def_bypass, reg);
+        // A read in the cycle before it lands still sees the old value. Late reads of this very
+        // bundle count too (they are in next); those at issue left no mark.
+        if (!over && next->late[a->unit] >= a->cycle) {
+            return fail(c, at, "its result lands before a late read of the old value", inst);
         }
-        bool pointer_update = AIE_REG_KIND(reg) == AIE_P && (o->role & AIE_USE);
-        if (k < instr->n_explicit && n > 0 && !pointer_update) {
-            uint16_t * port = &next->ports[instr->slot][aie_target_file(c->target, units[0])];
-            uint16_t bit = (uint16_t) (1u << o->def_cycle);
+        if (!over) {
+            next->lands[a->unit] = a->cycle;
+            next->bypass[a->unit] = a->bypass;
+        }
+        if (a->port != NO_PORT) {
+            uint16_t * port = &next->ports[a->slot][a->port];
+            uint16_t bit = (uint16_t) (1u << a->cycle);
             if (*port & bit) {
                 return fail(c, at, "two results land on one write port in the same cycle", inst);
             }
             *port |= bit;
         }
-        if (AIE_REG_KIND(reg) == AIE_SPC &&
-            (AIE_REG_NUM(reg) == AIE_SPC_LS || AIE_REG_NUM(reg) == AIE_SPC_LE ||
-             AIE_REG_NUM(reg) == AIE_SPC_LC)) {
+        if (a->is_loop) {
             next->since_loop = next->bytes_since_loop = 0;
         }
     }
     return ST_OK;
 }
 
-static enum status check_distances(struct check * c, int at, const struct state * now,
+// ---- one bundle ----
+
+// How long ago what is counted was, when a bundle issues.
+struct since {
+    uint8_t memory, lock, loop, loop_bytes;
+};
+
+static enum status check_distances(struct check * c, int at, struct since since,
                                    struct state * next, const struct aie_inst * inst) {
     const struct aie_instr * instr = aie_isa_instr(c->isa, inst->op);
     bool memory = instr->loads || instr->stores;
-    if (instr->locks && now->since_memory < c->target->lock_distance) {
+    if (instr->locks && since.memory < c->target->lock_distance) {
         return fail(c, at, "a lock operation too near behind memory traffic", inst);
     }
-    if (memory && now->since_lock < c->target->lock_distance) {
+    if (memory && since.lock < c->target->lock_distance) {
         return fail(c, at, "memory traffic too near behind a lock operation", inst);
     }
     if (instr->stores && !c->target->loop_end_stores && c->loop_start[at] >= 0) {
@@ -298,42 +371,34 @@ static enum status successors(struct check * c, int at, const struct state * nex
     return ST_OK;
 }
 
-static enum status visit(struct check * c, int at, struct state * state, bool * falls) {
-    const struct state now = *state;
-    struct state next = now;
+static enum status visit(struct check * c, int at, struct state * next, bool * falls) {
+    const struct since since = {next->since_memory, next->since_lock, next->since_loop,
+                                next->bytes_since_loop};
     c->reached[at] = 1;
     const struct aie_bundle * b = &c->bundles[at];
-    enum status st = ST_OK;
-    for (int pass = 0; pass < 3; pass++) { // all reads of a bundle come before its writes
-        for (int s = 0; s < AIE_SLOT_COUNT && st == ST_OK; s++) {
-            if (b->present >> s & 1) {
-                const struct aie_inst * inst = &b->slot[s];
-                st = pass == 0   ? check_uses(c, at, &now, &next, inst)
-                     : pass == 1 ? check_defs(c, at, &next, inst)
-                                 : check_distances(c, at, &now, &next, inst);
-            }
-        }
+    enum status st = check_uses(c, at, next); // all reads of a bundle come before its writes
+    st = st == ST_OK ? check_defs(c, at, next) : st;
+    for (unsigned left = b->present; left && st == ST_OK; left &= left - 1) {
+        st = check_distances(c, at, since, next, &b->slot[__builtin_ctz(left)]);
     }
     if (st == ST_OK && c->loop_start[at] >= 0 &&
-        (now.since_loop < c->target->loop_distance ||
-         now.bytes_since_loop < c->target->loop_bytes)) {
+        (since.loop < c->target->loop_distance || since.loop_bytes < c->target->loop_bytes)) {
         st = fail_bundle(c, at, "a loop register was written too near before the end of the loop");
     }
     if (st == ST_OK && c->loop_start[at] >= 0 && b->size != c->target->bundle_bytes) {
         st = fail_bundle(c, at, "the last bundle of a loop is not a full one");
     }
-    for (int d = 1; st == ST_OK && d <= c->target->delay_slots && at >= d; d++) {
-        const struct aie_inst * jump = branch_in(c, at);
-        if (jump && branch_in(c, at - d) && c->reached[at - d]) {
+    const struct aie_inst * jump = branch_in(c, at);
+    for (int d = 1; st == ST_OK && jump && d <= c->target->delay_slots && at >= d; d++) {
+        if (branch_in(c, at - d) && c->reached[at - d]) {
             st = fail(c, at, "a branch in the delay slots of another", jump);
         }
     }
     if (st != ST_OK) {
         return st;
     }
-    tick(&next, b->size);
-    *state = next;
-    return successors(c, at, state, falls);
+    tick(next, b->size);
+    return successors(c, at, next, falls);
 }
 
 // From a leader on until the next one.
@@ -414,11 +479,13 @@ static bool allocate_walk(struct check * c) {
     if (c->leaders) {
         c->states = calloc((size_t) find_leaders(c), sizeof *c->states);
     }
+    c->uses = malloc((n + 1) * sizeof *c->uses);
+    c->defs = malloc(n * sizeof *c->defs);
     c->loop_start = calloc(n, sizeof *c->loop_start);
     c->queued = calloc(n, 1);
     c->queue = calloc(n, sizeof *c->queue);
     return c->branches && c->reached && c->leaders && c->states && c->loop_start && c->queued &&
-           c->queue;
+           c->queue && c->uses && c->defs && list_all(c);
 }
 
 static enum status decode(struct check * c, const uint8_t * bytes, size_t size) {
@@ -474,6 +541,9 @@ enum status asm_check(enum aie_arch arch, const uint8_t * bytes, size_t size, st
     free(c.bundles);
     free(c.pcs);
     free(c.indices);
+    free(c.accesses);
+    free(c.uses);
+    free(c.defs);
     free(c.branches);
     free(c.reached);
     free(c.leaders);

@@ -106,18 +106,40 @@ static bool names(const struct asm_node * n, int id) {
     return false;
 }
 
-static bool is_written(const struct deps * d, int id) {
+// The pointers that the region writes.
+struct written {
+    int ids[16], n;
+    bool more; // than there is room for: any may be
+};
+
+static bool is_written(const struct written * w, int id) {
+    for (int i = 0; i < w->n; i++) {
+        if (w->ids[i] == id) {
+            return true;
+        }
+    }
+    return w->more;
+}
+
+static void find_written(const struct deps * d, struct written * w) {
+    enum { MOST = sizeof w->ids / sizeof w->ids[0] };
+    *w = (struct written){.n = 0};
     for (int i = 0; i < d->count; i++) {
         const struct asm_node * n = &d->p->nodes[d->first + i];
         const struct aie_instr * instr = deps_instr(d, i);
         for (int k = 0; k < n->n_args; k++) {
-            if (n->args[k].kind == ASM_ARG_REG && n->args[k].reg.id == id &&
-                (instr->operands[k].role & AIE_DEF)) {
-                return true;
+            int id = n->args[k].reg.id;
+            if (n->args[k].kind != ASM_ARG_REG || !(instr->operands[k].role & AIE_DEF) ||
+                d->p->vregs[id].cls != ASM_P || is_written(w, id)) {
+                continue;
+            }
+            if (w->n < MOST) {
+                w->ids[w->n++] = id;
+            } else {
+                w->more = true;
             }
         }
     }
-    return false;
 }
 
 static void note_users(struct deps * d, int mover, int id) {
@@ -307,8 +329,14 @@ static bool build_register_edges(struct deps * d, bool loop) {
     if (!w.tracks) {
         return false;
     }
-    for (int v = 0; v < d->p->n_vregs; v++) {
-        w.tracks[v][0] = w.tracks[v][1] = (struct track){-1, 0, -1};
+    for (int i = 0; i < d->count; i++) { // a region names few of a program's registers
+        const struct asm_node * n = &d->p->nodes[d->first + i];
+        for (int k = 0; k < n->n_args; k++) {
+            if (n->args[k].kind == ASM_ARG_REG) {
+                struct track * t = w.tracks[n->args[k].reg.id];
+                t[0] = t[1] = (struct track){-1, 0, -1};
+            }
+        }
     }
     for (w.trip = 0; w.trip <= (loop ? 1 : 0); w.trip++) {
         walk_registers(&w);
@@ -329,21 +357,29 @@ static bool build_lifetime_edges(struct deps * d) {
     int * heads = malloc(((size_t) p->n_vregs + 1) * sizeof *heads);
     struct mention * all = malloc(((size_t) d->count * ASM_MAX_ARGS + 1) * sizeof *all);
     bool ok = heads && all;
-    int n_all = 0;
-    for (int v = 0; ok && v < p->n_vregs; v++) {
-        heads[v] = -1;
-    }
-    for (int i = 0; ok && i < d->count; i++) {
-        const struct asm_node * n = &p->nodes[d->first + i];
-        for (int k = 0; k < n->n_args; k++) {
-            if (n->args[k].kind == ASM_ARG_REG && !p->vregs[n->args[k].reg.id].global) {
+    int n_all = 0, first = p->n_vregs, end = 0;
+    for (int pass = 0; pass < 2 && ok; pass++) {
+        for (int v = first; v < end; v++) {
+            heads[v] = -1;
+        }
+        for (int i = 0; i < d->count; i++) {
+            const struct asm_node * n = &p->nodes[d->first + i];
+            for (int k = 0; k < n->n_args; k++) {
                 int id = n->args[k].reg.id;
-                all[n_all] = (struct mention){i, k, heads[id]};
-                heads[id] = n_all++;
+                if (n->args[k].kind != ASM_ARG_REG || p->vregs[id].global) {
+                    continue;
+                }
+                if (pass == 0) { // which there are
+                    first = id < first ? id : first;
+                    end = id >= end ? id + 1 : end;
+                } else {
+                    all[n_all] = (struct mention){i, k, heads[id]};
+                    heads[id] = n_all++;
+                }
             }
         }
     }
-    for (int v = 0; ok && v < p->n_vregs; v++) {
+    for (int v = first; ok && v < end; v++) {
         for (int w = heads[v]; w >= 0; w = all[w].next) {
             const struct aie_operand * def = &deps_instr(d, all[w].node)->operands[all[w].operand];
             if (!(def->role & AIE_DEF)) {
@@ -428,8 +464,7 @@ struct address {
     int32_t offset, step;
 };
 
-// *last, *moves: the pointer that was looked at last, and whether the region writes it.
-static struct address address_of(const struct deps * d, int i, int * last, bool * moves) {
+static struct address address_of(const struct deps * d, int i, const struct written * w) {
     const struct asm_node * n = &d->p->nodes[d->first + i];
     const struct dep_node * node = &d->nodes[i];
     uint8_t offset = 0;
@@ -439,11 +474,7 @@ static struct address address_of(const struct deps * d, int i, int * last, bool 
             !is_offset_user(d, i, id, &offset)) {
             continue;
         }
-        if (id != *last) {
-            *last = id;
-            *moves = is_written(d, id);
-        }
-        if (node->mover >= 0 || !*moves) {
+        if (node->mover >= 0 || !is_written(w, id)) {
             return (struct address){id, n->args[offset].value, node->mover >= 0 ? node->step : 0};
         }
     }
@@ -524,13 +555,27 @@ static void order_later(struct deps * d, const struct other * a, const struct ot
     }
 }
 
+static void order_all(struct deps * d, const struct other * a, const struct other * b, bool loop) {
+    if (a < b) {
+        order(d, a, b, 0);
+    }
+    if (loop) {
+        order(d, a, b, 1);
+        order_later(d, a, b);
+    }
+}
+
 static bool build_other_edges(struct deps * d, bool loop) {
     struct other * others = calloc((size_t) d->count + 1, sizeof *others);
-    int n = 0, last = -1;
-    bool moves = false;
-    if (!others) {
+    int * change = malloc(((size_t) d->count + 1) * sizeof *change); // others that are no mere load
+    struct written written;
+    int n = 0, n_change = 0;
+    if (!others || !change) {
+        free(others);
+        free(change);
         return false;
     }
+    find_written(d, &written);
     for (int i = 0; i < d->count; i++) {
         others[i] = (struct other){
             .node = i, .instr = deps_instr(d, i), .memory = d->p->nodes[d->first + i].memory};
@@ -539,22 +584,22 @@ static bool build_other_edges(struct deps * d, bool loop) {
     drop_unordered(others, d->count);
     for (int i = 0; i < d->count; i++) {
         if (others[i].fixed.any || others[i].instr->loads || others[i].instr->stores) {
-            others[i].address = address_of(d, i, &last, &moves);
+            others[i].address = address_of(d, i, &written);
+            if (others[i].fixed.any || others[i].instr->stores) {
+                change[n_change++] = n;
+            }
             others[n++] = others[i];
         }
     }
-    for (int j = 0; j < n; j++) {
-        for (int i = 0; i < n; i++) {
-            if (i < j) {
-                order(d, &others[i], &others[j], 0);
-            }
-            if (loop) {
-                order(d, &others[i], &others[j], 1);
-                order_later(d, &others[i], &others[j]);
-            }
+    for (int j = 0, c = 0; j < n; j++) { // two loads pass each other
+        bool changes = c < n_change && change[c] == j;
+        c += changes;
+        for (int k = 0; k < (changes ? n : n_change); k++) {
+            order_all(d, &others[changes ? k : change[k]], &others[j], loop);
         }
     }
     free(others);
+    free(change);
     return true;
 }
 

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-void asm_take_globals(struct asm_program * p, int n_vregs, int i) {
+void asm_take_globals(struct asm_program * p, int i) {
     memset(p->global_taken, 0, sizeof p->global_taken);
-    for (int r = 0; r < n_vregs; r++) {
-        const struct asm_vreg * v = &p->vregs[r];
-        if (v->global && v->phys >= 0 && i >= v->from && i < v->until) {
+    for (int g = 0; g < p->n_globals; g++) {
+        const struct asm_vreg * v = &p->vregs[p->globals[g]];
+        if (v->phys >= 0 && i >= v->from && i < v->until) {
             p->global_taken[v->cls] |= 1ull << v->phys;
         }
     }
@@ -123,7 +123,8 @@ static void lay_out(struct asm_program * p) {
         p->stats = (struct asm_stats){0};
         for (int i = 0; i < p->n_items && p->misuse.status == ST_OK && !p->no_memory; i++) {
             p->items[i].plain |= p->keep_small;
-            asm_take_globals(p, written.n_vregs, i);
+            p->n_globals = written.n_globals; // those of loops are over
+            asm_take_globals(p, i);
             lay_out_item(p, i);
         }
     } while (p->misuse.status == ST_OK && !p->no_memory && make_smaller(p));

@@ -31,6 +31,8 @@ static void count(struct search * s, enum asm_class cls, struct life life, int b
         uint64_t bit = 1ull << r % 64;
         uint64_t * word = &s->full[cls][r / 64];
         *word = n >= s->registers[cls] ? *word | bit : *word & ~bit;
+        word = &s->crowded[cls][r / 64];
+        *word = n > s->registers[cls] ? *word | bit : *word & ~bit;
         r = r + 1 == s->ii ? 0 : r + 1;
     }
     s->work += (life.to - life.from) / 2;
@@ -39,6 +41,7 @@ static void count(struct search * s, enum asm_class cls, struct life life, int b
 void lives_reset(struct search * s) {
     memset(s->alive, 0, (size_t) s->ii * sizeof *s->alive);
     memset(s->full, 0, sizeof s->full);
+    memset(s->crowded, 0, sizeof s->crowded);
     s->crowds = 0;
     for (int c = 0; c < ASM_CLASS_COUNT; c++) {
         if (s->registers[c] == 0) {
@@ -80,17 +83,17 @@ static int bits_between(const uint64_t * words, int from, int to) {
     return n;
 }
 
-// Bundles of the life in which all registers are taken.
-static int full_within(const struct search * s, enum asm_class cls, struct life life) {
+// Bundles of the life that are marked.
+static int marked_within(const struct search * s, const uint64_t * words, struct life life) {
     int length = life.to - life.from, from = modulo(life.from, s->ii), n = 0;
     if (length >= s->ii) {
-        n = length / s->ii * bits_between(s->full[cls], 0, s->ii);
+        n = length / s->ii * bits_between(words, 0, s->ii);
         length %= s->ii;
     }
     int end = from + length;
-    return end <= s->ii ? n + bits_between(s->full[cls], from, end)
-                        : n + bits_between(s->full[cls], from, s->ii) +
-                              bits_between(s->full[cls], 0, end - s->ii);
+    return end <= s->ii
+               ? n + bits_between(words, from, end)
+               : n + bits_between(words, from, s->ii) + bits_between(words, 0, end - s->ii);
 }
 
 void lives_leave(struct search * s, int i) {
@@ -113,6 +116,38 @@ void lives_enter(struct search * s, int i) {
     }
 }
 
+// The life of a local with one that names it at a cycle, beside the rest.
+static struct life with(const struct search * s, struct life rest, const struct mention * m,
+                        int cycle) {
+    struct life life = rest;
+    if (life.from == life.to) { // nobody else is placed
+        life = (struct life){m->writes ? cycle : cycle - s->q->p->target->load_latency, cycle};
+    }
+    life.from = m->writes && cycle < life.from ? cycle : life.from;
+    life.to = cycle + m->settles > life.to ? cycle + m->settles : life.to;
+    return life;
+}
+
+// Whether node i stands where something that it names has no register: where more live than there
+// are, or, with what lives_cost counts beyond its life, where all are taken.
+static bool is_crowded(const struct search * s, int i) {
+    const struct search_node * n = &s->nodes[i];
+    for (int k = 0; k < n->n_mentions; k++) {
+        const struct mention * m = &n->mentions[k];
+        enum asm_class cls = s->locals[m->local].cls;
+        struct life life = lives_of(s, m->local, -1);
+        struct life seen = with(s, lives_of(s, m->local, i), m, s->q->time[i]);
+        if (marked_within(s, s->crowded[cls], life) ||
+            (seen.from < life.from &&
+             marked_within(s, s->full[cls], (struct life){seen.from, life.from})) ||
+            (seen.to > life.to &&
+             marked_within(s, s->full[cls], (struct life){life.to, seen.to}))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int lives_cost(const struct search * s, int i, int cycle, int * full) {
     const struct search_node * n = &s->nodes[i];
     const struct aie_target * t = s->q->p->target;
@@ -121,14 +156,9 @@ int lives_cost(const struct search * s, int i, int cycle, int * full) {
     for (int k = 0; k < n->n_mentions; k++) {
         const struct mention * m = &n->mentions[k];
         enum asm_class cls = s->locals[m->local].cls;
-        struct life life = n->rest[k];
-        if (life.from == life.to) { // nobody else is placed
-            life = (struct life){m->writes ? cycle : cycle - t->load_latency, cycle};
-        }
-        life.from = m->writes && cycle < life.from ? cycle : life.from;
-        life.to = cycle + m->settles > life.to ? cycle + m->settles : life.to;
+        struct life life = with(s, n->rest[k], m, cycle);
         sum += t->classes[cls].weight * (life.to - life.from);
-        *full += full_within(s, cls, life);
+        *full += marked_within(s, s->full[cls], life);
     }
     return sum;
 }
@@ -138,6 +168,9 @@ static bool improve(struct search * s, int i, bool only_full) {
     const int home = *time;
     int lo = home - 2 * s->ii, hi = home + 2 * s->ii, best = home, full;
     uint8_t carrier = s->nodes[i].carrier;
+    if (only_full && !is_crowded(s, i)) {
+        return false; // it stands well
+    }
     modulo_bounds(s, i, &lo, &hi);
     if (lo >= hi) {
         return false;

@@ -26,7 +26,7 @@
 #include <string.h>
 
 enum {
-    SCALARS = 8, // registers that counting takes
+    SCALARS = 6, // registers that counting takes
     FEW = 48,    // instructions
 };
 
@@ -115,6 +115,10 @@ struct counting {
     struct asm_reg left;  // trips that these leave
 };
 
+static int free_scalars(const struct asm_program * p) {
+    return __builtin_popcountll(asm_class_set(p, ASM_R) & ~p->global_taken[ASM_R]);
+}
+
 static int least_trips(const struct pipeline * q) {
     return q->stages - 1 + q->copies;
 }
@@ -130,10 +134,21 @@ static void count_trips(struct asm_program * p, const struct pipeline * q, struc
     if (q->copies > 1) {
         c->turns = asm_global(p, ASM_R);
         c->left = asm_global(p, ASM_R);
-        PUT(p, SET_SMALL, A_REG(shift), A_IMM(-__builtin_ctz((unsigned) q->copies)));
-        PUT(p, SET_SMALL, A_REG(mask), A_IMM(q->copies - 1));
+        // Where there are only two registers for the four, each is set when the last is done with.
+        bool few = free_scalars(p) < 4;
+        int power = __builtin_ctz((unsigned) q->copies);
+        if (!few) {
+            PUT(p, SET_SMALL, A_REG(shift), A_IMM(-power));
+            PUT(p, SET_SMALL, A_REG(mask), A_IMM(q->copies - 1));
+        }
         PUT(p, SUB, A_REG(over), A_REG(c->count), A_REG(least));
+        if (few) {
+            PUT(p, SET_SMALL, A_REG(shift), A_IMM(-power));
+        }
         PUT(p, SHIFT_SIGNED, A_REG(c->turns), A_REG(over), A_REG(shift));
+        if (few) {
+            PUT(p, SET_SMALL, A_REG(mask), A_IMM(q->copies - 1));
+        }
         PUT(p, AND, A_REG(c->left), A_REG(over), A_REG(mask));
     }
     region.count = p->n_nodes - region.first;
@@ -385,7 +400,7 @@ static void lay_out(struct asm_program * p, struct asm_item * loop, struct asm_i
     struct counting c = {.count = p->nodes[loop->first].args[1].reg};
     struct pipeline q = {0};
     uint64_t taken = p->global_taken[ASM_R];
-    bool may = !loop->plain && __builtin_popcountll(asm_class_set(p, ASM_R) & ~taken) >= SCALARS;
+    bool may = !loop->plain && free_scalars(p) >= SCALARS;
     if (may) {
         c.rest = asm_global(p, ASM_R);
     }

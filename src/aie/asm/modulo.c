@@ -85,66 +85,93 @@ static int swing_key(const struct search * s, int i, bool up) {
 
 enum { SWING_OUT, SWING_READY, SWING_ORDERED };
 
-static void swing_neighbours(const struct search * s, int i, bool up, uint8_t * state) {
-    const struct deps * d = &s->q->deps;
+struct swing {
+    struct search * s;
+    uint8_t * state;
+    int * ready; // nodes of that state
+    int n_ready;
+    int * keys[2]; // down, up
+};
+
+static void swing_neighbours(struct swing * w, int i, bool up) {
+    const struct deps * d = &w->s->q->deps;
     for (int e = up ? d->nodes[i].first_in : d->nodes[i].first_out; e >= 0;
          e = up ? d->edges[e].next_in : d->edges[e].next_out) {
         int other = up ? d->edges[e].from : d->edges[e].to;
-        if (d->edges[e].trips == 0 && state[other] == SWING_OUT) {
-            state[other] = SWING_READY;
+        if (d->edges[e].trips == 0 && w->state[other] == SWING_OUT) {
+            w->state[other] = SWING_READY;
+            w->ready[w->n_ready++] = other;
         }
     }
+}
+
+static bool swing_turn(struct swing * w, int done, bool up) {
+    for (int i = 0; i < done; i++) {
+        swing_neighbours(w, w->s->order[i], up);
+    }
+    return w->n_ready > 0;
+}
+
+static int swing_take(struct swing * w, bool up) {
+    const int * keys = w->keys[up];
+    int best = 0;
+    for (int k = 1; k < w->n_ready; k++) {
+        int a = w->ready[k], b = w->ready[best];
+        best = keys[a] > keys[b] || (keys[a] == keys[b] && a < b) ? k : best;
+    }
+    int i = w->ready[best];
+    w->ready[best] = w->ready[--w->n_ready];
+    return i;
+}
+
+static void swing_from_deepest(struct swing * w) {
+    int deepest = -1;
+    for (int i = 0; i < w->s->n; i++) {
+        if (w->state[i] == SWING_OUT &&
+            (deepest < 0 || w->s->nodes[i].depth > w->s->nodes[deepest].depth)) {
+            deepest = i;
+        }
+    }
+    w->state[deepest] = SWING_READY;
+    w->ready[w->n_ready++] = deepest;
 }
 
 // Sweeps up from the deepest node through all that leads to it, then down through all that follows
 // from those, and so on: when a node comes, what is placed wants it or feeds it, seldom both.
 bool modulo_order(struct search * s) {
-    uint8_t * state = calloc((size_t) s->n, 1);
-    if (!state) {
-        return false;
-    }
-    swing_paths(s);
-    bool up = true;
-    for (int done = 0; done < s->n;) {
-        int best = -1, deepest = -1;
+    size_t n = (size_t) s->n;
+    struct swing w = {.s = s, .state = calloc(n, 1), .ready = malloc(3 * n * sizeof *w.ready)};
+    bool ok = w.state && w.ready, up = true;
+    if (ok) {
+        swing_paths(s);
         for (int i = 0; i < s->n; i++) {
-            if (state[i] == SWING_READY &&
-                (best < 0 || swing_key(s, i, up) > swing_key(s, best, up))) {
-                best = i;
-            }
+            w.ready[s->n + i] = swing_key(s, i, false);
+            w.ready[2 * s->n + i] = swing_key(s, i, true);
         }
-        for (int i = 0; i < s->n && best < 0; i++) {
-            if (state[i] == SWING_OUT &&
-                (deepest < 0 || s->nodes[i].depth > s->nodes[deepest].depth)) {
-                deepest = i;
-            }
-        }
-        if (best < 0) { // the sweep is over: the other way, or from another end
+        w.keys[false] = w.ready + n;
+        w.keys[true] = w.ready + 2 * n;
+    }
+    for (int done = 0; ok && done < s->n;) {
+        if (w.n_ready == 0) { // the sweep is over: the other way, or from another end
             up = !up;
-            for (int i = 0; i < done; i++) {
-                swing_neighbours(s, s->order[i], up, state);
-            }
-            bool any = memchr(state, SWING_READY, (size_t) s->n) != NULL;
-            if (!any) {
+            if (!swing_turn(&w, done, up)) {
                 up = !up;
-                for (int i = 0; i < done; i++) {
-                    swing_neighbours(s, s->order[i], up, state);
+                if (!swing_turn(&w, done, up)) {
+                    up = true;
+                    swing_from_deepest(&w);
                 }
-                any = memchr(state, SWING_READY, (size_t) s->n) != NULL;
-            }
-            if (!any) {
-                up = true;
-                state[deepest] = SWING_READY;
             }
             continue;
         }
-        state[best] = SWING_ORDERED;
-        s->nodes[best].rank = done;
-        s->order[done++] = best;
-        swing_neighbours(s, best, up, state);
+        int i = swing_take(&w, up);
+        w.state[i] = SWING_ORDERED;
+        s->nodes[i].rank = done;
+        s->order[done++] = i;
+        swing_neighbours(&w, i, up);
     }
-    free(state);
-    return true;
+    free(w.state);
+    free(w.ready);
+    return ok;
 }
 
 static int highest_unplaced(struct search * s) {

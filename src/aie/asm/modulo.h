@@ -72,6 +72,7 @@ struct search {
     int16_t (*banks)[ASM_BANKS];                  // [access % ii]: node, -1 = free
     int16_t (*alive)[ASM_CLASS_COUNT];            // [cycle % ii]: locals of the class
     uint64_t full[ASM_CLASS_COUNT][MODULO_WORDS]; // bit per bundle in which no register is left
+    uint64_t crowded[ASM_CLASS_COUNT][MODULO_WORDS]; // and in which more live than there are
     int registers[ASM_CLASS_COUNT];               // that locals can have
     int crowds;            // bundles, by class, with more locals than registers
     long work, work_limit; // steps of the innermost loops

@@ -90,29 +90,58 @@ static int32_t mirror_of(const struct asm_program * p, const struct asm_item * r
     return 0;
 }
 
-// The place among those of the loads from which most of them are in reach; returns how many are.
-static int best_base(const struct asm_program * p, const struct asm_item * region,
-                     const struct far_load * loads, int n, int * pointer, int32_t * base) {
-    const struct asm_node * nodes = &p->nodes[region->first];
-    int most = 0;
+// Loads that are alike: of one offset from one pointer, by one instruction.
+struct alike {
+    int first, pointer, count;
+    int32_t offset;
+    uint16_t other;
+};
+
+static int find_alike(const struct asm_program * p, const struct asm_item * region,
+                      const struct far_load * loads, int n, struct alike * all) {
+    int n_all = 0;
     for (int i = 0; i < n; i++) {
-        const struct asm_node * first = &nodes[loads[i].node];
-        int id = first->args[loads[i].pointer].reg.id, count = 0;
-        int32_t at = first->args[loads[i].offset].value;
+        const struct asm_node * node = &p->nodes[region->first + loads[i].node];
+        struct alike a = {i, node->args[loads[i].pointer].reg.id, 1,
+                          node->args[loads[i].offset].value, loads[i].other};
+        int k = 0;
+        while (k < n_all && (all[k].offset != a.offset || all[k].pointer != a.pointer ||
+                             all[k].other != a.other)) {
+            k++;
+        }
+        if (k < n_all) {
+            all[k].count++;
+        } else {
+            all[n_all++] = a;
+        }
+    }
+    return n_all;
+}
+
+// The place among those of the loads from which most of them are in reach; returns how many are.
+static int best_base(struct asm_program * p, const struct asm_item * region,
+                     const struct far_load * loads, int n, int * pointer, int32_t * base) {
+    struct alike * all = malloc(((size_t) n + 1) * sizeof *all);
+    p->no_memory |= !all;
+    int n_all = all ? find_alike(p, region, loads, n, all) : 0, most = 0;
+    for (int i = 0; i < n_all; i++) {
         for (int back = 0; back < 2; back++) { // it is the least offset in reach, or the middle
-            int32_t here = at + (back ? 4 * p->target->load_bytes : 0);
-            for (int j = count = 0; j < n; j++) {
-                const struct asm_node * other = &nodes[loads[j].node];
-                count += other->args[loads[j].pointer].reg.id == id &&
-                         reaches(p, other, &loads[j], here);
+            int32_t here = all[i].offset + (back ? 4 * p->target->load_bytes : 0);
+            int count = 0;
+            for (int j = 0; j < n_all; j++) {
+                const struct far_load * f = &loads[all[j].first];
+                const struct asm_node * other = &p->nodes[region->first + f->node];
+                bool near = all[j].pointer == all[i].pointer && reaches(p, other, f, here);
+                count += near ? all[j].count : 0;
             }
             if (count > most) {
                 most = count;
-                *pointer = id;
+                *pointer = all[i].pointer;
                 *base = here;
             }
         }
     }
+    free(all);
     return most;
 }
 

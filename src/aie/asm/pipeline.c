@@ -130,19 +130,18 @@ static void normalise(struct search * s, bool whole) {
     struct pipeline * q = s->q;
     int first = q->time[0], last = q->time[0], best = -1, best_stages = 0;
     bool best_rests = true;
+    bool stores[MODULO_MAX_II] = {false}; // in a bundle of the interval, from the first one on
     for (int i = 1; i < s->n; i++) {
         first = q->time[i] < first ? q->time[i] : first;
         last = q->time[i] > last ? q->time[i] : last;
     }
+    for (int i = 0; i < s->n && !q->p->target->loop_end_stores; i++) {
+        stores[(q->time[i] - first) % s->ii] |= deps_instr(&q->deps, i)->stores;
+    }
     for (int shift = 0; shift < s->ii; shift++) { // of the first instruction into its stage
-        bool store = false;
-        for (int i = 0; i < s->n; i++) {
-            store |= !q->p->target->loop_end_stores && deps_instr(&q->deps, i)->stores &&
-                     (q->time[i] - first + shift) % s->ii == s->ii - 1;
-        }
         int stages = (last - first + shift) / s->ii + 1;
         bool rests = whole && (stages - 1) % q->copies != 0;
-        if (!store &&
+        if (!stores[s->ii - 1 - shift] &&
             (best < 0 || rests < best_rests || (rests == best_rests && stages < best_stages))) {
             best = shift;
             best_stages = stages;

@@ -85,6 +85,8 @@ struct asm_program {
     const struct aie_isa * isa;
     struct asm_vreg * vregs;
     int n_vregs, cap_vregs;
+    int16_t * globals; // those of them that are, in order
+    int n_globals, cap_globals;
     struct asm_node * nodes;
     int n_nodes, cap_nodes;
     struct asm_item * items;
@@ -133,6 +135,7 @@ aie_reg asm_phys(const struct aie_target * t, enum asm_class cls, int phys, int 
 int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n);
 int16_t asm_vreg_new(struct asm_program * p, enum asm_class cls, int phys);
 void asm_note_class(struct asm_program * p, enum asm_class cls); // that one of it is used
+bool asm_list_global(struct asm_program * p, int id); // that this register is one
 
 // Adds an item made of exactly one instruction: a branch or a lock operation.
 void asm_single(struct asm_program * p, enum asm_item_kind kind, int op,
@@ -143,8 +146,8 @@ int asm_bundle_add(struct asm_program * p);
 void asm_idle(struct asm_program * p, int n);     // n empty bundles, none if n <= 0
 void asm_alone(struct asm_program * p, int node); // a bundle with this one instruction in it
 
-// emit.c: which registers belong to the author's globals, the first so many, at item i.
-void asm_take_globals(struct asm_program * p, int n_vregs, int i);
+// emit.c: which registers belong to globals at item i.
+void asm_take_globals(struct asm_program * p, int i);
 
 // again.c: loads what a loop wants again much later once more.
 void asm_load_again(struct asm_program * p);

@@ -34,6 +34,7 @@ struct colouring {
     struct arc * arcs;
     int n;
     int * alive;              // in each bundle of one interval
+    int words;                // that the circle has
     uint64_t busy[64][WORDS]; // by register
 };
 
@@ -68,18 +69,18 @@ static void set_bits(uint64_t bits[WORDS], int from, int to) {
     }
 }
 
-static void bits_of(const struct arc * a, int circle, uint64_t bits[WORDS]) {
+static void bits_of(const struct arc * a, int circle, int words, uint64_t bits[WORDS]) {
     int end = a->start + a->length;
-    memset(bits, 0, WORDS * sizeof *bits);
+    memset(bits, 0, (size_t) words * sizeof *bits);
     set_bits(bits, a->start, end < circle ? end : circle);
     if (end > circle) {
         set_bits(bits, 0, end - circle);
     }
 }
 
-static bool is_free(const uint64_t busy[WORDS], const uint64_t bits[WORDS]) {
+static bool is_free(const uint64_t busy[WORDS], const uint64_t bits[WORDS], int words) {
     uint64_t both = 0;
-    for (int w = 0; w < WORDS; w++) {
+    for (int w = 0; w < words; w++) {
         both |= busy[w] & bits[w];
     }
     return both == 0;
@@ -110,16 +111,18 @@ static int hole_before(const uint64_t busy[WORDS], const struct arc * a, int cir
 static bool colour(struct colouring * c, uint64_t set) {
     struct pipeline * q = c->q;
     int circle = q->ii * q->copies;
-    memset(c->busy, 0, sizeof c->busy);
+    for (uint64_t left = set; left; left &= left - 1) {
+        memset(c->busy[__builtin_ctzll(left)], 0, sizeof c->busy[0]);
+    }
     qsort(c->arcs, (size_t) c->n, sizeof *c->arcs, by_key);
     for (int i = 0; i < c->n; i++) {
         const struct arc * a = &c->arcs[i];
         uint64_t bits[WORDS];
         int best = -1, best_hole = 0;
-        bits_of(a, circle, bits);
+        bits_of(a, circle, c->words, bits);
         for (uint64_t left = set; left; left &= left - 1) {
             int r = __builtin_ctzll(left);
-            if (is_free(c->busy[r], bits)) {
+            if (is_free(c->busy[r], bits, c->words)) {
                 int hole = hole_before(c->busy[r], a, circle);
                 if (best < 0 || hole < best_hole) {
                     best = r;
@@ -130,7 +133,7 @@ static bool colour(struct colouring * c, uint64_t set) {
         if (best < 0) {
             return false;
         }
-        for (int w = 0; w < WORDS; w++) {
+        for (int w = 0; w < c->words; w++) {
             c->busy[best][w] |= bits[w];
         }
         q->phys[a->vreg * q->copies + a->copy] = (int8_t) best;
@@ -168,7 +171,10 @@ static bool allocate_class(struct colouring * c, enum asm_class cls) {
 }
 
 bool pipeline_allocate(struct pipeline * q) {
-    struct colouring c = {.q = q};
+    struct colouring c; // whose bits are cleared where they are used
+    c.q = q;
+    c.n_locals = c.n = 0;
+    c.words = (q->ii * q->copies + 63) / 64;
     c.locals = malloc(((size_t) q->n_vregs + 1) * sizeof *c.locals);
     c.alive = malloc((size_t) q->ii * sizeof *c.alive);
     bool ok = c.locals && c.alive && q->ii * q->copies <= PIPELINE_MAX_CIRCLE;

@@ -35,6 +35,9 @@ struct sched {
     uint64_t busy[ASM_CLASS_COUNT];   // physical registers held by locals
     int release[ASM_CLASS_COUNT][64]; // cycle at which a register that was given back is free
     uint8_t ports[MAX_CYCLES + 64][AIE_SLOT_COUNT]; // landing results per slot: bit per file
+    int clear;                                      // the first cycle of which they hold anything
+    int * open;                                     // nodes that wait for none, in order
+    int n_open;                                     // placed ones are taken out later
     int * ready;                                    // scratch: nodes that could issue
     int oldest;                                     // first node that is not placed
     int window;                                     // how far behind it others may be taken
@@ -119,6 +122,14 @@ static void give_back(struct sched * s, int i, const struct aie_instr * instr, i
     }
 }
 
+static void open_node(struct sched * s, int i) {
+    int at = s->n_open++;
+    for (; at > 0 && s->open[at - 1] > i; at--) {
+        s->open[at] = s->open[at - 1];
+    }
+    s->open[at] = i;
+}
+
 static bool place(struct sched * s, int base, int i, int op, int cycle) {
     const struct aie_instr * instr = aie_isa_instr(s->p->isa, op);
     while (base + cycle >= s->p->n_bundles) {
@@ -145,7 +156,9 @@ static bool place(struct sched * s, int base, int i, int op, int cycle) {
         struct sched_node * to = &s->nodes[s->deps.edges[e].to];
         int at = cycle + s->deps.edges[e].latency;
         to->earliest = at > to->earliest ? at : to->earliest;
-        to->n_preds--;
+        if (--to->n_preds == 0) {
+            open_node(s, s->deps.edges[e].to);
+        }
     }
     return true;
 }
@@ -163,10 +176,15 @@ static bool place_any(struct sched * s, int base, int i, int cycle) {
 
 // Nodes of the window that could issue in this cycle, those first on whose end most waits.
 static int collect_ready(struct sched * s, int cycle) {
-    int n = 0;
-    for (int i = s->oldest; i < s->count && i < s->oldest + s->window; i++) {
+    int n = 0, kept = 0;
+    for (int k = 0; k < s->n_open; k++) {
+        int i = s->open[k];
         const struct sched_node * node = &s->nodes[i];
-        if (node->cycle >= 0 || node->n_preds > 0 || node->earliest > cycle) {
+        if (node->cycle >= 0) {
+            continue;
+        }
+        s->open[kept++] = i;
+        if (i >= s->oldest + s->window || node->earliest > cycle) {
             continue;
         }
         int at = n++;
@@ -176,7 +194,16 @@ static int collect_ready(struct sched * s, int cycle) {
         }
         s->ready[at] = i;
     }
+    s->n_open = kept;
     return n;
+}
+
+// What lands from here on: no more than is looked at, for most regions are short.
+static void clear_ports(struct sched * s, int cycle) {
+    enum { LONGEST = sizeof s->ports / sizeof s->ports[0] - MAX_CYCLES };
+    int end = cycle + LONGEST;
+    memset(s->ports[s->clear], 0, (size_t) (end - s->clear) * sizeof s->ports[0]);
+    s->clear = end;
 }
 
 // One pass over the region; false when registers ran out.
@@ -188,6 +215,7 @@ static bool list_schedule(struct sched * s, int base) {
             return false;
         }
         idle++;
+        clear_ports(s, cycle);
         for (int n;
              (n = collect_ready(s, cycle)) > 0;) { // again: what was placed may let others in
             for (int k = 0; k < n; k++) {
@@ -208,12 +236,16 @@ static bool list_schedule(struct sched * s, int base) {
 
 static void reset(struct sched * s, int base) {
     s->p->n_bundles = base;
-    s->oldest = 0;
+    s->oldest = s->clear = 0;
     memset(s->busy, 0, sizeof s->busy);
     memset(s->release, 0, sizeof s->release);
-    memset(s->ports, 0, sizeof s->ports);
-    for (int v = 0; v < s->p->n_vregs; v++) {
-        s->locals[v] = (struct local){0};
+    for (int i = 0; i < s->count; i++) { // a region names few of a program's registers
+        const struct asm_node * n = &s->p->nodes[s->first + i];
+        for (int k = 0; k < n->n_args; k++) {
+            if (n->args[k].kind == ASM_ARG_REG) {
+                s->locals[n->args[k].reg.id] = (struct local){0};
+            }
+        }
     }
     for (int i = 0; i < s->count; i++) {
         s->nodes[i].n_preds = s->nodes[i].earliest = 0;
@@ -235,6 +267,12 @@ static bool try_schedule(struct sched * s, int base) {
     reset(s, base);
     for (int e = 0; e < s->deps.n_edges; e++) {
         s->nodes[s->deps.edges[e].to].n_preds++;
+    }
+    s->n_open = 0;
+    for (int i = 0; i < s->count; i++) {
+        if (s->nodes[i].n_preds == 0) {
+            s->open[s->n_open++] = i;
+        }
     }
     return list_schedule(s, base);
 }
@@ -263,18 +301,22 @@ static void drain(struct sched * s, int base, bool is_loop) {
 }
 
 bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop) {
-    struct sched * s = calloc(1, sizeof *s);
+    struct sched * s = malloc(sizeof *s); // most of it is cleared where it is used (reset)
     if (!s) {
         p->no_memory = true;
         return false;
     }
     int base = p->n_bundles;
-    *s = (struct sched){.p = p, .first = region->first, .count = region->count};
+    s->p = p;
+    s->deps = (struct deps){0};
+    s->first = region->first;
+    s->count = region->count;
     s->nodes = calloc((size_t) region->count + 1, sizeof *s->nodes);
-    s->locals = calloc((size_t) p->n_vregs + 1, sizeof *s->locals);
+    s->locals = malloc(((size_t) p->n_vregs + 1) * sizeof *s->locals);
     s->ready = malloc(((size_t) region->count + 1) * sizeof *s->ready);
+    s->open = malloc(((size_t) region->count + 1) * sizeof *s->open);
     bool ok = false;
-    p->no_memory |= !s->nodes || !s->locals || !s->ready;
+    p->no_memory |= !s->nodes || !s->locals || !s->ready || !s->open;
     if (!p->no_memory && deps_build(&s->deps, p, region, false)) {
         compute_heights(s);
         for (s->window = region->window ? region->window : region->count;
@@ -294,6 +336,7 @@ bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop
     free(s->nodes);
     free(s->locals);
     free(s->ready);
+    free(s->open);
     deps_free(&s->deps);
     free(s);
     return ok && !p->no_memory;

@@ -223,9 +223,8 @@ void asm_spill(struct asm_program * p) {
     if (!p->spills || p->misuse.status != ST_OK) {
         return;
     }
-    int n_vregs = p->n_vregs;
     for (int i = 0; i < p->n_items && !p->no_memory; i++) {
-        asm_take_globals(p, n_vregs, i);
+        asm_take_globals(p, i);
         bool paced = i > 0 && p->items[i - 1].kind == ASM_ITEM_LOOP && p->items[i - 1].interval;
         if (p->items[i].kind == ASM_ITEM_REGION && !paced) {
             spill_region(p, &p->items[i]);

@@ -206,7 +206,7 @@ static bool read_global(struct reader * r, struct text_token t) {
     vreg->phys = (int16_t) n;
     vreg->from = p->released[v.cls] >> n & 1 ? p->n_items : 0;
     p->global_taken[v.cls] |= 1ull << n;
-    return true;
+    return asm_list_global(p, (int) (vreg - p->vregs));
 }
 
 // The register that a token names; false, and it is told, when it is a global before its line.

@@ -85,9 +85,16 @@ static void append_block_head(struct cdo * c, uint32_t addr, size_t n) {
 }
 
 void cdo_block_write(struct cdo * c, uint32_t addr, const uint32_t * words, size_t n) {
+    uint8_t bytes[1024]; // programs are long: many words at a time
+    size_t filled = 0;
     append_block_head(c, addr, n);
-    for (size_t i = 0; i < n && !c->words.failed; i++) {
-        buf_append_u32(&c->words, words[i]);
+    for (size_t i = 0; i < n; i++) {
+        store_u32(bytes + filled, words[i]);
+        filled += 4;
+        if (filled == sizeof bytes || i + 1 == n) {
+            buf_append(&c->words, bytes, filled);
+            filled = 0;
+        }
     }
     seal(c);
 }

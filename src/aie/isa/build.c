@@ -423,6 +423,11 @@ void isa_build(struct aie_isa * isa, const struct isa_target * target) {
     }
     for (int f = 0; f < target->n_formats; f++) {
         parse_format(target, &target->formats[f], &isa->formats[f]);
+        assert(f == 0 || isa->formats[f].bytes >= isa->formats[f - 1].bytes);
+        for (int half = isa->formats[f].bytes / 2 + 1; half <= AIE_MAX_BUNDLE_BYTES / 2 + 1;
+             half++) {
+            isa->formats_from[half] = (uint8_t) (f + 1);
+        }
     }
     build_codes(isa);
     build_buckets(isa);

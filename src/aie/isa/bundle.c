@@ -43,9 +43,9 @@ int aie_bundle_size(const struct aie_isa * isa, uint8_t first_byte) {
 
 static const struct isa_format * find_format(const struct aie_isa * isa, int size,
                                              const struct bits128 * b) {
-    for (int i = 0; i < isa->target->n_formats; i++) {
+    for (int i = isa->formats_from[size / 2]; i < isa->formats_from[size / 2 + 1]; i++) {
         const struct isa_format * f = &isa->formats[i];
-        if (f->bytes == size && (b->at[0] & f->mask[0]) == f->value[0] &&
+        if ((b->at[0] & f->mask[0]) == f->value[0] &&
             (b->at[1] & f->mask[1]) == f->value[1]) {
             return f;
         }
@@ -88,9 +88,11 @@ enum status aie_bundle_decode(const struct aie_isa * isa, const uint8_t * bytes,
 static const struct isa_format * choose_format(const struct aie_isa * isa, int size,
                                                unsigned present) {
     const struct isa_format * best = NULL;
-    for (int i = 0; i < isa->target->n_formats; i++) {
+    int from = size ? isa->formats_from[size / 2] : 0;
+    int end = size ? isa->formats_from[size / 2 + 1] : isa->target->n_formats;
+    for (int i = from; i < end; i++) {
         const struct isa_format * f = &isa->formats[i];
-        if ((size && f->bytes != size) || (f->slots & present) != present) {
+        if ((f->slots & present) != present) {
             continue;
         }
         if (f->slots == present && (size || !best || f->bytes <= best->bytes)) {

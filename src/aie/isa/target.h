@@ -107,6 +107,7 @@ struct aie_isa {
     struct isa_field fields[ISA_MAX_INSTRS][AIE_MAX_OPERANDS];
     uint16_t by_name[ISA_MAX_INSTRS];
     struct isa_format formats[ISA_MAX_FORMATS];
+    uint8_t formats_from[AIE_MAX_BUNDLE_BYTES / 2 + 2]; // by half the size: the first of these
     // Registers by code, class after class; 0 where a code means nothing.
     aie_reg codes[ISA_MAX_CODES];
     uint16_t class_codes[ISA_MAX_CLASSES];

@@ -125,6 +125,11 @@ static void load_scalar(struct asm_program * p, int memory, int width, struct as
     ASM_MEM(p, ops[width], memory, d, A_REG(pointer), A_IMM(offset));
 }
 
+static void load_word_next(struct asm_program * p, int memory, struct asm_reg d,
+                           struct asm_reg pointer) {
+    ASM_MEM(p, AIE2_LDA_dms_lda_pstm_nrm_imm, memory, A_REG(d), A_REG(pointer), A_IMM(4));
+}
+
 static void store_word(struct asm_program * p, int memory, struct asm_reg a, struct asm_reg pointer,
                        int32_t offset) {
     ASM_MEM(p, AIE2_ST_dms_sts_idx_imm, memory, A_REG(a), A_REG(pointer), A_IMM(offset));

@@ -14,14 +14,14 @@
 struct code_stream {
     struct store_kernel * kernel;
     void * addr;
-    uint64_t cycles; // of its control path
+    uint64_t us; // of its control path, about
     size_t pins;
     struct code_stream * newer;
     struct code_stream * older;
 };
 
-void code_heap_init(struct code_heap * h, struct hsac_agent * agent) {
-    *h = (struct code_heap){.agent = agent};
+void code_heap_init(struct code_heap * h, struct hsac_agent * agent, enum aie_arch arch) {
+    *h = (struct code_heap){.agent = agent, .arch = arch};
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->released, NULL);
 }
@@ -138,7 +138,7 @@ static enum status upload(struct code_heap * h, struct store_kernel * k, bool ho
     memcpy(addr, k->insts, size);
     s->kernel = k;
     s->addr = addr;
-    s->cycles = txn_cycles(k->insts, k->n_insts);
+    s->us = kernel_us_of(h->arch, txn_cycles(k->insts, k->n_insts));
     k->device = s;
     link_newest(h, s);
     return ST_OK;
@@ -161,7 +161,7 @@ enum status code_acquire(struct code_heap * h, struct store_kernel * k, bool hol
         d->pdi_size = k->pdi->size;
         d->insts = s->addr;
         d->n_insts = (uint32_t) k->n_insts;
-        d->cycles = s->cycles;
+        d->us = s->us;
         *pin = s;
     }
     pthread_mutex_unlock(&h->lock);

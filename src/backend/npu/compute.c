@@ -154,12 +154,14 @@ static const struct way {
     enum status (*check)(struct hsa_device * device, const struct ggml_tensor * node,
                          struct error * err);
     enum status (*run)(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
+    bool by_data; // what is sent depends on numbers in the tensors
 } ways[] = {
     {.is = is_host, .check = host_check, .run = host_run},
     {.is = is_product, .check = product_check, .run = product_run},
-    {.is = is_experts, .check = experts_check, .run = experts_run},
+    {.is = is_experts, .check = experts_check, .run = experts_run, .by_data = true},
     {.is = rope_is, .check = rope_check, .run = rope_run},
     {.is = attention_is, .check = attention_check, .run = attention_run},
+    {.is = add_id_is, .check = add_id_check, .run = add_id_run, .by_data = true},
     {.is = is_any, .check = kernels_check, .run = kernels_run},
 };
 
@@ -194,7 +196,18 @@ static bool computes(struct hsa_device * device, const struct ggml_tensor * op) 
 }
 
 static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
-    return way_of(node)->run(s, node, err);
+    bool done;
+    enum status st = kept_node(s, node, &done, err);
+    if (done || st != ST_OK) {
+        return st;
+    }
+    const struct way * way = way_of(node);
+    if (way->by_data) {
+        kept_void(s->npu->kept);
+    }
+    st = way->run(s, node, err);
+    kept_end(s, st == ST_OK);
+    return st;
 }
 
 static void scratch_reset(struct hsa_stream * s) {
@@ -241,7 +254,7 @@ enum status npu_new(struct hsac_agent * agent, struct npu ** out, struct error *
     }
     store_set_log(npu->store, warn_of_store);
     store_check_packs(npu->store, npu->arch);
-    code_heap_init(&npu->code, agent);
+    code_heap_init(&npu->code, agent, npu->arch);
     store_set_uploads(npu->store,
                       &(struct store_uploads){&npu->code, code_forget_kernel, code_forget_pdi});
     *out = npu;

@@ -24,15 +24,21 @@ enum status npu_stream_begin(struct hsa_stream * s, struct error * err) {
         return st;
     }
     s->npu = calloc(1, sizeof *s->npu);
-    return s->npu ? ST_OK : error_set(err, ST_NO_MEMORY, "no memory for a stream");
+    if (!s->npu) {
+        return error_set(err, ST_NO_MEMORY, "no memory for a stream");
+    }
+    s->npu->kept = kept_new();
+    return ST_OK;
 }
 
 void npu_stream_end(struct hsa_stream * s) {
+    kept_free(s->npu->kept);
     free(s->npu);
 }
 
 void npu_stream_settled(struct hsa_stream * s) {
     struct npu_stream * sent = s->npu;
+    kept_void(sent->kept); // who waits has the host do something, or scratch is given back
     code_release(&s->device->npu->code, sent->pins, sent->n_pins);
     for (size_t i = 0; i < sent->n_pins; i++) {
         store_put(s->device->npu->store, sent->kernels[i]);
@@ -75,17 +81,40 @@ void npu_hold(struct hsa_stream * s, struct shadow * shadow) {
     }
 }
 
-enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
-                         char * const addr[PLAN_OPERANDS], struct error * err) {
+enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct hsac_dispatch * d,
+                     uint64_t us, struct error * err) {
     struct npu * npu = s->device->npu;
     struct npu_stream * sent = s->npu;
-    struct store_kernel * kernel;
-    enum status st = store_get(npu->store, spec, &kernel, err);
+    enum status st = sent->n_pins == MAX_IN_FLIGHT ? stream_wait(s, err) : ST_OK;
+    struct code_stream * pin;
+    if (st == ST_OK) {
+        st = code_acquire(&npu->code, kernel, sent->n_pins > 0, d, &pin, err);
+        if (st == ST_NO_MEMORY && sent->n_pins > 0) {
+            st = stream_wait(s, err);
+            st = st == ST_OK ? code_acquire(&npu->code, kernel, false, d, &pin, err) : st;
+        }
+    }
     if (st != ST_OK) {
+        store_put(npu->store, kernel);
         return st;
     }
-    if (sent->n_pins == MAX_IN_FLIGHT && (st = stream_wait(s, err)) != ST_OK) {
-        store_put(npu->store, kernel);
+    d->us += us;
+    sent->kernels[sent->n_pins] = kernel;
+    sent->pins[sent->n_pins++] = pin;
+    s->in_flight = true; // both pins are given back when the stream is waited for
+    st = hsac_queue_dispatch(s->queue, d, err);
+    if (st == ST_OK) { // one that was refused has touched nothing: the CPU may compute the node
+        s->sent++;
+        atomic_fetch_add(&s->device->dispatches, 1);
+    }
+    return st;
+}
+
+enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
+                         char * const addr[PLAN_OPERANDS], struct error * err) {
+    struct store_kernel * kernel;
+    enum status st = store_get(s->device->npu->store, spec, &kernel, err);
+    if (st != ST_OK) {
         return st;
     }
     struct hsac_dispatch d = {.n_operands = spec->n_inputs + 1, .tag = s->row};
@@ -96,26 +125,10 @@ enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
         d.operands[i].addr = addr[absent ? 0 : i];
         d.operands[i].size = absent ? DMA_WORD : GGML_PAD((uint64_t) tensor_bytes(t), DMA_WORD);
     }
-    struct code_stream * pin;
-    st = code_acquire(&npu->code, kernel, sent->n_pins > 0, &d, &pin, err);
-    if (st == ST_NO_MEMORY && sent->n_pins > 0) {
-        st = stream_wait(s, err);
-        if (st == ST_OK) {
-            st = code_acquire(&npu->code, kernel, false, &d, &pin, err);
-        }
-    }
-    if (st != ST_OK) {
-        store_put(npu->store, kernel);
-        return st;
-    }
-    d.cycles += kernel_cycles(spec);
-    sent->kernels[sent->n_pins] = kernel;
-    sent->pins[sent->n_pins++] = pin;
-    s->in_flight = true; // both pins are given back when the stream is waited for
-    st = hsac_queue_dispatch(s->queue, &d, err);
-    if (st == ST_OK) { // one that was refused has touched nothing: the CPU may compute the node
-        s->sent++;
-        atomic_fetch_add(&s->device->dispatches, 1);
+    uint64_t us = kernel_us(spec);
+    st = npu_send(s, kernel, &d, us, err);
+    if (st == ST_OK) {
+        kept_sent(s->npu->kept, kernel, &d, us);
     }
     return st;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/stream.h"
+#include "kept.h"
 #include "mat.h"
 
 #define MAX_IN_FLIGHT 256 // dispatches between two waits: bounds the pins that one stream holds
@@ -29,6 +30,7 @@ struct npu_stream {
     unsigned next_recent;
     struct rope_recent ropes[RECENT_ROPES];
     unsigned next_rope;
+    struct kept * kept; // plans of nodes; NULL: none are kept
     size_t n_written; // what was written since the last wait; more than there is room for: anything
     struct {
         const char *begin, *end;
@@ -41,6 +43,10 @@ void npu_stream_settled(struct hsa_stream * s);
 // Sends a kernel; the addresses are those of its inputs, then of its output.
 enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
                          char * const addr[PLAN_OPERANDS], struct error * err);
+// Likewise, a kernel that the caller has of the store, which is taken over, also after a failure;
+// d has all but its code.
+enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct hsac_dispatch * d,
+                     uint64_t us, struct error * err);
 // The bytes from begin on are the result of a node. May they still be on their way?
 void npu_written(struct hsa_stream * s, const void * begin, size_t bytes);
 bool npu_is_pending(const struct hsa_stream * s, const void * begin, size_t bytes);
@@ -53,6 +59,8 @@ bool rope_is(const struct ggml_tensor * node);
 enum status rope_check(struct hsa_device * device, const struct ggml_tensor * node,
                        struct error * err);
 enum status rope_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
+// The table that the node turns by, where it was made lately.
+const char * rope_table_kept(struct hsa_stream * s, const struct ggml_tensor * node);
 void rope_forget(struct hsa_stream * s, const void * begin, size_t bytes); // as mat_forget
 
 // ---- attention.c ----

@@ -95,7 +95,7 @@ static bool kernel_for(struct npu * npu, const struct view * from, const struct 
         return false;
     }
     join(&spec->inputs[0], &spec->output);
-    return kernel_cycles(spec) <= HSAC_MOST_CYCLES && store_can_itself(npu->store, spec);
+    return kernel_us(spec) <= HSAC_MOST_US && store_can_itself(npu->store, spec);
 }
 
 static struct view part_of(struct view v, int dim, int64_t first, int64_t n) {
@@ -248,21 +248,63 @@ static enum status matrix(struct mover * m, const struct rows * r, int64_t i2, i
     return st;
 }
 
-static enum status rows(struct mover * m, const struct ggml_tensor * node, struct error * err) {
-    bool set = node->op == GGML_OP_SET_ROWS;
-    struct view src = view_of(node->src[0]), dst = view_of(node);
-    struct rows r = {set ? dst : src, set ? src : dst, set, node->src[1]};
-    bool all = r.index->ne[1] == 1 && r.index->ne[2] == 1;
-    enum status st = plan_clobbers(&dst, &src) ? ST_UNSUPPORTED : ST_OK;
-    for (int64_t i3 = 0; i3 < (all ? 1 : r.plain.ne[3]) && st == ST_OK; i3++) {
-        for (int64_t i2 = 0; i2 < (all ? 1 : r.plain.ne[2]) && st == ST_OK; i2++) {
-            st = matrix(m, &r, i2, i3, all, err);
+static enum status matrices(struct mover * m, const struct rows * r, struct error * err) {
+    bool all = r->index->ne[1] == 1 && r->index->ne[2] == 1;
+    enum status st = ST_OK;
+    for (int64_t i3 = 0; i3 < (all ? 1 : r->plain.ne[3]) && st == ST_OK; i3++) {
+        for (int64_t i2 = 0; i2 < (all ? 1 : r->plain.ne[2]) && st == ST_OK; i2++) {
+            st = matrix(m, r, i2, i3, all, err);
         }
     }
     return st;
 }
 
+static enum status rows(struct mover * m, const struct ggml_tensor * node, struct error * err) {
+    bool set = node->op == GGML_OP_SET_ROWS;
+    struct view src = view_of(node->src[0]), dst = view_of(node);
+    struct rows r = {set ? dst : src, set ? src : dst, set, node->src[1]};
+    return plan_clobbers(&dst, &src) ? ST_UNSUPPORTED : matrices(m, &r, err);
+}
+
+// The host reads the index, which a kernel may still be writing.
+static enum status wait_for_index(struct hsa_stream * s, const struct ggml_tensor * index,
+                                  struct error * err) {
+    bool pending = npu_is_pending(s, index->data, ggml_nbytes(index));
+    return pending ? stream_wait(s, err) : ST_OK;
+}
+
+enum status moves_rows(struct hsa_stream * s, const struct view * from,
+                       const struct ggml_tensor * index, const struct view * to, bool * done,
+                       struct error * err) {
+    struct rows r = {*from, *to, false, index};
+    struct mover m = {.npu = s->device->npu};
+    r.indexed.nb[2] = r.indexed.nb[3] = 0; // the same for all matrices
+    *done = false;
+    enum status st = wait_for_index(s, index, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    st = matrices(&m, &r, err);
+    if (st != ST_OK) {
+        return st == ST_INVALID ? st : ST_OK;
+    }
+    m = (struct mover){.npu = s->device->npu, .stream = s};
+    *done = true;
+    return matrices(&m, &r, err);
+}
+
 // ---- nodes ----
+
+// A row by an index of one element is the same kernel whatever row it is, where all begin at words.
+static void keep_row(struct hsa_stream * s, const struct ggml_tensor * node) {
+    int src = node->op == GGML_OP_SET_ROWS ? -1 : 0;
+    const struct ggml_tensor * indexed = src < 0 ? node : node->src[0];
+    if (ggml_nelements(node->src[1]) == 1 && indexed->nb[1] % DMA_WORD == 0) {
+        kept_row(s->npu->kept, src, rows_index(node->src[1], 0, 0, 0));
+    } else {
+        kept_void(s->npu->kept);
+    }
+}
 
 static const struct {
     enum ggml_op op;
@@ -283,18 +325,15 @@ enum status moves_node(struct hsa_stream * s, const struct ggml_tensor * node, b
         if (kinds[i].op != node->op) {
             continue;
         }
-        if (kinds[i].index) {
-            const struct ggml_tensor * index = node->src[1];
-            enum status st = ST_OK;
-            if (npu_is_pending(s, index->data, ggml_nbytes(index))) {
-                st = stream_wait(s, err);
-            }
-            if (st != ST_OK) {
-                return st;
-            }
-        }
         struct mover m = {.npu = s->device->npu};
-        enum status st = kinds[i].move(&m, node, err);
+        enum status st = kinds[i].index ? wait_for_index(s, node->src[1], err) : ST_OK;
+        if (st != ST_OK) {
+            return st;
+        }
+        if (kinds[i].index) {
+            keep_row(s, node);
+        }
+        st = kinds[i].move(&m, node, err);
         if (st == ST_OK) {
             m = (struct mover){.npu = s->device->npu, .stream = s};
             st = kinds[i].move(&m, node, err);

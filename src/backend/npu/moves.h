@@ -15,3 +15,16 @@ enum status moves_send(struct hsa_stream * s, const struct view * from, const st
 // A node of host-nodes.c, by the array where that can do it; *done tells.
 enum status moves_node(struct hsa_stream * s, const struct ggml_tensor * node, bool * done,
                        struct error * err);
+
+// The rows of `from` that an index [rows, matrices] names, one behind the other in `to`; the host
+// reads the index. *done is false where it names too many runs of rows, and nothing was sent then.
+enum status moves_rows(struct hsa_stream * s, const struct view * from,
+                       const struct ggml_tensor * index, const struct view * to, bool * done,
+                       struct error * err);
+
+// ---- add-id.c ----
+
+bool add_id_is(const struct ggml_tensor * node);
+enum status add_id_check(struct hsa_device * device, const struct ggml_tensor * node,
+                         struct error * err);
+enum status add_id_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);

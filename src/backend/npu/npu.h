@@ -18,12 +18,13 @@ struct code_heap {
     pthread_mutex_t lock;
     pthread_cond_t released; // a pin went away
     struct hsac_agent * agent;
+    enum aie_arch arch;
     struct code_stream * newest; // by last use
     struct code_stream * oldest;
     size_t n_pins;
 };
 
-void code_heap_init(struct code_heap * h, struct hsac_agent * agent);
+void code_heap_init(struct code_heap * h, struct hsac_agent * agent, enum aie_arch arch);
 void code_heap_free(struct code_heap * h);
 
 // Uploads what is missing, pins the instruction stream and fills d's code fields. The pin keeps it

@@ -65,7 +65,7 @@ static bool owns_last_word(const struct ggml_tensor * dst) {
 // ---- kernels ----
 
 static bool can(const struct request * r, const struct kernel_spec * spec) {
-    return kernel_cycles(spec) <= HSAC_MOST_CYCLES &&
+    return kernel_us(spec) <= HSAC_MOST_US &&
            (r->by_command ? store_can(r->store, spec) : store_can_itself(r->store, spec));
 }
 

@@ -57,7 +57,7 @@ static struct kernel_spec rotate(const struct turn * t, enum aie_arch arch, int6
 }
 
 static bool can(struct npu * npu, const struct kernel_spec * spec) {
-    return kernel_cycles(spec) <= HSAC_MOST_CYCLES && store_can_itself(npu->store, spec);
+    return kernel_us(spec) <= HSAC_MOST_US && store_can_itself(npu->store, spec);
 }
 
 // How many tokens one kernel turns; 0: there is no such kernel.
@@ -131,6 +131,10 @@ static float * recent_table(struct hsa_stream * s, const struct ggml_tensor * no
         }
     }
     return NULL;
+}
+
+const char * rope_table_kept(struct hsa_stream * s, const struct ggml_tensor * node) {
+    return (const char *) recent_table(s, node);
 }
 
 static bool overlap(const void * a, size_t a_bytes, const void * b, size_t b_bytes) {
@@ -225,6 +229,7 @@ enum status rope_run(struct hsa_stream * s, struct ggml_tensor * node, struct er
         room += table_bytes;
         st = make_table(s, node, &t, table, err);
     }
+    kept_table(s->npu->kept, table, table_bytes);
     struct view from[2], to[2], given = view_of(node->src[0]), result = view_of(node);
     if (t.cast && st == ST_OK) {
         t.x.data = t.y.data = room;

@@ -73,6 +73,10 @@ static struct kernel_spec spec_of(enum kernel_op op, const int64_t ne[4], float 
     case KERNEL_OP_ARGMAX:
         s.output = tensor_of(DTYPE_I32, ne[1] * ne[2] * ne[3], 1, 1, 1);
         break;
+    case KERNEL_OP_ARGSORT:
+        s.output = tensor_contiguous(DTYPE_I32, ne);
+        s.params[0] = param != 0;
+        break;
     case KERNEL_OP_SUM:
         s.output = tensor_of(DTYPE_F32, 1, 1, 1, 1);
         break;
@@ -192,6 +196,28 @@ static void check_rows(struct rig * r, const struct kernel_spec * s) {
     }
 }
 
+// Largest or smallest first, NaNs last; those that are alike in the order in which they stood.
+static bool comes_first(float a, float b, bool descending) {
+    return isnan(b) ? !isnan(a) : descending ? a > b : a < b;
+}
+
+static void check_sort(struct rig * r, const struct kernel_spec * s) {
+    int64_t n = s->inputs[0].ne[0], rows = tensor_elements(&s->inputs[0]) / n;
+    for (int64_t i = 0; i < rows; i++) {
+        const float * row = floats(r, 0) + i * n;
+        const int32_t * got = (const int32_t *) (const void *) r->data[1] + i * n;
+        for (int64_t k = 0; k < n; k++) {
+            int64_t before = 0;
+            for (int64_t j = 0; j < n; j++) {
+                bool first = comes_first(row[j], row[k], s->params[0]);
+                bool alike = !first && !comes_first(row[k], row[j], s->params[0]);
+                before += first || (alike && j < k);
+            }
+            expect(s, i * n + before, got[before], (double) k, 0);
+        }
+    }
+}
+
 static void check_count(struct rig * r, const struct kernel_spec * s) {
     int64_t count = 0;
     for (int64_t i = 0; i < tensor_elements(&s->inputs[0]); i++) {
@@ -237,6 +263,8 @@ static uint64_t run_op(struct rig * r, const struct kernel_spec * s, fill_fn fil
         rig_run(r, s, &code);
         if (s->op == KERNEL_OP_COUNT_EQUAL) {
             check_count(r, s);
+        } else if (s->op == KERNEL_OP_ARGSORT) {
+            check_sort(r, s);
         } else {
             check_rows(r, s);
             check_nmse();
@@ -613,6 +641,35 @@ static void specials(void ** state) {
     rig_close(&r);
 }
 
+static void argsort(void ** state) {
+    (void) state;
+    static const struct shape sorts[] = {{{64, 5, 4, 3}},  {{128, 33, 1, 1}}, {{257, 17, 1, 1}},
+                                         {{8, 200, 1, 1}}, {{1000, 1, 1, 1}}, {{2048, 3, 1, 1}}};
+    struct rig r;
+    srand(7);
+    rig_open(&r);
+    for (int64_t n = 1; n <= 40; n++) {
+        for (int order = 0; order < 2 && rig_length(n); order++) {
+            const int64_t ne[4] = {n, 1 + n % 5, 1, 1};
+            struct kernel_spec s = spec_of(KERNEL_OP_ARGSORT, ne, (float) order);
+            run_op(&r, &s, n % 2 ? fill_few : fill_wide);
+        }
+    }
+    for (size_t i = 0; i < (rig_whole ? 6 : 4); i++) {
+        static const fill_fn fills[] = {fill_wide, fill_few, fill_with_nan, fill_with_inf};
+        struct kernel_spec s = spec_of(KERNEL_OP_ARGSORT, sorts[i].ne, (float) (i % 2));
+        run_op(&r, &s, fills[i % 4]);
+        s.params[0] = !s.params[0];
+        run_op(&r, &s, fills[(i + 1) % 4]);
+    }
+    rig_close(&r);
+    struct error err = {0};
+    const int64_t long_row[4] = {2049, 1, 1, 1};
+    struct kernel_spec s = spec_of(KERNEL_OP_ARGSORT, long_row, 1);
+    assert_int_equal(aie_supports(&s, &err), ST_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "2048"));
+}
+
 // ---- what is refused, what is sent ----
 
 static void refusals(void ** state) {
@@ -741,6 +798,7 @@ int main(int argc, char ** argv) {
         cmocka_unit_test(sum_rows),
         cmocka_unit_test(sums),
         cmocka_unit_test(argmax),
+        cmocka_unit_test(argsort),
         cmocka_unit_test(count_equal),
         cmocka_unit_test(norms),
         cmocka_unit_test(many_long_rows),

@@ -129,6 +129,16 @@ static bool cut_x_rows(struct mm_plan * p) {
     return false;
 }
 
+int mm_x_parts(const struct mm_plan * p) {
+    int64_t blocks = p->k / mm_block_k(p->t);
+    for (int parts = 1; parts <= MMP_CHUNKS; parts++) {
+        if (blocks / parts <= MEM_WRAP && (parts == 1 || p->k % (parts * mm_slice_k(p->t)) == 0)) {
+            return parts;
+        }
+    }
+    return 0;
+}
+
 // Gemv: one descriptor of the memtile sends all of x, and counts no further than this, nor more
 // zeros behind its third dimension, which it has where rows and blocks want one each.
 static bool sends_x(const struct mm_plan * p) {
@@ -144,7 +154,7 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
     int64_t wrap_k = (int64_t) SHIM_WRAP * 4 / p->t->element_bytes;
     most_k = least(most_k, wrap_k);
     int64_t tiles = p->m_steps * p->n_tiles * spec->output.ne[2] * spec->output.ne[3];
-    bool wide = p->is_vector && p->k / mm_block_k(p->t) > MEM_WRAP; // x's walk has no chunks then
+    bool wide = p->is_vector && mm_x_parts(p) == 0; // x's walk has no chunks then
     if ((!p->is_vector || cut_x_rows(p)) && ceil_div(p->k, mm_slice_k(p->t)) <= MMP_RUNS &&
         most_k >= MM_WHOLE_K &&
         (whole_slices(p, most_k) || (!wide && chain_of_chunks(p, tiles, most_k)) ||
@@ -166,8 +176,11 @@ static void plan_m(struct mm_plan * p) {
 }
 
 int64_t mm_plan_m(const struct mm_plan * p, int64_t m_step, int stream) {
-    int64_t streams = p->is_vector ? p->columns * p->core_rows : p->core_rows;
-    return least((m_step * streams + stream) * p->y_rows, p->m - p->y_rows);
+    if (p->is_vector) { // a stream's tiles follow each other, so that a step can go along them
+        int64_t rows = p->m_steps * p->y_rows;
+        return least(stream * rows, p->m - rows) + m_step * p->y_rows;
+    }
+    return least((m_step * p->core_rows + stream) * p->y_rows, p->m - p->y_rows);
 }
 
 static void take_span(struct mm_plan * p, int64_t tiles, int64_t span, int64_t step) {
@@ -213,10 +226,13 @@ static void plan_pass(struct mm_plan * p, const struct kernel_spec * spec) {
         p->pass = 1;
     }
     // Where all of n is one tile of each column, a step goes along m, if its tiles are equally far
-    // apart: many columns would wait for being told of the next one.
-    int64_t far = p->core_rows * p->y_rows * spec->inputs[0].nb[1] / 4;
-    bool along = !p->is_vector && p->columns > p->core_rows && p->n_tiles == 1 &&
-                 p->m == p->core_rows * p->y_rows * p->m_steps && far <= STEP_LIMIT;
+    // apart: many columns would wait for being told of the next one. Those of gemv are, and are a
+    // step where x and a come in one chain.
+    int64_t far = mm_plan_m_far(p) * spec->inputs[0].nb[1] / 4;
+    bool along = p->is_vector ? p->y.rounds == 1
+                              : p->columns > p->core_rows && p->n_tiles == 1 &&
+                                    p->m == p->core_rows * p->y_rows * p->m_steps;
+    along &= far <= STEP_LIMIT;
     p->m_pass = along ? least(least(ITERATIONS, MMP_RUNS / runs), p->m_steps) : 1;
 }
 

@@ -42,7 +42,7 @@ struct mm_plan {
     int64_t n_start[ARRAY_COLUMNS_MOST];
     int64_t n_tiles, n_step;
     int64_t pass;      // n tiles of one step,
-    int64_t m_pass;    // or m tiles of each row of cores, where that is more than one
+    int64_t m_pass;    // or m tiles of each y stream, where that is more than one
     int x_pieces;      // gemv: of a row of x
     bool x_raw, y_raw; // gemv: x is f32, y f16
 
@@ -76,6 +76,11 @@ struct mm_step mm_plan_step(const struct mm_plan * p, const struct kernel_spec *
 // First m of the tiles of y stream `stream` in a step.
 int64_t mm_plan_m(const struct mm_plan * p, int64_t m_step, int stream);
 
+// Rows of a from one tile of a stream to its next, where a step goes along m.
+static inline int64_t mm_plan_m_far(const struct mm_plan * p) {
+    return (p->is_vector ? 1 : p->core_rows) * p->y_rows;
+}
+
 // Bytes that one row takes in a chunk; k-blocks of a chunk, and the zero ones behind its last.
 static inline uint32_t mm_chunk_bytes(const struct mm_plan * p, uint32_t k) {
     return k * (uint32_t) p->t->element_bytes;
@@ -93,6 +98,8 @@ static inline uint32_t mm_x_row(const struct mm_plan * p) {
 static inline uint32_t mm_x_apart(const struct mm_plan * p) {
     return p->x_rows == 1 ? mm_x_block(p) : mm_x_row(p);
 }
+// Parts of a row of x that a descriptor of the memtile can count the k-blocks of; 0: it cannot.
+int mm_x_parts(const struct mm_plan * p);
 static inline uint32_t mm_x_words(const struct mm_plan * p) {
     return mm_x_row(p) + ((uint32_t) (p->x_groups * p->t->x_group) - 1) * mm_x_apart(p);
 }

@@ -55,7 +55,7 @@ static struct place place_of(const struct design * d, int operand, const struct 
     const struct mm_plan * p = &d->plan;
     bool along_m = p->m_pass > 1;
     if (s->tiles > 1 && operand != (along_m ? OPERAND_B : OPERAND_A)) {
-        int64_t rows = p->core_rows * p->y_rows; // of a; columns of the output
+        int64_t rows = mm_plan_m_far(p); // of a; columns of the output
         at.iterations = (uint32_t) s->tiles;
         at.step = (uint32_t) (!along_m                 ? p->n_step * t->nb[1] / 4
                               : operand == OPERAND_OUT ? rows
@@ -162,8 +162,8 @@ static void gemv_inputs(const struct design * d, int col, const struct mm_step *
         write_rows(d, set + (i ? SHIM_SECOND : SHIM_FIRST), &a, &p->y, p->y_rows);
     }
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
-    push_shim(d, col, true, 0, set + SHIM_X, 1);
-    push_shim(d, col, true, 1, set + SHIM_SECOND, 1);
+    push_shim(d, col, true, 0, set + SHIM_X, s->tiles);
+    push_shim(d, col, true, 1, set + SHIM_SECOND, s->tiles);
 }
 
 static void gemv_outputs(const struct design * d, int col, const struct mm_step * s, int set) {
@@ -175,7 +175,7 @@ static void gemv_outputs(const struct design * d, int col, const struct mm_step 
         write_tile_bd(d, bd, &c, 0, i + 1 < p->core_rows ? bd + 1 : -1);
     }
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
-    push_shim(d, col, false, 0, set + SHIM_TILES, 1);
+    push_shim(d, col, false, 0, set + SHIM_TILES, s->tiles);
 }
 
 void mm_shim_inputs(const struct design * d, int col, const struct mm_step * s, bool odd) {

@@ -149,8 +149,10 @@ static void write_x(const struct design * d, uint32_t address) {
     out.next = -1;
     out.acquire = full;
     out.release = empty;
-    // from round to round as much further as a chunk has k
-    send_blocks(&out, piece, sent, mm_x_apart(p), blocks, zeros, p->y.chunk_k / block * piece);
+    // from round to round as much further as a chunk has k, or from part to part
+    uint32_t parts = p->y.rounds == 1 ? (uint32_t) mm_x_parts(p) : 1;
+    uint32_t further = parts > 1 ? blocks / parts : p->y.chunk_k / block;
+    send_blocks(&out, piece, sent, mm_x_apart(p), blocks / parts, zeros, further * piece);
     mem_bd(d, half(MEM_IN) + BD_X, &in);
     mem_bd(d, half(d->ways->x_out) + BD_X, &out);
 }
@@ -266,7 +268,7 @@ void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
 
 void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, const int bds[2],
                   const int64_t runs[2]) {
-    if (d->many && runs[0] <= ARRAY_MAX_REPEAT && runs[1] <= ARRAY_MAX_REPEAT) {
+    if (runs[0] <= ARRAY_MAX_REPEAT && runs[1] <= ARRAY_MAX_REPEAT) {
         uint32_t words[3] = {array_queue_word(bds[0], (int) runs[0], false), 0,
                              array_queue_word(bds[1], (int) runs[1], false)};
         txn_block_write(d->flow.t, image_addr(at.col, at.row, queue), words, 3);
@@ -315,7 +317,7 @@ void mm_push_memtile(const struct design * d, int col, const struct group * g, b
         return;
     }
     if (p->is_vector) { // x comes first over channel 0; in one chain with a where that can be
-        push_mem(d, col, true, MEM_IN, BD_X, g->steps);
+        push_mem(d, col, true, MEM_IN, BD_X, g->tiles);
         push_mem(d, col, false, w->x_out, BD_X, g->tiles);
     }
     bool brings_y = mm_plan_brings_y(p, col);

@@ -17,6 +17,7 @@ static const struct rows_op ops[] = {
     {KERNEL_OP_MEAN, RW_REDUCE, CUT, 0, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_F32},
     {KERNEL_OP_SUM, RW_REDUCE, CUT, 0, 1, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
     {KERNEL_OP_ARGMAX, RW_REDUCE, CUT, 1, 1, RW_OUT_SCALAR, DTYPE_F32, DTYPE_I32},
+    {KERNEL_OP_ARGSORT, RW_REDUCE, CUT, 4, 1, RW_OUT_ROW, DTYPE_F32, DTYPE_I32},
     {KERNEL_OP_COUNT_EQUAL, RW_REDUCE, CUT, 2, 1, RW_OUT_TOTAL, DTYPE_I32, DTYPE_I32},
     {KERNEL_OP_CROSS_ENTROPY_LOSS, RW_REDUCE, NEAREST, 3, 2, RW_OUT_TOTAL, DTYPE_F32, DTYPE_F32},
     {KERNEL_OP_NORM, RW_LAYER, CUT, 0, 3, RW_OUT_ROW, DTYPE_F32, DTYPE_F32},
@@ -215,12 +216,10 @@ static void sums(struct rows_writer * w, int entry) { // SUM_ROWS and SUM; MEAN 
 
 // ---- argmax: the last of the largest, as ggml's reference has it; a NaN is never the largest ----
 
-enum { NO_KEY = INT32_MIN, LEAST_KEY = INT32_MIN + 1, NAN_BITS = INT32_MAX };
+enum { LEAST_KEY = ROWS_NO_KEY + 1 };
 
-static struct val order_key(struct lanes * l, struct val x) {
-    struct asm_reg negative = m_negative(l, x), nan = m_nan(l, x);
-    struct val key = v_select(l, negative, x, i_sub(l, k_bits(l, 0x80000000), x));
-    return v_select(l, nan, key, k_bits(l, (uint32_t) NO_KEY));
+struct val rows_order_key(struct lanes * l, struct val x) {
+    return v_select(l, m_negative(l, x), x, i_sub(l, k_bits(l, 0x80000000), x));
 }
 
 static void argmax(struct rows_writer * w, int entry) {
@@ -232,10 +231,12 @@ static void argmax(struct rows_writer * w, int entry) {
     rows_move(w, w->best[1], k_bits(l, 0));
     rows_move(w, w->best[2], rows_get_lanes(w, RW_SLOT_LANES));
     asm_label(w->p, body);
-    rows_fill(w, w->row_a, MEM_A, k_bits(l, NAN_BITS));
+    rows_fill(w, w->row_a, MEM_A, k_bits(l, ROWS_NAN_BITS));
     asm_loop_begin(w->p, w->trips);
     for (int i = 0; i < 2; i++) {
-        struct val key = order_key(l, lanes_load(l, w->pa, MEM_A, true)), step = k_bits(l, lanes);
+        struct val x = lanes_load(l, w->pa, MEM_A, true), step = k_bits(l, lanes);
+        struct val none = k_bits(l, (uint32_t) ROWS_NO_KEY);
+        struct val key = v_select(l, m_nan(l, x), rows_order_key(l, x), none);
         struct asm_reg better = m_greater_equal(l, key, val_x(w->best[0]));
         emit_select(w->p, LANE_32, w->best[0], w->best[0], lanes_x(l, &key), better);
         emit_select(w->p, LANE_32, w->best[1], w->best[1], w->best[2], better);
@@ -286,6 +287,7 @@ static void reduce_passes(struct rows_writer * w, const int op_label[RW_MAX_INDE
     argmax(w, op_label[1]);
     count_equal(w, op_label[2]);
     rows_loss(w, op_label[3]);
+    rows_argsort(w, op_label[4]);
 }
 
 static void layer_prepare(struct rows_writer * w) {
@@ -311,7 +313,7 @@ const struct rows_program rows_programs[RW_PROGRAMS] = {
                   .exp_vectors = 2},
     [RW_REDUCE] = {.prepare = set_rounding,
                    .passes = reduce_passes,
-                   .n_indices = 4,
+                   .n_indices = 5,
                    .n_sums = 6,
                    .n_args = 1,
                    .n_best = 3,

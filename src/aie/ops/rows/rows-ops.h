@@ -43,7 +43,13 @@ struct val rows_log(struct rows_writer * w, int slot);
 // e^-m where m is not below 0, within a few units of the last place; of one or two vectors.
 void rows_exp_minus(struct lanes * l, int n_vals, const struct val m[], struct val e[]);
 
+// A number as an integer that is in the same order as others; what stands for a NaN is less than
+// all of them.
+enum { ROWS_NO_KEY = INT32_MIN, ROWS_NAN_BITS = INT32_MAX };
+struct val rows_order_key(struct lanes * l, struct val x);
+
 void rows_norm(struct rows_writer * w, int norm_entry, int rms_entry);
 void rows_prepare_halves(struct rows_writer * w);
 void rows_soft_max(struct rows_writer * w, int entry);
 void rows_loss(struct rows_writer * w, int entry);
+void rows_argsort(struct rows_writer * w, int entry);

@@ -157,6 +157,10 @@ enum status rows_plan_make(const struct kernel_spec * spec, struct rows_plan * p
     }
     plan->streamed = plan->row > (odd ? ODD_CHUNK : RW_CHUNK_WORDS);
     plan->chunk = plan->b_dtype == DTYPE_F16 ? ODD_CHUNK : RW_CHUNK_WORDS;
+    if (plan->streamed && spec->op == KERNEL_OP_ARGSORT) {
+        return error_set(err, ST_UNSUPPORTED, "rows of up to %d elements are sorted, not of %lld",
+                         RW_CHUNK_WORDS, (long long) plan->row);
+    }
     if (plan->streamed) {
         hold(plan, rows_input_there(spec, 2), ops_columns(spec));
     }

@@ -21,6 +21,7 @@ enum {
     RW_PARTIAL = 0x0800, // a column's share of a total, for the column to the east
     RW_TABLES = 0x0880,  // of logarithms
     RW_TABLE_BYTES = 640,
+    RW_RANKS = 0x0c00,    // of a vector's lanes, in a sort
     RW_BUFFER_A = 0x4000, // pong is ping ^ RW_CHUNK_BYTES
     RW_BUFFER_B = 0x8000,
     RW_BUFFER_OUT = 0xc000,
@@ -76,8 +77,9 @@ enum {
     RW_PARAM_ROUND,     // of conversions: enum aie_rounding
     RW_PARAM_ARGS,      // the op's arguments, not always the kernel's parameters
     RW_N_ARGS = LANES_PARAMS,
-    RW_ARG_TOTAL = 0,  // what a total is multiplied by
-    RW_ARG_FACTOR = 0, // of a norm, see rows-norm.c
+    RW_ARG_TOTAL = 0,     // what a total is multiplied by
+    RW_ARG_ASCENDING = 0, // of a sort: all ones, or 0
+    RW_ARG_FACTOR = 0,    // of a norm, see rows-norm.c
     RW_ARG_ADD,
     RW_ARG_MOST,
     RW_ARG_SCALE = 0, // of softmax: three pieces each, see f_factor
@@ -132,7 +134,7 @@ bool rows_is_mixed(const struct kernel_spec * spec); // whether the mixed PDI ha
 const char * rows_program_name(const struct kernel_spec * spec);
 
 // A program, as rows-ops.c lists them: its passes, and what it wants of the driver.
-enum { RW_MAX_INDEX = 4 };
+enum { RW_MAX_INDEX = 5 };
 struct rows_writer;
 struct rows_program {
     // At the start of each run, when the arguments are in their slots; NULL: nothing.

@@ -1,0 +1,81 @@
+#!/bin/sh
+# graphs.sh <llama bin> <plugin> <tiny-model>: stock llama.cpp with tiny models of random weights in the
+# architectures that tiny-model knows, on the CPU alone and with the plugin. What counts is their graphs:
+# a line each with the graph's splits and nodes, and a failure when a node that does something was given
+# to another backend than the device (looking up the embedding apart, which llama.cpp keeps on the CPU), or
+# when the text is not the CPU's.
+#
+#   TOKENS=24            how many are generated
+#   ARCHITECTURES="..."  which
+#
+# The emulated NPU is used unless GGML_HSA_EMULATE is set. Status 77: there is no llama.cpp.
+set -eu
+export LC_ALL=C
+if [ $# != 3 ]; then
+    echo "usage: graphs.sh <directory of llama-completion> <libggml-hsa.so> <tiny-model>" >&2
+    exit 2
+fi
+bin=$1
+plugin=$2
+tiny=$3
+if [ ! -x "$bin/llama-completion" ]; then
+    echo "skipped: no llama.cpp in $bin; \`make llama\` builds it"
+    exit 77
+fi
+export GGML_HSA_EMULATE="${GGML_HSA_EMULATE-aie2}" GGML_HSA_HOST_FALLBACK=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+failed=0
+
+# run <out> <model> <arguments...>: the text goes to <out>.txt, the log to <out>.log. Flash attention is another
+# graph. llama.cpp does not wait for its log, which is the text as well, and on a busy machine often ends first:
+# a run without its last line is made again.
+run() {
+    out=$work/$1
+    file=$2
+    shift 2
+    for attempt in 1 2 3 4 5 6 7 8 9 10; do
+        "$bin/llama-completion" -m "$file" -p "bade" -n "${TOKENS:-24}" --temp 0 -no-cnv -fa off -t 1 "$@" \
+            </dev/null >"$out.txt" 2>"$out.log" || return 1
+        ! grep -a -q 'graphs reused' "$out.log" || return 0
+    done
+    echo "graphs.sh: llama-completion lost the end of its log $attempt times" >&2
+    return 1
+}
+
+printf '%-10s %8s %8s %-24s %s\n' model nodes "of them" "not on the device" text
+for arch in ${ARCHITECTURES:-llama qwen2 qwen3 qwen3moe gemma2 gemma3}; do
+    model=$work/$arch.gguf
+    "$tiny" "$model" "$arch"
+    if ! (unset GGML_BACKEND_PATH && run cpu "$model" -ngl 0 --device none) ||
+        ! (export GGML_BACKEND_PATH="$plugin" && run hsa "$model" -ngl 99 --device HSA0 &&
+            export GGML_SCHED_DEBUG=2 TOKENS=2 && run nodes "$model" -ngl 99 --device HSA0 -v); then
+        tail -n 5 "$work"/*.log >&2
+        echo "graphs.sh: llama-completion failed with $arch" >&2
+        failed=1
+        continue
+    fi
+    # The last graph that was divided; views and such are no work.
+    grep -a -E ' D node #[ 0-9]+\(|SPLIT #0' "$work/nodes.log" | awk '
+        /SPLIT #0/ { n = away = 0; names = ""; next }
+        {
+            op = $0; sub(/.*node #[ 0-9]+\( */, "", op); sub(/\).*/, "", op)
+            node = $0; sub(/.*\): */, "", node); sub(/ .*/, "", node)
+            to = $0; sub(/^[^[]*\[ */, "", to); sub(/[] ].*/, "", to)
+            n++
+            if (to != "HSA0" && op !~ /^(VIEW|RESHAPE|PERMUTE|TRANSPOSE)$/) {
+                away++
+                names = names (names == "" ? "" : ", ") op " " node
+            }
+        }
+        END { printf "%d\n%d\n%s\n", n, away, names }' >"$work/seen"
+    { read -r nodes && read -r away && read -r names; } <"$work/seen" || names=
+    text=same
+    cmp -s "$work/cpu.txt" "$work/hsa.txt" || text="DIFFERENT from the CPU's"
+    printf '%-10s %8d %8d %-24s %s\n' "$arch" "$nodes" "$away" "$names" "$text"
+    if [ "$nodes" = 0 ] || [ "$text" != same ] || { [ "$away" != 0 ] && [ "$names" != "GET_ROWS embd" ]; }; then
+        failed=1
+    fi
+done
+exit $failed

@@ -1,0 +1,77 @@
+// decoder: the graphs of language models, by their sizes alone: what llama.cpp computes for a layer
+// and for the head of llama-, qwen2- and gemma-like models. Nothing has data or a place; who wants
+// to compute it allocates the context's tensors.
+#pragma once
+
+#include "ggml.h"
+
+#include <stdbool.h>
+
+enum decoder_weight {
+    DECODER_ATTN_NORM,
+    DECODER_Q,
+    DECODER_K,
+    DECODER_V,
+    DECODER_OUT,
+    DECODER_FFN_NORM,
+    DECODER_GATE,
+    DECODER_UP,
+    DECODER_DOWN,
+    // Where the architecture has them.
+    DECODER_Q_BIAS,
+    DECODER_K_BIAS,
+    DECODER_V_BIAS,
+    DECODER_Q_NORM,
+    DECODER_K_NORM,
+    DECODER_ATTN_POST_NORM,
+    DECODER_FFN_POST_NORM,
+    DECODER_ROPE_FACTORS,
+    DECODER_LAYER_WEIGHTS,
+    // Of the model.
+    DECODER_EMBD = DECODER_LAYER_WEIGHTS,
+    DECODER_OUTPUT_NORM,
+    DECODER_OUTPUT,
+    DECODER_WEIGHTS,
+};
+
+struct decoder {
+    int64_t layers, embd, heads, kv_heads, head_dim, ff, vocab;
+    int64_t rope_dims;
+    float eps, rope_base, rope_scale;
+    bool has[DECODER_WEIGHTS];  // DECODER_OUTPUT: else the embedding's table is used
+    bool neox;                  // halves of a pair lie apart
+    bool gelu;                  // GEGLU instead of SWIGLU
+    float embd_scale;           // 0: none
+    float attn_cap, logits_cap; // soft caps; 0: none
+    enum ggml_type kv;          // of the cache
+    enum ggml_type types[DECODER_WEIGHTS];
+};
+
+const char * decoder_weight_name(enum decoder_weight w); // "attn_norm.weight", as GGUF has it
+// How many columns and rows a weight has; no rows: it has one dimension.
+void decoder_weight_shape(const struct decoder * d, enum decoder_weight w, int64_t ne[2]);
+
+struct decoder_tensors { // what goes into a graph; NULL: the model has none
+    struct ggml_tensor * weights[DECODER_WEIGHTS];        // of one layer, and of the model
+    struct ggml_tensor *tokens, *positions, *mask, *rows; // rows of the cache that are written
+    struct ggml_tensor *k, *v;                            // the cache of one layer
+};
+
+// Weights in one context, what changes with a token in the other; a layer's own are those below
+// DECODER_LAYER_WEIGHTS. `context` rows of the cache are read.
+void decoder_add_layer(struct ggml_context * weights, const struct decoder * d,
+                       struct decoder_tensors * t);
+void decoder_add_head(struct ggml_context * weights, const struct decoder * d,
+                      struct decoder_tensors * t);
+void decoder_add_inputs(struct ggml_context * ctx, const struct decoder * d, int64_t tokens,
+                        int64_t context, struct decoder_tensors * t);
+
+// Nodes in the order in which llama.cpp has them. Flash: attention is one node.
+struct ggml_tensor * decoder_embed(struct ggml_context * ctx, const struct decoder * d,
+                                   const struct decoder_tensors * t);
+struct ggml_tensor * decoder_layer(struct ggml_context * ctx, struct ggml_cgraph * graph,
+                                   const struct decoder * d, const struct decoder_tensors * t,
+                                   struct ggml_tensor * x, bool flash);
+// Of the last token alone.
+struct ggml_tensor * decoder_head(struct ggml_context * ctx, const struct decoder * d,
+                                  const struct decoder_tensors * t, struct ggml_tensor * x);
