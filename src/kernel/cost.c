@@ -143,7 +143,26 @@ static uint64_t row_cycles(const struct kernel_spec * spec, uint64_t most) {
     return START + (most * (uint64_t) price + rows * ROW) / COLUMNS;
 }
 
+// Keys and values pass all cores of a column, for so many rows at a time at least; each row then
+// has its products and exponentials.
+static uint64_t attention(const struct kernel_spec * spec) {
+    enum { ITEM = 4, SHORT_HEADS = 256, A_STEP = 40000 };
+    const struct tensor *q = &spec->inputs[0], *k = &spec->inputs[1], *v = &spec->inputs[2];
+    uint64_t columns = spec->columns ? (uint64_t) spec->columns : COLUMNS;
+    uint64_t size = (uint64_t) (k->ne[0] + v->ne[0]), keys = (uint64_t) (k->ne[1] + TILE);
+    uint64_t groups = (uint64_t) (k->ne[2] * q->ne[3]);
+    uint64_t rows = k->ne[2] > 0 ? (uint64_t) (q->ne[1] * q->ne[2] / k->ne[2]) : 0;
+    uint64_t at_once = size <= SHORT_HEADS ? 4 * ITEM : ITEM;
+    uint64_t items = groups * ((rows + at_once - 1) / at_once);
+    uint64_t rows_each = (rows < at_once ? rows : at_once) / CORES + 1;
+    return (items + columns - 1) / columns *
+           (A_STEP + keys * (size + rows_each * (size / 12 + 24)));
+}
+
 static uint64_t cycles_of(const struct kernel_spec * spec) {
+    if (spec->op == KERNEL_OP_FLASH_ATTN_EXT) {
+        return START + attention(spec);
+    }
     if (spec->op == KERNEL_OP_MUL_MAT) {
         return START + product(spec);
     }

@@ -142,7 +142,7 @@ static struct array_bd keys_bd(const struct at_plan * p, int64_t keys) {
 
 static struct array_bd masks_bd(const struct at_plan * p, int64_t keys) {
     struct array_bd bd = core_bd(p->masks, -1, AT_LOCK_K_FULL);
-    set_rows(&bd, (uint32_t) p->item_queries, (uint32_t) keys / 2, p->mask_row / 4);
+    set_rows(&bd, (uint32_t) p->item_queries, (uint32_t) (keys + 1) / 2, p->mask_row / 4);
     return bd;
 }
 
@@ -337,7 +337,7 @@ static void masks_from(const struct design * d, int col, int bd, int64_t offset,
                        int64_t keys, int64_t runs) {
     const struct tensor * t = &d->spec->inputs[AT_MASK];
     struct array_bd desc = {.next = -1};
-    set_rows(&desc, (uint32_t) d->plan.item_queries, (uint32_t) keys / 2, step_words(t, 1));
+    set_rows(&desc, (uint32_t) d->plan.item_queries, (uint32_t) (keys + 1) / 2, step_words(t, 1));
     if (runs > 1) {
         desc.iterations = (uint32_t) runs;
         desc.iteration_step = (uint32_t) keys / 2;

@@ -83,7 +83,7 @@ static enum status check(const struct kernel_spec * spec, struct at_plan * p, st
             return refuse(err, "a mask for each head");
         }
         if (mask->nb[0] != 2 || (p->queries > 1 && mask->nb[1] % 4) || mask->nb[3] % 4 ||
-            p->n_kv % 2) {
+            mask->ne[0] < (p->n_kv + 1) / 2 * 2) {
             return refuse(err, "rows of a mask that do not begin and end on words");
         }
     }
@@ -180,8 +180,10 @@ enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, st
     }
     p->blocks = (p->n_kv + p->keys - 1) / p->keys;
     p->last_keys = p->n_kv - (p->blocks - 1) * p->keys;
-    if (p->mask && p->blocks > 2 * AT_MOST_RUNS + 1) {
-        return refuse(err, "more keys with a mask than descriptors can say");
+    int64_t step = p->keys * spec->inputs[AT_K].nb[1] / 4; // from block to block, in words
+    if (p->blocks > AT_MOST_BLOCKS ||
+        (p->mask && (p->blocks > 2 * AT_MOST_RUNS + 1 || (p->blocks > 2 && step > 1 << 20)))) {
+        return refuse(err, "more keys than descriptors and queues can say");
     }
     p->group_items = (p->group + p->item_heads - 1) / p->item_heads;
     p->query_items = (p->queries + p->item_queries - 1) / p->item_queries;

@@ -34,7 +34,8 @@ enum {
     AT_MOST_KEYS = 128, // of a block
     AT_MOST_ROWS = 16,  // of a core
     AT_MOST_GROUP = AT_CORES * AT_MOST_ROWS,
-    AT_MOST_RUNS = 64, // blocks that one descriptor of a shim goes through
+    AT_MOST_BLOCKS = 2 * ARRAY_MAX_REPEAT + 1, // two tasks of a core and the last block
+    AT_MOST_RUNS = 64,                         // blocks that one descriptor of a shim goes through
 };
 
 // ---- the core ----
