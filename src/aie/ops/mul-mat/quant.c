@@ -30,7 +30,6 @@ struct writer {
         int width; // of the lanes that it is for; -1: a scalar
     } taken[MOST_TAKEN];
     int n_taken;
-    struct asm_reg raw; // R: where the slice's blocks are
 };
 
 static int32_t address(const struct writer * w, int32_t at) {
@@ -78,12 +77,10 @@ static struct asm_reg shifted(struct writer * w, struct asm_reg a, int bits) {
 
 static struct writer begin(struct quant * q) {
     asm_section(q->p);
-    struct writer w = {.q = q, .p = q->p};
-    w.raw = take(&w, ASM_R);
-    return w;
+    return (struct writer){.q = q, .p = q->p};
 }
 
-// All registers are taken. The blocks are ping or pong, as the bf16 slice is.
+// All registers are taken.
 static void ready(struct writer * w) {
     struct asm_program * p = w->p;
     for (int i = 0; i < w->n_taken; i++) {
@@ -96,10 +93,23 @@ static void ready(struct writer * w) {
             emit_set(p, t->r, t->value);
         }
     }
-    struct asm_reg bit = asm_local(p, ASM_R), pong = asm_local(p, ASM_R);
-    emit_set(p, bit, MM_XY_OTHER);
-    emit_alu(p, AIE_BASIC_AND, pong, w->q->base, bit);
-    emit_copy(p, w->raw, sum_of(w, shifted(w, pong, 1), address(w, MM_BLOCKS)));
+}
+
+static struct asm_reg masked(struct writer * w, struct asm_reg a, int32_t bits) {
+    struct asm_reg n = asm_local(w->p, ASM_R), d = asm_local(w->p, ASM_R);
+    emit_set(w->p, n, bits);
+    emit_alu(w->p, AIE_BASIC_AND, d, a, n);
+    return d;
+}
+
+// Where the slice's blocks are: ping or pong, as the bf16 slice is.
+static struct asm_reg raw_of(struct writer * w) {
+    return sum_of(w, shifted(w, masked(w, w->q->base, MM_XY_OTHER), 1), address(w, MM_BLOCKS));
+}
+
+static void read_param(struct writer * w, struct asm_reg to, int param, struct asm_reg pointer) {
+    emit_set(w->p, pointer, address(w, MM_PARAMS + 4 * param));
+    emit_load_scalar(w->p, MEM_PARAMS, LANE_32, A_REG(to), pointer, 0);
 }
 
 static struct asm_reg shuffled(struct writer * w, struct asm_reg a, struct asm_reg b,
@@ -145,14 +155,15 @@ void quant_gather(struct quant * q) {
     }
     ready(w);
     emit_set(p, to, address(w, MM_SCALES));
-    emit_copy(p, from, w->raw);
+    struct asm_reg raw = raw_of(w);
+    emit_copy(p, from, raw);
     for (int b = 0; b < 2; b++) {
         for (int i = 0; i < 2; i++) {
             emit_store_next(p, MEM_SCALES, scales_of(w, from, words, half[b]), to);
         }
         if (b == 0) {
             struct asm_reg second = asm_local(p, ASM_R);
-            emit_alu(p, AIE_BASIC_ADD, second, w->raw, second_scale(w));
+            emit_alu(p, AIE_BASIC_ADD, second, raw, second_scale(w));
             emit_copy(p, from, second);
         }
     }
@@ -192,16 +203,17 @@ static void align(struct quant * q) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg before = q->pointers[0], unit = q->pointers[1], to = q->pointers[2];
-    struct asm_reg trips = take(w, ASM_R), first = take(w, ASM_MASK);
-    struct asm_reg down = take_set(w, ASM_R, q->unit - 2);
-    struct asm_reg up = take_set(w, ASM_R, QUANT_VECTOR - 2);
+    // 16-bit lanes that begin a unit
+    struct asm_reg first = take_set(w, ASM_MASK, q->unit == 8 ? 0x11111111 : 0x55555555);
+    struct asm_reg down = take_set(w, ASM_MASK, q->unit - 2);
+    struct asm_reg up = take_set(w, ASM_MASK, QUANT_VECTOR - 2);
     ready(w);
-    emit_set(p, first, q->unit == 8 ? 0x11111111 : 0x55555555); // 16-bit lanes that begin a unit
-    emit_copy(p, trips, shifted(w, q->number, 2));
-    emit_copy(p, before, w->raw);
-    emit_copy(p, to, w->raw);
-    emit_copy(p, unit, sum_of(w, w->raw, pitch(w)));
-    asm_loop_begin(p, trips);
+    struct asm_reg raw = raw_of(w);
+    emit_copy(p, before, raw);
+    emit_copy(p, to, raw);
+    emit_copy(p, unit, sum_of(w, raw, pitch(w)));
+    emit_copy(p, q->number, shifted(w, q->number, 2));
+    asm_loop_begin(p, q->number);
     struct asm_reg v[2], moved[2], d = asm_local(p, ASM_X);
     for (int i = 0; i < 2; i++) {
         v[i] = asm_local(p, ASM_X);
@@ -227,10 +239,9 @@ struct numbers {
 };
 
 static void take_numbers(struct writer * w, struct numbers * n, int bits, int halves) {
-    struct asm_program * p = w->p;
     bool wide = w->q->unit == 8;
     n->offset = take_splat(w, LANE_16, bits == 4 ? MINUS_136 : MINUS_192);
-    n->config = take_set(w, ASM_R, (int32_t) asm_target(p)->mul_config);
+    n->config = take_set(w, wide ? ASM_MASK : ASM_R, (int32_t) asm_target(w->p)->mul_config);
     n->top = take_splat(w, LANE_8, 0x43);
     if (wide) {
         n->zero = take_splat(w, LANE_32, 0);
@@ -239,7 +250,7 @@ static void take_numbers(struct writer * w, struct numbers * n, int bits, int ha
     for (int i = 0; i < halves; i++) {
         n->zip[i] = take_set(w, ASM_MASK, ZIP_8 + i);
         if (wide) {
-            n->zip_64[i] = take_set(w, ASM_R, ZIP_64 + i);
+            n->zip_64[i] = take_set(w, ASM_MASK, ZIP_64 + i);
         } else {
             n->pair[i] = take_set(w, ASM_MASK, EVEN_32 + i);
         }
@@ -314,40 +325,46 @@ static void wide_trip(struct writer * w, const struct numbers * n, int bits, str
     }
 }
 
+// How far the slice of bf16 numbers is made.
+static struct asm_reg made(struct writer * w, struct asm_reg out) {
+    struct asm_reg d = asm_local(w->p, ASM_R);
+    emit_alu(w->p, AIE_BASIC_SUB, d, sum_of(w, out, w->q->offset), w->q->base);
+    return d;
+}
+
+// A loop whose trips overlap wants scalars for itself, so few are kept.
 static void wide_numbers(struct quant * q, int bits) {
-    enum { BLOCKS = 8, K_BLOCK = MM_TILE * 16 }; // k-blocks of a slice, bytes of one
+    enum { K_BLOCK = MM_TILE * 16, HALF = 4 * K_BLOCK }; // bytes
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct numbers n = {0};
     const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
-    struct asm_reg left = take(w, ASM_R), out = take(w, ASM_R), trips = take(w, ASM_R);
+    struct asm_reg out = take(w, ASM_R), raw = take(w, ASM_R);
     int again = asm_label_new(p);
     take_numbers(w, &n, bits, bits == 4 ? 2 : 1);
     ready(w);
     if (bits == 4) {
         emit_nibbles_begin(p);
     }
-    emit_set(p, left, 2);
-    emit_set(p, scales, address(w, MM_PARAMS + 4 * MM_PARAM_ROWS));
-    emit_load_scalar(p, MEM_PARAMS, LANE_32, A_REG(trips), scales, 0);
-    if (bits == 8) {
-        emit_alu(p, AIE_BASIC_ADD, trips, trips, trips);
-    }
     emit_copy(p, out, sum_of(w, q->base, -q->offset));
-    emit_set(p, scales, address(w, MM_SPREAD));
+    emit_copy(p, raw, sum_of(w, raw_of(w), bits == 8 ? 2 * pitch(w) : 0));
     asm_label(p, again);
-    emit_copy(p, from, sum_of(w, w->raw, bits == 8 ? 2 * pitch(w) : 0));
-    for (int i = 0; i < 4; i++) {
-        emit_copy(p, to[i], out);
-        emit_copy(p, out, sum_of(w, out, K_BLOCK));
+    read_param(w, q->number, MM_PARAM_ROWS, scales);
+    if (bits == 8) {
+        emit_alu(p, AIE_BASIC_ADD, q->number, q->number, q->number);
     }
-    asm_loop_begin(p, trips);
+    emit_copy(p, from, raw);
+    emit_copy(p, scales, sum_of(w, shifted(w, made(w, out), -3), address(w, MM_SPREAD)));
+    for (int i = 0; i < 4; i++) {
+        emit_copy(p, to[i], sum_of(w, out, i * K_BLOCK));
+    }
+    asm_loop_begin(p, q->number);
     wide_trip(w, &n, bits, from, scales, to);
     asm_loop_end(p);
-    emit_copy(p, w->raw, sum_of(w, w->raw, (bits / 2 + 1) * pitch(w)));
-    emit_set(p, scales, address(w, MM_SPREAD + MM_TILE * 8));
-    emit_add_small(p, left, left, -1);
-    asm_jump_if_nonzero(p, left, again);
+    emit_copy(p, raw, sum_of(w, raw, (bits / 2 + 1) * pitch(w)));
+    emit_copy(p, out, sum_of(w, out, HALF));
+    emit_copy(p, q->number, sum_of(w, made(w, out), -2 * HALF));
+    asm_jump_if_nonzero(p, q->number, again);
     end(w);
 }
 
@@ -390,45 +407,45 @@ static void narrow_trip(struct writer * w, const struct numbers * n, int bits, s
     emit_advance(p, from, pitch(w));
 }
 
-static void add(struct writer * w, struct asm_reg r, int32_t n) {
-    emit_copy(w->p, r, sum_of(w, r, n));
-}
-
+// Row groups of both blocks are counted in one number.
 static void narrow_numbers(struct quant * q, int bits) {
-    enum { GROUPS = MM_TILE * 4 / QUANT_VECTOR, BLOCK = 16 * PAIR };
+    enum {
+        GROUPS = MM_TILE * 4 / QUANT_VECTOR,
+        BLOCK = 16 * PAIR,
+        LATER = 10 /* its logarithm, less 2 */
+    };
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct numbers n = {0};
     const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
-    struct asm_reg left = take(w, ASM_R), groups = take(w, ASM_R), out = take(w, ASM_R);
-    struct asm_reg trips = take_set(w, ASM_R, bits), at = take_set(w, ASM_R, address(w, MM_SPREAD));
-    int block = asm_label_new(p), group = asm_label_new(p);
+    struct asm_reg i = take_set(w, ASM_R, 0);
+    int group = asm_label_new(p);
     take_numbers(w, &n, bits, 2);
     ready(w);
     if (bits == 4) {
         emit_nibbles_begin(p);
     }
-    emit_set(p, left, 2);
-    emit_copy(p, out, sum_of(w, q->base, PAIR - q->offset));
-    asm_label(p, block);
-    emit_set(p, groups, GROUPS);
     asm_label(p, group);
-    emit_copy(p, from, w->raw);
-    emit_copy(p, scales, at);
-    emit_copy(p, to[0], out);
-    emit_copy(p, to[1], sum_of(w, out, BLOCK / 2));
-    asm_loop_begin(p, trips);
+    struct asm_reg second = masked(w, i, GROUPS), at = shifted(w, i, 6), d[3];
+    for (int k = 0; k < 3; k++) {
+        d[k] = asm_local(p, ASM_R);
+    }
+    emit_alu(p, AIE_BASIC_ADD, d[0], raw_of(w), at);
+    emit_alu(p, AIE_BASIC_ADD, d[0], d[0], shifted(w, second, bits == 4 ? 8 : 9));
+    emit_copy(p, from, d[0]);
+    emit_copy(p, scales, sum_of(w, at, address(w, MM_SPREAD)));
+    emit_alu(p, AIE_BASIC_ADD, d[1], sum_of(w, w->q->base, PAIR - q->offset), at);
+    emit_alu(p, AIE_BASIC_ADD, d[1], d[1], shifted(w, second, LATER));
+    emit_alu(p, AIE_BASIC_SUB, d[2], d[1], shifted(w, second, 6));
+    emit_copy(p, to[0], d[2]);
+    emit_copy(p, to[1], sum_of(w, d[2], BLOCK / 2));
+    emit_set(p, q->number, bits);
+    asm_loop_begin(p, q->number);
     narrow_trip(w, &n, bits, from, scales, to);
     asm_loop_end(p);
-    add(w, w->raw, QUANT_VECTOR);
-    add(w, at, QUANT_VECTOR);
-    add(w, out, QUANT_VECTOR);
-    emit_add_small(p, groups, groups, -1);
-    asm_jump_if_nonzero(p, groups, group);
-    add(w, w->raw, bits * pitch(w));
-    add(w, out, BLOCK - GROUPS * QUANT_VECTOR);
-    emit_add_small(p, left, left, -1);
-    asm_jump_if_nonzero(p, left, block);
+    emit_add_small(p, i, i, 1);
+    emit_add_small(p, q->number, i, -2 * GROUPS);
+    asm_jump_if_nonzero(p, q->number, group);
     end(w);
 }
 
@@ -440,6 +457,8 @@ void quant_spread(struct quant * q) {
     void (*numbers)(struct quant *, int) = q->unit == 8 ? wide_numbers : narrow_numbers;
     spread_scales(q);
     align(q);
+    struct writer w = {.q = q, .p = p};
+    read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
     emit_add_small(p, q->number, q->number, -4);
     asm_jump_if_nonzero(p, q->number, eight);
     numbers(q, 4);
