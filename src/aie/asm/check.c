@@ -11,15 +11,15 @@ enum {
     FAR = 32, // "long ago"
     FAR_BYTES = 128,
     FILES = AIE_FILE_COUNT,
-    LANDINGS = 16,                           // more than any result takes
+    LANDINGS = 16, // more than any result takes
     UNITS = (AIE_UNIT_COUNT + 63) / 64 * 64, // a round number: compilers make vectors of it
 };
 
-struct state {                // at the issue of one bundle
-    uint16_t now;             // cycles since the leader that it was got to from; 0 at a leader
-    uint16_t lands[UNITS];    // the cycle from which the pending write is visible; until now = none
-    uint8_t bypass[UNITS];    // enum aie_bypass of that write
-    uint16_t late[UNITS];     // the cycle of a pending late read; until now = none
+struct state {             // at the issue of one bundle
+    uint16_t now;          // cycles since the leader that it was got to from; 0 at a leader
+    uint16_t lands[UNITS]; // the cycle from which the pending write is visible; until now = none
+    uint16_t bypass[UNITS]; // enum aie_bypass of that write
+    uint16_t late[UNITS];  // the cycle of a pending late read; until now = none
     uint32_t ports[LANDINGS]; // by cycle modulo LANDINGS: bit per slot and file in which one lands
     uint8_t since_memory, since_lock, since_loop;
     bool marked;              // old values are read knowingly
@@ -39,7 +39,7 @@ struct check {
     int n_indices;
     struct access * accesses;
     int n_accesses, cap_accesses;
-    int *uses, *defs; // of a bundle: those from the one to the other, and on to the next one's
+    int *uses, *defs;   // of a bundle: those from the one to the other, and on to the next one's
     bool no_memory;
     uint8_t * branches; // slot of each bundle's branch, AIE_SLOT_COUNT = none
     uint8_t * reached;  // somebody got to this bundle
@@ -123,15 +123,16 @@ static void list_inst(struct check * c, const struct aie_inst * inst, int slot, 
         uint8_t units[8];
         int n = aie_reg_units(reg, units);
         for (int u = 0; u < n; u++) {
-            list(c,
-                 (struct access){
-                     .slot = (uint8_t) slot,
-                     .unit = units[u],
-                     .cycle = is_def ? o->def_cycle : o->use_cycle,
-                     .bypass = (uint8_t) aie_bypass_of(is_def ? o->def_bypass : o->use_bypass, reg),
-                     .port = u == 0 && has_port ? (uint8_t) aie_target_file(c->target, units[0])
-                                                : NO_PORT,
-                     .is_loop = is_def && is_loop_register(reg)});
+            list(c, (struct access){
+                        .slot = (uint8_t) slot,
+                        .unit = units[u],
+                        .cycle = is_def ? o->def_cycle : o->use_cycle,
+                        .bypass =
+                            (uint8_t) aie_bypass_of(is_def ? o->def_bypass : o->use_bypass, reg),
+                        .port = u == 0 && has_port
+                                    ? (uint8_t) aie_target_file(c->target, units[0])
+                                    : NO_PORT,
+                        .is_loop = is_def && is_loop_register(reg)});
         }
     }
 }
@@ -256,45 +257,50 @@ static void tick(struct state * s, int size) {
     s->since_loop += s->since_loop < FAR;
 }
 
+static uint8_t lesser(uint8_t a, uint8_t b) {
+    return a < b ? a : b;
+}
+
+// Of each unit the worse, branch-free and over all that there are: compilers make vectors of it.
+static void meet(struct state * s, const struct state * from) {
+    const uint16_t now = from->now;
+    for (int u = 0; u < UNITS; u++) {
+        uint16_t lands = from->lands[u] > now ? (uint16_t) (from->lands[u] - now) : 0;
+        uint16_t old = s->lands[u];
+        // a bypass helps only if it is there on every path
+        uint16_t both = s->bypass[u] == from->bypass[u] ? s->bypass[u] : AIE_BYPASS_NONE;
+        uint16_t less = lands < old ? s->bypass[u] : both;
+        s->bypass[u] = lands > old ? from->bypass[u] : less;
+        s->lands[u] = lands > old ? lands : old;
+    }
+    for (int u = 0; u < UNITS; u++) {
+        uint16_t late = from->late[u] > now ? (uint16_t) (from->late[u] - now) : 0;
+        s->late[u] = late > s->late[u] ? late : s->late[u];
+    }
+    for (int n = 0; n < LANDINGS; n++) {
+        s->ports[n] |= from->ports[(now + n) % LANDINGS];
+    }
+    s->marked &= from->marked;
+    s->since_memory = lesser(s->since_memory, from->since_memory);
+    s->since_lock = lesser(s->since_lock, from->since_lock);
+    s->since_loop = lesser(s->since_loop, from->since_loop);
+    s->bytes_since_loop = lesser(s->bytes_since_loop, from->bytes_since_loop);
+}
+
 // To a leader: where paths meet.
 static void flow(struct check * c, const struct state * from, int to) {
     struct state * s = &c->states[c->leaders[to]];
-    bool changed = !s->known;
-    if (!s->known) {
-        *s = *from;
-        s->known = true;
-        s->now = 0;
+    struct state before = *s;
+    if (!s->known) { // the best that can be
+        s->known = s->marked = true;
+        s->since_memory = s->since_lock = s->since_loop = FAR;
+        s->bytes_since_loop = FAR_BYTES;
         for (int u = 0; u < UNITS; u++) {
-            s->lands[u] = (uint16_t) left(from, from->lands[u]);
-            s->late[u] = (uint16_t) left(from, from->late[u]);
+            s->bypass[u] = from->bypass[u];
         }
-        for (int n = 0; n < LANDINGS; n++) {
-            s->ports[n] = from->ports[(from->now + n) % LANDINGS];
-        }
-    } else {
-        struct state before = *s;
-        for (int u = 0; u < AIE_UNIT_COUNT; u++) {
-            int lands = left(from, from->lands[u]), late = left(from, from->late[u]);
-            if (lands > s->lands[u]) {
-                s->lands[u] = (uint16_t) lands;
-                s->bypass[u] = from->bypass[u];
-            } else if (lands == s->lands[u] && from->bypass[u] != s->bypass[u]) {
-                s->bypass[u] = AIE_BYPASS_NONE; // a bypass helps only if it is there on every path
-            }
-            s->late[u] = late > s->late[u] ? (uint16_t) late : s->late[u];
-        }
-        for (int n = 0; n < LANDINGS; n++) {
-            s->ports[n] |= from->ports[(from->now + n) % LANDINGS];
-        }
-        s->marked &= from->marked;
-        s->since_memory =
-            from->since_memory < s->since_memory ? from->since_memory : s->since_memory;
-        s->since_lock = from->since_lock < s->since_lock ? from->since_lock : s->since_lock;
-        s->since_loop = from->since_loop < s->since_loop ? from->since_loop : s->since_loop;
-        s->bytes_since_loop = from->bytes_since_loop < s->bytes_since_loop ? from->bytes_since_loop
-                                                                           : s->bytes_since_loop;
-        changed = memcmp(&before, s, sizeof before) != 0;
     }
+    meet(s, from);
+    bool changed = memcmp(&before, s, sizeof before) != 0;
     if (changed && !c->queued[to]) {
         c->queued[to] = 1;
         c->queue[c->n_queue++] = to;
