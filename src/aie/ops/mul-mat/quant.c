@@ -229,99 +229,81 @@ static void align(struct quant * q) {
 
 // ---- numbers ----
 
-// bf16, of what is 0x4300 | q or the like: what that is too much.
-enum { MINUS_136 = 0xc308, MINUS_192 = 0xc340 };
+// Two bytes of a bf16 number are one of 4 bits and one above it, which makes them 128 + q, or
+// 2048 + 16 q. Numbers of 8 bits are two of those, of q + 128. The offset is what is too much.
+enum { TOP = 0x43, TOP_16 = 0x45, MINUS_136 = 0xc308, MINUS_2304 = 0xc510, SIGN = 0x80 };
 
 struct numbers {
     struct asm_reg offset, zero, low, config; // of emit_scale
-    struct asm_reg even, odd, zip[2], zip_64[2], pair[2];
-    struct asm_reg top, seven, sign, sign_of; // vectors
+    struct asm_reg even, odd, zip[2], zip_64, pair[2];
+    struct asm_reg top[2], sign; // vectors
 };
 
-static void take_numbers(struct writer * w, struct numbers * n, int bits, int halves) {
+static void take_numbers(struct writer * w, struct numbers * n, int bits) {
     bool wide = w->q->unit == 8;
-    n->offset = take_splat(w, LANE_16, bits == 4 ? MINUS_136 : MINUS_192);
+    n->offset = take_splat(w, LANE_16, bits == 4 ? MINUS_136 : MINUS_2304);
     n->config = take_set(w, wide ? ASM_MASK : ASM_R, (int32_t) asm_target(w->p)->mul_config);
-    n->top = take_splat(w, LANE_8, 0x43);
+    n->top[0] = n->top[1] = take_splat(w, LANE_8, TOP);
+    n->even = take_set(w, ASM_MASK, EVEN_8);
+    n->odd = take_set(w, ASM_MASK, EVEN_8 + 1);
+    n->zip[0] = take_set(w, ASM_MASK, ZIP_8);
     if (wide) {
         n->zero = take_splat(w, LANE_32, 0);
         n->low = take_set(w, ASM_MASK, 0xffff);
-    }
-    for (int i = 0; i < halves; i++) {
-        n->zip[i] = take_set(w, ASM_MASK, ZIP_8 + i);
-        if (wide) {
-            n->zip_64[i] = take_set(w, ASM_MASK, ZIP_64 + i);
-        } else {
-            n->pair[i] = take_set(w, ASM_MASK, EVEN_32 + i);
-        }
-    }
-    if (bits == 4) {
-        n->even = take_set(w, ASM_MASK, EVEN_8);
-        n->odd = take_set(w, ASM_MASK, EVEN_8 + 1);
+        n->zip_64 = take_set(w, ASM_MASK, ZIP_64);
     } else {
-        n->seven = take_splat(w, LANE_16, 0x437f);
-        n->sign = take_splat(w, LANE_16, 0x8000);
-        n->sign_of = take_splat(w, LANE_16, 0x4280);
+        n->zip[1] = take_set(w, ASM_MASK, ZIP_8 + 1);
+        n->pair[0] = take_set(w, ASM_MASK, EVEN_32);
+        n->pair[1] = take_set(w, ASM_MASK, EVEN_32 + 1);
+    }
+    if (bits == 8) {
+        n->top[1] = take_splat(w, LANE_8, TOP_16);
+        n->sign = take_splat(w, LANE_8, SIGN);
     }
 }
 
-// 32 lanes of numbers of 8 bits: 128 and the lower seven, 64 with the sign. Returns how many terms.
-static int terms_of(struct writer * w, const struct numbers * n, int bits, struct asm_reg bytes,
-                    int half, struct asm_reg out[2]) {
-    struct asm_program * p = w->p;
-    out[0] = shuffled(w, bytes, n->top, n->zip[half]);
-    if (bits == 4) {
-        return 1;
+// Lower and upper halves of the bytes of a vector, or of its lower half.
+static void split(struct writer * w, const struct numbers * n, int bits, struct asm_reg bytes,
+                  int halves, struct asm_reg out[2]) {
+    struct asm_reg part[2], v = bytes;
+    if (bits == 8) {
+        v = asm_local(w->p, ASM_X);
+        emit_lanes(w->p, LANE_ADD, LANE_8, v, bytes, n->sign);
     }
-    struct asm_reg low = asm_local(p, ASM_X), sign = asm_local(p, ASM_X);
-    struct asm_reg twice = shuffled(w, bytes, bytes, n->zip[half]);
-    emit_lanes(p, LANE_AND, LANE_16, low, out[0], n->seven);
-    emit_lanes(p, LANE_AND, LANE_16, sign, twice, n->sign);
-    out[0] = low;
-    out[1] = asm_local(p, ASM_X);
-    emit_lanes(p, LANE_OR, LANE_16, out[1], sign, n->sign_of);
-    return 2;
+    for (int i = 0; i < halves; i++) {
+        part[i] = asm_local(w->p, ASM_X);
+        emit_nibbles(w->p, part[i], asm_half(v, i));
+    }
+    out[0] = shuffled(w, part[0], part[halves - 1], n->even);
+    out[1] = shuffled(w, part[0], part[halves - 1], n->odd);
 }
 
 // ---- units of 8 bytes: a row's part of a k-block, or of two ----
 
-// A trip takes 8 rows of all units of a block, or 4 where constants leave few registers: 4 rows
-// come as half a vector.
+// A trip takes 4 rows of two units: of a block of 4 bits, of half a block of 8. More would want
+// more registers than there are.
 static void wide_trip(struct writer * w, const struct numbers * n, int bits, struct asm_reg from,
                       struct asm_reg scales, const struct asm_reg to[4]) {
+    enum { ROWS = 32, ROWS_BF16 = 64 }; // bytes
     struct asm_program * p = w->p;
-    int halves = bits == 4 ? 2 : 1, units = bits / 2;
-    struct emit_scale by[2];
+    struct emit_scale by;
     struct asm_reg s = asm_local(p, ASM_X);
-    emit_load_next(p, MEM_SPREAD, halves == 2 ? s : asm_half(s, 0), scales);
-    for (int i = 0; i < halves; i++) {
-        emit_scale(p, &by[i], shuffled(w, s, s, n->zip_64[i]), n->offset, n->zero, n->low,
-                   n->config);
-    }
-    for (int u = 0; u < units; u++) {
-        struct asm_reg v = asm_local(p, ASM_X), part[2] = {v, v};
-        int32_t at = (bits == 8 ? u - 2 : u) * pitch(w);
-        emit_load(p, MEM_BLOCKS, halves == 2 ? v : asm_half(v, 0), from, at);
-        if (bits == 4) {
-            struct asm_reg split[2];
-            for (int i = 0; i < 2; i++) {
-                split[i] = asm_local(p, ASM_X);
-                emit_nibbles(p, split[i], asm_half(v, i));
-            }
-            part[0] = shuffled(w, split[0], split[1], n->even);
-            part[1] = shuffled(w, split[0], split[1], n->odd);
+    emit_load_next(p, MEM_SPREAD, asm_half(s, 0), scales);
+    emit_scale(p, &by, shuffled(w, s, s, n->zip_64), n->offset, n->zero, n->low, n->config);
+    for (int u = 0; u < 2; u++) {
+        struct asm_reg v = asm_local(p, ASM_X), part[2], terms[2];
+        emit_load(p, MEM_BLOCKS, asm_half(v, 0), from, u * pitch(w));
+        split(w, n, bits, v, 1, part);
+        for (int i = 0; i < 2; i++) {
+            terms[i] = shuffled(w, part[i], n->top[i], n->zip[0]);
         }
-        for (int k = 0; k < (bits == 4 ? 2 : 1); k++) { // k-blocks
-            for (int i = 0; i < halves; i++) {
-                struct asm_reg terms[2];
-                int n_terms = terms_of(w, n, bits, part[k], i, terms);
-                emit_scaled(p, MEM_OUT, &by[i], terms, n_terms, to[u + 2 * k], 64 * i, n->config);
-            }
+        for (int k = 0; k < 8 / bits; k++) { // k-blocks
+            emit_scaled(p, MEM_OUT, &by, &terms[k], bits / 4, to[u + 2 * k], 0, n->config);
         }
     }
-    emit_advance(p, from, 32 * halves);
-    for (int i = 0; i < 4; i++) {
-        emit_advance(p, to[i], 64 * halves);
+    emit_advance(p, from, ROWS);
+    for (int i = 0; i < 16 / bits; i++) {
+        emit_advance(p, to[i], ROWS_BF16);
     }
 }
 
@@ -332,38 +314,36 @@ static struct asm_reg made(struct writer * w, struct asm_reg out) {
     return d;
 }
 
-// A loop whose trips overlap wants scalars for itself, so few are kept.
+// A loop whose trips overlap wants scalars for itself, so all else follows from how far it is.
 static void wide_numbers(struct quant * q, int bits) {
-    enum { K_BLOCK = MM_TILE * 16, HALF = 4 * K_BLOCK }; // bytes
+    enum { K_BLOCK = MM_TILE * 16, BLOCK = 4 * K_BLOCK, SLICE = 2 * BLOCK }; // bytes of bf16
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct numbers n = {0};
     const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
-    struct asm_reg out = take(w, ASM_R), raw = take(w, ASM_R);
+    struct asm_reg out = take(w, ASM_R), at = asm_local(p, ASM_R);
     int again = asm_label_new(p);
-    take_numbers(w, &n, bits, bits == 4 ? 2 : 1);
+    take_numbers(w, &n, bits);
     ready(w);
-    if (bits == 4) {
-        emit_nibbles_begin(p);
-    }
+    emit_nibbles_begin(p);
     emit_copy(p, out, sum_of(w, q->base, -q->offset));
-    emit_copy(p, raw, sum_of(w, raw_of(w), bits == 8 ? 2 * pitch(w) : 0));
     asm_label(p, again);
     read_param(w, q->number, MM_PARAM_ROWS, scales);
-    if (bits == 8) {
-        emit_alu(p, AIE_BASIC_ADD, q->number, q->number, q->number);
-    }
-    emit_copy(p, from, raw);
-    emit_copy(p, scales, sum_of(w, shifted(w, made(w, out), -3), address(w, MM_SPREAD)));
-    for (int i = 0; i < 4; i++) {
+    emit_alu(p, AIE_BASIC_ADD, q->number, q->number, q->number);
+    // The second block is as much further as it has scales, and so are its numbers: by a unit.
+    struct asm_reg so_far = made(w, out), further = shifted(w, masked(w, so_far, BLOCK), -3);
+    emit_alu(p, AIE_BASIC_ADD, at, raw_of(w), shifted(w, so_far, bits == 8 ? -1 : -2));
+    emit_alu(p, AIE_BASIC_ADD, at, at, further);
+    emit_copy(p, from, at);
+    emit_copy(p, scales, sum_of(w, further, address(w, MM_SPREAD)));
+    for (int i = 0; i < 16 / bits; i++) {
         emit_copy(p, to[i], sum_of(w, out, i * K_BLOCK));
     }
     asm_loop_begin(p, q->number);
     wide_trip(w, &n, bits, from, scales, to);
     asm_loop_end(p);
-    emit_copy(p, raw, sum_of(w, raw, (bits / 2 + 1) * pitch(w)));
-    emit_copy(p, out, sum_of(w, out, HALF));
-    emit_copy(p, q->number, sum_of(w, made(w, out), -2 * HALF));
+    emit_copy(p, out, sum_of(w, out, 16 / bits * K_BLOCK));
+    emit_copy(p, q->number, sum_of(w, made(w, out), -SLICE));
     asm_jump_if_nonzero(p, q->number, again);
     end(w);
 }
@@ -377,32 +357,25 @@ static void narrow_trip(struct writer * w, const struct numbers * n, int bits, s
                         struct asm_reg scales, const struct asm_reg to[2]) {
     struct asm_program * p = w->p;
     struct emit_scale by;
-    struct asm_reg s = asm_local(p, ASM_X), v = asm_local(p, ASM_X), part[2] = {v, v};
+    struct asm_reg s = asm_local(p, ASM_X), v = asm_local(p, ASM_X), part[2], terms[2][2];
     emit_load(p, MEM_SPREAD, s, scales, 0);
     emit_scale(p, &by, s, n->offset, n->zero, n->low, n->config);
     emit_load(p, MEM_BLOCKS, v, from, 0);
-    if (bits == 4) {
-        struct asm_reg split[2];
-        for (int i = 0; i < 2; i++) {
-            split[i] = asm_local(p, ASM_X);
-            emit_nibbles(p, split[i], asm_half(v, i));
+    split(w, n, bits, v, 2, part);
+    for (int i = 0; i < 2; i++) { // of four k the first two of all rows, then the others
+        struct asm_reg rows[2];
+        for (int half = 0; half < 2; half++) {
+            rows[half] = shuffled(w, part[i], n->top[i], n->zip[half]);
         }
-        part[0] = shuffled(w, split[0], split[1], n->even);
-        part[1] = shuffled(w, split[0], split[1], n->odd);
+        for (int k = 0; k < 2; k++) {
+            terms[k][i] = shuffled(w, rows[0], rows[1], n->pair[k]);
+        }
     }
-    for (int k = 0; k < (bits == 4 ? 2 : 1); k++) {
-        struct asm_reg rows[2][2], terms[2];
-        int n_terms = 0;
-        for (int i = 0; i < 2; i++) {
-            n_terms = terms_of(w, n, bits, part[k], i, rows[i]);
+    for (int i = 0; i < 8 / bits; i++) {
+        for (int k = 0; k < 2; k++) {
+            emit_scaled(p, MEM_OUT, &by, &terms[k][i], bits / 4, to[i], (k - 1) * PAIR, n->config);
         }
-        for (int i = 0; i < 2; i++) {
-            for (int t = 0; t < n_terms; t++) {
-                terms[t] = shuffled(w, rows[0][t], rows[1][t], n->pair[i]);
-            }
-            emit_scaled(p, MEM_OUT, &by, terms, n_terms, to[k], (i - 1) * PAIR, n->config);
-        }
-        emit_advance(p, to[k], 2 * PAIR);
+        emit_advance(p, to[i], 2 * PAIR);
     }
     emit_advance(p, from, pitch(w));
 }
@@ -420,11 +393,9 @@ static void narrow_numbers(struct quant * q, int bits) {
     const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
     struct asm_reg i = take_set(w, ASM_R, 0);
     int group = asm_label_new(p);
-    take_numbers(w, &n, bits, 2);
+    take_numbers(w, &n, bits);
     ready(w);
-    if (bits == 4) {
-        emit_nibbles_begin(p);
-    }
+    emit_nibbles_begin(p);
     asm_label(p, group);
     struct asm_reg second = masked(w, i, GROUPS), at = shifted(w, i, 6), d[3];
     for (int k = 0; k < 3; k++) {
