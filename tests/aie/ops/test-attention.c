@@ -33,7 +33,8 @@ static struct tensor operand(const struct shape * s, enum dtype t, int64_t d, in
 }
 
 static struct kernel_spec spec_of(const struct shape * s) {
-    struct kernel_spec spec = {.op = KERNEL_OP_FLASH_ATTN_EXT, .arch = rig_arch, .n_inputs = 3};
+    struct kernel_spec spec = {
+        .op = KERNEL_OP_FLASH_ATTN_EXT, .arch = rig_arch, .columns = rig_columns, .n_inputs = 3};
     const float args[] = {1 / sqrtf((float) s->dk), s->max_bias, s->cap};
     spec.inputs[AT_Q] = operand(s, DTYPE_F32, s->dk, s->queries, s->heads, s->batches);
     spec.inputs[AT_K] = operand(s, s->type, s->dk, s->keys, s->kv_heads, s->kv_batches);
@@ -226,6 +227,14 @@ static void test_masked(void ** state) {
     }
 }
 
+static void test_columns(void ** state) { // an array with fewer of them
+    (void) state;
+    for (rig_columns = 1; rig_columns < 3; rig_columns++) {
+        check_shape(&(struct shape){32, 32, 6, 3, 2, 50, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0});
+    }
+    rig_columns = 0;
+}
+
 // One shape by hand: DK,DV,HEADS,KV_HEADS,QUERIES,KEYS,TYPE[,mask]
 static struct shape by_hand;
 
@@ -264,6 +273,7 @@ int main(int argc, char ** argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),
         cmocka_unit_test(test_masked),
+        cmocka_unit_test(test_columns),
     };
     const struct CMUnitTest shapes[] = {cmocka_unit_test(test_by_hand)};
     return one ? cmocka_run_group_tests(shapes, NULL, NULL)
