@@ -13,7 +13,7 @@
 // ---- the compiler ----
 
 static int64_t most_elements; // of a result
-static int64_t most_k;
+static int64_t most_k, most_rows = 16;
 static bool has_convert, packed_only, cores_convert;
 
 static bool has_words(const struct tensor * t) {
@@ -49,6 +49,20 @@ static bool takes_product(const struct kernel_spec * s) {
     return tensor_elements(out) <= most_elements && a->ne[0] <= most_k && (packed || !packed_only);
 }
 
+// Rows of quantized blocks are given as words.
+static bool takes_blocks(const struct kernel_spec * s) {
+    const struct tensor *a = &s->inputs[0], *b = &s->inputs[1];
+    int bytes = kernel_block_bytes((enum kernel_blocks) s->params[0]);
+    bool ok = s->n_inputs == 2 && bytes > 0 && a->dtype == DTYPE_I32 && has_words(a) &&
+              has_words(b) && has_words(&s->output) && b->ne[0] % 64 == 0 &&
+              a->ne[0] * 4 == b->ne[0] / KERNEL_BLOCK_K * bytes && a->ne[1] == s->output.ne[0];
+    if (!ok) {
+        fail_msg("blocks of %d bytes, rows of %d words are not what the kernel takes", bytes,
+                 (int) a->ne[0]);
+    }
+    return cores_convert && b->ne[1] <= 16 && b->ne[1] <= most_rows;
+}
+
 static bool takes_conversion(const struct kernel_spec * s) {
     const struct tensor *in = &s->inputs[0], *out = &s->output;
     int64_t padded = (in->ne[0] + 7) / 8 * 8;
@@ -74,9 +88,10 @@ static bool takes_sum(const struct kernel_spec * s) {
 }
 
 static enum status supports(const struct kernel_spec * s, struct error * err) {
-    bool ok = s->op == KERNEL_OP_MUL_MAT   ? takes_product(s)
-              : s->op == KERNEL_OP_CONVERT ? takes_conversion(s)
-                                           : takes_sum(s);
+    bool ok = s->op == KERNEL_OP_MUL_MAT          ? takes_product(s)
+              : s->op == KERNEL_OP_MUL_MAT_BLOCKS ? takes_blocks(s)
+              : s->op == KERNEL_OP_CONVERT        ? takes_conversion(s)
+                                                  : takes_sum(s);
     return ok ? ST_OK : error_set(err, ST_UNSUPPORTED, "too much for this test");
 }
 
@@ -236,6 +251,25 @@ static void made_by_cores(void ** state) {
     assert_int_equal(p.b.kernel.type, GGML_TYPE_F32);
     p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_Q4_0, 64, 5, 1, 1),
                           tensor(GGML_TYPE_F32, 64, 16, 1, 1)));
+    assert_ways(&p, MAT_AS_IT_STANDS, MAT_AS_IT_STANDS, false);
+    // Blocks go to the cores for up to 128 rows, 16 or fewer at a time; rows of 96 are no words.
+    p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_Q8_0, 128, 5, 1, 1),
+                          tensor(GGML_TYPE_F32, 128, 100, 1, 1)));
+    assert_ways(&p, MAT_AS_IT_STANDS, MAT_AS_IT_STANDS, false);
+    assert_int_equal(p.chunk[1], 16);
+    most_rows = 4;
+    p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_Q8_0, 128, 5, 1, 1),
+                          tensor(GGML_TYPE_F32, 128, 3, 1, 1)));
+    assert_int_equal(p.chunk[1], 3);
+    p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_Q8_0, 128, 5, 1, 1),
+                          tensor(GGML_TYPE_F32, 128, 9, 1, 1)));
+    assert_int_equal(p.chunk[1], 4);
+    most_rows = 16;
+    p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_Q8_0, 128, 5, 1, 1),
+                          tensor(GGML_TYPE_F32, 128, 129, 1, 1)));
+    assert_ways(&p, MAT_BY_HOST, MAT_BY_KERNEL, false);
+    p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_Q4_0, 96, 5, 1, 1),
+                          tensor(GGML_TYPE_F32, 96, 16, 1, 1)));
     assert_ways(&p, MAT_BY_HOST, MAT_AS_IT_STANDS, false);
     p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_BF16, 64, 5, 1, 1),
                           tensor(GGML_TYPE_F32, 64, 17, 1, 1)));

@@ -255,7 +255,7 @@ static void layer_check(struct layer * l) {
 
 static void converted_once(void ** state) {
     (void) state;
-    struct layer l = layer_new(GGML_TYPE_Q4_0, 64, 12);
+    struct layer l = layer_new(GGML_TYPE_Q5_0, 64, 12);
     struct ggml_backend_hsa_stats before = stats();
     layer_check(&l);
     assert_int_equal(stats().staged_operands - before.staged_operands, 1);
@@ -264,6 +264,41 @@ static void converted_once(void ** state) {
     layer_check(&l);
     assert_int_equal(stats().staged_operands - before.staged_operands, 0);
     world_free(&l.w);
+}
+
+// The cores make blocks bf16: nothing is laid out by the host, nothing is kept, and what is
+// uploaded later counts at once.
+static void streamed_blocks(void ** state) {
+    (void) state;
+    static const enum ggml_type types[] = {GGML_TYPE_Q4_0, GGML_TYPE_Q8_0};
+    for (int t = 0; t < 2; t++) {
+        struct layer l = layer_new(types[t], 192, 70);
+        struct ggml_backend_hsa_stats before = stats();
+        layer_check(&l);
+        fill(l.a, 5);
+        layer_check(&l);
+        assert_int_equal(stats().staged_operands - before.staged_operands, 0);
+        world_free(&l.w);
+
+        static const int64_t rows[] = {40, 130};
+        for (int i = 0; i < 2; i++) {
+            struct world w = world_new();
+            struct ggml_tensor * a = ggml_new_tensor_2d(w.weights, types[t], 128, 20);
+            struct ggml_tensor * out =
+                ggml_mul_mat(w.ctx, a, ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, 128, rows[i]));
+            world_alloc(&w, out);
+            fill(a, 7);
+            fill(out->src[1], 8);
+            for (int again = 0; again < 2; again++) {
+                before = stats();
+                world_compute(&w);
+                check_product(out, TOLERANCE_BF16);
+                assert_int_equal(stats().staged_operands - before.staged_operands,
+                                 rows[i] > 128); // many rows: by the host, each time
+            }
+            world_free(&w);
+        }
+    }
 }
 
 // Every way that ggml has to write to a tensor.
@@ -381,7 +416,7 @@ static void * compute_many(void * user) {
 // Both want the same weights converted at the same time.
 static void two_streams_one_weight(void ** state) {
     (void) state;
-    struct layer l = layer_new(GGML_TYPE_Q8_0, 128, 30);
+    struct layer l = layer_new(GGML_TYPE_Q5_0, 128, 30);
     pthread_t thread;
     void * result;
     struct ggml_backend_hsa_stats before = stats();
@@ -610,6 +645,7 @@ int main(int argc, char ** argv) {
         cmocka_unit_test(infinities),
         cmocka_unit_test(precise_where_asked),
         cmocka_unit_test(converted_once),
+        cmocka_unit_test(streamed_blocks),
         cmocka_unit_test(changed_after_upload),
         cmocka_unit_test(changed_by_a_graph),
         cmocka_unit_test(weights_in_host_memory),

@@ -94,6 +94,23 @@ static int visit_attention(enum dtype t, int64_t d, int64_t heads, int64_t share
     return count;
 }
 
+static int visit_blocks(enum kernel_blocks kind, int64_t m, int64_t n, int64_t k, visit_fn visit,
+                        void * user) {
+    int count = 0;
+    int64_t words = k / KERNEL_BLOCK_K * kernel_block_bytes(kind) / 4;
+    struct kernel_spec s = {
+        .op = KERNEL_OP_MUL_MAT_BLOCKS,
+        .arch = AIE_ARCH_AIE2,
+        .n_inputs = 2,
+        .inputs = {tensor_contiguous(DTYPE_I32, (const int64_t[4]){words, m, 1, 1}),
+                   tensor_contiguous(DTYPE_F32, (const int64_t[4]){k, n, 1, 1})},
+        .output = tensor_contiguous(DTYPE_F32, (const int64_t[4]){m, n, 1, 1}),
+        .params[0] = kind,
+    };
+    visit_one(visit, user, &s, &count);
+    return count;
+}
+
 static int visit_all(visit_fn visit, void * user) {
     static const int64_t shapes[][4] = {{1024, 16, 1, 1}, {33, 5, 3, 2}, {1, 1, 1, 1}};
     static const int64_t products[][3] = {
@@ -117,6 +134,10 @@ static int visit_all(visit_fn visit, void * user) {
             const int64_t * p = products[i];
             n += visit_product((enum dtype) t, p[0], p[1], p[2], visit, user);
         }
+    }
+    for (int kind = 0; kind < KERNEL_BLOCKS; kind++) {
+        n += visit_blocks((enum kernel_blocks) kind, 4096, 1, 512, visit, user);
+        n += visit_blocks((enum kernel_blocks) kind, 5, 3, 64, visit, user);
     }
     return n;
 }
