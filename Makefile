@@ -112,10 +112,10 @@ test-cross: ## the quick unit tests as programs of the other one of amd64 and ar
 	@sh cmake/packages.sh
 	@JOBS=$(JOBS) sh tests/cross.sh "$(DEPS)" "$(BUILD)" $(CMAKE_ARGS) || [ $$? = 77 ]
 
-tsan: setup ## the unit tests under ThreadSanitizer
+tsan: setup ## the unit tests that have threads under ThreadSanitizer
 	$(call configure,$(BUILD)-tsan,-DGGML_HSA_TSAN=ON)
 	$(call compile,$(BUILD)-tsan)
-	$(call ctest,$(BUILD)-tsan,-LE 'ops|whole|scripts')
+	$(call ctest,$(BUILD)-tsan,-LE 'ops|whole|scripts|alone')
 	$(call skips,$(BUILD)-tsan)
 
 fuzz: setup ## each fuzzer for FUZZ_SECONDS, from seeds of its own; 0: the seeds alone

@@ -68,6 +68,27 @@ static bool make_product(struct store * store, struct bench_task * t, enum dtype
     return false;
 }
 
+// d,heads,kv_heads,queries,keys, with a mask, of keys and values of that type, a cache's layout.
+static bool make_attention(struct store * store, struct bench_task * t, enum dtype type,
+                           const int64_t n[5]) {
+    const int64_t d = n[0], heads = n[1], kv_heads = n[2], queries = n[3], keys = n[4];
+    const float scale = 0.125f;
+    struct kernel_spec * s = &t->spec;
+    s->n_inputs = 4;
+    s->inputs[0] = tensor_contiguous(DTYPE_F32, (const int64_t[]){d, queries, heads, 1});
+    s->inputs[1] = tensor_contiguous(type, (const int64_t[]){d, kv_heads, keys, 1});
+    int64_t step = s->inputs[1].nb[1];
+    s->inputs[1].ne[1] = keys;
+    s->inputs[1].ne[2] = kv_heads;
+    s->inputs[1].nb[1] = s->inputs[1].nb[2];
+    s->inputs[1].nb[2] = step;
+    s->inputs[2] = s->inputs[1];
+    s->inputs[3] = tensor_contiguous(DTYPE_F16, (const int64_t[]){keys, queries, 1, 1});
+    s->output = tensor_contiguous(DTYPE_F32, (const int64_t[]){d, heads, queries, 1});
+    memcpy(s->params, &scale, 4);
+    return store_can(store, s);
+}
+
 static bool make_rows(struct store * store, struct bench_task * t, enum dtype type,
                       const int64_t ne[4]) {
     struct kernel_spec * s = &t->spec;
@@ -107,7 +128,7 @@ static bool make_rows(struct store * store, struct bench_task * t, enum dtype ty
 enum status bench_task_make(const char * op, const char * type, const char * shape,
                             struct bench_task * t, struct error * err) {
     enum dtype dtype;
-    int64_t ne[4] = {1, 1, 1, 1};
+    int64_t ne[5] = {1, 1, 1, 1, 1};
     t->shape = shape;
     if (!kernel_precision_asked(&t->spec.precision)) {
         return error_set(err, ST_INVALID, "GGML_HSA_PRECISION must be fast or exact, not '%.40s'",
@@ -125,11 +146,16 @@ enum status bench_task_make(const char * op, const char * type, const char * sha
                          type);
     }
     bool product = t->spec.op == KERNEL_OP_MUL_MAT;
-    int n = numbers(shape, product ? ',' : 'x', ne, product ? 3 : 4);
-    if (product ? n != 3 : n == 0) {
+    bool attention = t->spec.op == KERNEL_OP_FLASH_ATTN_EXT;
+    int wanted = product ? 3 : attention ? 5 : 4;
+    int n = numbers(shape, product || attention ? ',' : 'x', ne, wanted);
+    if (product || attention ? n != wanted : n == 0) {
         return error_set(err, ST_INVALID, "no shape of %s '%.60s': %s", op, shape,
                          product ? "m,n,k as in 512,512,512"
-                                 : "up to four numbers, innermost first, as in 1024x1024");
+                         : attention
+                             ? "size of a head, heads, those of keys, queries and keys, as in "
+                               "64,32,8,1,4096"
+                             : "up to four numbers, innermost first, as in 1024x1024");
     }
     t->m = ne[0];
     t->n = ne[1];
@@ -139,7 +165,9 @@ enum status bench_task_make(const char * op, const char * type, const char * sha
     if (st != ST_OK) {
         return st;
     }
-    bool found = product ? make_product(store, t, dtype) : make_rows(store, t, dtype, ne);
+    bool found = product     ? make_product(store, t, dtype)
+                 : attention ? make_attention(store, t, dtype, ne)
+                             : make_rows(store, t, dtype, ne);
     store_free(store);
     return found ? ST_OK
                  : error_set(err, ST_UNSUPPORTED,
@@ -258,7 +286,8 @@ const struct subcommand bench_subcommand = {
         "It runs twice; what is told is of the second run, which finds the array configured.\n\n"
         "  OP            as ggml calls it: ADD, SOFT_MAX, MUL_MAT ...\n"
         "  TYPE          of its inputs: f32, f16, bf16, i8, i16, i32\n"
-        "  SHAPE         of its inputs, innermost first: 1024x1024; of MUL_MAT: m,n,k\n"
+        "  SHAPE         of its inputs, innermost first: 1024x1024; of MUL_MAT: m,n,k; of FLASH_ATTN_EXT:\n"
+        "                size of a head, heads, heads of keys, queries, keys (and TYPE is that of keys)\n"
         "  --arch A      aie2 or aie2p; else what GGML_HSA_EMULATE names first, else aie2\n"
         "  --compare P   the same kernel of the pack in directory P beside it\n"
         "  --clock C     device whose figures are used: phoenix (aie2's), strix (aie2p's) or ideal, and\n"

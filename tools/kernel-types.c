@@ -23,7 +23,22 @@ static const struct {
     {{8, 8, 1, 1}, DTYPE_I32},
 };
 
+// Attention by the datatype of its keys and values: queries and results are f32.
+static bool attends(enum dtype t) {
+    struct tensor keys = tensor_contiguous(t, (int64_t[]){64, 8, 1, 1});
+    struct tensor rows = tensor_contiguous(DTYPE_F32, (int64_t[]){64, 1, 1, 1});
+    struct kernel_spec spec = {.op = KERNEL_OP_FLASH_ATTN_EXT,
+                               .arch = AIE_ARCH_AIE2,
+                               .n_inputs = 3,
+                               .inputs = {rows, keys, keys},
+                               .output = rows};
+    return aie_supports(&spec, NULL) == ST_OK;
+}
+
 static bool has(enum kernel_op op, enum dtype t) {
+    if (op == KERNEL_OP_FLASH_ATTN_EXT) {
+        return attends(t);
+    }
     struct tensor in = tensor_contiguous(t, (int64_t[]){64, 8, 1, 1});
     struct kernel_spec spec = {.op = op, .arch = AIE_ARCH_AIE2};
     for (spec.n_inputs = 1; spec.n_inputs <= kernel_op_info(op)->n_inputs; spec.n_inputs++) {

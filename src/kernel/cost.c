@@ -59,6 +59,18 @@ static uint64_t padded(int64_t n) {
     return (uint64_t) (n + TILE - 1) / TILE * TILE;
 }
 
+// Two cores a column have 64 rows each at a time; what of 64 k they make bf16 and multiply by few
+// rows is a matter of so many cycles.
+static uint64_t product_of_blocks(const struct kernel_spec * spec) {
+    static const int columns[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 4, [AIE_ARCH_AIE2P] = 8};
+    static const int slice[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 2400, [AIE_ARCH_AIE2P] = 4800};
+    const struct tensor *out = &spec->output, *b = &spec->inputs[1];
+    uint64_t rows = 64 * 2 * (uint64_t) (spec->columns ? spec->columns : columns[spec->arch]);
+    uint64_t rounds = ((uint64_t) out->ne[0] + rows - 1) / rows;
+    return rounds * (uint64_t) (b->ne[0] / 64 + 1) * (uint64_t) slice[spec->arch] *
+           (uint64_t) (out->ne[2] * out->ne[3]);
+}
+
 static uint64_t product(const struct kernel_spec * spec) {
     const struct tensor * out = &spec->output;
     uint64_t results =
@@ -131,9 +143,31 @@ static uint64_t row_cycles(const struct kernel_spec * spec, uint64_t most) {
     return START + (most * (uint64_t) price + rows * ROW) / COLUMNS;
 }
 
+// Keys and values pass all cores of a column, for so many rows at a time at least; each row then
+// has its products and exponentials.
+static uint64_t attention(const struct kernel_spec * spec) {
+    enum { ITEM = 4, SHORT_HEADS = 256, A_STEP = 40000 };
+    const struct tensor *q = &spec->inputs[0], *k = &spec->inputs[1], *v = &spec->inputs[2];
+    uint64_t columns = spec->columns ? (uint64_t) spec->columns : COLUMNS;
+    uint64_t size = (uint64_t) (k->ne[0] + v->ne[0]), keys = (uint64_t) (k->ne[1] + TILE);
+    uint64_t groups = (uint64_t) (k->ne[2] * q->ne[3]);
+    uint64_t rows = k->ne[2] > 0 ? (uint64_t) (q->ne[1] * q->ne[2] / k->ne[2]) : 0;
+    uint64_t at_once = size <= SHORT_HEADS ? 4 * ITEM : ITEM;
+    uint64_t items = groups * ((rows + at_once - 1) / at_once);
+    uint64_t rows_each = (rows < at_once ? rows : at_once) / CORES + 1;
+    return (items + columns - 1) / columns *
+           (A_STEP + keys * (size + rows_each * (size / 12 + 24)));
+}
+
 static uint64_t cycles_of(const struct kernel_spec * spec) {
+    if (spec->op == KERNEL_OP_FLASH_ATTN_EXT) {
+        return START + attention(spec);
+    }
     if (spec->op == KERNEL_OP_MUL_MAT) {
         return START + product(spec);
+    }
+    if (spec->op == KERNEL_OP_MUL_MAT_BLOCKS) {
+        return START + product_of_blocks(spec);
     }
     const struct price * p = is_plain(spec->op) ? &plain : &heavy;
     uint64_t most = words(&spec->output);

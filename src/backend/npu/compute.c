@@ -160,7 +160,9 @@ static const struct way {
     {.is = is_product, .check = product_check, .run = product_run},
     {.is = is_experts, .check = experts_check, .run = experts_run, .by_data = true},
     {.is = rope_is, .check = rope_check, .run = rope_run},
+    {.is = attention_is, .check = attention_check, .run = attention_run},
     {.is = add_id_is, .check = add_id_check, .run = add_id_run, .by_data = true},
+    {.is = top_k_is, .check = top_k_check, .run = top_k_run},
     {.is = is_any, .check = kernels_check, .run = kernels_run},
 };
 

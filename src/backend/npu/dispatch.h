@@ -62,3 +62,10 @@ enum status rope_run(struct hsa_stream * s, struct ggml_tensor * node, struct er
 // The table that the node turns by, where it was made lately.
 const char * rope_table_kept(struct hsa_stream * s, const struct ggml_tensor * node);
 void rope_forget(struct hsa_stream * s, const void * begin, size_t bytes); // as mat_forget
+
+// ---- attention.c ----
+
+bool attention_is(const struct ggml_tensor * node);
+enum status attention_check(struct hsa_device * device, const struct ggml_tensor * node,
+                            struct error * err);
+enum status attention_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);

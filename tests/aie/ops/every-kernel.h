@@ -68,10 +68,38 @@ static int visit_product(enum dtype t, int64_t m, int64_t n, int64_t k, visit_fn
     return count;
 }
 
+static int visit_attention(enum dtype t, int64_t d, int64_t heads, int64_t shared, int64_t queries,
+                           int64_t keys, visit_fn visit, void * user) {
+    const float args[3] = {0.125f, 0, 0}, others[3] = {0.125f, 8, 30};
+    int count = 0;
+    for (int inputs = 3; inputs <= 5; inputs++) {
+        struct kernel_spec s = {
+            .op = KERNEL_OP_FLASH_ATTN_EXT,
+            .arch = AIE_ARCH_AIE2,
+            .n_inputs = inputs,
+            .inputs = {tensor_contiguous(DTYPE_F32, (const int64_t[4]){d, queries, heads, 1}),
+                       tensor_contiguous(t, (const int64_t[4]){d, keys, shared, 1}),
+                       tensor_contiguous(t, (const int64_t[4]){d, keys, shared, 1})},
+            .output = tensor_contiguous(DTYPE_F32, (const int64_t[4]){d, heads, queries, 1}),
+        };
+        if (inputs > 3) {
+            s.inputs[3] = tensor_contiguous(DTYPE_F16, (const int64_t[4]){keys, queries, 1, 1});
+        }
+        if (inputs > 4) {
+            s.inputs[4] = tensor_contiguous(DTYPE_F32, (const int64_t[4]){heads, 1, 1, 1});
+        }
+        memcpy(s.params, inputs > 4 ? others : args, sizeof args);
+        visit_one(visit, user, &s, &count);
+    }
+    return count;
+}
+
 static int visit_all(visit_fn visit, void * user) {
     static const int64_t shapes[][4] = {{1024, 16, 1, 1}, {33, 5, 3, 2}, {1, 1, 1, 1}};
     static const int64_t products[][3] = {
         {512, 512, 512}, {100, 37, 200}, {4096, 1, 512}, {5, 3, 8}};
+    static const int64_t attentions[][5] = {
+        {64, 32, 8, 1, 4096}, {128, 8, 2, 35, 512}, {40, 6, 3, 2, 114}, {576, 4, 1, 1, 80}};
     int n = 0;
     for (int op = 0; op < KERNEL_OP_COUNT; op++) {
         for (int t = 0; t < DTYPE_COUNT; t++) {
@@ -81,6 +109,10 @@ static int visit_all(visit_fn visit, void * user) {
         }
     }
     for (int t = 0; t < DTYPE_COUNT; t++) {
+        for (size_t i = 0; i < sizeof attentions / sizeof attentions[0]; i++) {
+            const int64_t * a = attentions[i];
+            n += visit_attention((enum dtype) t, a[0], a[1], a[2], a[3], a[4], visit, user);
+        }
         for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
             const int64_t * p = products[i];
             n += visit_product((enum dtype) t, p[0], p[1], p[2], visit, user);

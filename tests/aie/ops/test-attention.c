@@ -33,7 +33,8 @@ static struct tensor operand(const struct shape * s, enum dtype t, int64_t d, in
 }
 
 static struct kernel_spec spec_of(const struct shape * s) {
-    struct kernel_spec spec = {.op = KERNEL_OP_FLASH_ATTN_EXT, .arch = rig_arch, .n_inputs = 3};
+    struct kernel_spec spec = {
+        .op = KERNEL_OP_FLASH_ATTN_EXT, .arch = rig_arch, .columns = rig_columns, .n_inputs = 3};
     const float args[] = {1 / sqrtf((float) s->dk), s->max_bias, s->cap};
     spec.inputs[AT_Q] = operand(s, DTYPE_F32, s->dk, s->queries, s->heads, s->batches);
     spec.inputs[AT_K] = operand(s, s->type, s->dk, s->keys, s->kv_heads, s->kv_batches);
@@ -218,6 +219,7 @@ static void test_masked(void ** state) {
         {256, 256, 2, 1, 2, 128, 1, 1, DTYPE_F16, 1, 0, 0, 30, 0},
         {192, 128, 4, 1, 2, 96, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0},
         {576, 512, 4, 1, 1, 80, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0},
+        {576, 64, 1, 1, 1, 2100, 1, 1, DTYPE_BF16, 1, 0, 0, 0, 0},
         {64, 64, 80, 1, 1, 64, 3, 3, DTYPE_F16, 1, 0, 0, 0, 0},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
@@ -225,19 +227,55 @@ static void test_masked(void ** state) {
     }
 }
 
-static void test_one(void ** state) { // attention of a long context, by hand
+static void test_columns(void ** state) { // an array with fewer of them
     (void) state;
-    check_shape(&(struct shape){64, 64, 32, 8, 1, 4096, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1});
+    for (rig_columns = 1; rig_columns < 3; rig_columns++) {
+        check_shape(&(struct shape){32, 32, 6, 3, 2, 50, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0});
+    }
+    rig_columns = 0;
+}
+
+// One shape by hand: DK,DV,HEADS,KV_HEADS,QUERIES,KEYS,TYPE[,mask]
+static struct shape by_hand;
+
+static void test_by_hand(void ** state) {
+    (void) state;
+    check_shape(&by_hand);
+}
+
+static bool read_shape(const char * text) {
+    int64_t * const to[] = {&by_hand.dk,       &by_hand.dv,      &by_hand.heads,
+                            &by_hand.kv_heads, &by_hand.queries, &by_hand.keys};
+    char type[8] = "";
+    for (size_t i = 0; i < sizeof to / sizeof to[0]; i++) {
+        char * end;
+        *to[i] = strtoll(text, &end, 10);
+        if (*end != ',') {
+            return false;
+        }
+        text = end + 1;
+    }
+    size_t n = strcspn(text, ",");
+    memcpy(type, text, n < sizeof type ? n : 0);
+    by_hand.batches = by_hand.kv_batches = 1;
+    by_hand.permuted = true;
+    by_hand.mask = !strcmp(text + n, ",mask");
+    return dtype_parse(type, &by_hand.type);
 }
 
 int main(int argc, char ** argv) {
-    bool one = argc > 1 && strcmp(argv[1], "long") == 0;
+    bool one = argc > 1 && strchr(argv[1], ',');
+    if (one && !read_shape(argv[1])) {
+        fprintf(stderr, "%s: a shape is DK,DV,HEADS,KV_HEADS,QUERIES,KEYS,TYPE[,mask]\n", argv[0]);
+        return 2;
+    }
     rig_arguments(argc, argv, one ? 2 : 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),
         cmocka_unit_test(test_masked),
+        cmocka_unit_test(test_columns),
     };
-    const struct CMUnitTest ones[] = {cmocka_unit_test(test_one)};
-    return one ? cmocka_run_group_tests(ones, NULL, NULL)
+    const struct CMUnitTest shapes[] = {cmocka_unit_test(test_by_hand)};
+    return one ? cmocka_run_group_tests(shapes, NULL, NULL)
                : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,15 +14,15 @@
 enum {
     CORE_SINKS,
     CORE_Q,
-    CORE_K,
-    CORE_MASKS,
-    CORE_K_LAST,
-    CORE_MASKS_LAST,
     CORE_V,
     CORE_V_LAST,
-    CORE_OUT
+    CORE_OUT,
+    CORE_MASK, // and k behind it, as many times as there are blocks
+    CORE_K,
+    CORE_MASK_LAST = CORE_K + AT_MASK_BLOCKS,
+    CORE_K_LAST, // the last of these has the last block
 };
-enum { SHIM_SINKS, SHIM_Q, SHIM_K, SHIM_V = SHIM_K + 6, SHIM_OUT }; // each K has its mask behind it
+enum { SHIM_SINKS, SHIM_Q, SHIM_K, SHIM_V = SHIM_K + 6, SHIM_OUT }; // each k has its mask before it
 enum { MEM_OUT_BD = 4, MEM_LOCK_OUT = 0, MEM_LOCKS = 1 };
 
 enum { IN_FIRST, IN_SECOND }; // channels into a column
@@ -120,12 +120,12 @@ static struct array_bd core_bd(uint32_t address, int acquire, int release) {
 }
 
 // k of so many keys, turned over: each word of a key goes to a row of its own.
-static struct array_bd keys_bd(const struct at_plan * p, int64_t keys) {
+static struct array_bd keys_bd(const struct at_plan * p, int64_t keys, int next) {
     enum { MOST_WRAP = 255 };
-    bool mask = p->mask;
-    struct array_bd bd = core_bd(p->k, AT_LOCK_K_EMPTY, mask ? -1 : AT_LOCK_K_FULL);
+    struct array_bd bd = core_bd(p->k, AT_LOCK_K_EMPTY, AT_LOCK_K_FULL);
     uint32_t words = (uint32_t) p->dk / 2, apart = (uint32_t) p->keys;
     bd.words = (uint32_t) keys * words;
+    bd.next = next;
     if (words <= MOST_WRAP) {
         bd.wrap[0] = words;
         bd.step[0] = apart;
@@ -140,10 +140,24 @@ static struct array_bd keys_bd(const struct at_plan * p, int64_t keys) {
     return bd;
 }
 
-static struct array_bd masks_bd(const struct at_plan * p, int64_t keys) {
-    struct array_bd bd = core_bd(p->masks, -1, AT_LOCK_K_FULL);
-    set_rows(&bd, (uint32_t) p->item_queries, (uint32_t) keys / 2, p->mask_row / 4);
-    return bd;
+// The mask of a turn, then k of its blocks.
+static void write_turn(const struct flow * f, struct flow_tile at, const struct at_plan * p,
+                       bool last) {
+    int64_t blocks = last ? p->blocks - p->turns * p->mask_blocks : p->mask_blocks;
+    int64_t keys = (blocks - 1) * p->keys + (last ? p->last_keys : p->keys);
+    int first = last ? CORE_K_LAST : CORE_K;
+    if (p->mask) {
+        struct array_bd mask = core_bd(p->masks, AT_LOCK_MASK_EMPTY, AT_LOCK_MASK_FULL);
+        set_rows(&mask, (uint32_t) p->item_queries, (uint32_t) (keys + 1) / 2, p->mask_row / 4);
+        mask.next = first;
+        flow_core_bd(f, at, first - 1, &mask);
+    }
+    for (int64_t i = 0; i < blocks; i++) {
+        bool end = i + 1 == blocks;
+        struct array_bd k =
+            keys_bd(p, last && end ? p->last_keys : p->keys, end ? -1 : first + (int) i + 1);
+        flow_core_bd(f, at, first + (int) i, &k);
+    }
 }
 
 static struct array_bd values_bd(const struct at_plan * p, int64_t keys) {
@@ -163,14 +177,11 @@ static void write_core_bds(const struct design * d, struct flow_tile at, int row
         sinks.next = CORE_Q;
         flow_core_bd(&d->flow, at, CORE_SINKS, &sinks);
     }
+    for (int last = p->turns > 0 ? 0 : 1; last < 2; last++) {
+        write_turn(&d->flow, at, p, last);
+    }
     for (int last = p->blocks > 1 ? 0 : 1; last < 2; last++) {
-        int64_t keys = last ? p->last_keys : p->keys;
-        struct array_bd k = keys_bd(p, keys), masks = masks_bd(p, keys), v = values_bd(p, keys);
-        k.next = p->mask ? (last ? CORE_MASKS_LAST : CORE_MASKS) : -1;
-        flow_core_bd(&d->flow, at, last ? CORE_K_LAST : CORE_K, &k);
-        if (p->mask) {
-            flow_core_bd(&d->flow, at, last ? CORE_MASKS_LAST : CORE_MASKS, &masks);
-        }
+        struct array_bd v = values_bd(p, last ? p->last_keys : p->keys);
         flow_core_bd(&d->flow, at, last ? CORE_V_LAST : CORE_V, &v);
     }
     if (rows) {
@@ -184,8 +195,8 @@ static void push_core(const struct design * d, struct flow_tile at, int rows) {
     const struct at_plan * p = &d->plan;
     const struct flow * f = &d->flow;
     flow_push(f, at, CORE_S2MM_QUEUE, p->sinks ? CORE_SINKS : CORE_Q, 1, false);
-    flow_push(f, at, CORE_S2MM_QUEUE, CORE_K, p->blocks - 1, false);
-    flow_push(f, at, CORE_S2MM_QUEUE, CORE_K_LAST, 1, false);
+    flow_push(f, at, CORE_S2MM_QUEUE, p->mask ? CORE_MASK : CORE_K, p->turns, false);
+    flow_push(f, at, CORE_S2MM_QUEUE, p->mask ? CORE_MASK_LAST : CORE_K_LAST, 1, false);
     flow_push(f, at, CORE_S2MM_QUEUE + 8, CORE_V, p->blocks - 1, false);
     flow_push(f, at, CORE_S2MM_QUEUE + 8, CORE_V_LAST, 1, false);
     if (rows) {
@@ -256,6 +267,8 @@ static void write_params(const struct design * d, struct flow_tile at, int core,
         [AT_PARAM_STATE] = window + p->state,
         [AT_PARAM_MASK] = p->mask ? window + p->masks + first / heads * p->mask_row : 0,
         [AT_PARAM_MASK_STEP] = p->mask_row,
+        [AT_PARAM_MASK_BLOCKS] = (uint32_t) p->mask_blocks,
+        [AT_PARAM_MASK_NEXT] = (uint32_t) (2 * p->keys),
         [AT_PARAM_HEADS] = heads,
         [AT_PARAM_HEAD] = first % heads,
         [AT_PARAM_SINKS] = p->sinks ? (1u << AT_LANES) - 1 : 0,
@@ -336,8 +349,8 @@ static void keys_from(const struct design * d, int col, int bd, int operand, int
 static void masks_from(const struct design * d, int col, int bd, int64_t offset, int64_t first,
                        int64_t keys, int64_t runs) {
     const struct tensor * t = &d->spec->inputs[AT_MASK];
-    struct array_bd desc = {.next = -1};
-    set_rows(&desc, (uint32_t) d->plan.item_queries, (uint32_t) keys / 2, step_words(t, 1));
+    struct array_bd desc = {.next = bd + 1};
+    set_rows(&desc, (uint32_t) d->plan.item_queries, (uint32_t) (keys + 1) / 2, step_words(t, 1));
     if (runs > 1) {
         desc.iterations = (uint32_t) runs;
         desc.iteration_step = (uint32_t) keys / 2;
@@ -350,7 +363,7 @@ static void push_shim(const struct design * d, int col, int channel, int bd, int
               SHIM_MM2S_QUEUE + 8 * (uint32_t) channel, bd, runs, false);
 }
 
-// k and the mask take turns block by block; k alone is one run.
+// The mask and k take turns; k alone is one run.
 static void bring_keys(const struct design * d, int col, int64_t k_offset, int64_t mask_offset) {
     const struct at_plan * p = &d->plan;
     if (!p->mask) {
@@ -358,14 +371,13 @@ static void bring_keys(const struct design * d, int col, int64_t k_offset, int64
         push_shim(d, col, IN_FIRST, SHIM_K, 1);
         return;
     }
-    int64_t done = 0;
-    for (int bd = SHIM_K; done < p->blocks; bd += 2) {
-        int64_t left = p->blocks - 1 - done, runs = left > AT_MOST_RUNS ? AT_MOST_RUNS : left;
-        int64_t keys = left ? p->keys : p->last_keys;
-        runs = left ? runs : 1;
-        keys_from(d, col, bd, AT_K, k_offset, done * p->keys, keys, runs, bd + 1);
-        masks_from(d, col, bd + 1, mask_offset, done * p->keys, keys, runs);
-        push_shim(d, col, IN_FIRST, bd, runs);
+    int64_t each = p->keys * p->mask_blocks;
+    for (int64_t done = 0, bd = SHIM_K; done <= p->turns; bd += 2) {
+        int64_t left = p->turns - done, runs = left > AT_MOST_RUNS ? AT_MOST_RUNS : left ? left : 1;
+        int64_t first = done * each, keys = left ? each : p->n_kv - first;
+        masks_from(d, col, (int) bd, mask_offset, first, keys, runs);
+        keys_from(d, col, (int) bd + 1, AT_K, k_offset, first, keys, runs, -1);
+        push_shim(d, col, IN_FIRST, (int) bd, runs);
         done += runs;
     }
 }

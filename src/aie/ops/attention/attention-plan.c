@@ -19,15 +19,15 @@ static bool is_half(enum dtype t) {
     return t == DTYPE_F16 || t == DTYPE_BF16;
 }
 
-// Whole words, with steps that a shim's descriptor can say.
-static bool can_move(const struct tensor * t, int first) {
+// Whole words; steps of the first `walked` dimensions behind rows are a descriptor's.
+static bool can_move(const struct tensor * t, int walked) {
     enum { MOST_STEP = 1 << 22 }; // bytes
     bool good = t->nb[0] == dtype_size(t->dtype);
-    for (int d = first; d < 4; d++) {
+    for (int d = 1; d < TENSOR_DIMS; d++) {
         good &= t->ne[d] <= 1 || (t->nb[d] % 4 == 0 && t->nb[d] >= 0);
-        good &= t->ne[d] <= 1 || d > 2 || t->nb[d] < MOST_STEP || first > d;
+        good &= t->ne[d] <= 1 || d > walked || t->nb[d] < MOST_STEP;
     }
-    return good;
+    return good && tensor_bytes(t) <= UINT32_MAX;
 }
 
 static bool same(const struct tensor * a, const struct tensor * b, int d) {
@@ -71,7 +71,7 @@ static enum status check(const struct kernel_spec * spec, struct at_plan * p, st
         p->dv > 1016) {
         return refuse(err, "heads of such a size");
     }
-    if (!can_move(q, 1) || !can_move(k, 1) || !can_move(v, 1)) {
+    if (!can_move(q, 2) || !can_move(k, 1) || !can_move(v, 1)) {
         return refuse(err, "rows that do not begin on words, or lie too far apart");
     }
     if (p->mask) {
@@ -83,7 +83,7 @@ static enum status check(const struct kernel_spec * spec, struct at_plan * p, st
             return refuse(err, "a mask for each head");
         }
         if (mask->nb[0] != 2 || (p->queries > 1 && mask->nb[1] % 4) || mask->nb[3] % 4 ||
-            p->n_kv % 2) {
+            mask->ne[0] < (p->n_kv + 1) / 2 * 2) {
             return refuse(err, "rows of a mask that do not begin and end on words");
         }
     }
@@ -131,7 +131,12 @@ static bool lay_out(struct at_plan * p, int64_t heads, int64_t queries) {
 static void use_keys(struct at_plan * p, int64_t keys) {
     p->keys = keys;
     p->s_row = (uint32_t) (4 * keys);
-    p->mask_row = (uint32_t) (2 * keys);
+    p->blocks = (p->n_kv + keys - 1) / keys;
+    p->last_keys = p->n_kv - (p->blocks - 1) * keys;
+    // The mask of more than one block at once takes memory: only where there are many.
+    p->mask_blocks = (p->blocks + AT_MOST_TURNS - 1) / AT_MOST_TURNS;
+    p->turns = (p->blocks - 1) / p->mask_blocks;
+    p->mask_row = (uint32_t) (2 * keys * p->mask_blocks);
 }
 
 // As many rows as fit: all heads of a group first, whose keys and values they share, then queries.
@@ -178,10 +183,11 @@ enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, st
     if (!choose(p)) {
         return refuse(err, "heads that are too long for a core's memory");
     }
-    p->blocks = (p->n_kv + p->keys - 1) / p->keys;
-    p->last_keys = p->n_kv - (p->blocks - 1) * p->keys;
-    if (p->mask && p->blocks > 2 * AT_MOST_RUNS + 1) {
-        return refuse(err, "more keys with a mask than descriptors can say");
+    // In words, from turn to turn.
+    int64_t step = p->keys * p->mask_blocks * spec->inputs[AT_K].nb[1] / 4;
+    if (p->blocks > AT_MOST_BLOCKS ||
+        (p->mask && (p->mask_blocks > AT_MASK_BLOCKS || (p->turns > 1 && step > 1 << 20)))) {
+        return refuse(err, "more keys than descriptors and queues can say");
     }
     p->group_items = (p->group + p->item_heads - 1) / p->item_heads;
     p->query_items = (p->queries + p->item_queries - 1) / p->item_queries;

@@ -157,7 +157,7 @@ void at_soft(struct at_writer * w) {
     at_param(w, w->left, AT_PARAM_ROWS);
     at_param(w, w->a, AT_PARAM_S);
     at_param(w, w->b, AT_PARAM_STATE);
-    at_param(w, w->c, AT_PARAM_MASK);
+    at_param(w, w->c, AT_NOW_MASK);
     at_param(w, w->d, AT_PARAM_HEAD);
     asm_label(w->p, row);
     cap(w);

@@ -306,6 +306,43 @@ static void give(struct at_writer * w, int lock) {
     release_by(w, lock, w->n);
 }
 
+// Room for the first mask, where there is one.
+static void release_mask(struct at_writer * w) {
+    emit_not_zero(w->p, w->n, at_local_param(w, AT_PARAM_MASK));
+    release_by(w, AT_LOCK_MASK_EMPTY, w->n);
+    emit_set_small(w->p, w->n, 0);
+    at_keep(w, AT_NOW_MASKS, w->n);
+}
+
+// The mask of this block, where there is one, came with it or with an earlier one.
+static void begin_mask(struct at_writer * w) {
+    int there = asm_label_new(w->p);
+    at_param(w, w->a, AT_PARAM_MASK);
+    asm_jump_if_zero(w->p, w->a, there);
+    at_param(w, w->b, AT_NOW_MASKS);
+    asm_jump_if_nonzero(w->p, w->b, there);
+    acquire(w, AT_LOCK_MASK_FULL);
+    at_param(w, w->b, AT_PARAM_MASK_BLOCKS);
+    at_keep(w, AT_NOW_MASK, w->a);
+    at_keep(w, AT_NOW_MASKS, w->b);
+    asm_label(w->p, there);
+}
+
+static void end_mask(struct at_writer * w) {
+    int none = asm_label_new(w->p);
+    at_param(w, w->a, AT_PARAM_MASK);
+    asm_jump_if_zero(w->p, w->a, none);
+    at_param(w, w->a, AT_NOW_MASK);
+    at_param(w, w->b, AT_NOW_MASKS);
+    at_add_param(w, w->a, AT_PARAM_MASK_NEXT);
+    emit_add_small(w->p, w->b, w->b, -1);
+    at_keep(w, AT_NOW_MASK, w->a);
+    at_keep(w, AT_NOW_MASKS, w->b);
+    asm_jump_if_nonzero(w->p, w->b, none);
+    give(w, AT_LOCK_MASK_EMPTY);
+    asm_label(w->p, none);
+}
+
 static void write_program(struct at_writer * w) {
     struct asm_program * p = w->p;
     int wait = asm_label_new(p), item = asm_label_new(p), begun = asm_label_new(p);
@@ -335,10 +372,12 @@ static void write_program(struct at_writer * w) {
     asm_label(p, begun);
     release(w, AT_LOCK_K_EMPTY);
     release(w, AT_LOCK_V_EMPTY);
+    release_mask(w);
     at_keep(w, AT_NOW_BLOCKS, at_local_param(w, AT_PARAM_BLOCKS));
 
     asm_label(p, block);
     begin_block(w);
+    begin_mask(w);
     acquire(w, AT_LOCK_K_FULL);
     skip_without_rows(w, k_done);
     at_param(w, w->n, AT_PARAM_K_TRIPS);
@@ -348,6 +387,7 @@ static void write_program(struct at_writer * w) {
     at_soft(w);
     asm_label(p, k_done);
     give(w, AT_LOCK_K_EMPTY);
+    end_mask(w);
     acquire(w, AT_LOCK_V_FULL);
     skip_without_rows(w, v_done);
     at_param(w, w->n, AT_PARAM_V_TRIPS);

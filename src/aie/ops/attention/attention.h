@@ -11,7 +11,7 @@
 // (m), the sum of exponentials and the sum of values, all in f32 (the soft-max goes along with the
 // blocks). Factors of products are bf16, sums f32.
 //
-//     shim MM2S 0 --> S2MM 0 of all cores    sinks, rows of q; then for each block k, mask
+//     shim MM2S 0 --> S2MM 0 of all cores    sinks, rows of q; then mask and k by turns
 //     shim MM2S 1 --> S2MM 1 of all cores    for each block v
 //     core MM2S 0 --> memtile --> shim S2MM 0
 //
@@ -34,7 +34,10 @@ enum {
     AT_MOST_KEYS = 128, // of a block
     AT_MOST_ROWS = 16,  // of a core
     AT_MOST_GROUP = AT_CORES * AT_MOST_ROWS,
-    AT_MOST_RUNS = 64, // blocks that one descriptor of a shim goes through
+    AT_MOST_BLOCKS = 2 * ARRAY_MAX_REPEAT + 1, // two tasks of a core and the last block
+    AT_MOST_RUNS = 64, // of a shim's descriptor: as often mask and k take turns
+    AT_MOST_TURNS = 2 * AT_MOST_RUNS + 1,
+    AT_MASK_BLOCKS = 4, // most blocks whose mask comes at once
 };
 
 // ---- the core ----
@@ -84,6 +87,8 @@ enum {
     AT_PARAM_STATE,
     AT_PARAM_MASK, // of this core's first query; 0: there is none
     AT_PARAM_MASK_STEP,
+    AT_PARAM_MASK_BLOCKS, // whose mask comes at once, and from one to the next in it
+    AT_PARAM_MASK_NEXT,
     AT_PARAM_HEADS,  // of an item
     AT_PARAM_HEAD,   // of this core's first row
     AT_PARAM_SINKS,  // 1: there are
@@ -99,6 +104,8 @@ enum {
     AT_NOW_ROWS, // pairs of rows that are left, and where they and their results are
     AT_NOW_ROW,
     AT_NOW_RESULT,
+    AT_NOW_MASK, // of this block, and for how many blocks it is still there
+    AT_NOW_MASKS,
     AT_PARAM_COUNT,
 };
 _Static_assert(4 * AT_PARAM_COUNT <= (AT_SLOT_PARAMS_END - AT_SLOT_PARAMS) * 32, "they fit");
@@ -115,6 +122,8 @@ enum {
     AT_LOCK_K_FULL,
     AT_LOCK_V_EMPTY,
     AT_LOCK_V_FULL,
+    AT_LOCK_MASK_EMPTY,
+    AT_LOCK_MASK_FULL,
     AT_LOCK_OUT_EMPTY,
     AT_LOCK_OUT_FULL,
     AT_LOCK_COUNT,
@@ -140,6 +149,7 @@ struct at_plan {
     int64_t group_items, query_items, items;
     int rows, core_rows; // of an item, and of each core but the last ones
     int64_t keys, blocks, last_keys;
+    int64_t mask_blocks, turns; // of mask and k, less the last
     // The core's memory.
     uint32_t q_raw_row, q_row, v_row, s_row, o_row, mask_row; // bytes of a row
     uint32_t k, v, q, s, o, state, masks, end;

@@ -1,0 +1,236 @@
+// attention: FLASH_ATTN_EXT on the array. One kernel, or where that would take too long one for
+// each batch and so many queries of it. Keys and values of f32 are made bf16 by the array first; a
+// mask whose rows do not begin on words is laid out by the host. What else the kernel does not take
+// (head sizes, quantized keys, a mask for each head) is left to the CPU.
+#include "moves.h"
+
+#include <string.h>
+
+enum { Q, K, V, MASK, SINKS, INPUTS };
+
+struct attend { // a node as it is computed
+    struct view in[INPUTS], out;
+    bool there[INPUTS], staged[INPUTS];
+    uint32_t params[3]; // scale, max_bias, cap
+};
+
+static bool is_halves(enum ggml_type t) {
+    return t == GGML_TYPE_F16 || t == GGML_TYPE_BF16;
+}
+
+static struct attend attend_of(const struct ggml_tensor * node) {
+    struct attend a = {.out = view_of(node)};
+    memcpy(a.params, node->op_params, sizeof a.params);
+    for (int i = 0; i < INPUTS; i++) {
+        a.there[i] = node->src[i] != NULL;
+        if (a.there[i]) {
+            a.in[i] = view_of(node->src[i]);
+        }
+    }
+    for (int i = K; i <= V; i++) {
+        if (a.in[i].type == GGML_TYPE_F32) {
+            a.in[i] = view_contiguous(GGML_TYPE_BF16, a.in[i].ne, NULL);
+            a.staged[i] = true;
+        }
+    }
+    struct view * mask = &a.in[MASK];
+    if (a.there[MASK]) {
+        mask->ne[0] = a.in[K].ne[1];
+        mask->ne[1] = a.in[Q].ne[1];
+        a.staged[MASK] = mask->ne[0] % 2 || mask->nb[1] % DMA_WORD || mask->nb[3] % DMA_WORD;
+    }
+    if (a.staged[MASK]) {
+        int64_t ne[GGML_MAX_DIMS] = {GGML_PAD(mask->ne[0], 2), mask->ne[1], mask->ne[2],
+                                     mask->ne[3]};
+        *mask = view_contiguous(mask->type, ne, NULL);
+    }
+    return a;
+}
+
+// ---- kernels ----
+
+// Queries and batches that one kernel takes; all batches, or one of them.
+struct part {
+    int64_t query, queries, batch, batches;
+};
+
+static struct kernel_spec spec_of(const struct attend * a, enum aie_arch arch,
+                                  const struct part * p) {
+    struct kernel_spec spec = {.op = KERNEL_OP_FLASH_ATTN_EXT, .arch = arch};
+    for (int i = 0; i < INPUTS; i++) {
+        if (!a->there[i]) {
+            spec.inputs[i] = tensor_contiguous(i == MASK ? DTYPE_F16 : DTYPE_F32,
+                                               (const int64_t[TENSOR_DIMS]){0, 1, 1, 1});
+            continue;
+        }
+        spec.n_inputs = i + 1;
+        spec.inputs[i] = plan_tensor(&a->in[i]);
+        if (p->batches < a->in[Q].ne[3] && i != SINKS) {
+            spec.inputs[i].ne[3] = 1;
+        }
+    }
+    spec.output = plan_tensor(&a->out);
+    spec.inputs[Q].ne[1] = spec.output.ne[2] = p->queries;
+    spec.inputs[Q].ne[3] = spec.output.ne[3] = p->batches;
+    if (a->there[MASK]) {
+        spec.inputs[MASK].ne[1] = p->queries;
+    }
+    spec.output.nb[3] = spec.output.nb[2] * p->queries;
+    memcpy(spec.params, a->params, sizeof a->params);
+    return spec;
+}
+
+static bool can(struct npu * npu, const struct attend * a, struct part part) {
+    struct kernel_spec spec = spec_of(a, npu->arch, &part);
+    return kernel_us(&spec) <= HSAC_MOST_US && store_can_itself(npu->store, &spec);
+}
+
+// What one kernel does; false: there is none.
+static bool cut(struct npu * npu, const struct attend * a, struct part * p) {
+    int64_t queries = a->in[Q].ne[1], batches = a->in[Q].ne[3];
+    *p = (struct part){0, queries, 0, batches};
+    if (can(npu, a, *p)) {
+        return true;
+    }
+    for (p->batches = 1; p->queries > 0; p->queries = p->queries > 1 ? (p->queries + 1) / 2 : 0) {
+        int64_t rest = queries % p->queries;
+        if (can(npu, a, *p) && (!rest || can(npu, a, (struct part){0, rest, 0, 1}))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static char * at(const struct view * v, int64_t batch, int64_t query, int dim) {
+    return v->data + (size_t) batch * v->nb[3] + (size_t) query * v->nb[dim];
+}
+
+static enum status send(struct hsa_stream * s, const struct attend * a, const struct part * p,
+                        struct error * err) {
+    struct kernel_spec spec = spec_of(a, s->device->npu->arch, p);
+    int64_t shared = p->batch / (a->in[Q].ne[3] / a->in[K].ne[3]);
+    char * places[PLAN_OPERANDS] = {
+        at(&a->in[Q], p->batch, p->query, 1),
+        at(&a->in[K], shared, 0, 1),
+        at(&a->in[V], shared, 0, 1),
+    };
+    if (a->there[MASK]) {
+        places[MASK] = at(&a->in[MASK], p->batch % a->in[MASK].ne[3], p->query, 1);
+    }
+    if (a->there[SINKS]) {
+        places[SINKS] = a->in[SINKS].data;
+    }
+    places[spec.n_inputs] = at(&a->out, p->batch, p->query, 2);
+    return npu_dispatch(s, &spec, places, err);
+}
+
+// ---- nodes ----
+
+bool attention_is(const struct ggml_tensor * node) {
+    return node->op == GGML_OP_FLASH_ATTN_EXT;
+}
+
+static enum status refuse(const struct ggml_tensor * node, const char * why, struct error * err) {
+    return error_set(err, ST_UNSUPPORTED, "%s: %s", op_label(node), why);
+}
+
+enum status attention_check(struct hsa_device * device, const struct ggml_tensor * node,
+                            struct error * err) {
+    const struct ggml_tensor * const * src = (const struct ggml_tensor * const *) node->src;
+    if (!src[Q] || !src[K] || !src[V] || src[Q]->type != GGML_TYPE_F32 ||
+        node->type != GGML_TYPE_F32) {
+        return refuse(node, "queries and results are f32", err);
+    }
+    for (int i = 0; i < GGML_MAX_SRC; i++) {
+        if (src[i] && (i >= INPUTS || src[i]->view_offs % DMA_WORD)) {
+            return refuse(node, "an input that its kernel does not know", err);
+        }
+    }
+    for (int i = K; i <= V; i++) {
+        if (src[i]->type != GGML_TYPE_F32 && !is_halves(src[i]->type)) {
+            return refuse(node, "keys and values are f32, f16 or bf16", err);
+        }
+    }
+    if ((src[MASK] && (src[MASK]->type != GGML_TYPE_F16 || src[MASK]->ne[0] < src[K]->ne[1] ||
+                       src[MASK]->ne[1] < src[Q]->ne[1])) ||
+        (src[SINKS] && src[SINKS]->type != GGML_TYPE_F32)) {
+        return refuse(node, "masks are f16 and sinks f32", err);
+    }
+    // Behind scale, max_bias, cap, precision and a hint about the mask there is nothing yet.
+    for (size_t i = 5; i < sizeof node->op_params / sizeof node->op_params[0]; i++) {
+        if (node->op_params[i]) {
+            return refuse(node, "an op parameter that its kernel does not know", err);
+        }
+    }
+    if (ggml_is_empty(node)) {
+        return ST_OK;
+    }
+    struct attend a = attend_of(node);
+    struct part part;
+    for (int i = K; i <= V; i++) {
+        struct view given = view_of(src[i]);
+        if (a.staged[i] && !moves_can(device->npu, &given, &a.in[i])) {
+            return refuse(node, "descriptors of words cannot walk keys or values", err);
+        }
+    }
+    if (cut(device->npu, &a, &part)) {
+        return ST_OK;
+    }
+    struct kernel_spec spec = spec_of(&a, device->npu->arch, &part);
+    struct error why;
+    store_why_not(device->npu->store, &spec, &why);
+    return refuse(node, why.text, err);
+}
+
+// Operands that the kernel does not take as they are, in scratch.
+static enum status stage(struct hsa_stream * s, const struct ggml_tensor * node, struct attend * a,
+                         struct error * err) {
+    size_t bytes = 0;
+    for (int i = 0; i < INPUTS; i++) {
+        bytes += a->staged[i] ? GGML_PAD(view_bytes(&a->in[i]), BUFFER_ALIGNMENT) : 0;
+    }
+    char * room = NULL;
+    enum status st = bytes ? stream_scratch(s, bytes, &room, err) : ST_OK;
+    for (int i = 0; i < INPUTS && st == ST_OK; i++) {
+        if (!a->staged[i]) {
+            continue;
+        }
+        struct view given = view_of(node->src[i]), to;
+        a->in[i].data = room;
+        room += GGML_PAD(view_bytes(&a->in[i]), BUFFER_ALIGNMENT);
+        atomic_fetch_add(&s->device->staged_operands, 1);
+        if (i != MASK) {
+            st = moves_send(s, &given, &a->in[i], err);
+            continue;
+        }
+        if (npu_is_pending(s, given.data, ggml_nbytes(node->src[i]))) {
+            st = stream_wait(s, err);
+        }
+        to = a->in[i];
+        given.ne[0] = to.ne[0] = a->in[K].ne[1];
+        given.ne[1] = to.ne[1];
+        st = st == ST_OK ? host_copy(&given, &to, err) : st;
+    }
+    return st;
+}
+
+enum status attention_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
+    enum status st = attention_check(s->device, node, err);
+    if (st != ST_OK || ggml_is_empty(node)) {
+        return st;
+    }
+    struct attend a = attend_of(node);
+    struct part part;
+    if (!cut(s->device->npu, &a, &part)) {
+        return refuse(node, "no kernel", err);
+    }
+    st = stage(s, node, &a, err);
+    int64_t queries = a.in[Q].ne[1], batches = a.in[Q].ne[3];
+    for (int64_t b = 0; b < batches; b += part.batches) {
+        for (int64_t q = 0; q < queries && st == ST_OK; q += part.queries) {
+            int64_t n = queries - q < part.queries ? queries - q : part.queries;
+            st = send(s, &a, &(struct part){q, n, b, part.batches}, err);
+        }
+    }
+    return st;
+}
