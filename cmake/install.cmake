@@ -3,6 +3,7 @@
 #   lib/libggml-hsa.so                 the plugin; GGML_BACKEND_PATH=<it> makes ggml programs load it
 #   lib/ggml-hsa/libhsa-emu.so         the emulated runtime, out of the way of a real one
 #   lib/ggml-hsa/emu                   the same under the name that programs ask for, for LD_LIBRARY_PATH
+#   lib/ggml-hsa/ggml-hsa-model        what `ggml-hsa model` runs
 #   lib/ggml-hsa/ggml                  the ggml that it was built with, where nobody installed that one
 #   lib/cmake/ggml-hsa, lib/pkgconfig  for programs that link: ggml-hsa::ggml-hsa, ggml-hsa.pc
 #   lib/librocm-kernels.so             GPU kernels that are compiled once and kept
@@ -108,6 +109,15 @@ install(TARGETS ggml-hsa EXPORT ggml-hsa-targets LIBRARY DESTINATION ${GGML_HSA_
 if(NOT GGML_HSA_PLUGIN_DIR STREQUAL CMAKE_INSTALL_LIBDIR)
     install_link(libggml-hsa.so ${GGML_HSA_PLUGIN_DIR}/libggml-metal-hsa.so)
 endif()
+# `ggml-hsa model` runs it: it needs the ggml that the plugin needs.
+set(model_rpath "")
+if(GGML_HSA_INSTALL_GGML)
+    set(model_rpath "$ORIGIN/ggml/lib")
+elseif(NOT ggml_is_ours AND NOT ggml_libdir IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+    set(model_rpath ${ggml_libdir})
+endif()
+set_target_properties(ggml-hsa-model PROPERTIES INSTALL_RPATH "${model_rpath}")
+install(TARGETS ggml-hsa-model RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/ggml-hsa)
 install(FILES include/ggml-hsa.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ggml-hsa)

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 static const struct subcommand * const subcommands[] = {
-    &info_subcommand, &doctor_subcommand, &cache_subcommand, &inspect_subcommand, &bench_subcommand,
+    &info_subcommand,    &doctor_subcommand, &cache_subcommand,
+    &inspect_subcommand, &bench_subcommand,  &model_subcommand,
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0] };
 

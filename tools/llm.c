@@ -109,13 +109,17 @@ static bool is_computed(const struct ggml_tensor * t) {
 
 static void count(const struct llm_device * device, const struct part * p,
                   struct llm_figures * out) {
+    bool before = true;
     for (int i = 0; i < ggml_graph_n_nodes(p->graph); i++) {
         const struct ggml_tensor * t = ggml_graph_node(p->graph, i);
         if (!is_computed(t)) {
             continue;
         }
+        bool supported = ggml_backend_dev_supports_op(device->dev, t);
         out->nodes++;
-        out->on_device += ggml_backend_dev_supports_op(device->dev, t);
+        out->on_device += supported;
+        out->gaps += before && !supported;
+        before = supported;
         if (t->op == GGML_OP_MUL_MAT) {
             out->macs += (uint64_t) (t->src[0]->ne[0] * ggml_nelements(t));
         } else if (t->op == GGML_OP_FLASH_ATTN_EXT) {
@@ -217,6 +221,7 @@ const char * llm_measure(struct llm_device * device, const struct decoder * d, e
 void llm_add(struct llm_figures * to, const struct llm_figures * part, double times) {
     to->nodes += (int) (part->nodes * times);
     to->on_device += (int) (part->on_device * times);
+    to->gaps += (int) (part->gaps * times);
     to->macs += (uint64_t) ((double) part->macs * times);
     to->weights += (uint64_t) ((double) part->weights * times);
     to->dispatches += part->dispatches * times;

@@ -13,6 +13,7 @@ enum { LLM_CAUSES = 9 };
 struct llm_figures {
     // Of the graph.
     int nodes, on_device; // that compute something; that the device says it computes
+    int gaps;             // runs of nodes that it does not
     uint64_t macs;        // of the products
     uint64_t weights;     // bytes, as they are in the file
     // Of the second run: the first one loads what stays.

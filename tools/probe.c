@@ -268,7 +268,7 @@ static void load_plugin(void * data) {
 }
 
 // Beside the program in a build, in the library directory where it is installed.
-static bool find_plugin(char path[512]) {
+bool probe_find(const char * name, char path[512]) {
 #ifndef HSAC_LIBDIR
 #    define HSAC_LIBDIR "lib"
 #endif
@@ -276,7 +276,7 @@ static bool find_plugin(char path[512]) {
 #    define HSAC_PLUGIN_DIR HSAC_LIBDIR
 #endif
     static const char * const dirs[] = {"", "../" HSAC_PLUGIN_DIR "/", "../" HSAC_LIBDIR "/",
-                                        "../lib/"};
+                                        "../lib/", "../" HSAC_LIBDIR "/ggml-hsa/"};
     char exe[400];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     if (n <= 0) {
@@ -285,7 +285,7 @@ static bool find_plugin(char path[512]) {
     exe[n] = '\0';
     char * slash = strrchr(exe, '/');
     for (size_t i = 0; slash && i < sizeof dirs / sizeof dirs[0]; i++) {
-        snprintf(path, 512, "%.*s%slibggml-hsa.so", (int) (slash - exe + 1), exe, dirs[i]);
+        snprintf(path, 512, "%.*s%s%.40s", (int) (slash - exe + 1), exe, dirs[i], name);
         char real[PATH_MAX];
         if (realpath(path, real) && strlen(real) < 512) {
             memcpy(path, real, strlen(real) + 1);
@@ -297,7 +297,7 @@ static bool find_plugin(char path[512]) {
 
 void probe_plugin(struct probe_plugin * out) {
     *out = (struct probe_plugin){0};
-    if (!find_plugin(out->path)) {
+    if (!probe_find("libggml-hsa.so", out->path)) {
         error_set(&out->err, ST_NOT_FOUND, "there is no libggml-hsa.so beside this tool");
         out->path[0] = '\0';
         return;

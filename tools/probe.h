@@ -75,6 +75,9 @@ extern const struct probe_option probe_options[];
 extern const int probe_n_options;
 
 // A JSON string; bytes that are no UTF-8 become '?'.
+// A file that is installed with this tool, or built beside it.
+bool probe_find(const char * name, char path[512]);
+
 json_t * json_text(const char * text);
 // Text for a terminal: what could steer one becomes '?'.
 void plain_text(struct buf * b, const char * text);

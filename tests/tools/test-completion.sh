@@ -24,7 +24,8 @@ offers() {
     done
 }
 
-offers "info doctor cache inspect --version" ggml-hsa ""
+offers "info doctor cache inspect model --version" ggml-hsa ""
+offers "--context --arch --count --json" ggml-hsa model --
 offers "doctor" ggml-hsa doc
 offers "--json --report --root --help" ggml-hsa doctor --
 offers "--stats" ggml-hsa inspect --st

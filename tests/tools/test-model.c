@@ -1,0 +1,271 @@
+// ggml-hsa model, as people run it, over files with no weights in them: what it says follows from
+// the sizes alone. Files that lie about themselves are refused with a reason, whatever byte of them
+// was changed.
+#include "base/json.h"
+#include "tool-run.h"
+
+#include "ggml.h"
+#include "gguf.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EMBD = 64, FF = 96, VOCAB = 256 };
+
+struct change { // of a file that is right
+    const char * key;
+    uint32_t value;
+    const char * without; // a tensor
+    int64_t columns;      // of attn_q instead of its own
+};
+
+static char path[64];
+
+static int make_path(void ** state) {
+    (void) state;
+    snprintf(path, sizeof path, "/tmp/test-model-XXXXXX");
+    int file = mkstemp(path);
+    return file >= 0 ? close(file) : -1;
+}
+
+static int remove_path(void ** state) {
+    (void) state;
+    return unlink(path);
+}
+
+// ---- files ----
+
+static void add(struct ggml_context * ctx, struct gguf_context * g, const struct change * c,
+                const char * name, enum ggml_type type, int64_t columns, int64_t rows) {
+    if (c->without && strstr(name, c->without)) {
+        return;
+    }
+    columns = c->columns && strstr(name, "attn_q.weight") ? c->columns : columns;
+    struct ggml_tensor * t = rows ? ggml_new_tensor_2d(ctx, type, columns, rows)
+                                  : ggml_new_tensor_1d(ctx, GGML_TYPE_F32, columns);
+    ggml_set_name(t, name);
+    gguf_add_tensor(g, t);
+}
+
+static void add_layer(struct ggml_context * ctx, struct gguf_context * g, const struct change * c,
+                      int layer, bool biases, bool posts, enum ggml_type down) {
+    const struct {
+        const char * name;
+        int64_t columns, rows;
+        bool there;
+    } rows[] = {
+        {"attn_norm.weight", EMBD, 0, true},
+        {"attn_q.weight", EMBD, EMBD, true},
+        {"attn_k.weight", EMBD, EMBD / 2, true},
+        {"attn_v.weight", EMBD, EMBD / 2, true},
+        {"attn_output.weight", EMBD, EMBD, true},
+        {"ffn_norm.weight", EMBD, 0, true},
+        {"ffn_gate.weight", EMBD, FF, true},
+        {"ffn_up.weight", EMBD, FF, true},
+        {"ffn_down.weight", FF, EMBD, true},
+        {"attn_q.bias", EMBD, 0, biases},
+        {"attn_k.bias", EMBD / 2, 0, biases},
+        {"attn_v.bias", EMBD / 2, 0, biases},
+        {"post_attention_norm.weight", EMBD, 0, posts},
+        {"post_ffw_norm.weight", EMBD, 0, posts},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char name[64];
+        bool is_down = !strcmp(rows[i].name, "ffn_down.weight");
+        snprintf(name, sizeof name, "blk.%d.%s", layer, rows[i].name);
+        if (rows[i].there) {
+            add(ctx, g, c, name, is_down ? down : GGML_TYPE_Q4_0, rows[i].columns, rows[i].rows);
+        }
+    }
+}
+
+static void write_file(const char * architecture, struct change c) {
+    struct ggml_context * ctx = ggml_init(
+        (struct ggml_init_params){.mem_size = 64 * ggml_tensor_overhead(), .no_alloc = true});
+    struct gguf_context * g = gguf_init_empty();
+    gguf_set_val_str(g, "general.architecture", architecture);
+    const struct {
+        const char * key;
+        uint32_t value;
+    } numbers[] = {{"block_count", 2},
+                   {"embedding_length", EMBD},
+                   {"feed_forward_length", FF},
+                   {"attention.head_count", 4},
+                   {"attention.head_count_kv", 2}};
+    char key[96];
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        bool changed = c.key && !strcmp(c.key, numbers[i].key);
+        snprintf(key, sizeof key, "%s.%s", architecture, numbers[i].key);
+        gguf_set_val_u32(g, key, changed ? c.value : numbers[i].value);
+    }
+    bool biases = !strcmp(architecture, "qwen2"), posts = !strcmp(architecture, "gemma2");
+    if (posts) {
+        gguf_set_val_f32(g, "gemma2.attn_logit_softcapping", 50);
+        gguf_set_val_f32(g, "gemma2.final_logit_softcapping", 30);
+    }
+    add(ctx, g, &c, "token_embd.weight", GGML_TYPE_Q8_0, EMBD, VOCAB);
+    add(ctx, g, &c, "output_norm.weight", GGML_TYPE_F32, EMBD, 0);
+    add_layer(ctx, g, &c, 0, biases, posts, GGML_TYPE_Q4_0);
+    add_layer(ctx, g, &c, 1, biases, posts, GGML_TYPE_Q8_0);
+    assert_true(gguf_write_to_file(g, path, true)); // no weights
+    gguf_free(g);
+    ggml_free(ctx);
+}
+
+static struct result run_model(const char * arguments) {
+    char words[300];
+    snprintf(words, sizeof words, "model %s %s", path, arguments);
+    return run(words);
+}
+
+static void expect(const char * what, const char * arguments, int status, const char * text) {
+    struct result r = run_model(arguments);
+    if (r.status != status || !strstr((char *) r.text.data, text)) {
+        fail_msg("%s: ggml-hsa model %s: exit status %d, not %d with '%s':\n%s", what, arguments,
+                 r.status, status, text, (char *) r.text.data);
+    }
+    buf_free(&r.text);
+}
+
+// ---- tests ----
+
+static int64_t number(const json_t * object, const char * key) {
+    const json_t * v = json_object_get(object, key);
+    assert_true(json_is_integer(v));
+    return json_integer_value(v);
+}
+
+static void architectures(void ** state) {
+    (void) state;
+    static const struct {
+        const char * name;
+        int64_t nodes; // two layers and the head, with attention as one node or as four
+    } rows[] = {
+        // llama: 2 norms of 2, 7 products, 2 turns, 2 rows, SWIGLU, 2 sums; the head 3.
+        {"llama", 2 * 18 + 3},
+        {"qwen2", 2 * 21 + 3},      // and three biases
+        {"gemma2", 2 * 22 + 3 + 3}, // and two norms of two, and the cap of the output
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        write_file(rows[i].name, (struct change){0});
+        struct result r = run_model("--context 64 --json");
+        struct error err = {0};
+        json_t * root = NULL;
+        if (r.status || json_read((char *) r.text.data, r.text.size - 1, &root, &err) != ST_OK) {
+            fail_msg("%s: exit status %d, %s:\n%s", rows[i].name, r.status, err.text,
+                     (char *) r.text.data);
+        }
+        int64_t flash = rows[i].nodes + 2 * 1, plain = rows[i].nodes + 2 * 5;
+        int64_t nodes = number(root, "nodes");
+        if (!strcmp(rows[i].name, "gemma2")) { // a cap is three more where attention is not one
+            plain += 2 * 3;
+        }
+        assert_true(nodes == flash || nodes == plain);
+        assert_int_equal(number(root, "nodes_on_npu"), nodes);
+        assert_int_equal(number(root, "splits"), 2);
+        assert_int_equal(number(root, "kinds_of_layers"), 2);
+        assert_int_equal(number(root, "cache_bytes"), 2 * 2 * 64 * 32 * 2);
+        assert_true(number(root, "kernels") >= nodes - 2); // copies may be the host's
+        const json_t * causes = json_object_get(root, "causes_ns");
+        int64_t sum = 0, ns = number(root, "ns");
+        static const char * const names[] = {"core", "bank",    "lock",     "stream", "start-up",
+                                             "DDR",  "control", "reconfig", "host"};
+        for (int c = 0; c < 9; c++) {
+            sum += number(causes, names[c]);
+        }
+        assert_true(llabs(sum - ns) <= ns / 1000 + 9);
+        assert_true(llabs(number(root, "tokens_per_1000_s") * ns - 1000000000000) <= 2 * ns);
+        json_decref(root);
+        buf_free(&r.text);
+    }
+}
+
+static void files_that_lie(void ** state) {
+    (void) state;
+    static const struct {
+        const char * architecture;
+        struct change change;
+        const char * text;
+    } rows[] = {
+        {"mamba", {0}, "the architecture 'mamba' is not known"},
+        {"llama", {.key = "block_count", .value = 0}, "block_count is 0"},
+        {"llama", {.key = "block_count", .value = 4000000000u}, "1 to 1024"},
+        {"llama", {.key = "block_count", .value = 3}, "has no tensor 'blk.2.attn_norm.weight'"},
+        {"llama", {.key = "embedding_length", .value = 32}, "not [32, 256]"},
+        {"llama", {.key = "attention.head_count", .value = 3}, "do not go together"},
+        {"llama", {.key = "attention.head_count", .value = 8}, "attn_k.weight is [64, 32"},
+        {"llama", {.key = "feed_forward_length", .value = 128}, "ffn_gate.weight is"},
+        {"llama", {.without = "token_embd"}, "has no tensor 'token_embd.weight'"},
+        {"llama", {.without = "blk.1.ffn_up"}, "has no tensor 'blk.1.ffn_up.weight'"},
+        {"qwen2", {.without = "blk.1.attn_k.bias"}, "layer 1 is not like the first one"},
+        {"llama", {.columns = 96}, "attn_q.weight is [96, 64"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        write_file(rows[i].architecture, rows[i].change);
+        expect(rows[i].text, "--count", 1, rows[i].text);
+    }
+}
+
+// Cut short anywhere, or with a byte turned: an answer, or an error with a reason; never a signal.
+static void damaged_files(void ** state) {
+    (void) state;
+    write_file("llama", (struct change){0});
+    FILE * file = fopen(path, "rb");
+    static uint8_t bytes[1 << 16];
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    assert_true(size > 1000);
+    for (size_t i = 0; i < 24; i++) {
+        size_t at = size * i / 24;
+        file = fopen(path, "wb");
+        bytes[at] ^= i % 2 ? 0xff : 0;
+        fwrite(bytes, 1, i % 2 ? size : at, file);
+        bytes[at] ^= i % 2 ? 0xff : 0;
+        fclose(file);
+        struct result r = run_model("--count");
+        assert_true(r.status == 0 || r.status == 1);
+        assert_null(strstr((char *) r.text.data, "signal"));
+        buf_free(&r.text);
+    }
+}
+
+static void command_line(void ** state) {
+    (void) state;
+    write_file("llama", (struct change){0});
+    static const struct {
+        const char * arguments;
+        int status;
+        const char * text;
+    } rows[] = {
+        {"--count", 0, "2 layers of 64, 4 heads of 16, 2 of keys"},
+        {"--count", 0, "1 layers: q q4_0"},
+        {"--count --context 4096", 0, "a context of 4096"},
+        {"--context 0", 2, "a context of '0'"},
+        {"--context", 2, "wants a value"},
+        {"--arch aie7", 2, "no architecture 'aie7'"},
+        {"--contxt 3", 2, "did you mean '--context'"},
+        {"another.gguf", 2, "one file at a time"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        expect("", rows[i].arguments, rows[i].status, rows[i].text);
+    }
+    struct result r = run("model");
+    assert_int_equal(r.status, 2);
+    buf_free(&r.text);
+    r = run("model /nowhere.gguf");
+    assert_int_equal(r.status, 1);
+    assert_non_null(strstr((char *) r.text.data, "cannot be read"));
+    buf_free(&r.text);
+}
+
+int main(void) {
+    setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 0);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(architectures),
+        cmocka_unit_test(files_that_lie),
+        cmocka_unit_test(damaged_files),
+        cmocka_unit_test(command_line),
+    };
+    return cmocka_run_group_tests(tests, make_path, remove_path);
+}

@@ -1,0 +1,24 @@
+// model-file: what a GGUF file says of the model in it, without its weights.
+#pragma once
+
+#include "base/base.h"
+#include "decoder.h"
+
+enum { MODEL_MOST_KINDS = 16 };
+
+struct model_kind { // layers whose weights have the same datatypes
+    int64_t layers;
+    enum ggml_type types[DECODER_LAYER_WEIGHTS];
+};
+
+struct model_file {
+    char architecture[32], name[80];
+    struct decoder decoder; // types: of the model's own weights
+    int n_kinds;
+    struct model_kind kinds[MODEL_MOST_KINDS];
+    uint64_t tensors, bytes; // of all weights
+};
+
+// Every number is checked: sizes are in bounds that no model has reached, heads divide, tensors are
+// there and have the shapes that follow. ST_UNSUPPORTED: an architecture that is not known.
+enum status model_file_read(const char * path, struct model_file * out, struct error * err);

@@ -1,0 +1,123 @@
+// model: `ggml-hsa model FILE.gguf`. What it does needs ggml, and this tool must run where there is
+// none: a program beside it does the work, and this one finds it, reads the command line, and says
+// what became of it.
+#include "kernel/kernel.h"
+#include "probe.h"
+#include "tool.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { DEFAULT_CONTEXT = 512, MOST_CONTEXT = 1 << 20 };
+
+struct options {
+    const char *file, *arch, *context;
+    bool json, count;
+};
+
+static int read_options(int argc, char ** argv, struct options * o) {
+    enum aie_arch arch;
+    *o = (struct options){.arch = "aie2", .context = "512"};
+    for (int i = 1; i < argc; i++) {
+        bool takes = !strcmp(argv[i], "--arch") || !strcmp(argv[i], "--context");
+        if (takes && i + 1 == argc) {
+            return tool_usage(&model_subcommand, "%s wants a value", argv[i]);
+        }
+        if (!strcmp(argv[i], "--arch")) {
+            o->arch = argv[++i];
+        } else if (!strcmp(argv[i], "--context")) {
+            o->context = argv[++i];
+        } else if (!strcmp(argv[i], "--json")) {
+            o->json = true;
+        } else if (!strcmp(argv[i], "--count")) {
+            o->count = true;
+        } else if (o->file) {
+            return tool_usage(&model_subcommand, "one file at a time, not '%s' too", argv[i]);
+        } else {
+            o->file = argv[i];
+        }
+    }
+    if (!o->file) {
+        return tool_usage(&model_subcommand, "the name of a GGUF file is missing");
+    }
+    if (!kernel_arch_parse(o->arch, &arch)) {
+        return tool_usage(&model_subcommand, "no architecture '%s'; aie2 and aie2p are known",
+                          o->arch);
+    }
+    char * end;
+    errno = 0;
+    long n = strtol(o->context, &end, 10);
+    if (errno || *end || n < 1 || n > MOST_CONTEXT) {
+        return tool_usage(&model_subcommand, "a context of '%s'; it may be 1 to %d", o->context,
+                          MOST_CONTEXT);
+    }
+    return EXIT_OK;
+}
+
+static int run_helper(const char * helper, const char * plugin, const struct options * o) {
+    setenv("GGML_HSA_EMULATE", o->arch, 1);
+    unsetenv("GGML_HSA_RUNTIME");
+    const char * words[8] = {helper, plugin, o->file, o->context};
+    int n = 4;
+    if (o->json) {
+        words[n++] = "--json";
+    }
+    if (o->count) {
+        words[n++] = "--count";
+    }
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        execv(helper, (char **) (uintptr_t) words);
+        _exit(127);
+    }
+    int status = 0;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid) {
+        fprintf(stderr, "ggml-hsa model: %s: %s\n", helper, strerror(errno));
+        return EXIT_BAD_INPUT;
+    }
+    if (WIFSIGNALED(status)) {
+        fprintf(stderr, "ggml-hsa model: %s: reading it ended with signal %d\n", o->file,
+                WTERMSIG(status));
+        return EXIT_BAD_INPUT;
+    }
+    return WEXITSTATUS(status);
+}
+
+static int run_model(int argc, char ** argv) {
+    struct options o;
+    char plugin[512], helper[512];
+    int status = read_options(argc, argv, &o);
+    if (status != EXIT_OK) {
+        return status;
+    }
+    if (!probe_find("libggml-hsa.so", plugin) || !probe_find("ggml-hsa-model", helper)) {
+        fprintf(stderr, "ggml-hsa model: libggml-hsa.so and ggml-hsa-model are not beside this "
+                        "tool; install the plugin, or build with -DGGML_HSA=ON\n");
+        return EXIT_BAD_INPUT;
+    }
+    return run_helper(helper, plugin, &o);
+}
+
+const struct subcommand model_subcommand = {
+    .name = "model",
+    .summary = "what a language model would do on an NPU, without its weights",
+    .help =
+        "usage: ggml-hsa model FILE.gguf [--context N] [--arch ARCH] [--count] [--json]\n\n"
+        "Reads what the file says of the model, and tells what of a token's graph runs where, in\n"
+        "how many splits, what memory it takes, how many kernels, and how many tokens a second to\n"
+        "expect. One layer of each kind and the head are computed on the emulated NPU with\n"
+        "made-up weights, and multiplied: all times are modelled. The file's weights are not\n"
+        "read. Architectures: llama, qwen2, qwen3, gemma, gemma2, gemma3.\n\n"
+        "  --context N   tokens that attention looks back at; 512\n"
+        "  --arch ARCH   aie2 or aie2p\n"
+        "  --count       compute nothing: sizes, splits and bounds alone\n"
+        "  --json        the same for programs\n\n"
+        "example: ggml-hsa model stories260K.gguf --context 256\n\n"
+        "Ends with 0, or 1 when the file cannot be read or computed.\n",
+    .run = run_model,
+};
