@@ -12,6 +12,8 @@ enum {
     SCATTERED = 8, // for a word that a descriptor takes by itself
     WORDS_PER_CYCLE = 4,
     TILE = 64,        // a product is computed in whole ones
+    KEPT = 2016,      // words of a row that a core keeps,
+    HELD = 8192,      // that a memtile holds
     EVEN_K = 128,     // a row of a multiple of these ends in no zeros
     CHAINED_K = 4096, // up to which other rows end in zeros but once
 };
@@ -127,7 +129,7 @@ struct row_price {
 };
 
 static uint64_t row_cycles(const struct kernel_spec * spec, uint64_t most) {
-    enum { KEPT = 2016, HELD = 8192, SORT = 5 };
+    enum { SORT = 5 };
     static const struct row_price soft = {7, 13, 28}, loss = {18, 18, 18}, other = {4, 5, 9};
     const struct row_price * p = spec->op == KERNEL_OP_SOFT_MAX             ? &soft
                                  : spec->op == KERNEL_OP_CROSS_ENTROPY_LOSS ? &loss
@@ -159,6 +161,24 @@ static uint64_t attention(const struct kernel_spec * spec) {
            (A_STEP + keys * (size + rows_each * (size / 12 + 24)));
 }
 
+// Rows of softmax that are longer than HELD, on aie2p: one core of each of its eight columns works
+// through them, and makes x * scale + slope * mask anew in each of three passes. Measured, rounded
+// up: 34 and 63 cycles a word.
+static bool is_long_soft_2p(const struct kernel_spec * spec) {
+    return spec->arch == AIE_ARCH_AIE2P && spec->op == KERNEL_OP_SOFT_MAX &&
+           spec->inputs[0].ne[0] > HELD;
+}
+
+static uint64_t long_soft_2p(const struct kernel_spec * spec) {
+    enum { COLUMNS_2P = 8, BARE = 36, MASKED = 67 };
+    const struct tensor * x = &spec->inputs[0];
+    uint64_t rows = (uint64_t) (x->ne[1] * x->ne[2] * x->ne[3]);
+    uint64_t columns = spec->columns ? (uint64_t) spec->columns : COLUMNS_2P;
+    bool masked = spec->n_inputs > 1 && tensor_elements(&spec->inputs[1]) > 0;
+    return START +
+           (rows + columns - 1) / columns * ((uint64_t) x->ne[0] * (masked ? MASKED : BARE) + ROW);
+}
+
 static uint64_t cycles_of(const struct kernel_spec * spec) {
     if (spec->op == KERNEL_OP_FLASH_ATTN_EXT) {
         return START + attention(spec);
@@ -168,6 +188,9 @@ static uint64_t cycles_of(const struct kernel_spec * spec) {
     }
     if (spec->op == KERNEL_OP_MUL_MAT_BLOCKS) {
         return START + product_of_blocks(spec);
+    }
+    if (is_long_soft_2p(spec)) {
+        return long_soft_2p(spec);
     }
     const struct price * p = is_plain(spec->op) ? &plain : &heavy;
     uint64_t most = words(&spec->output);
@@ -202,6 +225,6 @@ uint64_t kernel_us(const struct kernel_spec * spec) {
 uint64_t kernel_cycles(const struct kernel_spec * spec) {
     // The figures are aie2's. A core of aie2p has fewer accumulators and waits for memory instead.
     static const int times[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 1, [AIE_ARCH_AIE2P] = 4};
-    bool own = spec->op == KERNEL_OP_MUL_MAT; // products have figures for each
+    bool own = spec->op == KERNEL_OP_MUL_MAT || is_long_soft_2p(spec); // these have their own
     return cycles_of(spec) * (uint64_t) (own ? 1 : times[spec->arch]);
 }

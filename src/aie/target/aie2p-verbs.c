@@ -67,21 +67,27 @@ static int values_of(const struct asm_program * p, struct asm_reg r, struct asm_
     return 1;
 }
 
-// One transfer at an offset: ops are the forms with an immediate, of which it has to be a multiple,
-// and with an offset register.
-static void at_offset(struct asm_program * p, const int ops[2], int memory, int32_t unit,
-                      struct asm_arg moved, struct asm_reg pointer, int32_t offset) {
-    if (offset % unit == 0 && offset >= -8 * unit && offset < 8 * unit) {
-        ASM_MEM(p, ops[0], memory, moved, A_REG(pointer), A_IMM(offset));
-        return;
-    }
+static bool is_near(int32_t offset, int32_t unit) {
+    return offset % unit == 0 && offset >= -8 * unit && offset < 8 * unit;
+}
+
+static struct asm_reg offset_register(struct asm_program * p, int32_t offset) {
     struct asm_reg by = asm_local(p, ASM_J);
     if (offset >= -1024 && offset < 1024) {
         ASM(p, AIE2P_MOVA, A_REG(by), A_IMM(offset));
     } else {
         emit_set(p, by, offset);
     }
-    ASM_MEM(p, ops[1], memory, moved, A_REG(pointer), A_REG(by));
+    return by;
+}
+
+// One transfer at an offset: ops are the forms with an immediate, of which it has to be a multiple,
+// and with an offset register.
+static void at_offset(struct asm_program * p, const int ops[2], int memory, int32_t unit,
+                      struct asm_arg moved, struct asm_reg pointer, int32_t offset) {
+    bool near = is_near(offset, unit);
+    ASM_MEM(p, ops[!near], memory, moved, A_REG(pointer),
+            near ? A_IMM(offset) : A_REG(offset_register(p, offset)));
 }
 
 static void load(struct asm_program * p, int memory, struct asm_reg d, struct asm_reg pointer,
@@ -154,8 +160,11 @@ static void load_same(struct asm_program * p, int memory, struct asm_reg d, stru
         return;
     }
     struct asm_reg x = is_acc(p, d) ? asm_local(p, ASM_X) : d, values[2];
+    bool near = is_near(offset, moved_bytes[MOVED_HALF]);
+    struct asm_arg by = near ? A_IMM(offset) : A_REG(offset_register(p, offset)); // of both halves
     for (int half = 0; half < 2; half++) {
-        load(p, memory, asm_half(x, half), pointer, offset);
+        ASM_MEM(p, near ? AIE2P_VLDA_dmw_lda_w_idx_imm : AIE2P_VLDA_dmw_lda_w_idx, memory,
+                A_REG(asm_half(x, half)), A_REG(pointer), by);
     }
     int n = is_acc(p, d) ? values_of(p, d, values) : 0;
     for (int i = 0; i < n; i++) {
@@ -364,7 +373,7 @@ static void shuffled_into(struct asm_program * p, struct asm_reg d, struct asm_r
 // The upper half of a vector where the lower one stands.
 static struct asm_reg upper(struct asm_program * p, struct asm_reg a) {
     struct asm_reg d = asm_local(p, ASM_X);
-    shift_bytes(p, d, a, a, scalar(p, 32));
+    ASM(p, AIE2P_VMOV_alu_mv_mv_w, A_LO(d), A_HI(a));
     return d;
 }
 

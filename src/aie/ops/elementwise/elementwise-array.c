@@ -119,7 +119,7 @@ static void start_shim_b(const struct flow * f, int col, const struct plan_piece
 // ---- who does how much ----
 
 // About how many cycles a core takes for so many words. Where it is a cycle a word, wider loads do
-// it in less, and what comes beside the words (locks, the loop's ends) no longer hides behind them.
+// it in a seventh, and as much again goes beside the words (locks, the loop's ends).
 static uint64_t core_cycles(const struct kernel_spec * spec, uint64_t words) {
     static const uint8_t cycles[EW_WEIGHTS][DTYPE_COUNT] = {
         [EW_NATIVE] = {[DTYPE_F32] = 1, [DTYPE_F16] = 1, [DTYPE_BF16] = 1, 1, 1, 1},
@@ -128,8 +128,8 @@ static uint64_t core_cycles(const struct kernel_spec * spec, uint64_t words) {
         [EW_STAGES] = {[DTYPE_F32] = 12, [DTYPE_F16] = 20, [DTYPE_BF16] = 16, 8, 8, 8},
     };
     uint64_t n = cycles[ew_weight(ew_find(spec->op, spec->output.dtype))][spec->output.dtype];
-    uint64_t load = (uint64_t) aie_target(spec->arch)->load_bytes;
-    return n > 1 ? words * n : words * 32 / load + words * (load - 32) / 320;
+    bool wide = aie_target(spec->arch)->load_bytes > 32;
+    return n > 1 ? words * n : wide ? words * 3 / 10 : words;
 }
 
 // Where there are several runs, columns take them by turns: then all do.
@@ -264,15 +264,16 @@ enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts
     plan.lead = (int64_t) crew.lead;
     struct plan_cursor cursor = {0};
     struct plan_piece piece;
-    for (int col = 0; plan_next(&plan, &cursor, crew.columns, &piece);) {
-        start_column(&f, spec, col, &piece, &crew);
-        bool more = cursor.run < plan.runs;
-        if (++col == ops_columns(spec) || !more) {
-            for (int c = 0; c < col; c++) {
-                flow_wait(&f, c, 0);
-            }
-            col = 0;
+    // A column gets its next piece when it is done with the last; the others go on meanwhile.
+    int columns = ops_columns(spec), n = 0;
+    for (; plan_next(&plan, &cursor, crew.columns, &piece); n++) {
+        if (n >= columns) {
+            flow_wait(&f, n % columns, 0);
         }
+        start_column(&f, spec, n % columns, &piece, &crew);
+    }
+    for (int i = n > columns ? n - columns : 0; i < n; i++) {
+        flow_wait(&f, i % columns, 0);
     }
     return txn_end(&t, insts, n_words, err);
 }

@@ -7,7 +7,7 @@
 //     splat    b is one element for the whole run                              (scalar per row)
 //
 // and whatever is left outside is a short list of such runs. Runs are cut into pieces, one per
-// column; four pieces run side by side, then the stream waits for them.
+// column, and a column gets the next piece when it is done with the last.
 //
 // Tensors with gaps (halves of rows, views) keep their dimensions, each with a stride for every
 // operand; as many of the inner ones as a descriptor can walk make up a run.
@@ -17,8 +17,9 @@
 #include <string.h>
 
 enum {
-    MAX_RUNS = 64,                          // beyond that, expanding b in memory is cheaper
-    MAX_PIECE_WORDS = 512 * EW_CHUNK_WORDS, // what one column's queues hold at once
+    MAX_RUNS = 64,                           // beyond that, expanding b in memory is cheaper
+    MAX_PIECE_WORDS = 512 * EW_CHUNK_WORDS,  // what one column's queues hold at once, beside a word
+    MAX_LINEAR_WORDS = 768 * EW_CHUNK_WORDS, // and without one
     MIN_PIECE_WORDS = 64,
     MAX_PERIOD_ROWS = PLAN_PERIOD_BDS * 256,
 };
@@ -265,7 +266,8 @@ static void run_offsets(const struct plan * plan, int64_t index, int64_t offset[
 // the columns busy, else a share.
 static int64_t share(int64_t left, int64_t total, int64_t runs, int64_t limit, int64_t unit,
                      int columns) {
-    int64_t take = runs >= columns ? left : (total + columns - 1) / columns;
+    int64_t rounds = (total + columns * limit - 1) / (columns * limit); // of equal pieces
+    int64_t take = runs >= columns ? left : (total + columns * rounds - 1) / (columns * rounds);
     take = (take + unit - 1) / unit * unit;
     take = take > limit ? limit : take;
     return take > left ? left : take;
@@ -275,13 +277,15 @@ static int64_t share(int64_t left, int64_t total, int64_t runs, int64_t limit, i
 // together. Whole chunks make shorter streams.
 static int64_t share_of_one(const struct plan * plan, const struct plan_cursor * c, int64_t words,
                             int columns) {
+    int64_t limit = plan->mode == PLAN_LINEAR ? MAX_LINEAR_WORDS : MAX_PIECE_WORDS;
     int64_t lead = plan->lead, steps = (int64_t) columns * (columns - 1) / 2;
     int64_t most = words * 3 / (4 * steps + 1); // the last has a fourth of an even share at least
+    int64_t room = ((limit - EW_CHUNK_WORDS) * columns - words) / (steps + 1); // of the first
     lead = lead > most ? most : lead;
+    lead = lead > room ? room : lead;
     int64_t take = (words + lead * steps) / columns - c->pieces * lead;
-    bool fits = plan->runs == 1 && lead > 0 && (words + lead * steps) / columns < MAX_PIECE_WORDS;
-    if (!fits || words / columns < PLAN_LEADS_FROM) {
-        return share(words - c->done, words, plan->runs, MAX_PIECE_WORDS, MIN_PIECE_WORDS, columns);
+    if (plan->runs > 1 || lead <= 0 || words / columns < PLAN_LEADS_FROM) {
+        return share(words - c->done, words, plan->runs, limit, MIN_PIECE_WORDS, columns);
     }
     take = (take + EW_CHUNK_WORDS - 1) / EW_CHUNK_WORDS * EW_CHUNK_WORDS;
     return take > words - c->done ? words - c->done : take;

@@ -269,9 +269,41 @@ static bool rolls(const struct program * w, const struct ew_op * e, int unroll) 
     return unroll == 1 && !e->native && !e->cast && asm_target(w->p)->loads_again;
 }
 
+// Where an accumulator has quarters, each for a value, the adder adds all four at once.
+enum { QUARTERS = 4 };
+static bool in_quarters(const struct program * w, const struct ew_op * e, int unroll) {
+    const struct aie_target * t = asm_target(w->p);
+    return t->classes[t->acc_class].quarter != AIE_NONE && ew_weight(e) == EW_SUM &&
+           unroll == QUARTERS && w->lanes.dtype != DTYPE_F16;
+}
+
+static void load_quarters(struct program * w, struct asm_reg acc, struct asm_reg pointer,
+                          int memory) {
+    for (int i = 0; i < QUARTERS; i++) {
+        (w->lanes.dtype == DTYPE_BF16 ? emit_load_bf16_next
+                                      : emit_load_next)(w->p, memory, asm_quarter(acc, i), pointer);
+    }
+}
+
+static void quarters_trip(struct program * w, const struct ew_op * e) {
+    struct lanes * l = &w->lanes;
+    struct asm_reg a = emit_new_acc(w->p), b = emit_new_acc(w->p);
+    load_quarters(w, a, w->pa, MEM_A);
+    load_quarters(w, b, w->pb, MEM_B);
+    struct asm_reg out = ew_function(e, l->fast)(l, val_bm(a), val_bm(b)).bm;
+    for (int i = 0; i < QUARTERS; i++) {
+        (l->dtype == DTYPE_BF16 ? emit_store_bf16_next
+                                : emit_store_next)(w->p, MEM_OUT, asm_quarter(out, i), w->pout);
+    }
+}
+
 static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
     struct lanes * l = &w->lanes;
     bool two = kernel_op_info(e->op)->n_inputs > 1;
+    if (in_quarters(w, e, unroll)) {
+        quarters_trip(w, e);
+        return;
+    }
     if (rolls(w, e, unroll)) {
         int32_t step = lanes_step(asm_target(w->p)->arch, l->dtype, false);
         struct val a = lanes_load_at(l, w->pa, 0, MEM_A), b = {.slot = -1};
