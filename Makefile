@@ -32,7 +32,7 @@ ctest     = @ASAN_OPTIONS=detect_leaks=$(LEAKS) ctest --test-dir "$(1)" --output
 # What was not tested, and why.
 skips     = @sh tests/make/skips.sh $(1)
 
-.PHONY: help setup build install uninstall dist deb demo test test-ops test-rocr test-rocr-quick test-hosts test-deb test-cross asan tsan soak fuzz fuzz-lines roundtrip bench llama llama-test llama-cluster llama-model ops-docs docs man format format-check target-lines clean distclean
+.PHONY: help setup build install uninstall dist deb demo test test-ops test-rocr test-rocr-quick test-hosts test-deb test-cross asan tsan soak fuzz fuzz-lines roundtrip bench bench-llm llama llama-test llama-cluster llama-model ops-docs docs man format format-check target-lines clean distclean
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
@@ -140,6 +140,9 @@ bench: build ## the benchmarks
 	@set -e; for b in "$(BUILD)"/bin/bench-*; do \
 	    [ -x "$$b" ] || { echo "no benchmarks in $(BUILD)/bin"; exit 1; }; \
 	    echo "-- $$b"; $(EMULATE) "$$b"; done
+
+bench-llm: build ## what language models would take: three of them, four datatypes, decode and prefill (an hour)
+	@$(EMULATE) "$(BUILD)/bin/bench-llm" all
 
 llama: setup ## build llama-completion and llama-quantize of stock llama.cpp (once, minutes)
 	@JOBS=$(JOBS) sh cmake/llama/get.sh "$(DEPS)"

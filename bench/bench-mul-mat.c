@@ -18,6 +18,7 @@
 #include <time.h>
 
 static enum aie_arch arch = AIE_ARCH_AIE2;
+static int quantized; // the first operand of the one shape is, the second f32: its blocks, plus one
 
 static int cores(void) {
     return aie_target(arch)->columns * aie_target(arch)->core_rows;
@@ -83,6 +84,19 @@ static const struct shape shapes[] = {
 
 static struct kernel_spec spec_of(const struct shape * s) {
     enum dtype out = mm_type(arch, s->t)->out;
+    if (quantized) {
+        int bytes = kernel_block_bytes((enum kernel_blocks)(quantized - 1));
+        int64_t words = s->k / KERNEL_BLOCK_K * bytes / 4;
+        return (struct kernel_spec){
+            .op = KERNEL_OP_MUL_MAT_BLOCKS,
+            .arch = arch,
+            .n_inputs = 2,
+            .inputs = {tensor_contiguous(DTYPE_I32, (const int64_t[4]){words, s->m, 1, 1}),
+                       tensor_contiguous(DTYPE_F32, (const int64_t[4]){s->k, s->n, 1, 1})},
+            .output = tensor_contiguous(out, (const int64_t[4]){s->m, s->n, 1, 1}),
+            .params[0] = (uint32_t) quantized - 1,
+        };
+    }
     return (struct kernel_spec){
         .op = KERNEL_OP_MUL_MAT,
         .arch = arch,
@@ -93,8 +107,23 @@ static struct kernel_spec spec_of(const struct shape * s) {
     };
 }
 
-static double element(const struct shape * s, const uint8_t * data, int64_t i) {
+enum { BLOCK_SCALE = 0x2400 }; // of all blocks: 2^-6
+
+static double element(const struct shape * s, int operand, const uint8_t * data, int64_t i) {
     int16_t v;
+    if (quantized && operand == 1) {
+        float f;
+        memcpy(&f, data + 4 * i, 4);
+        return (double) f;
+    }
+    if (quantized) {
+        enum kernel_blocks kind = (enum kernel_blocks)(quantized - 1);
+        const uint8_t * block = data + i / KERNEL_BLOCK_K * kernel_block_bytes(kind);
+        int at = (int) (i % KERNEL_BLOCK_K);
+        int q = kind == KERNEL_Q8_0 ? (int8_t) block[2 + at]
+                                    : (block[2 + at % 16] >> (at < 16 ? 0 : 4) & 15) - 8;
+        return q * 0x1p-6;
+    }
     if (s->t == DTYPE_I8) {
         return (int8_t) data[i];
     }
@@ -109,7 +138,24 @@ static double element(const struct shape * s, const uint8_t * data, int64_t i) {
 }
 
 // Small numbers: nothing overflows.
-static void fill(const struct shape * s, uint8_t * data, size_t bytes, uint32_t seed) {
+static void fill(const struct shape * s, int operand, uint8_t * data, size_t bytes, uint32_t seed) {
+    size_t block = quantized ? (size_t) kernel_block_bytes((enum kernel_blocks)(quantized - 1)) : 0;
+    for (size_t i = 0; block && i < bytes; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        uint32_t x = 0x3f00u << 16 | (seed & 0x807f0000); // bf16
+        bool low = i % block == 0, high = i % block == 1;
+        data[i] = (uint8_t) (operand == 0 ? (low    ? BLOCK_SCALE & 255
+                                             : high ? BLOCK_SCALE >> 8
+                                                    : seed >> 24)
+                                          : 0);
+        if (operand == 1 && i % 4 == 0) {
+            memcpy(data + i, &x, 4);
+            i += 3;
+        }
+    }
+    if (block) {
+        return;
+    }
     for (size_t i = 0; i + 2 <= bytes; i += 2) {
         seed = seed * 1664525u + 1013904223u;
         uint16_t v = s->t == DTYPE_BF16  ? (uint16_t) (0x3f00 | (seed >> 16 & 0x807f))
@@ -124,7 +170,7 @@ static bool is_right(const struct shape * s, uint8_t * const data[3]) {
         int64_t n = i * 131 % s->n, m = i * 977 % s->m;
         double sum = 0, size = 0;
         for (int64_t k = 0; k < s->k; k++) {
-            double p = element(s, data[0], m * s->k + k) * element(s, data[1], n * s->k + k);
+            double p = element(s, 0, data[0], m * s->k + k) * element(s, 1, data[1], n * s->k + k);
             sum += p;
             size += fabs(p);
         }
@@ -160,7 +206,7 @@ static bool run(struct emu_machine * const m[CLOCKS], const struct shape * s) {
         ok = data[i] != NULL;
         operands[i] = (struct emu_operand){(uint64_t) (uintptr_t) data[i], bytes};
         if (ok && i < 2) {
-            fill(s, data[i], bytes, 7u + (uint32_t) i);
+            fill(s, i, data[i], bytes, 7u + (uint32_t) i);
         }
     }
     double t3 = 0, t4 = 0;
@@ -178,8 +224,10 @@ static bool run(struct emu_machine * const m[CLOCKS], const struct shape * s) {
         double macs = (double) s->m * (double) s->n * (double) s->k;
         double words = (double) tensor_bytes(&spec.inputs[0]) / 4;
         double bound = macs / macs_per_cycle(s->t) / cores();
-        printf("%-5s %5d %5d %5d  %s", dtype_name(s->t), (int) s->m, (int) s->n, (int) s->k,
-               plan.is_vector ? "gemv" : "gemm");
+        printf("%-5s %5d %5d %5d  %s",
+               quantized ? kernel_block_name((enum kernel_blocks)(quantized - 1))
+                         : dtype_name(s->t),
+               (int) s->m, (int) s->n, (int) s->k, plan.is_vector ? "gemv" : "gemm");
         for (int i = 0; i < CLOCKS; i++) {
             emu_machine_counters(m[i], &c[i]);
             printf(" %8.0f %5.1f %%", (double) c[i].last_cycles,
@@ -238,8 +286,11 @@ static bool inner_loops(void) {
 int main(int argc, char ** argv) {
     struct shape one = {.beside = {"", ""}};
     bool is_one = argc == 6;
+    for (int i = 0; is_one && i < KERNEL_BLOCKS; i++) {
+        quantized = strcmp(argv[2], kernel_block_name((enum kernel_blocks) i)) ? quantized : i + 1;
+    }
     if ((argc > 2 && !is_one) || (argc >= 2 && !kernel_arch_parse(argv[1], &arch)) ||
-        (is_one && !dtype_parse(argv[2], &one.t))) {
+        (is_one && !dtype_parse(quantized ? "bf16" : argv[2], &one.t))) {
         fprintf(stderr, "usage: bench-mul-mat [aie2|aie2p [TYPE M N K]]\n");
         return 2;
     }

@@ -47,6 +47,7 @@ struct ggml_backend_hsa_stats {
     uint64_t cpu_nodes;        // nodes that the CPU fallback computed
     uint64_t streams_made;     // kernels of shapes that no pack has, on a pack's program
     uint64_t kept_nodes;       // nodes that were sent as one like them was planned before
+    uint64_t operations;       // of the instruction streams of all kernels that were sent to a NPU
     uint64_t waits;            // times that the host waited for the device, ends of graphs included
 };
 

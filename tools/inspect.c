@@ -48,6 +48,25 @@ static void print_code(const struct inspect * in, uint32_t address, const uint8_
     }
 }
 
+// The ports of a switch that are on, a line each.
+static void print_ports(const struct image_command * cmd, struct buf * b) {
+    enum tile_kind tile = tile_kind_of((int) bits(cmd->addr, 24, 20));
+    for (uint32_t i = 0; i < cmd->n_words; i++) {
+        uint32_t value = load_u32(cmd->data + 4 * (size_t) i);
+        struct reg reg;
+        if (!value || !reg_find(tile, bits(cmd->addr, 19, 0) + 4 * i, &reg)) {
+            continue;
+        }
+        buf_printf(b, "    ");
+        if (reg.class == REG_SLAVE) { // a master's value has its name
+            reg_print(&reg, b);
+            buf_printf(b, ": ");
+        }
+        reg_print_value(&reg, UINT32_MAX, value, b);
+        buf_printf(b, "\n");
+    }
+}
+
 static void print_block(struct inspect * in, const struct image_command * cmd,
                         const struct reg * reg, struct buf * b) {
     buf_printf(b, ", %u words", cmd->n_words);
@@ -60,6 +79,9 @@ static void print_block(struct inspect * in, const struct image_command * cmd,
         buf_printf(b, ": ");
         bd_print(reg->tile, words, b);
         buf_printf(b, "\n");
+    } else if (reg && (reg->class == REG_MASTER || reg->class == REG_SLAVE)) {
+        buf_printf(b, ": ports that are on\n");
+        print_ports(cmd, b);
     } else if (reg && reg->class == REG_PROGRAM) {
         size_t size = (size_t) cmd->n_words * 4;
         buf_printf(b, "\n");

@@ -76,7 +76,8 @@ struct hsa_device {
     // That no pack has kernels for the op. Said again once a stream has ended: llama.cpp tries a
     // model out with its log switched off before it loads it.
     atomic_bool told_absent[GGML_OP_COUNT];
-    atomic_uint_fast64_t dispatches, host_copies, staged_operands, cpu_nodes, kept_nodes, waits;
+    atomic_uint_fast64_t dispatches, host_copies, staged_operands, cpu_nodes, kept_nodes, waits,
+        operations;
 };
 
 // NULL with the reason in err when the agent cannot be used.

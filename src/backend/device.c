@@ -149,6 +149,7 @@ bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev, struct ggml_backend_hsa_
         .cpu_nodes = atomic_load(&device->cpu_nodes),
         .streams_made = stats.streams,
         .kept_nodes = atomic_load(&device->kept_nodes),
+        .operations = atomic_load(&device->operations),
         .waits = atomic_load(&device->waits),
     };
     return true;

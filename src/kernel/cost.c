@@ -59,6 +59,18 @@ static uint64_t padded(int64_t n) {
     return (uint64_t) (n + TILE - 1) / TILE * TILE;
 }
 
+// Two cores a column have 64 rows each at a time; what of 64 k they make bf16 and multiply by few
+// rows is a matter of so many cycles.
+static uint64_t product_of_blocks(const struct kernel_spec * spec) {
+    static const int columns[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 4, [AIE_ARCH_AIE2P] = 8};
+    static const int slice[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 2400, [AIE_ARCH_AIE2P] = 4800};
+    const struct tensor *out = &spec->output, *b = &spec->inputs[1];
+    uint64_t rows = 64 * 2 * (uint64_t) (spec->columns ? spec->columns : columns[spec->arch]);
+    uint64_t rounds = ((uint64_t) out->ne[0] + rows - 1) / rows;
+    return rounds * (uint64_t) (b->ne[0] / 64 + 1) * (uint64_t) slice[spec->arch] *
+           (uint64_t) (out->ne[2] * out->ne[3]);
+}
+
 static uint64_t product(const struct kernel_spec * spec) {
     const struct tensor * out = &spec->output;
     uint64_t results =
@@ -153,6 +165,9 @@ static uint64_t cycles_of(const struct kernel_spec * spec) {
     }
     if (spec->op == KERNEL_OP_MUL_MAT) {
         return START + product(spec);
+    }
+    if (spec->op == KERNEL_OP_MUL_MAT_BLOCKS) {
+        return START + product_of_blocks(spec);
     }
     const struct price * p = is_plain(spec->op) ? &plain : &heavy;
     uint64_t most = words(&spec->output);

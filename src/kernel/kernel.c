@@ -81,6 +81,22 @@ bool kernel_arch_parse(const char * text, enum aie_arch * out) {
     return false;
 }
 
+static const struct {
+    const char * name;
+    int bytes;
+} blocks[KERNEL_BLOCKS] = {
+    [KERNEL_Q4_0] = {"q4_0", 18}, // an f16 d, 32 numbers of 4 bits: d (q - 8)
+    [KERNEL_Q8_0] = {"q8_0", 34}, // an f16 d, 32 of 8 bits: d q
+};
+
+int kernel_block_bytes(enum kernel_blocks b) {
+    return (unsigned) b < KERNEL_BLOCKS ? blocks[b].bytes : 0;
+}
+
+const char * kernel_block_name(enum kernel_blocks b) {
+    return (unsigned) b < KERNEL_BLOCKS ? blocks[b].name : "invalid";
+}
+
 bool kernel_has_exact(const struct kernel_spec * spec) {
     return (unsigned) spec->op < KERNEL_OP_COUNT && has_exact[spec->op] &&
            spec->output.dtype == DTYPE_F32;

@@ -8,7 +8,7 @@
 #   LENGTH=256        how many are generated, to see how far the texts agree beyond that
 #   TYPES="Q8_0 F16"  the quantizations
 #   PROMPT="Once upon a time"
-#   FLASH=off         on: both sides compute attention by FLASH_ATTN_EXT
+#   FLASH=auto        on or off: flash attention, which is one op where there are two MUL_MATs without it
 #   THREADS=1         of the CPU backend; they wait by spinning, on the cores that an emulated NPU wants
 #
 # The emulated NPU is used unless GGML_HSA_EMULATE is set, be it to nothing; gfx1100 is an emulated GPU.
@@ -25,7 +25,7 @@ model=$3
 tokens=${TOKENS:-40}
 length=${LENGTH:-256}
 threads=${THREADS:-1}
-flash=${FLASH:-off}
+flash=${FLASH:-auto}
 types=${TYPES-Q8_0 F16}
 prompt=${PROMPT:-Once upon a time}
 emulate=${GGML_HSA_EMULATE-aie2}
@@ -73,10 +73,8 @@ quantize() { # quantize <model> <out> <type>
 }
 
 # generate <name> <model> <arguments...>: the text goes to <name>.txt, what log.awk finds to <name>.seen.
-# Flash attention is another computation than the MUL_MATs that it replaces, and both have to compute the
-# same graph. llama.cpp does not wait for its
-# log, which is the text as well, and on a busy machine often ends first; the speed is the last that it
-# logs, and a run without it is made again.
+# llama.cpp does not wait for its log, which is the text as well, and on a busy machine often ends first; the
+# speed is the last that it logs, and a run without it is made again.
 generate() {
     name=$work/$1
     file=$2

@@ -7,6 +7,7 @@
 #
 #   TOKENS=24            how many are generated
 #   ARCHITECTURES="..."  which
+#   FLASH=auto           on or off: flash attention
 #
 # The emulated NPU is used unless GGML_HSA_EMULATE is set. Status 77: there is no llama.cpp.
 set -eu
@@ -28,15 +29,15 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 failed=0
 
-# run <out> <model> <arguments...>: the text goes to <out>.txt, the log to <out>.log. Flash attention is another
-# graph. llama.cpp does not wait for its log, which is the text as well, and on a busy machine often ends first:
+# run <out> <model> <arguments...>: the text goes to <out>.txt, the log to <out>.log.
+# llama.cpp does not wait for its log, which is the text as well, and on a busy machine often ends first:
 # a run without its last line is made again.
 run() {
     out=$work/$1
     file=$2
     shift 2
     for attempt in 1 2 3 4 5 6 7 8 9 10; do
-        "$bin/llama-completion" -m "$file" -p "bade" -n "${TOKENS:-24}" --temp 0 -no-cnv -fa off -t 1 "$@" \
+        "$bin/llama-completion" -m "$file" -p "bade" -n "${TOKENS:-24}" --temp 0 -no-cnv -fa "${FLASH:-auto}" -t 1 "$@" \
             </dev/null >"$out.txt" 2>"$out.log" || return 1
         ! grep -a -q 'graphs reused' "$out.log" || return 0
     done

@@ -72,6 +72,7 @@ void array_shim_bd(const struct array_bd * bd, const struct aie_target * target,
 
 // ---- configuration ----
 
+enum { ARRAY_PORTS = 23 }; // most of a switch, either way
 enum array_side { ARRAY_SOUTH, ARRAY_WEST, ARRAY_NORTH, ARRAY_EAST, ARRAY_SIDES };
 
 struct array {
@@ -80,6 +81,12 @@ struct array {
     // Bit masks for each tile: wires that leave it to a side, S2MM channels that a stream ends in.
     uint8_t wires[ARRAY_COLUMNS_MOST][ARRAY_ROWS_ALL][ARRAY_SIDES];
     uint8_t ends[ARRAY_COLUMNS_MOST][ARRAY_ROWS_ALL];
+    // The registers of the switches above the shims. A command of a PDI takes 600 ns, so all ports
+    // of a switch are written by two, which also ends what an earlier configuration had joined
+    // there.
+    uint32_t masters[ARRAY_COLUMNS_MOST][ARRAY_ROWS_ALL][ARRAY_PORTS];
+    uint32_t slaves[ARRAY_COLUMNS_MOST][ARRAY_ROWS_ALL][ARRAY_PORTS];
+    bool joined[ARRAY_COLUMNS_MOST][ARRAY_ROWS_ALL];
     struct error misuse; // the first
 };
 
@@ -121,6 +128,8 @@ void array_route(struct array * a, struct array_port from, const struct array_po
 // The route by which a shim column's completion tokens reach the controller. Required per column.
 void array_token_route(struct array * a, int col);
 // The caller owns *pdi. Frees the builder.
+// What array_end does first.
+void array_write_switches(struct array * a);
 enum status array_end(struct array * a, uint8_t ** pdi, size_t * size, struct error * err);
 
 // Instruction stream: names the controller that gets the tokens of a shim S2MM channel.

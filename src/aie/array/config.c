@@ -111,6 +111,7 @@ void array_token_controller(struct txn * t, int col, int channel) {
 }
 
 enum status array_end(struct array * a, uint8_t ** pdi, size_t * size, struct error * err) {
+    array_write_switches(a);
     struct cdo cdos[3] = {a->programs, a->setup, a->enable};
     enum status st = a->misuse.status != ST_OK
                          ? error_set(err, a->misuse.status, "%s", a->misuse.text)

@@ -19,19 +19,22 @@ static const struct {
     uint32_t master, slave; // registers of the switch
     struct ports out[ARRAY_SIDES], in[ARRAY_SIDES];
     uint8_t dma_first, dma_channels; // the shim's DMA comes through its south side instead
+    uint8_t ports;                   // either way, those for traces apart
 } kinds[KINDS] = {
     [SHIM] = {SHIM_MASTER,
               SHIM_SLAVE,
               {[ARRAY_WEST] = {8, 4}, [ARRAY_NORTH] = {12, 6}, [ARRAY_EAST] = {18, 4}},
               {[ARRAY_WEST] = {10, 4}, [ARRAY_NORTH] = {14, 4}, [ARRAY_EAST] = {18, 4}},
               0,
-              2},
+              2,
+              0},
     [MEM] = {MEM_MASTER,
              MEM_SLAVE,
              {[ARRAY_SOUTH] = {7, 4}, [ARRAY_NORTH] = {11, 6}},
              {[ARRAY_SOUTH] = {7, 6}, [ARRAY_NORTH] = {13, 4}},
              0,
-             6},
+             6,
+             17},
     [CORE] = {CORE_MASTER,
               CORE_SLAVE,
               {[ARRAY_SOUTH] = {5, 4},
@@ -43,7 +46,8 @@ static const struct {
                [ARRAY_NORTH] = {15, 4},
                [ARRAY_EAST] = {19, 4}},
               1,
-              2},
+              2,
+              ARRAY_PORTS},
 };
 
 // Leaving to a side leads to the neighbour there and into its opposite side.
@@ -88,12 +92,33 @@ static bool check_port(struct array * a, struct array_port p) {
            wrong(a, "there is no such DMA channel", p);
 }
 
+// A shim's ports are written one by one, for others are the driver's. Those of the other switches
+// are kept until all are known.
 static void connect(struct array * a, int col, int row, int master, int slave) {
     enum tile_kind kind = kind_of(row);
-    cdo_write(&a->setup, image_addr(col, row, kinds[kind].master + 4 * (uint32_t) master),
-              PORT_ENABLE | (uint32_t) slave);
-    cdo_write(&a->setup, image_addr(col, row, kinds[kind].slave + 4 * (uint32_t) slave),
-              PORT_ENABLE);
+    if (kind == SHIM) {
+        cdo_write(&a->setup, image_addr(col, row, SHIM_MASTER + 4 * (uint32_t) master),
+                  PORT_ENABLE | (uint32_t) slave);
+        cdo_write(&a->setup, image_addr(col, row, SHIM_SLAVE + 4 * (uint32_t) slave), PORT_ENABLE);
+        return;
+    }
+    a->masters[col][row][master] = PORT_ENABLE | (uint32_t) slave;
+    a->slaves[col][row][slave] = PORT_ENABLE;
+    a->joined[col][row] = true;
+}
+
+void array_write_switches(struct array * a) {
+    for (int col = 0; col < ARRAY_COLUMNS_MOST; col++) {
+        for (int row = ARRAY_ROW_MEM; row < ARRAY_ROWS_ALL; row++) {
+            enum tile_kind kind = kind_of(row);
+            if (a->joined[col][row]) {
+                cdo_block_write(&a->setup, image_addr(col, row, kinds[kind].master),
+                                a->masters[col][row], kinds[kind].ports);
+                cdo_block_write(&a->setup, image_addr(col, row, kinds[kind].slave),
+                                a->slaves[col][row], kinds[kind].ports);
+            }
+        }
+    }
 }
 
 // The wire by which the stream leaves the tile to that side, taken now where it has none yet.

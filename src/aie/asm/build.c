@@ -351,7 +351,7 @@ void asm_loop_begin_paced(struct asm_program * p, struct asm_reg count, int inte
 
 void asm_loop_alone(struct asm_program * p) {
     if (p->n_items) {
-        p->items[p->n_items - 1].plain = true;
+        p->items[p->n_items - 1].plain = p->items[p->n_items - 1].alone = true;
     }
 }
 

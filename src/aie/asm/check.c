@@ -11,14 +11,16 @@ enum {
     FAR = 32, // "long ago"
     FAR_BYTES = 128,
     FILES = AIE_FILE_COUNT,
+    LANDINGS = 16,                           // more than any result takes
     UNITS = (AIE_UNIT_COUNT + 63) / 64 * 64, // a round number: compilers make vectors of it
 };
 
-struct state {             // at the issue of one bundle
-    uint8_t lands[UNITS];  // cycles until the pending write is visible, 0 = none pending
-    uint8_t bypass[UNITS]; // enum aie_bypass of that write
-    uint8_t late[UNITS];   // cycles until a pending late read, 0 = none
-    uint16_t ports[AIE_SLOT_COUNT][FILES]; // bit n: a result lands in n cycles
+struct state {                // at the issue of one bundle
+    uint16_t now;             // cycles since the leader that it was got to from; 0 at a leader
+    uint16_t lands[UNITS];    // the cycle from which the pending write is visible; until now = none
+    uint16_t bypass[UNITS];   // enum aie_bypass of that write
+    uint16_t late[UNITS];     // the cycle of a pending late read; until now = none
+    uint32_t ports[LANDINGS]; // by cycle modulo LANDINGS: bit per slot and file in which one lands
     uint8_t since_memory, since_lock, since_loop;
     bool marked;              // old values are read knowingly
     uint8_t bytes_since_loop; // behind the bundle with the write
@@ -37,7 +39,7 @@ struct check {
     int n_indices;
     struct access * accesses;
     int n_accesses, cap_accesses;
-    int *uses, *defs;   // of a bundle: those from the one to the other, and on to the next one's
+    int *uses, *defs; // of a bundle: those from the one to the other, and on to the next one's
     bool no_memory;
     uint8_t * branches; // slot of each bundle's branch, AIE_SLOT_COUNT = none
     uint8_t * reached;  // somebody got to this bundle
@@ -121,16 +123,15 @@ static void list_inst(struct check * c, const struct aie_inst * inst, int slot, 
         uint8_t units[8];
         int n = aie_reg_units(reg, units);
         for (int u = 0; u < n; u++) {
-            list(c, (struct access){
-                        .slot = (uint8_t) slot,
-                        .unit = units[u],
-                        .cycle = is_def ? o->def_cycle : o->use_cycle,
-                        .bypass =
-                            (uint8_t) aie_bypass_of(is_def ? o->def_bypass : o->use_bypass, reg),
-                        .port = u == 0 && has_port
-                                    ? (uint8_t) aie_target_file(c->target, units[0])
-                                    : NO_PORT,
-                        .is_loop = is_def && is_loop_register(reg)});
+            list(c,
+                 (struct access){
+                     .slot = (uint8_t) slot,
+                     .unit = units[u],
+                     .cycle = is_def ? o->def_cycle : o->use_cycle,
+                     .bypass = (uint8_t) aie_bypass_of(is_def ? o->def_bypass : o->use_bypass, reg),
+                     .port = u == 0 && has_port ? (uint8_t) aie_target_file(c->target, units[0])
+                                                : NO_PORT,
+                     .is_loop = is_def && is_loop_register(reg)});
         }
     }
 }
@@ -155,10 +156,15 @@ static bool is_scalar(const struct check * c, int unit) {
     return aie_target_file(c->target, unit) == AIE_FILE_SCALAR;
 }
 
+// Cycles until then.
+static int left(const struct state * s, int cycle) {
+    return cycle > s->now ? cycle - s->now : 0;
+}
+
 static enum status check_uses(struct check * c, int at, struct state * next) {
     for (const struct access *a = &c->accesses[c->uses[at]], *end = &c->accesses[c->defs[at]];
          a < end; a++) {
-        int visible = next->lands[a->unit];
+        int visible = left(next, next->lands[a->unit]);
         if (a->bypass != AIE_BYPASS_NONE && next->bypass[a->unit] == a->bypass && visible) {
             visible--;
         }
@@ -166,8 +172,8 @@ static enum status check_uses(struct check * c, int at, struct state * next) {
             return fail(c, at, "reads a register whose write is still in flight",
                         &c->bundles[at].slot[a->slot]);
         }
-        if (a->cycle > 1 && next->late[a->unit] < a->cycle - 1) {
-            next->late[a->unit] = (uint8_t) (a->cycle - 1);
+        if (a->cycle > 1 && left(next, next->late[a->unit]) < a->cycle - 1) {
+            next->late[a->unit] = (uint16_t) (next->now + a->cycle - 1);
         }
     }
     return ST_OK;
@@ -178,22 +184,23 @@ static enum status check_defs(struct check * c, int at, struct state * next) {
          a < end; a++) {
         const struct aie_inst * inst = &c->bundles[at].slot[a->slot];
         // one that is over before the older one lands is knowingly so: that is what is waited for
-        bool over = next->marked && next->lands[a->unit] > a->cycle && !is_scalar(c, a->unit);
-        if (!over && next->lands[a->unit] >= a->cycle) {
+        int older = left(next, next->lands[a->unit]);
+        bool over = next->marked && older > a->cycle && !is_scalar(c, a->unit);
+        if (!over && older >= a->cycle) {
             return fail(c, at, "its result lands with or before an older one", inst);
         }
         // A read in the cycle before it lands still sees the old value. Late reads of this very
         // bundle count too (they are in next); those at issue left no mark.
-        if (!over && next->late[a->unit] >= a->cycle) {
+        if (!over && left(next, next->late[a->unit]) >= a->cycle) {
             return fail(c, at, "its result lands before a late read of the old value", inst);
         }
         if (!over) {
-            next->lands[a->unit] = a->cycle;
+            next->lands[a->unit] = (uint16_t) (next->now + a->cycle);
             next->bypass[a->unit] = a->bypass;
         }
         if (a->port != NO_PORT) {
-            uint16_t * port = &next->ports[a->slot][a->port];
-            uint16_t bit = (uint16_t) (1u << a->cycle);
+            uint32_t * port = &next->ports[(next->now + a->cycle) % LANDINGS];
+            uint32_t bit = 1u << (a->slot * FILES + a->port);
             if (*port & bit) {
                 return fail(c, at, "two results land on one write port in the same cycle", inst);
             }
@@ -243,54 +250,56 @@ static void tick(struct state * s, int size) {
         int bytes = s->bytes_since_loop + size;
         s->bytes_since_loop = (uint8_t) (bytes < FAR_BYTES ? bytes : FAR_BYTES);
     }
-    for (int u = 0; u < UNITS; u++) {
-        s->lands[u] = (uint8_t) (s->lands[u] - (s->lands[u] > 0));
-    }
-    for (int u = 0; u < UNITS; u++) {
-        s->late[u] = (uint8_t) (s->late[u] - (s->late[u] > 0));
-    }
-    for (int slot = 0; slot < AIE_SLOT_COUNT; slot++) {
-        for (int f = 0; f < FILES; f++) {
-            s->ports[slot][f] >>= 1;
-        }
-    }
+    s->ports[s->now++ % LANDINGS] = 0;
     s->since_memory += s->since_memory < FAR;
     s->since_lock += s->since_lock < FAR;
     s->since_loop += s->since_loop < FAR;
 }
 
+static uint8_t lesser(uint8_t a, uint8_t b) {
+    return a < b ? a : b;
+}
+
+// Of each unit the worse, branch-free and over all that there are: compilers make vectors of it.
+static void meet(struct state * s, const struct state * from) {
+    const uint16_t now = from->now;
+    for (int u = 0; u < UNITS; u++) {
+        uint16_t lands = from->lands[u] > now ? (uint16_t) (from->lands[u] - now) : 0;
+        uint16_t old = s->lands[u];
+        // a bypass helps only if it is there on every path
+        uint16_t both = s->bypass[u] == from->bypass[u] ? s->bypass[u] : AIE_BYPASS_NONE;
+        uint16_t less = lands < old ? s->bypass[u] : both;
+        s->bypass[u] = lands > old ? from->bypass[u] : less;
+        s->lands[u] = lands > old ? lands : old;
+    }
+    for (int u = 0; u < UNITS; u++) {
+        uint16_t late = from->late[u] > now ? (uint16_t) (from->late[u] - now) : 0;
+        s->late[u] = late > s->late[u] ? late : s->late[u];
+    }
+    for (int n = 0; n < LANDINGS; n++) {
+        s->ports[n] |= from->ports[(now + n) % LANDINGS];
+    }
+    s->marked &= from->marked;
+    s->since_memory = lesser(s->since_memory, from->since_memory);
+    s->since_lock = lesser(s->since_lock, from->since_lock);
+    s->since_loop = lesser(s->since_loop, from->since_loop);
+    s->bytes_since_loop = lesser(s->bytes_since_loop, from->bytes_since_loop);
+}
+
 // To a leader: where paths meet.
 static void flow(struct check * c, const struct state * from, int to) {
     struct state * s = &c->states[c->leaders[to]];
-    bool changed = !s->known;
-    if (!s->known) {
-        *s = *from;
-        s->known = true;
-    } else {
-        struct state before = *s;
-        for (int u = 0; u < AIE_UNIT_COUNT; u++) {
-            if (from->lands[u] > s->lands[u]) {
-                s->lands[u] = from->lands[u];
-                s->bypass[u] = from->bypass[u];
-            } else if (from->lands[u] == s->lands[u] && from->bypass[u] != s->bypass[u]) {
-                s->bypass[u] = AIE_BYPASS_NONE; // a bypass helps only if it is there on every path
-            }
-            s->late[u] = from->late[u] > s->late[u] ? from->late[u] : s->late[u];
+    struct state before = *s;
+    if (!s->known) { // the best that can be
+        s->known = s->marked = true;
+        s->since_memory = s->since_lock = s->since_loop = FAR;
+        s->bytes_since_loop = FAR_BYTES;
+        for (int u = 0; u < UNITS; u++) {
+            s->bypass[u] = from->bypass[u];
         }
-        for (int slot = 0; slot < AIE_SLOT_COUNT; slot++) {
-            for (int f = 0; f < FILES; f++) {
-                s->ports[slot][f] |= from->ports[slot][f];
-            }
-        }
-        s->marked &= from->marked;
-        s->since_memory =
-            from->since_memory < s->since_memory ? from->since_memory : s->since_memory;
-        s->since_lock = from->since_lock < s->since_lock ? from->since_lock : s->since_lock;
-        s->since_loop = from->since_loop < s->since_loop ? from->since_loop : s->since_loop;
-        s->bytes_since_loop = from->bytes_since_loop < s->bytes_since_loop ? from->bytes_since_loop
-                                                                           : s->bytes_since_loop;
-        changed = memcmp(&before, s, sizeof before) != 0;
     }
+    meet(s, from);
+    bool changed = memcmp(&before, s, sizeof before) != 0;
     if (changed && !c->queued[to]) {
         c->queued[to] = 1;
         c->queue[c->n_queue++] = to;

@@ -428,11 +428,10 @@ static void fixed_of(const struct deps * d, int i, struct fixed * out) {
 
 // The status registers among the units of one word.
 static uint64_t flags_in(int word) {
-    uint64_t bits = 0;
-    for (int unit = AIE_UNIT_SR; unit < AIE_UNIT_SR + AIE_SR_COUNT; unit++) {
-        bits |= unit / 64 == word ? 1ull << unit % 64 : 0;
-    }
-    return bits;
+    const int from = AIE_UNIT_SR - 64 * word, to = from + AIE_SR_COUNT;
+    uint64_t below_to = to <= 0 ? 0 : to >= 64 ? UINT64_MAX : (1ull << to) - 1;
+    uint64_t below_from = from <= 0 ? 0 : from >= 64 ? UINT64_MAX : (1ull << from) - 1;
+    return below_to & ~below_from;
 }
 
 enum { SCALAR_LATENCY = 2 }; // of masks, which are the last scalars to be there

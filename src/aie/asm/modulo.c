@@ -91,6 +91,7 @@ struct swing {
     int * ready; // nodes of that state
     int n_ready;
     int * keys[2]; // down, up
+    int seen[2];   // so many of the order have shown their neighbours that way
 };
 
 static void swing_neighbours(struct swing * w, int i, bool up) {
@@ -106,8 +107,8 @@ static void swing_neighbours(struct swing * w, int i, bool up) {
 }
 
 static bool swing_turn(struct swing * w, int done, bool up) {
-    for (int i = 0; i < done; i++) {
-        swing_neighbours(w, w->s->order[i], up);
+    while (w->seen[up] < done) {
+        swing_neighbours(w, w->s->order[w->seen[up]++], up);
     }
     return w->n_ready > 0;
 }
@@ -167,7 +168,7 @@ bool modulo_order(struct search * s) {
         w.state[i] = SWING_ORDERED;
         s->nodes[i].rank = done;
         s->order[done++] = i;
-        swing_neighbours(&w, i, up);
+        swing_turn(&w, done, up);
     }
     free(w.state);
     free(w.ready);

@@ -38,6 +38,7 @@ struct asm_item {
     int label_end;
     int window;   // of the region, with which there were registers; 0 = not known
     int interval; // of a paced loop, else 0
+    bool alone;   // as the author has it, see asm_loop_alone
     bool plain;   // a loop whose trips are not to overlap
     bool rolls;   // whose trips may begin early and end late
     bool late;    // a paced loop in which lives begin when results land
@@ -77,7 +78,7 @@ struct asm_memory {
     int32_t margin;  // bytes before and behind that nobody minds
 };
 
-enum { ASM_SECTIONS = 8 };
+enum { ASM_SECTIONS = 24 };
 
 struct asm_program {
     struct asm_memory memories[ASM_MEMORIES];
@@ -135,7 +136,7 @@ aie_reg asm_phys(const struct aie_target * t, enum asm_class cls, int phys, int 
 int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n);
 int16_t asm_vreg_new(struct asm_program * p, enum asm_class cls, int phys);
 void asm_note_class(struct asm_program * p, enum asm_class cls); // that one of it is used
-bool asm_list_global(struct asm_program * p, int id); // that this register is one
+bool asm_list_global(struct asm_program * p, int id);            // that this register is one
 
 // Adds an item made of exactly one instruction: a branch or a lock operation.
 void asm_single(struct asm_program * p, enum asm_item_kind kind, int op,

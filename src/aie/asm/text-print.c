@@ -167,7 +167,7 @@ static void print_loop(struct printer * pr, const struct asm_item * loop,
     if (loop->rolls) {
         buf_printf(pr->b, " rolling");
     }
-    if (loop->plain) {
+    if (loop->alone) {
         buf_printf(pr->b, " alone");
     }
     if (every) {

@@ -88,7 +88,7 @@ void cdo_block_write(struct cdo * c, uint32_t addr, const uint32_t * words, size
     uint8_t bytes[1024]; // programs are long: many words at a time
     size_t filled = 0;
     append_block_head(c, addr, n);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && !c->words.failed; i++) {
         store_u32(bytes + filled, words[i]);
         filled += 4;
         if (filled == sizeof bytes || i + 1 == n) {

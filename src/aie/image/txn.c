@@ -106,7 +106,8 @@ enum status txn_idle(enum aie_arch arch, uint32_t ** insts, size_t * n_words, st
     return txn_end(&t, insts, n_words, err);
 }
 
-uint64_t txn_cycles(const uint32_t * insts, size_t n_words) {
+// The operation at w and how many words it has; false: it is not one of ours.
+static bool price(const uint32_t * w, size_t left, size_t * n, uint64_t * cycles) {
     enum {
         WRITE = 130,
         MASK_WRITE = 260,
@@ -115,37 +116,54 @@ uint64_t txn_cycles(const uint32_t * insts, size_t n_words) {
         WAIT = 10300,
         PATCH = 1100
     };
+    switch (w[0]) {
+    case TXN_WRITE:
+        *cycles += WRITE;
+        *n = 6;
+        return true;
+    case TXN_BLOCK_WRITE:
+        *n = left > 3 && w[3] >= BLOCK_HEADER_BYTES ? w[3] / 4 : left;
+        *n = *n < left ? *n : left;
+        *cycles += BLOCK + BLOCK_WORD * *n;
+        return true;
+    case TXN_MASK_WRITE:
+        *cycles += MASK_WRITE;
+        *n = 7;
+        return true;
+    case TXN_WAIT:
+        *cycles += WAIT;
+        *n = 4;
+        return true;
+    case TXN_PATCH: // and the transfer that it is for starts
+        *cycles += PATCH;
+        *n = 12;
+        return true;
+    default: // whoever sends it finds out
+        return false;
+    }
+}
+
+uint64_t txn_cycles(const uint32_t * insts, size_t n_words) {
     uint64_t cycles = 0;
     size_t n;
     for (size_t i = HEADER_BYTES / 4; i < n_words; i += n) {
-        const uint32_t * w = insts + i;
-        switch (w[0]) {
-        case TXN_WRITE:
-            cycles += WRITE;
-            n = 6;
+        if (!price(insts + i, n_words - i, &n, &cycles)) {
             break;
-        case TXN_BLOCK_WRITE:
-            n = n_words - i > 3 && w[3] >= BLOCK_HEADER_BYTES ? w[3] / 4 : n_words;
-            n = n < n_words - i ? n : n_words - i;
-            cycles += BLOCK + BLOCK_WORD * n;
-            break;
-        case TXN_MASK_WRITE:
-            cycles += MASK_WRITE;
-            n = 7;
-            break;
-        case TXN_WAIT:
-            cycles += WAIT;
-            n = 4;
-            break;
-        case TXN_PATCH: // and the transfer that it is for starts
-            cycles += PATCH;
-            n = 12;
-            break;
-        default: // not ours: whoever sends it finds out
-            return cycles;
         }
     }
     return cycles;
+}
+
+uint32_t txn_operations(const uint32_t * insts, size_t n_words) {
+    uint32_t operations = 0;
+    uint64_t cycles = 0;
+    size_t n;
+    for (size_t i = HEADER_BYTES / 4; i < n_words; i += n, operations++) {
+        if (!price(insts + i, n_words - i, &n, &cycles)) {
+            break;
+        }
+    }
+    return operations;
 }
 
 // ---- reading ----

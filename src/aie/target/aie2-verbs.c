@@ -397,6 +397,43 @@ static void msc(struct asm_program * p, struct asm_reg d, struct asm_reg c, stru
     ASM(p, AIE2_VMSC_F_vmac_bm_core_dense, A_REG(d), A_REG(c), A_REG(a), A_REG(b), A_REG(config));
 }
 
+// ---- quantized numbers ----
+
+static void nibbles_begin(struct asm_program * p) {
+    struct asm_reg none = scalar(p, 0);
+    ASM(p, AIE2_MOVX_mvx_scl, A_FIXED(AIE_REG(AIE_CR, AIE_CR_UNPACK_SIGN)), A_REG(none));
+}
+
+static void nibbles(struct asm_program * p, struct asm_reg d, struct asm_reg half) {
+    ASM(p, AIE2_VUNPACK_D8_D4, A_REG(d), A_REG(half));
+}
+
+// The multiplier adds up two products of a lane, one from each half: a factor for each half alone.
+static void scale(struct asm_program * p, struct emit_scale * d, struct asm_reg s,
+                  struct asm_reg offset, struct asm_reg zero, struct asm_reg low,
+                  struct asm_reg config) {
+    for (int half = 0; half < 2; half++) {
+        d->by[half] = asm_local(p, ASM_X);
+        d->rest[half] = asm_local(p, ASM_BM);
+        select(p, LANE_16, d->by[half], half ? s : zero, half ? zero : s, low);
+        mul(p, d->rest[half], offset, d->by[half], config);
+    }
+}
+
+static void scaled(struct asm_program * p, int memory, const struct emit_scale * s,
+                   const struct asm_reg * a, int n, struct asm_reg pointer, int32_t offset,
+                   struct asm_reg config) {
+    for (int half = 0; half < 2; half++) {
+        struct asm_reg sum = s->rest[half];
+        for (int i = 0; i < n; i++) {
+            struct asm_reg next = asm_local(p, ASM_BM);
+            mac(p, next, sum, a[i], s->by[half], config);
+            sum = next;
+        }
+        store_bf16(p, memory, sum, pointer, offset + MOVE * half);
+    }
+}
+
 const struct aie_verbs verbs_aie2 = {
 #define V(name, parameters, arguments) .name = name,
 #include "verbs.def"

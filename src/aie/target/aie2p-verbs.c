@@ -503,6 +503,46 @@ static void msc(struct asm_program * p, struct asm_reg d, struct asm_reg c, stru
     twice(p, AIE2P_VMSC_f_vmac_bf_vmul_bf_core_X_X, d, c, a, b, config);
 }
 
+// ---- quantized numbers ----
+
+static void nibbles_begin(struct asm_program * p) {
+    control(p, AIE_CRP_UNPACK_SIZE, 0);
+    control(p, AIE_CRP_UNPACK_SIGN0, 0);
+}
+
+static void nibbles(struct asm_program * p, struct asm_reg d, struct asm_reg half) {
+    ASM(p, AIE2P_VUNPACK_mv_unpack_w_unpackSign0, A_REG(d), A_REG(half));
+}
+
+// 32 lanes at once, in the two lower quarters of an accumulator.
+static void scale(struct asm_program * p, struct emit_scale * d, struct asm_reg s,
+                  struct asm_reg offset, struct asm_reg zero, struct asm_reg low,
+                  struct asm_reg config) {
+    (void) zero;
+    (void) low;
+    d->by[0] = s;
+    d->rest[0] = asm_local(p, ASM_BM);
+    ASM(p, AIE2P_VMUL_f_vmul_bf_vmul_bf_core_X_X, A_REG(d->rest[0]), A_REG(offset), A_REG(s),
+        A_REG(config));
+}
+
+static void scaled(struct asm_program * p, int memory, const struct emit_scale * s,
+                   const struct asm_reg * a, int n, struct asm_reg pointer, int32_t offset,
+                   struct asm_reg config) {
+    static const int ops[2] = {AIE2P_VST_CONV_bf16_fp32_dmw_sts_srs_bf_idx_imm,
+                               AIE2P_VST_CONV_bf16_fp32_dmw_sts_srs_bf_idx};
+    struct asm_reg sum = s->rest[0];
+    for (int i = 0; i < n; i++) {
+        struct asm_reg next = asm_local(p, ASM_BM);
+        ASM(p, AIE2P_VMAC_f_vmac_bf_vmul_bf_core_X_X, A_REG(next), A_REG(sum), A_REG(a[i]),
+            A_REG(s->by[0]), A_REG(config));
+        sum = next;
+    }
+    for (int half = 0; half < 2; half++) {
+        at_offset(p, ops, memory, 32, A_REG(asm_quarter(sum, half)), pointer, offset + 32 * half);
+    }
+}
+
 const struct aie_verbs verbs_aie2p = {
 #define V(name, parameters, arguments) .name = name,
 #include "verbs.def"

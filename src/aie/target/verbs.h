@@ -21,6 +21,10 @@ struct emit_raised { // lanes in accumulators that are wide enough for them
     struct asm_reg acc[2];
 };
 
+struct emit_scale { // factors, and what the offset comes to
+    struct asm_reg by[2], rest[2];
+};
+
 // ---- new registers, for one region ----
 
 struct asm_reg emit_new_value(struct asm_program * p); // vector, accumulator, pair: see verbs.def

@@ -162,6 +162,7 @@ static const struct way {
     {.is = rope_is, .check = rope_check, .run = rope_run},
     {.is = attention_is, .check = attention_check, .run = attention_run},
     {.is = add_id_is, .check = add_id_check, .run = add_id_run, .by_data = true},
+    {.is = top_k_is, .check = top_k_check, .run = top_k_run},
     {.is = is_any, .check = kernels_check, .run = kernels_run},
 };
 

@@ -263,7 +263,7 @@ static enum status compute(struct hsa_stream * s, const struct call * c, struct 
         st = host_row_alloc(c->b->ne[0], &row, err);
     }
     enum mat_pieces pieces = c->precise ? MAT_LEFT : MAT_HI;
-    if (st == ST_OK && !mat_stands(&c->weights, pieces)) {
+    if (st == ST_OK && !mat_stands(&c->weights, pieces) && !mat_streams(&c->weights, pieces)) {
         st = mat_shadow(s, c->as, &c->weights, pieces, &shadow, err);
     }
     if (st == ST_OK) {

@@ -25,6 +25,7 @@ struct ask {
 // there are few rows of b.
 enum layout { MADE_BY_CORES, AS_IT_STANDS, OPERANDS_PACKED, ALL_PACKED, N_LAYOUTS };
 #define CORES_ROWS 16
+#define BLOCK_ROWS 128 // up to which blocks are made into numbers by the cores, 16 at a time
 
 // ---- precision ----
 
@@ -83,6 +84,38 @@ bool mat_stands(const struct mat_source * s, enum mat_pieces pieces) {
     return pieces == MAT_HI && !s->columns &&
            (v->type == GGML_TYPE_BF16 || mat_is_integer(v->type)) &&
            v->ne[0] % MAT_K_MULTIPLE == 0 && has_word_rows(v);
+}
+
+// ---- quantized blocks ----
+
+static const struct {
+    enum ggml_type type;
+    enum kernel_blocks blocks;
+} streamed[] = {{GGML_TYPE_Q4_0, KERNEL_Q4_0}, {GGML_TYPE_Q8_0, KERNEL_Q8_0}};
+
+static bool blocks_of(enum ggml_type type, enum kernel_blocks * out) {
+    for (size_t i = 0; i < sizeof streamed / sizeof streamed[0]; i++) {
+        if (streamed[i].type == type) {
+            *out = streamed[i].blocks;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool mat_streams(const struct mat_source * s, enum mat_pieces pieces) {
+    enum kernel_blocks blocks;
+    return pieces == MAT_HI && !s->columns && blocks_of(s->view.type, &blocks) &&
+           s->view.ne[0] % (2 * KERNEL_BLOCK_K) == 0 && has_word_rows(&s->view);
+}
+
+// Rows of blocks as the kernel has them: words.
+static struct tensor words_of(const struct view * v) {
+    struct view words = *v;
+    words.type = GGML_TYPE_I32;
+    words.ne[0] = v->ne[0] / ggml_blck_size(v->type) * (int64_t) ggml_type_size(v->type) / DMA_WORD;
+    words.nb[0] = DMA_WORD;
+    return plan_tensor(&words);
 }
 
 // Dimensions 1 to 3 as one, where the rows follow each other at one distance.
@@ -187,7 +220,8 @@ static void join_heads(struct mat_plan * p) {
 static void lay_out_all(const struct ask * r, enum layout layout, struct mat_plan * p) {
     bool packed = layout >= OPERANDS_PACKED, by_cores = layout == MADE_BY_CORES;
     bool a_stands = (!packed && mat_stands(&r->a, r->a_pieces)) ||
-                    (by_cores && !r->a_is_kept && cores_take(&r->a, r->a_pieces, GGML_TYPE_F16));
+                    (by_cores && !r->a_is_kept && cores_take(&r->a, r->a_pieces, GGML_TYPE_F16)) ||
+                    (by_cores && mat_streams(&r->a, r->a_pieces));
     *p = (struct mat_plan){.a = lay_out(r, &r->a, r->a_pieces, a_stands)};
     if (r->prepared) {
         p->b = (struct mat_operand){.way = MAT_AS_IT_STANDS, .kernel = *r->prepared};
@@ -221,12 +255,15 @@ static struct kernel_spec product_of(const struct mat_plan * p, enum aie_arch ar
         b.ne[d] = ne[d];
     }
     memcpy(result.ne, ne, sizeof result.ne);
+    enum kernel_blocks blocks;
+    bool has_blocks = blocks_of(a.type, &blocks);
     return (struct kernel_spec){
-        .op = KERNEL_OP_MUL_MAT,
+        .op = has_blocks ? KERNEL_OP_MUL_MAT_BLOCKS : KERNEL_OP_MUL_MAT,
         .arch = arch,
         .n_inputs = 2,
-        .inputs = {plan_tensor(&a), plan_tensor(&b)},
+        .inputs = {has_blocks ? words_of(&a) : plan_tensor(&a), plan_tensor(&b)},
         .output = plan_tensor(&result),
+        .params[0] = has_blocks ? blocks : 0,
     };
 }
 
@@ -256,9 +293,9 @@ struct kernel_spec mat_part(const struct mat_plan * p, enum aie_arch arch, const
                             char * addr[PLAN_OPERANDS]) {
     const struct view *a = &p->a.kernel, *b = &p->b.kernel, *result = &p->result.kernel;
     int64_t ne[GGML_MAX_DIMS], left_k = a->ne[0] - at->k;
-    size_t k_at = (size_t) at->k * a->nb[0], out_at = 0;
-    size_t a_at = k_at + (size_t) at->at[0] * a->nb[1];
-    size_t b_at = k_at + (size_t) at->at[1] * b->nb[1];
+    size_t a_at = (size_t) (at->k / ggml_blck_size(a->type)) * a->nb[0], out_at = 0;
+    size_t b_at = (size_t) at->k * b->nb[0] + (size_t) at->at[1] * b->nb[1];
+    a_at += (size_t) at->at[0] * a->nb[1];
     for (int d = 0; d < GGML_MAX_DIMS; d++) {
         int64_t left = result->ne[d] - at->at[d];
         ne[d] = left < p->chunk[d] ? left : p->chunk[d];
@@ -378,10 +415,24 @@ static bool cut(struct mat_plan * p) {
     return true;
 }
 
+// Blocks go to the cores once for every few rows of b. Making them bf16 for the kernels of many is
+// the host's, which is slower than that up to a good number of rows.
+static bool few_at_a_time(const struct ask * r, struct mat_plan * p) {
+    int64_t n = p->result.kernel.ne[1];
+    for (int64_t few = CORES_ROWS; n <= BLOCK_ROWS && few >= 1; few /= 2) {
+        p->chunk[1] = n < few ? n : few;
+        if (fits(r->world, p)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool find_layout(const struct ask * r, struct mat_plan * out) {
     for (int layout = 0; layout < N_LAYOUTS; layout++) {
         lay_out_all(r, (enum layout) layout, out);
-        if (fits(r->world, out)) {
+        bool streams = layout == MADE_BY_CORES && mat_streams(&r->a, r->a_pieces);
+        if (streams ? few_at_a_time(r, out) : fits(r->world, out)) {
             return true;
         }
     }

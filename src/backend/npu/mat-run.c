@@ -197,7 +197,7 @@ enum status mat_compute(struct hsa_stream * s, const struct ggml_tensor * node,
     }
     struct mat_operand * o = p.a.weights ? &p.a : &p.b;
     struct shadow * shadow = NULL;
-    if (o->way != MAT_AS_IT_STANDS) {
+    if (o->way != MAT_AS_IT_STANDS && !mat_streams(&o->source, o->pieces)) {
         st = mat_shadow(s, o->weights, &o->source, o->pieces, &shadow, err);
     }
     if (shadow) {

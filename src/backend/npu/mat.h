@@ -111,6 +111,8 @@ struct mat_at { // a dispatch of a plan; zero: the first
 
 // Can the kernel read it as it stands?
 bool mat_stands(const struct mat_source * s, enum mat_pieces pieces);
+// Is it of quantized blocks that the cores make into numbers? Then no packed form is kept of it.
+bool mat_streams(const struct mat_source * s, enum mat_pieces pieces);
 bool mat_is_product(enum ggml_op op); // of two operands: MUL_MAT, OUT_PROD
 // Are products of the node better than bf16?
 bool mat_is_precise(const struct mat_world * w, const struct ggml_tensor * node);

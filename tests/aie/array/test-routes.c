@@ -142,19 +142,22 @@ static bool memtile_joint(void * user, const struct image_command * c) {
     } same_number[] = {
         {7, 13, 11, 17}, {13, 17, 7, 11}, {7, 13, 7, 11}, {13, 17, 11, 17}, {0, 6, 0, 6}};
     uint32_t row = c->addr >> 20 & 31, offset = c->addr & 0xfffff;
-    if (c->op != IMAGE_WRITE || row != ARRAY_ROW_MEM || offset < MEM_MASTER ||
-        offset >= MEM_MASTER + 4 * MEM_MASTERS) {
+    if (c->op != IMAGE_BLOCK_WRITE || row != ARRAY_ROW_MEM || offset != MEM_MASTER) {
         return true;
     }
-    int master = (int) (offset - MEM_MASTER) / 4, slave = (int) (c->value & 0x7f);
-    for (size_t i = 0; i < sizeof(same_number) / sizeof(same_number[0]); i++) {
-        if (slave >= same_number[i].slave_first && slave < same_number[i].slave_end &&
-            master >= same_number[i].master_first && master < same_number[i].master_end) {
-            assert_int_equal(slave - same_number[i].slave_first,
-                             master - same_number[i].master_first);
+    assert_int_equal(c->n_words, MEM_MASTERS);
+    for (int master = 0; master < MEM_MASTERS; master++) {
+        uint32_t value = load_u32(c->data + 4 * master);
+        int slave = (int) (value & 0x7f);
+        for (size_t i = 0; i < sizeof(same_number) / sizeof(same_number[0]) && value; i++) {
+            if (slave >= same_number[i].slave_first && slave < same_number[i].slave_end &&
+                master >= same_number[i].master_first && master < same_number[i].master_end) {
+                assert_int_equal(slave - same_number[i].slave_first,
+                                 master - same_number[i].master_first);
+            }
         }
+        *(int *) user += value != 0;
     }
-    ++*(int *) user;
     return true;
 }
 

@@ -69,6 +69,27 @@ static double float_value(enum dtype t, const uint8_t * row, int64_t i) {
     return (double) bf16_value((uint16_t) ((v + 0x7fff + (v >> 16 & 1)) >> 16));
 }
 
+// The same of a quantized number: d in bf16, times the number, in bf16.
+static double block_value(enum kernel_blocks kind, const uint8_t * row, int64_t i) {
+    const uint8_t * block = row + i / KERNEL_BLOCK_K * kernel_block_bytes(kind);
+    int at = (int) (i % KERNEL_BLOCK_K);
+    int q = kind == KERNEL_Q8_0 ? (int8_t) block[2 + at]
+                                : (block[2 + at % 16] >> (at < 16 ? 0 : 4) & 15) - 8;
+    float f = (float) (float_value(DTYPE_F16, block, 0) * q);
+    uint32_t v;
+    memcpy(&v, &f, 4);
+    return (double) bf16_value((uint16_t) ((v + 0x7fff + (v >> 16 & 1)) >> 16));
+}
+
+static bool has_blocks(const struct kernel_spec * spec) {
+    return spec->op == KERNEL_OP_MUL_MAT_BLOCKS;
+}
+
+static double a_value(const struct kernel_spec * spec, const uint8_t * row, int64_t i) {
+    return has_blocks(spec) ? block_value((enum kernel_blocks) spec->params[0], row, i)
+                            : float_value(spec->inputs[0].dtype, row, i);
+}
+
 static int64_t int_value(enum dtype t, const uint8_t * at) {
     int16_t v;
     memcpy(&v, at, 2);
@@ -92,6 +113,14 @@ static void fill(struct rig * r, const struct kernel_spec * spec) {
             memcpy(r->data[i] + b, &v, step);
         }
     }
+    const struct tensor * a = &spec->inputs[0];
+    for (int64_t row = 0; has_blocks(spec) && row < a->ne[1] * a->ne[2] * a->ne[3]; row++) {
+        size_t block = (size_t) kernel_block_bytes((enum kernel_blocks) spec->params[0]);
+        for (size_t b = 0; b < (size_t) a->ne[0] * 4; b += block) {
+            uint16_t d = (uint16_t) ((next() & 0x83ff) | (8 + (next() & 7)) << 10);
+            memcpy(r->data[0] + (size_t) row * (size_t) a->nb[1] + b, &d, 2);
+        }
+    }
 }
 
 static const uint8_t * row_of(const struct rig * r, const struct kernel_spec * spec, int i,
@@ -105,7 +134,7 @@ static const uint8_t * row_of(const struct rig * r, const struct kernel_spec * s
 static void check(const struct rig * r, const struct kernel_spec * spec) {
     enum dtype t = spec->inputs[0].dtype, tb = spec->inputs[1].dtype;
     const struct tensor * out = &spec->output;
-    int64_t k = spec->inputs[0].ne[0];
+    int64_t k = spec->inputs[1].ne[0];
     for (int64_t i3 = 0; i3 < out->ne[3]; i3++) {
         for (int64_t i2 = 0; i2 < out->ne[2]; i2++) {
             for (int64_t n = 0; n < out->ne[1]; n++) {
@@ -117,7 +146,7 @@ static void check(const struct rig * r, const struct kernel_spec * spec) {
                     uint32_t isum = 0;
                     for (int64_t i = 0; i < k; i++) {
                         if (!is_integer(t)) {
-                            double p = float_value(t, a, i) * float_value(tb, b, i);
+                            double p = a_value(spec, a, i) * float_value(tb, b, i);
                             sum += p;
                             size += fabs(p);
                         } else {
@@ -129,7 +158,8 @@ static void check(const struct rig * r, const struct kernel_spec * spec) {
                         float got;
                         memcpy(&got, c + 4 * m, 4);
                         // each addition rounds its terms at the last place of the largest
-                        if (!(fabs((double) got - sum) <= size * 0x1p-21)) {
+                        double most = size * (has_blocks(spec) ? 0x1p-19 : 0x1p-21);
+                        if (!(fabs((double) got - sum) <= most)) {
                             print_message("dst[%d][%d] is %g, not %g\n", (int) n, (int) m,
                                           (double) got, sum);
                             fail();
@@ -255,6 +285,87 @@ static void test_raw(void ** state) {
         }
         for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
             run_spec(&r, spec_with(types[t][0], types[t][1], &more[i]), &more[i]);
+        }
+    }
+    rig_close(&r);
+}
+
+// Quantized blocks: k is a multiple of two of them.
+static struct kernel_spec spec_of_blocks(enum kernel_blocks kind, enum dtype b,
+                                         const struct shape * s) {
+    struct kernel_spec spec = spec_with(DTYPE_F32, b, s);
+    int64_t words = s->k / KERNEL_BLOCK_K * kernel_block_bytes(kind) / 4;
+    spec.op = KERNEL_OP_MUL_MAT_BLOCKS;
+    spec.params[0] = kind;
+    spec.inputs[0] = strided(DTYPE_I32, words, s->m, s->a2, s->a3, s->a_gap);
+    return spec;
+}
+
+// Rows of b that are one 1 and zeros: each number of the blocks, to the last bit.
+static void test_each_number(void ** state) {
+    (void) state;
+    static const struct shape s = {75, 16, 128, 1, 1, 1, 1, 0, 0, 0};
+    struct rig r;
+    rig_open(&r);
+    for (int kind = 0; kind < KERNEL_BLOCKS; kind++) {
+        struct kernel_spec spec = spec_of_blocks((enum kernel_blocks) kind, DTYPE_F32, &s);
+        struct kernel_code code;
+        assert_int_equal(aie_compile(&spec, &code, NULL), ST_OK);
+        rig_allocate(&r, &spec);
+        fill(&r, &spec);
+        for (int64_t first = 0; first < s.k; first += s.n) {
+            memset(r.data[1], 0, (size_t) (4 * s.n * s.k));
+            for (int64_t n = 0; n < s.n; n++) {
+                memcpy(r.data[1] + 4 * (n * s.k + first + n), &(float){1}, 4);
+            }
+            rig_run(&r, &spec, &code);
+            for (int64_t i = 0; i < s.m * s.n; i++) {
+                const uint8_t * row = row_of(&r, &spec, 0, i % s.m, 0, 0);
+                float got;
+                memcpy(&got, r.data[2] + 4 * i, 4);
+                double want = block_value((enum kernel_blocks) kind, row, first + i / s.m);
+                if ((double) got != want) {
+                    print_message("%s: row %d, number %d is %g, not %g\n",
+                                  kernel_block_name((enum kernel_blocks) kind), (int) (i % s.m),
+                                  (int) (first + i / s.m), (double) got, want);
+                    fail();
+                }
+            }
+        }
+        rig_free(&r);
+        kernel_code_free(&code);
+    }
+    rig_close(&r);
+}
+
+static void test_blocks(void ** state) {
+    (void) state;
+    static const struct shape some[] = {
+        {64, 1, 64, 1, 1, 1, 1, 0, 0, 0},     {1, 1, 64, 1, 1, 1, 1, 0, 0, 0},
+        {520, 4, 512, 1, 1, 1, 1, 0, 0, 0},   {600, 16, 768, 1, 1, 1, 1, 0, 0, 0},
+        {40, 9, 3008, 1, 1, 1, 1, 0, 0, 0},   {70, 1, 11008, 1, 1, 1, 1, 0, 0, 0},
+        {32, 8, 64, 2, 3, 4, 3, 0, 0, 0},     {50, 3, 128, 1, 2, 1, 2, 8, 100, 4},
+        {1100, 1, 2048, 1, 1, 1, 1, 0, 0, 0}, {24, 2, 192, 1, 1, 1, 1, 0, 0, 0},
+    };
+    static const struct shape none[] = {{64, 1, 96, 1, 1, 1, 1, 0, 0, 0},
+                                        {64, 17, 128, 1, 1, 1, 1, 0, 0, 0}};
+    struct rig r;
+    rig_open(&r);
+    for (int kind = 0; kind < KERNEL_BLOCKS; kind++) {
+        for (int b = 0; b < 2; b++) {
+            enum dtype tb = b ? DTYPE_BF16 : DTYPE_F32;
+            for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
+                struct kernel_spec spec = spec_of_blocks((enum kernel_blocks) kind, tb, &some[i]);
+                uint64_t cycles = run_spec(&r, spec, &some[i]);
+                print_message("%s %s %dx%dx%d: %llu cycles\n",
+                              kernel_block_name((enum kernel_blocks) kind), dtype_name(tb),
+                              (int) some[i].m, (int) some[i].n, (int) some[i].k,
+                              (unsigned long long) cycles);
+            }
+            for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+                struct kernel_spec spec = spec_of_blocks((enum kernel_blocks) kind, tb, &none[i]);
+                assert_int_equal(aie_supports(&spec, NULL), ST_UNSUPPORTED);
+            }
         }
     }
     rig_close(&r);
@@ -453,11 +564,19 @@ int main(int argc, char ** argv) {
         enum dtype t;
         struct shape s = {atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), 1, 1, 1, 1, 0, 0, 0};
         struct rig r;
-        if (!dtype_parse(argv[1], &t)) {
+        int kind = 0;
+        while (kind < KERNEL_BLOCKS &&
+               strcmp(argv[1], kernel_block_name((enum kernel_blocks) kind))) {
+            kind++;
+        }
+        if (!dtype_parse(kind < KERNEL_BLOCKS ? "bf16" : argv[1], &t)) {
             return 2;
         }
         rig_open(&r);
-        uint64_t cycles = run(&r, t, &s);
+        uint64_t cycles =
+            kind < KERNEL_BLOCKS
+                ? run_spec(&r, spec_of_blocks((enum kernel_blocks) kind, DTYPE_F32, &s), &s)
+                : run(&r, t, &s);
         int macs = peak(t), cores = 4 * aie_target(rig_arch)->columns;
         printf("%llu cycles, %.1f %% of the peak of %d cores\n", (unsigned long long) cycles,
                100.0 * (double) s.m * (double) s.n * (double) s.k / macs / cores / (double) cycles,
@@ -466,10 +585,11 @@ int main(int argc, char ** argv) {
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bf16),     cmocka_unit_test(test_i8),
-        cmocka_unit_test(test_i16),      cmocka_unit_test(test_leftovers),
-        cmocka_unit_test(test_specials), cmocka_unit_test(test_banks),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_each_number), cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_bf16),        cmocka_unit_test(test_i8),
+        cmocka_unit_test(test_i16),         cmocka_unit_test(test_leftovers),
+        cmocka_unit_test(test_specials),    cmocka_unit_test(test_banks),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_columns),
         cmocka_unit_test(test_raw),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,6 +150,13 @@ static uint32_t fill(const struct op_row * row, enum dtype t, int k, int64_t i) 
     return pack(t, random_value(row, k ? 0 : (int) (i % RANGES)));
 }
 
+// By what an element's error counts. Operands of any magnitude make quotients of any, even of a few
+// values: their NMSE would be the error of the largest one, and so chance. What is divided does not
+// cancel, so that each quotient has its own error, and they count alike, but for very small ones.
+static double weight(const struct op_row * row, double want) {
+    return row->op == KERNEL_OP_DIV && isfinite(want) ? 1 / fmax(fabs(want), FAST_SMALL) : 1;
+}
+
 static void run_row(struct rig * r, const struct op_row * row, enum dtype t, int64_t n) {
     struct kernel_spec spec = {
         .op = row->op, .arch = rig_arch, .n_inputs = kernel_op_info(row->op)->n_inputs};
@@ -180,6 +187,9 @@ static void run_row(struct rig * r, const struct op_row * row, enum dtype t, int
         check(row, t, a, b, z, i);
         worst = fmax(worst, distance(row, t, widen(t, a), widen(t, b), widen(t, z)));
         double want = reference(row, widen(t, a), widen(t, b)), off = widen(t, z) - want;
+        double counts = weight(row, want);
+        off *= counts;
+        want *= counts;
         if (i >= N_SPECIALS * N_SPECIALS && isfinite(off)) {
             int range = (int) ((i - N_SPECIALS * N_SPECIALS) % RANGES);
             error[range] += off * off;

@@ -33,15 +33,14 @@ bool mul_mat_is_vector(const struct kernel_spec * spec) {
 }
 
 static bool is_mixed(const struct kernel_spec * spec) {
-    return mul_mat_is_vector(spec) &&
-           mm_type_of(spec->arch, spec->inputs[0].dtype)->in == DTYPE_BF16;
+    return mul_mat_is_vector(spec) && mm_type_of(spec->arch, mm_input(spec))->in == DTYPE_BF16;
 }
 
 void mul_mat_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
     if (is_mixed(spec)) {
         snprintf(name, KERNEL_NAME_MAX, "%s", MIXED_NAME);
     } else {
-        snprintf(name, KERNEL_NAME_MAX, "mul_mat_%s_%s", dtype_name(spec->inputs[0].dtype),
+        snprintf(name, KERNEL_NAME_MAX, "mul_mat_%s_%s", dtype_name(mm_input(spec)),
                  mul_mat_is_vector(spec) ? "gemv" : "gemm");
     }
 }
@@ -101,7 +100,7 @@ static void route_gemm(struct array * a, const struct mm_plan * p, int col) {
 enum status mul_mat_image(const struct kernel_spec * spec, struct array_program * out,
                           struct error * err) {
     struct asm_code code = {0};
-    const struct mm_type * t = mm_type(spec->arch, spec->inputs[0].dtype);
+    const struct mm_type * t = mm_type(spec->arch, mm_input(spec));
     bool converts = is_mixed(spec);
     enum status st = converts ? mm_vector_program(spec->arch, &code, err)
                               : mm_program(spec->arch, t, &code, NULL, err);

@@ -36,6 +36,7 @@ static int64_t chunk_room(const struct mm_plan * p) {
     int64_t bytes = ARRAY_MEM_BYTES;
     if (p->is_vector) { // x lies there in full, twice
         bytes -= 2 * TILE_BYTES / 4 + 2 * 4 * (int64_t) mm_x_words(p);
+        bytes -= p->block_bytes ? MMP_BEFORE : 0;
         return bytes / (4 * y_rows);
     }
     bytes -= p->core_rows * TILE_BYTES;
@@ -87,10 +88,10 @@ static bool chain_of_chunks(struct mm_plan * p, int64_t tiles, int64_t most_k) {
 
 // Equal chunks, each with its zeros; those that make the fewest slices.
 static bool equal_chunks(struct mm_plan * p, int64_t most_k) {
-    int64_t slice = mm_slice_k(p->t), blocks = p->k / MM_WHOLE_K;
-    int64_t best = 0, best_slices = 0;
-    for (int64_t b = 1; b <= blocks && b * MM_WHOLE_K <= most_k; b++) {
-        int64_t slices = blocks % b ? 0 : blocks / b * ceil_div(b * MM_WHOLE_K, slice);
+    int64_t slice = mm_slice_k(p->t), whole = p->block_bytes ? slice : MM_WHOLE_K;
+    int64_t best = 0, best_slices = 0, blocks = p->k / whole;
+    for (int64_t b = 1; b <= blocks && b * whole <= most_k; b++) {
+        int64_t slices = blocks % b ? 0 : blocks / b * ceil_div(b * whole, slice);
         if (slices && (!best || slices <= best_slices)) {
             best = b;
             best_slices = slices;
@@ -99,7 +100,7 @@ static bool equal_chunks(struct mm_plan * p, int64_t most_k) {
     if (!best || best_slices > MMP_RUNS) {
         return false;
     }
-    p->x = p->y = equal(blocks / best, best * MM_WHOLE_K);
+    p->x = p->y = equal(blocks / best, best * whole);
     p->slices = (uint32_t) best_slices;
     return true;
 }
@@ -150,9 +151,10 @@ static bool sends_x(const struct mm_plan * p) {
 }
 
 static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, struct error * err) {
-    int64_t most_k = chunk_room(p) / p->t->element_bytes;
-    int64_t wrap_k = (int64_t) SHIM_WRAP * 4 / p->t->element_bytes;
-    most_k = least(most_k, wrap_k);
+    int64_t slice = mm_slice_k(p->t), slice_bytes = mm_chunk_bytes(p, (uint32_t) slice);
+    int64_t most_k = least(chunk_room(p), (int64_t) SHIM_WRAP * 4);
+    most_k = p->block_bytes ? least(most_k / slice_bytes * slice, MEM_WRAP * mm_block_k(p->t))
+                            : most_k / p->t->element_bytes;
     int64_t tiles = p->m_steps * p->n_tiles * spec->output.ne[2] * spec->output.ne[3];
     bool wide = p->is_vector && mm_x_parts(p) == 0; // x's walk has no chunks then
     if ((!p->is_vector || cut_x_rows(p)) && ceil_div(p->k, mm_slice_k(p->t)) <= MMP_RUNS &&
@@ -304,12 +306,39 @@ static enum status check_strides(const struct tensor * t, const char * name, str
     return ST_OK;
 }
 
+// Rows of quantized blocks are words, and whole slices.
+static enum status check_blocks(const struct kernel_spec * spec, struct error * err) {
+    const struct tensor *a = &spec->inputs[0], *b = &spec->inputs[1];
+    int bytes = kernel_block_bytes((enum kernel_blocks) spec->params[0]);
+    const struct mm_type * t = mm_type(spec->arch, DTYPE_BF16);
+    if (spec->n_inputs != 2 || !t || !bytes || a->dtype != DTYPE_I32 ||
+        (b->dtype != DTYPE_F32 && b->dtype != DTYPE_BF16) || spec->output.dtype != DTYPE_F32) {
+        return error_set(err, ST_UNSUPPORTED,
+                         "a product of blocks takes words of known ones, and f32 or bf16");
+    }
+    if (b->ne[0] % mm_slice_k(t)) {
+        return error_set(err, ST_UNSUPPORTED, "rows of %lld quantized elements, no multiple of %d",
+                         (long long) b->ne[0], mm_slice_k(t));
+    }
+    if (a->ne[0] != b->ne[0] / KERNEL_BLOCK_K * bytes / 4) {
+        return error_set(err, ST_INVALID, "rows of %lld words are not %lld elements of %s",
+                         (long long) a->ne[0], (long long) b->ne[0],
+                         kernel_block_name((enum kernel_blocks) spec->params[0]));
+    }
+    return ST_OK;
+}
+
 static enum status check(const struct kernel_spec * spec, struct error * err) {
     const struct tensor *a = &spec->inputs[0], *b = &spec->inputs[1], *out = &spec->output;
     if (spec->n_inputs != 2) {
         return error_set(err, ST_INVALID, "mul_mat takes 2 inputs, %d given", spec->n_inputs);
     }
-    const struct mm_type * t = mm_type_of(spec->arch, a->dtype);
+    bool blocks = spec->op == KERNEL_OP_MUL_MAT_BLOCKS;
+    enum status st = blocks ? check_blocks(spec, err) : ST_OK;
+    if (st != ST_OK) {
+        return st;
+    }
+    const struct mm_type * t = mm_type_of(spec->arch, mm_input(spec));
     bool b_fits = t && (b->dtype == t->in || (t->in == DTYPE_BF16 && b->dtype == DTYPE_F32));
     if (!b_fits || out->dtype != t->out) {
         return error_set(err, ST_UNSUPPORTED, "no mul_mat of %s and %s to %s on %s",
@@ -321,18 +350,18 @@ static enum status check(const struct kernel_spec * spec, struct error * err) {
             return error_set(err, ST_UNSUPPORTED, "a tensor without elements");
         }
     }
-    bool fits = a->ne[0] == b->ne[0] && out->ne[0] == a->ne[1];
+    bool fits = (blocks || a->ne[0] == b->ne[0]) && out->ne[0] == a->ne[1];
     for (int i = 1; i < TENSOR_DIMS; i++) {
         fits &= out->ne[i] == b->ne[i] && (i == 1 || b->ne[i] % a->ne[i] == 0);
     }
     if (!fits) {
         return error_set(err, ST_INVALID, "the shapes do not fit a product");
     }
-    if (a->ne[0] % MM_WHOLE_K) {
+    if (b->ne[0] % MM_WHOLE_K) {
         return error_set(err, ST_UNSUPPORTED, "rows of %lld elements, no multiple of %d",
-                         (long long) a->ne[0], MM_WHOLE_K);
+                         (long long) b->ne[0], MM_WHOLE_K);
     }
-    enum status st = check_strides(a, "first input", err);
+    st = check_strides(a, "first input", err);
     st = st == ST_OK ? check_strides(b, "second input", err) : st;
     return st == ST_OK ? check_strides(out, "output", err) : st;
 }
@@ -343,12 +372,15 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         return st;
     }
     *p = (struct mm_plan){
-        .t = mm_type_of(spec->arch, spec->inputs[0].dtype),
+        .t = mm_type_of(spec->arch, mm_input(spec)),
+        .block_bytes = spec->op == KERNEL_OP_MUL_MAT_BLOCKS
+                           ? kernel_block_bytes((enum kernel_blocks) spec->params[0])
+                           : 0,
         .x_raw = spec->inputs[1].dtype == DTYPE_F32,
         .y_raw = spec->inputs[0].dtype == DTYPE_F16,
         .m = spec->output.ne[0],
         .n = spec->output.ne[1],
-        .k = spec->inputs[0].ne[0],
+        .k = spec->inputs[1].ne[0],
     };
     p->columns = ops_columns(spec);
     int gemm_rows = (int) least(MMP_CORE_ROWS_GEMM, p->columns);
@@ -357,9 +389,9 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     plan_n(p);
     plan_m(p);
     st = plan_k(p, spec, err);
-    if ((p->x_raw || p->y_raw) && (st != ST_OK || !p->is_vector)) {
+    if ((p->x_raw || p->y_raw || p->block_bytes) && (st != ST_OK || !p->is_vector)) {
         return error_set(err, ST_UNSUPPORTED,
-                         "f32 and f16 are made bf16 in products of up to %d "
+                         "f32, f16 and blocks are made bf16 in products of up to %d "
                          "rows of b, and where these fit a memtile and its descriptors",
                          MMP_VECTOR_N);
     }

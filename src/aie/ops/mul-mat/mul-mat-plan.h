@@ -14,6 +14,7 @@ enum {
     MMP_VECTOR_N = 16,      // most rows of b for gemv
     MMP_CORE_ROWS_GEMM = 4, // or as many as there are columns
     MMP_CORE_ROWS_GEMV = 2,
+    MMP_BEFORE = 64, // bytes of a memtile before rows of quantized blocks
 };
 
 // How the rows of an operand come to a memtile: `rounds` times a chain of `chunks`, the last one
@@ -45,6 +46,7 @@ struct mm_plan {
     int64_t m_pass;    // or m tiles of each y stream, where that is more than one
     int x_pieces;      // gemv: of a row of x
     bool x_raw, y_raw; // gemv: x is f32, y f16
+    int block_bytes;   // gemv: y is quantized blocks of so many; 0: it is not
 
     int64_t m, n, k;
     int64_t steps; // batches * passes * m_steps
@@ -83,9 +85,22 @@ static inline int64_t mm_plan_m_far(const struct mm_plan * p) {
 
 // Bytes that one row takes in a chunk; k-blocks of a chunk, and the zero ones behind its last.
 static inline uint32_t mm_chunk_bytes(const struct mm_plan * p, uint32_t k) {
+    if (p->block_bytes) {
+        return k / KERNEL_BLOCK_K * (uint32_t) p->block_bytes;
+    }
     return k * (uint32_t) p->t->element_bytes;
 }
 uint32_t mm_chunk_zeros(const struct mm_plan * p, uint32_t k);
+
+// Of quantized blocks: words of a slice of a row, and of a unit. Units of two words begin a word
+// before the slice, so that blocks that begin at an odd word begin with a unit.
+static inline uint32_t mm_slice_words(const struct mm_plan * p) {
+    return mm_chunk_bytes(p, (uint32_t) mm_slice_k(p->t)) / 4;
+}
+static inline uint32_t mm_units(const struct mm_plan * p) {
+    uint32_t unit = mm_unit_words(p->t);
+    return (mm_slice_words(p) + unit - 1) / unit;
+}
 
 // Gemv: words of a row of x, how far apart rows stand in the memtile, and what they take there. Of
 // one row alone those that fill up its group are the same numbers, a k-block further each.

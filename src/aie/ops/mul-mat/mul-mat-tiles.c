@@ -80,6 +80,25 @@ static void send_blocks(struct array_bd * out, uint32_t block, uint32_t rows, ui
     out->step[at] = further;
 }
 
+// Quantized blocks go out slice by slice, unit by unit, each of them of all rows.
+static void send_units(const struct mm_plan * p, struct array_bd * out, uint32_t rows,
+                       uint32_t row_words, uint32_t slices) {
+    uint32_t unit = mm_unit_words(p->t), units = mm_units(p);
+    bool together = unit == 1; // then it has no dimension of its own
+    int at = 0;
+    if (!together) {
+        out->step[at] = 1;
+        out->wrap[at++] = unit;
+    }
+    out->step[at] = row_words;
+    out->wrap[at++] = rows;
+    out->step[at] = unit;
+    out->wrap[at++] = units;
+    out->step[at] = mm_slice_words(p);
+    out->address -= 4 * (unit - 1);
+    out->words = slices * units * rows * unit;
+}
+
 // A stream's rows: `rows` come, `sent` go on to the cores.
 struct rows {
     const struct mm_cut * cut;
@@ -115,7 +134,11 @@ static void write_chunks(const struct design * d, int channel, const struct rows
         out.release = empty;
         out.acquire_value = -1;
         out.release_value = 1;
-        send_blocks(&out, block_words(d), r->sent, words, blocks, zeros, 0);
+        if (p->block_bytes) {
+            send_units(p, &out, r->sent, words, k / (uint32_t) mm_slice_k(p->t));
+        } else {
+            send_blocks(&out, block_words(d), r->sent, words, blocks, zeros, 0);
+        }
         if (cut->chunks == 1) {
             in.iterations = out.iterations = 2;
             in.iteration_step = out.iteration_step = buffer / 4;
@@ -199,12 +222,15 @@ void mm_write_memtile(const struct design * d, int col, bool outputs) {
     const struct mm_plan * p = &d->plan;
     uint32_t y_sent = (uint32_t) (p->y_groups * p->t->y_group);
     uint32_t x_sent = (uint32_t) (p->x_groups * p->t->x_group);
-    struct rows y = {.cut = &p->y, .rows = (uint32_t) p->y_rows, .sent = y_sent};
+    struct rows y = {.cut = &p->y,
+                     .address = p->block_bytes ? MMP_BEFORE : 0,
+                     .rows = (uint32_t) p->y_rows,
+                     .sent = y_sent};
     struct rows x = {.cut = &p->x, .rows = (uint32_t) p->x_rows, .sent = x_sent};
     struct rows second = p->is_vector ? y : x;
     y.tiles = p->y_stays ? (int) p->pass : 0;
-    second.address =
-        (p->y_stays ? (uint32_t) p->y.chunks : 2) * y_sent * mm_chunk_bytes(p, p->y.chunk_k);
+    second.address = y.address + (p->y_stays ? (uint32_t) p->y.chunks : 2) * y_sent *
+                                     mm_chunk_bytes(p, p->y.chunk_k);
     uint32_t end = second.address + 2 * second.sent * mm_chunk_bytes(p, second.cut->chunk_k);
     uint32_t tiles = end + (p->is_vector ? 2 * 4 * mm_x_words(p) : 0);
     if (outputs) {
@@ -261,6 +287,15 @@ void mm_core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd, ui
 void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
     const struct mm_plan * p = &d->plan;
     struct array_bd desc = core_bd(p->t, p->x_groups, p->y_groups, p->x_raw, bd);
+    if (p->block_bytes && bd == CORE_BD_Y) { // units stand as far apart as those of 64 rows
+        uint32_t unit = mm_unit_words(p->t), rows = (uint32_t) (p->y_groups * p->t->y_group);
+        desc.address = MM_BLOCKS;
+        desc.iteration_step = MM_BLOCKS_OTHER / 4;
+        desc.words = mm_units(p) * rows * unit;
+        desc.wrap[0] = rows * unit;
+        desc.step[0] = 1;
+        desc.step[1] = MM_TILE * unit;
+    }
     if (!d->standing) {
         flow_core_bd(&d->flow, at, d->core_bd + bd, &desc);
     }
@@ -289,7 +324,8 @@ void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tile
                                  .slices = p->slices,
                                  .x_raw = p->x_raw,
                                  .y_raw = p->y_raw,
-                                 .k = p->k},
+                                 .k = p->k,
+                                 .bits = p->block_bytes ? (p->block_bytes - 2) / 4 : 0},
               params);
     txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params,
                     p->is_vector ? MM_PARAM_COUNT : MM_PARAM_X_TRIPS);

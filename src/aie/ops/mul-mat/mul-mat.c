@@ -4,6 +4,8 @@
 // The program of gemv in bf16 waits for a task, which is that or a conversion (convert.c).
 #include "mul-mat.h"
 
+#include "quant.h"
+
 #include "aie/ops/convert/convert.h"
 #include "aie/target/verbs.h"
 
@@ -37,11 +39,12 @@ static int trip_c_bytes(const struct mm_type * t) {
 
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]) {
     int x_rows = s->x_groups * t->x_group, y_rows = s->y_groups * t->y_group;
+    int y_pitch = s->bits ? MM_TILE : y_rows; // in a slice that the core wrote itself
     int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
     int last_block = t->slice_blocks - 1, row = 4 * t->out_rows * y_rows;
     int x_trips = x_rows / t->trip_x, y_trips = y_rows / t->trip_y;
     int x_group = t->trip_x * t->block_bytes, y_group = t->trip_y * t->block_bytes;
-    int x_step = x_rows * t->block_bytes, y_step = y_rows * t->block_bytes;
+    int x_step = x_rows * t->block_bytes, y_step = y_pitch * t->block_bytes;
     // A row of trips goes through all groups of y with one group of x.
     int32_t p[MM_PARAM_COUNT] = {
         [MM_PARAM_TILES] = (int32_t) s->tiles,
@@ -57,7 +60,11 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_Y_NEXT] = -last_block * y_step + y_group,
         [MM_PARAM_Y_WRAP] = -last_block * y_step - y_group * (y_trips - 1),
         [MM_PARAM_X_TRIPS] = s->x_raw ? x_rows * mm_slice_k(t) / CV_TRIP : 0,
-        [MM_PARAM_Y_TRIPS] = s->y_raw ? (y_rows * y_k + CV_TRIP - 1) / CV_TRIP : 0,
+        [MM_PARAM_Y_TRIPS] = s->bits    ? 2 * MM_TILE / CV_TRIP // the scales of blocks
+                             : s->y_raw ? (y_rows * y_k + CV_TRIP - 1) / CV_TRIP
+                                        : 0,
+        [MM_PARAM_BITS] = s->bits,
+        [MM_PARAM_ROWS] = y_rows * (int) mm_unit_words(t) * 4 / QUANT_VECTOR,
     };
     for (int i = 0; i < MM_PARAM_COUNT; i++) {
         out[i] = (uint32_t) p[i];
@@ -157,30 +164,71 @@ static void read_parameters(struct program * w) {
     set(w, w->c, address(w, MM_C + o.c));
 }
 
-// A slice that is not bf16 yet becomes it: x from behind its place, y where it is.
-static void convert_slice(struct program * w, enum dtype from, int param, struct asm_reg base,
-                          int32_t offset, int32_t behind) {
+// ---- slices that are not bf16 yet ----
+
+static void read_number(struct program * w, int param) {
+    struct asm_reg pointer = w->block.to[0];
+    set(w, pointer, address(w, MM_PARAMS + 4 * param));
+    emit_load_scalar(w->p, 0, LANE_32, A_REG(w->number), pointer, 0);
+}
+
+// From and to a place that is `by` bytes behind another.
+static void point_behind(struct program * w, struct asm_reg pointer, struct asm_reg base,
+                         int32_t by) {
+    struct asm_reg n = asm_local(w->p, ASM_R), at = asm_local(w->p, ASM_R);
+    set(w, n, by);
+    emit_alu(w->p, AIE_BASIC_ADD, at, base, n);
+    copy(w, pointer, at);
+}
+
+// x, from behind its place.
+static void convert_x(struct program * w) {
     struct asm_program * p = w->p;
     const struct mm_block * b = &w->block;
-    const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
-    int none = asm_label_new(p);
-    set(w, pointers[0], address(w, MM_PARAMS + 4 * param));
-    emit_load_scalar(p, 0, LANE_32, A_REG(w->number), pointers[0], 0);
+    int none = asm_label_new(p), offset = w->machine->offsets(w->t).x;
+    read_number(w, MM_PARAM_X_TRIPS);
     asm_jump_if_zero(p, w->number, none);
-    for (int i = 0; i < 3; i++) {
-        struct asm_reg by = asm_local(p, ASM_R), at = asm_local(p, ASM_R);
-        set(w, by, (i ? behind : 0) - offset);
-        emit_alu(p, AIE_BASIC_ADD, at, base, by);
-        copy(w, pointers[i], at);
-    }
-    convert_loop(p, from, w->number, pointers[1], pointers[2], pointers[0]);
+    point_behind(w, b->to[0], w->x, -offset);
+    point_behind(w, b->from[0], w->x, MM_X_RAW - offset);
+    point_behind(w, b->from[1], w->x, MM_X_RAW - offset);
+    convert_loop(p, DTYPE_F32, w->number, b->from[0], b->from[1], b->to[0]);
     asm_label(p, none);
 }
 
-static void convert_slices(struct program * w) {
-    struct mm_offsets o = w->machine->offsets(w->t);
-    convert_slice(w, DTYPE_F32, MM_PARAM_X_TRIPS, w->x, o.x, MM_X_RAW);
-    convert_slice(w, DTYPE_F16, MM_PARAM_Y_TRIPS, w->y, o.y, 0);
+// y, where it is. Of quantized blocks that loop makes the scales bf16.
+static void convert_y(struct program * w) {
+    struct asm_program * p = w->p;
+    const struct mm_block * b = &w->block;
+    const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
+    int none = asm_label_new(p), plain = asm_label_new(p), loop = asm_label_new(p);
+    int offset = w->machine->offsets(w->t).y;
+    struct quant q = {.p = p,
+                      .base = w->y,
+                      .offset = offset,
+                      .number = w->number,
+                      .unit = 4 * (int) mm_unit_words(w->t),
+                      .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
+    read_number(w, MM_PARAM_Y_TRIPS);
+    asm_jump_if_zero(p, w->number, none);
+    read_number(w, MM_PARAM_BITS);
+    asm_jump_if_zero(p, w->number, plain);
+    quant_gather(&q);
+    for (int i = 0; i < 3; i++) {
+        set(w, pointers[i], address(w, MM_SCALES));
+    }
+    asm_jump(p, loop);
+    asm_label(p, plain);
+    for (int i = 0; i < 3; i++) {
+        point_behind(w, pointers[i], w->y, -offset);
+    }
+    asm_label(p, loop);
+    set(w, b->x, address(w, MM_PARAMS + 4 * MM_PARAM_Y_TRIPS)); // the other pointers are set
+    emit_load_scalar(p, 0, LANE_32, A_REG(w->number), b->x, 0);
+    convert_loop(p, DTYPE_F16, w->number, b->from[0], b->from[1], b->to[0]);
+    read_number(w, MM_PARAM_BITS);
+    asm_jump_if_zero(p, w->number, none);
+    quant_spread(&q);
+    asm_label(p, none);
 }
 
 // The registers of a program, and how many of them one that converts has.
@@ -250,7 +298,8 @@ static void multiply(struct program * w, int end) {
     acquire(w, MM_LOCK_X_FULL);
     asm_label(p, first);
     if (w->converts) {
-        convert_slices(w);
+        convert_x(w);
+        convert_y(w);
     }
     w->machine->slice(&w->block, w->t, &(struct mm_at){w->x, w->y, w->c, w->row, w->trips});
     flip(w, w->x, w->xy_other, MM_XY_OTHER);

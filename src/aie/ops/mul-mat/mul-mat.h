@@ -54,8 +54,17 @@ const struct mm_type * mm_type(enum aie_arch arch, enum dtype in); // NULL: ther
 static inline const struct mm_type * mm_type_of(enum aie_arch arch, enum dtype a) {
     return mm_type(arch, a == DTYPE_F16 ? DTYPE_BF16 : a);
 }
+// What the multiplier gets of the first operand.
+static inline enum dtype mm_input(const struct kernel_spec * spec) {
+    return spec->op == KERNEL_OP_MUL_MAT_BLOCKS ? DTYPE_BF16 : spec->inputs[0].dtype;
+}
 static inline int mm_block_k(const struct mm_type * t) {
     return t->block_bytes / t->element_bytes;
+}
+// Of quantized blocks, which come to the core in units of so many words: what 8 k take in 4 bits
+// each, twice, or half of that.
+static inline uint32_t mm_unit_words(const struct mm_type * t) {
+    return mm_block_k(t) == 8 ? 2 : 1;
 }
 static inline int mm_slice_k(const struct mm_type * t) {
     return mm_block_k(t) * t->slice_blocks;
@@ -80,6 +89,16 @@ enum {
     MM_XY_OTHER = 0x2000,
     MM_X_RAW = 0x1000, // behind x: where it comes as f32, of which there are up to 16 rows
 };
+
+// Gemv has tiles of up to 4 KiB, and the rest of their banks for slices of y that come as quantized
+// blocks: two blocks of each row, cut into units of as many words as a k-block has bytes of 4 bits
+// (at least one), [unit][64 rows]. See quant.h.
+enum {
+    MM_BLOCKS = 0x2000, // pong is ping ^ its OTHER
+    MM_BLOCKS_OTHER = 0x4000,
+    MM_SCALES = 0x3400, // [block][64 rows]: as f16, as bf16
+    MM_SPREAD = 0x3600, // the same, each as often as a multiplication wants it
+};
 enum mm_bank { MM_BANK_C, MM_BANK_Y, MM_BANK_X, MM_BANKS };
 
 // What the instruction stream writes before the tasks of a run, in 32-bit words.
@@ -98,6 +117,8 @@ enum {
     MM_PARAM_Y_WRAP,
     MM_PARAM_X_TRIPS, // that make a slice bf16, where it is not; in programs that convert
     MM_PARAM_Y_TRIPS,
+    MM_PARAM_BITS, // of quantized numbers, 4 or 8; 0: y is none
+    MM_PARAM_ROWS, // trips for all rows of such a slice
     MM_PARAM_COUNT,
 };
 
@@ -124,6 +145,7 @@ struct mm_shape {
     uint32_t tiles, slices;
     bool x_raw, y_raw;
     int64_t k;
+    int bits; // y is quantized blocks
 };
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]);
 

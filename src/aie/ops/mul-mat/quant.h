@@ -1,0 +1,34 @@
+// quant: slices of quantized blocks, which a core makes bf16 before it multiplies. A slice is two
+// blocks of 32 numbers of each row, an f16 scale and the numbers:
+//
+//     q4_0   d0 q q q q q q q q | d1 q q q q q q q q      16-bit words; a number's lower 16 in the
+//     q8_0   d0 q ... (16) q    | d1 q ... (16) q         lower half of bytes, its upper in the
+//     upper
+//
+// A DMA moves 32-bit words, so the first block's numbers come 16 bits too late: the memtile sends
+// units (of 8 bytes, or 4) of all rows, the scales in unit 0 and in the one before the second
+// block, and the core moves each unit of the first block up by 16 bits, with what the unit before
+// ends in.
+//
+// A number is made of its bits: 128 + q is 0x4300 | q in bf16 for q < 128, and what is too much is
+// taken away in the multiplier, which has f32 sums: nothing is rounded before d q, with d in bf16,
+// is.
+#pragma once
+
+#include "mul-mat.h"
+
+enum { QUANT_VECTOR = 64 }; // bytes of a unit's rows that a trip takes
+
+struct quant {
+    struct asm_program * p;
+    struct asm_reg base; // where the slice of bf16 numbers goes, less `offset`
+    int offset;
+    int unit;                   // bytes
+    struct asm_reg number;      // bits of a number; free afterwards
+    struct asm_reg pointers[6]; // free
+};
+
+// The f16 scales to MM_SCALES.
+void quant_gather(struct quant * q);
+// When they are bf16: the numbers.
+void quant_spread(struct quant * q);

@@ -1,0 +1,52 @@
+// llm: what a part of a language model costs on an emulated NPU: one layer, or the head, computed
+// with made-up weights. A model is so many layers and one head, and a token's time their sum.
+#pragma once
+
+#include "decoder.h"
+#include "ggml-backend.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { LLM_CAUSES = 9 };
+
+struct llm_figures {
+    // Of the graph.
+    int nodes, on_device; // that compute something; that the device says it computes
+    uint64_t macs;        // of the products
+    uint64_t weights;     // bytes, as they are in the file
+    // Of the second run: the first one loads what stays.
+    double dispatches, kept, pdi_loads, operations, by_host, on_cpu;
+    double waits;  // of the host, before the end of the graph
+    double bytes;  // through the shim, both ways
+    double memory; // of the device, the weights in whatever form they are kept included
+    double ms, causes[LLM_CAUSES]; // modelled; the causes are parts of it
+};
+
+struct llm_device {
+    ggml_backend_dev_t dev;
+    ggml_backend_t stream;
+    const char * causes[LLM_CAUSES];
+    char clock[32];
+    uint64_t mhz;
+    void *get_stats, *get_account; // ggml-hsa.h
+};
+
+// Opens the plugin's first device, which must be an emulated NPU. NULL, or what is wrong.
+const char * llm_open(const char * plugin, struct llm_device * out);
+void llm_close(struct llm_device * d);
+
+enum llm_part { LLM_LAYER, LLM_HEAD };
+
+// Computes it; what is wrong, or NULL.
+const char * llm_measure(struct llm_device * device, const struct decoder * d, enum llm_part part,
+                         int64_t tokens, int64_t context, struct llm_figures * out);
+// Asks only: nothing is allocated or computed.
+void llm_count(const struct llm_device * device, const struct decoder * d, enum llm_part part,
+               int64_t tokens, int64_t context, struct llm_figures * out);
+
+void llm_add(struct llm_figures * to, const struct llm_figures * part, double times);
+bool llm_has_flash(const struct llm_device * device, const struct decoder * d, int64_t tokens,
+                   int64_t context);
+// Bytes of the cache for so many tokens, all layers.
+uint64_t llm_cache_bytes(const struct decoder * d, int64_t context);
