@@ -85,9 +85,10 @@ static struct ggml_tensor * cache(struct ggml_context * ctx, struct ggml_tensor 
     return ggml_add(ctx, ggml_cast(ctx, t, GGML_TYPE_F32), a);
 }
 
+// Quantized keys are the CPU's.
 static struct ggml_tensor * attention(struct ggml_context * ctx, struct ggml_tensor * a,
                                       struct ggml_tensor * b) {
-    struct ggml_tensor * k = ggml_cast(ctx, b, GGML_TYPE_F16);
+    struct ggml_tensor * k = ggml_cast(ctx, b, GGML_TYPE_Q8_0);
     struct ggml_tensor * t = ggml_flash_attn_ext(ctx, a, k, k, NULL, 0.1f, 0, 0);
     return ggml_add(ctx, t, t);
 }
