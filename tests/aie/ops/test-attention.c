@@ -40,8 +40,9 @@ static struct kernel_spec spec_of(const struct shape * s) {
     spec.inputs[AT_K] = operand(s, s->type, s->dk, s->keys, s->kv_heads, s->kv_batches);
     spec.inputs[AT_V] = operand(s, s->type, s->dv, s->keys, s->kv_heads, s->kv_batches);
     if (s->mask || s->sinks) {
-        spec.inputs[AT_MASK] = tensor_contiguous(
-            DTYPE_F16, (const int64_t[4]){s->mask ? s->keys : 0, s->queries, 1, s->batches});
+        spec.inputs[AT_MASK] =
+            tensor_contiguous(DTYPE_F16, (const int64_t[4]){s->mask ? (s->keys + 1) / 2 * 2 : 0,
+                                                            s->queries, 1, s->batches});
         spec.n_inputs = 4;
     }
     if (s->sinks) {
@@ -227,6 +228,19 @@ static void test_masked(void ** state) {
     }
 }
 
+static void test_two_items(void ** state) { // in a column
+    (void) state;
+    static const struct shape shapes[] = {
+        {64, 64, 40, 10, 1, 300, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1},
+        {32, 48, 9, 9, 1, 77, 1, 1, DTYPE_BF16, 0, 0, 0, 0, 0},
+        {64, 64, 18, 9, 3, 258, 2, 1, DTYPE_F16, 1, 0, 8, 0, 1},
+        {128, 128, 12, 12, 1, 31, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        check_shape(&shapes[i]);
+    }
+}
+
 static void test_columns(void ** state) { // an array with fewer of them
     (void) state;
     for (rig_columns = 1; rig_columns < 3; rig_columns++) {
@@ -273,6 +287,7 @@ int main(int argc, char ** argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),
         cmocka_unit_test(test_masked),
+        cmocka_unit_test(test_two_items),
         cmocka_unit_test(test_columns),
     };
     const struct CMUnitTest shapes[] = {cmocka_unit_test(test_by_hand)};

@@ -23,9 +23,13 @@ enum {
     CORE_K_LAST, // the last of these has the last block
 };
 enum { SHIM_SINKS, SHIM_Q, SHIM_K, SHIM_V = SHIM_K + 6, SHIM_OUT }; // each k has its mask before it
-enum { MEM_OUT_BD = 4, MEM_LOCK_OUT = 0, MEM_LOCKS = 1 };
+enum { MEM_OUT_BD = 4, MEM_LOCK_OUT = 0, MEM_LOCKS = 2 };           // one of each half
 
 enum { IN_FIRST, IN_SECOND }; // channels into a column
+// Where a column has two items: of a shim, for each of them; of a core, instead of the sinks.
+enum { HALF_Q, HALF_TURN, HALF_LAST = HALF_TURN + 3, HALF_BDS = HALF_LAST + 3, HALF_OUT = 14 };
+enum { CORE_PASSING = CORE_SINKS, CORE_PASSING_REST = 15 };
+_Static_assert(CORE_K_LAST + AT_MASK_BLOCKS <= CORE_PASSING_REST && 2 * HALF_BDS <= HALF_OUT, "");
 
 // ---- front door ----
 
@@ -154,8 +158,9 @@ static void write_turn(const struct flow * f, struct flow_tile at, const struct 
     }
     for (int64_t i = 0; i < blocks; i++) {
         bool end = i + 1 == blocks;
+        int behind = p->halves == 1 ? -1 : last ? CORE_V_LAST : CORE_V;
         struct array_bd k =
-            keys_bd(p, last && end ? p->last_keys : p->keys, end ? -1 : first + (int) i + 1);
+            keys_bd(p, last && end ? p->last_keys : p->keys, end ? behind : first + (int) i + 1);
         flow_core_bd(f, at, first + (int) i, &k);
     }
 }
@@ -191,17 +196,41 @@ static void write_core_bds(const struct design * d, struct flow_tile at, int row
     }
 }
 
-static void push_core(const struct design * d, struct flow_tile at, int rows) {
+static void push_core(const struct design * d, struct flow_tile at, int half, int rows) {
     const struct at_plan * p = &d->plan;
     const struct flow * f = &d->flow;
-    flow_push(f, at, CORE_S2MM_QUEUE, p->sinks ? CORE_SINKS : CORE_Q, 1, false);
-    flow_push(f, at, CORE_S2MM_QUEUE, p->mask ? CORE_MASK : CORE_K, p->turns, false);
-    flow_push(f, at, CORE_S2MM_QUEUE, p->mask ? CORE_MASK_LAST : CORE_K_LAST, 1, false);
-    flow_push(f, at, CORE_S2MM_QUEUE + 8, CORE_V, p->blocks - 1, false);
-    flow_push(f, at, CORE_S2MM_QUEUE + 8, CORE_V_LAST, 1, false);
+    uint32_t queue = CORE_S2MM_QUEUE + 8 * (uint32_t) half;
+    flow_push(f, at, queue, p->sinks ? CORE_SINKS : CORE_Q, 1, false);
+    flow_push(f, at, queue, p->mask ? CORE_MASK : CORE_K, p->turns, false);
+    flow_push(f, at, queue, p->mask ? CORE_MASK_LAST : CORE_K_LAST, 1, false);
+    if (p->halves == 1) {
+        flow_push(f, at, CORE_S2MM_QUEUE + 8, CORE_V, p->blocks - 1, false);
+        flow_push(f, at, CORE_S2MM_QUEUE + 8, CORE_V_LAST, 1, false);
+    }
     if (rows) {
         flow_push(f, at, CORE_MM2S_QUEUE, CORE_OUT, 1, false);
     }
+}
+
+// What comes for the other half of a column goes past a core.
+static void let_pass(const struct design * d, struct flow_tile at, int half, bool first) {
+    const struct at_plan * p = &d->plan;
+    int64_t words = p->rows * p->dk + p->n_kv * (p->dk + p->dv) / 2;
+    if (p->mask) {
+        words += p->item_queries * (p->turns * (p->keys / 2) + (p->last_keys + 1) / 2);
+    }
+    struct array_bd bd = core_bd(p->passing, -1, -1);
+    if (first) {
+        bd.words = AT_PASSING;
+        flow_core_bd(&d->flow, at, CORE_PASSING, &bd);
+        if (words % AT_PASSING) {
+            bd.words = (uint32_t) (words % AT_PASSING);
+            flow_core_bd(&d->flow, at, CORE_PASSING_REST, &bd);
+        }
+    }
+    uint32_t queue = CORE_S2MM_QUEUE + 8 * (uint32_t) half;
+    flow_push(&d->flow, at, queue, CORE_PASSING, words / AT_PASSING, false);
+    flow_push(&d->flow, at, queue, CORE_PASSING_REST, words % AT_PASSING != 0, false);
 }
 
 // ---- parameters ----
@@ -292,34 +321,40 @@ static void write_slopes(const struct design * d, struct flow_tile at,
 
 // ---- memtile: what cores made, one behind the other ----
 
-static void write_memtile(const struct design * d, int col) {
+static int mem_bd(int core) {
+    return (core % 2 ? ARRAY_MEM_BD_ODD : 0) + core / 2;
+}
+
+static void write_memtile(const struct design * d, int col, int half) {
     const struct at_plan * p = &d->plan;
-    int cores = 0;
-    for (int i = 0; i < AT_CORES && at_core_rows(p, i); i++, cores++) {
-        int bd = (i % 2 ? ARRAY_MEM_BD_ODD : 0) + i / 2;
-        flow_mem_bd(&d->flow, col, bd,
-                    &(struct array_bd){.address = (uint32_t) (4 * i * p->core_rows * p->dv),
+    int cores = 0, first = half * p->cores;
+    uint32_t row = (uint32_t) (4 * p->dv);
+    for (int i = 0; i < p->cores && at_core_rows(p, i); i++, cores++) {
+        flow_mem_bd(&d->flow, col, mem_bd(first + i),
+                    &(struct array_bd){.address = (uint32_t) ((first + i) * p->core_rows) * row,
                                        .words = (uint32_t) (at_core_rows(p, i) * p->dv),
                                        .next = -1,
                                        .acquire = -1,
-                                       .release = MEM_LOCK_OUT,
+                                       .release = MEM_LOCK_OUT + half,
                                        .release_value = 1});
     }
-    flow_mem_bd(&d->flow, col, MEM_OUT_BD,
-                &(struct array_bd){.words = (uint32_t) (p->rows * p->dv),
+    flow_mem_bd(&d->flow, col, MEM_OUT_BD + half,
+                &(struct array_bd){.address = (uint32_t) (first * p->core_rows) * row,
+                                   .words = (uint32_t) (p->rows * p->dv),
                                    .next = -1,
-                                   .acquire = MEM_LOCK_OUT,
+                                   .acquire = MEM_LOCK_OUT + half,
                                    .acquire_value = -cores,
                                    .release = -1});
 }
 
-static void push_memtile(const struct design * d, int col) {
+static void push_memtile(const struct design * d, int col, int half) {
+    const struct at_plan * p = &d->plan;
     struct flow_tile at = {col, ARRAY_ROW_MEM};
-    for (int i = 0; i < AT_CORES && at_core_rows(&d->plan, i); i++) {
-        flow_push(&d->flow, at, MEM_S2MM_QUEUE + 8 * (uint32_t) i,
-                  (i % 2 ? ARRAY_MEM_BD_ODD : 0) + i / 2, 1, false);
+    for (int i = 0; i < p->cores && at_core_rows(p, i); i++) {
+        int core = half * p->cores + i;
+        flow_push(&d->flow, at, MEM_S2MM_QUEUE + 8 * (uint32_t) core, mem_bd(core), 1, false);
     }
-    flow_push(&d->flow, at, MEM_MM2S_QUEUE, MEM_OUT_BD, 1, false);
+    flow_push(&d->flow, at, MEM_MM2S_QUEUE, MEM_OUT_BD + half, 1, false);
 }
 
 // ---- shims ----
@@ -382,68 +417,103 @@ static void bring_keys(const struct design * d, int col, int64_t k_offset, int64
     }
 }
 
-static void bring(const struct design * d, int col, const struct at_item * item) {
+// One channel for all: mask, k and v of block after block.
+static void bring_turns(const struct design * d, int col, int half, int64_t k_offset,
+                        int64_t v_offset, int64_t mask_offset) {
+    const struct at_plan * p = &d->plan;
+    for (int last = p->turns > 0 ? 0 : 1; last < 2; last++) {
+        int bd = half * HALF_BDS + (last ? HALF_LAST : HALF_TURN);
+        int64_t runs = last ? 1 : p->turns, first = last ? p->turns * p->keys : 0;
+        int64_t keys = last ? p->last_keys : p->keys;
+        if (p->mask) {
+            masks_from(d, col, bd, mask_offset, first, keys, runs);
+        }
+        keys_from(d, col, bd + 1, AT_K, k_offset, first, keys, runs, bd + 2);
+        keys_from(d, col, bd + 2, AT_V, v_offset, first, keys, runs, -1);
+        push_shim(d, col, half, p->mask ? bd : bd + 1, runs);
+    }
+}
+
+static void bring(const struct design * d, int col, int half, const struct at_item * item) {
     const struct at_plan * p = &d->plan;
     const struct tensor *in = d->spec->inputs, *q = &in[AT_Q], *mask = &in[AT_MASK];
     int64_t shared = item->batch / (p->batches / in[AT_K].ne[3]);
+    int64_t k_offset = shared * in[AT_K].nb[3] + item->kv_head * in[AT_K].nb[2];
+    int64_t v_offset = shared * in[AT_V].nb[3] + item->kv_head * in[AT_V].nb[2];
+    int64_t mask_offset =
+        p->mask ? item->batch % mask->ne[3] * mask->nb[3] + item->query * mask->nb[1] : 0;
     struct array_bd rows = {.words = (uint32_t) (p->rows * p->dk),
                             .next = -1,
                             .wrap = {(uint32_t) p->dk, (uint32_t) p->item_heads},
                             .step = {1, step_words(q, 2), step_words(q, 1)}};
+    int q_bd = p->halves > 1 ? half * HALF_BDS + HALF_Q : SHIM_Q;
     if (p->sinks) {
-        struct array_bd sinks = {.words = (uint32_t) p->item_heads, .next = SHIM_Q};
+        struct array_bd sinks = {.words = (uint32_t) p->item_heads, .next = q_bd};
         shim_bd(d, col, SHIM_SINKS, &sinks, AT_SINKS, 4 * item->head);
     }
-    shim_bd(d, col, SHIM_Q, &rows, AT_Q,
+    shim_bd(d, col, q_bd, &rows, AT_Q,
             item->batch * q->nb[3] + item->head * q->nb[2] + item->query * q->nb[1]);
-    push_shim(d, col, IN_FIRST, p->sinks ? SHIM_SINKS : SHIM_Q, 1);
-    bring_keys(d, col, shared * in[AT_K].nb[3] + item->kv_head * in[AT_K].nb[2],
-               p->mask ? item->batch % mask->ne[3] * mask->nb[3] + item->query * mask->nb[1] : 0);
-    keys_from(d, col, SHIM_V, AT_V, shared * in[AT_V].nb[3] + item->kv_head * in[AT_V].nb[2], 0,
-              p->n_kv, 1, -1);
+    push_shim(d, col, half, p->sinks ? SHIM_SINKS : q_bd, 1);
+    if (p->halves > 1) {
+        bring_turns(d, col, half, k_offset, v_offset, mask_offset);
+        return;
+    }
+    bring_keys(d, col, k_offset, mask_offset);
+    keys_from(d, col, SHIM_V, AT_V, v_offset, 0, p->n_kv, 1, -1);
     push_shim(d, col, IN_SECOND, SHIM_V, 1);
 }
 
-static void fetch(const struct design * d, int col, const struct at_item * item) {
+static void fetch(const struct design * d, int col, int half, const struct at_item * item) {
     const struct at_plan * p = &d->plan;
+    int bd = p->halves > 1 ? HALF_OUT + half : SHIM_OUT;
     struct array_bd out = {.words = (uint32_t) (p->rows * p->dv),
                            .next = -1,
                            .wrap = {(uint32_t) p->dv, (uint32_t) p->item_heads},
                            .step = {1, (uint32_t) p->dv, (uint32_t) (p->heads * p->dv)}};
-    shim_bd(d, col, SHIM_OUT, &out, d->spec->n_inputs,
+    shim_bd(d, col, bd, &out, d->spec->n_inputs,
             4 * p->dv * ((item->batch * p->queries + item->query) * p->heads + item->head));
-    flow_push(&d->flow, (struct flow_tile){col, ARRAY_ROW_SHIM}, SHIM_S2MM_QUEUE, SHIM_OUT, 1,
-              true);
+    flow_push(&d->flow, (struct flow_tile){col, ARRAY_ROW_SHIM}, SHIM_S2MM_QUEUE, bd, 1, true);
 }
 
 // ---- steps ----
 
+// Item i goes to a half of a column: first to that of all columns, then to the other.
+static int slots_of(const struct at_plan * p) {
+    return p->halves * p->columns;
+}
+
 static void start_item(const struct design * d, int64_t i, bool first) {
     const struct at_plan * p = &d->plan;
     struct at_item item = at_plan_item(p, i);
-    int col = (int) (i % p->columns);
-    bring(d, col, &item);
-    for (int core = 0; core < AT_CORES; core++) {
-        struct flow_tile at = core_at(col, core);
+    int slots = slots_of(p), slot = (int) (i % slots), col = slot % p->columns;
+    int half = slot / p->columns;
+    bring(d, col, half, &item);
+    for (int core = 0; core < p->cores; core++) {
+        struct flow_tile at = core_at(col, half * p->cores + core);
         int rows = at_core_rows(p, core);
         if (first) {
-            write_params(d, at, core, (uint32_t) ((p->items - col + p->columns - 1) / p->columns));
+            write_params(d, at, core, (uint32_t) ((p->items - slot + slots - 1) / slots));
             write_core_bds(d, at, rows);
         }
         if (rows && float_param(d->spec, AT_ARG_MAX_BIAS) > 0) {
             write_slopes(d, at, &item);
         }
-        push_core(d, at, rows);
+        push_core(d, at, half, rows);
         if (first) {
             flow_go(&d->flow, at, AT_LOCK_GO);
         }
     }
+    for (int core = 0; core < p->cores && p->halves > 1; core++) {
+        let_pass(d, core_at(col, (1 - half) * p->cores + core), half, first);
+    }
     if (first) {
-        write_memtile(d, col);
+        write_memtile(d, col, half);
+    }
+    if (first && half == 0) {
         flow_expect(&d->flow, col, 0);
     }
-    push_memtile(d, col);
-    fetch(d, col, &item);
+    push_memtile(d, col, half);
+    fetch(d, col, half, &item);
 }
 
 enum status attention_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
@@ -457,12 +527,12 @@ enum status attention_insts(const struct kernel_spec * spec, uint32_t ** insts, 
     const struct at_plan * p = &d.plan;
     txn_begin(&t, p->columns, d.flow.target->device_generation);
     for (int64_t done = 0; done < p->items;) {
-        int64_t now = p->items - done < p->columns ? p->items - done : p->columns;
+        int64_t left = p->items - done, slots = slots_of(p), now = left < slots ? left : slots;
         for (int64_t i = 0; i < now; i++) {
             start_item(&d, done + i, done == 0);
         }
         for (int64_t i = 0; i < now; i++) {
-            flow_wait(&d.flow, (int) i, 0);
+            flow_wait(&d.flow, (int) (i % p->columns), 0);
         }
         done += now;
     }

@@ -105,7 +105,7 @@ static bool lay_out(struct at_plan * p, int64_t heads, int64_t queries) {
     p->item_heads = heads;
     p->item_queries = queries;
     p->rows = (int) rows;
-    p->core_rows = (int) ((rows + AT_CORES - 1) / AT_CORES);
+    p->core_rows = (int) ((rows + p->cores - 1) / p->cores);
     uint32_t paired = up(p->core_rows, 2);
     uint32_t at = AT_FREE;
     p->k = at;
@@ -124,6 +124,8 @@ static bool lay_out(struct at_plan * p, int64_t heads, int64_t queries) {
     at += paired * AT_STATE_STEP;
     p->masks = at;
     at += p->mask ? (uint32_t) queries * p->mask_row : 0;
+    p->passing = at = up(at, 64);
+    at += p->halves > 1 ? 4 * AT_PASSING : 0;
     p->end = at;
     return at <= AT_END && p->core_rows <= AT_MOST_ROWS && rows <= AT_MOST_GROUP;
 }
@@ -172,6 +174,20 @@ static bool choose(struct at_plan * p) {
     return choose_rows(p);
 }
 
+// Two items in a column: what a channel brings is told by two sets of descriptors, the second for
+// the last block. Steps are those from block to block, in words.
+static void try_halves(struct at_plan * p, int64_t k_step, int64_t v_step) {
+    struct at_plan two = *p;
+    two.halves = 2;
+    two.cores = AT_CORES / 2;
+    bool can = p->items > p->columns && p->rows <= AT_FEW_ROWS && !p->sinks &&
+               p->mask_blocks == 1 && p->turns <= AT_MOST_RUNS &&
+               (p->turns < 2 || (k_step <= 1 << 20 && v_step <= 1 << 20));
+    if (can && lay_out(&two, p->item_heads, p->item_queries)) {
+        *p = two;
+    }
+}
+
 enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, struct error * err) {
     memset(p, 0, sizeof *p);
     enum status st = check(spec, p, err);
@@ -180,6 +196,8 @@ enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, st
     }
     p->group = p->heads / p->kv_heads;
     p->columns = spec->columns ? spec->columns : aie_target(spec->arch)->columns;
+    p->halves = 1;
+    p->cores = AT_CORES;
     if (!choose(p)) {
         return refuse(err, "heads that are too long for a core's memory");
     }
@@ -195,6 +213,7 @@ enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, st
     if (p->items > INT32_MAX) {
         return refuse(err, "too many rows");
     }
+    try_halves(p, p->keys * spec->inputs[AT_K].nb[1] / 4, p->keys * spec->inputs[AT_V].nb[1] / 4);
     return ST_OK;
 }
 

@@ -15,6 +15,10 @@
 //     shim MM2S 1 --> S2MM 1 of all cores    for each block v
 //     core MM2S 0 --> memtile --> shim S2MM 0
 //
+// Where there are more items than columns and their rows are few, as with one query, a column has
+// two of them at a time: a channel and two cores each. Streams still reach all four cores; those
+// that they are not for let them pass into a buffer that nobody reads.
+//
 // Lanes are keys where scores are made and dimensions of a head where values are summed up. So k is
 // turned over on its way into a core: its descriptor puts word after word (two numbers of a key) in
 // a row of its own, and a vector has two dimensions of 16 keys. v lies as it comes.
@@ -30,6 +34,8 @@ enum { AT_ARG_SCALE, AT_ARG_MAX_BIAS, AT_ARG_SOFTCAP };
 
 enum {
     AT_CORES = 4,
+    AT_FEW_ROWS = 8,    // of an item that shares its column with another
+    AT_PASSING = 1024,  // words of the buffer that nobody reads
     AT_LANES = 16,      // numbers of a vector of f32, on every target
     AT_MOST_KEYS = 128, // of a block
     AT_MOST_ROWS = 16,  // of a core
@@ -148,11 +154,12 @@ struct at_plan {
     int64_t group, item_heads, item_queries;
     int64_t group_items, query_items, items;
     int rows, core_rows; // of an item, and of each core but the last ones
+    int halves, cores;   // items of a column at a time, and cores of each
     int64_t keys, blocks, last_keys;
     int64_t mask_blocks, turns; // of mask and k, less the last
     // The core's memory.
     uint32_t q_raw_row, q_row, v_row, s_row, o_row, mask_row; // bytes of a row
-    uint32_t k, v, q, s, o, state, masks, end;
+    uint32_t k, v, q, s, o, state, masks, passing, end;
     int columns;
 };
 
@@ -163,7 +170,7 @@ struct at_item {
     int64_t query, head, kv_head, batch;
 };
 struct at_item at_plan_item(const struct at_plan * p, int64_t i);
-// Rows of a core.
+// Rows of a core, of those that an item has.
 static inline int at_core_rows(const struct at_plan * p, int core) {
     int rest = p->rows - core * p->core_rows;
     return rest < 0 ? 0 : rest < p->core_rows ? rest : p->core_rows;
