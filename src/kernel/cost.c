@@ -170,7 +170,7 @@ static bool is_long_soft_2p(const struct kernel_spec * spec) {
 }
 
 static uint64_t long_soft_2p(const struct kernel_spec * spec) {
-    enum { COLUMNS_2P = 8, BARE = 36, MASKED = 67 };
+    enum { COLUMNS_2P = 8, BARE = 36, MASKED = 72 };
     const struct tensor * x = &spec->inputs[0];
     uint64_t rows = (uint64_t) (x->ne[1] * x->ne[2] * x->ne[3]);
     uint64_t columns = spec->columns ? (uint64_t) spec->columns : COLUMNS_2P;

@@ -20,9 +20,9 @@
 
 // What has been reached. Lower them when the compiler gets better.
 enum {
-    MOST_LOOSE_LOOPS = 74,      // over 1.3 of the resource bound
+    MOST_LOOSE_LOOPS = 73,      // over 1.3 of the resource bound
     MOST_PROGRAM_BYTES = 16384, // program memory
-    MOST_BYTES = 184000,        // of all programs; one of products makes operands bf16, too
+    MOST_BYTES = 186000,        // of all programs; one of products makes operands bf16, too
 };
 
 enum { MAX_PROGRAMS = 256, LOOSE_TENTHS = 13 };
