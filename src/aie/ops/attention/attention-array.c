@@ -1,7 +1,7 @@
 // attention-array: the array around the core program, and the instruction stream of a shape. Item
-// after item goes to column after column; a step is an item for each, and the next one begins when
-// all of its results are there. Descriptors of cores and memtiles are written once, those of the
-// shims point at each item's operands.
+// after item goes to column after column, and a column's next one begins when the results of the
+// last are there. Descriptors of cores and memtiles are written once, those of the shims point at
+// each item's operands.
 #include "attention.h"
 
 #include "aie/array/flow.h"
@@ -526,15 +526,14 @@ enum status attention_insts(const struct kernel_spec * spec, uint32_t ** insts, 
     }
     const struct at_plan * p = &d.plan;
     txn_begin(&t, p->columns, d.flow.target->device_generation);
-    for (int64_t done = 0; done < p->items;) {
-        int64_t left = p->items - done, slots = slots_of(p), now = left < slots ? left : slots;
-        for (int64_t i = 0; i < now; i++) {
-            start_item(&d, done + i, done == 0);
+    int64_t slots = slots_of(p);
+    for (int64_t i = 0; i < p->items + slots; i++) { // beyond the last: its end is waited for
+        if (i >= slots && i - slots < p->items) {
+            flow_wait(&d.flow, (int) (i % slots % p->columns), 0);
         }
-        for (int64_t i = 0; i < now; i++) {
-            flow_wait(&d.flow, (int) (i % p->columns), 0);
+        if (i < p->items) {
+            start_item(&d, i, i < slots);
         }
-        done += now;
     }
     return txn_end(&t, insts, n_words, err);
 }
