@@ -33,4 +33,4 @@ cat >"$work/llama-quantize" <<END
 exec "$llama/llama-quantize" "\$@"
 END
 chmod +x "$work/llama-completion" "$work/llama-quantize"
-GGML_HSA_EMULATE='' sh "$here/../llama/compare.sh" "$work" "$build/bin/libggml-hsa.so" "$model"
+GGML_HSA_EMULATE='' sh "$here/../../llama/compare.sh" "$work" "$build/bin/libggml-hsa.so" "$model"
