@@ -95,18 +95,6 @@ static bool is_computed(const struct ggml_tensor * t) {
            t->op != GGML_OP_PERMUTE && t->op != GGML_OP_TRANSPOSE;
 }
 
-// What the host copies itself is no planning: it is measured alone.
-static struct ggml_cgraph * only_copies(struct ggml_context * ctx, struct ggml_cgraph * graph) {
-    struct ggml_cgraph * out = ggml_new_graph(ctx);
-    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
-        struct ggml_tensor * t = ggml_graph_node(graph, i);
-        if (t->op == GGML_OP_CONT && t->type == GGML_TYPE_F16) {
-            ggml_build_forward_expand(out, t);
-        }
-    }
-    return out;
-}
-
 static bool measure(ggml_backend_t backend, int which, enum ggml_type type) {
     struct decoder d = model(which, type);
     struct ggml_context *weights = context_new(), *ctx = context_new();
@@ -123,8 +111,7 @@ static bool measure(ggml_backend_t backend, int which, enum ggml_type type) {
     ggml_backend_buffer_t of_weights = ggml_backend_alloc_ctx_tensors(weights, backend);
     ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(ctx, backend);
     bool ok = of_weights && buffer;
-    struct ggml_cgraph * copied = only_copies(ctx, graph);
-    double runs[RUNS] = {0}, copies[RUNS] = {0}, first = 0;
+    double runs[RUNS] = {0}, first = 0;
     if (ok) {
         ggml_backend_buffer_set_usage(of_weights, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
         fill(weights);
@@ -140,12 +127,6 @@ static bool measure(ggml_backend_t backend, int which, enum ggml_type type) {
         batches = i < 0 ? 0 : batches;
         *(i < 0 ? &first : &runs[i]) = thread_us() - start;
     }
-    int batches_again = batches;
-    for (int i = 0; i < RUNS && ok; i++) {
-        double start = thread_us();
-        ok = ggml_backend_graph_compute(backend, copied) == GGML_STATUS_SUCCESS;
-        copies[i] = thread_us() - start;
-    }
     if (ok) {
         char what[80];
         snprintf(what, sizeof what, "%s, %s, %d nodes: a node the first time", models[which].name,
@@ -153,13 +134,9 @@ static bool measure(ggml_backend_t backend, int which, enum ggml_type type) {
         bench_row(what, first / nodes, "us of the host", "");
         snprintf(what, sizeof what, "%s, %s: a node again", models[which].name,
                  ggml_type_name(type));
-        double by_host = bench_median(copies, RUNS);
-        bench_row(what, (bench_median(runs, RUNS) - by_host) / nodes, "us of the host", "<= 2");
-        snprintf(what, sizeof what, "%s, %s: copies by the host", models[which].name,
-                 ggml_type_name(type));
-        bench_row(what, by_host, "us a graph", "");
+        bench_row(what, bench_median(runs, RUNS) / nodes, "us of the host", "<= 2");
         snprintf(what, sizeof what, "%s, %s: batches", models[which].name, ggml_type_name(type));
-        bench_row(what, (double) batches_again / RUNS, "a graph", "");
+        bench_row(what, (double) batches / RUNS, "a graph", "");
     }
     ggml_backend_buffer_free(buffer);
     ggml_backend_buffer_free(of_weights);

@@ -217,6 +217,37 @@ static void cache(void ** state) {
     }
 }
 
+// Halves that change places are the array's where they fill whole words together: every f16 there
+// is arrives with all of its bits, or is a NaN still.
+static void across(void ** state) {
+    (void) state;
+    enum { SIDE = 256 };
+    struct ggml_context * ctx = new_context();
+    struct ggml_tensor * x = ggml_new_tensor_2d(ctx, GGML_TYPE_F16, SIDE, SIDE);
+    struct ggml_tensor * t = ggml_cont(ctx, ggml_transpose(ctx, x));
+    struct ggml_cgraph * graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(graph, t);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(ctx, stream);
+    static uint16_t all[SIDE * SIDE], got[SIDE * SIDE];
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        all[i] = (uint16_t) i;
+    }
+    for (int round = 0; round < 2; round++) {
+        ggml_backend_tensor_set(x, all, 0, sizeof all);
+        compute(graph, 0);
+        ggml_backend_tensor_get(t, got, 0, sizeof got);
+        for (int i = 0; i < SIDE * SIDE; i++) {
+            uint16_t to = got[i % SIDE * SIDE + i / SIDE];
+            bool nan = (all[i] & 0x7fff) > 0x7c00, still = (to & 0x7fff) > 0x7c00;
+            if (nan ? !still : to != all[i]) {
+                fail_msg("%04x arrives as %04x", all[i], to);
+            }
+        }
+    }
+    ggml_backend_buffer_free(buffer);
+    ggml_free(ctx);
+}
+
 // What is no whole word, and what is quantized, is the host's, and right as well.
 static void by_host(void ** state) {
     (void) state;
@@ -245,6 +276,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rope_again),
         cmocka_unit_test(cache),
+        cmocka_unit_test(across),
         cmocka_unit_test(by_host),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

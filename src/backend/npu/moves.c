@@ -163,12 +163,49 @@ static bool same_shape(struct view * from, struct view * to) {
     return false;
 }
 
+// The dimensions in the order in which they lie in memory.
+static struct view in_order(struct view v) {
+    for (int i = 0; i < GGML_MAX_DIMS; i++) {
+        for (int d = 0; d + 1 < GGML_MAX_DIMS; d++) {
+            if (v.nb[d] > v.nb[d + 1] && v.ne[d + 1] > 1) {
+                size_t nb = v.nb[d];
+                int64_t ne = v.ne[d];
+                v.nb[d] = v.nb[d + 1], v.ne[d] = v.ne[d + 1];
+                v.nb[d + 1] = nb, v.ne[d + 1] = ne;
+            }
+        }
+    }
+    return v;
+}
+
+// Halves of words that change places (a transposed f16) are whole words as f32, which every f16 is:
+// they are cast as they lie, and cast back where they go.
+static enum status by_words(struct mover * m, const struct view * from, const struct view * to,
+                            struct error * err) {
+    struct view lies = in_order(*from), wide = *from;
+    size_t bytes = view_bytes(from);
+    if (from->type != GGML_TYPE_F16 || to->type != GGML_TYPE_F16 || !view_is_packed(&lies) ||
+        bytes % DMA_WORD) {
+        return error_set(err, ST_UNSUPPORTED, "descriptors of words cannot move it");
+    }
+    char * room = NULL;
+    enum status st = m->stream ? stream_scratch(m->stream, 2 * bytes, &room, err) : ST_OK;
+    struct view cast = view_contiguous(GGML_TYPE_F32, lies.ne, room);
+    wide.type = GGML_TYPE_F32;
+    wide.data = room;
+    for (int d = 0; d < GGML_MAX_DIMS; d++) {
+        wide.nb[d] *= 2;
+    }
+    st = st == ST_OK ? move(m, &lies, &cast, err) : st;
+    return st == ST_OK ? move(m, &wide, to, err) : st;
+}
+
 static enum status copy(struct mover * m, const struct ggml_tensor * node, struct error * err) {
     struct view from = view_of(node->src[0]), to = view_of(node);
     if (!same_shape(&from, &to) || plan_clobbers(&to, &from)) {
         return error_set(err, ST_UNSUPPORTED, "shapes that have nothing in common, or an overlap");
     }
-    return move(m, &from, &to, err);
+    return (moves_can(m->npu, &from, &to) ? move : by_words)(m, &from, &to, err);
 }
 
 static enum status repeat(struct mover * m, const struct ggml_tensor * node, struct error * err) {
