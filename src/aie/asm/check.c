@@ -11,15 +11,15 @@ enum {
     FAR = 32, // "long ago"
     FAR_BYTES = 128,
     FILES = AIE_FILE_COUNT,
-    LANDINGS = 16, // more than any result takes
+    LANDINGS = 16,                           // more than any result takes
     UNITS = (AIE_UNIT_COUNT + 63) / 64 * 64, // a round number: compilers make vectors of it
 };
 
-struct state {             // at the issue of one bundle
-    uint16_t now;          // cycles since the leader that it was got to from; 0 at a leader
-    uint16_t lands[UNITS]; // the cycle from which the pending write is visible; until now = none
-    uint16_t bypass[UNITS]; // enum aie_bypass of that write
-    uint16_t late[UNITS];  // the cycle of a pending late read; until now = none
+struct state {                // at the issue of one bundle
+    uint16_t now;             // cycles since the leader that it was got to from; 0 at a leader
+    uint16_t lands[UNITS];    // the cycle from which the pending write is visible; until now = none
+    uint16_t bypass[UNITS];   // enum aie_bypass of that write
+    uint16_t late[UNITS];     // the cycle of a pending late read; until now = none
     uint32_t ports[LANDINGS]; // by cycle modulo LANDINGS: bit per slot and file in which one lands
     uint8_t since_memory, since_lock, since_loop;
     bool marked;              // old values are read knowingly
@@ -39,7 +39,7 @@ struct check {
     int n_indices;
     struct access * accesses;
     int n_accesses, cap_accesses;
-    int *uses, *defs;   // of a bundle: those from the one to the other, and on to the next one's
+    int *uses, *defs; // of a bundle: those from the one to the other, and on to the next one's
     bool no_memory;
     uint8_t * branches; // slot of each bundle's branch, AIE_SLOT_COUNT = none
     uint8_t * reached;  // somebody got to this bundle
@@ -123,16 +123,15 @@ static void list_inst(struct check * c, const struct aie_inst * inst, int slot, 
         uint8_t units[8];
         int n = aie_reg_units(reg, units);
         for (int u = 0; u < n; u++) {
-            list(c, (struct access){
-                        .slot = (uint8_t) slot,
-                        .unit = units[u],
-                        .cycle = is_def ? o->def_cycle : o->use_cycle,
-                        .bypass =
-                            (uint8_t) aie_bypass_of(is_def ? o->def_bypass : o->use_bypass, reg),
-                        .port = u == 0 && has_port
-                                    ? (uint8_t) aie_target_file(c->target, units[0])
-                                    : NO_PORT,
-                        .is_loop = is_def && is_loop_register(reg)});
+            list(c,
+                 (struct access){
+                     .slot = (uint8_t) slot,
+                     .unit = units[u],
+                     .cycle = is_def ? o->def_cycle : o->use_cycle,
+                     .bypass = (uint8_t) aie_bypass_of(is_def ? o->def_bypass : o->use_bypass, reg),
+                     .port = u == 0 && has_port ? (uint8_t) aie_target_file(c->target, units[0])
+                                                : NO_PORT,
+                     .is_loop = is_def && is_loop_register(reg)});
         }
     }
 }

@@ -66,14 +66,14 @@ struct search {
     int cursor;       // all nodes before it in that order are placed
     struct search_local * locals;
     int n_locals;
-    struct mention * mentions;                    // by local
-    int16_t (*slots)[AIE_SLOT_COUNT];             // [cycle % ii]: node, -1 = free
-    int16_t (*ports)[AIE_SLOT_COUNT][ASM_FILES];  // [landing % ii]: node, -1 = free
-    int16_t (*banks)[ASM_BANKS];                  // [access % ii]: node, -1 = free
-    int16_t (*alive)[ASM_CLASS_COUNT];            // [cycle % ii]: locals of the class
-    uint64_t full[ASM_CLASS_COUNT][MODULO_WORDS]; // bit per bundle in which no register is left
+    struct mention * mentions;                       // by local
+    int16_t (*slots)[AIE_SLOT_COUNT];                // [cycle % ii]: node, -1 = free
+    int16_t (*ports)[AIE_SLOT_COUNT][ASM_FILES];     // [landing % ii]: node, -1 = free
+    int16_t (*banks)[ASM_BANKS];                     // [access % ii]: node, -1 = free
+    int16_t (*alive)[ASM_CLASS_COUNT];               // [cycle % ii]: locals of the class
+    uint64_t full[ASM_CLASS_COUNT][MODULO_WORDS];    // bit per bundle in which no register is left
     uint64_t crowded[ASM_CLASS_COUNT][MODULO_WORDS]; // and in which more live than there are
-    int registers[ASM_CLASS_COUNT];               // that locals can have
+    int registers[ASM_CLASS_COUNT];                  // that locals can have
     int crowds;            // bundles, by class, with more locals than registers
     long work, work_limit; // steps of the innermost loops
 };

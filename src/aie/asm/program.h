@@ -135,7 +135,7 @@ aie_reg asm_phys(const struct aie_target * t, enum asm_class cls, int phys, int 
 int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n);
 int16_t asm_vreg_new(struct asm_program * p, enum asm_class cls, int phys);
 void asm_note_class(struct asm_program * p, enum asm_class cls); // that one of it is used
-bool asm_list_global(struct asm_program * p, int id); // that this register is one
+bool asm_list_global(struct asm_program * p, int id);            // that this register is one
 
 // Adds an item made of exactly one instruction: a branch or a lock operation.
 void asm_single(struct asm_program * p, enum asm_item_kind kind, int op,
@@ -148,6 +148,9 @@ void asm_alone(struct asm_program * p, int node); // a bundle with this one inst
 
 // emit.c: which registers belong to globals at item i.
 void asm_take_globals(struct asm_program * p, int i);
+
+// emit.c: whether somebody is shown programs, and with them all that is known of their loops.
+bool asm_is_watched(void);
 
 // again.c: loads what a loop wants again much later once more.
 void asm_load_again(struct asm_program * p);

@@ -45,8 +45,7 @@ static const struct isa_format * find_format(const struct aie_isa * isa, int siz
                                              const struct bits128 * b) {
     for (int i = isa->formats_from[size / 2]; i < isa->formats_from[size / 2 + 1]; i++) {
         const struct isa_format * f = &isa->formats[i];
-        if ((b->at[0] & f->mask[0]) == f->value[0] &&
-            (b->at[1] & f->mask[1]) == f->value[1]) {
+        if ((b->at[0] & f->mask[0]) == f->value[0] && (b->at[1] & f->mask[1]) == f->value[1]) {
             return f;
         }
     }
