@@ -152,7 +152,11 @@ struct asm_stats {
     int loop_unroll[ASM_STATS_LOOPS];        // trips in the repeated part
     int loop_resource_ii[ASM_STATS_LOOPS];   // what slots allow; 0 = not computed
     int loop_recurrence_ii[ASM_STATS_LOOPS]; // what values carried from trip to trip allow
-    int loop_bytes[ASM_STATS_LOOPS];         // of all its code, with set-up, lead in and lead out
+    int loop_register_ii[ASM_STATS_LOOPS];   // what registers allow: values live for a while
+    int loop_life_ii[ASM_STATS_LOOPS]; // the longest life of a value: with one register each, the
+                                       // interval is no less
+    bool loop_rolls[ASM_STATS_LOOPS];  // each value has one register
+    int loop_bytes[ASM_STATS_LOOPS];   // of all its code, with set-up, lead in and lead out
 };
 
 struct asm_code {

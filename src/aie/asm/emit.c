@@ -138,6 +138,10 @@ void asm_watch(asm_watch_fn watch, void * user) {
     watch_user = user;
 }
 
+bool asm_is_watched(void) {
+    return watch_fn != NULL;
+}
+
 enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err) {
     asm_load_again(p);
     asm_spill(p);

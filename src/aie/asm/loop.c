@@ -349,6 +349,9 @@ static void note(struct asm_program * p, const struct pipeline * q, bool pipelin
         s->loop_unroll[n] = pipelined ? q->copies : 1;
         s->loop_resource_ii[n] = q->resource_ii;
         s->loop_recurrence_ii[n] = q->recurrence_ii;
+        s->loop_register_ii[n] = q->register_ii;
+        s->loop_life_ii[n] = q->life_ii;
+        s->loop_rolls[n] = q->rolling > 0;
         p->loop_spans[n].first = start;
         p->loop_spans[n].end = p->n_bundles;
         s->n_loops++;

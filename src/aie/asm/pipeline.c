@@ -279,6 +279,9 @@ static bool find(struct search * s, int plain) {
     const struct asm_found * choice = choices_find(loop);
     q->resource_ii = resource_bound(s);
     q->recurrence_ii = recurrence_bound(s, q->time);
+    if (asm_is_watched()) {
+        life_bounds(s, q->time, &q->life_ii, &q->register_ii);
+    }
     if (choice) {
         struct asm_choice c = {choice->ii, choice->copies, choice->way, choice->seed};
         q->plain = choice->plain;

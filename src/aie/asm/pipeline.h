@@ -26,6 +26,7 @@ struct pipeline {
     int copies; // registers that each local uses in turn; the kernel holds as many trips
     int stages; // trips in flight
     int resource_ii, recurrence_ii; // what ii cannot be less than
+    int register_ii, life_ii;       // nor than this (asm_stats); where somebody wants to know
     int plain, window;              // bundles of a trip alone, and its window, where they are known
     bool hopeless;                  // it is known that trips do not overlap
     int rolling; // trips in flight that margins allow where the loop may roll; else 0

@@ -150,6 +150,9 @@ void asm_alone(struct asm_program * p, int node); // a bundle with this one inst
 // emit.c: which registers belong to globals at item i.
 void asm_take_globals(struct asm_program * p, int i);
 
+// emit.c: whether somebody is shown programs, and with them all that is known of their loops.
+bool asm_is_watched(void);
+
 // again.c: loads what a loop wants again much later once more.
 void asm_load_again(struct asm_program * p);
 

@@ -97,6 +97,9 @@ struct ew_program {
 };
 enum status elementwise_program(const struct kernel_spec * spec, struct ew_program * out,
                                 struct error * err);
+// With this op alone: how much of the program it is. Nothing runs on it.
+enum status elementwise_alone(const struct kernel_spec * spec, struct ew_program * out,
+                              struct error * err);
 
 // The array around it, and the instruction stream of one shape.
 enum status elementwise_supports(const struct kernel_spec * spec, struct error * err);

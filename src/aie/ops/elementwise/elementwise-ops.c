@@ -200,10 +200,9 @@ ew_fn * ew_function(const struct ew_op * e, bool fast) {
     return e->fast && fast ? e->fast : e->fn;
 }
 
-int ew_loops(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact,
-             struct ew_loop loops[EW_MAX_LOOPS], bool * staged) {
-    const struct ew_op * ops[EW_PROGRAM_OPS];
-    int n = 0, n_ops = ew_program_ops(e, arch, t, exact, ops);
+int ew_loops_of(const struct ew_op * const * ops, int n_ops, enum dtype t, bool exact,
+                struct ew_loop loops[EW_MAX_LOOPS], bool * staged) {
+    int n = 0;
     *staged = false;
     for (int i = 0; i < n_ops; i++) {
         if (ew_function(ops[i], ew_fast(ops[i], t, exact))) {
@@ -216,6 +215,13 @@ int ew_loops(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exac
         }
     }
     return n;
+}
+
+static int ew_loops(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact,
+                    struct ew_loop loops[EW_MAX_LOOPS], bool * staged) {
+    const struct ew_op * ops[EW_PROGRAM_OPS];
+    int n_ops = ew_program_ops(e, arch, t, exact, ops);
+    return ew_loops_of(ops, n_ops, t, exact, loops, staged);
 }
 
 static int loop_number(const struct ew_loop * loops, int n, const struct ew_op * e,

@@ -92,8 +92,8 @@ struct val ew_same(struct lanes * l, struct val a, struct val b);
 #undef ELEMENTWISE
 
 // The loops of the program that e belongs to; returns how many. staged: whether any op has several.
-int ew_loops(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact,
-             struct ew_loop loops[EW_MAX_LOOPS], bool * staged);
+int ew_loops_of(const struct ew_op * const * ops, int n_ops, enum dtype t, bool exact,
+                struct ew_loop loops[EW_MAX_LOOPS], bool * staged);
 // Whether an op of a program is the fast one.
 bool ew_fast(const struct ew_op * e, enum dtype t, bool exact);
 // What an op's one loop does; NULL where it has stages.

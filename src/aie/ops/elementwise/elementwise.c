@@ -28,6 +28,8 @@ struct program {
     int n_loops;
     bool staged;
     bool exact;
+    const struct ew_op * ops[EW_PROGRAM_OPS];
+    int n_ops;
     // Constants: what a page's slots hold, in lanes while loops are written that use it.
     struct page {
         uint32_t consts[LANES_POOL_SLOTS];
@@ -68,11 +70,9 @@ static void read_parameters(struct program * w) {
     for (int i = 0; i < EW_PARAM_ARGS; i++) {
         emit_load_word(w->p, MEM_PARAMS, to[i], w->pa, 4 * i);
     }
-    const struct ew_op * ops[EW_PROGRAM_OPS];
-    int n_args = 0,
-        n_ops = ew_program_ops(w->group, asm_target(w->p)->arch, w->lanes.dtype, w->exact, ops);
-    for (int i = 0; i < n_ops; i++) {
-        int n = ew_n_args(ops[i]->op);
+    int n_args = 0;
+    for (int i = 0; i < w->n_ops; i++) {
+        int n = ew_n_args(w->ops[i]->op);
         n_args = n > n_args ? n : n_args;
     }
     if (n_args) {
@@ -407,7 +407,7 @@ static void write_program(struct program * w, enum dtype t) {
     for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++) {
         *pointers[i] = asm_global(w->p, ASM_P);
     }
-    w->n_loops = ew_loops(w->group, asm_target(w->p)->arch, t, w->exact, w->loops, &w->staged);
+    w->n_loops = ew_loops_of(w->ops, w->n_ops, t, w->exact, w->loops, &w->staged);
     if (w->staged) {
         w->temps = asm_global(w->p, ASM_P);
     }
@@ -453,8 +453,8 @@ static void write_program(struct program * w, enum dtype t) {
     asm_jump(w->p, wait);
 }
 
-enum status elementwise_program(const struct kernel_spec * spec, struct ew_program * out,
-                                struct error * err) {
+static enum status make_program(const struct kernel_spec * spec, bool alone,
+                                struct ew_program * out, struct error * err) {
     enum dtype t = spec->output.dtype;
     struct program w = {.group = ew_find(spec->op, t), .exact = ew_exact(spec)};
     const size_t page_bytes = LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES;
@@ -468,6 +468,8 @@ enum status elementwise_program(const struct kernel_spec * spec, struct ew_progr
         return error_set(err, ST_NO_MEMORY, "aie: out of memory");
     }
     w.memory = (int32_t) aie_target(spec->arch)->own_window;
+    w.ops[0] = w.group;
+    w.n_ops = alone ? 1 : ew_program_ops(w.group, spec->arch, t, w.exact, w.ops);
     write_program(&w, t);
     enum status st = asm_finish(w.p, &out->code, err);
     for (int i = 0; i < w.n_pages; i++) {
@@ -480,4 +482,14 @@ enum status elementwise_program(const struct kernel_spec * spec, struct ew_progr
     return st == ST_OK ? ST_OK
                        : error_prefix(err, st, "aie: %s_%s",
                                       ew_program_name(w.group, spec->arch, t), dtype_name(t));
+}
+
+enum status elementwise_program(const struct kernel_spec * spec, struct ew_program * out,
+                                struct error * err) {
+    return make_program(spec, false, out, err);
+}
+
+enum status elementwise_alone(const struct kernel_spec * spec, struct ew_program * out,
+                              struct error * err) {
+    return make_program(spec, true, out, err);
 }

@@ -296,7 +296,12 @@ static void layer_prepare(struct rows_writer * w) {
 }
 
 static void layer_passes(struct rows_writer * w, const int op_label[RW_MAX_INDEX]) {
-    rows_norm(w, op_label[0], op_label[1]);
+    if (w->alone) {
+        asm_label(w->p, op_label[0]); // nobody asks for them
+        asm_label(w->p, op_label[1]);
+    } else {
+        rows_norm(w, op_label[0], op_label[1]);
+    }
     rows_soft_max(w, op_label[2]);
 }
 

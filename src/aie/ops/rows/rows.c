@@ -350,9 +350,10 @@ static void write_program(struct rows_writer * w) {
     program->passes(w, labels);
 }
 
-static enum status write_with(const struct kernel_spec * spec, int exp_vectors,
+static enum status write_with(const struct kernel_spec * spec, int exp_vectors, bool alone,
                               struct rows_code * out, struct error * err) {
     struct rows_writer w = {.program = &rows_programs[rows_find(spec->op)->program],
+                            .alone = alone,
                             .fast = rows_fast(spec),
                             .exp_vectors = exp_vectors};
     if (asm_new(spec->arch, &w.p) != ST_OK) {
@@ -369,14 +370,24 @@ static enum status write_with(const struct kernel_spec * spec, int exp_vectors,
     return st == ST_OK ? ST_OK : error_prefix(err, st, "aie: %s", rows_program_name(spec));
 }
 
-enum status rows_compile(const struct kernel_spec * spec, struct rows_code * out,
-                         struct error * err) {
+static enum status make_program(const struct kernel_spec * spec, bool alone, struct rows_code * out,
+                                struct error * err) {
     // Where two vectors side by side are too much for the program memory, one has to do; the trips
     // of the fast exponential overlap, which is better.
     int most = rows_fast(spec) ? 1 : rows_programs[rows_find(spec->op)->program].exp_vectors;
     enum status st = ST_INVALID;
     for (int vectors = most; vectors > 0 && st == ST_INVALID; vectors--) {
-        st = write_with(spec, vectors, out, err);
+        st = write_with(spec, vectors, alone, out, err);
     }
     return st;
+}
+
+enum status rows_compile(const struct kernel_spec * spec, struct rows_code * out,
+                         struct error * err) {
+    return make_program(spec, false, out, err);
+}
+
+enum status rows_soft_max_alone(const struct kernel_spec * spec, struct rows_code * out,
+                                struct error * err) {
+    return make_program(spec, true, out, err);
 }

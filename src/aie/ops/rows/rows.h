@@ -162,6 +162,9 @@ struct rows_code { // the core program and the content of its pool
 void rows_log_tables(uint8_t bytes[RW_TABLE_BYTES]);
 enum status rows_compile(const struct kernel_spec * spec, struct rows_code * out,
                          struct error * err);
+// With SOFT_MAX alone of its program's ops: how much of it that is. Nothing runs on it.
+enum status rows_soft_max_alone(const struct kernel_spec * spec, struct rows_code * out,
+                                struct error * err);
 
 // ---- inside the program: what the passes of rows-ops.c are written with ----
 
@@ -169,6 +172,7 @@ struct rows_writer {
     struct lanes lanes;
     struct asm_program * p;
     const struct rows_program * program;
+    bool alone;                    // the op of its last index only
     struct asm_reg streamed, flag; // scalars; flag is for a moment
     struct asm_reg chunks, rows;   // left: of the run, of the chunk
     struct asm_reg more;           // chunks of the pass behind this one
