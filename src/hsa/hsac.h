@@ -94,7 +94,7 @@ struct hsac_launch { // a kernel of a GPU
 // instruction stream comes on top. Each dispatch has its price besides, and each change of the PDI,
 // which is 180 us with our smaller kernels and 590 with the products.
 #define HSAC_BATCH_US    45000
-#define HSAC_MOST_US     30000
+#define HSAC_MOST_US     33000
 #define HSAC_DISPATCH_US 38
 #define HSAC_PDI_US      1000
 #define HSAC_ONE_US      (HSAC_BATCH_US - HSAC_DISPATCH_US - HSAC_PDI_US)
