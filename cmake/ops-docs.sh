@@ -118,6 +118,7 @@ END {
     row("MUL_MAT_ID", "NPU", "as MUL_MAT")
     row("OUT_PROD", "NPU", "as MUL_MAT")
     row("ADD_ID", "NPU", "f32")
+    row("TOP_K", "NPU", "as ARGSORT")
     row("ROPE", "NPU", "f32, f16 by way of it")
     row("ROPE_BACK", "NPU", "f32, f16 by way of it")
     print ""

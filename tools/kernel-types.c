@@ -18,9 +18,9 @@ static const struct {
     int64_t ne[TENSOR_DIMS];
     int type;
 } results[] = {
-    {{64, 8, 1, 1}, SAME},     {{1, 8, 1, 1}, SAME},      {{1, 1, 1, 1}, SAME},
-    {{8, 1, 1, 1}, DTYPE_I32}, {{1, 1, 1, 1}, DTYPE_I32}, {{8, 8, 1, 1}, DTYPE_F32},
-    {{8, 8, 1, 1}, DTYPE_I32},
+    {{64, 8, 1, 1}, SAME},     {{1, 8, 1, 1}, SAME},       {{1, 1, 1, 1}, SAME},
+    {{8, 1, 1, 1}, DTYPE_I32}, {{1, 1, 1, 1}, DTYPE_I32},  {{8, 8, 1, 1}, DTYPE_F32},
+    {{8, 8, 1, 1}, DTYPE_I32}, {{64, 8, 1, 1}, DTYPE_I32},
 };
 
 // Attention by the datatype of its keys and values: queries and results are f32.
