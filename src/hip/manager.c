@@ -508,18 +508,21 @@ static enum status get(struct rocm_kernels * k, const char * arch, const char * 
     if (st != ST_OK) {
         return st;
     }
-    char kept[HIP_VERSION_MAX] = "0"; // where nothing says, and nothing is kept
+    char version[HIP_VERSION_MAX];
     struct making m = {.k = k, .source = source};
     struct hip_code * c = NULL;
     bool mine = false;
-    m.entry =
-        (struct hip_entry){.arch = arch ? parsed : k->arch, .version = k->version, .name = name};
+    pthread_mutex_lock(&k->lock); // another thread may be looking for them once more
+    snprintf(version, sizeof version, "%s", k->version);
+    if (!arch) {
+        snprintf(parsed, sizeof parsed, "%s", k->arch);
+    }
+    pthread_mutex_unlock(&k->lock);
+    m.entry = (struct hip_entry){.arch = parsed, .version = version, .name = name};
     sha256(source, size, m.entry.source);
-    if (!k->version[0]) {
-        m.entry.version = kept;
-        if (!k->cache_usable || !hip_cache_find_version(&k->cache, &m.entry, kept)) {
-            snprintf(kept, sizeof kept, "0");
-        }
+    if (!version[0] &&
+        (!k->cache_usable || !hip_cache_find_version(&k->cache, &m.entry, version))) {
+        snprintf(version, sizeof version, "0"); // nothing says, and nothing is kept
     }
     pthread_mutex_lock(&k->lock);
     st = reserve(k, &m.entry, &c, &mine, err);
