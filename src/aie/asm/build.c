@@ -98,6 +98,15 @@ bool asm_list_global(struct asm_program * p, int id) {
     return true;
 }
 
+void asm_give_register(struct asm_program * p, struct asm_vreg * v, int phys) {
+    v->phys = (int16_t) phys;
+    p->global_taken[v->cls] |= 1ull << phys;
+    // One that nobody had before may be carried along from anywhere; another one locals of the open
+    // region may have.
+    v->from = p->released[v->cls] >> phys & 1 ? p->n_items : 0;
+    p->region_over |= v->from && !p->in_loop;
+}
+
 static struct asm_reg new_vreg(struct asm_program * p, enum asm_class cls, bool global) {
     if (!asm_grow(p, (void **) &p->vregs, &p->cap_vregs, p->n_vregs, sizeof *p->vregs) ||
         (global && !asm_list_global(p, p->n_vregs))) {
@@ -110,10 +119,8 @@ static struct asm_reg new_vreg(struct asm_program * p, enum asm_class cls, bool 
         if (!free_set) {
             asm_misuse(p, "asm: no register of class %d is left for a global", cls);
         } else {
-            v->phys = (int16_t) (63 - __builtin_clzll(free_set)); // from the top: locals start low
-            p->global_taken[cls] |= 1ull << v->phys;
-            // One that nobody had before may be carried along from anywhere.
-            v->from = p->released[cls] >> v->phys & 1 ? p->n_items : 0;
+            asm_give_register(p, v,
+                              63 - __builtin_clzll(free_set)); // from the top: locals start low
         }
     }
     return (struct asm_reg){(int16_t) p->n_vregs++, -1};

@@ -137,6 +137,8 @@ int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_ar
 int16_t asm_vreg_new(struct asm_program * p, enum asm_class cls, int phys);
 void asm_note_class(struct asm_program * p, enum asm_class cls); // that one of it is used
 bool asm_list_global(struct asm_program * p, int id);            // that this register is one
+// The physical register of a global, from here on.
+void asm_give_register(struct asm_program * p, struct asm_vreg * v, int phys);
 
 // Adds an item made of exactly one instruction: a branch or a lock operation.
 void asm_single(struct asm_program * p, enum asm_item_kind kind, int op,

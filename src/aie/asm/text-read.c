@@ -203,9 +203,7 @@ static bool read_global(struct reader * r, struct text_token t) {
     }
     asm_note_class(p, v.cls);
     vreg->global = true;
-    vreg->phys = (int16_t) n;
-    vreg->from = p->released[v.cls] >> n & 1 ? p->n_items : 0;
-    p->global_taken[v.cls] |= 1ull << n;
+    asm_give_register(p, vreg, n);
     return asm_list_global(p, (int) (vreg - p->vregs));
 }
 
