@@ -32,18 +32,16 @@ void at_add(struct at_writer * w, struct asm_reg to, struct asm_reg a, struct as
 void at_add_param(struct at_writer * w, struct asm_reg to, int param); // to += parameter
 void at_copy(struct at_writer * w, struct asm_reg to, struct asm_reg from);
 void at_set(struct at_writer * w, struct asm_reg to, int32_t value);
-// A slot of the pool: one number in all lanes.
-struct val at_get(int slot);
-void at_put(struct at_writer * w, int slot, struct val v);
+// From a row's state to the next one's; and from a head to the next, which is w->d: to the label, or
+// on where it is the first one of the next query.
+void at_next_state(struct at_writer * w, struct asm_reg state);
+void at_next_head(struct at_writer * w, int same_query);
 // A vector at a pointer that stays.
 struct val at_load(struct at_writer * w, int memory, struct asm_reg pointer, int32_t offset);
 void at_store(struct at_writer * w, int memory, struct val v, struct asm_reg pointer,
               int32_t offset);
 // a * b, to 24 bits, of numbers that are finite.
 struct val at_times(struct at_writer * w, struct val a, struct val b);
-// All lanes folded into one number, in all of them.
-struct val at_across(struct at_writer * w, struct val v,
-                     struct val (*fold)(struct lanes *, struct val, struct val));
 
 void at_scores(struct at_writer * w);
 void at_values(struct at_writer * w);

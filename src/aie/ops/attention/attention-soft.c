@@ -33,8 +33,8 @@ static void cap(struct at_writer * w) {
     asm_jump_if_zero(w->p, w->n, none);
     row_begin(w);
     asm_loop_alone(w->p); // seldom asked for, and long
-    struct val t = fast_tanh(&w->lanes, score(w), at_get(AT_SLOT_CAP));
-    set_score(w, at_times(w, t, at_get(AT_SLOT_CAP)));
+    struct val t = fast_tanh(&w->lanes, score(w), lanes_get(AT_SLOT_CAP));
+    set_score(w, at_times(w, t, lanes_get(AT_SLOT_CAP)));
     asm_loop_end(w->p);
     asm_label(w->p, none);
 }
@@ -73,7 +73,7 @@ static void mask(struct at_writer * w) {
     asm_label(w->p, asm_label_new(w->p));
     row_begin(w);
     asm_loop_alone(w->p);
-    struct val m = f_mul(l, mask_of(w), at_get(AT_SLOT_SLOPE));
+    struct val m = f_mul(l, mask_of(w), lanes_get(AT_SLOT_SLOPE));
     set_score(w, f_add(l, score(w), m));
     asm_loop_end(w->p);
     asm_label(w->p, none);
@@ -116,9 +116,9 @@ static void largest(struct at_writer * w) {
     asm_loop_end(w->p);
     at_copy(w, w->at[4], w->b);
     struct val old = at_load(w, MEM_STATE, w->at[4], AT_STATE_M);
-    struct val high = i_max(l, at_across(w, val_x(best[0]), i_max), old);
-    struct val low = i_min(l, at_across(w, val_x(best[1]), i_min), old);
-    at_put(w, AT_SLOT_M, v_select(l, m_negative(l, high), high, low));
+    struct val high = i_max(l, lanes_across(&w->lanes, i_max, val_x(best[0])), old);
+    struct val low = i_min(l, lanes_across(&w->lanes, i_min, val_x(best[1])), old);
+    lanes_put(&w->lanes, AT_SLOT_M, v_select(l, m_negative(l, high), high, low));
     asm_release(w->p, best[0]);
     asm_release(w->p, best[1]);
 }
@@ -126,7 +126,7 @@ static void largest(struct at_writer * w) {
 // What was summed up so far shrinks by e^(old - new).
 static void shrink(struct at_writer * w) {
     struct lanes * l = &w->lanes;
-    struct val m = at_get(AT_SLOT_M), old = at_load(w, MEM_STATE, w->at[4], AT_STATE_M);
+    struct val m = lanes_get(AT_SLOT_M), old = at_load(w, MEM_STATE, w->at[4], AT_STATE_M);
     struct val factor = m_fast_exp_minus(l, f_sub(l, m, old));
     lanes_x(l, &m);
     at_store(w, MEM_STATE, factor, w->at[4], AT_STATE_FACTOR);
@@ -143,7 +143,7 @@ static void exponentials(struct at_writer * w) {
     struct asm_reg sum = asm_global(w->p, (enum asm_class) asm_target(w->p)->value_class);
     emit_load(w->p, MEM_STATE, sum, w->at[4], AT_STATE_SUM);
     row_begin(w);
-    struct val e = m_fast_exp_minus(l, f_sub(l, at_get(AT_SLOT_M), score(w)));
+    struct val e = m_fast_exp_minus(l, f_sub(l, lanes_get(AT_SLOT_M), score(w)));
     struct val more = f_add(l, val_x(sum), e);
     emit_move(w->p, sum, lanes_x(l, &more));
     emit_store_bf16_next(w->p, MEM_S_NEW, lanes_bm(l, &e), w->at[1]);
@@ -168,15 +168,9 @@ void at_soft(struct at_writer * w) {
     exponentials(w);
     emit_add_small(w->p, w->left, w->left, -1);
     asm_jump_if_zero(w->p, w->left, done);
-    struct asm_reg step = asm_local(w->p, ASM_R), others = asm_local(w->p, ASM_R);
     at_add_param(w, w->a, AT_PARAM_S_STEP);
-    emit_set_small(w->p, step, AT_STATE_STEP);
-    at_add(w, w->b, w->b, step);
-    emit_add_small(w->p, w->d, w->d, 1);
-    at_param(w, others, AT_PARAM_HEADS);
-    emit_alu(w->p, AIE_BASIC_SUB, w->n, others, w->d);
-    asm_jump_if_nonzero(w->p, w->n, same_query);
-    emit_set_small(w->p, w->d, 0);
+    at_next_state(w, w->b);
+    at_next_head(w, same_query);
     at_add_param(w, w->c, AT_PARAM_MASK_STEP);
     asm_label(w->p, same_query);
     asm_jump(w->p, row);

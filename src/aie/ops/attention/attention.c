@@ -51,15 +51,6 @@ void at_set(struct at_writer * w, struct asm_reg to, int32_t value) {
     emit_set(w->p, to, value);
 }
 
-struct val at_get(int slot) {
-    return (struct val){.slot = slot};
-}
-
-void at_put(struct at_writer * w, int slot, struct val v) {
-    struct asm_reg x = lanes_x(&w->lanes, &v);
-    emit_store(w->p, MEM_POOL, asm_half(x, 0), w->lanes.pool, lanes_slot_offset(slot));
-}
-
 struct val at_load(struct at_writer * w, int memory, struct asm_reg pointer, int32_t offset) {
     struct asm_reg x = emit_new_value(w->p);
     emit_load(w->p, memory, x, pointer, offset);
@@ -76,16 +67,19 @@ struct val at_times(struct at_writer * w, struct val a, struct val b) {
     return p_mul_n(&w->lanes, &pa, &pb, 3);
 }
 
-struct val at_across(struct at_writer * w, struct val v,
-                     struct val (*fold)(struct lanes *, struct val, struct val)) {
-    for (int bytes = 2 * AT_LANES; bytes >= 4; bytes /= 2) { // turned by half the lanes, ...
-        struct asm_reg by = asm_local(w->p, ASM_R), turned = emit_new_value(w->p);
-        struct asm_reg x = lanes_x(&w->lanes, &v);
-        emit_set_small(w->p, by, bytes);
-        emit_shift_bytes(w->p, turned, x, x, by);
-        v = fold(&w->lanes, v, val_x(turned));
-    }
-    return v;
+void at_next_state(struct at_writer * w, struct asm_reg state) {
+    struct asm_reg by = asm_local(w->p, ASM_R);
+    emit_set_small(w->p, by, AT_STATE_STEP);
+    at_add(w, state, state, by);
+}
+
+void at_next_head(struct at_writer * w, int same_query) {
+    struct asm_reg heads = asm_local(w->p, ASM_R);
+    emit_add_small(w->p, w->d, w->d, 1);
+    at_param(w, heads, AT_PARAM_HEADS);
+    emit_alu(w->p, AIE_BASIC_SUB, w->n, heads, w->d);
+    asm_jump_if_nonzero(w->p, w->n, same_query);
+    emit_set_small(w->p, w->d, 0);
 }
 
 static void acquire(struct at_writer * w, int lock) {
@@ -141,7 +135,6 @@ static void times_factor(struct at_writer * w, int entry) {
     at_param(w, w->a, AT_PARAM_O);
     at_param(w, w->b, AT_PARAM_STATE);
     asm_label(w->p, row);
-    struct asm_reg by = asm_local(w->p, ASM_R);
     at_copy(w, w->at[0], w->a);
     at_copy(w, w->at[1], w->a);
     at_copy(w, w->at[2], w->b);
@@ -151,8 +144,7 @@ static void times_factor(struct at_writer * w, int entry) {
     o = at_times(w, o, at_load(w, MEM_STATE, w->at[2], AT_STATE_FACTOR));
     lanes_store(l, o, w->at[1], MEM_O_NEW, false);
     asm_loop_end(w->p);
-    emit_set_small(w->p, by, AT_STATE_STEP);
-    at_add(w, w->b, w->b, by);
+    at_next_state(w, w->b);
     at_add_param(w, w->a, AT_PARAM_O_STEP);
     emit_add_small(w->p, w->left, w->left, -1);
     asm_jump_if_nonzero(w->p, w->left, row);
@@ -169,7 +161,7 @@ static void begin_row(struct at_writer * w) {
     at_param(w, w->n, AT_PARAM_Q_VECTORS);
     asm_loop_begin(w->p, w->n);
     asm_loop_alone(w->p);
-    struct val q = at_times(w, lanes_load(l, w->at[0], MEM_Q, false), at_get(AT_SLOT_SCALE));
+    struct val q = at_times(w, lanes_load(l, w->at[0], MEM_Q, false), lanes_get(AT_SLOT_SCALE));
     emit_store_bf16_next(w->p, MEM_S, lanes_bm(l, &q), w->at[1]);
     asm_loop_end(w->p);
 
@@ -214,17 +206,11 @@ static void begin_rows(struct at_writer * w) {
     at_param(w, w->step, AT_PARAM_O);
     asm_label(w->p, row);
     begin_row(w);
-    struct asm_reg by = asm_local(w->p, ASM_R), heads = asm_local(w->p, ASM_R);
     at_add_param(w, w->a, AT_PARAM_Q_RAW_STEP);
     at_add_param(w, w->b, AT_PARAM_Q_STEP);
-    emit_set_small(w->p, by, AT_STATE_STEP);
-    at_add(w, w->c, w->c, by);
+    at_next_state(w, w->c);
     at_add_param(w, w->step, AT_PARAM_O_STEP);
-    emit_add_small(w->p, w->d, w->d, 1);
-    at_param(w, heads, AT_PARAM_HEADS);
-    emit_alu(w->p, AIE_BASIC_SUB, w->n, heads, w->d);
-    asm_jump_if_nonzero(w->p, w->n, same_query);
-    emit_set_small(w->p, w->d, 0);
+    at_next_head(w, same_query);
     asm_label(w->p, same_query);
     emit_add_small(w->p, w->left, w->left, -1);
     asm_jump_if_nonzero(w->p, w->left, row);
@@ -238,15 +224,13 @@ static void invert_sums(struct at_writer * w) {
     at_param(w, w->b, AT_PARAM_STATE);
     asm_label(w->p, row);
     at_copy(w, w->at[2], w->b);
-    struct val sum = at_across(w, at_load(w, MEM_STATE, w->at[2], AT_STATE_SUM), f_add);
-    at_put(w, AT_SLOT_M, sum);
+    struct val sum = lanes_across(&w->lanes, f_add, at_load(w, MEM_STATE, w->at[2], AT_STATE_SUM));
+    lanes_put(&w->lanes, AT_SLOT_M, sum);
     region_end(w);
-    struct val all = at_get(AT_SLOT_M), inverse = m_fast_inverse(l, m_fast_invert(l, all));
-    inverse = v_select(l, m_zero(l, at_get(AT_SLOT_M)), inverse, k_bits(l, 0));
+    struct val all = lanes_get(AT_SLOT_M), inverse = m_fast_inverse(l, m_fast_invert(l, all));
+    inverse = v_select(l, m_zero(l, lanes_get(AT_SLOT_M)), inverse, k_bits(l, 0));
     at_store(w, MEM_STATE, inverse, w->at[2], AT_STATE_FACTOR);
-    struct asm_reg by = asm_local(w->p, ASM_R);
-    emit_set_small(w->p, by, AT_STATE_STEP);
-    at_add(w, w->b, w->b, by);
+    at_next_state(w, w->b);
     emit_add_small(w->p, w->left, w->left, -1);
     asm_jump_if_nonzero(w->p, w->left, row);
 }

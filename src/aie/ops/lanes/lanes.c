@@ -88,19 +88,15 @@ void lanes_set_param(struct lanes * l, int i, struct asm_reg r) {
     emit_store(l->p, MEM_POOL, asm_half(x, 0), l->pool, lanes_slot_offset(i));
 }
 
-static struct val from_slot(int slot) {
-    return (struct val){.slot = slot};
-}
-
 struct val k_param(struct lanes * l, int i) {
     (void) l;
-    return from_slot(i);
+    return lanes_get(i);
 }
 
 struct val k_bits(struct lanes * l, uint32_t pattern) {
     for (int s = LANES_PARAMS; s < l->n_consts; s++) {
         if (l->consts[s] == pattern) {
-            return from_slot(s);
+            return lanes_get(s);
         }
     }
     if (l->n_consts == l->hole && l->hole_end) {
@@ -110,13 +106,34 @@ struct val k_bits(struct lanes * l, uint32_t pattern) {
         return val_x(emit_new_value(l->p));
     }
     l->consts[l->n_consts] = pattern;
-    return from_slot(l->n_consts++);
+    return lanes_get(l->n_consts++);
 }
 
 struct val k_float(struct lanes * l, float v) {
     uint32_t pattern;
     memcpy(&pattern, &v, 4);
     return k_bits(l, pattern);
+}
+
+struct val lanes_get(int slot) {
+    return (struct val){.slot = slot};
+}
+
+void lanes_put(struct lanes * l, int slot, struct val v) {
+    struct asm_reg x = lanes_x(l, &v);
+    emit_store(l->p, MEM_POOL, asm_half(x, 0), l->pool, lanes_slot_offset(slot));
+}
+
+struct val lanes_across(struct lanes * l, lanes_fold fold, struct val v) {
+    // Turned by half the lanes, a quarter, ...: at the end every lane holds all of them.
+    for (int bytes = 2 * asm_target(l->p)->lanes; bytes >= 4; bytes /= 2) {
+        struct asm_reg by = asm_local(l->p, ASM_R), turned = emit_new_value(l->p);
+        struct asm_reg x = lanes_x(l, &v);
+        emit_set_small(l->p, by, bytes);
+        emit_shift_bytes(l->p, turned, x, x, by);
+        v = fold(l, v, val_x(turned));
+    }
+    return v;
 }
 
 // ---- registers ----

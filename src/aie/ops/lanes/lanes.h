@@ -64,6 +64,10 @@ static inline int32_t lanes_slot_offset(int slot) {
 // Puts parameter i (an f32 or integer pattern in a scalar) into its pool slot.
 void lanes_set_param(struct lanes * l, int i, struct asm_reg scalar);
 
+// One number in all lanes, from and to a slot that the program sets.
+struct val lanes_get(int slot);
+void lanes_put(struct lanes * l, int slot, struct val v);
+
 // ---- edges ----
 
 // Bytes of memory behind one val of f32 lanes / of native lanes.
@@ -82,6 +86,9 @@ struct asm_reg lanes_x(struct lanes * l, struct val * v);
 struct asm_reg lanes_bm(struct lanes * l, struct val * v);
 struct val val_x(struct asm_reg x);
 struct val val_bm(struct asm_reg bm);
+// All lanes folded into one number, which stands in all of them.
+typedef struct val (*lanes_fold)(struct lanes * l, struct val a, struct val b);
+struct val lanes_across(struct lanes * l, lanes_fold fold, struct val v);
 
 // ---- 32-bit lanes: constants, bits, integers ----
 

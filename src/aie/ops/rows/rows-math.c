@@ -36,7 +36,7 @@ struct val rows_inverse_root(struct rows_writer * w, int slot) {
     // A guess y of 8 bits; with e = 1 - x y^2 the root is y (1 - e)^(-1/2), |e| < 0.08.
     static const float terms[] = {63 / 256.0f, 35 / 128.0f, 5 / 16.0f, 3 / 8.0f, 1 / 2.0f};
     struct lanes * l = &w->lanes;
-    struct val x = rows_get(w, slot), y = guess_from(w, slot, 0x5f375a86, 1);
+    struct val x = lanes_get(slot), y = guess_from(w, slot, 0x5f375a86, 1);
     lanes_bm(l, &x);
     struct pieces px = p_split(l, x, 3), py = p_split(l, y, 1);
     struct val s = p_mul(l, p_pair(l, &px, 2, NO_PIECE_AT), p_pair(l, &py, 0, 0));
@@ -61,7 +61,7 @@ struct val rows_inverse_root(struct rows_writer * w, int slot) {
 
 struct val rows_inverse(struct rows_writer * w, int slot) {
     struct lanes * l = &w->lanes;
-    struct val s = rows_get(w, slot), y0 = guess_from(w, slot, 0x7ef311c3, 0), one = k_float(l, 1);
+    struct val s = lanes_get(slot), y0 = guess_from(w, slot, 0x7ef311c3, 0), one = k_float(l, 1);
     struct pieces ps = p_split(l, s, 3), py0 = p_split(l, y0, 1);
     // 1/s = y0 / (1 - e): three terms of that in 8 bits,
     struct val e0 = p_msc(l, one, p_pair(l, &ps, 0, 1), p_pair(l, &py0, 0, 0));
@@ -147,7 +147,7 @@ struct val rows_log(struct rows_writer * w, int slot) {
     emit_alu(w->p, AIE_BASIC_ADD, k, bits_, less);
     table_pointer(w, w->pa, k, 23, LOG_POWERS - 1, 2, RW_TABLES + 8 * LOG_STEPS);
     struct val r = table_entry(w, w->ps, 0), log_r = table_entry(w, w->ps, 4);
-    struct val log_k = table_entry(w, w->pa, 0), s = rows_get(w, slot);
+    struct val log_k = table_entry(w, w->pa, 0), s = lanes_get(slot);
     lanes_x(l, &s);
     struct val m = b_or(l, b_and(l, s, k_bits(l, F32_FRACTION)), k_bits(l, F32_ONE));
     struct pieces pm = p_split(l, m, 3), pr = p_split(l, r, 1);

@@ -12,7 +12,7 @@
 
 static void mean_pass(struct rows_writer * w, int entry, int next) {
     rows_sum_pass(w, entry);
-    rows_put(w, RW_SLOT_MEAN, f_mul(&w->lanes, rows_summed(w), k_param(&w->lanes, RW_ARG_FACTOR)));
+    lanes_put(&w->lanes, RW_SLOT_MEAN, f_mul(&w->lanes, rows_summed(w), k_param(&w->lanes, RW_ARG_FACTOR)));
     rows_label_to(w, w->stage, next);
     asm_jump(w->p, w->next_pass);
 }
@@ -21,7 +21,7 @@ static void mean_pass(struct rows_writer * w, int entry, int next) {
 // be fast; what is the same for all vectors is loaded once a trip.
 static void square_loop(struct rows_writer * w) {
     struct lanes * l = &w->lanes;
-    struct val mean = rows_get(w, RW_SLOT_MEAN);
+    struct val mean = lanes_get(RW_SLOT_MEAN);
     lanes_bm(l, &mean);
     for (int i = 0; i < 2; i++) {
         struct val d = f_sub(l, lanes_load(l, w->pa, MEM_A, false), mean);
@@ -37,7 +37,7 @@ static void square_loop(struct rows_writer * w) {
 
 static void scale_loop(struct rows_writer * w) {
     struct lanes * l = &w->lanes;
-    struct val mean = rows_get(w, RW_SLOT_MEAN);
+    struct val mean = lanes_get(RW_SLOT_MEAN);
     lanes_bm(l, &mean);
     struct asm_reg first = {0}, second = {0};
     struct factor scale = {0};
@@ -66,14 +66,14 @@ static void square_pass(struct rows_writer * w, int entry, int next) {
     rows_entry(w, entry, body);
     rows_clear_row_sum(w);
     asm_label(w->p, body);
-    rows_fill(w, w->row_a, MEM_A, rows_get(w, RW_SLOT_MEAN));
+    rows_fill(w, w->row_a, MEM_A, lanes_get(RW_SLOT_MEAN));
     rows_clear_sums(w);
     asm_loop_begin(w->p, w->trips);
     square_loop(w);
     asm_loop_end(w->p);
     rows_keep_sums(w);
     struct val s = f_mul(l, rows_summed(w), k_param(l, RW_ARG_FACTOR));
-    rows_put(w, RW_SLOT_SUM, f_add(l, s, k_param(l, RW_ARG_ADD)));
+    lanes_put(&w->lanes, RW_SLOT_SUM, f_add(l, s, k_param(l, RW_ARG_ADD)));
     asm_label(w->p, asm_label_new(w->p)); // the next region loads what this one stored
     // Both are positive, so that their bits order like integers.
     struct val root = i_min(l, rows_inverse_root(w, RW_SLOT_SUM), k_param(l, RW_ARG_MOST));
@@ -95,7 +95,7 @@ void rows_norm(struct rows_writer * w, int norm_entry, int rms_entry) {
     int square = asm_label_new(w->p), scale = asm_label_new(w->p);
     mean_pass(w, norm_entry, square);
     asm_label(w->p, rms_entry);
-    rows_put(w, RW_SLOT_MEAN, k_bits(&w->lanes, 0));
+    lanes_put(&w->lanes, RW_SLOT_MEAN, k_bits(&w->lanes, 0));
     square_pass(w, square, scale);
     scale_pass(w, scale);
 }

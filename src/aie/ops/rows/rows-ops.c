@@ -84,18 +84,6 @@ void rows_fill(struct rows_writer * w, struct asm_reg row, int memory, struct va
     }
 }
 
-struct val rows_across(struct rows_writer * w, rows_fold fold, struct val v) {
-    // Turned by half the lanes, a quarter, ...: at the end every lane holds all of them.
-    for (int bytes = 2 * asm_target(w->p)->lanes; bytes >= 4; bytes /= 2) {
-        struct asm_reg by = asm_local(w->p, ASM_R), turned = emit_new_value(w->p);
-        struct asm_reg x = lanes_x(&w->lanes, &v);
-        emit_set_small(w->p, by, bytes);
-        emit_shift_bytes(w->p, turned, x, x, by);
-        v = fold(&w->lanes, v, val_x(turned));
-    }
-    return v;
-}
-
 void rows_move(struct rows_writer * w, struct asm_reg to, struct val v) {
     struct asm_reg x = lanes_x(&w->lanes, &v);
     emit_move(w->p, to, x);
@@ -141,7 +129,7 @@ void rows_keep_sums(struct rows_writer * w) {
 }
 
 struct val rows_summed(struct rows_writer * w) {
-    return rows_across(w, f_add, rows_acc(w, 2));
+    return lanes_across(&w->lanes, f_add, rows_acc(w, 2));
 }
 
 void rows_result(struct rows_writer * w, struct val v) {
@@ -209,7 +197,7 @@ static void sums(struct rows_writer * w, int entry) { // SUM_ROWS and SUM; MEAN 
     rows_sum_pass(w, entry);
     struct val sum = rows_summed(w);
     lanes_bm(l, &sum);
-    rows_put(w, RW_SLOT_TOTAL, f_add(l, sum, rows_get(w, RW_SLOT_TOTAL)));
+    lanes_put(&w->lanes, RW_SLOT_TOTAL, f_add(l, sum, lanes_get(RW_SLOT_TOTAL)));
     rows_result(w, f_mul(l, sum, k_param(l, RW_ARG_TOTAL)));
     end_single(w);
 }
@@ -244,12 +232,12 @@ static void argmax(struct rows_writer * w, int entry) {
     }
     asm_loop_end(w->p);
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
-    struct val key = val_x(w->best[0]), largest = rows_across(w, i_max, key);
+    struct val key = val_x(w->best[0]), largest = lanes_across(&w->lanes, i_max, key);
     struct asm_reg is_largest = m_zero(l, i_sub(l, key, largest));
     struct val index = v_select(l, is_largest, k_bits(l, UINT32_MAX), val_x(w->best[1]));
-    index = rows_across(w, i_max, index);
+    index = lanes_across(&w->lanes, i_max, index);
     rows_result(w, index);
-    rows_put(w, RW_SLOT_TOTAL, index); // a streamed row writes it as a total
+    lanes_put(&w->lanes, RW_SLOT_TOTAL, index); // a streamed row writes it as a total
     end_single(w);
 }
 
@@ -269,8 +257,8 @@ static void count_equal(struct rows_writer * w, int entry) {
     }
     asm_loop_end(w->p);
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
-    struct val sum = rows_across(w, i_add, val_x(w->best[0]));
-    rows_put(w, RW_SLOT_TOTAL, i_add(l, sum, rows_get(w, RW_SLOT_TOTAL)));
+    struct val sum = lanes_across(&w->lanes, i_add, val_x(w->best[0]));
+    lanes_put(&w->lanes, RW_SLOT_TOTAL, i_add(l, sum, lanes_get(RW_SLOT_TOTAL)));
     rows_end(w, w->total);
 }
 

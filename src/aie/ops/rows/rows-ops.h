@@ -5,14 +5,10 @@
 
 enum { MEM_SCRATCH = MEM_POOL + 1 };
 
-typedef struct val (*rows_fold)(struct lanes * l, struct val a, struct val b);
-
 // The entry of a pass: from here on, chunks go to `body`. What it sets to nothing follows.
 void rows_entry(struct rows_writer * w, int entry, int body);
 // Puts the neutral number behind the end of the row in the chunk at hand.
 void rows_fill(struct rows_writer * w, struct asm_reg row, int memory, struct val neutral);
-// All lanes folded into one number, which stands in all lanes.
-struct val rows_across(struct rows_writer * w, rows_fold fold, struct val v);
 void rows_move(struct rows_writer * w, struct asm_reg to, struct val v);
 // Float sums: acc[0] and acc[1] in a loop, added to the row's sum in acc[2] behind it; so a long
 // sum is a sum of sums. rows_keep_sums also ends the body: what follows runs behind the pass's last

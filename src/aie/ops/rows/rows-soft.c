@@ -164,14 +164,14 @@ static void maximum_pass(struct rows_writer * w, int entry, int scaled_at, int n
     }
     asm_loop_end(w->p);
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
-    struct val high = rows_across(w, i_max, val_x(w->best[0]));
-    struct val low = rows_across(w, i_min, val_x(w->best[1]));
+    struct val high = lanes_across(&w->lanes, i_max, val_x(w->best[0]));
+    struct val low = lanes_across(&w->lanes, i_min, val_x(w->best[1]));
     if (scaled_at != IN_PLACE) {
         struct val sink = k_param(l, RW_ARG_SINK);
         high = i_max(l, high, sink);
         low = i_min(l, low, sink);
     }
-    rows_put(w, RW_SLOT_MEAN, v_select(l, m_negative(l, high), high, low));
+    lanes_put(&w->lanes, RW_SLOT_MEAN, v_select(l, m_negative(l, high), high, low));
     rows_label_to(w, w->stage, next);
     asm_jump(w->p, w->next_pass);
 }
@@ -186,7 +186,7 @@ static void exp_block(struct rows_writer * w, int block) {
     } else {
         loop_begin(w);
     }
-    struct val m[2], e[2], most = rows_get(w, RW_SLOT_MEAN);
+    struct val m[2], e[2], most = lanes_get(RW_SLOT_MEAN);
     lanes_bm(l, &most);
     for (int i = 0; i < w->exp_vectors; i++) {
         m[i] = f_sub(l, most, lanes_load(l, w->ps, MEM_SCRATCH, false));
@@ -221,7 +221,7 @@ static void add_sink(struct rows_writer * w, int exp_at) {
     rows_copy(w, w->trips, l->one);
     call(w, exp_at, asm_label_new(w->p));
     rows_param(w, w->trips, RW_PARAM_NOW_TRIPS);
-    rows_put(w, RW_SLOT_SUM, f_add(l, rows_get(w, RW_SLOT_SUM), rows_acc(w, 0)));
+    lanes_put(&w->lanes, RW_SLOT_SUM, f_add(l, lanes_get(RW_SLOT_SUM), rows_acc(w, 0)));
     asm_label(w->p, none);
 }
 
@@ -236,7 +236,7 @@ static void sum_pass(struct rows_writer * w, int entry, int scaled_at, int exp_a
     rows_copy(w, w->pa, w->row_a);
     call(w, exp_at, asm_label_new(w->p));
     rows_keep_sums(w);
-    rows_put(w, RW_SLOT_SUM, rows_summed(w));
+    lanes_put(&w->lanes, RW_SLOT_SUM, rows_summed(w));
 }
 
 static void divide_pass(struct rows_writer * w, int body, int scaled_at, int exp_at) {
@@ -280,7 +280,7 @@ static void loss_pass(struct rows_writer * w, int entry) {
     rows_fill(w, w->row_b, MEM_B, k_bits(l, 0));
     rows_clear(w, chunk_sums, 3);
     loop_begin(w);
-    struct val d = f_sub(l, rows_get(w, RW_SLOT_MEAN), lanes_load(l, w->pa, MEM_A, false));
+    struct val d = f_sub(l, lanes_get(RW_SLOT_MEAN), lanes_load(l, w->pa, MEM_A, false));
     struct val y = lanes_load(l, w->pb, MEM_B, false);
     rows_sum(w, Y, y);
     rows_sum(w, DY, f_mul(l, d, y));
@@ -292,13 +292,13 @@ static void loss_pass(struct rows_writer * w, int entry) {
         rows_sum(w, row_sums[i], rows_acc(w, chunk_sums[i]));
     }
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
-    rows_put(w, RW_SLOT_SUM, rows_across(w, f_add, rows_acc(w, ROW_E)));
+    lanes_put(&w->lanes, RW_SLOT_SUM, lanes_across(&w->lanes, f_add, rows_acc(w, ROW_E)));
     asm_label(w->p, asm_label_new(w->p)); // what follows wants the registers
     struct pieces log_sum = p_split(l, rows_log(w, RW_SLOT_SUM), 3);
     struct pieces y_sum = p_split(l, rows_acc(w, ROW_Y), 3);
     struct val loss = p_mac_n(l, rows_acc(w, ROW_DY), &log_sum, &y_sum, 3);
-    loss = rows_across(w, f_add, loss);
-    rows_put(w, RW_SLOT_TOTAL, f_add(l, loss, rows_get(w, RW_SLOT_TOTAL)));
+    loss = lanes_across(&w->lanes, f_add, loss);
+    lanes_put(&w->lanes, RW_SLOT_TOTAL, f_add(l, loss, lanes_get(RW_SLOT_TOTAL)));
     rows_end(w, w->total);
 }
 

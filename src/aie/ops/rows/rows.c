@@ -41,16 +41,6 @@ void rows_label_to(struct rows_writer * w, struct asm_reg pointer, int label) {
     emit_set_label(w->p, pointer, label);
 }
 
-struct val rows_get(struct rows_writer * w, int slot) {
-    (void) w;
-    return (struct val){.slot = slot};
-}
-
-void rows_put(struct rows_writer * w, int slot, struct val v) {
-    struct asm_reg x = lanes_x(&w->lanes, &v);
-    emit_store(w->p, MEM_POOL, asm_half(x, 0), w->lanes.pool, rows_slot_offset(slot));
-}
-
 struct val rows_get_lanes(struct rows_writer * w, int slot) {
     struct asm_reg x = emit_new_value(w->p);
     for (int half = 0; half < 2; half++) { // a slot is aligned for half a vector only
@@ -130,8 +120,8 @@ static void start_run(struct rows_writer * w, const int labels[RW_MAX_INDEX]) {
     if (program->total) {
         struct asm_reg first = emit_new_mask(w->p, LANE_32);
         rows_param(w, first, RW_PARAM_FIRST);
-        rows_put(w, RW_SLOT_TOTAL,
-                 v_select(&w->lanes, first, rows_get(w, RW_SLOT_TOTAL), k_bits(&w->lanes, 0)));
+        lanes_put(&w->lanes, RW_SLOT_TOTAL,
+                 v_select(&w->lanes, first, lanes_get(RW_SLOT_TOTAL), k_bits(&w->lanes, 0)));
     }
     rows_set(w, w->a, rows_address(w, RW_BUFFER_A));
     rows_set(w, w->out, rows_address(w, RW_BUFFER_OUT));
@@ -257,10 +247,10 @@ static void write_total(struct rows_writer * w) {
     rows_param(w, integer, RW_PARAM_INTEGER);
     rows_set(w, w->ps, (int32_t) asm_target(w->p)->west_window + RW_PARTIAL);
     emit_load(w->p, MEM_B, west, w->ps, 0);
-    rows_put(w, RW_SLOT_TOTAL, fold_total(w, integer, rows_get(w, RW_SLOT_TOTAL), val_x(west)));
+    lanes_put(&w->lanes, RW_SLOT_TOTAL, fold_total(w, integer, lanes_get(RW_SLOT_TOTAL), val_x(west)));
     asm_label(w->p, no_west);
     asm_jump_if_zero(w->p, w->trips, here);
-    struct val total = rows_get(w, RW_SLOT_TOTAL);
+    struct val total = lanes_get(RW_SLOT_TOTAL);
     lanes_x(l, &total);
     rows_set(w, w->ps, rows_address(w, RW_PARTIAL));
     emit_store(w->p, MEM_B, total.x, w->ps, 0);
@@ -271,7 +261,7 @@ static void write_total(struct rows_writer * w) {
     acquire(w, RW_LOCK_OUT_EMPTY, l->minus_one);
     integer = emit_new_mask(w->p, LANE_32);
     rows_param(w, integer, RW_PARAM_INTEGER);
-    total = rows_get(w, RW_SLOT_TOTAL);
+    total = lanes_get(RW_SLOT_TOTAL);
     struct val result = v_select(l, integer, f_mul(l, total, k_param(l, RW_ARG_TOTAL)), total);
     rows_copy(w, w->pout, w->out);
     struct val zero = k_bits(l, 0); // above an integer, where 64 bits of it are wanted

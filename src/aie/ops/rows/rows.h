@@ -201,9 +201,7 @@ void rows_set_param(struct rows_writer * w, int param, struct asm_reg from);
 void rows_label_to(struct rows_writer * w, struct asm_reg pointer, int label);
 int32_t rows_slot_offset(int slot); // from the pool pointer
 
-// One number in all lanes from and to a slot; 16 lanes from two slots.
-struct val rows_get(struct rows_writer * w, int slot);
-void rows_put(struct rows_writer * w, int slot, struct val v);
+// 16 lanes from two slots.
 struct val rows_get_lanes(struct rows_writer * w, int slot);
 
 // ---- the family ----
