@@ -1,6 +1,7 @@
 // add-id: ADD_ID, a bias for each expert. The rows of the table that the index names are brought
 // together in scratch, by copies on the array, and added by the kernel of ADD. Where the index
 // names more runs of rows than copies are worth, the host brings them together.
+#include "host-ops.h"
 #include "moves.h"
 
 #include <string.h>
@@ -38,8 +39,7 @@ enum status add_id_check(struct hsa_device * device, const struct ggml_tensor * 
     }
     struct view from = view_of(a), to = view_of(node);
     struct kernel_spec spec = sum_of(node, device->npu->arch);
-    bool ok = kernel_us(&spec) <= HSAC_MOST_US && !plan_clobbers(&to, &from) &&
-              store_can_itself(device->npu->store, &spec);
+    bool ok = plan_can(device->npu->store, &spec, false) && !plan_clobbers(&to, &from);
     return ok ? ST_OK : error_set(err, ST_UNSUPPORTED, "ADD_ID: no kernel of ADD takes it");
 }
 
@@ -48,14 +48,9 @@ static enum status gather_by_host(const struct ggml_tensor * node, char * to, st
     size_t row = (size_t) node->ne[0] * sizeof(float);
     for (int64_t i2 = 0; i2 < node->ne[2]; i2++) {
         for (int64_t i1 = 0; i1 < node->ne[1]; i1++, to += row) {
-            int32_t at;
-            memcpy(&at,
-                   (const char *) index->data + (size_t) i1 * index->nb[0] +
-                       (size_t) i2 * index->nb[1],
-                   sizeof at);
+            int64_t at = rows_index(index, i1, i2, 0);
             if (at < 0 || at >= table->ne[1]) {
-                return error_set(err, ST_INVALID, "row %d is asked for, there are %lld", (int) at,
-                                 (long long) table->ne[1]);
+                return rows_bad_index(at, table->ne[1], err);
             }
             memcpy(to, (const char *) table->data + (size_t) at * table->nb[1], row);
         }

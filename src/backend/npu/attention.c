@@ -82,7 +82,7 @@ static struct kernel_spec spec_of(const struct attend * a, enum aie_arch arch,
 
 static bool can(struct npu * npu, const struct attend * a, struct part part) {
     struct kernel_spec spec = spec_of(a, npu->arch, &part);
-    return kernel_us(&spec) <= HSAC_MOST_US && store_can_itself(npu->store, &spec);
+    return plan_can(npu->store, &spec, false);
 }
 
 // What one kernel does; false: there is none.

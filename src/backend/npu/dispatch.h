@@ -69,3 +69,17 @@ bool attention_is(const struct ggml_tensor * node);
 enum status attention_check(struct hsa_device * device, const struct ggml_tensor * node,
                             struct error * err);
 enum status attention_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
+
+// ---- add-id.c ----
+
+bool add_id_is(const struct ggml_tensor * node);
+enum status add_id_check(struct hsa_device * device, const struct ggml_tensor * node,
+                         struct error * err);
+enum status add_id_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
+
+// ---- top-k.c ----
+
+bool top_k_is(const struct ggml_tensor * node);
+enum status top_k_check(struct hsa_device * device, const struct ggml_tensor * node,
+                        struct error * err);
+enum status top_k_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);

@@ -341,8 +341,7 @@ bool mat_next(const struct mat_plan * p, struct mat_at * at) {
 // ---- fitting ----
 
 static bool can(const struct mat_world * w, const struct kernel_spec * spec) {
-    return kernel_us(spec) <= HSAC_MOST_US &&
-           (w->by_command ? store_can(w->store, spec) : store_can_itself(w->store, spec));
+    return plan_can(w->store, spec, w->by_command);
 }
 
 // Kernels for all parts of k that make a chunk of these sizes?

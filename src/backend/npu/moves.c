@@ -95,7 +95,7 @@ static bool kernel_for(struct npu * npu, const struct view * from, const struct 
         return false;
     }
     join(&spec->inputs[0], &spec->output);
-    return kernel_us(spec) <= HSAC_MOST_US && store_can_itself(npu->store, spec);
+    return plan_can(npu->store, spec, false);
 }
 
 static struct view part_of(struct view v, int dim, int64_t first, int64_t n) {

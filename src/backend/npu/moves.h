@@ -21,17 +21,3 @@ enum status moves_node(struct hsa_stream * s, const struct ggml_tensor * node, b
 enum status moves_rows(struct hsa_stream * s, const struct view * from,
                        const struct ggml_tensor * index, const struct view * to, bool * done,
                        struct error * err);
-
-// ---- add-id.c ----
-
-bool add_id_is(const struct ggml_tensor * node);
-enum status add_id_check(struct hsa_device * device, const struct ggml_tensor * node,
-                         struct error * err);
-enum status add_id_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
-
-// ---- top-k.c ----
-
-bool top_k_is(const struct ggml_tensor * node);
-enum status top_k_check(struct hsa_device * device, const struct ggml_tensor * node,
-                        struct error * err);
-enum status top_k_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);

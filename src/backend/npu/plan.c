@@ -64,9 +64,13 @@ static bool owns_last_word(const struct ggml_tensor * dst) {
 
 // ---- kernels ----
 
-static bool can(const struct request * r, const struct kernel_spec * spec) {
+bool plan_can(struct store * store, const struct kernel_spec * spec, bool by_command) {
     return kernel_us(spec) <= HSAC_MOST_US &&
-           (r->by_command ? store_can(r->store, spec) : store_can_itself(r->store, spec));
+           (by_command ? store_can(store, spec) : store_can_itself(store, spec));
+}
+
+static bool can(const struct request * r, const struct kernel_spec * spec) {
+    return plan_can(r->store, spec, r->by_command);
 }
 
 struct tensor plan_tensor(const struct view * v) {

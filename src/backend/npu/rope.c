@@ -57,7 +57,7 @@ static struct kernel_spec rotate(const struct turn * t, enum aie_arch arch, int6
 }
 
 static bool can(struct npu * npu, const struct kernel_spec * spec) {
-    return kernel_us(spec) <= HSAC_MOST_US && store_can_itself(npu->store, spec);
+    return plan_can(npu->store, spec, false);
 }
 
 // How many tokens one kernel turns; 0: there is no such kernel.

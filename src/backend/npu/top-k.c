@@ -41,8 +41,7 @@ enum status top_k_check(struct hsa_device * device, const struct ggml_tensor * n
     }
     struct kernel_spec spec = sort_of(node, device->npu->arch);
     struct view from = beginning(node, NULL), to = view_of(node);
-    bool ok = kernel_us(&spec) <= HSAC_MOST_US && store_can_itself(device->npu->store, &spec) &&
-              moves_can(device->npu, &from, &to);
+    bool ok = plan_can(device->npu->store, &spec, false) && moves_can(device->npu, &from, &to);
     return ok ? ST_OK : error_set(err, ST_UNSUPPORTED, "TOP_K: no kernel of ARGSORT takes it");
 }
 

@@ -32,8 +32,8 @@ void at_add(struct at_writer * w, struct asm_reg to, struct asm_reg a, struct as
 void at_add_param(struct at_writer * w, struct asm_reg to, int param); // to += parameter
 void at_copy(struct at_writer * w, struct asm_reg to, struct asm_reg from);
 void at_set(struct at_writer * w, struct asm_reg to, int32_t value);
-// From a row's state to the next one's; and from a head to the next, which is w->d: to the label, or
-// on where it is the first one of the next query.
+// From a row's state to the next one's; and from a head to the next, which is w->d: to the label,
+// or on where it is the first one of the next query.
 void at_next_state(struct at_writer * w, struct asm_reg state);
 void at_next_head(struct at_writer * w, int same_query);
 // A vector at a pointer that stays.

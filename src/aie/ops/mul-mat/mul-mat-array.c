@@ -256,9 +256,9 @@ enum status mul_mat_insts(const struct kernel_spec * spec, uint32_t ** insts, si
     }
     d.ways = d.plan.is_vector ? &mm_gemv_ways : &mm_gemm_ways;
     // Standing descriptors begin and end with ping: with an even number of tiles and slices.
-    d.many = has_many(&d.plan);
-    d.standing = d.many && is_whole(&d.plan) && all_tiles(&d) % 2 == 0;
-    d.core_bd = d.many && !d.standing ? CORE_BDS : 0;
+    bool many = has_many(&d.plan);
+    d.standing = many && is_whole(&d.plan) && all_tiles(&d) % 2 == 0;
+    d.core_bd = many && !d.standing ? CORE_BDS : 0;
     txn_begin(&t, d.plan.columns, d.flow.target->device_generation);
     write_stream(&d);
     return txn_end(&t, insts, n_words, err);

@@ -49,7 +49,6 @@ struct design { // what is written, and for what
     const struct mm_ways * ways;
     struct flow flow;
     struct sheet * sheet;
-    bool many;     // columns: few operations for each
     int core_bd;   // the first descriptor of a core that is used
     bool standing; // these are the PDI's
 };

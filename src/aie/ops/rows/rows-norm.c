@@ -12,7 +12,8 @@
 
 static void mean_pass(struct rows_writer * w, int entry, int next) {
     rows_sum_pass(w, entry);
-    lanes_put(&w->lanes, RW_SLOT_MEAN, f_mul(&w->lanes, rows_summed(w), k_param(&w->lanes, RW_ARG_FACTOR)));
+    lanes_put(&w->lanes, RW_SLOT_MEAN,
+              f_mul(&w->lanes, rows_summed(w), k_param(&w->lanes, RW_ARG_FACTOR)));
     rows_label_to(w, w->stage, next);
     asm_jump(w->p, w->next_pass);
 }

@@ -121,7 +121,7 @@ static void start_run(struct rows_writer * w, const int labels[RW_MAX_INDEX]) {
         struct asm_reg first = emit_new_mask(w->p, LANE_32);
         rows_param(w, first, RW_PARAM_FIRST);
         lanes_put(&w->lanes, RW_SLOT_TOTAL,
-                 v_select(&w->lanes, first, lanes_get(RW_SLOT_TOTAL), k_bits(&w->lanes, 0)));
+                  v_select(&w->lanes, first, lanes_get(RW_SLOT_TOTAL), k_bits(&w->lanes, 0)));
     }
     rows_set(w, w->a, rows_address(w, RW_BUFFER_A));
     rows_set(w, w->out, rows_address(w, RW_BUFFER_OUT));
@@ -247,7 +247,8 @@ static void write_total(struct rows_writer * w) {
     rows_param(w, integer, RW_PARAM_INTEGER);
     rows_set(w, w->ps, (int32_t) asm_target(w->p)->west_window + RW_PARTIAL);
     emit_load(w->p, MEM_B, west, w->ps, 0);
-    lanes_put(&w->lanes, RW_SLOT_TOTAL, fold_total(w, integer, lanes_get(RW_SLOT_TOTAL), val_x(west)));
+    lanes_put(&w->lanes, RW_SLOT_TOTAL,
+              fold_total(w, integer, lanes_get(RW_SLOT_TOTAL), val_x(west)));
     asm_label(w->p, no_west);
     asm_jump_if_zero(w->p, w->trips, here);
     struct val total = lanes_get(RW_SLOT_TOTAL);
