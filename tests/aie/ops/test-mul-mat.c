@@ -135,18 +135,27 @@ static void check(const struct rig * r, const struct kernel_spec * spec) {
     enum dtype t = spec->inputs[0].dtype, tb = spec->inputs[1].dtype;
     const struct tensor * out = &spec->output;
     int64_t k = spec->inputs[1].ne[0];
+    double * va = calloc((size_t) (out->ne[0] + 1) * (size_t) k, sizeof *va);
+    assert_non_null(va);
+    double * vb = va + out->ne[0] * k; // one row
     for (int64_t i3 = 0; i3 < out->ne[3]; i3++) {
         for (int64_t i2 = 0; i2 < out->ne[2]; i2++) {
+            for (int64_t i = 0; !is_integer(t) && i < out->ne[0] * k; i++) {
+                va[i] = a_value(spec, row_of(r, spec, 0, i / k, i2, i3), i % k);
+            }
             for (int64_t n = 0; n < out->ne[1]; n++) {
                 const uint8_t *b = row_of(r, spec, 1, n, i2, i3),
                               *c = row_of(r, spec, 2, n, i2, i3);
+                for (int64_t i = 0; !is_integer(t) && i < k; i++) {
+                    vb[i] = float_value(tb, b, i);
+                }
                 for (int64_t m = 0; m < out->ne[0]; m++) {
                     const uint8_t * a = row_of(r, spec, 0, m, i2, i3);
                     double sum = 0, size = 0;
                     uint32_t isum = 0;
                     for (int64_t i = 0; i < k; i++) {
                         if (!is_integer(t)) {
-                            double p = a_value(spec, a, i) * float_value(tb, b, i);
+                            double p = va[m * k + i] * vb[i];
                             sum += p;
                             size += fabs(p);
                         } else {
@@ -181,6 +190,7 @@ static void check(const struct rig * r, const struct kernel_spec * spec) {
             }
         }
     }
+    free(va);
 }
 
 static uint64_t run_spec(struct rig * r, struct kernel_spec spec, const struct shape * s) {
