@@ -255,7 +255,7 @@ static const struct shape shapes[] = {
 static void all_shapes(enum dtype t) {
     struct rig r;
     rig_open(&r);
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    for (size_t i = (size_t) t % RIG_EVERY; i < sizeof shapes / sizeof shapes[0]; i += RIG_EVERY) {
         const struct shape * s = &shapes[i];
         print_message("%s %dx%dx%d\n", dtype_name(t), (int) s->m, (int) s->n, (int) s->k);
         run(&r, t, s);
@@ -278,7 +278,8 @@ static void test_raw(void ** state) {
     struct rig r;
     rig_open(&r);
     for (int t = 0; t < 3; t++) {
-        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        for (size_t i = (size_t) t % RIG_EVERY; i < sizeof shapes / sizeof shapes[0];
+             i += RIG_EVERY) {
             struct kernel_spec spec = spec_with(types[t][0], types[t][1], &shapes[i]);
             // Several rows of f32 must fit a memtile, and on aie2p, where k goes in pairs and fewer
             // rows fill a group, no more than 15 of zeros may come behind them.
@@ -364,7 +365,8 @@ static void test_blocks(void ** state) {
     for (int kind = 0; kind < KERNEL_BLOCKS; kind++) {
         for (int b = 0; b < 2; b++) {
             enum dtype tb = b ? DTYPE_BF16 : DTYPE_F32;
-            for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
+            for (size_t i = (size_t) (kind + b) % RIG_EVERY; i < sizeof some / sizeof some[0];
+                 i += RIG_EVERY) {
                 struct kernel_spec spec = spec_of_blocks((enum kernel_blocks) kind, tb, &some[i]);
                 uint64_t cycles = run_spec(&r, spec, &some[i]);
                 print_message("%s %s %dx%dx%d: %llu cycles\n",
