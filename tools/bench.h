@@ -27,7 +27,7 @@ struct bench_result {
     // took with it.
     struct hsac_account first, again;
     double wall_seconds; // that the emulation of `again` took on this machine
-    uint8_t * output; // malloc'ed
+    uint8_t * output;    // malloc'ed
     size_t output_bytes;
 };
 
