@@ -486,8 +486,8 @@ static void test_banks(void ** state) {
         {AIE_ARCH_AIE2, DTYPE_BF16, 64, 2, 3, {32, 64, 32}},
         {AIE_ARCH_AIE2, DTYPE_I8, 65, 2, 3, {32, 64, 32}},
         {AIE_ARCH_AIE2, DTYPE_I16, 65, 2, 3, {16, 32, 32}},
-        {AIE_ARCH_AIE2P, DTYPE_I8, 76, 1, 2, {32, 32, 48}},
-        {AIE_ARCH_AIE2P, DTYPE_I16, 140, 1, 2, {32, 64, 96}},
+        {AIE_ARCH_AIE2P, DTYPE_I8, 64, 1, 2, {32, 32, 64}},
+        {AIE_ARCH_AIE2P, DTYPE_I16, 128, 1, 2, {32, 64, 128}},
     };
     static const struct shape s = {256, 256, 512, 1, 1, 1, 1, 0, 0, 0};
     struct emu_clock clock;

@@ -11,8 +11,8 @@
 //           i8           8       4, 8    8, 16    4, 65
 //           i16          4       4, 4    8, 8     4, 65
 //     aie2p bf16         2       1, 64   4, 64    4, 8 for two k
-//           i8           8      16, 8   16, 16    4, 76
-//           i16          2      16, 8   16, 16    4, 140
+//           i8           8      16, 8   16, 16    4, 64
+//           i16          2      16, 8   16, 16    4, 128
 //
 // Products of few rows of b take a as f16 and b as f32, too, and make them bf16 slice by slice.
 //
