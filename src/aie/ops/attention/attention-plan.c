@@ -3,6 +3,8 @@
 // v in.
 #include "attention.h"
 
+#include "aie/ops/mixed.h"
+
 #include <string.h>
 
 static uint32_t up(int64_t n, int64_t to) {
@@ -183,8 +185,30 @@ static void try_halves(struct at_plan * p, int64_t k_step, int64_t v_step) {
     bool can = p->items > p->columns && p->rows <= AT_FEW_ROWS && !p->sinks &&
                p->mask_blocks == 1 && p->turns <= AT_MOST_RUNS &&
                (p->turns < 2 || (k_step <= 1 << 20 && v_step <= 1 << 20));
+    two.one_channel = true;
     if (can && lay_out(&two, p->item_heads, p->item_queries)) {
         *p = two;
+    }
+}
+
+// Loading the attention's PDI and the decoder's again takes as long as a million cycles.
+enum { MIXED_MOST_CYCLES = 1 << 20 };
+
+// One core in half of the columns, for items that could share a column. A number of K or V takes it
+// about a cycle, most of it for making it bf16; on aie2p two.
+static void try_mixed(struct at_plan * p, enum aie_arch arch) {
+    struct at_plan lone = *p;
+    lone.mixed = true;
+    lone.halves = lone.cores = 1;
+    lone.first_column = mixed_rows_columns(p->columns);
+    lone.columns = p->columns - lone.first_column;
+    if (p->halves == 1 || !lone.columns) {
+        return;
+    }
+    int64_t rounds = (p->items + lone.columns - 1) / lone.columns;
+    int64_t cycles = rounds * p->n_kv * (p->dk + p->dv) * (arch == AIE_ARCH_AIE2P ? 2 : 1);
+    if (cycles <= MIXED_MOST_CYCLES && lay_out(&lone, p->item_heads, p->item_queries)) {
+        *p = lone;
     }
 }
 
@@ -196,6 +220,7 @@ enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, st
     }
     p->group = p->heads / p->kv_heads;
     p->columns = spec->columns ? spec->columns : aie_target(spec->arch)->columns;
+    p->array_columns = p->columns;
     p->halves = 1;
     p->cores = AT_CORES;
     if (!choose(p)) {
@@ -214,6 +239,7 @@ enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, st
         return refuse(err, "too many rows");
     }
     try_halves(p, p->keys * spec->inputs[AT_K].nb[1] / 4, p->keys * spec->inputs[AT_V].nb[1] / 4);
+    try_mixed(p, spec->arch);
     return ST_OK;
 }
 
