@@ -69,13 +69,17 @@ static double float_value(enum dtype t, const uint8_t * row, int64_t i) {
     return (double) bf16_value((uint16_t) ((v + 0x7fff + (v >> 16 & 1)) >> 16));
 }
 
-// The same of a quantized number: d in bf16, times the number, in bf16.
+// The same of a quantized number: d in bf16, times the number, in bf16; where the sum of a block is
+// made before it is multiplied with d, that product is exact.
 static double block_value(enum kernel_blocks kind, const uint8_t * row, int64_t i) {
     const uint8_t * block = row + i / KERNEL_BLOCK_K * kernel_block_bytes(kind);
     int at = (int) (i % KERNEL_BLOCK_K);
     int q = kind == KERNEL_Q8_0 ? (int8_t) block[2 + at]
                                 : (block[2 + at % 16] >> (at < 16 ? 0 : 4) & 15) - 8;
     float f = (float) (float_value(DTYPE_F16, block, 0) * q);
+    if (mm_fuses(mm_type(rig_arch, DTYPE_BF16), kind)) {
+        return (double) f;
+    }
     uint32_t v;
     memcpy(&v, &f, 4);
     return (double) bf16_value((uint16_t) ((v + 0x7fff + (v >> 16 & 1)) >> 16));
@@ -138,6 +142,8 @@ static void check(const struct rig * r, const struct kernel_spec * spec) {
     double * va = calloc((size_t) (out->ne[0] + 1) * (size_t) k, sizeof *va);
     assert_non_null(va);
     double * vb = va + out->ne[0] * k; // one row
+    bool fused = has_blocks(spec) &&
+                 mm_fuses(mm_type(rig_arch, DTYPE_BF16), (enum kernel_blocks) spec->params[0]);
     for (int64_t i3 = 0; i3 < out->ne[3]; i3++) {
         for (int64_t i2 = 0; i2 < out->ne[2]; i2++) {
             for (int64_t i = 0; !is_integer(t) && i < out->ne[0] * k; i++) {
@@ -151,13 +157,19 @@ static void check(const struct rig * r, const struct kernel_spec * spec) {
                 }
                 for (int64_t m = 0; m < out->ne[0]; m++) {
                     const uint8_t * a = row_of(r, spec, 0, m, i2, i3);
-                    double sum = 0, size = 0;
+                    double sum = 0, size = 0, block = 0, most = 0;
                     uint32_t isum = 0;
                     for (int64_t i = 0; i < k; i++) {
                         if (!is_integer(t)) {
                             double p = va[m * k + i] * vb[i];
                             sum += p;
                             size += fabs(p);
+                            // Of a block that is multiplied before it is scaled, 136 b is taken
+                            // away from 128 + q times b, and what is left is rounded to bf16.
+                            block = i % KERNEL_BLOCK_K ? block + p : p;
+                            if (fused && i % KERNEL_BLOCK_K == KERNEL_BLOCK_K - 1) {
+                                most += fabs(block) * 0x1p-8;
+                            }
                         } else {
                             int w = dtype_size(t);
                             isum += (uint32_t) (int_value(t, a + i * w) * int_value(t, b + i * w));
@@ -167,7 +179,7 @@ static void check(const struct rig * r, const struct kernel_spec * spec) {
                         float got;
                         memcpy(&got, c + 4 * m, 4);
                         // each addition rounds its terms at the last place of the largest
-                        double most = size * (has_blocks(spec) ? 0x1p-19 : 0x1p-21);
+                        most += size * (fused ? 0x1p-14 : has_blocks(spec) ? 0x1p-19 : 0x1p-21);
                         if (!(fabs((double) got - sum) <= most)) {
                             print_message("dst[%d][%d] is %g, not %g\n", (int) n, (int) m,
                                           (double) got, sum);

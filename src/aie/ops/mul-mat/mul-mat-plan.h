@@ -47,6 +47,7 @@ struct mm_plan {
     int x_pieces;      // gemv: of a row of x
     bool x_raw, y_raw; // gemv: x is f32, y f16
     int block_bytes;   // gemv: y is quantized blocks of so many; 0: it is not
+    bool fused;        // those of mm_fuses
 
     int64_t m, n, k;
     int64_t steps; // batches * passes * m_steps
@@ -97,8 +98,11 @@ uint32_t mm_chunk_zeros(const struct mm_plan * p, uint32_t k);
 static inline uint32_t mm_slice_words(const struct mm_plan * p) {
     return mm_chunk_bytes(p, (uint32_t) mm_slice_k(p->t)) / 4;
 }
+static inline uint32_t mm_unit(const struct mm_plan * p) {
+    return p->fused ? 1 : mm_unit_words(p->t);
+}
 static inline uint32_t mm_units(const struct mm_plan * p) {
-    uint32_t unit = mm_unit_words(p->t);
+    uint32_t unit = mm_unit(p);
     return (mm_slice_words(p) + unit - 1) / unit;
 }
 

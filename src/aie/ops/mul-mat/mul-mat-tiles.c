@@ -83,7 +83,7 @@ static void send_blocks(struct array_bd * out, uint32_t block, uint32_t rows, ui
 // Quantized blocks go out slice by slice, unit by unit, each of them of all rows.
 static void send_units(const struct mm_plan * p, struct array_bd * out, uint32_t rows,
                        uint32_t row_words, uint32_t slices) {
-    uint32_t unit = mm_unit_words(p->t), units = mm_units(p);
+    uint32_t unit = mm_unit(p), units = mm_units(p);
     bool together = unit == 1; // then it has no dimension of its own
     int at = 0;
     if (!together) {
@@ -288,7 +288,7 @@ void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
     const struct mm_plan * p = &d->plan;
     struct array_bd desc = core_bd(p->t, p->x_groups, p->y_groups, p->x_raw, bd);
     if (p->block_bytes && bd == CORE_BD_Y) { // units stand as far apart as those of 64 rows
-        uint32_t unit = mm_unit_words(p->t), rows = (uint32_t) (p->y_groups * p->t->y_group);
+        uint32_t unit = mm_unit(p), rows = (uint32_t) (p->y_groups * p->t->y_group);
         desc.address = MM_BLOCKS;
         desc.iteration_step = MM_BLOCKS_OTHER / 4;
         desc.words = mm_units(p) * rows * unit;
@@ -325,6 +325,7 @@ void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tile
                                  .x_raw = p->x_raw,
                                  .y_raw = p->y_raw,
                                  .k = p->k,
+                                 .fused = p->fused ? p->x_groups : 0,
                                  .bits = p->block_bytes ? (p->block_bytes - 2) / 4 : 0},
               params);
     txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params,

@@ -66,6 +66,10 @@ static inline int mm_block_k(const struct mm_type * t) {
 static inline uint32_t mm_unit_words(const struct mm_type * t) {
     return mm_block_k(t) == 8 ? 2 : 1;
 }
+// Whether such blocks are multiplied as they are unpacked (quant-fused.c); they come word by word.
+static inline bool mm_fuses(const struct mm_type * t, enum kernel_blocks blocks) {
+    return mm_block_k(t) == 8 && blocks == KERNEL_Q4_0;
+}
 static inline int mm_slice_k(const struct mm_type * t) {
     return mm_block_k(t) * t->slice_blocks;
 }
@@ -117,8 +121,9 @@ enum {
     MM_PARAM_Y_WRAP,
     MM_PARAM_X_TRIPS, // that make a slice bf16, where it is not; in programs that convert
     MM_PARAM_Y_TRIPS,
-    MM_PARAM_BITS, // of quantized numbers, 4 or 8; 0: y is none
-    MM_PARAM_ROWS, // trips for all rows of such a slice
+    MM_PARAM_BITS,  // of quantized numbers, 4 or 8; 0: y is none
+    MM_PARAM_ROWS,  // trips for all rows of such a slice
+    MM_PARAM_FUSED, // of blocks that are multiplied as they are unpacked: groups of 4 n; else 0
     MM_PARAM_COUNT,
 };
 
@@ -145,7 +150,8 @@ struct mm_shape {
     uint32_t tiles, slices;
     bool x_raw, y_raw;
     int64_t k;
-    int bits; // y is quantized blocks
+    int bits;  // y is quantized blocks
+    int fused; // groups of 4 n, where mm_fuses
 };
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]);
 
@@ -196,7 +202,7 @@ struct mm_machine {
 extern const struct mm_machine mm_aie2, mm_aie2p;
 // Apart from it, because who writes streams needs no core programs.
 enum { MM_TYPES = 3 };
-extern const struct mm_type mm_aie2_types[MM_TYPES], mm_aie2p_types[MM_TYPES];
+extern const struct mm_type mm_aie2_types[MM_TYPES], mm_aie2p_types[MM_TYPES], mm_aie2_fused;
 
 // ---- the family ----
 
