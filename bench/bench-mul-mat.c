@@ -11,6 +11,8 @@
 #include "aie/target/target.h"
 #include "emu/aie/machine.h"
 
+#include "aie/ops/block-values.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,7 +88,7 @@ static struct kernel_spec spec_of(const struct shape * s) {
     enum dtype out = mm_type(arch, s->t)->out;
     if (quantized) {
         int bytes = kernel_block_bytes((enum kernel_blocks)(quantized - 1));
-        int64_t words = s->k / KERNEL_BLOCK_K * bytes / 4;
+        int64_t words = s->k / kernel_block_k((enum kernel_blocks)(quantized - 1)) * bytes / 4;
         return (struct kernel_spec){
             .op = KERNEL_OP_MUL_MAT_BLOCKS,
             .arch = arch,
@@ -117,12 +119,7 @@ static double element(const struct shape * s, int operand, const uint8_t * data,
         return (double) f;
     }
     if (quantized) {
-        enum kernel_blocks kind = (enum kernel_blocks)(quantized - 1);
-        const uint8_t * block = data + i / KERNEL_BLOCK_K * kernel_block_bytes(kind);
-        int at = (int) (i % KERNEL_BLOCK_K);
-        int q = kind == KERNEL_Q8_0 ? (int8_t) block[2 + at]
-                                    : (block[2 + at % 16] >> (at < 16 ? 0 : 4) & 15) - 8;
-        return q * 0x1p-6;
+        return block_value((enum kernel_blocks)(quantized - 1), data, i, true);
     }
     if (s->t == DTYPE_I8) {
         return (int8_t) data[i];
@@ -143,11 +140,10 @@ static void fill(const struct shape * s, int operand, uint8_t * data, size_t byt
     for (size_t i = 0; block && i < bytes; i++) {
         seed = seed * 1664525u + 1013904223u;
         uint32_t x = 0x3f00u << 16 | (seed & 0x807f0000); // bf16
-        bool low = i % block == 0, high = i % block == 1;
-        data[i] = (uint8_t) (operand == 0 ? (low    ? BLOCK_SCALE & 255
-                                             : high ? BLOCK_SCALE >> 8
-                                                    : seed >> 24)
-                                          : 0);
+        if (operand == 0) {
+            bool scale = block_is_scale((enum kernel_blocks)(quantized - 1), (int) (i % block));
+            data[i] = (uint8_t) (!scale ? seed >> 24 : i % 2 ? BLOCK_SCALE >> 8 : BLOCK_SCALE);
+        }
         if (operand == 1 && i % 4 == 0) {
             memcpy(data + i, &x, 4);
             i += 3;
@@ -165,6 +161,8 @@ static void fill(const struct shape * s, int operand, uint8_t * data, size_t byt
     }
 }
 
+enum { BLOCK_K = 32 }; // of those that are multiplied as they are unpacked
+
 static bool is_right(const struct shape * s, uint8_t * const data[3]) {
     bool fused = quantized && mm_fuses(mm_type(arch, s->t), (enum kernel_blocks)(quantized - 1));
     for (int64_t i = 0; i < 64; i++) {
@@ -175,7 +173,7 @@ static bool is_right(const struct shape * s, uint8_t * const data[3]) {
             sum += p;
             size += fabs(p);
             block += p;
-            if (fused && k % KERNEL_BLOCK_K == KERNEL_BLOCK_K - 1) { // of which bf16 is taken
+            if (fused && k % BLOCK_K == BLOCK_K - 1) { // of which bf16 is taken
                 blocks += fabs(block);
                 block = 0;
             }
