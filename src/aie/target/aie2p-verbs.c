@@ -563,6 +563,9 @@ static void scaled(struct asm_program * p, int memory, const struct emit_scale *
     }
 }
 
+// What this target has no use for.
+enum { load_by = 0, load_nibbles_by = 0 };
+
 const struct aie_verbs verbs_aie2p = {
 #define V(name, parameters, arguments) .name = name,
 #include "verbs.def"

@@ -355,6 +355,9 @@ const struct mm_type mm_aie2_types[MM_TYPES] = {
     {DTYPE_I8, DTYPE_I32, 1, 8, 16, 4, 8, 8, 16, 8, 16, 65},
 };
 
+// Of the bf16 one: rows of x come in fours (quant-fused.c).
+const struct mm_type mm_aie2_fused = {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 4, 4, 4, 16, 4, 16, 64};
+
 const struct mm_machine mm_aie2 = {
     .begin = mm_block_begin,
     .offsets = mm_block_offsets,

@@ -380,12 +380,16 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         .block_k = kernel_block_k(kind),
         .cut_k = kernel_block_cut(kind),
         .blocks = kind,
+        .fused = blocks && mm_fuses(mm_type(spec->arch, DTYPE_BF16), kind),
         .x_raw = spec->inputs[1].dtype == DTYPE_F32,
         .y_raw = spec->inputs[0].dtype == DTYPE_F16,
         .m = spec->output.ne[0],
         .n = spec->output.ne[1],
         .k = spec->inputs[1].ne[0],
     };
+    if (p->fused) {
+        p->t = &mm_aie2_fused;
+    }
     p->columns = ops_columns(spec);
     int gemm_rows = (int) least(MMP_CORE_ROWS_GEMM, p->columns);
     p->is_vector = p->n <= MMP_VECTOR_N;

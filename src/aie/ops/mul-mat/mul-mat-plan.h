@@ -50,6 +50,7 @@ struct mm_plan {
     int block_k;       // numbers of one
     int cut_k;         // what comes to a core at once: whole blocks, and whole words
     enum kernel_blocks blocks;
+    bool fused; // those of mm_fuses
 
     int64_t m, n, k;
     int64_t steps; // batches * passes * m_steps
@@ -107,8 +108,11 @@ static inline bool mm_is_long(const struct mm_plan * p) {
 static inline uint32_t mm_slice_words(const struct mm_plan * p) {
     return mm_chunk_bytes(p, (uint32_t) p->cut_k) / 4;
 }
+static inline uint32_t mm_unit(const struct mm_plan * p) {
+    return p->fused ? 1 : mm_unit_words(p->t);
+}
 static inline uint32_t mm_units(const struct mm_plan * p) {
-    uint32_t unit = mm_unit_words(p->t);
+    uint32_t unit = mm_unit(p);
     return (mm_slice_words(p) + unit - 1) / unit;
 }
 

@@ -83,7 +83,7 @@ static void send_blocks(struct array_bd * out, uint32_t block, uint32_t rows, ui
 // Quantized blocks go out slice by slice, unit by unit, each of them of all rows.
 static void send_units(const struct mm_plan * p, struct array_bd * out, uint32_t rows,
                        uint32_t row_words, uint32_t slices) {
-    uint32_t unit = mm_unit_words(p->t), units = mm_units(p);
+    uint32_t unit = mm_unit(p), units = mm_units(p);
     bool together = unit == 1; // then it has no dimension of its own
     int at = 0;
     if (!together) {
@@ -288,7 +288,7 @@ void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
     const struct mm_plan * p = &d->plan;
     struct array_bd desc = core_bd(p->t, p->x_groups, p->y_groups, p->x_raw, bd);
     if (p->block_bytes && bd == CORE_BD_Y) { // units stand as far apart as those of 64 rows
-        uint32_t unit = mm_unit_words(p->t), rows = (uint32_t) (p->y_groups * p->t->y_group);
+        uint32_t unit = mm_unit(p), rows = (uint32_t) (p->y_groups * p->t->y_group);
         desc.address = mm_is_long(p) ? MM_LONG : MM_BLOCKS;
         desc.iteration_step = MM_BLOCKS_OTHER / 4;
         desc.words = mm_units(p) * rows * unit;

@@ -89,6 +89,7 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_GROUP_SHIFT] = (unit == 8 ? 9 : 8) - l->group_down,
         [MM_PARAM_TABLE_SHIFT] = l->table_shift,
         [MM_PARAM_TABLE_NEXT] = l->table_next,
+        [MM_PARAM_FUSED] = mm_fuses(t, s->blocks) ? s->x_groups : 0,
     };
     for (int i = 0; i < MM_PARAM_COUNT; i++) {
         out[i] = (uint32_t) p[i];
@@ -277,6 +278,33 @@ static void convert_y(struct program * w) {
     asm_label(p, none);
 }
 
+// Blocks that are multiplied as they are unpacked; then goes to the label.
+static void multiply_blocks(struct program * w, int done) {
+    struct asm_program * p = w->p;
+    const struct mm_block * b = &w->block;
+    struct mm_offsets o = w->machine->offsets(w->t);
+    int others = asm_label_new(p);
+    if (!mm_fuses(w->t, KERNEL_Q4_0)) {
+        return;
+    }
+    read_number(w, MM_PARAM_FUSED);
+    asm_jump_if_zero(p, w->number, others);
+    fused_slice(&(struct fused){.p = p,
+                                .x = w->x,
+                                .y = w->y,
+                                .c = w->c,
+                                .row = w->row,
+                                .groups = w->number,
+                                .conf = b->conf,
+                                .first = b->first,
+                                .turn = b->mode,
+                                .x_offset = o.x,
+                                .c_offset = o.c,
+                                .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0]}});
+    asm_jump(p, done);
+    asm_label(p, others);
+}
+
 // The registers of a program, and how many of them one that converts has.
 enum { REGISTERS = 13, REGISTERS_KEPT = 10 };
 
@@ -325,6 +353,7 @@ static void give_back_registers(struct program * w) {
 static void multiply(struct program * w, int end) {
     struct asm_program * p = w->p;
     int tile = asm_label_new(p), slice = asm_label_new(p), first = asm_label_new(p);
+    int done = asm_label_new(p);
     release(w, MM_LOCK_X_FULL);
     read_parameters(w);
     asm_label(p, tile);
@@ -357,9 +386,11 @@ static void multiply(struct program * w, int end) {
     asm_label(p, first);
     if (w->converts) {
         convert_x(w);
+        multiply_blocks(w, done);
         convert_y(w);
     }
     w->machine->slice(&w->block, w->t, &(struct mm_at){w->x, w->y, w->c, w->row, w->trips});
+    asm_label(p, done);
     flip(w, w->x, w->xy_other, MM_XY_OTHER);
     flip(w, w->y, w->xy_other, MM_XY_OTHER);
     copy(w, w->block.first, w->block.conf);

@@ -66,6 +66,10 @@ static inline int mm_block_k(const struct mm_type * t) {
 static inline uint32_t mm_unit_words(const struct mm_type * t) {
     return mm_block_k(t) == 8 ? 2 : 1;
 }
+// Whether such blocks are multiplied as they are unpacked (quant-fused.c); they come word by word.
+static inline bool mm_fuses(const struct mm_type * t, enum kernel_blocks blocks) {
+    return mm_block_k(t) == 8 && blocks == KERNEL_Q4_0;
+}
 static inline int mm_slice_k(const struct mm_type * t) {
     return mm_block_k(t) * t->slice_blocks;
 }
@@ -137,6 +141,7 @@ enum {
     MM_PARAM_GROUP_SHIFT,
     MM_PARAM_TABLE_SHIFT, // from a slice's number to its place in the table
     MM_PARAM_TABLE_NEXT,  // from there to its second half
+    MM_PARAM_FUSED,       // of blocks that are multiplied as they are unpacked: groups of 4 n
     MM_PARAM_COUNT,
 };
 
@@ -215,7 +220,7 @@ struct mm_machine {
 extern const struct mm_machine mm_aie2, mm_aie2p;
 // Apart from it, because who writes streams needs no core programs.
 enum { MM_TYPES = 3 };
-extern const struct mm_type mm_aie2_types[MM_TYPES], mm_aie2p_types[MM_TYPES];
+extern const struct mm_type mm_aie2_types[MM_TYPES], mm_aie2p_types[MM_TYPES], mm_aie2_fused;
 
 // ---- the family ----
 

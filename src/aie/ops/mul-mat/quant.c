@@ -307,17 +307,20 @@ static void narrow_numbers(struct quant * q, int bits) {
 
 void quant_spread(struct quant * q) {
     struct asm_program * p = q->p;
-    int eight = asm_label_new(p), done = asm_label_new(p);
-    void (*numbers)(struct quant *, int) = q->unit == 8 ? wide_numbers : narrow_numbers;
     spread_scales(q);
     align(q);
+    if (q->unit == 8) { // those of 4 bits go another way (quant-fused.c)
+        wide_numbers(q, 8);
+        return;
+    }
+    int eight = asm_label_new(p), done = asm_label_new(p);
     struct writer w = {.q = q, .p = p};
     read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
     emit_add_small(p, q->number, q->number, -4);
     asm_jump_if_nonzero(p, q->number, eight);
-    numbers(q, 4);
+    narrow_numbers(q, 4);
     asm_jump(p, done);
     asm_label(p, eight);
-    numbers(q, 8);
+    narrow_numbers(q, 8);
     asm_label(p, done);
 }

@@ -38,3 +38,14 @@ void quant_spread(struct quant * q);
 void quant_long_gather(struct quant * q);
 void quant_long_table(struct quant * q);
 void quant_long_numbers(struct quant * q);
+
+// A slice of q4_0 on aie2, up to its products (quant-fused.c).
+struct fused {
+    struct asm_program * p;
+    struct asm_reg x, y, c, row;      // as those of mm_at
+    struct asm_reg groups;            // of four rows of x; 0 afterwards
+    struct asm_reg conf, first, turn; // as those of mm_block
+    int x_offset, c_offset;
+    struct asm_reg pointers[5]; // free
+};
+void fused_slice(struct fused * f);
