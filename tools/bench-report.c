@@ -157,6 +157,8 @@ void bench_print(const struct bench_task * t, const struct bench_result * r, int
     ROW("bank stalls", "%s", grouped(a->bank_stalls, g));
     ROW("with its PDI", "%.3f us, the PDI %.3f", (double) r[i].first.ns / 1e3,
         per((double) r[i].first.causes[EMU_RECONFIG].cycles, (double) a->mhz));
+    ROW("emulated in", "%.3f s, %.1f M words/s", r[i].wall_seconds,
+        per((double) a->stream_words * 1e-6, r[i].wall_seconds));
     buf_printf(b, "\n  where the time went\n");
     for (int k = 0; k < HSAC_CAUSES; k++) {
         ROW(emu_cause_names[k], "%5.1f %% %12.3f us",
@@ -196,6 +198,7 @@ static json_t * result_json(const struct bench_result * r) {
     json_put(&o, "core_stalls", json_size(a->core_stalls));
     json_put(&o, "bank_stalls", json_size(a->bank_stalls));
     json_put(&o, "causes", causes_json(a));
+    json_put(&o, "wall_ns", json_size((uint64_t) (r->wall_seconds * 1e9)));
     json_put(&o, "first_ns", json_size(r->first.ns));
     json_put(&o, "first_causes", causes_json(&r->first));
     return o;

@@ -26,7 +26,8 @@ struct bench_result {
     // A dispatch that loads the PDI, and one that finds it there; without texts, which the runtime
     // took with it.
     struct hsac_account first, again;
-    uint8_t * output; // malloc'ed
+    double wall_seconds; // that the emulation of `again` took on this machine
+    uint8_t * output;    // malloc'ed
     size_t output_bytes;
 };
 

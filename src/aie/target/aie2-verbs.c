@@ -420,6 +420,17 @@ static void scale(struct asm_program * p, struct emit_scale * d, struct asm_reg 
     }
 }
 
+static void scale_less(struct asm_program * p, struct emit_scale * d, struct asm_reg m,
+                       struct asm_reg one, struct asm_reg zero, struct asm_reg low,
+                       struct asm_reg config) {
+    for (int half = 0; half < 2; half++) {
+        struct asm_reg lanes = asm_local(p, ASM_X), rest = asm_local(p, ASM_BM);
+        select(p, LANE_16, lanes, half ? m : zero, half ? zero : m, low);
+        msc(p, rest, d->rest[half], one, lanes, config);
+        d->rest[half] = rest;
+    }
+}
+
 static void scaled(struct asm_program * p, int memory, const struct emit_scale * s,
                    const struct asm_reg * a, int n, struct asm_reg pointer, int32_t offset,
                    struct asm_reg config) {

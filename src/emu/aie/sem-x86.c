@@ -110,6 +110,57 @@ AVX512 bool sem_x86_512_bf16_pairs(uint8_t * out, const uint8_t * acc, const uin
     return sum_512(out, acc, a, b, 2);
 }
 
+AVX512 uint32_t sem_x86_512_bf16_elements(uint32_t * out, const uint32_t * acc, const uint16_t * x,
+                                          const uint16_t * y) {
+    const __m512i magnitude = _mm512_set1_epi32(MAGNITUDE), exponent = _mm512_set1_epi32(EXPONENT);
+    const __m512i sign = _mm512_set1_epi32(INT32_MIN), zero = _mm512_setzero_si512();
+    __m512i a = _mm512_loadu_si512(acc);
+    __m512i vx =
+        _mm512_castps_si512(widen_512(_mm256_loadu_si256((const __m256i *) (const void *) x)));
+    __m512i vy =
+        _mm512_castps_si512(widen_512(_mm256_loadu_si256((const __m256i *) (const void *) y)));
+    __m512i ex = _mm512_and_si512(vx, exponent), ey = _mm512_and_si512(vy, exponent);
+    __m512i ma = _mm512_and_si512(a, magnitude), of_acc = _mm512_and_si512(a, exponent);
+    __mmask16 some = _mm512_test_epi32_mask(vx, magnitude) & _mm512_test_epi32_mask(vy, magnitude);
+    // halved, for the sum may have a ninth bit
+    __m512i power =
+        _mm512_sub_epi32(_mm512_add_epi32(_mm512_srli_epi32(ex, 1), _mm512_srli_epi32(ey, 1)),
+                         _mm512_set1_epi32(127 << 22));
+    __mmask16 stays = _mm512_cmpeq_epi32_mask(of_acc, exponent) &
+                      _mm512_cmplt_epi32_mask(power, _mm512_set1_epi32(225 << 22));
+    __mmask16 slow = ~stays & _mm512_cmpge_epi32_mask(ma, _mm512_set1_epi32(0x7f000000));
+    slow |= _mm512_cmpeq_epi32_mask(ex, exponent) | _mm512_cmpeq_epi32_mask(ey, exponent);
+    slow |= some & (_mm512_cmpeq_epi32_mask(ex, zero) | _mm512_cmpeq_epi32_mask(ey, zero) |
+                    _mm512_cmplt_epi32_mask(power, _mm512_set1_epi32(2 << 22)) |
+                    _mm512_cmpgt_epi32_mask(power, _mm512_set1_epi32(250 << 22)));
+    __m512i product =
+        _mm512_castps_si512(_mm512_mul_ps(_mm512_castsi512_ps(vx), _mm512_castsi512_ps(vy)));
+    __m512i mp = _mm512_and_si512(product, magnitude);
+    power = _mm512_max_epi32(_mm512_maskz_slli_epi32(some, power, 1), of_acc);
+    __m512 top = _mm512_castsi512_ps(power);
+    // what lies below the larger power is aligned to it
+    __m512i da =
+        _mm512_castps_si512(_mm512_sub_ps(_mm512_add_ps(_mm512_castsi512_ps(ma), top), top));
+    __m512i dp =
+        _mm512_castps_si512(_mm512_sub_ps(_mm512_add_ps(_mm512_castsi512_ps(mp), top), top));
+    da = _mm512_mask_mov_epi32(ma, _mm512_cmplt_epi32_mask(ma, power), da);
+    dp = _mm512_mask_mov_epi32(mp, _mm512_cmplt_epi32_mask(mp, power), dp);
+    da = _mm512_or_si512(da, _mm512_and_si512(a, sign));
+    dp = _mm512_or_si512(dp, _mm512_and_si512(product, sign));
+    __m512i r =
+        _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(da), _mm512_castsi512_ps(dp)));
+    __m512i m = _mm512_and_si512(r, magnitude);
+    // too small for a normal number: zero, with the sign that it had
+    __mmask16 small = _mm512_cmplt_epi32_mask(m, _mm512_set1_epi32(SMALLEST));
+    r = _mm512_mask_and_epi32(r, small, r, sign);
+    r = _mm512_maskz_mov_epi32(_mm512_test_epi32_mask(m, m), r);
+    __m512i kept = _mm512_and_si512(a, _mm512_or_si512(sign, exponent));
+    kept = _mm512_mask_or_epi32(kept, _mm512_cmpgt_epi32_mask(ma, exponent), kept,
+                                _mm512_set1_epi32(1));
+    _mm512_storeu_si512(out, _mm512_mask_mov_epi32(r, stays, kept));
+    return slow;
+}
+
 // ---- bf16, eight lanes: two rows at a time ----
 
 AVX2 static inline __m256i bad_factors_256(__m256i v) {

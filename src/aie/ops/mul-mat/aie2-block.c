@@ -339,7 +339,12 @@ static void mm_block_slice(struct mm_block * b, const struct mm_type * t, const 
     emit_copy(b->p, b->to[1], second);
     emit_copy(b->p, b->x, at->x);
     emit_copy(b->p, b->y, at->y);
-    asm_loop_begin_paced(b->p, at->trips, b->interval);
+    if (b->small) {
+        asm_loop_begin(b->p, at->trips);
+        asm_loop_alone(b->p);
+    } else {
+        asm_loop_begin_paced(b->p, at->trips, b->interval);
+    }
     (t->in == DTYPE_I8 ? i8_trip : t->in == DTYPE_I16 ? i16_trip : bf16_trip)(b, t);
     asm_loop_end(b->p);
 }

@@ -198,7 +198,7 @@ static void write_inputs(const struct design * d, int64_t i, const struct mm_ste
         int64_t slices = g->tiles * p->slices;
         mm_push_pair(d, at, CORE_S2MM_QUEUE,
                      (const int[]){d->core_bd + CORE_BD_Y, d->core_bd + CORE_BD_X},
-                     (const int64_t[]){slices, slices});
+                     (const int64_t[]){slices / mm_slices_at_once(p), slices});
     }
 }
 

@@ -95,7 +95,7 @@ static void send_units(const struct mm_plan * p, struct array_bd * out, uint32_t
     out->step[at] = unit;
     out->wrap[at++] = units;
     out->step[at] = mm_slice_words(p);
-    out->address -= 4 * (unit - 1);
+    out->address -= mm_is_long(p) ? 0 : 4 * (unit - 1);
     out->words = slices * units * rows * unit;
 }
 
@@ -135,7 +135,7 @@ static void write_chunks(const struct design * d, int channel, const struct rows
         out.acquire_value = -1;
         out.release_value = 1;
         if (p->block_bytes) {
-            send_units(p, &out, r->sent, words, k / (uint32_t) mm_slice_k(p->t));
+            send_units(p, &out, r->sent, words, k / (uint32_t) p->cut_k);
         } else {
             send_blocks(&out, block_words(d), r->sent, words, blocks, zeros, 0);
         }
@@ -289,7 +289,7 @@ void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
     struct array_bd desc = core_bd(p->t, p->x_groups, p->y_groups, p->x_raw, bd);
     if (p->block_bytes && bd == CORE_BD_Y) { // units stand as far apart as those of 64 rows
         uint32_t unit = mm_unit_words(p->t), rows = (uint32_t) (p->y_groups * p->t->y_group);
-        desc.address = MM_BLOCKS;
+        desc.address = mm_is_long(p) ? MM_LONG : MM_BLOCKS;
         desc.iteration_step = MM_BLOCKS_OTHER / 4;
         desc.words = mm_units(p) * rows * unit;
         desc.wrap[0] = rows * unit;
@@ -325,7 +325,7 @@ void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tile
                                  .x_raw = p->x_raw,
                                  .y_raw = p->y_raw,
                                  .k = p->k,
-                                 .bits = p->block_bytes ? (p->block_bytes - 2) / 4 : 0},
+                                 .blocks = p->blocks},
               params);
     txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params,
                     p->is_vector ? MM_PARAM_COUNT : MM_PARAM_X_TRIPS);

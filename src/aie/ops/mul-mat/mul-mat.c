@@ -37,9 +37,22 @@ static int trip_c_bytes(const struct mm_type * t) {
     return 4 * t->out_rows * t->trip_y;
 }
 
+// Of blocks that are longer than a slice; see quant-long.c.
+static const struct long_block {
+    int scales;                 // of each row, in f16
+    int one, minima;            // scales that stand before the minima in a slice's factors
+    int group_bits, group_down; // which of a slice's groups of 16 numbers have scales of their own
+    int table_shift, table_next;
+} long_blocks[KERNEL_BLOCKS + 1] = {
+    [KERNEL_Q4_K] = {4, 0x3f80, 2, 2, 1, 8, 8 * 2 * MM_TILE},
+};
+
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]) {
     int x_rows = s->x_groups * t->x_group, y_rows = s->y_groups * t->y_group;
-    int y_pitch = s->bits ? MM_TILE : y_rows; // in a slice that the core wrote itself
+    const struct long_block * l = &long_blocks[s->blocks];
+    bool blocks = s->blocks != KERNEL_BLOCKS;
+    int y_pitch = blocks ? MM_TILE : y_rows; // in a slice that the core wrote itself
+    int unit = 4 * (int) mm_unit_words(t), later = kernel_block_cut(s->blocks) / mm_slice_k(t) - 1;
     int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
     int last_block = t->slice_blocks - 1, row = 4 * t->out_rows * y_rows;
     int x_trips = x_rows / t->trip_x, y_trips = y_rows / t->trip_y;
@@ -60,11 +73,22 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_Y_NEXT] = -last_block * y_step + y_group,
         [MM_PARAM_Y_WRAP] = -last_block * y_step - y_group * (y_trips - 1),
         [MM_PARAM_X_TRIPS] = s->x_raw ? x_rows * mm_slice_k(t) / CV_TRIP : 0,
-        [MM_PARAM_Y_TRIPS] = s->bits    ? 2 * MM_TILE / CV_TRIP // the scales of blocks
+        [MM_PARAM_Y_TRIPS] = l->scales  ? l->scales * MM_TILE / CV_TRIP
+                             : blocks   ? 2 * MM_TILE / CV_TRIP // the scales of blocks
                              : s->y_raw ? (y_rows * y_k + CV_TRIP - 1) / CV_TRIP
                                         : 0,
-        [MM_PARAM_BITS] = s->bits,
-        [MM_PARAM_ROWS] = y_rows * (int) mm_unit_words(t) * 4 / QUANT_VECTOR,
+        [MM_PARAM_BITS] = !blocks                    ? 0
+                          : s->blocks == KERNEL_Q8_0 ? 8
+                                                     : 4,
+        [MM_PARAM_ROWS] = y_rows * unit / QUANT_VECTOR,
+        [MM_PARAM_LATER] = l->scales ? later : 0,
+        [MM_PARAM_RAW] = MM_LONG ^ MM_BLOCKS_OTHER, // of the first is the other
+        [MM_PARAM_ONE] = l->one,
+        [MM_PARAM_LESS] = l->minima * MM_TILE * unit,
+        [MM_PARAM_GROUP] = l->group_bits,
+        [MM_PARAM_GROUP_SHIFT] = (unit == 8 ? 9 : 8) - l->group_down,
+        [MM_PARAM_TABLE_SHIFT] = l->table_shift,
+        [MM_PARAM_TABLE_NEXT] = l->table_next,
     };
     for (int i = 0; i < MM_PARAM_COUNT; i++) {
         out[i] = (uint32_t) p[i];
@@ -201,17 +225,31 @@ static void convert_y(struct program * w) {
     const struct mm_block * b = &w->block;
     const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
     int none = asm_label_new(p), plain = asm_label_new(p), loop = asm_label_new(p);
+    int is_short = asm_label_new(p), slice = asm_label_new(p), spread = asm_label_new(p);
     int offset = w->machine->offsets(w->t).y;
     struct quant q = {.p = p,
                       .base = w->y,
                       .offset = offset,
                       .number = w->number,
+                      .left = w->left,
                       .unit = 4 * (int) mm_unit_words(w->t),
                       .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
     read_number(w, MM_PARAM_Y_TRIPS);
     asm_jump_if_zero(p, w->number, none);
     read_number(w, MM_PARAM_BITS);
     asm_jump_if_zero(p, w->number, plain);
+    read_number(w, MM_PARAM_LATER);
+    asm_jump_if_zero(p, w->number, is_short);
+    set(w, w->y, address(w, MM_Y + offset));
+    emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
+    asm_jump_if_nonzero(p, w->number, slice);
+    quant_long_gather(&q);
+    for (int i = 0; i < 3; i++) {
+        set(w, pointers[i], address(w, MM_LONG_SCALES));
+    }
+    asm_jump(p, loop);
+    asm_label(p, is_short);
+    read_number(w, MM_PARAM_BITS);
     quant_gather(&q);
     for (int i = 0; i < 3; i++) {
         set(w, pointers[i], address(w, MM_SCALES));
@@ -227,6 +265,14 @@ static void convert_y(struct program * w) {
     convert_loop(p, DTYPE_F16, w->number, b->from[0], b->from[1], b->to[0]);
     read_number(w, MM_PARAM_BITS);
     asm_jump_if_zero(p, w->number, none);
+    read_number(w, MM_PARAM_LATER);
+    asm_jump_if_zero(p, w->number, spread);
+    quant_long_table(&q);
+    asm_label(p, slice);
+    quant_long_numbers(&q);
+    asm_jump(p, none);
+    asm_label(p, spread);
+    read_number(w, MM_PARAM_BITS);
     quant_spread(&q);
     asm_label(p, none);
 }
@@ -253,6 +299,7 @@ static void take_registers(struct program * w) {
         w->number = asm_global(w->p, ASM_R);
     }
     w->machine->begin(&w->block, w->p, w->t);
+    w->block.small = w->converts;
     set(w, w->one, 1);
     set(w, w->minus_one, -1);
     if (!w->converts) {
@@ -291,7 +338,18 @@ static void multiply(struct program * w, int end) {
     acquire(w, MM_LOCK_Y_FULL);
     acquire(w, MM_LOCK_X_FULL);
     asm_jump(p, first);
-    asm_label(p, slice); // one row of locks between two slices: each wants idle bundles around it
+    asm_label(p, slice);
+    if (w->converts) { // a block's later slices come with it
+        int all = asm_label_new(p);
+        read_number(w, MM_PARAM_LATER);
+        emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
+        asm_jump_if_zero(p, w->number, all);
+        release(w, MM_LOCK_X_EMPTY);
+        acquire(w, MM_LOCK_X_FULL);
+        asm_jump(p, first);
+        asm_label(p, all);
+    }
+    // One row of locks between two slices: each wants idle bundles around it.
     release(w, MM_LOCK_Y_EMPTY);
     release(w, MM_LOCK_X_EMPTY);
     acquire(w, MM_LOCK_Y_FULL);

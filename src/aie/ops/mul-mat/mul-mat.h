@@ -11,8 +11,8 @@
 //           i8           8       4, 8    8, 16    4, 65
 //           i16          4       4, 4    8, 8     4, 65
 //     aie2p bf16         2       1, 64   4, 64    4, 8 for two k
-//           i8           8      16, 8   16, 16    4, 76
-//           i16          2      16, 8   16, 16    4, 140
+//           i8           8      16, 8   16, 16    4, 64
+//           i16          2      16, 8   16, 16    4, 128
 //
 // Products of few rows of b take a as f16 and b as f32, too, and make them bf16 slice by slice.
 //
@@ -99,6 +99,16 @@ enum {
     MM_SCALES = 0x3400, // [block][64 rows]: as f16, as bf16
     MM_SPREAD = 0x3600, // the same, each as often as a multiplication wants it
 };
+// Those that are longer than a slice have more of these banks, and the second half of y's, for
+// there is one slice in bf16. See quant-long.c.
+enum {
+    MM_LONG = 0x1000,        // pong is ping ^ MM_BLOCKS_OTHER
+    MM_LONG_BYTES = 0xa000,  // [k / a unit's][64 rows]: numbers of a slice
+    MM_LONG_SIX = 0xb000,    // scales and minima as numbers
+    MM_LONG_SCALES = 0xb400, // what these are multiplied with: as f16, as bf16
+    MM_LONG_TABLE = 0xb800,  // [group of numbers][64 rows]: the factors of a block
+    MM_LONG_SPREAD = 0xc800, // those of a slice, each as often as a multiplication wants it
+};
 enum mm_bank { MM_BANK_C, MM_BANK_Y, MM_BANK_X, MM_BANKS };
 
 // What the instruction stream writes before the tasks of a run, in 32-bit words.
@@ -117,8 +127,16 @@ enum {
     MM_PARAM_Y_WRAP,
     MM_PARAM_X_TRIPS, // that make a slice bf16, where it is not; in programs that convert
     MM_PARAM_Y_TRIPS,
-    MM_PARAM_BITS, // of quantized numbers, 4 or 8; 0: y is none
-    MM_PARAM_ROWS, // trips for all rows of such a slice
+    MM_PARAM_BITS,  // of quantized numbers; 0: y is none
+    MM_PARAM_ROWS,  // trips for all rows of such a slice
+    MM_PARAM_LATER, // of long blocks: slices of one, less one; else 0
+    MM_PARAM_RAW,   // where the block before is
+    MM_PARAM_ONE,   // in bf16: how often a group's minimum is taken away
+    MM_PARAM_LESS,  // from a group's scales to its minima
+    MM_PARAM_GROUP, // of the groups of 16 numbers the bits that tell the scales, and how far down
+    MM_PARAM_GROUP_SHIFT,
+    MM_PARAM_TABLE_SHIFT, // from a slice's number to its place in the table
+    MM_PARAM_TABLE_NEXT,  // from there to its second half
     MM_PARAM_COUNT,
 };
 
@@ -145,7 +163,7 @@ struct mm_shape {
     uint32_t tiles, slices;
     bool x_raw, y_raw;
     int64_t k;
-    int bits; // y is quantized blocks
+    enum kernel_blocks blocks; // of y; KERNEL_BLOCKS: it has none
 };
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]);
 
@@ -168,7 +186,8 @@ struct mm_block {
     struct asm_reg conf, first; // of the multiplier, and of a slice's first multiplications
     struct asm_reg mode, shift; // whatever else the datatype wants
     struct asm_reg again, mode_high, now, left, pairs, acc[4];
-    int interval;                            // bundles of a trip
+    int interval; // bundles of a trip
+    bool small;   // trips do not overlap: gemv has few of them, and much else in its program
     uint8_t uses[MM_BANKS][MM_MOST_BUNDLES]; // accesses in each cycle of the loop
     int accesses[MM_BANKS];
     int conflicts; // of a trip: accesses that meet another one in their bank

@@ -26,9 +26,15 @@ struct quant {
     int unit;                   // bytes
     struct asm_reg number;      // bits of a number; free afterwards
     struct asm_reg pointers[6]; // free
+    struct asm_reg left;        // slices of the tile
 };
 
 // The f16 scales to MM_SCALES.
 void quant_gather(struct quant * q);
 // When they are bf16: the numbers.
 void quant_spread(struct quant * q);
+// The same for blocks that are longer than a slice (quant-long.c): the f16 scales of a block that
+// has come, to MM_LONG_SCALES; when they are bf16 its table; and each slice's numbers.
+void quant_long_gather(struct quant * q);
+void quant_long_table(struct quant * q);
+void quant_long_numbers(struct quant * q);
