@@ -173,6 +173,11 @@ static struct array_bd values_bd(const struct at_plan * p, int64_t keys) {
     return bd;
 }
 
+// The turns, and the last one behind them, unless it is like the others.
+static int turn_kinds(const struct at_plan * p) {
+    return p->even ? 1 : 2;
+}
+
 static void write_core_bds(const struct design * d, struct flow_tile at, int rows) {
     const struct at_plan * p = &d->plan;
     struct array_bd q = core_bd(AT_FREE, p->sinks ? -1 : AT_LOCK_Q_EMPTY, AT_LOCK_Q_FULL);
@@ -184,10 +189,10 @@ static void write_core_bds(const struct design * d, struct flow_tile at, int row
         sinks.next = CORE_Q;
         flow_core_bd(&d->flow, at, CORE_SINKS, &sinks);
     }
-    for (int last = p->turns > 0 ? 0 : 1; last < 2; last++) {
+    for (int last = p->turns > 0 ? 0 : 1; last < turn_kinds(p); last++) {
         write_turn(&d->flow, at, p, last);
     }
-    for (int last = p->blocks > 1 ? 0 : 1; last < 2; last++) {
+    for (int last = p->blocks > 1 || p->even ? 0 : 1; last < turn_kinds(p); last++) {
         struct array_bd v = values_bd(p, last ? p->last_keys : p->keys);
         flow_core_bd(&d->flow, at, last ? CORE_V_LAST : CORE_V, &v);
     }
@@ -204,7 +209,7 @@ static void push_core(const struct design * d, struct flow_tile at, int half, in
     uint32_t queue = CORE_S2MM_QUEUE + 8 * (uint32_t) half;
     flow_push(f, at, queue, p->sinks ? CORE_SINKS : CORE_Q, 1, false);
     flow_push(f, at, queue, p->mask ? CORE_MASK : CORE_K, p->turns, false);
-    flow_push(f, at, queue, p->mask ? CORE_MASK_LAST : CORE_K_LAST, 1, false);
+    flow_push(f, at, queue, p->mask ? CORE_MASK_LAST : CORE_K_LAST, !p->even, false);
     if (!p->one_channel) {
         flow_push(f, at, CORE_S2MM_QUEUE + 8, CORE_V, p->blocks - 1, false);
         flow_push(f, at, CORE_S2MM_QUEUE + 8, CORE_V_LAST, 1, false);
@@ -214,19 +219,10 @@ static void push_core(const struct design * d, struct flow_tile at, int half, in
     }
 }
 
-// What comes over one channel for an item.
-static int64_t item_words(const struct at_plan * p) {
-    int64_t words = p->rows * p->dk + p->n_kv * (p->dk + p->dv) / 2;
-    if (p->mask) {
-        words += p->item_queries * (p->turns * (p->keys / 2) + (p->last_keys + 1) / 2);
-    }
-    return words;
-}
-
 // What comes for the other half of a column goes past a core.
 static void let_pass(const struct design * d, struct flow_tile at, int half, bool first) {
     const struct at_plan * p = &d->plan;
-    int64_t words = item_words(p);
+    int64_t words = at_item_words(p);
     struct array_bd bd = core_bd(p->passing, -1, -1);
     if (first) {
         bd.words = AT_PASSING;
@@ -392,11 +388,12 @@ static struct array_bd pass_bd(bool fills, uint32_t address, uint32_t words, int
                              .release_value = 1};
 }
 
-// Two buffers by turns; written for each item, so that the first one is the first again.
-static void pass_item(const struct design * d, int col) {
+// Two buffers by turns. Where an item does not end with the second one they are written for each,
+// so that the first one is the first again.
+static void pass_item(const struct design * d, int col, bool first) {
     const struct at_plan * p = &d->plan;
     struct flow_tile at = {col, ARRAY_ROW_MEM};
-    int64_t words = item_words(p), block = 512;
+    int64_t words = at_item_words(p), block = p->pass_blocks ? words / p->pass_blocks : 512;
     while (words / block > ARRAY_MAX_REPEAT) {
         block *= 2;
     }
@@ -407,10 +404,10 @@ static void pass_item(const struct design * d, int col) {
         struct array_bd desc = pass_bd(fills, 0, (uint32_t) block, PASS_LOCK);
         desc.iterations = 2;
         desc.iteration_step = (uint32_t) block;
-        if (full) {
+        if (full && (first || !p->pass_blocks)) {
             flow_mem_bd(&d->flow, col, bd, &desc);
-            flow_push(&d->flow, at, queue, bd, full, false);
         }
+        flow_push(&d->flow, at, queue, bd, full, false);
         if (rest) {
             desc = pass_bd(fills, (uint32_t) (full % 2 * 4 * block), (uint32_t) rest, PASS_LOCK);
             flow_mem_bd(&d->flow, col, bd + 1, &desc);
@@ -424,6 +421,8 @@ static void pass_result(const struct design * d, int col, bool first) {
     struct flow_tile at = {col, ARRAY_ROW_MEM};
     for (int fills = 1; fills >= 0 && first; fills--) {
         struct array_bd desc = pass_bd(fills, RESULT_AT, (uint32_t) (p->rows * p->dv), RESULT_LOCK);
+        desc.iterations = 2;
+        desc.iteration_step = desc.words;
         flow_mem_bd(&d->flow, col, fills ? RESULT_IN_BD : RESULT_OUT_BD, &desc);
     }
     flow_push(&d->flow, at, MEM_S2MM_QUEUE + 8 * RESULT_IN, RESULT_IN_BD, 1, false);
@@ -494,7 +493,7 @@ static void bring_keys(const struct design * d, int col, int64_t k_offset, int64
 static void bring_turns(const struct design * d, int col, int half, int64_t k_offset,
                         int64_t v_offset, int64_t mask_offset) {
     const struct at_plan * p = &d->plan;
-    for (int last = p->turns > 0 ? 0 : 1; last < 2; last++) {
+    for (int last = p->turns > 0 ? 0 : 1; last < turn_kinds(p); last++) {
         int bd = half * HALF_BDS + (last ? HALF_LAST : HALF_TURN);
         int64_t runs = last ? 1 : p->turns, first = last ? p->turns * p->keys : 0;
         int64_t keys = last ? p->last_keys : p->keys;
@@ -503,7 +502,7 @@ static void bring_turns(const struct design * d, int col, int half, int64_t k_of
         }
         keys_from(d, col, bd + 1, AT_K, k_offset, first, keys, runs, bd + 2);
         keys_from(d, col, bd + 2, AT_V, v_offset, first, keys, runs, -1);
-        push_shim(d, col, half, p->mask ? bd : bd + 1, runs);
+        push_shim(d, col, p->mixed ? IN_FIRST : half, p->mask ? bd : bd + 1, runs);
     }
 }
 
@@ -526,7 +525,7 @@ static void bring(const struct design * d, int col, int half, const struct at_it
     }
     shim_bd(d, col, q_bd, &rows, AT_Q,
             item->batch * q->nb[3] + item->head * q->nb[2] + item->query * q->nb[1]);
-    push_shim(d, col, half, p->sinks ? SHIM_SINKS : q_bd, 1);
+    push_shim(d, col, p->mixed ? IN_FIRST : half, p->sinks ? SHIM_SINKS : q_bd, 1);
     if (p->one_channel) {
         bring_turns(d, col, half, k_offset, v_offset, mask_offset);
         return;
@@ -550,28 +549,31 @@ static void fetch(const struct design * d, int col, int half, const struct at_it
 
 // ---- steps ----
 
-// Item i goes to a half of a column: first to that of all columns, then to the other.
+// Item i goes to a half of a column: first to that of all columns, then to the other. Of a lone
+// core the second one waits in its queues.
 static int slots_of(const struct at_plan * p) {
-    return p->halves * p->columns;
+    return (p->mixed ? p->ahead : p->halves) * p->columns;
 }
 
-static void start_item(const struct design * d, int64_t i, bool first) {
+static void start_item(const struct design * d, int64_t i) {
     const struct at_plan * p = &d->plan;
     struct at_item item = at_plan_item(p, i);
+    int workers = p->halves * p->columns;
+    bool first = i < workers; // of its cores
     int slots = slots_of(p), slot = (int) (i % slots), col = p->first_column + slot % p->columns;
-    int half = slot / p->columns;
+    int half = slot / p->columns, seat = p->mixed ? 0 : half;
     bring(d, col, half, &item);
     for (int core = 0; core < p->cores; core++) {
-        struct flow_tile at = core_at(d, col, half * p->cores + core);
+        struct flow_tile at = core_at(d, col, seat * p->cores + core);
         int rows = at_core_rows(p, core);
         if (first) {
-            write_params(d, at, core, (uint32_t) ((p->items - slot + slots - 1) / slots));
+            write_params(d, at, core, (uint32_t) ((p->items - i + workers - 1) / workers));
             write_core_bds(d, at, rows);
         }
         if (rows && float_param(d->spec, AT_ARG_MAX_BIAS) > 0) {
             write_slopes(d, at, &item);
         }
-        push_core(d, at, half, rows);
+        push_core(d, at, seat, rows);
         if (first) {
             flow_go(&d->flow, at, AT_LOCK_GO);
         }
@@ -586,7 +588,7 @@ static void start_item(const struct design * d, int64_t i, bool first) {
         flow_expect(&d->flow, col, 0);
     }
     if (p->mixed) {
-        pass_item(d, col);
+        pass_item(d, col, first);
         pass_result(d, col, first);
     } else {
         push_memtile(d, col, half);
@@ -610,7 +612,7 @@ enum status attention_insts(const struct kernel_spec * spec, uint32_t ** insts, 
             flow_wait(&d.flow, p->first_column + (int) (i % slots % p->columns), 0);
         }
         if (i < p->items) {
-            start_item(&d, i, i < slots);
+            start_item(&d, i);
         }
     }
     return txn_end(&t, insts, n_words, err);

@@ -161,6 +161,9 @@ struct at_plan {
     int halves, cores;   // items of a column at a time, and cores of each
     bool mixed;          // a core of each column, among others with other programs
     bool one_channel;    // brings all that a core wants
+    bool even;           // then: all blocks have as many keys, and turns are all of them
+    int pass_blocks;     // mixed: in so many equal blocks, by twos, it passes the memtile; 0: no
+    int ahead;           // mixed: items of a column that are on their way at a time
     int64_t keys, blocks, last_keys;
     int64_t mask_blocks, turns; // of mask and k, less the last
     // The core's memory.
@@ -171,6 +174,9 @@ struct at_plan {
 };
 
 enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, struct error * err);
+
+// Words of an item that come over one channel.
+int64_t at_item_words(const struct at_plan * p);
 
 // Item i: its first query, head, head of K and V, and batch.
 struct at_item {
