@@ -283,10 +283,10 @@ static void multiply_blocks(struct program * w, int done) {
     struct asm_program * p = w->p;
     const struct mm_block * b = &w->block;
     struct mm_offsets o = w->machine->offsets(w->t);
-    int others = asm_label_new(p);
     if (!mm_fuses(w->t, KERNEL_Q4_0)) {
         return;
     }
+    int others = asm_label_new(p);
     read_number(w, MM_PARAM_FUSED);
     asm_jump_if_zero(p, w->number, others);
     fused_slice(&(struct fused){.p = p,

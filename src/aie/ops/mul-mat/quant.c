@@ -161,12 +161,11 @@ static void split(struct writer * w, const struct numbers * n, int bits, struct 
     out[1] = shuffled(w, part[0], part[halves - 1], n->odd);
 }
 
-// ---- units of 8 bytes: a row's part of a k-block, or of two ----
+// ---- units of 8 bytes: a row's part of a k-block of 8 bits ----
 
-// A trip takes 4 rows of two units: of a block of 4 bits, of half a block of 8. More would want
-// more registers than there are.
-static void wide_trip(struct writer * w, const struct numbers * n, int bits, struct asm_reg from,
-                      struct asm_reg scales, const struct asm_reg to[4]) {
+// A trip takes 4 rows of two units, half a block. More would want more registers than there are.
+static void wide_trip(struct writer * w, const struct numbers * n, struct asm_reg from,
+                      struct asm_reg scales, const struct asm_reg to[2]) {
     enum { ROWS = 32, ROWS_BF16 = 64 }; // bytes
     struct asm_program * p = w->p;
     struct emit_scale by;
@@ -176,16 +175,14 @@ static void wide_trip(struct writer * w, const struct numbers * n, int bits, str
     for (int u = 0; u < 2; u++) {
         struct asm_reg v = asm_local(p, ASM_X), part[2], terms[2];
         emit_load(p, MEM_BLOCKS, asm_half(v, 0), from, u * pitch(w));
-        split(w, n, bits, v, 1, part);
+        split(w, n, 8, v, 1, part);
         for (int i = 0; i < 2; i++) {
             terms[i] = shuffled(w, part[i], n->top[i], n->zip[0]);
         }
-        for (int k = 0; k < 8 / bits; k++) { // k-blocks
-            emit_scaled(p, MEM_OUT, &by, &terms[k], bits / 4, to[u + 2 * k], 0, n->config);
-        }
+        emit_scaled(p, MEM_OUT, &by, terms, 2, to[u], 0, n->config);
     }
     emit_advance(p, from, ROWS);
-    for (int i = 0; i < 16 / bits; i++) {
+    for (int i = 0; i < 2; i++) {
         emit_advance(p, to[i], ROWS_BF16);
     }
 }
@@ -198,7 +195,7 @@ static struct asm_reg made(struct writer * w, struct asm_reg out) {
 }
 
 // A loop whose trips overlap wants scalars for itself, so all else follows from how far it is.
-static void wide_numbers(struct quant * q, int bits) {
+static void wide_numbers(struct quant * q) {
     enum { K_BLOCK = MM_TILE * 16, BLOCK = 4 * K_BLOCK, SLICE = 2 * BLOCK }; // bytes of bf16
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
@@ -206,7 +203,7 @@ static void wide_numbers(struct quant * q, int bits) {
     const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
     struct asm_reg out = take(w, ASM_R), at = asm_local(p, ASM_R);
     int again = asm_label_new(p);
-    take_numbers(w, &n, bits);
+    take_numbers(w, &n, 8);
     ready(w);
     emit_nibbles_begin(p);
     emit_copy(p, out, sum_of(w, q->base, -q->offset));
@@ -215,17 +212,17 @@ static void wide_numbers(struct quant * q, int bits) {
     emit_alu(p, AIE_BASIC_ADD, q->number, q->number, q->number);
     // The second block is as much further as it has scales, and so are its numbers: by a unit.
     struct asm_reg so_far = made(w, out), further = shifted(w, masked(w, so_far, BLOCK), -3);
-    emit_alu(p, AIE_BASIC_ADD, at, raw_of(w), shifted(w, so_far, bits == 8 ? -1 : -2));
+    emit_alu(p, AIE_BASIC_ADD, at, raw_of(w), shifted(w, so_far, -1));
     emit_alu(p, AIE_BASIC_ADD, at, at, further);
     emit_copy(p, from, at);
     emit_copy(p, scales, sum_of(w, further, address(w, MM_SPREAD)));
-    for (int i = 0; i < 16 / bits; i++) {
+    for (int i = 0; i < 2; i++) {
         emit_copy(p, to[i], sum_of(w, out, i * K_BLOCK));
     }
     asm_loop_begin(p, q->number);
-    wide_trip(w, &n, bits, from, scales, to);
+    wide_trip(w, &n, from, scales, to);
     asm_loop_end(p);
-    emit_copy(p, out, sum_of(w, out, 16 / bits * K_BLOCK));
+    emit_copy(p, out, sum_of(w, out, 2 * K_BLOCK));
     emit_copy(p, q->number, sum_of(w, made(w, out), -SLICE));
     asm_jump_if_nonzero(p, q->number, again);
     end(w);
@@ -310,7 +307,7 @@ void quant_spread(struct quant * q) {
     spread_scales(q);
     align(q);
     if (q->unit == 8) { // those of 4 bits go another way (quant-fused.c)
-        wide_numbers(q, 8);
+        wide_numbers(q);
         return;
     }
     int eight = asm_label_new(p), done = asm_label_new(p);
