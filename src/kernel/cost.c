@@ -189,7 +189,7 @@ static uint64_t cycles_of(const struct kernel_spec * spec) {
     if (spec->op == KERNEL_OP_FLASH_ATTN_EXT) {
         return START + attention(spec);
     }
-    if (spec->op == KERNEL_OP_MUL_MAT) {
+    if (spec->op == KERNEL_OP_MUL_MAT || spec->op == KERNEL_OP_MUL_MAT_SHARED) {
         return START + product(spec);
     }
     if (spec->op == KERNEL_OP_MUL_MAT_BLOCKS) {
@@ -231,6 +231,7 @@ uint64_t kernel_us(const struct kernel_spec * spec) {
 uint64_t kernel_cycles(const struct kernel_spec * spec) {
     // The figures are aie2's. A core of aie2p has fewer accumulators and waits for memory instead.
     static const int times[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 1, [AIE_ARCH_AIE2P] = 4};
-    bool own = spec->op == KERNEL_OP_MUL_MAT || is_long_soft_2p(spec); // these have their own
+    bool own = spec->op == KERNEL_OP_MUL_MAT || spec->op == KERNEL_OP_MUL_MAT_SHARED ||
+               is_long_soft_2p(spec); // these have their own
     return cycles_of(spec) * (uint64_t) (own ? 1 : times[spec->arch]);
 }
