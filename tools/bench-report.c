@@ -16,14 +16,19 @@ int bench_columns(enum aie_arch arch) {
     return aie_target(arch)->columns;
 }
 
-// From the shapes of its MAC instructions.
-int bench_macs(enum aie_arch arch, enum dtype t) {
-    const struct aie_target * target = aie_target(arch);
-    const struct aie_mac none = {0}, mac = t == DTYPE_BF16  ? target->mac_bf16
-                                           : t == DTYPE_I8  ? target->mac_i8
-                                           : t == DTYPE_I16 ? target->mac_i16
-                                                            : none;
-    return mac.m * mac.k * mac.n;
+// From the shapes of its MAC instructions; where bf16 has none for matrices, a product for each
+// lane of an accumulator.
+int bench_macs(const struct kernel_spec * spec) {
+    const struct aie_target * target = aie_target(spec->arch);
+    const enum dtype t = spec->inputs[0].dtype;
+    const bool shared = spec->op == KERNEL_OP_MUL_MAT_SHARED;
+    const struct aie_mac none = {0}, mac = shared            ? target->mac_block
+                                           : t == DTYPE_BF16 ? target->mac_bf16
+                                           : t == DTYPE_I8   ? target->mac_i8
+                                           : t == DTYPE_I16  ? target->mac_i16
+                                                             : none;
+    bool by_lanes = t == DTYPE_BF16 && !shared && !mac.m;
+    return by_lanes ? BENCH_LANES : mac.m * mac.k * mac.n;
 }
 
 static uint64_t divide_up(uint64_t a, uint64_t b) {
@@ -43,8 +48,8 @@ uint64_t bench_bound(const struct bench_task * t, const char ** what) {
     const uint64_t words_a_cycle =
         (uint64_t) (bench_columns(t->spec.arch) * BENCH_CHANNELS) * t->clock.stream_words;
     const uint64_t in = bytes_in(&t->spec), out = (uint64_t) tensor_bytes(&t->spec.output);
-    const uint64_t macs = (uint64_t) bench_macs(t->spec.arch, t->spec.inputs[0].dtype) *
-                          BENCH_ROWS * (uint64_t) bench_columns(t->spec.arch);
+    const uint64_t macs =
+        (uint64_t) bench_macs(&t->spec) * BENCH_ROWS * (uint64_t) bench_columns(t->spec.arch);
     const struct {
         const char * what;
         uint64_t cycles;
@@ -145,8 +150,7 @@ void bench_print(const struct bench_task * t, const struct bench_result * r, int
     buf_printf(b, "  %-16s%s cycles, by %s\n", "bound", grouped(bound, g), what);
     ROW("reached", "%.1f %%", 100 * per((double) bound, (double) a->cycles));
     if (t->macs) {
-        int macs = bench_macs(t->spec.arch, t->spec.inputs[0].dtype) * BENCH_ROWS *
-                   bench_columns(t->spec.arch);
+        int macs = bench_macs(&t->spec) * BENCH_ROWS * bench_columns(t->spec.arch);
         ROW("MACs", "%.0f a cycle of %d", per((double) t->macs, (double) a->cycles), macs);
     }
     ROW("shim words", "%s, %.2f a cycle of %d", grouped(a->stream_words, g),
@@ -157,6 +161,8 @@ void bench_print(const struct bench_task * t, const struct bench_result * r, int
     ROW("bank stalls", "%s", grouped(a->bank_stalls, g));
     ROW("with its PDI", "%.3f us, the PDI %.3f", (double) r[i].first.ns / 1e3,
         per((double) r[i].first.causes[EMU_RECONFIG].cycles, (double) a->mhz));
+    ROW("emulated in", "%.3f s, %.1f M words/s", r[i].wall_seconds,
+        per((double) a->stream_words * 1e-6, r[i].wall_seconds));
     buf_printf(b, "\n  where the time went\n");
     for (int k = 0; k < HSAC_CAUSES; k++) {
         ROW(emu_cause_names[k], "%5.1f %% %12.3f us",
@@ -196,6 +202,7 @@ static json_t * result_json(const struct bench_result * r) {
     json_put(&o, "core_stalls", json_size(a->core_stalls));
     json_put(&o, "bank_stalls", json_size(a->bank_stalls));
     json_put(&o, "causes", causes_json(a));
+    json_put(&o, "wall_ns", json_size((uint64_t) (r->wall_seconds * 1e9)));
     json_put(&o, "first_ns", json_size(r->first.ns));
     json_put(&o, "first_causes", causes_json(&r->first));
     return o;

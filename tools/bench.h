@@ -26,11 +26,13 @@ struct bench_result {
     // A dispatch that loads the PDI, and one that finds it there; without texts, which the runtime
     // took with it.
     struct hsac_account first, again;
-    uint8_t * output; // malloc'ed
+    double wall_seconds; // that the emulation of `again` took on this machine
+    uint8_t * output;    // malloc'ed
     size_t output_bytes;
 };
 
 enum { BENCH_ROWS = 4, BENCH_CHANNELS = 2 }; // of cores; shim channels of a column and direction
+enum { BENCH_LANES = 64 };                   // of aie2p's accumulators
 
 // With pack NULL the kernel comes from where the backend would get it.
 enum status bench_run(const struct bench_task * t, const char * pack, struct bench_result * out,
@@ -40,7 +42,7 @@ void bench_result_free(struct bench_result * r);
 // What the hardware could do at best, in cycles; *what says what bounds it.
 uint64_t bench_bound(const struct bench_task * t, const char ** what);
 int bench_columns(enum aie_arch arch);
-int bench_macs(enum aie_arch arch, enum dtype t); // of a core in a cycle, 0: not known
+int bench_macs(const struct kernel_spec * spec); // of a core in a cycle, 0: not known
 
 // One result, or two side by side.
 void bench_print(const struct bench_task * t, const struct bench_result * r, int n, struct buf * b);

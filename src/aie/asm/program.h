@@ -79,7 +79,7 @@ struct asm_memory {
     int32_t margin;  // bytes before and behind that nobody minds
 };
 
-enum { ASM_SECTIONS = 24 };
+enum { ASM_SECTIONS = 64 };
 
 struct asm_program {
     struct asm_memory memories[ASM_MEMORIES];

@@ -5,16 +5,15 @@
 // (asm_loop_late); what stands before and behind them is marked for the checker.
 //
 // i8 and i16: a multiplication makes 8 n by 8 m of 8 (i16: 2) k, a trip 16 by 16 in four
-// accumulators. Each begins and ends two k-blocks and a bundle behind the one before, so that what
-// is loaded and stored of the tile is spread, too: its bank serves one access in a cycle. What two
-// accumulators share stays until the second has had it; x0 comes twice. Four pointers walk through
-// the slices, each for one of the rows of blocks:
+// accumulators, two of them at a time: all k of a slice for 8 m and 16 n, while the other two go to
+// the tile and the next ones come from it, in bundles that leave the tile's bank and lda free. So
+// x comes twice and has ldb and its bank in every bundle; y has lda in every other one, and is
+// turned. From the first multiplication of a k-block, which has two bundles for itself:
 //
-//     bundle, from the first multiplication of a k-block
-//             -9  -7  -2   0   2   8   9  16  18  20  27
-//     load    y0  x0          x1  y1              x0
-//     turn            y0                  y1
-//     multiply            00          01      11      10     (y, x)
+//     bundle    -9  -8  -7  -6  -5  -4  -3  -2  -1   0   1
+//     load       y      x0  x1
+//     turn                                   y
+//     multiply                                       0   1
 //
 // bf16: there is no matrix mode, a multiplication is 64 products lane by lane, of two n by 32 m for
 // one k. A number of x is spread over 32 lanes; 32 numbers of y for one k stand in both halves of a
@@ -36,7 +35,7 @@ enum { MEM_C_IN = 1, MEM_X, MEM_Y, MEM_C_OUT, MEM_Y_OUT };
 #define STEP(n) A_FIXED(AIE_REG(AIE_M, (n)))
 // Registers of the address generators: walks of the pointers into x and y; steps from trip to trip
 // of the tile and of bf16's x, from k-block to k-block of x and y.
-enum { WALK_X1 = 1, WALK_Y1 = 2, WALK_X2 = 3, WALK_X = 4, WALK_Y = 5 };
+enum { WALK_X1 = 1, WALK_Y1 = 2, WALK_X = 4, WALK_Y = 5 };
 enum { STEP_C = 0, STEP_N = 1, STEP_X = 6, STEP_Y = 7 };
 
 // Shuffles by their number.
@@ -74,16 +73,18 @@ static void begin(struct mm_block * b, struct asm_program * p, const struct mm_t
 }
 
 static struct mm_offsets offsets(const struct mm_type * t) {
-    return (struct mm_offsets){.c = t->in == DTYPE_BF16 ? 0 : 8 * VECTOR};
+    bool is_int = t->in != DTYPE_BF16; // pointers in the middle of what a trip takes
+    return (struct mm_offsets){.x = is_int ? 8 * t->block_bytes : 0, .c = is_int ? 8 * VECTOR : 0};
 }
 
 // ---- i8 and i16 ----
 
-// When things issue, seen from the first multiplication of a k-block; accumulator n has its
-// multiplication 9 n bundles behind it.
-enum { AT_Y0 = -9, AT_X0 = -7, AT_X1 = 2, AT_Y1 = 8, AT_X2 = 20, TURN = 2, STAGGER = 9 };
-enum { LAST_LOAD = 12 /* of 16, in order of accumulators */ };
+// When things issue, seen from the first multiplication of a k-block.
+enum { AT_Y = -9, AT_X = -7, TURN = -2 };
 enum { ACC_WAIT = 4 /* of a load into an accumulator */, ACC_DONE = 6 /* of a sum */ };
+// Accumulators are 8 n by 8 m each: 2 i + j is y's block i with x's block j. In this order their
+// parts go to and from the tile, from the last quarter to the first.
+static const int acc_order[4] = {1, 0, 3, 2};
 
 static int cycle_of(const struct mm_block * b, int at) {
     return (at % b->interval + b->interval) % b->interval;
@@ -96,24 +97,32 @@ static void place(struct mm_block * b, int at, enum mm_bank bank) {
     asm_at(b->p, at);
 }
 
-enum stream { X0, X1, X2, Y0, Y1 };
+// Of y's block i, which has two pointers; they go on to the next k-block, or to the next trip.
+static void load_y(struct mm_block * b, int at, int i, bool small, bool is_last,
+                   struct asm_reg to) {
+    static const int ops[2][2] = {{AIE2P_VLDA_dmx_lda_x_pstm_nrm, AIE2P_VLDA_2D_dmx_lda_x},
+                                  {AIE2P_VLDA_dmw_lda_w_pstm_nrm, AIE2P_VLDA_2D_dmw_lda_w}};
+    place(b, at, MM_BANK_Y);
+    ASM_MEM(b->p, ops[small][is_last], MEM_Y, A_REG(small ? asm_half(to, 0) : to),
+            A_REG(i ? b->from[1] : b->y), is_last ? WALK(i ? WALK_Y1 : WALK_Y) : STEP(STEP_Y));
+}
 
-static void load(struct mm_block * b, int at, enum stream which, bool small, bool is_last,
-                 struct asm_reg to) {
-    // by size; lda and ldb; the pointer goes on by a step, or by a walk
-    static const int ops[2][2][2] = {
-        {{AIE2P_VLDA_dmx_lda_x_pstm_nrm, AIE2P_VLDA_2D_dmx_lda_x},
-         {AIE2P_VLDB_dmx_ldb_x_pstm_nrm, AIE2P_VLDB_2D_dmx_ldb_x}},
-        {{AIE2P_VLDA_dmw_lda_w_pstm_nrm, AIE2P_VLDA_2D_dmw_lda_w},
-         {AIE2P_VLDB_dmw_ldb_pstm_nrm, AIE2P_VLDB_2D_dmw_ldb}},
-    };
-    static const int walks[] = {WALK_X, WALK_X1, WALK_X2, WALK_Y, WALK_Y1};
-    const struct asm_reg pointers[] = {b->x, b->to[1], b->again, b->y, b->from[1]};
-    bool is_x = which <= X2;
-    place(b, at, is_x ? MM_BANK_X : MM_BANK_Y);
-    ASM_MEM(b->p, ops[small][which != Y1][is_last], is_x ? MEM_X : MEM_Y,
-            A_REG(small ? asm_half(to, 0) : to), A_REG(pointers[which]),
-            is_last ? WALK(walks[which]) : STEP(is_x ? STEP_X : STEP_Y));
+// Both blocks of x, for y's block i; the second one moves the pointer.
+static void load_x(struct mm_block * b, int at, int i, const struct mm_type * t, bool is_last,
+                   struct asm_reg to[2]) {
+    static const int ops[2][3] = {
+        {AIE2P_VLDB_dmx_ldb_x_idx_imm, AIE2P_VLDB_dmx_ldb_x_pstm_nrm, AIE2P_VLDB_2D_dmx_ldb_x},
+        {AIE2P_VLDB_dmw_ldb_idx_imm, AIE2P_VLDB_dmw_ldb_pstm_nrm, AIE2P_VLDB_2D_dmw_ldb}};
+    struct asm_reg pointer = i ? b->again : b->x;
+    bool small = t->block_bytes == 4;
+    for (int j = 0; j < 2; j++) {
+        place(b, at + j, MM_BANK_X);
+        ASM_MEM(b->p, ops[small][j ? 1 + is_last : 0], MEM_X,
+                A_REG(small ? asm_half(to[j], 0) : to[j]), A_REG(pointer),
+                j == 0    ? A_IMM(-8 * t->block_bytes)
+                : is_last ? WALK(i ? WALK_X1 : WALK_X)
+                          : STEP(STEP_X));
+    }
 }
 
 static void turn(struct mm_block * b, int at, struct asm_reg v) {
@@ -121,57 +130,44 @@ static void turn(struct mm_block * b, int at, struct asm_reg v) {
     ASM(b->p, AIE2P_VSHUFFLE_vec_shuffle_x, A_REG(v), A_REG(v), A_REG(v), A_REG(b->mode));
 }
 
-// Number 2 i + j is y's block i with x's block j; the order in which they follow each other.
-static const int acc_order[4] = {0, 1, 3, 2};
-
-static void int_k_block(struct mm_block * b, const struct mm_type * t, struct asm_reg acc[4],
+// y's block i with both of x.
+static void int_k_block(struct mm_block * b, const struct mm_type * t, struct asm_reg acc[4], int i,
                         int k) {
-    bool small = t->block_bytes == 4, is_last = k + 1 == t->slice_blocks;
-    int at = 4 * k;
-    struct asm_reg x[3], y[2];
-    for (int i = 0; i < 3; i++) {
-        x[i] = asm_local(b->p, ASM_X);
-    }
-    y[0] = asm_local(b->p, ASM_X);
-    y[1] = asm_local(b->p, ASM_X);
-    load(b, at + AT_Y0, Y0, small, is_last, y[0]);
-    load(b, at + AT_X0, X0, small, is_last, x[0]);
-    turn(b, at - TURN, y[0]);
-    load(b, at + AT_X1, X1, small, is_last, x[1]);
-    load(b, at + AT_Y1, Y1, small, is_last, y[1]);
-    turn(b, at + 2 * STAGGER - TURN, y[1]);
-    load(b, at + AT_X2, X2, small, is_last, x[2]);
-    for (int n = 0; n < 4; n++) {
-        int i = acc_order[n] / 2, j = acc_order[n] % 2;
-        asm_at(b->p, at + STAGGER * n);
-        ASM(b->p, AIE2P_VMAC_vmul_cm_core_X_X, A_REG(acc[n]), A_REG(acc[n]),
-            A_REG(x[n < 3 ? j : 2]), A_REG(y[i]), A_REG(k ? b->conf : b->first));
+    bool is_last = k + 1 == t->slice_blocks;
+    int at = 2 * (i * t->slice_blocks + k);
+    struct asm_reg x[2] = {asm_local(b->p, ASM_X), asm_local(b->p, ASM_X)};
+    struct asm_reg y = asm_local(b->p, ASM_X);
+    load_y(b, at + AT_Y, i, t->block_bytes == 4, is_last, y);
+    load_x(b, at + AT_X, i, t, is_last, x);
+    turn(b, at + TURN, y);
+    for (int j = 0; j < 2; j++) {
+        asm_at(b->p, at + j);
+        ASM(b->p, AIE2P_VMAC_vmul_cm_core_X_X, A_REG(acc[2 * i + j]), A_REG(acc[2 * i + j]),
+            A_REG(x[j]), A_REG(y), A_REG(k ? b->conf : b->first));
     }
 }
 
-// Where accumulator n's block lies in the trip's part of the tile: 8 m of 16 n, then the next 8 m;
-// seen from the first quarter of the last accumulator, behind whose load or store the pointer goes
-// on to the next trip's part.
-static int acc_offset(int n, int quarter) {
-    int i = acc_order[n] / 2, j = acc_order[n] % 2;
-    return (8 * i + 4 * j + quarter - 8) * VECTOR;
+// Where a quarter of an accumulator lies in the trip's part of the tile: 8 m of 16 n, then the next
+// 8 m; seen from the one that goes last, which moves the pointer to the next trip's part.
+static int acc_offset(int acc, int quarter) {
+    return (4 * acc + quarter - 8) * VECTOR;
 }
 
-// The quarters of accumulators are stored as soon as they are there, and loaded as late as can be
-// in bundles that leave the bank and lda free.
+// Quarter n, in the order of acc_order, is stored as soon as it is there, and loaded as late as can
+// be in bundles that leave the bank and lda free.
 static void plan_tile(const struct mm_block * b, const struct mm_type * t, int stores[16],
                       int loads[16]) {
     bool bank[MM_MOST_BUNDLES] = {false}, lda[MM_MOST_BUNDLES] = {false};
-    for (int k = 0; k < t->slice_blocks; k++) {
-        lda[cycle_of(b, 4 * k + AT_Y1)] = true; // ldb has all others
+    int half = 2 * t->slice_blocks; // of a trip
+    for (int k = 0; k < half; k++) {
+        lda[cycle_of(b, 2 * k + AT_Y)] = true;
     }
-    for (int n = 0; n < 16; n++) {
-        int last = 4 * (t->slice_blocks - 1) + STAGGER * (n / 4);
-        stores[n] = last + ACC_DONE + n % 4;
+    for (int n = 0; n < 16; n++) { // the second accumulator of a pair ends one later
+        stores[n] = (n / 8 + 1) * half - 1 + ACC_DONE + n % 8;
         bank[cycle_of(b, stores[n])] = true;
     }
-    for (int n = 0; n < 16; n++) {
-        int at = STAGGER * (n / 4) - ACC_WAIT;
+    for (int n = 15; n >= 0; n--) {
+        int at = n / 8 * half - ACC_WAIT;
         while (bank[cycle_of(b, at)] || lda[cycle_of(b, at)]) {
             at--;
         }
@@ -197,7 +193,6 @@ static void int_slice(struct mm_block * b, const struct mm_type * t, const struc
     emit_copy(p, b->x, at->x);
     emit_copy(p, b->again, at->x);
     emit_copy(p, b->y, at->y);
-    set_behind(b, b->to[1], at->x, 8 * t->block_bytes);
     set_behind(b, b->from[1], at->y, 8 * t->block_bytes);
     asm_emit(p, asm_target(p)->basic[AIE_BASIC_MARK], 0, NULL, 0);
     asm_loop_begin_paced(p, at->trips, b->interval);
@@ -205,27 +200,27 @@ static void int_slice(struct mm_block * b, const struct mm_type * t, const struc
     for (int n = 0; n < 4; n++) {
         acc[n] = asm_local(p, ASM_BM);
     }
-    for (int n = 0; n < 16; n++) { // as they issue; the last one moves the pointer
-        int m = n ^ 3;
-        struct asm_arg to = A_REG(asm_quarter(acc[m / 4], m % 4)), from = A_REG(b->from[0]);
-        place(b, loads[m], MM_BANK_C);
-        if (m != LAST_LOAD) {
+    for (int n = 0; n < 16; n++) {
+        int part = acc_order[n / 4], quarter = 3 - n % 4;
+        struct asm_arg to = A_REG(asm_quarter(acc[part], quarter)), from = A_REG(b->from[0]);
+        place(b, loads[n], MM_BANK_C);
+        if (n < 15) {
             ASM_MEM(p, AIE2P_VLDA_dmx_lda_bm_idx_imm, MEM_C_IN, to, from,
-                    A_IMM(acc_offset(m / 4, m % 4)));
+                    A_IMM(acc_offset(part, quarter)));
         } else {
             ASM_MEM(p, AIE2P_VLDA_dmx_lda_bm_pstm_nrm, MEM_C_IN, to, from, STEP(STEP_C));
         }
     }
-    for (int k = 0; k < t->slice_blocks; k++) {
-        int_k_block(b, t, acc, k);
+    for (int k = 0; k < 2 * t->slice_blocks; k++) {
+        int_k_block(b, t, acc, k / t->slice_blocks, k % t->slice_blocks);
     }
     for (int n = 0; n < 16; n++) {
-        int quarter = 3 - n % 4;
-        struct asm_arg from = A_REG(asm_quarter(acc[n / 4], quarter)), to = A_REG(b->to[0]);
+        int part = acc_order[n / 4], quarter = 3 - n % 4;
+        struct asm_arg from = A_REG(asm_quarter(acc[part], quarter)), to = A_REG(b->to[0]);
         place(b, stores[n], MM_BANK_C);
         if (n < 15) {
             ASM_MEM(p, AIE2P_VST_dmx_sts_bm_idx_imm, MEM_C_OUT, from, to,
-                    A_IMM(acc_offset(n / 4, quarter)));
+                    A_IMM(acc_offset(part, quarter)));
         } else {
             ASM_MEM(p, AIE2P_VST_dmx_sts_bm_pstm_nrm, MEM_C_OUT, to, from, STEP(STEP_C));
         }
@@ -364,9 +359,10 @@ static void slice(struct mm_block * b, const struct mm_type * t, const struct mm
 }
 
 const struct mm_type mm_aie2p_types[MM_TYPES] = {
-    {DTYPE_BF16, DTYPE_F32, 2, 4, 32, 1, 64, 4, 64, 4, 64, 8},
-    {DTYPE_I16, DTYPE_I32, 2, 4, 32, 16, 8, 16, 16, 16, 16, 140},
-    {DTYPE_I8, DTYPE_I32, 1, 8, 16, 16, 8, 16, 16, 16, 16, 76},
+    {DTYPE_BF16, DTYPE_F32, 2, 4, 32, 1, 64, 4, 64, 4, 64, 8, false},
+    {DTYPE_I16, DTYPE_I32, 2, 4, 32, 16, 8, 16, 16, 16, 16, 128, false},
+    {DTYPE_I8, DTYPE_I32, 1, 8, 16, 16, 8, 16, 16, 16, 16, 64, false},
+    {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 16, 8, 16, 16, 16, 16, 32, true},
 };
 
 const struct mm_machine mm_aie2p = {
@@ -374,6 +370,6 @@ const struct mm_machine mm_aie2p = {
     .offsets = offsets,
     .config = config,
     .slice = slice,
-    .x_walks = 1u << WALK_X1 | 1u << WALK_X2,
+    .x_walks = 1u << WALK_X1,
     .y_walks = 1u << WALK_Y1,
 };

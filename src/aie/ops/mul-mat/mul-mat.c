@@ -23,7 +23,16 @@ static const struct mm_type * const types[AIE_ARCH_COUNT] = {
 
 const struct mm_type * mm_type(enum aie_arch arch, enum dtype in) {
     for (int i = 0; types[arch] && i < MM_TYPES; i++) {
-        if (types[arch][i].element_bytes && types[arch][i].in == in) {
+        if (types[arch][i].element_bytes && types[arch][i].in == in && !types[arch][i].shared) {
+            return &types[arch][i];
+        }
+    }
+    return NULL;
+}
+
+const struct mm_type * mm_shared_type(enum aie_arch arch) {
+    for (int i = 0; types[arch] && i < MM_TYPES; i++) {
+        if (types[arch][i].shared) {
             return &types[arch][i];
         }
     }
@@ -37,9 +46,22 @@ static int trip_c_bytes(const struct mm_type * t) {
     return 4 * t->out_rows * t->trip_y;
 }
 
+// Of blocks that are longer than a slice; see quant-long.c.
+static const struct long_block {
+    int scales;                 // of each row, in f16
+    int one, minima;            // scales that stand before the minima in a slice's factors
+    int group_bits, group_down; // which of a slice's groups of 16 numbers have scales of their own
+    int table_shift, table_next;
+} long_blocks[KERNEL_BLOCKS + 1] = {
+    [KERNEL_Q4_K] = {4, 0x3f80, 2, 2, 1, 8, 8 * 2 * MM_TILE},
+};
+
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]) {
     int x_rows = s->x_groups * t->x_group, y_rows = s->y_groups * t->y_group;
-    int y_pitch = s->bits ? MM_TILE : y_rows; // in a slice that the core wrote itself
+    const struct long_block * l = &long_blocks[s->blocks];
+    bool blocks = s->blocks != KERNEL_BLOCKS;
+    int y_pitch = blocks ? MM_TILE : y_rows; // in a slice that the core wrote itself
+    int unit = 4 * (int) mm_unit_words(t), later = kernel_block_cut(s->blocks) / mm_slice_k(t) - 1;
     int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
     int last_block = t->slice_blocks - 1, row = 4 * t->out_rows * y_rows;
     int x_trips = x_rows / t->trip_x, y_trips = y_rows / t->trip_y;
@@ -59,12 +81,27 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_Y_STEP] = y_step,
         [MM_PARAM_Y_NEXT] = -last_block * y_step + y_group,
         [MM_PARAM_Y_WRAP] = -last_block * y_step - y_group * (y_trips - 1),
-        [MM_PARAM_X_TRIPS] = s->x_raw ? x_rows * mm_slice_k(t) / CV_TRIP : 0,
-        [MM_PARAM_Y_TRIPS] = s->bits    ? 2 * MM_TILE / CV_TRIP // the scales of blocks
-                             : s->y_raw ? (y_rows * y_k + CV_TRIP - 1) / CV_TRIP
+        [MM_PARAM_X_TRIPS] = t->shared  ? x_rows * mm_slice_k(t) / MM_SHARED_TRIP
+                             : s->x_raw ? x_rows * mm_slice_k(t) / CV_TRIP
                                         : 0,
-        [MM_PARAM_BITS] = s->bits,
-        [MM_PARAM_ROWS] = y_rows * (int) mm_unit_words(t) * 4 / QUANT_VECTOR,
+        [MM_PARAM_Y_TRIPS] = l->scales   ? l->scales * MM_TILE / CV_TRIP
+                             : blocks    ? 2 * MM_TILE / CV_TRIP // the scales of blocks
+                             : t->shared ? y_rows * mm_slice_k(t) / MM_SHARED_TRIP
+                             : s->y_raw  ? (y_rows * y_k + CV_TRIP - 1) / CV_TRIP
+                                         : 0,
+        [MM_PARAM_BITS] = !blocks                    ? 0
+                          : s->blocks == KERNEL_Q8_0 ? 8
+                                                     : 4,
+        [MM_PARAM_ROWS] = y_rows * unit / QUANT_VECTOR,
+        [MM_PARAM_LATER] = l->scales ? later : 0,
+        [MM_PARAM_RAW] = MM_LONG ^ MM_BLOCKS_OTHER, // of the first is the other
+        [MM_PARAM_ONE] = l->one,
+        [MM_PARAM_LESS] = l->minima * MM_TILE * unit,
+        [MM_PARAM_GROUP] = l->group_bits,
+        [MM_PARAM_GROUP_SHIFT] = (unit == 8 ? 9 : 8) - l->group_down,
+        [MM_PARAM_TABLE_SHIFT] = l->table_shift,
+        [MM_PARAM_TABLE_NEXT] = l->table_next,
+        [MM_PARAM_FUSED] = mm_fuses(t, s->blocks) ? s->x_groups : 0,
     };
     for (int i = 0; i < MM_PARAM_COUNT; i++) {
         out[i] = (uint32_t) p[i];
@@ -158,6 +195,10 @@ static void read_parameters(struct program * w) {
             emit_set_fixed(p, AIE_REG(AIE_DJ, d), trip_c_bytes(w->t));
         }
     }
+    for (int i = 0; i < 2 && w->t->shared; i++) {
+        emit_load_scalar(p, 0, LANE_32, A_REG(w->block.counts[i]), at,
+                         4 * (MM_PARAM_X_TRIPS + i) - middle);
+    }
     struct mm_offsets o = w->machine->offsets(w->t);
     set(w, w->x, address(w, MM_X + o.x));
     set(w, w->y, address(w, MM_Y + o.y));
@@ -201,17 +242,31 @@ static void convert_y(struct program * w) {
     const struct mm_block * b = &w->block;
     const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
     int none = asm_label_new(p), plain = asm_label_new(p), loop = asm_label_new(p);
+    int is_short = asm_label_new(p), slice = asm_label_new(p), spread = asm_label_new(p);
     int offset = w->machine->offsets(w->t).y;
     struct quant q = {.p = p,
                       .base = w->y,
                       .offset = offset,
                       .number = w->number,
+                      .left = w->left,
                       .unit = 4 * (int) mm_unit_words(w->t),
                       .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
     read_number(w, MM_PARAM_Y_TRIPS);
     asm_jump_if_zero(p, w->number, none);
     read_number(w, MM_PARAM_BITS);
     asm_jump_if_zero(p, w->number, plain);
+    read_number(w, MM_PARAM_LATER);
+    asm_jump_if_zero(p, w->number, is_short);
+    set(w, w->y, address(w, MM_Y + offset));
+    emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
+    asm_jump_if_nonzero(p, w->number, slice);
+    quant_long_gather(&q);
+    for (int i = 0; i < 3; i++) {
+        set(w, pointers[i], address(w, MM_LONG_SCALES));
+    }
+    asm_jump(p, loop);
+    asm_label(p, is_short);
+    read_number(w, MM_PARAM_BITS);
     quant_gather(&q);
     for (int i = 0; i < 3; i++) {
         set(w, pointers[i], address(w, MM_SCALES));
@@ -227,8 +282,43 @@ static void convert_y(struct program * w) {
     convert_loop(p, DTYPE_F16, w->number, b->from[0], b->from[1], b->to[0]);
     read_number(w, MM_PARAM_BITS);
     asm_jump_if_zero(p, w->number, none);
+    read_number(w, MM_PARAM_LATER);
+    asm_jump_if_zero(p, w->number, spread);
+    quant_long_table(&q);
+    asm_label(p, slice);
+    quant_long_numbers(&q);
+    asm_jump(p, none);
+    asm_label(p, spread);
+    read_number(w, MM_PARAM_BITS);
     quant_spread(&q);
     asm_label(p, none);
+}
+
+// Blocks that are multiplied as they are unpacked; then goes to the label.
+static void multiply_blocks(struct program * w, int done) {
+    struct asm_program * p = w->p;
+    const struct mm_block * b = &w->block;
+    struct mm_offsets o = w->machine->offsets(w->t);
+    if (!mm_fuses(w->t, KERNEL_Q4_0)) {
+        return;
+    }
+    int others = asm_label_new(p);
+    read_number(w, MM_PARAM_FUSED);
+    asm_jump_if_zero(p, w->number, others);
+    fused_slice(&(struct fused){.p = p,
+                                .x = w->x,
+                                .y = w->y,
+                                .c = w->c,
+                                .row = w->row,
+                                .groups = w->number,
+                                .conf = b->conf,
+                                .first = b->first,
+                                .turn = b->mode,
+                                .x_offset = o.x,
+                                .c_offset = o.c,
+                                .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0]}});
+    asm_jump(p, done);
+    asm_label(p, others);
 }
 
 // The registers of a program, and how many of them one that converts has.
@@ -246,6 +336,9 @@ static int32_t first_config(const struct program * w) {
 }
 
 static void take_registers(struct program * w) {
+    if (w->machine->reserve) {
+        w->machine->reserve(&w->block, w->p);
+    }
     for (int i = 0; i < (w->converts ? REGISTERS_KEPT : REGISTERS); i++) {
         *register_of(w, i) = asm_global(w->p, ASM_R);
     }
@@ -253,6 +346,7 @@ static void take_registers(struct program * w) {
         w->number = asm_global(w->p, ASM_R);
     }
     w->machine->begin(&w->block, w->p, w->t);
+    w->block.small = w->converts;
     set(w, w->one, 1);
     set(w, w->minus_one, -1);
     if (!w->converts) {
@@ -278,6 +372,7 @@ static void give_back_registers(struct program * w) {
 static void multiply(struct program * w, int end) {
     struct asm_program * p = w->p;
     int tile = asm_label_new(p), slice = asm_label_new(p), first = asm_label_new(p);
+    int done = asm_label_new(p);
     release(w, MM_LOCK_X_FULL);
     read_parameters(w);
     asm_label(p, tile);
@@ -291,7 +386,18 @@ static void multiply(struct program * w, int end) {
     acquire(w, MM_LOCK_Y_FULL);
     acquire(w, MM_LOCK_X_FULL);
     asm_jump(p, first);
-    asm_label(p, slice); // one row of locks between two slices: each wants idle bundles around it
+    asm_label(p, slice);
+    if (w->converts) { // a block's later slices come with it
+        int all = asm_label_new(p);
+        read_number(w, MM_PARAM_LATER);
+        emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
+        asm_jump_if_zero(p, w->number, all);
+        release(w, MM_LOCK_X_EMPTY);
+        acquire(w, MM_LOCK_X_FULL);
+        asm_jump(p, first);
+        asm_label(p, all);
+    }
+    // One row of locks between two slices: each wants idle bundles around it.
     release(w, MM_LOCK_Y_EMPTY);
     release(w, MM_LOCK_X_EMPTY);
     acquire(w, MM_LOCK_Y_FULL);
@@ -299,9 +405,11 @@ static void multiply(struct program * w, int end) {
     asm_label(p, first);
     if (w->converts) {
         convert_x(w);
+        multiply_blocks(w, done);
         convert_y(w);
     }
     w->machine->slice(&w->block, w->t, &(struct mm_at){w->x, w->y, w->c, w->row, w->trips});
+    asm_label(p, done);
     flip(w, w->x, w->xy_other, MM_XY_OTHER);
     flip(w, w->y, w->xy_other, MM_XY_OTHER);
     copy(w, w->block.first, w->block.conf);
@@ -352,7 +460,8 @@ static void write_vector_program(struct program * w) {
 
 static enum status write_with(enum aie_arch arch, const struct mm_type * t, bool converts,
                               struct asm_code * out, struct mm_bank_use * use, struct error * err) {
-    struct program w = {.t = t, .machine = machines[arch], .converts = converts};
+    struct program w = {
+        .t = t, .machine = t->shared ? &mm_aie2p_shared : machines[arch], .converts = converts};
     if (!w.machine) {
         return error_set(err, ST_UNSUPPORTED, "products are not yet there on %s",
                          aie_target(arch)->name);
@@ -367,7 +476,7 @@ static enum status write_with(enum aie_arch arch, const struct mm_type * t, bool
         memcpy(use->accesses, w.block.accesses, sizeof use->accesses);
         use->conflicts = w.block.conflicts;
     }
-    return st == ST_OK ? ST_OK : error_prefix(err, st, "aie: mul_mat_%s", dtype_name(t->in));
+    return st == ST_OK ? ST_OK : error_prefix(err, st, "aie: mul_mat_%s", mm_type_name(t));
 }
 
 enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_code * out,

@@ -11,8 +11,9 @@
 //           i8           8       4, 8    8, 16    4, 65
 //           i16          4       4, 4    8, 8     4, 65
 //     aie2p bf16         2       1, 64   4, 64    4, 8 for two k
-//           i8           8      16, 8   16, 16    4, 76
-//           i16          2      16, 8   16, 16    4, 140
+//           i8           8      16, 8   16, 16    4, 64
+//           i16          2      16, 8   16, 16    4, 128
+//           block floats 8      16, 8   16, 16    4: bf16, made so slice by slice
 //
 // Products of few rows of b take a as f16 and b as f32, too, and make them bf16 slice by slice.
 //
@@ -40,6 +41,7 @@ struct mm_type {
     int x_group, y_group;   // rows come to the cores in so many
     int trip_x, trip_y;     // of them a trip takes so many
     int trip_bundles;
+    bool shared; // numbers are made blocks of eight that share an exponent
 };
 
 enum {
@@ -47,9 +49,14 @@ enum {
     MM_SLICE_BYTES = 128,       // of a row
     MM_TILE = 64,               // most rows of either side of a tile
     MM_MOST_BUNDLES = 144,      // of a trip
+    MM_SHARED_TRIP = 512,       // numbers that a trip makes block floats
 };
 
 const struct mm_type * mm_type(enum aie_arch arch, enum dtype in); // NULL: there is none
+const struct mm_type * mm_shared_type(enum aie_arch arch);         // of block floats
+static inline const char * mm_type_name(const struct mm_type * t) {
+    return t->shared ? "bfp16" : dtype_name(t->in);
+}
 // Of a product whose first operand is that; f16 becomes bf16.
 static inline const struct mm_type * mm_type_of(enum aie_arch arch, enum dtype a) {
     return mm_type(arch, a == DTYPE_F16 ? DTYPE_BF16 : a);
@@ -58,6 +65,10 @@ static inline const struct mm_type * mm_type_of(enum aie_arch arch, enum dtype a
 static inline enum dtype mm_input(const struct kernel_spec * spec) {
     return spec->op == KERNEL_OP_MUL_MAT_BLOCKS ? DTYPE_BF16 : spec->inputs[0].dtype;
 }
+static inline const struct mm_type * mm_type_for(const struct kernel_spec * spec) {
+    return spec->op == KERNEL_OP_MUL_MAT_SHARED ? mm_shared_type(spec->arch)
+                                                : mm_type_of(spec->arch, mm_input(spec));
+}
 static inline int mm_block_k(const struct mm_type * t) {
     return t->block_bytes / t->element_bytes;
 }
@@ -65,6 +76,10 @@ static inline int mm_block_k(const struct mm_type * t) {
 // each, twice, or half of that.
 static inline uint32_t mm_unit_words(const struct mm_type * t) {
     return mm_block_k(t) == 8 ? 2 : 1;
+}
+// Whether such blocks are multiplied as they are unpacked (quant-fused.c); they come word by word.
+static inline bool mm_fuses(const struct mm_type * t, enum kernel_blocks blocks) {
+    return mm_block_k(t) == 8 && blocks == KERNEL_Q4_0;
 }
 static inline int mm_slice_k(const struct mm_type * t) {
     return mm_block_k(t) * t->slice_blocks;
@@ -99,6 +114,16 @@ enum {
     MM_SCALES = 0x3400, // [block][64 rows]: as f16, as bf16
     MM_SPREAD = 0x3600, // the same, each as often as a multiplication wants it
 };
+// Those that are longer than a slice have more of these banks, and the second half of y's, for
+// there is one slice in bf16. See quant-long.c.
+enum {
+    MM_LONG = 0x1000,        // pong is ping ^ MM_BLOCKS_OTHER
+    MM_LONG_BYTES = 0xa000,  // [k / a unit's][64 rows]: numbers of a slice
+    MM_LONG_SIX = 0xb000,    // scales and minima as numbers
+    MM_LONG_SCALES = 0xb400, // what these are multiplied with: as f16, as bf16
+    MM_LONG_TABLE = 0xb800,  // [group of numbers][64 rows]: the factors of a block
+    MM_LONG_SPREAD = 0xc800, // those of a slice, each as often as a multiplication wants it
+};
 enum mm_bank { MM_BANK_C, MM_BANK_Y, MM_BANK_X, MM_BANKS };
 
 // What the instruction stream writes before the tasks of a run, in 32-bit words.
@@ -115,10 +140,20 @@ enum {
     MM_PARAM_Y_STEP,
     MM_PARAM_Y_NEXT,
     MM_PARAM_Y_WRAP,
-    MM_PARAM_X_TRIPS, // that make a slice bf16, where it is not; in programs that convert
+    MM_PARAM_X_TRIPS, // that make a slice bf16, where it is not, or block floats; in programs that
+                      // do so
     MM_PARAM_Y_TRIPS,
-    MM_PARAM_BITS, // of quantized numbers, 4 or 8; 0: y is none
-    MM_PARAM_ROWS, // trips for all rows of such a slice
+    MM_PARAM_BITS,  // of quantized numbers; 0: y is none
+    MM_PARAM_ROWS,  // trips for all rows of such a slice
+    MM_PARAM_LATER, // of long blocks: slices of one, less one; else 0
+    MM_PARAM_RAW,   // where the block before is
+    MM_PARAM_ONE,   // in bf16: how often a group's minimum is taken away
+    MM_PARAM_LESS,  // from a group's scales to its minima
+    MM_PARAM_GROUP, // of the groups of 16 numbers the bits that tell the scales, and how far down
+    MM_PARAM_GROUP_SHIFT,
+    MM_PARAM_TABLE_SHIFT, // from a slice's number to its place in the table
+    MM_PARAM_TABLE_NEXT,  // from there to its second half
+    MM_PARAM_FUSED,       // of blocks that are multiplied as they are unpacked: groups of 4 n
     MM_PARAM_COUNT,
 };
 
@@ -145,7 +180,7 @@ struct mm_shape {
     uint32_t tiles, slices;
     bool x_raw, y_raw;
     int64_t k;
-    int bits; // y is quantized blocks
+    enum kernel_blocks blocks; // of y; KERNEL_BLOCKS: it has none
 };
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]);
 
@@ -168,7 +203,9 @@ struct mm_block {
     struct asm_reg conf, first; // of the multiplier, and of a slice's first multiplications
     struct asm_reg mode, shift; // whatever else the datatype wants
     struct asm_reg again, mode_high, now, left, pairs, acc[4];
-    int interval;                            // bundles of a trip
+    struct asm_reg levels[3], counts[2], row; // block floats: see aie2p-shared.c
+    int interval;                             // bundles of a trip
+    bool small; // trips do not overlap: gemv has few of them, and much else in its program
     uint8_t uses[MM_BANKS][MM_MOST_BUNDLES]; // accesses in each cycle of the loop
     int accesses[MM_BANKS];
     int conflicts; // of a trip: accesses that meet another one in their bank
@@ -186,6 +223,8 @@ struct mm_at {
 };
 
 struct mm_machine {
+    // Takes registers that have to be certain ones, before all others; NULL: there are none.
+    void (*reserve)(struct mm_block * b, struct asm_program * p);
     // Takes registers and sets them; once, first.
     void (*begin)(struct mm_block * b, struct asm_program * p, const struct mm_type * t);
     struct mm_offsets (*offsets)(const struct mm_type * t);
@@ -193,10 +232,10 @@ struct mm_machine {
     void (*slice)(struct mm_block * b, const struct mm_type * t, const struct mm_at * at);
     uint8_t x_walks, y_walks; // bits: those of the walks 0-3 that go through x or y, not the tile
 };
-extern const struct mm_machine mm_aie2, mm_aie2p;
+extern const struct mm_machine mm_aie2, mm_aie2p, mm_aie2p_shared;
 // Apart from it, because who writes streams needs no core programs.
-enum { MM_TYPES = 3 };
-extern const struct mm_type mm_aie2_types[MM_TYPES], mm_aie2p_types[MM_TYPES];
+enum { MM_TYPES = 4 };
+extern const struct mm_type mm_aie2_types[MM_TYPES], mm_aie2p_types[MM_TYPES], mm_aie2_fused;
 
 // ---- the family ----
 
