@@ -20,6 +20,7 @@
 #include <time.h>
 
 static enum aie_arch arch = AIE_ARCH_AIE2;
+static bool shared;   // operands of the shape at hand are made block floats
 static int quantized; // the first operand of the one shape is, the second f32: its blocks, plus one
 
 static int cores(void) {
@@ -47,6 +48,9 @@ static void * resolve(void * user, uint64_t addr, uint64_t len, bool write) {
 }
 
 static int macs_per_cycle(enum dtype t) { // of a core
+    if (shared) {
+        return 512;
+    }
     static const int macs[AIE_ARCH_COUNT][3] = {
         [AIE_ARCH_AIE2] = {128, 256, 64},
         [AIE_ARCH_AIE2P] = {64, 512, 128},
@@ -83,6 +87,9 @@ static const struct shape shapes[] = {
     {DTYPE_BF16, 4096, 16, 4096, {"", ""}},
     {DTYPE_I8, 4096, 1, 4096, {"", ""}},
 };
+// The same with block floats, where the multiplier has them.
+static const struct shape block_floats = {
+    DTYPE_BF16, 2048, 2048, 512, {"", "silicon, arXiv 2511.16041: 24.6 TFLOP/s"}};
 
 static struct kernel_spec spec_of(const struct shape * s) {
     enum dtype out = mm_type(arch, s->t)->out;
@@ -100,7 +107,7 @@ static struct kernel_spec spec_of(const struct shape * s) {
         };
     }
     return (struct kernel_spec){
-        .op = KERNEL_OP_MUL_MAT,
+        .op = shared ? KERNEL_OP_MUL_MAT_SHARED : KERNEL_OP_MUL_MAT,
         .arch = arch,
         .n_inputs = 2,
         .inputs = {tensor_contiguous(s->t, (const int64_t[4]){s->k, s->m, 1, 1}),
@@ -183,7 +190,11 @@ static bool is_right(const struct shape * s, uint8_t * const data[3]) {
         memcpy(&f, data[2] + 4 * (n * s->m + m), 4);
         memcpy(&v, data[2] + 4 * (n * s->m + m), 4);
         double got = s->t == DTYPE_BF16 ? (double) f : v;
-        double most = s->t != DTYPE_BF16 ? 0 : size * (fused ? 0x1p-14 : 0x1p-20) + blocks * 0x1p-8;
+        double most = s->t != DTYPE_BF16 ? 0
+                                         : size * (shared  ? 0x1p-6
+                                                   : fused ? 0x1p-14
+                                                           : 0x1p-20) +
+                                               blocks * 0x1p-8;
         if (!(fabs(got - sum) <= most)) {
             return false;
         }
@@ -233,6 +244,7 @@ static bool run(struct emu_machine * const m[CLOCKS], const struct shape * s) {
         double bound = macs / macs_per_cycle(s->t) / cores();
         printf("%-5s %5d %5d %5d  %s",
                quantized ? kernel_block_name((enum kernel_blocks)(quantized - 1))
+               : shared  ? "bfp16"
                          : dtype_name(s->t),
                (int) s->m, (int) s->n, (int) s->k, plan.is_vector ? "gemv" : "gemm");
         for (int i = 0; i < CLOCKS; i++) {
@@ -297,8 +309,9 @@ int main(int argc, char ** argv) {
     for (int i = 0; is_one && i < KERNEL_BLOCKS; i++) {
         quantized = strcmp(argv[2], kernel_block_name((enum kernel_blocks) i)) ? quantized : i + 1;
     }
+    shared = is_one && !strcmp(argv[2], "bfp16");
     if ((argc > 2 && !is_one) || (argc >= 2 && !kernel_arch_parse(argv[1], &arch)) ||
-        (is_one && !dtype_parse(quantized ? "bf16" : argv[2], &one.t))) {
+        (is_one && !dtype_parse(quantized || shared ? "bf16" : argv[2], &one.t))) {
         fprintf(stderr, "usage: bench-mul-mat [aie2|aie2p [TYPE M N K]]\n");
         return 2;
     }
@@ -327,7 +340,10 @@ int main(int argc, char ** argv) {
         fprintf(stderr, "bench-mul-mat: %s\n", err.text);
         return 1;
     }
+    bool is_shared = shared;
+    shared = false;
     ok = inner_loops();
+    shared = is_shared;
     printf("\nAll cycles are modelled: on the clock 'ideal', on '%s' at %u MHz with host memory "
            "that has no bound,\nwith the share of each cause in %%, and on '%s' as it is\n"
            "type      m     n     k  way     ideal    macs no bound    macs   device    macs  "
@@ -339,6 +355,10 @@ int main(int argc, char ** argv) {
     printf(" PDI ms  us  GMAC/s Mwords/s\n");
     for (size_t i = 0; i < (is_one ? 1 : sizeof shapes / sizeof shapes[0]); i++) {
         ok &= run(m, is_one ? &one : &shapes[i]);
+    }
+    if (!is_one && mm_shared_type(arch)) {
+        shared = true;
+        ok &= run(m, &block_floats);
     }
     printf(
         "macs: of what %d cores can do; streams: words of the first operand, of %d a cycle, on the "

@@ -17,12 +17,15 @@ int bench_columns(enum aie_arch arch) {
 }
 
 // From the shapes of its MAC instructions.
-int bench_macs(enum aie_arch arch, enum dtype t) {
-    const struct aie_target * target = aie_target(arch);
-    const struct aie_mac none = {0}, mac = t == DTYPE_BF16  ? target->mac_bf16
-                                           : t == DTYPE_I8  ? target->mac_i8
-                                           : t == DTYPE_I16 ? target->mac_i16
-                                                            : none;
+int bench_macs(const struct kernel_spec * spec) {
+    const struct aie_target * target = aie_target(spec->arch);
+    const enum dtype t = spec->inputs[0].dtype;
+    const bool shared = spec->op == KERNEL_OP_MUL_MAT_SHARED;
+    const struct aie_mac none = {0}, mac = shared            ? target->mac_block
+                                           : t == DTYPE_BF16 ? target->mac_bf16
+                                           : t == DTYPE_I8   ? target->mac_i8
+                                           : t == DTYPE_I16  ? target->mac_i16
+                                                             : none;
     return mac.m * mac.k * mac.n;
 }
 
@@ -43,8 +46,8 @@ uint64_t bench_bound(const struct bench_task * t, const char ** what) {
     const uint64_t words_a_cycle =
         (uint64_t) (bench_columns(t->spec.arch) * BENCH_CHANNELS) * t->clock.stream_words;
     const uint64_t in = bytes_in(&t->spec), out = (uint64_t) tensor_bytes(&t->spec.output);
-    const uint64_t macs = (uint64_t) bench_macs(t->spec.arch, t->spec.inputs[0].dtype) *
-                          BENCH_ROWS * (uint64_t) bench_columns(t->spec.arch);
+    const uint64_t macs =
+        (uint64_t) bench_macs(&t->spec) * BENCH_ROWS * (uint64_t) bench_columns(t->spec.arch);
     const struct {
         const char * what;
         uint64_t cycles;
@@ -145,8 +148,7 @@ void bench_print(const struct bench_task * t, const struct bench_result * r, int
     buf_printf(b, "  %-16s%s cycles, by %s\n", "bound", grouped(bound, g), what);
     ROW("reached", "%.1f %%", 100 * per((double) bound, (double) a->cycles));
     if (t->macs) {
-        int macs = bench_macs(t->spec.arch, t->spec.inputs[0].dtype) * BENCH_ROWS *
-                   bench_columns(t->spec.arch);
+        int macs = bench_macs(&t->spec) * BENCH_ROWS * bench_columns(t->spec.arch);
         ROW("MACs", "%.0f a cycle of %d", per((double) t->macs, (double) a->cycles), macs);
     }
     ROW("shim words", "%s, %.2f a cycle of %d", grouped(a->stream_words, g),

@@ -145,7 +145,7 @@ enum status bench_task_make(const char * op, const char * type, const char * sha
         return error_set(err, ST_INVALID, "no datatype '%.40s': f32, f16, bf16, i8, i16 or i32",
                          type);
     }
-    bool product = t->spec.op == KERNEL_OP_MUL_MAT;
+    bool product = t->spec.op == KERNEL_OP_MUL_MAT || t->spec.op == KERNEL_OP_MUL_MAT_SHARED;
     bool attention = t->spec.op == KERNEL_OP_FLASH_ATTN_EXT;
     int wanted = product ? 3 : attention ? 5 : 4;
     int n = numbers(shape, product || attention ? ',' : 'x', ne, wanted);

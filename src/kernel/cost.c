@@ -148,7 +148,7 @@ static uint64_t row_cycles(const struct kernel_spec * spec, uint64_t most) {
 // Keys and values pass all cores of a column, for so many rows at a time at least; each row then
 // has its products and exponentials.
 static uint64_t attention(const struct kernel_spec * spec) {
-    enum { ITEM = 4, SHORT_HEADS = 256, A_STEP = 40000 };
+    enum { ITEM = 4, SHORT_HEADS = 256, A_STEP = 40000, FEW_ROWS = 8, MOST_LONE = 4 << 20 };
     const struct tensor *q = &spec->inputs[0], *k = &spec->inputs[1], *v = &spec->inputs[2];
     uint64_t columns = spec->columns ? (uint64_t) spec->columns : COLUMNS;
     uint64_t size = (uint64_t) (k->ne[0] + v->ne[0]), keys = (uint64_t) (k->ne[1] + TILE);
@@ -157,8 +157,14 @@ static uint64_t attention(const struct kernel_spec * spec) {
     uint64_t at_once = size <= SHORT_HEADS ? 4 * ITEM : ITEM;
     uint64_t items = groups * ((rows + at_once - 1) / at_once);
     uint64_t rows_each = (rows < at_once ? rows : at_once) / CORES + 1;
-    return (items + columns - 1) / columns *
-           (A_STEP + keys * (size + rows_each * (size / 12 + 24)));
+    uint64_t cycles =
+        (items + columns - 1) / columns * (A_STEP + keys * (size + rows_each * (size / 12 + 24)));
+    // Of few rows and not too many keys it is done by half of the columns, with a core each.
+    uint64_t few = (columns + 1) / 2;
+    uint64_t lone =
+        (items + few - 1) / few * (A_STEP + keys * (2 * size + (rows + 1) * (size / 12 + 24)));
+    lone = rows <= FEW_ROWS ? (lone < MOST_LONE ? lone : MOST_LONE) : 0;
+    return cycles > lone ? cycles : lone;
 }
 
 // Rows of softmax that are longer than HELD, on aie2p: one core of each of its eight columns works
@@ -183,7 +189,7 @@ static uint64_t cycles_of(const struct kernel_spec * spec) {
     if (spec->op == KERNEL_OP_FLASH_ATTN_EXT) {
         return START + attention(spec);
     }
-    if (spec->op == KERNEL_OP_MUL_MAT) {
+    if (spec->op == KERNEL_OP_MUL_MAT || spec->op == KERNEL_OP_MUL_MAT_SHARED) {
         return START + product(spec);
     }
     if (spec->op == KERNEL_OP_MUL_MAT_BLOCKS) {
@@ -225,6 +231,7 @@ uint64_t kernel_us(const struct kernel_spec * spec) {
 uint64_t kernel_cycles(const struct kernel_spec * spec) {
     // The figures are aie2's. A core of aie2p has fewer accumulators and waits for memory instead.
     static const int times[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 1, [AIE_ARCH_AIE2P] = 4};
-    bool own = spec->op == KERNEL_OP_MUL_MAT || is_long_soft_2p(spec); // these have their own
+    bool own = spec->op == KERNEL_OP_MUL_MAT || spec->op == KERNEL_OP_MUL_MAT_SHARED ||
+               is_long_soft_2p(spec); // these have their own
     return cycles_of(spec) * (uint64_t) (own ? 1 : times[spec->arch]);
 }

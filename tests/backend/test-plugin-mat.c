@@ -561,6 +561,7 @@ static void listen(enum ggml_log_level level, const char * text, void * user) {
     if (level == GGML_LOG_LEVEL_WARN && strstr(text, "GGML_HSA_MUL_MAT")) {
         assert_non_null(strstr(text, "bf16"));
         assert_non_null(strstr(text, "precise"));
+        assert_non_null(strstr(text, "block"));
         n_warnings++;
     }
 }
@@ -568,9 +569,10 @@ static void listen(enum ggml_log_level level, const char * text, void * user) {
 static double worst; // error, as a part of the products' sizes
 
 static void measure(bool wish) {
+    enum { ROWS = 20 }; // of b: more than the products of few take
     struct world w = world_new();
     struct ggml_tensor * a = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, 64, 16);
-    struct ggml_tensor * b = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, 64, 16);
+    struct ggml_tensor * b = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, 64, ROWS);
     struct ggml_tensor * node = ggml_mul_mat(w.ctx, a, b);
     if (wish) {
         ggml_prec_set_acc(node, GGML_PREC_F32);
@@ -581,8 +583,8 @@ static void measure(bool wish) {
     world_compute(&w);
     double *pa = values(a), *pb = values(b), *got = values(node);
     worst = 0;
-    for (int64_t i = 0; i < 256; i++) {
-        struct sum want = dot(pa, i % 16, 16, pb, i / 16, 16, 64, false);
+    for (int64_t i = 0; i < 16 * ROWS; i++) {
+        struct sum want = dot(pa, i % 16, 16, pb, i / 16, ROWS, 64, false);
         worst = fmax(worst, fabs(got[i] - want.value) / want.size);
     }
     free(pa);
@@ -591,11 +593,42 @@ static void measure(bool wish) {
     world_free(&w);
 }
 
+// Whether a large number takes the bits of the seven small ones beside it, as where eight share an
+// exponent: the large ones are multiplied by 0.
+static bool loses_small_ones(void) {
+    enum { K = 64, ROWS = 20 };
+    struct world w = world_new();
+    struct ggml_tensor * a = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, K, ROWS);
+    struct ggml_tensor * b = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, K, ROWS);
+    struct ggml_tensor * node = ggml_mul_mat(w.ctx, a, b);
+    float left[K * ROWS], right[K * ROWS];
+    for (int i = 0; i < K * ROWS; i++) {
+        left[i] = i % 8 ? 0.25f : 128;
+        right[i] = i % 8 != 0;
+    }
+    world_alloc(&w, node);
+    ggml_backend_tensor_set(a, left, 0, sizeof left);
+    ggml_backend_tensor_set(b, right, 0, sizeof right);
+    world_compute(&w);
+    double * got = values(node);
+    bool lost = got[0] == 0;
+    for (int i = 0; i < ROWS * ROWS; i++) {
+        assert_true(got[i] == (lost ? 0 : 0.25 * K * 7 / 8));
+    }
+    free(got);
+    world_free(&w);
+    return lost;
+}
+
 static void environment(void ** state) {
     (void) state;
     const char * value = getenv("GGML_HSA_MUL_MAT");
-    bool is_known = !strcmp(value, "precise") || !strcmp(value, "bf16");
+    const char * device = getenv("GGML_HSA_EMULATE");
+    bool block = !strcmp(value, "block");
+    bool is_known = block || !strcmp(value, "precise") || !strcmp(value, "bf16");
     measure(false);
+    assert_int_equal(loses_small_ones(), block && device && !strcmp(device, "aie2p"));
+    assert_true(worst < 0x1p-6);
     assert_int_equal(worst < TOLERANCE_PRECISE, !strcmp(value, "precise"));
     measure(true);
     assert_int_equal(worst < TOLERANCE_PRECISE, strcmp(value, "bf16") != 0);

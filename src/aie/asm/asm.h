@@ -61,6 +61,8 @@ void asm_misuse(struct asm_program * p, const char * fmt, ...) BASE_PRINTF(2, 3)
 // asm_finish.
 struct asm_reg asm_local(struct asm_program * p, enum asm_class cls);
 struct asm_reg asm_global(struct asm_program * p, enum asm_class cls);
+// A global that is register `number` of its class, for what instructions use without naming it.
+struct asm_reg asm_global_at(struct asm_program * p, enum asm_class cls, int number);
 // What is written from here on does not name this global, and its register may hold anything there:
 // it is given to later globals and to locals. Where the program jumps back to what is written
 // above, it has to be set anew before it is read, and a global that was taken since is lost. Ends

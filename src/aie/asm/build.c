@@ -107,7 +107,8 @@ void asm_give_register(struct asm_program * p, struct asm_vreg * v, int phys) {
     p->region_over |= v->from && !p->in_loop;
 }
 
-static struct asm_reg new_vreg(struct asm_program * p, enum asm_class cls, bool global) {
+static struct asm_reg new_vreg(struct asm_program * p, enum asm_class cls, bool global,
+                               uint64_t among) {
     if (!asm_grow(p, (void **) &p->vregs, &p->cap_vregs, p->n_vregs, sizeof *p->vregs) ||
         (global && !asm_list_global(p, p->n_vregs))) {
         return (struct asm_reg){0, -1};
@@ -115,7 +116,7 @@ static struct asm_reg new_vreg(struct asm_program * p, enum asm_class cls, bool 
     struct asm_vreg * v = &p->vregs[p->n_vregs];
     *v = (struct asm_vreg){.cls = (uint8_t) cls, .global = global, .phys = -1, .until = INT_MAX};
     if (global) {
-        uint64_t free_set = asm_class_set(p, cls) & ~p->global_taken[cls];
+        uint64_t free_set = asm_class_set(p, cls) & ~p->global_taken[cls] & among;
         if (!free_set) {
             asm_misuse(p, "asm: no register of class %d is left for a global", cls);
         } else {
@@ -127,7 +128,7 @@ static struct asm_reg new_vreg(struct asm_program * p, enum asm_class cls, bool 
 }
 
 int16_t asm_vreg_new(struct asm_program * p, enum asm_class cls, int phys) {
-    struct asm_reg r = new_vreg(p, cls, false);
+    struct asm_reg r = new_vreg(p, cls, false, UINT64_MAX);
     if (!p->no_memory) {
         p->vregs[r.id].phys = (int16_t) phys;
     }
@@ -136,12 +137,17 @@ int16_t asm_vreg_new(struct asm_program * p, enum asm_class cls, int phys) {
 
 struct asm_reg asm_local(struct asm_program * p, enum asm_class cls) {
     asm_note_class(p, cls);
-    return new_vreg(p, cls, false);
+    return new_vreg(p, cls, false, UINT64_MAX);
 }
 
 struct asm_reg asm_global(struct asm_program * p, enum asm_class cls) {
     asm_note_class(p, cls);
-    return new_vreg(p, cls, true);
+    return new_vreg(p, cls, true, UINT64_MAX);
+}
+
+struct asm_reg asm_global_at(struct asm_program * p, enum asm_class cls, int number) {
+    asm_note_class(p, cls);
+    return new_vreg(p, cls, true, 1ull << number);
 }
 
 void asm_release(struct asm_program * p, struct asm_reg global) {

@@ -47,6 +47,9 @@ uint64_t choices_loop(const struct search * s) {
     const struct deps * d = &s->q->deps;
     uint64_t hash = mix((uint64_t) s->n, (uint64_t) s->q->rolling);
     for (int c = 0; c < ASM_CLASS_COUNT; c++) {
+        if (c == ASM_EX && !(s->q->p->classes >> c & 1)) {
+            continue; // few programs have it: others keep their numbers
+        }
         hash = mix(hash, asm_class_set(s->q->p, (enum asm_class) c) & ~s->q->p->global_taken[c]);
     }
     for (int i = 0; i < s->n; i++) {

@@ -434,6 +434,17 @@ static uint64_t flags_in(int word) {
     return below_to & ~below_from;
 }
 
+// What two instructions on the same fifo hand on: its content and its pointer.
+static uint64_t fifo_in(const struct fixed * a, const struct fixed * b, int word) {
+    enum { POINTERS = 8, FIFOS = AIE_UNIT_BM4 - AIE_UNIT_FIFO, WORD = AIE_UNIT_FIFO / 64 };
+    const uint64_t fifos = ((1ull << FIFOS) - 1) << AIE_UNIT_FIFO % 64;
+    bool same = a->def[WORD] & b->def[WORD] & fifos;
+    return !same                     ? 0
+           : word == WORD            ? fifos
+           : word == AIE_UNIT_P / 64 ? ((1ull << POINTERS) - 1) << AIE_UNIT_P % 64
+                                     : 0;
+}
+
 enum { SCALAR_LATENCY = 2 }; // of masks, which are the last scalars to be there
 
 static int fixed_latency(const struct aie_target * t, const struct fixed * a,
@@ -442,7 +453,7 @@ static int fixed_latency(const struct aie_target * t, const struct fixed * a,
     for (int w = 0; w < 4; w++) {
         uint64_t both = (a->def[w] & (b->def[w] | b->use[w])) | (a->use[w] & b->def[w]);
         uint64_t scalars = w == 0 ? UINT32_MAX : 0; // r, which some instructions write unasked
-        if (both & ~flags_in(w) & ~scalars) {
+        if (both & ~flags_in(w) & ~fifo_in(a, b, w) & ~scalars) {
             return t->control_latency;
         }
         int n = a->def[w] & both & scalars ? SCALAR_LATENCY : both ? 1 : -1;

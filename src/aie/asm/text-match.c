@@ -9,8 +9,9 @@
 #include <string.h>
 
 const char * const text_class_names[ASM_CLASS_COUNT] = {
-    [ASM_R] = "r",   [ASM_MASK] = "m", [ASM_P] = "p",   [ASM_S] = "s", [ASM_X] = "x",
-    [ASM_BM] = "bm", [ASM_L] = "l",    [ASM_CM] = "cm", [ASM_Y] = "y", [ASM_J] = "dj",
+    [ASM_R] = "r", [ASM_MASK] = "m", [ASM_P] = "p",   [ASM_S] = "s",
+    [ASM_X] = "x", [ASM_BM] = "bm",  [ASM_L] = "l",   [ASM_CM] = "cm",
+    [ASM_Y] = "y", [ASM_J] = "dj",   [ASM_EX] = "ex",
 };
 
 const char * const text_part_names[6] = {"lo", "hi", "q0", "q1", "q2", "q3"};

@@ -34,8 +34,10 @@ const struct aie_target target_aie2p =
         [ASM_CM]   = {0x1f,       AIE_DM, AIE_CM2,  AIE_BM4,  0,  AIE_FILE_ACC,    4},
         [ASM_Y]    = {0x3f,       AIE_Y,  AIE_X,    AIE_W,    0,  AIE_FILE_VECTOR, 6},
         [ASM_J]    = {0xff,       AIE_DJ, AIE_NONE, AIE_NONE, 0,  AIE_FILE_SCALAR, 2},
+        [ASM_EX]   = {0xfff,      AIE_EX, AIE_NONE, AIE_NONE, 0,  AIE_FILE_VECTOR, 3},
     },
-    .exclusive = {1u << ASM_MASK | 1u << ASM_L, 1u << ASM_BM | 1u << ASM_CM, 1u << ASM_X | 1u << ASM_Y},
+    .exclusive = {1u << ASM_MASK | 1u << ASM_L, 1u << ASM_BM | 1u << ASM_CM, 1u << ASM_X | 1u << ASM_Y,
+                  1u << ASM_X | 1u << ASM_EX, 1u << ASM_Y | 1u << ASM_EX},
     .files = {
         {0,             AIE_FILE_SCALAR},
         {AIE_UNIT_W,    AIE_FILE_VECTOR},
@@ -132,6 +134,7 @@ const struct aie_target target_aie2p =
     .mac_bf16 = {0, 0, 0, 0},
     .mac_i8 = {8, 8, 8, 0x308},
     .mac_i16 = {8, 2, 8, 0x318},
+    .mac_block = {8, 8, 8, 0x30c},
 
     .columns = 8,
     .core_rows = 4,

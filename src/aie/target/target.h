@@ -23,6 +23,7 @@ enum asm_class {
     ASM_CM,   // accumulators for two values; parts 0 and 1 hold one each
     ASM_Y,    // pairs of vectors; parts 0 and 1 are x
     ASM_J,    // offsets of loads and stores beyond what their immediates reach
+    ASM_EX,   // vectors with exponents beside them: blocks of numbers that share one
     ASM_CLASS_COUNT,
 };
 
@@ -44,7 +45,7 @@ struct aie_spill {        // how a register of a class goes to memory and back; 
     int8_t n, parts[4];   // those of the register that hold what there is
 };
 
-enum { AIE_MOST_ALTERNATIVES = 8, AIE_MOST_EXCLUSIVE = 4, AIE_MOST_FILE_RUNS = 8 };
+enum { AIE_MOST_ALTERNATIVES = 8, AIE_MOST_EXCLUSIVE = 6, AIE_MOST_FILE_RUNS = 8 };
 
 // Instructions that every target has with the same operands in the same order.
 enum aie_basic {
@@ -162,7 +163,7 @@ struct aie_target {
     uint32_t add_config;  // of the float adder: f32 lanes, nothing negated
     uint32_t mul_config;  // of the multiplier: bf16 products lane by lane, f32 sums
     int product_cut_k;    // where k of a product is cut, the parts are multiples of this
-    struct aie_mac mac_bf16, mac_i8, mac_i16; // of matrix products; m 0: there is none
+    struct aie_mac mac_bf16, mac_i8, mac_i16, mac_block; // of matrix products; m 0: there is none
 
     // The array.
     int columns;

@@ -28,7 +28,7 @@ enum status npu_stream_begin(struct hsa_stream * s, struct error * err) {
         return error_set(err, ST_NO_MEMORY, "no memory for a stream");
     }
     s->npu->kept = kept_new();
-    s->npu->join = join_new();
+    s->npu->join = env_flag("GGML_HSA_JOIN", true) ? join_new() : NULL;
     return ST_OK;
 }
 

@@ -8,7 +8,7 @@
 struct hsa_stream;
 struct join;
 
-struct join * join_new(void); // NULL without memory, which join_free takes
+struct join * join_new(void); // NULL without memory; then, or where none is, none are joined
 void join_free(struct join * j, struct hsac_agent * agent);
 
 // Takes the kernel in behind those that wait; what cannot be one dispatch with it is sent before.

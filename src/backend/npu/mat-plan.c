@@ -40,8 +40,11 @@ static void read_environment(void) {
         asked = MAT_ALWAYS_BF16;
     } else if (!strcmp(value, "precise")) {
         asked = MAT_ALWAYS_PRECISE;
+    } else if (!strcmp(value, "block")) {
+        asked = MAT_BLOCK;
     } else {
-        log_warn("GGML_HSA_MUL_MAT=%.40s is not known and is ignored: it may be bf16 or precise",
+        log_warn("GGML_HSA_MUL_MAT=%.40s is not known and is ignored: it may be bf16, precise or "
+                 "block",
                  value);
     }
 }
@@ -65,7 +68,8 @@ bool mat_is_precise(const struct mat_world * w, const struct ggml_tensor * node)
     bool wished =
         has_words && (node->op_params[0] == GGML_PREC_F32 || node->op_params[3] == GGML_PREC_F32);
     return w->precision == MAT_ALWAYS_PRECISE ||
-           (w->precision == MAT_AS_ASKED && (wished || is_few_dots(node)));
+           ((w->precision == MAT_AS_ASKED || w->precision == MAT_BLOCK) &&
+            (wished || is_few_dots(node)));
 }
 
 // ---- views ----
@@ -218,6 +222,13 @@ static void join_heads(struct mat_plan * p) {
     }
 }
 
+// Block floats are for products of many rows of bf16: few are bound by memory.
+static bool is_shared(const struct ask * r, const struct mat_plan * p) {
+    return r->world->precision == MAT_BLOCK && aie_target(r->world->arch)->mac_block.m &&
+           r->a_pieces == MAT_HI && r->b_pieces == MAT_HI && p->a.kernel.type == GGML_TYPE_BF16 &&
+           p->b.kernel.type == GGML_TYPE_BF16 && p->result.kernel.ne[1] > CORES_ROWS;
+}
+
 static void lay_out_all(const struct ask * r, enum layout layout, struct mat_plan * p) {
     bool packed = layout >= OPERANDS_PACKED, by_cores = layout == MADE_BY_CORES;
     bool a_stands = (!packed && mat_stands(&r->a, r->a_pieces)) ||
@@ -234,6 +245,7 @@ static void lay_out_all(const struct ask * r, enum layout layout, struct mat_pla
     lay_out_result(r, layout == ALL_PACKED, p);
     try_flattening(p);
     join_heads(p);
+    p->shared = is_shared(r, p);
     memcpy(p->chunk, p->result.kernel.ne, sizeof p->chunk);
     p->chunk_k = p->a.kernel.ne[0];
 }
@@ -259,7 +271,9 @@ static struct kernel_spec product_of(const struct mat_plan * p, enum aie_arch ar
     enum kernel_blocks blocks;
     bool has_blocks = blocks_of(a.type, &blocks);
     return (struct kernel_spec){
-        .op = has_blocks ? KERNEL_OP_MUL_MAT_BLOCKS : KERNEL_OP_MUL_MAT,
+        .op = has_blocks  ? KERNEL_OP_MUL_MAT_BLOCKS
+              : p->shared ? KERNEL_OP_MUL_MAT_SHARED
+                          : KERNEL_OP_MUL_MAT,
         .arch = arch,
         .n_inputs = 2,
         .inputs = {has_blocks ? words_of(&a) : plan_tensor(&a), plan_tensor(&b)},

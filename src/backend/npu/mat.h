@@ -67,7 +67,8 @@ void shadow_release(struct shadow * s);
 
 // ---- mat-plan.c: how a product becomes kernels ----
 
-enum mat_precision { MAT_AS_ASKED, MAT_ALWAYS_BF16, MAT_ALWAYS_PRECISE };
+// MAT_BLOCK: as asked, and where bf16 would do, by block floats if the chip has them.
+enum mat_precision { MAT_AS_ASKED, MAT_ALWAYS_BF16, MAT_ALWAYS_PRECISE, MAT_BLOCK };
 
 enum mat_precision mat_precision_asked(void); // by GGML_HSA_MUL_MAT; warns of what it cannot read
 
@@ -99,6 +100,7 @@ struct mat_plan {
     bool nothing_to_add; // k is 0: the result is zeros
     struct mat_operand a, b;
     struct plan_operand result;
+    bool shared;                  // by block floats
     int64_t chunk[GGML_MAX_DIMS]; // what one dispatch makes of the result
     int64_t chunk_k;              // out of so much of k
     struct view partial;          // where k is cut: a chunk's sums of its later parts; no place yet

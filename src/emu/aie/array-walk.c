@@ -177,6 +177,7 @@ static void copy_rows(uint8_t * to, uint64_t to_step, const uint8_t * from, uint
                       uint32_t n_words, uint32_t rows) {
     if (n_words == 4) { // a block of a product's operand, most often by far
         for (; rows; rows--, to += to_step, from += from_step) {
+            __builtin_prefetch(from + 64); // of the next planes
             memcpy(to, from, 16);
         }
     }

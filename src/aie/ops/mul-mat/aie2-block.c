@@ -350,13 +350,14 @@ static void mm_block_slice(struct mm_block * b, const struct mm_type * t, const 
 }
 
 const struct mm_type mm_aie2_types[MM_TYPES] = {
-    {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 4, 4, 8, 16, 8, 16, 64},
-    {DTYPE_I16, DTYPE_I32, 2, 8, 16, 4, 4, 8, 16, 8, 8, 65},
-    {DTYPE_I8, DTYPE_I32, 1, 8, 16, 4, 8, 8, 16, 8, 16, 65},
+    {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 4, 4, 8, 16, 8, 16, 64, false},
+    {DTYPE_I16, DTYPE_I32, 2, 8, 16, 4, 4, 8, 16, 8, 8, 65, false},
+    {DTYPE_I8, DTYPE_I32, 1, 8, 16, 4, 8, 8, 16, 8, 16, 65, false},
 };
 
 // Of the bf16 one: rows of x come in fours (quant-fused.c).
-const struct mm_type mm_aie2_fused = {DTYPE_BF16, DTYPE_F32, 2, 16, 8, 4, 4, 4, 16, 4, 16, 64};
+const struct mm_type mm_aie2_fused = {DTYPE_BF16, DTYPE_F32, 2, 16, 8,  4,    4,
+                                      4,          16,        4, 16, 64, false};
 
 const struct mm_machine mm_aie2 = {
     .begin = mm_block_begin,

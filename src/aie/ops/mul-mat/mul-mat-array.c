@@ -40,7 +40,7 @@ void mul_mat_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
     if (is_mixed(spec)) {
         snprintf(name, KERNEL_NAME_MAX, "%s", MIXED_NAME);
     } else {
-        snprintf(name, KERNEL_NAME_MAX, "mul_mat_%s_%s", dtype_name(mm_input(spec)),
+        snprintf(name, KERNEL_NAME_MAX, "mul_mat_%s_%s", mm_type_name(mm_type_for(spec)),
                  mul_mat_is_vector(spec) ? "gemv" : "gemm");
     }
 }
@@ -100,7 +100,7 @@ static void route_gemm(struct array * a, const struct mm_plan * p, int col) {
 enum status mul_mat_image(const struct kernel_spec * spec, struct array_program * out,
                           struct error * err) {
     struct asm_code code = {0};
-    const struct mm_type * t = mm_type(spec->arch, mm_input(spec));
+    const struct mm_type * t = mm_type_for(spec);
     bool converts = is_mixed(spec);
     enum status st = converts ? mm_vector_program(spec->arch, &code, err)
                               : mm_program(spec->arch, t, &code, NULL, err);

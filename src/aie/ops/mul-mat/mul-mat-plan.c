@@ -339,8 +339,10 @@ static enum status check(const struct kernel_spec * spec, struct error * err) {
     if (st != ST_OK) {
         return st;
     }
-    const struct mm_type * t = mm_type_of(spec->arch, mm_input(spec));
-    bool b_fits = t && (b->dtype == t->in || (t->in == DTYPE_BF16 && b->dtype == DTYPE_F32));
+    const struct mm_type * t = mm_type_for(spec);
+    bool b_fits =
+        t && (b->dtype == t->in || (t->in == DTYPE_BF16 && b->dtype == DTYPE_F32 && !t->shared));
+    b_fits = b_fits && (!t->shared || a->dtype == t->in);
     if (!b_fits || out->dtype != t->out) {
         return error_set(err, ST_UNSUPPORTED, "no mul_mat of %s and %s to %s on %s",
                          dtype_name(a->dtype), dtype_name(b->dtype), dtype_name(out->dtype),
@@ -375,7 +377,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     bool blocks = spec->op == KERNEL_OP_MUL_MAT_BLOCKS;
     enum kernel_blocks kind = blocks ? (enum kernel_blocks) spec->params[0] : KERNEL_BLOCKS;
     *p = (struct mm_plan){
-        .t = mm_type_of(spec->arch, mm_input(spec)),
+        .t = mm_type_for(spec),
         .block_bytes = kernel_block_bytes(kind),
         .block_k = kernel_block_k(kind),
         .cut_k = kernel_block_cut(kind),
@@ -392,7 +394,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     }
     p->columns = ops_columns(spec);
     int gemm_rows = (int) least(MMP_CORE_ROWS_GEMM, p->columns);
-    p->is_vector = p->n <= MMP_VECTOR_N;
+    p->is_vector = p->n <= MMP_VECTOR_N && !p->t->shared;
     p->core_rows = p->is_vector ? MMP_CORE_ROWS_GEMV : gemm_rows;
     plan_n(p);
     plan_m(p);

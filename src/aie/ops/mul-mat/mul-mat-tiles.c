@@ -59,12 +59,14 @@ static int bd_out(const struct mm_cut * cut) {
 
 // Rows go out k-block by k-block, each of them of all rows, with zeros behind the last; `further`
 // words on from round to round. Blocks of one word and rows that lie a block apart need no
-// dimension of their own, which leaves one to the zeros that can have more of them.
-static void send_blocks(struct array_bd * out, uint32_t block, uint32_t rows, uint32_t row_words,
-                        uint32_t blocks, uint32_t zeros, uint32_t further) {
+// dimension of their own, which leaves one to the zeros that can have more of them. `none` rows of
+// zeros come behind the others: those that fill up a group are else what the memtile has there.
+static void send_blocks(struct array_bd * out, uint32_t block, uint32_t rows, uint32_t none,
+                        uint32_t row_words, uint32_t blocks, uint32_t zeros, uint32_t further) {
     int at = 0;
     if (row_words == block) {
         out->step[at] = 1;
+        out->after[at] = none * block;
         out->wrap[at++] = rows * block;
     } else {
         if (block > 1) {
@@ -72,6 +74,7 @@ static void send_blocks(struct array_bd * out, uint32_t block, uint32_t rows, ui
             out->wrap[at++] = block;
         }
         out->step[at] = row_words;
+        out->after[at] = none;
         out->wrap[at++] = rows;
     }
     out->step[at] = block;
@@ -137,7 +140,8 @@ static void write_chunks(const struct design * d, int channel, const struct rows
         if (p->block_bytes) {
             send_units(p, &out, r->sent, words, k / (uint32_t) p->cut_k);
         } else {
-            send_blocks(&out, block_words(d), r->sent, words, blocks, zeros, 0);
+            uint32_t none = p->t->shared ? r->sent - r->rows : 0; // in blocks they must be numbers
+            send_blocks(&out, block_words(d), r->sent - none, none, words, blocks, zeros, 0);
         }
         if (cut->chunks == 1) {
             in.iterations = out.iterations = 2;
@@ -175,7 +179,7 @@ static void write_x(const struct design * d, uint32_t address) {
     // from round to round as much further as a chunk has k, or from part to part
     uint32_t parts = p->y.rounds == 1 ? (uint32_t) mm_x_parts(p) : 1;
     uint32_t further = parts > 1 ? blocks / parts : p->y.chunk_k / block;
-    send_blocks(&out, piece, sent, mm_x_apart(p), blocks / parts, zeros, further * piece);
+    send_blocks(&out, piece, sent, 0, mm_x_apart(p), blocks / parts, zeros, further * piece);
     mem_bd(d, half(MEM_IN) + BD_X, &in);
     mem_bd(d, half(d->ways->x_out) + BD_X, &out);
 }
@@ -268,15 +272,25 @@ static struct array_bd core_bd(const struct mm_type * t, int x_groups, int y_gro
                        MM_LOCK_X_EMPTY, MM_LOCK_X_FULL},
         [CORE_BD_C] = {MM_C, MM_C_OTHER, x * y, MM_LOCK_C_FULL, MM_LOCK_C_EMPTY},
     };
-    return (struct array_bd){.address = streams[bd].address,
-                             .words = streams[bd].words,
-                             .next = -1,
-                             .acquire = streams[bd].acquire,
-                             .acquire_value = -1,
-                             .release = streams[bd].release,
-                             .release_value = 1,
-                             .iterations = 2,
-                             .iteration_step = streams[bd].other / 4};
+    struct array_bd desc = {.address = streams[bd].address,
+                            .words = streams[bd].words,
+                            .next = -1,
+                            .acquire = streams[bd].acquire,
+                            .acquire_value = -1,
+                            .release = streams[bd].release,
+                            .release_value = 1,
+                            .iterations = 2,
+                            .iteration_step = streams[bd].other / 4};
+    if (t->shared && bd != CORE_BD_C) { // all k-blocks of a group of rows one behind the other
+        bool is_x = bd == CORE_BD_X;
+        uint32_t group = (uint32_t) ((is_x ? t->x_group : t->y_group) * t->block_bytes) / 4;
+        desc.wrap[0] = group;
+        desc.step[0] = 1;
+        desc.wrap[1] = (uint32_t) (is_x ? x_groups : y_groups);
+        desc.step[1] = group * (uint32_t) t->slice_blocks;
+        desc.step[2] = group;
+    }
+    return desc;
 }
 
 void mm_core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd, uint32_t words[6]) {
@@ -328,7 +342,7 @@ void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tile
                                  .blocks = p->blocks},
               params);
     txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params,
-                    p->is_vector ? MM_PARAM_COUNT : MM_PARAM_X_TRIPS);
+                    p->is_vector || p->t->shared ? MM_PARAM_COUNT : MM_PARAM_X_TRIPS);
 }
 
 // ---- tasks of cores and memtiles ----

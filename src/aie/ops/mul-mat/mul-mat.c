@@ -23,7 +23,16 @@ static const struct mm_type * const types[AIE_ARCH_COUNT] = {
 
 const struct mm_type * mm_type(enum aie_arch arch, enum dtype in) {
     for (int i = 0; types[arch] && i < MM_TYPES; i++) {
-        if (types[arch][i].element_bytes && types[arch][i].in == in) {
+        if (types[arch][i].element_bytes && types[arch][i].in == in && !types[arch][i].shared) {
+            return &types[arch][i];
+        }
+    }
+    return NULL;
+}
+
+const struct mm_type * mm_shared_type(enum aie_arch arch) {
+    for (int i = 0; types[arch] && i < MM_TYPES; i++) {
+        if (types[arch][i].shared) {
             return &types[arch][i];
         }
     }
@@ -72,11 +81,14 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_Y_STEP] = y_step,
         [MM_PARAM_Y_NEXT] = -last_block * y_step + y_group,
         [MM_PARAM_Y_WRAP] = -last_block * y_step - y_group * (y_trips - 1),
-        [MM_PARAM_X_TRIPS] = s->x_raw ? x_rows * mm_slice_k(t) / CV_TRIP : 0,
-        [MM_PARAM_Y_TRIPS] = l->scales  ? l->scales * MM_TILE / CV_TRIP
-                             : blocks   ? 2 * MM_TILE / CV_TRIP // the scales of blocks
-                             : s->y_raw ? (y_rows * y_k + CV_TRIP - 1) / CV_TRIP
+        [MM_PARAM_X_TRIPS] = t->shared  ? x_rows * mm_slice_k(t) / MM_SHARED_TRIP
+                             : s->x_raw ? x_rows * mm_slice_k(t) / CV_TRIP
                                         : 0,
+        [MM_PARAM_Y_TRIPS] = l->scales   ? l->scales * MM_TILE / CV_TRIP
+                             : blocks    ? 2 * MM_TILE / CV_TRIP // the scales of blocks
+                             : t->shared ? y_rows * mm_slice_k(t) / MM_SHARED_TRIP
+                             : s->y_raw  ? (y_rows * y_k + CV_TRIP - 1) / CV_TRIP
+                                         : 0,
         [MM_PARAM_BITS] = !blocks                    ? 0
                           : s->blocks == KERNEL_Q8_0 ? 8
                                                      : 4,
@@ -182,6 +194,10 @@ static void read_parameters(struct program * w) {
         } else {
             emit_set_fixed(p, AIE_REG(AIE_DJ, d), trip_c_bytes(w->t));
         }
+    }
+    for (int i = 0; i < 2 && w->t->shared; i++) {
+        emit_load_scalar(p, 0, LANE_32, A_REG(w->block.counts[i]), at,
+                         4 * (MM_PARAM_X_TRIPS + i) - middle);
     }
     struct mm_offsets o = w->machine->offsets(w->t);
     set(w, w->x, address(w, MM_X + o.x));
@@ -320,6 +336,9 @@ static int32_t first_config(const struct program * w) {
 }
 
 static void take_registers(struct program * w) {
+    if (w->machine->reserve) {
+        w->machine->reserve(&w->block, w->p);
+    }
     for (int i = 0; i < (w->converts ? REGISTERS_KEPT : REGISTERS); i++) {
         *register_of(w, i) = asm_global(w->p, ASM_R);
     }
@@ -441,7 +460,8 @@ static void write_vector_program(struct program * w) {
 
 static enum status write_with(enum aie_arch arch, const struct mm_type * t, bool converts,
                               struct asm_code * out, struct mm_bank_use * use, struct error * err) {
-    struct program w = {.t = t, .machine = machines[arch], .converts = converts};
+    struct program w = {
+        .t = t, .machine = t->shared ? &mm_aie2p_shared : machines[arch], .converts = converts};
     if (!w.machine) {
         return error_set(err, ST_UNSUPPORTED, "products are not yet there on %s",
                          aie_target(arch)->name);
@@ -456,7 +476,7 @@ static enum status write_with(enum aie_arch arch, const struct mm_type * t, bool
         memcpy(use->accesses, w.block.accesses, sizeof use->accesses);
         use->conflicts = w.block.conflicts;
     }
-    return st == ST_OK ? ST_OK : error_prefix(err, st, "aie: mul_mat_%s", dtype_name(t->in));
+    return st == ST_OK ? ST_OK : error_prefix(err, st, "aie: mul_mat_%s", mm_type_name(t));
 }
 
 enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_code * out,

@@ -13,6 +13,7 @@
 //     aie2p bf16         2       1, 64   4, 64    4, 8 for two k
 //           i8           8      16, 8   16, 16    4, 64
 //           i16          2      16, 8   16, 16    4, 128
+//           block floats 8      16, 8   16, 16    4: bf16, made so slice by slice
 //
 // Products of few rows of b take a as f16 and b as f32, too, and make them bf16 slice by slice.
 //
@@ -40,6 +41,7 @@ struct mm_type {
     int x_group, y_group;   // rows come to the cores in so many
     int trip_x, trip_y;     // of them a trip takes so many
     int trip_bundles;
+    bool shared; // numbers are made blocks of eight that share an exponent
 };
 
 enum {
@@ -47,9 +49,14 @@ enum {
     MM_SLICE_BYTES = 128,       // of a row
     MM_TILE = 64,               // most rows of either side of a tile
     MM_MOST_BUNDLES = 144,      // of a trip
+    MM_SHARED_TRIP = 512,       // numbers that a trip makes block floats
 };
 
 const struct mm_type * mm_type(enum aie_arch arch, enum dtype in); // NULL: there is none
+const struct mm_type * mm_shared_type(enum aie_arch arch);         // of block floats
+static inline const char * mm_type_name(const struct mm_type * t) {
+    return t->shared ? "bfp16" : dtype_name(t->in);
+}
 // Of a product whose first operand is that; f16 becomes bf16.
 static inline const struct mm_type * mm_type_of(enum aie_arch arch, enum dtype a) {
     return mm_type(arch, a == DTYPE_F16 ? DTYPE_BF16 : a);
@@ -57,6 +64,10 @@ static inline const struct mm_type * mm_type_of(enum aie_arch arch, enum dtype a
 // What the multiplier gets of the first operand.
 static inline enum dtype mm_input(const struct kernel_spec * spec) {
     return spec->op == KERNEL_OP_MUL_MAT_BLOCKS ? DTYPE_BF16 : spec->inputs[0].dtype;
+}
+static inline const struct mm_type * mm_type_for(const struct kernel_spec * spec) {
+    return spec->op == KERNEL_OP_MUL_MAT_SHARED ? mm_shared_type(spec->arch)
+                                                : mm_type_of(spec->arch, mm_input(spec));
 }
 static inline int mm_block_k(const struct mm_type * t) {
     return t->block_bytes / t->element_bytes;
@@ -129,7 +140,8 @@ enum {
     MM_PARAM_Y_STEP,
     MM_PARAM_Y_NEXT,
     MM_PARAM_Y_WRAP,
-    MM_PARAM_X_TRIPS, // that make a slice bf16, where it is not; in programs that convert
+    MM_PARAM_X_TRIPS, // that make a slice bf16, where it is not, or block floats; in programs that
+                      // do so
     MM_PARAM_Y_TRIPS,
     MM_PARAM_BITS,  // of quantized numbers; 0: y is none
     MM_PARAM_ROWS,  // trips for all rows of such a slice
@@ -191,8 +203,9 @@ struct mm_block {
     struct asm_reg conf, first; // of the multiplier, and of a slice's first multiplications
     struct asm_reg mode, shift; // whatever else the datatype wants
     struct asm_reg again, mode_high, now, left, pairs, acc[4];
-    int interval; // bundles of a trip
-    bool small;   // trips do not overlap: gemv has few of them, and much else in its program
+    struct asm_reg levels[3], counts[2], row; // block floats: see aie2p-shared.c
+    int interval;                             // bundles of a trip
+    bool small; // trips do not overlap: gemv has few of them, and much else in its program
     uint8_t uses[MM_BANKS][MM_MOST_BUNDLES]; // accesses in each cycle of the loop
     int accesses[MM_BANKS];
     int conflicts; // of a trip: accesses that meet another one in their bank
@@ -210,6 +223,8 @@ struct mm_at {
 };
 
 struct mm_machine {
+    // Takes registers that have to be certain ones, before all others; NULL: there are none.
+    void (*reserve)(struct mm_block * b, struct asm_program * p);
     // Takes registers and sets them; once, first.
     void (*begin)(struct mm_block * b, struct asm_program * p, const struct mm_type * t);
     struct mm_offsets (*offsets)(const struct mm_type * t);
@@ -217,9 +232,9 @@ struct mm_machine {
     void (*slice)(struct mm_block * b, const struct mm_type * t, const struct mm_at * at);
     uint8_t x_walks, y_walks; // bits: those of the walks 0-3 that go through x or y, not the tile
 };
-extern const struct mm_machine mm_aie2, mm_aie2p;
+extern const struct mm_machine mm_aie2, mm_aie2p, mm_aie2p_shared;
 // Apart from it, because who writes streams needs no core programs.
-enum { MM_TYPES = 3 };
+enum { MM_TYPES = 4 };
 extern const struct mm_type mm_aie2_types[MM_TYPES], mm_aie2p_types[MM_TYPES], mm_aie2_fused;
 
 // ---- the family ----
