@@ -16,7 +16,8 @@ int bench_columns(enum aie_arch arch) {
     return aie_target(arch)->columns;
 }
 
-// From the shapes of its MAC instructions.
+// From the shapes of its MAC instructions; where bf16 has none for matrices, a product for each
+// lane of an accumulator.
 int bench_macs(const struct kernel_spec * spec) {
     const struct aie_target * target = aie_target(spec->arch);
     const enum dtype t = spec->inputs[0].dtype;
@@ -26,7 +27,8 @@ int bench_macs(const struct kernel_spec * spec) {
                                            : t == DTYPE_I8   ? target->mac_i8
                                            : t == DTYPE_I16  ? target->mac_i16
                                                              : none;
-    return mac.m * mac.k * mac.n;
+    bool by_lanes = t == DTYPE_BF16 && !shared && !mac.m;
+    return by_lanes ? BENCH_LANES : mac.m * mac.k * mac.n;
 }
 
 static uint64_t divide_up(uint64_t a, uint64_t b) {

@@ -32,6 +32,7 @@ struct bench_result {
 };
 
 enum { BENCH_ROWS = 4, BENCH_CHANNELS = 2 }; // of cores; shim channels of a column and direction
+enum { BENCH_LANES = 64 };                   // of aie2p's accumulators
 
 // With pack NULL the kernel comes from where the backend would get it.
 enum status bench_run(const struct bench_task * t, const char * pack, struct bench_result * out,
