@@ -161,8 +161,9 @@ static int bound(const struct asm_stats * s, int i) {
     return s->loop_register_ii[i] > most ? s->loop_register_ii[i] : most;
 }
 
+// Of a loop whose author wants no overlap (asm_loop_alone) nothing is reckoned.
 static bool is_over(int interval, int bound) {
-    return 10 * interval > LOOSE_TENTHS * bound;
+    return bound > 0 && 10 * interval > LOOSE_TENTHS * bound;
 }
 
 static bool is_loose(const struct asm_stats * s, int i) {

@@ -19,7 +19,7 @@ enum {
     WORD = MM_TILE * 4,  // bytes from word to word
     NUMBERS_AT = WORD,   // w1
     WORDS = 8,           // of numbers
-    ROWS = 8,            // of a trip
+    PART = 32,           // bytes of a word: of eight rows
     K_BLOCK = 64,        // bytes of 8 k of four rows
     BLOCK = 4 * K_BLOCK, // of b's rows in the order of a block's words
     VECTOR = 64,
@@ -36,7 +36,7 @@ enum { TOP = 0x43, MINUS_136 = 0xc308, UPPER_HALVES = (int) 0xaaaaaaaa };
 // Registers of the address generators that hold steps of pointers; those of the other ways to
 // multiply, which this run does not go.
 #define STEP(n) A_FIXED(AIE_REG(AIE_M, (n)))
-enum { STEP_WORD, STEP_ROWS, STEP_X };
+enum { STEP_PART, STEP_WORD, STEP_ROWS, STEP_X };
 
 static struct asm_reg small(struct writer * w, enum asm_class cls, int32_t value) {
     struct asm_reg r = asm_local(w->p, cls);
@@ -197,35 +197,54 @@ static void order(struct writer * w, const struct fused * f, const struct consta
     }
 }
 
-// Eight rows of a.
-static void trip(struct writer * w, const struct fused * f, const struct constants * c) {
-    struct asm_program * p = w->p;
-    const struct asm_reg *at = w->q->pointers, words = at[0], x = at[1], scales = at[2];
-    struct asm_reg sum[2][2], s = asm_local(p, ASM_X);
-    for (int i = 0; i < WORDS; i++) {
-        struct asm_reg bytes = asm_local(p, ASM_X), b = asm_local(p, ASM_X);
-        emit_load_nibbles_by(p, MEM_WORDS, bytes, words,
-                             STEP(i + 1 < WORDS ? STEP_WORD : STEP_ROWS));
-        emit_load(p, MEM_FACTORS, b, x, i * K_BLOCK);
-        for (int r = 0; r < 2; r++) {
-            struct asm_reg *of = &sum[r][i / 4], next = asm_local(p, ASM_BM);
-            emit_mac(p, next, i % 4 ? *of : c->rest[i / 4], shuffled(w, bytes, c->top, c->zip_8[r]),
-                     b, f->conf);
-            *of = next;
-        }
+// Of eight rows and a word of each the products with all four rows of b, in two halves.
+static void multiply(struct writer * w, const struct fused * f, const struct constants * c,
+                     struct asm_reg bytes, struct asm_reg b, int word, struct asm_reg sum[2][2]) {
+    for (int half = 0; half < 2; half++) {
+        struct asm_reg *of = &sum[half][word / 4], next = asm_local(w->p, ASM_BM);
+        emit_mac(w->p, next, word % 4 ? *of : c->rest[word / 4],
+                 shuffled(w, bytes, c->top, c->zip_8[half]), b, f->conf);
+        *of = next;
     }
-    emit_load_next(p, MEM_SCALES, asm_half(s, 0), scales);
+}
+
+// The sums of both blocks of eight rows, times their scales, to the tile.
+static void add_scaled(struct writer * w, const struct constants * c, struct asm_reg sum[2][2]) {
+    struct asm_program * p = w->p;
+    const struct asm_reg * at = w->q->pointers;
+    struct asm_reg s = asm_local(p, ASM_X);
+    emit_load_next(p, MEM_SCALES, asm_half(s, 0), at[2]);
     struct asm_reg twice = shuffled(w, s, s, c->zip_64[0]);
-    for (int r = 0; r < 2; r++) {
+    for (int half = 0; half < 2; half++) {
         struct asm_reg t = asm_local(p, ASM_X), old = asm_local(p, ASM_BM),
                        all = asm_local(p, ASM_BM);
         for (int b = 0; b < 2; b++) {
-            emit_to_bf16(p, asm_half(t, b), sum[r][b]);
+            emit_to_bf16(p, asm_half(t, b), sum[half][b]);
         }
         emit_load_next(p, MEM_C_IN, old, at[3]);
-        emit_mac(p, all, old, shuffled(w, t, t, c->turn), shuffled(w, twice, twice, c->zip_128[r]),
-                 c->scale);
+        emit_mac(p, all, old, shuffled(w, t, t, c->turn),
+                 shuffled(w, twice, twice, c->zip_128[half]), c->scale);
         emit_store_next(p, MEM_C_OUT, all, at[4]);
+    }
+}
+
+// Sixteen rows of a: of eight, b's numbers would be loaded twice as often.
+static void trip(struct writer * w, const struct fused * f, const struct constants * c) {
+    struct asm_program * p = w->p;
+    const struct asm_reg words = w->q->pointers[0], x = w->q->pointers[1];
+    struct asm_reg sum[2][2][2];
+    for (int i = 0; i < WORDS; i++) {
+        struct asm_reg b = asm_local(p, ASM_X);
+        int next = i + 1 < WORDS ? STEP_WORD : STEP_ROWS;
+        emit_load(p, MEM_FACTORS, b, x, i * K_BLOCK);
+        for (int part = 0; part < 2; part++) {
+            struct asm_reg bytes = asm_local(p, ASM_X);
+            emit_load_nibbles_by(p, MEM_WORDS, bytes, words, STEP(part ? next : STEP_PART));
+            multiply(w, f, c, bytes, b, i, sum[part]);
+        }
+    }
+    for (int part = 0; part < 2; part++) {
+        add_scaled(w, c, sum[part]);
     }
 }
 
@@ -252,11 +271,13 @@ static void products(struct quant * q, struct fused * f) {
         emit_set_small(p, c.zip_128[i], ZIP_128 + i);
     }
     emit_nibbles_begin(p);
-    read_param(w, trips, MM_PARAM_ROWS, at[0]);
+    read_param(w, trips, MM_PARAM_ROWS, at[0]); // of eight
+    emit_copy(p, trips, shifted(w, trips, -1));
     emit_set(p, at[1], address(w, MM_PARAMS + 4 * MM_PARAM_X_STEP));
     emit_load_scalar(p, MEM_PARAMS, LANE_32, STEP(STEP_X), at[1], 0);
-    emit_set_fixed(p, AIE_REG(AIE_M, STEP_WORD), WORD);
-    emit_set_fixed(p, AIE_REG(AIE_M, STEP_ROWS), 4 * ROWS - (WORDS - 1) * WORD);
+    emit_set_fixed(p, AIE_REG(AIE_M, STEP_PART), PART);
+    emit_set_fixed(p, AIE_REG(AIE_M, STEP_WORD), WORD - PART);
+    emit_set_fixed(p, AIE_REG(AIE_M, STEP_ROWS), PART - (WORDS - 1) * WORD);
     struct asm_reg config = asm_local(p, ASM_R), change = asm_local(p, ASM_R);
     // The configuration of a slice's first multiplication has one bit more.
     emit_set(p, config, (int32_t) asm_target(p)->mul_config);
@@ -273,6 +294,7 @@ static void products(struct quant * q, struct fused * f) {
     emit_copy(p, at[3], tile);
     emit_copy(p, at[4], tile);
     asm_loop_begin(p, trips);
+    asm_loop_alone(p); // 68 bundles; overlapping 54, for 500 bytes more and four trips
     trip(w, f, &c);
     asm_loop_end(p);
     emit_copy(p, x, sum_of(w, x, K_BLOCK));
