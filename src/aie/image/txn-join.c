@@ -16,7 +16,8 @@ enum {
     COLUMNS = 8,
     DIRECTIONS = 2,
     CHANNELS = 2,
-    SHIM_QUEUES = 0x1d204, // of S2MM 0 and 1, MM2S 0 and 1, 8 bytes apart
+    SHIM_CONTROLS = 0x1d200, // of S2MM 0 and 1, 8 bytes apart
+    SHIM_QUEUES = 0x1d204,   // of S2MM 0 and 1, MM2S 0 and 1, 8 bytes apart
     QUEUE_STEP = 8,
 };
 #define ISSUES_TOKEN 0x80000000u
@@ -29,6 +30,9 @@ struct joiner {
     struct txn_aim * aims;
     size_t n_aims, room;
     int tokens[COLUMNS][DIRECTIONS][CHANNELS];
+    struct {
+        uint32_t mask, value;
+    } said[COLUMNS][CHANNELS]; // to the shim's controls, so far
     bool known, failed;
 };
 
@@ -40,6 +44,10 @@ static int * tokens_of(struct joiner * j, int col, int direction, int channel) {
 
 static void count_write(struct joiner * j, uint32_t addr, uint32_t value) {
     uint32_t offset = addr & 0xfffff, row = addr >> 20 & 31, at = offset - SHIM_QUEUES;
+    uint32_t control = offset - SHIM_CONTROLS, col = addr >> 25;
+    if (row == 0 && col < COLUMNS && control < CHANNELS * QUEUE_STEP && control % QUEUE_STEP == 0) {
+        j->said[col][control / QUEUE_STEP].mask = 0;
+    }
     if (row == 0 && at < DIRECTIONS * CHANNELS * QUEUE_STEP && at % QUEUE_STEP == 0 &&
         value & ISSUES_TOKEN) {
         int queue = (int) (at / QUEUE_STEP);
@@ -60,15 +68,48 @@ static void aim_at(struct joiner * j, const struct image_command * c) {
     }
     j->known &= c->operand <= UINT16_MAX;
     j->aims[j->n_aims++] = (struct txn_aim){
-        .word = (uint32_t) (j->n + c->offset / 4 - HEADER_WORDS),
+        .word = (uint32_t) j->n,
         .part = (uint16_t) j->index,
         .operand = (uint16_t) c->operand,
         .byte_offset = c->byte_offset,
     };
 }
 
+// Who is told of a shim channel's ends stays what it was told once: nothing else of its control is
+// ever written, which count_write sees to.
+static bool is_said(struct joiner * j, const struct image_command * c) {
+    uint32_t offset = c->addr & 0xfffff, row = c->addr >> 20 & 31, col = c->addr >> 25;
+    uint32_t at = offset - SHIM_CONTROLS;
+    if (row != 0 || at % QUEUE_STEP || at / QUEUE_STEP >= CHANNELS || col >= COLUMNS) {
+        return false;
+    }
+    uint32_t channel = at / QUEUE_STEP;
+    bool same = j->said[col][channel].mask == c->mask && j->said[col][channel].value == c->value;
+    j->said[col][channel].mask = c->mask;
+    j->said[col][channel].value = c->value;
+    return same && c->mask;
+}
+
+static size_t words_of(const struct image_command * c) {
+    switch (c->op) {
+    case IMAGE_WRITE:
+        return 6;
+    case IMAGE_MASK_WRITE:
+        return 7;
+    case IMAGE_BLOCK_WRITE:
+        return 4 + (size_t) c->n_words;
+    case IMAGE_PATCH:
+        return 12;
+    default:
+        return 4;
+    }
+}
+
 static bool visit(void * user, const struct image_command * c) {
     struct joiner * j = user;
+    if (c->op == IMAGE_MASK_WRITE && is_said(j, c)) {
+        return true;
+    }
     switch (c->op) {
     case IMAGE_WRITE:
         count_write(j, c->addr, c->value);
@@ -88,6 +129,9 @@ static bool visit(void * user, const struct image_command * c) {
     default:
         break;
     }
+    size_t n = words_of(c);
+    memcpy(j->out + j->n, j->part->insts + c->offset / 4, 4 * n);
+    j->n += n;
     j->n_ops++;
     return j->known && !j->failed;
 }
@@ -101,7 +145,7 @@ static enum status join(struct joiner * j, const struct txn_part * parts, int n,
                         struct error * err) {
     enum status st = ST_OK;
     for (; j->index < n && st == ST_OK; j->index++) {
-        const struct txn_part * p = &parts[j->index];
+        const struct txn_part * p = j->part = &parts[j->index];
         st = txn_read((const uint8_t *) p->insts, 4 * p->n_words, visit, j, err);
         if (st == ST_OK && j->failed) {
             st = error_set(err, ST_NO_MEMORY, "TXN: no memory for address patches");
@@ -109,10 +153,6 @@ static enum status join(struct joiner * j, const struct txn_part * parts, int n,
         if (st == ST_OK && (!j->known || !is_quiet(j) || memcmp(p->insts, parts[0].insts, 8))) {
             st = error_set(err, ST_UNSUPPORTED,
                            "TXN: it leaves tokens behind, or is of another array");
-        }
-        if (st == ST_OK) {
-            memcpy(j->out + j->n, p->insts + HEADER_WORDS, 4 * (p->n_words - HEADER_WORDS));
-            j->n += p->n_words - HEADER_WORDS;
         }
     }
     return st;

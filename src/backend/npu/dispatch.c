@@ -114,7 +114,6 @@ enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct
     if (st == ST_OK) { // one that was refused has touched nothing: the CPU may compute the node
         s->sent++;
         atomic_fetch_add(&s->device->dispatches, 1);
-        atomic_fetch_add(&s->device->operations, code_operations(pin));
     }
     return st;
 }

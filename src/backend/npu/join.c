@@ -21,6 +21,7 @@ enum {
     MOST_BYTES = 8 << 20,       // of all of a stream's chains, in the device heap
     MOST_US = HSAC_MOST_US / 2, // of a chain: batches are filled with them
 };
+enum { TXN_OPERATIONS = 2 }; // the word of a stream's header that counts them
 // Of a window: a packet says how large it is, and a patch how far behind its beginning it goes.
 #define WINDOW_STEP ((uint64_t) 1 << 31)
 #define WINDOW_MOST ((uint64_t) UINT32_MAX - 4095)
@@ -214,18 +215,27 @@ static void begin(struct join * j) {
     j->words = 0;
 }
 
+static enum status dispatch(struct hsa_stream * s, const struct hsac_dispatch * d,
+                            struct error * err) {
+    const uint32_t * insts = d->insts;
+    enum status st = hsac_queue_dispatch(s->queue, d, err);
+    if (st == ST_OK) {
+        atomic_fetch_add(&s->device->packets, 1);
+        atomic_fetch_add(&s->device->operations, insts[TXN_OPERATIONS]);
+    }
+    return st;
+}
+
 enum status join_send(struct hsa_stream * s, struct error * err) {
     struct join * j = s->npu->join;
     enum status st = ST_OK;
     struct chain * c = j && j->n > 1 ? chain_of(s) : NULL;
     if (c) {
         struct hsac_dispatch d = aimed(j, c, s->device->agent);
-        st = hsac_queue_dispatch(s->queue, &d, err);
-        atomic_fetch_add(&s->device->packets, st == ST_OK);
+        st = dispatch(s, &d, err);
     }
     for (int i = 0; j && !c && i < j->n && st == ST_OK; i++) {
-        st = hsac_queue_dispatch(s->queue, &j->links[i].d, err);
-        atomic_fetch_add(&s->device->packets, st == ST_OK);
+        st = dispatch(s, &j->links[i].d, err);
     }
     if (j) {
         begin(j);
@@ -253,9 +263,7 @@ enum status join_add(struct hsa_stream * s, struct store_kernel * kernel,
         return st;
     }
     if (alone) {
-        st = hsac_queue_dispatch(s->queue, d, err);
-        atomic_fetch_add(&s->device->packets, st == ST_OK);
-        return st;
+        return dispatch(s, d, err);
     }
     st = hsac_queue_admits(s->queue, d, err);
     if (st == ST_OK) {

@@ -348,9 +348,9 @@ void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, 
     }
 }
 
-void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tiles) {
+void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tiles, bool task) {
     const struct mm_plan * p = &d->plan;
-    uint32_t params[MM_PARAM_COUNT];
+    uint32_t params[MM_PARAM_COUNT + 1] = {[MM_PARAM_COUNT] = MM_MULTIPLY};
     mm_params(p->t,
               &(struct mm_shape){.x_groups = p->x_groups,
                                  .y_groups = p->y_groups,
@@ -362,7 +362,9 @@ void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tile
                                  .blocks = p->blocks},
               params);
     txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params,
-                    p->is_vector || p->t->shared ? MM_PARAM_COUNT : MM_PARAM_X_TRIPS);
+                    p->is_vector   ? MM_PARAM_COUNT + (size_t) task
+                    : p->t->shared ? MM_PARAM_COUNT
+                                   : MM_PARAM_X_TRIPS);
 }
 
 // ---- tasks of cores and memtiles ----
@@ -377,7 +379,15 @@ void mm_push_memtile(const struct design * d, int col, const struct group * g, b
     const struct mm_plan * p = &d->plan;
     const struct mm_ways * w = d->ways;
     int64_t y = g->tiles * p->y.rounds, second = g->tiles * (p->is_vector ? p->y : p->x).rounds;
-    for (int i = 0; i < p->core_rows && outputs; i++) {
+    struct flow_tile at = {col, ARRAY_ROW_MEM};
+    bool paired = p->is_vector && p->core_rows == 2;
+    if (outputs && paired) {
+        mm_push_pair(
+            d, at, MEM_S2MM_QUEUE + 8 * (uint32_t) w->tiles_in,
+            (const int[]){half(w->tiles_in) + BD_TILES_IN, half(w->tiles_in + 1) + BD_TILES_IN},
+            (const int64_t[]){g->tiles, g->tiles});
+    }
+    for (int i = 0; i < p->core_rows && outputs && !paired; i++) {
         push_mem(d, col, true, w->tiles_in + i, BD_TILES_IN + i / 2, g->tiles);
     }
     for (int i = 0; i < mm_plan_ways(p) && outputs; i++) {
@@ -386,19 +396,20 @@ void mm_push_memtile(const struct design * d, int col, const struct group * g, b
     if (outputs) {
         return;
     }
-    if (p->is_vector) { // x comes first over channel 0; in one chain with a where that can be
-        push_mem(d, col, true, MEM_IN, BD_X, g->tiles);
-        push_mem(d, col, false, w->x_out, BD_X, g->tiles);
-    }
     bool brings_y = mm_plan_brings_y(p, col);
-    if (brings_y && (!p->is_vector || p->y.rounds > 1)) {
-        push_mem(d, col, true, MEM_IN, BD_IN, p->y_stays ? g->steps : y);
+    if (p->is_vector && p->y.rounds == 1) { // x and a come over channel 0 in one chain
+        mm_push_pair(d, at, MEM_S2MM_QUEUE + 8 * MEM_IN,
+                     (const int[]){half(MEM_IN) + BD_X, half(MEM_IN + 1) + BD_IN},
+                     (const int64_t[]){g->tiles, second});
+    } else {
+        push_mem(d, col, true, MEM_IN, BD_X, p->is_vector ? g->tiles : 0); // x comes first
+        push_mem(d, col, true, MEM_IN, BD_IN, !brings_y ? 0 : p->y_stays ? g->steps : y);
+        push_mem(d, col, true, MEM_IN + 1, BD_IN, second);
     }
-    push_mem(d, col, true, MEM_IN + 1, BD_IN, second);
+    push_mem(d, col, false, w->x_out, BD_X, p->is_vector ? g->tiles : 0);
     int second_bd = bd_out(p->is_vector ? &p->y : &p->x);
     if (brings_y) {
-        mm_push_pair(d, (struct flow_tile){col, ARRAY_ROW_MEM},
-                     MEM_MM2S_QUEUE + 8 * (uint32_t) w->out,
+        mm_push_pair(d, at, MEM_MM2S_QUEUE + 8 * (uint32_t) w->out,
                      (const int[]){half(w->out) + bd_out(&p->y), half(w->out + 1) + second_bd},
                      (const int64_t[]){y, second});
     } else {

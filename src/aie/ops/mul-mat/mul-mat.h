@@ -177,7 +177,7 @@ static const uint8_t mm_lock_init[MM_LOCK_ALL] = {2, 0, 2, 0, 2, 0, 0, 0, 2, 0};
 
 // What a program that converts as well is to do, as the instruction stream tells it.
 enum mm_task { MM_MULTIPLY, MM_CONVERT_F32, MM_CONVERT_F16 };
-enum { MM_TASK = 0x7fc0 };
+enum { MM_TASK = MM_PARAMS + 4 * MM_PARAM_COUNT }; // behind the parameters
 
 // For tiles of x_groups groups of n by y_groups of m. x_raw: it is f32; y_raw: f16.
 struct mm_shape {
