@@ -99,8 +99,10 @@ const struct aie_target target_aie2p =
         {AIE2P_VLDA_dmw_lda_w_idx, AIE2P_VLDB_dmw_ldb_idx},
         {AIE2P_VLDA_dmx_lda_x_idx, AIE2P_VLDB_dmx_ldb_x_idx},
         {AIE2P_PADDA_pstm_nrm_imm, AIE2P_PADDB_pstm_nrm_imm},
+        {AIE2P_VLDA_FILL_512, AIE2P_VLDB_FILL_512},
+        {AIE2P_VLDA_POP_576_normal_pop, AIE2P_VLDB_POP_576_normal_pop},
     },
-            .n_alternatives = 7,
+            .n_alternatives = 9,
 
     .delay_slots = 5,
     .loop_distance = 7,

@@ -45,7 +45,7 @@ struct aie_spill {        // how a register of a class goes to memory and back; 
     int8_t n, parts[4];   // those of the register that hold what there is
 };
 
-enum { AIE_MOST_ALTERNATIVES = 8, AIE_MOST_EXCLUSIVE = 6, AIE_MOST_FILE_RUNS = 8 };
+enum { AIE_MOST_ALTERNATIVES = 10, AIE_MOST_EXCLUSIVE = 6, AIE_MOST_FILE_RUNS = 8 };
 
 // Instructions that every target has with the same operands in the same order.
 enum aie_basic {

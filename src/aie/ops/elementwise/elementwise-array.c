@@ -118,8 +118,19 @@ static void start_shim_b(const struct flow * f, int col, const struct plan_piece
 
 // ---- who does how much ----
 
-// About how many cycles a core takes for so many words. Where it is a cycle a word, wider loads do
-// it in a seventh, and as much again goes beside the words (locks, the loop's ends).
+// Tenths of a cycle that a core with wide loads takes for a word of f32, locks and the loop's ends
+// with it. Its adder has a value for each quarter of an accumulator, its products have one.
+static uint64_t wide_tenths(enum kernel_op op, enum ew_weight weight) {
+    bool chooses = op == KERNEL_OP_STEP || op == KERNEL_OP_SGN;
+    return weight == EW_STAGES     ? 120
+           : op == KERNEL_OP_CLAMP ? 20
+           : op == KERNEL_OP_SQR   ? 30
+           : weight == EW_LANES    ? 60
+           : chooses               ? 16
+                                   : 3;
+}
+
+// About how many cycles a core takes for so many words.
 static uint64_t core_cycles(const struct kernel_spec * spec, uint64_t words) {
     static const uint8_t cycles[EW_WEIGHTS][DTYPE_COUNT] = {
         [EW_NATIVE] = {[DTYPE_F32] = 1, [DTYPE_F16] = 1, [DTYPE_BF16] = 1, 1, 1, 1},
@@ -127,9 +138,12 @@ static uint64_t core_cycles(const struct kernel_spec * spec, uint64_t words) {
         [EW_LANES] = {[DTYPE_F32] = 2, [DTYPE_F16] = 12, [DTYPE_BF16] = 2},
         [EW_STAGES] = {[DTYPE_F32] = 12, [DTYPE_F16] = 20, [DTYPE_BF16] = 16, 8, 8, 8},
     };
-    uint64_t n = cycles[ew_weight(ew_find(spec->op, spec->output.dtype))][spec->output.dtype];
-    bool wide = aie_target(spec->arch)->load_bytes > 32;
-    return n > 1 ? words * n : wide ? words * 3 / 10 : words;
+    enum dtype t = spec->output.dtype;
+    enum ew_weight weight = ew_weight(ew_find(spec->op, t));
+    if (aie_target(spec->arch)->load_bytes > 32 && (t == DTYPE_F32 || cycles[weight][t] == 1)) {
+        return words * (t == DTYPE_F32 ? wide_tenths(spec->op, weight) : 3) / 10;
+    }
+    return words * cycles[weight][t];
 }
 
 // Where there are several runs, columns take them by turns: then all do.

@@ -65,26 +65,6 @@ static void begin(struct mm_block * b, struct asm_program * p, const struct mm_t
     asm_place(p, MEM_C_OUT, MM_C);
 }
 
-// Half a block, 32 numbers, to f32: by a load of all and two conversions, or by two loads that
-// convert. The bank has one access a cycle, and there is one conversion a bundle.
-static void widen(struct mm_block * b, struct asm_reg acc, int half, bool by_load, int memory) {
-    struct asm_program * p = b->p;
-    struct asm_reg x = by_load ? acc : asm_local(p, ASM_X);
-    if (!by_load) {
-        ASM_MEM(p, AIE2P_VLDB_dmx_ldb_x_pstm_nrm_imm, memory, A_REG(x), A_REG(b->from[1]),
-                A_IMM(VECTOR));
-    }
-    for (int i = 0; i < 2; i++) {
-        struct asm_arg part = A_REG(asm_quarter(acc, 2 * half + i));
-        if (by_load) {
-            ASM_MEM(p, AIE2P_VLDA_CONV_fp32_bf16_dmw_lda_ups_bf_pstm_nrm_imm, memory, part,
-                    A_REG(b->from[1]), A_IMM(VECTOR / 2));
-        } else {
-            ASM(p, AIE2P_VCONV_fp32_bf16_mv_ups_wbf, part, A_REG(asm_half(x, i)));
-        }
-    }
-}
-
 // A slice, eight blocks a trip: what is stored ends before what is loaded next.
 static void make_blocks(struct mm_block * b, struct asm_reg at, struct asm_reg count, int in,
                         int out) {
@@ -94,8 +74,10 @@ static void make_blocks(struct mm_block * b, struct asm_reg at, struct asm_reg c
     asm_loop_begin(p, count);
     for (int i = 0; i < EIGHT; i++) {
         struct asm_reg acc = asm_local(p, ASM_BM);
-        widen(b, acc, 0, false, in);
-        widen(b, acc, 1, i % 2, in); // a quarter of them
+        for (int half = 0; half < 2; half++) {
+            ASM_MEM(p, AIE2P_VLDA_CONV_fp32_bf16_dmx_lda_ups_bf_pstm_nrm_imm, in,
+                    A_REG(asm_half(acc, half)), A_REG(b->from[1]), A_IMM(VECTOR));
+        }
         ASM_MEM(p, AIE2P_VST_PUSH_576_CONV_bfp16ebs8_fp32, out, A_REG(acc));
     }
     asm_emit(p, AIE2P_VST_FLUSH_512_CONV_normal_flush, out, NULL, 0);
@@ -147,10 +129,8 @@ static void trip(struct mm_block * b, const struct mm_type * t) {
 static void slice(struct mm_block * b, const struct mm_type * t, const struct mm_at * at) {
     struct asm_program * p = b->p;
     int row = asm_label_new(p);
-    asm_section(p); // vectors without exponents
     make_blocks(b, at->x, b->counts[0], MEM_X, MEM_X_OUT);
     make_blocks(b, at->y, b->counts[1], MEM_Y, MEM_Y_OUT);
-    asm_section(p); // and with them
     struct asm_reg half = asm_local(p, ASM_R);
     emit_set_small(p, half, -1);
     emit_alu(p, AIE_BASIC_SHIFT, b->left, b->counts[0], half); // 16 rows are two trips of above
