@@ -42,9 +42,17 @@ const char * kernel_op_name(enum kernel_op op);                  // "add"
 
 // Blocks of quantized numbers, as ggml has them, that the cores of a product make into bf16: the
 // parameter of MUL_MAT_BLOCKS. A row is cut at a whole number of words.
-enum kernel_blocks { KERNEL_Q4_0, KERNEL_Q8_0, KERNEL_Q4_K, KERNEL_BLOCKS };
+enum kernel_blocks {
+    KERNEL_Q4_0,
+    KERNEL_Q8_0,
+    KERNEL_Q4_K,
+    KERNEL_Q5_K,
+    KERNEL_Q6_K,
+    KERNEL_BLOCKS
+};
 int kernel_block_bytes(enum kernel_blocks b);         // 0: there is no such block
 int kernel_block_k(enum kernel_blocks b);             // numbers of a block
+int kernel_block_once(enum kernel_blocks b);          // numbers that come to a core at once
 int kernel_block_cut(enum kernel_blocks b);           // numbers that a row may be cut behind
 const char * kernel_block_name(enum kernel_blocks b); // "q4_0"
 

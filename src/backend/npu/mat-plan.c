@@ -95,8 +95,11 @@ bool mat_stands(const struct mat_source * s, enum mat_pieces pieces) {
 static const struct {
     enum ggml_type type;
     enum kernel_blocks blocks;
-} streamed[] = {
-    {GGML_TYPE_Q4_0, KERNEL_Q4_0}, {GGML_TYPE_Q8_0, KERNEL_Q8_0}, {GGML_TYPE_Q4_K, KERNEL_Q4_K}};
+} streamed[] = {{GGML_TYPE_Q4_0, KERNEL_Q4_0},
+                {GGML_TYPE_Q8_0, KERNEL_Q8_0},
+                {GGML_TYPE_Q4_K, KERNEL_Q4_K},
+                {GGML_TYPE_Q5_K, KERNEL_Q5_K},
+                {GGML_TYPE_Q6_K, KERNEL_Q6_K}};
 
 static bool blocks_of(enum ggml_type type, enum kernel_blocks * out) {
     for (size_t i = 0; i < sizeof streamed / sizeof streamed[0]; i++) {

@@ -25,7 +25,10 @@ static inline double block_f16(const uint8_t * at) {
 
 // Whether a byte of a block belongs to a number of f16.
 static inline bool block_is_scale(enum kernel_blocks kind, int byte) {
-    return byte < (kind == KERNEL_Q4_K ? 4 : 2);
+    if (kind == KERNEL_Q6_K) {
+        return byte >= 208;
+    }
+    return byte < (kind == KERNEL_Q4_K || kind == KERNEL_Q5_K ? 4 : 2);
 }
 
 // A number is q s - m; s = d a and m = dmin b, which are numbers of the block.
@@ -45,6 +48,23 @@ static inline struct block_number block_q4_K(const uint8_t * block, int i) {
                                  .dmin = block_f16(block + 2)};
 }
 
+static inline struct block_number block_q5_K(const uint8_t * block, int i) {
+    uint8_t numbers[144];
+    memcpy(numbers, block, 16);
+    memcpy(numbers + 16, block + 48, 128);
+    struct block_number n = block_q4_K(numbers, i);
+    n.q |= (block[16 + i % 32] >> i / 32 & 1) << 4;
+    return n;
+}
+
+static inline struct block_number block_q6_K(const uint8_t * block, int i) {
+    int low = block[i / 128 * 64 + i % 64] >> (i % 128 < 64 ? 0 : 4) & 15;
+    int high = block[128 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+    int8_t a = (int8_t) block[192 + i / 16];
+    double d = block_f16(block + 208);
+    return (struct block_number){.q = low | high << 4, .a = a, .b = 32 * a, .d = d, .dmin = d};
+}
+
 static inline struct block_number block_number(enum kernel_blocks kind, const uint8_t * block,
                                                int i) {
     switch (kind) {
@@ -52,6 +72,10 @@ static inline struct block_number block_number(enum kernel_blocks kind, const ui
         return (struct block_number){(int8_t) block[2 + i], 1, 0, block_f16(block), 0};
     case KERNEL_Q4_K:
         return block_q4_K(block, i);
+    case KERNEL_Q5_K:
+        return block_q5_K(block, i);
+    case KERNEL_Q6_K:
+        return block_q6_K(block, i);
     default:
         return (struct block_number){(block[2 + i % 16] >> (i < 16 ? 0 : 4) & 15) - 8, 1, 0,
                                      block_f16(block), 0};
@@ -67,7 +91,7 @@ static inline double block_value(enum kernel_blocks kind, const uint8_t * row, i
         return n.d * n.a * n.q - n.dmin * n.b;
     }
     float s = block_bf16((double) block_bf16(n.d) * n.a);
-    float m = block_bf16((double) block_bf16(n.dmin) * n.b);
+    float m = kind == KERNEL_Q6_K ? 32 * s : block_bf16((double) block_bf16(n.dmin) * n.b);
     float sum = -128 * s - m; // in the order of the cores
     return block_bf16((double) (float) (sum + (float) (128 + n.q) * s));
 }

@@ -71,7 +71,7 @@ static struct mm_cut equal(int64_t rounds, int64_t chunk_k) {
 // An even number of chunks, so that two buffers take turns; few enough for their descriptors.
 static bool chain_of_chunks(struct mm_plan * p, int64_t tiles, int64_t most_k) {
     int64_t slice = mm_slice_k(p->t), slices = ceil_div(p->k, slice), best = 0;
-    int64_t once = mm_slices_at_once(p);
+    int64_t once = p->block_bytes ? p->cut_k / slice : 1;
     for (int64_t q = once; q * slice <= most_k && q <= slices; q += once) {
         int64_t chunks = ceil_div(slices, q);
         if (chunks <= MMP_CHUNKS && (chunks % 2 == 0 || chunks == 1) &&
@@ -380,6 +380,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         .t = mm_type_for(spec),
         .block_bytes = kernel_block_bytes(kind),
         .block_k = kernel_block_k(kind),
+        .once_k = kernel_block_once(kind),
         .cut_k = kernel_block_cut(kind),
         .blocks = kind,
         .fused = blocks && mm_fuses(mm_type(spec->arch, DTYPE_BF16), kind),
@@ -396,6 +397,10 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     int gemm_rows = (int) least(MMP_CORE_ROWS_GEMM, p->columns);
     p->is_vector = p->n <= MMP_VECTOR_N && !p->t->shared;
     p->core_rows = p->is_vector ? MMP_CORE_ROWS_GEMV : gemm_rows;
+    if (mm_is_between(p) && p->n > MMP_LONGER_N) {
+        return error_set(err, ST_UNSUPPORTED, "%s takes up to %d rows of b, not %lld",
+                         kernel_block_name(kind), MMP_LONGER_N, (long long) p->n);
+    }
     plan_n(p);
     plan_m(p);
     st = plan_k(p, spec, err);

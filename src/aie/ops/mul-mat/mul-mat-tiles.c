@@ -87,6 +87,18 @@ static void send_blocks(struct array_bd * out, uint32_t block, uint32_t rows, ui
 static void send_units(const struct mm_plan * p, struct array_bd * out, uint32_t rows,
                        uint32_t row_words, uint32_t slices) {
     uint32_t unit = mm_unit(p), units = mm_units(p);
+    if (mm_is_between(p)) { // word by word; the second of two blocks begins with the first's last
+        uint32_t words = mm_slice_words(p);
+        out->step[0] = row_words;
+        out->wrap[0] = rows;
+        out->step[1] = 1;
+        out->wrap[1] = words;
+        out->step[2] = words - 1;
+        out->wrap[2] = 2;
+        out->step[3] = 2 * words - 1;
+        out->words = slices * words * rows;
+        return;
+    }
     bool together = unit == 1; // then it has no dimension of its own
     int at = 0;
     if (!together) {
@@ -138,7 +150,7 @@ static void write_chunks(const struct design * d, int channel, const struct rows
         out.acquire_value = -1;
         out.release_value = 1;
         if (p->block_bytes) {
-            send_units(p, &out, r->sent, words, k / (uint32_t) p->cut_k);
+            send_units(p, &out, r->sent, words, k / (uint32_t) p->once_k);
         } else {
             uint32_t none = p->t->shared ? r->sent - r->rows : 0; // in blocks they must be numbers
             send_blocks(&out, block_words(d), r->sent - none, none, words, blocks, zeros, 0);
@@ -303,12 +315,20 @@ void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
     struct array_bd desc = core_bd(p->t, p->x_groups, p->y_groups, p->x_raw, bd);
     if (p->block_bytes && bd == CORE_BD_Y) { // units stand as far apart as those of 64 rows
         uint32_t unit = mm_unit(p), rows = (uint32_t) (p->y_groups * p->t->y_group);
-        desc.address = mm_is_long(p) ? MM_LONG : MM_BLOCKS;
+        desc.address = mm_blocks_at(p);
         desc.iteration_step = MM_BLOCKS_OTHER / 4;
         desc.words = mm_units(p) * rows * unit;
         desc.wrap[0] = rows * unit;
         desc.step[0] = 1;
         desc.step[1] = MM_TILE * unit;
+        if (mm_is_between(p)) { // by words
+            desc.words = mm_slice_words(p) * rows;
+            desc.wrap[0] = rows;
+            desc.step[0] = unit;
+            desc.wrap[1] = unit;
+            desc.step[1] = 1;
+            desc.step[2] = MM_TILE * unit;
+        }
     }
     if (!d->standing) {
         flow_core_bd(&d->flow, at, d->core_bd + bd, &desc);

@@ -51,9 +51,14 @@ static const struct long_block {
     int scales;                 // of each row, in f16
     int one, minima;            // scales that stand before the minima in a slice's factors
     int group_bits, group_down; // which of a slice's groups of 16 numbers have scales of their own
-    int table_shift, table_next;
+    int table_shift, table_next, table_less;
+    int bits, at; // of numbers; where a block begins
+    int odd, d_at, d_second;
 } long_blocks[KERNEL_BLOCKS + 1] = {
-    [KERNEL_Q4_K] = {4, 0x3f80, 2, 2, 1, 8, 8 * 2 * MM_TILE},
+    [KERNEL_Q4_K] = {4, 0x3f80, 2, 2, 1, 8, 8 * 2 * MM_TILE, 0xc380, 4, MM_LONG, 0, 0, 1},
+    [KERNEL_Q5_K] = {4, 0x3f80, 2, 2, 1, 8, 8 * 2 * MM_TILE, 0xc380, 5, MM_LONG, 0, 0, 1},
+    [KERNEL_Q6_K] = {4, 0x4200, 0, 3, 0, 9, 2 * 2 * MM_TILE, 0xc3c0, 6, MM_LONGER, 4, 208 * MM_TILE,
+                     0},
 };
 
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]) {
@@ -61,7 +66,7 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
     const struct long_block * l = &long_blocks[s->blocks];
     bool blocks = s->blocks != KERNEL_BLOCKS;
     int y_pitch = blocks ? MM_TILE : y_rows; // in a slice that the core wrote itself
-    int unit = 4 * (int) mm_unit_words(t), later = kernel_block_cut(s->blocks) / mm_slice_k(t) - 1;
+    int unit = 4 * (int) mm_unit_words(t), later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
     int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
     int last_block = t->slice_blocks - 1, row = 4 * t->out_rows * y_rows;
     int x_trips = x_rows / t->trip_x, y_trips = y_rows / t->trip_y;
@@ -89,18 +94,23 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
                              : t->shared ? y_rows * mm_slice_k(t) / MM_SHARED_TRIP
                              : s->y_raw  ? (y_rows * y_k + CV_TRIP - 1) / CV_TRIP
                                          : 0,
-        [MM_PARAM_BITS] = !blocks                    ? 0
+        [MM_PARAM_BITS] = l->bits                    ? l->bits
+                          : !blocks                  ? 0
                           : s->blocks == KERNEL_Q8_0 ? 8
                                                      : 4,
         [MM_PARAM_ROWS] = y_rows * unit / QUANT_VECTOR,
         [MM_PARAM_LATER] = l->scales ? later : 0,
-        [MM_PARAM_RAW] = MM_LONG ^ MM_BLOCKS_OTHER, // of the first is the other
+        [MM_PARAM_RAW] = l->at ^ MM_BLOCKS_OTHER, // of the first is the other
         [MM_PARAM_ONE] = l->one,
         [MM_PARAM_LESS] = l->minima * MM_TILE * unit,
         [MM_PARAM_GROUP] = l->group_bits,
         [MM_PARAM_GROUP_SHIFT] = (unit == 8 ? 9 : 8) - l->group_down,
         [MM_PARAM_TABLE_SHIFT] = l->table_shift,
         [MM_PARAM_TABLE_NEXT] = l->table_next,
+        [MM_PARAM_TABLE_LESS] = l->table_less,
+        [MM_PARAM_ODD] = l->odd,
+        [MM_PARAM_D_AT] = l->d_at,
+        [MM_PARAM_D_SECOND] = EVEN_16 + l->d_second,
         [MM_PARAM_FUSED] = mm_fuses(t, s->blocks) ? s->x_groups : 0,
     };
     for (int i = 0; i < MM_PARAM_COUNT; i++) {

@@ -118,6 +118,7 @@ enum {
 // there is one slice in bf16. See quant-long.c.
 enum {
     MM_LONG = 0x1000,        // pong is ping ^ MM_BLOCKS_OTHER
+    MM_LONGER = 0x0800,      // of blocks that want more, with tiles of half the size
     MM_LONG_BYTES = 0xa000,  // [k / a unit's][64 rows]: numbers of a slice
     MM_LONG_SIX = 0xb000,    // scales and minima as numbers
     MM_LONG_SCALES = 0xb400, // what these are multiplied with: as f16, as bf16
@@ -153,6 +154,10 @@ enum {
     MM_PARAM_GROUP_SHIFT,
     MM_PARAM_TABLE_SHIFT, // from a slice's number to its place in the table
     MM_PARAM_TABLE_NEXT,  // from there to its second half
+    MM_PARAM_TABLE_LESS,  // in bf16: what a byte of the table is too much, and 256
+    MM_PARAM_ODD,         // bit of the slices that are left: the block begins in a word's middle
+    MM_PARAM_D_AT,        // where a block has d
+    MM_PARAM_D_SECOND,    // 1: behind it is dmin
     MM_PARAM_FUSED,       // of blocks that are multiplied as they are unpacked: groups of 4 n
     MM_PARAM_COUNT,
 };

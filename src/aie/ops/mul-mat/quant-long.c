@@ -1,11 +1,16 @@
 // quant-long: blocks of 256 numbers, which are four slices:
 //
 //     q4_K   d dmin, 12 bytes of scales and minima, 128 bytes of numbers of 4 bits
+//     q5_K   d dmin, 12 bytes of scales and minima, 32 bytes of fifth bits, 128 of the lower 4
+//     q6_K   128 bytes of the lower 4 bits, 64 of the upper 2, 16 of scales, d
+//
+// Every other block of q6_K begins in the middle of a word, and is moved by 16 bits first.
 //
 // A block comes as a whole, in units of all rows; whatever has one byte a number stands in the same
 // order in all of them. When it has come, its scales and minima, 6 bits each, are made numbers,
 // [kind][row][4], then [group][row] and multiplied with d and dmin: the table. For each slice those
-// of its groups are spread, its numbers are made bytes, and these bf16: (128 + q) s - 128 s - m,
+// of its groups are spread, its numbers are made bytes, and these bf16: (128 + q) s - 128 s - m
+// (of q6_K 32 s in place of m),
 // with f32 sums, so that what is rounded is d, d s, dmin m and the result.
 //
 // All of this is more than one type's: what differs stands in the parameters, so that the program
@@ -19,7 +24,9 @@ enum {
     HEADER = 16 * ROWS,
     HALF = 32 * ROWS, // numbers of half a slice
     GROUP = 16 * ROWS,
-    PLANE = ROWS * 2, // a factor of each row
+    PLANE = ROWS * 2,      // a factor of each row
+    SIX_HIGH = 128 * ROWS, // where blocks of 6 bits have their upper two, and their scales
+    SIX_SCALES = 192 * ROWS,
 };
 
 // ---- what all of it needs ----
@@ -50,22 +57,71 @@ static struct asm_reg words_of(struct writer * w, const struct asm_reg v[2], str
     return w->q->unit == 8 ? shuffled(w, v[0], v[1], other) : v[0];
 }
 
+// The block is in the other buffer.
+static void next_block(struct writer * w) {
+    struct asm_program * p = w->p;
+    struct asm_reg pointer = w->q->pointers[0], other = asm_local(p, ASM_R), raw = w->q->number;
+    read_param(w, raw, MM_PARAM_RAW, pointer);
+    emit_set(p, other, MM_BLOCKS_OTHER);
+    emit_alu(p, AIE_BASIC_XOR, raw, raw, other);
+    emit_store_word(p, MEM_PARAMS, raw, pointer, 0);
+}
+
+// All of it 16 bits down, unit by unit, with what the next one begins with.
+static void align(struct quant * q) {
+    enum { WORDS_OF_ALL = 54 };
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    struct asm_reg unit = q->pointers[0], next = q->pointers[1], to = q->pointers[2];
+    // 16-bit lanes that end a unit
+    struct asm_reg last = take_set(w, ASM_MASK, (int32_t) (q->unit == 8 ? 0x88888888 : 0xaaaaaaaa));
+    struct asm_reg down = take_set(w, ASM_MASK, 2),
+                   up = take_set(w, ASM_MASK, VECTOR + 2 - q->unit);
+    struct asm_reg trips = take_set(w, ASM_R, WORDS_OF_ALL * WORDS / VECTOR);
+    ready(w);
+    find_block(w, unit);
+    point(w, unit, q->number, 0);
+    point(w, to, q->number, 0);
+    point(w, next, q->number, ROWS * q->unit);
+    asm_loop_begin(p, trips);
+    struct asm_reg v[2], moved[2], d = asm_local(p, ASM_X);
+    for (int i = 0; i < 2; i++) {
+        v[i] = asm_local(p, ASM_X);
+        moved[i] = asm_local(p, ASM_X);
+        emit_load_next(p, MEM_BLOCKS, v[i], i ? next : unit);
+        emit_shift_bytes(p, moved[i], v[i], v[i], i ? up : down);
+    }
+    emit_select(p, LANE_16, d, moved[0], moved[1], last);
+    emit_store_next(p, MEM_ALIGNED, d, to);
+    asm_loop_end(p);
+    end(w);
+}
+
 void quant_long_gather(struct quant * q) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
-    struct asm_reg from = q->pointers[0], to = q->pointers[1], raw = q->number;
+    struct asm_reg from = q->pointers[0], to = q->pointers[1];
+    int even = asm_label_new(p), n = q->unit / 4; // vectors of 16 rows
+    next_block(w);
+    read_param(w, q->number, MM_PARAM_ODD, to);
+    emit_alu(p, AIE_BASIC_AND, q->number, q->number, q->left);
+    end(w);
+    asm_jump_if_zero(p, q->number, even);
+    align(q);
+    asm_label(p, even);
+    writer = begin(q);
     struct asm_reg words = take_set(w, ASM_MASK, EVEN_32), half[2];
-    int n = q->unit / 4; // vectors of 16 rows
-    for (int i = 0; i < 2; i++) {
-        half[i] = take_set(w, ASM_MASK, EVEN_16 + i);
-    }
+    half[0] = take_set(w, ASM_MASK, EVEN_16);
+    half[1] = take(w, ASM_MASK);
     ready(w);
-    read_param(w, raw, MM_PARAM_RAW, from); // the other buffer
-    struct asm_reg other = asm_local(p, ASM_R);
-    emit_set(p, other, MM_BLOCKS_OTHER);
-    emit_alu(p, AIE_BASIC_XOR, raw, raw, other);
-    emit_store_word(p, MEM_PARAMS, raw, from, 0);
-    emit_copy(p, from, sum_of(w, raw, address(w, 0)));
+    read_param(w, q->number, MM_PARAM_D_SECOND, to);
+    emit_copy(p, half[1], q->number);
+    struct asm_reg at = asm_local(p, ASM_R);
+    find_block(w, from);
+    emit_copy(p, at, q->number);
+    read_param(w, q->number, MM_PARAM_D_AT, to);
+    emit_alu(p, AIE_BASIC_ADD, at, at, q->number);
+    emit_copy(p, from, at);
     emit_set(p, to, address(w, MM_LONG_SCALES));
     for (int rows = 0; rows < 2; rows++) {
         struct asm_reg d[2], v[2];
@@ -151,6 +207,40 @@ static void six_bits(struct quant * q) {
     end(w);
 }
 
+// Scales of 8 bits, of which there are sixteen: more by 128.
+static void eight_bits(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    int n = q->unit / 4; // words of a unit, and vectors of 16 rows
+    struct asm_reg to = q->pointers[4], trips = take_set(w, ASM_R, ROWS * 4 / VECTOR), word[2];
+    for (int i = 0; i < 2; i++) {
+        word[i] = take_set(w, ASM_MASK, EVEN_32 + i);
+    }
+    struct asm_reg sign = take_splat(w, LANE_8, 0x80);
+    ready(w);
+    find_block(w, to);
+    for (int i = 0; i < 4 / n; i++) {
+        point(w, q->pointers[i], q->number, SIX_SCALES + i * ROWS * q->unit);
+    }
+    emit_set(p, to, address(w, MM_LONG_SIX));
+    asm_loop_begin(p, trips);
+    asm_loop_alone(p);
+    for (int i = 0; i < 4 / n; i++) {
+        struct asm_reg v[2];
+        for (int j = 0; j < n; j++) {
+            v[j] = asm_local(p, ASM_X);
+            emit_load_next(p, MEM_BLOCKS, v[j], q->pointers[i]);
+        }
+        for (int j = 0; j < n; j++) {
+            struct asm_reg s = lanes(w, LANE_ADD, words_of(w, v, word[j]), sign);
+            emit_store(p, MEM_SIX, s, to, (i * n + j) * WORDS);
+        }
+    }
+    emit_advance(p, to, VECTOR);
+    asm_loop_end(p);
+    end(w);
+}
+
 enum { TOP = 0x43, MINUS_128 = 0xc300 };
 
 struct factors { // of emit_scale
@@ -168,7 +258,8 @@ static void take_factors(struct writer * w, struct factors * f) {
     }
 }
 
-// [kind][row][4] to [kind][4][row], times what each row has of the kind.
+// [kind][row][4] to [kind][4][row], times what each row has of the kind. A byte is two numbers: 128
+// and its lower 7 bits, and 128 and its upper one.
 static void table(struct quant * q) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
@@ -180,7 +271,10 @@ static void table(struct quant * q) {
         zip[i] = take_set(w, ASM_MASK, ZIP_8 + i);
     }
     take_factors(w, &f);
+    struct asm_reg upper = take_splat(w, LANE_8, 0x80);
     ready(w);
+    read_param(w, q->number, MM_PARAM_TABLE_LESS, from);
+    emit_splat(p, LANE_16, f.offset, q->number);
     emit_set(p, from, address(w, MM_LONG_SIX));
     emit_set(p, scales, address(w, MM_LONG_SCALES));
     for (int i = 0; i < 4; i++) {
@@ -188,29 +282,33 @@ static void table(struct quant * q) {
     }
     asm_loop_begin(p, trips);
     asm_loop_alone(p);
-    struct asm_reg v[4], half[2][2], group[4];
-    for (int i = 0; i < 4; i++) {
-        v[i] = asm_local(p, ASM_X);
-        emit_load_next(p, MEM_SIX, v[i], from);
-    }
-    for (int odd = 0; odd < 2; odd++) {
-        for (int i = 0; i < 2; i++) {
-            half[odd][i] = shuffled(w, v[2 * i], v[2 * i + 1], pick[odd]);
-        }
-        for (int i = 0; i < 2; i++) {
-            group[odd + 2 * i] = shuffled(w, half[odd][0], half[odd][1], pick[i]);
-        }
-    }
     for (int rows = 0; rows < 2; rows++) {
         struct emit_scale by;
         struct asm_reg s = asm_local(p, ASM_X);
         emit_load_next(p, MEM_SCALES, s, scales);
         emit_scale(p, &by, s, f.offset, f.zero, f.low, f.config);
-        for (int i = 0; i < 4; i++) {
-            struct asm_reg terms = shuffled(w, group[i], f.top, zip[rows]);
-            emit_scaled(p, MEM_TABLE, &by, &terms, 1, to[i], rows * VECTOR, f.config);
+        for (int odd = 0; odd < 2; odd++) { // loaded again: there are few registers
+            struct asm_reg half[2];
+            for (int i = 0; i < 2; i++) {
+                struct asm_reg v[2];
+                for (int j = 0; j < 2; j++) {
+                    v[j] = asm_local(p, ASM_X);
+                    emit_load(p, MEM_SIX, v[j], from, (2 * i + j) * VECTOR);
+                }
+                half[i] = shuffled(w, v[0], v[1], pick[odd]);
+            }
+            for (int i = 0; i < 2; i++) {
+                struct asm_reg byte = shuffled(w, half[0], half[1], pick[i]), part[2], terms[2];
+                part[1] = lanes(w, LANE_AND, byte, upper);
+                part[0] = lanes(w, LANE_SUB, byte, part[1]);
+                for (int j = 0; j < 2; j++) {
+                    terms[j] = shuffled(w, part[j], f.top, zip[rows]);
+                }
+                emit_scaled(p, MEM_TABLE, &by, terms, 2, to[odd + 2 * i], rows * VECTOR, f.config);
+            }
         }
     }
+    emit_advance(p, from, 4 * VECTOR);
     for (int i = 0; i < 4; i++) {
         emit_advance(p, to[i], 4 * PLANE);
     }
@@ -219,7 +317,17 @@ static void table(struct quant * q) {
 }
 
 void quant_long_table(struct quant * q) {
+    struct asm_program * p = q->p;
+    int eight = asm_label_new(p), done = asm_label_new(p);
+    struct writer w = {.q = q, .p = p};
+    read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
+    emit_add_small(p, q->number, q->number, -6);
+    asm_jump_if_zero(p, q->number, eight);
     six_bits(q);
+    asm_jump(p, done);
+    asm_label(p, eight);
+    eight_bits(q);
+    asm_label(p, done);
     table(q);
 }
 
@@ -263,30 +371,123 @@ static void spread(struct quant * q) {
     end(w);
 }
 
+static struct asm_reg doubled(struct writer * w, struct asm_reg a, int times) {
+    for (int i = 0; i < times; i++) {
+        a = lanes(w, LANE_ADD, a, a);
+    }
+    return a;
+}
+
+// Bits that a slice has in half a byte, where both stand above those of the other.
+struct fifth {
+    struct asm_reg pick;      // which half of a byte
+    struct asm_reg here, low; // 12 where they stand there, where they stand below
+    struct asm_reg bit[2];
+};
+
+static void find_fifth(struct writer * w, const struct fifth * f, struct asm_reg number) {
+    struct asm_reg twelve = asm_local(w->p, ASM_R), below = asm_local(w->p, ASM_R);
+    emit_copy(w->p, f->pick, sum_of(w, shifted(w, number, -1), EVEN_8));
+    struct asm_reg here = shifted(w, masked(w, number, 1), 2), both = asm_local(w->p, ASM_R);
+    emit_alu(w->p, AIE_BASIC_ADD, both, here, shifted(w, here, 1)); // 12 or 0
+    emit_set(w->p, twelve, 12);
+    emit_alu(w->p, AIE_BASIC_SUB, below, twelve, both);
+    emit_splat(w->p, LANE_8, f->here, both);
+    emit_splat(w->p, LANE_8, f->low, below);
+}
+
 // Numbers of 4 bits: of a byte the lower half is of the slice's first 32, the upper of the others.
-static void four_bits(struct quant * q) {
+// Fifth bits: of a byte two for each slice.
+static void four_or_five_bits(struct quant * q, bool five) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
-    struct asm_reg from = q->pointers[0], pick[2], part[2];
+    struct asm_reg from = q->pointers[0], high = q->pointers[3], pick[2], part[2], upper[2];
     struct asm_reg trips = take_set(w, ASM_R, HALF / VECTOR);
+    struct fifth f = {0};
     for (int i = 0; i < 2; i++) {
         pick[i] = take_set(w, ASM_MASK, EVEN_8 + i);
+    }
+    if (five) {
+        f = (struct fifth){.pick = take(w, ASM_MASK), take(w, ASM_X), take(w, ASM_X)};
+        f.bit[0] = take_splat(w, LANE_8, 4);
+        f.bit[1] = take_splat(w, LANE_8, 8);
     }
     ready(w);
     emit_nibbles_begin(p);
     find_block(w, from);
-    struct asm_reg at = asm_local(p, ASM_R);
-    emit_alu(p, AIE_BASIC_ADD, at, q->number, shifted(w, slice_number(w), 11 /* HALF */));
-    point(w, from, at, HEADER);
+    struct asm_reg at = asm_local(p, ASM_R), number = slice_number(w);
+    emit_alu(p, AIE_BASIC_ADD, at, q->number, shifted(w, number, 11 /* HALF */));
+    point(w, from, at, HEADER + (five ? HALF : 0));
     for (int i = 0; i < 2; i++) {
         emit_set(p, q->pointers[1 + i], address(w, MM_LONG_BYTES + i * HALF));
     }
+    if (five) {
+        find_fifth(w, &f, number);
+        point(w, high, q->number, HEADER);
+    }
     asm_loop_begin(p, trips);
+    if (five) {
+        struct asm_reg v = asm_local(p, ASM_X), n[2];
+        emit_load_next(p, MEM_BLOCKS, v, high);
+        for (int i = 0; i < 2; i++) {
+            n[i] = asm_local(p, ASM_X);
+            emit_nibbles(p, n[i], asm_half(v, i));
+        }
+        struct asm_reg bits = shuffled(w, n[0], n[1], f.pick);
+        struct asm_reg low = lanes(w, LANE_AND, doubled(w, bits, 2), f.low);
+        bits = lanes(w, LANE_ADD, lanes(w, LANE_AND, bits, f.here), low);
+        for (int i = 0; i < 2; i++) {
+            upper[i] = doubled(w, lanes(w, LANE_AND, bits, f.bit[i]), 2 - i);
+        }
+    }
     struct asm_reg v = asm_local(p, ASM_X);
     emit_load_next(p, MEM_BLOCKS, v, from);
     nibbles_of(w, pick, v, part);
     for (int i = 0; i < 2; i++) {
-        emit_store_next(p, MEM_BYTES, part[i], q->pointers[1 + i]);
+        struct asm_reg byte = five ? lanes(w, LANE_ADD, part[i], upper[i]) : part[i];
+        emit_store_next(p, MEM_BYTES, byte, q->pointers[1 + i]);
+    }
+    asm_loop_end(p);
+    end(w);
+}
+
+// Numbers of 6 bits: of 64 bytes the lower halves are a slice, the upper ones the next. Of the
+// bytes with the upper bits the lower half is the first slice's, two bits for each half of it.
+static void six_bit_numbers(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    struct asm_reg high = q->pointers[2], bits[2];
+    struct asm_reg trips = take_set(w, ASM_R, HALF / VECTOR), pick = take(w, ASM_MASK);
+    for (int i = 0; i < 2; i++) {
+        bits[i] = take_splat(w, LANE_8, i ? 12 : 3);
+    }
+    ready(w);
+    emit_nibbles_begin(p);
+    find_block(w, high);
+    struct asm_reg number = slice_number(w), at = asm_local(p, ASM_R);
+    emit_copy(p, pick, sum_of(w, masked(w, number, 1), EVEN_8));
+    struct asm_reg half = shifted(w, masked(w, number, 2), 11 - 1); // HALF, for the upper ones
+    emit_alu(p, AIE_BASIC_ADD, at, q->number, half);
+    point(w, high, at, SIX_HIGH);
+    emit_alu(p, AIE_BASIC_ADD, at, at, half);
+    for (int i = 0; i < 2; i++) {
+        point(w, q->pointers[i], at, i * HALF);
+        emit_set(p, q->pointers[3 + i], address(w, MM_LONG_BYTES + i * HALF));
+    }
+    asm_loop_begin(p, trips);
+    struct asm_reg d[3];
+    for (int i = 0; i < 3; i++) {
+        struct asm_reg v = asm_local(p, ASM_X), part[2];
+        emit_load_next(p, MEM_BLOCKS, v, q->pointers[i]);
+        for (int j = 0; j < 2; j++) {
+            part[j] = asm_local(p, ASM_X);
+            emit_nibbles(p, part[j], asm_half(v, j));
+        }
+        d[i] = shuffled(w, part[0], part[1], pick);
+    }
+    for (int i = 0; i < 2; i++) {
+        struct asm_reg upper = doubled(w, lanes(w, LANE_AND, d[2], bits[i]), i ? 2 : 4);
+        emit_store_next(p, MEM_BYTES, lanes(w, LANE_ADD, d[i], upper), q->pointers[3 + i]);
     }
     asm_loop_end(p);
     end(w);
@@ -404,7 +605,22 @@ static void numbers(struct quant * q) {
 }
 
 void quant_long_numbers(struct quant * q) {
+    struct asm_program * p = q->p;
+    int five = asm_label_new(p), six = asm_label_new(p), done = asm_label_new(p);
     spread(q);
-    four_bits(q);
+    struct writer w = {.q = q, .p = p};
+    read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
+    emit_add_small(p, q->number, q->number, -5);
+    asm_jump_if_zero(p, q->number, five);
+    emit_add_small(p, q->number, q->number, -1);
+    asm_jump_if_zero(p, q->number, six);
+    four_or_five_bits(q, false);
+    asm_jump(p, done);
+    asm_label(p, five);
+    four_or_five_bits(q, true);
+    asm_jump(p, done);
+    asm_label(p, six);
+    six_bit_numbers(q);
+    asm_label(p, done);
     numbers(q);
 }

@@ -18,17 +18,6 @@ enum quant_memory {
     MEM_TABLE
 };
 
-// Shuffles by their number; the next one is the other half of the result, or the odd elements.
-enum {
-    EVEN_8 = 0, // the even elements of two vectors
-    EVEN_16 = 2,
-    EVEN_32 = 4,
-    ZIP_64 = 14, // elements of two vectors in turn
-    ZIP_32 = 16,
-    ZIP_16 = 18,
-    ZIP_8 = 20,
-};
-
 enum { MOST_TAKEN = 24 };
 
 // A section's registers are taken before its first instruction, so what they are to hold is noted.

@@ -17,6 +17,17 @@
 
 #include "mul-mat.h"
 
+// Shuffles by their number; the next one is the other half of the result, or the odd elements.
+enum {
+    EVEN_8 = 0, // the even elements of two vectors
+    EVEN_16 = 2,
+    EVEN_32 = 4,
+    ZIP_64 = 14, // elements of two vectors in turn
+    ZIP_32 = 16,
+    ZIP_16 = 18,
+    ZIP_8 = 20,
+};
+
 enum { QUANT_VECTOR = 64 }; // bytes of a unit's rows that a trip takes
 
 struct quant {
