@@ -159,14 +159,14 @@ static const struct {
     int first_core, n_cores;
     enum in_columns where;
 } mixed[MIXED_PROGRAMS] = {
-    {KERNEL_OP_ADD, DTYPE_F32, DTYPE_F32, 2, 1, MIXED_ELEMENTWISE, 1, IN_ALL},
+    {KERNEL_OP_ADD, DTYPE_F32, DTYPE_F32, 2, 1, MIXED_ELEMENTWISE, 1, IN_FIRST_HALF},
     {KERNEL_OP_RMS_NORM, DTYPE_F32, DTYPE_F32, 1, 1, MIXED_ROWS, 1, IN_FIRST_HALF},
-    {KERNEL_OP_FLASH_ATTN_EXT, DTYPE_F32, DTYPE_F32, 3, 1, MIXED_ATTENTION, 1, IN_SECOND_HALF},
+    {KERNEL_OP_FLASH_ATTN_EXT, DTYPE_F32, DTYPE_F32, 3, 1, MIXED_ATTENTION, 2, IN_SECOND_HALF},
     {KERNEL_OP_MUL_MAT, DTYPE_BF16, DTYPE_F32, 2, 64, MIXED_PRODUCT, SPREAD_PAIR, IN_ALL},
 };
 
 static bool has_program(enum in_columns where, int col, int columns) {
-    return where == IN_ALL || (where == IN_FIRST_HALF) == (col < mixed_rows_columns(columns));
+    return where == IN_ALL || (where == IN_FIRST_HALF) == (col < mixed_columns(columns));
 }
 
 static enum status mixed_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,

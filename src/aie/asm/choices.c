@@ -78,6 +78,10 @@ bool choices_watched(void) {
     return watch_fn != NULL;
 }
 
+bool choices_all_wanted(void) {
+    return watch_fn && watch_which != ASM_SEARCH_NEW;
+}
+
 bool choices_loose_wanted(const struct asm_found * known) {
     return watch_fn && watch_which == ASM_SEARCH_LOOSE && !in_memo(known->loop);
 }

@@ -99,7 +99,8 @@ static inline int trips_of(const struct search * s, const struct dep * e) {
 // nothing.
 uint64_t choices_loop(const struct search * s);
 const struct asm_found * choices_find(uint64_t loop);
-bool choices_watched(void);      // the search is to have all patience
+bool choices_watched(void);    // the search is to have all patience
+bool choices_all_wanted(void); // not only of what is new
 // For what is known, too, if it is loose.
 bool choices_loose_wanted(const struct asm_found * known);
 void choices_show(const struct asm_found * found);

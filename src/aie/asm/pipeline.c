@@ -343,8 +343,8 @@ static bool anneal_at(struct search * s, int ii, int most, struct asm_choice * c
     return true;
 }
 
-// What is good first, then, if that was found, what would be very good, or else longer ones.
-// Leaves the times of the best behind, as text, to be freed; NULL: there is none before `end`.
+// What is good first, then, if all is wanted, what would be very good, or else longer ones. Leaves
+// the times of the best behind, as text, to be freed; NULL: there is none before `end`.
 static char * search_long(struct search * s, int least, int end, struct asm_choice * best) {
     int good = s->q->resource_ii * LOOSE_TENTHS / 10;
     char * places = NULL;
@@ -356,6 +356,9 @@ static char * search_long(struct search * s, int least, int end, struct asm_choi
     good = good > least ? good : least + 1;
     for (int ii = good < end ? good : end - 1; ii < end && !places; ii += 1 + ii / 9) {
         places = anneal_at(s, ii, most, best) ? choices_places(s) : NULL;
+        if (!choices_all_wanted()) {
+            return places;
+        }
     }
     int less = least + (good - least) / 2;
     if (places && best->ii == good && less < good && anneal_at(s, less, most, best)) {

@@ -361,22 +361,24 @@ static void push_memtile(const struct design * d, int col, int half) {
     flow_push(&d->flow, at, MEM_MM2S_QUEUE, MEM_OUT_BD + half, 1, false);
 }
 
-// ---- memtile among other programs: all that the core wants passes through ----
+// ---- memtile among other programs: all that a core wants passes through ----
 
-// Channels and locks of spread.c, those of the core's first stream and of its results.
+// Channels and locks of spread.c: those of a core's first stream and of its results. What has to do
+// with a core has its number, and so descriptors of its half; results of both leave by one channel.
 enum {
-    PASS_IN = 0,
-    PASS_OUT = MIXED_ATTENTION,
-    RESULT_IN = 2 + MIXED_ATTENTION,
+    RESULT_IN = 2, // behind it the second core's
     RESULT_OUT = 4,
-    PASS_LOCK = 2 * SPREAD_STREAMS * MIXED_ATTENTION,
-    RESULT_LOCK = PASS_LOCK + 2 * SPREAD_OUT,
-    PASS_BD = 0, // full blocks and the rest, in either half
-    RESULT_IN_BD = ARRAY_MEM_BD_ODD + 2,
-    RESULT_OUT_BD = 2,
+    FILL_BD = 0, // full blocks and the rest
+    SEND_BD = 2,
+    RESULT_IN_BD = 4,
+    RESULT_OUT_BD = 5, // and the second core's
+    EACH_AT = ARRAY_MEM_BYTES / 4,
     RESULT_AT = ARRAY_MEM_BYTES / 2,
 };
-_Static_assert(PASS_OUT % 2 == 1 && RESULT_IN % 2 == 1, "their descriptors are in the odd half");
+
+static int pass_lock(int half, int stream) {
+    return 2 * (SPREAD_STREAMS * (MIXED_ATTENTION + half) + stream);
+}
 
 static struct array_bd pass_bd(bool fills, uint32_t address, uint32_t words, int lock) {
     return (struct array_bd){.address = address,
@@ -390,18 +392,20 @@ static struct array_bd pass_bd(bool fills, uint32_t address, uint32_t words, int
 
 // Two buffers by turns. Where an item does not end with the second one they are written for each,
 // so that the first one is the first again.
-static void pass_item(const struct design * d, int col, bool first) {
+static void pass_item(const struct design * d, int col, int half, bool first) {
     const struct at_plan * p = &d->plan;
     struct flow_tile at = {col, ARRAY_ROW_MEM};
     int64_t words = at_item_words(p), block = p->pass_blocks ? words / p->pass_blocks : 512;
+    int lock = pass_lock(half, SPREAD_A);
     while (words / block > ARRAY_MAX_REPEAT) {
         block *= 2;
     }
     int64_t full = words / block, rest = words % block;
     for (int fills = 1; fills >= 0; fills--) {
-        int bd = fills ? PASS_BD : ARRAY_MEM_BD_ODD + PASS_BD;
-        uint32_t queue = fills ? MEM_S2MM_QUEUE + 8 * PASS_IN : MEM_MM2S_QUEUE + 8 * PASS_OUT;
-        struct array_bd desc = pass_bd(fills, 0, (uint32_t) block, PASS_LOCK);
+        int bd = half * ARRAY_MEM_BD_ODD + (fills ? FILL_BD : SEND_BD);
+        uint32_t queue = (fills ? MEM_S2MM_QUEUE : MEM_MM2S_QUEUE) + 8 * (uint32_t) half;
+        uint32_t address = (uint32_t) half * EACH_AT;
+        struct array_bd desc = pass_bd(fills, address, (uint32_t) block, lock);
         desc.iterations = 2;
         desc.iteration_step = (uint32_t) block;
         if (full && (first || !p->pass_blocks)) {
@@ -409,24 +413,26 @@ static void pass_item(const struct design * d, int col, bool first) {
         }
         flow_push(&d->flow, at, queue, bd, full, false);
         if (rest) {
-            desc = pass_bd(fills, (uint32_t) (full % 2 * 4 * block), (uint32_t) rest, PASS_LOCK);
+            address += (uint32_t) (full % 2 * 4 * block);
+            desc = pass_bd(fills, address, (uint32_t) rest, lock);
             flow_mem_bd(&d->flow, col, bd + 1, &desc);
             flow_push(&d->flow, at, queue, bd + 1, 1, false);
         }
     }
 }
 
-static void pass_result(const struct design * d, int col, bool first) {
+static void pass_result(const struct design * d, int col, int half, bool first) {
     const struct at_plan * p = &d->plan;
     struct flow_tile at = {col, ARRAY_ROW_MEM};
+    uint32_t address = RESULT_AT + (uint32_t) half * EACH_AT;
+    int in = half * ARRAY_MEM_BD_ODD + RESULT_IN_BD, out = RESULT_OUT_BD + half;
     for (int fills = 1; fills >= 0 && first; fills--) {
-        struct array_bd desc = pass_bd(fills, RESULT_AT, (uint32_t) (p->rows * p->dv), RESULT_LOCK);
-        desc.iterations = 2;
-        desc.iteration_step = desc.words;
-        flow_mem_bd(&d->flow, col, fills ? RESULT_IN_BD : RESULT_OUT_BD, &desc);
+        struct array_bd desc =
+            pass_bd(fills, address, (uint32_t) (p->rows * p->dv), pass_lock(half, SPREAD_OUT));
+        flow_mem_bd(&d->flow, col, fills ? in : out, &desc);
     }
-    flow_push(&d->flow, at, MEM_S2MM_QUEUE + 8 * RESULT_IN, RESULT_IN_BD, 1, false);
-    flow_push(&d->flow, at, MEM_MM2S_QUEUE + 8 * RESULT_OUT, RESULT_OUT_BD, 1, false);
+    flow_push(&d->flow, at, MEM_S2MM_QUEUE + 8 * (uint32_t) (RESULT_IN + half), in, 1, false);
+    flow_push(&d->flow, at, MEM_MM2S_QUEUE + 8 * RESULT_OUT, out, 1, false);
 }
 
 // ---- shims ----
@@ -502,7 +508,7 @@ static void bring_turns(const struct design * d, int col, int half, int64_t k_of
         }
         keys_from(d, col, bd + 1, AT_K, k_offset, first, keys, runs, bd + 2);
         keys_from(d, col, bd + 2, AT_V, v_offset, first, keys, runs, -1);
-        push_shim(d, col, p->mixed ? IN_FIRST : half, p->mask ? bd : bd + 1, runs);
+        push_shim(d, col, half, p->mask ? bd : bd + 1, runs);
     }
 }
 
@@ -525,7 +531,7 @@ static void bring(const struct design * d, int col, int half, const struct at_it
     }
     shim_bd(d, col, q_bd, &rows, AT_Q,
             item->batch * q->nb[3] + item->head * q->nb[2] + item->query * q->nb[1]);
-    push_shim(d, col, p->mixed ? IN_FIRST : half, p->sinks ? SHIM_SINKS : q_bd, 1);
+    push_shim(d, col, half, p->sinks ? SHIM_SINKS : q_bd, 1);
     if (p->one_channel) {
         bring_turns(d, col, half, k_offset, v_offset, mask_offset);
         return;
@@ -549,36 +555,33 @@ static void fetch(const struct design * d, int col, int half, const struct at_it
 
 // ---- steps ----
 
-// Item i goes to a half of a column: first to that of all columns, then to the other. Of a lone
-// core the second one waits in its queues.
+// Item i goes to a half of a column: first to that of all columns, then to the other.
 static int slots_of(const struct at_plan * p) {
-    return (p->mixed ? p->ahead : p->halves) * p->columns;
+    return p->halves * p->columns;
 }
 
-static void start_item(const struct design * d, int64_t i) {
+static void start_item(const struct design * d, int64_t i, bool first) {
     const struct at_plan * p = &d->plan;
     struct at_item item = at_plan_item(p, i);
-    int workers = p->halves * p->columns;
-    bool first = i < workers; // of its cores
     int slots = slots_of(p), slot = (int) (i % slots), col = p->first_column + slot % p->columns;
-    int half = slot / p->columns, seat = p->mixed ? 0 : half;
+    int half = slot / p->columns;
     bring(d, col, half, &item);
     for (int core = 0; core < p->cores; core++) {
-        struct flow_tile at = core_at(d, col, seat * p->cores + core);
+        struct flow_tile at = core_at(d, col, half * p->cores + core);
         int rows = at_core_rows(p, core);
         if (first) {
-            write_params(d, at, core, (uint32_t) ((p->items - i + workers - 1) / workers));
+            write_params(d, at, core, (uint32_t) ((p->items - slot + slots - 1) / slots));
             write_core_bds(d, at, rows);
         }
         if (rows && float_param(d->spec, AT_ARG_MAX_BIAS) > 0) {
             write_slopes(d, at, &item);
         }
-        push_core(d, at, seat, rows);
+        push_core(d, at, p->mixed ? 0 : half, rows);
         if (first) {
             flow_go(&d->flow, at, AT_LOCK_GO);
         }
     }
-    for (int core = 0; core < p->cores && p->halves > 1; core++) {
+    for (int core = 0; core < p->cores && p->halves > 1 && !p->mixed; core++) {
         let_pass(d, core_at(d, col, (1 - half) * p->cores + core), half, first);
     }
     if (first && !p->mixed) {
@@ -588,8 +591,8 @@ static void start_item(const struct design * d, int64_t i) {
         flow_expect(&d->flow, col, 0);
     }
     if (p->mixed) {
-        pass_item(d, col, first);
-        pass_result(d, col, first);
+        pass_item(d, col, half, first);
+        pass_result(d, col, half, first);
     } else {
         push_memtile(d, col, half);
     }
@@ -612,7 +615,7 @@ enum status attention_insts(const struct kernel_spec * spec, uint32_t ** insts, 
             flow_wait(&d.flow, p->first_column + (int) (i % slots % p->columns), 0);
         }
         if (i < p->items) {
-            start_item(&d, i);
+            start_item(&d, i, i < slots);
         }
     }
     return txn_end(&t, insts, n_words, err);

@@ -127,7 +127,7 @@ static bool lay_out(struct at_plan * p, int64_t heads, int64_t queries) {
     p->masks = at;
     at += p->mask ? (uint32_t) queries * p->mask_row : 0;
     p->passing = at = up(at, 64);
-    at += p->halves > 1 ? 4 * AT_PASSING : 0;
+    at += p->halves > 1 && !p->mixed ? 4 * AT_PASSING : 0;
     p->end = at;
     return at <= AT_END && p->core_rows <= AT_MOST_ROWS && rows <= AT_MOST_GROUP;
 }
@@ -216,13 +216,14 @@ static int pass_blocks(int64_t words) {
 // Loading the attention's PDI and the decoder's again takes as long as a million cycles.
 enum { MIXED_MOST_CYCLES = 1 << 20 };
 
-// One core in half of the columns, for items that could share a column. A number of K or V takes it
+// Two cores in half of the columns, an item each. A number of K or V takes it
 // about a cycle, most of it for making it bf16; on aie2p two.
 static void try_mixed(struct at_plan * p, const struct kernel_spec * spec) {
     struct at_plan lone = *p;
     lone.mixed = true;
-    lone.halves = lone.cores = 1;
-    lone.first_column = mixed_rows_columns(p->columns);
+    lone.halves = 2;
+    lone.cores = 1;
+    lone.first_column = mixed_columns(p->columns);
     lone.columns = p->columns - lone.first_column;
     lone.one_channel = true;
     if (!lone.columns || spec->params[AT_ARG_MAX_BIAS]) {
@@ -231,9 +232,7 @@ static void try_mixed(struct at_plan * p, const struct kernel_spec * spec) {
     lone.even = p->last_keys == p->keys && p->blocks <= AT_MOST_RUNS;
     lone.turns = lone.even ? p->blocks : p->turns;
     lone.pass_blocks = pass_blocks(at_item_words(&lone));
-    // A queue holds four tasks, and an item is two of them.
-    lone.ahead = lone.even && lone.pass_blocks ? 2 : 1;
-    int64_t rounds = (p->items + lone.columns - 1) / lone.columns;
+    int64_t cores = lone.halves * lone.columns, rounds = (p->items + cores - 1) / cores;
     int64_t cycles = rounds * p->n_kv * (p->dk + p->dv) * (spec->arch == AIE_ARCH_AIE2P ? 2 : 1);
     if (cycles <= MIXED_MOST_CYCLES && lay_out(&lone, p->item_heads, p->item_queries)) {
         *p = lone;

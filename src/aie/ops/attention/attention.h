@@ -159,11 +159,10 @@ struct at_plan {
     int64_t group_items, query_items, items;
     int rows, core_rows; // of an item, and of each core but the last ones
     int halves, cores;   // items of a column at a time, and cores of each
-    bool mixed;          // a core of each column, among others with other programs
+    bool mixed;          // among others with other programs
     bool one_channel;    // brings all that a core wants
     bool even;           // then: all blocks have as many keys, and turns are all of them
     int pass_blocks;     // mixed: in so many equal blocks, by twos, it passes the memtile; 0: no
-    int ahead;           // mixed: items of a column that are on their way at a time
     int64_t keys, blocks, last_keys;
     int64_t mask_blocks, turns; // of mask and k, less the last
     // The core's memory.
