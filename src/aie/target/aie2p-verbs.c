@@ -119,6 +119,11 @@ static void load_next(struct asm_program * p, int memory, struct asm_reg d,
     }
 }
 
+static void load_by(struct asm_program * p, int memory, struct asm_reg half, struct asm_reg pointer,
+                    struct asm_arg step) {
+    ASM_MEM(p, AIE2P_VLDA_dmw_lda_w_pstm_nrm, memory, A_REG(half), A_REG(pointer), step);
+}
+
 static void store(struct asm_program * p, int memory, struct asm_reg a, struct asm_reg pointer,
                   int32_t offset) {
     static const int ops[MOVED_KINDS][2] = {
@@ -523,6 +528,13 @@ static void nibbles(struct asm_program * p, struct asm_reg d, struct asm_reg hal
     ASM(p, AIE2P_VUNPACK_mv_unpack_w_unpackSign0, A_REG(d), A_REG(half));
 }
 
+static void load_nibbles_by(struct asm_program * p, int memory, struct asm_reg d,
+                            struct asm_reg pointer, struct asm_arg step) {
+    struct asm_reg x = asm_local(p, ASM_X);
+    load_by(p, memory, asm_half(x, 0), pointer, step);
+    nibbles(p, d, asm_half(x, 0));
+}
+
 // 32 lanes at once, in the two lower quarters of an accumulator.
 static void scale(struct asm_program * p, struct emit_scale * d, struct asm_reg s,
                   struct asm_reg offset, struct asm_reg zero, struct asm_reg low,
@@ -562,9 +574,6 @@ static void scaled(struct asm_program * p, int memory, const struct emit_scale *
         at_offset(p, ops, memory, 32, A_REG(asm_quarter(sum, half)), pointer, offset + 32 * half);
     }
 }
-
-// What this target has no use for.
-enum { load_by = 0, load_nibbles_by = 0 };
 
 const struct aie_verbs verbs_aie2p = {
 #define V(name, parameters, arguments) .name = name,

@@ -1,5 +1,6 @@
-// quant: slices of quantized blocks, which a core makes bf16 before it multiplies. A slice is two
-// blocks of 32 numbers of each row, an f16 scale and the numbers:
+// quant: slices of quantized blocks, which a core makes bf16 before it multiplies (but for q4_0 on
+// aie2: quant-fused.c). A slice is two blocks of 32 numbers of each row, an f16 scale and the
+// numbers:
 //
 //     q4_0   d0 q q q q q q q q | d1 q q q q q q q q      16-bit words; a number's lower 16 in the
 //     q8_0   d0 q ... (16) q    | d1 q ... (16) q         lower half of bytes, its upper in the
