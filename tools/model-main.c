@@ -137,6 +137,7 @@ static int print_json(const struct report * r) {
         {"waits", f->waits},
         {"memory_bytes", f->memory},
         {"shim_bytes", f->bytes},
+        {"dispatches", f->dispatches},
     };
     int n = r->counted ? 14 : (int) (sizeof whole / sizeof whole[0]);
     for (int i = 0; i < n; i++) {
