@@ -73,7 +73,7 @@ test: build ## all tests; the unit tests under ASan and UBSan as well
 	@sh cmake/mnist.sh "$(DEPS)" test || echo "-- tests that read digits are skipped"
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
 	$(call compile,$(BUILD)-asan)
-	$(call ctest,$(BUILD)-asan,-LE 'ops|whole|scripts')
+	$(call ctest,$(BUILD)-asan,-LE 'ops|whole|scripts|again')
 	$(call ctest,$(BUILD),-LE 'whole|hosts|rocr|deb')
 	$(call skips,$(BUILD)-asan $(BUILD))
 
@@ -105,7 +105,7 @@ test-deb: deb ## Debian's own llama.cpp, in a bare tree with the packages of `ma
 asan: setup ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call configure,$(BUILD)-asan,-DGGML_HSA_SANITIZE=ON)
 	$(call compile,$(BUILD)-asan)
-	$(call ctest,$(BUILD)-asan,-LE 'ops|whole|scripts')
+	$(call ctest,$(BUILD)-asan,-LE 'ops|whole|scripts|again')
 	$(call skips,$(BUILD)-asan)
 
 test-cross: ## the quick unit tests as programs of the other one of amd64 and arm64, under qemu

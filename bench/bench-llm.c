@@ -92,8 +92,8 @@ static struct decoder model(size_t which, enum ggml_type type) {
 static void head(const struct llm_device * device) {
     printf("modelled, clock %s (%d MHz); a layer and the head computed, the rest multiplied\n",
            device->clock, (int) device->mhz);
-    printf("%-13s %-5s %-12s %-6s %9s %7s %6s %9s %6s %9s %8s", "model", "type", "case", "part",
-           "ms", "kernels", "PDIs", "MB", "waits", "stream-op", "GB");
+    printf("%-13s %-5s %-12s %-6s %9s %7s %8s %6s %9s %6s %9s %8s", "model", "type", "case", "part",
+           "ms", "kernels", "dispatch", "PDIs", "MB", "waits", "stream-op", "GB");
     for (int i = 0; i < LLM_CAUSES; i++) {
         printf(" %8s", device->causes[i]);
     }
@@ -102,9 +102,9 @@ static void head(const struct llm_device * device) {
 
 static void row(const char * name, enum ggml_type type, const char * what, const char * part,
                 const struct llm_figures * f) {
-    printf("%-13s %-5s %-12s %-6s %9.3f %7.0f %6.0f %9.1f %6.0f %9.0f %8.3f", name,
-           ggml_type_name(type), what, part, f->ms, f->dispatches, f->pdi_loads, f->bytes * 1e-6,
-           f->waits, f->operations, f->memory * 1e-9);
+    printf("%-13s %-5s %-12s %-6s %9.3f %7.0f %8.0f %6.0f %9.1f %6.0f %9.0f %8.3f", name,
+           ggml_type_name(type), what, part, f->ms, f->kernels, f->dispatches, f->pdi_loads,
+           f->bytes * 1e-6, f->waits, f->operations, f->memory * 1e-9);
     for (int i = 0; i < LLM_CAUSES; i++) {
         printf(" %8.1f", f->ms > 0 ? 100 * f->causes[i] / f->ms : 0);
     }

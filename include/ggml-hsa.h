@@ -49,6 +49,8 @@ struct ggml_backend_hsa_stats {
     uint64_t kept_nodes;       // nodes that were sent as one like them was planned before
     uint64_t operations;       // of the instruction streams of all kernels that were sent to a NPU
     uint64_t waits;            // times that the host waited for the device, ends of graphs included
+    uint64_t packets;          // that kernels were sent to a NPU in: those that follow each other
+                               // on one program are one
 };
 
 // What an emulated device counts in its machine; see ggml_backend_hsa_get_counters.

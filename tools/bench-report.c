@@ -16,7 +16,8 @@ int bench_columns(enum aie_arch arch) {
     return aie_target(arch)->columns;
 }
 
-// From the shapes of its MAC instructions.
+// From the shapes of its MAC instructions; where bf16 has none for matrices, a product for each
+// lane of an accumulator.
 int bench_macs(const struct kernel_spec * spec) {
     const struct aie_target * target = aie_target(spec->arch);
     const enum dtype t = spec->inputs[0].dtype;
@@ -26,7 +27,8 @@ int bench_macs(const struct kernel_spec * spec) {
                                            : t == DTYPE_I8   ? target->mac_i8
                                            : t == DTYPE_I16  ? target->mac_i16
                                                              : none;
-    return mac.m * mac.k * mac.n;
+    bool by_lanes = t == DTYPE_BF16 && !shared && !mac.m;
+    return by_lanes ? BENCH_LANES : mac.m * mac.k * mac.n;
 }
 
 static uint64_t divide_up(uint64_t a, uint64_t b) {
@@ -159,6 +161,8 @@ void bench_print(const struct bench_task * t, const struct bench_result * r, int
     ROW("bank stalls", "%s", grouped(a->bank_stalls, g));
     ROW("with its PDI", "%.3f us, the PDI %.3f", (double) r[i].first.ns / 1e3,
         per((double) r[i].first.causes[EMU_RECONFIG].cycles, (double) a->mhz));
+    ROW("emulated in", "%.3f s, %.1f M words/s", r[i].wall_seconds,
+        per((double) a->stream_words * 1e-6, r[i].wall_seconds));
     buf_printf(b, "\n  where the time went\n");
     for (int k = 0; k < HSAC_CAUSES; k++) {
         ROW(emu_cause_names[k], "%5.1f %% %12.3f us",
@@ -198,6 +202,7 @@ static json_t * result_json(const struct bench_result * r) {
     json_put(&o, "core_stalls", json_size(a->core_stalls));
     json_put(&o, "bank_stalls", json_size(a->bank_stalls));
     json_put(&o, "causes", causes_json(a));
+    json_put(&o, "wall_ns", json_size((uint64_t) (r->wall_seconds * 1e9)));
     json_put(&o, "first_ns", json_size(r->first.ns));
     json_put(&o, "first_causes", causes_json(&r->first));
     return o;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct told {
     int n;
@@ -113,6 +114,12 @@ static enum status place_operands(struct hsac_agent * a, const struct kernel_spe
     return st;
 }
 
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double) t.tv_sec + (double) t.tv_nsec * 1e-9;
+}
+
 static enum status dispatch(struct hsac_agent * a, struct hsac_queue * q,
                             const struct hsac_dispatch * d, struct bench_result * out,
                             struct error * err) {
@@ -120,10 +127,12 @@ static enum status dispatch(struct hsac_agent * a, struct hsac_queue * q,
     hsac_agent_watch(a, on_dispatch, &told);
     enum status st = ST_OK;
     for (int i = 0; i < 2 && st == ST_OK; i++) {
+        double start = seconds();
         st = hsac_queue_dispatch(q, d, err);
         if (st == ST_OK) {
             st = hsac_queue_wait(q, err);
         }
+        out->wall_seconds = seconds() - start; // of the last one
     }
     hsac_agent_watch(a, NULL, NULL);
     if (st == ST_OK && told.n != 2) {

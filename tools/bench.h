@@ -26,11 +26,13 @@ struct bench_result {
     // A dispatch that loads the PDI, and one that finds it there; without texts, which the runtime
     // took with it.
     struct hsac_account first, again;
-    uint8_t * output; // malloc'ed
+    double wall_seconds; // that the emulation of `again` took on this machine
+    uint8_t * output;    // malloc'ed
     size_t output_bytes;
 };
 
 enum { BENCH_ROWS = 4, BENCH_CHANNELS = 2 }; // of cores; shim channels of a column and direction
+enum { BENCH_LANES = 64 };                   // of aie2p's accumulators
 
 // With pack NULL the kernel comes from where the backend would get it.
 enum status bench_run(const struct bench_task * t, const char * pack, struct bench_result * out,

@@ -167,6 +167,7 @@ static void tell(struct llm_device * device, const struct state * a, const struc
     device->mhz = y->mhz;
     snprintf(device->clock, sizeof device->clock, "%s", y->clock);
     out->dispatches = (double) (y->dispatches - x->dispatches);
+    out->kernels = (double) (b->stats.dispatches - a->stats.dispatches);
     out->pdi_loads = (double) (y->pdi_loads - x->pdi_loads);
     out->bytes = 4 * (double) (y->stream_words - x->stream_words);
     out->ms = (double) (y->ns - x->ns) * 1e-6;
@@ -225,6 +226,7 @@ void llm_add(struct llm_figures * to, const struct llm_figures * part, double ti
     to->macs += (uint64_t) ((double) part->macs * times);
     to->weights += (uint64_t) ((double) part->weights * times);
     to->dispatches += part->dispatches * times;
+    to->kernels += part->kernels * times;
     to->kept += part->kept * times;
     to->pdi_loads += part->pdi_loads * times;
     to->waits += part->waits * times;

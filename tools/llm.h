@@ -17,7 +17,8 @@ struct llm_figures {
     uint64_t macs;        // of the products
     uint64_t weights;     // bytes, as they are in the file
     // Of the second run: the first one loads what stays.
-    double dispatches, kept, pdi_loads, operations, by_host, on_cpu;
+    double kernels, dispatches; // dispatches: kernels that follow each other may be one
+    double kept, pdi_loads, operations, by_host, on_cpu;
     double waits;  // of the host, before the end of the graph
     double bytes;  // through the shim, both ways
     double memory; // of the device, the weights in whatever form they are kept included

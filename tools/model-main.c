@@ -88,8 +88,9 @@ static void print_text(const struct report * r) {
     if (r->counted) {
         return;
     }
-    printf("  %-11s %.0f a token, %.0f PDIs loaded, %.0f operations of their streams\n", "kernels",
-           f->dispatches, f->pdi_loads, f->operations);
+    printf("  %-11s %.0f a token in %.0f dispatches, %.0f PDIs loaded, %.0f operations of their "
+           "streams\n",
+           "kernels", f->kernels, f->dispatches, f->pdi_loads, f->operations);
     printf("  %-11s %.0f nodes, %.0f waits within a token\n", "by the host", f->by_host, f->waits);
     printf("  %-11s %.1f MB on the device, %.1f MB through the shim for a token\n", "memory",
            f->memory * 1e-6, f->bytes * 1e-6);
@@ -128,7 +129,8 @@ static int print_json(const struct report * r) {
         {"nodes", f->nodes},
         {"nodes_on_npu", f->on_device},
         {"splits", r->splits},
-        {"kernels", f->dispatches},
+        {"kernels", f->kernels},
+        {"dispatches", f->dispatches},
         {"pdi_loads", f->pdi_loads},
         {"stream_operations", f->operations},
         {"nodes_by_host", f->by_host},

@@ -27,6 +27,7 @@ const struct probe_known probe_variables[] = {
     {"GGML_HSA_JIT_COMMAND", "external kernel compiler"},
     {"GGML_HSA_JIT_TIMEOUT", "its time limit in seconds"},
     {"GGML_HSA_JIT_VERBOSE", "a line for each kernel that is made; a command's output"},
+    {"GGML_HSA_JOIN", "kernels on one PDI are sent as one dispatch"},
     {"GGML_HSA_KERNEL_CACHE_CLEAR", "begin with an empty cache"},
     {"GGML_HSA_KERNEL_CACHE_DIR", "directory of the cache"},
     {"GGML_HSA_KERNEL_CACHE_MAX_SIZE", "its size limit"},

@@ -84,6 +84,23 @@ static bool by_size(const struct kernel_spec * spec, int i, struct kernel_spec *
     return aie_supports(out, NULL) == ST_OK;
 }
 
+// One query of few keys is in the mixed PDI, many queries are not.
+static bool by_queries(const struct kernel_spec * spec, int i, struct kernel_spec * out) {
+    enum { HEAD = 64, HEADS = 32, SHARED = 8, KEYS = 256, MANY = 64 };
+    *out = *spec;
+    if (i == 0 || i > 2) {
+        return i == 0;
+    }
+    int64_t queries = i == 1 ? 1 : MANY;
+    out->n_inputs = 3;
+    out->inputs[0] = tensor_contiguous(DTYPE_F32, (int64_t[]){HEAD, queries, HEADS, 1});
+    for (int t = 1; t < 3; t++) {
+        out->inputs[t] = tensor_contiguous(DTYPE_F16, (int64_t[]){HEAD, KEYS, SHARED, 1});
+    }
+    out->output = tensor_contiguous(DTYPE_F32, (int64_t[]){HEAD, HEADS, queries, 1});
+    return aie_supports(out, NULL) == ST_OK;
+}
+
 // ---- the families ----
 
 typedef enum status image_fn(const struct kernel_spec *, struct array_program *, struct error *);
@@ -98,14 +115,18 @@ static const struct {
     [KERNEL_PRODUCT] = {.image = mul_mat_image, .related = product_related},
     [KERNEL_CONVERSION] = {.related = same_program},
     [KERNEL_MOVE] = {.image = move_image, .related = by_size},
-    [KERNEL_ATTENTION] = {.image = attention_image, .related = same_program},
+    [KERNEL_ATTENTION] = {.image = attention_image, .related = by_queries},
 };
 
 // ---- PDIs ----
 
 // A column's cores have a program each, or none.
+struct column {
+    const struct array_program * cores[SPREAD_CORES];
+};
+
 static enum status write_pdi(const struct kernel_spec * spec, enum spread_kind kind,
-                             const struct array_program * const cores[SPREAD_CORES], uint8_t ** pdi,
+                             const struct column columns[ARRAY_COLUMNS_MOST], uint8_t ** pdi,
                              size_t * size, struct error * err) {
     struct array a;
     uint8_t locks[SPREAD_LOCKS + MM_MEM_LOCKS];
@@ -114,6 +135,7 @@ static enum status write_pdi(const struct kernel_spec * spec, enum spread_kind k
     memcpy(locks + SPREAD_LOCKS, mm_mem_lock_init, MM_MEM_LOCKS);
     array_begin(&a, spec->arch);
     for (int col = 0; col < ops_columns(spec); col++) {
+        const struct array_program * const * cores = columns[col].cores;
         for (int i = 0; i < SPREAD_CORES; i++) {
             if (cores[i]) {
                 array_core(&a, col, ARRAY_ROW_CORE + i, cores[i]);
@@ -127,23 +149,30 @@ static enum status write_pdi(const struct kernel_spec * spec, enum spread_kind k
 }
 
 // What the mixed PDI holds: for each program a kernel that runs on it.
-enum { MIXED_PROGRAMS = 3 };
+enum { MIXED_PROGRAMS = 4 };
+enum in_columns { IN_ALL, IN_FIRST_HALF, IN_SECOND_HALF };
 
 static const struct {
     enum kernel_op op;
     enum dtype in, out;
     int n_inputs, rows; // of the first input
     int first_core, n_cores;
+    enum in_columns where;
 } mixed[MIXED_PROGRAMS] = {
-    {KERNEL_OP_ADD, DTYPE_F32, DTYPE_F32, 2, 1, MIXED_ELEMENTWISE, 1},
-    {KERNEL_OP_RMS_NORM, DTYPE_F32, DTYPE_F32, 1, 1, MIXED_ROWS, 1},
-    {KERNEL_OP_MUL_MAT, DTYPE_BF16, DTYPE_F32, 2, 64, MIXED_PRODUCT, SPREAD_PAIR},
+    {KERNEL_OP_ADD, DTYPE_F32, DTYPE_F32, 2, 1, MIXED_ELEMENTWISE, 1, IN_FIRST_HALF},
+    {KERNEL_OP_RMS_NORM, DTYPE_F32, DTYPE_F32, 1, 1, MIXED_ROWS, 1, IN_FIRST_HALF},
+    {KERNEL_OP_FLASH_ATTN_EXT, DTYPE_F32, DTYPE_F32, 3, 1, MIXED_ATTENTION, 2, IN_SECOND_HALF},
+    {KERNEL_OP_MUL_MAT, DTYPE_BF16, DTYPE_F32, 2, 64, MIXED_PRODUCT, SPREAD_PAIR, IN_ALL},
 };
+
+static bool has_program(enum in_columns where, int col, int columns) {
+    return where == IN_ALL || (where == IN_FIRST_HALF) == (col < mixed_columns(columns));
+}
 
 static enum status mixed_pdi(const struct kernel_spec * spec, uint8_t ** pdi, size_t * size,
                              struct error * err) {
     struct array_program programs[MIXED_PROGRAMS] = {0};
-    const struct array_program * cores[SPREAD_CORES] = {0};
+    struct column columns[ARRAY_COLUMNS_MOST] = {0};
     enum status st = ST_OK;
     for (int i = 0; i < MIXED_PROGRAMS && st == ST_OK; i++) {
         struct kernel_spec one = {
@@ -153,12 +182,15 @@ static enum status mixed_pdi(const struct kernel_spec * spec, uint8_t ** pdi, si
             .inputs = {packed(mixed[i].in, 64, mixed[i].rows), packed(mixed[i].in, 64, 1)},
             .output = packed(mixed[i].out, 64, 1)};
         st = families[kernel_op_info(one.op)->family].image(&one, &programs[i], err);
-        for (int c = 0; c < mixed[i].n_cores; c++) {
-            cores[mixed[i].first_core + c] = &programs[i];
+        for (int at = 0; at < ops_columns(spec) * mixed[i].n_cores; at++) {
+            int col = at / mixed[i].n_cores, core = mixed[i].first_core + at % mixed[i].n_cores;
+            if (has_program(mixed[i].where, col, ops_columns(spec))) {
+                columns[col].cores[core] = &programs[i];
+            }
         }
     }
     if (st == ST_OK) {
-        st = write_pdi(spec, SPREAD_MIXED, cores, pdi, size, err);
+        st = write_pdi(spec, SPREAD_MIXED, columns, pdi, size, err);
     }
     for (int i = 0; i < MIXED_PROGRAMS; i++) {
         array_program_free(&programs[i]);
@@ -177,11 +209,13 @@ static enum status single_pdi(const struct kernel_spec * spec, uint8_t ** pdi, s
     } else if (st == ST_OK && family == KERNEL_ATTENTION) {
         st = attention_pdi(spec, &program, pdi, size, err);
     } else if (st == ST_OK) {
-        const struct array_program * cores[SPREAD_CORES] = {0};
+        struct column columns[ARRAY_COLUMNS_MOST] = {0};
         for (int i = family == KERNEL_PRODUCT ? MIXED_PRODUCT : 0; i < SPREAD_CORES; i++) {
-            cores[i] = &program;
+            for (int col = 0; col < ops_columns(spec); col++) {
+                columns[col].cores[i] = &program;
+            }
         }
-        st = write_pdi(spec, family == KERNEL_PRODUCT ? SPREAD_MIXED : SPREAD_ALIKE, cores, pdi,
+        st = write_pdi(spec, family == KERNEL_PRODUCT ? SPREAD_MIXED : SPREAD_ALIKE, columns, pdi,
                        size, err);
     }
     array_program_free(&program);

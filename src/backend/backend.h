@@ -54,6 +54,7 @@ struct device_kind {
     // What a stream keeps beside its queue and scratch; all NULL where there is nothing.
     enum status (*begin)(struct hsa_stream * s, struct error * err);
     void (*end)(struct hsa_stream * s);
+    enum status (*flush)(struct hsa_stream * s, struct error * err); // sends what was kept back
     void (*settled)(struct hsa_stream * s);       // all that was sent is complete
     void (*scratch_reset)(struct hsa_stream * s); // what was in scratch is gone
     void (*written)(struct hsa_stream * s, const void * begin, size_t bytes); // or will be
@@ -77,7 +78,7 @@ struct hsa_device {
     // model out with its log switched off before it loads it.
     atomic_bool told_absent[GGML_OP_COUNT];
     atomic_uint_fast64_t dispatches, host_copies, staged_operands, cpu_nodes, kept_nodes, waits,
-        operations;
+        operations, packets;
 };
 
 // NULL with the reason in err when the agent cannot be used.

@@ -151,6 +151,7 @@ bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev, struct ggml_backend_hsa_
         .kept_nodes = atomic_load(&device->kept_nodes),
         .operations = atomic_load(&device->operations),
         .waits = atomic_load(&device->waits),
+        .packets = atomic_load(&device->packets),
     };
     return true;
 }

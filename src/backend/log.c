@@ -1,7 +1,9 @@
 // log: one place where the backend speaks. Lines go to ggml's log, so that a program which
 // installed a callback sees them; a ggml without that entry gets them on stderr. Faults and
-// warnings are always said, the rest with GGML_HSA_ENABLE_LOG=1, in debug builds unless it is 0.
+// warnings are always said, the rest with GGML_HSA_ENABLE_LOG=1, in debug builds unless it is 0. A
+// log that cannot be written is lost and no more: it ends no program.
 #include "backend.h"
+#include "base/quiet.h"
 
 #include <stdio.h>
 
@@ -12,11 +14,14 @@ GGML_API void ggml_log_internal(enum ggml_log_level level, const char * format, 
 static void say(enum ggml_log_level level, const char * fmt, va_list args) {
     char line[640];
     vsnprintf(line, sizeof line, fmt, args);
+    struct quiet quiet;
+    quiet_begin(&quiet);
     if (ggml_log_internal) {
         ggml_log_internal(level, "ggml-hsa: %s\n", line);
     } else {
         fprintf(stderr, "ggml-hsa: %s\n", line);
     }
+    quiet_end(&quiet);
 }
 
 void log_error(const char * fmt, ...) {

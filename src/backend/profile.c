@@ -5,6 +5,7 @@
 //
 // Row 0 is what no node caused. Streams of several threads share the table; it locks itself.
 #include "backend.h"
+#include "base/quiet.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -214,7 +215,10 @@ void profile_print(struct profile * p) {
         ran |= p->rows[i].dispatches != 0;
     }
     if (ran) {
+        struct quiet quiet; // a table that cannot be written ends no program
+        quiet_begin(&quiet);
         print_table(p);
+        quiet_end(&quiet);
         begin(p);
     }
     pthread_mutex_unlock(&p->lock);

@@ -26,7 +26,11 @@ static struct hsa_stream * stream_of(ggml_backend_t backend) {
 enum status stream_wait(struct hsa_stream * s, struct error * err) {
     // With nothing to wait for, another stream that drains the shared queue is not waited for
     // either.
-    enum status st = s->in_flight ? hsac_queue_wait(s->queue, err) : ST_OK;
+    bool kept_back = s->in_flight && s->device->kind->flush;
+    enum status st = kept_back ? s->device->kind->flush(s, err) : ST_OK;
+    struct error * also = st == ST_OK ? err : NULL;
+    enum status waited = s->in_flight ? hsac_queue_wait(s->queue, also) : ST_OK;
+    st = st == ST_OK ? waited : st;
     atomic_fetch_add(&s->device->waits, s->in_flight);
     s->in_flight = false;
     if (s->device->kind->settled) {

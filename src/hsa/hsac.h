@@ -109,6 +109,11 @@ enum status hsac_agent_set_idle(struct hsac_agent * a, const uint32_t * insts, s
                                 struct error * err);
 enum status hsac_queue_dispatch(struct hsac_queue * q, const struct hsac_dispatch * d,
                                 struct error * err);
+// What would be refused is so here, too, with the same words; nothing is sent.
+enum status hsac_queue_admits(struct hsac_queue * q, const struct hsac_dispatch * d,
+                              struct error * err);
+// The allocation in which addr lies; false: in none.
+bool hsac_agent_block(struct hsac_agent * a, const void * addr, char ** base, uint64_t * size);
 // May the PDI's memory be freed, now that all dispatches on it are complete? The agent's queue
 // knows it no longer then: another one may come to lie at its address. False: the runtime remembers
 // PDIs by their addresses for as long as it lives.

@@ -245,6 +245,17 @@ bool hsac_agent_owns(struct hsac_agent * a, const void * addr, uint64_t size,
     return owned;
 }
 
+bool hsac_agent_block(struct hsac_agent * a, const void * addr, char ** base, uint64_t * size) {
+    pthread_mutex_lock(&a->lock);
+    const struct hsac_block * block = find(a, (uintptr_t) addr);
+    if (block) {
+        *base = (char *) block->base;
+        *size = block->size;
+    }
+    pthread_mutex_unlock(&a->lock);
+    return block != NULL;
+}
+
 bool hsac_agent_finds(struct hsac_agent * a, const void * addr) {
     if (!a->h->runtime->wants_guard) {
         return true;

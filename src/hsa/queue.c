@@ -318,26 +318,36 @@ static bool fits(const struct hsac_agent * a, const struct hsac_dispatch * d, in
            ring->bytes + bytes <= AIE_CHAIN_BYTES && ring->us + us <= HSAC_BATCH_US;
 }
 
-// The PDI's place among those that contexts know.
-static enum status know_pdi(struct hsac_agent * a, const void * pdi, int * index,
-                            struct error * err) {
-    struct hsac_ring * ring = &a->ring;
-    *index = pdi_index(ring, pdi);
-    if (*index < ring->n_pdis) {
+// Can contexts come to know the PDI?
+static enum status may_know_pdi(const struct hsac_agent * a, const void * pdi, struct error * err) {
+    const struct hsac_ring * ring = &a->ring;
+    if (!a->h->runtime->stale_lists || pdi_index(ring, pdi) < ring->n_pdis) {
         return ST_OK;
     }
-    if (a->h->runtime->stale_lists && ring->n_pdis > 0 && !ring->idle.insts) {
+    if (ring->n_pdis > 0 && !ring->idle.insts) {
         return error_set(err, ST_UNSUPPORTED,
                          "%s: a second PDI, and no idle stream to show the first one with",
                          a->name);
     }
+    if (ring->n_pdis == AIE_ABI_CONTEXT_PDIS) {
+        return error_set(err, ST_UNSUPPORTED,
+                         "%s: %s keeps %d PDIs in the life of a process, and all are in use; a "
+                         "newer ROCr has no such limit",
+                         a->name, a->h->runtime->name, AIE_ABI_CONTEXT_PDIS);
+    }
+    return ST_OK;
+}
+
+// The PDI's place among those that contexts know.
+static enum status know_pdi(struct hsac_agent * a, const void * pdi, int * index,
+                            struct error * err) {
+    struct hsac_ring * ring = &a->ring;
+    enum status st = may_know_pdi(a, pdi, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    *index = pdi_index(ring, pdi);
     if (*index == AIE_ABI_CONTEXT_PDIS) {
-        if (a->h->runtime->stale_lists) {
-            return error_set(err, ST_UNSUPPORTED,
-                             "%s: %s keeps %d PDIs in the life of a process, and all are in use; a "
-                             "newer ROCr has no such limit",
-                             a->name, a->h->runtime->name, AIE_ABI_CONTEXT_PDIS);
-        }
         flush(a);
         queue_close(a);
         *index = 0;
@@ -391,15 +401,34 @@ static enum status make_room(struct hsac_agent * a, const struct hsac_dispatch *
     return ST_OK;
 }
 
+static enum status check_all(struct hsac_queue * q, const struct hsac_dispatch * d,
+                             struct error * err) {
+    if (q->gpu) {
+        return error_set(err, ST_INVALID, "%s takes no kernels of a NPU", q->agent->name);
+    }
+    enum status st = hsac_check_fork(q->agent, err);
+    return st == ST_OK ? check(q->agent, d, err) : st;
+}
+
+enum status hsac_queue_admits(struct hsac_queue * q, const struct hsac_dispatch * d,
+                              struct error * err) {
+    struct hsac_ring * ring = &q->agent->ring;
+    enum status st = check_all(q, d, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    pthread_mutex_lock(&ring->lock);
+    st = queue_open(q->agent, err);
+    st = st == ST_OK ? may_know_pdi(q->agent, d->pdi, err) : st;
+    pthread_mutex_unlock(&ring->lock);
+    return st;
+}
+
 enum status hsac_queue_dispatch(struct hsac_queue * q, const struct hsac_dispatch * d,
                                 struct error * err) {
     struct hsac_agent * a = q->agent;
     struct hsac_ring * ring = &a->ring;
-    if (q->gpu) {
-        return error_set(err, ST_INVALID, "%s takes no kernels of a NPU", a->name);
-    }
-    enum status st = hsac_check_fork(a, err);
-    st = st == ST_OK ? check(a, d, err) : st;
+    enum status st = check_all(q, d, err);
     if (st != ST_OK) {
         return st;
     }

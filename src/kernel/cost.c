@@ -148,7 +148,7 @@ static uint64_t row_cycles(const struct kernel_spec * spec, uint64_t most) {
 // Keys and values pass all cores of a column, for so many rows at a time at least; each row then
 // has its products and exponentials.
 static uint64_t attention(const struct kernel_spec * spec) {
-    enum { ITEM = 4, SHORT_HEADS = 256, A_STEP = 40000 };
+    enum { ITEM = 4, SHORT_HEADS = 256, A_STEP = 40000, FEW_ROWS = 8, MOST_LONE = 4 << 20 };
     const struct tensor *q = &spec->inputs[0], *k = &spec->inputs[1], *v = &spec->inputs[2];
     uint64_t columns = spec->columns ? (uint64_t) spec->columns : COLUMNS;
     uint64_t size = (uint64_t) (k->ne[0] + v->ne[0]), keys = (uint64_t) (k->ne[1] + TILE);
@@ -157,8 +157,14 @@ static uint64_t attention(const struct kernel_spec * spec) {
     uint64_t at_once = size <= SHORT_HEADS ? 4 * ITEM : ITEM;
     uint64_t items = groups * ((rows + at_once - 1) / at_once);
     uint64_t rows_each = (rows < at_once ? rows : at_once) / CORES + 1;
-    return (items + columns - 1) / columns *
-           (A_STEP + keys * (size + rows_each * (size / 12 + 24)));
+    uint64_t cycles =
+        (items + columns - 1) / columns * (A_STEP + keys * (size + rows_each * (size / 12 + 24)));
+    // Of few rows and not too many keys it is done by half of the columns, by two cores of each.
+    uint64_t few = columns / 2 > 0 ? columns / 2 * 2 : 1;
+    uint64_t lone =
+        (items + few - 1) / few * (A_STEP + keys * (2 * size + (rows + 1) * (size / 12 + 24)));
+    lone = rows <= FEW_ROWS ? (lone < MOST_LONE ? lone : MOST_LONE) : 0;
+    return cycles > lone ? cycles : lone;
 }
 
 // Rows of softmax that are longer than HELD, on aie2p: one core of each of its eight columns works
@@ -179,19 +185,8 @@ static uint64_t long_soft_2p(const struct kernel_spec * spec) {
     return START + (rows + columns - 1) / columns * ((uint64_t) (x->ne[0] * price) + ROW);
 }
 
-static uint64_t cycles_of(const struct kernel_spec * spec) {
-    if (spec->op == KERNEL_OP_FLASH_ATTN_EXT) {
-        return START + attention(spec);
-    }
-    if (spec->op == KERNEL_OP_MUL_MAT || spec->op == KERNEL_OP_MUL_MAT_SHARED) {
-        return START + product(spec);
-    }
-    if (spec->op == KERNEL_OP_MUL_MAT_BLOCKS) {
-        return START + product_of_blocks(spec);
-    }
-    if (is_long_soft_2p(spec)) {
-        return long_soft_2p(spec);
-    }
+// In all columns.
+static uint64_t spread_cycles(const struct kernel_spec * spec) {
     const struct price * p = is_plain(spec->op) ? &plain : &heavy;
     uint64_t most = words(&spec->output);
     int price = price_of(p, spec->output.dtype);
@@ -209,6 +204,25 @@ static uint64_t cycles_of(const struct kernel_spec * spec) {
     const struct tensor * first = &spec->inputs[0];
     uint64_t rows = is_flat(spec) ? 0 : (uint64_t) (first->ne[1] * first->ne[2] * first->ne[3]);
     return START + (most * (uint64_t) price + rows * ROW) / COLUMNS;
+}
+
+static uint64_t cycles_of(const struct kernel_spec * spec) {
+    enum { MIXED = 400000 };
+    if (spec->op == KERNEL_OP_FLASH_ATTN_EXT) {
+        return START + attention(spec);
+    }
+    if (spec->op == KERNEL_OP_MUL_MAT || spec->op == KERNEL_OP_MUL_MAT_SHARED) {
+        return START + product(spec);
+    }
+    if (spec->op == KERNEL_OP_MUL_MAT_BLOCKS) {
+        return START + product_of_blocks(spec);
+    }
+    if (is_long_soft_2p(spec)) {
+        return long_soft_2p(spec);
+    }
+    // Among other programs half of the columns have its own; what would lose much by that is not.
+    uint64_t cycles = spread_cycles(spec);
+    return cycles + (cycles < MIXED ? cycles : MIXED);
 }
 
 // Megahertz of the lowest level in the driver's table: an array begins with it, and no runtime that

@@ -83,14 +83,31 @@ bool kernel_arch_parse(const char * text, enum aie_arch * out) {
 
 static const struct {
     const char * name;
-    int bytes;
+    int bytes, k, once, cut;
 } blocks[KERNEL_BLOCKS] = {
-    [KERNEL_Q4_0] = {"q4_0", 18}, // an f16 d, 32 numbers of 4 bits: d (q - 8)
-    [KERNEL_Q8_0] = {"q8_0", 34}, // an f16 d, 32 of 8 bits: d q
+    [KERNEL_Q4_0] = {"q4_0", 18, 32, 64, 64}, // an f16 d, 32 numbers of 4 bits: d (q - 8)
+    [KERNEL_Q8_0] = {"q8_0", 34, 32, 64, 64}, // an f16 d, 32 of 8 bits: d q
+    // f16 d and dmin, eight times 6 bits s and m, 256 numbers of 4 bits: d s q - dmin m
+    [KERNEL_Q4_K] = {"q4_K", 144, 256, 256, 256},
+    [KERNEL_Q5_K] = {"q5_K", 176, 256, 256, 256}, // the same, of 5 bits
+    // 256 numbers of 6 bits, sixteen times 8 bits s, an f16 d: d s (q - 32); two are words
+    [KERNEL_Q6_K] = {"q6_K", 210, 256, 256, 512},
 };
 
 int kernel_block_bytes(enum kernel_blocks b) {
     return (unsigned) b < KERNEL_BLOCKS ? blocks[b].bytes : 0;
+}
+
+int kernel_block_k(enum kernel_blocks b) {
+    return (unsigned) b < KERNEL_BLOCKS ? blocks[b].k : 1;
+}
+
+int kernel_block_once(enum kernel_blocks b) {
+    return (unsigned) b < KERNEL_BLOCKS ? blocks[b].once : 1;
+}
+
+int kernel_block_cut(enum kernel_blocks b) {
+    return (unsigned) b < KERNEL_BLOCKS ? blocks[b].cut : 1;
 }
 
 const char * kernel_block_name(enum kernel_blocks b) {

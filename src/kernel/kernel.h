@@ -41,10 +41,19 @@ const char * kernel_op_name(enum kernel_op op);                  // "add"
 #define KERNEL_MAX_PARAMS 8
 
 // Blocks of quantized numbers, as ggml has them, that the cores of a product make into bf16: the
-// parameter of MUL_MAT_BLOCKS. Two blocks are a whole number of words.
-enum kernel_blocks { KERNEL_Q4_0, KERNEL_Q8_0, KERNEL_BLOCKS };
-enum { KERNEL_BLOCK_K = 32 };
+// parameter of MUL_MAT_BLOCKS. A row is cut at a whole number of words.
+enum kernel_blocks {
+    KERNEL_Q4_0,
+    KERNEL_Q8_0,
+    KERNEL_Q4_K,
+    KERNEL_Q5_K,
+    KERNEL_Q6_K,
+    KERNEL_BLOCKS
+};
 int kernel_block_bytes(enum kernel_blocks b);         // 0: there is no such block
+int kernel_block_k(enum kernel_blocks b);             // numbers of a block
+int kernel_block_once(enum kernel_blocks b);          // numbers that come to a core at once
+int kernel_block_cut(enum kernel_blocks b);           // numbers that a row may be cut behind
 const char * kernel_block_name(enum kernel_blocks b); // "q4_0"
 
 // How near to the exact result a kernel comes: an NMSE of 1e-9 at most, or 5 units of f32's last

@@ -53,9 +53,11 @@ static bool takes_product(const struct kernel_spec * s) {
 static bool takes_blocks(const struct kernel_spec * s) {
     const struct tensor *a = &s->inputs[0], *b = &s->inputs[1];
     int bytes = kernel_block_bytes((enum kernel_blocks) s->params[0]);
-    bool ok = s->n_inputs == 2 && bytes > 0 && a->dtype == DTYPE_I32 && has_words(a) &&
-              has_words(b) && has_words(&s->output) && b->ne[0] % 64 == 0 &&
-              a->ne[0] * 4 == b->ne[0] / KERNEL_BLOCK_K * bytes && a->ne[1] == s->output.ne[0];
+    bool ok =
+        s->n_inputs == 2 && bytes > 0 && a->dtype == DTYPE_I32 && has_words(a) && has_words(b) &&
+        has_words(&s->output) && b->ne[0] % 64 == 0 &&
+        a->ne[0] * 4 == b->ne[0] / kernel_block_k((enum kernel_blocks) s->params[0]) * bytes &&
+        a->ne[1] == s->output.ne[0];
     if (!ok) {
         fail_msg("blocks of %d bytes, rows of %d words are not what the kernel takes", bytes,
                  (int) a->ne[0]);

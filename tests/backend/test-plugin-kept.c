@@ -111,14 +111,15 @@ static void parameters(void ** state) {
 
 static void products(void ** state) {
     (void) state;
-    static const enum ggml_type types[] = {GGML_TYPE_BF16, GGML_TYPE_F16, GGML_TYPE_F32,
-                                           GGML_TYPE_Q8_0, GGML_TYPE_Q4_0};
+    static const enum ggml_type types[] = {GGML_TYPE_BF16, GGML_TYPE_F16,  GGML_TYPE_F32,
+                                           GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_K,
+                                           GGML_TYPE_Q5_K, GGML_TYPE_Q6_K};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         for (int as_weights = 0; as_weights < 2; as_weights++) {
             struct world w = world_new();
             struct ggml_tensor * a =
-                ggml_new_tensor_2d(as_weights ? w.weights : w.ctx, types[i], 128, 40);
-            struct ggml_tensor * b = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, 128, 1);
+                ggml_new_tensor_2d(as_weights ? w.weights : w.ctx, types[i], 512, 40);
+            struct ggml_tensor * b = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, 512, 1);
             struct ggml_tensor * node = ggml_mul_mat(w.ctx, a, b);
             world_alloc(&w, node);
             for (uint32_t round = 0; round < 4; round++) {

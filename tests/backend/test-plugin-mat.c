@@ -270,9 +270,15 @@ static void converted_once(void ** state) {
 // uploaded later counts at once.
 static void streamed_blocks(void ** state) {
     (void) state;
-    static const enum ggml_type types[] = {GGML_TYPE_Q4_0, GGML_TYPE_Q8_0};
-    for (int t = 0; t < 2; t++) {
-        struct layer l = layer_new(types[t], 192, 70);
+    static const struct {
+        enum ggml_type type;
+        int64_t k[2];
+    } types[] = {
+        {GGML_TYPE_Q4_0, {192, 128}}, {GGML_TYPE_Q8_0, {192, 128}},  {GGML_TYPE_Q4_K, {768, 256}},
+        {GGML_TYPE_Q5_K, {768, 256}}, {GGML_TYPE_Q6_K, {1024, 512}},
+    };
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        struct layer l = layer_new(types[t].type, types[t].k[0], 70);
         struct ggml_backend_hsa_stats before = stats();
         layer_check(&l);
         fill(l.a, 5);
@@ -283,9 +289,11 @@ static void streamed_blocks(void ** state) {
         static const int64_t rows[] = {40, 130};
         for (int i = 0; i < 2; i++) {
             struct world w = world_new();
-            struct ggml_tensor * a = ggml_new_tensor_2d(w.weights, types[t], 128, 20);
-            struct ggml_tensor * out =
-                ggml_mul_mat(w.ctx, a, ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, 128, rows[i]));
+            struct ggml_tensor * a =
+                ggml_new_tensor_2d(w.weights, types[t].type, types[t].k[1], 20);
+            struct ggml_tensor * b =
+                ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, types[t].k[1], rows[i]);
+            struct ggml_tensor * out = ggml_mul_mat(w.ctx, a, b);
             world_alloc(&w, out);
             fill(a, 7);
             fill(out->src[1], 8);

@@ -1,4 +1,5 @@
-// test-shapes [n]: n graphs of as many shapes on an emulated NPU, each compared with the CPU. What
+// test-shapes [n]: n graphs of as many shapes on an emulated NPU (aie2 where GGML_HSA_EMULATE does
+// not say another), each compared with the CPU. What
 // a process holds must not grow with the shapes that it has seen: the second half of them, which
 // differs from the first in every kernel, leaves memory and descriptors about as they were.
 #include <dirent.h>
@@ -131,7 +132,7 @@ static void one_thread(ggml_backend_t backend) {
 
 static int setup(void ** state) {
     (void) state;
-    setenv("GGML_HSA_EMULATE", "aie2", 1);
+    setenv("GGML_HSA_EMULATE", "aie2", 0);
     setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 0);
     setenv("GGML_HSA_KERNEL_MEMORY", "2M", 0);
     ggml_backend_reg_t reg = ggml_backend_load(PLUGIN);

@@ -207,7 +207,9 @@ struct spread_crew spread_crew_for(const struct spread_work * w) {
                 best = crew;
             }
         }
-        struct spread_crew mixed = {.columns = columns, .cores = 1, .mixed = true};
+        bool all = !w->mixed_columns || columns <= w->mixed_columns;
+        struct spread_crew mixed = {
+            .columns = all ? columns : w->mixed_columns, .cores = 1, .mixed = true};
         uint64_t cycles = crew_cycles(w, &mixed);
         if (cycles < least_mixed) {
             least_mixed = cycles;

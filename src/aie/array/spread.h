@@ -46,8 +46,9 @@ struct spread_work {
     uint64_t shares;        // what can be dealt out; 0: any number
     int least_columns, most_columns; // powers of two times the least are tried
     int most_cores;
-    bool leads;   // who is told first has more to do: telling takes half as long
-    bool may_mix; // there is a mixed PDI with the program
+    bool leads;        // who is told first has more to do: telling takes half as long
+    bool may_mix;      // there is a mixed PDI with the program
+    int mixed_columns; // of that, which have it; 0: all
 };
 struct spread_crew spread_crew_for(const struct spread_work * w);
 

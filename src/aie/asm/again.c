@@ -61,32 +61,41 @@ static bool is_offset_load(const struct again * g, int i, int * pointer) {
 }
 
 // Whether either unit loads it, were it near enough (near.c).
-static bool has_choice(const struct again * g, int i) {
-    struct asm_node n = *node_of(g, i);
+static bool has_choice(const struct asm_program * p, const struct asm_node * from) {
+    struct asm_node n = *from;
     uint16_t ops[2];
     for (int k = 0; k < n.n_args; k++) {
         n.args[k].value = n.args[k].kind == ASM_ARG_IMM ? 0 : n.args[k].value;
     }
-    return asm_variants(g->p, &n, ops) == 2;
+    return asm_variants(p, &n, ops) == 2;
+}
+
+struct asm_slots asm_slots(const struct asm_program * p, const struct asm_item * region) {
+    int taken[AIE_SLOT_COUNT] = {0}, either = 0;
+    struct asm_slots s = {0};
+    for (int i = region->first; i < region->first + region->count; i++) {
+        enum aie_slot slot = aie_isa_instr(p->isa, p->nodes[i].op)->slot;
+        bool choice = slot == AIE_SLOT_LDA && has_choice(p, &p->nodes[i]);
+        either += choice;
+        taken[slot] += !choice;
+    }
+    for (int slot = 0; slot < AIE_SLOT_COUNT; slot++) {
+        s.most = taken[slot] > s.most ? taken[slot] : s.most;
+    }
+    s.loads_a = taken[AIE_SLOT_LDA];
+    s.loads = taken[AIE_SLOT_LDA] + taken[AIE_SLOT_LDB] + either;
+    s.most = (s.loads + 1) / 2 > s.most ? (s.loads + 1) / 2 : s.most;
+    return s;
 }
 
 // What the loop has time for: loads beside what its other slots take.
 static void find_room(struct again * g) {
-    int taken[AIE_SLOT_COUNT] = {0}, either = 0, most = 0;
     for (int i = 0; i < g->region->count; i++) {
-        enum aie_slot slot = instr_of(g, i)->slot;
-        bool choice = slot == AIE_SLOT_LDA && has_choice(g, i);
-        either += choice;
-        taken[slot] += !choice;
         g->stored[node_of(g, i)->memory] |= instr_of(g, i)->stores;
     }
-    for (int s = 0; s < AIE_SLOT_COUNT; s++) {
-        most = taken[s] > most ? taken[s] : most;
-    }
-    int loads = taken[AIE_SLOT_LDA] + taken[AIE_SLOT_LDB] + either;
-    most = (loads + 1) / 2 > most ? (loads + 1) / 2 : most;
-    g->room = 2 * most - loads;
-    g->room_a = most - taken[AIE_SLOT_LDA];
+    struct asm_slots slots = asm_slots(g->p, g->region);
+    g->room = 2 * slots.most - slots.loads;
+    g->room_a = slots.most - slots.loads_a;
 }
 
 static void note_write(struct again * g, int i, int id) {
@@ -151,7 +160,7 @@ static int choose(struct again * g) {
         int pointer = 0;
         bool good = is_offset_load(g, l->from[0], &pointer) &&
                     !is_written_between(g, pointer, l->from[0], g->uses[u].node);
-        bool one = !has_choice(g, l->from[0]);
+        bool one = !has_choice(g->p, node_of(g, l->from[0]));
         if (good && g->room >= l->loads && (!one || g->room_a >= l->loads)) {
             g->room -= l->loads;
             g->room_a -= one ? l->loads : 0;
@@ -212,6 +221,7 @@ static void load_again(struct asm_program * p, struct asm_item * region) {
             rewrite(&g, n_vregs, chosen);
             region->count = p->n_nodes - first;
             region->first = first;
+            p->ready = true;
         }
     }
     free(g.locals);

@@ -89,18 +89,20 @@ struct access {
     bool is_loop;   // a register of loops
 };
 
-static void list(struct check * c, struct access a) {
-    if (c->n_accesses == c->cap_accesses) {
-        int cap = c->cap_accesses ? 2 * c->cap_accesses : 1024;
+// Room for what one bundle reads and writes, at most.
+static bool has_room(struct check * c) {
+    enum { MOST = AIE_SLOT_COUNT * AIE_MAX_OPERANDS * 8 };
+    if (c->n_accesses + MOST > c->cap_accesses) {
+        int cap = 2 * c->cap_accesses + 16 * c->n + MOST;
         struct access * more = realloc(c->accesses, (size_t) cap * sizeof *more);
         if (!more) {
             c->no_memory = true;
-            return;
+            return false;
         }
         c->accesses = more;
         c->cap_accesses = cap;
     }
-    c->accesses[c->n_accesses++] = a;
+    return true;
 }
 
 static bool is_loop_register(aie_reg reg) {
@@ -122,29 +124,28 @@ static void list_inst(struct check * c, const struct aie_inst * inst, int slot, 
         bool has_port = is_def && k < instr->n_explicit && !pointer_update;
         uint8_t units[8];
         int n = aie_reg_units(reg, units);
+        struct access a = {
+            .slot = (uint8_t) slot,
+            .cycle = is_def ? o->def_cycle : o->use_cycle,
+            .bypass = (uint8_t) aie_bypass_of(is_def ? o->def_bypass : o->use_bypass, reg),
+            .port = n && has_port ? (uint8_t) aie_target_file(c->target, units[0]) : NO_PORT,
+            .is_loop = is_def && is_loop_register(reg)};
         for (int u = 0; u < n; u++) {
-            list(c,
-                 (struct access){
-                     .slot = (uint8_t) slot,
-                     .unit = units[u],
-                     .cycle = is_def ? o->def_cycle : o->use_cycle,
-                     .bypass = (uint8_t) aie_bypass_of(is_def ? o->def_bypass : o->use_bypass, reg),
-                     .port = u == 0 && has_port ? (uint8_t) aie_target_file(c->target, units[0])
-                                                : NO_PORT,
-                     .is_loop = is_def && is_loop_register(reg)});
+            a.unit = units[u];
+            c->accesses[c->n_accesses++] = a;
+            a.port = NO_PORT;
         }
     }
 }
 
 static bool list_all(struct check * c) {
-    for (int at = 0; at < c->n && !c->no_memory; at++) {
+    for (int at = 0; at < c->n && has_room(c); at++) {
         const struct aie_bundle * b = &c->bundles[at];
         for (int pass = 0; pass < 2; pass++) {
             *(pass ? &c->defs[at] : &c->uses[at]) = c->n_accesses;
-            for (int s = 0; s < AIE_SLOT_COUNT; s++) {
-                if (b->present >> s & 1) {
-                    list_inst(c, &b->slot[s], s, pass ? AIE_DEF : AIE_USE);
-                }
+            for (unsigned left = b->present; left; left &= left - 1) {
+                int s = __builtin_ctz(left);
+                list_inst(c, &b->slot[s], s, pass ? AIE_DEF : AIE_USE);
             }
         }
     }
@@ -313,12 +314,13 @@ static const struct aie_inst * branch_in(const struct check * c, int at) {
 
 static uint8_t find_branch(const struct check * c, int at) {
     const struct aie_bundle * b = &c->bundles[at];
-    uint8_t s = 0;
-    while (s < AIE_SLOT_COUNT &&
-           !((b->present >> s & 1) && aie_isa_instr(c->isa, b->slot[s].op)->branches)) {
-        s++;
+    for (unsigned left = b->present; left; left &= left - 1) {
+        int s = __builtin_ctz(left);
+        if (aie_isa_instr(c->isa, b->slot[s].op)->branches) {
+            return (uint8_t) s;
+        }
     }
-    return s;
+    return AIE_SLOT_COUNT;
 }
 
 // Value that the bundle puts into the given register as a 32-bit immediate, or -1.
@@ -513,6 +515,18 @@ static enum status decode(struct check * c, const uint8_t * bytes, size_t size) 
     return st;
 }
 
+// The first of the program: most of what leads to it has been visited by then.
+static int take_first(struct check * c) {
+    int first = 0;
+    for (int i = 1; i < c->n_queue; i++) {
+        first = c->queue[i] < c->queue[first] ? i : first;
+    }
+    int at = c->queue[first];
+    c->queue[first] = c->queue[--c->n_queue];
+    c->queued[at] = 0;
+    return at;
+}
+
 static enum status check(struct check * c, const uint8_t * bytes, size_t size) {
     if (!allocate(c, size)) {
         return error_set(c->err, ST_NO_MEMORY, "check: out of memory");
@@ -532,9 +546,7 @@ static enum status check(struct check * c, const uint8_t * bytes, size_t size) {
         flow(c, &entry, 0);
     }
     while (st == ST_OK && c->n_queue > 0) {
-        int at = c->queue[--c->n_queue];
-        c->queued[at] = 0;
-        st = visit_all(c, at);
+        st = visit_all(c, take_first(c));
     }
     return st;
 }

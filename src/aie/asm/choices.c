@@ -4,22 +4,68 @@
 #include "modulo.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const struct asm_found choices[] = {
 #define LOOP(id, interval, registers, order, seed, alone, window)                                  \
-    {id, interval, registers, order, seed, alone, window},
+    {id, interval, registers, order, seed, alone, window, NULL},
+#define PLACED(id, interval, registers, seed, alone, window, places)                               \
+    {id, interval, registers, WAY_PLACED, seed, alone, window, places},
 #include "choices.def"
 #undef LOOP
-    {UINT64_MAX, 0, 0, 0, 0, 0, 0},
+#undef PLACED
+    {UINT64_MAX, 0, 0, 0, 0, 0, 0, NULL},
 };
 
 static _Thread_local asm_found_fn watch_fn;
 static _Thread_local void * watch_user;
+static _Thread_local enum asm_search watch_which;
 static _Thread_local int counts[2]; // not in the table, in it
 
-void asm_watch_found(asm_found_fn watch, void * user) {
+// What has been found since somebody watches: once is enough.
+static _Thread_local struct asm_found * memo;
+static _Thread_local int n_memo, cap_memo;
+
+static const struct asm_found * in_memo(uint64_t loop) {
+    for (int i = 0; i < n_memo; i++) {
+        if (memo[i].loop == loop) {
+            return &memo[i];
+        }
+    }
+    return NULL;
+}
+
+static void remember(const struct asm_found * found) {
+    if (in_memo(found->loop)) {
+        return;
+    }
+    if (n_memo == cap_memo) {
+        int cap = 2 * cap_memo + 64;
+        struct asm_found * larger = realloc(memo, (size_t) cap * sizeof *memo);
+        if (!larger) {
+            return; // it will be found once more
+        }
+        memo = larger;
+        cap_memo = cap;
+    }
+    memo[n_memo] = *found;
+    memo[n_memo++].places = found->places ? strdup(found->places) : NULL;
+}
+
+static void forget(void) {
+    for (int i = 0; i < n_memo; i++) {
+        free((char *) memo[i].places);
+    }
+    free(memo);
+    memo = NULL;
+    n_memo = cap_memo = 0;
+}
+
+void asm_watch_found(asm_found_fn watch, void * user, enum asm_search which) {
+    forget();
     watch_fn = watch;
     watch_user = user;
+    watch_which = which;
 }
 
 void asm_count_found(int * known, int * unknown) {
@@ -32,8 +78,17 @@ bool choices_watched(void) {
     return watch_fn != NULL;
 }
 
+bool choices_all_wanted(void) {
+    return watch_fn && watch_which != ASM_SEARCH_NEW;
+}
+
+bool choices_loose_wanted(const struct asm_found * known) {
+    return watch_fn && watch_which == ASM_SEARCH_LOOSE && !in_memo(known->loop);
+}
+
 void choices_show(const struct asm_found * found) {
     if (watch_fn) {
+        remember(found);
         watch_fn(watch_user, found);
     }
 }
@@ -72,8 +127,44 @@ static int by_loop(const void * a, const void * b) {
 const struct asm_found * choices_find(uint64_t loop) {
     const struct asm_found key = {.loop = loop};
     size_t n = sizeof choices / sizeof choices[0] - 1;
-    const struct asm_found * found =
-        watch_fn ? NULL : bsearch(&key, choices, n, sizeof choices[0], by_loop);
+    bool any = !watch_fn || watch_which != ASM_SEARCH_ALL;
+    const struct asm_found * found = watch_fn ? in_memo(loop) : NULL;
+    found = found || !any ? found : bsearch(&key, choices, n, sizeof choices[0], by_loop);
     counts[found != NULL]++;
     return found;
+}
+
+// ---- places as text ----
+
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
+
+static int digit_value(char c) {
+    return c >= 'a'   ? c - 'a' + 26
+           : c >= 'A' ? c - 'A'
+           : c >= '0' ? c - '0' + 52
+           : c == '+' ? 62
+                      : 63;
+}
+
+char * choices_places(const struct search * s) {
+    char * text = malloc(2 * (size_t) s->n + 1);
+    for (int i = 0; text && i < s->n; i++) {
+        int place = 2 * s->q->time[i] + s->nodes[i].carrier;
+        text[2 * i] = digits[place / 64];
+        text[2 * i + 1] = digits[place % 64];
+        text[2 * i + 2] = 0;
+    }
+    return text;
+}
+
+bool choices_place(struct search * s, const char * places) {
+    for (int i = 0; i < s->n; i++) {
+        if (!places[2 * i] || !places[2 * i + 1]) {
+            return false;
+        }
+        int place = 64 * digit_value(places[2 * i]) + digit_value(places[2 * i + 1]);
+        s->q->time[i] = place / 2;
+        s->nodes[i].carrier = place % 2;
+    }
+    return true;
 }

@@ -143,7 +143,10 @@ bool asm_is_watched(void) {
 }
 
 enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err) {
-    asm_load_again(p);
+    if (!p->ready) {
+        asm_load_again(p);
+        asm_hand_on(p);
+    }
     asm_spill(p);
     asm_trace_built(p);
     if (p->placed) {

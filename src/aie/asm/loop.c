@@ -27,7 +27,6 @@
 
 enum {
     SCALARS = 6, // registers that counting takes
-    FEW = 48,    // instructions
 };
 
 #define PUT(p, op, ...)                                                                            \
@@ -379,7 +378,7 @@ static struct asm_bundle * schedule_body(struct asm_program * p, struct asm_item
 static bool find_pipeline(struct asm_program * p, const struct asm_item * loop,
                           const struct asm_item * region, int length, struct pipeline * q) {
     // short ones gain more from several registers for a value than they take room
-    int rolling = loop->rolls && region->count > FEW ? may_roll(p, region) : 0;
+    int rolling = loop->rolls && region->count > ASM_FEW ? may_roll(p, region) : 0;
     pipeline_free(q);
     if (loop->interval) {
         p->late = loop->late;

@@ -420,10 +420,14 @@ static void place_near(struct search * s, int i) {
     eject_neighbours(s, i);
 }
 
-bool modulo_place(struct search * s) {
+void modulo_clear(struct search * s) {
     memset(s->slots, -1, (size_t) s->ii * sizeof *s->slots);
     memset(s->ports, -1, (size_t) s->ii * sizeof *s->ports);
     memset(s->banks, -1, (size_t) s->ii * sizeof *s->banks);
+}
+
+bool modulo_place(struct search * s) {
+    modulo_clear(s);
     s->cursor = 0;
     for (int i = 0; i < s->n; i++) {
         s->q->time[i] = s->nodes[i].last = UNPLACED;

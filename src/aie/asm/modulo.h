@@ -53,6 +53,7 @@ enum way {
     WAY_SWING,  // from the last results up, each instruction as near as can be to what wants it
     WAY_SPACED, // at the distances from each other at which values live shortly (spaced.c)
     WAY_CHAIN,  // likewise, but chains that were written one after the other stay so
+    WAY_PLACED, // where much patience has put them (anneal.c)
 };
 
 struct search {
@@ -98,8 +99,20 @@ static inline int trips_of(const struct search * s, const struct dep * e) {
 // nothing.
 uint64_t choices_loop(const struct search * s);
 const struct asm_found * choices_find(uint64_t loop);
-bool choices_watched(void); // the search is to have all patience
+bool choices_watched(void);    // the search is to have all patience
+bool choices_all_wanted(void); // not only of what is new
+// For what is known, too, if it is loose.
+bool choices_loose_wanted(const struct asm_found * known);
 void choices_show(const struct asm_found * found);
+// The times and carriers of all nodes as text, to be freed, NULL without memory; and from there,
+// false where they are not all there. Times are below CHOICES_TIMES.
+enum { CHOICES_TIMES = 2048 };
+char * choices_places(const struct search * s);
+bool choices_place(struct search * s, const char * places);
+
+// anneal.c: places all nodes for the interval, from the depths of spaced_times, with at most so
+// many trips in flight; what it finds it shows to a function until that says yes.
+bool anneal(struct search * s, int stages, long steps, bool (*accept)(struct search *));
 
 // spaced.c: `order` and, as depths, the times of WAY_SPACED; all nodes at the distances of these.
 bool spaced_times(struct search * s);
@@ -111,6 +124,8 @@ bool modulo_heights(struct search * s);
 bool modulo_order(struct search * s);
 // Places all nodes, false when there is no room or the work is used up.
 bool modulo_place(struct search * s);
+// No slot, port or bank is taken.
+void modulo_clear(struct search * s);
 // Whether node i could issue at the cycle; chooses its carrier.
 bool modulo_fits(struct search * s, int i, int cycle);
 // The nodes in the way of a carrier at a cycle; returns how many, each once.

@@ -12,10 +12,13 @@ enum {
     WORK_LEAST = 50000,   // for each
     WORK_PATIENT = 100000000, // for each, where the result is kept (choices.def)
     GOOD_TENTHS = 11,         // of the bound: no other way is looked for
-    FEW = 48, // instructions up to which the order of heights is tried: it wants more registers
     FAR = 12, // bundles without a register for all that lives: the next interval will not do either
-    SEEDS = 10, // of changes to an order, where the result is kept
-    MEND = 3,   // bundles without a register for all that lives that moving things about may mend
+    SEEDS = 10,          // of changes to an order, where the result is kept
+    ANNEAL_LEAST = 24,   // instructions of a loop that is worth it
+    ANNEAL_STEPS = 3000, // for each instruction, where the result is kept
+    LOOSE_TENTHS = 13,   // of what slots take: an interval that is not good
+    MOST_STAGES = 4,     // trips in flight of a long loop that does not roll: each takes its room
+    MEND = 3, // bundles without a register for all that lives that moving things about may mend
 };
 
 // ---- bounds ----
@@ -160,11 +163,59 @@ static void normalise(struct search * s, bool whole) {
 
 enum outcome { FOUND, NO_SCHEDULE, NO_REGISTERS };
 
+// What is left when all stand: stages, registers.
+static enum outcome finish(struct search * s) {
+    struct pipeline * q = s->q;
+    normalise(s, false);
+    if (q->rolling ? q->stages > q->rolling
+                   : q->stages > PIPELINE_MAX_STAGES || pipeline_size(q) > MAX_SIZE) {
+        return NO_SCHEDULE;
+    }
+    // A kernel of more trips than the lives need gives registers out with fewer gaps.
+    int most = q->rolling ? 1 : PIPELINE_MAX_COPIES;
+    for (; q->copies * q->ii <= MODULO_MAX_II && q->copies <= most; q->copies *= 2) {
+        if (pipeline_allocate(q)) {
+            return FOUND;
+        }
+    }
+    return NO_REGISTERS;
+}
+
+// The first distance that is not kept, -1 = none.
+static int broken_dep(const struct search * s) {
+    const struct deps * d = &s->q->deps;
+    const int * time = s->q->time;
+    for (int e = 0; e < d->n_edges; e++) {
+        const struct dep * edge = &d->edges[e];
+        if (time[edge->from] + edge->latency > time[edge->to] + trips_of(s, edge) * s->ii) {
+            return e;
+        }
+    }
+    return -1;
+}
+
+// As it stands in the table; what does not hold would be another loop's.
+static enum outcome try_places(struct search * s, const char * places) {
+    bool ok = s->ii > 0 && s->ii <= MODULO_MAX_II && choices_place(s, places);
+    modulo_clear(s);
+    for (int i = 0; i < s->n && ok; i++) {
+        struct search_node * n = &s->nodes[i];
+        int others[16];
+        ok = n->carrier < n->n_carriers &&
+             modulo_in_the_way(s, &n->carriers[n->carrier], s->q->time[i], others) == 0;
+        modulo_occupy(s, i, true);
+    }
+    return ok && broken_dep(s) < 0 && lives_count(s) == 0 ? finish(s) : NO_SCHEDULE;
+}
+
 static enum outcome try_one(struct search * s, const struct asm_choice * c) {
     struct pipeline * q = s->q;
     s->ii = q->ii = c->ii;
     s->way = (enum way) c->way;
     q->copies = c->copies;
+    if (s->way == WAY_PLACED) {
+        return try_places(s, c->places);
+    }
     if (s->way != WAY_HEIGHT && (s->way != s->ordered || s->seed != c->seed)) {
         s->ordered = s->way;
         s->seed = c->seed;
@@ -184,27 +235,12 @@ static enum outcome try_one(struct search * s, const struct asm_choice * c) {
         return NO_REGISTERS;
     }
     lives_improve(s, s->way == WAY_SPACED ? 6 : 2);
-    if (s->crowds > 0) {
-        return NO_REGISTERS;
-    }
-    normalise(s, false);
-    if (q->rolling ? q->stages > q->rolling
-                   : q->stages > PIPELINE_MAX_STAGES || pipeline_size(q) > MAX_SIZE) {
-        return NO_SCHEDULE;
-    }
-    // A kernel of more trips than the lives need gives registers out with fewer gaps.
-    int most = q->rolling ? 1 : PIPELINE_MAX_COPIES;
-    for (; q->copies * q->ii <= MODULO_MAX_II && q->copies <= most; q->copies *= 2) {
-        if (pipeline_allocate(q)) {
-            return FOUND;
-        }
-    }
-    return NO_REGISTERS;
+    return s->crowds > 0 ? NO_REGISTERS : finish(s);
 }
 
 // ---- all intervals ----
 
-// One interval. Few instructions are tried in the order of heights, too.
+// One interval. Few instructions are tried in the order of heights, too: it wants more registers.
 static bool find_with(struct search * s, int ii, int longest, enum way way, int seed,
                       struct asm_choice * c) {
     enum outcome last = NO_SCHEDULE;
@@ -215,7 +251,7 @@ static bool find_with(struct search * s, int ii, int longest, enum way way, int 
     int most = s->q->rolling ? 1 : PIPELINE_MAX_COPIES;
     // more copies where a life does not fit as it falls; they do not make more registers
     for (; c->copies <= most && last == NO_SCHEDULE; c->copies *= 2) {
-        for (int high = way == WAY_SWING && s->n <= FEW; high >= 0; high--) {
+        for (int high = way == WAY_SWING && s->n <= ASM_FEW; high >= 0; high--) {
             c->way = high ? WAY_HEIGHT : way;
             enum outcome o = try_one(s, c);
             if (o == FOUND) {
@@ -229,7 +265,7 @@ static bool find_with(struct search * s, int ii, int longest, enum way way, int 
 
 // Where the result is kept, small changes to the order are tried as well.
 static bool find_at(struct search * s, int ii, int longest, enum way way, struct asm_choice * c) {
-    for (int seed = 0; seed < (choices_watched() && s->n > FEW ? SEEDS : 1); seed++) {
+    for (int seed = 0; seed < (choices_watched() && s->n > ASM_FEW ? SEEDS : 1); seed++) {
         if (find_with(s, ii, longest, way, seed, c)) {
             return true;
         }
@@ -258,7 +294,7 @@ static bool search(struct search * s, int least, int longest, int plain, struct 
     static const enum way ways[] = {WAY_SPACED, WAY_SWING, WAY_CHAIN};
     struct asm_choice c;
     bool is_last = false; // what was found last is the best
-    for (int w = s->n > FEW ? 0 : 1; w < (int) (sizeof ways / sizeof ways[0]); w++) {
+    for (int w = s->n > ASM_FEW ? 0 : 1; w < (int) (sizeof ways / sizeof ways[0]); w++) {
         is_last = climb(s, least, best->ii ? best->ii : plain, longest, ways[w], &c);
         if (is_last) {
             *best = c;
@@ -271,10 +307,165 @@ static bool search(struct search * s, int least, int longest, int plain, struct 
     return best->ii && (is_last || try_one(s, best) == FOUND); // the others have left their traces
 }
 
+// ---- with much patience ----
+
+static bool has_registers(struct search * s) {
+    size_t bytes = (size_t) s->n * sizeof *s->q->time;
+    int * time = malloc(bytes);
+    if (time) {
+        memcpy(time, s->q->time, bytes);
+    }
+    int copies = s->q->copies;
+    bool found = time && finish(s) == FOUND;
+    if (time && !found) { // the search goes on from there
+        memcpy(s->q->time, time, bytes);
+        s->q->copies = copies;
+    }
+    free(time);
+    return found;
+}
+
+// most: trips in flight.
+static bool anneal_at(struct search * s, int ii, int most, struct asm_choice * c) {
+    s->ii = s->q->ii = ii;
+    s->q->copies = 1;
+    int deepest = 0;
+    for (int i = 0; i < s->n; i++) {
+        deepest = s->nodes[i].depth > deepest ? s->nodes[i].depth : deepest;
+    }
+    int stages = deepest / ii + 2;
+    stages = stages < most ? stages : most;
+    stages = stages * ii < CHOICES_TIMES ? stages : CHOICES_TIMES / ii;
+    if (!anneal(s, stages, (long) ANNEAL_STEPS * s->n, has_registers)) {
+        return false;
+    }
+    *c = (struct asm_choice){.ii = ii, .copies = s->q->copies, .way = WAY_PLACED};
+    return true;
+}
+
+// What is good first, then, if all is wanted, what would be very good, or else longer ones. Leaves
+// the times of the best behind, as text, to be freed; NULL: there is none before `end`.
+static char * search_long(struct search * s, int least, int end, struct asm_choice * best) {
+    int good = s->q->resource_ii * LOOSE_TENTHS / 10;
+    char * places = NULL;
+    s->ordered = WAY_HEIGHT; // what was in order is not any more
+    if (!spaced_times(s)) {
+        return NULL;
+    }
+    int most = s->q->rolling ? s->q->rolling : MOST_STAGES;
+    good = good > least ? good : least + 1;
+    for (int ii = good < end ? good : end - 1; ii < end && !places; ii += 1 + ii / 9) {
+        places = anneal_at(s, ii, most, best) ? choices_places(s) : NULL;
+        if (!choices_all_wanted()) {
+            return places;
+        }
+    }
+    int less = least + (good - least) / 2;
+    if (places && best->ii == good && less < good && anneal_at(s, less, most, best)) {
+        free(places);
+        places = choices_places(s);
+    }
+    return places;
+}
+
+// A loop that does not roll takes the least room with two trips in flight and one register for each
+// value, and less with more trips and one register than with several: it is worth a tenth of the
+// time, as far as the loop does not become a loose one.
+static char * search_small(struct search * s, int least, struct asm_choice * best) {
+    int found = best->ii, good = s->q->resource_ii * LOOSE_TENTHS / 10;
+    int end = found + found / 10, stages = s->q->copies > 1 ? s->q->stages : 2;
+    end = end < good ? end : good > found ? good : found;
+    s->ordered = WAY_HEIGHT;
+    if (s->q->rolling || pipeline_covers_all(s->q) || !spaced_times(s)) {
+        return NULL;
+    }
+    least = least > found ? least : found;
+    for (int most = 2; most <= stages; most++) {
+        for (int ii = least, step = (end - least) / 2; ii <= end; ii += step > 0 ? step : 1) {
+            if (anneal_at(s, ii, most, best)) {
+                return choices_places(s);
+            }
+        }
+    }
+    return NULL;
+}
+
+// With all patience, from what is known (ii 0: nothing); NULL: there is nothing better.
+static char * search_patiently(struct search * s, int least, int plain, int tenths,
+                               struct asm_choice * c) {
+    int end = c->ii ? c->ii : plain;
+    char * places = s->n > ANNEAL_LEAST && 10 * end > tenths * s->q->resource_ii
+                        ? search_long(s, least, end, c)
+                        : NULL;
+    c->places = places ? places : c->places;
+    if (c->ii && try_one(s, c) == FOUND) {
+        char * smaller = search_small(s, least, c);
+        if (smaller) {
+            free(places);
+            places = smaller;
+        }
+        c->places = places ? places : c->places;
+    }
+    return places;
+}
+
+static int least_interval(const struct search * s) {
+    const struct pipeline * q = s->q;
+    return q->resource_ii > q->recurrence_ii ? q->resource_ii : q->recurrence_ii;
+}
+
+// With what registers allow; *longest: the life that takes longest.
+static int least_with_lives(struct search * s, int * longest) {
+    int together, least = least_interval(s);
+    life_bounds(s, s->q->time, longest, &together);
+    least = together > least ? together : least;
+    return s->q->rolling && *longest > least ? *longest : least;
+}
+
+// Where the instructions of a long loop stand is said, too: that need not be found out again.
+static void show(const struct search * s, const struct asm_choice * c, uint64_t loop, int plain,
+                 int window) {
+    bool placed = !c->places && c->ii && s->n > ASM_FEW;
+    for (int i = 0; i < s->n && placed; i++) {
+        placed = s->q->time[i] < CHOICES_TIMES;
+    }
+    char * places = placed ? choices_places(s) : NULL;
+    choices_show(&(struct asm_found){.loop = loop,
+                                     .ii = (int16_t) c->ii,
+                                     .copies = (int8_t) (places ? s->q->copies : c->copies),
+                                     .way = (int8_t) (places ? WAY_PLACED : c->way),
+                                     .seed = (int8_t) c->seed,
+                                     .plain = (int16_t) plain,
+                                     .window = (int16_t) window,
+                                     .places = places ? places : c->places});
+    free(places);
+}
+
+// As the table has it, or, for those who have time, better.
+static bool find_known(struct search * s, const struct asm_found * known) {
+    struct pipeline * q = s->q;
+    struct asm_choice c = {known->ii, known->copies, known->way, known->seed, known->places};
+    char * places = NULL;
+    int longest;
+    q->plain = known->plain;
+    q->window = known->window;
+    s->work_limit = WORK_PATIENT;
+    if (choices_loose_wanted(known) && !known->places) {
+        int least = least_with_lives(s, &longest);
+        places = search_patiently(s, least, known->plain, LOOSE_TENTHS, &c);
+    }
+    q->hopeless = !c.ii;
+    bool found = c.ii && try_one(s, &c) == FOUND;
+    if (choices_watched()) {
+        show(s, &c, known->loop, known->plain, known->window);
+    }
+    free(places);
+    return found;
+}
+
 // plain 0: only if it is known.
 static bool find(struct search * s, int plain) {
     struct pipeline * q = s->q;
-    int longest, together;
     uint64_t loop = choices_loop(s);
     const struct asm_found * choice = choices_find(loop);
     q->resource_ii = resource_bound(s);
@@ -283,19 +474,13 @@ static bool find(struct search * s, int plain) {
         life_bounds(s, q->time, &q->life_ii, &q->register_ii);
     }
     if (choice) {
-        struct asm_choice c = {choice->ii, choice->copies, choice->way, choice->seed};
-        q->plain = choice->plain;
-        q->window = choice->window;
-        s->work_limit = WORK_PATIENT;
-        q->hopeless = !c.ii;
-        return c.ii && try_one(s, &c) == FOUND;
+        return find_known(s, choice);
     }
     if (!plain) {
         return false;
     }
-    life_bounds(s, q->time, &longest, &together);
-    int least = q->resource_ii > q->recurrence_ii ? q->resource_ii : q->recurrence_ii;
-    struct asm_known * known = asm_known_of(q->p, s->n, least, q->rolling ? -plain : plain);
+    struct asm_known * known =
+        asm_known_of(q->p, s->n, least_interval(s), q->rolling ? -plain : plain);
     if (known->tried && !choices_watched()) {
         s->work_limit = WORK_LIMIT; // one that was found is not missed for having no time left
         if (known->choice.ii == 0 || try_one(s, &known->choice) == FOUND) {
@@ -304,16 +489,16 @@ static bool find(struct search * s, int plain) {
     }
     *known = (struct asm_known){
         .n = known->n, .least = known->least, .plain = known->plain, .tried = true};
-    least = together > least ? together : least;
-    least = q->rolling && longest > least ? longest : least;
+    int longest, least = least_with_lives(s, &longest);
     bool found = search(s, least, longest, plain, &known->choice);
-    choices_show(&(struct asm_found){.loop = loop,
-                                     .ii = (int16_t) (found ? known->choice.ii : 0),
-                                     .copies = (int8_t) known->choice.copies,
-                                     .way = (int8_t) known->choice.way,
-                                     .seed = (int8_t) known->choice.seed,
-                                     .plain = (int16_t) plain,
-                                     .window = (int16_t) q->window});
+    if (!choices_watched()) {
+        return found;
+    }
+    struct asm_choice c = found ? known->choice : (struct asm_choice){.ii = 0};
+    char * places = search_patiently(s, least, plain, GOOD_TENTHS, &c);
+    found = c.ii && try_one(s, &c) == FOUND; // the search has left its traces
+    show(s, &c, loop, plain, q->window);
+    free(places);
     return found;
 }
 
@@ -469,26 +654,22 @@ bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm
 static bool keeps_latencies(const struct search * s) {
     const struct deps * d = &s->q->deps;
     const int * time = s->q->time;
-    for (int e = 0; e < d->n_edges; e++) {
+    int e = broken_dep(s);
+    if (e >= 0) {
         const struct dep * edge = &d->edges[e];
         int late = time[edge->from] + edge->latency - time[edge->to] - trips_of(s, edge) * s->ii;
-        if (late > 0) {
-            asm_misuse(s->q->p,
-                       "asm: paced loop: instruction %d (%s, bundle %d) comes %d early "
-                       "behind %d (%s, bundle %d), %d trips on",
-                       edge->to, deps_instr(d, edge->to)->name, time[edge->to], late, edge->from,
-                       deps_instr(d, edge->from)->name, time[edge->from], trips_of(s, edge));
-            return false;
-        }
+        asm_misuse(s->q->p,
+                   "asm: paced loop: instruction %d (%s, bundle %d) comes %d early "
+                   "behind %d (%s, bundle %d), %d trips on",
+                   edge->to, deps_instr(d, edge->to)->name, time[edge->to], late, edge->from,
+                   deps_instr(d, edge->from)->name, time[edge->from], trips_of(s, edge));
     }
-    return true;
+    return e < 0;
 }
 
 static bool take(struct search * s, const struct asm_item * region) {
     struct pipeline * q = s->q;
-    memset(s->slots, -1, (size_t) s->ii * sizeof *s->slots);
-    memset(s->ports, -1, (size_t) s->ii * sizeof *s->ports);
-    memset(s->banks, -1, (size_t) s->ii * sizeof *s->banks);
+    modulo_clear(s);
     for (int i = 0; i < s->n; i++) {
         s->nodes[i].carriers[0].bank = -1; // the author's affair
         q->time[i] = q->p->nodes[region->first + i].at;

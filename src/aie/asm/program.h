@@ -60,6 +60,7 @@ struct asm_bundle {
 struct asm_choice {
     int ii, copies, way; // ii 0: there is no good way
     int seed;            // of small changes to the order; 0 = none
+    const char * places; // of WAY_PLACED
 };
 
 struct asm_known {
@@ -78,7 +79,7 @@ struct asm_memory {
     int32_t margin;  // bytes before and behind that nobody minds
 };
 
-enum { ASM_SECTIONS = 24 };
+enum { ASM_SECTIONS = 64 };
 
 struct asm_program {
     struct asm_memory memories[ASM_MEMORIES];
@@ -106,6 +107,7 @@ struct asm_program {
     bool in_loop;
     int16_t at; // of the instructions that follow
     bool keep_small;
+    bool ready; // loops load again and hand on what they should
     bool late;  // the loop in work is such a one
     int spills; // vectors that there is room for without a register
     int spill_memory;
@@ -157,6 +159,19 @@ bool asm_is_watched(void);
 
 // again.c: loads what a loop wants again much later once more.
 void asm_load_again(struct asm_program * p);
+
+// What a region takes, with every load that may go through either unit near enough for that.
+struct asm_slots {
+    int most;           // bundles of the busiest slot
+    int loads, loads_a; // in all, and those that one unit alone does
+};
+struct asm_slots asm_slots(const struct asm_program * p, const struct asm_item * region);
+
+// relay.c: hands values that live long on from register to register.
+void asm_hand_on(struct asm_program * p);
+
+// Instructions up to which a loop is short: several registers for a value take it little room.
+enum { ASM_FEW = 48 };
 
 // spill.c: keeps values for which there is no register in memory.
 void asm_spill(struct asm_program * p);

@@ -277,6 +277,7 @@ void text_print_items(const struct asm_program * p, enum asm_pass pass,
     }
     name_labels(&pr);
     buf_printf(b, "%s", p->keep_small ? "small\n" : "");
+    buf_printf(b, "%s", p->ready ? "ready\n" : "");
     print_memories(&pr);
     print_globals(&pr, 0, false);
     for (int i = 0; i <= p->n_items; i++) {

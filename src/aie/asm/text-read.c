@@ -514,6 +514,10 @@ static bool read_line(struct reader * r) {
         asm_keep_small(r->p);
         return true;
     }
+    if (take_word(&at, "ready")) {
+        r->p->ready = true;
+        return true;
+    }
     if (take_word(&at, "bundles")) {
         r->p->placed = true;
         return r->p->n_items == 0 || fail(r, r->line, "a program is bundles or it is not");

@@ -33,7 +33,8 @@
 //        0: lda r2, [p7], #4; mov r0, r1
 //        1: idle 6
 //
-// "small" on a line of its own keeps loops in their plain form. A comment begins with //.
+// "small" on a line of its own keeps loops in their plain form; "ready", that loops load again and
+// hand on what they should (again.c, relay.c). A comment begins with //.
 #pragma once
 
 #include "asm.h"

@@ -68,6 +68,28 @@ uint64_t txn_cycles(const uint32_t * insts, size_t n_words);
 // How many operations it has: writes, blocks, patches and waits.
 uint32_t txn_operations(const uint32_t * insts, size_t n_words);
 
+// ---- several streams as one ----
+
+struct txn_part {
+    const uint32_t * insts;
+    size_t n_words;
+};
+
+struct txn_aim {   // an address patch of a joined stream, and what it was in its part
+    uint32_t word; // of the stream
+    uint16_t part, operand;
+    uint32_t byte_offset;
+};
+
+// What the parts do, in their order, as one stream of *n_words; and where its address patches are.
+// What a part repeats of what the shims were told for good is left out. Operands are still those of
+// the parts: txn_aim tells them where they are. `out` has room for all words of all parts; *aims is
+// the caller's. ST_UNSUPPORTED where the parts are not of one array, have operations that are not
+// known, or leave a token behind that another part would take for its own.
+enum status txn_join(const struct txn_part * parts, int n, uint32_t * out, size_t * n_words,
+                     struct txn_aim ** aims, size_t * n_aims, struct error * err);
+void txn_aim(uint32_t * insts, const struct txn_aim * aim, int operand, uint32_t byte_offset);
+
 // ---- reading ----
 
 enum image_op {

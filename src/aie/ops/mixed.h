@@ -9,9 +9,16 @@
 
 #define MIXED_NAME "decoder"
 
+// Columns that have layer_f32 and rows_layer, the first ones; the others have attention there. One
+// has no others.
+static inline int mixed_columns(int columns) {
+    return (columns + 1) / 2;
+}
+
 // Which core of a column has which program; program.c has the same as a table.
 enum {
     MIXED_ELEMENTWISE = 0,                      // layer_f32
     MIXED_ROWS = 1,                             // rows_layer
+    MIXED_ATTENTION = 0,                        // attention, and the next one, in the other columns
     MIXED_PRODUCT = SPREAD_CORES - SPREAD_PAIR, // bf16, for few rows of b; and the next one
 };

@@ -85,6 +85,16 @@ static void store_next(struct asm_program * p, int memory, struct asm_reg a,
     }
 }
 
+static void load_by(struct asm_program * p, int memory, struct asm_reg half, struct asm_reg pointer,
+                    struct asm_arg step) {
+    ASM_MEM(p, AIE2_VLDA_dmw_lda_w_ag_pstm_nrm, memory, A_REG(half), A_REG(pointer), step);
+}
+
+static void load_nibbles_by(struct asm_program * p, int memory, struct asm_reg d,
+                            struct asm_reg pointer, struct asm_arg step) {
+    ASM_MEM(p, AIE2_VLDB_UNPACK_D8_D4_pstm_nrm, memory, A_REG(d), A_REG(pointer), step);
+}
+
 static void load_same(struct asm_program * p, int memory, struct asm_reg d, struct asm_reg pointer,
                       int32_t offset) {
     struct asm_reg parts[4];
@@ -233,7 +243,9 @@ static void widen_16(struct asm_program * p, struct asm_reg acc, struct asm_reg 
 
 static void narrow_16(struct asm_program * p, struct asm_reg d, struct asm_reg acc,
                       struct asm_reg shift) {
-    ASM(p, AIE2_VSRS_S16_S32_mv_w_srs, A_REG(d), A_REG(acc), A_REG(shift));
+    bool two = asm_class_of(p, acc) == ASM_CM && acc.part < 0;
+    ASM(p, two ? AIE2_VSRS_S16_S32_mv_x_srs : AIE2_VSRS_S16_S32_mv_w_srs, A_REG(d), A_REG(acc),
+        A_REG(shift));
 }
 
 // ---- products and quotients of integer lanes ----
@@ -417,6 +429,17 @@ static void scale(struct asm_program * p, struct emit_scale * d, struct asm_reg 
         d->rest[half] = asm_local(p, ASM_BM);
         select(p, LANE_16, d->by[half], half ? s : zero, half ? zero : s, low);
         mul(p, d->rest[half], offset, d->by[half], config);
+    }
+}
+
+static void scale_less(struct asm_program * p, struct emit_scale * d, struct asm_reg m,
+                       struct asm_reg one, struct asm_reg zero, struct asm_reg low,
+                       struct asm_reg config) {
+    for (int half = 0; half < 2; half++) {
+        struct asm_reg lanes = asm_local(p, ASM_X), rest = asm_local(p, ASM_BM);
+        select(p, LANE_16, lanes, half ? m : zero, half ? zero : m, low);
+        msc(p, rest, d->rest[half], one, lanes, config);
+        d->rest[half] = rest;
     }
 }
 

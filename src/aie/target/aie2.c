@@ -37,6 +37,8 @@ const struct aie_target target_aie2 =
         {AIE_UNIT_AM, AIE_FILE_ACC},
     },
 
+    .copies = {[ASM_X] = AIE2_VMOV_mv_x, [ASM_BM] = AIE2_VMOV_mv_x},
+
     .controls = {
         [AIE_CONTROL_ROUND]    = AIE_REG(AIE_CR, AIE_CR_RND),
         [AIE_CONTROL_SATURATE] = AIE_REG(AIE_CR, AIE_CR_SAT),

@@ -535,6 +535,17 @@ static void scale(struct asm_program * p, struct emit_scale * d, struct asm_reg 
         A_REG(config));
 }
 
+static void scale_less(struct asm_program * p, struct emit_scale * d, struct asm_reg m,
+                       struct asm_reg one, struct asm_reg zero, struct asm_reg low,
+                       struct asm_reg config) {
+    (void) zero;
+    (void) low;
+    struct asm_reg rest = asm_local(p, ASM_BM);
+    ASM(p, AIE2P_VMSC_f_vmac_bf_vmul_bf_core_X_X, A_REG(rest), A_REG(d->rest[0]), A_REG(one),
+        A_REG(m), A_REG(config));
+    d->rest[0] = rest;
+}
+
 static void scaled(struct asm_program * p, int memory, const struct emit_scale * s,
                    const struct asm_reg * a, int n, struct asm_reg pointer, int32_t offset,
                    struct asm_reg config) {
@@ -551,6 +562,9 @@ static void scaled(struct asm_program * p, int memory, const struct emit_scale *
         at_offset(p, ops, memory, 32, A_REG(asm_quarter(sum, half)), pointer, offset + 32 * half);
     }
 }
+
+// What this target has no use for.
+enum { load_by = 0, load_nibbles_by = 0 };
 
 const struct aie_verbs verbs_aie2p = {
 #define V(name, parameters, arguments) .name = name,

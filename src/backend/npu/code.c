@@ -15,7 +15,6 @@ struct code_stream {
     struct store_kernel * kernel;
     void * addr;
     uint64_t us; // of its control path, about
-    uint32_t operations;
     size_t pins;
     struct code_stream * newer;
     struct code_stream * older;
@@ -139,7 +138,6 @@ static enum status upload(struct code_heap * h, struct store_kernel * k, bool ho
     memcpy(addr, k->insts, size);
     s->kernel = k;
     s->addr = addr;
-    s->operations = txn_operations(k->insts, k->n_insts);
     s->us = kernel_us_of(h->arch, txn_cycles(k->insts, k->n_insts));
     k->device = s;
     link_newest(h, s);
@@ -168,10 +166,6 @@ enum status code_acquire(struct code_heap * h, struct store_kernel * k, bool hol
     }
     pthread_mutex_unlock(&h->lock);
     return st;
-}
-
-uint32_t code_operations(const struct code_stream * pin) {
-    return pin->operations;
 }
 
 void code_release(struct code_heap * h, struct code_stream ** pins, size_t n) {

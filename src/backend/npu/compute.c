@@ -221,6 +221,7 @@ const struct device_kind npu_kind = {
     .compute = compute,
     .begin = npu_stream_begin,
     .end = npu_stream_end,
+    .flush = npu_stream_flush,
     .settled = npu_stream_settled,
     .scratch_reset = scratch_reset,
     .written = npu_written,

@@ -28,16 +28,23 @@ enum status npu_stream_begin(struct hsa_stream * s, struct error * err) {
         return error_set(err, ST_NO_MEMORY, "no memory for a stream");
     }
     s->npu->kept = kept_new();
+    s->npu->join = env_flag("GGML_HSA_JOIN", true) ? join_new() : NULL;
     return ST_OK;
 }
 
 void npu_stream_end(struct hsa_stream * s) {
     kept_free(s->npu->kept);
+    join_free(s->npu->join, s->device->agent);
     free(s->npu);
+}
+
+enum status npu_stream_flush(struct hsa_stream * s, struct error * err) {
+    return join_send(s, err);
 }
 
 void npu_stream_settled(struct hsa_stream * s) {
     struct npu_stream * sent = s->npu;
+    join_settled(s);
     kept_void(sent->kept); // who waits has the host do something, or scratch is given back
     code_release(&s->device->npu->code, sent->pins, sent->n_pins);
     for (size_t i = 0; i < sent->n_pins; i++) {
@@ -91,6 +98,7 @@ enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct
         st = code_acquire(&npu->code, kernel, sent->n_pins > 0, d, &pin, err);
         if (st == ST_NO_MEMORY && sent->n_pins > 0) {
             st = stream_wait(s, err);
+            join_forget(sent->join, s->device->agent);
             st = st == ST_OK ? code_acquire(&npu->code, kernel, false, d, &pin, err) : st;
         }
     }
@@ -102,11 +110,10 @@ enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct
     sent->kernels[sent->n_pins] = kernel;
     sent->pins[sent->n_pins++] = pin;
     s->in_flight = true; // both pins are given back when the stream is waited for
-    st = hsac_queue_dispatch(s->queue, d, err);
+    st = join_add(s, kernel, d, err);
     if (st == ST_OK) { // one that was refused has touched nothing: the CPU may compute the node
         s->sent++;
         atomic_fetch_add(&s->device->dispatches, 1);
-        atomic_fetch_add(&s->device->operations, code_operations(pin));
     }
     return st;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/stream.h"
+#include "join.h"
 #include "kept.h"
 #include "mat.h"
 
@@ -31,6 +32,7 @@ struct npu_stream {
     struct rope_recent ropes[RECENT_ROPES];
     unsigned next_rope;
     struct kept * kept; // plans of nodes; NULL: none are kept
+    struct join * join; // kernels that wait to be sent together; NULL: none do
     size_t n_written; // what was written since the last wait; more than there is room for: anything
     struct {
         const char *begin, *end;
@@ -39,6 +41,7 @@ struct npu_stream {
 
 enum status npu_stream_begin(struct hsa_stream * s, struct error * err);
 void npu_stream_end(struct hsa_stream * s);
+enum status npu_stream_flush(struct hsa_stream * s, struct error * err);
 void npu_stream_settled(struct hsa_stream * s);
 // Sends a kernel; the addresses are those of its inputs, then of its output.
 enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,

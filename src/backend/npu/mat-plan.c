@@ -95,7 +95,11 @@ bool mat_stands(const struct mat_source * s, enum mat_pieces pieces) {
 static const struct {
     enum ggml_type type;
     enum kernel_blocks blocks;
-} streamed[] = {{GGML_TYPE_Q4_0, KERNEL_Q4_0}, {GGML_TYPE_Q8_0, KERNEL_Q8_0}};
+} streamed[] = {{GGML_TYPE_Q4_0, KERNEL_Q4_0},
+                {GGML_TYPE_Q8_0, KERNEL_Q8_0},
+                {GGML_TYPE_Q4_K, KERNEL_Q4_K},
+                {GGML_TYPE_Q5_K, KERNEL_Q5_K},
+                {GGML_TYPE_Q6_K, KERNEL_Q6_K}};
 
 static bool blocks_of(enum ggml_type type, enum kernel_blocks * out) {
     for (size_t i = 0; i < sizeof streamed / sizeof streamed[0]; i++) {
@@ -110,7 +114,7 @@ static bool blocks_of(enum ggml_type type, enum kernel_blocks * out) {
 bool mat_streams(const struct mat_source * s, enum mat_pieces pieces) {
     enum kernel_blocks blocks;
     return pieces == MAT_HI && !s->columns && blocks_of(s->view.type, &blocks) &&
-           s->view.ne[0] % (2 * KERNEL_BLOCK_K) == 0 && has_word_rows(&s->view);
+           s->view.ne[0] % kernel_block_cut(blocks) == 0 && has_word_rows(&s->view);
 }
 
 // Rows of blocks as the kernel has them: words.

@@ -34,7 +34,6 @@ void code_heap_free(struct code_heap * h);
 // one.
 enum status code_acquire(struct code_heap * h, struct store_kernel * k, bool holds_pins,
                          struct hsac_dispatch * d, struct code_stream ** pin, struct error * err);
-uint32_t code_operations(const struct code_stream * pin); // of its instruction stream
 void code_release(struct code_heap * h, struct code_stream ** pins, size_t n);
 
 // The store's uploads (store.h): a kernel or PDI that no dispatch reads any more goes. Lock order:

@@ -19,14 +19,23 @@ static void look_at_shim(struct array * a, uint64_t tick) {
             if (c->next <= tick) {
                 continue; // at rest, or without words
             }
-            const uint64_t edges[] = {c->started, c->ddr_from, c->ddr_till, c->next};
-            for (int e = 0; e < 4; e++) {
-                change = edges[e] > tick && edges[e] < change ? edges[e] : change;
+            // started, ddr_from, ddr_till, next: in this order once it has started
+            uint64_t edge = c->next;
+            if (tick < c->started) {
+                starts = true;
+                edge = c->started;
+                edge = c->ddr_till > tick && c->ddr_till < edge ? c->ddr_till : edge;
+                edge = c->ddr_from > tick && c->ddr_from < edge ? c->ddr_from : edge;
+            } else if (tick < c->ddr_from) {
+                moves = true;
+                edge = c->ddr_from;
+            } else if (tick < c->ddr_till) {
+                waits = true;
+                edge = c->ddr_till;
+            } else {
+                moves = true;
             }
-            bool starting = tick < c->started, ddr = tick >= c->ddr_from && tick < c->ddr_till;
-            starts |= starting;
-            waits |= !starting && ddr;
-            moves |= !starting && !ddr && tick < c->next;
+            change = edge < change ? edge : change;
         }
     }
     a->shim_cause = waits ? EMU_DDR : moves ? EMU_STREAM : starts ? EMU_START : EMU_CONTROL;

@@ -187,19 +187,19 @@ static void meet_dma(struct tile * t, bool charge) {
     uint64_t cycles = core_now(t->core) - t->bank_from;
     const struct emu_clock * clock = &t->array->clock;
     core_bank_hits(t->core, hits);
-    const struct tile * owner = NULL;
-    for (int i = 0; i < CORE_BANKS; i++) {
-        owner = i % 4 ? owner : window_tile(t, (uint32_t) i / 4);
-        if (!owner) {
-            continue;
-        }
-        uint64_t granules = owner->dma_granules[i % 4 * 2] + owner->dma_granules[i % 4 * 2 + 1];
-        uint64_t fresh = granules - t->dma_seen[i];
-        t->dma_seen[i] = granules;
-        if (charge && cycles && fresh && hits[i]) {
-            uint64_t halves =
-                (uint64_t) hits[i] * 1000 / (2 * cycles); // accesses to each, in 1/1000
-            t->bank_debt += fresh * halves * lost_share(clock, 2 * halves);
+    for (uint32_t w = 0; w < 4; w++) {
+        const struct tile * owner = window_tile(t, w);
+        const uint32_t * own = &hits[4 * w];
+        bool met = charge && cycles && (own[0] | own[1] | own[2] | own[3]);
+        for (int i = 0; owner && i < 4; i++) {
+            uint64_t granules = owner->dma_granules[2 * i] + owner->dma_granules[2 * i + 1];
+            uint64_t fresh = granules - t->dma_seen[4 * w + (uint32_t) i];
+            t->dma_seen[4 * w + (uint32_t) i] = granules;
+            if (met && fresh && own[i]) {
+                uint64_t halves =
+                    (uint64_t) own[i] * 1000 / (2 * cycles); // accesses to each, in 1/1000
+                t->bank_debt += fresh * halves * lost_share(clock, 2 * halves);
+            }
         }
     }
     if (t->bank_debt >= 1000000) {

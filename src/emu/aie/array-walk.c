@@ -99,16 +99,11 @@ static void touch_row(struct channel * c, uint32_t n) {
 
 // ---- the walk ----
 
-// n words further, at most to the end of the row.
-static inline void advance(struct channel * c, uint32_t n) {
+// n rows further, from the beginning of one, at most to the end of the plane.
+static inline void advance_rows(struct channel * c, uint32_t n) {
     const struct bd * bd = &c->bd;
-    c->offset += (uint64_t) n * bd->step[0];
-    if (bd->wrap[0] == 0 || (c->count[0] += n) < bd->wrap[0]) {
-        return;
-    }
-    c->count[0] = 0;
-    c->row[0] += bd->step[1];
-    if (bd->wrap[1] && ++c->count[1] == bd->wrap[1]) {
+    c->row[0] += (uint64_t) n * bd->step[1];
+    if (bd->wrap[1] && (c->count[1] += n) == bd->wrap[1]) {
         c->count[1] = 0;
         c->row[1] += bd->step[2];
         if (bd->wrap[2] && ++c->count[2] == bd->wrap[2]) {
@@ -119,6 +114,16 @@ static inline void advance(struct channel * c, uint32_t n) {
         c->row[0] = c->row[1];
     }
     c->offset = c->row[0];
+}
+
+// n words further, at most to the end of the row.
+static inline void advance(struct channel * c, uint32_t n) {
+    const struct bd * bd = &c->bd;
+    c->offset += (uint64_t) n * bd->step[0];
+    if (bd->wrap[0] && (c->count[0] += n) == bd->wrap[0]) {
+        c->count[0] = 0;
+        advance_rows(c, 1);
+    }
 }
 
 // With padding, count[] runs over zeros and data alike; row[2] is where the cube begins.
@@ -167,6 +172,30 @@ static inline void copy_row(uint8_t * to, const uint8_t * from, uint32_t n) {
     }
 }
 
+// Rows of the same length one after the other; steps in bytes.
+static void copy_rows(uint8_t * to, uint64_t to_step, const uint8_t * from, uint64_t from_step,
+                      uint32_t n_words, uint32_t rows) {
+    if (n_words == 4) { // a block of a product's operand, most often by far
+        for (; rows; rows--, to += to_step, from += from_step) {
+            __builtin_prefetch(from + 64); // of the next planes
+            memcpy(to, from, 16);
+        }
+    }
+    for (; rows; rows--, to += to_step, from += from_step) {
+        copy_row(to, from, n_words);
+    }
+}
+
+// How many whole short rows of one plane the next n words are; 0: they are taken one by one.
+static inline uint32_t whole_rows(const struct channel * c, uint32_t n) {
+    uint32_t row = c->bd.wrap[0];
+    if (row == 0 || row > 32 || c->bd.step[0] != 1 || c->count[0] || c->tile->kind == TILE_CORE) {
+        return 0;
+    }
+    uint32_t rows = n / row, rest = c->bd.wrap[1] - c->count[1];
+    return c->bd.wrap[1] && rest < rows ? rest : rows;
+}
+
 // How many of the next n lie in the same row.
 static uint32_t row_rest(const struct channel * c, uint32_t n) {
     uint32_t row = c->bd.before[0] + c->bd.wrap[0] + c->bd.after[0];
@@ -191,6 +220,18 @@ static void read_row(const struct channel * c, uint32_t * words, uint64_t offset
     }
     for (uint32_t i = 0; i < n; i++) {
         words[i] = load_u32(from + i * step * 4);
+    }
+}
+
+static void write_row(const struct channel * c, const uint32_t * words, uint32_t n) {
+    uint8_t * to = c->base + c->offset * 4;
+    uint64_t step = c->bd.step[0];
+    if (step == 1) {
+        copy_row(to, (const uint8_t *) words, n);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        store_u32(to + i * step * 4, words[i]);
     }
 }
 
@@ -228,36 +269,56 @@ static void padded_read(struct channel * c, uint32_t * words, uint32_t n) {
     }
 }
 
+// Host memory is far away: what the next burst will read is asked for when this one has been read,
+// and comes while others have their turn.
+static void fetch_ahead(const struct channel * c, uint32_t n) {
+    if (c->tile->kind == TILE_SHIM && c->bd.step[0] == 1 && c->left) {
+        n = n < c->left ? n : c->left;
+        const uint8_t * from = c->base + c->offset * 4;
+        uint32_t bytes = 4 * row_rest(c, n);
+        for (uint32_t i = 0; i < bytes; i += 64) {
+            __builtin_prefetch(from + i);
+        }
+    }
+}
+
 void walk_read(struct channel * c, uint32_t * words, uint32_t n) {
+    uint32_t all = n;
     c->left -= n;
     if (c->bd.pads) {
         padded_read(c, words, n);
         return;
     }
     while (n) {
-        uint32_t row = row_rest(c, n);
-        touch_row(c, row);
-        read_row(c, words, c->offset, row);
-        advance(c, row);
+        uint32_t rows = whole_rows(c, n), row = rows ? rows * c->bd.wrap[0] : row_rest(c, n);
+        if (rows) {
+            copy_rows((uint8_t *) words, (uint64_t) c->bd.wrap[0] * 4, c->base + c->offset * 4,
+                      (uint64_t) c->bd.step[1] * 4, c->bd.wrap[0], rows);
+            advance_rows(c, rows);
+        } else {
+            touch_row(c, row);
+            read_row(c, words, c->offset, row);
+            advance(c, row);
+        }
         words += row;
         n -= row;
     }
+    fetch_ahead(c, all);
 }
 
 void walk_write(struct channel * c, const uint32_t * words, uint32_t n) {
     c->left -= n;
     while (n) {
-        uint32_t row = row_rest(c, n), step = c->bd.step[0];
-        uint8_t * to = c->base + c->offset * 4;
-        touch_row(c, row);
-        if (step == 1) {
-            copy_row(to, (const uint8_t *) words, row);
+        uint32_t rows = whole_rows(c, n), row = rows ? rows * c->bd.wrap[0] : row_rest(c, n);
+        if (rows) {
+            copy_rows(c->base + c->offset * 4, (uint64_t) c->bd.step[1] * 4,
+                      (const uint8_t *) words, (uint64_t) c->bd.wrap[0] * 4, c->bd.wrap[0], rows);
+            advance_rows(c, rows);
         } else {
-            for (uint32_t i = 0; i < row; i++) {
-                store_u32(to + (uint64_t) i * step * 4, words[i]);
-            }
+            touch_row(c, row);
+            write_row(c, words, row);
+            advance(c, row);
         }
-        advance(c, row);
         words += row;
         n -= row;
     }

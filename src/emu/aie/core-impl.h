@@ -117,6 +117,7 @@ struct core_op {
     uint8_t latency;            // cycle of the result of a scalar or a load
     uint8_t store_delay;        // cycles after issue in which memory is written
     uint8_t fuse, wide, narrow; // enum core_fuse and its lane widths
+    uint64_t lands;             // vector load: the units of `data`, see core_vector_units
     int8_t i_data, i_shift;     // operand indices of a fused instruction, -1 = none
     uint8_t n_in, n_out, n_stages;
     uint16_t no_in, no_out;               // operands that are no source, no result: a bit each
@@ -210,6 +211,14 @@ struct core_store {
     uint8_t data[LOAD_BYTES];
 };
 
+// How much of each kind waits for a cycle; together, because every cycle looks.
+struct core_due {
+    uint8_t writes, bypass; // results; those among them that a bypass can see
+    uint8_t cells;          // that the data of the results take
+    uint8_t loads, lates, stores;
+    uint8_t unused[2];
+};
+
 struct core {
     _Alignas(64) uint8_t regs[CORE_REG_BYTES];
 
@@ -222,10 +231,8 @@ struct core {
     bool done;
     enum core_state state;
 
-    // what waits for each of the next cycles; the counts stand together because every cycle looks
     uint8_t n_write1;
-    uint8_t n_writes[RING], n_bypass[RING], n_lates[RING], n_stores[RING], n_loads[RING];
-    uint8_t cells[RING]; // that the data of n_writes take
+    struct core_due due[RING];
     struct core_write1 write1[WRITES];
     struct core_landing writes[RING];
     struct core_loads loads[RING];
@@ -275,6 +282,11 @@ _Static_assert(sizeof(struct core_write) == 16, "four to a cache line");
 _Static_assert(sizeof(struct core_loads) == 256, "whole cache lines");
 _Static_assert(CELLS <= UINT8_MAX, "a cell's number fits");
 
+// The units of a vector register, at most four, one bit each.
+static inline uint64_t core_vector_units(const struct core_span * span) {
+    return ((UINT64_C(1) << span->n_units) - 1) << (span->unit - CORE_WORDS);
+}
+
 static inline uint32_t reg_u32(const struct core * c, int unit) {
     uint32_t v;
     memcpy(&v, c->regs + 4 * unit, 4);
@@ -298,22 +310,22 @@ CORE_COLD void core_fault_writes(struct core * c, const struct core_op * op); //
 // Never NULL: past a fault it is a place where writing does no harm.
 static inline uint8_t * core_write_at(struct core * c, const struct core_op * op, uint64_t cycle,
                                       const struct core_span * span) {
-    int slot = (int) (cycle % RING), n = c->n_writes[slot];
-    int end = c->cells[slot] + (span->size + CELL - 1) / CELL;
-    if (n == WRITES || end > CELLS) {
+    struct core_due * due = &c->due[cycle % RING];
+    struct core_landing * landing = &c->writes[cycle % RING];
+    unsigned cells = (span->size + CELL - 1u) / CELL;
+    if (due->writes == WRITES || due->cells + cells > CELLS) {
         core_fault_writes(c, op);
-        n = c->cells[slot] = 0;
-        end = (span->size + CELL - 1) / CELL;
+        due->writes = due->cells = 0;
     }
-    struct core_write * w = &c->writes[slot].list[n];
-    int cell = c->cells[slot];
-    c->n_writes[slot] = (uint8_t) (n + 1);
-    c->cells[slot] = (uint8_t) end;
-    c->n_bypass[slot] = (uint8_t) (c->n_bypass[slot] + (span->bypass != AIE_BYPASS_NONE));
+    unsigned cell = due->cells;
+    struct core_write * w = &landing->list[due->writes];
+    due->writes++;
+    due->cells = (uint8_t) (cell + cells);
+    due->bypass = (uint8_t) (due->bypass + (span->bypass != AIE_BYPASS_NONE));
     w->op = op;
     w->span = *span;
     w->span.cell = (uint8_t) cell;
-    return c->writes[slot].data + CELL * cell;
+    return landing->data + CELL * cell;
 }
 
 // The data register of a load, a scalar or a link, in the cycle of its result.
@@ -335,6 +347,7 @@ void core_execute(struct core * c, const struct core_op * op, struct core_late *
 // Captures the sources of the first stage; the instruction then waits for the next ones.
 struct core_late * core_late_start(struct core * c, const struct core_op * op);
 void core_issue_generic(struct core * c, const struct core_op * op); // one or the other
+void core_issue_single(struct core * c, const struct core_op * op);
 void core_issue_mac(struct core * c, const struct core_op * op);
 
 // ---- core-prepare.c ----

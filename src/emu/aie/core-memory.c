@@ -128,11 +128,11 @@ static inline uint8_t * locate(struct core * c, const struct core_op * op, uint3
 // ---- stores in flight ----
 
 void core_stores_flush(struct core * c, int slot) {
-    for (int i = 0; i < c->n_stores[slot]; i++) {
+    for (int i = 0; i < c->due[slot].stores; i++) {
         const struct core_store * s = &c->stores[slot][i];
         memcpy(s->to, s->data, s->size);
     }
-    c->n_stores[slot] = 0;
+    c->due[slot].stores = 0;
 }
 
 void core_stores_drain(struct core * c) {
@@ -144,11 +144,11 @@ void core_stores_drain(struct core * c) {
 void core_store_later(struct core * c, const struct core_op * op, uint8_t * to,
                       const uint8_t * data, int bytes, int delay) {
     int slot = (int) ((c->cycle + (uint64_t) delay) % RING);
-    if (c->n_stores[slot] == STORES) {
+    if (c->due[slot].stores == STORES) {
         core_fault_at(c, op, "more than %d stores reach memory in one cycle", STORES);
         return;
     }
-    struct core_store * s = &c->stores[slot][c->n_stores[slot]++];
+    struct core_store * s = &c->stores[slot][c->due[slot].stores++];
     s->to = to;
     s->size = (uint8_t) bytes;
     memcpy(s->data, data, (size_t) bytes);
@@ -180,15 +180,14 @@ static void op_padd(struct core * c, const struct core_op * op) {
 static inline void load_vector(struct core * c, const struct core_op * op, uint32_t addr,
                                uint32_t bytes) {
     const uint8_t * p = locate_at(c, op, addr, bytes, 0);
-    uint64_t due = c->cycle + op->latency;
-    int n = c->n_loads[due % RING];
-    if (p && n < LOADS && op->data.bypass == AIE_BYPASS_NONE) {
-        struct core_loads * l = &c->loads[due % RING];
-        c->n_loads[due % RING] = (uint8_t) (n + 1);
-        l->op[n] = op;
-        memcpy(l->data[n], p, bytes);
+    uint64_t cycle = c->cycle + op->latency;
+    struct core_due * due = &c->due[cycle % RING];
+    if (p && due->loads < LOADS && op->data.bypass == AIE_BYPASS_NONE) {
+        struct core_loads * l = &c->loads[cycle % RING];
+        l->op[due->loads] = op;
+        memcpy(l->data[due->loads++], p, bytes);
     } else if (p) {
-        memcpy(core_write_at(c, op, due, &op->data), p, bytes);
+        memcpy(core_write_at(c, op, cycle, &op->data), p, bytes);
     }
 }
 
@@ -551,6 +550,7 @@ static void prepare_short_way(struct core_op * op) {
     int form = op->addressing == ADDR_IMM ? 1 : op->addressing == ADDR_POST_IMM ? 2 : 0;
     if (op->issue == op_load_vector_32) {
         op->issue = loads[wide][form];
+        op->lands = core_vector_units(&op->data);
     } else if (op->issue == op_store && (op->bytes == 32 || wide)) {
         op->issue = stores[wide][form];
     }

@@ -227,6 +227,14 @@ static void prepare_mac(struct core_op * op) {
     op->issue = core_issue_mac;
 }
 
+static void prepare_single(struct core_op * op) {
+    bool single = op->semantic && op->n_stages == 1 && op->n_out == 1 && op->n_plain_out == 1;
+    for (int k = 0; k < op->n_in; k++) {
+        single &= op->in[k].gather == 0;
+    }
+    op->issue = single ? core_issue_single : op->issue;
+}
+
 static bool prepare_lanes(struct core * c, struct core_op * op) {
     (void) c;
     op->semantic = op->meaning->fn;
@@ -234,6 +242,7 @@ static bool prepare_lanes(struct core * c, struct core_op * op) {
         prepare_copy(op);
     }
     prepare_mac(op);
+    prepare_single(op);
     return !op->odd_register;
 }
 

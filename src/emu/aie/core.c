@@ -78,23 +78,36 @@ static inline void commit_write(struct core * c, const struct core_write * w, co
         commit_scalar(c, w, data);
         return;
     }
-    static const uint8_t parts[] = {0, 1, 3, 7, 15}; // a vector has at most four
-    uint64_t units = (uint64_t) parts[w->span.n_units] << (w->span.unit - CORE_WORDS);
+    uint64_t units = core_vector_units(&w->span);
     if (*landed & units) {
         fault_two_writers(c, w->op);
     }
     *landed |= units;
     uint8_t * to = c->regs + w->span.offset;
-    if (w->span.size == 32) {
-        memcpy(to, data, 32);
-    } else if (w->span.size == 64) {
+    if (w->span.size == 64) {
         memcpy(to, data, 64);
+    } else if (w->span.size == 32) {
+        memcpy(to, data, 32);
     } else if (w->span.size == 128) {
         memcpy(to, data, 128);
     } else if (w->span.size == 256) {
         memcpy(to, data, 256);
     } else {
         memcpy(to, data, w->span.size);
+    }
+}
+
+static inline void commit_load(struct core * c, const struct core_op * op, const uint8_t * data,
+                               uint64_t * landed) {
+    if (*landed & op->lands) {
+        fault_two_writers(c, op);
+    }
+    *landed |= op->lands;
+    uint8_t * to = c->regs + op->data.offset;
+    if (op->data.size == 32) {
+        memcpy(to, data, 32);
+    } else {
+        memcpy(to, data, LOAD_BYTES);
     }
 }
 
@@ -112,35 +125,33 @@ static inline void tick(struct core * c) {
     }
     c->n_write1 = 0;
     int slot = (int) (cycle % RING);
+    struct core_due * due = &c->due[slot];
     uint64_t landed = 0;
-    n = c->n_loads[slot];
-    if (n) {
-        const struct core_loads * l = &c->loads[slot];
-        c->n_loads[slot] = 0;
-        for (int i = 0; i < n; i++) {
-            const struct core_op * op = l->op[i];
-            // of one or two units
-            uint64_t units = (uint64_t) (2 * op->data.n_units - 1) << (op->data.unit - CORE_WORDS);
-            if (landed & units) {
-                fault_two_writers(c, op);
-            }
-            landed |= units;
-            if (op->data.size == 32) {
-                memcpy(c->regs + op->data.offset, l->data[i], 32);
-            } else {
-                memcpy(c->regs + op->data.offset, l->data[i], LOAD_BYTES);
-            }
-        }
+    const struct core_loads * l = &c->loads[slot];
+    switch (due->loads) { // at most LOADS
+    case 3:
+        commit_load(c, l->op[2], l->data[2], &landed);
+        // fall through
+    case 2:
+        commit_load(c, l->op[1], l->data[1], &landed);
+        // fall through
+    case 1:
+        commit_load(c, l->op[0], l->data[0], &landed);
+        due->loads = 0;
+        // fall through
+    default:
+        break;
     }
-    n = c->n_writes[slot];
+    n = due->writes;
     if (n) {
-        const struct core_landing * l = &c->writes[slot];
-        c->n_writes[slot] = c->n_bypass[slot] = c->cells[slot] = 0;
+        const struct core_landing * w = &c->writes[slot];
         for (int i = 0; i < n; i++) {
-            commit_write(c, &l->list[i], l->data + CELL * l->list[i].span.cell, &landed);
+            commit_write(c, &w->list[i], w->data + CELL * w->list[i].span.cell, &landed);
         }
+        due->writes = due->bypass = due->cells = 0;
     }
 }
+_Static_assert(LOADS == 3, "a case for each");
 
 // ---- sources ----
 
@@ -150,7 +161,7 @@ static const uint8_t * read_bypassed(struct core * c, int offset, int size, int 
                                      uint8_t * scratch) {
     const uint8_t * live = c->regs + offset;
     int slot = (int) ((c->cycle + 1) % RING);
-    for (int i = 0; i < c->n_writes[slot]; i++) {
+    for (int i = 0; i < c->due[slot].writes; i++) {
         const struct core_write * w = &c->writes[slot].list[i];
         const uint8_t * data = c->writes[slot].data + CELL * w->span.cell;
         int from = w->span.offset, to = from + w->span.size;
@@ -174,7 +185,7 @@ static const uint8_t * read_bypassed(struct core * c, int offset, int size, int 
 // A source that lies in pieces, put together.
 static const uint8_t * read_pieces(struct core * c, const struct core_op * op,
                                    const struct core_in * in, uint8_t * scratch) {
-    bool bypassed = in->bypass && c->n_bypass[(c->cycle + 1) % RING];
+    bool bypassed = in->bypass && c->due[(c->cycle + 1) % RING].bypass;
     int at = 0;
     for (int i = 0; i < in->gather; i++) {
         const struct core_piece * p = &op->pieces[in->first_piece + i];
@@ -194,7 +205,7 @@ static inline const uint8_t * read_live(struct core * c, const struct core_op * 
     if (in->gather) {
         return read_pieces(c, op, in, c->scratch[scratch]);
     }
-    if (in->bypass && c->n_bypass[(c->cycle + 1) % RING]) {
+    if (in->bypass && c->due[(c->cycle + 1) % RING].bypass) {
         return read_bypassed(c, in->offset, in->size, in->bypass, c->scratch[scratch]);
     }
     return c->regs + in->offset;
@@ -266,15 +277,43 @@ void core_execute(struct core * c, const struct core_op * op, struct core_late *
     }
 }
 
+// The short way for one result and sources that are all read at issue, each in one piece.
+void core_issue_single(struct core * c, const struct core_op * op) {
+    struct core_exec x;
+    bool bypassed = c->due[(c->cycle + 1) % RING].bypass;
+    x.core = c;
+    x.instr = op->instr;
+    x.imm = op->imms;
+    for (unsigned left = op->no_in; left; left &= left - 1) {
+        x.in[__builtin_ctz(left)] = NULL;
+    }
+    for (unsigned left = op->no_out; left; left &= left - 1) {
+        x.out[__builtin_ctz(left)] = NULL;
+    }
+    const struct core_in * end = op->in + op->n_in;
+    for (const struct core_in * in = op->in; in < end; in++) {
+        x.in[in->index] = c->regs + in->offset;
+        if (bypassed && in->bypass) {
+            x.in[in->index] =
+                read_bypassed(c, in->offset, in->size, in->bypass, c->scratch[in - op->in]);
+        }
+    }
+    const struct core_out * out = &op->out[0];
+    x.out[out->index] = core_write_at(c, op, c->cycle + out->cycle, &out->span);
+    if (!op->semantic(&x)) {
+        core_fault_at(c, op, "no meaning is known for these operand values");
+    }
+}
+
 // A place in the list of those that read sources in the stage's cycle.
 static inline struct core_late * late_place(struct core * c, const struct core_op * op,
                                             uint64_t issued, int stage) {
     int slot = (int) ((issued + op->stage_cycle[stage] - 1) % RING);
-    if (c->n_lates[slot] == LATES) {
+    if (c->due[slot].lates == LATES) {
         core_fault_at(c, op, "more than %d instructions read sources late in one cycle", LATES);
         return &c->lates[slot][0];
     }
-    return &c->lates[slot][c->n_lates[slot]++];
+    return &c->lates[slot][c->due[slot].lates++];
 }
 
 struct core_late * core_late_start(struct core * c, const struct core_op * op) {
@@ -299,13 +338,13 @@ void core_issue_generic(struct core * c, const struct core_op * op) {
 enum { MAC_X = CORE_FUSED, MAC_Y = MAC_X + 64, MAC_CONF = MAC_Y + 64 }; // in core_late.data
 
 void core_issue_mac(struct core * c, const struct core_op * op) {
-    int slot = (int) ((c->cycle + op->mac.delay) % RING), n = c->n_lates[slot];
+    int slot = (int) ((c->cycle + op->mac.delay) % RING), n = c->due[slot].lates;
     if (n == LATES) {
         core_late_start(c, op); // which faults
         return;
     }
     struct core_late * l = &c->lates[slot][n];
-    c->n_lates[slot] = (uint8_t) (n + 1);
+    c->due[slot].lates = (uint8_t) (n + 1);
     l->op = op;
     l->issued = c->cycle;
     l->stage = 1;
@@ -323,15 +362,15 @@ static inline void execute_mac(struct core * c, const struct core_op * op, struc
     uint8_t * out = core_write_at(c, op, due, span);
     if (!op->mac.fn(out, acc, l->data + MAC_X, l->data + MAC_Y, conf)) {
         int slot = (int) (due % RING); // the place is given back: core_execute takes one itself
-        c->n_writes[slot]--;
-        c->cells[slot] = (uint8_t) (c->cells[slot] - span->size / CELL);
-        c->n_bypass[slot] = (uint8_t) (c->n_bypass[slot] - (span->bypass != AIE_BYPASS_NONE));
+        c->due[slot].writes--;
+        c->due[slot].cells = (uint8_t) (c->due[slot].cells - span->size / CELL);
+        c->due[slot].bypass = (uint8_t) (c->due[slot].bypass - (span->bypass != AIE_BYPASS_NONE));
         core_execute(c, op, l);
     }
 }
 
 static void run_late(struct core * c, int slot) {
-    for (int i = 0; i < c->n_lates[slot]; i++) {
+    for (int i = 0; i < c->due[slot].lates; i++) {
         struct core_late * l = &c->lates[slot][i];
         if (l->op->mac.fn) {
             execute_mac(c, l->op, l);
@@ -347,7 +386,7 @@ static void run_late(struct core * c, int slot) {
             *late_place(c, l->op, l->issued, l->stage) = *l; // a later cycle, another list
         }
     }
-    c->n_lates[slot] = 0;
+    c->due[slot].lates = 0;
 }
 
 // ---- the loop ----
@@ -387,16 +426,16 @@ static uint32_t loop_end(struct core * c, const struct core_bundle * b, uint32_t
 }
 
 static inline void issue_bundle(struct core * c, const struct core_bundle * b) {
-    int i = 0;
-    for (; i < b->n_loads; i++) {
-        b->ops[i].issue(c, &b->ops[i]);
+    const struct core_op *op = b->ops, *loads = op + b->n_loads, *end = op + b->n_ops;
+    for (; op < loads; op++) {
+        op->issue(c, op);
     }
     int slot = (int) (c->cycle % RING);
-    if (c->n_stores[slot]) {
+    if (c->due[slot].stores) {
         core_stores_flush(c, slot);
     }
-    for (; i < b->n_ops; i++) {
-        b->ops[i].issue(c, &b->ops[i]);
+    for (; op < end; op++) {
+        op->issue(c, op);
     }
 }
 
@@ -449,7 +488,7 @@ static void drain(struct core * c) {
 static bool in_flight(const struct core * c) {
     int n = 0;
     for (int i = 0; i < RING; i++) {
-        n += c->n_writes[i] + c->n_loads[i] + c->n_lates[i] + c->n_stores[i];
+        n += c->due[i].writes + c->due[i].loads + c->due[i].lates + c->due[i].stores;
     }
     return n > 0;
 }
@@ -490,7 +529,7 @@ enum core_state core_run(struct core * c, uint64_t until, uint64_t limit) {
     struct core_bundle * b = NULL;
     struct core_bundle * before = NULL; // set when b follows it in memory
     while (core_now(c) <= limit) {
-        if (c->n_lates[c->cycle % RING]) {
+        if (c->due[c->cycle % RING].lates) {
             run_late(c, (int) (c->cycle % RING));
             if (c->faulted) {
                 return c->state = CORE_FAULT;
@@ -607,8 +646,7 @@ void core_reset(struct core * c) {
     reg_put_u32(c, AIE_UNIT_SPC + AIE_SPC_COREID, id);
     memset(c->stamp, 0, sizeof c->stamp);
     for (int i = 0; i < RING; i++) {
-        c->n_writes[i] = c->n_bypass[i] = c->cells[i] = c->n_lates[i] = c->n_stores[i] = 0;
-        c->n_loads[i] = 0;
+        c->due[i] = (struct core_due){0};
     }
     c->n_write1 = 0;
     c->partial_until = 0;

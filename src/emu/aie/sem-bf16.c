@@ -21,9 +21,6 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "lanes lie as the host has them");
 
-typedef float v4f __attribute__((vector_size(16)));
-typedef int32_t v4i __attribute__((vector_size(16)));
-typedef uint32_t v4u __attribute__((vector_size(16)));
 typedef int16_t v8h __attribute__((vector_size(16)));
 typedef uint16_t v8u __attribute__((vector_size(16)));
 
@@ -241,4 +238,70 @@ bool sem_bf16_mac_pairs(uint8_t * out, const uint8_t * acc, const uint8_t * x, c
         store_lanes(out, i, from_units(sum, top[i]));
     }
     return true;
+}
+
+// ---- one product to each lane ----
+
+// One product to each lane, by the host's adder as in sem-float.c's add4: a product of bf16 numbers
+// is exact, and both are aligned to the larger of two powers, its own being the product of its
+// factors'. Lanes with infinite or NaN factors, subnormal ones or exponents at either end are left
+// to the rule. An infinity or a NaN that was there before stays, and of its mantissa nothing, where
+// the product is too small to change that: rows of padding have them, and all of their products
+// follow.
+static inline v4i mac4(v4i acc, v4i x, v4i y, v4i * slow) {
+    v4i ex = x & EXPONENT, ey = y & EXPONENT, ma = acc & MAGNITUDE;
+    v4i none = ((x & MAGNITUDE) == 0) | ((y & MAGNITUDE) == 0);
+    v4i power = (ex >> 1) + (ey >> 1) - (127 << 22); // halved, for the sum may have a ninth bit
+    v4i stays = (ma >= EXPONENT) & (power < 225 << 22);
+    *slow = (~stays & (ma >= 0x7f000000)) | (ex == EXPONENT) | (ey == EXPONENT) |
+            (~none & ((ex == 0) | (ey == 0) | (power < 2 << 22) | (power > 250 << 22)));
+    v4i product = (v4i) ((v4f) x * (v4f) y);
+    v4i mp = product & MAGNITUDE, of_acc = ma & EXPONENT;
+    power = (v4i) ((v4u) (power & ~none) * 2); // of slow lanes beyond what an int holds
+    power = select4(power > of_acc, power, of_acc);
+    v4i a = (v4i) (((v4f) ma + (v4f) power) - (v4f) power);
+    v4i p = (v4i) (((v4f) mp + (v4f) power) - (v4f) power);
+    a = select4(ma < power, a, ma) | (acc & INT32_MIN);
+    p = select4(mp < power, p, mp) | (product & INT32_MIN);
+    v4i r = (v4i) ((v4f) a + (v4f) p), m = r & MAGNITUDE;
+    r = (r & (m >= SMALLEST)) | (r & INT32_MIN & (m != 0));
+    return select4(stays, (acc & (INT32_MIN | EXPONENT)) | ((ma > EXPONENT) & 1), r);
+}
+
+// Sixteen lanes; those that are left to the rule, as bits.
+static inline uint32_t elements(uint32_t * out, const uint32_t * acc, const uint16_t * x,
+                                const uint16_t * y) {
+#if !defined(SEM_PLAIN) && SEM_X86
+    if (sem_x86_has_512()) {
+        return sem_x86_512_bf16_elements(out, acc, x, y);
+    }
+#endif
+    uint32_t left = 0;
+    for (int at = 0; at < 16; at += 4) {
+        v4i a, slow;
+        v4h vx, vy;
+        memcpy(&a, acc + at, sizeof a);
+        memcpy(&vx, x + at, sizeof vx);
+        memcpy(&vy, y + at, sizeof vy);
+        v4i sum = mac4(a, __builtin_convertvector(vx, v4i) << 16,
+                       __builtin_convertvector(vy, v4i) << 16, &slow);
+        memcpy(out + at, &sum, sizeof sum);
+        slow &= (v4i){1, 2, 4, 8};
+        left |= (uint32_t) (slow[0] | slow[1] | slow[2] | slow[3]) << at;
+    }
+    return left;
+}
+
+void sem_bf16_mac_elements(uint32_t * restrict out, const uint32_t * acc1, const uint32_t * acc2,
+                           const uint16_t * x, const uint16_t * y, int lanes) {
+    for (int at = 0; at < lanes; at += 16) {
+        uint32_t left = elements(out + at, acc1 + at, x + at, y + at);
+        for (int i = 0; acc2 && i < 16; i++) {
+            left |= (uint32_t) (acc2[at + i] != 0) << i;
+        }
+        for (; left; left &= left - 1) {
+            int i = at + __builtin_ctz(left);
+            out[i] = sem_bf16_mac(x + i, y + i, 1, acc1[i], acc2 ? acc2[i] : 0);
+        }
+    }
 }

@@ -93,22 +93,21 @@ static bool mac_elements(struct core_exec * x, const uint8_t * acc1, const uint8
         }
         return true;
     }
-    uint32_t a[LANES] = {0}, b[LANES] = {0};
+    uint32_t a[LANES] = {0}, b[LANES];
     uint16_t vx[LANES] = {0}, vy[LANES] = {0};
     if (acc1 && !(conf & CONF_ZERO_ACC1)) {
         memcpy(a, acc1, sizeof a);
-    }
-    if (acc2) {
-        memcpy(b, acc2, sizeof b);
     }
     memcpy(vx, s1, 2 * (size_t) n);
     memcpy(vy, s2, 2 * (size_t) n);
     for (int i = 0; i < LANES; i++) {
         a[i] ^= conf & CONF_NEG_ACC1 ? SIGN : 0;
-        b[i] ^= conf & CONF_NEG_ACC2 ? SIGN : 0;
         vy[i] ^= conf & CONF_NEG_MUL ? 0x8000 : 0;
     }
-    sem_bf16_mac_elements((uint32_t *) (void *) x->out[0], a, b, vx, vy, LANES);
+    for (int i = 0; acc2 && i < LANES; i++) {
+        b[i] = load_u32(acc2 + 4 * i) ^ (conf & CONF_NEG_ACC2 ? SIGN : 0);
+    }
+    sem_bf16_mac_elements((uint32_t *) (void *) x->out[0], a, acc2 ? b : NULL, vx, vy, LANES);
     return true;
 }
 

@@ -11,6 +11,7 @@
 //
 // Kept true: sem_fp32_add and sem_bf16_mac spell the rule out, one lane at a time; the lane loops
 // of the instructions give the same bits, fast.
+#include "emu/aie/sem-v4.h"
 #include "emu/aie/sem.h"
 
 #include <string.h>
@@ -156,17 +157,7 @@ static inline int32_t exponent_of(uint32_t v) {
     return e + (e == 0) + ((v << 1) == 0) * NO_EXP;
 }
 
-typedef float v4f __attribute__((vector_size(16)));
-typedef int32_t v4i __attribute__((vector_size(16)));
-typedef uint32_t v4u __attribute__((vector_size(16)));
-typedef uint16_t v4h __attribute__((vector_size(8)));
-
 #define SIGN 0x80000000u
-enum { MAGNITUDE = 0x7fffffff, EXPONENT = 0x7f800000, SMALLEST = 0x800000 };
-
-static inline v4i select4(v4i mask, v4i yes, v4i no) {
-    return (yes & mask) | (no & ~mask);
-}
 
 // Two terms need no integers: the host's adder aligns as ours does when it adds the smaller
 // magnitude to the power of two below the larger one, and what is then left to add is exact but for
@@ -312,49 +303,6 @@ static void mac_lanes(uint32_t * restrict out, const uint32_t * restrict acc1,
     }
     for (int i = 0; i < LANES; i++) {
         out[i] = normalise(sum[i], top[i]);
-    }
-}
-
-// One product to each lane, by the host's adder as in add4: a product of bf16 numbers is exact, and
-// both are aligned to the larger of two powers, its own being the product of its factors'. Lanes
-// with infinities, NaNs, subnormal factors or exponents at either end are left to the rule.
-static inline v4i mac4(v4i acc, v4i x, v4i y, v4i * slow) {
-    v4i ex = x & EXPONENT, ey = y & EXPONENT, ma = acc & MAGNITUDE;
-    v4i none = ((x & MAGNITUDE) == 0) | ((y & MAGNITUDE) == 0);
-    v4i power = (ex >> 1) + (ey >> 1) - (127 << 22); // halved, for the sum may have a ninth bit
-    *slow = (ma >= 0x7f000000) | (ex == EXPONENT) | (ey == EXPONENT) |
-            (~none & ((ex == 0) | (ey == 0) | (power < 2 << 22) | (power > 250 << 22)));
-    v4i product = (v4i) ((v4f) x * (v4f) y);
-    v4i mp = product & MAGNITUDE, of_acc = ma & EXPONENT;
-    power = (v4i) ((v4u) (power & ~none) * 2); // of slow lanes beyond what an int holds
-    power = select4(power > of_acc, power, of_acc);
-    v4i a = (v4i) (((v4f) ma + (v4f) power) - (v4f) power);
-    v4i p = (v4i) (((v4f) mp + (v4f) power) - (v4f) power);
-    a = select4(ma < power, a, ma) | (acc & INT32_MIN);
-    p = select4(mp < power, p, mp) | (product & INT32_MIN);
-    v4i r = (v4i) ((v4f) a + (v4f) p), m = r & MAGNITUDE;
-    return (r & (m >= SMALLEST)) | (r & INT32_MIN & (m != 0));
-}
-
-void sem_bf16_mac_elements(uint32_t * out, const uint32_t * acc1, const uint32_t * acc2,
-                           const uint16_t * x, const uint16_t * y, int lanes) {
-    for (int at = 0; at < lanes; at += 4) {
-        v4i acc, two, slow;
-        v4h vx, vy;
-        memcpy(&acc, acc1 + at, sizeof acc);
-        memcpy(&two, acc2 + at, sizeof two);
-        memcpy(&vx, x + at, sizeof vx);
-        memcpy(&vy, y + at, sizeof vy);
-        v4i sum = mac4(acc, __builtin_convertvector(vx, v4i) << 16,
-                       __builtin_convertvector(vy, v4i) << 16, &slow);
-        slow |= two != 0;
-        for (int i = 0; i < 4 && (slow[0] | slow[1] | slow[2] | slow[3]); i++) {
-            if (slow[i]) {
-                sum[i] =
-                    (int32_t) sem_bf16_mac(x + at + i, y + at + i, 1, acc1[at + i], acc2[at + i]);
-            }
-        }
-        memcpy(out + at, &sum, sizeof sum);
     }
 }
 

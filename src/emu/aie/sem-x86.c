@@ -18,17 +18,15 @@ enum { FACTOR_LOW = FACTOR_MIN << 7, FACTOR_HIGH = FACTOR_MAX << 7 | 127 }; // a
 
 // ---- bf16, sixteen lanes: a 128-bit part of a vector is a row ----
 
-// Whether all factors are in range or zero.
-AVX512 static inline bool in_range_512(__m512i x, __m512i y) {
-    const __m512i magnitude = _mm512_set1_epi16(0x7fff), low = _mm512_set1_epi16(FACTOR_LOW),
-                  width = _mm512_set1_epi16(FACTOR_HIGH - FACTOR_LOW);
-    __mmask32 bad_x = _mm512_test_epi16_mask(x, magnitude);
-    __mmask32 bad_y = _mm512_test_epi16_mask(y, magnitude);
-    x = _mm512_sub_epi16(_mm512_and_si512(x, magnitude), low);
-    y = _mm512_sub_epi16(_mm512_and_si512(y, magnitude), low);
-    bad_x = _mm512_mask_cmpgt_epu16_mask(bad_x, x, width);
-    bad_y = _mm512_mask_cmpgt_epu16_mask(bad_y, y, width);
-    return (bad_x | bad_y) == 0;
+// The exponents of factors as 16 bits, less the least one that they may have; zeros get one so low
+// that no sum with it counts. False: not all factors are in range or zero.
+AVX512 static inline __attribute__((always_inline)) bool exponents_512(__m512i v, __m512i * out) {
+    __mmask32 some = _mm512_test_epi16_mask(v, _mm512_set1_epi16(0x7fff));
+    v = _mm512_and_si512(v, _mm512_set1_epi16(0x7fff));
+    v = _mm512_sub_epi16(v, _mm512_set1_epi16(FACTOR_LOW));
+    __m512i exponent = _mm512_and_si512(v, _mm512_set1_epi16(0x7f80));
+    *out = _mm512_mask_mov_epi16(_mm512_set1_epi16(-0x4000), some, exponent);
+    return !_mm512_mask_cmpgt_epu16_mask(some, v, _mm512_set1_epi16(FACTOR_HIGH - FACTOR_LOW));
 }
 
 AVX512 static inline __m512 power_512(__m512 v) {
@@ -36,18 +34,14 @@ AVX512 static inline __m512 power_512(__m512 v) {
         _mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(EXPONENT)));
 }
 
-// The sums: acc and n products a[k] * b[k] in each lane; false as in sem-bf16.c. Powers of two are
-// compared by their bits, which takes less time.
-AVX512 static inline __attribute__((always_inline)) bool
-sum_512(uint8_t * out, const uint8_t * acc, const __m512 * a, const __m512 * b, int n) {
+// The sums: acc and n products a[k] * b[k] in each lane, of which `top` is the largest power of two
+// (as the bits of one, or less than TOP_NONE); false as in sem-bf16.c.
+AVX512 static inline __attribute__((always_inline)) bool sum_512(uint8_t * out, const uint8_t * acc,
+                                                                 const __m512 * a, const __m512 * b,
+                                                                 int n, __m512i top) {
     const __m512i none = _mm512_set1_epi32(TOP_NONE << 23);
     __m512 c = acc ? _mm512_loadu_ps(acc) : _mm512_setzero_ps();
-    __m512i tops[2] = {_mm512_max_epi32(_mm512_castps_si512(power_512(c)), none), none};
-    for (int k = 0; k < n; k++) { // two, so that they do not wait for one another
-        __m512 power = _mm512_mul_ps(power_512(a[k]), power_512(b[k]));
-        tops[k & 1] = _mm512_max_epi32(tops[k & 1], _mm512_castps_si512(power));
-    }
-    __m512i top = _mm512_max_epi32(tops[0], tops[1]);
+    top = _mm512_max_epi32(top, _mm512_max_epi32(_mm512_castps_si512(power_512(c)), none));
     __mmask16 bad = _mm512_cmpgt_epi32_mask(top, _mm512_set1_epi32(TOP_MAX << 23));
     bad |= _mm512_mask_test_epi32_mask(_mm512_cmpeq_epi32_mask(top, none), _mm512_castps_si512(c),
                                        _mm512_set1_epi32(0x7fffffff));
@@ -67,16 +61,26 @@ sum_512(uint8_t * out, const uint8_t * acc, const __m512 * a, const __m512 * b, 
     return true;
 }
 
+// Exponents of products, the lower half of each lane, as the bits of powers of two.
+AVX512 static inline __m512i top_512(__m512i exponents) {
+    return _mm512_add_epi32(_mm512_slli_epi32(exponents, 16), _mm512_set1_epi32(TOP_MIN << 23));
+}
+
+// Exponents are added and compared in pairs of k, before the factors become fp32.
 AVX512 bool sem_x86_512_bf16_4x8x4(uint8_t * out, const uint8_t * acc, const uint8_t * x,
                                    const uint8_t * y) {
     const __m512i upper = _mm512_set1_epi32((int) 0xffff0000);
-    __m512i xs = _mm512_loadu_si512(x), ys = _mm512_loadu_si512(y);
-    if (!in_range_512(xs, ys)) {
+    const __m512i rows = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15)); // two side by side
+    __m512i xs = _mm512_loadu_si512(x), ys = _mm512_loadu_si512(y), ex, ey;
+    bool fine = exponents_512(xs, &ex);
+    if (!(exponents_512(ys, &ey) & fine)) {
         return false;
     }
     __m512 a[8], b[8];
     __m512i even = _mm512_unpacklo_epi16(_mm512_setzero_si512(), ys);
-    __m512i odd = _mm512_unpackhi_epi16(_mm512_setzero_si512(), ys);
+    __m512i odd = _mm512_unpackhi_epi16(_mm512_setzero_si512(), ys), e[4];
+    ey = _mm512_shuffle_epi8(ey, rows);
 #    define PAIR(j)                                                                                \
         do {                                                                                       \
             __m512i pair = _mm512_shuffle_epi32(xs, (_MM_PERM_ENUM) ((j) *0x55));                  \
@@ -84,13 +88,17 @@ AVX512 bool sem_x86_512_bf16_4x8x4(uint8_t * out, const uint8_t * acc, const uin
             a[2 * (j) + 1] = _mm512_castsi512_ps(_mm512_and_si512(pair, upper));                   \
             b[2 * (j)] = _mm512_castsi512_ps(_mm512_shuffle_i32x4(even, even, (j) *0x55));         \
             b[2 * (j) + 1] = _mm512_castsi512_ps(_mm512_shuffle_i32x4(odd, odd, (j) *0x55));       \
+            e[j] = _mm512_add_epi16(_mm512_shuffle_epi32(ex, (_MM_PERM_ENUM) ((j) *0x55)),         \
+                                    _mm512_shuffle_i32x4(ey, ey, (j) *0x55));                      \
         } while (0)
     PAIR(0);
     PAIR(1);
     PAIR(2);
     PAIR(3);
 #    undef PAIR
-    return sum_512(out, acc, a, b, 8);
+    __m512i most = _mm512_max_epi16(_mm512_max_epi16(e[0], e[1]), _mm512_max_epi16(e[2], e[3]));
+    most = _mm512_max_epi16(most, _mm512_srli_epi32(most, 16));
+    return sum_512(out, acc, a, b, 8, top_512(most));
 }
 
 AVX512 static inline __m512 widen_512(__m256i v) {
@@ -99,15 +107,69 @@ AVX512 static inline __m512 widen_512(__m256i v) {
 
 AVX512 bool sem_x86_512_bf16_pairs(uint8_t * out, const uint8_t * acc, const uint8_t * x,
                                    const uint8_t * y) {
-    __m512i xs = _mm512_loadu_si512(x), ys = _mm512_loadu_si512(y);
-    if (!in_range_512(xs, ys)) {
+    __m512i xs = _mm512_loadu_si512(x), ys = _mm512_loadu_si512(y), ex, ey;
+    bool fine = exponents_512(xs, &ex);
+    if (!(exponents_512(ys, &ey) & fine)) {
         return false;
     }
     __m512 a[2] = {widen_512(_mm512_castsi512_si256(xs)),
                    widen_512(_mm512_extracti64x4_epi64(xs, 1))};
     __m512 b[2] = {widen_512(_mm512_castsi512_si256(ys)),
                    widen_512(_mm512_extracti64x4_epi64(ys, 1))};
-    return sum_512(out, acc, a, b, 2);
+    __m512i e = _mm512_add_epi16(ex, ey);
+    __m256i most = _mm256_max_epi16(_mm512_castsi512_si256(e), _mm512_extracti64x4_epi64(e, 1));
+    return sum_512(out, acc, a, b, 2, top_512(_mm512_cvtepu16_epi32(most)));
+}
+
+AVX512 uint32_t sem_x86_512_bf16_elements(uint32_t * out, const uint32_t * acc, const uint16_t * x,
+                                          const uint16_t * y) {
+    const __m512i magnitude = _mm512_set1_epi32(MAGNITUDE), exponent = _mm512_set1_epi32(EXPONENT);
+    const __m512i sign = _mm512_set1_epi32(INT32_MIN), zero = _mm512_setzero_si512();
+    __m512i a = _mm512_loadu_si512(acc);
+    __m512i vx =
+        _mm512_castps_si512(widen_512(_mm256_loadu_si256((const __m256i *) (const void *) x)));
+    __m512i vy =
+        _mm512_castps_si512(widen_512(_mm256_loadu_si256((const __m256i *) (const void *) y)));
+    __m512i ex = _mm512_and_si512(vx, exponent), ey = _mm512_and_si512(vy, exponent);
+    __m512i ma = _mm512_and_si512(a, magnitude), of_acc = _mm512_and_si512(a, exponent);
+    __mmask16 some = _mm512_test_epi32_mask(vx, magnitude) & _mm512_test_epi32_mask(vy, magnitude);
+    // halved, for the sum may have a ninth bit
+    __m512i power =
+        _mm512_sub_epi32(_mm512_add_epi32(_mm512_srli_epi32(ex, 1), _mm512_srli_epi32(ey, 1)),
+                         _mm512_set1_epi32(127 << 22));
+    __mmask16 stays = _mm512_cmpeq_epi32_mask(of_acc, exponent) &
+                      _mm512_cmplt_epi32_mask(power, _mm512_set1_epi32(225 << 22));
+    __mmask16 slow = ~stays & _mm512_cmpge_epi32_mask(ma, _mm512_set1_epi32(0x7f000000));
+    slow |= _mm512_cmpeq_epi32_mask(ex, exponent) | _mm512_cmpeq_epi32_mask(ey, exponent);
+    slow |= some & (_mm512_cmpeq_epi32_mask(ex, zero) | _mm512_cmpeq_epi32_mask(ey, zero) |
+                    _mm512_cmplt_epi32_mask(power, _mm512_set1_epi32(2 << 22)) |
+                    _mm512_cmpgt_epi32_mask(power, _mm512_set1_epi32(250 << 22)));
+    __m512i product =
+        _mm512_castps_si512(_mm512_mul_ps(_mm512_castsi512_ps(vx), _mm512_castsi512_ps(vy)));
+    __m512i mp = _mm512_and_si512(product, magnitude);
+    power = _mm512_max_epi32(_mm512_maskz_slli_epi32(some, power, 1), of_acc);
+    __m512 top = _mm512_castsi512_ps(power);
+    // what lies below the larger power is aligned to it
+    __m512i da =
+        _mm512_castps_si512(_mm512_sub_ps(_mm512_add_ps(_mm512_castsi512_ps(ma), top), top));
+    __m512i dp =
+        _mm512_castps_si512(_mm512_sub_ps(_mm512_add_ps(_mm512_castsi512_ps(mp), top), top));
+    da = _mm512_mask_mov_epi32(ma, _mm512_cmplt_epi32_mask(ma, power), da);
+    dp = _mm512_mask_mov_epi32(mp, _mm512_cmplt_epi32_mask(mp, power), dp);
+    da = _mm512_or_si512(da, _mm512_and_si512(a, sign));
+    dp = _mm512_or_si512(dp, _mm512_and_si512(product, sign));
+    __m512i r =
+        _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(da), _mm512_castsi512_ps(dp)));
+    __m512i m = _mm512_and_si512(r, magnitude);
+    // too small for a normal number: zero, with the sign that it had
+    __mmask16 small = _mm512_cmplt_epi32_mask(m, _mm512_set1_epi32(SMALLEST));
+    r = _mm512_mask_and_epi32(r, small, r, sign);
+    r = _mm512_maskz_mov_epi32(_mm512_test_epi32_mask(m, m), r);
+    __m512i kept = _mm512_and_si512(a, _mm512_or_si512(sign, exponent));
+    kept = _mm512_mask_or_epi32(kept, _mm512_cmpgt_epi32_mask(ma, exponent), kept,
+                                _mm512_set1_epi32(1));
+    _mm512_storeu_si512(out, _mm512_mask_mov_epi32(r, stays, kept));
+    return slow;
 }
 
 // ---- bf16, eight lanes: two rows at a time ----

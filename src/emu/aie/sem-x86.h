@@ -3,9 +3,8 @@
 // in which the bf16 ways work, on every host.
 #pragma once
 
+#include "emu/aie/sem-v4.h"
 #include "emu/aie/sem.h"
-
-enum { EXPONENT = 0x7f800000 };
 
 // Biased exponents that a factor other than zero may have, and so a product; the sum of a lane may
 // still overflow: to infinity, as by the rule.
@@ -36,6 +35,9 @@ bool sem_x86_512_bf16_4x8x4(uint8_t * out, const uint8_t * acc, const uint8_t * 
                             const uint8_t * y);
 bool sem_x86_512_bf16_pairs(uint8_t * out, const uint8_t * acc, const uint8_t * x,
                             const uint8_t * y);
+// Sixteen lanes with a product each; returns the lanes that are left to the rule, as bits.
+uint32_t sem_x86_512_bf16_elements(uint32_t * out, const uint32_t * acc, const uint16_t * x,
+                                   const uint16_t * y);
 bool sem_x86_256_bf16_4x8x4(uint8_t * out, const uint8_t * acc, const uint8_t * x,
                             const uint8_t * y);
 bool sem_x86_256_bf16_pairs(uint8_t * out, const uint8_t * acc, const uint8_t * x,

@@ -71,8 +71,8 @@ void sem_fp32_add_lanes(uint8_t * dst, const uint8_t * a, const uint8_t * b, int
 // to the largest exponent and rounded there, added, the sum rounded once more.
 uint32_t sem_bf16_mac(const uint16_t * x, const uint16_t * y, int n, uint32_t acc1, uint32_t acc2);
 
-// Lane by lane, one product each; lanes is a multiple of 16.
-void sem_bf16_mac_elements(uint32_t * out, const uint32_t * acc1, const uint32_t * acc2,
+// Lane by lane, one product each; lanes is a multiple of 16. acc2 NULL is zero.
+void sem_bf16_mac_elements(uint32_t * restrict out, const uint32_t * acc1, const uint32_t * acc2,
                            const uint16_t * x, const uint16_t * y, int lanes);
 
 // Sixteen such lanes at once, fast: out = acc (NULL: zero) + x * y. False when an operand is

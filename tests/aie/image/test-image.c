@@ -236,8 +236,103 @@ static void test_visit_stops(void ** state) {
     cdo_free(&c);
 }
 
+// ---- joined streams ----
+
+// A transfer to the shim that is waited for, or is not.
+static struct txn_part transfer(uint32_t addr, int operand, uint32_t offset, bool token,
+                                bool waited) {
+    const uint32_t queue = 0x1d204, control = 0x1d200, descriptor[8] = {16};
+    struct txn_part p;
+    struct txn t;
+    struct error err;
+    uint32_t * insts;
+    txn_begin(&t, 4, 3);
+    txn_mask_write(&t, control, 0x1f00, 0x0f00);
+    txn_block_write(&t, addr, descriptor, 8);
+    txn_patch_address(&t, addr + 4, operand, offset);
+    txn_write(&t, queue, token ? 0x80000000u : 0);
+    if (waited) {
+        txn_wait(&t, 0, 0, 0, 0);
+    }
+    assert_int_equal(txn_end(&t, &insts, &p.n_words, &err), ST_OK);
+    p.insts = insts;
+    return p;
+}
+
+struct seen {
+    int n_patches, operands[4], waits;
+    uint32_t offsets[4], addrs[4];
+};
+
+static bool see(void * user, const struct image_command * c) {
+    struct seen * s = user;
+    if (c->op == IMAGE_PATCH) {
+        s->operands[s->n_patches] = c->operand;
+        s->addrs[s->n_patches] = c->addr;
+        s->offsets[s->n_patches++] = c->byte_offset;
+    }
+    s->waits += c->op == IMAGE_WAIT;
+    return true;
+}
+
+static void test_joined(void ** state) {
+    (void) state;
+    struct txn_part parts[] = {transfer(0x1d000, 2, 64, true, true),
+                               transfer(0x1d020, 1, 8, true, true)};
+    uint32_t out[200];
+    size_t n, n_aims;
+    struct txn_aim * aims;
+    struct error err;
+    assert_int_equal(txn_join(parts, 2, out, &n, &aims, &n_aims, &err), ST_OK);
+    assert_int_equal(n, parts[0].n_words + parts[1].n_words - 4 - 7); // told once who hears of it
+    assert_int_equal(n_aims, 2);
+    assert_int_equal(txn_operations(out, n), txn_operations(parts[0].insts, parts[0].n_words) +
+                                                 txn_operations(parts[1].insts, parts[1].n_words) -
+                                                 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(aims[i].part, i);
+        assert_int_equal(aims[i].operand, i ? 1 : 2);
+        txn_aim(out, &aims[i], 5 + i, 1000 + aims[i].byte_offset);
+    }
+    struct seen seen = {0};
+    assert_int_equal(txn_read((const uint8_t *) out, 4 * n, see, &seen, &err), ST_OK);
+    assert_int_equal(seen.n_patches, 2);
+    assert_int_equal(seen.waits, 2);
+    assert_int_equal(seen.operands[0], 5);
+    assert_int_equal(seen.operands[1], 6);
+    assert_int_equal(seen.offsets[0], 1064);
+    assert_int_equal(seen.offsets[1], 1008);
+    assert_int_equal(seen.addrs[1], 0x1d024);
+    free(aims);
+    for (int i = 0; i < 2; i++) {
+        free((void *) (uintptr_t) parts[i].insts);
+    }
+}
+
+// A token that nobody waits for would end the next part's wait, which may be for another transfer.
+static void test_not_joined(void ** state) {
+    (void) state;
+    struct txn_part parts[] = {
+        transfer(0x1d000, 0, 0, true, true), transfer(0x1d000, 0, 0, true, false),
+        transfer(0x1d000, 0, 0, false, true), transfer(0x1d000, 0, 0, true, true)};
+    uint32_t out[400], *other = (uint32_t *) (uintptr_t) parts[3].insts;
+    size_t n, n_aims;
+    struct txn_aim * aims;
+    struct error err;
+    other[0] ^= 1u << 16; // of another generation
+    for (int i = 1; i < 4; i++) {
+        assert_int_equal(
+            txn_join((struct txn_part[]){parts[0], parts[i]}, 2, out, &n, &aims, &n_aims, &err),
+            ST_UNSUPPORTED);
+    }
+    for (int i = 0; i < 4; i++) {
+        free((void *) (uintptr_t) parts[i].insts);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_joined),           cmocka_unit_test(test_not_joined),
         cmocka_unit_test(test_pdi_from_project), cmocka_unit_test(test_pdi_rebuilt),
         cmocka_unit_test(test_txn_rebuilt),      cmocka_unit_test(test_cdo_words),
         cmocka_unit_test(test_visit_stops),

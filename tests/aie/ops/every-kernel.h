@@ -97,7 +97,7 @@ static int visit_attention(enum dtype t, int64_t d, int64_t heads, int64_t share
 static int visit_blocks(enum kernel_blocks kind, int64_t m, int64_t n, int64_t k, visit_fn visit,
                         void * user) {
     int count = 0;
-    int64_t words = k / KERNEL_BLOCK_K * kernel_block_bytes(kind) / 4;
+    int64_t words = k / kernel_block_k(kind) * kernel_block_bytes(kind) / 4;
     struct kernel_spec s = {
         .op = KERNEL_OP_MUL_MAT_BLOCKS,
         .arch = AIE_ARCH_AIE2,

@@ -1,7 +1,9 @@
 // test-choices: the table of how loops are pipelined (src/aie/asm/choices.def) is what the search
 // finds with all patience. The test holds that most loops of the compiler's kernels are in it:
-// those that are not are searched for whenever their kernel is compiled. --write FILE writes it,
-// which takes minutes; the library has to be built again afterwards, and test-digests written.
+// those that are not are searched for whenever their kernel is compiled. --write FILE writes it:
+// loops that are in it stay as they are, others are searched for, seconds each; with --loose those,
+// too, whose interval is over 1.3 times what slots take, with --anew all, which takes an hour. The
+// library has to be built again afterwards, and test-digests written.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +17,7 @@
 #include "aie/asm/asm.h"
 #include "aie/ops/every-kernel.h"
 
-enum { MAX_LOOPS = 8192 };
+enum { MAX_LOOPS = 8192, LINE = 100 };
 
 static struct table {
     struct asm_found loops[MAX_LOOPS];
@@ -32,7 +34,8 @@ static void keep(void * user, const struct asm_found * found) {
         }
     }
     if (t->n < MAX_LOOPS) {
-        t->loops[t->n++] = *found;
+        t->loops[t->n] = *found;
+        t->loops[t->n++].places = found->places ? strdup(found->places) : NULL;
     }
 }
 
@@ -72,10 +75,10 @@ static int by_loop(const void * a, const void * b) {
     return (x > y) - (x < y);
 }
 
-static int write_table(const char * path) {
-    asm_watch_found(keep, &table);
+static int write_table(const char * path, enum asm_search which) {
+    asm_watch_found(keep, &table, which);
     visit_all(compile, &table);
-    asm_watch_found(NULL, NULL);
+    asm_watch_found(NULL, NULL, ASM_SEARCH_NEW);
     qsort(table.loops, (size_t) table.n, sizeof table.loops[0], by_loop);
     FILE * file = fopen(path, "we");
     if (!file) {
@@ -86,11 +89,21 @@ static int write_table(const char * path) {
             "// Written by build/bin/test-choices --write: LOOP(what it is, interval, registers of "
             "a local, the\n// order in which its instructions are placed and the seed of changes "
             "to it, bundles of a trip\n// alone, its window). An interval of 0: trips do not "
-            "overlap.\n");
+            "overlap. PLACED(what it is, interval,\n// registers of a local, seed, bundles of a "
+            "trip alone, its window, where its instructions stand).\n");
     for (int i = 0; i < table.n; i++) {
         const struct asm_found * f = &table.loops[i];
-        fprintf(file, "LOOP(0x%016" PRIx64 ", %d, %d, %d, %d, %d, %d)\n", f->loop, f->ii, f->copies,
-                f->way, f->seed, f->plain, f->window);
+        if (f->places) {
+            fprintf(file, "PLACED(0x%016" PRIx64 ", %d, %d, %d, %d, %d,\n", f->loop, f->ii,
+                    f->copies, f->seed, f->plain, f->window);
+            for (size_t at = 0; at < strlen(f->places); at += LINE) {
+                bool last = at + LINE >= strlen(f->places);
+                fprintf(file, "       \"%.*s\"%s\n", LINE, f->places + at, last ? ")" : "");
+            }
+        } else {
+            fprintf(file, "LOOP(0x%016" PRIx64 ", %d, %d, %d, %d, %d, %d)\n", f->loop, f->ii,
+                    f->copies, f->way, f->seed, f->plain, f->window);
+        }
     }
     printf("%d loops of %d programs\n", table.n, table.n_names);
     return fclose(file) == 0 ? 0 : 1;
@@ -107,8 +120,11 @@ static void is_there(void ** state) {
 }
 
 int main(int argc, char ** argv) {
-    if (argc == 3 && strcmp(argv[1], "--write") == 0) {
-        return write_table(argv[2]);
+    if (argc >= 3 && strcmp(argv[1], "--write") == 0) {
+        const char * which = argc > 3 ? argv[3] : "";
+        return write_table(argv[2], strcmp(which, "--anew") == 0    ? ASM_SEARCH_ALL
+                                    : strcmp(which, "--loose") == 0 ? ASM_SEARCH_LOOSE
+                                                                    : ASM_SEARCH_NEW);
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(is_there)};
     return cmocka_run_group_tests(tests, NULL, NULL);

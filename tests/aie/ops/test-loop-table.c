@@ -22,11 +22,11 @@
 
 // What has been reached. Lower them when the compiler gets better.
 enum {
-    MOST_LOOSE_LOOPS = 73,      // over 1.3 of the resource bound
+    MOST_LOOSE_LOOPS = 61,      // over 1.3 of the resource bound
     MOST_PROGRAM_BYTES = 16384, // program memory
-    MOST_BYTES = 186000,        // of all programs; one of products makes operands bf16, too
+    MOST_BYTES = 182000,        // of all programs; one of products makes operands bf16, too
     MOST_SILU = 1920,           // SILU as the only op of a program; wanted are 7 KB
-    MOST_SOFT_MAX = 9968,       // SOFT_MAX likewise, with masks, sinks and rows in parts
+    MOST_SOFT_MAX = 6896,       // SOFT_MAX likewise, with masks, sinks and rows in parts
 };
 
 enum { MAX_PROGRAMS = 256, LOOSE_TENTHS = 13 };
@@ -161,8 +161,9 @@ static int bound(const struct asm_stats * s, int i) {
     return s->loop_register_ii[i] > most ? s->loop_register_ii[i] : most;
 }
 
+// Of a loop whose author wants no overlap (asm_loop_alone) nothing is reckoned.
 static bool is_over(int interval, int bound) {
-    return 10 * interval > LOOSE_TENTHS * bound;
+    return bound > 0 && 10 * interval > LOOSE_TENTHS * bound;
 }
 
 static bool is_loose(const struct asm_stats * s, int i) {

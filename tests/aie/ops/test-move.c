@@ -158,7 +158,7 @@ static void copies(void ** state) {
     int n = 0, refused = 0;
     static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_I8};
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
-        for (int i = 0; i < N_SHAPES; i++) {
+        for (int i = (int) t % RIG_EVERY; i < N_SHAPES; i += RIG_EVERY) {
             const struct tensor plain = tensor_contiguous(types[t], shapes[i]);
             const struct tensor kinds[] = {plain, laid_out(types[t], shapes[i], 12, straight),
                                            laid_out(types[t], shapes[i], 0, exchanged),
@@ -215,7 +215,7 @@ static void casts(void ** state) {
     srand(33);
     int n = 0, refused = 0;
     for (size_t o = 0; o < sizeof ops / sizeof ops[0]; o++) {
-        for (int i = 0; i < N_SHAPES; i++) {
+        for (int i = (int) o % RIG_EVERY; i < N_SHAPES; i += RIG_EVERY) {
             struct tensor out = tensor_contiguous(ops[o].to, shapes[i]);
             const struct tensor kinds[] = {tensor_contiguous(ops[o].from, shapes[i]),
                                            laid_out(ops[o].from, shapes[i], 4, straight),

@@ -10,11 +10,13 @@
 
 // The same sources once more, without host instructions. Their short names are theirs alone.
 #define SEM_PLAIN
-#define sem_bf16_mac_4x8x4 plain_4x8x4
-#define sem_bf16_mac_pairs plain_pairs
+#define sem_bf16_mac_4x8x4    plain_4x8x4
+#define sem_bf16_mac_pairs    plain_pairs
+#define sem_bf16_mac_elements plain_elements
 #include "emu/aie/sem-bf16.c"
 #undef sem_bf16_mac_4x8x4
 #undef sem_bf16_mac_pairs
+#undef sem_bf16_mac_elements
 
 #define sem_mac_int plain_mac_int
 #define sem_macs    plain_macs
@@ -159,13 +161,14 @@ static void bf16_anywhere(void ** state) {
 // One product to each lane, as aie2p's multiplier has it: all lanes, wherever their numbers lie.
 static void bf16_elements(void ** state) {
     (void) state;
-    static const uint32_t ranges[][4] = {{120, 4, 118, 6}, {80, 100, 60, 120}, {0, 256, 0, 256},
-                                         {58, 12, 0, 20},  {180, 20, 235, 21}, {62, 4, 0, 3}};
+    static const uint32_t ranges[][4] = {{120, 4, 118, 6},  {80, 100, 60, 120}, {0, 256, 0, 256},
+                                         {58, 12, 0, 20},   {180, 20, 235, 21}, {62, 4, 0, 3},
+                                         {110, 40, 252, 4}, {165, 16, 253, 3}};
     for (int i = 0; i < 200000; i++) {
-        const uint32_t * at = ranges[i % 6];
+        const uint32_t * at = ranges[i % 8];
         struct tile t;
-        uint32_t out[16], second[16];
-        random_tile(&t, at[0], at[1], at[2], at[3], (uint32_t) i / 6 % 8);
+        uint32_t out[16], plain[16], second[16];
+        random_tile(&t, at[0], at[1], at[2], at[3], (uint32_t) i / 8 % 8);
         for (int k = 0; k < 16; k++) {
             uint32_t p = (uint32_t) t.x[k] << 16, q = (uint32_t) t.y[k] << 16;
             float a, b;
@@ -178,9 +181,11 @@ static void bf16_elements(void ** state) {
             }
             second[k] = i % 7 ? 0 : random_number(at[2], at[3]);
         }
-        sem_bf16_mac_elements(out, t.acc, second, t.x, t.y, 16);
+        sem_bf16_mac_elements(out, t.acc, i % 7 ? NULL : second, t.x, t.y, 16);
+        plain_elements(plain, t.acc, second, t.x, t.y, 16);
         for (int k = 0; k < 16; k++) {
             uint32_t want = sem_bf16_mac(&t.x[k], &t.y[k], 1, t.acc[k], second[k]);
+            assert_int_equal(plain[k], want);
             if (out[k] != want) {
                 fail_msg("lane %d, %08x + %04x * %04x: got %08x, rule %08x", k, t.acc[k], t.x[k],
                          t.y[k], out[k], want);

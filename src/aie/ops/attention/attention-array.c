@@ -5,6 +5,7 @@
 #include "attention.h"
 
 #include "aie/array/flow.h"
+#include "aie/ops/mixed.h"
 #include "aie/ops/rows/rows-plan.h"
 
 #include <stdio.h>
@@ -39,8 +40,9 @@ enum status attention_supports(const struct kernel_spec * spec, struct error * e
 }
 
 void attention_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    (void) spec;
-    snprintf(name, KERNEL_NAME_MAX, "attention");
+    struct at_plan plan;
+    bool mixed = at_plan_make(spec, &plan, NULL) == ST_OK && plan.mixed;
+    snprintf(name, KERNEL_NAME_MAX, "%s", mixed ? MIXED_NAME : "attention");
 }
 
 // ---- configuration ----
@@ -99,8 +101,8 @@ struct design {
     struct flow flow;
 };
 
-static struct flow_tile core_at(int col, int core) {
-    return (struct flow_tile){col, ARRAY_ROW_CORE + core};
+static struct flow_tile core_at(const struct design * d, int col, int core) {
+    return (struct flow_tile){col, ARRAY_ROW_CORE + (d->plan.mixed ? MIXED_ATTENTION : 0) + core};
 }
 
 // Rows of so many words, `apart` words from one to the next; plainly one behind the other where
@@ -158,7 +160,7 @@ static void write_turn(const struct flow * f, struct flow_tile at, const struct 
     }
     for (int64_t i = 0; i < blocks; i++) {
         bool end = i + 1 == blocks;
-        int behind = p->halves == 1 ? -1 : last ? CORE_V_LAST : CORE_V;
+        int behind = !p->one_channel ? -1 : last ? CORE_V_LAST : CORE_V;
         struct array_bd k =
             keys_bd(p, last && end ? p->last_keys : p->keys, end ? behind : first + (int) i + 1);
         flow_core_bd(f, at, first + (int) i, &k);
@@ -169,6 +171,11 @@ static struct array_bd values_bd(const struct at_plan * p, int64_t keys) {
     struct array_bd bd = core_bd(p->v, AT_LOCK_V_EMPTY, AT_LOCK_V_FULL);
     set_rows(&bd, (uint32_t) keys, (uint32_t) p->dv / 2, p->v_row / 4);
     return bd;
+}
+
+// The turns, and the last one behind them, unless it is like the others.
+static int turn_kinds(const struct at_plan * p) {
+    return p->even ? 1 : 2;
 }
 
 static void write_core_bds(const struct design * d, struct flow_tile at, int rows) {
@@ -182,10 +189,10 @@ static void write_core_bds(const struct design * d, struct flow_tile at, int row
         sinks.next = CORE_Q;
         flow_core_bd(&d->flow, at, CORE_SINKS, &sinks);
     }
-    for (int last = p->turns > 0 ? 0 : 1; last < 2; last++) {
+    for (int last = p->turns > 0 ? 0 : 1; last < turn_kinds(p); last++) {
         write_turn(&d->flow, at, p, last);
     }
-    for (int last = p->blocks > 1 ? 0 : 1; last < 2; last++) {
+    for (int last = p->blocks > 1 || p->even ? 0 : 1; last < turn_kinds(p); last++) {
         struct array_bd v = values_bd(p, last ? p->last_keys : p->keys);
         flow_core_bd(&d->flow, at, last ? CORE_V_LAST : CORE_V, &v);
     }
@@ -202,8 +209,8 @@ static void push_core(const struct design * d, struct flow_tile at, int half, in
     uint32_t queue = CORE_S2MM_QUEUE + 8 * (uint32_t) half;
     flow_push(f, at, queue, p->sinks ? CORE_SINKS : CORE_Q, 1, false);
     flow_push(f, at, queue, p->mask ? CORE_MASK : CORE_K, p->turns, false);
-    flow_push(f, at, queue, p->mask ? CORE_MASK_LAST : CORE_K_LAST, 1, false);
-    if (p->halves == 1) {
+    flow_push(f, at, queue, p->mask ? CORE_MASK_LAST : CORE_K_LAST, !p->even, false);
+    if (!p->one_channel) {
         flow_push(f, at, CORE_S2MM_QUEUE + 8, CORE_V, p->blocks - 1, false);
         flow_push(f, at, CORE_S2MM_QUEUE + 8, CORE_V_LAST, 1, false);
     }
@@ -215,10 +222,7 @@ static void push_core(const struct design * d, struct flow_tile at, int half, in
 // What comes for the other half of a column goes past a core.
 static void let_pass(const struct design * d, struct flow_tile at, int half, bool first) {
     const struct at_plan * p = &d->plan;
-    int64_t words = p->rows * p->dk + p->n_kv * (p->dk + p->dv) / 2;
-    if (p->mask) {
-        words += p->item_queries * (p->turns * (p->keys / 2) + (p->last_keys + 1) / 2);
-    }
+    int64_t words = at_item_words(p);
     struct array_bd bd = core_bd(p->passing, -1, -1);
     if (first) {
         bd.words = AT_PASSING;
@@ -357,6 +361,80 @@ static void push_memtile(const struct design * d, int col, int half) {
     flow_push(&d->flow, at, MEM_MM2S_QUEUE, MEM_OUT_BD + half, 1, false);
 }
 
+// ---- memtile among other programs: all that a core wants passes through ----
+
+// Channels and locks of spread.c: those of a core's first stream and of its results. What has to do
+// with a core has its number, and so descriptors of its half; results of both leave by one channel.
+enum {
+    RESULT_IN = 2, // behind it the second core's
+    RESULT_OUT = 4,
+    FILL_BD = 0, // full blocks and the rest
+    SEND_BD = 2,
+    RESULT_IN_BD = 4,
+    RESULT_OUT_BD = 5, // and the second core's
+    EACH_AT = ARRAY_MEM_BYTES / 4,
+    RESULT_AT = ARRAY_MEM_BYTES / 2,
+};
+
+static int pass_lock(int half, int stream) {
+    return 2 * (SPREAD_STREAMS * (MIXED_ATTENTION + half) + stream);
+}
+
+static struct array_bd pass_bd(bool fills, uint32_t address, uint32_t words, int lock) {
+    return (struct array_bd){.address = address,
+                             .words = words,
+                             .next = -1,
+                             .acquire = fills ? lock : lock + 1,
+                             .acquire_value = -1,
+                             .release = fills ? lock + 1 : lock,
+                             .release_value = 1};
+}
+
+// Two buffers by turns. Where an item does not end with the second one they are written for each,
+// so that the first one is the first again.
+static void pass_item(const struct design * d, int col, int half, bool first) {
+    const struct at_plan * p = &d->plan;
+    struct flow_tile at = {col, ARRAY_ROW_MEM};
+    int64_t words = at_item_words(p), block = p->pass_blocks ? words / p->pass_blocks : 512;
+    int lock = pass_lock(half, SPREAD_A);
+    while (words / block > ARRAY_MAX_REPEAT) {
+        block *= 2;
+    }
+    int64_t full = words / block, rest = words % block;
+    for (int fills = 1; fills >= 0; fills--) {
+        int bd = half * ARRAY_MEM_BD_ODD + (fills ? FILL_BD : SEND_BD);
+        uint32_t queue = (fills ? MEM_S2MM_QUEUE : MEM_MM2S_QUEUE) + 8 * (uint32_t) half;
+        uint32_t address = (uint32_t) half * EACH_AT;
+        struct array_bd desc = pass_bd(fills, address, (uint32_t) block, lock);
+        desc.iterations = 2;
+        desc.iteration_step = (uint32_t) block;
+        if (full && (first || !p->pass_blocks)) {
+            flow_mem_bd(&d->flow, col, bd, &desc);
+        }
+        flow_push(&d->flow, at, queue, bd, full, false);
+        if (rest) {
+            address += (uint32_t) (full % 2 * 4 * block);
+            desc = pass_bd(fills, address, (uint32_t) rest, lock);
+            flow_mem_bd(&d->flow, col, bd + 1, &desc);
+            flow_push(&d->flow, at, queue, bd + 1, 1, false);
+        }
+    }
+}
+
+static void pass_result(const struct design * d, int col, int half, bool first) {
+    const struct at_plan * p = &d->plan;
+    struct flow_tile at = {col, ARRAY_ROW_MEM};
+    uint32_t address = RESULT_AT + (uint32_t) half * EACH_AT;
+    int in = half * ARRAY_MEM_BD_ODD + RESULT_IN_BD, out = RESULT_OUT_BD + half;
+    for (int fills = 1; fills >= 0 && first; fills--) {
+        struct array_bd desc =
+            pass_bd(fills, address, (uint32_t) (p->rows * p->dv), pass_lock(half, SPREAD_OUT));
+        flow_mem_bd(&d->flow, col, fills ? in : out, &desc);
+    }
+    flow_push(&d->flow, at, MEM_S2MM_QUEUE + 8 * (uint32_t) (RESULT_IN + half), in, 1, false);
+    flow_push(&d->flow, at, MEM_MM2S_QUEUE + 8 * RESULT_OUT, out, 1, false);
+}
+
 // ---- shims ----
 
 static void shim_bd(const struct design * d, int col, int bd, const struct array_bd * desc,
@@ -421,7 +499,7 @@ static void bring_keys(const struct design * d, int col, int64_t k_offset, int64
 static void bring_turns(const struct design * d, int col, int half, int64_t k_offset,
                         int64_t v_offset, int64_t mask_offset) {
     const struct at_plan * p = &d->plan;
-    for (int last = p->turns > 0 ? 0 : 1; last < 2; last++) {
+    for (int last = p->turns > 0 ? 0 : 1; last < turn_kinds(p); last++) {
         int bd = half * HALF_BDS + (last ? HALF_LAST : HALF_TURN);
         int64_t runs = last ? 1 : p->turns, first = last ? p->turns * p->keys : 0;
         int64_t keys = last ? p->last_keys : p->keys;
@@ -446,7 +524,7 @@ static void bring(const struct design * d, int col, int half, const struct at_it
                             .next = -1,
                             .wrap = {(uint32_t) p->dk, (uint32_t) p->item_heads},
                             .step = {1, step_words(q, 2), step_words(q, 1)}};
-    int q_bd = p->halves > 1 ? half * HALF_BDS + HALF_Q : SHIM_Q;
+    int q_bd = p->one_channel ? half * HALF_BDS + HALF_Q : SHIM_Q;
     if (p->sinks) {
         struct array_bd sinks = {.words = (uint32_t) p->item_heads, .next = q_bd};
         shim_bd(d, col, SHIM_SINKS, &sinks, AT_SINKS, 4 * item->head);
@@ -454,7 +532,7 @@ static void bring(const struct design * d, int col, int half, const struct at_it
     shim_bd(d, col, q_bd, &rows, AT_Q,
             item->batch * q->nb[3] + item->head * q->nb[2] + item->query * q->nb[1]);
     push_shim(d, col, half, p->sinks ? SHIM_SINKS : q_bd, 1);
-    if (p->halves > 1) {
+    if (p->one_channel) {
         bring_turns(d, col, half, k_offset, v_offset, mask_offset);
         return;
     }
@@ -465,7 +543,7 @@ static void bring(const struct design * d, int col, int half, const struct at_it
 
 static void fetch(const struct design * d, int col, int half, const struct at_item * item) {
     const struct at_plan * p = &d->plan;
-    int bd = p->halves > 1 ? HALF_OUT + half : SHIM_OUT;
+    int bd = p->one_channel ? HALF_OUT + half : SHIM_OUT;
     struct array_bd out = {.words = (uint32_t) (p->rows * p->dv),
                            .next = -1,
                            .wrap = {(uint32_t) p->dv, (uint32_t) p->item_heads},
@@ -485,11 +563,11 @@ static int slots_of(const struct at_plan * p) {
 static void start_item(const struct design * d, int64_t i, bool first) {
     const struct at_plan * p = &d->plan;
     struct at_item item = at_plan_item(p, i);
-    int slots = slots_of(p), slot = (int) (i % slots), col = slot % p->columns;
+    int slots = slots_of(p), slot = (int) (i % slots), col = p->first_column + slot % p->columns;
     int half = slot / p->columns;
     bring(d, col, half, &item);
     for (int core = 0; core < p->cores; core++) {
-        struct flow_tile at = core_at(col, half * p->cores + core);
+        struct flow_tile at = core_at(d, col, half * p->cores + core);
         int rows = at_core_rows(p, core);
         if (first) {
             write_params(d, at, core, (uint32_t) ((p->items - slot + slots - 1) / slots));
@@ -498,21 +576,26 @@ static void start_item(const struct design * d, int64_t i, bool first) {
         if (rows && float_param(d->spec, AT_ARG_MAX_BIAS) > 0) {
             write_slopes(d, at, &item);
         }
-        push_core(d, at, half, rows);
+        push_core(d, at, p->mixed ? 0 : half, rows);
         if (first) {
             flow_go(&d->flow, at, AT_LOCK_GO);
         }
     }
-    for (int core = 0; core < p->cores && p->halves > 1; core++) {
-        let_pass(d, core_at(col, (1 - half) * p->cores + core), half, first);
+    for (int core = 0; core < p->cores && p->halves > 1 && !p->mixed; core++) {
+        let_pass(d, core_at(d, col, (1 - half) * p->cores + core), half, first);
     }
-    if (first) {
+    if (first && !p->mixed) {
         write_memtile(d, col, half);
     }
     if (first && half == 0) {
         flow_expect(&d->flow, col, 0);
     }
-    push_memtile(d, col, half);
+    if (p->mixed) {
+        pass_item(d, col, half, first);
+        pass_result(d, col, half, first);
+    } else {
+        push_memtile(d, col, half);
+    }
     fetch(d, col, half, &item);
 }
 
@@ -525,11 +608,11 @@ enum status attention_insts(const struct kernel_spec * spec, uint32_t ** insts, 
         return st;
     }
     const struct at_plan * p = &d.plan;
-    txn_begin(&t, p->columns, d.flow.target->device_generation);
+    txn_begin(&t, p->array_columns, d.flow.target->device_generation);
     int64_t slots = slots_of(p);
     for (int64_t i = 0; i < p->items + slots; i++) { // beyond the last: its end is waited for
         if (i >= slots && i - slots < p->items) {
-            flow_wait(&d.flow, (int) (i % slots % p->columns), 0);
+            flow_wait(&d.flow, p->first_column + (int) (i % slots % p->columns), 0);
         }
         if (i < p->items) {
             start_item(&d, i, i < slots);

@@ -3,6 +3,8 @@
 // v in.
 #include "attention.h"
 
+#include "aie/ops/mixed.h"
+
 #include <string.h>
 
 static uint32_t up(int64_t n, int64_t to) {
@@ -125,7 +127,7 @@ static bool lay_out(struct at_plan * p, int64_t heads, int64_t queries) {
     p->masks = at;
     at += p->mask ? (uint32_t) queries * p->mask_row : 0;
     p->passing = at = up(at, 64);
-    at += p->halves > 1 ? 4 * AT_PASSING : 0;
+    at += p->halves > 1 && !p->mixed ? 4 * AT_PASSING : 0;
     p->end = at;
     return at <= AT_END && p->core_rows <= AT_MOST_ROWS && rows <= AT_MOST_GROUP;
 }
@@ -174,17 +176,66 @@ static bool choose(struct at_plan * p) {
     return choose_rows(p);
 }
 
-// Two items in a column: what a channel brings is told by two sets of descriptors, the second for
-// the last block. Steps are those from block to block, in words.
-static void try_halves(struct at_plan * p, int64_t k_step, int64_t v_step) {
+// Can one channel bring all that an item's cores want? That is told by two sets of descriptors, the
+// second for the last block. Steps are those from block to block, in words.
+static bool is_small(const struct at_plan * p, int64_t k_step, int64_t v_step) {
+    return p->rows <= AT_FEW_ROWS && !p->sinks && p->mask_blocks == 1 && p->turns <= AT_MOST_RUNS &&
+           (p->turns < 2 || (k_step <= 1 << 20 && v_step <= 1 << 20));
+}
+
+// Two items in a column.
+static void try_halves(struct at_plan * p) {
     struct at_plan two = *p;
     two.halves = 2;
     two.cores = AT_CORES / 2;
-    bool can = p->items > p->columns && p->rows <= AT_FEW_ROWS && !p->sinks &&
-               p->mask_blocks == 1 && p->turns <= AT_MOST_RUNS &&
-               (p->turns < 2 || (k_step <= 1 << 20 && v_step <= 1 << 20));
-    if (can && lay_out(&two, p->item_heads, p->item_queries)) {
+    two.one_channel = true;
+    if (p->items > p->columns && lay_out(&two, p->item_heads, p->item_queries)) {
         *p = two;
+    }
+}
+
+int64_t at_item_words(const struct at_plan * p) {
+    int64_t words = p->rows * p->dk + p->n_kv * (p->dk + p->dv) / 2;
+    if (p->mask) {
+        int64_t last = p->even ? 0 : (p->last_keys + 1) / 2;
+        words += p->item_queries * (p->turns * (p->keys / 2) + last);
+    }
+    return words;
+}
+
+// Blocks of a memtile that come out even: two buffers then begin and end with the first one.
+static int pass_blocks(int64_t words) {
+    enum { MOST_WORDS = 2048, GOOD_WORDS = 768 };
+    int best = 0;
+    for (int n = 2; n <= ARRAY_MAX_REPEAT && (!best || words / n >= GOOD_WORDS); n += 2) {
+        best = words % n == 0 && words / n <= MOST_WORDS ? n : best;
+    }
+    return best;
+}
+
+// Loading the attention's PDI and the decoder's again takes as long as a million cycles.
+enum { MIXED_MOST_CYCLES = 1 << 20 };
+
+// Two cores in half of the columns, an item each. A number of K or V takes it
+// about a cycle, most of it for making it bf16; on aie2p two.
+static void try_mixed(struct at_plan * p, const struct kernel_spec * spec) {
+    struct at_plan lone = *p;
+    lone.mixed = true;
+    lone.halves = 2;
+    lone.cores = 1;
+    lone.first_column = mixed_columns(p->columns);
+    lone.columns = p->columns - lone.first_column;
+    lone.one_channel = true;
+    if (!lone.columns || spec->params[AT_ARG_MAX_BIAS]) {
+        return;
+    }
+    lone.even = p->last_keys == p->keys && p->blocks <= AT_MOST_RUNS;
+    lone.turns = lone.even ? p->blocks : p->turns;
+    lone.pass_blocks = pass_blocks(at_item_words(&lone));
+    int64_t cores = lone.halves * lone.columns, rounds = (p->items + cores - 1) / cores;
+    int64_t cycles = rounds * p->n_kv * (p->dk + p->dv) * (spec->arch == AIE_ARCH_AIE2P ? 2 : 1);
+    if (cycles <= MIXED_MOST_CYCLES && lay_out(&lone, p->item_heads, p->item_queries)) {
+        *p = lone;
     }
 }
 
@@ -196,6 +247,7 @@ enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, st
     }
     p->group = p->heads / p->kv_heads;
     p->columns = spec->columns ? spec->columns : aie_target(spec->arch)->columns;
+    p->array_columns = p->columns;
     p->halves = 1;
     p->cores = AT_CORES;
     if (!choose(p)) {
@@ -213,7 +265,11 @@ enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, st
     if (p->items > INT32_MAX) {
         return refuse(err, "too many rows");
     }
-    try_halves(p, p->keys * spec->inputs[AT_K].nb[1] / 4, p->keys * spec->inputs[AT_V].nb[1] / 4);
+    if (is_small(p, p->keys * spec->inputs[AT_K].nb[1] / 4,
+                 p->keys * spec->inputs[AT_V].nb[1] / 4)) {
+        try_halves(p);
+        try_mixed(p, spec);
+    }
     return ST_OK;
 }
 

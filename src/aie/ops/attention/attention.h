@@ -19,6 +19,10 @@
 // two of them at a time: a channel and two cores each. Streams still reach all four cores; those
 // that they are not for let them pass into a buffer that nobody reads.
 //
+// What is short enough for one core of some columns runs where the other programs of a decoder's
+// layer are (mixed.h), so that no PDI is loaded for it. All that a core wants then comes through
+// the memtile by one channel, as with two items.
+//
 // Lanes are keys where scores are made and dimensions of a head where values are summed up. So k is
 // turned over on its way into a core: its descriptor puts word after word (two numbers of a key) in
 // a row of its own, and a vector has two dimensions of 16 keys. v lies as it comes.
@@ -155,15 +159,23 @@ struct at_plan {
     int64_t group_items, query_items, items;
     int rows, core_rows; // of an item, and of each core but the last ones
     int halves, cores;   // items of a column at a time, and cores of each
+    bool mixed;          // among others with other programs
+    bool one_channel;    // brings all that a core wants
+    bool even;           // then: all blocks have as many keys, and turns are all of them
+    int pass_blocks;     // mixed: in so many equal blocks, by twos, it passes the memtile; 0: no
     int64_t keys, blocks, last_keys;
     int64_t mask_blocks, turns; // of mask and k, less the last
     // The core's memory.
     uint32_t q_raw_row, q_row, v_row, s_row, o_row, mask_row; // bytes of a row
     uint32_t k, v, q, s, o, state, masks, passing, end;
-    int columns;
+    int columns, first_column; // that work, of array_columns
+    int array_columns;
 };
 
 enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, struct error * err);
+
+// Words of an item that come over one channel.
+int64_t at_item_words(const struct at_plan * p);
 
 // Item i: its first query, head, head of K and V, and batch.
 struct at_item {

@@ -163,6 +163,7 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, int64_t runs
         .most_cores = SPREAD_CORES,
         .leads = runs == 1 && words / (uint64_t) columns >= PLAN_LEADS_FROM,
         .may_mix = ew_is_mixed(spec),
+        .mixed_columns = mixed_columns(columns),
     });
 }
 
@@ -279,7 +280,7 @@ enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts
     struct plan_cursor cursor = {0};
     struct plan_piece piece;
     // A column gets its next piece when it is done with the last; the others go on meanwhile.
-    int columns = ops_columns(spec), n = 0;
+    int columns = crew.mixed ? mixed_columns(ops_columns(spec)) : ops_columns(spec), n = 0;
     for (; plan_next(&plan, &cursor, crew.columns, &piece); n++) {
         if (n >= columns) {
             flow_wait(&f, n % columns, 0);

@@ -134,7 +134,8 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, const struct
                               .least_columns = plan->runs > 1 ? ops_columns(spec) : 1,
                               .most_columns = ops_columns(spec),
                               .most_cores = copy ? 1 : SPREAD_CORES,
-                              .may_mix = true});
+                              .may_mix = true,
+                              .mixed_columns = copy ? 0 : mixed_columns(ops_columns(spec))});
 }
 
 void move_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
@@ -165,9 +166,11 @@ enum status move_insts(const struct kernel_spec * spec, uint32_t ** insts, size_
     struct spread_crew crew = crew_for(spec, &plan);
     struct move_cursor cursor = {0};
     struct move_piece piece;
+    bool few = crew.mixed && spec->op != KERNEL_OP_COPY; // copies need no core
+    int columns = few ? mixed_columns(ops_columns(spec)) : ops_columns(spec);
     for (int col = 0; move_plan_next(&plan, &cursor, crew.columns, &piece);) {
         start_column(&f, spec, col, &piece, &crew);
-        if (++col == ops_columns(spec) || cursor.run == plan.runs) {
+        if (++col == columns || cursor.run == plan.runs) {
             for (int c = 0; c < col; c++) {
                 flow_wait(&f, c, 0);
             }

@@ -339,7 +339,12 @@ static void mm_block_slice(struct mm_block * b, const struct mm_type * t, const 
     emit_copy(b->p, b->to[1], second);
     emit_copy(b->p, b->x, at->x);
     emit_copy(b->p, b->y, at->y);
-    asm_loop_begin_paced(b->p, at->trips, b->interval);
+    if (b->small) {
+        asm_loop_begin(b->p, at->trips);
+        asm_loop_alone(b->p);
+    } else {
+        asm_loop_begin_paced(b->p, at->trips, b->interval);
+    }
     (t->in == DTYPE_I8 ? i8_trip : t->in == DTYPE_I16 ? i16_trip : bf16_trip)(b, t);
     asm_loop_end(b->p);
 }
@@ -349,6 +354,10 @@ const struct mm_type mm_aie2_types[MM_TYPES] = {
     {DTYPE_I16, DTYPE_I32, 2, 8, 16, 4, 4, 8, 16, 8, 8, 65, false},
     {DTYPE_I8, DTYPE_I32, 1, 8, 16, 4, 8, 8, 16, 8, 16, 65, false},
 };
+
+// Of the bf16 one: rows of x come in fours (quant-fused.c).
+const struct mm_type mm_aie2_fused = {DTYPE_BF16, DTYPE_F32, 2, 16, 8,  4,    4,
+                                      4,          16,        4, 16, 64, false};
 
 const struct mm_machine mm_aie2 = {
     .begin = mm_block_begin,

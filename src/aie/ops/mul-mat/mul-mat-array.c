@@ -188,17 +188,14 @@ static void write_inputs(const struct design * d, int64_t i, const struct mm_ste
     for (int n = 0; n < p->columns * p->core_rows && g->steps; n++) {
         struct flow_tile at = core_of(d, n / p->core_rows, n % p->core_rows);
         if (i == 0) {
-            mm_write_params(d, at, all_tiles(d));
-            if (is_mixed(d->spec)) {
-                txn_write(d->flow.t, image_addr(at.col, at.row, MM_TASK), MM_MULTIPLY);
-            }
+            mm_write_params(d, at, all_tiles(d), is_mixed(d->spec));
             mm_write_core_bd(d, at, CORE_BD_Y);
             mm_write_core_bd(d, at, CORE_BD_X);
         }
         int64_t slices = g->tiles * p->slices;
         mm_push_pair(d, at, CORE_S2MM_QUEUE,
                      (const int[]){d->core_bd + CORE_BD_Y, d->core_bd + CORE_BD_X},
-                     (const int64_t[]){slices, slices});
+                     (const int64_t[]){slices / mm_slices_at_once(p), slices});
     }
 }
 

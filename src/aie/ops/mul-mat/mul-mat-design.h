@@ -77,7 +77,7 @@ void mm_core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd, ui
 void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, const int bds[2],
                   const int64_t runs[2]);
 // The core reads its parameters when a first slice has come: they are there before its tasks.
-void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tiles);
+void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tiles, bool task);
 
 // ---- mul-mat-shim.c: a step's descriptors and tasks of a shim ----
 

@@ -71,7 +71,8 @@ static struct mm_cut equal(int64_t rounds, int64_t chunk_k) {
 // An even number of chunks, so that two buffers take turns; few enough for their descriptors.
 static bool chain_of_chunks(struct mm_plan * p, int64_t tiles, int64_t most_k) {
     int64_t slice = mm_slice_k(p->t), slices = ceil_div(p->k, slice), best = 0;
-    for (int64_t q = 1; q * slice <= most_k && q <= slices; q++) {
+    int64_t once = p->block_bytes ? p->cut_k / slice : 1;
+    for (int64_t q = once; q * slice <= most_k && q <= slices; q += once) {
         int64_t chunks = ceil_div(slices, q);
         if (chunks <= MMP_CHUNKS && (chunks % 2 == 0 || chunks == 1) &&
             (!best || chunk_cost(p, tiles, q, slices) < chunk_cost(p, tiles, best, slices))) {
@@ -88,7 +89,7 @@ static bool chain_of_chunks(struct mm_plan * p, int64_t tiles, int64_t most_k) {
 
 // Equal chunks, each with its zeros; those that make the fewest slices.
 static bool equal_chunks(struct mm_plan * p, int64_t most_k) {
-    int64_t slice = mm_slice_k(p->t), whole = p->block_bytes ? slice : MM_WHOLE_K;
+    int64_t slice = mm_slice_k(p->t), whole = p->block_bytes ? p->cut_k : MM_WHOLE_K;
     int64_t best = 0, best_slices = 0, blocks = p->k / whole;
     for (int64_t b = 1; b <= blocks && b * whole <= most_k; b++) {
         int64_t slices = blocks % b ? 0 : blocks / b * ceil_div(b * whole, slice);
@@ -151,9 +152,9 @@ static bool sends_x(const struct mm_plan * p) {
 }
 
 static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, struct error * err) {
-    int64_t slice = mm_slice_k(p->t), slice_bytes = mm_chunk_bytes(p, (uint32_t) slice);
+    int64_t cut_bytes = p->block_bytes ? mm_chunk_bytes(p, (uint32_t) p->cut_k) : 1;
     int64_t most_k = least(chunk_room(p), (int64_t) SHIM_WRAP * 4);
-    most_k = p->block_bytes ? least(most_k / slice_bytes * slice, MEM_WRAP * mm_block_k(p->t))
+    most_k = p->block_bytes ? least(most_k / cut_bytes * p->cut_k, MEM_WRAP * mm_block_k(p->t))
                             : most_k / p->t->element_bytes;
     int64_t tiles = p->m_steps * p->n_tiles * spec->output.ne[2] * spec->output.ne[3];
     bool wide = p->is_vector && mm_x_parts(p) == 0; // x's walk has no chunks then
@@ -316,14 +317,14 @@ static enum status check_blocks(const struct kernel_spec * spec, struct error * 
         return error_set(err, ST_UNSUPPORTED,
                          "a product of blocks takes words of known ones, and f32 or bf16");
     }
-    if (b->ne[0] % mm_slice_k(t)) {
+    enum kernel_blocks kind = (enum kernel_blocks) spec->params[0];
+    if (b->ne[0] % kernel_block_cut(kind)) {
         return error_set(err, ST_UNSUPPORTED, "rows of %lld quantized elements, no multiple of %d",
-                         (long long) b->ne[0], mm_slice_k(t));
+                         (long long) b->ne[0], kernel_block_cut(kind));
     }
-    if (a->ne[0] != b->ne[0] / KERNEL_BLOCK_K * bytes / 4) {
+    if (a->ne[0] != b->ne[0] / kernel_block_k(kind) * bytes / 4) {
         return error_set(err, ST_INVALID, "rows of %lld words are not %lld elements of %s",
-                         (long long) a->ne[0], (long long) b->ne[0],
-                         kernel_block_name((enum kernel_blocks) spec->params[0]));
+                         (long long) a->ne[0], (long long) b->ne[0], kernel_block_name(kind));
     }
     return ST_OK;
 }
@@ -373,21 +374,33 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     if (st != ST_OK) {
         return st;
     }
+    bool blocks = spec->op == KERNEL_OP_MUL_MAT_BLOCKS;
+    enum kernel_blocks kind = blocks ? (enum kernel_blocks) spec->params[0] : KERNEL_BLOCKS;
     *p = (struct mm_plan){
         .t = mm_type_for(spec),
-        .block_bytes = spec->op == KERNEL_OP_MUL_MAT_BLOCKS
-                           ? kernel_block_bytes((enum kernel_blocks) spec->params[0])
-                           : 0,
+        .block_bytes = kernel_block_bytes(kind),
+        .block_k = kernel_block_k(kind),
+        .once_k = kernel_block_once(kind),
+        .cut_k = kernel_block_cut(kind),
+        .blocks = kind,
+        .fused = blocks && mm_fuses(mm_type(spec->arch, DTYPE_BF16), kind),
         .x_raw = spec->inputs[1].dtype == DTYPE_F32,
         .y_raw = spec->inputs[0].dtype == DTYPE_F16,
         .m = spec->output.ne[0],
         .n = spec->output.ne[1],
         .k = spec->inputs[1].ne[0],
     };
+    if (p->fused) {
+        p->t = &mm_aie2_fused;
+    }
     p->columns = ops_columns(spec);
     int gemm_rows = (int) least(MMP_CORE_ROWS_GEMM, p->columns);
     p->is_vector = p->n <= MMP_VECTOR_N && !p->t->shared;
     p->core_rows = p->is_vector ? MMP_CORE_ROWS_GEMV : gemm_rows;
+    if (mm_is_between(p) && p->n > MMP_LONGER_N) {
+        return error_set(err, ST_UNSUPPORTED, "%s takes up to %d rows of b, not %lld",
+                         kernel_block_name(kind), MMP_LONGER_N, (long long) p->n);
+    }
     plan_n(p);
     plan_m(p);
     st = plan_k(p, spec, err);

@@ -12,6 +12,7 @@ enum {
     MMP_CHUNKS = 10,        // most in a chain of memtile descriptors
     MMP_RUNS = 512,         // of a descriptor that a step may ask for: two tasks
     MMP_VECTOR_N = 16,      // most rows of b for gemv
+    MMP_LONGER_N = 8,       // and where blocks want more of a core's memory
     MMP_CORE_ROWS_GEMM = 4, // or as many as there are columns
     MMP_CORE_ROWS_GEMV = 2,
     MMP_BEFORE = 64, // bytes of a memtile before rows of quantized blocks
@@ -47,6 +48,11 @@ struct mm_plan {
     int x_pieces;      // gemv: of a row of x
     bool x_raw, y_raw; // gemv: x is f32, y f16
     int block_bytes;   // gemv: y is quantized blocks of so many; 0: it is not
+    int block_k;       // numbers of one
+    int once_k;        // what comes to a core at once: whole blocks
+    int cut_k;         // what chunks are made of: whole blocks, and whole words
+    enum kernel_blocks blocks;
+    bool fused; // those of mm_fuses
 
     int64_t m, n, k;
     int64_t steps; // batches * passes * m_steps
@@ -86,19 +92,36 @@ static inline int64_t mm_plan_m_far(const struct mm_plan * p) {
 // Bytes that one row takes in a chunk; k-blocks of a chunk, and the zero ones behind its last.
 static inline uint32_t mm_chunk_bytes(const struct mm_plan * p, uint32_t k) {
     if (p->block_bytes) {
-        return k / KERNEL_BLOCK_K * (uint32_t) p->block_bytes;
+        return k / (uint32_t) p->block_k * (uint32_t) p->block_bytes;
     }
     return k * (uint32_t) p->t->element_bytes;
 }
 uint32_t mm_chunk_zeros(const struct mm_plan * p, uint32_t k);
 
-// Of quantized blocks: words of a slice of a row, and of a unit. Units of two words begin a word
-// before the slice, so that blocks that begin at an odd word begin with a unit.
+// Of quantized blocks: slices that come to a core at once, words of them of a row, and units. Units
+// of two words of short blocks begin a word before the slice, so that blocks that begin at an odd
+// word begin with a unit.
+static inline uint32_t mm_slices_at_once(const struct mm_plan * p) {
+    return p->block_bytes ? (uint32_t) (p->once_k / mm_slice_k(p->t)) : 1;
+}
+static inline bool mm_is_long(const struct mm_plan * p) {
+    return p->block_bytes && p->once_k > mm_slice_k(p->t);
+}
 static inline uint32_t mm_slice_words(const struct mm_plan * p) {
-    return mm_chunk_bytes(p, (uint32_t) mm_slice_k(p->t)) / 4;
+    return (mm_chunk_bytes(p, (uint32_t) p->once_k) + 3) / 4;
+}
+// Every other block begins in the middle of a word.
+static inline bool mm_is_between(const struct mm_plan * p) {
+    return p->block_bytes && p->cut_k > p->once_k && mm_is_long(p);
+}
+static inline uint32_t mm_blocks_at(const struct mm_plan * p) {
+    return !mm_is_long(p) ? MM_BLOCKS : mm_is_between(p) ? MM_LONGER : MM_LONG;
+}
+static inline uint32_t mm_unit(const struct mm_plan * p) {
+    return p->fused ? 1 : mm_unit_words(p->t);
 }
 static inline uint32_t mm_units(const struct mm_plan * p) {
-    uint32_t unit = mm_unit_words(p->t);
+    uint32_t unit = mm_unit(p);
     return (mm_slice_words(p) + unit - 1) / unit;
 }
 

@@ -86,7 +86,19 @@ static void send_blocks(struct array_bd * out, uint32_t block, uint32_t rows, ui
 // Quantized blocks go out slice by slice, unit by unit, each of them of all rows.
 static void send_units(const struct mm_plan * p, struct array_bd * out, uint32_t rows,
                        uint32_t row_words, uint32_t slices) {
-    uint32_t unit = mm_unit_words(p->t), units = mm_units(p);
+    uint32_t unit = mm_unit(p), units = mm_units(p);
+    if (mm_is_between(p)) { // word by word; the second of two blocks begins with the first's last
+        uint32_t words = mm_slice_words(p);
+        out->step[0] = row_words;
+        out->wrap[0] = rows;
+        out->step[1] = 1;
+        out->wrap[1] = words;
+        out->step[2] = words - 1;
+        out->wrap[2] = 2;
+        out->step[3] = 2 * words - 1;
+        out->words = slices * words * rows;
+        return;
+    }
     bool together = unit == 1; // then it has no dimension of its own
     int at = 0;
     if (!together) {
@@ -98,7 +110,7 @@ static void send_units(const struct mm_plan * p, struct array_bd * out, uint32_t
     out->step[at] = unit;
     out->wrap[at++] = units;
     out->step[at] = mm_slice_words(p);
-    out->address -= 4 * (unit - 1);
+    out->address -= mm_is_long(p) ? 0 : 4 * (unit - 1);
     out->words = slices * units * rows * unit;
 }
 
@@ -138,7 +150,7 @@ static void write_chunks(const struct design * d, int channel, const struct rows
         out.acquire_value = -1;
         out.release_value = 1;
         if (p->block_bytes) {
-            send_units(p, &out, r->sent, words, k / (uint32_t) mm_slice_k(p->t));
+            send_units(p, &out, r->sent, words, k / (uint32_t) p->once_k);
         } else {
             uint32_t none = p->t->shared ? r->sent - r->rows : 0; // in blocks they must be numbers
             send_blocks(&out, block_words(d), r->sent - none, none, words, blocks, zeros, 0);
@@ -302,13 +314,21 @@ void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
     const struct mm_plan * p = &d->plan;
     struct array_bd desc = core_bd(p->t, p->x_groups, p->y_groups, p->x_raw, bd);
     if (p->block_bytes && bd == CORE_BD_Y) { // units stand as far apart as those of 64 rows
-        uint32_t unit = mm_unit_words(p->t), rows = (uint32_t) (p->y_groups * p->t->y_group);
-        desc.address = MM_BLOCKS;
+        uint32_t unit = mm_unit(p), rows = (uint32_t) (p->y_groups * p->t->y_group);
+        desc.address = mm_blocks_at(p);
         desc.iteration_step = MM_BLOCKS_OTHER / 4;
         desc.words = mm_units(p) * rows * unit;
         desc.wrap[0] = rows * unit;
         desc.step[0] = 1;
         desc.step[1] = MM_TILE * unit;
+        if (mm_is_between(p)) { // by words
+            desc.words = mm_slice_words(p) * rows;
+            desc.wrap[0] = rows;
+            desc.step[0] = unit;
+            desc.wrap[1] = unit;
+            desc.step[1] = 1;
+            desc.step[2] = MM_TILE * unit;
+        }
     }
     if (!d->standing) {
         flow_core_bd(&d->flow, at, d->core_bd + bd, &desc);
@@ -328,9 +348,9 @@ void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, 
     }
 }
 
-void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tiles) {
+void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tiles, bool task) {
     const struct mm_plan * p = &d->plan;
-    uint32_t params[MM_PARAM_COUNT];
+    uint32_t params[MM_PARAM_COUNT + 1] = {[MM_PARAM_COUNT] = MM_MULTIPLY};
     mm_params(p->t,
               &(struct mm_shape){.x_groups = p->x_groups,
                                  .y_groups = p->y_groups,
@@ -339,10 +359,12 @@ void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tile
                                  .x_raw = p->x_raw,
                                  .y_raw = p->y_raw,
                                  .k = p->k,
-                                 .bits = p->block_bytes ? (p->block_bytes - 2) / 4 : 0},
+                                 .blocks = p->blocks},
               params);
     txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params,
-                    p->is_vector || p->t->shared ? MM_PARAM_COUNT : MM_PARAM_X_TRIPS);
+                    p->is_vector   ? MM_PARAM_COUNT + (size_t) task
+                    : p->t->shared ? MM_PARAM_COUNT
+                                   : MM_PARAM_X_TRIPS);
 }
 
 // ---- tasks of cores and memtiles ----
@@ -357,7 +379,15 @@ void mm_push_memtile(const struct design * d, int col, const struct group * g, b
     const struct mm_plan * p = &d->plan;
     const struct mm_ways * w = d->ways;
     int64_t y = g->tiles * p->y.rounds, second = g->tiles * (p->is_vector ? p->y : p->x).rounds;
-    for (int i = 0; i < p->core_rows && outputs; i++) {
+    struct flow_tile at = {col, ARRAY_ROW_MEM};
+    bool paired = p->is_vector && p->core_rows == 2;
+    if (outputs && paired) {
+        mm_push_pair(
+            d, at, MEM_S2MM_QUEUE + 8 * (uint32_t) w->tiles_in,
+            (const int[]){half(w->tiles_in) + BD_TILES_IN, half(w->tiles_in + 1) + BD_TILES_IN},
+            (const int64_t[]){g->tiles, g->tiles});
+    }
+    for (int i = 0; i < p->core_rows && outputs && !paired; i++) {
         push_mem(d, col, true, w->tiles_in + i, BD_TILES_IN + i / 2, g->tiles);
     }
     for (int i = 0; i < mm_plan_ways(p) && outputs; i++) {
@@ -366,19 +396,20 @@ void mm_push_memtile(const struct design * d, int col, const struct group * g, b
     if (outputs) {
         return;
     }
-    if (p->is_vector) { // x comes first over channel 0; in one chain with a where that can be
-        push_mem(d, col, true, MEM_IN, BD_X, g->tiles);
-        push_mem(d, col, false, w->x_out, BD_X, g->tiles);
-    }
     bool brings_y = mm_plan_brings_y(p, col);
-    if (brings_y && (!p->is_vector || p->y.rounds > 1)) {
-        push_mem(d, col, true, MEM_IN, BD_IN, p->y_stays ? g->steps : y);
+    if (p->is_vector && p->y.rounds == 1) { // x and a come over channel 0 in one chain
+        mm_push_pair(d, at, MEM_S2MM_QUEUE + 8 * MEM_IN,
+                     (const int[]){half(MEM_IN) + BD_X, half(MEM_IN + 1) + BD_IN},
+                     (const int64_t[]){g->tiles, second});
+    } else {
+        push_mem(d, col, true, MEM_IN, BD_X, p->is_vector ? g->tiles : 0); // x comes first
+        push_mem(d, col, true, MEM_IN, BD_IN, !brings_y ? 0 : p->y_stays ? g->steps : y);
+        push_mem(d, col, true, MEM_IN + 1, BD_IN, second);
     }
-    push_mem(d, col, true, MEM_IN + 1, BD_IN, second);
+    push_mem(d, col, false, w->x_out, BD_X, p->is_vector ? g->tiles : 0);
     int second_bd = bd_out(p->is_vector ? &p->y : &p->x);
     if (brings_y) {
-        mm_push_pair(d, (struct flow_tile){col, ARRAY_ROW_MEM},
-                     MEM_MM2S_QUEUE + 8 * (uint32_t) w->out,
+        mm_push_pair(d, at, MEM_MM2S_QUEUE + 8 * (uint32_t) w->out,
                      (const int[]){half(w->out) + bd_out(&p->y), half(w->out + 1) + second_bd},
                      (const int64_t[]){y, second});
     } else {

@@ -46,9 +46,27 @@ static int trip_c_bytes(const struct mm_type * t) {
     return 4 * t->out_rows * t->trip_y;
 }
 
+// Of blocks that are longer than a slice; see quant-long.c.
+static const struct long_block {
+    int scales;                 // of each row, in f16
+    int one, minima;            // scales that stand before the minima in a slice's factors
+    int group_bits, group_down; // which of a slice's groups of 16 numbers have scales of their own
+    int table_shift, table_next, table_less;
+    int bits, at; // of numbers; where a block begins
+    int odd, d_at, d_second;
+} long_blocks[KERNEL_BLOCKS + 1] = {
+    [KERNEL_Q4_K] = {4, 0x3f80, 2, 2, 1, 8, 8 * 2 * MM_TILE, 0xc380, 4, MM_LONG, 0, 0, 1},
+    [KERNEL_Q5_K] = {4, 0x3f80, 2, 2, 1, 8, 8 * 2 * MM_TILE, 0xc380, 5, MM_LONG, 0, 0, 1},
+    [KERNEL_Q6_K] = {4, 0x4200, 0, 3, 0, 9, 2 * 2 * MM_TILE, 0xc3c0, 6, MM_LONGER, 4, 208 * MM_TILE,
+                     0},
+};
+
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]) {
     int x_rows = s->x_groups * t->x_group, y_rows = s->y_groups * t->y_group;
-    int y_pitch = s->bits ? MM_TILE : y_rows; // in a slice that the core wrote itself
+    const struct long_block * l = &long_blocks[s->blocks];
+    bool blocks = s->blocks != KERNEL_BLOCKS;
+    int y_pitch = blocks ? MM_TILE : y_rows; // in a slice that the core wrote itself
+    int unit = 4 * (int) mm_unit_words(t), later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
     int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
     int last_block = t->slice_blocks - 1, row = 4 * t->out_rows * y_rows;
     int x_trips = x_rows / t->trip_x, y_trips = y_rows / t->trip_y;
@@ -71,12 +89,29 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_X_TRIPS] = t->shared  ? x_rows * mm_slice_k(t) / MM_SHARED_TRIP
                              : s->x_raw ? x_rows * mm_slice_k(t) / CV_TRIP
                                         : 0,
-        [MM_PARAM_Y_TRIPS] = s->bits     ? 2 * MM_TILE / CV_TRIP // the scales of blocks
+        [MM_PARAM_Y_TRIPS] = l->scales   ? l->scales * MM_TILE / CV_TRIP
+                             : blocks    ? 2 * MM_TILE / CV_TRIP // the scales of blocks
                              : t->shared ? y_rows * mm_slice_k(t) / MM_SHARED_TRIP
                              : s->y_raw  ? (y_rows * y_k + CV_TRIP - 1) / CV_TRIP
                                          : 0,
-        [MM_PARAM_BITS] = s->bits,
-        [MM_PARAM_ROWS] = y_rows * (int) mm_unit_words(t) * 4 / QUANT_VECTOR,
+        [MM_PARAM_BITS] = l->bits                    ? l->bits
+                          : !blocks                  ? 0
+                          : s->blocks == KERNEL_Q8_0 ? 8
+                                                     : 4,
+        [MM_PARAM_ROWS] = y_rows * unit / QUANT_VECTOR,
+        [MM_PARAM_LATER] = l->scales ? later : 0,
+        [MM_PARAM_RAW] = l->at ^ MM_BLOCKS_OTHER, // of the first is the other
+        [MM_PARAM_ONE] = l->one,
+        [MM_PARAM_LESS] = l->minima * MM_TILE * unit,
+        [MM_PARAM_GROUP] = l->group_bits,
+        [MM_PARAM_GROUP_SHIFT] = (unit == 8 ? 9 : 8) - l->group_down,
+        [MM_PARAM_TABLE_SHIFT] = l->table_shift,
+        [MM_PARAM_TABLE_NEXT] = l->table_next,
+        [MM_PARAM_TABLE_LESS] = l->table_less,
+        [MM_PARAM_ODD] = l->odd,
+        [MM_PARAM_D_AT] = l->d_at,
+        [MM_PARAM_D_SECOND] = EVEN_16 + l->d_second,
+        [MM_PARAM_FUSED] = mm_fuses(t, s->blocks) ? s->x_groups : 0,
     };
     for (int i = 0; i < MM_PARAM_COUNT; i++) {
         out[i] = (uint32_t) p[i];
@@ -217,17 +252,31 @@ static void convert_y(struct program * w) {
     const struct mm_block * b = &w->block;
     const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
     int none = asm_label_new(p), plain = asm_label_new(p), loop = asm_label_new(p);
+    int is_short = asm_label_new(p), slice = asm_label_new(p), spread = asm_label_new(p);
     int offset = w->machine->offsets(w->t).y;
     struct quant q = {.p = p,
                       .base = w->y,
                       .offset = offset,
                       .number = w->number,
+                      .left = w->left,
                       .unit = 4 * (int) mm_unit_words(w->t),
                       .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
     read_number(w, MM_PARAM_Y_TRIPS);
     asm_jump_if_zero(p, w->number, none);
     read_number(w, MM_PARAM_BITS);
     asm_jump_if_zero(p, w->number, plain);
+    read_number(w, MM_PARAM_LATER);
+    asm_jump_if_zero(p, w->number, is_short);
+    set(w, w->y, address(w, MM_Y + offset));
+    emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
+    asm_jump_if_nonzero(p, w->number, slice);
+    quant_long_gather(&q);
+    for (int i = 0; i < 3; i++) {
+        set(w, pointers[i], address(w, MM_LONG_SCALES));
+    }
+    asm_jump(p, loop);
+    asm_label(p, is_short);
+    read_number(w, MM_PARAM_BITS);
     quant_gather(&q);
     for (int i = 0; i < 3; i++) {
         set(w, pointers[i], address(w, MM_SCALES));
@@ -243,8 +292,43 @@ static void convert_y(struct program * w) {
     convert_loop(p, DTYPE_F16, w->number, b->from[0], b->from[1], b->to[0]);
     read_number(w, MM_PARAM_BITS);
     asm_jump_if_zero(p, w->number, none);
+    read_number(w, MM_PARAM_LATER);
+    asm_jump_if_zero(p, w->number, spread);
+    quant_long_table(&q);
+    asm_label(p, slice);
+    quant_long_numbers(&q);
+    asm_jump(p, none);
+    asm_label(p, spread);
+    read_number(w, MM_PARAM_BITS);
     quant_spread(&q);
     asm_label(p, none);
+}
+
+// Blocks that are multiplied as they are unpacked; then goes to the label.
+static void multiply_blocks(struct program * w, int done) {
+    struct asm_program * p = w->p;
+    const struct mm_block * b = &w->block;
+    struct mm_offsets o = w->machine->offsets(w->t);
+    if (!mm_fuses(w->t, KERNEL_Q4_0)) {
+        return;
+    }
+    int others = asm_label_new(p);
+    read_number(w, MM_PARAM_FUSED);
+    asm_jump_if_zero(p, w->number, others);
+    fused_slice(&(struct fused){.p = p,
+                                .x = w->x,
+                                .y = w->y,
+                                .c = w->c,
+                                .row = w->row,
+                                .groups = w->number,
+                                .conf = b->conf,
+                                .first = b->first,
+                                .turn = b->mode,
+                                .x_offset = o.x,
+                                .c_offset = o.c,
+                                .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0]}});
+    asm_jump(p, done);
+    asm_label(p, others);
 }
 
 // The registers of a program, and how many of them one that converts has.
@@ -272,6 +356,7 @@ static void take_registers(struct program * w) {
         w->number = asm_global(w->p, ASM_R);
     }
     w->machine->begin(&w->block, w->p, w->t);
+    w->block.small = w->converts;
     set(w, w->one, 1);
     set(w, w->minus_one, -1);
     if (!w->converts) {
@@ -297,6 +382,7 @@ static void give_back_registers(struct program * w) {
 static void multiply(struct program * w, int end) {
     struct asm_program * p = w->p;
     int tile = asm_label_new(p), slice = asm_label_new(p), first = asm_label_new(p);
+    int done = asm_label_new(p);
     release(w, MM_LOCK_X_FULL);
     read_parameters(w);
     asm_label(p, tile);
@@ -310,7 +396,18 @@ static void multiply(struct program * w, int end) {
     acquire(w, MM_LOCK_Y_FULL);
     acquire(w, MM_LOCK_X_FULL);
     asm_jump(p, first);
-    asm_label(p, slice); // one row of locks between two slices: each wants idle bundles around it
+    asm_label(p, slice);
+    if (w->converts) { // a block's later slices come with it
+        int all = asm_label_new(p);
+        read_number(w, MM_PARAM_LATER);
+        emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
+        asm_jump_if_zero(p, w->number, all);
+        release(w, MM_LOCK_X_EMPTY);
+        acquire(w, MM_LOCK_X_FULL);
+        asm_jump(p, first);
+        asm_label(p, all);
+    }
+    // One row of locks between two slices: each wants idle bundles around it.
     release(w, MM_LOCK_Y_EMPTY);
     release(w, MM_LOCK_X_EMPTY);
     acquire(w, MM_LOCK_Y_FULL);
@@ -318,9 +415,11 @@ static void multiply(struct program * w, int end) {
     asm_label(p, first);
     if (w->converts) {
         convert_x(w);
+        multiply_blocks(w, done);
         convert_y(w);
     }
     w->machine->slice(&w->block, w->t, &(struct mm_at){w->x, w->y, w->c, w->row, w->trips});
+    asm_label(p, done);
     flip(w, w->x, w->xy_other, MM_XY_OTHER);
     flip(w, w->y, w->xy_other, MM_XY_OTHER);
     copy(w, w->block.first, w->block.conf);

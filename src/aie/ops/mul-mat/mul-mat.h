@@ -77,6 +77,10 @@ static inline int mm_block_k(const struct mm_type * t) {
 static inline uint32_t mm_unit_words(const struct mm_type * t) {
     return mm_block_k(t) == 8 ? 2 : 1;
 }
+// Whether such blocks are multiplied as they are unpacked (quant-fused.c); they come word by word.
+static inline bool mm_fuses(const struct mm_type * t, enum kernel_blocks blocks) {
+    return mm_block_k(t) == 8 && blocks == KERNEL_Q4_0;
+}
 static inline int mm_slice_k(const struct mm_type * t) {
     return mm_block_k(t) * t->slice_blocks;
 }
@@ -110,6 +114,17 @@ enum {
     MM_SCALES = 0x3400, // [block][64 rows]: as f16, as bf16
     MM_SPREAD = 0x3600, // the same, each as often as a multiplication wants it
 };
+// Those that are longer than a slice have more of these banks, and the second half of y's, for
+// there is one slice in bf16. See quant-long.c.
+enum {
+    MM_LONG = 0x1000,        // pong is ping ^ MM_BLOCKS_OTHER
+    MM_LONGER = 0x0800,      // of blocks that want more, with tiles of half the size
+    MM_LONG_BYTES = 0xa000,  // [k / a unit's][64 rows]: numbers of a slice
+    MM_LONG_SIX = 0xb000,    // scales and minima as numbers
+    MM_LONG_SCALES = 0xb400, // what these are multiplied with: as f16, as bf16
+    MM_LONG_TABLE = 0xb800,  // [group of numbers][64 rows]: the factors of a block
+    MM_LONG_SPREAD = 0xc800, // those of a slice, each as often as a multiplication wants it
+};
 enum mm_bank { MM_BANK_C, MM_BANK_Y, MM_BANK_X, MM_BANKS };
 
 // What the instruction stream writes before the tasks of a run, in 32-bit words.
@@ -129,8 +144,21 @@ enum {
     MM_PARAM_X_TRIPS, // that make a slice bf16, where it is not, or block floats; in programs that
                       // do so
     MM_PARAM_Y_TRIPS,
-    MM_PARAM_BITS, // of quantized numbers, 4 or 8; 0: y is none
-    MM_PARAM_ROWS, // trips for all rows of such a slice
+    MM_PARAM_BITS,  // of quantized numbers; 0: y is none
+    MM_PARAM_ROWS,  // trips for all rows of such a slice
+    MM_PARAM_LATER, // of long blocks: slices of one, less one; else 0
+    MM_PARAM_RAW,   // where the block before is
+    MM_PARAM_ONE,   // in bf16: how often a group's minimum is taken away
+    MM_PARAM_LESS,  // from a group's scales to its minima
+    MM_PARAM_GROUP, // of the groups of 16 numbers the bits that tell the scales, and how far down
+    MM_PARAM_GROUP_SHIFT,
+    MM_PARAM_TABLE_SHIFT, // from a slice's number to its place in the table
+    MM_PARAM_TABLE_NEXT,  // from there to its second half
+    MM_PARAM_TABLE_LESS,  // in bf16: what a byte of the table is too much, and 256
+    MM_PARAM_ODD,         // bit of the slices that are left: the block begins in a word's middle
+    MM_PARAM_D_AT,        // where a block has d
+    MM_PARAM_D_SECOND,    // 1: behind it is dmin
+    MM_PARAM_FUSED,       // of blocks that are multiplied as they are unpacked: groups of 4 n
     MM_PARAM_COUNT,
 };
 
@@ -149,7 +177,7 @@ static const uint8_t mm_lock_init[MM_LOCK_ALL] = {2, 0, 2, 0, 2, 0, 0, 0, 2, 0};
 
 // What a program that converts as well is to do, as the instruction stream tells it.
 enum mm_task { MM_MULTIPLY, MM_CONVERT_F32, MM_CONVERT_F16 };
-enum { MM_TASK = 0x7fc0 };
+enum { MM_TASK = MM_PARAMS + 4 * MM_PARAM_COUNT }; // behind the parameters
 
 // For tiles of x_groups groups of n by y_groups of m. x_raw: it is f32; y_raw: f16.
 struct mm_shape {
@@ -157,7 +185,7 @@ struct mm_shape {
     uint32_t tiles, slices;
     bool x_raw, y_raw;
     int64_t k;
-    int bits; // y is quantized blocks
+    enum kernel_blocks blocks; // of y; KERNEL_BLOCKS: it has none
 };
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]);
 
@@ -182,7 +210,8 @@ struct mm_block {
     struct asm_reg again, mode_high, now, left, pairs, acc[4];
     struct asm_reg levels[3], counts[2], row; // block floats: see aie2p-shared.c
     int interval;                             // bundles of a trip
-    uint8_t uses[MM_BANKS][MM_MOST_BUNDLES];  // accesses in each cycle of the loop
+    bool small; // trips do not overlap: gemv has few of them, and much else in its program
+    uint8_t uses[MM_BANKS][MM_MOST_BUNDLES]; // accesses in each cycle of the loop
     int accesses[MM_BANKS];
     int conflicts; // of a trip: accesses that meet another one in their bank
 };
@@ -211,7 +240,7 @@ struct mm_machine {
 extern const struct mm_machine mm_aie2, mm_aie2p, mm_aie2p_shared;
 // Apart from it, because who writes streams needs no core programs.
 enum { MM_TYPES = 4 };
-extern const struct mm_type mm_aie2_types[MM_TYPES], mm_aie2p_types[MM_TYPES];
+extern const struct mm_type mm_aie2_types[MM_TYPES], mm_aie2p_types[MM_TYPES], mm_aie2_fused;
 
 // ---- the family ----
 

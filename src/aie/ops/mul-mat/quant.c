@@ -1,123 +1,6 @@
 // quant: see the header. All loops walk through memory in vectors of 64 bytes: of 8 rows where a
 // unit has 8 bytes, of 16 where it has 4.
-#include "quant.h"
-
-#include "aie/target/verbs.h"
-
-enum { MEM_PARAMS, MEM_BLOCKS, MEM_SCALES, MEM_SPREAD, MEM_OUT, MEM_ALIGNED };
-
-// Shuffles by their number; the next one is the other half of the result, or the odd elements.
-enum {
-    EVEN_8 = 0, // the even elements of two vectors
-    EVEN_16 = 2,
-    EVEN_32 = 4,
-    ZIP_64 = 14, // elements of two vectors in turn
-    ZIP_32 = 16,
-    ZIP_16 = 18,
-    ZIP_8 = 20,
-};
-
-enum { MOST_TAKEN = 24 };
-
-// A section's registers are taken before its first instruction, so what they are to hold is noted.
-struct writer {
-    const struct quant * q;
-    struct asm_program * p;
-    struct taken {
-        struct asm_reg r;
-        bool is_set;
-        int32_t value;
-        int width; // of the lanes that it is for; -1: a scalar
-    } taken[MOST_TAKEN];
-    int n_taken;
-};
-
-static int32_t address(const struct writer * w, int32_t at) {
-    return (int32_t) asm_target(w->p)->own_window + at;
-}
-
-static struct asm_reg take(struct writer * w, enum asm_class cls) {
-    struct asm_reg r = asm_global(w->p, cls);
-    w->taken[w->n_taken++] = (struct taken){.r = r};
-    return r;
-}
-
-static struct asm_reg take_set(struct writer * w, enum asm_class cls, int32_t value) {
-    struct asm_reg r = asm_global(w->p, cls);
-    w->taken[w->n_taken++] = (struct taken){r, true, value, -1};
-    return r;
-}
-
-static struct asm_reg take_splat(struct writer * w, enum lane_width width, int32_t value) {
-    struct asm_reg r = asm_global(w->p, ASM_X);
-    w->taken[w->n_taken++] = (struct taken){r, true, value, width};
-    return r;
-}
-
-static void end(struct writer * w) {
-    while (w->n_taken > 0) {
-        asm_release(w->p, w->taken[--w->n_taken].r);
-    }
-    asm_section(w->p);
-}
-
-static struct asm_reg sum_of(struct writer * w, struct asm_reg a, int32_t b) {
-    struct asm_reg n = asm_local(w->p, ASM_R), d = asm_local(w->p, ASM_R);
-    emit_set(w->p, n, b);
-    emit_alu(w->p, AIE_BASIC_ADD, d, a, n);
-    return d;
-}
-
-static struct asm_reg shifted(struct writer * w, struct asm_reg a, int bits) {
-    struct asm_reg n = asm_local(w->p, ASM_R), d = asm_local(w->p, ASM_R);
-    emit_set(w->p, n, bits);
-    emit_alu(w->p, AIE_BASIC_SHIFT, d, a, n);
-    return d;
-}
-
-static struct writer begin(struct quant * q) {
-    asm_section(q->p);
-    return (struct writer){.q = q, .p = q->p};
-}
-
-// All registers are taken.
-static void ready(struct writer * w) {
-    struct asm_program * p = w->p;
-    for (int i = 0; i < w->n_taken; i++) {
-        const struct taken * t = &w->taken[i];
-        if (t->is_set && t->width >= 0) {
-            struct asm_reg r = asm_local(p, ASM_R);
-            emit_set(p, r, t->value);
-            emit_splat(p, t->width, t->r, r);
-        } else if (t->is_set) {
-            emit_set(p, t->r, t->value);
-        }
-    }
-}
-
-static struct asm_reg masked(struct writer * w, struct asm_reg a, int32_t bits) {
-    struct asm_reg n = asm_local(w->p, ASM_R), d = asm_local(w->p, ASM_R);
-    emit_set(w->p, n, bits);
-    emit_alu(w->p, AIE_BASIC_AND, d, a, n);
-    return d;
-}
-
-// Where the slice's blocks are: ping or pong, as the bf16 slice is.
-static struct asm_reg raw_of(struct writer * w) {
-    return sum_of(w, shifted(w, masked(w, w->q->base, MM_XY_OTHER), 1), address(w, MM_BLOCKS));
-}
-
-static void read_param(struct writer * w, struct asm_reg to, int param, struct asm_reg pointer) {
-    emit_set(w->p, pointer, address(w, MM_PARAMS + 4 * param));
-    emit_load_scalar(w->p, MEM_PARAMS, LANE_32, A_REG(to), pointer, 0);
-}
-
-static struct asm_reg shuffled(struct writer * w, struct asm_reg a, struct asm_reg b,
-                               struct asm_reg pattern) {
-    struct asm_reg d = asm_local(w->p, ASM_X);
-    emit_shuffle(w->p, d, a, b, pattern);
-    return d;
-}
+#include "quant-writer.h"
 
 static int pitch(const struct writer * w) { // from unit to unit
     return MM_TILE * w->q->unit;
@@ -278,12 +161,11 @@ static void split(struct writer * w, const struct numbers * n, int bits, struct 
     out[1] = shuffled(w, part[0], part[halves - 1], n->odd);
 }
 
-// ---- units of 8 bytes: a row's part of a k-block, or of two ----
+// ---- units of 8 bytes: a row's part of a k-block of 8 bits ----
 
-// A trip takes 4 rows of two units: of a block of 4 bits, of half a block of 8. More would want
-// more registers than there are.
-static void wide_trip(struct writer * w, const struct numbers * n, int bits, struct asm_reg from,
-                      struct asm_reg scales, const struct asm_reg to[4]) {
+// A trip takes 4 rows of two units, half a block. More would want more registers than there are.
+static void wide_trip(struct writer * w, const struct numbers * n, struct asm_reg from,
+                      struct asm_reg scales, const struct asm_reg to[2]) {
     enum { ROWS = 32, ROWS_BF16 = 64 }; // bytes
     struct asm_program * p = w->p;
     struct emit_scale by;
@@ -293,16 +175,14 @@ static void wide_trip(struct writer * w, const struct numbers * n, int bits, str
     for (int u = 0; u < 2; u++) {
         struct asm_reg v = asm_local(p, ASM_X), part[2], terms[2];
         emit_load(p, MEM_BLOCKS, asm_half(v, 0), from, u * pitch(w));
-        split(w, n, bits, v, 1, part);
+        split(w, n, 8, v, 1, part);
         for (int i = 0; i < 2; i++) {
             terms[i] = shuffled(w, part[i], n->top[i], n->zip[0]);
         }
-        for (int k = 0; k < 8 / bits; k++) { // k-blocks
-            emit_scaled(p, MEM_OUT, &by, &terms[k], bits / 4, to[u + 2 * k], 0, n->config);
-        }
+        emit_scaled(p, MEM_OUT, &by, terms, 2, to[u], 0, n->config);
     }
     emit_advance(p, from, ROWS);
-    for (int i = 0; i < 16 / bits; i++) {
+    for (int i = 0; i < 2; i++) {
         emit_advance(p, to[i], ROWS_BF16);
     }
 }
@@ -315,7 +195,7 @@ static struct asm_reg made(struct writer * w, struct asm_reg out) {
 }
 
 // A loop whose trips overlap wants scalars for itself, so all else follows from how far it is.
-static void wide_numbers(struct quant * q, int bits) {
+static void wide_numbers(struct quant * q) {
     enum { K_BLOCK = MM_TILE * 16, BLOCK = 4 * K_BLOCK, SLICE = 2 * BLOCK }; // bytes of bf16
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
@@ -323,7 +203,7 @@ static void wide_numbers(struct quant * q, int bits) {
     const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
     struct asm_reg out = take(w, ASM_R), at = asm_local(p, ASM_R);
     int again = asm_label_new(p);
-    take_numbers(w, &n, bits);
+    take_numbers(w, &n, 8);
     ready(w);
     emit_nibbles_begin(p);
     emit_copy(p, out, sum_of(w, q->base, -q->offset));
@@ -332,17 +212,17 @@ static void wide_numbers(struct quant * q, int bits) {
     emit_alu(p, AIE_BASIC_ADD, q->number, q->number, q->number);
     // The second block is as much further as it has scales, and so are its numbers: by a unit.
     struct asm_reg so_far = made(w, out), further = shifted(w, masked(w, so_far, BLOCK), -3);
-    emit_alu(p, AIE_BASIC_ADD, at, raw_of(w), shifted(w, so_far, bits == 8 ? -1 : -2));
+    emit_alu(p, AIE_BASIC_ADD, at, raw_of(w), shifted(w, so_far, -1));
     emit_alu(p, AIE_BASIC_ADD, at, at, further);
     emit_copy(p, from, at);
     emit_copy(p, scales, sum_of(w, further, address(w, MM_SPREAD)));
-    for (int i = 0; i < 16 / bits; i++) {
+    for (int i = 0; i < 2; i++) {
         emit_copy(p, to[i], sum_of(w, out, i * K_BLOCK));
     }
     asm_loop_begin(p, q->number);
-    wide_trip(w, &n, bits, from, scales, to);
+    wide_trip(w, &n, from, scales, to);
     asm_loop_end(p);
-    emit_copy(p, out, sum_of(w, out, 16 / bits * K_BLOCK));
+    emit_copy(p, out, sum_of(w, out, 2 * K_BLOCK));
     emit_copy(p, q->number, sum_of(w, made(w, out), -SLICE));
     asm_jump_if_nonzero(p, q->number, again);
     end(w);
@@ -424,17 +304,20 @@ static void narrow_numbers(struct quant * q, int bits) {
 
 void quant_spread(struct quant * q) {
     struct asm_program * p = q->p;
-    int eight = asm_label_new(p), done = asm_label_new(p);
-    void (*numbers)(struct quant *, int) = q->unit == 8 ? wide_numbers : narrow_numbers;
     spread_scales(q);
     align(q);
+    if (q->unit == 8) { // those of 4 bits go another way (quant-fused.c)
+        wide_numbers(q);
+        return;
+    }
+    int eight = asm_label_new(p), done = asm_label_new(p);
     struct writer w = {.q = q, .p = p};
     read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
     emit_add_small(p, q->number, q->number, -4);
     asm_jump_if_nonzero(p, q->number, eight);
-    numbers(q, 4);
+    narrow_numbers(q, 4);
     asm_jump(p, done);
     asm_label(p, eight);
-    numbers(q, 8);
+    narrow_numbers(q, 8);
     asm_label(p, done);
 }

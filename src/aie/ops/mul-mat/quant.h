@@ -17,6 +17,17 @@
 
 #include "mul-mat.h"
 
+// Shuffles by their number; the next one is the other half of the result, or the odd elements.
+enum {
+    EVEN_8 = 0, // the even elements of two vectors
+    EVEN_16 = 2,
+    EVEN_32 = 4,
+    ZIP_64 = 14, // elements of two vectors in turn
+    ZIP_32 = 16,
+    ZIP_16 = 18,
+    ZIP_8 = 20,
+};
+
 enum { QUANT_VECTOR = 64 }; // bytes of a unit's rows that a trip takes
 
 struct quant {
@@ -26,9 +37,26 @@ struct quant {
     int unit;                   // bytes
     struct asm_reg number;      // bits of a number; free afterwards
     struct asm_reg pointers[6]; // free
+    struct asm_reg left;        // slices of the tile
 };
 
 // The f16 scales to MM_SCALES.
 void quant_gather(struct quant * q);
 // When they are bf16: the numbers.
 void quant_spread(struct quant * q);
+// The same for blocks that are longer than a slice (quant-long.c): the f16 scales of a block that
+// has come, to MM_LONG_SCALES; when they are bf16 its table; and each slice's numbers.
+void quant_long_gather(struct quant * q);
+void quant_long_table(struct quant * q);
+void quant_long_numbers(struct quant * q);
+
+// A slice of q4_0 on aie2, up to its products (quant-fused.c).
+struct fused {
+    struct asm_program * p;
+    struct asm_reg x, y, c, row;      // as those of mm_at
+    struct asm_reg groups;            // of four rows of x; 0 afterwards
+    struct asm_reg conf, first, turn; // as those of mm_block
+    int x_offset, c_offset;
+    struct asm_reg pointers[5]; // free
+};
+void fused_slice(struct fused * f);

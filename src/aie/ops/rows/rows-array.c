@@ -585,6 +585,7 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, const struct
         .all_words = plan->has_b ? 2 * words : words,
         .words_a_cycle = ops_stream_words(spec),
         .may_mix = rows_is_mixed(spec),
+        .mixed_columns = mixed_columns(columns),
         .cycles = words * word_cycles(plan) +
                   (plan->flat ? 0 : rows * (uint64_t) plan->op->passes * ROW_CYCLES),
         .telling = 2300,

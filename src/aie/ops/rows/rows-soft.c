@@ -47,7 +47,7 @@ static void go_back(struct rows_writer * w) {
 
 // x * scale + slope * mask of one vector. Numbers that are not finite make the pieces NaNs; there
 // the first pieces alone tell what comes out.
-static void scaled(struct rows_writer * w, struct val x, const struct val * mask, int mask_pieces) {
+static void scaled(struct rows_writer * w, struct val x, const struct val * mask) {
     struct lanes * l = &w->lanes;
     struct asm_reg rough = emit_new_pair(w->p), by, sum = emit_new_acc(w->p);
     emit_to_bf16(w->p, asm_half(rough, 0), lanes_bm(l, &x));
@@ -57,7 +57,7 @@ static void scaled(struct rows_writer * w, struct val x, const struct val * mask
     if (mask) {
         struct val m = *mask;
         emit_to_bf16(w->p, asm_half(rough, 1), lanes_bm(l, &m));
-        struct factor fm = f_factor(l, m, mask_pieces, FACTOR_LEFT);
+        struct factor fm = f_factor(l, m, 3, FACTOR_LEFT);
         struct factor slope = rows_get_factor(w, RW_SLOT_ARGS + RW_ARG_SLOPE);
         t = f_mac(l, t, &fm, &slope);
         by = rows_pieces(w, RW_SLOT_ARGS + RW_ARG_SCALE, RW_SLOT_ARGS + RW_ARG_SLOPE);
@@ -71,19 +71,29 @@ static void scaled(struct rows_writer * w, struct val x, const struct val * mask
     lanes_store(l, v_select(l, nan, t, val_bm(sum)), w->ps, MEM_SCRATCH, false);
 }
 
-static void scaled_loop(struct rows_writer * w, enum rows_b_kind kind) {
+static void scaled_loop(struct rows_writer * w, bool masked) {
     struct lanes * l = &w->lanes;
     loop_begin(w);
-    struct val x = lanes_load(l, w->pa, MEM_A, false);
-    if (kind == RW_B_NONE) {
-        scaled(w, x, NULL, 0);
-    } else {
-        l->dtype = kind == RW_B_F16 ? DTYPE_F16 : DTYPE_F32;
-        struct val mask = lanes_load(l, w->pb, MEM_B, false);
-        l->dtype = DTYPE_F32;
-        scaled(w, x, &mask, kind == RW_B_F16 ? 2 : 3);
+    struct val x = lanes_load(l, w->pa, MEM_A, false), mask;
+    if (masked) {
+        mask = lanes_load(l, w->pb, MEM_B, false);
     }
+    scaled(w, x, masked ? &mask : NULL);
     asm_loop_end(w->p);
+}
+
+// A mask of f16 is made f32 where t will stand: t is written behind where the mask is read, in the
+// same place or later, so that they may be two memories.
+static void widen_mask(struct rows_writer * w) {
+    struct lanes * l = &w->lanes;
+    loop_begin(w);
+    l->dtype = DTYPE_F16;
+    struct val mask = lanes_load(l, w->pb, MEM_B, false);
+    l->dtype = DTYPE_F32;
+    lanes_store(l, mask, w->ps, MEM_SCRATCH, false);
+    asm_loop_end(w->p);
+    rows_set(w, w->pb, rows_address(w, RW_SCRATCH));
+    scratch_pointer(w);
 }
 
 // Moves the halves of a mask row that starts in the middle of a word to the front.
@@ -101,15 +111,10 @@ static void align_row(struct rows_writer * w) {
     rows_copy(w, w->pb, w->row_b);
 }
 
-static void end_of_t(struct rows_writer * w) {
-    rows_set(w, w->flag, rows_address(w, RW_SCRATCH));
-    rows_fill(w, w->flag, MEM_SCRATCH, k_bits(&w->lanes, MINUS_INFINITY));
-    go_back(w);
-}
-
 // By the kind of mask.
 static void scaled_block(struct rows_writer * w, int block) {
     int none = asm_label_new(w->p), words = asm_label_new(w->p), aligned = asm_label_new(w->p);
+    int end = asm_label_new(w->p);
     asm_label(w->p, block);
     scratch_pointer(w);
     rows_param(w, w->flag, RW_PARAM_MASK);
@@ -120,14 +125,16 @@ static void scaled_block(struct rows_writer * w, int block) {
     asm_jump_if_zero(w->p, w->flag, aligned);
     align_row(w);
     asm_label(w->p, aligned);
-    scaled_loop(w, RW_B_F16);
-    end_of_t(w);
+    widen_mask(w);
     asm_label(w->p, words);
-    scaled_loop(w, RW_B_F32);
-    end_of_t(w);
+    scaled_loop(w, true);
+    asm_jump(w->p, end);
     asm_label(w->p, none);
-    scaled_loop(w, RW_B_NONE);
-    end_of_t(w);
+    scaled_loop(w, false);
+    asm_label(w->p, end);
+    rows_set(w, w->flag, rows_address(w, RW_SCRATCH));
+    rows_fill(w, w->flag, MEM_SCRATCH, k_bits(&w->lanes, MINUS_INFINITY));
+    go_back(w);
 }
 
 // ---- passes ----

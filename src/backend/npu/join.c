@@ -1,0 +1,282 @@
+// join: see join.h. Operands of a joined stream are windows, parts of the allocations in which the
+// operands of its kernels lie: a few, where these would be dozens. Its address patches name a
+// window and how far behind its beginning an operand lies; they are all of it that depends on
+// addresses, so a stream is made once and aimed anew each time. Between two waits the first chain
+// of kernels takes the first stream, the second the second, and so on: a graph that is computed
+// again finds its own.
+//
+// Kept true: a stream is written to only when nothing is in flight that may read it; it is used
+// again only for the same kernels in the same order, none of which has gone from the store since.
+#include "dispatch.h"
+
+#include "aie/image/image.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_KERNELS = 64,          // of a chain
+    MOST_CHAINS = 128,          // between two waits that have a stream of their own
+    MOST_WORDS = 1 << 16,       // of a chain's stream
+    MOST_BYTES = 8 << 20,       // of all of a stream's chains, in the device heap
+    MOST_US = HSAC_MOST_US / 2, // of a chain: batches are filled with them
+};
+enum { TXN_OPERATIONS = 2 }; // the word of a stream's header that counts them
+// Of a window: a packet says how large it is, and a patch how far behind its beginning it goes.
+#define WINDOW_STEP ((uint64_t) 1 << 31)
+#define WINDOW_MOST ((uint64_t) UINT32_MAX - 4095)
+
+struct window {
+    char * base;
+    uint64_t size;
+};
+
+struct link { // a kernel of a chain
+    struct store_kernel * kernel;
+    struct hsac_dispatch d;
+};
+
+struct chain { // what was made of one
+    int n;
+    struct store_kernel * kernels[MOST_KERNELS];
+    uint64_t gone;    // of the store, when it was made
+    uint32_t * insts; // in the device heap
+    size_t n_words, room;
+    struct txn_aim * aims;
+    size_t n_aims;
+};
+
+struct join {
+    int n; // that wait
+    struct link links[MOST_KERNELS];
+    int n_windows;
+    struct window windows[HSAC_MAX_OPERANDS];
+    uint64_t us;
+    size_t words;
+
+    int n_chains, next; // streams, and the one that the next chain takes
+    size_t bytes;
+    struct chain chains[MOST_CHAINS];
+};
+
+struct join * join_new(void) {
+    return calloc(1, sizeof(struct join));
+}
+
+static void chain_free(struct join * j, struct chain * c, struct hsac_agent * agent) {
+    if (c->insts) {
+        hsac_free(agent, c->insts);
+        j->bytes -= c->room;
+    }
+    free(c->aims);
+    *c = (struct chain){0};
+}
+
+void join_forget(struct join * j, struct hsac_agent * agent) {
+    for (int i = 0; j && i < j->n_chains; i++) {
+        chain_free(j, &j->chains[i], agent);
+    }
+    if (j) {
+        j->n_chains = j->next = 0;
+    }
+}
+
+void join_free(struct join * j, struct hsac_agent * agent) {
+    join_forget(j, agent);
+    free(j);
+}
+
+// ---- windows ----
+
+// The window in which the bytes lie, by its number; -1: there is none, nor room for one.
+static int window_of(struct window * windows, int * n, struct hsac_agent * agent, char * addr,
+                     uint64_t size) {
+    for (int i = 0; i < *n; i++) {
+        uint64_t at = (uint64_t) (addr - windows[i].base);
+        if (addr >= windows[i].base && at < windows[i].size && size <= windows[i].size - at) {
+            return i;
+        }
+    }
+    char * base;
+    uint64_t bytes;
+    if (*n == HSAC_MAX_OPERANDS || !hsac_agent_block(agent, addr, &base, &bytes)) {
+        return -1;
+    }
+    uint64_t at = (uint64_t) (addr - base) / WINDOW_STEP * WINDOW_STEP, left = bytes - at;
+    struct window w = {base + at, left < WINDOW_MOST ? left : WINDOW_MOST};
+    if ((uint64_t) (addr - w.base) + size > w.size) {
+        return -1;
+    }
+    windows[*n] = w;
+    return (*n)++;
+}
+
+// Windows for the operands of one more kernel; false: there are too many.
+static bool take_windows(struct join * j, struct hsac_agent * agent,
+                         const struct hsac_dispatch * d) {
+    struct window windows[HSAC_MAX_OPERANDS];
+    int n = j->n_windows;
+    memcpy(windows, j->windows, sizeof windows);
+    for (int i = 0; i < d->n_operands; i++) {
+        if (window_of(windows, &n, agent, d->operands[i].addr, d->operands[i].size) < 0) {
+            return false;
+        }
+    }
+    memcpy(j->windows, windows, sizeof windows);
+    j->n_windows = n;
+    return true;
+}
+
+// ---- streams ----
+
+static bool is_of(const struct chain * c, const struct join * j, uint64_t gone) {
+    bool same = c->insts && c->n == j->n && c->gone == gone;
+    for (int i = 0; i < j->n && same; i++) {
+        same = c->kernels[i] == j->links[i].kernel;
+    }
+    return same;
+}
+
+static bool make_chain(struct hsa_stream * s, struct chain * c) {
+    struct join * j = s->npu->join;
+    struct txn_part parts[MOST_KERNELS];
+    size_t words = 0;
+    chain_free(j, c, s->device->agent);
+    for (int i = 0; i < j->n; i++) {
+        parts[i] = (struct txn_part){j->links[i].kernel->insts, j->links[i].kernel->n_insts};
+        words += parts[i].n_words;
+    }
+    size_t room = 4 * words;
+    uint32_t * insts = malloc(room);
+    bool ok = insts && j->bytes + room <= MOST_BYTES &&
+              txn_join(parts, j->n, insts, &c->n_words, &c->aims, &c->n_aims, NULL) == ST_OK;
+    for (size_t i = 0; i < c->n_aims && ok; i++) {
+        ok = c->aims[i].operand < j->links[c->aims[i].part].d.n_operands;
+    }
+    c->insts = ok ? hsac_alloc(s->device->agent, HSAC_POOL_STREAM, room) : NULL;
+    if (c->insts) {
+        memcpy(c->insts, insts, 4 * c->n_words);
+        c->room = room;
+        j->bytes += room;
+        c->n = j->n;
+        c->gone = store_gone(s->device->npu->store);
+        for (int i = 0; i < j->n; i++) {
+            c->kernels[i] = j->links[i].kernel;
+        }
+    }
+    free(insts);
+    return c->insts != NULL;
+}
+
+// NULL: these kernels go one by one.
+static struct chain * chain_of(struct hsa_stream * s) {
+    struct join * j = s->npu->join;
+    if (j->next == MOST_CHAINS) {
+        return NULL;
+    }
+    struct chain * c = &j->chains[j->next];
+    if (!is_of(c, j, store_gone(s->device->npu->store)) && !make_chain(s, c)) {
+        return NULL;
+    }
+    j->next++;
+    j->n_chains = j->n_chains > j->next ? j->n_chains : j->next;
+    return c;
+}
+
+static struct hsac_dispatch aimed(const struct join * j, struct chain * c,
+                                  struct hsac_agent * agent) {
+    struct hsac_dispatch d = j->links[0].d;
+    struct window windows[HSAC_MAX_OPERANDS];
+    int n = j->n_windows;
+    memcpy(windows, j->windows, sizeof windows);
+    for (size_t i = 0; i < c->n_aims; i++) {
+        const struct txn_aim * aim = &c->aims[i];
+        const struct hsac_dispatch * of = &j->links[aim->part].d;
+        char * addr = of->operands[aim->operand].addr;
+        int w = window_of(windows, &n, agent, addr, of->operands[aim->operand].size);
+        txn_aim(c->insts, aim, w, (uint32_t) (addr - windows[w].base) + aim->byte_offset);
+    }
+    d.insts = c->insts;
+    d.n_insts = (uint32_t) c->n_words;
+    d.us = j->us;
+    d.n_operands = n;
+    for (int i = 0; i < n; i++) {
+        d.operands[i].addr = windows[i].base;
+        d.operands[i].size = windows[i].size;
+    }
+    return d;
+}
+
+// ---- sending ----
+
+static void begin(struct join * j) {
+    j->n = j->n_windows = 0;
+    j->us = 0;
+    j->words = 0;
+}
+
+static enum status dispatch(struct hsa_stream * s, const struct hsac_dispatch * d,
+                            struct error * err) {
+    const uint32_t * insts = d->insts;
+    enum status st = hsac_queue_dispatch(s->queue, d, err);
+    if (st == ST_OK) {
+        atomic_fetch_add(&s->device->packets, 1);
+        atomic_fetch_add(&s->device->operations, insts[TXN_OPERATIONS]);
+    }
+    return st;
+}
+
+enum status join_send(struct hsa_stream * s, struct error * err) {
+    struct join * j = s->npu->join;
+    enum status st = ST_OK;
+    struct chain * c = j && j->n > 1 ? chain_of(s) : NULL;
+    if (c) {
+        struct hsac_dispatch d = aimed(j, c, s->device->agent);
+        st = dispatch(s, &d, err);
+    }
+    for (int i = 0; j && !c && i < j->n && st == ST_OK; i++) {
+        st = dispatch(s, &j->links[i].d, err);
+    }
+    if (j) {
+        begin(j);
+    }
+    return st;
+}
+
+static bool belongs(const struct join * j, const struct store_kernel * kernel,
+                    const struct hsac_dispatch * d) {
+    return j->n < MOST_KERNELS && j->links[0].d.pdi == d->pdi && j->us + d->us <= MOST_US &&
+           j->words + kernel->n_insts <= MOST_WORDS;
+}
+
+enum status join_add(struct hsa_stream * s, struct store_kernel * kernel,
+                     const struct hsac_dispatch * d, struct error * err) {
+    struct join * j = s->npu->join;
+    enum status st = ST_OK;
+    if (j && j->n && !(belongs(j, kernel, d) && take_windows(j, s->device->agent, d))) {
+        st = join_send(s, err);
+    }
+    // Of what a device told apart by nodes is to tell, each is a dispatch. Nor does one that no
+    // window is large enough for wait.
+    bool alone = !j || s->device->profile || (!j->n && !take_windows(j, s->device->agent, d));
+    if (st != ST_OK) {
+        return st;
+    }
+    if (alone) {
+        return dispatch(s, d, err);
+    }
+    st = hsac_queue_admits(s->queue, d, err);
+    if (st == ST_OK) {
+        j->links[j->n++] = (struct link){kernel, *d};
+        j->us += d->us;
+        j->words += kernel->n_insts;
+    }
+    return st;
+}
+
+void join_settled(struct hsa_stream * s) {
+    if (s->npu->join) {
+        begin(s->npu->join);
+        s->npu->join->next = 0;
+    }
+}

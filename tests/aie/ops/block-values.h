@@ -1,0 +1,97 @@
+// block-values: what the numbers of quantized blocks are, straight from ggml's formats: exactly,
+// and as the cores round them: factors to bf16, what they come to together to bf16, sums in f32.
+#pragma once
+
+#include "kernel/kernel.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline float block_bf16(double v) { // to nearest even, of normal numbers
+    float f = (float) v;
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+static inline double block_f16(const uint8_t * at) {
+    unsigned v = at[0] | (unsigned) at[1] << 8, exponent = v >> 10 & 31;
+    double m = exponent ? 1024 + (v & 1023) : v & 1023;
+    return ldexp(v & 0x8000 ? -m : m, (int) (exponent ? exponent : 1) - 25);
+}
+
+// Whether a byte of a block belongs to a number of f16.
+static inline bool block_is_scale(enum kernel_blocks kind, int byte) {
+    if (kind == KERNEL_Q6_K) {
+        return byte >= 208;
+    }
+    return byte < (kind == KERNEL_Q4_K || kind == KERNEL_Q5_K ? 4 : 2);
+}
+
+// A number is q s - m; s = d a and m = dmin b, which are numbers of the block.
+struct block_number {
+    int q, a, b;
+    double d, dmin;
+};
+
+static inline struct block_number block_q4_K(const uint8_t * block, int i) {
+    const uint8_t * s = block + 4;
+    int j = i / 32;
+    return (struct block_number){.q =
+                                     block[16 + i / 64 * 32 + i % 32] >> (i % 64 < 32 ? 0 : 4) & 15,
+                                 .a = j < 4 ? s[j] & 63 : (s[j + 4] & 15) | s[j - 4] >> 6 << 4,
+                                 .b = j < 4 ? s[j + 4] & 63 : s[j + 4] >> 4 | s[j] >> 6 << 4,
+                                 .d = block_f16(block),
+                                 .dmin = block_f16(block + 2)};
+}
+
+static inline struct block_number block_q5_K(const uint8_t * block, int i) {
+    uint8_t numbers[144];
+    memcpy(numbers, block, 16);
+    memcpy(numbers + 16, block + 48, 128);
+    struct block_number n = block_q4_K(numbers, i);
+    n.q |= (block[16 + i % 32] >> i / 32 & 1) << 4;
+    return n;
+}
+
+static inline struct block_number block_q6_K(const uint8_t * block, int i) {
+    int low = block[i / 128 * 64 + i % 64] >> (i % 128 < 64 ? 0 : 4) & 15;
+    int high = block[128 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+    int8_t a = (int8_t) block[192 + i / 16];
+    double d = block_f16(block + 208);
+    return (struct block_number){.q = low | high << 4, .a = a, .b = 32 * a, .d = d, .dmin = d};
+}
+
+static inline struct block_number block_number(enum kernel_blocks kind, const uint8_t * block,
+                                               int i) {
+    switch (kind) {
+    case KERNEL_Q8_0:
+        return (struct block_number){(int8_t) block[2 + i], 1, 0, block_f16(block), 0};
+    case KERNEL_Q4_K:
+        return block_q4_K(block, i);
+    case KERNEL_Q5_K:
+        return block_q5_K(block, i);
+    case KERNEL_Q6_K:
+        return block_q6_K(block, i);
+    default:
+        return (struct block_number){(block[2 + i % 16] >> (i < 16 ? 0 : 4) & 15) - 8, 1, 0,
+                                     block_f16(block), 0};
+    }
+}
+
+static inline double block_value(enum kernel_blocks kind, const uint8_t * row, int64_t i,
+                                 bool rounded) {
+    int k = kernel_block_k(kind);
+    struct block_number n =
+        block_number(kind, row + i / k * kernel_block_bytes(kind), (int) (i % k));
+    if (!rounded) {
+        return n.d * n.a * n.q - n.dmin * n.b;
+    }
+    float s = block_bf16((double) block_bf16(n.d) * n.a);
+    float m = kind == KERNEL_Q6_K ? 32 * s : block_bf16((double) block_bf16(n.dmin) * n.b);
+    float sum = -128 * s - m; // in the order of the cores
+    return block_bf16((double) (float) (sum + (float) (128 + n.q) * s));
+}

@@ -1,0 +1,154 @@
+// test-plugin-join: kernels that follow each other on one program go out as one dispatch, and what
+// they compute is what they compute one by one: with other data, at other addresses, where one
+// reads what the one before wrote, where another program or the host comes between, and where there
+// are more than one dispatch holds.
+#include "mat-world.h"
+
+enum { COLUMNS = 96, ROWS = 3, LONG = 150 };
+
+static struct ggml_tensor * matrix(struct world * w) {
+    return ggml_new_tensor_2d(w->ctx, GGML_TYPE_F32, COLUMNS, ROWS);
+}
+
+static void assert_sent(struct ggml_backend_hsa_stats before, uint64_t kernels, uint64_t packets) {
+    struct ggml_backend_hsa_stats now = stats();
+    assert_int_equal(now.dispatches - before.dispatches, kernels);
+    if (!getenv("GGML_HSA_PROFILE")) { // which wants each by itself
+        assert_int_equal(now.packets - before.packets, packets);
+    } else {
+        assert_int_equal(now.packets - before.packets, kernels);
+    }
+}
+
+// ((a + b) * a) - b, the same kernels at other places and with other numbers.
+static void one_after_the_other(void ** state) {
+    (void) state;
+    for (int place = 0; place < 3; place++) {
+        struct world w = world_new();
+        for (int i = 0; i < place; i++) { // moves the rest
+            matrix(&w);
+        }
+        struct ggml_tensor *a = matrix(&w), *b = matrix(&w), *sum = ggml_add(w.ctx, a, b);
+        struct ggml_tensor *product = ggml_mul(w.ctx, sum, a), *out = ggml_sub(w.ctx, product, b);
+        world_alloc(&w, out);
+        for (uint32_t round = 0; round < 3; round++) {
+            fill(a, 5 * round + 1);
+            fill(b, 5 * round + 2);
+            struct ggml_backend_hsa_stats before = stats();
+            world_compute(&w);
+            assert_sent(before, 3, 1);
+            double *x = values(a), *y = values(b), *z = values(out);
+            for (int i = 0; i < COLUMNS * ROWS; i++) {
+                double want = (x[i] + y[i]) * x[i] - y[i];
+                assert_true(fabs(z[i] - want) <= 1e-4 * (fabs(want) + fabs(y[i])));
+            }
+            free(x), free(y), free(z);
+        }
+        world_free(&w);
+    }
+}
+
+// Sums have another program than those that `decoder` has.
+static void another_program(void ** state) {
+    (void) state;
+    struct world w = world_new();
+    struct ggml_tensor *a = matrix(&w), *twice = ggml_add(w.ctx, a, a);
+    struct ggml_tensor *four = ggml_add(w.ctx, twice, twice), *sums = ggml_sum_rows(w.ctx, four);
+    struct ggml_tensor * out = ggml_add(w.ctx, sums, sums);
+    world_alloc(&w, ggml_add(w.ctx, out, out));
+    fill(a, 31);
+    struct ggml_backend_hsa_stats before = stats();
+    world_compute(&w);
+    assert_sent(before, 5, 3);
+    double *x = values(a), *z = values(out);
+    for (int r = 0; r < ROWS; r++) {
+        double want = 0, size = 0;
+        for (int i = 0; i < COLUMNS; i++) {
+            want += 8 * x[r * COLUMNS + i];
+            size += 8 * fabs(x[r * COLUMNS + i]);
+        }
+        assert_true(fabs(z[r] - want) <= 1e-5 * size);
+    }
+    free(x), free(z);
+    world_free(&w);
+}
+
+// More kernels than are joined, each on the result of the one before; and a buffer of its own for
+// each operand, of which there are more than a packet names.
+static void many(void ** state) {
+    (void) state;
+    struct ggml_init_params params = {.mem_size = ggml_tensor_overhead() * (LONG + 32) +
+                                                  ggml_graph_overhead_custom(LONG + 32, false),
+                                      .no_alloc = true};
+    struct ggml_context * ctx = ggml_init(params);
+    struct ggml_cgraph * graph = ggml_new_graph_custom(ctx, LONG + 32, false);
+    struct ggml_tensor *x = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, COLUMNS), *y = x;
+    for (int i = 0; i < LONG; i++) {
+        y = ggml_scale(ctx, y, i % 2 ? 0.5f : 2.0f);
+    }
+    ggml_build_forward_expand(graph, y);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(ctx, stream);
+    assert_non_null(buffer);
+    fill(x, 41);
+    struct ggml_backend_hsa_stats before = stats();
+    assert_int_equal(ggml_backend_graph_compute(stream, graph), GGML_STATUS_SUCCESS);
+    assert_sent(before, LONG, 3);
+    double *a = values(x), *b = values(y);
+    for (int i = 0; i < COLUMNS; i++) {
+        assert_true(a[i] == b[i]);
+    }
+    free(a), free(b);
+    ggml_backend_buffer_free(buffer);
+    ggml_free(ctx);
+}
+
+static void many_buffers(void ** state) {
+    (void) state;
+    enum { N = 12 };
+    struct ggml_context * parts[N];
+    ggml_backend_buffer_t buffers[N];
+    struct ggml_tensor * terms[N];
+    for (int i = 0; i < N; i++) {
+        parts[i] = ggml_init(
+            (struct ggml_init_params){.mem_size = 2 * ggml_tensor_overhead(), .no_alloc = true});
+        terms[i] = ggml_new_tensor_1d(parts[i], GGML_TYPE_F32, COLUMNS);
+        buffers[i] = ggml_backend_alloc_ctx_tensors(parts[i], stream);
+        assert_non_null(buffers[i]);
+        fill(terms[i], 50 + (uint32_t) i);
+    }
+    struct world w = world_new();
+    struct ggml_tensor * sum = terms[0];
+    for (int i = 1; i < N; i++) {
+        sum = ggml_add(w.ctx, sum, terms[i]);
+    }
+    world_alloc(&w, sum);
+    struct ggml_backend_hsa_stats before = stats();
+    world_compute(&w);
+    assert_sent(before, N - 1, 2);
+    double * got = values(sum);
+    for (int i = 0; i < COLUMNS; i++) {
+        float want = 0;
+        for (int k = 0; k < N; k++) {
+            double * v = values(terms[k]);
+            want = k ? want + (float) v[i] : (float) v[i];
+            free(v);
+        }
+        assert_true(fabs(got[i] - (double) want) <= 1e-5);
+    }
+    free(got);
+    world_free(&w);
+    for (int i = 0; i < N; i++) {
+        ggml_backend_buffer_free(buffers[i]);
+        ggml_free(parts[i]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_after_the_other),
+        cmocka_unit_test(another_program),
+        cmocka_unit_test(many),
+        cmocka_unit_test(many_buffers),
+    };
+    return cmocka_run_group_tests(tests, load, unload);
+}
