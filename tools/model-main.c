@@ -130,7 +130,6 @@ static int print_json(const struct report * r) {
         {"nodes_on_npu", f->on_device},
         {"splits", r->splits},
         {"kernels", f->kernels},
-        {"dispatches", f->dispatches},
         {"pdi_loads", f->pdi_loads},
         {"stream_operations", f->operations},
         {"nodes_by_host", f->by_host},
