@@ -241,6 +241,28 @@ static void test_two_items(void ** state) { // in a column
     }
 }
 
+static void test_lone_cores(void ** state) { // among other programs, without a PDI of its own
+    (void) state;
+    static const struct {
+        struct shape shape;
+        bool mixed;
+    } cases[] = {
+        {{64, 64, 32, 8, 1, 256, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, true}, // blocks are alike
+        {{64, 64, 10, 5, 1, 128, 1, 1, DTYPE_BF16, 0, 0, 0, 20, 1}, true},
+        {{64, 64, 28, 7, 1, 200, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, true}, // the last is not
+        {{64, 64, 8, 8, 1, 64, 1, 1, DTYPE_F16, 1, 1, 0, 0, 1}, false},  // sinks
+        {{64, 64, 8, 8, 1, 64, 1, 1, DTYPE_F16, 1, 0, 8, 0, 1}, false},  // slopes
+        {{64, 64, 32, 8, 16, 64, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct kernel_spec spec = spec_of(&cases[i].shape);
+        char name[KERNEL_NAME_MAX];
+        aie_program_name(&spec, name);
+        assert_string_equal(name, cases[i].mixed ? "decoder" : "attention");
+        check_shape(&cases[i].shape);
+    }
+}
+
 static void test_columns(void ** state) { // an array with fewer of them
     (void) state;
     for (rig_columns = 1; rig_columns < 3; rig_columns++) {
@@ -285,9 +307,8 @@ int main(int argc, char ** argv) {
     }
     rig_arguments(argc, argv, one ? 2 : 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_masked),
-        cmocka_unit_test(test_two_items),
+        cmocka_unit_test(test_plain),     cmocka_unit_test(test_masked),
+        cmocka_unit_test(test_two_items), cmocka_unit_test(test_lone_cores),
         cmocka_unit_test(test_columns),
     };
     const struct CMUnitTest shapes[] = {cmocka_unit_test(test_by_hand)};
