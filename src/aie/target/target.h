@@ -122,7 +122,8 @@ struct aie_target {
     // there is none. Sums that last for many loops stand in vectors where accumulators are few.
     struct aie_spill spills[ASM_CLASS_COUNT];
     aie_reg spill_base;
-    uint16_t copies[ASM_CLASS_COUNT]; // instructions register, register; 0: values are not handed on
+    uint16_t
+        copies[ASM_CLASS_COUNT]; // instructions register, register; 0: values are not handed on
     bool sums_in_vectors;
 
     aie_reg controls[AIE_CONTROLS];
