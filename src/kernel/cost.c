@@ -167,9 +167,10 @@ static uint64_t attention(const struct kernel_spec * spec) {
     return cycles > lone ? cycles : lone;
 }
 
-// Rows of softmax that are longer than HELD, on aie2p: one core of each column that has the program,
-// among other programs half of them, works through them, and makes x * scale + slope * mask anew in each of three passes. Measured, in
-// cycles a word: 37.7 and 50.4 (200000x1, fast and exact), 63.1 with a mask (200000x2, fast).
+// Rows of softmax that are longer than HELD, on aie2p: one core of each column that has the
+// program, among other programs half of them, works through them, and makes x * scale + slope *
+// mask anew in each of three passes. Measured, in cycles a word: 37.7 and 50.4 (200000x1, fast and
+// exact), 63.1 with a mask (200000x2, fast).
 static bool is_long_soft_2p(const struct kernel_spec * spec) {
     return spec->arch == AIE_ARCH_AIE2P && spec->op == KERNEL_OP_SOFT_MAX &&
            spec->inputs[0].ne[0] > HELD;
