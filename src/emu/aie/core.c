@@ -238,20 +238,25 @@ static void leave_status(struct core * c, const struct core_op * op, uint64_t is
     memcpy(core_write_at(c, op, due, &span), &status, 4);
 }
 
+// What an instruction gets whatever its operands are. Of those only the absent ones are cleared:
+// clearing all takes longer than what most instructions do.
+static inline void begin_exec(struct core_exec * x, struct core * c, const struct core_op * op) {
+    x->core = c;
+    x->instr = op->instr;
+    x->imm = op->imms;
+    for (unsigned left = op->no_in; left; left &= left - 1) {
+        x->in[__builtin_ctz(left)] = NULL;
+    }
+    for (unsigned left = op->no_out; left; left &= left - 1) {
+        x->out[__builtin_ctz(left)] = NULL;
+    }
+}
+
 void core_execute(struct core * c, const struct core_op * op, struct core_late * l) {
     struct core_exec x;
     uint32_t status = 0;
     int last = op->n_stages - 1, k = 0;
-    x.core = c;
-    x.instr = op->instr;
-    x.imm = op->imms;
-    // only these: clearing all takes longer than what most instructions do
-    for (unsigned left = op->no_in; left; left &= left - 1) {
-        x.in[__builtin_ctz(left)] = NULL;
-    }
-    for (unsigned left = op->no_out; left; left &= left - 1) {
-        x.out[__builtin_ctz(left)] = NULL;
-    }
+    begin_exec(&x, c, op);
     for (; k < op->n_fixed_in; k++) {
         x.in[op->in[k].index] = c->regs + op->in[k].offset;
     }
@@ -281,15 +286,7 @@ void core_execute(struct core * c, const struct core_op * op, struct core_late *
 void core_issue_single(struct core * c, const struct core_op * op) {
     struct core_exec x;
     bool bypassed = c->due[(c->cycle + 1) % RING].bypass;
-    x.core = c;
-    x.instr = op->instr;
-    x.imm = op->imms;
-    for (unsigned left = op->no_in; left; left &= left - 1) {
-        x.in[__builtin_ctz(left)] = NULL;
-    }
-    for (unsigned left = op->no_out; left; left &= left - 1) {
-        x.out[__builtin_ctz(left)] = NULL;
-    }
+    begin_exec(&x, c, op);
     const struct core_in * end = op->in + op->n_in;
     for (const struct core_in * in = op->in; in < end; in++) {
         x.in[in->index] = c->regs + in->offset;

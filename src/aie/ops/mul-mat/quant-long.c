@@ -10,8 +10,8 @@
 // order in all of them. When it has come, its scales and minima, 6 bits each, are made numbers,
 // [kind][row][4], then [group][row] and multiplied with d and dmin: the table. For each slice those
 // of its groups are spread, its numbers are made bytes, and these bf16: (128 + q) s - 128 s - m
-// (of q6_K 32 s in place of m),
-// with f32 sums, so that what is rounded is d, d s, dmin m and the result.
+// (of q6_K 32 s in place of m), with f32 sums, so that what is rounded is d, d s, dmin m and the
+// result.
 //
 // All of this is more than one type's: what differs stands in the parameters, so that the program
 // memory holds one of each loop.
@@ -71,7 +71,6 @@ static void next_block(struct writer * w) {
 static void align(struct quant * q) {
     enum { WORDS_OF_ALL = 54 };
     struct writer writer = begin(q), *w = &writer;
-    struct asm_program * p = w->p;
     struct asm_reg unit = q->pointers[0], next = q->pointers[1], to = q->pointers[2];
     // 16-bit lanes that end a unit
     struct asm_reg last = take_set(w, ASM_MASK, (int32_t) (q->unit == 8 ? 0x88888888 : 0xaaaaaaaa));
@@ -83,17 +82,7 @@ static void align(struct quant * q) {
     point(w, unit, q->number, 0);
     point(w, to, q->number, 0);
     point(w, next, q->number, ROWS * q->unit);
-    asm_loop_begin(p, trips);
-    struct asm_reg v[2], moved[2], d = asm_local(p, ASM_X);
-    for (int i = 0; i < 2; i++) {
-        v[i] = asm_local(p, ASM_X);
-        moved[i] = asm_local(p, ASM_X);
-        emit_load_next(p, MEM_BLOCKS, v[i], i ? next : unit);
-        emit_shift_bytes(p, moved[i], v[i], v[i], i ? up : down);
-    }
-    emit_select(p, LANE_16, d, moved[0], moved[1], last);
-    emit_store_next(p, MEM_ALIGNED, d, to);
-    asm_loop_end(p);
+    move_units(w, trips, (struct asm_reg[]){unit, next}, (struct asm_reg[]){down, up}, to, last, 1);
     end(w);
 }
 
@@ -140,19 +129,6 @@ void quant_long_gather(struct quant * q) {
     end(w);
 }
 
-// Lower and upper halves of the bytes of a vector.
-static void nibbles_of(struct writer * w, const struct asm_reg pick[2], struct asm_reg bytes,
-                       struct asm_reg out[2]) {
-    struct asm_reg part[2];
-    for (int i = 0; i < 2; i++) {
-        part[i] = asm_local(w->p, ASM_X);
-        emit_nibbles(w->p, part[i], asm_half(bytes, i));
-    }
-    for (int i = 0; i < 2; i++) {
-        out[i] = shuffled(w, part[0], part[1], pick[i]);
-    }
-}
-
 static struct asm_reg lanes(struct writer * w, enum lane_op op, struct asm_reg a,
                             struct asm_reg b) {
     struct asm_reg d = asm_local(w->p, ASM_X);
@@ -191,7 +167,7 @@ static void six_bits(struct quant * q) {
     }
     for (int i = 0; i < 3; i++) {
         s[i] = words_of(w, wide ? v[(i + 1) / 2] : v[i], word[(i + 1) % 2]);
-        nibbles_of(w, pick, s[i], part[i]);
+        nibbles_of(w, pick, s[i], 2, part[i]);
     }
     for (int i = 0; i < 2; i++) { // scales, minima
         struct asm_reg low = lanes(w, LANE_AND, s[i], six);
@@ -442,7 +418,7 @@ static void four_or_five_bits(struct quant * q, bool five) {
     }
     struct asm_reg v = asm_local(p, ASM_X);
     emit_load_next(p, MEM_BLOCKS, v, from);
-    nibbles_of(w, pick, v, part);
+    nibbles_of(w, pick, v, 2, part);
     for (int i = 0; i < 2; i++) {
         struct asm_reg byte = five ? lanes(w, LANE_ADD, part[i], upper[i]) : part[i];
         emit_store_next(p, MEM_BYTES, byte, q->pointers[1 + i]);

@@ -62,18 +62,25 @@ static inline void end(struct writer * w) {
     asm_section(w->p);
 }
 
-static inline struct asm_reg sum_of(struct writer * w, struct asm_reg a, int32_t b) {
+// What an operation gives with a number.
+static inline struct asm_reg alu(struct writer * w, enum aie_basic op, struct asm_reg a,
+                                 int32_t b) {
     struct asm_reg n = asm_local(w->p, ASM_R), d = asm_local(w->p, ASM_R);
     emit_set(w->p, n, b);
-    emit_alu(w->p, AIE_BASIC_ADD, d, a, n);
+    emit_alu(w->p, op, d, a, n);
     return d;
 }
 
+static inline struct asm_reg sum_of(struct writer * w, struct asm_reg a, int32_t b) {
+    return alu(w, AIE_BASIC_ADD, a, b);
+}
+
 static inline struct asm_reg shifted(struct writer * w, struct asm_reg a, int bits) {
-    struct asm_reg n = asm_local(w->p, ASM_R), d = asm_local(w->p, ASM_R);
-    emit_set(w->p, n, bits);
-    emit_alu(w->p, AIE_BASIC_SHIFT, d, a, n);
-    return d;
+    return alu(w, AIE_BASIC_SHIFT, a, bits);
+}
+
+static inline struct asm_reg masked(struct writer * w, struct asm_reg a, int32_t bits) {
+    return alu(w, AIE_BASIC_AND, a, bits);
 }
 
 static inline struct writer begin(struct quant * q) {
@@ -96,13 +103,6 @@ static inline void ready(struct writer * w) {
     }
 }
 
-static inline struct asm_reg masked(struct writer * w, struct asm_reg a, int32_t bits) {
-    struct asm_reg n = asm_local(w->p, ASM_R), d = asm_local(w->p, ASM_R);
-    emit_set(w->p, n, bits);
-    emit_alu(w->p, AIE_BASIC_AND, d, a, n);
-    return d;
-}
-
 // Where the slice's blocks are: ping or pong, as the bf16 slice is.
 static inline struct asm_reg raw_of(struct writer * w) {
     return sum_of(w, shifted(w, masked(w, w->q->base, MM_XY_OTHER), 1), address(w, MM_BLOCKS));
@@ -119,4 +119,37 @@ static inline struct asm_reg shuffled(struct writer * w, struct asm_reg a, struc
     struct asm_reg d = asm_local(w->p, ASM_X);
     emit_shuffle(w->p, d, a, b, pattern);
     return d;
+}
+
+// The lower halves of the bytes of a vector, or of its lower half, and the upper ones; pick: the
+// even and the odd of 64 bytes.
+static inline void nibbles_of(struct writer * w, const struct asm_reg pick[2], struct asm_reg bytes,
+                              int halves, struct asm_reg out[2]) {
+    struct asm_reg part[2];
+    for (int i = 0; i < halves; i++) {
+        part[i] = asm_local(w->p, ASM_X);
+        emit_nibbles(w->p, part[i], asm_half(bytes, i));
+    }
+    for (int i = 0; i < 2; i++) {
+        out[i] = shuffled(w, part[0], part[halves - 1], pick[i]);
+    }
+}
+
+// Units moved by 16 bits: each is what stands at from[0], moved by by[0] bytes, and what stands at
+// from[1], moved by by[1]; of `which` the 16-bit lanes of the mask.
+static inline void move_units(struct writer * w, struct asm_reg trips, const struct asm_reg from[2],
+                              const struct asm_reg by[2], struct asm_reg to, struct asm_reg mask,
+                              int which) {
+    struct asm_program * p = w->p;
+    asm_loop_begin(p, trips);
+    struct asm_reg v[2], moved[2], d = asm_local(p, ASM_X);
+    for (int i = 0; i < 2; i++) {
+        v[i] = asm_local(p, ASM_X);
+        moved[i] = asm_local(p, ASM_X);
+        emit_load_next(p, MEM_BLOCKS, v[i], from[i]);
+        emit_shift_bytes(p, moved[i], v[i], v[i], by[i]);
+    }
+    emit_select(p, LANE_16, d, moved[!which], moved[which], mask);
+    emit_store_next(p, MEM_ALIGNED, d, to);
+    asm_loop_end(p);
 }

@@ -96,17 +96,8 @@ static void align(struct quant * q) {
     emit_copy(p, to, raw);
     emit_copy(p, unit, sum_of(w, raw, pitch(w)));
     emit_copy(p, q->number, shifted(w, q->number, 2));
-    asm_loop_begin(p, q->number);
-    struct asm_reg v[2], moved[2], d = asm_local(p, ASM_X);
-    for (int i = 0; i < 2; i++) {
-        v[i] = asm_local(p, ASM_X);
-        moved[i] = asm_local(p, ASM_X);
-        emit_load_next(p, MEM_BLOCKS, v[i], i ? unit : before);
-        emit_shift_bytes(p, moved[i], v[i], v[i], i ? up : down);
-    }
-    emit_select(p, LANE_16, d, moved[1], moved[0], first);
-    emit_store_next(p, MEM_ALIGNED, d, to);
-    asm_loop_end(p);
+    move_units(w, q->number, (struct asm_reg[]){before, unit}, (struct asm_reg[]){down, up}, to,
+               first, 0);
     end(w);
 }
 
@@ -148,17 +139,12 @@ static void take_numbers(struct writer * w, struct numbers * n, int bits) {
 // Lower and upper halves of the bytes of a vector, or of its lower half.
 static void split(struct writer * w, const struct numbers * n, int bits, struct asm_reg bytes,
                   int halves, struct asm_reg out[2]) {
-    struct asm_reg part[2], v = bytes;
+    struct asm_reg v = bytes;
     if (bits == 8) {
         v = asm_local(w->p, ASM_X);
         emit_lanes(w->p, LANE_ADD, LANE_8, v, bytes, n->sign);
     }
-    for (int i = 0; i < halves; i++) {
-        part[i] = asm_local(w->p, ASM_X);
-        emit_nibbles(w->p, part[i], asm_half(v, i));
-    }
-    out[0] = shuffled(w, part[0], part[halves - 1], n->even);
-    out[1] = shuffled(w, part[0], part[halves - 1], n->odd);
+    nibbles_of(w, (struct asm_reg[]){n->even, n->odd}, v, halves, out);
 }
 
 // ---- units of 8 bytes: a row's part of a k-block of 8 bits ----
