@@ -320,8 +320,11 @@ static void test_raw(void ** state) {
     (void) state;
     static const enum dtype types[][2] = {
         {DTYPE_BF16, DTYPE_F32}, {DTYPE_F16, DTYPE_BF16}, {DTYPE_F16, DTYPE_F32}};
+    // The third takes three steps, the last of which is shorter; the fourth as many in each batch.
     static const struct shape more[] = {{64, 1, 8192, 1, 1, 1, 1, 0, 0, 0},
-                                        {256, 1, 8, 4, 1, 8, 1, 24, 0, 0}};
+                                        {256, 1, 8, 4, 1, 8, 1, 24, 0, 0},
+                                        {4200, 1, 8192, 1, 1, 1, 1, 0, 0, 0},
+                                        {2100, 1, 8192, 1, 1, 2, 1, 0, 0, 0}};
     struct rig r;
     rig_open(&r);
     for (int t = 0; t < 3; t++) {
