@@ -348,6 +348,16 @@ static struct core_step step_of(const struct instance * i) {
     return s;
 }
 
+// Whether nothing but loads that go the short way touches memory in a cycle.
+static bool only_loads(const struct plan * p, int cycle) {
+    bool only = true;
+    for (int j = p->at[cycle + RING]; j < p->at[cycle + RING + 1]; j++) {
+        const struct instance * i = &p->list[j];
+        only &= i->op->instr->mem_cycle == 0 || (i->op->lands && i->kind != STEP_ISSUE);
+    }
+    return only;
+}
+
 // The list, in which those that issue before the cycle `first` go the long way.
 static struct core_step * list_steps(const struct plan * p, const struct core_bundle * const * body,
                                      int length, int first, struct core_step * out) {
@@ -371,6 +381,9 @@ static struct core_step * list_steps(const struct plan * p, const struct core_bu
                 if (i->issue == point && !(early && i->kind == STEP_MAC)) {
                     *out = step_of(i);
                     out->kind = early ? out->kind : (uint8_t) STEP_ISSUE;
+                    if (i->op->lands) {
+                        out->shares_banks = p->late_stores || !only_loads(p, cycle);
+                    }
                     out++;
                 }
             }
@@ -403,7 +416,7 @@ static bool plannable(const struct core_bundle * b) {
         int family = op->meaning->family;
         if ((family != CORE_LANES && family != CORE_MEMORY && family != CORE_SCALAR &&
              family != CORE_LOOKUP) ||
-            reads_loop(op)) {
+            (family == CORE_SCALAR && op->meaning->what == CORE_MOV_COUNTER) || reads_loop(op)) {
             return false;
         }
     }

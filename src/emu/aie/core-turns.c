@@ -9,9 +9,21 @@ enum { HOT = 256 };
 
 // ---- steps ----
 
-static inline void load(struct core * c, const struct core_step * s, uint32_t addr,
-                        uint32_t bytes) {
-    memcpy(c->regs + s->to, locate_at(c, s->op, addr, bytes, 0), bytes); // a load finds something
+// asked: the banks that the loads of this bundle have asked for, where nobody else asks for any.
+static inline void load(struct core * c, const struct core_step * s, uint32_t addr, uint32_t bytes,
+                        uint32_t * asked) {
+    if (s->shares_banks) {
+        ask_banks(c, addr, bytes, 0);
+    } else if (c->env.bank_bit) {
+        uint32_t mask = bank_mask(c->env.bank_bit, addr, bytes);
+        c->bank_hits[addr >> 14 & 15] += mask & (mask - 1) ? 2 : 1;
+        if (mask & *asked) {
+            stall(c, 1);
+            c->bank_stalls++;
+        }
+        *asked = mask;
+    }
+    memcpy(c->regs + s->to, locate_unasked(c, s->op, addr, bytes), bytes); // it finds something
 }
 
 static inline uint32_t pointer_moves(struct core * c, const struct core_step * s, uint32_t by) {
@@ -53,6 +65,14 @@ static inline void single_via(struct core * c, const struct core_step * s) {
     memcpy(c->regs + s->to, made, s->op->out[0].span.size);
 }
 
+// Neither results nor late sources in the next cycle.
+static inline bool nothing_lands(const struct core * c) {
+    uint64_t due;
+    memcpy(&due, &c->due[(c->cycle + 1) % RING], sizeof due);
+    return (due | c->n_write1) == 0;
+}
+_Static_assert(sizeof(struct core_due) == sizeof(uint64_t), "looked at in one go");
+
 // After a fault: in the bundle that is being executed.
 CORE_COLD static int stop(struct core * c, const struct core_step * s, int bundles) {
     while (s->kind != STEP_CYCLE && s->kind != STEP_END) {
@@ -65,34 +85,35 @@ CORE_COLD static int stop(struct core * c, const struct core_step * s, int bundl
 // Returns at the end of the list, or when the core has faulted; the bundles that it has executed.
 static int execute(struct core * c, const struct core_step * s) {
     int bundles = 0;
+    uint32_t asked = 0;
     for (;; s++) {
         switch ((enum core_step_kind) s->kind) {
         case STEP_ISSUE:
             s->op->issue(c, s->op);
             break;
         case STEP_LOAD_32:
-            load(c, s, (reg_u32(c, s->ptr) + (uint32_t) (int32_t) s->imm) & 0xfffff, 32);
+            load(c, s, (reg_u32(c, s->ptr) + (uint32_t) (int32_t) s->imm) & 0xfffff, 32, &asked);
             break;
         case STEP_LOAD_64:
-            load(c, s, (reg_u32(c, s->ptr) + (uint32_t) (int32_t) s->imm) & 0xfffff, 64);
+            load(c, s, (reg_u32(c, s->ptr) + (uint32_t) (int32_t) s->imm) & 0xfffff, 64, &asked);
             break;
         case STEP_POST_32:
-            load(c, s, pointer_moves(c, s, (uint32_t) (int32_t) s->imm), 32);
+            load(c, s, pointer_moves(c, s, (uint32_t) (int32_t) s->imm), 32, &asked);
             break;
         case STEP_POST_64:
-            load(c, s, pointer_moves(c, s, (uint32_t) (int32_t) s->imm), 64);
+            load(c, s, pointer_moves(c, s, (uint32_t) (int32_t) s->imm), 64, &asked);
             break;
         case STEP_MOVE_32:
-            load(c, s, pointer_moves(c, s, reg_u32(c, s->mod)), 32);
+            load(c, s, pointer_moves(c, s, reg_u32(c, s->mod)), 32, &asked);
             break;
         case STEP_MOVE_64:
-            load(c, s, pointer_moves(c, s, reg_u32(c, s->mod)), 64);
+            load(c, s, pointer_moves(c, s, reg_u32(c, s->mod)), 64, &asked);
             break;
         case STEP_WALK_32:
-            load(c, s, address(c, s->op), 32);
+            load(c, s, address(c, s->op), 32, &asked);
             break;
         case STEP_WALK_64:
-            load(c, s, address(c, s->op), 64);
+            load(c, s, address(c, s->op), 64, &asked);
             break;
         case STEP_MAC:
             mac(c, s);
@@ -113,7 +134,12 @@ static int execute(struct core * c, const struct core_step * s) {
             break;
         case STEP_CYCLE:
             bundles++;
+            asked = 0;
             stall_at_banks(c);
+            if (nothing_lands(c) && !c->faulted) {
+                c->cycle++;
+                break;
+            }
             tick(c);
             if (c->faulted) {
                 return stop(c, s, bundles);
@@ -147,10 +173,20 @@ static bool fits(const struct core * c, const struct core_turns * t, uint64_t li
            core_now(c) + 3 * (uint64_t) t->bundles <= limit; // two stalls to each, at most
 }
 
+static bool nothing_in_flight(const struct core * c) {
+    uint64_t any = 0;
+    for (int i = 0; i < RING; i++) {
+        uint64_t due;
+        memcpy(&due, &c->due[i], sizeof due);
+        any |= due;
+    }
+    return any == 0;
+}
+
 bool core_turns_run(struct core * c, const struct core_turns * t, uint64_t pause, uint64_t limit) {
-    bool linked = false;
+    bool linked = nothing_in_flight(c), ran = false;
     while (core_now(c) <= pause && fits(c, t, limit)) {
-        if (linked && c->due[c->cycle % RING].lates) {
+        if (ran && c->due[c->cycle % RING].lates) {
             core_run_late(c, (int) (c->cycle % RING));
             if (c->faulted) {
                 return true;
@@ -164,12 +200,12 @@ bool core_turns_run(struct core * c, const struct core_turns * t, uint64_t pause
         uint32_t left = reg_u32(c, AIE_UNIT_SPC + AIE_SPC_LC) - t->turns;
         reg_put_u32(c, AIE_UNIT_SPC + AIE_SPC_LC, left);
         c->pc = left ? t->first : t->next;
-        linked = true;
+        linked = ran = true;
         if (left == 0) {
             break;
         }
     }
-    return linked;
+    return ran;
 }
 
 void core_turns_count(struct core * c, const struct core_bundle * last, uint32_t ls) {

@@ -35,9 +35,12 @@ enum core_step_kind {
 struct core_step {
     uint8_t kind;     // enum core_step_kind
     uint8_t ptr, mod; // units
-    uint8_t ago;      // cycles since a mac was issued
-    uint16_t to;      // offset of the register that is written; STEP_CYCLE, STEP_END: pc
-    uint16_t x, y;    // offsets of a mac's sources
+    union {
+        uint8_t ago;       // cycles since a mac was issued
+        bool shares_banks; // a load: others than loads like it touch memory in this cycle
+    };
+    uint16_t to;   // offset of the register that is written; STEP_CYCLE, STEP_END: pc
+    uint16_t x, y; // offsets of a mac's sources
     uint16_t conf, acc;
     int16_t imm;
     const struct core_op * op;
@@ -50,8 +53,8 @@ struct core_turns {
     uint16_t next;        // and of the one behind it
     uint16_t bundles;
     uint32_t turns;
-    // From any state, and behind a run of the same plan. In the first one what is issued in the
-    // first RING cycles goes as ever: nobody knows what is in flight.
+    // From any state, and behind a run of the same plan or of nothing. In the first one what is
+    // issued in the first RING cycles goes as ever: nobody knows what is in flight.
     struct core_step *cold, *linked;
     size_t bytes;
 };
