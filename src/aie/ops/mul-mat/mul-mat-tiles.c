@@ -200,7 +200,7 @@ static void write_x(const struct design * d, uint32_t address) {
         .acquire_value = -1,
         .release = full,
         .release_value = p->x_stays ? (int) p->m_pass : 1,
-        .iterations = 2,
+        .iterations = p->x_stays && p->steps == 1 ? 0 : 2, // the next run finds it unchanged
         .iteration_step = mm_x_words(p),
     };
     struct array_bd out = in;
