@@ -85,6 +85,7 @@ struct core_out {
 struct core_mac {
     core_mac_fn fn;
     uint16_t x, y, conf;
+    uint8_t bytes;      // of x and of y: 64 or 128
     uint8_t delay;      // from issue to execution
     struct core_in acc; // a copy from in[]
 };

@@ -251,7 +251,8 @@ static bool apart(const struct core_span * out, uint16_t offset, uint16_t size) 
 static bool mac_is_short(const struct plan * p, const struct core_op * op) {
     const struct core_span * out = &op->out[0].span;
     const struct core_in * acc = &op->mac.acc;
-    return !acc->gather && apart(out, op->mac.x, 64) && apart(out, op->mac.y, 64) &&
+    return !acc->gather && apart(out, op->mac.x, op->mac.bytes) &&
+           apart(out, op->mac.y, op->mac.bytes) &&
            (out->offset == acc->offset || apart(out, acc->offset, acc->size)) &&
            !p->written[op->mac.conf / 4];
 }

@@ -40,8 +40,8 @@ CORE_COLD static void mac_by_rule(struct core * c, const struct core_step * s) {
     }
     struct core_late l = {.op = s->op, .issued = c->cycle - s->ago, .stage = 1};
     const struct core_in * first = &s->op->in[s->op->n_fixed_in];
-    memcpy(l.data + first[0].capture, c->regs + s->x, 64);
-    memcpy(l.data + first[1].capture, c->regs + s->y, 64);
+    memcpy(l.data + first[0].capture, c->regs + s->x, s->op->mac.bytes);
+    memcpy(l.data + first[1].capture, c->regs + s->y, s->op->mac.bytes);
     memcpy(l.data + first[2].capture, c->regs + s->conf, 4);
     core_execute(c, s->op, &l);
 }
@@ -54,7 +54,7 @@ static inline void mac(struct core * c, const struct core_step * s) {
     }
     uint32_t conf;
     memcpy(&conf, c->regs + s->conf, 4);
-    if (!s->mac(c->regs + s->to, acc, c->regs + s->x, c->regs + s->y, conf)) {
+    if (c->env.ieee || !s->mac(c->regs + s->to, acc, c->regs + s->x, c->regs + s->y, conf)) {
         mac_by_rule(c, s);
     }
 }
