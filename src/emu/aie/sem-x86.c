@@ -16,6 +16,10 @@
 
 enum { FACTOR_LOW = FACTOR_MIN << 7, FACTOR_HIGH = FACTOR_MAX << 7 | 127 }; // as bits of a bf16
 
+AVX2 static inline __m256i load_256(const uint8_t * p) {
+    return _mm256_loadu_si256((const __m256i *) (const void *) p);
+}
+
 // ---- bf16, sixteen lanes: a 128-bit part of a vector is a row ----
 
 // Constants that lie in memory: a vector unit that fills a register from a number is one that the
@@ -165,15 +169,11 @@ AVX512 bool sem_x86_512_bf16_pairs(uint8_t * out, const uint8_t * acc, const uin
     return sum_512(k, out, acc, a, b, 2, top_512(k, _mm512_cvtepu16_epi32(most)));
 }
 
-AVX512 uint32_t sem_x86_512_bf16_elements(uint32_t * out, const uint32_t * acc, const uint16_t * x,
-                                          const uint16_t * y) {
+// Sixteen lanes with a product each, the factors as fp32; *slow: lanes that are left to the rule.
+AVX512 static inline __attribute__((always_inline)) __m512i
+elements_512(__m512i a, __m512i vx, __m512i vy, __mmask16 * slow_lanes) {
     const __m512i magnitude = _mm512_set1_epi32(MAGNITUDE), exponent = _mm512_set1_epi32(EXPONENT);
     const __m512i sign = _mm512_set1_epi32(INT32_MIN), zero = _mm512_setzero_si512();
-    __m512i a = _mm512_loadu_si512(acc);
-    __m512i vx =
-        _mm512_castps_si512(widen_512(_mm256_loadu_si256((const __m256i *) (const void *) x)));
-    __m512i vy =
-        _mm512_castps_si512(widen_512(_mm256_loadu_si256((const __m256i *) (const void *) y)));
     __m512i ex = _mm512_and_si512(vx, exponent), ey = _mm512_and_si512(vy, exponent);
     __m512i ma = _mm512_and_si512(a, magnitude), of_acc = _mm512_and_si512(a, exponent);
     __mmask16 some = _mm512_test_epi32_mask(vx, magnitude) & _mm512_test_epi32_mask(vy, magnitude);
@@ -212,8 +212,28 @@ AVX512 uint32_t sem_x86_512_bf16_elements(uint32_t * out, const uint32_t * acc, 
     __m512i kept = _mm512_and_si512(a, _mm512_or_si512(sign, exponent));
     kept = _mm512_mask_or_epi32(kept, _mm512_cmpgt_epi32_mask(ma, exponent), kept,
                                 _mm512_set1_epi32(1));
-    _mm512_storeu_si512(out, _mm512_mask_mov_epi32(r, stays, kept));
-    return slow;
+    *slow_lanes = slow;
+    return _mm512_mask_mov_epi32(r, stays, kept);
+}
+
+AVX512 uint64_t sem_x86_512_bf16_elements(uint8_t * out, const uint8_t * acc, const uint8_t * x,
+                                          const uint8_t * y, int lanes, int products,
+                                          uint32_t flip) {
+    uint64_t left = 0;
+    for (int at = 0; at < lanes; at += 16) {
+        __m512i a = acc ? _mm512_loadu_si512(acc + 4 * at) : _mm512_setzero_si512();
+        __m512i vx = _mm512_setzero_si512(), vy = vx;
+        if (at < products) {
+            vx = _mm512_castps_si512(widen_512(load_256(x + 2 * at)));
+            vy = _mm512_castps_si512(widen_512(load_256(y + 2 * at)));
+        }
+        vy = _mm512_xor_si512(vy, _mm512_set1_epi32((int32_t) flip));
+        __mmask16 slow;
+        __m512i sum = elements_512(a, vx, vy, &slow);
+        _mm512_mask_storeu_epi32(out + 4 * at, (__mmask16) ~slow, sum);
+        left |= (uint64_t) slow << at;
+    }
+    return left;
 }
 
 // ---- bf16, eight lanes: two rows at a time ----
@@ -263,10 +283,6 @@ AVX2 static inline bool store_256(uint8_t * out, const __m256 half[2], __m256i b
     _mm256_storeu_ps((float *) (void *) out, half[0]);
     _mm256_storeu_ps((float *) (void *) (out + 32), half[1]);
     return true;
-}
-
-AVX2 static inline __m256i load_256(const uint8_t * p) {
-    return _mm256_loadu_si256((const __m256i *) (const void *) p);
 }
 
 AVX2 static inline __m256 load_acc_256(const uint8_t * acc, int half) {
