@@ -36,7 +36,6 @@ static int64_t chunk_room(const struct mm_plan * p) {
     int64_t bytes = ARRAY_MEM_BYTES;
     if (p->is_vector) { // x lies there in full, twice
         bytes -= 2 * TILE_BYTES / 4 + 2 * 4 * (int64_t) mm_x_words(p);
-        bytes -= p->block_bytes ? MMP_BEFORE : 0;
         return bytes / (4 * y_rows);
     }
     bytes -= p->core_rows * TILE_BYTES;

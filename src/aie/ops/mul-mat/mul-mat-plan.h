@@ -16,7 +16,6 @@ enum {
     MMP_CORE_ROWS_GEMM = 4, // or as many as there are columns
     MMP_CORE_ROWS_GEMV = 2,
     MMP_STEP_LIMIT = 1 << 20, // words, of a descriptor's step
-    MMP_BEFORE = 64,          // bytes of a memtile before rows of quantized blocks
 };
 
 // How the rows of an operand come to a memtile: `rounds` times a chain of `chunks`, the last one
@@ -105,9 +104,7 @@ static inline uint32_t mm_chunk_bytes(const struct mm_plan * p, uint32_t k) {
 }
 uint32_t mm_chunk_zeros(const struct mm_plan * p, uint32_t k);
 
-// Of quantized blocks: slices that come to a core at once, words of them of a row, and units. Units
-// of two words of short blocks begin a word before the slice, so that blocks that begin at an odd
-// word begin with a unit.
+// Of quantized blocks: slices that come to a core at once, and words of them of a row.
 static inline uint32_t mm_slices_at_once(const struct mm_plan * p) {
     return p->block_bytes ? (uint32_t) (p->once_k / mm_slice_k(p->t)) : 1;
 }
@@ -122,14 +119,7 @@ static inline bool mm_is_between(const struct mm_plan * p) {
     return p->block_bytes && p->cut_k > p->once_k && mm_is_long(p);
 }
 static inline uint32_t mm_blocks_at(const struct mm_plan * p) {
-    return !mm_is_long(p) ? MM_BLOCKS : mm_is_between(p) ? MM_LONGER : MM_LONG;
-}
-static inline uint32_t mm_unit(const struct mm_plan * p) {
-    return p->fused ? 1 : mm_unit_words(p->t);
-}
-static inline uint32_t mm_units(const struct mm_plan * p) {
-    uint32_t unit = mm_unit(p);
-    return (mm_slice_words(p) + unit - 1) / unit;
+    return p->block_k <= 32 ? MM_BLOCKS : mm_is_between(p) ? MM_LONGER : MM_LONG;
 }
 
 // Gemv: words of a row of x, how far apart rows stand in the memtile, and what they take there. Of

@@ -101,35 +101,22 @@ static void send_blocks(struct array_bd * out, uint32_t block, uint32_t rows, ui
     out->step[at] = further;
 }
 
-// Quantized blocks go out slice by slice, unit by unit, each of them of all rows.
-static void send_units(const struct mm_plan * p, struct array_bd * out, uint32_t rows,
+// Quantized blocks go out slice by slice, word by word, each of them of all rows. Where every other
+// block begins in the middle of a word, the second of two begins with the first's last.
+static void send_words(const struct mm_plan * p, struct array_bd * out, uint32_t rows,
                        uint32_t row_words, uint32_t slices) {
-    uint32_t unit = mm_unit(p), units = mm_units(p);
-    if (mm_is_between(p)) { // word by word; the second of two blocks begins with the first's last
-        uint32_t words = mm_slice_words(p);
-        out->step[0] = row_words;
-        out->wrap[0] = rows;
-        out->step[1] = 1;
-        out->wrap[1] = words;
-        out->step[2] = words - 1;
-        out->wrap[2] = 2;
-        out->step[3] = 2 * words - 1;
-        out->words = slices * words * rows;
-        return;
-    }
-    bool together = unit == 1; // then it has no dimension of its own
+    uint32_t words = mm_slice_words(p);
     int at = 0;
-    if (!together) {
-        out->step[at] = 1;
-        out->wrap[at++] = unit;
-    }
     out->step[at] = row_words;
     out->wrap[at++] = rows;
-    out->step[at] = unit;
-    out->wrap[at++] = units;
-    out->step[at] = mm_slice_words(p);
-    out->address -= mm_is_long(p) ? 0 : 4 * (unit - 1);
-    out->words = slices * units * rows * unit;
+    out->step[at] = 1;
+    out->wrap[at++] = words;
+    if (mm_is_between(p)) {
+        out->step[at] = words - 1;
+        out->wrap[at++] = 2;
+    }
+    out->step[at] = mm_is_between(p) ? 2 * words - 1 : words;
+    out->words = slices * words * rows;
 }
 
 // A stream's rows: `rows` come, `sent` go on to the cores.
@@ -168,7 +155,7 @@ static void write_chunks(const struct design * d, int channel, const struct rows
         out.acquire_value = -1;
         out.release_value = 1;
         if (p->block_bytes) {
-            send_units(p, &out, r->sent, words, k / (uint32_t) p->once_k);
+            send_words(p, &out, r->sent, words, k / (uint32_t) p->once_k);
         } else {
             uint32_t none = p->t->shared ? r->sent - r->rows : 0; // in blocks they must be numbers
             send_blocks(&out, block_words(d), r->sent - none, none, words, blocks, zeros, 0);
@@ -269,7 +256,6 @@ void mm_write_memtile(const struct design * d, int col, bool outputs) {
     uint32_t y_sent = (uint32_t) (p->y_groups * p->t->y_group);
     uint32_t x_sent = (uint32_t) (p->x_groups * p->t->x_group);
     struct rows y = {.cut = &p->y,
-                     .address = p->block_bytes ? MMP_BEFORE : 0,
                      .rows = (uint32_t) p->y_rows,
                      .sent = y_sent};
     struct rows x = {.cut = &p->x, .rows = (uint32_t) p->x_rows, .sent = x_sent};
@@ -343,22 +329,14 @@ void mm_core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd, ui
 void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
     const struct mm_plan * p = &d->plan;
     struct array_bd desc = core_bd(p->t, p->x_groups, p->y_groups, p->x_raw, bd);
-    if (p->block_bytes && bd == CORE_BD_Y) { // units stand as far apart as those of 64 rows
-        uint32_t unit = mm_unit(p), rows = (uint32_t) (p->y_groups * p->t->y_group);
+    if (p->block_bytes && bd == CORE_BD_Y) { // words stand as far apart as those of 64 rows
+        uint32_t rows = (uint32_t) (p->y_groups * p->t->y_group);
         desc.address = mm_blocks_at(p);
         desc.iteration_step = MM_BLOCKS_OTHER / 4;
-        desc.words = mm_units(p) * rows * unit;
-        desc.wrap[0] = rows * unit;
+        desc.words = mm_slice_words(p) * rows;
+        desc.wrap[0] = rows;
         desc.step[0] = 1;
-        desc.step[1] = MM_TILE * unit;
-        if (mm_is_between(p)) { // by words
-            desc.words = mm_slice_words(p) * rows;
-            desc.wrap[0] = rows;
-            desc.step[0] = unit;
-            desc.wrap[1] = unit;
-            desc.step[1] = 1;
-            desc.step[2] = MM_TILE * unit;
-        }
+        desc.step[1] = MM_TILE;
     }
     if (!d->standing) {
         flow_core_bd(&d->flow, at, d->core_bd + bd, &desc);
