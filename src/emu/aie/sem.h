@@ -84,6 +84,15 @@ bool sem_bf16_mac_pairs(uint8_t * out, const uint8_t * acc, const uint8_t * x, c
 // The short ways (core_mac_fn) of vmac.f and of vmac.
 bool sem_mac_bf16(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
                   uint32_t conf);
+// The same of aie2p, lane by lane, as long as floats are added aligned; acc and out are dm.
+bool sem_mac_bf16_x(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                    uint32_t conf);
+bool sem_mac_bf16_y(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                    uint32_t conf);
+bool sem_msc_bf16_x(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                    uint32_t conf);
+bool sem_msc_bf16_y(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                    uint32_t conf);
 bool sem_mac_int(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
                  uint32_t conf);
 
