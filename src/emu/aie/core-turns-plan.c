@@ -475,7 +475,8 @@ static void list_instances(struct plan * p, const struct core_bundle * const * b
 
 static struct core_turns * make(const struct plan * p, const struct core_bundle * const * body,
                                 int length) {
-    size_t steps = 2 * (size_t) (p->n + 2 * p->cycles);
+    // of each list: at most two steps to an instruction, two more to a bundle
+    size_t steps = 2 * 2 * (size_t) (p->n + p->cycles);
     size_t bytes = sizeof(struct core_turns) + steps * sizeof(struct core_step);
     struct core_turns * t = malloc(bytes);
     if (t == NULL) {
