@@ -175,6 +175,7 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_TABLE + 1] = table_word(s->blocks, 1, fused),
         [MM_PARAM_TABLE + 2] = table_word(s->blocks, 2, fused),
         [MM_PARAM_TABLE + 3] = table_word(s->blocks, 3, fused),
+        [MM_PARAM_TABLE_BITS] = 0x08040201,
     };
     for (int i = 0; i < MM_PARAM_COUNT; i++) {
         out[i] = (uint32_t) p[i];
