@@ -51,6 +51,9 @@ struct device_kind {
     bool (*computes)(struct hsa_device * device, const struct ggml_tensor * op);
     enum status (*compute)(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
 
+    // Is it worth while to compute the other one right behind a node? NULL: never.
+    bool (*together)(const struct ggml_tensor * node, const struct ggml_tensor * other);
+
     // What a stream keeps beside its queue and scratch; all NULL where there is nothing.
     enum status (*begin)(struct hsa_stream * s, struct error * err);
     void (*end)(struct hsa_stream * s);

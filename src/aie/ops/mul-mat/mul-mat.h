@@ -81,6 +81,10 @@ static inline uint32_t mm_unit_words(const struct mm_type * t) {
 static inline bool mm_fuses(const struct mm_type * t, enum kernel_blocks blocks) {
     return mm_block_k(t) == 8 && blocks == KERNEL_Q4_0;
 }
+// Whether products of many rows of b take y as such blocks.
+static inline bool mm_takes_many(const struct mm_type * t, enum kernel_blocks blocks) {
+    return mm_fuses(t, blocks) && !t->shared;
+}
 static inline int mm_slice_k(const struct mm_type * t) {
     return mm_block_k(t) * t->slice_blocks;
 }
@@ -125,6 +129,12 @@ enum {
     MM_LONG_TABLE = 0xb800,  // [group of numbers][64 rows]: the factors of a block
     MM_LONG_SPREAD = 0xc800, // those of a slice, each as often as a multiplication wants it
 };
+// Gemm has one slice of y in bf16 then, and in the other half of its bank the next one as it comes.
+// See quant-many.c.
+enum {
+    MM_MANY_BLOCKS = 0xa000,
+    MM_MANY_SPREAD = 0xb800, // [four rows][block]: scales in bf16, each twice
+};
 enum mm_bank { MM_BANK_C, MM_BANK_Y, MM_BANK_X, MM_BANKS };
 
 // What the instruction stream writes before the tasks of a run, in 32-bit words.
@@ -160,6 +170,8 @@ enum {
     MM_PARAM_D_SECOND,    // 1: behind it is dmin
     MM_PARAM_FUSED,       // of blocks that are multiplied as they are unpacked: groups of 4 n
     MM_PARAM_COUNT,
+    // Gemm, where y may be quantized blocks: tiles that a slice of y is made bf16 for; 0: it is.
+    MM_PARAM_MANY = MM_PARAM_X_TRIPS,
 };
 
 enum {
@@ -186,6 +198,7 @@ struct mm_shape {
     bool x_raw, y_raw;
     int64_t k;
     enum kernel_blocks blocks; // of y; KERNEL_BLOCKS: it has none
+    int many;                  // of gemm: tiles for which a slice of blocks is unpacked
 };
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]);
 

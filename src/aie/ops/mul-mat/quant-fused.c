@@ -60,12 +60,6 @@ enum {
     SMALLEST = 0x38800000,
 };
 
-struct half_numbers {
-    struct asm_reg magnitude, inf, normal, bf16_inf; // vectors
-    struct asm_reg rebias, smallest;                 // accumulators
-    struct asm_reg raise, lower, add_bits, add;      // scalars
-};
-
 static struct asm_reg lanes(struct writer * w, enum lane_op op, struct asm_reg a,
                             struct asm_reg b) {
     struct asm_reg d = asm_local(w->p, ASM_X);
@@ -81,7 +75,7 @@ static struct asm_reg where_less(struct writer * w, struct asm_reg a, struct asm
     return d;
 }
 
-static struct asm_reg to_bf16(struct writer * w, const struct half_numbers * c, struct asm_reg a) {
+struct asm_reg half_to_bf16(struct writer * w, const struct half_numbers * c, struct asm_reg a) {
     struct asm_program * p = w->p;
     struct asm_reg m = lanes(w, LANE_AND, a, c->magnitude), raised = asm_local(p, ASM_CM);
     struct asm_reg sum[3], normal = asm_local(p, ASM_X), denormal = asm_local(p, ASM_X);
@@ -102,7 +96,7 @@ static struct asm_reg to_bf16(struct writer * w, const struct half_numbers * c, 
     return lanes(w, LANE_OR, number, lanes(w, LANE_SUB, a, m));
 }
 
-static void take_half_numbers(struct writer * w, struct half_numbers * c) {
+void take_half_numbers(struct writer * w, struct half_numbers * c) {
     struct asm_program * p = w->p;
     c->magnitude = take_splat(w, LANE_16, MAGNITUDE);
     c->inf = take_splat(w, LANE_16, F16_INF);
@@ -150,7 +144,7 @@ static void gather(struct quant * q) {
         emit_select(p, LANE_16, numbers, word[1], word[0], upper);
         emit_store(p, MEM_JOINED, numbers, at, 2 * WORD + VECTOR * i);
         emit_select(p, LANE_16, both, word[0], word[1], upper);
-        both = to_bf16(w, &c, shuffled(w, both, both, together));
+        both = half_to_bf16(w, &c, shuffled(w, both, both, together));
         emit_store(p, MEM_SCALES, both, scales, VECTOR * i);
     }
     end(w);

@@ -61,3 +61,7 @@ struct fused {
     struct asm_reg pointers[5]; // free
 };
 void fused_slice(struct fused * f);
+
+// A slice of q4_0 on aie2 from MM_MANY_BLOCKS to bf16 at MM_Y (quant-many.c). Takes `p`, `number`
+// and five of `pointers`.
+void many_slice(struct quant * q);
