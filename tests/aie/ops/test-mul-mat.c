@@ -75,8 +75,8 @@ enum {
     FEW = 16,     // rows of b, of which blocks are multiplied as they are unpacked
 };
 
-// The same of a quantized number; where the sum of a block is made before it is multiplied with d,
-// that product is exact.
+// The same of a quantized number; where the sum of a block is made before it is multiplied with its
+// factors, these are rounded and no more.
 static double rounded_value(enum kernel_blocks kind, const uint8_t * row, int64_t i, bool few) {
     if (!few || !mm_fuses(mm_type(rig_arch, DTYPE_BF16), kind)) {
         return block_value(kind, row, i, true);
@@ -84,7 +84,15 @@ static double rounded_value(enum kernel_blocks kind, const uint8_t * row, int64_
     int k = kernel_block_k(kind);
     struct block_number n =
         block_number(kind, row + i / k * kernel_block_bytes(kind), (int) (i % k));
-    return (double) block_bf16(n.d) * n.q;
+    return block_factored(kind, &n);
+}
+
+// What a minimum adds to that.
+static double minimum_of(enum kernel_blocks kind, const uint8_t * row, int64_t i) {
+    int k = kernel_block_k(kind);
+    struct block_number n =
+        block_number(kind, row + i / k * kernel_block_bytes(kind), (int) (i % k));
+    return kind == KERNEL_Q6_K ? 0 : block_bf16((double) block_bf16(n.dmin) * n.b);
 }
 
 static bool has_blocks(const struct kernel_spec * spec) {
@@ -185,8 +193,10 @@ static void check(const struct rig * r, const struct kernel_spec * spec) {
     enum dtype t = spec->inputs[0].dtype;
     const struct tensor * out = &spec->output;
     int64_t k = spec->inputs[1].ne[0];
-    bool fused = has_blocks(spec) && spec->output.ne[1] <= FEW &&
-                 mm_fuses(mm_type(rig_arch, DTYPE_BF16), (enum kernel_blocks) spec->params[0]);
+    enum kernel_blocks kind =
+        has_blocks(spec) ? (enum kernel_blocks) spec->params[0] : KERNEL_BLOCKS;
+    bool fused = out->ne[1] <= FEW && mm_fuses(mm_type(rig_arch, DTYPE_BF16), kind);
+    int sum_k = kind == KERNEL_Q4_0 ? BLOCK_K : BLOCK_K / 2;
     for (int64_t i3 = 0; i3 < out->ne[3]; i3++) {
         for (int64_t i2 = 0; i2 < out->ne[2]; i2++) {
             double *as = float_rows(r, spec, 0, i2, i3), *bs = float_rows(r, spec, 1, i2, i3);
@@ -195,19 +205,25 @@ static void check(const struct rig * r, const struct kernel_spec * spec) {
                               *c = row_of(r, spec, 2, n, i2, i3);
                 for (int64_t m = 0; m < out->ne[0]; m++) {
                     const uint8_t * a = row_of(r, spec, 0, m, i2, i3);
-                    double sum = 0, size = 0, block = 0, most = 0;
+                    double sum = 0, size = 0, block = 0, least = 0, most = 0;
                     uint32_t isum = 0;
                     for (int64_t i = 0; i < k; i++) {
                         if (!is_integer(t)) {
                             double p = as[m * k + i] * bs[n * k + i];
                             sum += p;
                             size += fabs(p);
-                            // Of a block that is multiplied before it is scaled, 136 b is taken
-                            // away from 128 + q times b, and what is left is rounded to bf16.
-                            block = i % BLOCK_K ? block + p : p;
-                            if (fused && i % BLOCK_K == BLOCK_K - 1) {
-                                most += fabs(block) * 0x1p-8;
+                            if (!fused) {
+                                continue;
                             }
+                            // Of numbers that are multiplied before they are scaled, what is too
+                            // much of 128 + q, or 2048 + 16 q, times b is taken away, and what is
+                            // left is rounded to bf16; so are the sums of b for the minima.
+                            double low = minimum_of(kind, a, i) * bs[n * k + i];
+                            size += fabs(low);
+                            block = i % sum_k ? block + p + low : p + low;
+                            least = i % BLOCK_K ? least + low : low;
+                            most += i % sum_k == sum_k - 1 ? fabs(block) * 0x1p-8 : 0;
+                            most += i % BLOCK_K == BLOCK_K - 1 ? fabs(least) * 0x1p-8 : 0;
                         } else {
                             int w = dtype_size(t);
                             isum += (uint32_t) (int_value(t, a + i * w) * int_value(t, b + i * w));
@@ -326,6 +342,9 @@ static void test_raw(void ** state) {
         {DTYPE_BF16, DTYPE_F32}, {DTYPE_F16, DTYPE_BF16}, {DTYPE_F16, DTYPE_F32}};
     static const struct shape more[] = {{64, 1, 8192, 1, 1, 1, 1, 0, 0, 0},
                                         {256, 1, 8, 4, 1, 8, 1, 24, 0, 0}};
+    // One takes three steps, the last of which is shorter; the other as many in each batch.
+    static const struct shape steps[] = {{4200, 1, 8192, 1, 1, 1, 1, 0, 0, 0},
+                                         {2100, 1, 8192, 1, 1, 2, 1, 0, 0, 0}};
     struct rig r;
     rig_open(&r);
     for (int t = 0; t < 3; t++) {
@@ -348,6 +367,9 @@ static void test_raw(void ** state) {
         for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
             run_spec(&r, spec_with(types[t][0], types[t][1], &more[i]), &more[i]);
         }
+    }
+    for (int i = 0; i < 2; i++) { // which is not a matter of the types
+        run_spec(&r, spec_with(types[i][0], types[i][1], &steps[i]), &steps[i]);
     }
     rig_close(&r);
 }

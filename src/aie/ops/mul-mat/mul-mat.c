@@ -61,12 +61,30 @@ static const struct long_block {
                      0},
 };
 
+// Of blocks that are multiplied as they are unpacked; see quant-fused.c.
+static const struct fused_block {
+    int passes, top, minus;
+    int pair, pair_other;
+    int numbers_next;
+    int planes, planes_of, planes_shift, planes_next, minima;
+} fused_blocks[KERNEL_BLOCKS + 1] = {
+    [KERNEL_Q4_0] = {1, 0x4343, 0xc308, 0, 0, 0, 0, 0, 0, 0, 0},              // -136
+    [KERNEL_Q8_0] = {2, 0x4543, 0xc490, -1, -1, 2048, MM_SCALES, 0, 7, 0, 0}, // -2304 / 2
+    [KERNEL_Q4_K] = {2, 0x4343, 0xc300, -1, 0, 0, MM_LONG_TABLE, -1, 7, 0, 8 * 2 * MM_TILE}, // -128
+    [KERNEL_Q5_K] = {2, 0x4543, 0xc488, -1, -1, 2048, MM_LONG_TABLE, -1, 7, 0,
+                     8 * 2 * MM_TILE}, // -2176 / 2
+    [KERNEL_Q6_K] = {2, 0x4543, 0xc48a, -1, -1, 2048, MM_LONG_TABLE, -1, 8, 2 * MM_TILE,
+                     0}, // -2208 / 2
+};
+
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]) {
     int x_rows = s->x_groups * t->x_group, y_rows = s->y_groups * t->y_group;
     const struct long_block * l = &long_blocks[s->blocks];
     bool blocks = s->blocks != KERNEL_BLOCKS;
     int y_pitch = blocks ? MM_TILE : y_rows; // in a slice that the core wrote itself
-    int unit = 4 * (int) mm_unit_words(t), later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
+    const struct fused_block * f =
+        &fused_blocks[mm_fuses(t, s->blocks) ? s->blocks : KERNEL_BLOCKS];
+    int later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
     int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
     int last_block = t->slice_blocks - 1, row = 4 * t->out_rows * y_rows;
     int x_trips = x_rows / t->trip_x, y_trips = y_rows / t->trip_y;
@@ -99,20 +117,36 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
                           : !blocks                  ? 0
                           : s->blocks == KERNEL_Q8_0 ? 8
                                                      : 4,
-        [MM_PARAM_ROWS] = y_rows * unit / QUANT_VECTOR,
+        [MM_PARAM_ROWS] = y_rows * 4 / QUANT_VECTOR,
         [MM_PARAM_LATER] = l->scales ? later : 0,
         [MM_PARAM_RAW] = l->at ^ MM_BLOCKS_OTHER, // of the first is the other
         [MM_PARAM_ONE] = l->one,
-        [MM_PARAM_LESS] = l->minima * MM_TILE * unit,
+        [MM_PARAM_LESS] = l->minima * MM_TILE * 4,
         [MM_PARAM_GROUP] = l->group_bits,
-        [MM_PARAM_GROUP_SHIFT] = (unit == 8 ? 9 : 8) - l->group_down,
+        [MM_PARAM_GROUP_SHIFT] = 8 - l->group_down,
         [MM_PARAM_TABLE_SHIFT] = l->table_shift,
         [MM_PARAM_TABLE_NEXT] = l->table_next,
         [MM_PARAM_TABLE_LESS] = l->table_less,
         [MM_PARAM_ODD] = l->odd,
         [MM_PARAM_D_AT] = l->d_at,
         [MM_PARAM_D_SECOND] = EVEN_16 + l->d_second,
-        [MM_PARAM_FUSED] = mm_fuses(t, s->blocks) ? s->x_groups : 0,
+        [MM_PARAM_FUSED] = f->passes ? s->x_groups : 0,
+        [MM_PARAM_PASSES] = f->passes,
+        [MM_PARAM_TOP] = f->top,
+        [MM_PARAM_MINUS] = f->minus,
+        [MM_PARAM_PAIR] = f->pair,
+        [MM_PARAM_PAIR_OTHER] = f->pair_other,
+        [MM_PARAM_NUMBERS] = MM_LONG_BYTES,
+        [MM_PARAM_NUMBERS_NEXT] = f->numbers_next,
+        [MM_PARAM_PLANES] = f->planes,
+        [MM_PARAM_PLANES_OF] = f->planes_of,
+        [MM_PARAM_PLANES_SHIFT] = f->planes_shift,
+        [MM_PARAM_PLANES_NEXT] = f->planes_next,
+        [MM_PARAM_MINIMA] = f->minima,
+        [MM_PARAM_FIRST] = 2,
+        [MM_PARAM_BLOCK] = kernel_block_bytes(s->blocks),
+        [MM_PARAM_BLOCK_TRIPS] = kernel_block_bytes(s->blocks) / 4 * MM_TILE * 4 / QUANT_VECTOR,
+        [MM_PARAM_MORE] = 0x80,
     };
     for (int i = 0; i < MM_PARAM_COUNT; i++) {
         out[i] = (uint32_t) p[i];
@@ -222,6 +256,10 @@ static void read_parameters(struct program * w) {
 
 // ---- slices that are not bf16 yet ----
 
+static bool fuses(const struct program * w) {
+    return w->converts && mm_fuses(w->t, KERNEL_Q4_0);
+}
+
 static void read_number(struct program * w, int param) {
     struct asm_reg pointer = w->block.to[0];
     set(w, pointer, address(w, MM_PARAMS + 4 * param));
@@ -251,8 +289,9 @@ static void convert_x(struct program * w) {
     asm_label(p, none);
 }
 
-// y, where it is. Of quantized blocks that loop makes the scales bf16.
-static void convert_y(struct program * w) {
+// y, where it is. Of quantized blocks that loop makes the scales bf16; those that are multiplied as
+// they are unpacked go to the label then.
+static void convert_y(struct program * w, int multiply_blocks) {
     struct asm_program * p = w->p;
     const struct mm_block * b = &w->block;
     const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
@@ -264,7 +303,7 @@ static void convert_y(struct program * w) {
                       .offset = offset,
                       .number = w->number,
                       .left = w->left,
-                      .unit = 4 * (int) mm_unit_words(w->t),
+                      .fused = fuses(w),
                       .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
     read_number(w, MM_PARAM_Y_TRIPS);
     asm_jump_if_zero(p, w->number, none);
@@ -302,37 +341,45 @@ static void convert_y(struct program * w) {
     quant_long_table(&q);
     asm_label(p, slice);
     quant_long_numbers(&q);
-    asm_jump(p, none);
+    asm_jump(p, q.fused ? multiply_blocks : none);
     asm_label(p, spread);
     read_number(w, MM_PARAM_BITS);
     quant_spread(&q);
+    if (q.fused) {
+        asm_jump(p, multiply_blocks);
+    }
     asm_label(p, none);
 }
 
-// Blocks that are multiplied as they are unpacked; then goes to the label.
-static void multiply_blocks(struct program * w, int done) {
-    struct asm_program * p = w->p;
+// Blocks that are multiplied as they are unpacked.
+static struct fused fused_of(const struct program * w) {
     const struct mm_block * b = &w->block;
     struct mm_offsets o = w->machine->offsets(w->t);
-    if (!mm_fuses(w->t, KERNEL_Q4_0)) {
-        return;
-    }
+    return (struct fused){.p = w->p,
+                          .x = w->x,
+                          .y = w->y,
+                          .c = w->c,
+                          .row = w->row,
+                          .left = w->left,
+                          .groups = w->number,
+                          .conf = b->conf,
+                          .first = b->first,
+                          .turn = b->mode,
+                          .x_offset = o.x,
+                          .c_offset = o.c,
+                          .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0]}};
+}
+
+// Those that stay as they are go to the label.
+static void gather_blocks(struct program * w, int multiply) {
+    struct asm_program * p = w->p;
+    struct fused f = fused_of(w);
     int others = asm_label_new(p);
-    read_number(w, MM_PARAM_FUSED);
-    asm_jump_if_zero(p, w->number, others);
-    fused_slice(&(struct fused){.p = p,
-                                .x = w->x,
-                                .y = w->y,
-                                .c = w->c,
-                                .row = w->row,
-                                .groups = w->number,
-                                .conf = b->conf,
-                                .first = b->first,
-                                .turn = b->mode,
-                                .x_offset = o.x,
-                                .c_offset = o.c,
-                                .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0]}});
-    asm_jump(p, done);
+    read_number(w, MM_PARAM_PASSES);
+    count_down(w, w->number);
+    asm_jump_if_nonzero(p, w->number, others);
+    fused_gather(&f);
+    asm_jump(p, multiply);
     asm_label(p, others);
 }
 
@@ -396,6 +443,29 @@ static void slice_of(struct program * w) {
     memset(b->accesses, 0, sizeof b->accesses);
     b->conflicts = 0;
     w->machine->slice(b, w->t, &(struct mm_at){w->x, w->y, w->c, w->row, w->trips});
+}
+
+// Slices of x that are f32 become bf16, in the tile's place; then goes to the label.
+static void convert_many(struct program * w, int end) {
+    struct asm_program * p = w->p;
+    const struct mm_block * b = &w->block;
+    struct mm_offsets o = w->machine->offsets(w->t);
+    int again = asm_label_new(p);
+    asm_label(p, again);
+    acquire(w, MM_LOCK_X_FULL);
+    acquire(w, MM_LOCK_C_EMPTY);
+    point_behind(w, b->to[0], w->c, -o.c);
+    point_behind(w, b->from[0], w->x, -o.x);
+    point_behind(w, b->from[1], w->x, -o.x);
+    set(w, w->number, CV_CHUNK / CV_TRIP);
+    convert_loop(p, DTYPE_F32, w->number, b->from[0], b->from[1], b->to[0]);
+    release(w, MM_LOCK_X_EMPTY);
+    release(w, MM_LOCK_C_FULL);
+    flip(w, w->x, w->xy_other, MM_XY_OTHER);
+    flip(w, w->c, w->c_other, MM_C_OTHER);
+    count_down(w, w->tiles);
+    asm_jump_if_nonzero(p, w->tiles, again);
+    asm_jump(p, end);
 }
 
 // Of two tiles the other one; of one alone the other buffer when it is done.
@@ -470,12 +540,13 @@ static void multiply_many(struct program * w, int end) {
 static void multiply(struct program * w, int end) {
     struct asm_program * p = w->p;
     int tile = asm_label_new(p), slice = asm_label_new(p), first = asm_label_new(p);
-    int done = asm_label_new(p), blocks = w->takes_many ? asm_label_new(p) : -1;
+    int done = asm_label_new(p), blocks = fuses(w) ? asm_label_new(p) : done;
+    int many = w->takes_many ? asm_label_new(p) : done;
     release(w, MM_LOCK_X_FULL);
     read_parameters(w);
     if (w->takes_many) {
         set_constants(w);
-        asm_jump_if_nonzero(p, w->many, blocks);
+        asm_jump_if_nonzero(p, w->many, many);
     }
     asm_label(p, tile);
     copy(w, w->left, w->slices);
@@ -507,10 +578,18 @@ static void multiply(struct program * w, int end) {
     asm_label(p, first);
     if (w->converts) {
         convert_x(w);
-        multiply_blocks(w, done);
-        convert_y(w);
+        if (fuses(w)) {
+            gather_blocks(w, blocks);
+        }
+        convert_y(w, blocks);
     }
     slice_of(w);
+    if (fuses(w)) {
+        struct fused f = fused_of(w);
+        asm_jump(p, done);
+        asm_label(p, blocks);
+        fused_products(&f);
+    }
     asm_label(p, done);
     flip(w, w->x, w->xy_other, MM_XY_OTHER);
     flip(w, w->y, w->xy_other, MM_XY_OTHER);
@@ -525,7 +604,12 @@ static void multiply(struct program * w, int end) {
     asm_jump_if_nonzero(p, w->tiles, tile);
     asm_jump(p, end);
     if (w->takes_many) {
-        asm_label(p, blocks);
+        int blocks_of_y = asm_label_new(p);
+        asm_label(p, many);
+        emit_add_small(p, w->number, w->many, -MM_MANY_CONVERTS);
+        asm_jump_if_nonzero(p, w->number, blocks_of_y);
+        convert_many(w, end);
+        asm_label(p, blocks_of_y);
         multiply_many(w, end);
     }
 }

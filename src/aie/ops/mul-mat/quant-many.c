@@ -28,7 +28,8 @@ enum {
     MINUS_136 = 0xc308,
     FIRST_LANES = 0x11111111, // 16-bit lanes that begin a unit
     UPPER_HALVES = (int) 0xaaaaaaaa,
-    ZIP_128 = 12, // a shuffle
+    ZIP_128 = 12, // shuffles
+    ZIP_32 = 16,
 };
 
 // No load of a loop reads what its stores write.

@@ -114,6 +114,12 @@ static inline void read_param(struct writer * w, struct asm_reg to, int param,
     emit_load_scalar(w->p, MEM_PARAMS, LANE_32, A_REG(to), pointer, 0);
 }
 
+static inline void store_param(struct writer * w, struct asm_reg a, int param,
+                               struct asm_reg pointer) {
+    emit_set(w->p, pointer, address(w, MM_PARAMS + 4 * param));
+    emit_store_word(w->p, MEM_PARAMS, a, pointer, 0);
+}
+
 static inline struct asm_reg shuffled(struct writer * w, struct asm_reg a, struct asm_reg b,
                                       struct asm_reg pattern) {
     struct asm_reg d = asm_local(w->p, ASM_X);
@@ -121,17 +127,17 @@ static inline struct asm_reg shuffled(struct writer * w, struct asm_reg a, struc
     return d;
 }
 
-// The lower halves of the bytes of a vector, or of its lower half, and the upper ones; pick: the
-// even and the odd of 64 bytes.
+// The lower halves of the bytes of a vector, and the upper ones; pick: the even and the odd of 64
+// bytes.
 static inline void nibbles_of(struct writer * w, const struct asm_reg pick[2], struct asm_reg bytes,
-                              int halves, struct asm_reg out[2]) {
+                              struct asm_reg out[2]) {
     struct asm_reg part[2];
-    for (int i = 0; i < halves; i++) {
+    for (int i = 0; i < 2; i++) {
         part[i] = asm_local(w->p, ASM_X);
         emit_nibbles(w->p, part[i], asm_half(bytes, i));
     }
     for (int i = 0; i < 2; i++) {
-        out[i] = shuffled(w, part[0], part[halves - 1], pick[i]);
+        out[i] = shuffled(w, part[0], part[1], pick[i]);
     }
 }
 
