@@ -76,3 +76,13 @@ struct ggml_tensor * order_next(struct order * o, int * index) {
     o->early |= 1;
     return (struct ggml_tensor *) o->last;
 }
+
+const struct ggml_tensor * order_peek(const struct order * o, int index) {
+    int i = index + 1;
+    bool is_there = i < o->n && i < o->at + WINDOW && !is_early(o, i);
+    return is_there ? ggml_graph_node(o->graph, i) : NULL;
+}
+
+void order_had(struct order * o, int index) {
+    o->early |= 1ull << (index - o->at);
+}

@@ -14,3 +14,6 @@ struct order {
 struct order order_of(struct ggml_cgraph * graph, const struct device_kind * kind);
 // The next node that is to be computed and its place in the graph; NULL: there is none.
 struct ggml_tensor * order_next(struct order * o, int * index);
+// The node behind that place, where it has not had its turn; and that it has.
+const struct ggml_tensor * order_peek(const struct order * o, int index);
+void order_had(struct order * o, int index);

@@ -85,6 +85,7 @@ struct core_out {
 struct core_mac {
     core_mac_fn fn;
     uint16_t x, y, conf;
+    uint8_t bytes;      // of x and of y: 64 or 128
     uint8_t delay;      // from issue to execution
     struct core_in acc; // a copy from in[]
 };
@@ -242,6 +243,7 @@ struct core {
     struct core_loads loads[RING];
     struct core_late lates[RING][LATES]; // by the cycle in which they read their next sources
     struct core_store stores[RING][STORES];
+    _Alignas(64) uint8_t held[RING][2][128]; // sources of macs, by the cycle of their issue
     uint64_t stamp[CORE_WORDS]; // cycle in which the scalar last changed, to catch two writers
     uint32_t mask[CORE_WORDS];  // bits that it has
 

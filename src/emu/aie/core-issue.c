@@ -80,7 +80,7 @@ void core_issue_generic(struct core * c, const struct core_op * op) {
     }
 }
 
-enum { MAC_X = CORE_FUSED, MAC_Y = MAC_X + 64, MAC_CONF = MAC_Y + 64 }; // in core_late.data
+enum { MAC_X = CORE_FUSED }; // in core_late.data; y and the configuration follow
 
 void core_issue_mac(struct core * c, const struct core_op * op) {
     int slot = (int) ((c->cycle + op->mac.delay) % RING), n = c->due[slot].lates;
@@ -93,19 +93,26 @@ void core_issue_mac(struct core * c, const struct core_op * op) {
     l->op = op;
     l->issued = c->cycle;
     l->stage = 1;
-    memcpy(l->data + MAC_X, c->regs + op->mac.x, 64);
-    memcpy(l->data + MAC_Y, c->regs + op->mac.y, 64);
-    memcpy(l->data + MAC_CONF, c->regs + op->mac.conf, 4);
+    uint8_t *x = l->data + MAC_X, *y = x + op->mac.bytes;
+    if (op->mac.bytes == 64) {
+        memcpy(x, c->regs + op->mac.x, 64);
+        memcpy(y, c->regs + op->mac.y, 64);
+    } else {
+        memcpy(x, c->regs + op->mac.x, 128);
+        memcpy(y, c->regs + op->mac.y, 128);
+    }
+    memcpy(y + op->mac.bytes, c->regs + op->mac.conf, 4);
 }
 
 static inline void execute_mac(struct core * c, const struct core_op * op, struct core_late * l) {
     const struct core_span * span = &op->out[0].span;
     uint64_t due = l->issued + op->out[0].cycle;
+    const uint8_t *x = l->data + MAC_X, *y = x + op->mac.bytes;
     uint32_t conf;
-    memcpy(&conf, l->data + MAC_CONF, 4);
+    memcpy(&conf, y + op->mac.bytes, 4);
     const uint8_t * acc = read_live(c, op, &op->mac.acc, 0);
     uint8_t * out = core_write_at(c, op, due, span);
-    if (!op->mac.fn(out, acc, l->data + MAC_X, l->data + MAC_Y, conf)) {
+    if (c->env.ieee || !op->mac.fn(out, acc, x, y, conf)) {
         int slot = (int) (due % RING); // the place is given back: core_execute takes one itself
         c->due[slot].writes--;
         c->due[slot].cells = (uint8_t) (c->due[slot].cells - span->size / CELL);

@@ -183,7 +183,7 @@ static bool holds(const struct plan * p, const struct instance * i) {
                 return false;
             }
             for (int m = i->first; t->writes && m < i->first + i->n; m++) {
-                if (!p->touches[m].writes && overlap(&p->touches[m], t) &&
+                if (i->kind != STEP_HELD && !p->touches[m].writes && overlap(&p->touches[m], t) &&
                     changes(t, &p->touches[m], i->execute)) {
                     return false;
                 }
@@ -251,9 +251,22 @@ static bool apart(const struct core_span * out, uint16_t offset, uint16_t size) 
 static bool mac_is_short(const struct plan * p, const struct core_op * op) {
     const struct core_span * out = &op->out[0].span;
     const struct core_in * acc = &op->mac.acc;
-    return !acc->gather && apart(out, op->mac.x, 64) && apart(out, op->mac.y, 64) &&
+    return !acc->gather && apart(out, op->mac.x, op->mac.bytes) &&
+           apart(out, op->mac.y, op->mac.bytes) &&
            (out->offset == acc->offset || apart(out, acc->offset, acc->size)) &&
            !p->written[op->mac.conf / 4];
+}
+
+// The next of the ways of a mac: at issue; late, with its sources where they lie; late, with copies
+// of them. Each moves less than the one before. False: there is none but the long one.
+static bool step_back(struct instance * i) {
+    int late = SUB * (i->cycle + i->op->mac.delay) + LATE;
+    if (i->kind != STEP_MAC) {
+        return false;
+    }
+    i->kind = i->execute == late ? STEP_HELD : STEP_MAC;
+    i->execute = late;
+    return true;
 }
 
 // The short way that an instruction has, if it has one that holds.
@@ -265,8 +278,7 @@ static void propose(const struct plan * p, struct instance * i) {
     } else if (op->mac.fn && mac_is_short(p, op)) {
         i->kind = STEP_MAC;
         i->execute = i->issue;
-        if (!holds(p, i)) {
-            i->execute = SUB * (i->cycle + op->mac.delay) + LATE;
+        while (!holds(p, i) && step_back(i)) {
         }
     } else if (op->issue == core_issue_single && op->out[0].span.offset >= CORE_VECTORS) {
         i->kind = STEP_SINGLE;
@@ -284,7 +296,7 @@ static void propose(const struct plan * p, struct instance * i) {
 static void set_moves(struct plan * p, struct instance * i, bool moves) {
     for (int k = i->first; k < i->first + i->n; k++) {
         struct touch * t = &p->touches[k];
-        int point = moves ? i->execute : t->at;
+        int point = moves && (t->writes || i->kind != STEP_HELD) ? i->execute : t->at;
         t->from = point < t->at ? point : t->at;
         t->to = point > t->at ? point : t->at;
     }
@@ -297,9 +309,9 @@ static void settle(struct plan * p, bool macs) {
         again = false;
         for (int j = p->at[RING]; j < p->n; j++) {
             struct instance * i = &p->list[j];
-            if (i->kind != STEP_ISSUE && (macs || i->kind != STEP_MAC) && !holds(p, i)) {
-                i->kind = STEP_ISSUE;
-                set_moves(p, i, false);
+            if (i->kind != STEP_ISSUE && (macs || !i->op->mac.fn) && !holds(p, i)) {
+                i->kind = step_back(i) ? i->kind : (uint8_t) STEP_ISSUE;
+                set_moves(p, i, i->kind != STEP_ISSUE);
                 again = true;
             }
         }
@@ -327,6 +339,7 @@ static struct core_step step_of(const struct instance * i) {
     case STEP_ISSUE:
         break;
     case STEP_MAC:
+    case STEP_HELD:
         s.to = op->out[0].span.offset;
         s.x = op->mac.x;
         s.y = op->mac.y;
@@ -368,7 +381,7 @@ static struct core_step * list_steps(const struct plan * p, const struct core_bu
         bool early = cycle >= first; // the short way is open to this bundle
         for (int j = p->at[since + RING]; j < end; j++) {
             const struct instance * i = &p->list[j];
-            if (i->kind == STEP_MAC && i->execute / SUB == cycle) {
+            if (i->kind != STEP_ISSUE && i->op->mac.fn && i->execute / SUB == cycle) {
                 *out++ = step_of(i);
             }
         }
@@ -380,7 +393,9 @@ static struct core_step * list_steps(const struct plan * p, const struct core_bu
                 const struct instance * i = &p->list[j];
                 if (i->issue == point && !(early && i->kind == STEP_MAC)) {
                     *out = step_of(i);
-                    out->kind = early ? out->kind : (uint8_t) STEP_ISSUE;
+                    out->kind = !early                 ? (uint8_t) STEP_ISSUE
+                                : i->kind == STEP_HELD ? (uint8_t) STEP_HOLD
+                                                       : i->kind;
                     if (i->op->lands) {
                         out->shares_banks = p->late_stores || !only_loads(p, cycle);
                     }

@@ -32,21 +32,23 @@ static inline uint32_t pointer_moves(struct core * c, const struct core_step * s
     return p;
 }
 
-// As it would have gone: the sources are still what they were at issue.
-CORE_COLD static void mac_by_rule(struct core * c, const struct core_step * s) {
+// As it would have gone: the sources are what they were at issue.
+CORE_COLD static void mac_by_rule(struct core * c, const struct core_step * s, const uint8_t * x,
+                                  const uint8_t * y) {
     if (s->ago == 0) {
         core_issue_mac(c, s->op);
         return;
     }
     struct core_late l = {.op = s->op, .issued = c->cycle - s->ago, .stage = 1};
     const struct core_in * first = &s->op->in[s->op->n_fixed_in];
-    memcpy(l.data + first[0].capture, c->regs + s->x, 64);
-    memcpy(l.data + first[1].capture, c->regs + s->y, 64);
+    memcpy(l.data + first[0].capture, x, s->op->mac.bytes);
+    memcpy(l.data + first[1].capture, y, s->op->mac.bytes);
     memcpy(l.data + first[2].capture, c->regs + s->conf, 4);
     core_execute(c, s->op, &l);
 }
 
-static inline void mac(struct core * c, const struct core_step * s) {
+static inline void mac(struct core * c, const struct core_step * s, const uint8_t * x,
+                       const uint8_t * y) {
     const uint8_t * acc = c->regs + s->acc;
     const struct core_in * in = &s->op->mac.acc;
     if (c->due[(c->cycle + 1) % RING].bypass && in->bypass) {
@@ -54,8 +56,23 @@ static inline void mac(struct core * c, const struct core_step * s) {
     }
     uint32_t conf;
     memcpy(&conf, c->regs + s->conf, 4);
-    if (!s->mac(c->regs + s->to, acc, c->regs + s->x, c->regs + s->y, conf)) {
-        mac_by_rule(c, s);
+    if (c->env.ieee || !s->mac(c->regs + s->to, acc, x, y, conf)) {
+        mac_by_rule(c, s, x, y);
+    }
+}
+
+static inline uint8_t (*held_by(struct core * c, const struct core_step * s))[128] {
+    return c->held[(c->cycle - s->ago) % RING];
+}
+
+static inline void hold(struct core * c, const struct core_step * s) {
+    uint8_t(*to)[128] = c->held[c->cycle % RING];
+    if (s->op->mac.bytes == 64) {
+        memcpy(to[0], c->regs + s->x, 64);
+        memcpy(to[1], c->regs + s->y, 64);
+    } else {
+        memcpy(to[0], c->regs + s->x, 128);
+        memcpy(to[1], c->regs + s->y, 128);
     }
 }
 
@@ -116,8 +133,17 @@ static int execute(struct core * c, const struct core_step * s) {
             load(c, s, address(c, s->op), 64, &asked);
             break;
         case STEP_MAC:
-            mac(c, s);
+            mac(c, s, c->regs + s->x, c->regs + s->y);
             if (c->faulted) { // before its cycle's bundle issues
+                return stop(c, s, bundles);
+            }
+            break;
+        case STEP_HOLD:
+            hold(c, s);
+            break;
+        case STEP_HELD:
+            mac(c, s, held_by(c, s)[0], held_by(c, s)[1]);
+            if (c->faulted) {
                 return stop(c, s, bundles);
             }
             break;

@@ -25,6 +25,8 @@ enum core_step_kind {
     STEP_WALK_32,    // any other way of making the address
     STEP_WALK_64,    //
     STEP_MAC,        // executes, at the beginning of its cycle
+    STEP_HOLD,       // copies of its sources are made ...
+    STEP_HELD,       // ... and it executes with them
     STEP_SINGLE,     // see core_issue_single
     STEP_SINGLE_VIA, // the same, where the result lies over a source
     STEP_STORES,     // stores that were issued before reach memory

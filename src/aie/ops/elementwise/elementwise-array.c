@@ -132,16 +132,28 @@ static void start_shim_b(const struct flow * f, int col, const struct plan_piece
 
 // ---- who does how much ----
 
-// Tenths of a cycle that a core with wide loads takes for a word of f32, locks and the loop's ends
-// with it. Its adder has a value for each quarter of an accumulator, its products have one.
-static uint64_t wide_tenths(enum kernel_op op, enum ew_weight weight) {
-    bool chooses = op == KERNEL_OP_STEP || op == KERNEL_OP_SGN;
-    return weight == EW_STAGES     ? 120
-           : op == KERNEL_OP_CLAMP ? 20
-           : op == KERNEL_OP_SQR   ? 30
-           : weight == EW_LANES    ? 60
-           : chooses               ? 16
-                                   : 3;
+// Tenths of a cycle that a core with wide loads takes for a word, locks and the loop's ends with
+// it; of f16 it is for ops on bits.
+static const struct {
+    enum kernel_op op;
+    uint8_t f32, bf16, bits;
+} tenths[] = {
+    {KERNEL_OP_ADD, 3, 5, 3},     {KERNEL_OP_SUB, 3, 5, 3},    {KERNEL_OP_MUL, 13, 4, 6},
+    {KERNEL_OP_SQR, 10, 3, 0},    {KERNEL_OP_SCALE, 11, 7, 0}, {KERNEL_OP_LEAKY_RELU, 19, 16, 0},
+    {KERNEL_OP_CLAMP, 13, 26, 0}, {KERNEL_OP_RELU, 5, 5, 5},   {KERNEL_OP_STEP, 10, 10, 10},
+    {KERNEL_OP_SGN, 12, 12, 12},  {KERNEL_OP_ABS, 3, 3, 3},    {KERNEL_OP_NEG, 3, 3, 3},
+};
+
+static uint64_t wide_tenths(const struct kernel_spec * spec, enum ew_weight weight) {
+    enum dtype t = spec->output.dtype;
+    for (size_t i = 0; i < sizeof tenths / sizeof tenths[0]; i++) {
+        if (tenths[i].op == spec->op) {
+            return t == DTYPE_F32    ? tenths[i].f32
+                   : t == DTYPE_BF16 ? tenths[i].bf16
+                                     : tenths[i].bits;
+        }
+    }
+    return t == DTYPE_BF16 ? (weight == EW_STAGES ? 260 : 36) : weight == EW_STAGES ? 120 : 60;
 }
 
 // About how many cycles a core takes for so many words.
@@ -154,8 +166,9 @@ static uint64_t core_cycles(const struct kernel_spec * spec, uint64_t words) {
     };
     enum dtype t = spec->output.dtype;
     enum ew_weight weight = ew_weight(ew_find(spec->op, t));
-    if (aie_target(spec->arch)->load_bytes > 32 && (t == DTYPE_F32 || cycles[weight][t] == 1)) {
-        return words * (t == DTYPE_F32 ? wide_tenths(spec->op, weight) : 3) / 10;
+    if (aie_target(spec->arch)->load_bytes > 32 &&
+        (t == DTYPE_F32 || t == DTYPE_BF16 || weight == EW_NATIVE)) {
+        return words * wide_tenths(spec, weight) / 10;
     }
     return words * cycles[weight][t];
 }

@@ -134,8 +134,9 @@ static inline bool mm_is_between(const struct mm_plan * p) {
     return p->block_bytes && p->cut_k > p->once_k && mm_is_long(p);
 }
 static inline uint32_t mm_blocks_at(const struct mm_plan * p) {
-    return !mm_is_long(p) ? MM_BLOCKS : mm_is_between(p) ? MM_LONGER : MM_LONG;
+    return p->block_k <= 32 ? MM_BLOCKS : mm_is_between(p) ? MM_LONGER : MM_LONG;
 }
+
 // Gemv: words of a row of x, how far apart rows stand in the memtile, and what they take there. Of
 // one row alone those that fill up its group are the same numbers, a k-block further each.
 static inline uint32_t mm_x_block(const struct mm_plan * p) {

@@ -61,29 +61,49 @@ static const struct long_block {
                      0},
 };
 
-// Of blocks that are multiplied as they are unpacked; see quant-fused.c.
+// Of blocks that are multiplied as they are unpacked, see quant-fused.c; where any have their scales.
 static const struct fused_block {
     int passes, top, minus;
     int pair, pair_other;
     int numbers_next;
     int planes, planes_of, planes_shift, planes_next, minima;
 } fused_blocks[KERNEL_BLOCKS + 1] = {
-    [KERNEL_Q4_0] = {1, 0x4343, 0xc308, 0, 0, 0, 0, 0, 0, 0, 0},              // -136
-    [KERNEL_Q8_0] = {2, 0x4543, 0xc490, -1, -1, 2048, MM_SCALES, 0, 7, 0, 0}, // -2304 / 2
-    [KERNEL_Q4_K] = {2, 0x4343, 0xc300, -1, 0, 0, MM_LONG_TABLE, -1, 7, 0, 8 * 2 * MM_TILE}, // -128
-    [KERNEL_Q5_K] = {2, 0x4543, 0xc488, -1, -1, 2048, MM_LONG_TABLE, -1, 7, 0,
-                     8 * 2 * MM_TILE}, // -2176 / 2
-    [KERNEL_Q6_K] = {2, 0x4543, 0xc48a, -1, -1, 2048, MM_LONG_TABLE, -1, 8, 2 * MM_TILE,
-                     0}, // -2208 / 2
+    [KERNEL_Q4_0] = {1, 0x4343, 0xc308 /* -136 */, .planes = MM_SCALES},
+    [KERNEL_Q8_0] = {2, 0x4543, 0xc490 /* -2304 / 2 */, -1, -1, 2048, MM_SCALES, 0, 7},
+    [KERNEL_Q4_K] = {2, 0x4343, 0xc300 /* -128 */, -1, 0, 0, MM_LONG_TABLE, -1, 7, 0,
+                     8 * 2 * MM_TILE},
+    [KERNEL_Q5_K] = {2, 0x4543, 0xc488 /* -2176 / 2 */, -1, -1, 2048, MM_LONG_TABLE, -1, 7, 0,
+                     8 * 2 * MM_TILE},
+    [KERNEL_Q6_K] = {2, 0x4543, 0xc48a /* -2208 / 2 */, -1, -1, 2048, MM_LONG_TABLE, -1, 8,
+                     2 * MM_TILE},
+    [KERNEL_IQ4_NL] = {2, 0x4543, 0xc490, -1, -1, 2048, MM_SCALES, 0, 7},
+    [KERNEL_MXFP4] = {2, 0x4543, 0xc490, -1, -1, 2048, MM_LONG_TABLE, 2 * 2 * MM_TILE, 7},
 };
+
+// Those that have a table of 16 numbers, see quant-words.c. ggml's table of mxfp4 has twice the
+// numbers, for half of the scale.
+static const int8_t tables[KERNEL_BLOCKS + 1][16] = {
+    [KERNEL_IQ4_NL] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
+    [KERNEL_MXFP4] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},
+};
+
+// Four bytes of a table; more by 128 where they are multiplied as they are.
+static int32_t table_word(enum kernel_blocks blocks, int word, bool fused) {
+    uint32_t w = 0;
+    for (int i = 0; i < 4; i++) {
+        w |= (uint32_t) (uint8_t) (tables[blocks][4 * word + i] + (fused ? 128 : 0)) << 8 * i;
+    }
+    return (int32_t) w;
+}
 
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]) {
     int x_rows = s->x_groups * t->x_group, y_rows = s->y_groups * t->y_group;
     const struct long_block * l = &long_blocks[s->blocks];
     bool blocks = s->blocks != KERNEL_BLOCKS;
     int y_pitch = blocks ? MM_TILE : y_rows; // in a slice that the core wrote itself
-    const struct fused_block * f =
-        &fused_blocks[mm_fuses(t, s->blocks) ? s->blocks : KERNEL_BLOCKS];
+    const struct fused_block * f = &fused_blocks[s->blocks];
+    bool fused = mm_fuses(t, s->blocks), tabled = tables[s->blocks][1] != 0;
+    bool tells = s->blocks == KERNEL_MXFP4; // its scales are no f16
     int later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
     int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
     int last_block = t->slice_blocks - 1, row = 4 * t->out_rows * y_rows;
@@ -115,38 +135,47 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
                                          : 0,
         [MM_PARAM_BITS] = l->bits                    ? l->bits
                           : !blocks                  ? 0
+                          : tells                    ? MM_BITS_MXFP4
                           : s->blocks == KERNEL_Q8_0 ? 8
                                                      : 4,
         [MM_PARAM_ROWS] = y_rows * 4 / QUANT_VECTOR,
-        [MM_PARAM_LATER] = l->scales ? later : 0,
-        [MM_PARAM_RAW] = l->at ^ MM_BLOCKS_OTHER, // of the first is the other
+        [MM_PARAM_LATER] = blocks ? later : 0,
+        [MM_PARAM_RAW] = (l->at ? l->at : MM_BLOCKS) ^ MM_BLOCKS_OTHER, // of the first is the other
         [MM_PARAM_ONE] = l->one,
         [MM_PARAM_LESS] = l->minima * MM_TILE * 4,
         [MM_PARAM_GROUP] = l->group_bits,
         [MM_PARAM_GROUP_SHIFT] = 8 - l->group_down,
-        [MM_PARAM_TABLE_SHIFT] = l->table_shift,
+        [MM_PARAM_TABLE_SHIFT] = tells ? 8 : l->table_shift,
         [MM_PARAM_TABLE_NEXT] = l->table_next,
         [MM_PARAM_TABLE_LESS] = l->table_less,
         [MM_PARAM_ODD] = l->odd,
         [MM_PARAM_D_AT] = l->d_at,
         [MM_PARAM_D_SECOND] = EVEN_16 + l->d_second,
-        [MM_PARAM_FUSED] = f->passes ? s->x_groups : 0,
-        [MM_PARAM_PASSES] = f->passes,
+        [MM_PARAM_FUSED] = fused ? s->x_groups : 0,
+        [MM_PARAM_PASSES] = fused ? f->passes : 0,
         [MM_PARAM_TOP] = f->top,
         [MM_PARAM_MINUS] = f->minus,
         [MM_PARAM_PAIR] = f->pair,
         [MM_PARAM_PAIR_OTHER] = f->pair_other,
-        [MM_PARAM_NUMBERS] = MM_LONG_BYTES,
+        [MM_PARAM_NUMBERS] = tabled ? MM_TABLED_BYTES : fused ? MM_LONG_BYTES : MM_BLOCKS,
         [MM_PARAM_NUMBERS_NEXT] = f->numbers_next,
         [MM_PARAM_PLANES] = f->planes,
         [MM_PARAM_PLANES_OF] = f->planes_of,
         [MM_PARAM_PLANES_SHIFT] = f->planes_shift,
         [MM_PARAM_PLANES_NEXT] = f->planes_next,
         [MM_PARAM_MINIMA] = f->minima,
-        [MM_PARAM_FIRST] = 2,
+        [MM_PARAM_FIRST] = tells ? 1 : 2,
         [MM_PARAM_BLOCK] = kernel_block_bytes(s->blocks),
         [MM_PARAM_BLOCK_TRIPS] = kernel_block_bytes(s->blocks) / 4 * MM_TILE * 4 / QUANT_VECTOR,
-        [MM_PARAM_MORE] = 0x80,
+        [MM_PARAM_MORE] = fused && !tabled ? 0x80 : 0,
+        [MM_PARAM_WORDS] = tabled ? MM_TABLED_WORDS : MM_LONG_BYTES,
+        [MM_PARAM_APART] = tabled ? 7 * 4 * MM_TILE : s->blocks == KERNEL_Q8_0 ? 8 * 4 * MM_TILE : 4 * 4 * MM_TILE,
+        [MM_PARAM_AS_COME] = tabled ? 0 : -1,
+        [MM_PARAM_TABLED] = tabled,
+        [MM_PARAM_TABLE] = table_word(s->blocks, 0, fused),
+        [MM_PARAM_TABLE + 1] = table_word(s->blocks, 1, fused),
+        [MM_PARAM_TABLE + 2] = table_word(s->blocks, 2, fused),
+        [MM_PARAM_TABLE + 3] = table_word(s->blocks, 3, fused),
     };
     for (int i = 0; i < MM_PARAM_COUNT; i++) {
         out[i] = (uint32_t) p[i];
@@ -297,7 +326,7 @@ static void convert_y(struct program * w, int multiply_blocks) {
     const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
     int none = asm_label_new(p), plain = asm_label_new(p), loop = asm_label_new(p);
     int is_short = asm_label_new(p), slice = asm_label_new(p), spread = asm_label_new(p);
-    int offset = w->machine->offsets(w->t).y;
+    int has_f16 = asm_label_new(p), offset = w->machine->offsets(w->t).y;
     struct quant q = {.p = p,
                       .base = w->y,
                       .offset = offset,
@@ -314,6 +343,13 @@ static void convert_y(struct program * w, int multiply_blocks) {
     set(w, w->y, address(w, MM_Y + offset));
     emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
     asm_jump_if_nonzero(p, w->number, slice);
+    quant_next_block(&q);
+    read_number(w, MM_PARAM_BITS);
+    emit_add_small(p, w->number, w->number, -MM_BITS_MXFP4);
+    asm_jump_if_nonzero(p, w->number, has_f16);
+    quant_power_scales(&q);
+    asm_jump(p, spread);
+    asm_label(p, has_f16);
     quant_long_gather(&q);
     for (int i = 0; i < 3; i++) {
         set(w, pointers[i], address(w, MM_LONG_SCALES));
@@ -340,6 +376,8 @@ static void convert_y(struct program * w, int multiply_blocks) {
     asm_jump_if_zero(p, w->number, spread);
     quant_long_table(&q);
     asm_label(p, slice);
+    read_number(w, MM_PARAM_TABLED);
+    asm_jump_if_nonzero(p, w->number, spread);
     quant_long_numbers(&q);
     asm_jump(p, q.fused ? multiply_blocks : none);
     asm_label(p, spread);

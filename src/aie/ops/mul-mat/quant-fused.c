@@ -179,23 +179,6 @@ static void write_page(struct writer * w, const struct asm_reg planes[2],
     }
 }
 
-// Where the planes of a slice begin.
-static struct asm_reg planes_of(struct writer * w) {
-    struct asm_reg n[4], none = asm_local(w->p, ASM_R), at = asm_local(w->p, ASM_R);
-    static const int params[4] = {MM_PARAM_TABLE_SHIFT, MM_PARAM_PLANES_OF, MM_PARAM_PLANES};
-    for (int i = 0; i < 3; i++) {
-        n[i] = asm_local(w->p, ASM_R);
-        read_param(w, n[i], params[i], w->q->pointers[i]);
-    }
-    emit_set(w->p, none, 0);
-    emit_alu(w->p, AIE_BASIC_SUB, at, none, w->q->left);
-    n[3] = masked(w, at, 3);
-    emit_alu(w->p, AIE_BASIC_SHIFT, n[3], n[3], n[0]);
-    emit_alu(w->p, AIE_BASIC_AND, n[3], n[3], n[1]);
-    emit_alu(w->p, AIE_BASIC_ADD, n[3], n[3], n[2]);
-    return sum_of(w, n[3], address(w, 0));
-}
-
 // The page of a pass.
 static void pass_page(struct quant * q) {
     struct writer writer = begin(q), *w = &writer;

@@ -35,32 +35,7 @@ static void point(struct writer * w, struct asm_reg pointer, struct asm_reg base
     emit_copy(w->p, pointer, by ? sum_of(w, base, by) : base);
 }
 
-// Which slice of its block this one is.
-static struct asm_reg slice_number(struct writer * w) {
-    struct asm_reg none = asm_local(w->p, ASM_R), n = asm_local(w->p, ASM_R);
-    emit_set(w->p, none, 0);
-    emit_alu(w->p, AIE_BASIC_SUB, n, none, w->q->left);
-    return masked(w, n, 3);
-}
-
-// The block, in q->number.
-static void find_block(struct writer * w, struct asm_reg pointer) {
-    read_param(w, w->q->number, MM_PARAM_RAW, pointer);
-    struct asm_reg at = sum_of(w, w->q->number, address(w, 0));
-    emit_copy(w->p, w->q->number, at);
-}
-
 // ---- the header ----
-
-// The block is in the other buffer.
-static void next_block(struct writer * w) {
-    struct asm_program * p = w->p;
-    struct asm_reg pointer = w->q->pointers[0], other = asm_local(p, ASM_R), raw = w->q->number;
-    read_param(w, raw, MM_PARAM_RAW, pointer);
-    emit_set(p, other, MM_BLOCKS_OTHER);
-    emit_alu(p, AIE_BASIC_XOR, raw, raw, other);
-    emit_store_word(p, MEM_PARAMS, raw, pointer, 0);
-}
 
 // All of it 16 bits down, word by word, with what the next one begins with.
 static void align(struct quant * q) {
@@ -85,7 +60,6 @@ void quant_long_gather(struct quant * q) {
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1];
     int even = asm_label_new(p);
-    next_block(w);
     read_param(w, q->number, MM_PARAM_ODD, to);
     emit_alu(p, AIE_BASIC_AND, q->number, q->number, q->left);
     end(w);

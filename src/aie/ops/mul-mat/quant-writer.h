@@ -114,6 +114,35 @@ static inline void read_param(struct writer * w, struct asm_reg to, int param,
     emit_load_scalar(w->p, MEM_PARAMS, LANE_32, A_REG(to), pointer, 0);
 }
 
+// Which slice of its block this one is.
+static inline struct asm_reg slice_number(struct writer * w) {
+    struct asm_reg none = asm_local(w->p, ASM_R), n = asm_local(w->p, ASM_R);
+    emit_set(w->p, none, 0);
+    emit_alu(w->p, AIE_BASIC_SUB, n, none, w->q->left);
+    return masked(w, n, 3);
+}
+
+// Where a block that is longer than a slice is, in q->number.
+static inline void find_block(struct writer * w, struct asm_reg pointer) {
+    read_param(w, w->q->number, MM_PARAM_RAW, pointer);
+    struct asm_reg at = sum_of(w, w->q->number, address(w, 0));
+    emit_copy(w->p, w->q->number, at);
+}
+
+// Where the scales of a slice begin, [group][64 rows].
+static inline struct asm_reg planes_of(struct writer * w) {
+    static const int params[3] = {MM_PARAM_TABLE_SHIFT, MM_PARAM_PLANES_OF, MM_PARAM_PLANES};
+    struct asm_reg n[3], at = slice_number(w);
+    for (int i = 0; i < 3; i++) {
+        n[i] = asm_local(w->p, ASM_R);
+        read_param(w, n[i], params[i], w->q->pointers[i]);
+    }
+    emit_alu(w->p, AIE_BASIC_SHIFT, at, at, n[0]);
+    emit_alu(w->p, AIE_BASIC_AND, at, at, n[1]);
+    emit_alu(w->p, AIE_BASIC_ADD, at, at, n[2]);
+    return sum_of(w, at, address(w, 0));
+}
+
 static inline void store_param(struct writer * w, struct asm_reg a, int param,
                                struct asm_reg pointer) {
     emit_set(w->p, pointer, address(w, MM_PARAMS + 4 * param));

@@ -55,7 +55,7 @@ static void spread_scales(struct quant * q) {
         zip[i] = take_set(w, ASM_MASK, ZIP_16 + i);
     }
     ready(w);
-    emit_set(p, from, address(w, MM_SCALES));
+    emit_copy(p, from, planes_of(w));
     emit_set(p, to, address(w, MM_SPREAD));
     asm_loop_begin(p, trips);
     struct asm_reg s = asm_local(p, ASM_X);
@@ -168,18 +168,30 @@ static void narrow_numbers(struct quant * q, int bits) {
     struct asm_program * p = w->p;
     struct numbers n = {0};
     const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
-    struct asm_reg i = take_set(w, ASM_R, 0);
+    struct asm_reg i = take_set(w, ASM_R, 0), blocks = take(w, ASM_R), apart = take(w, ASM_R);
     int group = asm_label_new(p);
     take_numbers(w, &n, bits);
     ready(w);
     emit_nibbles_begin(p);
+    // The words that came, ping or pong, or what a table made of them.
+    struct asm_reg come = sum_of(w, raw_of(w), -address(w, MM_BLOCKS)), known = asm_local(p, ASM_R);
+    read_param(w, q->number, MM_PARAM_AS_COME, from);
+    read_param(w, known, MM_PARAM_NUMBERS, scales);
+    read_param(w, apart, MM_PARAM_APART, to[0]);
+    emit_alu(p, AIE_BASIC_AND, come, come, q->number);
+    emit_alu(p, AIE_BASIC_ADD, come, come, known);
+    emit_copy(p, blocks, sum_of(w, come, address(w, 0)));
     asm_label(p, group);
     struct asm_reg second = masked(w, i, GROUPS), at = shifted(w, i, 6), d[3];
     for (int k = 0; k < 3; k++) {
         d[k] = asm_local(p, ASM_R);
     }
-    emit_alu(p, AIE_BASIC_ADD, d[0], raw_of(w), at);
-    emit_alu(p, AIE_BASIC_ADD, d[0], d[0], shifted(w, second, bits == 4 ? 8 : 9));
+    struct asm_reg none = asm_local(p, ASM_R), is_second = asm_local(p, ASM_R);
+    emit_set(p, none, 0);
+    emit_alu(p, AIE_BASIC_SUB, is_second, none, shifted(w, second, -2));
+    emit_alu(p, AIE_BASIC_AND, is_second, is_second, apart);
+    emit_alu(p, AIE_BASIC_ADD, d[0], blocks, at);
+    emit_alu(p, AIE_BASIC_ADD, d[0], d[0], is_second);
     emit_copy(p, from, d[0]);
     emit_copy(p, scales, sum_of(w, at, address(w, MM_SPREAD)));
     emit_alu(p, AIE_BASIC_ADD, d[1], sum_of(w, w->q->base, PITCH - q->offset), at);
@@ -201,14 +213,27 @@ static void narrow_numbers(struct quant * q, int bits) {
 
 void quant_spread(struct quant * q) {
     struct asm_program * p = q->p;
+    int plain = asm_label_new(p), eight = asm_label_new(p), done = asm_label_new(p);
+    struct writer w = {.q = q, .p = p};
     if (q->fused) {
         quant_straighten(q);
+        read_param(&w, q->number, MM_PARAM_TABLED, q->pointers[0]);
+        asm_jump_if_zero(p, q->number, done);
+        quant_look_up(q);
+        asm_label(p, plain);
+        asm_label(p, eight);
+        asm_label(p, done);
         return;
     }
     spread_scales(q);
+    read_param(&w, q->number, MM_PARAM_TABLED, q->pointers[0]);
+    asm_jump_if_zero(p, q->number, plain);
+    quant_straighten(q);
+    quant_look_up(q);
+    asm_jump(p, eight);
+    asm_label(p, plain);
+    read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
     align(q);
-    int eight = asm_label_new(p), done = asm_label_new(p);
-    struct writer w = {.q = q, .p = p};
     read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
     emit_add_small(p, q->number, q->number, -4);
     asm_jump_if_nonzero(p, q->number, eight);

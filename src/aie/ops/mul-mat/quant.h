@@ -29,6 +29,8 @@ enum {
 
 enum { QUANT_VECTOR = 64 }; // bytes of a word's rows that a trip takes
 
+enum { MM_BITS_MXFP4 = 3 }; // what MM_PARAM_BITS says of it
+
 struct quant {
     struct asm_program * p;
     struct asm_reg base; // where the slice of bf16 numbers goes, less `offset`
@@ -43,8 +45,12 @@ struct quant {
 void quant_gather(struct quant * q);
 // When they are bf16: the numbers.
 void quant_spread(struct quant * q);
-// Both blocks of a slice as whole words of numbers (quant-words.c).
+// Both blocks of a slice as whole words (quant-words.c), and numbers of 4 bits as those of a table.
 void quant_straighten(struct quant * q);
+void quant_look_up(struct quant * q);
+// Whatever comes for more than one slice: it is in the other buffer. Of mxfp4 the scales.
+void quant_next_block(struct quant * q);
+void quant_power_scales(struct quant * q);
 // The same for blocks that are longer than a slice (quant-long.c): the f16 scales of a block that
 // has come, to MM_LONG_SCALES; when they are bf16 its table; and each slice's numbers.
 void quant_long_gather(struct quant * q);
