@@ -54,6 +54,9 @@ struct device_kind {
     bool (*fuse)(const struct ggml_tensor * first, const struct ggml_tensor * second,
                  struct ggml_tensor * out);
 
+    // Is it worth while to compute the other one right behind a node? NULL: never.
+    bool (*together)(const struct ggml_tensor * node, const struct ggml_tensor * other);
+
     // What a stream keeps beside its queue and scratch; all NULL where there is nothing.
     enum status (*begin)(struct hsa_stream * s, struct error * err);
     void (*end)(struct hsa_stream * s);

@@ -6,6 +6,8 @@
 // A stream is used by one thread at a time; nothing here is locked.
 #include "stream.h"
 
+#include "order.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,16 +203,13 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
     struct hsa_stream * s = stream_of(backend);
     struct error err = {0}, late = {0};
     enum status st = ST_OK;
-    int n = ggml_graph_n_nodes(graph);
-    for (int i = 0; i < n && st == ST_OK; i++) {
-        struct ggml_tensor * node = ggml_graph_node(graph, i);
-        if (ggml_is_empty(node) || op_is_view(node->op) ||
-            !(node->flags & GGML_TENSOR_FLAG_COMPUTE)) {
-            continue;
-        }
-        if (compute_fused(s, node, i + 1 < n ? ggml_graph_node(graph, i + 1) : NULL)) {
+    struct order order = order_of(graph, s->device->kind);
+    struct ggml_tensor * node;
+    int n = order.n, i = 0;
+    while (st == ST_OK && (node = order_next(&order, &i)) != NULL) {
+        if (compute_fused(s, node, order_peek(&order, i))) {
             note_writes(s, node);
-            i++;
+            order_had(&order, i + 1);
             continue;
         }
         st = s->device->profile ? profile_compute(s, node, &err) : compute_node(s, node, &err);

@@ -268,6 +268,11 @@ static void converted_once(void ** state) {
 
 // The cores make blocks bf16: nothing is laid out by the host, nothing is kept, and what is
 // uploaded later counts at once.
+static bool is_aie2(void) {
+    const char * arch = getenv("GGML_HSA_EMULATE");
+    return !arch || !strcmp(arch, "aie2");
+}
+
 static void streamed_blocks(void ** state) {
     (void) state;
     static const struct {
@@ -302,8 +307,9 @@ static void streamed_blocks(void ** state) {
                 before = stats();
                 world_compute(&w);
                 check_product(out, TOLERANCE_BF16);
-                assert_int_equal(stats().staged_operands - before.staged_operands,
-                                 rows[i] > 128); // many rows: by the host, each time
+                // many rows: by the host, each time, where no cores take these blocks
+                bool by_host = rows[i] > 128 && !(types[t].type == GGML_TYPE_Q4_0 && is_aie2());
+                assert_int_equal(stats().staged_operands - before.staged_operands, by_host);
             }
             world_free(&w);
         }

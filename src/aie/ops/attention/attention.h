@@ -99,12 +99,13 @@ enum {
     AT_PARAM_MASK_STEP,
     AT_PARAM_MASK_BLOCKS, // whose mask comes at once, and from one to the next in it
     AT_PARAM_MASK_NEXT,
-    AT_PARAM_HEADS,  // of an item
-    AT_PARAM_HEAD,   // of this core's first row
-    AT_PARAM_SINKS,  // 1: there are
-    AT_PARAM_SCALE,  // of q; with a cap, what is left when the cap is taken out
-    AT_PARAM_CAP,    // 0: there is none
-    AT_PARAM_SLOPES, // 1: they are not all 1
+    AT_PARAM_QUERIES, // of this core, one of which may be another's, too
+    AT_PARAM_HEADS,   // of an item
+    AT_PARAM_HEAD,    // of this core's first row
+    AT_PARAM_SINKS,   // 1: there are
+    AT_PARAM_SCALE,   // of q; with a cap, what is left when the cap is taken out
+    AT_PARAM_CAP,     // 0: there is none
+    AT_PARAM_SLOPES,  // 1: they are not all 1
     AT_PARAM_TOLD,
     // What the program keeps there, because registers are wanted for loops.
     AT_NOW_BLOCKS = AT_PARAM_TOLD, // that are left
@@ -116,6 +117,7 @@ enum {
     AT_NOW_RESULT,
     AT_NOW_MASK, // of this block, and for how many blocks it is still there
     AT_NOW_MASKS,
+    AT_NOW_SEEN, // 0: all keys of this block are masked away
     AT_PARAM_COUNT,
 };
 _Static_assert(4 * AT_PARAM_COUNT <= (AT_SLOT_PARAMS_END - AT_SLOT_PARAMS) * 32, "they fit");

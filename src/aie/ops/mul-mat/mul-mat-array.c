@@ -145,7 +145,8 @@ static void wait_step(const struct design * d) {
 // The steps from `first` on that one push of tasks can hold.
 static struct group group_of(const struct design * d, int64_t first) {
     const struct mm_plan * p = &d->plan;
-    int64_t slices = p->slices, most = MMP_RUNS / (slices > p->x.rounds ? slices : p->x.rounds);
+    int64_t slices = p->slices * mm_tiles_each(p);
+    int64_t most = MMP_RUNS / (slices > p->x.rounds ? slices : p->x.rounds);
     struct group g = {0};
     for (int64_t i = first; i < p->steps; i++) {
         int64_t more = mm_plan_step(p, d->spec, i).tiles;
@@ -196,7 +197,7 @@ static void write_inputs(const struct design * d, int64_t i, const struct mm_ste
         int64_t slices = g->tiles * p->slices;
         mm_push_pair(d, at, CORE_S2MM_QUEUE,
                      (const int[]){d->core_bd + CORE_BD_Y, d->core_bd + CORE_BD_X},
-                     (const int64_t[]){slices / mm_slices_at_once(p), slices});
+                     (const int64_t[]){slices / mm_slices_at_once(p), slices * mm_tiles_each(p)});
     }
 }
 
@@ -220,7 +221,8 @@ static void write_outputs(const struct design * d, int64_t i, const struct mm_st
             if (i == 0) {
                 mm_write_core_bd(d, at, CORE_BD_C);
             }
-            flow_push(&d->flow, at, CORE_MM2S_QUEUE, d->core_bd + CORE_BD_C, g->tiles, false);
+            flow_push(&d->flow, at, CORE_MM2S_QUEUE, d->core_bd + CORE_BD_C,
+                      g->tiles * mm_tiles_each(p), false);
         }
     }
 }
@@ -241,6 +243,7 @@ static void write_stream(const struct design * d) {
         wait_step(d);
     }
     for (int col = 0; col < d->plan.columns; col++) {
+        mm_set_tiles(d, col, 1); // as the PDI has it
         mm_end_x(d, col);
     }
 }

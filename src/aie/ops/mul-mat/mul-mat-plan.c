@@ -165,6 +165,22 @@ static bool sends_x(const struct mm_plan * p) {
            (p->x_rows == 1 || block == 1 || zeros <= MOST_ZEROS);
 }
 
+// Gemm with blocks: rows are whole slices. Two of b come at once, and more of a, which are short.
+static bool many_slices(struct mm_plan * p) {
+    enum { MOST_AT_ONCE = 8 };
+    int64_t slice = mm_slice_k(p->t), slices = p->k / slice, q = slices % 2 ? 1 : 2, y = q;
+    while (y < MOST_AT_ONCE && slices % (2 * y) == 0) {
+        y *= 2;
+    }
+    if (p->k % slice || slices * p->many > MMP_RUNS) {
+        return false;
+    }
+    p->x = equal(slices / q, q * slice);
+    p->y = equal(slices / y, y * slice);
+    p->slices = (uint32_t) slices;
+    return true;
+}
+
 static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, struct error * err) {
     int64_t cut_bytes = p->block_bytes ? mm_chunk_bytes(p, (uint32_t) p->cut_k) : 1;
     int64_t most_k = least(chunk_room(p), (int64_t) SHIM_WRAP * 4);
@@ -172,6 +188,9 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
                             : most_k / p->t->element_bytes;
     int64_t tiles = p->m_steps * p->n_tiles * spec->output.ne[2] * spec->output.ne[3];
     bool wide = p->is_vector && mm_x_parts(p) == 0; // x's walk has no chunks then
+    if (p->many && many_slices(p)) {
+        return ST_OK;
+    }
     if ((!p->is_vector || cut_x_rows(p)) && ceil_div(p->k, mm_slice_k(p->t)) <= MMP_RUNS &&
         most_k >= MM_WHOLE_K &&
         (whole_slices(p, most_k) || (p->x_stays && equal_slices(p, most_k)) ||
@@ -203,16 +222,17 @@ int64_t mm_plan_m(const struct mm_plan * p, int64_t m_step, int stream) {
 static void take_span(struct mm_plan * p, int64_t tiles, int64_t span, int64_t step) {
     p->n_tiles = tiles;
     p->n_step = step;
-    p->x_rows = (int) ceil_div(span, p->columns);
+    p->x_rows = (int) ceil_div(span, p->columns * mm_tiles_each(p));
     p->x_groups = (int) ceil_div(p->x_rows, p->t->x_group);
     for (int c = 0; c < p->columns; c++) {
-        p->n_start[c] = least(c * p->x_rows, span - p->x_rows);
+        p->n_start[c] = least(c * mm_x_taken(p), span - mm_x_taken(p));
     }
 }
 
 // Tiles of all columns together span up to 64 rows for each, and are equally far apart.
 static void plan_n(struct mm_plan * p) {
-    const int64_t most = p->columns * MM_TILE;
+    p->many = !p->block_bytes || p->is_vector ? 0 : p->n > p->columns * MM_TILE ? 2 : 1;
+    const int64_t most = p->columns * MM_TILE * mm_tiles_each(p);
     if (p->is_vector) {
         p->n_tiles = 1;
         p->x_rows = (int) p->n;
@@ -250,7 +270,7 @@ static bool may_stay(const struct mm_plan * p, const struct kernel_spec * spec) 
 
 static void plan_pass(struct mm_plan * p, const struct kernel_spec * spec) {
     int64_t runs = (int64_t) p->slices > p->x.rounds ? (int64_t) p->slices : p->x.rounds;
-    p->pass = least(least(ITERATIONS, MMP_RUNS / runs), p->n_tiles);
+    p->pass = p->many ? 1 : least(least(ITERATIONS, MMP_RUNS / runs), p->n_tiles);
     // the walks from n tile to n tile
     int64_t x = p->n_step * spec->inputs[1].nb[1] / 4, out = p->n_step * spec->output.nb[1] / 4;
     if (p->n_tiles > 1 && (x > MMP_STEP_LIMIT || out > MMP_STEP_LIMIT)) {
@@ -415,19 +435,19 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         .once_k = kernel_block_once(kind),
         .cut_k = kernel_block_cut(kind),
         .blocks = kind,
-        .fused = blocks && mm_fuses(mm_type(spec->arch, DTYPE_BF16), kind),
         .x_raw = spec->inputs[1].dtype == DTYPE_F32,
         .y_raw = spec->inputs[0].dtype == DTYPE_F16,
         .m = spec->output.ne[0],
         .n = spec->output.ne[1],
         .k = spec->inputs[1].ne[0],
     };
-    if (p->fused) {
-        p->t = &mm_aie2_fused;
-    }
     p->columns = ops_columns(spec);
     int gemm_rows = (int) least(MMP_CORE_ROWS_GEMM, p->columns);
     p->is_vector = p->n <= MMP_VECTOR_N && !p->t->shared;
+    p->fused = blocks && p->is_vector && mm_fuses(p->t, kind);
+    if (p->fused) {
+        p->t = &mm_aie2_fused;
+    }
     p->core_rows = p->is_vector ? MMP_CORE_ROWS_GEMV : gemm_rows;
     if (mm_is_between(p) && p->n > MMP_LONGER_N) {
         return error_set(err, ST_UNSUPPORTED, "%s takes up to %d rows of b, not %lld",
@@ -437,9 +457,10 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     plan_m(p);
     p->x_stays = may_stay(p, spec);
     st = plan_k(p, spec, err);
-    if ((p->x_raw || p->y_raw || p->block_bytes) && (st != ST_OK || !p->is_vector)) {
+    bool takes = p->is_vector || (p->many && !p->x_raw && mm_takes_many(p->t, kind));
+    if ((p->x_raw || p->y_raw || p->block_bytes) && (st != ST_OK || !takes)) {
         return error_set(err, ST_UNSUPPORTED,
-                         "f32, f16 and blocks are made bf16 in products of up to %d "
+                         "f32, f16 and most blocks are made bf16 in products of up to %d "
                          "rows of b, and where these fit a memtile and its descriptors",
                          MMP_VECTOR_N);
     }

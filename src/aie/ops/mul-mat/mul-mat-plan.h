@@ -48,12 +48,13 @@ struct mm_plan {
     int x_pieces;      // gemv: of a row of x
     bool x_stays;      // gemv: in the memtile, for all tiles of a step
     bool x_raw, y_raw; // gemv: x is f32, y f16
-    int block_bytes;   // gemv: y is quantized blocks of so many; 0: it is not
+    int block_bytes;   // y is quantized blocks of so many; 0: it is not
     int block_k;       // numbers of one
     int once_k;        // what comes to a core at once: whole blocks
     int cut_k;         // what chunks are made of: whole blocks, and whole words
     enum kernel_blocks blocks;
-    bool fused; // those of mm_fuses
+    bool fused; // gemv: those of mm_fuses
+    int many;   // gemm: tiles of a core for which a slice of blocks is made bf16; 0: y has none
 
     int64_t m, n, k;
     int64_t steps; // batches * passes * m_passes
@@ -96,11 +97,25 @@ static inline int64_t mm_plan_m_far(const struct mm_plan * p) {
 }
 
 // Bytes that one row takes in a chunk; k-blocks of a chunk, and the zero ones behind its last.
-static inline uint32_t mm_chunk_bytes(const struct mm_plan * p, uint32_t k) {
-    if (p->block_bytes) {
+static inline uint32_t mm_row_bytes(const struct mm_plan * p, bool blocks, uint32_t k) {
+    if (blocks) {
         return k / (uint32_t) p->block_k * (uint32_t) p->block_bytes;
     }
     return k * (uint32_t) p->t->element_bytes;
+}
+static inline uint32_t mm_chunk_bytes(const struct mm_plan * p, uint32_t k) {
+    return mm_row_bytes(p, p->block_bytes != 0, k);
+}
+// Gemm: rows of b that a column takes at once, and how many of them have a place in its memtile.
+static inline int mm_x_taken(const struct mm_plan * p) {
+    return p->many > 1 ? p->many * p->x_rows : p->x_rows;
+}
+static inline uint32_t mm_x_room(const struct mm_plan * p) {
+    return (uint32_t) (mm_x_taken(p) - p->x_rows + p->x_groups * p->t->x_group);
+}
+// Tiles that a core makes of what a step brings for one.
+static inline int mm_tiles_each(const struct mm_plan * p) {
+    return p->many > 1 ? p->many : 1;
 }
 uint32_t mm_chunk_zeros(const struct mm_plan * p, uint32_t k);
 

@@ -68,7 +68,8 @@ static struct place place_of(const struct design * d, int operand, const struct 
 // Chunks of rows: all but the last one, which is shorter, in one descriptor.
 static void write_rows(const struct design * d, int bd, const struct place * at,
                        const struct mm_cut * cut, int n_rows) {
-    uint32_t words = mm_words(d, cut->chunk_k), last = mm_words(d, cut->last_k);
+    bool is_y = at->operand == OPERAND_A;
+    uint32_t words = mm_words(d, is_y, cut->chunk_k), last = mm_words(d, is_y, cut->last_k);
     uint32_t rows = (uint32_t) n_rows;
     bool shorter = last < words;
     uint32_t full = (uint32_t) (cut->rounds * cut->chunks) - shorter;
@@ -113,7 +114,7 @@ static void gemm_inputs(const struct design * d, int col, const struct mm_step *
     if (mm_plan_brings_y(p, col)) {
         write_rows(d, set + SHIM_FIRST, &a, &p->y, p->y_rows);
     }
-    write_rows(d, set + SHIM_SECOND, &b, &p->x, p->x_rows);
+    write_rows(d, set + SHIM_SECOND, &b, &p->x, mm_x_taken(p));
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
     if (mm_plan_brings_y(p, col)) {
         push_shim(d, col, true, 0, set + SHIM_FIRST, p->y_stays ? 1 : s->tiles);
@@ -137,12 +138,16 @@ static void gemm_outputs(const struct design * d, int col, const struct mm_step 
         int bd = set + SHIM_TILES + (together ? i / 2 : i);
         bool follows = !together && i % each + 1 < each && i + 1 < p->core_rows;
         c.offset += 4 * m[i];
+        if (p->many > 1) { // a step has one tile, of which a core makes these
+            c.iterations = (uint32_t) p->many;
+            c.step = (uint32_t) (p->x_rows * d->spec->output.nb[1] / 4);
+        }
         write_tile_bd(d, bd, &c, together ? m[i + 1] - m[i] : 0, follows ? bd + 1 : -1);
         first[i / each] = i % each ? first[i / each] : bd;
     }
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
     for (int i = 0; i < mm_plan_ways(p); i++) {
-        push_shim(d, col, false, i, first[i], s->tiles);
+        push_shim(d, col, false, i, first[i], s->tiles * mm_tiles_each(p));
     }
 }
 

@@ -119,21 +119,74 @@ static void send_words(const struct mm_plan * p, struct array_bd * out, uint32_t
     out->words = slices * words * rows;
 }
 
+// Gemm: slices of q4_0 go out as pairs of words, which begin a word before the slice, so that its
+// second block begins with a pair (quant-many.c).
+enum { MANY_UNIT = 2, MANY_UNITS = 5, MANY_BEFORE = 64 /* bytes of a memtile */ };
+
+static void send_pairs(const struct mm_plan * p, struct array_bd * out, uint32_t rows,
+                       uint32_t row_words, uint32_t slices) {
+    out->step[0] = 1;
+    out->wrap[0] = MANY_UNIT;
+    out->step[1] = row_words;
+    out->wrap[1] = rows;
+    out->step[2] = MANY_UNIT;
+    out->wrap[2] = MANY_UNITS;
+    out->step[3] = mm_slice_words(p);
+    out->address -= 4 * (MANY_UNIT - 1);
+    out->words = slices * MANY_UNITS * rows * MANY_UNIT;
+}
+
 // A stream's rows: `rows` come, `sent` go on to the cores.
 struct rows {
     const struct mm_cut * cut;
     uint32_t address; // of the buffers in the memtile: two, or one for each chunk that stays
     uint32_t rows, sent;
     int tiles; // that rows stay for; 0: they do not
+    bool is_y;
 };
+
+// Gemm with blocks: of b's rows several tiles' come at once, and go out slice by slice, each tile's
+// in turn.
+static void write_turns(const struct design * d, int channel, const struct rows * r) {
+    const struct mm_plan * p = &d->plan;
+    uint32_t words = mm_words(d, false, r->cut->chunk_k), block = block_words(d);
+    uint32_t blocks = (uint32_t) p->t->slice_blocks, buffer = mm_x_room(p) * words;
+    uint32_t slices = r->cut->chunk_k / (uint32_t) mm_slice_k(p->t);
+    int empty = d->ways->locks + LOCK_IN_EMPTY + 2 * channel, full = empty + 1;
+    struct array_bd in = {.address = r->address,
+                          .words = r->rows * words,
+                          .next = -1,
+                          .acquire = empty,
+                          .acquire_value = -1,
+                          .release = full,
+                          .release_value = 1,
+                          .iterations = 2,
+                          .iteration_step = buffer};
+    mem_bd(d, half(channel) + bd_in(d, channel), &in);
+    for (uint32_t i = 0; i < slices; i++) {
+        bool last = i + 1 == slices;
+        int at = half(channel) + bd_out(d, channel) + (int) i;
+        struct array_bd out = {.address = r->address + 4 * i * blocks * block,
+                               .words = (uint32_t) p->many * r->sent * blocks * block,
+                               .next = last ? -1 : at + 1,
+                               .acquire = i == 0 ? full : -1,
+                               .acquire_value = -1,
+                               .release = last ? empty : -1,
+                               .release_value = 1,
+                               .iterations = 2,
+                               .iteration_step = buffer};
+        send_blocks(&out, block, r->sent, 0, words, blocks, 0, (uint32_t) p->x_rows * words);
+        mem_bd(d, at, &out);
+    }
+}
 
 static void write_chunks(const struct design * d, int channel, const struct rows * r) {
     const struct mm_plan * p = &d->plan;
     const struct mm_cut * cut = r->cut;
-    uint32_t buffer = r->sent * mm_chunk_bytes(p, cut->chunk_k);
+    uint32_t buffer = r->sent * 4 * mm_words(d, r->is_y, cut->chunk_k);
     for (int i = 0; i < cut->chunks; i++) {
         bool is_last = i + 1 == cut->chunks;
-        uint32_t k = is_last ? cut->last_k : cut->chunk_k, words = mm_words(d, k);
+        uint32_t k = is_last ? cut->last_k : cut->chunk_k, words = mm_words(d, r->is_y, k);
         uint32_t blocks = k / (uint32_t) mm_block_k(p->t), zeros = mm_chunk_zeros(p, k);
         int empty =
             d->ways->locks + (r->tiles ? LOCK_STAY_EMPTY + 2 * i : LOCK_IN_EMPTY + 2 * channel);
@@ -154,7 +207,9 @@ static void write_chunks(const struct design * d, int channel, const struct rows
         out.release = empty;
         out.acquire_value = -1;
         out.release_value = 1;
-        if (p->block_bytes) {
+        if (p->many && r->is_y) {
+            send_pairs(p, &out, r->sent, words, k / (uint32_t) p->once_k);
+        } else if (p->block_bytes && r->is_y) {
             send_words(p, &out, r->sent, words, k / (uint32_t) p->once_k);
         } else {
             uint32_t none = p->t->shared ? r->sent - r->rows : 0; // in blocks they must be numbers
@@ -234,6 +289,10 @@ static void write_tiles(const struct design * d, uint32_t address) {
             .wrap = {cols, rows, width / cols},
             .step = {1, width, cols, rows * width},
         };
+        if (p->many > 1) { // so that a core is rid of both before they leave
+            in.iterations = 2;
+            in.iteration_step = tile * (uint32_t) p->core_rows;
+        }
         int channel = w->tiles_out + i / each, at = half(channel) + bd_tile + i % each;
         struct array_bd out = {
             .address = in.address,
@@ -245,9 +304,18 @@ static void write_tiles(const struct design * d, uint32_t address) {
             .release_value = 1,
             .wrap = {(uint32_t) p->y_rows},
             .step = {1, width},
+            .iterations = in.iterations,
+            .iteration_step = in.iteration_step,
         };
         mem_bd(d, half(w->tiles_in + i) + bd_tile_in(p, i), &in);
         mem_bd(d, at, &out);
+    }
+}
+
+void mm_set_tiles(const struct design * d, int col, uint32_t n) {
+    for (int i = 0; i < d->plan.core_rows && d->plan.many > 1; i++) {
+        uint32_t lock = (uint32_t) (d->ways->locks + LOCK_TILE_EMPTY + 2 * i);
+        txn_write(d->flow.t, image_addr(col, ARRAY_ROW_MEM, MEM_LOCK + 0x10 * lock), n);
     }
 }
 
@@ -256,22 +324,26 @@ void mm_write_memtile(const struct design * d, int col, bool outputs) {
     uint32_t y_sent = (uint32_t) (p->y_groups * p->t->y_group);
     uint32_t x_sent = (uint32_t) (p->x_groups * p->t->x_group);
     struct rows y = {.cut = &p->y,
+                     .address = p->many ? MANY_BEFORE : 0,
                      .rows = (uint32_t) p->y_rows,
-                     .sent = y_sent};
-    struct rows x = {.cut = &p->x, .rows = (uint32_t) p->x_rows, .sent = x_sent};
+                     .sent = y_sent,
+                     .is_y = true};
+    struct rows x = {.cut = &p->x, .rows = (uint32_t) mm_x_taken(p), .sent = x_sent};
     struct rows second = p->is_vector ? y : x;
     y.tiles = p->y_stays ? (int) p->pass : 0;
     second.address = y.address + (p->y_stays ? (uint32_t) p->y.chunks : 2) * y_sent *
                                      mm_chunk_bytes(p, p->y.chunk_k);
-    uint32_t end = second.address + 2 * second.sent * mm_chunk_bytes(p, second.cut->chunk_k);
+    uint32_t end = second.address + 2 * 4 * (p->is_vector ? y_sent : mm_x_room(p)) *
+                                        mm_words(d, second.is_y, second.cut->chunk_k);
     uint32_t tiles = end + (p->is_vector ? 2 * 4 * mm_x_words(p) : 0);
     if (outputs) {
+        mm_set_tiles(d, col, 2);
         write_tiles(d, tiles);
     } else {
         if (mm_plan_brings_y(p, col)) {
             write_chunks(d, MEM_IN, &y);
         }
-        write_chunks(d, MEM_IN + 1, &second);
+        (p->many ? write_turns : write_chunks)(d, MEM_IN + 1, &second);
         if (p->is_vector) {
             write_x(d, end);
         }
@@ -329,7 +401,17 @@ void mm_core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd, ui
 void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
     const struct mm_plan * p = &d->plan;
     struct array_bd desc = core_bd(p->t, p->x_groups, p->y_groups, p->x_raw, bd);
-    if (p->block_bytes && bd == CORE_BD_Y) { // words stand as far apart as those of 64 rows
+    if (p->many && bd == CORE_BD_Y) { // one place, for which both empty ones are wanted
+        uint32_t rows = (uint32_t) (p->y_groups * p->t->y_group);
+        desc.address = MM_MANY_BLOCKS;
+        desc.acquire_value = -mm_lock_init[MM_LOCK_Y_EMPTY];
+        desc.iterations = 0;
+        desc.iteration_step = 0;
+        desc.words = MANY_UNITS * rows * MANY_UNIT;
+        desc.wrap[0] = rows * MANY_UNIT;
+        desc.step[0] = 1;
+        desc.step[1] = MM_TILE * MANY_UNIT;
+    } else if (p->block_bytes && bd == CORE_BD_Y) { // words stand as far apart as those of 64 rows
         uint32_t rows = (uint32_t) (p->y_groups * p->t->y_group);
         desc.address = mm_blocks_at(p);
         desc.iteration_step = MM_BLOCKS_OTHER / 4;
@@ -375,12 +457,15 @@ void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tile
                                  .x_raw = p->x_raw,
                                  .y_raw = p->y_raw,
                                  .k = p->k,
-                                 .blocks = p->blocks},
+                                 .blocks = p->blocks,
+                                 .many = p->many},
               params);
+    bool may_have_many = p->t->in == DTYPE_BF16 && mm_takes_many(p->t, KERNEL_Q4_0);
     txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params,
-                    p->is_vector   ? MM_PARAM_COUNT + (size_t) task
-                    : p->t->shared ? MM_PARAM_COUNT
-                                   : MM_PARAM_X_TRIPS);
+                    p->is_vector    ? MM_PARAM_COUNT + (size_t) task
+                    : p->t->shared  ? MM_PARAM_COUNT
+                    : may_have_many ? MM_PARAM_MANY + 1
+                                    : MM_PARAM_X_TRIPS);
 }
 
 // ---- tasks of cores and memtiles ----
@@ -418,7 +503,7 @@ void mm_push_memtile(const struct design * d, int col, const struct group * g, b
     int64_t y = g->tiles * p->y.rounds, second = g->tiles * (p->is_vector ? p->y : p->x).rounds;
     struct flow_tile at = {col, ARRAY_ROW_MEM};
     if (outputs) {
-        push_tiles(d, col, g->tiles);
+        push_tiles(d, col, g->tiles * mm_tiles_each(p));
         return;
     }
     bool brings_y = mm_plan_brings_y(p, col);

@@ -124,9 +124,10 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_Y_STEP] = y_step,
         [MM_PARAM_Y_NEXT] = -last_block * y_step + y_group,
         [MM_PARAM_Y_WRAP] = -last_block * y_step - y_group * (y_trips - 1),
-        [MM_PARAM_X_TRIPS] = t->shared  ? x_rows * mm_slice_k(t) / MM_SHARED_TRIP
-                             : s->x_raw ? x_rows * mm_slice_k(t) / CV_TRIP
-                                        : 0,
+        [MM_PARAM_X_TRIPS] = s->many     ? s->many
+                             : t->shared ? x_rows * mm_slice_k(t) / MM_SHARED_TRIP
+                             : s->x_raw  ? x_rows * mm_slice_k(t) / CV_TRIP
+                                         : 0,
         [MM_PARAM_Y_TRIPS] = l->scales   ? l->scales * MM_TILE / CV_TRIP
                              : blocks    ? 2 * MM_TILE / CV_TRIP // the scales of blocks
                              : t->shared ? y_rows * mm_slice_k(t) / MM_SHARED_TRIP
@@ -193,8 +194,9 @@ struct program {
     struct asm_reg left;                      // slices of this tile
     struct asm_reg x, y, c;                   // where pointers into the current buffers begin
     struct asm_reg xy_other, c_other, minus_one, one, first_config;
-    bool converts; // then fewer registers are kept: loops want the rest
-    struct asm_reg number;
+    bool converts;   // then fewer registers are kept: loops want the rest
+    bool takes_many; // y may be blocks, which become bf16 for `many` tiles
+    struct asm_reg number, many;
 };
 
 static int32_t address(const struct program * w, int32_t at) { // by which the core knows it
@@ -272,6 +274,9 @@ static void read_parameters(struct program * w) {
     for (int i = 0; i < 2 && w->t->shared; i++) {
         emit_load_scalar(p, 0, LANE_32, A_REG(w->block.counts[i]), at,
                          4 * (MM_PARAM_X_TRIPS + i) - middle);
+    }
+    if (w->takes_many) {
+        emit_load_scalar(p, 0, LANE_32, A_REG(w->many), at, 4 * MM_PARAM_MANY - middle);
     }
     struct mm_offsets o = w->machine->offsets(w->t);
     set(w, w->x, address(w, MM_X + o.x));
@@ -431,6 +436,12 @@ static int32_t first_config(const struct program * w) {
     return (int32_t) w->machine->config(w->t) | 1; // drops the accumulator
 }
 
+static void set_constants(struct program * w) {
+    set(w, w->xy_other, MM_XY_OTHER);
+    set(w, w->c_other, MM_C_OTHER);
+    set(w, w->first_config, first_config(w));
+}
+
 static void take_registers(struct program * w) {
     if (w->machine->reserve) {
         w->machine->reserve(&w->block, w->p);
@@ -438,17 +449,18 @@ static void take_registers(struct program * w) {
     for (int i = 0; i < (w->converts ? REGISTERS_KEPT : REGISTERS); i++) {
         *register_of(w, i) = asm_global(w->p, ASM_R);
     }
-    if (w->converts) {
+    if (w->converts || w->takes_many) {
         w->number = asm_global(w->p, ASM_R);
+    }
+    if (w->takes_many) {
+        w->many = asm_global(w->p, ASM_R);
     }
     w->machine->begin(&w->block, w->p, w->t);
     w->block.small = w->converts;
     set(w, w->one, 1);
     set(w, w->minus_one, -1);
-    if (!w->converts) {
-        set(w, w->xy_other, MM_XY_OTHER);
-        set(w, w->c_other, MM_C_OTHER);
-        set(w, w->first_config, first_config(w));
+    if (!w->converts && !w->takes_many) {
+        set_constants(w);
     }
 }
 
@@ -464,13 +476,117 @@ static void give_back_registers(struct program * w) {
     }
 }
 
+static void slice_of(struct program * w) {
+    struct mm_block * b = &w->block;
+    memset(b->uses, 0, sizeof b->uses); // of one loop, where there are two
+    memset(b->accesses, 0, sizeof b->accesses);
+    b->conflicts = 0;
+    w->machine->slice(b, w->t, &(struct mm_at){w->x, w->y, w->c, w->row, w->trips});
+}
+
+// Slices of x that are f32 become bf16, in the tile's place; then goes to the label.
+static void convert_many(struct program * w, int end) {
+    struct asm_program * p = w->p;
+    const struct mm_block * b = &w->block;
+    struct mm_offsets o = w->machine->offsets(w->t);
+    int again = asm_label_new(p);
+    asm_label(p, again);
+    acquire(w, MM_LOCK_X_FULL);
+    acquire(w, MM_LOCK_C_EMPTY);
+    point_behind(w, b->to[0], w->c, -o.c);
+    point_behind(w, b->from[0], w->x, -o.x);
+    point_behind(w, b->from[1], w->x, -o.x);
+    set(w, w->number, CV_CHUNK / CV_TRIP);
+    convert_loop(p, DTYPE_F32, w->number, b->from[0], b->from[1], b->to[0]);
+    release(w, MM_LOCK_X_EMPTY);
+    release(w, MM_LOCK_C_FULL);
+    flip(w, w->x, w->xy_other, MM_XY_OTHER);
+    flip(w, w->c, w->c_other, MM_C_OTHER);
+    count_down(w, w->tiles);
+    asm_jump_if_nonzero(p, w->tiles, again);
+    asm_jump(p, end);
+}
+
+// Of two tiles the other one; of one alone the other buffer when it is done.
+static void flip_tile(struct program * w, bool is_done) {
+    struct asm_program * p = w->p;
+    struct asm_reg n = asm_local(p, ASM_R), other = asm_local(p, ASM_R), more = asm_local(p, ASM_R);
+    enum { SHIFT = 14 }; // of MM_C_OTHER
+    emit_add_small(p, more, w->many, is_done ? -2 : -1);
+    set(w, n, SHIFT);
+    emit_alu(p, AIE_BASIC_SHIFT, other, more, n);
+    set(w, n, MM_C_OTHER);
+    emit_alu(p, AIE_BASIC_AND, other, other, n);
+    emit_alu(p, AIE_BASIC_XOR, w->c, w->c, other);
+}
+
+// Tiles of slices of y that come as blocks; then goes to the label. Each becomes bf16 once for all
+// tiles that stand in the core, whose slices of x follow each other. The next one may come as soon
+// as it has: there is one place for them, for which the DMA wants both empty ones. A tile's buffer
+// is taken with its first slice and given with its last, for the sake of the DMA that empties it.
+static void multiply_many(struct program * w, int end) {
+    struct asm_program * p = w->p;
+    struct mm_block * b = &w->block;
+    int tile = asm_label_new(p), slice = asm_label_new(p), next = asm_label_new(p);
+    int taken = asm_label_new(p), given = asm_label_new(p);
+    struct quant q = {.p = p,
+                      .number = w->number,
+                      .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
+    // What loops want for themselves; every run sets it.
+    asm_release(p, w->xy_other);
+    asm_release(p, w->c_other);
+    asm_release(p, w->first_config);
+    asm_label(p, tile);
+    copy(w, w->left, w->slices);
+    set(w, b->first, first_config(w));
+    asm_label(p, slice);
+    acquire(w, MM_LOCK_Y_FULL);
+    many_slice(&q);
+    set(w, w->number, mm_lock_init[MM_LOCK_Y_EMPTY]);
+    asm_lock_release(p, asm_target(p)->own_locks + MM_LOCK_Y_EMPTY, w->number);
+    copy(w, w->number, w->many);
+    asm_label(p, next);
+    struct asm_reg is_first = asm_global(p, ASM_R);
+    emit_alu(p, AIE_BASIC_AND, is_first, b->first, w->one);
+    asm_jump_if_zero(p, is_first, taken);
+    acquire(w, MM_LOCK_C_EMPTY);
+    asm_release(p, is_first);
+    asm_label(p, taken);
+    acquire(w, MM_LOCK_X_FULL);
+    slice_of(w);
+    release(w, MM_LOCK_X_EMPTY);
+    struct asm_reg other = asm_local(p, ASM_R), more = asm_global(p, ASM_R);
+    set(w, other, MM_XY_OTHER);
+    emit_alu(p, AIE_BASIC_XOR, w->x, w->x, other);
+    flip_tile(w, false);
+    emit_add_small(p, more, w->left, -1);
+    asm_jump_if_nonzero(p, more, given);
+    release(w, MM_LOCK_C_FULL);
+    asm_release(p, more);
+    asm_label(p, given);
+    count_down(w, w->number);
+    asm_jump_if_nonzero(p, w->number, next);
+    copy(w, b->first, b->conf);
+    count_down(w, w->left);
+    asm_jump_if_nonzero(p, w->left, slice);
+    flip_tile(w, true);
+    count_down(w, w->tiles);
+    asm_jump_if_nonzero(p, w->tiles, tile);
+    asm_jump(p, end);
+}
+
 // All tiles, slice by slice; then goes to the label.
 static void multiply(struct program * w, int end) {
     struct asm_program * p = w->p;
     int tile = asm_label_new(p), slice = asm_label_new(p), first = asm_label_new(p);
     int done = asm_label_new(p), blocks = fuses(w) ? asm_label_new(p) : done;
+    int many = w->takes_many ? asm_label_new(p) : done;
     release(w, MM_LOCK_X_FULL);
     read_parameters(w);
+    if (w->takes_many) {
+        set_constants(w);
+        asm_jump_if_nonzero(p, w->many, many);
+    }
     asm_label(p, tile);
     copy(w, w->left, w->slices);
     if (w->converts) {
@@ -506,7 +622,7 @@ static void multiply(struct program * w, int end) {
         }
         convert_y(w, blocks);
     }
-    w->machine->slice(&w->block, w->t, &(struct mm_at){w->x, w->y, w->c, w->row, w->trips});
+    slice_of(w);
     if (fuses(w)) {
         struct fused f = fused_of(w);
         asm_jump(p, done);
@@ -526,10 +642,25 @@ static void multiply(struct program * w, int end) {
     count_down(w, w->tiles);
     asm_jump_if_nonzero(p, w->tiles, tile);
     asm_jump(p, end);
+    if (w->takes_many) {
+        int blocks_of_y = asm_label_new(p);
+        asm_label(p, many);
+        emit_add_small(p, w->number, w->many, -MM_MANY_CONVERTS);
+        asm_jump_if_nonzero(p, w->number, blocks_of_y);
+        convert_many(w, end);
+        asm_label(p, blocks_of_y);
+        multiply_many(w, end);
+    }
 }
 
 static void write_program(struct program * w) {
     int wait = asm_label_new(w->p);
+    if (w->takes_many) {
+        struct asm_reg mode = asm_local(w->p, ASM_R);
+        emit_begin(w->p);
+        set(w, mode, AIE_ROUND_NEAREST_EVEN);
+        emit_control(w->p, AIE_CONTROL_ROUND, mode);
+    }
     take_registers(w);
     asm_label(w->p, wait);
     acquire(w, MM_LOCK_X_FULL); // the parameters came before it
@@ -564,8 +695,11 @@ static void write_vector_program(struct program * w) {
 
 static enum status write_with(enum aie_arch arch, const struct mm_type * t, bool converts,
                               struct asm_code * out, struct mm_bank_use * use, struct error * err) {
-    struct program w = {
-        .t = t, .machine = t->shared ? &mm_aie2p_shared : machines[arch], .converts = converts};
+    struct program w = {.t = t,
+                        .machine = t->shared ? &mm_aie2p_shared : machines[arch],
+                        .converts = converts,
+                        .takes_many =
+                            !converts && t->in == DTYPE_BF16 && mm_takes_many(t, KERNEL_Q4_0)};
     if (!w.machine) {
         return error_set(err, ST_UNSUPPORTED, "products are not yet there on %s",
                          aie_target(arch)->name);

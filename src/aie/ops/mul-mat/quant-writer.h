@@ -188,3 +188,13 @@ static inline void move_units(struct writer * w, struct asm_reg trips, const str
     emit_store_next(p, MEM_ALIGNED, d, to);
     asm_loop_end(p);
 }
+
+// f16 to bf16 in 32 lanes (quant-fused.c). Taking what that wants ends the taking: all is ready
+// then.
+struct half_numbers {
+    struct asm_reg magnitude, inf, normal, bf16_inf; // vectors
+    struct asm_reg rebias, smallest;                 // accumulators
+    struct asm_reg raise, lower, add_bits, add;      // scalars
+};
+void take_half_numbers(struct writer * w, struct half_numbers * c);
+struct asm_reg half_to_bf16(struct writer * w, const struct half_numbers * c, struct asm_reg a);

@@ -70,3 +70,7 @@ struct fused {
 // Of q4_0, which is multiplied as it comes: its scales.
 void fused_gather(struct fused * f);
 void fused_products(struct fused * f);
+
+// A slice of q4_0 on aie2 from MM_MANY_BLOCKS to bf16 at MM_Y (quant-many.c). Takes `p`, `number`
+// and five of `pointers`.
+void many_slice(struct quant * q);
