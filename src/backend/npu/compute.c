@@ -219,6 +219,7 @@ static void scratch_reset(struct hsa_stream * s) {
 const struct device_kind npu_kind = {
     .computes = computes,
     .compute = compute,
+    .fuse = fuse_nodes,
     .begin = npu_stream_begin,
     .end = npu_stream_end,
     .flush = npu_stream_flush,

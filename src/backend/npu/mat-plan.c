@@ -99,7 +99,9 @@ static const struct {
                 {GGML_TYPE_Q8_0, KERNEL_Q8_0},
                 {GGML_TYPE_Q4_K, KERNEL_Q4_K},
                 {GGML_TYPE_Q5_K, KERNEL_Q5_K},
-                {GGML_TYPE_Q6_K, KERNEL_Q6_K}};
+                {GGML_TYPE_Q6_K, KERNEL_Q6_K},
+                {GGML_TYPE_IQ4_NL, KERNEL_IQ4_NL},
+                {GGML_TYPE_MXFP4, KERNEL_MXFP4}};
 
 static bool blocks_of(enum ggml_type type, enum kernel_blocks * out) {
     for (size_t i = 0; i < sizeof streamed / sizeof streamed[0]; i++) {

@@ -61,12 +61,50 @@ static const struct long_block {
                      0},
 };
 
+// Of blocks that are multiplied as they are unpacked, see quant-fused.c; where any have their scales.
+static const struct fused_block {
+    int passes, top, minus;
+    int pair, pair_other;
+    int numbers_next;
+    int planes, planes_of, planes_shift, planes_next, minima;
+} fused_blocks[KERNEL_BLOCKS + 1] = {
+    [KERNEL_Q4_0] = {1, 0x4343, 0xc308 /* -136 */, .planes = MM_SCALES},
+    [KERNEL_Q8_0] = {2, 0x4543, 0xc490 /* -2304 / 2 */, -1, -1, 2048, MM_SCALES, 0, 7},
+    [KERNEL_Q4_K] = {2, 0x4343, 0xc300 /* -128 */, -1, 0, 0, MM_LONG_TABLE, -1, 7, 0,
+                     8 * 2 * MM_TILE},
+    [KERNEL_Q5_K] = {2, 0x4543, 0xc488 /* -2176 / 2 */, -1, -1, 2048, MM_LONG_TABLE, -1, 7, 0,
+                     8 * 2 * MM_TILE},
+    [KERNEL_Q6_K] = {2, 0x4543, 0xc48a /* -2208 / 2 */, -1, -1, 2048, MM_LONG_TABLE, -1, 8,
+                     2 * MM_TILE},
+    [KERNEL_IQ4_NL] = {2, 0x4543, 0xc490, -1, -1, 2048, MM_SCALES, 0, 7},
+    [KERNEL_MXFP4] = {2, 0x4543, 0xc490, -1, -1, 2048, MM_LONG_TABLE, 2 * 2 * MM_TILE, 7},
+};
+
+// Those that have a table of 16 numbers, see quant-words.c. ggml's table of mxfp4 has twice the
+// numbers, for half of the scale.
+static const int8_t tables[KERNEL_BLOCKS + 1][16] = {
+    [KERNEL_IQ4_NL] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
+    [KERNEL_MXFP4] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},
+};
+
+// Four bytes of a table; more by 128 where they are multiplied as they are.
+static int32_t table_word(enum kernel_blocks blocks, int word, bool fused) {
+    uint32_t w = 0;
+    for (int i = 0; i < 4; i++) {
+        w |= (uint32_t) (uint8_t) (tables[blocks][4 * word + i] + (fused ? 128 : 0)) << 8 * i;
+    }
+    return (int32_t) w;
+}
+
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]) {
     int x_rows = s->x_groups * t->x_group, y_rows = s->y_groups * t->y_group;
     const struct long_block * l = &long_blocks[s->blocks];
     bool blocks = s->blocks != KERNEL_BLOCKS;
     int y_pitch = blocks ? MM_TILE : y_rows; // in a slice that the core wrote itself
-    int unit = 4 * (int) mm_unit_words(t), later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
+    const struct fused_block * f = &fused_blocks[s->blocks];
+    bool fused = mm_fuses(t, s->blocks), tabled = tables[s->blocks][1] != 0;
+    bool tells = s->blocks == KERNEL_MXFP4; // its scales are no f16
+    int later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
     int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
     int last_block = t->slice_blocks - 1, row = 4 * t->out_rows * y_rows;
     int x_trips = x_rows / t->trip_x, y_trips = y_rows / t->trip_y;
@@ -96,22 +134,48 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
                                          : 0,
         [MM_PARAM_BITS] = l->bits                    ? l->bits
                           : !blocks                  ? 0
+                          : tells                    ? MM_BITS_MXFP4
                           : s->blocks == KERNEL_Q8_0 ? 8
                                                      : 4,
-        [MM_PARAM_ROWS] = y_rows * unit / QUANT_VECTOR,
-        [MM_PARAM_LATER] = l->scales ? later : 0,
-        [MM_PARAM_RAW] = l->at ^ MM_BLOCKS_OTHER, // of the first is the other
+        [MM_PARAM_ROWS] = y_rows * 4 / QUANT_VECTOR,
+        [MM_PARAM_LATER] = blocks ? later : 0,
+        [MM_PARAM_RAW] = (l->at ? l->at : MM_BLOCKS) ^ MM_BLOCKS_OTHER, // of the first is the other
         [MM_PARAM_ONE] = l->one,
-        [MM_PARAM_LESS] = l->minima * MM_TILE * unit,
+        [MM_PARAM_LESS] = l->minima * MM_TILE * 4,
         [MM_PARAM_GROUP] = l->group_bits,
-        [MM_PARAM_GROUP_SHIFT] = (unit == 8 ? 9 : 8) - l->group_down,
-        [MM_PARAM_TABLE_SHIFT] = l->table_shift,
+        [MM_PARAM_GROUP_SHIFT] = 8 - l->group_down,
+        [MM_PARAM_TABLE_SHIFT] = tells ? 8 : l->table_shift,
         [MM_PARAM_TABLE_NEXT] = l->table_next,
         [MM_PARAM_TABLE_LESS] = l->table_less,
         [MM_PARAM_ODD] = l->odd,
         [MM_PARAM_D_AT] = l->d_at,
         [MM_PARAM_D_SECOND] = EVEN_16 + l->d_second,
-        [MM_PARAM_FUSED] = mm_fuses(t, s->blocks) ? s->x_groups : 0,
+        [MM_PARAM_FUSED] = fused ? s->x_groups : 0,
+        [MM_PARAM_PASSES] = fused ? f->passes : 0,
+        [MM_PARAM_TOP] = f->top,
+        [MM_PARAM_MINUS] = f->minus,
+        [MM_PARAM_PAIR] = f->pair,
+        [MM_PARAM_PAIR_OTHER] = f->pair_other,
+        [MM_PARAM_NUMBERS] = tabled ? MM_TABLED_BYTES : fused ? MM_LONG_BYTES : MM_BLOCKS,
+        [MM_PARAM_NUMBERS_NEXT] = f->numbers_next,
+        [MM_PARAM_PLANES] = f->planes,
+        [MM_PARAM_PLANES_OF] = f->planes_of,
+        [MM_PARAM_PLANES_SHIFT] = f->planes_shift,
+        [MM_PARAM_PLANES_NEXT] = f->planes_next,
+        [MM_PARAM_MINIMA] = f->minima,
+        [MM_PARAM_FIRST] = tells ? 1 : 2,
+        [MM_PARAM_BLOCK] = kernel_block_bytes(s->blocks),
+        [MM_PARAM_BLOCK_TRIPS] = kernel_block_bytes(s->blocks) / 4 * MM_TILE * 4 / QUANT_VECTOR,
+        [MM_PARAM_MORE] = fused && !tabled ? 0x80 : 0,
+        [MM_PARAM_WORDS] = tabled ? MM_TABLED_WORDS : MM_LONG_BYTES,
+        [MM_PARAM_APART] = tabled ? 7 * 4 * MM_TILE : s->blocks == KERNEL_Q8_0 ? 8 * 4 * MM_TILE : 4 * 4 * MM_TILE,
+        [MM_PARAM_AS_COME] = tabled ? 0 : -1,
+        [MM_PARAM_TABLED] = tabled,
+        [MM_PARAM_TABLE] = table_word(s->blocks, 0, fused),
+        [MM_PARAM_TABLE + 1] = table_word(s->blocks, 1, fused),
+        [MM_PARAM_TABLE + 2] = table_word(s->blocks, 2, fused),
+        [MM_PARAM_TABLE + 3] = table_word(s->blocks, 3, fused),
+        [MM_PARAM_TABLE_BITS] = 0x08040201,
     };
     for (int i = 0; i < MM_PARAM_COUNT; i++) {
         out[i] = (uint32_t) p[i];
@@ -217,6 +281,10 @@ static void read_parameters(struct program * w) {
 
 // ---- slices that are not bf16 yet ----
 
+static bool fuses(const struct program * w) {
+    return w->converts && mm_fuses(w->t, KERNEL_Q4_0);
+}
+
 static void read_number(struct program * w, int param) {
     struct asm_reg pointer = w->block.to[0];
     set(w, pointer, address(w, MM_PARAMS + 4 * param));
@@ -246,20 +314,21 @@ static void convert_x(struct program * w) {
     asm_label(p, none);
 }
 
-// y, where it is. Of quantized blocks that loop makes the scales bf16.
-static void convert_y(struct program * w) {
+// y, where it is. Of quantized blocks that loop makes the scales bf16; those that are multiplied as
+// they are unpacked go to the label then.
+static void convert_y(struct program * w, int multiply_blocks) {
     struct asm_program * p = w->p;
     const struct mm_block * b = &w->block;
     const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
     int none = asm_label_new(p), plain = asm_label_new(p), loop = asm_label_new(p);
     int is_short = asm_label_new(p), slice = asm_label_new(p), spread = asm_label_new(p);
-    int offset = w->machine->offsets(w->t).y;
+    int has_f16 = asm_label_new(p), offset = w->machine->offsets(w->t).y;
     struct quant q = {.p = p,
                       .base = w->y,
                       .offset = offset,
                       .number = w->number,
                       .left = w->left,
-                      .unit = 4 * (int) mm_unit_words(w->t),
+                      .fused = fuses(w),
                       .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
     read_number(w, MM_PARAM_Y_TRIPS);
     asm_jump_if_zero(p, w->number, none);
@@ -270,6 +339,13 @@ static void convert_y(struct program * w) {
     set(w, w->y, address(w, MM_Y + offset));
     emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
     asm_jump_if_nonzero(p, w->number, slice);
+    quant_next_block(&q);
+    read_number(w, MM_PARAM_BITS);
+    emit_add_small(p, w->number, w->number, -MM_BITS_MXFP4);
+    asm_jump_if_nonzero(p, w->number, has_f16);
+    quant_power_scales(&q);
+    asm_jump(p, spread);
+    asm_label(p, has_f16);
     quant_long_gather(&q);
     for (int i = 0; i < 3; i++) {
         set(w, pointers[i], address(w, MM_LONG_SCALES));
@@ -296,38 +372,48 @@ static void convert_y(struct program * w) {
     asm_jump_if_zero(p, w->number, spread);
     quant_long_table(&q);
     asm_label(p, slice);
+    read_number(w, MM_PARAM_TABLED);
+    asm_jump_if_nonzero(p, w->number, spread);
     quant_long_numbers(&q);
-    asm_jump(p, none);
+    asm_jump(p, q.fused ? multiply_blocks : none);
     asm_label(p, spread);
     read_number(w, MM_PARAM_BITS);
     quant_spread(&q);
+    if (q.fused) {
+        asm_jump(p, multiply_blocks);
+    }
     asm_label(p, none);
 }
 
-// Blocks that are multiplied as they are unpacked; then goes to the label.
-static void multiply_blocks(struct program * w, int done) {
-    struct asm_program * p = w->p;
+// Blocks that are multiplied as they are unpacked.
+static struct fused fused_of(const struct program * w) {
     const struct mm_block * b = &w->block;
     struct mm_offsets o = w->machine->offsets(w->t);
-    if (!mm_fuses(w->t, KERNEL_Q4_0)) {
-        return;
-    }
+    return (struct fused){.p = w->p,
+                          .x = w->x,
+                          .y = w->y,
+                          .c = w->c,
+                          .row = w->row,
+                          .left = w->left,
+                          .groups = w->number,
+                          .conf = b->conf,
+                          .first = b->first,
+                          .turn = b->mode,
+                          .x_offset = o.x,
+                          .c_offset = o.c,
+                          .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0]}};
+}
+
+// Those that stay as they are go to the label.
+static void gather_blocks(struct program * w, int multiply) {
+    struct asm_program * p = w->p;
+    struct fused f = fused_of(w);
     int others = asm_label_new(p);
-    read_number(w, MM_PARAM_FUSED);
-    asm_jump_if_zero(p, w->number, others);
-    fused_slice(&(struct fused){.p = p,
-                                .x = w->x,
-                                .y = w->y,
-                                .c = w->c,
-                                .row = w->row,
-                                .groups = w->number,
-                                .conf = b->conf,
-                                .first = b->first,
-                                .turn = b->mode,
-                                .x_offset = o.x,
-                                .c_offset = o.c,
-                                .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0]}});
-    asm_jump(p, done);
+    read_number(w, MM_PARAM_PASSES);
+    count_down(w, w->number);
+    asm_jump_if_nonzero(p, w->number, others);
+    fused_gather(&f);
+    asm_jump(p, multiply);
     asm_label(p, others);
 }
 
@@ -382,7 +468,7 @@ static void give_back_registers(struct program * w) {
 static void multiply(struct program * w, int end) {
     struct asm_program * p = w->p;
     int tile = asm_label_new(p), slice = asm_label_new(p), first = asm_label_new(p);
-    int done = asm_label_new(p);
+    int done = asm_label_new(p), blocks = fuses(w) ? asm_label_new(p) : done;
     release(w, MM_LOCK_X_FULL);
     read_parameters(w);
     asm_label(p, tile);
@@ -415,10 +501,18 @@ static void multiply(struct program * w, int end) {
     asm_label(p, first);
     if (w->converts) {
         convert_x(w);
-        multiply_blocks(w, done);
-        convert_y(w);
+        if (fuses(w)) {
+            gather_blocks(w, blocks);
+        }
+        convert_y(w, blocks);
     }
     w->machine->slice(&w->block, w->t, &(struct mm_at){w->x, w->y, w->c, w->row, w->trips});
+    if (fuses(w)) {
+        struct fused f = fused_of(w);
+        asm_jump(p, done);
+        asm_label(p, blocks);
+        fused_products(&f);
+    }
     asm_label(p, done);
     flip(w, w->x, w->xy_other, MM_XY_OTHER);
     flip(w, w->y, w->xy_other, MM_XY_OTHER);
