@@ -12,20 +12,21 @@
 #include <string.h>
 
 enum {
-    PORTS = AIE_SLOT_COUNT, // units of a bundle: slots, ports, banks
+    PORTS = AIE_SLOT_COUNT, // units of a bundle: slots, ports, banks, whether it stores
     BANKS = PORTS + AIE_SLOT_COUNT * ASM_FILES,
-    UNITS = BANKS + ASM_BANKS,
-    MOST_USES = 4 + ASM_MAX_ARGS,
-    MOST_MOVED = 400,    // instructions that a move takes along,
-    MOST_WAITING = 1600, // some of them several times
-    CONFLICT = 96,       // what two in one place cost,
-    NO_REGISTER = 64,    // a bundle of life without a register; one with it costs its weight
-    HOT = 100,           // temperature in the beginning, in these units; there are
-    LEVELS = 64,         // of them, each less than the one before by
-    COOLER = 25,         // a 25th of it: it ends at 7
-    FAR = 6,             // bundles that an instruction with others goes at once
-    DRAWS = 6,           // of an instruction that meets another, every other time
-    PAUSE = 200,         // moves from one try to give registers out to the next
+    STORES = BANKS + ASM_BANKS,
+    UNITS,
+    MOST_USES = 4 + ASM_MAX_ARGS, // two slots, a bank, a store, results
+    MOST_MOVED = 400,             // instructions that a move takes along,
+    MOST_WAITING = 1600,          // some of them several times
+    CONFLICT = 96,                // what two in one place cost,
+    NO_REGISTER = 64, // a bundle of life without a register; one with it costs its weight
+    HOT = 100,        // temperature in the beginning, in these units; there are
+    LEVELS = 64,      // of them, each less than the one before by
+    COOLER = 25,      // a 25th of it: it ends at 7
+    FAR = 6,          // bundles that an instruction with others goes at once
+    DRAWS = 6,        // of an instruction that meets another, every other time
+    PAUSE = 200,      // moves from one try to give registers out to the next
 };
 
 struct usage {
@@ -91,6 +92,9 @@ static void collect_usage(struct annealer * a) {
             }
             if (by->bank >= 0) {
                 note_usage(a, i, c, BANKS + by->bank, by->access);
+            }
+            if (deps_instr(&s->q->deps, i)->stores) { // not all that is in its slot does
+                note_usage(a, i, c, STORES, 0);
             }
         }
     }
@@ -325,7 +329,7 @@ static bool begin(struct annealer * a) {
     memset(a->lives, 0, (size_t) s->n_locals * sizeof *a->lives);
     a->wrong = a->length = 0;
     if (!s->q->p->target->loop_end_stores) {
-        a->taken[(s->ii - 1) * UNITS + AIE_SLOT_ST] = 1;
+        a->taken[(s->ii - 1) * UNITS + STORES] = 1;
     }
     for (int i = 0; i < s->n; i++) {
         enter_best(a, i);

@@ -603,8 +603,7 @@ static bool build_other_edges(struct deps * d, bool loop) {
     return true;
 }
 
-bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item * region,
-                bool loop) {
+static bool begin(struct deps * d, struct asm_program * p, const struct asm_item * region) {
     *d = (struct deps){.p = p, .first = region->first, .count = region->count};
     d->nodes = malloc(((size_t) d->count + 1) * sizeof *d->nodes);
     if (!d->nodes) {
@@ -615,6 +614,20 @@ bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item *
         const struct aie_instr * instr = aie_isa_instr(p->isa, p->nodes[d->first + i].op);
         d->nodes[i] =
             (struct dep_node){.instr = instr, .first_out = -1, .first_in = -1, .mover = -1};
+    }
+    return true;
+}
+
+bool deps_build_values(struct deps * d, struct asm_program * p, const struct asm_item * region) {
+    bool ok = begin(d, p, region) && build_register_edges(d, false);
+    p->no_memory |= !ok;
+    return !p->no_memory;
+}
+
+bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item * region,
+                bool loop) {
+    if (!begin(d, p, region)) {
+        return false;
     }
     if (loop) {
         find_movers(d);

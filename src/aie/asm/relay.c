@@ -256,7 +256,7 @@ static bool prepare(struct relay * r) {
     r->path = malloc(5 * n * sizeof *r->path);
     r->values = malloc(((size_t) r->n_vregs + 1) * sizeof *r->values);
     r->p->no_memory |= !r->path || !r->values;
-    if (r->p->no_memory || !deps_build(&r->deps, r->p, r->region, false)) {
+    if (r->p->no_memory || !deps_build_values(&r->deps, r->p, r->region)) {
         return false;
     }
     r->depth = r->path + n;
