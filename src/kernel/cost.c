@@ -61,8 +61,8 @@ static uint64_t padded(int64_t n) {
     return (uint64_t) (n + TILE - 1) / TILE * TILE;
 }
 
-// Two cores a column have 64 rows each at a time; what of 64 k they unpack and multiply by four rows
-// at a time is a matter of so many cycles. Numbers that are looked up take longer.
+// Two cores a column have 64 rows each at a time; what of 64 k they unpack and multiply by four
+// rows at a time is a matter of so many cycles. Numbers that are looked up take longer.
 static uint64_t product_of_blocks(const struct kernel_spec * spec) {
     static const int columns[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 4, [AIE_ARCH_AIE2P] = 8};
     static const int slice[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 1600, [AIE_ARCH_AIE2P] = 4800};

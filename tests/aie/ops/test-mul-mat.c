@@ -190,7 +190,8 @@ static void check(const struct rig * r, const struct kernel_spec * spec) {
     enum dtype t = spec->inputs[0].dtype;
     const struct tensor * out = &spec->output;
     int64_t k = spec->inputs[1].ne[0];
-    enum kernel_blocks kind = has_blocks(spec) ? (enum kernel_blocks) spec->params[0] : KERNEL_BLOCKS;
+    enum kernel_blocks kind =
+        has_blocks(spec) ? (enum kernel_blocks) spec->params[0] : KERNEL_BLOCKS;
     bool fused = mm_fuses(mm_type(rig_arch, DTYPE_BF16), kind);
     int sum_k = kind == KERNEL_Q4_0 ? BLOCK_K : BLOCK_K / 2;
     for (int64_t i3 = 0; i3 < out->ne[3]; i3++) {

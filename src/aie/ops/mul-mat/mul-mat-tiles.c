@@ -225,9 +225,7 @@ void mm_write_memtile(const struct design * d, int col, bool outputs) {
     const struct mm_plan * p = &d->plan;
     uint32_t y_sent = (uint32_t) (p->y_groups * p->t->y_group);
     uint32_t x_sent = (uint32_t) (p->x_groups * p->t->x_group);
-    struct rows y = {.cut = &p->y,
-                     .rows = (uint32_t) p->y_rows,
-                     .sent = y_sent};
+    struct rows y = {.cut = &p->y, .rows = (uint32_t) p->y_rows, .sent = y_sent};
     struct rows x = {.cut = &p->x, .rows = (uint32_t) p->x_rows, .sent = x_sent};
     struct rows second = p->is_vector ? y : x;
     y.tiles = p->y_stays ? (int) p->pass : 0;

@@ -121,7 +121,7 @@ enum {
 };
 // Of those that are multiplied as they are unpacked: quant-fused.c.
 enum {
-    MM_FUSED_PAGE = MM_Y,         // [8 rows][2][4 rows][2 sums]: what these are multiplied with
+    MM_FUSED_PAGE = MM_Y, // [8 rows][2][4 rows][2 sums]: what these are multiplied with
     MM_FUSED_FACTORS = MM_LONG_SPREAD, // [word][8 k][4 rows]: b
 };
 // Of those that have a table of numbers: quant-words.c.
@@ -157,28 +157,28 @@ enum {
     MM_PARAM_LESS,  // from a group's scales to its minima
     MM_PARAM_GROUP, // of the groups of 16 numbers the bits that tell the scales, and how far down
     MM_PARAM_GROUP_SHIFT,
-    MM_PARAM_TABLE_SHIFT, // from a slice's number to its place in the table
-    MM_PARAM_TABLE_NEXT,  // from there to its second half
-    MM_PARAM_TABLE_LESS,  // in bf16: what a byte of the table is too much, and 256
-    MM_PARAM_ODD,         // bit of the slices that are left: the block begins in a word's middle
-    MM_PARAM_D_AT,        // where a block has d
-    MM_PARAM_D_SECOND,    // 1: behind it is dmin
-    MM_PARAM_FUSED,       // of blocks that are multiplied as they are unpacked: groups of 4 n
-    MM_PARAM_PASSES,      // of them: 1: q4_0, 2: 32 numbers in each
-    MM_PARAM_TOP,         // upper bytes of two numbers
-    MM_PARAM_MINUS,       // in bf16: what is too much of each
-    MM_PARAM_PAIR,        // whether b's number is a factor of the lower half of a byte, of the
-    MM_PARAM_PAIR_OTHER,  // upper: all bits or none; of the second pass the other way around
-    MM_PARAM_NUMBERS,     // where the numbers of a slice are
+    MM_PARAM_TABLE_SHIFT,  // from a slice's number to its place in the table
+    MM_PARAM_TABLE_NEXT,   // from there to its second half
+    MM_PARAM_TABLE_LESS,   // in bf16: what a byte of the table is too much, and 256
+    MM_PARAM_ODD,          // bit of the slices that are left: the block begins in a word's middle
+    MM_PARAM_D_AT,         // where a block has d
+    MM_PARAM_D_SECOND,     // 1: behind it is dmin
+    MM_PARAM_FUSED,        // of blocks that are multiplied as they are unpacked: groups of 4 n
+    MM_PARAM_PASSES,       // of them: 1: q4_0, 2: 32 numbers in each
+    MM_PARAM_TOP,          // upper bytes of two numbers
+    MM_PARAM_MINUS,        // in bf16: what is too much of each
+    MM_PARAM_PAIR,         // whether b's number is a factor of the lower half of a byte, of the
+    MM_PARAM_PAIR_OTHER,   // upper: all bits or none; of the second pass the other way around
+    MM_PARAM_NUMBERS,      // where the numbers of a slice are
     MM_PARAM_NUMBERS_NEXT, // from those of the first pass to those of the second: 2048 or 0
     MM_PARAM_PLANES,       // where the factors of a slice are; of the slices of a block bits
     MM_PARAM_PLANES_OF,    // that tell which
     MM_PARAM_PLANES_SHIFT, // from a pass to its planes, and from its first sum's to the second's
     MM_PARAM_PLANES_NEXT,
-    MM_PARAM_MINIMA, // where a block's minima are, from its factors; 0: it has none
-    MM_PARAM_PASS,   // which one it is
-    MM_PARAM_FIRST,  // byte of a slice at which the first block's numbers begin,
-    MM_PARAM_BLOCK,  // from there to the second's,
+    MM_PARAM_MINIMA,      // where a block's minima are, from its factors; 0: it has none
+    MM_PARAM_PASS,        // which one it is
+    MM_PARAM_FIRST,       // byte of a slice at which the first block's numbers begin,
+    MM_PARAM_BLOCK,       // from there to the second's,
     MM_PARAM_BLOCK_TRIPS, // vectors of them,
     MM_PARAM_MORE,        // what is added to each byte,
     MM_PARAM_WORDS,       // and where they go

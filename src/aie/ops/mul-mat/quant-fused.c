@@ -1,9 +1,10 @@
-// quant-fused: slices of quantized blocks that are multiplied out of the registers in which they are
-// unpacked. Numbers come word by word, [8 words][64 rows], and a word is eight halves of bytes of a
-// row: eight k of the multiplier, which takes them in any order, as long as b's rows come in the
-// same. It makes two sums of four words each, [4 rows of a][4 rows of b].
+// quant-fused: slices of quantized blocks that are multiplied out of the registers in which they
+// are unpacked. Numbers come word by word, [8 words][64 rows], and a word is eight halves of bytes
+// of a row: eight k of the multiplier, which takes them in any order, as long as b's rows come in
+// the same. It makes two sums of four words each, [4 rows of a][4 rows of b].
 //
-//     q4_0     d0 | b0 b1 . b2 ... b5 . ... . b14 b15 | d1 . b0 ... b3 . ...      9 words as they come
+//     q4_0     d0 | b0 b1 . b2 ... b5 . ... . b14 b15 | d1 . b0 ... b3 . ...      9 words as they
+//     come
 //              w4 and w0 change halves, which leaves words 1 to 8 of numbers, a sum for each block,
 //              and both scales of a row together. Rows of b: (k, k + 16).
 //     q4_K     8 words as they come, of which the lower halves of bytes are one group, the upper
@@ -11,11 +12,11 @@
 //     others   two passes of 32 numbers, which stand as bytes: q is its lower half and 16 times its
 //              upper, and b's rows are (b, b)
 //
-// Numbers stay whole: 128 + q is 0x4300 | q in bf16, and 2048 + 16 q is 0x4500 | q. What is too much,
-// a constant times the sum of b's numbers, was in the accumulator before. Sums are rounded to bf16
-// and multiplied with their scales, so that the roundings are: b, scales and sums to bf16. Minima
-// are taken away from the tile, times the sum of b's numbers of their group in bf16. All else is
-// f32.
+// Numbers stay whole: 128 + q is 0x4300 | q in bf16, and 2048 + 16 q is 0x4500 | q. What is too
+// much, a constant times the sum of b's numbers, was in the accumulator before. Sums are rounded to
+// bf16 and multiplied with their scales, so that the roundings are: b, scales and sums to bf16.
+// Minima are taken away from the tile, times the sum of b's numbers of their group in bf16. All
+// else is f32.
 #include "quant-writer.h"
 
 enum {
@@ -241,8 +242,7 @@ static void order_blocks(struct writer * w, const struct fused * f, const struct
             struct asm_reg d = shuffled(w, turned[i / 2], turned[i / 2 + 2], c->zip_64[i % 2]);
             for (int half = 0; half < 2; half++) { // the first block begins in the middle of w4
                 int at = b ? 2 * i + half : (2 * i + half + 7) % 8;
-                emit_store(w->p, MEM_FACTORS, asm_half(d, half), to,
-                           b * BLOCK + at * K_BLOCK / 2);
+                emit_store(w->p, MEM_FACTORS, asm_half(d, half), to, b * BLOCK + at * K_BLOCK / 2);
             }
         }
     }
@@ -434,7 +434,7 @@ static void products(struct quant * q, struct fused * f) {
     emit_copy(p, at[3], tile);
     emit_copy(p, at[4], tile);
     asm_loop_begin(p, trips);
-    asm_loop_alone(p); // 68 bundles; overlapping 54, for 500 bytes more and four trips
+    asm_loop_alone(p); // 65 bundles; overlapping 54, for 500 bytes more and four trips
     trip(w, f, &c);
     asm_loop_end(p);
     emit_copy(p, x, sum_of(w, x, K_BLOCK));
@@ -500,8 +500,9 @@ static struct quant quant_of(const struct fused * f) {
     const struct {
         int memory;
         uint32_t at;
-    } places[] = {{MEM_FACTORS, MM_FUSED_FACTORS}, {MEM_C_IN, MM_C},       {MEM_C_OUT, MM_C},
-                  {MEM_X, MM_X},                   {MEM_WORDS, MM_BLOCKS}, {MEM_JOINED, MM_BLOCKS}};
+    } places[] = {
+        {MEM_FACTORS, MM_FUSED_FACTORS}, {MEM_C_IN, MM_C},       {MEM_C_OUT, MM_C}, {MEM_X, MM_X},
+        {MEM_WORDS, MM_BLOCKS},          {MEM_JOINED, MM_BLOCKS}};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         asm_place(f->p, places[i].memory, places[i].at);
     }

@@ -475,8 +475,7 @@ static void numbers(struct quant * q) {
     struct asm_reg minima = asm_local(p, ASM_R);
     emit_alu(p, AIE_BASIC_ADD, minima, at, further);
     emit_copy(p, less, minima);
-    point(w, from, shifted(w, group, 10 /* GROUP */),
-          address(w, MM_LONG_BYTES) + 2 * WORDS);
+    point(w, from, shifted(w, group, 10 /* GROUP */), address(w, MM_LONG_BYTES) + 2 * WORDS);
     struct asm_reg out = asm_local(p, ASM_R);
     emit_alu(p, AIE_BASIC_ADD, out, sum_of(w, q->base, WORDS - q->offset),
              shifted(w, group, 11 /* in bf16 */));
