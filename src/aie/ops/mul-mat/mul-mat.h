@@ -132,7 +132,7 @@ enum {
 };
 // Of those that are multiplied as they are unpacked: quant-fused.c.
 enum {
-    MM_FUSED_PAGE = MM_Y,         // [8 rows][2][4 rows][2 sums]: what these are multiplied with
+    MM_FUSED_PAGE = MM_Y, // [8 rows][2][4 rows][2 sums]: what these are multiplied with
     MM_FUSED_FACTORS = MM_LONG_SPREAD, // [word][8 k][4 rows]: b
 };
 // Of those that have a table of numbers: quant-words.c.

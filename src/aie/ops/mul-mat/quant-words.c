@@ -1,17 +1,17 @@
 // quant-words: blocks whose numbers begin within a word, as whole words, [word][64 rows]: both of a
 // slice, one behind the other. Where numbers are places in a table these are looked up: 16 numbers
-// of 8 bits, each of which is held 64 times, and a row of choices between two of them by the bits of
-// a place. Any table will do. The one of mxfp4 is worked out where that is shorter: 16 less
-// than r + max(r, 4) + 2 max(r, 6), and a sign.
+// of 8 bits, each of which is held 64 times, and a row of choices between two of them by the bits
+// of a place. Any table will do. The one of mxfp4 is worked out where that is shorter: 16 less than
+// r + max(r, 4) + 2 max(r, 6), and a sign.
 //
-// Scales of mxfp4 are exponents, of which d is 2^(e - 128): e - 1 in bf16's place. The least two are
-// smaller than bf16's normal numbers and become 0.
+// Scales of mxfp4 are exponents, of which d is 2^(e - 128): e - 1 in bf16's place. The least two
+// are smaller than bf16's normal numbers and become 0.
 #include "quant-writer.h"
 
 enum {
-    WORD = MM_TILE * 4,     // bytes from word to word
-    PLANE = MM_TILE * 2,    // of a factor of each row
-    BLOCK = 4 * WORD,       // of 32 places
+    WORD = MM_TILE * 4,  // bytes from word to word
+    PLANE = MM_TILE * 2, // of a factor of each row
+    BLOCK = 4 * WORD,    // of 32 places
     VECTORS = BLOCK / QUANT_VECTOR,
     VALUES = 16, // and behind them the bits of a place
     MIDDLE = 8,  // from where offsets reach all
