@@ -212,10 +212,9 @@ static void gather_keys(struct at_writer * w) {
 }
 
 // Rows of a block, from w->c on, to those from w->d on. Two numbers of a key are a word then.
-static void key_bytes(struct at_writer * w, struct asm_reg scales, const struct asm_reg pick[2]) {
-    struct unpack unpack = {.w = w, .p = w->p}, *u = &unpack;
-    struct bytes b = hold_bytes(u);
-    ready(u);
+static void key_bytes(struct unpack * u, const struct bytes * b, struct asm_reg scales,
+                      const struct asm_reg pick[2]) {
+    struct at_writer * w = u->w;
     emit_set_small(w->p, w->n, 8);
     asm_loop_begin(w->p, w->n);
     struct emit_scale by;
@@ -226,21 +225,21 @@ static void key_bytes(struct at_writer * w, struct asm_reg scales, const struct 
         at_add(w, w->d, w->d, w->step);
     }
     struct asm_reg v = loaded(u, w->at[0], 0);
-    emit_scale_factors(u->p, &by, scales, b.zero, b.low);
+    emit_scale_factors(u->p, &by, scales, b->zero, b->low);
     for (int i = 0; i < 2; i++) {
-        store_bytes(u, &b, shuffled(u, v, v, pick[i]), b.zip, &by, w->at[1 + i], 0);
+        store_bytes(u, b, shuffled(u, v, v, pick[i]), b->zip, &by, w->at[1 + i], 0);
     }
     asm_loop_end(w->p);
-    while (u->n_held > 0) {
-        asm_release(u->p, u->held[--u->n_held].r);
-    }
 }
 
-static void key_nibbles(struct at_writer * w, struct asm_reg scales, const struct asm_reg pick[2],
-                        struct asm_reg further) {
-    struct unpack unpack = {.w = w, .p = w->p}, *u = &unpack;
-    struct nibbles b = hold_nibbles(u);
-    ready(u);
+static void key_nibbles(struct unpack * u, const struct nibbles * b, struct asm_reg scales,
+                        const struct asm_reg pick[2], struct asm_reg further) {
+    struct at_writer * w = u->w;
+    struct nibbles own = *b; // a register that the bytes' loop can have
+    own.offset = asm_global(w->p, ASM_X);
+    b = &own;
+    at_set(w, w->n, MINUS_136);
+    emit_splat(w->p, LANE_16, own.offset, w->n);
     emit_nibbles_begin(w->p);
     emit_set_small(w->p, w->n, 4);
     asm_loop_begin(w->p, w->n);
@@ -253,17 +252,15 @@ static void key_nibbles(struct at_writer * w, struct asm_reg scales, const struc
         at_add(w, w->d, w->d, w->step);
     }
     struct asm_reg v = loaded(u, w->at[0], 0);
-    nibbles_scale(u, &b, scales, &by);
+    nibbles_scale(u, b, scales, &by);
     for (int i = 0; i < 2; i++) {
         struct asm_reg n = asm_local(w->p, ASM_X), half = shuffled(u, v, v, pick[i]);
         emit_nibbles(w->p, n, asm_half(half, 0));
-        store_nibbles(u, &b, shuffled(u, n, n, b.even), b.zip, &by, w->at[1 + i], 0);
-        store_nibbles(u, &b, shuffled(u, n, n, b.odd), b.zip, &by, w->at[3 + i], 0);
+        store_nibbles(u, b, shuffled(u, n, n, b->even), b->zip, &by, w->at[1 + i], 0);
+        store_nibbles(u, b, shuffled(u, n, n, b->odd), b->zip, &by, w->at[3 + i], 0);
     }
     asm_loop_end(w->p);
-    while (u->n_held > 0) {
-        asm_release(u->p, u->held[--u->n_held].r);
-    }
+    asm_release(w->p, own.offset);
 }
 
 // A row of 16 keys from where it was made to where it belongs.
@@ -289,6 +286,13 @@ static void make_keys(struct at_writer * w) {
     struct asm_reg twice = hold_set(u, ASM_MASK, ZIP_16), further = hold(u, ASM_R, NOT_SET, 0);
     const struct asm_reg pick[2] = {hold_set(u, ASM_MASK, EVEN_16),
                                     hold_set(u, ASM_R, EVEN_16 + 1)};
+    struct bytes b = hold_bytes(u);
+    struct nibbles n = {.top = b.top[0],
+                        .zero = b.zero,
+                        .low = b.low,
+                        .zip = b.zip,
+                        .even = hold_set(u, ASM_MASK, EVEN_8),
+                        .odd = hold_set(u, ASM_MASK, EVEN_8 + 1)};
     int chunk = asm_label_new(p), vector = asm_label_new(p), block = asm_label_new(p);
     int four = asm_label_new(p), made = asm_label_new(p), done = asm_label_new(p);
     ready(u);
@@ -316,10 +320,10 @@ static void make_keys(struct at_writer * w) {
     at_param(w, w->n, AT_PARAM_K_BITS);
     emit_add_small(p, w->n, w->n, -4);
     asm_jump_if_zero(p, w->n, four);
-    key_bytes(w, scales, pick);
+    key_bytes(u, &b, scales, pick);
     asm_jump(p, made);
     asm_label(p, four);
-    key_nibbles(w, scales, pick, further);
+    key_nibbles(u, &n, scales, pick, further);
     asm_label(p, made);
     emit_add_small(p, w->n, which, -EVEN_16 - 1);
     asm_jump_if_zero(p, w->n, done);
