@@ -99,7 +99,7 @@ enum {
     AT_PARAM_MASK_STEP,
     AT_PARAM_MASK_BLOCKS, // whose mask comes at once, and from one to the next in it
     AT_PARAM_MASK_NEXT,
-    AT_PARAM_QUERIES, // of this core, one of which may be another's, too
+    AT_PARAM_QUERIES, // of this core, whose masks are looked at; 0: one alone, or no mask
     AT_PARAM_HEADS,   // of an item
     AT_PARAM_HEAD,    // of this core's first row
     AT_PARAM_SINKS,   // 1: there are
