@@ -346,9 +346,9 @@ static void write_params(const struct design * d, struct flow_tile at, int core,
         [AT_PARAM_MASK_HEAD] = p->head_masks ? p->mask_row : 0,
         [AT_PARAM_MASK_BLOCKS] = (uint32_t) p->mask_blocks,
         [AT_PARAM_MASK_NEXT] = (uint32_t) (2 * p->keys),
-        [AT_PARAM_MASKS] = p->head_masks ? rows
-                           : rows        ? (first % heads + rows + heads - 1) / heads
-                                         : 0,
+        [AT_PARAM_MASKS] = !p->mask || p->queries < 2 || rows == 0 ? 0
+                           : p->head_masks                         ? rows
+                                           : (first % heads + rows + heads - 1) / heads,
         [AT_PARAM_HEADS] = heads,
         [AT_PARAM_HEAD] = first % heads,
         [AT_PARAM_SINKS] = p->sinks ? (1u << AT_LANES) - 1 : 0,

@@ -321,14 +321,13 @@ static void skip_masked(struct at_writer * w, int label) {
     int none = asm_label_new(p), query = asm_label_new(p);
     emit_set_small(p, w->n, 1);
     at_keep(w, AT_NOW_SEEN, w->n);
-    at_param(w, w->n, AT_PARAM_MASK);
-    asm_jump_if_zero(p, w->n, none);
+    at_param(w, w->left, AT_PARAM_MASKS);
+    asm_jump_if_zero(p, w->left, none);
     struct asm_reg nothing = asm_global(p, vector), other = asm_global(p, vector);
     struct asm_reg bits = asm_local(p, ASM_R);
     at_set(w, bits, MINUS_INFINITY_F16);
     emit_splat(p, LANE_16, nothing, bits);
     emit_lanes(p, LANE_SUB, LANE_16, other, nothing, nothing);
-    at_param(w, w->left, AT_PARAM_MASKS);
     at_param(w, w->c, AT_NOW_MASK);
     asm_label(p, query);
     at_copy(w, w->at[2], w->c);

@@ -116,13 +116,14 @@ enum {
     AT_PARAM_MASK_HEAD,
     AT_PARAM_MASK_BLOCKS, // whose mask comes at once, and from one to the next in it
     AT_PARAM_MASK_NEXT,
-    AT_PARAM_MASKS,   // of this core: of its queries, one of which may be another's, too, or rows
-    AT_PARAM_HEADS,   // of an item
-    AT_PARAM_HEAD,    // of this core's first row
-    AT_PARAM_SINKS,   // 1: there are
-    AT_PARAM_SCALE,   // of q; with a cap, what is left when the cap is taken out
-    AT_PARAM_CAP,     // 0: there is none
-    AT_PARAM_SLOPES,  // 1: they are not all 1
+    AT_PARAM_MASKS, // of this core, that are looked at: its queries', or rows'; 0: of one query, or
+                    // none
+    AT_PARAM_HEADS, // of an item
+    AT_PARAM_HEAD,  // of this core's first row
+    AT_PARAM_SINKS, // 1: there are
+    AT_PARAM_SCALE, // of q; with a cap, what is left when the cap is taken out
+    AT_PARAM_CAP,   // 0: there is none
+    AT_PARAM_SLOPES, // 1: they are not all 1
     AT_PARAM_TOLD,
     // What the program keeps there, because registers are wanted for loops.
     AT_NOW_BLOCKS = AT_PARAM_TOLD, // that are left
