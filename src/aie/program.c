@@ -215,8 +215,11 @@ static enum status single_pdi(const struct kernel_spec * spec, uint8_t ** pdi, s
                 columns[col].cores[i] = &program;
             }
         }
-        st = write_pdi(spec, family == KERNEL_PRODUCT ? SPREAD_MIXED : SPREAD_ALIKE, columns, pdi,
-                       size, err);
+        st = write_pdi(spec,
+                       family == KERNEL_PRODUCT       ? SPREAD_MIXED
+                       : family == KERNEL_ELEMENTWISE ? SPREAD_WAYS
+                                                      : SPREAD_ALIKE,
+                       columns, pdi, size, err);
     }
     array_program_free(&program);
     return st;

@@ -55,6 +55,7 @@ static const bool has_exact[KERNEL_OP_COUNT] = {
 #undef ELEMENTWISE
     [KERNEL_OP_NORM] = true,
     [KERNEL_OP_RMS_NORM] = true,
+    [KERNEL_OP_RMS_NORM_MUL] = true,
     [KERNEL_OP_L2_NORM] = true,
     [KERNEL_OP_SOFT_MAX] = true,
 };

@@ -219,6 +219,7 @@ static void scratch_reset(struct hsa_stream * s) {
 const struct device_kind npu_kind = {
     .computes = computes,
     .compute = compute,
+    .fuse = fuse_nodes,
     .begin = npu_stream_begin,
     .end = npu_stream_end,
     .flush = npu_stream_flush,
@@ -255,6 +256,8 @@ enum status npu_new(struct hsac_agent * agent, struct npu ** out, struct error *
         return st;
     }
     store_set_log(npu->store, warn_of_store);
+    int columns = hsac_agent_columns(agent), all = aie_target(npu->arch)->columns;
+    store_set_columns(npu->store, columns < all ? columns : 0);
     store_check_packs(npu->store, npu->arch);
     code_heap_init(&npu->code, agent, npu->arch);
     store_set_uploads(npu->store,

@@ -3,6 +3,7 @@
 // place. An operand that was packed for a product lately is not packed again.
 #include "dispatch.h"
 
+#include <assert.h>
 #include <string.h>
 
 struct mat_world mat_world_of(const struct hsa_device * device) {
@@ -68,13 +69,36 @@ bool mat_reads_on_host(const struct mat_plan * p) {
     return p->a.way == MAT_BY_HOST || p->b.way == MAT_BY_HOST;
 }
 
+// One kernel or, where that would take longer than one may, one for each half of the rows.
+static enum status convert(struct hsa_stream * s, const struct kernel_spec * whole, char * from,
+                           char * to, struct error * err) {
+    struct kernel_spec spec = *whole;
+    struct tensor *in = &spec.inputs[0], *out = &spec.output;
+    int d = TENSOR_DIMS - 1;
+    while (d > 0 && in->ne[d] < 2) {
+        d--;
+    }
+    if (d == 0 || kernel_us(&spec) <= HSAC_MOST_US) {
+        char * addr[PLAN_OPERANDS] = {from, to};
+        return npu_dispatch(s, &spec, addr, err);
+    }
+    assert(in->ne[d] == out->ne[d]); // each row becomes a row
+    int64_t half = in->ne[d] / 2;
+    in->ne[d] = out->ne[d] = half;
+    enum status st = convert(s, &spec, from, to, err);
+    in->ne[d] = out->ne[d] = whole->inputs[0].ne[d] - half;
+    return st == ST_OK ? convert(s, &spec, from + half * in->nb[d], to + half * out->nb[d], err)
+                       : st;
+}
+
 static enum status bring(struct hsa_stream * s, const struct mat_operand * o, struct error * err) {
     if (o->way == MAT_BY_HOST) {
         atomic_fetch_add(&s->device->staged_operands, 1);
         return mat_stage(&o->source, o->pieces, o->packed.data, err);
     }
-    char * addr[PLAN_OPERANDS] = {o->source.view.data, o->packed.data};
-    return o->way == MAT_BY_KERNEL ? npu_dispatch(s, &o->convert, addr, err) : ST_OK;
+    return o->way == MAT_BY_KERNEL
+               ? convert(s, &o->convert, o->source.view.data, o->packed.data, err)
+               : ST_OK;
 }
 
 // ---- products ----

@@ -23,6 +23,7 @@ bool emu_memory_init(struct emu_runtime * rt) {
 static void * pages_map(size_t size) {
     void * p = mmap(NULL, size + EMU_PAGE, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p != MAP_FAILED) madvise(p, size, MADV_HUGEPAGE);
     return p == MAP_FAILED ? NULL : p;
 }
 

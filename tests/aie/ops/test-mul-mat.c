@@ -339,6 +339,9 @@ static void test_raw(void ** state) {
         {DTYPE_BF16, DTYPE_F32}, {DTYPE_F16, DTYPE_BF16}, {DTYPE_F16, DTYPE_F32}};
     static const struct shape more[] = {{64, 1, 8192, 1, 1, 1, 1, 0, 0, 0},
                                         {256, 1, 8, 4, 1, 8, 1, 24, 0, 0}};
+    // One takes three steps, the last of which is shorter; the other as many in each batch.
+    static const struct shape steps[] = {{4200, 1, 8192, 1, 1, 1, 1, 0, 0, 0},
+                                         {2100, 1, 8192, 1, 1, 2, 1, 0, 0, 0}};
     struct rig r;
     rig_open(&r);
     for (int t = 0; t < 3; t++) {
@@ -358,9 +361,12 @@ static void test_raw(void ** state) {
                 run_spec(&r, spec, &shapes[i]);
             }
         }
-        for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
+        for (size_t i = 0; i < (t ? 2 : sizeof more / sizeof more[0]); i++) {
             run_spec(&r, spec_with(types[t][0], types[t][1], &more[i]), &more[i]);
         }
+    }
+    for (int i = 0; i < 2; i++) { // which is not a matter of the types
+        run_spec(&r, spec_with(types[i][0], types[i][1], &steps[i]), &steps[i]);
     }
     rig_close(&r);
 }

@@ -17,9 +17,8 @@
 #include <string.h>
 
 enum {
-    MAX_RUNS = 64,                           // beyond that, expanding b in memory is cheaper
-    MAX_PIECE_WORDS = 512 * EW_CHUNK_WORDS,  // what one column's queues hold at once, beside a word
-    MAX_LINEAR_WORDS = 768 * EW_CHUNK_WORDS, // and without one
+    MAX_RUNS = 64,                          // beyond that, expanding b in memory is cheaper
+    MAX_PIECE_WORDS = 512 * EW_CHUNK_WORDS, // what one column's queues hold at once, beside a word
     MIN_PIECE_WORDS = 64,
     MAX_PERIOD_ROWS = PLAN_PERIOD_BDS * 256,
 };
@@ -277,7 +276,10 @@ static int64_t share(int64_t left, int64_t total, int64_t runs, int64_t limit, i
 // together. Whole chunks make shorter streams.
 static int64_t share_of_one(const struct plan * plan, const struct plan_cursor * c, int64_t words,
                             int columns) {
-    int64_t limit = plan->mode == PLAN_LINEAR ? MAX_LINEAR_WORDS : MAX_PIECE_WORDS;
+    // Several cores share a queue whose last two tasks may be an incomplete round and a short
+    // chunk.
+    int64_t linear = plan->cores > 1 ? plan->cores * MAX_PIECE_WORDS : PLAN_LONE_WORDS;
+    int64_t limit = plan->mode == PLAN_LINEAR ? linear : MAX_PIECE_WORDS;
     int64_t lead = plan->lead, steps = (int64_t) columns * (columns - 1) / 2;
     int64_t most = words * 3 / (4 * steps + 1); // the last has a fourth of an even share at least
     int64_t room = ((limit - EW_CHUNK_WORDS) * columns - words) / (steps + 1); // of the first

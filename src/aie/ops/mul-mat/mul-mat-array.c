@@ -149,7 +149,8 @@ static struct group group_of(const struct design * d, int64_t first) {
     struct group g = {0};
     for (int64_t i = first; i < p->steps; i++) {
         int64_t more = mm_plan_step(p, d->spec, i).tiles;
-        bool alone = p->is_vector && p->y.rounds > 1; // x and a take turns on channel 0
+        // x and a take turns on channel 0
+        bool alone = p->is_vector && (p->x_stays || p->y.rounds > 1);
         if (g.steps > 0 && (alone || g.tiles + more > most)) {
             break;
         }
@@ -181,7 +182,7 @@ static void write_inputs(const struct design * d, int64_t i, const struct mm_ste
             mm_write_memtile(d, col, false);
         }
         if (g->steps) {
-            mm_push_memtile(d, col, g, false);
+            mm_push_memtile(d, col, g, false, i % 2);
         }
         mm_shim_inputs(d, col, s, i % 2);
     }
@@ -211,7 +212,7 @@ static void write_outputs(const struct design * d, int64_t i, const struct mm_st
             mm_write_memtile(d, col, true);
         }
         if (g->steps) {
-            mm_push_memtile(d, col, g, true);
+            mm_push_memtile(d, col, g, true, i % 2);
         }
         mm_shim_outputs(d, col, s, i % 2);
         for (int row = 0; row < p->core_rows && g->steps; row++) {
@@ -238,6 +239,9 @@ static void write_stream(const struct design * d) {
     }
     for (int64_t i = steps < 2 ? steps : 2; i > 0; i--) {
         wait_step(d);
+    }
+    for (int col = 0; col < d->plan.columns; col++) {
+        mm_end_x(d, col);
     }
 }
 

@@ -68,12 +68,15 @@ static inline uint32_t mm_words(const struct design * d, uint32_t k) {
 void mm_write_sheet(const struct design * d, int col, int row);
 // A memtile's descriptors: what goes to the cores, or what comes from them. Then the tasks.
 void mm_write_memtile(const struct design * d, int col, bool outputs);
-void mm_push_memtile(const struct design * d, int col, const struct group * g, bool outputs);
+void mm_push_memtile(const struct design * d, int col, const struct group * g, bool outputs,
+                     bool odd);
+// Takes what is left of the tokens that x's tiles take, at the end of all.
+void mm_end_x(const struct design * d, int col);
 void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd);
 // The same words for the PDI, for tiles of so many groups.
 void mm_core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd, uint32_t words[6]);
-// Tasks of two neighbouring channels. An operation of the stream costs as much as ten more words of
-// one, so one writes both queues and the control register between them, which is zero.
+// Tasks of two neighbouring channels. An operation of the stream costs as much as eight more words
+// of one, so one writes both queues and the control register between them, which is zero.
 void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, const int bds[2],
                   const int64_t runs[2]);
 // The core reads its parameters when a first slice has come: they are there before its tasks.

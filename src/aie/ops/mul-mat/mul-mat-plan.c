@@ -4,12 +4,12 @@
 #include "aie/ops/ops.h"
 
 enum {
-    STEP_LIMIT = 1 << 20, // words, of a descriptor's step
-    ITERATIONS = 64,      // of a descriptor
+    ITERATIONS = 64, // of a descriptor
     SHIM_WRAP = 1023,
     MEM_WRAP = 1023,
     STAY_TILES = 63,  // a lock counts no further
     STAY_LEAST = 8,   // tiles of a core, for which telling of all chunks pays
+    X_STAYS = 31,     // tiles of a step: the lock counts those of two
     LONG_SLICES = 16, // from so many on two come at once, in longer bursts of host memory
     MOST_STEPS = 96,  // of an instruction stream, which then takes less than 1 ms to make
     TILE_BYTES = MM_TILE * MM_TILE * 4,
@@ -117,6 +117,21 @@ static bool whole_slices(struct mm_plan * p, int64_t most_k) {
     return true;
 }
 
+// Gemv whose x stays: chunks of whole slices that are all equal, so that one descriptor each way
+// does for them. As few slices as there may be chunks for: the cores wait for the first one.
+static bool equal_slices(struct mm_plan * p, int64_t most_k) {
+    int64_t slice = mm_slice_k(p->t), slices = p->k / slice;
+    int64_t once = p->block_bytes ? p->cut_k / slice : 1;
+    for (int64_t q = once; p->k % slice == 0 && q <= slices && q * slice <= most_k; q += once) {
+        if (slices % q == 0 && slices / q <= MMP_CHUNKS) {
+            p->x = p->y = equal(slices / q, q * slice);
+            p->slices = (uint32_t) slices;
+            return true;
+        }
+    }
+    return false;
+}
+
 // Gemv has whole rows of x one after the other; a descriptor's first dimension is too short for
 // long ones, which are cut into equal pieces.
 static bool cut_x_rows(struct mm_plan * p) {
@@ -159,8 +174,8 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
     bool wide = p->is_vector && mm_x_parts(p) == 0; // x's walk has no chunks then
     if ((!p->is_vector || cut_x_rows(p)) && ceil_div(p->k, mm_slice_k(p->t)) <= MMP_RUNS &&
         most_k >= MM_WHOLE_K &&
-        (whole_slices(p, most_k) || (!wide && chain_of_chunks(p, tiles, most_k)) ||
-         equal_chunks(p, most_k)) &&
+        (whole_slices(p, most_k) || (p->x_stays && equal_slices(p, most_k)) ||
+         (!wide && chain_of_chunks(p, tiles, most_k)) || equal_chunks(p, most_k)) &&
         (!p->is_vector || sends_x(p))) {
         return ST_OK;
     }
@@ -219,23 +234,41 @@ static void plan_n(struct mm_plan * p) {
     }
 }
 
+// Tiles along m that a step of gemv may have, and whether x comes once for all of them. In more
+// batches than one each must end with its step: what the last tiles leave in a lock is cleared at
+// the end of all.
+static int64_t vector_pass(const struct mm_plan * p) {
+    return least(X_STAYS, MMP_RUNS / ceil_div(p->k, mm_slice_k(p->t)));
+}
+
+static bool may_stay(const struct mm_plan * p, const struct kernel_spec * spec) {
+    int64_t far = mm_plan_m_far(p) * spec->inputs[0].nb[1] / 4, pass = vector_pass(p);
+    bool one = spec->output.ne[2] * spec->output.ne[3] == 1;
+    return p->is_vector && (one || p->m_steps > 1) && (one || p->m_steps <= pass) && pass > 0 &&
+           (far <= MMP_STEP_LIMIT || p->m_steps == 1);
+}
+
 static void plan_pass(struct mm_plan * p, const struct kernel_spec * spec) {
     int64_t runs = (int64_t) p->slices > p->x.rounds ? (int64_t) p->slices : p->x.rounds;
     p->pass = least(least(ITERATIONS, MMP_RUNS / runs), p->n_tiles);
     // the walks from n tile to n tile
     int64_t x = p->n_step * spec->inputs[1].nb[1] / 4, out = p->n_step * spec->output.nb[1] / 4;
-    if (p->n_tiles > 1 && (x > STEP_LIMIT || out > STEP_LIMIT)) {
+    if (p->n_tiles > 1 && (x > MMP_STEP_LIMIT || out > MMP_STEP_LIMIT)) {
         p->pass = 1;
     }
     // Where all of n is one tile of each column, a step goes along m, if its tiles are equally far
-    // apart: many columns would wait for being told of the next one. Those of gemv are, and are a
-    // step where x and a come in one chain.
+    // apart: many columns would wait for being told of the next one. Those of gemv are.
     int64_t far = mm_plan_m_far(p) * spec->inputs[0].nb[1] / 4;
-    bool along = p->is_vector ? p->y.rounds == 1
+    bool along = p->is_vector ? p->x_stays
                               : p->columns > p->core_rows && p->n_tiles == 1 &&
                                     p->m == p->core_rows * p->y_rows * p->m_steps;
-    along &= far <= STEP_LIMIT;
-    p->m_pass = along ? least(least(ITERATIONS, MMP_RUNS / runs), p->m_steps) : 1;
+    along &= far <= MMP_STEP_LIMIT;
+    int64_t most = p->is_vector ? X_STAYS : ITERATIONS;
+    p->m_pass = along ? least(least(most, MMP_RUNS / runs), p->m_steps) : 1;
+    if (p->m_steps % p->m_pass && spec->output.ne[2] * spec->output.ne[3] > 1 && p->is_vector) {
+        p->x_stays = false; // zeros made it more slices than may_stay knew of
+        p->m_pass = 1;
+    }
 }
 
 // Rows of a that serve several tiles of a step come from host memory once where there is room for
@@ -295,7 +328,7 @@ static enum status check_strides(const struct tensor * t, const char * name, str
         return error_set(err, ST_UNSUPPORTED,
                          "%s: rows must be contiguous and begin at whole words", name);
     }
-    if (t->ne[1] > 1 && (t->nb[1] < 4 || t->nb[1] / 4 > STEP_LIMIT)) {
+    if (t->ne[1] > 1 && (t->nb[1] < 4 || t->nb[1] / 4 > MMP_STEP_LIMIT)) {
         return error_set(err, ST_UNSUPPORTED, "%s: rows lie %lld bytes apart, not 4 to 4 MiB", name,
                          (long long) t->nb[1]);
     }
@@ -402,6 +435,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     }
     plan_n(p);
     plan_m(p);
+    p->x_stays = may_stay(p, spec);
     st = plan_k(p, spec, err);
     if ((p->x_raw || p->y_raw || p->block_bytes) && (st != ST_OK || !p->is_vector)) {
         return error_set(err, ST_UNSUPPORTED,
@@ -410,7 +444,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
                          MMP_VECTOR_N);
     }
     if (st != ST_OK && p->is_vector) { // x may be too much for one memtile
-        p->is_vector = false;
+        p->is_vector = p->x_stays = false;
         p->core_rows = gemm_rows;
         plan_n(p);
         plan_m(p);

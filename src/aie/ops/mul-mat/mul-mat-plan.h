@@ -15,6 +15,7 @@ enum {
     MMP_LONGER_N = 8,       // and where blocks want more of a core's memory
     MMP_CORE_ROWS_GEMM = 4, // or as many as there are columns
     MMP_CORE_ROWS_GEMV = 2,
+    MMP_STEP_LIMIT = 1 << 20, // words, of a descriptor's step
 };
 
 // How the rows of an operand come to a memtile: `rounds` times a chain of `chunks`, the last one
@@ -45,6 +46,7 @@ struct mm_plan {
     int64_t pass;      // n tiles of one step,
     int64_t m_pass;    // or m tiles of each y stream, where that is more than one
     int x_pieces;      // gemv: of a row of x
+    bool x_stays;      // gemv: in the memtile, for all tiles of a step
     bool x_raw, y_raw; // gemv: x is f32, y f16
     int block_bytes;   // gemv: y is quantized blocks of so many; 0: it is not
     int block_k;       // numbers of one
@@ -54,7 +56,7 @@ struct mm_plan {
     bool fused; // those of mm_fuses
 
     int64_t m, n, k;
-    int64_t steps; // batches * passes * m_steps
+    int64_t steps; // batches * passes * m_passes
 };
 
 enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, struct error * err);
@@ -76,6 +78,11 @@ static inline int mm_plan_each(const struct mm_plan * p) {
 }
 static inline int mm_plan_ways(const struct mm_plan * p) {
     return !p->is_vector && p->core_rows > 1 ? 2 : 1;
+}
+
+// Gemv whose x stays: tokens of the memtile's lock that no tile of the last step has taken.
+static inline int64_t mm_plan_x_left(const struct mm_plan * p) {
+    return p->x_stays ? (p->m_pass - p->m_steps % p->m_pass) % p->m_pass : 0;
 }
 
 struct mm_step mm_plan_step(const struct mm_plan * p, const struct kernel_spec * spec, int64_t i);

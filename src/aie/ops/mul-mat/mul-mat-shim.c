@@ -10,7 +10,8 @@ enum {
     SHIM_LAST,                  // + SHIM_FIRST or SHIM_SECOND: the last chunk, where it is shorter
     SHIM_TILES = SHIM_LAST + 2, // up to four
     SHIM_SET = 8,
-    SHIM_X = SHIM_TILES + 2, // gemv: b
+    SHIM_X = 0, // gemv: b, and the others behind it
+    SHIM_BEHIND_X = SHIM_X + 1,
 };
 
 static void shim_bd(const struct design * d, int bd, const struct array_bd * desc, int operand,
@@ -151,7 +152,7 @@ static void gemv_inputs(const struct design * d, int col, const struct mm_step *
     struct place b = place_of(d, OPERAND_B, s, 0);
     struct array_bd x = {
         .words = (uint32_t) p->x_rows * mm_x_row(p),
-        .next = set + SHIM_FIRST,
+        .next = p->x_stays ? -1 : set + SHIM_BEHIND_X + SHIM_FIRST,
         .wrap = {piece, (uint32_t) p->x_pieces},
         .step = {1, piece, row_step(&d->spec->inputs[OPERAND_B])},
     };
@@ -159,23 +160,31 @@ static void gemv_inputs(const struct design * d, int col, const struct mm_step *
     for (int i = 0; i < p->core_rows; i++) {
         int64_t m = mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col + i);
         struct place a = place_of(d, OPERAND_A, s, m);
-        write_rows(d, set + (i ? SHIM_SECOND : SHIM_FIRST), &a, &p->y, p->y_rows);
+        write_rows(d, set + SHIM_BEHIND_X + (i ? SHIM_SECOND : SHIM_FIRST), &a, &p->y, p->y_rows);
     }
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
-    push_shim(d, col, true, 0, set + SHIM_X, s->tiles);
-    push_shim(d, col, true, 1, set + SHIM_SECOND, s->tiles);
+    int first = set + SHIM_X, second = set + SHIM_BEHIND_X + SHIM_SECOND;
+    if (p->x_stays) {
+        push_shim(d, col, true, 0, first, 1);
+        first = set + SHIM_BEHIND_X + SHIM_FIRST;
+    }
+    mm_push_pair(d, (struct flow_tile){col, ARRAY_ROW_SHIM}, SHIM_MM2S_QUEUE,
+                 (const int[]){first, second}, (const int64_t[]){s->tiles, s->tiles});
 }
 
 static void gemv_outputs(const struct design * d, int col, const struct mm_step * s, int set) {
     const struct mm_plan * p = &d->plan;
-    for (int i = 0; i < p->core_rows; i++) {
+    int first = set + SHIM_BEHIND_X + SHIM_TILES;
+    int64_t m = mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col);
+    int64_t apart = mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col + 1) - m;
+    bool together = apart && apart <= MMP_STEP_LIMIT;
+    for (int i = 0; i < (together ? 1 : MMP_CORE_ROWS_GEMV); i++) {
         struct place c = place_of(d, OPERAND_OUT, s, 0);
-        int bd = set + SHIM_TILES + i;
-        c.offset += 4 * mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col + i);
-        write_tile_bd(d, bd, &c, 0, i + 1 < p->core_rows ? bd + 1 : -1);
+        c.offset += 4 * (m + i * apart);
+        write_tile_bd(d, first + i, &c, together ? apart : 0, together || i ? -1 : first + 1);
     }
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
-    push_shim(d, col, false, 0, set + SHIM_TILES, s->tiles);
+    push_shim(d, col, false, 0, first, s->tiles);
 }
 
 void mm_shim_inputs(const struct design * d, int col, const struct mm_step * s, bool odd) {
