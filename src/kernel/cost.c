@@ -74,8 +74,8 @@ static uint64_t product_of_many(const struct kernel_spec * spec) {
            (uint64_t) (out->ne[2] * out->ne[3]);
 }
 
-// Two cores a column have 64 rows each at a time; what of 64 k they unpack and multiply by four rows
-// at a time is a matter of so many cycles. Numbers that are looked up take longer.
+// Two cores a column have 64 rows each at a time; what of 64 k they unpack and multiply by four
+// rows at a time is a matter of so many cycles. Numbers that are looked up take longer.
 static uint64_t product_of_blocks(const struct kernel_spec * spec) {
     enum { FEW = 16 };
     if (spec->output.ne[1] > FEW) {

@@ -53,11 +53,8 @@ static const bool has_exact[KERNEL_OP_COUNT] = {
 #undef FAST
 #undef BOTH
 #undef ELEMENTWISE
-    [KERNEL_OP_NORM] = true,
-    [KERNEL_OP_RMS_NORM] = true,
-    [KERNEL_OP_RMS_NORM_MUL] = true,
-    [KERNEL_OP_L2_NORM] = true,
-    [KERNEL_OP_SOFT_MAX] = true,
+    [KERNEL_OP_NORM] = true,    [KERNEL_OP_RMS_NORM] = true, [KERNEL_OP_RMS_NORM_MUL] = true,
+    [KERNEL_OP_L2_NORM] = true, [KERNEL_OP_SOFT_MAX] = true,
 };
 
 const struct kernel_op_info * kernel_op_info(enum kernel_op op) {

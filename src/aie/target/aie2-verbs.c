@@ -128,6 +128,11 @@ static void store_bf16_next(struct asm_program * p, int memory, struct asm_reg a
             A_REG(acc));
 }
 
+static void store_bf16_by(struct asm_program * p, int memory, struct asm_reg acc,
+                          struct asm_reg pointer, struct asm_arg step) {
+    ASM_MEM(p, AIE2_VST_CONV_BF16_FP32_ag_pstm_nrm, memory, A_REG(pointer), step, A_REG(acc));
+}
+
 static void load_scalar(struct asm_program * p, int memory, int width, struct asm_arg d,
                         struct asm_reg pointer, int32_t offset) {
     static const int ops[LANE_WIDTHS] = {AIE2_LDA_U8_ag_idx_imm, AIE2_LDA_U16_ag_idx_imm,

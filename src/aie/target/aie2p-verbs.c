@@ -203,6 +203,12 @@ static void store_bf16_next(struct asm_program * p, int memory, struct asm_reg a
             A_REG(lanes_in(p, acc)), A_IMM(32));
 }
 
+static void store_bf16_by(struct asm_program * p, int memory, struct asm_reg acc,
+                          struct asm_reg pointer, struct asm_arg step) {
+    ASM_MEM(p, AIE2P_VST_CONV_bf16_fp32_dmw_sts_srs_bf_pstm_nrm, memory, A_REG(pointer),
+            A_REG(lanes_in(p, acc)), step);
+}
+
 static void load_scalar(struct asm_program * p, int memory, int width, struct asm_arg d,
                         struct asm_reg pointer, int32_t offset) {
     static const int ops[LANE_WIDTHS][2] = {

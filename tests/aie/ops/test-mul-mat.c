@@ -393,7 +393,7 @@ enum { FIRST_BEYOND = 70 };
 static void fill_odd_scales(struct rig * r, const struct kernel_spec * spec) {
     static const uint16_t odd[] = {0x0001, 0x8001, 0x0000, 0x8000, 0x03ff, 0x83ff,
                                    0x0400, 0x8400, 0x0203, 0x7bff, 0xfbff, 0x2c03};
-    static const uint8_t odd_powers[] = {0, 1, 2, 3, 127, 248, 253, 255};
+    static const uint8_t odd_powers[] = {0, 1, 2, 3, 127, 200, 230, 243};
     static const uint16_t beyond[] = {0x7c00, 0xfc00, 0x7e00, 0x7fff, 0xfe55};
     enum kernel_blocks kind = (enum kernel_blocks) spec->params[0];
     int64_t words = spec->inputs[0].ne[0], block = kernel_block_bytes(kind);

@@ -11,8 +11,6 @@
 // What this takes is shared by as many tiles as a core makes of the slice (mul-mat.c).
 #include "quant-writer.h"
 
-#include "aie/isa/aie2.h"
-
 enum {
     PITCH = MM_TILE * 8,              // from unit to unit
     NUMBERS = MM_MANY_BLOCKS + PITCH, // four units: both blocks
@@ -146,8 +144,7 @@ static void store_scaled(struct writer * w, const struct emit_scale * by, struct
         struct asm_reg sum = asm_local(p, ASM_BM);
         emit_mac(p, sum, by->rest[half], a, by->by[half], config);
         if (half) {
-            ASM_MEM(p, AIE2_VST_CONV_BF16_FP32_ag_pstm_nrm, MEM_OUT, A_REG(to), STEP(step),
-                    A_REG(sum));
+            emit_store_bf16_by(p, MEM_OUT, sum, to, STEP(step));
         } else {
             emit_store_bf16_next(p, MEM_OUT, sum, to);
         }

@@ -5,7 +5,8 @@
 // r + max(r, 4) + 2 max(r, 6), and a sign.
 //
 // Scales of mxfp4 are exponents, of which d is 2^(e - 128): e - 1 in bf16's place. The least two
-// are smaller than bf16's normal numbers and become 0.
+// are smaller than bf16's normal numbers and become 0. On aie2p, where d is multiplied first with
+// what is too much, 2304, those from 2^116 on give NaN.
 #include "quant-writer.h"
 
 enum {
