@@ -156,6 +156,9 @@ static void fill(const struct shape * s, int operand, uint8_t * data, size_t byt
         if (operand == 0) {
             bool scale = block_is_scale((enum kernel_blocks)(quantized - 1), (int) (i % block));
             data[i] = (uint8_t) (!scale ? seed >> 24 : i % 2 ? BLOCK_SCALE >> 8 : BLOCK_SCALE);
+            if (quantized - 1 == KERNEL_MXFP4 && i % block == 0) {
+                data[i] = 127; // its exponent
+            }
         }
         if (operand == 1 && i % 4 == 0) {
             memcpy(data + i, &x, 4);
@@ -174,7 +177,7 @@ static void fill(const struct shape * s, int operand, uint8_t * data, size_t byt
     }
 }
 
-enum { BLOCK_K = 32 }; // of those that are multiplied as they are unpacked
+enum { SUM_K = 16 }; // of blocks that are multiplied as they are unpacked: the shortest sums
 
 static bool is_right(const struct shape * s, uint8_t * const data[3]) {
     bool fused = quantized && s->n <= FEW &&
@@ -187,7 +190,7 @@ static bool is_right(const struct shape * s, uint8_t * const data[3]) {
             sum += p;
             size += fabs(p);
             block += p;
-            if (fused && k % BLOCK_K == BLOCK_K - 1) { // of which bf16 is taken
+            if (fused && k % SUM_K == SUM_K - 1) { // of which bf16 is taken
                 blocks += fabs(block);
                 block = 0;
             }

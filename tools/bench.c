@@ -70,15 +70,29 @@ static bool make_product(struct store * store, struct bench_task * t, enum dtype
     return false;
 }
 
-// d,heads,kv_heads,queries,keys, with a mask, of keys and values of that type, a cache's layout.
+// Quantized keys and values, as the kernel has them: words, so many for d numbers. False: others.
+static bool blocks_parse(const char * type, int64_t d, enum dtype * out, int64_t * words) {
+    static const enum kernel_blocks known[] = {KERNEL_Q8_0, KERNEL_Q4_0};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (!strcmp(type, kernel_block_name(known[i]))) {
+            *out = DTYPE_I32;
+            *words = d / kernel_block_k(known[i]) * kernel_block_bytes(known[i]) / 4;
+            return true;
+        }
+    }
+    return false;
+}
+
+// d,heads,kv_heads,queries,keys, with a mask, of keys and values of that type (and row), a cache's
+// layout.
 static bool make_attention(struct store * store, struct bench_task * t, enum dtype type,
-                           const int64_t n[5]) {
+                           int64_t row, const int64_t n[5]) {
     const int64_t d = n[0], heads = n[1], kv_heads = n[2], queries = n[3], keys = n[4];
     const float scale = 0.125f;
     struct kernel_spec * s = &t->spec;
     s->n_inputs = 4;
     s->inputs[0] = tensor_contiguous(DTYPE_F32, (const int64_t[]){d, queries, heads, 1});
-    s->inputs[1] = tensor_contiguous(type, (const int64_t[]){d, kv_heads, keys, 1});
+    s->inputs[1] = tensor_contiguous(type, (const int64_t[]){row, kv_heads, keys, 1});
     int64_t step = s->inputs[1].nb[1];
     s->inputs[1].ne[1] = keys;
     s->inputs[1].ne[2] = kv_heads;
@@ -143,10 +157,6 @@ enum status bench_task_make(const char * op, const char * type, const char * sha
         return error_set(err, ST_INVALID, "no op '%.40s'%s", op,
                          *hint ? hint : "; ggml-hsa-gen-kernels --list has them");
     }
-    if (!dtype_parse(type, &dtype)) {
-        return error_set(err, ST_INVALID, "no datatype '%.40s': f32, f16, bf16, i8, i16 or i32",
-                         type);
-    }
     bool product = t->spec.op == KERNEL_OP_MUL_MAT || t->spec.op == KERNEL_OP_MUL_MAT_SHARED;
     bool attention = t->spec.op == KERNEL_OP_FLASH_ATTN_EXT;
     int wanted = product ? 3 : attention ? 5 : 4;
@@ -159,6 +169,11 @@ enum status bench_task_make(const char * op, const char * type, const char * sha
                                "64,32,8,1,4096"
                              : "up to four numbers, innermost first, as in 1024x1024");
     }
+    int64_t row = ne[0];
+    if (!(attention && blocks_parse(type, ne[0], &dtype, &row)) && !dtype_parse(type, &dtype)) {
+        return error_set(err, ST_INVALID, "no datatype '%.40s': f32, f16, bf16, i8, i16 or i32%s",
+                         type, attention ? ", q8_0 or q4_0" : "");
+    }
     t->m = ne[0];
     t->n = ne[1];
     t->k = ne[2];
@@ -168,7 +183,7 @@ enum status bench_task_make(const char * op, const char * type, const char * sha
         return st;
     }
     bool found = product     ? make_product(store, t, dtype)
-                 : attention ? make_attention(store, t, dtype, ne)
+                 : attention ? make_attention(store, t, dtype, row, ne)
                              : make_rows(store, t, dtype, ne);
     store_free(store);
     return found ? ST_OK
@@ -308,7 +323,7 @@ const struct subcommand bench_subcommand = {
         "  OP            as ggml calls it: ADD, SOFT_MAX, MUL_MAT ...\n"
         "  TYPE          of its inputs: f32, f16, bf16, i8, i16, i32\n"
         "  SHAPE         of its inputs, innermost first: 1024x1024; of MUL_MAT: m,n,k; of FLASH_ATTN_EXT:\n"
-        "                size of a head, heads, heads of keys, queries, keys (and TYPE is that of keys)\n"
+        "                size of a head, heads, heads of keys, queries, keys (TYPE: that of keys, q8_0 or q4_0, too)\n"
         "  --arch A      aie2 or aie2p, or aie2p:4 for so many of its columns; else what\n"
         "                GGML_HSA_EMULATE names first, else aie2\n"
         "  --compare P   the same kernel of the pack in directory P beside it\n"

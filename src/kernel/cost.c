@@ -74,20 +74,24 @@ static uint64_t product_of_many(const struct kernel_spec * spec) {
            (uint64_t) (out->ne[2] * out->ne[3]);
 }
 
-// Two cores a column have 64 rows each at a time; what of 64 k they make bf16 and multiply by few
-// rows is a matter of so many cycles.
+// Two cores a column have 64 rows each at a time; what of 64 k they unpack and multiply by four rows
+// at a time is a matter of so many cycles. Numbers that are looked up take longer.
 static uint64_t product_of_blocks(const struct kernel_spec * spec) {
     enum { FEW = 16 };
     if (spec->output.ne[1] > FEW) {
         return product_of_many(spec);
     }
     static const int columns[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 4, [AIE_ARCH_AIE2P] = 8};
-    static const int slice[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 2400, [AIE_ARCH_AIE2P] = 4800};
+    static const int slice[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 1600, [AIE_ARCH_AIE2P] = 4800};
+    static const int four[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 900};
+    static const int look_up[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 4400, [AIE_ARCH_AIE2P] = 8000};
     const struct tensor *out = &spec->output, *b = &spec->inputs[1];
     uint64_t rows = 64 * 2 * (uint64_t) (spec->columns ? spec->columns : columns[spec->arch]);
     uint64_t rounds = ((uint64_t) out->ne[0] + rows - 1) / rows;
-    return rounds * (uint64_t) (b->ne[0] / 64 + 1) * (uint64_t) slice[spec->arch] *
-           (uint64_t) (out->ne[2] * out->ne[3]);
+    bool tabled = spec->params[0] == KERNEL_IQ4_NL || spec->params[0] == KERNEL_MXFP4;
+    uint64_t each = (uint64_t) (slice[spec->arch] + (tabled ? look_up[spec->arch] : 0)) +
+                    (uint64_t) ((out->ne[1] + 3) / 4 * four[spec->arch]);
+    return rounds * (uint64_t) (b->ne[0] / 64 + 1) * each * (uint64_t) (out->ne[2] * out->ne[3]);
 }
 
 static uint64_t product(const struct kernel_spec * spec) {

@@ -279,8 +279,10 @@ static void streamed_blocks(void ** state) {
         enum ggml_type type;
         int64_t k[2];
     } types[] = {
-        {GGML_TYPE_Q4_0, {192, 128}}, {GGML_TYPE_Q8_0, {192, 128}},  {GGML_TYPE_Q4_K, {768, 256}},
-        {GGML_TYPE_Q5_K, {768, 256}}, {GGML_TYPE_Q6_K, {1024, 512}},
+        {GGML_TYPE_Q4_0, {192, 128}},  {GGML_TYPE_Q8_0, {192, 128}},
+        {GGML_TYPE_Q4_K, {768, 256}},  {GGML_TYPE_Q5_K, {768, 256}},
+        {GGML_TYPE_Q6_K, {1024, 512}}, {GGML_TYPE_IQ4_NL, {192, 128}},
+        {GGML_TYPE_MXFP4, {384, 128}},
     };
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         struct layer l = layer_new(types[t].type, types[t].k[0], 70);

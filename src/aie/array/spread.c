@@ -206,8 +206,7 @@ static uint64_t crew_cycles(const struct spread_work * w, struct spread_crew * c
     }
     if (w->most_words) { // who gets more is told again, when the first is done
         enum { AGAIN = 60000 };
-        uint64_t most =
-            crew->cores > 1 ? (uint64_t) crew->cores * w->most_words * 2 / 3 : w->most_words;
+        uint64_t most = (uint64_t) crew->cores * w->most_words;
         busy += (w->words / ways > 0 ? (w->words / ways - 1) / most : 0) * AGAIN;
     }
     crew->lead = busy ? w->words / ways * way / busy : 0;

@@ -427,13 +427,22 @@ static void nibbles(struct asm_program * p, struct asm_reg d, struct asm_reg hal
 }
 
 // The multiplier adds up two products of a lane, one from each half: a factor for each half alone.
+static void scale_factors(struct asm_program * p, struct emit_scale * d, struct asm_reg s,
+                          struct asm_reg zero, struct asm_reg low) {
+    d->alone = true;
+    for (int half = 0; half < 2; half++) {
+        d->by[half] = asm_local(p, ASM_X);
+        select(p, LANE_16, d->by[half], half ? s : zero, half ? zero : s, low);
+    }
+}
+
 static void scale(struct asm_program * p, struct emit_scale * d, struct asm_reg s,
                   struct asm_reg offset, struct asm_reg zero, struct asm_reg low,
                   struct asm_reg config) {
+    scale_factors(p, d, s, zero, low);
+    d->alone = false;
     for (int half = 0; half < 2; half++) {
-        d->by[half] = asm_local(p, ASM_X);
         d->rest[half] = asm_local(p, ASM_BM);
-        select(p, LANE_16, d->by[half], half ? s : zero, half ? zero : s, low);
         mul(p, d->rest[half], offset, d->by[half], config);
     }
 }
@@ -456,7 +465,11 @@ static void scaled(struct asm_program * p, int memory, const struct emit_scale *
         struct asm_reg sum = s->rest[half];
         for (int i = 0; i < n; i++) {
             struct asm_reg next = asm_local(p, ASM_BM);
-            mac(p, next, sum, a[i], s->by[half], config);
+            if (i == 0 && s->alone) {
+                mul(p, next, a[i], s->by[half], config);
+            } else {
+                mac(p, next, sum, a[i], s->by[half], config);
+            }
             sum = next;
         }
         store_bf16(p, memory, sum, pointer, offset + MOVE * half);

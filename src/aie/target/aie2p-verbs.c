@@ -552,12 +552,20 @@ static void load_nibbles_by(struct asm_program * p, int memory, struct asm_reg d
 }
 
 // 32 lanes at once, in the two lower quarters of an accumulator.
-static void scale(struct asm_program * p, struct emit_scale * d, struct asm_reg s,
-                  struct asm_reg offset, struct asm_reg zero, struct asm_reg low,
-                  struct asm_reg config) {
+static void scale_factors(struct asm_program * p, struct emit_scale * d, struct asm_reg s,
+                          struct asm_reg zero, struct asm_reg low) {
+    (void) p;
     (void) zero;
     (void) low;
     d->by[0] = s;
+    d->alone = true;
+}
+
+static void scale(struct asm_program * p, struct emit_scale * d, struct asm_reg s,
+                  struct asm_reg offset, struct asm_reg zero, struct asm_reg low,
+                  struct asm_reg config) {
+    scale_factors(p, d, s, zero, low);
+    d->alone = false;
     d->rest[0] = asm_local(p, ASM_BM);
     ASM(p, AIE2P_VMUL_f_vmul_bf_vmul_bf_core_X_X, A_REG(d->rest[0]), A_REG(offset), A_REG(s),
         A_REG(config));
@@ -582,8 +590,13 @@ static void scaled(struct asm_program * p, int memory, const struct emit_scale *
     struct asm_reg sum = s->rest[0];
     for (int i = 0; i < n; i++) {
         struct asm_reg next = asm_local(p, ASM_BM);
-        ASM(p, AIE2P_VMAC_f_vmac_bf_vmul_bf_core_X_X, A_REG(next), A_REG(sum), A_REG(a[i]),
-            A_REG(s->by[0]), A_REG(config));
+        if (i == 0 && s->alone) {
+            ASM(p, AIE2P_VMUL_f_vmul_bf_vmul_bf_core_X_X, A_REG(next), A_REG(a[i]), A_REG(s->by[0]),
+                A_REG(config));
+        } else {
+            ASM(p, AIE2P_VMAC_f_vmac_bf_vmul_bf_core_X_X, A_REG(next), A_REG(sum), A_REG(a[i]),
+                A_REG(s->by[0]), A_REG(config));
+        }
         sum = next;
     }
     for (int half = 0; half < 2; half++) {

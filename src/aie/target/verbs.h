@@ -22,8 +22,9 @@ struct emit_raised { // lanes in accumulators that are wide enough for them
     struct asm_reg acc[2];
 };
 
-struct emit_scale { // factors, and what the offset comes to
+struct emit_scale { // factors, and what the offset comes to, where there is one
     struct asm_reg by[2], rest[2];
+    bool alone;
 };
 
 // ---- new registers, for one region ----

@@ -1,7 +1,8 @@
 // attention: FLASH_ATTN_EXT on the array. One kernel, or where that would take too long one for
-// each batch and so many queries of it. Keys and values of f32 are made bf16 by the array first; a
-// mask whose rows do not begin on words is laid out by the host. What else the kernel does not take
-// (head sizes, quantized keys, a mask for each head) is left to the CPU.
+// each batch and so many queries of it. Keys and values of f32 are made bf16 by the array first,
+// those of q8_0 and q4_0 go to the cores as they are; a mask whose rows do not begin on words is
+// laid out by the host. What else the kernel does not take (head sizes, other quantized keys, a
+// mask for each head) is left to the CPU.
 #include "moves.h"
 
 #include <string.h>
@@ -16,6 +17,21 @@ struct attend { // a node as it is computed
 
 static bool is_halves(enum ggml_type t) {
     return t == GGML_TYPE_F16 || t == GGML_TYPE_BF16;
+}
+
+static bool is_blocks(enum ggml_type t) {
+    return t == GGML_TYPE_Q8_0 || t == GGML_TYPE_Q4_0;
+}
+
+// Blocks as the kernel knows them: words.
+static struct tensor tensor_of(const struct view * v) {
+    struct view words = *v;
+    if (is_blocks(v->type)) {
+        words.type = GGML_TYPE_I32;
+        words.ne[0] = (int64_t) ggml_row_size(v->type, v->ne[0]) / DMA_WORD;
+        words.nb[0] = DMA_WORD;
+    }
+    return plan_tensor(&words);
 }
 
 static struct attend attend_of(const struct ggml_tensor * node) {
@@ -37,7 +53,8 @@ static struct attend attend_of(const struct ggml_tensor * node) {
     if (a.there[MASK]) {
         mask->ne[0] = a.in[K].ne[1];
         mask->ne[1] = a.in[Q].ne[1];
-        a.staged[MASK] = mask->ne[0] % 2 || mask->nb[1] % DMA_WORD || mask->nb[3] % DMA_WORD;
+        a.staged[MASK] = mask->ne[0] % 2 || mask->nb[1] % DMA_WORD || mask->nb[2] % DMA_WORD ||
+                         mask->nb[3] % DMA_WORD;
     }
     if (a.staged[MASK]) {
         int64_t ne[GGML_MAX_DIMS] = {GGML_PAD(mask->ne[0], 2), mask->ne[1], mask->ne[2],
@@ -64,7 +81,7 @@ static struct kernel_spec spec_of(const struct attend * a, enum aie_arch arch,
             continue;
         }
         spec.n_inputs = i + 1;
-        spec.inputs[i] = plan_tensor(&a->in[i]);
+        spec.inputs[i] = tensor_of(&a->in[i]);
         if (p->batches < a->in[Q].ne[3] && i != SINKS) {
             spec.inputs[i].ne[3] = 1;
         }
@@ -147,8 +164,11 @@ enum status attention_check(struct hsa_device * device, const struct ggml_tensor
         }
     }
     for (int i = K; i <= V; i++) {
-        if (src[i]->type != GGML_TYPE_F32 && !is_halves(src[i]->type)) {
-            return refuse(node, "keys and values are f32, f16 or bf16", err);
+        if (src[i]->type != GGML_TYPE_F32 && !is_halves(src[i]->type) && !is_blocks(src[i]->type)) {
+            return refuse(node, "keys and values are f32, f16, bf16, q8_0 or q4_0", err);
+        }
+        if (ggml_row_size(src[i]->type, src[i]->ne[0]) % DMA_WORD) {
+            return refuse(node, "keys or values of an odd number of blocks", err);
         }
     }
     if ((src[MASK] && (src[MASK]->type != GGML_TYPE_F16 || src[MASK]->ne[0] < src[K]->ne[1] ||

@@ -102,12 +102,9 @@ bool mat_stands(const struct mat_source * s, enum mat_pieces pieces) {
 static const struct {
     enum ggml_type type;
     enum kernel_blocks blocks;
-} streamed[] = {{GGML_TYPE_Q4_0, KERNEL_Q4_0},
-                {GGML_TYPE_Q8_0, KERNEL_Q8_0},
-                {GGML_TYPE_Q4_K, KERNEL_Q4_K},
-                {GGML_TYPE_Q5_K, KERNEL_Q5_K},
-                {GGML_TYPE_Q6_K, KERNEL_Q6_K},
-                {GGML_TYPE_IQ4_NL, KERNEL_IQ4_NL},
+} streamed[] = {{GGML_TYPE_Q4_0, KERNEL_Q4_0},  {GGML_TYPE_Q8_0, KERNEL_Q8_0},
+                {GGML_TYPE_Q4_K, KERNEL_Q4_K},  {GGML_TYPE_Q5_K, KERNEL_Q5_K},
+                {GGML_TYPE_Q6_K, KERNEL_Q6_K},  {GGML_TYPE_IQ4_NL, KERNEL_IQ4_NL},
                 {GGML_TYPE_MXFP4, KERNEL_MXFP4}};
 
 static bool blocks_of(enum ggml_type type, enum kernel_blocks * out) {

@@ -28,7 +28,11 @@ enum {
     MAX_BUNDLES = 320, // of a plan
     MIN_BUNDLES = 64,  // worth one: short loops have several turns in it
     MAX_TURNS = 16,
+    TOUCHES = 8, // of an instruction, on the average and more
+    LINE = 64,   // bytes; there are few enough lines of them for a bit each
 };
+
+_Static_assert((CORE_REG_BYTES - CORE_VECTORS) / LINE < 64, "a bit for each line");
 
 // A vector register that is touched.
 struct touch {
@@ -44,6 +48,8 @@ struct instance {
     const struct core_op * op;
     int cycle, issue; // and the point in it
     int first, n;     // of the touches
+    uint64_t lines;   // of the register file, which they lie in: a bit for each
+    uint64_t units;   // of the results
     int execute;      // point of the short way
     uint8_t kind;     // enum core_step_kind of the short way; STEP_ISSUE: there is none
 };
@@ -124,6 +130,13 @@ static void add_instance(struct plan * p, const struct core_op * op, int cycle, 
         p->written[op->d] = p->written[op->carry] = p->written[31] = true;
     }
     i->n = p->n_touches - i->first;
+    for (int k = i->first; k < p->n_touches; k++) {
+        const struct touch * t = &p->touches[k];
+        int from = (t->offset - CORE_VECTORS) / LINE,
+            to = (t->offset + t->size - 1 - CORE_VECTORS) / LINE;
+        i->lines |= (UINT64_C(2) << to) - (UINT64_C(1) << from);
+        i->units |= t->writes ? ((UINT64_C(1) << t->n_units) - 1) << (t->unit - CORE_WORDS) : 0;
+    }
 }
 
 // ---- who may go the short way ----
@@ -177,6 +190,9 @@ static bool holds(const struct plan * p, const struct instance * i) {
     int end = p->at[cycle + RING < p->cycles + RING ? cycle + RING : p->cycles + RING];
     for (int j = begin; j < end; j++) {
         const struct instance * other = &p->list[j];
+        if (!(other->lines & i->lines) && !(other->units & i->units)) {
+            continue;
+        }
         for (int k = other->first; other != i && k < other->first + other->n; k++) {
             const struct touch * t = &p->touches[k];
             if (disturbs(t, result, i->execute, due)) {
@@ -302,18 +318,15 @@ static void set_moves(struct plan * p, struct instance * i, bool moves) {
     }
 }
 
-// Gives up what does not hold beside the others. Loads and the like go first: of all, macs gain
+// Gives up what does not hold beside the others. One pass is enough: who gives up moves less, and
+// what holds beside it then held beside it before. Loads and the like go first: of all, macs gain
 // most.
 static void settle(struct plan * p, bool macs) {
-    for (bool again = true; again;) {
-        again = false;
-        for (int j = p->at[RING]; j < p->n; j++) {
-            struct instance * i = &p->list[j];
-            if (i->kind != STEP_ISSUE && (macs || !i->op->mac.fn) && !holds(p, i)) {
-                i->kind = step_back(i) ? i->kind : (uint8_t) STEP_ISSUE;
-                set_moves(p, i, i->kind != STEP_ISSUE);
-                again = true;
-            }
+    for (int j = p->at[RING]; j < p->n; j++) {
+        struct instance * i = &p->list[j];
+        while (i->kind != STEP_ISSUE && (macs || !i->op->mac.fn) && !holds(p, i)) {
+            i->kind = step_back(i) ? i->kind : (uint8_t) STEP_ISSUE;
+            set_moves(p, i, i->kind != STEP_ISSUE);
         }
     }
 }
@@ -475,7 +488,8 @@ static void list_instances(struct plan * p, const struct core_bundle * const * b
 
 static struct core_turns * make(const struct plan * p, const struct core_bundle * const * body,
                                 int length) {
-    size_t steps = 2 * (size_t) (p->n + 2 * p->cycles);
+    // of each list: at most two steps to an instruction, two more to a bundle
+    size_t steps = 2 * 2 * (size_t) (p->n + p->cycles);
     size_t bytes = sizeof(struct core_turns) + steps * sizeof(struct core_step);
     struct core_turns * t = malloc(bytes);
     if (t == NULL) {
@@ -503,8 +517,12 @@ struct core_turns * core_turns_plan(struct core * c, const struct core_bundle * 
         return NULL;
     }
     struct plan p = {.cycles = length * turns};
-    int most = (p.cycles + RING) * AIE_SLOT_COUNT;
-    p.room = most * 8;
+    int most = 0;
+    for (int i = 0; i < p.cycles + RING; i++) {
+        most += body[i % length]->n_ops;
+    }
+    most += RING * AIE_SLOT_COUNT; // the run before begins anywhere in the loop
+    p.room = most * TOUCHES;
     p.list = calloc((size_t) most, sizeof *p.list);
     p.touches = malloc((size_t) p.room * sizeof *p.touches);
     struct core_turns * t = NULL;

@@ -5,7 +5,7 @@
 #include "emu/aie/core-flight.h"
 
 // Turns of a loop after which a plan is worth making: that costs about what these cost.
-enum { HOT = 256 };
+enum { HOT = 1024 };
 
 // ---- steps ----
 

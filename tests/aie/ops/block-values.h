@@ -94,8 +94,9 @@ static inline struct block_number block_number(enum kernel_blocks kind, const ui
 // With its factors rounded.
 static inline double block_factored(enum kernel_blocks kind, const struct block_number * n) {
     double s = block_bf16((double) block_bf16(n->d) * n->a);
-    return kind == KERNEL_Q6_K ? s * (n->q - 32)
-                               : (double) (float) (s * n->q - block_bf16((double) block_bf16(n->dmin) * n->b));
+    return kind == KERNEL_Q6_K
+               ? s * (n->q - 32)
+               : (double) (float) (s * n->q - block_bf16((double) block_bf16(n->dmin) * n->b));
 }
 
 static inline double block_value(enum kernel_blocks kind, const uint8_t * row, int64_t i,

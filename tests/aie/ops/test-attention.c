@@ -13,6 +13,10 @@ struct shape {
     bool permuted; // heads within a query, keys of all heads side by side, as a cache has them
 };
 
+// Bits of quantized ones, which come as words; 0: they are of the shape's type.
+static int k_bits, v_bits;
+static bool head_masks; // each head has its own
+
 // ---- operands ----
 
 static struct tensor permuted(enum dtype t, int64_t d, int64_t rows, int64_t heads,
@@ -32,17 +36,29 @@ static struct tensor operand(const struct shape * s, enum dtype t, int64_t d, in
                        : tensor_contiguous(t, (const int64_t[4]){d, rows, heads, batches});
 }
 
+// Blocks of ggml: 32 numbers behind a scale of f16.
+enum { BLOCK = 32 };
+
+static int64_t block_bytes(int bits) {
+    return 2 + BLOCK * bits / 8;
+}
+
+static struct tensor shared(const struct shape * s, int bits, int64_t d) {
+    int64_t n = bits ? d / BLOCK * block_bytes(bits) / 4 : d;
+    return operand(s, bits ? DTYPE_I32 : s->type, n, s->keys, s->kv_heads, s->kv_batches);
+}
+
 static struct kernel_spec spec_of(const struct shape * s) {
     struct kernel_spec spec = {
         .op = KERNEL_OP_FLASH_ATTN_EXT, .arch = rig_arch, .columns = rig_columns, .n_inputs = 3};
     const float args[] = {1 / sqrtf((float) s->dk), s->max_bias, s->cap};
     spec.inputs[AT_Q] = operand(s, DTYPE_F32, s->dk, s->queries, s->heads, s->batches);
-    spec.inputs[AT_K] = operand(s, s->type, s->dk, s->keys, s->kv_heads, s->kv_batches);
-    spec.inputs[AT_V] = operand(s, s->type, s->dv, s->keys, s->kv_heads, s->kv_batches);
+    spec.inputs[AT_K] = shared(s, k_bits, s->dk);
+    spec.inputs[AT_V] = shared(s, v_bits, s->dv);
     if (s->mask || s->sinks) {
-        spec.inputs[AT_MASK] =
-            tensor_contiguous(DTYPE_F16, (const int64_t[4]){s->mask ? (s->keys + 1) / 2 * 2 : 0,
-                                                            s->queries, 1, s->batches});
+        spec.inputs[AT_MASK] = tensor_contiguous(
+            DTYPE_F16, (const int64_t[4]){s->mask ? (s->keys + 1) / 2 * 2 : 0, s->queries,
+                                          head_masks ? s->heads : 1, s->batches});
         spec.n_inputs = 4;
     }
     if (s->sinks) {
@@ -63,13 +79,49 @@ static double get(const struct rig * r, const struct kernel_spec * spec, int o, 
                      ref_float[t->dtype].exponent);
 }
 
+static double widen(enum dtype t, const uint8_t * at) {
+    return ref_widen(ref_get(t, at, 0), ref_float[t].mantissa, ref_float[t].exponent);
+}
+
+// Of keys or values that may be quantized.
+static double get_shared(const struct rig * r, const struct kernel_spec * spec, int o, int bits,
+                         int64_t i0, int64_t i1, int64_t i2, int64_t i3) {
+    if (!bits) {
+        return get(r, spec, o, i0, i1, i2, i3);
+    }
+    const struct tensor * t = rig_tensor(spec, o);
+    const uint8_t * block =
+        r->data[o] + i1 * t->nb[1] + i2 * t->nb[2] + i3 * t->nb[3] + i0 / BLOCK * block_bytes(bits);
+    int64_t i = i0 % BLOCK;
+    int q = bits == 8 ? (int8_t) block[2 + i]
+                      : (i < BLOCK / 2 ? block[2 + i] & 15 : block[2 + i - BLOCK / 2] >> 4) - 8;
+    return widen(DTYPE_F16, block) * q;
+}
+
 static double uniform(void) {
     return 2.0 * rand() / RAND_MAX - 1;
+}
+
+// All bytes are numbers; of the scales some are negative, zero, or denormal.
+static void fill_blocks(uint8_t * data, int64_t blocks, int bits) {
+    for (int64_t i = 0; i < blocks; i++, data += block_bytes(bits)) {
+        double most = bits == 8 ? 127 : 8, d = uniform() / most * (rand() % 9 ? 1 : 1e-3);
+        uint32_t scale = ref_pack(d, ref_float[DTYPE_F16].mantissa, ref_float[DTYPE_F16].exponent);
+        memcpy(data, &scale, 2);
+        for (int64_t b = 2; b < block_bytes(bits); b++) {
+            data[b] = (uint8_t) (rand() >> 8);
+        }
+    }
 }
 
 static void fill(struct rig * r, const struct kernel_spec * spec) {
     for (int o = 0; o < spec->n_inputs; o++) {
         const struct tensor * t = &spec->inputs[o];
+        int bits = o == AT_K ? k_bits : o == AT_V ? v_bits : 0;
+        if (bits) {
+            fill_blocks(r->data[o], tensor_elements(t) * 4 / block_bytes(bits), bits);
+            continue;
+        }
         for (int64_t i = 0; i < tensor_elements(t); i++) {
             int64_t index = i, at = 0;
             for (int d = 0; d < 4; d++) {
@@ -112,14 +164,15 @@ static void check_row(const struct rig * r, const struct kernel_spec * spec, con
         double dot = 0;
         for (int64_t d = 0; d < s->dk; d++) {
             dot += get(r, spec, AT_Q, d, query, head, batch) *
-                   get(r, spec, AT_K, d, key, kv_head, kv_batch);
+                   get_shared(r, spec, AT_K, k_bits, d, key, kv_head, kv_batch);
         }
         dot *= (double) args[0];
         if (s->cap != 0) {
             dot = (double) s->cap * tanh(dot / (double) s->cap);
         }
         if (s->mask) {
-            dot += slope_of(s, head) * get(r, spec, AT_MASK, key, query, 0, batch);
+            dot +=
+                slope_of(s, head) * get(r, spec, AT_MASK, key, query, head_masks ? head : 0, batch);
         }
         score[key] = dot;
         most = dot > most ? dot : most;
@@ -134,8 +187,9 @@ static void check_row(const struct rig * r, const struct kernel_spec * spec, con
     for (int64_t d = 0; d < s->dv; d++) {
         double want = 0;
         for (int64_t key = 0; key < s->keys; key++) {
-            want +=
-                score[key] == 0 ? 0 : score[key] * get(r, spec, AT_V, d, key, kv_head, kv_batch);
+            want += score[key] == 0
+                        ? 0
+                        : score[key] * get_shared(r, spec, AT_V, v_bits, d, key, kv_head, kv_batch);
         }
         want = sum == 0 ? 0 : want / sum;
         double got = get(r, spec, spec->n_inputs, d, head, query, batch);
@@ -148,6 +202,10 @@ static void check_row(const struct rig * r, const struct kernel_spec * spec, con
         squares[1] += want * want;
     }
     free(score);
+}
+
+static const char * name_of(const struct shape * s) {
+    return k_bits == 8 ? "q8_0" : k_bits == 4 ? "q4_0" : dtype_name(s->type);
 }
 
 static void check_shape(const struct shape * s) {
@@ -181,8 +239,8 @@ static void check_shape(const struct shape * s) {
         print_message(
             "%lld/%lld heads of %lld, %lld queries, %lld keys, %s: NMSE %.2g, %llu cycles\n",
             (long long) s->heads, (long long) s->kv_heads, (long long) s->dk,
-            (long long) s->queries, (long long) s->keys, dtype_name(s->type),
-            squares[0] / squares[1], (unsigned long long) counters.last_cycles);
+            (long long) s->queries, (long long) s->keys, name_of(s), squares[0] / squares[1],
+            (unsigned long long) counters.last_cycles);
     }
     rig_free(&r);
     rig_close(&r);
@@ -263,6 +321,46 @@ static void test_lone_cores(void ** state) { // among other programs, without a 
     }
 }
 
+static void test_quantized(void ** state) {
+    (void) state;
+    static const struct {
+        struct shape shape;
+        int k_bits, v_bits;
+    } cases[] = {
+        {{64, 64, 1, 1, 1, 16, 1, 1, DTYPE_F16, 0, 0, 0, 0, 0}, 8, 0},
+        {{64, 64, 1, 1, 1, 16, 1, 1, DTYPE_BF16, 0, 0, 0, 0, 0}, 0, 8},
+        {{64, 64, 1, 1, 1, 16, 1, 1, DTYPE_F16, 0, 0, 0, 0, 0}, 4, 0},
+        {{64, 64, 1, 1, 1, 16, 1, 1, DTYPE_F16, 0, 0, 0, 0, 0}, 0, 4},
+        {{64, 64, 8, 2, 3, 113, 1, 1, DTYPE_F16, 1, 1, 8, 10, 0}, 8, 8},
+        {{128, 64, 8, 2, 1, 300, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, 4, 8},
+        {{64, 64, 40, 10, 1, 300, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, 4, 4}, // two items in a column
+        {{64, 64, 32, 8, 1, 256, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, 8, 8},  // among other programs
+        {{576, 512, 4, 1, 1, 80, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0}, 8, 8},
+        {{256, 256, 2, 1, 2, 100, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0}, 4, 4},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        k_bits = cases[i].k_bits;
+        v_bits = cases[i].v_bits;
+        check_shape(&cases[i].shape);
+    }
+    k_bits = v_bits = 0;
+}
+
+static void test_head_masks(void ** state) {
+    (void) state;
+    static const struct shape shapes[] = {
+        {64, 64, 4, 1, 1, 256, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1},
+        {64, 64, 6, 3, 5, 130, 2, 1, DTYPE_BF16, 1, 1, 8, 0, 0},
+        {64, 64, 32, 8, 1, 200, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, // among other programs
+        {64, 64, 80, 1, 1, 64, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0},  // more heads than an item has
+    };
+    head_masks = true;
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        check_shape(&shapes[i]);
+    }
+    head_masks = false;
+}
+
 static void test_columns(void ** state) { // an array with fewer of them
     (void) state;
     for (rig_columns = 1; rig_columns < 3; rig_columns++) {
@@ -296,7 +394,8 @@ static bool read_shape(const char * text) {
     by_hand.batches = by_hand.kv_batches = 1;
     by_hand.permuted = true;
     by_hand.mask = !strcmp(text + n, ",mask");
-    return dtype_parse(type, &by_hand.type);
+    k_bits = v_bits = !strcmp(type, "q8_0") ? 8 : !strcmp(type, "q4_0") ? 4 : 0;
+    return k_bits || dtype_parse(type, &by_hand.type);
 }
 
 int main(int argc, char ** argv) {
@@ -307,9 +406,10 @@ int main(int argc, char ** argv) {
     }
     rig_arguments(argc, argv, one ? 2 : 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),     cmocka_unit_test(test_masked),
-        cmocka_unit_test(test_two_items), cmocka_unit_test(test_lone_cores),
-        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_plain),      cmocka_unit_test(test_masked),
+        cmocka_unit_test(test_two_items),  cmocka_unit_test(test_lone_cores),
+        cmocka_unit_test(test_columns),    cmocka_unit_test(test_quantized),
+        cmocka_unit_test(test_head_masks),
     };
     const struct CMUnitTest shapes[] = {cmocka_unit_test(test_by_hand)};
     return one ? cmocka_run_group_tests(shapes, NULL, NULL)

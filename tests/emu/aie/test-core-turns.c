@@ -55,9 +55,10 @@ static bool random_value(const struct aie_isa * isa, int op, int k, uint32_t reg
                          int32_t * out) {
     const struct aie_operand * o = &aie_isa_instr(isa, op)->operands[k];
     for (int tries = 0; tries < 300; tries++) {
+        uint32_t one = random_below(o->is_imm ? 17 : AIE_REG_KIND_COUNT - 1);
+        uint32_t two = random_below(o->is_imm ? 2 : registers);
         int32_t v =
-            o->is_imm ? 32 * ((int32_t) random_below(17) - 8) >> random_below(2) * 5
-                      : AIE_REG(1 + random_below(AIE_REG_KIND_COUNT - 1), random_below(registers));
+            o->is_imm ? 32 * ((int32_t) one - 8) >> two * 5 : (int32_t) AIE_REG(1 + one, two);
         if ((o->is_imm || AIE_REG_KIND(v) != AIE_SPC) && aie_operand_fits(isa, op, k, v)) {
             *out = v;
             return true;

@@ -125,6 +125,13 @@ static struct array_bd core_bd(uint32_t address, int acquire, int release) {
                              .release_value = 1};
 }
 
+// Words of a chunk of quantized numbers, and of the room that it lies at the end of.
+enum { ROOM = AT_CHUNK / 2 };
+
+static uint32_t chunk_words(int bits) {
+    return (uint32_t) (AT_CHUNK * bits / 32 + 1);
+}
+
 // k of so many keys, turned over: each word of a key goes to a row of its own.
 static struct array_bd keys_bd(const struct at_plan * p, int64_t keys, int next) {
     enum { MOST_WRAP = 255 };
@@ -132,7 +139,16 @@ static struct array_bd keys_bd(const struct at_plan * p, int64_t keys, int next)
     uint32_t words = (uint32_t) p->dk / 2, apart = (uint32_t) p->keys;
     bd.words = (uint32_t) keys * words;
     bd.next = next;
-    if (words <= MOST_WRAP) {
+    if (p->k_bits) {
+        uint32_t chunk = chunk_words(p->k_bits);
+        bd.address += 4 * apart * (ROOM - chunk);
+        bd.words = (uint32_t) (keys * p->k_words);
+        bd.wrap[0] = chunk;
+        bd.step[0] = apart;
+        bd.wrap[1] = (uint32_t) p->dk / AT_CHUNK;
+        bd.step[1] = ROOM * apart;
+        bd.step[2] = 1;
+    } else if (words <= MOST_WRAP) {
         bd.wrap[0] = words;
         bd.step[0] = apart;
         bd.step[1] = 1;
@@ -154,7 +170,7 @@ static void write_turn(const struct flow * f, struct flow_tile at, const struct 
     int first = last ? CORE_K_LAST : CORE_K;
     if (p->mask) {
         struct array_bd mask = core_bd(p->masks, AT_LOCK_MASK_EMPTY, AT_LOCK_MASK_FULL);
-        set_rows(&mask, (uint32_t) p->item_queries, (uint32_t) (keys + 1) / 2, p->mask_row / 4);
+        set_rows(&mask, (uint32_t) at_mask_rows(p), (uint32_t) (keys + 1) / 2, p->mask_row / 4);
         mask.next = first;
         flow_core_bd(f, at, first - 1, &mask);
     }
@@ -169,7 +185,13 @@ static void write_turn(const struct flow * f, struct flow_tile at, const struct 
 
 static struct array_bd values_bd(const struct at_plan * p, int64_t keys) {
     struct array_bd bd = core_bd(p->v, AT_LOCK_V_EMPTY, AT_LOCK_V_FULL);
-    set_rows(&bd, (uint32_t) keys, (uint32_t) p->dv / 2, p->v_row / 4);
+    if (p->v_bits) {
+        uint32_t chunk = chunk_words(p->v_bits);
+        bd.address += 4 * (ROOM - chunk);
+        set_rows(&bd, (uint32_t) (keys * p->dv / AT_CHUNK), chunk, ROOM);
+    } else {
+        set_rows(&bd, (uint32_t) keys, (uint32_t) p->dv / 2, p->v_row / 4);
+    }
     return bd;
 }
 
@@ -261,12 +283,20 @@ static uint32_t convert_trips(enum dtype t, int64_t numbers) {
     return t == DTYPE_F16 ? (uint32_t) ((numbers + TRIP - 1) / TRIP) : 0;
 }
 
+// Trips that make scales bf16, which stand in words by twos.
+static uint32_t scale_trips(int64_t words) {
+    return (uint32_t) ((words + AT_LANES - 1) / AT_LANES);
+}
+
 static void write_params(const struct design * d, struct flow_tile at, int core, uint32_t items) {
     const struct at_plan * p = &d->plan;
     const struct kernel_spec * spec = d->spec;
     uint32_t window = d->flow.target->own_window, rows = (uint32_t) at_core_rows(p, core);
     uint32_t first = (uint32_t) (core * p->core_rows), heads = (uint32_t) p->item_heads;
+    uint32_t mask_first = p->head_masks ? first : first / heads;
     int lanes_last = (int) ((p->last_keys - 1) % AT_LANES + 1);
+    uint32_t row = (uint32_t) (4 * p->keys), k_half = (uint32_t) p->k_bits; // rows of a block of k
+    int64_t k_chunks = p->dk / AT_CHUNK, v_chunks = p->keys * p->dv / AT_CHUNK;
     float cap = float_param(spec, AT_ARG_SOFTCAP), scale = float_param(spec, AT_ARG_SCALE);
     const uint32_t words[AT_PARAM_TOLD] = {
         [AT_PARAM_ITEMS] = items,
@@ -288,6 +318,19 @@ static void write_params(const struct design * d, struct flow_tile at, int core,
         [AT_PARAM_V_STEP] = p->v_row,
         [AT_PARAM_V_TRIPS] = convert_trips(spec->inputs[AT_V].dtype, p->keys * p->v_row / 2),
         [AT_PARAM_V_VECTORS] = vectors_of(p->dv),
+        [AT_PARAM_K_BITS] = (uint32_t) p->k_bits,
+        [AT_PARAM_K_CHUNKS] = (uint32_t) k_chunks,
+        [AT_PARAM_K_SCALES] = scale_trips(k_chunks * p->keys),
+        [AT_PARAM_K_CHUNK] = ROOM * row,
+        [AT_PARAM_K_RAW] = (ROOM - chunk_words(p->k_bits)) * row,
+        [AT_PARAM_K_SECOND] = k_half * row,
+        [AT_PARAM_K_FIRST] = 2 * k_half * row,
+        [AT_PARAM_K_NINTH] = (p->k_bits == 4 ? 16 : 8) * row,
+        [AT_PARAM_V_BITS] = (uint32_t) p->v_bits,
+        [AT_PARAM_V_CHUNKS] = (uint32_t) v_chunks,
+        [AT_PARAM_V_SCALES] = scale_trips(2 * v_chunks),
+        [AT_PARAM_V_RAW] = 4 * (ROOM - chunk_words(p->v_bits)),
+        [AT_PARAM_V_SECOND] = 4 * (uint32_t) p->v_bits,
         [AT_PARAM_Q_RAW] = window + AT_FREE + first * p->q_raw_row,
         [AT_PARAM_Q_RAW_STEP] = p->q_raw_row,
         [AT_PARAM_Q] = window + p->q,
@@ -298,12 +341,14 @@ static void write_params(const struct design * d, struct flow_tile at, int core,
         [AT_PARAM_O] = window + p->o,
         [AT_PARAM_O_STEP] = p->o_row,
         [AT_PARAM_STATE] = window + p->state,
-        [AT_PARAM_MASK] = p->mask ? window + p->masks + first / heads * p->mask_row : 0,
-        [AT_PARAM_MASK_STEP] = p->mask_row,
+        [AT_PARAM_MASK] = p->mask ? window + p->masks + mask_first * p->mask_row : 0,
+        [AT_PARAM_MASK_STEP] = p->head_masks ? 0 : p->mask_row,
+        [AT_PARAM_MASK_HEAD] = p->head_masks ? p->mask_row : 0,
         [AT_PARAM_MASK_BLOCKS] = (uint32_t) p->mask_blocks,
         [AT_PARAM_MASK_NEXT] = (uint32_t) (2 * p->keys),
-        [AT_PARAM_QUERIES] =
-            p->mask && p->queries > 1 && rows ? (first % heads + rows + heads - 1) / heads : 0,
+        [AT_PARAM_MASKS] = !p->mask || p->queries < 2 || rows == 0 ? 0
+                           : p->head_masks                         ? rows
+                                           : (first % heads + rows + heads - 1) / heads,
         [AT_PARAM_HEADS] = heads,
         [AT_PARAM_HEAD] = first % heads,
         [AT_PARAM_SINKS] = p->sinks ? (1u << AT_LANES) - 1 : 0,
@@ -453,7 +498,8 @@ static void keys_from(const struct design * d, int col, int bd, int operand, int
                       int64_t first, int64_t keys, int64_t runs, int next) {
     const struct tensor * t = &d->spec->inputs[operand];
     struct array_bd desc = {.next = next};
-    set_rows(&desc, (uint32_t) keys, (uint32_t) t->ne[0] / 2, step_words(t, 1));
+    set_rows(&desc, (uint32_t) keys,
+             (uint32_t) (operand == AT_K ? d->plan.k_words : d->plan.v_words), step_words(t, 1));
     if (runs > 1) {
         desc.iterations = (uint32_t) runs;
         desc.iteration_step = (uint32_t) keys * step_words(t, 1);
@@ -465,7 +511,17 @@ static void masks_from(const struct design * d, int col, int bd, int64_t offset,
                        int64_t keys, int64_t runs) {
     const struct tensor * t = &d->spec->inputs[AT_MASK];
     struct array_bd desc = {.next = bd + 1};
-    set_rows(&desc, (uint32_t) d->plan.item_queries, (uint32_t) (keys + 1) / 2, step_words(t, 1));
+    uint32_t words = (uint32_t) (keys + 1) / 2;
+    if (d->plan.head_masks) { // those of a query's heads, then the next query's
+        desc.words = (uint32_t) at_mask_rows(&d->plan) * words;
+        desc.wrap[0] = words;
+        desc.wrap[1] = (uint32_t) d->plan.item_heads;
+        desc.step[0] = 1;
+        desc.step[1] = step_words(t, 2);
+        desc.step[2] = step_words(t, 1);
+    } else {
+        set_rows(&desc, (uint32_t) d->plan.item_queries, words, step_words(t, 1));
+    }
     if (runs > 1) {
         desc.iterations = (uint32_t) runs;
         desc.iteration_step = (uint32_t) keys / 2;
@@ -522,6 +578,7 @@ static void bring(const struct design * d, int col, int half, const struct at_it
     int64_t v_offset = shared * in[AT_V].nb[3] + item->kv_head * in[AT_V].nb[2];
     int64_t mask_offset =
         p->mask ? item->batch % mask->ne[3] * mask->nb[3] + item->query * mask->nb[1] : 0;
+    mask_offset += p->head_masks ? item->head * mask->nb[2] : 0;
     struct array_bd rows = {.words = (uint32_t) (p->rows * p->dk),
                             .next = -1,
                             .wrap = {(uint32_t) p->dk, (uint32_t) p->item_heads},

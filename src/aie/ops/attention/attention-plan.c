@@ -32,6 +32,19 @@ static bool can_move(const struct tensor * t, int walked) {
     return good && tensor_bytes(t) <= UINT32_MAX;
 }
 
+// Bits of quantized numbers that come as words: blocks of 32 with a scale of f16. -1: they are not.
+static int bits_of(const struct tensor * t, int64_t numbers) {
+    static const int bits[] = {8, 4};
+    for (int i = 0; i < 2; i++) {
+        int64_t chunk = AT_CHUNK * bits[i] / 32 + 1;
+        if (t->dtype == DTYPE_I32 && numbers % AT_CHUNK == 0 &&
+            t->ne[0] == numbers / AT_CHUNK * chunk) {
+            return bits[i];
+        }
+    }
+    return is_half(t->dtype) && t->ne[0] == numbers ? 0 : -1;
+}
+
 static bool same(const struct tensor * a, const struct tensor * b, int d) {
     return a->ne[d] == b->ne[d];
 }
@@ -46,12 +59,16 @@ static enum status check(const struct kernel_spec * spec, struct at_plan * p, st
     }
     p->mask = spec->n_inputs > AT_MASK && tensor_elements(mask) > 0;
     p->sinks = spec->n_inputs > AT_SINKS && tensor_elements(sinks) > 0;
-    if (q->dtype != DTYPE_F32 || out->dtype != DTYPE_F32 || !is_half(k->dtype) ||
-        !is_half(v->dtype)) {
-        return refuse(err, "queries and results are f32, keys and values f16 or bf16");
-    }
     p->dk = q->ne[0];
-    p->dv = v->ne[0];
+    p->dv = out->ne[0];
+    p->k_bits = bits_of(k, p->dk);
+    p->v_bits = bits_of(v, p->dv);
+    p->k_words = p->k_bits ? k->ne[0] : p->dk / 2;
+    p->v_words = p->v_bits ? v->ne[0] : p->dv / 2;
+    if (q->dtype != DTYPE_F32 || out->dtype != DTYPE_F32 || p->k_bits < 0 || p->v_bits < 0) {
+        return refuse(err, "queries and results are f32, keys and values of their length f16, bf16 "
+                           "or words of whole pairs of blocks");
+    }
     p->queries = q->ne[1];
     p->heads = q->ne[2];
     p->batches = q->ne[3];
@@ -60,10 +77,9 @@ static enum status check(const struct kernel_spec * spec, struct at_plan * p, st
     if (tensor_elements(q) == 0 || tensor_elements(k) == 0 || tensor_elements(v) == 0) {
         return refuse(err, "an operand has no elements");
     }
-    if (k->ne[0] != p->dk || !same(k, v, 1) || !same(k, v, 2) || !same(k, v, 3) ||
-        p->heads % p->kv_heads || p->batches % k->ne[3] || out->ne[0] != p->dv ||
-        out->ne[1] != p->heads || out->ne[2] != p->queries || out->ne[3] != p->batches ||
-        !tensor_is_contiguous(out)) {
+    if (!same(k, v, 1) || !same(k, v, 2) || !same(k, v, 3) || p->heads % p->kv_heads ||
+        p->batches % k->ne[3] || out->ne[1] != p->heads || out->ne[2] != p->queries ||
+        out->ne[3] != p->batches || !tensor_is_contiguous(out)) {
         return refuse(err, "operands do not fit together");
     }
     if (p->dk % 8 || p->dv % 8) {
@@ -81,8 +97,9 @@ static enum status check(const struct kernel_spec * spec, struct at_plan * p, st
             p->heads % mask->ne[2] || p->batches % mask->ne[3]) {
             return refuse(err, "a mask that is not f16 or does not fit");
         }
-        if (mask->ne[2] > 1) {
-            return refuse(err, "a mask for each head");
+        p->head_masks = mask->ne[2] > 1;
+        if (p->head_masks && (mask->ne[2] != p->heads || mask->nb[2] % 4 || !can_move(mask, 2))) {
+            return refuse(err, "masks for some heads each, or too far apart");
         }
         if (mask->nb[0] != 2 || (p->queries > 1 && mask->nb[1] % 4) || mask->nb[3] % 4 ||
             mask->ne[0] < (p->n_kv + 1) / 2 * 2) {
@@ -117,7 +134,7 @@ static bool lay_out(struct at_plan * p, int64_t heads, int64_t queries) {
     uint32_t raw = AT_FREE + up(rows, 1) * p->q_raw_row;
     at = up(at > raw ? at : raw, 64);
     p->q = at;
-    at += paired * p->q_row;
+    at += paired * p->q_row + AT_MARGIN;
     p->s = at;
     at += paired * p->s_row;
     p->o = at;
@@ -125,7 +142,7 @@ static bool lay_out(struct at_plan * p, int64_t heads, int64_t queries) {
     p->state = at;
     at += paired * AT_STATE_STEP;
     p->masks = at;
-    at += p->mask ? (uint32_t) queries * p->mask_row : 0;
+    at += p->mask ? (uint32_t) at_mask_rows(p) * p->mask_row : 0;
     p->passing = at = up(at, 64);
     at += p->halves > 1 && !p->mixed ? 4 * AT_PASSING : 0;
     p->end = at;
@@ -134,7 +151,8 @@ static bool lay_out(struct at_plan * p, int64_t heads, int64_t queries) {
 
 static void use_keys(struct at_plan * p, int64_t keys) {
     p->keys = keys;
-    p->s_row = (uint32_t) (4 * keys);
+    // As f32 first; as bf16, which is half as long, with a margin behind it.
+    p->s_row = keys < AT_MARGIN / 2 ? up(2 * keys + AT_MARGIN, 64) : (uint32_t) (4 * keys);
     p->blocks = (p->n_kv + keys - 1) / keys;
     p->last_keys = p->n_kv - (p->blocks - 1) * keys;
     // The mask of more than one block at once takes memory: only where there are many.
@@ -195,10 +213,10 @@ static void try_halves(struct at_plan * p) {
 }
 
 int64_t at_item_words(const struct at_plan * p) {
-    int64_t words = p->rows * p->dk + p->n_kv * (p->dk + p->dv) / 2;
+    int64_t words = p->rows * p->dk + p->n_kv * (p->k_words + p->v_words);
     if (p->mask) {
         int64_t last = p->even ? 0 : (p->last_keys + 1) / 2;
-        words += p->item_queries * (p->turns * (p->keys / 2) + last);
+        words += at_mask_rows(p) * (p->turns * (p->keys / 2) + last);
     }
     return words;
 }

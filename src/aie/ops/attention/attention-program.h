@@ -1,6 +1,6 @@
 // attention-program: what the files that write the core program share. attention.c walks items and
-// blocks, attention-products.c makes scores and sums of values, attention-soft.c what is between
-// them.
+// blocks, attention-unpack.c makes numbers of quantized ones, attention-products.c scores and sums
+// of values, attention-soft.c what is between them.
 #pragma once
 
 #include "attention.h"
@@ -9,7 +9,7 @@
 
 // Numbers by which the scheduler tells memory apart; those of lanes.h come first. P lies where S
 // was, and is only written behind what is read.
-enum { MEM_Q = 5, MEM_K, MEM_V, MEM_S, MEM_S_NEW, MEM_O, MEM_O_NEW, MEM_STATE, MEM_MASK };
+enum { MEM_Q = 5, MEM_K, MEM_V, MEM_S, MEM_S_NEW, MEM_O, MEM_O_NEW, MEM_STATE, MEM_MASK, MEM_MADE };
 
 // Slots of the pool that the program sets.
 enum { AT_SLOT_SCALE, AT_SLOT_CAP, AT_SLOT_SLOPE, AT_SLOT_M };
@@ -22,6 +22,7 @@ struct at_writer {
     int vectors; // that a loop of products takes for each of two rows, at most
     struct asm_reg left, n, a, b, c, d, step; // scalars
     struct asm_reg at[AT_POINTERS], back;
+    int convert; // a subroutine: so many trips (n) from a on become bf16
 };
 
 int32_t at_address(const struct at_writer * w, int32_t at);
@@ -43,6 +44,11 @@ void at_store(struct at_writer * w, int memory, struct val v, struct asm_reg poi
 // a * b, to 24 bits, of numbers that are finite.
 struct val at_times(struct at_writer * w, struct val a, struct val b);
 
+void at_call(struct at_writer * w, int label);
+
+// Quantized ones of this block become bf16 in their place.
+void at_unpack_keys(struct at_writer * w);
+void at_unpack_values(struct at_writer * w);
 void at_scores(struct at_writer * w);
 void at_values(struct at_writer * w);
 // The soft-max of this block, row by row.

@@ -138,15 +138,31 @@ static void shrink(struct at_writer * w) {
     asm_label(w->p, asm_label_new(w->p));
 }
 
+// The loop rolls: its trips before the first and behind the last write beyond the row, where
+// nothing is (at_plan's s_row). So what it makes is added up in another.
 static void exponentials(struct at_writer * w) {
     struct lanes * l = &w->lanes;
-    struct asm_reg sum = asm_global(w->p, (enum asm_class) asm_target(w->p)->value_class);
+    at_copy(w, w->at[0], w->a);
+    at_copy(w, w->at[1], w->a);
+    at_param(w, w->n, AT_NOW_VECTORS);
+    asm_loop_begin_rolling(w->p, w->n);
+    struct val s = at_load(w, MEM_S, w->at[0], 0);
+    struct val e = m_fast_exp_minus(l, f_sub(l, lanes_get(AT_SLOT_M), s));
+    emit_store_bf16(w->p, MEM_S_NEW, lanes_bm(l, &e), w->at[1], 0);
+    emit_advance(w->p, w->at[0], 4 * AT_LANES);
+    emit_advance(w->p, w->at[1], 2 * AT_LANES);
+    asm_loop_end(w->p);
+}
+
+static void add_up(struct at_writer * w) {
+    struct asm_reg sum = asm_global(w->p, (enum asm_class) asm_target(w->p)->acc_class);
     emit_load(w->p, MEM_STATE, sum, w->at[4], AT_STATE_SUM);
-    row_begin(w);
-    struct val e = m_fast_exp_minus(l, f_sub(l, lanes_get(AT_SLOT_M), score(w)));
-    struct val more = f_add(l, val_x(sum), e);
-    emit_move(w->p, sum, lanes_x(l, &more));
-    emit_store_bf16_next(w->p, MEM_S_NEW, lanes_bm(l, &e), w->at[1]);
+    at_copy(w, w->at[0], w->a);
+    at_param(w, w->n, AT_NOW_VECTORS);
+    asm_loop_begin(w->p, w->n);
+    struct asm_reg p = emit_new_acc(w->p);
+    emit_load_bf16_next(w->p, MEM_S_NEW, p, w->at[0]);
+    emit_f_add(w->p, sum, sum, p, w->lanes.float_config);
     asm_loop_end(w->p);
     emit_store(w->p, MEM_STATE, sum, w->at[4], AT_STATE_SUM);
     asm_release(w->p, sum);
@@ -166,10 +182,12 @@ void at_soft(struct at_writer * w) {
     largest(w);
     shrink(w);
     exponentials(w);
+    add_up(w);
     emit_add_small(w->p, w->left, w->left, -1);
     asm_jump_if_zero(w->p, w->left, done);
     at_add_param(w, w->a, AT_PARAM_S_STEP);
     at_next_state(w, w->b);
+    at_add_param(w, w->c, AT_PARAM_MASK_HEAD);
     at_next_head(w, same_query);
     at_add_param(w, w->c, AT_PARAM_MASK_STEP);
     asm_label(w->p, same_query);

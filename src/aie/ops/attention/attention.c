@@ -106,7 +106,7 @@ static void skip_without_rows(struct at_writer * w, int label) {
 
 // ---- subroutines ----
 
-static void call(struct at_writer * w, int label) {
+void at_call(struct at_writer * w, int label) {
     int then = asm_label_new(w->p);
     emit_set_label(w->p, w->back, then);
     asm_jump(w->p, label);
@@ -321,7 +321,7 @@ static void skip_masked(struct at_writer * w, int label) {
     int none = asm_label_new(p), query = asm_label_new(p);
     emit_set_small(p, w->n, 1);
     at_keep(w, AT_NOW_SEEN, w->n);
-    at_param(w, w->left, AT_PARAM_QUERIES);
+    at_param(w, w->left, AT_PARAM_MASKS);
     asm_jump_if_zero(p, w->left, none);
     struct asm_reg nothing = asm_global(p, vector), other = asm_global(p, vector);
     struct asm_reg bits = asm_local(p, ASM_R);
@@ -340,6 +340,7 @@ static void skip_masked(struct at_writer * w, int label) {
     emit_lanes(p, LANE_OR, LANE_16, other, other, d);
     asm_loop_end(p);
     at_add_param(w, w->c, AT_PARAM_MASK_STEP);
+    at_add_param(w, w->c, AT_PARAM_MASK_HEAD);
     emit_add_small(p, w->left, w->left, -1);
     asm_jump_if_nonzero(p, w->left, query);
     struct asm_reg same = emit_new_mask(p, LANE_16);
@@ -372,7 +373,8 @@ static void write_program(struct at_writer * w) {
     struct asm_program * p = w->p;
     int wait = asm_label_new(p), item = asm_label_new(p), begun = asm_label_new(p);
     int block = asm_label_new(p), k_done = asm_label_new(p), v_done = asm_label_new(p);
-    int item_done = asm_label_new(p), convert = asm_label_new(p), factor = asm_label_new(p);
+    int item_done = asm_label_new(p), factor = asm_label_new(p);
+    w->convert = asm_label_new(p);
     take_registers(w);
     lanes_begin(&w->lanes, p, DTYPE_F32, true, at_address(w, AT_POOL));
     emit_spill_to(p, MEM_SPILLS, at_address(w, AT_SPILLS), 64);
@@ -384,6 +386,9 @@ static void write_program(struct at_writer * w) {
     w->lanes.shift13 = asm_global(p, ASM_S);
     emit_set_small(p, w->n, 13);
     at_copy(w, w->lanes.shift13, w->n);
+
+    asm_margin(p, MEM_S, 4 * AT_MARGIN); // is read only: anything may be there
+    asm_margin(p, MEM_S_NEW, AT_MARGIN);
 
     asm_label(p, wait);
     acquire(w, AT_LOCK_GO);
@@ -408,7 +413,8 @@ static void write_program(struct at_writer * w) {
     skip_masked(w, k_done);
     at_param(w, w->n, AT_PARAM_K_TRIPS);
     at_param(w, w->a, AT_PARAM_K);
-    call(w, convert);
+    at_call(w, w->convert);
+    at_unpack_keys(w);
     at_scores(w);
     at_soft(w);
     asm_label(p, k_done);
@@ -420,9 +426,10 @@ static void write_program(struct at_writer * w) {
     asm_jump_if_zero(p, w->n, v_done);
     at_param(w, w->n, AT_PARAM_V_TRIPS);
     at_param(w, w->a, AT_PARAM_V);
-    call(w, convert);
+    at_call(w, w->convert);
+    at_unpack_values(w);
     clear_behind(w);
-    call(w, factor);
+    at_call(w, factor);
     at_values(w);
     asm_label(p, v_done);
     give(w, AT_LOCK_V_EMPTY);
@@ -431,7 +438,7 @@ static void write_program(struct at_writer * w) {
 
     skip_without_rows(w, item_done);
     invert_sums(w);
-    call(w, factor);
+    at_call(w, factor);
     release(w, AT_LOCK_OUT_FULL);
     asm_label(p, item_done);
     at_param(w, w->n, AT_NOW_ITEMS);
@@ -441,7 +448,7 @@ static void write_program(struct at_writer * w) {
     asm_jump(p, wait);
 
     times_factor(w, factor);
-    convert_block(w, convert);
+    convert_block(w, w->convert);
 }
 
 enum status at_program(enum aie_arch arch, struct at_code * out, struct error * err) {

@@ -48,6 +48,7 @@ enum {
     AT_MOST_RUNS = 64, // of a shim's descriptor: as often mask and k take turns
     AT_MOST_TURNS = 2 * AT_MOST_RUNS + 1,
     AT_MASK_BLOCKS = 4, // most blocks whose mask comes at once
+    AT_MARGIN = 128,    // bytes before and behind a row of scores as bf16
 };
 
 // ---- the core ----
@@ -57,7 +58,8 @@ enum {
     AT_POOL = 0x0000,     // constants of lanes, and parameters in the middle of them
     AT_SINKS_AT = 0x0800, // a number for each head of an item
     AT_SLOPES_AT = 0x0900,
-    AT_SPILLS = 0x1000, // 64 vectors
+    AT_SCALES_AT = 0x0a00, // of quantized keys or values of a block
+    AT_SPILLS = 0x1000,    // 64 vectors
     AT_FREE = 0x2000,
     AT_END = 0x10000,
 };
@@ -85,7 +87,21 @@ enum {
     AT_PARAM_V_STEP, // from key to key
     AT_PARAM_V_TRIPS,
     AT_PARAM_V_VECTORS, // of dimensions
-    AT_PARAM_Q_RAW,     // as they came; this core's first
+    // Quantized ones, in chunks of 64 numbers (attention-unpack.c).
+    AT_PARAM_K_BITS,   // 8, 4; 0: they are not quantized
+    AT_PARAM_K_CHUNKS, // of a key
+    AT_PARAM_K_SCALES, // trips that make scales bf16
+    AT_PARAM_K_CHUNK,  // from chunk to chunk
+    AT_PARAM_K_RAW, // from there to the row with the first scales, and on to that with the second
+    AT_PARAM_K_SECOND,
+    AT_PARAM_K_FIRST, // where the first row was made, and the ninth
+    AT_PARAM_K_NINTH,
+    AT_PARAM_V_BITS,
+    AT_PARAM_V_CHUNKS, // of a block of keys
+    AT_PARAM_V_SCALES,
+    AT_PARAM_V_RAW,
+    AT_PARAM_V_SECOND,
+    AT_PARAM_Q_RAW, // as they came; this core's first
     AT_PARAM_Q_RAW_STEP,
     AT_PARAM_Q,
     AT_PARAM_Q_STEP,
@@ -95,17 +111,19 @@ enum {
     AT_PARAM_O,
     AT_PARAM_O_STEP,
     AT_PARAM_STATE,
-    AT_PARAM_MASK, // of this core's first query; 0: there is none
-    AT_PARAM_MASK_STEP,
+    AT_PARAM_MASK,      // of this core's first query; 0: there is none
+    AT_PARAM_MASK_STEP, // to the next query, or to the next head; the other is 0
+    AT_PARAM_MASK_HEAD,
     AT_PARAM_MASK_BLOCKS, // whose mask comes at once, and from one to the next in it
     AT_PARAM_MASK_NEXT,
-    AT_PARAM_QUERIES, // of this core, whose masks are looked at; 0: one alone, or no mask
-    AT_PARAM_HEADS,   // of an item
-    AT_PARAM_HEAD,    // of this core's first row
-    AT_PARAM_SINKS,   // 1: there are
-    AT_PARAM_SCALE,   // of q; with a cap, what is left when the cap is taken out
-    AT_PARAM_CAP,     // 0: there is none
-    AT_PARAM_SLOPES,  // 1: they are not all 1
+    AT_PARAM_MASKS, // of this core, that are looked at: its queries', or rows'; 0: of one query, or
+                    // none
+    AT_PARAM_HEADS, // of an item
+    AT_PARAM_HEAD,  // of this core's first row
+    AT_PARAM_SINKS, // 1: there are
+    AT_PARAM_SCALE, // of q; with a cap, what is left when the cap is taken out
+    AT_PARAM_CAP,   // 0: there is none
+    AT_PARAM_SLOPES, // 1: they are not all 1
     AT_PARAM_TOLD,
     // What the program keeps there, because registers are wanted for loops.
     AT_NOW_BLOCKS = AT_PARAM_TOLD, // that are left
@@ -119,6 +137,7 @@ enum {
     AT_NOW_MASKS,
     AT_NOW_SEEN, // 0: all keys of this block are masked away
     AT_PARAM_COUNT,
+    AT_NOW_CHUNKS = AT_NOW_ROWS, // of a key, that are left to unpack before there are rows
 };
 _Static_assert(4 * AT_PARAM_COUNT <= (AT_SLOT_PARAMS_END - AT_SLOT_PARAMS) * 32, "they fit");
 
@@ -151,9 +170,13 @@ enum status at_program(enum aie_arch arch, struct at_code * out, struct error * 
 
 // ---- plan ----
 
+enum { AT_CHUNK = 64 }; // numbers of two blocks, which are whole words
+
 struct at_plan {
     int64_t dk, dv, n_kv; // numbers of a key and of a value, keys
     int64_t heads, kv_heads, queries, batches;
+    int k_bits, v_bits;       // of quantized numbers; 0: they are f16 or bf16
+    int64_t k_words, v_words; // of a key and of a value, as they come
     bool mask, sinks;
     // An item: so many heads of a group and queries. Groups and queries that are no multiple of it
     // end in an item that begins earlier and makes some rows again.
@@ -167,6 +190,7 @@ struct at_plan {
     int pass_blocks;     // mixed: in so many equal blocks, by twos, it passes the memtile; 0: no
     int64_t keys, blocks, last_keys;
     int64_t mask_blocks, turns; // of mask and k, less the last
+    bool head_masks;            // each head has its own
     // The core's memory.
     uint32_t q_raw_row, q_row, v_row, s_row, o_row, mask_row; // bytes of a row
     uint32_t k, v, q, s, o, state, masks, passing, end;
@@ -176,6 +200,10 @@ struct at_plan {
 
 enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, struct error * err);
 
+// Rows of a mask that an item has.
+static inline int64_t at_mask_rows(const struct at_plan * p) {
+    return p->item_queries * (p->head_masks ? p->item_heads : 1);
+}
 // Words of an item that come over one channel.
 int64_t at_item_words(const struct at_plan * p);
 

@@ -61,7 +61,8 @@ static const struct long_block {
                      0},
 };
 
-// Of blocks that are multiplied as they are unpacked, see quant-fused.c; where any have their scales.
+// Of blocks that are multiplied as they are unpacked, see quant-fused.c; where any have their
+// scales.
 static const struct fused_block {
     int passes, top, minus;
     int pair, pair_other;
@@ -157,7 +158,9 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_MINUS] = f->minus,
         [MM_PARAM_PAIR] = f->pair,
         [MM_PARAM_PAIR_OTHER] = f->pair_other,
-        [MM_PARAM_NUMBERS] = tabled ? MM_TABLED_BYTES : fused ? MM_LONG_BYTES : MM_BLOCKS,
+        [MM_PARAM_NUMBERS] = tabled  ? MM_TABLED_BYTES
+                             : fused ? MM_LONG_BYTES
+                                     : MM_BLOCKS,
         [MM_PARAM_NUMBERS_NEXT] = f->numbers_next,
         [MM_PARAM_PLANES] = f->planes,
         [MM_PARAM_PLANES_OF] = f->planes_of,
@@ -169,13 +172,16 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_BLOCK_TRIPS] = kernel_block_bytes(s->blocks) / 4 * MM_TILE * 4 / QUANT_VECTOR,
         [MM_PARAM_MORE] = fused && !tabled ? 0x80 : 0,
         [MM_PARAM_WORDS] = tabled ? MM_TABLED_WORDS : MM_LONG_BYTES,
-        [MM_PARAM_APART] = tabled ? 7 * 4 * MM_TILE : s->blocks == KERNEL_Q8_0 ? 8 * 4 * MM_TILE : 4 * 4 * MM_TILE,
+        [MM_PARAM_APART] = tabled                     ? 7 * 4 * MM_TILE
+                           : s->blocks == KERNEL_Q8_0 ? 8 * 4 * MM_TILE
+                                                      : 4 * 4 * MM_TILE,
         [MM_PARAM_AS_COME] = tabled ? 0 : -1,
         [MM_PARAM_TABLED] = tabled,
         [MM_PARAM_TABLE] = table_word(s->blocks, 0, fused),
         [MM_PARAM_TABLE + 1] = table_word(s->blocks, 1, fused),
         [MM_PARAM_TABLE + 2] = table_word(s->blocks, 2, fused),
         [MM_PARAM_TABLE + 3] = table_word(s->blocks, 3, fused),
+        [MM_PARAM_TABLE_BITS] = 0x08040201,
     };
     for (int i = 0; i < MM_PARAM_COUNT; i++) {
         out[i] = (uint32_t) p[i];

@@ -132,13 +132,13 @@ enum {
 };
 // Of those that are multiplied as they are unpacked: quant-fused.c.
 enum {
-    MM_FUSED_PAGE = MM_Y,         // [8 rows][2][4 rows][2 sums]: what these are multiplied with
+    MM_FUSED_PAGE = MM_Y, // [8 rows][2][4 rows][2 sums]: what these are multiplied with
     MM_FUSED_FACTORS = MM_LONG_SPREAD, // [word][8 k][4 rows]: b
 };
 // Of those that have a table of numbers: quant-words.c.
 enum {
     MM_TABLED_WORDS = 0x1000,  // [word][64 rows]: as they come, but in whole words
-    MM_TABLED_VALUES = 0x1800, // the table, each number 64 times
+    MM_TABLED_VALUES = 0x1800, // the table, each number 64 times, and bits
     MM_TABLED_BYTES = 0x5000,  // [word][64 rows]: numbers
 };
 enum mm_bank { MM_BANK_C, MM_BANK_Y, MM_BANK_X, MM_BANKS };
@@ -197,7 +197,7 @@ enum {
     MM_PARAM_AS_COME,     // whether these are the words that came: all bits or none
     MM_PARAM_TABLED,      // there is a table, of bytes:
     MM_PARAM_TABLE,
-    MM_PARAM_TABLE_END = MM_PARAM_TABLE + 3,
+    MM_PARAM_TABLE_BITS = MM_PARAM_TABLE + 4, // and the bits of a place in it
     MM_PARAM_COUNT,
     // Gemm, where y may be quantized blocks: tiles that a slice of y is made bf16 for; 0: it is;
     // MM_MANY_CONVERTS: nothing is multiplied (convert-many.c).

@@ -428,7 +428,7 @@ static void products(struct quant * q, struct fused * f) {
     emit_copy(p, at[3], tile);
     emit_copy(p, at[4], tile);
     asm_loop_begin(p, trips);
-    asm_loop_alone(p); // 68 bundles; overlapping 54, for 500 bytes more and four trips
+    asm_loop_alone(p); // 65 bundles; overlapping 54, for 500 bytes more and four trips
     trip(w, f, &c);
     asm_loop_end(p);
     emit_copy(p, x, sum_of(w, x, K_BLOCK));

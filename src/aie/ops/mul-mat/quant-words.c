@@ -1,19 +1,28 @@
 // quant-words: blocks whose numbers begin within a word, as whole words, [word][64 rows]: both of a
 // slice, one behind the other. Where numbers are places in a table these are looked up: 16 numbers
-// of 8 bits, each of which is held 64 times, and a row of choices between two of them by the bits of
-// a place. Any table will do.
+// of 8 bits, each of which is held 64 times, and a row of choices between two of them by the bits
+// of a place. Any table will do. The one of mxfp4 is worked out where that is shorter: 16 less than
+// r + max(r, 4) + 2 max(r, 6), and a sign.
 //
-// Scales of mxfp4 are exponents, of which d is 2^(e - 128): e - 1 in bf16's place. The least two are
-// smaller than bf16's normal numbers and become 0.
+// Scales of mxfp4 are exponents, of which d is 2^(e - 128): e - 1 in bf16's place. The least two
+// are smaller than bf16's normal numbers and become 0.
 #include "quant-writer.h"
 
 enum {
-    WORD = MM_TILE * 4,     // bytes from word to word
-    PLANE = MM_TILE * 2,    // of a factor of each row
-    BLOCK = 4 * WORD,       // of 32 places
+    WORD = MM_TILE * 4,  // bytes from word to word
+    PLANE = MM_TILE * 2, // of a factor of each row
+    BLOCK = 4 * WORD,    // of 32 places
     VECTORS = BLOCK / QUANT_VECTOR,
-    VALUES = 16,
+    VALUES = 16, // and behind them the bits of a place
+    MIDDLE = 8,  // from where offsets reach all
 };
+
+static struct asm_reg lanes_8(struct writer * w, enum lane_op op, struct asm_reg a,
+                              struct asm_reg b) {
+    struct asm_reg d = asm_local(w->p, ASM_X);
+    emit_lanes(w->p, op, LANE_8, d, a, b);
+    return d;
+}
 
 // ---- words ----
 
@@ -107,7 +116,7 @@ static void write_values(struct quant * q) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1];
-    struct asm_reg trips = take_set(w, ASM_R, VALUES / 4);
+    struct asm_reg trips = take_set(w, ASM_R, (VALUES + 4) / 4);
     ready(w);
     emit_set(p, from, address(w, MM_PARAMS + 4 * MM_PARAM_TABLE));
     emit_set(p, to, address(w, MM_TABLED_VALUES));
@@ -127,7 +136,7 @@ static void write_values(struct quant * q) {
 // Places are looked up in lanes of a byte, or where registers of such masks are in use, of two.
 struct look_up {
     int width;
-    struct asm_reg values, bit[4], zip[2], even;
+    struct asm_reg values, zip[2], even;
 };
 
 // The value of the places from `first` on, of so many bits.
@@ -135,7 +144,7 @@ static struct asm_reg value_of(struct writer * w, const struct look_up * l,
                                const struct asm_reg is_0[4], int first, int bits) {
     struct asm_reg d = asm_local(w->p, ASM_X);
     if (bits == 0) {
-        emit_load(w->p, MEM_TABLE, d, l->values, first * QUANT_VECTOR);
+        emit_load(w->p, MEM_TABLE, d, l->values, (first - MIDDLE) * QUANT_VECTOR);
         return d;
     }
     struct asm_reg low = value_of(w, l, is_0, first, bits - 1);
@@ -149,8 +158,9 @@ static struct asm_reg values_of(struct writer * w, const struct look_up * l,
     struct asm_program * p = w->p;
     struct asm_reg is_0[4];
     for (int b = 0; b < 4; b++) {
-        struct asm_reg of = asm_local(p, ASM_X);
-        emit_lanes(p, LANE_AND, LANE_8, of, places, l->bit[b]);
+        struct asm_reg bit = asm_local(p, ASM_X), of = asm_local(p, ASM_X);
+        emit_load(p, MEM_TABLE, bit, l->values, (VALUES + b - MIDDLE) * QUANT_VECTOR);
+        emit_lanes(p, LANE_AND, LANE_8, of, places, bit);
         is_0[b] = emit_new_mask(p, l->width);
         emit_is_zero(p, l->width, is_0[b], of);
     }
@@ -160,9 +170,6 @@ static struct asm_reg values_of(struct writer * w, const struct look_up * l,
 static void take_look_up(struct writer * w, struct look_up * l) {
     l->width = w->q->fused ? LANE_8 : LANE_16;
     l->values = w->q->pointers[2];
-    for (int b = 0; b < 4; b++) {
-        l->bit[b] = take_splat(w, l->width, 1 << b); // of two bytes the lower
-    }
     for (int i = 0; i < 2 && l->width == LANE_16; i++) {
         l->zip[i] = take_set(w, ASM_R, ZIP_8 + i);
     }
@@ -172,7 +179,7 @@ static void take_look_up(struct writer * w, struct look_up * l) {
 }
 
 // Of each block the lower halves of bytes, then the upper ones.
-void quant_look_up(struct quant * q) {
+static void look_up(struct quant * q) {
     write_values(q);
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
@@ -184,7 +191,7 @@ void quant_look_up(struct quant * q) {
     ready(w);
     emit_nibbles_begin(p);
     emit_set(p, to, address(w, MM_TABLED_BYTES));
-    emit_set(p, l.values, address(w, MM_TABLED_VALUES));
+    emit_set(p, l.values, address(w, MM_TABLED_VALUES + MIDDLE * QUANT_VECTOR));
     asm_label(p, again);
     emit_copy(p, pick, sum_of(w, masked(w, i, 1), EVEN_8));
     struct asm_reg block = shifted(w, masked(w, i, 2), 10 - 1 /* BLOCK */);
@@ -212,6 +219,84 @@ void quant_look_up(struct quant * q) {
     emit_add_small(p, q->number, i, -4);
     asm_jump_if_nonzero(p, q->number, again);
     end(w);
+}
+
+// The numbers of mxfp4, more by 128.
+struct mxfp4 {
+    struct asm_reg seven, four, six, eight, less, middle;
+};
+
+static struct asm_reg worked_out(struct writer * w, const struct mxfp4 * m, struct asm_reg places) {
+    struct asm_program * p = w->p;
+    struct asm_reg most[2], sum, negative = emit_new_mask(p, LANE_8), d = asm_local(p, ASM_X);
+    struct asm_reg r = lanes_8(w, LANE_AND, places, m->seven);
+    for (int i = 0; i < 2; i++) {
+        most[i] = asm_local(p, ASM_X);
+        emit_choose(p, LANE_MAX, LANE_8, most[i], emit_new_mask(p, LANE_8), r,
+                    i ? m->six : m->four);
+    }
+    sum = lanes_8(w, LANE_ADD, r, most[0]);
+    sum = lanes_8(w, LANE_ADD, sum, lanes_8(w, LANE_ADD, most[1], most[1]));
+    sum = lanes_8(w, LANE_ADD, sum, m->less);
+    emit_compare(p, LANE_NOT_LESS, LANE_8, negative, places, m->eight);
+    emit_add_or_sub(p, LANE_8, d, m->middle, sum, negative);
+    return d;
+}
+
+// Of each block the lower halves of bytes, then the upper ones.
+static void work_out(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    const struct asm_reg from = q->pointers[0], *to = q->pointers + 1;
+    struct asm_reg i = take_set(w, ASM_R, 2), pick[2];
+    int again = asm_label_new(p);
+    for (int n = 0; n < 2; n++) {
+        pick[n] = take_set(w, ASM_R, EVEN_8 + n);
+    }
+    struct mxfp4 m = {.seven = take_splat(w, LANE_8, 7),
+                      .four = take_splat(w, LANE_8, 4),
+                      .six = take_splat(w, LANE_8, 6),
+                      .eight = take_splat(w, LANE_8, 8),
+                      .less = take_splat(w, LANE_8, -16),
+                      .middle = take_splat(w, LANE_8, 128)};
+    ready(w);
+    emit_nibbles_begin(p);
+    emit_set(p, from, address(w, MM_TABLED_WORDS));
+    for (int n = 0; n < 2; n++) {
+        emit_set(p, to[n], address(w, MM_TABLED_BYTES + n * BLOCK));
+    }
+    asm_label(p, again);
+    emit_set(p, q->number, VECTORS);
+    asm_loop_begin(p, q->number);
+    struct asm_reg v = asm_local(p, ASM_X), part[2];
+    emit_load_next(p, MEM_BLOCKS, v, from);
+    nibbles_of(w, pick, v, part);
+    for (int n = 0; n < 2; n++) {
+        emit_store_next(p, MEM_BYTES, worked_out(w, &m, part[n]), to[n]);
+    }
+    asm_loop_end(p);
+    for (int n = 0; n < 2; n++) {
+        emit_advance(p, to[n], BLOCK);
+    }
+    emit_add_small(p, i, i, -1);
+    asm_jump_if_nonzero(p, i, again);
+    end(w);
+}
+
+void quant_look_up(struct quant * q) {
+    struct asm_program * p = q->p;
+    struct writer w = {.q = q, .p = p};
+    int table = asm_label_new(p), done = asm_label_new(p);
+    if (q->fused) {
+        read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
+        emit_add_small(p, q->number, q->number, -MM_BITS_MXFP4);
+        asm_jump_if_nonzero(p, q->number, table);
+        work_out(q);
+        asm_jump(p, done);
+    }
+    asm_label(p, table);
+    look_up(q);
+    asm_label(p, done);
 }
 
 // ---- blocks that come for more than one slice ----
