@@ -91,6 +91,12 @@ static const struct shape shapes[] = {
 static const struct shape block_floats = {
     DTYPE_BF16, 2048, 2048, 512, {"", "silicon, arXiv 2511.16041: 24.6 TFLOP/s"}};
 
+enum { FEW = 16 }; // rows of b that the cores make bf16
+
+static enum dtype b_of(const struct shape * s) { // beside quantized blocks
+    return s->n > FEW ? DTYPE_BF16 : DTYPE_F32;
+}
+
 static struct kernel_spec spec_of(const struct shape * s) {
     enum dtype out = mm_type(arch, s->t)->out;
     if (quantized) {
@@ -101,7 +107,7 @@ static struct kernel_spec spec_of(const struct shape * s) {
             .arch = arch,
             .n_inputs = 2,
             .inputs = {tensor_contiguous(DTYPE_I32, (const int64_t[4]){words, s->m, 1, 1}),
-                       tensor_contiguous(DTYPE_F32, (const int64_t[4]){s->k, s->n, 1, 1})},
+                       tensor_contiguous(b_of(s), (const int64_t[4]){s->k, s->n, 1, 1})},
             .output = tensor_contiguous(out, (const int64_t[4]){s->m, s->n, 1, 1}),
             .params[0] = (uint32_t) quantized - 1,
         };
@@ -120,12 +126,12 @@ enum { BLOCK_SCALE = 0x2400 }; // of all blocks: 2^-6
 
 static double element(const struct shape * s, int operand, const uint8_t * data, int64_t i) {
     int16_t v;
-    if (quantized && operand == 1) {
+    if (quantized && operand == 1 && b_of(s) == DTYPE_F32) {
         float f;
         memcpy(&f, data + 4 * i, 4);
         return (double) f;
     }
-    if (quantized) {
+    if (quantized && operand == 0) {
         return block_value((enum kernel_blocks)(quantized - 1), data, i, true);
     }
     if (s->t == DTYPE_I8) {
@@ -150,13 +156,16 @@ static void fill(const struct shape * s, int operand, uint8_t * data, size_t byt
         if (operand == 0) {
             bool scale = block_is_scale((enum kernel_blocks)(quantized - 1), (int) (i % block));
             data[i] = (uint8_t) (!scale ? seed >> 24 : i % 2 ? BLOCK_SCALE >> 8 : BLOCK_SCALE);
+            if (quantized - 1 == KERNEL_MXFP4 && i % block == 0) {
+                data[i] = 127; // its exponent
+            }
         }
         if (operand == 1 && i % 4 == 0) {
             memcpy(data + i, &x, 4);
             i += 3;
         }
     }
-    if (block) {
+    if (block && (operand == 0 || b_of(s) == DTYPE_F32)) {
         return;
     }
     for (size_t i = 0; i + 2 <= bytes; i += 2) {
@@ -168,10 +177,11 @@ static void fill(const struct shape * s, int operand, uint8_t * data, size_t byt
     }
 }
 
-enum { BLOCK_K = 32 }; // of those that are multiplied as they are unpacked
+enum { SUM_K = 16 }; // of blocks that are multiplied as they are unpacked: the shortest sums
 
 static bool is_right(const struct shape * s, uint8_t * const data[3]) {
-    bool fused = quantized && mm_fuses(mm_type(arch, s->t), (enum kernel_blocks)(quantized - 1));
+    bool fused = quantized && s->n <= FEW &&
+                 mm_fuses(mm_type(arch, s->t), (enum kernel_blocks)(quantized - 1));
     for (int64_t i = 0; i < 64; i++) {
         int64_t n = i * 131 % s->n, m = i * 977 % s->m;
         double sum = 0, size = 0, block = 0, blocks = 0;
@@ -180,7 +190,7 @@ static bool is_right(const struct shape * s, uint8_t * const data[3]) {
             sum += p;
             size += fabs(p);
             block += p;
-            if (fused && k % BLOCK_K == BLOCK_K - 1) { // of which bf16 is taken
+            if (fused && k % SUM_K == SUM_K - 1) { // of which bf16 is taken
                 blocks += fabs(block);
                 block = 0;
             }
@@ -289,9 +299,10 @@ static bool inner_loops(void) {
             fprintf(stderr, "bench-mul-mat: %s\n", err.text);
             return false;
         }
-        // the last loop of a program; in bf16 of aie2p it is one over pairs of k
+        // the last loop of a program; in bf16 of aie2p it is one over pairs of k, and in bf16 of
+        // aie2 the last is a second one, for quantized blocks
         int bundles = code.stats.loop_ii[code.stats.n_loops - 1], k = mm_slice_k(t);
-        k = code.stats.n_loops > 1 ? k / t->slice_blocks : k;
+        k = mm_block_k(t) < 8 && code.stats.n_loops > 1 ? k / t->slice_blocks : k;
         int macs = t->trip_x * t->trip_y * k / macs_per_cycle(types[i]);
         printf("%-5s %3d of %3d bundles  %5.1f %%   program %d bundles   accesses: tile %d, y %d, "
                "x %d, %d conflicts\n",

@@ -3,7 +3,8 @@
 //
 // Environment, read by hsa_init:
 //   GGML_HSA_EMULATE        comma list of agents to emulate: aie2, gfx90a, gfx942, gfx1100, in any
-//                           order and more than once; unset: the CPU agent alone
+//                           order and more than once; unset: the CPU agent alone. aie2p:4
+//                           is a NPU of four columns
 //   GGML_HSA_EMU_TRACE      col,row: print the instructions of that tile to stderr
 //   GGML_HSA_TRACE          file for what NPUs did over modelled time, as Chrome's trace events
 //   GGML_HSA_EMU_ROCR_BUGS  1: behave like ROCr 7.2, faults included (packet ABI B only); what
@@ -39,6 +40,11 @@ struct hsa_emu_counters {
 
 // HSA_STATUS_ERROR_INVALID_AGENT for a handle that is no emulated NPU or GPU.
 hsa_status_t hsa_emu_counters(hsa_agent_t agent, struct hsa_emu_counters * out);
+
+// How many columns the array of a NPU has: kernels are made for so many. ROCr does not tell; who
+// has a real NPU asks its driver. HSA_STATUS_ERROR_INVALID_AGENT for a handle that is no emulated
+// NPU.
+hsa_status_t hsa_emu_columns(hsa_agent_t agent, uint32_t * columns);
 
 // Where modelled time went: so many cycles of the clock to each cause, which together are the time.
 // A cycle of the array is shared out among the cores that are switched on; a running core's part is

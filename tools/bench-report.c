@@ -12,8 +12,8 @@
 
 // ---- bounds ----
 
-int bench_columns(enum aie_arch arch) {
-    return aie_target(arch)->columns;
+int bench_columns(const struct kernel_spec * spec) {
+    return spec->columns ? spec->columns : aie_target(spec->arch)->columns;
 }
 
 // From the shapes of its MAC instructions; where bf16 has none for matrices, a product for each
@@ -46,10 +46,10 @@ static uint64_t bytes_in(const struct kernel_spec * s) {
 // Every operand passes the shim once.
 uint64_t bench_bound(const struct bench_task * t, const char ** what) {
     const uint64_t words_a_cycle =
-        (uint64_t) (bench_columns(t->spec.arch) * BENCH_CHANNELS) * t->clock.stream_words;
+        (uint64_t) (bench_columns(&t->spec) * BENCH_CHANNELS) * t->clock.stream_words;
     const uint64_t in = bytes_in(&t->spec), out = (uint64_t) tensor_bytes(&t->spec.output);
     const uint64_t macs =
-        (uint64_t) bench_macs(&t->spec) * BENCH_ROWS * (uint64_t) bench_columns(t->spec.arch);
+        (uint64_t) bench_macs(&t->spec) * BENCH_ROWS * (uint64_t) bench_columns(&t->spec);
     const struct {
         const char * what;
         uint64_t cycles;
@@ -139,7 +139,7 @@ void bench_print(const struct bench_task * t, const struct bench_result * r, int
     char g[32];
     const char * what;
     uint64_t bound = bench_bound(t, &what);
-    int lanes = bench_columns(t->spec.arch) * BENCH_CHANNELS * 2 * t->clock.stream_words;
+    int lanes = bench_columns(&t->spec) * BENCH_CHANNELS * 2 * t->clock.stream_words;
     buf_printf(b, "%s %s %s on %s, modelled, clock %s (%u MHz)\n\n", kernel_op_name(t->spec.op),
                dtype_name(t->spec.inputs[0].dtype), t->shape, kernel_arch_name(t->spec.arch),
                t->clock.name, (unsigned) t->clock.mhz);
@@ -150,7 +150,7 @@ void bench_print(const struct bench_task * t, const struct bench_result * r, int
     buf_printf(b, "  %-16s%s cycles, by %s\n", "bound", grouped(bound, g), what);
     ROW("reached", "%.1f %%", 100 * per((double) bound, (double) a->cycles));
     if (t->macs) {
-        int macs = bench_macs(&t->spec) * BENCH_ROWS * bench_columns(t->spec.arch);
+        int macs = bench_macs(&t->spec) * BENCH_ROWS * bench_columns(&t->spec);
         ROW("MACs", "%.0f a cycle of %d", per((double) t->macs, (double) a->cycles), macs);
     }
     ROW("shim words", "%s, %.2f a cycle of %d", grouped(a->stream_words, g),

@@ -187,7 +187,10 @@ enum status bench_run(const struct bench_task * t, const char * pack, struct ben
     *out = (struct bench_result){0};
     enum status st = get_kernel(t, pack, &store, &kernel, out, err);
     if (st == ST_OK) {
-        setenv("GGML_HSA_EMULATE", kernel_arch_name(t->spec.arch), 1);
+        char device[32];
+        snprintf(device, sizeof device, "%s:%d", kernel_arch_name(t->spec.arch),
+                 bench_columns(&t->spec));
+        setenv("GGML_HSA_EMULATE", device, 1);
         unsetenv("GGML_HSA_RUNTIME");
         st = hsac_open(&h, err);
     }

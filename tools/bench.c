@@ -4,6 +4,8 @@
 #include "bench.h"
 #include "words.h"
 
+#include "aie/target/target.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,19 +201,38 @@ struct options {
     bool json;
 };
 
-// By --arch, else by what is emulated anyway, else the first that there is.
-static enum status find_arch(const struct options * o, enum aie_arch * out, struct error * err) {
-    const char * emulated = getenv("GGML_HSA_EMULATE");
-    char first[16];
-    *out = AIE_ARCH_AIE2;
-    if (o->arch) {
-        return kernel_arch_parse(o->arch, out)
-                   ? ST_OK
-                   : error_set(err, ST_INVALID, "no architecture '%.40s': aie2 or aie2p", o->arch);
+// "aie2p", or "aie2p:4" for so many of its columns.
+static bool parse_device(const char * text, size_t n, struct kernel_spec * out) {
+    char name[16];
+    const char * colon = memchr(text, ':', n);
+    size_t length = colon ? (size_t) (colon - text) : n;
+    snprintf(name, sizeof name, "%.*s", (int) length, text);
+    if (length >= sizeof name || !kernel_arch_parse(name, &out->arch)) {
+        return false;
     }
-    snprintf(first, sizeof first, "%.*s", emulated ? (int) strcspn(emulated, ", ") : 0,
-             emulated ? emulated : "");
-    kernel_arch_parse(first, out);
+    int all = aie_target(out->arch)->columns;
+    int columns = !colon ? all : n == length + 2 ? colon[1] - '0' : 0;
+    out->columns = columns < all ? columns : 0;
+    return columns >= 1 && columns <= all;
+}
+
+// By --arch, else by what is emulated anyway, else the first that there is.
+static enum status find_device(const struct options * o, struct kernel_spec * out,
+                               struct error * err) {
+    const char * emulated = getenv("GGML_HSA_EMULATE");
+    out->arch = AIE_ARCH_AIE2;
+    if (o->arch) {
+        return parse_device(o->arch, strlen(o->arch), out)
+                   ? ST_OK
+                   : error_set(err, ST_INVALID,
+                               "no architecture '%.40s': aie2 or aie2p, or aie2p:4 for so many of "
+                               "its columns",
+                               o->arch);
+    }
+    if (emulated && !parse_device(emulated, strcspn(emulated, ", "), out)) {
+        out->arch = AIE_ARCH_AIE2;
+        out->columns = 0;
+    }
     return ST_OK;
 }
 
@@ -247,7 +268,7 @@ static enum status run_task(const struct options * o, struct buf * b, struct err
     if (o->clock) {
         setenv("GGML_HSA_EMU_CLOCK", o->clock, 1);
     }
-    enum status st = find_arch(o, &t.spec.arch, err);
+    enum status st = find_device(o, &t.spec, err);
     if (st == ST_OK) {
         st = emu_clock_get(t.spec.arch, &t.clock, err);
     }
@@ -303,7 +324,8 @@ const struct subcommand bench_subcommand = {
         "  TYPE          of its inputs: f32, f16, bf16, i8, i16, i32\n"
         "  SHAPE         of its inputs, innermost first: 1024x1024; of MUL_MAT: m,n,k; of FLASH_ATTN_EXT:\n"
         "                size of a head, heads, heads of keys, queries, keys (TYPE: that of keys, q8_0 or q4_0, too)\n"
-        "  --arch A      aie2 or aie2p; else what GGML_HSA_EMULATE names first, else aie2\n"
+        "  --arch A      aie2 or aie2p, or aie2p:4 for so many of its columns; else what\n"
+        "                GGML_HSA_EMULATE names first, else aie2\n"
         "  --compare P   the same kernel of the pack in directory P beside it\n"
         "  --clock C     device whose figures are used: phoenix (aie2's), strix (aie2p's) or ideal, and\n"
         "                settings behind it: phoenix,mhz=1600,ddr=0 (ddr in GB/s, 0: no limit)\n"

@@ -41,7 +41,7 @@ void bench_result_free(struct bench_result * r);
 
 // What the hardware could do at best, in cycles; *what says what bounds it.
 uint64_t bench_bound(const struct bench_task * t, const char ** what);
-int bench_columns(enum aie_arch arch);
+int bench_columns(const struct kernel_spec * spec);
 int bench_macs(const struct kernel_spec * spec); // of a core in a cycle, 0: not known
 
 // One result, or two side by side.

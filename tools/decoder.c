@@ -103,7 +103,7 @@ enum { PRODUCT_PRECISION = 0, FLASH_PRECISION = 3 };
 
 static struct ggml_tensor * norm(struct ggml_context * ctx, const struct decoder * d,
                                  struct ggml_tensor * x, struct ggml_tensor * weight) {
-    return ggml_mul(ctx, ggml_rms_norm(ctx, x, d->eps), weight);
+    return ggml_mul_inplace(ctx, ggml_rms_norm(ctx, x, d->eps), weight);
 }
 
 static struct ggml_tensor * biased(struct ggml_context * ctx, struct ggml_tensor * x,

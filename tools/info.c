@@ -82,6 +82,9 @@ static void add_runtime(struct info * i, const struct probe_runtime * r) {
         plain_text(&i->b, a->product);
         buf_printf(&i->b, " (");
         plain_text(&i->b, a->name);
+        if (a->columns) {
+            buf_printf(&i->b, ", %d column%s", a->columns, a->columns == 1 ? "" : "s");
+        }
         buf_printf(&i->b, "), memory ");
         size_text(&i->b, a->data_free);
         buf_printf(&i->b, " free of ");

@@ -1,16 +1,18 @@
 // llm: see llm.h. All goes through ggml's public interface and what the plugin adds to it, so that
 // what is measured is what a program gets. The weights are zeros: nothing that is timed depends on
-// numbers.
+// numbers but for the mask, which is that of tokens that follow each other.
 #include "llm.h"
 
 #include "ggml-alloc.h"
 #include "ggml-hsa.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NODES = 256, RUNS = 2 };
+enum { MOST_NODES = 256 };
 
 // ---- the device ----
 
@@ -183,6 +185,23 @@ static void tell(struct llm_device * device, const struct state * a, const struc
     out->on_cpu = (double) (b->stats.cpu_nodes - a->stats.cpu_nodes);
 }
 
+// Each token sees itself and those before it.
+static const char * set_mask(const struct part * p) {
+    struct ggml_tensor * t = ggml_get_tensor(p->ctx, "mask");
+    ggml_fp16_t * rows = t ? calloc((size_t) ggml_nelements(t), sizeof *rows) : NULL;
+    if (!rows) {
+        return t ? "no memory for the mask" : NULL;
+    }
+    int64_t before = t->ne[0] - t->ne[1];
+    for (int64_t i = 0; i < ggml_nelements(t); i++) {
+        bool seen = i % t->ne[0] <= before + i / t->ne[0];
+        rows[i] = ggml_fp32_to_fp16(seen ? 0 : -INFINITY);
+    }
+    ggml_backend_tensor_set(t, rows, 0, ggml_nbytes(t));
+    free(rows);
+    return NULL;
+}
+
 const char * llm_measure(struct llm_device * device, const struct decoder * d, enum llm_part which,
                          int64_t tokens, int64_t context, struct llm_figures * out) {
     *out = (struct llm_figures){0};
@@ -201,8 +220,9 @@ const char * llm_measure(struct llm_device * device, const struct decoder * d, e
         ggml_backend_buffer_set_usage(weights, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
         ggml_backend_buffer_clear(weights, 0);
         ggml_backend_buffer_clear(rest, 0);
+        why = set_mask(&p);
     }
-    for (int i = 0; i < RUNS && !why; i++) {
+    for (int i = device->once; i < 2 && !why; i++) {
         before = state_of(device);
         if (ggml_backend_graph_compute(device->stream, p.graph) != GGML_STATUS_SUCCESS) {
             why = "the device cannot compute it";

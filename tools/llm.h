@@ -32,6 +32,7 @@ struct llm_device {
     char clock[32];
     uint64_t mhz;
     void *get_stats, *get_account; // ggml-hsa.h
+    bool once;                     // the first run is measured: it loads what stays
 };
 
 // Opens the plugin's first device, which must be an emulated NPU. NULL, or what is wrong.

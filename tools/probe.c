@@ -171,6 +171,7 @@ static void open_runtime(void * data) {
         out->kind = hsac_agent_kind(a);
         snprintf(out->name, sizeof out->name, "%s", hsac_agent_name(a));
         snprintf(out->product, sizeof out->product, "%s", hsac_agent_product(a));
+        out->columns = hsac_agent_columns(a);
         hsac_agent_memory(a, &out->data_free, &out->data_total);
         out->device_heap = hsac_agent_pool_size(a, HSAC_POOL_DEV);
         out->kernel_arguments = hsac_agent_pool_size(a, HSAC_POOL_KERNARG);

@@ -11,6 +11,7 @@
 struct probe_agent {
     enum hsac_kind kind;
     char name[64], product[64];
+    int columns; // of a NPU's array; 0: it does not say
     uint64_t data_free, data_total, device_heap, kernel_arguments; // bytes
 };
 

@@ -215,8 +215,11 @@ static enum status single_pdi(const struct kernel_spec * spec, uint8_t ** pdi, s
                 columns[col].cores[i] = &program;
             }
         }
-        st = write_pdi(spec, family == KERNEL_PRODUCT ? SPREAD_MIXED : SPREAD_ALIKE, columns, pdi,
-                       size, err);
+        st = write_pdi(spec,
+                       family == KERNEL_PRODUCT       ? SPREAD_MIXED
+                       : family == KERNEL_ELEMENTWISE ? SPREAD_WAYS
+                                                      : SPREAD_ALIKE,
+                       columns, pdi, size, err);
     }
     array_program_free(&program);
     return st;
@@ -231,6 +234,16 @@ enum status aie_compile_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
     char name[KERNEL_NAME_MAX];
     aie_program_name(spec, name);
     bool is_mixed = !strncmp(name, MIXED_NAME, sizeof MIXED_NAME - 1);
+    struct kernel_spec many;
+    if (!is_mixed && spec->op == KERNEL_OP_CONVERT) { // it runs where products of many rows do
+        many = *spec;
+        many.op = KERNEL_OP_MUL_MAT;
+        many.n_inputs = 2;
+        many.params[0] = 0;
+        many.inputs[0] = many.inputs[1] = packed(DTYPE_BF16, 64, 64);
+        many.output = packed(DTYPE_F32, 64, 64);
+        spec = &many;
+    }
     return (is_mixed ? mixed_pdi : single_pdi)(spec, pdi, size, err);
 }
 

@@ -50,6 +50,12 @@ struct device_kind {
     // Would a stream compute this node itself, the CPU fallback left aside?
     bool (*computes)(struct hsa_device * device, const struct ggml_tensor * op);
     enum status (*compute)(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
+    // Two nodes that follow each other as one, which `compute` takes. NULL: there are none.
+    bool (*fuse)(const struct ggml_tensor * first, const struct ggml_tensor * second,
+                 struct ggml_tensor * out);
+
+    // Is it worth while to compute the other one right behind a node? NULL: never.
+    bool (*together)(const struct ggml_tensor * node, const struct ggml_tensor * other);
 
     // What a stream keeps beside its queue and scratch; all NULL where there is nothing.
     enum status (*begin)(struct hsa_stream * s, struct error * err);

@@ -94,6 +94,9 @@ enum status op_call_of(const struct ggml_tensor * node, struct op_call * out, st
     if (kernel == NO_KERNEL) {
         return error_set(err, ST_UNSUPPORTED, "there is no kernel for %s", op_label(node));
     }
+    if (node->op == GGML_OP_RMS_NORM && node->src[1]) { // two nodes in one (fuse.c)
+        kernel = KERNEL_OP_RMS_NORM_MUL;
+    }
     const struct kernel_op_info * info = kernel_op_info((enum kernel_op) kernel);
     *out = (struct op_call){
         .op = (enum kernel_op) kernel,

@@ -6,6 +6,8 @@
 // A stream is used by one thread at a time; nothing here is locked.
 #include "stream.h"
 
+#include "order.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,15 +187,29 @@ static void note_writes(struct hsa_stream * s, const struct ggml_tensor * node) 
     }
 }
 
+// Two nodes as one, where the device has a kernel for it that can be made: then the second one is
+// done as well. By op there is nothing to be told of two. What waits for the CPU may be what they
+// read.
+static bool compute_fused(struct hsa_stream * s, const struct ggml_tensor * node,
+                          const struct ggml_tensor * next) {
+    const struct device_kind * kind = s->device->kind;
+    struct ggml_tensor both;
+    return kind->fuse && next && !s->device->profile && !fallback_waits(&s->fallback) &&
+           next->flags & GGML_TENSOR_FLAG_COMPUTE && kind->fuse(node, next, &both) &&
+           kind->compute(s, &both, NULL) == ST_OK;
+}
+
 static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml_cgraph * graph) {
     struct hsa_stream * s = stream_of(backend);
     struct error err = {0}, late = {0};
     enum status st = ST_OK;
-    int n = ggml_graph_n_nodes(graph);
-    for (int i = 0; i < n && st == ST_OK; i++) {
-        struct ggml_tensor * node = ggml_graph_node(graph, i);
-        if (ggml_is_empty(node) || op_is_view(node->op) ||
-            !(node->flags & GGML_TENSOR_FLAG_COMPUTE)) {
+    struct order order = order_of(graph, s->device->kind);
+    struct ggml_tensor * node;
+    int n = order.n, i = 0;
+    while (st == ST_OK && (node = order_next(&order, &i)) != NULL) {
+        if (compute_fused(s, node, order_peek(&order, i))) {
+            note_writes(s, node);
+            order_had(&order, i + 1);
             continue;
         }
         st = s->device->profile ? profile_compute(s, node, &err) : compute_node(s, node, &err);

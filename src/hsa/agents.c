@@ -122,6 +122,18 @@ static struct hsac_agent * add_agent(struct hsac * h, enum hsac_kind kind, hsa_a
     return a;
 }
 
+// What a context gets. The first column of XDNA has no shim, so ROCr asks for one less of them.
+static void find_columns(struct hsac_agent * a) {
+    uint32_t columns = 0;
+    if (a->h->emulated) {
+        a->h->api.hsa_emu_columns(a->handle, &columns);
+    } else if (a->device >= 0) {
+        columns = (uint32_t) hsac_device_columns(a->device);
+        columns -= columns > 0 && !strcmp(a->name, "aie2");
+    }
+    a->columns = (int) columns;
+}
+
 static enum status add_npu(struct hsac * h, hsa_agent_t handle, const char * name,
                            struct error * err) {
     struct hsac_agent * a = add_agent(h, HSAC_NPU, handle, name, err);
@@ -139,6 +151,7 @@ static enum status add_npu(struct hsac * h, hsa_agent_t handle, const char * nam
         }
     }
     a->device = h->emulated ? -1 : hsac_device_open();
+    find_columns(a);
     return ST_OK;
 }
 
@@ -282,6 +295,10 @@ uint64_t hsac_agent_handle(const struct hsac_agent * a) {
 
 const char * hsac_agent_name(const struct hsac_agent * a) {
     return a->name;
+}
+
+int hsac_agent_columns(const struct hsac_agent * a) {
+    return a->columns;
 }
 
 const char * hsac_agent_product(const struct hsac_agent * a) {

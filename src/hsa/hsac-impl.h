@@ -39,6 +39,7 @@
 #define HSAC_EMU_SYMBOLS(X)                                                                        \
     X(hsa_emu_counters)                                                                            \
     X(hsa_emu_account)                                                                             \
+    X(hsa_emu_columns)                                                                             \
     X(hsa_emu_last_error)
 
 struct hsac_api {
@@ -172,6 +173,7 @@ struct hsac_agent {
     // own, so nothing may be allocated or freed while it reads packets.
     pthread_mutex_t driver;
     uintptr_t guard; // 0, or a buffer above those that packets point into
+    int columns;     // of a NPU's array; 0: it does not say
     int device;      // open file of the NPU's device, or -1: see npu-device.c
 
     pthread_mutex_t lock;       // what follows
@@ -222,6 +224,7 @@ bool hsac_agent_finds(struct hsac_agent * a, const void * addr);
 // npu-device.c
 int hsac_device_open(void);
 bool hsac_device_lives(int device, int * why); // *why: errno
+int hsac_device_columns(int device);           // of its array, all of them; 0: it does not say
 void hsac_device_close(int device);
 
 // queue.c: with the last handle gone, when the runtime is closed.

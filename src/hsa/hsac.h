@@ -33,6 +33,8 @@ const char * hsac_agent_bus(const struct hsac_agent * a);   // of a real GPU "00
 uint64_t hsac_agent_handle(const struct hsac_agent * a);    // hsa_agent_t's
 const char * hsac_agent_name(const struct hsac_agent * a);  // "aie2", "gfx1100"
 const char * hsac_agent_product(const struct hsac_agent * a); // "RyzenAI-npu1"
+// Columns of a NPU's array that a context gets; 0: neither runtime nor driver say.
+int hsac_agent_columns(const struct hsac_agent * a);
 void hsac_agent_memory(const struct hsac_agent * a, uint64_t * free_bytes, uint64_t * total_bytes);
 
 enum hsac_pool {

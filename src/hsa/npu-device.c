@@ -10,7 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { DEVICES = 64, QUERY_AIE_VERSION = 2 }; // as many as ROCr tries
+enum { DEVICES = 64, QUERY_AIE_METADATA = 1, QUERY_AIE_VERSION = 2 }; // as many as ROCr tries
 
 struct get_info { // the driver's DRM_IOCTL_AMDXDNA_GET_INFO
     uint32_t question;
@@ -19,15 +19,32 @@ struct get_info { // the driver's DRM_IOCTL_AMDXDNA_GET_INFO
 };
 #define GET_INFO _IOWR('d', 0x40 + 7, struct get_info)
 
-bool hsac_device_lives(int device, int * why) {
-    uint32_t version[2] = {0};
-    struct get_info ask = {QUERY_AIE_VERSION, sizeof version, (uint64_t) (uintptr_t) version};
+static bool ask_device(int device, uint32_t question, void * answer, uint32_t size, int * why) {
+    struct get_info ask = {question, size, (uint64_t) (uintptr_t) answer};
     int rc;
     do {
         rc = ioctl(device, GET_INFO, &ask);
     } while (rc != 0 && errno == EINTR);
     *why = rc ? errno : 0;
     return rc == 0;
+}
+
+bool hsac_device_lives(int device, int * why) {
+    uint32_t version[2] = {0};
+    return ask_device(device, QUERY_AIE_VERSION, version, sizeof version, why);
+}
+
+int hsac_device_columns(int device) {
+    struct { // what it says of its array
+        uint32_t column_bytes;
+        uint16_t columns, rows;
+        uint32_t version[2];
+        uint16_t tiles[3][8];
+    } metadata = {0};
+    int why;
+    return ask_device(device, QUERY_AIE_METADATA, &metadata, sizeof metadata, &why)
+               ? metadata.columns
+               : 0;
 }
 
 // The first that answers, which is the one that ROCr takes too.

@@ -61,16 +61,37 @@ static uint64_t padded(int64_t n) {
     return (uint64_t) (n + TILE - 1) / TILE * TILE;
 }
 
-// Two cores a column have 64 rows each at a time; what of 64 k they make bf16 and multiply by few
-// rows is a matter of so many cycles.
+// Four rows of cores, or as many as there are columns, have 64 rows each at a time, a column up to
+// 128 rows of b; 64 k of that take so many cycles. Tiles of more rows may overlap.
+static uint64_t product_of_many(const struct kernel_spec * spec) {
+    enum { SLICE = 6000, ROWS_OF_B = 128 };
+    const struct tensor *out = &spec->output, *b = &spec->inputs[1];
+    uint64_t columns = spec->columns ? (uint64_t) spec->columns : COLUMNS;
+    uint64_t rows = 64 * (columns < CORES ? columns : CORES), of_b = ROWS_OF_B * columns;
+    uint64_t rounds = ((uint64_t) out->ne[0] + rows - 1) / rows;
+    uint64_t turns = ((uint64_t) out->ne[1] + of_b - 1) / of_b;
+    return rounds * (turns + (turns > 1)) * (uint64_t) (b->ne[0] / 64 + 2) * SLICE *
+           (uint64_t) (out->ne[2] * out->ne[3]);
+}
+
+// Two cores a column have 64 rows each at a time; what of 64 k they unpack and multiply by four rows
+// at a time is a matter of so many cycles. Numbers that are looked up take longer.
 static uint64_t product_of_blocks(const struct kernel_spec * spec) {
+    enum { FEW = 16 };
+    if (spec->output.ne[1] > FEW) {
+        return product_of_many(spec);
+    }
     static const int columns[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 4, [AIE_ARCH_AIE2P] = 8};
-    static const int slice[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 2400, [AIE_ARCH_AIE2P] = 4800};
+    static const int slice[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 1600, [AIE_ARCH_AIE2P] = 4800};
+    static const int four[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 900};
+    static const int look_up[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 4400, [AIE_ARCH_AIE2P] = 8000};
     const struct tensor *out = &spec->output, *b = &spec->inputs[1];
     uint64_t rows = 64 * 2 * (uint64_t) (spec->columns ? spec->columns : columns[spec->arch]);
     uint64_t rounds = ((uint64_t) out->ne[0] + rows - 1) / rows;
-    return rounds * (uint64_t) (b->ne[0] / 64 + 1) * (uint64_t) slice[spec->arch] *
-           (uint64_t) (out->ne[2] * out->ne[3]);
+    bool tabled = spec->params[0] == KERNEL_IQ4_NL || spec->params[0] == KERNEL_MXFP4;
+    uint64_t each = (uint64_t) (slice[spec->arch] + (tabled ? look_up[spec->arch] : 0)) +
+                    (uint64_t) ((out->ne[1] + 3) / 4 * four[spec->arch]);
+    return rounds * (uint64_t) (b->ne[0] / 64 + 1) * each * (uint64_t) (out->ne[2] * out->ne[3]);
 }
 
 static uint64_t product(const struct kernel_spec * spec) {

@@ -55,6 +55,7 @@ static const bool has_exact[KERNEL_OP_COUNT] = {
 #undef ELEMENTWISE
     [KERNEL_OP_NORM] = true,
     [KERNEL_OP_RMS_NORM] = true,
+    [KERNEL_OP_RMS_NORM_MUL] = true,
     [KERNEL_OP_L2_NORM] = true,
     [KERNEL_OP_SOFT_MAX] = true,
 };
@@ -92,6 +93,9 @@ static const struct {
     [KERNEL_Q5_K] = {"q5_K", 176, 256, 256, 256}, // the same, of 5 bits
     // 256 numbers of 6 bits, sixteen times 8 bits s, an f16 d: d s (q - 32); two are words
     [KERNEL_Q6_K] = {"q6_K", 210, 256, 256, 512},
+    [KERNEL_IQ4_NL] = {"iq4_nl", 18, 32, 64,
+                       64}, // an f16 d, 32 of 4 bits: d times one of 16 numbers
+    [KERNEL_MXFP4] = {"mxfp4", 17, 32, 128, 128}, // the same, d is a power of 2 of 8 bits
 };
 
 int kernel_block_bytes(enum kernel_blocks b) {

@@ -48,6 +48,8 @@ enum kernel_blocks {
     KERNEL_Q4_K,
     KERNEL_Q5_K,
     KERNEL_Q6_K,
+    KERNEL_IQ4_NL,
+    KERNEL_MXFP4,
     KERNEL_BLOCKS
 };
 int kernel_block_bytes(enum kernel_blocks b);         // 0: there is no such block

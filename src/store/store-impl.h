@@ -31,6 +31,7 @@ struct program {
 
 struct store {
     const struct store_compiler * compiler; // may be NULL
+    int columns; // of the device's array; 0: as many as its architecture has
     struct packs packs;
     struct record * record;               // NULL: nobody asked for one
     struct cache * cache;                 // NULL: memory only

@@ -551,6 +551,17 @@ static enum status build_entry(struct store * s, struct entry * e, bool may_comp
     return st;
 }
 
+void store_set_columns(struct store * s, int columns) {
+    s->columns = columns;
+}
+
+// The one spec of all that mean the same kernel on this device.
+static struct kernel_spec spec_here(const struct store * s, const struct kernel_spec * asked) {
+    struct kernel_spec spec = spec_canonical(asked);
+    spec.columns = spec.columns ? spec.columns : s->columns;
+    return spec;
+}
+
 static enum status get(struct store * s, const struct kernel_spec * asked, bool may_compile,
                        struct store_kernel ** out, struct error * err) {
     if (asked->n_inputs < 0 || asked->n_inputs > KERNEL_MAX_INPUTS ||
@@ -558,7 +569,7 @@ static enum status get(struct store * s, const struct kernel_spec * asked, bool 
         return error_set(err, ST_INVALID, "kernel spec with op %d, arch %d, %d inputs",
                          (int) asked->op, (int) asked->arch, asked->n_inputs);
     }
-    struct kernel_spec spec = spec_canonical(asked);
+    struct kernel_spec spec = spec_here(s, asked);
     uint64_t hash = spec_hash(&spec);
     enum status st = ST_OK;
 
@@ -632,7 +643,7 @@ static bool can(struct store * s, const struct kernel_spec * asked, enum maker b
         (unsigned) asked->arch >= AIE_ARCH_COUNT || (unsigned) asked->op >= KERNEL_OP_COUNT) {
         return false;
     }
-    struct kernel_spec spec = spec_canonical(asked);
+    struct kernel_spec spec = spec_here(s, asked);
     uint64_t hash = spec_hash(&spec);
     pthread_mutex_lock(&s->lock);
     const struct entry * e = table_find(&s->kernels, &spec, hash);
@@ -664,7 +675,7 @@ bool store_can_itself(struct store * s, const struct kernel_spec * spec) {
 }
 
 void store_why_not(struct store * s, const struct kernel_spec * asked, struct error * err) {
-    struct kernel_spec spec = spec_canonical(asked);
+    struct kernel_spec spec = spec_here(s, asked);
     struct error why = {0};
     maker_of(s, &spec, &why);
     error_set(err, why.status, "%s", why.text[0] ? why.text : "it was refused before");

@@ -76,6 +76,10 @@ struct store_uploads {
 };
 void store_set_uploads(struct store * s, const struct store_uploads * uploads); // before the first
 
+// Columns of the device's array, where they are fewer than its architecture has: kernels are for so
+// many, and have names of their own. 0: all. Before the first kernel.
+void store_set_columns(struct store * s, int columns);
+
 // Says on that log what is wrong with the packs for an architecture: a directory that is not there,
 // or none at all where there is no compiler. Once, when a device begins.
 void store_check_packs(struct store * s, enum aie_arch arch);

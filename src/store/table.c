@@ -7,6 +7,7 @@
 
 struct kernel_spec spec_canonical(const struct kernel_spec * spec) {
     struct kernel_spec out = {.op = spec->op, .arch = spec->arch, .n_inputs = spec->n_inputs};
+    out.columns = spec->columns;
     out.precision =
         kernel_has_exact(spec) ? spec->precision : KERNEL_FAST; // else one does for both
     for (int i = 0; i < spec->n_inputs; i++) {
@@ -36,7 +37,7 @@ static uint64_t mix_tensor(uint64_t hash, const struct tensor * t) {
 
 uint64_t spec_hash(const struct kernel_spec * s) {
     uint64_t hash = mix(mix(mix(0, (uint64_t) s->op), (uint64_t) s->arch), (uint64_t) s->n_inputs);
-    hash = mix(hash, (uint64_t) s->precision);
+    hash = mix(mix(hash, (uint64_t) s->precision), (uint64_t) s->columns);
     for (int i = 0; i < s->n_inputs; i++) {
         hash = mix_tensor(hash, &s->inputs[i]);
     }
@@ -54,8 +55,8 @@ static bool tensor_equal(const struct tensor * a, const struct tensor * b) {
 
 static bool spec_equal(const struct kernel_spec * a, const struct kernel_spec * b) {
     if (a->op != b->op || a->arch != b->arch || a->n_inputs != b->n_inputs ||
-        a->precision != b->precision || !tensor_equal(&a->output, &b->output) ||
-        memcmp(a->params, b->params, sizeof a->params)) {
+        a->precision != b->precision || a->columns != b->columns ||
+        !tensor_equal(&a->output, &b->output) || memcmp(a->params, b->params, sizeof a->params)) {
         return false;
     }
     for (int i = 0; i < a->n_inputs; i++) {

@@ -44,11 +44,12 @@ static void moe_check(struct moe * e, uint32_t seed, int64_t always) {
 
 static void any_number_of_rows(void ** state) {
     (void) state;
-    static const int64_t tokens[] = {1, 2, 16, 17, 70};
+    static const int64_t tokens[] = {1, 2, 16, 17, 70, 3, 4};
     for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
         for (int as_weights = 0; as_weights < 2; as_weights++) {
-            static const enum ggml_type types[] = {GGML_TYPE_F16, GGML_TYPE_Q4_0, GGML_TYPE_Q4_K,
-                                                   GGML_TYPE_Q5_K, GGML_TYPE_Q6_K};
+            static const enum ggml_type types[] = {GGML_TYPE_F16,  GGML_TYPE_Q4_0, GGML_TYPE_Q4_K,
+                                                   GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, GGML_TYPE_IQ4_NL,
+                                                   GGML_TYPE_MXFP4};
             struct moe e = moe_new(types[i], 512, 24, 5, 2, 1 + as_weights, tokens[i], as_weights);
             moe_check(&e, 1, -1);
             moe_check(&e, 50, 4); // all to one

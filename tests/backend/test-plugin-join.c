@@ -143,12 +143,55 @@ static void many_buffers(void ** state) {
     }
 }
 
+// A norm and the product with its weights are one kernel where the product stands in the norm's
+// place, and two where the norm is still there afterwards.
+static void norm_and_weights(void ** state) {
+    (void) state;
+    for (int in_place = 0; in_place < 2; in_place++) {
+        for (int64_t rows = 1; rows <= ROWS; rows += ROWS - 1) {
+            struct world w = world_new();
+            struct ggml_tensor *x = matrix(&w),
+                               *weights = ggml_new_tensor_2d(w.ctx, GGML_TYPE_F32, COLUMNS, rows);
+            struct ggml_tensor * norm = ggml_rms_norm(w.ctx, x, 1e-5f);
+            struct ggml_tensor * product =
+                in_place ? ggml_mul_inplace(w.ctx, norm, weights) : ggml_mul(w.ctx, norm, weights);
+            struct ggml_tensor * out = ggml_add(w.ctx, product, x);
+            world_alloc(&w, out);
+            for (uint32_t round = 0; round < 3; round++) {
+                fill(x, 60 + round);
+                fill(weights, 70 + round);
+                struct ggml_backend_hsa_stats before = stats();
+                world_compute(&w);
+                bool one = in_place && !getenv("GGML_HSA_PROFILE");
+                assert_sent(before, one ? 2 : 3, 1);
+                double *a = values(x), *b = values(weights), *n = values(norm), *z = values(out);
+                for (int r = 0; r < ROWS; r++) {
+                    double squares = 0;
+                    for (int i = 0; i < COLUMNS; i++) {
+                        squares += a[r * COLUMNS + i] * a[r * COLUMNS + i];
+                    }
+                    double scale = 1 / sqrt(squares / COLUMNS + 1e-5);
+                    for (int i = 0; i < COLUMNS; i++) {
+                        double v = a[r * COLUMNS + i] * scale;
+                        double p = v * b[rows > 1 ? r * COLUMNS + i : i];
+                        assert_true(fabs(n[r * COLUMNS + i] - (in_place ? p : v)) <= 1e-3);
+                        assert_true(fabs(z[r * COLUMNS + i] - p - a[r * COLUMNS + i]) <= 1e-3);
+                    }
+                }
+                free(a), free(b), free(n), free(z);
+            }
+            world_free(&w);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_after_the_other),
         cmocka_unit_test(another_program),
         cmocka_unit_test(many),
         cmocka_unit_test(many_buffers),
+        cmocka_unit_test(norm_and_weights),
     };
     return cmocka_run_group_tests(tests, load, unload);
 }

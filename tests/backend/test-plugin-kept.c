@@ -111,9 +111,9 @@ static void parameters(void ** state) {
 
 static void products(void ** state) {
     (void) state;
-    static const enum ggml_type types[] = {GGML_TYPE_BF16, GGML_TYPE_F16,  GGML_TYPE_F32,
-                                           GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_K,
-                                           GGML_TYPE_Q5_K, GGML_TYPE_Q6_K};
+    static const enum ggml_type types[] = {
+        GGML_TYPE_BF16, GGML_TYPE_F16,  GGML_TYPE_F32,  GGML_TYPE_Q8_0,   GGML_TYPE_Q4_0,
+        GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, GGML_TYPE_IQ4_NL, GGML_TYPE_MXFP4};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         for (int as_weights = 0; as_weights < 2; as_weights++) {
             struct world w = world_new();

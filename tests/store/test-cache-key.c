@@ -58,6 +58,9 @@ static void test_key_specs(void ** state) {
     v.n_inputs = 1;
     run_variant(&(struct variant){"number of inputs", v, rig_compiler, true});
     v = base;
+    v.columns = 2;
+    run_variant(&(struct variant){"columns of the array", v, rig_compiler, true});
+    v = base;
     v.arch = AIE_ARCH_AIE2P;
     run_variant(&(struct variant){"architecture", v, rig_compiler, true});
     for (int op = 0; op < KERNEL_OP_COUNT; op++) {
@@ -83,6 +86,7 @@ static void test_key_specs(void ** state) {
     v.op = base.op;
     v.arch = base.arch;
     v.n_inputs = base.n_inputs;
+    v.columns = base.columns;
     v.inputs[0] = base.inputs[0];
     v.inputs[1] = base.inputs[1];
     v.output = base.output;

@@ -88,6 +88,30 @@ static void test_compile_and_pack(void ** state) {
     rmdir(dir);
 }
 
+// ---- columns ----
+
+// A stream's header says how many columns it is for. The same kernel for other devices is another.
+static int columns_of(const struct store_kernel * k) {
+    return (int) (k->insts[1] & 0xff);
+}
+
+static void test_columns(void ** state) {
+    (void) state;
+    unsetenv("GGML_HSA_KERNEL_DIR");
+    setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 1);
+    struct store * s;
+    assert_int_equal(store_new(&s, NULL), ST_OK);
+    struct kernel_spec any = add_spec(1024), three = any;
+    three.columns = 3;
+    store_set_columns(s, 2);
+    struct store_kernel *a = must_get(s, &any), *b = must_get(s, &three);
+    assert_int_equal(columns_of(a), 2);
+    assert_int_equal(columns_of(b), 3);
+    assert_ptr_not_equal(a->pdi, b->pdi);
+    assert_ptr_equal(must_get(s, &any), a);
+    store_free(s);
+}
+
 // ---- GGML_HSA_JIT_VERBOSE ----
 
 static char told[4096];
@@ -152,8 +176,8 @@ static void test_wrong_directories(void ** state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_compile_and_pack),
-                                       cmocka_unit_test(test_verbose),
-                                       cmocka_unit_test(test_wrong_directories)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_compile_and_pack), cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_verbose), cmocka_unit_test(test_wrong_directories)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

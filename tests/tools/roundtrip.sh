@@ -15,6 +15,10 @@ mkdir -p "$dir"
 export GGML_HSA_EMULATE=aie2 GGML_HSA_KERNEL_CACHE_MAX_SIZE=0
 unset GGML_HSA_KERNEL_DIR GGML_HSA_RECORD GGML_HSA_JIT_COMMAND
 
+# All but the cases of millions of elements, which need no other kernels.
+large='1,1,1[29][28]0,1.,nr=.32|64,262144|1,1,65536|5120,1,1,1.,nr=.1,256|643251|20000|102[34],102[34]'
+cases="^(?!.*ne(_a)?=.($large))"
+
 fail() {
     echo "roundtrip: $*"
     exit 1
@@ -29,14 +33,14 @@ entries() {
     sed -n 's/^\({.*}\),*$/\1/p' "$1" | sort
 }
 
-GGML_BACKEND_PATH=$plugin "$gen" --record "$dir/first.json" -- "$program" test -b HSA0 -o ADD \
+GGML_BACKEND_PATH=$plugin "$gen" --record "$dir/first.json" -- "$program" test -b HSA0 -o ADD -p "$cases" \
     >"$dir/first.log" 2>&1 || { tail -n 20 "$dir/first.log"; fail "the recorded run failed"; }
 "$gen" --config "$dir/first.json" --output-dir "$dir/pack"
 
 export GGML_BACKEND_PATH="$packs_only"
-GGML_HSA_KERNEL_DIR=$dir/pack GGML_HSA_RECORD=$dir/second.json "$program" test -b HSA0 -o ADD \
+GGML_HSA_KERNEL_DIR=$dir/pack GGML_HSA_RECORD=$dir/second.json "$program" test -b HSA0 -o ADD -p "$cases" \
     >"$dir/second.log" 2>&1 || { tail -n 20 "$dir/second.log"; fail "the run from the pack failed"; }
-"$program" test -b HSA0 -o ADD >"$dir/none.log" 2>&1 || fail "the run without a pack failed"
+"$program" test -b HSA0 -o ADD -p "$cases" >"$dir/none.log" 2>&1 || fail "the run without a pack failed"
 
 first=$(compared "$dir/first.log")
 second=$(compared "$dir/second.log")
@@ -44,7 +48,7 @@ none=$(compared "$dir/none.log")
 entries "$dir/first.json" >"$dir/first.txt"
 entries "$dir/second.json" >"$dir/second.txt"
 kernels=$(wc -l <"$dir/first.txt")
-[ "${first:-0}" -ge 101 ] || fail "only ${first:-0} cases were recorded"
+[ "${first:-0}" -ge 91 ] || fail "only ${first:-0} cases were recorded"
 [ "$kernels" -ge 50 ] || fail "only $kernels kernels were recorded"
 [ "${second:-0}" = "$first" ] || fail "$first cases with the compiler, ${second:-0} from the pack"
 [ "${none:-0}" = 0 ] || fail "$none cases were compared without a compiler and without a pack"

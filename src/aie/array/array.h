@@ -1,4 +1,4 @@
-// array: the tiles around the cores. Registers and descriptors as tables and packers, and a builder
+// array: the tiles around the cores. Descriptors as packers (registers: image.h), and a builder
 // that turns "this program here, these locks, this stream from there to there" into the three CDOs
 // of a PDI, in the order in which real kernels are configured.
 #pragma once
@@ -6,35 +6,7 @@
 #include "aie/image/image.h"
 #include "aie/target/target.h"
 
-enum { ARRAY_ROW_SHIM = 0, ARRAY_ROW_MEM = 1, ARRAY_ROW_CORE = 2 };
 enum { ARRAY_ROWS_ALL = 6, ARRAY_COLUMNS_MOST = 8 };
-
-// Register offsets within a tile.
-enum {
-    CORE_LOCK = 0x1f000,       // + 0x10 * lock
-    CORE_BD = 0x1d000,         // + 0x20 * bd, 6 words
-    CORE_S2MM_QUEUE = 0x1de04, // + 8 * channel; the control register stands 4 before
-    CORE_MM2S_QUEUE = 0x1de14,
-    CORE_PROGRAM = 0x20000,
-    CORE_CONTROL = 0x32000,
-    CORE_MASTER = 0x3f000, // + 4 * port
-    CORE_SLAVE = 0x3f100,
-    MEM_BD = 0xa0000,         // + 0x20 * bd, 8 words
-    MEM_S2MM_QUEUE = 0xa0604, // + 8 * channel; the control register stands 4 before
-    MEM_MM2S_QUEUE = 0xa0634,
-    MEM_MASTER = 0xb0000, // + 4 * port
-    MEM_SLAVE = 0xb0100,
-    MEM_LOCK = 0xc0000,          // + 0x10 * lock
-    SHIM_BD = 0x1d000,           // + 0x20 * bd, 8 words
-    SHIM_S2MM_CONTROL = 0x1d200, // + 8 * channel
-    SHIM_S2MM_QUEUE = 0x1d204,
-    SHIM_MM2S_QUEUE = 0x1d214,
-    SHIM_MUX = 0x1f000,
-    SHIM_DEMUX = 0x1f004,
-    SHIM_MASTER = 0x3f000,
-    SHIM_SLAVE = 0x3f100,
-    SHIM_SLAVE_SLOT = 0x3f200, // + 0x10 * port + 4 * slot
-};
 
 // Start-queue word: runs the BD chain `repeat` times; the token reports its end.
 enum { ARRAY_MAX_REPEAT = 256, ARRAY_QUEUE_DEPTH = 4, ARRAY_SHIM_BDS = 16, ARRAY_CORE_BDS = 16 };

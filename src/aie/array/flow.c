@@ -1,6 +1,8 @@
 // flow: descriptors, queues, tokens and the chunks of a core's stream; see flow.h.
 #include "flow.h"
 
+#include <assert.h>
+
 enum { BD_BYTES = 0x20, LOCK_BYTES = 0x10 };
 
 static uint32_t addr_of(struct flow_tile at, uint32_t offset) {
@@ -21,15 +23,29 @@ void flow_mem_bd(const struct flow * f, int col, int bd, const struct array_bd *
     txn_block_write(f->t, image_addr(col, ARRAY_ROW_MEM, MEM_BD + BD_BYTES * (uint32_t) bd), w, 8);
 }
 
+static uint32_t shim_bd_at(int col, int bd) {
+    return image_addr(col, ARRAY_ROW_SHIM, SHIM_BD + BD_BYTES * (uint32_t) bd);
+}
+
+void flow_shim_bds(const struct flow * f, int col, int first, const struct array_bd * d, int n) {
+    uint32_t w[ARRAY_SHIM_BDS][8];
+    assert(first + n <= ARRAY_SHIM_BDS);
+    for (int i = 0; i < n; i++) {
+        struct array_bd free_running = d[i];
+        free_running.acquire = free_running.release = -1;
+        array_shim_bd(&free_running, f->target, w[i]);
+    }
+    txn_block_write(f->t, shim_bd_at(col, first), w[0], 8 * (size_t) n);
+}
+
+void flow_shim_aim(const struct flow * f, int col, int bd, int operand, uint32_t offset) {
+    txn_patch_address(f->t, shim_bd_at(col, bd) + 4, operand, offset);
+}
+
 void flow_shim_bd(const struct flow * f, int col, int bd, const struct array_bd * d, int operand,
                   uint32_t offset) {
-    uint32_t w[8];
-    struct array_bd free_running = *d;
-    free_running.acquire = free_running.release = -1;
-    array_shim_bd(&free_running, f->target, w);
-    uint32_t addr = image_addr(col, ARRAY_ROW_SHIM, SHIM_BD + BD_BYTES * (uint32_t) bd);
-    txn_block_write(f->t, addr, w, 8);
-    txn_patch_address(f->t, addr + 4, operand, offset);
+    flow_shim_bds(f, col, bd, d, 1);
+    flow_shim_aim(f, col, bd, operand, offset);
 }
 
 void flow_push(const struct flow * f, struct flow_tile at, uint32_t queue, int bd, int64_t runs,

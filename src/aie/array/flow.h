@@ -22,6 +22,10 @@ void flow_mem_bd(const struct flow * f, int col, int bd, const struct array_bd *
 // A shim's descriptor has no locks; its address is `offset` bytes behind the operand's start.
 void flow_shim_bd(const struct flow * f, int col, int bd, const struct array_bd * d, int operand,
                   uint32_t offset);
+// The same in two steps: several that follow each other, then the address of one. To write many
+// words at once is cheaper.
+void flow_shim_bds(const struct flow * f, int col, int first, const struct array_bd * d, int n);
+void flow_shim_aim(const struct flow * f, int col, int bd, int operand, uint32_t offset);
 // Runs the chain that begins with `bd` so many times; `queue` is the channel's register. A token
 // tells the instruction stream when the last run is over.
 void flow_push(const struct flow * f, struct flow_tile at, uint32_t queue, int bd, int64_t runs,

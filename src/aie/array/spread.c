@@ -27,6 +27,15 @@ static const struct bds last_bds[2][SPREAD_STREAMS] = {
     {{14, 15}, {35, 16}, {17, 18}},
     {{14, 36}, {35, 37}, {38, 18}},
 };
+// The same of the second way, which has no b: its stream in and its stream out are odd channels.
+static const struct bds second_bds[SPREAD_PAIR][SPREAD_STREAMS] = {
+    {{30, 10}, {0, 0}, {9, 29}},
+    {{31, 33}, {0, 0}, {32, 34}},
+};
+static const struct bds second_last_bds[2][SPREAD_STREAMS] = {
+    {{35, 16}, {0, 0}, {21, 44}},
+    {{35, 37}, {0, 0}, {43, 44}},
+};
 static const uint8_t word_bds[SPREAD_CORES] = {19, 40, 20, 41};
 enum { BD_LONE_B = 24, BD_LAST_LONE_B = 42, BD_WORD_IN = 39 };
 
@@ -54,6 +63,14 @@ static void regroup(struct spread_stream * t) {
 // A core's number in its column.
 static int seat(const struct spread * s, int core) {
     return s->first + core;
+}
+
+static const struct bds * bds_of(const struct spread * s, int core) {
+    return s->way ? second_bds[core] : bds[seat(s, core)];
+}
+
+static const struct bds * last_bds_of(const struct spread * s, int core) {
+    return (s->way ? second_last_bds : last_bds)[seat(s, core) % 2];
 }
 
 static uint32_t rounds(const struct spread * s, int stream) {
@@ -102,7 +119,7 @@ static bool is_held(const struct spread * s) {
 
 // One core alone gets b by a channel of its own, so that both inputs come at full speed.
 static bool lone_b(const struct spread * s) {
-    return s->cores == 1 && !is_held(s) && !s->mixed;
+    return s->cores == 1 && !is_held(s) && !s->mixed && !s->ways;
 }
 
 // A chunk of a with b's behind it.
@@ -120,7 +137,8 @@ void spread_locks(uint8_t locks[SPREAD_LOCKS]) {
 
 void spread_column(struct array * a, int col, enum spread_kind kind) {
     struct array_port shim = {col, ARRAY_ROW_SHIM, 0}, mem = {col, ARRAY_ROW_MEM, 0};
-    struct array_port second[SPREAD_PAIR] = {{col, ARRAY_ROW_CORE, 1}};
+    struct array_port second[SPREAD_PAIR] = {
+        {col, kind == SPREAD_WAYS ? ARRAY_ROW_SHIM : ARRAY_ROW_CORE, 1}};
     for (int i = 0; i < 2; i++) {
         shim.channel = mem.channel = i;
         array_route(a, shim, &mem, 1);
@@ -177,16 +195,31 @@ static uint32_t held_all(const struct spread_held * h) { // of a core; results h
 // Cycles until all is done, and for telling everyone. Sets the lead of a crew.
 static uint64_t crew_cycles(const struct spread_work * w, struct spread_crew * crew) {
     enum { COLUMN = 4500 }; // for telling one
-    uint64_t columns = (uint64_t) crew->columns, all = columns * (uint64_t) crew->cores;
-    uint64_t flow = (crew->mixed ? w->all_words : w->words) / (columns * w->words_a_cycle);
-    uint64_t work = w->cycles / all, column = (uint64_t) crew->cores * w->telling + COLUMN;
+    uint64_t ways = (uint64_t) (crew->columns * crew->ways), all = ways * (uint64_t) crew->cores;
+    uint64_t flow = (crew->mixed ? w->all_words : w->words) / (ways * w->words_a_cycle);
+    uint64_t work = w->cycles / all;
+    uint64_t way = (uint64_t) crew->cores * w->telling + (w->way_telling ? w->way_telling : COLUMN);
     uint64_t busy = work > flow ? work : flow;
-    if (crew->cores > 1) { // between two chunks a channel rests
-        uint64_t channel = w->shared_words * 17 / 16 / (all * w->words_a_cycle);
+    if (!crew->mixed) { // between two chunks a channel rests
+        uint64_t channel = w->shared_words * 65 / 64 / (all * w->words_a_cycle);
         busy = channel > busy ? channel : busy;
     }
-    crew->lead = busy ? w->words / columns * column / busy : 0;
-    return busy + columns * column / (w->leads ? 2 : 1);
+    if (w->most_words) { // who gets more is told again, when the first is done
+        enum { AGAIN = 60000 };
+        uint64_t most = (uint64_t) crew->cores * w->most_words;
+        busy += (w->words / ways > 0 ? (w->words / ways - 1) / most : 0) * AGAIN;
+    }
+    crew->lead = busy ? w->words / ways * way / busy : 0;
+    return busy + ways * way / (w->leads ? 2 : 1);
+}
+
+static void try_crew(const struct spread_work * w, struct spread_crew crew,
+                     struct spread_crew * best, uint64_t * least) {
+    uint64_t cycles = crew_cycles(w, &crew);
+    if (cycles < *least) {
+        *least = cycles;
+        *best = crew;
+    }
 }
 
 // The mixed PDI is the one that stays in the array; to load another one and that again would pay
@@ -194,27 +227,23 @@ static uint64_t crew_cycles(const struct spread_work * w, struct spread_crew * c
 struct spread_crew spread_crew_for(const struct spread_work * w) {
     enum { LOAD = 200000 };
     uint64_t least = UINT64_MAX, least_mixed = UINT64_MAX;
-    struct spread_crew best = {.columns = 1, .cores = 1}, best_mixed = best;
+    struct spread_crew best = {.columns = 1, .ways = 1, .cores = 1}, best_mixed = best;
     for (int columns = w->least_columns;;) {
-        for (int cores = 1; cores <= w->most_cores; cores *= 2) {
-            struct spread_crew crew = {.columns = columns, .cores = cores};
-            if (cores > 1 && w->shares && w->shares < (uint64_t) (columns * cores)) {
-                break; // some would get nothing
-            }
-            uint64_t cycles = crew_cycles(w, &crew);
-            if (cycles < least) {
-                least = cycles;
-                best = crew;
+        for (int ways = 1; ways == 1 || ways <= w->most_ways; ways++) {
+            for (int cores = 1; ways * cores <= w->most_cores; cores *= 2) {
+                if (cores > 1 && w->shares && w->shares < (uint64_t) (columns * ways * cores)) {
+                    break; // some would get nothing
+                }
+                try_crew(w, (struct spread_crew){.columns = columns, .ways = ways, .cores = cores},
+                         &best, &least);
             }
         }
         bool all = !w->mixed_columns || columns <= w->mixed_columns;
-        struct spread_crew mixed = {
-            .columns = all ? columns : w->mixed_columns, .cores = 1, .mixed = true};
-        uint64_t cycles = crew_cycles(w, &mixed);
-        if (cycles < least_mixed) {
-            least_mixed = cycles;
-            best_mixed = mixed;
-        }
+        try_crew(
+            w,
+            (struct spread_crew){
+                .columns = all ? columns : w->mixed_columns, .ways = 1, .cores = 1, .mixed = true},
+            &best_mixed, &least_mixed);
         if (columns == w->most_columns) {
             return w->may_mix && least_mixed < least + LOAD ? best_mixed : best;
         }
@@ -293,16 +322,16 @@ static struct array_bd full_bd(const struct spread * s, int stream, int core, bo
 
 // Buffers of a stream of a core, filled and sent on.
 static void put_stream(struct mem_bds * m, const struct spread * s, int stream, int core) {
-    const struct bds * own = &bds[seat(s, core)][stream];
+    const struct bds * own = &bds_of(s, core)[stream];
     struct array_bd fill = full_bd(s, stream, core, true);
     struct array_bd send = full_bd(s, stream, core, false);
     if (core + 1 < s->cores) { // channels that all cores share go on to the next
-        const struct bds * next = &bds[seat(s, core + 1)][stream];
+        const struct bds * next = &bds_of(s, core + 1)[stream];
         *(stream == SPREAD_OUT ? &send.next : &fill.next) =
             stream == SPREAD_OUT ? next->send : next->fill;
     }
     if (b_follows(s, stream)) {
-        send.next = bds[seat(s, core)][SPREAD_B].send;
+        send.next = bds_of(s, core)[SPREAD_B].send;
     }
     put(m, own->fill, &fill);
     put(m, stream == SPREAD_B && lone_b(s) ? BD_LONE_B : own->send, &send);
@@ -310,7 +339,7 @@ static void put_stream(struct mem_bds * m, const struct spread * s, int stream, 
 
 // The last chunk: no turns to take, in the buffer whose turn it is.
 static void put_last(struct mem_bds * m, const struct spread * s, int stream, int core) {
-    const struct bds *last = last_bds[seat(s, core) % 2], *own = &last[stream];
+    const struct bds *last = last_bds_of(s, core), *own = &last[stream];
     for (int fills = 0; fills < 2; fills++) {
         struct array_bd d = slot_bd(s, stream, core, fills, s->streams[stream].last);
         d.iterations = 0;
@@ -360,24 +389,25 @@ static void push_shared(const struct flow * f, int col, const struct spread * s)
     if (s->word.there) {
         push_in(f, col, IN_B, BD_WORD_IN, 1);
     }
+    const int out = s->way ? OUT_SECOND : OUT_OUT, in = s->way ? IN_B : IN_A;
     for (int i = 0; i < SPREAD_STREAMS; i++) {
-        const struct bds *first = &bds[s->first][i], *last = &last_bds[0][i];
-        const struct bds * tail = &bds[(s->first + s->cores - rest(s, i)) % SPREAD_CORES][i];
+        const struct bds *first = &bds_of(s, 0)[i], *last = &last_bds_of(s, 0)[i];
+        const struct bds * tail = &bds_of(s, rest(s, i) ? s->cores - rest(s, i) : 0)[i];
         if (i == SPREAD_OUT) {
-            push_out(f, col, OUT_OUT, first->send, rounds(s, i));
-            push_out(f, col, OUT_OUT, tail->send, rest(s, i) > 0);
-            push_out(f, col, OUT_OUT, last->send, s->streams[i].last > 0);
+            push_out(f, col, out, first->send, rounds(s, i));
+            push_out(f, col, out, tail->send, rest(s, i) > 0);
+            push_out(f, col, out, last->send, s->streams[i].last > 0);
         } else {
-            push_in(f, col, IN_A + i, first->fill, rounds(s, i));
-            push_in(f, col, IN_A + i, tail->fill, rest(s, i) > 0);
-            push_in(f, col, IN_A + i, last->fill, s->streams[i].last > 0);
+            push_in(f, col, in + i, first->fill, rounds(s, i));
+            push_in(f, col, in + i, tail->fill, rest(s, i) > 0);
+            push_in(f, col, in + i, last->fill, s->streams[i].last > 0);
         }
     }
 }
 
 static void push_core(const struct flow * f, int col, const struct spread * s, int core) {
     int at = seat(s, core);
-    const struct bds *own = bds[at], *last = last_bds[at % 2];
+    const struct bds *own = bds_of(s, core), *last = last_bds_of(s, core);
     push_out(f, col, OUT_CORE + at, word_bds[at], s->word.there);
     push_out(f, col, OUT_CORE + at, own[SPREAD_A].send, runs_of(s, SPREAD_A, core));
     push_out(f, col, OUT_CORE + at, last[SPREAD_A].send, has_last(s, SPREAD_A, core));

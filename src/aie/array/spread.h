@@ -8,6 +8,10 @@
 // alone, all that it wants comes over its one channel, and MM2S 5 leads to the second channel of
 // the two upper cores, for what both are to get.
 //
+// Or they are alike and MM2S 5 leads to the shim (SPREAD_WAYS): a column then has two ways through
+// it, each with a stream in and one out, which two of its cores share; what has no b goes over
+// both. A lone core's b comes behind a.
+//
 // A family says how long chunks are, how many there are and how they lie in a core; chunk after
 // chunk goes to core after core, and results come back in the same order. Every core has two
 // buffers for each of its streams in the memtile, as it has in its own memory: descriptors go from
@@ -32,23 +36,26 @@ enum { SPREAD_MOST_WORDS = 2048 }; // of a chunk
 // Who works: columns, and cores in each. Telling one takes the instruction stream some time;
 // another one pays where it saves more.
 struct spread_crew {
-    int columns, cores;
+    int columns, ways, cores; // the cores of each way
     uint64_t lead; // words that a column does while the next is told: what it may have more
     bool mixed;    // a core among others with other programs, else one of four that are alike
 };
 struct spread_work {
-    uint64_t words;         // that pass the shims
-    uint64_t all_words;     // that pass a lone core's one channel
-    uint64_t words_a_cycle; // of a stream
-    uint64_t shared_words;  // that come to cores over one channel each, if there are several
-    uint64_t cycles;        // of cores
-    uint64_t telling;       // cycles for telling a core
-    uint64_t shares;        // what can be dealt out; 0: any number
+    uint64_t words;                  // that pass the shims
+    uint64_t all_words;              // that pass a lone core's one channel
+    uint64_t words_a_cycle;          // of a stream
+    uint64_t shared_words;           // that come to cores over one channel each; 0: b has its own
+    uint64_t cycles;                 // of cores
+    uint64_t telling;                // cycles for telling a core,
+    uint64_t most_words;             // that a lone core can be told of at once; 0: any number
+    uint64_t way_telling;            // and for what else a way is told; 0: as much as most take
+    uint64_t shares;                 // what can be dealt out; 0: any number
     int least_columns, most_columns; // powers of two times the least are tried
-    int most_cores;
-    bool leads;        // who is told first has more to do: telling takes half as long
-    bool may_mix;      // there is a mixed PDI with the program
-    int mixed_columns; // of that, which have it; 0: all
+    int most_cores;                  // of a column
+    int most_ways;                   // 0 is 1
+    bool leads;                      // who is told first has more to do: telling takes half as long
+    bool may_mix;                    // there is a mixed PDI with the program
+    int mixed_columns;               // of that, which have it; 0: all
 };
 struct spread_crew spread_crew_for(const struct spread_work * w);
 
@@ -77,6 +84,8 @@ struct spread {
     int cores;                            // that may take part
     int first;                            // of them in its column
     bool mixed;                           // one core among others
+    bool ways;                            // MM2S 5 leads to the shim
+    int way;                              // over its channels 0, or 1
     struct spread_stream {
         uint32_t full, chunk;      // chunks of full length, and their words
         uint32_t last;             // words of a shorter one behind them; 0: there is none
@@ -91,7 +100,7 @@ int spread_holds(const struct spread_held * h, bool word);
 
 // Routes of a column; the cores are the caller's, and so are locks of the memtile behind the first
 // SPREAD_LOCKS, of which spread_locks has the first values.
-enum spread_kind { SPREAD_ALIKE, SPREAD_MIXED };
+enum spread_kind { SPREAD_ALIKE, SPREAD_MIXED, SPREAD_WAYS };
 void spread_column(struct array * a, int col, enum spread_kind kind);
 void spread_locks(uint8_t locks[SPREAD_LOCKS]);
 
@@ -99,6 +108,9 @@ void spread_locks(uint8_t locks[SPREAD_LOCKS]);
 uint32_t spread_chunks(const struct spread * s, int core);
 bool spread_has_last(const struct spread * s, int core);
 struct flow_tile spread_core(const struct spread * s, int col, int core);
+
+// The second way's first core.
+enum { SPREAD_SECOND = SPREAD_CORES - SPREAD_PAIR };
 
 // Descriptors and tasks of the memtile and of the cores that get something.
 void spread_start(const struct flow * f, int col, const struct spread * s);

@@ -12,23 +12,21 @@
 #include <string.h>
 
 enum {
-    PORTS = AIE_SLOT_COUNT, // units of a bundle: slots, ports, banks
+    PORTS = AIE_SLOT_COUNT, // units of a bundle: slots, ports, banks, whether it stores
     BANKS = PORTS + AIE_SLOT_COUNT * ASM_FILES,
-    UNITS = BANKS + ASM_BANKS,
-    MOST_USES = 4 + ASM_MAX_ARGS,
-    MOST_MOVED = 400,    // instructions that a move takes along,
-    MOST_WAITING = 1600, // some of them several times
-    CONFLICT = 256,      // what two in one place cost,
-    NO_REGISTER = 64,    // a bundle of life without a register; one with it costs its weight
-    HOT = 400,           // temperature in the beginning, in these units,
-    WARM = 200,          // and where it is warmed again,
-    AGAIN = 2,           // so often, if no more is wrong than
-    LITTLE = 8,          // so many that meet; there are
-    LEVELS = 64,         // each less than the one before by
-    COOLER = 25,         // a 25th of it: it ends at 30
-    FAR = 6,             // bundles that an instruction with others goes at once
-    DRAWS = 6,           // of an instruction that meets another, every other time
-    PAUSE = 200,         // moves from one try to give registers out to the next
+    STORES = BANKS + ASM_BANKS,
+    UNITS,
+    MOST_USES = 4 + ASM_MAX_ARGS, // two slots, a bank, a store, results
+    MOST_MOVED = 400,             // instructions that a move takes along,
+    MOST_WAITING = 1600,          // some of them several times
+    CONFLICT = 96,                // what two in one place cost,
+    NO_REGISTER = 64, // a bundle of life without a register; one with it costs its weight
+    HOT = 100,        // temperature in the beginning, in these units; there are
+    LEVELS = 64,      // of them, each less than the one before by
+    COOLER = 25,      // a 25th of it: it ends at 7
+    FAR = 6,          // bundles that an instruction with others goes at once
+    DRAWS = 6,        // of an instruction that meets another, every other time
+    PAUSE = 200,      // moves from one try to give registers out to the next
 };
 
 struct usage {
@@ -94,6 +92,9 @@ static void collect_usage(struct annealer * a) {
             }
             if (by->bank >= 0) {
                 note_usage(a, i, c, BANKS + by->bank, by->access);
+            }
+            if (deps_instr(&s->q->deps, i)->stores) { // not all that is in its slot does
+                note_usage(a, i, c, STORES, 0);
             }
         }
     }
@@ -328,7 +329,7 @@ static bool begin(struct annealer * a) {
     memset(a->lives, 0, (size_t) s->n_locals * sizeof *a->lives);
     a->wrong = a->length = 0;
     if (!s->q->p->target->loop_end_stores) {
-        a->taken[(s->ii - 1) * UNITS + AIE_SLOT_ST] = 1;
+        a->taken[(s->ii - 1) * UNITS + STORES] = 1;
     }
     for (int i = 0; i < s->n; i++) {
         enter_best(a, i);
@@ -357,9 +358,9 @@ static int any(struct annealer * a) {
     return i;
 }
 
-static bool cool(struct annealer * a, int hot, long steps, bool (*accept)(struct search *)) {
+static bool cool(struct annealer * a, long steps, bool (*accept)(struct search *)) {
     struct search * s = a->s;
-    long next = 0, temperature = 16 * hot;
+    long next = 0, temperature = 16 * HOT;
     for (long step = 0; step < steps; step++) {
         if (step % (steps / LEVELS + 1) == 0) {
             temperature -= temperature / COOLER;
@@ -387,9 +388,9 @@ static bool cool(struct annealer * a, int hot, long steps, bool (*accept)(struct
     return false;
 }
 
-bool anneal(struct search * s, int stages, long steps, bool (*accept)(struct search *)) {
+bool anneal(struct search * s, int stages, long steps, int seed, bool (*accept)(struct search *)) {
     size_t n = (size_t) s->n, locals = (size_t) s->n_locals + 1;
-    struct annealer a = {.s = s, .latest = stages * s->ii - 1, .random = 1};
+    struct annealer a = {.s = s, .latest = stages * s->ii - 1, .random = (uint64_t) seed};
     a.taken = malloc((size_t) s->ii * UNITS);
     a.uses = malloc(n * sizeof *a.uses);
     a.n_uses = calloc(n, sizeof *a.n_uses);
@@ -400,12 +401,7 @@ bool anneal(struct search * s, int stages, long steps, bool (*accept)(struct sea
     bool found = false;
     if (a.taken && a.uses && a.n_uses && a.lives && a.local_seen && a.node_seen && a.changed) {
         collect_usage(&a);
-        bool begun = begin(&a);
-        found = begun && cool(&a, HOT, steps, accept);
-        // where little is left it is warmed once more
-        for (int i = 0; i < AGAIN && begun && !found && a.wrong <= LITTLE * CONFLICT; i++) {
-            found = cool(&a, WARM, steps, accept);
-        }
+        found = begin(&a) && cool(&a, steps, accept);
     }
     free(a.taken);
     free(a.uses);

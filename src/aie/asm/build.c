@@ -37,10 +37,7 @@ void asm_free(struct asm_program * p) {
     }
 }
 
-bool asm_grow(struct asm_program * p, void ** array, int * cap, int n, size_t item) {
-    if (n < *cap) {
-        return true;
-    }
+bool asm_grow_now(struct asm_program * p, void ** array, int * cap, size_t item) {
     int cap_new = *cap ? *cap * 2 : 64;
     void * bigger = realloc(*array, (size_t) cap_new * item);
     if (!bigger) {

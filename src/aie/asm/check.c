@@ -39,6 +39,8 @@ struct check {
     int n_indices;
     struct access * accesses;
     int n_accesses, cap_accesses;
+    int * longs; // bundles with a long instruction: what immediates that name code are in
+    int n_longs;
     int *uses, *defs; // of a bundle: those from the one to the other, and on to the next one's
     bool no_memory;
     uint8_t * branches; // slot of each bundle's branch, AIE_SLOT_COUNT = none
@@ -323,12 +325,9 @@ static uint8_t find_branch(const struct check * c, int at) {
     return AIE_SLOT_COUNT;
 }
 
-// Value that the bundle puts into the given register as a 32-bit immediate, or -1.
+// Value that the bundle, one of `longs`, puts into the given register as a 32-bit immediate, or -1.
 static int32_t long_move(const struct check * c, int at, aie_reg to) {
     const struct aie_inst * inst = &c->bundles[at].slot[AIE_SLOT_LNG];
-    if (!(c->bundles[at].present >> AIE_SLOT_LNG & 1)) {
-        return -1;
-    }
     const struct aie_instr * instr = aie_isa_instr(c->isa, inst->op);
     bool moves = instr->n_explicit == 2 && (instr->operands[0].role & AIE_DEF);
     return moves && inst->values[0] == to ? inst->values[1] : -1;
@@ -339,8 +338,8 @@ static enum status flow_indirect(struct check * c, int at, const struct state * 
                                  const struct aie_inst * jump) {
     int slots = c->target->delay_slots;
     bool any = false;
-    for (int i = 0; i < c->n; i++) {
-        int target = target_at(c, long_move(c, i, (aie_reg) jump->values[0]));
+    for (int i = 0; i < c->n_longs; i++) {
+        int target = target_at(c, long_move(c, c->longs[i], (aie_reg) jump->values[0]));
         if (target >= 0) {
             flow(c, next, target);
             any = true;
@@ -434,7 +433,8 @@ static enum status find_loops(struct check * c) {
     for (int i = 0; i < c->n; i++) {
         c->loop_start[i] = -1;
     }
-    for (int i = 0; i < c->n; i++) {
+    for (int k = 0; k < c->n_longs; k++) {
+        int i = c->longs[k];
         int32_t first = long_move(c, i, AIE_REG(AIE_SPC, AIE_SPC_LS));
         int32_t last = long_move(c, i, AIE_REG(AIE_SPC, AIE_SPC_LE));
         if ((first >= 0 && target_at(c, first) < 0) || (last >= 0 && target_at(c, last) < 0)) {
@@ -456,15 +456,15 @@ static int find_leaders(struct check * c) {
     int n = 1;
     for (int i = 0; i < c->n; i++) {
         c->leaders[i] = i ? -1 : 0;
+        if (c->bundles[i].present >> AIE_SLOT_LNG & 1) {
+            c->longs[c->n_longs++] = i;
+        }
     }
-    for (int i = 0; i < c->n; i++) {
-        const struct aie_inst * inst = &c->bundles[i].slot[AIE_SLOT_LNG];
-        int operands = c->bundles[i].present >> AIE_SLOT_LNG & 1
-                           ? aie_isa_instr(c->isa, inst->op)->n_explicit
-                           : 0;
-        for (int k = 0; k < operands; k++) {
-            bool named = aie_isa_instr(c->isa, inst->op)->operands[k].is_imm;
-            int target = named ? target_at(c, inst->values[k]) : -1;
+    for (int i = 0; i < c->n_longs; i++) {
+        const struct aie_inst * inst = &c->bundles[c->longs[i]].slot[AIE_SLOT_LNG];
+        const struct aie_instr * instr = aie_isa_instr(c->isa, inst->op);
+        for (int k = 0; k < instr->n_explicit; k++) {
+            int target = instr->operands[k].is_imm ? target_at(c, inst->values[k]) : -1;
             if (target >= 0 && c->leaders[target] < 0) {
                 c->leaders[target] = n++;
             }
@@ -487,7 +487,8 @@ static bool allocate_walk(struct check * c) {
     c->branches = calloc(n, 1);
     c->reached = calloc(n, 1);
     c->leaders = malloc(n * sizeof *c->leaders);
-    if (c->leaders) {
+    c->longs = malloc(n * sizeof *c->longs);
+    if (c->leaders && c->longs) {
         c->states = calloc((size_t) find_leaders(c), sizeof *c->states);
     }
     c->uses = malloc((n + 1) * sizeof *c->uses);
@@ -568,6 +569,7 @@ enum status asm_check(enum aie_arch arch, const uint8_t * bytes, size_t size, st
     free(c.branches);
     free(c.reached);
     free(c.leaders);
+    free(c.longs);
     free(c.states);
     free(c.loop_start);
     free(c.queued);

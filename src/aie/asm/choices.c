@@ -79,7 +79,7 @@ bool choices_watched(void) {
 }
 
 bool choices_all_wanted(void) {
-    return watch_fn && watch_which != ASM_SEARCH_NEW;
+    return watch_fn && watch_which == ASM_SEARCH_ALL;
 }
 
 bool choices_loose_wanted(const struct asm_found * known) {

@@ -188,7 +188,8 @@ struct reader {
 struct track {
     int writer; // node, -1 = none yet
     int writer_trip;
-    int first_reader; // index into readers
+    const struct aie_operand * def; // by which it wrote
+    int first_reader;               // index into readers
 };
 
 struct walk {
@@ -238,27 +239,12 @@ static bool names_half(struct asm_reg r, int half) {
     return r.part < 0 || (r.part < 2 ? r.part : (r.part - 2) / 2) == half;
 }
 
-// The operand of node i that writes the given half of vreg id.
-static const struct aie_operand * def_operand(const struct deps * d, int i, int id, int part) {
-    const struct asm_node * n = &d->p->nodes[d->first + i];
-    const struct aie_instr * instr = deps_instr(d, i);
-    for (int k = 0; k < n->n_args; k++) {
-        const struct asm_arg * a = &n->args[k];
-        if (a->kind == ASM_ARG_REG && a->reg.id == id && (instr->operands[k].role & AIE_DEF) &&
-            names_half(a->reg, part)) {
-            return &instr->operands[k];
-        }
-    }
-    return NULL;
-}
-
 static void note_use(struct walk * w, int i, int k, int id, int part) {
     struct deps * d = w->d;
     struct track * t = &w->tracks[id][part];
     const struct aie_operand * use = &deps_instr(d, i)->operands[k];
     if (t->writer >= 0) {
-        link_trips(w, t->writer, t->writer_trip, i,
-                   raw_latency(def_operand(d, t->writer, id, part), use));
+        link_trips(w, t->writer, t->writer_trip, i, raw_latency(t->def, use));
     } else if (!d->p->vregs[id].global && w->tracks[id][!part].writer < 0) {
         // half a register may stay unwritten: the lanes above are carried along and never stored
         asm_misuse(d->p, "asm: %s reads a local register that nothing wrote",
@@ -287,10 +273,11 @@ static void note_def(struct walk * w, int i, int k, int id, int part) {
         link_trips(w, by->node, by->trip, i, use->use_cycle - def->def_cycle);
     }
     if (t->writer >= 0) {
-        const struct aie_operand * before = def_operand(d, t->writer, id, part);
-        int n = before->def_cycle - def->def_cycle + 1;
+        int n = t->def->def_cycle - def->def_cycle + 1;
         link_trips(w, t->writer, t->writer_trip, i, n < 1 ? 1 : n);
     }
+    // of several operands that write it, the first
+    t->def = t->writer == i && t->writer_trip == w->trip ? t->def : def;
     t->writer = i;
     t->writer_trip = w->trip;
     t->first_reader = -1;
@@ -334,7 +321,7 @@ static bool build_register_edges(struct deps * d, bool loop) {
         for (int k = 0; k < n->n_args; k++) {
             if (n->args[k].kind == ASM_ARG_REG) {
                 struct track * t = w.tracks[n->args[k].reg.id];
-                t[0] = t[1] = (struct track){-1, 0, -1};
+                t[0] = t[1] = (struct track){-1, 0, NULL, -1};
             }
         }
     }
@@ -516,7 +503,10 @@ struct other {
 // Keeps of each node's fixed registers what orders anything: those that the region writes, and
 // flags only if it reads them too.
 static void drop_unordered(struct other * others, int n) {
-    uint64_t def[4] = {0}, use[4] = {0};
+    uint64_t def[4] = {0}, use[4] = {0}, flags[4];
+    for (int w = 0; w < 4; w++) {
+        flags[w] = flags_in(w);
+    }
     for (int i = 0; i < n; i++) {
         for (int w = 0; w < 4; w++) {
             def[w] |= others[i].fixed.def[w];
@@ -527,7 +517,7 @@ static void drop_unordered(struct other * others, int n) {
         struct fixed * f = &others[i].fixed;
         f->any = false;
         for (int w = 0; w < 4; w++) {
-            f->def[w] &= def[w] & (use[w] | ~flags_in(w));
+            f->def[w] &= def[w] & (use[w] | ~flags[w]);
             f->use[w] &= def[w];
             f->any |= f->def[w] || f->use[w];
         }
@@ -576,7 +566,7 @@ static void order_all(struct deps * d, const struct other * a, const struct othe
 }
 
 static bool build_other_edges(struct deps * d, bool loop) {
-    struct other * others = calloc((size_t) d->count + 1, sizeof *others);
+    struct other * others = malloc(((size_t) d->count + 1) * sizeof *others);
     int * change = malloc(((size_t) d->count + 1) * sizeof *change); // others that are no mere load
     struct written written;
     int n = 0, n_change = 0;
@@ -613,8 +603,7 @@ static bool build_other_edges(struct deps * d, bool loop) {
     return true;
 }
 
-bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item * region,
-                bool loop) {
+static bool begin(struct deps * d, struct asm_program * p, const struct asm_item * region) {
     *d = (struct deps){.p = p, .first = region->first, .count = region->count};
     d->nodes = malloc(((size_t) d->count + 1) * sizeof *d->nodes);
     if (!d->nodes) {
@@ -625,6 +614,20 @@ bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item *
         const struct aie_instr * instr = aie_isa_instr(p->isa, p->nodes[d->first + i].op);
         d->nodes[i] =
             (struct dep_node){.instr = instr, .first_out = -1, .first_in = -1, .mover = -1};
+    }
+    return true;
+}
+
+bool deps_build_values(struct deps * d, struct asm_program * p, const struct asm_item * region) {
+    bool ok = begin(d, p, region) && build_register_edges(d, false);
+    p->no_memory |= !ok;
+    return !p->no_memory;
+}
+
+bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item * region,
+                bool loop) {
+    if (!begin(d, p, region)) {
+        return false;
     }
     if (loop) {
         find_movers(d);

@@ -38,6 +38,8 @@ struct deps {
 // With `loop` set, the edges between one trip and the next are there too. False when memory ran
 // out; a read of a register that nothing wrote is recorded as misuse. d is to be freed either way.
 bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item * region, bool loop);
+// Only what goes from instruction to instruction in a virtual register, within a trip.
+bool deps_build_values(struct deps * d, struct asm_program * p, const struct asm_item * region);
 void deps_free(struct deps * d);
 
 // The offset of node i with `moves` moves of its pointer behind it that should come after it.

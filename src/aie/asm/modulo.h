@@ -112,7 +112,7 @@ bool choices_place(struct search * s, const char * places);
 
 // anneal.c: places all nodes for the interval, from the depths of spaced_times, with at most so
 // many trips in flight; what it finds it shows to a function until that says yes.
-bool anneal(struct search * s, int stages, long steps, bool (*accept)(struct search *));
+bool anneal(struct search * s, int stages, long steps, int seed, bool (*accept)(struct search *));
 
 // spaced.c: `order` and, as depths, the times of WAY_SPACED; all nodes at the distances of these.
 bool spaced_times(struct search * s);

@@ -95,6 +95,7 @@ struct alike {
     int first, pointer, count;
     int32_t offset;
     uint16_t other;
+    struct aie_range reach; // of the other slot
 };
 
 static int find_alike(const struct asm_program * p, const struct asm_item * region,
@@ -102,8 +103,11 @@ static int find_alike(const struct asm_program * p, const struct asm_item * regi
     int n_all = 0;
     for (int i = 0; i < n; i++) {
         const struct asm_node * node = &p->nodes[region->first + loads[i].node];
-        struct alike a = {i, node->args[loads[i].pointer].reg.id, 1,
-                          node->args[loads[i].offset].value, loads[i].other};
+        struct alike a = {.first = i,
+                          .pointer = node->args[loads[i].pointer].reg.id,
+                          .count = 1,
+                          .offset = node->args[loads[i].offset].value,
+                          .other = loads[i].other};
         int k = 0;
         while (k < n_all && (all[k].offset != a.offset || all[k].pointer != a.pointer ||
                              all[k].other != a.other)) {
@@ -112,6 +116,7 @@ static int find_alike(const struct asm_program * p, const struct asm_item * regi
         if (k < n_all) {
             all[k].count++;
         } else {
+            a.reach = aie_operand_range(p->isa, a.other, loads[i].offset);
             all[n_all++] = a;
         }
     }
@@ -129,9 +134,10 @@ static int best_base(struct asm_program * p, const struct asm_item * region,
             int32_t here = all[i].offset + (back ? 4 * p->target->load_bytes : 0);
             int count = 0;
             for (int j = 0; j < n_all; j++) {
-                const struct far_load * f = &loads[all[j].first];
-                const struct asm_node * other = &p->nodes[region->first + f->node];
-                bool near = all[j].pointer == all[i].pointer && reaches(p, other, f, here);
+                const struct aie_range * reach = &all[j].reach;
+                int32_t by = all[j].offset - here;
+                bool near = all[j].pointer == all[i].pointer && by >= reach->min &&
+                            by <= reach->max && by % reach->step == 0;
                 count += near ? all[j].count : 0;
             }
             if (count > most) {

@@ -15,7 +15,9 @@ enum {
     FAR = 12, // bundles without a register for all that lives: the next interval will not do either
     SEEDS = 10,          // of changes to an order, where the result is kept
     ANNEAL_LEAST = 24,   // instructions of a loop that is worth it
-    ANNEAL_STEPS = 3000, // for each instruction, where the result is kept
+    ANNEAL_STEPS = 3000, // for each instruction, where the result is kept,
+    ANNEAL_LONG = 40000, // and where a loop would be loose
+    ANNEAL_TRIES = 2,    // so often
     LOOSE_TENTHS = 13,   // of what slots take: an interval that is not good
     MOST_STAGES = 4,     // trips in flight of a long loop that does not roll: each takes its room
     MEND = 3, // bundles without a register for all that lives that moving things about may mend
@@ -325,22 +327,25 @@ static bool has_registers(struct search * s) {
     return found;
 }
 
-// most: trips in flight.
-static bool anneal_at(struct search * s, int ii, int most, struct asm_choice * c) {
+// most: trips in flight; steps: for each instruction.
+static bool anneal_at(struct search * s, int ii, int most, int steps, int tries,
+                      struct asm_choice * c) {
     s->ii = s->q->ii = ii;
     s->q->copies = 1;
     int deepest = 0;
     for (int i = 0; i < s->n; i++) {
         deepest = s->nodes[i].depth > deepest ? s->nodes[i].depth : deepest;
     }
-    int stages = deepest / ii + 2;
+    int stages = deepest / ii + 3;
     stages = stages < most ? stages : most;
     stages = stages * ii < CHOICES_TIMES ? stages : CHOICES_TIMES / ii;
-    if (!anneal(s, stages, (long) ANNEAL_STEPS * s->n, has_registers)) {
-        return false;
+    for (int seed = 1; seed <= tries; seed++) {
+        if (anneal(s, stages, (long) steps * s->n, seed, has_registers)) {
+            *c = (struct asm_choice){.ii = ii, .copies = s->q->copies, .way = WAY_PLACED};
+            return true;
+        }
     }
-    *c = (struct asm_choice){.ii = ii, .copies = s->q->copies, .way = WAY_PLACED};
-    return true;
+    return false;
 }
 
 // What is good first, then, if all is wanted, what would be very good, or else longer ones. Leaves
@@ -355,13 +360,11 @@ static char * search_long(struct search * s, int least, int end, struct asm_choi
     int most = s->q->rolling ? s->q->rolling : MOST_STAGES;
     good = good > least ? good : least + 1;
     for (int ii = good < end ? good : end - 1; ii < end && !places; ii += 1 + ii / 9) {
-        places = anneal_at(s, ii, most, best) ? choices_places(s) : NULL;
-        if (!choices_all_wanted()) {
-            return places;
-        }
+        places = anneal_at(s, ii, most, ANNEAL_LONG, ANNEAL_TRIES, best) ? choices_places(s) : NULL;
     }
     int less = least + (good - least) / 2;
-    if (places && best->ii == good && less < good && anneal_at(s, less, most, best)) {
+    if (choices_all_wanted() && places && best->ii == good && less < good &&
+        anneal_at(s, less, most, ANNEAL_LONG, 1, best)) {
         free(places);
         places = choices_places(s);
     }
@@ -382,7 +385,7 @@ static char * search_small(struct search * s, int least, struct asm_choice * bes
     least = least > found ? least : found;
     for (int most = 2; most <= stages; most++) {
         for (int ii = least, step = (end - least) / 2; ii <= end; ii += step > 0 ? step : 1) {
-            if (anneal_at(s, ii, most, best)) {
+            if (anneal_at(s, ii, most, ANNEAL_STEPS, 1, best)) {
                 return choices_places(s);
             }
         }
@@ -397,8 +400,9 @@ static char * search_patiently(struct search * s, int least, int plain, int tent
     char * places = s->n > ANNEAL_LEAST && 10 * end > tenths * s->q->resource_ii
                         ? search_long(s, least, end, c)
                         : NULL;
+    bool was_placed = c->places != NULL;
     c->places = places ? places : c->places;
-    if (c->ii && try_one(s, c) == FOUND) {
+    if (c->ii && !was_placed && try_one(s, c) == FOUND) {
         char * smaller = search_small(s, least, c);
         if (smaller) {
             free(places);
@@ -450,7 +454,7 @@ static bool find_known(struct search * s, const struct asm_found * known) {
     q->plain = known->plain;
     q->window = known->window;
     s->work_limit = WORK_PATIENT;
-    if (choices_loose_wanted(known) && !known->places) {
+    if (choices_loose_wanted(known)) {
         int least = least_with_lives(s, &longest);
         places = search_patiently(s, least, known->plain, LOOSE_TENTHS, &c);
     }

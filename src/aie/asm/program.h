@@ -125,7 +125,10 @@ struct asm_program {
 };
 
 // Grows an array that keeps n of capacity cap; false (and no_memory) when it cannot.
-bool asm_grow(struct asm_program * p, void ** array, int * cap, int n, size_t item);
+bool asm_grow_now(struct asm_program * p, void ** array, int * cap, size_t item);
+static inline bool asm_grow(struct asm_program * p, void ** array, int * cap, int n, size_t item) {
+    return n < *cap || asm_grow_now(p, array, cap, item);
+}
 
 // Which physical registers a class may use, and the aie_reg of one of them or its part.
 static inline uint64_t asm_class_set(const struct asm_program * p, enum asm_class cls) {

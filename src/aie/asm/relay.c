@@ -3,6 +3,10 @@
 // from one register to the next, each for a part of its life. That takes as many registers as the
 // copies of the whole loop would that gave it several, and far less program.
 //
+// Values that follow each other beside a longer way (the sign of an argument beside a function of
+// it) are no better: wherever what makes the one of the other is put, their lives together are as
+// long as that way. Of these, too, one is handed on, until lives that are short enough do.
+//
 // Kept true: uses go to the register that holds the value when they can be latest; the first write
 // and the last use stay in the order in which they were written.
 #include "deps.h"
@@ -10,8 +14,10 @@
 #include <stdlib.h>
 
 enum {
-    LONG_TENTHS = 12, // of what slots take: a life that is handed on
-    PART_TENTHS = 9,  // of that: a part of it
+    LONG_TENTHS = 12,  // of what slots take: a life that is handed on
+    PART_TENTHS = 9,   // of that: a part of it
+    CHAIN_TENTHS = 13, // of what slots take: a life of those that follow each other
+    ROUNDS = 24,       // of times that push each other, until which they come to rest
     MOST_PARTS = 8,
     NOWHERE = -1000000,
 };
@@ -33,6 +39,7 @@ struct relay {
     int n_vregs;
     int *path, *depth, *below; // of instructions: from a value's first write, from the trip's
                                // beginning, to its end
+    int *cause, *by;           // what put an instruction where `path` has it (find_rest)
 };
 
 static const struct asm_node * node_of(const struct relay * r, int i) {
@@ -125,10 +132,13 @@ static int find_long(struct relay * r, int slots) {
     return n;
 }
 
-// The register of a value that instruction i reads, handed on so far before it.
-static int16_t read_by(struct relay * r, int id, int i) {
+// The register of a value that instruction i reads, handed on so far before it. from: the first use
+// that reads what is handed on, -1 = as late as it can be decides.
+static int16_t read_by(struct relay * r, int id, int i, int from) {
     struct value * v = &r->values[id];
-    int part = v->parts > 1 ? late_at(r, v, i) * v->parts / (v->life + 1) : 0;
+    int part = v->parts == 1 ? 0
+               : from >= 0   ? i >= from
+                             : late_at(r, v, i) * v->parts / (v->life + 1);
     for (; v->part < part; v->part++) {
         enum asm_class cls = (enum asm_class) r->p->vregs[id].cls;
         struct asm_reg from = {v->now[v->part], -1}, to = {asm_vreg_new(r->p, cls, -1), -1};
@@ -139,7 +149,7 @@ static int16_t read_by(struct relay * r, int id, int i) {
     return v->now[part];
 }
 
-static void rewrite(struct relay * r) {
+static void rewrite(struct relay * r, int from) {
     for (int v = 0; v < r->n_vregs; v++) {
         r->values[v].now[0] = (int16_t) v;
     }
@@ -148,37 +158,150 @@ static void rewrite(struct relay * r) {
         for (int k = 0; k < n.n_args; k++) {
             if (n.args[k].kind == ASM_ARG_REG && !r->p->vregs[n.args[k].reg.id].global &&
                 deps_instr(&r->deps, i)->operands[k].role == AIE_USE) {
-                n.args[k].reg.id = read_by(r, n.args[k].reg.id, i);
+                n.args[k].reg.id = read_by(r, n.args[k].reg.id, i, from);
             }
         }
         asm_node_new(r->p, n.op, n.memory, n.args, n.n_args);
     }
 }
 
-static void hand_on(struct asm_program * p, struct asm_item * region) {
-    struct relay r = {.p = p, .region = region, .n_vregs = p->n_vregs};
-    int first = p->n_nodes, *times = malloc(3 * (size_t) region->count * sizeof *times);
-    r.values = malloc(((size_t) p->n_vregs + 1) * sizeof *r.values);
-    p->no_memory |= !times || !r.values;
-    if (!p->no_memory && deps_build(&r.deps, p, region, false)) {
-        r.path = times;
-        r.depth = times + region->count;
-        r.below = times + 2 * region->count;
-        for (int v = 0; v < p->n_vregs; v++) {
-            r.values[v] = (struct value){.first = -1, .last_use = -1};
-        }
-        find_depths(&r);
-        find_values(&r);
-        if (find_long(&r, asm_slots(p, region).most) > 0) {
-            rewrite(&r);
-            region->count = p->n_nodes - first;
-            region->first = first;
-            p->ready = true;
+// ---- values that follow each other ----
+
+enum { NO_CAUSE = -1 };
+
+// Pushes instruction i to a time, because of an instruction that names a value, or has an edge, -1.
+static bool push(struct relay * r, int i, int time, int cause, int by) {
+    if (r->path[i] >= time) {
+        return false;
+    }
+    r->path[i] = time;
+    r->cause[i] = cause;
+    r->by[i] = by;
+    return true;
+}
+
+// The writers of what instruction i reads come so late that no part of a life is longer than
+// `most`.
+static bool push_writers(struct relay * r, int i, int most) {
+    const struct asm_node * n = node_of(r, i);
+    const struct aie_instr * instr = deps_instr(&r->deps, i);
+    bool pushed = false;
+    for (int k = 0; k < n->n_args; k++) {
+        int id = n->args[k].reg.id;
+        if (n->args[k].kind == ASM_ARG_REG && !r->p->vregs[id].global &&
+            instr->operands[k].role == AIE_USE && r->values[id].first >= 0) {
+            int life = r->values[id].parts * most;
+            int time = r->path[i] + asm_settles(&instr->operands[k]) - life;
+            pushed |= push(r, r->values[id].first, time, i, id);
         }
     }
-    deps_free(&r.deps);
-    free(times);
-    free(r.values);
+    return pushed;
+}
+
+// The least times with parts of lives of at most `most` bundles. -1: there are such; else an
+// instruction that is pushed on and on.
+static int find_rest(struct relay * r, int most) {
+    const struct deps * d = &r->deps;
+    int last = -1;
+    for (int i = 0; i < d->count; i++) {
+        r->path[i] = r->depth[i];
+        r->cause[i] = NO_CAUSE;
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        last = -1;
+        for (int i = d->count - 1; i >= 0; i--) {
+            last = push_writers(r, i, most) ? i : last;
+        }
+        for (int i = 0; i < d->count && last >= 0; i++) {
+            for (int e = d->nodes[i].first_in; e >= 0; e = d->edges[e].next_in) {
+                push(r, i, r->path[d->edges[e].from] + d->edges[e].latency, d->edges[e].from, -1);
+            }
+        }
+        if (last < 0) {
+            return -1;
+        }
+    }
+    return last;
+}
+
+static bool can_be_copied(const struct relay * r, int id) {
+    const struct value * v = &r->values[id];
+    return v->last_use > v->last_def && !v->mixed && r->p->target->copies[r->p->vregs[id].cls];
+}
+
+// Of the lives around which instruction i is pushed on and on, the use that is furthest from the
+// write, and its value; -1 = there is none that can be copied.
+static int find_follower(const struct relay * r, int i, int * id) {
+    int use = -1;
+    for (int k = 0; k < r->deps.count && i >= 0; k++) { // certainly into the circle
+        i = r->cause[i];
+    }
+    for (int end = i, far = 0, k = 0; i >= 0 && (k == 0 || i != end); k++) {
+        int from = r->cause[i];
+        if (from >= 0 && r->by[i] >= 0 && can_be_copied(r, r->by[i]) && from - i > far) {
+            far = from - i;
+            use = from;
+            *id = r->by[i];
+        }
+        i = from;
+    }
+    return use;
+}
+
+// ---- a loop ----
+
+static bool prepare(struct relay * r) {
+    size_t n = (size_t) r->region->count;
+    r->n_vregs = r->p->n_vregs;
+    r->path = malloc(5 * n * sizeof *r->path);
+    r->values = malloc(((size_t) r->n_vregs + 1) * sizeof *r->values);
+    r->p->no_memory |= !r->path || !r->values;
+    if (r->p->no_memory || !deps_build_values(&r->deps, r->p, r->region)) {
+        return false;
+    }
+    r->depth = r->path + n;
+    r->below = r->depth + n;
+    r->cause = r->below + n;
+    r->by = r->cause + n;
+    for (int v = 0; v < r->n_vregs; v++) {
+        r->values[v] = (struct value){.first = -1, .last_use = -1, .parts = 1};
+    }
+    find_depths(r);
+    find_values(r);
+    return true;
+}
+
+static void release(struct relay * r) {
+    deps_free(&r->deps);
+    free(r->path);
+    free(r->values);
+    r->path = NULL;
+    r->values = NULL;
+}
+
+static void hand_on(struct asm_program * p, struct asm_item * region) {
+    struct relay r = {.p = p, .region = region};
+    int slots = asm_slots(p, region).most;
+    for (int n = 0; n <= MOST_PARTS && prepare(&r); n++) {
+        bool is_long = n == 0 && find_long(&r, slots) > 0;
+        int id = 0, stuck = find_rest(&r, CHAIN_TENTHS * slots / 10);
+        int use = stuck >= 0 && !is_long ? find_follower(&r, stuck, &id) : -1;
+        if (use >= 0) {
+            r.values[id].parts = 2;
+        } else if (!is_long) {
+            break;
+        }
+        int first = p->n_nodes;
+        rewrite(&r, use);
+        region->count = p->n_nodes - first;
+        region->first = first;
+        p->ready = true;
+        if (stuck < 0) {
+            break;
+        }
+        release(&r);
+    }
+    release(&r);
 }
 
 void asm_hand_on(struct asm_program * p) {

@@ -31,6 +31,7 @@ struct colouring {
     struct pipeline * q;
     int * locals; // that live in the loop
     int n_locals;
+    int of_class[ASM_CLASS_COUNT]; // so many of them
     struct arc * arcs;
     int n;
     int * alive;              // in each bundle of one interval
@@ -174,6 +175,7 @@ bool pipeline_allocate(struct pipeline * q) {
     struct colouring c; // whose bits are cleared where they are used
     c.q = q;
     c.n_locals = c.n = 0;
+    memset(c.of_class, 0, sizeof c.of_class);
     c.words = (q->ii * q->copies + 63) / 64;
     c.locals = malloc(((size_t) q->n_vregs + 1) * sizeof *c.locals);
     c.alive = malloc((size_t) q->ii * sizeof *c.alive);
@@ -181,13 +183,14 @@ bool pipeline_allocate(struct pipeline * q) {
     for (int v = 0; v < q->n_vregs && ok; v++) {
         if (q->lives[v].from < q->lives[v].to) {
             c.locals[c.n_locals++] = v;
+            c.of_class[q->p->vregs[v].cls]++;
         }
     }
     c.arcs = malloc(((size_t) c.n_locals * (size_t) q->copies + 1) * sizeof *c.arcs);
     q->p->no_memory |= !c.locals || !c.alive || !c.arcs;
     ok = ok && c.arcs;
     for (int cls = 0; cls < ASM_CLASS_COUNT && ok; cls++) {
-        ok = allocate_class(&c, (enum asm_class) cls);
+        ok = !c.of_class[cls] || allocate_class(&c, (enum asm_class) cls);
     }
     free(c.locals);
     free(c.alive);

@@ -19,6 +19,8 @@ struct sched_node {
     int height; // critical path to the end
     int cycle;  // -1 = not yet
     uint16_t op;
+    uint16_t ops[2]; // that may carry it
+    uint8_t n_ops;
 };
 
 struct local {   // allocation state of a vreg within the region
@@ -54,54 +56,45 @@ static void compute_heights(struct sched * s) {
     }
 }
 
-static bool ports_free(struct sched * s, int i, const struct aie_instr * instr, int cycle,
-                       bool take) {
-    struct asm_landing landings[ASM_MAX_ARGS];
-    int n = asm_landings(s->p, &s->p->nodes[s->first + i], instr, landings);
+static bool ports_free(const struct sched * s, enum aie_slot slot,
+                       const struct asm_landing * landings, int n, int cycle) {
     for (int k = 0; k < n; k++) {
-        uint8_t * port = &s->ports[cycle + landings[k].cycle][instr->slot];
-        if (*port >> landings[k].file & 1) {
+        if (s->ports[cycle + landings[k].cycle][slot] >> landings[k].file & 1) {
             return false;
-        }
-        if (take) {
-            *port |= (uint8_t) (1u << landings[k].file);
         }
     }
     return true;
 }
 
-// Finds registers for the locals that node i writes first. Nothing is taken unless all are there.
-static bool registers_free(struct sched * s, int i, int cycle, bool take) {
+// Registers for the locals that node i writes first. Nothing is taken unless all are there.
+static bool take_registers(struct sched * s, int i, int cycle) {
     const struct asm_node * n = &s->p->nodes[s->first + i];
-    uint64_t wanted[ASM_CLASS_COUNT] = {0};
-    for (int k = 0; k < n->n_args; k++) {
-        if (n->args[k].kind != ASM_ARG_REG) {
+    struct asm_vreg * taken[ASM_MAX_ARGS];
+    int n_taken = 0;
+    bool ok = true;
+    for (int k = 0; k < n->n_args && ok; k++) {
+        struct asm_vreg * v =
+            n->args[k].kind == ASM_ARG_REG ? &s->p->vregs[n->args[k].reg.id] : NULL;
+        if (!v || v->phys >= 0) {
             continue;
         }
-        struct asm_vreg * v = &s->p->vregs[n->args[k].reg.id];
-        if (v->phys >= 0) {
-            continue;
+        uint64_t set = asm_class_set(s->p, v->cls) & ~s->p->global_taken[v->cls] & ~s->busy[v->cls];
+        while (set && s->release[v->cls][__builtin_ctzll(set)] > cycle) {
+            set &= set - 1;
         }
-        uint64_t set = asm_class_set(s->p, v->cls) & ~s->p->global_taken[v->cls] &
-                       ~s->busy[v->cls] & ~wanted[v->cls];
-        int pick = -1;
-        for (; set; set &= set - 1) {
-            int r = __builtin_ctzll(set);
-            if (s->release[v->cls][r] <= cycle) {
-                pick = r;
-                break;
-            }
-        }
-        if (pick < 0) {
-            return false;
-        }
-        wanted[v->cls] |= 1ull << pick;
-        if (take) {
-            v->phys = (int16_t) pick;
-            s->busy[v->cls] |= 1ull << pick;
+        ok = set != 0;
+        if (ok) {
+            v->phys = (int16_t) __builtin_ctzll(set);
+            s->busy[v->cls] |= 1ull << v->phys;
+            taken[n_taken++] = v;
         }
     }
-    return true;
+    while (!ok && n_taken > 0) {
+        struct asm_vreg * v = taken[--n_taken];
+        s->busy[v->cls] &= ~(1ull << v->phys);
+        v->phys = -1;
+    }
+    return ok;
 }
 
 static void give_back(struct sched * s, int i, const struct aie_instr * instr, int cycle) {
@@ -143,11 +136,14 @@ static bool place(struct sched * s, int base, int i, int op, int cycle) {
             return false;
         }
     }
-    if (!ports_free(s, i, instr, cycle, false) || !registers_free(s, i, cycle, false)) {
+    struct asm_landing landings[ASM_MAX_ARGS];
+    int n_landings = asm_landings(s->p, &s->p->nodes[s->first + i], instr, landings);
+    if (!ports_free(s, instr->slot, landings, n_landings, cycle) || !take_registers(s, i, cycle)) {
         return false;
     }
-    ports_free(s, i, instr, cycle, true);
-    registers_free(s, i, cycle, true);
+    for (int k = 0; k < n_landings; k++) {
+        s->ports[cycle + landings[k].cycle][instr->slot] |= (uint8_t) (1u << landings[k].file);
+    }
     slots[instr->slot] = (struct asm_slot){.node = s->first + i, .op = (uint16_t) op};
     s->nodes[i].cycle = cycle;
     s->nodes[i].op = (uint16_t) op;
@@ -164,10 +160,9 @@ static bool place(struct sched * s, int base, int i, int op, int cycle) {
 }
 
 static bool place_any(struct sched * s, int base, int i, int cycle) {
-    uint16_t ops[2];
-    int n = asm_variants(s->p, &s->p->nodes[s->first + i], ops);
-    for (int v = 0; v < n; v++) {
-        if (place(s, base, i, ops[v], cycle)) {
+    const struct sched_node * n = &s->nodes[i];
+    for (int v = 0; v < n->n_ops; v++) {
+        if (place(s, base, i, n->ops[v], cycle)) {
             return true;
         }
     }
@@ -319,6 +314,10 @@ bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop
     p->no_memory |= !s->nodes || !s->locals || !s->ready || !s->open;
     if (!p->no_memory && deps_build(&s->deps, p, region, false)) {
         compute_heights(s);
+        for (int i = 0; i < s->count; i++) {
+            struct sched_node * n = &s->nodes[i];
+            n->n_ops = (uint8_t) asm_variants(p, &p->nodes[s->first + i], n->ops);
+        }
         for (s->window = region->window ? region->window : region->count;
              !ok && s->window > 0 && p->misuse.status == ST_OK; s->window = s->window * 2 / 3) {
             ok = try_schedule(s, base);

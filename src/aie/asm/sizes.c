@@ -16,6 +16,7 @@ struct sizes {
     struct asm_program * p;
     uint8_t * place;                       // enum place of each bundle
     uint8_t * present;                     // its slots
+    uint8_t * sets_up;                     // whether it sets up a loop
     uint16_t fitting[1 << AIE_SLOT_COUNT]; // by slots: bit n, there is a format of 2 n bytes
     bool known[1 << AIE_SLOT_COUNT];
 };
@@ -106,7 +107,7 @@ static void choose(struct sizes * s) {
             int node = p->bundles[b].slot[slot].node;
             if (node >= 0) {
                 s->present[b] |= (uint8_t) (1u << slot);
-                look_at(s, &p->nodes[node]);
+                s->sets_up[b] |= look_at(s, &p->nodes[node]);
             }
         }
         p->sizes[b] = (uint8_t) (2 * __builtin_ctz(fitting(s, b) | 1u << full / 2));
@@ -116,10 +117,7 @@ static void choose(struct sizes * s) {
             p->sizes[b] = (uint8_t) full;
             keep_distance(p, set_up, b);
         }
-        for (int slot = 0; slot < AIE_SLOT_COUNT; slot++) {
-            int node = p->bundles[b].slot[slot].node;
-            set_up = node >= 0 && look_at(s, &p->nodes[node]) ? b : set_up;
-        }
+        set_up = s->sets_up[b] ? b : set_up;
     }
     align(s);
 }
@@ -136,7 +134,8 @@ bool asm_size(struct asm_program * p) {
         s->p = p;
         s->place = calloc(n + 1, sizeof *s->place);
         s->present = calloc(n + 1, sizeof *s->present);
-        ok = ok && s->place && s->present;
+        s->sets_up = calloc(n + 1, sizeof *s->sets_up);
+        ok = ok && s->place && s->present && s->sets_up;
     }
     if (ok) {
         choose(s);
@@ -147,6 +146,7 @@ bool asm_size(struct asm_program * p) {
     if (s) {
         free(s->place);
         free(s->present);
+        free(s->sets_up);
         free(s);
     }
     p->no_memory |= !ok;

@@ -15,6 +15,35 @@ static inline uint32_t image_addr(int col, int row, uint32_t offset) {
     return (uint32_t) col << 25 | (uint32_t) row << 20 | offset;
 }
 
+enum { ARRAY_ROW_SHIM = 0, ARRAY_ROW_MEM = 1, ARRAY_ROW_CORE = 2 };
+
+// Register offsets within a tile.
+enum {
+    CORE_LOCK = 0x1f000,       // + 0x10 * lock
+    CORE_BD = 0x1d000,         // + 0x20 * bd, 6 words
+    CORE_S2MM_QUEUE = 0x1de04, // + 8 * channel; the control register stands 4 before
+    CORE_MM2S_QUEUE = 0x1de14,
+    CORE_PROGRAM = 0x20000,
+    CORE_CONTROL = 0x32000,
+    CORE_MASTER = 0x3f000, // + 4 * port
+    CORE_SLAVE = 0x3f100,
+    MEM_BD = 0xa0000,         // + 0x20 * bd, 8 words
+    MEM_S2MM_QUEUE = 0xa0604, // + 8 * channel; the control register stands 4 before
+    MEM_MM2S_QUEUE = 0xa0634,
+    MEM_MASTER = 0xb0000, // + 4 * port
+    MEM_SLAVE = 0xb0100,
+    MEM_LOCK = 0xc0000,          // + 0x10 * lock
+    SHIM_BD = 0x1d000,           // + 0x20 * bd, 8 words
+    SHIM_S2MM_CONTROL = 0x1d200, // + 8 * channel
+    SHIM_S2MM_QUEUE = 0x1d204,
+    SHIM_MM2S_QUEUE = 0x1d214,
+    SHIM_MUX = 0x1f000,
+    SHIM_DEMUX = 0x1f004,
+    SHIM_MASTER = 0x3f000,
+    SHIM_SLAVE = 0x3f100,
+    SHIM_SLAVE_SLOT = 0x3f200, // + 0x10 * port + 4 * slot
+};
+
 // ---- CDO: one configuration file ----
 
 struct cdo {
@@ -82,7 +111,8 @@ struct txn_aim {   // an address patch of a joined stream, and what it was in it
 };
 
 // What the parts do, in their order, as one stream of *n_words; and where its address patches are.
-// What a part repeats of what the shims were told for good is left out. Operands are still those of
+// What a part repeats of what the shims were told for good, and descriptors that stand as it would
+// write them, are left out. Operands are still those of
 // the parts: txn_aim tells them where they are. `out` has room for all words of all parts; *aims is
 // the caller's. ST_UNSUPPORTED where the parts are not of one array, have operations that are not
 // known, or leave a token behind that another part would take for its own.

@@ -3,6 +3,7 @@
 // which is looked at here by their tokens, because one that is left over would end the next part's
 // wait too early.
 #include "image.h"
+#include "txn-stand.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,7 @@ enum {
     COLUMNS = 8,
     DIRECTIONS = 2,
     CHANNELS = 2,
-    SHIM_CONTROLS = 0x1d200, // of S2MM 0 and 1, 8 bytes apart
-    SHIM_QUEUES = 0x1d204,   // of S2MM 0 and 1, MM2S 0 and 1, 8 bytes apart
-    QUEUE_STEP = 8,
+    QUEUE_STEP = 8, // from channel to channel; queues of MM2S stand behind those of S2MM
 };
 #define ISSUES_TOKEN 0x80000000u
 
@@ -33,6 +32,7 @@ struct joiner {
     struct {
         uint32_t mask, value;
     } said[COLUMNS][CHANNELS]; // to the shim's controls, so far
+    struct stand stand;
     bool known, failed;
 };
 
@@ -43,8 +43,8 @@ static int * tokens_of(struct joiner * j, int col, int direction, int channel) {
 }
 
 static void count_write(struct joiner * j, uint32_t addr, uint32_t value) {
-    uint32_t offset = addr & 0xfffff, row = addr >> 20 & 31, at = offset - SHIM_QUEUES;
-    uint32_t control = offset - SHIM_CONTROLS, col = addr >> 25;
+    uint32_t offset = addr & 0xfffff, row = addr >> 20 & 31, at = offset - SHIM_S2MM_QUEUE;
+    uint32_t control = offset - SHIM_S2MM_CONTROL, col = addr >> 25;
     if (row == 0 && col < COLUMNS && control < CHANNELS * QUEUE_STEP && control % QUEUE_STEP == 0) {
         j->said[col][control / QUEUE_STEP].mask = 0;
     }
@@ -79,7 +79,7 @@ static void aim_at(struct joiner * j, const struct image_command * c) {
 // ever written, which count_write sees to.
 static bool is_said(struct joiner * j, const struct image_command * c) {
     uint32_t offset = c->addr & 0xfffff, row = c->addr >> 20 & 31, col = c->addr >> 25;
-    uint32_t at = offset - SHIM_CONTROLS;
+    uint32_t at = offset - SHIM_S2MM_CONTROL;
     if (row != 0 || at % QUEUE_STEP || at / QUEUE_STEP >= CHANNELS || col >= COLUMNS) {
         return false;
     }
@@ -107,7 +107,7 @@ static size_t words_of(const struct image_command * c) {
 
 static bool visit(void * user, const struct image_command * c) {
     struct joiner * j = user;
-    if (c->op == IMAGE_MASK_WRITE && is_said(j, c)) {
+    if (stand_has(&j->stand, c) || (c->op == IMAGE_MASK_WRITE && is_said(j, c))) {
         return true;
     }
     switch (c->op) {
@@ -160,19 +160,26 @@ static enum status join(struct joiner * j, const struct txn_part * parts, int n,
 
 enum status txn_join(const struct txn_part * parts, int n, uint32_t * out, size_t * n_words,
                      struct txn_aim ** aims, size_t * n_aims, struct error * err) {
-    struct joiner j = {.out = out, .n = HEADER_WORDS, .known = true};
-    enum status st = join(&j, parts, n, err);
-    if (st != ST_OK) {
-        free(j.aims);
-        return st;
+    struct joiner * j = calloc(1, sizeof *j);
+    if (!j) {
+        return error_set(err, ST_NO_MEMORY, "TXN: no memory for what stands in descriptors");
     }
-    memcpy(out, parts[0].insts, 8);
-    out[HEADER_OPERATIONS] = (uint32_t) j.n_ops;
-    out[HEADER_BYTES] = (uint32_t) (4 * j.n);
-    *n_words = j.n;
-    *aims = j.aims;
-    *n_aims = j.n_aims;
-    return ST_OK;
+    j->out = out;
+    j->n = HEADER_WORDS;
+    j->known = true;
+    enum status st = join(j, parts, n, err);
+    if (st == ST_OK) {
+        memcpy(out, parts[0].insts, 8);
+        out[HEADER_OPERATIONS] = (uint32_t) j->n_ops;
+        out[HEADER_BYTES] = (uint32_t) (4 * j->n);
+        *n_words = j->n;
+        *aims = j->aims;
+        *n_aims = j->n_aims;
+    } else {
+        free(j->aims);
+    }
+    free(j);
+    return st;
 }
 
 void txn_aim(uint32_t * insts, const struct txn_aim * aim, int operand, uint32_t byte_offset) {

@@ -432,6 +432,7 @@ void isa_build(struct aie_isa * isa, const struct isa_target * target) {
     build_codes(isa);
     build_buckets(isa);
     build_names(isa);
+    isa_build_formats(isa);
 }
 
 // ---- access ----

@@ -104,6 +104,22 @@ static const struct isa_format * choose_format(const struct aie_isa * isa, int s
     return best;
 }
 
+void isa_build_formats(struct aie_isa * isa) {
+    for (int size = 0; size <= AIE_MAX_BUNDLE_BYTES; size += 2) {
+        for (unsigned present = 0; present < 1u << AIE_SLOT_COUNT; present++) {
+            const struct isa_format * f = choose_format(isa, size, present);
+            isa->format_for[size / 2][present] = f ? (uint8_t) (f - isa->formats + 1) : 0;
+        }
+    }
+    for (int s = 0; s < AIE_SLOT_COUNT; s++) {
+        struct error err;
+        struct aie_inst nop = {.op = isa->target->nops[s]};
+        if (aie_slot_encode(isa, &nop, &isa->nop_words[s], &err) != ST_OK) {
+            isa->nop_words[s] = 0; // no format has this slot without an instruction
+        }
+    }
+}
+
 unsigned aie_bundle_sizes(const struct aie_isa * isa, unsigned present) {
     unsigned sizes = 0;
     for (int i = 0; i < isa->target->n_formats; i++) {
@@ -115,19 +131,22 @@ unsigned aie_bundle_sizes(const struct aie_isa * isa, unsigned present) {
 
 enum status aie_bundle_encode(const struct aie_isa * isa, const struct aie_bundle * in,
                               uint8_t bytes[AIE_MAX_BUNDLE_BYTES], int * size, struct error * err) {
-    const struct isa_format * f = choose_format(isa, in->size, in->present);
-    if (!f) {
+    bool is_size = in->size <= AIE_MAX_BUNDLE_BYTES && in->size % 2 == 0;
+    int chosen = is_size ? isa->format_for[in->size / 2][in->present] : 0;
+    if (!chosen) {
         return error_set(err, ST_INVALID,
                          "no bundle of %d bytes holds slots 0x%02x (bits of enum aie_slot)",
                          in->size, in->present);
     }
+    const struct isa_format * f = &isa->formats[chosen - 1];
     struct bits128 b = {{f->value[0], f->value[1]}};
-    for (int s = 0; s < AIE_SLOT_COUNT; s++) {
-        if (!(f->slots >> s & 1)) {
+    for (unsigned left = f->slots; left; left &= left - 1) {
+        int s = __builtin_ctz(left);
+        if (!(in->present >> s & 1)) {
+            insert(&b, f->lsb[s], isa->target->slot_bits[s], isa->nop_words[s]);
             continue;
         }
-        struct aie_inst nop = {.op = isa->target->nops[s]};
-        const struct aie_inst * inst = in->present >> s & 1 ? &in->slot[s] : &nop;
+        const struct aie_inst * inst = &in->slot[s];
         if (inst->op < isa->target->n_rows && (int) isa->instrs[inst->op].slot != s) {
             return error_set(err, ST_INVALID, "%s is in a slot that is not its own",
                              isa->instrs[inst->op].name);

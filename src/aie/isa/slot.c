@@ -76,6 +76,16 @@ bool aie_operand_fits(const struct aie_isa * isa, int op, int k, int32_t value) 
            value_code(&isa->target->classes[in->operands[k].cls], value, &code);
 }
 
+struct aie_range aie_operand_range(const struct aie_isa * isa, int op, int k) {
+    const struct isa_class * c = &isa->target->classes[aie_isa_instr(isa, op)->operands[k].cls];
+    struct aie_range r = {.min = 0, .max = -1, .step = 1};
+    if (c->imm) {
+        imm_range(c, &r.min, &r.max);
+        r.step = c->imm_step;
+    }
+    return r;
+}
+
 aie_reg aie_operand_reg(const struct aie_isa * isa, int op, int k, const char * name,
                         size_t length) {
     const struct aie_operand * o = &aie_isa_instr(isa, op)->operands[k];

@@ -108,6 +108,10 @@ struct aie_isa {
     uint16_t by_name[ISA_MAX_INSTRS];
     struct isa_format formats[ISA_MAX_FORMATS];
     uint8_t formats_from[AIE_MAX_BUNDLE_BYTES / 2 + 2]; // by half the size: the first of these
+    // By half the size, 0 = any, and the slots that are used: the format plus one, 0 = there is
+    // none.
+    uint8_t format_for[AIE_MAX_BUNDLE_BYTES / 2 + 1][1 << AIE_SLOT_COUNT];
+    uint64_t nop_words[AIE_SLOT_COUNT]; // of slots that a format has and nobody uses
     // Registers by code, class after class; 0 where a code means nothing.
     aie_reg codes[ISA_MAX_CODES];
     uint16_t class_codes[ISA_MAX_CLASSES];
@@ -117,6 +121,7 @@ struct aie_isa {
 };
 
 void isa_build(struct aie_isa * isa, const struct isa_target * target); // aborts on a wrong table
+void isa_build_formats(struct aie_isa * isa); // bundle.c: which one is for which slots
 
 // enum aie_part by the name that the tables use; AIE_PART_ALL if there is none.
 uint8_t isa_part_by_name(const char * name, size_t length);

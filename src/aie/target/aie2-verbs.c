@@ -409,6 +409,12 @@ static void msc(struct asm_program * p, struct asm_reg d, struct asm_reg c, stru
     ASM(p, AIE2_VMSC_F_vmac_bm_core_dense, A_REG(d), A_REG(c), A_REG(a), A_REG(b), A_REG(config));
 }
 
+static void each(struct asm_program * p, enum lane_product op, struct asm_reg d, struct asm_reg c,
+                 struct asm_reg a, struct asm_reg b, struct asm_reg config) {
+    (void) op, (void) d, (void) c, (void) a, (void) b, (void) config;
+    asm_misuse(p, "asm: aie2 makes two products a lane");
+}
+
 // ---- quantized numbers ----
 
 static void nibbles_begin(struct asm_program * p) {

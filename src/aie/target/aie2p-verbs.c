@@ -249,6 +249,10 @@ static void splat(struct asm_program * p, int width, struct asm_reg d, struct as
 }
 
 static void to_bf16(struct asm_program * p, struct asm_reg half, struct asm_reg acc) {
+    if (half.part < 0) { // both values of half an accumulator
+        ASM(p, AIE2P_VCONV_bf16_fp32_mv_x_srs_bf, A_REG(half), A_REG(acc));
+        return;
+    }
     ASM(p, AIE2P_VCONV_bf16_fp32_mv_w_srs_bf, A_REG(half), A_REG(lanes_in(p, acc)));
 }
 
@@ -515,6 +519,18 @@ static void mac(struct asm_program * p, struct asm_reg d, struct asm_reg c, stru
 static void msc(struct asm_program * p, struct asm_reg d, struct asm_reg c, struct asm_reg a,
                 struct asm_reg b, struct asm_reg config) {
     twice(p, AIE2P_VMSC_f_vmac_bf_vmul_bf_core_X_X, d, c, a, b, config);
+}
+
+static void each(struct asm_program * p, enum lane_product op, struct asm_reg d, struct asm_reg c,
+                 struct asm_reg a, struct asm_reg b, struct asm_reg config) {
+    if (op == LANE_PRODUCT) {
+        ASM(p, AIE2P_VMUL_f_vmul_bf_vmul_bf_core_X_X, A_REG(d), A_REG(a), A_REG(b), A_REG(config));
+        return;
+    }
+    ASM(p,
+        op == LANE_PLUS_PRODUCT ? AIE2P_VMAC_f_vmac_bf_vmul_bf_core_X_X
+                                : AIE2P_VMSC_f_vmac_bf_vmul_bf_core_X_X,
+        A_REG(d), A_REG(c), A_REG(a), A_REG(b), A_REG(config));
 }
 
 // ---- quantized numbers ----

@@ -9,6 +9,7 @@
 enum lane_width { LANE_8, LANE_16, LANE_32, LANE_WIDTHS };
 enum lane_op { LANE_AND, LANE_OR, LANE_ADD, LANE_SUB, LANE_OPS };
 enum lane_choice { LANE_MAX, LANE_MIN, LANE_MIN_UNSIGNED, LANE_CHOICES };
+enum lane_product { LANE_PRODUCT, LANE_PLUS_PRODUCT, LANE_LESS_PRODUCT, LANE_PRODUCTS };
 enum lane_compare { LANE_LESS, LANE_NOT_LESS, LANE_NOT_LESS_UNSIGNED, LANE_COMPARES };
 
 struct emit_place { // in data memory

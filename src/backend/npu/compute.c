@@ -211,6 +211,13 @@ static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, str
     return st;
 }
 
+// Products of many rows have a configuration of the array for themselves, and loading it takes as
+// long as a small one. Those of the same rows also have them packed once.
+static bool together(const struct ggml_tensor * node, const struct ggml_tensor * other) {
+    return node->op == GGML_OP_MUL_MAT && other->op == GGML_OP_MUL_MAT &&
+           node->src[1] == other->src[1] && node->src[1]->ne[1] > MAT_FEW_ROWS;
+}
+
 static void scratch_reset(struct hsa_stream * s) {
     memset(s->npu->recent, 0, sizeof s->npu->recent);
     memset(s->npu->ropes, 0, sizeof s->npu->ropes);
@@ -219,6 +226,8 @@ static void scratch_reset(struct hsa_stream * s) {
 const struct device_kind npu_kind = {
     .computes = computes,
     .compute = compute,
+    .together = together,
+    .fuse = fuse_nodes,
     .begin = npu_stream_begin,
     .end = npu_stream_end,
     .flush = npu_stream_flush,
@@ -255,6 +264,8 @@ enum status npu_new(struct hsac_agent * agent, struct npu ** out, struct error *
         return st;
     }
     store_set_log(npu->store, warn_of_store);
+    int columns = hsac_agent_columns(agent), all = aie_target(npu->arch)->columns;
+    store_set_columns(npu->store, columns < all ? columns : 0);
     store_check_packs(npu->store, npu->arch);
     code_heap_init(&npu->code, agent, npu->arch);
     store_set_uploads(npu->store,

@@ -73,6 +73,12 @@ enum status attention_check(struct hsa_device * device, const struct ggml_tensor
                             struct error * err);
 enum status attention_run(struct hsa_stream * s, struct ggml_tensor * node, struct error * err);
 
+// ---- fuse.c ----
+
+// Whether two nodes that follow each other may be one, and that one as a node.
+bool fuse_nodes(const struct ggml_tensor * first, const struct ggml_tensor * second,
+                struct ggml_tensor * out);
+
 // ---- add-id.c ----
 
 bool add_id_is(const struct ggml_tensor * node);

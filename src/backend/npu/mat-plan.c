@@ -22,10 +22,17 @@ struct ask {
 };
 
 // More and more of it is laid out anew, until a kernel fits. The cores make f16 and f32 bf16 where
-// there are few rows of b.
-enum layout { MADE_BY_CORES, AS_IT_STANDS, OPERANDS_PACKED, ALL_PACKED, N_LAYOUTS };
-#define CORES_ROWS 16
-#define BLOCK_ROWS 128 // up to which blocks are made into numbers by the cores, 16 at a time
+// there are few rows of b, and some quantized blocks where there are many.
+enum layout {
+    MADE_BY_CORES,
+    BLOCKS_BY_CORES,
+    AS_IT_STANDS,
+    OPERANDS_PACKED,
+    ALL_PACKED,
+    N_LAYOUTS
+};
+#define CORES_ROWS MAT_FEW_ROWS
+#define BLOCK_ROWS 128 // up to which blocks go through the cores once for each 16
 
 // ---- precision ----
 
@@ -95,11 +102,10 @@ bool mat_stands(const struct mat_source * s, enum mat_pieces pieces) {
 static const struct {
     enum ggml_type type;
     enum kernel_blocks blocks;
-} streamed[] = {{GGML_TYPE_Q4_0, KERNEL_Q4_0},
-                {GGML_TYPE_Q8_0, KERNEL_Q8_0},
-                {GGML_TYPE_Q4_K, KERNEL_Q4_K},
-                {GGML_TYPE_Q5_K, KERNEL_Q5_K},
-                {GGML_TYPE_Q6_K, KERNEL_Q6_K}};
+} streamed[] = {{GGML_TYPE_Q4_0, KERNEL_Q4_0},  {GGML_TYPE_Q8_0, KERNEL_Q8_0},
+                {GGML_TYPE_Q4_K, KERNEL_Q4_K},  {GGML_TYPE_Q5_K, KERNEL_Q5_K},
+                {GGML_TYPE_Q6_K, KERNEL_Q6_K},  {GGML_TYPE_IQ4_NL, KERNEL_IQ4_NL},
+                {GGML_TYPE_MXFP4, KERNEL_MXFP4}};
 
 static bool blocks_of(enum ggml_type type, enum kernel_blocks * out) {
     for (size_t i = 0; i < sizeof streamed / sizeof streamed[0]; i++) {
@@ -234,9 +240,10 @@ static bool is_shared(const struct ask * r, const struct mat_plan * p) {
 
 static void lay_out_all(const struct ask * r, enum layout layout, struct mat_plan * p) {
     bool packed = layout >= OPERANDS_PACKED, by_cores = layout == MADE_BY_CORES;
+    bool blocks = (by_cores || layout == BLOCKS_BY_CORES) && mat_streams(&r->a, r->a_pieces);
     bool a_stands = (!packed && mat_stands(&r->a, r->a_pieces)) ||
                     (by_cores && !r->a_is_kept && cores_take(&r->a, r->a_pieces, GGML_TYPE_F16)) ||
-                    (by_cores && mat_streams(&r->a, r->a_pieces));
+                    blocks;
     *p = (struct mat_plan){.a = lay_out(r, &r->a, r->a_pieces, a_stands)};
     if (r->prepared) {
         p->b = (struct mat_operand){.way = MAT_AS_IT_STANDS, .kernel = *r->prepared};
@@ -432,8 +439,8 @@ static bool cut(struct mat_plan * p) {
     return true;
 }
 
-// Blocks go to the cores once for every few rows of b. Making them bf16 for the kernels of many is
-// the host's, which is slower than that up to a good number of rows.
+// Blocks go to the cores once for every few rows of b. For many there is another program, for some
+// of them, or the host makes them bf16; both are slower than that up to a good number of rows.
 static bool few_at_a_time(const struct ask * r, struct mat_plan * p) {
     int64_t n = p->result.kernel.ne[1];
     for (int64_t few = CORES_ROWS; n <= BLOCK_ROWS && few >= 1; few /= 2) {
@@ -448,17 +455,19 @@ static bool few_at_a_time(const struct ask * r, struct mat_plan * p) {
 static bool find_layout(const struct ask * r, struct mat_plan * out) {
     for (int layout = 0; layout < N_LAYOUTS; layout++) {
         lay_out_all(r, (enum layout) layout, out);
-        bool streams = layout == MADE_BY_CORES && mat_streams(&r->a, r->a_pieces);
-        if (streams ? few_at_a_time(r, out) : fits(r->world, out)) {
+        bool streams = mat_streams(&r->a, r->a_pieces);
+        if (layout == MADE_BY_CORES && streams ? few_at_a_time(r, out) : fits(r->world, out)) {
             return true;
         }
     }
     for (int layout = 0; layout < N_LAYOUTS; layout++) {
         lay_out_all(r, (enum layout) layout, out);
         bool few = out->result.kernel.ne[1] <= CORES_ROWS; // many are not cut into few
-        bool may_fit = (few || layout != MADE_BY_CORES) && cut_k(r->world, out);
+        bool blocks = layout == BLOCKS_BY_CORES;           // not along k, nor into few rows of b
+        bool may_fit = blocks ? !few && mat_streams(&r->a, r->a_pieces)
+                              : (few || layout != MADE_BY_CORES) && cut_k(r->world, out);
         bool found = may_fit && fits(r->world, out);
-        while (may_fit && !found && cut(out)) {
+        while (may_fit && !found && cut(out) && (!blocks || out->chunk[1] > CORES_ROWS)) {
             found = fits(r->world, out);
         }
         if (found) {

@@ -11,6 +11,7 @@
 #include "npu.h"
 
 #define MAT_K_MULTIPLE AIE_PRODUCT_K
+#define MAT_FEW_ROWS   16 // of b, for which there are kernels that want little else
 
 enum mat_pieces { MAT_HI = 0, MAT_LEFT = 1, MAT_RIGHT = 2 }; // CONVERT's parameter
 

@@ -143,16 +143,28 @@ static uint32_t straight(const struct channel * c, const struct route * r, uint6
     return r->n_sinks ? n : 0;
 }
 
+// words NULL: they are there.
 static void pass_on(const struct route * r, const uint32_t * words, uint32_t n, uint64_t tick) {
     for (int i = 0; i < r->n_sinks; i++) {
         struct sink * s = r->sinks[i].sink;
         struct channel * to = s->channel;
         uint64_t first = tick + r->sinks[i].latency;
         first = first > to->next ? first : to->next;
-        walk_write(to, words, n);
+        if (words) {
+            walk_write(to, words, n);
+        } else {
+            walk_written(to, n);
+        }
         sink_pass(s, n, first);
         moved(to, n, first);
     }
+}
+
+// Where n words go when they go to one place, in other memory than they come from.
+static uint32_t * only_place(const struct channel * c, const struct route * r, uint32_t n) {
+    const struct channel * to = r->sinks[0].sink->channel;
+    bool other = to->tile->kind != c->tile->kind && to->tile->kind != TILE_SHIM;
+    return r->n_sinks == 1 && other ? walk_place(to, n) : NULL;
 }
 
 static void move_out(struct channel * c) {
@@ -182,8 +194,9 @@ static void move_out(struct channel * c) {
         uint32_t all =
             a->config.single_cycles || frame ? 0 : straight(c, r, tick, in_time(c, tick, most));
         if (all) {
-            walk_read(c, words, all);
-            pass_on(r, words, all, tick);
+            uint32_t * place = only_place(c, r, all);
+            walk_read(c, place ? place : words, all);
+            pass_on(r, place ? NULL : words, all, tick);
             moved(c, all, tick);
             continue;
         }
@@ -211,29 +224,37 @@ static void move_all(struct array * a) {
     }
 }
 
-// Wakes those whose time to look has come, marks those whose event has, and finds the next time.
-static void find_due(struct array * a, uint32_t due[]) {
+static void find_due_in(struct array * a, int col, uint32_t * due) {
     uint64_t next = NEVER;
-    for (int col = 0; col < a->columns; col++) {
-        for (uint32_t left = a->armed[col]; left; left &= left - 1) {
-            int bit = __builtin_ctz(left);
-            uint64_t wake = a->wake[col][bit];
-            if (wake > a->now) {
-                next = wake < next ? wake : next;
-                continue;
-            }
+    for (uint32_t left = a->armed[col]; left; left &= left - 1) {
+        int bit = __builtin_ctz(left);
+        uint64_t wake = a->wake[col][bit];
+        if (wake <= a->now) {
             struct channel * c = a->by_bit[col][bit];
             if (c->look <= a->now) {
                 c->look = NEVER;
                 a->awake[col] |= 1u << bit;
             }
             if (c->event <= a->now) {
-                due[col] |= 1u << bit;
+                *due |= 1u << bit;
                 c->event = NEVER;
             }
             channel_set_wake(c);
-            next = a->wake[col][bit] < next ? a->wake[col][bit] : next;
+            wake = a->wake[col][bit];
         }
+        next = wake < next ? wake : next;
+    }
+    a->column_wake[col] = next;
+}
+
+// Wakes those whose time to look has come, marks those whose event has, and finds the next time.
+static void find_due(struct array * a, uint32_t due[]) {
+    uint64_t next = NEVER;
+    for (int col = 0; col < a->columns; col++) {
+        if (a->column_wake[col] <= a->now) {
+            find_due_in(a, col, &due[col]);
+        }
+        next = a->column_wake[col] < next ? a->column_wake[col] : next;
     }
     a->next_wake = next;
 }
@@ -279,13 +300,16 @@ void array_channels(struct array * a) {
             }
         }
     }
-    uint32_t trying[ARRAY_MAX_COLUMNS];
-    memcpy(trying, a->trying, sizeof(trying));
-    memset(a->trying, 0, sizeof(a->trying));
+    struct channel * trying[ARRAY_MAX_COLUMNS * ARRAY_COLUMN_CHANNELS];
+    int n = 0;
     for (int col = 0; col < a->columns; col++) {
-        for (uint32_t left = trying[col]; left && !a->failed; left &= left - 1) {
-            channel_ask(a->by_bit[col][__builtin_ctz(left)]);
+        for (uint32_t left = a->trying[col]; left; left &= left - 1) {
+            trying[n++] = a->by_bit[col][__builtin_ctz(left)];
         }
+        a->trying[col] = 0;
+    }
+    for (int i = 0; i < n && !a->failed; i++) {
+        channel_ask(trying[i]);
     }
     move_all(a);
     a->woken = false;

@@ -144,6 +144,7 @@ enum status tile_core_new(struct tile * t) {
         .cache = t->array->programs,
         .bank_bit = t->array->clock.bank_bit,
         .lock_stall = t->array->clock.lock_stall,
+        .single = config->single_cycles,
         .strict = config->strict,
         .ieee = config->adder == EMU_ADDER_IEEE,
         .seed = (uint32_t) (t->col * ARRAY_ROWS + t->row),
@@ -312,7 +313,7 @@ void tile_core_run(struct tile * t) {
     stands(t, -1);
     t->ran_from = a->now;
     uint64_t first = a->now + CORE_RUN_FIRST, limit = a->now + CORE_RUN_AHEAD;
-    enum core_state state = core_run(t->core, a->now, first);
+    enum core_state state = core_run_on(t->core, a->now, first, limit);
     stands(t, +1);
     if (state == CORE_READY && core_now(t->core) > first) {
         // Handing it over costs about what so many cycles do; the last ones tell of this one.

@@ -292,7 +292,8 @@ struct array {
     uint32_t locked[ARRAY_MAX_COLUMNS]; // channels that found their lock closed
     uint32_t wanted[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS]; // that lock
     uint32_t armed[ARRAY_MAX_COLUMNS];                         // channels with a time in `wake`
-    uint32_t used[ARRAY_MAX_COLUMNS]; // channels that are not as after a reset
+    uint64_t column_wake[ARRAY_MAX_COLUMNS]; // no later than the first of them in the column
+    uint32_t used[ARRAY_MAX_COLUMNS];        // channels that are not as after a reset
     uint64_t wake[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS]; // min of event and look
     uint64_t next_wake;                                      // no later than the first of them
     uint64_t ddr_free[2];                                    // by direction, in 1/1000 cycles
@@ -386,6 +387,9 @@ void walk_begin(struct channel * c);
 uint32_t walk_peek(const struct channel * c);
 void walk_read(struct channel * c, uint32_t * words, uint32_t n);
 void walk_write(struct channel * c, const uint32_t * words, uint32_t n);
+// Where the next n words lie, one after the other; NULL: not so. For one who writes there himself.
+uint32_t * walk_place(const struct channel * c, uint32_t n);
+void walk_written(struct channel * c, uint32_t n); // and has done it
 
 // array-bd.c
 void bd_decode(enum tile_kind kind, const uint32_t words[BD_WORDS], struct bd * bd);
@@ -497,6 +501,8 @@ static inline void channel_set_wake(struct channel * c) {
         a->armed[c->tile->col] &= ~(1u << c->bit);
     } else {
         a->armed[c->tile->col] |= 1u << c->bit;
+        uint64_t * first = &a->column_wake[c->tile->col];
+        *first = wake < *first ? wake : *first;
         a->next_wake = wake < a->next_wake ? wake : a->next_wake;
     }
 }

@@ -164,6 +164,7 @@ enum status array_new(const struct emu_config * config, struct array ** out, str
     a->next_core = a->next_wake = a->horizon = NEVER;
     a->threads = threads;
     memset(a->wake, 0xff, sizeof(a->wake)); // NEVER
+    memset(a->column_wake, 0xff, sizeof(a->column_wake));
     memset(a->core_wake, 0xff, sizeof(a->core_wake));
     while (1u << a->tick_shift < a->clock.stream_words) {
         a->tick_shift++;

@@ -324,6 +324,17 @@ void walk_write(struct channel * c, const uint32_t * words, uint32_t n) {
     }
 }
 
+uint32_t * walk_place(const struct channel * c, uint32_t n) {
+    bool straight = c->bd.step[0] == 1 && !c->bd.pads && row_rest(c, n) == n;
+    return straight ? (uint32_t *) (void *) (c->base + c->offset * 4) : NULL;
+}
+
+void walk_written(struct channel * c, uint32_t n) {
+    c->left -= n;
+    touch_row(c, n);
+    advance(c, n);
+}
+
 uint32_t walk_peek(const struct channel * c) {
     return c->bd.pads ? padded_word(c) : load_u32(c->base + c->offset * 4);
 }

@@ -36,8 +36,9 @@ static void remove_code(struct core_cache * cache, struct core_code ** at) {
     cache->counts.bytes -= code->bytes;
     cache->counts.programs--;
     for (int i = 0; i < CORE_PM_BYTES / 2; i++) {
-        void * bundle = atomic_load_explicit(&code->map[i], memory_order_relaxed);
+        struct core_bundle * bundle = atomic_load_explicit(&code->map[i], memory_order_relaxed);
         if (bundle) { // few are, and the rest are too many to ask free about
+            free(atomic_load_explicit(&bundle->turns, memory_order_relaxed));
             free(bundle);
         }
     }
@@ -127,4 +128,18 @@ struct core_bundle * core_code_add(struct core_cache * cache, struct core_code *
         return there;
     }
     return b;
+}
+
+void core_code_add_turns(struct core_cache * cache, struct core_code * code, struct core_bundle * b,
+                         struct core_turns * turns, size_t bytes) {
+    pthread_mutex_lock(&cache->lock);
+    struct core_turns * none = NULL;
+    bool first = atomic_compare_exchange_strong_explicit(
+        &b->turns, &none, turns, memory_order_release, memory_order_relaxed);
+    code->bytes += first ? bytes : 0;
+    cache->counts.bytes += first ? bytes : 0;
+    pthread_mutex_unlock(&cache->lock);
+    if (!first) {
+        free(turns);
+    }
 }

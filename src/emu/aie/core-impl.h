@@ -3,7 +3,7 @@
 // A bundle is prepared once (core-prepare.c): its instructions become struct core_op with the issue
 // function, register offsets and immediates resolved, so that executing it touches no tables. All
 // cores with the same program share its bundles (core-code.c), on several threads: a bundle never
-// changes once others can see it, but for `next`, which is atomic.
+// changes once others can see it, but for `next` and what is known of a loop, which are atomic.
 // Results wait in a ring of pending writes, indexed by the cycle in which they become visible;
 // instructions with late sources wait in a second ring; stores that reach memory late in a third.
 // Each is empty in most cycles and costs one test there.
@@ -85,6 +85,7 @@ struct core_out {
 struct core_mac {
     core_mac_fn fn;
     uint16_t x, y, conf;
+    uint8_t bytes;      // of x and of y: 64 or 128
     uint8_t delay;      // from issue to execution
     struct core_in acc; // a copy from in[]
 };
@@ -144,8 +145,12 @@ struct core_op {
 
 enum { BUNDLE_OUTSIDE = 1, BUNDLE_PARTIAL_STORE = 2, BUNDLE_DONE = 4, BUNDLE_LOCK = 8 };
 
+struct core_turns;
+
 struct core_bundle {
     _Atomic(struct core_bundle *) next; // the one that follows in memory, once it was reached
+    _Atomic(struct core_turns *) turns; // of a hot loop that begins here; NULL: none
+    _Atomic(uint16_t) seen;             // turns of a loop that begins here, until it is hot
     uint16_t pc;
     uint8_t size, flags;
     uint8_t n_ops, n_loads; // loads come first
@@ -238,6 +243,7 @@ struct core {
     struct core_loads loads[RING];
     struct core_late lates[RING][LATES]; // by the cycle in which they read their next sources
     struct core_store stores[RING][STORES];
+    _Alignas(64) uint8_t held[RING][2][128]; // sources of macs, by the cycle of their issue
     uint64_t stamp[CORE_WORDS]; // cycle in which the scalar last changed, to catch two writers
     uint32_t mask[CORE_WORDS];  // bits that it has
 
@@ -273,6 +279,7 @@ struct core {
     bool owns_cache;
     struct core_code * code; // what is executed; NULL: nothing yet
     bool program_changed;    // since code was taken
+    bool plans;              // hot loops go by a plan
     _Alignas(16) uint8_t program[CORE_PM_BYTES + AIE_MAX_BUNDLE_BYTES];
     char fault_text[640];
 };
@@ -305,6 +312,7 @@ void core_fault_at(struct core * c, const struct core_op * op, const char * fmt,
     BASE_PRINTF(3, 4);
 
 CORE_COLD void core_fault_writes(struct core * c, const struct core_op * op); // too many
+CORE_COLD void core_fault_two_writers(struct core * c, const struct core_op * op);
 
 // A pending write that becomes visible to reads at `cycle` (later than now): where its data go.
 // Never NULL: past a fault it is a place where writing does no harm.
@@ -342,6 +350,8 @@ static inline void core_write_next(struct core * c, const struct core_op * op, i
     w->value = value;
 }
 
+// ---- core-issue.c ----
+
 // Executes now: all sources are in l->data or readable (l may be NULL with a single stage).
 void core_execute(struct core * c, const struct core_op * op, struct core_late * l);
 // Captures the sources of the first stage; the instruction then waits for the next ones.
@@ -349,6 +359,8 @@ struct core_late * core_late_start(struct core * c, const struct core_op * op);
 void core_issue_generic(struct core * c, const struct core_op * op); // one or the other
 void core_issue_single(struct core * c, const struct core_op * op);
 void core_issue_mac(struct core * c, const struct core_op * op);
+// Those that read sources at the beginning of this cycle, c->cycle % RING == slot.
+void core_run_late(struct core * c, int slot);
 
 // ---- core-prepare.c ----
 struct core_bundle * core_prepare(struct core * c, uint32_t pc); // NULL after a fault
@@ -364,6 +376,17 @@ void core_code_give(struct core_cache * cache, struct core_code * code); // NULL
 // The bundle, or the one that another core prepared meanwhile; b is then freed.
 struct core_bundle * core_code_add(struct core_cache * cache, struct core_code * code,
                                    struct core_bundle * b, size_t bytes);
+
+// A plan for the loop that begins with b; the cache frees it with b's program.
+void core_code_add_turns(struct core_cache * cache, struct core_code * code, struct core_bundle * b,
+                         struct core_turns * turns, size_t bytes);
+
+// ---- core-turns.c ----
+// Runs as many turns as the plan, the loop's count and the limit allow, and no more once the time
+// has passed `pause`. False: not a single one. The lates of this cycle have been run.
+bool core_turns_run(struct core * c, const struct core_turns * t, uint64_t pause, uint64_t limit);
+// A loop goes back to its beginning behind the bundle `last`.
+void core_turns_count(struct core * c, const struct core_bundle * last, uint32_t ls);
 
 // ---- each family prepares its own: false when it cannot do these operands ----
 bool core_prepare_scalar(struct core * c, struct core_op * op);  // core-scalar.c

@@ -200,7 +200,8 @@ static void prepare_copy(struct core_op * op) {
 // The short way of a multiply-accumulate, if its operands come as core_issue_mac wants them.
 static void prepare_mac(struct core_op * op) {
     const struct core_in * first = &op->in[op->n_fixed_in];
-    static const uint8_t sizes[3] = {64, 64, 4}; // x, y, configuration
+    uint8_t bytes = op->n_first_in && first->size == 128 ? 128 : 64;
+    const uint8_t sizes[3] = {bytes, bytes, 4}; // x, y, configuration
     core_mac_fn fn = op->meaning->mac;
     int acc = -1;
     if (fn == NULL || op->n_stages != 2 || op->n_first_in != 3 || op->n_plain_out != 1) {
@@ -222,6 +223,7 @@ static void prepare_mac(struct core_op * op) {
                                 .x = first[0].offset,
                                 .y = first[1].offset,
                                 .conf = first[2].offset,
+                                .bytes = bytes,
                                 .delay = (uint8_t) (op->stage_cycle[1] - 1),
                                 .acc = op->in[acc]};
     op->issue = core_issue_mac;

@@ -59,6 +59,8 @@ struct core_env {
     uint8_t lock_stall;        // cycles that an acquire or release takes besides its bundle
     bool strict;               // registers begin with garbage, but for those that steer the core
     uint32_t seed;             // of that garbage: another one for each core of an array
+    bool single;               // bundles are always executed one by one: the same, slower
+    uint16_t hot;              // turns after which a loop gets a plan; 0: when it pays
     bool ieee;                 // aie2p: floats are added as IEEE 754 says, not aligned first
 };
 
@@ -81,6 +83,9 @@ uint64_t core_now(const struct core * c); // cycle at which the next instruction
 // Runs from core_now() until it blocks, is done, faults, or core_now() passes limit or reaches an
 // instruction that meets the outside at a cycle later than `until` (executed when until >= now).
 enum core_state core_run(struct core * c, uint64_t until, uint64_t limit);
+
+// The same, which also ends soon after the core has passed `pause`: within some turns of a loop.
+enum core_state core_run_on(struct core * c, uint64_t until, uint64_t pause, uint64_t limit);
 
 // For a BLOCKED core: time moves on to now (the cycles count as stalls), then it may be run again.
 void core_advance(struct core * c, uint64_t now);

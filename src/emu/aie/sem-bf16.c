@@ -268,39 +268,66 @@ static inline v4i mac4(v4i acc, v4i x, v4i y, v4i * slow) {
     return select4(stays, (acc & (INT32_MIN | EXPONENT)) | ((ma > EXPONENT) & 1), r);
 }
 
-// Sixteen lanes; those that are left to the rule, as bits.
-static inline uint32_t elements(uint32_t * out, const uint32_t * acc, const uint16_t * x,
-                                const uint16_t * y) {
+// Up to 64 lanes, of which the first ones have a product; of those that are left to the rule, as
+// bits, nothing is written.
+static uint64_t elements(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                         int lanes, int products, uint32_t flip) {
 #if !defined(SEM_PLAIN) && SEM_X86
     if (sem_x86_has_512()) {
-        return sem_x86_512_bf16_elements(out, acc, x, y);
+        return sem_x86_512_bf16_elements(out, acc, x, y, lanes, products, flip);
     }
 #endif
-    uint32_t left = 0;
-    for (int at = 0; at < 16; at += 4) {
-        v4i a, slow;
-        v4h vx, vy;
-        memcpy(&a, acc + at, sizeof a);
-        memcpy(&vx, x + at, sizeof vx);
-        memcpy(&vy, y + at, sizeof vy);
-        v4i sum = mac4(a, __builtin_convertvector(vx, v4i) << 16,
-                       __builtin_convertvector(vy, v4i) << 16, &slow);
-        memcpy(out + at, &sum, sizeof sum);
-        slow &= (v4i){1, 2, 4, 8};
-        left |= (uint32_t) (slow[0] | slow[1] | slow[2] | slow[3]) << at;
+    uint64_t left = 0;
+    for (int at = 0; at < lanes; at += 4) {
+        v4i a = {0}, slow;
+        v4h vx = {0}, vy = {0};
+        if (acc) {
+            memcpy(&a, acc + 4 * at, sizeof a);
+        }
+        if (at < products) {
+            memcpy(&vx, x + 2 * at, sizeof vx);
+            memcpy(&vy, y + 2 * at, sizeof vy);
+        }
+        v4i factor = (__builtin_convertvector(vy, v4i) << 16) ^ (int32_t) flip;
+        v4i sum = mac4(a, __builtin_convertvector(vx, v4i) << 16, factor, &slow);
+        for (int i = 0; i < 4; i++) {
+            if (slow[i]) {
+                left |= UINT64_C(1) << (at + i);
+            } else {
+                memcpy(out + 4 * (at + i), (char *) &sum + 4 * i, 4);
+            }
+        }
     }
     return left;
+}
+
+static uint16_t factor_of(const uint8_t * v, int lane, int products, uint32_t flip) {
+    uint16_t f = 0;
+    if (lane < products) {
+        memcpy(&f, v + 2 * lane, 2);
+    }
+    return f ^ (uint16_t) (flip >> 16);
+}
+
+void sem_bf16_mac_lanes(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                        int lanes, int products, uint32_t flip) {
+    for (uint64_t left = elements(out, acc, x, y, lanes, products, flip); left; left &= left - 1) {
+        int i = __builtin_ctzll(left);
+        uint16_t vx = factor_of(x, i, products, 0), vy = factor_of(y, i, products, flip);
+        store_u32(out + 4 * i, sem_bf16_mac(&vx, &vy, 1, acc ? load_u32(acc + 4 * i) : 0, 0));
+    }
 }
 
 void sem_bf16_mac_elements(uint32_t * restrict out, const uint32_t * acc1, const uint32_t * acc2,
                            const uint16_t * x, const uint16_t * y, int lanes) {
     for (int at = 0; at < lanes; at += 16) {
-        uint32_t left = elements(out + at, acc1 + at, x + at, y + at);
+        uint64_t left = elements((uint8_t *) (out + at), (const uint8_t *) (acc1 + at),
+                                 (const uint8_t *) (x + at), (const uint8_t *) (y + at), 16, 16, 0);
         for (int i = 0; acc2 && i < 16; i++) {
-            left |= (uint32_t) (acc2[at + i] != 0) << i;
+            left |= (uint64_t) (acc2[at + i] != 0) << i;
         }
         for (; left; left &= left - 1) {
-            int i = at + __builtin_ctz(left);
+            int i = at + __builtin_ctzll(left);
             out[i] = sem_bf16_mac(x + i, y + i, 1, acc1[i], acc2 ? acc2[i] : 0);
         }
     }

@@ -111,6 +111,28 @@ static bool mac_elements(struct core_exec * x, const uint8_t * acc1, const uint8
     return true;
 }
 
+// The short way of the same, for products that are added or subtracted; `out` may be `acc`.
+static bool mac_short(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                      int n, uint32_t conf) {
+    if ((conf & ~(uint32_t) (CONF_ZERO_ACC1 | CONF_SIGNS | CONF_NEG_MUL)) != CONF_ELEMENT) {
+        return false;
+    }
+    sem_bf16_mac_lanes(out, conf & CONF_ZERO_ACC1 ? NULL : acc, x, y, LANES, n,
+                       conf & CONF_NEG_MUL ? SIGN : 0);
+    return true;
+}
+
+#define SHORT_FN(name, n, flips)                                                                   \
+    bool name(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,            \
+              uint32_t conf) {                                                                     \
+        return mac_short(out, acc, x, y, n, conf ^ (flips));                                       \
+    }
+
+SHORT_FN(sem_mac_bf16_x, 32, 0)
+SHORT_FN(sem_mac_bf16_y, 64, 0)
+SHORT_FN(sem_msc_bf16_x, 32, CONF_NEG_MUL)
+SHORT_FN(sem_msc_bf16_y, 64, CONF_NEG_MUL)
+
 // ---- products of blocks ----
 
 // Eight rows of eight mantissas times the transpose of the same, as fp32; false with a block of

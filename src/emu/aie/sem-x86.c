@@ -16,80 +16,128 @@
 
 enum { FACTOR_LOW = FACTOR_MIN << 7, FACTOR_HIGH = FACTOR_MAX << 7 | 127 }; // as bits of a bf16
 
+AVX2 static inline __m256i load_256(const uint8_t * p) {
+    return _mm256_loadu_si256((const __m256i *) (const void *) p);
+}
+
 // ---- bf16, sixteen lanes: a 128-bit part of a vector is a row ----
+
+// Constants that lie in memory: a vector unit that fills a register from a number is one that the
+// products need. Whoever uses them says so to the compiler, which would rather make them itself.
+static const struct constants {
+    _Alignas(64) uint16_t magnitude[32], low[32], range[32], exponent[32], nothing[32];
+    uint8_t rows[16];
+    int32_t upper, power, none, top_min, top_max, bits, units, whole, acc_range;
+} constants = {
+#    define ALL(v)                                                                                 \
+        {                                                                                          \
+            v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, \
+                v, v, v                                                                            \
+        }
+    .magnitude = ALL(0x7fff),
+    .low = ALL(FACTOR_LOW),
+    .range = ALL(FACTOR_HIGH - FACTOR_LOW),
+    .exponent = ALL(0x7f80),
+    .nothing = ALL(0xc000),
+#    undef ALL
+    .rows = {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15}, // two side by side
+    .upper = (int32_t) 0xffff0000,
+    .power = EXPONENT,
+    .none = TOP_NONE << 23,
+    .top_min = TOP_MIN << 23,
+    .top_max = TOP_MAX << 23,
+    .bits = 0x7fffffff,
+    .units = (int32_t) (277u << 23),
+    .whole = 23 << 23,
+    .acc_range = 0x7f000000 - (TOP_MIN << 23),
+};
+
+static inline const struct constants * in_memory(void) {
+    const struct constants * k = &constants;
+    __asm__("" : "+r"(k));
+    return k;
+}
 
 // The exponents of factors as 16 bits, less the least one that they may have; zeros get one so low
 // that no sum with it counts. False: not all factors are in range or zero.
-AVX512 static inline __attribute__((always_inline)) bool exponents_512(__m512i v, __m512i * out) {
-    __mmask32 some = _mm512_test_epi16_mask(v, _mm512_set1_epi16(0x7fff));
-    v = _mm512_and_si512(v, _mm512_set1_epi16(0x7fff));
-    v = _mm512_sub_epi16(v, _mm512_set1_epi16(FACTOR_LOW));
-    __m512i exponent = _mm512_and_si512(v, _mm512_set1_epi16(0x7f80));
-    *out = _mm512_mask_mov_epi16(_mm512_set1_epi16(-0x4000), some, exponent);
-    return !_mm512_mask_cmpgt_epu16_mask(some, v, _mm512_set1_epi16(FACTOR_HIGH - FACTOR_LOW));
-}
-
-AVX512 static inline __m512 power_512(__m512 v) {
-    return _mm512_castsi512_ps(
-        _mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(EXPONENT)));
+AVX512 static inline __attribute__((always_inline)) bool exponents_512(const struct constants * k,
+                                                                       __m512i v, __m512i * out) {
+    __m512i magnitude = _mm512_load_si512(k->magnitude);
+    __mmask32 some = _mm512_test_epi16_mask(v, magnitude);
+    v = _mm512_sub_epi16(_mm512_and_si512(v, magnitude), _mm512_load_si512(k->low));
+    __m512i exponent = _mm512_and_si512(v, _mm512_load_si512(k->exponent));
+    *out = _mm512_mask_mov_epi16(_mm512_load_si512(k->nothing), some, exponent);
+    return !_mm512_mask_cmpgt_epu16_mask(some, v, _mm512_load_si512(k->range));
 }
 
 // The sums: acc and n products a[k] * b[k] in each lane, of which `top` is the largest power of two
 // (as the bits of one, or less than TOP_NONE); false as in sem-bf16.c.
-AVX512 static inline __attribute__((always_inline)) bool sum_512(uint8_t * out, const uint8_t * acc,
+AVX512 static inline __attribute__((always_inline)) bool sum_512(const struct constants * k,
+                                                                 uint8_t * out, const uint8_t * acc,
                                                                  const __m512 * a, const __m512 * b,
                                                                  int n, __m512i top) {
-    const __m512i none = _mm512_set1_epi32(TOP_NONE << 23);
-    __m512 c = acc ? _mm512_loadu_ps(acc) : _mm512_setzero_ps();
-    top = _mm512_max_epi32(top, _mm512_max_epi32(_mm512_castps_si512(power_512(c)), none));
-    __mmask16 bad = _mm512_cmpgt_epi32_mask(top, _mm512_set1_epi32(TOP_MAX << 23));
-    bad |= _mm512_mask_test_epi32_mask(_mm512_cmpeq_epi32_mask(top, none), _mm512_castps_si512(c),
-                                       _mm512_set1_epi32(0x7fffffff));
+    const __m512i none = _mm512_set1_epi32(k->none);
+    __m512i c = acc ? _mm512_loadu_si512(acc) : _mm512_setzero_si512();
+    __m512i power = _mm512_and_si512(c, _mm512_set1_epi32(k->power));
+    top = _mm512_max_epi32(top, _mm512_max_epi32(power, none));
+    __mmask16 bad = _mm512_cmpgt_epi32_mask(top, _mm512_set1_epi32(k->top_max));
+    bad |= _mm512_mask_test_epi32_mask(_mm512_cmpeq_epi32_mask(top, none), c,
+                                       _mm512_set1_epi32(k->bits));
     if (bad) {
         return false;
     }
-    __m512 units =
-        _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_set1_epi32((int) (277u << 23)), top));
-    __m512i sum[2] = {_mm512_cvtps_epi32(_mm512_mul_ps(c, units)), _mm512_setzero_si512()};
-    for (int k = 0; k < n; k++) {
-        __m512i term = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_mul_ps(a[k], b[k]), units));
-        sum[k & 1] = _mm512_add_epi32(sum[k & 1], term);
+    __m512 units = _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_set1_epi32(k->units), top));
+    __m512i sum[2] = {_mm512_cvtps_epi32(_mm512_mul_ps(_mm512_castsi512_ps(c), units)),
+                      _mm512_setzero_si512()};
+    for (int j = 0; j < n; j++) {
+        __m512i term = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_mul_ps(a[j], b[j]), units));
+        sum[j & 1] = _mm512_add_epi32(sum[j & 1], term);
     }
-    __m512 scale = _mm512_castsi512_ps(_mm512_sub_epi32(top, _mm512_set1_epi32(23 << 23)));
+    __m512 scale = _mm512_castsi512_ps(_mm512_sub_epi32(top, _mm512_set1_epi32(k->whole)));
     __m512 whole = _mm512_cvtepi32_ps(_mm512_add_epi32(sum[0], sum[1]));
     _mm512_storeu_ps(out, _mm512_mul_ps(whole, scale));
     return true;
 }
 
 // Exponents of products, the lower half of each lane, as the bits of powers of two.
-AVX512 static inline __m512i top_512(__m512i exponents) {
-    return _mm512_add_epi32(_mm512_slli_epi32(exponents, 16), _mm512_set1_epi32(TOP_MIN << 23));
+AVX512 static inline __m512i top_512(const struct constants * k, __m512i exponents) {
+    return _mm512_add_epi32(_mm512_slli_epi32(exponents, 16), _mm512_set1_epi32(k->top_min));
 }
 
-// Exponents are added and compared in pairs of k, before the factors become fp32.
+// The row of a matrix in all four rows of lanes.
+AVX512 static inline __m512i everywhere(const uint8_t * matrix, int row) {
+    const void * from = matrix + 16 * row;
+    return _mm512_broadcast_i32x4(_mm_load_si128((const __m128i *) from));
+}
+
+// Exponents are added and compared in pairs of k, before the factors become fp32. Rows of y go by
+// way of memory, from where they come back to all four rows of lanes.
 AVX512 bool sem_x86_512_bf16_4x8x4(uint8_t * out, const uint8_t * acc, const uint8_t * x,
                                    const uint8_t * y) {
-    const __m512i upper = _mm512_set1_epi32((int) 0xffff0000);
-    const __m512i rows = _mm512_broadcast_i32x4(
-        _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15)); // two side by side
+    const struct constants * k = in_memory();
+    const __m512i upper = _mm512_set1_epi32(k->upper);
     __m512i xs = _mm512_loadu_si512(x), ys = _mm512_loadu_si512(y), ex, ey;
-    bool fine = exponents_512(xs, &ex);
-    if (!(exponents_512(ys, &ey) & fine)) {
+    bool fine = exponents_512(k, xs, &ex);
+    if (!(exponents_512(k, ys, &ey) & fine)) {
         return false;
     }
+    _Alignas(64) uint8_t even[64], odd[64], exponent[64];
+    __m512i rows = _mm512_broadcast_i32x4(_mm_load_si128((const __m128i *) (const void *) k->rows));
+    _mm512_store_si512(even, _mm512_unpacklo_epi16(_mm512_setzero_si512(), ys));
+    _mm512_store_si512(odd, _mm512_unpackhi_epi16(_mm512_setzero_si512(), ys));
+    _mm512_store_si512(exponent, _mm512_shuffle_epi8(ey, rows));
+    __asm__("" : "+m"(even), "+m"(odd), "+m"(exponent)); // not by shuffling registers
     __m512 a[8], b[8];
-    __m512i even = _mm512_unpacklo_epi16(_mm512_setzero_si512(), ys);
-    __m512i odd = _mm512_unpackhi_epi16(_mm512_setzero_si512(), ys), e[4];
-    ey = _mm512_shuffle_epi8(ey, rows);
+    __m512i e[4];
 #    define PAIR(j)                                                                                \
         do {                                                                                       \
             __m512i pair = _mm512_shuffle_epi32(xs, (_MM_PERM_ENUM) ((j) *0x55));                  \
             a[2 * (j)] = _mm512_castsi512_ps(_mm512_slli_epi32(pair, 16));                         \
             a[2 * (j) + 1] = _mm512_castsi512_ps(_mm512_and_si512(pair, upper));                   \
-            b[2 * (j)] = _mm512_castsi512_ps(_mm512_shuffle_i32x4(even, even, (j) *0x55));         \
-            b[2 * (j) + 1] = _mm512_castsi512_ps(_mm512_shuffle_i32x4(odd, odd, (j) *0x55));       \
+            b[2 * (j)] = _mm512_castsi512_ps(everywhere(even, j));                                 \
+            b[2 * (j) + 1] = _mm512_castsi512_ps(everywhere(odd, j));                              \
             e[j] = _mm512_add_epi16(_mm512_shuffle_epi32(ex, (_MM_PERM_ENUM) ((j) *0x55)),         \
-                                    _mm512_shuffle_i32x4(ey, ey, (j) *0x55));                      \
+                                    everywhere(exponent, j));                                      \
         } while (0)
     PAIR(0);
     PAIR(1);
@@ -98,7 +146,7 @@ AVX512 bool sem_x86_512_bf16_4x8x4(uint8_t * out, const uint8_t * acc, const uin
 #    undef PAIR
     __m512i most = _mm512_max_epi16(_mm512_max_epi16(e[0], e[1]), _mm512_max_epi16(e[2], e[3]));
     most = _mm512_max_epi16(most, _mm512_srli_epi32(most, 16));
-    return sum_512(out, acc, a, b, 8, top_512(most));
+    return sum_512(k, out, acc, a, b, 8, top_512(k, most));
 }
 
 AVX512 static inline __m512 widen_512(__m256i v) {
@@ -107,9 +155,10 @@ AVX512 static inline __m512 widen_512(__m256i v) {
 
 AVX512 bool sem_x86_512_bf16_pairs(uint8_t * out, const uint8_t * acc, const uint8_t * x,
                                    const uint8_t * y) {
+    const struct constants * k = in_memory();
     __m512i xs = _mm512_loadu_si512(x), ys = _mm512_loadu_si512(y), ex, ey;
-    bool fine = exponents_512(xs, &ex);
-    if (!(exponents_512(ys, &ey) & fine)) {
+    bool fine = exponents_512(k, xs, &ex);
+    if (!(exponents_512(k, ys, &ey) & fine)) {
         return false;
     }
     __m512 a[2] = {widen_512(_mm512_castsi512_si256(xs)),
@@ -118,18 +167,14 @@ AVX512 bool sem_x86_512_bf16_pairs(uint8_t * out, const uint8_t * acc, const uin
                    widen_512(_mm512_extracti64x4_epi64(ys, 1))};
     __m512i e = _mm512_add_epi16(ex, ey);
     __m256i most = _mm256_max_epi16(_mm512_castsi512_si256(e), _mm512_extracti64x4_epi64(e, 1));
-    return sum_512(out, acc, a, b, 2, top_512(_mm512_cvtepu16_epi32(most)));
+    return sum_512(k, out, acc, a, b, 2, top_512(k, _mm512_cvtepu16_epi32(most)));
 }
 
-AVX512 uint32_t sem_x86_512_bf16_elements(uint32_t * out, const uint32_t * acc, const uint16_t * x,
-                                          const uint16_t * y) {
+// Sixteen lanes with a product each, the factors as fp32; *slow: lanes that are left to the rule.
+AVX512 static inline __attribute__((always_inline)) __m512i
+elements_512(__m512i a, __m512i vx, __m512i vy, __mmask16 * slow_lanes) {
     const __m512i magnitude = _mm512_set1_epi32(MAGNITUDE), exponent = _mm512_set1_epi32(EXPONENT);
     const __m512i sign = _mm512_set1_epi32(INT32_MIN), zero = _mm512_setzero_si512();
-    __m512i a = _mm512_loadu_si512(acc);
-    __m512i vx =
-        _mm512_castps_si512(widen_512(_mm256_loadu_si256((const __m256i *) (const void *) x)));
-    __m512i vy =
-        _mm512_castps_si512(widen_512(_mm256_loadu_si256((const __m256i *) (const void *) y)));
     __m512i ex = _mm512_and_si512(vx, exponent), ey = _mm512_and_si512(vy, exponent);
     __m512i ma = _mm512_and_si512(a, magnitude), of_acc = _mm512_and_si512(a, exponent);
     __mmask16 some = _mm512_test_epi32_mask(vx, magnitude) & _mm512_test_epi32_mask(vy, magnitude);
@@ -168,8 +213,78 @@ AVX512 uint32_t sem_x86_512_bf16_elements(uint32_t * out, const uint32_t * acc, 
     __m512i kept = _mm512_and_si512(a, _mm512_or_si512(sign, exponent));
     kept = _mm512_mask_or_epi32(kept, _mm512_cmpgt_epi32_mask(ma, exponent), kept,
                                 _mm512_set1_epi32(1));
-    _mm512_storeu_si512(out, _mm512_mask_mov_epi32(r, stays, kept));
-    return slow;
+    *slow_lanes = slow;
+    return _mm512_mask_mov_epi32(r, stays, kept);
+}
+
+// The same for numbers of ordinary size: half of the steps. What is below the larger power is
+// aligned to it by adding that power and taking it away again.
+AVX512 static inline __attribute__((always_inline)) __m512i
+ordinary_512(const struct constants * k, __m512i a, __m256i x, __m256i y, __m256i exponents) {
+    const __m512i sign = _mm512_set1_epi32(INT32_MIN);
+    __m512 product = _mm512_mul_ps(widen_512(x), widen_512(y));
+    __m512i of_product = top_512(k, _mm512_cvtepu16_epi32(exponents));
+    __m512i of_acc = _mm512_and_si512(a, _mm512_set1_epi32(k->power));
+    __m512i top = _mm512_max_epi32(of_product, of_acc);
+    // the power with the sign of what it is added to: bits of the first, of the second where `sign`
+    __m512 with_a = _mm512_castsi512_ps(_mm512_ternarylogic_epi32(top, a, sign, 0xd8));
+    __m512 with_p = _mm512_castsi512_ps(
+        _mm512_ternarylogic_epi32(top, _mm512_castps_si512(product), sign, 0xd8));
+    __m512 acc = _mm512_castsi512_ps(a);
+    acc = _mm512_mask_sub_ps(acc, _mm512_cmplt_epi32_mask(of_acc, top), _mm512_add_ps(acc, with_a),
+                             with_a);
+    product = _mm512_mask_sub_ps(product, _mm512_cmplt_epi32_mask(of_product, top),
+                                 _mm512_add_ps(product, with_p), with_p);
+    // no zero is negative
+    return _mm512_castps_si512(_mm512_add_ps(_mm512_add_ps(acc, product), _mm512_setzero_ps()));
+}
+
+// Lanes of accumulators that are neither zero nor of ordinary size.
+AVX512 static inline __mmask16 odd_acc_512(const struct constants * k, __m512i a) {
+    __m512i magnitude = _mm512_and_si512(a, _mm512_set1_epi32(k->bits));
+    __m512i above = _mm512_sub_epi32(magnitude, _mm512_set1_epi32(k->top_min));
+    return _mm512_mask_cmpge_epu32_mask(_mm512_test_epi32_mask(magnitude, magnitude), above,
+                                        _mm512_set1_epi32(k->acc_range));
+}
+
+AVX512 uint64_t sem_x86_512_bf16_elements(uint8_t * out, const uint8_t * acc, const uint8_t * x,
+                                          const uint8_t * y, int lanes, int products,
+                                          uint32_t flip) {
+    const struct constants * k = in_memory();
+    const __m256i flips = _mm256_set1_epi16((int16_t) (flip >> 16));
+    uint64_t left = 0;
+    for (int at = 0; at < lanes; at += 32) {
+        int n = lanes - at < 32 ? 1 : 2; // vectors of sixteen
+        __m512i a[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()}, ex, ey;
+        __m256i vx[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()}, vy[2] = {flips, flips};
+        for (int i = 0; i < n; i++) {
+            int first = at + 16 * i;
+            a[i] = acc ? _mm512_loadu_si512(acc + 4 * first) : a[i];
+            if (first < products) {
+                vx[i] = load_256(x + 2 * first);
+                vy[i] = _mm256_xor_si256(load_256(y + 2 * first), flips);
+            }
+        }
+        bool fine =
+            exponents_512(k, _mm512_inserti64x4(_mm512_castsi256_si512(vx[0]), vx[1], 1), &ex);
+        fine &= exponents_512(k, _mm512_inserti64x4(_mm512_castsi256_si512(vy[0]), vy[1], 1), &ey);
+        fine &= (odd_acc_512(k, a[0]) | odd_acc_512(k, a[1])) == 0;
+        __m512i e = _mm512_add_epi16(ex, ey);
+        for (int i = 0; i < n; i++) {
+            uint8_t * to = out + 4 * (at + 16 * i);
+            if (fine) {
+                __m256i half = i ? _mm512_extracti64x4_epi64(e, 1) : _mm512_castsi512_si256(e);
+                _mm512_storeu_si512(to, ordinary_512(k, a[i], vx[i], vy[i], half));
+                continue;
+            }
+            __mmask16 slow;
+            __m512i sum = elements_512(a[i], _mm512_castps_si512(widen_512(vx[i])),
+                                       _mm512_castps_si512(widen_512(vy[i])), &slow);
+            _mm512_mask_storeu_epi32(to, (__mmask16) ~slow, sum);
+            left |= (uint64_t) slow << (at + 16 * i);
+        }
+    }
+    return left;
 }
 
 // ---- bf16, eight lanes: two rows at a time ----
@@ -219,10 +334,6 @@ AVX2 static inline bool store_256(uint8_t * out, const __m256 half[2], __m256i b
     _mm256_storeu_ps((float *) (void *) out, half[0]);
     _mm256_storeu_ps((float *) (void *) (out + 32), half[1]);
     return true;
-}
-
-AVX2 static inline __m256i load_256(const uint8_t * p) {
-    return _mm256_loadu_si256((const __m256i *) (const void *) p);
 }
 
 AVX2 static inline __m256 load_acc_256(const uint8_t * acc, int half) {

@@ -35,9 +35,11 @@ bool sem_x86_512_bf16_4x8x4(uint8_t * out, const uint8_t * acc, const uint8_t * 
                             const uint8_t * y);
 bool sem_x86_512_bf16_pairs(uint8_t * out, const uint8_t * acc, const uint8_t * x,
                             const uint8_t * y);
-// Sixteen lanes with a product each; returns the lanes that are left to the rule, as bits.
-uint32_t sem_x86_512_bf16_elements(uint32_t * out, const uint32_t * acc, const uint16_t * x,
-                                   const uint16_t * y);
+// A product to each of the first lanes; `lanes` is a multiple of 16 and at most 64, acc NULL is
+// zero, `flip` is XORed into the second factor as fp32. Returns the lanes that are left to the
+// rule, as bits: of those nothing was written, and out may be acc.
+uint64_t sem_x86_512_bf16_elements(uint8_t * out, const uint8_t * acc, const uint8_t * x,
+                                   const uint8_t * y, int lanes, int products, uint32_t flip);
 bool sem_x86_256_bf16_4x8x4(uint8_t * out, const uint8_t * acc, const uint8_t * x,
                             const uint8_t * y);
 bool sem_x86_256_bf16_pairs(uint8_t * out, const uint8_t * acc, const uint8_t * x,

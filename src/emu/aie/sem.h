@@ -74,6 +74,10 @@ uint32_t sem_bf16_mac(const uint16_t * x, const uint16_t * y, int n, uint32_t ac
 // Lane by lane, one product each; lanes is a multiple of 16. acc2 NULL is zero.
 void sem_bf16_mac_elements(uint32_t * restrict out, const uint32_t * acc1, const uint32_t * acc2,
                            const uint16_t * x, const uint16_t * y, int lanes);
+// The same with one accumulator, of which NULL is zero and which may be out; at most 64 lanes, of
+// which the first ones have a product. `flip` is XORed into the second factors as fp32.
+void sem_bf16_mac_lanes(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                        int lanes, int products, uint32_t flip);
 
 // Sixteen such lanes at once, fast: out = acc (NULL: zero) + x * y. False when an operand is
 // outside the range that they handle; out is then not written. 4x8 times 8x4; and lane by lane,
@@ -84,6 +88,15 @@ bool sem_bf16_mac_pairs(uint8_t * out, const uint8_t * acc, const uint8_t * x, c
 // The short ways (core_mac_fn) of vmac.f and of vmac.
 bool sem_mac_bf16(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
                   uint32_t conf);
+// The same of aie2p, lane by lane, as long as floats are added aligned; acc and out are dm.
+bool sem_mac_bf16_x(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                    uint32_t conf);
+bool sem_mac_bf16_y(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                    uint32_t conf);
+bool sem_msc_bf16_x(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                    uint32_t conf);
+bool sem_msc_bf16_y(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
+                    uint32_t conf);
 bool sem_mac_int(uint8_t * out, const uint8_t * acc, const uint8_t * x, const uint8_t * y,
                  uint32_t conf);
 

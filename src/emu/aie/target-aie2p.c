@@ -127,6 +127,13 @@ static const struct core_semantic copies[] = {
 };
 static const struct sem_family moves = SEM_FAMILY(copies);
 
+static const struct core_mac_row macs[] = {
+    {"VMAC_f_vmac_bf_vmul_bf_core_X_X", sem_mac_bf16_x},
+    {"VMAC_f_vmac_bf_vmul_bf_core_Y_Y", sem_mac_bf16_y},
+    {"VMSC_f_vmac_bf_vmul_bf_core_X_X", sem_msc_bf16_x},
+    {"VMSC_f_vmac_bf_vmul_bf_core_Y_Y", sem_msc_bf16_y},
+};
+
 static const struct sem_family * const families[] = {&sem_lanes_aie2p,
                                                      &sem_moves_aie2p,
                                                      &sem_converts_aie2p,
@@ -183,6 +190,8 @@ const struct core_target core_target_aie2p = {
               [SPC(SP)] = P20},
     .data_words = {UINT64_MAX, (1u << (AIE_UNIT_CR - 64)) - 1,
                    ((UINT64_C(1) << 24) - 1) << (CORE_E - 128)},
+    .macs = macs,
+    .n_macs = sizeof macs / sizeof macs[0],
     .presets = presets,
     .n_presets = sizeof presets / sizeof presets[0],
     .loop_distance = 7,

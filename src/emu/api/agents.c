@@ -59,11 +59,12 @@ static void cpu_add(struct emu_runtime * rt) {
     pool_add(agent, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED, EMU_PAGE, memory);
 }
 
-static void npu_add(struct emu_runtime * rt, const struct emu_model * model) {
+static void npu_add(struct emu_runtime * rt, const struct emu_model * model, int columns) {
     const uint32_t coarse = HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED;
     const uint32_t kernarg = HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_KERNARG_INIT;
     struct emu_agent * agent = agent_add(rt, EMU_DEVICE_AIE);
     agent->model = model;
+    agent->columns = columns;
     snprintf(agent->name, sizeof agent->name, "%s", model->name);
     snprintf(agent->product, sizeof agent->product, "%s", model->product);
     uint64_t memory = emu_host_memory();
@@ -72,14 +73,28 @@ static void npu_add(struct emu_runtime * rt, const struct emu_model * model) {
     pool_add(agent, coarse, EMU_PAGE, memory);
 }
 
+// A NPU's name, and behind it ":4" where it is to have so many columns and no more; 0: no such NPU.
+static int npu_named(const char * text, size_t n, const struct emu_model ** npu) {
+    const char * colon = memchr(text, ':', n);
+    size_t name = colon ? (size_t) (colon - text) : n;
+    *npu = NULL;
+    for (int i = 0; i < N_MODELS && !*npu; i++) {
+        if (same(models[i].name, text, name) || same(models[i].device, text, name)) {
+            *npu = &models[i];
+        }
+    }
+    int columns = !*npu ? 0 : !colon ? (*npu)->columns : n == name + 2 ? colon[1] - '0' : 0;
+    return *npu && columns >= 1 && columns <= (*npu)->columns ? columns : 0;
+}
+
 static enum status agent_add_named(struct emu_runtime * rt, const char * text, size_t n,
                                    struct error * err) {
     const struct emu_gpu_model * gpu = emu_gpu_model(text, n);
-    const struct emu_model * npu = NULL;
-    for (int i = 0; i < N_MODELS && !npu; i++) {
-        if (same(models[i].name, text, n) || same(models[i].device, text, n)) {
-            npu = &models[i];
-        }
+    const struct emu_model * npu;
+    int columns = npu_named(text, n, &npu);
+    if (npu && !columns) {
+        return error_set(err, ST_INVALID, "GGML_HSA_EMULATE: '%.*s': %s has 1 to %d columns",
+                         n > 40 ? 40 : (int) n, text, npu->name, npu->columns);
     }
     if (gpu || npu) {
         if (rt->n_agents == EMU_MAX_AGENTS) {
@@ -89,7 +104,7 @@ static enum status agent_add_named(struct emu_runtime * rt, const char * text, s
         if (gpu) {
             emu_gpu_setup(agent_add(rt, HSA_DEVICE_TYPE_GPU), gpu);
         } else {
-            npu_add(rt, npu);
+            npu_add(rt, npu, columns);
         }
         return ST_OK;
     }

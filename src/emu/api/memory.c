@@ -18,11 +18,16 @@ bool emu_memory_init(struct emu_runtime * rt) {
     return pthread_rwlock_init(&rt->memory.lock, NULL) == 0;
 }
 
+enum { LARGE_PAGES = 4 << 20 }; // bytes from which on it pays
+
 // A page behind each allocation belongs to nobody, so that a kernel that runs over the end of one
 // does not land in the next.
 static void * pages_map(size_t size) {
     void * p = mmap(NULL, size + EMU_PAGE, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p != MAP_FAILED && size >= LARGE_PAGES) {
+        madvise(p, size, MADV_HUGEPAGE); // a wish: the array reads from everywhere in it
+    }
     return p == MAP_FAILED ? NULL : p;
 }
 

@@ -286,7 +286,7 @@ static hsa_status_t ensure_machine(struct emu_runtime * rt, struct emu_agent * a
     const struct emu_config config = {
         .arch = agent->model->arch,
         .clock = &clock,
-        .columns = agent->model->columns,
+        .columns = agent->columns,
         .resolve = emu_memory_resolve,
         .user = agent,
         .strict = rt->strict,

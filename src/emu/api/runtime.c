@@ -380,6 +380,18 @@ hsa_status_t hsa_emu_counters(hsa_agent_t handle, struct hsa_emu_counters * out)
     return HSA_STATUS_SUCCESS;
 }
 
+hsa_status_t hsa_emu_columns(hsa_agent_t handle, uint32_t * columns) {
+    const struct emu_agent * agent = emu_agent_find(handle);
+    if (!agent || !agent->model) {
+        return emu_runtime() ? HSA_STATUS_ERROR_INVALID_AGENT : HSA_STATUS_ERROR_NOT_INITIALIZED;
+    }
+    if (!columns) {
+        return HSA_STATUS_ERROR_INVALID_ARGUMENT;
+    }
+    *columns = (uint32_t) agent->columns;
+    return HSA_STATUS_SUCCESS;
+}
+
 const char * hsa_emu_last_error(hsa_agent_t handle) {
     static _Thread_local char copy[sizeof init_error];
     copy[0] = '\0';

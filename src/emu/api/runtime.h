@@ -92,6 +92,7 @@ struct emu_agent {
     struct emu_runtime * rt;
     uint32_t device;                  // HSA_DEVICE_TYPE_*
     const struct emu_model * model;   // of a NPU, or NULL
+    int columns;                      // that it has of them
     const struct emu_gpu_model * gpu; // of a GPU, or NULL
     uint32_t node;
     char name[64];

@@ -309,6 +309,89 @@ static void test_joined(void ** state) {
     }
 }
 
+// A part with two descriptors of a tile, the first of which leads to the second, run so many times;
+// and what else happens to them. Fields are those of the public register documentation.
+enum told_as {
+    PLAIN,
+    CIRCLE,  // the second leads to the first
+    OTHER,   // of another length
+    TOUCHED, // a word of the second is written afterwards
+    OUTSIDE, // a descriptor that nobody wrote is run
+};
+struct told {
+    int row, runs;
+    uint32_t iterations;
+    enum told_as as;
+};
+
+static struct txn_part telling(const struct told * x) {
+    bool mem = x->row == 1;
+    uint32_t tile = 1u << 25 | (uint32_t) x->row << 20;
+    uint32_t bds = tile + (mem ? 0xa0000 : 0x1d000), queue = tile + (mem ? 0xa0634 : 0x1de14);
+    uint32_t words[16] = {x->as == OTHER ? 8 : 16, 0}, n = mem ? 8 : 6;
+    words[n] = 32;
+    words[mem ? 1 : 5] = mem ? 1u << 20 | 1u << 19 : 1u << 27 | 1u << 26;
+    words[n + (mem ? 1 : 5)] = x->as == CIRCLE ? mem ? 1u << 19 : 1u << 26 : 0;
+    words[n + (mem ? 6 : 4)] = (x->iterations - 1) << (mem ? 17 : 13);
+    struct txn_part p;
+    struct txn t;
+    uint32_t * insts;
+    txn_begin(&t, 4, 3);
+    if (mem) {
+        txn_block_write(&t, bds, words, 16);
+    } else {
+        txn_block_write(&t, bds, words, 6);
+        txn_block_write(&t, bds + 0x20, words + 6, 6);
+    }
+    txn_write(&t, queue, (uint32_t) (x->runs - 1) << 16);
+    if (x->as == TOUCHED) {
+        txn_write(&t, bds + 0x20, 32);
+    }
+    if (x->as == OUTSIDE) {
+        txn_write(&t, queue, 5);
+    }
+    assert_int_equal(txn_end(&t, &insts, &p.n_words, NULL), ST_OK);
+    p.insts = insts;
+    return p;
+}
+
+// What a first part left in descriptors is not written again, unless it may have changed.
+static void test_standing(void ** state) {
+    (void) state;
+    static const struct {
+        struct told first, second;
+        uint32_t left_out;
+    } cases[] = {
+        {{1, 4, 2, PLAIN}, {1, 4, 2, PLAIN}, 1},
+        {{1, 3, 2, PLAIN}, {1, 3, 2, PLAIN}, 0}, // stands at its other place
+        {{1, 3, 1, PLAIN}, {1, 3, 1, PLAIN}, 1},
+        {{1, 6, 3, PLAIN}, {1, 1, 3, PLAIN}, 1},
+        {{1, 4, 2, PLAIN}, {1, 4, 2, OTHER}, 0},
+        {{1, 4, 2, TOUCHED}, {1, 4, 2, PLAIN}, 0},
+        {{1, 4, 2, OUTSIDE}, {1, 4, 2, PLAIN}, 0},
+        {{1, 4, 2, CIRCLE}, {1, 4, 2, CIRCLE}, 0},
+        {{3, 4, 2, PLAIN}, {3, 4, 2, PLAIN}, 2},
+        {{3, 3, 2, PLAIN}, {3, 4, 2, PLAIN}, 1}, // the first has no iteration
+        {{3, 4, 2, TOUCHED}, {3, 4, 2, PLAIN}, 1},
+        {{3, 4, 2, OUTSIDE}, {3, 4, 2, PLAIN}, 0},
+        {{3, 4, 2, PLAIN}, {2, 4, 2, PLAIN}, 0}, // of another tile
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct txn_part parts[] = {telling(&cases[i].first), telling(&cases[i].second)};
+        uint32_t out[200], all = 0;
+        size_t n, n_aims;
+        struct txn_aim * aims;
+        print_message("case %d\n", (int) i);
+        assert_int_equal(txn_join(parts, 2, out, &n, &aims, &n_aims, NULL), ST_OK);
+        for (int p = 0; p < 2; p++) {
+            all += txn_operations(parts[p].insts, parts[p].n_words);
+            free((void *) (uintptr_t) parts[p].insts);
+        }
+        assert_int_equal(txn_operations(out, n), all - cases[i].left_out);
+        free(aims);
+    }
+}
+
 // A token that nobody waits for would end the next part's wait, which may be for another transfer.
 static void test_not_joined(void ** state) {
     (void) state;
@@ -335,7 +418,7 @@ int main(void) {
         cmocka_unit_test(test_joined),           cmocka_unit_test(test_not_joined),
         cmocka_unit_test(test_pdi_from_project), cmocka_unit_test(test_pdi_rebuilt),
         cmocka_unit_test(test_txn_rebuilt),      cmocka_unit_test(test_cdo_words),
-        cmocka_unit_test(test_visit_stops),
+        cmocka_unit_test(test_visit_stops),      cmocka_unit_test(test_standing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

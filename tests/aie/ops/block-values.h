@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline float block_bf16(double v) { // to nearest even, of normal numbers
-    float f = (float) v;
+static inline float block_bf16(double v) { // to nearest even; what is no normal number is 0
+    float f = fabs(v) < 0x1p-126 ? 0 : (float) v;
     uint32_t bits;
     memcpy(&bits, &f, 4);
     bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
@@ -25,8 +25,8 @@ static inline double block_f16(const uint8_t * at) {
 
 // Whether a byte of a block belongs to a number of f16.
 static inline bool block_is_scale(enum kernel_blocks kind, int byte) {
-    if (kind == KERNEL_Q6_K) {
-        return byte >= 208;
+    if (kind == KERNEL_Q6_K || kind == KERNEL_MXFP4) { // which has an exponent of its own
+        return kind == KERNEL_Q6_K && byte >= 208;
     }
     return byte < (kind == KERNEL_Q4_K || kind == KERNEL_Q5_K ? 4 : 2);
 }
@@ -67,7 +67,16 @@ static inline struct block_number block_q6_K(const uint8_t * block, int i) {
 
 static inline struct block_number block_number(enum kernel_blocks kind, const uint8_t * block,
                                                int i) {
+    static const int8_t iq4_nl[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                    1,    13,   25,  38,  53,  69,  89,  113};
+    static const int8_t mxfp4[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     switch (kind) {
+    case KERNEL_IQ4_NL:
+        return (struct block_number){iq4_nl[block[2 + i % 16] >> (i < 16 ? 0 : 4) & 15], 1, 0,
+                                     block_f16(block), 0};
+    case KERNEL_MXFP4:
+        return (struct block_number){mxfp4[block[1 + i % 16] >> (i < 16 ? 0 : 4) & 15], 1, 0,
+                                     ldexp(1, block[0] - 128), 0};
     case KERNEL_Q8_0:
         return (struct block_number){(int8_t) block[2 + i], 1, 0, block_f16(block), 0};
     case KERNEL_Q4_K:
@@ -80,6 +89,14 @@ static inline struct block_number block_number(enum kernel_blocks kind, const ui
         return (struct block_number){(block[2 + i % 16] >> (i < 16 ? 0 : 4) & 15) - 8, 1, 0,
                                      block_f16(block), 0};
     }
+}
+
+// With its factors rounded.
+static inline double block_factored(enum kernel_blocks kind, const struct block_number * n) {
+    double s = block_bf16((double) block_bf16(n->d) * n->a);
+    return kind == KERNEL_Q6_K
+               ? s * (n->q - 32)
+               : (double) (float) (s * n->q - block_bf16((double) block_bf16(n->dmin) * n->b));
 }
 
 static inline double block_value(enum kernel_blocks kind, const uint8_t * row, int64_t i,

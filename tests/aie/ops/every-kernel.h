@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+static enum aie_arch every_arch = AIE_ARCH_AIE2; // that the kernels are for
+
 typedef void (*visit_fn)(void * user, const struct kernel_spec * spec);
 
 static void visit_one(visit_fn visit, void * user, const struct kernel_spec * spec, int * n) {
@@ -35,7 +37,7 @@ static int visit_op(enum kernel_op op, enum dtype t, const int64_t ne[4], visit_
                 seen |= memcmp(&results[before], &results[r], sizeof results[r]) == 0;
             }
             struct kernel_spec s = {
-                .op = op, .arch = AIE_ARCH_AIE2, .n_inputs = inputs, .output = results[r]};
+                .op = op, .arch = every_arch, .n_inputs = inputs, .output = results[r]};
             for (int i = 0; i < inputs; i++) {
                 s.inputs[i] = tensor_contiguous(t, ne);
             }
@@ -56,7 +58,7 @@ static int visit_product(enum dtype t, int64_t m, int64_t n, int64_t k, visit_fn
     for (int result = 0; result < 2; result++) {
         struct kernel_spec s = {
             .op = KERNEL_OP_MUL_MAT,
-            .arch = AIE_ARCH_AIE2,
+            .arch = every_arch,
             .n_inputs = 2,
             .inputs = {tensor_contiguous(t, (const int64_t[4]){k, m, 1, 1}),
                        tensor_contiguous(t, (const int64_t[4]){k, n, 1, 1})},
@@ -75,7 +77,7 @@ static int visit_attention(enum dtype t, int64_t d, int64_t heads, int64_t share
     for (int inputs = 3; inputs <= 5; inputs++) {
         struct kernel_spec s = {
             .op = KERNEL_OP_FLASH_ATTN_EXT,
-            .arch = AIE_ARCH_AIE2,
+            .arch = every_arch,
             .n_inputs = inputs,
             .inputs = {tensor_contiguous(DTYPE_F32, (const int64_t[4]){d, queries, heads, 1}),
                        tensor_contiguous(t, (const int64_t[4]){d, keys, shared, 1}),
@@ -100,7 +102,7 @@ static int visit_blocks(enum kernel_blocks kind, int64_t m, int64_t n, int64_t k
     int64_t words = k / kernel_block_k(kind) * kernel_block_bytes(kind) / 4;
     struct kernel_spec s = {
         .op = KERNEL_OP_MUL_MAT_BLOCKS,
-        .arch = AIE_ARCH_AIE2,
+        .arch = every_arch,
         .n_inputs = 2,
         .inputs = {tensor_contiguous(DTYPE_I32, (const int64_t[4]){words, m, 1, 1}),
                    tensor_contiguous(DTYPE_F32, (const int64_t[4]){k, n, 1, 1})},

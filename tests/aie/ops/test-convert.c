@@ -316,6 +316,28 @@ static void many_rows(void ** state) {
     rig_close(&r);
 }
 
+// Many numbers that follow each other, on the PDI of the products that want them; what is next to
+// that on the other one.
+static void where_products_are(void ** state) {
+    (void) state;
+    static const struct {
+        int64_t ne[4];
+        bool many;
+    } cases[] = {{{64, 32, 128, 1}, true},
+                 {{2048, 136, 1, 1}, true},
+                 {{2048, 129, 1, 1}, false},
+                 {{2048, 120, 1, 1}, false}};
+    struct rig r;
+    rig_open(&r);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const int64_t * ne = cases[i].ne;
+        struct kernel_spec spec = spec_of(tensor_of(DTYPE_F32, ne[0], ne[1], ne[2], ne[3]), CV_HI);
+        assert_int_equal(convert_is_many(&spec), cases[i].many && rig_arch == AIE_ARCH_AIE2);
+        run_spec(&r, &spec, fill_random);
+    }
+    rig_close(&r);
+}
+
 static void refusals(void ** state) {
     (void) state;
     struct error err = {0};
@@ -416,11 +438,17 @@ static void program(void ** state) {
 int main(int argc, char ** argv) {
     rig_arguments(argc, argv, 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(program),       cmocka_unit_test(every_f16),
-        cmocka_unit_test(edges_of_f32),  cmocka_unit_test(pieces_add_up),
-        cmocka_unit_test(lengths),       cmocka_unit_test(strides),
-        cmocka_unit_test(random_shapes), cmocka_unit_test(many_rows),
-        cmocka_unit_test(refusals),      cmocka_unit_test(speed),
+        cmocka_unit_test(program),
+        cmocka_unit_test(every_f16),
+        cmocka_unit_test(edges_of_f32),
+        cmocka_unit_test(pieces_add_up),
+        cmocka_unit_test(lengths),
+        cmocka_unit_test(strides),
+        cmocka_unit_test(random_shapes),
+        cmocka_unit_test(many_rows),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(speed),
+        cmocka_unit_test(where_products_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,19 +70,30 @@ static double float_value(enum dtype t, const uint8_t * row, int64_t i) {
     return (double) bf16_value((uint16_t) ((v + 0x7fff + (v >> 16 & 1)) >> 16));
 }
 
-// The same of a quantized number; where the sum of a block is made before it is multiplied with d,
-// that product is exact.
-static double rounded_value(enum kernel_blocks kind, const uint8_t * row, int64_t i) {
-    if (!mm_fuses(mm_type(rig_arch, DTYPE_BF16), kind)) {
+enum {
+    BLOCK_K = 32, // of the short ones
+    FEW = 16,     // rows of b, of which blocks are multiplied as they are unpacked
+};
+
+// The same of a quantized number; where the sum of a block is made before it is multiplied with its
+// factors, these are rounded and no more.
+static double rounded_value(enum kernel_blocks kind, const uint8_t * row, int64_t i, bool few) {
+    if (!few || !mm_fuses(mm_type(rig_arch, DTYPE_BF16), kind)) {
         return block_value(kind, row, i, true);
     }
     int k = kernel_block_k(kind);
     struct block_number n =
         block_number(kind, row + i / k * kernel_block_bytes(kind), (int) (i % k));
-    return (double) block_bf16(n.d) * n.q;
+    return block_factored(kind, &n);
 }
 
-enum { BLOCK_K = 32 }; // of the short ones
+// What a minimum adds to that.
+static double minimum_of(enum kernel_blocks kind, const uint8_t * row, int64_t i) {
+    int k = kernel_block_k(kind);
+    struct block_number n =
+        block_number(kind, row + i / k * kernel_block_bytes(kind), (int) (i % k));
+    return kind == KERNEL_Q6_K ? 0 : block_bf16((double) block_bf16(n.dmin) * n.b);
+}
 
 static bool has_blocks(const struct kernel_spec * spec) {
     return spec->op == KERNEL_OP_MUL_MAT_BLOCKS;
@@ -114,7 +125,8 @@ static double b_value(const struct kernel_spec * spec, const uint8_t * row, int6
 
 static double a_value(const struct kernel_spec * spec, const uint8_t * row, int64_t i) {
     return is_shared(spec)    ? shared_value(row, i)
-           : has_blocks(spec) ? rounded_value((enum kernel_blocks) spec->params[0], row, i)
+           : has_blocks(spec) ? rounded_value((enum kernel_blocks) spec->params[0], row, i,
+                                              spec->output.ne[1] <= FEW)
                               : float_value(spec->inputs[0].dtype, row, i);
 }
 
@@ -146,6 +158,7 @@ static void fill(struct rig * r, const struct kernel_spec * spec) {
         size_t block = (size_t) kernel_block_bytes((enum kernel_blocks) spec->params[0]);
         for (size_t b = 0; b < (size_t) a->ne[0] * 4; b += block) {
             uint8_t * at = r->data[0] + (size_t) row * (size_t) a->nb[1] + b;
+            at[0] = spec->params[0] == KERNEL_MXFP4 ? (uint8_t) (121 + next() % 12) : at[0];
             for (int i = 0; i < (int) block; i += 2) {
                 uint16_t d = (uint16_t) ((next() & 0x83ff) | (8 + (next() & 7)) << 10);
                 if (block_is_scale((enum kernel_blocks) spec->params[0], i)) {
@@ -181,8 +194,10 @@ static void check(const struct rig * r, const struct kernel_spec * spec) {
     enum dtype t = spec->inputs[0].dtype;
     const struct tensor * out = &spec->output;
     int64_t k = spec->inputs[1].ne[0];
-    bool fused = has_blocks(spec) &&
-                 mm_fuses(mm_type(rig_arch, DTYPE_BF16), (enum kernel_blocks) spec->params[0]);
+    enum kernel_blocks kind =
+        has_blocks(spec) ? (enum kernel_blocks) spec->params[0] : KERNEL_BLOCKS;
+    bool fused = out->ne[1] <= FEW && mm_fuses(mm_type(rig_arch, DTYPE_BF16), kind);
+    int sum_k = kind == KERNEL_Q4_0 ? BLOCK_K : BLOCK_K / 2;
     for (int64_t i3 = 0; i3 < out->ne[3]; i3++) {
         for (int64_t i2 = 0; i2 < out->ne[2]; i2++) {
             double *as = float_rows(r, spec, 0, i2, i3), *bs = float_rows(r, spec, 1, i2, i3);
@@ -191,19 +206,25 @@ static void check(const struct rig * r, const struct kernel_spec * spec) {
                               *c = row_of(r, spec, 2, n, i2, i3);
                 for (int64_t m = 0; m < out->ne[0]; m++) {
                     const uint8_t * a = row_of(r, spec, 0, m, i2, i3);
-                    double sum = 0, size = 0, block = 0, most = 0;
+                    double sum = 0, size = 0, block = 0, least = 0, most = 0;
                     uint32_t isum = 0;
                     for (int64_t i = 0; i < k; i++) {
                         if (!is_integer(t)) {
                             double p = as[m * k + i] * bs[n * k + i];
                             sum += p;
                             size += fabs(p);
-                            // Of a block that is multiplied before it is scaled, 136 b is taken
-                            // away from 128 + q times b, and what is left is rounded to bf16.
-                            block = i % BLOCK_K ? block + p : p;
-                            if (fused && i % BLOCK_K == BLOCK_K - 1) {
-                                most += fabs(block) * 0x1p-8;
+                            if (!fused) {
+                                continue;
                             }
+                            // Of numbers that are multiplied before they are scaled, what is too
+                            // much of 128 + q, or 2048 + 16 q, times b is taken away, and what is
+                            // left is rounded to bf16; so are the sums of b for the minima.
+                            double low = minimum_of(kind, a, i) * bs[n * k + i];
+                            size += fabs(low);
+                            block = i % sum_k ? block + p + low : p + low;
+                            least = i % BLOCK_K ? least + low : low;
+                            most += i % sum_k == sum_k - 1 ? fabs(block) * 0x1p-8 : 0;
+                            most += i % BLOCK_K == BLOCK_K - 1 ? fabs(least) * 0x1p-8 : 0;
                         } else {
                             int w = dtype_size(t);
                             isum += (uint32_t) (int_value(t, a + i * w) * int_value(t, b + i * w));
@@ -322,6 +343,9 @@ static void test_raw(void ** state) {
         {DTYPE_BF16, DTYPE_F32}, {DTYPE_F16, DTYPE_BF16}, {DTYPE_F16, DTYPE_F32}};
     static const struct shape more[] = {{64, 1, 8192, 1, 1, 1, 1, 0, 0, 0},
                                         {256, 1, 8, 4, 1, 8, 1, 24, 0, 0}};
+    // One takes three steps, the last of which is shorter; the other as many in each batch.
+    static const struct shape steps[] = {{4200, 1, 8192, 1, 1, 1, 1, 0, 0, 0},
+                                         {2100, 1, 8192, 1, 1, 2, 1, 0, 0, 0}};
     struct rig r;
     rig_open(&r);
     for (int t = 0; t < 3; t++) {
@@ -341,9 +365,12 @@ static void test_raw(void ** state) {
                 run_spec(&r, spec, &shapes[i]);
             }
         }
-        for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
+        for (size_t i = 0; i < (t ? 2 : sizeof more / sizeof more[0]); i++) {
             run_spec(&r, spec_with(types[t][0], types[t][1], &more[i]), &more[i]);
         }
+    }
+    for (int i = 0; i < 2; i++) { // which is not a matter of the types
+        run_spec(&r, spec_with(types[i][0], types[i][1], &steps[i]), &steps[i]);
     }
     rig_close(&r);
 }
@@ -366,11 +393,15 @@ enum { FIRST_BEYOND = 70 };
 static void fill_odd_scales(struct rig * r, const struct kernel_spec * spec) {
     static const uint16_t odd[] = {0x0001, 0x8001, 0x0000, 0x8000, 0x03ff, 0x83ff,
                                    0x0400, 0x8400, 0x0203, 0x7bff, 0xfbff, 0x2c03};
+    static const uint8_t odd_powers[] = {0, 1, 2, 3, 127, 248, 253, 255};
     static const uint16_t beyond[] = {0x7c00, 0xfc00, 0x7e00, 0x7fff, 0xfe55};
     enum kernel_blocks kind = (enum kernel_blocks) spec->params[0];
     int64_t words = spec->inputs[0].ne[0], block = kernel_block_bytes(kind);
     for (int64_t row = 0; row < spec->inputs[0].ne[1]; row++) {
         uint8_t * at = r->data[0] + row * spec->inputs[0].nb[1];
+        for (int64_t i = 0; i < 4 * words && kind == KERNEL_MXFP4 && row % 2 == 0; i += block) {
+            at[i] = (uint8_t) (row < FIRST_BEYOND ? odd_powers[(row / 2 + i) % 8] : 127);
+        }
         for (int64_t i = 0; i < 4 * words; i += 2) {
             uint16_t d = row < FIRST_BEYOND ? odd[(size_t) (row / 2 + i) % 12] : beyond[row % 5];
             bool plain = row < FIRST_BEYOND && (row % 2 || kernel_block_k(kind) > BLOCK_K);
@@ -405,8 +436,8 @@ static void test_each_number(void ** state) {
                 const uint8_t * row = row_of(&r, &spec, 0, i % s.m, 0, 0);
                 float got;
                 memcpy(&got, r.data[2] + 4 * i, 4);
-                double want = rounded_value((enum kernel_blocks) kind, row, first + i / s.m);
-                bool finite = i % s.m < FIRST_BEYOND;
+                double want = rounded_value((enum kernel_blocks) kind, row, first + i / s.m, true);
+                bool finite = i % s.m < FIRST_BEYOND || kind == KERNEL_MXFP4;
                 if (finite ? (double) got != want : isfinite(got)) {
                     print_message("%s: row %d, number %d is %g, not %g\n",
                                   kernel_block_name((enum kernel_blocks) kind), (int) (i % s.m),
@@ -419,6 +450,10 @@ static void test_each_number(void ** state) {
         kernel_code_free(&code);
     }
     rig_close(&r);
+}
+
+static bool takes_many(enum kernel_blocks kind, enum dtype b) {
+    return b == DTYPE_BF16 && mm_takes_many(mm_type(rig_arch, DTYPE_BF16), kind);
 }
 
 static void test_blocks(void ** state) {
@@ -454,9 +489,65 @@ static void test_blocks(void ** state) {
             }
             for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
                 struct kernel_spec spec = spec_of_blocks((enum kernel_blocks) kind, tb, &none[i]);
-                assert_int_equal(aie_supports(&spec, NULL), ST_UNSUPPORTED);
+                bool many = none[i].n > FEW && takes_many((enum kernel_blocks) kind, tb);
+                assert_int_equal(aie_supports(&spec, NULL), many ? ST_OK : ST_UNSUPPORTED);
             }
         }
+    }
+    rig_close(&r);
+}
+
+// Blocks and many rows of b: one tile of a core, two at a time, several of these; tiles and slices
+// that do not come out even; rows apart, batches. Then each number, to the last bit.
+static void test_many_blocks(void ** state) {
+    (void) state;
+    static const struct shape some[] = {
+        {256, 256, 64, 1, 1, 1, 1, 0, 0, 0},   {256, 512, 128, 1, 1, 1, 1, 0, 0, 0},
+        {70, 17, 192, 1, 1, 1, 1, 0, 0, 0},    {300, 300, 320, 1, 1, 1, 1, 0, 0, 0},
+        {513, 1030, 256, 1, 1, 1, 1, 0, 0, 0}, {33, 257, 2048, 1, 1, 1, 1, 0, 0, 0},
+        {20, 600, 11008, 1, 1, 1, 1, 0, 0, 0}, {50, 130, 64, 2, 1, 4, 2, 8, 12, 4},
+        {1, 400, 64, 1, 1, 1, 1, 0, 0, 0},
+    };
+    struct rig r;
+    rig_open(&r);
+    for (int kind = 0; kind < KERNEL_BLOCKS; kind++) {
+        if (!takes_many((enum kernel_blocks) kind, DTYPE_BF16)) {
+            continue;
+        }
+        for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
+            struct kernel_spec spec =
+                spec_of_blocks((enum kernel_blocks) kind, DTYPE_BF16, &some[i]);
+            uint64_t cycles = run_spec(&r, spec, &some[i]);
+            print_message("%s %dx%dx%d: %llu cycles\n",
+                          kernel_block_name((enum kernel_blocks) kind), (int) some[i].m,
+                          (int) some[i].n, (int) some[i].k, (unsigned long long) cycles);
+        }
+        const struct shape s = {75, 128, 128, 1, 1, 1, 1, 0, 0, 0};
+        struct kernel_spec spec = spec_of_blocks((enum kernel_blocks) kind, DTYPE_BF16, &s);
+        struct kernel_code code;
+        assert_int_equal(aie_compile(&spec, &code, NULL), ST_OK);
+        rig_allocate(&r, &spec);
+        fill(&r, &spec);
+        fill_odd_scales(&r, &spec);
+        memset(r.data[1], 0, (size_t) (2 * s.n * s.k));
+        for (int64_t n = 0; n < s.n; n++) {
+            memcpy(r.data[1] + 2 * (n * s.k + n), &(uint16_t){0x3f80}, 2);
+        }
+        rig_run(&r, &spec, &code);
+        for (int64_t i = 0; i < s.m * s.n; i++) {
+            const uint8_t * row = row_of(&r, &spec, 0, i % s.m, 0, 0);
+            float got;
+            memcpy(&got, r.data[2] + 4 * i, 4);
+            double want = rounded_value((enum kernel_blocks) kind, row, i / s.m, false);
+            if (i % s.m < FIRST_BEYOND ? (double) got != want : isfinite(got)) {
+                print_message("%s: row %d, number %d is %g, not %g\n",
+                              kernel_block_name((enum kernel_blocks) kind), (int) (i % s.m),
+                              (int) (i / s.m), (double) got, want);
+                fail();
+            }
+        }
+        rig_free(&r);
+        kernel_code_free(&code);
     }
     rig_close(&r);
 }
@@ -729,11 +820,12 @@ int main(int argc, char ** argv) {
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_number), cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_bf16),        cmocka_unit_test(test_i8),
-        cmocka_unit_test(test_i16),         cmocka_unit_test(test_leftovers),
-        cmocka_unit_test(test_specials),    cmocka_unit_test(test_banks),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_columns),
-        cmocka_unit_test(test_raw),         cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_many_blocks), cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_i8),          cmocka_unit_test(test_i16),
+        cmocka_unit_test(test_leftovers),   cmocka_unit_test(test_specials),
+        cmocka_unit_test(test_banks),       cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_columns),     cmocka_unit_test(test_raw),
+        cmocka_unit_test(test_shared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

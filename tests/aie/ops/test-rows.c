@@ -84,6 +84,12 @@ static struct kernel_spec spec_of(enum kernel_op op, const int64_t ne[4], float 
         s.n_inputs = 2;
         s.output = tensor_of(DTYPE_F32, 1, 1, 1, 1);
         break;
+    case KERNEL_OP_RMS_NORM_MUL: // weights: a row, or as many as there are
+        s.n_inputs = 2;
+        if (ne[0] % 2 || ne[1] > 512) {
+            s.inputs[1] = ne[1] > 512 ? s.inputs[0] : tensor_of(DTYPE_F32, ne[0], 1, 1, 1);
+        }
+        break;
     case KERNEL_OP_COUNT_EQUAL:
         s.n_inputs = 2;
         s.inputs[0] = s.inputs[1] = tensor_contiguous(DTYPE_I32, ne);
@@ -173,6 +179,7 @@ static void check_rows(struct rig * r, const struct kernel_spec * s) {
             shift = mean;
             break;
         case KERNEL_OP_RMS_NORM:
+        case KERNEL_OP_RMS_NORM_MUL:
             scale = 1 / sqrt(squares / (double) n + param);
             break;
         case KERNEL_OP_L2_NORM:
@@ -183,6 +190,9 @@ static void check_rows(struct rig * r, const struct kernel_spec * s) {
         }
         for (int64_t k = 0; k < n; k++) {
             double want = (row[k] - shift) * scale;
+            if (s->op == KERNEL_OP_RMS_NORM_MUL) {
+                want *= floats(r, 1)[(i * n + k) % tensor_elements(&s->inputs[1])];
+            }
             double off = 6 * eps32 * fabs(want) + 4 * eps32 *
                                                       (fabs(row[k]) + magnitude / (double) n) *
                                                       scale * (s->op == KERNEL_OP_NORM);
@@ -333,6 +343,7 @@ static void count_equal(void ** state) {
 static void norms(void ** state) {
     (void) state;
     all_shapes(KERNEL_OP_RMS_NORM, 1e-6f, fill_wide);
+    all_shapes(KERNEL_OP_RMS_NORM_MUL, 1e-6f, fill_wide);
     all_shapes(KERNEL_OP_L2_NORM, 1e-6f, fill_plain);
     all_shapes(KERNEL_OP_NORM, 1e-5f, fill_plain);
 }

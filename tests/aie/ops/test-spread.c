@@ -135,6 +135,39 @@ static void rows_repeat(void ** state) {
     rig_close(&r);
 }
 
+// What has one input goes over both streams of a column's shim where it is large: so many lengths
+// that both, one or none of a column's ways end with a shorter chunk.
+static void two_ways(void ** state) {
+    (void) state;
+    static const int64_t sizes[] = {1, 4097, 150001, 262144, 300001, 524290, 1000003, 1048576};
+    struct rig r;
+    struct locks l;
+    open_and_see(&r, &l);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct kernel_spec spec = {.op = KERNEL_OP_NEG, .arch = AIE_ARCH_AIE2, .n_inputs = 1};
+        spec.inputs[0] = spec.output = tensor_contiguous(DTYPE_F16, (int64_t[]){sizes[i], 1, 1, 1});
+        struct kernel_code code;
+        struct error err = {0};
+        assert_int_equal(aie_compile(&spec, &code, &err), ST_OK);
+        rig_allocate(&r, &spec);
+        for (int round = 0; round < 2; round++) {
+            fill(r.data[0], sizes[i]);
+            rig_run(&r, &spec, &code);
+            check_locks(&l);
+            for (int64_t k = 0; k < sizes[i]; k++) {
+                uint32_t a = ref_get(DTYPE_F16, r.data[0], k), y = ref_get(DTYPE_F16, r.data[1], k);
+                if (y != (a ^ 0x8000)) {
+                    fail_msg("%lld elements: the negative of %04x, number %lld, is %04x",
+                             (long long) sizes[i], a, (long long) k, y);
+                }
+            }
+        }
+        rig_free(&r);
+        kernel_code_free(&code);
+    }
+    rig_close(&r);
+}
+
 // Rows that the memtile holds have locks of their own there. What comes out is test-rows' business.
 static void held_rows(void ** state) {
     (void) state;
@@ -268,8 +301,8 @@ static void one_pdi(void ** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_length), cmocka_unit_test(one_for_all),
-        cmocka_unit_test(rows_repeat),  cmocka_unit_test(held_rows),
-        cmocka_unit_test(one_pdi),
+        cmocka_unit_test(rows_repeat),  cmocka_unit_test(two_ways),
+        cmocka_unit_test(held_rows),    cmocka_unit_test(one_pdi),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,10 +13,12 @@
 #define sem_bf16_mac_4x8x4    plain_4x8x4
 #define sem_bf16_mac_pairs    plain_pairs
 #define sem_bf16_mac_elements plain_elements
+#define sem_bf16_mac_lanes    plain_lanes
 #include "emu/aie/sem-bf16.c"
 #undef sem_bf16_mac_4x8x4
 #undef sem_bf16_mac_pairs
 #undef sem_bf16_mac_elements
+#undef sem_bf16_mac_lanes
 
 #define sem_mac_int plain_mac_int
 #define sem_macs    plain_macs
@@ -158,6 +160,22 @@ static void bf16_anywhere(void ** state) {
     assert_true(run_tiles(N, 100, 50, 0, 256) < N);
 }
 
+// The same over the accumulator, with products in the first half of the lanes.
+static void lanes_in_place(const struct tile * t, uint32_t flip) {
+    uint32_t lanes[2][32], want[32];
+    for (int k = 0; k < 32; k++) {
+        uint16_t x = k < 16 ? t->x[k] : 0, y = (uint16_t) ((k < 16 ? t->y[k] : 0) ^ flip >> 16);
+        lanes[0][k] = lanes[1][k] = t->acc[k % 16];
+        want[k] = sem_bf16_mac(&x, &y, 1, t->acc[k % 16], 0);
+    }
+    uint8_t *fast = (uint8_t *) lanes[0], *plain = (uint8_t *) lanes[1];
+    const uint8_t *x = (const uint8_t *) t->x, *y = (const uint8_t *) t->y;
+    sem_bf16_mac_lanes(fast, fast, x, y, 32, 16, flip);
+    plain_lanes(plain, plain, x, y, 32, 16, flip);
+    assert_memory_equal(fast, want, sizeof want);
+    assert_memory_equal(plain, want, sizeof want);
+}
+
 // One product to each lane, as aie2p's multiplier has it: all lanes, wherever their numbers lie.
 static void bf16_elements(void ** state) {
     (void) state;
@@ -183,6 +201,7 @@ static void bf16_elements(void ** state) {
         }
         sem_bf16_mac_elements(out, t.acc, i % 7 ? NULL : second, t.x, t.y, 16);
         plain_elements(plain, t.acc, second, t.x, t.y, 16);
+        lanes_in_place(&t, i % 3 ? 0 : 0x80000000);
         for (int k = 0; k < 16; k++) {
             uint32_t want = sem_bf16_mac(&t.x[k], &t.y[k], 1, t.acc[k], second[k]);
             assert_int_equal(plain[k], want);

@@ -264,12 +264,13 @@ static void key_nibbles(struct unpack * u, const struct nibbles * b, struct asm_
 }
 
 // A row of 16 keys from where it was made to where it belongs.
-static void put_in_place(struct at_writer * w, int from_param, int to_param) {
+static void put_in_place(struct at_writer * w, int from_param, const struct asm_reg * further) {
     struct asm_reg x = asm_local(w->p, ASM_X);
     point_behind(w, w->at[0], w->a, from_param);
-    at_copy(w, w->at[1], w->a);
-    if (to_param >= 0) {
-        point_behind(w, w->at[1], w->a, to_param);
+    if (further) {
+        point(w, w->at[1], w->a, *further);
+    } else {
+        at_copy(w, w->at[1], w->a);
     }
     emit_load(w->p, MEM_MADE, x, w->at[0], 0);
     emit_store(w->p, MEM_MADE, x, w->at[1], 0);
@@ -298,7 +299,9 @@ static void make_keys(struct at_writer * w) {
     at_set(w, w->b, at_address(w, AT_SCALES_AT));
     at_param(w, w->a, AT_PARAM_K);
     at_param(w, w->step, AT_PARAM_K_STEP);
-    at_param(w, further, AT_PARAM_K_EIGHT);
+    at_add(w, further, w->step, w->step); // eight rows
+    at_add(w, further, further, further);
+    at_add(w, further, further, further);
     at_keep(w, AT_NOW_CHUNKS, at_local_param(w, AT_PARAM_K_CHUNKS));
     asm_label(p, chunk);
     at_keep(w, AT_NOW_ROW, w->a);
@@ -324,8 +327,8 @@ static void make_keys(struct at_writer * w) {
     asm_label(p, made);
     emit_add_small(p, w->n, which, -EVEN_16 - 1);
     asm_jump_if_zero(p, w->n, done);
-    put_in_place(w, AT_PARAM_K_FIRST, -1);
-    put_in_place(w, AT_PARAM_K_NINTH, AT_PARAM_K_EIGHT);
+    put_in_place(w, AT_PARAM_K_FIRST, NULL);
+    put_in_place(w, AT_PARAM_K_NINTH, &further);
     emit_set_small(p, which, EVEN_16 + 1);
     at_add(w, w->d, w->a, further);
     at_add(w, w->d, w->d, further);

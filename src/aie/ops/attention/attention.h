@@ -94,7 +94,6 @@ enum {
     AT_PARAM_K_CHUNK,  // from chunk to chunk
     AT_PARAM_K_RAW, // from there to the row with the first scales, and on to that with the second
     AT_PARAM_K_SECOND,
-    AT_PARAM_K_EIGHT, // eight rows
     AT_PARAM_K_FIRST, // where the first row was made, and the ninth
     AT_PARAM_K_NINTH,
     AT_PARAM_V_BITS,
@@ -117,11 +116,13 @@ enum {
     AT_PARAM_MASK_HEAD,
     AT_PARAM_MASK_BLOCKS, // whose mask comes at once, and from one to the next in it
     AT_PARAM_MASK_NEXT,
-    AT_PARAM_HEADS,  // of an item
-    AT_PARAM_HEAD,   // of this core's first row
-    AT_PARAM_SINKS,  // 1: there are
-    AT_PARAM_SCALE,  // of q; with a cap, what is left when the cap is taken out
-    AT_PARAM_CAP,    // 0: there is none
+    AT_PARAM_MASKS, // of this core, that are looked at: its queries', or rows'; 0: of one query, or
+                    // none
+    AT_PARAM_HEADS, // of an item
+    AT_PARAM_HEAD,  // of this core's first row
+    AT_PARAM_SINKS, // 1: there are
+    AT_PARAM_SCALE, // of q; with a cap, what is left when the cap is taken out
+    AT_PARAM_CAP,   // 0: there is none
     AT_PARAM_SLOPES, // 1: they are not all 1
     AT_PARAM_TOLD,
     // What the program keeps there, because registers are wanted for loops.
@@ -134,8 +135,9 @@ enum {
     AT_NOW_RESULT,
     AT_NOW_MASK, // of this block, and for how many blocks it is still there
     AT_NOW_MASKS,
-    AT_NOW_CHUNKS, // of a key, that are left
+    AT_NOW_SEEN, // 0: all keys of this block are masked away
     AT_PARAM_COUNT,
+    AT_NOW_CHUNKS = AT_NOW_ROWS, // of a key, that are left to unpack before there are rows
 };
 _Static_assert(4 * AT_PARAM_COUNT <= (AT_SLOT_PARAMS_END - AT_SLOT_PARAMS) * 32, "they fit");
 

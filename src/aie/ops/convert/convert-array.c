@@ -83,8 +83,7 @@ enum status convert_supports(const struct kernel_spec * spec, struct error * err
 }
 
 void convert_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    (void) spec;
-    snprintf(name, KERNEL_NAME_MAX, "%s", MIXED_NAME);
+    snprintf(name, KERNEL_NAME_MAX, "%s", convert_is_many(spec) ? MM_MANY_NAME : MIXED_NAME);
 }
 
 // ---- instruction stream ----
@@ -222,6 +221,9 @@ enum status convert_insts(const struct kernel_spec * spec, uint32_t ** insts, si
     }
     if (st != ST_OK) {
         return st;
+    }
+    if (convert_is_many(spec)) {
+        return convert_many_insts(spec, insts, n_words, err);
     }
     const struct aie_target * target = aie_target(spec->arch);
     int columns = ops_columns(spec);

@@ -405,6 +405,9 @@ static void take_chunk(struct program * w) {
 static void loop(struct program * w, bool pieces) {
     asm_loop_begin(w->p, w->trips);
     if (w->source == DTYPE_F16) {
+        if (pieces) { // rare, and overlapping trips take 500 bytes more
+            asm_loop_alone(w->p);
+        }
         f16_trip(w, pieces);
     } else if (pieces) {
         f32_pieces_trip(w);

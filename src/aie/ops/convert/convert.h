@@ -132,3 +132,7 @@ enum status convert_supports(const struct kernel_spec * spec, struct error * err
 void convert_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
 enum status convert_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
                           struct error * err);
+// Whether it runs where products of many rows do, and then (convert-many.c).
+bool convert_is_many(const struct kernel_spec * spec);
+enum status convert_many_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
+                               struct error * err);

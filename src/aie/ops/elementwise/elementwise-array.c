@@ -13,8 +13,8 @@
 
 enum { OPERAND_A, OPERAND_B, OPERAND_OUT };
 
-// Shim descriptors: a, out, then a chain for b.
-enum { SHIM_BD_A, SHIM_BD_OUT, SHIM_BD_B };
+// Shim descriptors: a, out, then a chain for b, or those of the second way.
+enum { SHIM_BD_A, SHIM_BD_OUT, SHIM_BD_B, SHIM_BDS_OF_WAY = SHIM_BD_B };
 
 const struct spread_buffer ew_buffers[SPREAD_STREAMS] = {
     [SPREAD_A] = {EW_BUFFER_A, EW_CHUNK_BYTES, EW_LOCK_A_EMPTY, EW_LOCK_A_FULL},
@@ -79,55 +79,81 @@ enum status elementwise_image(const struct kernel_spec * spec, struct array_prog
 
 // ---- instruction stream ----
 
-static void shim_bd(const struct flow * f, int col, int bd, const struct plan_walk * walk, int next,
-                    int operand) {
+static struct array_bd shim_bd(const struct plan_walk * walk, int next) {
     bool moves = walk->repeat > 1 && walk->repeat_step;
-    flow_shim_bd(f, col, bd,
-                 &(struct array_bd){.words = walk->words,
-                                    .next = next,
-                                    .wrap = {walk->wrap[0], walk->wrap[1]},
-                                    .step = {walk->step[0], walk->step[1], walk->step[2]},
-                                    .iterations = moves ? walk->repeat : 0,
-                                    .iteration_step = walk->repeat_step},
-                 operand, walk->offset);
+    return (struct array_bd){.words = walk->words,
+                             .next = next,
+                             .wrap = {walk->wrap[0], walk->wrap[1]},
+                             .step = {walk->step[0], walk->step[1], walk->step[2]},
+                             .iterations = moves ? walk->repeat : 0,
+                             .iteration_step = walk->repeat_step};
+}
+
+// Of b, where it repeats: equal descriptors in a chain, the chain repeated, and once more its tail
+// for the rest.
+static int chain_of(const struct plan_piece * piece) {
+    return piece->mode != PLAN_PERIOD      ? 1
+           : piece->rows < PLAN_PERIOD_BDS ? (int) piece->rows
+                                           : PLAN_PERIOD_BDS;
+}
+
+static void write_shim_bds(const struct flow * f, const struct kernel_spec * spec, int col,
+                           int first, const struct plan_piece * piece) {
+    struct array_bd d[SHIM_BD_B + PLAN_PERIOD_BDS];
+    int n = SHIM_BD_B;
+    d[SHIM_BD_A] = shim_bd(&piece->walk[PLAN_A], -1);
+    d[SHIM_BD_OUT] = shim_bd(&piece->walk[PLAN_OUT], -1);
+    for (int i = 0, chain = chain_of(piece); spec->n_inputs > 1 && i < chain; i++, n++) {
+        d[n] = shim_bd(&piece->walk[PLAN_B], i + 1 < chain ? n + 1 : -1);
+    }
+    flow_shim_bds(f, col, first, d, n);
 }
 
 static void push_shim(const struct flow * f, int col, uint32_t queue, int bd, uint32_t runs) {
-    flow_push(f, (struct flow_tile){col, ARRAY_ROW_SHIM}, queue, bd, runs,
-              queue == SHIM_S2MM_QUEUE);
+    bool token = queue == SHIM_S2MM_QUEUE || queue == SHIM_S2MM_QUEUE + 8;
+    flow_push(f, (struct flow_tile){col, ARRAY_ROW_SHIM}, queue, bd, runs, token);
 }
 
 static void start_shim_b(const struct flow * f, int col, const struct plan_piece * piece) {
     uint32_t queue = SHIM_MM2S_QUEUE + 8;
+    const struct plan_walk * walk = &piece->walk[PLAN_B];
+    int chain = chain_of(piece);
+    for (int i = 0; i < chain; i++) {
+        flow_shim_aim(f, col, SHIM_BD_B + i, OPERAND_B, walk->offset);
+    }
     if (piece->mode == PLAN_PERIOD) {
-        // Equal descriptors in a chain, the chain repeated, and once more its tail for the rest.
-        int chain = piece->rows < PLAN_PERIOD_BDS ? (int) piece->rows : PLAN_PERIOD_BDS;
-        for (int i = 0; i < chain; i++) {
-            shim_bd(f, col, SHIM_BD_B + i, &piece->walk[PLAN_B],
-                    i + 1 < chain ? SHIM_BD_B + i + 1 : -1, OPERAND_B);
-        }
+        uint32_t rest = piece->rows % (uint32_t) chain;
         push_shim(f, col, queue, SHIM_BD_B, piece->rows / (uint32_t) chain);
-        if (piece->rows % (uint32_t) chain) {
-            push_shim(f, col, queue, SHIM_BD_B + chain - (int) (piece->rows % (uint32_t) chain), 1);
-        }
+        push_shim(f, col, queue, SHIM_BD_B + chain - (int) rest, rest > 0);
     } else {
-        shim_bd(f, col, SHIM_BD_B, &piece->walk[PLAN_B], -1, OPERAND_B);
-        push_shim(f, col, queue, SHIM_BD_B, piece->walk[PLAN_B].repeat);
+        push_shim(f, col, queue, SHIM_BD_B, walk->repeat);
     }
 }
 
 // ---- who does how much ----
 
-// Tenths of a cycle that a core with wide loads takes for a word of f32, locks and the loop's ends
-// with it. Its adder has a value for each quarter of an accumulator, its products have one.
-static uint64_t wide_tenths(enum kernel_op op, enum ew_weight weight) {
-    bool chooses = op == KERNEL_OP_STEP || op == KERNEL_OP_SGN;
-    return weight == EW_STAGES     ? 120
-           : op == KERNEL_OP_CLAMP ? 20
-           : op == KERNEL_OP_SQR   ? 30
-           : weight == EW_LANES    ? 60
-           : chooses               ? 16
-                                   : 3;
+// Tenths of a cycle that a core with wide loads takes for a word, locks and the loop's ends with
+// it; of f16 it is for ops on bits.
+static const struct {
+    enum kernel_op op;
+    uint8_t f32, bf16, bits;
+} tenths[] = {
+    {KERNEL_OP_ADD, 3, 5, 3},     {KERNEL_OP_SUB, 3, 5, 3},    {KERNEL_OP_MUL, 13, 4, 6},
+    {KERNEL_OP_SQR, 10, 3, 0},    {KERNEL_OP_SCALE, 11, 7, 0}, {KERNEL_OP_LEAKY_RELU, 19, 16, 0},
+    {KERNEL_OP_CLAMP, 13, 26, 0}, {KERNEL_OP_RELU, 5, 5, 5},   {KERNEL_OP_STEP, 10, 10, 10},
+    {KERNEL_OP_SGN, 12, 12, 12},  {KERNEL_OP_ABS, 3, 3, 3},    {KERNEL_OP_NEG, 3, 3, 3},
+};
+
+static uint64_t wide_tenths(const struct kernel_spec * spec, enum ew_weight weight) {
+    enum dtype t = spec->output.dtype;
+    for (size_t i = 0; i < sizeof tenths / sizeof tenths[0]; i++) {
+        if (tenths[i].op == spec->op) {
+            return t == DTYPE_F32    ? tenths[i].f32
+                   : t == DTYPE_BF16 ? tenths[i].bf16
+                                     : tenths[i].bits;
+        }
+    }
+    return t == DTYPE_BF16 ? (weight == EW_STAGES ? 260 : 36) : weight == EW_STAGES ? 120 : 60;
 }
 
 // About how many cycles a core takes for so many words.
@@ -140,8 +166,9 @@ static uint64_t core_cycles(const struct kernel_spec * spec, uint64_t words) {
     };
     enum dtype t = spec->output.dtype;
     enum ew_weight weight = ew_weight(ew_find(spec->op, t));
-    if (aie_target(spec->arch)->load_bytes > 32 && (t == DTYPE_F32 || cycles[weight][t] == 1)) {
-        return words * (t == DTYPE_F32 ? wide_tenths(spec->op, weight) : 3) / 10;
+    if (aie_target(spec->arch)->load_bytes > 32 &&
+        (t == DTYPE_F32 || t == DTYPE_BF16 || weight == EW_NATIVE)) {
+        return words * wide_tenths(spec, weight) / 10;
     }
     return words * cycles[weight][t];
 }
@@ -151,16 +178,20 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, int64_t runs
     uint64_t words =
         (uint64_t) (tensor_elements(&spec->output) * dtype_size(spec->output.dtype)) / 4;
     bool streams_b = spec->n_inputs > 1 && tensor_elements(&spec->inputs[1]) > 1;
+    int inputs = streams_b ? 2 : 1;
     return spread_crew_for(&(struct spread_work){
         .words = words,
-        .all_words = streams_b ? 2 * words : words,
+        .all_words = (uint64_t) inputs * words,
         .words_a_cycle = ops_stream_words(spec),
-        .shared_words = words * (uint64_t) spec->n_inputs,
+        .shared_words = (uint64_t) inputs * words,
         .cycles = core_cycles(spec, words),
-        .telling = 2000,
+        .most_words = PLAN_LONE_WORDS,
+        .telling = 1350,
+        .way_telling = streams_b ? 4900 : 2900,
         .least_columns = runs > 1 ? columns : 1,
         .most_columns = columns,
         .most_cores = SPREAD_CORES,
+        .most_ways = spec->n_inputs > 1 ? 1 : 2,
         .leads = runs == 1 && words / (uint64_t) columns >= PLAN_LEADS_FROM,
         .may_mix = ew_is_mixed(spec),
         .mixed_columns = mixed_columns(columns),
@@ -217,13 +248,15 @@ static void write_params(const struct flow * f, const struct kernel_spec * spec,
 }
 
 static struct spread spread_of(const struct kernel_spec * spec, const struct plan_piece * piece,
-                               const struct spread_crew * crew) {
+                               const struct spread_crew * crew, int way) {
     bool has_b = spec->n_inputs > 1, splat = piece->mode == PLAN_SPLAT;
     uint32_t trip = (uint32_t) ew_trip_words(spec);
     struct spread s = {.buffers = ew_buffers,
                        .cores = crew->cores,
                        .mixed = crew->mixed,
-                       .first = crew->mixed ? MIXED_ELEMENTWISE : 0};
+                       .ways = !crew->mixed,
+                       .way = way,
+                       .first = crew->mixed ? MIXED_ELEMENTWISE : way * SPREAD_SECOND};
     uint32_t chunk = chunk_words(piece->words, (uint32_t) crew->cores, trip);
     for (int i = 0; i < SPREAD_STREAMS; i++) {
         if (i != SPREAD_B || (has_b && !splat)) {
@@ -240,13 +273,16 @@ static struct spread spread_of(const struct kernel_spec * spec, const struct pla
 }
 
 // Shims first, so that data is on its way while the cores are told.
-static void start_column(const struct flow * f, const struct kernel_spec * spec, int col,
-                         const struct plan_piece * piece, const struct spread_crew * crew) {
-    struct spread s = spread_of(spec, piece, crew);
+static void start_way(const struct flow * f, const struct kernel_spec * spec, int col, int way,
+                      const struct plan_piece * piece, const struct spread_crew * crew) {
+    struct spread s = spread_of(spec, piece, crew, way);
     int out = spec->n_inputs; // operands are the inputs, then the output
+    int first_bd = way * SHIM_BDS_OF_WAY;
+    uint32_t channel = 8 * (uint32_t) way;
     const struct plan_walk *from = &piece->walk[PLAN_A], *to = &piece->walk[PLAN_OUT];
-    shim_bd(f, col, SHIM_BD_A, from, -1, OPERAND_A);
-    push_shim(f, col, SHIM_MM2S_QUEUE, SHIM_BD_A, from->repeat);
+    write_shim_bds(f, spec, col, first_bd, piece);
+    flow_shim_aim(f, col, first_bd + SHIM_BD_A, OPERAND_A, from->offset);
+    push_shim(f, col, SHIM_MM2S_QUEUE + channel, first_bd + SHIM_BD_A, from->repeat);
     if (spec->n_inputs > 1) {
         start_shim_b(f, col, piece);
     }
@@ -256,9 +292,9 @@ static void start_column(const struct flow * f, const struct kernel_spec * spec,
             write_params(f, spec, col, i, &s, piece);
         }
     }
-    shim_bd(f, col, SHIM_BD_OUT, to, -1, out);
-    flow_expect(f, col, 0);
-    push_shim(f, col, SHIM_S2MM_QUEUE, SHIM_BD_OUT, to->repeat);
+    flow_shim_aim(f, col, first_bd + SHIM_BD_OUT, out, to->offset);
+    flow_expect(f, col, way);
+    push_shim(f, col, SHIM_S2MM_QUEUE + channel, first_bd + SHIM_BD_OUT, to->repeat);
 }
 
 enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
@@ -277,18 +313,21 @@ enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts
     txn_begin(&t, ops_columns(spec), target->device_generation);
     struct spread_crew crew = crew_for(spec, plan.runs, ops_columns(spec));
     plan.lead = (int64_t) crew.lead;
+    plan.cores = crew.cores;
     struct plan_cursor cursor = {0};
     struct plan_piece piece;
-    // A column gets its next piece when it is done with the last; the others go on meanwhile.
+    // A way gets its next piece when it is done with the last; the others go on meanwhile.
     int columns = crew.mixed ? mixed_columns(ops_columns(spec)) : ops_columns(spec), n = 0;
-    for (; plan_next(&plan, &cursor, crew.columns, &piece); n++) {
-        if (n >= columns) {
-            flow_wait(&f, n % columns, 0);
+    int ways = columns * crew.ways;
+    for (; plan_next(&plan, &cursor, crew.columns * crew.ways, &piece); n++) {
+        int at = n % ways;
+        if (n >= ways) {
+            flow_wait(&f, at / crew.ways, at % crew.ways);
         }
-        start_column(&f, spec, n % columns, &piece, &crew);
+        start_way(&f, spec, at / crew.ways, at % crew.ways, &piece, &crew);
     }
-    for (int i = n > columns ? n - columns : 0; i < n; i++) {
-        flow_wait(&f, i % columns, 0);
+    for (int i = n > ways ? n - ways : 0; i < n; i++) {
+        flow_wait(&f, i % ways / crew.ways, i % crew.ways);
     }
     return txn_end(&t, insts, n_words, err);
 }

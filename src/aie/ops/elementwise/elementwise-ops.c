@@ -2,6 +2,8 @@
 // bf16; ops on native lanes work on the bits of any datatype of their kind.
 #include "elementwise-ops.h"
 
+#include "aie/ops/lanes/wide.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -257,35 +259,38 @@ uint32_t ew_index(const struct kernel_spec * spec) {
 }
 
 // f16 vals are dear in registers and bound by their conversions anyway.
-int ew_unroll(const struct ew_op * e, enum dtype t) {
+int ew_unroll(const struct ew_op * e, enum aie_arch arch, enum dtype t) {
+    if (ew_is_wide(e, arch, t)) {
+        return WIDE_VALUES;
+    }
     return t == DTYPE_F16 && !e->native && e->unroll > 2 ? 2 : e->unroll;
 }
 
 int ew_trip_words(const struct kernel_spec * spec) {
     enum dtype t = spec->output.dtype;
     const struct ew_op * e = ew_find(spec->op, t);
-    return lanes_step(spec->arch, t, e->native) * ew_unroll(e, t) / 4;
+    return lanes_step(spec->arch, t, e->native) * ew_unroll(e, spec->arch, t) / 4;
 }
 
 // ---- parameters ----
 
-// SCALE's factor in three bf16 pieces and one that only keeps a pair full, each as a word of two.
-enum { SCALE_PIECES = 4 };
+// A factor in three bf16 pieces and one that only keeps a pair full, each as a word of two.
+enum { FACTOR_PIECES = 4 };
 
-int ew_n_args(enum kernel_op op) {
-    return kernel_op_info(op)->n_params + (op == KERNEL_OP_SCALE ? SCALE_PIECES : 0);
+static bool has_factor(enum kernel_op op) { // as its first parameter
+    return op == KERNEL_OP_SCALE || op == KERNEL_OP_LEAKY_RELU;
 }
 
-void ew_args(const struct kernel_spec * spec, uint32_t args[KERNEL_MAX_PARAMS]) {
-    memset(args, 0, KERNEL_MAX_PARAMS * sizeof args[0]);
-    int n = kernel_op_info(spec->op)->n_params;
-    memcpy(args, spec->params, (size_t) n * sizeof args[0]);
-    if (spec->op != KERNEL_OP_SCALE) {
-        return;
-    }
+int ew_n_args(enum kernel_op op) {
+    return kernel_op_info(op)->n_params + (has_factor(op)          ? FACTOR_PIECES
+                                           : op == KERNEL_OP_CLAMP ? EW_CLAMP_ORDERED
+                                                                   : 0);
+}
+
+static void add_pieces(uint32_t factor, uint32_t pieces[FACTOR_PIECES]) {
     float rest, first = 0;
-    memcpy(&rest, &args[0], 4);
-    for (int i = 0; i < SCALE_PIECES; i++) {
+    memcpy(&rest, &factor, 4);
+    for (int i = 0; i < FACTOR_PIECES; i++) {
         // A piece of nothing would turn an infinity into a NaN; one of 2^-30 rounds away.
         float piece = i > 0 && (rest == 0 || rest != rest) ? first * 0x1p-30f : rest;
         uint32_t pattern;
@@ -294,6 +299,18 @@ void ew_args(const struct kernel_spec * spec, uint32_t args[KERNEL_MAX_PARAMS]) 
         memcpy(&piece, &pattern, 4);
         first = i ? first : piece;
         rest = rest == 0 ? 0 : rest - piece;
-        args[n + i] = pattern | pattern >> 16;
+        pieces[i] = pattern | pattern >> 16;
+    }
+}
+
+void ew_args(const struct kernel_spec * spec, uint32_t args[KERNEL_MAX_PARAMS]) {
+    memset(args, 0, KERNEL_MAX_PARAMS * sizeof args[0]);
+    int n = kernel_op_info(spec->op)->n_params;
+    memcpy(args, spec->params, (size_t) n * sizeof args[0]);
+    if (has_factor(spec->op)) {
+        add_pieces(args[0], args + n);
+    }
+    for (int i = 0; spec->op == KERNEL_OP_CLAMP && i < EW_CLAMP_ORDERED; i++) {
+        args[n + i] = args[i] >> 31 ? 0x80000000u - args[i] : args[i];
     }
 }

@@ -69,6 +69,9 @@ struct val int_sgn(struct lanes * l, struct val a, struct val b);
 // Before the loop of an op on native integer lanes: the control registers that it relies on.
 void native_prepare(struct lanes * l, enum kernel_op op);
 
+// CLAMP's limits once more, behind themselves: as integers of the same order.
+enum { EW_CLAMP_ORDERED = 2 };
+
 // Not of elementwise.def: pairs of numbers turned, and numbers as they are (ops-pairs.c).
 struct val ew_rotate(struct lanes * l, struct val a, struct val b);
 struct val ew_same(struct lanes * l, struct val a, struct val b);
@@ -98,4 +101,9 @@ int ew_loops_of(const struct ew_op * const * ops, int n_ops, enum dtype t, bool 
 bool ew_fast(const struct ew_op * e, enum dtype t, bool exact);
 // What an op's one loop does; NULL where it has stages.
 ew_fn * ew_function(const struct ew_op * e, bool fast);
-int ew_unroll(const struct ew_op * e, enum dtype t);
+int ew_unroll(const struct ew_op * e, enum aie_arch arch, enum dtype t);
+
+// Whether a target does an op by several values at once (ops-wide.c), and a trip of it.
+bool ew_is_wide(const struct ew_op * e, enum aie_arch arch, enum dtype t);
+void ew_wide_trip(struct lanes * l, const struct ew_op * e, struct asm_reg pa, struct asm_reg pb,
+                  struct asm_reg pout);

@@ -17,9 +17,8 @@
 #include <string.h>
 
 enum {
-    MAX_RUNS = 64,                           // beyond that, expanding b in memory is cheaper
-    MAX_PIECE_WORDS = 512 * EW_CHUNK_WORDS,  // what one column's queues hold at once, beside a word
-    MAX_LINEAR_WORDS = 768 * EW_CHUNK_WORDS, // and without one
+    MAX_RUNS = 64,                          // beyond that, expanding b in memory is cheaper
+    MAX_PIECE_WORDS = 512 * EW_CHUNK_WORDS, // what one column's queues hold at once, beside a word
     MIN_PIECE_WORDS = 64,
     MAX_PERIOD_ROWS = PLAN_PERIOD_BDS * 256,
 };
@@ -274,20 +273,28 @@ static int64_t share(int64_t left, int64_t total, int64_t runs, int64_t limit, i
 }
 
 // The same of one run without gaps that all columns work on: the first has most, so that all end
-// together. Whole chunks make shorter streams.
+// together. Whole rounds of chunks make shorter streams, and fill all of a queue; an incomplete
+// round and a short chunk would be tasks of their own there. The last piece may have them.
 static int64_t share_of_one(const struct plan * plan, const struct plan_cursor * c, int64_t words,
                             int columns) {
-    int64_t limit = plan->mode == PLAN_LINEAR ? MAX_LINEAR_WORDS : MAX_PIECE_WORDS;
+    bool is_linear = plan->mode == PLAN_LINEAR;
+    int64_t cores = plan->cores > 1 ? plan->cores : 1;
+    int64_t limit = !is_linear   ? MAX_PIECE_WORDS
+                    : cores == 1 ? PLAN_LONE_WORDS
+                                 : cores * MAX_PIECE_WORDS;
+    int64_t round = is_linear ? cores * EW_CHUNK_WORDS : EW_CHUNK_WORDS;
+    int64_t even = is_linear ? ARRAY_QUEUE_DEPTH * ARRAY_MAX_REPEAT * round : limit;
     int64_t lead = plan->lead, steps = (int64_t) columns * (columns - 1) / 2;
     int64_t most = words * 3 / (4 * steps + 1); // the last has a fourth of an even share at least
-    int64_t room = ((limit - EW_CHUNK_WORDS) * columns - words) / (steps + 1); // of the first
+    int64_t room = ((even - round) * columns - words) / (steps + 1); // of the first
     lead = lead > most ? most : lead;
     lead = lead > room ? room : lead;
     int64_t take = (words + lead * steps) / columns - c->pieces * lead;
-    if (plan->runs > 1 || lead <= 0 || words / columns < PLAN_LEADS_FROM) {
+    bool fits = (words + lead * steps) / columns - (columns - 1) * lead <= limit;
+    if (plan->runs > 1 || lead <= 0 || !fits || words / columns < PLAN_LEADS_FROM) {
         return share(words - c->done, words, plan->runs, limit, MIN_PIECE_WORDS, columns);
     }
-    take = (take + EW_CHUNK_WORDS - 1) / EW_CHUNK_WORDS * EW_CHUNK_WORDS;
+    take = (take + round - 1) / round * round;
     return take > words - c->done ? words - c->done : take;
 }
 

@@ -48,8 +48,11 @@ struct plan {
     // Words by which each piece of one long run is shorter than the one before, for its column is
     // told later.
     int64_t lead;
+    int cores; // that share a piece; 0: one
 };
 
+// What a lone core's queues hold at once, where nothing else is in them.
+enum { PLAN_LONE_WORDS = 768 * EW_CHUNK_WORDS };
 // Words of a piece from which on it is worth a length of its own.
 enum { PLAN_LEADS_FROM = 8 * EW_CHUNK_WORDS };
 

@@ -304,6 +304,10 @@ static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
         quarters_trip(w, e);
         return;
     }
+    if (ew_is_wide(e, asm_target(w->p)->arch, l->dtype)) {
+        ew_wide_trip(l, e, w->pa, w->pb, w->pout);
+        return;
+    }
     if (rolls(w, e, unroll)) {
         int32_t step = lanes_step(asm_target(w->p)->arch, l->dtype, false);
         struct val a = lanes_load_at(l, w->pa, 0, MEM_A), b = {.slot = -1};
@@ -333,7 +337,7 @@ static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
 }
 
 static void write_loop(struct program * w, const struct ew_loop * loop) {
-    int unroll = ew_unroll(loop->op, w->lanes.dtype);
+    int unroll = ew_unroll(loop->op, asm_target(w->p)->arch, w->lanes.dtype);
     choose_page(w, loop->op);
     lanes_set_fast(&w->lanes, ew_fast(loop->op, w->lanes.dtype, w->exact));
     if (loop->op->native) {

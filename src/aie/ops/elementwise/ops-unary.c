@@ -68,7 +68,7 @@ static struct val in_order(struct lanes * l, struct val a) {
 struct val ew_clamp(struct lanes * l, struct val a, struct val b) {
     UNUSED_B;
     lanes_x(l, &a);
-    struct val low = in_order(l, k_param(l, 0)), high = in_order(l, k_param(l, 1));
+    struct val low = k_param(l, EW_CLAMP_ORDERED), high = k_param(l, EW_CLAMP_ORDERED + 1);
     struct val v = i_max(l, i_min(l, in_order(l, a), high), low);
     return v_select(l, m_nan(l, a), in_order(l, v), k_param(l, 1));
 }

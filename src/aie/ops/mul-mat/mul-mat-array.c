@@ -145,11 +145,13 @@ static void wait_step(const struct design * d) {
 // The steps from `first` on that one push of tasks can hold.
 static struct group group_of(const struct design * d, int64_t first) {
     const struct mm_plan * p = &d->plan;
-    int64_t slices = p->slices, most = MMP_RUNS / (slices > p->x.rounds ? slices : p->x.rounds);
+    int64_t slices = p->slices * mm_tiles_each(p);
+    int64_t most = MMP_RUNS / (slices > p->x.rounds ? slices : p->x.rounds);
     struct group g = {0};
     for (int64_t i = first; i < p->steps; i++) {
         int64_t more = mm_plan_step(p, d->spec, i).tiles;
-        bool alone = p->is_vector && p->y.rounds > 1; // x and a take turns on channel 0
+        // x and a take turns on channel 0
+        bool alone = p->is_vector && (p->x_stays || p->y.rounds > 1);
         if (g.steps > 0 && (alone || g.tiles + more > most)) {
             break;
         }
@@ -181,7 +183,7 @@ static void write_inputs(const struct design * d, int64_t i, const struct mm_ste
             mm_write_memtile(d, col, false);
         }
         if (g->steps) {
-            mm_push_memtile(d, col, g, false);
+            mm_push_memtile(d, col, g, false, i % 2);
         }
         mm_shim_inputs(d, col, s, i % 2);
     }
@@ -195,7 +197,7 @@ static void write_inputs(const struct design * d, int64_t i, const struct mm_ste
         int64_t slices = g->tiles * p->slices;
         mm_push_pair(d, at, CORE_S2MM_QUEUE,
                      (const int[]){d->core_bd + CORE_BD_Y, d->core_bd + CORE_BD_X},
-                     (const int64_t[]){slices / mm_slices_at_once(p), slices});
+                     (const int64_t[]){slices / mm_slices_at_once(p), slices * mm_tiles_each(p)});
     }
 }
 
@@ -211,7 +213,7 @@ static void write_outputs(const struct design * d, int64_t i, const struct mm_st
             mm_write_memtile(d, col, true);
         }
         if (g->steps) {
-            mm_push_memtile(d, col, g, true);
+            mm_push_memtile(d, col, g, true, i % 2);
         }
         mm_shim_outputs(d, col, s, i % 2);
         for (int row = 0; row < p->core_rows && g->steps; row++) {
@@ -219,7 +221,8 @@ static void write_outputs(const struct design * d, int64_t i, const struct mm_st
             if (i == 0) {
                 mm_write_core_bd(d, at, CORE_BD_C);
             }
-            flow_push(&d->flow, at, CORE_MM2S_QUEUE, d->core_bd + CORE_BD_C, g->tiles, false);
+            flow_push(&d->flow, at, CORE_MM2S_QUEUE, d->core_bd + CORE_BD_C,
+                      g->tiles * mm_tiles_each(p), false);
         }
     }
 }
@@ -238,6 +241,10 @@ static void write_stream(const struct design * d) {
     }
     for (int64_t i = steps < 2 ? steps : 2; i > 0; i--) {
         wait_step(d);
+    }
+    for (int col = 0; col < d->plan.columns; col++) {
+        mm_set_tiles(d, col, 1); // as the PDI has it
+        mm_end_x(d, col);
     }
 }
 

@@ -58,8 +58,9 @@ struct group {
     int64_t steps, tiles; // tiles of each core
 };
 
-static inline uint32_t mm_words(const struct design * d, uint32_t k) {
-    return mm_chunk_bytes(&d->plan, k) / 4;
+// Words of a row of either operand.
+static inline uint32_t mm_words(const struct design * d, bool is_y, uint32_t k) {
+    return mm_row_bytes(&d->plan, is_y && d->plan.block_bytes, k) / 4;
 }
 
 // ---- mul-mat-tiles.c: memtiles and cores ----
@@ -68,12 +69,17 @@ static inline uint32_t mm_words(const struct design * d, uint32_t k) {
 void mm_write_sheet(const struct design * d, int col, int row);
 // A memtile's descriptors: what goes to the cores, or what comes from them. Then the tasks.
 void mm_write_memtile(const struct design * d, int col, bool outputs);
-void mm_push_memtile(const struct design * d, int col, const struct group * g, bool outputs);
+void mm_push_memtile(const struct design * d, int col, const struct group * g, bool outputs,
+                     bool odd);
+// Takes what is left of the tokens that x's tiles take, at the end of all.
+void mm_end_x(const struct design * d, int col);
+// Where a core makes two tiles at a time: how many of its tiles a memtile has room for.
+void mm_set_tiles(const struct design * d, int col, uint32_t n);
 void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd);
 // The same words for the PDI, for tiles of so many groups.
 void mm_core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd, uint32_t words[6]);
-// Tasks of two neighbouring channels. An operation of the stream costs as much as ten more words of
-// one, so one writes both queues and the control register between them, which is zero.
+// Tasks of two neighbouring channels. An operation of the stream costs as much as eight more words
+// of one, so one writes both queues and the control register between them, which is zero.
 void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, const int bds[2],
                   const int64_t runs[2]);
 // The core reads its parameters when a first slice has come: they are there before its tasks.

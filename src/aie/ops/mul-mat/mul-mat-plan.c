@@ -4,12 +4,12 @@
 #include "aie/ops/ops.h"
 
 enum {
-    STEP_LIMIT = 1 << 20, // words, of a descriptor's step
-    ITERATIONS = 64,      // of a descriptor
+    ITERATIONS = 64, // of a descriptor
     SHIM_WRAP = 1023,
     MEM_WRAP = 1023,
     STAY_TILES = 63,  // a lock counts no further
     STAY_LEAST = 8,   // tiles of a core, for which telling of all chunks pays
+    X_STAYS = 31,     // tiles of a step: the lock counts those of two
     LONG_SLICES = 16, // from so many on two come at once, in longer bursts of host memory
     MOST_STEPS = 96,  // of an instruction stream, which then takes less than 1 ms to make
     TILE_BYTES = MM_TILE * MM_TILE * 4,
@@ -36,7 +36,6 @@ static int64_t chunk_room(const struct mm_plan * p) {
     int64_t bytes = ARRAY_MEM_BYTES;
     if (p->is_vector) { // x lies there in full, twice
         bytes -= 2 * TILE_BYTES / 4 + 2 * 4 * (int64_t) mm_x_words(p);
-        bytes -= p->block_bytes ? MMP_BEFORE : 0;
         return bytes / (4 * y_rows);
     }
     bytes -= p->core_rows * TILE_BYTES;
@@ -118,6 +117,21 @@ static bool whole_slices(struct mm_plan * p, int64_t most_k) {
     return true;
 }
 
+// Gemv whose x stays: chunks of whole slices that are all equal, so that one descriptor each way
+// does for them. As few slices as there may be chunks for: the cores wait for the first one.
+static bool equal_slices(struct mm_plan * p, int64_t most_k) {
+    int64_t slice = mm_slice_k(p->t), slices = p->k / slice;
+    int64_t once = p->block_bytes ? p->cut_k / slice : 1;
+    for (int64_t q = once; p->k % slice == 0 && q <= slices && q * slice <= most_k; q += once) {
+        if (slices % q == 0 && slices / q <= MMP_CHUNKS) {
+            p->x = p->y = equal(slices / q, q * slice);
+            p->slices = (uint32_t) slices;
+            return true;
+        }
+    }
+    return false;
+}
+
 // Gemv has whole rows of x one after the other; a descriptor's first dimension is too short for
 // long ones, which are cut into equal pieces.
 static bool cut_x_rows(struct mm_plan * p) {
@@ -151,6 +165,22 @@ static bool sends_x(const struct mm_plan * p) {
            (p->x_rows == 1 || block == 1 || zeros <= MOST_ZEROS);
 }
 
+// Gemm with blocks: rows are whole slices. Two of b come at once, and more of a, which are short.
+static bool many_slices(struct mm_plan * p) {
+    enum { MOST_AT_ONCE = 8 };
+    int64_t slice = mm_slice_k(p->t), slices = p->k / slice, q = slices % 2 ? 1 : 2, y = q;
+    while (y < MOST_AT_ONCE && slices % (2 * y) == 0) {
+        y *= 2;
+    }
+    if (p->k % slice || slices * p->many > MMP_RUNS) {
+        return false;
+    }
+    p->x = equal(slices / q, q * slice);
+    p->y = equal(slices / y, y * slice);
+    p->slices = (uint32_t) slices;
+    return true;
+}
+
 static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, struct error * err) {
     int64_t cut_bytes = p->block_bytes ? mm_chunk_bytes(p, (uint32_t) p->cut_k) : 1;
     int64_t most_k = least(chunk_room(p), (int64_t) SHIM_WRAP * 4);
@@ -158,10 +188,13 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
                             : most_k / p->t->element_bytes;
     int64_t tiles = p->m_steps * p->n_tiles * spec->output.ne[2] * spec->output.ne[3];
     bool wide = p->is_vector && mm_x_parts(p) == 0; // x's walk has no chunks then
+    if (p->many && many_slices(p)) {
+        return ST_OK;
+    }
     if ((!p->is_vector || cut_x_rows(p)) && ceil_div(p->k, mm_slice_k(p->t)) <= MMP_RUNS &&
         most_k >= MM_WHOLE_K &&
-        (whole_slices(p, most_k) || (!wide && chain_of_chunks(p, tiles, most_k)) ||
-         equal_chunks(p, most_k)) &&
+        (whole_slices(p, most_k) || (p->x_stays && equal_slices(p, most_k)) ||
+         (!wide && chain_of_chunks(p, tiles, most_k)) || equal_chunks(p, most_k)) &&
         (!p->is_vector || sends_x(p))) {
         return ST_OK;
     }
@@ -189,16 +222,17 @@ int64_t mm_plan_m(const struct mm_plan * p, int64_t m_step, int stream) {
 static void take_span(struct mm_plan * p, int64_t tiles, int64_t span, int64_t step) {
     p->n_tiles = tiles;
     p->n_step = step;
-    p->x_rows = (int) ceil_div(span, p->columns);
+    p->x_rows = (int) ceil_div(span, p->columns * mm_tiles_each(p));
     p->x_groups = (int) ceil_div(p->x_rows, p->t->x_group);
     for (int c = 0; c < p->columns; c++) {
-        p->n_start[c] = least(c * p->x_rows, span - p->x_rows);
+        p->n_start[c] = least(c * mm_x_taken(p), span - mm_x_taken(p));
     }
 }
 
 // Tiles of all columns together span up to 64 rows for each, and are equally far apart.
 static void plan_n(struct mm_plan * p) {
-    const int64_t most = p->columns * MM_TILE;
+    p->many = !p->block_bytes || p->is_vector ? 0 : p->n > p->columns * MM_TILE ? 2 : 1;
+    const int64_t most = p->columns * MM_TILE * mm_tiles_each(p);
     if (p->is_vector) {
         p->n_tiles = 1;
         p->x_rows = (int) p->n;
@@ -220,23 +254,41 @@ static void plan_n(struct mm_plan * p) {
     }
 }
 
+// Tiles along m that a step of gemv may have, and whether x comes once for all of them. In more
+// batches than one each must end with its step: what the last tiles leave in a lock is cleared at
+// the end of all.
+static int64_t vector_pass(const struct mm_plan * p) {
+    return least(X_STAYS, MMP_RUNS / ceil_div(p->k, mm_slice_k(p->t)));
+}
+
+static bool may_stay(const struct mm_plan * p, const struct kernel_spec * spec) {
+    int64_t far = mm_plan_m_far(p) * spec->inputs[0].nb[1] / 4, pass = vector_pass(p);
+    bool one = spec->output.ne[2] * spec->output.ne[3] == 1;
+    return p->is_vector && (one || p->m_steps > 1) && (one || p->m_steps <= pass) && pass > 0 &&
+           (far <= MMP_STEP_LIMIT || p->m_steps == 1);
+}
+
 static void plan_pass(struct mm_plan * p, const struct kernel_spec * spec) {
     int64_t runs = (int64_t) p->slices > p->x.rounds ? (int64_t) p->slices : p->x.rounds;
-    p->pass = least(least(ITERATIONS, MMP_RUNS / runs), p->n_tiles);
+    p->pass = p->many ? 1 : least(least(ITERATIONS, MMP_RUNS / runs), p->n_tiles);
     // the walks from n tile to n tile
     int64_t x = p->n_step * spec->inputs[1].nb[1] / 4, out = p->n_step * spec->output.nb[1] / 4;
-    if (p->n_tiles > 1 && (x > STEP_LIMIT || out > STEP_LIMIT)) {
+    if (p->n_tiles > 1 && (x > MMP_STEP_LIMIT || out > MMP_STEP_LIMIT)) {
         p->pass = 1;
     }
     // Where all of n is one tile of each column, a step goes along m, if its tiles are equally far
-    // apart: many columns would wait for being told of the next one. Those of gemv are, and are a
-    // step where x and a come in one chain.
+    // apart: many columns would wait for being told of the next one. Those of gemv are.
     int64_t far = mm_plan_m_far(p) * spec->inputs[0].nb[1] / 4;
-    bool along = p->is_vector ? p->y.rounds == 1
+    bool along = p->is_vector ? p->x_stays
                               : p->columns > p->core_rows && p->n_tiles == 1 &&
                                     p->m == p->core_rows * p->y_rows * p->m_steps;
-    along &= far <= STEP_LIMIT;
-    p->m_pass = along ? least(least(ITERATIONS, MMP_RUNS / runs), p->m_steps) : 1;
+    along &= far <= MMP_STEP_LIMIT;
+    int64_t most = p->is_vector ? X_STAYS : ITERATIONS;
+    p->m_pass = along ? least(least(most, MMP_RUNS / runs), p->m_steps) : 1;
+    if (p->m_steps % p->m_pass && spec->output.ne[2] * spec->output.ne[3] > 1 && p->is_vector) {
+        p->x_stays = false; // zeros made it more slices than may_stay knew of
+        p->m_pass = 1;
+    }
 }
 
 // Rows of a that serve several tiles of a step come from host memory once where there is room for
@@ -296,7 +348,7 @@ static enum status check_strides(const struct tensor * t, const char * name, str
         return error_set(err, ST_UNSUPPORTED,
                          "%s: rows must be contiguous and begin at whole words", name);
     }
-    if (t->ne[1] > 1 && (t->nb[1] < 4 || t->nb[1] / 4 > STEP_LIMIT)) {
+    if (t->ne[1] > 1 && (t->nb[1] < 4 || t->nb[1] / 4 > MMP_STEP_LIMIT)) {
         return error_set(err, ST_UNSUPPORTED, "%s: rows lie %lld bytes apart, not 4 to 4 MiB", name,
                          (long long) t->nb[1]);
     }
@@ -383,19 +435,19 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         .once_k = kernel_block_once(kind),
         .cut_k = kernel_block_cut(kind),
         .blocks = kind,
-        .fused = blocks && mm_fuses(mm_type(spec->arch, DTYPE_BF16), kind),
         .x_raw = spec->inputs[1].dtype == DTYPE_F32,
         .y_raw = spec->inputs[0].dtype == DTYPE_F16,
         .m = spec->output.ne[0],
         .n = spec->output.ne[1],
         .k = spec->inputs[1].ne[0],
     };
-    if (p->fused) {
-        p->t = &mm_aie2_fused;
-    }
     p->columns = ops_columns(spec);
     int gemm_rows = (int) least(MMP_CORE_ROWS_GEMM, p->columns);
     p->is_vector = p->n <= MMP_VECTOR_N && !p->t->shared;
+    p->fused = blocks && p->is_vector && mm_fuses(p->t, kind);
+    if (p->fused) {
+        p->t = &mm_aie2_fused;
+    }
     p->core_rows = p->is_vector ? MMP_CORE_ROWS_GEMV : gemm_rows;
     if (mm_is_between(p) && p->n > MMP_LONGER_N) {
         return error_set(err, ST_UNSUPPORTED, "%s takes up to %d rows of b, not %lld",
@@ -403,15 +455,17 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     }
     plan_n(p);
     plan_m(p);
+    p->x_stays = may_stay(p, spec);
     st = plan_k(p, spec, err);
-    if ((p->x_raw || p->y_raw || p->block_bytes) && (st != ST_OK || !p->is_vector)) {
+    bool takes = p->is_vector || (p->many && !p->x_raw && mm_takes_many(p->t, kind));
+    if ((p->x_raw || p->y_raw || p->block_bytes) && (st != ST_OK || !takes)) {
         return error_set(err, ST_UNSUPPORTED,
-                         "f32, f16 and blocks are made bf16 in products of up to %d "
+                         "f32, f16 and most blocks are made bf16 in products of up to %d "
                          "rows of b, and where these fit a memtile and its descriptors",
                          MMP_VECTOR_N);
     }
     if (st != ST_OK && p->is_vector) { // x may be too much for one memtile
-        p->is_vector = false;
+        p->is_vector = p->x_stays = false;
         p->core_rows = gemm_rows;
         plan_n(p);
         plan_m(p);

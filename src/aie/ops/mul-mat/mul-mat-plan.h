@@ -15,7 +15,7 @@ enum {
     MMP_LONGER_N = 8,       // and where blocks want more of a core's memory
     MMP_CORE_ROWS_GEMM = 4, // or as many as there are columns
     MMP_CORE_ROWS_GEMV = 2,
-    MMP_BEFORE = 64, // bytes of a memtile before rows of quantized blocks
+    MMP_STEP_LIMIT = 1 << 20, // words, of a descriptor's step
 };
 
 // How the rows of an operand come to a memtile: `rounds` times a chain of `chunks`, the last one
@@ -46,16 +46,18 @@ struct mm_plan {
     int64_t pass;      // n tiles of one step,
     int64_t m_pass;    // or m tiles of each y stream, where that is more than one
     int x_pieces;      // gemv: of a row of x
+    bool x_stays;      // gemv: in the memtile, for all tiles of a step
     bool x_raw, y_raw; // gemv: x is f32, y f16
-    int block_bytes;   // gemv: y is quantized blocks of so many; 0: it is not
+    int block_bytes;   // y is quantized blocks of so many; 0: it is not
     int block_k;       // numbers of one
     int once_k;        // what comes to a core at once: whole blocks
     int cut_k;         // what chunks are made of: whole blocks, and whole words
     enum kernel_blocks blocks;
-    bool fused; // those of mm_fuses
+    bool fused; // gemv: those of mm_fuses
+    int many;   // gemm: tiles of a core for which a slice of blocks is made bf16; 0: y has none
 
     int64_t m, n, k;
-    int64_t steps; // batches * passes * m_steps
+    int64_t steps; // batches * passes * m_passes
 };
 
 enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, struct error * err);
@@ -79,6 +81,11 @@ static inline int mm_plan_ways(const struct mm_plan * p) {
     return !p->is_vector && p->core_rows > 1 ? 2 : 1;
 }
 
+// Gemv whose x stays: tokens of the memtile's lock that no tile of the last step has taken.
+static inline int64_t mm_plan_x_left(const struct mm_plan * p) {
+    return p->x_stays ? (p->m_pass - p->m_steps % p->m_pass) % p->m_pass : 0;
+}
+
 struct mm_step mm_plan_step(const struct mm_plan * p, const struct kernel_spec * spec, int64_t i);
 
 // First m of the tiles of y stream `stream` in a step.
@@ -90,17 +97,29 @@ static inline int64_t mm_plan_m_far(const struct mm_plan * p) {
 }
 
 // Bytes that one row takes in a chunk; k-blocks of a chunk, and the zero ones behind its last.
-static inline uint32_t mm_chunk_bytes(const struct mm_plan * p, uint32_t k) {
-    if (p->block_bytes) {
+static inline uint32_t mm_row_bytes(const struct mm_plan * p, bool blocks, uint32_t k) {
+    if (blocks) {
         return k / (uint32_t) p->block_k * (uint32_t) p->block_bytes;
     }
     return k * (uint32_t) p->t->element_bytes;
 }
+static inline uint32_t mm_chunk_bytes(const struct mm_plan * p, uint32_t k) {
+    return mm_row_bytes(p, p->block_bytes != 0, k);
+}
+// Gemm: rows of b that a column takes at once, and how many of them have a place in its memtile.
+static inline int mm_x_taken(const struct mm_plan * p) {
+    return p->many > 1 ? p->many * p->x_rows : p->x_rows;
+}
+static inline uint32_t mm_x_room(const struct mm_plan * p) {
+    return (uint32_t) (mm_x_taken(p) - p->x_rows + p->x_groups * p->t->x_group);
+}
+// Tiles that a core makes of what a step brings for one.
+static inline int mm_tiles_each(const struct mm_plan * p) {
+    return p->many > 1 ? p->many : 1;
+}
 uint32_t mm_chunk_zeros(const struct mm_plan * p, uint32_t k);
 
-// Of quantized blocks: slices that come to a core at once, words of them of a row, and units. Units
-// of two words of short blocks begin a word before the slice, so that blocks that begin at an odd
-// word begin with a unit.
+// Of quantized blocks: slices that come to a core at once, and words of them of a row.
 static inline uint32_t mm_slices_at_once(const struct mm_plan * p) {
     return p->block_bytes ? (uint32_t) (p->once_k / mm_slice_k(p->t)) : 1;
 }
@@ -115,14 +134,7 @@ static inline bool mm_is_between(const struct mm_plan * p) {
     return p->block_bytes && p->cut_k > p->once_k && mm_is_long(p);
 }
 static inline uint32_t mm_blocks_at(const struct mm_plan * p) {
-    return !mm_is_long(p) ? MM_BLOCKS : mm_is_between(p) ? MM_LONGER : MM_LONG;
-}
-static inline uint32_t mm_unit(const struct mm_plan * p) {
-    return p->fused ? 1 : mm_unit_words(p->t);
-}
-static inline uint32_t mm_units(const struct mm_plan * p) {
-    uint32_t unit = mm_unit(p);
-    return (mm_slice_words(p) + unit - 1) / unit;
+    return p->block_k <= 32 ? MM_BLOCKS : mm_is_between(p) ? MM_LONGER : MM_LONG;
 }
 
 // Gemv: words of a row of x, how far apart rows stand in the memtile, and what they take there. Of

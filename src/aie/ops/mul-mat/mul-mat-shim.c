@@ -10,7 +10,8 @@ enum {
     SHIM_LAST,                  // + SHIM_FIRST or SHIM_SECOND: the last chunk, where it is shorter
     SHIM_TILES = SHIM_LAST + 2, // up to four
     SHIM_SET = 8,
-    SHIM_X = SHIM_TILES + 2, // gemv: b
+    SHIM_X = 0, // gemv: b, and the others behind it
+    SHIM_BEHIND_X = SHIM_X + 1,
 };
 
 static void shim_bd(const struct design * d, int bd, const struct array_bd * desc, int operand,
@@ -67,7 +68,8 @@ static struct place place_of(const struct design * d, int operand, const struct 
 // Chunks of rows: all but the last one, which is shorter, in one descriptor.
 static void write_rows(const struct design * d, int bd, const struct place * at,
                        const struct mm_cut * cut, int n_rows) {
-    uint32_t words = mm_words(d, cut->chunk_k), last = mm_words(d, cut->last_k);
+    bool is_y = at->operand == OPERAND_A;
+    uint32_t words = mm_words(d, is_y, cut->chunk_k), last = mm_words(d, is_y, cut->last_k);
     uint32_t rows = (uint32_t) n_rows;
     bool shorter = last < words;
     uint32_t full = (uint32_t) (cut->rounds * cut->chunks) - shorter;
@@ -112,7 +114,7 @@ static void gemm_inputs(const struct design * d, int col, const struct mm_step *
     if (mm_plan_brings_y(p, col)) {
         write_rows(d, set + SHIM_FIRST, &a, &p->y, p->y_rows);
     }
-    write_rows(d, set + SHIM_SECOND, &b, &p->x, p->x_rows);
+    write_rows(d, set + SHIM_SECOND, &b, &p->x, mm_x_taken(p));
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
     if (mm_plan_brings_y(p, col)) {
         push_shim(d, col, true, 0, set + SHIM_FIRST, p->y_stays ? 1 : s->tiles);
@@ -136,12 +138,16 @@ static void gemm_outputs(const struct design * d, int col, const struct mm_step 
         int bd = set + SHIM_TILES + (together ? i / 2 : i);
         bool follows = !together && i % each + 1 < each && i + 1 < p->core_rows;
         c.offset += 4 * m[i];
+        if (p->many > 1) { // a step has one tile, of which a core makes these
+            c.iterations = (uint32_t) p->many;
+            c.step = (uint32_t) (p->x_rows * d->spec->output.nb[1] / 4);
+        }
         write_tile_bd(d, bd, &c, together ? m[i + 1] - m[i] : 0, follows ? bd + 1 : -1);
         first[i / each] = i % each ? first[i / each] : bd;
     }
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
     for (int i = 0; i < mm_plan_ways(p); i++) {
-        push_shim(d, col, false, i, first[i], s->tiles);
+        push_shim(d, col, false, i, first[i], s->tiles * mm_tiles_each(p));
     }
 }
 
@@ -151,7 +157,7 @@ static void gemv_inputs(const struct design * d, int col, const struct mm_step *
     struct place b = place_of(d, OPERAND_B, s, 0);
     struct array_bd x = {
         .words = (uint32_t) p->x_rows * mm_x_row(p),
-        .next = set + SHIM_FIRST,
+        .next = p->x_stays ? -1 : set + SHIM_BEHIND_X + SHIM_FIRST,
         .wrap = {piece, (uint32_t) p->x_pieces},
         .step = {1, piece, row_step(&d->spec->inputs[OPERAND_B])},
     };
@@ -159,23 +165,31 @@ static void gemv_inputs(const struct design * d, int col, const struct mm_step *
     for (int i = 0; i < p->core_rows; i++) {
         int64_t m = mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col + i);
         struct place a = place_of(d, OPERAND_A, s, m);
-        write_rows(d, set + (i ? SHIM_SECOND : SHIM_FIRST), &a, &p->y, p->y_rows);
+        write_rows(d, set + SHIM_BEHIND_X + (i ? SHIM_SECOND : SHIM_FIRST), &a, &p->y, p->y_rows);
     }
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
-    push_shim(d, col, true, 0, set + SHIM_X, s->tiles);
-    push_shim(d, col, true, 1, set + SHIM_SECOND, s->tiles);
+    int first = set + SHIM_X, second = set + SHIM_BEHIND_X + SHIM_SECOND;
+    if (p->x_stays) {
+        push_shim(d, col, true, 0, first, 1);
+        first = set + SHIM_BEHIND_X + SHIM_FIRST;
+    }
+    mm_push_pair(d, (struct flow_tile){col, ARRAY_ROW_SHIM}, SHIM_MM2S_QUEUE,
+                 (const int[]){first, second}, (const int64_t[]){s->tiles, s->tiles});
 }
 
 static void gemv_outputs(const struct design * d, int col, const struct mm_step * s, int set) {
     const struct mm_plan * p = &d->plan;
-    for (int i = 0; i < p->core_rows; i++) {
+    int first = set + SHIM_BEHIND_X + SHIM_TILES;
+    int64_t m = mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col);
+    int64_t apart = mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col + 1) - m;
+    bool together = apart && apart <= MMP_STEP_LIMIT;
+    for (int i = 0; i < (together ? 1 : MMP_CORE_ROWS_GEMV); i++) {
         struct place c = place_of(d, OPERAND_OUT, s, 0);
-        int bd = set + SHIM_TILES + i;
-        c.offset += 4 * mm_plan_m(p, s->m_step, MMP_CORE_ROWS_GEMV * col + i);
-        write_tile_bd(d, bd, &c, 0, i + 1 < p->core_rows ? bd + 1 : -1);
+        c.offset += 4 * (m + i * apart);
+        write_tile_bd(d, first + i, &c, together ? apart : 0, together || i ? -1 : first + 1);
     }
     mm_write_sheet(d, col, ARRAY_ROW_SHIM);
-    push_shim(d, col, false, 0, set + SHIM_TILES, s->tiles);
+    push_shim(d, col, false, 0, first, s->tiles);
 }
 
 void mm_shim_inputs(const struct design * d, int col, const struct mm_step * s, bool odd) {

@@ -6,10 +6,17 @@
 
 // Descriptors of a memtile, within the half that a channel can use.
 enum {
-    BD_IN = 0,                     // chunks; those that go out behind them
+    BD_CHUNKS = 0,                 // chunks; those that go out behind them
     BD_TILES_OUT = 2 * MMP_CHUNKS, // two tiles
     BD_TILES_IN = 22,              // one or two
-    BD_X = 23,                     // gemv, where there is but one tile in each half
+};
+// Those of gemv: what leads to the cores is one range across both halves, which one operation
+// writes. The second half begins with chunks, behind which goes x, of even steps and of odd ones.
+enum {
+    BD_VECTOR_OUT = 0,
+    BD_VECTOR_IN = 2,
+    BD_VECTOR_IN_ODD = ARRAY_MEM_BD_ODD - 1,
+    BD_X = ARRAY_MEM_BD_ODD - 1, // behind chunks
 };
 
 const struct mm_ways mm_gemm_ways = {.out = 0, .tiles_in = 2, .tiles_out = 2};
@@ -53,8 +60,19 @@ static uint32_t block_words(const struct design * d) {
     return (uint32_t) d->plan.t->block_bytes / 4;
 }
 
-static int bd_out(const struct mm_cut * cut) {
-    return BD_IN + cut->chunks;
+// The first chunk that comes, within the half; and the first that goes.
+static int bd_in(const struct design * d, int channel) {
+    return d->plan.is_vector && !half(channel) ? BD_X - 2 * d->plan.y.chunks : BD_CHUNKS;
+}
+
+static int bd_out(const struct design * d, int channel) {
+    bool x = !d->plan.is_vector && half(channel);
+    return bd_in(d, channel) + (x ? &d->plan.x : &d->plan.y)->chunks;
+}
+
+// X goes out behind the chunks of the second half.
+static int bd_x_out(const struct design * d, bool odd) {
+    return bd_out(d, d->ways->x_out) + d->plan.y.chunks + odd;
 }
 
 // Rows go out k-block by k-block, each of them of all rows, with zeros behind the last; `further`
@@ -83,35 +101,39 @@ static void send_blocks(struct array_bd * out, uint32_t block, uint32_t rows, ui
     out->step[at] = further;
 }
 
-// Quantized blocks go out slice by slice, unit by unit, each of them of all rows.
-static void send_units(const struct mm_plan * p, struct array_bd * out, uint32_t rows,
+// Quantized blocks go out slice by slice, word by word, each of them of all rows. Where every other
+// block begins in the middle of a word, the second of two begins with the first's last.
+static void send_words(const struct mm_plan * p, struct array_bd * out, uint32_t rows,
                        uint32_t row_words, uint32_t slices) {
-    uint32_t unit = mm_unit(p), units = mm_units(p);
-    if (mm_is_between(p)) { // word by word; the second of two blocks begins with the first's last
-        uint32_t words = mm_slice_words(p);
-        out->step[0] = row_words;
-        out->wrap[0] = rows;
-        out->step[1] = 1;
-        out->wrap[1] = words;
-        out->step[2] = words - 1;
-        out->wrap[2] = 2;
-        out->step[3] = 2 * words - 1;
-        out->words = slices * words * rows;
-        return;
-    }
-    bool together = unit == 1; // then it has no dimension of its own
+    uint32_t words = mm_slice_words(p);
     int at = 0;
-    if (!together) {
-        out->step[at] = 1;
-        out->wrap[at++] = unit;
-    }
     out->step[at] = row_words;
     out->wrap[at++] = rows;
-    out->step[at] = unit;
-    out->wrap[at++] = units;
-    out->step[at] = mm_slice_words(p);
-    out->address -= mm_is_long(p) ? 0 : 4 * (unit - 1);
-    out->words = slices * units * rows * unit;
+    out->step[at] = 1;
+    out->wrap[at++] = words;
+    if (mm_is_between(p)) {
+        out->step[at] = words - 1;
+        out->wrap[at++] = 2;
+    }
+    out->step[at] = mm_is_between(p) ? 2 * words - 1 : words;
+    out->words = slices * words * rows;
+}
+
+// Gemm: slices of q4_0 go out as pairs of words, which begin a word before the slice, so that its
+// second block begins with a pair (quant-many.c).
+enum { MANY_UNIT = 2, MANY_UNITS = 5, MANY_BEFORE = 64 /* bytes of a memtile */ };
+
+static void send_pairs(const struct mm_plan * p, struct array_bd * out, uint32_t rows,
+                       uint32_t row_words, uint32_t slices) {
+    out->step[0] = 1;
+    out->wrap[0] = MANY_UNIT;
+    out->step[1] = row_words;
+    out->wrap[1] = rows;
+    out->step[2] = MANY_UNIT;
+    out->wrap[2] = MANY_UNITS;
+    out->step[3] = mm_slice_words(p);
+    out->address -= 4 * (MANY_UNIT - 1);
+    out->words = slices * MANY_UNITS * rows * MANY_UNIT;
 }
 
 // A stream's rows: `rows` come, `sent` go on to the cores.
@@ -120,15 +142,51 @@ struct rows {
     uint32_t address; // of the buffers in the memtile: two, or one for each chunk that stays
     uint32_t rows, sent;
     int tiles; // that rows stay for; 0: they do not
+    bool is_y;
 };
+
+// Gemm with blocks: of b's rows several tiles' come at once, and go out slice by slice, each tile's
+// in turn.
+static void write_turns(const struct design * d, int channel, const struct rows * r) {
+    const struct mm_plan * p = &d->plan;
+    uint32_t words = mm_words(d, false, r->cut->chunk_k), block = block_words(d);
+    uint32_t blocks = (uint32_t) p->t->slice_blocks, buffer = mm_x_room(p) * words;
+    uint32_t slices = r->cut->chunk_k / (uint32_t) mm_slice_k(p->t);
+    int empty = d->ways->locks + LOCK_IN_EMPTY + 2 * channel, full = empty + 1;
+    struct array_bd in = {.address = r->address,
+                          .words = r->rows * words,
+                          .next = -1,
+                          .acquire = empty,
+                          .acquire_value = -1,
+                          .release = full,
+                          .release_value = 1,
+                          .iterations = 2,
+                          .iteration_step = buffer};
+    mem_bd(d, half(channel) + bd_in(d, channel), &in);
+    for (uint32_t i = 0; i < slices; i++) {
+        bool last = i + 1 == slices;
+        int at = half(channel) + bd_out(d, channel) + (int) i;
+        struct array_bd out = {.address = r->address + 4 * i * blocks * block,
+                               .words = (uint32_t) p->many * r->sent * blocks * block,
+                               .next = last ? -1 : at + 1,
+                               .acquire = i == 0 ? full : -1,
+                               .acquire_value = -1,
+                               .release = last ? empty : -1,
+                               .release_value = 1,
+                               .iterations = 2,
+                               .iteration_step = buffer};
+        send_blocks(&out, block, r->sent, 0, words, blocks, 0, (uint32_t) p->x_rows * words);
+        mem_bd(d, at, &out);
+    }
+}
 
 static void write_chunks(const struct design * d, int channel, const struct rows * r) {
     const struct mm_plan * p = &d->plan;
     const struct mm_cut * cut = r->cut;
-    uint32_t buffer = r->sent * mm_chunk_bytes(p, cut->chunk_k);
+    uint32_t buffer = r->sent * 4 * mm_words(d, r->is_y, cut->chunk_k);
     for (int i = 0; i < cut->chunks; i++) {
         bool is_last = i + 1 == cut->chunks;
-        uint32_t k = is_last ? cut->last_k : cut->chunk_k, words = mm_words(d, k);
+        uint32_t k = is_last ? cut->last_k : cut->chunk_k, words = mm_words(d, r->is_y, k);
         uint32_t blocks = k / (uint32_t) mm_block_k(p->t), zeros = mm_chunk_zeros(p, k);
         int empty =
             d->ways->locks + (r->tiles ? LOCK_STAY_EMPTY + 2 * i : LOCK_IN_EMPTY + 2 * channel);
@@ -136,7 +194,7 @@ static void write_chunks(const struct design * d, int channel, const struct rows
         struct array_bd in = {
             .address = r->address + (uint32_t) (r->tiles ? i : i % 2) * buffer,
             .words = r->rows * words,
-            .next = is_last ? -1 : half(channel) + BD_IN + i + 1,
+            .next = is_last ? -1 : half(channel) + bd_in(d, channel) + i + 1,
             .acquire = empty,
             .acquire_value = r->tiles ? -r->tiles : -1,
             .release = full,
@@ -144,13 +202,15 @@ static void write_chunks(const struct design * d, int channel, const struct rows
         };
         struct array_bd out = in;
         out.words = r->sent * block_words(d) * (blocks + zeros);
-        out.next = is_last ? -1 : half(channel) + bd_out(cut) + i + 1;
+        out.next = is_last ? -1 : half(channel) + bd_out(d, channel) + i + 1;
         out.acquire = full;
         out.release = empty;
         out.acquire_value = -1;
         out.release_value = 1;
-        if (p->block_bytes) {
-            send_units(p, &out, r->sent, words, k / (uint32_t) p->once_k);
+        if (p->many && r->is_y) {
+            send_pairs(p, &out, r->sent, words, k / (uint32_t) p->once_k);
+        } else if (p->block_bytes && r->is_y) {
+            send_words(p, &out, r->sent, words, k / (uint32_t) p->once_k);
         } else {
             uint32_t none = p->t->shared ? r->sent - r->rows : 0; // in blocks they must be numbers
             send_blocks(&out, block_words(d), r->sent - none, none, words, blocks, zeros, 0);
@@ -159,12 +219,14 @@ static void write_chunks(const struct design * d, int channel, const struct rows
             in.iterations = out.iterations = 2;
             in.iteration_step = out.iteration_step = buffer / 4;
         }
-        mem_bd(d, half(channel) + BD_IN + i, &in);
-        mem_bd(d, half(channel) + bd_out(cut) + i, &out);
+        mem_bd(d, half(channel) + bd_in(d, channel) + i, &in);
+        mem_bd(d, half(channel) + bd_out(d, channel) + i, &out);
     }
 }
 
-// Gemv: all of x, twice, sent anew for each tile.
+// Gemv: all of x, twice, sent anew for each tile. Where it stays, it comes once a step and gives
+// its lock a token for each tile. Nothing tells when a place is free again: a step begins when the
+// one before the last, which had the same place, is complete.
 static void write_x(const struct design * d, uint32_t address) {
     const struct mm_plan * p = &d->plan;
     uint32_t sent = (uint32_t) (p->x_groups * p->t->x_group), piece = mm_x_block(p);
@@ -175,25 +237,35 @@ static void write_x(const struct design * d, uint32_t address) {
     struct array_bd in = {
         .address = address,
         .words = (uint32_t) p->x_rows * mm_x_row(p),
-        .next = p->y.rounds == 1 ? BD_IN : -1, // then the rows of a
-        .acquire = empty,
+        .next = p->x_stays || p->y.rounds > 1 ? -1 : bd_in(d, MEM_IN), // then the rows of a
+        .acquire = p->x_stays ? -1 : empty,
         .acquire_value = -1,
         .release = full,
-        .release_value = 1,
-        .iterations = 2,
+        .release_value = p->x_stays ? (int) p->m_pass : 1,
+        .iterations = p->x_stays && p->steps == 1 ? 0 : 2, // the next run finds it unchanged
         .iteration_step = mm_x_words(p),
     };
     struct array_bd out = in;
     out.words = sent * piece * (blocks + zeros) * (uint32_t) p->y.rounds;
     out.next = -1;
     out.acquire = full;
-    out.release = empty;
+    out.acquire_value = -1;
+    out.release = p->x_stays ? -1 : empty;
+    out.release_value = 1;
     // from round to round as much further as a chunk has k, or from part to part
     uint32_t parts = p->y.rounds == 1 ? (uint32_t) mm_x_parts(p) : 1;
     uint32_t further = parts > 1 ? blocks / parts : p->y.chunk_k / block;
     send_blocks(&out, piece, sent, 0, mm_x_apart(p), blocks / parts, zeros, further * piece);
     mem_bd(d, half(MEM_IN) + BD_X, &in);
-    mem_bd(d, half(d->ways->x_out) + BD_X, &out);
+    for (int odd = 0; odd < (p->x_stays && p->steps > 1 ? 2 : 1); odd++) {
+        out.iterations = p->x_stays ? 0 : 2;
+        out.address = address + (odd ? 4 * mm_x_words(p) : 0);
+        mem_bd(d, half(d->ways->x_out) + bd_x_out(d, odd), &out);
+    }
+}
+
+static int bd_tile_in(const struct mm_plan * p, int core) {
+    return !p->is_vector ? BD_TILES_IN + core / 2 : core % 2 ? BD_VECTOR_IN_ODD : BD_VECTOR_IN;
 }
 
 // The tiles of a column's cores.
@@ -203,7 +275,7 @@ static void write_tiles(const struct design * d, uint32_t address) {
              width = (uint32_t) (p->y_groups * p->t->y_group);
     uint32_t tile = width * (uint32_t) (p->x_groups * p->t->x_group);
     const struct mm_ways * w = d->ways;
-    int each = mm_plan_each(p);
+    int each = mm_plan_each(p), bd_tile = p->is_vector ? BD_VECTOR_OUT : BD_TILES_OUT;
     for (int i = 0; i < p->core_rows; i++) {
         int empty = w->locks + LOCK_TILE_EMPTY + 2 * i, full = empty + 1;
         struct array_bd in = {
@@ -217,7 +289,11 @@ static void write_tiles(const struct design * d, uint32_t address) {
             .wrap = {cols, rows, width / cols},
             .step = {1, width, cols, rows * width},
         };
-        int channel = w->tiles_out + i / each, at = half(channel) + BD_TILES_OUT + i % each;
+        if (p->many > 1) { // so that a core is rid of both before they leave
+            in.iterations = 2;
+            in.iteration_step = tile * (uint32_t) p->core_rows;
+        }
+        int channel = w->tiles_out + i / each, at = half(channel) + bd_tile + i % each;
         struct array_bd out = {
             .address = in.address,
             .words = (uint32_t) (p->x_rows * p->y_rows),
@@ -228,9 +304,18 @@ static void write_tiles(const struct design * d, uint32_t address) {
             .release_value = 1,
             .wrap = {(uint32_t) p->y_rows},
             .step = {1, width},
+            .iterations = in.iterations,
+            .iteration_step = in.iteration_step,
         };
-        mem_bd(d, half(w->tiles_in + i) + BD_TILES_IN + i / 2, &in);
+        mem_bd(d, half(w->tiles_in + i) + bd_tile_in(p, i), &in);
         mem_bd(d, at, &out);
+    }
+}
+
+void mm_set_tiles(const struct design * d, int col, uint32_t n) {
+    for (int i = 0; i < d->plan.core_rows && d->plan.many > 1; i++) {
+        uint32_t lock = (uint32_t) (d->ways->locks + LOCK_TILE_EMPTY + 2 * i);
+        txn_write(d->flow.t, image_addr(col, ARRAY_ROW_MEM, MEM_LOCK + 0x10 * lock), n);
     }
 }
 
@@ -239,23 +324,26 @@ void mm_write_memtile(const struct design * d, int col, bool outputs) {
     uint32_t y_sent = (uint32_t) (p->y_groups * p->t->y_group);
     uint32_t x_sent = (uint32_t) (p->x_groups * p->t->x_group);
     struct rows y = {.cut = &p->y,
-                     .address = p->block_bytes ? MMP_BEFORE : 0,
+                     .address = p->many ? MANY_BEFORE : 0,
                      .rows = (uint32_t) p->y_rows,
-                     .sent = y_sent};
-    struct rows x = {.cut = &p->x, .rows = (uint32_t) p->x_rows, .sent = x_sent};
+                     .sent = y_sent,
+                     .is_y = true};
+    struct rows x = {.cut = &p->x, .rows = (uint32_t) mm_x_taken(p), .sent = x_sent};
     struct rows second = p->is_vector ? y : x;
     y.tiles = p->y_stays ? (int) p->pass : 0;
     second.address = y.address + (p->y_stays ? (uint32_t) p->y.chunks : 2) * y_sent *
                                      mm_chunk_bytes(p, p->y.chunk_k);
-    uint32_t end = second.address + 2 * second.sent * mm_chunk_bytes(p, second.cut->chunk_k);
+    uint32_t end = second.address + 2 * 4 * (p->is_vector ? y_sent : mm_x_room(p)) *
+                                        mm_words(d, second.is_y, second.cut->chunk_k);
     uint32_t tiles = end + (p->is_vector ? 2 * 4 * mm_x_words(p) : 0);
     if (outputs) {
+        mm_set_tiles(d, col, 2);
         write_tiles(d, tiles);
     } else {
         if (mm_plan_brings_y(p, col)) {
             write_chunks(d, MEM_IN, &y);
         }
-        write_chunks(d, MEM_IN + 1, &second);
+        (p->many ? write_turns : write_chunks)(d, MEM_IN + 1, &second);
         if (p->is_vector) {
             write_x(d, end);
         }
@@ -313,22 +401,24 @@ void mm_core_bd(const struct mm_type * t, int x_groups, int y_groups, int bd, ui
 void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
     const struct mm_plan * p = &d->plan;
     struct array_bd desc = core_bd(p->t, p->x_groups, p->y_groups, p->x_raw, bd);
-    if (p->block_bytes && bd == CORE_BD_Y) { // units stand as far apart as those of 64 rows
-        uint32_t unit = mm_unit(p), rows = (uint32_t) (p->y_groups * p->t->y_group);
+    if (p->many && bd == CORE_BD_Y) { // one place, for which both empty ones are wanted
+        uint32_t rows = (uint32_t) (p->y_groups * p->t->y_group);
+        desc.address = MM_MANY_BLOCKS;
+        desc.acquire_value = -mm_lock_init[MM_LOCK_Y_EMPTY];
+        desc.iterations = 0;
+        desc.iteration_step = 0;
+        desc.words = MANY_UNITS * rows * MANY_UNIT;
+        desc.wrap[0] = rows * MANY_UNIT;
+        desc.step[0] = 1;
+        desc.step[1] = MM_TILE * MANY_UNIT;
+    } else if (p->block_bytes && bd == CORE_BD_Y) { // words stand as far apart as those of 64 rows
+        uint32_t rows = (uint32_t) (p->y_groups * p->t->y_group);
         desc.address = mm_blocks_at(p);
         desc.iteration_step = MM_BLOCKS_OTHER / 4;
-        desc.words = mm_units(p) * rows * unit;
-        desc.wrap[0] = rows * unit;
+        desc.words = mm_slice_words(p) * rows;
+        desc.wrap[0] = rows;
         desc.step[0] = 1;
-        desc.step[1] = MM_TILE * unit;
-        if (mm_is_between(p)) { // by words
-            desc.words = mm_slice_words(p) * rows;
-            desc.wrap[0] = rows;
-            desc.step[0] = unit;
-            desc.wrap[1] = unit;
-            desc.step[1] = 1;
-            desc.step[2] = MM_TILE * unit;
-        }
+        desc.step[1] = MM_TILE;
     }
     if (!d->standing) {
         flow_core_bd(&d->flow, at, d->core_bd + bd, &desc);
@@ -337,14 +427,22 @@ void mm_write_core_bd(const struct design * d, struct flow_tile at, int bd) {
 
 void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, const int bds[2],
                   const int64_t runs[2]) {
-    if (runs[0] <= ARRAY_MAX_REPEAT && runs[1] <= ARRAY_MAX_REPEAT) {
-        uint32_t words[3] = {array_queue_word(bds[0], (int) runs[0], false), 0,
-                             array_queue_word(bds[1], (int) runs[1], false)};
-        txn_block_write(d->flow.t, image_addr(at.col, at.row, queue), words, 3);
-        return;
-    }
-    for (int i = 0; i < 2; i++) {
-        flow_push(&d->flow, at, queue + 8 * (uint32_t) i, bds[i], runs[i], false);
+    const int64_t most = ARRAY_MAX_REPEAT;
+    for (int64_t done = 0; done < runs[0] || done < runs[1]; done += most) {
+        uint32_t words[3] = {0};
+        bool has[2];
+        for (int i = 0; i < 2; i++) {
+            int64_t left = runs[i] - done;
+            has[i] = left > 0;
+            words[2 * i] =
+                has[i] ? array_queue_word(bds[i], (int) (left < most ? left : most), false) : 0;
+        }
+        uint32_t addr = image_addr(at.col, at.row, queue);
+        if (has[0] && has[1]) {
+            txn_block_write(d->flow.t, addr, words, 3);
+        } else {
+            txn_write(d->flow.t, addr + (has[0] ? 0 : 8), words[has[0] ? 0 : 2]);
+        }
     }
 }
 
@@ -359,12 +457,15 @@ void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tile
                                  .x_raw = p->x_raw,
                                  .y_raw = p->y_raw,
                                  .k = p->k,
-                                 .blocks = p->blocks},
+                                 .blocks = p->blocks,
+                                 .many = p->many},
               params);
+    bool may_have_many = p->t->in == DTYPE_BF16 && mm_takes_many(p->t, KERNEL_Q4_0);
     txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params,
-                    p->is_vector   ? MM_PARAM_COUNT + (size_t) task
-                    : p->t->shared ? MM_PARAM_COUNT
-                                   : MM_PARAM_X_TRIPS);
+                    p->is_vector    ? MM_PARAM_COUNT + (size_t) task
+                    : p->t->shared  ? MM_PARAM_COUNT
+                    : may_have_many ? MM_PARAM_MANY + 1
+                                    : MM_PARAM_X_TRIPS);
 }
 
 // ---- tasks of cores and memtiles ----
@@ -375,44 +476,62 @@ static void push_mem(const struct design * d, int col, bool in, int channel, int
               runs, false);
 }
 
-void mm_push_memtile(const struct design * d, int col, const struct group * g, bool outputs) {
+static void push_tiles(const struct design * d, int col, int64_t tiles) {
+    const struct mm_plan * p = &d->plan;
+    const struct mm_ways * w = d->ways;
+    for (int i = 0; i < p->core_rows; i += p->is_vector ? 2 : 1) {
+        int channel = w->tiles_in + i, first = half(channel) + bd_tile_in(p, i);
+        if (p->is_vector) {
+            mm_push_pair(d, (struct flow_tile){col, ARRAY_ROW_MEM},
+                         MEM_S2MM_QUEUE + 8 * (uint32_t) channel,
+                         (const int[]){first, half(channel + 1) + bd_tile_in(p, i + 1)},
+                         (const int64_t[]){tiles, tiles});
+        } else {
+            push_mem(d, col, true, channel, bd_tile_in(p, i), tiles);
+        }
+    }
+    for (int i = 0; i < mm_plan_ways(p); i++) {
+        push_mem(d, col, false, w->tiles_out + i, p->is_vector ? BD_VECTOR_OUT : BD_TILES_OUT,
+                 tiles);
+    }
+}
+
+void mm_push_memtile(const struct design * d, int col, const struct group * g, bool outputs,
+                     bool odd) {
     const struct mm_plan * p = &d->plan;
     const struct mm_ways * w = d->ways;
     int64_t y = g->tiles * p->y.rounds, second = g->tiles * (p->is_vector ? p->y : p->x).rounds;
     struct flow_tile at = {col, ARRAY_ROW_MEM};
-    bool paired = p->is_vector && p->core_rows == 2;
-    if (outputs && paired) {
-        mm_push_pair(
-            d, at, MEM_S2MM_QUEUE + 8 * (uint32_t) w->tiles_in,
-            (const int[]){half(w->tiles_in) + BD_TILES_IN, half(w->tiles_in + 1) + BD_TILES_IN},
-            (const int64_t[]){g->tiles, g->tiles});
-    }
-    for (int i = 0; i < p->core_rows && outputs && !paired; i++) {
-        push_mem(d, col, true, w->tiles_in + i, BD_TILES_IN + i / 2, g->tiles);
-    }
-    for (int i = 0; i < mm_plan_ways(p) && outputs; i++) {
-        push_mem(d, col, false, w->tiles_out + i, BD_TILES_OUT, g->tiles);
-    }
     if (outputs) {
+        push_tiles(d, col, g->tiles * mm_tiles_each(p));
         return;
     }
     bool brings_y = mm_plan_brings_y(p, col);
-    if (p->is_vector && p->y.rounds == 1) { // x and a come over channel 0 in one chain
+    int in = half(MEM_IN) + bd_in(d, MEM_IN), in_next = half(MEM_IN + 1) + bd_in(d, MEM_IN + 1);
+    if (p->is_vector) { // x comes first, and where it does not stay, a follows it in one chain
+        bool chain = !p->x_stays && p->y.rounds == 1;
+        push_mem(d, col, true, MEM_IN, BD_X, chain ? 0 : p->x_stays ? 1 : g->tiles);
         mm_push_pair(d, at, MEM_S2MM_QUEUE + 8 * MEM_IN,
-                     (const int[]){half(MEM_IN) + BD_X, half(MEM_IN + 1) + BD_IN},
-                     (const int64_t[]){g->tiles, second});
+                     (const int[]){chain ? half(MEM_IN) + BD_X : in, in_next},
+                     (const int64_t[]){y, second});
+        push_mem(d, col, false, w->x_out, bd_x_out(d, p->x_stays && odd), g->tiles);
     } else {
-        push_mem(d, col, true, MEM_IN, BD_X, p->is_vector ? g->tiles : 0); // x comes first
-        push_mem(d, col, true, MEM_IN, BD_IN, !brings_y ? 0 : p->y_stays ? g->steps : y);
-        push_mem(d, col, true, MEM_IN + 1, BD_IN, second);
+        push_mem(d, col, true, MEM_IN, in, !brings_y ? 0 : p->y_stays ? g->steps : y);
+        push_mem(d, col, true, MEM_IN + 1, in_next - half(MEM_IN + 1), second);
     }
-    push_mem(d, col, false, w->x_out, BD_X, p->is_vector ? g->tiles : 0);
-    int second_bd = bd_out(p->is_vector ? &p->y : &p->x);
     if (brings_y) {
         mm_push_pair(d, at, MEM_MM2S_QUEUE + 8 * (uint32_t) w->out,
-                     (const int[]){half(w->out) + bd_out(&p->y), half(w->out + 1) + second_bd},
+                     (const int[]){half(w->out) + bd_out(d, w->out),
+                                   half(w->out + 1) + bd_out(d, w->out + 1)},
                      (const int64_t[]){y, second});
     } else {
-        push_mem(d, col, false, w->out + 1, second_bd, second);
+        push_mem(d, col, false, w->out + 1, bd_out(d, w->out + 1), second);
+    }
+}
+
+void mm_end_x(const struct design * d, int col) {
+    if (mm_plan_x_left(&d->plan)) {
+        int lock = d->ways->locks + LOCK_X_FULL;
+        txn_write(d->flow.t, image_addr(col, ARRAY_ROW_MEM, MEM_LOCK + 0x10 * (uint32_t) lock), 0);
     }
 }

@@ -61,12 +61,51 @@ static const struct long_block {
                      0},
 };
 
+// Of blocks that are multiplied as they are unpacked, see quant-fused.c; where any have their
+// scales.
+static const struct fused_block {
+    int passes, top, minus;
+    int pair, pair_other;
+    int numbers_next;
+    int planes, planes_of, planes_shift, planes_next, minima;
+} fused_blocks[KERNEL_BLOCKS + 1] = {
+    [KERNEL_Q4_0] = {1, 0x4343, 0xc308 /* -136 */, .planes = MM_SCALES},
+    [KERNEL_Q8_0] = {2, 0x4543, 0xc490 /* -2304 / 2 */, -1, -1, 2048, MM_SCALES, 0, 7},
+    [KERNEL_Q4_K] = {2, 0x4343, 0xc300 /* -128 */, -1, 0, 0, MM_LONG_TABLE, -1, 7, 0,
+                     8 * 2 * MM_TILE},
+    [KERNEL_Q5_K] = {2, 0x4543, 0xc488 /* -2176 / 2 */, -1, -1, 2048, MM_LONG_TABLE, -1, 7, 0,
+                     8 * 2 * MM_TILE},
+    [KERNEL_Q6_K] = {2, 0x4543, 0xc48a /* -2208 / 2 */, -1, -1, 2048, MM_LONG_TABLE, -1, 8,
+                     2 * MM_TILE},
+    [KERNEL_IQ4_NL] = {2, 0x4543, 0xc490, -1, -1, 2048, MM_SCALES, 0, 7},
+    [KERNEL_MXFP4] = {2, 0x4543, 0xc490, -1, -1, 2048, MM_LONG_TABLE, 2 * 2 * MM_TILE, 7},
+};
+
+// Those that have a table of 16 numbers, see quant-words.c. ggml's table of mxfp4 has twice the
+// numbers, for half of the scale.
+static const int8_t tables[KERNEL_BLOCKS + 1][16] = {
+    [KERNEL_IQ4_NL] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
+    [KERNEL_MXFP4] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},
+};
+
+// Four bytes of a table; more by 128 where they are multiplied as they are.
+static int32_t table_word(enum kernel_blocks blocks, int word, bool fused) {
+    uint32_t w = 0;
+    for (int i = 0; i < 4; i++) {
+        w |= (uint32_t) (uint8_t) (tables[blocks][4 * word + i] + (fused ? 128 : 0)) << 8 * i;
+    }
+    return (int32_t) w;
+}
+
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]) {
     int x_rows = s->x_groups * t->x_group, y_rows = s->y_groups * t->y_group;
     const struct long_block * l = &long_blocks[s->blocks];
     bool blocks = s->blocks != KERNEL_BLOCKS;
     int y_pitch = blocks ? MM_TILE : y_rows; // in a slice that the core wrote itself
-    int unit = 4 * (int) mm_unit_words(t), later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
+    const struct fused_block * f = &fused_blocks[s->blocks];
+    bool fused = mm_fuses(t, s->blocks), tabled = tables[s->blocks][1] != 0;
+    bool tells = s->blocks == KERNEL_MXFP4; // its scales are no f16
+    int later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
     int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
     int last_block = t->slice_blocks - 1, row = 4 * t->out_rows * y_rows;
     int x_trips = x_rows / t->trip_x, y_trips = y_rows / t->trip_y;
@@ -86,9 +125,10 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_Y_STEP] = y_step,
         [MM_PARAM_Y_NEXT] = -last_block * y_step + y_group,
         [MM_PARAM_Y_WRAP] = -last_block * y_step - y_group * (y_trips - 1),
-        [MM_PARAM_X_TRIPS] = t->shared  ? x_rows * mm_slice_k(t) / MM_SHARED_TRIP
-                             : s->x_raw ? x_rows * mm_slice_k(t) / CV_TRIP
-                                        : 0,
+        [MM_PARAM_X_TRIPS] = s->many     ? s->many
+                             : t->shared ? x_rows * mm_slice_k(t) / MM_SHARED_TRIP
+                             : s->x_raw  ? x_rows * mm_slice_k(t) / CV_TRIP
+                                         : 0,
         [MM_PARAM_Y_TRIPS] = l->scales   ? l->scales * MM_TILE / CV_TRIP
                              : blocks    ? 2 * MM_TILE / CV_TRIP // the scales of blocks
                              : t->shared ? y_rows * mm_slice_k(t) / MM_SHARED_TRIP
@@ -96,22 +136,52 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
                                          : 0,
         [MM_PARAM_BITS] = l->bits                    ? l->bits
                           : !blocks                  ? 0
+                          : tells                    ? MM_BITS_MXFP4
                           : s->blocks == KERNEL_Q8_0 ? 8
                                                      : 4,
-        [MM_PARAM_ROWS] = y_rows * unit / QUANT_VECTOR,
-        [MM_PARAM_LATER] = l->scales ? later : 0,
-        [MM_PARAM_RAW] = l->at ^ MM_BLOCKS_OTHER, // of the first is the other
+        [MM_PARAM_ROWS] = y_rows * 4 / QUANT_VECTOR,
+        [MM_PARAM_LATER] = blocks ? later : 0,
+        [MM_PARAM_RAW] = (l->at ? l->at : MM_BLOCKS) ^ MM_BLOCKS_OTHER, // of the first is the other
         [MM_PARAM_ONE] = l->one,
-        [MM_PARAM_LESS] = l->minima * MM_TILE * unit,
+        [MM_PARAM_LESS] = l->minima * MM_TILE * 4,
         [MM_PARAM_GROUP] = l->group_bits,
-        [MM_PARAM_GROUP_SHIFT] = (unit == 8 ? 9 : 8) - l->group_down,
-        [MM_PARAM_TABLE_SHIFT] = l->table_shift,
+        [MM_PARAM_GROUP_SHIFT] = 8 - l->group_down,
+        [MM_PARAM_TABLE_SHIFT] = tells ? 8 : l->table_shift,
         [MM_PARAM_TABLE_NEXT] = l->table_next,
         [MM_PARAM_TABLE_LESS] = l->table_less,
         [MM_PARAM_ODD] = l->odd,
         [MM_PARAM_D_AT] = l->d_at,
         [MM_PARAM_D_SECOND] = EVEN_16 + l->d_second,
-        [MM_PARAM_FUSED] = mm_fuses(t, s->blocks) ? s->x_groups : 0,
+        [MM_PARAM_FUSED] = fused ? s->x_groups : 0,
+        [MM_PARAM_PASSES] = fused ? f->passes : 0,
+        [MM_PARAM_TOP] = f->top,
+        [MM_PARAM_MINUS] = f->minus,
+        [MM_PARAM_PAIR] = f->pair,
+        [MM_PARAM_PAIR_OTHER] = f->pair_other,
+        [MM_PARAM_NUMBERS] = tabled  ? MM_TABLED_BYTES
+                             : fused ? MM_LONG_BYTES
+                                     : MM_BLOCKS,
+        [MM_PARAM_NUMBERS_NEXT] = f->numbers_next,
+        [MM_PARAM_PLANES] = f->planes,
+        [MM_PARAM_PLANES_OF] = f->planes_of,
+        [MM_PARAM_PLANES_SHIFT] = f->planes_shift,
+        [MM_PARAM_PLANES_NEXT] = f->planes_next,
+        [MM_PARAM_MINIMA] = f->minima,
+        [MM_PARAM_FIRST] = tells ? 1 : 2,
+        [MM_PARAM_BLOCK] = kernel_block_bytes(s->blocks),
+        [MM_PARAM_BLOCK_TRIPS] = kernel_block_bytes(s->blocks) / 4 * MM_TILE * 4 / QUANT_VECTOR,
+        [MM_PARAM_MORE] = fused && !tabled ? 0x80 : 0,
+        [MM_PARAM_WORDS] = tabled ? MM_TABLED_WORDS : MM_LONG_BYTES,
+        [MM_PARAM_APART] = tabled                     ? 7 * 4 * MM_TILE
+                           : s->blocks == KERNEL_Q8_0 ? 8 * 4 * MM_TILE
+                                                      : 4 * 4 * MM_TILE,
+        [MM_PARAM_AS_COME] = tabled ? 0 : -1,
+        [MM_PARAM_TABLED] = tabled,
+        [MM_PARAM_TABLE] = table_word(s->blocks, 0, fused),
+        [MM_PARAM_TABLE + 1] = table_word(s->blocks, 1, fused),
+        [MM_PARAM_TABLE + 2] = table_word(s->blocks, 2, fused),
+        [MM_PARAM_TABLE + 3] = table_word(s->blocks, 3, fused),
+        [MM_PARAM_TABLE_BITS] = 0x08040201,
     };
     for (int i = 0; i < MM_PARAM_COUNT; i++) {
         out[i] = (uint32_t) p[i];
@@ -129,8 +199,9 @@ struct program {
     struct asm_reg left;                      // slices of this tile
     struct asm_reg x, y, c;                   // where pointers into the current buffers begin
     struct asm_reg xy_other, c_other, minus_one, one, first_config;
-    bool converts; // then fewer registers are kept: loops want the rest
-    struct asm_reg number;
+    bool converts;   // then fewer registers are kept: loops want the rest
+    bool takes_many; // y may be blocks, which become bf16 for `many` tiles
+    struct asm_reg number, many;
 };
 
 static int32_t address(const struct program * w, int32_t at) { // by which the core knows it
@@ -209,6 +280,9 @@ static void read_parameters(struct program * w) {
         emit_load_scalar(p, 0, LANE_32, A_REG(w->block.counts[i]), at,
                          4 * (MM_PARAM_X_TRIPS + i) - middle);
     }
+    if (w->takes_many) {
+        emit_load_scalar(p, 0, LANE_32, A_REG(w->many), at, 4 * MM_PARAM_MANY - middle);
+    }
     struct mm_offsets o = w->machine->offsets(w->t);
     set(w, w->x, address(w, MM_X + o.x));
     set(w, w->y, address(w, MM_Y + o.y));
@@ -216,6 +290,10 @@ static void read_parameters(struct program * w) {
 }
 
 // ---- slices that are not bf16 yet ----
+
+static bool fuses(const struct program * w) {
+    return w->converts && mm_fuses(w->t, KERNEL_Q4_0);
+}
 
 static void read_number(struct program * w, int param) {
     struct asm_reg pointer = w->block.to[0];
@@ -246,20 +324,21 @@ static void convert_x(struct program * w) {
     asm_label(p, none);
 }
 
-// y, where it is. Of quantized blocks that loop makes the scales bf16.
-static void convert_y(struct program * w) {
+// y, where it is. Of quantized blocks that loop makes the scales bf16; those that are multiplied as
+// they are unpacked go to the label then.
+static void convert_y(struct program * w, int multiply_blocks) {
     struct asm_program * p = w->p;
     const struct mm_block * b = &w->block;
     const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
     int none = asm_label_new(p), plain = asm_label_new(p), loop = asm_label_new(p);
     int is_short = asm_label_new(p), slice = asm_label_new(p), spread = asm_label_new(p);
-    int offset = w->machine->offsets(w->t).y;
+    int has_f16 = asm_label_new(p), offset = w->machine->offsets(w->t).y;
     struct quant q = {.p = p,
                       .base = w->y,
                       .offset = offset,
                       .number = w->number,
                       .left = w->left,
-                      .unit = 4 * (int) mm_unit_words(w->t),
+                      .fused = fuses(w),
                       .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
     read_number(w, MM_PARAM_Y_TRIPS);
     asm_jump_if_zero(p, w->number, none);
@@ -270,6 +349,13 @@ static void convert_y(struct program * w) {
     set(w, w->y, address(w, MM_Y + offset));
     emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
     asm_jump_if_nonzero(p, w->number, slice);
+    quant_next_block(&q);
+    read_number(w, MM_PARAM_BITS);
+    emit_add_small(p, w->number, w->number, -MM_BITS_MXFP4);
+    asm_jump_if_nonzero(p, w->number, has_f16);
+    quant_power_scales(&q);
+    asm_jump(p, spread);
+    asm_label(p, has_f16);
     quant_long_gather(&q);
     for (int i = 0; i < 3; i++) {
         set(w, pointers[i], address(w, MM_LONG_SCALES));
@@ -296,38 +382,48 @@ static void convert_y(struct program * w) {
     asm_jump_if_zero(p, w->number, spread);
     quant_long_table(&q);
     asm_label(p, slice);
+    read_number(w, MM_PARAM_TABLED);
+    asm_jump_if_nonzero(p, w->number, spread);
     quant_long_numbers(&q);
-    asm_jump(p, none);
+    asm_jump(p, q.fused ? multiply_blocks : none);
     asm_label(p, spread);
     read_number(w, MM_PARAM_BITS);
     quant_spread(&q);
+    if (q.fused) {
+        asm_jump(p, multiply_blocks);
+    }
     asm_label(p, none);
 }
 
-// Blocks that are multiplied as they are unpacked; then goes to the label.
-static void multiply_blocks(struct program * w, int done) {
-    struct asm_program * p = w->p;
+// Blocks that are multiplied as they are unpacked.
+static struct fused fused_of(const struct program * w) {
     const struct mm_block * b = &w->block;
     struct mm_offsets o = w->machine->offsets(w->t);
-    if (!mm_fuses(w->t, KERNEL_Q4_0)) {
-        return;
-    }
+    return (struct fused){.p = w->p,
+                          .x = w->x,
+                          .y = w->y,
+                          .c = w->c,
+                          .row = w->row,
+                          .left = w->left,
+                          .groups = w->number,
+                          .conf = b->conf,
+                          .first = b->first,
+                          .turn = b->mode,
+                          .x_offset = o.x,
+                          .c_offset = o.c,
+                          .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0]}};
+}
+
+// Those that stay as they are go to the label.
+static void gather_blocks(struct program * w, int multiply) {
+    struct asm_program * p = w->p;
+    struct fused f = fused_of(w);
     int others = asm_label_new(p);
-    read_number(w, MM_PARAM_FUSED);
-    asm_jump_if_zero(p, w->number, others);
-    fused_slice(&(struct fused){.p = p,
-                                .x = w->x,
-                                .y = w->y,
-                                .c = w->c,
-                                .row = w->row,
-                                .groups = w->number,
-                                .conf = b->conf,
-                                .first = b->first,
-                                .turn = b->mode,
-                                .x_offset = o.x,
-                                .c_offset = o.c,
-                                .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0]}});
-    asm_jump(p, done);
+    read_number(w, MM_PARAM_PASSES);
+    count_down(w, w->number);
+    asm_jump_if_nonzero(p, w->number, others);
+    fused_gather(&f);
+    asm_jump(p, multiply);
     asm_label(p, others);
 }
 
@@ -345,6 +441,12 @@ static int32_t first_config(const struct program * w) {
     return (int32_t) w->machine->config(w->t) | 1; // drops the accumulator
 }
 
+static void set_constants(struct program * w) {
+    set(w, w->xy_other, MM_XY_OTHER);
+    set(w, w->c_other, MM_C_OTHER);
+    set(w, w->first_config, first_config(w));
+}
+
 static void take_registers(struct program * w) {
     if (w->machine->reserve) {
         w->machine->reserve(&w->block, w->p);
@@ -352,17 +454,18 @@ static void take_registers(struct program * w) {
     for (int i = 0; i < (w->converts ? REGISTERS_KEPT : REGISTERS); i++) {
         *register_of(w, i) = asm_global(w->p, ASM_R);
     }
-    if (w->converts) {
+    if (w->converts || w->takes_many) {
         w->number = asm_global(w->p, ASM_R);
+    }
+    if (w->takes_many) {
+        w->many = asm_global(w->p, ASM_R);
     }
     w->machine->begin(&w->block, w->p, w->t);
     w->block.small = w->converts;
     set(w, w->one, 1);
     set(w, w->minus_one, -1);
-    if (!w->converts) {
-        set(w, w->xy_other, MM_XY_OTHER);
-        set(w, w->c_other, MM_C_OTHER);
-        set(w, w->first_config, first_config(w));
+    if (!w->converts && !w->takes_many) {
+        set_constants(w);
     }
 }
 
@@ -378,13 +481,117 @@ static void give_back_registers(struct program * w) {
     }
 }
 
+static void slice_of(struct program * w) {
+    struct mm_block * b = &w->block;
+    memset(b->uses, 0, sizeof b->uses); // of one loop, where there are two
+    memset(b->accesses, 0, sizeof b->accesses);
+    b->conflicts = 0;
+    w->machine->slice(b, w->t, &(struct mm_at){w->x, w->y, w->c, w->row, w->trips});
+}
+
+// Slices of x that are f32 become bf16, in the tile's place; then goes to the label.
+static void convert_many(struct program * w, int end) {
+    struct asm_program * p = w->p;
+    const struct mm_block * b = &w->block;
+    struct mm_offsets o = w->machine->offsets(w->t);
+    int again = asm_label_new(p);
+    asm_label(p, again);
+    acquire(w, MM_LOCK_X_FULL);
+    acquire(w, MM_LOCK_C_EMPTY);
+    point_behind(w, b->to[0], w->c, -o.c);
+    point_behind(w, b->from[0], w->x, -o.x);
+    point_behind(w, b->from[1], w->x, -o.x);
+    set(w, w->number, CV_CHUNK / CV_TRIP);
+    convert_loop(p, DTYPE_F32, w->number, b->from[0], b->from[1], b->to[0]);
+    release(w, MM_LOCK_X_EMPTY);
+    release(w, MM_LOCK_C_FULL);
+    flip(w, w->x, w->xy_other, MM_XY_OTHER);
+    flip(w, w->c, w->c_other, MM_C_OTHER);
+    count_down(w, w->tiles);
+    asm_jump_if_nonzero(p, w->tiles, again);
+    asm_jump(p, end);
+}
+
+// Of two tiles the other one; of one alone the other buffer when it is done.
+static void flip_tile(struct program * w, bool is_done) {
+    struct asm_program * p = w->p;
+    struct asm_reg n = asm_local(p, ASM_R), other = asm_local(p, ASM_R), more = asm_local(p, ASM_R);
+    enum { SHIFT = 14 }; // of MM_C_OTHER
+    emit_add_small(p, more, w->many, is_done ? -2 : -1);
+    set(w, n, SHIFT);
+    emit_alu(p, AIE_BASIC_SHIFT, other, more, n);
+    set(w, n, MM_C_OTHER);
+    emit_alu(p, AIE_BASIC_AND, other, other, n);
+    emit_alu(p, AIE_BASIC_XOR, w->c, w->c, other);
+}
+
+// Tiles of slices of y that come as blocks; then goes to the label. Each becomes bf16 once for all
+// tiles that stand in the core, whose slices of x follow each other. The next one may come as soon
+// as it has: there is one place for them, for which the DMA wants both empty ones. A tile's buffer
+// is taken with its first slice and given with its last, for the sake of the DMA that empties it.
+static void multiply_many(struct program * w, int end) {
+    struct asm_program * p = w->p;
+    struct mm_block * b = &w->block;
+    int tile = asm_label_new(p), slice = asm_label_new(p), next = asm_label_new(p);
+    int taken = asm_label_new(p), given = asm_label_new(p);
+    struct quant q = {.p = p,
+                      .number = w->number,
+                      .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
+    // What loops want for themselves; every run sets it.
+    asm_release(p, w->xy_other);
+    asm_release(p, w->c_other);
+    asm_release(p, w->first_config);
+    asm_label(p, tile);
+    copy(w, w->left, w->slices);
+    set(w, b->first, first_config(w));
+    asm_label(p, slice);
+    acquire(w, MM_LOCK_Y_FULL);
+    many_slice(&q);
+    set(w, w->number, mm_lock_init[MM_LOCK_Y_EMPTY]);
+    asm_lock_release(p, asm_target(p)->own_locks + MM_LOCK_Y_EMPTY, w->number);
+    copy(w, w->number, w->many);
+    asm_label(p, next);
+    struct asm_reg is_first = asm_global(p, ASM_R);
+    emit_alu(p, AIE_BASIC_AND, is_first, b->first, w->one);
+    asm_jump_if_zero(p, is_first, taken);
+    acquire(w, MM_LOCK_C_EMPTY);
+    asm_release(p, is_first);
+    asm_label(p, taken);
+    acquire(w, MM_LOCK_X_FULL);
+    slice_of(w);
+    release(w, MM_LOCK_X_EMPTY);
+    struct asm_reg other = asm_local(p, ASM_R), more = asm_global(p, ASM_R);
+    set(w, other, MM_XY_OTHER);
+    emit_alu(p, AIE_BASIC_XOR, w->x, w->x, other);
+    flip_tile(w, false);
+    emit_add_small(p, more, w->left, -1);
+    asm_jump_if_nonzero(p, more, given);
+    release(w, MM_LOCK_C_FULL);
+    asm_release(p, more);
+    asm_label(p, given);
+    count_down(w, w->number);
+    asm_jump_if_nonzero(p, w->number, next);
+    copy(w, b->first, b->conf);
+    count_down(w, w->left);
+    asm_jump_if_nonzero(p, w->left, slice);
+    flip_tile(w, true);
+    count_down(w, w->tiles);
+    asm_jump_if_nonzero(p, w->tiles, tile);
+    asm_jump(p, end);
+}
+
 // All tiles, slice by slice; then goes to the label.
 static void multiply(struct program * w, int end) {
     struct asm_program * p = w->p;
     int tile = asm_label_new(p), slice = asm_label_new(p), first = asm_label_new(p);
-    int done = asm_label_new(p);
+    int done = asm_label_new(p), blocks = fuses(w) ? asm_label_new(p) : done;
+    int many = w->takes_many ? asm_label_new(p) : done;
     release(w, MM_LOCK_X_FULL);
     read_parameters(w);
+    if (w->takes_many) {
+        set_constants(w);
+        asm_jump_if_nonzero(p, w->many, many);
+    }
     asm_label(p, tile);
     copy(w, w->left, w->slices);
     if (w->converts) {
@@ -415,10 +622,18 @@ static void multiply(struct program * w, int end) {
     asm_label(p, first);
     if (w->converts) {
         convert_x(w);
-        multiply_blocks(w, done);
-        convert_y(w);
+        if (fuses(w)) {
+            gather_blocks(w, blocks);
+        }
+        convert_y(w, blocks);
     }
-    w->machine->slice(&w->block, w->t, &(struct mm_at){w->x, w->y, w->c, w->row, w->trips});
+    slice_of(w);
+    if (fuses(w)) {
+        struct fused f = fused_of(w);
+        asm_jump(p, done);
+        asm_label(p, blocks);
+        fused_products(&f);
+    }
     asm_label(p, done);
     flip(w, w->x, w->xy_other, MM_XY_OTHER);
     flip(w, w->y, w->xy_other, MM_XY_OTHER);
@@ -432,10 +647,25 @@ static void multiply(struct program * w, int end) {
     count_down(w, w->tiles);
     asm_jump_if_nonzero(p, w->tiles, tile);
     asm_jump(p, end);
+    if (w->takes_many) {
+        int blocks_of_y = asm_label_new(p);
+        asm_label(p, many);
+        emit_add_small(p, w->number, w->many, -MM_MANY_CONVERTS);
+        asm_jump_if_nonzero(p, w->number, blocks_of_y);
+        convert_many(w, end);
+        asm_label(p, blocks_of_y);
+        multiply_many(w, end);
+    }
 }
 
 static void write_program(struct program * w) {
     int wait = asm_label_new(w->p);
+    if (w->takes_many) {
+        struct asm_reg mode = asm_local(w->p, ASM_R);
+        emit_begin(w->p);
+        set(w, mode, AIE_ROUND_NEAREST_EVEN);
+        emit_control(w->p, AIE_CONTROL_ROUND, mode);
+    }
     take_registers(w);
     asm_label(w->p, wait);
     acquire(w, MM_LOCK_X_FULL); // the parameters came before it
@@ -470,8 +700,11 @@ static void write_vector_program(struct program * w) {
 
 static enum status write_with(enum aie_arch arch, const struct mm_type * t, bool converts,
                               struct asm_code * out, struct mm_bank_use * use, struct error * err) {
-    struct program w = {
-        .t = t, .machine = t->shared ? &mm_aie2p_shared : machines[arch], .converts = converts};
+    struct program w = {.t = t,
+                        .machine = t->shared ? &mm_aie2p_shared : machines[arch],
+                        .converts = converts,
+                        .takes_many =
+                            !converts && t->in == DTYPE_BF16 && mm_takes_many(t, KERNEL_Q4_0)};
     if (!w.machine) {
         return error_set(err, ST_UNSUPPORTED, "products are not yet there on %s",
                          aie_target(arch)->name);

@@ -72,14 +72,14 @@ static inline const struct mm_type * mm_type_for(const struct kernel_spec * spec
 static inline int mm_block_k(const struct mm_type * t) {
     return t->block_bytes / t->element_bytes;
 }
-// Of quantized blocks, which come to the core in units of so many words: what 8 k take in 4 bits
-// each, twice, or half of that.
-static inline uint32_t mm_unit_words(const struct mm_type * t) {
-    return mm_block_k(t) == 8 ? 2 : 1;
-}
-// Whether such blocks are multiplied as they are unpacked (quant-fused.c); they come word by word.
+// Whether blocks are multiplied as they are unpacked (quant-fused.c).
 static inline bool mm_fuses(const struct mm_type * t, enum kernel_blocks blocks) {
-    return mm_block_k(t) == 8 && blocks == KERNEL_Q4_0;
+    return mm_block_k(t) == 8 && blocks != KERNEL_BLOCKS;
+}
+#define MM_MANY_NAME "mul_mat_bf16_gemm" // the program of those that convert, too
+// Whether products of many rows of b take y as such blocks.
+static inline bool mm_takes_many(const struct mm_type * t, enum kernel_blocks blocks) {
+    return mm_block_k(t) == 8 && blocks == KERNEL_Q4_0 && !t->shared;
 }
 static inline int mm_slice_k(const struct mm_type * t) {
     return mm_block_k(t) * t->slice_blocks;
@@ -106,8 +106,7 @@ enum {
 };
 
 // Gemv has tiles of up to 4 KiB, and the rest of their banks for slices of y that come as quantized
-// blocks: two blocks of each row, cut into units of as many words as a k-block has bytes of 4 bits
-// (at least one), [unit][64 rows]. See quant.h.
+// blocks: two blocks of each row, word by word, [word][64 rows]. See quant.h.
 enum {
     MM_BLOCKS = 0x2000, // pong is ping ^ its OTHER
     MM_BLOCKS_OTHER = 0x4000,
@@ -124,6 +123,23 @@ enum {
     MM_LONG_SCALES = 0xb400, // what these are multiplied with: as f16, as bf16
     MM_LONG_TABLE = 0xb800,  // [group of numbers][64 rows]: the factors of a block
     MM_LONG_SPREAD = 0xc800, // those of a slice, each as often as a multiplication wants it
+};
+// Gemm has one slice of y in bf16 then, and in the other half of its bank the next one as it comes.
+// See quant-many.c.
+enum {
+    MM_MANY_BLOCKS = 0xa000,
+    MM_MANY_SPREAD = 0xb800, // [four rows][block]: scales in bf16, each twice
+};
+// Of those that are multiplied as they are unpacked: quant-fused.c.
+enum {
+    MM_FUSED_PAGE = MM_Y, // [8 rows][2][4 rows][2 sums]: what these are multiplied with
+    MM_FUSED_FACTORS = MM_LONG_SPREAD, // [word][8 k][4 rows]: b
+};
+// Of those that have a table of numbers: quant-words.c.
+enum {
+    MM_TABLED_WORDS = 0x1000,  // [word][64 rows]: as they come, but in whole words
+    MM_TABLED_VALUES = 0x1800, // the table, each number 64 times, and bits
+    MM_TABLED_BYTES = 0x5000,  // [word][64 rows]: numbers
 };
 enum mm_bank { MM_BANK_C, MM_BANK_Y, MM_BANK_X, MM_BANKS };
 
@@ -152,14 +168,41 @@ enum {
     MM_PARAM_LESS,  // from a group's scales to its minima
     MM_PARAM_GROUP, // of the groups of 16 numbers the bits that tell the scales, and how far down
     MM_PARAM_GROUP_SHIFT,
-    MM_PARAM_TABLE_SHIFT, // from a slice's number to its place in the table
-    MM_PARAM_TABLE_NEXT,  // from there to its second half
-    MM_PARAM_TABLE_LESS,  // in bf16: what a byte of the table is too much, and 256
-    MM_PARAM_ODD,         // bit of the slices that are left: the block begins in a word's middle
-    MM_PARAM_D_AT,        // where a block has d
-    MM_PARAM_D_SECOND,    // 1: behind it is dmin
-    MM_PARAM_FUSED,       // of blocks that are multiplied as they are unpacked: groups of 4 n
+    MM_PARAM_TABLE_SHIFT,  // from a slice's number to its place in the table
+    MM_PARAM_TABLE_NEXT,   // from there to its second half
+    MM_PARAM_TABLE_LESS,   // in bf16: what a byte of the table is too much, and 256
+    MM_PARAM_ODD,          // bit of the slices that are left: the block begins in a word's middle
+    MM_PARAM_D_AT,         // where a block has d
+    MM_PARAM_D_SECOND,     // 1: behind it is dmin
+    MM_PARAM_FUSED,        // of blocks that are multiplied as they are unpacked: groups of 4 n
+    MM_PARAM_PASSES,       // of them: 1: q4_0, 2: 32 numbers in each
+    MM_PARAM_TOP,          // upper bytes of two numbers
+    MM_PARAM_MINUS,        // in bf16: what is too much of each
+    MM_PARAM_PAIR,         // whether b's number is a factor of the lower half of a byte, of the
+    MM_PARAM_PAIR_OTHER,   // upper: all bits or none; of the second pass the other way around
+    MM_PARAM_NUMBERS,      // where the numbers of a slice are
+    MM_PARAM_NUMBERS_NEXT, // from those of the first pass to those of the second: 2048 or 0
+    MM_PARAM_PLANES,       // where the factors of a slice are; of the slices of a block bits
+    MM_PARAM_PLANES_OF,    // that tell which
+    MM_PARAM_PLANES_SHIFT, // from a pass to its planes, and from its first sum's to the second's
+    MM_PARAM_PLANES_NEXT,
+    MM_PARAM_MINIMA,      // where a block's minima are, from its factors; 0: it has none
+    MM_PARAM_PASS,        // which one it is
+    MM_PARAM_FIRST,       // byte of a slice at which the first block's numbers begin,
+    MM_PARAM_BLOCK,       // from there to the second's,
+    MM_PARAM_BLOCK_TRIPS, // vectors of them,
+    MM_PARAM_MORE,        // what is added to each byte,
+    MM_PARAM_WORDS,       // and where they go
+    MM_PARAM_APART,       // from a slice's first block of bytes to the second, less a word
+    MM_PARAM_AS_COME,     // whether these are the words that came: all bits or none
+    MM_PARAM_TABLED,      // there is a table, of bytes:
+    MM_PARAM_TABLE,
+    MM_PARAM_TABLE_BITS = MM_PARAM_TABLE + 4, // and the bits of a place in it
     MM_PARAM_COUNT,
+    // Gemm, where y may be quantized blocks: tiles that a slice of y is made bf16 for; 0: it is;
+    // MM_MANY_CONVERTS: nothing is multiplied (convert-many.c).
+    MM_PARAM_MANY = MM_PARAM_X_TRIPS,
+    MM_MANY_CONVERTS = 8,
 };
 
 enum {
@@ -186,6 +229,7 @@ struct mm_shape {
     bool x_raw, y_raw;
     int64_t k;
     enum kernel_blocks blocks; // of y; KERNEL_BLOCKS: it has none
+    int many;                  // of gemm: tiles for which a slice of blocks is unpacked
 };
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]);
 

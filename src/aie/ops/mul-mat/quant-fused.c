@@ -1,17 +1,21 @@
-// quant-fused: slices of q4_0 that are multiplied out of the registers in which they are unpacked.
-// Blocks come word by word, [9 words][64 rows], d a scale in f16, b a byte of two numbers:
+// quant-fused: slices of quantized blocks that are multiplied out of the registers in which they
+// are unpacked. Numbers come word by word, [8 words][64 rows], and a word is eight halves of bytes
+// of a row: eight k of the multiplier, which takes them in any order, as long as b's rows come in
+// the same. It makes two sums of four words each, [4 rows of a][4 rows of b].
 //
-//     w0  d0 | b0 b1     w1  b2 ... b5     w2  b6 ... b9     w3  b10 ... b13     w4  b14 b15 | d1
-//     w5  b0 ... b3 of the second block, w6, w7, w8
+//     q4_0     d0 | b0 b1 . b2 ... b5 . ... . b14 b15 | d1 . b0 ... b3 . ...      9 words as they
+//     come
+//              w4 and w0 change halves, which leaves words 1 to 8 of numbers, a sum for each block,
+//              and both scales of a row together. Rows of b: (k, k + 16).
+//     q4_K     8 words as they come, of which the lower halves of bytes are one group, the upper
+//              another: two passes, with (b, 0) and with (0, b), both sums with the same scale
+//     others   two passes of 32 numbers, which stand as bytes: q is its lower half and 16 times its
+//              upper, and b's rows are (b, b)
 //
-// A word is eight k of a row: the multiplier takes them in any order, as long as b's rows come in
-// the same. So w4 and w0 change halves, which leaves words 1 to 8 of numbers and both scales of a
-// row together, and rows of b are put in the order in which numbers leave the words (k, k + 16).
-//
-// Numbers stay whole: 128 + q is 0x4300 | q in bf16. With four rows of a as the first factor and
-// four of b as the second, the multiplier adds up 32 of their products; what is too much, 136 times
-// the sum of b's numbers, was in the accumulator before. The sum of a block is rounded to bf16 and
-// multiplied with its scale, so that the roundings are: b, d and the sum of a block to bf16. All
+// Numbers stay whole: 128 + q is 0x4300 | q in bf16, and 2048 + 16 q is 0x4500 | q. What is too
+// much, a constant times the sum of b's numbers, was in the accumulator before. Sums are rounded to
+// bf16 and multiplied with their scales, so that the roundings are: b, scales and sums to bf16.
+// Minima are taken away from the tile, times the sum of b's numbers of their group in bf16. All
 // else is f32.
 #include "quant-writer.h"
 
@@ -21,17 +25,18 @@ enum {
     WORDS = 8,           // of numbers
     PART = 32,           // bytes of a word: of eight rows
     K_BLOCK = 64,        // bytes of 8 k of four rows
-    BLOCK = 4 * K_BLOCK, // of b's rows in the order of a block's words
+    BLOCK = 4 * K_BLOCK, // of b's rows in the order of four words
+    PLANE = MM_TILE * 2, // a factor of each row
     VECTOR = 64,
 };
 
 // No load of a loop reads what its stores write.
-enum { MEM_X = 9, MEM_FACTORS, MEM_C_IN, MEM_C_OUT, MEM_WORDS, MEM_JOINED };
+enum { MEM_X = 9, MEM_FACTORS, MEM_C_IN, MEM_C_OUT, MEM_WORDS, MEM_JOINED, MEM_ORDERED };
 
 // Shuffles by their number.
 enum { ZIP_128 = 12, T16_4X4 = 39, T16_4X2 = 40 };
 
-enum { TOP = 0x43, MINUS_136 = 0xc308, UPPER_HALVES = (int) 0xaaaaaaaa };
+enum { UPPER_HALVES = (int) 0xaaaaaaaa, MINUS_ONE = 0xbf80 };
 
 // Registers of the address generators that hold steps of pointers; those of the other ways to
 // multiply, which this run does not go.
@@ -60,12 +65,6 @@ enum {
     SMALLEST = 0x38800000,
 };
 
-struct half_numbers {
-    struct asm_reg magnitude, inf, normal, bf16_inf; // vectors
-    struct asm_reg rebias, smallest;                 // accumulators
-    struct asm_reg raise, lower, add_bits, add;      // scalars
-};
-
 static struct asm_reg lanes(struct writer * w, enum lane_op op, struct asm_reg a,
                             struct asm_reg b) {
     struct asm_reg d = asm_local(w->p, ASM_X);
@@ -81,7 +80,7 @@ static struct asm_reg where_less(struct writer * w, struct asm_reg a, struct asm
     return d;
 }
 
-static struct asm_reg to_bf16(struct writer * w, const struct half_numbers * c, struct asm_reg a) {
+struct asm_reg half_to_bf16(struct writer * w, const struct half_numbers * c, struct asm_reg a) {
     struct asm_program * p = w->p;
     struct asm_reg m = lanes(w, LANE_AND, a, c->magnitude), raised = asm_local(p, ASM_CM);
     struct asm_reg sum[3], normal = asm_local(p, ASM_X), denormal = asm_local(p, ASM_X);
@@ -102,7 +101,7 @@ static struct asm_reg to_bf16(struct writer * w, const struct half_numbers * c, 
     return lanes(w, LANE_OR, number, lanes(w, LANE_SUB, a, m));
 }
 
-static void take_half_numbers(struct writer * w, struct half_numbers * c) {
+void take_half_numbers(struct writer * w, struct half_numbers * c) {
     struct asm_program * p = w->p;
     c->magnitude = take_splat(w, LANE_16, MAGNITUDE);
     c->inf = take_splat(w, LANE_16, F16_INF);
@@ -129,8 +128,8 @@ static void take_half_numbers(struct writer * w, struct half_numbers * c) {
     emit_set_small(p, c->add, (int32_t) asm_target(p)->add_config);
 }
 
-// Both scales of each row to MM_SCALES, those of four rows together; the numbers of w0 to w4. All
-// 64 rows, whether they are there or not: a loop would take longer.
+// Both scales of each row to the page, those of four rows together; the numbers of w0 to w4. All 64
+// rows, whether they are there or not: a loop would take longer.
 static void gather(struct quant * q) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
@@ -140,7 +139,7 @@ static void gather(struct quant * q) {
     take_half_numbers(w, &c);
     struct asm_reg together = small(w, ASM_R, T16_4X2);
     emit_copy(p, at, sum_of(w, raw_of(w), 2 * WORD));
-    emit_set(p, scales, address(w, MM_SCALES));
+    emit_set(p, scales, address(w, MM_FUSED_PAGE));
     for (int i = 0; i < 4; i++) {
         struct asm_reg word[2], numbers = asm_local(p, ASM_X), both = asm_local(p, ASM_X);
         for (int n = 0; n < 2; n++) {
@@ -150,9 +149,54 @@ static void gather(struct quant * q) {
         emit_select(p, LANE_16, numbers, word[1], word[0], upper);
         emit_store(p, MEM_JOINED, numbers, at, 2 * WORD + VECTOR * i);
         emit_select(p, LANE_16, both, word[0], word[1], upper);
-        both = to_bf16(w, &c, shuffled(w, both, both, together));
+        both = half_to_bf16(w, &c, shuffled(w, both, both, together));
         emit_store(p, MEM_SCALES, both, scales, VECTOR * i);
     }
+    store_param(w, sum_of(w, raw_of(w), NUMBERS_AT - address(w, 0)), MM_PARAM_NUMBERS, at);
+    end(w);
+}
+
+// ---- factors ----
+
+// Two planes of factors, [64 rows], as a page: those of four rows together.
+static void write_page(struct writer * w, const struct asm_reg planes[2],
+                       const struct asm_reg zip[2]) {
+    struct asm_program * p = w->p;
+    const struct asm_reg *from = w->q->pointers, to = w->q->pointers[2];
+    emit_set(p, to, address(w, MM_FUSED_PAGE));
+    for (int i = 0; i < 2; i++) {
+        emit_copy(p, from[i], planes[i]);
+    }
+    for (int rows = 0; rows < 2; rows++) {
+        struct asm_reg v[2];
+        for (int i = 0; i < 2; i++) {
+            v[i] = asm_local(p, ASM_X);
+            emit_load_next(p, MEM_TABLE, v[i], from[i]);
+        }
+        for (int i = 0; i < 2; i++) {
+            emit_store_next(p, MEM_SCALES, shuffled(w, v[0], v[1], zip[i]), to);
+        }
+    }
+}
+
+// The page of a pass.
+static void pass_page(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    struct asm_reg zip[2] = {take_set(w, ASM_MASK, ZIP_64), take_set(w, ASM_MASK, ZIP_64 + 1)};
+    ready(w);
+    struct asm_reg planes[2], n[3];
+    static const int params[3] = {MM_PARAM_PASS, MM_PARAM_PLANES_SHIFT, MM_PARAM_PLANES_NEXT};
+    planes[0] = planes_of(w);
+    for (int i = 0; i < 3; i++) {
+        n[i] = asm_local(p, ASM_R);
+        read_param(w, n[i], params[i], q->pointers[3 + i % 2]);
+    }
+    planes[1] = asm_local(p, ASM_R);
+    emit_alu(p, AIE_BASIC_SHIFT, n[0], n[0], n[1]);
+    emit_alu(p, AIE_BASIC_ADD, planes[0], planes[0], n[0]);
+    emit_alu(p, AIE_BASIC_ADD, planes[1], planes[0], n[2]);
+    write_page(w, planes, zip);
     end(w);
 }
 
@@ -163,30 +207,82 @@ struct constants {
     struct asm_reg scale, rest[2];
 };
 
-// Four rows of b, [k-block of 8][row], in the order in which the numbers of words come: [8 k][4
-// rows] for each word. Then what is too much of each block.
-static void order(struct writer * w, const struct fused * f, const struct constants * c,
-                  struct asm_reg from, struct asm_reg to) {
-    struct asm_program * p = w->p;
-    struct asm_reg n = asm_local(p, ASM_R), minus = asm_local(p, ASM_X);
-    emit_set(p, n, MINUS_136);
-    emit_splat(p, LANE_16, minus, n);
+static void take_shuffles(struct writer * w, struct constants * c) {
+    c->turn = take_set(w, ASM_MASK, T16_4X4);
+    for (int i = 0; i < 2; i++) {
+        c->zip_64[i] = take_set(w, ASM_MASK, ZIP_64 + i);
+        c->zip_128[i] = take_set(w, ASM_MASK, ZIP_128 + i);
+    }
+}
+
+// The next 8 k of four rows of b, [8 k][4 rows].
+static struct asm_reg next_block(struct writer * w, const struct fused * f, struct asm_reg from) {
+    struct asm_reg x = asm_local(w->p, ASM_X);
+    emit_load(w->p, MEM_X, asm_half(x, 1), from, K_BLOCK / 2);
+    emit_load_by(w->p, MEM_X, asm_half(x, 0), from, STEP(STEP_X));
+    return shuffled(w, x, x, f->turn);
+}
+
+// Four rows of b, [k-block of 8][row], in the order in which the numbers of q4_0 come: [8 k][4
+// rows] for each word, k and k + 16 in turn.
+static void order_blocks(struct writer * w, const struct fused * f, const struct constants * c,
+                         struct asm_reg from, struct asm_reg to) {
     for (int b = 0; b < 2; b++) {
         struct asm_reg turned[4];
         for (int i = 0; i < 4; i++) {
-            struct asm_reg x = asm_local(p, ASM_X);
-            emit_load(p, MEM_X, asm_half(x, 1), from, K_BLOCK / 2);
-            emit_load_by(p, MEM_X, asm_half(x, 0), from, STEP(STEP_X));
-            turned[i] = shuffled(w, x, x, f->turn);
+            turned[i] = next_block(w, f, from);
         }
-        struct asm_reg sum = asm_local(p, ASM_BM);
         for (int i = 0; i < 4; i++) { // of k and k + 16 in turn eight each
             struct asm_reg d = shuffled(w, turned[i / 2], turned[i / 2 + 2], c->zip_64[i % 2]);
-            struct asm_reg next = i == 3 ? c->rest[b] : asm_local(p, ASM_BM);
             for (int half = 0; half < 2; half++) { // the first block begins in the middle of w4
                 int at = b ? 2 * i + half : (2 * i + half + 7) % 8;
-                emit_store(p, MEM_FACTORS, asm_half(d, half), to, b * BLOCK + at * K_BLOCK / 2);
+                emit_store(w->p, MEM_FACTORS, asm_half(d, half), to, b * BLOCK + at * K_BLOCK / 2);
             }
+        }
+    }
+}
+
+// The rows of a pass, each for both halves of a byte, or for one of them.
+static void order_pairs(struct writer * w, const struct fused * f, const struct constants * c,
+                        struct asm_reg from, struct asm_reg to, struct asm_reg scratch) {
+    struct asm_program * p = w->p;
+    struct asm_reg pass = asm_local(p, ASM_R), bits[2], both = asm_local(p, ASM_R);
+    read_param(w, pass, MM_PARAM_PASS, scratch);
+    struct asm_reg far = shifted(w, pass, 2);
+    emit_set(p, both, address(w, MM_PARAMS + 4 * MM_PARAM_PAIR));
+    for (int i = 0; i < 2; i++) {
+        struct asm_reg at = asm_local(p, ASM_R), n = asm_local(p, ASM_R);
+        emit_alu(p, i ? AIE_BASIC_SUB : AIE_BASIC_ADD, at, i ? sum_of(w, both, 4) : both, far);
+        emit_copy(p, scratch, at);
+        emit_load_scalar(p, MEM_PARAMS, LANE_32, A_REG(n), scratch, 0);
+        bits[i] = asm_local(p, ASM_X);
+        emit_splat(p, LANE_32, bits[i], n);
+    }
+    for (int i = 0; i < 4; i++) {
+        struct asm_reg turned = next_block(w, f, from), of[2];
+        for (int half = 0; half < 2; half++) {
+            of[half] = lanes(w, LANE_AND, turned, bits[half]);
+        }
+        for (int n = 0; n < 2; n++) {
+            emit_store(p, MEM_FACTORS, shuffled(w, of[0], of[1], c->zip_64[n]), to,
+                       (2 * i + n) * K_BLOCK);
+        }
+    }
+}
+
+// What is too much of both sums.
+static void find_rest(struct writer * w, const struct fused * f, const struct constants * c,
+                      struct asm_reg factors, struct asm_reg scratch) {
+    struct asm_program * p = w->p;
+    struct asm_reg n = asm_local(p, ASM_R), minus = asm_local(p, ASM_X);
+    read_param(w, n, MM_PARAM_MINUS, scratch);
+    emit_splat(p, LANE_16, minus, n);
+    for (int b = 0; b < 2; b++) {
+        struct asm_reg sum = asm_local(p, ASM_BM);
+        for (int i = 0; i < 4; i++) {
+            struct asm_reg d = asm_local(p, ASM_X);
+            struct asm_reg next = i == 3 ? c->rest[b] : asm_local(p, ASM_BM);
+            emit_load(p, MEM_ORDERED, d, factors, b * BLOCK + i * K_BLOCK);
             if (i == 0) {
                 emit_mul(p, next, minus, d, f->conf);
             } else {
@@ -208,24 +304,31 @@ static void multiply(struct writer * w, const struct fused * f, const struct con
     }
 }
 
-// The sums of both blocks of eight rows, times their scales, to the tile.
-static void add_scaled(struct writer * w, const struct constants * c, struct asm_reg sum[2][2]) {
+// The sums of eight rows in bf16, which may be the same for all of them, times their factors, to
+// the tile.
+static void add_scaled(struct writer * w, const struct constants * c,
+                       const struct asm_reg turned[2]) {
     struct asm_program * p = w->p;
     const struct asm_reg * at = w->q->pointers;
     struct asm_reg s = asm_local(p, ASM_X);
     emit_load_next(p, MEM_SCALES, asm_half(s, 0), at[2]);
     struct asm_reg twice = shuffled(w, s, s, c->zip_64[0]);
     for (int half = 0; half < 2; half++) {
-        struct asm_reg t = asm_local(p, ASM_X), old = asm_local(p, ASM_BM),
-                       all = asm_local(p, ASM_BM);
-        for (int b = 0; b < 2; b++) {
-            emit_to_bf16(p, asm_half(t, b), sum[half][b]);
-        }
+        struct asm_reg old = asm_local(p, ASM_BM), all = asm_local(p, ASM_BM);
         emit_load_next(p, MEM_C_IN, old, at[3]);
-        emit_mac(p, all, old, shuffled(w, t, t, c->turn),
-                 shuffled(w, twice, twice, c->zip_128[half]), c->scale);
+        emit_mac(p, all, old, turned[half], shuffled(w, twice, twice, c->zip_128[half]), c->scale);
         emit_store_next(p, MEM_C_OUT, all, at[4]);
     }
+}
+
+// Both sums, [4 rows of b][4 rows of a] each.
+static struct asm_reg turned_sums(struct writer * w, const struct constants * c,
+                                  const struct asm_reg sum[2]) {
+    struct asm_reg t = asm_local(w->p, ASM_X);
+    for (int b = 0; b < 2; b++) {
+        emit_to_bf16(w->p, asm_half(t, b), sum[b]);
+    }
+    return shuffled(w, t, t, c->turn);
 }
 
 // Sixteen rows of a: of eight, b's numbers would be loaded twice as often.
@@ -244,8 +347,21 @@ static void trip(struct writer * w, const struct fused * f, const struct constan
         }
     }
     for (int part = 0; part < 2; part++) {
-        add_scaled(w, c, sum[part]);
+        struct asm_reg turned[2];
+        for (int half = 0; half < 2; half++) {
+            turned[half] = turned_sums(w, c, sum[part][half]);
+        }
+        add_scaled(w, c, turned);
     }
+}
+
+static void set_steps(struct writer * w, struct asm_reg scratch) {
+    struct asm_program * p = w->p;
+    emit_set(p, scratch, address(w, MM_PARAMS + 4 * MM_PARAM_X_STEP));
+    emit_load_scalar(p, MEM_PARAMS, LANE_32, STEP(STEP_X), scratch, 0);
+    emit_set_fixed(p, AIE_REG(AIE_M, STEP_PART), PART);
+    emit_set_fixed(p, AIE_REG(AIE_M, STEP_WORD), WORD - PART);
+    emit_set_fixed(p, AIE_REG(AIE_M, STEP_ROWS), PART - (WORDS - 1) * WORD);
 }
 
 // Four rows of b at a time.
@@ -254,47 +370,65 @@ static void products(struct quant * q, struct fused * f) {
     struct asm_program * p = w->p;
     const struct asm_reg * at = q->pointers;
     struct asm_reg trips = take(w, ASM_R), x = take(w, ASM_R), tile = take(w, ASM_R);
-    struct constants c = {
-        .top = take_splat(w, LANE_8, TOP), .turn = take(w, ASM_MASK), .scale = take(w, ASM_R)};
-    int again = asm_label_new(p);
+    struct asm_reg passes = take(w, ASM_R);
+    struct constants c = {.top = take(w, ASM_X), .scale = take(w, ASM_R)};
+    int again = asm_label_new(p), pairs = asm_label_new(p), ordered = asm_label_new(p);
+    take_shuffles(w, &c);
     for (int i = 0; i < 2; i++) {
-        c.zip_8[i] = take(w, ASM_MASK);
-        c.zip_64[i] = take(w, ASM_MASK);
-        c.zip_128[i] = take(w, ASM_MASK);
+        c.zip_8[i] = take_set(w, ASM_MASK, ZIP_8 + i);
         c.rest[i] = take(w, ASM_BM);
     }
     ready(w);
-    emit_set_small(p, c.turn, T16_4X4);
-    for (int i = 0; i < 2; i++) {
-        emit_set_small(p, c.zip_8[i], ZIP_8 + i);
-        emit_set_small(p, c.zip_64[i], ZIP_64 + i);
-        emit_set_small(p, c.zip_128[i], ZIP_128 + i);
-    }
     emit_nibbles_begin(p);
-    read_param(w, trips, MM_PARAM_ROWS, at[0]); // of eight
-    emit_copy(p, trips, shifted(w, trips, -1));
-    emit_set(p, at[1], address(w, MM_PARAMS + 4 * MM_PARAM_X_STEP));
-    emit_load_scalar(p, MEM_PARAMS, LANE_32, STEP(STEP_X), at[1], 0);
-    emit_set_fixed(p, AIE_REG(AIE_M, STEP_PART), PART);
-    emit_set_fixed(p, AIE_REG(AIE_M, STEP_WORD), WORD - PART);
-    emit_set_fixed(p, AIE_REG(AIE_M, STEP_ROWS), PART - (WORDS - 1) * WORD);
-    struct asm_reg config = asm_local(p, ASM_R), change = asm_local(p, ASM_R);
-    // The configuration of a slice's first multiplication has one bit more.
-    emit_set(p, config, (int32_t) asm_target(p)->mul_config);
-    emit_alu(p, AIE_BASIC_XOR, change, f->first, f->conf);
-    emit_alu(p, AIE_BASIC_OR, c.scale, config, change);
+    read_param(w, f->groups, MM_PARAM_FUSED, at[0]);
+    read_param(w, trips, MM_PARAM_ROWS, at[1]); // of sixteen
+    read_param(w, passes, MM_PARAM_PASSES, at[2]);
+    struct asm_reg pass = asm_local(p, ASM_R), top = asm_local(p, ASM_R), n[4];
+    read_param(w, pass, MM_PARAM_PASS, at[3]);
+    read_param(w, top, MM_PARAM_TOP, at[4]);
+    emit_splat(p, LANE_16, c.top, top);
+    emit_add_small(p, passes, passes, -1);
+    for (int i = 0; i < 4; i++) {
+        n[i] = asm_local(p, ASM_R);
+    }
+    // The configuration of a slice's first multiplication has one bit more, in its first pass.
+    emit_set(p, n[0], (int32_t) asm_target(p)->mul_config);
+    emit_add_small(p, n[1], pass, -1);
+    emit_alu(p, AIE_BASIC_XOR, n[2], f->first, f->conf);
+    emit_alu(p, AIE_BASIC_AND, n[2], n[2], n[1]);
+    emit_alu(p, AIE_BASIC_OR, c.scale, n[0], n[2]);
+    // The second pass has the second four k-blocks.
+    read_param(w, n[3], MM_PARAM_X_STEP, at[0]);
+    emit_set(p, n[0], -1);
+    emit_alu(p, AIE_BASIC_XOR, n[1], n[1], n[0]); // all bits or none
+    emit_alu(p, AIE_BASIC_AND, n[3], shifted(w, n[3], 2), n[1]);
     emit_copy(p, x, sum_of(w, f->x, -f->x_offset));
+    emit_alu(p, AIE_BASIC_ADD, x, x, n[3]);
     emit_copy(p, tile, sum_of(w, f->c, -f->c_offset));
     asm_label(p, again);
+    set_steps(w, at[2]);
     emit_copy(p, at[0], x);
-    emit_set(p, at[1], address(w, MM_Y));
-    order(w, f, &c, at[0], at[1]);
-    emit_copy(p, at[0], sum_of(w, raw_of(w), NUMBERS_AT));
-    emit_set(p, at[2], address(w, MM_SCALES));
+    emit_set(p, at[1], address(w, MM_FUSED_FACTORS));
+    asm_jump_if_nonzero(p, passes, pairs);
+    order_blocks(w, f, &c, at[0], at[1]);
+    asm_jump(p, ordered);
+    asm_label(p, pairs);
+    order_pairs(w, f, &c, at[0], at[1], at[2]);
+    asm_label(p, ordered);
+    find_rest(w, f, &c, at[1], at[2]);
+    struct asm_reg numbers = asm_local(p, ASM_R), next = asm_local(p, ASM_R),
+                   which = asm_local(p, ASM_R);
+    read_param(w, numbers, MM_PARAM_NUMBERS, at[0]);
+    read_param(w, next, MM_PARAM_NUMBERS_NEXT, at[3]);
+    read_param(w, which, MM_PARAM_PASS, at[4]);
+    emit_alu(p, AIE_BASIC_AND, next, next, shifted(w, which, 11));
+    emit_alu(p, AIE_BASIC_ADD, numbers, numbers, next);
+    emit_copy(p, at[0], sum_of(w, numbers, address(w, 0)));
+    emit_set(p, at[2], address(w, MM_FUSED_PAGE));
     emit_copy(p, at[3], tile);
     emit_copy(p, at[4], tile);
     asm_loop_begin(p, trips);
-    asm_loop_alone(p); // 68 bundles; overlapping 54, for 500 bytes more and four trips
+    asm_loop_alone(p); // 65 bundles; overlapping 54, for 500 bytes more and four trips
     trip(w, f, &c);
     asm_loop_end(p);
     emit_copy(p, x, sum_of(w, x, K_BLOCK));
@@ -304,19 +438,100 @@ static void products(struct quant * q, struct fused * f) {
     end(w);
 }
 
-void fused_slice(struct fused * f) {
-    struct quant q = {.p = f->p, .base = f->y, .unit = 4};
+// Minima of both groups of a slice, times the sums of b's numbers.
+static void take_away(struct quant * q, struct fused * f, int none) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    const struct asm_reg * at = q->pointers;
+    int again = asm_label_new(p);
+    read_param(w, f->groups, MM_PARAM_MINIMA, at[0]);
+    asm_jump_if_zero(p, f->groups, none);
+    struct asm_reg trips = take(w, ASM_R), x = take(w, ASM_R), tile = take(w, ASM_R);
+    struct constants c = {.scale = take_set(w, ASM_R, (int32_t) asm_target(p)->mul_config)};
+    struct asm_reg minus = take_splat(w, LANE_16, MINUS_ONE), sums = take(w, ASM_X);
+    take_shuffles(w, &c);
+    ready(w);
+    struct asm_reg planes[2] = {planes_of(w), asm_local(p, ASM_R)};
+    emit_alu(p, AIE_BASIC_ADD, planes[0], planes[0], f->groups);
+    emit_copy(p, planes[1], sum_of(w, planes[0], PLANE));
+    write_page(w, planes, c.zip_64);
+    set_steps(w, at[2]);
+    read_param(w, f->groups, MM_PARAM_FUSED, at[0]);
+    read_param(w, trips, MM_PARAM_ROWS, at[1]);
+    emit_copy(p, trips, shifted(w, trips, 1)); // of eight
+    emit_copy(p, x, sum_of(w, f->x, -f->x_offset));
+    emit_copy(p, tile, sum_of(w, f->c, -f->c_offset));
+    asm_label(p, again);
+    struct asm_reg sum[2];
+    emit_copy(p, at[0], x);
+    for (int b = 0; b < 2; b++) {
+        for (int i = 0; i < 4; i++) {
+            struct asm_reg next = asm_local(p, ASM_BM), turned = next_block(w, f, at[0]);
+            if (i == 0) {
+                emit_mul(p, next, minus, turned, f->conf);
+            } else {
+                emit_mac(p, next, sum[b], minus, turned, f->conf);
+            }
+            sum[b] = next;
+        }
+    }
+    emit_move(p, sums, turned_sums(w, &c, sum));
+    emit_set(p, at[2], address(w, MM_FUSED_PAGE));
+    emit_copy(p, at[3], tile);
+    emit_copy(p, at[4], tile);
+    asm_loop_begin(p, trips);
+    add_scaled(w, &c, (struct asm_reg[]){sums, sums});
+    asm_loop_end(p);
+    emit_copy(p, x, sum_of(w, x, K_BLOCK));
+    emit_alu(p, AIE_BASIC_ADD, tile, tile, f->row);
+    emit_add_small(p, f->groups, f->groups, -1);
+    asm_jump_if_nonzero(p, f->groups, again);
+    end(w);
+}
+
+static struct quant quant_of(const struct fused * f) {
+    struct quant q = {.p = f->p, .base = f->y, .fused = true, .left = f->left};
     const struct {
         int memory;
         uint32_t at;
-    } places[] = {{MEM_FACTORS, MM_Y}, {MEM_C_IN, MM_C},       {MEM_C_OUT, MM_C},
-                  {MEM_X, MM_X},       {MEM_WORDS, MM_BLOCKS}, {MEM_JOINED, MM_BLOCKS}};
+    } places[] = {
+        {MEM_FACTORS, MM_FUSED_FACTORS}, {MEM_C_IN, MM_C},       {MEM_C_OUT, MM_C}, {MEM_X, MM_X},
+        {MEM_WORDS, MM_BLOCKS},          {MEM_JOINED, MM_BLOCKS}};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         asm_place(f->p, places[i].memory, places[i].at);
     }
     for (int i = 0; i < 5; i++) {
         q.pointers[i] = f->pointers[i];
     }
+    return q;
+}
+
+void fused_gather(struct fused * f) {
+    struct quant q = quant_of(f);
     gather(&q);
+}
+
+// A pass behind the other.
+void fused_products(struct fused * f) {
+    struct asm_program * p = f->p;
+    struct quant q = quant_of(f);
+    struct writer writer = {.q = &q, .p = p}, *w = &writer;
+    int again = asm_label_new(p), multiply = asm_label_new(p), done = asm_label_new(p);
+    read_param(w, f->groups, MM_PARAM_PASSES, q.pointers[0]);
+    emit_add_small(p, f->groups, f->groups, -1);
+    asm_jump_if_zero(p, f->groups, multiply); // its page is there
+    asm_label(p, again);
+    pass_page(&q);
+    asm_label(p, multiply);
     products(&q, f);
+    struct asm_reg pass = asm_local(p, ASM_R);
+    read_param(w, f->groups, MM_PARAM_PASSES, q.pointers[0]);
+    read_param(w, pass, MM_PARAM_PASS, q.pointers[1]);
+    emit_add_small(p, f->groups, f->groups, -1);
+    emit_add_small(p, pass, pass, 1);
+    emit_alu(p, AIE_BASIC_AND, f->groups, f->groups, pass);
+    store_param(w, f->groups, MM_PARAM_PASS, q.pointers[2]);
+    asm_jump_if_nonzero(p, f->groups, again);
+    take_away(&q, f, done);
+    asm_label(p, done);
 }

@@ -6,7 +6,7 @@
 //
 // Every other block of q6_K begins in the middle of a word, and is moved by 16 bits first.
 //
-// A block comes as a whole, in units of all rows; whatever has one byte a number stands in the same
+// A block comes as a whole, in words of all rows; whatever has one byte a number stands in the same
 // order in all of them. When it has come, its scales and minima, 6 bits each, are made numbers,
 // [kind][row][4], then [group][row] and multiplied with d and dmin: the table. For each slice those
 // of its groups are spread, its numbers are made bytes, and these bf16: (128 + q) s - 128 s - m
@@ -35,53 +35,22 @@ static void point(struct writer * w, struct asm_reg pointer, struct asm_reg base
     emit_copy(w->p, pointer, by ? sum_of(w, base, by) : base);
 }
 
-// Which slice of its block this one is.
-static struct asm_reg slice_number(struct writer * w) {
-    struct asm_reg none = asm_local(w->p, ASM_R), n = asm_local(w->p, ASM_R);
-    emit_set(w->p, none, 0);
-    emit_alu(w->p, AIE_BASIC_SUB, n, none, w->q->left);
-    return masked(w, n, 3);
-}
-
-// The block, in q->number.
-static void find_block(struct writer * w, struct asm_reg pointer) {
-    read_param(w, w->q->number, MM_PARAM_RAW, pointer);
-    struct asm_reg at = sum_of(w, w->q->number, address(w, 0));
-    emit_copy(w->p, w->q->number, at);
-}
-
 // ---- the header ----
 
-// Word `word` of 16 rows: units of two words have it in every other.
-static struct asm_reg words_of(struct writer * w, const struct asm_reg v[2], struct asm_reg other) {
-    return w->q->unit == 8 ? shuffled(w, v[0], v[1], other) : v[0];
-}
-
-// The block is in the other buffer.
-static void next_block(struct writer * w) {
-    struct asm_program * p = w->p;
-    struct asm_reg pointer = w->q->pointers[0], other = asm_local(p, ASM_R), raw = w->q->number;
-    read_param(w, raw, MM_PARAM_RAW, pointer);
-    emit_set(p, other, MM_BLOCKS_OTHER);
-    emit_alu(p, AIE_BASIC_XOR, raw, raw, other);
-    emit_store_word(p, MEM_PARAMS, raw, pointer, 0);
-}
-
-// All of it 16 bits down, unit by unit, with what the next one begins with.
+// All of it 16 bits down, word by word, with what the next one begins with.
 static void align(struct quant * q) {
     enum { WORDS_OF_ALL = 54 };
     struct writer writer = begin(q), *w = &writer;
     struct asm_reg unit = q->pointers[0], next = q->pointers[1], to = q->pointers[2];
-    // 16-bit lanes that end a unit
-    struct asm_reg last = take_set(w, ASM_MASK, (int32_t) (q->unit == 8 ? 0x88888888 : 0xaaaaaaaa));
-    struct asm_reg down = take_set(w, ASM_MASK, 2),
-                   up = take_set(w, ASM_MASK, VECTOR + 2 - q->unit);
+    // 16-bit lanes that end a word
+    struct asm_reg last = take_set(w, ASM_MASK, (int32_t) 0xaaaaaaaa);
+    struct asm_reg down = take_set(w, ASM_MASK, 2), up = take_set(w, ASM_MASK, VECTOR - 2);
     struct asm_reg trips = take_set(w, ASM_R, WORDS_OF_ALL * WORDS / VECTOR);
     ready(w);
     find_block(w, unit);
     point(w, unit, q->number, 0);
     point(w, to, q->number, 0);
-    point(w, next, q->number, ROWS * q->unit);
+    point(w, next, q->number, WORDS);
     move_units(w, trips, (struct asm_reg[]){unit, next}, (struct asm_reg[]){down, up}, to, last, 1);
     end(w);
 }
@@ -90,8 +59,7 @@ void quant_long_gather(struct quant * q) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
     struct asm_reg from = q->pointers[0], to = q->pointers[1];
-    int even = asm_label_new(p), n = q->unit / 4; // vectors of 16 rows
-    next_block(w);
+    int even = asm_label_new(p);
     read_param(w, q->number, MM_PARAM_ODD, to);
     emit_alu(p, AIE_BASIC_AND, q->number, q->number, q->left);
     end(w);
@@ -99,7 +67,7 @@ void quant_long_gather(struct quant * q) {
     align(q);
     asm_label(p, even);
     writer = begin(q);
-    struct asm_reg words = take_set(w, ASM_MASK, EVEN_32), half[2];
+    struct asm_reg half[2];
     half[0] = take_set(w, ASM_MASK, EVEN_16);
     half[1] = take(w, ASM_MASK);
     ready(w);
@@ -113,13 +81,10 @@ void quant_long_gather(struct quant * q) {
     emit_copy(p, from, at);
     emit_set(p, to, address(w, MM_LONG_SCALES));
     for (int rows = 0; rows < 2; rows++) {
-        struct asm_reg d[2], v[2];
+        struct asm_reg d[2];
         for (int i = 0; i < 2; i++) {
-            for (int j = 0; j < n; j++) {
-                v[j] = asm_local(p, ASM_X);
-                emit_load_next(p, MEM_BLOCKS, v[j], from);
-            }
-            d[i] = words_of(w, v, words);
+            d[i] = asm_local(p, ASM_X);
+            emit_load_next(p, MEM_BLOCKS, d[i], from);
         }
         for (int kind = 0; kind < 4; kind++) { // d and dmin, each twice
             struct asm_reg f16 = shuffled(w, d[0], d[1], half[kind / 2]);
@@ -141,11 +106,8 @@ static struct asm_reg lanes(struct writer * w, enum lane_op op, struct asm_reg a
 static void six_bits(struct quant * q) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
-    bool wide = q->unit == 8;
-    struct asm_reg to = q->pointers[3], trips = take_set(w, ASM_R, ROWS * 4 / VECTOR);
-    struct asm_reg word[2], pick[2];
+    struct asm_reg to = q->pointers[3], trips = take_set(w, ASM_R, ROWS * 4 / VECTOR), pick[2];
     for (int i = 0; i < 2; i++) {
-        word[i] = take_set(w, ASM_MASK, EVEN_32 + i);
         pick[i] = take_set(w, ASM_MASK, EVEN_8 + i);
     }
     struct asm_reg six = take_splat(w, LANE_8, 0x3f), above = take_splat(w, LANE_8, 0x0c);
@@ -153,21 +115,18 @@ static void six_bits(struct quant * q) {
     emit_nibbles_begin(p);
     find_block(w, to);
     for (int i = 0; i < 3; i++) {
-        point(w, q->pointers[i], q->number, wide ? i * 2 * WORDS : (i + 1) * WORDS);
+        point(w, q->pointers[i], q->number, (i + 1) * WORDS);
     }
     emit_set(p, to, address(w, MM_LONG_SIX));
     asm_loop_begin(p, trips);
     asm_loop_alone(p);
-    struct asm_reg v[3][2], s[3], part[3][2];
-    for (int i = 0; i < (wide ? 2 : 3); i++) {
-        for (int j = 0; j < q->unit / 4; j++) {
-            v[i][j] = asm_local(p, ASM_X);
-            emit_load_next(p, MEM_BLOCKS, v[i][j], q->pointers[i]);
-        }
+    struct asm_reg s[3], part[3][2];
+    for (int i = 0; i < 3; i++) {
+        s[i] = asm_local(p, ASM_X);
+        emit_load_next(p, MEM_BLOCKS, s[i], q->pointers[i]);
     }
     for (int i = 0; i < 3; i++) {
-        s[i] = words_of(w, wide ? v[(i + 1) / 2] : v[i], word[(i + 1) % 2]);
-        nibbles_of(w, pick, s[i], 2, part[i]);
+        nibbles_of(w, pick, s[i], part[i]);
     }
     for (int i = 0; i < 2; i++) { // scales, minima
         struct asm_reg low = lanes(w, LANE_AND, s[i], six);
@@ -187,30 +146,20 @@ static void six_bits(struct quant * q) {
 static void eight_bits(struct quant * q) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
-    int n = q->unit / 4; // words of a unit, and vectors of 16 rows
-    struct asm_reg to = q->pointers[4], trips = take_set(w, ASM_R, ROWS * 4 / VECTOR), word[2];
-    for (int i = 0; i < 2; i++) {
-        word[i] = take_set(w, ASM_MASK, EVEN_32 + i);
-    }
+    struct asm_reg to = q->pointers[4], trips = take_set(w, ASM_R, ROWS * 4 / VECTOR);
     struct asm_reg sign = take_splat(w, LANE_8, 0x80);
     ready(w);
     find_block(w, to);
-    for (int i = 0; i < 4 / n; i++) {
-        point(w, q->pointers[i], q->number, SIX_SCALES + i * ROWS * q->unit);
+    for (int i = 0; i < 4; i++) {
+        point(w, q->pointers[i], q->number, SIX_SCALES + i * WORDS);
     }
     emit_set(p, to, address(w, MM_LONG_SIX));
     asm_loop_begin(p, trips);
     asm_loop_alone(p);
-    for (int i = 0; i < 4 / n; i++) {
-        struct asm_reg v[2];
-        for (int j = 0; j < n; j++) {
-            v[j] = asm_local(p, ASM_X);
-            emit_load_next(p, MEM_BLOCKS, v[j], q->pointers[i]);
-        }
-        for (int j = 0; j < n; j++) {
-            struct asm_reg s = lanes(w, LANE_ADD, words_of(w, v, word[j]), sign);
-            emit_store(p, MEM_SIX, s, to, (i * n + j) * WORDS);
-        }
+    for (int i = 0; i < 4; i++) {
+        struct asm_reg v = asm_local(p, ASM_X);
+        emit_load_next(p, MEM_BLOCKS, v, q->pointers[i]);
+        emit_store(p, MEM_SIX, lanes(w, LANE_ADD, v, sign), to, i * WORDS);
     }
     emit_advance(p, to, VECTOR);
     asm_loop_end(p);
@@ -224,7 +173,7 @@ struct factors { // of emit_scale
 };
 
 static void take_factors(struct writer * w, struct factors * f) {
-    bool wide = w->q->unit == 8;
+    bool wide = w->q->fused; // aie2
     f->offset = take_splat(w, LANE_16, MINUS_128);
     f->config = take_set(w, wide ? ASM_MASK : ASM_R, (int32_t) asm_target(w->p)->mul_config);
     f->top = take_splat(w, LANE_8, TOP);
@@ -309,18 +258,15 @@ void quant_long_table(struct quant * q) {
 
 // ---- a slice ----
 
-// Each factor twice, and where a unit has 8 bytes four times; in two halves, that stand apart in
-// the table.
+// Each factor twice, in two halves that stand apart in the table.
 static void spread(struct quant * q) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
-    struct asm_reg from = q->pointers[0], to = q->pointers[1], zip[2][2];
+    struct asm_reg from = q->pointers[0], to = q->pointers[1], zip[2];
     struct asm_reg at = take(w, ASM_R), left = take_set(w, ASM_R, 2);
-    bool more = q->unit == 8;
     int again = asm_label_new(p);
     for (int i = 0; i < 2; i++) {
-        zip[0][i] = take_set(w, ASM_MASK, ZIP_16 + i);
-        zip[1][i] = take_set(w, ASM_MASK, ZIP_32 + i);
+        zip[i] = take_set(w, ASM_MASK, ZIP_16 + i);
     }
     ready(w);
     read_param(w, q->number, MM_PARAM_TABLE_SHIFT, from);
@@ -334,10 +280,7 @@ static void spread(struct quant * q) {
     struct asm_reg s = asm_local(p, ASM_X);
     emit_load_next(p, MEM_TABLE, s, from);
     for (int i = 0; i < 2; i++) {
-        struct asm_reg two = shuffled(w, s, s, zip[0][i]);
-        for (int j = 0; j < (more ? 2 : 1); j++) {
-            emit_store_next(p, MEM_SPREAD, more ? shuffled(w, two, two, zip[1][j]) : two, to);
-        }
+        emit_store_next(p, MEM_SPREAD, shuffled(w, s, s, zip[i]), to);
     }
     asm_loop_end(p);
     read_param(w, q->number, MM_PARAM_TABLE_NEXT, from);
@@ -418,7 +361,7 @@ static void four_or_five_bits(struct quant * q, bool five) {
     }
     struct asm_reg v = asm_local(p, ASM_X);
     emit_load_next(p, MEM_BLOCKS, v, from);
-    nibbles_of(w, pick, v, 2, part);
+    nibbles_of(w, pick, v, part);
     for (int i = 0; i < 2; i++) {
         struct asm_reg byte = five ? lanes(w, LANE_ADD, part[i], upper[i]) : part[i];
         emit_store_next(p, MEM_BYTES, byte, q->pointers[1 + i]);
@@ -471,37 +414,12 @@ static void six_bit_numbers(struct quant * q) {
 
 struct to_bf16 {
     struct factors f;
-    struct asm_reg one, zip[2], zip_64, pair[2];
-    struct asm_reg less; // a pointer, if the others do not reach
+    struct asm_reg one, zip[2], pair[2];
 };
 
-// 4 rows of two k-blocks.
-static void wide_trip(struct writer * w, const struct to_bf16 * b, struct asm_reg from,
-                      struct asm_reg scales, struct asm_reg less, const struct asm_reg to[2]) {
-    struct asm_program * p = w->p;
-    const struct factors * f = &b->f;
-    struct asm_reg s[2];
-    struct emit_scale by;
-    for (int i = 0; i < 2; i++) {
-        struct asm_reg v = asm_local(p, ASM_X);
-        emit_load_next(p, MEM_SPREAD, asm_half(v, 0), i ? less : scales);
-        s[i] = shuffled(w, v, v, b->zip_64);
-    }
-    emit_scale(p, &by, s[0], f->offset, f->zero, f->low, f->config);
-    emit_scale_less(p, &by, s[1], b->one, f->zero, f->low, f->config);
-    for (int k = 0; k < 2; k++) {
-        struct asm_reg v = asm_local(p, ASM_X);
-        emit_load(p, MEM_BYTES, asm_half(v, 0), from, k * GROUP / 2);
-        struct asm_reg terms = shuffled(w, v, f->top, b->zip[0]);
-        emit_scaled(p, MEM_OUT, &by, &terms, 1, to[k], 0, f->config);
-        emit_advance(p, to[k], VECTOR);
-    }
-    emit_advance(p, from, VECTOR / 2);
-}
-
 // 16 rows of 16 k, two at a time. Pointers stand in the middle, where offsets reach all.
-static void narrow_trip(struct writer * w, const struct to_bf16 * b, struct asm_reg from,
-                        struct asm_reg scales, struct asm_reg less, const struct asm_reg to[4]) {
+static void trip(struct writer * w, const struct to_bf16 * b, struct asm_reg from,
+                 struct asm_reg scales, struct asm_reg less, const struct asm_reg to[4]) {
     struct asm_program * p = w->p;
     const struct factors * f = &b->f;
     struct asm_reg s[2];
@@ -531,22 +449,17 @@ static void narrow_trip(struct writer * w, const struct to_bf16 * b, struct asm_
 static void numbers(struct quant * q) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
-    bool wide = q->unit == 8;
     struct to_bf16 b;
     const struct asm_reg from = q->pointers[0], scales = q->pointers[1], *to = q->pointers + 2;
-    struct asm_reg less = wide ? q->pointers[4] : take(w, ASM_P);
+    struct asm_reg less = take(w, ASM_P);
     struct asm_reg group = take_set(w, ASM_R, 0), at = asm_local(p, ASM_R);
     struct asm_reg bits = take(w, ASM_R), down = take(w, ASM_R), further = take(w, ASM_R);
-    int again = asm_label_new(p), count = wide ? 2 : 4;
+    int again = asm_label_new(p);
     take_factors(w, &b.f);
     b.one = take(w, ASM_X);
-    b.zip[0] = take_set(w, ASM_MASK, ZIP_8);
-    if (wide) {
-        b.zip_64 = take_set(w, ASM_MASK, ZIP_64);
-    } else {
-        b.zip[1] = take_set(w, ASM_MASK, ZIP_8 + 1);
-        b.pair[0] = take_set(w, ASM_MASK, EVEN_32);
-        b.pair[1] = take_set(w, ASM_MASK, EVEN_32 + 1);
+    for (int i = 0; i < 2; i++) {
+        b.zip[i] = take_set(w, ASM_MASK, ZIP_8 + i);
+        b.pair[i] = take_set(w, ASM_MASK, EVEN_32 + i);
     }
     ready(w);
     read_param(w, q->number, MM_PARAM_ONE, from);
@@ -562,17 +475,16 @@ static void numbers(struct quant * q) {
     struct asm_reg minima = asm_local(p, ASM_R);
     emit_alu(p, AIE_BASIC_ADD, minima, at, further);
     emit_copy(p, less, minima);
-    point(w, from, shifted(w, group, 10 /* GROUP */),
-          address(w, MM_LONG_BYTES) + (wide ? 0 : 2 * WORDS));
+    point(w, from, shifted(w, group, 10 /* GROUP */), address(w, MM_LONG_BYTES) + 2 * WORDS);
     struct asm_reg out = asm_local(p, ASM_R);
-    emit_alu(p, AIE_BASIC_ADD, out, sum_of(w, q->base, (wide ? 0 : WORDS) - q->offset),
+    emit_alu(p, AIE_BASIC_ADD, out, sum_of(w, q->base, WORDS - q->offset),
              shifted(w, group, 11 /* in bf16 */));
-    for (int i = 0; i < count; i++) {
-        point(w, to[i], out, i * 2 * GROUP / count);
+    for (int i = 0; i < 4; i++) {
+        point(w, to[i], out, i * 2 * GROUP / 4);
     }
-    emit_set(p, q->number, ROWS * q->unit / (wide ? VECTOR / 2 : VECTOR));
+    emit_set(p, q->number, WORDS / VECTOR);
     asm_loop_begin(p, q->number);
-    (wide ? wide_trip : narrow_trip)(w, &b, from, scales, less, to);
+    trip(w, &b, from, scales, less, to);
     asm_loop_end(p);
     emit_add_small(p, group, group, 1);
     emit_add_small(p, q->number, group, -4);
@@ -580,17 +492,33 @@ static void numbers(struct quant * q) {
     end(w);
 }
 
+// Numbers of 4 bits that stay as they are: where they stand.
+static void tell_numbers(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_reg pointer = q->pointers[0], at = asm_local(w->p, ASM_R);
+    read_param(w, q->number, MM_PARAM_RAW, pointer);
+    emit_alu(w->p, AIE_BASIC_ADD, at, q->number, shifted(w, slice_number(w), 11 /* HALF */));
+    store_param(w, sum_of(w, at, HEADER), MM_PARAM_NUMBERS, pointer);
+    end(w);
+}
+
 void quant_long_numbers(struct quant * q) {
     struct asm_program * p = q->p;
     int five = asm_label_new(p), six = asm_label_new(p), done = asm_label_new(p);
-    spread(q);
+    if (!q->fused) {
+        spread(q);
+    }
     struct writer w = {.q = q, .p = p};
     read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
     emit_add_small(p, q->number, q->number, -5);
     asm_jump_if_zero(p, q->number, five);
     emit_add_small(p, q->number, q->number, -1);
     asm_jump_if_zero(p, q->number, six);
-    four_or_five_bits(q, false);
+    if (q->fused) {
+        tell_numbers(q);
+    } else {
+        four_or_five_bits(q, false);
+    }
     asm_jump(p, done);
     asm_label(p, five);
     four_or_five_bits(q, true);
@@ -598,5 +526,7 @@ void quant_long_numbers(struct quant * q) {
     asm_label(p, six);
     six_bit_numbers(q);
     asm_label(p, done);
-    numbers(q);
+    if (!q->fused) {
+        numbers(q);
+    }
 }

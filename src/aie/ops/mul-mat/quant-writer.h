@@ -114,6 +114,41 @@ static inline void read_param(struct writer * w, struct asm_reg to, int param,
     emit_load_scalar(w->p, MEM_PARAMS, LANE_32, A_REG(to), pointer, 0);
 }
 
+// Which slice of its block this one is.
+static inline struct asm_reg slice_number(struct writer * w) {
+    struct asm_reg none = asm_local(w->p, ASM_R), n = asm_local(w->p, ASM_R);
+    emit_set(w->p, none, 0);
+    emit_alu(w->p, AIE_BASIC_SUB, n, none, w->q->left);
+    return masked(w, n, 3);
+}
+
+// Where a block that is longer than a slice is, in q->number.
+static inline void find_block(struct writer * w, struct asm_reg pointer) {
+    read_param(w, w->q->number, MM_PARAM_RAW, pointer);
+    struct asm_reg at = sum_of(w, w->q->number, address(w, 0));
+    emit_copy(w->p, w->q->number, at);
+}
+
+// Where the scales of a slice begin, [group][64 rows].
+static inline struct asm_reg planes_of(struct writer * w) {
+    static const int params[3] = {MM_PARAM_TABLE_SHIFT, MM_PARAM_PLANES_OF, MM_PARAM_PLANES};
+    struct asm_reg n[3], at = slice_number(w);
+    for (int i = 0; i < 3; i++) {
+        n[i] = asm_local(w->p, ASM_R);
+        read_param(w, n[i], params[i], w->q->pointers[i]);
+    }
+    emit_alu(w->p, AIE_BASIC_SHIFT, at, at, n[0]);
+    emit_alu(w->p, AIE_BASIC_AND, at, at, n[1]);
+    emit_alu(w->p, AIE_BASIC_ADD, at, at, n[2]);
+    return sum_of(w, at, address(w, 0));
+}
+
+static inline void store_param(struct writer * w, struct asm_reg a, int param,
+                               struct asm_reg pointer) {
+    emit_set(w->p, pointer, address(w, MM_PARAMS + 4 * param));
+    emit_store_word(w->p, MEM_PARAMS, a, pointer, 0);
+}
+
 static inline struct asm_reg shuffled(struct writer * w, struct asm_reg a, struct asm_reg b,
                                       struct asm_reg pattern) {
     struct asm_reg d = asm_local(w->p, ASM_X);
@@ -121,17 +156,17 @@ static inline struct asm_reg shuffled(struct writer * w, struct asm_reg a, struc
     return d;
 }
 
-// The lower halves of the bytes of a vector, or of its lower half, and the upper ones; pick: the
-// even and the odd of 64 bytes.
+// The lower halves of the bytes of a vector, and the upper ones; pick: the even and the odd of 64
+// bytes.
 static inline void nibbles_of(struct writer * w, const struct asm_reg pick[2], struct asm_reg bytes,
-                              int halves, struct asm_reg out[2]) {
+                              struct asm_reg out[2]) {
     struct asm_reg part[2];
-    for (int i = 0; i < halves; i++) {
+    for (int i = 0; i < 2; i++) {
         part[i] = asm_local(w->p, ASM_X);
         emit_nibbles(w->p, part[i], asm_half(bytes, i));
     }
     for (int i = 0; i < 2; i++) {
-        out[i] = shuffled(w, part[0], part[halves - 1], pick[i]);
+        out[i] = shuffled(w, part[0], part[1], pick[i]);
     }
 }
 
@@ -153,3 +188,13 @@ static inline void move_units(struct writer * w, struct asm_reg trips, const str
     emit_store_next(p, MEM_ALIGNED, d, to);
     asm_loop_end(p);
 }
+
+// f16 to bf16 in 32 lanes (quant-fused.c). Taking what that wants ends the taking: all is ready
+// then.
+struct half_numbers {
+    struct asm_reg magnitude, inf, normal, bf16_inf; // vectors
+    struct asm_reg rebias, smallest;                 // accumulators
+    struct asm_reg raise, lower, add_bits, add;      // scalars
+};
+void take_half_numbers(struct writer * w, struct half_numbers * c);
+struct asm_reg half_to_bf16(struct writer * w, const struct half_numbers * c, struct asm_reg a);

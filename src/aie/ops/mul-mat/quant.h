@@ -1,15 +1,14 @@
-// quant: slices of quantized blocks, which a core makes bf16 before it multiplies (but for q4_0 on
-// aie2: quant-fused.c). A slice is two blocks of 32 numbers of each row, an f16 scale and the
-// numbers:
+// quant: slices of quantized blocks, which a core makes bf16 before it multiplies, or multiplies as
+// it unpacks them (aie2: quant-fused.c). A slice is two blocks of 32 numbers of each row, an f16
+// scale and the numbers:
 //
 //     q4_0   d0 q q q q q q q q | d1 q q q q q q q q      16-bit words; a number's lower 16 in the
 //     q8_0   d0 q ... (16) q    | d1 q ... (16) q         lower half of bytes, its upper in the
 //     upper
 //
 // A DMA moves 32-bit words, so the first block's numbers come 16 bits too late: the memtile sends
-// units (of 8 bytes, or 4) of all rows, the scales in unit 0 and in the one before the second
-// block, and the core moves each unit of the first block up by 16 bits, with what the unit before
-// ends in.
+// words of all rows, and the core moves the words of the first block down by 16 bits, with what the
+// next word begins with.
 //
 // A number is made of its bits: 128 + q is 0x4300 | q in bf16 for q < 128, and what is too much is
 // taken away in the multiplier, which has f32 sums: nothing is rounded before d q, with d in bf16,
@@ -24,18 +23,19 @@ enum {
     EVEN_16 = 2,
     EVEN_32 = 4,
     ZIP_64 = 14, // elements of two vectors in turn
-    ZIP_32 = 16,
     ZIP_16 = 18,
     ZIP_8 = 20,
 };
 
-enum { QUANT_VECTOR = 64 }; // bytes of a unit's rows that a trip takes
+enum { QUANT_VECTOR = 64 }; // bytes of a word's rows that a trip takes
+
+enum { MM_BITS_MXFP4 = 3 }; // what MM_PARAM_BITS says of it
 
 struct quant {
     struct asm_program * p;
     struct asm_reg base; // where the slice of bf16 numbers goes, less `offset`
     int offset;
-    int unit;                   // bytes
+    bool fused;                 // numbers are not made bf16
     struct asm_reg number;      // bits of a number; free afterwards
     struct asm_reg pointers[6]; // free
     struct asm_reg left;        // slices of the tile
@@ -45,19 +45,32 @@ struct quant {
 void quant_gather(struct quant * q);
 // When they are bf16: the numbers.
 void quant_spread(struct quant * q);
+// Both blocks of a slice as whole words (quant-words.c), and numbers of 4 bits as those of a table.
+void quant_straighten(struct quant * q);
+void quant_look_up(struct quant * q);
+// Whatever comes for more than one slice: it is in the other buffer. Of mxfp4 the scales.
+void quant_next_block(struct quant * q);
+void quant_power_scales(struct quant * q);
 // The same for blocks that are longer than a slice (quant-long.c): the f16 scales of a block that
 // has come, to MM_LONG_SCALES; when they are bf16 its table; and each slice's numbers.
 void quant_long_gather(struct quant * q);
 void quant_long_table(struct quant * q);
 void quant_long_numbers(struct quant * q);
 
-// A slice of q4_0 on aie2, up to its products (quant-fused.c).
+// Slices on aie2 (quant-fused.c).
 struct fused {
     struct asm_program * p;
     struct asm_reg x, y, c, row;      // as those of mm_at
+    struct asm_reg left;              // slices of the tile
     struct asm_reg groups;            // of four rows of x; 0 afterwards
     struct asm_reg conf, first, turn; // as those of mm_block
     int x_offset, c_offset;
     struct asm_reg pointers[5]; // free
 };
-void fused_slice(struct fused * f);
+// Of q4_0, which is multiplied as it comes: its scales.
+void fused_gather(struct fused * f);
+void fused_products(struct fused * f);
+
+// A slice of q4_0 on aie2 from MM_MANY_BLOCKS to bf16 at MM_Y (quant-many.c). Takes `p`, `number`
+// and five of `pointers`.
+void many_slice(struct quant * q);

@@ -57,6 +57,20 @@ static enum status check_mask_and_sinks(const struct kernel_spec * spec, struct 
     return ST_OK;
 }
 
+// Rows of weights: one for all, or one for each.
+static enum status check_weights(const struct kernel_spec * spec, struct error * err) {
+    const struct tensor *x = &spec->inputs[0], *b = &spec->inputs[1];
+    int64_t rows = tensor_elements(x) / x->ne[0];
+    if (b->ne[0] != x->ne[0] || (tensor_elements(b) != b->ne[0] && !tensor_same_shape(x, b))) {
+        return error_set(err, ST_INVALID, "the weights are neither a row nor as many as x has");
+    }
+    if (rows > RW_ROWS_AGAIN && !tensor_same_shape(x, b)) {
+        return error_set(err, ST_UNSUPPORTED, "a row of weights comes %d times, not %lld",
+                         RW_ROWS_AGAIN, (long long) rows);
+    }
+    return ST_OK;
+}
+
 static enum status check_output(const struct kernel_spec * spec, const struct rows_op * op,
                                 struct error * err) {
     const struct tensor *x = &spec->inputs[0], *out = &spec->output;
@@ -93,7 +107,8 @@ enum status rows_supports(const struct kernel_spec * spec, struct error * err) {
             return error_set(err, ST_UNSUPPORTED, "no %s for %s", kernel_op_name(spec->op),
                              dtype_name(in->dtype));
         }
-        if (i > 0 && least == most && !tensor_same_shape(in, &spec->inputs[0])) {
+        if (i > 0 && least == most && spec->op != KERNEL_OP_RMS_NORM_MUL &&
+            !tensor_same_shape(in, &spec->inputs[0])) {
             return error_set(err, ST_INVALID, "the inputs differ in shape");
         }
         st = rows_input_there(spec, i) ? check_tensor(in, i, err) : ST_OK;
@@ -106,6 +121,9 @@ enum status rows_supports(const struct kernel_spec * spec, struct error * err) {
     }
     if (st == ST_OK && spec->op == KERNEL_OP_SOFT_MAX) {
         st = check_mask_and_sinks(spec, err);
+    }
+    if (st == ST_OK && spec->op == KERNEL_OP_RMS_NORM_MUL) {
+        st = check_weights(spec, err);
     }
     struct rows_plan plan;
     return st == ST_OK ? rows_plan_make(spec, &plan, err) : st;
@@ -393,6 +411,7 @@ static void op_arguments(const struct column * c, uint32_t args[RW_N_ARGS]) {
         break;
     case KERNEL_OP_NORM:
     case KERNEL_OP_RMS_NORM:
+    case KERNEL_OP_RMS_NORM_MUL:
         args[RW_ARG_FACTOR] = share;
         args[RW_ARG_ADD] = spec->params[0];
         args[RW_ARG_MOST] = 0x7f800000;

@@ -6,7 +6,8 @@
 //     rms_norm    0       1/n    eps    infinity
 //     l2_norm     0       1      0      1/eps
 //
-// f, e and g are arguments 0, 1 and 2; NORM has one pass more, for the mean.
+// f, e and g are arguments 0, 1 and 2; NORM has one pass more, for the mean. Where the second input
+// is there, all is multiplied with it at last.
 #include "rows-ops.h"
 #include "aie/ops/lanes/pieces.h"
 
@@ -36,7 +37,7 @@ static void square_loop(struct rows_writer * w) {
     }
 }
 
-static void scale_loop(struct rows_writer * w) {
+static void scale_loop(struct rows_writer * w, bool weighted) {
     struct lanes * l = &w->lanes;
     struct val mean = lanes_get(RW_SLOT_MEAN);
     lanes_bm(l, &mean);
@@ -56,6 +57,9 @@ static void scale_loop(struct rows_writer * w) {
         } else {
             struct factor f = f_factor(l, d, 3, FACTOR_LEFT);
             y = f_product(l, &f, &scale);
+        }
+        if (weighted) {
+            y = f_mul(l, y, lanes_load(l, w->pb, MEM_B, false));
         }
         lanes_store(l, y, w->pout, MEM_OUT, false);
     }
@@ -84,12 +88,20 @@ static void square_pass(struct rows_writer * w, int entry, int next) {
 }
 
 static void scale_pass(struct rows_writer * w, int body) {
+    int weighted = asm_label_new(w->p);
     asm_label(w->p, body);
-    asm_loop_begin(w->p, w->trips);
-    scale_loop(w);
-    asm_loop_end(w->p);
-    asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
-    rows_end(w, w->wait);
+    rows_param(w, w->flag, RW_PARAM_MASK);
+    asm_jump_if_nonzero(w->p, w->flag, weighted);
+    for (int i = 0; i < 2; i++) {
+        if (i) {
+            asm_label(w->p, weighted);
+        }
+        asm_loop_begin(w->p, w->trips);
+        scale_loop(w, i);
+        asm_loop_end(w->p);
+        asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
+        rows_end(w, w->wait);
+    }
 }
 
 void rows_norm(struct rows_writer * w, int norm_entry, int rms_entry) {

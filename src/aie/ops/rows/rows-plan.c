@@ -152,6 +152,9 @@ enum status rows_plan_make(const struct kernel_spec * spec, struct rows_plan * p
     if (spec->op == KERNEL_OP_SOFT_MAX) {
         soft_max_runs(spec, plan);
     }
+    if (spec->op == KERNEL_OP_RMS_NORM_MUL) {
+        plan->b_period = tensor_elements(&spec->inputs[1]) / plan->row;
+    }
     if (odd && plan->row == 1) {
         return error_set(err, ST_UNSUPPORTED, "an f16 mask with rows of one element");
     }

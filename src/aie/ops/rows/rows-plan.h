@@ -4,6 +4,8 @@
 #include "aie/array/spread.h"
 #include "rows.h"
 
+enum { RW_ROWS_AGAIN = 3 * ARRAY_MAX_REPEAT }; // of one row of b: what a queue takes
+
 struct rows_plan {
     const struct rows_op * op;
     int64_t row;  // elements of a row

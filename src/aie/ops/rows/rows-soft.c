@@ -8,6 +8,7 @@
 
 #include "aie/target/verbs.h"
 #include "aie/ops/lanes/math-fast.h"
+#include "aie/ops/lanes/wide.h"
 
 #define MINUS_INFINITY 0xff800000u
 
@@ -71,8 +72,39 @@ static void scaled(struct rows_writer * w, struct val x, const struct val * mask
     lanes_store(l, v_select(l, nan, t, val_bm(sum)), w->ps, MEM_SCRATCH, false);
 }
 
+// The pieces of a factor among the arguments.
+static void factor_pieces(struct rows_writer * w, int slot, struct asm_reg pieces[WIDE_PIECES]) {
+    for (int i = 0; i < WIDE_PIECES; i++) {
+        pieces[i] = rows_pieces(w, slot + i, slot + i);
+    }
+}
+
+// The same of two vectors at once.
+static void scaled_wide_loop(struct rows_writer * w, bool masked) {
+    struct lanes * l = &w->lanes;
+    struct asm_reg left[WIDE_PIECES], right[WIDE_PIECES], t = {0}, rough = {0};
+    asm_loop_begin(w->p, w->trips);
+    for (int i = 0; i <= masked; i++) { // x, then the mask
+        bool first = i == 0;
+        wide_split(l, wide_load(l, first ? w->pa : w->pb, first ? MEM_A : MEM_B), left,
+                   WIDE_PIECES);
+        factor_pieces(w, RW_SLOT_ARGS + (first ? RW_ARG_SCALE : RW_ARG_SLOPE), right);
+        t = wide_product(l, first ? NULL : &t, left, right, false);
+        rough = wide_each(l, first ? LANE_PRODUCT : LANE_PLUS_PRODUCT, first ? NULL : &rough,
+                          left[0], right[0]);
+    }
+    for (int i = 0; i < WIDE_VALUES; i++) {
+        lanes_store(l, wide_known(l, t, rough, i), w->ps, MEM_SCRATCH, false);
+    }
+    asm_loop_end(w->p);
+}
+
 static void scaled_loop(struct rows_writer * w, bool masked) {
     struct lanes * l = &w->lanes;
+    if (wide_is_there(asm_target(w->p))) {
+        scaled_wide_loop(w, masked);
+        return;
+    }
     loop_begin(w);
     struct val x = lanes_load(l, w->pa, MEM_A, false), mask;
     if (masked) {
@@ -246,15 +278,30 @@ static void sum_pass(struct rows_writer * w, int entry, int scaled_at, int exp_a
     lanes_put(&w->lanes, RW_SLOT_SUM, rows_summed(w));
 }
 
-static void divide_pass(struct rows_writer * w, int body, int scaled_at, int exp_at) {
+// e times the inverse, two vectors at once.
+static void divide_wide_loop(struct rows_writer * w) {
     struct lanes * l = &w->lanes;
-    int there = asm_label_new(w->p);
-    asm_label(w->p, body);
-    asm_jump_if_zero(w->p, w->streamed, there);
-    take_t(w, scaled_at, asm_label_new(w->p));
-    rows_copy(w, w->pa, w->row_a);
-    call(w, exp_at, there);
-    rows_copy(w, w->pa, w->row_a);
+    struct asm_reg left[WIDE_PIECES], right[WIDE_PIECES], out = {0};
+    asm_loop_begin(w->p, w->trips);
+    wide_split(l, wide_load(l, w->pa, MEM_A), left, w->fast ? 2 : WIDE_PIECES);
+    factor_pieces(w, RW_SLOT_FACTOR, right);
+    if (w->fast) {
+        static const uint8_t order[][2] = {{1, 1}, {0, 1}, {1, 0}, {0, 0}};
+        for (int i = 0; i < 4; i++) {
+            out = wide_each(l, i ? LANE_PLUS_PRODUCT : LANE_PRODUCT, i ? &out : NULL,
+                            left[order[i][0]], right[order[i][1]]);
+        }
+    } else {
+        out = wide_product(l, NULL, left, right, false);
+    }
+    for (int i = 0; i < WIDE_VALUES; i++) {
+        lanes_store(l, wide_half(out, i), w->pout, MEM_OUT, false);
+    }
+    asm_loop_end(w->p);
+}
+
+static void divide_loop(struct rows_writer * w) {
+    struct lanes * l = &w->lanes;
     loop_begin(w);
     struct val e = lanes_load(l, w->pa, MEM_A, false);
     if (w->fast) {
@@ -269,6 +316,17 @@ static void divide_pass(struct rows_writer * w, int body, int scaled_at, int exp
     }
     lanes_store(l, e, w->pout, MEM_OUT, false);
     asm_loop_end(w->p);
+}
+
+static void divide_pass(struct rows_writer * w, int body, int scaled_at, int exp_at) {
+    int there = asm_label_new(w->p);
+    asm_label(w->p, body);
+    asm_jump_if_zero(w->p, w->streamed, there);
+    take_t(w, scaled_at, asm_label_new(w->p));
+    rows_copy(w, w->pa, w->row_a);
+    call(w, exp_at, there);
+    rows_copy(w, w->pa, w->row_a);
+    (wide_is_there(asm_target(w->p)) ? divide_wide_loop : divide_loop)(w);
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
     rows_end(w, w->wait);
 }

@@ -73,7 +73,7 @@ enum {
     RW_PARAM_FROM_WEST, // 1: the total goes on from the neighbour's
     RW_PARAM_TO_EAST,   // 1: and is handed on instead of written
     RW_PARAM_SINK_TAKE, // -1: a sink comes, into its argument's word; else 0
-    RW_PARAM_MASK,      // of softmax: enum rows_b_kind
+    RW_PARAM_MASK,      // of softmax, and weights of a norm: enum rows_b_kind
     RW_PARAM_ROUND,     // of conversions: enum aie_rounding
     RW_PARAM_ARGS,      // the op's arguments, not always the kernel's parameters
     RW_N_ARGS = LANES_PARAMS,

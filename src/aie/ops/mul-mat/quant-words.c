@@ -1,0 +1,354 @@
+// quant-words: blocks whose numbers begin within a word, as whole words, [word][64 rows]: both of a
+// slice, one behind the other. Where numbers are places in a table these are looked up: 16 numbers
+// of 8 bits, each of which is held 64 times, and a row of choices between two of them by the bits
+// of a place. Any table will do. The one of mxfp4 is worked out where that is shorter: 16 less than
+// r + max(r, 4) + 2 max(r, 6), and a sign.
+//
+// Scales of mxfp4 are exponents, of which d is 2^(e - 128): e - 1 in bf16's place. The least two
+// are smaller than bf16's normal numbers and become 0.
+#include "quant-writer.h"
+
+enum {
+    WORD = MM_TILE * 4,  // bytes from word to word
+    PLANE = MM_TILE * 2, // of a factor of each row
+    BLOCK = 4 * WORD,    // of 32 places
+    VECTORS = BLOCK / QUANT_VECTOR,
+    VALUES = 16, // and behind them the bits of a place
+    MIDDLE = 8,  // from where offsets reach all
+};
+
+static struct asm_reg lanes_8(struct writer * w, enum lane_op op, struct asm_reg a,
+                              struct asm_reg b) {
+    struct asm_reg d = asm_local(w->p, ASM_X);
+    emit_lanes(w->p, op, LANE_8, d, a, b);
+    return d;
+}
+
+// ---- words ----
+
+// Each word is the end of one and the beginning of the next, in vectors of 16 rows.
+static void straighten_trip(struct writer * w, const struct asm_reg from[2],
+                            const struct asm_reg by[2], const struct asm_reg bits[2],
+                            struct asm_reg more, struct asm_reg to) {
+    struct asm_program * p = w->p;
+    struct asm_reg sum = more;
+    for (int i = 0; i < 2; i++) {
+        struct asm_reg v = asm_local(p, ASM_X), moved = asm_local(p, ASM_X),
+                       part = asm_local(p, ASM_X), next = asm_local(p, ASM_X);
+        emit_load_next(p, MEM_BLOCKS, v, from[i]);
+        emit_shift_bytes(p, moved, v, v, by[i]);
+        emit_lanes(p, LANE_AND, LANE_8, part, moved, bits[i]);
+        emit_lanes(p, LANE_ADD, LANE_8, next, sum, part);
+        sum = next;
+    }
+    emit_store_next(p, MEM_ALIGNED, sum, to);
+}
+
+// Where the words are that came, and the byte at which the first block of the slice has numbers.
+static void find_words(struct writer * w, struct asm_reg raw, struct asm_reg at) {
+    struct asm_program * p = w->p;
+    const struct asm_reg * pointers = w->q->pointers;
+    int here = asm_label_new(p);
+    read_param(w, at, MM_PARAM_FIRST, pointers[0]);
+    emit_copy(p, raw, raw_of(w));
+    read_param(w, w->q->number, MM_PARAM_LATER, pointers[1]);
+    asm_jump_if_zero(p, w->q->number, here); // two slices come together
+    find_block(w, pointers[0]);
+    emit_copy(p, raw, w->q->number);
+    read_param(w, w->q->number, MM_PARAM_BLOCK, pointers[1]);
+    struct asm_reg none = asm_local(p, ASM_R), second = asm_local(p, ASM_R);
+    emit_set(p, none, 0);
+    emit_alu(p, AIE_BASIC_SUB, second, none, masked(w, slice_number(w), 1));
+    emit_alu(p, AIE_BASIC_AND, second, second, shifted(w, w->q->number, 1));
+    emit_alu(p, AIE_BASIC_ADD, at, at, second);
+    asm_label(p, here);
+}
+
+void quant_straighten(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    const struct asm_reg *from = q->pointers, to = q->pointers[2], scratch = q->pointers[3];
+    struct asm_reg at = take(w, ASM_R), left = take_set(w, ASM_R, 2), raw = take(w, ASM_R);
+    struct asm_reg by[2] = {take(w, ASM_MASK), take(w, ASM_MASK)};
+    struct asm_reg bits[2] = {take(w, ASM_X), take(w, ASM_X)}, more = take(w, ASM_X);
+    int again = asm_label_new(p);
+    ready(w);
+    find_words(w, raw, at);
+    struct asm_reg n = asm_local(p, ASM_R), goes = asm_local(p, ASM_R);
+    read_param(w, n, MM_PARAM_MORE, from[0]);
+    emit_splat(p, LANE_8, more, n);
+    read_param(w, goes, MM_PARAM_WORDS, from[1]);
+    emit_copy(p, to, sum_of(w, goes, address(w, 0)));
+    asm_label(p, again);
+    struct asm_reg begins = asm_local(p, ASM_R), all = asm_local(p, ASM_R),
+                   none = asm_local(p, ASM_R), down = asm_local(p, ASM_R), mask[2];
+    struct asm_reg byte = masked(w, at, 3);
+    emit_alu(p, AIE_BASIC_ADD, begins, raw, shifted(w, masked(w, at, ~3), 8 - 2 /* WORD */));
+    emit_copy(p, from[0], begins);
+    emit_copy(p, from[1], sum_of(w, begins, WORD));
+    emit_copy(p, by[0], byte);
+    emit_copy(p, by[1], sum_of(w, byte, QUANT_VECTOR - 4));
+    emit_set(p, all, -1);
+    emit_set(p, none, 0);
+    for (int i = 0; i < 2; i++) {
+        mask[i] = asm_local(p, ASM_R);
+    }
+    emit_alu(p, AIE_BASIC_SUB, down, none, shifted(w, byte, 3));
+    emit_alu(p, AIE_BASIC_SHIFT, mask[0], all, down);
+    emit_alu(p, AIE_BASIC_XOR, mask[1], mask[0], all);
+    for (int i = 0; i < 2; i++) {
+        emit_splat(p, LANE_32, bits[i], mask[i]);
+    }
+    read_param(w, q->number, MM_PARAM_BLOCK_TRIPS, scratch);
+    asm_loop_begin(p, q->number);
+    straighten_trip(w, from, by, bits, more, to);
+    asm_loop_end(p);
+    read_param(w, q->number, MM_PARAM_BLOCK, scratch);
+    emit_alu(p, AIE_BASIC_ADD, at, at, q->number);
+    emit_add_small(p, left, left, -1);
+    asm_jump_if_nonzero(p, left, again);
+    end(w);
+}
+
+// ---- a table ----
+
+static void write_values(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    struct asm_reg from = q->pointers[0], to = q->pointers[1];
+    struct asm_reg trips = take_set(w, ASM_R, (VALUES + 4) / 4);
+    ready(w);
+    emit_set(p, from, address(w, MM_PARAMS + 4 * MM_PARAM_TABLE));
+    emit_set(p, to, address(w, MM_TABLED_VALUES));
+    asm_loop_begin(p, trips);
+    asm_loop_alone(p);
+    struct asm_reg four = asm_local(p, ASM_R);
+    emit_load_word_next(p, MEM_PARAMS, four, from);
+    for (int i = 0; i < 4; i++) {
+        struct asm_reg v = asm_local(p, ASM_X);
+        emit_splat(p, LANE_8, v, i ? shifted(w, four, -8 * i) : four);
+        emit_store_next(p, MEM_TABLE, v, to);
+    }
+    asm_loop_end(p);
+    end(w);
+}
+
+// Places are looked up in lanes of a byte, or where registers of such masks are in use, of two.
+struct look_up {
+    int width;
+    struct asm_reg values, zip[2], even;
+};
+
+// The value of the places from `first` on, of so many bits.
+static struct asm_reg value_of(struct writer * w, const struct look_up * l,
+                               const struct asm_reg is_0[4], int first, int bits) {
+    struct asm_reg d = asm_local(w->p, ASM_X);
+    if (bits == 0) {
+        emit_load(w->p, MEM_TABLE, d, l->values, (first - MIDDLE) * QUANT_VECTOR);
+        return d;
+    }
+    struct asm_reg low = value_of(w, l, is_0, first, bits - 1);
+    struct asm_reg high = value_of(w, l, is_0, first + (1 << (bits - 1)), bits - 1);
+    emit_select(w->p, l->width, d, high, low, is_0[bits - 1]);
+    return d;
+}
+
+static struct asm_reg values_of(struct writer * w, const struct look_up * l,
+                                struct asm_reg places) {
+    struct asm_program * p = w->p;
+    struct asm_reg is_0[4];
+    for (int b = 0; b < 4; b++) {
+        struct asm_reg bit = asm_local(p, ASM_X), of = asm_local(p, ASM_X);
+        emit_load(p, MEM_TABLE, bit, l->values, (VALUES + b - MIDDLE) * QUANT_VECTOR);
+        emit_lanes(p, LANE_AND, LANE_8, of, places, bit);
+        is_0[b] = emit_new_mask(p, l->width);
+        emit_is_zero(p, l->width, is_0[b], of);
+    }
+    return value_of(w, l, is_0, 0, 4);
+}
+
+static void take_look_up(struct writer * w, struct look_up * l) {
+    l->width = w->q->fused ? LANE_8 : LANE_16;
+    l->values = w->q->pointers[2];
+    for (int i = 0; i < 2 && l->width == LANE_16; i++) {
+        l->zip[i] = take_set(w, ASM_R, ZIP_8 + i);
+    }
+    if (l->width == LANE_16) {
+        l->even = take_set(w, ASM_R, EVEN_8);
+    }
+}
+
+// Of each block the lower halves of bytes, then the upper ones.
+static void look_up(struct quant * q) {
+    write_values(q);
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    const struct asm_reg from = q->pointers[0], to = q->pointers[1];
+    struct asm_reg i = take_set(w, ASM_R, 0), pick = take(w, ASM_R);
+    struct look_up l;
+    int again = asm_label_new(p);
+    take_look_up(w, &l);
+    ready(w);
+    emit_nibbles_begin(p);
+    emit_set(p, to, address(w, MM_TABLED_BYTES));
+    emit_set(p, l.values, address(w, MM_TABLED_VALUES + MIDDLE * QUANT_VECTOR));
+    asm_label(p, again);
+    emit_copy(p, pick, sum_of(w, masked(w, i, 1), EVEN_8));
+    struct asm_reg block = shifted(w, masked(w, i, 2), 10 - 1 /* BLOCK */);
+    emit_copy(p, from, sum_of(w, block, address(w, MM_TABLED_WORDS)));
+    emit_set(p, q->number, VECTORS);
+    asm_loop_begin(p, q->number);
+    struct asm_reg v = asm_local(p, ASM_X), n[2];
+    emit_load_next(p, MEM_BLOCKS, v, from);
+    for (int half = 0; half < 2; half++) {
+        n[half] = asm_local(p, ASM_X);
+        emit_nibbles(p, n[half], asm_half(v, half));
+    }
+    struct asm_reg places = shuffled(w, n[0], n[1], pick), found;
+    if (l.width == LANE_8) {
+        found = values_of(w, &l, places);
+    } else {
+        for (int half = 0; half < 2; half++) {
+            n[half] = values_of(w, &l, shuffled(w, places, places, l.zip[half]));
+        }
+        found = shuffled(w, n[0], n[1], l.even);
+    }
+    emit_store_next(p, MEM_BYTES, found, to);
+    asm_loop_end(p);
+    emit_add_small(p, i, i, 1);
+    emit_add_small(p, q->number, i, -4);
+    asm_jump_if_nonzero(p, q->number, again);
+    end(w);
+}
+
+// The numbers of mxfp4, more by 128.
+struct mxfp4 {
+    struct asm_reg seven, four, six, eight, less, middle;
+};
+
+static struct asm_reg worked_out(struct writer * w, const struct mxfp4 * m, struct asm_reg places) {
+    struct asm_program * p = w->p;
+    struct asm_reg most[2], sum, negative = emit_new_mask(p, LANE_8), d = asm_local(p, ASM_X);
+    struct asm_reg r = lanes_8(w, LANE_AND, places, m->seven);
+    for (int i = 0; i < 2; i++) {
+        most[i] = asm_local(p, ASM_X);
+        emit_choose(p, LANE_MAX, LANE_8, most[i], emit_new_mask(p, LANE_8), r,
+                    i ? m->six : m->four);
+    }
+    sum = lanes_8(w, LANE_ADD, r, most[0]);
+    sum = lanes_8(w, LANE_ADD, sum, lanes_8(w, LANE_ADD, most[1], most[1]));
+    sum = lanes_8(w, LANE_ADD, sum, m->less);
+    emit_compare(p, LANE_NOT_LESS, LANE_8, negative, places, m->eight);
+    emit_add_or_sub(p, LANE_8, d, m->middle, sum, negative);
+    return d;
+}
+
+// Of each block the lower halves of bytes, then the upper ones.
+static void work_out(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    const struct asm_reg from = q->pointers[0], *to = q->pointers + 1;
+    struct asm_reg i = take_set(w, ASM_R, 2), pick[2];
+    int again = asm_label_new(p);
+    for (int n = 0; n < 2; n++) {
+        pick[n] = take_set(w, ASM_R, EVEN_8 + n);
+    }
+    struct mxfp4 m = {.seven = take_splat(w, LANE_8, 7),
+                      .four = take_splat(w, LANE_8, 4),
+                      .six = take_splat(w, LANE_8, 6),
+                      .eight = take_splat(w, LANE_8, 8),
+                      .less = take_splat(w, LANE_8, -16),
+                      .middle = take_splat(w, LANE_8, 128)};
+    ready(w);
+    emit_nibbles_begin(p);
+    emit_set(p, from, address(w, MM_TABLED_WORDS));
+    for (int n = 0; n < 2; n++) {
+        emit_set(p, to[n], address(w, MM_TABLED_BYTES + n * BLOCK));
+    }
+    asm_label(p, again);
+    emit_set(p, q->number, VECTORS);
+    asm_loop_begin(p, q->number);
+    struct asm_reg v = asm_local(p, ASM_X), part[2];
+    emit_load_next(p, MEM_BLOCKS, v, from);
+    nibbles_of(w, pick, v, part);
+    for (int n = 0; n < 2; n++) {
+        emit_store_next(p, MEM_BYTES, worked_out(w, &m, part[n]), to[n]);
+    }
+    asm_loop_end(p);
+    for (int n = 0; n < 2; n++) {
+        emit_advance(p, to[n], BLOCK);
+    }
+    emit_add_small(p, i, i, -1);
+    asm_jump_if_nonzero(p, i, again);
+    end(w);
+}
+
+void quant_look_up(struct quant * q) {
+    struct asm_program * p = q->p;
+    struct writer w = {.q = q, .p = p};
+    int table = asm_label_new(p), done = asm_label_new(p);
+    if (q->fused) {
+        read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
+        emit_add_small(p, q->number, q->number, -MM_BITS_MXFP4);
+        asm_jump_if_nonzero(p, q->number, table);
+        work_out(q);
+        asm_jump(p, done);
+    }
+    asm_label(p, table);
+    look_up(q);
+    asm_label(p, done);
+}
+
+// ---- blocks that come for more than one slice ----
+
+void quant_next_block(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    struct asm_reg pointer = q->pointers[0], other = asm_local(p, ASM_R), raw = q->number;
+    read_param(w, raw, MM_PARAM_RAW, pointer);
+    emit_set(p, other, MM_BLOCKS_OTHER);
+    emit_alu(p, AIE_BASIC_XOR, raw, raw, other);
+    emit_store_word(p, MEM_PARAMS, raw, pointer, 0);
+    end(w);
+}
+
+// Block b of four has its exponent in byte b of word 4 b.
+void quant_power_scales(struct quant * q) {
+    struct writer writer = begin(q), *w = &writer;
+    struct asm_program * p = w->p;
+    struct asm_reg from = q->pointers[0], to = q->pointers[1], trips = take_set(w, ASM_R, 4);
+    struct asm_reg by = take_set(w, ASM_R, 0), half = take_set(w, ASM_R, EVEN_16);
+    struct asm_reg byte = take_splat(w, LANE_16, 0xff), one = take_splat(w, LANE_16, 1);
+    struct asm_reg raise = take(w, ASM_S), stay = take(w, ASM_S);
+    ready(w);
+    emit_set_shift(p, raise, 7);
+    emit_set_shift(p, stay, 0);
+    find_block(w, from);
+    emit_copy(p, from, q->number);
+    emit_set(p, to, address(w, MM_LONG_TABLE));
+    asm_loop_begin(p, trips);
+    asm_loop_alone(p);
+    for (int rows = 0; rows < 2; rows++) {
+        struct asm_reg moved[2], e = asm_local(p, ASM_X), most = asm_local(p, ASM_X);
+        for (int i = 0; i < 2; i++) {
+            struct asm_reg v = asm_local(p, ASM_X);
+            moved[i] = asm_local(p, ASM_X);
+            emit_load(p, MEM_BLOCKS, v, from, (2 * rows + i) * QUANT_VECTOR);
+            emit_shift_bytes(p, moved[i], v, v, by);
+        }
+        emit_lanes(p, LANE_AND, LANE_16, e, shuffled(w, moved[0], moved[1], half), byte);
+        emit_choose(p, LANE_MAX, LANE_16, most, emit_new_mask(p, LANE_16), e, one);
+        emit_lanes(p, LANE_SUB, LANE_16, e, most, one);
+        struct asm_reg wide = asm_local(p, ASM_CM), d = asm_local(p, ASM_X);
+        emit_widen_16(p, wide, e, raise);
+        for (int i = 0; i < 2; i++) {
+            emit_narrow_16(p, asm_half(d, i), asm_half(wide, i), stay);
+        }
+        emit_store(p, MEM_SCALES, d, to, rows * QUANT_VECTOR);
+    }
+    emit_advance(p, from, 4 * WORD);
+    emit_advance(p, to, PLANE);
+    emit_add_small(p, by, by, 1);
+    asm_loop_end(p);
+    end(w);
+}

@@ -1,0 +1,88 @@
+// order: which node of a graph comes next. ggml's order is kept but where the device says that a
+// node further on belongs behind the one that was just computed (device_kind.together), and where
+// nobody can tell the difference: no node that it overtakes writes what it reads or touches what it
+// writes. Memory is what decides, because ggml gives one node's to another that comes later.
+#include "order.h"
+
+enum { WINDOW = 64 }; // bits of `early`
+
+struct order order_of(struct ggml_cgraph * graph, const struct device_kind * kind) {
+    return (struct order){.graph = graph, .kind = kind, .n = ggml_graph_n_nodes(graph)};
+}
+
+static bool is_computed(const struct ggml_tensor * node) {
+    return !ggml_is_empty(node) && !op_is_view(node->op) &&
+           (node->flags & GGML_TENSOR_FLAG_COMPUTE);
+}
+
+static bool overlaps(const struct ggml_tensor * a, const struct ggml_tensor * b) {
+    const char *x = a->data, *y = b->data;
+    return x < y + ggml_nbytes(b) && y < x + ggml_nbytes(a);
+}
+
+// Does either write what the other one reads, or both the same? `node` writes nothing but itself.
+static bool meets(const struct ggml_tensor * node, const struct ggml_tensor * before) {
+    const struct ggml_tensor * written[OP_MAX_WRITES];
+    int n = op_writes(before, written);
+    bool found = false;
+    for (int i = 0; i < n; i++) {
+        found |= overlaps(written[i], node);
+        for (int s = 0; s < GGML_MAX_SRC; s++) {
+            found |= node->src[s] && overlaps(written[i], node->src[s]);
+        }
+    }
+    for (int s = 0; s < GGML_MAX_SRC; s++) {
+        found |= before->src[s] && overlaps(before->src[s], node);
+    }
+    return found;
+}
+
+static bool is_early(const struct order * o, int i) {
+    return o->early >> (i - o->at) & 1;
+}
+
+// May it overtake all that is left before it?
+static bool may_come(const struct order * o, int i) {
+    for (int before = o->at; before < i; before++) {
+        const struct ggml_tensor * t = ggml_graph_node(o->graph, before);
+        if (!is_early(o, before) && is_computed(t) && meets(ggml_graph_node(o->graph, i), t)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+struct ggml_tensor * order_next(struct order * o, int * index) {
+    for (; o->at < o->n; o->at++, o->early >>= 1) {
+        struct ggml_tensor * node = ggml_graph_node(o->graph, o->at);
+        if (!is_early(o, o->at) && is_computed(node)) {
+            break;
+        }
+    }
+    for (int i = o->at + 1; o->last && o->kind->together && i < o->n && i < o->at + WINDOW; i++) {
+        struct ggml_tensor * node = ggml_graph_node(o->graph, i);
+        if (!is_early(o, i) && is_computed(node) && o->kind->together(o->last, node) &&
+            !o->kind->together(o->last, ggml_graph_node(o->graph, o->at)) && may_come(o, i)) {
+            o->early |= 1ull << (i - o->at);
+            *index = i;
+            return node; // behind it others like it may come as well
+        }
+    }
+    if (o->at == o->n) {
+        return NULL;
+    }
+    *index = o->at;
+    o->last = ggml_graph_node(o->graph, o->at);
+    o->early |= 1;
+    return (struct ggml_tensor *) o->last;
+}
+
+const struct ggml_tensor * order_peek(const struct order * o, int index) {
+    int i = index + 1;
+    bool is_there = i < o->n && i < o->at + WINDOW && !is_early(o, i);
+    return is_there ? ggml_graph_node(o->graph, i) : NULL;
+}
+
+void order_had(struct order * o, int index) {
+    o->early |= 1ull << (index - o->at);
+}
