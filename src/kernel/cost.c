@@ -170,9 +170,9 @@ static uint64_t row_cycles(const struct kernel_spec * spec, uint64_t most) {
 // has its products and exponentials.
 static uint64_t attention(const struct kernel_spec * spec) {
     enum { ITEM = 4, SHORT_HEADS = 256, A_STEP = 40000, FEW_ROWS = 8, MOST_LONE = 4 << 20 };
-    const struct tensor *q = &spec->inputs[0], *k = &spec->inputs[1], *v = &spec->inputs[2];
+    const struct tensor *q = &spec->inputs[0], *k = &spec->inputs[1], *out = &spec->output;
     uint64_t columns = spec->columns ? (uint64_t) spec->columns : COLUMNS;
-    uint64_t size = (uint64_t) (k->ne[0] + v->ne[0]), keys = (uint64_t) (k->ne[1] + TILE);
+    uint64_t size = (uint64_t) (q->ne[0] + out->ne[0]), keys = (uint64_t) (k->ne[1] + TILE);
     uint64_t groups = (uint64_t) (k->ne[2] * q->ne[3]);
     uint64_t rows = k->ne[2] > 0 ? (uint64_t) (q->ne[1] * q->ne[2] / k->ne[2]) : 0;
     uint64_t at_once = size <= SHORT_HEADS ? 4 * ITEM : ITEM;

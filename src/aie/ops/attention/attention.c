@@ -333,6 +333,7 @@ static void skip_masked(struct at_writer * w, int label) {
     at_copy(w, w->at[2], w->c);
     at_param(w, w->n, AT_NOW_VECTORS);
     asm_loop_begin(p, w->n);
+    asm_loop_alone(p); // of a few trips: what it would gain is wanted by those that unpack
     struct asm_reg x = emit_new_value(p), d = emit_new_value(p);
     emit_load_same(p, MEM_MASK, x, w->at[2], 0);
     emit_advance(p, w->at[2], PART);
