@@ -214,12 +214,15 @@ static void print_globals(struct printer * pr, int i, bool end) {
     buf_printf(pr->b, "%s", n ? "\n" : "");
 }
 
-// What is known of buffers: their banks, and where they stand once more.
+// What is known of buffers: their banks, margins, and where they stand once more.
 static void print_memories(struct printer * pr) {
     for (int m = 0; m < ASM_MIRROR; m++) {
         const struct asm_memory * memory = &pr->p->memories[m];
-        if (memory->bank) {
-            buf_printf(pr->b, "memory @%d bank %d", m, memory->bank - 1);
+        if (memory->bank || memory->margin) {
+            buf_printf(pr->b, "memory @%d", m);
+            if (memory->bank) {
+                buf_printf(pr->b, " bank %d", memory->bank - 1);
+            }
             if (memory->margin) {
                 buf_printf(pr->b, " margin %d", memory->margin);
             }

@@ -457,18 +457,24 @@ static bool read_globals(struct reader * r, char * at) {
     return true;
 }
 
-// "memory @2 bank 3", "memory @2 bank 3 margin 256", "memory @2 bank 3 again 64 4096": from 64 on
-// it stands 4096 further, too.
+// "memory @2 bank 3", "memory @2 bank 3 margin 256", "memory @2 margin 256", "memory @2 bank 3 again
+// 64 4096": from 64 on it stands 4096 further, too.
 static bool read_memory(struct reader * r, char * at) {
     long memory = -1, bank = -1, first = 0, further = 0, margin = 0;
     bool known = *at == '@' && (at++, take_number(&at, &memory)) && memory >= 0 &&
-                 memory < ASM_MIRROR && (at = skip_blanks(at), take_word(&at, "bank")) &&
-                 take_number(&at, &bank) && bank >= 0 && bank < ASM_BANKS;
+                 memory < ASM_MIRROR;
     at = skip_blanks(at);
-    if (known && take_word(&at, "margin")) {
+    bool has_bank = known && take_word(&at, "bank");
+    if (has_bank) {
+        known = take_number(&at, &bank) && bank >= 0 && bank < ASM_BANKS;
+        at = skip_blanks(at);
+    }
+    bool has_margin = known && take_word(&at, "margin");
+    if (has_margin) {
         known = take_number(&at, &margin) && margin >= 0 && margin <= INT32_MAX;
         at = skip_blanks(at);
     }
+    known &= has_bank || has_margin;
     bool again = known && take_word(&at, "again");
     if (again) {
         known = take_number(&at, &first) && (at = skip_blanks(at), take_number(&at, &further));
