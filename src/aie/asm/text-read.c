@@ -457,12 +457,12 @@ static bool read_globals(struct reader * r, char * at) {
     return true;
 }
 
-// "memory @2 bank 3", "memory @2 bank 3 margin 256", "memory @2 margin 256", "memory @2 bank 3 again
-// 64 4096": from 64 on it stands 4096 further, too.
+// "memory @2 bank 3", "memory @2 bank 3 margin 256", "memory @2 margin 256", "memory @2 bank 3
+// again 64 4096": from 64 on it stands 4096 further, too.
 static bool read_memory(struct reader * r, char * at) {
     long memory = -1, bank = -1, first = 0, further = 0, margin = 0;
-    bool known = *at == '@' && (at++, take_number(&at, &memory)) && memory >= 0 &&
-                 memory < ASM_MIRROR;
+    bool known =
+        *at == '@' && (at++, take_number(&at, &memory)) && memory >= 0 && memory < ASM_MIRROR;
     at = skip_blanks(at);
     bool has_bank = known && take_word(&at, "bank");
     if (has_bank) {
