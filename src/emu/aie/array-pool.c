@@ -103,7 +103,7 @@ static bool run(struct pool * p, struct core_ahead * k, uint64_t until) {
     uint64_t now = core_now(k->core);
     for (;;) {
         uint64_t end = now + SLICE < k->limit ? now + SLICE : k->limit;
-        enum core_state state = core_run_on(k->core, k->from, end, k->limit);
+        enum core_state state = core_run(k->core, k->from, end);
         now = core_now(k->core);
         if (state != CORE_READY || now <= end || now > k->limit) {
             break; // stopped, at its next meeting, or as far as it may go
