@@ -70,15 +70,15 @@ static const struct fused_block {
     int planes, planes_of, planes_shift, planes_next, minima;
 } fused_blocks[KERNEL_BLOCKS + 1] = {
     [KERNEL_Q4_0] = {1, 0x4343, 0xc308 /* -136 */, .planes = MM_SCALES},
-    [KERNEL_Q8_0] = {2, 0x4543, 0xc490 /* -2304 / 2 */, -1, -1, 2048, MM_SCALES, 0, 7},
+    [KERNEL_Q8_0] = {2, 0x4543, 0xc490 /* -2304 / 2 */, -1, -1, 2048, MM_SCALES, 0, 7, 0, 0},
     [KERNEL_Q4_K] = {2, 0x4343, 0xc300 /* -128 */, -1, 0, 0, MM_LONG_TABLE, -1, 7, 0,
                      8 * 2 * MM_TILE},
     [KERNEL_Q5_K] = {2, 0x4543, 0xc488 /* -2176 / 2 */, -1, -1, 2048, MM_LONG_TABLE, -1, 7, 0,
                      8 * 2 * MM_TILE},
     [KERNEL_Q6_K] = {2, 0x4543, 0xc48a /* -2208 / 2 */, -1, -1, 2048, MM_LONG_TABLE, -1, 8,
-                     2 * MM_TILE},
-    [KERNEL_IQ4_NL] = {2, 0x4543, 0xc490, -1, -1, 2048, MM_SCALES, 0, 7},
-    [KERNEL_MXFP4] = {2, 0x4543, 0xc490, -1, -1, 2048, MM_LONG_TABLE, 2 * 2 * MM_TILE, 7},
+                     2 * MM_TILE, 0},
+    [KERNEL_IQ4_NL] = {2, 0x4543, 0xc490, -1, -1, 2048, MM_SCALES, 0, 7, 0, 0},
+    [KERNEL_MXFP4] = {2, 0x4543, 0xc490, -1, -1, 2048, MM_LONG_TABLE, 2 * 2 * MM_TILE, 7, 0, 0},
 };
 
 // Those that have a table of 16 numbers, see quant-words.c. ggml's table of mxfp4 has twice the
