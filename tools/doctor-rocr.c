@@ -215,7 +215,7 @@ static void check_agents(struct doctor * d) {
         struct buf memory = {0};
         size_text(&memory, a->data_total);
         // GPUs come last; where some are left out, who knows which has which name?
-        char name[16] = "";
+        char name[24] = "";
         if (a->kind == HSAC_NPU || d->plugin.devices == r->n_agents) {
             snprintf(name, sizeof name, "HSA%d: ", i);
         }

@@ -83,7 +83,7 @@ static int version_in_path(const char * path) {
 
 static char * find_clang(void) {
     for (int version = 19; version < 30; version++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "clang++-%d", version);
         char * path = process_find(name);
         if (path) {

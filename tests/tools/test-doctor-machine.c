@@ -299,7 +299,7 @@ static void gpus(void ** state) {
 
 static void reports(void ** state) {
     (void) state;
-    char env[2048], host[256] = "", text[300];
+    char env[2048], host[256] = "", text[600];
     snprintf(env, sizeof env,
              "%s USER=alice LOGNAME=alice SUDO_USER=carol GGML_HSA_KERNEL_DIR='%s/pack:/home/bob/x:"
              "/media/alice/y:/srv/malice:/mnt/carol-old/carol' GGML_HSA_RECORD='%s'",

@@ -345,7 +345,7 @@ void tile_core_came(struct tile * t) {
         fail_fault(t);
         return;
     }
-    tile_core_wake(t, next > a->now ? next : a->now + 1);
+    tile_core_wake(t, next > a->now ? next : a->now); // which is still to come for those ahead
 }
 
 bool array_fail_faults(struct array * a) {

@@ -415,6 +415,8 @@ void array_pool_free(struct array * a);
 bool array_pool_add(struct tile * t, uint64_t limit); // false: there are no other threads
 // The first cycle up to `until` in which a core is due, else `until`; may wait for cores.
 uint64_t array_cores_due(struct array * a, uint64_t until);
+// Is a core due in this cycle? Waits for all that might be.
+bool array_cores_here(struct array * a);
 void array_cores_join(struct array * a); // all of them are ours again
 
 // array-config.c. The bytes of the PDI that count are *used.

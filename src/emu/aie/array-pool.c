@@ -5,8 +5,9 @@
 //
 // Kept true:
 // - the array never passes a cycle in which a core that runs ahead might want to meet: each says
-//   from time to time how far it came without (bound), and array_cores_due waits for that.
-// - what array_cores_due answers does not depend on who ran what and when: results, cycles and
+//   from time to time how far it came without (bound: it may want to meet in that very cycle), and
+//   array_cores_due and array_cores_here wait for that.
+// - what they answer does not depend on who ran what and when: results, cycles and
 //   counts are the same for any number of threads. A design that touches memory without a lock gets
 //   what was there at some moment, as on hardware; with one thread always the same.
 // - the array's thread is one of the threads: where it would wait it takes work, and with one
@@ -103,7 +104,7 @@ static bool run(struct pool * p, struct core_ahead * k, uint64_t until) {
     uint64_t now = core_now(k->core);
     for (;;) {
         uint64_t end = now + SLICE < k->limit ? now + SLICE : k->limit;
-        enum core_state state = core_run(k->core, k->from, end);
+        enum core_state state = core_run_on(k->core, k->from, end, k->limit);
         now = core_now(k->core);
         if (state != CORE_READY || now <= end || now > k->limit) {
             break; // stopped, at its next meeting, or as far as it may go
@@ -135,7 +136,7 @@ static void queue(struct pool * p, struct core_ahead * k) {
 static struct core_ahead * take(struct pool * p) {
     struct core_ahead ** best = &p->first;
     for (struct core_ahead ** at = &p->first; *at; at = &(*at)->next) {
-        best = bound_of(*at) < bound_of(*best) ? at : best;
+        best = bound_of(*at) < bound_of(*best) ? at : best; // nobody moves them meanwhile
     }
     struct core_ahead * k = *best;
     if (k) {
@@ -298,11 +299,12 @@ static struct core_ahead * look(struct array * a) {
     a->horizon = NEVER;
     for (uint64_t left = a->ahead; left; left &= left - 1) {
         struct tile * t = &a->tiles[__builtin_ctzll(left)];
+        uint64_t bound = bound_of(&t->ahead); // once: it moves on while we look
         if (is_done(&t->ahead)) {
             a->ahead &= ~bit_of(t);
             tile_core_came(t);
-        } else if (bound_of(&t->ahead) < a->horizon) {
-            a->horizon = bound_of(&t->ahead);
+        } else if (bound < a->horizon) {
+            a->horizon = bound;
             last = &t->ahead;
         }
     }
@@ -319,6 +321,16 @@ uint64_t array_cores_due(struct array * a, uint64_t until) {
         }
     }
     return due;
+}
+
+bool array_cores_here(struct array * a) {
+    while (a->horizon <= a->now) {
+        struct core_ahead * last = look(a);
+        if (a->horizon <= a->now) {
+            wait_for(a->pool, last, a->now + 1);
+        }
+    }
+    return a->next_core <= a->now;
 }
 
 void array_cores_join(struct array * a) {

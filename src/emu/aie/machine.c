@@ -109,7 +109,7 @@ static enum step step(struct array * a, uint64_t until, struct emu_account * acc
     if (a->txn.time <= a->now && !txn_step(a)) {
         return STEP_FAILED;
     }
-    if (array_cores_due(a, a->now + 1) <= a->now) {
+    if (array_cores_here(a)) {
         run_due_cores(a);
     }
     if (!a->failed) {

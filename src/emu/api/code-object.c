@@ -99,11 +99,6 @@ static uint32_t load_u16(const uint8_t * p) {
     return (uint32_t) p[0] | (uint32_t) p[1] << 8;
 }
 
-static void store_u64(uint8_t * p, uint64_t v) {
-    store_u32(p, (uint32_t) v);
-    store_u32(p + 4, (uint32_t) (v >> 32));
-}
-
 static const uint8_t * file_at(const struct code_object * co, uint64_t offset, uint64_t len) {
     return offset <= co->size && len <= co->size - offset ? co->data + offset : NULL;
 }
