@@ -43,18 +43,26 @@ static struct kernel_spec sum(const struct kernel_spec * of, int64_t rows) {
         .op = KERNEL_OP_ADD, .arch = of->arch, .n_inputs = 2, .inputs = {t, t}, .output = t};
 }
 
+// Of one kind of blocks: the program is for all.
+static struct kernel_spec unpacking(enum aie_arch arch) {
+    int64_t k = 256, words = k / kernel_block_k(KERNEL_Q8_0) * kernel_block_bytes(KERNEL_Q8_0) / 4;
+    struct kernel_spec spec =
+        unary(KERNEL_OP_UNPACK, arch, packed(DTYPE_I32, words, 1), packed(DTYPE_BF16, k, 1));
+    spec.params[0] = KERNEL_Q8_0;
+    return spec;
+}
+
 // Few columns, many columns, sums of what was cut along k, and the operands' way to bf16.
 static bool product_related(const struct kernel_spec * spec, int i, struct kernel_spec * out) {
     static const enum dtype sources[] = {DTYPE_F32, DTYPE_F16};
-    const int first_source = 4;
-    int n = first_source;
-    if (spec->inputs[0].dtype == DTYPE_BF16) {
-        n += (int) (sizeof sources / sizeof sources[0]);
-    }
+    const int first_source = 4, blocks = first_source + (int) (sizeof sources / sizeof sources[0]);
+    int n = spec->inputs[0].dtype == DTYPE_BF16 ? blocks + 1 : first_source;
     if (i >= n) {
         return false;
     }
-    if (i >= first_source) {
+    if (i == blocks) {
+        *out = unpacking(spec->arch);
+    } else if (i >= first_source) {
         *out = unary(KERNEL_OP_CONVERT, spec->arch, packed(sources[i - first_source], 64, 1),
                      packed(DTYPE_BF16, 64, 1));
     } else {
@@ -235,7 +243,9 @@ enum status aie_compile_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
     aie_program_name(spec, name);
     bool is_mixed = !strncmp(name, MIXED_NAME, sizeof MIXED_NAME - 1);
     struct kernel_spec many;
-    if (!is_mixed && spec->op == KERNEL_OP_CONVERT) { // it runs where products of many rows do
+    bool unpacks = spec->op == KERNEL_OP_UNPACK;
+    if (!is_mixed &&
+        (unpacks || spec->op == KERNEL_OP_CONVERT)) { // where products of many rows are
         many = *spec;
         many.op = KERNEL_OP_MUL_MAT;
         many.n_inputs = 2;
@@ -243,6 +253,13 @@ enum status aie_compile_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
         many.inputs[0] = many.inputs[1] = packed(DTYPE_BF16, 64, 64);
         many.output = packed(DTYPE_F32, 64, 64);
         spec = &many;
+    }
+    if (unpacks) { // by their array, with another program
+        struct array_program program = {0};
+        st = mm_unpack_image(spec, &program, err);
+        st = st == ST_OK ? mul_mat_pdi(spec, &program, pdi, size, err) : st;
+        array_program_free(&program);
+        return st;
     }
     return (is_mixed ? mixed_pdi : single_pdi)(spec, pdi, size, err);
 }

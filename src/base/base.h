@@ -83,6 +83,11 @@ static inline void store_u32(void * p, uint32_t v) {
     b[3] = (uint8_t) (v >> 24);
 }
 
+static inline void store_u64(void * p, uint64_t v) {
+    store_u32(p, (uint32_t) v);
+    store_u32((uint8_t *) p + 4, (uint32_t) (v >> 32));
+}
+
 // Bits hi..lo of v.
 static inline uint32_t bits(uint32_t v, unsigned hi, unsigned lo) {
     return (v >> lo) & (uint32_t) ((1ull << (hi - lo + 1)) - 1);

@@ -83,6 +83,7 @@ struct asm_slots asm_slots(const struct asm_program * p, const struct asm_item *
         s.most = taken[slot] > s.most ? taken[slot] : s.most;
     }
     s.loads_a = taken[AIE_SLOT_LDA];
+    s.moves = taken[AIE_SLOT_MV];
     s.loads = taken[AIE_SLOT_LDA] + taken[AIE_SLOT_LDB] + either;
     s.most = (s.loads + 1) / 2 > s.most ? (s.loads + 1) / 2 : s.most;
     return s;
@@ -184,10 +185,7 @@ static void copy_node(struct again * g, int i, int from_id, int16_t id) {
     asm_node_new(g->p, n.op, n.memory, n.args, n.n_args);
 }
 
-static void rewrite(struct again * g, int n_vregs, int chosen) {
-    for (int v = 0; v < n_vregs; v++) {
-        g->locals[v].now = (int16_t) v;
-    }
+static void rewrite(struct again * g, int chosen) {
     for (int i = 0; i < g->region->count && !g->p->no_memory; i++) {
         for (int u = 0; u < chosen; u++) {
             struct loaded * l = &g->locals[g->uses[u].local];
@@ -206,19 +204,25 @@ static void rewrite(struct again * g, int n_vregs, int chosen) {
 
 static void load_again(struct asm_program * p, struct asm_item * region) {
     struct again g = {.p = p, .region = region};
-    int n_vregs = p->n_vregs, first = p->n_nodes;
-    g.locals = calloc((size_t) n_vregs + 1, sizeof *g.locals);
+    int first = p->n_nodes;
+    g.locals = malloc(((size_t) p->n_vregs + 1) * sizeof *g.locals);
     g.uses = malloc(((size_t) region->count * ASM_MAX_ARGS + 1) * sizeof *g.uses);
     p->no_memory |= !g.locals || !g.uses;
     if (!p->no_memory) {
-        for (int v = 0; v < n_vregs; v++) {
-            g.locals[v].last = -1;
+        for (int i = 0; i < region->count; i++) { // a region names few of a program's registers
+            const struct asm_node * n = node_of(&g, i);
+            for (int k = 0; k < n->n_args; k++) {
+                int16_t id = n->args[k].reg.id;
+                if (n->args[k].kind == ASM_ARG_REG) {
+                    g.locals[id] = (struct loaded){.last = -1, .now = id};
+                }
+            }
         }
         find_room(&g);
         find_uses(&g);
         int chosen = choose(&g);
         if (chosen > 0) {
-            rewrite(&g, n_vregs, chosen);
+            rewrite(&g, chosen);
             region->count = p->n_nodes - first;
             region->first = first;
             p->ready = true;

@@ -31,18 +31,21 @@ static inline struct asm_reg asm_quarter(struct asm_reg r, int quarter) {
 
 enum asm_arg_kind { ASM_ARG_REG, ASM_ARG_FIXED, ASM_ARG_IMM, ASM_ARG_LABEL };
 
+// Programs have thousands of them, which passes copy: it is no larger than it has to be.
 struct asm_arg {
     enum asm_arg_kind kind;
-    struct asm_reg reg;
-    int32_t value; // immediate, label number, or the aie_reg of a fixed register
+    union {
+        struct asm_reg reg; // of ASM_ARG_REG
+        int32_t value;      // else: immediate, label number, or the aie_reg of a fixed register
+    };
 };
 
-#define A_REG(r)   ((struct asm_arg){ASM_ARG_REG, (r), 0})
-#define A_LO(r)    ((struct asm_arg){ASM_ARG_REG, asm_half((r), 0), 0})
-#define A_HI(r)    ((struct asm_arg){ASM_ARG_REG, asm_half((r), 1), 0})
-#define A_IMM(v)   ((struct asm_arg){ASM_ARG_IMM, {0, -1}, (v)})
-#define A_FIXED(r) ((struct asm_arg){ASM_ARG_FIXED, {0, -1}, (r)})
-#define A_LABEL(l) ((struct asm_arg){ASM_ARG_LABEL, {0, -1}, (l)})
+#define A_REG(r)   ((struct asm_arg){.kind = ASM_ARG_REG, .reg = (r)})
+#define A_LO(r)    A_REG(asm_half((r), 0))
+#define A_HI(r)    A_REG(asm_half((r), 1))
+#define A_IMM(v)   ((struct asm_arg){.kind = ASM_ARG_IMM, .value = (v)})
+#define A_FIXED(r) ((struct asm_arg){.kind = ASM_ARG_FIXED, .value = (r)})
+#define A_LABEL(l) ((struct asm_arg){.kind = ASM_ARG_LABEL, .value = (l)})
 
 // ---- building ----
 
@@ -61,6 +64,8 @@ void asm_misuse(struct asm_program * p, const char * fmt, ...) BASE_PRINTF(2, 3)
 // asm_finish.
 struct asm_reg asm_local(struct asm_program * p, enum asm_class cls);
 struct asm_reg asm_global(struct asm_program * p, enum asm_class cls);
+// A local that has more in it than spilling keeps of its class: it is never spilled.
+void asm_keep_whole(struct asm_program * p, struct asm_reg local);
 // A global that is register `number` of its class, for what instructions use without naming it.
 struct asm_reg asm_global_at(struct asm_program * p, enum asm_class cls, int number);
 // What is written from here on does not name this global, and its register may hold anything there:

@@ -147,6 +147,12 @@ struct asm_reg asm_global_at(struct asm_program * p, enum asm_class cls, int num
     return new_vreg(p, cls, true, 1ull << number);
 }
 
+void asm_keep_whole(struct asm_program * p, struct asm_reg local) {
+    if (!p->no_memory) {
+        p->vregs[local.id].whole = true;
+    }
+}
+
 void asm_release(struct asm_program * p, struct asm_reg global) {
     struct asm_vreg * v = &p->vregs[global.id];
     if (p->no_memory || v->phys < 0) {
@@ -394,20 +400,41 @@ void asm_keep_small(struct asm_program * p) {
     p->keep_small = true;
 }
 
-int asm_bundle_add(struct asm_program * p) {
-    if (!asm_grow(p, (void **) &p->bundles, &p->cap_bundles, p->n_bundles, sizeof *p->bundles)) {
-        return -1;
+// So many bundles behind those that are there, of which nothing is said yet; returns the index of
+// the first or -1.
+static int bundles_add(struct asm_program * p, int n) {
+    while (p->n_bundles + n > p->cap_bundles) {
+        if (!asm_grow_now(p, (void **) &p->bundles, &p->cap_bundles, sizeof *p->bundles)) {
+            return -1;
+        }
     }
-    for (int s = 0; s < AIE_SLOT_COUNT; s++) {
-        p->bundles[p->n_bundles].slot[s] = (struct asm_slot){.node = -1};
-    }
-    return p->n_bundles++;
+    p->n_bundles += n;
+    return p->n_bundles - n;
 }
 
-void asm_idle(struct asm_program * p, int n) {
-    while (n-- > 0) {
-        asm_bundle_add(p);
+void asm_append(struct asm_program * p, const struct asm_bundle * bundles, int n) {
+    int at = n > 0 ? bundles_add(p, n) : -1;
+    if (at >= 0) {
+        memcpy(p->bundles + at, bundles, (size_t) n * sizeof *bundles);
     }
+}
+
+_Static_assert(AIE_SLOT_COUNT == 8, "an idle bundle has as many empty slots");
+
+void asm_idle(struct asm_program * p, int n) {
+#define NONE                                                                                       \
+    { -1, 0 }
+    static const struct asm_bundle idle = {{NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE}};
+#undef NONE
+    int at = n > 0 ? bundles_add(p, n) : -1;
+    for (int b = at; at >= 0 && b < at + n; b++) {
+        p->bundles[b] = idle;
+    }
+}
+
+int asm_bundle_add(struct asm_program * p) {
+    asm_idle(p, 1);
+    return p->no_memory ? -1 : p->n_bundles - 1;
 }
 
 void asm_alone(struct asm_program * p, int node) {

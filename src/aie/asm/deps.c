@@ -200,7 +200,7 @@ struct walk {
     int n_readers, cap_readers;
 };
 
-static void add_dep(struct deps * d, int from, int to, int latency, int trips) {
+void deps_add(struct deps * d, int from, int to, int latency, int trips) {
     if ((from == to && trips == 0) ||
         !asm_grow(d->p, (void **) &d->edges, &d->cap_edges, d->n_edges, sizeof *d->edges)) {
         return;
@@ -217,10 +217,18 @@ static void add_dep(struct deps * d, int from, int to, int latency, int trips) {
     d->nodes[from].first_out = d->nodes[to].first_in = d->n_edges++;
 }
 
+void deps_take_away(struct deps * d, int but) {
+    while (d->n_edges > but) {
+        const struct dep * last = &d->edges[--d->n_edges]; // each was put before all others
+        d->nodes[last->from].first_out = last->next_out;
+        d->nodes[last->to].first_in = last->next_in;
+    }
+}
+
 // Edges within the second walk are those of the first again.
 static void link_trips(struct walk * w, int from, int from_trip, int to, int latency) {
     if (w->trip == 0 || from_trip == 0) {
-        add_dep(w->d, from, to, latency, w->trip - from_trip);
+        deps_add(w->d, from, to, latency, w->trip - from_trip);
     }
 }
 
@@ -266,7 +274,7 @@ static void note_def(struct walk * w, int i, int k, int id, int part) {
         // it lands behind the read, and issues not before it
         if (d->nodes[by->node].mover == i) {
             if (w->trip == 0) {
-                add_dep(d, by->node, i, 0, d->nodes[by->node].most);
+                deps_add(d, by->node, i, 0, d->nodes[by->node].most);
             }
             continue;
         }
@@ -375,8 +383,8 @@ static bool build_lifetime_edges(struct deps * d) {
             for (int m = heads[v]; m >= 0; m = all[m].next) {
                 const struct aie_operand * o =
                     &deps_instr(d, all[m].node)->operands[all[m].operand];
-                add_dep(d, all[m].node, all[w].node,
-                        asm_settles(o) - (p->late ? asm_arrives(def) : 0), DEP_COPIES);
+                deps_add(d, all[m].node, all[w].node,
+                         asm_settles(o) - (p->late ? asm_arrives(def) : 0), DEP_COPIES);
             }
         }
     }
@@ -539,7 +547,7 @@ static void order(struct deps * d, const struct other * a, const struct other * 
         latency = wait > latency ? wait : latency;
     }
     if (latency >= 0) {
-        add_dep(d, a->node, b->node, latency, trips);
+        deps_add(d, a->node, b->node, latency, trips);
     }
 }
 

@@ -41,6 +41,9 @@ bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item *
 // Only what goes from instruction to instruction in a virtual register, within a trip.
 bool deps_build_values(struct deps * d, struct asm_program * p, const struct asm_item * region);
 void deps_free(struct deps * d);
+// An edge more, and all but the first so many away again.
+void deps_add(struct deps * d, int from, int to, int latency, int trips);
+void deps_take_away(struct deps * d, int but);
 
 // The offset of node i with `moves` moves of its pointer behind it that should come after it.
 static inline int32_t deps_offset(const struct deps * d, int i, int moves) {

@@ -1,17 +1,69 @@
 // asm/emit: lays the items of a program out as bundles, resolves labels and encodes.
 #include "program.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-void asm_take_globals(struct asm_program * p, int i) {
+int asm_take_globals(struct asm_program * p, int i) {
+    int until = INT_MAX;
     memset(p->global_taken, 0, sizeof p->global_taken);
     for (int g = 0; g < p->n_globals; g++) {
         const struct asm_vreg * v = &p->vregs[p->globals[g]];
         if (v->phys >= 0 && i >= v->from && i < v->until) {
             p->global_taken[v->cls] |= 1ull << v->phys;
         }
+        int next = i < v->from ? v->from : i < v->until ? v->until : INT_MAX;
+        until = next < until ? next : until;
     }
+    return until;
+}
+
+// ---- locks ----
+
+// Between memory traffic and a lock operation a margin is kept, either way. Whatever touches no
+// memory may stand in it; of a path that comes by a jump nothing is known but the jump itself.
+static bool touches_memory(const struct asm_program * p, int bundle) {
+    bool found = false;
+    for (int s = 0; s < AIE_SLOT_COUNT; s++) {
+        const struct asm_slot * slot = &p->bundles[bundle].slot[s];
+        const struct aie_instr * instr = slot->node < 0 ? NULL : aie_isa_instr(p->isa, slot->op);
+        found |= instr && (instr->loads || instr->stores);
+    }
+    return found;
+}
+
+static void lay_out_lock(struct asm_program * p, int node) {
+    asm_idle(p, p->target->lock_margin - (p->n_bundles - p->quiet_from));
+    asm_alone(p, node);
+    p->memory_from = p->n_bundles + p->target->lock_margin;
+}
+
+static void lay_out_region(struct asm_program * p, struct asm_item * item) {
+    int from = p->n_bundles, last = from - 1;
+    asm_schedule(p, item, false);
+    while (from < p->n_bundles && from < p->memory_from && !touches_memory(p, from)) {
+        from++;
+    }
+    if (from < p->n_bundles && from < p->memory_from) {
+        asm_insert(p, last + 1, p->memory_from - from);
+    }
+    for (int b = p->n_bundles - 1; b > last && p->quiet_from <= last + 1; b--) {
+        p->quiet_from = touches_memory(p, b) ? b + 1 : p->quiet_from;
+    }
+}
+
+static void lay_out_jump(struct asm_program * p, int node) {
+    int away = p->n_bundles + 1 + p->target->delay_slots;
+    asm_idle(p, p->memory_from - away);
+    asm_alone(p, node);
+    asm_idle(p, p->target->delay_slots);
+}
+
+static void lay_out_label(struct asm_program * p, int label) {
+    int jumped = p->n_bundles - 1 - p->target->delay_slots;
+    p->labels[label] = p->n_bundles;
+    p->quiet_from = p->quiet_from > jumped ? p->quiet_from : jumped;
 }
 
 static void lay_out_item(struct asm_program * p, int i) {
@@ -21,25 +73,24 @@ static void lay_out_item(struct asm_program * p, int i) {
     switch (item->kind) {
     case ASM_ITEM_REGION:
         if (before != ASM_ITEM_LOOP) { // else the loop has laid it out
-            asm_schedule(p, item, false);
+            lay_out_region(p, item);
         }
         break;
     case ASM_ITEM_LABEL:
-        p->labels[item->label] = p->n_bundles;
+        lay_out_label(p, item->label);
         break;
     case ASM_ITEM_JUMP:
-        asm_alone(p, item->first);
-        asm_idle(p, p->target->delay_slots);
+        lay_out_jump(p, item->first);
         break;
     case ASM_ITEM_LOCK:
-        asm_idle(p, before == ASM_ITEM_LOCK ? 0 : p->target->lock_margin);
-        asm_alone(p, item->first);
-        asm_idle(p, after == ASM_ITEM_LOCK ? 0 : p->target->lock_margin);
+        lay_out_lock(p, item->first);
         break;
     case ASM_ITEM_LOOP:
+        asm_idle(p, p->memory_from - p->n_bundles);
         if (after == ASM_ITEM_REGION) { // else it was misused
             asm_lay_out_loop(p, item, &p->items[i + 1]);
         }
+        p->quiet_from = p->n_bundles;
         break;
     case ASM_ITEM_LOOP_END:
         break;
@@ -59,11 +110,20 @@ static int32_t arg_value(const struct asm_program * p, const struct asm_arg * a)
     }
 }
 
-static enum status encode(const struct asm_program * p, int index, uint8_t * to,
-                          struct error * err) {
+// Bundles to bytes. Many are idle, and those of a size are alike.
+struct encoder {
+    const struct asm_program * p;
+    bool has_idle[AIE_MAX_BUNDLE_BYTES / 2 + 1]; // by half the size
+    uint8_t idle[AIE_MAX_BUNDLE_BYTES / 2 + 1][AIE_MAX_BUNDLE_BYTES];
+};
+
+static enum status encode(struct encoder * e, int index, uint8_t * to, struct error * err) {
+    const struct asm_program * p = e->p;
     const struct asm_bundle * from = &p->bundles[index];
-    struct aie_bundle b = {.size = p->sizes[index]};
+    struct aie_bundle b; // of which what is not present is not looked at
     uint8_t bytes[AIE_MAX_BUNDLE_BYTES];
+    int size = b.size = p->sizes[index];
+    b.present = 0;
     for (int s = 0; s < AIE_SLOT_NOP; s++) {
         if (from->slot[s].node < 0) {
             continue;
@@ -76,10 +136,17 @@ static enum status encode(const struct asm_program * p, int index, uint8_t * to,
             inst->values[k] = arg_value(p, &node->args[k]);
         }
     }
-    int size = 0;
+    if (!b.present && e->has_idle[size / 2]) {
+        memcpy(to, e->idle[size / 2], (size_t) size);
+        return ST_OK;
+    }
     enum status st = aie_bundle_encode(p->isa, &b, bytes, &size, err);
     if (st != ST_OK) {
         return error_prefix(err, st, "asm: bundle %d", index);
+    }
+    if (!b.present) {
+        memcpy(e->idle[size / 2], bytes, sizeof bytes);
+        e->has_idle[size / 2] = true;
     }
     memcpy(to, bytes, (size_t) size);
     return ST_OK;
@@ -113,21 +180,102 @@ static bool make_smaller(struct asm_program * p) {
     return any;
 }
 
-static void lay_out(struct asm_program * p) {
-    const struct asm_program written = *p; // what laying out adds is taken back by these counts
-    do {
-        p->n_nodes = written.n_nodes;
-        p->n_vregs = written.n_vregs;
-        p->n_labels = written.n_labels;
-        p->n_bundles = 0;
-        p->stats = (struct asm_stats){0};
-        for (int i = 0; i < p->n_items && p->misuse.status == ST_OK && !p->no_memory; i++) {
-            p->items[i].plain |= p->keep_small;
-            p->n_globals = written.n_globals; // those of loops are over
-            asm_take_globals(p, i);
-            lay_out_item(p, i);
+// How far memory traffic and locks are from here, as far as that matters.
+struct margin {
+    int quiet; // bundles without traffic that end here
+    int due;   // that are to come before there may be any
+};
+
+static struct margin margin_here(const struct asm_program * p) {
+    int quiet = p->n_bundles - p->quiet_from, due = p->memory_from - p->n_bundles;
+    return (struct margin){quiet < p->target->lock_margin ? quiet : p->target->lock_margin,
+                           due > 0 ? due : 0};
+}
+
+// What an item became when it was laid out.
+struct laid {
+    int first, end;             // bundles
+    int first_label, end_label; // that it made
+    bool plain;                 // as the item was then
+    struct margin before, after;
+};
+
+static void lay_out_anew(struct asm_program * p, int i, struct laid * l) {
+    l->before = margin_here(p);
+    l->first = p->n_bundles;
+    l->first_label = p->n_labels;
+    l->plain = p->items[i].plain;
+    lay_out_item(p, i);
+    l->end = p->n_bundles;
+    l->end_label = p->n_labels;
+    l->after = margin_here(p);
+}
+
+static bool is_as_before(const struct asm_program * p, int i, const struct laid * l) {
+    struct margin now = margin_here(p);
+    return l->plain == p->items[i].plain && l->before.quiet == now.quiet &&
+           l->before.due == now.due;
+}
+
+// The item as it was laid out before, `old` being the bundles of that time, where it now begins.
+static void keep(struct asm_program * p, int i, struct laid * l, const struct asm_bundle * old) {
+    const struct asm_item * item = &p->items[i];
+    int by = p->n_bundles - l->first, *loops = &p->stats.n_loops;
+    asm_append(p, old + l->first, l->end - l->first);
+    p->quiet_from = p->n_bundles - l->after.quiet;
+    p->memory_from = p->n_bundles + l->after.due;
+    l->first += by;
+    l->end += by;
+    for (int label = l->first_label; label < l->end_label; label++) {
+        p->labels[label] += by;
+    }
+    if (item->kind == ASM_ITEM_LABEL || item->kind == ASM_ITEM_LOOP) {
+        p->labels[item->label] += by;
+    }
+    if (item->kind == ASM_ITEM_LOOP) {
+        p->labels[item->label_end] += by;
+        if (*loops < ASM_STATS_LOOPS) { // what is told of it stays
+            p->loop_spans[*loops].first += by;
+            p->loop_spans[(*loops)++].end += by;
         }
+    }
+}
+
+// All items, or, where they have been laid out before, those that have become plain since and those
+// behind them that now stand nearer to a lock or to memory traffic, or further away.
+static void lay_out_all(struct asm_program * p, struct laid * laid, bool again) {
+    struct asm_bundle * old = p->bundles;
+    const int n_globals = p->n_globals;
+    p->bundles = NULL;
+    p->n_bundles = p->cap_bundles = 0;
+    p->quiet_from = p->memory_from = 0;
+    p->stats.n_loops = 0;
+    for (int i = 0, until = 0; i < p->n_items && p->misuse.status == ST_OK && !p->no_memory; i++) {
+        if (i >= until) {
+            until = asm_take_globals(p, i);
+        }
+        if (again && is_as_before(p, i, &laid[i])) {
+            keep(p, i, &laid[i], old);
+        } else {
+            lay_out_anew(p, i, &laid[i]);
+            p->n_globals = n_globals; // those of loops are over
+        }
+    }
+    free(old);
+}
+
+static void lay_out(struct asm_program * p) {
+    struct laid * laid = malloc(((size_t) p->n_items + 1) * sizeof *laid);
+    p->no_memory |= !laid;
+    for (int i = 0; i < p->n_items; i++) {
+        p->items[i].plain |= p->keep_small;
+    }
+    bool again = false;
+    do {
+        lay_out_all(p, laid, again);
+        again = true;
     } while (p->misuse.status == ST_OK && !p->no_memory && make_smaller(p));
+    free(laid);
 }
 
 static _Thread_local asm_watch_fn watch_fn;
@@ -145,6 +293,7 @@ bool asm_is_watched(void) {
 enum status asm_finish(struct asm_program * p, struct asm_code * out, struct error * err) {
     if (!p->ready) {
         asm_load_again(p);
+        asm_park(p);
         asm_hand_on(p);
     }
     asm_spill(p);
@@ -176,8 +325,9 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
         return error_set(err, ST_NO_MEMORY, "asm: out of memory");
     }
     enum status st = ST_OK;
+    struct encoder encoder = {.p = p};
     for (int i = 0; i < p->n_bundles && st == ST_OK; i++) {
-        st = encode(p, i, bytes + p->addresses[i], err);
+        st = encode(&encoder, i, bytes + p->addresses[i], err);
     }
     if (st == ST_OK) {
         asm_trace_bytes(p, bytes, size);

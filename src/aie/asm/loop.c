@@ -50,15 +50,6 @@ static void keep_margin(struct asm_program * p, int set_up, int length) {
     asm_idle(p, p->target->loop_distance - (p->n_bundles + length - 1 - set_up));
 }
 
-static void append(struct asm_program * p, const struct asm_bundle * bundles, int n) {
-    for (int i = 0; i < n; i++) {
-        int b = asm_bundle_add(p);
-        if (b >= 0) {
-            p->bundles[b] = bundles[i];
-        }
-    }
-}
-
 static void clear(struct asm_program * p, int at, int n) {
     for (int b = at; b < at + n; b++) {
         for (int s = 0; s < AIE_SLOT_COUNT; s++) {
@@ -67,8 +58,7 @@ static void clear(struct asm_program * p, int at, int n) {
     }
 }
 
-// n empty bundles at an index before the end.
-static void insert(struct asm_program * p, int at, int n) {
+void asm_insert(struct asm_program * p, int at, int n) {
     int moved = p->n_bundles - at;
     asm_idle(p, n);
     if (!p->no_memory) {
@@ -83,7 +73,7 @@ static void write_plain(struct asm_program * p, const struct asm_item * loop, st
     set_count(p, count, 0);
     keep_margin(p, p->n_bundles - 1, length);
     p->labels[loop->label] = p->n_bundles;
-    append(p, body, length);
+    asm_append(p, body, length);
     p->labels[loop->label_end] = p->n_bundles - 1;
 }
 
@@ -177,9 +167,9 @@ static void write_compact(struct asm_program * p, struct pipeline * q, struct co
         // Bundles more in the lead in: what is in flight lands earlier, which nothing minds.
         int lead_in = at_first - before,
             idle = lead_in < p->target->delay_slots ? p->target->delay_slots - lead_in : 0;
-        insert(p, at_first, idle);
+        asm_insert(p, at_first, idle);
         int at = at_first + idle - p->target->delay_slots;
-        insert(p, at, 1);
+        asm_insert(p, at, 1);
         p->bundles[at].slot[AIE_SLOT_LNG] =
             (struct asm_slot){.node = skip, .op = p->nodes[skip].op};
         at_first += idle + 1;

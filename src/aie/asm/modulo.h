@@ -110,6 +110,11 @@ enum { CHOICES_TIMES = 2048 };
 char * choices_places(const struct search * s);
 bool choices_place(struct search * s, const char * places);
 
+// apart.c: edges more for instructions that would meet; returns how many there were, and these are
+// all again.
+int apart_begin(struct search * s);
+void apart_end(struct search * s, int edges);
+
 // anneal.c: places all nodes for the interval, from the depths of spaced_times, with at most so
 // many trips in flight; what it finds it shows to a function until that says yes.
 bool anneal(struct search * s, int stages, long steps, int seed, bool (*accept)(struct search *));

@@ -16,8 +16,8 @@ enum {
     SEEDS = 10,          // of changes to an order, where the result is kept
     ANNEAL_LEAST = 24,   // instructions of a loop that is worth it
     ANNEAL_STEPS = 3000, // for each instruction, where the result is kept,
-    ANNEAL_LONG = 40000, // and where a loop would be loose
-    ANNEAL_TRIES = 2,    // so often
+    ANNEAL_LONG = 12000, // and where a loop would be loose
+    ANNEAL_TRIES = 8,    // so often
     LOOSE_TENTHS = 13,   // of what slots take: an interval that is not good
     MOST_STAGES = 4,     // trips in flight of a long loop that does not roll: each takes its room
     MEND = 3, // bundles without a register for all that lives that moving things about may mend
@@ -348,26 +348,32 @@ static bool anneal_at(struct search * s, int ii, int most, int steps, int tries,
     return false;
 }
 
-// What is good first, then, if all is wanted, what would be very good, or else longer ones. Leaves
-// the times of the best behind, as text, to be freed; NULL: there is none before `end`.
-static char * search_long(struct search * s, int least, int end, struct asm_choice * best) {
+// What is good first, then what would be better, or else longer ones. Leaves the times of the best
+// behind, as text, to be freed; NULL: there is none before `end`.
+static char * search_spaced(struct search * s, int least, int end, struct asm_choice * best) {
     int good = s->q->resource_ii * LOOSE_TENTHS / 10;
     char * places = NULL;
-    s->ordered = WAY_HEIGHT; // what was in order is not any more
-    if (!spaced_times(s)) {
-        return NULL;
-    }
     int most = s->q->rolling ? s->q->rolling : MOST_STAGES;
     good = good > least ? good : least + 1;
     for (int ii = good < end ? good : end - 1; ii < end && !places; ii += 1 + ii / 9) {
         places = anneal_at(s, ii, most, ANNEAL_LONG, ANNEAL_TRIES, best) ? choices_places(s) : NULL;
     }
-    int less = least + (good - least) / 2;
-    if (choices_all_wanted() && places && best->ii == good && less < good &&
-        anneal_at(s, less, most, ANNEAL_LONG, 1, best)) {
+    for (int ii = places ? best->ii : 0, less; ii > least; ii = less) {
+        less = least + (ii - least) / 2;
+        if (!anneal_at(s, less, most, ANNEAL_LONG, 1, best)) {
+            break;
+        }
         free(places);
         places = choices_places(s);
     }
+    return places;
+}
+
+static char * search_long(struct search * s, int least, int end, struct asm_choice * best) {
+    int edges = apart_begin(s);
+    s->ordered = WAY_HEIGHT; // what was in order is not any more
+    char * places = spaced_times(s) ? search_spaced(s, least, end, best) : NULL;
+    apart_end(s, edges);
     return places;
 }
 
@@ -572,10 +578,19 @@ static void mention(struct search * s, int i, int local, const struct aie_operan
 // Numbers the locals of the loop and lists who names them.
 static bool collect_locals(struct search * s) {
     const struct asm_program * p = s->q->p;
-    int16_t * numbers = calloc((size_t) p->n_vregs + 1, sizeof *numbers); // plus one, 0 = none
-    s->locals = calloc((size_t) s->n * ASM_MAX_ARGS + 1, sizeof *s->locals);
-    s->mentions = calloc((size_t) s->n * ASM_MAX_ARGS + 1, sizeof *s->mentions);
+    size_t most = (size_t) s->n * ASM_MAX_ARGS + 1;
+    int16_t * numbers = malloc(((size_t) p->n_vregs + 1) * sizeof *numbers); // -1 = none
+    s->locals = malloc(most * sizeof *s->locals);
+    s->mentions = malloc(most * sizeof *s->mentions);
     bool ok = numbers && s->locals && s->mentions;
+    for (int i = 0; i < s->n && ok; i++) { // a loop names few of a program's registers
+        const struct asm_node * n = &p->nodes[s->q->deps.first + i];
+        for (int k = 0; k < n->n_args; k++) {
+            if (n->args[k].kind == ASM_ARG_REG) {
+                numbers[n->args[k].reg.id] = -1;
+            }
+        }
+    }
     for (int i = 0; i < s->n && ok; i++) {
         const struct asm_node * n = &p->nodes[s->q->deps.first + i];
         for (int k = 0; k < n->n_args; k++) {
@@ -583,12 +598,13 @@ static bool collect_locals(struct search * s) {
             if (n->args[k].kind != ASM_ARG_REG || p->vregs[v].global) {
                 continue;
             }
-            if (!numbers[v]) {
-                s->locals[s->n_locals].vreg = v;
-                s->locals[s->n_locals].cls = (enum asm_class) p->vregs[v].cls;
-                numbers[v] = (int16_t) ++s->n_locals;
+            if (numbers[v] < 0) {
+                numbers[v] = (int16_t) s->n_locals;
+                s->q->locals[s->n_locals] = v;
+                s->locals[s->n_locals++] =
+                    (struct search_local){.vreg = v, .cls = (enum asm_class) p->vregs[v].cls};
             }
-            mention(s, i, numbers[v] - 1, &deps_instr(&s->q->deps, i)->operands[k]);
+            mention(s, i, numbers[v], &deps_instr(&s->q->deps, i)->operands[k]);
         }
     }
     for (int l = 0, at = 0; ok && l < s->n_locals; l++) {
@@ -602,18 +618,19 @@ static bool collect_locals(struct search * s) {
             s->mentions[local->first + local->count++] = s->nodes[i].mentions[k];
         }
     }
+    s->q->n_locals = s->n_locals;
     free(numbers);
     return ok;
 }
 
 static bool allocate_schedule(struct pipeline * q, struct asm_program * p, size_t n) {
     q->p = p;
-    q->n_vregs = p->n_vregs;
+    q->locals = malloc(n * ASM_MAX_ARGS * sizeof *q->locals);
     q->time = malloc(n * sizeof *q->time);
     q->op = malloc(n * sizeof *q->op);
-    q->lives = calloc((size_t) p->n_vregs + 1, sizeof *q->lives);
-    q->phys = calloc((size_t) p->n_vregs + 1, PIPELINE_MAX_COPIES);
-    return q->time && q->op && q->lives && q->phys;
+    q->lives = malloc(((size_t) p->n_vregs + 1) * sizeof *q->lives);
+    q->phys = malloc(((size_t) p->n_vregs + 1) * PIPELINE_MAX_COPIES);
+    return q->locals && q->time && q->op && q->lives && q->phys;
 }
 
 bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm_item * region,
@@ -739,6 +756,7 @@ bool pipeline_take(struct pipeline * q, struct asm_program * p, const struct asm
 
 void pipeline_free(struct pipeline * q) {
     deps_free(&q->deps);
+    free(q->locals);
     free(q->time);
     free(q->op);
     free(q->lives);

@@ -20,7 +20,8 @@ struct life {
 // A schedule: node i of trip j issues at cycle j * ii + time[i] in the slot of op[i].
 struct pipeline {
     struct asm_program * p;
-    int n_vregs; // of the program when the schedule was made; what is counted with came later
+    int * locals; // virtual registers of the loop alone
+    int n_locals;
     struct deps deps;
     int ii;     // initiation interval: a trip starts every ii bundles
     int copies; // registers that each local uses in turn; the kernel holds as many trips
@@ -32,7 +33,7 @@ struct pipeline {
     int rolling; // trips in flight that margins allow where the loop may roll; else 0
     int * time;
     uint16_t * op;
-    struct life * lives; // by virtual register; from == to for those that are no locals of the loop
+    struct life * lives; // by virtual register, of the locals; from == to: it has no register
     int8_t * phys;       // [vreg * copies + copy], the register of that copy
 };
 

@@ -9,9 +9,9 @@
 
 struct asm_vreg {
     uint8_t cls;
-    bool global;
-    int16_t phys;    // number within its class, -1 = not yet
-    int from, until; // a global's items: in these its register is its own
+    bool global, whole; // whole: see asm_keep_whole
+    int16_t phys;       // number within its class, -1 = not yet
+    int from, until;    // a global's items: in these its register is its own
 };
 
 struct asm_node { // one instruction of a region
@@ -95,6 +95,8 @@ struct asm_program {
     int n_items, cap_items;
     struct asm_bundle * bundles;
     int n_bundles, cap_bundles;
+    int quiet_from;  // bundle from which on, up to here, nothing touches memory
+    int memory_from; // bundle from which on something may, for the sake of the last lock
     uint8_t * sizes; // of the bundles, in bytes, and where they lie; one address more (sizes.c)
     int * addresses;
     int * labels; // bundle index, -1 = not placed
@@ -151,11 +153,13 @@ void asm_single(struct asm_program * p, enum asm_item_kind kind, int op,
 
 // Adds an empty bundle; returns its index or -1.
 int asm_bundle_add(struct asm_program * p);
-void asm_idle(struct asm_program * p, int n);     // n empty bundles, none if n <= 0
-void asm_alone(struct asm_program * p, int node); // a bundle with this one instruction in it
+void asm_append(struct asm_program * p, const struct asm_bundle * bundles, int n); // copies of them
+void asm_idle(struct asm_program * p, int n);           // n empty bundles, none if n <= 0
+void asm_insert(struct asm_program * p, int at, int n); // likewise, before the one at this index
+void asm_alone(struct asm_program * p, int node);       // a bundle with this one instruction in it
 
-// emit.c: which registers belong to globals at item i.
-void asm_take_globals(struct asm_program * p, int i);
+// emit.c: which registers belong to globals at item i; returns the item before which it stays so.
+int asm_take_globals(struct asm_program * p, int i);
 
 // emit.c: whether somebody is shown programs, and with them all that is known of their loops.
 bool asm_is_watched(void);
@@ -167,8 +171,12 @@ void asm_load_again(struct asm_program * p);
 struct asm_slots {
     int most;           // bundles of the busiest slot
     int loads, loads_a; // in all, and those that one unit alone does
+    int moves;          // what can only be where moves are
 };
 struct asm_slots asm_slots(const struct asm_program * p, const struct asm_item * region);
+
+// park.c: keeps what a loop wants again much later in registers of which there are more.
+void asm_park(struct asm_program * p);
 
 // relay.c: hands values that live long on from register to register.
 void asm_hand_on(struct asm_program * p);

@@ -26,6 +26,7 @@ struct value {           // a local
     int first, last_def; // instructions that write it first and last; first -1: not written yet
     int last_use, deepest;
     bool mixed; // written again behind a use
+    bool seen;  // by find_long
     int parts, life;
     int part;                // that the region has come to
     int16_t now[MOST_PARTS]; // the registers that stand for it
@@ -35,8 +36,7 @@ struct relay {
     struct asm_program * p;
     const struct asm_item * region;
     struct deps deps;
-    struct value * values; // by virtual register
-    int n_vregs;
+    struct value * values;     // by virtual register
     int *path, *depth, *below; // of instructions: from a value's first write, from the trip's
                                // beginning, to its end
     int *cause, *by;           // what put an instruction where `path` has it (find_rest)
@@ -44,6 +44,10 @@ struct relay {
 
 static const struct asm_node * node_of(const struct relay * r, int i) {
     return &r->p->nodes[r->region->first + i];
+}
+
+static bool is_local(const struct relay * r, const struct asm_arg * a) {
+    return a->kind == ASM_ARG_REG && !r->p->vregs[a->reg.id].global;
 }
 
 static void find_values(struct relay * r) {
@@ -110,23 +114,38 @@ static int late_at(const struct relay * r, const struct value * v, int i) {
     return late < 0 ? 0 : late > v->life ? v->life : late;
 }
 
+static bool can_be_copied(const struct relay * r, int id) {
+    const struct value * v = &r->values[id];
+    return v->last_use > v->last_def && !v->mixed && r->p->target->copies[r->p->vregs[id].cls];
+}
+
+// In how many parts a value is to be handed on; whether it is.
+static bool find_parts(struct relay * r, int id, int slots) {
+    struct value * v = &r->values[id];
+    bool good = v->first >= 0 && can_be_copied(r, id);
+    int most = good ? r->depth[v->deepest] - r->depth[v->first] : 0;
+    v->seen = true;
+    if (10 * most <= LONG_TENTHS * slots) {
+        return false;
+    }
+    v->life = find_life(r, v);
+    if (10 * v->life <= LONG_TENTHS * slots) {
+        return false;
+    }
+    v->parts = (10 * v->life + PART_TENTHS * slots - 1) / (PART_TENTHS * slots);
+    v->parts = v->parts < MOST_PARTS ? v->parts : MOST_PARTS;
+    return true;
+}
+
 // How many values are to be handed on, each in how many parts.
 static int find_long(struct relay * r, int slots) {
     int n = 0;
-    for (int id = 0; id < r->n_vregs; id++) {
-        struct value * v = &r->values[id];
-        bool good = v->first >= 0 && v->last_use > v->last_def && !v->mixed &&
-                    r->p->target->copies[r->p->vregs[id].cls];
-        int most = good ? r->depth[v->deepest] - r->depth[v->first] : 0;
-        v->parts = 1;
-        if (10 * most <= LONG_TENTHS * slots) {
-            continue;
-        }
-        v->life = find_life(r, v);
-        if (10 * v->life > LONG_TENTHS * slots) {
-            v->parts = (10 * v->life + PART_TENTHS * slots - 1) / (PART_TENTHS * slots);
-            v->parts = v->parts < MOST_PARTS ? v->parts : MOST_PARTS;
-            n++;
+    for (int i = 0; i < r->region->count; i++) {
+        const struct asm_node * node = node_of(r, i);
+        for (int k = 0; k < node->n_args; k++) {
+            if (is_local(r, &node->args[k]) && !r->values[node->args[k].reg.id].seen) {
+                n += find_parts(r, node->args[k].reg.id, slots);
+            }
         }
     }
     return n;
@@ -150,9 +169,6 @@ static int16_t read_by(struct relay * r, int id, int i, int from) {
 }
 
 static void rewrite(struct relay * r, int from) {
-    for (int v = 0; v < r->n_vregs; v++) {
-        r->values[v].now[0] = (int16_t) v;
-    }
     for (int i = 0; i < r->region->count && !r->p->no_memory; i++) {
         struct asm_node n = *node_of(r, i); // the array may move
         for (int k = 0; k < n.n_args; k++) {
@@ -224,11 +240,6 @@ static int find_rest(struct relay * r, int most) {
     return last;
 }
 
-static bool can_be_copied(const struct relay * r, int id) {
-    const struct value * v = &r->values[id];
-    return v->last_use > v->last_def && !v->mixed && r->p->target->copies[r->p->vregs[id].cls];
-}
-
 // Of the lives around which instruction i is pushed on and on, the use that is furthest from the
 // write, and its value; -1 = there is none that can be copied.
 static int find_follower(const struct relay * r, int i, int * id) {
@@ -252,9 +263,8 @@ static int find_follower(const struct relay * r, int i, int * id) {
 
 static bool prepare(struct relay * r) {
     size_t n = (size_t) r->region->count;
-    r->n_vregs = r->p->n_vregs;
     r->path = malloc(5 * n * sizeof *r->path);
-    r->values = malloc(((size_t) r->n_vregs + 1) * sizeof *r->values);
+    r->values = malloc(((size_t) r->p->n_vregs + 1) * sizeof *r->values);
     r->p->no_memory |= !r->path || !r->values;
     if (r->p->no_memory || !deps_build_values(&r->deps, r->p, r->region)) {
         return false;
@@ -263,8 +273,15 @@ static bool prepare(struct relay * r) {
     r->below = r->depth + n;
     r->cause = r->below + n;
     r->by = r->cause + n;
-    for (int v = 0; v < r->n_vregs; v++) {
-        r->values[v] = (struct value){.first = -1, .last_use = -1, .parts = 1};
+    for (int i = 0; i < r->region->count; i++) { // a loop names few of a program's registers
+        const struct asm_node * node = node_of(r, i);
+        for (int k = 0; k < node->n_args; k++) {
+            if (is_local(r, &node->args[k])) {
+                int16_t id = node->args[k].reg.id;
+                r->values[id] =
+                    (struct value){.first = -1, .last_use = -1, .parts = 1, .now = {id}};
+            }
+        }
     }
     find_depths(r);
     find_values(r);

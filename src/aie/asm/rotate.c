@@ -14,6 +14,7 @@ struct arc {
     int8_t copy;
     int start, length; // bundles on the circle
     int key;           // arcs are given registers in this order
+    int8_t given;      // register, -1 = none (colour_anew)
 };
 
 static int by_key(const void * a, const void * b) {
@@ -24,8 +25,10 @@ static int by_key(const void * a, const void * b) {
                                 : x->copy - y->copy;
 }
 
-// The circle of one register: a bit for each bundle in which it is taken.
-enum { WORDS = PIPELINE_MAX_CIRCLE / 64 };
+// The circle of one register: a bit for each bundle in which it is taken. CUTS: places of it from
+// which registers are given out, if they do not suffice from a calm one. PATIENCE: times for each
+// arc.
+enum { WORDS = PIPELINE_MAX_CIRCLE / 64, CUTS = 3, PATIENCE = 12 };
 
 struct colouring {
     struct pipeline * q;
@@ -142,6 +145,91 @@ static bool colour(struct colouring * c, uint64_t set) {
     return true;
 }
 
+// ---- where the orders fail ----
+
+// Whether two arcs have a bundle in common.
+static bool meet(const struct arc * a, const struct arc * b, int circle) {
+    int by = b->start - a->start;
+    by += by < 0 ? circle : 0;
+    return by < a->length || circle - by < b->length;
+}
+
+// What it would take to give arc i, of these bits, register r: the lengths of those in its way,
+// more for those that have been in somebody's way before.
+static int price_of(const struct colouring * c, int i, const uint64_t bits[WORDS], int r) {
+    int circle = c->q->ii * c->q->copies, price = 0;
+    if (is_free(c->busy[r], bits, c->words)) {
+        return 0;
+    }
+    for (int j = 0; j < c->n; j++) {
+        const struct arc * a = &c->arcs[j];
+        if (a->given == r && meet(a, &c->arcs[i], circle)) {
+            price += 1 + a->length * (1 + a->key);
+        }
+    }
+    return price;
+}
+
+// Gives arc i register r; those in its way have none again. Returns how many these are.
+static int give(struct colouring * c, int i, const uint64_t bits[WORDS], int r) {
+    int circle = c->q->ii * c->q->copies, n = 0;
+    memcpy(c->busy[r], bits, (size_t) c->words * sizeof *bits);
+    for (int j = 0; j < c->n; j++) {
+        struct arc * a = &c->arcs[j];
+        if (a->given != r) {
+            continue;
+        }
+        if (meet(a, &c->arcs[i], circle)) {
+            a->given = -1;
+            a->key++;
+            n++;
+            continue;
+        }
+        uint64_t others[WORDS];
+        bits_of(a, circle, c->words, others);
+        for (int w = 0; w < c->words; w++) {
+            c->busy[r][w] |= others[w];
+        }
+    }
+    c->arcs[i].given = (int8_t) r;
+    return n;
+}
+
+// The longest that has none takes one from others, as often as there is patience.
+static bool colour_anew(struct colouring * c, uint64_t set) {
+    int left = c->n;
+    for (uint64_t all = set; all; all &= all - 1) {
+        memset(c->busy[__builtin_ctzll(all)], 0, sizeof c->busy[0]);
+    }
+    for (int i = 0; i < c->n; i++) {
+        c->arcs[i].given = -1;
+        c->arcs[i].key = 0;
+    }
+    for (int step = 0; step < PATIENCE * c->n && left > 0; step++) {
+        int next = -1, best = -1, least = 0;
+        for (int i = 0; i < c->n; i++) {
+            if (c->arcs[i].given < 0 && (next < 0 || c->arcs[i].length > c->arcs[next].length)) {
+                next = i;
+            }
+        }
+        uint64_t bits[WORDS];
+        bits_of(&c->arcs[next], c->q->ii * c->q->copies, c->words, bits);
+        for (uint64_t all = set; all && (best < 0 || least > 0); all &= all - 1) {
+            int r = __builtin_ctzll(all), price = price_of(c, next, bits, r);
+            if (best < 0 || price < least) {
+                best = r;
+                least = price;
+            }
+        }
+        left += give(c, next, bits, best) - 1;
+    }
+    for (int i = 0; i < c->n && left == 0; i++) {
+        const struct arc * a = &c->arcs[i];
+        c->q->phys[a->vreg * c->q->copies + a->copy] = a->given;
+    }
+    return left == 0;
+}
+
 static bool allocate_class(struct colouring * c, enum asm_class cls) {
     struct pipeline * q = c->q;
     uint64_t set = asm_class_set(q->p, cls) & ~q->p->global_taken[cls];
@@ -159,16 +247,18 @@ static bool allocate_class(struct colouring * c, enum asm_class cls) {
                                            .length = q->lives[v].to - q->lives[v].from};
         }
     }
-    for (int way = 0; way < 2; way++) { // along the circle from a calm place; longest first
+    // Along the circle from a calm place; longest first; from other places.
+    for (int way = 0; way < 2 + CUTS; way++) {
+        int from = calm + (way < 2 ? 0 : (way - 1) * circle / (CUTS + 1));
         for (int i = 0; i < c->n; i++) {
             struct arc * a = &c->arcs[i];
-            a->key = way == 0 ? (a->start - calm + circle) % circle : -a->length;
+            a->key = way == 1 ? -a->length : (a->start - from % circle + circle) % circle;
         }
         if (colour(c, set)) {
             return true;
         }
     }
-    return false;
+    return colour_anew(c, set);
 }
 
 bool pipeline_allocate(struct pipeline * q) {
@@ -177,10 +267,11 @@ bool pipeline_allocate(struct pipeline * q) {
     c.n_locals = c.n = 0;
     memset(c.of_class, 0, sizeof c.of_class);
     c.words = (q->ii * q->copies + 63) / 64;
-    c.locals = malloc(((size_t) q->n_vregs + 1) * sizeof *c.locals);
+    c.locals = malloc(((size_t) q->n_locals + 1) * sizeof *c.locals);
     c.alive = malloc((size_t) q->ii * sizeof *c.alive);
     bool ok = c.locals && c.alive && q->ii * q->copies <= PIPELINE_MAX_CIRCLE;
-    for (int v = 0; v < q->n_vregs && ok; v++) {
+    for (int l = 0; l < q->n_locals && ok; l++) {
+        int v = q->locals[l];
         if (q->lives[v].from < q->lives[v].to) {
             c.locals[c.n_locals++] = v;
             c.of_class[q->p->vregs[v].cls]++;
@@ -242,19 +333,20 @@ static void set_offset(const struct pipeline * q, int i, int moves, struct asm_n
 // index of the first, -1 without memory.
 static int copy_nodes(struct pipeline * q) {
     struct asm_program * p = q->p;
-    int n_vregs = q->n_vregs, base = p->n_nodes;
-    int16_t * ids = malloc(((size_t) n_vregs + 1) * sizeof *ids);
+    int base = p->n_nodes;
+    int16_t * ids = malloc(((size_t) p->n_vregs + 1) * sizeof *ids);
     p->no_memory |= !ids;
     for (int c = 0; c < q->copies && !p->no_memory; c++) {
-        for (int v = 0; v < n_vregs; v++) {
-            bool local = q->lives[v].from < q->lives[v].to;
+        for (int l = 0; l < q->n_locals; l++) {
+            int v = q->locals[l];
+            bool lives = q->lives[v].from < q->lives[v].to;
             ids[v] =
-                local ? asm_vreg_new(p, p->vregs[v].cls, q->phys[v * q->copies + c]) : (int16_t) v;
+                lives ? asm_vreg_new(p, p->vregs[v].cls, q->phys[v * q->copies + c]) : (int16_t) v;
         }
         for (int i = 0; i < q->deps.count && !p->no_memory; i++) {
             struct asm_node n = p->nodes[q->deps.first + i];
             for (int k = 0; k < n.n_args; k++) {
-                if (n.args[k].kind == ASM_ARG_REG) {
+                if (n.args[k].kind == ASM_ARG_REG && !p->vregs[n.args[k].reg.id].global) {
                     n.args[k].reg.id = ids[n.args[k].reg.id];
                 }
             }

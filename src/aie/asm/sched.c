@@ -13,14 +13,23 @@
 
 #define MAX_CYCLES 4096
 
+// An op that may carry a node, with all that placing asks of it: it is asked again and again.
+struct carrier {
+    const struct aie_instr * instr;
+    uint16_t op;
+    uint8_t slot, excludes; // bit per slot
+    uint8_t n_landings;
+    struct asm_landing landings[ASM_MAX_ARGS];
+};
+
 struct sched_node {
     int n_preds;
     int earliest;
-    int height; // critical path to the end
-    int cycle;  // -1 = not yet
-    uint16_t op;
-    uint16_t ops[2]; // that may carry it
-    uint8_t n_ops;
+    int height;                     // critical path to the end
+    int cycle;                      // -1 = not yet
+    const struct aie_instr * instr; // that was placed
+    uint8_t n_carriers;
+    struct carrier carriers[2];
 };
 
 struct local {   // allocation state of a vreg within the region
@@ -37,12 +46,16 @@ struct sched {
     uint64_t busy[ASM_CLASS_COUNT];   // physical registers held by locals
     int release[ASM_CLASS_COUNT][64]; // cycle at which a register that was given back is free
     uint8_t ports[MAX_CYCLES + 64][AIE_SLOT_COUNT]; // landing results per slot: bit per file
-    int clear;                                      // the first cycle of which they hold anything
-    int * open;                                     // nodes that wait for none, in order
-    int n_open;                                     // placed ones are taken out later
-    int * ready;                                    // scratch: nodes that could issue
-    int oldest;                                     // first node that is not placed
-    int window;                                     // how far behind it others may be taken
+    uint8_t taken;                                  // slots of this cycle, bit each
+    int release_last;                               // the latest of `release`
+    bool opened;                                    // a node that may go into this cycle
+    bool awaited; // operands of nodes that wait for nothing else, when they were last looked at
+    int clear;    // the first cycle of which they hold anything
+    int * open;   // nodes that wait for none, in order
+    int n_open;   // placed ones are taken out later
+    int * ready;  // scratch: nodes that could issue
+    int oldest;   // first node that is not placed
+    int window;   // how far behind it others may be taken
 };
 
 static void compute_heights(struct sched * s) {
@@ -56,10 +69,9 @@ static void compute_heights(struct sched * s) {
     }
 }
 
-static bool ports_free(const struct sched * s, enum aie_slot slot,
-                       const struct asm_landing * landings, int n, int cycle) {
-    for (int k = 0; k < n; k++) {
-        if (s->ports[cycle + landings[k].cycle][slot] >> landings[k].file & 1) {
+static bool ports_free(const struct sched * s, const struct carrier * c, int cycle) {
+    for (int k = 0; k < c->n_landings; k++) {
+        if (s->ports[cycle + c->landings[k].cycle][c->slot] >> c->landings[k].file & 1) {
             return false;
         }
     }
@@ -111,6 +123,7 @@ static void give_back(struct sched * s, int i, const struct aie_instr * instr, i
         if (--l->refs == 0 && !v->global) {
             s->busy[v->cls] &= ~(1ull << v->phys);
             s->release[v->cls][v->phys] = l->free_at;
+            s->release_last = l->free_at > s->release_last ? l->free_at : s->release_last;
         }
     }
 }
@@ -123,37 +136,26 @@ static void open_node(struct sched * s, int i) {
     s->open[at] = i;
 }
 
-static bool place(struct sched * s, int base, int i, int op, int cycle) {
-    const struct aie_instr * instr = aie_isa_instr(s->p->isa, op);
-    while (base + cycle >= s->p->n_bundles) {
-        if (asm_bundle_add(s->p) < 0) {
-            return false;
-        }
-    }
-    struct asm_slot * slots = s->p->bundles[base + cycle].slot;
-    for (unsigned left = asm_excludes(instr->slot); left; left &= left - 1) {
-        if (slots[__builtin_ctz(left)].node >= 0) {
-            return false;
-        }
-    }
-    struct asm_landing landings[ASM_MAX_ARGS];
-    int n_landings = asm_landings(s->p, &s->p->nodes[s->first + i], instr, landings);
-    if (!ports_free(s, instr->slot, landings, n_landings, cycle) || !take_registers(s, i, cycle)) {
+static bool place(struct sched * s, int base, int i, const struct carrier * c, int cycle) {
+    if ((s->taken & c->excludes) || !ports_free(s, c, cycle) || !take_registers(s, i, cycle)) {
         return false;
     }
-    for (int k = 0; k < n_landings; k++) {
-        s->ports[cycle + landings[k].cycle][instr->slot] |= (uint8_t) (1u << landings[k].file);
+    for (int k = 0; k < c->n_landings; k++) {
+        s->ports[cycle + c->landings[k].cycle][c->slot] |= (uint8_t) (1u << c->landings[k].file);
     }
-    slots[instr->slot] = (struct asm_slot){.node = s->first + i, .op = (uint16_t) op};
+    s->taken |= (uint8_t) (1u << c->slot);
+    s->p->bundles[base + cycle].slot[c->slot] =
+        (struct asm_slot){.node = s->first + i, .op = c->op};
     s->nodes[i].cycle = cycle;
-    s->nodes[i].op = (uint16_t) op;
-    give_back(s, i, instr, cycle);
+    s->nodes[i].instr = c->instr;
+    give_back(s, i, c->instr, cycle);
     for (int e = s->deps.nodes[i].first_out; e >= 0; e = s->deps.edges[e].next_out) {
         struct sched_node * to = &s->nodes[s->deps.edges[e].to];
         int at = cycle + s->deps.edges[e].latency;
         to->earliest = at > to->earliest ? at : to->earliest;
         if (--to->n_preds == 0) {
             open_node(s, s->deps.edges[e].to);
+            s->opened |= to->earliest <= cycle;
         }
     }
     return true;
@@ -161,8 +163,8 @@ static bool place(struct sched * s, int base, int i, int op, int cycle) {
 
 static bool place_any(struct sched * s, int base, int i, int cycle) {
     const struct sched_node * n = &s->nodes[i];
-    for (int v = 0; v < n->n_ops; v++) {
-        if (place(s, base, i, n->ops[v], cycle)) {
+    for (int v = 0; v < n->n_carriers; v++) {
+        if (place(s, base, i, &n->carriers[v], cycle)) {
             return true;
         }
     }
@@ -172,6 +174,7 @@ static bool place_any(struct sched * s, int base, int i, int cycle) {
 // Nodes of the window that could issue in this cycle, those first on whose end most waits.
 static int collect_ready(struct sched * s, int cycle) {
     int n = 0, kept = 0;
+    s->awaited = false;
     for (int k = 0; k < s->n_open; k++) {
         int i = s->open[k];
         const struct sched_node * node = &s->nodes[i];
@@ -179,6 +182,7 @@ static int collect_ready(struct sched * s, int cycle) {
             continue;
         }
         s->open[kept++] = i;
+        s->awaited |= node->earliest > cycle;
         if (i >= s->oldest + s->window || node->earliest > cycle) {
             continue;
         }
@@ -201,6 +205,18 @@ static void clear_ports(struct sched * s, int cycle) {
     s->clear = end;
 }
 
+// In a cycle in which nothing was placed: whether nothing is on its way that could change that, no
+// operand, no register that becomes free, no result that takes a port until it has landed.
+static bool is_stuck(const struct sched * s, int cycle) {
+    bool waits = s->awaited || s->release_last > cycle;
+    for (int c = cycle + 1; c < s->clear && !waits; c++) {
+        uint64_t ports;
+        memcpy(&ports, s->ports[c], sizeof ports);
+        waits = ports != 0;
+    }
+    return !waits;
+}
+
 // One pass over the region; false when registers ran out.
 static bool list_schedule(struct sched * s, int base) {
     int left = s->count;
@@ -211,8 +227,14 @@ static bool list_schedule(struct sched * s, int base) {
         }
         idle++;
         clear_ports(s, cycle);
-        for (int n;
-             (n = collect_ready(s, cycle)) > 0;) { // again: what was placed may let others in
+        if (asm_bundle_add(s->p) < 0) {
+            return false;
+        }
+        s->taken = 0;
+        bool more = true;
+        for (int n; more && (n = collect_ready(s, cycle)) > 0;) {
+            int oldest = s->oldest;
+            s->opened = false;
             for (int k = 0; k < n; k++) {
                 if (place_any(s, base, s->ready[k], cycle)) {
                     left--;
@@ -224,6 +246,10 @@ static bool list_schedule(struct sched * s, int base) {
             while (s->oldest < s->count && s->nodes[s->oldest].cycle >= 0) {
                 s->oldest++;
             }
+            more = s->opened || s->oldest > oldest; // what was placed may let others in
+        }
+        if (idle > 0 && left > 0 && is_stuck(s, cycle)) {
+            return false;
         }
     }
     return true;
@@ -231,7 +257,7 @@ static bool list_schedule(struct sched * s, int base) {
 
 static void reset(struct sched * s, int base) {
     s->p->n_bundles = base;
-    s->oldest = s->clear = 0;
+    s->oldest = s->clear = s->release_last = 0;
     memset(s->busy, 0, sizeof s->busy);
     memset(s->release, 0, sizeof s->release);
     for (int i = 0; i < s->count; i++) { // a region names few of a program's registers
@@ -277,20 +303,31 @@ static void drain(struct sched * s, int base, bool is_loop) {
     int end = s->p->n_bundles - base;
     bool store_last = false;
     for (int i = 0; i < s->count; i++) {
-        int done =
-            s->nodes[i].cycle + asm_drains(s->p->target, aie_isa_instr(s->p->isa, s->nodes[i].op));
+        int done = s->nodes[i].cycle + asm_drains(s->p->target, s->nodes[i].instr);
         end = done > end ? done : end;
     }
     for (int i = 0; i < s->count; i++) {
-        store_last |=
-            s->nodes[i].cycle == end - 1 && aie_isa_instr(s->p->isa, s->nodes[i].op)->stores;
+        store_last |= s->nodes[i].cycle == end - 1 && s->nodes[i].instr->stores;
     }
     if (is_loop && store_last && !s->p->target->loop_end_stores) {
         end++; // a store in a loop's last bundle can be lost on silicon
     }
-    while (s->p->n_bundles < base + end) {
-        if (asm_bundle_add(s->p) < 0) {
-            return;
+    asm_idle(s->p, base + end - s->p->n_bundles);
+}
+
+static void find_carriers(struct sched * s) {
+    for (int i = 0; i < s->count; i++) {
+        const struct asm_node * node = &s->p->nodes[s->first + i];
+        struct sched_node * n = &s->nodes[i];
+        uint16_t ops[2];
+        n->n_carriers = (uint8_t) asm_variants(s->p, node, ops);
+        for (int v = 0; v < n->n_carriers; v++) {
+            struct carrier * c = &n->carriers[v];
+            c->op = ops[v];
+            c->instr = aie_isa_instr(s->p->isa, ops[v]);
+            c->slot = (uint8_t) c->instr->slot;
+            c->excludes = (uint8_t) asm_excludes(c->instr->slot);
+            c->n_landings = (uint8_t) asm_landings(s->p, node, c->instr, c->landings);
         }
     }
 }
@@ -306,7 +343,7 @@ bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop
     s->deps = (struct deps){0};
     s->first = region->first;
     s->count = region->count;
-    s->nodes = calloc((size_t) region->count + 1, sizeof *s->nodes);
+    s->nodes = malloc(((size_t) region->count + 1) * sizeof *s->nodes);
     s->locals = malloc(((size_t) p->n_vregs + 1) * sizeof *s->locals);
     s->ready = malloc(((size_t) region->count + 1) * sizeof *s->ready);
     s->open = malloc(((size_t) region->count + 1) * sizeof *s->open);
@@ -314,10 +351,7 @@ bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop
     p->no_memory |= !s->nodes || !s->locals || !s->ready || !s->open;
     if (!p->no_memory && deps_build(&s->deps, p, region, false)) {
         compute_heights(s);
-        for (int i = 0; i < s->count; i++) {
-            struct sched_node * n = &s->nodes[i];
-            n->n_ops = (uint8_t) asm_variants(p, &p->nodes[s->first + i], n->ops);
-        }
+        find_carriers(s);
         for (s->window = region->window ? region->window : region->count;
              !ok && s->window > 0 && p->misuse.status == ST_OK; s->window = s->window * 2 / 3) {
             ok = try_schedule(s, base);

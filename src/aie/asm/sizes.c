@@ -39,10 +39,16 @@ static bool is_loop_register(const struct asm_arg * a) {
 // Whether the instruction sets up a loop. What it names is noted: the last bundle of a loop is what
 // LE is set to, everything else may be jumped to.
 static bool look_at(struct sizes * s, const struct asm_node * n) {
-    bool set_up = false, end = false;
+    bool set_up = false, end = false, label = false;
     for (int k = 0; k < n->n_args; k++) {
-        set_up |= is_loop_register(&n->args[k]);
-        end |= is_loop_register(&n->args[k]) && AIE_REG_NUM(n->args[k].value) == AIE_SPC_LE;
+        if (n->args[k].kind == ASM_ARG_FIXED) {
+            set_up |= is_loop_register(&n->args[k]);
+            end |= is_loop_register(&n->args[k]) && AIE_REG_NUM(n->args[k].value) == AIE_SPC_LE;
+        }
+        label |= n->args[k].kind == ASM_ARG_LABEL;
+    }
+    if (!label) {
+        return set_up;
     }
     for (int k = 0; k < n->n_args; k++) {
         int at = n->args[k].kind == ASM_ARG_LABEL ? s->p->labels[n->args[k].value] : -1;

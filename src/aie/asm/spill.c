@@ -106,7 +106,7 @@ static void put_away(struct spill * s, const struct asm_node * n, int cls) {
     for (int a = 0; a < s->n_alive; a++) {
         int id = s->alive[a];
         if (s->kept[id].now >= 0 && s->p->vregs[id].cls == cls && !names(n, id) &&
-            (best < 0 || s->kept[id].head > s->kept[best].head)) {
+            !s->p->vregs[id].whole && (best < 0 || s->kept[id].head > s->kept[best].head)) {
             best = id;
         }
     }
@@ -223,8 +223,10 @@ void asm_spill(struct asm_program * p) {
     if (!p->spills || p->misuse.status != ST_OK) {
         return;
     }
-    for (int i = 0; i < p->n_items && !p->no_memory; i++) {
-        asm_take_globals(p, i);
+    for (int i = 0, until = 0; i < p->n_items && !p->no_memory; i++) {
+        if (i >= until) {
+            until = asm_take_globals(p, i);
+        }
         bool paced = i > 0 && p->items[i - 1].kind == ASM_ITEM_LOOP && p->items[i - 1].interval;
         if (p->items[i].kind == ASM_ITEM_REGION && !paced) {
             spill_region(p, &p->items[i]);

@@ -112,10 +112,10 @@ struct txn_aim {   // an address patch of a joined stream, and what it was in it
 
 // What the parts do, in their order, as one stream of *n_words; and where its address patches are.
 // What a part repeats of what the shims were told for good, and descriptors that stand as it would
-// write them, are left out. Operands are still those of
-// the parts: txn_aim tells them where they are. `out` has room for all words of all parts; *aims is
-// the caller's. ST_UNSUPPORTED where the parts are not of one array, have operations that are not
-// known, or leave a token behind that another part would take for its own.
+// write them, are left out. Operands are still those of the parts: txn_aim tells them where they
+// are. `out` has room for all words of all parts; *aims is the caller's. ST_UNSUPPORTED where the
+// parts are not of one array, have operations that are not known, or leave a token behind that
+// another part would take for its own.
 enum status txn_join(const struct txn_part * parts, int n, uint32_t * out, size_t * n_words,
                      struct txn_aim ** aims, size_t * n_aims, struct error * err);
 void txn_aim(uint32_t * insts, const struct txn_aim * aim, int operand, uint32_t byte_offset);

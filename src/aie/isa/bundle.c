@@ -52,8 +52,9 @@ static const struct isa_format * find_format(const struct aie_isa * isa, int siz
     return NULL;
 }
 
-enum status aie_bundle_decode(const struct aie_isa * isa, const uint8_t * bytes, size_t available,
-                              struct aie_bundle * out, struct error * err) {
+enum status aie_bundle_split(const struct aie_isa * isa, const uint8_t * bytes, size_t available,
+                             struct aie_words * out, struct error * err) {
+    out->size = out->present = 0;
     if (!available) {
         return not_decoded(err, bytes, 0, "no bytes left");
     }
@@ -70,17 +71,27 @@ enum status aie_bundle_decode(const struct aie_isa * isa, const uint8_t * bytes,
     }
     out->size = (uint8_t) size;
     out->present = f->slots;
-    for (int s = 0; s < AIE_SLOT_COUNT; s++) {
-        if (!(f->slots >> s & 1)) {
-            continue;
-        }
-        uint64_t word = extract(&b, f->lsb[s], isa->target->slot_bits[s]);
-        struct error inner;
-        if (aie_slot_decode(isa, (enum aie_slot) s, word, &out->slot[s], &inner)) {
-            return not_decoded(err, bytes, size, inner.text);
-        }
+    for (unsigned left = f->slots; left; left &= left - 1) {
+        int s = __builtin_ctz(left);
+        out->word[s] = extract(&b, f->lsb[s], isa->target->slot_bits[s]);
     }
     return ST_OK;
+}
+
+enum status aie_bundle_decode(const struct aie_isa * isa, const uint8_t * bytes, size_t available,
+                              struct aie_bundle * out, struct error * err) {
+    struct aie_words words;
+    enum status st = aie_bundle_split(isa, bytes, available, &words, err);
+    out->size = words.size;
+    out->present = words.present;
+    for (unsigned left = words.present; left; left &= left - 1) {
+        int s = __builtin_ctz(left);
+        struct error inner;
+        if (aie_slot_decode(isa, (enum aie_slot) s, words.word[s], &out->slot[s], &inner)) {
+            return not_decoded(err, bytes, words.size, inner.text);
+        }
+    }
+    return st;
 }
 
 // The format for these slots: exact before larger, shorter before longer.
@@ -158,9 +169,8 @@ enum status aie_bundle_encode(const struct aie_isa * isa, const struct aie_bundl
         }
         insert(&b, f->lsb[s], isa->target->slot_bits[s], word);
     }
-    for (int i = 0; i < AIE_MAX_BUNDLE_BYTES; i++) {
-        bytes[i] = (uint8_t) (b.at[i / 8] >> 8 * (i % 8));
-    }
+    store_u64(bytes, b.at[0]);
+    store_u64(bytes + 8, b.at[1]);
     *size = f->bytes;
     return ST_OK;
 }

@@ -285,6 +285,16 @@ int aie_bundle_size(const struct aie_isa * isa, uint8_t first_byte);
 // set when there is a format of 2 n bytes.
 unsigned aie_bundle_sizes(const struct aie_isa * isa, unsigned present);
 
+// A bundle as the words of its slots, not decoded yet.
+struct aie_words {
+    uint8_t size, present; // as in aie_bundle
+    uint64_t word[AIE_SLOT_COUNT];
+};
+
+// Fails on truncation or an unknown format, naming the bytes.
+enum status aie_bundle_split(const struct aie_isa * isa, const uint8_t * bytes, size_t available,
+                             struct aie_words * out, struct error * err);
+
 // Decodes one bundle. Fails on truncation, an unknown format or slot word, naming the bytes.
 enum status aie_bundle_decode(const struct aie_isa * isa, const uint8_t * bytes, size_t available,
                               struct aie_bundle * out, struct error * err);

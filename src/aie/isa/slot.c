@@ -57,8 +57,12 @@ static bool reg_code(const struct isa_class * cls, int32_t value, uint64_t * cod
     for (int r = 0; r < cls->n_codes; r++) {
         const struct isa_code * run = &cls->codes[r];
         int i = (value & 0xff) - run->first;
-        if (value >> 8 == run->kind && i >= 0 && i % run->step == 0 && i / run->step < run->count) {
-            *code = (uint64_t) (run->code + i / run->step * run->stride);
+        if (value >> 8 != run->kind || i < 0) {
+            continue;
+        }
+        int at = run->step == 1 ? i : i / run->step; // most are, and a division takes long
+        if (at * run->step == i && at < run->count) {
+            *code = (uint64_t) (run->code + at * run->stride);
             return true;
         }
     }

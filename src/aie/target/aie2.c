@@ -38,6 +38,7 @@ const struct aie_target target_aie2 =
     },
 
     .copies = {[ASM_X] = AIE2_VMOV_mv_x, [ASM_BM] = AIE2_VMOV_mv_x},
+    .parks = {[ASM_X] = ASM_BM},
 
     .controls = {
         [AIE_CONTROL_ROUND]    = AIE_REG(AIE_CR, AIE_CR_RND),

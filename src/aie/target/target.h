@@ -124,6 +124,8 @@ struct aie_target {
     aie_reg spill_base;
     uint16_t
         copies[ASM_CLASS_COUNT]; // instructions register, register; 0: values are not handed on
+    enum asm_class
+        parks[ASM_CLASS_COUNT]; // where a value can be meanwhile, by the same; 0: nowhere
     bool sums_in_vectors;
 
     aie_reg controls[AIE_CONTROLS];

@@ -1,5 +1,6 @@
 // passes: bundles
-// A row of lock operations has one margin of idle bundles on each side.
+// A row of lock operations has one margin on each side in which nothing touches memory: what does not may
+// stand in it, and so does a jump with its delay slots.
 target aie2
 global $r0 $r1
         mova $r0, #-1
