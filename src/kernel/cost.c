@@ -57,6 +57,11 @@ static uint64_t words(const struct tensor * t) {
     return (uint64_t) tensor_elements(t) * dtype_size(t->dtype) / 4 + 1;
 }
 
+// That share an op's words; a device may have fewer.
+static uint64_t columns_of(const struct kernel_spec * spec) {
+    return spec->columns && spec->columns < COLUMNS ? (uint64_t) spec->columns : COLUMNS;
+}
+
 static uint64_t padded(int64_t n) {
     return (uint64_t) (n + TILE - 1) / TILE * TILE;
 }
@@ -95,6 +100,23 @@ static uint64_t product_of_blocks(const struct kernel_spec * spec) {
     enum { BATCH = 30000 };
     return (rounds * (uint64_t) (b->ne[0] / 64 + 1) * each + BATCH) *
            (uint64_t) (out->ne[2] * out->ne[3]);
+}
+
+// Each column has its share of 64 rows at a time. What slices take where one core of it works, for
+// the shape may leave no turns to the others.
+static uint64_t unpacking(const struct kernel_spec * spec) {
+    static const int columns[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 4, [AIE_ARCH_AIE2P] = 8};
+    enum { SLICE = 7000, LOOK_UP = 9000, UNITS = 4, FEW = 3000, FEW_LOOK_UP = 3000 };
+    const struct tensor * out = &spec->output;
+    enum kernel_blocks kind = (enum kernel_blocks) spec->params[0];
+    uint64_t n = (uint64_t) (spec->columns ? spec->columns : columns[spec->arch]);
+    uint64_t all = (uint64_t) (out->ne[1] * out->ne[2] * out->ne[3]);
+    bool tabled = kind == KERNEL_IQ4_NL || kind == KERNEL_MXFP4;
+    int once = kernel_block_once(kind);
+    bool turns = n >= UNITS && once > 0 && out->ne[0] % (UNITS * once) == 0;
+    int slice = turns ? FEW + (tabled ? FEW_LOOK_UP : 0) : SLICE + (tabled ? LOOK_UP : 0);
+    return ((all + 64 * n - 1) / (64 * n) * (uint64_t) (out->ne[0] / 64) + UNITS) *
+           (uint64_t) slice;
 }
 
 static uint64_t product(const struct kernel_spec * spec) {
@@ -163,10 +185,10 @@ static uint64_t row_cycles(const struct kernel_spec * spec, uint64_t most) {
     int price = n <= KEPT ? p->kept : n <= HELD ? p->held : p->streamed;
     price = spec->op == KERNEL_OP_ARGSORT ? SORT + (int) (n / 8) : price; // each with each
     if (rows) { // a row stays with one core, and the last ones leave some idle
-        uint64_t workers = n <= HELD && p != &loss ? COLUMNS * CORES : COLUMNS;
+        uint64_t workers = columns_of(spec) * (n <= HELD && p != &loss ? CORES : 1);
         most = most / rows * ((rows + workers - 1) / workers * workers);
     }
-    return START + (most * (uint64_t) price + rows * ROW) / COLUMNS;
+    return START + (most * (uint64_t) price + rows * ROW) / columns_of(spec);
 }
 
 // Keys and values pass all cores of a column, for so many rows at a time at least; each row then
@@ -224,11 +246,12 @@ static uint64_t spread_cycles(const struct kernel_spec * spec) {
         return row_cycles(spec, most);
     }
     if (spec->op == KERNEL_OP_ROTATE || kernel_op_info(spec->op)->family == KERNEL_MOVE) {
-        return START + most * (uint64_t) (is_flat(spec) ? price : price + SCATTERED) / COLUMNS;
+        return START +
+               most * (uint64_t) (is_flat(spec) ? price : price + SCATTERED) / columns_of(spec);
     }
     const struct tensor * first = &spec->inputs[0];
     uint64_t rows = is_flat(spec) ? 0 : (uint64_t) (first->ne[1] * first->ne[2] * first->ne[3]);
-    return START + (most * (uint64_t) price + rows * ROW) / COLUMNS;
+    return START + (most * (uint64_t) price + rows * ROW) / columns_of(spec);
 }
 
 static uint64_t cycles_of(const struct kernel_spec * spec) {
@@ -241,6 +264,9 @@ static uint64_t cycles_of(const struct kernel_spec * spec) {
     }
     if (spec->op == KERNEL_OP_MUL_MAT_BLOCKS) {
         return START + product_of_blocks(spec);
+    }
+    if (spec->op == KERNEL_OP_UNPACK) {
+        return START + unpacking(spec);
     }
     if (is_long_soft_2p(spec)) {
         return long_soft_2p(spec);
@@ -265,6 +291,6 @@ uint64_t kernel_cycles(const struct kernel_spec * spec) {
     // The figures are aie2's. A core of aie2p has fewer accumulators and waits for memory instead.
     static const int times[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 1, [AIE_ARCH_AIE2P] = 4};
     bool own = spec->op == KERNEL_OP_MUL_MAT || spec->op == KERNEL_OP_MUL_MAT_SHARED ||
-               is_long_soft_2p(spec); // these have their own
+               spec->op == KERNEL_OP_UNPACK || is_long_soft_2p(spec); // these have their own
     return cycles_of(spec) * (uint64_t) (own ? 1 : times[spec->arch]);
 }

@@ -41,7 +41,7 @@ const char * kernel_op_name(enum kernel_op op);                  // "add"
 #define KERNEL_MAX_PARAMS 8
 
 // Blocks of quantized numbers, as ggml has them, that the cores of a product make into bf16: the
-// parameter of MUL_MAT_BLOCKS. A row is cut at a whole number of words.
+// parameter of MUL_MAT_BLOCKS and UNPACK. A row is cut at a whole number of words.
 enum kernel_blocks {
     KERNEL_Q4_0,
     KERNEL_Q8_0,

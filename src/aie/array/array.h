@@ -104,5 +104,7 @@ void array_token_route(struct array * a, int col);
 void array_write_switches(struct array * a);
 enum status array_end(struct array * a, uint8_t ** pdi, size_t * size, struct error * err);
 
-// Instruction stream: names the controller that gets the tokens of a shim S2MM channel.
+// Instruction stream: names the controller that gets the tokens of a shim S2MM channel. The same as
+// the whole of the channel's control, which has nothing else set.
 void array_token_controller(struct txn * t, int col, int channel);
+uint32_t array_token_control(void);

@@ -110,6 +110,10 @@ void array_token_controller(struct txn * t, int col, int channel) {
                    TOKEN_CONTROLLER_MASK, TOKEN_CONTROLLER);
 }
 
+uint32_t array_token_control(void) {
+    return TOKEN_CONTROLLER;
+}
+
 enum status array_end(struct array * a, uint8_t ** pdi, size_t * size, struct error * err) {
     array_write_switches(a);
     struct cdo cdos[3] = {a->programs, a->setup, a->enable};

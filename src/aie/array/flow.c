@@ -57,6 +57,52 @@ void flow_push(const struct flow * f, struct flow_tile at, uint32_t queue, int b
     }
 }
 
+void flow_task(struct flow_tasks * t, int queue, int bd, int64_t runs, bool token) {
+    for (; runs > 0; runs -= ARRAY_MAX_REPEAT) {
+        bool more = runs > ARRAY_MAX_REPEAT;
+        assert(t->n[queue] < FLOW_QUEUE_TASKS);
+        t->words[queue][t->n[queue]++] =
+            array_queue_word(bd, more ? ARRAY_MAX_REPEAT : (int) runs, token && !more);
+    }
+}
+
+enum { QUEUE_BYTES = 8, TOKEN_BIT = 31 };
+
+// The tasks with a number of so many queues in a row.
+static void push_row(const struct flow * f, const struct flow_tasks * t, int queue, int queues,
+                     int number) {
+    uint32_t words[2 * FLOW_QUEUES];
+    int n = 0;
+    bool tells = false;
+    for (int i = queue; i < queue + queues; i++) {
+        uint32_t task = t->words[i][number];
+        bool token = task >> TOKEN_BIT;
+        tells |= token && i == queue;
+        if (i > queue || tells) {
+            words[n++] = token ? array_token_control() : 0;
+        }
+        words[n++] = task;
+    }
+    uint32_t at = addr_of(t->at, t->first + QUEUE_BYTES * (uint32_t) queue - (tells ? 4 : 0));
+    if (n == 1) {
+        txn_write(f->t, at, words[0]);
+    } else {
+        txn_block_write(f->t, at, words, (size_t) n);
+    }
+}
+
+void flow_push_all(const struct flow * f, const struct flow_tasks * t) {
+    for (int number = 0; number < FLOW_QUEUE_TASKS; number++) {
+        for (int i = 0, n; i < FLOW_QUEUES; i += n ? n : 1) {
+            for (n = 0; i + n < FLOW_QUEUES && t->n[i + n] > number; n++) {
+            }
+            if (n) {
+                push_row(f, t, i, n, number);
+            }
+        }
+    }
+}
+
 // ---- cores ----
 
 static void buffer_bd(const struct flow * f, struct flow_tile at, const struct flow_stream * s,

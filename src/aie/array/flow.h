@@ -31,6 +31,20 @@ void flow_shim_aim(const struct flow * f, int col, int bd, int operand, uint32_t
 void flow_push(const struct flow * f, struct flow_tile at, uint32_t queue, int bd, int64_t runs,
                bool token);
 
+// Tasks for several channels of a tile, pushed together. A channel's control and its queue stand
+// one behind the other and the next channel's behind them, so that channels in a row are one write
+// of many words, which costs less than one for each; controls are written as they are: at rest, or
+// with the controller that a task's token is for.
+enum { FLOW_QUEUES = 12, FLOW_QUEUE_TASKS = 8 };
+struct flow_tasks {
+    struct flow_tile at;
+    uint32_t first; // register of queue 0: of S2MM channel 0; MM2S channels stand behind the last
+    uint32_t words[FLOW_QUEUES][FLOW_QUEUE_TASKS];
+    uint8_t n[FLOW_QUEUES];
+};
+void flow_task(struct flow_tasks * t, int queue, int bd, int64_t runs, bool token);
+void flow_push_all(const struct flow * f, const struct flow_tasks * t);
+
 // ---- cores ----
 
 // Words of a chunk in memory, as in array_bd; all zero: one behind the other.

@@ -29,7 +29,7 @@ static const struct bds last_bds[2][SPREAD_STREAMS] = {
 };
 // The same of the second way, which has no b: its stream in and its stream out are odd channels.
 static const struct bds second_bds[SPREAD_PAIR][SPREAD_STREAMS] = {
-    {{30, 10}, {0, 0}, {9, 29}},
+    {{30, 7}, {0, 0}, {8, 29}},
     {{31, 33}, {0, 0}, {32, 34}},
 };
 static const struct bds second_last_bds[2][SPREAD_STREAMS] = {
@@ -60,13 +60,19 @@ static void regroup(struct spread_stream * t) {
     *t = (struct spread_stream){.full = words / block, .chunk = block, .last = words % block};
 }
 
+enum { SECOND = SPREAD_CORES - SPREAD_PAIR }; // the second way's first seat
+
+int spread_first(int way, int cores) {
+    return !way ? 0 : cores == 1 ? SPREAD_CORES - 1 : SECOND;
+}
+
 // A core's number in its column.
 static int seat(const struct spread * s, int core) {
     return s->first + core;
 }
 
 static const struct bds * bds_of(const struct spread * s, int core) {
-    return s->way ? second_bds[core] : bds[seat(s, core)];
+    return s->way ? second_bds[seat(s, core) - SECOND] : bds[seat(s, core)];
 }
 
 static const struct bds * last_bds_of(const struct spread * s, int core) {
@@ -198,7 +204,9 @@ static uint64_t crew_cycles(const struct spread_work * w, struct spread_crew * c
     uint64_t ways = (uint64_t) (crew->columns * crew->ways), all = ways * (uint64_t) crew->cores;
     uint64_t flow = (crew->mixed ? w->all_words : w->words) / (ways * w->words_a_cycle);
     uint64_t work = w->cycles / all;
-    uint64_t way = (uint64_t) crew->cores * w->telling + (w->way_telling ? w->way_telling : COLUMN);
+    uint64_t way = (uint64_t) crew->cores * w->telling +
+                   (w->way_telling ? w->way_telling : COLUMN) +
+                   (crew->ways == 1 ? w->lone_telling : 0);
     uint64_t busy = work > flow ? work : flow;
     if (!crew->mixed) { // between two chunks a channel rests
         uint64_t channel = w->shared_words * 65 / 64 / (all * w->words_a_cycle);
@@ -210,7 +218,11 @@ static uint64_t crew_cycles(const struct spread_work * w, struct spread_crew * c
         busy += (w->words / ways > 0 ? (w->words / ways - 1) / most : 0) * AGAIN;
     }
     crew->lead = busy ? w->words / ways * way / busy : 0;
-    return busy + ways * way / (w->leads ? 2 : 1);
+    // The last has a fourth of an even share at least; where telling takes longer than leads even
+    // out, who is done early waits, and its token holds up the telling.
+    uint64_t told = ways * way, evened = busy + busy / 2;
+    uint64_t late = told > evened ? (told - evened) * 3 / 2 : 0;
+    return busy + (w->leads ? told / 2 + late : told);
 }
 
 static void try_crew(const struct spread_work * w, struct spread_crew crew,
@@ -223,9 +235,10 @@ static void try_crew(const struct spread_work * w, struct spread_crew crew,
 }
 
 // The mixed PDI is the one that stays in the array; to load another one and that again would pay
-// where it saves more than a third of what a load takes.
+// where it saves more than a third of what a load takes. What saves so much is of a prompt, where
+// its neighbours are larger and have loaded another one anyway.
 struct spread_crew spread_crew_for(const struct spread_work * w) {
-    enum { LOAD = 200000 };
+    enum { LOAD = 150000 };
     uint64_t least = UINT64_MAX, least_mixed = UINT64_MAX;
     struct spread_crew best = {.columns = 1, .ways = 1, .cores = 1}, best_mixed = best;
     for (int columns = w->least_columns;;) {
@@ -374,49 +387,54 @@ static void put_word(struct mem_bds * m, const struct spread * s) {
     put(m, BD_WORD_IN, &in);
 }
 
-static void push_in(const struct flow * f, int col, int channel, int bd, int64_t runs) {
-    flow_push(f, (struct flow_tile){col, ARRAY_ROW_MEM}, MEM_S2MM_QUEUE + 8 * (uint32_t) channel,
-              bd, runs, false);
+// Tasks of the memtile; those of all ways are pushed together.
+enum { MEM_CHANNELS = 6 };
+
+static void push_in(struct flow_tasks * t, int channel, int bd, int64_t runs) {
+    flow_task(t, channel, bd, runs, false);
 }
 
-static void push_out(const struct flow * f, int col, int channel, int bd, int64_t runs) {
-    flow_push(f, (struct flow_tile){col, ARRAY_ROW_MEM}, MEM_MM2S_QUEUE + 8 * (uint32_t) channel,
-              bd, runs, false);
+static void push_out(struct flow_tasks * t, int channel, int bd, int64_t runs) {
+    flow_task(t, MEM_CHANNELS + channel, bd, runs, false);
+}
+
+static struct flow_tasks mem_tasks(int col) {
+    return (struct flow_tasks){.at = {col, ARRAY_ROW_MEM}, .first = MEM_S2MM_QUEUE};
 }
 
 // What all cores share: their chain, the chain's tail, the shorter chunk.
-static void push_shared(const struct flow * f, int col, const struct spread * s) {
+static void push_shared(struct flow_tasks * t, const struct spread * s) {
     if (s->word.there) {
-        push_in(f, col, IN_B, BD_WORD_IN, 1);
+        push_in(t, IN_B, BD_WORD_IN, 1);
     }
     const int out = s->way ? OUT_SECOND : OUT_OUT, in = s->way ? IN_B : IN_A;
     for (int i = 0; i < SPREAD_STREAMS; i++) {
         const struct bds *first = &bds_of(s, 0)[i], *last = &last_bds_of(s, 0)[i];
         const struct bds * tail = &bds_of(s, rest(s, i) ? s->cores - rest(s, i) : 0)[i];
         if (i == SPREAD_OUT) {
-            push_out(f, col, out, first->send, rounds(s, i));
-            push_out(f, col, out, tail->send, rest(s, i) > 0);
-            push_out(f, col, out, last->send, s->streams[i].last > 0);
+            push_out(t, out, first->send, rounds(s, i));
+            push_out(t, out, tail->send, rest(s, i) > 0);
+            push_out(t, out, last->send, s->streams[i].last > 0);
         } else {
-            push_in(f, col, in + i, first->fill, rounds(s, i));
-            push_in(f, col, in + i, tail->fill, rest(s, i) > 0);
-            push_in(f, col, in + i, last->fill, s->streams[i].last > 0);
+            push_in(t, in + i, first->fill, rounds(s, i));
+            push_in(t, in + i, tail->fill, rest(s, i) > 0);
+            push_in(t, in + i, last->fill, s->streams[i].last > 0);
         }
     }
 }
 
-static void push_core(const struct flow * f, int col, const struct spread * s, int core) {
+static void push_core(struct flow_tasks * t, const struct spread * s, int core) {
     int at = seat(s, core);
     const struct bds *own = bds_of(s, core), *last = last_bds_of(s, core);
-    push_out(f, col, OUT_CORE + at, word_bds[at], s->word.there);
-    push_out(f, col, OUT_CORE + at, own[SPREAD_A].send, runs_of(s, SPREAD_A, core));
-    push_out(f, col, OUT_CORE + at, last[SPREAD_A].send, has_last(s, SPREAD_A, core));
+    push_out(t, OUT_CORE + at, word_bds[at], s->word.there);
+    push_out(t, OUT_CORE + at, own[SPREAD_A].send, runs_of(s, SPREAD_A, core));
+    push_out(t, OUT_CORE + at, last[SPREAD_A].send, has_last(s, SPREAD_A, core));
     if (lone_b(s)) {
-        push_out(f, col, OUT_SECOND, BD_LONE_B, full_chunks(s, SPREAD_B, core));
-        push_out(f, col, OUT_SECOND, BD_LAST_LONE_B, has_last(s, SPREAD_B, core));
+        push_out(t, OUT_SECOND, BD_LONE_B, full_chunks(s, SPREAD_B, core));
+        push_out(t, OUT_SECOND, BD_LAST_LONE_B, has_last(s, SPREAD_B, core));
     }
-    push_in(f, col, IN_OUT + at, own[SPREAD_OUT].fill, full_chunks(s, SPREAD_OUT, core));
-    push_in(f, col, IN_OUT + at, last[SPREAD_OUT].fill, has_last(s, SPREAD_OUT, core));
+    push_in(t, IN_OUT + at, own[SPREAD_OUT].fill, full_chunks(s, SPREAD_OUT, core));
+    push_in(t, IN_OUT + at, last[SPREAD_OUT].fill, has_last(s, SPREAD_OUT, core));
 }
 
 // ---- cores ----
@@ -489,44 +507,60 @@ static void set_held(const struct flow * f, int col, const struct spread * s, ui
     }
 }
 
-static void start_memtile(const struct flow * f, int col, const struct spread * s) {
-    struct mem_bds m = {.set = 0};
-    set_held(f, col, s, s->held.parts * s->held.passes);
+static void put_way(struct mem_bds * m, struct flow_tasks * t, const struct spread * s) {
     for (int core = 0; core < s->cores; core++) {
         for (int i = 0; i < SPREAD_STREAMS; i++) {
             if (full_chunks(s, i, core)) {
-                put_stream(&m, s, i, core);
+                put_stream(m, s, i, core);
             }
             if (has_last(s, i, core)) {
-                put_last(&m, s, i, core);
+                put_last(m, s, i, core);
             }
         }
     }
     if (s->word.there) {
-        put_word(&m, s);
+        put_word(m, s);
     }
-    write_mem_bds(f, col, &m);
-    push_shared(f, col, s);
+    push_shared(t, s);
     for (int i = 0; i < s->cores; i++) {
         if (spread_chunks(s, i)) {
-            push_core(f, col, s, i);
+            push_core(t, s, i);
         }
     }
 }
 
-void spread_start(const struct flow * f, int col, const struct spread * s) {
+// A way as the memtile sees it.
+static struct spread in_memtile(const struct spread * s) {
     struct spread mem = *s;
     for (int i = 0; i < SPREAD_STREAMS && s->cores == 1 && !is_held(s); i++) {
         if (i == SPREAD_OUT || !b_follows(s, SPREAD_A)) {
             regroup(&mem.streams[i]);
         }
     }
-    start_memtile(f, col, &mem);
-    for (int i = 0; i < s->cores; i++) {
-        if (spread_chunks(s, i)) {
-            start_core(f, col, s, i);
+    return mem;
+}
+
+void spread_start_ways(const struct flow * f, int col, const struct spread * ways, int n) {
+    struct mem_bds m = {.set = 0};
+    struct flow_tasks tasks = mem_tasks(col);
+    for (int i = 0; i < n; i++) {
+        const struct spread mem = in_memtile(&ways[i]);
+        set_held(f, col, &mem, mem.held.parts * mem.held.passes);
+        put_way(&m, &tasks, &mem);
+    }
+    write_mem_bds(f, col, &m);
+    flow_push_all(f, &tasks);
+    for (int i = 0; i < n; i++) {
+        for (int core = 0; core < ways[i].cores; core++) {
+            if (spread_chunks(&ways[i], core)) {
+                start_core(f, col, &ways[i], core);
+            }
         }
     }
+}
+
+void spread_start(const struct flow * f, int col, const struct spread * s) {
+    spread_start_ways(f, col, s, 1);
 }
 
 void spread_end(const struct flow * f, int col, const struct spread * s) {
@@ -547,9 +581,11 @@ void spread_pass(const struct flow * f, int col, uint32_t words) {
     if (t->last) {
         put_last(&m, &s, SPREAD_A, 0);
     }
+    struct flow_tasks tasks = mem_tasks(col);
     write_mem_bds(f, col, &m);
-    push_in(f, col, IN_A, own->fill, t->full);
-    push_in(f, col, IN_A, last->fill, t->last > 0);
-    push_out(f, col, OUT_OUT, own->send, t->full);
-    push_out(f, col, OUT_OUT, last->send, t->last > 0);
+    push_in(&tasks, IN_A, own->fill, t->full);
+    push_in(&tasks, IN_A, last->fill, t->last > 0);
+    push_out(&tasks, OUT_OUT, own->send, t->full);
+    push_out(&tasks, OUT_OUT, last->send, t->last > 0);
+    flow_push_all(f, &tasks);
 }

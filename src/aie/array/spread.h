@@ -49,6 +49,7 @@ struct spread_work {
     uint64_t telling;                // cycles for telling a core,
     uint64_t most_words;             // that a lone core can be told of at once; 0: any number
     uint64_t way_telling;            // and for what else a way is told; 0: as much as most take
+    uint64_t lone_telling;           // more of that, where it is not told with a second one
     uint64_t shares;                 // what can be dealt out; 0: any number
     int least_columns, most_columns; // powers of two times the least are tried
     int most_cores;                  // of a column
@@ -109,11 +110,14 @@ uint32_t spread_chunks(const struct spread * s, int core);
 bool spread_has_last(const struct spread * s, int core);
 struct flow_tile spread_core(const struct spread * s, int col, int core);
 
-// The second way's first core.
-enum { SPREAD_SECOND = SPREAD_CORES - SPREAD_PAIR };
+// A way's first core, of so many. A lone one of the second way is the last of the column: its
+// channels follow on the first way's.
+int spread_first(int way, int cores);
 
-// Descriptors and tasks of the memtile and of the cores that get something.
+// Descriptors and tasks of the memtile and of the cores that get something; of several ways at
+// once.
 void spread_start(const struct flow * f, int col, const struct spread * s);
+void spread_start_ways(const struct flow * f, int col, const struct spread * ways, int n);
 // Behind the last wait, where chunks were held: locks as they were before.
 void spread_end(const struct flow * f, int col, const struct spread * s);
 

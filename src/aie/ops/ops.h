@@ -63,10 +63,9 @@ enum {
     EW_LOCK_B_FULL,
     EW_LOCK_OUT_EMPTY,
     EW_LOCK_OUT_FULL,
-    EW_LOCK_GO, // set to 1 by the instruction stream when the parameters are there
     EW_LOCK_COUNT,
 };
-static const uint8_t ew_lock_init[EW_LOCK_COUNT] = {2, 0, 2, 0, 2, 0, 0};
+static const uint8_t ew_lock_init[EW_LOCK_COUNT] = {2, 0, 2, 0, 2, 0};
 
 // An op on a datatype, as elementwise-ops.c lists them.
 struct ew_op;

@@ -51,7 +51,8 @@ static struct val mask_of(struct at_writer * w) {
 static void mask(struct at_writer * w) {
     struct lanes * l = &w->lanes;
     int none = asm_label_new(w->p), sloped = asm_label_new(w->p);
-    at_param(w, w->n, AT_PARAM_MASK);
+    at_param(w, w->n, AT_NOW_SEEN);
+    emit_add_small(w->p, w->n, w->n, -AT_SEEN_ALL);
     asm_jump_if_zero(w->p, w->n, none);
     at_copy(w, w->at[2], w->c);
     at_param(w, w->n, AT_PARAM_SLOPES);
@@ -98,6 +99,24 @@ static void end_keys(struct at_writer * w) {
     asm_label(w->p, none);
 }
 
+// Points at[0] to a row's beginning and at[1] to its middle, for half as many trips. Of an odd
+// number of vectors the one in the middle comes twice.
+static void halves_begin(struct at_writer * w) {
+    enum { VECTOR_BITS = 6 };
+    struct asm_reg half = asm_local(w->p, ASM_R), by = asm_local(w->p, ASM_R);
+    struct asm_reg bits = asm_local(w->p, ASM_R), middle = asm_local(w->p, ASM_R);
+    at_param(w, w->n, AT_NOW_VECTORS);
+    at_set(w, by, -1);
+    at_set(w, bits, VECTOR_BITS);
+    emit_alu(w->p, AIE_BASIC_SHIFT, half, w->n, by);
+    emit_alu(w->p, AIE_BASIC_SHIFT, middle, half, bits);
+    emit_alu(w->p, AIE_BASIC_SUB, w->n, w->n, half);
+    at_add(w, middle, middle, w->a);
+    at_copy(w, w->at[0], w->a);
+    at_copy(w, w->at[1], middle);
+    asm_loop_begin(w->p, w->n);
+}
+
 // Floats order like integers when one is positive, and the other way when all are negative.
 static void largest(struct at_writer * w) {
     struct lanes * l = &w->lanes;
@@ -107,11 +126,13 @@ static void largest(struct at_writer * w) {
         best[i] = asm_global(w->p, (enum asm_class) asm_target(w->p)->value_class);
         emit_move(w->p, best[i], lanes_x(l, &first));
     }
-    row_begin(w);
-    struct val s = lanes_load(l, w->at[0], MEM_S, true);
-    for (int i = 0; i < 2; i++) {
-        struct asm_reg which = emit_new_mask(w->p, LANE_32);
-        emit_choose(w->p, i ? LANE_MIN : LANE_MAX, LANE_32, best[i], which, best[i], s.x);
+    halves_begin(w);
+    for (int half = 0; half < 2; half++) {
+        struct val s = lanes_load(l, w->at[half], MEM_S, true);
+        for (int i = 0; i < 2; i++) {
+            struct asm_reg which = emit_new_mask(w->p, LANE_32);
+            emit_choose(w->p, i ? LANE_MIN : LANE_MAX, LANE_32, best[i], which, best[i], s.x);
+        }
     }
     asm_loop_end(w->p);
     at_copy(w, w->at[4], w->b);

@@ -20,6 +20,8 @@
 #include "aie/ops/mul-mat/quant.h"
 #include "aie/target/verbs.h"
 
+#include <assert.h>
+
 enum { ZIP_128 = 12 }; // 16 bytes of two vectors in turn
 
 enum { VECTOR = 64, HALF = 32, CHUNK = 128, SCALES = 8 }; // bytes; of a chunk of v, of its scales
@@ -44,6 +46,7 @@ struct unpack {
 
 static struct asm_reg hold(struct unpack * u, enum asm_class cls, int width, int32_t value) {
     struct asm_reg r = asm_global(u->p, cls);
+    assert(u->n_held < MOST_HELD);
     u->held[u->n_held++] = (struct held){r, width, value};
     return r;
 }

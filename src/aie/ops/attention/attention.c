@@ -6,6 +6,7 @@
 
 #include "aie/ops/convert/convert.h"
 #include "aie/ops/lanes/math-fast.h"
+#include "aie/ops/lanes/pieces.h"
 #include "aie/target/verbs.h"
 
 #define NO_CONSTANT 0x7fdeadadu // a NaN that nobody asks for: what stands in slots of parameters
@@ -126,7 +127,7 @@ static void convert_block(struct at_writer * w, int entry) {
     asm_jump_pointer(w->p, w->back);
 }
 
-// Every row's sums times its factor.
+// Every row's sums times its factor, both to 16 bits: what is summed up are products of bf16.
 static void times_factor(struct at_writer * w, int entry) {
     struct lanes * l = &w->lanes;
     int row = asm_label_new(w->p);
@@ -138,12 +139,23 @@ static void times_factor(struct at_writer * w, int entry) {
     at_copy(w, w->at[0], w->a);
     at_copy(w, w->at[1], w->a);
     at_copy(w, w->at[2], w->b);
+    struct asm_reg by[2]; // its pieces, and the other way around
+    for (int i = 0; i < 2; i++) {
+        by[i] = asm_global(w->p, ASM_X);
+    }
+    struct asm_reg pieces = p_halves(l, at_load(w, MEM_STATE, w->at[2], AT_STATE_FACTOR));
+    emit_move(w->p, by[0], pieces);
+    emit_move(w->p, by[1], p_swapped(l, pieces));
     at_param(w, w->n, AT_PARAM_V_VECTORS);
     asm_loop_begin(w->p, w->n);
-    struct val o = lanes_load(l, w->at[0], MEM_O, false);
-    o = at_times(w, o, at_load(w, MEM_STATE, w->at[2], AT_STATE_FACTOR));
-    lanes_store(l, o, w->at[1], MEM_O_NEW, false);
+    asm_loop_alone(w->p); // too few trips to fill a pipeline of its latency
+    struct asm_reg o = p_halves(l, lanes_load(l, w->at[0], MEM_O, false));
+    struct val product = p_mac(l, p_mul(l, o, by[1]), o, by[0]);
+    lanes_store(l, product, w->at[1], MEM_O_NEW, false);
     asm_loop_end(w->p);
+    for (int i = 0; i < 2; i++) {
+        asm_release(w->p, by[i]);
+    }
     at_next_state(w, w->b);
     at_add_param(w, w->a, AT_PARAM_O_STEP);
     emit_add_small(w->p, w->left, w->left, -1);
@@ -313,21 +325,25 @@ static void begin_mask(struct at_writer * w) {
 }
 
 // Goes to the label where the mask leaves nothing of this block to any row: with minus infinity for
-// all scores neither sums nor factors would change. Of a prompt that is almost half of all blocks.
+// all scores neither sums nor factors would change. Of a prompt that is almost half of all blocks,
+// and of most others the mask takes nothing away: then it need not be added.
 static void skip_masked(struct at_writer * w, int label) {
     enum { MINUS_INFINITY_F16 = 0xfc00, PART = 32 };
     struct asm_program * p = w->p;
     enum asm_class vector = (enum asm_class) asm_target(p)->value_class;
     int none = asm_label_new(p), query = asm_label_new(p);
-    emit_set_small(p, w->n, 1);
+    emit_not_zero(p, w->n, at_local_param(w, AT_PARAM_MASK));
+    emit_add_small(p, w->n, w->n, AT_SEEN_ALL);
     at_keep(w, AT_NOW_SEEN, w->n);
     at_param(w, w->left, AT_PARAM_MASKS);
     asm_jump_if_zero(p, w->left, none);
     struct asm_reg nothing = asm_global(p, vector), other = asm_global(p, vector);
+    struct asm_reg any = asm_global(p, vector);
     struct asm_reg bits = asm_local(p, ASM_R);
     at_set(w, bits, MINUS_INFINITY_F16);
     emit_splat(p, LANE_16, nothing, bits);
     emit_lanes(p, LANE_SUB, LANE_16, other, nothing, nothing);
+    emit_lanes(p, LANE_SUB, LANE_16, any, nothing, nothing);
     at_param(w, w->c, AT_NOW_MASK);
     asm_label(p, query);
     at_copy(w, w->at[2], w->c);
@@ -339,19 +355,31 @@ static void skip_masked(struct at_writer * w, int label) {
     emit_advance(p, w->at[2], PART);
     emit_lanes(p, LANE_SUB, LANE_16, d, x, nothing);
     emit_lanes(p, LANE_OR, LANE_16, other, other, d);
+    emit_lanes(p, LANE_OR, LANE_16, any, any, x);
     asm_loop_end(p);
     at_add_param(w, w->c, AT_PARAM_MASK_STEP);
     at_add_param(w, w->c, AT_PARAM_MASK_HEAD);
     emit_add_small(p, w->left, w->left, -1);
     asm_jump_if_nonzero(p, w->left, query);
-    struct asm_reg same = emit_new_mask(p, LANE_16);
+    struct asm_reg same = emit_new_mask(p, LANE_16), zero = emit_new_mask(p, LANE_16);
+    struct asm_reg masked = asm_local(p, ASM_R), is_masked = asm_local(p, ASM_R);
     emit_is_zero(p, LANE_16, same, other);
+    emit_is_zero(p, LANE_16, zero, any);
     at_copy(w, w->n, same);
     emit_add_small(p, w->n, w->n, 1); // of all bits 0
-    at_keep(w, AT_NOW_SEEN, w->n);
+    at_copy(w, masked, zero);
+    emit_add_small(p, masked, masked, 1);
+    emit_not_zero(p, is_masked, masked);
+    emit_add_small(p, is_masked, is_masked, AT_SEEN_ALL);
+    at_keep(w, AT_NOW_SEEN, is_masked);
     asm_release(p, nothing);
     asm_release(p, other);
-    asm_jump_if_zero(p, w->n, label);
+    asm_release(p, any);
+    int some = asm_label_new(p);
+    asm_jump_if_nonzero(p, w->n, some);
+    at_keep(w, AT_NOW_SEEN, w->n);
+    asm_jump(p, label);
+    asm_label(p, some);
     asm_label(p, none);
 }
 
@@ -370,11 +398,26 @@ static void end_mask(struct at_writer * w) {
     asm_label(w->p, none);
 }
 
+// Where things lie depends on the shape; with heads of 64, of which most are, it is about here. So
+// much the scheduler is told, lest it load two vectors from one bank in one cycle.
+static void place_all(struct asm_program * p) {
+    enum { BANK_0 = 0, BANK_1 = 0x4000, BANK_2 = 0x8000, BANK_3 = 0xc000 };
+    static const struct {
+        int memory;
+        uint32_t at;
+    } places[] = {{MEM_POOL, BANK_0},  {MEM_K, BANK_1},   {MEM_V, BANK_1},     {MEM_Q, BANK_2},
+                  {MEM_S, BANK_2},     {MEM_O, BANK_3},   {MEM_S_NEW, BANK_2}, {MEM_O_NEW, BANK_3},
+                  {MEM_STATE, BANK_3}, {MEM_MASK, BANK_3}};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        asm_place(p, places[i].memory, places[i].at);
+    }
+}
+
 static void write_program(struct at_writer * w) {
     struct asm_program * p = w->p;
     int wait = asm_label_new(p), item = asm_label_new(p), begun = asm_label_new(p);
     int block = asm_label_new(p), k_done = asm_label_new(p), v_done = asm_label_new(p);
-    int item_done = asm_label_new(p), factor = asm_label_new(p);
+    int item_done = asm_label_new(p), factor = asm_label_new(p), first = asm_label_new(p);
     w->convert = asm_label_new(p);
     take_registers(w);
     lanes_begin(&w->lanes, p, DTYPE_F32, true, at_address(w, AT_POOL));
@@ -388,6 +431,7 @@ static void write_program(struct at_writer * w) {
     emit_set_small(p, w->n, 13);
     at_copy(w, w->lanes.shift13, w->n);
 
+    place_all(p);
     asm_margin(p, MEM_S, 4 * AT_MARGIN); // is read only: anything may be there
     asm_margin(p, MEM_S_NEW, AT_MARGIN);
 
@@ -405,6 +449,8 @@ static void write_program(struct at_writer * w) {
     release(w, AT_LOCK_V_EMPTY);
     release_mask(w);
     at_keep(w, AT_NOW_BLOCKS, at_local_param(w, AT_PARAM_BLOCKS));
+    emit_set_small(p, w->n, 0);
+    at_keep(w, AT_NOW_SUMS, w->n);
 
     asm_label(p, block);
     begin_block(w);
@@ -430,8 +476,12 @@ static void write_program(struct at_writer * w) {
     at_call(w, w->convert);
     at_unpack_values(w);
     clear_behind(w);
+    at_param(w, w->n, AT_NOW_SUMS);
+    asm_jump_if_zero(p, w->n, first);
     at_call(w, factor);
+    asm_label(p, first);
     at_values(w);
+    at_keep(w, AT_NOW_SUMS, w->lanes.one);
     asm_label(p, v_done);
     give(w, AT_LOCK_V_EMPTY);
     at_param(w, w->n, AT_NOW_BLOCKS);

@@ -135,11 +135,14 @@ enum {
     AT_NOW_RESULT,
     AT_NOW_MASK, // of this block, and for how many blocks it is still there
     AT_NOW_MASKS,
-    AT_NOW_SEEN, // 0: all keys of this block are masked away
+    AT_NOW_SEEN, // 0: all keys of this block are masked away; AT_SEEN_ALL: none is
+    AT_NOW_SUMS, // 0: nothing was summed up yet, so that there is nothing to shrink
     AT_PARAM_COUNT,
     AT_NOW_CHUNKS = AT_NOW_ROWS, // of a key, that are left to unpack before there are rows
 };
 _Static_assert(4 * AT_PARAM_COUNT <= (AT_SLOT_PARAMS_END - AT_SLOT_PARAMS) * 32, "they fit");
+
+enum { AT_SEEN_ALL = 1 };
 
 // A row's state: vectors with the largest score and a factor in all lanes, and the sum lane by
 // lane.

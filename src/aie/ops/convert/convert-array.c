@@ -71,6 +71,9 @@ static enum status check_tensors(const struct kernel_spec * spec, struct error *
 }
 
 enum status convert_supports(const struct kernel_spec * spec, struct error * err) {
+    if (spec->op == KERNEL_OP_UNPACK) {
+        return unpack_supports(spec, err);
+    }
     if (spec->n_inputs != 1) {
         return error_set(err, ST_INVALID, "convert takes one input, %d given", spec->n_inputs);
     }
@@ -83,7 +86,10 @@ enum status convert_supports(const struct kernel_spec * spec, struct error * err
 }
 
 void convert_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    snprintf(name, KERNEL_NAME_MAX, "%s", convert_is_many(spec) ? MM_MANY_NAME : MIXED_NAME);
+    snprintf(name, KERNEL_NAME_MAX, "%s",
+             spec->op == KERNEL_OP_UNPACK ? UNPACK_NAME
+             : convert_is_many(spec)      ? MM_MANY_NAME
+                                          : MIXED_NAME);
 }
 
 // ---- instruction stream ----
@@ -216,6 +222,9 @@ enum status convert_insts(const struct kernel_spec * spec, uint32_t ** insts, si
                           struct error * err) {
     struct convert_plan plan;
     enum status st = convert_supports(spec, err);
+    if (st == ST_OK && spec->op == KERNEL_OP_UNPACK) {
+        return unpack_insts(spec, insts, n_words, err);
+    }
     if (st == ST_OK) {
         st = convert_plan_make(spec, &plan, err);
     }

@@ -41,20 +41,9 @@ bool convert_is_many(const struct kernel_spec * spec) {
 static void write_memtile(const struct flow * f, int col, int64_t chunks) {
     int empty = LOCK_IN_EMPTY + 2 * CHANNEL, tile = mm_gemm_ways.tiles_in;
     struct flow_tile at = {col, ARRAY_ROW_MEM};
-    struct array_bd in = {.address = BUFFER,
-                          .words = CHUNK,
-                          .next = -1,
-                          .acquire = empty,
-                          .acquire_value = -1,
-                          .release = empty + 1,
-                          .release_value = 1,
-                          .iterations = 2,
-                          .iteration_step = CHUNK};
-    struct array_bd out = in;
-    out.acquire = in.release;
-    out.release = in.acquire;
-    flow_mem_bd(f, col, MEM_BD_IN, &in);
-    flow_mem_bd(f, col, MEM_BD_IN + 1, &out);
+    struct mm_turns turns = mm_by_turns(BUFFER, CHUNK, empty);
+    flow_mem_bd(f, col, MEM_BD_IN, &turns.in);
+    flow_mem_bd(f, col, MEM_BD_IN + 1, &turns.out);
     for (int i = 0; i < 2; i++) { // two buffers, with the locks of two cores' tiles
         struct array_bd half = {.address = BUFFER_OUT + 2 * CHUNK * (uint32_t) i,
                                 .words = CHUNK / 2,

@@ -370,6 +370,7 @@ static void clear_odd_ends(struct program * w) {
     parameter(w, w->stride, CV_PARAM_ODD_STRIDE);
     emit_alu(w->p, AIE_BASIC_ADD, odd, w->in, at);
     asm_loop_begin(w->p, w->flag);
+    asm_loop_alone(w->p); // seldom asked for, and a trip a row: overlap gains two bundles of ten
     struct asm_reg own = asm_local(w->p, ASM_R);
     copy(w, w->pin, odd);
     emit_load_scalar(w->p, MEM_IN, LANE_16, A_REG(own), w->pin, 0);

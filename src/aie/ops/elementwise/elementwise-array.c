@@ -97,25 +97,22 @@ static int chain_of(const struct plan_piece * piece) {
                                            : PLAN_PERIOD_BDS;
 }
 
-static void write_shim_bds(const struct flow * f, const struct kernel_spec * spec, int col,
-                           int first, const struct plan_piece * piece) {
-    struct array_bd d[SHIM_BD_B + PLAN_PERIOD_BDS];
+static int shim_bds(const struct kernel_spec * spec, const struct plan_piece * piece,
+                    struct array_bd * d) {
     int n = SHIM_BD_B;
     d[SHIM_BD_A] = shim_bd(&piece->walk[PLAN_A], -1);
     d[SHIM_BD_OUT] = shim_bd(&piece->walk[PLAN_OUT], -1);
     for (int i = 0, chain = chain_of(piece); spec->n_inputs > 1 && i < chain; i++, n++) {
         d[n] = shim_bd(&piece->walk[PLAN_B], i + 1 < chain ? n + 1 : -1);
     }
-    flow_shim_bds(f, col, first, d, n);
+    return n;
 }
 
-static void push_shim(const struct flow * f, int col, uint32_t queue, int bd, uint32_t runs) {
-    bool token = queue == SHIM_S2MM_QUEUE || queue == SHIM_S2MM_QUEUE + 8;
-    flow_push(f, (struct flow_tile){col, ARRAY_ROW_SHIM}, queue, bd, runs, token);
-}
+// Queues of a shim, as flow_tasks counts them.
+enum { QUEUE_OUT, QUEUE_IN = 2, QUEUE_B };
 
-static void start_shim_b(const struct flow * f, int col, const struct plan_piece * piece) {
-    uint32_t queue = SHIM_MM2S_QUEUE + 8;
+static void start_shim_b(const struct flow * f, struct flow_tasks * t, int col,
+                         const struct plan_piece * piece) {
     const struct plan_walk * walk = &piece->walk[PLAN_B];
     int chain = chain_of(piece);
     for (int i = 0; i < chain; i++) {
@@ -123,10 +120,10 @@ static void start_shim_b(const struct flow * f, int col, const struct plan_piece
     }
     if (piece->mode == PLAN_PERIOD) {
         uint32_t rest = piece->rows % (uint32_t) chain;
-        push_shim(f, col, queue, SHIM_BD_B, piece->rows / (uint32_t) chain);
-        push_shim(f, col, queue, SHIM_BD_B + chain - (int) rest, rest > 0);
+        flow_task(t, QUEUE_B, SHIM_BD_B, piece->rows / (uint32_t) chain, false);
+        flow_task(t, QUEUE_B, SHIM_BD_B + chain - (int) rest, rest > 0, false);
     } else {
-        push_shim(f, col, queue, SHIM_BD_B, walk->repeat);
+        flow_task(t, QUEUE_B, SHIM_BD_B, walk->repeat, false);
     }
 }
 
@@ -138,10 +135,15 @@ static const struct {
     enum kernel_op op;
     uint8_t f32, bf16, bits;
 } tenths[] = {
-    {KERNEL_OP_ADD, 3, 5, 3},     {KERNEL_OP_SUB, 3, 5, 3},    {KERNEL_OP_MUL, 13, 4, 6},
-    {KERNEL_OP_SQR, 10, 3, 0},    {KERNEL_OP_SCALE, 11, 7, 0}, {KERNEL_OP_LEAKY_RELU, 19, 16, 0},
-    {KERNEL_OP_CLAMP, 13, 26, 0}, {KERNEL_OP_RELU, 5, 5, 5},   {KERNEL_OP_STEP, 10, 10, 10},
-    {KERNEL_OP_SGN, 12, 12, 12},  {KERNEL_OP_ABS, 3, 3, 3},    {KERNEL_OP_NEG, 3, 3, 3},
+    {KERNEL_OP_ADD, 3, 5, 3},           {KERNEL_OP_SUB, 3, 5, 3},
+    {KERNEL_OP_MUL, 13, 4, 6},          {KERNEL_OP_SQR, 10, 3, 0},
+    {KERNEL_OP_SCALE, 11, 6, 0},        {KERNEL_OP_LEAKY_RELU, 16, 12, 0},
+    {KERNEL_OP_CLAMP, 7, 7, 7},         {KERNEL_OP_RELU, 4, 4, 4},
+    {KERNEL_OP_STEP, 5, 5, 5},          {KERNEL_OP_SGN, 7, 7, 7},
+    {KERNEL_OP_ABS, 3, 3, 3},           {KERNEL_OP_NEG, 3, 3, 3},
+    {KERNEL_OP_FLOOR, 12, 23, 0},       {KERNEL_OP_CEIL, 12, 23, 0},
+    {KERNEL_OP_ROUND, 13, 28, 0},       {KERNEL_OP_TRUNC, 10, 19, 0},
+    {KERNEL_OP_HARDSIGMOID, 28, 32, 0},
 };
 
 static uint64_t wide_tenths(const struct kernel_spec * spec, enum ew_weight weight) {
@@ -186,8 +188,9 @@ static struct spread_crew crew_for(const struct kernel_spec * spec, int64_t runs
         .shared_words = (uint64_t) inputs * words,
         .cycles = core_cycles(spec, words),
         .most_words = PLAN_LONE_WORDS,
-        .telling = 1350,
-        .way_telling = streams_b ? 4900 : 2900,
+        .telling = streams_b ? 1550 : 1200,
+        .way_telling = streams_b ? 3500 : 2000,
+        .lone_telling = streams_b ? 0 : 900,
         .least_columns = runs > 1 ? columns : 1,
         .most_columns = columns,
         .most_cores = SPREAD_CORES,
@@ -244,7 +247,6 @@ static void write_params(const struct flow * f, const struct kernel_spec * spec,
     struct flow_tile at = spread_core(s, col, core);
     txn_block_write(f->t, image_addr(at.col, at.row, EW_PARAMS), params,
                     (size_t) (EW_PARAM_ARGS + n_params));
-    flow_go(f, at, EW_LOCK_GO);
 }
 
 static struct spread spread_of(const struct kernel_spec * spec, const struct plan_piece * piece,
@@ -256,7 +258,7 @@ static struct spread spread_of(const struct kernel_spec * spec, const struct pla
                        .mixed = crew->mixed,
                        .ways = !crew->mixed,
                        .way = way,
-                       .first = crew->mixed ? MIXED_ELEMENTWISE : way * SPREAD_SECOND};
+                       .first = crew->mixed ? MIXED_ELEMENTWISE : spread_first(way, crew->cores)};
     uint32_t chunk = chunk_words(piece->words, (uint32_t) crew->cores, trip);
     for (int i = 0; i < SPREAD_STREAMS; i++) {
         if (i != SPREAD_B || (has_b && !splat)) {
@@ -272,29 +274,59 @@ static struct spread spread_of(const struct kernel_spec * spec, const struct pla
     return s;
 }
 
-// Shims first, so that data is on its way while the cores are told.
-static void start_way(const struct flow * f, const struct kernel_spec * spec, int col, int way,
-                      const struct plan_piece * piece, const struct spread_crew * crew) {
-    struct spread s = spread_of(spec, piece, crew, way);
-    int out = spec->n_inputs; // operands are the inputs, then the output
-    int first_bd = way * SHIM_BDS_OF_WAY;
-    uint32_t channel = 8 * (uint32_t) way;
-    const struct plan_walk *from = &piece->walk[PLAN_A], *to = &piece->walk[PLAN_OUT];
-    write_shim_bds(f, spec, col, first_bd, piece);
-    flow_shim_aim(f, col, first_bd + SHIM_BD_A, OPERAND_A, from->offset);
-    push_shim(f, col, SHIM_MM2S_QUEUE + channel, first_bd + SHIM_BD_A, from->repeat);
-    if (spec->n_inputs > 1) {
-        start_shim_b(f, col, piece);
+// Inputs and results of a column's ways, at the shim. What several kernels in one dispatch say of
+// its tokens is said once, if it is said by itself: so the mixed ones do.
+static void start_shim(const struct flow * f, const struct kernel_spec * spec, int col,
+                       const struct plan_piece * pieces, int ways, bool mixed) {
+    struct array_bd d[SHIM_BD_B + PLAN_PERIOD_BDS];
+    struct flow_tasks t = {.at = {col, ARRAY_ROW_SHIM}, .first = SHIM_S2MM_QUEUE};
+    int n = 0, out = spec->n_inputs; // operands are the inputs, then the output
+    for (int i = 0; i < ways; i++) {
+        n += shim_bds(spec, &pieces[i], d + n);
     }
-    spread_start(f, col, &s);
-    for (int i = 0; i < crew->cores; i++) {
-        if (spread_chunks(&s, i)) {
-            write_params(f, spec, col, i, &s, piece);
+    flow_shim_bds(f, col, 0, d, n);
+    for (int i = 0; i < ways; i++) {
+        const struct plan_walk *from = &pieces[i].walk[PLAN_A], *to = &pieces[i].walk[PLAN_OUT];
+        int first = i * SHIM_BDS_OF_WAY;
+        flow_shim_aim(f, col, first + SHIM_BD_A, OPERAND_A, from->offset);
+        flow_shim_aim(f, col, first + SHIM_BD_OUT, out, to->offset);
+        flow_task(&t, QUEUE_IN + i, first + SHIM_BD_A, from->repeat, false);
+        if (!mixed) {
+            flow_task(&t, QUEUE_OUT + i, first + SHIM_BD_OUT, to->repeat, true);
         }
     }
-    flow_shim_aim(f, col, first_bd + SHIM_BD_OUT, out, to->offset);
-    flow_expect(f, col, way);
-    push_shim(f, col, SHIM_S2MM_QUEUE + channel, first_bd + SHIM_BD_OUT, to->repeat);
+    if (spec->n_inputs > 1) {
+        start_shim_b(f, &t, col, &pieces[0]);
+    }
+    flow_push_all(f, &t);
+    if (mixed) {
+        flow_expect(f, col, 0);
+        flow_push(f, t.at, SHIM_S2MM_QUEUE, SHIM_BD_OUT, pieces[0].walk[PLAN_OUT].repeat, true);
+    }
+}
+
+// Shims first, so that data is on its way while the cores are told, and a core's parameters before
+// data can come to it.
+static void start_column(const struct flow * f, const struct kernel_spec * spec, int col,
+                         const struct plan_piece * pieces, int ways,
+                         const struct spread_crew * crew) {
+    struct spread s[SPREAD_PAIR];
+    start_shim(f, spec, col, pieces, ways, crew->mixed);
+    for (int way = 0; way < ways; way++) {
+        s[way] = spread_of(spec, &pieces[way], crew, way);
+        for (int i = 0; i < crew->cores; i++) {
+            if (spread_chunks(&s[way], i)) {
+                write_params(f, spec, col, i, &s[way], &pieces[way]);
+            }
+        }
+    }
+    spread_start_ways(f, col, s, ways);
+}
+
+static void wait_for(const struct flow * f, int col, int ways) {
+    for (int way = 0; way < ways; way++) {
+        flow_wait(f, col, way);
+    }
 }
 
 enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
@@ -315,19 +347,26 @@ enum status elementwise_insts(const struct kernel_spec * spec, uint32_t ** insts
     plan.lead = (int64_t) crew.lead;
     plan.cores = crew.cores;
     struct plan_cursor cursor = {0};
-    struct plan_piece piece;
-    // A way gets its next piece when it is done with the last; the others go on meanwhile.
+    plan.ways = crew.ways;
+    // A column gets its next pieces when it is done with the last; the others go on meanwhile.
     int columns = crew.mixed ? mixed_columns(ops_columns(spec)) : ops_columns(spec), n = 0;
-    int ways = columns * crew.ways;
-    for (; plan_next(&plan, &cursor, crew.columns * crew.ways, &piece); n++) {
-        int at = n % ways;
-        if (n >= ways) {
-            flow_wait(&f, at / crew.ways, at % crew.ways);
+    int busy[ARRAY_COLUMNS_MOST] = {0}; // ways
+    for (int more = 1; more;) {
+        struct plan_piece pieces[SPREAD_PAIR];
+        int col = n % columns, ways = 0;
+        while (more && ways < crew.ways) {
+            more = plan_next(&plan, &cursor, crew.columns * crew.ways, &pieces[ways]);
+            ways += more;
         }
-        start_way(&f, spec, at / crew.ways, at % crew.ways, &piece, &crew);
+        wait_for(&f, col, ways ? busy[col] : 0);
+        if (ways) {
+            start_column(&f, spec, col, pieces, ways, &crew);
+            busy[col] = ways;
+            n++;
+        }
     }
-    for (int i = n > ways ? n - ways : 0; i < n; i++) {
-        flow_wait(&f, i % ways / crew.ways, i % crew.ways);
+    for (int i = 0, first = n > columns ? n : 0; i < columns; i++) { // as they were told
+        wait_for(&f, (first + i) % columns, busy[(first + i) % columns]);
     }
     return txn_end(&t, insts, n_words, err);
 }

@@ -5,6 +5,7 @@
 #include "aie/ops/lanes/wide.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 // ---- the ops ----
@@ -303,6 +304,42 @@ static void add_pieces(uint32_t factor, uint32_t pieces[FACTOR_PIECES]) {
     }
 }
 
+// The bits of an f32 rounded to nearest even.
+static uint32_t narrowed(uint32_t v, enum dtype t) {
+    uint32_t magnitude = v & 0x7fffffff, sign = v >> 16 & 0x8000;
+    bool nan = magnitude > 0x7f800000;
+    if (t == DTYPE_BF16) {
+        return nan ? sign | 0x7fc0 : (v + 0x7fff + (v >> 16 & 1)) >> 16;
+    }
+    if (nan || magnitude >= 0x47800000) { // 2^16 and more
+        return sign | (nan ? 0x7e00 : 0x7c00);
+    }
+    if (magnitude < 0x38800000) { // below the smallest normal one: multiples of 2^-24
+        float small;
+        memcpy(&small, &magnitude, 4);
+        return sign | (uint32_t) lrintf(small * 0x1p24f);
+    }
+    return sign | (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
+}
+
+// Where the lower limit is above the other one, it is what everything becomes. Elements of 16 bits
+// stand twice in a word.
+static void clamp_args(enum dtype t, uint32_t args[2 * EW_CLAMP_ORDERED]) {
+    for (int i = 0; i < EW_CLAMP_ORDERED; i++) {
+        uint32_t limit = t == DTYPE_F32 ? args[i] : narrowed(args[i], t);
+        args[i] = limit;
+        args[EW_CLAMP_ORDERED + i] = bits_order(limit, t);
+    }
+    uint32_t *low = args, *high = args + 1;
+    if ((int32_t) high[EW_CLAMP_ORDERED] < (int32_t) low[EW_CLAMP_ORDERED]) {
+        high[0] = low[0];
+        high[EW_CLAMP_ORDERED] = low[EW_CLAMP_ORDERED];
+    }
+    for (int i = 0; t != DTYPE_F32 && i < 2 * EW_CLAMP_ORDERED; i++) {
+        args[i] = (args[i] & 0xffff) * 0x00010001;
+    }
+}
+
 void ew_args(const struct kernel_spec * spec, uint32_t args[KERNEL_MAX_PARAMS]) {
     memset(args, 0, KERNEL_MAX_PARAMS * sizeof args[0]);
     int n = kernel_op_info(spec->op)->n_params;
@@ -310,7 +347,7 @@ void ew_args(const struct kernel_spec * spec, uint32_t args[KERNEL_MAX_PARAMS]) 
     if (has_factor(spec->op)) {
         add_pieces(args[0], args + n);
     }
-    for (int i = 0; spec->op == KERNEL_OP_CLAMP && i < EW_CLAMP_ORDERED; i++) {
-        args[n + i] = args[i] >> 31 ? 0x80000000u - args[i] : args[i];
+    if (spec->op == KERNEL_OP_CLAMP) {
+        clamp_args(spec->output.dtype, args);
     }
 }

@@ -69,8 +69,10 @@ struct val int_sgn(struct lanes * l, struct val a, struct val b);
 // Before the loop of an op on native integer lanes: the control registers that it relies on.
 void native_prepare(struct lanes * l, enum kernel_op op);
 
-// CLAMP's limits once more, behind themselves: as integers of the same order.
+// CLAMP's limits in the program's datatype, and behind them as integers of the same order: those of
+// bits_order(), by the bits of a number.
 enum { EW_CLAMP_ORDERED = 2 };
+uint32_t bits_order(uint32_t pattern, enum dtype t);
 
 // Not of elementwise.def: pairs of numbers turned, and numbers as they are (ops-pairs.c).
 struct val ew_rotate(struct lanes * l, struct val a, struct val b);

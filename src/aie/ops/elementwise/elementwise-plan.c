@@ -284,13 +284,14 @@ static int64_t share_of_one(const struct plan * plan, const struct plan_cursor *
                                  : cores * MAX_PIECE_WORDS;
     int64_t round = is_linear ? cores * EW_CHUNK_WORDS : EW_CHUNK_WORDS;
     int64_t even = is_linear ? ARRAY_QUEUE_DEPTH * ARRAY_MAX_REPEAT * round : limit;
-    int64_t lead = plan->lead, steps = (int64_t) columns * (columns - 1) / 2;
+    int64_t ways = plan->ways > 1 ? plan->ways : 1, told = columns / ways;
+    int64_t lead = ways * plan->lead, steps = ways * told * (told - 1) / 2;
     int64_t most = words * 3 / (4 * steps + 1); // the last has a fourth of an even share at least
     int64_t room = ((even - round) * columns - words) / (steps + 1); // of the first
     lead = lead > most ? most : lead;
     lead = lead > room ? room : lead;
-    int64_t take = (words + lead * steps) / columns - c->pieces * lead;
-    bool fits = (words + lead * steps) / columns - (columns - 1) * lead <= limit;
+    int64_t take = (words + lead * steps) / columns - c->pieces / ways * lead;
+    bool fits = (words + lead * steps) / columns - (told - 1) * lead <= limit;
     if (plan->runs > 1 || lead <= 0 || !fits || words / columns < PLAN_LEADS_FROM) {
         return share(words - c->done, words, plan->runs, limit, MIN_PIECE_WORDS, columns);
     }

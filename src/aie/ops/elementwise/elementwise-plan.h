@@ -49,6 +49,7 @@ struct plan {
     // told later.
     int64_t lead;
     int cores; // that share a piece; 0: one
+    int ways;  // pieces that are told together, and so have one length; 0: one
 };
 
 // What a lone core's queues hold at once, where nothing else is in them.

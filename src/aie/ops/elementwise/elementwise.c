@@ -1,10 +1,12 @@
-// elementwise: out[i] = op(a[i], b[i]) over chunks. The program waits for parameters, finds the op
-// that they name, then for each chunk acquires a full a (and b) and an empty out buffer, runs the
+// elementwise: out[i] = op(a[i], b[i]) over chunks. The program waits for the first chunk of a, by
+// when the parameters are there (they are written before that chunk can come), finds the op that
+// they name, then for each chunk acquires a full a (and b) and an empty out buffer, runs the
 // op's zero-overhead loop, or its stages one after the other, over the chunk and hands the buffers
 // on. It loops for ever; every lock is back at its first value when a run is over, so that the next
 // dispatch finds the array as the first one did.
 #include "elementwise-ops.h"
 
+#include "aie/ops/lanes/wide.h"
 #include "aie/target/verbs.h"
 
 #include <string.h>
@@ -336,12 +338,70 @@ static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
     }
 }
 
+// ---- constants that stay in registers ----
+
+// A short loop keeps its constants in registers: their loads would take longer than what is done
+// with them. Loops on f32 lanes have few registers left for that, and those with all pieces of f32
+// none. Which constants are wanted most is seen by writing a trip into a program that nobody wants.
+static int most_kept(const struct program * w, const struct ew_op * e) {
+    const struct aie_target * t = asm_target(w->p);
+    enum { OF_LANES = 2 };
+    if (!wide_is_there(t) || e->types != EW_FLOATS || e->cast || e->fast) {
+        return 0;
+    }
+    bool wide = ew_is_wide(e, t->arch, w->lanes.dtype);
+    return e->native || (wide && w->lanes.dtype == DTYPE_BF16) ? LANES_MOST_KEPT
+           : wide || w->lanes.dtype == DTYPE_F16               ? 0
+                                                               : OF_LANES;
+}
+
+static void count_constants(const struct program * w, const struct ew_op * e, int unroll,
+                            uint8_t uses[LANES_POOL_SLOTS]) {
+    struct program dry = *w;
+    if (asm_new(asm_target(w->p)->arch, &dry.p) != ST_OK) {
+        return;
+    }
+    struct lanes * l = &dry.lanes;
+    lanes_begin(l, dry.p, w->lanes.dtype, w->lanes.fast, 0);
+    memcpy(l->consts, w->lanes.consts, sizeof l->consts);
+    l->n_consts = w->lanes.n_consts;
+    l->fast = w->lanes.fast;
+    l->uses = uses;
+    dry.pa = asm_global(dry.p, ASM_P);
+    dry.pb = asm_global(dry.p, ASM_P);
+    dry.pout = asm_global(dry.p, ASM_P);
+    op_trip(&dry, e, unroll);
+    asm_free(dry.p);
+}
+
+static void keep_constants(struct program * w, const struct ew_op * e, int unroll) {
+    uint8_t uses[LANES_POOL_SLOTS] = {0};
+    int most = most_kept(w, e);
+    if (most) {
+        count_constants(w, e, unroll, uses);
+    }
+    for (int n = 0; n < most; n++) {
+        int best = 0;
+        for (int i = 1; i < LANES_POOL_SLOTS; i++) {
+            best = uses[i] > uses[best] ? i : best;
+        }
+        if (!uses[best]) {
+            break;
+        }
+        lanes_keep(&w->lanes, best);
+        uses[best] = 0;
+    }
+}
+
 static void write_loop(struct program * w, const struct ew_loop * loop) {
     int unroll = ew_unroll(loop->op, asm_target(w->p)->arch, w->lanes.dtype);
     choose_page(w, loop->op);
     lanes_set_fast(&w->lanes, ew_fast(loop->op, w->lanes.dtype, w->exact));
     if (loop->op->native) {
         native_prepare(&w->lanes, loop->op->op);
+    }
+    if (!loop->stage) {
+        keep_constants(w, loop->op, unroll);
     }
     if (!loop->stage && rolls(w, loop->op, unroll)) {
         asm_loop_begin_rolling(w->p, w->trips);
@@ -354,6 +414,7 @@ static void write_loop(struct program * w, const struct ew_loop * loop) {
         op_trip(w, loop->op, unroll);
     }
     asm_loop_end(w->p);
+    lanes_let_go(&w->lanes);
 }
 
 // Out last: its arrival is what the instruction stream waits for, and by then all is done.
@@ -435,9 +496,13 @@ static void write_program(struct program * w, enum dtype t) {
     }
     int wait = asm_label_new(w->p), again = asm_label_new(w->p), done = asm_label_new(w->p);
     int start = asm_label_new(w->p);
+    if (wide_is_there(asm_target(w->p))) {
+        lanes_may_keep(&w->lanes);
+    }
     asm_jump(w->p, start);
     asm_label(w->p, wait);
-    acquire(w, EW_LOCK_GO);
+    acquire(w, EW_LOCK_A_FULL);
+    release(w, EW_LOCK_A_FULL); // for the chunk's own acquire
     read_parameters(w);
     if (!w->staged) {
         choose_loop(w, w->op, 0);

@@ -165,6 +165,29 @@ struct val bits_sgn(struct lanes * l, struct val a, struct val b) {
     return drop_nan(l, m, select_lane(l, is_zero(l, m), one, k_lane(l, 0)));
 }
 
+// Sign and magnitude as integers of the numbers' order, with all NaNs above: those with the sign
+// come last below zero, and less what patterns of NaNs are many they wrap around. Both zeros are
+// one.
+static uint32_t above_infinity(enum dtype t) {
+    return patterns[t].sign - patterns[t].infinity;
+}
+
+uint32_t bits_order(uint32_t pattern, enum dtype t) {
+    uint32_t magnitude = pattern & (patterns[t].sign - 1), gap = above_infinity(t);
+    return pattern & patterns[t].sign ? 0 - gap - magnitude : magnitude - gap;
+}
+
+// ew_args() has the limits, and behind them the limits' order. A NaN becomes the upper one, as with
+// MIN and MAX.
+struct val bits_clamp(struct lanes * l, struct val a, struct val b) {
+    struct asm_reg negative = compare(l, LANE_LESS, a, k_lane(l, 0));
+    struct val order =
+        add_or_sub(l, negative, k_lane(l, 0 - above_infinity(l->dtype)), bits_abs(l, a, b));
+    struct asm_reg above = compare(l, LANE_LESS, k_param(l, EW_CLAMP_ORDERED + 1), order);
+    struct asm_reg below = compare(l, LANE_LESS, order, k_param(l, EW_CLAMP_ORDERED));
+    return select_lane(l, below, select_lane(l, above, a, k_param(l, 1)), k_param(l, 0));
+}
+
 // ---- sums and products ----
 
 struct val int_add(struct lanes * l, struct val a, struct val b) {

@@ -6,8 +6,6 @@
 
 #define UNUSED_B (void) b
 
-#define SIGN 0x80000000u
-
 static struct val zero(struct lanes * l) {
     return k_bits(l, 0);
 }
@@ -57,20 +55,6 @@ struct val ew_sqr(struct lanes * l, struct val a, struct val b) {
     struct val rough = p_mul(l, p_pair(l, &p, 0, NO_PIECE_AT), p_pair(l, &p, 0, NO_PIECE_AT));
     lanes_x(l, &full);
     return v_select(l, m_nan(l, full), full, rough);
-}
-
-// Floats as integers of the same order, and back.
-static struct val in_order(struct lanes * l, struct val a) {
-    lanes_x(l, &a);
-    return v_select(l, m_negative(l, a), a, i_sub(l, k_bits(l, SIGN), a));
-}
-
-struct val ew_clamp(struct lanes * l, struct val a, struct val b) {
-    UNUSED_B;
-    lanes_x(l, &a);
-    struct val low = k_param(l, EW_CLAMP_ORDERED), high = k_param(l, EW_CLAMP_ORDERED + 1);
-    struct val v = i_max(l, i_min(l, in_order(l, a), high), low);
-    return v_select(l, m_nan(l, a), in_order(l, v), k_param(l, 1));
 }
 
 struct val ew_leaky_relu(struct lanes * l, struct val a, struct val b) {

@@ -72,7 +72,7 @@ static struct wide_out scale_f32(struct lanes * l, struct wide a, struct wide b)
     const struct asm_reg products[2] = {wide_product(l, NULL, left, right, true),
                                         wide_each(l, LANE_PRODUCT, NULL, left[0], right[0])};
     for (int i = 0; i < 2; i++) {
-        sums[i] = emit_new_acc(l->p);
+        sums[i] = wide_new(l);
         emit_f_add(l->p, sums[i], products[i], offset, l->float_config);
     }
     return known(l, sums[0], sums[1]);

@@ -25,7 +25,7 @@ enum {
 };
 #define SIGN 0x80000000u
 
-static struct val f16_to_f32(struct lanes * l, struct asm_reg raw /* low half */) {
+struct val lanes_of_f16(struct lanes * l, struct asm_reg raw) {
     struct asm_reg up = emit_new_acc(l->p);
     emit_widen_16(l->p, up, asm_half(raw, 0), l->shift13);
     struct val x = val_bm(up); // sign at the top, magnitude raised, copies of the sign between
@@ -85,7 +85,7 @@ struct val lanes_load(struct lanes * l, struct asm_reg pointer, int memory, bool
     case DTYPE_F16:
         x = emit_new_value(l->p);
         emit_load_next(l->p, memory, asm_half(x, 0), pointer);
-        return f16_to_f32(l, x);
+        return lanes_of_f16(l, x);
     default:
         bm = emit_new_acc(l->p);
         emit_load_next(l->p, memory, bm, pointer);
@@ -100,7 +100,7 @@ struct val lanes_load_at(struct lanes * l, struct asm_reg pointer, int32_t offse
     case DTYPE_F16:
         x = emit_new_value(l->p);
         emit_load(l->p, memory, asm_half(x, 0), pointer, offset);
-        return f16_to_f32(l, x);
+        return lanes_of_f16(l, x);
     case DTYPE_BF16:
         bm = emit_new_acc(l->p);
         emit_load_bf16(l->p, memory, bm, pointer, offset);

@@ -115,6 +115,42 @@ struct val k_float(struct lanes * l, float v) {
     return k_bits(l, pattern);
 }
 
+void lanes_may_keep(struct lanes * l) {
+    struct asm_reg x[LANES_MOST_KEPT];
+    for (int i = 0; i < LANES_MOST_KEPT; i++) {
+        x[i] = asm_global(l->p, ASM_X);
+    }
+    for (int i = 0; i < LANES_MOST_KEPT; i++) { // a register that was released once has gaps
+        asm_release(l->p, x[i]);
+    }
+}
+
+void lanes_keep(struct lanes * l, int slot) {
+    if (l->n_kept < LANES_MOST_KEPT) {
+        struct asm_reg x = asm_global(l->p, ASM_X);
+        emit_load_same(l->p, MEM_POOL, x, l->pool, lanes_slot_offset(slot));
+        l->kept[l->n_kept++] = (struct lanes_kept){slot, x};
+    }
+}
+
+void lanes_let_go(struct lanes * l) {
+    while (l->n_kept) {
+        asm_release(l->p, l->kept[--l->n_kept].x);
+    }
+}
+
+const struct asm_reg * lanes_kept(struct lanes * l, int slot) {
+    if (l->uses && slot >= 0) {
+        l->uses[slot]++;
+    }
+    for (int i = 0; i < l->n_kept; i++) {
+        if (l->kept[i].slot == slot) {
+            return &l->kept[i].x;
+        }
+    }
+    return NULL;
+}
+
 struct val lanes_get(int slot) {
     return (struct val){.slot = slot};
 }
@@ -148,8 +184,14 @@ struct val val_bm(struct asm_reg bm) {
 
 struct asm_reg lanes_x(struct lanes * l, struct val * v) {
     if (!v->has_x) {
-        v->x = emit_new_value(l->p);
+        bool loads = !v->in_memory && !v->has_bm;
+        const struct asm_reg * kept = loads ? lanes_kept(l, v->slot) : NULL;
         v->has_x = true;
+        if (kept) {
+            v->x = *kept;
+            return v->x;
+        }
+        v->x = emit_new_value(l->p);
         if (v->in_memory) {
             emit_load(l->p, v->memory, v->x, v->pointer, v->offset);
         } else if (v->has_bm) {

@@ -5,7 +5,7 @@
 //
 // f32 lanes may stand in a vector register (integer and bit operations) or in an accumulator (the
 // float adder); a val moves over when it is needed there. Constants stand in a pool in data memory
-// and are loaded where they are used.
+// and are loaded where they are used, unless a loop keeps them in registers.
 #pragma once
 
 #include "aie/asm/asm.h"
@@ -13,6 +13,7 @@
 
 // The pool: one number a slot, as often as it fits.
 enum { LANES_POOL_SLOTS = 64, LANES_POOL_SLOT_BYTES = 32, LANES_PARAMS = KERNEL_MAX_PARAMS };
+enum { LANES_MOST_KEPT = 8 };
 
 struct lanes {
     struct asm_program * p;
@@ -27,6 +28,14 @@ struct lanes {
     uint32_t consts[LANES_POOL_SLOTS];       // one 32-bit pattern a slot
     int n_consts;
     int hole, hole_end; // slots that are kept free of constants, where hole_end is not 0
+    // Constants that stand in registers, as vectors of equal lanes; uses: where not NULL, how often
+    // each slot is wanted so is counted there.
+    struct lanes_kept {
+        int slot;
+        struct asm_reg x;
+    } kept[LANES_MOST_KEPT];
+    int n_kept;
+    uint8_t * uses;
 };
 
 struct val {
@@ -68,11 +77,21 @@ void lanes_set_param(struct lanes * l, int i, struct asm_reg scalar);
 struct val lanes_get(int slot);
 void lanes_put(struct lanes * l, int slot, struct val v);
 
+// Once, before the first loop: registers for this are nobody's but where constants are kept.
+void lanes_may_keep(struct lanes * l);
+// A constant from here on in a register, until all are let go: before a loop, and behind it.
+void lanes_keep(struct lanes * l, int slot);
+void lanes_let_go(struct lanes * l);
+// The register of a slot that is kept; NULL: it is not.
+const struct asm_reg * lanes_kept(struct lanes * l, int slot);
+
 // ---- edges ----
 
 // Bytes of memory behind one val of f32 lanes / of native lanes.
 int lanes_step(enum aie_arch arch, enum dtype t, bool native);
 struct val lanes_load(struct lanes * l, struct asm_reg pointer, int memory, bool native);
+// f32 lanes of the f16 numbers in the low half of a vector.
+struct val lanes_of_f16(struct lanes * l, struct asm_reg raw);
 // f32 lanes from an offset, the pointer staying where it is: what is wanted again can be loaded
 // again.
 struct val lanes_load_at(struct lanes * l, struct asm_reg pointer, int32_t offset, int memory);

@@ -24,18 +24,26 @@ static void load_slot(struct lanes * l, struct asm_reg to, int half, int slot) {
     emit_load_same(l->p, MEM_POOL, asm_half(to, half), l->pool, lanes_slot_offset(slot));
 }
 
-// The pool slot of two equal bf16 numbers into a half of a vector.
-static void load_half(struct lanes * l, struct asm_reg to, int half, float v) {
+// The pool slot of two equal bf16 numbers; -1: the pool is full.
+static int slot_of(struct lanes * l, float v) {
     uint32_t pattern;
     memcpy(&pattern, &v, 4);
     pattern >>= 16;
-    struct val k = k_bits(l, pattern | pattern << 16);
-    if (k.slot >= 0) { // else the pool is full: reported as a register that nothing wrote
-        load_slot(l, to, half, k.slot);
+    return k_bits(l, pattern | pattern << 16).slot;
+}
+
+static void load_half(struct lanes * l, struct asm_reg to, int half, float v) {
+    int slot = slot_of(l, v);
+    if (slot >= 0) { // else reported as a register that nothing wrote
+        load_slot(l, to, half, slot);
     }
 }
 
 struct asm_reg p_params(struct lanes * l, int low, int high) {
+    const struct asm_reg * kept = low == high ? lanes_kept(l, k_param(l, low).slot) : NULL;
+    if (kept) {
+        return *kept;
+    }
     struct asm_reg x = emit_new_pair(l->p);
     load_slot(l, x, 0, k_param(l, low).slot);
     load_slot(l, x, 1, k_param(l, high).slot);
@@ -47,6 +55,10 @@ static void convert_half(struct lanes * l, struct asm_reg to, int half, struct a
 }
 
 struct asm_reg p_constants(struct lanes * l, float low, float high) {
+    const struct asm_reg * kept = low == high ? lanes_kept(l, slot_of(l, low)) : NULL;
+    if (kept) {
+        return *kept;
+    }
     struct asm_reg x = emit_new_pair(l->p);
     load_half(l, x, 0, low);
     load_half(l, x, 1, high);

@@ -7,8 +7,14 @@ bool wide_is_there(const struct aie_target * t) {
     return t->classes[t->acc_class].quarter != AIE_NONE;
 }
 
-struct asm_reg wide_load(struct lanes * l, struct asm_reg pointer, int memory) {
+struct asm_reg wide_new(struct lanes * l) {
     struct asm_reg acc = emit_new_acc(l->p);
+    asm_keep_whole(l->p, acc); // what is spilled keeps one value
+    return acc;
+}
+
+struct asm_reg wide_load(struct lanes * l, struct asm_reg pointer, int memory) {
+    struct asm_reg acc = wide_new(l);
     for (int i = 0; i < WIDE_VALUES; i++) {
         emit_load_next(l->p, memory, asm_quarter(acc, i), pointer);
     }
@@ -16,7 +22,7 @@ struct asm_reg wide_load(struct lanes * l, struct asm_reg pointer, int memory) {
 }
 
 struct asm_reg wide_same(struct lanes * l, struct val k) {
-    struct asm_reg acc = emit_new_acc(l->p), x = lanes_x(l, &k);
+    struct asm_reg acc = wide_new(l), x = lanes_x(l, &k);
     for (int i = 0; i < WIDE_VALUES; i++) {
         emit_move(l->p, asm_quarter(acc, i), x);
     }
@@ -29,7 +35,7 @@ struct val wide_half(struct asm_reg acc, int i) {
 
 struct asm_reg wide_each(struct lanes * l, enum lane_product op, const struct asm_reg * c,
                          struct asm_reg a, struct asm_reg b) {
-    struct asm_reg d = emit_new_acc(l->p);
+    struct asm_reg d = wide_new(l);
     emit_each(l->p, op, d, c ? *c : d, a, b, l->mul_config);
     return d;
 }

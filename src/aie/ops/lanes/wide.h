@@ -12,6 +12,7 @@
 enum { WIDE_VALUES = 2, WIDE_PIECES = 3 };
 
 bool wide_is_there(const struct aie_target * t);
+struct asm_reg wide_new(struct lanes * l); // an accumulator for both
 
 // Two values of f32 from memory; the pointer moves on by them. One number in all lanes.
 struct asm_reg wide_load(struct lanes * l, struct asm_reg pointer, int memory);

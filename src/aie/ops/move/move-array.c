@@ -88,7 +88,6 @@ static void start_cast(const struct flow * f, const struct kernel_spec * spec, i
                                    .chunk = chunk * size / 4,
                                    .last = last * size / 4};
     }
-    spread_start(f, col, &s);
     struct kernel_spec loop = stand_in(spec, spec->op);
     uint32_t trip = (uint32_t) ew_trip_words(&loop);
     for (int i = 0; i < crew->cores; i++) {
@@ -104,8 +103,8 @@ static void start_cast(const struct flow * f, const struct kernel_spec * spec, i
         };
         struct flow_tile at = spread_core(&s, col, i);
         txn_block_write(f->t, image_addr(at.col, at.row, EW_PARAMS), params, EW_PARAM_ARGS);
-        flow_go(f, at, EW_LOCK_GO);
     }
+    spread_start(f, col, &s); // then data may come
 }
 
 static void start_column(const struct flow * f, const struct kernel_spec * spec, int col,

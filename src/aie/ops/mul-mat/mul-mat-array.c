@@ -112,6 +112,15 @@ enum status mul_mat_image(const struct kernel_spec * spec, struct array_program 
     return st;
 }
 
+enum status mm_unpack_image(const struct kernel_spec * spec, struct array_program * out,
+                            struct error * err) {
+    struct asm_code code = {0};
+    enum status st = mm_unpack_program(spec->arch, &code, err);
+    *out = (struct array_program){
+        .code = code.bytes, .size = code.size, .locks = mm_lock_init, .n_locks = MM_LOCK_COUNT};
+    return st;
+}
+
 enum status mul_mat_pdi(const struct kernel_spec * spec, const struct array_program * program,
                         uint8_t ** pdi, size_t * size, struct error * err) {
     struct mm_plan plan;

@@ -71,6 +71,16 @@ void mm_write_sheet(const struct design * d, int col, int row);
 void mm_write_memtile(const struct design * d, int col, bool outputs);
 void mm_push_memtile(const struct design * d, int col, const struct group * g, bool outputs,
                      bool odd);
+// What comes into a memtile's two places by turns, and leaves them: the lock `empty` and the one
+// behind it are theirs.
+struct mm_turns {
+    struct array_bd in, out;
+};
+struct mm_turns mm_by_turns(uint32_t address, uint32_t words, int empty);
+// Quantized blocks go out slice by slice, word by word, each of them of all rows. Where every other
+// block begins in the middle of a word, the second of two begins with the first's last.
+void mm_send_words(const struct mm_plan * p, struct array_bd * out, uint32_t rows,
+                   uint32_t row_words, uint32_t slices);
 // Takes what is left of the tokens that x's tiles take, at the end of all.
 void mm_end_x(const struct design * d, int col);
 // Where a core makes two tiles at a time: how many of its tiles a memtile has room for.

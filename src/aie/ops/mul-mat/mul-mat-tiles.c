@@ -101,10 +101,24 @@ static void send_blocks(struct array_bd * out, uint32_t block, uint32_t rows, ui
     out->step[at] = further;
 }
 
-// Quantized blocks go out slice by slice, word by word, each of them of all rows. Where every other
-// block begins in the middle of a word, the second of two begins with the first's last.
-static void send_words(const struct mm_plan * p, struct array_bd * out, uint32_t rows,
-                       uint32_t row_words, uint32_t slices) {
+struct mm_turns mm_by_turns(uint32_t address, uint32_t words, int empty) {
+    struct array_bd in = {.address = address,
+                          .words = words,
+                          .next = -1,
+                          .acquire = empty,
+                          .acquire_value = -1,
+                          .release = empty + 1,
+                          .release_value = 1,
+                          .iterations = 2,
+                          .iteration_step = words};
+    struct array_bd out = in;
+    out.acquire = in.release;
+    out.release = in.acquire;
+    return (struct mm_turns){in, out};
+}
+
+void mm_send_words(const struct mm_plan * p, struct array_bd * out, uint32_t rows,
+                   uint32_t row_words, uint32_t slices) {
     uint32_t words = mm_slice_words(p);
     int at = 0;
     out->step[at] = row_words;
@@ -210,7 +224,7 @@ static void write_chunks(const struct design * d, int channel, const struct rows
         if (p->many && r->is_y) {
             send_pairs(p, &out, r->sent, words, k / (uint32_t) p->once_k);
         } else if (p->block_bytes && r->is_y) {
-            send_words(p, &out, r->sent, words, k / (uint32_t) p->once_k);
+            mm_send_words(p, &out, r->sent, words, k / (uint32_t) p->once_k);
         } else {
             uint32_t none = p->t->shared ? r->sent - r->rows : 0; // in blocks they must be numbers
             send_blocks(&out, block_words(d), r->sent - none, none, words, blocks, zeros, 0);

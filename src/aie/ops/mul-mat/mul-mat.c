@@ -103,7 +103,8 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
     bool blocks = s->blocks != KERNEL_BLOCKS;
     int y_pitch = blocks ? MM_TILE : y_rows; // in a slice that the core wrote itself
     const struct fused_block * f = &fused_blocks[s->blocks];
-    bool fused = mm_fuses(t, s->blocks), tabled = tables[s->blocks][1] != 0;
+    bool fused = mm_fuses(t, s->blocks) && s->many != MM_MANY_UNPACKS,
+         tabled = tables[s->blocks][1] != 0;
     bool tells = s->blocks == KERNEL_MXFP4; // its scales are no f16
     int later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
     int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
@@ -200,6 +201,7 @@ struct program {
     struct asm_reg x, y, c;                   // where pointers into the current buffers begin
     struct asm_reg xy_other, c_other, minus_one, one, first_config;
     bool converts;   // then fewer registers are kept: loops want the rest
+    bool unpacks;    // nothing is multiplied: blocks become bf16 and leave
     bool takes_many; // y may be blocks, which become bf16 for `many` tiles
     struct asm_reg number, many;
 };
@@ -332,21 +334,26 @@ static void convert_y(struct program * w, int multiply_blocks) {
     const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
     int none = asm_label_new(p), plain = asm_label_new(p), loop = asm_label_new(p);
     int is_short = asm_label_new(p), slice = asm_label_new(p), spread = asm_label_new(p);
-    int has_f16 = asm_label_new(p), offset = w->machine->offsets(w->t).y;
+    int has_f16 = asm_label_new(p), offset = w->converts ? w->machine->offsets(w->t).y : 0;
     struct quant q = {.p = p,
                       .base = w->y,
                       .offset = offset,
                       .number = w->number,
                       .left = w->left,
                       .fused = fuses(w),
+                      .wide = mm_block_k(w->t) == 8,
                       .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
-    read_number(w, MM_PARAM_Y_TRIPS);
-    asm_jump_if_zero(p, w->number, none);
-    read_number(w, MM_PARAM_BITS);
-    asm_jump_if_zero(p, w->number, plain);
+    if (w->converts) { // else it is blocks
+        read_number(w, MM_PARAM_Y_TRIPS);
+        asm_jump_if_zero(p, w->number, none);
+        read_number(w, MM_PARAM_BITS);
+        asm_jump_if_zero(p, w->number, plain);
+    }
     read_number(w, MM_PARAM_LATER);
     asm_jump_if_zero(p, w->number, is_short);
-    set(w, w->y, address(w, MM_Y + offset));
+    if (w->converts) { // of these there is one slice in bf16
+        set(w, w->y, address(w, MM_Y + offset));
+    }
     emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
     asm_jump_if_nonzero(p, w->number, slice);
     quant_next_block(&q);
@@ -369,15 +376,17 @@ static void convert_y(struct program * w, int multiply_blocks) {
     }
     asm_jump(p, loop);
     asm_label(p, plain);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3 && w->converts; i++) {
         point_behind(w, pointers[i], w->y, -offset);
     }
     asm_label(p, loop);
     set(w, b->x, address(w, MM_PARAMS + 4 * MM_PARAM_Y_TRIPS)); // the other pointers are set
     emit_load_scalar(p, 0, LANE_32, A_REG(w->number), b->x, 0);
     convert_loop(p, DTYPE_F16, w->number, b->from[0], b->from[1], b->to[0]);
-    read_number(w, MM_PARAM_BITS);
-    asm_jump_if_zero(p, w->number, none);
+    if (w->converts) {
+        read_number(w, MM_PARAM_BITS);
+        asm_jump_if_zero(p, w->number, none);
+    }
     read_number(w, MM_PARAM_LATER);
     asm_jump_if_zero(p, w->number, spread);
     quant_long_table(&q);
@@ -451,10 +460,10 @@ static void take_registers(struct program * w) {
     if (w->machine->reserve) {
         w->machine->reserve(&w->block, w->p);
     }
-    for (int i = 0; i < (w->converts ? REGISTERS_KEPT : REGISTERS); i++) {
+    for (int i = 0; i < (w->converts || w->unpacks ? REGISTERS_KEPT : REGISTERS); i++) {
         *register_of(w, i) = asm_global(w->p, ASM_R);
     }
-    if (w->converts || w->takes_many) {
+    if (w->converts || w->takes_many || w->unpacks) {
         w->number = asm_global(w->p, ASM_R);
     }
     if (w->takes_many) {
@@ -464,7 +473,7 @@ static void take_registers(struct program * w) {
     w->block.small = w->converts;
     set(w, w->one, 1);
     set(w, w->minus_one, -1);
-    if (!w->converts && !w->takes_many) {
+    if (!w->converts && !w->takes_many && !w->unpacks) {
         set_constants(w);
     }
 }
@@ -509,6 +518,34 @@ static void convert_many(struct program * w, int end) {
     flip(w, w->c, w->c_other, MM_C_OTHER);
     count_down(w, w->tiles);
     asm_jump_if_nonzero(p, w->tiles, again);
+    asm_jump(p, end);
+}
+
+// Slices of blocks become bf16 and leave as they are; then goes to the label. Those of a block that
+// is longer than a slice come with it.
+static void unpack(struct program * w, int end) {
+    struct asm_program * p = w->p;
+    int slice = asm_label_new(p), has_come = asm_label_new(p);
+    copy(w, w->left, w->tiles);
+    set(w, w->y, address(w, MM_Y));
+    asm_label(p, slice);
+    read_number(w, MM_PARAM_LATER);
+    emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
+    asm_jump_if_nonzero(p, w->number, has_come);
+    acquire(w, MM_LOCK_X_FULL);
+    asm_label(p, has_come);
+    acquire(w, MM_LOCK_C_EMPTY);
+    convert_y(w, end);
+    release(w, MM_LOCK_C_FULL);
+    struct asm_reg other = asm_local(p, ASM_R);
+    set(w, other, MM_UNPACKED_OTHER);
+    emit_alu(p, AIE_BASIC_XOR, w->y, w->y, other);
+    count_down(w, w->left);
+    read_number(w, MM_PARAM_LATER);
+    emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
+    asm_jump_if_nonzero(p, w->number, slice);
+    release(w, MM_LOCK_X_EMPTY);
+    asm_jump_if_nonzero(p, w->left, slice);
     asm_jump(p, end);
 }
 
@@ -658,13 +695,18 @@ static void multiply(struct program * w, int end) {
     }
 }
 
+// For what makes numbers bf16.
+static void round_to_even(struct program * w) {
+    struct asm_reg mode = asm_local(w->p, ASM_R);
+    emit_begin(w->p);
+    set(w, mode, AIE_ROUND_NEAREST_EVEN);
+    emit_control(w->p, AIE_CONTROL_ROUND, mode);
+}
+
 static void write_program(struct program * w) {
     int wait = asm_label_new(w->p);
     if (w->takes_many) {
-        struct asm_reg mode = asm_local(w->p, ASM_R);
-        emit_begin(w->p);
-        set(w, mode, AIE_ROUND_NEAREST_EVEN);
-        emit_control(w->p, AIE_CONTROL_ROUND, mode);
+        round_to_even(w);
     }
     take_registers(w);
     asm_label(w->p, wait);
@@ -698,13 +740,29 @@ static void write_vector_program(struct program * w) {
     }
 }
 
-static enum status write_with(enum aie_arch arch, const struct mm_type * t, bool converts,
+// Blocks become bf16. It is a program of its own because gemm's loops fill gemm's memory.
+static void write_unpack_program(struct program * w) {
+    int wait = asm_label_new(w->p);
+    round_to_even(w);
+    take_registers(w);
+    asm_label(w->p, wait);
+    acquire(w, MM_LOCK_X_FULL); // the parameters came before it
+    release(w, MM_LOCK_X_FULL);
+    read_number(w, MM_PARAM_TILES);
+    copy(w, w->tiles, w->number);
+    unpack(w, wait);
+}
+
+enum task { TASK_MULTIPLY, TASK_CONVERT, TASK_UNPACK };
+
+static enum status write_with(enum aie_arch arch, const struct mm_type * t, enum task task,
                               struct asm_code * out, struct mm_bank_use * use, struct error * err) {
     struct program w = {.t = t,
                         .machine = t->shared ? &mm_aie2p_shared : machines[arch],
-                        .converts = converts,
-                        .takes_many =
-                            !converts && t->in == DTYPE_BF16 && mm_takes_many(t, KERNEL_Q4_0)};
+                        .converts = task == TASK_CONVERT,
+                        .unpacks = task == TASK_UNPACK,
+                        .takes_many = task == TASK_MULTIPLY && t->in == DTYPE_BF16 &&
+                                      mm_takes_many(t, KERNEL_Q4_0)};
     if (!w.machine) {
         return error_set(err, ST_UNSUPPORTED, "products are not yet there on %s",
                          aie_target(arch)->name);
@@ -712,7 +770,9 @@ static enum status write_with(enum aie_arch arch, const struct mm_type * t, bool
     if (asm_new(arch, &w.p) != ST_OK) {
         return error_set(err, ST_NO_MEMORY, "aie: out of memory");
     }
-    (converts ? write_vector_program : write_program)(&w);
+    (task == TASK_CONVERT  ? write_vector_program
+     : task == TASK_UNPACK ? write_unpack_program
+                           : write_program)(&w);
     enum status st = asm_finish(w.p, out, err);
     asm_free(w.p);
     if (use) {
@@ -724,9 +784,13 @@ static enum status write_with(enum aie_arch arch, const struct mm_type * t, bool
 
 enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_code * out,
                        struct mm_bank_use * use, struct error * err) {
-    return write_with(arch, t, false, out, use, err);
+    return write_with(arch, t, TASK_MULTIPLY, out, use, err);
 }
 
 enum status mm_vector_program(enum aie_arch arch, struct asm_code * out, struct error * err) {
-    return write_with(arch, mm_type(arch, DTYPE_BF16), true, out, NULL, err);
+    return write_with(arch, mm_type(arch, DTYPE_BF16), TASK_CONVERT, out, NULL, err);
+}
+
+enum status mm_unpack_program(enum aie_arch arch, struct asm_code * out, struct error * err) {
+    return write_with(arch, mm_type(arch, DTYPE_BF16), TASK_UNPACK, out, NULL, err);
 }

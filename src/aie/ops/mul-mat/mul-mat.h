@@ -130,6 +130,9 @@ enum {
     MM_MANY_BLOCKS = 0xa000,
     MM_MANY_SPREAD = 0xb800, // [four rows][block]: scales in bf16, each twice
 };
+// Where blocks become bf16 and nothing is multiplied: numbers, [k / 2][64 rows][2], at MM_Y; pong
+// is that ^ this one. All else is as it is in gemv.
+enum { MM_UNPACKED_OTHER = 0x6000 };
 // Of those that are multiplied as they are unpacked: quant-fused.c.
 enum {
     MM_FUSED_PAGE = MM_Y, // [8 rows][2][4 rows][2 sums]: what these are multiplied with
@@ -200,9 +203,11 @@ enum {
     MM_PARAM_TABLE_BITS = MM_PARAM_TABLE + 4, // and the bits of a place in it
     MM_PARAM_COUNT,
     // Gemm, where y may be quantized blocks: tiles that a slice of y is made bf16 for; 0: it is;
-    // MM_MANY_CONVERTS: nothing is multiplied (convert-many.c).
+    // MM_MANY_CONVERTS: nothing is multiplied (convert-many.c); MM_MANY_UNPACKS: neither, and it is
+    // for mm_params to know (unpack.c).
     MM_PARAM_MANY = MM_PARAM_X_TRIPS,
     MM_MANY_CONVERTS = 8,
+    MM_MANY_UNPACKS = 9,
 };
 
 enum {
@@ -229,7 +234,7 @@ struct mm_shape {
     bool x_raw, y_raw;
     int64_t k;
     enum kernel_blocks blocks; // of y; KERNEL_BLOCKS: it has none
-    int many;                  // of gemm: tiles for which a slice of blocks is unpacked
+    int many; // of gemm: tiles for which a slice of blocks is unpacked, or MM_MANY_UNPACKS
 };
 void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]);
 
@@ -240,6 +245,9 @@ struct mm_bank_use {
 // The program of gemv in bf16, which makes operands bf16 as well. It goes when MM_LOCK_X_FULL is
 // given.
 enum status mm_vector_program(enum aie_arch arch, struct asm_code * out, struct error * err);
+// The program that makes blocks bf16 and nothing else, on the array of gemm. It goes as gemm's
+// does.
+enum status mm_unpack_program(enum aie_arch arch, struct asm_code * out, struct error * err);
 // use may be NULL.
 enum status mm_program(enum aie_arch arch, const struct mm_type * t, struct asm_code * out,
                        struct mm_bank_use * use, struct error * err);
@@ -290,6 +298,9 @@ extern const struct mm_type mm_aie2_types[MM_TYPES], mm_aie2p_types[MM_TYPES], m
 
 enum status mul_mat_supports(const struct kernel_spec * spec, struct error * err);
 void mul_mat_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
+// What a core of UNPACK is loaded with.
+enum status mm_unpack_image(const struct kernel_spec * spec, struct array_program * out,
+                            struct error * err);
 enum status mul_mat_image(const struct kernel_spec * spec, struct array_program * out,
                           struct error * err);
 // Locks of a memtile on which the products of few rows hang, behind those of spread.h.

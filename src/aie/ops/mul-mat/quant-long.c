@@ -173,7 +173,7 @@ struct factors { // of emit_scale
 };
 
 static void take_factors(struct writer * w, struct factors * f) {
-    bool wide = w->q->fused; // aie2
+    bool wide = w->q->wide;
     f->offset = take_splat(w, LANE_16, MINUS_128);
     f->config = take_set(w, wide ? ASM_MASK : ASM_R, (int32_t) asm_target(w->p)->mul_config);
     f->top = take_splat(w, LANE_8, TOP);
@@ -438,9 +438,9 @@ static void trip(struct writer * w, const struct to_bf16 * b, struct asm_reg fro
         }
         for (int k = 0; k < 2; k++) {
             struct asm_reg terms = shuffled(w, rows[0], rows[1], b->pair[k]);
-            emit_scaled(p, MEM_OUT, &by, &terms, 1, to[u], (k - 1) * WORDS, f->config);
+            put_pair(w, &by, &terms, 1, to[u], k, f->config);
         }
-        emit_advance(p, to[u], VECTOR);
+        emit_advance(p, to[u], VECTOR - (w->q->wide ? 2 * QUANT_PAIR : 0));
     }
     emit_advance(p, from, VECTOR);
 }
@@ -477,7 +477,7 @@ static void numbers(struct quant * q) {
     emit_copy(p, less, minima);
     point(w, from, shifted(w, group, 10 /* GROUP */), address(w, MM_LONG_BYTES) + 2 * WORDS);
     struct asm_reg out = asm_local(p, ASM_R);
-    emit_alu(p, AIE_BASIC_ADD, out, sum_of(w, q->base, WORDS - q->offset),
+    emit_alu(p, AIE_BASIC_ADD, out, sum_of(w, q->base, pair_at(q) - q->offset),
              shifted(w, group, 11 /* in bf16 */));
     for (int i = 0; i < 4; i++) {
         point(w, to[i], out, i * 2 * GROUP / 4);

@@ -169,7 +169,7 @@ static struct asm_reg values_of(struct writer * w, const struct look_up * l,
 }
 
 static void take_look_up(struct writer * w, struct look_up * l) {
-    l->width = w->q->fused ? LANE_8 : LANE_16;
+    l->width = w->q->wide ? LANE_8 : LANE_16;
     l->values = w->q->pointers[2];
     for (int i = 0; i < 2 && l->width == LANE_16; i++) {
         l->zip[i] = take_set(w, ASM_R, ZIP_8 + i);
@@ -222,7 +222,7 @@ static void look_up(struct quant * q) {
     end(w);
 }
 
-// The numbers of mxfp4, more by 128.
+// The numbers of mxfp4, more by 128 where they stay bytes.
 struct mxfp4 {
     struct asm_reg seven, four, six, eight, less, middle;
 };
@@ -259,7 +259,7 @@ static void work_out(struct quant * q) {
                       .six = take_splat(w, LANE_8, 6),
                       .eight = take_splat(w, LANE_8, 8),
                       .less = take_splat(w, LANE_8, -16),
-                      .middle = take_splat(w, LANE_8, 128)};
+                      .middle = take_splat(w, LANE_8, q->fused ? 128 : 0)};
     ready(w);
     emit_nibbles_begin(p);
     emit_set(p, from, address(w, MM_TABLED_WORDS));
@@ -288,7 +288,7 @@ void quant_look_up(struct quant * q) {
     struct asm_program * p = q->p;
     struct writer w = {.q = q, .p = p};
     int table = asm_label_new(p), done = asm_label_new(p);
-    if (q->fused) {
+    if (q->wide) {
         read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
         emit_add_small(p, q->number, q->number, -MM_BITS_MXFP4);
         asm_jump_if_nonzero(p, q->number, table);

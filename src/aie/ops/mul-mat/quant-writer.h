@@ -189,6 +189,21 @@ static inline void move_units(struct writer * w, struct asm_reg trips, const str
     asm_loop_end(p);
 }
 
+// Both of two neighbouring pairs of k of 16 rows, a word of 64 rows apart: from a pointer between
+// them, or where offsets do not reach that far, one that goes on.
+enum { QUANT_PAIR = MM_TILE * 4 };
+static inline int pair_at(const struct quant * q) { // where the pointer begins
+    return q->wide ? 0 : QUANT_PAIR;
+}
+static inline void put_pair(struct writer * w, const struct emit_scale * by,
+                            const struct asm_reg * terms, int n, struct asm_reg to, int k,
+                            struct asm_reg config) {
+    emit_scaled(w->p, MEM_OUT, by, terms, n, to, w->q->wide ? 0 : (k - 1) * QUANT_PAIR, config);
+    if (w->q->wide) {
+        emit_advance(w->p, to, QUANT_PAIR);
+    }
+}
+
 // f16 to bf16 in 32 lanes (quant-fused.c). Taking what that wants ends the taking: all is ready
 // then.
 struct half_numbers {

@@ -102,7 +102,11 @@ struct numbers {
 
 static void take_numbers(struct writer * w, struct numbers * n, int bits) {
     n->offset = take_splat(w, LANE_16, bits == 4 ? MINUS_136 : MINUS_2304);
-    n->config = take_set(w, ASM_R, (int32_t) asm_target(w->p)->mul_config);
+    n->config = take_set(w, w->q->wide ? ASM_MASK : ASM_R, (int32_t) asm_target(w->p)->mul_config);
+    if (w->q->wide) {
+        n->zero = take_splat(w, LANE_32, 0);
+        n->low = take_set(w, ASM_MASK, 0xffff);
+    }
     n->top[0] = n->top[1] = take_splat(w, LANE_8, TOP);
     n->even = take_set(w, ASM_MASK, EVEN_8);
     n->odd = take_set(w, ASM_MASK, EVEN_8 + 1);
@@ -150,9 +154,11 @@ static void narrow_trip(struct writer * w, const struct numbers * n, int bits, s
     }
     for (int i = 0; i < 8 / bits; i++) {
         for (int k = 0; k < 2; k++) {
-            emit_scaled(p, MEM_OUT, &by, &terms[k][i], bits / 4, to[i], (k - 1) * PITCH, n->config);
+            put_pair(w, &by, &terms[k][i], bits / 4, to[i], k, n->config);
         }
-        emit_advance(p, to[i], 2 * PITCH);
+        if (!w->q->wide) {
+            emit_advance(p, to[i], 2 * PITCH);
+        }
     }
     emit_advance(p, from, PITCH);
 }
@@ -194,7 +200,7 @@ static void narrow_numbers(struct quant * q, int bits) {
     emit_alu(p, AIE_BASIC_ADD, d[0], d[0], is_second);
     emit_copy(p, from, d[0]);
     emit_copy(p, scales, sum_of(w, at, address(w, MM_SPREAD)));
-    emit_alu(p, AIE_BASIC_ADD, d[1], sum_of(w, w->q->base, PITCH - q->offset), at);
+    emit_alu(p, AIE_BASIC_ADD, d[1], sum_of(w, w->q->base, pair_at(q) - q->offset), at);
     emit_alu(p, AIE_BASIC_ADD, d[1], d[1], shifted(w, second, LATER));
     emit_alu(p, AIE_BASIC_SUB, d[2], d[1], shifted(w, second, 6));
     emit_copy(p, to[0], d[2]);

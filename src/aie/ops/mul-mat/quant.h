@@ -36,6 +36,7 @@ struct quant {
     struct asm_reg base; // where the slice of bf16 numbers goes, less `offset`
     int offset;
     bool fused;                 // numbers are not made bf16
+    bool wide;                  // aie2: a scale is a factor of either half of a vector alone
     struct asm_reg number;      // bits of a number; free afterwards
     struct asm_reg pointers[6]; // free
     struct asm_reg left;        // slices of the tile

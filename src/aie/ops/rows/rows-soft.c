@@ -115,48 +115,34 @@ static void scaled_loop(struct rows_writer * w, bool masked) {
 }
 
 // A mask of f16 is made f32 where t will stand: t is written behind where the mask is read, in the
-// same place or later, so that they may be two memories.
+// same place or later, so that they may be two memories. A row that starts in the middle of a word
+// is moved to the front on the way.
 static void widen_mask(struct rows_writer * w) {
     struct lanes * l = &w->lanes;
-    loop_begin(w);
-    l->dtype = DTYPE_F16;
-    struct val mask = lanes_load(l, w->pb, MEM_B, false);
-    l->dtype = DTYPE_F32;
-    lanes_store(l, mask, w->ps, MEM_SCRATCH, false);
+    rows_param(w, w->flag, RW_PARAM_B_ODD);
+    emit_alu(w->p, AIE_BASIC_ADD, w->flag, w->flag, w->flag); // bytes
+    emit_alu(w->p, AIE_BASIC_ADD, w->trips, w->trips, w->trips);
+    asm_loop_begin(w->p, w->trips); // one vector a trip
+    struct asm_reg x = asm_local(w->p, ASM_X), moved = emit_new_value(w->p);
+    emit_load_next(w->p, MEM_B, asm_half(x, 0), w->pb);
+    emit_load(w->p, MEM_B, asm_half(x, 1), w->pb, 0);
+    emit_shift_bytes(w->p, moved, x, x, w->flag);
+    lanes_store(l, lanes_of_f16(l, moved), w->ps, MEM_SCRATCH, false);
     asm_loop_end(w->p);
+    emit_alu(w->p, AIE_BASIC_SHIFT, w->trips, w->trips, l->minus_one);
     rows_set(w, w->pb, rows_address(w, RW_SCRATCH));
     scratch_pointer(w);
 }
 
-// Moves the halves of a mask row that starts in the middle of a word to the front.
-static void align_row(struct rows_writer * w) {
-    rows_set(w, w->flag, 2);
-    asm_loop_begin(w->p, w->trips);
-    struct asm_reg x[2], moved = asm_local(w->p, ASM_X);
-    for (int i = 0; i < 2; i++) {
-        x[i] = asm_local(w->p, ASM_X);
-        emit_load(w->p, MEM_B, x[i], w->pb, asm_target(w->p)->vector_bytes * i);
-    }
-    emit_shift_bytes(w->p, moved, x[0], x[1], w->flag);
-    emit_store_next(w->p, MEM_B, moved, w->pb);
-    asm_loop_end(w->p);
-    rows_copy(w, w->pb, w->row_b);
-}
-
 // By the kind of mask.
 static void scaled_block(struct rows_writer * w, int block) {
-    int none = asm_label_new(w->p), words = asm_label_new(w->p), aligned = asm_label_new(w->p);
-    int end = asm_label_new(w->p);
+    int none = asm_label_new(w->p), words = asm_label_new(w->p), end = asm_label_new(w->p);
     asm_label(w->p, block);
     scratch_pointer(w);
     rows_param(w, w->flag, RW_PARAM_MASK);
     asm_jump_if_zero(w->p, w->flag, none);
     emit_add_small(w->p, w->flag, w->flag, -RW_B_F32);
     asm_jump_if_zero(w->p, w->flag, words);
-    rows_param(w, w->flag, RW_PARAM_B_ODD);
-    asm_jump_if_zero(w->p, w->flag, aligned);
-    align_row(w);
-    asm_label(w->p, aligned);
     widen_mask(w);
     asm_label(w->p, words);
     scaled_loop(w, true);
