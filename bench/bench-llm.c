@@ -1,9 +1,10 @@
-// bench-llm [MODEL [TYPE [CASE [once]]]]: what language models would take on an NPU, modelled: one
-// layer and the head are computed on the emulated device with made-up weights, and a model is so
-// many layers and one head. Each word may be a part of a name, "all" is all; without any a short
-// form runs, for `make bench`. Each part is computed twice, and the second time is told, in which
-// plans are there and the array is as the part leaves it; with `once`, which takes half as long,
-// the first. Waits are those before a part's end; its end is one of the model's only once.
+// bench-llm [MODEL [TYPE [CASE [once] [kernels]]]]: what language models would take on an NPU,
+// modelled: one layer and the head are computed on the emulated device with made-up weights, and a
+// model is so many layers and one head. Each word may be a part of a name, "all" is all; without
+// any a short form runs, for `make bench`. Each part is computed twice, and the second time is
+// told, in which plans are there and the array is as the part leaves it; with `once`, which takes
+// half as long, the first; with `kernels` each kernel is told at the end, in order, as a dispatch
+// of its own. Waits are those before a part's end; its end is one of the model's only once.
 #include "bench.h"
 #include "emu/aie/clock.h"
 #include "tools/llm.h"
@@ -171,6 +172,13 @@ int main(int argc, char ** argv) {
     if (argc == 2 && !strcmp(argv[1], "all")) {
         type_asked = case_asked = "all";
     }
+    bool once = false;
+    for (int i = 4; i < argc; i++) {
+        once |= !strcmp(argv[i], "once");
+        if (!strcmp(argv[i], "kernels")) {
+            setenv("GGML_HSA_PROFILE", "kernels", 1);
+        }
+    }
     struct llm_device device;
     setenv("GGML_HSA_EMULATE", "aie2", 0);
     const char * why = llm_open(PLUGIN, &device);
@@ -180,7 +188,7 @@ int main(int argc, char ** argv) {
     }
     int ran = 0;
     bool ok = true;
-    device.once = argc > 4 && !strcmp(argv[4], "once");
+    device.once = once;
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
         for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
             for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {

@@ -1,6 +1,7 @@
 // llm: see llm.h. All goes through ggml's public interface and what the plugin adds to it, so that
 // what is measured is what a program gets. The weights are zeros: nothing that is timed depends on
-// numbers but for the mask, which is that of tokens that follow each other.
+// numbers but for the mask and the rows of the cache, which are those of tokens that follow each
+// other.
 #include "llm.h"
 
 #include "ggml-alloc.h"
@@ -202,6 +203,22 @@ static const char * set_mask(const struct part * p) {
     return NULL;
 }
 
+// The tokens' keys and values are the last ones of the cache.
+static const char * set_rows(const struct part * p) {
+    struct ggml_tensor * t = ggml_get_tensor(p->ctx, "rows");
+    struct ggml_tensor * cache = ggml_get_tensor(p->ctx, "cache_k");
+    int64_t * rows = t && cache ? malloc(ggml_nbytes(t)) : NULL;
+    if (!rows) {
+        return t && cache ? "no memory for the rows" : NULL;
+    }
+    for (int64_t i = 0; i < t->ne[0]; i++) {
+        rows[i] = cache->ne[1] - t->ne[0] + i;
+    }
+    ggml_backend_tensor_set(t, rows, 0, ggml_nbytes(t));
+    free(rows);
+    return NULL;
+}
+
 const char * llm_measure(struct llm_device * device, const struct decoder * d, enum llm_part which,
                          int64_t tokens, int64_t context, struct llm_figures * out) {
     *out = (struct llm_figures){0};
@@ -221,6 +238,7 @@ const char * llm_measure(struct llm_device * device, const struct decoder * d, e
         ggml_backend_buffer_clear(weights, 0);
         ggml_backend_buffer_clear(rest, 0);
         why = set_mask(&p);
+        why = why ? why : set_rows(&p);
     }
     for (int i = device->once; i < 2 && !why; i++) {
         before = state_of(device);

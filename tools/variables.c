@@ -35,7 +35,7 @@ const struct probe_known probe_variables[] = {
     {"GGML_HSA_KERNEL_MEMORY", "bytes of kernels that are kept in memory"},
     {"GGML_HSA_MUL_MAT", "matrix products: precise, bf16 or block"},
     {"GGML_HSA_PRECISION", "f32 functions: fast (default) or exact"},
-    {"GGML_HSA_PROFILE", "print where the time went, by op"},
+    {"GGML_HSA_PROFILE", "print where the time went, by op or by kernel"},
     {"GGML_HSA_RECORD", "file that the kernels which were needed are written to"},
     {"GGML_HSA_RUNTIME", "HSA runtime library"},
     {"GGML_HSA_SKIP_DRIVER_CHECK", "start a runtime also without /dev/kfd"},

@@ -103,6 +103,9 @@ void profile_stream_begins(struct profile * p);
 void profile_stream_ends(struct profile * p); // prints with the last one
 // Which row a node is; it counts the node. Dispatches that it causes carry the row as tag.
 uint32_t profile_node(struct profile * p, const struct ggml_tensor * node);
+// Is each kernel a row of its own, in order? GGML_HSA_PROFILE=kernels; then nodes are none.
+bool profile_is_each(const struct profile * p);
+uint32_t profile_kernel(struct profile * p, const char * name);
 bool profile_is_measured(const struct profile * p); // by the wall: nodes are waited for
 void profile_measured(struct profile * p, uint32_t row, uint64_t ns);
 uint64_t profile_now(void);

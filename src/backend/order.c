@@ -52,6 +52,13 @@ static bool may_come(const struct order * o, int i) {
     return true;
 }
 
+// Is another one to come right behind the last? Most nodes are not even worth being beside
+// themselves, and a graph is gone through for each token.
+static bool seeks(const struct order * o) {
+    return o->last && o->at < o->n && o->kind->together && o->kind->together(o->last, o->last) &&
+           !o->kind->together(o->last, ggml_graph_node(o->graph, o->at));
+}
+
 struct ggml_tensor * order_next(struct order * o, int * index) {
     for (; o->at < o->n; o->at++, o->early >>= 1) {
         struct ggml_tensor * node = ggml_graph_node(o->graph, o->at);
@@ -59,10 +66,10 @@ struct ggml_tensor * order_next(struct order * o, int * index) {
             break;
         }
     }
-    for (int i = o->at + 1; o->last && o->kind->together && i < o->n && i < o->at + WINDOW; i++) {
+    for (int i = o->at + 1; seeks(o) && i < o->n && i < o->at + WINDOW; i++) {
         struct ggml_tensor * node = ggml_graph_node(o->graph, i);
-        if (!is_early(o, i) && is_computed(node) && o->kind->together(o->last, node) &&
-            !o->kind->together(o->last, ggml_graph_node(o->graph, o->at)) && may_come(o, i)) {
+        if (!is_early(o, i) && o->kind->together(o->last, node) && is_computed(node) &&
+            may_come(o, i)) {
             o->early |= 1ull << (i - o->at);
             *index = i;
             return node; // behind it others like it may come as well

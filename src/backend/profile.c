@@ -1,7 +1,7 @@
 // profile: where the time of a device went, by op and datatype, printed when its last stream ends
 // or the process does. An emulated NPU says of each dispatch how long it took by its clock and why;
 // a dispatch belongs to the node that caused it. Any other device is measured by the wall, a node
-// at a time.
+// at a time. With GGML_HSA_PROFILE=kernels each kernel that was sent has a row, in order.
 //
 // Row 0 is what no node caused. Streams of several threads share the table; it locks itself.
 #include "backend.h"
@@ -13,20 +13,20 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_ROWS = 256 };
+enum { MAX_ROWS = 256, MAX_KERNELS = 1 << 14 };
 
 struct row {
-    char name[40];
+    char name[100];
     uint64_t nodes, dispatches, pdi_loads, words, ns, causes[HSAC_CAUSES];
 };
 
 struct profile {
     pthread_mutex_t lock;
     const char * device;
-    bool modelled;
+    bool modelled, each; // kernel of an emulated NPU
     int streams;
-    int n;
-    struct row rows[MAX_ROWS];
+    int n, most;
+    struct row * rows;
     const char * causes[HSAC_CAUSES]; // names
     const char * clock;
     uint64_t mhz;
@@ -55,20 +55,28 @@ static void on_dispatch(void * user, uint32_t tag, const struct hsac_account * a
 }
 
 static void begin(struct profile * p) {
-    memset(p->rows, 0, sizeof p->rows);
+    memset(p->rows, 0, (size_t) p->most * sizeof p->rows[0]);
     snprintf(p->rows[0].name, sizeof p->rows[0].name, "(other)");
     p->n = 1;
 }
 
 struct profile * profile_new(struct hsac_agent * agent, const char * device) {
-    struct profile * p = env_flag("GGML_HSA_PROFILE", false) ? calloc(1, sizeof *p) : NULL;
+    const char * value = getenv("GGML_HSA_PROFILE");
+    bool each = value && !strcmp(value, "kernels");
+    struct profile * p = each || env_flag("GGML_HSA_PROFILE", false) ? calloc(1, sizeof *p) : NULL;
     struct hsac_account account;
-    if (!p || pthread_mutex_init(&p->lock, NULL)) {
+    int most = each ? MAX_KERNELS : MAX_ROWS;
+    struct row * rows = p ? calloc((size_t) most, sizeof *rows) : NULL;
+    if (!rows || pthread_mutex_init(&p->lock, NULL)) {
+        free(rows);
         free(p);
         return NULL;
     }
+    p->rows = rows;
+    p->most = most;
     p->device = device;
     p->modelled = hsac_agent_account(agent, &account);
+    p->each = each && p->modelled;
     begin(p);
     if (p->modelled) {
         hsac_agent_watch(agent, on_dispatch, p);
@@ -96,7 +104,7 @@ void profile_stream_ends(struct profile * p) {
 }
 
 uint32_t profile_node(struct profile * p, const struct ggml_tensor * node) {
-    if (!p) {
+    if (!p || p->each) {
         return 0;
     }
     char name[sizeof p->rows[0].name];
@@ -112,13 +120,29 @@ uint32_t profile_node(struct profile * p, const struct ggml_tensor * node) {
     while (i < p->n && strcmp(p->rows[i].name, name)) {
         i++;
     }
-    if (i == p->n && p->n < MAX_ROWS) {
+    if (i == p->n && p->n < p->most) {
         memcpy(p->rows[p->n++].name, name, sizeof name);
     }
     i = i < p->n ? i : 0;
     p->rows[i].nodes++;
     pthread_mutex_unlock(&p->lock);
     return (uint32_t) i;
+}
+
+bool profile_is_each(const struct profile * p) {
+    return p && p->each;
+}
+
+uint32_t profile_kernel(struct profile * p, const char * name) {
+    pthread_mutex_lock(&p->lock);
+    uint32_t row = 0;
+    if (p->n < p->most) {
+        row = (uint32_t) p->n++;
+        snprintf(p->rows[row].name, sizeof p->rows[row].name, "%s", name);
+    }
+    p->rows[row].nodes++;
+    pthread_mutex_unlock(&p->lock);
+    return row;
 }
 
 bool profile_is_measured(const struct profile * p) {
@@ -146,8 +170,10 @@ static int by_time(const void * a, const void * b) {
     return x->ns < y->ns ? 1 : x->ns > y->ns ? -1 : strcmp(x->name, y->name);
 }
 
+enum { NAME_WIDTH = 28, KERNEL_WIDTH = 68 };
+
 static void print_row(const struct profile * p, const struct row * r) {
-    fprintf(stderr, "%-28s %7" PRIu64, r->name, r->nodes);
+    fprintf(stderr, "%-*s %7" PRIu64, p->each ? KERNEL_WIDTH : NAME_WIDTH, r->name, r->nodes);
     if (!p->modelled) {
         fprintf(stderr, " %11.3f\n", (double) r->ns / 1e6);
         return;
@@ -169,7 +195,9 @@ static void print_row(const struct profile * p, const struct row * r) {
 
 static void print_table(struct profile * p) {
     struct row total = {.name = "total"};
-    qsort(p->rows + 1, (size_t) p->n - 1, sizeof p->rows[0], by_time);
+    if (!p->each) {
+        qsort(p->rows + 1, (size_t) p->n - 1, sizeof p->rows[0], by_time);
+    }
     if (p->modelled) {
         fprintf(stderr,
                 "ggml-hsa: %s, modelled, clock %s (%" PRIu64 " MHz); causes in %% of the time\n",
@@ -177,7 +205,8 @@ static void print_table(struct profile * p) {
     } else {
         fprintf(stderr, "ggml-hsa: %s, measured by the wall, each node waited for\n", p->device);
     }
-    fprintf(stderr, "%-28s %7s", "op", "nodes");
+    fprintf(stderr, "%-*s %7s", p->each ? KERNEL_WIDTH : NAME_WIDTH,
+            p->each ? "kernel, its operands and PDI" : "op", p->each ? "" : "nodes");
     if (p->modelled) {
         fprintf(stderr, " %7s %11s ", "kernels", "ms");
         for (int i = 0; i < HSAC_CAUSES; i++) {

@@ -194,9 +194,9 @@ static bool compute_fused(struct hsa_stream * s, const struct ggml_tensor * node
                           const struct ggml_tensor * next) {
     const struct device_kind * kind = s->device->kind;
     struct ggml_tensor both;
-    return kind->fuse && next && !s->device->profile && !fallback_waits(&s->fallback) &&
-           next->flags & GGML_TENSOR_FLAG_COMPUTE && kind->fuse(node, next, &both) &&
-           kind->compute(s, &both, NULL) == ST_OK;
+    return kind->fuse && next && (!s->device->profile || profile_is_each(s->device->profile)) &&
+           !fallback_waits(&s->fallback) && next->flags & GGML_TENSOR_FLAG_COMPUTE &&
+           kind->fuse(node, next, &both) && kind->compute(s, &both, NULL) == ST_OK;
 }
 
 static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml_cgraph * graph) {

@@ -562,6 +562,12 @@ static struct kernel_spec spec_here(const struct store * s, const struct kernel_
     return spec;
 }
 
+uint64_t store_us(const struct store * s, const struct kernel_spec * spec) {
+    struct kernel_spec here = *spec;
+    here.columns = here.columns ? here.columns : s->columns;
+    return kernel_us(&here);
+}
+
 static enum status get(struct store * s, const struct kernel_spec * asked, bool may_compile,
                        struct store_kernel ** out, struct error * err) {
     if (asked->n_inputs < 0 || asked->n_inputs > KERNEL_MAX_INPUTS ||

@@ -1,13 +1,23 @@
 // attention: FLASH_ATTN_EXT on the array. One kernel, or where that would take too long one for
 // each batch and so many queries of it. Keys and values of f32 are made bf16 by the array first,
 // those of q8_0 and q4_0 go to the cores as they are; a mask whose rows do not begin on words is
-// laid out by the host. What else the kernel does not take (head sizes, other quantized keys, a
-// mask for each head) is left to the CPU.
+// laid out by the host. What else the kernel does not take (head sizes, other quantized keys) is
+// left to the CPU.
+//
+// Of many queries, as a prompt has them, most do not see all keys: those behind them, those that a
+// window has left. The host reads the mask, goes by a few queries at a time, and leaves out the
+// keys that none of them sees.
+#include "kept.h"
 #include "moves.h"
 
 #include <string.h>
 
 enum { Q, K, V, MASK, SINKS, INPUTS };
+
+enum {
+    SEEN_QUERIES = 128, // that keys are left out for together, and how many keys at least
+    MINUS_INFINITY = 0xfc00,
+};
 
 struct attend { // a node as it is computed
     struct view in[INPUTS], out;
@@ -66,9 +76,9 @@ static struct attend attend_of(const struct ggml_tensor * node) {
 
 // ---- kernels ----
 
-// Queries and batches that one kernel takes; all batches, or one of them.
+// Queries, keys and batches that one kernel takes; all batches, or one of them.
 struct part {
-    int64_t query, queries, batch, batches;
+    int64_t query, queries, key, keys, batch, batches;
 };
 
 static struct kernel_spec spec_of(const struct attend * a, enum aie_arch arch,
@@ -87,9 +97,11 @@ static struct kernel_spec spec_of(const struct attend * a, enum aie_arch arch,
         }
     }
     spec.output = plan_tensor(&a->out);
+    spec.inputs[K].ne[1] = spec.inputs[V].ne[1] = p->keys;
     spec.inputs[Q].ne[1] = spec.output.ne[2] = p->queries;
     spec.inputs[Q].ne[3] = spec.output.ne[3] = p->batches;
     if (a->there[MASK]) {
+        spec.inputs[MASK].ne[0] = GGML_PAD(p->keys, a->staged[MASK] ? 2 : 1);
         spec.inputs[MASK].ne[1] = p->queries;
     }
     spec.output.nb[3] = spec.output.nb[2] * p->queries;
@@ -105,21 +117,22 @@ static bool can(struct npu * npu, const struct attend * a, struct part part) {
 // What one kernel does; false: there is none.
 static bool cut(struct npu * npu, const struct attend * a, struct part * p) {
     int64_t queries = a->in[Q].ne[1], batches = a->in[Q].ne[3];
-    *p = (struct part){0, queries, 0, batches};
+    *p = (struct part){.queries = queries, .keys = a->in[K].ne[1], .batches = batches};
     if (can(npu, a, *p)) {
         return true;
     }
     for (p->batches = 1; p->queries > 0; p->queries = p->queries > 1 ? (p->queries + 1) / 2 : 0) {
-        int64_t rest = queries % p->queries;
-        if (can(npu, a, *p) && (!rest || can(npu, a, (struct part){0, rest, 0, 1}))) {
+        struct part rest = *p;
+        rest.queries = queries % p->queries;
+        if (can(npu, a, *p) && (!rest.queries || can(npu, a, rest))) {
             return true;
         }
     }
     return false;
 }
 
-static char * at(const struct view * v, int64_t batch, int64_t query, int dim) {
-    return v->data + (size_t) batch * v->nb[3] + (size_t) query * v->nb[dim];
+static char * at(const struct view * v, int64_t batch, int64_t row, int dim) {
+    return v->data + (size_t) batch * v->nb[3] + (size_t) row * v->nb[dim];
 }
 
 static enum status send(struct hsa_stream * s, const struct attend * a, const struct part * p,
@@ -128,17 +141,64 @@ static enum status send(struct hsa_stream * s, const struct attend * a, const st
     int64_t shared = p->batch / (a->in[Q].ne[3] / a->in[K].ne[3]);
     char * places[PLAN_OPERANDS] = {
         at(&a->in[Q], p->batch, p->query, 1),
-        at(&a->in[K], shared, 0, 1),
-        at(&a->in[V], shared, 0, 1),
+        at(&a->in[K], shared, p->key, 1),
+        at(&a->in[V], shared, p->key, 1),
     };
     if (a->there[MASK]) {
-        places[MASK] = at(&a->in[MASK], p->batch % a->in[MASK].ne[3], p->query, 1);
+        places[MASK] = at(&a->in[MASK], p->batch % a->in[MASK].ne[3], p->query, 1) +
+                       (size_t) p->key * a->in[MASK].nb[0];
     }
     if (a->there[SINKS]) {
         places[SINKS] = a->in[SINKS].data;
     }
     places[spec.n_inputs] = at(&a->out, p->batch, p->query, 2);
     return npu_dispatch(s, &spec, places, err);
+}
+
+// ---- keys that nobody sees ----
+
+// Widens the keys [*from, *to) to those that a row of the mask shows.
+static void see_row(const uint16_t * row, int64_t keys, int64_t * from, int64_t * to) {
+    for (int64_t i = keys; i > *to; i--) {
+        *to = row[i - 1] != MINUS_INFINITY ? i : *to;
+    }
+    for (int64_t i = 0; i < *from; i++) {
+        *from = row[i] != MINUS_INFINITY ? i : *from;
+    }
+}
+
+// The part with the keys that its queries see, if there is a kernel for so many. The last queries
+// come first: where each sees those before it, they see all that there is to be seen.
+static struct part seen(struct npu * npu, const struct attend * a, struct part p) {
+    const struct view * mask = &a->in[MASK];
+    int64_t keys = a->in[K].ne[1], from = keys, to = 0;
+    for (int64_t b = 0; b < (p.batches > 1 ? mask->ne[3] : 1); b++) {
+        for (int64_t h = 0; h < mask->ne[2]; h++) {
+            for (int64_t q = p.query + p.queries - 1; q >= p.query; q--) {
+                const char * row = at(mask, (p.batch + b) % mask->ne[3], q, 1);
+                see_row((const uint16_t *) (const void *) (row + (size_t) h * mask->nb[2]), keys,
+                        &from, &to);
+            }
+        }
+    }
+    struct part less = p;
+    less.key = from < to ? from / SEEN_QUERIES * SEEN_QUERIES : 0; // none: any will do
+    less.keys = GGML_PAD(from < to ? to - less.key : 1, SEEN_QUERIES);
+    less.keys = less.keys < keys - less.key ? less.keys : keys - less.key;
+    return can(npu, a, less) ? less : p;
+}
+
+// Whether the mask is worth reading, and here. What is sent then depends on it.
+static enum status look_at_mask(struct hsa_stream * s, const struct ggml_tensor * node,
+                                const struct attend * a, bool * look, struct error * err) {
+    *look = a->there[MASK] && a->in[MASK].nb[0] == 2 && a->in[Q].ne[1] >= SEEN_QUERIES &&
+            a->in[K].ne[1] > SEEN_QUERIES;
+    if (!*look) {
+        return ST_OK;
+    }
+    kept_void(s->npu->kept);
+    const struct ggml_tensor * mask = node->src[MASK];
+    return npu_is_pending(s, mask->data, ggml_nbytes(mask)) ? stream_wait(s, err) : ST_OK;
 }
 
 // ---- nodes ----
@@ -245,11 +305,17 @@ enum status attention_run(struct hsa_stream * s, struct ggml_tensor * node, stru
         return refuse(node, "no kernel", err);
     }
     st = stage(s, node, &a, err);
+    bool look = false;
+    st = st == ST_OK ? look_at_mask(s, node, &a, &look, err) : st;
     int64_t queries = a.in[Q].ne[1], batches = a.in[Q].ne[3];
+    int64_t most = look && part.queries > SEEN_QUERIES ? SEEN_QUERIES : part.queries;
     for (int64_t b = 0; b < batches; b += part.batches) {
-        for (int64_t q = 0; q < queries && st == ST_OK; q += part.queries) {
-            int64_t n = queries - q < part.queries ? queries - q : part.queries;
-            st = send(s, &a, &(struct part){q, n, b, part.batches}, err);
+        for (int64_t q = 0; q < queries && st == ST_OK; q += most) {
+            part.query = q;
+            part.queries = queries - q < most ? queries - q : most;
+            part.batch = b;
+            struct part less = look ? seen(s->device->npu, &a, part) : part;
+            st = send(s, &a, &less, err);
         }
     }
     return st;

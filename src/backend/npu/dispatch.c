@@ -2,9 +2,11 @@
 // held, until the queue has drained.
 #include "dispatch.h"
 
+#include "aie/aie.h"
 #include "aie/image/image.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static enum status set_idle(struct hsac_agent * agent, enum aie_arch arch, struct error * err) {
@@ -118,6 +120,32 @@ enum status npu_send(struct hsa_stream * s, struct store_kernel * kernel, struct
     return st;
 }
 
+// "mul_mat_blocks 2048x512 of 288x2048 i32, 2048x512 bf16: mul_mat_bf16_gemm"
+static uint32_t row_of(struct profile * p, const struct kernel_spec * spec) {
+    char name[128], program[KERNEL_NAME_MAX];
+    int n = snprintf(name, sizeof name, "%s", kernel_op_name(spec->op));
+    for (int i = -1; i < spec->n_inputs; i++) {
+        const struct tensor * t = i < 0 ? &spec->output : &spec->inputs[i];
+        int dims = TENSOR_DIMS;
+        while (dims > 1 && t->ne[dims - 1] == 1) {
+            dims--;
+        }
+        for (int d = 0; d < dims && n < (int) sizeof name; d++) {
+            const char * before = d ? "x" : i < 0 ? " " : i ? ", " : " of ";
+            n += snprintf(name + n, sizeof name - (size_t) n, "%s%lld", before,
+                          (long long) t->ne[d]);
+        }
+        if (i >= 0 && n < (int) sizeof name) {
+            n += snprintf(name + n, sizeof name - (size_t) n, " %s", dtype_name(t->dtype));
+        }
+    }
+    aie_program_name(spec, program);
+    if (n < (int) sizeof name) {
+        snprintf(name + n, sizeof name - (size_t) n, ": %s", program);
+    }
+    return profile_kernel(p, name);
+}
+
 enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
                          char * const addr[PLAN_OPERANDS], struct error * err) {
     struct store_kernel * kernel;
@@ -126,6 +154,9 @@ enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
         return st;
     }
     struct hsac_dispatch d = {.n_operands = spec->n_inputs + 1, .tag = s->row};
+    if (profile_is_each(s->device->profile)) {
+        d.tag = row_of(s->device->profile, spec);
+    }
     for (int i = 0; i < d.n_operands; i++) {
         const struct tensor * t = i < spec->n_inputs ? &spec->inputs[i] : &spec->output;
         // The place of an absent input is never looked at, but must be a place.
@@ -133,7 +164,7 @@ enum status npu_dispatch(struct hsa_stream * s, const struct kernel_spec * spec,
         d.operands[i].addr = addr[absent ? 0 : i];
         d.operands[i].size = absent ? DMA_WORD : GGML_PAD((uint64_t) tensor_bytes(t), DMA_WORD);
     }
-    uint64_t us = kernel_us(spec);
+    uint64_t us = store_us(s->device->npu->store, spec);
     st = npu_send(s, kernel, &d, us, err);
     if (st == ST_OK) {
         kept_sent(s->npu->kept, kernel, &d, us);

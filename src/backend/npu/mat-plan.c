@@ -10,6 +10,7 @@
 
 #define RESULT_SIZE 4 // bytes of a sum: f32, or i32
 #define FEW_DOTS    16
+#define PIECE_ROWS  256
 
 struct ask {
     const struct mat_world * world;
@@ -32,7 +33,8 @@ enum layout {
     N_LAYOUTS
 };
 #define CORES_ROWS MAT_FEW_ROWS
-#define BLOCK_ROWS 128 // up to which blocks go through the cores once for each 16
+#define BLOCK_ROWS 128                 // up to which blocks go through the cores once for each 16
+#define PIECE      ((int64_t) 1 << 23) // numbers of quantized weights that are bf16 at a time
 
 // ---- precision ----
 
@@ -155,8 +157,34 @@ static bool flatten(struct view * v) {
 
 // ---- operands ----
 
+// Blocks become bf16 in as many rows at a time as a kernel takes: so it is enough that it takes
+// some.
+static bool can_unpack(const struct ask * r, struct mat_operand * o) {
+    const struct view * from = &o->source.view;
+    enum kernel_blocks blocks;
+    if (!mat_streams(&o->source, o->pieces) || !blocks_of(from->type, &blocks)) {
+        return false;
+    }
+    o->convert = (struct kernel_spec){
+        .op = KERNEL_OP_UNPACK,
+        .arch = r->world->arch,
+        .n_inputs = 1,
+        .inputs[0] = words_of(from),
+        .output = plan_tensor(&o->packed),
+        .params[0] = blocks,
+    };
+    struct kernel_spec one = o->convert;
+    for (int d = 1; d < TENSOR_DIMS; d++) {
+        one.inputs[0].ne[d] = one.output.ne[d] = 1;
+    }
+    return store_can_itself(r->world->store, &one);
+}
+
 static bool can_convert(const struct ask * r, struct mat_operand * o) {
     const struct view * from = &o->source.view;
+    if (can_unpack(r, o)) {
+        return true;
+    }
     if ((from->type != GGML_TYPE_F32 && from->type != GGML_TYPE_F16) || !has_word_rows(from)) {
         return false;
     }
@@ -258,6 +286,12 @@ static void lay_out_all(const struct ask * r, enum layout layout, struct mat_pla
     p->shared = is_shared(r, p);
     memcpy(p->chunk, p->result.kernel.ne, sizeof p->chunk);
     p->chunk_k = p->a.kernel.ne[0];
+    p->by_pieces = p->a.way == MAT_BY_KERNEL && p->a.convert.op == KERNEL_OP_UNPACK &&
+                   p->a.kernel.ne[2] == 1 && p->a.kernel.ne[3] == 1;
+    int64_t rows = PIECE / p->chunk_k / PIECE_ROWS * PIECE_ROWS;
+    if (p->by_pieces && p->chunk[0] > rows) {
+        p->chunk[0] = rows > PIECE_ROWS ? rows : PIECE_ROWS;
+    }
 }
 
 // ---- parts of a result ----
@@ -314,13 +348,22 @@ static char * place_in(const struct view * v, size_t offset) {
     return v->data ? v->data + offset : NULL;
 }
 
+// Where a was packed as a whole, before, it is no matter.
+static bool by_pieces(const struct mat_plan * p) {
+    return p->by_pieces && p->a.way == MAT_BY_KERNEL;
+}
+
+bool mat_begins_piece(const struct mat_plan * p, const struct mat_at * at) {
+    return by_pieces(p) && !at->k && !at->add && !at->at[1] && !at->at[2] && !at->at[3];
+}
+
 struct kernel_spec mat_part(const struct mat_plan * p, enum aie_arch arch, const struct mat_at * at,
                             char * addr[PLAN_OPERANDS]) {
     const struct view *a = &p->a.kernel, *b = &p->b.kernel, *result = &p->result.kernel;
     int64_t ne[GGML_MAX_DIMS], left_k = a->ne[0] - at->k;
     size_t a_at = (size_t) (at->k / ggml_blck_size(a->type)) * a->nb[0], out_at = 0;
     size_t b_at = (size_t) at->k * b->nb[0] + (size_t) at->at[1] * b->nb[1];
-    a_at += (size_t) at->at[0] * a->nb[1];
+    a_at += by_pieces(p) ? 0 : (size_t) at->at[0] * a->nb[1];
     for (int d = 0; d < GGML_MAX_DIMS; d++) {
         int64_t left = result->ne[d] - at->at[d];
         ne[d] = left < p->chunk[d] ? left : p->chunk[d];
@@ -353,7 +396,8 @@ bool mat_next(const struct mat_plan * p, struct mat_at * at) {
         return true;
     }
     at->k = 0;
-    for (int d = 0; d < GGML_MAX_DIMS; d++) {
+    for (int i = 0; i < GGML_MAX_DIMS; i++) {
+        int d = by_pieces(p) ? (i + 1) % GGML_MAX_DIMS : i; // a piece is for all of b
         at->at[d] += p->chunk[d];
         if (at->at[d] < p->result.kernel.ne[d]) {
             return true;
@@ -452,11 +496,14 @@ static bool few_at_a_time(const struct ask * r, struct mat_plan * p) {
     return false;
 }
 
-static bool find_layout(const struct ask * r, struct mat_plan * out) {
+static bool choose_layout(const struct ask * r, struct mat_plan * out) {
     for (int layout = 0; layout < N_LAYOUTS; layout++) {
         lay_out_all(r, (enum layout) layout, out);
         bool streams = mat_streams(&r->a, r->a_pieces);
-        if (layout == MADE_BY_CORES && streams ? few_at_a_time(r, out) : fits(r->world, out)) {
+        // That pieces fit says nothing of few rows, which better cut the product than unpack it.
+        bool better_cut = out->by_pieces && out->result.kernel.ne[1] <= CORES_ROWS;
+        if (layout == MADE_BY_CORES && streams ? few_at_a_time(r, out)
+                                               : !better_cut && fits(r->world, out)) {
             return true;
         }
     }
@@ -476,6 +523,14 @@ static bool find_layout(const struct ask * r, struct mat_plan * out) {
         }
     }
     return false;
+}
+
+static bool find_layout(const struct ask * r, struct mat_plan * out) {
+    bool found = choose_layout(r, out);
+    if (found && out->by_pieces) {
+        out->a.packed.ne[1] = out->chunk[0];
+    }
+    return found;
 }
 
 static enum status plan(struct mat_world * w, struct ask * r, struct mat_plan * out,

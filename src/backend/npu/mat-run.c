@@ -69,7 +69,8 @@ bool mat_reads_on_host(const struct mat_plan * p) {
     return p->a.way == MAT_BY_HOST || p->b.way == MAT_BY_HOST;
 }
 
-// One kernel or, where that would take longer than one may, one for each half of the rows.
+// One kernel or, where that would be too much for one or take longer than it may, one for each half
+// of the rows.
 static enum status convert(struct hsa_stream * s, const struct kernel_spec * whole, char * from,
                            char * to, struct error * err) {
     struct kernel_spec spec = *whole;
@@ -78,7 +79,8 @@ static enum status convert(struct hsa_stream * s, const struct kernel_spec * who
     while (d > 0 && in->ne[d] < 2) {
         d--;
     }
-    if (d == 0 || kernel_us(&spec) <= HSAC_MOST_US) {
+    if (d == 0 || (store_can_itself(s->device->npu->store, &spec) &&
+                   store_us(s->device->npu->store, &spec) <= HSAC_MOST_US)) {
         char * addr[PLAN_OPERANDS] = {from, to};
         return npu_dispatch(s, &spec, addr, err);
     }
@@ -89,6 +91,17 @@ static enum status convert(struct hsa_stream * s, const struct kernel_spec * who
     in->ne[d] = out->ne[d] = whole->inputs[0].ne[d] - half;
     return st == ST_OK ? convert(s, &spec, from + half * in->nb[d], to + half * out->nb[d], err)
                        : st;
+}
+
+// The rows of a that a dispatch wants.
+static enum status bring_piece(struct hsa_stream * s, const struct mat_plan * p,
+                               const struct mat_at * at, struct error * err) {
+    const struct mat_operand * o = &p->a;
+    struct kernel_spec spec = o->convert;
+    int64_t left = spec.inputs[0].ne[1] - at->at[0];
+    spec.inputs[0].ne[1] = spec.output.ne[1] = left < p->chunk[0] ? left : p->chunk[0];
+    return convert(s, &spec, o->source.view.data + (size_t) at->at[0] * o->source.view.nb[1],
+                   o->packed.data, err);
 }
 
 static enum status bring(struct hsa_stream * s, const struct mat_operand * o, struct error * err) {
@@ -104,16 +117,19 @@ static enum status bring(struct hsa_stream * s, const struct mat_operand * o, st
 // ---- products ----
 
 enum status mat_send(struct hsa_stream * s, const struct mat_plan * p, struct error * err) {
-    enum status st = bring(s, &p->a, err);
+    struct mat_at at = {0};
+    enum status st = mat_begins_piece(p, &at) ? ST_OK : bring(s, &p->a, err);
     if (st == ST_OK) {
         st = bring(s, &p->b, err);
     }
-    struct mat_at at = {0};
     bool more = true;
     while (st == ST_OK && more) {
         char * addr[PLAN_OPERANDS] = {NULL};
         struct kernel_spec spec = mat_part(p, s->device->npu->arch, &at, addr);
-        st = npu_dispatch(s, &spec, addr, err);
+        st = mat_begins_piece(p, &at) ? bring_piece(s, p, &at, err) : ST_OK;
+        if (st == ST_OK) {
+            st = npu_dispatch(s, &spec, addr, err);
+        }
         more = mat_next(p, &at);
     }
     return st;
@@ -192,7 +208,9 @@ static enum status compute(struct hsa_stream * s, struct mat_plan * p, struct er
         st = mat_send(s, p, err);
     }
     if (st == ST_OK) {
-        remember(s, &p->a);
+        if (!p->by_pieces) { // of which the last one is there
+            remember(s, &p->a);
+        }
         remember(s, &p->b);
     }
     if (st == ST_OK && p->result.staged) {

@@ -82,7 +82,7 @@ struct mat_world { // what a plan depends on beside its node
 
 enum mat_way {
     MAT_AS_IT_STANDS,
-    MAT_BY_KERNEL, // CONVERT in front of the product, in the same queue
+    MAT_BY_KERNEL, // CONVERT or UNPACK in front of the product, in the same queue
     MAT_BY_HOST,
 };
 
@@ -102,6 +102,7 @@ struct mat_plan {
     struct mat_operand a, b;
     struct plan_operand result;
     bool shared;                  // by block floats
+    bool by_pieces;               // a is made bf16 for one chunk of its rows after the other
     int64_t chunk[GGML_MAX_DIMS]; // what one dispatch makes of the result
     int64_t chunk_k;              // out of so much of k
     struct view partial;          // where k is cut: a chunk's sums of its later parts; no place yet
@@ -128,6 +129,8 @@ enum status mat_plan_prepared(struct mat_world w, const struct mat_source * a, b
                               struct mat_plan * out, struct error * err);
 // How many rows are computed where n depends on data: few sizes, so that few kernels are made.
 int64_t mat_padded_rows(int64_t n);
+// Whether a dispatch is the first one of a chunk of rows of a that has to be made bf16 before.
+bool mat_begins_piece(const struct mat_plan * p, const struct mat_at * at);
 // The kernel of a dispatch, and where its operands lie.
 struct kernel_spec mat_part(const struct mat_plan * p, enum aie_arch arch, const struct mat_at * at,
                             char * addr[PLAN_OPERANDS]);

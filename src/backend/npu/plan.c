@@ -65,7 +65,7 @@ static bool owns_last_word(const struct ggml_tensor * dst) {
 // ---- kernels ----
 
 bool plan_can(struct store * store, const struct kernel_spec * spec, bool by_command) {
-    return kernel_us(spec) <= HSAC_MOST_US &&
+    return store_us(store, spec) <= HSAC_MOST_US &&
            (by_command ? store_can(store, spec) : store_can_itself(store, spec));
 }
 
