@@ -1,13 +1,14 @@
 #!/bin/sh
-# backend-ops.sh <test-backend-ops> <cases> [partial] <arguments...>: runs ggml's comparison with the CPU on
+# backend-ops.sh <test-backend-ops> <one-thread> <cases> [partial] <arguments...>: runs ggml's comparison with the CPU on
 # HSA0. test-backend-ops counts an unsupported case as neither good nor bad, and a backend that supports
 # nothing passes; nor does it look at the status of a graph. So this also wants at least <cases> cases
 # compared, no word of the device about a failure, and none left out that the CPU has, unless the ops are
 # supported in part. Status 77: there is no compiler for an emulated GPU.
 # OPS_RUN: a command, as words, in front of the program's name.
 program=$1
-cases=$2
-shift 2
+one_thread=$2 # a library to preload, see one-thread.c
+cases=$3
+shift 3
 partial=
 if [ "$1" = partial ]; then
     partial=1
@@ -40,8 +41,15 @@ case ${OPS_RUN:-}/${GGML_HSA_EMULATE:-} in
     fi
     ;;
 esac
-# shellcheck disable=SC2086
-out=$(${OPS_RUN:-} "$program" test -b HSA0 "$@" 2>&1)
+# As many tests run at a time as there are processors, so that an array has one thread; test-threads and the unit tests
+# have them all, and what is set already, to nothing even, stays so.
+export GGML_HSA_EMU_THREADS="${GGML_HSA_EMU_THREADS-1}"
+if [ -n "${OPS_RUN:-}" ]; then # with libraries of its own to preload
+    # shellcheck disable=SC2086
+    out=$($OPS_RUN "$program" test -b HSA0 "$@" 2>&1)
+else
+    out=$(LD_PRELOAD="$one_thread" "$program" test -b HSA0 "$@" 2>&1)
+fi
 code=$?
 passed=$(printf '%s\n' "$out" | sed -n 's/^ *\([0-9]*\)\/[0-9]* tests passed.*/\1/p' | tail -n 1)
 missing=$(printf '%s\n' "$out" | grep -a 'not supported \[.*HSA0' | grep -a -v CPU)

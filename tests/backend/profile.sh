@@ -29,6 +29,10 @@ awk '/^ADD f32 / { n++; sum = 0; for (i = 6; i <= 14; i++) sum += $i
                    time = $5 }
      /^total / { n++; if ($4 != time) bad = 1 }
      END { exit bad || n != 2 }' "$work/err" || fail "the row is not what one ADD is"
+# The same as a kernel, with its operands and its PDI.
+GGML_HSA_PROFILE=kernels "$add" "$plugin" >/dev/null 2>"$work/err" || fail "exit status $?"
+grep -Eq '^add [0-9x]+ of [0-9x]+ f32, [0-9x]+ f32: [a-z0-9_]+ +1 +1 +[0-9.]+ ' "$work/err" ||
+    fail "no row for the kernel"
 # By the wall on a device that has no model; that wants a compiler for GPU kernels.
 if GGML_HSA_EMULATE=gfx90a GGML_HSA_PROFILE=1 "$add" "$plugin" >/dev/null 2>"$work/err"; then
     grep -q 'HSA0, measured by the wall' "$work/err" || fail "a GPU is not measured by the wall"

@@ -171,6 +171,39 @@ static void quantized_rows(void ** state) {
     }
 }
 
+// Types of which ggml makes numbers only after it made tables for a long while: any bytes are such
+// numbers, as long as their scales are.
+static void quantized_rows_of_any_bytes(void ** state) {
+    (void) state;
+    static const enum ggml_type types[] = {GGML_TYPE_IQ1_S,  GGML_TYPE_IQ1_M, GGML_TYPE_IQ2_XXS,
+                                           GGML_TYPE_IQ2_XS, GGML_TYPE_IQ2_S, GGML_TYPE_IQ3_XXS,
+                                           GGML_TYPE_IQ3_S};
+    for (size_t k = 0; k < sizeof types / sizeof types[0]; k++) {
+        struct ggml_context * ctx = context();
+        struct ggml_tensor * q = ggml_new_tensor_3d(ctx, types[k], 512, 3, 2);
+        struct ggml_tensor * p = ggml_permute(ctx, q, 0, 2, 1, 3); // 512 x 2 x 3
+        struct ggml_tensor * f = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, 8, 128, 3);
+        struct ggml_tensor * r = ggml_new_tensor_2d(ctx, types[k], 1024, 3);
+        for (size_t i = 0; i < ggml_nbytes(q); i++) {
+            ((uint8_t *) q->data)[i] = (uint8_t) ((i * 2654435761u) >> 11) & 63; // a half below 2
+        }
+        assert_true(host_can_copy(p, f) && host_can_copy(p, r));
+        copy(p, f);
+        copy(p, r);
+        float back[512];
+        for (int64_t i = 0; i < 6; i++) {
+            const char * row =
+                (char *) q->data + q->nb[2] * (size_t) (i % 2) + q->nb[1] * (size_t) (i / 2);
+            ggml_get_type_traits(types[k])->to_float(row, back, 512);
+            for (int j = 0; j < 512; j++) {
+                assert_true(isfinite(back[j]) && value(f, i * 512 + j) == back[j]);
+            }
+            assert_memory_equal((char *) r->data + q->nb[1] * (size_t) i, row, q->nb[1]);
+        }
+        ggml_free(ctx);
+    }
+}
+
 static void what_cannot_be_copied(void ** state) {
     (void) state;
     static const struct {
@@ -413,6 +446,7 @@ int main(void) {
         cmocka_unit_test(conversions_round_as_ggml_does),
         cmocka_unit_test(integers),
         cmocka_unit_test(quantized_rows),
+        cmocka_unit_test(quantized_rows_of_any_bytes),
         cmocka_unit_test(what_cannot_be_copied),
         cmocka_unit_test(expanding),
         cmocka_unit_test(nothing_to_copy),

@@ -14,7 +14,7 @@
 
 static int64_t most_elements; // of a result
 static int64_t most_k, most_rows = 16;
-static bool has_convert, packed_only, cores_convert;
+static bool has_convert, has_unpack, packed_only, cores_convert;
 
 static bool has_words(const struct tensor * t) {
     bool ok = t->nb[0] == dtype_size(t->dtype);
@@ -62,7 +62,8 @@ static bool takes_blocks(const struct kernel_spec * s) {
         fail_msg("blocks of %d bytes, rows of %d words are not what the kernel takes", bytes,
                  (int) a->ne[0]);
     }
-    return cores_convert && b->ne[1] <= 16 && b->ne[1] <= most_rows;
+    return cores_convert && b->ne[1] <= 16 && b->ne[1] <= most_rows &&
+           tensor_elements(&s->output) <= most_elements;
 }
 
 static bool takes_conversion(const struct kernel_spec * s) {
@@ -80,6 +81,20 @@ static bool takes_conversion(const struct kernel_spec * s) {
     return has_convert;
 }
 
+static bool takes_unpacking(const struct kernel_spec * s) {
+    const struct tensor *in = &s->inputs[0], *out = &s->output;
+    enum kernel_blocks kind = (enum kernel_blocks) s->params[0];
+    int64_t words = out->ne[0] / kernel_block_k(kind) * kernel_block_bytes(kind) / 4;
+    bool ok = s->n_inputs == 1 && in->dtype == DTYPE_I32 && out->dtype == DTYPE_BF16 &&
+              has_words(in) && tensor_is_contiguous(out) && in->ne[0] == words &&
+              !memcmp(in->ne + 1, out->ne + 1, 3 * sizeof *in->ne);
+    if (!ok) {
+        fail_msg("rows of %d words to %d numbers are not what the kernel takes", (int) in->ne[0],
+                 (int) out->ne[0]);
+    }
+    return has_unpack;
+}
+
 static bool takes_sum(const struct kernel_spec * s) {
     assert_true(s->op == KERNEL_OP_ADD && s->n_inputs == 2);
     for (int i = 0; i < 2; i++) {
@@ -93,6 +108,7 @@ static enum status supports(const struct kernel_spec * s, struct error * err) {
     bool ok = s->op == KERNEL_OP_MUL_MAT          ? takes_product(s)
               : s->op == KERNEL_OP_MUL_MAT_BLOCKS ? takes_blocks(s)
               : s->op == KERNEL_OP_CONVERT        ? takes_conversion(s)
+              : s->op == KERNEL_OP_UNPACK         ? takes_unpacking(s)
                                                   : takes_sum(s);
     return ok ? ST_OK : error_set(err, ST_UNSUPPORTED, "too much for this test");
 }
@@ -117,12 +133,12 @@ static struct ggml_context * ctx;
 
 static int setup(void ** state) {
     (void) state;
-    struct ggml_init_params params = {.mem_size = 64 << 20};
+    struct ggml_init_params params = {.mem_size = 96 << 20};
     ctx = ggml_init(params);
     world = (struct mat_world){.arch = AIE_ARCH_AIE2};
     most_elements = most_k = INT64_MAX;
     has_convert = true;
-    packed_only = cores_convert = false;
+    packed_only = cores_convert = has_unpack = false;
     return ctx && store_new_with(&compiler, &world.store, NULL) == ST_OK ? 0 : -1;
 }
 
@@ -294,6 +310,57 @@ static void made_by_cores(void ** state) {
     assert_ways(&p, MAT_AS_IT_STANDS, MAT_AS_IT_STANDS, false);
     most_elements = INT64_MAX;
     cores_convert = false;
+}
+
+// Quantized weights and many rows of b: bf16 is made of one piece of them after the other, each for
+// all of b, in the same place.
+static void unpacked(void ** state) {
+    (void) state;
+    has_unpack = true;
+    struct ggml_tensor * b = tensor(GGML_TYPE_F32, 4096, 300, 2, 1);
+    struct mat_plan p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_Q4_K, 4096, 5000, 1, 1), b));
+    assert_ways(&p, MAT_BY_KERNEL, MAT_BY_KERNEL, false);
+    assert_int_equal(p.a.convert.op, KERNEL_OP_UNPACK);
+    assert_true(p.by_pieces);
+    assert_int_equal(p.chunk[0], 2048);
+    assert_int_equal(p.a.packed.ne[1], 2048);
+    p.chunk[1] = 150; // as if that were all that a kernel takes
+    char *addr[PLAN_OPERANDS], *first = NULL;
+    struct mat_at at = {0};
+    int parts = 0, pieces = 0;
+    int64_t rows = 0;
+    p.a.kernel.data = (char *) ctx;
+    do {
+        struct kernel_spec s = mat_part(&p, world.arch, &at, addr);
+        bool begins = mat_begins_piece(&p, &at);
+        assert_int_equal(begins, parts % 4 == 0);
+        first = first ? first : addr[0];
+        assert_ptr_equal(addr[0], first);
+        pieces += begins;
+        rows += begins ? s.output.ne[0] : 0;
+        parts++;
+    } while (mat_next(&p, &at));
+    assert_int_equal(parts, 12);
+    assert_int_equal(pieces, 3);
+    assert_int_equal(rows, 5000);
+    // Several matrices, and one that is packed already, are taken as a whole.
+    p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_Q8_0, 64, 200, 2, 1),
+                          tensor(GGML_TYPE_F32, 64, 300, 2, 1)));
+    assert_ways(&p, MAT_BY_KERNEL, MAT_BY_KERNEL, false);
+    assert_false(p.by_pieces);
+    p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_Q4_0, 96, 200, 1, 1), // no whole slices
+                          tensor(GGML_TYPE_F32, 96, 300, 1, 1)));
+    assert_ways(&p, MAT_BY_HOST, MAT_BY_KERNEL, false);
+    // A long product of few rows is cut, and not unpacked.
+    cores_convert = true;
+    most_elements = 10000; // a piece of 8M numbers has 8192 rows here
+    p = plan(ggml_mul_mat(ctx, tensor(GGML_TYPE_Q4_0, 1024, 12000, 1, 1),
+                          tensor(GGML_TYPE_F32, 1024, 1, 1, 1)));
+    assert_ways(&p, MAT_AS_IT_STANDS, MAT_AS_IT_STANDS, false);
+    assert_true(p.chunk[0] >= 6000 && p.chunk[0] <= 10000);
+    most_elements = INT64_MAX;
+    cores_convert = false;
+    has_unpack = false;
 }
 
 static void integers(void ** state) {
@@ -670,6 +737,7 @@ int main(void) {
         cmocka_unit_test(by_kernel_or_by_host),
         cmocka_unit_test(views_of_a_cache),
         cmocka_unit_test(made_by_cores),
+        cmocka_unit_test(unpacked),
         cmocka_unit_test(integers),
         cmocka_unit_test(results_that_no_kernel_writes),
         cmocka_unit_test(outer_products),

@@ -109,6 +109,10 @@ static void test_columns(void ** state) {
     assert_int_equal(columns_of(b), 3);
     assert_ptr_not_equal(a->pdi, b->pdi);
     assert_ptr_equal(must_get(s, &any), a);
+    // and how long it may take counts them as well
+    struct kernel_spec much = add_spec(1 << 20), alone = much;
+    alone.columns = 2;
+    assert_true(store_us(s, &much) == kernel_us(&alone) && kernel_us(&alone) > kernel_us(&much));
     store_free(s);
 }
 

@@ -113,6 +113,22 @@ static int visit_blocks(enum kernel_blocks kind, int64_t m, int64_t n, int64_t k
     return count;
 }
 
+static int visit_unpacking(enum kernel_blocks kind, int64_t rows, int64_t k, visit_fn visit,
+                           void * user) {
+    int count = 0;
+    int64_t words = k / kernel_block_k(kind) * kernel_block_bytes(kind) / 4;
+    struct kernel_spec s = {
+        .op = KERNEL_OP_UNPACK,
+        .arch = every_arch,
+        .n_inputs = 1,
+        .inputs = {tensor_contiguous(DTYPE_I32, (const int64_t[4]){words, rows, 1, 1})},
+        .output = tensor_contiguous(DTYPE_BF16, (const int64_t[4]){k, rows, 1, 1}),
+        .params[0] = kind,
+    };
+    visit_one(visit, user, &s, &count);
+    return count;
+}
+
 static int visit_all(visit_fn visit, void * user) {
     static const int64_t shapes[][4] = {{1024, 16, 1, 1}, {33, 5, 3, 2}, {1, 1, 1, 1}};
     static const int64_t products[][3] = {
@@ -140,6 +156,7 @@ static int visit_all(visit_fn visit, void * user) {
     for (int kind = 0; kind < KERNEL_BLOCKS; kind++) {
         n += visit_blocks((enum kernel_blocks) kind, 4096, 1, 512, visit, user);
         n += visit_blocks((enum kernel_blocks) kind, 5, 3, 64, visit, user);
+        n += visit_unpacking((enum kernel_blocks) kind, 100, 512, visit, user);
     }
     return n;
 }

@@ -41,7 +41,8 @@ static inline bool rig_length(int64_t n) {
 }
 
 // Under AddressSanitizer an array is five times as slow: of long tables each type has a third, and
-// all types together have every line.
+// all types together have every line. Where the subject is values or cycles, which a sanitizer does
+// not change, fewer of them.
 #if defined(__SANITIZE_ADDRESS__)
 enum { RIG_EVERY = 3 };
 #else
@@ -67,6 +68,51 @@ static void * rig_resolve(void * user, uint64_t addr, uint64_t len, bool write) 
         }
     }
     return NULL;
+}
+
+// As aie_compile, but programs are kept by their names, as the plugin keeps them: a new shape costs
+// no more than its stream. That equal names mean equal programs is test-digests's and test-add's.
+static inline enum status rig_compile(const struct kernel_spec * spec, struct kernel_code * out,
+                                      struct error * err) {
+    enum { KEPT = 32 };
+    static struct {
+        char name[KERNEL_NAME_MAX];
+        enum aie_arch arch;
+        uint8_t * pdi;
+        size_t size;
+    } kept[KEPT];
+    static unsigned next;
+    *out = (struct kernel_code){0};
+    enum status st = aie_compile_insts(spec, &out->insts, &out->n_insts, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    char name[KERNEL_NAME_MAX];
+    aie_program_name(spec, name);
+    unsigned i = 0;
+    while (i < KEPT && (!kept[i].pdi || kept[i].arch != spec->arch || strcmp(kept[i].name, name))) {
+        i++;
+    }
+    if (i == KEPT) {
+        uint8_t * pdi;
+        size_t size;
+        st = aie_compile_pdi(spec, &pdi, &size, err);
+        if (st != ST_OK) {
+            kernel_code_free(out);
+            return st;
+        }
+        i = next++ % KEPT;
+        free(kept[i].pdi);
+        kept[i].arch = spec->arch;
+        kept[i].pdi = pdi;
+        kept[i].size = size;
+        strcpy(kept[i].name, name);
+    }
+    out->pdi = malloc(kept[i].size);
+    out->pdi_size = kept[i].size;
+    assert_non_null(out->pdi);
+    memcpy(out->pdi, kept[i].pdi, kept[i].size);
+    return ST_OK;
 }
 
 // Columns of the machine; 0: as many as the architecture has. A spec has to say the same.

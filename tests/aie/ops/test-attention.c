@@ -213,7 +213,7 @@ static void check_shape(const struct shape * s) {
     struct error err = {0};
     struct kernel_code code;
     struct kernel_spec spec = spec_of(s);
-    enum status st = aie_compile(&spec, &code, &err);
+    enum status st = rig_compile(&spec, &code, &err);
     if (st != ST_OK) {
         fail_msg("%s", err.text);
     }

@@ -133,7 +133,7 @@ static void fill_random(struct rig * r, const struct kernel_spec * spec) {
 static struct emu_counters run_spec(struct rig * r, const struct kernel_spec * spec, fill_fn fill) {
     struct kernel_code code;
     struct error err = {0};
-    enum status st = aie_compile(spec, &code, &err);
+    enum status st = rig_compile(spec, &code, &err);
     if (st != ST_OK) {
         print_message("%s\n", err.text);
     }
@@ -391,6 +391,11 @@ static void speed(void ** state) {
     rig_open_with(&r, &ideal);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         for (uint32_t layout = 0; layout < 2; layout++) {
+            // Long ones are held to a bound on one target, and their cycles are the same each time.
+            bool bound = rig_arch == AIE_ARCH_AIE2 && RIG_EVERY == 1;
+            if (!rig_whole && !bound && cases[i].k * cases[i].rows > 20000) {
+                continue;
+            }
             struct kernel_spec spec =
                 spec_of(tensor_of(cases[i].t, cases[i].k, cases[i].rows, 1, 1), layout);
             double start = ms_now();

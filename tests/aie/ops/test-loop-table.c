@@ -1,9 +1,9 @@
 // test-loop-table: every loop of every program that the compiler makes, with what bounds it: the
 // busiest slot (resources), values carried from trip to trip (recurrence), and the interval that
 // was reached. The table is printed with --print; the test holds what has been reached: loops whose
-// interval is more than 1.3 times their resource bound may become fewer, not more, and so may
-// bytes. --time [NAME] compiles each program, or one, again and again, and prints the least time
-// that this took the processor.
+// interval is more than 1.3 times their bound, the larger of the two, may become fewer, not more,
+// and so may those in which it is the recurrence, and bytes. --time [NAME] compiles each program,
+// or one, again and again, and prints the least time that this took the processor.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,11 +22,12 @@
 
 // What has been reached. Lower them when the compiler gets better.
 enum {
-    MOST_LOOSE_LOOPS = 23,      // over 1.3 of the resource bound
+    MOST_LOOSE_LOOPS = 4,       // over 1.3 of the bound
+    MOST_CARRIED = 1,           // over 1.3 of slots for a sum that waits for the adder: at_soft's
     MOST_PROGRAM_BYTES = 16384, // program memory
-    MOST_BYTES = 205000,        // of all programs; those of bf16 products make operands bf16, too
+    MOST_BYTES = 203000,        // of all programs; those of bf16 products make operands bf16, too
     MOST_SILU = 1920,           // SILU as the only op of a program; wanted are 7 KB
-    MOST_SOFT_MAX = 6896,       // SOFT_MAX likewise, with masks, sinks and rows in parts
+    MOST_SOFT_MAX = 6640,       // SOFT_MAX likewise, with masks, sinks and rows in parts
 };
 
 enum { MAX_PROGRAMS = 256, LOOSE_TENTHS = 13 };
@@ -166,14 +167,19 @@ static bool is_over(int interval, int bound) {
     return bound > 0 && 10 * interval > LOOSE_TENTHS * bound;
 }
 
+// What carried values ask for is no fault of a placement: it is counted apart.
+static bool is_carried(const struct asm_stats * s, int i) {
+    return is_over(s->loop_ii[i], s->loop_resource_ii[i]) &&
+           !is_over(s->loop_ii[i], s->loop_recurrence_ii[i]) && s->loop_recurrence_ii[i] > 0;
+}
+
 static bool is_loose(const struct asm_stats * s, int i) {
-    return is_over(s->loop_ii[i], s->loop_resource_ii[i]);
+    return is_over(s->loop_ii[i], s->loop_resource_ii[i]) && !is_carried(s, i);
 }
 
 // What stands in a loose loop's way.
-enum reason { CARRIED, REGISTERS, ONE_REGISTER, ALONE, SEARCH, REASONS };
+enum reason { REGISTERS, ONE_REGISTER, ALONE, SEARCH, REASONS };
 static const char * const reasons[REASONS] = {
-    [CARRIED] = "carried values",     // a trip waits for the one before it
     [REGISTERS] = "registers",        // too few for all that lives, however it is placed
     [ONE_REGISTER] = "a long life",   // a value lives longer than the slots take, with one register
     [ALONE] = "trips alone",          // no placement was found in which trips overlap
@@ -182,9 +188,6 @@ static const char * const reasons[REASONS] = {
 
 static enum reason reason_of(const struct asm_stats * s, int i) {
     int ii = s->loop_ii[i], slots = s->loop_resource_ii[i];
-    if (is_over(s->loop_recurrence_ii[i], slots) && !is_over(ii, s->loop_recurrence_ii[i])) {
-        return CARRIED;
-    }
     if (is_over(s->loop_register_ii[i], slots) && !is_over(ii, s->loop_register_ii[i])) {
         return REGISTERS;
     }
@@ -203,21 +206,23 @@ static void print_table(bool only_loose) {
         const struct program * p = &table.programs[i];
         for (int k = 0; k < p->stats.n_loops; k++) {
             const struct asm_stats * s = &p->stats;
-            if (!only_loose || is_loose(s, k)) {
+            if (!only_loose || is_loose(s, k) || is_carried(s, k)) {
                 printf(
                     "%-20s %6zu | %5d %6d %6d %6d %9d %5d %8d %5.2f %6d %7d %7d %6d %s\n", p->name,
                     p->size, k, s->loop_ops[k], s->loop_resource_ii[k], s->loop_recurrence_ii[k],
                     s->loop_register_ii[k], s->loop_life_ii[k], s->loop_ii[k],
                     (double) s->loop_ii[k] / (s->loop_resource_ii[k] ? s->loop_resource_ii[k] : 1),
                     s->loop_bundles[k], s->loop_stages[k], s->loop_unroll[k], s->loop_bytes[k],
-                    is_loose(s, k) ? reasons[reason_of(s, k)] : "");
+                    is_loose(s, k)     ? reasons[reason_of(s, k)]
+                    : is_carried(s, k) ? "carried values"
+                                       : "");
             }
         }
     }
 }
 
 struct sums {
-    int loops, loose, plain, over, because[REASONS];
+    int loops, loose, carried, plain, over, because[REASONS];
     size_t bytes, largest;
     double ms, most_ms;
 };
@@ -229,6 +234,7 @@ static struct sums sum_up(void) {
         for (int k = 0; k < p->stats.n_loops; k++) {
             s.loops++;
             s.loose += is_loose(&p->stats, k);
+            s.carried += is_carried(&p->stats, k);
             s.over += is_over(p->stats.loop_ii[k], bound(&p->stats, k));
             s.because[reason_of(&p->stats, k)] += is_loose(&p->stats, k);
             s.plain += p->stats.loop_ii[k] == p->stats.loop_bundles[k];
@@ -244,8 +250,9 @@ static struct sums sum_up(void) {
 static void print_sums(const struct sums * s) {
     printf("%d programs, %zu bytes, the largest %zu; %.1f ms, the longest %.1f\n", table.n,
            s->bytes, s->largest, s->ms, s->most_ms);
-    printf("%d loops, %d over 1.3 of their resource bound, %d whose trips do not overlap\n",
-           s->loops, s->loose, s->plain);
+    printf("%d loops, %d over 1.3 of their bound, %d in which a carried value is that bound, %d "
+           "whose trips do not overlap\n",
+           s->loops, s->loose, s->carried, s->plain);
     printf("%d over 1.3 of what slots, carried values and registers allow; loose because of:",
            s->over);
     for (int r = 0; r < REASONS; r++) {
@@ -254,12 +261,41 @@ static void print_sums(const struct sums * s) {
     printf("\n");
 }
 
+// Loops that most of the time is spent in. A program that grows beyond its memory loses the overlap
+// of some, and says nothing of it; it must not be one of these.
+static const struct {
+    const char * program;
+    int instructions, interval, n;
+} hot[] = {
+    {"mul_mat_bf16_n512", 224, 64, 2}, // that multiply: slices in bf16, and those that were blocks
+    {"add_f32", 25, 9, 3}, // that make f16 bf16: of attention's keys, of products' x and y
+};
+
+static void hot_loops_overlap(void ** state) {
+    (void) state;
+    for (size_t h = 0; h < sizeof hot / sizeof hot[0]; h++) {
+        int found = 0;
+        for (int i = 0; i < table.n; i++) {
+            const struct asm_stats * s = &table.programs[i].stats;
+            bool is_it = strcmp(table.programs[i].name, hot[h].program) == 0;
+            for (int k = 0; is_it && k < s->n_loops; k++) {
+                if (s->loop_ops[k] == hot[h].instructions) {
+                    assert_int_equal(s->loop_ii[k], hot[h].interval);
+                    found++;
+                }
+            }
+        }
+        assert_int_equal(found, hot[h].n);
+    }
+}
+
 static void stays_as_good(void ** state) {
     (void) state;
     struct sums s = sum_up();
     print_sums(&s);
     assert_true(s.loops > 0);
     assert_true(s.loose <= MOST_LOOSE_LOOPS);
+    assert_true(s.carried <= MOST_CARRIED);
     assert_true(s.largest <= MOST_PROGRAM_BYTES);
     assert_true(s.bytes <= MOST_BYTES);
 }
@@ -326,6 +362,7 @@ int main(int argc, char ** argv) {
         return 0;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(stays_as_good),
+                                       cmocka_unit_test(hot_loops_overlap),
                                        cmocka_unit_test(is_small_alone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

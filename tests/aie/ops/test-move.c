@@ -94,7 +94,7 @@ static void run_case(struct rig * r, const struct kernel_spec * spec) {
     bool pairs = spec->op == KERNEL_OP_ROTATE;
     struct kernel_code code;
     struct error err = {0};
-    if (aie_compile(spec, &code, &err) != ST_OK) {
+    if (rig_compile(spec, &code, &err) != ST_OK) {
         fail_msg("%s", err.text);
     }
     rig_allocate(r, spec);

@@ -87,7 +87,7 @@ static void run(struct rig * r, enum kernel_op op, enum dtype t, const uint32_t 
     spec.inputs[0] = spec.inputs[1] = spec.output = tensor_contiguous(t, (int64_t[4]){n, 1, 1, 1});
     struct kernel_code code;
     struct error err = {0};
-    enum status st = aie_compile(&spec, &code, &err);
+    enum status st = rig_compile(&spec, &code, &err);
     if (st != ST_OK) {
         print_message("%s\n", err.text);
     }

@@ -166,7 +166,7 @@ static void run_row(struct rig * r, const struct op_row * row, enum dtype t, int
     spec.precision = is_fast ? KERNEL_FAST : KERNEL_EXACT;
     struct kernel_code code;
     struct error err = {0};
-    enum status st = aie_compile(&spec, &code, &err);
+    enum status st = rig_compile(&spec, &code, &err);
     if (st != ST_OK) {
         print_message("%s\n", err.text);
     }
@@ -213,7 +213,7 @@ static void run_row(struct rig * r, const struct op_row * row, enum dtype t, int
 // Arguments of the program: an op's name or "all", how many f32 elements each op gets, and the
 // architecture. With fewer than 10,000 of them, 16-bit patterns are every thirteenth.
 static const char * only;
-static int64_t f32_elements = RIG_EVERY > 1 ? 8000 : 100000, bits16_elements = 70001;
+static int64_t f32_elements = RIG_EVERY > 1 ? 2000 : 20000, bits16_elements = 70001;
 
 static void run_types(struct rig * r, const struct op_row * row) {
     if (only && strcmp(only, kernel_op_name(row->op))) {

@@ -242,7 +242,7 @@ static void check_count(struct rig * r, const struct kernel_spec * s) {
 
 static void compile(const struct kernel_spec * s, struct kernel_code * code) {
     struct error err = {0};
-    enum status st = aie_compile(s, code, &err);
+    enum status st = rig_compile(s, code, &err);
     if (st != ST_OK) {
         print_message("%s\n", err.text);
     }
@@ -777,7 +777,8 @@ static void figures(void ** state) {
     (void) state;
     struct rig r;
     rig_open(&r);
-    static const int64_t sizes[][4] = {{1024, 64, 1, 1}, {16, 1024, 1, 1}, {20000, 4, 1, 1}};
+    const int64_t sizes[][4] = {
+        {1024, rig_whole ? 64 : 8, 1, 1}, {16, 1024, 1, 1}, {20000, 4, 1, 1}};
     for (int k = 0; k < (rig_whole ? 3 : 1); k++) {
         for (size_t i = 0; i < sizeof plain_ops / sizeof plain_ops[0]; i++) {
             struct kernel_spec s = spec_of(plain_ops[i], sizes[k], 1e-6f);

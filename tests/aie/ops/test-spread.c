@@ -180,8 +180,8 @@ static void held_rows(void ** state) {
                  {KERNEL_OP_SOFT_MAX, 20000, 5}};
     struct rig r;
     struct locks l;
-    open_and_see(&r, &l);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        open_and_see(&r, &l); // another PDI may have other values
         struct kernel_spec spec = {.op = cases[i].op, .arch = AIE_ARCH_AIE2, .n_inputs = 1};
         spec.inputs[0] = spec.output =
             tensor_contiguous(DTYPE_F32, (int64_t[]){cases[i].row, cases[i].rows, 1, 1});
@@ -195,8 +195,8 @@ static void held_rows(void ** state) {
         }
         rig_free(&r);
         kernel_code_free(&code);
+        rig_close(&r);
     }
-    rig_close(&r);
 }
 
 // Kernels of different programs on one PDI that is loaded once: whatever ran before, each does what

@@ -45,7 +45,7 @@ static void fill(struct rig * r, int operand, const struct tensor * t) {
 static void run_case(struct rig * r, const struct kernel_spec * spec) {
     struct kernel_code code;
     struct error err = {0};
-    enum status st = aie_compile(spec, &code, &err);
+    enum status st = rig_compile(spec, &code, &err);
     if (st != ST_OK) {
         print_message("%s\n", err.text);
     }
