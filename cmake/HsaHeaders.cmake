@@ -32,3 +32,4 @@ message(STATUS "HSA headers: ${HSA_INCLUDE_DIR}")
 
 add_library(hsa_headers INTERFACE)
 target_include_directories(hsa_headers SYSTEM INTERFACE ${HSA_INCLUDE_DIR})
+target_compile_definitions(hsa_headers INTERFACE LITTLEENDIAN_CPU=1) # hsa.h of ROCm 5 knows this on x86 only

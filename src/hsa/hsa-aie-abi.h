@@ -6,7 +6,7 @@
 //   D  struct aie_dispatch_packet (ROCm's hsa_ext_amd_aie.h)
 #pragma once
 
-#include <hsa/hsa.h> // LITTLEENDIAN_CPU comes from the build
+#include <hsa/hsa.h> // LITTLEENDIAN_CPU comes with the target hsa_headers
 #include <stddef.h>
 
 enum {

@@ -13,7 +13,7 @@
 #include "emu/gfx/models.h"
 #include "ranges.h"
 
-#include <hsa/hsa.h> // LITTLEENDIAN_CPU comes from the build
+#include <hsa/hsa.h> // LITTLEENDIAN_CPU comes with the target hsa_headers
 #include <hsa/hsa_ext_amd.h>
 #include <hsa/amd_hsa_queue.h>
 #include <hsa/amd_hsa_signal.h>

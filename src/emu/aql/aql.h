@@ -9,7 +9,7 @@
 
 #include "emu/gfx/gfx.h"
 
-#include <hsa/hsa.h> // LITTLEENDIAN_CPU comes from the build
+#include <hsa/hsa.h> // LITTLEENDIAN_CPU comes with the target hsa_headers
 
 enum { AQL_PACKET_BYTES = 64, AQL_MAX_FREE = 16 };
 
