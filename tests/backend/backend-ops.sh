@@ -1,12 +1,13 @@
 #!/bin/sh
-# backend-ops.sh <test-backend-ops> <one-thread> <cases> [partial] <arguments...>: runs ggml's comparison with the CPU on
+# backend-ops.sh <test-backend-ops> <steady> <cases> [partial] <arguments...>: runs ggml's comparison with the CPU on
 # HSA0. test-backend-ops counts an unsupported case as neither good nor bad, and a backend that supports
 # nothing passes; nor does it look at the status of a graph. So this also wants at least <cases> cases
 # compared, no word of the device about a failure, and none left out that the CPU has, unless the ops are
 # supported in part. Status 77: there is no compiler for an emulated GPU.
+# OPS_SEED: what random numbers start from, the same each time; empty for others in each run.
 # OPS_RUN: a command, as words, in front of the program's name.
 program=$1
-one_thread=$2 # a library to preload, see one-thread.c
+steady=$2 # a library to preload, see steady.c
 cases=$3
 shift 3
 partial=
@@ -44,11 +45,12 @@ esac
 # As many tests run at a time as there are processors, so that an array has one thread; test-threads and the unit tests
 # have them all, and what is set already, to nothing even, stays so.
 export GGML_HSA_EMU_THREADS="${GGML_HSA_EMU_THREADS-1}"
+export OPS_SEED="${OPS_SEED-1}"
 if [ -n "${OPS_RUN:-}" ]; then # with libraries of its own to preload
     # shellcheck disable=SC2086
     out=$($OPS_RUN "$program" test -b HSA0 "$@" 2>&1)
 else
-    out=$(LD_PRELOAD="$one_thread" "$program" test -b HSA0 "$@" 2>&1)
+    out=$(LD_PRELOAD="$steady" "$program" test -b HSA0 "$@" 2>&1)
 fi
 code=$?
 passed=$(printf '%s\n' "$out" | sed -n 's/^ *\([0-9]*\)\/[0-9]* tests passed.*/\1/p' | tail -n 1)
