@@ -1,13 +1,14 @@
-// steady: a library to preload into test-backend-ops, so that a run takes no longer than it must and
-// the next one does the same.
+// steady: a library to preload into test-backend-ops, so that a run takes no longer than it must
+// and the next one does the same.
 //
-// - The CPU that results are compared with has one thread. ggml gives it four, and these wait for each
+// - The CPU that results are compared with has one thread. ggml gives it four, and these wait for
+// each
 //   other by turning in circles: with as many tests at a time as there are processors that was more
-//   than half of what a comparison took. What the CPU computes stays the same, and the device is not
-//   touched.
+//   than half of what a comparison took. What the CPU computes stays the same, and the device is
+//   not touched.
 // - Random numbers start from OPS_SEED where that is set. A row of 32 numbers whose sum is all but
-//   zero has no seven digits in any order of 32-bit additions: of 60,000 rows four miss ggml's bound
-//   for MEAN, and a test that fails once in ten thousand runs tells nobody anything.
+//   zero has no seven digits in any order of 32-bit additions: of 60,000 rows four miss ggml's
+//   bound for MEAN, and a test that fails once in ten thousand runs tells nobody anything.
 #include <dlfcn.h>
 #include <ggml-backend.h>
 #include <stdint.h>
@@ -20,13 +21,15 @@
 static void * next_symbol(const char * name) {
     void * symbol = dlsym(RTLD_NEXT, name);
     if (!symbol) {
-        fprintf(stderr, "steady: no %s behind this library, which is for test-backend-ops alone\n", name);
+        fprintf(stderr, "steady: no %s behind this library, which is for test-backend-ops alone\n",
+                name);
         exit(1);
     }
     return symbol;
 }
 
-EXPORT ggml_backend_t ggml_backend_init_by_type(enum ggml_backend_dev_type type, const char * params) {
+EXPORT ggml_backend_t ggml_backend_init_by_type(enum ggml_backend_dev_type type,
+                                                const char * params) {
     ggml_backend_t (*next)(enum ggml_backend_dev_type, const char *);
     void * symbol = next_symbol("ggml_backend_init_by_type");
     memcpy(&next, &symbol, sizeof(next));
@@ -43,8 +46,8 @@ EXPORT ggml_backend_t ggml_backend_init_by_type(enum ggml_backend_dev_type type,
     return backend;
 }
 
-// The C++ library's std::random_device::operator() and std::thread::hardware_concurrency, by the names
-// that every C++ compiler of Linux gives them.
+// The C++ library's std::random_device::operator() and std::thread::hardware_concurrency, by the
+// names that every C++ compiler of Linux gives them.
 EXPORT unsigned random_device(void * self) __asm__("_ZNSt13random_device9_M_getvalEv");
 EXPORT unsigned hardware_concurrency(void) __asm__("_ZNSt6thread20hardware_concurrencyEv");
 
@@ -64,8 +67,8 @@ unsigned random_device(void * self) {
     return x ^ x >> 16;
 }
 
-// A tensor is filled by one thread, whose generator goes on from the tensor before: new threads would
-// all begin with the same numbers.
+// A tensor is filled by one thread, whose generator goes on from the tensor before: new threads
+// would all begin with the same numbers.
 unsigned hardware_concurrency(void) {
     return 1;
 }
