@@ -16,7 +16,7 @@
 enum {
     MAX_PROGRAMS = 128,
     // What is reached.
-    MOST = 25,        // of the whole table
+    MOST = 24,        // of the whole table
     MOST_F32 = 8,     // of ops whose first input is f32
     MOST_DECODER = 1, // of what a decoder layer has, and its products of few rows
 };
