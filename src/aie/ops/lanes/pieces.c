@@ -187,6 +187,25 @@ struct val p_mul(struct lanes * l, struct asm_reg a, struct asm_reg b) {
     return val_bm(d);
 }
 
+static struct asm_reg made(struct lanes * l, struct pair_of p) {
+    return p_pair(l, p.of, p.i, p.j);
+}
+
+struct val p_mac_of(struct lanes * l, struct val c, struct pair_of a, struct pair_of b) {
+    struct asm_reg xb = made(l, b), xa = made(l, a);
+    return p_mac(l, c, xa, xb);
+}
+
+struct val p_msc_of(struct lanes * l, struct val c, struct pair_of a, struct pair_of b) {
+    struct asm_reg xb = made(l, b), xa = made(l, a);
+    return p_msc(l, c, xa, xb);
+}
+
+struct val p_mul_of(struct lanes * l, struct pair_of a, struct pair_of b) {
+    struct asm_reg xb = made(l, b), xa = made(l, a);
+    return p_mul(l, xa, xb);
+}
+
 // The pairs of the k-th products, largest first: a1 b1 + a2 b2, a1 b2 + a2 b1, a1 b3 + a3 b1,
 // a2 b3 + a3 b2.
 static void kth_pairs(struct lanes * l, struct pieces * a, struct pieces * b, int n, int k,

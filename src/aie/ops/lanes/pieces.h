@@ -45,6 +45,17 @@ struct asm_reg p_upper_and(struct lanes * l, struct val low, struct val high);
 struct val p_mac(struct lanes * l, struct val c, struct asm_reg a, struct asm_reg b);
 struct val p_msc(struct lanes * l, struct val c, struct asm_reg a, struct asm_reg b);
 struct val p_mul(struct lanes * l, struct asm_reg a, struct asm_reg b);
+// The same of two pairs, which are made here where they are not there yet: b's first.
+struct pair_of {
+    struct pieces * of;
+    int i, j;
+};
+static inline struct pair_of pair_of(struct pieces * of, int i, int j) {
+    return (struct pair_of){of, i, j};
+}
+struct val p_mac_of(struct lanes * l, struct val c, struct pair_of a, struct pair_of b);
+struct val p_msc_of(struct lanes * l, struct val c, struct pair_of a, struct pair_of b);
+struct val p_mul_of(struct lanes * l, struct pair_of a, struct pair_of b);
 
 // c + a * b, where c is the larger, and a * b, with the first n pieces of both, 1 to 3. n =
 // PRODUCT_EXACT is 3 with the products of the small pieces as well: where bf16 truncates, they are
