@@ -190,14 +190,15 @@ struct asm_found {
     int16_t ii; // 0: trips do not overlap
     int8_t copies, way, seed;
     int16_t plain, window; // bundles of a trip alone, and the window with which it had registers
-    const char * places;   // of its instructions (choices_places), NULL: the way finds them
+    const char * places;   // of its instructions and values (choices_places), NULL: the way finds
+                           // them
 };
 
-// Has loops searched with all patience: those that are not in the table, those, too, that are
-// loose there, or all, and what was found shown to a function; NULL: as usual. For whoever writes
-// the table.
+// Has what was found for loops shown to a function; NULL: nobody looks. For whoever writes the
+// table: what a compilation finds, or with all patience for those that are not in the table, for
+// those, too, that are loose there, or for all.
 typedef void (*asm_found_fn)(void * user, const struct asm_found * found);
-enum asm_search { ASM_SEARCH_NEW, ASM_SEARCH_LOOSE, ASM_SEARCH_ALL };
+enum asm_search { ASM_SEARCH_QUICK, ASM_SEARCH_NEW, ASM_SEARCH_LOOSE, ASM_SEARCH_ALL };
 void asm_watch_found(asm_found_fn watch, void * user, enum asm_search which);
 // Loops of this thread since the last call that were in the table, and that were not.
 void asm_count_found(int * known, int * unknown);

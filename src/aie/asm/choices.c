@@ -78,6 +78,10 @@ bool choices_watched(void) {
     return watch_fn != NULL;
 }
 
+bool choices_patient(void) {
+    return watch_fn && watch_which != ASM_SEARCH_QUICK;
+}
+
 bool choices_all_wanted(void) {
     return watch_fn && watch_which == ASM_SEARCH_ALL;
 }
@@ -136,23 +140,23 @@ const struct asm_found * choices_find(uint64_t loop) {
 
 // ---- places as text ----
 
-static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
-
-static int digit_value(char c) {
-    return c >= 'a'   ? c - 'a' + 26
-           : c >= 'A' ? c - 'A'
-           : c >= '0' ? c - '0' + 52
-           : c == '+' ? 62
-                      : 63;
-}
-
 char * choices_places(const struct search * s) {
-    char * text = malloc(2 * (size_t) s->n + 1);
+    const struct pipeline * q = s->q;
+    char * text = malloc(2 * (size_t) s->n + (size_t) (q->n_locals * q->copies) + 1);
+    int at = 0;
     for (int i = 0; text && i < s->n; i++) {
-        int place = 2 * s->q->time[i] + s->nodes[i].carrier;
-        text[2 * i] = digits[place / 64];
-        text[2 * i + 1] = digits[place % 64];
-        text[2 * i + 2] = 0;
+        int place = 2 * q->time[i] + s->nodes[i].carrier;
+        text[at++] = asm_digit(place / 64);
+        text[at++] = asm_digit(place % 64);
+    }
+    for (int l = 0; text && l < q->n_locals; l++) {
+        int v = q->locals[l];
+        for (int c = 0; c < q->copies && q->lives[v].from < q->lives[v].to; c++) {
+            text[at++] = asm_digit(q->phys[v * q->copies + c]);
+        }
+    }
+    if (text) {
+        text[at] = 0;
     }
     return text;
 }
@@ -162,9 +166,13 @@ bool choices_place(struct search * s, const char * places) {
         if (!places[2 * i] || !places[2 * i + 1]) {
             return false;
         }
-        int place = 64 * digit_value(places[2 * i]) + digit_value(places[2 * i + 1]);
+        int place = 64 * asm_digit_value(places[2 * i]) + asm_digit_value(places[2 * i + 1]);
         s->q->time[i] = place / 2;
         s->nodes[i].carrier = place % 2;
     }
     return true;
+}
+
+const char * choices_registers(const struct search * s, const char * places) {
+    return places + 2 * (size_t) s->n;
 }

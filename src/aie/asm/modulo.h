@@ -99,16 +99,19 @@ static inline int trips_of(const struct search * s, const struct dep * e) {
 // nothing.
 uint64_t choices_loop(const struct search * s);
 const struct asm_found * choices_find(uint64_t loop);
-bool choices_watched(void);    // the search is to have all patience
+bool choices_watched(void);    // somebody wants to know what is found
+bool choices_patient(void);    // the search is to have all patience
 bool choices_all_wanted(void); // not only of what is new
 // For what is known, too, if it is loose.
 bool choices_loose_wanted(const struct asm_found * known);
 void choices_show(const struct asm_found * found);
-// The times and carriers of all nodes as text, to be freed, NULL without memory; and from there,
-// false where they are not all there. Times are below CHOICES_TIMES.
+// The times and carriers of all nodes and the registers of all copies of all locals that live, as
+// text, to be freed, NULL without memory. Times are below CHOICES_TIMES. And from there: false where
+// the nodes are not all there; where the registers begin.
 enum { CHOICES_TIMES = 2048 };
 char * choices_places(const struct search * s);
 bool choices_place(struct search * s, const char * places);
+const char * choices_registers(const struct search * s, const char * places);
 
 // apart.c: edges more for instructions that would meet; returns how many there were, and these are
 // all again.

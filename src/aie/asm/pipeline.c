@@ -165,13 +165,16 @@ static void normalise(struct search * s, bool whole) {
 
 enum outcome { FOUND, NO_SCHEDULE, NO_REGISTERS };
 
-// What is left when all stand: stages, registers.
-static enum outcome finish(struct search * s) {
+// What is left when all stand: stages, registers, which may be known.
+static enum outcome finish(struct search * s, const char * registers) {
     struct pipeline * q = s->q;
     normalise(s, false);
     if (q->rolling ? q->stages > q->rolling
                    : q->stages > PIPELINE_MAX_STAGES || pipeline_size(q) > MAX_SIZE) {
         return NO_SCHEDULE;
+    }
+    if (registers && pipeline_give(q, registers)) {
+        return FOUND;
     }
     // A kernel of more trips than the lives need gives registers out with fewer gaps.
     int most = q->rolling ? 1 : PIPELINE_MAX_COPIES;
@@ -207,7 +210,9 @@ static enum outcome try_places(struct search * s, const char * places) {
              modulo_in_the_way(s, &n->carriers[n->carrier], s->q->time[i], others) == 0;
         modulo_occupy(s, i, true);
     }
-    return ok && broken_dep(s) < 0 && lives_count(s) == 0 ? finish(s) : NO_SCHEDULE;
+    return ok && broken_dep(s) < 0 && lives_count(s) == 0
+               ? finish(s, choices_registers(s, places))
+               : NO_SCHEDULE;
 }
 
 static enum outcome try_one(struct search * s, const struct asm_choice * c) {
@@ -237,7 +242,7 @@ static enum outcome try_one(struct search * s, const struct asm_choice * c) {
         return NO_REGISTERS;
     }
     lives_improve(s, s->way == WAY_SPACED ? 6 : 2);
-    return s->crowds > 0 ? NO_REGISTERS : finish(s);
+    return s->crowds > 0 ? NO_REGISTERS : finish(s, NULL);
 }
 
 // ---- all intervals ----
@@ -267,7 +272,7 @@ static bool find_with(struct search * s, int ii, int longest, enum way way, int 
 
 // Where the result is kept, small changes to the order are tried as well.
 static bool find_at(struct search * s, int ii, int longest, enum way way, struct asm_choice * c) {
-    for (int seed = 0; seed < (choices_watched() && s->n > ASM_FEW ? SEEDS : 1); seed++) {
+    for (int seed = 0; seed < (choices_patient() && s->n > ASM_FEW ? SEEDS : 1); seed++) {
         if (find_with(s, ii, longest, way, seed, c)) {
             return true;
         }
@@ -286,7 +291,7 @@ static bool climb(struct search * s, int from, int to, int longest, enum way way
             return true;
         }
         // further where much is missing
-        int near = choices_watched() ? 0 : ii / 24, far = choices_watched() ? ii / 32 : ii / 10;
+        int near = choices_patient() ? 0 : ii / 24, far = choices_patient() ? ii / 32 : ii / 10;
         ii += 1 + (s->crowds > FAR ? far : near);
     }
     return false;
@@ -318,7 +323,7 @@ static bool has_registers(struct search * s) {
         memcpy(time, s->q->time, bytes);
     }
     int copies = s->q->copies;
-    bool found = time && finish(s) == FOUND;
+    bool found = time && finish(s, NULL) == FOUND;
     if (time && !found) { // the search goes on from there
         memcpy(s->q->time, time, bytes);
         s->q->copies = copies;
@@ -432,10 +437,11 @@ static int least_with_lives(struct search * s, int * longest) {
     return s->q->rolling && *longest > least ? *longest : least;
 }
 
-// Where the instructions of a long loop stand is said, too: that need not be found out again.
-static void show(const struct search * s, const struct asm_choice * c, uint64_t loop, int plain,
-                 int window) {
-    bool placed = !c->places && c->ii && s->n > ASM_FEW;
+// Where the instructions stand and in which registers values are is said, too: that need not be
+// found out again.
+static void show(const struct search * s, const struct asm_choice * c, bool found, uint64_t loop,
+                 int plain, int window) {
+    bool placed = found;
     for (int i = 0; i < s->n && placed; i++) {
         placed = s->q->time[i] < CHOICES_TIMES;
     }
@@ -467,7 +473,7 @@ static bool find_known(struct search * s, const struct asm_found * known) {
     q->hopeless = !c.ii;
     bool found = c.ii && try_one(s, &c) == FOUND;
     if (choices_watched()) {
-        show(s, &c, known->loop, known->plain, known->window);
+        show(s, &c, found, known->loop, known->plain, known->window);
     }
     free(places);
     return found;
@@ -491,23 +497,28 @@ static bool find(struct search * s, int plain) {
     }
     struct asm_known * known =
         asm_known_of(q->p, s->n, least_interval(s), q->rolling ? -plain : plain);
-    if (known->tried && !choices_watched()) {
+    bool found, again = known->tried && !choices_patient();
+    if (again) {
         s->work_limit = WORK_LIMIT; // one that was found is not missed for having no time left
-        if (known->choice.ii == 0 || try_one(s, &known->choice) == FOUND) {
-            return known->choice.ii != 0;
-        }
+        found = known->choice.ii != 0;
+        again = !found || try_one(s, &known->choice) == FOUND;
     }
-    *known = (struct asm_known){
-        .n = known->n, .least = known->least, .plain = known->plain, .tried = true};
-    int longest, least = least_with_lives(s, &longest);
-    bool found = search(s, least, longest, plain, &known->choice);
+    int longest, least = again ? 0 : least_with_lives(s, &longest);
+    if (!again) {
+        *known = (struct asm_known){
+            .n = known->n, .least = known->least, .plain = known->plain, .tried = true};
+        found = search(s, least, longest, plain, &known->choice);
+    }
     if (!choices_watched()) {
         return found;
     }
     struct asm_choice c = found ? known->choice : (struct asm_choice){.ii = 0};
-    char * places = search_patiently(s, least, plain, GOOD_TENTHS, &c);
-    found = c.ii && try_one(s, &c) == FOUND; // the search has left its traces
-    show(s, &c, loop, plain, q->window);
+    char * places = NULL;
+    if (choices_patient()) {
+        places = search_patiently(s, least, plain, GOOD_TENTHS, &c);
+        found = c.ii && try_one(s, &c) == FOUND; // the search has left its traces
+    }
+    show(s, &c, found, loop, plain, q->window);
     free(places);
     return found;
 }
@@ -641,7 +652,7 @@ bool pipeline_find(struct pipeline * q, struct asm_program * p, const struct asm
     }
     size_t n = (size_t) region->count, rows = MODULO_MAX_II + 1;
     struct search s = {.q = q, .n = region->count, .work_limit = (WORK_LIMIT - p->searched) / 2};
-    s.work_limit = choices_watched()           ? WORK_PATIENT
+    s.work_limit = choices_patient()           ? WORK_PATIENT
                    : s.work_limit < WORK_LEAST ? WORK_LEAST
                                                : s.work_limit;
     s.nodes = calloc(n, sizeof *s.nodes);

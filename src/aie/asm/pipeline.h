@@ -56,6 +56,11 @@ static inline bool pipeline_covers_all(const struct pipeline * q) {
 
 // rotate.c: gives every copy of every local a register, false when there are too few.
 bool pipeline_allocate(struct pipeline * q);
+// The registers that are written down (choices_places); false when they do not hold.
+bool pipeline_give(struct pipeline * q, const char * registers);
+// Numbers below 64 as characters.
+char asm_digit(int value);
+int asm_digit_value(char c);
 // Bundles of the pipelined loop: what leads in, the repeated part, what leads out.
 int pipeline_lead_in(const struct pipeline * q);
 int pipeline_size(const struct pipeline * q);

@@ -289,6 +289,71 @@ bool pipeline_allocate(struct pipeline * q) {
     return ok;
 }
 
+// ---- as it is written down ----
+
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
+
+char asm_digit(int value) {
+    return digits[value];
+}
+
+int asm_digit_value(char c) {
+    return c >= 'a'   ? c - 'a' + 26
+           : c >= 'A' ? c - 'A'
+           : c >= '0' ? c - '0' + 52
+           : c == '+' ? 62
+                      : 63;
+}
+
+static bool give_class(struct pipeline * q, enum asm_class cls, const char * registers) {
+    uint64_t set = asm_class_set(q->p, cls) & ~q->p->global_taken[cls], busy[64][WORDS];
+    int circle = q->ii * q->copies, words = (circle + 63) / 64;
+    for (uint64_t left = set; left; left &= left - 1) {
+        memset(busy[__builtin_ctzll(left)], 0, (size_t) words * sizeof busy[0][0]);
+    }
+    for (int l = 0; l < q->n_locals; l++) {
+        int v = q->locals[l];
+        const struct life * life = &q->lives[v];
+        if (life->from >= life->to) {
+            continue;
+        }
+        bool is_of_class = q->p->vregs[v].cls == cls;
+        for (int copy = 0; copy < q->copies; copy++, registers++) {
+            if (!*registers) {
+                return false;
+            }
+            if (!is_of_class) {
+                continue;
+            }
+            struct arc a = {.start = (life->from + copy * q->ii) % circle,
+                            .length = life->to - life->from};
+            int r = asm_digit_value(*registers);
+            uint64_t bits[WORDS];
+            bits_of(&a, circle, words, bits);
+            if (!(set >> r & 1) || a.length > circle || !is_free(busy[r], bits, words)) {
+                return false;
+            }
+            for (int w = 0; w < words; w++) {
+                busy[r][w] |= bits[w];
+            }
+            q->phys[v * q->copies + copy] = (int8_t) r;
+        }
+    }
+    return *registers == 0;
+}
+
+bool pipeline_give(struct pipeline * q, const char * registers) {
+    uint32_t classes = 0;
+    for (int l = 0; l < q->n_locals; l++) {
+        classes |= 1u << q->p->vregs[q->locals[l]].cls;
+    }
+    bool ok = q->ii * q->copies <= PIPELINE_MAX_CIRCLE;
+    for (; classes && ok; classes &= classes - 1) {
+        ok = give_class(q, (enum asm_class) __builtin_ctz(classes), registers);
+    }
+    return ok;
+}
+
 // ---- writing ----
 
 static int first_cycle(const struct pipeline * q) {
