@@ -58,7 +58,8 @@ static void mask(struct at_writer * w) {
     at_param(w, w->n, AT_PARAM_SLOPES);
     asm_jump_if_nonzero(w->p, w->n, sloped);
     row_begin(w);
-    set_score(w, f_add(l, score(w), mask_of(w)));
+    struct val bias = mask_of(w);
+    set_score(w, f_add(l, score(w), bias));
     asm_loop_end(w->p);
     asm_jump(w->p, none);
 
@@ -153,8 +154,8 @@ static void shrink(struct at_writer * w) {
     at_store(w, MEM_STATE, factor, w->at[4], AT_STATE_FACTOR);
     at_store(w, MEM_STATE, m, w->at[4], AT_STATE_M);
     asm_label(w->p, asm_label_new(w->p));
-    struct val sum = at_times(w, at_load(w, MEM_STATE, w->at[4], AT_STATE_SUM),
-                              at_load(w, MEM_STATE, w->at[4], AT_STATE_FACTOR));
+    struct val by = at_load(w, MEM_STATE, w->at[4], AT_STATE_FACTOR);
+    struct val sum = at_times(w, at_load(w, MEM_STATE, w->at[4], AT_STATE_SUM), by);
     at_store(w, MEM_STATE, sum, w->at[4], AT_STATE_SUM);
     asm_label(w->p, asm_label_new(w->p));
 }

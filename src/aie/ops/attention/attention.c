@@ -189,7 +189,8 @@ static void begin_row(struct at_writer * w) {
     at_param(w, is_sink, AT_PARAM_SINKS);
     at_copy(w, w->at[3], w->c);
     struct val m = v_select(l, is_sink, k_float(l, FAR_BELOW), val_x(x));
-    struct val sum = v_select(l, is_sink, k_bits(l, 0), k_float(l, 1.0f / AT_LANES));
+    struct val share = k_float(l, 1.0f / AT_LANES);
+    struct val sum = v_select(l, is_sink, k_bits(l, 0), share);
     at_store(w, MEM_STATE, m, w->at[3], AT_STATE_M);
     at_store(w, MEM_STATE, sum, w->at[3], AT_STATE_SUM);
     region_end(w);
@@ -240,7 +241,8 @@ static void invert_sums(struct at_writer * w) {
     lanes_put(&w->lanes, AT_SLOT_M, sum);
     region_end(w);
     struct val all = lanes_get(AT_SLOT_M), inverse = m_fast_inverse(l, m_fast_invert(l, all));
-    inverse = v_select(l, m_zero(l, lanes_get(AT_SLOT_M)), inverse, k_bits(l, 0));
+    struct val zero = k_bits(l, 0);
+    inverse = v_select(l, m_zero(l, lanes_get(AT_SLOT_M)), inverse, zero);
     at_store(w, MEM_STATE, inverse, w->at[2], AT_STATE_FACTOR);
     at_next_state(w, w->b);
     emit_add_small(w->p, w->left, w->left, -1);

@@ -310,7 +310,8 @@ static void f16_trip(struct program * w, bool pieces) {
     struct asm_reg normal = add_bits(w, raised, w->rebias);
     struct asm_reg denormal = subtract(w, add_bits(w, raised, w->small), w->small);
     struct asm_reg special = add_bits(w, normal, w->rebias); // exponent 255
-    struct asm_reg number = choose(w, is_denormal, narrow(w, normal), narrow(w, denormal));
+    struct asm_reg small = narrow(w, denormal);
+    struct asm_reg number = choose(w, is_denormal, narrow(w, normal), small);
     struct asm_reg magnitude = choose(w, finite, narrow(w, special), number);
 
     struct asm_reg again = asm_local(p, ASM_X);
@@ -325,8 +326,9 @@ static void f16_trip(struct program * w, bool pieces) {
     for (int half = 0; half < 2; half++) {
         emit_from_bf16(p, asm_half(hi_cm, half), asm_half(magnitude, half));
     }
-    struct asm_reg rest = choose(w, is_denormal, narrow(w, subtract(w, normal, hi_cm)),
-                                 narrow(w, subtract(w, denormal, hi_cm)));
+    struct asm_reg small_rest = narrow(w, subtract(w, denormal, hi_cm));
+    struct asm_reg rest = narrow(w, subtract(w, normal, hi_cm));
+    rest = choose(w, is_denormal, rest, small_rest);
     rest = vector2(w, LANE_ADD, LANE_16, rest, sign); // flips it where x is negative
     store_pieces(w, hi, rest, finite);
 }

@@ -477,8 +477,8 @@ static void numbers(struct quant * q) {
     emit_copy(p, less, minima);
     point(w, from, shifted(w, group, 10 /* GROUP */), address(w, MM_LONG_BYTES) + 2 * WORDS);
     struct asm_reg out = asm_local(p, ASM_R);
-    emit_alu(p, AIE_BASIC_ADD, out, sum_of(w, q->base, pair_at(q) - q->offset),
-             shifted(w, group, 11 /* in bf16 */));
+    struct asm_reg behind = shifted(w, group, 11 /* in bf16 */);
+    emit_alu(p, AIE_BASIC_ADD, out, sum_of(w, q->base, pair_at(q) - q->offset), behind);
     for (int i = 0; i < 4; i++) {
         point(w, to[i], out, i * 2 * GROUP / 4);
     }

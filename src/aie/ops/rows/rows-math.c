@@ -28,8 +28,9 @@ static struct val guess_from(struct rows_writer * w, int slot, int32_t magic, in
 
 // (c - s y), y a single piece, largest term first: what is left is exact.
 static struct val remainder_of(struct lanes * l, float c, struct pieces * s, struct pieces * y) {
-    struct val rest = p_msc(l, k_float(l, c), p_pair(l, s, 0, 1), p_pair(l, y, 0, 0));
-    return p_msc(l, rest, p_pair(l, s, 2, NO_PIECE_AT), p_pair(l, y, 0, 0));
+    struct asm_reg by = p_pair(l, y, 0, 0), largest = p_pair(l, s, 0, 1);
+    struct val rest = p_msc(l, k_float(l, c), largest, by);
+    return p_msc(l, rest, p_pair(l, s, 2, NO_PIECE_AT), by);
 }
 
 struct val rows_inverse_root(struct rows_writer * w, int slot) {
@@ -39,24 +40,25 @@ struct val rows_inverse_root(struct rows_writer * w, int slot) {
     struct val x = lanes_get(slot), y = guess_from(w, slot, 0x5f375a86, 1);
     lanes_bm(l, &x);
     struct pieces px = p_split(l, x, 3), py = p_split(l, y, 1);
-    struct val s = p_mul(l, p_pair(l, &px, 2, NO_PIECE_AT), p_pair(l, &py, 0, 0));
-    s = p_mac(l, s, p_pair(l, &px, 0, 1), p_pair(l, &py, 0, 0));
+    struct val s = p_mul_of(l, pair_of(&px, 2, NO_PIECE_AT), pair_of(&py, 0, 0));
+    s = p_mac_of(l, s, pair_of(&px, 0, 1), pair_of(&py, 0, 0));
     struct pieces ps = p_split(l, s, 3);
     struct val e = remainder_of(l, 1, &ps, &py);
     struct pieces pe = p_split(l, e, 3);
-    struct val t =
-        p_mac(l, k_float(l, terms[1]), p_pair(l, &pe, 0, 1), p_constants(l, terms[0], terms[0]));
+    struct asm_reg first = p_constants(l, terms[0], terms[0]), largest = p_pair(l, &pe, 0, 1);
+    struct val t = p_mac(l, k_float(l, terms[1]), largest, first);
     for (int i = 2; i < 5; i++) {
         t = p_step(l, terms[i], t, &pe, i < 4 ? 2 : 3);
     }
     struct pieces pt = p_split(l, t, 3);
     t = p_mul_n(l, &pt, &pe, 3);
     pt = p_split(l, t, 3);
-    struct val root = p_mac(l, y, p_pair(l, &pt, 2, NO_PIECE_AT), p_pair(l, &py, 0, 0));
-    root = p_mac(l, root, p_pair(l, &pt, 0, 1), p_pair(l, &py, 0, 0));
+    struct val root = p_mac_of(l, y, pair_of(&pt, 2, NO_PIECE_AT), pair_of(&py, 0, 0));
+    root = p_mac_of(l, root, pair_of(&pt, 0, 1), pair_of(&py, 0, 0));
     struct val infinity = k_bits(l, F32_INF);
     root = v_select(l, m_zero(l, x), root, infinity);
-    return v_select(l, m_zero(l, i_sub(l, x, infinity)), root, k_bits(l, 0));
+    struct val zero = k_bits(l, 0);
+    return v_select(l, m_zero(l, i_sub(l, x, infinity)), root, zero);
 }
 
 struct val rows_inverse(struct rows_writer * w, int slot) {
@@ -64,25 +66,26 @@ struct val rows_inverse(struct rows_writer * w, int slot) {
     struct val s = lanes_get(slot), y0 = guess_from(w, slot, 0x7ef311c3, 0), one = k_float(l, 1);
     struct pieces ps = p_split(l, s, 3), py0 = p_split(l, y0, 1);
     // 1/s = y0 / (1 - e): three terms of that in 8 bits,
-    struct val e0 = p_msc(l, one, p_pair(l, &ps, 0, 1), p_pair(l, &py0, 0, 0));
+    struct val e0 = p_msc_of(l, one, pair_of(&ps, 0, 1), pair_of(&py0, 0, 0));
     struct pieces pe0 = p_split(l, e0, 1);
     struct val h = f_add(l, one, e0);
     for (int i = 0; i < 2; i++) {
         struct pieces ph = p_split(l, h, 1);
-        h = p_mac(l, one, p_pair(l, &pe0, 0, NO_PIECE_AT), p_pair(l, &ph, 0, NO_PIECE_AT));
+        h = p_mac_of(l, one, pair_of(&pe0, 0, NO_PIECE_AT), pair_of(&ph, 0, NO_PIECE_AT));
     }
     struct pieces ph = p_split(l, h, 1);
-    struct val y1 = p_mul(l, p_pair(l, &py0, 0, NO_PIECE_AT), p_pair(l, &ph, 0, NO_PIECE_AT));
+    struct val y1 = p_mul_of(l, pair_of(&py0, 0, NO_PIECE_AT), pair_of(&ph, 0, NO_PIECE_AT));
     // and once more with the 8 bits that this has, in full.
     struct pieces py1 = p_split(l, y1, 1);
     struct val e = remainder_of(l, 1, &ps, &py1);
     struct pieces pe = p_split(l, e, 2);
-    struct val g = p_mac(l, e, p_pair(l, &pe, 0, NO_PIECE_AT), p_pair(l, &pe, 0, NO_PIECE_AT));
+    struct val g = p_mac_of(l, e, pair_of(&pe, 0, NO_PIECE_AT), pair_of(&pe, 0, NO_PIECE_AT));
     struct pieces pg = p_split(l, g, 1);
-    struct val t = p_mac(l, e, p_pair(l, &pe, 0, 1), p_pair(l, &pg, 0, 0));
+    struct val t = p_mac_of(l, e, pair_of(&pe, 0, 1), pair_of(&pg, 0, 0));
     struct pieces pt = p_split(l, t, 2);
-    struct val whole = p_mul(l, p_pair(l, &py1, 0, 0), p_constants(l, 1, 0));
-    return p_mac(l, whole, p_pair(l, &pt, 0, 1), p_pair(l, &py1, 0, 0));
+    struct asm_reg unit = p_constants(l, 1, 0);
+    struct val whole = p_mul(l, p_pair(l, &py1, 0, 0), unit);
+    return p_mac_of(l, whole, pair_of(&pt, 0, 1), pair_of(&py1, 0, 0));
 }
 
 // ---- logarithm ----
@@ -149,12 +152,14 @@ struct val rows_log(struct rows_writer * w, int slot) {
     struct val r = table_entry(w, w->ps, 0), log_r = table_entry(w, w->ps, 4);
     struct val log_k = table_entry(w, w->pa, 0), s = lanes_get(slot);
     lanes_x(l, &s);
-    struct val m = b_or(l, b_and(l, s, k_bits(l, F32_FRACTION)), k_bits(l, F32_ONE));
+    struct val one = k_bits(l, F32_ONE);
+    struct val m = b_or(l, b_and(l, s, k_bits(l, F32_FRACTION)), one);
     struct pieces pm = p_split(l, m, 3), pr = p_split(l, r, 1);
     struct val less_g = remainder_of(l, 1, &pm, &pr), g = f_neg(l, less_g);
     lanes_bm(l, &g);
     struct pieces pg = p_split(l, g, 2);
-    struct val h = p_mac(l, k_float(l, -0.5f), p_pair(l, &pg, 0, 1), p_constants(l, third, third));
+    struct asm_reg thirds = p_constants(l, third, third), largest = p_pair(l, &pg, 0, 1);
+    struct val h = p_mac(l, k_float(l, -0.5f), largest, thirds);
     struct pieces ph = p_split(l, h, 2);
     h = p_mul_n(l, &ph, &pg, 2);
     ph = p_split(l, h, 2);
@@ -288,7 +293,8 @@ void rows_exp_minus(struct lanes * l, int n_vals, const struct val m[], struct v
     struct val infinity = k_bits(l, F32_INF);
     lanes_x(l, &power);
     EACH {
-        e[i] = i_add(l, f_add(l, b[i], r[i]), m_up16(l, b_and(l, t[i], power)));
+        struct val exponent = m_up16(l, b_and(l, t[i], power));
+        e[i] = i_add(l, f_add(l, b[i], r[i]), exponent);
     }
     lanes_x(l, &zero);
     lanes_x(l, &infinity);

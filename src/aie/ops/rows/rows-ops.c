@@ -208,7 +208,8 @@ static void sums(struct rows_writer * w, int entry) { // SUM_ROWS and SUM; MEAN 
 enum { LEAST_KEY = ROWS_NO_KEY + 1 };
 
 struct val rows_order_key(struct lanes * l, struct val x) {
-    return v_select(l, m_negative(l, x), x, i_sub(l, k_bits(l, 0x80000000), x));
+    struct val turned = i_sub(l, k_bits(l, 0x80000000), x);
+    return v_select(l, m_negative(l, x), x, turned);
 }
 
 static void argmax(struct rows_writer * w, int entry) {
@@ -225,7 +226,7 @@ static void argmax(struct rows_writer * w, int entry) {
     for (int i = 0; i < 2; i++) {
         struct val x = lanes_load(l, w->pa, MEM_A, true), step = k_bits(l, lanes);
         struct val none = k_bits(l, (uint32_t) ROWS_NO_KEY);
-        struct val key = v_select(l, m_nan(l, x), rows_order_key(l, x), none);
+        struct val order = rows_order_key(l, x), key = v_select(l, m_nan(l, x), order, none);
         struct asm_reg better = m_greater_equal(l, key, val_x(w->best[0]));
         emit_select(w->p, LANE_32, w->best[0], w->best[0], lanes_x(l, &key), better);
         emit_select(w->p, LANE_32, w->best[1], w->best[1], w->best[2], better);
@@ -253,8 +254,9 @@ static void count_equal(struct rows_writer * w, int entry) {
     asm_loop_begin(w->p, w->trips);
     for (int i = 0; i < 2; i++) {
         struct val a = lanes_load(l, w->pa, MEM_A, true), b = lanes_load(l, w->pb, MEM_B, true);
-        struct val one = v_select(l, m_zero(l, i_sub(l, a, b)), k_bits(l, 0), k_bits(l, 1));
-        emit_lanes(w->p, LANE_ADD, LANE_32, w->best[0], w->best[0], lanes_x(l, &one));
+        struct val one = k_bits(l, 1), none = k_bits(l, 0);
+        struct val equal = v_select(l, m_zero(l, i_sub(l, a, b)), none, one);
+        emit_lanes(w->p, LANE_ADD, LANE_32, w->best[0], w->best[0], lanes_x(l, &equal));
     }
     asm_loop_end(w->p);
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);

@@ -164,9 +164,8 @@ static void take_chunk(struct rows_writer * w) {
     add_to(w, w->trips, scalar2(w, AIE_BASIC_AND, local_param(w, RW_PARAM_TRIPS_DIFF), last));
     count_down(w, w->chunks);
     rows_param(w, w->rows, RW_PARAM_ROWS);
-    add_to(
-        w, w->rows,
-        scalar2(w, AIE_BASIC_AND, local_param(w, RW_PARAM_ROWS_DIFF), ones_if_zero(w, w->chunks)));
+    struct asm_reg last_chunk = ones_if_zero(w, w->chunks);
+    add_to(w, w->rows, scalar2(w, AIE_BASIC_AND, local_param(w, RW_PARAM_ROWS_DIFF), last_chunk));
 }
 
 // Out last: its arrival is what the instruction stream waits for, and by then all is done.
@@ -231,7 +230,8 @@ static void next_row(struct rows_writer * w, bool halves, int row, int chunk_don
 
 static struct val fold_total(struct rows_writer * w, struct asm_reg integer, struct val a,
                              struct val b) {
-    return v_select(&w->lanes, integer, f_add(&w->lanes, a, b), i_add(&w->lanes, a, b));
+    struct val count = i_add(&w->lanes, a, b);
+    return v_select(&w->lanes, integer, f_add(&w->lanes, a, b), count);
 }
 
 // A total: from the west, with this column's share, to the east or out.
