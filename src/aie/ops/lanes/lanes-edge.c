@@ -57,7 +57,8 @@ static struct asm_reg f32_to_f16(struct lanes * l, struct val x) { // result in 
     struct val m = b_and(l, x, k_bits(l, MAGNITUDE));
     struct asm_reg is_nan = m_less(l, k_bits(l, F32_INF), m);
     struct asm_reg is_small = m_less(l, m, k_bits(l, SMALLEST));
-    struct val clamped = i_min(l, i_sub(l, m, k_bits(l, REBIAS)), k_bits(l, RAISED_INF));
+    struct val most = k_bits(l, RAISED_INF);
+    struct val clamped = i_min(l, i_sub(l, m, k_bits(l, REBIAS)), most);
     struct val raised = v_select(l, is_nan, clamped, k_bits(l, RAISED_NAN));
     struct asm_reg normal = narrow(l, raised, l->shift13); // rounds; a carry runs into the exponent
     // |x| + 0.5 rounds at 2^-24, f16's last place for denormals; what was added stands in the bits.

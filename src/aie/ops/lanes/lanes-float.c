@@ -34,7 +34,8 @@ struct asm_reg m_negative(struct lanes * l, struct val a) {
 }
 
 struct asm_reg m_nan(struct lanes * l, struct val a) {
-    return m_less(l, k_bits(l, 0x7f800000), f_abs(l, a));
+    struct val magnitude = f_abs(l, a);
+    return m_less(l, k_bits(l, 0x7f800000), magnitude);
 }
 
 struct asm_reg m_float_less(struct lanes * l, struct val a, struct val b) {

@@ -16,11 +16,12 @@ static struct power reduce(struct lanes * l, struct val x, bool small_too) {
     // n stands where 16 bits further up is the exponent.
     const float base = 0x1.8p16f;
     struct pieces px = p_split(l, x, 2), factor = p_constant(log2_e, 2), ln2 = p_constant(ln_2, 4);
-    struct asm_reg x12 = p_pair(l, &px, 0, 1);
-    struct val t = p_mac(l, k_float(l, base + 0.5f), x12, p_pair(l, &factor, 1, 1));
+    struct asm_reg x12 = p_pair(l, &px, 0, 1), factor_low = p_pair(l, &factor, 1, 1);
+    struct val t = p_mac(l, k_float(l, base + 0.5f), x12, factor_low);
     t = p_mac(l, t, x12, p_pair(l, &factor, 0, 0));
     lanes_x(l, &t);
-    struct val n = f_sub(l, b_and(l, t, k_bits(l, 0xffffff80)), k_float(l, base));
+    struct val origin = k_float(l, base);
+    struct val n = f_sub(l, b_and(l, t, k_bits(l, 0xffffff80)), origin);
     struct pieces pn = p_split(l, n, 1);
     struct asm_reg nn = p_pair(l, &pn, 0, 0);
     // n has 8 bits, so that these products are exact, and so are the differences while no term is
@@ -29,9 +30,11 @@ static struct power reduce(struct lanes * l, struct val x, bool small_too) {
     if (small_too) {
         float half = ln2.constant[0] / 2;
         r = p_msc(l, x, nn, p_constants(l, half, half));
-        r = p_msc(l, p_msc(l, r, nn, p_pair(l, &ln2, 1, 2)), nn, p_pair(l, &ln2, 3, NO_PIECE_AT));
+        struct asm_reg ln2_low = p_pair(l, &ln2, 3, NO_PIECE_AT);
+        r = p_msc(l, p_msc(l, r, nn, p_pair(l, &ln2, 1, 2)), nn, ln2_low);
     } else {
-        r = p_msc(l, p_msc(l, x, nn, p_pair(l, &ln2, 0, 1)), nn, p_pair(l, &ln2, 2, 3));
+        struct asm_reg ln2_low = p_pair(l, &ln2, 2, 3);
+        r = p_msc(l, p_msc(l, x, nn, p_pair(l, &ln2, 0, 1)), nn, ln2_low);
     }
     return (struct power){r, m_up16(l, b_and(l, t, k_bits(l, 0xff80)))};
 }
@@ -45,13 +48,15 @@ static struct val expm1_small(struct lanes * l, struct val r, int n) {
     const float * c = by_pieces[n].c;
     int last = by_pieces[n].last;
     struct pieces pr = p_split(l, r, n), top = p_constant((double) c[last], 1);
-    struct val h = p_mac(l, k_float(l, c[last - 1]), p_pair(l, &pr, 0, 1), p_pair(l, &top, 0, 0));
+    struct asm_reg tops = p_pair(l, &top, 0, 0), r12 = p_pair(l, &pr, 0, 1);
+    struct val h = p_mac(l, k_float(l, c[last - 1]), r12, tops);
     for (int i = last - 2; i >= 0; i--) {
         h = p_step(l, c[i], h, &pr, i > 0 ? 2 : math_pieces_small(n));
     }
     h = p_step(l, 0.5f, h, &pr, math_pieces_small(n));
     struct pieces ph = p_split(l, h, n);
-    h = f_add(l, p_mul_n(l, &ph, &pr, math_pieces_small(n)), k_float(l, 1)); // rounds once
+    struct val one = k_float(l, 1);
+    h = f_add(l, p_mul_n(l, &ph, &pr, math_pieces_small(n)), one); // rounds once
     ph = p_split(l, h, n);
     return p_mul_n(l, &ph, &pr, n);
 }
@@ -63,25 +68,28 @@ struct power m_exp(struct lanes * l, struct val x, int n) {
 }
 
 struct val m_plus_one(struct lanes * l, struct val a) {
-    return p_mac(l, a, p_constants(l, 0.5f, 0.5f), p_constants(l, 1, 1));
+    struct asm_reg ones = p_constants(l, 1, 1);
+    return p_mac(l, a, p_constants(l, 0.5f, 0.5f), ones);
 }
 
 struct val m_half_expm1(struct lanes * l, struct power p) {
     struct val scale = i_sub(l, p.scale, k_bits(l, F32_NORMAL));
     // 2^(n-1) q + (2^(n-1) - 1/2), the latter in halves: the adder rounds at the largest term, and
     // they are smaller than the sum.
-    struct val h = f_sub(l, i_add(l, scale, k_bits(l, F32_ONE - F32_NORMAL)), k_float(l, 0.25f));
+    struct val quarter = k_float(l, 0.25f);
+    struct val h = f_sub(l, i_add(l, scale, k_bits(l, F32_ONE - F32_NORMAL)), quarter);
     return f_add(l, f_add(l, i_add(l, p.r, scale), h), h);
 }
 
 struct val m_exp_argument(struct lanes * l, struct val x) {
-    struct val sign = b_and(l, x, k_bits(l, F32_SIGN));
-    return b_or(l, i_min(l, f_abs(l, x), k_float(l, 89)), sign);
+    struct val sign = b_and(l, x, k_bits(l, F32_SIGN)), most = k_float(l, 89);
+    return b_or(l, i_min(l, f_abs(l, x), most), sign);
 }
 
 struct val m_exp_result(struct lanes * l, struct power p, struct val x) {
-    struct val e = i_min(l, i_add(l, m_plus_one(l, p.r), p.scale), k_bits(l, F32_INF));
-    return v_select(l, m_nan(l, x), m_flush(l, e), x);
+    struct val inf = k_bits(l, F32_INF);
+    struct val e = m_flush(l, i_min(l, i_add(l, m_plus_one(l, p.r), p.scale), inf));
+    return v_select(l, m_nan(l, x), e, x);
 }
 
 struct val f_exp(struct lanes * l, struct val x) {
@@ -106,8 +114,8 @@ static float erf_coefficient(int i) {
 
 struct val m_log_erfc(struct lanes * l, struct val a, int n) {
     struct pieces pa = p_split(l, a, n), top = p_constant((double) erf_coefficient(ERF_LAST), 1);
-    struct val s = p_mac(l, k_float(l, erf_coefficient(ERF_LAST - 1)), p_pair(l, &pa, 0, 1),
-                         p_pair(l, &top, 0, 0));
+    struct asm_reg tops = p_pair(l, &top, 0, 0), a12 = p_pair(l, &pa, 0, 1);
+    struct val s = p_mac(l, k_float(l, erf_coefficient(ERF_LAST - 1)), a12, tops);
     for (int i = ERF_LAST - 2; i >= 0; i--) {
         s = p_step(l, erf_coefficient(i), s, &pa, i > 1 ? 2 : n);
     }

@@ -6,7 +6,8 @@ static const double log2_e = 1.4426950408889634, ln_2 = 0.6931471805599453;
 
 struct asm_reg m_between(struct lanes * l, struct val x, uint32_t from, uint32_t to) {
     uint32_t by = 0x7fffffffu - to; // now the upper end is the largest integer
-    return m_greater_equal(l, i_add(l, x, k_bits(l, by)), k_bits(l, from + by));
+    struct val start = k_bits(l, from + by);
+    return m_greater_equal(l, i_add(l, x, k_bits(l, by)), start);
 }
 
 // ---- e^x ----
@@ -20,7 +21,8 @@ static struct val twice_exp_small(struct lanes * l, struct val r, float sign, bo
     struct asm_reg halves = p_constants(l, 0.5f, 0.5f);
     struct val rest = p_msc(l, r, r11, halves), square = p_mul(l, r11, r11), two = k_float(l, 2);
     struct asm_reg s12 = p_halves(l, square);
-    struct val g = p_mul(l, p_two(l, r, square), p_constants(l, sign * c3, c4));
+    struct asm_reg factors = p_constants(l, sign * c3, c4);
+    struct val g = p_mul(l, p_two(l, r, square), factors);
     struct val p = less_one ? p_mul(l, r11, ones) : p_mac(l, two, r11, ones);
     p = p_mac(l, p, s12, halves);
     struct asm_reg slope = p_twice(l, less_one ? f_add(l, p, two) : p);
@@ -39,18 +41,21 @@ static struct fast_power power_of(struct lanes * l, struct val x, bool negate, b
     if (wide) {
         struct asm_reg x12 = p_halves(l, x);
         t = p_mul(l, x12, p_pair(l, &log2e, 1, 1));
-        t = f_add(l, p_mac(l, t, x12, p_pair(l, &log2e, 0, 0)), k_float(l, base));
+        struct val origin = k_float(l, base);
+        t = f_add(l, p_mac(l, t, x12, p_pair(l, &log2e, 0, 0)), origin);
     } else {
-        t = p_mac(l, k_float(l, base), p_twice(l, x), p_pair(l, &log2e, 0, 1));
+        struct asm_reg factor = p_pair(l, &log2e, 0, 1), x11 = p_twice(l, x);
+        t = p_mac(l, k_float(l, base), x11, factor);
     }
     struct asm_reg n = p_twice(l, f_sub(l, t, k_float(l, base)));
     struct val r = p_msc(l, x, n, p_pair(l, &ln2, 0, 1));
     r = p_msc(l, r, n, p_pair(l, &ln2, 2, 3));
     // 2^(n-1) is a bf16 number whose bits are 128 (n + 126).
-    struct val bits_ = p_mac(l, k_float(l, base + 128 * 126), n, p_constants(l, 64, 64));
+    struct asm_reg unit = p_constants(l, 64, 64);
+    struct val bits_ = p_mac(l, k_float(l, base + 128 * 126), n, unit);
     lanes_x(l, &bits_);
-    return (struct fast_power){twice_exp_small(l, r, negate ? -1 : 1, less_one),
-                               p_lowers(l, bits_)};
+    struct val p = twice_exp_small(l, r, negate ? -1 : 1, less_one);
+    return (struct fast_power){p, p_lowers(l, bits_)};
 }
 
 struct fast_power m_fast_exp(struct lanes * l, struct val x, bool negate, bool wide) {
@@ -70,13 +75,15 @@ struct val m_fast_exp_minus(struct lanes * l, struct val m) {
     struct val e = m_fast_power(l, m_fast_exp(l, m, true, false));
     lanes_x(l, &e);
     lanes_x(l, &m);
-    return v_select(l, m_between(l, m, FAR_OFF, F32_INF), e, k_bits(l, 0));
+    struct val none = k_bits(l, 0);
+    return v_select(l, m_between(l, m, FAR_OFF, F32_INF), e, none);
 }
 
 struct val m_fast_less_one(struct lanes * l, struct val x, bool wide) {
     // 2^n q + (2^n - 1), the latter in halves: 2^n may be too large.
     struct fast_power e = power_of(l, x, false, wide, true);
-    struct val half = p_mac(l, k_float(l, -0.5f), e.s, p_constants(l, 1, 0));
+    struct asm_reg once = p_constants(l, 1, 0);
+    struct val half = p_mac(l, k_float(l, -0.5f), e.s, once);
     return f_add(l, m_fast_power_add(l, half, e), half);
 }
 
@@ -94,7 +101,8 @@ struct fast_inverse m_fast_invert(struct lanes * l, struct val d) {
     // 1/d = guess / (1 - e) = guess (1 + e + e^2), |e| < 0.06
     lanes_bm(l, &one);
     struct val e = p_msc(l, one, d11, guess);
-    struct val w = p_mac(l, one, p_twice(l, e), p_constant_and(l, 1, e));
+    struct asm_reg one_and_e = p_constant_and(l, 1, e);
+    struct val w = p_mac(l, one, p_twice(l, e), one_and_e);
     struct asm_reg y = p_twice(l, p_mul(l, guess, p_twice(l, w)));
     return (struct fast_inverse){y, p_msc(l, one, p_two(l, d, rest), y)};
 }
@@ -105,5 +113,6 @@ struct val m_fast_inverse(struct lanes * l, struct fast_inverse r) {
 
 struct val m_fast_over(struct lanes * l, struct asm_reg x, struct fast_inverse r) {
     struct val z = p_mul(l, x, r.y);
-    return p_mac(l, z, p_twice(l, z), p_and_none(l, r.e));
+    struct asm_reg e = p_and_none(l, r.e);
+    return p_mac(l, z, p_twice(l, z), e);
 }

@@ -19,7 +19,8 @@ struct val m_log1p_rest(struct lanes * l, struct val f) {
     int n = math_pieces(l), last = by_pieces[n].last;
     const float * c = by_pieces[n].c;
     struct pieces pf = p_split(l, f, n), top = p_constant((double) c[last], 1);
-    struct val h = p_mac(l, k_float(l, c[last - 1]), p_pair(l, &pf, 0, 1), p_pair(l, &top, 0, 0));
+    struct asm_reg tops = p_pair(l, &top, 0, 0), f12 = p_pair(l, &pf, 0, 1);
+    struct val h = p_mac(l, k_float(l, c[last - 1]), f12, tops);
     for (int i = last - 2; i >= 0; i--) {
         h = p_step(l, c[i], h, &pf, i > 1 ? 2 : math_pieces_small(n));
     }
@@ -32,29 +33,33 @@ struct val m_log1p_rest(struct lanes * l, struct val f) {
 
 // m - 1, exactly: the adder rounds at the largest term, so none may be larger than m.
 static struct val less_one(struct lanes * l, struct val m) {
-    return p_msc(l, m, p_constants(l, 0.5f, 0.5f), p_constants(l, 1, 1));
+    struct asm_reg ones = p_constants(l, 1, 1);
+    return p_msc(l, m, p_constants(l, 0.5f, 0.5f), ones);
 }
 
 struct logarithm m_log_argument(struct lanes * l, struct val x) {
     enum { SQRT_HALF = 0x3f3504f3, BIASED = 0x40000000 /* 128 in the exponent */ };
-    struct val k = b_and(l, i_sub(l, x, k_bits(l, SQRT_HALF)), k_bits(l, 0xff800000));
+    struct val above_fraction = k_bits(l, 0xff800000);
+    struct val k = b_and(l, i_sub(l, x, k_bits(l, SQRT_HALF)), above_fraction);
     struct val f = less_one(l, i_sub(l, x, k));
     // k + 128 as the integer 128 (k + 128) in the fraction of a float, then as a number
-    struct val k128 = b_or(l, m_down16(l, i_add(l, k, k_bits(l, BIASED))), k_float(l, 0x1p23f));
+    struct val two_23 = k_float(l, 0x1p23f);
+    struct val k128 = b_or(l, m_down16(l, i_add(l, k, k_bits(l, BIASED))), two_23);
     k128 = f_sub(l, k128, k_float(l, 0x1p23f + 128 * 128));
     struct pieces pk = p_split(l, k128, 1), ln2 = p_constant(ln_2 / 128, 3);
     struct asm_reg kk = p_pair(l, &pk, 0, 0);
     // f + k ln(2)'s first piece is exact, and no larger than the result.
-    return (struct logarithm){f, p_mac(l, f, kk, p_pair(l, &ln2, 0, NO_PIECE_AT)),
-                              p_mul(l, kk, p_pair(l, &ln2, 1, 2))};
+    struct val whole = p_mac(l, f, kk, p_pair(l, &ln2, 0, NO_PIECE_AT));
+    struct val low = p_mul(l, kk, p_pair(l, &ln2, 1, 2));
+    return (struct logarithm){f, whole, low};
 }
 
 struct val m_log_result(struct lanes * l, struct logarithm g, struct val x) {
     struct val y = f_add(l, f_add(l, g.f, g.low), g.whole);
     // Zeros (and denormals) give -inf, other negatives NaN, infinity and NaN themselves.
     struct val normal = k_bits(l, F32_NORMAL);
-    struct val low =
-        v_select(l, m_less(l, f_abs(l, x), normal), k_bits(l, F32_NAN), k_bits(l, 0xff800000));
+    struct val minus_inf = k_bits(l, 0xff800000), nan = k_bits(l, F32_NAN);
+    struct val low = v_select(l, m_less(l, f_abs(l, x), normal), nan, minus_inf);
     y = v_select(l, m_less(l, x, normal), y, low);
     return v_select(l, m_greater_equal(l, x, k_bits(l, F32_INF)), y, x);
 }

@@ -14,23 +14,24 @@ static const double half_pi = 1.5707963267948966, half_pi_low = 6.12323399573676
 struct turned m_turn(struct lanes * l, struct val x) {
     const float base = 0x1.8p23f;
     struct pieces px = p_split(l, x, 3), inverse = p_constant(1 / half_pi, 3);
-    struct val t =
-        f_add(l, p_mul_n(l, &px, &inverse, 3), k_float(l, base)); // rounds to an integer, once
-    struct val n = f_sub(l, t, k_float(l, base));
+    struct val origin = k_float(l, base);
+    struct val t = f_add(l, p_mul_n(l, &px, &inverse, 3), origin); // rounds to an integer, once
+    struct val n = f_sub(l, t, origin);
     struct pieces pn = p_split(l, n, 3), c = p_constant(half_pi, 4);
     double rest = half_pi;
     for (int i = 0; i < 4; i++) {
         rest -= (double) c.constant[i];
     }
     struct pieces low = p_constant(rest + half_pi_low, 2);
-    struct val r = p_msc(l, x, p_pair(l, &pn, 0, NO_PIECE_AT), p_pair(l, &c, 0, 1));
-    r = p_msc(l, r, p_pair(l, &pn, 0, 1), p_pair(l, &c, 1, 0));
-    r = p_msc(l, r, p_pair(l, &pn, 2, 1), p_pair(l, &c, 0, 1)); // from here on no larger than 1
-    r = p_msc(l, r, p_pair(l, &pn, 2, 0), p_pair(l, &c, 1, 2));
-    r = p_msc(l, r, p_pair(l, &pn, 0, 1), p_pair(l, &c, 3, 2));
-    r = p_msc(l, r, p_pair(l, &pn, 2, 1), p_pair(l, &c, 2, 3));
-    r = p_msc(l, r, p_pair(l, &pn, 0, 1), p_pair(l, &low, 0, 0));
-    r = p_msc(l, r, p_pair(l, &pn, 0, 2), p_constants(l, low.constant[1], c.constant[3]));
+    struct val r = p_msc_of(l, x, pair_of(&pn, 0, NO_PIECE_AT), pair_of(&c, 0, 1));
+    r = p_msc_of(l, r, pair_of(&pn, 0, 1), pair_of(&c, 1, 0));
+    r = p_msc_of(l, r, pair_of(&pn, 2, 1), pair_of(&c, 0, 1)); // from here on no larger than 1
+    r = p_msc_of(l, r, pair_of(&pn, 2, 0), pair_of(&c, 1, 2));
+    r = p_msc_of(l, r, pair_of(&pn, 0, 1), pair_of(&c, 3, 2));
+    r = p_msc_of(l, r, pair_of(&pn, 2, 1), pair_of(&c, 2, 3));
+    r = p_msc_of(l, r, pair_of(&pn, 0, 1), pair_of(&low, 0, 0));
+    struct asm_reg lowest = p_constants(l, low.constant[1], c.constant[3]);
+    r = p_msc(l, r, p_pair(l, &pn, 0, 2), lowest);
     lanes_x(l, &t);
     return (struct turned){r, t};
 }
@@ -43,8 +44,10 @@ struct val m_wave(struct lanes * l, struct turned t) {
     struct pieces pz = p_split(l, z, n);
     struct asm_reg z12 = p_pair(l, &pz, 0, 1);
     struct pieces s_top = p_constant((double) s[last], 1), c_top = p_constant((double) c[last], 1);
-    struct val hs = p_mac(l, k_float(l, s[last - 1]), z12, p_pair(l, &s_top, 0, 0));
-    struct val hc = p_mac(l, k_float(l, c[last - 1]), z12, p_pair(l, &c_top, 0, 0));
+    struct asm_reg s_tops = p_pair(l, &s_top, 0, 0);
+    struct val hs = p_mac(l, k_float(l, s[last - 1]), z12, s_tops);
+    struct asm_reg c_tops = p_pair(l, &c_top, 0, 0);
+    struct val hc = p_mac(l, k_float(l, c[last - 1]), z12, c_tops);
     if (last > 1) {
         hs = p_step(l, s[0], hs, &pz, 2);
         hc = p_step(l, c[0], hc, &pz, 2);
@@ -61,5 +64,6 @@ struct val m_wave(struct lanes * l, struct turned t) {
     // By quarter turns: sin, cos, -sin, -cos.
     lanes_x(l, &t.n);
     struct val y = v_select(l, m_zero(l, b_and(l, t.n, k_bits(l, 1))), cosine, sine);
-    return v_select(l, m_zero(l, b_and(l, t.n, k_bits(l, 2))), f_neg(l, y), y);
+    struct val negated = f_neg(l, y);
+    return v_select(l, m_zero(l, b_and(l, t.n, k_bits(l, 2))), negated, y);
 }

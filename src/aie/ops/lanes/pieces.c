@@ -116,7 +116,8 @@ static struct asm_reg shuffled(struct lanes * l, struct asm_reg a, struct asm_re
 }
 
 struct asm_reg p_uppers(struct lanes * l, struct val low, struct val high) {
-    return shuffled(l, lanes_x(l, &low), lanes_x(l, &high), SHUFFLE_ODD);
+    struct asm_reg above = lanes_x(l, &high), below = lanes_x(l, &low);
+    return shuffled(l, below, above, SHUFFLE_ODD);
 }
 
 struct asm_reg p_upper_and(struct lanes * l, struct val low, struct val high) {
