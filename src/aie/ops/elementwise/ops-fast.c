@@ -27,6 +27,11 @@ static struct asm_reg cut_factor(struct lanes * l, struct val x) {
     return p_upper_and(l, x, p_msc(l, x, x1, p_constants(l, 1, 0)));
 }
 
+// k + a.low * b.low + a.high * b.high; k takes its place in the pool behind those of a and b.
+static struct val k_mac(struct lanes * l, float k, struct asm_reg a, struct asm_reg b) {
+    return p_mac(l, k_float(l, k), a, b);
+}
+
 // What stands for y where x is from `from` on, infinity included; and where it is at most `to`,
 // with minus infinity or without.
 static struct val above(struct lanes * l, struct val y, struct val x, float from, struct val is) {
@@ -48,9 +53,11 @@ static struct val times(struct lanes * l, struct val a, struct val b) {
     struct asm_reg both = p_uppers(l, a, b), b1 = p_uppers(l, b, k_bits(l, 0));
     struct val a2 = p_msc(l, a, both, p_constants(l, 1, 0));
     struct val b2 = p_msc(l, b, b1, p_constants(l, 1, 0));
-    struct val full = p_mac(l, p_mul(l, both, b1), both, p_two(l, b2, a2));
+    struct asm_reg rests = p_two(l, b2, a2);
+    struct val full = p_mac(l, p_mul(l, both, b1), both, rests);
     // An infinity less itself is a NaN; the product of the first pieces alone knows better.
-    struct val rough = p_mul(l, p_and_none(l, a), p_and_none(l, b));
+    struct asm_reg first_b = p_and_none(l, b);
+    struct val rough = p_mul(l, p_and_none(l, a), first_b);
     lanes_x(l, &full);
     return v_select(l, m_nan(l, full), full, rough);
 }
@@ -74,7 +81,8 @@ struct val fast_sigmoid(struct lanes * l, struct val a, struct val b) {
 // x s(v), where v is near x where x is large: x itself from `top` on, also where it is a NaN; 0 up
 // to -`bottom`; minus infinity is a NaN, as infinity times 0 is.
 static struct val gate(struct lanes * l, struct val x, struct val v, float top, float bottom) {
-    struct val y = m_fast_over(l, factor(l, x), inverse_of_sigmoid(l, v));
+    struct fast_inverse inverse = inverse_of_sigmoid(l, v);
+    struct val y = m_fast_over(l, factor(l, x), inverse);
     lanes_x(l, &y);
     lanes_x(l, &x);
     y = v_select(l, m_greater_equal(l, x, k_float(l, top)), y, x);
@@ -130,7 +138,7 @@ struct val fast_gelu(struct lanes * l, struct val a, struct val b) {
     struct pieces k = p_constant(k1, 2);
     struct asm_reg x11, x20 = {0};
     struct asm_reg s12 = p_halves(l, square_of(l, a, &x11, &x20));
-    struct val w = p_mac(l, k_float(l, (float) k0), s12, p_pair(l, &k, 1, 1));
+    struct val w = k_mac(l, (float) k0, s12, p_pair(l, &k, 1, 1));
     w = p_mac(l, w, s12, p_pair(l, &k, 0, 0));
     return gate(l, a, times_first(l, w, x11, x20), 5.5f, 9.8f);
 }
@@ -149,12 +157,12 @@ struct val fast_gelu_erf(struct lanes * l, struct val a, struct val b) {
     struct val square = square_of(l, a, &x11, &x20);
     struct asm_reg s12 = p_halves(l, square), s11 = p_twice(l, square);
     struct asm_reg fourth = p_twice(l, p_mul(l, s11, s11)); // 2 x^4; both halves make it 4
-    struct val low = p_mac(l, k_float(l, k[2]), s11, p_constants(l, k[3] / 2, k[3] / 2));
-    struct val high = p_mac(l, k_float(l, k[5] / 8), s11, p_constants(l, k[6] / 16, k[6] / 16));
-    high = p_mac(l, k_float(l, k[4] / 4), s11, p_twice(l, high));
+    struct val low = k_mac(l, k[2], s11, p_constants(l, k[3] / 2, k[3] / 2));
+    struct val high = k_mac(l, k[5] / 8, s11, p_constants(l, k[6] / 16, k[6] / 16));
+    high = k_mac(l, k[4] / 4, s11, p_twice(l, high));
     struct val g = p_mac(l, low, fourth, p_twice(l, high));
-    struct asm_reg u12 = p_halves(l, p_mac(l, k_float(l, k[1]), s12, p_twice(l, g)));
-    struct val w = p_mac(l, k_float(l, k[0]), s12, p_swapped(l, u12));
+    struct asm_reg u12 = p_halves(l, k_mac(l, k[1], s12, p_twice(l, g)));
+    struct val w = k_mac(l, k[0], s12, p_swapped(l, u12));
     w = p_mac(l, w, s12, u12);
     return gate(l, a, times_first(l, w, x11, x20), 5.5f, 5.5f);
 }
@@ -172,7 +180,8 @@ struct val fast_gelu_quick(struct lanes * l, struct val a, struct val b) {
     if (l->dtype == DTYPE_BF16) {
         v = p_mul(l, x, p_pair(l, &k, 0, 1));
     } else {
-        v = p_mac(l, p_mul(l, x, p_pair(l, &k, 1, 1)), x, p_pair(l, &k, 0, 0));
+        struct asm_reg first = p_pair(l, &k, 0, 0);
+        v = p_mac(l, p_mul(l, x, p_pair(l, &k, 1, 1)), x, first);
     }
     return gate(l, a, v, 10.2f, 49.9f);
 }
@@ -192,26 +201,30 @@ static struct val limited_above(struct lanes * l, struct val a) {
 
 static struct val limited(struct lanes * l, struct val b) {
     lanes_x(l, &b);
-    struct val y =
-        b_or(l, i_min(l, f_abs(l, b), k_param(l, LIMIT)), b_and(l, b, k_bits(l, F32_SIGN)));
+    struct val sign = b_and(l, b, k_bits(l, F32_SIGN));
+    struct val y = b_or(l, i_min(l, f_abs(l, b), k_param(l, LIMIT)), sign);
     return v_select(l, m_nan(l, b), y, b);
 }
 
 struct val fast_swiglu_clamp(struct lanes * l, struct val a, struct val b) {
-    return times(l, fast_silu(l, limited_above(l, a), b), limited(l, b));
+    struct val limited_b = limited(l, b);
+    return times(l, fast_silu(l, limited_above(l, a), b), limited_b);
 }
 
 // x s(alpha x) (b + 1)
 struct val fast_swiglu_oai(struct lanes * l, struct val a, struct val b) {
     struct val x = limited_above(l, a), v = times(l, x, k_param(l, ALPHA));
     lanes_x(l, &v);
-    struct val magnitude = f_abs(l, x), most = i_min(l, f_abs(l, v), k_float(l, 85));
+    struct val magnitude = f_abs(l, x), end = k_float(l, 85), most = i_min(l, f_abs(l, v), end);
     struct val near = b_or(l, most, b_and(l, v, k_bits(l, F32_SIGN)));
-    struct val y = m_fast_over(l, cut_factor(l, x), inverse_of_sigmoid(l, near));
+    struct fast_inverse inverse = inverse_of_sigmoid(l, near);
+    struct val y = m_fast_over(l, cut_factor(l, x), inverse);
     lanes_x(l, &y);
     y = below(l, y, v, -85, true, k_bits(l, 0));
-    y = v_select(l, m_greater_equal(l, magnitude, k_bits(l, F32_INF)), y, f_add(l, x, magnitude));
-    return times(l, y, f_add(l, limited(l, b), k_float(l, 1)));
+    struct val special = f_add(l, x, magnitude);
+    y = v_select(l, m_greater_equal(l, magnitude, k_bits(l, F32_INF)), y, special);
+    struct val one = k_float(l, 1);
+    return times(l, y, f_add(l, limited(l, b), one));
 }
 
 // ---- e^x, e^x - 1 and what is made of it ----
@@ -289,12 +302,14 @@ struct val fast_softplus(struct lanes * l, struct val a, struct val b) {
     struct val rest = p_msc(l, t, t11, p_constants(l, 0.5f, 0.5f));
     struct val square = p_mul(l, t11, p_and_none(l, t));
     struct asm_reg s11 = p_twice(l, square), s12 = p_halves(l, square);
-    struct val g = p_mac(l, k_float(l, c[1]), s11, p_constants(l, c[2] / 2, c[2] / 2));
-    g = p_mac(l, k_float(l, c[0]), p_and_none(l, square), p_twice(l, g));
+    struct val g = k_mac(l, c[1], s11, p_constants(l, c[2] / 2, c[2] / 2));
+    struct asm_reg g11 = p_twice(l, g);
+    g = k_mac(l, c[0], p_and_none(l, square), g11);
     struct asm_reg v12 = p_halves(l, p_mul(l, p_halves(l, g), t11));
     struct asm_reg slope = p_twice(l, p_mul(l, s11, p_constants(l, 1.0625f, 1.0625f)));
     struct val y = p_mul(l, s12, p_swapped(l, v12));
-    y = p_mac(l, p_mac(l, y, s12, v12), slope, p_and_none(l, rest));
+    struct asm_reg rest1 = p_and_none(l, rest);
+    y = p_mac(l, p_mac(l, y, s12, v12), slope, rest1);
     y = p_mac(l, y, t12, p_constants(l, 2, 2));
     y = f_add(l, y, i_max(l, a, k_bits(l, 0)));
     lanes_x(l, &y);
@@ -309,7 +324,8 @@ static struct val wave(struct lanes * l, struct val a, uint32_t quarters) {
         t.n = i_add(l, t.n, k_bits(l, quarters));
     }
     struct val y = m_wave(l, t);
-    return v_select(l, m_less(l, f_abs(l, a), k_float(l, 0x1p22f)), k_bits(l, F32_NAN), y);
+    struct val nan = k_bits(l, F32_NAN), end = k_float(l, 0x1p22f);
+    return v_select(l, m_less(l, f_abs(l, a), end), nan, y);
 }
 
 struct val fast_sin(struct lanes * l, struct val a, struct val b) {
@@ -331,5 +347,6 @@ struct val fast_xielu(struct lanes * l, struct val a, struct val b) {
     struct val e = fast_expm1(l, v_select(l, less, a, k_param(l, EPS)), b);
     struct val left = v_select(l, positive, f_sub(l, e, a), a);
     struct val right = v_select(l, positive, k_param(l, ALPHA_N), times(l, a, k_param(l, ALPHA_P)));
-    return f_add(l, times(l, left, right), times(l, a, k_param(l, BETA)));
+    struct val linear = times(l, a, k_param(l, BETA));
+    return f_add(l, times(l, left, right), linear);
 }

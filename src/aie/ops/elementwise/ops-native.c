@@ -159,10 +159,10 @@ struct val bits_step(struct lanes * l, struct val a, struct val b) {
 }
 
 struct val bits_sgn(struct lanes * l, struct val a, struct val b) {
-    struct val m = bits_abs(l, a, b);
-    struct val one =
-        b_or(l, b_and(l, a, k_lane(l, patterns[l->dtype].sign)), k_lane(l, patterns[l->dtype].one));
-    return drop_nan(l, m, select_lane(l, is_zero(l, m), one, k_lane(l, 0)));
+    struct val m = bits_abs(l, a, b), one = k_lane(l, patterns[l->dtype].one);
+    struct val sgn = b_or(l, b_and(l, a, k_lane(l, patterns[l->dtype].sign)), one);
+    struct val zero = k_lane(l, 0);
+    return drop_nan(l, m, select_lane(l, is_zero(l, m), sgn, zero));
 }
 
 // Sign and magnitude as integers of the numbers' order, with all NaNs above: those with the sign
@@ -181,8 +181,8 @@ uint32_t bits_order(uint32_t pattern, enum dtype t) {
 // MIN and MAX.
 struct val bits_clamp(struct lanes * l, struct val a, struct val b) {
     struct asm_reg negative = compare(l, LANE_LESS, a, k_lane(l, 0));
-    struct val order =
-        add_or_sub(l, negative, k_lane(l, 0 - above_infinity(l->dtype)), bits_abs(l, a, b));
+    struct val m = bits_abs(l, a, b);
+    struct val order = add_or_sub(l, negative, k_lane(l, 0 - above_infinity(l->dtype)), m);
     struct asm_reg above = compare(l, LANE_LESS, k_param(l, EW_CLAMP_ORDERED + 1), order);
     struct asm_reg below = compare(l, LANE_LESS, order, k_param(l, EW_CLAMP_ORDERED));
     return select_lane(l, below, select_lane(l, above, a, k_param(l, 1)), k_param(l, 0));

@@ -45,7 +45,8 @@ struct val ew_rotate(struct lanes * l, struct val a, struct val b) {
     emit_set(l->p, second, (int32_t) 0xaaaaaaaa);
     lanes_x(l, &a);
     lanes_x(l, &b);
-    struct val partner = v_select(l, second, turned(l, a, 1), turned(l, a, -1));
+    struct val before = turned(l, a, -1);
+    struct val partner = v_select(l, second, turned(l, a, 1), before);
     struct val cosine = v_select(l, second, b, turned(l, b, -1));
     struct val sine = v_select(l, second, f_neg(l, turned(l, b, 1)), b);
     struct both x = split(l, a, partner), by = split(l, cosine, sine);

@@ -54,13 +54,15 @@ OP(ew_exp, &exp_begin, &exponential, &exp_end);
 // ---- e^x - 1 ----
 
 static struct val expm1_argument(struct lanes * l, struct val x) {
-    struct val most = v_select(l, m_negative(l, x), k_float(l, 89), k_float(l, 40));
-    return b_or(l, i_min(l, f_abs(l, x), most), sign_of(l, x));
+    struct val if_negative = k_float(l, 40), if_positive = k_float(l, 89);
+    struct val most = v_select(l, m_negative(l, x), if_positive, if_negative);
+    struct val sign = sign_of(l, x);
+    return b_or(l, i_min(l, f_abs(l, x), most), sign);
 }
 
 static struct val expm1_result(struct lanes * l, struct power p, struct val x) {
-    struct val h = m_half_expm1(l, p), magnitude = f_abs(l, x);
-    struct val e = v_select(l, m_less(l, magnitude, k_float(l, 0x1p-40f)), f_add(l, h, h), x);
+    struct val h = m_half_expm1(l, p), magnitude = f_abs(l, x), whole = f_add(l, h, h);
+    struct val e = v_select(l, m_less(l, magnitude, k_float(l, 0x1p-40f)), whole, x);
     return v_select(l, m_less(l, k_bits(l, F32_INF), magnitude), e, x);
 }
 
@@ -102,7 +104,8 @@ STAGE(xielu_factors, EW_T0 | EW_T1 | EW_T2 | EW_T3, EW_T0 | EW_T1) {
 }
 
 STAGE(xielu_end, EW_T0 | EW_T1 | EW_T3, EW_OUT) {
-    v->out = f_add(l, f_times(l, v->t[0], v->t[1]), f_times(l, v->t[3], k_param(l, BETA)));
+    struct val linear = f_times(l, v->t[3], k_param(l, BETA));
+    v->out = f_add(l, f_times(l, v->t[0], v->t[1]), linear);
 }
 
 OP(ew_xielu, &xielu_begin, &exponential_fine, &xielu_factors, &xielu_end);
@@ -132,7 +135,8 @@ OP(ew_div, &div_begin, &divide, &div_end);
 STAGE(tanh_begin, EW_A, EW_T0 | EW_T3) {
     v->t[3] = v->a;
     lanes_x(l, &v->t[3]);
-    struct val m = i_max(l, at_most(l, f_abs(l, v->t[3]), 10), k_float(l, 0x1p-20f));
+    struct val least = k_float(l, 0x1p-20f);
+    struct val m = i_max(l, at_most(l, f_abs(l, v->t[3]), 10), least);
     m = negative(l, m);
     lanes_bm(l, &m);
     v->t[0] = f_add(l, m, m);
@@ -265,7 +269,8 @@ static void limited_begin(struct lanes * l, struct ew_vals * v) {
 
 static struct val limited(struct lanes * l, struct val b) {
     lanes_x(l, &b);
-    struct val y = b_or(l, i_min(l, f_abs(l, b), k_param(l, LIMIT)), sign_of(l, b));
+    struct val sign = sign_of(l, b);
+    struct val y = b_or(l, i_min(l, f_abs(l, b), k_param(l, LIMIT)), sign);
     return v_select(l, m_nan(l, b), y, b);
 }
 
@@ -286,7 +291,8 @@ STAGE(swiglu_clamp_end, EW_T0 | EW_B, EW_OUT) {
 }
 
 STAGE(swiglu_oai_end, EW_T0 | EW_B, EW_OUT) {
-    v->out = f_times(l, v->t[0], f_add(l, limited(l, v->b), k_float(l, 1)));
+    struct val one = k_float(l, 1);
+    v->out = f_times(l, v->t[0], f_add(l, limited(l, v->b), one));
 }
 
 OP(ew_swiglu_clamp, &swiglu_clamp_begin, SIGMOID, &gate, &swiglu_clamp_end);
@@ -297,14 +303,16 @@ OP(ew_swiglu_oai, &swiglu_oai_begin, SIGMOID, &gate, &swiglu_oai_end);
 STAGE(erf_begin, EW_A, EW_T0 | EW_T3) {
     v->t[3] = v->a;
     lanes_x(l, &v->t[3]);
-    struct val a = i_max(l, at_most(l, f_abs(l, v->t[3]), 5.5f), k_float(l, 0x1p-30f));
+    struct val least = k_float(l, 0x1p-30f);
+    struct val a = i_max(l, at_most(l, f_abs(l, v->t[3]), 5.5f), least);
     v->t[0] = m_log_erfc(l, a, l->dtype == DTYPE_F32 ? PRODUCT_EXACT : 3);
 }
 
 STAGE(erf_gate, EW_T0 | EW_T1 | EW_T3, EW_T0 | EW_OUT) {
     int n = l->dtype == DTYPE_F32 ? PRODUCT_EXACT : 3;
     struct val x = v->t[3], h = m_half_expm1(l, (struct power){v->t[0], v->t[1]}); // -erf / 2
-    struct val cdf = f_sub(l, k_float(l, 0.5f), i_add(l, h, sign_of(l, x)));
+    struct val with_sign = i_add(l, h, sign_of(l, x));
+    struct val cdf = f_sub(l, k_float(l, 0.5f), with_sign);
     struct pieces px = p_split(l, x, n), pc = p_split(l, cdf, n);
     v->out = v->t[0] = or_special(l, p_mul_n(l, &px, &pc, n), x);
 }
@@ -335,7 +343,8 @@ OP(ew_log, &log_begin, &log_middle, &log_end);
 
 // max(x, 0) + log1p(e^-|x|), and x itself from 20 on.
 STAGE(softplus_middle, EW_T0 | EW_T1, EW_T0 | EW_T1 | EW_T2) {
-    struct val u = i_max(l, i_add(l, m_plus_one(l, v->t[0]), v->t[1]), k_bits(l, 0));
+    struct val none = k_bits(l, 0);
+    struct val u = i_max(l, i_add(l, m_plus_one(l, v->t[0]), v->t[1]), none);
     struct logarithm g = m_log1p_argument(l, u);
     v->t[0] = g.f;
     v->t[1] = g.whole;
@@ -367,7 +376,8 @@ STAGE(quarter, EW_T1, EW_T1) {
 
 STAGE(wave, EW_T0 | EW_T1 | EW_T3, EW_OUT) {
     struct val y = m_wave(l, (struct turned){v->t[0], v->t[1]});
-    struct asm_reg in_range = m_less(l, f_abs(l, v->t[3]), k_float(l, 0x1p22f));
+    struct val end = k_float(l, 0x1p22f);
+    struct asm_reg in_range = m_less(l, f_abs(l, v->t[3]), end);
     v->out = v_select(l, in_range, k_bits(l, F32_NAN), y);
 }
 

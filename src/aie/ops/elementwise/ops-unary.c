@@ -52,7 +52,8 @@ struct val ew_sqr(struct lanes * l, struct val a, struct val b) {
     if (n == 1) {
         return full;
     }
-    struct val rough = p_mul(l, p_pair(l, &p, 0, NO_PIECE_AT), p_pair(l, &p, 0, NO_PIECE_AT));
+    struct asm_reg first = p_pair(l, &p, 0, NO_PIECE_AT);
+    struct val rough = p_mul(l, first, first);
     lanes_x(l, &full);
     return v_select(l, m_nan(l, full), full, rough);
 }
@@ -60,8 +61,10 @@ struct val ew_sqr(struct lanes * l, struct val a, struct val b) {
 struct val ew_leaky_relu(struct lanes * l, struct val a, struct val b) {
     UNUSED_B;
     lanes_x(l, &a);
-    struct val y = v_select(l, m_negative(l, a), a, f_times(l, a, k_param(l, 0)));
-    return v_select(l, m_nan(l, a), y, zero(l));
+    struct val scaled = f_times(l, a, k_param(l, 0));
+    struct val y = v_select(l, m_negative(l, a), a, scaled);
+    struct val none = zero(l);
+    return v_select(l, m_nan(l, a), y, none);
 }
 
 // ---- rounding and roots ----
@@ -95,11 +98,12 @@ struct val ew_sqrt(struct lanes * l, struct val a, struct val b) {
 
 struct val ew_hardsigmoid(struct lanes * l, struct val a, struct val b) {
     UNUSED_B;
-    struct val t = i_min(l, i_max(l, f_add(l, a, k_float(l, 3)), zero(l)), k_float(l, 6));
+    struct val six = k_float(l, 6), none = zero(l);
+    struct val t = i_min(l, i_max(l, f_add(l, a, k_float(l, 3)), none), six);
     int n = pieces_of(l);
     struct pieces pt = p_split(l, t, n), sixth = p_constant((double) (1.0f / 6), n);
     struct val y = p_mul_n(l, &pt, &sixth, n); // 6 gives exactly 1: the constant is rounded up
-    return v_select(l, m_nan(l, a), y, zero(l));
+    return v_select(l, m_nan(l, a), y, none);
 }
 
 struct val ew_hardswish(struct lanes * l, struct val a, struct val b) {
@@ -109,6 +113,7 @@ struct val ew_hardswish(struct lanes * l, struct val a, struct val b) {
 struct val ew_reglu(struct lanes * l, struct val a, struct val b) {
     lanes_x(l, &a);
     struct val none = k_bits(l, 0), normal = k_bits(l, 0x00800000);
-    struct val y = v_select(l, m_less(l, a, normal), f_times(l, a, b), none);
+    struct val product = f_times(l, a, b);
+    struct val y = v_select(l, m_less(l, a, normal), product, none);
     return v_select(l, m_nan(l, a), y, none);
 }

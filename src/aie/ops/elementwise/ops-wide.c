@@ -68,9 +68,9 @@ static struct wide_out scale_f32(struct lanes * l, struct wide a, struct wide b)
     struct asm_reg left[PIECES], right[PIECES];
     wide_split(l, a.acc, left, PIECES);
     factor_pieces(l, SCALE_PIECE, right);
-    struct asm_reg offset = wide_same(l, k_param(l, SCALE_OFFSET)), sums[2];
-    const struct asm_reg products[2] = {wide_product(l, NULL, left, right, true),
-                                        wide_each(l, LANE_PRODUCT, NULL, left[0], right[0])};
+    struct asm_reg offset = wide_same(l, k_param(l, SCALE_OFFSET)), products[2], sums[2];
+    products[0] = wide_product(l, NULL, left, right, true);
+    products[1] = wide_each(l, LANE_PRODUCT, NULL, left[0], right[0]);
     for (int i = 0; i < 2; i++) {
         sums[i] = wide_new(l);
         emit_f_add(l->p, sums[i], products[i], offset, l->float_config);
@@ -84,7 +84,8 @@ static struct wide_out where_negative(struct lanes * l, struct asm_reg acc, stru
     for (int i = 0; i < 2; i++) {
         lanes_x(l, &in.half[i]);
         struct val v = v_select(l, m_negative(l, in.half[i]), in.half[i], y.half[i]);
-        y.half[i] = v_select(l, m_nan(l, in.half[i]), v, k_bits(l, 0));
+        struct val none = k_bits(l, 0);
+        y.half[i] = v_select(l, m_nan(l, in.half[i]), v, none);
     }
     return y;
 }
