@@ -106,8 +106,8 @@ bool choices_all_wanted(void); // not only of what is new
 bool choices_loose_wanted(const struct asm_found * known);
 void choices_show(const struct asm_found * found);
 // The times and carriers of all nodes and the registers of all copies of all locals that live, as
-// text, to be freed, NULL without memory. Times are below CHOICES_TIMES. And from there: false where
-// the nodes are not all there; where the registers begin.
+// text, to be freed, NULL without memory. Times are below CHOICES_TIMES. And from there: false
+// where the nodes are not all there; where the registers begin.
 enum { CHOICES_TIMES = 2048 };
 char * choices_places(const struct search * s);
 bool choices_place(struct search * s, const char * places);
