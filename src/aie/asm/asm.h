@@ -186,7 +186,8 @@ void asm_watch(asm_watch_fn watch, void * user);
 // How a loop was pipelined. Looking for it takes far longer than doing it, so the choices for the
 // loops of the compiler's own kernels are a table (choices.def), by what the search depends on.
 struct asm_found {
-    uint64_t loop;
+    uint64_t loop; // or, where the rest is nothing, a program that the checker went through
+    bool is_program;
     int16_t ii; // 0: trips do not overlap
     int8_t copies, way, seed;
     int16_t plain, window; // bundles of a trip alone, and the window with which it had registers
@@ -200,6 +201,9 @@ struct asm_found {
 typedef void (*asm_found_fn)(void * user, const struct asm_found * found);
 enum asm_search { ASM_SEARCH_QUICK, ASM_SEARCH_NEW, ASM_SEARCH_LOOSE, ASM_SEARCH_ALL };
 void asm_watch_found(asm_found_fn watch, void * user, enum asm_search which);
+// Whether the table has a program, by its number, as one that the checker went through: it does so
+// again only when somebody watches.
+bool asm_is_proved(uint64_t program);
 // Loops of this thread since the last call that were in the table, and that were not.
 void asm_count_found(int * known, int * unknown);
 

@@ -331,7 +331,7 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
     }
     if (st == ST_OK) {
         asm_trace_bytes(p, bytes, size);
-        st = asm_check(p->target->arch, bytes, size, err);
+        st = choices_prove(p->target->arch, bytes, size, err);
     }
     if (st != ST_OK) {
         free(bytes);

@@ -161,6 +161,10 @@ void asm_alone(struct asm_program * p, int node);       // a bundle with this on
 // emit.c: which registers belong to globals at item i; returns the item before which it stays so.
 int asm_take_globals(struct asm_program * p, int i);
 
+// choices.c: has the checker go through a program, unless it has before.
+enum status choices_prove(enum aie_arch arch, const uint8_t * bytes, size_t size,
+                          struct error * err);
+
 // emit.c: whether somebody is shown programs, and with them all that is known of their loops.
 bool asm_is_watched(void);
 

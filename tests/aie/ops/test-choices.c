@@ -4,7 +4,7 @@
 // are in it stay as they are, others are searched for, seconds each, or with --quick as a
 // compilation does; with --loose those, too, whose interval is over 1.3 times what slots take, with
 // --anew all, which takes an hour. The library has to be built again afterwards, and test-digests
-// written.
+// written. Programs that the checker went through are in the table, too.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,8 +72,10 @@ static void compile(void * user, const struct kernel_spec * spec) {
 }
 
 static int by_loop(const void * a, const void * b) {
-    uint64_t x = ((const struct asm_found *) a)->loop, y = ((const struct asm_found *) b)->loop;
-    return (x > y) - (x < y);
+    const struct asm_found * x = a;
+    const struct asm_found * y = b;
+    return x->is_program != y->is_program ? x->is_program - y->is_program
+                                          : (x->loop > y->loop) - (x->loop < y->loop);
 }
 
 static int write_table(const char * path, enum asm_search which) {
@@ -86,15 +88,19 @@ static int write_table(const char * path, enum asm_search which) {
         perror(path);
         return 1;
     }
-    fprintf(file,
-            "// Written by build/bin/test-choices --write: LOOP(what it is, interval, registers of "
-            "a local, the\n// order in which its instructions are placed and the seed of changes "
-            "to it, bundles of a trip\n// alone, its window). An interval of 0: trips do not "
-            "overlap. PLACED(what it is, interval,\n// registers of a local, seed, bundles of a "
-            "trip alone, its window, where its instructions stand).\n");
+    fprintf(
+        file,
+        "// Written by build/bin/test-choices --write: LOOP(what it is, interval, registers of "
+        "a local, the\n// order in which its instructions are placed and the seed of changes "
+        "to it, bundles of a trip\n// alone, its window). An interval of 0: trips do not "
+        "overlap. PLACED(what it is, interval,\n// registers of a local, seed, bundles of a "
+        "trip alone, its window, where its instructions stand and in which registers its values "
+        "are).\n// PROVED(a program that the checker went through, by its bytes).\n");
     for (int i = 0; i < table.n; i++) {
         const struct asm_found * f = &table.loops[i];
-        if (f->places) {
+        if (f->is_program) {
+            fprintf(file, "PROVED(0x%016" PRIx64 ")\n", f->loop);
+        } else if (f->places) {
             fprintf(file, "PLACED(0x%016" PRIx64 ", %d, %d, %d, %d, %d,\n", f->loop, f->ii,
                     f->copies, f->seed, f->plain, f->window);
             for (size_t at = 0; at < strlen(f->places); at += LINE) {
@@ -121,6 +127,26 @@ static void is_there(void ** state) {
     assert_int_equal(unknown, 0); // else: --write, see above
 }
 
+static void see_program(void * user, const struct asm_found * found) {
+    int * programs = user;
+    if (found->is_program) {
+        assert_true(asm_is_proved(found->loop)); // else: --write, see above
+        (*programs)++;
+    }
+}
+
+// The checker went through all of these here, and every compilation but this one takes its word.
+static void is_proved(void ** state) {
+    (void) state;
+    int programs = 0;
+    table.n_names = 0;
+    asm_watch_found(see_program, &programs, ASM_SEARCH_QUICK);
+    visit_all(compile, &table);
+    asm_watch_found(NULL, NULL, ASM_SEARCH_NEW);
+    print_message("%d programs\n", programs);
+    assert_true(programs > 0);
+}
+
 int main(int argc, char ** argv) {
     if (argc >= 3 && strcmp(argv[1], "--write") == 0) {
         const char * which = argc > 3 ? argv[3] : "";
@@ -129,6 +155,6 @@ int main(int argc, char ** argv) {
                                     : strcmp(which, "--quick") == 0 ? ASM_SEARCH_QUICK
                                                                     : ASM_SEARCH_NEW);
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(is_there)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(is_there), cmocka_unit_test(is_proved)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
