@@ -185,9 +185,14 @@ void asm_watch(asm_watch_fn watch, void * user);
 
 // How a loop was pipelined. Looking for it takes far longer than doing it, so the choices for the
 // loops of the compiler's own kernels are a table (choices.def), by what the search depends on.
+enum asm_found_kind {
+    ASM_FOUND_LOOP,
+    ASM_FOUND_REGION,  // only the window counts
+    ASM_FOUND_PROGRAM, // that the checker went through; nothing else counts
+};
 struct asm_found {
-    uint64_t loop; // or, where the rest is nothing, a program that the checker went through
-    bool is_program;
+    uint64_t loop; // or region, or program: a number that stands for it
+    enum asm_found_kind kind;
     int16_t ii; // 0: trips do not overlap
     int8_t copies, way, seed;
     int16_t plain, window; // bundles of a trip alone, and the window with which it had registers
@@ -201,6 +206,8 @@ struct asm_found {
 typedef void (*asm_found_fn)(void * user, const struct asm_found * found);
 enum asm_search { ASM_SEARCH_QUICK, ASM_SEARCH_NEW, ASM_SEARCH_LOOSE, ASM_SEARCH_ALL };
 void asm_watch_found(asm_found_fn watch, void * user, enum asm_search which);
+// The order of the table, for qsort.
+int asm_found_order(const void * a, const void * b);
 // Whether the table has a program, by its number, as one that the checker went through: it does so
 // again only when somebody watches.
 bool asm_is_proved(uint64_t program);

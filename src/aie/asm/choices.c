@@ -10,26 +10,17 @@
 
 static const struct asm_found choices[] = {
 #define LOOP(id, interval, registers, order, seed, alone, window)                                  \
-    {id, false, interval, registers, order, seed, alone, window, NULL},
+    {id, ASM_FOUND_LOOP, interval, registers, order, seed, alone, window, NULL},
 #define PLACED(id, interval, registers, seed, alone, window, places)                               \
-    {id, false, interval, registers, WAY_PLACED, seed, alone, window, places},
-#define PROVED(id)
+    {id, ASM_FOUND_LOOP, interval, registers, WAY_PLACED, seed, alone, window, places},
+#define REGION(id, window) {id, ASM_FOUND_REGION, 0, 0, 0, 0, 0, window, NULL},
+#define PROVED(id)         {id, ASM_FOUND_PROGRAM, 0, 0, 0, 0, 0, 0, NULL},
 #include "choices.def"
 #undef LOOP
 #undef PLACED
+#undef REGION
 #undef PROVED
-    {UINT64_MAX, false, 0, 0, 0, 0, 0, 0, NULL},
-};
-
-static const uint64_t proved[] = {
-#define LOOP(id, interval, registers, order, seed, alone, window)
-#define PLACED(id, interval, registers, seed, alone, window, places)
-#define PROVED(id) id,
-#include "choices.def"
-#undef LOOP
-#undef PLACED
-#undef PROVED
-    UINT64_MAX,
+    {UINT64_MAX, ASM_FOUND_LOOP, 0, 0, 0, 0, 0, 0, NULL},
 };
 
 static _Thread_local asm_found_fn watch_fn;
@@ -138,19 +129,52 @@ uint64_t choices_loop(const struct search * s) {
     return hash;
 }
 
-static int by_loop(const void * a, const void * b) {
-    uint64_t x = ((const struct asm_found *) a)->loop, y = ((const struct asm_found *) b)->loop;
-    return (x > y) - (x < y);
+int asm_found_order(const void * a, const void * b) {
+    const struct asm_found * x = a;
+    const struct asm_found * y = b;
+    return x->kind != y->kind ? (int) x->kind - (int) y->kind
+                              : (x->loop > y->loop) - (x->loop < y->loop);
+}
+
+static const struct asm_found * in_table(enum asm_found_kind kind, uint64_t number) {
+    const struct asm_found key = {.loop = number, .kind = kind};
+    size_t n = sizeof choices / sizeof choices[0] - 1;
+    return bsearch(&key, choices, n, sizeof choices[0], asm_found_order);
 }
 
 const struct asm_found * choices_find(uint64_t loop) {
-    const struct asm_found key = {.loop = loop};
-    size_t n = sizeof choices / sizeof choices[0] - 1;
     bool any = !watch_fn || watch_which != ASM_SEARCH_ALL;
     const struct asm_found * found = watch_fn ? in_memo(loop) : NULL;
-    found = found || !any ? found : bsearch(&key, choices, n, sizeof choices[0], by_loop);
+    found = found || !any ? found : in_table(ASM_FOUND_LOOP, loop);
     counts[found != NULL]++;
     return found;
+}
+
+// ---- regions ----
+
+// Its instructions, and the registers that others leave it: no more than a guess depends on it.
+static uint64_t region_number(const struct asm_program * p, const struct asm_item * region) {
+    uint64_t hash = mix((uint64_t) p->target->arch, (uint64_t) region->count);
+    for (int i = region->first; i < region->first + region->count; i++) {
+        hash = mix(hash, (uint64_t) p->nodes[i].op << 8 | p->nodes[i].memory);
+    }
+    for (int c = 0; c < ASM_CLASS_COUNT; c++) {
+        hash = mix(hash, p->global_taken[c]);
+    }
+    return hash;
+}
+
+int choices_window(const struct asm_program * p, const struct asm_item * region) {
+    const struct asm_found * found = in_table(ASM_FOUND_REGION, region_number(p, region));
+    return found && found->window <= region->count ? found->window : 0;
+}
+
+void choices_show_window(const struct asm_program * p, const struct asm_item * region) {
+    if (watch_fn) {
+        watch_fn(watch_user, &(struct asm_found){.loop = region_number(p, region),
+                                                 .kind = ASM_FOUND_REGION,
+                                                 .window = (int16_t) region->window});
+    }
 }
 
 // ---- programs ----
@@ -164,14 +188,8 @@ static uint64_t program_number(enum aie_arch arch, const uint8_t * bytes, size_t
     return hash;
 }
 
-static int by_number(const void * a, const void * b) {
-    uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
-    return (x > y) - (x < y);
-}
-
 bool asm_is_proved(uint64_t program) {
-    return bsearch(&program, proved, sizeof proved / sizeof proved[0] - 1, sizeof proved[0],
-                   by_number) != NULL;
+    return in_table(ASM_FOUND_PROGRAM, program) != NULL;
 }
 
 enum status choices_prove(enum aie_arch arch, const uint8_t * bytes, size_t size,
@@ -182,7 +200,7 @@ enum status choices_prove(enum aie_arch arch, const uint8_t * bytes, size_t size
     }
     enum status st = asm_check(arch, bytes, size, err);
     if (st == ST_OK && watch_fn) {
-        watch_fn(watch_user, &(struct asm_found){.loop = program, .is_program = true});
+        watch_fn(watch_user, &(struct asm_found){.loop = program, .kind = ASM_FOUND_PROGRAM});
     }
     return st;
 }

@@ -165,6 +165,11 @@ int asm_take_globals(struct asm_program * p, int i);
 enum status choices_prove(enum aie_arch arch, const uint8_t * bytes, size_t size,
                           struct error * err);
 
+// Where a region has too few registers for the order of critical paths: the window with which it
+// has them, 0 = not known; and that this one was found.
+int choices_window(const struct asm_program * p, const struct asm_item * region);
+void choices_show_window(const struct asm_program * p, const struct asm_item * region);
+
 // emit.c: whether somebody is shown programs, and with them all that is known of their loops.
 bool asm_is_watched(void);
 

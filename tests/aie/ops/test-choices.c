@@ -30,7 +30,7 @@ static struct table {
 static void keep(void * user, const struct asm_found * found) {
     struct table * t = user;
     for (int i = 0; i < t->n; i++) {
-        if (t->loops[i].loop == found->loop) {
+        if (t->loops[i].loop == found->loop && t->loops[i].kind == found->kind) {
             return;
         }
     }
@@ -71,35 +71,30 @@ static void compile(void * user, const struct kernel_spec * spec) {
     }
 }
 
-static int by_loop(const void * a, const void * b) {
-    const struct asm_found * x = a;
-    const struct asm_found * y = b;
-    return x->is_program != y->is_program ? x->is_program - y->is_program
-                                          : (x->loop > y->loop) - (x->loop < y->loop);
-}
-
 static int write_table(const char * path, enum asm_search which) {
     asm_watch_found(keep, &table, which);
     visit_all(compile, &table);
     asm_watch_found(NULL, NULL, ASM_SEARCH_NEW);
-    qsort(table.loops, (size_t) table.n, sizeof table.loops[0], by_loop);
+    qsort(table.loops, (size_t) table.n, sizeof table.loops[0], asm_found_order);
     FILE * file = fopen(path, "we");
     if (!file) {
         perror(path);
         return 1;
     }
-    fprintf(
-        file,
-        "// Written by build/bin/test-choices --write: LOOP(what it is, interval, registers of "
-        "a local, the\n// order in which its instructions are placed and the seed of changes "
-        "to it, bundles of a trip\n// alone, its window). An interval of 0: trips do not "
-        "overlap. PLACED(what it is, interval,\n// registers of a local, seed, bundles of a "
-        "trip alone, its window, where its instructions stand and in which registers its values "
-        "are).\n// PROVED(a program that the checker went through, by its bytes).\n");
+    fputs("// Written by build/bin/test-choices --write: LOOP(what it is, interval, registers of a\n"
+          "// local, the order in which its instructions are placed and the seed of changes to it,\n"
+          "// bundles of a trip alone, its window). An interval of 0: trips do not overlap.\n"
+          "// PLACED(what it is, interval, registers of a local, seed, bundles of a trip alone, its\n"
+          "// window, where its instructions stand and in which registers its values are).\n"
+          "// REGION(what it is, its window). PROVED(a program that the checker went through, by its\n"
+          "// bytes).\n",
+          file);
     for (int i = 0; i < table.n; i++) {
         const struct asm_found * f = &table.loops[i];
-        if (f->is_program) {
+        if (f->kind == ASM_FOUND_PROGRAM) {
             fprintf(file, "PROVED(0x%016" PRIx64 ")\n", f->loop);
+        } else if (f->kind == ASM_FOUND_REGION) {
+            fprintf(file, "REGION(0x%016" PRIx64 ", %d)\n", f->loop, f->window);
         } else if (f->places) {
             fprintf(file, "PLACED(0x%016" PRIx64 ", %d, %d, %d, %d, %d,\n", f->loop, f->ii,
                     f->copies, f->seed, f->plain, f->window);
@@ -129,7 +124,7 @@ static void is_there(void ** state) {
 
 static void see_program(void * user, const struct asm_found * found) {
     int * programs = user;
-    if (found->is_program) {
+    if (found->kind == ASM_FOUND_PROGRAM) {
         assert_true(asm_is_proved(found->loop)); // else: --write, see above
         (*programs)++;
     }
