@@ -22,19 +22,6 @@ void array_begin(struct array * a, enum aie_arch arch) {
     cdo_begin(&a->enable);
 }
 
-// Copies to words: the bytes may lie anywhere.
-static void write_bytes(struct array * a, struct cdo * to, uint32_t addr, const uint8_t * bytes,
-                        size_t size) {
-    struct buf words = {0};
-    buf_append(&words, bytes, size);
-    if (words.failed) {
-        error_set(&a->misuse, ST_NO_MEMORY, "array: out of memory");
-    } else { // malloc'ed memory is aligned for words, and the bytes already are little-endian ones
-        cdo_block_write(to, addr, (const uint32_t *) (const void *) words.data, size / 4);
-    }
-    buf_free(&words);
-}
-
 enum status array_program_data(struct array_program * p, uint32_t at, const uint8_t * bytes,
                                size_t size, struct error * err) {
     struct array_data * d = p->data;
@@ -59,7 +46,7 @@ void array_program_free(struct array_program * p) {
 
 void array_data(struct array * a, int col, int row, uint32_t address, const uint8_t * bytes,
                 size_t size) {
-    write_bytes(a, &a->setup, image_addr(col, row, address), bytes, size);
+    cdo_block_write_bytes(&a->setup, image_addr(col, row, address), bytes, size / 4);
 }
 
 void array_core(struct array * a, int col, int row, const struct array_program * p) {
@@ -68,7 +55,7 @@ void array_core(struct array * a, int col, int row, const struct array_program *
     for (int i = 0; i < 4; i++) {
         cdo_mask_write(&a->programs, base + core_dma_controls[i], DMA_RESET, DMA_RESET);
     }
-    write_bytes(a, &a->programs, base + CORE_PROGRAM, p->code, p->size);
+    cdo_block_write_bytes(&a->programs, base + CORE_PROGRAM, p->code, p->size / 4);
     for (int i = 0; i < 4; i++) {
         cdo_mask_write(&a->programs, base + core_dma_controls[i], DMA_RESET, 0);
     }

@@ -55,6 +55,8 @@ void cdo_write(struct cdo * c, uint32_t addr, uint32_t value);
 void cdo_mask_write(struct cdo * c, uint32_t addr, uint32_t mask, uint32_t value);
 // Block of words to addr; inserts the NOP that aligns the payload like the vendor's tool does.
 void cdo_block_write(struct cdo * c, uint32_t addr, const uint32_t * words, size_t n);
+// The same of n words that are little-endian bytes already, wherever they lie.
+void cdo_block_write_bytes(struct cdo * c, uint32_t addr, const uint8_t * bytes, size_t n);
 void cdo_free(struct cdo * c);
 
 // A PDI of n CDOs in order (real kernels have three: programs, configuration, enable). The caller

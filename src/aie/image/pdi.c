@@ -10,20 +10,27 @@
 
 // ---- CDO ----
 
+enum { HEADER_BYTES = 4 * CDO_HEADER_WORDS };
+
+// In front of `bytes` of commands.
+static void write_cdo_header(uint8_t h[HEADER_BYTES], size_t bytes) {
+    const uint32_t header[] = {4, CDO_MAGIC, CDO_VERSION, (uint32_t) (bytes / 4)};
+    for (int i = 0; i < 4; i++) {
+        store_u32(h + 4 * i, header[i]);
+    }
+    store_u32(h + 16, image_checksum(h, 4));
+}
+
 static void seal(struct cdo * c) {
-    uint8_t * h = c->words.data;
     if (!c->words.failed) {
-        store_u32(h + 12, (uint32_t) (c->words.size / 4 - CDO_HEADER_WORDS));
-        store_u32(h + 16, image_checksum(h, 4));
+        write_cdo_header(c->words.data, c->words.size - HEADER_BYTES);
     }
 }
 
 static void begin_empty(struct cdo * c) {
-    static const uint32_t header[CDO_HEADER_WORDS] = {4, CDO_MAGIC, CDO_VERSION, 0, 0};
+    const uint8_t nothing[HEADER_BYTES] = {0};
     *c = (struct cdo){0};
-    for (int i = 0; i < CDO_HEADER_WORDS; i++) {
-        buf_append_u32(&c->words, header[i]);
-    }
+    buf_append(&c->words, nothing, sizeof nothing);
     seal(c);
 }
 
@@ -99,6 +106,14 @@ void cdo_block_write(struct cdo * c, uint32_t addr, const uint32_t * words, size
     seal(c);
 }
 
+void cdo_block_write_bytes(struct cdo * c, uint32_t addr, const uint8_t * bytes, size_t n) {
+    append_block_head(c, addr, n);
+    if (!c->words.failed) {
+        buf_append(&c->words, bytes, 4 * n);
+    }
+    seal(c);
+}
+
 void cdo_free(struct cdo * c) {
     buf_free(&c->words);
 }
@@ -113,8 +128,7 @@ static bool take_command(void * user, const struct image_command * command) {
         cdo_mask_write(c, command->addr, command->mask, command->value);
         break;
     case IMAGE_BLOCK_WRITE:
-        append_block_head(c, command->addr, command->n_words);
-        buf_append(&c->words, command->data, (size_t) command->n_words * 4);
+        cdo_block_write_bytes(c, command->addr, command->data, command->n_words);
         break;
     case IMAGE_NOP:
         append_nop(c, command->n_words);
@@ -205,28 +219,28 @@ static void write_headers(uint8_t * pdi, uint32_t cdo_words) {
 
 enum status pdi_write(const struct cdo * cdos, int n, uint8_t ** pdi, size_t * size,
                       struct error * err) {
-    struct cdo joined;
-    begin_empty(&joined);
+    size_t commands = 0; // bytes
+    bool failed = false;
     for (int i = 0; i < n; i++) {
         const struct buf * part = &cdos[i].words;
-        if (part->failed || part->size < CDO_HEADER_WORDS * 4) {
-            joined.words.failed = true; // it was never begun, or ran out of memory on the way
-            break;
-        }
-        buf_append(&joined.words, part->data + CDO_HEADER_WORDS * 4,
-                   part->size - CDO_HEADER_WORDS * 4);
+        // it was never begun, or ran out of memory on the way
+        failed |= part->failed || part->size < HEADER_BYTES;
+        commands += failed ? 0 : part->size - HEADER_BYTES;
     }
-    seal(&joined);
-    size_t n_words = joined.words.size / 4;
-    size_t total = PDI_DATA + ((n_words + 3) & ~(size_t) 3) * 4;
-    uint8_t * bytes = joined.words.failed || total > UINT32_MAX ? NULL : calloc(1, total);
+    size_t cdo = HEADER_BYTES + commands, total = PDI_DATA + ((cdo + 15) & ~(size_t) 15);
+    uint8_t * bytes = failed || total > UINT32_MAX ? NULL : calloc(1, total);
     if (!bytes) {
-        cdo_free(&joined);
         return error_set(err, ST_NO_MEMORY, "PDI: no memory for its %d CDOs (%zu bytes)", n, total);
     }
-    write_headers(bytes, (uint32_t) n_words);
-    memcpy(bytes + PDI_DATA, joined.words.data, joined.words.size);
-    cdo_free(&joined);
+    write_headers(bytes, (uint32_t) (cdo / 4));
+    uint8_t * to = bytes + PDI_DATA;
+    write_cdo_header(to, commands);
+    to += HEADER_BYTES;
+    for (int i = 0; i < n; i++) {
+        const struct buf * part = &cdos[i].words;
+        memcpy(to, part->data + HEADER_BYTES, part->size - HEADER_BYTES);
+        to += part->size - HEADER_BYTES;
+    }
     *pdi = bytes;
     *size = total;
     return ST_OK;
