@@ -32,6 +32,7 @@ void asm_free(struct asm_program * p) {
         free(p->sizes);
         free(p->addresses);
         free(p->labels);
+        asm_sched_free(p->sched);
         asm_trace_free(p->trace);
         free(p);
     }

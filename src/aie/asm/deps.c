@@ -192,12 +192,23 @@ struct track {
     int first_reader;               // index into readers
 };
 
+// What building takes beside its result: kept from one region to the next.
+struct deps_room {
+    struct track (*tracks)[2]; // by virtual register
+    int cap_tracks;
+    struct reader * readers;
+    int cap_readers;
+    struct other * others; // by node
+    int * change;
+    int cap_others;
+};
+
 struct walk {
     struct deps * d;
     int trip; // 0, and 1 for the second walk
     struct track (*tracks)[2];
-    struct reader * readers;
-    int n_readers, cap_readers;
+    struct deps_room * room;
+    int n_readers;
 };
 
 void deps_add(struct deps * d, int from, int to, int latency, int trips) {
@@ -258,8 +269,10 @@ static void note_use(struct walk * w, int i, int k, int id, int part) {
         asm_misuse(d->p, "asm: %s reads a local register that nothing wrote",
                    deps_instr(d, i)->name);
     }
-    if (asm_grow(d->p, (void **) &w->readers, &w->cap_readers, w->n_readers, sizeof *w->readers)) {
-        w->readers[w->n_readers] = (struct reader){i, k, t->first_reader, w->trip};
+    struct deps_room * room = w->room;
+    if (asm_grow(d->p, (void **) &room->readers, &room->cap_readers, w->n_readers,
+                 sizeof *room->readers)) {
+        room->readers[w->n_readers] = (struct reader){i, k, t->first_reader, w->trip};
         t->first_reader = w->n_readers++;
     }
 }
@@ -268,8 +281,9 @@ static void note_def(struct walk * w, int i, int k, int id, int part) {
     struct deps * d = w->d;
     struct track * t = &w->tracks[id][part];
     const struct aie_operand * def = &deps_instr(d, i)->operands[k];
-    for (int r = t->first_reader; r >= 0; r = w->readers[r].next) {
-        const struct reader * by = &w->readers[r];
+    const struct reader * readers = w->room->readers;
+    for (int r = t->first_reader; r >= 0; r = readers[r].next) {
+        const struct reader * by = &readers[r];
         const struct aie_operand * use = &deps_instr(d, by->node)->operands[by->operand];
         // it lands behind the read, and issues not before it
         if (d->nodes[by->node].mover == i) {
@@ -318,12 +332,25 @@ static void walk_registers(struct walk * w) {
     }
 }
 
+// An array of at least n items, what it holds being of no matter; false without memory.
+static bool make_room(void ** array, int * cap, int n, size_t item) {
+    if (n > *cap) {
+        free(*array);
+        *cap = n + n / 2;
+        *array = malloc((size_t) *cap * item);
+    }
+    *cap = *array ? *cap : 0;
+    return *array != NULL;
+}
+
 static bool build_register_edges(struct deps * d, bool loop) {
-    struct walk w = {.d = d};
-    w.tracks = malloc(((size_t) d->p->n_vregs + 1) * sizeof *w.tracks);
-    if (!w.tracks) {
+    struct deps_room * room = d->room;
+    struct walk w = {.d = d, .room = room};
+    if (!make_room((void **) &room->tracks, &room->cap_tracks, d->p->n_vregs + 1,
+                   sizeof *room->tracks)) {
         return false;
     }
+    w.tracks = room->tracks;
     for (int i = 0; i < d->count; i++) { // a region names few of a program's registers
         const struct asm_node * n = &d->p->nodes[d->first + i];
         for (int k = 0; k < n->n_args; k++) {
@@ -336,8 +363,6 @@ static bool build_register_edges(struct deps * d, bool loop) {
     for (w.trip = 0; w.trip <= (loop ? 1 : 0); w.trip++) {
         walk_registers(&w);
     }
-    free(w.tracks);
-    free(w.readers);
     return true;
 }
 
@@ -574,15 +599,16 @@ static void order_all(struct deps * d, const struct other * a, const struct othe
 }
 
 static bool build_other_edges(struct deps * d, bool loop) {
-    struct other * others = malloc(((size_t) d->count + 1) * sizeof *others);
-    int * change = malloc(((size_t) d->count + 1) * sizeof *change); // others that are no mere load
+    struct deps_room * room = d->room;
+    int n = 0, n_change = 0, cap = room->cap_others;
     struct written written;
-    int n = 0, n_change = 0;
-    if (!others || !change) {
-        free(others);
-        free(change);
+    if (!make_room((void **) &room->others, &cap, d->count + 1, sizeof *room->others) ||
+        !make_room((void **) &room->change, &room->cap_others, d->count + 1,
+                   sizeof *room->change)) {
         return false;
     }
+    struct other * others = room->others;
+    int * change = room->change; // others that are no mere load
     find_written(d, &written);
     for (int i = 0; i < d->count; i++) {
         others[i] = (struct other){
@@ -606,15 +632,17 @@ static bool build_other_edges(struct deps * d, bool loop) {
             order_all(d, &others[changes ? k : change[k]], &others[j], loop);
         }
     }
-    free(others);
-    free(change);
     return true;
 }
 
 static bool begin(struct deps * d, struct asm_program * p, const struct asm_item * region) {
-    *d = (struct deps){.p = p, .first = region->first, .count = region->count};
-    d->nodes = malloc(((size_t) d->count + 1) * sizeof *d->nodes);
-    if (!d->nodes) {
+    d->p = p;
+    d->first = region->first;
+    d->count = region->count;
+    d->n_edges = 0;
+    d->room = d->room ? d->room : calloc(1, sizeof *d->room);
+    if (!d->room ||
+        !make_room((void **) &d->nodes, &d->cap_nodes, d->count + 1, sizeof *d->nodes)) {
         p->no_memory = true;
         return false;
     }
@@ -648,6 +676,13 @@ bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item *
 }
 
 void deps_free(struct deps * d) {
+    if (d->room) {
+        free(d->room->tracks);
+        free(d->room->readers);
+        free(d->room->others);
+        free(d->room->change);
+    }
+    free(d->room);
     free(d->nodes);
     free(d->edges);
     *d = (struct deps){0};

@@ -33,10 +33,13 @@ struct deps {
     struct dep_node * nodes;
     struct dep * edges;
     int n_edges, cap_edges;
+    int cap_nodes;
+    struct deps_room * room; // that building takes (deps.c)
 };
 
 // With `loop` set, the edges between one trip and the next are there too. False when memory ran
-// out; a read of a register that nothing wrote is recorded as misuse. d is to be freed either way.
+// out; a read of a register that nothing wrote is recorded as misuse. d is zero or has been built
+// before, whose memory is used again; it is to be freed either way.
 bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item * region, bool loop);
 // Only what goes from instruction to instruction in a virtual register, within a trip.
 bool deps_build_values(struct deps * d, struct asm_program * p, const struct asm_item * region);

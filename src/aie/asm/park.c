@@ -41,8 +41,8 @@ struct park {
     const struct asm_item * region;
     bool rolls;
     struct deps deps;
-    struct value * values; // by virtual register
-    int n_vregs;
+    struct value * values;   // by virtual register,
+    int first_vreg, n_vregs; // of which the loop names those from the first up to this one
     struct use * uses;
     int * late; // of instructions: bundles from the end of a trip, negative
     int * order;
@@ -54,6 +54,19 @@ static const struct asm_node * node_of(const struct park * k, int i) {
 
 static bool is_local(const struct park * k, const struct asm_arg * a) {
     return a->kind == ASM_ARG_REG && !k->p->vregs[a->reg.id].global;
+}
+
+static void find_vregs(struct park * k) {
+    for (int i = 0; i < k->region->count; i++) {
+        const struct asm_node * n = node_of(k, i);
+        for (int a = 0; a < n->n_args; a++) {
+            int id = n->args[a].reg.id;
+            if (is_local(k, &n->args[a])) {
+                k->first_vreg = id < k->first_vreg ? id : k->first_vreg;
+                k->n_vregs = id < k->n_vregs ? k->n_vregs : id + 1;
+            }
+        }
+    }
 }
 
 static void find_late(struct park * k) {
@@ -92,7 +105,7 @@ static void note(struct park * k, int i, int pass) {
 
 static void find_uses(struct park * k) {
     for (int pass = 0; pass < 2; pass++) {
-        for (int i = 0, at = 0; i < k->n_vregs && pass; i++) {
+        for (int i = k->first_vreg, at = 0; i < k->n_vregs && pass; i++) {
             k->values[i].from = at;
             at += k->values[i].uses;
             k->values[i].uses = 0;
@@ -129,7 +142,7 @@ static bool is_better(const struct value * a, const struct value * b) {
 // How long all values of a class live.
 static long alive_of(struct park * k, enum asm_class cls) {
     long alive = 0;
-    for (int id = 0; id < k->n_vregs; id++) {
+    for (int id = k->first_vreg; id < k->n_vregs; id++) {
         struct value * v = &k->values[id];
         if (k->p->vregs[id].cls == cls && v->first >= 0) {
             alive += group_uses(k, v);
@@ -141,7 +154,7 @@ static long alive_of(struct park * k, enum asm_class cls) {
 // Those that can be parked, in `order`; returns how many.
 static int find_candidates(struct park * k, enum asm_class cls) {
     int n = 0;
-    for (int id = 0; id < k->n_vregs; id++) {
+    for (int id = k->first_vreg; id < k->n_vregs; id++) {
         const struct value * v = &k->values[id];
         if (k->p->vregs[id].cls == cls && v->first >= 0 && v->gaps && !v->mixed) {
             k->order[n++] = id;
@@ -235,8 +248,9 @@ static void rewrite(struct park * k) {
 
 static void park_class(struct asm_program * p, struct asm_item * region, bool rolls,
                        enum asm_class cls) {
-    struct park k = {.p = p, .region = region, .rolls = rolls, .n_vregs = p->n_vregs};
+    struct park k = {.p = p, .region = region, .rolls = rolls, .first_vreg = p->n_vregs};
     size_t n = (size_t) region->count;
+    find_vregs(&k);
     k.values = malloc(((size_t) k.n_vregs + 1) * sizeof *k.values);
     k.uses = malloc((n * ASM_MAX_ARGS + 1) * sizeof *k.uses);
     k.late = malloc((n + (size_t) k.n_vregs) * sizeof *k.late);
@@ -244,7 +258,7 @@ static void park_class(struct asm_program * p, struct asm_item * region, bool ro
     if (!p->no_memory && deps_build_values(&k.deps, p, region)) {
         int first = p->n_nodes;
         k.order = k.late + n;
-        for (int v = 0; v < k.n_vregs; v++) {
+        for (int v = k.first_vreg; v < k.n_vregs; v++) {
             k.values[v] = (struct value){.first = -1, .last_use = -1};
         }
         find_late(&k);

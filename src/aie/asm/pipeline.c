@@ -483,8 +483,10 @@ static bool find(struct search * s, int plain) {
     struct pipeline * q = s->q;
     uint64_t loop = choices_loop(s);
     const struct asm_found * choice = choices_find(loop);
-    q->resource_ii = resource_bound(s);
-    q->recurrence_ii = recurrence_bound(s, q->time);
+    if (!choice || asm_is_watched() || choices_watched() || q->p->trace) {
+        q->resource_ii = resource_bound(s);
+        q->recurrence_ii = recurrence_bound(s, q->time);
+    }
     if (asm_is_watched()) {
         life_bounds(s, q->time, &q->life_ii, &q->register_ii);
     }

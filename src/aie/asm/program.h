@@ -119,6 +119,7 @@ struct asm_program {
     long searched;            // steps that looking for schedules took
     struct error misuse;      // the first one
     bool placed;              // it came as bundles (text.h)
+    struct sched * sched;     // the list scheduler's memory, from one region to the next
     struct asm_trace * trace; // NULL: nobody listens
     struct asm_stats stats;
     struct {
@@ -160,6 +161,9 @@ void asm_alone(struct asm_program * p, int node);       // a bundle with this on
 
 // emit.c: which registers belong to globals at item i; returns the item before which it stays so.
 int asm_take_globals(struct asm_program * p, int i);
+
+// sched.c
+void asm_sched_free(struct sched * s);
 
 // choices.c: has the checker go through a program, unless it has before.
 enum status choices_prove(enum aie_arch arch, const uint8_t * bytes, size_t size,

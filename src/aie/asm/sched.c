@@ -22,14 +22,17 @@ struct carrier {
     struct asm_landing landings[ASM_MAX_ARGS];
 };
 
-struct sched_node {
+struct sched_node { // no more than what is looked at in every cycle
     int n_preds;
     int earliest;
-    int height;                     // critical path to the end
-    int cycle;                      // -1 = not yet
-    const struct aie_instr * instr; // that was placed
-    uint8_t n_carriers;
-    struct carrier carriers[2];
+    int height; // critical path to the end
+    int cycle;  // -1 = not yet
+};
+
+struct carriers {
+    struct carrier ops[2];
+    uint8_t n;
+    uint8_t placed; // the one that was
 };
 
 struct local {   // allocation state of a vreg within the region
@@ -42,6 +45,7 @@ struct sched {
     struct deps deps;
     int first, count;
     struct sched_node * nodes;
+    struct carriers * carriers;
     struct local * locals;
     uint64_t busy[ASM_CLASS_COUNT];   // physical registers held by locals
     int release[ASM_CLASS_COUNT][64]; // cycle at which a register that was given back is free
@@ -51,11 +55,12 @@ struct sched {
     bool opened;                                    // a node that may go into this cycle
     bool awaited; // operands of nodes that wait for nothing else, when they were last looked at
     int clear;    // the first cycle of which they hold anything
-    int * open;   // nodes that wait for none, in order
-    int n_open;   // placed ones are taken out later
-    int * ready;  // scratch: nodes that could issue
-    int oldest;   // first node that is not placed
-    int window;   // how far behind it others may be taken
+    int cap_nodes, cap_locals; // that there is room for
+    int * open;                // nodes that wait for none, in order
+    int n_open;                // placed ones are taken out later
+    int * ready;               // scratch: nodes that could issue
+    int oldest;                // first node that is not placed
+    int window;                // how far behind it others may be taken
 };
 
 static void compute_heights(struct sched * s) {
@@ -136,7 +141,8 @@ static void open_node(struct sched * s, int i) {
     s->open[at] = i;
 }
 
-static bool place(struct sched * s, int base, int i, const struct carrier * c, int cycle) {
+static bool place(struct sched * s, int base, int i, int which, int cycle) {
+    const struct carrier * c = &s->carriers[i].ops[which];
     if ((s->taken & c->excludes) || !ports_free(s, c, cycle) || !take_registers(s, i, cycle)) {
         return false;
     }
@@ -147,7 +153,7 @@ static bool place(struct sched * s, int base, int i, const struct carrier * c, i
     s->p->bundles[base + cycle].slot[c->slot] =
         (struct asm_slot){.node = s->first + i, .op = c->op};
     s->nodes[i].cycle = cycle;
-    s->nodes[i].instr = c->instr;
+    s->carriers[i].placed = (uint8_t) which;
     give_back(s, i, c->instr, cycle);
     for (int e = s->deps.nodes[i].first_out; e >= 0; e = s->deps.edges[e].next_out) {
         struct sched_node * to = &s->nodes[s->deps.edges[e].to];
@@ -162,9 +168,8 @@ static bool place(struct sched * s, int base, int i, const struct carrier * c, i
 }
 
 static bool place_any(struct sched * s, int base, int i, int cycle) {
-    const struct sched_node * n = &s->nodes[i];
-    for (int v = 0; v < n->n_carriers; v++) {
-        if (place(s, base, i, &n->carriers[v], cycle)) {
+    for (int v = 0; v < s->carriers[i].n; v++) {
+        if (place(s, base, i, v, cycle)) {
             return true;
         }
     }
@@ -298,16 +303,20 @@ static bool try_schedule(struct sched * s, int base) {
     return list_schedule(s, base);
 }
 
+static const struct aie_instr * placed_instr(const struct sched * s, int i) {
+    return s->carriers[i].ops[s->carriers[i].placed].instr;
+}
+
 // Appends bundles until all results have landed and all late reads and writes are done.
 static void drain(struct sched * s, int base, bool is_loop) {
     int end = s->p->n_bundles - base;
     bool store_last = false;
     for (int i = 0; i < s->count; i++) {
-        int done = s->nodes[i].cycle + asm_drains(s->p->target, s->nodes[i].instr);
+        int done = s->nodes[i].cycle + asm_drains(s->p->target, placed_instr(s, i));
         end = done > end ? done : end;
     }
     for (int i = 0; i < s->count; i++) {
-        store_last |= s->nodes[i].cycle == end - 1 && s->nodes[i].instr->stores;
+        store_last |= s->nodes[i].cycle == end - 1 && placed_instr(s, i)->stores;
     }
     if (is_loop && store_last && !s->p->target->loop_end_stores) {
         end++; // a store in a loop's last bundle can be lost on silicon
@@ -318,11 +327,11 @@ static void drain(struct sched * s, int base, bool is_loop) {
 static void find_carriers(struct sched * s) {
     for (int i = 0; i < s->count; i++) {
         const struct asm_node * node = &s->p->nodes[s->first + i];
-        struct sched_node * n = &s->nodes[i];
+        struct carriers * all = &s->carriers[i];
         uint16_t ops[2];
-        n->n_carriers = (uint8_t) asm_variants(s->p, node, ops);
-        for (int v = 0; v < n->n_carriers; v++) {
-            struct carrier * c = &n->carriers[v];
+        all->n = (uint8_t) asm_variants(s->p, node, ops);
+        for (int v = 0; v < all->n; v++) {
+            struct carrier * c = &all->ops[v];
             c->op = ops[v];
             c->instr = aie_isa_instr(s->p->isa, ops[v]);
             c->slot = (uint8_t) c->instr->slot;
@@ -332,24 +341,59 @@ static void find_carriers(struct sched * s) {
     }
 }
 
+static void release(struct sched * s) {
+    free(s->nodes);
+    free(s->carriers);
+    free(s->ready);
+    free(s->open);
+    s->nodes = NULL;
+    s->carriers = NULL;
+    s->ready = s->open = NULL;
+    s->cap_nodes = 0;
+}
+
+void asm_sched_free(struct sched * s) {
+    if (s) {
+        release(s);
+        free(s->locals);
+        deps_free(&s->deps);
+        free(s);
+    }
+}
+
+// The scheduler with room for the region, NULL without memory. Most of it is cleared where it is
+// used (reset).
+static struct sched * prepare(struct asm_program * p, const struct asm_item * region) {
+    struct sched * s = p->sched = p->sched ? p->sched : calloc(1, sizeof *s);
+    size_t n = (size_t) region->count + 1, n_locals = (size_t) p->n_vregs + 1;
+    if (s && (int) n > s->cap_nodes) {
+        release(s);
+        s->nodes = malloc(n * sizeof *s->nodes);
+        s->carriers = malloc(n * sizeof *s->carriers);
+        s->ready = malloc(n * sizeof *s->ready);
+        s->open = malloc(n * sizeof *s->open);
+        s->cap_nodes = (int) n;
+    }
+    if (s && (int) n_locals > s->cap_locals) {
+        free(s->locals);
+        s->cap_locals = 2 * (int) n_locals; // loops make more of them
+        s->locals = malloc((size_t) s->cap_locals * sizeof *s->locals);
+    }
+    p->no_memory |= !s || !s->nodes || !s->carriers || !s->ready || !s->open || !s->locals;
+    return p->no_memory ? NULL : s;
+}
+
 bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop) {
-    struct sched * s = malloc(sizeof *s); // most of it is cleared where it is used (reset)
+    struct sched * s = prepare(p, region);
     if (!s) {
-        p->no_memory = true;
         return false;
     }
     int base = p->n_bundles;
+    bool ok = false;
     s->p = p;
-    s->deps = (struct deps){0};
     s->first = region->first;
     s->count = region->count;
-    s->nodes = malloc(((size_t) region->count + 1) * sizeof *s->nodes);
-    s->locals = malloc(((size_t) p->n_vregs + 1) * sizeof *s->locals);
-    s->ready = malloc(((size_t) region->count + 1) * sizeof *s->ready);
-    s->open = malloc(((size_t) region->count + 1) * sizeof *s->open);
-    bool ok = false;
-    p->no_memory |= !s->nodes || !s->locals || !s->ready || !s->open;
-    if (!p->no_memory && deps_build(&s->deps, p, region, false)) {
+    if (deps_build(&s->deps, p, region, false)) {
         compute_heights(s);
         find_carriers(s);
         bool known = region->window;
@@ -371,11 +415,5 @@ bool asm_schedule(struct asm_program * p, struct asm_item * region, bool is_loop
         drain(s, base, is_loop);
         asm_trace_schedule(p, region, base);
     }
-    free(s->nodes);
-    free(s->locals);
-    free(s->ready);
-    free(s->open);
-    deps_free(&s->deps);
-    free(s);
     return ok && !p->no_memory;
 }

@@ -81,14 +81,16 @@ static int write_table(const char * path, enum asm_search which) {
         perror(path);
         return 1;
     }
-    fputs("// Written by build/bin/test-choices --write: LOOP(what it is, interval, registers of a\n"
-          "// local, the order in which its instructions are placed and the seed of changes to it,\n"
-          "// bundles of a trip alone, its window). An interval of 0: trips do not overlap.\n"
-          "// PLACED(what it is, interval, registers of a local, seed, bundles of a trip alone, its\n"
-          "// window, where its instructions stand and in which registers its values are).\n"
-          "// REGION(what it is, its window). PROVED(a program that the checker went through, by its\n"
-          "// bytes).\n",
-          file);
+    fputs(
+        "// Written by build/bin/test-choices --write: LOOP(what it is, interval, registers of a\n"
+        "// local, the order in which its instructions are placed and the seed of changes to it,\n"
+        "// bundles of a trip alone, its window). An interval of 0: trips do not overlap.\n"
+        "// PLACED(what it is, interval, registers of a local, seed, bundles of a trip alone, its\n"
+        "// window, where its instructions stand and in which registers its values are).\n"
+        "// REGION(what it is, its window). PROVED(a program that the checker went through, by "
+        "its\n"
+        "// bytes).\n",
+        file);
     for (int i = 0; i < table.n; i++) {
         const struct asm_found * f = &table.loops[i];
         if (f->kind == ASM_FOUND_PROGRAM) {
