@@ -56,7 +56,7 @@ struct sched {
     bool awaited; // operands of nodes that wait for nothing else, when they were last looked at
     int clear;    // the first cycle of which they hold anything
     int cap_nodes, cap_locals; // that there is room for
-    int * open;                // nodes that wait for none, in order
+    int * open;                // nodes that wait for none, in the order of choice
     int n_open;                // placed ones are taken out later
     int * ready;               // scratch: nodes that could issue
     int oldest;                // first node that is not placed
@@ -133,9 +133,15 @@ static void give_back(struct sched * s, int i, const struct aie_instr * instr, i
     }
 }
 
+// Those first on whose end most waits, else in the order of writing.
+static bool comes_before(const struct sched * s, int i, int j) {
+    int by = s->nodes[i].height - s->nodes[j].height;
+    return by ? by > 0 : i < j;
+}
+
 static void open_node(struct sched * s, int i) {
     int at = s->n_open++;
-    for (; at > 0 && s->open[at - 1] > i; at--) {
+    for (; at > 0 && comes_before(s, i, s->open[at - 1]); at--) {
         s->open[at] = s->open[at - 1];
     }
     s->open[at] = i;
@@ -176,7 +182,7 @@ static bool place_any(struct sched * s, int base, int i, int cycle) {
     return false;
 }
 
-// Nodes of the window that could issue in this cycle, those first on whose end most waits.
+// Nodes of the window that could issue in this cycle.
 static int collect_ready(struct sched * s, int cycle) {
     int n = 0, kept = 0;
     s->awaited = false;
@@ -191,12 +197,7 @@ static int collect_ready(struct sched * s, int cycle) {
         if (i >= s->oldest + s->window || node->earliest > cycle) {
             continue;
         }
-        int at = n++;
-        while (at > 0 && s->nodes[s->ready[at - 1]].height < node->height) {
-            s->ready[at] = s->ready[at - 1];
-            at--;
-        }
-        s->ready[at] = i;
+        s->ready[n++] = i;
     }
     s->n_open = kept;
     return n;
@@ -297,7 +298,7 @@ static bool try_schedule(struct sched * s, int base) {
     s->n_open = 0;
     for (int i = 0; i < s->count; i++) {
         if (s->nodes[i].n_preds == 0) {
-            s->open[s->n_open++] = i;
+            open_node(s, i);
         }
     }
     return list_schedule(s, base);
