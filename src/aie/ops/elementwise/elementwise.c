@@ -403,6 +403,9 @@ static void write_loop(struct program * w, const struct ew_loop * loop) {
     if (!loop->stage) {
         keep_constants(w, loop->op, unroll);
     }
+    if (!loop->stage && ew_loads_twice(loop->op, asm_target(w->p)->arch, w->lanes.dtype)) {
+        copy(w, w->pb, w->pa);
+    }
     if (!loop->stage && rolls(w, loop->op, unroll)) {
         asm_loop_begin_rolling(w->p, w->trips);
     } else {
