@@ -141,8 +141,8 @@ static const struct {
     {KERNEL_OP_CLAMP, 7, 7, 7},         {KERNEL_OP_RELU, 4, 4, 4},
     {KERNEL_OP_STEP, 5, 5, 5},          {KERNEL_OP_SGN, 7, 7, 7},
     {KERNEL_OP_ABS, 3, 3, 3},           {KERNEL_OP_NEG, 3, 3, 3},
-    {KERNEL_OP_FLOOR, 11, 10, 0},       {KERNEL_OP_CEIL, 11, 9, 0},
-    {KERNEL_OP_ROUND, 13, 7, 0},        {KERNEL_OP_TRUNC, 9, 7, 0},
+    {KERNEL_OP_FLOOR, 12, 10, 0},       {KERNEL_OP_CEIL, 12, 9, 0},
+    {KERNEL_OP_ROUND, 13, 7, 0},        {KERNEL_OP_TRUNC, 10, 7, 0},
     {KERNEL_OP_HARDSIGMOID, 28, 32, 0},
 };
 
