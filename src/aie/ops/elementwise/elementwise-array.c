@@ -137,12 +137,12 @@ static const struct {
 } tenths[] = {
     {KERNEL_OP_ADD, 3, 5, 3},           {KERNEL_OP_SUB, 3, 5, 3},
     {KERNEL_OP_MUL, 13, 4, 6},          {KERNEL_OP_SQR, 10, 3, 0},
-    {KERNEL_OP_SCALE, 11, 6, 0},        {KERNEL_OP_LEAKY_RELU, 16, 12, 0},
+    {KERNEL_OP_SCALE, 11, 6, 0},        {KERNEL_OP_LEAKY_RELU, 16, 5, 0},
     {KERNEL_OP_CLAMP, 7, 7, 7},         {KERNEL_OP_RELU, 4, 4, 4},
     {KERNEL_OP_STEP, 5, 5, 5},          {KERNEL_OP_SGN, 7, 7, 7},
     {KERNEL_OP_ABS, 3, 3, 3},           {KERNEL_OP_NEG, 3, 3, 3},
-    {KERNEL_OP_FLOOR, 12, 23, 0},       {KERNEL_OP_CEIL, 12, 23, 0},
-    {KERNEL_OP_ROUND, 13, 28, 0},       {KERNEL_OP_TRUNC, 10, 19, 0},
+    {KERNEL_OP_FLOOR, 12, 10, 0},       {KERNEL_OP_CEIL, 12, 9, 0},
+    {KERNEL_OP_ROUND, 13, 7, 0},        {KERNEL_OP_TRUNC, 10, 7, 0},
     {KERNEL_OP_HARDSIGMOID, 28, 32, 0},
 };
 

@@ -356,7 +356,7 @@ static int most_kept(const struct program * w, const struct ew_op * e) {
 }
 
 static void count_constants(const struct program * w, const struct ew_op * e, int unroll,
-                            uint8_t uses[LANES_POOL_SLOTS]) {
+                            uint8_t uses[LANES_POOL_SLOTS], uint8_t acc_uses[LANES_POOL_SLOTS]) {
     struct program dry = *w;
     if (asm_new(asm_target(w->p)->arch, &dry.p) != ST_OK) {
         return;
@@ -367,6 +367,7 @@ static void count_constants(const struct program * w, const struct ew_op * e, in
     l->n_consts = w->lanes.n_consts;
     l->fast = w->lanes.fast;
     l->uses = uses;
+    l->acc_uses = acc_uses;
     dry.pa = asm_global(dry.p, ASM_P);
     dry.pb = asm_global(dry.p, ASM_P);
     dry.pout = asm_global(dry.p, ASM_P);
@@ -374,22 +375,35 @@ static void count_constants(const struct program * w, const struct ew_op * e, in
     asm_free(dry.p);
 }
 
-static void keep_constants(struct program * w, const struct ew_op * e, int unroll) {
-    uint8_t uses[LANES_POOL_SLOTS] = {0};
-    int most = most_kept(w, e);
-    if (most) {
-        count_constants(w, e, unroll, uses);
+// The slot that is wanted most, which is then wanted no more; -1: none is.
+static int wanted_most(uint8_t uses[LANES_POOL_SLOTS]) {
+    int best = 0;
+    for (int i = 1; i < LANES_POOL_SLOTS; i++) {
+        best = uses[i] > uses[best] ? i : best;
     }
-    for (int n = 0; n < most; n++) {
-        int best = 0;
-        for (int i = 1; i < LANES_POOL_SLOTS; i++) {
-            best = uses[i] > uses[best] ? i : best;
-        }
-        if (!uses[best]) {
-            break;
-        }
-        lanes_keep(&w->lanes, best);
-        uses[best] = 0;
+    bool is_wanted = uses[best] > 0;
+    uses[best] = 0;
+    return is_wanted ? best : -1;
+}
+
+// A constant that the adder wants would be moved to an accumulator in each trip, and moves are what
+// bounds a rounding; ROUND has no vector left to gain by it.
+static int most_acc_kept(const struct program * w, const struct ew_op * e) {
+    bool rounds = e->op == KERNEL_OP_FLOOR || e->op == KERNEL_OP_CEIL || e->op == KERNEL_OP_TRUNC;
+    return rounds && w->lanes.dtype == DTYPE_F32 ? LANES_MOST_ACC : 0;
+}
+
+static void keep_constants(struct program * w, const struct ew_op * e, int unroll) {
+    uint8_t uses[LANES_POOL_SLOTS] = {0}, acc_uses[LANES_POOL_SLOTS] = {0};
+    int most = most_kept(w, e), most_acc = most ? most_acc_kept(w, e) : 0, slot;
+    if (most) {
+        count_constants(w, e, unroll, uses, acc_uses);
+    }
+    for (int n = 0; n < most && (slot = wanted_most(uses)) >= 0; n++) {
+        lanes_keep(&w->lanes, slot);
+    }
+    for (int n = 0; n < most_acc && (slot = wanted_most(acc_uses)) >= 0; n++) {
+        lanes_keep_acc(&w->lanes, slot);
     }
 }
 
@@ -402,6 +416,9 @@ static void write_loop(struct program * w, const struct ew_loop * loop) {
     }
     if (!loop->stage) {
         keep_constants(w, loop->op, unroll);
+    }
+    if (!loop->stage && ew_loads_twice(loop->op, asm_target(w->p)->arch, w->lanes.dtype)) {
+        copy(w, w->pb, w->pa);
     }
     if (!loop->stage && rolls(w, loop->op, unroll)) {
         asm_loop_begin_rolling(w->p, w->trips);

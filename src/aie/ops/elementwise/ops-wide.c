@@ -1,8 +1,10 @@
 // ops-wide: elementwise products by two values at once (lanes/wide.h). bf16 lanes are their own
-// piece, as they come from memory.
+// piece, as they come from memory; what is asked and chosen is done on their 16 bits, in whole
+// vectors.
 //
 // Kept true: pieces, the order of the products and what is done about infinities are those of the
-// functions that these stand for (lanes-float.c, math.c), and so are the results of f32.
+// functions that these stand for (lanes-float.c, math.c), and so are the results of f32. Those of
+// the roundings are exact.
 #include "elementwise-ops.h"
 
 #include "aie/ops/lanes/pieces.h"
@@ -15,17 +17,19 @@ struct wide {
     struct asm_reg acc, x;
 };
 
-// Of a result: a value for each half.
+// Of a result: a value for each half, or with bf16 a vector that is stored as it is.
 struct wide_out {
     struct val half[WIDE_VALUES];
+    bool whole;
+    struct asm_reg x;
 };
 
 static struct wide_out out_of(struct asm_reg acc) {
-    return (struct wide_out){{wide_half(acc, 0), wide_half(acc, 1)}};
+    return (struct wide_out){.half = {wide_half(acc, 0), wide_half(acc, 1)}};
 }
 
 static struct wide_out known(struct lanes * l, struct asm_reg full, struct asm_reg rough) {
-    struct wide_out out;
+    struct wide_out out = {.whole = false};
     for (int i = 0; i < WIDE_VALUES; i++) {
         out.half[i] = wide_known(l, full, rough, i);
     }
@@ -119,14 +123,126 @@ static struct wide_out scale_bf16(struct lanes * l, struct wide a, struct wide b
     return out_of(sum);
 }
 
-// Two pieces of the slope are more than the result keeps.
+// ---- bf16: bits of vectors ----
+
+static struct val k_both(struct lanes * l, uint32_t bits) {
+    return k_bits(l, bits * 0x00010001);
+}
+
+static struct asm_reg lanes_16(struct lanes * l, enum lane_op op, struct asm_reg a, struct val k) {
+    struct asm_reg b = lanes_x(l, &k), d = asm_local(l->p, ASM_X);
+    emit_lanes(l->p, op, LANE_16, d, a, b);
+    return d;
+}
+
+static struct asm_reg not_less_16(struct lanes * l, struct asm_reg a, struct val k,
+                                  bool is_signed) {
+    struct asm_reg b = lanes_x(l, &k), mask = emit_new_mask(l->p, LANE_16);
+    emit_compare(l->p, is_signed ? LANE_NOT_LESS : LANE_NOT_LESS_UNSIGNED, LANE_16, mask, a, b);
+    return mask;
+}
+
+static struct asm_reg select_16(struct lanes * l, struct asm_reg mask, struct asm_reg clear,
+                                struct asm_reg set) {
+    struct asm_reg d = asm_local(l->p, ASM_X);
+    emit_select(l->p, LANE_16, d, clear, set, mask);
+    return d;
+}
+
+static struct asm_reg to_bf16(struct lanes * l, struct asm_reg acc) {
+    struct asm_reg x;
+    wide_split(l, acc, &x, 1);
+    return x;
+}
+
+static struct wide_out whole(struct asm_reg x) {
+    return (struct wide_out){.whole = true, .x = x};
+}
+
+enum { BF16_SIGN = 0x8000, BF16_MAGNITUDE = 0x7fff, BF16_INF = 0x7f80 };
+
+// Two pieces of the slope are more than the result keeps. What is no number is 0.
 static struct wide_out leaky_relu_bf16(struct lanes * l, struct wide a, struct wide b) {
     (void) b;
-    struct asm_reg right[PIECES], one = p_constants(l, 1, 1);
+    struct asm_reg right[PIECES];
     factor_pieces(l, SLOPE_PIECE, right);
     struct asm_reg small = wide_each(l, LANE_PRODUCT, NULL, a.x, right[1]);
-    struct asm_reg y = wide_each(l, LANE_PLUS_PRODUCT, &small, a.x, right[0]);
-    return where_negative(l, wide_each(l, LANE_PRODUCT, NULL, a.x, one), out_of(y));
+    struct asm_reg scaled = to_bf16(l, wide_each(l, LANE_PLUS_PRODUCT, &small, a.x, right[0]));
+    struct val none = k_both(l, 0);
+    struct asm_reg y = select_16(l, not_less_16(l, a.x, none, true), scaled, a.x);
+    struct asm_reg magnitude = lanes_16(l, LANE_AND, a.x, k_both(l, BF16_MAGNITUDE));
+    struct asm_reg is_nan = not_less_16(l, magnitude, k_both(l, BF16_INF + 1), true);
+    return whole(select_16(l, is_nan, y, lanes_x(l, &none)));
+}
+
+// ---- bf16: roundings ----
+
+// From 2^7 on there are only integers, and below it the last bit of 1 and more is worth 2^-7 or
+// more, that of less than 1 at most 2^-8. So nothing but an integer is nearer to the next one than
+// 2^-8, and less than half of that beside the half decides every case when it is moved by and
+// rounded to nearest:
+//
+//     inward     |x| - NEAR_HALF
+//     down, up   x - NEAR_HALF, x + NEAR_HALF; what is next to zero on the wrong side is -+2^-7
+//     nearest    x + 2^-9 x: a half goes outward, and what is below a half stays there
+//
+// The sum with 3 * 2^22 rounds. Zeros, integers, infinities and NaNs stay as they are, and the sign
+// is always that of x. By then several trips have begun: x is loaded once more, as b.
+enum { ONLY_INTEGERS = 0x4300, SMALL = 0x3c00 }; // 2^7, 2^-7
+#define NEAR_HALF (0.5f - 0x1p-9f)
+
+static struct asm_reg moved(struct lanes * l, struct asm_reg acc, enum lane_product op, float by) {
+    struct asm_reg x = p_constants(l, by, by), one = p_constants(l, 1, 1);
+    return wide_each(l, op, &acc, x, one);
+}
+
+static struct asm_reg itself(struct lanes * l, struct asm_reg x) {
+    return wide_each(l, LANE_PRODUCT, NULL, x, p_constants(l, 1, 1));
+}
+
+// The integer next to what stands in an accumulator, as x wants it.
+static struct wide_out rounded(struct lanes * l, struct asm_reg x, struct asm_reg acc) {
+    const float big = 0x1.8p23f;
+    struct asm_reg sum = moved(l, acc, LANE_PLUS_PRODUCT, big);
+    struct asm_reg y = to_bf16(l, moved(l, sum, LANE_LESS_PRODUCT, big));
+    struct asm_reg sign = lanes_16(l, LANE_AND, x, k_both(l, BF16_SIGN));
+    y = lanes_16(l, LANE_OR, y, val_x(sign));
+    struct asm_reg magnitude = lanes_16(l, LANE_AND, x, k_both(l, BF16_MAGNITUDE));
+    struct asm_reg less_one = lanes_16(l, LANE_SUB, magnitude, k_both(l, 1)); // zeros come last
+    struct asm_reg stays = not_less_16(l, less_one, k_both(l, ONLY_INTEGERS - 1), false);
+    return whole(select_16(l, stays, y, x));
+}
+
+static struct wide_out trunc_bf16(struct lanes * l, struct wide a, struct wide b) {
+    struct asm_reg magnitude = lanes_16(l, LANE_AND, a.x, k_both(l, BF16_MAGNITUDE));
+    struct asm_reg x = itself(l, magnitude);
+    return rounded(l, b.x, moved(l, x, LANE_LESS_PRODUCT, NEAR_HALF));
+}
+
+// As integers, numbers with the sign are below zero, those next to zero last.
+static struct asm_reg off_zero(struct lanes * l, struct asm_reg x) {
+    struct val small = k_both(l, BF16_SIGN | SMALL);
+    struct asm_reg least = lanes_x(l, &small), d = asm_local(l->p, ASM_X);
+    struct asm_reg unused = emit_new_mask(l->p, LANE_16);
+    emit_choose(l->p, LANE_MAX, LANE_16, d, unused, x, least);
+    return d;
+}
+
+static struct wide_out floor_bf16(struct lanes * l, struct wide a, struct wide b) {
+    struct asm_reg x = itself(l, off_zero(l, a.x));
+    return rounded(l, b.x, moved(l, x, LANE_LESS_PRODUCT, NEAR_HALF));
+}
+
+static struct wide_out ceil_bf16(struct lanes * l, struct wide a, struct wide b) {
+    struct asm_reg minus = off_zero(l, lanes_16(l, LANE_ADD, a.x, k_both(l, BF16_SIGN)));
+    struct asm_reg half = itself(l, p_constants(l, NEAR_HALF, NEAR_HALF));
+    struct asm_reg one = p_constants(l, 1, 1);
+    return rounded(l, b.x, wide_each(l, LANE_LESS_PRODUCT, &half, minus, one));
+}
+
+static struct wide_out round_bf16(struct lanes * l, struct wide a, struct wide b) {
+    struct asm_reg x = itself(l, a.x), part = p_constants(l, 0x1p-9f, 0x1p-9f);
+    return rounded(l, b.x, wide_each(l, LANE_PLUS_PRODUCT, &x, a.x, part));
 }
 
 // ---- which there are ----
@@ -135,15 +251,20 @@ static const struct wide_row {
     enum kernel_op op;
     enum dtype type;
     struct wide_out (*fn)(struct lanes * l, struct wide a, struct wide b);
+    bool twice; // b is a, loaded again
 } rows[] = {
-    {KERNEL_OP_MUL, DTYPE_F32, mul_f32},
-    {KERNEL_OP_MUL, DTYPE_BF16, mul_bf16},
-    {KERNEL_OP_SQR, DTYPE_F32, sqr_f32},
-    {KERNEL_OP_SQR, DTYPE_BF16, sqr_bf16},
-    {KERNEL_OP_SCALE, DTYPE_F32, scale_f32},
-    {KERNEL_OP_SCALE, DTYPE_BF16, scale_bf16},
-    {KERNEL_OP_LEAKY_RELU, DTYPE_F32, leaky_relu_f32},
-    {KERNEL_OP_LEAKY_RELU, DTYPE_BF16, leaky_relu_bf16},
+    {KERNEL_OP_MUL, DTYPE_F32, mul_f32, false},
+    {KERNEL_OP_MUL, DTYPE_BF16, mul_bf16, false},
+    {KERNEL_OP_SQR, DTYPE_F32, sqr_f32, false},
+    {KERNEL_OP_SQR, DTYPE_BF16, sqr_bf16, false},
+    {KERNEL_OP_SCALE, DTYPE_F32, scale_f32, false},
+    {KERNEL_OP_SCALE, DTYPE_BF16, scale_bf16, false},
+    {KERNEL_OP_LEAKY_RELU, DTYPE_F32, leaky_relu_f32, false},
+    {KERNEL_OP_LEAKY_RELU, DTYPE_BF16, leaky_relu_bf16, false},
+    {KERNEL_OP_FLOOR, DTYPE_BF16, floor_bf16, true},
+    {KERNEL_OP_CEIL, DTYPE_BF16, ceil_bf16, true},
+    {KERNEL_OP_ROUND, DTYPE_BF16, round_bf16, true},
+    {KERNEL_OP_TRUNC, DTYPE_BF16, trunc_bf16, true},
 };
 
 static const struct wide_row * row_of(const struct ew_op * e, enum aie_arch arch, enum dtype t) {
@@ -158,6 +279,11 @@ static const struct wide_row * row_of(const struct ew_op * e, enum aie_arch arch
 
 bool ew_is_wide(const struct ew_op * e, enum aie_arch arch, enum dtype t) {
     return row_of(e, arch, t) != NULL;
+}
+
+bool ew_loads_twice(const struct ew_op * e, enum aie_arch arch, enum dtype t) {
+    const struct wide_row * row = row_of(e, arch, t);
+    return row && row->twice;
 }
 
 static struct wide load(struct lanes * l, struct asm_reg pointer, int memory) {
@@ -177,8 +303,14 @@ void ew_wide_trip(struct lanes * l, const struct ew_op * e, struct asm_reg pa, s
     struct wide a = load(l, pa, MEM_A), b = {.x = {0}};
     if (kernel_op_info(e->op)->n_inputs > 1) {
         b = load(l, pb, MEM_B);
+    } else if (row->twice) {
+        b = load(l, pb, MEM_A);
     }
     struct wide_out out = row->fn(l, a, b);
+    if (out.whole) {
+        emit_store_next(l->p, MEM_OUT, out.x, pout);
+        return;
+    }
     for (int i = 0; i < WIDE_VALUES; i++) {
         lanes_store(l, out.half[i], pout, MEM_OUT, false);
     }

@@ -116,9 +116,16 @@ struct val k_float(struct lanes * l, float v) {
 }
 
 void lanes_may_keep(struct lanes * l) {
-    struct asm_reg x[LANES_MOST_KEPT];
+    struct asm_reg x[LANES_MOST_KEPT], acc[LANES_MOST_ACC];
+    int n_acc = l->dtype == DTYPE_F32 ? LANES_MOST_ACC : 0; // integers have others
     for (int i = 0; i < LANES_MOST_KEPT; i++) {
         x[i] = asm_global(l->p, ASM_X);
+    }
+    for (int i = 0; i < n_acc; i++) {
+        acc[i] = asm_global(l->p, (enum asm_class) asm_target(l->p)->acc_class);
+    }
+    for (int i = 0; i < n_acc; i++) {
+        asm_release(l->p, acc[i]);
     }
     for (int i = 0; i < LANES_MOST_KEPT; i++) { // a register that was released once has gaps
         asm_release(l->p, x[i]);
@@ -133,7 +140,30 @@ void lanes_keep(struct lanes * l, int slot) {
     }
 }
 
+void lanes_keep_acc(struct lanes * l, int slot) {
+    if (l->n_acc < LANES_MOST_ACC) {
+        struct asm_reg bm = asm_global(l->p, (enum asm_class) asm_target(l->p)->acc_class);
+        emit_load_same(l->p, MEM_POOL, bm, l->pool, lanes_slot_offset(slot));
+        l->acc[l->n_acc++] = (struct lanes_kept){slot, bm};
+    }
+}
+
+static const struct asm_reg * kept_acc(struct lanes * l, int slot) {
+    if (l->acc_uses) {
+        l->acc_uses[slot]++;
+    }
+    for (int i = 0; i < l->n_acc; i++) {
+        if (l->acc[i].slot == slot) {
+            return &l->acc[i].x;
+        }
+    }
+    return NULL;
+}
+
 void lanes_let_go(struct lanes * l) {
+    while (l->n_acc) {
+        asm_release(l->p, l->acc[--l->n_acc].x);
+    }
     while (l->n_kept) {
         asm_release(l->p, l->kept[--l->n_kept].x);
     }
@@ -205,8 +235,13 @@ struct asm_reg lanes_x(struct lanes * l, struct val * v) {
 
 struct asm_reg lanes_bm(struct lanes * l, struct val * v) {
     if (!v->has_bm) {
-        v->bm = emit_new_acc(l->p);
+        const struct asm_reg * kept = v->has_x ? NULL : kept_acc(l, v->slot);
         v->has_bm = true;
+        if (kept) {
+            v->bm = *kept;
+            return v->bm;
+        }
+        v->bm = emit_new_acc(l->p);
         if (v->has_x) {
             emit_move(l->p, v->bm, v->x);
         } else {

@@ -13,7 +13,7 @@
 
 // The pool: one number a slot, as often as it fits.
 enum { LANES_POOL_SLOTS = 64, LANES_POOL_SLOT_BYTES = 32, LANES_PARAMS = KERNEL_MAX_PARAMS };
-enum { LANES_MOST_KEPT = 8 };
+enum { LANES_MOST_KEPT = 8, LANES_MOST_ACC = 2 };
 
 struct lanes {
     struct asm_program * p;
@@ -36,6 +36,10 @@ struct lanes {
     } kept[LANES_MOST_KEPT];
     int n_kept;
     uint8_t * uses;
+    // The same of accumulators.
+    struct lanes_kept acc[LANES_MOST_ACC];
+    int n_acc;
+    uint8_t * acc_uses;
 };
 
 struct val {
@@ -81,6 +85,7 @@ void lanes_put(struct lanes * l, int slot, struct val v);
 void lanes_may_keep(struct lanes * l);
 // A constant from here on in a register, until all are let go: before a loop, and behind it.
 void lanes_keep(struct lanes * l, int slot);
+void lanes_keep_acc(struct lanes * l, int slot);
 void lanes_let_go(struct lanes * l);
 // The register of a slot that is kept; NULL: it is not.
 const struct asm_reg * lanes_kept(struct lanes * l, int slot);
