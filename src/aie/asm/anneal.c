@@ -21,9 +21,10 @@ enum {
     MOST_WAITING = 1600,          // some of them several times
     CONFLICT = 96,                // what two in one place cost,
     NO_REGISTER = 64, // a bundle of life without a register; one with it costs its weight
-    HOT = 100,        // temperature in the beginning, in these units; there are
+    HOT = 100,        // temperature in the beginning, in these units; where nodes stand already
+    WARM = 70,        // this is enough; there are
     LEVELS = 64,      // of them, each less than the one before by
-    COOLER = 25,      // a 25th of it: it ends at 7
+    COOLER = 25,      // a 25th of it: it ends at 7, or at 5
     FAR = 6,          // bundles that an instruction with others goes at once
     DRAWS = 6,        // of an instruction that meets another, every other time
     PAUSE = 200,      // moves from one try to give registers out to the next
@@ -297,12 +298,12 @@ static int somewhere(struct annealer * a, int i) {
 // ---- the search ----
 
 // Times without regard to slots; false: the interval is too short.
-static bool begin(struct annealer * a) {
+static bool begin(struct annealer * a, bool as_placed) {
     struct search * s = a->s;
     const struct deps * d = &s->q->deps;
     int * time = s->q->time;
-    int first = s->nodes[0].depth;
-    for (int i = 0; i < s->n; i++) {
+    int first = as_placed ? 0 : s->nodes[0].depth;
+    for (int i = 0; i < s->n && !as_placed; i++) {
         time[i] = s->nodes[i].depth;
         first = min(first, time[i]);
     }
@@ -358,11 +359,12 @@ static int any(struct annealer * a) {
     return i;
 }
 
-static bool cool(struct annealer * a, long steps, bool (*accept)(struct search *)) {
+static bool cool(struct annealer * a, const struct annealing * how,
+                 bool (*accept)(struct search *)) {
     struct search * s = a->s;
-    long next = 0, temperature = 16 * HOT;
-    for (long step = 0; step < steps; step++) {
-        if (step % (steps / LEVELS + 1) == 0) {
+    long next = 0, temperature = 16 * (how->as_placed ? WARM : HOT);
+    for (long step = 0; step < how->steps; step++) {
+        if (step % (how->steps / LEVELS + 1) == 0) {
             temperature -= temperature / COOLER;
         }
         long before = a->wrong + a->length;
@@ -388,9 +390,9 @@ static bool cool(struct annealer * a, long steps, bool (*accept)(struct search *
     return false;
 }
 
-bool anneal(struct search * s, int stages, long steps, int seed, bool (*accept)(struct search *)) {
+bool anneal(struct search * s, const struct annealing * how, bool (*accept)(struct search *)) {
     size_t n = (size_t) s->n, locals = (size_t) s->n_locals + 1;
-    struct annealer a = {.s = s, .latest = stages * s->ii - 1, .random = (uint64_t) seed};
+    struct annealer a = {.s = s, .latest = how->stages * s->ii - 1, .random = (uint64_t) how->seed};
     a.taken = malloc((size_t) s->ii * UNITS);
     a.uses = malloc(n * sizeof *a.uses);
     a.n_uses = calloc(n, sizeof *a.n_uses);
@@ -401,7 +403,7 @@ bool anneal(struct search * s, int stages, long steps, int seed, bool (*accept)(
     bool found = false;
     if (a.taken && a.uses && a.n_uses && a.lives && a.local_seen && a.node_seen && a.changed) {
         collect_usage(&a);
-        found = begin(&a) && cool(&a, steps, accept);
+        found = begin(&a, how->as_placed) && cool(&a, how, accept);
     }
     free(a.taken);
     free(a.uses);

@@ -75,6 +75,7 @@ struct search {
     uint64_t full[ASM_CLASS_COUNT][MODULO_WORDS];    // bit per bundle in which no register is left
     uint64_t crowded[ASM_CLASS_COUNT][MODULO_WORDS]; // and in which more live than there are
     int registers[ASM_CLASS_COUNT];                  // that locals can have
+    bool one_each;         // a local is to have one register, also where the loop does not roll
     int crowds;            // bundles, by class, with more locals than registers
     long work, work_limit; // steps of the innermost loops
 };
@@ -118,9 +119,15 @@ const char * choices_registers(const struct search * s, const char * places);
 int apart_begin(struct search * s);
 void apart_end(struct search * s, int edges);
 
-// anneal.c: places all nodes for the interval, from the depths of spaced_times, with at most so
-// many trips in flight; what it finds it shows to a function until that says yes.
-bool anneal(struct search * s, int stages, long steps, int seed, bool (*accept)(struct search *));
+// anneal.c: places all nodes for the interval; what it finds it shows to a function until that says
+// yes.
+struct annealing {
+    int stages; // trips in flight at most
+    long steps;
+    int seed;
+    bool as_placed; // begins where nodes stand, and colder; else from the depths of spaced_times
+};
+bool anneal(struct search * s, const struct annealing * how, bool (*accept)(struct search *));
 
 // spaced.c: `order` and, as depths, the times of WAY_SPACED; all nodes at the distances of these.
 bool spaced_times(struct search * s);

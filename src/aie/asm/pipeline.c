@@ -13,13 +13,16 @@ enum {
     WORK_PATIENT = 100000000, // for each, where the result is kept (choices.def)
     GOOD_TENTHS = 11,         // of the bound: no other way is looked for
     FAR = 12, // bundles without a register for all that lives: the next interval will not do either
-    SEEDS = 10,          // of changes to an order, where the result is kept
-    ANNEAL_LEAST = 24,   // instructions of a loop that is worth it
-    ANNEAL_STEPS = 3000, // for each instruction, where the result is kept,
-    ANNEAL_LONG = 12000, // and where a loop would be loose
-    ANNEAL_TRIES = 8,    // so often
-    LOOSE_TENTHS = 13,   // of what slots take: an interval that is not good
-    MOST_STAGES = 4,     // trips in flight of a long loop that does not roll: each takes its room
+    SEEDS = 10,           // of changes to an order, where the result is kept
+    ANNEAL_LEAST = 24,    // instructions of a loop that is worth it
+    ANNEAL_STEPS = 3000,  // for each instruction, where the result is kept,
+    ANNEAL_LONG = 12000,  // and where a loop would be loose
+    ANNEAL_TRIES = 8,     // so often
+    SQUEEZE_STEPS = 2500, // where a bundle is taken out of what was found,
+    SQUEEZE_TRIES = 24,   // so often,
+    SQUEEZE_APART = 37,   // each time another one
+    LOOSE_TENTHS = 13,    // of what slots take: an interval that is not good
+    MOST_STAGES = 4,      // trips in flight of a long loop that does not roll: each takes its room
     MEND = 3, // bundles without a register for all that lives that moving things about may mend
 };
 
@@ -177,7 +180,7 @@ static enum outcome finish(struct search * s, const char * registers) {
         return FOUND;
     }
     // A kernel of more trips than the lives need gives registers out with fewer gaps.
-    int most = q->rolling ? 1 : PIPELINE_MAX_COPIES;
+    int most = q->rolling || s->one_each ? 1 : PIPELINE_MAX_COPIES;
     for (; q->copies * q->ii <= MODULO_MAX_II && q->copies <= most; q->copies *= 2) {
         if (pipeline_allocate(q)) {
             return FOUND;
@@ -344,7 +347,8 @@ static bool anneal_at(struct search * s, int ii, int most, int steps, int tries,
     stages = stages < most ? stages : most;
     stages = stages * ii < CHOICES_TIMES ? stages : CHOICES_TIMES / ii;
     for (int seed = 1; seed <= tries; seed++) {
-        if (anneal(s, stages, (long) steps * s->n, seed, has_registers)) {
+        struct annealing how = {.stages = stages, .steps = (long) steps * s->n, .seed = seed};
+        if (anneal(s, &how, has_registers)) {
             *c = (struct asm_choice){.ii = ii, .copies = s->q->copies, .way = WAY_PLACED};
             return true;
         }
@@ -369,6 +373,52 @@ static char * search_spaced(struct search * s, int least, int end, struct asm_ch
         }
         free(places);
         places = choices_places(s);
+    }
+    return places;
+}
+
+// What was found, with one bundle of its interval taken out: all else stands as it did, so that
+// little is left to put right.
+static bool squeeze_at(struct search * s, const struct asm_choice * from, int row, int seed,
+                       int stages) {
+    int ii = from->ii - 1;
+    if (!choices_place(s, from->places)) {
+        return false;
+    }
+    for (int i = 0; i < s->n; i++) {
+        int * time = &s->q->time[i];
+        *time = *time / from->ii * ii + *time % from->ii - (*time % from->ii > row);
+    }
+    struct annealing how = {
+        .stages = stages, .steps = (long) SQUEEZE_STEPS * s->n, .seed = seed, .as_placed = true};
+    s->ii = s->q->ii = ii;
+    s->q->copies = 1;
+    s->one_each = from->copies == 1;
+    bool found = anneal(s, &how, has_registers);
+    s->one_each = false;
+    return found;
+}
+
+// From what was found, bundle by bundle, as far as it goes with no more trips in flight: those take
+// room, or time where the loop rolls. The times of the best as text, NULL: there is nothing better.
+static char * squeeze(struct search * s, int least, struct asm_choice * best) {
+    char * places = NULL;
+    int stages = 1;
+    bool placed = choices_place(s, best->places);
+    for (int i = 0; i < s->n && placed; i++) {
+        int stage = s->q->time[i] / best->ii + 1;
+        stages = stage > stages ? stage : stages;
+    }
+    for (int seed = 1; placed && seed <= SQUEEZE_TRIES && best->ii > least;) {
+        if (!squeeze_at(s, best, seed * SQUEEZE_APART % best->ii, seed, stages)) {
+            seed++;
+            continue;
+        }
+        free(places);
+        places = choices_places(s);
+        *best = (struct asm_choice){
+            .ii = s->ii, .copies = s->q->copies, .way = WAY_PLACED, .places = places};
+        seed = 1;
     }
     return places;
 }
@@ -407,11 +457,15 @@ static char * search_small(struct search * s, int least, struct asm_choice * bes
 static char * search_patiently(struct search * s, int least, int plain, int tenths,
                                struct asm_choice * c) {
     int end = c->ii ? c->ii : plain;
-    char * places = s->n > ANNEAL_LEAST && 10 * end > tenths * s->q->resource_ii
-                        ? search_long(s, least, end, c)
-                        : NULL;
+    bool worth = s->n > ANNEAL_LEAST && 10 * end > tenths * s->q->resource_ii;
     bool was_placed = c->places != NULL;
+    char * places = worth ? search_long(s, least, end, c) : NULL;
     c->places = places ? places : c->places;
+    char * shorter = worth && c->places ? squeeze(s, least, c) : NULL;
+    if (shorter) {
+        free(places);
+        places = shorter;
+    }
     if (c->ii && !was_placed && try_one(s, c) == FOUND) {
         char * smaller = search_small(s, least, c);
         if (smaller) {
