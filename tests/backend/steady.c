@@ -7,8 +7,8 @@
 //   than half of what a comparison took. What the CPU computes stays the same, and the device is
 //   not touched.
 // - Random numbers start from OPS_SEED where that is set. A row of 32 numbers whose sum is all but
-//   zero has no seven digits in any order of 32-bit additions: of 60,000 rows four miss ggml's
-//   bound for MEAN, and a test that fails once in ten thousand runs tells nobody anything.
+//   zero has few digits left in 32-bit additions: of 60,000 such rows four miss ggml's bound for
+//   MEAN on the array, and a test that fails once in thousands of runs tells nobody anything.
 #include <dlfcn.h>
 #include <ggml-backend.h>
 #include <stdint.h>
