@@ -2,12 +2,11 @@
 // and the next one does the same.
 //
 // - The CPU that results are compared with has one thread. ggml gives it four, and these wait for
-// each
-//   other by turning in circles: with as many tests at a time as there are processors that was more
-//   than half of what a comparison took. What the CPU computes stays the same, and the device is
-//   not touched.
+//   each other by turning in circles: with as many tests at a time as there are processors that
+//   was more than half of what a comparison took. What the CPU computes stays the same, and the
+//   device is not touched.
 // - Random numbers start from OPS_SEED where that is set. A row of 32 numbers whose sum is all but
-//   zero has few digits left in 32-bit additions: of 60,000 such rows four miss ggml's bound for
+//   zero has few digits left in 32-bit additions: of 60,000 random rows four miss ggml's bound for
 //   MEAN on the array, and a test that fails once in thousands of runs tells nobody anything.
 #include <dlfcn.h>
 #include <ggml-backend.h>
