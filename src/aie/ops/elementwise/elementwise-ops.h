@@ -3,6 +3,7 @@
 
 #include "aie/ops/lanes/lanes.h"
 #include "aie/ops/ops.h"
+#include "aie/target/verbs.h"
 
 enum ew_types { EW_FLOATS = 1, EW_INTS = 2, EW_ALL = 3 };
 
@@ -68,6 +69,14 @@ struct val int_step(struct lanes * l, struct val a, struct val b);
 struct val int_sgn(struct lanes * l, struct val a, struct val b);
 // Before the loop of an op on native integer lanes: the control registers that it relies on.
 void native_prepare(struct lanes * l, enum kernel_op op);
+// Whole vectors, by lanes of the datatype's own width: a constant, of which the low bits count; two
+// together; the smaller or larger ones, and a mask that tells how each was decided; choices.
+struct val n_bits(struct lanes * l, uint32_t v);
+struct val n_two(struct lanes * l, enum lane_op op, struct val a, struct val b);
+struct val n_choose(struct lanes * l, enum lane_choice op, struct val a, struct val b,
+                    struct asm_reg * mask);
+struct asm_reg n_compare(struct lanes * l, enum lane_compare op, struct val a, struct val b);
+struct val n_select(struct lanes * l, struct asm_reg mask, struct val clear, struct val set);
 
 // CLAMP's limits in the program's datatype, and behind them as integers of the same order: those of
 // bits_order(), by the bits of a number.

@@ -20,21 +20,21 @@ static struct asm_reg mask_new(struct lanes * l) {
 }
 
 // A constant whose lanes all hold the low bits of v.
-static struct val k_lane(struct lanes * l, uint32_t v) {
+struct val n_bits(struct lanes * l, uint32_t v) {
     static const uint32_t spread[3] = {0x01010101, 0x00010001, 1};
     int bits = 8 * dtype_size(l->dtype);
     return k_bits(l, bits == 32 ? v : (v & ((1u << bits) - 1)) * spread[width_of(l)]);
 }
 
-static struct val two(struct lanes * l, enum lane_op op, struct val a, struct val b) {
+struct val n_two(struct lanes * l, enum lane_op op, struct val a, struct val b) {
     struct asm_reg xa = lanes_x(l, &a), xb = lanes_x(l, &b), d = asm_local(l->p, ASM_X);
     emit_lanes(l->p, op, width_of(l), d, xa, xb);
     return val_x(d);
 }
 
 // Minimum and maximum; *mask tells how each lane was decided.
-static struct val two_and_mask(struct lanes * l, enum lane_choice op, struct val a, struct val b,
-                               struct asm_reg * mask) {
+struct val n_choose(struct lanes * l, enum lane_choice op, struct val a, struct val b,
+                    struct asm_reg * mask) {
     struct asm_reg xa = lanes_x(l, &a), xb = lanes_x(l, &b), d = asm_local(l->p, ASM_X);
     *mask = mask_new(l);
     emit_choose(l->p, op, width_of(l), d, *mask, xa, xb);
@@ -48,7 +48,7 @@ static struct val magnitude(struct lanes * l, struct val a, struct asm_reg * pos
     return val_x(d);
 }
 
-static struct asm_reg compare(struct lanes * l, enum lane_compare op, struct val a, struct val b) {
+struct asm_reg n_compare(struct lanes * l, enum lane_compare op, struct val a, struct val b) {
     struct asm_reg xa = lanes_x(l, &a), xb = lanes_x(l, &b), mask = mask_new(l);
     emit_compare(l->p, op, width_of(l), mask, xa, xb);
     return mask;
@@ -60,8 +60,7 @@ static struct asm_reg is_zero(struct lanes * l, struct val a) {
     return mask;
 }
 
-static struct val select_lane(struct lanes * l, struct asm_reg mask, struct val clear,
-                              struct val set) {
+struct val n_select(struct lanes * l, struct asm_reg mask, struct val clear, struct val set) {
     struct asm_reg a = lanes_x(l, &clear), b = lanes_x(l, &set), d = asm_local(l->p, ASM_X);
     emit_select(l->p, width_of(l), d, a, b, mask);
     return val_x(d);
@@ -89,7 +88,7 @@ static struct asm_reg mask_xor(struct lanes * l, struct asm_reg a, struct asm_re
 
 struct val int_neg(struct lanes * l, struct val a, struct val b) {
     (void) b;
-    return two(l, LANE_SUB, k_lane(l, 0), a);
+    return n_two(l, LANE_SUB, n_bits(l, 0), a);
 }
 
 struct val int_abs(struct lanes * l, struct val a, struct val b) {
@@ -100,8 +99,8 @@ struct val int_abs(struct lanes * l, struct val a, struct val b) {
 
 static struct val int_clamp(struct lanes * l, struct val a, uint32_t low, const uint32_t * high) {
     struct asm_reg unused;
-    a = two_and_mask(l, LANE_MAX, a, k_lane(l, low), &unused);
-    return high ? two_and_mask(l, LANE_MIN, a, k_lane(l, *high), &unused) : a;
+    a = n_choose(l, LANE_MAX, a, n_bits(l, low), &unused);
+    return high ? n_choose(l, LANE_MIN, a, n_bits(l, *high), &unused) : a;
 }
 
 struct val int_relu(struct lanes * l, struct val a, struct val b) {
@@ -131,18 +130,18 @@ static const struct {
 
 struct val bits_neg(struct lanes * l, struct val a, struct val b) {
     (void) b;
-    return two(l, LANE_ADD, a, k_lane(l, patterns[l->dtype].sign)); // flips the top bit
+    return n_two(l, LANE_ADD, a, n_bits(l, patterns[l->dtype].sign)); // flips the top bit
 }
 
 struct val bits_abs(struct lanes * l, struct val a, struct val b) {
     (void) b;
-    return b_and(l, a, k_lane(l, patterns[l->dtype].sign - 1));
+    return b_and(l, a, n_bits(l, patterns[l->dtype].sign - 1));
 }
 
 // a where it is a number, 0 where it is a NaN whose sign is clear.
 static struct val drop_nan(struct lanes * l, struct val a, struct val result) {
-    struct asm_reg nan = compare(l, LANE_LESS, k_lane(l, patterns[l->dtype].infinity), a);
-    return select_lane(l, nan, result, k_lane(l, 0));
+    struct asm_reg nan = n_compare(l, LANE_LESS, n_bits(l, patterns[l->dtype].infinity), a);
+    return n_select(l, nan, result, n_bits(l, 0));
 }
 
 // As integers, floats with the sign bit are below zero and the others in order.
@@ -153,16 +152,16 @@ struct val bits_relu(struct lanes * l, struct val a, struct val b) {
 
 struct val bits_step(struct lanes * l, struct val a, struct val b) {
     (void) b;
-    struct val zero = k_lane(l, 0);
-    struct asm_reg positive = compare(l, LANE_LESS, zero, a);
-    return drop_nan(l, a, select_lane(l, positive, zero, k_lane(l, patterns[l->dtype].one)));
+    struct val zero = n_bits(l, 0);
+    struct asm_reg positive = n_compare(l, LANE_LESS, zero, a);
+    return drop_nan(l, a, n_select(l, positive, zero, n_bits(l, patterns[l->dtype].one)));
 }
 
 struct val bits_sgn(struct lanes * l, struct val a, struct val b) {
-    struct val m = bits_abs(l, a, b), one = k_lane(l, patterns[l->dtype].one);
-    struct val sgn = b_or(l, b_and(l, a, k_lane(l, patterns[l->dtype].sign)), one);
-    struct val zero = k_lane(l, 0);
-    return drop_nan(l, m, select_lane(l, is_zero(l, m), sgn, zero));
+    struct val m = bits_abs(l, a, b), one = n_bits(l, patterns[l->dtype].one);
+    struct val sgn = b_or(l, b_and(l, a, n_bits(l, patterns[l->dtype].sign)), one);
+    struct val zero = n_bits(l, 0);
+    return drop_nan(l, m, n_select(l, is_zero(l, m), sgn, zero));
 }
 
 // Sign and magnitude as integers of the numbers' order, with all NaNs above: those with the sign
@@ -180,27 +179,27 @@ uint32_t bits_order(uint32_t pattern, enum dtype t) {
 // ew_args() has the limits, and behind them the limits' order. A NaN becomes the upper one, as with
 // MIN and MAX.
 struct val bits_clamp(struct lanes * l, struct val a, struct val b) {
-    struct asm_reg negative = compare(l, LANE_LESS, a, k_lane(l, 0));
+    struct asm_reg negative = n_compare(l, LANE_LESS, a, n_bits(l, 0));
     struct val m = bits_abs(l, a, b);
-    struct val order = add_or_sub(l, negative, k_lane(l, 0 - above_infinity(l->dtype)), m);
-    struct asm_reg above = compare(l, LANE_LESS, k_param(l, EW_CLAMP_ORDERED + 1), order);
-    struct asm_reg below = compare(l, LANE_LESS, order, k_param(l, EW_CLAMP_ORDERED));
-    return select_lane(l, below, select_lane(l, above, a, k_param(l, 1)), k_param(l, 0));
+    struct val order = add_or_sub(l, negative, n_bits(l, 0 - above_infinity(l->dtype)), m);
+    struct asm_reg above = n_compare(l, LANE_LESS, k_param(l, EW_CLAMP_ORDERED + 1), order);
+    struct asm_reg below = n_compare(l, LANE_LESS, order, k_param(l, EW_CLAMP_ORDERED));
+    return n_select(l, below, n_select(l, above, a, k_param(l, 1)), k_param(l, 0));
 }
 
 // ---- sums and products ----
 
 struct val int_add(struct lanes * l, struct val a, struct val b) {
-    return two(l, LANE_ADD, a, b);
+    return n_two(l, LANE_ADD, a, b);
 }
 
 struct val int_sub(struct lanes * l, struct val a, struct val b) {
-    return two(l, LANE_SUB, a, b);
+    return n_two(l, LANE_SUB, a, b);
 }
 
 struct val int_mul(struct lanes * l, struct val a, struct val b) {
     struct asm_reg xa = lanes_x(l, &a), xb = lanes_x(l, &b), d = asm_local(l->p, ASM_X);
-    struct emit_place zeros = {MEM_POOL, l->pool, lanes_slot_offset(k_lane(l, 0).slot)};
+    struct emit_place zeros = {MEM_POOL, l->pool, lanes_slot_offset(n_bits(l, 0).slot)};
     emit_multiply(l->p, width_of(l), d, xa, xb, zeros);
     return val_x(d);
 }
@@ -213,7 +212,7 @@ enum { TURNS = 2 };
 
 // A constant of the pool in a register that is at hand.
 static struct val k_into(struct lanes * l, uint32_t lane, struct asm_reg x) {
-    emit_load_same(l->p, MEM_POOL, x, l->pool, lanes_slot_offset(k_lane(l, lane).slot));
+    emit_load_same(l->p, MEM_POOL, x, l->pool, lanes_slot_offset(n_bits(l, lane).slot));
     return val_x(x);
 }
 
@@ -229,7 +228,7 @@ struct val int_div(struct lanes * l, struct val a, struct val b) {
     struct asm_reg differ = mask_xor(l, a_positive, b_positive); // of no matter when a is 0
     struct emit_raised raised;
     emit_raise(l->p, width_of(l), &raised, divisor.x);
-    struct val quotient = k_lane(l, (1u << (bits - 1)) - 1);
+    struct val quotient = n_bits(l, (1u << (bits - 1)) - 1);
     struct asm_reg shifted[TURNS], powers[TURNS];
     for (int i = 0; i < TURNS; i++) {
         shifted[i] = asm_local(l->p, ASM_X);
@@ -238,16 +237,16 @@ struct val int_div(struct lanes * l, struct val a, struct val b) {
     for (int i = bits - 1; i > 0; i--) {
         struct asm_reg stays;
         emit_lower(l->p, width_of(l), shifted[i % TURNS], &raised, bits - 1 - i);
-        struct val less = two(l, LANE_SUB, rest, val_x(shifted[i % TURNS]));
-        rest = two_and_mask(l, LANE_MIN_UNSIGNED, less, rest, &stays);
+        struct val less = n_two(l, LANE_SUB, rest, val_x(shifted[i % TURNS]));
+        rest = n_choose(l, LANE_MIN_UNSIGNED, less, rest, &stays);
         struct val power = k_into(l, 1u << (i - 1), powers[i % TURNS]);
         quotient = add_or_sub(l, stays, quotient, power);
     }
-    struct asm_reg last = compare(l, LANE_NOT_LESS_UNSIGNED, rest, divisor);
-    quotient = select_lane(l, last, quotient, two(l, LANE_ADD, quotient, k_lane(l, 1)));
-    struct val zero = k_lane(l, 0);
+    struct asm_reg last = n_compare(l, LANE_NOT_LESS_UNSIGNED, rest, divisor);
+    quotient = n_select(l, last, quotient, n_two(l, LANE_ADD, quotient, n_bits(l, 1)));
+    struct val zero = n_bits(l, 0);
     lanes_x(l, &zero);
-    return select_lane(l, by_zero, add_or_sub(l, differ, zero, quotient), zero);
+    return n_select(l, by_zero, add_or_sub(l, differ, zero, quotient), zero);
 }
 
 // ---- modes ----

@@ -125,38 +125,14 @@ static struct wide_out scale_bf16(struct lanes * l, struct wide a, struct wide b
 
 // ---- bf16: bits of vectors ----
 
-static struct val k_both(struct lanes * l, uint32_t bits) {
-    return k_bits(l, bits * 0x00010001);
-}
-
-static struct asm_reg lanes_16(struct lanes * l, enum lane_op op, struct asm_reg a, struct val k) {
-    struct asm_reg b = lanes_x(l, &k), d = asm_local(l->p, ASM_X);
-    emit_lanes(l->p, op, LANE_16, d, a, b);
-    return d;
-}
-
-static struct asm_reg not_less_16(struct lanes * l, struct asm_reg a, struct val k,
-                                  bool is_signed) {
-    struct asm_reg b = lanes_x(l, &k), mask = emit_new_mask(l->p, LANE_16);
-    emit_compare(l->p, is_signed ? LANE_NOT_LESS : LANE_NOT_LESS_UNSIGNED, LANE_16, mask, a, b);
-    return mask;
-}
-
-static struct asm_reg select_16(struct lanes * l, struct asm_reg mask, struct asm_reg clear,
-                                struct asm_reg set) {
-    struct asm_reg d = asm_local(l->p, ASM_X);
-    emit_select(l->p, LANE_16, d, clear, set, mask);
-    return d;
-}
-
 static struct asm_reg to_bf16(struct lanes * l, struct asm_reg acc) {
     struct asm_reg x;
     wide_split(l, acc, &x, 1);
     return x;
 }
 
-static struct wide_out whole(struct asm_reg x) {
-    return (struct wide_out){.whole = true, .x = x};
+static struct wide_out whole(struct val v) {
+    return (struct wide_out){.whole = true, .x = v.x};
 }
 
 enum { BF16_SIGN = 0x8000, BF16_MAGNITUDE = 0x7fff, BF16_INF = 0x7f80 };
@@ -168,11 +144,11 @@ static struct wide_out leaky_relu_bf16(struct lanes * l, struct wide a, struct w
     factor_pieces(l, SLOPE_PIECE, right);
     struct asm_reg small = wide_each(l, LANE_PRODUCT, NULL, a.x, right[1]);
     struct asm_reg scaled = to_bf16(l, wide_each(l, LANE_PLUS_PRODUCT, &small, a.x, right[0]));
-    struct val none = k_both(l, 0);
-    struct asm_reg y = select_16(l, not_less_16(l, a.x, none, true), scaled, a.x);
-    struct asm_reg magnitude = lanes_16(l, LANE_AND, a.x, k_both(l, BF16_MAGNITUDE));
-    struct asm_reg is_nan = not_less_16(l, magnitude, k_both(l, BF16_INF + 1), true);
-    return whole(select_16(l, is_nan, y, lanes_x(l, &none)));
+    struct val x = val_x(a.x), none = n_bits(l, 0);
+    struct val y = n_select(l, n_compare(l, LANE_NOT_LESS, x, none), val_x(scaled), x);
+    struct val magnitude = n_two(l, LANE_AND, x, n_bits(l, BF16_MAGNITUDE));
+    struct asm_reg is_nan = n_compare(l, LANE_NOT_LESS, magnitude, n_bits(l, BF16_INF + 1));
+    return whole(n_select(l, is_nan, y, none));
 }
 
 // ---- bf16: roundings ----
@@ -201,48 +177,44 @@ static struct asm_reg itself(struct lanes * l, struct asm_reg x) {
 }
 
 // The integer next to what stands in an accumulator, as x wants it.
-static struct wide_out rounded(struct lanes * l, struct asm_reg x, struct asm_reg acc) {
+static struct wide_out rounded(struct lanes * l, struct wide in, struct asm_reg acc) {
     const float big = 0x1.8p23f;
     struct asm_reg sum = moved(l, acc, LANE_PLUS_PRODUCT, big);
-    struct asm_reg y = to_bf16(l, moved(l, sum, LANE_LESS_PRODUCT, big));
-    struct asm_reg sign = lanes_16(l, LANE_AND, x, k_both(l, BF16_SIGN));
-    y = lanes_16(l, LANE_OR, y, val_x(sign));
-    struct asm_reg magnitude = lanes_16(l, LANE_AND, x, k_both(l, BF16_MAGNITUDE));
-    struct asm_reg less_one = lanes_16(l, LANE_SUB, magnitude, k_both(l, 1)); // zeros come last
-    struct asm_reg stays = not_less_16(l, less_one, k_both(l, ONLY_INTEGERS - 1), false);
-    return whole(select_16(l, stays, y, x));
+    struct val x = val_x(in.x), y = val_x(to_bf16(l, moved(l, sum, LANE_LESS_PRODUCT, big)));
+    y = n_two(l, LANE_OR, y, n_two(l, LANE_AND, x, n_bits(l, BF16_SIGN)));
+    struct val magnitude = n_two(l, LANE_AND, x, n_bits(l, BF16_MAGNITUDE));
+    struct val less_one = n_two(l, LANE_SUB, magnitude, n_bits(l, 1)); // zeros come last
+    struct val most = n_bits(l, ONLY_INTEGERS - 1);
+    return whole(n_select(l, n_compare(l, LANE_NOT_LESS_UNSIGNED, less_one, most), y, x));
 }
 
 static struct wide_out trunc_bf16(struct lanes * l, struct wide a, struct wide b) {
-    struct asm_reg magnitude = lanes_16(l, LANE_AND, a.x, k_both(l, BF16_MAGNITUDE));
-    struct asm_reg x = itself(l, magnitude);
-    return rounded(l, b.x, moved(l, x, LANE_LESS_PRODUCT, NEAR_HALF));
+    struct val magnitude = n_two(l, LANE_AND, val_x(a.x), n_bits(l, BF16_MAGNITUDE));
+    struct asm_reg x = itself(l, magnitude.x);
+    return rounded(l, b, moved(l, x, LANE_LESS_PRODUCT, NEAR_HALF));
 }
 
 // As integers, numbers with the sign are below zero, those next to zero last.
-static struct asm_reg off_zero(struct lanes * l, struct asm_reg x) {
-    struct val small = k_both(l, BF16_SIGN | SMALL);
-    struct asm_reg least = lanes_x(l, &small), d = asm_local(l->p, ASM_X);
-    struct asm_reg unused = emit_new_mask(l->p, LANE_16);
-    emit_choose(l->p, LANE_MAX, LANE_16, d, unused, x, least);
-    return d;
+static struct asm_reg off_zero(struct lanes * l, struct val x) {
+    struct asm_reg unused;
+    return n_choose(l, LANE_MAX, x, n_bits(l, BF16_SIGN | SMALL), &unused).x;
 }
 
 static struct wide_out floor_bf16(struct lanes * l, struct wide a, struct wide b) {
-    struct asm_reg x = itself(l, off_zero(l, a.x));
-    return rounded(l, b.x, moved(l, x, LANE_LESS_PRODUCT, NEAR_HALF));
+    struct asm_reg x = itself(l, off_zero(l, val_x(a.x)));
+    return rounded(l, b, moved(l, x, LANE_LESS_PRODUCT, NEAR_HALF));
 }
 
 static struct wide_out ceil_bf16(struct lanes * l, struct wide a, struct wide b) {
-    struct asm_reg minus = off_zero(l, lanes_16(l, LANE_ADD, a.x, k_both(l, BF16_SIGN)));
+    struct asm_reg minus = off_zero(l, n_two(l, LANE_ADD, val_x(a.x), n_bits(l, BF16_SIGN)));
     struct asm_reg half = itself(l, p_constants(l, NEAR_HALF, NEAR_HALF));
     struct asm_reg one = p_constants(l, 1, 1);
-    return rounded(l, b.x, wide_each(l, LANE_LESS_PRODUCT, &half, minus, one));
+    return rounded(l, b, wide_each(l, LANE_LESS_PRODUCT, &half, minus, one));
 }
 
 static struct wide_out round_bf16(struct lanes * l, struct wide a, struct wide b) {
     struct asm_reg x = itself(l, a.x), part = p_constants(l, 0x1p-9f, 0x1p-9f);
-    return rounded(l, b.x, wide_each(l, LANE_PLUS_PRODUCT, &x, a.x, part));
+    return rounded(l, b, wide_each(l, LANE_PLUS_PRODUCT, &x, a.x, part));
 }
 
 // ---- which there are ----
