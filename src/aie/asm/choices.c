@@ -207,6 +207,20 @@ enum status choices_prove(enum aie_arch arch, const uint8_t * bytes, size_t size
 
 // ---- places as text ----
 
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
+
+char asm_digit(int value) {
+    return digits[value];
+}
+
+int asm_digit_value(char c) {
+    return c >= 'a'   ? c - 'a' + 26
+           : c >= 'A' ? c - 'A'
+           : c >= '0' ? c - '0' + 52
+           : c == '+' ? 62
+                      : 63;
+}
+
 char * choices_places(const struct search * s) {
     const struct pipeline * q = s->q;
     char * text = malloc(2 * (size_t) s->n + (size_t) (q->n_locals * q->copies) + 1);

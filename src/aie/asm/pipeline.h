@@ -58,7 +58,7 @@ static inline bool pipeline_covers_all(const struct pipeline * q) {
 bool pipeline_allocate(struct pipeline * q);
 // The registers that are written down (choices_places); false when they do not hold.
 bool pipeline_give(struct pipeline * q, const char * registers);
-// Numbers below 64 as characters.
+// choices.c: numbers below 64 as characters.
 char asm_digit(int value);
 int asm_digit_value(char c);
 // Bundles of the pipelined loop: what leads in, the repeated part, what leads out.

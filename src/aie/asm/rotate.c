@@ -291,20 +291,6 @@ bool pipeline_allocate(struct pipeline * q) {
 
 // ---- as it is written down ----
 
-static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
-
-char asm_digit(int value) {
-    return digits[value];
-}
-
-int asm_digit_value(char c) {
-    return c >= 'a'   ? c - 'a' + 26
-           : c >= 'A' ? c - 'A'
-           : c >= '0' ? c - '0' + 52
-           : c == '+' ? 62
-                      : 63;
-}
-
 static bool give_class(struct pipeline * q, enum asm_class cls, const char * registers) {
     uint64_t set = asm_class_set(q->p, cls) & ~q->p->global_taken[cls], busy[64][WORDS];
     int circle = q->ii * q->copies, words = (circle + 63) / 64;

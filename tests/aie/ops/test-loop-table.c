@@ -27,7 +27,7 @@ enum {
     MOST_CARRIED = 1,           // over 1.3 of slots for a sum that waits for the adder: at_soft's
     MOST_PROGRAM_BYTES = 16384, // program memory
     MOST_BYTES = 214500,        // of all programs; those of bf16 products make operands bf16, too
-    MOST_SILU = 1920,           // SILU as the only op of a program; wanted are 7 KB
+    MOST_SILU = 1712,           // SILU as the only op of a program; wanted are 7 KB
     MOST_SOFT_MAX = 6640,       // SOFT_MAX likewise, with masks, sinks and rows in parts
 };
 
