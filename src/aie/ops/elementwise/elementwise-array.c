@@ -135,15 +135,15 @@ static const struct {
     enum kernel_op op;
     uint8_t f32, bf16, bits;
 } tenths[] = {
-    {KERNEL_OP_ADD, 3, 5, 3},           {KERNEL_OP_SUB, 3, 5, 3},
-    {KERNEL_OP_MUL, 13, 4, 6},          {KERNEL_OP_SQR, 10, 3, 0},
-    {KERNEL_OP_SCALE, 11, 6, 0},        {KERNEL_OP_LEAKY_RELU, 16, 5, 0},
-    {KERNEL_OP_CLAMP, 7, 7, 7},         {KERNEL_OP_RELU, 4, 4, 4},
-    {KERNEL_OP_STEP, 5, 5, 5},          {KERNEL_OP_SGN, 7, 7, 7},
-    {KERNEL_OP_ABS, 3, 3, 3},           {KERNEL_OP_NEG, 3, 3, 3},
-    {KERNEL_OP_FLOOR, 12, 10, 0},       {KERNEL_OP_CEIL, 12, 9, 0},
-    {KERNEL_OP_ROUND, 13, 7, 0},        {KERNEL_OP_TRUNC, 10, 7, 0},
-    {KERNEL_OP_HARDSIGMOID, 28, 32, 0},
+    {KERNEL_OP_ADD, 3, 5, 3},          {KERNEL_OP_SUB, 3, 5, 3},
+    {KERNEL_OP_MUL, 13, 4, 6},         {KERNEL_OP_SQR, 10, 3, 0},
+    {KERNEL_OP_SCALE, 11, 6, 0},       {KERNEL_OP_LEAKY_RELU, 16, 5, 0},
+    {KERNEL_OP_CLAMP, 7, 7, 7},        {KERNEL_OP_RELU, 4, 4, 4},
+    {KERNEL_OP_STEP, 5, 5, 5},         {KERNEL_OP_SGN, 7, 7, 7},
+    {KERNEL_OP_ABS, 3, 3, 3},          {KERNEL_OP_NEG, 3, 3, 3},
+    {KERNEL_OP_FLOOR, 12, 10, 0},      {KERNEL_OP_CEIL, 12, 9, 0},
+    {KERNEL_OP_ROUND, 13, 7, 0},       {KERNEL_OP_TRUNC, 10, 7, 0},
+    {KERNEL_OP_HARDSIGMOID, 28, 8, 0}, {KERNEL_OP_HARDSWISH, 60, 13, 0},
 };
 
 static uint64_t wide_tenths(const struct kernel_spec * spec, enum ew_weight weight) {

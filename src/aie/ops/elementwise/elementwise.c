@@ -350,9 +350,10 @@ static int most_kept(const struct program * w, const struct ew_op * e) {
         return 0;
     }
     bool wide = ew_is_wide(e, t->arch, w->lanes.dtype);
-    return e->native || (wide && w->lanes.dtype == DTYPE_BF16) ? LANES_MOST_KEPT
-           : wide || w->lanes.dtype == DTYPE_F16               ? 0
-                                                               : OF_LANES;
+    if (wide && w->lanes.dtype == DTYPE_BF16) {
+        return ew_wide_kept(e);
+    }
+    return e->native ? LANES_MOST_KEPT : wide || w->lanes.dtype == DTYPE_F16 ? 0 : OF_LANES;
 }
 
 static void count_constants(const struct program * w, const struct ew_op * e, int unroll,

@@ -217,6 +217,46 @@ static struct wide_out round_bf16(struct lanes * l, struct wide a, struct wide b
     return rounded(l, b, wide_each(l, LANE_PLUS_PRODUCT, &x, a.x, part));
 }
 
+// ---- bf16: hard gates ----
+
+enum { BF16_THREE = 0x4040, BF16_ONE = 0x3f80 };
+
+// 0.5 + x / 6, to the last bits of f32 also where little is left of it.
+static struct asm_reg slope_of(struct lanes * l, struct asm_reg x) {
+    struct pieces sixth = p_constant(1.0 / 6, PIECES);
+    struct asm_reg half = p_constants(l, 0.5f, 0.5f), one = p_constants(l, 1, 1);
+    struct asm_reg sum = wide_each(l, LANE_PRODUCT, NULL, half, one);
+    for (int i = PIECES - 1; i >= 0; i--) {
+        struct asm_reg piece = p_constants(l, sixth.constant[i], sixth.constant[i]);
+        sum = wide_each(l, LANE_PLUS_PRODUCT, &sum, x, piece);
+    }
+    return sum;
+}
+
+// Between 0 and 1, as integers too. What is no number is 0.
+static struct wide_out hardsigmoid_bf16(struct lanes * l, struct wide a, struct wide b) {
+    struct asm_reg unused;
+    struct val y = val_x(to_bf16(l, slope_of(l, a.x))), x = val_x(b.x), none = n_bits(l, 0);
+    y = n_choose(l, LANE_MAX, y, none, &unused);
+    y = n_choose(l, LANE_MIN, y, n_bits(l, BF16_ONE), &unused);
+    struct val magnitude = n_two(l, LANE_AND, x, n_bits(l, BF16_MAGNITUDE));
+    struct asm_reg is_nan = n_compare(l, LANE_NOT_LESS, magnitude, n_bits(l, BF16_INF + 1));
+    return whole(n_select(l, is_nan, y, none));
+}
+
+// x itself from 3 on, and where it is a NaN; x times 0 up to -3.
+static struct wide_out hardswish_bf16(struct lanes * l, struct wide a, struct wide b) {
+    struct asm_reg factor[2], zero = p_constants(l, 0, 0);
+    wide_split(l, slope_of(l, a.x), factor, 2);
+    struct asm_reg small = wide_each(l, LANE_PRODUCT, NULL, a.x, factor[1]);
+    struct asm_reg product = wide_each(l, LANE_PLUS_PRODUCT, &small, a.x, factor[0]);
+    struct val y = val_x(to_bf16(l, product)), x = val_x(b.x);
+    y = n_select(l, n_compare(l, LANE_NOT_LESS, x, n_bits(l, BF16_THREE)), y, x);
+    struct val none = val_x(to_bf16(l, wide_each(l, LANE_PRODUCT, NULL, b.x, zero)));
+    struct val end = n_bits(l, BF16_SIGN | BF16_THREE);
+    return whole(n_select(l, n_compare(l, LANE_NOT_LESS_UNSIGNED, x, end), y, none));
+}
+
 // ---- which there are ----
 
 static const struct wide_row {
@@ -237,6 +277,8 @@ static const struct wide_row {
     {KERNEL_OP_CEIL, DTYPE_BF16, ceil_bf16, true},
     {KERNEL_OP_ROUND, DTYPE_BF16, round_bf16, true},
     {KERNEL_OP_TRUNC, DTYPE_BF16, trunc_bf16, true},
+    {KERNEL_OP_HARDSIGMOID, DTYPE_BF16, hardsigmoid_bf16, true},
+    {KERNEL_OP_HARDSWISH, DTYPE_BF16, hardswish_bf16, true},
 };
 
 static const struct wide_row * row_of(const struct ew_op * e, enum aie_arch arch, enum dtype t) {
@@ -256,6 +298,11 @@ bool ew_is_wide(const struct ew_op * e, enum aie_arch arch, enum dtype t) {
 bool ew_loads_twice(const struct ew_op * e, enum aie_arch arch, enum dtype t) {
     const struct wide_row * row = row_of(e, arch, t);
     return row && row->twice;
+}
+
+// HARDSWISH has two products of its own on the way, and four vectors that live meanwhile.
+int ew_wide_kept(const struct ew_op * e) {
+    return e->op == KERNEL_OP_HARDSWISH ? LANES_MOST_KEPT - 2 : LANES_MOST_KEPT;
 }
 
 static struct wide load(struct lanes * l, struct asm_reg pointer, int memory) {
