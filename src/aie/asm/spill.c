@@ -43,17 +43,48 @@ static int mention_of(int node, int operand) {
     return node * ASM_MAX_ARGS + operand;
 }
 
+// Lists the mentions of each register that the region names, which are few of a program's.
 static void find_mentions(struct spill * s) {
-    for (int i = s->count - 1; i >= 0; i--) {
-        const struct asm_node * n = &s->p->nodes[s->first + i];
-        for (int k = n->n_args - 1; k >= 0; k--) {
-            if (is_spilled(s->p, &n->args[k])) {
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = s->count - 1; i >= 0; i--) {
+            const struct asm_node * n = &s->p->nodes[s->first + i];
+            for (int k = n->n_args - 1; k >= 0; k--) {
+                if (!is_spilled(s->p, &n->args[k])) {
+                    continue;
+                }
                 struct kept * v = &s->kept[n->args[k].reg.id];
-                s->next[mention_of(i, k)] = v->head;
-                v->head = mention_of(i, k);
+                if (pass == 0) {
+                    *v = (struct kept){.now = -1, .place = NOWHERE, .head = -1};
+                } else {
+                    s->next[mention_of(i, k)] = v->head;
+                    v->head = mention_of(i, k);
+                }
             }
         }
     }
+}
+
+// Whether there are registers for all that has a value at a time: nothing is put away then.
+static bool is_enough(const struct spill * s) {
+    int used[ASM_CLASS_COUNT] = {0};
+    for (int i = 0; i < s->count; i++) {
+        const struct asm_node * n = &s->p->nodes[s->first + i];
+        for (int k = 0; k < n->n_args; k++) {
+            if (is_spilled(s->p, &n->args[k])) {
+                int id = n->args[k].reg.id, cls = s->p->vregs[id].cls;
+                used[cls] += s->kept[id].head == mention_of(i, k);
+                if (used[cls] > s->most[cls]) {
+                    return false;
+                }
+            }
+        }
+        for (int k = 0; k < n->n_args; k++) {
+            if (is_spilled(s->p, &n->args[k]) && s->next[mention_of(i, k)] < 0) {
+                used[s->p->vregs[n->args[k].reg.id].cls]--;
+            }
+        }
+    }
+    return true;
 }
 
 static void transfer(struct spill * s, int id, bool load) {
@@ -188,48 +219,57 @@ static void walk(struct spill * s) {
     }
 }
 
-static void spill_region(struct asm_program * p, struct asm_item * region) {
-    struct spill s = {.p = p, .first = region->first, .count = region->count};
-    size_t n_vregs = (size_t) p->n_vregs + 1, n_args = (size_t) region->count * ASM_MAX_ARGS + 1;
-    s.kept = malloc(n_vregs * sizeof *s.kept);
-    s.next = malloc(n_args * sizeof *s.next);
-    s.alive = malloc(n_vregs * sizeof *s.alive);
-    if (s.kept && s.next && s.alive) {
-        for (size_t v = 0; v < n_vregs; v++) {
-            s.kept[v] = (struct kept){.now = -1, .place = NOWHERE, .head = -1};
-        }
-        for (int cls = 0; cls < ASM_CLASS_COUNT; cls++) {
-            uint64_t set = asm_class_set(p, (enum asm_class) cls) & ~p->global_taken[cls];
-            s.most[cls] = __builtin_popcountll(set);
-        }
-        find_mentions(&s);
-        int first = p->n_nodes;
-        walk(&s);
-        if (s.changed && !s.failed) {
-            region->count = p->n_nodes - first;
-            region->first = first;
-        } else {
-            p->n_nodes = first;
-        }
-    } else {
-        p->no_memory = true;
+// empty: with nothing in it but memory for any region.
+static void spill_region(const struct spill * empty, struct asm_item * region) {
+    struct spill s = *empty;
+    struct asm_program * p = s.p;
+    s.first = region->first;
+    s.count = region->count;
+    for (int cls = 0; cls < ASM_CLASS_COUNT; cls++) {
+        uint64_t set = asm_class_set(p, (enum asm_class) cls) & ~p->global_taken[cls];
+        s.most[cls] = __builtin_popcountll(set);
     }
-    free(s.kept);
-    free(s.next);
-    free(s.alive);
+    find_mentions(&s);
+    if (is_enough(&s)) {
+        return;
+    }
+    int first = p->n_nodes;
+    walk(&s);
+    if (s.changed && !s.failed) {
+        region->count = p->n_nodes - first;
+        region->first = first;
+    } else {
+        p->n_nodes = first;
+    }
+}
+
+static bool is_paced(const struct asm_program * p, int i) {
+    return i > 0 && p->items[i - 1].kind == ASM_ITEM_LOOP && p->items[i - 1].interval;
 }
 
 void asm_spill(struct asm_program * p) {
     if (!p->spills || p->misuse.status != ST_OK) {
         return;
     }
+    size_t n_vregs = (size_t) p->n_vregs + 1, longest = 0;
+    for (int i = 0; i < p->n_items; i++) {
+        size_t count = (size_t) p->items[i].count;
+        longest = count > longest ? count : longest;
+    }
+    struct spill empty = {.p = p};
+    empty.kept = malloc(n_vregs * sizeof *empty.kept);
+    empty.next = malloc((longest * ASM_MAX_ARGS + 1) * sizeof *empty.next);
+    empty.alive = malloc(n_vregs * sizeof *empty.alive);
+    p->no_memory |= !empty.kept || !empty.next || !empty.alive;
     for (int i = 0, until = 0; i < p->n_items && !p->no_memory; i++) {
         if (i >= until) {
             until = asm_take_globals(p, i);
         }
-        bool paced = i > 0 && p->items[i - 1].kind == ASM_ITEM_LOOP && p->items[i - 1].interval;
-        if (p->items[i].kind == ASM_ITEM_REGION && !paced) {
-            spill_region(p, &p->items[i]);
+        if (p->items[i].kind == ASM_ITEM_REGION && !is_paced(p, i)) {
+            spill_region(&empty, &p->items[i]);
         }
     }
+    free(empty.kept);
+    free(empty.next);
+    free(empty.alive);
 }
