@@ -524,7 +524,7 @@ static bool may_meet(const struct deps * d, const struct address * a, const stru
     return a->pointer < 0 || a->pointer != b->pointer || (apart < bytes && apart > -bytes);
 }
 
-// A node that others may have to wait for: it touches memory or names a register that is written.
+// A node that others may have to wait for: it touches memory or names a fixed register.
 struct other {
     int node;
     const struct aie_instr * instr;
@@ -532,6 +532,40 @@ struct other {
     struct address address;
     struct fixed fixed;
 };
+
+// Whether it names a fixed register other than flags that it writes, which nearly everything does.
+static bool names_fixed(const struct asm_node * n, const struct aie_instr * instr) {
+    bool found = instr->has_fixed;
+    for (int k = 0; k < n->n_args && !found; k++) {
+        found = n->args[k].kind == ASM_ARG_FIXED;
+    }
+    return found;
+}
+
+// Lists those nodes of the region, with `all` set also those that do no more than write flags;
+// returns how many.
+static int collect_others(const struct deps * d, struct other * others, bool all) {
+    int n = 0;
+    for (int i = 0; i < d->count; i++) {
+        const struct asm_node * node = &d->p->nodes[d->first + i];
+        const struct aie_instr * instr = deps_instr(d, i);
+        if (all || instr->loads || instr->stores || names_fixed(node, instr)) {
+            others[n] = (struct other){.node = i, .instr = instr, .memory = node->memory};
+            fixed_of(d, i, &others[n++].fixed);
+        }
+    }
+    return n;
+}
+
+static bool reads_flags(const struct other * others, int n) {
+    uint64_t read = 0;
+    for (int i = 0; i < n; i++) {
+        for (int w = 0; w < 4; w++) {
+            read |= others[i].fixed.use[w] & flags_in(w);
+        }
+    }
+    return read != 0;
+}
 
 // Keeps of each node's fixed registers what orders anything: those that the region writes, and
 // flags only if it reads them too.
@@ -600,7 +634,7 @@ static void order_all(struct deps * d, const struct other * a, const struct othe
 
 static bool build_other_edges(struct deps * d, bool loop) {
     struct deps_room * room = d->room;
-    int n = 0, n_change = 0, cap = room->cap_others;
+    int n_all, n = 0, n_change = 0, cap = room->cap_others;
     struct written written;
     if (!make_room((void **) &room->others, &cap, d->count + 1, sizeof *room->others) ||
         !make_room((void **) &room->change, &room->cap_others, d->count + 1,
@@ -610,15 +644,14 @@ static bool build_other_edges(struct deps * d, bool loop) {
     struct other * others = room->others;
     int * change = room->change; // others that are no mere load
     find_written(d, &written);
-    for (int i = 0; i < d->count; i++) {
-        others[i] = (struct other){
-            .node = i, .instr = deps_instr(d, i), .memory = d->p->nodes[d->first + i].memory};
-        fixed_of(d, i, &others[i].fixed);
+    n_all = collect_others(d, others, false);
+    if (reads_flags(others, n_all)) {
+        n_all = collect_others(d, others, true);
     }
-    drop_unordered(others, d->count);
-    for (int i = 0; i < d->count; i++) {
+    drop_unordered(others, n_all);
+    for (int i = 0; i < n_all; i++) {
         if (others[i].fixed.any || others[i].instr->loads || others[i].instr->stores) {
-            others[i].address = address_of(d, i, &written);
+            others[i].address = address_of(d, others[i].node, &written);
             if (others[i].fixed.any || others[i].instr->stores) {
                 change[n_change++] = n;
             }

@@ -178,6 +178,7 @@ static void parse_operands(const struct isa_target * target, const char * text,
         if (o->role) {
             parse_implicit(&c, o);
             parse_stages(&c, o);
+            in->has_fixed |= o->fixed && (AIE_REG_KIND(o->fixed) != AIE_SR || o->role != AIE_DEF);
             continue;
         }
         if (in->n_explicit != in->n_operands - 1) {

@@ -231,6 +231,7 @@ struct aie_instr {
     uint8_t mem_cycle; // E-stage in which memory is touched (of st.s8, st.s16: written), 0 = never
     uint8_t mem_first; // E-stage of the first touch: differs for st.s8, st.s16, which read in E5
     bool loads, stores, branches, locks;
+    bool has_fixed;   // implicit registers, other than flags that it writes
     uint8_t evidence; // enum aie_evidence
 };
 
