@@ -56,11 +56,12 @@ struct sched {
     bool awaited; // operands of nodes that wait for nothing else, when they were last looked at
     int clear;    // the first cycle of which they hold anything
     int cap_nodes, cap_locals; // that there is room for
-    int * open;                // nodes that wait for none, in the order of choice
+    int * open;                // nodes of the window that wait for none, in the order of choice
     int n_open;                // placed ones are taken out later
     int * ready;               // scratch: nodes that could issue
     int oldest;                // first node that is not placed
     int window;                // how far behind it others may be taken
+    int end;                   // of the window
 };
 
 static void compute_heights(struct sched * s) {
@@ -165,7 +166,7 @@ static bool place(struct sched * s, int base, int i, int which, int cycle) {
         struct sched_node * to = &s->nodes[s->deps.edges[e].to];
         int at = cycle + s->deps.edges[e].latency;
         to->earliest = at > to->earliest ? at : to->earliest;
-        if (--to->n_preds == 0) {
+        if (--to->n_preds == 0 && s->deps.edges[e].to < s->end) {
             open_node(s, s->deps.edges[e].to);
             s->opened |= to->earliest <= cycle;
         }
@@ -182,7 +183,19 @@ static bool place_any(struct sched * s, int base, int i, int cycle) {
     return false;
 }
 
-// Nodes of the window that could issue in this cycle.
+// The window, from the first node on that is not placed, with those that come into it.
+static void move_window(struct sched * s) {
+    while (s->oldest < s->count && s->nodes[s->oldest].cycle >= 0) {
+        s->oldest++;
+    }
+    for (; s->end < s->count && s->end < s->oldest + s->window; s->end++) {
+        if (s->nodes[s->end].n_preds == 0) {
+            open_node(s, s->end);
+        }
+    }
+}
+
+// Nodes that could issue in this cycle.
 static int collect_ready(struct sched * s, int cycle) {
     int n = 0, kept = 0;
     s->awaited = false;
@@ -194,10 +207,9 @@ static int collect_ready(struct sched * s, int cycle) {
         }
         s->open[kept++] = i;
         s->awaited |= node->earliest > cycle;
-        if (i >= s->oldest + s->window || node->earliest > cycle) {
-            continue;
+        if (node->earliest <= cycle) {
+            s->ready[n++] = i;
         }
-        s->ready[n++] = i;
     }
     s->n_open = kept;
     return n;
@@ -249,9 +261,7 @@ static bool list_schedule(struct sched * s, int base) {
                     s->nodes[s->ready[k]].earliest = cycle + 1; // slot, port or register is missing
                 }
             }
-            while (s->oldest < s->count && s->nodes[s->oldest].cycle >= 0) {
-                s->oldest++;
-            }
+            move_window(s);
             more = s->opened || s->oldest > oldest; // what was placed may let others in
         }
         if (idle > 0 && left > 0 && is_stuck(s, cycle)) {
@@ -263,7 +273,7 @@ static bool list_schedule(struct sched * s, int base) {
 
 static void reset(struct sched * s, int base) {
     s->p->n_bundles = base;
-    s->oldest = s->clear = s->release_last = 0;
+    s->oldest = s->end = s->n_open = s->clear = s->release_last = 0;
     memset(s->busy, 0, sizeof s->busy);
     memset(s->release, 0, sizeof s->release);
     for (int i = 0; i < s->count; i++) { // a region names few of a program's registers
@@ -295,12 +305,7 @@ static bool try_schedule(struct sched * s, int base) {
     for (int e = 0; e < s->deps.n_edges; e++) {
         s->nodes[s->deps.edges[e].to].n_preds++;
     }
-    s->n_open = 0;
-    for (int i = 0; i < s->count; i++) {
-        if (s->nodes[i].n_preds == 0) {
-            open_node(s, i);
-        }
-    }
+    move_window(s);
     return list_schedule(s, base);
 }
 
