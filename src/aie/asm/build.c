@@ -33,6 +33,7 @@ void asm_free(struct asm_program * p) {
         free(p->addresses);
         free(p->labels);
         asm_sched_free(p->sched);
+        deps_room_free(p->room);
         asm_trace_free(p->trace);
         free(p);
     }

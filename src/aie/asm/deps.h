@@ -34,7 +34,7 @@ struct deps {
     struct dep * edges;
     int n_edges, cap_edges;
     int cap_nodes;
-    struct deps_room * room; // that building takes (deps.c)
+    bool loop; // with the edges between trips
 };
 
 // With `loop` set, the edges between one trip and the next are there too. False when memory ran

@@ -120,6 +120,7 @@ struct asm_program {
     struct error misuse;      // the first one
     bool placed;              // it came as bundles (text.h)
     struct sched * sched;     // the list scheduler's memory, from one region to the next
+    struct deps_room * room;  // and that of finding out what waits for what
     struct asm_trace * trace; // NULL: nobody listens
     struct asm_stats stats;
     struct {
@@ -162,8 +163,9 @@ void asm_alone(struct asm_program * p, int node);       // a bundle with this on
 // emit.c: which registers belong to globals at item i; returns the item before which it stays so.
 int asm_take_globals(struct asm_program * p, int i);
 
-// sched.c
+// sched.c, deps.c
 void asm_sched_free(struct sched * s);
+void deps_room_free(struct deps_room * room);
 
 // choices.c: has the checker go through a program, unless it has before.
 enum status choices_prove(enum aie_arch arch, const uint8_t * bytes, size_t size,
