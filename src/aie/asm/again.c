@@ -38,7 +38,7 @@ static const struct asm_node * node_of(const struct again * g, int i) {
 }
 
 static const struct aie_instr * instr_of(const struct again * g, int i) {
-    return aie_isa_instr(g->p->isa, node_of(g, i)->op);
+    return asm_instr(g->p, node_of(g, i)->op);
 }
 
 // Whether it only loads, at an offset; then from which pointer.
@@ -62,19 +62,19 @@ static bool is_offset_load(const struct again * g, int i, int * pointer) {
 
 // Whether either unit loads it, were it near enough (near.c).
 static bool has_choice(const struct asm_program * p, const struct asm_node * from) {
-    struct asm_node n = *from;
-    uint16_t ops[2];
-    for (int k = 0; k < n.n_args; k++) {
-        n.args[k].value = n.args[k].kind == ASM_ARG_IMM ? 0 : n.args[k].value;
+    uint16_t other = asm_other_op(p, from->op);
+    bool fits = other;
+    for (int k = 0; k < from->n_args && fits; k++) {
+        fits = from->args[k].kind != ASM_ARG_IMM || aie_operand_fits(p->isa, other, k, 0);
     }
-    return asm_variants(p, &n, ops) == 2;
+    return fits;
 }
 
 struct asm_slots asm_slots(const struct asm_program * p, const struct asm_item * region) {
     int taken[AIE_SLOT_COUNT] = {0}, either = 0;
     struct asm_slots s = {0};
     for (int i = region->first; i < region->first + region->count; i++) {
-        enum aie_slot slot = aie_isa_instr(p->isa, p->nodes[i].op)->slot;
+        enum aie_slot slot = asm_instr(p, p->nodes[i].op)->slot;
         bool choice = slot == AIE_SLOT_LDA && has_choice(p, &p->nodes[i]);
         either += choice;
         taken[slot] += !choice;

@@ -14,6 +14,7 @@ enum status asm_new(enum aie_arch arch, struct asm_program ** out) {
     }
     p->target = aie_target(arch);
     p->isa = aie_isa_get(arch);
+    p->instrs = aie_isa_instr(p->isa, 0);
     p->trace = asm_trace_new();
     if (!p->target->has_programs) {
         asm_misuse(p, "asm: core programs are not yet there on %s", p->target->name);
@@ -194,7 +195,7 @@ static struct asm_item * add_item(struct asm_program * p, enum asm_item_kind kin
 }
 
 int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n) {
-    const struct aie_instr * instr = aie_isa_instr(p->isa, op);
+    const struct aie_instr * instr = aie_isa_instr(p->isa, op); // and that there is such a one
     if (n != instr->n_explicit || n > ASM_MAX_ARGS) {
         asm_misuse(p, "asm: %s takes %d operands, %d given", instr->name, instr->n_explicit, n);
         return -1;
@@ -220,8 +221,7 @@ static bool add_node(struct asm_program * p, int op, int memory, const struct as
                      int n) {
     for (int k = 0; k < n; k++) {
         if (args[k].kind == ASM_ARG_REG && p->vregs[args[k].reg.id].until != INT_MAX) {
-            asm_misuse(p, "asm: %s names a register that was released",
-                       aie_isa_instr(p->isa, op)->name);
+            asm_misuse(p, "asm: %s names a register that was released", asm_instr(p, op)->name);
         }
     }
     return asm_node_new(p, op, memory, args, n) >= 0;
@@ -443,7 +443,7 @@ void asm_alone(struct asm_program * p, int node) {
     int b = node >= 0 ? asm_bundle_add(p) : -1;
     if (b >= 0) {
         int op = p->nodes[node].op;
-        p->bundles[b].slot[aie_isa_instr(p->isa, op)->slot] =
+        p->bundles[b].slot[asm_instr(p, op)->slot] =
             (struct asm_slot){.node = node, .op = (uint16_t) op};
     }
 }

@@ -14,25 +14,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Instructions that exist in more than one slot: any of them may carry the node.
+uint16_t asm_other_op(const struct asm_program * p, uint16_t op) {
+    enum aie_slot slot = asm_instr(p, op)->slot;
+    bool loads = slot == AIE_SLOT_LDA || slot == AIE_SLOT_LDB; // the slots that share anything
+    for (int a = 0; a < p->target->n_alternatives && loads; a++) {
+        const uint16_t * both = p->target->alternatives[a];
+        if (op == both[0] || op == both[1]) {
+            return both[op == both[0]];
+        }
+    }
+    return 0;
+}
+
 int asm_variants(const struct asm_program * p, const struct asm_node * n, uint16_t ops[2]) {
-    int count = 1;
     ops[0] = n->op;
-    for (int a = 0; a < p->target->n_alternatives && count == 1; a++) {
-        for (int side = 0; side < 2; side++) {
-            if (p->target->alternatives[a][side] == n->op) {
-                ops[count++] = p->target->alternatives[a][!side];
-                break;
-            }
-        }
+    ops[1] = asm_other_op(p, n->op);
+    bool fits = ops[1];
+    for (int k = 0; k < n->n_args && fits; k++) {
+        fits =
+            n->args[k].kind != ASM_ARG_IMM || aie_operand_fits(p->isa, ops[1], k, n->args[k].value);
     }
-    for (int k = 0; count == 2 && k < n->n_args; k++) {
-        if (n->args[k].kind == ASM_ARG_IMM &&
-            !aie_operand_fits(p->isa, ops[1], k, n->args[k].value)) {
-            count = 1;
-        }
-    }
-    return count;
+    return fits ? 2 : 1;
 }
 
 int asm_landings(const struct asm_program * p, const struct asm_node * n,
@@ -50,20 +52,6 @@ int asm_landings(const struct asm_program * p, const struct asm_node * n,
         out[count++] = (struct asm_landing){o->def_cycle, p->target->classes[cls].file};
     }
     return count;
-}
-
-int asm_drains(const struct aie_target * t, const struct aie_instr * instr) {
-    int end = 1;
-    for (int k = 0; k < instr->n_operands; k++) {
-        const struct aie_operand * o = &instr->operands[k];
-        if (AIE_REG_KIND(o->fixed) != AIE_SR) {
-            int done = (o->role & AIE_DEF) ? o->def_cycle : o->use_cycle;
-            end = done > end ? done : end;
-        }
-    }
-    // later than ordinary memory traffic: wait out the difference
-    int late = instr->mem_cycle - t->memory_stage;
-    return late > end ? late : end;
 }
 
 // ---- pointers that move once a trip ----
@@ -695,7 +683,7 @@ static bool begin(struct deps * d, struct asm_program * p, const struct asm_item
         return false;
     }
     for (int i = 0; i < d->count; i++) {
-        const struct aie_instr * instr = aie_isa_instr(p->isa, p->nodes[d->first + i].op);
+        const struct aie_instr * instr = asm_instr(p, p->nodes[d->first + i].op);
         d->nodes[i] =
             (struct dep_node){.instr = instr, .first_out = -1, .first_in = -1, .mover = -1};
     }

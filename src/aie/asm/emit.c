@@ -27,7 +27,7 @@ static bool touches_memory(const struct asm_program * p, int bundle) {
     bool found = false;
     for (int s = 0; s < AIE_SLOT_COUNT; s++) {
         const struct asm_slot * slot = &p->bundles[bundle].slot[s];
-        const struct aie_instr * instr = slot->node < 0 ? NULL : aie_isa_instr(p->isa, slot->op);
+        const struct aie_instr * instr = slot->node < 0 ? NULL : asm_instr(p, slot->op);
         found |= instr && (instr->loads || instr->stores);
     }
     return found;

@@ -17,14 +17,16 @@ struct far_load {
 
 // Whether the node is one. Pointers that the region moves are left alone.
 static bool is_far(const struct asm_program * p, const struct asm_node * n, struct far_load * f) {
-    const struct aie_instr * instr = aie_isa_instr(p->isa, n->op);
+    const struct aie_instr * instr = asm_instr(p, n->op);
     int immediates = 0, pointers = 0;
     uint16_t ops[2];
-    struct asm_node small = *n;
+    f->other = asm_other_op(p, n->op);
+    if (!f->other || !instr->loads || instr->stores) {
+        return false;
+    }
     for (int k = 0; k < n->n_args; k++) {
         if (n->args[k].kind == ASM_ARG_IMM) {
             f->offset = k;
-            small.args[k].value = 0;
             immediates++;
         } else if (n->args[k].kind == ASM_ARG_REG && p->vregs[n->args[k].reg.id].cls == ASM_P) {
             f->pointer = k;
@@ -34,17 +36,16 @@ static bool is_far(const struct asm_program * p, const struct asm_node * n, stru
     }
     const struct asm_memory * m = &p->memories[n->memory % ASM_MEMORIES];
     bool elsewhere = !m->bank || (m->further && n->args[f->offset].value >= m->first);
-    bool is = instr->loads && !instr->stores && immediates == 1 && pointers == 1 && elsewhere &&
-              asm_variants(p, &small, ops) == 2;
-    f->other = is ? ops[1] : 0;
-    return is && (m->bank || asm_variants(p, n, ops) == 1);
+    return immediates == 1 && pointers == 1 && elsewhere &&
+           aie_operand_fits(p->isa, f->other, f->offset, 0) &&
+           (m->bank || asm_variants(p, n, ops) == 1);
 }
 
 // Which registers the region writes.
 static void find_moved(const struct asm_program * p, const struct asm_item * region, bool * moved) {
     for (int i = region->first; i < region->first + region->count; i++) {
         const struct asm_node * n = &p->nodes[i];
-        const struct aie_instr * instr = aie_isa_instr(p->isa, n->op);
+        const struct aie_instr * instr = asm_instr(p, n->op);
         for (int k = 0; k < n->n_args; k++) {
             if (n->args[k].kind == ASM_ARG_REG && (instr->operands[k].role & AIE_DEF)) {
                 moved[n->args[k].reg.id] = true;

@@ -85,6 +85,7 @@ struct asm_program {
     struct asm_memory memories[ASM_MEMORIES];
     const struct aie_target * target;
     const struct aie_isa * isa;
+    const struct aie_instr * instrs; // its instructions, by op
     struct asm_vreg * vregs;
     int n_vregs, cap_vregs;
     int16_t * globals; // those of them that are, in order
@@ -132,6 +133,10 @@ struct asm_program {
 bool asm_grow_now(struct asm_program * p, void ** array, int * cap, size_t item);
 static inline bool asm_grow(struct asm_program * p, void ** array, int * cap, int n, size_t item) {
     return n < *cap || asm_grow_now(p, array, cap, item);
+}
+
+static inline const struct aie_instr * asm_instr(const struct asm_program * p, int op) {
+    return &p->instrs[op];
 }
 
 // Which physical registers a class may use, and the aie_reg of one of them or its part.

@@ -339,7 +339,7 @@ static void find_carriers(struct sched * s) {
         for (int v = 0; v < all->n; v++) {
             struct carrier * c = &all->ops[v];
             c->op = ops[v];
-            c->instr = aie_isa_instr(s->p->isa, ops[v]);
+            c->instr = asm_instr(s->p, ops[v]);
             c->slot = (uint8_t) c->instr->slot;
             c->excludes = (uint8_t) asm_excludes(c->instr->slot);
             c->n_landings = (uint8_t) asm_landings(s->p, node, c->instr, c->landings);

@@ -181,7 +181,7 @@ static void bring(struct spill * s, const struct asm_node * n) {
 }
 
 static void after(struct spill * s, const struct asm_node * n, int i) {
-    const struct aie_instr * instr = aie_isa_instr(s->p->isa, n->op);
+    const struct aie_instr * instr = asm_instr(s->p, n->op);
     for (int k = 0; k < n->n_args; k++) {
         if (!is_spilled(s->p, &n->args[k])) {
             continue;

@@ -196,6 +196,16 @@ static void parse_operands(const struct isa_target * target, const char * text,
     }
 }
 
+static uint8_t last_cycle(const struct aie_instr * in) {
+    uint8_t last = 1;
+    for (int k = 0; k < in->n_operands; k++) {
+        const struct aie_operand * o = &in->operands[k];
+        uint8_t cycle = o->role & AIE_DEF ? o->def_cycle : o->use_cycle;
+        last = AIE_REG_KIND(o->fixed) != AIE_SR && cycle > last ? cycle : last;
+    }
+    return last;
+}
+
 // ---- patterns ----
 
 static void add_bit(struct isa_field * f, const char * row, int bit) {
@@ -420,6 +430,7 @@ void isa_build(struct aie_isa * isa, const struct isa_target * target) {
         in->slot = row->slot;
         in->evidence = evidence_of(target, row->name);
         parse_operands(target, row->operands, in);
+        in->last_cycle = last_cycle(in);
         parse_pattern(target, row->pattern, in, isa->fields[op]);
     }
     for (int f = 0; f < target->n_formats; f++) {

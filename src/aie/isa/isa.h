@@ -228,8 +228,9 @@ struct aie_instr {
     int n_operands;
     int n_explicit;
     struct aie_operand operands[AIE_MAX_OPERANDS];
-    uint8_t mem_cycle; // E-stage in which memory is touched (of st.s8, st.s16: written), 0 = never
-    uint8_t mem_first; // E-stage of the first touch: differs for st.s8, st.s16, which read in E5
+    uint8_t last_cycle; // E-stage in which the last operand is read or there, flags apart
+    uint8_t mem_cycle;  // E-stage in which memory is touched (of st.s8, st.s16: written), 0 = never
+    uint8_t mem_first;  // E-stage of the first touch: differs for st.s8, st.s16, which read in E5
     bool loads, stores, branches, locks;
     bool has_fixed;   // implicit registers, other than flags that it writes
     uint8_t evidence; // enum aie_evidence
@@ -253,9 +254,9 @@ struct aie_isa; // one target's tables, built once, immutable afterwards
 
 const struct aie_isa * aie_isa_get(enum aie_arch arch); // never NULL for a known arch
 int aie_isa_count(const struct aie_isa * isa);
-const struct aie_instr * aie_isa_instr(const struct aie_isa * isa, int op);
-int aie_isa_find(const struct aie_isa * isa, const char * name); // -1 if unknown
-int aie_isa_nop(const struct aie_isa * isa, enum aie_slot slot); // op of the slot's NOP
+const struct aie_instr * aie_isa_instr(const struct aie_isa * isa, int op); // they lie in a row
+int aie_isa_find(const struct aie_isa * isa, const char * name);            // -1 if unknown
+int aie_isa_nop(const struct aie_isa * isa, enum aie_slot slot);            // op of the slot's NOP
 int aie_slot_bits(const struct aie_isa * isa, enum aie_slot slot);
 
 // Index of the explicit operand with this letter, -1 if there is none.
