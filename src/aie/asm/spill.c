@@ -24,6 +24,7 @@ struct kept { // of a virtual register, while the region is walked
 struct spill {
     struct asm_program * p;
     int first, count; // the region
+    int * left; // by register: mentions still to come, negative while it has a value (is_enough)
     struct kept * kept;
     int * next;  // of each node and operand: the next mention of the same register
     int * alive; // registers that have a value
@@ -43,48 +44,52 @@ static int mention_of(int node, int operand) {
     return node * ASM_MAX_ARGS + operand;
 }
 
-// Lists the mentions of each register that the region names, which are few of a program's.
-static void find_mentions(struct spill * s) {
-    for (int pass = 0; pass < 2; pass++) {
-        for (int i = s->count - 1; i >= 0; i--) {
-            const struct asm_node * n = &s->p->nodes[s->first + i];
-            for (int k = n->n_args - 1; k >= 0; k--) {
-                if (!is_spilled(s->p, &n->args[k])) {
-                    continue;
-                }
-                struct kept * v = &s->kept[n->args[k].reg.id];
-                if (pass == 0) {
-                    *v = (struct kept){.now = -1, .place = NOWHERE, .head = -1};
-                } else {
-                    s->next[mention_of(i, k)] = v->head;
-                    v->head = mention_of(i, k);
-                }
-            }
-        }
-    }
-}
-
 // Whether there are registers for all that has a value at a time: nothing is put away then.
 static bool is_enough(const struct spill * s) {
+    const struct asm_program * p = s->p;
+    const struct asm_node *first = &p->nodes[s->first], *end = first + s->count;
     int used[ASM_CLASS_COUNT] = {0};
-    for (int i = 0; i < s->count; i++) {
-        const struct asm_node * n = &s->p->nodes[s->first + i];
+    bool enough = true;
+    for (const struct asm_node * n = first; n < end; n++) {
         for (int k = 0; k < n->n_args; k++) {
-            if (is_spilled(s->p, &n->args[k])) {
-                int id = n->args[k].reg.id, cls = s->p->vregs[id].cls;
-                used[cls] += s->kept[id].head == mention_of(i, k);
-                if (used[cls] > s->most[cls]) {
-                    return false;
-                }
-            }
-        }
-        for (int k = 0; k < n->n_args; k++) {
-            if (is_spilled(s->p, &n->args[k]) && s->next[mention_of(i, k)] < 0) {
-                used[s->p->vregs[n->args[k].reg.id].cls]--;
+            if (is_spilled(p, &n->args[k])) {
+                s->left[n->args[k].reg.id]++;
             }
         }
     }
-    return true;
+    for (const struct asm_node * n = first; n < end; n++) {
+        int over[ASM_MAX_ARGS], n_over = 0; // classes of what the node is the last to name
+        for (int k = 0; k < n->n_args; k++) {
+            if (is_spilled(p, &n->args[k])) {
+                int id = n->args[k].reg.id, cls = p->vregs[id].cls;
+                if (s->left[id] > 0) {
+                    s->left[id] = -s->left[id];
+                    used[cls]++;
+                    enough &= used[cls] <= s->most[cls];
+                }
+                if (++s->left[id] == 0) {
+                    over[n_over++] = cls;
+                }
+            }
+        }
+        while (n_over > 0) {
+            used[over[--n_over]]--;
+        }
+    }
+    return enough;
+}
+
+static void find_mentions(struct spill * s) {
+    for (int i = s->count - 1; i >= 0; i--) {
+        const struct asm_node * n = &s->p->nodes[s->first + i];
+        for (int k = n->n_args - 1; k >= 0; k--) {
+            if (is_spilled(s->p, &n->args[k])) {
+                struct kept * v = &s->kept[n->args[k].reg.id];
+                s->next[mention_of(i, k)] = v->head;
+                v->head = mention_of(i, k);
+            }
+        }
+    }
 }
 
 static void transfer(struct spill * s, int id, bool load) {
@@ -219,57 +224,56 @@ static void walk(struct spill * s) {
     }
 }
 
-// empty: with nothing in it but memory for any region.
-static void spill_region(const struct spill * empty, struct asm_item * region) {
-    struct spill s = *empty;
-    struct asm_program * p = s.p;
-    s.first = region->first;
-    s.count = region->count;
-    for (int cls = 0; cls < ASM_CLASS_COUNT; cls++) {
-        uint64_t set = asm_class_set(p, (enum asm_class) cls) & ~p->global_taken[cls];
-        s.most[cls] = __builtin_popcountll(set);
-    }
-    find_mentions(&s);
-    if (is_enough(&s)) {
-        return;
-    }
-    int first = p->n_nodes;
-    walk(&s);
-    if (s.changed && !s.failed) {
-        region->count = p->n_nodes - first;
-        region->first = first;
+static void spill_region(struct spill * s, struct asm_item * region) {
+    struct asm_program * p = s->p;
+    size_t n_vregs = (size_t) p->n_vregs + 1, n_args = (size_t) region->count * ASM_MAX_ARGS + 1;
+    s->kept = malloc(n_vregs * sizeof *s->kept);
+    s->next = malloc(n_args * sizeof *s->next);
+    s->alive = malloc(n_vregs * sizeof *s->alive);
+    if (s->kept && s->next && s->alive) {
+        for (size_t v = 0; v < n_vregs; v++) {
+            s->kept[v] = (struct kept){.now = -1, .place = NOWHERE, .head = -1};
+        }
+        find_mentions(s);
+        int first = p->n_nodes;
+        walk(s);
+        if (s->changed && !s->failed) {
+            region->count = p->n_nodes - first;
+            region->first = first;
+        } else {
+            p->n_nodes = first;
+        }
     } else {
-        p->n_nodes = first;
+        p->no_memory = true;
     }
-}
-
-static bool is_paced(const struct asm_program * p, int i) {
-    return i > 0 && p->items[i - 1].kind == ASM_ITEM_LOOP && p->items[i - 1].interval;
+    free(s->kept);
+    free(s->next);
+    free(s->alive);
 }
 
 void asm_spill(struct asm_program * p) {
     if (!p->spills || p->misuse.status != ST_OK) {
         return;
     }
-    size_t n_vregs = (size_t) p->n_vregs + 1, longest = 0;
-    for (int i = 0; i < p->n_items; i++) {
-        size_t count = (size_t) p->items[i].count;
-        longest = count > longest ? count : longest;
-    }
-    struct spill empty = {.p = p};
-    empty.kept = malloc(n_vregs * sizeof *empty.kept);
-    empty.next = malloc((longest * ASM_MAX_ARGS + 1) * sizeof *empty.next);
-    empty.alive = malloc(n_vregs * sizeof *empty.alive);
-    p->no_memory |= !empty.kept || !empty.next || !empty.alive;
+    int * left = calloc((size_t) p->n_vregs + 1, sizeof *left);
+    p->no_memory |= !left;
     for (int i = 0, until = 0; i < p->n_items && !p->no_memory; i++) {
+        struct asm_item * region = &p->items[i];
         if (i >= until) {
             until = asm_take_globals(p, i);
         }
-        if (p->items[i].kind == ASM_ITEM_REGION && !is_paced(p, i)) {
-            spill_region(&empty, &p->items[i]);
+        bool paced = i > 0 && p->items[i - 1].kind == ASM_ITEM_LOOP && p->items[i - 1].interval;
+        if (region->kind != ASM_ITEM_REGION || paced) {
+            continue;
+        }
+        struct spill s = {.p = p, .first = region->first, .count = region->count, .left = left};
+        for (int cls = 0; cls < ASM_CLASS_COUNT; cls++) {
+            uint64_t set = asm_class_set(p, (enum asm_class) cls) & ~p->global_taken[cls];
+            s.most[cls] = __builtin_popcountll(set);
+        }
+        if (!is_enough(&s)) {
+            spill_region(&s, region);
         }
     }
-    free(empty.kept);
-    free(empty.next);
-    free(empty.alive);
+    free(left);
 }
