@@ -30,6 +30,7 @@ void asm_free(struct asm_program * p) {
         free(p->nodes);
         free(p->items);
         free(p->bundles);
+        free(p->present);
         free(p->sizes);
         free(p->addresses);
         free(p->labels);
@@ -60,15 +61,6 @@ void asm_misuse(struct asm_program * p, const char * fmt, ...) {
         vsnprintf(p->misuse.text, sizeof p->misuse.text, fmt, args);
         va_end(args);
     }
-}
-
-aie_reg asm_phys(const struct aie_target * t, enum asm_class cls, int phys, int part) {
-    const struct aie_class * c = &t->classes[cls];
-    if (part < 0) {
-        return AIE_REG(c->kind, phys);
-    }
-    return part < 2 ? AIE_REG(c->half, c->half_first + 2 * phys + part)
-                    : AIE_REG(c->quarter, 4 * phys + part - 2);
 }
 
 const struct aie_target * asm_target(const struct asm_program * p) {
@@ -212,6 +204,7 @@ int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_ar
         .op = (uint16_t) op, .n_args = (uint8_t) n, .memory = (uint8_t) memory, .at = p->at};
     for (int i = 0; i < n; i++) {
         node->args[i] = args[i];
+        node->kinds |= (uint8_t) (1u << args[i].kind);
     }
     return p->n_nodes++;
 }

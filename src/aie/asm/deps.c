@@ -536,11 +536,7 @@ struct other {
 
 // Whether it names a fixed register other than flags that it writes, which nearly everything does.
 static bool names_fixed(const struct asm_node * n, const struct aie_instr * instr) {
-    bool found = instr->has_fixed;
-    for (int k = 0; k < n->n_args && !found; k++) {
-        found = n->args[k].kind == ASM_ARG_FIXED;
-    }
-    return found;
+    return instr->has_fixed || n->kinds >> ASM_ARG_FIXED & 1;
 }
 
 // Lists those nodes of the region, with `all` set also those that do no more than write flags;

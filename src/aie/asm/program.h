@@ -18,7 +18,8 @@ struct asm_node { // one instruction of a region
     uint16_t op;
     uint8_t n_args;
     uint8_t memory;
-    int16_t at; // bundle of its trip, in a paced loop
+    int16_t at;    // bundle of its trip, in a paced loop
+    uint8_t kinds; // of its operands, bit per enum asm_arg_kind
     struct asm_arg args[ASM_MAX_ARGS];
 };
 
@@ -96,9 +97,10 @@ struct asm_program {
     int n_items, cap_items;
     struct asm_bundle * bundles;
     int n_bundles, cap_bundles;
-    int quiet_from;  // bundle from which on, up to here, nothing touches memory
-    int memory_from; // bundle from which on something may, for the sake of the last lock
-    uint8_t * sizes; // of the bundles, in bytes, and where they lie; one address more (sizes.c)
+    int quiet_from;    // bundle from which on, up to here, nothing touches memory
+    int memory_from;   // bundle from which on something may, for the sake of the last lock
+    uint8_t * present; // slots of the bundles that hold anything, bit each (sizes.c)
+    uint8_t * sizes;   // in bytes, and where they lie; one address more
     int * addresses;
     int * labels; // bundle index, -1 = not placed
     int n_labels, cap_labels;
@@ -143,7 +145,13 @@ static inline const struct aie_instr * asm_instr(const struct asm_program * p, i
 static inline uint64_t asm_class_set(const struct asm_program * p, enum asm_class cls) {
     return p->target->classes[cls].set;
 }
-aie_reg asm_phys(const struct aie_target * t, enum asm_class cls, int phys, int part);
+static inline aie_reg asm_phys(const struct aie_target * t, enum asm_class cls, int phys,
+                               int part) {
+    const struct aie_class * c = &t->classes[cls];
+    return part < 0   ? AIE_REG(c->kind, phys)
+           : part < 2 ? AIE_REG(c->half, c->half_first + 2 * phys + part)
+                      : AIE_REG(c->quarter, 4 * phys + part - 2);
+}
 
 // Records an instruction outside any item, a register with a number; return the index or -1 and 0
 // (with misuse or no_memory set).
