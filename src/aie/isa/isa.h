@@ -287,7 +287,7 @@ int aie_bundle_size(const struct aie_isa * isa, uint8_t first_byte);
 // set when there is a format of 2 n bytes.
 unsigned aie_bundle_sizes(const struct aie_isa * isa, unsigned present);
 
-// A bundle as the words of its slots, not decoded yet.
+// A bundle as the words of its slots, not decoded yet or encoded already.
 struct aie_words {
     uint8_t size, present; // as in aie_bundle
     uint64_t word[AIE_SLOT_COUNT];
@@ -306,6 +306,9 @@ enum status aie_bundle_decode(const struct aie_isa * isa, const uint8_t * bytes,
 // Fails when an operand does not fit its field, naming instruction and operand.
 enum status aie_bundle_encode(const struct aie_isa * isa, const struct aie_bundle * in,
                               uint8_t bytes[AIE_MAX_BUNDLE_BYTES], int * size, struct error * err);
+// The same for slots that are encoded, each by aie_slot_encode for its own slot.
+enum status aie_bundle_join(const struct aie_isa * isa, const struct aie_words * in,
+                            uint8_t bytes[AIE_MAX_BUNDLE_BYTES], int * size, struct error * err);
 
 enum status aie_slot_decode(const struct aie_isa * isa, enum aie_slot slot, uint64_t word,
                             struct aie_inst * out, struct error * err);
