@@ -5,7 +5,7 @@
 
 #include "asm.h"
 
-#define ASM_MAX_ARGS 8
+#define ASM_MAX_ARGS 5 // what any instruction has at most, on any target: nodes are copied a lot
 
 struct asm_vreg {
     uint8_t cls;
