@@ -406,12 +406,15 @@ static uint8_t evidence_of(const struct isa_target * target, const char * name) 
     enum aie_evidence best = target->evidence ? AIE_EVIDENCE_NONE : AIE_EVIDENCE_SILICON;
     for (int i = 0; i < target->n_evidence; i++) {
         const struct isa_evidence_row * row = &target->evidence[i];
-        size_t n = strlen(row->name);
-        if (strcmp(row->name, name) == 0) {
+        size_t same = 0; // characters
+        while (name[same] && row->name[same] == name[same]) {
+            same++;
+        }
+        if (row->name[same] == name[same]) {
             return (uint8_t) row->evidence;
         }
-        if (row->name[n - 1] == '*' && n > longest && strncmp(row->name, name, n - 1) == 0) {
-            longest = n;
+        if (row->name[same] == '*' && same + 1 > longest) {
+            longest = same + 1;
             best = row->evidence;
         }
     }
