@@ -7,11 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Room for the nodes of long programs, of which what is not used is never touched. It is meant to
+// be large: how much memory the C library keeps for the next program, instead of giving it back to
+// the system and asking for it again, goes by the largest block that it has seen.
+enum { USUAL_NODES = 16384 };
+
 enum status asm_new(enum aie_arch arch, struct asm_program ** out) {
     struct asm_program * p = calloc(1, sizeof *p);
-    if (!p) {
+    struct asm_node * nodes = malloc(USUAL_NODES * sizeof *nodes);
+    if (!p || !nodes) {
+        free(p);
+        free(nodes);
         return ST_NO_MEMORY;
     }
+    p->nodes = nodes;
+    p->cap_nodes = USUAL_NODES;
     p->target = aie_target(arch);
     p->isa = aie_isa_get(arch);
     p->instrs = aie_isa_instr(p->isa, 0);
