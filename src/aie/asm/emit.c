@@ -142,10 +142,10 @@ static enum status encode_node(struct encoder * e, const struct asm_slot * slot,
     return ST_OK;
 }
 
+// Writes AIE_MAX_BUNDLE_BYTES; those beyond its size are the next one's.
 static enum status encode(struct encoder * e, int index, uint8_t * to, struct error * err) {
     const struct asm_program * p = e->p;
     struct aie_words words; // of which what is not present is not looked at
-    uint8_t bytes[AIE_MAX_BUNDLE_BYTES];
     int size;
     enum status st = ST_OK;
     words.size = p->sizes[index];
@@ -154,12 +154,8 @@ static enum status encode(struct encoder * e, int index, uint8_t * to, struct er
         int slot = __builtin_ctz(left);
         st = encode_node(e, &p->bundles[index].slot[slot], &words.word[slot], err);
     }
-    st = st == ST_OK ? aie_bundle_join(p->isa, &words, bytes, &size, err) : st;
-    if (st != ST_OK) {
-        return error_prefix(err, st, "asm: bundle %d", index);
-    }
-    memcpy(to, bytes, (size_t) size);
-    return ST_OK;
+    st = st == ST_OK ? aie_bundle_join(p->isa, &words, to, &size, err) : st;
+    return st == ST_OK ? ST_OK : error_prefix(err, st, "asm: bundle %d", index);
 }
 
 // Pipelined loops go back to the plain form until the program fits: the smallest that is enough, or
@@ -330,7 +326,7 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
     if (p->misuse.status != ST_OK) {
         return error_set(err, p->misuse.status, "%s", p->misuse.text);
     }
-    uint8_t * bytes = malloc(size ? size : 1);
+    uint8_t * bytes = malloc(size + AIE_MAX_BUNDLE_BYTES);
     struct encoder encoder = {.p = p};
     encoder.nodes = calloc((size_t) p->n_nodes + 1, sizeof *encoder.nodes);
     enum status st = ST_OK;
