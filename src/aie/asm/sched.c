@@ -202,14 +202,11 @@ static int collect_ready(struct sched * s, int cycle) {
     for (int k = 0; k < s->n_open; k++) {
         int i = s->open[k];
         const struct sched_node * node = &s->nodes[i];
-        if (node->cycle >= 0) {
-            continue;
-        }
-        s->open[kept++] = i;
-        s->awaited |= node->earliest > cycle;
-        if (node->earliest <= cycle) {
-            s->ready[n++] = i;
-        }
+        bool left = node->cycle < 0, due = node->earliest <= cycle; // no branches: nobody foresees
+        s->open[kept] = s->ready[n] = i;
+        kept += left;
+        n += left & due;
+        s->awaited |= left & !due;
     }
     s->n_open = kept;
     return n;
