@@ -64,7 +64,7 @@ static bool is_offset_load(const struct again * g, int i, int * pointer) {
 
 // Whether either unit loads it, were it near enough (near.c).
 static bool has_choice(const struct asm_program * p, const struct asm_node * from) {
-    uint16_t other = asm_other_op(p, from->op);
+    uint16_t other = p->other_op[from->op];
     bool fits = other;
     for (int k = 0; k < from->n_args && fits; k++) {
         fits = from->args[k].kind != ASM_ARG_IMM || aie_operand_fits(p->isa, other, k, 0);

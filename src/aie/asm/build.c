@@ -14,16 +14,23 @@ enum { USUAL_NODES = 16384 };
 
 enum status asm_new(enum aie_arch arch, struct asm_program ** out) {
     struct asm_program * p = calloc(1, sizeof *p);
-    struct asm_node * nodes = malloc(USUAL_NODES * sizeof *nodes);
-    if (!p || !nodes) {
-        free(p);
-        free(nodes);
+    if (!p) {
         return ST_NO_MEMORY;
     }
-    p->nodes = nodes;
-    p->cap_nodes = USUAL_NODES;
     p->target = aie_target(arch);
     p->isa = aie_isa_get(arch);
+    p->nodes = malloc(USUAL_NODES * sizeof *p->nodes);
+    p->cap_nodes = USUAL_NODES;
+    p->other_op = calloc((size_t) aie_isa_count(p->isa), sizeof *p->other_op);
+    if (!p->nodes || !p->other_op) {
+        asm_free(p);
+        return ST_NO_MEMORY;
+    }
+    for (int a = 0; a < p->target->n_alternatives; a++) {
+        const uint16_t * both = p->target->alternatives[a];
+        p->other_op[both[0]] = both[1];
+        p->other_op[both[1]] = both[0];
+    }
     p->instrs = aie_isa_instr(p->isa, 0);
     p->trace = asm_trace_new();
     if (!p->target->has_programs) {
@@ -35,6 +42,7 @@ enum status asm_new(enum aie_arch arch, struct asm_program ** out) {
 
 void asm_free(struct asm_program * p) {
     if (p) {
+        free(p->other_op);
         free(p->vregs);
         free(p->globals);
         free(p->nodes);
@@ -83,6 +91,9 @@ enum asm_class asm_class_of(const struct asm_program * p, struct asm_reg r) {
 
 // Registers are given out class by class, so that two classes over the same ones would collide.
 void asm_note_class(struct asm_program * p, enum asm_class cls) {
+    if (p->classes >> cls & 1) {
+        return; // it has been looked at
+    }
     p->classes |= 1u << cls;
     for (int i = 0; i < AIE_MOST_EXCLUSIVE && p->target->exclusive[i]; i++) {
         if ((p->classes & p->target->exclusive[i]) == p->target->exclusive[i]) {

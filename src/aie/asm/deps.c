@@ -14,21 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint16_t asm_other_op(const struct asm_program * p, uint16_t op) {
-    enum aie_slot slot = asm_instr(p, op)->slot;
-    bool loads = slot == AIE_SLOT_LDA || slot == AIE_SLOT_LDB; // the slots that share anything
-    for (int a = 0; a < p->target->n_alternatives && loads; a++) {
-        const uint16_t * both = p->target->alternatives[a];
-        if (op == both[0] || op == both[1]) {
-            return both[op == both[0]];
-        }
-    }
-    return 0;
-}
-
 int asm_variants(const struct asm_program * p, const struct asm_node * n, uint16_t ops[2]) {
     ops[0] = n->op;
-    ops[1] = asm_other_op(p, n->op);
+    ops[1] = p->other_op[n->op];
     bool fits = ops[1];
     for (int k = 0; k < n->n_args && fits; k++) {
         fits =
@@ -548,7 +536,10 @@ static int collect_others(const struct deps * d, struct other * others, bool all
         const struct aie_instr * instr = deps_instr(d, i);
         if (all || instr->loads || instr->stores || names_fixed(node, instr)) {
             others[n] = (struct other){.node = i, .instr = instr, .memory = node->memory};
-            fixed_of(d, i, &others[n++].fixed);
+            if (all || names_fixed(node, instr)) {
+                fixed_of(d, i, &others[n].fixed);
+            }
+            n++;
         }
     }
     return n;
@@ -557,7 +548,7 @@ static int collect_others(const struct deps * d, struct other * others, bool all
 static bool reads_flags(const struct other * others, int n) {
     uint64_t read = 0;
     for (int i = 0; i < n; i++) {
-        for (int w = 0; w < 4; w++) {
+        for (int w = 0; w < 4 && others[i].fixed.any; w++) {
             read |= others[i].fixed.use[w] & flags_in(w);
         }
     }
@@ -572,15 +563,16 @@ static void drop_unordered(struct other * others, int n) {
         flags[w] = flags_in(w);
     }
     for (int i = 0; i < n; i++) {
-        for (int w = 0; w < 4; w++) {
+        for (int w = 0; w < 4 && others[i].fixed.any; w++) {
             def[w] |= others[i].fixed.def[w];
             use[w] |= others[i].fixed.use[w];
         }
     }
     for (int i = 0; i < n; i++) {
         struct fixed * f = &others[i].fixed;
+        bool any = f->any;
         f->any = false;
-        for (int w = 0; w < 4; w++) {
+        for (int w = 0; w < 4 && any; w++) {
             f->def[w] &= def[w] & (use[w] | ~flags[w]);
             f->use[w] &= def[w];
             f->any |= f->def[w] || f->use[w];

@@ -61,8 +61,6 @@ static inline const struct aie_instr * deps_instr(const struct deps * d, int i) 
 
 // ---- what a bundle can hold ----
 
-// The op of another slot that does the same, where immediates fit it; 0: there is none.
-uint16_t asm_other_op(const struct asm_program * p, uint16_t op);
 // Ops that may carry this node, the one that was written first; returns how many (at most 2).
 int asm_variants(const struct asm_program * p, const struct asm_node * n, uint16_t ops[2]);
 

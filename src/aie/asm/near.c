@@ -20,7 +20,7 @@ static bool is_far(const struct asm_program * p, const struct asm_node * n, stru
     const struct aie_instr * instr = asm_instr(p, n->op);
     int immediates = 0, pointers = 0;
     uint16_t ops[2];
-    f->other = asm_other_op(p, n->op);
+    f->other = p->other_op[n->op];
     if (!f->other || !instr->loads || instr->stores) {
         return false;
     }
@@ -54,19 +54,28 @@ static void find_moved(const struct asm_program * p, const struct asm_item * reg
     }
 }
 
+// Those of the region, if they are worth a pointer; returns how many.
 static int collect(struct asm_program * p, const struct asm_item * region,
                    struct far_load * loads) {
+    int n = 0, n_all = 0;
+    for (int i = 0; i < region->count; i++) {
+        struct far_load f = {.node = i};
+        if (is_far(p, &p->nodes[region->first + i], &f)) {
+            loads[n_all++] = f;
+        }
+    }
+    if (n_all < LEAST) {
+        return 0;
+    }
     bool * moved = calloc((size_t) p->n_vregs + 1, sizeof *moved);
-    int n = 0;
     p->no_memory |= !moved;
     if (moved) {
         find_moved(p, region, moved);
     }
-    for (int i = 0; moved && i < region->count; i++) {
-        const struct asm_node * node = &p->nodes[region->first + i];
-        struct far_load f = {.node = i};
-        if (is_far(p, node, &f) && !moved[node->args[f.pointer].reg.id]) {
-            loads[n++] = f;
+    for (int i = 0; moved && i < n_all; i++) {
+        const struct asm_node * node = &p->nodes[region->first + loads[i].node];
+        if (!moved[node->args[loads[i].pointer].reg.id]) {
+            loads[n++] = loads[i];
         }
     }
     free(moved);

@@ -87,6 +87,7 @@ struct asm_program {
     const struct aie_target * target;
     const struct aie_isa * isa;
     const struct aie_instr * instrs; // its instructions, by op
+    uint16_t * other_op; // by op: the one of another slot that does the same, 0 = there is none
     struct asm_vreg * vregs;
     int n_vregs, cap_vregs;
     int16_t * globals; // those of them that are, in order

@@ -212,12 +212,14 @@ static int collect_ready(struct sched * s, int cycle) {
     return n;
 }
 
-// What lands from here on: no more than is looked at, for most regions are short.
+// What lands from here on: not much more than is looked at, for most regions are short.
 static void clear_ports(struct sched * s, int cycle) {
-    enum { LONGEST = sizeof s->ports / sizeof s->ports[0] - MAX_CYCLES };
-    int end = cycle + LONGEST;
-    memset(s->ports[s->clear], 0, (size_t) (end - s->clear) * sizeof s->ports[0]);
-    s->clear = end;
+    enum { ALL = sizeof s->ports / sizeof s->ports[0], LONGEST = ALL - MAX_CYCLES };
+    if (cycle + LONGEST > s->clear) {
+        int end = cycle + 2 * LONGEST < ALL ? cycle + 2 * LONGEST : ALL;
+        memset(s->ports[s->clear], 0, (size_t) (end - s->clear) * sizeof s->ports[0]);
+        s->clear = end;
+    }
 }
 
 // In a cycle in which nothing was placed: whether nothing is on its way that could change that, no
