@@ -24,6 +24,7 @@ struct kept { // of a virtual register, while the region is walked
 struct spill {
     struct asm_program * p;
     int first, count; // the region
+    const bool * may; // by register: it is a local of a class that can be kept in memory
     int * left; // by register: mentions still to come, negative while it has a value (is_enough)
     struct kept * kept;
     int * next;  // of each node and operand: the next mention of the same register
@@ -35,9 +36,8 @@ struct spill {
     bool changed, failed;
 };
 
-static bool is_spilled(const struct asm_program * p, const struct asm_arg * a) {
-    return a->kind == ASM_ARG_REG && !p->vregs[a->reg.id].global &&
-           p->target->spills[p->vregs[a->reg.id].cls].store;
+static bool is_spilled(const struct spill * s, const struct asm_arg * a) {
+    return a->kind == ASM_ARG_REG && s->may[a->reg.id];
 }
 
 static int mention_of(int node, int operand) {
@@ -52,7 +52,7 @@ static bool is_enough(const struct spill * s) {
     bool enough = true;
     for (const struct asm_node * n = first; n < end; n++) {
         for (int k = 0; k < n->n_args; k++) {
-            if (is_spilled(p, &n->args[k])) {
+            if (is_spilled(s, &n->args[k])) {
                 s->left[n->args[k].reg.id]++;
             }
         }
@@ -60,7 +60,7 @@ static bool is_enough(const struct spill * s) {
     for (const struct asm_node * n = first; n < end; n++) {
         int over[ASM_MAX_ARGS], n_over = 0; // classes of what the node is the last to name
         for (int k = 0; k < n->n_args; k++) {
-            if (is_spilled(p, &n->args[k])) {
+            if (is_spilled(s, &n->args[k])) {
                 int id = n->args[k].reg.id, cls = p->vregs[id].cls;
                 if (s->left[id] > 0) {
                     s->left[id] = -s->left[id];
@@ -83,7 +83,7 @@ static void find_mentions(struct spill * s) {
     for (int i = s->count - 1; i >= 0; i--) {
         const struct asm_node * n = &s->p->nodes[s->first + i];
         for (int k = n->n_args - 1; k >= 0; k--) {
-            if (is_spilled(s->p, &n->args[k])) {
+            if (is_spilled(s, &n->args[k])) {
                 struct kept * v = &s->kept[n->args[k].reg.id];
                 s->next[mention_of(i, k)] = v->head;
                 v->head = mention_of(i, k);
@@ -166,7 +166,7 @@ static void put_away(struct spill * s, const struct asm_node * n, int cls) {
 // Registers for what node n names: back from memory, or new ones.
 static void bring(struct spill * s, const struct asm_node * n) {
     for (int k = 0; k < n->n_args && !s->failed; k++) {
-        if (!is_spilled(s->p, &n->args[k]) || s->kept[n->args[k].reg.id].now >= 0) {
+        if (!is_spilled(s, &n->args[k]) || s->kept[n->args[k].reg.id].now >= 0) {
             continue;
         }
         int id = n->args[k].reg.id, cls = s->p->vregs[id].cls;
@@ -188,7 +188,7 @@ static void bring(struct spill * s, const struct asm_node * n) {
 static void after(struct spill * s, const struct asm_node * n, int i) {
     const struct aie_instr * instr = asm_instr(s->p, n->op);
     for (int k = 0; k < n->n_args; k++) {
-        if (!is_spilled(s->p, &n->args[k])) {
+        if (!is_spilled(s, &n->args[k])) {
             continue;
         }
         int id = n->args[k].reg.id;
@@ -215,7 +215,7 @@ static void walk(struct spill * s) {
         struct asm_node n = s->p->nodes[s->first + i], copy = n; // the array may move
         bring(s, &n);
         for (int k = 0; k < n.n_args; k++) {
-            if (is_spilled(s->p, &n.args[k])) {
+            if (is_spilled(s, &n.args[k])) {
                 copy.args[k].reg.id = (int16_t) s->kept[n.args[k].reg.id].now;
             }
         }
@@ -256,7 +256,11 @@ void asm_spill(struct asm_program * p) {
         return;
     }
     int * left = calloc((size_t) p->n_vregs + 1, sizeof *left);
-    p->no_memory |= !left;
+    bool * may = malloc((size_t) p->n_vregs + 1);
+    p->no_memory |= !left || !may;
+    for (int v = 0; v < p->n_vregs && !p->no_memory; v++) {
+        may[v] = !p->vregs[v].global && p->target->spills[p->vregs[v].cls].store;
+    }
     for (int i = 0, until = 0; i < p->n_items && !p->no_memory; i++) {
         struct asm_item * region = &p->items[i];
         if (i >= until) {
@@ -266,7 +270,8 @@ void asm_spill(struct asm_program * p) {
         if (region->kind != ASM_ITEM_REGION || paced) {
             continue;
         }
-        struct spill s = {.p = p, .first = region->first, .count = region->count, .left = left};
+        struct spill s = {
+            .p = p, .first = region->first, .count = region->count, .may = may, .left = left};
         for (int cls = 0; cls < ASM_CLASS_COUNT; cls++) {
             uint64_t set = asm_class_set(p, (enum asm_class) cls) & ~p->global_taken[cls];
             s.most[cls] = __builtin_popcountll(set);
@@ -276,4 +281,5 @@ void asm_spill(struct asm_program * p) {
         }
     }
     free(left);
+    free(may);
 }
