@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Room for the nodes of long programs, of which what is not used is never touched. It is meant to
-// be large: how much memory the C library keeps for the next program, instead of giving it back to
-// the system and asking for it again, goes by the largest block that it has seen.
-enum { USUAL_NODES = 16384 };
-
 enum status asm_new(enum aie_arch arch, struct asm_program ** out) {
     struct asm_program * p = calloc(1, sizeof *p);
     if (!p) {
@@ -19,10 +14,8 @@ enum status asm_new(enum aie_arch arch, struct asm_program ** out) {
     }
     p->target = aie_target(arch);
     p->isa = aie_isa_get(arch);
-    p->nodes = malloc(USUAL_NODES * sizeof *p->nodes);
-    p->cap_nodes = USUAL_NODES;
     p->other_op = calloc((size_t) aie_isa_count(p->isa), sizeof *p->other_op);
-    if (!p->nodes || !p->other_op) {
+    if (!p->other_op) {
         asm_free(p);
         return ST_NO_MEMORY;
     }
@@ -59,8 +52,7 @@ void asm_free(struct asm_program * p) {
     }
 }
 
-bool asm_grow_now(struct asm_program * p, void ** array, int * cap, size_t item) {
-    int cap_new = *cap ? *cap * 2 : 64;
+static bool grow_to(struct asm_program * p, void ** array, int * cap, int cap_new, size_t item) {
     void * bigger = realloc(*array, (size_t) cap_new * item);
     if (!bigger) {
         p->no_memory = true;
@@ -69,6 +61,21 @@ bool asm_grow_now(struct asm_program * p, void ** array, int * cap, size_t item)
     *array = bigger;
     *cap = cap_new;
     return true;
+}
+
+bool asm_grow_now(struct asm_program * p, void ** array, int * cap, size_t item) {
+    return grow_to(p, array, cap, *cap ? *cap * 2 : 64, item);
+}
+
+// A trip that is written on trial has few nodes; else there is room for a long program at once, of
+// which what is not used is never touched. It is meant to be large: how much memory the C library
+// keeps for the next program, instead of giving it back to the system and asking for it again, goes
+// by the largest block that it has seen.
+static bool grow_nodes(struct asm_program * p) {
+    enum { FEW = 256, MANY = 16384 };
+    int cap = !p->cap_nodes ? FEW : p->cap_nodes < MANY ? MANY : 2 * p->cap_nodes;
+    return p->n_nodes < p->cap_nodes ||
+           grow_to(p, (void **) &p->nodes, &p->cap_nodes, cap, sizeof *p->nodes);
 }
 
 void asm_misuse(struct asm_program * p, const char * fmt, ...) {
@@ -217,7 +224,7 @@ int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_ar
         asm_misuse(p, "asm: nobody has told what %s does on %s", instr->name, p->target->name);
         return -1;
     }
-    if (!asm_grow(p, (void **) &p->nodes, &p->cap_nodes, p->n_nodes, sizeof *p->nodes)) {
+    if (!grow_nodes(p)) {
         return -1;
     }
     struct asm_node * node = &p->nodes[p->n_nodes];
