@@ -38,6 +38,7 @@ struct carriers {
 struct local {   // allocation state of a vreg within the region
     int refs;    // operand references not yet issued
     int free_at; // cycle from which its register may be given away
+    int attempt; // that these are of
 };
 
 struct sched {
@@ -62,6 +63,7 @@ struct sched {
     int oldest;                // first node that is not placed
     int window;                // how far behind it others may be taken
     int end;                   // of the window
+    int attempt;               // number of it, from 1 on
 };
 
 static void compute_heights(struct sched * s) {
@@ -273,16 +275,9 @@ static bool list_schedule(struct sched * s, int base) {
 static void reset(struct sched * s, int base) {
     s->p->n_bundles = base;
     s->oldest = s->end = s->n_open = s->clear = s->release_last = 0;
+    s->attempt++;
     memset(s->busy, 0, sizeof s->busy);
     memset(s->release, 0, sizeof s->release);
-    for (int i = 0; i < s->count; i++) { // a region names few of a program's registers
-        const struct asm_node * n = &s->p->nodes[s->first + i];
-        for (int k = 0; k < n->n_args; k++) {
-            if (n->args[k].kind == ASM_ARG_REG) {
-                s->locals[n->args[k].reg.id] = (struct local){0};
-            }
-        }
-    }
     for (int i = 0; i < s->count; i++) {
         s->nodes[i].n_preds = s->nodes[i].earliest = 0;
         s->nodes[i].cycle = -1;
@@ -290,10 +285,12 @@ static void reset(struct sched * s, int base) {
         for (int k = 0; k < n->n_args; k++) {
             if (n->args[k].kind == ASM_ARG_REG) {
                 struct asm_vreg * v = &s->p->vregs[n->args[k].reg.id];
-                s->locals[n->args[k].reg.id].refs++;
-                if (!v->global) {
-                    v->phys = -1;
+                struct local * l = &s->locals[n->args[k].reg.id];
+                if (l->attempt != s->attempt) { // a region names few of a program's registers
+                    *l = (struct local){.attempt = s->attempt};
+                    v->phys = v->global ? v->phys : -1;
                 }
+                l->refs++;
             }
         }
     }
@@ -382,7 +379,7 @@ static struct sched * prepare(struct asm_program * p, const struct asm_item * re
     if (s && (int) n_locals > s->cap_locals) {
         free(s->locals);
         s->cap_locals = 2 * (int) n_locals; // loops make more of them
-        s->locals = malloc((size_t) s->cap_locals * sizeof *s->locals);
+        s->locals = calloc((size_t) s->cap_locals, sizeof *s->locals);
     }
     p->no_memory |= !s || !s->nodes || !s->carriers || !s->ready || !s->open || !s->locals;
     return p->no_memory ? NULL : s;

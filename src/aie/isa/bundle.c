@@ -133,9 +133,8 @@ void isa_build_formats(struct aie_isa * isa) {
 
 unsigned aie_bundle_sizes(const struct aie_isa * isa, unsigned present) {
     unsigned sizes = 0;
-    for (int i = 0; i < isa->target->n_formats; i++) {
-        const struct isa_format * f = &isa->formats[i];
-        sizes |= (f->slots & present) == present ? 1u << f->bytes / 2 : 0;
+    for (int half = 1; half <= AIE_MAX_BUNDLE_BYTES / 2; half++) {
+        sizes |= isa->format_for[half][present] ? 1u << half : 0;
     }
     return sizes;
 }
