@@ -21,6 +21,7 @@ struct loaded { // a local
 
 struct use { // that may get a load of its own
     int node, local, gap;
+    int next; // of those of the same node that do, -1 = none
 };
 
 struct again {
@@ -29,6 +30,7 @@ struct again {
     struct loaded * locals;
     struct use * uses;
     int n_uses;
+    int * chosen;     // of each node, the first use that gets one, -1 = none
     bool stored[256]; // memory numbers
     int room, room_a; // loads more that the loop has time for: of all, and of one unit alone
 };
@@ -38,7 +40,7 @@ static const struct asm_node * node_of(const struct again * g, int i) {
 }
 
 static const struct aie_instr * instr_of(const struct again * g, int i) {
-    return aie_isa_instr(g->p->isa, node_of(g, i)->op);
+    return asm_instr(g->p, node_of(g, i)->op);
 }
 
 // Whether it only loads, at an offset; then from which pointer.
@@ -62,19 +64,19 @@ static bool is_offset_load(const struct again * g, int i, int * pointer) {
 
 // Whether either unit loads it, were it near enough (near.c).
 static bool has_choice(const struct asm_program * p, const struct asm_node * from) {
-    struct asm_node n = *from;
-    uint16_t ops[2];
-    for (int k = 0; k < n.n_args; k++) {
-        n.args[k].value = n.args[k].kind == ASM_ARG_IMM ? 0 : n.args[k].value;
+    uint16_t other = p->other_op[from->op];
+    bool fits = other;
+    for (int k = 0; k < from->n_args && fits; k++) {
+        fits = from->args[k].kind != ASM_ARG_IMM || aie_operand_fits(p->isa, other, k, 0);
     }
-    return asm_variants(p, &n, ops) == 2;
+    return fits;
 }
 
 struct asm_slots asm_slots(const struct asm_program * p, const struct asm_item * region) {
     int taken[AIE_SLOT_COUNT] = {0}, either = 0;
     struct asm_slots s = {0};
     for (int i = region->first; i < region->first + region->count; i++) {
-        enum aie_slot slot = aie_isa_instr(p->isa, p->nodes[i].op)->slot;
+        enum aie_slot slot = asm_instr(p, p->nodes[i].op)->slot;
         bool choice = slot == AIE_SLOT_LDA && has_choice(p, &p->nodes[i]);
         either += choice;
         taken[slot] += !choice;
@@ -138,7 +140,7 @@ static void find_uses(struct again * g) {
                     note_write(g, i, id);
                 } else if (pass == 1 && !writes && l->loads > 0) {
                     if (l->last >= 0 && i - l->last > FAR) {
-                        g->uses[g->n_uses++] = (struct use){i, id, i - l->last};
+                        g->uses[g->n_uses++] = (struct use){i, id, i - l->last, -1};
                     }
                     l->last = i;
                 }
@@ -185,18 +187,23 @@ static void copy_node(struct again * g, int i, int from_id, int16_t id) {
     asm_node_new(g->p, n.op, n.memory, n.args, n.n_args);
 }
 
-static void rewrite(struct again * g, int chosen) {
+static void rewrite(struct again * g, int n_chosen) {
+    for (int i = 0; i < g->region->count; i++) {
+        g->chosen[i] = -1;
+    }
+    for (int u = n_chosen - 1; u >= 0; u--) {
+        g->uses[u].next = g->chosen[g->uses[u].node];
+        g->chosen[g->uses[u].node] = u;
+    }
     for (int i = 0; i < g->region->count && !g->p->no_memory; i++) {
-        for (int u = 0; u < chosen; u++) {
-            struct loaded * l = &g->locals[g->uses[u].local];
-            if (g->uses[u].node == i) {
-                int16_t id =
-                    asm_vreg_new(g->p, (enum asm_class) g->p->vregs[g->uses[u].local].cls, -1);
-                for (int k = 0; k < l->loads; k++) {
-                    copy_node(g, l->from[k], g->uses[u].local, id);
-                }
-                l->now = id;
+        for (int u = g->chosen[i]; u >= 0; u = g->uses[u].next) {
+            int local = g->uses[u].local;
+            struct loaded * l = &g->locals[local];
+            int16_t id = asm_vreg_new(g->p, (enum asm_class) g->p->vregs[local].cls, -1);
+            for (int k = 0; k < l->loads; k++) {
+                copy_node(g, l->from[k], local, id);
             }
+            l->now = id;
         }
         copy_node(g, i, -1, 0);
     }
@@ -207,7 +214,8 @@ static void load_again(struct asm_program * p, struct asm_item * region) {
     int first = p->n_nodes;
     g.locals = malloc(((size_t) p->n_vregs + 1) * sizeof *g.locals);
     g.uses = malloc(((size_t) region->count * ASM_MAX_ARGS + 1) * sizeof *g.uses);
-    p->no_memory |= !g.locals || !g.uses;
+    g.chosen = malloc(((size_t) region->count + 1) * sizeof *g.chosen);
+    p->no_memory |= !g.locals || !g.uses || !g.chosen;
     if (!p->no_memory) {
         for (int i = 0; i < region->count; i++) { // a region names few of a program's registers
             const struct asm_node * n = node_of(&g, i);
@@ -230,6 +238,7 @@ static void load_again(struct asm_program * p, struct asm_item * region) {
     }
     free(g.locals);
     free(g.uses);
+    free(g.chosen);
 }
 
 void asm_load_again(struct asm_program * p) {

@@ -14,6 +14,17 @@ enum status asm_new(enum aie_arch arch, struct asm_program ** out) {
     }
     p->target = aie_target(arch);
     p->isa = aie_isa_get(arch);
+    p->other_op = calloc((size_t) aie_isa_count(p->isa), sizeof *p->other_op);
+    if (!p->other_op) {
+        asm_free(p);
+        return ST_NO_MEMORY;
+    }
+    for (int a = 0; a < p->target->n_alternatives; a++) {
+        const uint16_t * both = p->target->alternatives[a];
+        p->other_op[both[0]] = both[1];
+        p->other_op[both[1]] = both[0];
+    }
+    p->instrs = aie_isa_instr(p->isa, 0);
     p->trace = asm_trace_new();
     if (!p->target->has_programs) {
         asm_misuse(p, "asm: core programs are not yet there on %s", p->target->name);
@@ -24,22 +35,24 @@ enum status asm_new(enum aie_arch arch, struct asm_program ** out) {
 
 void asm_free(struct asm_program * p) {
     if (p) {
+        free(p->other_op);
         free(p->vregs);
         free(p->globals);
         free(p->nodes);
         free(p->items);
         free(p->bundles);
+        free(p->present);
         free(p->sizes);
         free(p->addresses);
         free(p->labels);
         asm_sched_free(p->sched);
+        deps_room_free(p->room);
         asm_trace_free(p->trace);
         free(p);
     }
 }
 
-bool asm_grow_now(struct asm_program * p, void ** array, int * cap, size_t item) {
-    int cap_new = *cap ? *cap * 2 : 64;
+static bool grow_to(struct asm_program * p, void ** array, int * cap, int cap_new, size_t item) {
     void * bigger = realloc(*array, (size_t) cap_new * item);
     if (!bigger) {
         p->no_memory = true;
@@ -48,6 +61,21 @@ bool asm_grow_now(struct asm_program * p, void ** array, int * cap, size_t item)
     *array = bigger;
     *cap = cap_new;
     return true;
+}
+
+bool asm_grow_now(struct asm_program * p, void ** array, int * cap, size_t item) {
+    return grow_to(p, array, cap, *cap ? *cap * 2 : 64, item);
+}
+
+// A trip that is written on trial has few nodes; else there is room for a long program at once, of
+// which what is not used is never touched. It is meant to be large: how much memory the C library
+// keeps for the next program, instead of giving it back to the system and asking for it again, goes
+// by the largest block that it has seen.
+static bool grow_nodes(struct asm_program * p) {
+    enum { FEW = 256, MANY = 16384 };
+    int cap = !p->cap_nodes ? FEW : p->cap_nodes < MANY ? MANY : 2 * p->cap_nodes;
+    return p->n_nodes < p->cap_nodes ||
+           grow_to(p, (void **) &p->nodes, &p->cap_nodes, cap, sizeof *p->nodes);
 }
 
 void asm_misuse(struct asm_program * p, const char * fmt, ...) {
@@ -60,15 +88,6 @@ void asm_misuse(struct asm_program * p, const char * fmt, ...) {
     }
 }
 
-aie_reg asm_phys(const struct aie_target * t, enum asm_class cls, int phys, int part) {
-    const struct aie_class * c = &t->classes[cls];
-    if (part < 0) {
-        return AIE_REG(c->kind, phys);
-    }
-    return part < 2 ? AIE_REG(c->half, c->half_first + 2 * phys + part)
-                    : AIE_REG(c->quarter, 4 * phys + part - 2);
-}
-
 const struct aie_target * asm_target(const struct asm_program * p) {
     return p->target;
 }
@@ -79,6 +98,9 @@ enum asm_class asm_class_of(const struct asm_program * p, struct asm_reg r) {
 
 // Registers are given out class by class, so that two classes over the same ones would collide.
 void asm_note_class(struct asm_program * p, enum asm_class cls) {
+    if (p->classes >> cls & 1) {
+        return; // it has been looked at
+    }
     p->classes |= 1u << cls;
     for (int i = 0; i < AIE_MOST_EXCLUSIVE && p->target->exclusive[i]; i++) {
         if ((p->classes & p->target->exclusive[i]) == p->target->exclusive[i]) {
@@ -193,7 +215,7 @@ static struct asm_item * add_item(struct asm_program * p, enum asm_item_kind kin
 }
 
 int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n) {
-    const struct aie_instr * instr = aie_isa_instr(p->isa, op);
+    const struct aie_instr * instr = aie_isa_instr(p->isa, op); // and that there is such a one
     if (n != instr->n_explicit || n > ASM_MAX_ARGS) {
         asm_misuse(p, "asm: %s takes %d operands, %d given", instr->name, instr->n_explicit, n);
         return -1;
@@ -202,7 +224,7 @@ int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_ar
         asm_misuse(p, "asm: nobody has told what %s does on %s", instr->name, p->target->name);
         return -1;
     }
-    if (!asm_grow(p, (void **) &p->nodes, &p->cap_nodes, p->n_nodes, sizeof *p->nodes)) {
+    if (!grow_nodes(p)) {
         return -1;
     }
     struct asm_node * node = &p->nodes[p->n_nodes];
@@ -210,6 +232,7 @@ int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_ar
         .op = (uint16_t) op, .n_args = (uint8_t) n, .memory = (uint8_t) memory, .at = p->at};
     for (int i = 0; i < n; i++) {
         node->args[i] = args[i];
+        node->kinds |= (uint8_t) (1u << args[i].kind);
     }
     return p->n_nodes++;
 }
@@ -219,8 +242,7 @@ static bool add_node(struct asm_program * p, int op, int memory, const struct as
                      int n) {
     for (int k = 0; k < n; k++) {
         if (args[k].kind == ASM_ARG_REG && p->vregs[args[k].reg.id].until != INT_MAX) {
-            asm_misuse(p, "asm: %s names a register that was released",
-                       aie_isa_instr(p->isa, op)->name);
+            asm_misuse(p, "asm: %s names a register that was released", asm_instr(p, op)->name);
         }
     }
     return asm_node_new(p, op, memory, args, n) >= 0;
@@ -442,7 +464,7 @@ void asm_alone(struct asm_program * p, int node) {
     int b = node >= 0 ? asm_bundle_add(p) : -1;
     if (b >= 0) {
         int op = p->nodes[node].op;
-        p->bundles[b].slot[aie_isa_instr(p->isa, op)->slot] =
+        p->bundles[b].slot[asm_instr(p, op)->slot] =
             (struct asm_slot){.node = node, .op = (uint16_t) op};
     }
 }

@@ -14,25 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Instructions that exist in more than one slot: any of them may carry the node.
 int asm_variants(const struct asm_program * p, const struct asm_node * n, uint16_t ops[2]) {
-    int count = 1;
     ops[0] = n->op;
-    for (int a = 0; a < p->target->n_alternatives && count == 1; a++) {
-        for (int side = 0; side < 2; side++) {
-            if (p->target->alternatives[a][side] == n->op) {
-                ops[count++] = p->target->alternatives[a][!side];
-                break;
-            }
-        }
+    ops[1] = p->other_op[n->op];
+    bool fits = ops[1];
+    for (int k = 0; k < n->n_args && fits; k++) {
+        fits =
+            n->args[k].kind != ASM_ARG_IMM || aie_operand_fits(p->isa, ops[1], k, n->args[k].value);
     }
-    for (int k = 0; count == 2 && k < n->n_args; k++) {
-        if (n->args[k].kind == ASM_ARG_IMM &&
-            !aie_operand_fits(p->isa, ops[1], k, n->args[k].value)) {
-            count = 1;
-        }
-    }
-    return count;
+    return fits ? 2 : 1;
 }
 
 int asm_landings(const struct asm_program * p, const struct asm_node * n,
@@ -50,20 +40,6 @@ int asm_landings(const struct asm_program * p, const struct asm_node * n,
         out[count++] = (struct asm_landing){o->def_cycle, p->target->classes[cls].file};
     }
     return count;
-}
-
-int asm_drains(const struct aie_target * t, const struct aie_instr * instr) {
-    int end = 1;
-    for (int k = 0; k < instr->n_operands; k++) {
-        const struct aie_operand * o = &instr->operands[k];
-        if (AIE_REG_KIND(o->fixed) != AIE_SR) {
-            int done = (o->role & AIE_DEF) ? o->def_cycle : o->use_cycle;
-            end = done > end ? done : end;
-        }
-    }
-    // later than ordinary memory traffic: wait out the difference
-    int late = instr->mem_cycle - t->memory_stage;
-    return late > end ? late : end;
 }
 
 // ---- pointers that move once a trip ----
@@ -187,12 +163,12 @@ struct reader {
 // Who wrote and who read each half of each virtual register since.
 struct track {
     int writer; // node, -1 = none yet
-    int writer_trip;
-    const struct aie_operand * def; // by which it wrote
-    int first_reader;               // index into readers
+    uint8_t writer_trip;
+    uint8_t def;      // the operand by which it wrote
+    int first_reader; // index into readers
 };
 
-// What building takes beside its result: kept from one region to the next.
+// What building takes beside its result: the program keeps it from one region to the next.
 struct deps_room {
     struct track (*tracks)[2]; // by virtual register
     int cap_tracks;
@@ -217,12 +193,19 @@ void deps_add(struct deps * d, int from, int to, int latency, int trips) {
         return;
     }
     bool early = d->p->late && trips == DEP_COPIES; // it issues while the old value is still read
+    latency = latency < 0 && !early ? 0 : latency;
+    // The halves of a register come one after the other with the same to say. Of loops all edges
+    // are kept: choices.def knows them by these.
+    int last = d->nodes[to].first_in;
+    if (!d->loop && last >= 0 && d->edges[last].from == from && d->edges[last].latency == latency) {
+        return;
+    }
     d->edges[d->n_edges] = (struct dep){
         .from = from,
         .to = to,
         .next_out = d->nodes[from].first_out,
-        .next_in = d->nodes[to].first_in,
-        .latency = (int16_t) (latency < 0 && !early ? 0 : latency),
+        .next_in = last,
+        .latency = (int16_t) latency,
         .trips = (uint8_t) trips,
     };
     d->nodes[from].first_out = d->nodes[to].first_in = d->n_edges++;
@@ -258,12 +241,16 @@ static bool names_half(struct asm_reg r, int half) {
     return r.part < 0 || (r.part < 2 ? r.part : (r.part - 2) / 2) == half;
 }
 
+static const struct aie_operand * operand_of(const struct deps * d, int node, int operand) {
+    return &deps_instr(d, node)->operands[operand];
+}
+
 static void note_use(struct walk * w, int i, int k, int id, int part) {
     struct deps * d = w->d;
     struct track * t = &w->tracks[id][part];
-    const struct aie_operand * use = &deps_instr(d, i)->operands[k];
     if (t->writer >= 0) {
-        link_trips(w, t->writer, t->writer_trip, i, raw_latency(t->def, use));
+        link_trips(w, t->writer, t->writer_trip, i,
+                   raw_latency(operand_of(d, t->writer, t->def), operand_of(d, i, k)));
     } else if (!d->p->vregs[id].global && w->tracks[id][!part].writer < 0) {
         // half a register may stay unwritten: the lanes above are carried along and never stored
         asm_misuse(d->p, "asm: %s reads a local register that nothing wrote",
@@ -280,11 +267,11 @@ static void note_use(struct walk * w, int i, int k, int id, int part) {
 static void note_def(struct walk * w, int i, int k, int id, int part) {
     struct deps * d = w->d;
     struct track * t = &w->tracks[id][part];
-    const struct aie_operand * def = &deps_instr(d, i)->operands[k];
+    const struct aie_operand * def = operand_of(d, i, k);
     const struct reader * readers = w->room->readers;
     for (int r = t->first_reader; r >= 0; r = readers[r].next) {
         const struct reader * by = &readers[r];
-        const struct aie_operand * use = &deps_instr(d, by->node)->operands[by->operand];
+        const struct aie_operand * use = operand_of(d, by->node, by->operand);
         // it lands behind the read, and issues not before it
         if (d->nodes[by->node].mover == i) {
             if (w->trip == 0) {
@@ -295,13 +282,13 @@ static void note_def(struct walk * w, int i, int k, int id, int part) {
         link_trips(w, by->node, by->trip, i, use->use_cycle - def->def_cycle);
     }
     if (t->writer >= 0) {
-        int n = t->def->def_cycle - def->def_cycle + 1;
+        int n = operand_of(d, t->writer, t->def)->def_cycle - def->def_cycle + 1;
         link_trips(w, t->writer, t->writer_trip, i, n < 1 ? 1 : n);
     }
     // of several operands that write it, the first
-    t->def = t->writer == i && t->writer_trip == w->trip ? t->def : def;
+    t->def = t->writer == i && t->writer_trip == w->trip ? t->def : (uint8_t) k;
     t->writer = i;
-    t->writer_trip = w->trip;
+    t->writer_trip = (uint8_t) w->trip;
     t->first_reader = -1;
 }
 
@@ -310,22 +297,24 @@ static void walk_registers(struct walk * w) {
     for (int i = 0; i < d->count; i++) {
         const struct asm_node * n = &d->p->nodes[d->first + i];
         const struct aie_instr * instr = deps_instr(d, i);
-        for (int role = AIE_USE; role >= AIE_DEF; role--) { // uses first: a def kills the old value
-            for (int k = 0; k < n->n_args; k++) {
-                const struct asm_arg * a = &n->args[k];
-                if (a->kind != ASM_ARG_REG || !(instr->operands[k].role & role) ||
-                    (w->trip > 0 && !d->p->vregs[a->reg.id].global)) {
-                    continue;
+        unsigned defs = 0;                    // operands, bit each
+        for (int k = 0; k < n->n_args; k++) { // uses first: a def kills the old value
+            const struct asm_arg * a = &n->args[k];
+            if (a->kind != ASM_ARG_REG || (w->trip > 0 && !d->p->vregs[a->reg.id].global)) {
+                continue;
+            }
+            for (int half = 0; half < 2 && (instr->operands[k].role & AIE_USE); half++) {
+                if (names_half(a->reg, half)) {
+                    note_use(w, i, k, a->reg.id, half);
                 }
-                for (int part = 0; part < 2; part++) {
-                    if (!names_half(a->reg, part)) {
-                        continue;
-                    }
-                    if (role == AIE_USE) {
-                        note_use(w, i, k, a->reg.id, part);
-                    } else {
-                        note_def(w, i, k, a->reg.id, part);
-                    }
+            }
+            defs |= instr->operands[k].role & AIE_DEF ? 1u << k : 0;
+        }
+        for (; defs; defs &= defs - 1) {
+            int k = __builtin_ctz(defs);
+            for (int half = 0; half < 2; half++) {
+                if (names_half(n->args[k].reg, half)) {
+                    note_def(w, i, k, n->args[k].reg.id, half);
                 }
             }
         }
@@ -343,8 +332,8 @@ static bool make_room(void ** array, int * cap, int n, size_t item) {
     return *array != NULL;
 }
 
-static bool build_register_edges(struct deps * d, bool loop) {
-    struct deps_room * room = d->room;
+static bool build_register_edges(struct deps * d) {
+    struct deps_room * room = d->p->room;
     struct walk w = {.d = d, .room = room};
     if (!make_room((void **) &room->tracks, &room->cap_tracks, d->p->n_vregs + 1,
                    sizeof *room->tracks)) {
@@ -356,11 +345,11 @@ static bool build_register_edges(struct deps * d, bool loop) {
         for (int k = 0; k < n->n_args; k++) {
             if (n->args[k].kind == ASM_ARG_REG) {
                 struct track * t = w.tracks[n->args[k].reg.id];
-                t[0] = t[1] = (struct track){-1, 0, NULL, -1};
+                t[0] = t[1] = (struct track){.writer = -1, .first_reader = -1};
             }
         }
     }
-    for (w.trip = 0; w.trip <= (loop ? 1 : 0); w.trip++) {
+    for (w.trip = 0; w.trip <= (d->loop ? 1 : 0); w.trip++) {
         walk_registers(&w);
     }
     return true;
@@ -524,7 +513,7 @@ static bool may_meet(const struct deps * d, const struct address * a, const stru
     return a->pointer < 0 || a->pointer != b->pointer || (apart < bytes && apart > -bytes);
 }
 
-// A node that others may have to wait for: it touches memory or names a register that is written.
+// A node that others may have to wait for: it touches memory or names a fixed register.
 struct other {
     int node;
     const struct aie_instr * instr;
@@ -532,6 +521,39 @@ struct other {
     struct address address;
     struct fixed fixed;
 };
+
+// Whether it names a fixed register other than flags that it writes, which nearly everything does.
+static bool names_fixed(const struct asm_node * n, const struct aie_instr * instr) {
+    return instr->has_fixed || n->kinds >> ASM_ARG_FIXED & 1;
+}
+
+// Lists those nodes of the region, with `all` set also those that do no more than write flags;
+// returns how many.
+static int collect_others(const struct deps * d, struct other * others, bool all) {
+    int n = 0;
+    for (int i = 0; i < d->count; i++) {
+        const struct asm_node * node = &d->p->nodes[d->first + i];
+        const struct aie_instr * instr = deps_instr(d, i);
+        if (all || instr->loads || instr->stores || names_fixed(node, instr)) {
+            others[n] = (struct other){.node = i, .instr = instr, .memory = node->memory};
+            if (all || names_fixed(node, instr)) {
+                fixed_of(d, i, &others[n].fixed);
+            }
+            n++;
+        }
+    }
+    return n;
+}
+
+static bool reads_flags(const struct other * others, int n) {
+    uint64_t read = 0;
+    for (int i = 0; i < n; i++) {
+        for (int w = 0; w < 4 && others[i].fixed.any; w++) {
+            read |= others[i].fixed.use[w] & flags_in(w);
+        }
+    }
+    return read != 0;
+}
 
 // Keeps of each node's fixed registers what orders anything: those that the region writes, and
 // flags only if it reads them too.
@@ -541,15 +563,16 @@ static void drop_unordered(struct other * others, int n) {
         flags[w] = flags_in(w);
     }
     for (int i = 0; i < n; i++) {
-        for (int w = 0; w < 4; w++) {
+        for (int w = 0; w < 4 && others[i].fixed.any; w++) {
             def[w] |= others[i].fixed.def[w];
             use[w] |= others[i].fixed.use[w];
         }
     }
     for (int i = 0; i < n; i++) {
         struct fixed * f = &others[i].fixed;
+        bool any = f->any;
         f->any = false;
-        for (int w = 0; w < 4; w++) {
+        for (int w = 0; w < 4 && any; w++) {
             f->def[w] &= def[w] & (use[w] | ~flags[w]);
             f->use[w] &= def[w];
             f->any |= f->def[w] || f->use[w];
@@ -588,19 +611,19 @@ static void order_later(struct deps * d, const struct other * a, const struct ot
     }
 }
 
-static void order_all(struct deps * d, const struct other * a, const struct other * b, bool loop) {
+static void order_all(struct deps * d, const struct other * a, const struct other * b) {
     if (a < b) {
         order(d, a, b, 0);
     }
-    if (loop) {
+    if (d->loop) {
         order(d, a, b, 1);
         order_later(d, a, b);
     }
 }
 
-static bool build_other_edges(struct deps * d, bool loop) {
-    struct deps_room * room = d->room;
-    int n = 0, n_change = 0, cap = room->cap_others;
+static bool build_other_edges(struct deps * d) {
+    struct deps_room * room = d->p->room;
+    int n_all, n = 0, n_change = 0, cap = room->cap_others;
     struct written written;
     if (!make_room((void **) &room->others, &cap, d->count + 1, sizeof *room->others) ||
         !make_room((void **) &room->change, &room->cap_others, d->count + 1,
@@ -610,15 +633,14 @@ static bool build_other_edges(struct deps * d, bool loop) {
     struct other * others = room->others;
     int * change = room->change; // others that are no mere load
     find_written(d, &written);
-    for (int i = 0; i < d->count; i++) {
-        others[i] = (struct other){
-            .node = i, .instr = deps_instr(d, i), .memory = d->p->nodes[d->first + i].memory};
-        fixed_of(d, i, &others[i].fixed);
+    n_all = collect_others(d, others, false);
+    if (reads_flags(others, n_all)) {
+        n_all = collect_others(d, others, true);
     }
-    drop_unordered(others, d->count);
-    for (int i = 0; i < d->count; i++) {
+    drop_unordered(others, n_all);
+    for (int i = 0; i < n_all; i++) {
         if (others[i].fixed.any || others[i].instr->loads || others[i].instr->stores) {
-            others[i].address = address_of(d, i, &written);
+            others[i].address = address_of(d, others[i].node, &written);
             if (others[i].fixed.any || others[i].instr->stores) {
                 change[n_change++] = n;
             }
@@ -629,25 +651,27 @@ static bool build_other_edges(struct deps * d, bool loop) {
         bool changes = c < n_change && change[c] == j;
         c += changes;
         for (int k = 0; k < (changes ? n : n_change); k++) {
-            order_all(d, &others[changes ? k : change[k]], &others[j], loop);
+            order_all(d, &others[changes ? k : change[k]], &others[j]);
         }
     }
     return true;
 }
 
-static bool begin(struct deps * d, struct asm_program * p, const struct asm_item * region) {
+static bool begin(struct deps * d, struct asm_program * p, const struct asm_item * region,
+                  bool loop) {
     d->p = p;
     d->first = region->first;
     d->count = region->count;
     d->n_edges = 0;
-    d->room = d->room ? d->room : calloc(1, sizeof *d->room);
-    if (!d->room ||
+    d->loop = loop;
+    p->room = p->room ? p->room : calloc(1, sizeof *p->room);
+    if (!p->room ||
         !make_room((void **) &d->nodes, &d->cap_nodes, d->count + 1, sizeof *d->nodes)) {
         p->no_memory = true;
         return false;
     }
     for (int i = 0; i < d->count; i++) {
-        const struct aie_instr * instr = aie_isa_instr(p->isa, p->nodes[d->first + i].op);
+        const struct aie_instr * instr = asm_instr(p, p->nodes[d->first + i].op);
         d->nodes[i] =
             (struct dep_node){.instr = instr, .first_out = -1, .first_in = -1, .mover = -1};
     }
@@ -655,34 +679,36 @@ static bool begin(struct deps * d, struct asm_program * p, const struct asm_item
 }
 
 bool deps_build_values(struct deps * d, struct asm_program * p, const struct asm_item * region) {
-    bool ok = begin(d, p, region) && build_register_edges(d, false);
+    bool ok = begin(d, p, region, false) && build_register_edges(d);
     p->no_memory |= !ok;
     return !p->no_memory;
 }
 
 bool deps_build(struct deps * d, struct asm_program * p, const struct asm_item * region,
                 bool loop) {
-    if (!begin(d, p, region)) {
+    if (!begin(d, p, region, loop)) {
         return false;
     }
     if (loop) {
         find_movers(d);
     }
-    bool ok = build_register_edges(d, loop) && build_other_edges(d, loop) &&
-              (!loop || build_lifetime_edges(d));
+    bool ok = build_register_edges(d) && build_other_edges(d) && (!loop || build_lifetime_edges(d));
     p->no_memory |= !ok;
     asm_trace_deps(d);
     return !p->no_memory;
 }
 
-void deps_free(struct deps * d) {
-    if (d->room) {
-        free(d->room->tracks);
-        free(d->room->readers);
-        free(d->room->others);
-        free(d->room->change);
+void deps_room_free(struct deps_room * room) {
+    if (room) {
+        free(room->tracks);
+        free(room->readers);
+        free(room->others);
+        free(room->change);
+        free(room);
     }
-    free(d->room);
+}
+
+void deps_free(struct deps * d) {
     free(d->nodes);
     free(d->edges);
     *d = (struct deps){0};

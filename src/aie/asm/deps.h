@@ -34,7 +34,7 @@ struct deps {
     struct dep * edges;
     int n_edges, cap_edges;
     int cap_nodes;
-    struct deps_room * room; // that building takes (deps.c)
+    bool loop; // with the edges between trips
 };
 
 // With `loop` set, the edges between one trip and the next are there too. False when memory ran
@@ -97,4 +97,7 @@ static inline int asm_arrives(const struct aie_operand * o) {
 }
 
 // Bundles from issue until everything has landed and all late reads and writes are done.
-int asm_drains(const struct aie_target * t, const struct aie_instr * instr);
+static inline int asm_drains(const struct aie_target * t, const struct aie_instr * instr) {
+    int late = instr->mem_cycle - t->memory_stage; // later than ordinary memory traffic
+    return late > instr->last_cycle ? late : instr->last_cycle;
+}

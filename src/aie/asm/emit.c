@@ -27,7 +27,7 @@ static bool touches_memory(const struct asm_program * p, int bundle) {
     bool found = false;
     for (int s = 0; s < AIE_SLOT_COUNT; s++) {
         const struct asm_slot * slot = &p->bundles[bundle].slot[s];
-        const struct aie_instr * instr = slot->node < 0 ? NULL : aie_isa_instr(p->isa, slot->op);
+        const struct aie_instr * instr = slot->node < 0 ? NULL : asm_instr(p, slot->op);
         found |= instr && (instr->loads || instr->stores);
     }
     return found;
@@ -110,46 +110,52 @@ static int32_t arg_value(const struct asm_program * p, const struct asm_arg * a)
     }
 }
 
-// Bundles to bytes. Many are idle, and those of a size are alike.
+// Bundles to bytes. Many instructions stand in several of them: what leads into a loop and out of
+// it is made of those of the loop.
 struct encoder {
     const struct asm_program * p;
-    bool has_idle[AIE_MAX_BUNDLE_BYTES / 2 + 1]; // by half the size
-    uint8_t idle[AIE_MAX_BUNDLE_BYTES / 2 + 1][AIE_MAX_BUNDLE_BYTES];
+    struct encoded { // by node
+        uint64_t word;
+        uint16_t op;
+        bool known;
+    } * nodes;
 };
 
+static enum status encode_node(struct encoder * e, const struct asm_slot * slot, uint64_t * word,
+                               struct error * err) {
+    const struct asm_node * node = &e->p->nodes[slot->node];
+    struct encoded * known = &e->nodes[slot->node];
+    if (!known->known || known->op != slot->op) {
+        struct aie_inst inst; // of which values beyond those of the node are not looked at
+        inst.op = slot->op;
+        for (int k = 0; k < node->n_args; k++) {
+            inst.values[k] = arg_value(e->p, &node->args[k]);
+        }
+        enum status st = aie_slot_encode(e->p->isa, &inst, &known->word, err);
+        if (st != ST_OK) {
+            return st;
+        }
+        known->op = slot->op;
+        known->known = true;
+    }
+    *word = known->word;
+    return ST_OK;
+}
+
+// Writes AIE_MAX_BUNDLE_BYTES; those beyond its size are the next one's.
 static enum status encode(struct encoder * e, int index, uint8_t * to, struct error * err) {
     const struct asm_program * p = e->p;
-    const struct asm_bundle * from = &p->bundles[index];
-    struct aie_bundle b; // of which what is not present is not looked at
-    uint8_t bytes[AIE_MAX_BUNDLE_BYTES];
-    int size = b.size = p->sizes[index];
-    b.present = 0;
-    for (int s = 0; s < AIE_SLOT_NOP; s++) {
-        if (from->slot[s].node < 0) {
-            continue;
-        }
-        const struct asm_node * node = &p->nodes[from->slot[s].node];
-        struct aie_inst * inst = &b.slot[s];
-        b.present |= (uint8_t) (1u << s);
-        inst->op = from->slot[s].op;
-        for (int k = 0; k < node->n_args; k++) {
-            inst->values[k] = arg_value(p, &node->args[k]);
-        }
+    struct aie_words words; // of which what is not present is not looked at
+    int size;
+    enum status st = ST_OK;
+    words.size = p->sizes[index];
+    words.present = p->present[index] & (uint8_t) ~(1u << AIE_SLOT_NOP);
+    for (unsigned left = words.present; left && st == ST_OK; left &= left - 1) {
+        int slot = __builtin_ctz(left);
+        st = encode_node(e, &p->bundles[index].slot[slot], &words.word[slot], err);
     }
-    if (!b.present && e->has_idle[size / 2]) {
-        memcpy(to, e->idle[size / 2], (size_t) size);
-        return ST_OK;
-    }
-    enum status st = aie_bundle_encode(p->isa, &b, bytes, &size, err);
-    if (st != ST_OK) {
-        return error_prefix(err, st, "asm: bundle %d", index);
-    }
-    if (!b.present) {
-        memcpy(e->idle[size / 2], bytes, sizeof bytes);
-        e->has_idle[size / 2] = true;
-    }
-    memcpy(to, bytes, (size_t) size);
-    return ST_OK;
+    st = st == ST_OK ? aie_bundle_join(p->isa, &words, to, &size, err) : st;
+    return st == ST_OK ? ST_OK : error_prefix(err, st, "asm: bundle %d", index);
 }
 
 // Pipelined loops go back to the plain form until the program fits: the smallest that is enough, or
@@ -320,15 +326,17 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
     if (p->misuse.status != ST_OK) {
         return error_set(err, p->misuse.status, "%s", p->misuse.text);
     }
-    uint8_t * bytes = malloc(size ? size : 1);
-    if (!bytes) {
-        return error_set(err, ST_NO_MEMORY, "asm: out of memory");
-    }
-    enum status st = ST_OK;
+    uint8_t * bytes = malloc(size + AIE_MAX_BUNDLE_BYTES);
     struct encoder encoder = {.p = p};
+    encoder.nodes = calloc((size_t) p->n_nodes + 1, sizeof *encoder.nodes);
+    enum status st = ST_OK;
+    if (!bytes || !encoder.nodes) {
+        st = error_set(err, ST_NO_MEMORY, "asm: out of memory");
+    }
     for (int i = 0; i < p->n_bundles && st == ST_OK; i++) {
         st = encode(&encoder, i, bytes + p->addresses[i], err);
     }
+    free(encoder.nodes);
     if (st == ST_OK) {
         asm_trace_bytes(p, bytes, size);
         st = choices_prove(p->target->arch, bytes, size, err);

@@ -211,7 +211,7 @@ static void write_pipelined(struct asm_program * p, struct pipeline * q, struct 
 // ---- loops that roll ----
 
 static bool moves(const struct asm_program * p, const struct asm_node * n) {
-    const struct aie_instr * instr = aie_isa_instr(p->isa, n->op);
+    const struct aie_instr * instr = asm_instr(p, n->op);
     return n->n_args == 2 && !instr->loads && !instr->stores && n->args[0].kind == ASM_ARG_REG &&
            n->args[1].kind == ASM_ARG_IMM && p->vregs[n->args[0].reg.id].cls == ASM_P &&
            instr->operands[0].role == (AIE_DEF | AIE_USE);
@@ -251,7 +251,7 @@ static int32_t step_of(const struct steps * s, int pointer) {
 // How many trips may be in flight for the margins of what one of them reads or writes.
 static int most_in_flight(const struct asm_program * p, const struct steps * s,
                           const struct asm_node * n) {
-    const struct aie_instr * instr = aie_isa_instr(p->isa, n->op);
+    const struct aie_instr * instr = asm_instr(p, n->op);
     for (int k = 0; k < n->n_args; k++) {
         int id = n->args[k].reg.id;
         int32_t step =
@@ -269,7 +269,7 @@ static int may_roll(const struct asm_program * p, const struct asm_item * region
     int most = find_steps(p, region, &steps) ? PIPELINE_MAX_STAGES : 0;
     for (int i = region->first; most && i < region->first + region->count; i++) {
         const struct asm_node * n = &p->nodes[i];
-        const struct aie_instr * instr = aie_isa_instr(p->isa, n->op);
+        const struct aie_instr * instr = asm_instr(p, n->op);
         for (int k = 0; k < n->n_args; k++) {
             bool stays = n->args[k].kind == ASM_ARG_FIXED ||
                          (n->args[k].kind == ASM_ARG_REG && p->vregs[n->args[k].reg.id].global);

@@ -17,14 +17,16 @@ struct far_load {
 
 // Whether the node is one. Pointers that the region moves are left alone.
 static bool is_far(const struct asm_program * p, const struct asm_node * n, struct far_load * f) {
-    const struct aie_instr * instr = aie_isa_instr(p->isa, n->op);
+    const struct aie_instr * instr = asm_instr(p, n->op);
     int immediates = 0, pointers = 0;
     uint16_t ops[2];
-    struct asm_node small = *n;
+    f->other = p->other_op[n->op];
+    if (!f->other || !instr->loads || instr->stores) {
+        return false;
+    }
     for (int k = 0; k < n->n_args; k++) {
         if (n->args[k].kind == ASM_ARG_IMM) {
             f->offset = k;
-            small.args[k].value = 0;
             immediates++;
         } else if (n->args[k].kind == ASM_ARG_REG && p->vregs[n->args[k].reg.id].cls == ASM_P) {
             f->pointer = k;
@@ -34,17 +36,16 @@ static bool is_far(const struct asm_program * p, const struct asm_node * n, stru
     }
     const struct asm_memory * m = &p->memories[n->memory % ASM_MEMORIES];
     bool elsewhere = !m->bank || (m->further && n->args[f->offset].value >= m->first);
-    bool is = instr->loads && !instr->stores && immediates == 1 && pointers == 1 && elsewhere &&
-              asm_variants(p, &small, ops) == 2;
-    f->other = is ? ops[1] : 0;
-    return is && (m->bank || asm_variants(p, n, ops) == 1);
+    return immediates == 1 && pointers == 1 && elsewhere &&
+           aie_operand_fits(p->isa, f->other, f->offset, 0) &&
+           (m->bank || asm_variants(p, n, ops) == 1);
 }
 
 // Which registers the region writes.
 static void find_moved(const struct asm_program * p, const struct asm_item * region, bool * moved) {
     for (int i = region->first; i < region->first + region->count; i++) {
         const struct asm_node * n = &p->nodes[i];
-        const struct aie_instr * instr = aie_isa_instr(p->isa, n->op);
+        const struct aie_instr * instr = asm_instr(p, n->op);
         for (int k = 0; k < n->n_args; k++) {
             if (n->args[k].kind == ASM_ARG_REG && (instr->operands[k].role & AIE_DEF)) {
                 moved[n->args[k].reg.id] = true;
@@ -53,19 +54,28 @@ static void find_moved(const struct asm_program * p, const struct asm_item * reg
     }
 }
 
+// Those of the region, if they are worth a pointer; returns how many.
 static int collect(struct asm_program * p, const struct asm_item * region,
                    struct far_load * loads) {
+    int n = 0, n_all = 0;
+    for (int i = 0; i < region->count; i++) {
+        struct far_load f = {.node = i};
+        if (is_far(p, &p->nodes[region->first + i], &f)) {
+            loads[n_all++] = f;
+        }
+    }
+    if (n_all < LEAST) {
+        return 0;
+    }
     bool * moved = calloc((size_t) p->n_vregs + 1, sizeof *moved);
-    int n = 0;
     p->no_memory |= !moved;
     if (moved) {
         find_moved(p, region, moved);
     }
-    for (int i = 0; moved && i < region->count; i++) {
-        const struct asm_node * node = &p->nodes[region->first + i];
-        struct far_load f = {.node = i};
-        if (is_far(p, node, &f) && !moved[node->args[f.pointer].reg.id]) {
-            loads[n++] = f;
+    for (int i = 0; moved && i < n_all; i++) {
+        const struct asm_node * node = &p->nodes[region->first + loads[i].node];
+        if (!moved[node->args[loads[i].pointer].reg.id]) {
+            loads[n++] = loads[i];
         }
     }
     free(moved);

@@ -591,7 +591,7 @@ static void collect_nodes(struct search * s) {
             n->n_carriers = 1; // the one that all its offsets were seen to fit
         }
         for (int c = 0; c < n->n_carriers; c++) {
-            const struct aie_instr * instr = aie_isa_instr(p->isa, ops[c]);
+            const struct aie_instr * instr = asm_instr(p, ops[c]);
             struct carrier * to = &n->carriers[c];
             to->op = ops[c];
             to->slot = (uint8_t) instr->slot;

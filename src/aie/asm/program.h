@@ -5,7 +5,7 @@
 
 #include "asm.h"
 
-#define ASM_MAX_ARGS 8
+#define ASM_MAX_ARGS 5 // what any instruction has at most, on any target: nodes are copied a lot
 
 struct asm_vreg {
     uint8_t cls;
@@ -18,7 +18,8 @@ struct asm_node { // one instruction of a region
     uint16_t op;
     uint8_t n_args;
     uint8_t memory;
-    int16_t at; // bundle of its trip, in a paced loop
+    int16_t at;    // bundle of its trip, in a paced loop
+    uint8_t kinds; // of its operands, bit per enum asm_arg_kind
     struct asm_arg args[ASM_MAX_ARGS];
 };
 
@@ -85,6 +86,8 @@ struct asm_program {
     struct asm_memory memories[ASM_MEMORIES];
     const struct aie_target * target;
     const struct aie_isa * isa;
+    const struct aie_instr * instrs; // its instructions, by op
+    uint16_t * other_op; // by op: the one of another slot that does the same, 0 = there is none
     struct asm_vreg * vregs;
     int n_vregs, cap_vregs;
     int16_t * globals; // those of them that are, in order
@@ -95,9 +98,10 @@ struct asm_program {
     int n_items, cap_items;
     struct asm_bundle * bundles;
     int n_bundles, cap_bundles;
-    int quiet_from;  // bundle from which on, up to here, nothing touches memory
-    int memory_from; // bundle from which on something may, for the sake of the last lock
-    uint8_t * sizes; // of the bundles, in bytes, and where they lie; one address more (sizes.c)
+    int quiet_from;    // bundle from which on, up to here, nothing touches memory
+    int memory_from;   // bundle from which on something may, for the sake of the last lock
+    uint8_t * present; // slots of the bundles that hold anything, bit each (sizes.c)
+    uint8_t * sizes;   // in bytes, and where they lie; one address more
     int * addresses;
     int * labels; // bundle index, -1 = not placed
     int n_labels, cap_labels;
@@ -120,6 +124,7 @@ struct asm_program {
     struct error misuse;      // the first one
     bool placed;              // it came as bundles (text.h)
     struct sched * sched;     // the list scheduler's memory, from one region to the next
+    struct deps_room * room;  // and that of finding out what waits for what
     struct asm_trace * trace; // NULL: nobody listens
     struct asm_stats stats;
     struct {
@@ -133,11 +138,21 @@ static inline bool asm_grow(struct asm_program * p, void ** array, int * cap, in
     return n < *cap || asm_grow_now(p, array, cap, item);
 }
 
+static inline const struct aie_instr * asm_instr(const struct asm_program * p, int op) {
+    return &p->instrs[op];
+}
+
 // Which physical registers a class may use, and the aie_reg of one of them or its part.
 static inline uint64_t asm_class_set(const struct asm_program * p, enum asm_class cls) {
     return p->target->classes[cls].set;
 }
-aie_reg asm_phys(const struct aie_target * t, enum asm_class cls, int phys, int part);
+static inline aie_reg asm_phys(const struct aie_target * t, enum asm_class cls, int phys,
+                               int part) {
+    const struct aie_class * c = &t->classes[cls];
+    return part < 0   ? AIE_REG(c->kind, phys)
+           : part < 2 ? AIE_REG(c->half, c->half_first + 2 * phys + part)
+                      : AIE_REG(c->quarter, 4 * phys + part - 2);
+}
 
 // Records an instruction outside any item, a register with a number; return the index or -1 and 0
 // (with misuse or no_memory set).
@@ -162,8 +177,9 @@ void asm_alone(struct asm_program * p, int node);       // a bundle with this on
 // emit.c: which registers belong to globals at item i; returns the item before which it stays so.
 int asm_take_globals(struct asm_program * p, int i);
 
-// sched.c
+// sched.c, deps.c
 void asm_sched_free(struct sched * s);
+void deps_room_free(struct deps_room * room);
 
 // choices.c: has the checker go through a program, unless it has before.
 enum status choices_prove(enum aie_arch arch, const uint8_t * bytes, size_t size,

@@ -357,7 +357,7 @@ int pipeline_lead_in(const struct pipeline * q) {
 static int lead_out(const struct pipeline * q) {
     int end = q->ii;
     for (int i = 0; i < q->deps.count; i++) {
-        int done = q->time[i] + asm_drains(q->p->target, aie_isa_instr(q->p->isa, q->op[i]));
+        int done = q->time[i] + asm_drains(q->p->target, asm_instr(q->p, q->op[i]));
         end = done > end ? done : end;
     }
     return end - q->ii;
@@ -430,7 +430,7 @@ bool pipeline_write_rolling(struct pipeline * q, int * first, int * last, int * 
     *last = base + q->ii - 1;
     *landing = 0;
     for (int i = 0; nodes >= 0 && !p->no_memory && i < q->deps.count; i++) {
-        const struct aie_instr * instr = aie_isa_instr(p->isa, q->op[i]);
+        const struct aie_instr * instr = asm_instr(p, q->op[i]);
         int row = q->time[i] % q->ii, late = row + asm_drains(p->target, instr) - q->ii;
         struct asm_slot * slot = &p->bundles[base + row].slot[instr->slot];
         assert(slot->node < 0);
@@ -457,7 +457,7 @@ bool pipeline_write(struct pipeline * q, int * first, int * last) {
             int at = start + trip * q->ii + q->time[i];
             int node = nodes + trip % q->copies * q->deps.count + i;
             node = at > *last ? in_lead_out(q, i, node, trips - 1 - trip) : node;
-            struct asm_slot * slot = &p->bundles[at].slot[aie_isa_instr(p->isa, q->op[i])->slot];
+            struct asm_slot * slot = &p->bundles[at].slot[asm_instr(p, q->op[i])->slot];
             assert(slot->node < 0);
             *slot = (struct asm_slot){.node = node, .op = q->op[i]};
         }

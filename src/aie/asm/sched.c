@@ -38,6 +38,7 @@ struct carriers {
 struct local {   // allocation state of a vreg within the region
     int refs;    // operand references not yet issued
     int free_at; // cycle from which its register may be given away
+    int attempt; // that these are of
 };
 
 struct sched {
@@ -56,11 +57,13 @@ struct sched {
     bool awaited; // operands of nodes that wait for nothing else, when they were last looked at
     int clear;    // the first cycle of which they hold anything
     int cap_nodes, cap_locals; // that there is room for
-    int * open;                // nodes that wait for none, in the order of choice
+    int * open;                // nodes of the window that wait for none, in the order of choice
     int n_open;                // placed ones are taken out later
     int * ready;               // scratch: nodes that could issue
     int oldest;                // first node that is not placed
     int window;                // how far behind it others may be taken
+    int end;                   // of the window
+    int attempt;               // number of it, from 1 on
 };
 
 static void compute_heights(struct sched * s) {
@@ -165,7 +168,7 @@ static bool place(struct sched * s, int base, int i, int which, int cycle) {
         struct sched_node * to = &s->nodes[s->deps.edges[e].to];
         int at = cycle + s->deps.edges[e].latency;
         to->earliest = at > to->earliest ? at : to->earliest;
-        if (--to->n_preds == 0) {
+        if (--to->n_preds == 0 && s->deps.edges[e].to < s->end) {
             open_node(s, s->deps.edges[e].to);
             s->opened |= to->earliest <= cycle;
         }
@@ -182,33 +185,43 @@ static bool place_any(struct sched * s, int base, int i, int cycle) {
     return false;
 }
 
-// Nodes of the window that could issue in this cycle.
+// The window, from the first node on that is not placed, with those that come into it.
+static void move_window(struct sched * s) {
+    while (s->oldest < s->count && s->nodes[s->oldest].cycle >= 0) {
+        s->oldest++;
+    }
+    for (; s->end < s->count && s->end < s->oldest + s->window; s->end++) {
+        if (s->nodes[s->end].n_preds == 0) {
+            open_node(s, s->end);
+        }
+    }
+}
+
+// Nodes that could issue in this cycle.
 static int collect_ready(struct sched * s, int cycle) {
     int n = 0, kept = 0;
     s->awaited = false;
     for (int k = 0; k < s->n_open; k++) {
         int i = s->open[k];
         const struct sched_node * node = &s->nodes[i];
-        if (node->cycle >= 0) {
-            continue;
-        }
-        s->open[kept++] = i;
-        s->awaited |= node->earliest > cycle;
-        if (i >= s->oldest + s->window || node->earliest > cycle) {
-            continue;
-        }
-        s->ready[n++] = i;
+        bool left = node->cycle < 0, due = node->earliest <= cycle; // no branches: nobody foresees
+        s->open[kept] = s->ready[n] = i;
+        kept += left;
+        n += left & due;
+        s->awaited |= left & !due;
     }
     s->n_open = kept;
     return n;
 }
 
-// What lands from here on: no more than is looked at, for most regions are short.
+// What lands from here on: not much more than is looked at, for most regions are short.
 static void clear_ports(struct sched * s, int cycle) {
-    enum { LONGEST = sizeof s->ports / sizeof s->ports[0] - MAX_CYCLES };
-    int end = cycle + LONGEST;
-    memset(s->ports[s->clear], 0, (size_t) (end - s->clear) * sizeof s->ports[0]);
-    s->clear = end;
+    enum { ALL = sizeof s->ports / sizeof s->ports[0], LONGEST = ALL - MAX_CYCLES };
+    if (cycle + LONGEST > s->clear) {
+        int end = cycle + 2 * LONGEST < ALL ? cycle + 2 * LONGEST : ALL;
+        memset(s->ports[s->clear], 0, (size_t) (end - s->clear) * sizeof s->ports[0]);
+        s->clear = end;
+    }
 }
 
 // In a cycle in which nothing was placed: whether nothing is on its way that could change that, no
@@ -249,9 +262,7 @@ static bool list_schedule(struct sched * s, int base) {
                     s->nodes[s->ready[k]].earliest = cycle + 1; // slot, port or register is missing
                 }
             }
-            while (s->oldest < s->count && s->nodes[s->oldest].cycle >= 0) {
-                s->oldest++;
-            }
+            move_window(s);
             more = s->opened || s->oldest > oldest; // what was placed may let others in
         }
         if (idle > 0 && left > 0 && is_stuck(s, cycle)) {
@@ -263,17 +274,10 @@ static bool list_schedule(struct sched * s, int base) {
 
 static void reset(struct sched * s, int base) {
     s->p->n_bundles = base;
-    s->oldest = s->clear = s->release_last = 0;
+    s->oldest = s->end = s->n_open = s->clear = s->release_last = 0;
+    s->attempt++;
     memset(s->busy, 0, sizeof s->busy);
     memset(s->release, 0, sizeof s->release);
-    for (int i = 0; i < s->count; i++) { // a region names few of a program's registers
-        const struct asm_node * n = &s->p->nodes[s->first + i];
-        for (int k = 0; k < n->n_args; k++) {
-            if (n->args[k].kind == ASM_ARG_REG) {
-                s->locals[n->args[k].reg.id] = (struct local){0};
-            }
-        }
-    }
     for (int i = 0; i < s->count; i++) {
         s->nodes[i].n_preds = s->nodes[i].earliest = 0;
         s->nodes[i].cycle = -1;
@@ -281,10 +285,12 @@ static void reset(struct sched * s, int base) {
         for (int k = 0; k < n->n_args; k++) {
             if (n->args[k].kind == ASM_ARG_REG) {
                 struct asm_vreg * v = &s->p->vregs[n->args[k].reg.id];
-                s->locals[n->args[k].reg.id].refs++;
-                if (!v->global) {
-                    v->phys = -1;
+                struct local * l = &s->locals[n->args[k].reg.id];
+                if (l->attempt != s->attempt) { // a region names few of a program's registers
+                    *l = (struct local){.attempt = s->attempt};
+                    v->phys = v->global ? v->phys : -1;
                 }
+                l->refs++;
             }
         }
     }
@@ -295,12 +301,7 @@ static bool try_schedule(struct sched * s, int base) {
     for (int e = 0; e < s->deps.n_edges; e++) {
         s->nodes[s->deps.edges[e].to].n_preds++;
     }
-    s->n_open = 0;
-    for (int i = 0; i < s->count; i++) {
-        if (s->nodes[i].n_preds == 0) {
-            open_node(s, i);
-        }
-    }
+    move_window(s);
     return list_schedule(s, base);
 }
 
@@ -334,7 +335,7 @@ static void find_carriers(struct sched * s) {
         for (int v = 0; v < all->n; v++) {
             struct carrier * c = &all->ops[v];
             c->op = ops[v];
-            c->instr = aie_isa_instr(s->p->isa, ops[v]);
+            c->instr = asm_instr(s->p, ops[v]);
             c->slot = (uint8_t) c->instr->slot;
             c->excludes = (uint8_t) asm_excludes(c->instr->slot);
             c->n_landings = (uint8_t) asm_landings(s->p, node, c->instr, c->landings);
@@ -378,7 +379,7 @@ static struct sched * prepare(struct asm_program * p, const struct asm_item * re
     if (s && (int) n_locals > s->cap_locals) {
         free(s->locals);
         s->cap_locals = 2 * (int) n_locals; // loops make more of them
-        s->locals = malloc((size_t) s->cap_locals * sizeof *s->locals);
+        s->locals = calloc((size_t) s->cap_locals, sizeof *s->locals);
     }
     p->no_memory |= !s || !s->nodes || !s->carriers || !s->ready || !s->open || !s->locals;
     return p->no_memory ? NULL : s;

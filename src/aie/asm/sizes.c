@@ -15,14 +15,13 @@ enum place { ANYWHERE, ALIGNED, LOOP_LAST };
 struct sizes {
     struct asm_program * p;
     uint8_t * place;                       // enum place of each bundle
-    uint8_t * present;                     // its slots
     uint8_t * sets_up;                     // whether it sets up a loop
     uint16_t fitting[1 << AIE_SLOT_COUNT]; // by slots: bit n, there is a format of 2 n bytes
     bool known[1 << AIE_SLOT_COUNT];
 };
 
 static unsigned fitting(struct sizes * s, int bundle) {
-    unsigned present = s->present[bundle];
+    unsigned present = s->p->present[bundle];
     if (!s->known[present]) {
         s->fitting[present] = (uint16_t) aie_bundle_sizes(s->p->isa, present);
         s->known[present] = true;
@@ -39,16 +38,10 @@ static bool is_loop_register(const struct asm_arg * a) {
 // Whether the instruction sets up a loop. What it names is noted: the last bundle of a loop is what
 // LE is set to, everything else may be jumped to.
 static bool look_at(struct sizes * s, const struct asm_node * n) {
-    bool set_up = false, end = false, label = false;
+    bool set_up = false, end = false;
     for (int k = 0; k < n->n_args; k++) {
-        if (n->args[k].kind == ASM_ARG_FIXED) {
-            set_up |= is_loop_register(&n->args[k]);
-            end |= is_loop_register(&n->args[k]) && AIE_REG_NUM(n->args[k].value) == AIE_SPC_LE;
-        }
-        label |= n->args[k].kind == ASM_ARG_LABEL;
-    }
-    if (!label) {
-        return set_up;
+        set_up |= is_loop_register(&n->args[k]);
+        end |= is_loop_register(&n->args[k]) && AIE_REG_NUM(n->args[k].value) == AIE_SPC_LE;
     }
     for (int k = 0; k < n->n_args; k++) {
         int at = n->args[k].kind == ASM_ARG_LABEL ? s->p->labels[n->args[k].value] : -1;
@@ -108,14 +101,17 @@ static void align(struct sizes * s) {
 static void choose(struct sizes * s) {
     struct asm_program * p = s->p;
     int set_up = -1, full = p->target->bundle_bytes;
+    const unsigned special = 1u << ASM_ARG_FIXED | 1u << ASM_ARG_LABEL;
     for (int b = 0; b < p->n_bundles; b++) {
+        unsigned present = 0;
         for (int slot = 0; slot < AIE_SLOT_COUNT; slot++) {
-            int node = p->bundles[b].slot[slot].node;
-            if (node >= 0) {
-                s->present[b] |= (uint8_t) (1u << slot);
-                s->sets_up[b] |= look_at(s, &p->nodes[node]);
-            }
+            present |= (unsigned) (p->bundles[b].slot[slot].node >= 0) << slot;
         }
+        for (unsigned left = present; left; left &= left - 1) {
+            const struct asm_node * n = &p->nodes[p->bundles[b].slot[__builtin_ctz(left)].node];
+            s->sets_up[b] |= (n->kinds & special) && look_at(s, n);
+        }
+        p->present[b] = (uint8_t) present;
         p->sizes[b] = (uint8_t) (2 * __builtin_ctz(fitting(s, b) | 1u << full / 2));
     }
     for (int b = 0; b < p->n_bundles; b++) {
@@ -131,17 +127,18 @@ static void choose(struct sizes * s) {
 bool asm_size(struct asm_program * p) {
     size_t n = (size_t) p->n_bundles;
     struct sizes * s = calloc(1, sizeof *s);
+    free(p->present);
     free(p->sizes);
     free(p->addresses);
+    p->present = calloc(n + 1, sizeof *p->present);
     p->sizes = calloc(n + 1, sizeof *p->sizes);
     p->addresses = calloc(n + 1, sizeof *p->addresses);
-    bool ok = s && p->sizes && p->addresses;
+    bool ok = s && p->present && p->sizes && p->addresses;
     if (s) {
         s->p = p;
         s->place = calloc(n + 1, sizeof *s->place);
-        s->present = calloc(n + 1, sizeof *s->present);
         s->sets_up = calloc(n + 1, sizeof *s->sets_up);
-        ok = ok && s->place && s->present && s->sets_up;
+        ok = ok && s->place && s->sets_up;
     }
     if (ok) {
         choose(s);
@@ -151,7 +148,6 @@ bool asm_size(struct asm_program * p) {
     }
     if (s) {
         free(s->place);
-        free(s->present);
         free(s->sets_up);
         free(s);
     }

@@ -24,6 +24,8 @@ struct kept { // of a virtual register, while the region is walked
 struct spill {
     struct asm_program * p;
     int first, count; // the region
+    const bool * may; // by register: it is a local of a class that can be kept in memory
+    int * left; // by register: mentions still to come, negative while it has a value (is_enough)
     struct kept * kept;
     int * next;  // of each node and operand: the next mention of the same register
     int * alive; // registers that have a value
@@ -34,20 +36,54 @@ struct spill {
     bool changed, failed;
 };
 
-static bool is_spilled(const struct asm_program * p, const struct asm_arg * a) {
-    return a->kind == ASM_ARG_REG && !p->vregs[a->reg.id].global &&
-           p->target->spills[p->vregs[a->reg.id].cls].store;
+static bool is_spilled(const struct spill * s, const struct asm_arg * a) {
+    return a->kind == ASM_ARG_REG && s->may[a->reg.id];
 }
 
 static int mention_of(int node, int operand) {
     return node * ASM_MAX_ARGS + operand;
 }
 
+// Whether there are registers for all that has a value at a time: nothing is put away then.
+static bool is_enough(const struct spill * s) {
+    const struct asm_program * p = s->p;
+    const struct asm_node *first = &p->nodes[s->first], *end = first + s->count;
+    int used[ASM_CLASS_COUNT] = {0};
+    bool enough = true;
+    for (const struct asm_node * n = first; n < end; n++) {
+        for (int k = 0; k < n->n_args; k++) {
+            if (is_spilled(s, &n->args[k])) {
+                s->left[n->args[k].reg.id]++;
+            }
+        }
+    }
+    for (const struct asm_node * n = first; n < end; n++) {
+        int over[ASM_MAX_ARGS], n_over = 0; // classes of what the node is the last to name
+        for (int k = 0; k < n->n_args; k++) {
+            if (is_spilled(s, &n->args[k])) {
+                int id = n->args[k].reg.id, cls = p->vregs[id].cls;
+                if (s->left[id] > 0) {
+                    s->left[id] = -s->left[id];
+                    used[cls]++;
+                    enough &= used[cls] <= s->most[cls];
+                }
+                if (++s->left[id] == 0) {
+                    over[n_over++] = cls;
+                }
+            }
+        }
+        while (n_over > 0) {
+            used[over[--n_over]]--;
+        }
+    }
+    return enough;
+}
+
 static void find_mentions(struct spill * s) {
     for (int i = s->count - 1; i >= 0; i--) {
         const struct asm_node * n = &s->p->nodes[s->first + i];
         for (int k = n->n_args - 1; k >= 0; k--) {
-            if (is_spilled(s->p, &n->args[k])) {
+            if (is_spilled(s, &n->args[k])) {
                 struct kept * v = &s->kept[n->args[k].reg.id];
                 s->next[mention_of(i, k)] = v->head;
                 v->head = mention_of(i, k);
@@ -130,7 +166,7 @@ static void put_away(struct spill * s, const struct asm_node * n, int cls) {
 // Registers for what node n names: back from memory, or new ones.
 static void bring(struct spill * s, const struct asm_node * n) {
     for (int k = 0; k < n->n_args && !s->failed; k++) {
-        if (!is_spilled(s->p, &n->args[k]) || s->kept[n->args[k].reg.id].now >= 0) {
+        if (!is_spilled(s, &n->args[k]) || s->kept[n->args[k].reg.id].now >= 0) {
             continue;
         }
         int id = n->args[k].reg.id, cls = s->p->vregs[id].cls;
@@ -150,9 +186,9 @@ static void bring(struct spill * s, const struct asm_node * n) {
 }
 
 static void after(struct spill * s, const struct asm_node * n, int i) {
-    const struct aie_instr * instr = aie_isa_instr(s->p->isa, n->op);
+    const struct aie_instr * instr = asm_instr(s->p, n->op);
     for (int k = 0; k < n->n_args; k++) {
-        if (!is_spilled(s->p, &n->args[k])) {
+        if (!is_spilled(s, &n->args[k])) {
             continue;
         }
         int id = n->args[k].reg.id;
@@ -179,7 +215,7 @@ static void walk(struct spill * s) {
         struct asm_node n = s->p->nodes[s->first + i], copy = n; // the array may move
         bring(s, &n);
         for (int k = 0; k < n.n_args; k++) {
-            if (is_spilled(s->p, &n.args[k])) {
+            if (is_spilled(s, &n.args[k])) {
                 copy.args[k].reg.id = (int16_t) s->kept[n.args[k].reg.id].now;
             }
         }
@@ -188,24 +224,20 @@ static void walk(struct spill * s) {
     }
 }
 
-static void spill_region(struct asm_program * p, struct asm_item * region) {
-    struct spill s = {.p = p, .first = region->first, .count = region->count};
+static void spill_region(struct spill * s, struct asm_item * region) {
+    struct asm_program * p = s->p;
     size_t n_vregs = (size_t) p->n_vregs + 1, n_args = (size_t) region->count * ASM_MAX_ARGS + 1;
-    s.kept = malloc(n_vregs * sizeof *s.kept);
-    s.next = malloc(n_args * sizeof *s.next);
-    s.alive = malloc(n_vregs * sizeof *s.alive);
-    if (s.kept && s.next && s.alive) {
+    s->kept = malloc(n_vregs * sizeof *s->kept);
+    s->next = malloc(n_args * sizeof *s->next);
+    s->alive = malloc(n_vregs * sizeof *s->alive);
+    if (s->kept && s->next && s->alive) {
         for (size_t v = 0; v < n_vregs; v++) {
-            s.kept[v] = (struct kept){.now = -1, .place = NOWHERE, .head = -1};
+            s->kept[v] = (struct kept){.now = -1, .place = NOWHERE, .head = -1};
         }
-        for (int cls = 0; cls < ASM_CLASS_COUNT; cls++) {
-            uint64_t set = asm_class_set(p, (enum asm_class) cls) & ~p->global_taken[cls];
-            s.most[cls] = __builtin_popcountll(set);
-        }
-        find_mentions(&s);
+        find_mentions(s);
         int first = p->n_nodes;
-        walk(&s);
-        if (s.changed && !s.failed) {
+        walk(s);
+        if (s->changed && !s->failed) {
             region->count = p->n_nodes - first;
             region->first = first;
         } else {
@@ -214,22 +246,40 @@ static void spill_region(struct asm_program * p, struct asm_item * region) {
     } else {
         p->no_memory = true;
     }
-    free(s.kept);
-    free(s.next);
-    free(s.alive);
+    free(s->kept);
+    free(s->next);
+    free(s->alive);
 }
 
 void asm_spill(struct asm_program * p) {
     if (!p->spills || p->misuse.status != ST_OK) {
         return;
     }
+    int * left = calloc((size_t) p->n_vregs + 1, sizeof *left);
+    bool * may = malloc((size_t) p->n_vregs + 1);
+    p->no_memory |= !left || !may;
+    for (int v = 0; v < p->n_vregs && !p->no_memory; v++) {
+        may[v] = !p->vregs[v].global && p->target->spills[p->vregs[v].cls].store;
+    }
     for (int i = 0, until = 0; i < p->n_items && !p->no_memory; i++) {
+        struct asm_item * region = &p->items[i];
         if (i >= until) {
             until = asm_take_globals(p, i);
         }
         bool paced = i > 0 && p->items[i - 1].kind == ASM_ITEM_LOOP && p->items[i - 1].interval;
-        if (p->items[i].kind == ASM_ITEM_REGION && !paced) {
-            spill_region(p, &p->items[i]);
+        if (region->kind != ASM_ITEM_REGION || paced) {
+            continue;
+        }
+        struct spill s = {
+            .p = p, .first = region->first, .count = region->count, .may = may, .left = left};
+        for (int cls = 0; cls < ASM_CLASS_COUNT; cls++) {
+            uint64_t set = asm_class_set(p, (enum asm_class) cls) & ~p->global_taken[cls];
+            s.most[cls] = __builtin_popcountll(set);
+        }
+        if (!is_enough(&s)) {
+            spill_region(&s, region);
         }
     }
+    free(left);
+    free(may);
 }

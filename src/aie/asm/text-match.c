@@ -113,7 +113,7 @@ static bool operand_fits(const struct asm_program * p, int op, int k, struct tex
     if (!t.length) {
         return false;
     }
-    if (aie_isa_instr(p->isa, op)->operands[k].is_imm) { // or a label
+    if (asm_instr(p, op)->operands[k].is_imm) { // or a label
         return !is_number(t) || aie_operand_fits(p->isa, op, k, (int32_t) strtol(t.at, NULL, 0));
     }
     return text_vreg_parse(t, &v) ? virtual_fits(p, op, k, &v)
@@ -130,7 +130,7 @@ static bool ends(const char * at) {
 
 static bool matches(const struct asm_program * p, int op, const char * at,
                     struct text_match * out) {
-    const struct aie_instr * in = aie_isa_instr(p->isa, op);
+    const struct aie_instr * in = asm_instr(p, op);
     memset(out->operands, 0, sizeof out->operands);
     for (const char * t = in->text; *t; t++) {
         if (*t == ' ') {
@@ -166,7 +166,7 @@ int text_find(const struct asm_program * p, const char * text, int named, struct
     }
     size_t word = strcspn(text, " ;@!\n");
     for (int op = 0; op < aie_isa_count(p->isa); op++) {
-        const char * name = aie_isa_instr(p->isa, op)->text;
+        const char * name = asm_instr(p, op)->text;
         if (!strncmp(name, text, word) && (name[word] == ' ' || !name[word]) &&
             matches(p, op, text, out)) {
             return op;

@@ -64,9 +64,9 @@ static void print_instr(struct printer * pr, const struct asm_node * node, int o
     size_t from = pr->b->size;
     struct text_match match;
     pr->node = node;
-    aie_instr_print(aie_isa_instr(pr->p->isa, op), print_operand, pr, pr->b);
+    aie_instr_print(asm_instr(pr->p, op), print_operand, pr, pr->b);
     if (!pr->b->failed && text_find(pr->p, (const char *) pr->b->data + from, -1, &match) != op) {
-        buf_printf(pr->b, " !%s", aie_isa_instr(pr->p->isa, op)->name);
+        buf_printf(pr->b, " !%s", asm_instr(pr->p, op)->name);
     }
 }
 

@@ -247,7 +247,7 @@ struct instr {
 };
 
 static struct asm_arg arg_of(struct reader * r, int op, int k, struct text_token t) {
-    const struct aie_instr * in = aie_isa_instr(r->p->isa, op);
+    const struct aie_instr * in = asm_instr(r->p, op);
     struct asm_reg reg;
     if (in->operands[k].is_imm) {
         bool number = isdigit((unsigned char) *t.at) || *t.at == '-' || *t.at == '+';
@@ -283,7 +283,7 @@ static int named_record(struct reader * r, const char * at) {
 static bool no_instr(struct reader * r, const char * at) {
     size_t word = strcspn(at, " ;");
     for (int op = 0; op < aie_isa_count(r->p->isa); op++) {
-        const char * text = aie_isa_instr(r->p->isa, op)->text;
+        const char * text = asm_instr(r->p, op)->text;
         if (!strncmp(text, at, word) && (text[word] == ' ' || !text[word])) {
             return fail(r, at, "no %.*s takes these operands; one is written \"%s\"", (int) word,
                         at, text);
@@ -301,7 +301,7 @@ static bool read_instr(struct reader * r, char ** at, struct instr * out) {
     if (out->op < 0) {
         return no_instr(r, *at);
     }
-    const struct aie_instr * in = aie_isa_instr(r->p->isa, out->op);
+    const struct aie_instr * in = asm_instr(r->p, out->op);
     if (in->n_explicit > ASM_MAX_ARGS) {
         return fail(r, *at, "%s has too many operands", in->name);
     }
@@ -333,7 +333,7 @@ static bool add_instr(struct reader * r, char * at) {
     if (*at) {
         return fail(r, at, "one instruction a line, but in bundles");
     }
-    const struct aie_instr * in = aie_isa_instr(r->p->isa, i.op);
+    const struct aie_instr * in = asm_instr(r->p, i.op);
     if (in->branches || in->locks) {
         asm_single(r->p, in->branches ? ASM_ITEM_JUMP : ASM_ITEM_LOCK, i.op, i.args,
                    in->n_explicit);
@@ -400,7 +400,7 @@ static bool add_bundle(struct reader * r, char * at) {
         if (!read_instr(r, &at, &i)) {
             return false;
         }
-        const struct aie_instr * in = aie_isa_instr(p->isa, i.op);
+        const struct aie_instr * in = asm_instr(p, i.op);
         if (taken >> in->slot & 1) {
             return fail(r, start, "the slot of %s is taken in this bundle", in->name);
         }

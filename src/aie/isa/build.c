@@ -178,6 +178,7 @@ static void parse_operands(const struct isa_target * target, const char * text,
         if (o->role) {
             parse_implicit(&c, o);
             parse_stages(&c, o);
+            in->has_fixed |= o->fixed && (AIE_REG_KIND(o->fixed) != AIE_SR || o->role != AIE_DEF);
             continue;
         }
         if (in->n_explicit != in->n_operands - 1) {
@@ -193,6 +194,16 @@ static void parse_operands(const struct isa_target * target, const char * text,
         o->cls = (uint8_t) class_by_name(target, &c);
         parse_stages(&c, o);
     }
+}
+
+static uint8_t last_cycle(const struct aie_instr * in) {
+    uint8_t last = 1;
+    for (int k = 0; k < in->n_operands; k++) {
+        const struct aie_operand * o = &in->operands[k];
+        uint8_t cycle = o->role & AIE_DEF ? o->def_cycle : o->use_cycle;
+        last = AIE_REG_KIND(o->fixed) != AIE_SR && cycle > last ? cycle : last;
+    }
+    return last;
 }
 
 // ---- patterns ----
@@ -395,12 +406,15 @@ static uint8_t evidence_of(const struct isa_target * target, const char * name) 
     enum aie_evidence best = target->evidence ? AIE_EVIDENCE_NONE : AIE_EVIDENCE_SILICON;
     for (int i = 0; i < target->n_evidence; i++) {
         const struct isa_evidence_row * row = &target->evidence[i];
-        size_t n = strlen(row->name);
-        if (strcmp(row->name, name) == 0) {
+        size_t same = 0; // characters
+        while (name[same] && row->name[same] == name[same]) {
+            same++;
+        }
+        if (row->name[same] == name[same]) {
             return (uint8_t) row->evidence;
         }
-        if (row->name[n - 1] == '*' && n > longest && strncmp(row->name, name, n - 1) == 0) {
-            longest = n;
+        if (row->name[same] == '*' && same + 1 > longest) {
+            longest = same + 1;
             best = row->evidence;
         }
     }
@@ -419,6 +433,7 @@ void isa_build(struct aie_isa * isa, const struct isa_target * target) {
         in->slot = row->slot;
         in->evidence = evidence_of(target, row->name);
         parse_operands(target, row->operands, in);
+        in->last_cycle = last_cycle(in);
         parse_pattern(target, row->pattern, in, isa->fields[op]);
     }
     for (int f = 0; f < target->n_formats; f++) {

@@ -133,15 +133,14 @@ void isa_build_formats(struct aie_isa * isa) {
 
 unsigned aie_bundle_sizes(const struct aie_isa * isa, unsigned present) {
     unsigned sizes = 0;
-    for (int i = 0; i < isa->target->n_formats; i++) {
-        const struct isa_format * f = &isa->formats[i];
-        sizes |= (f->slots & present) == present ? 1u << f->bytes / 2 : 0;
+    for (int half = 1; half <= AIE_MAX_BUNDLE_BYTES / 2; half++) {
+        sizes |= isa->format_for[half][present] ? 1u << half : 0;
     }
     return sizes;
 }
 
-enum status aie_bundle_encode(const struct aie_isa * isa, const struct aie_bundle * in,
-                              uint8_t bytes[AIE_MAX_BUNDLE_BYTES], int * size, struct error * err) {
+enum status aie_bundle_join(const struct aie_isa * isa, const struct aie_words * in,
+                            uint8_t bytes[AIE_MAX_BUNDLE_BYTES], int * size, struct error * err) {
     bool is_size = in->size <= AIE_MAX_BUNDLE_BYTES && in->size % 2 == 0;
     int chosen = is_size ? isa->format_for[in->size / 2][in->present] : 0;
     if (!chosen) {
@@ -153,24 +152,29 @@ enum status aie_bundle_encode(const struct aie_isa * isa, const struct aie_bundl
     struct bits128 b = {{f->value[0], f->value[1]}};
     for (unsigned left = f->slots; left; left &= left - 1) {
         int s = __builtin_ctz(left);
-        if (!(in->present >> s & 1)) {
-            insert(&b, f->lsb[s], isa->target->slot_bits[s], isa->nop_words[s]);
-            continue;
-        }
-        const struct aie_inst * inst = &in->slot[s];
-        if (inst->op < isa->target->n_rows && (int) isa->instrs[inst->op].slot != s) {
-            return error_set(err, ST_INVALID, "%s is in a slot that is not its own",
-                             isa->instrs[inst->op].name);
-        }
-        uint64_t word;
-        enum status st = aie_slot_encode(isa, inst, &word, err);
-        if (st) {
-            return st;
-        }
+        uint64_t word = in->present >> s & 1 ? in->word[s] : isa->nop_words[s];
         insert(&b, f->lsb[s], isa->target->slot_bits[s], word);
     }
     store_u64(bytes, b.at[0]);
     store_u64(bytes + 8, b.at[1]);
     *size = f->bytes;
     return ST_OK;
+}
+
+enum status aie_bundle_encode(const struct aie_isa * isa, const struct aie_bundle * in,
+                              uint8_t bytes[AIE_MAX_BUNDLE_BYTES], int * size, struct error * err) {
+    struct aie_words words = {.size = in->size, .present = in->present};
+    for (unsigned left = in->present; left; left &= left - 1) {
+        int s = __builtin_ctz(left);
+        const struct aie_inst * inst = &in->slot[s];
+        if (inst->op < isa->target->n_rows && (int) isa->instrs[inst->op].slot != s) {
+            return error_set(err, ST_INVALID, "%s is in a slot that is not its own",
+                             isa->instrs[inst->op].name);
+        }
+        enum status st = aie_slot_encode(isa, inst, &words.word[s], err);
+        if (st) {
+            return st;
+        }
+    }
+    return aie_bundle_join(isa, &words, bytes, size, err);
 }

@@ -228,9 +228,11 @@ struct aie_instr {
     int n_operands;
     int n_explicit;
     struct aie_operand operands[AIE_MAX_OPERANDS];
-    uint8_t mem_cycle; // E-stage in which memory is touched (of st.s8, st.s16: written), 0 = never
-    uint8_t mem_first; // E-stage of the first touch: differs for st.s8, st.s16, which read in E5
+    uint8_t last_cycle; // E-stage in which the last operand is read or there, flags apart
+    uint8_t mem_cycle;  // E-stage in which memory is touched (of st.s8, st.s16: written), 0 = never
+    uint8_t mem_first;  // E-stage of the first touch: differs for st.s8, st.s16, which read in E5
     bool loads, stores, branches, locks;
+    bool has_fixed;   // implicit registers, other than flags that it writes
     uint8_t evidence; // enum aie_evidence
 };
 
@@ -252,9 +254,9 @@ struct aie_isa; // one target's tables, built once, immutable afterwards
 
 const struct aie_isa * aie_isa_get(enum aie_arch arch); // never NULL for a known arch
 int aie_isa_count(const struct aie_isa * isa);
-const struct aie_instr * aie_isa_instr(const struct aie_isa * isa, int op);
-int aie_isa_find(const struct aie_isa * isa, const char * name); // -1 if unknown
-int aie_isa_nop(const struct aie_isa * isa, enum aie_slot slot); // op of the slot's NOP
+const struct aie_instr * aie_isa_instr(const struct aie_isa * isa, int op); // they lie in a row
+int aie_isa_find(const struct aie_isa * isa, const char * name);            // -1 if unknown
+int aie_isa_nop(const struct aie_isa * isa, enum aie_slot slot);            // op of the slot's NOP
 int aie_slot_bits(const struct aie_isa * isa, enum aie_slot slot);
 
 // Index of the explicit operand with this letter, -1 if there is none.
@@ -285,7 +287,7 @@ int aie_bundle_size(const struct aie_isa * isa, uint8_t first_byte);
 // set when there is a format of 2 n bytes.
 unsigned aie_bundle_sizes(const struct aie_isa * isa, unsigned present);
 
-// A bundle as the words of its slots, not decoded yet.
+// A bundle as the words of its slots, not decoded yet or encoded already.
 struct aie_words {
     uint8_t size, present; // as in aie_bundle
     uint64_t word[AIE_SLOT_COUNT];
@@ -304,6 +306,9 @@ enum status aie_bundle_decode(const struct aie_isa * isa, const uint8_t * bytes,
 // Fails when an operand does not fit its field, naming instruction and operand.
 enum status aie_bundle_encode(const struct aie_isa * isa, const struct aie_bundle * in,
                               uint8_t bytes[AIE_MAX_BUNDLE_BYTES], int * size, struct error * err);
+// The same for slots that are encoded, each by aie_slot_encode for its own slot.
+enum status aie_bundle_join(const struct aie_isa * isa, const struct aie_words * in,
+                            uint8_t bytes[AIE_MAX_BUNDLE_BYTES], int * size, struct error * err);
 
 enum status aie_slot_decode(const struct aie_isa * isa, enum aie_slot slot, uint64_t word,
                             struct aie_inst * out, struct error * err);

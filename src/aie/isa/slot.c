@@ -15,13 +15,14 @@ static uint64_t get_field(const struct isa_field * f, uint64_t word) {
     return code;
 }
 
+// A code is no wider than its field, and most fields are in one piece.
 static uint64_t put_field(const struct isa_field * f, uint64_t code) {
     uint64_t word = 0;
-    for (int r = f->n_runs - 1; r >= 0; r--) {
+    for (int r = f->n_runs - 1; r > 0; r--) {
         word |= (code & ((1ull << f->runs[r].width) - 1)) << f->runs[r].lsb;
         code >>= f->runs[r].width;
     }
-    return word;
+    return word | code << f->runs[0].lsb;
 }
 
 // ---- values and codes ----
