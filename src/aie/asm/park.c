@@ -2,7 +2,9 @@
 // later in a register of another class meanwhile: of vectors there are few, and an argument that is
 // looked at once more at the end of a function of it, or a factor of every step of a polynomial,
 // would take one of them for each trip in flight. A copy takes it there, another one back before
-// each group of uses.
+// each group of uses. Where a loop rolls, one register keeps it no longer than trips are apart:
+// what is parked for much longer is handed on from one such register to the next, or it would have
+// to stay where registers are few both before and behind.
 //
 // How long things live is reckoned with every instruction as late as it can be: what is wanted late
 // alone is then made late, and what is wanted early and late is what lives long.
@@ -19,6 +21,8 @@ enum {
     EASY_TENTHS = 7,      // and so much is little
     LEAST_GAP = 12,       // bundles between two uses
     COPYING = 4,          // that a value lives on both sides of them for its copies
+    FAR_TENTHS = 33,      // of what slots take: no one register keeps a value until then,
+    PART_TENTHS = 9,      // but several, each for so long
 };
 
 struct value { // a local
@@ -28,6 +32,7 @@ struct value { // a local
     int gaps, saved; // between uses that are far apart; bundles in all
     bool parked;
     int16_t kept; // where it is meanwhile, 0 = not yet
+    int part;     // so often it has been handed on there
     int16_t now;  // the register that stands for it
     int group;    // that `now` is for
 };
@@ -46,6 +51,7 @@ struct park {
     struct use * uses;
     int * late; // of instructions: bundles from the end of a trip, negative
     int * order;
+    int far, most; // bundles
 };
 
 static const struct asm_node * node_of(const struct park * k, int i) {
@@ -197,6 +203,8 @@ static int choose(struct park * k, enum asm_class cls) {
         kept += v->saved;
         v->parked = true;
     }
+    k->far = FAR_TENTHS * slots.most / 10;
+    k->most = PART_TENTHS * slots.most / 10 + 1;
     return chosen;
 }
 
@@ -223,8 +231,14 @@ static int16_t read_by(struct park * k, int16_t id, int i) {
     if (group == 0) {
         return id;
     }
+    enum asm_class other = k->p->target->parks[cls];
     if (!v->kept) {
-        v->kept = copy(k, k->p->target->parks[cls], id, cls).id;
+        v->kept = copy(k, other, id, cls).id;
+    }
+    int life = k->late[i] - k->late[v->last_def];
+    int part = k->rolls && life > k->far ? (life - 1) / k->most : 0;
+    for (; v->part < part; v->part++) {
+        v->kept = copy(k, other, v->kept, other).id;
     }
     if (v->group != group) {
         v->now = copy(k, cls, v->kept, cls).id;

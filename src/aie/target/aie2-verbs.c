@@ -436,7 +436,7 @@ static void scale_factors(struct asm_program * p, struct emit_scale * d, struct 
                           struct asm_reg zero, struct asm_reg low) {
     d->alone = true;
     for (int half = 0; half < 2; half++) {
-        d->by[half] = asm_local(p, ASM_X);
+        d->by[half] = d->given ? d->by[half] : asm_local(p, ASM_X);
         select(p, LANE_16, d->by[half], half ? s : zero, half ? zero : s, low);
     }
 }
@@ -447,7 +447,7 @@ static void scale(struct asm_program * p, struct emit_scale * d, struct asm_reg 
     scale_factors(p, d, s, zero, low);
     d->alone = false;
     for (int half = 0; half < 2; half++) {
-        d->rest[half] = asm_local(p, ASM_BM);
+        d->rest[half] = d->given ? d->rest[half] : asm_local(p, ASM_BM);
         mul(p, d->rest[half], offset, d->by[half], config);
     }
 }

@@ -572,7 +572,7 @@ static void scale(struct asm_program * p, struct emit_scale * d, struct asm_reg 
                   struct asm_reg config) {
     scale_factors(p, d, s, zero, low);
     d->alone = false;
-    d->rest[0] = asm_local(p, ASM_BM);
+    d->rest[0] = d->given ? d->rest[0] : asm_local(p, ASM_BM);
     ASM(p, AIE2P_VMUL_f_vmul_bf_vmul_bf_core_X_X, A_REG(d->rest[0]), A_REG(offset), A_REG(s),
         A_REG(config));
 }

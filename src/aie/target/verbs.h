@@ -25,6 +25,7 @@ struct emit_raised { // lanes in accumulators that are wide enough for them
 struct emit_scale { // factors, and what the offset comes to, where there is one
     struct asm_reg by[2], rest[2];
     bool alone;
+    bool given; // the registers are the caller's, who wants them in more than one region
 };
 
 // ---- new registers, for one region ----

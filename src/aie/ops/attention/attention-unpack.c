@@ -220,7 +220,7 @@ static void key_bytes(struct unpack * u, const struct bytes * b, struct asm_reg 
     struct at_writer * w = u->w;
     emit_set_small(w->p, w->n, 8);
     asm_loop_begin(w->p, w->n);
-    struct emit_scale by;
+    struct emit_scale by = {0};
     at_copy(w, w->at[0], w->c);
     at_add(w, w->c, w->c, w->step);
     for (int i = 0; i < 2; i++) {
@@ -246,7 +246,7 @@ static void key_nibbles(struct unpack * u, const struct nibbles * b, struct asm_
     emit_nibbles_begin(w->p);
     emit_set_small(w->p, w->n, 4);
     asm_loop_begin(w->p, w->n);
-    struct emit_scale by;
+    struct emit_scale by = {0};
     at_copy(w, w->at[0], w->c);
     at_add(w, w->c, w->c, w->step);
     for (int i = 0; i < 2; i++) {
@@ -424,7 +424,7 @@ static void value_bytes(struct at_writer * w) {
     }
     emit_shift_bytes(w->p, numbers, v[0], v[1], first);
     for (int i = 0; i < 2; i++) {
-        struct emit_scale by;
+        struct emit_scale by = {0};
         emit_scale_factors(u->p, &by, value_scale(u, i), b.zero, b.low);
         store_bytes(u, &b, i ? v[1] : numbers, i ? upper : b.zip, &by, w->at[1], i * VECTOR);
     }
@@ -450,7 +450,7 @@ static void value_nibbles(struct at_writer * w) {
     // Each has a block's numbers at its outer end.
     struct asm_reg even = shuffled(u, n[0], n[1], b.even), odd = shuffled(u, n[0], n[1], b.odd);
     for (int i = 0; i < 2; i++) {
-        struct emit_scale by;
+        struct emit_scale by = {0};
         nibbles_scale(u, &b, value_scale(u, i), &by);
         store_nibbles(u, &b, shuffled(u, even, odd, zip[i]), i ? upper : b.zip, &by, w->at[1],
                       i * VECTOR);

@@ -208,7 +208,7 @@ static void table(struct quant * q) {
     asm_loop_begin(p, trips);
     asm_loop_alone(p);
     for (int rows = 0; rows < 2; rows++) {
-        struct emit_scale by;
+        struct emit_scale by = {0};
         struct asm_reg s = asm_local(p, ASM_X);
         emit_load_next(p, MEM_SCALES, s, scales);
         emit_scale(p, &by, s, f.offset, f.zero, f.low, f.config);
@@ -423,7 +423,7 @@ static void trip(struct writer * w, const struct to_bf16 * b, struct asm_reg fro
     struct asm_program * p = w->p;
     const struct factors * f = &b->f;
     struct asm_reg s[2];
-    struct emit_scale by;
+    struct emit_scale by = {0};
     for (int i = 0; i < 2; i++) {
         s[i] = asm_local(p, ASM_X);
         emit_load_next(p, MEM_SPREAD, s[i], i ? less : scales);

@@ -160,7 +160,7 @@ static void trip(struct writer * w, const struct constants * c) {
     emit_load_next(p, MEM_SPREAD, asm_half(s, 0), scales);
     s = shuffled(w, s, s, c->zip_32);
     for (int b = 0; b < 2; b++) {
-        struct emit_scale by;
+        struct emit_scale by = {0};
         struct asm_reg unit[2], halves[2];
         emit_scale(p, &by, shuffled(w, s, s, c->zip_64[b]), c->offset, c->zero, c->low, c->config);
         for (int u = 0; u < 2; u++) {

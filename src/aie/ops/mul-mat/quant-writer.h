@@ -88,6 +88,13 @@ static inline struct writer begin(struct quant * q) {
     return (struct writer){.q = q, .p = q->p};
 }
 
+static inline struct asm_reg splat(struct writer * w, enum lane_width width, int32_t value) {
+    struct asm_reg r = asm_local(w->p, ASM_R), d = asm_local(w->p, ASM_X);
+    emit_set(w->p, r, value);
+    emit_splat(w->p, width, d, r);
+    return d;
+}
+
 // All registers are taken.
 static inline void ready(struct writer * w) {
     struct asm_program * p = w->p;

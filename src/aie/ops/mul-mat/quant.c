@@ -95,16 +95,20 @@ static void align(struct quant * q) {
 enum { TOP = 0x43, TOP_16 = 0x45, MINUS_136 = 0xc308, MINUS_2304 = 0xc510, SIGN = 0x80 };
 
 struct numbers {
-    struct asm_reg offset, zero, low, config; // of emit_scale
+    struct emit_scale by;
+    struct asm_reg low, config; // of emit_scale
     struct asm_reg even, odd, zip[2], pair[2];
     struct asm_reg top[2], sign; // vectors
 };
 
 static void take_numbers(struct writer * w, struct numbers * n, int bits) {
-    n->offset = take_splat(w, LANE_16, bits == 4 ? MINUS_136 : MINUS_2304);
+    n->by.given = true;
+    for (int half = 0; half <= w->q->wide; half++) {
+        n->by.by[half] = take(w, ASM_X);
+        n->by.rest[half] = take(w, ASM_BM);
+    }
     n->config = take_set(w, w->q->wide ? ASM_MASK : ASM_R, (int32_t) asm_target(w->p)->mul_config);
     if (w->q->wide) {
-        n->zero = take_splat(w, LANE_32, 0);
         n->low = take_set(w, ASM_MASK, 0xffff);
     }
     n->top[0] = n->top[1] = take_splat(w, LANE_8, TOP);
@@ -133,14 +137,21 @@ static void split(struct writer * w, const struct numbers * n, int bits, struct 
 
 // ---- words: a row's part of two k-blocks, or of two pairs of them ----
 
+// The scales of 16 rows, which all trips of these have. What only they want is made where it is
+// wanted: a loop of numbers of 8 bits has no registers to spare.
+static void take_scales(struct writer * w, struct numbers * n, int bits, struct asm_reg from) {
+    struct asm_reg s = w->q->wide ? asm_local(w->p, ASM_X) : n->by.by[0];
+    struct asm_reg offset = splat(w, LANE_16, bits == 4 ? MINUS_136 : MINUS_2304);
+    struct asm_reg zero = w->q->wide ? splat(w, LANE_32, 0) : offset;
+    emit_load(w->p, MEM_SPREAD, s, from, 0);
+    emit_scale(w->p, &n->by, s, offset, zero, n->low, n->config);
+}
+
 // A trip takes 16 rows of one word.
 static void narrow_trip(struct writer * w, const struct numbers * n, int bits, struct asm_reg from,
-                        struct asm_reg scales, const struct asm_reg to[2]) {
+                        const struct asm_reg to[2]) {
     struct asm_program * p = w->p;
-    struct emit_scale by;
-    struct asm_reg s = asm_local(p, ASM_X), v = asm_local(p, ASM_X), part[2], terms[2][2];
-    emit_load(p, MEM_SPREAD, s, scales, 0);
-    emit_scale(p, &by, s, n->offset, n->zero, n->low, n->config);
+    struct asm_reg v = asm_local(p, ASM_X), part[2], terms[2][2];
     emit_load(p, MEM_BLOCKS, v, from, 0);
     split(w, n, bits, v, part);
     for (int i = 0; i < 2; i++) { // of four k the first two of all rows, then the others
@@ -154,7 +165,7 @@ static void narrow_trip(struct writer * w, const struct numbers * n, int bits, s
     }
     for (int i = 0; i < 8 / bits; i++) {
         for (int k = 0; k < 2; k++) {
-            put_pair(w, &by, &terms[k][i], bits / 4, to[i], k, n->config);
+            put_pair(w, &n->by, &terms[k][i], bits / 4, to[i], k, n->config);
         }
         if (!w->q->wide) {
             emit_advance(p, to[i], 2 * PITCH);
@@ -206,8 +217,9 @@ static void narrow_numbers(struct quant * q, int bits) {
     emit_copy(p, to[0], d[2]);
     emit_copy(p, to[1], sum_of(w, d[2], BLOCK / 2));
     emit_set(p, q->number, bits);
+    take_scales(w, &n, bits, scales);
     asm_loop_begin(p, q->number);
-    narrow_trip(w, &n, bits, from, scales, to);
+    narrow_trip(w, &n, bits, from, to);
     asm_loop_end(p);
     emit_add_small(p, i, i, 1);
     emit_add_small(p, q->number, i, -2 * GROUPS);
