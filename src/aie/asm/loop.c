@@ -381,6 +381,9 @@ static bool find_pipeline(struct asm_program * p, const struct asm_item * loop,
         if (pipeline_find(q, p, region, length, rolling)) {
             return true;
         }
+        if (q->wanted) { // before another form of it is taken
+            return false;
+        }
         pipeline_free(q);
     }
     return pipeline_find(q, p, region, length, 0);

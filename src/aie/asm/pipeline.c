@@ -169,10 +169,32 @@ static void normalise(struct search * s, bool whole) {
 enum outcome { FOUND, NO_SCHEDULE, NO_REGISTERS };
 
 // What is left when all stand: stages, registers, which may be known.
+// A loop that rolls begins in the midst of trips that nobody wants, with whatever stands in the
+// registers. That must not say where in memory something is, nor be a number for which an
+// instruction has no meaning: who reads such a thing stands in the stage that wrote it.
+static bool begins_harmlessly(const struct search * s) {
+    const struct asm_program * p = s->q->p;
+    for (int i = 0; i < s->n && s->q->rolling; i++) {
+        const struct aie_instr * instr = deps_instr(&s->q->deps, i);
+        bool asks = instr->loads || instr->stores ||
+                    (p->target->picky && p->nodes[s->q->deps.first + i].op == p->target->picky);
+        for (int k = 0; asks && k < s->nodes[i].n_mentions; k++) {
+            const struct search_local * l = &s->locals[s->nodes[i].mentions[k].local];
+            bool is_scalar = p->target->classes[l->cls].file == AIE_FILE_SCALAR;
+            for (int m = l->first; is_scalar && m < l->first + l->count; m++) {
+                if (s->q->time[s->mentions[m].node] / s->ii != s->q->time[i] / s->ii) {
+                    return false;
+                }
+            }
+        }
+    }
+    return true;
+}
+
 static enum outcome finish(struct search * s, const char * registers) {
     struct pipeline * q = s->q;
     normalise(s, false);
-    if (q->rolling ? q->stages > q->rolling
+    if (q->rolling ? q->stages > q->rolling || !begins_harmlessly(s)
                    : q->stages > PIPELINE_MAX_STAGES || pipeline_size(q) > MAX_SIZE) {
         return NO_SCHEDULE;
     }
@@ -523,9 +545,9 @@ static bool find_known(struct search * s, const struct asm_found * known) {
         int least = least_with_lives(s, &longest);
         places = search_patiently(s, least, known->plain, LOOSE_TENTHS, &c);
     }
-    q->hopeless = !c.ii;
+    q->hopeless = !c.ii && !choices_watched(); // another form of it may not be known
     bool found = c.ii && try_one(s, &c) == FOUND;
-    if (choices_watched()) {
+    if (choices_watched() && (found || !c.ii)) {
         show(s, &c, found, known->loop, known->plain, known->window);
     }
     free(places);
@@ -544,10 +566,13 @@ static bool find(struct search * s, int plain) {
     if (asm_is_watched()) {
         life_bounds(s, q->time, &q->life_ii, &q->register_ii);
     }
-    if (choice) {
-        return find_known(s, choice);
+    bool is_known = choice && find_known(s, choice);
+    // What does not hold any more is looked for anew by who writes the table.
+    if (is_known || (choice && !(choices_watched() && choice->ii))) {
+        return is_known;
     }
     if (!plain) {
+        q->wanted = choices_watched();
         return false;
     }
     struct asm_known * known =

@@ -30,6 +30,7 @@ struct pipeline {
     int register_ii, life_ii;       // nor than this (asm_stats); where somebody wants to know
     int plain, window;              // bundles of a trip alone, and its window, where they are known
     bool hopeless;                  // it is known that trips do not overlap
+    bool wanted;                    // it is not known, and the table is being written
     int rolling; // trips in flight that margins allow where the loop may roll; else 0
     int * time;
     uint16_t * op;

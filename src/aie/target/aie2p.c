@@ -103,6 +103,7 @@ const struct aie_target target_aie2p =
         {AIE2P_VLDA_POP_576_normal_pop, AIE2P_VLDB_POP_576_normal_pop},
     },
             .n_alternatives = 9,
+    .picky = AIE2P_VSHUFFLE_vec_shuffle_x,
 
     .delay_slots = 5,
     .loop_distance = 7,
@@ -124,6 +125,7 @@ const struct aie_target target_aie2p =
     .west_locks = 16,
     .vector_bytes = 64,
     .load_bytes = 64,
+    .pointer_step = 64,
     .lanes = 16,
     .value_class = ASM_X,
     .acc_class = ASM_BM,

@@ -107,7 +107,6 @@ struct aie_target {
     const char * name;
     bool has_programs; // the compiler can write its core programs; else streams and images only
     bool halved_f16;   // elementwise programs of f16 would not fit whole
-    bool loads_again;  // loops may load an input twice: there are loads at offsets for all types
     bool has_rows, has_products, has_conversions; // the families besides elementwise ones
 
     // Registers: classes, those pairs of classes (bits) that share registers, so that a program has
@@ -134,6 +133,8 @@ struct aie_target {
     uint16_t basic[AIE_BASICS];
     uint16_t alternatives[AIE_MOST_ALTERNATIVES][2];
     int n_alternatives;
+    uint16_t
+        picky; // one of whose scalar some numbers have no meaning that is known; 0: there is none
 
     // The exposed pipeline, in bundles.
     int delay_slots;        // behind a branch
@@ -158,6 +159,7 @@ struct aie_target {
     int west_locks;       // of its western neighbour's
     int vector_bytes;     // of a vector register
     int load_bytes;       // of one load or store
+    int pointer_step;     // bytes of which a pointer is moved on by multiples, in one instruction
     int lanes;            // f32 lanes of a value
     uint8_t value_class;  // where they stand as vectors,
     uint8_t acc_class;    // in an accumulator,

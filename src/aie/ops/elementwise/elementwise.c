@@ -266,9 +266,12 @@ static void stage_trip(struct program * w, const struct ew_stage * s, int unroll
     emit_advance(w->p, w->temps, unroll * EW_TEMPS * temp_bytes);
 }
 
-// Whether the op's trips may begin early and end late: then buffers are reached by offsets.
+// Whether the op's trips may begin early and end late: then buffers are reached by offsets. Where
+// pointers move by whole vectors alone that is for functions, which gain more than it takes.
 static bool rolls(const struct program * w, const struct ew_op * e, int unroll) {
-    return unroll == 1 && !e->native && !e->cast && asm_target(w->p)->loads_again;
+    const struct aie_target * t = asm_target(w->p);
+    return unroll == 1 && !e->native && !e->cast && (e->fast || t->pointer_step == 4) &&
+           lanes_step(t->arch, w->lanes.dtype, false) % t->pointer_step == 0;
 }
 
 // Where an accumulator has quarters, each for a value, the adder adds all four at once.
