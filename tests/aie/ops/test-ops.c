@@ -213,12 +213,14 @@ static void run_row(struct rig * r, const struct op_row * row, enum dtype t, int
 // Arguments of the program: an op's name or "all", how many f32 elements each op gets, and the
 // architecture. With fewer than 10,000 of them, 16-bit patterns are every thirteenth.
 static const char * only;
+static int n_run; // ops
 static int64_t f32_elements = RIG_EVERY > 1 ? 2000 : 20000, bits16_elements = 70001;
 
 static void run_types(struct rig * r, const struct op_row * row) {
-    if (only && strcmp(only, kernel_op_name(row->op))) {
+    if (only && strcasecmp(only, kernel_op_name(row->op))) {
         return;
     }
+    n_run++;
     is_fast = true;
     run_row(r, row, DTYPE_F32, f32_elements);
     run_row(r, row, DTYPE_BF16, bits16_elements);
@@ -244,6 +246,9 @@ static void float_ops(void ** state) {
         run_types(&r, &more[i]);
     }
     rig_close(&r);
+    if (n_run == 0) {
+        fail_msg("no op is called %s", only);
+    }
 }
 
 int main(int argc, char ** argv) {
