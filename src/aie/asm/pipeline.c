@@ -168,7 +168,6 @@ static void normalise(struct search * s, bool whole) {
 
 enum outcome { FOUND, NO_SCHEDULE, NO_REGISTERS };
 
-// What is left when all stand: stages, registers, which may be known.
 // A loop that rolls begins in the midst of trips that nobody wants, with whatever stands in the
 // registers. That must not say where in memory something is, nor be a number for which an
 // instruction has no meaning: who reads such a thing stands in the stage that wrote it.
@@ -191,6 +190,7 @@ static bool begins_harmlessly(const struct search * s) {
     return true;
 }
 
+// What is left when all stand: stages, registers, which may be known.
 static enum outcome finish(struct search * s, const char * registers) {
     struct pipeline * q = s->q;
     normalise(s, false);

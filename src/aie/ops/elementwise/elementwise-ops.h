@@ -119,6 +119,6 @@ bool ew_is_wide(const struct ew_op * e, enum aie_arch arch, enum dtype t);
 // Whether it then loads its one input by pa, and once more by pb.
 bool ew_loads_twice(const struct ew_op * e, enum aie_arch arch, enum dtype t);
 // Constants that loops of bf16 have registers for.
-int ew_wide_kept(const struct ew_op * e);
+int ew_wide_kept(const struct ew_op * e, enum aie_arch arch, enum dtype t);
 void ew_wide_trip(struct lanes * l, const struct ew_op * e, struct asm_reg pa, struct asm_reg pb,
                   struct asm_reg pout);

@@ -270,7 +270,8 @@ static void stage_trip(struct program * w, const struct ew_stage * s, int unroll
 // pointers move by whole vectors alone that is for functions, which gain more than it takes.
 static bool rolls(const struct program * w, const struct ew_op * e, int unroll) {
     const struct aie_target * t = asm_target(w->p);
-    return unroll == 1 && !e->native && !e->cast && (e->fast || t->pointer_step == 4) &&
+    return unroll == 1 && !e->native && !e->cast &&
+           (e->fast || t->pointer_step < t->vector_bytes) &&
            lanes_step(t->arch, w->lanes.dtype, false) % t->pointer_step == 0;
 }
 
@@ -354,7 +355,7 @@ static int most_kept(const struct program * w, const struct ew_op * e) {
     }
     bool wide = ew_is_wide(e, t->arch, w->lanes.dtype);
     if (wide && w->lanes.dtype == DTYPE_BF16) {
-        return ew_wide_kept(e);
+        return ew_wide_kept(e, t->arch, w->lanes.dtype);
     }
     return e->native ? LANES_MOST_KEPT : wide || w->lanes.dtype == DTYPE_F16 ? 0 : OF_LANES;
 }

@@ -263,22 +263,23 @@ static const struct wide_row {
     enum kernel_op op;
     enum dtype type;
     struct wide_out (*fn)(struct lanes * l, struct wide a, struct wide b);
-    bool twice; // b is a, loaded again
+    bool twice;    // b is a, loaded again
+    uint8_t spare; // vectors that constants leave to it, more than to others
 } rows[] = {
-    {KERNEL_OP_MUL, DTYPE_F32, mul_f32, false},
-    {KERNEL_OP_MUL, DTYPE_BF16, mul_bf16, false},
-    {KERNEL_OP_SQR, DTYPE_F32, sqr_f32, false},
-    {KERNEL_OP_SQR, DTYPE_BF16, sqr_bf16, false},
-    {KERNEL_OP_SCALE, DTYPE_F32, scale_f32, false},
-    {KERNEL_OP_SCALE, DTYPE_BF16, scale_bf16, false},
-    {KERNEL_OP_LEAKY_RELU, DTYPE_F32, leaky_relu_f32, false},
-    {KERNEL_OP_LEAKY_RELU, DTYPE_BF16, leaky_relu_bf16, false},
-    {KERNEL_OP_FLOOR, DTYPE_BF16, floor_bf16, true},
-    {KERNEL_OP_CEIL, DTYPE_BF16, ceil_bf16, true},
-    {KERNEL_OP_ROUND, DTYPE_BF16, round_bf16, true},
-    {KERNEL_OP_TRUNC, DTYPE_BF16, trunc_bf16, true},
-    {KERNEL_OP_HARDSIGMOID, DTYPE_BF16, hardsigmoid_bf16, true},
-    {KERNEL_OP_HARDSWISH, DTYPE_BF16, hardswish_bf16, true},
+    {KERNEL_OP_MUL, DTYPE_F32, mul_f32, false, 0},
+    {KERNEL_OP_MUL, DTYPE_BF16, mul_bf16, false, 0},
+    {KERNEL_OP_SQR, DTYPE_F32, sqr_f32, false, 0},
+    {KERNEL_OP_SQR, DTYPE_BF16, sqr_bf16, false, 0},
+    {KERNEL_OP_SCALE, DTYPE_F32, scale_f32, false, 0},
+    {KERNEL_OP_SCALE, DTYPE_BF16, scale_bf16, false, 0},
+    {KERNEL_OP_LEAKY_RELU, DTYPE_F32, leaky_relu_f32, false, 0},
+    {KERNEL_OP_LEAKY_RELU, DTYPE_BF16, leaky_relu_bf16, false, 0},
+    {KERNEL_OP_FLOOR, DTYPE_BF16, floor_bf16, true, 0},
+    {KERNEL_OP_CEIL, DTYPE_BF16, ceil_bf16, true, 0},
+    {KERNEL_OP_ROUND, DTYPE_BF16, round_bf16, true, 0},
+    {KERNEL_OP_TRUNC, DTYPE_BF16, trunc_bf16, true, 0},
+    {KERNEL_OP_HARDSIGMOID, DTYPE_BF16, hardsigmoid_bf16, true, 0},
+    {KERNEL_OP_HARDSWISH, DTYPE_BF16, hardswish_bf16, true, 2},
 };
 
 static const struct wide_row * row_of(const struct ew_op * e, enum aie_arch arch, enum dtype t) {
@@ -300,9 +301,8 @@ bool ew_loads_twice(const struct ew_op * e, enum aie_arch arch, enum dtype t) {
     return row && row->twice;
 }
 
-// HARDSWISH has two products of its own on the way, and four vectors that live meanwhile.
-int ew_wide_kept(const struct ew_op * e) {
-    return e->op == KERNEL_OP_HARDSWISH ? LANES_MOST_KEPT - 2 : LANES_MOST_KEPT;
+int ew_wide_kept(const struct ew_op * e, enum aie_arch arch, enum dtype t) {
+    return LANES_MOST_KEPT - row_of(e, arch, t)->spare;
 }
 
 static struct wide load(struct lanes * l, struct asm_reg pointer, int memory) {
