@@ -110,25 +110,41 @@ struct val fast_silu_back(struct lanes * l, struct val a, struct val b) {
     return times(l, a, below(l, slope, b, -100, false, k_bits(l, 0)));
 }
 
-// x^2, with x's first piece in both halves of a vector and its second below, where it has one.
-static struct val square_of(struct lanes * l, struct val x, struct asm_reg * x11,
-                            struct asm_reg * x20) {
+// A number's first piece in both halves of a vector, and what is left of it.
+struct split {
+    struct asm_reg p11;
+    struct val rest;
+};
+
+static struct split split(struct lanes * l, struct val v) {
+    struct asm_reg p11 = p_twice(l, v);
+    return (struct split){p11, p_msc(l, v, p11, p_constants(l, 0.5f, 0.5f))};
+}
+
+// x^2, and x as it was multiplied: its first piece in both halves of a vector; its second one below
+// and both of them, which bf16 has not.
+struct squared {
+    struct val square;
+    struct asm_reg x11, x20, x12;
+};
+
+static struct squared square_of(struct lanes * l, struct val x) {
     lanes_bm(l, &x);
-    *x11 = p_twice(l, x);
     if (l->dtype == DTYPE_BF16) {
-        return p_mul(l, *x11, p_and_none(l, x));
+        struct asm_reg x11 = p_twice(l, x);
+        return (struct squared){.square = p_mul(l, x11, p_and_none(l, x)), .x11 = x11};
     }
-    struct val rest = p_msc(l, x, *x11, p_constants(l, 0.5f, 0.5f));
-    *x20 = p_and_none(l, rest);
-    return p_mac(l, p_mul(l, p_two(l, x, rest), *x11), *x11, *x20);
+    struct split s = split(l, x);
+    struct asm_reg x20 = p_and_none(l, s.rest), x12 = p_two(l, x, s.rest);
+    struct val square = p_mac(l, p_mul(l, x12, s.p11), s.p11, x20);
+    return (struct squared){square, s.p11, x20, x12};
 }
 
 // w x, x as above.
-static struct val times_first(struct lanes * l, struct val w, struct asm_reg x11,
-                              struct asm_reg x20) {
+static struct val times_first(struct lanes * l, struct val w, const struct squared * x) {
     struct asm_reg w12 = p_halves(l, w);
-    struct val v = p_mul(l, w12, x11);
-    return l->dtype == DTYPE_BF16 ? v : p_mac(l, v, w12, x20);
+    struct val v = p_mul(l, w12, x->x11);
+    return l->dtype == DTYPE_BF16 ? v : p_mac(l, v, w12, x->x20);
 }
 
 // 0.5 x (1 + tanh(u)) is x s(2 u), u = sqrt(2/pi) x (1 + 0.044715 x^2).
@@ -136,15 +152,38 @@ struct val fast_gelu(struct lanes * l, struct val a, struct val b) {
     UNUSED_B;
     const double k0 = 2 * 0.79788456080286535588, k1 = k0 * (double) 0.044715f;
     struct pieces k = p_constant(k1, 2);
-    struct asm_reg x11, x20 = {0};
-    struct asm_reg s12 = p_halves(l, square_of(l, a, &x11, &x20));
+    struct squared x = square_of(l, a);
+    struct asm_reg s12 = p_halves(l, x.square);
     struct val w = k_mac(l, (float) k0, s12, p_pair(l, &k, 1, 1));
     w = p_mac(l, w, s12, p_pair(l, &k, 0, 0));
-    return gate(l, a, times_first(l, w, x11, x20), 5.5f, 9.8f);
+    return gate(l, a, times_first(l, w, &x), 5.5f, 9.8f);
 }
 
 struct val fast_geglu(struct lanes * l, struct val a, struct val b) {
     return times(l, fast_gelu(l, a, b), b);
+}
+
+// w x, w = k0 + s u. u and w come late, and so they are split: of s and x one vector each waits for
+// them, and the larger part is multiplied while the smaller one is made.
+static struct val late_products(struct lanes * l, float k0, struct asm_reg s12, struct val u,
+                                const struct squared * x) {
+    struct split late = split(l, u);
+    struct val w = k_mac(l, k0, s12, late.p11);
+    w = p_mac(l, w, s12, p_and_none(l, late.rest));
+    if (l->dtype == DTYPE_BF16) {
+        return times_first(l, w, x);
+    }
+    late = split(l, w);
+    struct val v = p_mul(l, late.p11, x->x12);
+    return p_mac(l, v, p_and_none(l, late.rest), x->x12);
+}
+
+// The same with the fewest loads: in the long trips of f16 vectors wait in accumulators.
+static struct val few_loads(struct lanes * l, float k0, struct asm_reg s12, struct val u,
+                            const struct squared * x) {
+    struct asm_reg u12 = p_halves(l, u);
+    struct val w = k_mac(l, k0, s12, p_swapped(l, u12));
+    return times_first(l, p_mac(l, w, s12, u12), x);
 }
 
 // x s(v) is x times the normal distribution's function where v is its logit, x (k[0] + k[1] x^2 +
@@ -153,18 +192,17 @@ struct val fast_gelu_erf(struct lanes * l, struct val a, struct val b) {
     UNUSED_B;
     static const float k[] = {1.5956951f,     0.072832054f,    -0.00016901653f, -8.503164e-05f,
                               5.1641141e-06f, -1.3395758e-07f, 1.3192507e-09f};
-    struct asm_reg x11, x20 = {0};
-    struct val square = square_of(l, a, &x11, &x20);
-    struct asm_reg s12 = p_halves(l, square), s11 = p_twice(l, square);
+    struct squared x = square_of(l, a);
+    struct asm_reg s12 = p_halves(l, x.square), s11 = p_twice(l, x.square);
     struct asm_reg fourth = p_twice(l, p_mul(l, s11, s11)); // 2 x^4; both halves make it 4
     struct val low = k_mac(l, k[2], s11, p_constants(l, k[3] / 2, k[3] / 2));
     struct val high = k_mac(l, k[5] / 8, s11, p_constants(l, k[6] / 16, k[6] / 16));
     high = k_mac(l, k[4] / 4, s11, p_twice(l, high));
     struct val g = p_mac(l, low, fourth, p_twice(l, high));
-    struct asm_reg u12 = p_halves(l, k_mac(l, k[1], s12, p_twice(l, g)));
-    struct val w = k_mac(l, k[0], s12, p_swapped(l, u12));
-    w = p_mac(l, w, s12, u12);
-    return gate(l, a, times_first(l, w, x11, x20), 5.5f, 5.5f);
+    struct val u = k_mac(l, k[1], s12, p_twice(l, g));
+    struct val v =
+        l->dtype == DTYPE_F16 ? few_loads(l, k[0], s12, u, &x) : late_products(l, k[0], s12, u, &x);
+    return gate(l, a, v, 5.5f, 5.5f);
 }
 
 struct val fast_geglu_erf(struct lanes * l, struct val a, struct val b) {
