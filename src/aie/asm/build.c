@@ -41,7 +41,6 @@ void asm_free(struct asm_program * p) {
         free(p->nodes);
         free(p->items);
         free(p->bundles);
-        free(p->present);
         free(p->sizes);
         free(p->addresses);
         free(p->labels);
@@ -442,16 +441,10 @@ void asm_append(struct asm_program * p, const struct asm_bundle * bundles, int n
     }
 }
 
-_Static_assert(AIE_SLOT_COUNT == 8, "an idle bundle has as many empty slots");
-
 void asm_idle(struct asm_program * p, int n) {
-#define NONE                                                                                       \
-    { -1, 0 }
-    static const struct asm_bundle idle = {{NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE}};
-#undef NONE
     int at = n > 0 ? bundles_add(p, n) : -1;
     for (int b = at; at >= 0 && b < at + n; b++) {
-        p->bundles[b] = idle;
+        p->bundles[b].present = 0;
     }
 }
 
@@ -463,8 +456,6 @@ int asm_bundle_add(struct asm_program * p) {
 void asm_alone(struct asm_program * p, int node) {
     int b = node >= 0 ? asm_bundle_add(p) : -1;
     if (b >= 0) {
-        int op = p->nodes[node].op;
-        p->bundles[b].slot[asm_instr(p, op)->slot] =
-            (struct asm_slot){.node = node, .op = (uint16_t) op};
+        asm_put(p, b, node, p->nodes[node].op);
     }
 }

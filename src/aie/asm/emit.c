@@ -24,11 +24,11 @@ int asm_take_globals(struct asm_program * p, int i) {
 // Between memory traffic and a lock operation a margin is kept, either way. Whatever touches no
 // memory may stand in it; of a path that comes by a jump nothing is known but the jump itself.
 static bool touches_memory(const struct asm_program * p, int bundle) {
+    const struct asm_bundle * b = &p->bundles[bundle];
     bool found = false;
-    for (int s = 0; s < AIE_SLOT_COUNT; s++) {
-        const struct asm_slot * slot = &p->bundles[bundle].slot[s];
-        const struct aie_instr * instr = slot->node < 0 ? NULL : asm_instr(p, slot->op);
-        found |= instr && (instr->loads || instr->stores);
+    for (unsigned left = b->present; left; left &= left - 1) {
+        const struct aie_instr * instr = asm_instr(p, b->op[__builtin_ctz(left)]);
+        found |= instr->loads || instr->stores;
     }
     return found;
 }
@@ -121,13 +121,13 @@ struct encoder {
     } * nodes;
 };
 
-static enum status encode_node(struct encoder * e, const struct asm_slot * slot, uint64_t * word,
+static enum status encode_node(struct encoder * e, int index, uint16_t op, uint64_t * word,
                                struct error * err) {
-    const struct asm_node * node = &e->p->nodes[slot->node];
-    struct encoded * known = &e->nodes[slot->node];
-    if (!known->known || known->op != slot->op) {
+    const struct asm_node * node = &e->p->nodes[index];
+    struct encoded * known = &e->nodes[index];
+    if (!known->known || known->op != op) {
         struct aie_inst inst; // of which values beyond those of the node are not looked at
-        inst.op = slot->op;
+        inst.op = op;
         for (int k = 0; k < node->n_args; k++) {
             inst.values[k] = arg_value(e->p, &node->args[k]);
         }
@@ -135,7 +135,7 @@ static enum status encode_node(struct encoder * e, const struct asm_slot * slot,
         if (st != ST_OK) {
             return st;
         }
-        known->op = slot->op;
+        known->op = op;
         known->known = true;
     }
     *word = known->word;
@@ -145,14 +145,15 @@ static enum status encode_node(struct encoder * e, const struct asm_slot * slot,
 // Writes AIE_MAX_BUNDLE_BYTES; those beyond its size are the next one's.
 static enum status encode(struct encoder * e, int index, uint8_t * to, struct error * err) {
     const struct asm_program * p = e->p;
+    const struct asm_bundle * b = &p->bundles[index];
     struct aie_words words; // of which what is not present is not looked at
     int size;
     enum status st = ST_OK;
     words.size = p->sizes[index];
-    words.present = p->present[index] & (uint8_t) ~(1u << AIE_SLOT_NOP);
+    words.present = b->present & (uint8_t) ~(1u << AIE_SLOT_NOP);
     for (unsigned left = words.present; left && st == ST_OK; left &= left - 1) {
         int slot = __builtin_ctz(left);
-        st = encode_node(e, &p->bundles[index].slot[slot], &words.word[slot], err);
+        st = encode_node(e, b->node[slot], b->op[slot], &words.word[slot], err);
     }
     st = st == ST_OK ? aie_bundle_join(p->isa, &words, to, &size, err) : st;
     return st == ST_OK ? ST_OK : error_prefix(err, st, "asm: bundle %d", index);

@@ -46,14 +46,12 @@ struct asm_item {
     int extra;    // bundles that overlapping them took
 };
 
-// A bundle with virtual operands resolved except for labels.
-struct asm_slot {
-    int32_t node; // -1 = NOP
-    uint16_t op;  // the op that was chosen for this slot
-};
-
+// A bundle with virtual operands resolved except for labels. Of slots that hold nothing nothing is
+// said but that: most bundles have one instruction or none.
 struct asm_bundle {
-    struct asm_slot slot[AIE_SLOT_COUNT];
+    uint8_t present;             // slots that hold anything, bit each
+    uint16_t op[AIE_SLOT_COUNT]; // the op that was chosen for the slot
+    int32_t node[AIE_SLOT_COUNT];
 };
 
 // How a loop was pipelined. Loops that look alike (many ops of a family differ in one instruction)
@@ -100,7 +98,6 @@ struct asm_program {
     int n_bundles, cap_bundles;
     int quiet_from;    // bundle from which on, up to here, nothing touches memory
     int memory_from;   // bundle from which on something may, for the sake of the last lock
-    uint8_t * present; // slots of the bundles that hold anything, bit each (sizes.c)
     uint8_t * sizes;   // in bytes, and where they lie; one address more
     int * addresses;
     int * labels; // bundle index, -1 = not placed
@@ -169,6 +166,16 @@ void asm_single(struct asm_program * p, enum asm_item_kind kind, int op,
 
 // Adds an empty bundle; returns its index or -1.
 int asm_bundle_add(struct asm_program * p);
+// An instruction into its slot of a bundle, carried by this op; none without memory for it.
+static inline void asm_put(struct asm_program * p, int bundle, int node, int op) {
+    struct asm_bundle * b = &p->bundles[bundle];
+    enum aie_slot slot = asm_instr(p, op)->slot;
+    if (node >= 0) {
+        b->present |= (uint8_t) (1u << slot);
+        b->op[slot] = (uint16_t) op;
+        b->node[slot] = node;
+    }
+}
 void asm_append(struct asm_program * p, const struct asm_bundle * bundles, int n); // copies of them
 void asm_idle(struct asm_program * p, int n);           // n empty bundles, none if n <= 0
 void asm_insert(struct asm_program * p, int at, int n); // likewise, before the one at this index

@@ -432,9 +432,8 @@ bool pipeline_write_rolling(struct pipeline * q, int * first, int * last, int * 
     for (int i = 0; nodes >= 0 && !p->no_memory && i < q->deps.count; i++) {
         const struct aie_instr * instr = asm_instr(p, q->op[i]);
         int row = q->time[i] % q->ii, late = row + asm_drains(p->target, instr) - q->ii;
-        struct asm_slot * slot = &p->bundles[base + row].slot[instr->slot];
-        assert(slot->node < 0);
-        *slot = (struct asm_slot){.node = nodes + i, .op = q->op[i]};
+        assert(!(p->bundles[base + row].present >> instr->slot & 1));
+        asm_put(p, base + row, nodes + i, q->op[i]);
         *landing = late > *landing ? late : *landing;
     }
     return nodes >= 0 && !p->no_memory;
@@ -443,11 +442,8 @@ bool pipeline_write_rolling(struct pipeline * q, int * first, int * last, int * 
 bool pipeline_write(struct pipeline * q, int * first, int * last) {
     struct asm_program * p = q->p;
     int base = p->n_bundles, nodes = copy_nodes(q);
-    for (int b = pipeline_size(q); b > 0 && nodes >= 0; b--) {
-        if (asm_bundle_add(p) < 0) {
-            nodes = -1;
-        }
-    }
+    asm_idle(p, pipeline_size(q));
+    nodes = p->no_memory ? -1 : nodes;
     int start = base + pipeline_lead_in(q) - (q->stages - 1) * q->ii; // of trip 0
     *first = base + pipeline_lead_in(q);
     *last = *first + q->copies * q->ii - 1;
@@ -457,9 +453,8 @@ bool pipeline_write(struct pipeline * q, int * first, int * last) {
             int at = start + trip * q->ii + q->time[i];
             int node = nodes + trip % q->copies * q->deps.count + i;
             node = at > *last ? in_lead_out(q, i, node, trips - 1 - trip) : node;
-            struct asm_slot * slot = &p->bundles[at].slot[asm_instr(p, q->op[i])->slot];
-            assert(slot->node < 0);
-            *slot = (struct asm_slot){.node = node, .op = q->op[i]};
+            assert(!(p->bundles[at].present >> asm_instr(p, q->op[i])->slot & 1));
+            asm_put(p, at, node, q->op[i]);
         }
     }
     return nodes >= 0;

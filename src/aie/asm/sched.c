@@ -159,8 +159,7 @@ static bool place(struct sched * s, int base, int i, int which, int cycle) {
         s->ports[cycle + c->landings[k].cycle][c->slot] |= (uint8_t) (1u << c->landings[k].file);
     }
     s->taken |= (uint8_t) (1u << c->slot);
-    s->p->bundles[base + cycle].slot[c->slot] =
-        (struct asm_slot){.node = s->first + i, .op = c->op};
+    asm_put(s->p, base + cycle, s->first + i, c->op);
     s->nodes[i].cycle = cycle;
     s->carriers[i].placed = (uint8_t) which;
     give_back(s, i, c->instr, cycle);
