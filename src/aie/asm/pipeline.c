@@ -235,7 +235,7 @@ static enum outcome try_places(struct search * s, const char * places) {
              modulo_in_the_way(s, &n->carriers[n->carrier], s->q->time[i], others) == 0;
         modulo_occupy(s, i, true);
     }
-    return ok && broken_dep(s) < 0 && lives_count(s) == 0 ? finish(s, choices_registers(s, places))
+    return ok && broken_dep(s) < 0 && lives_fit(s) ? finish(s, choices_registers(s, places))
                                                           : NO_SCHEDULE;
 }
 
