@@ -227,12 +227,29 @@ int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_ar
         return -1;
     }
     struct asm_node * node = &p->nodes[p->n_nodes];
-    *node = (struct asm_node){
-        .op = (uint16_t) op, .n_args = (uint8_t) n, .memory = (uint8_t) memory, .at = p->at};
-    for (int i = 0; i < n; i++) {
+    unsigned kinds = 0, regs = 0, locals = 0;
+    for (int i = 0; i < n; i++) { // of the rest nothing is said
+        bool is_reg = args[i].kind == ASM_ARG_REG;
         node->args[i] = args[i];
-        node->kinds |= (uint8_t) (1u << args[i].kind);
+        kinds |= 1u << args[i].kind | (is_reg && args[i].reg.part >= 0 ? ASM_PARTS : 0);
+        regs |= (unsigned) is_reg << i;
+        locals |= (unsigned) (is_reg && !p->vregs[args[i].reg.id].global) << i;
     }
+    node->op = (uint16_t) op;
+    node->memory = (uint8_t) memory;
+    node->kinds = (uint8_t) kinds;
+    node->at = p->at;
+    node->n_args = (unsigned) n;
+    node->regs = regs;
+    node->locals = locals;
+    return p->n_nodes++;
+}
+
+int asm_node_copy(struct asm_program * p, const struct asm_node * n) {
+    if (!grow_nodes(p)) {
+        return -1;
+    }
+    p->nodes[p->n_nodes] = *n;
     return p->n_nodes++;
 }
 
@@ -444,7 +461,7 @@ void asm_append(struct asm_program * p, const struct asm_bundle * bundles, int n
 void asm_idle(struct asm_program * p, int n) {
     int at = n > 0 ? bundles_add(p, n) : -1;
     for (int b = at; at >= 0 && b < at + n; b++) {
-        p->bundles[b].present = 0;
+        p->bundles[b].present = p->bundles[b].kinds = 0;
     }
 }
 

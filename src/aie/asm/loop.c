@@ -56,7 +56,7 @@ void asm_insert(struct asm_program * p, int at, int n) {
     if (!p->no_memory) {
         memmove(&p->bundles[at + n], &p->bundles[at], (size_t) moved * sizeof *p->bundles);
         for (int b = at; b < at + n; b++) {
-            p->bundles[b].present = 0;
+            p->bundles[b].present = p->bundles[b].kinds = 0;
         }
     }
 }
@@ -284,7 +284,7 @@ static void set_back(struct asm_program * p, const struct pipeline * q) {
                 step = step / 2 / 4 * 4;
             }
             n.args[1].value = step;
-            asm_alone(p, asm_node_new(p, n.op, n.memory, n.args, n.n_args));
+            asm_alone(p, asm_node_copy(p, &n));
             left -= step;
         }
     }

@@ -16,12 +16,17 @@ struct asm_vreg {
 
 struct asm_node { // one instruction of a region
     uint16_t op;
-    uint8_t n_args;
     uint8_t memory;
+    uint8_t kinds; // of its operands, bit per enum asm_arg_kind, and ASM_PARTS
     int16_t at;    // bundle of its trip, in a paced loop
-    uint8_t kinds; // of its operands, bit per enum asm_arg_kind
+    unsigned n_args : 3;
+    unsigned regs : ASM_MAX_ARGS;   // those operands that are virtual registers, bit each,
+    unsigned locals : ASM_MAX_ARGS; // and of these the locals
     struct asm_arg args[ASM_MAX_ARGS];
 };
+
+enum { ASM_MAX_PARTS = 6 }; // of a register: halves, quarters
+enum { ASM_PARTS = 0x80 };  // among the kinds: an operand is part of a register
 
 enum asm_item_kind {
     ASM_ITEM_REGION,
@@ -50,6 +55,7 @@ struct asm_item {
 // said but that: most bundles have one instruction or none.
 struct asm_bundle {
     uint8_t present;             // slots that hold anything, bit each
+    uint8_t kinds;               // of the operands of all of them, as in asm_node
     uint16_t op[AIE_SLOT_COUNT]; // the op that was chosen for the slot
     int32_t node[AIE_SLOT_COUNT];
 };
@@ -96,9 +102,9 @@ struct asm_program {
     int n_items, cap_items;
     struct asm_bundle * bundles;
     int n_bundles, cap_bundles;
-    int quiet_from;    // bundle from which on, up to here, nothing touches memory
-    int memory_from;   // bundle from which on something may, for the sake of the last lock
-    uint8_t * sizes;   // in bytes, and where they lie; one address more
+    int quiet_from;  // bundle from which on, up to here, nothing touches memory
+    int memory_from; // bundle from which on something may, for the sake of the last lock
+    uint8_t * sizes; // in bytes, and where they lie; one address more
     int * addresses;
     int * labels; // bundle index, -1 = not placed
     int n_labels, cap_labels;
@@ -154,6 +160,8 @@ static inline aie_reg asm_phys(const struct aie_target * t, enum asm_class cls, 
 // Records an instruction outside any item, a register with a number; return the index or -1 and 0
 // (with misuse or no_memory set).
 int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n);
+// One that is made of another: its operands are of the same kinds. It does not lie among the nodes.
+int asm_node_copy(struct asm_program * p, const struct asm_node * n);
 int16_t asm_vreg_new(struct asm_program * p, enum asm_class cls, int phys);
 void asm_note_class(struct asm_program * p, enum asm_class cls); // that one of it is used
 bool asm_list_global(struct asm_program * p, int id);            // that this register is one
@@ -172,6 +180,7 @@ static inline void asm_put(struct asm_program * p, int bundle, int node, int op)
     enum aie_slot slot = asm_instr(p, op)->slot;
     if (node >= 0) {
         b->present |= (uint8_t) (1u << slot);
+        b->kinds |= p->nodes[node].kinds;
         b->op[slot] = (uint16_t) op;
         b->node[slot] = node;
     }

@@ -396,13 +396,12 @@ static int copy_nodes(struct pipeline * q) {
         }
         for (int i = 0; i < q->deps.count && !p->no_memory; i++) {
             struct asm_node n = p->nodes[q->deps.first + i];
-            for (int k = 0; k < n.n_args; k++) {
-                if (n.args[k].kind == ASM_ARG_REG && !p->vregs[n.args[k].reg.id].global) {
-                    n.args[k].reg.id = ids[n.args[k].reg.id];
-                }
+            for (unsigned left = n.locals; left; left &= left - 1) {
+                int16_t * id = &n.args[__builtin_ctz(left)].reg.id;
+                *id = ids[*id];
             }
             set_offset(q, i, moves_before(q, i), &n);
-            asm_node_new(p, n.op, n.memory, n.args, n.n_args);
+            asm_node_copy(p, &n);
         }
     }
     free(ids);
@@ -419,7 +418,7 @@ static int in_lead_out(struct pipeline * q, int i, int node, int later) {
     }
     struct asm_node n = q->p->nodes[node];
     set_offset(q, i, later + 1, &n);
-    return asm_node_new(q->p, n.op, n.memory, n.args, n.n_args);
+    return asm_node_copy(q->p, &n);
 }
 
 bool pipeline_write_rolling(struct pipeline * q, int * first, int * last, int * landing) {

@@ -104,9 +104,9 @@ static void choose(struct sizes * s) {
     const unsigned special = 1u << ASM_ARG_FIXED | 1u << ASM_ARG_LABEL;
     for (int b = 0; b < p->n_bundles; b++) {
         const struct asm_bundle * bundle = &p->bundles[b];
-        for (unsigned left = bundle->present; left; left &= left - 1) {
-            const struct asm_node * n = &p->nodes[bundle->node[__builtin_ctz(left)]];
-            s->sets_up[b] |= (n->kinds & special) && look_at(s, n);
+        unsigned left = bundle->kinds & special ? bundle->present : 0; // few name anything
+        for (; left; left &= left - 1) {
+            s->sets_up[b] |= look_at(s, &p->nodes[bundle->node[__builtin_ctz(left)]]);
         }
         p->sizes[b] = (uint8_t) (2 * __builtin_ctz(fitting(s, b) | 1u << full / 2));
     }
