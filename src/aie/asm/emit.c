@@ -97,19 +97,6 @@ static void lay_out_item(struct asm_program * p, int i) {
     }
 }
 
-static int32_t arg_value(const struct asm_program * p, const struct asm_arg * a) {
-    switch (a->kind) {
-    case ASM_ARG_REG: {
-        const struct asm_vreg * v = &p->vregs[a->reg.id];
-        return asm_phys(p->target, v->cls, v->phys, a->reg.part);
-    }
-    case ASM_ARG_LABEL:
-        return p->addresses[p->labels[a->value]];
-    default:
-        return a->value;
-    }
-}
-
 // Bundles to bytes. Many instructions stand in several of them: what leads into a loop and out of
 // it is made of those of the loop.
 struct encoder {
@@ -119,7 +106,37 @@ struct encoder {
         uint16_t op;
         bool known;
     } * nodes;
+    struct run { // registers of a class, or one of their parts
+        aie_reg first;
+        uint16_t step;
+    } runs[ASM_CLASS_COUNT][1 + ASM_MAX_PARTS]; // whole ones first
 };
+
+static void find_runs(struct encoder * e) {
+    const struct aie_target * t = e->p->target;
+    for (int cls = 0; cls < ASM_CLASS_COUNT; cls++) {
+        for (int part = -1; part < ASM_MAX_PARTS; part++) {
+            aie_reg first = asm_phys(t, (enum asm_class) cls, 0, part),
+                    second = asm_phys(t, (enum asm_class) cls, 1, part);
+            e->runs[cls][1 + part] = (struct run){first, (uint16_t) (second - first)};
+        }
+    }
+}
+
+static int32_t arg_value(const struct encoder * e, const struct asm_arg * a) {
+    const struct asm_program * p = e->p;
+    switch (a->kind) {
+    case ASM_ARG_REG: {
+        const struct asm_vreg * v = &p->vregs[a->reg.id];
+        const struct run * run = &e->runs[v->cls][1 + a->reg.part];
+        return run->first + v->phys * run->step;
+    }
+    case ASM_ARG_LABEL:
+        return p->addresses[p->labels[a->value]];
+    default:
+        return a->value;
+    }
+}
 
 static enum status encode_node(struct encoder * e, int index, uint16_t op, uint64_t * word,
                                struct error * err) {
@@ -129,7 +146,7 @@ static enum status encode_node(struct encoder * e, int index, uint16_t op, uint6
         struct aie_inst inst; // of which values beyond those of the node are not looked at
         inst.op = op;
         for (int k = 0; k < node->n_args; k++) {
-            inst.values[k] = arg_value(e->p, &node->args[k]);
+            inst.values[k] = arg_value(e, &node->args[k]);
         }
         enum status st = aie_slot_encode(e->p->isa, &inst, &known->word, err);
         if (st != ST_OK) {
@@ -330,6 +347,7 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
     uint8_t * bytes = malloc(size + AIE_MAX_BUNDLE_BYTES);
     struct encoder encoder = {.p = p};
     encoder.nodes = calloc((size_t) p->n_nodes + 1, sizeof *encoder.nodes);
+    find_runs(&encoder);
     enum status st = ST_OK;
     if (!bytes || !encoder.nodes) {
         st = error_set(err, ST_NO_MEMORY, "asm: out of memory");
