@@ -71,7 +71,7 @@ bool asm_grow_now(struct asm_program * p, void ** array, int * cap, size_t item)
 // keeps for the next program, instead of giving it back to the system and asking for it again, goes
 // by the largest block that it has seen.
 static bool grow_nodes(struct asm_program * p) {
-    enum { FEW = 256, MANY = 16384 };
+    enum { FEW = 256, MANY = 32768 };
     int cap = !p->cap_nodes ? FEW : p->cap_nodes < MANY ? MANY : 2 * p->cap_nodes;
     return p->n_nodes < p->cap_nodes ||
            grow_to(p, (void **) &p->nodes, &p->cap_nodes, cap, sizeof *p->nodes);
