@@ -115,9 +115,8 @@ static void note_write(struct again * g, int i, int id) {
 static bool is_written_between(const struct again * g, int pointer, int from, int to) {
     for (int i = from; i < to; i++) {
         const struct asm_node * n = node_of(g, i);
-        for (int k = 0; k < n->n_args; k++) {
-            if (n->args[k].kind == ASM_ARG_REG && n->args[k].reg.id == pointer &&
-                (instr_of(g, i)->operands[k].role & AIE_DEF)) {
+        for (unsigned left = n->regs & instr_of(g, i)->defs; left; left &= left - 1) {
+            if (n->args[__builtin_ctz(left)].reg.id == pointer) {
                 return true;
             }
         }
@@ -125,26 +124,28 @@ static bool is_written_between(const struct again * g, int pointer, int from, in
     return false;
 }
 
+static void find_writes(struct again * g) {
+    for (int i = 0; i < g->region->count; i++) {
+        const struct asm_node * n = node_of(g, i);
+        for (unsigned left = n->locals & instr_of(g, i)->defs; left; left &= left - 1) {
+            note_write(g, i, n->args[__builtin_ctz(left)].reg.id);
+        }
+    }
+}
+
 static void find_uses(struct again * g) {
-    for (int pass = 0; pass < 2; pass++) { // writes first
-        for (int i = 0; i < g->region->count; i++) {
-            const struct asm_node * n = node_of(g, i);
-            for (int k = 0; k < n->n_args; k++) {
-                int id = n->args[k].reg.id;
-                if (n->args[k].kind != ASM_ARG_REG || g->p->vregs[id].global) {
-                    continue;
-                }
-                struct loaded * l = &g->locals[id];
-                bool writes = (instr_of(g, i)->operands[k].role & AIE_DEF) != 0;
-                if (pass == 0 && writes) {
-                    note_write(g, i, id);
-                } else if (pass == 1 && !writes && l->loads > 0) {
-                    if (l->last >= 0 && i - l->last > FAR) {
-                        g->uses[g->n_uses++] = (struct use){i, id, i - l->last, -1};
-                    }
-                    l->last = i;
-                }
+    for (int i = 0; i < g->region->count; i++) {
+        const struct asm_node * n = node_of(g, i);
+        for (unsigned left = n->locals & ~instr_of(g, i)->defs; left; left &= left - 1) {
+            int id = n->args[__builtin_ctz(left)].reg.id;
+            struct loaded * l = &g->locals[id];
+            if (l->loads <= 0) {
+                continue;
             }
+            if (l->last >= 0 && i - l->last > FAR) {
+                g->uses[g->n_uses++] = (struct use){i, id, i - l->last, -1};
+            }
+            l->last = i;
         }
     }
 }
@@ -175,16 +176,11 @@ static int choose(struct again * g) {
 
 static void copy_node(struct again * g, int i, int from_id, int16_t id) {
     struct asm_node n = *node_of(g, i); // the array may move
-    for (int k = 0; k < n.n_args; k++) {
-        if (n.args[k].kind != ASM_ARG_REG) {
-            continue;
-        }
-        int old = n.args[k].reg.id;
-        n.args[k].reg.id = old == from_id            ? id
-                           : g->p->vregs[old].global ? (int16_t) old
-                                                     : g->locals[old].now;
+    for (unsigned left = n.locals; left; left &= left - 1) {
+        int16_t * named = &n.args[__builtin_ctz(left)].reg.id;
+        *named = *named == from_id ? id : g->locals[*named].now;
     }
-    asm_node_new(g->p, n.op, n.memory, n.args, n.n_args);
+    asm_node_copy(g->p, &n);
 }
 
 static void rewrite(struct again * g, int n_chosen) {
@@ -219,14 +215,13 @@ static void load_again(struct asm_program * p, struct asm_item * region) {
     if (!p->no_memory) {
         for (int i = 0; i < region->count; i++) { // a region names few of a program's registers
             const struct asm_node * n = node_of(&g, i);
-            for (int k = 0; k < n->n_args; k++) {
-                int16_t id = n->args[k].reg.id;
-                if (n->args[k].kind == ASM_ARG_REG) {
-                    g.locals[id] = (struct loaded){.last = -1, .now = id};
-                }
+            for (unsigned left = n->locals; left; left &= left - 1) {
+                int16_t id = n->args[__builtin_ctz(left)].reg.id;
+                g.locals[id] = (struct loaded){.last = -1, .now = id};
             }
         }
         find_room(&g);
+        find_writes(&g);
         find_uses(&g);
         int chosen = choose(&g);
         if (chosen > 0) {

@@ -41,7 +41,6 @@ void asm_free(struct asm_program * p) {
         free(p->nodes);
         free(p->items);
         free(p->bundles);
-        free(p->present);
         free(p->sizes);
         free(p->addresses);
         free(p->labels);
@@ -72,7 +71,7 @@ bool asm_grow_now(struct asm_program * p, void ** array, int * cap, size_t item)
 // keeps for the next program, instead of giving it back to the system and asking for it again, goes
 // by the largest block that it has seen.
 static bool grow_nodes(struct asm_program * p) {
-    enum { FEW = 256, MANY = 16384 };
+    enum { FEW = 256, MANY = 32768 };
     int cap = !p->cap_nodes ? FEW : p->cap_nodes < MANY ? MANY : 2 * p->cap_nodes;
     return p->n_nodes < p->cap_nodes ||
            grow_to(p, (void **) &p->nodes, &p->cap_nodes, cap, sizeof *p->nodes);
@@ -228,12 +227,29 @@ int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_ar
         return -1;
     }
     struct asm_node * node = &p->nodes[p->n_nodes];
-    *node = (struct asm_node){
-        .op = (uint16_t) op, .n_args = (uint8_t) n, .memory = (uint8_t) memory, .at = p->at};
-    for (int i = 0; i < n; i++) {
+    unsigned kinds = 0, regs = 0, locals = 0;
+    for (int i = 0; i < n; i++) { // of the rest nothing is said
+        bool is_reg = args[i].kind == ASM_ARG_REG;
         node->args[i] = args[i];
-        node->kinds |= (uint8_t) (1u << args[i].kind);
+        kinds |= 1u << args[i].kind | (is_reg && args[i].reg.part >= 0 ? ASM_PARTS : 0);
+        regs |= (unsigned) is_reg << i;
+        locals |= (unsigned) (is_reg && !p->vregs[args[i].reg.id].global) << i;
     }
+    node->op = (uint16_t) op;
+    node->memory = (uint8_t) memory;
+    node->kinds = (uint8_t) kinds;
+    node->at = p->at;
+    node->n_args = (unsigned) n;
+    node->regs = regs;
+    node->locals = locals;
+    return p->n_nodes++;
+}
+
+int asm_node_copy(struct asm_program * p, const struct asm_node * n) {
+    if (!grow_nodes(p)) {
+        return -1;
+    }
+    p->nodes[p->n_nodes] = *n;
     return p->n_nodes++;
 }
 
@@ -442,16 +458,10 @@ void asm_append(struct asm_program * p, const struct asm_bundle * bundles, int n
     }
 }
 
-_Static_assert(AIE_SLOT_COUNT == 8, "an idle bundle has as many empty slots");
-
 void asm_idle(struct asm_program * p, int n) {
-#define NONE                                                                                       \
-    { -1, 0 }
-    static const struct asm_bundle idle = {{NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE}};
-#undef NONE
     int at = n > 0 ? bundles_add(p, n) : -1;
     for (int b = at; at >= 0 && b < at + n; b++) {
-        p->bundles[b] = idle;
+        p->bundles[b].present = p->bundles[b].kinds = 0;
     }
 }
 
@@ -463,8 +473,6 @@ int asm_bundle_add(struct asm_program * p) {
 void asm_alone(struct asm_program * p, int node) {
     int b = node >= 0 ? asm_bundle_add(p) : -1;
     if (b >= 0) {
-        int op = p->nodes[node].op;
-        p->bundles[b].slot[asm_instr(p, op)->slot] =
-            (struct asm_slot){.node = node, .op = (uint16_t) op};
+        asm_put(p, b, node, p->nodes[node].op);
     }
 }

@@ -28,11 +28,9 @@ int asm_variants(const struct asm_program * p, const struct asm_node * n, uint16
 int asm_landings(const struct asm_program * p, const struct asm_node * n,
                  const struct aie_instr * instr, struct asm_landing out[ASM_MAX_ARGS]) {
     int count = 0;
-    for (int k = 0; k < n->n_args; k++) {
+    for (unsigned left = n->regs & instr->defs; left; left &= left - 1) {
+        int k = __builtin_ctz(left);
         const struct aie_operand * o = &instr->operands[k];
-        if (!(o->role & AIE_DEF) || n->args[k].kind != ASM_ARG_REG) {
-            continue;
-        }
         enum asm_class cls = p->vregs[n->args[k].reg.id].cls;
         if (cls == ASM_P && instr->n_explicit > 1 && (o->role & AIE_USE)) {
             continue; // a post-modified pointer has its own port in the address generator
@@ -74,48 +72,11 @@ static bool is_offset_user(const struct deps * d, int i, int id, uint8_t * offse
 }
 
 static bool names(const struct asm_node * n, int id) {
-    for (int k = 0; k < n->n_args; k++) {
-        if (n->args[k].kind == ASM_ARG_REG && n->args[k].reg.id == id) {
-            return true;
-        }
+    bool found = false;
+    for (unsigned left = n->regs; left; left &= left - 1) {
+        found |= n->args[__builtin_ctz(left)].reg.id == id;
     }
-    return false;
-}
-
-// The pointers that the region writes.
-struct written {
-    int ids[16], n;
-    bool more; // than there is room for: any may be
-};
-
-static bool is_written(const struct written * w, int id) {
-    for (int i = 0; i < w->n; i++) {
-        if (w->ids[i] == id) {
-            return true;
-        }
-    }
-    return w->more;
-}
-
-static void find_written(const struct deps * d, struct written * w) {
-    enum { MOST = sizeof w->ids / sizeof w->ids[0] };
-    *w = (struct written){.n = 0};
-    for (int i = 0; i < d->count; i++) {
-        const struct asm_node * n = &d->p->nodes[d->first + i];
-        const struct aie_instr * instr = deps_instr(d, i);
-        for (int k = 0; k < n->n_args; k++) {
-            int id = n->args[k].reg.id;
-            if (n->args[k].kind != ASM_ARG_REG || !(instr->operands[k].role & AIE_DEF) ||
-                d->p->vregs[id].cls != ASM_P || is_written(w, id)) {
-                continue;
-            }
-            if (w->n < MOST) {
-                w->ids[w->n++] = id;
-            } else {
-                w->more = true;
-            }
-        }
-    }
+    return found;
 }
 
 static void note_users(struct deps * d, int mover, int id) {
@@ -156,16 +117,20 @@ static void find_movers(struct deps * d) {
 // ---- registers ----
 
 struct reader {
-    int node, operand, next;
-    int trip;
+    int node, next;
+    uint8_t trip;
+    uint8_t use_cycle;
 };
 
-// Who wrote and who read each half of each virtual register since.
+// Who wrote and who read each half of each virtual register since. Of one that is only named as a
+// whole the first half stands for both.
 struct track {
-    int writer; // node, -1 = none yet
-    uint8_t writer_trip;
-    uint8_t def;      // the operand by which it wrote
+    int writer;       // node, -1 = none yet
     int first_reader; // index into readers
+    uint8_t writer_trip;
+    uint8_t def_cycle, def_bypass; // of the operand by which it wrote
+    bool written;                  // of the first half: in this region; else nobody waits for it
+    bool parted;                   // of the first half: there are two
 };
 
 // What building takes beside its result: the program keeps it from one region to the next.
@@ -187,13 +152,14 @@ struct walk {
     int n_readers;
 };
 
-void deps_add(struct deps * d, int from, int to, int latency, int trips) {
+static inline void add(struct deps * d, int from, int to, int latency, int trips) {
     if ((from == to && trips == 0) ||
         !asm_grow(d->p, (void **) &d->edges, &d->cap_edges, d->n_edges, sizeof *d->edges)) {
         return;
     }
-    bool early = d->p->late && trips == DEP_COPIES; // it issues while the old value is still read
-    latency = latency < 0 && !early ? 0 : latency;
+    if (latency < 0 && !(d->p->late && trips == DEP_COPIES)) {
+        latency = 0; // else it issues while the old value is still read
+    }
     // The halves of a register come one after the other with the same to say. Of loops all edges
     // are kept: choices.def knows them by these.
     int last = d->nodes[to].first_in;
@@ -211,6 +177,10 @@ void deps_add(struct deps * d, int from, int to, int latency, int trips) {
     d->nodes[from].first_out = d->nodes[to].first_in = d->n_edges++;
 }
 
+void deps_add(struct deps * d, int from, int to, int latency, int trips) {
+    add(d, from, to, latency, trips);
+}
+
 void deps_take_away(struct deps * d, int but) {
     while (d->n_edges > but) {
         const struct dep * last = &d->edges[--d->n_edges]; // each was put before all others
@@ -222,73 +192,92 @@ void deps_take_away(struct deps * d, int but) {
 // Edges within the second walk are those of the first again.
 static void link_trips(struct walk * w, int from, int from_trip, int to, int latency) {
     if (w->trip == 0 || from_trip == 0) {
-        deps_add(w->d, from, to, latency, w->trip - from_trip);
+        add(w->d, from, to, latency, w->trip - from_trip);
     }
 }
 
-static int raw_latency(const struct aie_operand * def, const struct aie_operand * use) {
-    int n = def->def_cycle - use->use_cycle + 1;
+static int raw_latency(const struct track * t, const struct aie_operand * use) {
+    int n = t->def_cycle - use->use_cycle + 1;
     // AIE_BYPASS_MOV_LOW depends on the register, which has no number yet: counted as none.
-    if ((def->def_bypass == AIE_BYPASS_MOV || def->def_bypass == AIE_BYPASS_VEC) &&
-        def->def_bypass == use->use_bypass) {
+    if ((t->def_bypass == AIE_BYPASS_MOV || t->def_bypass == AIE_BYPASS_VEC) &&
+        t->def_bypass == use->use_bypass) {
         n--;
     }
     return n < 1 ? 1 : n; // a consumer never issues with or before its producer
 }
 
-// Whether a register operand has a share in the given half; quarters count as the half they are in.
-static bool names_half(struct asm_reg r, int half) {
-    return r.part < 0 || (r.part < 2 ? r.part : (r.part - 2) / 2) == half;
+// The halves that a register operand has a share in, bit each; quarters count as the half they are
+// in.
+static unsigned halves_of(const struct walk * w, struct asm_reg r) {
+    static const uint8_t halves[] = {3, 1, 2, 1, 1, 2, 2}; // of all, of a half, of a quarter
+    return w->tracks[r.id]->parted ? halves[r.part + 1] : 1;
 }
 
-static const struct aie_operand * operand_of(const struct deps * d, int node, int operand) {
-    return &deps_instr(d, node)->operands[operand];
+// How often edges are there because of a half: where it stands for both, loops have them twice,
+// which choices.def knows them by.
+static int times_of(const struct walk * w, int id) {
+    return w->d->loop && !w->tracks[id]->parted ? 2 : 1;
 }
 
-static void note_use(struct walk * w, int i, int k, int id, int part) {
-    struct deps * d = w->d;
-    struct track * t = &w->tracks[id][part];
-    if (t->writer >= 0) {
-        link_trips(w, t->writer, t->writer_trip, i,
-                   raw_latency(operand_of(d, t->writer, t->def), operand_of(d, i, k)));
-    } else if (!d->p->vregs[id].global && w->tracks[id][!part].writer < 0) {
-        // half a register may stay unwritten: the lanes above are carried along and never stored
+// Nothing has written the register before node i reads it.
+static void check_unwritten(const struct deps * d, int i, int id) {
+    if (!d->p->vregs[id].global) {
         asm_misuse(d->p, "asm: %s reads a local register that nothing wrote",
                    deps_instr(d, i)->name);
     }
-    struct deps_room * room = w->room;
-    if (asm_grow(d->p, (void **) &room->readers, &room->cap_readers, w->n_readers,
-                 sizeof *room->readers)) {
-        room->readers[w->n_readers] = (struct reader){i, k, t->first_reader, w->trip};
-        t->first_reader = w->n_readers++;
-    }
 }
 
-static void note_def(struct walk * w, int i, int k, int id, int part) {
+static void note_use(struct walk * w, int i, const struct aie_operand * use, int id, int half) {
     struct deps * d = w->d;
-    struct track * t = &w->tracks[id][part];
-    const struct aie_operand * def = operand_of(d, i, k);
+    struct track * t = &w->tracks[id][half];
+    if (t->writer >= 0) {
+        int latency = raw_latency(t, use);
+        for (int n = times_of(w, id); n > 0; n--) {
+            link_trips(w, t->writer, t->writer_trip, i, latency);
+        }
+    } else if (w->tracks[id][!half].writer < 0) {
+        // half a register may stay unwritten: the lanes above are carried along and never stored
+        check_unwritten(d, i, id);
+    }
+    w->room->readers[w->n_readers] =
+        (struct reader){i, t->first_reader, (uint8_t) w->trip, use->use_cycle};
+    t->first_reader = w->n_readers++;
+}
+
+// Who read and who wrote the old value are done before this writes.
+static void wait_for(struct walk * w, int i, const struct aie_operand * def,
+                     const struct track * t) {
+    struct deps * d = w->d;
     const struct reader * readers = w->room->readers;
     for (int r = t->first_reader; r >= 0; r = readers[r].next) {
         const struct reader * by = &readers[r];
-        const struct aie_operand * use = operand_of(d, by->node, by->operand);
         // it lands behind the read, and issues not before it
         if (d->nodes[by->node].mover == i) {
             if (w->trip == 0) {
-                deps_add(d, by->node, i, 0, d->nodes[by->node].most);
+                add(d, by->node, i, 0, d->nodes[by->node].most);
             }
             continue;
         }
-        link_trips(w, by->node, by->trip, i, use->use_cycle - def->def_cycle);
+        link_trips(w, by->node, by->trip, i, by->use_cycle - def->def_cycle);
     }
     if (t->writer >= 0) {
-        int n = operand_of(d, t->writer, t->def)->def_cycle - def->def_cycle + 1;
+        int n = t->def_cycle - def->def_cycle + 1;
         link_trips(w, t->writer, t->writer_trip, i, n < 1 ? 1 : n);
     }
+}
+
+static void note_def(struct walk * w, int i, const struct aie_operand * def, int id, int half) {
+    struct track * t = &w->tracks[id][half];
+    for (int n = times_of(w, id); n > 0; n--) {
+        wait_for(w, i, def, t);
+    }
     // of several operands that write it, the first
-    t->def = t->writer == i && t->writer_trip == w->trip ? t->def : (uint8_t) k;
-    t->writer = i;
-    t->writer_trip = (uint8_t) w->trip;
+    if (t->writer != i || t->writer_trip != w->trip) {
+        t->writer = i;
+        t->writer_trip = (uint8_t) w->trip;
+        t->def_cycle = def->def_cycle;
+        t->def_bypass = def->def_bypass;
+    }
     t->first_reader = -1;
 }
 
@@ -297,25 +286,24 @@ static void walk_registers(struct walk * w) {
     for (int i = 0; i < d->count; i++) {
         const struct asm_node * n = &d->p->nodes[d->first + i];
         const struct aie_instr * instr = deps_instr(d, i);
-        unsigned defs = 0;                    // operands, bit each
-        for (int k = 0; k < n->n_args; k++) { // uses first: a def kills the old value
-            const struct asm_arg * a = &n->args[k];
-            if (a->kind != ASM_ARG_REG || (w->trip > 0 && !d->p->vregs[a->reg.id].global)) {
+        unsigned named = w->trip > 0 ? n->regs & ~n->locals : n->regs;
+        // uses first: a def kills the old value
+        for (unsigned left = named & instr->uses; left; left &= left - 1) {
+            int k = __builtin_ctz(left);
+            struct asm_reg r = n->args[k].reg;
+            if (!w->tracks[r.id]->written) {
+                check_unwritten(d, i, r.id);
                 continue;
             }
-            for (int half = 0; half < 2 && (instr->operands[k].role & AIE_USE); half++) {
-                if (names_half(a->reg, half)) {
-                    note_use(w, i, k, a->reg.id, half);
-                }
+            for (unsigned halves = halves_of(w, r); halves; halves &= halves - 1) {
+                note_use(w, i, &instr->operands[k], r.id, __builtin_ctz(halves));
             }
-            defs |= instr->operands[k].role & AIE_DEF ? 1u << k : 0;
         }
-        for (; defs; defs &= defs - 1) {
-            int k = __builtin_ctz(defs);
-            for (int half = 0; half < 2; half++) {
-                if (names_half(n->args[k].reg, half)) {
-                    note_def(w, i, k, n->args[k].reg.id, half);
-                }
+        for (unsigned left = named & instr->defs; left; left &= left - 1) {
+            int k = __builtin_ctz(left);
+            struct asm_reg r = n->args[k].reg;
+            for (unsigned halves = halves_of(w, r); halves; halves &= halves - 1) {
+                note_def(w, i, &instr->operands[k], r.id, __builtin_ctz(halves));
             }
         }
     }
@@ -335,18 +323,29 @@ static bool make_room(void ** array, int * cap, int n, size_t item) {
 static bool build_register_edges(struct deps * d) {
     struct deps_room * room = d->p->room;
     struct walk w = {.d = d, .room = room};
+    const int most_readers = d->count * ASM_MAX_ARGS * 2 * (d->loop ? 2 : 1); // halves, trips
     if (!make_room((void **) &room->tracks, &room->cap_tracks, d->p->n_vregs + 1,
-                   sizeof *room->tracks)) {
+                   sizeof *room->tracks) ||
+        !make_room((void **) &room->readers, &room->cap_readers, most_readers + 1,
+                   sizeof *room->readers)) {
         return false;
     }
     w.tracks = room->tracks;
     for (int i = 0; i < d->count; i++) { // a region names few of a program's registers
         const struct asm_node * n = &d->p->nodes[d->first + i];
-        for (int k = 0; k < n->n_args; k++) {
-            if (n->args[k].kind == ASM_ARG_REG) {
-                struct track * t = w.tracks[n->args[k].reg.id];
-                t[0] = t[1] = (struct track){.writer = -1, .first_reader = -1};
-            }
+        for (unsigned left = n->regs; left; left &= left - 1) {
+            struct track * t = w.tracks[n->args[__builtin_ctz(left)].reg.id];
+            t[0] = t[1] = (struct track){.writer = -1, .first_reader = -1};
+        }
+    }
+    for (int i = 0; i < d->count; i++) {
+        const struct asm_node * n = &d->p->nodes[d->first + i];
+        for (unsigned left = n->regs & deps_instr(d, i)->defs; left; left &= left - 1) {
+            w.tracks[n->args[__builtin_ctz(left)].reg.id]->written = true;
+        }
+        for (unsigned left = n->kinds & ASM_PARTS ? n->regs : 0; left; left &= left - 1) {
+            struct asm_reg r = n->args[__builtin_ctz(left)].reg;
+            w.tracks[r.id]->parted |= r.part >= 0;
         }
     }
     for (w.trip = 0; w.trip <= (d->loop ? 1 : 0); w.trip++) {
@@ -367,25 +366,23 @@ static bool build_lifetime_edges(struct deps * d) {
     struct mention * all = malloc(((size_t) d->count * ASM_MAX_ARGS + 1) * sizeof *all);
     bool ok = heads && all;
     int n_all = 0, first = p->n_vregs, end = 0;
-    for (int pass = 0; pass < 2 && ok; pass++) {
-        for (int v = first; v < end; v++) {
-            heads[v] = -1;
+    for (int i = 0; i < d->count; i++) { // which there are
+        const struct asm_node * n = &p->nodes[d->first + i];
+        for (unsigned left = n->locals; left; left &= left - 1) {
+            int id = n->args[__builtin_ctz(left)].reg.id;
+            first = id < first ? id : first;
+            end = id >= end ? id + 1 : end;
         }
-        for (int i = 0; i < d->count; i++) {
-            const struct asm_node * n = &p->nodes[d->first + i];
-            for (int k = 0; k < n->n_args; k++) {
-                int id = n->args[k].reg.id;
-                if (n->args[k].kind != ASM_ARG_REG || p->vregs[id].global) {
-                    continue;
-                }
-                if (pass == 0) { // which there are
-                    first = id < first ? id : first;
-                    end = id >= end ? id + 1 : end;
-                } else {
-                    all[n_all] = (struct mention){i, k, heads[id]};
-                    heads[id] = n_all++;
-                }
-            }
+    }
+    for (int v = first; ok && v < end; v++) {
+        heads[v] = -1;
+    }
+    for (int i = 0; i < d->count && ok; i++) {
+        const struct asm_node * n = &p->nodes[d->first + i];
+        for (unsigned left = n->locals; left; left &= left - 1) {
+            int k = __builtin_ctz(left), id = n->args[k].reg.id;
+            all[n_all] = (struct mention){i, k, heads[id]};
+            heads[id] = n_all++;
         }
     }
     for (int v = first; ok && v < end; v++) {
@@ -483,7 +480,7 @@ struct address {
     int32_t offset, step;
 };
 
-static struct address address_of(const struct deps * d, int i, const struct written * w) {
+static struct address address_of(const struct deps * d, int i) {
     const struct asm_node * n = &d->p->nodes[d->first + i];
     const struct dep_node * node = &d->nodes[i];
     uint8_t offset = 0;
@@ -493,7 +490,7 @@ static struct address address_of(const struct deps * d, int i, const struct writ
             !is_offset_user(d, i, id, &offset)) {
             continue;
         }
-        if (node->mover >= 0 || !is_written(w, id)) {
+        if (node->mover >= 0 || !d->p->room->tracks[id]->written) {
             return (struct address){id, n->args[offset].value, node->mover >= 0 ? node->step : 0};
         }
     }
@@ -624,7 +621,6 @@ static void order_all(struct deps * d, const struct other * a, const struct othe
 static bool build_other_edges(struct deps * d) {
     struct deps_room * room = d->p->room;
     int n_all, n = 0, n_change = 0, cap = room->cap_others;
-    struct written written;
     if (!make_room((void **) &room->others, &cap, d->count + 1, sizeof *room->others) ||
         !make_room((void **) &room->change, &room->cap_others, d->count + 1,
                    sizeof *room->change)) {
@@ -632,7 +628,6 @@ static bool build_other_edges(struct deps * d) {
     }
     struct other * others = room->others;
     int * change = room->change; // others that are no mere load
-    find_written(d, &written);
     n_all = collect_others(d, others, false);
     if (reads_flags(others, n_all)) {
         n_all = collect_others(d, others, true);
@@ -640,7 +635,7 @@ static bool build_other_edges(struct deps * d) {
     drop_unordered(others, n_all);
     for (int i = 0; i < n_all; i++) {
         if (others[i].fixed.any || others[i].instr->loads || others[i].instr->stores) {
-            others[i].address = address_of(d, others[i].node, &written);
+            others[i].address = address_of(d, others[i].node);
             if (others[i].fixed.any || others[i].instr->stores) {
                 change[n_change++] = n;
             }
@@ -665,8 +660,10 @@ static bool begin(struct deps * d, struct asm_program * p, const struct asm_item
     d->n_edges = 0;
     d->loop = loop;
     p->room = p->room ? p->room : calloc(1, sizeof *p->room);
+    enum { EDGES = 6 }; // of a node, about
     if (!p->room ||
-        !make_room((void **) &d->nodes, &d->cap_nodes, d->count + 1, sizeof *d->nodes)) {
+        !make_room((void **) &d->nodes, &d->cap_nodes, d->count + 1, sizeof *d->nodes) ||
+        !make_room((void **) &d->edges, &d->cap_edges, EDGES * d->count + 1, sizeof *d->edges)) {
         p->no_memory = true;
         return false;
     }

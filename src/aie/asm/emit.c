@@ -24,11 +24,11 @@ int asm_take_globals(struct asm_program * p, int i) {
 // Between memory traffic and a lock operation a margin is kept, either way. Whatever touches no
 // memory may stand in it; of a path that comes by a jump nothing is known but the jump itself.
 static bool touches_memory(const struct asm_program * p, int bundle) {
+    const struct asm_bundle * b = &p->bundles[bundle];
     bool found = false;
-    for (int s = 0; s < AIE_SLOT_COUNT; s++) {
-        const struct asm_slot * slot = &p->bundles[bundle].slot[s];
-        const struct aie_instr * instr = slot->node < 0 ? NULL : asm_instr(p, slot->op);
-        found |= instr && (instr->loads || instr->stores);
+    for (unsigned left = b->present; left; left &= left - 1) {
+        const struct aie_instr * instr = asm_instr(p, b->op[__builtin_ctz(left)]);
+        found |= instr->loads || instr->stores;
     }
     return found;
 }
@@ -97,19 +97,6 @@ static void lay_out_item(struct asm_program * p, int i) {
     }
 }
 
-static int32_t arg_value(const struct asm_program * p, const struct asm_arg * a) {
-    switch (a->kind) {
-    case ASM_ARG_REG: {
-        const struct asm_vreg * v = &p->vregs[a->reg.id];
-        return asm_phys(p->target, v->cls, v->phys, a->reg.part);
-    }
-    case ASM_ARG_LABEL:
-        return p->addresses[p->labels[a->value]];
-    default:
-        return a->value;
-    }
-}
-
 // Bundles to bytes. Many instructions stand in several of them: what leads into a loop and out of
 // it is made of those of the loop.
 struct encoder {
@@ -119,23 +106,53 @@ struct encoder {
         uint16_t op;
         bool known;
     } * nodes;
+    struct run { // registers of a class, or one of their parts
+        aie_reg first;
+        uint16_t step;
+    } runs[ASM_CLASS_COUNT][1 + ASM_MAX_PARTS]; // whole ones first
 };
 
-static enum status encode_node(struct encoder * e, const struct asm_slot * slot, uint64_t * word,
+static void find_runs(struct encoder * e) {
+    const struct aie_target * t = e->p->target;
+    for (int cls = 0; cls < ASM_CLASS_COUNT; cls++) {
+        for (int part = -1; part < ASM_MAX_PARTS; part++) {
+            aie_reg first = asm_phys(t, (enum asm_class) cls, 0, part),
+                    second = asm_phys(t, (enum asm_class) cls, 1, part);
+            e->runs[cls][1 + part] = (struct run){first, (uint16_t) (second - first)};
+        }
+    }
+}
+
+static int32_t arg_value(const struct encoder * e, const struct asm_arg * a) {
+    const struct asm_program * p = e->p;
+    switch (a->kind) {
+    case ASM_ARG_REG: {
+        const struct asm_vreg * v = &p->vregs[a->reg.id];
+        const struct run * run = &e->runs[v->cls][1 + a->reg.part];
+        return run->first + v->phys * run->step;
+    }
+    case ASM_ARG_LABEL:
+        return p->addresses[p->labels[a->value]];
+    default:
+        return a->value;
+    }
+}
+
+static enum status encode_node(struct encoder * e, int index, uint16_t op, uint64_t * word,
                                struct error * err) {
-    const struct asm_node * node = &e->p->nodes[slot->node];
-    struct encoded * known = &e->nodes[slot->node];
-    if (!known->known || known->op != slot->op) {
+    const struct asm_node * node = &e->p->nodes[index];
+    struct encoded * known = &e->nodes[index];
+    if (!known->known || known->op != op) {
         struct aie_inst inst; // of which values beyond those of the node are not looked at
-        inst.op = slot->op;
+        inst.op = op;
         for (int k = 0; k < node->n_args; k++) {
-            inst.values[k] = arg_value(e->p, &node->args[k]);
+            inst.values[k] = arg_value(e, &node->args[k]);
         }
         enum status st = aie_slot_encode(e->p->isa, &inst, &known->word, err);
         if (st != ST_OK) {
             return st;
         }
-        known->op = slot->op;
+        known->op = op;
         known->known = true;
     }
     *word = known->word;
@@ -145,14 +162,15 @@ static enum status encode_node(struct encoder * e, const struct asm_slot * slot,
 // Writes AIE_MAX_BUNDLE_BYTES; those beyond its size are the next one's.
 static enum status encode(struct encoder * e, int index, uint8_t * to, struct error * err) {
     const struct asm_program * p = e->p;
+    const struct asm_bundle * b = &p->bundles[index];
     struct aie_words words; // of which what is not present is not looked at
     int size;
     enum status st = ST_OK;
     words.size = p->sizes[index];
-    words.present = p->present[index] & (uint8_t) ~(1u << AIE_SLOT_NOP);
+    words.present = b->present & (uint8_t) ~(1u << AIE_SLOT_NOP);
     for (unsigned left = words.present; left && st == ST_OK; left &= left - 1) {
         int slot = __builtin_ctz(left);
-        st = encode_node(e, &p->bundles[index].slot[slot], &words.word[slot], err);
+        st = encode_node(e, b->node[slot], b->op[slot], &words.word[slot], err);
     }
     st = st == ST_OK ? aie_bundle_join(p->isa, &words, to, &size, err) : st;
     return st == ST_OK ? ST_OK : error_prefix(err, st, "asm: bundle %d", index);
@@ -329,6 +347,7 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
     uint8_t * bytes = malloc(size + AIE_MAX_BUNDLE_BYTES);
     struct encoder encoder = {.p = p};
     encoder.nodes = calloc((size_t) p->n_nodes + 1, sizeof *encoder.nodes);
+    find_runs(&encoder);
     enum status st = ST_OK;
     if (!bytes || !encoder.nodes) {
         st = error_set(err, ST_NO_MEMORY, "asm: out of memory");

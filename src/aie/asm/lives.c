@@ -71,6 +71,33 @@ int lives_count(struct search * s) {
     return excess;
 }
 
+bool lives_fit(const struct search * s) {
+    // Locals that live from a bundle on, less those that do no longer; and those that live there.
+    int16_t more[MODULO_MAX_II + 1][ASM_CLASS_COUNT];
+    int alive[ASM_CLASS_COUNT] = {0};
+    bool fit = true;
+    memset(more, 0, (size_t) (s->ii + 1) * sizeof more[0]);
+    for (int l = 0; l < s->n_locals; l++) {
+        struct life life = lives_of(s, l, -1);
+        int length = life.to - life.from, from = modulo(life.from, s->ii), cls = s->locals[l].cls;
+        if (length <= 0) {
+            continue;
+        }
+        int rounds = length / s->ii, end = from + length % s->ii;
+        bool over = end > s->ii; // it lives in the first bundle, too
+        alive[cls] += rounds + over;
+        more[from][cls]++;
+        more[over ? end - s->ii : end][cls]--;
+    }
+    for (int r = 0; r < s->ii; r++) {
+        for (int c = 0; c < ASM_CLASS_COUNT; c++) {
+            alive[c] += more[r][c];
+            fit &= alive[c] <= s->registers[c];
+        }
+    }
+    return fit;
+}
+
 static int bits_between(const uint64_t * words, int from, int to) {
     int n = 0;
     for (int w = from / 64; from < to; w++) {

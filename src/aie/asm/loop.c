@@ -50,20 +50,14 @@ static void keep_margin(struct asm_program * p, int set_up, int length) {
     asm_idle(p, p->target->loop_distance - (p->n_bundles + length - 1 - set_up));
 }
 
-static void clear(struct asm_program * p, int at, int n) {
-    for (int b = at; b < at + n; b++) {
-        for (int s = 0; s < AIE_SLOT_COUNT; s++) {
-            p->bundles[b].slot[s] = (struct asm_slot){.node = -1};
-        }
-    }
-}
-
 void asm_insert(struct asm_program * p, int at, int n) {
     int moved = p->n_bundles - at;
     asm_idle(p, n);
     if (!p->no_memory) {
         memmove(&p->bundles[at + n], &p->bundles[at], (size_t) moved * sizeof *p->bundles);
-        clear(p, at, n);
+        for (int b = at; b < at + n; b++) {
+            p->bundles[b].present = p->bundles[b].kinds = 0;
+        }
     }
 }
 
@@ -81,14 +75,11 @@ static void write_plain(struct asm_program * p, const struct asm_item * loop, st
 static void branch_early(struct asm_program * p, int node, int from) {
     int at = p->n_bundles - 1 - p->target->delay_slots;
     at = at < from ? from : at;
-    while (at < p->n_bundles && (p->bundles[at].slot[AIE_SLOT_ALU].node >= 0 ||
-                                 p->bundles[at].slot[AIE_SLOT_MV].node >= 0 ||
-                                 p->bundles[at].slot[AIE_SLOT_LNG].node >= 0)) {
+    while (at < p->n_bundles && (p->bundles[at].present & asm_excludes(AIE_SLOT_LNG))) {
         at++;
     }
     if (at < p->n_bundles) {
-        p->bundles[at].slot[AIE_SLOT_LNG] =
-            (struct asm_slot){.node = node, .op = p->nodes[node].op};
+        asm_put(p, at, node, p->nodes[node].op);
     } else {
         asm_alone(p, node);
     }
@@ -170,8 +161,7 @@ static void write_compact(struct asm_program * p, struct pipeline * q, struct co
         asm_insert(p, at_first, idle);
         int at = at_first + idle - p->target->delay_slots;
         asm_insert(p, at, 1);
-        p->bundles[at].slot[AIE_SLOT_LNG] =
-            (struct asm_slot){.node = skip, .op = p->nodes[skip].op};
+        asm_put(p, at, skip, p->nodes[skip].op);
         at_first += idle + 1;
         at_last += idle + 1;
     }
@@ -294,7 +284,7 @@ static void set_back(struct asm_program * p, const struct pipeline * q) {
                 step = step / 2 / 4 * 4;
             }
             n.args[1].value = step;
-            asm_alone(p, asm_node_new(p, n.op, n.memory, n.args, n.n_args));
+            asm_alone(p, asm_node_copy(p, &n));
             left -= step;
         }
     }

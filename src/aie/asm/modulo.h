@@ -157,6 +157,8 @@ void lives_reset(struct search * s); // nothing lives
 // Counts lives from nothing; returns by how many bundles the interval is too short for them, 0 when
 // there are registers for all.
 int lives_count(struct search * s);
+// Only whether there are registers for all.
+bool lives_fit(const struct search * s);
 // Takes the locals that node i names out of the count, as they are without it; afterwards
 // lives_cost tells what they take with i at a cycle; lives_enter counts them again.
 void lives_leave(struct search * s, int i);

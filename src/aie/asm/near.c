@@ -46,10 +46,8 @@ static void find_moved(const struct asm_program * p, const struct asm_item * reg
     for (int i = region->first; i < region->first + region->count; i++) {
         const struct asm_node * n = &p->nodes[i];
         const struct aie_instr * instr = asm_instr(p, n->op);
-        for (int k = 0; k < n->n_args; k++) {
-            if (n->args[k].kind == ASM_ARG_REG && (instr->operands[k].role & AIE_DEF)) {
-                moved[n->args[k].reg.id] = true;
-            }
+        for (unsigned left = n->regs & instr->defs; left; left &= left - 1) {
+            moved[n->args[__builtin_ctz(left)].reg.id] = true;
         }
     }
 }
@@ -194,7 +192,7 @@ static bool copy_region(struct asm_program * p, struct asm_item * region) {
     int first = p->n_nodes;
     for (int i = 0; i < region->count; i++) {
         struct asm_node n = p->nodes[region->first + i]; // the array may move
-        if (asm_node_new(p, n.op, n.memory, n.args, n.n_args) < 0) {
+        if (asm_node_copy(p, &n) < 0) {
             return false;
         }
     }

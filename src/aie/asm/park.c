@@ -58,19 +58,13 @@ static const struct asm_node * node_of(const struct park * k, int i) {
     return &k->p->nodes[k->region->first + i];
 }
 
-static bool is_local(const struct park * k, const struct asm_arg * a) {
-    return a->kind == ASM_ARG_REG && !k->p->vregs[a->reg.id].global;
-}
-
 static void find_vregs(struct park * k) {
     for (int i = 0; i < k->region->count; i++) {
         const struct asm_node * n = node_of(k, i);
-        for (int a = 0; a < n->n_args; a++) {
-            int id = n->args[a].reg.id;
-            if (is_local(k, &n->args[a])) {
-                k->first_vreg = id < k->first_vreg ? id : k->first_vreg;
-                k->n_vregs = id < k->n_vregs ? k->n_vregs : id + 1;
-            }
+        for (unsigned left = n->locals; left; left &= left - 1) {
+            int id = n->args[__builtin_ctz(left)].reg.id;
+            k->first_vreg = id < k->first_vreg ? id : k->first_vreg;
+            k->n_vregs = id < k->n_vregs ? k->n_vregs : id + 1;
         }
     }
 }
@@ -88,10 +82,8 @@ static void find_late(struct park * k) {
 
 static void note(struct park * k, int i, int pass) {
     const struct asm_node * n = node_of(k, i);
-    for (int a = 0; a < n->n_args; a++) {
-        if (!is_local(k, &n->args[a])) {
-            continue;
-        }
+    for (unsigned left = n->locals; left; left &= left - 1) {
+        int a = __builtin_ctz(left);
         struct value * v = &k->values[n->args[a].reg.id];
         int role = deps_instr(&k->deps, i)->operands[a].role;
         if (pass == 0 && (role & AIE_DEF)) {
@@ -250,13 +242,11 @@ static int16_t read_by(struct park * k, int16_t id, int i) {
 static void rewrite(struct park * k) {
     for (int i = 0; i < k->region->count && !k->p->no_memory; i++) {
         struct asm_node n = *node_of(k, i); // the array may move
-        for (int a = 0; a < n.n_args; a++) {
-            if (is_local(k, &n.args[a]) && k->values[n.args[a].reg.id].parked &&
-                deps_instr(&k->deps, i)->operands[a].role == AIE_USE) {
-                n.args[a].reg.id = read_by(k, n.args[a].reg.id, i);
-            }
+        for (unsigned left = n.locals & ~deps_instr(&k->deps, i)->defs; left; left &= left - 1) {
+            int16_t * id = &n.args[__builtin_ctz(left)].reg.id;
+            *id = k->values[*id].parked ? read_by(k, *id, i) : *id;
         }
-        asm_node_new(k->p, n.op, n.memory, n.args, n.n_args);
+        asm_node_copy(k->p, &n);
     }
 }
 

@@ -235,8 +235,8 @@ static enum outcome try_places(struct search * s, const char * places) {
              modulo_in_the_way(s, &n->carriers[n->carrier], s->q->time[i], others) == 0;
         modulo_occupy(s, i, true);
     }
-    return ok && broken_dep(s) < 0 && lives_count(s) == 0 ? finish(s, choices_registers(s, places))
-                                                          : NO_SCHEDULE;
+    return ok && broken_dep(s) < 0 && lives_fit(s) ? finish(s, choices_registers(s, places))
+                                                   : NO_SCHEDULE;
 }
 
 static enum outcome try_one(struct search * s, const struct asm_choice * c) {
@@ -676,19 +676,14 @@ static bool collect_locals(struct search * s) {
     bool ok = numbers && s->locals && s->mentions;
     for (int i = 0; i < s->n && ok; i++) { // a loop names few of a program's registers
         const struct asm_node * n = &p->nodes[s->q->deps.first + i];
-        for (int k = 0; k < n->n_args; k++) {
-            if (n->args[k].kind == ASM_ARG_REG) {
-                numbers[n->args[k].reg.id] = -1;
-            }
+        for (unsigned left = n->locals; left; left &= left - 1) {
+            numbers[n->args[__builtin_ctz(left)].reg.id] = -1;
         }
     }
     for (int i = 0; i < s->n && ok; i++) {
         const struct asm_node * n = &p->nodes[s->q->deps.first + i];
-        for (int k = 0; k < n->n_args; k++) {
-            int v = n->args[k].reg.id;
-            if (n->args[k].kind != ASM_ARG_REG || p->vregs[v].global) {
-                continue;
-            }
+        for (unsigned left = n->locals; left; left &= left - 1) {
+            int k = __builtin_ctz(left), v = n->args[k].reg.id;
             if (numbers[v] < 0) {
                 numbers[v] = (int16_t) s->n_locals;
                 s->q->locals[s->n_locals] = v;

@@ -16,12 +16,17 @@ struct asm_vreg {
 
 struct asm_node { // one instruction of a region
     uint16_t op;
-    uint8_t n_args;
     uint8_t memory;
+    uint8_t kinds; // of its operands, bit per enum asm_arg_kind, and ASM_PARTS
     int16_t at;    // bundle of its trip, in a paced loop
-    uint8_t kinds; // of its operands, bit per enum asm_arg_kind
+    unsigned n_args : 3;
+    unsigned regs : ASM_MAX_ARGS;   // those operands that are virtual registers, bit each,
+    unsigned locals : ASM_MAX_ARGS; // and of these the locals
     struct asm_arg args[ASM_MAX_ARGS];
 };
+
+enum { ASM_MAX_PARTS = 6 }; // of a register: halves, quarters
+enum { ASM_PARTS = 0x80 };  // among the kinds: an operand is part of a register
 
 enum asm_item_kind {
     ASM_ITEM_REGION,
@@ -46,14 +51,13 @@ struct asm_item {
     int extra;    // bundles that overlapping them took
 };
 
-// A bundle with virtual operands resolved except for labels.
-struct asm_slot {
-    int32_t node; // -1 = NOP
-    uint16_t op;  // the op that was chosen for this slot
-};
-
+// A bundle with virtual operands resolved except for labels. Of slots that hold nothing nothing is
+// said but that: most bundles have one instruction or none.
 struct asm_bundle {
-    struct asm_slot slot[AIE_SLOT_COUNT];
+    uint8_t present;             // slots that hold anything, bit each
+    uint8_t kinds;               // of the operands of all of them, as in asm_node
+    uint16_t op[AIE_SLOT_COUNT]; // the op that was chosen for the slot
+    int32_t node[AIE_SLOT_COUNT];
 };
 
 // How a loop was pipelined. Loops that look alike (many ops of a family differ in one instruction)
@@ -98,10 +102,9 @@ struct asm_program {
     int n_items, cap_items;
     struct asm_bundle * bundles;
     int n_bundles, cap_bundles;
-    int quiet_from;    // bundle from which on, up to here, nothing touches memory
-    int memory_from;   // bundle from which on something may, for the sake of the last lock
-    uint8_t * present; // slots of the bundles that hold anything, bit each (sizes.c)
-    uint8_t * sizes;   // in bytes, and where they lie; one address more
+    int quiet_from;  // bundle from which on, up to here, nothing touches memory
+    int memory_from; // bundle from which on something may, for the sake of the last lock
+    uint8_t * sizes; // in bytes, and where they lie; one address more
     int * addresses;
     int * labels; // bundle index, -1 = not placed
     int n_labels, cap_labels;
@@ -157,6 +160,8 @@ static inline aie_reg asm_phys(const struct aie_target * t, enum asm_class cls, 
 // Records an instruction outside any item, a register with a number; return the index or -1 and 0
 // (with misuse or no_memory set).
 int asm_node_new(struct asm_program * p, int op, int memory, const struct asm_arg * args, int n);
+// One that is made of another: its operands are of the same kinds. It does not lie among the nodes.
+int asm_node_copy(struct asm_program * p, const struct asm_node * n);
 int16_t asm_vreg_new(struct asm_program * p, enum asm_class cls, int phys);
 void asm_note_class(struct asm_program * p, enum asm_class cls); // that one of it is used
 bool asm_list_global(struct asm_program * p, int id);            // that this register is one
@@ -169,6 +174,17 @@ void asm_single(struct asm_program * p, enum asm_item_kind kind, int op,
 
 // Adds an empty bundle; returns its index or -1.
 int asm_bundle_add(struct asm_program * p);
+// An instruction into its slot of a bundle, carried by this op; none without memory for it.
+static inline void asm_put(struct asm_program * p, int bundle, int node, int op) {
+    struct asm_bundle * b = &p->bundles[bundle];
+    enum aie_slot slot = asm_instr(p, op)->slot;
+    if (node >= 0) {
+        b->present |= (uint8_t) (1u << slot);
+        b->kinds |= p->nodes[node].kinds;
+        b->op[slot] = (uint16_t) op;
+        b->node[slot] = node;
+    }
+}
 void asm_append(struct asm_program * p, const struct asm_bundle * bundles, int n); // copies of them
 void asm_idle(struct asm_program * p, int n);           // n empty bundles, none if n <= 0
 void asm_insert(struct asm_program * p, int at, int n); // likewise, before the one at this index

@@ -46,17 +46,11 @@ static const struct asm_node * node_of(const struct relay * r, int i) {
     return &r->p->nodes[r->region->first + i];
 }
 
-static bool is_local(const struct relay * r, const struct asm_arg * a) {
-    return a->kind == ASM_ARG_REG && !r->p->vregs[a->reg.id].global;
-}
-
 static void find_values(struct relay * r) {
     for (int i = 0; i < r->region->count; i++) {
         const struct asm_node * n = node_of(r, i);
-        for (int k = 0; k < n->n_args; k++) {
-            if (n->args[k].kind != ASM_ARG_REG || r->p->vregs[n->args[k].reg.id].global) {
-                continue;
-            }
+        for (unsigned left = n->locals; left; left &= left - 1) {
+            int k = __builtin_ctz(left);
             struct value * v = &r->values[n->args[k].reg.id];
             int role = deps_instr(&r->deps, i)->operands[k].role;
             if (role & AIE_USE) {
@@ -142,10 +136,9 @@ static int find_long(struct relay * r, int slots) {
     int n = 0;
     for (int i = 0; i < r->region->count; i++) {
         const struct asm_node * node = node_of(r, i);
-        for (int k = 0; k < node->n_args; k++) {
-            if (is_local(r, &node->args[k]) && !r->values[node->args[k].reg.id].seen) {
-                n += find_parts(r, node->args[k].reg.id, slots);
-            }
+        for (unsigned left = node->locals; left; left &= left - 1) {
+            int id = node->args[__builtin_ctz(left)].reg.id;
+            n += !r->values[id].seen && find_parts(r, id, slots);
         }
     }
     return n;
@@ -171,13 +164,11 @@ static int16_t read_by(struct relay * r, int id, int i, int from) {
 static void rewrite(struct relay * r, int from) {
     for (int i = 0; i < r->region->count && !r->p->no_memory; i++) {
         struct asm_node n = *node_of(r, i); // the array may move
-        for (int k = 0; k < n.n_args; k++) {
-            if (n.args[k].kind == ASM_ARG_REG && !r->p->vregs[n.args[k].reg.id].global &&
-                deps_instr(&r->deps, i)->operands[k].role == AIE_USE) {
-                n.args[k].reg.id = read_by(r, n.args[k].reg.id, i, from);
-            }
+        for (unsigned left = n.locals & ~deps_instr(&r->deps, i)->defs; left; left &= left - 1) {
+            int16_t * id = &n.args[__builtin_ctz(left)].reg.id;
+            *id = read_by(r, *id, i, from);
         }
-        asm_node_new(r->p, n.op, n.memory, n.args, n.n_args);
+        asm_node_copy(r->p, &n);
     }
 }
 
@@ -202,10 +193,9 @@ static bool push_writers(struct relay * r, int i, int most) {
     const struct asm_node * n = node_of(r, i);
     const struct aie_instr * instr = deps_instr(&r->deps, i);
     bool pushed = false;
-    for (int k = 0; k < n->n_args; k++) {
-        int id = n->args[k].reg.id;
-        if (n->args[k].kind == ASM_ARG_REG && !r->p->vregs[id].global &&
-            instr->operands[k].role == AIE_USE && r->values[id].first >= 0) {
+    for (unsigned left = n->locals & ~instr->defs; left; left &= left - 1) {
+        int k = __builtin_ctz(left), id = n->args[k].reg.id;
+        if (r->values[id].first >= 0) {
             int life = r->values[id].parts * most;
             int time = r->path[i] + asm_settles(&instr->operands[k]) - life;
             pushed |= push(r, r->values[id].first, time, i, id);
@@ -275,12 +265,9 @@ static bool prepare(struct relay * r) {
     r->by = r->cause + n;
     for (int i = 0; i < r->region->count; i++) { // a loop names few of a program's registers
         const struct asm_node * node = node_of(r, i);
-        for (int k = 0; k < node->n_args; k++) {
-            if (is_local(r, &node->args[k])) {
-                int16_t id = node->args[k].reg.id;
-                r->values[id] =
-                    (struct value){.first = -1, .last_use = -1, .parts = 1, .now = {id}};
-            }
+        for (unsigned left = node->locals; left; left &= left - 1) {
+            int16_t id = node->args[__builtin_ctz(left)].reg.id;
+            r->values[id] = (struct value){.first = -1, .last_use = -1, .parts = 1, .now = {id}};
         }
     }
     find_depths(r);

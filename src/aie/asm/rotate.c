@@ -396,13 +396,12 @@ static int copy_nodes(struct pipeline * q) {
         }
         for (int i = 0; i < q->deps.count && !p->no_memory; i++) {
             struct asm_node n = p->nodes[q->deps.first + i];
-            for (int k = 0; k < n.n_args; k++) {
-                if (n.args[k].kind == ASM_ARG_REG && !p->vregs[n.args[k].reg.id].global) {
-                    n.args[k].reg.id = ids[n.args[k].reg.id];
-                }
+            for (unsigned left = n.locals; left; left &= left - 1) {
+                int16_t * id = &n.args[__builtin_ctz(left)].reg.id;
+                *id = ids[*id];
             }
             set_offset(q, i, moves_before(q, i), &n);
-            asm_node_new(p, n.op, n.memory, n.args, n.n_args);
+            asm_node_copy(p, &n);
         }
     }
     free(ids);
@@ -419,7 +418,7 @@ static int in_lead_out(struct pipeline * q, int i, int node, int later) {
     }
     struct asm_node n = q->p->nodes[node];
     set_offset(q, i, later + 1, &n);
-    return asm_node_new(q->p, n.op, n.memory, n.args, n.n_args);
+    return asm_node_copy(q->p, &n);
 }
 
 bool pipeline_write_rolling(struct pipeline * q, int * first, int * last, int * landing) {
@@ -432,9 +431,8 @@ bool pipeline_write_rolling(struct pipeline * q, int * first, int * last, int * 
     for (int i = 0; nodes >= 0 && !p->no_memory && i < q->deps.count; i++) {
         const struct aie_instr * instr = asm_instr(p, q->op[i]);
         int row = q->time[i] % q->ii, late = row + asm_drains(p->target, instr) - q->ii;
-        struct asm_slot * slot = &p->bundles[base + row].slot[instr->slot];
-        assert(slot->node < 0);
-        *slot = (struct asm_slot){.node = nodes + i, .op = q->op[i]};
+        assert(!(p->bundles[base + row].present >> instr->slot & 1));
+        asm_put(p, base + row, nodes + i, q->op[i]);
         *landing = late > *landing ? late : *landing;
     }
     return nodes >= 0 && !p->no_memory;
@@ -443,11 +441,8 @@ bool pipeline_write_rolling(struct pipeline * q, int * first, int * last, int * 
 bool pipeline_write(struct pipeline * q, int * first, int * last) {
     struct asm_program * p = q->p;
     int base = p->n_bundles, nodes = copy_nodes(q);
-    for (int b = pipeline_size(q); b > 0 && nodes >= 0; b--) {
-        if (asm_bundle_add(p) < 0) {
-            nodes = -1;
-        }
-    }
+    asm_idle(p, pipeline_size(q));
+    nodes = p->no_memory ? -1 : nodes;
     int start = base + pipeline_lead_in(q) - (q->stages - 1) * q->ii; // of trip 0
     *first = base + pipeline_lead_in(q);
     *last = *first + q->copies * q->ii - 1;
@@ -457,9 +452,8 @@ bool pipeline_write(struct pipeline * q, int * first, int * last) {
             int at = start + trip * q->ii + q->time[i];
             int node = nodes + trip % q->copies * q->deps.count + i;
             node = at > *last ? in_lead_out(q, i, node, trips - 1 - trip) : node;
-            struct asm_slot * slot = &p->bundles[at].slot[asm_instr(p, q->op[i])->slot];
-            assert(slot->node < 0);
-            *slot = (struct asm_slot){.node = node, .op = q->op[i]};
+            assert(!(p->bundles[at].present >> asm_instr(p, q->op[i])->slot & 1));
+            asm_put(p, at, node, q->op[i]);
         }
     }
     return nodes >= 0;

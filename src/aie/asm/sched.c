@@ -8,6 +8,7 @@
 // author's.
 #include "deps.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,8 +55,9 @@ struct sched {
     uint8_t taken;                                  // slots of this cycle, bit each
     int release_last;                               // the latest of `release`
     bool opened;                                    // a node that may go into this cycle
-    bool awaited; // operands of nodes that wait for nothing else, when they were last looked at
-    int clear;    // the first cycle of which they hold anything
+    int due;   // when the first of the nodes that wait for operands may issue, INT_MAX = none
+    int next;  // cycle in which something may issue: until then there is nothing to look at
+    int clear; // the first cycle of which they hold anything
     int cap_nodes, cap_locals; // that there is room for
     int * open;                // nodes of the window that wait for none, in the order of choice
     int n_open;                // placed ones are taken out later
@@ -92,10 +94,9 @@ static bool take_registers(struct sched * s, int i, int cycle) {
     struct asm_vreg * taken[ASM_MAX_ARGS];
     int n_taken = 0;
     bool ok = true;
-    for (int k = 0; k < n->n_args && ok; k++) {
-        struct asm_vreg * v =
-            n->args[k].kind == ASM_ARG_REG ? &s->p->vregs[n->args[k].reg.id] : NULL;
-        if (!v || v->phys >= 0) {
+    for (unsigned left = n->locals; left && ok; left &= left - 1) {
+        struct asm_vreg * v = &s->p->vregs[n->args[__builtin_ctz(left)].reg.id];
+        if (v->phys >= 0) {
             continue;
         }
         uint64_t set = asm_class_set(s->p, v->cls) & ~s->p->global_taken[v->cls] & ~s->busy[v->cls];
@@ -119,16 +120,13 @@ static bool take_registers(struct sched * s, int i, int cycle) {
 
 static void give_back(struct sched * s, int i, const struct aie_instr * instr, int cycle) {
     const struct asm_node * n = &s->p->nodes[s->first + i];
-    for (int k = 0; k < n->n_args; k++) {
-        if (n->args[k].kind != ASM_ARG_REG) {
-            continue;
-        }
-        int id = n->args[k].reg.id;
+    for (unsigned left = n->locals; left; left &= left - 1) {
+        int k = __builtin_ctz(left), id = n->args[k].reg.id;
         struct asm_vreg * v = &s->p->vregs[id];
         struct local * l = &s->locals[id];
         int until = cycle + asm_settles(&instr->operands[k]);
         l->free_at = until > l->free_at ? until : l->free_at;
-        if (--l->refs == 0 && !v->global) {
+        if (--l->refs == 0) {
             s->busy[v->cls] &= ~(1ull << v->phys);
             s->release[v->cls][v->phys] = l->free_at;
             s->release_last = l->free_at > s->release_last ? l->free_at : s->release_last;
@@ -159,8 +157,7 @@ static bool place(struct sched * s, int base, int i, int which, int cycle) {
         s->ports[cycle + c->landings[k].cycle][c->slot] |= (uint8_t) (1u << c->landings[k].file);
     }
     s->taken |= (uint8_t) (1u << c->slot);
-    s->p->bundles[base + cycle].slot[c->slot] =
-        (struct asm_slot){.node = s->first + i, .op = c->op};
+    asm_put(s->p, base + cycle, s->first + i, c->op);
     s->nodes[i].cycle = cycle;
     s->carriers[i].placed = (uint8_t) which;
     give_back(s, i, c->instr, cycle);
@@ -186,13 +183,14 @@ static bool place_any(struct sched * s, int base, int i, int cycle) {
 }
 
 // The window, from the first node on that is not placed, with those that come into it.
-static void move_window(struct sched * s) {
+static void move_window(struct sched * s, int cycle) {
     while (s->oldest < s->count && s->nodes[s->oldest].cycle >= 0) {
         s->oldest++;
     }
     for (; s->end < s->count && s->end < s->oldest + s->window; s->end++) {
         if (s->nodes[s->end].n_preds == 0) {
             open_node(s, s->end);
+            s->opened |= s->nodes[s->end].earliest <= cycle;
         }
     }
 }
@@ -200,15 +198,16 @@ static void move_window(struct sched * s) {
 // Nodes that could issue in this cycle.
 static int collect_ready(struct sched * s, int cycle) {
     int n = 0, kept = 0;
-    s->awaited = false;
+    s->due = INT_MAX;
     for (int k = 0; k < s->n_open; k++) {
         int i = s->open[k];
         const struct sched_node * node = &s->nodes[i];
         bool left = node->cycle < 0, due = node->earliest <= cycle; // no branches: nobody foresees
+        int later = left & !due ? node->earliest : INT_MAX;
         s->open[kept] = s->ready[n] = i;
         kept += left;
         n += left & due;
-        s->awaited |= left & !due;
+        s->due = later < s->due ? later : s->due;
     }
     s->n_open = kept;
     return n;
@@ -227,13 +226,33 @@ static void clear_ports(struct sched * s, int cycle) {
 // In a cycle in which nothing was placed: whether nothing is on its way that could change that, no
 // operand, no register that becomes free, no result that takes a port until it has landed.
 static bool is_stuck(const struct sched * s, int cycle) {
-    bool waits = s->awaited || s->release_last > cycle;
+    bool waits = s->due < INT_MAX || s->release_last > cycle;
     for (int c = cycle + 1; c < s->clear && !waits; c++) {
         uint64_t ports;
         memcpy(&ports, s->ports[c], sizeof ports);
         waits = ports != 0;
     }
     return !waits;
+}
+
+// Places what can issue in this cycle; returns how many these are.
+static int fill_bundle(struct sched * s, int base, int cycle) {
+    int placed = 0, n = collect_ready(s, cycle);
+    s->next = n > 0 ? cycle + 1 : s->due;
+    s->taken = 0;
+    while (n > 0) {
+        s->opened = false;
+        for (int k = 0; k < n; k++) {
+            bool good = place_any(s, base, s->ready[k], cycle);
+            placed += good;
+            if (!good) {
+                s->nodes[s->ready[k]].earliest = cycle + 1; // slot, port or register is missing
+            }
+        }
+        move_window(s, cycle);
+        n = s->opened ? collect_ready(s, cycle) : 0; // what was placed may let others in
+    }
+    return placed;
 }
 
 // One pass over the region; false when registers ran out.
@@ -249,22 +268,9 @@ static bool list_schedule(struct sched * s, int base) {
         if (asm_bundle_add(s->p) < 0) {
             return false;
         }
-        s->taken = 0;
-        bool more = true;
-        for (int n; more && (n = collect_ready(s, cycle)) > 0;) {
-            int oldest = s->oldest;
-            s->opened = false;
-            for (int k = 0; k < n; k++) {
-                if (place_any(s, base, s->ready[k], cycle)) {
-                    left--;
-                    idle = 0;
-                } else {
-                    s->nodes[s->ready[k]].earliest = cycle + 1; // slot, port or register is missing
-                }
-            }
-            move_window(s);
-            more = s->opened || s->oldest > oldest; // what was placed may let others in
-        }
+        int placed = cycle >= s->next ? fill_bundle(s, base, cycle) : 0;
+        left -= placed;
+        idle = placed ? 0 : idle;
         if (idle > 0 && left > 0 && is_stuck(s, cycle)) {
             return false;
         }
@@ -274,7 +280,7 @@ static bool list_schedule(struct sched * s, int base) {
 
 static void reset(struct sched * s, int base) {
     s->p->n_bundles = base;
-    s->oldest = s->end = s->n_open = s->clear = s->release_last = 0;
+    s->oldest = s->end = s->n_open = s->clear = s->release_last = s->next = 0;
     s->attempt++;
     memset(s->busy, 0, sizeof s->busy);
     memset(s->release, 0, sizeof s->release);
@@ -282,16 +288,14 @@ static void reset(struct sched * s, int base) {
         s->nodes[i].n_preds = s->nodes[i].earliest = 0;
         s->nodes[i].cycle = -1;
         const struct asm_node * n = &s->p->nodes[s->first + i];
-        for (int k = 0; k < n->n_args; k++) {
-            if (n->args[k].kind == ASM_ARG_REG) {
-                struct asm_vreg * v = &s->p->vregs[n->args[k].reg.id];
-                struct local * l = &s->locals[n->args[k].reg.id];
-                if (l->attempt != s->attempt) { // a region names few of a program's registers
-                    *l = (struct local){.attempt = s->attempt};
-                    v->phys = v->global ? v->phys : -1;
-                }
-                l->refs++;
+        for (unsigned left = n->locals; left; left &= left - 1) {
+            int id = n->args[__builtin_ctz(left)].reg.id;
+            struct local * l = &s->locals[id];
+            if (l->attempt != s->attempt) { // a region names few of a program's registers
+                *l = (struct local){.attempt = s->attempt};
+                s->p->vregs[id].phys = -1;
             }
+            l->refs++;
         }
     }
 }
@@ -301,7 +305,7 @@ static bool try_schedule(struct sched * s, int base) {
     for (int e = 0; e < s->deps.n_edges; e++) {
         s->nodes[s->deps.edges[e].to].n_preds++;
     }
-    move_window(s);
+    move_window(s, 0);
     return list_schedule(s, base);
 }
 

@@ -21,7 +21,7 @@ struct sizes {
 };
 
 static unsigned fitting(struct sizes * s, int bundle) {
-    unsigned present = s->p->present[bundle];
+    unsigned present = s->p->bundles[bundle].present;
     if (!s->known[present]) {
         s->fitting[present] = (uint16_t) aie_bundle_sizes(s->p->isa, present);
         s->known[present] = true;
@@ -103,15 +103,11 @@ static void choose(struct sizes * s) {
     int set_up = -1, full = p->target->bundle_bytes;
     const unsigned special = 1u << ASM_ARG_FIXED | 1u << ASM_ARG_LABEL;
     for (int b = 0; b < p->n_bundles; b++) {
-        unsigned present = 0;
-        for (int slot = 0; slot < AIE_SLOT_COUNT; slot++) {
-            present |= (unsigned) (p->bundles[b].slot[slot].node >= 0) << slot;
+        const struct asm_bundle * bundle = &p->bundles[b];
+        unsigned left = bundle->kinds & special ? bundle->present : 0; // few name anything
+        for (; left; left &= left - 1) {
+            s->sets_up[b] |= look_at(s, &p->nodes[bundle->node[__builtin_ctz(left)]]);
         }
-        for (unsigned left = present; left; left &= left - 1) {
-            const struct asm_node * n = &p->nodes[p->bundles[b].slot[__builtin_ctz(left)].node];
-            s->sets_up[b] |= (n->kinds & special) && look_at(s, n);
-        }
-        p->present[b] = (uint8_t) present;
         p->sizes[b] = (uint8_t) (2 * __builtin_ctz(fitting(s, b) | 1u << full / 2));
     }
     for (int b = 0; b < p->n_bundles; b++) {
@@ -127,13 +123,11 @@ static void choose(struct sizes * s) {
 bool asm_size(struct asm_program * p) {
     size_t n = (size_t) p->n_bundles;
     struct sizes * s = calloc(1, sizeof *s);
-    free(p->present);
     free(p->sizes);
     free(p->addresses);
-    p->present = calloc(n + 1, sizeof *p->present);
     p->sizes = calloc(n + 1, sizeof *p->sizes);
     p->addresses = calloc(n + 1, sizeof *p->addresses);
-    bool ok = s && p->present && p->sizes && p->addresses;
+    bool ok = s && p->sizes && p->addresses;
     if (s) {
         s->p = p;
         s->place = calloc(n + 1, sizeof *s->place);

@@ -9,10 +9,14 @@
 // possible; what did not change since it was stored is not stored again.
 #include "program.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_PLACES = 64, NOWHERE = -1 };
+
+// Of globals, and of locals of a class that cannot be kept in memory.
+enum { NO_CLASS = ASM_CLASS_COUNT };
 
 struct kept { // of a virtual register, while the region is walked
     int now;  // the one that stands for it, -1 = none
@@ -23,54 +27,53 @@ struct kept { // of a virtual register, while the region is walked
 
 struct spill {
     struct asm_program * p;
-    int first, count; // the region
-    const bool * may; // by register: it is a local of a class that can be kept in memory
+    int first, count;    // the region
+    const uint8_t * cls; // by register: its class, NO_CLASS if it stays where it is
     int * left; // by register: mentions still to come, negative while it has a value (is_enough)
     struct kept * kept;
     int * next;  // of each node and operand: the next mention of the same register
     int * alive; // registers that have a value
     int n_alive;
-    int used[ASM_CLASS_COUNT], most[ASM_CLASS_COUNT];
+    int used[ASM_CLASS_COUNT], most[ASM_CLASS_COUNT + 1]; // of NO_CLASS, any
     bool taken[MOST_PLACES];
     int turn;
     bool changed, failed;
 };
 
-static bool is_spilled(const struct spill * s, const struct asm_arg * a) {
-    return a->kind == ASM_ARG_REG && s->may[a->reg.id];
+// Operands of a node that may be kept in memory, bit each.
+static unsigned spilled_in(const struct spill * s, const struct asm_node * n) {
+    unsigned found = 0;
+    for (unsigned left = n->locals; left; left &= left - 1) {
+        int k = __builtin_ctz(left);
+        found |= (unsigned) (s->cls[n->args[k].reg.id] != NO_CLASS) << k;
+    }
+    return found;
 }
 
 static int mention_of(int node, int operand) {
     return node * ASM_MAX_ARGS + operand;
 }
 
-// Whether there are registers for all that has a value at a time: nothing is put away then.
+// Whether there are registers for all that has a value at a time: nothing is put away then. All
+// regions are asked, and nobody would foresee a branch: there are none.
 static bool is_enough(const struct spill * s) {
-    const struct asm_program * p = s->p;
-    const struct asm_node *first = &p->nodes[s->first], *end = first + s->count;
-    int used[ASM_CLASS_COUNT] = {0};
+    const struct asm_node *first = &s->p->nodes[s->first], *end = first + s->count;
+    int used[ASM_CLASS_COUNT + 1] = {0};
     bool enough = true;
     for (const struct asm_node * n = first; n < end; n++) {
-        for (int k = 0; k < n->n_args; k++) {
-            if (is_spilled(s, &n->args[k])) {
-                s->left[n->args[k].reg.id]++;
-            }
+        for (unsigned left = n->locals; left; left &= left - 1) {
+            s->left[n->args[__builtin_ctz(left)].reg.id]++;
         }
     }
     for (const struct asm_node * n = first; n < end; n++) {
         int over[ASM_MAX_ARGS], n_over = 0; // classes of what the node is the last to name
-        for (int k = 0; k < n->n_args; k++) {
-            if (is_spilled(s, &n->args[k])) {
-                int id = n->args[k].reg.id, cls = p->vregs[id].cls;
-                if (s->left[id] > 0) {
-                    s->left[id] = -s->left[id];
-                    used[cls]++;
-                    enough &= used[cls] <= s->most[cls];
-                }
-                if (++s->left[id] == 0) {
-                    over[n_over++] = cls;
-                }
-            }
+        for (unsigned left = n->locals; left; left &= left - 1) {
+            int id = n->args[__builtin_ctz(left)].reg.id, cls = s->cls[id], mentions = s->left[id];
+            used[cls] += mentions > 0;
+            enough &= used[cls] <= s->most[cls];
+            s->left[id] = mentions = (mentions > 0 ? -mentions : mentions) + 1;
+            over[n_over] = cls;
+            n_over += mentions == 0;
         }
         while (n_over > 0) {
             used[over[--n_over]]--;
@@ -82,12 +85,11 @@ static bool is_enough(const struct spill * s) {
 static void find_mentions(struct spill * s) {
     for (int i = s->count - 1; i >= 0; i--) {
         const struct asm_node * n = &s->p->nodes[s->first + i];
-        for (int k = n->n_args - 1; k >= 0; k--) {
-            if (is_spilled(s, &n->args[k])) {
-                struct kept * v = &s->kept[n->args[k].reg.id];
-                s->next[mention_of(i, k)] = v->head;
-                v->head = mention_of(i, k);
-            }
+        for (unsigned left = spilled_in(s, n); left; left &= ~(1u << (31 - __builtin_clz(left)))) {
+            int k = 31 - __builtin_clz(left); // the last first
+            struct kept * v = &s->kept[n->args[k].reg.id];
+            s->next[mention_of(i, k)] = v->head;
+            v->head = mention_of(i, k);
         }
     }
 }
@@ -164,13 +166,13 @@ static void put_away(struct spill * s, const struct asm_node * n, int cls) {
 }
 
 // Registers for what node n names: back from memory, or new ones.
-static void bring(struct spill * s, const struct asm_node * n) {
-    for (int k = 0; k < n->n_args && !s->failed; k++) {
-        if (!is_spilled(s, &n->args[k]) || s->kept[n->args[k].reg.id].now >= 0) {
+static void bring(struct spill * s, const struct asm_node * n, unsigned named) {
+    for (unsigned left = named; left && !s->failed; left &= left - 1) {
+        int id = n->args[__builtin_ctz(left)].reg.id, cls = s->cls[id];
+        struct kept * v = &s->kept[id];
+        if (v->now >= 0) {
             continue;
         }
-        int id = n->args[k].reg.id, cls = s->p->vregs[id].cls;
-        struct kept * v = &s->kept[id];
         if (s->used[cls] == s->most[cls]) {
             put_away(s, n, cls);
         }
@@ -185,20 +187,17 @@ static void bring(struct spill * s, const struct asm_node * n) {
     }
 }
 
-static void after(struct spill * s, const struct asm_node * n, int i) {
+static void after(struct spill * s, const struct asm_node * n, unsigned named, int i) {
     const struct aie_instr * instr = asm_instr(s->p, n->op);
-    for (int k = 0; k < n->n_args; k++) {
-        if (!is_spilled(s, &n->args[k])) {
-            continue;
-        }
-        int id = n->args[k].reg.id;
+    for (unsigned left = named; left; left &= left - 1) {
+        int k = __builtin_ctz(left), id = n->args[k].reg.id;
         struct kept * v = &s->kept[id];
-        v->stored &= !(instr->operands[k].role & AIE_DEF);
+        v->stored &= !(instr->defs >> k & 1);
         v->head = s->next[mention_of(i, k)];
         if (v->head < 0) {
-            s->used[s->p->vregs[id].cls]--;
+            s->used[s->cls[id]]--;
             if (v->place != NOWHERE) {
-                take(s, v, s->p->target->spills[s->p->vregs[id].cls].n, false);
+                take(s, v, s->p->target->spills[s->cls[id]].n, false);
             }
             for (int a = 0; a < s->n_alive; a++) {
                 if (s->alive[a] == id) {
@@ -213,14 +212,14 @@ static void after(struct spill * s, const struct asm_node * n, int i) {
 static void walk(struct spill * s) {
     for (int i = 0; i < s->count && !s->failed && !s->p->no_memory; i++) {
         struct asm_node n = s->p->nodes[s->first + i], copy = n; // the array may move
-        bring(s, &n);
-        for (int k = 0; k < n.n_args; k++) {
-            if (is_spilled(s, &n.args[k])) {
-                copy.args[k].reg.id = (int16_t) s->kept[n.args[k].reg.id].now;
-            }
+        unsigned named = spilled_in(s, &n);
+        bring(s, &n, named);
+        for (unsigned left = named; left; left &= left - 1) {
+            int k = __builtin_ctz(left);
+            copy.args[k].reg.id = (int16_t) s->kept[n.args[k].reg.id].now;
         }
-        asm_node_new(s->p, copy.op, copy.memory, copy.args, copy.n_args);
-        after(s, &n, i);
+        asm_node_copy(s->p, &copy);
+        after(s, &n, named, i);
     }
 }
 
@@ -256,10 +255,11 @@ void asm_spill(struct asm_program * p) {
         return;
     }
     int * left = calloc((size_t) p->n_vregs + 1, sizeof *left);
-    bool * may = malloc((size_t) p->n_vregs + 1);
-    p->no_memory |= !left || !may;
+    uint8_t * classes = malloc((size_t) p->n_vregs + 1);
+    p->no_memory |= !left || !classes;
     for (int v = 0; v < p->n_vregs && !p->no_memory; v++) {
-        may[v] = !p->vregs[v].global && p->target->spills[p->vregs[v].cls].store;
+        int cls = p->vregs[v].cls;
+        classes[v] = !p->vregs[v].global && p->target->spills[cls].store ? (uint8_t) cls : NO_CLASS;
     }
     for (int i = 0, until = 0; i < p->n_items && !p->no_memory; i++) {
         struct asm_item * region = &p->items[i];
@@ -271,7 +271,8 @@ void asm_spill(struct asm_program * p) {
             continue;
         }
         struct spill s = {
-            .p = p, .first = region->first, .count = region->count, .may = may, .left = left};
+            .p = p, .first = region->first, .count = region->count, .cls = classes, .left = left};
+        s.most[NO_CLASS] = INT_MAX;
         for (int cls = 0; cls < ASM_CLASS_COUNT; cls++) {
             uint64_t set = asm_class_set(p, (enum asm_class) cls) & ~p->global_taken[cls];
             s.most[cls] = __builtin_popcountll(set);
@@ -281,5 +282,5 @@ void asm_spill(struct asm_program * p) {
         }
     }
     free(left);
-    free(may);
+    free(classes);
 }

@@ -305,22 +305,17 @@ static const enum aie_slot slot_order[] = {AIE_SLOT_LDB, AIE_SLOT_LDA, AIE_SLOT_
 enum { SLOTS = sizeof slot_order / sizeof slot_order[0] };
 
 static bool is_idle(const struct asm_bundle * b) {
-    for (int s = 0; s < SLOTS; s++) {
-        if (b->slot[slot_order[s]].node >= 0) {
-            return false;
-        }
-    }
-    return true;
+    return !b->present;
 }
 
 // Labels that an instruction names get the number of their bundle; targets[b]: one stands there.
 static void place_labels(struct printer * pr, bool * targets) {
     const struct asm_program * p = pr->p;
     for (int i = 0; i < p->n_bundles; i++) {
-        for (int s = 0; s < AIE_SLOT_COUNT; s++) {
-            int node = p->bundles[i].slot[s].node;
-            for (int a = 0; node >= 0 && a < p->nodes[node].n_args; a++) {
-                const struct asm_arg * arg = &p->nodes[node].args[a];
+        for (unsigned left = p->bundles[i].present; left; left &= left - 1) {
+            const struct asm_node * node = &p->nodes[p->bundles[i].node[__builtin_ctz(left)]];
+            for (int a = 0; a < node->n_args; a++) {
+                const struct asm_arg * arg = &node->args[a];
                 int at = arg->kind == ASM_ARG_LABEL ? p->labels[arg->value] : -1;
                 if (at >= 0) {
                     pr->labels[arg->value] = at;
@@ -334,10 +329,10 @@ static void place_labels(struct printer * pr, bool * targets) {
 static void print_bundle(struct printer * pr, const struct asm_bundle * b) {
     const char * before = "";
     for (int s = 0; s < SLOTS; s++) {
-        const struct asm_slot * slot = &b->slot[slot_order[s]];
-        if (slot->node >= 0) {
+        enum aie_slot slot = slot_order[s];
+        if (b->present >> slot & 1) {
             buf_printf(pr->b, "%s", before);
-            print_instr(pr, &pr->p->nodes[slot->node], slot->op);
+            print_instr(pr, &pr->p->nodes[b->node[slot]], b->op[slot]);
             before = "; ";
         }
     }

@@ -406,7 +406,7 @@ static bool add_bundle(struct reader * r, char * at) {
         }
         taken |= asm_excludes(in->slot);
         int node = asm_node_new(p, i.op, i.memory, i.args, in->n_explicit);
-        p->bundles[index].slot[in->slot] = (struct asm_slot){.node = node, .op = (uint16_t) i.op};
+        asm_put(p, index, node, i.op);
         if (*at == ';') {
             at = skip_blanks(at + 1);
         } else if (*at) {

@@ -110,12 +110,12 @@ void asm_trace_schedule(struct asm_program * p, const struct asm_item * region, 
         return;
     }
     for (int b = base; b < p->n_bundles; b++) {
-        for (int s = 0; s < AIE_SLOT_COUNT; s++) {
-            const struct asm_slot * slot = &p->bundles[b].slot[s];
-            int node = slot->node >= 0 ? built_node(p, slot->node) : -1;
+        const struct asm_bundle * bundle = &p->bundles[b];
+        for (unsigned left = bundle->present; left; left &= left - 1) {
+            int slot = __builtin_ctz(left), node = built_node(p, bundle->node[slot]);
             if (node >= 0) {
                 t->cycle[node] = b - base;
-                t->op[node] = slot->op;
+                t->op[node] = bundle->op[slot];
             }
         }
     }

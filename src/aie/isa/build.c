@@ -196,6 +196,14 @@ static void parse_operands(const struct isa_target * target, const char * text,
     }
 }
 
+static uint16_t operands_of(const struct aie_instr * in, enum aie_role role) {
+    unsigned found = 0;
+    for (int k = 0; k < in->n_operands; k++) {
+        found |= in->operands[k].role & role ? 1u << k : 0;
+    }
+    return (uint16_t) found;
+}
+
 static uint8_t last_cycle(const struct aie_instr * in) {
     uint8_t last = 1;
     for (int k = 0; k < in->n_operands; k++) {
@@ -295,10 +303,22 @@ static void parse_format(const struct isa_target * target, const struct isa_form
     }
 }
 
-// ---- registers by code ----
+// ---- registers by code, codes by register ----
+
+// Of a register that has several codes, the first.
+static void note_code(struct aie_isa * isa, int c, const struct isa_code * run, int i, int * rows) {
+    int number = run->first + i * run->step;
+    uint8_t * row = &isa->kind_codes[c][run->kind];
+    if (number >= ISA_MAX_NUMBERS || (!*row && *rows == ISA_MAX_KINDS)) {
+        wrong(isa->target->classes[c].name, "no room for its registers", "");
+    }
+    *row = *row ? *row : (uint8_t) (*rows)++;
+    uint16_t * code = &isa->reg_codes[*row][number];
+    *code = *code ? *code : (uint16_t) (1 + run->code + i * run->stride);
+}
 
 static void build_codes(struct aie_isa * isa) {
-    int used = 0;
+    int used = 0, rows = 1;
     for (int c = 0; c < isa->target->n_classes; c++) {
         const struct isa_class * cls = &isa->target->classes[c];
         if (cls->imm) {
@@ -314,6 +334,7 @@ static void build_codes(struct aie_isa * isa) {
             const struct isa_code * run = &cls->codes[r];
             for (int i = 0; i < run->count; i++) {
                 int code = run->code + i * run->stride;
+                note_code(isa, c, run, i, &rows);
                 // every subset of the ignored bits
                 for (int x = run->ignore;; x = (x - 1) & run->ignore) {
                     if ((code | x) >= size || codes[code | x]) {
@@ -434,6 +455,8 @@ void isa_build(struct aie_isa * isa, const struct isa_target * target) {
         in->evidence = evidence_of(target, row->name);
         parse_operands(target, row->operands, in);
         in->last_cycle = last_cycle(in);
+        in->defs = operands_of(in, AIE_DEF);
+        in->uses = operands_of(in, AIE_USE);
         parse_pattern(target, row->pattern, in, isa->fields[op]);
     }
     for (int f = 0; f < target->n_formats; f++) {

@@ -17,10 +17,11 @@ static uint64_t extract(const struct bits128 * b, int lsb, int width) {
     return v & ((1ull << width) - 1);
 }
 
-static void insert(struct bits128 * b, int lsb, int width, uint64_t v) {
-    b->at[lsb / 64] |= v << lsb % 64;
+// Turns over the bits of v.
+static void turn(uint64_t b[2], int lsb, int width, uint64_t v) {
+    b[lsb / 64] ^= v << lsb % 64;
     if (lsb < 64 && lsb + width > 64) {
-        b->at[1] |= v >> (64 - lsb);
+        b[1] ^= v >> (64 - lsb);
     }
 }
 
@@ -129,6 +130,14 @@ void isa_build_formats(struct aie_isa * isa) {
             isa->nop_words[s] = 0; // no format has this slot without an instruction
         }
     }
+    for (int i = 0; i < isa->target->n_formats; i++) {
+        struct isa_format * f = &isa->formats[i];
+        memcpy(f->idle, f->value, sizeof f->idle);
+        for (unsigned left = f->slots; left; left &= left - 1) {
+            int s = __builtin_ctz(left);
+            turn(f->idle, f->lsb[s], isa->target->slot_bits[s], isa->nop_words[s]);
+        }
+    }
 }
 
 unsigned aie_bundle_sizes(const struct aie_isa * isa, unsigned present) {
@@ -149,14 +158,13 @@ enum status aie_bundle_join(const struct aie_isa * isa, const struct aie_words *
                          in->size, in->present);
     }
     const struct isa_format * f = &isa->formats[chosen - 1];
-    struct bits128 b = {{f->value[0], f->value[1]}};
-    for (unsigned left = f->slots; left; left &= left - 1) {
+    uint64_t b[2] = {f->idle[0], f->idle[1]};
+    for (unsigned left = in->present; left; left &= left - 1) {
         int s = __builtin_ctz(left);
-        uint64_t word = in->present >> s & 1 ? in->word[s] : isa->nop_words[s];
-        insert(&b, f->lsb[s], isa->target->slot_bits[s], word);
+        turn(b, f->lsb[s], isa->target->slot_bits[s], in->word[s] ^ isa->nop_words[s]);
     }
-    store_u64(bytes, b.at[0]);
-    store_u64(bytes + 8, b.at[1]);
+    store_u64(bytes, b[0]);
+    store_u64(bytes + 8, b[1]);
     *size = f->bytes;
     return ST_OK;
 }

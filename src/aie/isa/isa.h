@@ -228,9 +228,10 @@ struct aie_instr {
     int n_operands;
     int n_explicit;
     struct aie_operand operands[AIE_MAX_OPERANDS];
-    uint8_t last_cycle; // E-stage in which the last operand is read or there, flags apart
-    uint8_t mem_cycle;  // E-stage in which memory is touched (of st.s8, st.s16: written), 0 = never
-    uint8_t mem_first;  // E-stage of the first touch: differs for st.s8, st.s16, which read in E5
+    uint16_t defs, uses; // those of them that are of these roles, bit each
+    uint8_t last_cycle;  // E-stage in which the last operand is read or there, flags apart
+    uint8_t mem_cycle; // E-stage in which memory is touched (of st.s8, st.s16: written), 0 = never
+    uint8_t mem_first; // E-stage of the first touch: differs for st.s8, st.s16, which read in E5
     bool loads, stores, branches, locks;
     bool has_fixed;   // implicit registers, other than flags that it writes
     uint8_t evidence; // enum aie_evidence

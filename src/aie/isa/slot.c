@@ -54,31 +54,25 @@ static bool imm_code(const struct isa_class * cls, int32_t value, uint64_t * cod
     return true;
 }
 
-static bool reg_code(const struct isa_class * cls, int32_t value, uint64_t * code) {
-    for (int r = 0; r < cls->n_codes; r++) {
-        const struct isa_code * run = &cls->codes[r];
-        int i = (value & 0xff) - run->first;
-        if (value >> 8 != run->kind || i < 0) {
-            continue;
-        }
-        int at = run->step == 1 ? i : i / run->step; // most are, and a division takes long
-        if (at * run->step == i && at < run->count) {
-            *code = (uint64_t) (run->code + at * run->stride);
-            return true;
-        }
+static bool reg_code(const struct aie_isa * isa, int cls, int32_t value, uint64_t * code) {
+    unsigned kind = (uint32_t) value >> 8, number = value & 0xff;
+    if (kind >= AIE_REG_KIND_COUNT || number >= ISA_MAX_NUMBERS) {
+        return false;
     }
-    return false;
+    unsigned after = isa->reg_codes[isa->kind_codes[cls][kind]][number];
+    *code = after - 1;
+    return after != 0;
 }
 
-static bool value_code(const struct isa_class * cls, int32_t value, uint64_t * code) {
-    return cls->imm ? imm_code(cls, value, code) : reg_code(cls, value, code);
+static inline bool value_code(const struct aie_isa * isa, int cls, int32_t value, uint64_t * code) {
+    const struct isa_class * c = &isa->target->classes[cls];
+    return c->imm ? imm_code(c, value, code) : reg_code(isa, cls, value, code);
 }
 
 bool aie_operand_fits(const struct aie_isa * isa, int op, int k, int32_t value) {
     uint64_t code;
     const struct aie_instr * in = aie_isa_instr(isa, op);
-    return k >= 0 && k < in->n_explicit &&
-           value_code(&isa->target->classes[in->operands[k].cls], value, &code);
+    return k >= 0 && k < in->n_explicit && value_code(isa, in->operands[k].cls, value, &code);
 }
 
 struct aie_range aie_operand_range(const struct aie_isa * isa, int op, int k) {
@@ -175,13 +169,14 @@ enum status aie_slot_encode(const struct aie_isa * isa, const struct aie_inst * 
         return error_set(err, ST_INVALID, "op %d is not in this target's table", inst->op);
     }
     const struct aie_instr * in = &isa->instrs[inst->op];
-    *word = in->value;
+    uint64_t bits = in->value;
     for (int k = 0; k < in->n_explicit; k++) {
         uint64_t code;
-        if (!value_code(&isa->target->classes[in->operands[k].cls], inst->values[k], &code)) {
+        if (!value_code(isa, in->operands[k].cls, inst->values[k], &code)) {
             return misfit(isa, inst, k, err);
         }
-        *word |= put_field(&isa->fields[inst->op][k], code);
+        bits |= put_field(&isa->fields[inst->op][k], code);
     }
+    *word = bits;
     return ST_OK;
 }

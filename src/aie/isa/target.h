@@ -84,6 +84,8 @@ enum {
     ISA_BUCKETS = 1 << ISA_BUCKET_BITS,
     ISA_MAX_CANDIDATES = 65536,
     ISA_MAX_CODES = 16384,
+    ISA_MAX_NUMBERS = 64, // of registers of a kind
+    ISA_MAX_KINDS = 256,  // of registers, of all classes together
 };
 
 struct isa_field { // where the bits of an operand lie, most significant piece first
@@ -99,6 +101,7 @@ struct isa_format {
     uint8_t slots; // bit per enum aie_slot
     uint8_t lsb[AIE_SLOT_COUNT];
     uint64_t mask[2], value[2];
+    uint64_t idle[2]; // the bundle that does nothing
 };
 
 struct aie_isa {
@@ -115,6 +118,10 @@ struct aie_isa {
     // Registers by code, class after class; 0 where a code means nothing.
     aie_reg codes[ISA_MAX_CODES];
     uint16_t class_codes[ISA_MAX_CLASSES];
+    // And the other way: by number, the code plus one, 0 where a class does not hold the register.
+    // Which row is for the registers of a class and a kind; the first is for none.
+    uint16_t reg_codes[ISA_MAX_KINDS][ISA_MAX_NUMBERS];
+    uint8_t kind_codes[ISA_MAX_CLASSES][AIE_REG_KIND_COUNT];
     // Rows that may match a slot word with these low bits, most fixed bits first.
     uint16_t candidates[ISA_MAX_CANDIDATES];
     uint16_t bucket[AIE_SLOT_COUNT][ISA_BUCKETS + 1];
