@@ -64,8 +64,8 @@ void asm_misuse(struct asm_program * p, const char * fmt, ...) BASE_PRINTF(2, 3)
 // asm_finish.
 struct asm_reg asm_local(struct asm_program * p, enum asm_class cls);
 struct asm_reg asm_global(struct asm_program * p, enum asm_class cls);
-// A local that has more in it than spilling keeps of its class: it is never spilled.
-void asm_keep_whole(struct asm_program * p, struct asm_reg local);
+// An accumulator that holds two values, where it has room for them: spilling keeps both.
+void asm_keep_both(struct asm_program * p, struct asm_reg local);
 // A global that is register `number` of its class, for what instructions use without naming it.
 struct asm_reg asm_global_at(struct asm_program * p, enum asm_class cls, int number);
 // What is written from here on does not name this global, and its register may hold anything there:
@@ -139,10 +139,11 @@ void asm_loop_begin_rolling(struct asm_program * p, struct asm_reg count);
 // plain form.
 void asm_loop_begin_paced(struct asm_program * p, struct asm_reg count, int interval);
 void asm_at(struct asm_program * p, int bundle);
-// For the paced loop that has just begun: a register is another local's until the result that was
-// sent to it lands, not only until its instruction issues. The old value is read while the new one
-// is on its way, which the checker takes for a mistake outside of what AIE_BASIC_MARK begins and
-// AIE_BASIC_MARK_END ends: the author writes these into the regions before and behind the loop.
+// For the paced or rolling loop that has just begun: a vector or an accumulator is another local's
+// until the result that was sent to it lands, not only until its instruction issues. The old value
+// is read while the new one is on its way, which the checker takes for a mistake outside of what
+// AIE_BASIC_MARK begins and AIE_BASIC_MARK_END ends: the author writes these into the regions
+// before and behind the loop. Where the loop does not roll, registers are as everywhere.
 void asm_loop_late(struct asm_program * p);
 
 // ---- result ----

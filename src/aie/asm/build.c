@@ -169,9 +169,9 @@ struct asm_reg asm_global_at(struct asm_program * p, enum asm_class cls, int num
     return new_vreg(p, cls, true, 1ull << number);
 }
 
-void asm_keep_whole(struct asm_program * p, struct asm_reg local) {
+void asm_keep_both(struct asm_program * p, struct asm_reg local) {
     if (!p->no_memory) {
-        p->vregs[local.id].whole = true;
+        p->vregs[local.id].both = true;
     }
 }
 

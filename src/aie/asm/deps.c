@@ -386,6 +386,7 @@ static bool build_lifetime_edges(struct deps * d) {
         }
     }
     for (int v = first; ok && v < end; v++) {
+        bool late = asm_is_late(p, (enum asm_class) p->vregs[v].cls);
         for (int w = heads[v]; w >= 0; w = all[w].next) {
             const struct aie_operand * def = &deps_instr(d, all[w].node)->operands[all[w].operand];
             if (!(def->role & AIE_DEF)) {
@@ -395,7 +396,7 @@ static bool build_lifetime_edges(struct deps * d) {
                 const struct aie_operand * o =
                     &deps_instr(d, all[m].node)->operands[all[m].operand];
                 deps_add(d, all[m].node, all[w].node,
-                         asm_settles(o) - (p->late ? asm_arrives(def) : 0), DEP_COPIES);
+                         asm_settles(o) - (late ? asm_arrives(def) : 0), DEP_COPIES);
             }
         }
     }

@@ -90,6 +90,12 @@ static inline int asm_settles(const struct aie_operand * o) {
     return read > landed ? read : landed;
 }
 
+// Whether registers of a class still serve their old value while the new one is on its way
+// (asm_loop_late). Scalars do not: the checker follows them everywhere.
+static inline bool asm_is_late(const struct asm_program * p, enum asm_class cls) {
+    return p->late && p->target->classes[cls].file != AIE_FILE_SCALAR;
+}
+
 // From issue on: until when the register of a result still gives its old value, to a read that the
 // result could reach by a bypass as well.
 static inline int asm_arrives(const struct aie_operand * o) {

@@ -368,7 +368,10 @@ static bool find_pipeline(struct asm_program * p, const struct asm_item * loop,
         return taken;
     }
     if (rolling > 1) {
-        if (pipeline_find(q, p, region, length, rolling)) {
+        p->late = loop->late;
+        bool found = pipeline_find(q, p, region, length, rolling);
+        p->late = false;
+        if (found) {
             return true;
         }
         if (q->wanted) { // before another form of it is taken
@@ -412,7 +415,7 @@ static void lay_out(struct asm_program * p, struct asm_item * loop, struct asm_i
         p->labels[plain] = p->labels[loop->label] = p->labels[loop->label_end] = start; // not named
         loop->extra = p->n_bundles - start - length;
     } else if (pipelined && pipeline_covers_all(&q) &&
-               !loop->late) { // a late one bears no other bundles
+               !(loop->late && loop->interval)) { // a late one bears no other bundles
         write_compact(p, &q, &c);
         p->labels[plain] = p->labels[loop->label] = p->labels[loop->label_end] = start; // not named
         loop->extra = p->n_bundles - start - length;

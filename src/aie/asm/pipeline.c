@@ -86,12 +86,13 @@ static int recurrence_bound(struct search * s, int * path) {
     return bound;
 }
 
-// The least bundles from the first write of local l to its last read.
+// The least bundles from the first write of local l, or from when that arrives, to its last read.
 static int shortest_life(const struct search * s, int l, int * path) {
     const struct deps * d = &s->q->deps;
     const struct mention * m = &s->mentions[s->locals[l].first];
-    int first = -1, last = 0, life = 0;
+    int first = -1, last = 0, life = 0, arrives = 0;
     for (int k = 0; k < s->locals[l].count; k++) {
+        arrives = first < 0 && m[k].writes ? m[k].arrives : arrives;
         first = first < 0 && m[k].writes ? m[k].node : first; // in the order of writing
         last = m[k].node;
     }
@@ -107,7 +108,7 @@ static int shortest_life(const struct search * s, int l, int * path) {
         }
     }
     for (int k = 0; k < s->locals[l].count && first >= 0; k++) {
-        int end = path[m[k].node] + m[k].settles;
+        int end = path[m[k].node] + m[k].settles - arrives;
         life = end > life ? end : life;
     }
     return life;
@@ -384,6 +385,7 @@ static char * search_spaced(struct search * s, int least, int end, struct asm_ch
     int good = s->q->resource_ii * LOOSE_TENTHS / 10;
     char * places = NULL;
     int most = s->q->rolling ? s->q->rolling : MOST_STAGES;
+    end = end <= MODULO_MAX_II ? end : MODULO_MAX_II + 1;
     good = good > least ? good : least + 1;
     for (int ii = good < end ? good : end - 1; ii < end && !places; ii += 1 + ii / 9) {
         places = anneal_at(s, ii, most, ANNEAL_LONG, ANNEAL_TRIES, best) ? choices_places(s) : NULL;
@@ -660,7 +662,8 @@ static void mention(struct search * s, int i, int local, const struct aie_operan
     int settles = asm_settles(o);
     m->settles = settles > m->settles ? (uint8_t) settles : m->settles;
     if (o->role & AIE_DEF) {
-        int arrives = s->q->p->late ? asm_arrives(o) : 0;
+        bool late = asm_is_late(s->q->p, s->locals[local].cls);
+        int arrives = late ? asm_arrives(o) : 0;
         m->arrives = (uint8_t) (m->writes && m->arrives < arrives ? m->arrives : arrives);
         m->writes = true;
     }

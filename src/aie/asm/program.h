@@ -9,9 +9,9 @@
 
 struct asm_vreg {
     uint8_t cls;
-    bool global, whole; // whole: see asm_keep_whole
-    int16_t phys;       // number within its class, -1 = not yet
-    int from, until;    // a global's items: in these its register is its own
+    bool global, both; // both: see asm_keep_both
+    int16_t phys;      // number within its class, -1 = not yet
+    int from, until;   // a global's items: in these its register is its own
 };
 
 struct asm_node { // one instruction of a region

@@ -94,9 +94,14 @@ static void find_mentions(struct spill * s) {
     }
 }
 
+static const struct aie_spill * way_of(const struct asm_program * p, int id) {
+    const struct asm_vreg * v = &p->vregs[id];
+    return v->both ? &p->target->spill_both : &p->target->spills[v->cls];
+}
+
 static void transfer(struct spill * s, int id, bool load) {
     const struct asm_program * p = s->p;
-    const struct aie_spill * how = &p->target->spills[p->vregs[id].cls];
+    const struct aie_spill * how = way_of(p, id);
     for (int i = 0; i < how->n; i++) {
         struct asm_reg part = {(int16_t) s->kept[id].now, how->parts[i]};
         int32_t offset = -(s->kept[id].place + i + 1) * p->target->vector_bytes;
@@ -144,7 +149,7 @@ static void put_away(struct spill * s, const struct asm_node * n, int cls) {
     for (int a = 0; a < s->n_alive; a++) {
         int id = s->alive[a];
         if (s->kept[id].now >= 0 && s->p->vregs[id].cls == cls && !names(n, id) &&
-            !s->p->vregs[id].whole && (best < 0 || s->kept[id].head > s->kept[best].head)) {
+            (best < 0 || s->kept[id].head > s->kept[best].head)) {
             best = id;
         }
     }
@@ -154,7 +159,7 @@ static void put_away(struct spill * s, const struct asm_node * n, int cls) {
     }
     struct kept * v = &s->kept[best];
     if (!v->stored) {
-        if (v->place == NOWHERE && !find_place(s, v, s->p->target->spills[cls].n)) {
+        if (v->place == NOWHERE && !find_place(s, v, way_of(s->p, best)->n)) {
             s->failed = true;
             return;
         }
@@ -197,7 +202,7 @@ static void after(struct spill * s, const struct asm_node * n, unsigned named, i
         if (v->head < 0) {
             s->used[s->cls[id]]--;
             if (v->place != NOWHERE) {
-                take(s, v, s->p->target->spills[s->cls[id]].n, false);
+                take(s, v, way_of(s->p, id)->n, false);
             }
             for (int a = 0; a < s->n_alive; a++) {
                 if (s->alive[a] == id) {

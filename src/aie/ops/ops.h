@@ -42,15 +42,15 @@ enum {
     EW_BUFFER_A = 0x2000,
     EW_BUFFER_B = 0x4000,
     EW_MARGIN =
-        0x100, // before and behind each buffer of results: trips that nobody wants write there
+        0x200, // before and behind each buffer of results: trips that nobody wants write there
     EW_BUFFER_OUT = 0x6000 + EW_MARGIN,
     EW_BUFFER_OUT_PONG = EW_BUFFER_OUT + EW_CHUNK_BYTES + EW_MARGIN,
-    EW_TEMPS_AT = 0x8400, // f32 lanes between the stages of an op, where it has some
+    EW_TEMPS_AT = 0x8600, // f32 lanes between the stages of an op, where it has some
     // Constants, a page of lanes.h after the other. Without stages they stand twice, in two banks;
     // else behind the temporaries.
-    EW_POOL = 0x8400,
-    EW_POOL_AGAIN = 0xc400, // a bank on
-    EW_POOL_BEHIND = 0xc400,
+    EW_POOL = 0x8600,
+    EW_POOL_AGAIN = 0xc600, // a bank on
+    EW_POOL_BEHIND = 0xc600,
     EW_POOL_PAGES = 7,
 };
 _Static_assert(EW_BUFFER_OUT_PONG + EW_CHUNK_BYTES + EW_MARGIN <= EW_TEMPS_AT, "they are apart");

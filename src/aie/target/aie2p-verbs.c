@@ -1,13 +1,13 @@
 // aie2p-verbs: the machine verbs of XDNA 2. A value is 16 lanes of f32, as on XDNA: one 512-bit
 // vector, or the lowest quarter of a 2048-bit accumulator, or the two halves of a vector as bf16
 // pieces. What stands in the other quarters is carried along and never looked at: the adder and the
-// multiplier work on whole accumulators only, and vectors and masks of 16 lanes are what twelve
-// registers and one scalar hold. Of an accumulator for two values, each has the lower quarter of
-// its half.
+// multiplier work on whole accumulators only. Functions work on two vectors at a time
+// (lanes_set_vectors), in the two lowest quarters, with pieces that fill a vector. Of an
+// accumulator for two values as on XDNA, each has the lower quarter of its half.
 //
-// The multiplier makes one bf16 product a lane, so a pair takes two of its instructions; the upper
-// pieces first, which are the smaller ones. Offsets of loads and stores reach 7 units of what is
-// moved; what is further goes through an offset register.
+// The multiplier makes one bf16 product a lane, so a pair in halves takes two of its instructions
+// and two moves; the upper pieces first, which are the smaller ones. Offsets of loads and stores
+// reach 7 units of what is moved; what is further goes through an offset register.
 //
 // Kept true: nothing is emitted that rests on no evidence (asm refuses it); of the two sign
 // registers of each unit number 1 says signed for ever, number 0 is the program's to set.
@@ -177,30 +177,56 @@ static void load_same(struct asm_program * p, int memory, struct asm_reg d, stru
     }
 }
 
+// bf16 in memory: of one value, in a half of a vector's bytes; of the two in the lower half of an
+// accumulator, in those of a whole one.
+static bool is_two(const struct asm_program * p, struct asm_reg r) {
+    return asm_class_of(p, r) == ASM_BM && r.part >= 0 && r.part < 2;
+}
+
+static struct asm_reg bf16_in(const struct asm_program * p, struct asm_reg acc) {
+    return is_two(p, acc) ? acc : lanes_in(p, acc);
+}
+
+static const int32_t bf16_bytes[2] = {32, 64}; // by is_two
+
 static void load_bf16(struct asm_program * p, int memory, struct asm_reg acc,
                       struct asm_reg pointer, int32_t offset) {
-    static const int ops[2] = {AIE2P_VLDA_CONV_fp32_bf16_dmw_lda_ups_bf_idx_imm,
-                               AIE2P_VLDA_CONV_fp32_bf16_dmw_lda_ups_bf_idx};
-    at_offset(p, ops, memory, 32, A_REG(lanes_in(p, acc)), pointer, offset);
+    static const int ops[2][2] = {
+        {AIE2P_VLDA_CONV_fp32_bf16_dmw_lda_ups_bf_idx_imm,
+         AIE2P_VLDA_CONV_fp32_bf16_dmw_lda_ups_bf_idx},
+        {AIE2P_VLDA_CONV_fp32_bf16_dmx_lda_ups_bf_idx_imm,
+         AIE2P_VLDA_CONV_fp32_bf16_dmx_lda_ups_bf_idx},
+    };
+    bool two = is_two(p, acc);
+    at_offset(p, ops[two], memory, bf16_bytes[two], A_REG(bf16_in(p, acc)), pointer, offset);
 }
 
 static void load_bf16_next(struct asm_program * p, int memory, struct asm_reg acc,
                            struct asm_reg pointer) {
-    ASM_MEM(p, AIE2P_VLDA_CONV_fp32_bf16_dmw_lda_ups_bf_pstm_nrm_imm, memory,
-            A_REG(lanes_in(p, acc)), A_REG(pointer), A_IMM(32));
+    static const int ops[2] = {AIE2P_VLDA_CONV_fp32_bf16_dmw_lda_ups_bf_pstm_nrm_imm,
+                               AIE2P_VLDA_CONV_fp32_bf16_dmx_lda_ups_bf_pstm_nrm_imm};
+    bool two = is_two(p, acc);
+    ASM_MEM(p, ops[two], memory, A_REG(bf16_in(p, acc)), A_REG(pointer), A_IMM(bf16_bytes[two]));
 }
 
 static void store_bf16(struct asm_program * p, int memory, struct asm_reg acc,
                        struct asm_reg pointer, int32_t offset) {
-    static const int ops[2] = {AIE2P_VST_CONV_bf16_fp32_dmw_sts_srs_bf_idx_imm,
-                               AIE2P_VST_CONV_bf16_fp32_dmw_sts_srs_bf_idx};
-    at_offset(p, ops, memory, 32, A_REG(lanes_in(p, acc)), pointer, offset);
+    static const int ops[2][2] = {
+        {AIE2P_VST_CONV_bf16_fp32_dmw_sts_srs_bf_idx_imm,
+         AIE2P_VST_CONV_bf16_fp32_dmw_sts_srs_bf_idx},
+        {AIE2P_VST_CONV_bf16_fp32_dmx_sts_srs_bf_idx_imm,
+         AIE2P_VST_CONV_bf16_fp32_dmx_sts_srs_bf_idx},
+    };
+    bool two = is_two(p, acc);
+    at_offset(p, ops[two], memory, bf16_bytes[two], A_REG(bf16_in(p, acc)), pointer, offset);
 }
 
 static void store_bf16_next(struct asm_program * p, int memory, struct asm_reg acc,
                             struct asm_reg pointer) {
-    ASM_MEM(p, AIE2P_VST_CONV_bf16_fp32_dmw_sts_srs_bf_pstm_nrm_imm, memory, A_REG(pointer),
-            A_REG(lanes_in(p, acc)), A_IMM(32));
+    static const int ops[2] = {AIE2P_VST_CONV_bf16_fp32_dmw_sts_srs_bf_pstm_nrm_imm,
+                               AIE2P_VST_CONV_bf16_fp32_dmx_sts_srs_bf_pstm_nrm_imm};
+    bool two = is_two(p, acc);
+    ASM_MEM(p, ops[two], memory, A_REG(pointer), A_REG(bf16_in(p, acc)), A_IMM(bf16_bytes[two]));
 }
 
 static void store_bf16_by(struct asm_program * p, int memory, struct asm_reg acc,
@@ -348,10 +374,14 @@ static void shuffle(struct asm_program * p, struct asm_reg d, struct asm_reg a, 
     ASM(p, AIE2P_VSHUFFLE_vec_shuffle_x, A_REG(d), A_REG(a), A_REG(b), A_REG(pattern));
 }
 
-// Of an accumulator for two values, each from its half of the vector.
+// Of an accumulator for two values, each from its half of the vector; of two side by side, both.
 static void widen_16(struct asm_program * p, struct asm_reg acc, struct asm_reg a,
                      struct asm_reg shift) {
     struct asm_reg values[2];
+    if (is_two(p, acc)) {
+        ASM(p, AIE2P_VUPS_2x_mv_ups_x2c_upsSign1, A_REG(acc), A_REG(a), A_REG(shift));
+        return;
+    }
     int n = values_of(p, acc, values);
     for (int i = 0; i < n; i++) {
         ASM(p, AIE2P_VUPS_2x_mv_ups_w2b_upsSign1, A_REG(values[i]),
@@ -361,6 +391,10 @@ static void widen_16(struct asm_program * p, struct asm_reg acc, struct asm_reg 
 
 static void narrow_16(struct asm_program * p, struct asm_reg d, struct asm_reg acc,
                       struct asm_reg shift) {
+    if (is_two(p, acc)) {
+        ASM(p, AIE2P_VSRS_2x_mv_x_srs_cm_srsSign1, A_REG(d), A_REG(acc), A_REG(shift));
+        return;
+    }
     ASM(p, AIE2P_VSRS_2x_mv_w_srs_bm_srsSign1, A_REG(d), A_REG(lanes_in(p, acc)), A_REG(shift));
 }
 

@@ -1,7 +1,8 @@
 // aie2p (XDNA 2): the target. Its instructions are in src/aie/isa/aie2p*. Its machine verbs are
 // in aie2p-verbs.c. Nothing in here is code.
 //
-// A value of lanes is 16 of f32: a quarter of an accumulator of 2048 bits, and one vector.
+// A value of lanes is 16 of f32: a quarter of an accumulator of 2048 bits, and one vector; where it
+// is worth it two of both are one value.
 #include "target.h"
 
 #include "aie/isa/aie2p.h"
@@ -53,6 +54,8 @@ const struct aie_target target_aie2p =
         [ASM_BM] = {AIE2P_VST_dmx_sts_bm_spill, AIE2P_VLDA_dmx_lda_bm_spill, 1, {2}},
         [ASM_CM] = {AIE2P_VST_dmx_sts_bm_spill, AIE2P_VLDA_dmx_lda_bm_spill, 4, {2, 3, 4, 5}},
     },
+    .spill_both = {AIE2P_VST_dmx_sts_bm_spill, AIE2P_VLDA_dmx_lda_bm_spill, 2, {2, 3}},
+    .copies = {[ASM_X] = AIE2P_VMOV_alu_mv_mv_x},
     .spill_base = AIE_REG(AIE_SPC, AIE_SPC_SP),
     .sums_in_vectors = true,
 

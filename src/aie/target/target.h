@@ -120,6 +120,7 @@ struct aie_target {
     // Values for which there is no register go to memory, down from a register of their own; 0:
     // there is none. Sums that last for many loops stand in vectors where accumulators are few.
     struct aie_spill spills[ASM_CLASS_COUNT];
+    struct aie_spill spill_both; // of an accumulator of acc_class that holds two values
     aie_reg spill_base;
     uint16_t
         copies[ASM_CLASS_COUNT]; // instructions register, register; 0: values are not handed on

@@ -96,7 +96,7 @@ static void end_keys(struct at_writer * w) {
     at_copy(w, w->at[0], at);
     at_param(w, keys, AT_PARAM_LANES_LAST);
     struct val s = at_load(w, MEM_S, w->at[0], 0);
-    at_store(w, MEM_S, v_select(l, keys, k_bits(l, MINUS_INFINITY), s), w->at[0], 0);
+    at_store(w, MEM_S, v_select(l, mask_in(keys), k_bits(l, MINUS_INFINITY), s), w->at[0], 0);
     asm_label(w->p, none);
 }
 
@@ -132,7 +132,7 @@ static void largest(struct at_writer * w) {
         struct val s = lanes_load(l, w->at[half], MEM_S, true);
         for (int i = 0; i < 2; i++) {
             struct asm_reg which = emit_new_mask(w->p, LANE_32);
-            emit_choose(w->p, i ? LANE_MIN : LANE_MAX, LANE_32, best[i], which, best[i], s.x);
+            emit_choose(w->p, i ? LANE_MIN : LANE_MAX, LANE_32, best[i], which, best[i], s.x[0]);
         }
     }
     asm_loop_end(w->p);

@@ -143,14 +143,14 @@ static void times_factor(struct at_writer * w, int entry) {
     for (int i = 0; i < 2; i++) {
         by[i] = asm_global(w->p, ASM_X);
     }
-    struct asm_reg pieces = p_halves(l, at_load(w, MEM_STATE, w->at[2], AT_STATE_FACTOR));
-    emit_move(w->p, by[0], pieces);
-    emit_move(w->p, by[1], p_swapped(l, pieces));
+    struct pair pieces = p_halves(l, at_load(w, MEM_STATE, w->at[2], AT_STATE_FACTOR));
+    emit_move(w->p, by[0], pieces.x[0]);
+    emit_move(w->p, by[1], p_swapped(l, pieces).x[0]);
     at_param(w, w->n, AT_PARAM_V_VECTORS);
     asm_loop_begin(w->p, w->n);
     asm_loop_alone(w->p); // too few trips to fill a pipeline of its latency
-    struct asm_reg o = p_halves(l, lanes_load(l, w->at[0], MEM_O, false));
-    struct val product = p_mac(l, p_mul(l, o, by[1]), o, by[0]);
+    struct pair o = p_halves(l, lanes_load(l, w->at[0], MEM_O, false));
+    struct val product = p_mac(l, p_mul(l, o, pair_in(by[1])), o, pair_in(by[0]));
     lanes_store(l, product, w->at[1], MEM_O_NEW, false);
     asm_loop_end(w->p);
     for (int i = 0; i < 2; i++) {
@@ -188,9 +188,9 @@ static void begin_row(struct at_writer * w) {
     emit_splat(w->p, LANE_32, x, sink);
     at_param(w, is_sink, AT_PARAM_SINKS);
     at_copy(w, w->at[3], w->c);
-    struct val m = v_select(l, is_sink, k_float(l, FAR_BELOW), val_x(x));
+    struct val m = v_select(l, mask_in(is_sink), k_float(l, FAR_BELOW), val_x(x));
     struct val share = k_float(l, 1.0f / AT_LANES);
-    struct val sum = v_select(l, is_sink, k_bits(l, 0), share);
+    struct val sum = v_select(l, mask_in(is_sink), k_bits(l, 0), share);
     at_store(w, MEM_STATE, m, w->at[3], AT_STATE_M);
     at_store(w, MEM_STATE, sum, w->at[3], AT_STATE_SUM);
     region_end(w);

@@ -135,19 +135,32 @@ static const struct {
     enum kernel_op op;
     uint8_t f32, bf16, bits;
 } tenths[] = {
-    {KERNEL_OP_ADD, 3, 5, 3},          {KERNEL_OP_SUB, 3, 5, 3},
-    {KERNEL_OP_MUL, 13, 4, 6},         {KERNEL_OP_SQR, 10, 3, 0},
-    {KERNEL_OP_SCALE, 11, 6, 0},       {KERNEL_OP_LEAKY_RELU, 16, 5, 0},
-    {KERNEL_OP_CLAMP, 7, 7, 7},        {KERNEL_OP_RELU, 4, 4, 4},
-    {KERNEL_OP_STEP, 5, 5, 5},         {KERNEL_OP_SGN, 7, 7, 7},
-    {KERNEL_OP_ABS, 3, 3, 3},          {KERNEL_OP_NEG, 3, 3, 3},
-    {KERNEL_OP_FLOOR, 12, 10, 0},      {KERNEL_OP_CEIL, 12, 9, 0},
-    {KERNEL_OP_ROUND, 13, 7, 0},       {KERNEL_OP_TRUNC, 10, 7, 0},
-    {KERNEL_OP_HARDSIGMOID, 28, 8, 0}, {KERNEL_OP_HARDSWISH, 60, 13, 0},
+    {KERNEL_OP_ADD, 3, 5, 3},           {KERNEL_OP_SUB, 3, 5, 3},
+    {KERNEL_OP_MUL, 13, 4, 6},          {KERNEL_OP_SQR, 10, 3, 0},
+    {KERNEL_OP_SCALE, 11, 6, 0},        {KERNEL_OP_LEAKY_RELU, 16, 5, 0},
+    {KERNEL_OP_CLAMP, 7, 7, 7},         {KERNEL_OP_RELU, 4, 4, 4},
+    {KERNEL_OP_STEP, 5, 5, 5},          {KERNEL_OP_SGN, 7, 7, 7},
+    {KERNEL_OP_ABS, 3, 3, 3},           {KERNEL_OP_NEG, 3, 3, 3},
+    {KERNEL_OP_FLOOR, 12, 10, 0},       {KERNEL_OP_CEIL, 12, 9, 0},
+    {KERNEL_OP_ROUND, 13, 7, 0},        {KERNEL_OP_TRUNC, 10, 7, 0},
+    {KERNEL_OP_HARDSIGMOID, 8, 8, 0},   {KERNEL_OP_HARDSWISH, 16, 13, 0},
+    {KERNEL_OP_REGLU, 10, 19, 0},       {KERNEL_OP_EXP, 11, 20, 0},
+    {KERNEL_OP_EXPM1, 12, 22, 0},       {KERNEL_OP_ELU, 13, 22, 0},
+    {KERNEL_OP_SILU, 14, 26, 0},        {KERNEL_OP_SIGMOID, 15, 26, 0},
+    {KERNEL_OP_SWIGLU, 19, 34, 0},      {KERNEL_OP_GELU, 21, 36, 0},
+    {KERNEL_OP_GEGLU, 25, 46, 0},       {KERNEL_OP_GELU_QUICK, 15, 28, 0},
+    {KERNEL_OP_GEGLU_QUICK, 23, 35, 0}, {KERNEL_OP_TANH, 22, 42, 0},
+    {KERNEL_OP_SOFTPLUS, 32, 83, 0},    {KERNEL_OP_LOG, 29, 71, 0},
+    {KERNEL_OP_SQRT, 28, 83, 0},        {KERNEL_OP_DIV, 34, 76, 0},
+    {KERNEL_OP_GELU_ERF, 31, 54, 0},    {KERNEL_OP_GEGLU_ERF, 33, 65, 0},
 };
 
 static uint64_t wide_tenths(const struct kernel_spec * spec, enum ew_weight weight) {
+    enum { FUNCTION = 35, FUNCTION_BF16 = 75, IN_STAGES = 120 };
     enum dtype t = spec->output.dtype;
+    if (weight == EW_STAGES && ew_exact(spec)) {
+        return IN_STAGES;
+    }
     for (size_t i = 0; i < sizeof tenths / sizeof tenths[0]; i++) {
         if (tenths[i].op == spec->op) {
             return t == DTYPE_F32    ? tenths[i].f32
@@ -155,7 +168,7 @@ static uint64_t wide_tenths(const struct kernel_spec * spec, enum ew_weight weig
                                      : tenths[i].bits;
         }
     }
-    return t == DTYPE_BF16 ? (weight == EW_STAGES ? 260 : 36) : weight == EW_STAGES ? 120 : 60;
+    return t == DTYPE_BF16 ? FUNCTION_BF16 : FUNCTION;
 }
 
 // About how many cycles a core takes for so many words.

@@ -259,9 +259,17 @@ uint32_t ew_index(const struct kernel_spec * spec) {
     return script;
 }
 
+// Functions, products that are not wide, and all that has conversions of f16 at its edges.
+bool ew_is_doubled(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact) {
+    bool product = e->op == KERNEL_OP_REGLU || e->op == KERNEL_OP_HARDSIGMOID ||
+                   e->op == KERNEL_OP_HARDSWISH || e->op == KERNEL_OP_ROUND;
+    return wide_is_there(aie_target(arch)) && !ew_is_wide(e, arch, t) && !e->native &&
+           (product || t == DTYPE_F16 || (e->has_exact && ew_fast(e, t, exact)));
+}
+
 // f16 vals are dear in registers and bound by their conversions anyway.
-int ew_unroll(const struct ew_op * e, enum aie_arch arch, enum dtype t) {
-    if (ew_is_wide(e, arch, t)) {
+int ew_unroll(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact) {
+    if (ew_is_wide(e, arch, t) || ew_is_doubled(e, arch, t, exact)) {
         return WIDE_VALUES;
     }
     return t == DTYPE_F16 && !e->native && e->unroll > 2 ? 2 : e->unroll;
@@ -270,7 +278,7 @@ int ew_unroll(const struct ew_op * e, enum aie_arch arch, enum dtype t) {
 int ew_trip_words(const struct kernel_spec * spec) {
     enum dtype t = spec->output.dtype;
     const struct ew_op * e = ew_find(spec->op, t);
-    return lanes_step(spec->arch, t, e->native) * ew_unroll(e, spec->arch, t) / 4;
+    return lanes_step(spec->arch, t, e->native) * ew_unroll(e, spec->arch, t, ew_exact(spec)) / 4;
 }
 
 // ---- parameters ----

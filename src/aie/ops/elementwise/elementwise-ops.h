@@ -112,7 +112,9 @@ int ew_loops_of(const struct ew_op * const * ops, int n_ops, enum dtype t, bool 
 bool ew_fast(const struct ew_op * e, enum dtype t, bool exact);
 // What an op's one loop does; NULL where it has stages.
 ew_fn * ew_function(const struct ew_op * e, bool fast);
-int ew_unroll(const struct ew_op * e, enum aie_arch arch, enum dtype t);
+int ew_unroll(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact);
+// Whether a trip's vals are one that is two vectors long (lanes_set_vectors).
+bool ew_is_doubled(const struct ew_op * e, enum aie_arch arch, enum dtype t, bool exact);
 
 // Whether a target does an op by several values at once (ops-wide.c), and a trip of it.
 bool ew_is_wide(const struct ew_op * e, enum aie_arch arch, enum dtype t);

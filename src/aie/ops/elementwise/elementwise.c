@@ -145,6 +145,7 @@ static void choose_page(struct program * w, const struct ew_op * e) {
     }
     use_page(w, page);
     lanes_use_pool(&w->lanes, page_address(w, page));
+    w->lanes.side_by_side = page > 0 && page < EW_POOL_PAGES - 1; // the others are many ops'
 }
 
 // ---- a run ----
@@ -270,9 +271,9 @@ static void stage_trip(struct program * w, const struct ew_stage * s, int unroll
 // pointers move by whole vectors alone that is for functions, which gain more than it takes.
 static bool rolls(const struct program * w, const struct ew_op * e, int unroll) {
     const struct aie_target * t = asm_target(w->p);
-    return unroll == 1 && !e->native && !e->cast &&
-           (e->fast || t->pointer_step < t->vector_bytes) &&
-           lanes_step(t->arch, w->lanes.dtype, false) % t->pointer_step == 0;
+    return unroll == w->lanes.vectors && !e->native && !e->cast &&
+           (e->fast || w->lanes.vectors > 1 || t->pointer_step < t->vector_bytes) &&
+           unroll * lanes_step(t->arch, w->lanes.dtype, false) % t->pointer_step == 0;
 }
 
 // Where an accumulator has quarters, each for a value, the adder adds all four at once.
@@ -315,7 +316,7 @@ static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
         return;
     }
     if (rolls(w, e, unroll)) {
-        int32_t step = lanes_step(asm_target(w->p)->arch, l->dtype, false);
+        int32_t step = unroll * lanes_step(asm_target(w->p)->arch, l->dtype, false);
         struct val a = lanes_load_at(l, w->pa, 0, MEM_A), b = {.slot = -1};
         if (two) {
             b = lanes_load_at(l, w->pb, 0, MEM_B);
@@ -329,7 +330,7 @@ static void op_trip(struct program * w, const struct ew_op * e, int unroll) {
         return;
     }
     const enum dtype t = l->dtype;
-    for (int i = 0; i < unroll; i++) {
+    for (int i = 0; i < unroll; i += l->vectors) {
         l->dtype = e->cast ? e->from : t;
         struct val a = lanes_load(l, w->pa, MEM_A, e->native), b = {.slot = -1};
         if (two) {
@@ -357,7 +358,8 @@ static int most_kept(const struct program * w, const struct ew_op * e) {
     if (wide && w->lanes.dtype == DTYPE_BF16) {
         return ew_wide_kept(e, t->arch, w->lanes.dtype);
     }
-    return e->native ? LANES_MOST_KEPT : wide || w->lanes.dtype == DTYPE_F16 ? 0 : OF_LANES;
+    bool none = wide || w->lanes.vectors > 1 || w->lanes.dtype == DTYPE_F16;
+    return e->native ? LANES_MOST_KEPT : none ? 0 : OF_LANES;
 }
 
 static void count_constants(const struct program * w, const struct ew_op * e, int unroll,
@@ -371,6 +373,8 @@ static void count_constants(const struct program * w, const struct ew_op * e, in
     memcpy(l->consts, w->lanes.consts, sizeof l->consts);
     l->n_consts = w->lanes.n_consts;
     l->fast = w->lanes.fast;
+    l->vectors = w->lanes.vectors;
+    l->side_by_side = w->lanes.side_by_side;
     l->uses = uses;
     l->acc_uses = acc_uses;
     dry.pa = asm_global(dry.p, ASM_P);
@@ -412,23 +416,37 @@ static void keep_constants(struct program * w, const struct ew_op * e, int unrol
     }
 }
 
+// Long vals take the more registers the longer their loads and products are on their way: their
+// loops are late ones.
+static void mark(struct program * w, bool late, enum aie_basic where) {
+    if (late) {
+        asm_emit(w->p, asm_target(w->p)->basic[where], 0, NULL, 0);
+    }
+}
+
 static void write_loop(struct program * w, const struct ew_loop * loop) {
-    int unroll = ew_unroll(loop->op, asm_target(w->p)->arch, w->lanes.dtype);
+    const enum aie_arch arch = asm_target(w->p)->arch;
+    const enum dtype t = w->lanes.dtype;
+    int unroll = ew_unroll(loop->op, arch, t, w->exact);
+    lanes_set_vectors(&w->lanes,
+                      !loop->stage && ew_is_doubled(loop->op, arch, t, w->exact) ? unroll : 1);
     choose_page(w, loop->op);
-    lanes_set_fast(&w->lanes, ew_fast(loop->op, w->lanes.dtype, w->exact));
+    lanes_set_fast(&w->lanes, ew_fast(loop->op, t, w->exact));
     if (loop->op->native) {
         native_prepare(&w->lanes, loop->op->op);
     }
     if (!loop->stage) {
         keep_constants(w, loop->op, unroll);
     }
-    if (!loop->stage && ew_loads_twice(loop->op, asm_target(w->p)->arch, w->lanes.dtype)) {
+    if (!loop->stage && ew_loads_twice(loop->op, arch, t)) {
         copy(w, w->pb, w->pa);
     }
-    if (!loop->stage && rolls(w, loop->op, unroll)) {
-        asm_loop_begin_rolling(w->p, w->trips);
-    } else {
-        asm_loop_begin(w->p, w->trips);
+    bool rolling = !loop->stage && rolls(w, loop->op, unroll);
+    bool late = rolling && w->lanes.vectors > 1;
+    mark(w, late, AIE_BASIC_MARK);
+    (rolling ? asm_loop_begin_rolling : asm_loop_begin)(w->p, w->trips);
+    if (late) {
+        asm_loop_late(w->p);
     }
     if (loop->stage) {
         stage_trip(w, loop->stage, unroll);
@@ -436,7 +454,9 @@ static void write_loop(struct program * w, const struct ew_loop * loop) {
         op_trip(w, loop->op, unroll);
     }
     asm_loop_end(w->p);
+    mark(w, late, AIE_BASIC_MARK_END);
     lanes_let_go(&w->lanes);
+    lanes_set_vectors(&w->lanes, 1);
 }
 
 // Out last: its arrival is what the instruction stream waits for, and by then all is done.
@@ -461,9 +481,10 @@ static void place_memory(struct program * w) {
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         asm_place(w->p, places[i].memory, (uint32_t) places[i].at);
     }
-    asm_margin(w->p, MEM_A, EW_MARGIN);
-    asm_margin(w->p, MEM_B, EW_MARGIN);
-    asm_margin(w->p, MEM_OUT, EW_MARGIN);
+    const int buffers[] = {MEM_A, MEM_B, MEM_OUT};
+    for (int i = 0; i < 3; i++) { // for four trips of the longest vals
+        asm_margin(w->p, buffers[i], wide_is_there(asm_target(w->p)) ? EW_MARGIN : EW_MARGIN / 2);
+    }
     if (w->pool_at == EW_POOL) {
         asm_mirror(w->p, MEM_POOL, lanes_slot_offset(LANES_PARAMS), EW_POOL_AGAIN - EW_POOL);
     }

@@ -15,20 +15,20 @@ static uint32_t bits_of(float v) {
 }
 
 // The number as a factor: a bf16 number is its own first piece.
-static struct asm_reg factor(struct lanes * l, struct val x) {
+static struct pair factor(struct lanes * l, struct val x) {
     return l->dtype == DTYPE_BF16 ? p_and_none(l, x) : p_halves(l, x);
 }
 
 // The same of any number: the first piece is cut, so that the largest do not become infinite.
-static struct asm_reg cut_factor(struct lanes * l, struct val x) {
+static struct pair cut_factor(struct lanes * l, struct val x) {
     lanes_x(l, &x);
     lanes_bm(l, &x);
-    struct asm_reg x1 = p_uppers(l, x, k_bits(l, 0));
+    struct pair x1 = p_uppers(l, x, k_bits(l, 0));
     return p_upper_and(l, x, p_msc(l, x, x1, p_constants(l, 1, 0)));
 }
 
 // k + a.low * b.low + a.high * b.high; k takes its place in the pool behind those of a and b.
-static struct val k_mac(struct lanes * l, float k, struct asm_reg a, struct asm_reg b) {
+static struct val k_mac(struct lanes * l, float k, struct pair a, struct pair b) {
     return p_mac(l, k_float(l, k), a, b);
 }
 
@@ -50,13 +50,13 @@ static struct val times(struct lanes * l, struct val a, struct val b) {
     lanes_x(l, &b);
     lanes_bm(l, &a);
     lanes_bm(l, &b);
-    struct asm_reg both = p_uppers(l, a, b), b1 = p_uppers(l, b, k_bits(l, 0));
+    struct pair both = p_uppers(l, a, b), b1 = p_uppers(l, b, k_bits(l, 0));
     struct val a2 = p_msc(l, a, both, p_constants(l, 1, 0));
     struct val b2 = p_msc(l, b, b1, p_constants(l, 1, 0));
-    struct asm_reg rests = p_two(l, b2, a2);
+    struct pair rests = p_two(l, b2, a2);
     struct val full = p_mac(l, p_mul(l, both, b1), both, rests);
     // An infinity less itself is a NaN; the product of the first pieces alone knows better.
-    struct asm_reg first_b = p_and_none(l, b);
+    struct pair first_b = p_and_none(l, b);
     struct val rough = p_mul(l, p_and_none(l, a), first_b);
     lanes_x(l, &full);
     return v_select(l, m_nan(l, full), full, rough);
@@ -82,6 +82,10 @@ struct val fast_sigmoid(struct lanes * l, struct val a, struct val b) {
 // to -`bottom`; minus infinity is a NaN, as infinity times 0 is.
 static struct val gate(struct lanes * l, struct val x, struct val v, float top, float bottom) {
     struct fast_inverse inverse = inverse_of_sigmoid(l, v);
+    if (l->vectors > 1) {
+        x = lanes_wait(l, x);
+        lanes_bm(l, &x);
+    }
     struct val y = m_fast_over(l, factor(l, x), inverse);
     lanes_x(l, &y);
     lanes_x(l, &x);
@@ -103,7 +107,7 @@ struct val fast_silu_back(struct lanes * l, struct val a, struct val b) {
     lanes_x(l, &b);
     struct val one = k_float(l, 1), t = fast_sigmoid(l, b_or(l, b, k_bits(l, F32_SIGN)), b);
     struct val rest = f_sub(l, one, t);
-    struct asm_reg is_negative = m_negative(l, b);
+    struct mask is_negative = m_negative(l, b);
     struct val s = v_select(l, is_negative, rest, t), other = v_select(l, is_negative, t, rest);
     struct val slope = times(l, s, f_add(l, one, times(l, b, other)));
     lanes_x(l, &slope);
@@ -112,12 +116,12 @@ struct val fast_silu_back(struct lanes * l, struct val a, struct val b) {
 
 // A number's first piece in both halves of a vector, and what is left of it.
 struct split {
-    struct asm_reg p11;
+    struct pair p11;
     struct val rest;
 };
 
 static struct split split(struct lanes * l, struct val v) {
-    struct asm_reg p11 = p_twice(l, v);
+    struct pair p11 = p_twice(l, v);
     return (struct split){p11, p_msc(l, v, p11, p_constants(l, 0.5f, 0.5f))};
 }
 
@@ -125,24 +129,24 @@ static struct split split(struct lanes * l, struct val v) {
 // and both of them, which bf16 has not.
 struct squared {
     struct val square;
-    struct asm_reg x11, x20, x12;
+    struct pair x11, x20, x12;
 };
 
 static struct squared square_of(struct lanes * l, struct val x) {
     lanes_bm(l, &x);
     if (l->dtype == DTYPE_BF16) {
-        struct asm_reg x11 = p_twice(l, x);
+        struct pair x11 = p_twice(l, x);
         return (struct squared){.square = p_mul(l, x11, p_and_none(l, x)), .x11 = x11};
     }
     struct split s = split(l, x);
-    struct asm_reg x20 = p_and_none(l, s.rest), x12 = p_two(l, x, s.rest);
+    struct pair x20 = p_and_none(l, s.rest), x12 = p_two(l, x, s.rest);
     struct val square = p_mac(l, p_mul(l, x12, s.p11), s.p11, x20);
     return (struct squared){square, s.p11, x20, x12};
 }
 
 // w x, x as above.
 static struct val times_first(struct lanes * l, struct val w, const struct squared * x) {
-    struct asm_reg w12 = p_halves(l, w);
+    struct pair w12 = p_halves(l, w);
     struct val v = p_mul(l, w12, x->x11);
     return l->dtype == DTYPE_BF16 ? v : p_mac(l, v, w12, x->x20);
 }
@@ -153,7 +157,7 @@ struct val fast_gelu(struct lanes * l, struct val a, struct val b) {
     const double k0 = 2 * 0.79788456080286535588, k1 = k0 * (double) 0.044715f;
     struct pieces k = p_constant(k1, 2);
     struct squared x = square_of(l, a);
-    struct asm_reg s12 = p_halves(l, x.square);
+    struct pair s12 = p_halves(l, x.square);
     struct val w = k_mac(l, (float) k0, s12, p_pair(l, &k, 1, 1));
     w = p_mac(l, w, s12, p_pair(l, &k, 0, 0));
     return gate(l, a, times_first(l, w, &x), 5.5f, 9.8f);
@@ -165,7 +169,7 @@ struct val fast_geglu(struct lanes * l, struct val a, struct val b) {
 
 // w x, w = k0 + s u. u and w come late, and so they are split: of s and x one vector each waits for
 // them, and the larger part is multiplied while the smaller one is made.
-static struct val late_products(struct lanes * l, float k0, struct asm_reg s12, struct val u,
+static struct val late_products(struct lanes * l, float k0, struct pair s12, struct val u,
                                 const struct squared * x) {
     struct split late = split(l, u);
     struct val w = k_mac(l, k0, s12, late.p11);
@@ -179,9 +183,9 @@ static struct val late_products(struct lanes * l, float k0, struct asm_reg s12, 
 }
 
 // The same with the fewest loads: in the long trips of f16 vectors wait in accumulators.
-static struct val few_loads(struct lanes * l, float k0, struct asm_reg s12, struct val u,
+static struct val few_loads(struct lanes * l, float k0, struct pair s12, struct val u,
                             const struct squared * x) {
-    struct asm_reg u12 = p_halves(l, u);
+    struct pair u12 = p_halves(l, u);
     struct val w = k_mac(l, k0, s12, p_swapped(l, u12));
     return times_first(l, p_mac(l, w, s12, u12), x);
 }
@@ -193,8 +197,8 @@ struct val fast_gelu_erf(struct lanes * l, struct val a, struct val b) {
     static const float k[] = {1.5956951f,     0.072832054f,    -0.00016901653f, -8.503164e-05f,
                               5.1641141e-06f, -1.3395758e-07f, 1.3192507e-09f};
     struct squared x = square_of(l, a);
-    struct asm_reg s12 = p_halves(l, x.square), s11 = p_twice(l, x.square);
-    struct asm_reg fourth = p_twice(l, p_mul(l, s11, s11)); // 2 x^4; both halves make it 4
+    struct pair s12 = p_halves(l, x.square), s11 = p_twice(l, x.square);
+    struct pair fourth = p_twice(l, p_mul(l, s11, s11)); // 2 x^4; both halves make it 4
     struct val low = k_mac(l, k[2], s11, p_constants(l, k[3] / 2, k[3] / 2));
     struct val high = k_mac(l, k[5] / 8, s11, p_constants(l, k[6] / 16, k[6] / 16));
     high = k_mac(l, k[4] / 4, s11, p_twice(l, high));
@@ -212,13 +216,13 @@ struct val fast_geglu_erf(struct lanes * l, struct val a, struct val b) {
 struct val fast_gelu_quick(struct lanes * l, struct val a, struct val b) {
     UNUSED_B;
     struct pieces k = p_constant((double) 1.702f, 2);
-    struct asm_reg x = l->dtype == DTYPE_BF16 ? p_twice(l, a) : p_halves(l, a);
+    struct pair x = l->dtype == DTYPE_BF16 ? p_twice(l, a) : p_halves(l, a);
     struct val v;
     lanes_bm(l, &a);
     if (l->dtype == DTYPE_BF16) {
         v = p_mul(l, x, p_pair(l, &k, 0, 1));
     } else {
-        struct asm_reg first = p_pair(l, &k, 0, 0);
+        struct pair first = p_pair(l, &k, 0, 0);
         v = p_mac(l, p_mul(l, x, p_pair(l, &k, 1, 1)), x, first);
     }
     return gate(l, a, v, 10.2f, 49.9f);
@@ -298,7 +302,7 @@ struct val fast_tanh(struct lanes * l, struct val a, struct val b) {
     struct val m = f_abs(l, a), sign = b_and(l, a, k_bits(l, F32_SIGN));
     lanes_bm(l, &m);
     struct val u = m_fast_less_one(l, f_add(l, m, m), false);
-    struct asm_reg u12 = p_halves(l, u);
+    struct pair u12 = p_halves(l, u);
     struct val y = m_fast_over(l, u12, m_fast_invert(l, f_add(l, u, k_float(l, 2))));
     lanes_x(l, &y);
     y = above(l, y, m, 9.1f, k_float(l, 1));
@@ -333,20 +337,20 @@ struct val fast_softplus(struct lanes * l, struct val a, struct val b) {
     lanes_x(l, &a);
     struct val u = m_fast_exp_minus(l, f_abs(l, a));
     lanes_bm(l, &u);
-    struct asm_reg u12 = p_halves(l, u);
+    struct pair u12 = p_halves(l, u);
     struct val t = m_fast_over(l, u12, m_fast_invert(l, f_add(l, u, k_float(l, 2))));
     // t is a bf16 number and a rest; the first one's square is exact in two pieces.
-    struct asm_reg t11 = p_twice(l, t), t12 = p_halves(l, t);
+    struct pair t11 = p_twice(l, t), t12 = p_halves(l, t);
     struct val rest = p_msc(l, t, t11, p_constants(l, 0.5f, 0.5f));
     struct val square = p_mul(l, t11, p_and_none(l, t));
-    struct asm_reg s11 = p_twice(l, square), s12 = p_halves(l, square);
+    struct pair s11 = p_twice(l, square), s12 = p_halves(l, square);
     struct val g = k_mac(l, c[1], s11, p_constants(l, c[2] / 2, c[2] / 2));
-    struct asm_reg g11 = p_twice(l, g);
+    struct pair g11 = p_twice(l, g);
     g = k_mac(l, c[0], p_and_none(l, square), g11);
-    struct asm_reg v12 = p_halves(l, p_mul(l, p_halves(l, g), t11));
-    struct asm_reg slope = p_twice(l, p_mul(l, s11, p_constants(l, 1.0625f, 1.0625f)));
+    struct pair v12 = p_halves(l, p_mul(l, p_halves(l, g), t11));
+    struct pair slope = p_twice(l, p_mul(l, s11, p_constants(l, 1.0625f, 1.0625f)));
     struct val y = p_mul(l, s12, p_swapped(l, v12));
-    struct asm_reg rest1 = p_and_none(l, rest);
+    struct pair rest1 = p_and_none(l, rest);
     y = p_mac(l, p_mac(l, y, s12, v12), slope, rest1);
     y = p_mac(l, y, t12, p_constants(l, 2, 2));
     y = f_add(l, y, i_max(l, a, k_bits(l, 0)));
@@ -380,8 +384,7 @@ struct val fast_cos(struct lanes * l, struct val a, struct val b) {
 struct val fast_xielu(struct lanes * l, struct val a, struct val b) {
     enum { ALPHA_N, ALPHA_P, BETA, EPS };
     lanes_x(l, &a);
-    struct asm_reg less = m_float_less(l, k_param(l, EPS), a),
-                   positive = m_less(l, k_bits(l, 0), a);
+    struct mask less = m_float_less(l, k_param(l, EPS), a), positive = m_less(l, k_bits(l, 0), a);
     struct val e = fast_expm1(l, v_select(l, less, a, k_param(l, EPS)), b);
     struct val left = v_select(l, positive, f_sub(l, e, a), a);
     struct val right = v_select(l, positive, k_param(l, ALPHA_N), times(l, a, k_param(l, ALPHA_P)));

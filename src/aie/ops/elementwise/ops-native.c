@@ -227,7 +227,7 @@ struct val int_div(struct lanes * l, struct val a, struct val b) {
     struct val rest = magnitude(l, a, &a_positive), divisor = magnitude(l, b, &b_positive);
     struct asm_reg differ = mask_xor(l, a_positive, b_positive); // of no matter when a is 0
     struct emit_raised raised;
-    emit_raise(l->p, width_of(l), &raised, divisor.x);
+    emit_raise(l->p, width_of(l), &raised, divisor.x[0]);
     struct val quotient = n_bits(l, (1u << (bits - 1)) - 1);
     struct asm_reg shifted[TURNS], powers[TURNS];
     for (int i = 0; i < TURNS; i++) {

@@ -22,7 +22,7 @@ static struct val turned(struct lanes * l, struct val v, int by) {
 
 // Two values as three pieces each, one value's below and the other's above.
 struct both {
-    struct asm_reg piece[3];
+    struct pair piece[3];
 };
 
 static struct both split(struct lanes * l, struct val low, struct val high) {
@@ -41,8 +41,8 @@ static struct both split(struct lanes * l, struct val low, struct val high) {
 
 struct val ew_rotate(struct lanes * l, struct val a, struct val b) {
     static const int8_t order[][2] = {{0, 2}, {2, 0}, {1, 1}, {0, 1}, {1, 0}, {0, 0}};
-    struct asm_reg second = emit_new_mask(l->p, LANE_32); // of its pair
-    emit_set(l->p, second, (int32_t) 0xaaaaaaaa);
+    struct mask second = lanes_new_mask(l); // of its pair
+    emit_set(l->p, second.of[0], (int32_t) 0xaaaaaaaa);
     lanes_x(l, &a);
     lanes_x(l, &b);
     struct val before = turned(l, a, -1);

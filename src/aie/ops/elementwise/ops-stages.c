@@ -90,7 +90,7 @@ enum { ALPHA_N, ALPHA_P, BETA, EPS };
 STAGE(xielu_begin, EW_A, EW_T0 | EW_T2 | EW_T3) {
     v->t[3] = v->a;
     lanes_x(l, &v->t[3]);
-    struct asm_reg less = m_float_less(l, k_param(l, EPS), v->t[3]);
+    struct mask less = m_float_less(l, k_param(l, EPS), v->t[3]);
     v->t[2] = v_select(l, less, v->t[3], k_param(l, EPS));
     v->t[0] = expm1_argument(l, v->t[2]);
 }
@@ -98,7 +98,7 @@ STAGE(xielu_begin, EW_A, EW_T0 | EW_T2 | EW_T3) {
 STAGE(xielu_factors, EW_T0 | EW_T1 | EW_T2 | EW_T3, EW_T0 | EW_T1) {
     lanes_x(l, &v->t[2]);
     struct val x = v->t[3], e = expm1_result(l, (struct power){v->t[0], v->t[1]}, v->t[2]);
-    struct asm_reg positive = m_less(l, k_bits(l, 0), x);
+    struct mask positive = m_less(l, k_bits(l, 0), x);
     v->t[0] = v_select(l, positive, f_sub(l, e, x), x);
     v->t[1] = v_select(l, positive, k_param(l, ALPHA_N), f_times(l, x, k_param(l, ALPHA_P)));
 }
@@ -144,7 +144,7 @@ STAGE(tanh_begin, EW_A, EW_T0 | EW_T3) {
 
 STAGE(tanh_middle, EW_T0 | EW_T1, EW_T0 | EW_T2) {
     struct val h = m_half_expm1(l, (struct power){v->t[0], v->t[1]});
-    struct asm_reg ones = p_constants(l, 1, 1);
+    struct pair ones = p_constants(l, 1, 1);
     h = f_add(l, h, h);
     v->t[0] = f_neg(l, h);
     v->t[2] = p_mac(l, h, ones, ones);
@@ -197,7 +197,7 @@ STAGE(gelu_begin, EW_A, EW_T0 | EW_T2 | EW_T3) {
 }
 
 STAGE(sigmoid_middle, EW_T0 | EW_T1 | EW_T2, EW_T0 | EW_T1 | EW_T2) {
-    struct asm_reg is_negative = m_negative(l, v->t[2]);
+    struct mask is_negative = m_negative(l, v->t[2]);
     struct val e = m_plus_one(l, v->t[0]), one = k_float(l, 1), none = k_bits(l, 0);
     lanes_x(l, &e);
     v->t[2] = f_add(l, one, i_max(l, i_add(l, e, v->t[1]), none));
@@ -213,7 +213,7 @@ STAGE(sigmoid_end, EW_T0 | EW_T1 | EW_T3, EW_OUT) {
 // inf for inf, NaN for -inf (which is inf times 0) and NaN
 static struct val or_special(struct lanes * l, struct val y, struct val x) {
     struct val magnitude = f_abs(l, x);
-    struct asm_reg special = m_greater_equal(l, magnitude, k_bits(l, F32_INF));
+    struct mask special = m_greater_equal(l, magnitude, k_bits(l, F32_INF));
     return v_select(l, special, y, f_add(l, x, magnitude));
 }
 
@@ -249,7 +249,7 @@ STAGE(silu_back_begin, EW_B, EW_T0 | EW_T2 | EW_T3) {
 STAGE(silu_back_end, EW_A | EW_T0 | EW_T1 | EW_T3, EW_OUT) {
     struct val x = v->t[3], one = k_float(l, 1), t = m_flush(l, i_add(l, v->t[0], v->t[1]));
     struct val rest = f_sub(l, one, t);
-    struct asm_reg is_negative = m_negative(l, x);
+    struct mask is_negative = m_negative(l, x);
     struct val s = v_select(l, is_negative, rest, t), other = v_select(l, is_negative, t, rest);
     struct val slope = f_times(l, s, f_add(l, one, f_times(l, x, other)));
     v->out = f_times(l, v->a, slope);
@@ -377,7 +377,7 @@ STAGE(quarter, EW_T1, EW_T1) {
 STAGE(wave, EW_T0 | EW_T1 | EW_T3, EW_OUT) {
     struct val y = m_wave(l, (struct turned){v->t[0], v->t[1]});
     struct val end = k_float(l, 0x1p22f);
-    struct asm_reg in_range = m_less(l, f_abs(l, v->t[3]), end);
+    struct mask in_range = m_less(l, f_abs(l, v->t[3]), end);
     v->out = v_select(l, in_range, k_bits(l, F32_NAN), y);
 }
 

@@ -26,7 +26,7 @@ struct val ew_sub(struct lanes * l, struct val a, struct val b) {
 
 struct val ew_mul(struct lanes * l, struct val a, struct val b) {
     if (l->dtype != DTYPE_BF16) {
-        return f_mul(l, a, b);
+        return l->vectors > 1 ? f_times(l, a, b) : f_mul(l, a, b);
     }
     // bf16 factors are their own first piece, and their product fits f32
     struct factor left = f_factor(l, a, 1, FACTOR_LEFT), right = f_factor(l, b, 1, FACTOR_RIGHT);
@@ -37,7 +37,7 @@ struct val ew_scale(struct lanes * l, struct val a, struct val b) {
     UNUSED_B;
     if (l->dtype == DTYPE_BF16) { // one piece times those that ew_args() makes of the factor
         struct pieces p = p_split(l, a, 1);
-        struct asm_reg twice = p_pair(l, &p, 0, 0);
+        struct pair twice = p_pair(l, &p, 0, 0);
         struct val small = p_mac(l, k_param(l, 1), twice, p_params(l, 3, 4));
         return p_mac(l, small, twice, p_params(l, 2, 5));
     }
@@ -52,7 +52,7 @@ struct val ew_sqr(struct lanes * l, struct val a, struct val b) {
     if (n == 1) {
         return full;
     }
-    struct asm_reg first = p_pair(l, &p, 0, NO_PIECE_AT);
+    struct pair first = p_pair(l, &p, 0, NO_PIECE_AT);
     struct val rough = p_mul(l, first, first);
     lanes_x(l, &full);
     return v_select(l, m_nan(l, full), full, rough);

@@ -63,7 +63,7 @@ enum { SCALE_OFFSET = 1, SCALE_PIECE = 2, SLOPE_PIECE = 1 };
 
 static void factor_pieces(struct lanes * l, int first, struct asm_reg pieces[PIECES]) {
     for (int i = 0; i < PIECES; i++) {
-        pieces[i] = p_params(l, first + i, first + i);
+        pieces[i] = p_params(l, first + i, first + i).x[0];
     }
 }
 
@@ -132,7 +132,7 @@ static struct asm_reg to_bf16(struct lanes * l, struct asm_reg acc) {
 }
 
 static struct wide_out whole(struct val v) {
-    return (struct wide_out){.whole = true, .x = v.x};
+    return (struct wide_out){.whole = true, .x = v.x[0]};
 }
 
 enum { BF16_SIGN = 0x8000, BF16_MAGNITUDE = 0x7fff, BF16_INF = 0x7f80 };
@@ -168,12 +168,12 @@ enum { ONLY_INTEGERS = 0x4300, SMALL = 0x3c00 }; // 2^7, 2^-7
 #define NEAR_HALF (0.5f - 0x1p-9f)
 
 static struct asm_reg moved(struct lanes * l, struct asm_reg acc, enum lane_product op, float by) {
-    struct asm_reg x = p_constants(l, by, by), one = p_constants(l, 1, 1);
+    struct asm_reg x = wide_constant(l, by), one = wide_constant(l, 1);
     return wide_each(l, op, &acc, x, one);
 }
 
 static struct asm_reg itself(struct lanes * l, struct asm_reg x) {
-    return wide_each(l, LANE_PRODUCT, NULL, x, p_constants(l, 1, 1));
+    return wide_each(l, LANE_PRODUCT, NULL, x, wide_constant(l, 1));
 }
 
 // The integer next to what stands in an accumulator, as x wants it.
@@ -190,14 +190,14 @@ static struct wide_out rounded(struct lanes * l, struct wide in, struct asm_reg 
 
 static struct wide_out trunc_bf16(struct lanes * l, struct wide a, struct wide b) {
     struct val magnitude = n_two(l, LANE_AND, val_x(a.x), n_bits(l, BF16_MAGNITUDE));
-    struct asm_reg x = itself(l, magnitude.x);
+    struct asm_reg x = itself(l, magnitude.x[0]);
     return rounded(l, b, moved(l, x, LANE_LESS_PRODUCT, NEAR_HALF));
 }
 
 // As integers, numbers with the sign are below zero, those next to zero last.
 static struct asm_reg off_zero(struct lanes * l, struct val x) {
     struct asm_reg unused;
-    return n_choose(l, LANE_MAX, x, n_bits(l, BF16_SIGN | SMALL), &unused).x;
+    return n_choose(l, LANE_MAX, x, n_bits(l, BF16_SIGN | SMALL), &unused).x[0];
 }
 
 static struct wide_out floor_bf16(struct lanes * l, struct wide a, struct wide b) {
@@ -207,13 +207,13 @@ static struct wide_out floor_bf16(struct lanes * l, struct wide a, struct wide b
 
 static struct wide_out ceil_bf16(struct lanes * l, struct wide a, struct wide b) {
     struct asm_reg minus = off_zero(l, n_two(l, LANE_ADD, val_x(a.x), n_bits(l, BF16_SIGN)));
-    struct asm_reg half = itself(l, p_constants(l, NEAR_HALF, NEAR_HALF));
-    struct asm_reg one = p_constants(l, 1, 1);
+    struct asm_reg half = itself(l, wide_constant(l, NEAR_HALF));
+    struct asm_reg one = wide_constant(l, 1);
     return rounded(l, b, wide_each(l, LANE_LESS_PRODUCT, &half, minus, one));
 }
 
 static struct wide_out round_bf16(struct lanes * l, struct wide a, struct wide b) {
-    struct asm_reg x = itself(l, a.x), part = p_constants(l, 0x1p-9f, 0x1p-9f);
+    struct asm_reg x = itself(l, a.x), part = wide_constant(l, 0x1p-9f);
     return rounded(l, b, wide_each(l, LANE_PLUS_PRODUCT, &x, a.x, part));
 }
 
@@ -224,10 +224,10 @@ enum { BF16_THREE = 0x4040, BF16_ONE = 0x3f80 };
 // 0.5 + x / 6, to the last bits of f32 also where little is left of it.
 static struct asm_reg slope_of(struct lanes * l, struct asm_reg x) {
     struct pieces sixth = p_constant(1.0 / 6, PIECES);
-    struct asm_reg half = p_constants(l, 0.5f, 0.5f), one = p_constants(l, 1, 1);
+    struct asm_reg half = wide_constant(l, 0.5f), one = wide_constant(l, 1);
     struct asm_reg sum = wide_each(l, LANE_PRODUCT, NULL, half, one);
     for (int i = PIECES - 1; i >= 0; i--) {
-        struct asm_reg piece = p_constants(l, sixth.constant[i], sixth.constant[i]);
+        struct asm_reg piece = wide_constant(l, sixth.constant[i]);
         sum = wide_each(l, LANE_PLUS_PRODUCT, &sum, x, piece);
     }
     return sum;
@@ -246,7 +246,7 @@ static struct wide_out hardsigmoid_bf16(struct lanes * l, struct wide a, struct 
 
 // x itself from 3 on, and where it is a NaN; x times 0 up to -3.
 static struct wide_out hardswish_bf16(struct lanes * l, struct wide a, struct wide b) {
-    struct asm_reg factor[2], zero = p_constants(l, 0, 0);
+    struct asm_reg factor[2], zero = wide_constant(l, 0);
     wide_split(l, slope_of(l, a.x), factor, 2);
     struct asm_reg small = wide_each(l, LANE_PRODUCT, NULL, a.x, factor[1]);
     struct asm_reg product = wide_each(l, LANE_PLUS_PRODUCT, &small, a.x, factor[0]);

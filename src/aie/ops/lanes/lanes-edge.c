@@ -25,9 +25,19 @@ enum {
 };
 #define SIGN 0x80000000u
 
+// All lanes at once, where a value has two vectors: of an accumulator, and of 16 bits each in a
+// vector, of which they are a half else.
+static struct asm_reg all_of(const struct lanes * l, struct asm_reg bm) {
+    return l->vectors > 1 ? asm_half(bm, 0) : bm;
+}
+
+static struct asm_reg all_16(const struct lanes * l, struct asm_reg x) {
+    return l->vectors > 1 ? x : asm_half(x, 0);
+}
+
 struct val lanes_of_f16(struct lanes * l, struct asm_reg raw) {
-    struct asm_reg up = emit_new_acc(l->p);
-    emit_widen_16(l->p, up, asm_half(raw, 0), l->shift13);
+    struct asm_reg up = lanes_new_acc(l);
+    emit_widen_16(l->p, all_of(l, up), all_16(l, raw), l->shift13);
     struct val x = val_bm(up); // sign at the top, magnitude raised, copies of the sign between
     lanes_x(l, &x);
     struct val rebias = k_bits(l, REBIAS), smallest = k_bits(l, SMALLEST);
@@ -40,23 +50,36 @@ struct val lanes_of_f16(struct lanes * l, struct asm_reg raw) {
     struct val big = v_select(l, m_greater_equal(l, m, k_bits(l, RAISED_INF)), normal, special);
     // A denormal m * 2^-24 is (2^-14 + m * 2^-24) - 2^-14, and both are easy to write down.
     struct val small = f_sub(l, i_add(l, m, smallest), smallest);
-    struct asm_reg is_small = m_less(l, m, k_bits(l, RAISED_NORMAL));
+    struct mask is_small = m_less(l, m, k_bits(l, RAISED_NORMAL));
     return b_or(l, v_select(l, is_small, big, small), sign);
 }
 
-// The low 16 bits of (32-bit lane >> shift), rounded, in the low half of a vector.
+// The low 16 bits of (32-bit lane >> shift), rounded.
 static struct asm_reg narrow(struct lanes * l, struct val v, struct asm_reg shift) {
     struct asm_reg bm = lanes_bm(l, &v), d = emit_new_value(l->p);
-    emit_narrow_16(l->p, asm_half(d, 0), bm, shift);
+    emit_narrow_16(l->p, all_16(l, d), all_of(l, bm), shift);
     return d;
 }
 
-static struct asm_reg f32_to_f16(struct lanes * l, struct val x) { // result in the low half
+// The lanes of two vectors as those of one with lanes of 16 bits.
+static struct asm_reg joined(struct lanes * l, struct mask m) {
+    if (l->vectors == 1) {
+        return m.of[0];
+    }
+    struct asm_reg by = asm_local(l->p, ASM_R), up = asm_local(l->p, ASM_R);
+    struct asm_reg both = emit_new_mask(l->p, LANE_16);
+    emit_set_small(l->p, by, 16);
+    emit_alu(l->p, AIE_BASIC_SHIFT, up, m.of[1], by);
+    emit_alu(l->p, AIE_BASIC_OR, both, m.of[0], up);
+    return both;
+}
+
+static struct asm_reg f32_to_f16(struct lanes * l, struct val x) { // result as all_16 has it
     lanes_x(l, &x);
     struct val sign = b_and(l, x, k_bits(l, SIGN));
     struct val m = b_and(l, x, k_bits(l, MAGNITUDE));
-    struct asm_reg is_nan = m_less(l, k_bits(l, F32_INF), m);
-    struct asm_reg is_small = m_less(l, m, k_bits(l, SMALLEST));
+    struct mask is_nan = m_less(l, k_bits(l, F32_INF), m);
+    struct mask is_small = m_less(l, m, k_bits(l, SMALLEST));
     struct val most = k_bits(l, RAISED_INF);
     struct val clamped = i_min(l, i_sub(l, m, k_bits(l, REBIAS)), most);
     struct val raised = v_select(l, is_nan, clamped, k_bits(l, RAISED_NAN));
@@ -66,7 +89,7 @@ static struct asm_reg f32_to_f16(struct lanes * l, struct val x) { // result in 
     struct asm_reg small = narrow(l, i_sub(l, f_add(l, m, half), half), l->shift0);
     struct asm_reg sign16 = narrow(l, sign, l->shift16);
     struct asm_reg magnitude = emit_new_value(l->p), d = emit_new_value(l->p);
-    emit_select(l->p, LANE_16, magnitude, normal, small, is_small);
+    emit_select(l->p, LANE_16, magnitude, normal, small, joined(l, is_small));
     emit_lanes(l->p, LANE_OR, LANE_16, d, magnitude, sign16);
     return d;
 }
@@ -80,61 +103,91 @@ struct val lanes_load(struct lanes * l, struct asm_reg pointer, int memory, bool
     }
     switch (l->dtype) {
     case DTYPE_BF16:
-        bm = emit_new_acc(l->p);
-        emit_load_bf16_next(l->p, memory, bm, pointer);
+        bm = lanes_new_acc(l);
+        emit_load_bf16_next(l->p, memory, all_of(l, bm), pointer);
         return val_bm(bm);
     case DTYPE_F16:
         x = emit_new_value(l->p);
-        emit_load_next(l->p, memory, asm_half(x, 0), pointer);
+        emit_load_next(l->p, memory, all_16(l, x), pointer);
         return lanes_of_f16(l, x);
     default:
-        bm = emit_new_acc(l->p);
-        emit_load_next(l->p, memory, bm, pointer);
+        bm = lanes_new_acc(l);
+        for (int i = 0; i < l->vectors; i++) {
+            emit_load_next(l->p, memory, lanes_part(l, bm, i), pointer);
+        }
         return val_bm(bm);
     }
 }
 
 struct val lanes_load_at(struct lanes * l, struct asm_reg pointer, int32_t offset, int memory) {
-    struct asm_reg x = {0}, bm = {0};
-    struct val v;
-    switch (l->dtype) {
-    case DTYPE_F16:
-        x = emit_new_value(l->p);
-        emit_load(l->p, memory, asm_half(x, 0), pointer, offset);
+    if (l->dtype == DTYPE_F16) {
+        struct asm_reg x = emit_new_value(l->p);
+        emit_load(l->p, memory, all_16(l, x), pointer, offset);
         return lanes_of_f16(l, x);
-    case DTYPE_BF16:
-        bm = emit_new_acc(l->p);
-        emit_load_bf16(l->p, memory, bm, pointer, offset);
-        return val_bm(bm);
-    default:
-        bm = emit_new_acc(l->p);
-        emit_load(l->p, memory, bm, pointer, offset);
-        v = val_bm(bm);
-        v.in_memory = true;
-        v.memory = (uint8_t) memory;
-        v.pointer = pointer;
-        v.offset = offset;
+    }
+    struct val v = {.slot = -1,
+                    .in_bf16 = l->dtype == DTYPE_BF16,
+                    .in_memory = l->dtype != DTYPE_BF16,
+                    .memory = (uint8_t) memory,
+                    .pointer = pointer,
+                    .offset = offset};
+    lanes_bm(l, &v);
+    return v;
+}
+
+void lanes_load_acc(struct lanes * l, const struct val * v, struct asm_reg bm) {
+    if (v->in_bf16) {
+        emit_load_bf16(l->p, v->memory, all_of(l, bm), v->pointer, v->offset);
+        return;
+    }
+    for (int i = 0; i < l->vectors; i++) {
+        emit_load(l->p, v->memory, lanes_part(l, bm, i), v->pointer,
+                  v->offset + i * asm_target(l->p)->vector_bytes);
+    }
+}
+
+struct val lanes_wait(struct lanes * l, struct val v) {
+    if (l->vectors == 1) {
         return v;
     }
+    if (!v.in_memory && !v.in_bf16) {
+        lanes_x(l, &v);
+    }
+    v.has_bm = false;
+    return v;
+}
+
+// Vector i of a value, wherever it stands.
+static struct asm_reg stored(struct lanes * l, struct val * v, int i) {
+    if (v->has_bm) {
+        return lanes_part(l, v->bm, i);
+    }
+    lanes_x(l, v);
+    return v->x[i];
 }
 
 void lanes_store_at(struct lanes * l, struct val v, struct asm_reg pointer, int32_t offset,
                     int memory) {
     if (l->dtype == DTYPE_BF16) {
-        emit_store_bf16(l->p, memory, lanes_bm(l, &v), pointer, offset);
+        emit_store_bf16(l->p, memory, all_of(l, lanes_bm(l, &v)), pointer, offset);
     } else if (l->dtype == DTYPE_F16) {
-        emit_store(l->p, memory, asm_half(f32_to_f16(l, v), 0), pointer, offset);
+        emit_store(l->p, memory, all_16(l, f32_to_f16(l, v)), pointer, offset);
     } else {
-        emit_store(l->p, memory, v.has_bm ? v.bm : lanes_x(l, &v), pointer, offset);
+        for (int i = 0; i < l->vectors; i++) {
+            emit_store(l->p, memory, stored(l, &v, i), pointer,
+                       offset + i * asm_target(l->p)->vector_bytes);
+        }
     }
 }
 
 void lanes_store(struct lanes * l, struct val v, struct asm_reg pointer, int memory, bool native) {
     if (!native && l->dtype == DTYPE_BF16) {
-        emit_store_bf16_next(l->p, memory, lanes_bm(l, &v), pointer);
+        emit_store_bf16_next(l->p, memory, all_of(l, lanes_bm(l, &v)), pointer);
     } else if (!native && l->dtype == DTYPE_F16) {
-        emit_store_next(l->p, memory, asm_half(f32_to_f16(l, v), 0), pointer);
+        emit_store_next(l->p, memory, all_16(l, f32_to_f16(l, v)), pointer);
     } else {
-        emit_store_next(l->p, memory, v.has_bm ? v.bm : lanes_x(l, &v), pointer);
+        for (int i = 0; i < (native ? 1 : l->vectors); i++) {
+            emit_store_next(l->p, memory, stored(l, &v, i), pointer);
+        }
     }
 }

@@ -10,13 +10,13 @@
 #include <string.h>
 
 struct val f_add(struct lanes * l, struct val a, struct val b) {
-    struct asm_reg xa = lanes_bm(l, &a), xb = lanes_bm(l, &b), d = emit_new_acc(l->p);
+    struct asm_reg xa = lanes_bm(l, &a), xb = lanes_bm(l, &b), d = lanes_new_acc(l);
     emit_f_add(l->p, d, xa, xb, l->float_config);
     return val_bm(d);
 }
 
 struct val f_sub(struct lanes * l, struct val a, struct val b) {
-    struct asm_reg xa = lanes_bm(l, &a), xb = lanes_bm(l, &b), d = emit_new_acc(l->p);
+    struct asm_reg xa = lanes_bm(l, &a), xb = lanes_bm(l, &b), d = lanes_new_acc(l);
     emit_f_sub(l->p, d, xa, xb, l->float_config);
     return val_bm(d);
 }
@@ -29,29 +29,32 @@ struct val f_abs(struct lanes * l, struct val a) {
     return b_and(l, a, k_bits(l, 0x7fffffff));
 }
 
-struct asm_reg m_negative(struct lanes * l, struct val a) {
+struct mask m_negative(struct lanes * l, struct val a) {
     return m_less(l, a, k_bits(l, 0));
 }
 
-struct asm_reg m_nan(struct lanes * l, struct val a) {
+struct mask m_nan(struct lanes * l, struct val a) {
     struct val magnitude = f_abs(l, a);
     return m_less(l, k_bits(l, 0x7f800000), magnitude);
 }
 
-struct asm_reg m_float_less(struct lanes * l, struct val a, struct val b) {
+struct mask m_float_less(struct lanes * l, struct val a, struct val b) {
     // The bits of a float order like integers when it is positive and the other way when negative;
     // a sign-and-magnitude number becomes a two's complement one by 0x80000000 - bits.
     struct val order[2] = {a, b};
-    struct asm_reg nan = m_nan(l, a), nan_b = m_nan(l, b);
+    struct mask nan = m_nan(l, a), nan_b = m_nan(l, b);
     for (int i = 0; i < 2; i++) {
-        struct asm_reg negative = m_negative(l, order[i]);
+        struct mask negative = m_negative(l, order[i]);
         order[i] = v_select(l, negative, order[i], i_sub(l, k_bits(l, 0x80000000), order[i]));
     }
-    struct asm_reg less = m_less(l, order[0], order[1]), any = asm_local(l->p, ASM_R);
-    struct asm_reg either = asm_local(l->p, ASM_R), result = emit_new_mask(l->p, LANE_32);
-    emit_alu(l->p, AIE_BASIC_OR, either, nan, nan_b);
-    emit_alu(l->p, AIE_BASIC_XOR, any, either, l->minus_one);
-    emit_alu(l->p, AIE_BASIC_AND, result, less, any);
+    struct mask less = m_less(l, order[0], order[1]), result = less;
+    for (int i = 0; i < l->vectors; i++) {
+        struct asm_reg any = asm_local(l->p, ASM_R), either = asm_local(l->p, ASM_R);
+        result.of[i] = emit_new_mask(l->p, LANE_32);
+        emit_alu(l->p, AIE_BASIC_OR, either, nan.of[i], nan_b.of[i]);
+        emit_alu(l->p, AIE_BASIC_XOR, any, either, l->minus_one);
+        emit_alu(l->p, AIE_BASIC_AND, result.of[i], less.of[i], any);
+    }
     return result;
 }
 

@@ -41,9 +41,13 @@ void lanes_set_fast(struct lanes * l, bool fast) {
     }
 }
 
+void lanes_set_vectors(struct lanes * l, int n) {
+    l->vectors = n;
+}
+
 void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fast,
                  int32_t pool_address) {
-    *l = (struct lanes){.p = p, .dtype = t, .fast = fast, .n_consts = LANES_PARAMS};
+    *l = (struct lanes){.p = p, .dtype = t, .fast = fast, .vectors = 1, .n_consts = LANES_PARAMS};
     emit_begin(p);
     l->pool = asm_global(p, ASM_P);
     lanes_use_pool(l, pool_address);
@@ -93,7 +97,44 @@ struct val k_param(struct lanes * l, int i) {
     return lanes_get(i);
 }
 
+// A constant side by side, in slots that are a vector of memory, fills it with one load and an
+// accumulator without a move. Slots are few: of a loop's constants the first ones stand so. f16 has
+// more of them, for its edges.
+enum { SIDE_BY_SIDE_UNTIL = 52, SIDE_BY_SIDE_UNTIL_F16 = 40 };
+
+static bool is_vector(const struct lanes * l, int slot) {
+    return l->side_by_side && slot >= LANES_PARAMS && slot % 2 == 0 && slot + 1 < l->n_consts &&
+           l->consts[slot] == l->consts[slot + 1];
+}
+
+static int slot_side_by_side(struct lanes * l, uint32_t pattern) { // -1: there is no room
+    for (int s = LANES_PARAMS; s < l->n_consts; s += 2) {
+        if (l->consts[s] == pattern && is_vector(l, s)) {
+            return s;
+        }
+    }
+    int at = l->n_consts + l->n_consts % 2;
+    if (at + 2 > (l->dtype == DTYPE_F16 ? SIDE_BY_SIDE_UNTIL_F16 : SIDE_BY_SIDE_UNTIL)) {
+        return -1;
+    }
+    for (; l->n_consts < at + 2; l->n_consts++) {
+        l->consts[l->n_consts] = pattern;
+    }
+    return at;
+}
+
+void lanes_load_slot(struct lanes * l, struct asm_reg x, int slot) {
+    (is_vector(l, slot) ? emit_load : emit_load_same)(l->p, MEM_POOL, x, l->pool,
+                                                      lanes_slot_offset(slot));
+}
+
 struct val k_bits(struct lanes * l, uint32_t pattern) {
+    if (l->side_by_side && l->vectors > 1) {
+        int slot = slot_side_by_side(l, pattern);
+        if (slot >= 0) {
+            return lanes_get(slot);
+        }
+    }
     for (int s = LANES_PARAMS; s < l->n_consts; s++) {
         if (l->consts[s] == pattern) {
             return lanes_get(s);
@@ -205,58 +246,113 @@ struct val lanes_across(struct lanes * l, lanes_fold fold, struct val v) {
 // ---- registers ----
 
 struct val val_x(struct asm_reg x) {
-    return (struct val){.x = x, .has_x = true, .slot = -1};
+    return (struct val){.x = {x}, .has_x = true, .slot = -1};
 }
 
 struct val val_bm(struct asm_reg bm) {
     return (struct val){.bm = bm, .has_bm = true, .slot = -1};
 }
 
+struct asm_reg lanes_new_acc(struct lanes * l) {
+    struct asm_reg acc = emit_new_acc(l->p);
+    if (l->vectors > 1) {
+        asm_keep_both(l->p, acc);
+    }
+    return acc;
+}
+
+struct asm_reg lanes_part(const struct lanes * l, struct asm_reg bm, int i) {
+    return l->vectors > 1 ? asm_quarter(bm, i) : bm;
+}
+
+struct val lanes_new_x(struct lanes * l) {
+    struct val v = {.has_x = true, .slot = -1};
+    for (int i = 0; i < l->vectors; i++) {
+        v.x[i] = emit_new_value(l->p);
+    }
+    return v;
+}
+
+// A constant is one vector.
+static void load_constant(struct lanes * l, struct val * v) {
+    const struct asm_reg * kept = lanes_kept(l, v->slot);
+    struct asm_reg x = kept ? *kept : emit_new_value(l->p);
+    if (!kept) {
+        lanes_load_slot(l, x, v->slot);
+    }
+    for (int i = 0; i < l->vectors; i++) {
+        v->x[i] = x;
+    }
+}
+
 struct asm_reg lanes_x(struct lanes * l, struct val * v) {
-    if (!v->has_x) {
-        bool loads = !v->in_memory && !v->has_bm;
-        const struct asm_reg * kept = loads ? lanes_kept(l, v->slot) : NULL;
-        v->has_x = true;
-        if (kept) {
-            v->x = *kept;
-            return v->x;
-        }
-        v->x = emit_new_value(l->p);
+    if (v->has_x) {
+        return v->x[0];
+    }
+    if (v->in_bf16) {
+        lanes_bm(l, v);
+    }
+    v->has_x = true;
+    if (!v->in_memory && !v->has_bm) {
+        load_constant(l, v);
+        return v->x[0];
+    }
+    struct val to = lanes_new_x(l);
+    for (int i = 0; i < l->vectors; i++) {
+        v->x[i] = to.x[i];
         if (v->in_memory) {
-            emit_load(l->p, v->memory, v->x, v->pointer, v->offset);
-        } else if (v->has_bm) {
-            emit_move(l->p, v->x, v->bm);
+            emit_load(l->p, v->memory, v->x[i], v->pointer,
+                      v->offset + i * asm_target(l->p)->vector_bytes);
         } else {
-            emit_load_same(l->p, MEM_POOL, v->x, l->pool, lanes_slot_offset(v->slot));
+            emit_move(l->p, v->x[i], lanes_part(l, v->bm, i));
         }
     }
-    return v->x;
+    return v->x[0];
 }
 
 struct asm_reg lanes_bm(struct lanes * l, struct val * v) {
-    if (!v->has_bm) {
-        const struct asm_reg * kept = v->has_x ? NULL : kept_acc(l, v->slot);
-        v->has_bm = true;
-        if (kept) {
-            v->bm = *kept;
-            return v->bm;
+    if (v->has_bm) {
+        return v->bm;
+    }
+    bool loads = v->in_memory || v->in_bf16;
+    const struct asm_reg * kept = v->has_x || loads ? NULL : kept_acc(l, v->slot);
+    v->bm = kept ? *kept : lanes_new_acc(l);
+    if (loads) {
+        lanes_load_acc(l, v, v->bm);
+    } else if (!kept && !v->has_x && l->vectors == 1) {
+        emit_load_same(l->p, MEM_POOL, v->bm, l->pool, lanes_slot_offset(v->slot));
+    } else if (!kept && !v->has_x && is_vector(l, v->slot)) {
+        for (int i = 0; i < l->vectors; i++) {
+            lanes_load_slot(l, lanes_part(l, v->bm, i), v->slot);
         }
-        v->bm = emit_new_acc(l->p);
-        if (v->has_x) {
-            emit_move(l->p, v->bm, v->x);
-        } else {
-            emit_load_same(l->p, MEM_POOL, v->bm, l->pool, lanes_slot_offset(v->slot));
+    } else if (!kept) {
+        lanes_x(l, v);
+        for (int i = 0; i < l->vectors; i++) {
+            emit_move(l->p, lanes_part(l, v->bm, i), v->x[i]);
         }
     }
+    v->has_bm = true;
     return v->bm;
+}
+
+struct mask lanes_new_mask(struct lanes * l) {
+    struct mask m = {.of = {{0}}};
+    for (int i = 0; i < l->vectors; i++) {
+        m.of[i] = emit_new_mask(l->p, LANE_32);
+    }
+    return m;
 }
 
 // ---- bits and integers ----
 
 static struct val vector2(struct lanes * l, enum lane_op op, struct val a, struct val b) {
-    struct asm_reg xa = lanes_x(l, &a), xb = lanes_x(l, &b), d = emit_new_value(l->p);
-    emit_lanes(l->p, op, LANE_32, d, xa, xb);
-    return val_x(d);
+    lanes_x(l, &a);
+    lanes_x(l, &b);
+    struct val d = lanes_new_x(l);
+    for (int i = 0; i < l->vectors; i++) {
+        emit_lanes(l->p, op, LANE_32, d.x[i], a.x[i], b.x[i]);
+    }
+    return d;
 }
 
 struct val b_and(struct lanes * l, struct val a, struct val b) {
@@ -276,10 +372,14 @@ struct val i_sub(struct lanes * l, struct val a, struct val b) {
 }
 
 static struct val min_max(struct lanes * l, enum lane_choice op, struct val a, struct val b) {
-    struct asm_reg xa = lanes_x(l, &a), xb = lanes_x(l, &b);
-    struct asm_reg d = emit_new_value(l->p), which = emit_new_mask(l->p, LANE_32);
-    emit_choose(l->p, op, LANE_32, d, which, xa, xb);
-    return val_x(d);
+    lanes_x(l, &a);
+    lanes_x(l, &b);
+    struct val d = lanes_new_x(l);
+    struct mask which = lanes_new_mask(l);
+    for (int i = 0; i < l->vectors; i++) {
+        emit_choose(l->p, op, LANE_32, d.x[i], which.of[i], a.x[i], b.x[i]);
+    }
+    return d;
 }
 
 struct val i_max(struct lanes * l, struct val a, struct val b) {
@@ -298,28 +398,39 @@ struct val i_shift_left(struct lanes * l, struct val a, int n) {
     return a;
 }
 
-static struct asm_reg compare(struct lanes * l, enum lane_compare op, struct val a, struct val b) {
-    struct asm_reg xa = lanes_x(l, &a), xb = lanes_x(l, &b), mask = emit_new_mask(l->p, LANE_32);
-    emit_compare(l->p, op, LANE_32, mask, xa, xb);
-    return mask;
+static struct mask compare(struct lanes * l, enum lane_compare op, struct val a, struct val b) {
+    lanes_x(l, &a);
+    lanes_x(l, &b);
+    struct mask m = lanes_new_mask(l);
+    for (int i = 0; i < l->vectors; i++) {
+        emit_compare(l->p, op, LANE_32, m.of[i], a.x[i], b.x[i]);
+    }
+    return m;
 }
 
-struct asm_reg m_less(struct lanes * l, struct val a, struct val b) {
+struct mask m_less(struct lanes * l, struct val a, struct val b) {
     return compare(l, LANE_LESS, a, b);
 }
 
-struct asm_reg m_greater_equal(struct lanes * l, struct val a, struct val b) {
+struct mask m_greater_equal(struct lanes * l, struct val a, struct val b) {
     return compare(l, LANE_NOT_LESS, a, b);
 }
 
-struct asm_reg m_zero(struct lanes * l, struct val a) {
-    struct asm_reg x = lanes_x(l, &a), mask = emit_new_mask(l->p, LANE_32);
-    emit_is_zero(l->p, LANE_32, mask, x);
-    return mask;
+struct mask m_zero(struct lanes * l, struct val a) {
+    lanes_x(l, &a);
+    struct mask m = lanes_new_mask(l);
+    for (int i = 0; i < l->vectors; i++) {
+        emit_is_zero(l->p, LANE_32, m.of[i], a.x[i]);
+    }
+    return m;
 }
 
-struct val v_select(struct lanes * l, struct asm_reg mask, struct val if_clear, struct val if_set) {
-    struct asm_reg a = lanes_x(l, &if_clear), b = lanes_x(l, &if_set), d = emit_new_value(l->p);
-    emit_select(l->p, LANE_32, d, a, b, mask);
-    return val_x(d);
+struct val v_select(struct lanes * l, struct mask mask, struct val if_clear, struct val if_set) {
+    lanes_x(l, &if_clear);
+    lanes_x(l, &if_set);
+    struct val d = lanes_new_x(l);
+    for (int i = 0; i < l->vectors; i++) {
+        emit_select(l->p, LANE_32, d.x[i], if_clear.x[i], if_set.x[i], mask.of[i]);
+    }
+    return d;
 }

@@ -13,18 +13,20 @@
 
 // The pool: one number a slot, as often as it fits.
 enum { LANES_POOL_SLOTS = 64, LANES_POOL_SLOT_BYTES = 32, LANES_PARAMS = KERNEL_MAX_PARAMS };
-enum { LANES_MOST_KEPT = 8, LANES_MOST_ACC = 2 };
+enum { LANES_MOST_KEPT = 8, LANES_MOST_ACC = 2, LANES_MOST_VECTORS = 2 };
 
 struct lanes {
     struct asm_program * p;
     enum dtype dtype;
     bool fast;                               // f32 functions need 15 bits only
     bool full;                               // all bits of f32, whatever the datatype
+    int vectors;                             // that a val of f32 lanes fills: see lanes_set_vectors
     struct asm_reg pool;                     // pointer to the middle of the pool
     struct asm_reg minus_one, one;           // scalars
     struct asm_reg float_config;             // adder: f32 lanes, nothing negated
     struct asm_reg mul_config;               // multiplier: two bf16 products a lane
     struct asm_reg shift0, shift13, shift16; // f16 only
+    bool side_by_side;                       // constants of long vals stand in two slots: a vector
     uint32_t consts[LANES_POOL_SLOTS];       // one 32-bit pattern a slot
     int n_consts;
     int hole, hole_end; // slots that are kept free of constants, where hole_end is not 0
@@ -43,14 +45,23 @@ struct lanes {
 };
 
 struct val {
-    struct asm_reg x, bm;
+    struct asm_reg x[LANES_MOST_VECTORS], bm;
     bool has_x, has_bm;
-    bool in_memory; // as it is in a register: at an offset from a pointer,
+    bool in_memory, in_bf16; // as in registers, or as bf16: at an offset from a pointer,
     uint8_t memory;
     struct asm_reg pointer;
     int32_t offset;
     int slot; // of the pool, where it stands in no register yet; else -1
 };
+
+// Some of the lanes: a scalar for each vector.
+struct mask {
+    struct asm_reg of[LANES_MOST_VECTORS];
+};
+
+static inline struct mask mask_in(struct asm_reg scalar) {
+    return (struct mask){.of = {scalar}};
+}
 
 // Memory numbers for the scheduler: the pool is written before any loop runs.
 enum { MEM_PARAMS, MEM_A, MEM_B, MEM_OUT, MEM_POOL, MEM_SPILLS = 15 };
@@ -65,11 +76,17 @@ void lanes_begin(struct lanes * l, struct asm_program * p, enum dtype t, bool fa
 void lanes_begin_f16(struct lanes * l);
 // From here on they are fast, or not.
 void lanes_set_fast(struct lanes * l, bool fast);
+// From here on a val of f32 lanes is so many vectors long: two where the target's accumulators have
+// room for more than one (wide_is_there). Then constants are one vector for both, and a piece of
+// all lanes fills a vector (pieces.h). Not for f_factor and what is made of it.
+void lanes_set_vectors(struct lanes * l, int n);
 // Another pool from here on; what its constants are is the caller's matter.
 void lanes_use_pool(struct lanes * l, int32_t pool_address);
 // The pool's content for the PDI: LANES_POOL_SLOTS slots.
 void lanes_pool_bytes(const struct lanes * l,
                       uint8_t bytes[LANES_POOL_SLOTS * LANES_POOL_SLOT_BYTES]);
+// A vector of a slot's number in all lanes.
+void lanes_load_slot(struct lanes * l, struct asm_reg x, int slot);
 // Where a slot is, seen from the pool pointer.
 static inline int32_t lanes_slot_offset(int slot) {
     return (slot - LANES_POOL_SLOTS / 2) * LANES_POOL_SLOT_BYTES;
@@ -95,19 +112,31 @@ const struct asm_reg * lanes_kept(struct lanes * l, int slot);
 // Bytes of memory behind one val of f32 lanes / of native lanes.
 int lanes_step(enum aie_arch arch, enum dtype t, bool native);
 struct val lanes_load(struct lanes * l, struct asm_reg pointer, int memory, bool native);
-// f32 lanes of the f16 numbers in the low half of a vector.
+// f32 lanes of the f16 numbers in the low half of a vector, or in all of it where a val has two.
 struct val lanes_of_f16(struct lanes * l, struct asm_reg raw);
 // f32 lanes from an offset, the pointer staying where it is: what is wanted again can be loaded
 // again.
 struct val lanes_load_at(struct lanes * l, struct asm_reg pointer, int32_t offset, int memory);
+// Into an accumulator, from where it is in memory.
+void lanes_load_acc(struct lanes * l, const struct val * v, struct asm_reg bm);
+// A val that will be wanted much later: until then it is in no accumulator, of which there are few,
+// where it has two vectors.
+struct val lanes_wait(struct lanes * l, struct val v);
 void lanes_store_at(struct lanes * l, struct val v, struct asm_reg pointer, int32_t offset,
                     int memory);
 void lanes_store(struct lanes * l, struct val v, struct asm_reg pointer, int memory, bool native);
 
 // ---- registers ----
 
+// Has the value in vectors, and in an accumulator; the (first) register of it.
 struct asm_reg lanes_x(struct lanes * l, struct val * v);
 struct asm_reg lanes_bm(struct lanes * l, struct val * v);
+// New ones of a value's size.
+struct val lanes_new_x(struct lanes * l);
+struct asm_reg lanes_new_acc(struct lanes * l);
+struct mask lanes_new_mask(struct lanes * l);
+// What of an accumulator is vector i.
+struct asm_reg lanes_part(const struct lanes * l, struct asm_reg bm, int i);
 struct val val_x(struct asm_reg x);
 struct val val_bm(struct asm_reg bm);
 // All lanes folded into one number, which stands in all of them.
@@ -127,10 +156,10 @@ struct val i_max(struct lanes * l, struct val a, struct val b); // signed
 struct val i_min(struct lanes * l, struct val a, struct val b);
 struct val i_shift_left(struct lanes * l, struct val a, int n); // by n doublings; n small
 
-struct asm_reg m_less(struct lanes * l, struct val a, struct val b); // a < b, signed integers
-struct asm_reg m_greater_equal(struct lanes * l, struct val a, struct val b);
-struct asm_reg m_zero(struct lanes * l, struct val a);
-struct val v_select(struct lanes * l, struct asm_reg mask, struct val if_clear, struct val if_set);
+struct mask m_less(struct lanes * l, struct val a, struct val b); // a < b, signed integers
+struct mask m_greater_equal(struct lanes * l, struct val a, struct val b);
+struct mask m_zero(struct lanes * l, struct val a);
+struct val v_select(struct lanes * l, struct mask mask, struct val if_clear, struct val if_set);
 
 // ---- f32 lanes ----
 // The core's adder keeps 24 bits and no more: it rounds the smaller operand at the larger one's
@@ -140,10 +169,10 @@ struct val f_add(struct lanes * l, struct val a, struct val b);
 struct val f_sub(struct lanes * l, struct val a, struct val b);
 struct val f_neg(struct lanes * l, struct val a);
 struct val f_abs(struct lanes * l, struct val a);
-struct asm_reg m_negative(struct lanes * l, struct val a); // sign bit set
-struct asm_reg m_nan(struct lanes * l, struct val a);
+struct mask m_negative(struct lanes * l, struct val a); // sign bit set
+struct mask m_nan(struct lanes * l, struct val a);
 // a < b for any two numbers; false when one is a NaN.
-struct asm_reg m_float_less(struct lanes * l, struct val a, struct val b);
+struct mask m_float_less(struct lanes * l, struct val a, struct val b);
 
 // A factor taken apart into bf16 pieces, from which products are made; worth keeping when a value
 // is multiplied more than once. pieces: 1 is bf16 (8 bits), 2 is 16 bits, 3 all 24; FACTOR_EXACT is

@@ -16,24 +16,24 @@ static struct power reduce(struct lanes * l, struct val x, bool small_too) {
     // n stands where 16 bits further up is the exponent.
     const float base = 0x1.8p16f;
     struct pieces px = p_split(l, x, 2), factor = p_constant(log2_e, 2), ln2 = p_constant(ln_2, 4);
-    struct asm_reg x12 = p_pair(l, &px, 0, 1), factor_low = p_pair(l, &factor, 1, 1);
+    struct pair x12 = p_pair(l, &px, 0, 1), factor_low = p_pair(l, &factor, 1, 1);
     struct val t = p_mac(l, k_float(l, base + 0.5f), x12, factor_low);
     t = p_mac(l, t, x12, p_pair(l, &factor, 0, 0));
     lanes_x(l, &t);
     struct val origin = k_float(l, base);
     struct val n = f_sub(l, b_and(l, t, k_bits(l, 0xffffff80)), origin);
     struct pieces pn = p_split(l, n, 1);
-    struct asm_reg nn = p_pair(l, &pn, 0, 0);
+    struct pair nn = p_pair(l, &pn, 0, 0);
     // n has 8 bits, so that these products are exact, and so are the differences while no term is
     // larger than x: ln(2) in one piece is, where x is less than ln(2).
     struct val r;
     if (small_too) {
         float half = ln2.constant[0] / 2;
         r = p_msc(l, x, nn, p_constants(l, half, half));
-        struct asm_reg ln2_low = p_pair(l, &ln2, 3, NO_PIECE_AT);
+        struct pair ln2_low = p_pair(l, &ln2, 3, NO_PIECE_AT);
         r = p_msc(l, p_msc(l, r, nn, p_pair(l, &ln2, 1, 2)), nn, ln2_low);
     } else {
-        struct asm_reg ln2_low = p_pair(l, &ln2, 2, 3);
+        struct pair ln2_low = p_pair(l, &ln2, 2, 3);
         r = p_msc(l, p_msc(l, x, nn, p_pair(l, &ln2, 0, 1)), nn, ln2_low);
     }
     return (struct power){r, m_up16(l, b_and(l, t, k_bits(l, 0xff80)))};
@@ -48,7 +48,7 @@ static struct val expm1_small(struct lanes * l, struct val r, int n) {
     const float * c = by_pieces[n].c;
     int last = by_pieces[n].last;
     struct pieces pr = p_split(l, r, n), top = p_constant((double) c[last], 1);
-    struct asm_reg tops = p_pair(l, &top, 0, 0), r12 = p_pair(l, &pr, 0, 1);
+    struct pair tops = p_pair(l, &top, 0, 0), r12 = p_pair(l, &pr, 0, 1);
     struct val h = p_mac(l, k_float(l, c[last - 1]), r12, tops);
     for (int i = last - 2; i >= 0; i--) {
         h = p_step(l, c[i], h, &pr, i > 0 ? 2 : math_pieces_small(n));
@@ -68,7 +68,7 @@ struct power m_exp(struct lanes * l, struct val x, int n) {
 }
 
 struct val m_plus_one(struct lanes * l, struct val a) {
-    struct asm_reg ones = p_constants(l, 1, 1);
+    struct pair ones = p_constants(l, 1, 1);
     return p_mac(l, a, p_constants(l, 0.5f, 0.5f), ones);
 }
 
@@ -114,7 +114,7 @@ static float erf_coefficient(int i) {
 
 struct val m_log_erfc(struct lanes * l, struct val a, int n) {
     struct pieces pa = p_split(l, a, n), top = p_constant((double) erf_coefficient(ERF_LAST), 1);
-    struct asm_reg tops = p_pair(l, &top, 0, 0), a12 = p_pair(l, &pa, 0, 1);
+    struct pair tops = p_pair(l, &top, 0, 0), a12 = p_pair(l, &pa, 0, 1);
     struct val s = p_mac(l, k_float(l, erf_coefficient(ERF_LAST - 1)), a12, tops);
     for (int i = ERF_LAST - 2; i >= 0; i--) {
         s = p_step(l, erf_coefficient(i), s, &pa, i > 1 ? 2 : n);

@@ -4,7 +4,7 @@
 
 static const double log2_e = 1.4426950408889634, ln_2 = 0.6931471805599453;
 
-struct asm_reg m_between(struct lanes * l, struct val x, uint32_t from, uint32_t to) {
+struct mask m_between(struct lanes * l, struct val x, uint32_t from, uint32_t to) {
     uint32_t by = 0x7fffffffu - to; // now the upper end is the largest integer
     struct val start = k_bits(l, from + by);
     return m_greater_equal(l, i_add(l, x, k_bits(l, by)), start);
@@ -17,18 +17,34 @@ struct asm_reg m_between(struct lanes * l, struct val x, uint32_t from, uint32_t
 // bits, and c3 and c4 make the best of it for |r| < 0.35. sign: of r.
 static struct val twice_exp_small(struct lanes * l, struct val r, float sign, bool less_one) {
     const float c3 = 0.16796875f, c4 = 0.02099609375f;
-    struct asm_reg r11 = p_twice(l, r), ones = p_constants(l, sign, sign);
-    struct asm_reg halves = p_constants(l, 0.5f, 0.5f);
+    struct pair r11 = p_twice(l, r), ones = p_constants(l, sign, sign);
+    struct pair halves = p_constants(l, 0.5f, 0.5f);
     struct val rest = p_msc(l, r, r11, halves), square = p_mul(l, r11, r11), two = k_float(l, 2);
-    struct asm_reg s12 = p_halves(l, square);
-    struct asm_reg factors = p_constants(l, sign * c3, c4);
+    struct pair s12 = p_halves(l, square);
+    struct pair factors = p_constants(l, sign * c3, c4);
     struct val g = p_mul(l, p_two(l, r, square), factors);
     struct val p = less_one ? p_mul(l, r11, ones) : p_mac(l, two, r11, ones);
     p = p_mac(l, p, s12, halves);
-    struct asm_reg slope = p_twice(l, less_one ? f_add(l, p, two) : p);
+    struct pair slope = p_twice(l, less_one ? f_add(l, p, two) : p);
     p = p_mac(l, p, s12, p_twice(l, g));
     return sign < 0 ? p_msc(l, p, slope, p_and_none(l, rest))
                     : p_mac(l, p, slope, p_and_none(l, rest));
+}
+
+// The same with the products one by one (pieces.h): q = r1^2 is half of s, and is added as it is.
+static struct val twice_exp_apart(struct lanes * l, struct val r, float sign, bool less_one) {
+    const float c3 = 2 * 0.16796875f, c4 = 4 * 0.02099609375f;
+    struct pair r1 = p_alone(p_twice(l, r)), one = p_constants(l, 1, 0);
+    struct val rest = p_msc(l, r, r1, one), q = p_mul(l, r1, r1), two = k_float(l, 2);
+    struct pair q12 = p_halves(l, q);
+    struct val g = p_mul(l, p_both(r1, q12), p_constants(l, sign * c3, c4));
+    struct pair slope_2 = p_constants(l, 2 * sign, 0);
+    struct val p = less_one ? p_mul(l, r1, slope_2) : p_mac(l, two, r1, slope_2);
+    p = f_add(l, p, q);
+    struct pair slope = p_twice(l, less_one ? f_add(l, p, k_float(l, 2)) : p);
+    p = p_mac(l, p, q12, p_twice(l, g));
+    struct pair small = p_and_none(l, rest);
+    return sign < 0 ? p_msc(l, p, slope, small) : p_mac(l, p, slope, small);
 }
 
 static struct fast_power power_of(struct lanes * l, struct val x, bool negate, bool wide,
@@ -36,25 +52,26 @@ static struct fast_power power_of(struct lanes * l, struct val x, bool negate, b
     const float base = 0x1.8p23f; // where a float's last bit is 1
     struct pieces log2e = p_constant(negate ? -log2_e : log2_e, 2);
     struct pieces ln2 = p_constant(negate ? -ln_2 : ln_2, 4);
+    bool apart = l->vectors > 1;
     lanes_bm(l, &x);
-    struct val t;
+    struct val later = lanes_wait(l, x), t;
     if (wide) {
-        struct asm_reg x12 = p_halves(l, x);
+        struct pair x12 = p_halves(l, x);
         t = p_mul(l, x12, p_pair(l, &log2e, 1, 1));
         struct val origin = k_float(l, base);
         t = f_add(l, p_mac(l, t, x12, p_pair(l, &log2e, 0, 0)), origin);
     } else {
-        struct asm_reg factor = p_pair(l, &log2e, 0, 1), x11 = p_twice(l, x);
+        struct pair factor = p_pair(l, &log2e, 0, 1), x11 = p_twice(l, x);
         t = p_mac(l, k_float(l, base), x11, factor);
     }
-    struct asm_reg n = p_twice(l, f_sub(l, t, k_float(l, base)));
-    struct val r = p_msc(l, x, n, p_pair(l, &ln2, 0, 1));
-    r = p_msc(l, r, n, p_pair(l, &ln2, 2, 3));
+    struct pair n = p_twice(l, f_sub(l, t, k_float(l, base)));
+    struct val r = p_msc(l, later, n, p_pair(l, &ln2, 0, 1));
+    r = p_msc(l, r, n, p_pair(l, &ln2, 2, apart ? NO_PIECE_AT : 3)); // three pieces are enough
     // 2^(n-1) is a bf16 number whose bits are 128 (n + 126).
-    struct asm_reg unit = p_constants(l, 64, 64);
+    struct pair unit = p_constants(l, 64, 64);
     struct val bits_ = p_mac(l, k_float(l, base + 128 * 126), n, unit);
     lanes_x(l, &bits_);
-    struct val p = twice_exp_small(l, r, negate ? -1 : 1, less_one);
+    struct val p = (apart ? twice_exp_apart : twice_exp_small)(l, r, negate ? -1 : 1, less_one);
     return (struct fast_power){p, p_lowers(l, bits_)};
 }
 
@@ -82,28 +99,47 @@ struct val m_fast_exp_minus(struct lanes * l, struct val m) {
 struct val m_fast_less_one(struct lanes * l, struct val x, bool wide) {
     // 2^n q + (2^n - 1), the latter in halves: 2^n may be too large.
     struct fast_power e = power_of(l, x, false, wide, true);
-    struct asm_reg once = p_constants(l, 1, 0);
+    struct pair once = p_constants(l, 1, 0);
     struct val half = p_mac(l, k_float(l, -0.5f), e.s, once);
     return f_add(l, m_fast_power_add(l, half, e), half);
 }
 
 // ---- quotients ----
 
+// As below with the products one by one: the guess is whole, and what is 1 is no accumulator's for
+// long.
+static struct fast_inverse invert_apart(struct lanes * l, struct val d) {
+    enum { MAGIC = 0x7ef311c3 + 0x8000 };
+    struct val one = k_float(l, 1), bits_ = d;
+    lanes_bm(l, &d);
+    lanes_x(l, &bits_);
+    bits_ = i_sub(l, k_bits(l, MAGIC), bits_);
+    struct pair guess = p_alone(p_uppers(l, bits_, bits_)), d12 = p_halves(l, d);
+    struct val e = p_msc(l, one, d12, guess);
+    struct pair e1 = p_twice(l, e);
+    struct val w = p_mac(l, one, e1, p_both(p_constants(l, 1, 0), e1));
+    struct pair y = p_twice(l, p_mul(l, guess, p_twice(l, w)));
+    return (struct fast_inverse){y, p_msc(l, one, d12, y)};
+}
+
 struct fast_inverse m_fast_invert(struct lanes * l, struct val d) {
+    if (l->vectors > 1) {
+        return invert_apart(l, d);
+    }
     enum { MAGIC = 0x7ef311c3 - F32_NORMAL + 0x8000 }; // half the guess, which is cut below
     struct val one = k_float(l, 1), bits_ = d;
     lanes_bm(l, &d);
     lanes_x(l, &bits_);
     bits_ = i_sub(l, k_bits(l, MAGIC), bits_);
-    struct asm_reg guess = p_uppers(l, bits_, bits_); // half of it, twice
-    struct asm_reg d11 = p_twice(l, d);
+    struct pair guess = p_uppers(l, bits_, bits_); // half of it, twice
+    struct pair d11 = p_twice(l, d);
     struct val rest = p_msc(l, d, d11, p_constants(l, 0.5f, 0.5f));
     // 1/d = guess / (1 - e) = guess (1 + e + e^2), |e| < 0.06
     lanes_bm(l, &one);
     struct val e = p_msc(l, one, d11, guess);
-    struct asm_reg one_and_e = p_constant_and(l, 1, e);
+    struct pair one_and_e = p_constant_and(l, 1, e);
     struct val w = p_mac(l, one, p_twice(l, e), one_and_e);
-    struct asm_reg y = p_twice(l, p_mul(l, guess, p_twice(l, w)));
+    struct pair y = p_twice(l, p_mul(l, guess, p_twice(l, w)));
     return (struct fast_inverse){y, p_msc(l, one, p_two(l, d, rest), y)};
 }
 
@@ -111,8 +147,8 @@ struct val m_fast_inverse(struct lanes * l, struct fast_inverse r) {
     return p_mul(l, r.y, p_constant_and(l, 1, r.e));
 }
 
-struct val m_fast_over(struct lanes * l, struct asm_reg x, struct fast_inverse r) {
+struct val m_fast_over(struct lanes * l, struct pair x, struct fast_inverse r) {
     struct val z = p_mul(l, x, r.y);
-    struct asm_reg e = p_and_none(l, r.e);
+    struct pair e = p_and_none(l, r.e);
     return p_mac(l, z, p_twice(l, z), e);
 }

@@ -19,7 +19,7 @@ struct val m_log1p_rest(struct lanes * l, struct val f) {
     int n = math_pieces(l), last = by_pieces[n].last;
     const float * c = by_pieces[n].c;
     struct pieces pf = p_split(l, f, n), top = p_constant((double) c[last], 1);
-    struct asm_reg tops = p_pair(l, &top, 0, 0), f12 = p_pair(l, &pf, 0, 1);
+    struct pair tops = p_pair(l, &top, 0, 0), f12 = p_pair(l, &pf, 0, 1);
     struct val h = p_mac(l, k_float(l, c[last - 1]), f12, tops);
     for (int i = last - 2; i >= 0; i--) {
         h = p_step(l, c[i], h, &pf, i > 1 ? 2 : math_pieces_small(n));
@@ -33,7 +33,7 @@ struct val m_log1p_rest(struct lanes * l, struct val f) {
 
 // m - 1, exactly: the adder rounds at the largest term, so none may be larger than m.
 static struct val less_one(struct lanes * l, struct val m) {
-    struct asm_reg ones = p_constants(l, 1, 1);
+    struct pair ones = p_constants(l, 1, 1);
     return p_msc(l, m, p_constants(l, 0.5f, 0.5f), ones);
 }
 
@@ -47,7 +47,7 @@ struct logarithm m_log_argument(struct lanes * l, struct val x) {
     struct val k128 = b_or(l, m_down16(l, i_add(l, k, k_bits(l, BIASED))), two_23);
     k128 = f_sub(l, k128, k_float(l, 0x1p23f + 128 * 128));
     struct pieces pk = p_split(l, k128, 1), ln2 = p_constant(ln_2 / 128, 3);
-    struct asm_reg kk = p_pair(l, &pk, 0, 0);
+    struct pair kk = p_pair(l, &pk, 0, 0);
     // f + k ln(2)'s first piece is exact, and no larger than the result.
     struct val whole = p_mac(l, f, kk, p_pair(l, &ln2, 0, NO_PIECE_AT));
     struct val low = p_mul(l, kk, p_pair(l, &ln2, 1, 2));
@@ -67,6 +67,8 @@ struct val m_log_result(struct lanes * l, struct logarithm g, struct val x) {
 struct val f_log(struct lanes * l, struct val x) {
     lanes_x(l, &x);
     struct logarithm g = m_log_argument(l, x);
+    g.whole = lanes_wait(l, g.whole);
+    g.low = lanes_wait(l, g.low);
     g.f = m_log1p_rest(l, g.f);
     return m_log_result(l, g, x);
 }
@@ -76,7 +78,7 @@ struct logarithm m_log1p_argument(struct lanes * l, struct val u) {
     lanes_x(l, &u);
     struct val sum = f_add(l, u, k_float(l, 1)), none = k_bits(l, 0);
     struct val f = less_one(l, i_sub(l, sum, k_bits(l, F32_NORMAL))); // (1 + u) / 2 - 1
-    struct asm_reg small = m_less(l, u, k_bits(l, SQRT_2_LESS_1));
+    struct mask small = m_less(l, u, k_bits(l, SQRT_2_LESS_1));
     f = v_select(l, small, f, u);
     lanes_bm(l, &f);
     struct pieces ln2 = p_constant(ln_2, 1);

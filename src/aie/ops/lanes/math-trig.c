@@ -16,6 +16,8 @@ struct turned m_turn(struct lanes * l, struct val x) {
     struct pieces px = p_split(l, x, 3), inverse = p_constant(1 / half_pi, 3);
     struct val origin = k_float(l, base);
     struct val t = f_add(l, p_mul_n(l, &px, &inverse, 3), origin); // rounds to an integer, once
+    struct val later = lanes_wait(l, t);
+    x = lanes_wait(l, x);
     struct val n = f_sub(l, t, origin);
     struct pieces pn = p_split(l, n, 3), c = p_constant(half_pi, 4);
     double rest = half_pi;
@@ -30,24 +32,25 @@ struct turned m_turn(struct lanes * l, struct val x) {
     r = p_msc_of(l, r, pair_of(&pn, 0, 1), pair_of(&c, 3, 2));
     r = p_msc_of(l, r, pair_of(&pn, 2, 1), pair_of(&c, 2, 3));
     r = p_msc_of(l, r, pair_of(&pn, 0, 1), pair_of(&low, 0, 0));
-    struct asm_reg lowest = p_constants(l, low.constant[1], c.constant[3]);
+    struct pair lowest = p_constants(l, low.constant[1], c.constant[3]);
     r = p_msc(l, r, p_pair(l, &pn, 0, 2), lowest);
-    lanes_x(l, &t);
-    return (struct turned){r, t};
+    lanes_x(l, &later);
+    return (struct turned){r, later};
 }
 
 struct val m_wave(struct lanes * l, struct turned t) {
     int n = math_pieces(l), last = math_full(l) ? 2 : 1;
     const float *s = math_full(l) ? sin_full : sin_short, *c = math_full(l) ? cos_full : cos_short;
     struct pieces pr = p_split(l, t.r, n);
+    t.r = lanes_wait(l, t.r);
     struct val z = p_mul_n(l, &pr, &pr, n);
     struct pieces pz = p_split(l, z, n);
-    struct asm_reg z12 = p_pair(l, &pz, 0, 1);
+    struct pair z12 = p_pair(l, &pz, 0, 1);
     struct pieces s_top = p_constant((double) s[last], 1), c_top = p_constant((double) c[last], 1);
-    struct asm_reg s_tops = p_pair(l, &s_top, 0, 0);
+    struct pair s_tops = p_pair(l, &s_top, 0, 0);
     struct val hs = p_mac(l, k_float(l, s[last - 1]), z12, s_tops);
-    struct asm_reg c_tops = p_pair(l, &c_top, 0, 0);
-    struct val hc = p_mac(l, k_float(l, c[last - 1]), z12, c_tops);
+    struct pair c_tops = p_pair(l, &c_top, 0, 0);
+    struct val hc = lanes_wait(l, p_mac(l, k_float(l, c[last - 1]), z12, c_tops));
     if (last > 1) {
         hs = p_step(l, s[0], hs, &pz, 2);
         hc = p_step(l, c[0], hc, &pz, 2);
@@ -56,7 +59,7 @@ struct val m_wave(struct lanes * l, struct turned t) {
     struct pieces phs = p_split(l, hs, n);
     struct val zs = p_mul_n(l, &phs, &pz, math_pieces_small(n));
     struct pieces pzs = p_split(l, zs, n);
-    struct val sine = f_add(l, p_mul_n(l, &pzs, &pr, n), t.r);
+    struct val sine = lanes_wait(l, f_add(l, p_mul_n(l, &pzs, &pr, n), t.r));
     // cosine: 1 + z (-1/2 + z c)
     hc = p_step(l, -0.5f, hc, &pz, math_pieces_small(n));
     struct pieces phc = p_split(l, hc, n);

@@ -8,10 +8,14 @@
 // ---- lane operations ----
 
 static struct val shift_bytes(struct lanes * l, struct val a, int bytes) {
-    struct asm_reg x = lanes_x(l, &a), d = emit_new_value(l->p), amount = asm_local(l->p, ASM_R);
+    lanes_x(l, &a);
+    struct val d = lanes_new_x(l);
+    struct asm_reg amount = asm_local(l->p, ASM_R);
     emit_set_small(l->p, amount, bytes);
-    emit_shift_bytes(l->p, d, x, x, amount);
-    return val_x(d);
+    for (int i = 0; i < l->vectors; i++) {
+        emit_shift_bytes(l->p, d.x[i], a.x[i], a.x[i], amount);
+    }
+    return d;
 }
 
 struct val m_up16(struct lanes * l, struct val a) {
@@ -44,13 +48,13 @@ static const float guess[] = {2.12121201f, -1.4545455f, 0.323232323f};
 
 struct val m_divide_by_unit(struct lanes * l, struct val num, struct val d) {
     struct pieces pd = p_split(l, d, math_full(l) ? 3 : 2), k2 = p_constant((double) guess[2], 1);
-    struct asm_reg d12 = p_pair(l, &pd, 0, 1), k22 = p_pair(l, &k2, 0, 0);
+    struct pair d12 = p_pair(l, &pd, 0, 1), k22 = p_pair(l, &k2, 0, 0);
     struct val h = p_mac(l, k_float(l, guess[1]), d12, k22);
     struct pieces ph = p_split(l, h, 1);
-    struct asm_reg hh = p_pair(l, &ph, 0, 0);
+    struct pair hh = p_pair(l, &ph, 0, 0);
     struct val r0 = p_mac(l, k_float(l, guess[0]), d12, hh);
     struct pieces pr0 = p_split(l, r0, 1);
-    struct asm_reg r00 = p_pair(l, &pr0, 0, 0); // the guess, now exactly these 8 bits
+    struct pair r00 = p_pair(l, &pr0, 0, 0); // the guess, now exactly these 8 bits
     // 1/d = r0 / (1 - e) = r0 (1 + e + e^2 + ...), e = 1 - d r0
     struct val e = p_msc(l, k_float(l, 1), d12, r00);
     struct pieces pe = p_split(l, e, 1);
@@ -67,7 +71,7 @@ struct val m_divide_by_unit(struct lanes * l, struct val num, struct val d) {
     }
     int n = math_full(l) ? 2 : 1;
     struct pieces pm = p_split(l, rem, n);
-    struct asm_reg ones = p_constants(l, 1, 1), q12 = p_pair(l, &pq, 0, 1);
+    struct pair ones = p_constants(l, 1, 1), q12 = p_pair(l, &pq, 0, 1);
     return p_mac(l, p_mul_n(l, &pm, &pr, n), q12, ones);
 }
 
@@ -92,10 +96,10 @@ struct val m_quotient(struct lanes * l, struct val q, struct val a, struct val b
     // exponent is negative when it is neither.
     struct val end_b = i_add(l, eb, exponent);
     struct val ends = i_max(l, i_add(l, ea, exponent), end_b);
-    struct asm_reg special = m_greater_equal(l, ends, k_bits(l, 0xff000000));
+    struct mask special = m_greater_equal(l, ends, k_bits(l, 0xff000000));
     struct val rounds = a;
     if (!math_full(l)) { // a finite number stays one where bf16 rounds
-        struct asm_reg finite = m_less(l, ea, exponent);
+        struct mask finite = m_less(l, ea, exponent);
         rounds = v_select(l, finite, a, b_and(l, a, k_bits(l, 0xffff0000)));
     }
     struct pieces pa = p_split(l, v_select(l, m_zero(l, ea), rounds, sa), 1);
@@ -135,17 +139,17 @@ struct val f_sqrt(struct lanes * l, struct val x) {
     struct val m = b_or(l, b_and(l, x, k_bits(l, 0x00ffffff)), half);
     lanes_bm(l, &m);
     struct pieces pm = p_split(l, m, 2), pg = p_split(l, guess, 1);
-    struct asm_reg g = p_pair(l, &pg, 0, 0);
+    struct pair g = p_pair(l, &pg, 0, 0);
     struct val s = p_mul(l, p_pair(l, &pm, 0, 1), g); // near sqrt(m)
     struct pieces ps = p_split(l, s, 2);
-    struct asm_reg s12 = p_pair(l, &ps, 0, 1);
+    struct pair s12 = p_pair(l, &ps, 0, 1);
     struct val e = p_msc(l, k_float(l, 1), s12, g);
     // sqrt(m) = s / sqrt(1 - e) = s (1 + t), t = e/2 + 3/8 e^2 + 5/16 e^3: 14 bits
     struct pieces pe = p_split(l, e, 2);
-    struct asm_reg e0 = p_pair(l, &pe, 0, NO_PIECE_AT), last = p_constants(l, 0.3125f, 0);
+    struct pair e0 = p_pair(l, &pe, 0, NO_PIECE_AT), last = p_constants(l, 0.3125f, 0);
     struct val t = p_mac(l, k_float(l, 0.375f), e0, last);
     struct pieces pt = p_split(l, t, 1);
-    struct asm_reg t0 = p_pair(l, &pt, 0, NO_PIECE_AT);
+    struct pair t0 = p_pair(l, &pt, 0, NO_PIECE_AT);
     t = p_mac(l, k_float(l, 0.5f), e0, t0);
     pt = p_split(l, t, 2);
     t = p_mul_n(l, &pe, &pt, 2);
@@ -155,17 +159,17 @@ struct val f_sqrt(struct lanes * l, struct val x) {
     if (math_full(l)) {
         // y + (m - y^2) / (2 y), with y's first 16 bits and 1 / (2 y) from the guess
         struct pieces half_guess = p_split(l, i_sub(l, guess, k_bits(l, F32_NORMAL)), 1);
-        struct asm_reg hg = p_pair(l, &half_guess, 0, 0);
+        struct pair hg = p_pair(l, &half_guess, 0, 0);
         struct val r = p_mul(l, hg, p_constant_and(l, 1, t));
         r = p_mac(l, r, hg, p_pair(l, &pt, 1, NO_PIECE_AT));
         struct pieces py = p_split(l, y, 2), pr = p_split(l, r, 2);
-        struct asm_reg y0 = p_pair(l, &py, 0, NO_PIECE_AT), y12 = p_pair(l, &py, 0, 1);
+        struct pair y0 = p_pair(l, &py, 0, NO_PIECE_AT), y12 = p_pair(l, &py, 0, 1);
         struct val rem = p_msc(l, m, y0, y0);
         rem = p_msc(l, rem, y12, p_pair(l, &py, 1, 0));
-        struct asm_reg y2 = p_pair(l, &py, 1, NO_PIECE_AT);
+        struct pair y2 = p_pair(l, &py, 1, NO_PIECE_AT);
         rem = p_msc(l, rem, y2, y2);
         struct pieces p_rem = p_split(l, rem, 2);
-        struct asm_reg ones = p_constants(l, 1, 1);
+        struct pair ones = p_constants(l, 1, 1);
         root = p_mac(l, p_mul_n(l, &p_rem, &pr, 2), y12, ones);
     }
     root = i_add(l, root, k);
@@ -185,13 +189,16 @@ struct val f_rsqrt(struct lanes * l, struct val x) {
 // ---- roundings ----
 
 // One of two masks, by a third.
-static struct asm_reg choose(struct lanes * l, struct asm_reg by, struct asm_reg if_clear,
-                             struct asm_reg if_set) {
-    struct asm_reg differ = asm_local(l->p, ASM_R), change = asm_local(l->p, ASM_R);
-    struct asm_reg mask = emit_new_mask(l->p, LANE_32);
-    emit_alu(l->p, AIE_BASIC_XOR, differ, if_clear, if_set);
-    emit_alu(l->p, AIE_BASIC_AND, change, differ, by);
-    emit_alu(l->p, AIE_BASIC_XOR, mask, if_clear, change);
+static struct mask choose(struct lanes * l, struct mask by, struct mask if_clear,
+                          struct mask if_set) {
+    struct mask mask = by;
+    for (int i = 0; i < l->vectors; i++) {
+        struct asm_reg differ = asm_local(l->p, ASM_R), change = asm_local(l->p, ASM_R);
+        mask.of[i] = emit_new_mask(l->p, LANE_32);
+        emit_alu(l->p, AIE_BASIC_XOR, differ, if_clear.of[i], if_set.of[i]);
+        emit_alu(l->p, AIE_BASIC_AND, change, differ, by.of[i]);
+        emit_alu(l->p, AIE_BASIC_XOR, mask.of[i], if_clear.of[i], change);
+    }
     return mask;
 }
 
@@ -205,7 +212,7 @@ struct val f_round(struct lanes * l, struct val x, enum rounding how) {
     struct val near = f_sub(l, f_add(l, m, big), big); // to nearest, ties to even
     lanes_x(l, &near);
     struct val next;
-    struct asm_reg wrong;
+    struct mask wrong;
     // Compared as integers: the adder does not see a difference of half a unit.
     if (how == ROUND_HALF_OUTWARD) {
         struct val half = k_bits(l, HALF);
@@ -215,8 +222,8 @@ struct val f_round(struct lanes * l, struct val x, enum rounding how) {
         wrong = m_less(l, m, near);
         next = f_sub(l, near, one);
     } else {
-        struct asm_reg above = m_less(l, m, near), below = m_less(l, near, m),
-                       negative = m_negative(l, x);
+        struct mask above = m_less(l, m, near), below = m_less(l, near, m),
+                    negative = m_negative(l, x);
         struct val step = b_or(l, one, sign); // away from zero
         wrong = how == ROUND_DOWN ? choose(l, negative, above, below)
                                   : choose(l, negative, below, above);

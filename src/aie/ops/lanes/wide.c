@@ -9,7 +9,7 @@ bool wide_is_there(const struct aie_target * t) {
 
 struct asm_reg wide_new(struct lanes * l) {
     struct asm_reg acc = emit_new_acc(l->p);
-    asm_keep_whole(l->p, acc); // what is spilled keeps one value
+    asm_keep_both(l->p, acc);
     return acc;
 }
 
@@ -40,12 +40,16 @@ struct asm_reg wide_each(struct lanes * l, enum lane_product op, const struct as
     return d;
 }
 
+struct asm_reg wide_constant(struct lanes * l, float v) {
+    return p_constants(l, v, v).x[0];
+}
+
 void wide_split(struct lanes * l, struct asm_reg acc, struct asm_reg * pieces, int n) {
     for (int i = 0; i < n; i++) {
         pieces[i] = asm_local(l->p, ASM_X);
         emit_to_bf16(l->p, pieces[i], asm_half(acc, 0));
         if (i + 1 < n) {
-            acc = wide_each(l, LANE_LESS_PRODUCT, &acc, pieces[i], p_constants(l, 1, 1));
+            acc = wide_each(l, LANE_LESS_PRODUCT, &acc, pieces[i], wide_constant(l, 1));
         }
     }
 }

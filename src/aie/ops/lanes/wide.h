@@ -16,6 +16,7 @@ struct asm_reg wide_new(struct lanes * l); // an accumulator for both
 
 // Two values of f32 from memory; the pointer moves on by them. One number in all lanes.
 struct asm_reg wide_load(struct lanes * l, struct asm_reg pointer, int memory);
+struct asm_reg wide_constant(struct lanes * l, float v); // bf16
 struct asm_reg wide_same(struct lanes * l, struct val k);
 struct val wide_half(struct asm_reg acc, int i); // one of the two
 

@@ -28,7 +28,7 @@ static struct val guess_from(struct rows_writer * w, int slot, int32_t magic, in
 
 // (c - s y), y a single piece, largest term first: what is left is exact.
 static struct val remainder_of(struct lanes * l, float c, struct pieces * s, struct pieces * y) {
-    struct asm_reg by = p_pair(l, y, 0, 0), largest = p_pair(l, s, 0, 1);
+    struct pair by = p_pair(l, y, 0, 0), largest = p_pair(l, s, 0, 1);
     struct val rest = p_msc(l, k_float(l, c), largest, by);
     return p_msc(l, rest, p_pair(l, s, 2, NO_PIECE_AT), by);
 }
@@ -45,7 +45,7 @@ struct val rows_inverse_root(struct rows_writer * w, int slot) {
     struct pieces ps = p_split(l, s, 3);
     struct val e = remainder_of(l, 1, &ps, &py);
     struct pieces pe = p_split(l, e, 3);
-    struct asm_reg first = p_constants(l, terms[0], terms[0]), largest = p_pair(l, &pe, 0, 1);
+    struct pair first = p_constants(l, terms[0], terms[0]), largest = p_pair(l, &pe, 0, 1);
     struct val t = p_mac(l, k_float(l, terms[1]), largest, first);
     for (int i = 2; i < 5; i++) {
         t = p_step(l, terms[i], t, &pe, i < 4 ? 2 : 3);
@@ -83,7 +83,7 @@ struct val rows_inverse(struct rows_writer * w, int slot) {
     struct pieces pg = p_split(l, g, 1);
     struct val t = p_mac_of(l, e, pair_of(&pe, 0, 1), pair_of(&pg, 0, 0));
     struct pieces pt = p_split(l, t, 2);
-    struct asm_reg unit = p_constants(l, 1, 0);
+    struct pair unit = p_constants(l, 1, 0);
     struct val whole = p_mul(l, p_pair(l, &py1, 0, 0), unit);
     return p_mac_of(l, whole, pair_of(&pt, 0, 1), pair_of(&py1, 0, 0));
 }
@@ -158,7 +158,7 @@ struct val rows_log(struct rows_writer * w, int slot) {
     struct val less_g = remainder_of(l, 1, &pm, &pr), g = f_neg(l, less_g);
     lanes_bm(l, &g);
     struct pieces pg = p_split(l, g, 2);
-    struct asm_reg thirds = p_constants(l, third, third), largest = p_pair(l, &pg, 0, 1);
+    struct pair thirds = p_constants(l, third, third), largest = p_pair(l, &pg, 0, 1);
     struct val h = p_mac(l, k_float(l, -0.5f), largest, thirds);
     struct pieces ph = p_split(l, h, 2);
     h = p_mul_n(l, &ph, &pg, 2);
@@ -171,19 +171,19 @@ struct val rows_log(struct rows_writer * w, int slot) {
 // ---- exponential ----
 
 // A value as two pieces in one vector, made in place: the second half first holds anything finite.
-static struct asm_reg split2(struct lanes * l, struct val v, struct asm_reg unit) {
+static struct pair split2(struct lanes * l, struct val v, struct pair unit) {
     struct asm_reg bm = lanes_bm(l, &v), x = emit_new_pair(l->p);
     emit_to_bf16(l->p, asm_half(x, 0), bm);
     emit_to_bf16(l->p, asm_half(x, 1), bm);
-    struct val rest = p_msc(l, val_bm(bm), x, unit);
+    struct val rest = p_msc(l, val_bm(bm), pair_in(x), unit);
     emit_to_bf16(l->p, asm_half(x, 1), rest.bm);
-    return x;
+    return pair_in(x);
 }
 
-static struct asm_reg swapped(struct lanes * l, struct asm_reg x, struct asm_reg half) {
+static struct pair swapped(struct lanes * l, struct pair x, struct asm_reg half) {
     struct asm_reg d = emit_new_pair(l->p);
-    emit_shift_bytes(l->p, d, x, x, half);
-    return d;
+    emit_shift_bytes(l->p, d, x.x[0], x.x[0], half);
+    return pair_in(d);
 }
 
 // e^-m = 2^n e^-r, r = m + n ln(2), as in math-exp.c, but with products of two pieces and a
@@ -195,9 +195,10 @@ void rows_exp_minus(struct lanes * l, int n_vals, const struct val m[], struct v
     struct pieces log2e = p_constant(1.4426950408889634, 2),
                   ln2 = p_constant(0.6931471805599453, 4);
     struct pieces c3 = p_constant(-0.166665152, 2);
-    struct asm_reg unit = p_constants(l, 1, 0), half = asm_local(l->p, ASM_R);
+    struct pair unit = p_constants(l, 1, 0);
+    struct asm_reg half = asm_local(l->p, ASM_R);
     struct val most[2], t[2], r[2], a[2], b[2], x[2];
-    struct asm_reg pair[2], other[2];
+    struct pair pair[2], other[2];
     emit_set_small(l->p, half, asm_target(l->p)->vector_bytes / 2);
 #define EACH for (int i = 0; i < n_vals; i++)
     struct val largest = k_float(l, 88), start = k_float(l, base + 0.5f), from = k_float(l, base);
@@ -249,7 +250,7 @@ void rows_exp_minus(struct lanes * l, int n_vals, const struct val m[], struct v
     EACH {
         square[i] = p_mac(l, square[i], pair[i], pair[i]);
     }
-    struct asm_reg k5 = p_constants(l, c5, c5);
+    struct pair k5 = p_constants(l, c5, c5);
     lanes_bm(l, &k2);
     lanes_bm(l, &k4);
     EACH {
@@ -267,7 +268,7 @@ void rows_exp_minus(struct lanes * l, int n_vals, const struct val m[], struct v
     EACH {
         other[i] = swapped(l, pair[i], half);
     }
-    struct asm_reg k6 = p_constants(l, c6, c6), left[2];
+    struct pair k6 = p_constants(l, c6, c6), left[2];
     EACH {
         b[i] = p_mac(l, b[i], pair[i], k6);
     }

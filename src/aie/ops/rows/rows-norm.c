@@ -9,7 +9,9 @@
 // f, e and g are arguments 0, 1 and 2; NORM has one pass more, for the mean. Where the second input
 // is there, all is multiplied with it at last.
 #include "rows-ops.h"
+#include "aie/ops/lanes/math.h"
 #include "aie/ops/lanes/pieces.h"
+#include "aie/ops/lanes/wide.h"
 
 static void mean_pass(struct rows_writer * w, int entry, int next) {
     rows_sum_pass(w, entry);
@@ -21,14 +23,37 @@ static void mean_pass(struct rows_writer * w, int entry, int next) {
 
 // Two pieces of a number, 16 bits, are enough for its square and its product where the result may
 // be fast; what is the same for all vectors is loaded once a trip.
+static bool is_doubled(const struct rows_writer * w) {
+    return w->fast && wide_is_there(asm_target(w->p));
+}
+
+// One value of two vectors a trip (lanes_set_vectors), whose square is two sums.
+static void square_doubled(struct rows_writer * w) {
+    struct lanes * l = &w->lanes;
+    lanes_set_vectors(l, 2);
+    struct val mean = lanes_get(RW_SLOT_MEAN);
+    struct val d = f_sub(l, lanes_load(l, w->pa, MEM_A, false), mean);
+    struct pair d12 = p_halves(l, d);
+    struct val square = p_mac(l, p_mul(l, d12, p_swapped(l, d12)), d12, d12);
+    lanes_x(l, &square);
+    lanes_set_vectors(l, 1);
+    for (int i = 0; i < 2; i++) {
+        rows_sum(w, i, val_x(square.x[i]));
+    }
+}
+
 static void square_loop(struct rows_writer * w) {
+    if (is_doubled(w)) {
+        square_doubled(w);
+        return;
+    }
     struct lanes * l = &w->lanes;
     struct val mean = lanes_get(RW_SLOT_MEAN);
     lanes_bm(l, &mean);
     for (int i = 0; i < 2; i++) {
         struct val d = f_sub(l, lanes_load(l, w->pa, MEM_A, false), mean);
         if (w->fast) {
-            struct asm_reg d12 = p_halves(l, d);
+            struct pair d12 = p_halves(l, d);
             rows_sum(w, i, p_mac(l, p_mul(l, d12, p_swapped(l, d12)), d12, d12));
         } else {
             struct factor f = f_factor(l, d, 3, FACTOR_BOTH);
@@ -37,22 +62,44 @@ static void square_loop(struct rows_writer * w) {
     }
 }
 
+static void scale_doubled(struct rows_writer * w, bool weighted) {
+    struct lanes * l = &w->lanes;
+    struct asm_reg pieces[2];
+    for (int i = 0; i < 2; i++) {
+        pieces[i] = rows_pieces(w, RW_SLOT_FACTOR + i, RW_SLOT_FACTOR + i);
+    }
+    lanes_set_vectors(l, 2);
+    struct val mean = lanes_get(RW_SLOT_MEAN);
+    struct val d = f_sub(l, lanes_load(l, w->pa, MEM_A, false), mean);
+    struct pair d12 = p_halves(l, d), second = p_same(pieces[1]);
+    struct val y = p_mac(l, p_mul(l, d12, second), d12, p_same(pieces[0]));
+    if (weighted) {
+        y = f_times(l, y, lanes_load(l, w->pb, MEM_B, false));
+    }
+    lanes_store(l, y, w->pout, MEM_OUT, false);
+    lanes_set_vectors(l, 1);
+}
+
 static void scale_loop(struct rows_writer * w, bool weighted) {
+    if (is_doubled(w)) {
+        scale_doubled(w, weighted);
+        return;
+    }
     struct lanes * l = &w->lanes;
     struct val mean = lanes_get(RW_SLOT_MEAN);
     lanes_bm(l, &mean);
-    struct asm_reg first = {0}, second = {0};
+    struct pair first = {.none = false}, second = first;
     struct factor scale = {0};
     if (w->fast) {
-        first = rows_pieces(w, RW_SLOT_FACTOR, RW_SLOT_FACTOR);
-        second = rows_pieces(w, RW_SLOT_FACTOR + 1, RW_SLOT_FACTOR + 1);
+        first = pair_in(rows_pieces(w, RW_SLOT_FACTOR, RW_SLOT_FACTOR));
+        second = pair_in(rows_pieces(w, RW_SLOT_FACTOR + 1, RW_SLOT_FACTOR + 1));
     } else {
         scale = rows_get_factor(w, RW_SLOT_FACTOR);
     }
     for (int i = 0; i < 2; i++) {
         struct val d = f_sub(l, lanes_load(l, w->pa, MEM_A, false), mean), y;
         if (w->fast) {
-            struct asm_reg d12 = p_halves(l, d);
+            struct pair d12 = p_halves(l, d);
             y = p_mac(l, p_mul(l, d12, second), d12, first);
         } else {
             struct factor f = f_factor(l, d, 3, FACTOR_LEFT);

@@ -80,7 +80,7 @@ void rows_fill(struct rows_writer * w, struct asm_reg row, int memory, struct va
         emit_load(w->p, memory, x[v], w->ps, bytes * v);
     }
     for (int v = 0; v < 2; v++) {
-        struct val filled = v_select(l, mask[v], neutral, val_x(x[v]));
+        struct val filled = v_select(l, mask_in(mask[v]), neutral, val_x(x[v]));
         emit_store(w->p, memory, lanes_x(l, &filled), w->ps, bytes * v);
     }
 }
@@ -227,15 +227,15 @@ static void argmax(struct rows_writer * w, int entry) {
         struct val x = lanes_load(l, w->pa, MEM_A, true), step = k_bits(l, lanes);
         struct val none = k_bits(l, (uint32_t) ROWS_NO_KEY);
         struct val order = rows_order_key(l, x), key = v_select(l, m_nan(l, x), order, none);
-        struct asm_reg better = m_greater_equal(l, key, val_x(w->best[0]));
-        emit_select(w->p, LANE_32, w->best[0], w->best[0], lanes_x(l, &key), better);
-        emit_select(w->p, LANE_32, w->best[1], w->best[1], w->best[2], better);
+        struct mask better = m_greater_equal(l, key, val_x(w->best[0]));
+        emit_select(w->p, LANE_32, w->best[0], w->best[0], lanes_x(l, &key), better.of[0]);
+        emit_select(w->p, LANE_32, w->best[1], w->best[1], w->best[2], better.of[0]);
         emit_lanes(w->p, LANE_ADD, LANE_32, w->best[2], w->best[2], lanes_x(l, &step));
     }
     asm_loop_end(w->p);
     asm_jump_if_nonzero(w->p, w->more, w->next_chunk);
     struct val key = val_x(w->best[0]), largest = lanes_across(&w->lanes, i_max, key);
-    struct asm_reg is_largest = m_zero(l, i_sub(l, key, largest));
+    struct mask is_largest = m_zero(l, i_sub(l, key, largest));
     struct val index = v_select(l, is_largest, k_bits(l, UINT32_MAX), val_x(w->best[1]));
     index = lanes_across(&w->lanes, i_max, index);
     rows_result(w, index);

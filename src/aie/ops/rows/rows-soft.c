@@ -68,7 +68,7 @@ static void scaled(struct rows_writer * w, struct val x, const struct val * mask
         by = rows_pieces(w, RW_SLOT_ARGS + RW_ARG_SCALE, zero.slot);
     }
     emit_mul(w->p, sum, rough, by, l->mul_config);
-    struct asm_reg nan = m_nan(l, t);
+    struct mask nan = m_nan(l, t);
     lanes_store(l, v_select(l, nan, t, val_bm(sum)), w->ps, MEM_SCRATCH, false);
 }
 
@@ -201,11 +201,31 @@ static void maximum_pass(struct rows_writer * w, int entry, int scaled_at, int n
     asm_jump(w->p, w->next_pass);
 }
 
+// One value of two vectors a trip (lanes_set_vectors).
+static void exp_doubled_loop(struct rows_writer * w) {
+    struct lanes * l = &w->lanes;
+    lanes_set_vectors(l, 2);
+    asm_loop_begin(w->p, w->trips);
+    struct val most = lanes_get(RW_SLOT_MEAN), t = lanes_load(l, w->ps, MEM_SCRATCH, false);
+    struct val e = m_fast_exp_minus(l, f_sub(l, most, t));
+    lanes_set_vectors(l, 1);
+    for (int i = 0; i < 2; i++) {
+        rows_sum(w, i, val_x(e.x[i]));
+        lanes_store(l, val_x(e.x[i]), w->pa, MEM_A, true);
+    }
+    asm_loop_end(w->p);
+}
+
 // From ps to pa, with the sum in the accumulators.
 static void exp_block(struct rows_writer * w, int block) {
     struct lanes * l = &w->lanes;
     asm_label(w->p, block);
     rows_clear_sums(w);
+    if (w->fast && wide_is_there(asm_target(w->p))) {
+        exp_doubled_loop(w);
+        go_back(w);
+        return;
+    }
     if (w->exp_vectors == 2) {
         asm_loop_begin(w->p, w->trips);
     } else {
@@ -291,9 +311,9 @@ static void divide_loop(struct rows_writer * w) {
     loop_begin(w);
     struct val e = lanes_load(l, w->pa, MEM_A, false);
     if (w->fast) {
-        struct asm_reg first = rows_pieces(w, RW_SLOT_FACTOR, RW_SLOT_FACTOR);
-        struct asm_reg second = rows_pieces(w, RW_SLOT_FACTOR + 1, RW_SLOT_FACTOR + 1);
-        struct asm_reg e12 = p_halves(l, e);
+        struct pair first = pair_in(rows_pieces(w, RW_SLOT_FACTOR, RW_SLOT_FACTOR));
+        struct pair second = pair_in(rows_pieces(w, RW_SLOT_FACTOR + 1, RW_SLOT_FACTOR + 1));
+        struct pair e12 = p_halves(l, e);
         e = p_mac(l, p_mul(l, e12, second), e12, first);
     } else {
         struct factor inverse = rows_get_factor(w, RW_SLOT_FACTOR);

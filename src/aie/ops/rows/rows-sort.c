@@ -31,10 +31,11 @@ static void write_keys(struct rows_writer * w) {
     asm_loop_begin(w->p, w->trips);
     for (int i = 0; i < 2; i++) {
         struct val x = lanes_load(l, w->pa, MEM_A, true);
-        struct asm_reg ascending = emit_new_mask(w->p, LANE_32), nan = m_nan(l, x);
+        struct asm_reg ascending = emit_new_mask(w->p, LANE_32);
+        struct mask nan = m_nan(l, x);
         rows_param(w, ascending, RW_PARAM_ARGS + RW_ARG_ASCENDING);
         struct val key = rows_order_key(l, x);
-        key = v_select(l, ascending, key, i_sub(l, k_bits(l, UINT32_MAX), key));
+        key = v_select(l, mask_in(ascending), key, i_sub(l, k_bits(l, UINT32_MAX), key));
         lanes_store(l, v_select(l, nan, key, k_bits(l, (uint32_t) ROWS_NO_KEY)), w->ps, MEM_SCRATCH,
                     true);
     }

@@ -120,8 +120,9 @@ static void start_run(struct rows_writer * w, const int labels[RW_MAX_INDEX]) {
     if (program->total) {
         struct asm_reg first = emit_new_mask(w->p, LANE_32);
         rows_param(w, first, RW_PARAM_FIRST);
-        lanes_put(&w->lanes, RW_SLOT_TOTAL,
-                  v_select(&w->lanes, first, lanes_get(RW_SLOT_TOTAL), k_bits(&w->lanes, 0)));
+        lanes_put(
+            &w->lanes, RW_SLOT_TOTAL,
+            v_select(&w->lanes, mask_in(first), lanes_get(RW_SLOT_TOTAL), k_bits(&w->lanes, 0)));
     }
     rows_set(w, w->a, rows_address(w, RW_BUFFER_A));
     rows_set(w, w->out, rows_address(w, RW_BUFFER_OUT));
@@ -231,7 +232,7 @@ static void next_row(struct rows_writer * w, bool halves, int row, int chunk_don
 static struct val fold_total(struct rows_writer * w, struct asm_reg integer, struct val a,
                              struct val b) {
     struct val count = i_add(&w->lanes, a, b);
-    return v_select(&w->lanes, integer, f_add(&w->lanes, a, b), count);
+    return v_select(&w->lanes, mask_in(integer), f_add(&w->lanes, a, b), count);
 }
 
 // A total: from the west, with this column's share, to the east or out.
@@ -254,7 +255,7 @@ static void write_total(struct rows_writer * w) {
     struct val total = lanes_get(RW_SLOT_TOTAL);
     lanes_x(l, &total);
     rows_set(w, w->ps, rows_address(w, RW_PARTIAL));
-    emit_store(w->p, MEM_B, total.x, w->ps, 0);
+    emit_store(w->p, MEM_B, total.x[0], w->ps, 0);
     release(w, RW_LOCK_PARTIAL, l->one);
     asm_jump(w->p, w->wait);
 
@@ -263,7 +264,8 @@ static void write_total(struct rows_writer * w) {
     integer = emit_new_mask(w->p, LANE_32);
     rows_param(w, integer, RW_PARAM_INTEGER);
     total = lanes_get(RW_SLOT_TOTAL);
-    struct val result = v_select(l, integer, f_mul(l, total, k_param(l, RW_ARG_TOTAL)), total);
+    struct val result =
+        v_select(l, mask_in(integer), f_mul(l, total, k_param(l, RW_ARG_TOTAL)), total);
     rows_copy(w, w->pout, w->out);
     struct val zero = k_bits(l, 0); // above an integer, where 64 bits of it are wanted
     emit_store(w->p, MEM_OUT, asm_half(lanes_x(l, &result), 0), w->pout, 0);
