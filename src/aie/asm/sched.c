@@ -203,7 +203,7 @@ static int collect_ready(struct sched * s, int cycle) {
         int i = s->open[k];
         const struct sched_node * node = &s->nodes[i];
         bool left = node->cycle < 0, due = node->earliest <= cycle; // no branches: nobody foresees
-        int later = left & !due ? node->earliest : INT_MAX;
+        int later = (left & !due) ? node->earliest : INT_MAX;
         s->open[kept] = s->ready[n] = i;
         kept += left;
         n += left & due;
