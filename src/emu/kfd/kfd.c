@@ -145,6 +145,7 @@ static void remove_queue(struct kfd_gpu * gpu, struct kfd_queue * q) {
         uint32_t slot = q->slot;
         kfd_queue_free(q);
         give_slot(slot);
+        kfd_rocr_rest(); // its signals and events go next
     }
 }
 

@@ -123,6 +123,11 @@ enum status kfd_sdma_start(struct kfd_queue * q, const struct kfd_queue_info * i
 void kfd_sdma_ring(struct kfd_sdma * s);
 void kfd_sdma_free(struct kfd_sdma * s); // NULL is fine
 
+// preload.c
+// Waits until no thread of ROCr's own runs. They come to rest at the lock of ROCr's that a function
+// of the interface is called with.
+void kfd_rocr_rest(void);
+
 // topology.c
 enum status kfd_topology_gpu(const char * dir, const struct emu_gpu_model ** out,
                              struct error * err);

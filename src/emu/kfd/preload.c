@@ -1,5 +1,6 @@
-// preload: two ways around faults of ROCr 7.2 with a model. They work where this library is
-// preloaded as well (LD_PRELOAD, or --preload of ld.so); without that all is right, and slow.
+// preload: ways around three faults of ROCr 7.2 with a model. They work where this library is
+// preloaded as well (LD_PRELOAD, or --preload of ld.so); without that all is right but for the
+// third, and slow.
 //
 // It takes the number of nodes from a variable that nobody has set, where the lower half of a stack
 // address happens to lie: hsa_init then clears that many bytes, up to 4 GiB, and hsa_shut_down
@@ -8,14 +9,21 @@
 //
 // The threads in which it waits for events do not sleep: an event that did not happen has age 0
 // afterwards, and waiting for age 0 is over at once. Here its threads get what others leave.
+//
+// When a queue ends, its handler stores a last value into the queue's signal and then sets the
+// signal's event; who destroys the queue waits for the value alone, and may destroy the event
+// before it is set. A driver refuses that with a number, ROCr's model aborts. Here a queue is not
+// removed before the threads of ROCr have come to rest.
+#include "emu/kfd/kfd.h"
+
 #include <dlfcn.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -97,11 +105,56 @@ struct thread {
     void * arg;
 };
 
+enum { MAX_THREADS = 64 };
+static pid_t threads[MAX_THREADS]; // atomic; 0: a free place
+
+static pid_t * remember(pid_t id) {
+    for (int i = 0; i < MAX_THREADS; i++) {
+        pid_t none = 0;
+        if (__atomic_compare_exchange_n(&threads[i], &none, id, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED)) {
+            return &threads[i];
+        }
+    }
+    return NULL;
+}
+
 static void * run_behind(void * data) {
     struct thread t = *(struct thread *) data;
     free(data);
     setpriority(PRIO_PROCESS, (id_t) gettid(), 19); // of this thread alone
-    return t.run(t.arg);
+    pid_t * place = remember(gettid());
+    void * result = t.run(t.arg);
+    if (place) {
+        __atomic_store_n(place, 0, __ATOMIC_RELEASE);
+    }
+    return result;
+}
+
+// Runs, or would if there were a processor for it. One that is not there any more does not.
+static bool is_busy(pid_t id) {
+    char path[64], line[128];
+    snprintf(path, sizeof path, "/proc/self/task/%ld/stat", (long) id);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
+    if (fd >= 0) {
+        close(fd);
+    }
+    line[n > 0 ? n : 0] = 0;
+    const char * state = strrchr(line, ')'); // behind the name, which may hold anything
+    return state && state[1] == ' ' && state[2] != 'S';
+}
+
+void kfd_rocr_rest(void) {
+    enum { PAUSE_NS = 200 * 1000, MOST = 5000 }; // a second at most: a way around, not a promise
+    int left = MOST;
+    for (int i = 0; i < MAX_THREADS; i++) {
+        pid_t id;
+        while ((id = __atomic_load_n(&threads[i], __ATOMIC_ACQUIRE)) && id != gettid() &&
+               is_busy(id) && left-- > 0) {
+            nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+        }
+    }
 }
 
 static bool is_rocr(const void * code) {
