@@ -120,11 +120,16 @@ static void row(const char * name, enum ggml_type type, const char * what, const
 static void limits(const struct llm_device * device, const struct decoder * d,
                    const struct llm_figures * all, int64_t tokens, int64_t context,
                    const char * name) {
-    const struct emu_clock * clock = emu_clock_default(AIE_ARCH_AIE2);
-    enum { MACS = 2048 }; // of all cores in a cycle, bf16
+    struct emu_clock clock;
+    struct error err = {0};
+    const char * asked = getenv("GGML_HSA_EMU_CLOCK");
+    enum { MACS = 2048 }; // of all cores in a cycle, bf16: 16 with 128 each, 32 with 64
+    if (emu_clock_parse(asked && *asked ? asked : device->clock, &clock, &err) != ST_OK) {
+        return; // the device has said so
+    }
     double per_ms = (double) device->mhz * 1000;
     double bytes = (double) all->weights + (double) llm_cache_bytes(d, context);
-    double ddr = bytes / ((double) clock->ddr_read / 1000) / per_ms;
+    double ddr = clock.ddr_read ? bytes / ((double) clock.ddr_read / 1000) / per_ms : 0;
     double macs = (double) all->macs / MACS / per_ms;
     printf("%-13s   %.2f tokens/s; DDR would allow %.1f, the MACs %.1f; %.2f bytes through the "
            "shim for a byte of weights; %d of %d nodes on the device, %.0f of them by the host, "

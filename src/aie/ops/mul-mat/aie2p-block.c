@@ -343,8 +343,12 @@ static void bf16_slice(struct mm_block * b, const struct mm_type * t, const stru
     emit_copy(p, b->to[1], at->y);
     emit_copy(p, b->from[1], at->y);
     emit_copy(p, b->left, at->trips);
+    int trip = asm_label_new(p), apart = asm_label_new(p);
+    if (at->may_be_apart) {
+        asm_jump_if_zero(p, at->pairs, apart);
+    }
     set_apart(b);
-    int trip = asm_label_new(p);
+    asm_label(p, apart);
     asm_label(p, trip);
     bf16_trip(b);
     emit_add_small(p, b->left, b->left, -1);
@@ -370,6 +374,7 @@ const struct mm_machine mm_aie2p = {
     .offsets = offsets,
     .config = config,
     .slice = slice,
+    .sets_apart = true,
     .x_walks = 1u << WALK_X1,
     .y_walks = 1u << WALK_Y1,
 };

@@ -177,6 +177,7 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
                            : s->blocks == KERNEL_Q8_0 ? 8 * 4 * MM_TILE
                                                       : 4 * 4 * MM_TILE,
         [MM_PARAM_AS_COME] = tabled ? 0 : -1,
+        [MM_PARAM_PAIRS] = s->blocks == KERNEL_Q4_0 ? 0 : t->slice_blocks,
         [MM_PARAM_TABLED] = tabled,
         [MM_PARAM_TABLE] = table_word(s->blocks, 0, fused),
         [MM_PARAM_TABLE + 1] = table_word(s->blocks, 1, fused),
@@ -342,6 +343,7 @@ static void convert_y(struct program * w, int multiply_blocks) {
                       .left = w->left,
                       .fused = fuses(w),
                       .wide = mm_block_k(w->t) == 8,
+                      .apart = w->converts && w->machine->sets_apart,
                       .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
     if (w->converts) { // else it is blocks
         read_number(w, MM_PARAM_Y_TRIPS);
@@ -495,7 +497,17 @@ static void slice_of(struct program * w) {
     memset(b->uses, 0, sizeof b->uses); // of one loop, where there are two
     memset(b->accesses, 0, sizeof b->accesses);
     b->conflicts = 0;
-    w->machine->slice(b, w->t, &(struct mm_at){w->x, w->y, w->c, w->row, w->trips});
+    struct mm_at at = {.x = w->x,
+                       .y = w->y,
+                       .c = w->c,
+                       .row = w->row,
+                       .trips = w->trips,
+                       .may_be_apart = w->converts && w->machine->sets_apart,
+                       .pairs = w->number};
+    if (at.may_be_apart) {
+        read_number(w, MM_PARAM_PAIRS);
+    }
+    w->machine->slice(b, w->t, &at);
 }
 
 // Slices of x that are f32 become bf16, in the tile's place; then goes to the label.

@@ -198,6 +198,7 @@ enum {
     MM_PARAM_WORDS,       // and where they go
     MM_PARAM_APART,       // from a slice's first block of bytes to the second, less a word
     MM_PARAM_AS_COME,     // whether these are the words that came: all bits or none
+    MM_PARAM_PAIRS,       // of k that a slice is set apart by; 0: it is apart
     MM_PARAM_TABLED,      // there is a table, of bytes:
     MM_PARAM_TABLE,
     MM_PARAM_TABLE_BITS = MM_PARAM_TABLE + 4, // and the bits of a place in it
@@ -274,9 +275,11 @@ struct mm_offsets {
 };
 
 // What a slice is to run on: where x, y and the tile begin, bytes from a row of the tile's blocks
-// to the next, trips.
+// to the next, trips; and where y may be apart, the pairs by which it is to be.
 struct mm_at {
     struct asm_reg x, y, c, row, trips;
+    bool may_be_apart;
+    struct asm_reg pairs;
 };
 
 struct mm_machine {
@@ -287,6 +290,7 @@ struct mm_machine {
     struct mm_offsets (*offsets)(const struct mm_type * t);
     uint32_t (*config)(const struct mm_type * t); // of the multiplier; bit 0: no accumulator yet
     void (*slice)(struct mm_block * b, const struct mm_type * t, const struct mm_at * at);
+    bool sets_apart; // pairs of k in a slice of y, before it multiplies
     uint8_t x_walks, y_walks; // bits: those of the walks 0-3 that go through x or y, not the tile
 };
 extern const struct mm_machine mm_aie2, mm_aie2p, mm_aie2p_shared;

@@ -243,7 +243,9 @@ void quant_spread(struct quant * q) {
         asm_label(p, done);
         return;
     }
-    spread_scales(q);
+    if (!q->apart) {
+        spread_scales(q);
+    }
     read_param(&w, q->number, MM_PARAM_TABLED, q->pointers[0]);
     asm_jump_if_zero(p, q->number, plain);
     quant_straighten(q);
@@ -255,9 +257,16 @@ void quant_spread(struct quant * q) {
     read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
     emit_add_small(p, q->number, q->number, -4);
     asm_jump_if_nonzero(p, q->number, eight);
-    narrow_numbers(q, 4);
+    if (q->apart) {
+        quant_apart(q);
+    } else {
+        narrow_numbers(q, 4);
+    }
     asm_jump(p, done);
     asm_label(p, eight);
+    if (q->apart) {
+        spread_scales(q);
+    }
     narrow_numbers(q, 8);
     asm_label(p, done);
 }
