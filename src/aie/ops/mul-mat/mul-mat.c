@@ -106,6 +106,7 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
     bool fused = mm_fuses(t, s->blocks) && s->many != MM_MANY_UNPACKS,
          tabled = tables[s->blocks][1] != 0;
     bool tells = s->blocks == KERNEL_MXFP4; // its scales are no f16
+    bool apart = (s->blocks == KERNEL_Q4_0 || l->bits) && !fused && s->many != MM_MANY_UNPACKS;
     int later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
     int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
     int last_block = t->slice_blocks - 1, row = 4 * t->out_rows * y_rows;
@@ -144,7 +145,10 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_LATER] = blocks ? later : 0,
         [MM_PARAM_RAW] = (l->at ? l->at : MM_BLOCKS) ^ MM_BLOCKS_OTHER, // of the first is the other
         [MM_PARAM_ONE] = l->one,
-        [MM_PARAM_LESS] = l->minima * MM_TILE * 4,
+        [MM_PARAM_LESS] = !apart      ? l->minima * MM_TILE * 4
+                          : l->minima ? l->table_next
+                                      : 0,
+        [MM_PARAM_PLANE_WORDS] = 4 << l->group_down,
         [MM_PARAM_GROUP] = l->group_bits,
         [MM_PARAM_GROUP_SHIFT] = 8 - l->group_down,
         [MM_PARAM_TABLE_SHIFT] = tells ? 8 : l->table_shift,
@@ -177,7 +181,7 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
                            : s->blocks == KERNEL_Q8_0 ? 8 * 4 * MM_TILE
                                                       : 4 * 4 * MM_TILE,
         [MM_PARAM_AS_COME] = tabled ? 0 : -1,
-        [MM_PARAM_PAIRS] = s->blocks == KERNEL_Q4_0 ? 0 : t->slice_blocks,
+        [MM_PARAM_PAIRS] = apart ? 0 : t->slice_blocks,
         [MM_PARAM_TABLED] = tabled,
         [MM_PARAM_TABLE] = table_word(s->blocks, 0, fused),
         [MM_PARAM_TABLE + 1] = table_word(s->blocks, 1, fused),

@@ -163,12 +163,13 @@ enum {
     MM_PARAM_X_TRIPS, // that make a slice bf16, where it is not, or block floats; in programs that
                       // do so
     MM_PARAM_Y_TRIPS,
-    MM_PARAM_BITS,  // of quantized numbers; 0: y is none
-    MM_PARAM_ROWS,  // trips for all rows of such a slice
-    MM_PARAM_LATER, // of long blocks: slices of one, less one; else 0
-    MM_PARAM_RAW,   // where the block before is
-    MM_PARAM_ONE,   // in bf16: how often a group's minimum is taken away
-    MM_PARAM_LESS,  // from a group's scales to its minima
+    MM_PARAM_BITS,        // of quantized numbers; 0: y is none
+    MM_PARAM_ROWS,        // trips for all rows of such a slice
+    MM_PARAM_LATER,       // of long blocks: slices of one, less one; else 0
+    MM_PARAM_RAW,         // where the block before is
+    MM_PARAM_ONE,         // in bf16: how often a group's minimum is taken away
+    MM_PARAM_LESS,        // from a group's scales to its minima
+    MM_PARAM_PLANE_WORDS, // of a slice, of which all numbers have one scale
     MM_PARAM_GROUP, // of the groups of 16 numbers the bits that tell the scales, and how far down
     MM_PARAM_GROUP_SHIFT,
     MM_PARAM_TABLE_SHIFT,  // from a slice's number to its place in the table
@@ -290,7 +291,7 @@ struct mm_machine {
     struct mm_offsets (*offsets)(const struct mm_type * t);
     uint32_t (*config)(const struct mm_type * t); // of the multiplier; bit 0: no accumulator yet
     void (*slice)(struct mm_block * b, const struct mm_type * t, const struct mm_at * at);
-    bool sets_apart; // pairs of k in a slice of y, before it multiplies
+    bool sets_apart;          // pairs of k in a slice of y, before it multiplies
     uint8_t x_walks, y_walks; // bits: those of the walks 0-3 that go through x or y, not the tile
 };
 extern const struct mm_machine mm_aie2, mm_aie2p, mm_aie2p_shared;

@@ -505,7 +505,7 @@ static void tell_numbers(struct quant * q) {
 void quant_long_numbers(struct quant * q) {
     struct asm_program * p = q->p;
     int five = asm_label_new(p), six = asm_label_new(p), done = asm_label_new(p);
-    if (!q->fused) {
+    if (!q->fused && !q->apart) {
         spread(q);
     }
     struct writer w = {.q = q, .p = p};
@@ -526,7 +526,9 @@ void quant_long_numbers(struct quant * q) {
     asm_label(p, six);
     six_bit_numbers(q);
     asm_label(p, done);
-    if (!q->fused) {
+    if (q->apart) {
+        quant_apart_long(q);
+    } else if (!q->fused) {
         numbers(q);
     }
 }

@@ -35,9 +35,9 @@ struct quant {
     struct asm_program * p;
     struct asm_reg base; // where the slice of bf16 numbers goes, less `offset`
     int offset;
-    bool fused;                 // numbers are not made bf16
-    bool wide;                  // aie2: a scale is a factor of either half of a vector alone
-    bool apart;                 // q4_0 is written as the multiplier takes it, k by k
+    bool fused; // numbers are not made bf16
+    bool wide;  // aie2: a scale is a factor of either half of a vector alone
+    bool apart; // numbers are written as the multiplier takes them, k by k: not of all types
     struct asm_reg number;      // bits of a number; free afterwards
     struct asm_reg pointers[6]; // free
     struct asm_reg left;        // slices of the tile
@@ -47,8 +47,9 @@ struct quant {
 void quant_gather(struct quant * q);
 // When they are bf16: the numbers.
 void quant_spread(struct quant * q);
-// The same for q4_0 where it is to be apart (quant-apart.c).
+// Numbers of q4_0 where they are to be apart, and those of a longer block (quant-apart.c).
 void quant_apart(struct quant * q);
+void quant_apart_long(struct quant * q);
 // Both blocks of a slice as whole words (quant-words.c), and numbers of 4 bits as those of a table.
 void quant_straighten(struct quant * q);
 void quant_look_up(struct quant * q);
