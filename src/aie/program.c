@@ -223,11 +223,12 @@ static enum status single_pdi(const struct kernel_spec * spec, uint8_t ** pdi, s
                 columns[col].cores[i] = &program;
             }
         }
-        st = write_pdi(spec,
-                       family == KERNEL_PRODUCT       ? SPREAD_MIXED
-                       : family == KERNEL_ELEMENTWISE ? SPREAD_WAYS
-                                                      : SPREAD_ALIKE,
-                       columns, pdi, size, err);
+        // Moves run on elementwise programs, which one of both loads.
+        bool ways = family == KERNEL_ELEMENTWISE || family == KERNEL_MOVE;
+        enum spread_kind kind = family == KERNEL_PRODUCT ? SPREAD_MIXED
+                                : ways                   ? SPREAD_WAYS
+                                                         : SPREAD_ALIKE;
+        st = write_pdi(spec, kind, columns, pdi, size, err);
     }
     array_program_free(&program);
     return st;
@@ -243,9 +244,9 @@ enum status aie_compile_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
     aie_program_name(spec, name);
     bool is_mixed = !strncmp(name, MIXED_NAME, sizeof MIXED_NAME - 1);
     struct kernel_spec many;
-    bool unpacks = spec->op == KERNEL_OP_UNPACK;
-    if (!is_mixed &&
-        (unpacks || spec->op == KERNEL_OP_CONVERT)) { // where products of many rows are
+    bool alone = !strncmp(name, UNPACK_NAME, sizeof UNPACK_NAME - 1);
+    if (!is_mixed && (spec->op == KERNEL_OP_UNPACK ||
+                      spec->op == KERNEL_OP_CONVERT)) { // where products of many rows are
         many = *spec;
         many.op = KERNEL_OP_MUL_MAT;
         many.n_inputs = 2;
@@ -254,7 +255,7 @@ enum status aie_compile_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
         many.output = packed(DTYPE_F32, 64, 64);
         spec = &many;
     }
-    if (unpacks) { // by their array, with another program
+    if (alone) { // by their array, with another program
         struct array_program program = {0};
         st = mm_unpack_image(spec, &program, err);
         st = st == ST_OK ? mul_mat_pdi(spec, &program, pdi, size, err) : st;

@@ -134,7 +134,67 @@ static void few_programs(void ** state) {
     assert_true(decoder <= MOST_DECODER);
 }
 
+// What is large has other PDIs, on each target: there, too, a name is one of them.
+struct large {
+    struct list list;
+    enum aie_arch arch;
+};
+
+static void visit_larger(void * user, const struct kernel_spec * spec) {
+    struct large * l = user;
+    struct kernel_spec s = *spec;
+    enum kernel_family family = kernel_op_info(s.op)->family;
+    s.arch = l->arch;
+    for (int i = 0; i <= s.n_inputs; i++) {
+        struct tensor * t = i < s.n_inputs ? &s.inputs[i] : &s.output;
+        *t = tensor_contiguous(t->dtype, (int64_t[]){1024, 4096, 1, 1});
+    }
+    if ((family == KERNEL_ELEMENTWISE || family == KERNEL_MOVE) &&
+        aie_supports(&s, NULL) == ST_OK) {
+        visit(&l->list, &s);
+    }
+}
+
+// A product of many rows, and what makes its operands bf16.
+static void visit_product(struct large * l) {
+    const int64_t ne[4] = {1024, 512, 1, 1}, words[4] = {1024 / 32 * 18 / 4, 512, 1, 1};
+    const struct tensor bf16 = tensor_contiguous(DTYPE_BF16, ne);
+    const struct kernel_spec specs[] = {
+        {.op = KERNEL_OP_MUL_MAT,
+         .n_inputs = 2,
+         .inputs = {bf16, bf16},
+         .output = tensor_contiguous(DTYPE_F32, (int64_t[]){512, 512, 1, 1})},
+        {.op = KERNEL_OP_CONVERT,
+         .n_inputs = 1,
+         .inputs = {tensor_contiguous(DTYPE_F32, ne)},
+         .output = bf16},
+        {.op = KERNEL_OP_UNPACK,
+         .n_inputs = 1,
+         .inputs = {tensor_contiguous(DTYPE_I32, words)},
+         .output = bf16,
+         .params[0] = KERNEL_Q4_0},
+    };
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        struct kernel_spec s = specs[i];
+        s.arch = l->arch;
+        assert_int_equal(aie_supports(&s, NULL), ST_OK);
+        visit(&l->list, &s);
+    }
+}
+
+static void names_of_large_ones(void ** state) {
+    (void) state;
+    static struct large large[AIE_ARCH_COUNT];
+    for (int arch = 0; arch < AIE_ARCH_COUNT; arch++) {
+        large[arch].arch = (enum aie_arch) arch;
+        visit_all(visit_larger, &large[arch]);
+        visit_product(&large[arch]);
+        assert_true(large[arch].list.n > 1);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(few_programs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(few_programs),
+                                       cmocka_unit_test(names_of_large_ones)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

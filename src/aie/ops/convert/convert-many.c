@@ -20,6 +20,8 @@ enum {
     MEM_BD_IN = ARRAY_MEM_BD_ODD, // the one that goes out behind it
     SHIM_BD_IN = 0,
     SHIM_BD_OUT = 1,
+    CORE_BD_IN = CORE_BDS, // of a core; gemm's stay as they are
+    CORE_BD_OUT,
 };
 
 static int64_t chunks_of(const struct kernel_spec * spec) { // of a column
@@ -30,10 +32,10 @@ bool convert_is_many(const struct kernel_spec * spec) {
     const struct tensor *in = &spec->inputs[0], *out = &spec->output;
     const struct mm_type * t = mm_type(spec->arch, DTYPE_BF16);
     int64_t all = tensor_elements(in);
-    return t && mm_takes_many(t, KERNEL_Q4_0) && spec->params[0] == CV_HI &&
-           in->dtype == DTYPE_F32 && tensor_is_contiguous(in) && tensor_is_contiguous(out) &&
-           all == tensor_elements(out) && all >= LEAST &&
-           all % (2 * CHUNK * ops_columns(spec)) == 0 && chunks_of(spec) <= MOST_CHUNKS;
+    return t && mm_has_tasks(t) && spec->params[0] == CV_HI && in->dtype == DTYPE_F32 &&
+           tensor_is_contiguous(in) && tensor_is_contiguous(out) && all == tensor_elements(out) &&
+           all >= LEAST && all % (2 * CHUNK * ops_columns(spec)) == 0 &&
+           chunks_of(spec) <= MOST_CHUNKS;
 }
 
 // ---- one column ----
@@ -87,11 +89,11 @@ static void write_core(const struct flow * f, struct flow_tile at, bool works, i
         x.iterations = 2;
         x.iteration_step = MM_XY_OTHER / 4;
         txn_block_write(f->t, image_addr(at.col, at.row, MM_PARAMS), params, MM_PARAM_MANY + 1);
-        flow_core_bd(f, at, CORE_BD_C, &out);
-        flow_push(f, at, CORE_MM2S_QUEUE, CORE_BD_C, chunks, false);
+        flow_core_bd(f, at, CORE_BD_OUT, &out);
+        flow_push(f, at, CORE_MM2S_QUEUE, CORE_BD_OUT, chunks, false);
     }
-    flow_core_bd(f, at, CORE_BD_X, &x);
-    flow_push(f, at, CORE_S2MM_QUEUE + 8, CORE_BD_X, chunks, false);
+    flow_core_bd(f, at, CORE_BD_IN, &x);
+    flow_push(f, at, CORE_S2MM_QUEUE + 8, CORE_BD_IN, chunks, false);
 }
 
 enum status convert_many_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,

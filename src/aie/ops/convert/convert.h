@@ -136,7 +136,7 @@ enum status convert_insts(const struct kernel_spec * spec, uint32_t ** insts, si
 bool convert_is_many(const struct kernel_spec * spec);
 enum status convert_many_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
                                struct error * err);
-// Quantized blocks (unpack.c), on a PDI of their own.
+// Quantized blocks (unpack.c), on the PDI of products of many rows or one of their own.
 #define UNPACK_NAME "unpack_bf16"
 enum status unpack_supports(const struct kernel_spec * spec, struct error * err);
 enum status unpack_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,

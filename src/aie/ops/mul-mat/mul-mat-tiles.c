@@ -462,7 +462,10 @@ void mm_push_pair(const struct design * d, struct flow_tile at, uint32_t queue, 
 
 void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tiles, bool task) {
     const struct mm_plan * p = &d->plan;
-    uint32_t params[MM_PARAM_COUNT + 1] = {[MM_PARAM_COUNT] = MM_MULTIPLY};
+    // Of gemv in bf16: what is not quantized, or unpacked as it stands.
+    bool few =
+        p->blocks == KERNEL_BLOCKS || (p->blocks == KERNEL_Q4_0 && !mm_fuses(p->t, p->blocks));
+    uint32_t params[MM_PARAM_COUNT];
     mm_params(p->t,
               &(struct mm_shape){.x_groups = p->x_groups,
                                  .y_groups = p->y_groups,
@@ -474,12 +477,12 @@ void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tile
                                  .blocks = p->blocks,
                                  .many = p->many},
               params);
-    bool may_have_many = p->t->in == DTYPE_BF16 && mm_takes_many(p->t, KERNEL_Q4_0);
     txn_block_write(d->flow.t, image_addr(at.col, at.row, MM_PARAMS), params,
-                    p->is_vector    ? MM_PARAM_COUNT + (size_t) task
-                    : p->t->shared  ? MM_PARAM_COUNT
-                    : may_have_many ? MM_PARAM_MANY + 1
-                                    : MM_PARAM_X_TRIPS);
+                    task && !few                          ? MM_PARAM_COUNT
+                    : task                                ? MM_PARAM_FEW
+                    : p->t->shared                        ? MM_PARAM_TASK
+                    : p->is_vector || !mm_has_tasks(p->t) ? MM_PARAM_X_TRIPS
+                                                          : MM_PARAM_MANY + 1);
 }
 
 // ---- tasks of cores and memtiles ----

@@ -205,9 +205,9 @@ struct program {
     struct asm_reg left;                      // slices of this tile
     struct asm_reg x, y, c;                   // where pointers into the current buffers begin
     struct asm_reg xy_other, c_other, minus_one, one, first_config;
-    bool converts;   // then fewer registers are kept: loops want the rest
-    bool unpacks;    // nothing is multiplied: blocks become bf16 and leave
-    bool takes_many; // y may be blocks, which become bf16 for `many` tiles
+    bool converts;  // then fewer registers are kept: loops want the rest
+    bool unpacks;   // nothing is multiplied: blocks become bf16 and leave
+    bool has_tasks; // of gemm: what `many` says
     struct asm_reg number, many;
 };
 
@@ -287,7 +287,7 @@ static void read_parameters(struct program * w) {
         emit_load_scalar(p, 0, LANE_32, A_REG(w->block.counts[i]), at,
                          4 * (MM_PARAM_X_TRIPS + i) - middle);
     }
-    if (w->takes_many) {
+    if (w->has_tasks) {
         emit_load_scalar(p, 0, LANE_32, A_REG(w->many), at, 4 * MM_PARAM_MANY - middle);
     }
     struct mm_offsets o = w->machine->offsets(w->t);
@@ -469,17 +469,17 @@ static void take_registers(struct program * w) {
     for (int i = 0; i < (w->converts || w->unpacks ? REGISTERS_KEPT : REGISTERS); i++) {
         *register_of(w, i) = asm_global(w->p, ASM_R);
     }
-    if (w->converts || w->takes_many || w->unpacks) {
+    if (w->converts || w->has_tasks || w->unpacks) {
         w->number = asm_global(w->p, ASM_R);
     }
-    if (w->takes_many) {
+    if (w->has_tasks) {
         w->many = asm_global(w->p, ASM_R);
     }
     w->machine->begin(&w->block, w->p, w->t);
     w->block.small = w->converts;
     set(w, w->one, 1);
     set(w, w->minus_one, -1);
-    if (!w->converts && !w->takes_many && !w->unpacks) {
+    if (!w->converts && !w->has_tasks && !w->unpacks) {
         set_constants(w);
     }
 }
@@ -590,10 +590,6 @@ static void multiply_many(struct program * w, int end) {
     struct quant q = {.p = p,
                       .number = w->number,
                       .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
-    // What loops want for themselves; every run sets it.
-    asm_release(p, w->xy_other);
-    asm_release(p, w->c_other);
-    asm_release(p, w->first_config);
     asm_label(p, tile);
     copy(w, w->left, w->slices);
     set(w, b->first, first_config(w));
@@ -638,10 +634,10 @@ static void multiply(struct program * w, int end) {
     struct asm_program * p = w->p;
     int tile = asm_label_new(p), slice = asm_label_new(p), first = asm_label_new(p);
     int done = asm_label_new(p), blocks = fuses(w) ? asm_label_new(p) : done;
-    int many = w->takes_many ? asm_label_new(p) : done;
+    int many = w->has_tasks ? asm_label_new(p) : done;
     release(w, MM_LOCK_X_FULL);
     read_parameters(w);
-    if (w->takes_many) {
+    if (w->has_tasks) {
         set_constants(w);
         asm_jump_if_nonzero(p, w->many, many);
     }
@@ -700,14 +696,23 @@ static void multiply(struct program * w, int end) {
     count_down(w, w->tiles);
     asm_jump_if_nonzero(p, w->tiles, tile);
     asm_jump(p, end);
-    if (w->takes_many) {
+    if (w->has_tasks) {
         int blocks_of_y = asm_label_new(p);
         asm_label(p, many);
         emit_add_small(p, w->number, w->many, -MM_MANY_CONVERTS);
         asm_jump_if_nonzero(p, w->number, blocks_of_y);
         convert_many(w, end);
         asm_label(p, blocks_of_y);
-        multiply_many(w, end);
+        // What loops want for themselves; every run sets it.
+        asm_release(p, w->xy_other);
+        asm_release(p, w->c_other);
+        asm_release(p, w->first_config);
+        if (mm_unpacks_too(w->t)) {
+            asm_release(p, w->many);
+            unpack(w, end);
+        } else {
+            multiply_many(w, end);
+        }
     }
 }
 
@@ -721,7 +726,7 @@ static void round_to_even(struct program * w) {
 
 static void write_program(struct program * w) {
     int wait = asm_label_new(w->p);
-    if (w->takes_many) {
+    if (w->has_tasks) {
         round_to_even(w);
     }
     take_registers(w);
@@ -756,7 +761,7 @@ static void write_vector_program(struct program * w) {
     }
 }
 
-// Blocks become bf16. It is a program of its own because gemm's loops fill gemm's memory.
+// Blocks become bf16, where gemm's loops fill gemm's memory.
 static void write_unpack_program(struct program * w) {
     int wait = asm_label_new(w->p);
     round_to_even(w);
@@ -777,8 +782,7 @@ static enum status write_with(enum aie_arch arch, const struct mm_type * t, enum
                         .machine = t->shared ? &mm_aie2p_shared : machines[arch],
                         .converts = task == TASK_CONVERT,
                         .unpacks = task == TASK_UNPACK,
-                        .takes_many = task == TASK_MULTIPLY && t->in == DTYPE_BF16 &&
-                                      mm_takes_many(t, KERNEL_Q4_0)};
+                        .has_tasks = task == TASK_MULTIPLY && mm_has_tasks(t)};
     if (!w.machine) {
         return error_set(err, ST_UNSUPPORTED, "products are not yet there on %s",
                          aie_target(arch)->name);

@@ -76,10 +76,18 @@ static inline int mm_block_k(const struct mm_type * t) {
 static inline bool mm_fuses(const struct mm_type * t, enum kernel_blocks blocks) {
     return mm_block_k(t) == 8 && blocks != KERNEL_BLOCKS;
 }
-#define MM_MANY_NAME "mul_mat_bf16_gemm" // the program of those that convert, too
+// Gemm's program in bf16 has further tasks, MM_PARAM_MANY: it makes f32 bf16, and where there is
+// room beside its loops, blocks (UNPACK); where not, products of many rows of b may take them.
+#define MM_MANY_NAME "mul_mat_bf16_gemm"
+static inline bool mm_has_tasks(const struct mm_type * t) {
+    return t->in == DTYPE_BF16 && !t->shared;
+}
+static inline bool mm_unpacks_too(const struct mm_type * t) {
+    return mm_has_tasks(t) && mm_block_k(t) != 8;
+}
 // Whether products of many rows of b take y as such blocks.
 static inline bool mm_takes_many(const struct mm_type * t, enum kernel_blocks blocks) {
-    return mm_block_k(t) == 8 && blocks == KERNEL_Q4_0 && !t->shared;
+    return mm_has_tasks(t) && !mm_unpacks_too(t) && blocks == KERNEL_Q4_0;
 }
 static inline int mm_slice_k(const struct mm_type * t) {
     return mm_block_k(t) * t->slice_blocks;
@@ -163,13 +171,19 @@ enum {
     MM_PARAM_X_TRIPS, // that make a slice bf16, where it is not, or block floats; in programs that
                       // do so
     MM_PARAM_Y_TRIPS,
-    MM_PARAM_BITS,        // of quantized numbers; 0: y is none
-    MM_PARAM_ROWS,        // trips for all rows of such a slice
-    MM_PARAM_LATER,       // of long blocks: slices of one, less one; else 0
-    MM_PARAM_RAW,         // where the block before is
-    MM_PARAM_ONE,         // in bf16: how often a group's minimum is taken away
-    MM_PARAM_LESS,        // from a group's scales to its minima
-    MM_PARAM_PLANE_WORDS, // of a slice, of which all numbers have one scale
+    MM_PARAM_TASK,   // an enum mm_task
+    MM_PARAM_BITS,   // of quantized numbers; 0: y is none
+    MM_PARAM_LATER,  // of long blocks: slices of one, less one; else 0
+    MM_PARAM_PASSES, // of those that are multiplied as they are unpacked: 1: q4_0, 2: 32 numbers in
+                     // each
+    MM_PARAM_TABLED, // there is a table of bytes
+    MM_PARAM_PAIRS,  // of k that a slice is set apart by; 0: it is apart
+    MM_PARAM_FEW,    // that are all that some runs want: telling a core takes 13 cycles a word
+    MM_PARAM_ROWS = MM_PARAM_FEW, // trips for all rows of such a slice
+    MM_PARAM_RAW,                 // where the block before is
+    MM_PARAM_ONE,                 // in bf16: how often a group's minimum is taken away
+    MM_PARAM_LESS,                // from a group's scales to its minima
+    MM_PARAM_PLANE_WORDS,         // of a slice, of which all numbers have one scale
     MM_PARAM_GROUP, // of the groups of 16 numbers the bits that tell the scales, and how far down
     MM_PARAM_GROUP_SHIFT,
     MM_PARAM_TABLE_SHIFT,  // from a slice's number to its place in the table
@@ -179,7 +193,6 @@ enum {
     MM_PARAM_D_AT,         // where a block has d
     MM_PARAM_D_SECOND,     // 1: behind it is dmin
     MM_PARAM_FUSED,        // of blocks that are multiplied as they are unpacked: groups of 4 n
-    MM_PARAM_PASSES,       // of them: 1: q4_0, 2: 32 numbers in each
     MM_PARAM_TOP,          // upper bytes of two numbers
     MM_PARAM_MINUS,        // in bf16: what is too much of each
     MM_PARAM_PAIR,         // whether b's number is a factor of the lower half of a byte, of the
@@ -199,14 +212,11 @@ enum {
     MM_PARAM_WORDS,       // and where they go
     MM_PARAM_APART,       // from a slice's first block of bytes to the second, less a word
     MM_PARAM_AS_COME,     // whether these are the words that came: all bits or none
-    MM_PARAM_PAIRS,       // of k that a slice is set apart by; 0: it is apart
-    MM_PARAM_TABLED,      // there is a table, of bytes:
-    MM_PARAM_TABLE,
+    MM_PARAM_TABLE,       // bytes,
     MM_PARAM_TABLE_BITS = MM_PARAM_TABLE + 4, // and the bits of a place in it
     MM_PARAM_COUNT,
-    // Gemm, where y may be quantized blocks: tiles that a slice of y is made bf16 for; 0: it is;
-    // MM_MANY_CONVERTS: nothing is multiplied (convert-many.c); MM_MANY_UNPACKS: neither, and it is
-    // for mm_params to know (unpack.c).
+    // Gemm in bf16, where y may be quantized blocks: tiles that a slice of y is made bf16 for; 0:
+    // it is; MM_MANY_CONVERTS, MM_MANY_UNPACKS: nothing is multiplied (convert-many.c, unpack.c).
     MM_PARAM_MANY = MM_PARAM_X_TRIPS,
     MM_MANY_CONVERTS = 8,
     MM_MANY_UNPACKS = 9,
@@ -227,7 +237,7 @@ static const uint8_t mm_lock_init[MM_LOCK_ALL] = {2, 0, 2, 0, 2, 0, 0, 0, 2, 0};
 
 // What a program that converts as well is to do, as the instruction stream tells it.
 enum mm_task { MM_MULTIPLY, MM_CONVERT_F32, MM_CONVERT_F16 };
-enum { MM_TASK = MM_PARAMS + 4 * MM_PARAM_COUNT }; // behind the parameters
+enum { MM_TASK = MM_PARAMS + 4 * MM_PARAM_TASK };
 
 // For tiles of x_groups groups of n by y_groups of m. x_raw: it is f32; y_raw: f16.
 struct mm_shape {
