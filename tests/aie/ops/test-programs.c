@@ -156,7 +156,7 @@ static void visit_larger(void * user, const struct kernel_spec * spec) {
 }
 
 // A product of many rows, and what makes its operands bf16.
-static void visit_product(struct large * l) {
+static void visit_with_conversions(struct large * l) {
     const int64_t ne[4] = {1024, 512, 1, 1}, words[4] = {1024 / 32 * 18 / 4, 512, 1, 1};
     const struct tensor bf16 = tensor_contiguous(DTYPE_BF16, ne);
     const struct kernel_spec specs[] = {
@@ -188,7 +188,7 @@ static void names_of_large_ones(void ** state) {
     for (int arch = 0; arch < AIE_ARCH_COUNT; arch++) {
         large[arch].arch = (enum aie_arch) arch;
         visit_all(visit_larger, &large[arch]);
-        visit_product(&large[arch]);
+        visit_with_conversions(&large[arch]);
         assert_true(large[arch].list.n > 1);
     }
 }
