@@ -15,6 +15,7 @@
 #include "mul-mat-design.h"
 
 #include "aie/ops/mixed.h"
+#include "aie/ops/ops.h"
 
 #include <stdio.h>
 
@@ -272,7 +273,7 @@ enum status mul_mat_insts(const struct kernel_spec * spec, uint32_t ** insts, si
     bool many = has_many(&d.plan);
     d.standing = many && is_whole(&d.plan) && all_tiles(&d) % 2 == 0;
     d.core_bd = many && !d.standing ? CORE_BDS : 0;
-    txn_begin(&t, d.plan.columns, d.flow.target->device_generation);
+    txn_begin(&t, ops_columns(spec), d.flow.target->device_generation);
     write_stream(&d);
     return txn_end(&t, insts, n_words, err);
 }

@@ -204,6 +204,16 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
 
 // ---- m and n ----
 
+// Where a core takes as long for few rows as for 64, gemv has no more columns than its rows want:
+// each is told for itself.
+static int vector_columns(const struct mm_plan * p, int columns) {
+    while (p->t->y_group == MM_TILE && columns > 1 &&
+           p->m <= columns / 2 * MMP_CORE_ROWS_GEMV * MM_TILE) {
+        columns /= 2;
+    }
+    return columns;
+}
+
 static void plan_m(struct mm_plan * p) {
     int64_t streams = p->is_vector ? p->columns * p->core_rows : p->core_rows;
     p->m_steps = ceil_div(p->m, streams * MM_TILE);
@@ -441,9 +451,9 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         .n = spec->output.ne[1],
         .k = spec->inputs[1].ne[0],
     };
-    p->columns = ops_columns(spec);
-    int gemm_rows = (int) least(MMP_CORE_ROWS_GEMM, p->columns);
+    const int columns = ops_columns(spec), gemm_rows = (int) least(MMP_CORE_ROWS_GEMM, columns);
     p->is_vector = p->n <= MMP_VECTOR_N && !p->t->shared;
+    p->columns = p->is_vector ? vector_columns(p, columns) : columns;
     p->fused = blocks && p->is_vector && mm_fuses(p->t, kind);
     if (p->fused) {
         p->t = &mm_aie2_fused;
@@ -466,6 +476,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
     }
     if (st != ST_OK && p->is_vector) { // x may be too much for one memtile
         p->is_vector = p->x_stays = false;
+        p->columns = columns;
         p->core_rows = gemm_rows;
         plan_n(p);
         plan_m(p);

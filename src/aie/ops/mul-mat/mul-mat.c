@@ -106,8 +106,8 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
     bool fused = mm_fuses(t, s->blocks) && s->many != MM_MANY_UNPACKS,
          tabled = tables[s->blocks][1] != 0;
     bool tells = s->blocks == KERNEL_MXFP4; // its scales are no f16
-    bool apart = (s->blocks == KERNEL_Q4_0 || l->bits || tells) && !fused &&
-                 s->many != MM_MANY_UNPACKS;
+    bool apart =
+        (s->blocks == KERNEL_Q4_0 || l->bits || tells) && !fused && s->many != MM_MANY_UNPACKS;
     int later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
     int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
     int last_block = t->slice_blocks - 1, row = 4 * t->out_rows * y_rows;

@@ -157,8 +157,8 @@ static void blocks(struct quant * q, bool is_mxfp4) {
     emit_copy(p, to[0], d[2]);
     emit_copy(p, to[1], sum_of(w, d[2], 16 * ROWS));
     emit_load_next(p, MEM_SCALES, a.by, scales);
-    emit_each(p, LANE_PRODUCT, a.rest, a.rest,
-              splat(w, LANE_16, is_mxfp4 ? MINUS_160 : MINUS_136), a.by, a.config);
+    emit_each(p, LANE_PRODUCT, a.rest, a.rest, splat(w, LANE_16, is_mxfp4 ? MINUS_160 : MINUS_136),
+              a.by, a.config);
     emit_set(p, q->number, 4);
     asm_loop_begin(p, q->number);
     trip(w, &a, is_mxfp4 ? &places : NULL, from, to);

@@ -232,7 +232,6 @@ static void narrow_numbers(struct quant * q, int bits) {
 void quant_spread(struct quant * q) {
     struct asm_program * p = q->p;
     int plain = asm_label_new(p), eight = asm_label_new(p), done = asm_label_new(p);
-    int table = asm_label_new(p);
     struct writer w = {.q = q, .p = p};
     if (q->fused) {
         quant_straighten(q);
@@ -251,13 +250,14 @@ void quant_spread(struct quant * q) {
     asm_jump_if_zero(p, q->number, plain);
     quant_straighten(q);
     if (q->apart) {
+        int table = asm_label_new(p);
         read_param(&w, q->number, MM_PARAM_BITS, q->pointers[0]);
         emit_add_small(p, q->number, q->number, -MM_BITS_MXFP4);
         asm_jump_if_nonzero(p, q->number, table);
         quant_apart_mxfp4(q);
         asm_jump(p, done);
+        asm_label(p, table);
     }
-    asm_label(p, table);
     quant_look_up(q);
     asm_jump(p, eight);
     asm_label(p, plain);
