@@ -6,6 +6,7 @@
 
 #include "aie/ops/elementwise/elementwise-ops.h"
 #include "aie/ops/lanes/math-fast.h"
+#include "aie/ops/lanes/wide.h"
 #include "aie/target/verbs.h"
 
 #define MINUS_INFINITY 0xff800000u
@@ -160,6 +161,34 @@ static void shrink(struct at_writer * w) {
     asm_label(w->p, asm_label_new(w->p));
 }
 
+static void mark(struct at_writer * w, enum aie_basic where) {
+    asm_emit(w->p, asm_target(w->p)->basic[where], 0, NULL, 0);
+}
+
+// Values of two vectors, in a late loop (elementwise.c does the same). Of an odd number of vectors
+// one more is taken, from and to where nothing is.
+static void exponentials_doubled(struct at_writer * w) {
+    struct lanes * l = &w->lanes;
+    struct asm_reg half = asm_local(w->p, ASM_R), more = asm_local(w->p, ASM_R);
+    at_set(w, half, -1);
+    emit_add_small(w->p, more, w->n, 1);
+    emit_alu(w->p, AIE_BASIC_SHIFT, w->n, more, half);
+    mark(w, AIE_BASIC_MARK);
+    lanes_set_vectors(l, 2);
+    asm_loop_begin_rolling(w->p, w->n);
+    asm_loop_late(w->p);
+    struct val s = lanes_load_at(l, w->at[0], 0, MEM_S);
+    struct val e = m_fast_exp_minus(l, f_sub(l, lanes_get(AT_SLOT_M), s));
+    l->dtype = DTYPE_BF16;
+    lanes_store_at(l, e, w->at[1], 0, MEM_S_NEW);
+    l->dtype = DTYPE_F32;
+    emit_advance(w->p, w->at[1], 2 * 2 * AT_LANES);
+    emit_advance(w->p, w->at[0], 2 * 4 * AT_LANES);
+    asm_loop_end(w->p);
+    mark(w, AIE_BASIC_MARK_END);
+    lanes_set_vectors(l, 1);
+}
+
 // The loop rolls: its trips before the first and behind the last write beyond the row, where
 // nothing is (at_plan's s_row). So what it makes is added up in another.
 static void exponentials(struct at_writer * w) {
@@ -167,6 +196,10 @@ static void exponentials(struct at_writer * w) {
     at_copy(w, w->at[0], w->a);
     at_copy(w, w->at[1], w->a);
     at_param(w, w->n, AT_NOW_VECTORS);
+    if (wide_is_there(asm_target(w->p))) {
+        exponentials_doubled(w);
+        return;
+    }
     asm_loop_begin_rolling(w->p, w->n);
     struct val s = at_load(w, MEM_S, w->at[0], 0);
     struct val e = m_fast_exp_minus(l, f_sub(l, lanes_get(AT_SLOT_M), s));

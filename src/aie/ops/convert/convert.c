@@ -26,6 +26,9 @@ enum {
     RAISED_REBIAS = 0x38000000, // 112 << 23: from f16's exponent bias to f32's
     RAISED_SMALL = 0x38800000,  // 2^-14: added in the bits and taken away as a float, it turns the
                                 // mantissa of a denormal into a number
+    LOWER = 16,                 // and down again, to bf16
+    REBIAS = 0x3800,            // the same in bf16
+    BEYOND = BF16_INF - F16_INF,
 };
 
 // f32
@@ -36,6 +39,7 @@ enum { MOST_TAKEN = 32 };
 struct program {
     struct asm_program * p;
     enum dtype source;
+    bool as_integers;                 // f16_integer_trip
     struct asm_reg taken[MOST_TAKEN]; // to be given back
     int n_taken;
     struct asm_reg one, minus_one, two, minus_two;
@@ -46,6 +50,7 @@ struct program {
     struct asm_reg zero, magnitude, inf;              // X, in 16-bit lanes
     struct asm_reg f16_inf, f16_normal, sign;
     struct asm_reg rebias, small, raise; // CM, CM, S
+    struct asm_reg lower, bias, beyond;  // S, X, X: of numbers that are rounded as integers
     struct asm_reg exponent, middle;     // X, in 32-bit lanes
 };
 
@@ -98,7 +103,8 @@ static void parameter(struct program * w, struct asm_reg to, int i) {
 
 // ---- constants ----
 
-enum constant_kind { SCALAR, SHIFT, LANES_16, LANES_32, WIDE };
+// WIDE: 32 lanes of an accumulator, which are its halves or two quarters.
+enum constant_kind { SCALAR, SHIFT, LANES_16, LANES_32, WIDE, WIDE_LOW };
 
 struct constant {
     struct asm_reg * to;
@@ -117,19 +123,20 @@ static void set_constant(struct program * w, const struct constant * c) {
         copy(w, x, r);
         return;
     }
-    if (c->kind == WIDE) {
+    if (c->kind >= WIDE) {
         x = asm_local(w->p, ASM_X);
     }
     emit_splat(w->p, c->kind == LANES_16 ? LANE_16 : LANE_32, x, r);
-    for (int half = 0; half < 2 && c->kind == WIDE; half++) {
-        emit_move(w->p, asm_half(*c->to, half), x);
+    for (int i = 0; i < 2 && c->kind >= WIDE; i++) {
+        emit_move(w->p, c->kind == WIDE ? asm_half(*c->to, i) : asm_quarter(*c->to, i), x);
     }
 }
 
 // First all registers, then what they hold: a section's registers are there before its code.
 static void take_all(struct program * w, const struct constant * constants, size_t n) {
     static const enum asm_class classes[] = {
-        [SCALAR] = ASM_R, [SHIFT] = ASM_S, [LANES_16] = ASM_X, [LANES_32] = ASM_X, [WIDE] = ASM_CM};
+        [SCALAR] = ASM_R,   [SHIFT] = ASM_S, [LANES_16] = ASM_X,
+        [LANES_32] = ASM_X, [WIDE] = ASM_CM, [WIDE_LOW] = ASM_BM};
     for (size_t i = 0; i < n; i++) {
         *constants[i].to = take(w, classes[constants[i].kind]);
     }
@@ -141,7 +148,20 @@ static void take_all(struct program * w, const struct constant * constants, size
 // What the loops want.
 static void take_constants(struct program * w) {
     const int32_t add = (int32_t) asm_target(w->p)->add_config;
-    if (w->source == DTYPE_F16) {
+    if (w->as_integers) {
+        const struct constant constants[] = {{&w->float_config, SCALAR, add},
+                                             {&w->int_config, SCALAR, INT_ADD_CONFIG},
+                                             {&w->raise, SHIFT, RAISE},
+                                             {&w->lower, SHIFT, LOWER},
+                                             {&w->magnitude, LANES_16, MAGNITUDE},
+                                             {&w->f16_inf, LANES_16, F16_INF},
+                                             {&w->f16_normal, LANES_16, F16_NORMAL},
+                                             {&w->sign, LANES_16, SIGN},
+                                             {&w->bias, LANES_16, REBIAS},
+                                             {&w->beyond, LANES_16, BEYOND},
+                                             {&w->small, WIDE_LOW, RAISED_SMALL}};
+        take_all(w, constants, sizeof constants / sizeof constants[0]);
+    } else if (w->source == DTYPE_F16) {
         const struct constant constants[] = {{&w->float_config, SCALAR, add},
                                              {&w->int_config, SCALAR, INT_ADD_CONFIG},
                                              {&w->raise, SHIFT, RAISE},
@@ -333,6 +353,35 @@ static void f16_trip(struct program * w, bool pieces) {
     store_pieces(w, hi, rest, finite);
 }
 
+// The same where accumulators are few, each for two values: those that are normal are rounded as
+// integers, and only denormal ones as floats. What is no number stays none.
+static void f16_integer_trip(struct program * w) {
+    struct asm_program * p = w->p;
+    struct asm_reg raw = asm_local(p, ASM_X), normal = asm_local(p, ASM_X);
+    struct asm_reg small = asm_local(p, ASM_X), special = asm_local(p, ASM_X), acc[3];
+    for (int i = 0; i < 3; i++) {
+        acc[i] = asm_local(p, ASM_BM);
+    }
+    load(w, raw, w->pin);
+    struct asm_reg m = vector2(w, LANE_AND, LANE_16, raw, w->magnitude);
+    emit_widen_16(p, asm_half(acc[0], 0), m, w->raise);
+    struct asm_reg is_denormal = less(w, m, w->f16_normal);
+    struct asm_reg finite = less(w, m, w->f16_inf);
+    emit_narrow_16(p, normal, asm_half(acc[0], 0), w->lower);
+    emit_acc_add(p, acc[1], acc[0], w->small, w->int_config);
+    emit_f_sub(p, acc[2], acc[1], w->small, w->float_config);
+    emit_to_bf16(p, small, asm_half(acc[2], 0));
+    struct asm_reg number =
+        choose(w, is_denormal, vector2(w, LANE_ADD, LANE_16, normal, w->bias), small);
+    emit_choose(p, LANE_MIN_UNSIGNED, LANE_16, special, emit_new_mask(p, LANE_16),
+                vector2(w, LANE_ADD, LANE_16, m, w->beyond), w->magnitude);
+    struct asm_reg again = asm_local(p, ASM_X);
+    load(w, again, w->pin2);
+    struct asm_reg sign = vector2(w, LANE_AND, LANE_16, again, w->sign);
+    struct asm_reg magnitude = choose(w, finite, special, number);
+    store(w, vector2(w, LANE_OR, LANE_16, magnitude, sign), w->phi, MEM_HI);
+}
+
 // ---- around the loops ----
 
 static void start_run(struct program * w) {
@@ -407,7 +456,9 @@ static void take_chunk(struct program * w) {
 
 static void loop(struct program * w, bool pieces) {
     asm_loop_begin(w->p, w->trips);
-    if (w->source == DTYPE_F16) {
+    if (w->as_integers) {
+        f16_integer_trip(w);
+    } else if (w->source == DTYPE_F16) {
         if (pieces) { // rare, and overlapping trips take 500 bytes more
             asm_loop_alone(w->p);
         }
@@ -458,6 +509,7 @@ void convert_loop(struct asm_program * p, enum dtype source, struct asm_reg trip
                   struct asm_reg from, struct asm_reg from_again, struct asm_reg to) {
     struct program writer = {
         .p = p, .source = source, .trips = trips, .pin = from, .pin2 = from_again, .phi = to};
+    writer.as_integers = source == DTYPE_F16 && asm_target(p)->load_bytes > 32;
     if (source == DTYPE_F16) { // f32 wants no constants
         asm_section(p);
         take_constants(&writer);
