@@ -563,17 +563,14 @@ static void msc(struct asm_program * p, struct asm_reg d, struct asm_reg c, stru
 
 static void each(struct asm_program * p, enum lane_product op, struct asm_reg d, struct asm_reg c,
                  struct asm_reg a, struct asm_reg b, struct asm_reg config) {
-    static const int ops[2][3] = {
-        {AIE2P_VMUL_f_vmul_bf_vmul_bf_core_X_X, AIE2P_VMAC_f_vmac_bf_vmul_bf_core_X_X,
-         AIE2P_VMSC_f_vmac_bf_vmul_bf_core_X_X},
-        {AIE2P_VMUL_f_vmul_bf_vmul_bf_core_Y_Y, AIE2P_VMAC_f_vmac_bf_vmul_bf_core_Y_Y,
-         AIE2P_VMSC_f_vmac_bf_vmul_bf_core_Y_Y}};
-    int code = ops[asm_class_of(p, a) == ASM_Y][op];
     if (op == LANE_PRODUCT) {
-        ASM(p, code, A_REG(d), A_REG(a), A_REG(b), A_REG(config));
-    } else {
-        ASM(p, code, A_REG(d), A_REG(c), A_REG(a), A_REG(b), A_REG(config));
+        ASM(p, AIE2P_VMUL_f_vmul_bf_vmul_bf_core_X_X, A_REG(d), A_REG(a), A_REG(b), A_REG(config));
+        return;
     }
+    ASM(p,
+        op == LANE_PLUS_PRODUCT ? AIE2P_VMAC_f_vmac_bf_vmul_bf_core_X_X
+                                : AIE2P_VMSC_f_vmac_bf_vmul_bf_core_X_X,
+        A_REG(d), A_REG(c), A_REG(a), A_REG(b), A_REG(config));
 }
 
 // ---- quantized numbers ----
