@@ -373,7 +373,8 @@ static void f16_integer_trip(struct program * w) {
     emit_to_bf16(p, small, asm_half(acc[2], 0));
     struct asm_reg number =
         choose(w, is_denormal, vector2(w, LANE_ADD, LANE_16, normal, w->bias), small);
-    emit_choose(p, LANE_MIN_UNSIGNED, LANE_16, special, emit_new_mask(p, LANE_16),
+    struct asm_reg which = emit_new_mask(p, LANE_16);
+    emit_choose(p, LANE_MIN_UNSIGNED, LANE_16, special, which,
                 vector2(w, LANE_ADD, LANE_16, m, w->beyond), w->magnitude);
     struct asm_reg again = asm_local(p, ASM_X);
     load(w, again, w->pin2);

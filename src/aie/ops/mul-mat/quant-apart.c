@@ -19,10 +19,11 @@ struct apart {
 };
 
 static struct apart take_apart(struct writer * w, int top) {
-    struct apart a = {.config = take_set(w, ASM_R, (int32_t) asm_target(w->p)->mul_config),
-                      .top = take_splat(w, LANE_8, top),
-                      .by = take(w, ASM_X),
-                      .rest = take(w, ASM_BM)};
+    struct apart a;
+    a.config = take_set(w, ASM_R, (int32_t) asm_target(w->p)->mul_config);
+    a.top = take_splat(w, LANE_8, top);
+    a.by = take(w, ASM_X);
+    a.rest = take(w, ASM_BM);
     for (int i = 0; i < 2; i++) {
         a.pick[i] = take_set(w, ASM_MASK, EVEN_8 + i);
         a.zip[i] = take_set(w, ASM_MASK, ZIP_8 + i);
@@ -142,6 +143,7 @@ static void blocks(struct quant * q, bool is_mxfp4) {
     }
     asm_label(p, part);
     struct asm_reg half = masked(w, i, 1), second = masked(w, i, 2), d[3];
+    struct asm_reg tile = sum_of(w, q->base, 2 * ROWS - q->offset);
     for (int k = 0; k < 3; k++) {
         d[k] = asm_local(p, ASM_R);
     }
@@ -151,8 +153,7 @@ static void blocks(struct quant * q, bool is_mxfp4) {
         emit_alu(p, AIE_BASIC_ADD, d[0], d[0], shifted(w, second, 7 /* PITCH / 2 */));
     }
     emit_copy(p, from, d[0]);
-    emit_alu(p, AIE_BASIC_ADD, d[1], sum_of(w, q->base, 2 * ROWS - q->offset),
-             shifted(w, half, 6 /* HALF */));
+    emit_alu(p, AIE_BASIC_ADD, d[1], tile, shifted(w, half, 6 /* HALF */));
     emit_alu(p, AIE_BASIC_ADD, d[2], d[1], shifted(w, second, 11 /* 32 ROWS / 2 */));
     emit_copy(p, to[0], d[2]);
     emit_copy(p, to[1], sum_of(w, d[2], 16 * ROWS));
