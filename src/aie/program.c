@@ -244,7 +244,7 @@ enum status aie_compile_pdi(const struct kernel_spec * spec, uint8_t ** pdi, siz
     aie_program_name(spec, name);
     bool is_mixed = !strncmp(name, MIXED_NAME, sizeof MIXED_NAME - 1);
     struct kernel_spec many;
-    bool alone = !strncmp(name, UNPACK_NAME, sizeof UNPACK_NAME - 1);
+    bool alone = unpack_is_alone(spec);
     if (!is_mixed && (spec->op == KERNEL_OP_UNPACK ||
                       spec->op == KERNEL_OP_CONVERT)) { // where products of many rows are
         many = *spec;

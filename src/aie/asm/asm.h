@@ -142,9 +142,11 @@ void asm_at(struct asm_program * p, int bundle);
 // For the paced or rolling loop that has just begun: a vector or an accumulator is another local's
 // until the result that was sent to it lands, not only until its instruction issues. The old value
 // is read while the new one is on its way, which the checker takes for a mistake outside of what
-// AIE_BASIC_MARK begins and AIE_BASIC_MARK_END ends: the author writes these into the regions
-// before and behind the loop. Where the loop does not roll, registers are as everywhere.
+// asm_mark begins and asm_mark_end ends: the author writes these into the regions before and behind
+// the loop. Where the loop does not roll, registers are as everywhere.
 void asm_loop_late(struct asm_program * p);
+void asm_mark(struct asm_program * p);
+void asm_mark_end(struct asm_program * p);
 
 // ---- result ----
 

@@ -416,6 +416,14 @@ void asm_loop_late(struct asm_program * p) {
     }
 }
 
+void asm_mark(struct asm_program * p) {
+    asm_emit(p, p->target->basic[AIE_BASIC_MARK], 0, NULL, 0);
+}
+
+void asm_mark_end(struct asm_program * p) {
+    asm_emit(p, p->target->basic[AIE_BASIC_MARK_END], 0, NULL, 0);
+}
+
 void asm_at(struct asm_program * p, int bundle) {
     p->at = (int16_t) bundle;
 }

@@ -338,6 +338,51 @@ static void where_products_are(void ** state) {
     rig_close(&r);
 }
 
+// Every f16 number where a product of few rows makes it bf16, one at a time: b has a 1 in one place
+// of each row. Those that are not finite have rows of a for themselves, for they leave nothing of a
+// sum.
+static void every_f16_in_products(void ** state) {
+    (void) state;
+    enum { K = 64, N = 16, FINITE = 2 * 0x7c00, OTHERS = 65536 - FINITE, M = FINITE / K + OTHERS };
+    struct kernel_spec spec = {
+        .op = KERNEL_OP_MUL_MAT,
+        .arch = rig_arch,
+        .n_inputs = 2,
+        .inputs = {tensor_of(DTYPE_F16, K, M, 1, 1), tensor_of(DTYPE_F32, K, N, 1, 1)},
+        .output = tensor_of(DTYPE_F32, M, N, 1, 1)};
+    struct kernel_code code;
+    struct rig r;
+    assert_int_equal(rig_compile(&spec, &code, NULL), ST_OK);
+    rig_open(&r);
+    rig_allocate(&r, &spec);
+    uint16_t * a = (uint16_t *) (void *) r.data[0];
+    memset(a, 0, 2 * (size_t) M * K);
+    for (uint32_t i = 0; i < 65536; i++) {
+        uint32_t n = i < FINITE ? i : i - FINITE, from = i < FINITE ? 0 : 0x7c00;
+        a[i < FINITE ? i : FINITE + n * K + i % K] = (uint16_t) ((n & 1) << 15 | (from + n / 2));
+    }
+    for (int first = 0; first < K; first += N) {
+        float * b = (float *) (void *) r.data[1];
+        for (int i = 0; i < N * K; i++) {
+            b[i] = i % K == first + i / K ? 1 : 0;
+        }
+        rig_run(&r, &spec, &code);
+        for (int i = 0; i < N * M; i++) {
+            int row = i % M, k = first + i / M;
+            uint16_t half = a[row * K + k];
+            float got = ((const float *) (const void *) r.data[2])[i];
+            if ((half & 0x7fff) > 0x7c00) {
+                assert_true(isnan(got));
+            } else if (row < FINITE / K || half) { // zeros beside what is not finite are NaNs
+                assert_true(got == float_of((uint32_t) to_bf16(f16_bits(half)) << 16));
+            }
+        }
+    }
+    rig_free(&r);
+    rig_close(&r);
+    kernel_code_free(&code);
+}
+
 static void refusals(void ** state) {
     (void) state;
     struct error err = {0};
@@ -454,6 +499,7 @@ int main(int argc, char ** argv) {
         cmocka_unit_test(refusals),
         cmocka_unit_test(speed),
         cmocka_unit_test(where_products_are),
+        cmocka_unit_test(every_f16_in_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

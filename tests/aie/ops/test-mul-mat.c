@@ -678,53 +678,6 @@ static void test_leftovers(void ** state) {
     rig_close(&r);
 }
 
-// Every f16 number, one at a time: b has a 1 in one place of each row. Those that are not finite
-// have rows of a for themselves, for they leave nothing of a sum.
-static void test_every_f16(void ** state) {
-    (void) state;
-    enum { K = 64, N = 16, FINITE = 2 * 0x7c00, OTHERS = 65536 - FINITE };
-    static const struct shape s = {FINITE / K + OTHERS, N, K, 1, 1, 1, 1, 0, 0, 0};
-    struct kernel_spec spec = spec_with(DTYPE_F16, DTYPE_F32, &s);
-    struct kernel_code code;
-    struct rig r;
-    assert_int_equal(rig_compile(&spec, &code, NULL), ST_OK);
-    rig_open(&r);
-    rig_allocate(&r, &spec);
-    uint16_t * a = (uint16_t *) (void *) r.data[0];
-    memset(a, 0, 2 * (size_t) s.m * K);
-    for (uint32_t i = 0; i < 65536; i++) {
-        uint32_t pattern = i < FINITE ? (i & 1) << 15 | i / 2
-                                      : ((i - FINITE) & 1) << 15 | (0x7c00 + (i - FINITE) / 2);
-        a[i < FINITE ? i : FINITE + (i - FINITE) * K + i % K] = (uint16_t) pattern;
-    }
-    for (int first = 0; first < K; first += N) {
-        float * b = (float *) (void *) r.data[1];
-        for (int i = 0; i < N * K; i++) {
-            b[i] = i % K == first + i / K ? 1 : 0;
-        }
-        rig_run(&r, &spec, &code);
-        for (int64_t i = 0; i < N * s.m; i++) {
-            int64_t row = i % s.m, k = first + i / s.m;
-            const uint16_t * half = a + row * K + k;
-            float got = ((const float *) (const void *) r.data[2])[i], value;
-            value = (float) block_f16((const uint8_t *) half);
-            if (row < FINITE / K) {
-                uint32_t bits;
-                memcpy(&bits, &value, 4);
-                assert_true(got ==
-                            bf16_value((uint16_t) ((bits + 0x7fff + (bits >> 16 & 1)) >> 16)));
-            } else if (*half && (*half & 0x7fff) == 0x7c00) {
-                assert_true(isinf(got) && !signbit(got) == !(*half >> 15));
-            } else if (*half) {
-                assert_true(isnan(got));
-            }
-        }
-    }
-    rig_free(&r);
-    rig_close(&r);
-    kernel_code_free(&code);
-}
-
 // Gemm's program has further tasks: what these leave in the array is in no later product, be its
 // descriptors those of the PDI or not. Numbers of the tasks themselves are others' to check.
 static void run_task(struct rig * r, struct kernel_spec spec) {
@@ -923,7 +876,6 @@ int main(int argc, char ** argv) {
         cmocka_unit_test(test_banks),       cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_columns),     cmocka_unit_test(test_raw),
         cmocka_unit_test(test_shared),      cmocka_unit_test(test_tasks_between),
-        cmocka_unit_test(test_every_f16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,10 +161,6 @@ static void shrink(struct at_writer * w) {
     asm_label(w->p, asm_label_new(w->p));
 }
 
-static void mark(struct at_writer * w, enum aie_basic where) {
-    asm_emit(w->p, asm_target(w->p)->basic[where], 0, NULL, 0);
-}
-
 // Values of two vectors, in a late loop (elementwise.c does the same). Of an odd number of vectors
 // one more is taken, from and to where nothing is.
 static void exponentials_doubled(struct at_writer * w) {
@@ -173,7 +169,7 @@ static void exponentials_doubled(struct at_writer * w) {
     at_set(w, half, -1);
     emit_add_small(w->p, more, w->n, 1);
     emit_alu(w->p, AIE_BASIC_SHIFT, w->n, more, half);
-    mark(w, AIE_BASIC_MARK);
+    asm_mark(w->p);
     lanes_set_vectors(l, 2);
     asm_loop_begin_rolling(w->p, w->n);
     asm_loop_late(w->p);
@@ -185,7 +181,7 @@ static void exponentials_doubled(struct at_writer * w) {
     emit_advance(w->p, w->at[1], 2 * 2 * AT_LANES);
     emit_advance(w->p, w->at[0], 2 * 4 * AT_LANES);
     asm_loop_end(w->p);
-    mark(w, AIE_BASIC_MARK_END);
+    asm_mark_end(w->p);
     lanes_set_vectors(l, 1);
 }
 

@@ -86,11 +86,11 @@ enum status convert_supports(const struct kernel_spec * spec, struct error * err
 }
 
 void convert_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]) {
-    bool alone = spec->op == KERNEL_OP_UNPACK && !mm_unpacks_too(mm_type(spec->arch, DTYPE_BF16));
+    bool many = spec->op == KERNEL_OP_UNPACK || convert_is_many(spec);
     snprintf(name, KERNEL_NAME_MAX, "%s",
-             alone                                                   ? UNPACK_NAME
-             : spec->op == KERNEL_OP_UNPACK || convert_is_many(spec) ? MM_MANY_NAME
-                                                                     : MIXED_NAME);
+             unpack_is_alone(spec) ? UNPACK_NAME
+             : many                ? MM_MANY_NAME
+                                   : MIXED_NAME);
 }
 
 // ---- instruction stream ----

@@ -22,13 +22,13 @@ enum {
     F16_INF = 0x7c00,
     F16_NORMAL = 0x0400, // the smallest
     BF16_INF = 0x7f80,
-    RAISE = 13,                 // bits from f16's mantissa to f32's
-    RAISED_REBIAS = 0x38000000, // 112 << 23: from f16's exponent bias to f32's
-    RAISED_SMALL = 0x38800000,  // 2^-14: added in the bits and taken away as a float, it turns the
-                                // mantissa of a denormal into a number
-    LOWER = 16,                 // and down again, to bf16
-    REBIAS = 0x3800,            // the same in bf16
-    BEYOND = BF16_INF - F16_INF,
+    RAISE = 13,                  // bits from f16's mantissa to f32's
+    RAISED_REBIAS = 0x38000000,  // 112 << 23: from f16's exponent bias to f32's
+    RAISED_SMALL = 0x38800000,   // 2^-14: added in the bits and taken away as a float, it turns the
+                                 // mantissa of a denormal into a number
+    LOWER = 16,                  // and down again, to bf16
+    REBIAS = 0x3800,             // the same in bf16
+    BEYOND = BF16_INF - F16_INF, // from f16's infinity to bf16's
 };
 
 // f32
@@ -510,7 +510,7 @@ void convert_loop(struct asm_program * p, enum dtype source, struct asm_reg trip
                   struct asm_reg from, struct asm_reg from_again, struct asm_reg to) {
     struct program writer = {
         .p = p, .source = source, .trips = trips, .pin = from, .pin2 = from_again, .phi = to};
-    writer.as_integers = source == DTYPE_F16 && asm_target(p)->load_bytes > 32;
+    writer.as_integers = source == DTYPE_F16 && asm_target(p)->classes[ASM_BM].quarter != AIE_NONE;
     if (source == DTYPE_F16) { // f32 wants no constants
         asm_section(p);
         take_constants(&writer);

@@ -136,8 +136,9 @@ enum status convert_insts(const struct kernel_spec * spec, uint32_t ** insts, si
 bool convert_is_many(const struct kernel_spec * spec);
 enum status convert_many_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
                                struct error * err);
-// Quantized blocks (unpack.c), on the PDI of products of many rows or one of their own.
+// Quantized blocks (unpack.c), on the PDI of products of many rows or, alone, on another.
 #define UNPACK_NAME "unpack_bf16"
+bool unpack_is_alone(const struct kernel_spec * spec);
 enum status unpack_supports(const struct kernel_spec * spec, struct error * err);
 enum status unpack_insts(const struct kernel_spec * spec, uint32_t ** insts, size_t * n_words,
                          struct error * err);

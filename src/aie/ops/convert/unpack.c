@@ -138,6 +138,10 @@ static enum status plan_make(const struct kernel_spec * spec, struct unpack * u,
     return ST_OK;
 }
 
+bool unpack_is_alone(const struct kernel_spec * spec) {
+    return spec->op == KERNEL_OP_UNPACK && !mm_unpacks_too(mm_type(spec->arch, DTYPE_BF16));
+}
+
 enum status unpack_supports(const struct kernel_spec * spec, struct error * err) {
     struct unpack u;
     return plan_make(spec, &u, err);

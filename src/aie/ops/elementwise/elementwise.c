@@ -418,12 +418,6 @@ static void keep_constants(struct program * w, const struct ew_op * e, int unrol
 
 // Long vals take the more registers the longer their loads and products are on their way: their
 // loops are late ones.
-static void mark(struct program * w, bool late, enum aie_basic where) {
-    if (late) {
-        asm_emit(w->p, asm_target(w->p)->basic[where], 0, NULL, 0);
-    }
-}
-
 static void write_loop(struct program * w, const struct ew_loop * loop) {
     const enum aie_arch arch = asm_target(w->p)->arch;
     const enum dtype t = w->lanes.dtype;
@@ -443,7 +437,9 @@ static void write_loop(struct program * w, const struct ew_loop * loop) {
     }
     bool rolling = !loop->stage && rolls(w, loop->op, unroll);
     bool late = rolling && w->lanes.vectors > 1;
-    mark(w, late, AIE_BASIC_MARK);
+    if (late) {
+        asm_mark(w->p);
+    }
     (rolling ? asm_loop_begin_rolling : asm_loop_begin)(w->p, w->trips);
     if (late) {
         asm_loop_late(w->p);
@@ -454,7 +450,9 @@ static void write_loop(struct program * w, const struct ew_loop * loop) {
         op_trip(w, loop->op, unroll);
     }
     asm_loop_end(w->p);
-    mark(w, late, AIE_BASIC_MARK_END);
+    if (late) {
+        asm_mark_end(w->p);
+    }
     lanes_let_go(&w->lanes);
     lanes_set_vectors(&w->lanes, 1);
 }

@@ -194,7 +194,7 @@ static void int_slice(struct mm_block * b, const struct mm_type * t, const struc
     emit_copy(p, b->again, at->x);
     emit_copy(p, b->y, at->y);
     set_behind(b, b->from[1], at->y, 8 * t->block_bytes);
-    asm_emit(p, asm_target(p)->basic[AIE_BASIC_MARK], 0, NULL, 0);
+    asm_mark(p);
     asm_loop_begin_paced(p, at->trips, b->interval);
     asm_loop_late(p);
     for (int n = 0; n < 4; n++) {
@@ -226,7 +226,7 @@ static void int_slice(struct mm_block * b, const struct mm_type * t, const struc
         }
     }
     asm_loop_end(p);
-    asm_emit(p, asm_target(p)->basic[AIE_BASIC_MARK_END], 0, NULL, 0);
+    asm_mark_end(p);
 }
 
 // ---- bf16 ----
@@ -298,7 +298,7 @@ static void bf16_trip(struct mm_block * b) {
     emit_copy(p, b->y, b->from[1]);
     emit_copy(p, b->to[1], b->x);
     ASM(p, AIE2P_PADDA_pstm_nrm, A_REG(b->x), STEP(STEP_N));
-    asm_emit(p, asm_target(p)->basic[AIE_BASIC_MARK], 0, NULL, 0);
+    asm_mark(p);
     asm_loop_begin_paced(p, b->pairs, b->interval);
     asm_loop_late(p);
     struct asm_reg x = asm_local(p, ASM_Y);
@@ -310,7 +310,7 @@ static void bf16_trip(struct mm_block * b) {
     ASM(p, AIE2P_ADD_add_r_ri, A_REG(b->now), A_REG(b->conf), A_IMM(0));
     bf16_k(b, x, 1);
     asm_loop_end(p);
-    asm_emit(p, asm_target(p)->basic[AIE_BASIC_MARK_END], 0, NULL, 0);
+    asm_mark_end(p);
     for (int n = 0; n < 16; n++) {
         struct asm_reg part = asm_quarter(b->acc[n / 8 * 2 + n / 2 % 2], n / 4 % 2 * 2 + n % 2);
         ASM_MEM(p, AIE2P_VST_dmx_sts_bm_pstm_nrm_imm, MEM_C_OUT, A_REG(b->to[0]), A_REG(part),
