@@ -89,12 +89,13 @@ static struct array_bd shim_bd(const struct plan_walk * walk, int next) {
                              .iteration_step = walk->repeat_step};
 }
 
-// Of b, where it repeats: equal descriptors in a chain, the chain repeated, and once more its tail
-// for the rest.
+// Of b, where it repeats: one descriptor, repeated, as long as a task may be; else equal ones in a
+// chain, the chain repeated, and once more its tail for the rest. To write one and to patch its
+// address takes the instruction stream longer than most rows do.
 static int chain_of(const struct plan_piece * piece) {
-    return piece->mode != PLAN_PERIOD      ? 1
-           : piece->rows < PLAN_PERIOD_BDS ? (int) piece->rows
-                                           : PLAN_PERIOD_BDS;
+    return piece->mode == PLAN_PERIOD
+               ? (int) ((piece->rows + ARRAY_MAX_REPEAT - 1) / ARRAY_MAX_REPEAT)
+               : 1;
 }
 
 static int shim_bds(const struct kernel_spec * spec, const struct plan_piece * piece,
