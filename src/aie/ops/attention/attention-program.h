@@ -19,7 +19,6 @@ enum { AT_POINTERS = 5, AT_ACCS = 8 };
 struct at_writer {
     struct asm_program * p;
     struct lanes lanes;
-    int vectors; // that a loop of products takes for each of two rows, at most
     struct asm_reg left, n, a, b, c, d, step; // scalars
     struct asm_reg at[AT_POINTERS], back;
     int convert; // a subroutine: so many trips (n) from a on become bf16

@@ -12,8 +12,6 @@
 #define NO_CONSTANT 0x7fdeadadu // a NaN that nobody asks for: what stands in slots of parameters
 #define FAR_BELOW   -1e30f      // the largest score of a row of which nothing was seen
 
-enum { FEW_ACCUMULATORS = 8 };
-
 // ---- words that all files use ----
 
 int32_t at_address(const struct at_writer * w, int32_t at) {
@@ -509,8 +507,6 @@ enum status at_program(enum aie_arch arch, struct at_code * out, struct error * 
     if (asm_new(arch, &w.p) != ST_OK) {
         return error_set(err, ST_NO_MEMORY, "aie: out of memory");
     }
-    int accumulators = __builtin_popcountll(aie_target(arch)->classes[ASM_BM].set);
-    w.vectors = accumulators > FEW_ACCUMULATORS ? AT_ACCS / 2 : 1;
     write_program(&w);
     enum status st = asm_finish(w.p, &out->code, err);
     lanes_pool_bytes(&w.lanes, out->pool);
