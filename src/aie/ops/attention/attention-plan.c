@@ -231,11 +231,14 @@ static int pass_blocks(int64_t words) {
     return best;
 }
 
-// Loading the attention's PDI and the decoder's again takes as long as a million cycles.
-enum { MIXED_MOST_CYCLES = 1 << 20 };
+// Loading the attention's PDI and the decoder's again takes as long as so many cycles.
+static const int64_t mixed_most_cycles[AIE_ARCH_COUNT] = {
+    [AIE_ARCH_AIE2] = 1 << 20,
+    [AIE_ARCH_AIE2P] = 3 << 20,
+};
 
-// Two cores in half of the columns, an item each. A number of K or V takes it
-// about a cycle, most of it for making it bf16; on aie2p two.
+// Two cores in half of the columns, an item each. A number of K or V takes it about a cycle, most
+// of it for making it bf16.
 static void try_mixed(struct at_plan * p, const struct kernel_spec * spec) {
     struct at_plan lone = *p;
     lone.mixed = true;
@@ -251,8 +254,8 @@ static void try_mixed(struct at_plan * p, const struct kernel_spec * spec) {
     lone.turns = lone.even ? p->blocks : p->turns;
     lone.pass_blocks = pass_blocks(at_item_words(&lone));
     int64_t cores = lone.halves * lone.columns, rounds = (p->items + cores - 1) / cores;
-    int64_t cycles = rounds * p->n_kv * (p->dk + p->dv) * (spec->arch == AIE_ARCH_AIE2P ? 2 : 1);
-    if (cycles <= MIXED_MOST_CYCLES && lay_out(&lone, p->item_heads, p->item_queries)) {
+    int64_t cycles = rounds * p->n_kv * (p->dk + p->dv);
+    if (cycles <= mixed_most_cycles[spec->arch] && lay_out(&lone, p->item_heads, p->item_queries)) {
         *p = lone;
     }
 }
