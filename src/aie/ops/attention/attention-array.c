@@ -553,20 +553,26 @@ static void bring_keys(const struct design * d, int col, int64_t k_offset, int64
     }
 }
 
-// One channel for all: mask, k and v of block after block.
+// One channel for all: mask, k and v of block after block. What is more than a descriptor repeats,
+// or the last block where it is shorter, has a second set.
 static void bring_turns(const struct design * d, int col, int half, int64_t k_offset,
                         int64_t v_offset, int64_t mask_offset) {
     const struct at_plan * p = &d->plan;
-    for (int last = p->turns > 0 ? 0 : 1; last < turn_kinds(p); last++) {
+    int64_t repeated = p->turns < AT_MOST_RUNS ? p->turns : AT_MOST_RUNS;
+    const int64_t runs[] = {repeated, p->even ? p->turns - repeated : 1};
+    for (int last = 0; last < 2; last++) {
         int bd = half * HALF_BDS + (last ? HALF_LAST : HALF_TURN);
-        int64_t runs = last ? 1 : p->turns, first = last ? p->turns * p->keys : 0;
-        int64_t keys = last ? p->last_keys : p->keys;
-        if (p->mask) {
-            masks_from(d, col, bd, mask_offset, first, keys, runs);
+        int64_t first = last ? repeated * p->keys : 0;
+        int64_t keys = last && !p->even ? p->last_keys : p->keys;
+        if (runs[last] == 0) {
+            continue;
         }
-        keys_from(d, col, bd + 1, AT_K, k_offset, first, keys, runs, bd + 2);
-        keys_from(d, col, bd + 2, AT_V, v_offset, first, keys, runs, -1);
-        push_shim(d, col, half, p->mask ? bd : bd + 1, runs);
+        if (p->mask) {
+            masks_from(d, col, bd, mask_offset, first, keys, runs[last]);
+        }
+        keys_from(d, col, bd + 1, AT_K, k_offset, first, keys, runs[last], bd + 2);
+        keys_from(d, col, bd + 2, AT_V, v_offset, first, keys, runs[last], -1);
+        push_shim(d, col, half, p->mask ? bd : bd + 1, runs[last]);
     }
 }
 

@@ -197,7 +197,7 @@ static bool choose(struct at_plan * p) {
 // Can one channel bring all that an item's cores want? That is told by two sets of descriptors, the
 // second for the last block. Steps are those from block to block, in words.
 static bool is_small(const struct at_plan * p, int64_t k_step, int64_t v_step) {
-    return p->rows <= AT_FEW_ROWS && !p->sinks && p->mask_blocks == 1 && p->turns <= AT_MOST_RUNS &&
+    return p->rows <= AT_FEW_ROWS && !p->sinks && p->mask_blocks == 1 &&
            (p->turns < 2 || (k_step <= 1 << 20 && v_step <= 1 << 20));
 }
 
@@ -207,7 +207,8 @@ static void try_halves(struct at_plan * p) {
     two.halves = 2;
     two.cores = AT_CORES / 2;
     two.one_channel = true;
-    if (p->items > p->columns && lay_out(&two, p->item_heads, p->item_queries)) {
+    if (p->items > p->columns && p->turns <= AT_MOST_RUNS &&
+        lay_out(&two, p->item_heads, p->item_queries)) {
         *p = two;
     }
 }
@@ -250,7 +251,10 @@ static void try_mixed(struct at_plan * p, const struct kernel_spec * spec) {
     if (!lone.columns || spec->params[AT_ARG_MAX_BIAS]) {
         return;
     }
-    lone.even = p->last_keys == p->keys && p->blocks <= AT_MOST_RUNS;
+    lone.even = p->last_keys == p->keys && p->blocks <= 2 * AT_MOST_RUNS;
+    if (!lone.even && p->turns > AT_MOST_RUNS) {
+        return;
+    }
     lone.turns = lone.even ? p->blocks : p->turns;
     lone.pass_blocks = pass_blocks(at_item_words(&lone));
     int64_t cores = lone.halves * lone.columns, rounds = (p->items + cores - 1) / cores;
