@@ -308,8 +308,10 @@ static void test_lone_cores(void ** state) { // among other programs, without a 
         {{64, 64, 32, 8, 1, 256, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES}, // blocks are alike
         {{64, 64, 10, 5, 1, 128, 1, 1, DTYPE_BF16, 0, 0, 0, 20, 1}, YES},
         {{64, 64, 28, 7, 1, 200, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES}, // the last is not
-        {{64, 64, 8, 8, 1, 64, 1, 1, DTYPE_F16, 1, 1, 0, 0, 1}, NO},    // sinks
-        {{64, 64, 8, 8, 1, 64, 1, 1, DTYPE_F16, 1, 0, 8, 0, 1}, NO},    // slopes
+        {{64, 64, 14, 2, 1, 640, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, YES}, // seven heads in two items
+        {{256, 256, 5, 1, 1, 300, 1, 1, DTYPE_F16, 1, 0, 0, 0, 0}, YES},
+        {{64, 64, 8, 8, 1, 64, 1, 1, DTYPE_F16, 1, 1, 0, 0, 1}, NO}, // sinks
+        {{64, 64, 8, 8, 1, 64, 1, 1, DTYPE_F16, 1, 0, 8, 0, 1}, NO}, // slopes
         {{64, 64, 32, 8, 16, 64, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, NO},
         // More blocks than a descriptor repeats, and twice as many; and a short one behind them.
         {{512, 512, 2, 1, 1, 1056, 1, 1, DTYPE_F16, 1, 0, 0, 0, 1}, LONG},
