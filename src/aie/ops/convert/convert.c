@@ -40,6 +40,7 @@ struct program {
     struct asm_program * p;
     enum dtype source;
     bool as_integers;                 // f16_integer_trip
+    const struct convert_lent * lent; // whose registers they are; NULL: its own
     struct asm_reg taken[MOST_TAKEN]; // to be given back
     int n_taken;
     struct asm_reg one, minus_one, two, minus_two;
@@ -408,6 +409,9 @@ static void start_run(struct program * w) {
     }
     asm_loop_end(w->p);
     asm_label(w->p, clear);
+    if (w->lent) {
+        set(w, w->two, 2);
+    }
     release(w, CV_LOCK_IN_EMPTY, w->two);
 }
 
@@ -438,7 +442,7 @@ static void take_chunk(struct program * w) {
     struct asm_reg hi_at = asm_local(p, ASM_R), lo_at = asm_local(p, ASM_R);
     acquire(w, CV_LOCK_IN_FULL, w->minus_one);
     acquire(w, CV_LOCK_OUT_EMPTY, w->minus_one);
-    if (w->source == DTYPE_F16) {
+    if (w->source == DTYPE_F16 || w->lent) {
         clear_odd_ends(w);
     }
     parameter(w, hi_at, CV_PARAM_HI_AT);
@@ -484,15 +488,54 @@ static void run_loops(struct program * w) {
     asm_label(w->p, done);
 }
 
-void convert_section(struct asm_program * p, enum dtype source, int end) {
-    struct program writer = {.p = p, .source = source}, *w = &writer;
+// A loop with constants of its own.
+static void loop_with_constants(struct program * w, enum dtype source, bool pieces) {
+    struct program writer = *w;
+    writer.source = source;
+    writer.n_taken = 0;
+    asm_section(w->p);
+    take_constants(&writer);
+    loop(&writer, pieces);
+    give_back(&writer);
+    asm_section(w->p);
+}
+
+// Of either source; that of f16, and hi alone, is the lender's.
+static void run_lent_loops(struct program * w) {
+    struct asm_program * p = w->p;
+    int pieces = asm_label_new(p), f32 = asm_label_new(p), f16 = asm_label_new(p),
+        done = asm_label_new(p);
+    asm_jump_if_nonzero(p, w->pieces, pieces);
+    asm_jump_if_zero(p, w->lent->is_f16, f32);
+    emit_set_label(p, w->lent->back, done);
+    asm_jump(p, w->lent->f16_loop);
+    asm_label(p, f32);
+    loop(w, false);
+    asm_jump(p, done);
+    asm_label(p, pieces);
+    asm_jump_if_nonzero(p, w->lent->is_f16, f16);
+    loop_with_constants(w, DTYPE_F32, true);
+    asm_jump(p, done);
+    asm_label(p, f16);
+    loop_with_constants(w, DTYPE_F16, true);
+    asm_label(p, done);
+}
+
+// A run, from its parameters on.
+static void run(struct program * w, int end) {
+    struct asm_program * p = w->p;
     int again = asm_label_new(p), last = asm_label_new(p);
-    asm_section(p);
-    take_registers(w);
     start_run(w);
+    if (w->lent) {
+        give_back(w);
+    }
     asm_label(p, again);
     take_chunk(w);
-    run_loops(w);
+    if (w->lent) {
+        run_lent_loops(w);
+    } else {
+        run_loops(w);
+    }
     flip(w, w->in, CV_IN_BYTES);
     flip(w, w->out, CV_OUT_BYTES);
     release(w, CV_LOCK_IN_EMPTY, w->one);
@@ -500,10 +543,51 @@ void convert_section(struct asm_program * p, enum dtype source, int end) {
     release(w, CV_LOCK_OUT_FULL, w->one);
     asm_jump(p, again);
     asm_label(p, last);
+    if (w->lent) {
+        set(w, w->minus_two, -2);
+    }
     acquire(w, CV_LOCK_IN_EMPTY, w->minus_two);
     release(w, CV_LOCK_OUT_FULL, w->one);
     asm_jump(p, end);
-    give_back(w);
+}
+
+void convert_section(struct asm_program * p, enum dtype source, int end) {
+    struct program writer = {.p = p, .source = source};
+    asm_section(p);
+    take_registers(&writer);
+    run(&writer, end);
+    give_back(&writer);
+}
+
+void convert_with(struct asm_program * p, const struct convert_lent * lent, int end) {
+    const struct asm_reg *r = lent->scalars, *pointers = lent->pointers;
+    struct program writer = {
+        .p = p,
+        .source = DTYPE_F32,
+        .lent = lent,
+        .chunks = r[0],
+        .trips = lent->trips,
+        .pieces = r[1],
+        .flag = r[2],
+        .stride = r[3],
+        .in = r[4],
+        .out = r[5],
+        .two = r[2], // where they are wanted, flag is not
+        .minus_two = r[2],
+        .one = lent->one,
+        .minus_one = lent->minus_one,
+        .params = pointers[0],
+        .phi2 = pointers[1],
+        .pin = lent->from[0],
+        .pin2 = lent->from[1],
+        .phi = lent->to,
+        .plo = lent->back, // of pieces, which the lender's loop does not make
+    };
+    const struct constant zero = {&writer.zero, LANES_32, 0};
+    asm_section(p);
+    take_all(&writer, &zero, 1);
+    set(&writer, writer.params, address(&writer, CV_PARAMS));
+    run(&writer, end);
 }
 
 void convert_loop(struct asm_program * p, enum dtype source, struct asm_reg trips,

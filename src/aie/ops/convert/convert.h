@@ -69,6 +69,16 @@ void convert_begin(struct asm_program * p);
 // A run, from its parameters on, for one source datatype and all layouts; then goes to the label.
 // What registers it takes it gives back.
 void convert_section(struct asm_program * p, enum dtype source, int end);
+// The same for both sources, with another's registers and its convert_loop of f16, at a label,
+// which goes on to where a pointer says: it takes half of the memory.
+struct convert_lent {
+    struct asm_reg scalars[6], one, minus_one; // these hold 1 and -1
+    struct asm_reg is_f16;                     // 0: the source is f32
+    struct asm_reg trips, from[2], to;         // of the loop
+    struct asm_reg pointers[2], back;
+    int f16_loop;
+};
+void convert_with(struct asm_program * p, const struct convert_lent * lent, int end);
 // Trips of CV_TRIP numbers to bf16, from where both pointers stand to where the third does, which
 // may be the same place.
 void convert_loop(struct asm_program * p, enum dtype source, struct asm_reg trips,

@@ -269,7 +269,9 @@ static void write_x(const struct design * d, uint32_t address) {
     // from round to round as much further as a chunk has k, or from part to part
     uint32_t parts = p->y.rounds == 1 ? (uint32_t) mm_x_parts(p) : 1;
     uint32_t further = parts > 1 ? blocks / parts : p->y.chunk_k / block;
-    send_blocks(&out, piece, sent, 0, mm_x_apart(p), blocks / parts, zeros, further * piece);
+    uint32_t none = mm_by_columns(p->t, p->blocks, p->x_rows) ? sent - 1 : 0;
+    send_blocks(&out, piece, sent - none, none, mm_x_apart(p), blocks / parts, zeros,
+                further * piece);
     mem_bd(d, half(MEM_IN) + BD_X, &in);
     for (int odd = 0; odd < (p->x_stays && p->steps > 1 ? 2 : 1); odd++) {
         out.iterations = p->x_stays ? 0 : 2;
@@ -469,6 +471,7 @@ void mm_write_params(const struct design * d, struct flow_tile at, uint32_t tile
     mm_params(p->t,
               &(struct mm_shape){.x_groups = p->x_groups,
                                  .y_groups = p->y_groups,
+                                 .x_rows = p->x_rows,
                                  .tiles = tiles,
                                  .slices = p->slices,
                                  .x_raw = p->x_raw,

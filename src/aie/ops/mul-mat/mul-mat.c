@@ -106,6 +106,7 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
     bool fused = mm_fuses(t, s->blocks) && s->many != MM_MANY_UNPACKS,
          tabled = tables[s->blocks][1] != 0;
     bool tells = s->blocks == KERNEL_MXFP4; // its scales are no f16
+    bool columns = fused && mm_by_columns(t, s->blocks, s->x_rows);
     bool apart =
         (s->blocks == KERNEL_Q4_0 || l->bits || tells) && !fused && s->many != MM_MANY_UNPACKS;
     int later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
@@ -159,7 +160,9 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
         [MM_PARAM_D_AT] = l->d_at,
         [MM_PARAM_D_SECOND] = EVEN_16 + l->d_second,
         [MM_PARAM_FUSED] = fused ? s->x_groups : 0,
-        [MM_PARAM_PASSES] = fused ? f->passes : 0,
+        [MM_PARAM_PASSES] = columns ? MM_BY_COLUMNS
+                            : fused ? f->passes
+                                    : 0,
         [MM_PARAM_TOP] = f->top,
         [MM_PARAM_MINUS] = f->minus,
         [MM_PARAM_PAIR] = f->pair,
@@ -197,6 +200,9 @@ void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out
 
 // ---- program ----
 
+// Where a slice of y goes before it is multiplied: those with the least time first.
+enum way { WAY_COLUMNS, WAY_Q4_0, WAY_LONG, WAY_SHORT, WAY_F16, WAY_AS_IT_IS, WAYS };
+
 struct program {
     struct asm_program * p;
     const struct mm_machine * machine;
@@ -209,6 +215,8 @@ struct program {
     bool converts;  // then fewer registers are kept: loops want the rest
     bool unpacks;   // nothing is multiplied: blocks become bf16 and leave
     bool has_tasks; // of gemm: what `many` says
+    int f16_loop;   // label: the loop that CONVERT has from here
+    int ways[WAYS]; // labels
     struct asm_reg number, many;
 };
 
@@ -332,37 +340,64 @@ static void convert_x(struct program * w) {
     asm_label(p, none);
 }
 
+// Where there is much else in the program, one loop makes f16 bf16, for CONVERT as well; behind it
+// a pointer says where to go on.
+static bool lends_loop(const struct program * w) {
+    return fuses(w);
+}
+
+static void go_on_at(struct program * w, int label) {
+    if (lends_loop(w)) {
+        emit_set_label(w->p, w->block.to[1], label);
+    }
+}
+
 // y, where it is. Of quantized blocks that loop makes the scales bf16; those that are multiplied as
-// they are unpacked go to the label then.
-static void convert_y(struct program * w, int multiply_blocks) {
+// they are unpacked go to a label then, and have come here by another.
+static void convert_y(struct program * w, int multiply_blocks, int multiply_columns) {
     struct asm_program * p = w->p;
     const struct mm_block * b = &w->block;
     const struct asm_reg pointers[] = {b->to[0], b->from[0], b->from[1]};
-    int none = asm_label_new(p), plain = asm_label_new(p), loop = asm_label_new(p);
-    int is_short = asm_label_new(p), slice = asm_label_new(p), spread = asm_label_new(p);
-    int has_f16 = asm_label_new(p), offset = w->converts ? w->machine->offsets(w->t).y : 0;
+    bool fused = fuses(w);
+    int none = fused ? w->ways[WAY_AS_IT_IS] : asm_label_new(p), loop = asm_label_new(p);
+    int plain = fused ? w->ways[WAY_F16] : asm_label_new(p), slice = asm_label_new(p);
+    int is_short = fused ? w->ways[WAY_SHORT] : asm_label_new(p), spread = asm_label_new(p);
+    int new_block = asm_label_new(p), has_f16 = asm_label_new(p), table = asm_label_new(p),
+        offset = w->converts ? w->machine->offsets(w->t).y : 0;
     struct quant q = {.p = p,
                       .base = w->y,
                       .offset = offset,
                       .number = w->number,
                       .left = w->left,
-                      .fused = fuses(w),
+                      .columns = multiply_columns,
+                      .fused = fused,
                       .wide = mm_block_k(w->t) == 8,
                       .apart = w->converts && w->machine->sets_apart,
                       .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0], b->to[1]}};
-    if (w->converts) { // else it is blocks
+    if (fused) {
+        asm_label(p, w->ways[WAY_COLUMNS]);
+        struct asm_reg later = asm_local(p, ASM_R);
+        set(w, later, kernel_block_once(KERNEL_Q4_K) / mm_slice_k(w->t) - 1);
+        emit_alu(p, AIE_BASIC_AND, w->number, w->left, later);
+        asm_jump_if_nonzero(p, w->number, multiply_columns);
+        asm_jump(p, new_block);
+        asm_label(p, w->ways[WAY_LONG]);
+    } else if (w->converts) { // else it is blocks
         read_number(w, MM_PARAM_Y_TRIPS);
         asm_jump_if_zero(p, w->number, none);
         read_number(w, MM_PARAM_BITS);
         asm_jump_if_zero(p, w->number, plain);
     }
     read_number(w, MM_PARAM_LATER);
-    asm_jump_if_zero(p, w->number, is_short);
+    if (!fused) {
+        asm_jump_if_zero(p, w->number, is_short);
+    }
     if (w->converts) { // of these there is one slice in bf16
         set(w, w->y, address(w, MM_Y + offset));
     }
     emit_alu(p, AIE_BASIC_AND, w->number, w->number, w->left);
     asm_jump_if_nonzero(p, w->number, slice);
+    asm_label(p, new_block);
     quant_next_block(&q);
     read_number(w, MM_PARAM_BITS);
     emit_add_small(p, w->number, w->number, -MM_BITS_MXFP4);
@@ -374,6 +409,7 @@ static void convert_y(struct program * w, int multiply_blocks) {
     for (int i = 0; i < 3; i++) {
         set(w, pointers[i], address(w, MM_LONG_SCALES));
     }
+    go_on_at(w, table);
     asm_jump(p, loop);
     asm_label(p, is_short);
     read_number(w, MM_PARAM_BITS);
@@ -381,21 +417,31 @@ static void convert_y(struct program * w, int multiply_blocks) {
     for (int i = 0; i < 3; i++) {
         set(w, pointers[i], address(w, MM_SCALES));
     }
+    go_on_at(w, spread);
     asm_jump(p, loop);
     asm_label(p, plain);
     for (int i = 0; i < 3 && w->converts; i++) {
         point_behind(w, pointers[i], w->y, -offset);
     }
+    go_on_at(w, none);
     asm_label(p, loop);
     set(w, b->x, address(w, MM_PARAMS + 4 * MM_PARAM_Y_TRIPS)); // the other pointers are set
     emit_load_scalar(p, 0, LANE_32, A_REG(w->number), b->x, 0);
-    convert_loop(p, DTYPE_F16, w->number, b->from[0], b->from[1], b->to[0]);
-    if (w->converts) {
-        read_number(w, MM_PARAM_BITS);
-        asm_jump_if_zero(p, w->number, none);
+    if (lends_loop(w)) {
+        asm_label(p, w->f16_loop);
     }
-    read_number(w, MM_PARAM_LATER);
-    asm_jump_if_zero(p, w->number, spread);
+    convert_loop(p, DTYPE_F16, w->number, b->from[0], b->from[1], b->to[0]);
+    if (lends_loop(w)) {
+        asm_jump_pointer(p, b->to[1]);
+    } else {
+        if (w->converts) {
+            read_number(w, MM_PARAM_BITS);
+            asm_jump_if_zero(p, w->number, none);
+        }
+        read_number(w, MM_PARAM_LATER);
+        asm_jump_if_zero(p, w->number, spread);
+    }
+    asm_label(p, table);
     quant_long_table(&q);
     asm_label(p, slice);
     read_number(w, MM_PARAM_TABLED);
@@ -427,20 +473,66 @@ static struct fused fused_of(const struct program * w) {
                           .turn = b->mode,
                           .x_offset = o.x,
                           .c_offset = o.c,
-                          .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0]}};
+                          .pointers = {b->x, b->y, b->from[0], b->from[1], b->to[0]},
+                          .back = b->to[1]};
 }
 
-// Those that stay as they are go to the label.
+// Once a run: a slice has no time to find out. It stands where the task did, which is known by
+// then.
+static void choose_way(struct program * w) {
+    struct asm_program * p = w->p;
+    static const struct {
+        enum way way;
+        int param, value; // which tells it, if none of those before did
+    } tests[] = {{WAY_AS_IT_IS, MM_PARAM_Y_TRIPS, 0},
+                 {WAY_F16, MM_PARAM_BITS, 0},
+                 {WAY_Q4_0, MM_PARAM_PASSES, 1},
+                 {WAY_COLUMNS, MM_PARAM_PASSES, MM_BY_COLUMNS},
+                 {WAY_SHORT, MM_PARAM_LATER, 0}};
+    struct asm_reg way = asm_global(p, ASM_R), pointer = w->block.y; // not in use yet
+    int chosen = asm_label_new(p);
+    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
+        set(w, way, tests[i].way);
+        read_number(w, tests[i].param);
+        emit_add_small(p, w->number, w->number, -tests[i].value);
+        asm_jump_if_zero(p, w->number, chosen);
+    }
+    set(w, way, WAY_LONG);
+    asm_label(p, chosen);
+    set(w, pointer, address(w, MM_TASK));
+    emit_store_word(p, 0, way, pointer, 0);
+    asm_release(p, way);
+}
+
+// To where a slice of y goes.
+static void go_the_way(struct program * w) {
+    struct asm_program * p = w->p;
+    read_number(w, MM_PARAM_TASK);
+    for (int i = 0; i + 1 < WAYS; i++) {
+        asm_jump_if_zero(p, w->number, w->ways[i]);
+        count_down(w, w->number);
+    }
+    asm_jump(p, w->ways[WAYS - 1]);
+}
+
+// Blocks that stay as they are, then go to the label.
 static void gather_blocks(struct program * w, int multiply) {
+    struct fused f = fused_of(w);
+    asm_label(w->p, w->ways[WAY_Q4_0]);
+    fused_gather(&f);
+    asm_jump(w->p, multiply);
+}
+
+// Of a tile that is complete.
+static void sum_columns(struct program * w) {
     struct asm_program * p = w->p;
     struct fused f = fused_of(w);
-    int others = asm_label_new(p);
+    int none = asm_label_new(p);
     read_number(w, MM_PARAM_PASSES);
-    count_down(w, w->number);
-    asm_jump_if_nonzero(p, w->number, others);
-    fused_gather(&f);
-    asm_jump(p, multiply);
-    asm_label(p, others);
+    emit_add_small(p, w->number, w->number, -MM_BY_COLUMNS);
+    asm_jump_if_nonzero(p, w->number, none);
+    columns_sum(&f);
+    asm_label(p, none);
 }
 
 // The registers of a program, and how many of them one that converts has.
@@ -552,7 +644,7 @@ static void unpack(struct program * w, int end) {
     acquire(w, MM_LOCK_X_FULL);
     asm_label(p, has_come);
     acquire(w, MM_LOCK_C_EMPTY);
-    convert_y(w, end);
+    convert_y(w, end, end);
     release(w, MM_LOCK_C_FULL);
     struct asm_reg other = asm_local(p, ASM_R);
     set(w, other, MM_UNPACKED_OTHER);
@@ -635,9 +727,16 @@ static void multiply(struct program * w, int end) {
     struct asm_program * p = w->p;
     int tile = asm_label_new(p), slice = asm_label_new(p), first = asm_label_new(p);
     int done = asm_label_new(p), blocks = fuses(w) ? asm_label_new(p) : done;
+    int columns = fuses(w) ? asm_label_new(p) : done;
     int many = w->has_tasks ? asm_label_new(p) : done;
     release(w, MM_LOCK_X_FULL);
     read_parameters(w);
+    if (fuses(w)) {
+        for (int i = 0; i < WAYS; i++) {
+            w->ways[i] = asm_label_new(p);
+        }
+        choose_way(w);
+    }
     if (w->has_tasks) {
         set_constants(w);
         asm_jump_if_nonzero(p, w->many, many);
@@ -673,15 +772,17 @@ static void multiply(struct program * w, int end) {
     if (w->converts) {
         convert_x(w);
         if (fuses(w)) {
+            go_the_way(w);
             gather_blocks(w, blocks);
         }
-        convert_y(w, blocks);
+        convert_y(w, blocks, columns);
     }
     slice_of(w);
     if (fuses(w)) {
         struct fused f = fused_of(w);
         asm_jump(p, done);
         asm_label(p, blocks);
+        f.columns = columns;
         fused_products(&f);
     }
     asm_label(p, done);
@@ -692,6 +793,9 @@ static void multiply(struct program * w, int end) {
     asm_jump_if_nonzero(p, w->left, slice);
     release(w, MM_LOCK_Y_EMPTY);
     release(w, MM_LOCK_X_EMPTY);
+    if (fuses(w)) {
+        sum_columns(w);
+    }
     release(w, MM_LOCK_C_FULL);
     flip(w, w->c, w->c_other, MM_C_OTHER);
     count_down(w, w->tiles);
@@ -736,11 +840,40 @@ static void write_program(struct program * w) {
     multiply(w, wait);
 }
 
+// A run of CONVERT on the registers of products, and with their loop for f16.
+static void convert_with_lent(struct program * w, struct asm_reg is_f16, int end) {
+    const struct mm_block * b = &w->block;
+    struct convert_lent lent = {
+        .scalars = {w->slices, w->trips, w->row, w->left, w->x, w->y},
+        .one = w->one,
+        .minus_one = w->minus_one,
+        .is_f16 = is_f16,
+        .trips = w->number,
+        .from = {b->from[0], b->from[1]},
+        .to = b->to[0],
+        .pointers = {b->x, b->y},
+        .back = b->to[1],
+        .f16_loop = w->f16_loop,
+    };
+    convert_with(w->p, &lent, end);
+}
+
 // Products and conversions have registers of their own, which are set in every run.
+static void convert_apart(struct program * w, struct asm_reg is_f16, int end) {
+    int f16 = asm_label_new(w->p);
+    asm_jump_if_nonzero(w->p, is_f16, f16);
+    give_back_registers(w);
+    convert_section(w->p, DTYPE_F32, end);
+    asm_label(w->p, f16);
+    convert_section(w->p, DTYPE_F16, end);
+}
+
 static void write_vector_program(struct program * w) {
-    static const enum dtype sources[] = {DTYPE_F32, DTYPE_F16};
     struct asm_program * p = w->p;
-    int wait = asm_label_new(p), convert = asm_label_new(p), f16 = asm_label_new(p);
+    int wait = asm_label_new(p), convert = asm_label_new(p);
+    if (lends_loop(w)) {
+        w->f16_loop = asm_label_new(p);
+    }
     convert_begin(p);
     asm_label(p, wait);
     take_registers(w);
@@ -752,14 +885,7 @@ static void write_vector_program(struct program * w) {
     multiply(w, wait);
     asm_label(p, convert);
     count_down(w, task);
-    asm_jump_if_nonzero(p, task, f16);
-    give_back_registers(w);
-    for (int i = 0; i < 2; i++) {
-        convert_section(p, sources[i], wait);
-        if (i == 0) {
-            asm_label(p, f16);
-        }
-    }
+    (lends_loop(w) ? convert_with_lent : convert_apart)(w, task, wait);
 }
 
 // Blocks become bf16, where gemm's loops fill gemm's memory.

@@ -76,6 +76,10 @@ static inline int mm_block_k(const struct mm_type * t) {
 static inline bool mm_fuses(const struct mm_type * t, enum kernel_blocks blocks) {
     return mm_block_k(t) == 8 && blocks != KERNEL_BLOCKS;
 }
+// Whether one row of b stands in the columns that four would have (quant-columns.c).
+static inline bool mm_by_columns(const struct mm_type * t, enum kernel_blocks blocks, int x_rows) {
+    return mm_fuses(t, blocks) && blocks == KERNEL_Q4_K && x_rows == 1;
+}
 // Gemm's program in bf16 has further tasks, MM_PARAM_MANY: it makes f32 bf16, and where there is
 // room beside its loops, blocks (UNPACK); where not, products of many rows of b may take them.
 #define MM_MANY_NAME "mul_mat_bf16_gemm"
@@ -132,6 +136,7 @@ enum {
     MM_LONG_TABLE = 0xb800,  // [group of numbers][64 rows]: the factors of a block
     MM_LONG_SPREAD = 0xc800, // those of a slice, each as often as a multiplication wants it
 };
+enum { MM_LONG_HEADER = 16 * MM_TILE }; // of those with d first, before their numbers
 // Gemm has one slice of y in bf16 then, and in the other half of its bank the next one as it comes.
 // See quant-many.c.
 enum {
@@ -171,11 +176,11 @@ enum {
     MM_PARAM_X_TRIPS, // that make a slice bf16, where it is not, or block floats; in programs that
                       // do so
     MM_PARAM_Y_TRIPS,
-    MM_PARAM_TASK,   // an enum mm_task
+    MM_PARAM_TASK,   // an enum mm_task; in a product the core's own
     MM_PARAM_BITS,   // of quantized numbers; 0: y is none
     MM_PARAM_LATER,  // of long blocks: slices of one, less one; else 0
     MM_PARAM_PASSES, // of those that are multiplied as they are unpacked: 1: q4_0, 2: 32 numbers in
-                     // each
+                     // each, 3: by columns
     MM_PARAM_TABLED, // there is a table of bytes
     MM_PARAM_PAIRS,  // of k that a slice is set apart by; 0: it is apart
     MM_PARAM_FEW,    // that are all that some runs want: telling a core takes 13 cycles a word
@@ -222,6 +227,8 @@ enum {
     MM_MANY_UNPACKS = 9,
 };
 
+enum { MM_BY_COLUMNS = 3 }; // of MM_PARAM_PASSES
+
 enum {
     MM_LOCK_Y_EMPTY,
     MM_LOCK_Y_FULL,
@@ -242,6 +249,7 @@ enum { MM_TASK = MM_PARAMS + 4 * MM_PARAM_TASK };
 // For tiles of x_groups groups of n by y_groups of m. x_raw: it is f32; y_raw: f16.
 struct mm_shape {
     int x_groups, y_groups;
+    int x_rows; // of the groups of x: those that are there
     uint32_t tiles, slices;
     bool x_raw, y_raw;
     int64_t k;

@@ -8,7 +8,8 @@
 //              w4 and w0 change halves, which leaves words 1 to 8 of numbers, a sum for each block,
 //              and both scales of a row together. Rows of b: (k, k + 16).
 //     q4_K     8 words as they come, of which the lower halves of bytes are one group, the upper
-//              another: two passes, with (b, 0) and with (0, b), both sums with the same scale
+//              another: two passes, with (b, 0) and with (0, b), both sums with the same scale;
+//              one where b is one row (quant-columns.c)
 //     others   two passes of 32 numbers, which stand as bytes: q is its lower half and 16 times its
 //              upper, and b's rows are (b, b)
 //
@@ -30,18 +31,15 @@ enum {
     VECTOR = 64,
 };
 
-// No load of a loop reads what its stores write.
-enum { MEM_X = 9, MEM_FACTORS, MEM_C_IN, MEM_C_OUT, MEM_WORDS, MEM_JOINED, MEM_ORDERED };
-
 // Shuffles by their number.
-enum { ZIP_128 = 12, T16_4X4 = 39, T16_4X2 = 40 };
+enum { ZIP_256 = 10, ZIP_128 = 12, THE_FIRST = 22, T16_4X4 = 39, T16_4X2 = 40 };
 
-enum { UPPER_HALVES = (int) 0xaaaaaaaa, MINUS_ONE = 0xbf80 };
+enum { UPPER_HALVES = (int) 0xaaaaaaaa, MINUS_ONE = 0xbf80, MINUS_128 = 0xc300, TOPS = 0x4343 };
 
 // Registers of the address generators that hold steps of pointers; those of the other ways to
 // multiply, which this run does not go.
 #define STEP(n) A_FIXED(AIE_REG(AIE_M, (n)))
-enum { STEP_PART, STEP_WORD, STEP_ROWS, STEP_X };
+enum { STEP_PART, STEP_WORD, STEP_ROWS, STEP_X, STEP_PAGE };
 
 static struct asm_reg small(struct writer * w, enum asm_class cls, int32_t value) {
     struct asm_reg r = asm_local(w->p, cls);
@@ -304,14 +302,12 @@ static void multiply(struct writer * w, const struct fused * f, const struct con
     }
 }
 
-// The sums of eight rows in bf16, which may be the same for all of them, times their factors, to
+// The sums of eight rows in bf16, which may be the same for all of them, times their factors s, to
 // the tile.
-static void add_scaled(struct writer * w, const struct constants * c,
+static void add_scaled(struct writer * w, const struct constants * c, struct asm_reg s,
                        const struct asm_reg turned[2]) {
     struct asm_program * p = w->p;
     const struct asm_reg * at = w->q->pointers;
-    struct asm_reg s = asm_local(p, ASM_X);
-    emit_load_next(p, MEM_SCALES, asm_half(s, 0), at[2]);
     struct asm_reg twice = shuffled(w, s, s, c->zip_64[0]);
     for (int half = 0; half < 2; half++) {
         struct asm_reg old = asm_local(p, ASM_BM), all = asm_local(p, ASM_BM);
@@ -347,25 +343,113 @@ static void trip(struct writer * w, const struct fused * f, const struct constan
         }
     }
     for (int part = 0; part < 2; part++) {
-        struct asm_reg turned[2];
+        struct asm_reg turned[2], s = asm_local(p, ASM_X);
+        // 32 bytes twice, or 64
+        emit_load_by(p, MEM_SCALES, asm_half(s, 0), w->q->pointers[2], STEP(STEP_PAGE));
+        emit_load_next(p, MEM_SCALES, asm_half(s, 1), w->q->pointers[2]);
         for (int half = 0; half < 2; half++) {
             turned[half] = turned_sums(w, c, sum[part][half]);
         }
-        add_scaled(w, c, turned);
+        add_scaled(w, c, s, turned);
     }
 }
 
-static void set_steps(struct writer * w, struct asm_reg scratch) {
+static void set_steps(struct writer * w, int page) {
     struct asm_program * p = w->p;
-    emit_set(p, scratch, address(w, MM_PARAMS + 4 * MM_PARAM_X_STEP));
-    emit_load_scalar(p, MEM_PARAMS, LANE_32, STEP(STEP_X), scratch, 0);
+    emit_set_fixed(p, AIE_REG(AIE_M, STEP_PAGE), page);
     emit_set_fixed(p, AIE_REG(AIE_M, STEP_PART), PART);
     emit_set_fixed(p, AIE_REG(AIE_M, STEP_WORD), WORD - PART);
     emit_set_fixed(p, AIE_REG(AIE_M, STEP_ROWS), PART - (WORDS - 1) * WORD);
 }
 
-// Four rows of b at a time.
-static void products(struct quant * q, struct fused * f) {
+static void set_x_step(struct writer * w, struct asm_reg scratch) {
+    emit_set(w->p, scratch, address(w, MM_PARAMS + 4 * MM_PARAM_X_STEP));
+    emit_load_scalar(w->p, MEM_PARAMS, LANE_32, STEP(STEP_X), scratch, 0);
+}
+
+// ---- one row of b ----
+
+// Factors of eight words, and what is in the accumulators before: see quant-columns.c. The other
+// three rows are zeros.
+static void order_columns(struct writer * w, const struct fused * f, const struct constants * c,
+                          struct asm_reg from, struct asm_reg to) {
+    struct asm_program * p = w->p;
+    struct asm_reg minus[2], by[2], sum = {0};
+    for (int i = 0; i < 2; i++) {
+        minus[i] = splat(w, LANE_16, i ? MINUS_ONE : MINUS_128);
+        by[i] = small(w, ASM_R, VECTOR - (i ? 2 * 2 : K_BLOCK / 4)); // two columns, a row
+    }
+    struct asm_reg x[4][2];
+    for (int i = -2; i < 4; i++) {
+        for (int half = 0; half < 2 && i < 2; half++) { // long before they are wanted
+            x[i + 2][half] = asm_local(p, ASM_X);
+            emit_load(p, MEM_X, x[i + 2][half], from, (4 * half + i + 2) * K_BLOCK);
+        }
+        if (i < 0) {
+            continue;
+        }
+        struct asm_reg of[2], both[2], moved = asm_local(p, ASM_X);
+        emit_shift_bytes(p, moved, x[i][1], x[i][1], by[0]);
+        of[0] = shuffled(w, x[i][0], x[i][0], f->turn);
+        of[1] = shuffled(w, moved, moved, f->turn);
+        for (int n = 0; n < 2; n++) {
+            emit_store(p, MEM_FACTORS, shuffled(w, of[0], of[1], c->zip_64[n]), to,
+                       (2 * i + n) * K_BLOCK);
+        }
+        both[0] = lanes(w, LANE_OR, of[0], of[1]);
+        both[1] = asm_local(p, ASM_X);
+        emit_shift_bytes(p, both[1], both[0], both[0], by[1]);
+        for (int n = 0; n < 2; n++) {
+            struct asm_reg next = i % 2 && n ? c->rest[i / 2] : asm_local(p, ASM_BM);
+            if (i % 2 == 0 && n == 0) {
+                emit_mul(p, next, minus[n], both[n], f->conf);
+            } else {
+                emit_mac(p, next, sum, minus[n], both[n], f->conf);
+            }
+            sum = next;
+        }
+    }
+}
+
+// What leads to the loop: numbers are where they came, and the page is the slice's.
+static void begin_columns(struct writer * w, const struct fused * f, struct constants * c,
+                          struct asm_reg trips) {
+    struct asm_program * p = w->p;
+    const struct asm_reg * at = w->q->pointers;
+    ready(w);
+    emit_nibbles_begin(p);
+    set_steps(w, VECTOR / 2);
+    emit_copy(p, at[3], sum_of(w, f->x, -f->x_offset));
+    emit_set(p, at[1], address(w, MM_FUSED_FACTORS));
+    order_columns(w, f, c, at[3], at[1]);
+    read_param(w, trips, MM_PARAM_ROWS, at[4]); // of sixteen
+    struct asm_reg top = asm_local(p, ASM_R), n[4];
+    for (int i = 0; i < 4; i++) {
+        n[i] = asm_local(p, ASM_R);
+    }
+    emit_set(p, top, TOPS);
+    emit_splat(p, LANE_16, c->top, top);
+    emit_set(p, n[0], (int32_t) asm_target(p)->mul_config);
+    emit_alu(p, AIE_BASIC_XOR, n[1], f->first, f->conf);
+    emit_alu(p, AIE_BASIC_OR, c->scale, n[0], n[1]);
+    struct asm_reg slice = slice_number(w);
+    read_param(w, n[2], MM_PARAM_RAW, at[0]);
+    emit_alu(p, AIE_BASIC_ADD, n[3], n[2], shifted(w, slice, 11 /* WORDS * WORD */));
+    emit_copy(p, at[0], sum_of(w, n[3], address(w, MM_LONG_HEADER)));
+    emit_copy(p, at[2], sum_of(w, shifted(w, slice, 9), address(w, MM_FUSED_PAGE)));
+    struct asm_reg tile = sum_of(w, f->c, -f->c_offset);
+    emit_copy(p, at[3], tile);
+    emit_copy(p, at[4], tile);
+    emit_set_small(p, c->zip_64[0], THE_FIRST);
+    for (int i = 0; i < 2; i++) {
+        emit_set_small(p, c->zip_128[i], ZIP_256 + i);
+    }
+}
+
+// ---- all of it ----
+
+// Four rows of b at a time; where one goes by columns, the loop goes on to the label.
+static void products(struct quant * q, struct fused * f, int done) {
     struct writer writer = begin(q), *w = &writer;
     struct asm_program * p = w->p;
     const struct asm_reg * at = q->pointers;
@@ -373,6 +457,7 @@ static void products(struct quant * q, struct fused * f) {
     struct asm_reg passes = take(w, ASM_R);
     struct constants c = {.top = take(w, ASM_X), .scale = take(w, ASM_R)};
     int again = asm_label_new(p), pairs = asm_label_new(p), ordered = asm_label_new(p);
+    int loop = asm_label_new(p), next_rows = asm_label_new(p);
     take_shuffles(w, &c);
     for (int i = 0; i < 2; i++) {
         c.zip_8[i] = take_set(w, ASM_MASK, ZIP_8 + i);
@@ -405,13 +490,19 @@ static void products(struct quant * q, struct fused * f) {
     emit_copy(p, x, sum_of(w, f->x, -f->x_offset));
     emit_alu(p, AIE_BASIC_ADD, x, x, n[3]);
     emit_copy(p, tile, sum_of(w, f->c, -f->c_offset));
+    set_steps(w, 0);
+    set_x_step(w, at[2]);
+    emit_set_label(p, f->back, next_rows);
     asm_label(p, again);
-    set_steps(w, at[2]);
     emit_copy(p, at[0], x);
     emit_set(p, at[1], address(w, MM_FUSED_FACTORS));
     asm_jump_if_nonzero(p, passes, pairs);
     order_blocks(w, f, &c, at[0], at[1]);
     asm_jump(p, ordered);
+    asm_label(p, f->columns);
+    begin_columns(w, f, &c, trips);
+    emit_set_label(p, f->back, done);
+    asm_jump(p, loop);
     asm_label(p, pairs);
     order_pairs(w, f, &c, at[0], at[1], at[2]);
     asm_label(p, ordered);
@@ -427,14 +518,23 @@ static void products(struct quant * q, struct fused * f) {
     emit_set(p, at[2], address(w, MM_FUSED_PAGE));
     emit_copy(p, at[3], tile);
     emit_copy(p, at[4], tile);
+    asm_label(p, loop);
     asm_loop_begin(p, trips);
     asm_loop_alone(p); // 65 bundles; overlapping 54, for 500 bytes more and four trips
     trip(w, f, &c);
     asm_loop_end(p);
+    asm_jump_pointer(p, f->back);
+    asm_label(p, next_rows);
     emit_copy(p, x, sum_of(w, x, K_BLOCK));
     emit_alu(p, AIE_BASIC_ADD, tile, tile, f->row);
     emit_add_small(p, f->groups, f->groups, -1);
     asm_jump_if_nonzero(p, f->groups, again);
+    asm_jump_if_zero(p, passes, done);
+    struct asm_reg next_pass = asm_local(p, ASM_R);
+    read_param(w, next_pass, MM_PARAM_PASS, at[1]);
+    emit_add_small(p, next_pass, next_pass, 1);
+    emit_alu(p, AIE_BASIC_AND, f->groups, passes, next_pass);
+    store_param(w, f->groups, MM_PARAM_PASS, at[2]);
     end(w);
 }
 
@@ -455,7 +555,7 @@ static void take_away(struct quant * q, struct fused * f, int none) {
     emit_alu(p, AIE_BASIC_ADD, planes[0], planes[0], f->groups);
     emit_copy(p, planes[1], sum_of(w, planes[0], PLANE));
     write_page(w, planes, c.zip_64);
-    set_steps(w, at[2]);
+    set_x_step(w, at[2]);
     read_param(w, f->groups, MM_PARAM_FUSED, at[0]);
     read_param(w, trips, MM_PARAM_ROWS, at[1]);
     emit_copy(p, trips, shifted(w, trips, 1)); // of eight
@@ -480,7 +580,9 @@ static void take_away(struct quant * q, struct fused * f, int none) {
     emit_copy(p, at[3], tile);
     emit_copy(p, at[4], tile);
     asm_loop_begin(p, trips);
-    add_scaled(w, &c, (struct asm_reg[]){sums, sums});
+    struct asm_reg s = asm_local(p, ASM_X);
+    emit_load_next(p, MEM_SCALES, asm_half(s, 0), at[2]);
+    add_scaled(w, &c, s, (struct asm_reg[]){sums, sums});
     asm_loop_end(p);
     emit_copy(p, x, sum_of(w, x, K_BLOCK));
     emit_alu(p, AIE_BASIC_ADD, tile, tile, f->row);
@@ -523,14 +625,7 @@ void fused_products(struct fused * f) {
     asm_label(p, again);
     pass_page(&q);
     asm_label(p, multiply);
-    products(&q, f);
-    struct asm_reg pass = asm_local(p, ASM_R);
-    read_param(w, f->groups, MM_PARAM_PASSES, q.pointers[0]);
-    read_param(w, pass, MM_PARAM_PASS, q.pointers[1]);
-    emit_add_small(p, f->groups, f->groups, -1);
-    emit_add_small(p, pass, pass, 1);
-    emit_alu(p, AIE_BASIC_AND, f->groups, f->groups, pass);
-    store_param(w, f->groups, MM_PARAM_PASS, q.pointers[2]);
+    products(&q, f, done);
     asm_jump_if_nonzero(p, f->groups, again);
     take_away(&q, f, done);
     asm_label(p, done);

@@ -21,7 +21,7 @@ enum {
     VECTOR = QUANT_VECTOR,
     ROWS = MM_TILE,
     WORDS = ROWS * 4, // of all rows
-    HEADER = 16 * ROWS,
+    HEADER = MM_LONG_HEADER,
     HALF = 32 * ROWS, // numbers of half a slice
     GROUP = 16 * ROWS,
     PLANE = ROWS * 2,      // a factor of each row
@@ -254,6 +254,15 @@ void quant_long_table(struct quant * q) {
     eight_bits(q);
     asm_label(p, done);
     table(q);
+    if (q->fused) {
+        int pairs = asm_label_new(p);
+        read_param(&w, q->number, MM_PARAM_PASSES, q->pointers[0]);
+        emit_add_small(p, q->number, q->number, -MM_BY_COLUMNS);
+        asm_jump_if_nonzero(p, q->number, pairs);
+        columns_pages(q);
+        asm_jump(p, q->columns);
+        asm_label(p, pairs);
+    }
 }
 
 // ---- a slice ----

@@ -18,6 +18,17 @@ enum quant_memory {
     MEM_TABLE
 };
 
+// Of what is multiplied as it is unpacked. No load of a loop reads what its stores write.
+enum {
+    MEM_X = MEM_TABLE + 1,
+    MEM_FACTORS,
+    MEM_C_IN,
+    MEM_C_OUT,
+    MEM_WORDS,
+    MEM_JOINED,
+    MEM_ORDERED
+};
+
 enum { MOST_TAKEN = 24 };
 
 // A section's registers are taken before its first instruction, so what they are to hold is noted.
@@ -62,11 +73,22 @@ static inline void end(struct writer * w) {
     asm_section(w->p);
 }
 
+// A scalar. Where there is much else in a program, short instructions set short ones.
+static inline void set_scalar(struct writer * w, struct asm_reg r, int32_t value) {
+    enum { SHORT = 1024 };
+    enum asm_class cls = asm_class_of(w->p, r);
+    if (w->q->fused && value >= -SHORT && value < SHORT && (cls == ASM_R || cls == ASM_MASK)) {
+        emit_set_small(w->p, r, value);
+    } else {
+        emit_set(w->p, r, value);
+    }
+}
+
 // What an operation gives with a number.
 static inline struct asm_reg alu(struct writer * w, enum aie_basic op, struct asm_reg a,
                                  int32_t b) {
     struct asm_reg n = asm_local(w->p, ASM_R), d = asm_local(w->p, ASM_R);
-    emit_set(w->p, n, b);
+    set_scalar(w, n, b);
     emit_alu(w->p, op, d, a, n);
     return d;
 }
@@ -105,7 +127,7 @@ static inline void ready(struct writer * w) {
             emit_set(p, r, t->value);
             emit_splat(p, t->width, t->r, r);
         } else if (t->is_set) {
-            emit_set(p, t->r, t->value);
+            set_scalar(w, t->r, t->value);
         }
     }
 }
@@ -124,7 +146,7 @@ static inline void read_param(struct writer * w, struct asm_reg to, int param,
 // Which slice of its block this one is.
 static inline struct asm_reg slice_number(struct writer * w) {
     struct asm_reg none = asm_local(w->p, ASM_R), n = asm_local(w->p, ASM_R);
-    emit_set(w->p, none, 0);
+    set_scalar(w, none, 0);
     emit_alu(w->p, AIE_BASIC_SUB, n, none, w->q->left);
     return masked(w, n, 3);
 }

@@ -41,6 +41,7 @@ struct quant {
     struct asm_reg number;      // bits of a number; free afterwards
     struct asm_reg pointers[6]; // free
     struct asm_reg left;        // slices of the tile
+    int columns;                // label: slices that stand in columns are multiplied there
 };
 
 // The f16 scales to MM_SCALES.
@@ -72,10 +73,16 @@ struct fused {
     struct asm_reg conf, first, turn; // as those of mm_block
     int x_offset, c_offset;
     struct asm_reg pointers[5]; // free
+    struct asm_reg back;        // another one
+    int columns;                // label: one row of b (quant-columns.c)
 };
 // Of q4_0, which is multiplied as it comes: its scales.
 void fused_gather(struct fused * f);
 void fused_products(struct fused * f);
+// Where one row of b stands in columns (quant-columns.c): when a block has come, what the sums of
+// its slices are multiplied with; when a tile is complete, its columns' sum.
+void columns_pages(struct quant * q);
+void columns_sum(struct fused * f);
 
 // A slice of q4_0 on aie2 from MM_MANY_BLOCKS to bf16 at MM_Y (quant-many.c). Takes `p`, `number`
 // and five of `pointers`.
