@@ -475,6 +475,63 @@ static bool takes_many(enum kernel_blocks kind, enum dtype b) {
     return b == DTYPE_BF16 && mm_takes_many(mm_type(rig_arch, DTYPE_BF16), kind);
 }
 
+// A scale that is no number, whatever tells that, makes its block's numbers none.
+static void no_numbers(struct rig * r, enum kernel_blocks kind, enum dtype b, int64_t n) {
+    enum { BITS = 10 }; // of f16
+    const struct shape s = {BITS + 1, n, 2 * kernel_block_cut(kind), 1, 1, 1, 1, 0, 0, 0};
+    struct kernel_spec spec = spec_of_blocks(kind, b, &s);
+    struct kernel_code code;
+    assert_int_equal(rig_compile(&spec, &code, NULL), ST_OK);
+    rig_allocate(r, &spec);
+    fill(r, &spec);
+    int block = kernel_block_bytes(kind);
+    for (int64_t row = 0; row < s.m; row++) {
+        uint8_t * at = r->data[0] + row * spec.inputs[0].nb[1];
+        uint16_t none = (uint16_t) (0x7c00 | (row < BITS ? 1 << row : 0x83ff)), one = 0x3c00;
+        for (int64_t i = 0; i < 4 * spec.inputs[0].ne[0]; i += 2) {
+            if (block_is_scale(kind, (int) (i % block))) {
+                memcpy(at + i, i < block ? &none : &one, 2);
+            }
+        }
+    }
+    size_t size = (size_t) dtype_size(b);
+    memset(r->data[1], 0, size * (size_t) (s.n * s.k));
+    for (int64_t i = 0; i < s.n; i++) { // which lies within the first block
+        memcpy(r->data[1] + size * (size_t) (i * s.k + i % BLOCK_K),
+               b == DTYPE_F32 ? "\0\0\x80\x3f" : "\x80\x3f", size);
+    }
+    rig_run(r, &spec, &code);
+    for (int64_t i = 0; i < s.m * s.n; i++) {
+        float got;
+        memcpy(&got, r->data[2] + 4 * i, 4);
+        if (!isnan(got)) {
+            print_message("%s, %d rows: row %d times row %d is %g\n", kernel_block_name(kind),
+                          (int) n, (int) (i % s.m), (int) (i / s.m), (double) got);
+            fail();
+        }
+    }
+    rig_free(r);
+    kernel_code_free(&code);
+}
+
+static void test_no_numbers(void ** state) {
+    (void) state;
+    struct rig r;
+    rig_open(&r);
+    for (int i = 0; i < KERNEL_BLOCKS; i++) {
+        enum kernel_blocks kind = (enum kernel_blocks) i;
+        if (kind == KERNEL_MXFP4) { // whose scales are other numbers
+            continue;
+        }
+        no_numbers(&r, kind, DTYPE_F32, 1);
+        no_numbers(&r, kind, DTYPE_F32, kind == KERNEL_Q6_K ? 8 : FEW);
+        if (takes_many(kind, DTYPE_BF16)) {
+            no_numbers(&r, kind, DTYPE_BF16, FEW + 1);
+        }
+    }
+    rig_close(&r);
+}
+
 static void test_blocks(void ** state) {
     (void) state;
     static const struct shape some[] = {
@@ -876,13 +933,14 @@ int main(int argc, char ** argv) {
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_number), cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_many_blocks), cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_i8),          cmocka_unit_test(test_i16),
-        cmocka_unit_test(test_leftovers),   cmocka_unit_test(test_specials),
-        cmocka_unit_test(test_banks),       cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_columns),     cmocka_unit_test(test_raw),
-        cmocka_unit_test(test_shared),      cmocka_unit_test(test_tasks_between),
+        cmocka_unit_test(test_each_number),   cmocka_unit_test(test_no_numbers),
+        cmocka_unit_test(test_blocks),        cmocka_unit_test(test_many_blocks),
+        cmocka_unit_test(test_bf16),          cmocka_unit_test(test_i8),
+        cmocka_unit_test(test_i16),           cmocka_unit_test(test_leftovers),
+        cmocka_unit_test(test_specials),      cmocka_unit_test(test_banks),
+        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_raw),           cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_tasks_between),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

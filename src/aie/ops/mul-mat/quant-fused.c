@@ -93,7 +93,8 @@ struct asm_reg half_to_bf16(struct writer * w, const struct half_numbers * c, st
     for (int half = 0; half < 2; half++) {
         emit_to_bf16(p, asm_half(denormal, half), asm_half(sum[2], half));
     }
-    struct asm_reg beyond = lanes(w, LANE_OR, normal, c->bf16_inf);
+    // Its upper bits and its lower ones: some of a NaN is left of any.
+    struct asm_reg beyond = lanes(w, LANE_OR, lanes(w, LANE_OR, m, c->bf16_inf), normal);
     struct asm_reg number = where_less(w, m, c->normal, normal, denormal);
     number = where_less(w, m, c->inf, beyond, number);
     return lanes(w, LANE_OR, number, lanes(w, LANE_SUB, a, m));
