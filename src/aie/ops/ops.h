@@ -17,6 +17,11 @@ static inline uint64_t ops_stream_words(const struct kernel_spec * spec) {
     return (uint64_t) aie_target(spec->arch)->stream_bytes / 4;
 }
 
+// How many parts of so much, the last of which may be less.
+static inline int64_t ops_parts(int64_t all, int64_t each) {
+    return (all + each - 1) / each;
+}
+
 // ---- elementwise family: cores stream chunks through double buffers ----
 
 // What the instruction stream writes into the core's data memory before each run, in 32-bit words.

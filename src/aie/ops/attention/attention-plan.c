@@ -4,6 +4,7 @@
 #include "attention.h"
 
 #include "aie/ops/mixed.h"
+#include "aie/ops/ops.h"
 
 #include <string.h>
 
@@ -238,17 +239,13 @@ static const int64_t mixed_most_cycles[AIE_ARCH_COUNT] = {
     [AIE_ARCH_AIE2P] = 3 << 20,
 };
 
-static int64_t parts_of(int64_t all, int64_t each) {
-    return (all + each - 1) / each;
-}
-
 // Where there are more cores than items, heads that share K and V can be shared out, and these are
 // read more than once. Is it worth it? A row takes a core a twelfth of a cycle for each number of K
 // and V; another item has to be told.
 static bool pays(const struct at_plan * p, int64_t heads, int64_t fewer, int64_t others) {
     enum { ROWS_A_CYCLE = 12, TELLING = 8192 };
     int64_t rows = up(heads, 2) - up(fewer, 2);
-    int64_t more = others * (parts_of(p->group, fewer) - parts_of(p->group, heads));
+    int64_t more = others * (ops_parts(p->group, fewer) - ops_parts(p->group, heads));
     return rows * p->n_kv * (p->dk + p->dv) > more * TELLING * ROWS_A_CYCLE;
 }
 
@@ -269,14 +266,14 @@ static void try_mixed(struct at_plan * p, const struct kernel_spec * spec) {
     }
     int64_t cores = lone.halves * lone.columns, others = p->items / p->group_items;
     int64_t heads = p->item_heads, fewer = (heads + 1) / 2;
-    while (heads > 1 && others * parts_of(p->group, fewer) <= cores &&
+    while (heads > 1 && others * ops_parts(p->group, fewer) <= cores &&
            pays(p, heads, fewer, others)) {
         heads = fewer;
         fewer = (heads + 1) / 2;
     }
-    lone.group_items = parts_of(p->group, heads);
+    lone.group_items = ops_parts(p->group, heads);
     lone.items = others * lone.group_items;
-    int64_t cycles = parts_of(lone.items, cores) * p->n_kv * (p->dk + p->dv);
+    int64_t cycles = ops_parts(lone.items, cores) * p->n_kv * (p->dk + p->dv);
     if (cycles <= mixed_most_cycles[spec->arch] && lay_out(&lone, heads, p->item_queries)) {
         lone.pass_blocks = pass_blocks(at_item_words(&lone));
         *p = lone;
@@ -303,8 +300,8 @@ enum status at_plan_make(const struct kernel_spec * spec, struct at_plan * p, st
         (p->mask && (p->mask_blocks > AT_MASK_BLOCKS || (p->turns > 1 && step > 1 << 20)))) {
         return refuse(err, "more keys than descriptors and queues can say");
     }
-    p->group_items = parts_of(p->group, p->item_heads);
-    p->query_items = parts_of(p->queries, p->item_queries);
+    p->group_items = ops_parts(p->group, p->item_heads);
+    p->query_items = ops_parts(p->queries, p->item_queries);
     p->items = p->batches * p->kv_heads * p->group_items * p->query_items;
     if (p->items > INT32_MAX) {
         return refuse(err, "too many rows");

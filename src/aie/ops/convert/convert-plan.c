@@ -4,6 +4,7 @@
 #include "convert.h"
 
 #include "aie/array/array.h"
+#include "aie/ops/ops.h"
 
 enum {
     GRAIN = 8,               // rows are padded to a multiple of this
@@ -26,10 +27,6 @@ static int64_t round_up(int64_t v, int64_t to) {
     return (v + to - 1) / to * to;
 }
 
-static int64_t divide_up(int64_t v, int64_t by) {
-    return (v + by - 1) / by;
-}
-
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -43,7 +40,7 @@ uint32_t convert_padded(uint32_t width) {
 }
 
 uint32_t convert_words(const struct convert_plan * plan, uint32_t width) {
-    return (uint32_t) divide_up((int64_t) width * plan->element, 4);
+    return (uint32_t) ops_parts((int64_t) width * plan->element, 4);
 }
 
 uint32_t convert_chunk_rows(const struct convert_plan * plan, uint32_t width, int64_t rows) {
@@ -52,7 +49,7 @@ uint32_t convert_chunk_rows(const struct convert_plan * plan, uint32_t width, in
     if ((apart && words > MAX_CORE_APART) || (plan->pieces > 1 && padded / 2 > MAX_CORE_APART)) {
         return 1;
     }
-    int64_t few = most(divide_up(rows, CHUNKS), divide_up(LEAST_CHUNK, padded));
+    int64_t few = most(ops_parts(rows, CHUNKS), ops_parts(LEAST_CHUNK, padded));
     return (uint32_t) least(rows, least(few, CV_CHUNK / padded));
 }
 
@@ -108,7 +105,7 @@ static int64_t rows_of(const struct convert_plan * plan) {
 // ---- slices ----
 
 static void add_layer(struct convert_plan * plan, struct convert_layer layer) {
-    layer.blocks = layer.along ? rows_of(plan) : layer.slices * divide_up(plan->outer, plan->group);
+    layer.blocks = layer.along ? rows_of(plan) : layer.slices * ops_parts(plan->outer, plan->group);
     plan->blocks += layer.blocks;
     plan->layers[plan->n_layers++] = layer;
 }
@@ -136,19 +133,19 @@ static int64_t group_of(const struct convert_plan * plan) {
 }
 
 static void make_layers(struct convert_plan * plan) {
-    int64_t words = divide_up(plan->row * plan->element, 4), rows = rows_of(plan);
+    int64_t words = ops_parts(plan->row * plan->element, 4), rows = rows_of(plan);
     bool apart = plan->inner == 2 || (plan->inner == 1 && plan->step[0] != 4 * words);
     int64_t most_apart = least(MAX_WIDTH, MAX_APART * 4 / plan->element / GRAIN * GRAIN);
     if (plan->row <= (apart ? most_apart : MAX_WIDTH)) {
         add_layer(plan, (struct convert_layer){.width = (uint32_t) plan->row, .slices = 1});
         return;
     }
-    int64_t across = divide_up(plan->row, most_apart);
+    int64_t across = ops_parts(plan->row, most_apart);
     bool far = plan->inner > 0 && plan->pieces * plan->padded * 2 > MAX_STEP;
     bool along = far || rows < across;
-    int64_t width = round_up(divide_up(plan->row, across), GRAIN);
+    int64_t width = round_up(ops_parts(plan->row, across), GRAIN);
     if (along) {
-        width = round_up(divide_up(plan->row * rows, CORES * CHUNKS), GRAIN);
+        width = round_up(ops_parts(plan->row * rows, CORES * CHUNKS), GRAIN);
         width = even_width(plan->row, least(MAX_WIDTH, most(LEAST_CHUNK, width)));
     }
     int64_t full = plan->row / width, rest = plan->row % width;
@@ -209,7 +206,7 @@ static struct convert_piece block_at(const struct convert_plan * plan,
         b.out_step = 2 * (int64_t) layer->width;
         b.packed_out = plan->pieces == 1;
     } else {
-        int64_t rows = rows_of(plan) / plan->outer, blocks = divide_up(plan->outer, plan->group);
+        int64_t rows = rows_of(plan) / plan->outer, blocks = ops_parts(plan->outer, plan->group);
         int64_t at = block % blocks * plan->group;
         row = at * rows;
         first += block / blocks * layer->width;
@@ -246,7 +243,7 @@ bool convert_plan_next(const struct convert_plan * plan, struct convert_cursor *
     int64_t n1 = out->n1, n2 = out->n2, rows = n1 * n2, padded = convert_padded(out->width);
     int64_t parts = parts_of_block(layer->blocks, cores);
     int64_t work = parts * layer->blocks > cores ? LEAST_AGAIN : LEAST_WORK;
-    int64_t share = most(divide_up(rows, parts), divide_up(work, padded));
+    int64_t share = most(ops_parts(rows, parts), ops_parts(work, padded));
     int64_t chunk = convert_chunk_rows(plan, out->width, least(share, rows));
     if (share > 2 * CHUNKS * chunk) { // whole pairs of buffers take fewer descriptors
         share = round_up(share, 2 * chunk);

@@ -92,10 +92,6 @@ static enum status check(const struct kernel_spec * spec, struct error * err) {
     return ST_OK;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 static enum status plan_make(const struct kernel_spec * spec, struct unpack * u,
                              struct error * err) {
     enum status st = check(spec, err);
@@ -124,10 +120,10 @@ static enum status plan_make(const struct kernel_spec * spec, struct unpack * u,
         u->cores *= 2;
     }
     u->ways = u->cores > 1 ? 2 : 1;
-    u->groups = ceil_div(u->all, MM_TILE * u->columns);
-    u->rows = ceil_div(u->all, u->groups * u->columns);
+    u->groups = ops_parts(u->all, MM_TILE * u->columns);
+    u->rows = ops_parts(u->all, u->groups * u->columns);
     while (u->groups * u->rows > u->all) { // of one column's
-        u->rows = ceil_div(u->all, ++u->groups * u->columns);
+        u->rows = ops_parts(u->all, ++u->groups * u->columns);
     }
     int64_t longest = u->in_step > u->out_step ? u->in_step : u->out_step;
     if (u->groups > MOST_RUNS || u->groups * u->slices / u->cores > MOST_SLICES ||

@@ -15,10 +15,6 @@ enum {
     TILE_BYTES = MM_TILE * MM_TILE * 4,
 };
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -45,13 +41,13 @@ static int64_t chunk_room(const struct mm_plan * p) {
 // What chunks of q slices cost, in words: the cores wait for the first one, and at the end of each
 // tile for what the next one's first chunk takes longer than the last one lasts.
 static int64_t chunk_cost(const struct mm_plan * p, int64_t tiles, int64_t q, int64_t slices) {
-    int64_t last = slices - (ceil_div(slices, q) - 1) * q;
+    int64_t last = slices - (ops_parts(slices, q) - 1) * q;
     int64_t words = p->y_groups * p->t->y_group * MM_SLICE_BYTES / 4;
     return words * (q + tiles * (q - last));
 }
 
 static struct mm_cut chain_of(const struct mm_plan * p, int64_t chunk_slices) {
-    int64_t chunk_k = least(chunk_slices * mm_slice_k(p->t), p->k), n = ceil_div(p->k, chunk_k);
+    int64_t chunk_k = least(chunk_slices * mm_slice_k(p->t), p->k), n = ops_parts(p->k, chunk_k);
     return (struct mm_cut){
         .rounds = 1,
         .chunks = (int) n,
@@ -69,10 +65,10 @@ static struct mm_cut equal(int64_t rounds, int64_t chunk_k) {
 
 // An even number of chunks, so that two buffers take turns; few enough for their descriptors.
 static bool chain_of_chunks(struct mm_plan * p, int64_t tiles, int64_t most_k) {
-    int64_t slice = mm_slice_k(p->t), slices = ceil_div(p->k, slice), best = 0;
+    int64_t slice = mm_slice_k(p->t), slices = ops_parts(p->k, slice), best = 0;
     int64_t once = p->block_bytes ? p->cut_k / slice : 1;
     for (int64_t q = once; q * slice <= most_k && q <= slices; q += once) {
-        int64_t chunks = ceil_div(slices, q);
+        int64_t chunks = ops_parts(slices, q);
         if (chunks <= MMP_CHUNKS && (chunks % 2 == 0 || chunks == 1) &&
             (!best || chunk_cost(p, tiles, q, slices) < chunk_cost(p, tiles, best, slices))) {
             best = q;
@@ -91,7 +87,7 @@ static bool equal_chunks(struct mm_plan * p, int64_t most_k) {
     int64_t slice = mm_slice_k(p->t), whole = p->block_bytes ? p->cut_k : MM_WHOLE_K;
     int64_t best = 0, best_slices = 0, blocks = p->k / whole;
     for (int64_t b = 1; b <= blocks && b * whole <= most_k; b++) {
-        int64_t slices = blocks % b ? 0 : blocks / b * ceil_div(b * whole, slice);
+        int64_t slices = blocks % b ? 0 : blocks / b * ops_parts(b * whole, slice);
         if (slices && (!best || slices <= best_slices)) {
             best = b;
             best_slices = slices;
@@ -191,7 +187,7 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
     if (p->many && many_slices(p)) {
         return ST_OK;
     }
-    if ((!p->is_vector || cut_x_rows(p)) && ceil_div(p->k, mm_slice_k(p->t)) <= MMP_RUNS &&
+    if ((!p->is_vector || cut_x_rows(p)) && ops_parts(p->k, mm_slice_k(p->t)) <= MMP_RUNS &&
         most_k >= MM_WHOLE_K &&
         (whole_slices(p, most_k) || (p->x_stays && equal_slices(p, most_k)) ||
          (!wide && chain_of_chunks(p, tiles, most_k)) || equal_chunks(p, most_k)) &&
@@ -216,9 +212,9 @@ static int vector_columns(const struct mm_plan * p, int columns) {
 
 static void plan_m(struct mm_plan * p) {
     int64_t streams = p->is_vector ? p->columns * p->core_rows : p->core_rows;
-    p->m_steps = ceil_div(p->m, streams * MM_TILE);
-    p->y_rows = (int) ceil_div(p->m, streams * p->m_steps);
-    p->y_groups = (int) ceil_div(p->y_rows, p->t->y_group);
+    p->m_steps = ops_parts(p->m, streams * MM_TILE);
+    p->y_rows = (int) ops_parts(p->m, streams * p->m_steps);
+    p->y_groups = (int) ops_parts(p->y_rows, p->t->y_group);
 }
 
 int64_t mm_plan_m(const struct mm_plan * p, int64_t m_step, int stream) {
@@ -232,8 +228,8 @@ int64_t mm_plan_m(const struct mm_plan * p, int64_t m_step, int stream) {
 static void take_span(struct mm_plan * p, int64_t tiles, int64_t span, int64_t step) {
     p->n_tiles = tiles;
     p->n_step = step;
-    p->x_rows = (int) ceil_div(span, p->columns * mm_tiles_each(p));
-    p->x_groups = (int) ceil_div(p->x_rows, p->t->x_group);
+    p->x_rows = (int) ops_parts(span, p->columns * mm_tiles_each(p));
+    p->x_groups = (int) ops_parts(p->x_rows, p->t->x_group);
     for (int c = 0; c < p->columns; c++) {
         p->n_start[c] = least(c * mm_x_taken(p), span - mm_x_taken(p));
     }
@@ -246,14 +242,14 @@ static void plan_n(struct mm_plan * p) {
     if (p->is_vector) {
         p->n_tiles = 1;
         p->x_rows = (int) p->n;
-        p->x_groups = (int) ceil_div(p->n, p->t->x_group);
+        p->x_groups = (int) ops_parts(p->n, p->t->x_group);
         return;
     }
     if (p->n <= most) {
         take_span(p, 1, p->n, 0);
         return;
     }
-    for (int64_t tiles = ceil_div(p->n, most);; tiles++) {
+    for (int64_t tiles = ops_parts(p->n, most);; tiles++) {
         for (int64_t span = most; span > most / 2; span--) {
             int64_t rest = p->n - span;
             if (rest % (tiles - 1) == 0 && rest / (tiles - 1) <= span) {
@@ -268,7 +264,7 @@ static void plan_n(struct mm_plan * p) {
 // batches than one each must end with its step: what the last tiles leave in a lock is cleared at
 // the end of all.
 static int64_t vector_pass(const struct mm_plan * p) {
-    return least(X_STAYS, MMP_RUNS / ceil_div(p->k, mm_slice_k(p->t)));
+    return least(X_STAYS, MMP_RUNS / ops_parts(p->k, mm_slice_k(p->t)));
 }
 
 static bool may_stay(const struct mm_plan * p, const struct kernel_spec * spec) {
@@ -310,14 +306,14 @@ static void plan_stay(struct mm_plan * p) {
     int64_t y_rows = p->y_groups * p->t->y_group, x_rows = p->x_groups * p->t->x_group;
     int64_t room =
         ARRAY_MEM_BYTES - p->core_rows * TILE_BYTES - 2 * x_rows * mm_chunk_bytes(p, p->x.chunk_k);
-    bool alike = p->n_tiles % p->pass == 0 && slices == ceil_div(p->k, slice);
+    bool alike = p->n_tiles % p->pass == 0 && slices == ops_parts(p->k, slice);
     if (p->is_vector || !alike || p->pass < 2 || p->pass > STAY_TILES ||
         p->steps * p->pass < STAY_LEAST) {
         return;
     }
     for (int64_t q = 1; q < slices && mm_chunk_bytes(p, (uint32_t) (q * slice)) / 4 <= SHIM_WRAP;
          q++) {
-        int64_t chunks = ceil_div(slices, q), cost = q * SLICE_CYCLES + chunks * CHUNK_CYCLES;
+        int64_t chunks = ops_parts(slices, q), cost = q * SLICE_CYCLES + chunks * CHUNK_CYCLES;
         int64_t bytes = y_rows * chunks * q * slice * p->t->element_bytes;
         if (chunks <= MMP_CHUNKS && bytes <= room && (!best || cost < best_cost)) {
             best = q;
@@ -333,8 +329,8 @@ static void plan_stay(struct mm_plan * p) {
 // ---- steps ----
 
 struct mm_step mm_plan_step(const struct mm_plan * p, const struct kernel_spec * spec, int64_t i) {
-    int64_t passes = ceil_div(p->n_tiles, p->pass);
-    int64_t m_passes = ceil_div(p->m_steps, p->m_pass);
+    int64_t passes = ops_parts(p->n_tiles, p->pass);
+    int64_t m_passes = ops_parts(p->m_steps, p->m_pass);
     struct mm_step s = {.m_step = i % m_passes * p->m_pass};
     i /= m_passes;
     s.n_first = i % passes * p->pass;
@@ -486,8 +482,8 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         return st;
     }
     plan_pass(p, spec);
-    p->steps = spec->output.ne[3] * spec->output.ne[2] * ceil_div(p->n_tiles, p->pass) *
-               ceil_div(p->m_steps, p->m_pass);
+    p->steps = spec->output.ne[3] * spec->output.ne[2] * ops_parts(p->n_tiles, p->pass) *
+               ops_parts(p->m_steps, p->m_pass);
     if (p->steps > MOST_STEPS) {
         return error_set(err, ST_UNSUPPORTED, "%lld steps are too many for one instruction stream",
                          (long long) p->steps);

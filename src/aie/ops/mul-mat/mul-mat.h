@@ -72,6 +72,10 @@ static inline const struct mm_type * mm_type_for(const struct kernel_spec * spec
 static inline int mm_block_k(const struct mm_type * t) {
     return t->block_bytes / t->element_bytes;
 }
+// Bytes of the tile that a trip takes of each of its rows of blocks.
+static inline int mm_trip_c_bytes(const struct mm_type * t) {
+    return 4 * t->out_rows * t->trip_y;
+}
 // Whether blocks are multiplied as they are unpacked (quant-fused.c).
 static inline bool mm_fuses(const struct mm_type * t, enum kernel_blocks blocks) {
     return mm_block_k(t) == 8 && blocks != KERNEL_BLOCKS;

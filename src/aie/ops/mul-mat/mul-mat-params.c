@@ -1,0 +1,159 @@
+// mul-mat-params: what the cores of a product are told, for a shape and a kind of blocks. The
+// program (mul-mat.c) reads it; what each word means stands at its name in mul-mat.h.
+#include "mul-mat.h"
+
+#include "quant.h"
+
+#include "aie/ops/convert/convert.h"
+
+// Of blocks that are longer than a slice; see quant-long.c.
+static const struct long_block {
+    int scales;                 // of each row, in f16
+    int one, minima;            // scales that stand before the minima in a slice's factors
+    int group_bits, group_down; // which of a slice's groups of 16 numbers have scales of their own
+    int table_shift, table_next, table_less;
+    int bits, at; // of numbers; where a block begins
+    int odd, d_at, d_second;
+} long_blocks[KERNEL_BLOCKS + 1] = {
+    [KERNEL_Q4_K] = {4, 0x3f80, 2, 2, 1, 8, 8 * 2 * MM_TILE, 0xc380, 4, MM_LONG, 0, 0, 1},
+    [KERNEL_Q5_K] = {4, 0x3f80, 2, 2, 1, 8, 8 * 2 * MM_TILE, 0xc380, 5, MM_LONG, 0, 0, 1},
+    [KERNEL_Q6_K] = {4, 0x4200, 0, 3, 0, 9, 2 * 2 * MM_TILE, 0xc3c0, 6, MM_LONGER, 4, 208 * MM_TILE,
+                     0},
+};
+
+// Of blocks that are multiplied as they are unpacked, see quant-fused.c; where any have their
+// scales.
+static const struct fused_block {
+    int passes, top, minus;
+    int pair, pair_other;
+    int numbers_next;
+    int planes, planes_of, planes_shift, planes_next, minima;
+} fused_blocks[KERNEL_BLOCKS + 1] = {
+    [KERNEL_Q4_0] = {1, 0x4343, 0xc308 /* -136 */, .planes = MM_SCALES},
+    [KERNEL_Q8_0] = {2, 0x4543, 0xc490 /* -2304 / 2 */, -1, -1, 2048, MM_SCALES, 0, 7, 0, 0},
+    [KERNEL_Q4_K] = {2, 0x4343, 0xc300 /* -128 */, -1, 0, 0, MM_LONG_TABLE, -1, 7, 0,
+                     8 * 2 * MM_TILE},
+    [KERNEL_Q5_K] = {2, 0x4543, 0xc488 /* -2176 / 2 */, -1, -1, 2048, MM_LONG_TABLE, -1, 7, 0,
+                     8 * 2 * MM_TILE},
+    [KERNEL_Q6_K] = {2, 0x4543, 0xc48a /* -2208 / 2 */, -1, -1, 2048, MM_LONG_TABLE, -1, 8,
+                     2 * MM_TILE, 0},
+    [KERNEL_IQ4_NL] = {2, 0x4543, 0xc490, -1, -1, 2048, MM_SCALES, 0, 7, 0, 0},
+    [KERNEL_MXFP4] = {2, 0x4543, 0xc490, -1, -1, 2048, MM_LONG_TABLE, 2 * 2 * MM_TILE, 7, 0, 0},
+};
+
+// Those that have a table of 16 numbers, see quant-words.c. ggml's table of mxfp4 has twice the
+// numbers, for half of the scale.
+static const int8_t tables[KERNEL_BLOCKS + 1][16] = {
+    [KERNEL_IQ4_NL] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
+    [KERNEL_MXFP4] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},
+};
+
+// Four bytes of a table; more by 128 where they are multiplied as they are.
+static int32_t table_word(enum kernel_blocks blocks, int word, bool fused) {
+    uint32_t w = 0;
+    for (int i = 0; i < 4; i++) {
+        w |= (uint32_t) (uint8_t) (tables[blocks][4 * word + i] + (fused ? 128 : 0)) << 8 * i;
+    }
+    return (int32_t) w;
+}
+
+void mm_params(const struct mm_type * t, const struct mm_shape * s, uint32_t out[MM_PARAM_COUNT]) {
+    int x_rows = s->x_groups * t->x_group, y_rows = s->y_groups * t->y_group;
+    const struct long_block * l = &long_blocks[s->blocks];
+    bool blocks = s->blocks != KERNEL_BLOCKS;
+    int y_pitch = blocks ? MM_TILE : y_rows; // in a slice that the core wrote itself
+    const struct fused_block * f = &fused_blocks[s->blocks];
+    bool fused = mm_fuses(t, s->blocks) && s->many != MM_MANY_UNPACKS,
+         tabled = tables[s->blocks][1] != 0;
+    bool tells = s->blocks == KERNEL_MXFP4; // its scales are no f16
+    bool columns = fused && mm_by_columns(t, s->blocks, s->x_rows);
+    bool apart =
+        (s->blocks == KERNEL_Q4_0 || l->bits || tells) && !fused && s->many != MM_MANY_UNPACKS;
+    int later = kernel_block_once(s->blocks) / mm_slice_k(t) - 1;
+    int y_k = s->k < mm_slice_k(t) ? (int) s->k : mm_slice_k(t); // zeros need not become bf16
+    int last_block = t->slice_blocks - 1, row = 4 * t->out_rows * y_rows;
+    int x_trips = x_rows / t->trip_x, y_trips = y_rows / t->trip_y;
+    int x_group = t->trip_x * t->block_bytes, y_group = t->trip_y * t->block_bytes;
+    int x_step = x_rows * t->block_bytes, y_step = y_pitch * t->block_bytes;
+    // A row of trips goes through all groups of y with one group of x.
+    int32_t p[MM_PARAM_COUNT] = {
+        [MM_PARAM_TILES] = (int32_t) s->tiles,
+        [MM_PARAM_SLICES] = (int32_t) s->slices,
+        [MM_PARAM_TRIPS] = x_trips * y_trips,
+        [MM_PARAM_ROW] = row,
+        [MM_PARAM_LAST] = y_trips - 1,
+        [MM_PARAM_C_WRAP] = mm_trip_c_bytes(t) + row * (t->trip_x / t->out_rows - 1),
+        [MM_PARAM_X_STEP] = x_step,
+        [MM_PARAM_X_NEXT] = -last_block * x_step,
+        [MM_PARAM_X_WRAP] = -last_block * x_step + x_group,
+        [MM_PARAM_Y_STEP] = y_step,
+        [MM_PARAM_Y_NEXT] = -last_block * y_step + y_group,
+        [MM_PARAM_Y_WRAP] = -last_block * y_step - y_group * (y_trips - 1),
+        [MM_PARAM_X_TRIPS] = s->many     ? s->many
+                             : t->shared ? x_rows * mm_slice_k(t) / MM_SHARED_TRIP
+                             : s->x_raw  ? x_rows * mm_slice_k(t) / CV_TRIP
+                                         : 0,
+        [MM_PARAM_Y_TRIPS] = l->scales   ? l->scales * MM_TILE / CV_TRIP
+                             : blocks    ? 2 * MM_TILE / CV_TRIP // the scales of blocks
+                             : t->shared ? y_rows * mm_slice_k(t) / MM_SHARED_TRIP
+                             : s->y_raw  ? (y_rows * y_k + CV_TRIP - 1) / CV_TRIP
+                                         : 0,
+        [MM_PARAM_BITS] = l->bits                    ? l->bits
+                          : !blocks                  ? 0
+                          : tells                    ? MM_BITS_MXFP4
+                          : s->blocks == KERNEL_Q8_0 ? 8
+                                                     : 4,
+        [MM_PARAM_ROWS] = y_rows * 4 / QUANT_VECTOR,
+        [MM_PARAM_LATER] = blocks ? later : 0,
+        [MM_PARAM_RAW] = (l->at ? l->at : MM_BLOCKS) ^ MM_BLOCKS_OTHER, // of the first is the other
+        [MM_PARAM_ONE] = l->one,
+        [MM_PARAM_LESS] = !apart      ? l->minima * MM_TILE * 4
+                          : l->minima ? l->table_next
+                                      : 0,
+        [MM_PARAM_PLANE_WORDS] = 4 << l->group_down,
+        [MM_PARAM_GROUP] = l->group_bits,
+        [MM_PARAM_GROUP_SHIFT] = 8 - l->group_down,
+        [MM_PARAM_TABLE_SHIFT] = tells ? 8 : l->table_shift,
+        [MM_PARAM_TABLE_NEXT] = l->table_next,
+        [MM_PARAM_TABLE_LESS] = l->table_less,
+        [MM_PARAM_ODD] = l->odd,
+        [MM_PARAM_D_AT] = l->d_at,
+        [MM_PARAM_D_SECOND] = EVEN_16 + l->d_second,
+        [MM_PARAM_FUSED] = fused ? s->x_groups : 0,
+        [MM_PARAM_PASSES] = columns ? MM_BY_COLUMNS
+                            : fused ? f->passes
+                                    : 0,
+        [MM_PARAM_TOP] = f->top,
+        [MM_PARAM_MINUS] = f->minus,
+        [MM_PARAM_PAIR] = f->pair,
+        [MM_PARAM_PAIR_OTHER] = f->pair_other,
+        [MM_PARAM_NUMBERS] = tabled  ? MM_TABLED_BYTES
+                             : fused ? MM_LONG_BYTES
+                                     : MM_BLOCKS,
+        [MM_PARAM_NUMBERS_NEXT] = f->numbers_next,
+        [MM_PARAM_PLANES] = f->planes,
+        [MM_PARAM_PLANES_OF] = f->planes_of,
+        [MM_PARAM_PLANES_SHIFT] = f->planes_shift,
+        [MM_PARAM_PLANES_NEXT] = f->planes_next,
+        [MM_PARAM_MINIMA] = f->minima,
+        [MM_PARAM_FIRST] = tells ? 1 : 2,
+        [MM_PARAM_BLOCK] = kernel_block_bytes(s->blocks),
+        [MM_PARAM_BLOCK_TRIPS] = kernel_block_bytes(s->blocks) / 4 * MM_TILE * 4 / QUANT_VECTOR,
+        [MM_PARAM_MORE] = fused && !tabled ? 0x80 : 0,
+        [MM_PARAM_WORDS] = tabled ? MM_TABLED_WORDS : MM_LONG_BYTES,
+        [MM_PARAM_APART] = tabled                     ? 7 * 4 * MM_TILE
+                           : s->blocks == KERNEL_Q8_0 ? 8 * 4 * MM_TILE
+                                                      : 4 * 4 * MM_TILE,
+        [MM_PARAM_AS_COME] = tabled ? 0 : -1,
+        [MM_PARAM_PAIRS] = apart ? 0 : t->slice_blocks,
+        [MM_PARAM_TABLED] = tabled,
+        [MM_PARAM_TABLE] = table_word(s->blocks, 0, fused),
+        [MM_PARAM_TABLE + 1] = table_word(s->blocks, 1, fused),
+        [MM_PARAM_TABLE + 2] = table_word(s->blocks, 2, fused),
+        [MM_PARAM_TABLE + 3] = table_word(s->blocks, 3, fused),
+        [MM_PARAM_TABLE_BITS] = 0x08040201,
+    };
+    for (int i = 0; i < MM_PARAM_COUNT; i++) {
+        out[i] = (uint32_t) p[i];
+    }
+}
