@@ -342,7 +342,7 @@ int main(int argc, char ** argv) {
     bool ok = emu_clock_parse("ideal", &clocks[IDEAL], &err) == ST_OK &&
               emu_clock_get(arch, &clocks[DEVICE], &err) == ST_OK;
     clocks[FREE] = clocks[DEVICE];
-    clocks[FREE].ddr_read = clocks[FREE].ddr_write = 0;
+    clocks[FREE].ddr_read = clocks[FREE].ddr_write = clocks[FREE].ddr_both = 0;
     for (int i = 0; i < CLOCKS && ok; i++) {
         config.clock = &clocks[i];
         ok = emu_machine_new(&config, &m[i], &err) == ST_OK;

@@ -66,7 +66,7 @@ struct ggml_backend_hsa_counters {
 
 // Where the modelled time of an emulated NPU went; see ggml_backend_hsa_get_account. The causes are
 // core, bank, lock, stream, start-up, DDR, control, reconfig and host (docs/profiling.md).
-enum { GGML_BACKEND_HSA_CAUSES = 9 };
+enum { GGML_BACKEND_HSA_CAUSES = 9, GGML_BACKEND_HSA_RUNS = 7 };
 
 struct ggml_backend_hsa_account {
     uint64_t size; // of this struct, set by the caller: later versions append to it
@@ -83,6 +83,12 @@ struct ggml_backend_hsa_account {
     } causes[GGML_BACKEND_HSA_CAUSES];
     const char * clock; // the device whose figures are used; "" before the first dispatch
     uint64_t mhz;
+    // Bytes through the shim by the length of the run that they lay in, at addresses that follow
+    // each other: runs of less than `below` bytes and no less than the one before; 0: all that are
+    // longer.
+    struct {
+        uint64_t below, read, written;
+    } runs[GGML_BACKEND_HSA_RUNS];
 };
 
 // False when dev is not one of ours.

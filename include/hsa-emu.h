@@ -49,7 +49,7 @@ hsa_status_t hsa_emu_columns(hsa_agent_t agent, uint32_t * columns);
 // Where modelled time went: so many cycles of the clock to each cause, which together are the time.
 // A cycle of the array is shared out among the cores that are switched on; a running core's part is
 // its own, a waiting one's goes to what the array waits for. docs/profiling.md has the causes.
-enum { HSA_EMU_CAUSES = 9 };
+enum { HSA_EMU_CAUSES = 9, HSA_EMU_RUNS = 7 };
 
 struct hsa_emu_account {
     uint64_t size; // of this struct, set by the caller: later versions append to it
@@ -66,6 +66,12 @@ struct hsa_emu_account {
     } causes[HSA_EMU_CAUSES];
     const char * clock; // name of the device whose figures are used; "" before the first dispatch
     uint64_t mhz;
+    // Bytes through the shim by the length of the run that they lay in, at addresses that follow
+    // each other: runs of less than `below` bytes and no less than the one before; 0: all that are
+    // longer.
+    struct {
+        uint64_t below, read, written;
+    } runs[HSA_EMU_RUNS];
 };
 
 // dispatch 0 asks for all of a NPU's dispatches since hsa_init, n for the n-th alone, in the order

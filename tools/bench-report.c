@@ -58,6 +58,7 @@ uint64_t bench_bound(const struct bench_task * t, const char ** what) {
         {"streams out", divide_up(divide_up(out, 4), words_a_cycle)},
         {"DDR reads", divide_up(in * 1000, t->clock.ddr_read)},
         {"DDR writes", divide_up(out * 1000, t->clock.ddr_write)},
+        {"DDR", divide_up((in + out) * 1000, t->clock.ddr_both)},
         {"MACs", t->macs ? divide_up(t->macs, macs) : 0},
     };
     size_t most = 0;

@@ -200,5 +200,10 @@ bool ggml_backend_hsa_get_account(ggml_backend_dev_t dev, struct ggml_backend_hs
         out->causes[i].name = c.causes[i].name;
         out->causes[i].cycles = c.causes[i].cycles;
     }
+    for (int i = 0; i < HSAC_RUNS; i++) {
+        out->runs[i].below = c.runs[i].below;
+        out->runs[i].read = c.runs[i].read;
+        out->runs[i].written = c.runs[i].written;
+    }
     return true;
 }

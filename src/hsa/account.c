@@ -5,6 +5,7 @@
 #include "hsac-impl.h"
 
 _Static_assert((int) HSAC_CAUSES == (int) HSA_EMU_CAUSES, "one to one");
+_Static_assert((int) HSAC_RUNS == (int) HSA_EMU_RUNS, "one to one");
 
 static bool ask(const struct hsac_agent * a, uint64_t dispatch, struct hsac_account * out) {
     struct hsa_emu_account c = {.size = sizeof c};
@@ -28,6 +29,11 @@ static bool ask(const struct hsac_agent * a, uint64_t dispatch, struct hsac_acco
     for (int i = 0; i < HSAC_CAUSES; i++) {
         out->causes[i].name = c.causes[i].name;
         out->causes[i].cycles = c.causes[i].cycles;
+    }
+    for (int i = 0; i < HSAC_RUNS; i++) {
+        out->runs[i].below = c.runs[i].below;
+        out->runs[i].read = c.runs[i].read;
+        out->runs[i].written = c.runs[i].written;
     }
     return true;
 }

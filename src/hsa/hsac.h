@@ -132,7 +132,7 @@ struct hsac_counters { // what the emulated runtime counts; all 0 on a real one
 bool hsac_agent_counters(const struct hsac_agent * a, struct hsac_counters * out);
 
 // Where the modelled time of an emulated NPU went.
-enum { HSAC_CAUSES = 9 };
+enum { HSAC_CAUSES = 9, HSAC_RUNS = 7 };
 struct hsac_account {
     uint64_t dispatches, pdi_loads, cycles, bundles, core_stalls, bank_stalls, stream_words, ns;
     struct {
@@ -141,6 +141,9 @@ struct hsac_account {
     } causes[HSAC_CAUSES];
     const char * clock; // "": nothing ran yet
     uint64_t mhz;
+    struct {
+        uint64_t below, read, written; // bytes, as in hsa-emu.h
+    } runs[HSAC_RUNS];
 };
 // False: it is no emulated NPU.
 bool hsac_agent_account(const struct hsac_agent * a, struct hsac_account * out);

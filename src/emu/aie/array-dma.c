@@ -193,6 +193,7 @@ static bool begin(struct channel * c) {
     known->iter_current = bd->iter_current + 1 >= bd->iter_wrap ? 0 : bd->iter_current + 1;
     bd_store_iteration(t->kind, words, known->iter_current);
     walk_begin(c);
+    ddr_begin(c);
     c->header_due = bd->packet && c->dir == DMA_MM2S;
     c->state = CHANNEL_ACQUIRE;
     shim_tell(c);
@@ -337,39 +338,6 @@ static uint32_t start_up(struct channel * c) {
     return cold + (out ? clock->mm2s_steady : clock->s2mm_steady);
 }
 
-// The cycle in which host memory has time for so many words of the channel.
-static uint64_t ddr_turn(const struct channel * c, uint32_t words) {
-    struct array * a = c->tile->array;
-    uint32_t rate = c->dir == DMA_MM2S ? a->clock.ddr_read : a->clock.ddr_write;
-    if (rate == 0) {
-        return a->now;
-    }
-    uint64_t * free = &a->ddr_free[c->dir];
-    uint64_t at = *free > a->now * 1000 ? *free : a->now * 1000;
-    *free = at + (uint64_t) words * 4 * 1000000 / rate;
-    return (at + 999) / 1000;
-}
-
-static bool in_bursts(const struct channel * c) {
-    const struct emu_clock * clock = &c->tile->array->clock;
-    return c->tile->kind == TILE_SHIM && clock->burst_words &&
-           (c->dir == DMA_MM2S ? clock->ddr_read || clock->burst_gap : clock->ddr_write != 0);
-}
-
-static void first_burst(struct channel * c) {
-    struct array * a = c->tile->array;
-    c->burst_left = c->left;
-    c->granted = c->burst_begun = false;
-    if (in_bursts(c)) {
-        c->burst_left = c->left < a->clock.burst_words ? c->left : a->clock.burst_words;
-        uint64_t ready = ticks(a, ddr_turn(c, c->burst_left));
-        if (ready > c->next) {
-            c->ddr_from = c->next;
-            c->next = c->ddr_till = ready;
-        }
-    }
-}
-
 // When the lock that was taken just now was open to the channel: at once if it has not waited and
 // the last release was not needed. A channel that waited was let in by the last release, or just
 // now by someone who took from a lock that it wants to have a certain value.
@@ -415,7 +383,7 @@ static void try_acquire(struct channel * c) {
     c->state = CHANNEL_RUN;
     c->next = ticks(a, start + delay(c));
     c->started = c->next;
-    first_burst(c);
+    ddr_first_burst(c);
     shim_tell(c);
     channel_wake(c);
 }
@@ -446,22 +414,12 @@ static void ask_way(struct channel * c) {
     }
 }
 
-static void ask_burst(struct channel * c) {
-    struct array * a = c->tile->array;
-    uint32_t left = c->left - c->burst_left;
-    channel_event(c, NEVER, REQUEST_NONE);
-    c->burst_ready =
-        ticks(a, ddr_turn(c, left < a->clock.burst_words ? left : a->clock.burst_words));
-    c->granted = true;
-    channel_wake(c);
-}
-
 void channel_ask(struct channel * c) {
     if (c->state == CHANNEL_RUN) {
         if (c->request == REQUEST_WAY) {
             ask_way(c);
         } else if (c->request == REQUEST_BURST) {
-            ask_burst(c);
+            ddr_ask_burst(c);
         }
         return;
     }

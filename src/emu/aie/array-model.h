@@ -176,6 +176,7 @@ struct channel {
     uint64_t waiting;  // cycle since which it waits for its lock; NEVER: it does not
     // shim: words of the burst that may move, whether one of them has moved, whether the next burst
     // is granted, and from which tick on
+    uint32_t run_words; // of the descriptor, at addresses that follow each other
     uint32_t burst_left;
     bool burst_begun, granted;
     uint64_t burst_ready;
@@ -296,8 +297,9 @@ struct array {
     uint32_t used[ARRAY_MAX_COLUMNS];        // channels that are not as after a reset
     uint64_t wake[ARRAY_MAX_COLUMNS][ARRAY_COLUMN_CHANNELS]; // min of event and look
     uint64_t next_wake;                                      // no later than the first of them
-    uint64_t ddr_free[2];                                    // by direction, in 1/1000 cycles
-    uint64_t tiles_moving;                                   // tick until which a tile's DMA moves
+    uint64_t ddr_free[3];  // by direction, and DDR_BOTH, in 1/1000 cycles
+    struct emu_runs runs;  // bytes through the shim
+    uint64_t tiles_moving; // tick until which a tile's DMA moves
     // for the account: the times of shim channels, together; what they do, until which tick, and
     // whether one has changed since
     struct shim_times shim[ARRAY_MAX_COLUMNS][SHIM_CHANNELS];
@@ -394,6 +396,11 @@ void walk_written(struct channel * c, uint32_t n); // and has done it
 // array-bd.c
 void bd_decode(enum tile_kind kind, const uint32_t words[BD_WORDS], struct bd * bd);
 void bd_store_iteration(enum tile_kind kind, uint32_t words[BD_WORDS], uint32_t current);
+
+// array-ddr.c: turns of the shim's channels at host memory
+void ddr_begin(struct channel * c);       // a descriptor
+void ddr_first_burst(struct channel * c); // which waits for its turn
+void ddr_ask_burst(struct channel * c);   // for the next one
 
 // array-burst.c: what the channels do in this cycle, and all words whose times are known
 void array_channels(struct array * a);

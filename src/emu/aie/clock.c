@@ -42,7 +42,10 @@ static const struct emu_clock clocks[] = {
     .s2mm_cold = 260, .s2mm_steady = 185, .s2mm_decay = 0,    // [S]
     .burst_words = 128,  // [D] 512 bytes
     .burst_gap = 6,      // [S] 1.05 cycles a word in steady state
-    .ddr_read = 22000, .ddr_write = 22000, // [S] 22.6 to 24 GB/s read; writing [?]
+    .ddr_read = 15564, .ddr_write = 15564, .ddr_both = 15564, // 16 GB/s, see memories[]
+    // [S] 6.9 GB/s in runs of 112 bytes, 12.1 in runs of 212, 16.7 in runs of 448, by two sources:
+    // 16 to 18 ns for each address whatever is behind it, if that is less than 270 bytes.
+    .run_bytes = 270,
     .txn_write = 100,    // [S] 87 and 114 in turn
     .txn_block = 99, .txn_block_word = 13, // [S] 203 for 8 words
     .txn_mask = 210,     // [S] +-25
@@ -58,7 +61,8 @@ static const struct emu_clock clocks[] = {
     .txn_token = 1970,
     .submit_ns = 82300,  // [S] 110 us a call, less a chained dispatch
     .dispatch_ns = 27700, // [S] chained dispatches of xrt-smi
-    .pdi_ns = 25000, .pdi_command_ns = 600, .pdi_word_ns = 1, // [?] as Strix; nothing was measured
+    .pdi_ns = 25000, .pdi_command_ns = 600, .pdi_word_ns = 1, // [?] as Strix
+    .context_ns = 2600000, // [S] 3.4 ms for a GEMM of 16 cores, less the load of such a PDI
 },
 {
     .name = "strix",     // aie2p: Ryzen AI 300
@@ -82,16 +86,23 @@ static const struct emu_clock clocks[] = {
     .s2mm_cold = 260, .s2mm_steady = 185, .s2mm_decay = 0,    // [?] as Phoenix
     .burst_words = 128,  // [D]
     .burst_gap = 0,      // [?]
-    .ddr_read = 18300, .ddr_write = 18300, // [S] 33 GB/s a direction
-    .txn_write = 120,    // [?] 66 ns
-    .txn_block = 120, .txn_block_word = 13, .txn_mask = 240, .txn_patch = 570, .txn_sync = 120, // [?]
-    .token = 7980, .txn_token = 1970, // [?] as Phoenix
+    .ddr_read = 27778, .ddr_write = 27778, .ddr_both = 31111, // 50 and 56 GB/s, see memories[]
+    .run_bytes = 270,    // [?] as Phoenix
+    // [S] Four int8 GEMMs on a Strix Halo that wait for their controller take 2.12 to 2.20 us for a
+    // block, a patch, a mask, a write, a sync and a token. How that is shared out among the six [?]:
+    // as on Phoenix.
+    .txn_write = 143, .txn_block = 143, .txn_block_word = 15, .txn_mask = 286, .txn_patch = 680,
+    .txn_sync = 143,
+    .token = 7980,       // [?] as Phoenix
+    .txn_token = 2350,   // [S], as above
     .submit_ns = 43200,  // [S] 52 us a call, less a chained dispatch
     .dispatch_ns = 8800, // [S]
     // [?] 25 us and 7.2 us a lock in six designs [S], which have about a dozen commands for each lock
     // (descriptors, channels, routes); our designs keep descriptors in the stream, so commands are
     // what compares.
     .pdi_ns = 25000, .pdi_command_ns = 600, .pdi_word_ns = 1,
+    // [S] 4.9 ms for a GEMM of 32 cores, less the load of such a PDI; 2.4 and 2.67 ms elsewhere
+    .context_ns = 2600000,
 },
 {
     .name = "ideal",     // no bank is busy, no memory slow, no host there: what a design could reach
@@ -106,6 +117,26 @@ static const struct emu_clock clocks[] = {
 };
 // clang-format on
 enum { N_CLOCKS = sizeof clocks / sizeof clocks[0] };
+
+const char * const emu_range_names[EMU_RANGES] = {"low", "likely", "high"};
+
+// Host memory as the array sees it, MB/s: one way, both ways together.
+//
+// phoenix: [S] AMD (arXiv 2512.13282, 5.2) finds about 15 GB/s for whole designs, both ways
+// together; its memory-bound case comes to 16.7. 12.1 was read by four columns, with one channel
+// each. 23 follows from a 27B model of 12.6 GiB at 1.72 tokens/s, in which the CPU may have helped.
+// [?] 22.6 to 24 were published, too, for a harness that could not have carried it. strix: [S] AMD,
+// as above: about 50. 47 to 57 reading alone, 45 to 58 by whole decoders; copies 47.1, 55.5,
+// and 66.6 with AxCACHE 2, which we do not set.
+static const struct {
+    const char * name;
+    struct {
+        uint32_t one_way, both;
+    } range[EMU_RANGES];
+} memories[] = {
+    {"phoenix", {{12000, 12000}, {16000, 16000}, {23000, 23000}}},
+    {"strix", {{45000, 50000}, {50000, 56000}, {58000, 62000}}},
+};
 
 const struct emu_clock * emu_clock_default(enum aie_arch arch) {
     const char * name = core_target_of(arch)->clock;
@@ -122,6 +153,27 @@ static uint32_t ddr_rate(double bytes) {
     return bytes <= 0 ? 0 : bytes < 1 ? 1 : bytes < UINT32_MAX ? (uint32_t) bytes : UINT32_MAX;
 }
 
+static void set_memory(struct emu_clock * c, double one_way, double both) { // MB/s
+    double k = 1e3 / c->mhz, half = 0.5;
+    c->ddr_read = c->ddr_write = ddr_rate(one_way > 0 ? one_way * k + half : 0);
+    c->ddr_both = ddr_rate(both > 0 ? both * k + half : 0);
+}
+
+// False: there is no such range. Of the ideal clock all three are the same: it has no limits.
+static bool set_range(struct emu_clock * c, const char * name, size_t n) {
+    int r = 0;
+    while (r < EMU_RANGES &&
+           (strlen(emu_range_names[r]) != n || strncmp(emu_range_names[r], name, n) != 0)) {
+        r++;
+    }
+    for (size_t i = 0; i < sizeof memories / sizeof memories[0] && r < EMU_RANGES; i++) {
+        if (strcmp(memories[i].name, c->name) == 0) {
+            set_memory(c, memories[i].range[r].one_way, memories[i].range[r].both);
+        }
+    }
+    return r < EMU_RANGES;
+}
+
 static enum status set(struct emu_clock * c, const char * text, size_t n, struct error * err) {
     const char * equals = memchr(text, '=', n);
     size_t key = equals ? (size_t) (equals - text) : n;
@@ -134,13 +186,15 @@ static enum status set(struct emu_clock * c, const char * text, size_t n, struct
         // Host memory does not become faster with the array.
         c->ddr_read = ddr_rate(c->ddr_read * before / c->mhz);
         c->ddr_write = ddr_rate(c->ddr_write * before / c->mhz);
+        c->ddr_both = ddr_rate(c->ddr_both * before / c->mhz);
     } else if (key == 3 && strncmp(text, "ddr", 3) == 0 && number && value <= 100000) {
-        c->ddr_read = c->ddr_write = ddr_rate(value * 1e6 / c->mhz + (value > 0 ? 0.5 : 0));
-    } else {
-        return error_set(
-            err, ST_INVALID,
-            "clock: '%.*s' is no setting: mhz=<array clock>, or ddr=<GB/s>, 0 for no limit",
-            (int) n, text);
+        set_memory(c, value * 1000, value * 1000);
+    } else if (!(key == 5 && strncmp(text, "range", 5) == 0 && equals &&
+                 set_range(c, equals + 1, n - 6))) {
+        return error_set(err, ST_INVALID,
+                         "clock: '%.*s' is no setting: mhz=<array clock>, ddr=<GB/s>, 0 for no "
+                         "limit, or range=low, likely, high",
+                         (int) n, text);
     }
     return ST_OK;
 }

@@ -36,9 +36,13 @@ struct emu_clock {
     // ---- shim and DDR: task i of a channel starts after steady + cold * decay^i ----
     uint16_t mm2s_cold, mm2s_steady, mm2s_decay; // decay in 1/1000
     uint16_t s2mm_cold, s2mm_steady, s2mm_decay;
-    uint16_t burst_words;         // that a channel asks of memory at once
-    uint16_t burst_gap;           // cycles between two bursts of a reading channel
-    uint32_t ddr_read, ddr_write; // bytes in 1000 cycles, all channels together; 0: no limit
+    uint16_t burst_words; // that a channel asks of memory at once
+    uint16_t burst_gap;   // cycles between two bursts of a reading channel
+    // Bytes in 1000 cycles, all channels together: one way, and both ways at once. 0: no limit.
+    uint32_t ddr_read, ddr_write, ddr_both;
+    // Bytes that a run costs at least. A run is what a descriptor reads or writes at addresses that
+    // follow each other.
+    uint32_t run_bytes;
 
     // ---- instruction stream ----
     uint16_t txn_write;                 // WRITE32, a task queued by it too
@@ -54,6 +58,7 @@ struct emu_clock {
     uint32_t dispatch_ns;                 // each dispatch, from the command to its first operation
     uint32_t pdi_ns;                      // loading a PDI
     uint32_t pdi_command_ns, pdi_word_ns; // each command of its CDO, each word of its payload
+    uint32_t context_ns;                  // making a hardware context, before its first PDI
 };
 
 // Where the time of a dispatch went. The causes of a dispatch add up to its time: each cycle is
@@ -81,9 +86,13 @@ uint64_t emu_account_cycles(const struct emu_account * account); // all of it
 
 const struct emu_clock * emu_clock_default(enum aie_arch arch);
 
-// "phoenix", "strix", "ideal", with settings behind it: "phoenix,ddr=0,mhz=1600". The clock that
-// the text asks for goes to *out, whose name points into a table. ddr is in GB/s for each
-// direction.
+// What is published of host memory differs by a factor of two. So each device has three memories.
+enum emu_range { EMU_LOW, EMU_LIKELY, EMU_HIGH, EMU_RANGES };
+extern const char * const emu_range_names[EMU_RANGES];
+
+// "phoenix", "strix", "ideal", with settings behind it: "phoenix,range=low",
+// "phoenix,ddr=0,mhz=1600". The clock that the text asks for goes to *out, whose name points into a
+// table. ddr is in GB/s, for either direction and for both together.
 enum status emu_clock_parse(const char * text, struct emu_clock * out, struct error * err);
 
 // What GGML_HSA_EMU_CLOCK asks for, or the default.

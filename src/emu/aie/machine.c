@@ -172,6 +172,11 @@ void emu_machine_submit(struct emu_machine * m) {
         (uint64_t) m->array->clock.submit_ns * m->array->clock.mhz / 1000;
 }
 
+void emu_machine_context(struct emu_machine * m) {
+    m->counters.account.cycles[EMU_RECONFIG] +=
+        (uint64_t) m->array->clock.context_ns * m->array->clock.mhz / 1000;
+}
+
 const struct emu_clock * emu_machine_clock(const struct emu_machine * m) {
     return &m->array->clock;
 }
@@ -221,6 +226,7 @@ static void count(struct emu_machine * m) {
     struct array * a = m->array;
     m->counters.dispatches++;
     m->counters.stream_words = a->stream_words;
+    m->counters.runs = a->runs;
     for (int i = 0; i < a->columns * ARRAY_ROWS; i++) {
         if (a->tiles[i].core) {
             tile_core_count(&a->tiles[i], &m->counters);

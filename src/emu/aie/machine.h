@@ -63,6 +63,14 @@ struct emu_operand {
     uint64_t size; // bytes; 0 = unknown
 };
 
+// Bytes that passed the shim, by the length of the run that they lay in: less than
+// emu_run_limits[i] bytes; the last kind has no limit.
+enum { EMU_RUN_KINDS = 7 };
+extern const uint32_t emu_run_limits[EMU_RUN_KINDS];
+struct emu_runs {
+    uint64_t read[EMU_RUN_KINDS], written[EMU_RUN_KINDS];
+};
+
 struct emu_counters { // since the machine was made
     uint64_t dispatches;
     uint64_t pdi_loads;
@@ -71,6 +79,7 @@ struct emu_counters { // since the machine was made
     uint64_t core_stalls;  // core cycles spent waiting on locks, streams and memory
     uint64_t bank_stalls;  // those of them at memory banks
     uint64_t stream_words; // words moved by shim DMA
+    struct emu_runs runs;  // the same, in bytes
     uint64_t last_cycles;  // of the last dispatch, from its first operation to its last
     // Loads of cores at addresses that are not aligned or where there is no memory. They end, as on
     // silicon, and what they bring is not worth having: in a program of ours each is a mistake.
@@ -96,4 +105,6 @@ void emu_machine_counters(const struct emu_machine * m, struct emu_counters * ou
 
 // The dispatches that follow were handed over by the host in one go: its time is in the account.
 void emu_machine_submit(struct emu_machine * m);
+// So is the time that a new hardware context takes.
+void emu_machine_context(struct emu_machine * m);
 const struct emu_clock * emu_machine_clock(const struct emu_machine * m);

@@ -6,6 +6,7 @@
 #include "hsa-emu.h"
 
 _Static_assert((int) HSA_EMU_CAUSES == (int) EMU_CAUSES, "the header counts them");
+_Static_assert((int) HSA_EMU_RUNS == (int) EMU_RUN_KINDS, "the header counts them");
 
 enum { REMEMBERED = sizeof((struct emu_agent *) 0)->recent / sizeof(struct emu_counters) };
 
@@ -35,6 +36,11 @@ static void fill(const struct emu_agent * agent, const struct emu_counters * fro
         out->causes[i].name = emu_cause_names[i];
         out->causes[i].cycles = to->account.cycles[i] - from->account.cycles[i];
         cycles += out->causes[i].cycles;
+    }
+    for (int i = 0; i < EMU_RUN_KINDS; i++) {
+        out->runs[i].below = emu_run_limits[i];
+        out->runs[i].read = to->runs.read[i] - from->runs.read[i];
+        out->runs[i].written = to->runs.written[i] - from->runs.written[i];
     }
     out->ns = clock ? cycles * 1000 / clock->mhz : 0;
 }

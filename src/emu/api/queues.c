@@ -317,6 +317,15 @@ static hsa_status_t run_dispatch(struct emu_runtime * rt, struct emu_agent * age
     return ran == ST_OK ? HSA_STATUS_SUCCESS : HSA_STATUS_ERROR_EXCEPTION;
 }
 
+// A driver makes a queue's context no later than with its first packets.
+static void submit(struct emu_queue * q) {
+    if (!q->has_context) {
+        emu_machine_context(q->agent->machine);
+        q->has_context = true;
+    }
+    emu_machine_submit(q->agent->machine);
+}
+
 static void complete(struct emu_runtime * rt, struct emu_queue * q, uint64_t index,
                      hsa_signal_t completion) {
     // A slot that is rung again without being written again must not run twice.
@@ -333,7 +342,7 @@ static hsa_status_t run_packets(struct emu_runtime * rt, struct emu_queue * q, u
     struct emu_dispatch d;
     hsa_status_t status = ensure_machine(rt, q->agent, err);
     if (status == HSA_STATUS_SUCCESS) {
-        emu_machine_submit(q->agent->machine);
+        submit(q);
     }
     for (*at = read; *at < write && status == HSA_STATUS_SUCCESS; ++*at) {
         status = emu_packet_decode(rt, q->agent, slot_of(q, *at), &d, err);
@@ -380,7 +389,7 @@ static hsa_status_t run_chain(struct emu_runtime * rt, struct emu_queue * q, uin
     }
     if (status == HSA_STATUS_SUCCESS) {
         emu_machine_counters(q->agent->machine, &before);
-        emu_machine_submit(q->agent->machine);
+        submit(q);
     }
     for (uint64_t i = read; i < write && status == HSA_STATUS_SUCCESS; i++) {
         *at = i;

@@ -85,6 +85,7 @@ struct emu_queue {
     uint32_t
         context; // id of its hardware context; 0: it has none. Kept with ROCr 7.2's faults alone
 
+    bool has_context; // of a NPU: its time is in the account
     struct aql * aql; // what runs the packets of a GPU's queue; NULL: a NPU's
 };
 

@@ -282,7 +282,7 @@ static void shim_words(void ** state) {
     within("D S2MM, cycles a word", out / 8192, (16525. - 8357) / 8192, 1);
 }
 
-// All channels together get what host memory gives: eight readers of 4 bytes a cycle share 22.
+// All channels together get what host memory gives: eight readers of 4 bytes a cycle share 15.6.
 static void channels_share_host_memory(void ** state) {
     struct bench * b = *state;
     enum { WORDS = 8192, REPEATS = 16 };
@@ -315,7 +315,7 @@ static void channels_share_host_memory(void ** state) {
     }
     double rate = 8. * REPEATS * WORDS * 4 / (double) (end - first);
     print_message("%.1f bytes a cycle\n", rate);
-    assert_true(rate <= 22 && rate > 20); // channels do not all begin and end at once
+    assert_true(rate <= 15.6 && rate > 15); // channels do not all begin and end at once
 }
 
 #undef TEST

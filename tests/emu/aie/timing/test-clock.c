@@ -25,11 +25,12 @@ static const struct {
     FIGURE(mm2s_steady),  FIGURE(mm2s_decay),      FIGURE(s2mm_cold),
     FIGURE(s2mm_steady),  FIGURE(s2mm_decay),      FIGURE(burst_words),
     FIGURE(burst_gap),    FIGURE(ddr_read),        FIGURE(ddr_write),
-    FIGURE(txn_write),    FIGURE(txn_block),       FIGURE(txn_block_word),
-    FIGURE(txn_mask),     FIGURE(txn_patch),       FIGURE(txn_sync),
-    FIGURE(token),        FIGURE(txn_token),       FIGURE(submit_ns),
-    FIGURE(dispatch_ns),  FIGURE(pdi_ns),          FIGURE(pdi_command_ns),
-    FIGURE(pdi_word_ns),
+    FIGURE(ddr_both),     FIGURE(run_bytes),       FIGURE(txn_write),
+    FIGURE(txn_block),    FIGURE(txn_block_word),  FIGURE(txn_mask),
+    FIGURE(txn_patch),    FIGURE(txn_sync),        FIGURE(token),
+    FIGURE(txn_token),    FIGURE(submit_ns),       FIGURE(dispatch_ns),
+    FIGURE(pdi_ns),       FIGURE(pdi_command_ns),  FIGURE(pdi_word_ns),
+    FIGURE(context_ns),
 };
 enum { FIGURES = sizeof figures / sizeof figures[0], IN_A_ROW = 4 };
 
