@@ -102,15 +102,21 @@ static struct kernel_spec spec_of(const struct shape * s) {
     if (quantized) {
         int bytes = kernel_block_bytes((enum kernel_blocks)(quantized - 1));
         int64_t words = s->k / kernel_block_k((enum kernel_blocks)(quantized - 1)) * bytes / 4;
-        return (struct kernel_spec){
+        struct kernel_spec spec = {
             .op = KERNEL_OP_MUL_MAT_BLOCKS,
             .arch = arch,
             .n_inputs = 2,
             .inputs = {tensor_contiguous(DTYPE_I32, (const int64_t[4]){words, s->m, 1, 1}),
-                       tensor_contiguous(b_of(s), (const int64_t[4]){s->k, s->n, 1, 1})},
-            .output = tensor_contiguous(out, (const int64_t[4]){s->m, s->n, 1, 1}),
+                       tensor_contiguous(DTYPE_F32, (const int64_t[4]){s->k, 1, 1, 1})},
+            .output = tensor_contiguous(out, (const int64_t[4]){s->m, 1, 1, 1}),
             .params[0] = (uint32_t) quantized - 1,
         };
+        struct kernel_panel panel; // as the plugin lays weights out
+        aie_panel(&spec, &panel);
+        spec.params[0] = kernel_blocks_param((enum kernel_blocks)(quantized - 1), panel);
+        spec.inputs[1] = tensor_contiguous(b_of(s), (const int64_t[4]){s->k, s->n, 1, 1});
+        spec.output = tensor_contiguous(out, (const int64_t[4]){s->m, s->n, 1, 1});
+        return spec;
     }
     return (struct kernel_spec){
         .op = shared ? KERNEL_OP_MUL_MAT_SHARED : KERNEL_OP_MUL_MAT,
@@ -212,6 +218,19 @@ static bool is_right(const struct shape * s, uint8_t * const data[3]) {
     return true;
 }
 
+// Weights as the plugin lays them out, from row behind row.
+static bool to_panels(const struct kernel_spec * spec, const uint8_t * rows, uint8_t ** out) {
+    struct kernel_panel panel = kernel_panel_of(spec);
+    size_t bytes = (size_t) tensor_bytes(&spec->inputs[0]);
+    *out = panel.rows ? malloc(bytes) : NULL;
+    for (size_t done = 0, n; *out && done < bytes; done += n) {
+        n = bytes - done;
+        size_t at = kernel_panel_at(&panel, (size_t) spec->inputs[0].nb[1], done, &n);
+        memcpy(*out + at, rows + done, n);
+    }
+    return *out || !panel.rows;
+}
+
 static bool run(struct emu_machine * const m[CLOCKS], const struct shape * s) {
     struct kernel_spec spec = spec_of(s);
     struct mm_plan plan;
@@ -234,6 +253,11 @@ static bool run(struct emu_machine * const m[CLOCKS], const struct shape * s) {
         if (ok && i < 2) {
             fill(s, i, data[i], bytes, 7u + (uint32_t) i);
         }
+    }
+    uint8_t * paneled = NULL;
+    ok = ok && to_panels(&spec, data[0], &paneled);
+    if (paneled) {
+        operands[0].addr = (uint64_t) (uintptr_t) paneled;
     }
     double t3 = 0, t4 = 0;
     struct emu_counters before = {0};
@@ -265,7 +289,7 @@ static bool run(struct emu_machine * const m[CLOCKS], const struct shape * s) {
         double cycles = (double) c[DEVICE].last_cycles;
         double read = emu_machine_clock(m[DEVICE])->ddr_read * 1e-3; // bytes in a cycle
         printf("  %5.1f %% %5.1f %%  %5.2f ", 100 * words / stream_words() / cycles,
-               read > 0 ? 100 * 4 * words / read / cycles : 0,
+               read > 0 ? 100 * 4 * words / read / cycles : 0, // of a alone
                2 * macs / cycles * emu_machine_clock(m[DEVICE])->mhz * 1e-6);
         for (int i = EMU_CORE; i <= EMU_CONTROL; i++) {
             printf(" %5.1f",
@@ -279,6 +303,7 @@ static bool run(struct emu_machine * const m[CLOCKS], const struct shape * s) {
     }
     free(pdi);
     free(insts);
+    free(paneled);
     for (int i = 0; i < 3; i++) {
         free(data[i]);
     }

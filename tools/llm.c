@@ -235,7 +235,10 @@ const char * llm_measure(struct llm_device * device, const struct decoder * d, e
     const char * why = weights && rest ? NULL : "the device has no memory for a part of this size";
     if (!why) {
         ggml_backend_buffer_set_usage(weights, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
-        ggml_backend_buffer_clear(weights, 0);
+        for (struct ggml_tensor * t = ggml_get_first_tensor(p.weights); t;
+             t = ggml_get_next_tensor(p.weights, t)) { // as a program that loads them would
+            ggml_backend_tensor_memset(t, 0, 0, ggml_nbytes(t));
+        }
         ggml_backend_buffer_clear(rest, 0);
         why = set_mask(&p);
         why = why ? why : set_rows(&p);

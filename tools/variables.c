@@ -34,6 +34,7 @@ const struct probe_known probe_variables[] = {
     {"GGML_HSA_KERNEL_DIR", "directories of kernels made ahead of time"},
     {"GGML_HSA_KERNEL_MEMORY", "bytes of kernels that are kept in memory"},
     {"GGML_HSA_MUL_MAT", "matrix products: precise, bf16 or block"},
+    {"GGML_HSA_PANELS", "weights lie as the array reads them: 1 (default) or 0"},
     {"GGML_HSA_PRECISION", "f32 functions: fast (default) or exact"},
     {"GGML_HSA_PROFILE", "print where the time went, by op or by kernel"},
     {"GGML_HSA_RECORD", "file that the kernels which were needed are written to"},

@@ -11,6 +11,10 @@
 // allocates, never compiles.
 enum status aie_supports(const struct kernel_spec * spec, struct error * err);
 
+// How the quantized weights of a product best lie in memory, which is given for one row of b and
+// weights that lie row behind row. False: as they do.
+bool aie_panel(const struct kernel_spec * product, struct kernel_panel * out);
+
 // Name of the PDI that the kernel runs on, e.g. "add_f32"; equal names mean equal PDIs.
 void aie_program_name(const struct kernel_spec * spec, char name[KERNEL_NAME_MAX]);
 

@@ -78,6 +78,7 @@ struct hsa_device {
     struct hsa_buft buft;
     struct hsa_buft host_buft;
     enum fallback_mode fallback;
+    pthread_rwlock_t layout;         // how weights lie: graphs read it, npu/panels.c writes
     struct profile * profile;        // NULL: not asked for
     atomic_bool told[GGML_OP_COUNT]; // that nodes of the op are computed on the CPU
     // That no pack has kernels for the op. Said again once a stream has ended: llama.cpp tries a
@@ -124,11 +125,14 @@ void buffer_get_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * 
                        size_t offset, size_t size);
 
 struct shadows; // npu/mat.h
+struct panels;  // npu/panels.h
 
 // What is kept of weights with the buffer that holds the tensor. NULL where the buffer is not ours,
 // or is host memory: that others write to without a word.
 struct shadows * buffer_shadows(const struct ggml_tensor * tensor);
 bool buffer_holds_weights(const struct ggml_tensor * tensor);
+// Which of its tensors lie in panels. NULL where the buffer is not ours, host memory, or a GPU's.
+struct panels * buffer_panels(const struct ggml_tensor * tensor);
 // Bytes of the tensor were written, or will be by what is in flight.
 void buffer_written(const struct ggml_tensor * tensor, size_t offset, size_t size);
 

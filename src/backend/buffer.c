@@ -8,6 +8,7 @@
 // so that reading and writing here waits for nothing. With a buffer goes what was made of the
 // weights in it (shadow.c): every write here says so.
 #include "npu/mat.h"
+#include "npu/panels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ struct hsa_buffer {
     void * base;
     bool is_host;
     struct shadows shadows;
+    struct panels panels;
 };
 
 // ---- buffers ----
@@ -25,6 +27,7 @@ struct hsa_buffer {
 static void buffer_free(ggml_backend_buffer_t buffer) {
     struct hsa_buffer * b = buffer->context;
     shadows_free(&b->shadows);
+    panels_free(&b->panels);
     hsac_free(b->device->agent, b->base);
     free(b);
 }
@@ -44,6 +47,28 @@ struct shadows * buffer_shadows(const struct ggml_tensor * tensor) {
     ggml_backend_buffer_t buffer = buffer_of(tensor);
     struct hsa_buffer * b = buffer ? buffer->context : NULL;
     return b && !b->is_host ? &b->shadows : NULL;
+}
+
+struct panels * buffer_panels(const struct ggml_tensor * tensor) {
+    ggml_backend_buffer_t buffer = buffer_of(tensor);
+    struct hsa_buffer * b = buffer ? buffer->context : NULL;
+    return b && !b->is_host && b->device->npu ? &b->panels : NULL;
+}
+
+static bool may_be_paneled(const struct ggml_tensor * tensor) {
+    struct panels * panels = buffer_panels(tensor);
+    return panels && (atomic_load(&panels->count) || buffer_holds_weights(tensor));
+}
+
+// Weights are laid out when they are written first: a part of them, or all.
+static struct panels * upload_to(const struct ggml_tensor * tensor, size_t size) {
+    struct panels * panels = buffer_panels(tensor);
+    ggml_backend_buffer_t buffer = buffer_of(tensor);
+    if (panels && !tensor->view_src && buffer->usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS) {
+        struct hsa_buffer * b = buffer->context;
+        panels_upload(panels, b->device->npu, tensor, size == ggml_nbytes(tensor));
+    }
+    return panels;
 }
 
 bool buffer_holds_weights(const struct ggml_tensor * tensor) {
@@ -73,9 +98,13 @@ static struct hsac_agent * agent_of(const struct ggml_tensor * tensor) {
 static void buffer_memset_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor,
                                  uint8_t value, size_t offset, size_t size) {
     struct hsac_agent * agent = agent_of(tensor);
+    struct panels * panels = size ? upload_to(tensor, size) : NULL;
     struct error err = {0};
     (void) buffer;
     buffer_written(tensor, offset, size);
+    if (panels && panels_fill(panels, (char *) tensor->data + offset, value, size)) {
+        return;
+    }
     if (!agent) {
         memset((char *) tensor->data + offset, value, size);
     } else if (hsac_fill(agent, (char *) tensor->data + offset, value, size, &err) != ST_OK) {
@@ -86,9 +115,13 @@ static void buffer_memset_tensor(ggml_backend_buffer_t buffer, struct ggml_tenso
 void buffer_set_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor, const void * data,
                        size_t offset, size_t size) {
     struct hsac_agent * agent = agent_of(tensor);
+    struct panels * panels = size ? upload_to(tensor, size) : NULL;
     struct error err = {0};
     (void) buffer;
     buffer_written(tensor, offset, size);
+    if (panels && panels_write(panels, (char *) tensor->data + offset, data, size)) {
+        return;
+    }
     if (!agent) {
         memcpy((char *) tensor->data + offset, data, size);
     } else if (hsac_write(agent, (char *) tensor->data + offset, data, size, &err) != ST_OK) {
@@ -99,8 +132,12 @@ void buffer_set_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor
 void buffer_get_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * tensor, void * data,
                        size_t offset, size_t size) {
     struct hsac_agent * agent = agent_of(tensor);
+    struct panels * panels = buffer_panels(tensor);
     struct error err = {0};
     (void) buffer;
+    if (panels && panels_read(panels, (const char *) tensor->data + offset, data, size)) {
+        return;
+    }
     if (!agent) {
         memcpy(data, (const char *) tensor->data + offset, size);
     } else if (hsac_read(agent, data, (const char *) tensor->data + offset, size, &err) != ST_OK) {
@@ -135,6 +172,9 @@ static bool buffer_cpy_tensor(ggml_backend_buffer_t buffer, const struct ggml_te
                               struct ggml_tensor * dst) {
     ggml_backend_buffer_t from = src->view_src ? src->view_src->buffer : src->buffer;
     size_t size = ggml_nbytes(src);
+    if (may_be_paneled(src) || may_be_paneled(dst)) {
+        return false; // ggml goes through get_tensor and set_tensor
+    }
     if (host_sees(from)) {
         // An NPU's own, or the host's: they may even overlap.
         if (host_sees(buffer)) {
@@ -224,6 +264,7 @@ static ggml_backend_buffer_t buft_alloc_buffer(ggml_backend_buffer_type_t buft, 
         return NULL;
     }
     shadows_init(&b->shadows, device->agent);
+    panels_init(&b->panels);
     return ggml_backend_buffer_init(buft, buffer_iface, b, size);
 }
 

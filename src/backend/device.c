@@ -112,6 +112,7 @@ struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struc
     }
     device->base =
         (struct ggml_backend_device){.iface = device_iface, .reg = reg, .context = device};
+    pthread_rwlock_init(&device->layout, NULL);
     device->index = index;
     device->fallback = fallback_asked();
     snprintf(device->name, sizeof device->name, "%s%d", GGML_HSA_NAME, index % 1000);

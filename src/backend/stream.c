@@ -6,6 +6,7 @@
 // A stream is used by one thread at a time; nothing here is locked.
 #include "stream.h"
 
+#include "npu/panels.h"
 #include "order.h"
 
 #include <inttypes.h>
@@ -135,6 +136,10 @@ static enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node
         if (st != ST_OK) {
             return st;
         }
+        st = panels_settle(s, node, false, err);
+        if (st != ST_OK) {
+            return st;
+        }
         uint64_t sent = s->sent;
         why.status = kind->compute(s, node, &why);
         // Data that is not as it must be (ST_INVALID) would end the process on the CPU.
@@ -149,6 +154,7 @@ static enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node
         tell(s, node, &why);
     }
     enum status st = stream_wait(s, err); // its inputs may be results that are still on their way
+    st = st == ST_OK ? panels_settle(s, node, true, err) : st;
     if (st == ST_OK) {
         st = fallback_add(&s->fallback, node, err);
         atomic_fetch_add(&s->device->cpu_nodes, st == ST_OK);
@@ -203,6 +209,7 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
     struct hsa_stream * s = stream_of(backend);
     struct error err = {0}, late = {0};
     enum status st = ST_OK;
+    pthread_rwlock_rdlock(&s->device->layout);
     struct order order = order_of(graph, s->device->kind);
     struct ggml_tensor * node;
     int n = order.n, i = 0;
@@ -231,6 +238,7 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
         log_error("%s: %s", s->device->name, late.text);
     }
     scratch_reset(s, SCRATCH_KEEP_SIZE);
+    pthread_rwlock_unlock(&s->device->layout);
     return st == ST_OK          ? GGML_STATUS_SUCCESS
            : st == ST_NO_MEMORY ? GGML_STATUS_ALLOC_FAILED
                                 : GGML_STATUS_FAILED;

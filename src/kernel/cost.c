@@ -53,6 +53,11 @@ static int price_of(const struct price * p, enum dtype t) {
                              : p->integer;
 }
 
+// Bytes that host memory brings or takes in a cycle at the least, 12 GB/s on aie2, 45 on aie2p; in
+// runs that are short it takes twice as long.
+enum { SHORT_RUNS = 2 };
+static const int memory[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 11, [AIE_ARCH_AIE2P] = 24};
+
 static uint64_t words(const struct tensor * t) {
     return (uint64_t) tensor_elements(t) * dtype_size(t->dtype) / 4 + 1;
 }
@@ -93,7 +98,7 @@ static uint64_t product_of_blocks(const struct kernel_spec * spec) {
     const struct tensor *out = &spec->output, *b = &spec->inputs[1];
     uint64_t rows = 64 * 2 * (uint64_t) (spec->columns ? spec->columns : columns[spec->arch]);
     uint64_t rounds = ((uint64_t) out->ne[0] + rows - 1) / rows;
-    bool tabled = spec->params[0] == KERNEL_IQ4_NL || spec->params[0] == KERNEL_MXFP4;
+    bool tabled = kernel_blocks_of(spec) == KERNEL_IQ4_NL || kernel_blocks_of(spec) == KERNEL_MXFP4;
     uint64_t each = (uint64_t) (slice[spec->arch] + (tabled ? look_up[spec->arch] : 0)) +
                     (uint64_t) ((out->ne[1] + 3) / 4 * four[spec->arch]);
     // A batch begins and ends a run, of which the stream tells in more time than it computes.
@@ -108,7 +113,7 @@ static uint64_t unpacking(const struct kernel_spec * spec) {
     static const int columns[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 4, [AIE_ARCH_AIE2P] = 8};
     enum { SLICE = 7000, LOOK_UP = 9000, UNITS = 4, FEW = 3000, FEW_LOOK_UP = 3000 };
     const struct tensor * out = &spec->output;
-    enum kernel_blocks kind = (enum kernel_blocks) spec->params[0];
+    enum kernel_blocks kind = kernel_blocks_of(spec);
     uint64_t n = (uint64_t) (spec->columns ? spec->columns : columns[spec->arch]);
     uint64_t all = (uint64_t) (out->ne[1] * out->ne[2] * out->ne[3]);
     bool tabled = kind == KERNEL_IQ4_NL || kind == KERNEL_MXFP4;
@@ -145,10 +150,11 @@ static uint64_t product(const struct kernel_spec * spec) {
                      ? rounds * 64 * k * (uint64_t) (out->ne[2] * out->ne[3])
                      : 0;
     }
-    // Host memory that brings both operands for each tile takes 1.5. Eight columns want 512 rows of
-    // the one and 256 of the other for as many results, and multiply i8 much faster than that.
-    uint64_t brought = results * k * (uint64_t) dtype_size(t) * 3 / 512 / (4 * WORDS_PER_CYCLE);
-    uint64_t most = spec->arch == AIE_ARCH_AIE2P && brought > macs * 7 / 4 ? brought : macs * 7 / 4;
+    // Both operands come for each tile. Eight columns want 512 rows of the one and 256 of the other
+    // for as many results, and multiply i8 much faster than memory brings it; four want 256 of both.
+    uint64_t brought =
+        results * k * (uint64_t) dtype_size(t) * SHORT_RUNS / 128 / (uint64_t) memory[spec->arch];
+    uint64_t most = brought > macs * 7 / 4 ? brought : macs * 7 / 4;
     if (spec->columns) { // of which there are as many rows of cores, up to four
         static const int columns[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 4, [AIE_ARCH_AIE2P] = 8};
         uint64_t rows = spec->columns < CORES ? (uint64_t) spec->columns : CORES;
@@ -292,5 +298,11 @@ uint64_t kernel_cycles(const struct kernel_spec * spec) {
     static const int times[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 1, [AIE_ARCH_AIE2P] = 4};
     bool own = spec->op == KERNEL_OP_MUL_MAT || spec->op == KERNEL_OP_MUL_MAT_SHARED ||
                spec->op == KERNEL_OP_UNPACK || is_long_soft_2p(spec); // these have their own
-    return cycles_of(spec) * (uint64_t) (own ? 1 : times[spec->arch]);
+    uint64_t passed = words(&spec->output);
+    for (int i = 0; i < spec->n_inputs; i++) {
+        passed += words(&spec->inputs[i]);
+    }
+    bool long_runs = spec->op == KERNEL_OP_MUL_MAT_BLOCKS && kernel_panel_of(spec).rows;
+    return cycles_of(spec) * (uint64_t) (own ? 1 : times[spec->arch]) +
+           passed * 4 * (uint64_t) (long_runs ? 1 : SHORT_RUNS) / (uint64_t) memory[spec->arch];
 }

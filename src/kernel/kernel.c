@@ -115,6 +115,41 @@ const char * kernel_block_name(enum kernel_blocks b) {
     return (unsigned) b < KERNEL_BLOCKS ? blocks[b].name : "invalid";
 }
 
+enum { PANEL_ROWS_AT = 8, PANEL_WORDS_AT = 16 }; // bits of the parameter
+
+uint32_t kernel_blocks_param(enum kernel_blocks b, struct kernel_panel panel) {
+    return (uint32_t) b | (uint32_t) panel.rows << PANEL_ROWS_AT |
+           (uint32_t) panel.words << PANEL_WORDS_AT;
+}
+
+enum kernel_blocks kernel_blocks_of(const struct kernel_spec * spec) {
+    return (enum kernel_blocks)(spec->params[0] & 0xff);
+}
+
+struct kernel_panel kernel_panel_of(const struct kernel_spec * spec) {
+    return (struct kernel_panel){.rows = (int) (spec->params[0] >> PANEL_ROWS_AT & 0xff),
+                                 .words = (int) (spec->params[0] >> PANEL_WORDS_AT)};
+}
+
+size_t kernel_panel_at(const struct kernel_panel * p, size_t row_bytes, size_t at, size_t * n) {
+    size_t chunk = (size_t) p->words * 4, rows = (size_t) p->rows;
+    size_t row = at / row_bytes, column = at % row_bytes, rest = chunk - column % chunk;
+    *n = rest < *n ? rest : *n;
+    return row / rows * rows * row_bytes + column / chunk * rows * chunk + row % rows * chunk +
+           column % chunk;
+}
+
+bool kernel_panel_check(const struct kernel_panel * panel, enum kernel_blocks b, int64_t words,
+                        int64_t rows) {
+    if (panel->rows == 0) {
+        return panel->words == 0;
+    }
+    int64_t cut = (int64_t) kernel_block_cut(b) / kernel_block_k(b) * kernel_block_bytes(b) / 4;
+    return panel->rows <= KERNEL_PANEL_ROWS && (panel->rows & (panel->rows - 1)) == 0 &&
+           panel->words > 0 && cut > 0 && panel->words % cut == 0 && words % panel->words == 0 &&
+           rows % panel->rows == 0;
+}
+
 bool kernel_has_exact(const struct kernel_spec * spec) {
     return (unsigned) spec->op < KERNEL_OP_COUNT && has_exact[spec->op] &&
            spec->output.dtype == DTYPE_F32;

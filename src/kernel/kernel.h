@@ -58,6 +58,20 @@ int kernel_block_once(enum kernel_blocks b);          // numbers that come to a 
 int kernel_block_cut(enum kernel_blocks b);           // numbers that a row may be cut behind
 const char * kernel_block_name(enum kernel_blocks b); // "q4_0"
 
+// How a matrix of blocks lies in memory. ggml has row behind row. Cores take a chunk of many rows at
+// a time, and memory is paid by the run; so `rows` rows, a panel, may lie chunk by chunk:
+//
+//     a panel: [row length / words][rows][words]
+//
+// What a shim reads of a panel for one chunk is one run. Panels follow each other as rows would.
+struct kernel_panel {
+    int rows;  // 0: row behind row
+    int words; // 32-bit words of a chunk
+};
+enum { KERNEL_PANEL_ROWS = 16 }; // at most; a power of two
+// Where byte `at` of rows of row_bytes lies; *n is lowered to how many follow it there.
+size_t kernel_panel_at(const struct kernel_panel * p, size_t row_bytes, size_t at, size_t * n);
+
 // How near to the exact result a kernel comes: an NMSE of 1e-9 at most, or 5 units of f32's last
 // place.
 enum kernel_precision { KERNEL_FAST, KERNEL_EXACT };
@@ -72,6 +86,14 @@ struct kernel_spec {
     struct tensor output;
     uint32_t params[KERNEL_MAX_PARAMS]; // the first n_params of the op count, the rest is 0
 };
+
+// The parameter of MUL_MAT_BLOCKS and UNPACK: the blocks, and how they lie. What it says may be
+// nonsense; kernel_panel_check tells, for rows of so many words.
+uint32_t kernel_blocks_param(enum kernel_blocks b, struct kernel_panel panel);
+enum kernel_blocks kernel_blocks_of(const struct kernel_spec * spec);
+struct kernel_panel kernel_panel_of(const struct kernel_spec * spec);
+bool kernel_panel_check(const struct kernel_panel * panel, enum kernel_blocks b, int64_t words,
+                        int64_t rows);
 
 // Whether exact is a kernel of its own: for the float functions, where the result is f32.
 // Everything else has one kernel, which does for both.

@@ -4,6 +4,7 @@
 // What is held in memory, and for how long, is memory.c's.
 #include "store-impl.h"
 
+#include "aie/aie.h"
 #include "aie/verify/verify.h"
 #include "cache.h"
 #include "record.h"
@@ -678,6 +679,12 @@ bool store_can(struct store * s, const struct kernel_spec * spec) {
 
 bool store_can_itself(struct store * s, const struct kernel_spec * spec) {
     return can(s, spec, MAKER_OWN);
+}
+
+bool store_panel(const struct store * s, const struct kernel_spec * product,
+                 struct kernel_panel * out) {
+    struct kernel_spec spec = spec_here(s, product);
+    return aie_panel(&spec, out);
 }
 
 void store_why_not(struct store * s, const struct kernel_spec * asked, struct error * err) {

@@ -101,6 +101,9 @@ bool store_can(struct store * s, const struct kernel_spec * spec);
 // Likewise, but without GGML_HSA_JIT_COMMAND, which takes seconds to minutes for a kernel: who can
 // lay out operands for our own compiler asks this first, and store_can where that found nothing.
 bool store_can_itself(struct store * s, const struct kernel_spec * spec);
+// aie_panel, for the columns of this device.
+bool store_panel(const struct store * s, const struct kernel_spec * product,
+                 struct kernel_panel * out);
 // Why store_can says no.
 void store_why_not(struct store * s, const struct kernel_spec * spec, struct error * err);
 bool store_has_command(const struct store * s);

@@ -5,6 +5,7 @@
 //
 // dst[:, slot, token] = as[:, :, ids[slot, token]] * b[:, slot mod b's, token]
 #include "dispatch.h"
+#include "panels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ static enum status call_of(const struct mat_world * w, const struct ggml_tensor 
                          .n_experts = as->ne[2],
                          .n_slots = ids->ne[0],
                          .n_tokens = ids->ne[1]};
+    out->weights.panel = panels_of(buffer_panels(as), &out->weights.view);
     struct mat_source rows = mat_source_of(view_of(b), false);
     bool floats = mat_can_stage(&out->weights) && !mat_is_integer(as->type) &&
                   mat_can_stage(&rows) && !mat_is_integer(b->type);

@@ -11,6 +11,7 @@
 #include "kept.h"
 
 #include "dispatch.h"
+#include "panels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -87,13 +88,16 @@ static const struct ggml_tensor * tensor_at(const struct ggml_tensor * node, int
 }
 
 // What a plan looks at beside shape and strides: plan.c asks whether the last word is the result's
-// alone, mat-plan.c whether weights are kept in another form.
+// alone, mat-plan.c whether weights are kept in another form, and how they lie.
 static uint64_t kind_of(const struct ggml_tensor * t) {
     const struct ggml_tensor * base = t->view_src;
     bool whole = !base || (t->view_offs == 0 && ggml_nbytes(t) == ggml_nbytes(base));
     bool weights =
         t->buffer && ggml_backend_buffer_get_usage(t->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
-    return (uint64_t) t->type | (uint64_t) whole << 32 | (uint64_t) weights << 33 |
+    struct view v = view_of(t);
+    struct kernel_panel panel = panels_of(buffer_panels(t), &v);
+    return (uint64_t) t->type | (uint64_t) (panel.rows + panel.words * 32) << 8 |
+           (uint64_t) whole << 32 | (uint64_t) weights << 33 |
            (uint64_t) ((uintptr_t) t->data % BUFFER_ALIGNMENT) << 40;
 }
 

@@ -134,6 +134,34 @@ static struct tensor words_of(const struct view * v) {
     return plan_tensor(&words);
 }
 
+bool mat_panel(const struct npu * npu, const struct view * weights, struct kernel_panel * out) {
+    struct mat_source s = {.view = *weights};
+    enum kernel_blocks blocks;
+    *out = (struct kernel_panel){0};
+    if (!mat_streams(&s, MAT_HI) || !blocks_of(weights->type, &blocks)) {
+        return false;
+    }
+    struct view a = *weights;
+    a.ne[2] = a.ne[3] = 1;
+    struct view b = view_contiguous(GGML_TYPE_F32, (int64_t[]){a.ne[0], 1, 1, 1}, NULL);
+    struct view sums = view_contiguous(GGML_TYPE_F32, (int64_t[]){a.ne[1], 1, 1, 1}, NULL);
+    struct kernel_spec spec = {
+        .op = KERNEL_OP_MUL_MAT_BLOCKS,
+        .arch = npu->arch,
+        .n_inputs = 2,
+        .inputs = {words_of(&a), plan_tensor(&b)},
+        .output = plan_tensor(&sums),
+        .params[0] = kernel_blocks_param(blocks, *out),
+    };
+    if (!store_panel(npu->store, &spec, out)) {
+        return false;
+    }
+    spec.params[0] = kernel_blocks_param(blocks, *out);
+    bool can = store_can_itself(npu->store, &spec); // where packs decide, they may lack it
+    *out = can ? *out : (struct kernel_panel){0};
+    return can;
+}
+
 // Dimensions 1 to 3 as one, where the rows follow each other at one distance.
 static bool flatten(struct view * v) {
     int64_t n = 1;
@@ -171,11 +199,12 @@ static bool can_unpack(const struct ask * r, struct mat_operand * o) {
         .n_inputs = 1,
         .inputs[0] = words_of(from),
         .output = plan_tensor(&o->packed),
-        .params[0] = blocks,
+        .params[0] = kernel_blocks_param(blocks, o->source.panel),
     };
     struct kernel_spec one = o->convert;
     for (int d = 1; d < TENSOR_DIMS; d++) {
-        one.inputs[0].ne[d] = one.output.ne[d] = 1;
+        one.inputs[0].ne[d] = one.output.ne[d] =
+            d == 1 && o->source.panel.rows ? o->source.panel.rows : 1;
     }
     return store_can_itself(r->world->store, &one);
 }
@@ -322,7 +351,7 @@ static struct kernel_spec product_of(const struct mat_plan * p, enum aie_arch ar
         .n_inputs = 2,
         .inputs = {has_blocks ? words_of(&a) : plan_tensor(&a), plan_tensor(&b)},
         .output = plan_tensor(&result),
-        .params[0] = has_blocks ? blocks : 0,
+        .params[0] = has_blocks ? kernel_blocks_param(blocks, p->a.source.panel) : 0,
     };
 }
 
@@ -413,6 +442,11 @@ static bool can(const struct mat_world * w, const struct kernel_spec * spec) {
     return plan_can(w->store, spec, w->by_command);
 }
 
+// A part of k is not where it would be in rows.
+static bool is_in_panels(const struct mat_plan * p) {
+    return p->a.way == MAT_AS_IT_STANDS && p->a.source.panel.rows;
+}
+
 // Kernels for all parts of k that make a chunk of these sizes?
 static bool fits_along_k(const struct mat_world * w, const struct mat_plan * p,
                          const int64_t ne[GGML_MAX_DIMS]) {
@@ -421,8 +455,8 @@ static bool fits_along_k(const struct mat_world * w, const struct mat_plan * p,
     if (!can(w, &first)) {
         return false;
     }
-    if (p->chunk_k == k) {
-        return true;
+    if (p->chunk_k == k || is_in_panels(p)) {
+        return p->chunk_k == k;
     }
     struct kernel_spec later = first, last = product_of(p, w->arch, ne, rest),
                        sum = sum_of(p, w->arch, ne);
@@ -621,6 +655,7 @@ enum status mat_plan_node(struct mat_world w, const struct ggml_tensor * node,
         return error_set(err, ST_INVALID, "%s: the shapes of its operands and result do not match",
                          label);
     }
+    r.a.panel = w.panel;
     *out = (struct mat_plan){.nothing_to_add = mat_source_k(&r.a) == 0};
     out->result.tensor = r.result;
     if (ggml_is_empty(node) || out->nothing_to_add) {

@@ -2,6 +2,7 @@
 // host waits only where it lays out an operand itself, and for a result that no kernel can write in
 // place. An operand that was packed for a product lately is not packed again.
 #include "dispatch.h"
+#include "panels.h"
 
 #include <assert.h>
 #include <string.h>
@@ -79,13 +80,18 @@ static enum status convert(struct hsa_stream * s, const struct kernel_spec * who
     while (d > 0 && in->ne[d] < 2) {
         d--;
     }
-    if (d == 0 || (store_can_itself(s->device->npu->store, &spec) &&
+    bool one_panel = d == 1 && spec.op == KERNEL_OP_UNPACK && kernel_panel_of(&spec).rows &&
+                     in->ne[1] <= KERNEL_PANEL_ROWS;
+    if (d == 0 || one_panel || (store_can_itself(s->device->npu->store, &spec) &&
                    store_us(s->device->npu->store, &spec) <= HSAC_MOST_US)) {
         char * addr[PLAN_OPERANDS] = {from, to};
         return npu_dispatch(s, &spec, addr, err);
     }
     assert(in->ne[d] == out->ne[d]); // each row becomes a row
     int64_t half = in->ne[d] / 2;
+    if (d == 1 && spec.op == KERNEL_OP_UNPACK && kernel_panel_of(&spec).rows) { // of whole panels
+        half = (half + KERNEL_PANEL_ROWS - 1) / KERNEL_PANEL_ROWS * KERNEL_PANEL_ROWS;
+    }
     in->ne[d] = out->ne[d] = half;
     enum status st = convert(s, &spec, from, to, err);
     in->ne[d] = out->ne[d] = whole->inputs[0].ne[d] - half;
@@ -226,7 +232,12 @@ static enum status compute(struct hsa_stream * s, struct mat_plan * p, struct er
 enum status mat_compute(struct hsa_stream * s, const struct ggml_tensor * node,
                         struct error * err) {
     struct mat_plan p;
-    enum status st = mat_plan_node(mat_world_of(s->device), node, &p, err);
+    struct mat_world w = mat_world_of(s->device);
+    if (node->src[0]) {
+        struct view weights = view_of(node->src[0]);
+        w.panel = panels_of(buffer_panels(node->src[0]), &weights);
+    }
+    enum status st = mat_plan_node(w, node, &p, err);
     if (st != ST_OK) {
         return st;
     }

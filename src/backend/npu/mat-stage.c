@@ -2,6 +2,7 @@
 // floats and from any strides, to packed rows of bf16 pieces. Integers stay what they are. The pad
 // elements are zero on both sides of a product and so add nothing to it.
 #include "mat.h"
+#include "panels.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -31,7 +32,8 @@ struct mat_source mat_source_of(struct view view, bool columns) {
 bool mat_same_source(const struct mat_source * a, const struct mat_source * b) {
     const struct view *v = &a->view, *w = &b->view;
     return a->columns == b->columns && v->data == w->data && v->type == w->type &&
-           !memcmp(v->ne, w->ne, sizeof v->ne) && !memcmp(v->nb, w->nb, sizeof v->nb);
+           !memcmp(v->ne, w->ne, sizeof v->ne) && !memcmp(v->nb, w->nb, sizeof v->nb) &&
+           a->panel.rows == b->panel.rows && a->panel.words == b->panel.words;
 }
 
 int64_t mat_source_k(const struct mat_source * s) {
@@ -113,6 +115,17 @@ static void stage_integer_row(const struct view * v, const char * from, char * o
     memset(out + k * size, 0, (GGML_PAD(k, MAT_K_MULTIPLE) - k) * size);
 }
 
+// One matrix of rows along k that lies in panels; `bytes` has room for a row of it.
+static void stage_panels(const struct mat_source * s, const char * from, enum mat_pieces pieces,
+                         size_t out_stride, char * out, float * row, char * bytes) {
+    const struct view * v = &s->view;
+    for (int64_t r = 0; r < v->ne[1]; r++, out += out_stride) {
+        panels_row(&s->panel, from, v->nb[1], r, bytes);
+        host_load_row(v->type, bytes, v->nb[0], v->ne[0], row);
+        mat_put_row(row, v->ne[0], pieces, (uint16_t *) (void *) out);
+    }
+}
+
 // One matrix of rows along k.
 static void stage_rows(const struct view * v, const char * from, enum mat_pieces pieces,
                        size_t out_stride, char * out, float * row) {
@@ -160,6 +173,11 @@ enum status mat_stage(const struct mat_source * s, enum mat_pieces pieces, char 
     struct view packed = mat_packed(s, pieces, out);
     float * rows;
     enum status st = host_row_alloc(v->ne[0] * (s->columns ? COLUMN_BLOCK : 1), &rows, err);
+    char * bytes = st == ST_OK && s->panel.rows ? malloc(v->nb[1]) : NULL;
+    if (st == ST_OK && s->panel.rows && !bytes) {
+        free(rows);
+        st = error_set(err, ST_NO_MEMORY, "no memory for a row of %zu bytes", v->nb[1]);
+    }
     if (st != ST_OK) {
         return st;
     }
@@ -167,9 +185,14 @@ enum status mat_stage(const struct mat_source * s, enum mat_pieces pieces, char 
         for (int64_t i2 = 0; i2 < v->ne[2]; i2++) {
             const char * from = v->data + (size_t) i2 * v->nb[2] + (size_t) i3 * v->nb[3];
             char * to = out + (size_t) i2 * packed.nb[2] + (size_t) i3 * packed.nb[3];
-            (s->columns ? stage_columns : stage_rows)(v, from, pieces, packed.nb[1], to, rows);
+            if (bytes) {
+                stage_panels(s, from, pieces, packed.nb[1], to, rows, bytes);
+            } else {
+                (s->columns ? stage_columns : stage_rows)(v, from, pieces, packed.nb[1], to, rows);
+            }
         }
     }
+    free(bytes);
     free(rows);
     return ST_OK;
 }

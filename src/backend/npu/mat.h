@@ -20,6 +20,7 @@ enum mat_pieces { MAT_HI = 0, MAT_LEFT = 1, MAT_RIGHT = 2 }; // CONVERT's parame
 struct mat_source {   // an operand as ggml has it
     struct view view; // [k, rows, dim 2, dim 3]
     bool columns;     // [rows, k, dim 2, dim 3]: quantized and of OUT_PROD, others are swapped
+    struct kernel_panel panel; // how its bytes lie, of quantized weights
 };
 
 static inline bool mat_is_integer(enum ggml_type t) { // of those that kernels multiply
@@ -78,6 +79,7 @@ struct mat_world { // what a plan depends on beside its node
     enum aie_arch arch;
     enum mat_precision precision;
     bool by_command; // kernels of GGML_HSA_JIT_COMMAND count as well
+    struct kernel_panel panel; // how the node's weights lie
 };
 
 enum mat_way {
@@ -117,6 +119,8 @@ struct mat_at { // a dispatch of a plan; zero: the first
 bool mat_stands(const struct mat_source * s, enum mat_pieces pieces);
 // Is it of quantized blocks that the cores make into numbers? Then no packed form is kept of it.
 bool mat_streams(const struct mat_source * s, enum mat_pieces pieces);
+// How weights best lie for products of them; false: row behind row.
+bool mat_panel(const struct npu * npu, const struct view * weights, struct kernel_panel * out);
 bool mat_is_product(enum ggml_op op); // of two operands: MUL_MAT, OUT_PROD
 // Are products of the node better than bf16?
 bool mat_is_precise(const struct mat_world * w, const struct ggml_tensor * node);

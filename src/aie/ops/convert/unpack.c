@@ -19,6 +19,7 @@ enum {
     MOST_RUNS = 64,        // of a shim's descriptor that moves on
     CHUNK_SLICES = 8,      // at most
     SLICE = 64,            // numbers
+    SHIM_WRAP = 1023,      // words of a descriptor's first dimension
     OUT_WORDS = SLICE / 2, // of a row of a slice
     CHANNEL = MEM_IN + 1,  // of a shim and a memtile: b's
     OPERAND_IN = 0,
@@ -43,6 +44,7 @@ struct unpack {
     int64_t rows, groups;    // that a core has at a time, and how often
     int64_t all;
     int64_t in_step, out_step; // words from row to row
+    struct kernel_panel panel; // how the blocks lie
 };
 
 // ---- which shapes ----
@@ -65,8 +67,8 @@ static int64_t row_step(const struct tensor * t) {
 
 static enum status check(const struct kernel_spec * spec, struct error * err) {
     const struct tensor *in = &spec->inputs[0], *out = &spec->output;
-    enum kernel_blocks kind = (enum kernel_blocks) spec->params[0];
-    if (spec->n_inputs != 1 || spec->params[0] >= KERNEL_BLOCKS || in->dtype != DTYPE_I32 ||
+    enum kernel_blocks kind = kernel_blocks_of(spec);
+    if (spec->n_inputs != 1 || kernel_blocks_of(spec) >= KERNEL_BLOCKS || in->dtype != DTYPE_I32 ||
         out->dtype != DTYPE_BF16 || in->nb[0] != 4 || out->nb[0] != 2) {
         return error_set(err, ST_UNSUPPORTED, "unpack takes words of known blocks and makes bf16");
     }
@@ -75,6 +77,13 @@ static enum status check(const struct kernel_spec * spec, struct error * err) {
         in->ne[0] != blocks * kernel_block_bytes(kind) / 4) {
         return error_set(err, ST_UNSUPPORTED, "rows of %lld words are not %lld elements of %s",
                          (long long) in->ne[0], (long long) k, kernel_block_name(kind));
+    }
+    struct kernel_panel panel = kernel_panel_of(spec);
+    if (!kernel_panel_check(&panel, kind, in->ne[0], in->ne[1]) ||
+        (panel.rows && row_step(in) != in->ne[0])) {
+        return error_set(err, ST_UNSUPPORTED,
+                         "panels of %d rows and chunks of %d words do not fit %lld rows of %lld",
+                         panel.rows, panel.words, (long long) in->ne[1], (long long) in->ne[0]);
     }
     for (int d = 1; d < TENSOR_DIMS; d++) {
         if (in->ne[d] != out->ne[d] || in->ne[d] <= 0) {
@@ -92,13 +101,19 @@ static enum status check(const struct kernel_spec * spec, struct error * err) {
     return ST_OK;
 }
 
+// Of a core at a time; whole panels.
+static int64_t rows_of(const struct unpack * u) {
+    int64_t panel = u->panel.rows ? u->panel.rows : 1;
+    return ops_parts(ops_parts(u->all, u->groups * u->columns), panel) * panel;
+}
+
 static enum status plan_make(const struct kernel_spec * spec, struct unpack * u,
                              struct error * err) {
     enum status st = check(spec, err);
     if (st != ST_OK) {
         return st;
     }
-    enum kernel_blocks kind = (enum kernel_blocks) spec->params[0];
+    enum kernel_blocks kind = kernel_blocks_of(spec);
     *u = (struct unpack){.blocks = {.t = mm_type(spec->arch, DTYPE_BF16),
                                     .blocks = kind,
                                     .block_bytes = kernel_block_bytes(kind),
@@ -111,6 +126,10 @@ static enum status plan_make(const struct kernel_spec * spec, struct unpack * u,
                          .all = spec->output.ne[1] * spec->output.ne[2] * spec->output.ne[3],
                          .in_step = row_step(&spec->inputs[0]),
                          .out_step = row_step(&spec->output)};
+    u->panel = kernel_panel_of(spec);
+    if (u->panel.rows) {
+        u->at_once = (int64_t) u->panel.words * 4 / u->blocks.block_bytes * u->blocks.block_k / SLICE;
+    }
     while (u->slices % u->at_once || u->at_once % (u->blocks.cut_k / SLICE)) {
         u->at_once--;
     }
@@ -121,11 +140,19 @@ static enum status plan_make(const struct kernel_spec * spec, struct unpack * u,
     }
     u->ways = u->cores > 1 ? 2 : 1;
     u->groups = ops_parts(u->all, MM_TILE * u->columns);
-    u->rows = ops_parts(u->all, u->groups * u->columns);
+    u->rows = rows_of(u);
     while (u->groups * u->rows > u->all) { // of one column's
-        u->rows = ops_parts(u->all, ++u->groups * u->columns);
+        u->groups++;
+        u->rows = rows_of(u);
     }
     int64_t longest = u->in_step > u->out_step ? u->in_step : u->out_step;
+    if (u->panel.rows && (u->panel.rows * u->panel.words > SHIM_WRAP ||
+                          u->at_once * SLICE * u->blocks.block_bytes / u->blocks.block_k / 4 !=
+                              u->panel.words)) {
+        return error_set(err, ST_UNSUPPORTED,
+                         "unpack: panels of %d rows and chunks of %d words are too long",
+                         u->panel.rows, u->panel.words);
+    }
     if (u->groups > MOST_RUNS || u->groups * u->slices / u->cores > MOST_SLICES ||
         u->rows * longest > MMP_STEP_LIMIT) {
         return error_set(err, ST_UNSUPPORTED, "unpack: %lld rows of %lld elements are too many",
@@ -309,10 +336,11 @@ static void write_shim(const struct flow * f, int col, const struct unpack * u) 
                            .step = {1, (uint32_t) u->out_step, ways * unit},
                            .iterations = runs,
                            .iteration_step = runs ? rows * (uint32_t) u->out_step : 0};
+    uint32_t panel = u->panel.rows ? (uint32_t) u->panel.rows : 1; // whose chunks are one run
     struct array_bd in = {.words = (uint32_t) (u->slices / u->at_once) * rows * words,
                           .next = -1,
-                          .wrap = {words, rows},
-                          .step = {1, (uint32_t) u->in_step, words},
+                          .wrap = {panel * words, rows / panel},
+                          .step = {1, panel * (uint32_t) u->in_step, panel * words},
                           .iterations = runs,
                           .iteration_step = runs ? rows * (uint32_t) u->in_step : 0};
     for (int i = 0; i < u->ways; i++) {

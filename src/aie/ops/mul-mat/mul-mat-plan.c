@@ -177,6 +177,25 @@ static bool many_slices(struct mm_plan * p) {
     return true;
 }
 
+// Blocks that lie in panels come in the panels' chunks.
+static bool panel_chunks(struct mm_plan * p, int64_t most_k) {
+    int64_t slice = mm_slice_k(p->t), slices = p->k / slice;
+    int64_t chunk_k = (int64_t) p->panel.words * 4 / p->block_bytes * p->block_k;
+    if (p->k % slice || chunk_k % slice || chunk_k > most_k ||
+        p->panel.rows * p->panel.words > SHIM_WRAP) {
+        return false;
+    }
+    struct mm_cut cut = equal(p->k / chunk_k, chunk_k);
+    if (!p->many) {
+        p->x = cut;
+    } else if (!many_slices(p)) {
+        return false;
+    }
+    p->y = cut;
+    p->slices = (uint32_t) slices;
+    return true;
+}
+
 static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, struct error * err) {
     int64_t cut_bytes = p->block_bytes ? mm_chunk_bytes(p, (uint32_t) p->cut_k) : 1;
     int64_t most_k = least(chunk_room(p), (int64_t) SHIM_WRAP * 4);
@@ -184,13 +203,15 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
                             : most_k / p->t->element_bytes;
     int64_t tiles = p->m_steps * p->n_tiles * spec->output.ne[2] * spec->output.ne[3];
     bool wide = p->is_vector && mm_x_parts(p) == 0; // x's walk has no chunks then
-    if (p->many && many_slices(p)) {
+    if (p->many && !p->panel.rows && many_slices(p)) {
         return ST_OK;
     }
     if ((!p->is_vector || cut_x_rows(p)) && ops_parts(p->k, mm_slice_k(p->t)) <= MMP_RUNS &&
         most_k >= MM_WHOLE_K &&
-        (whole_slices(p, most_k) || (p->x_stays && equal_slices(p, most_k)) ||
-         (!wide && chain_of_chunks(p, tiles, most_k)) || equal_chunks(p, most_k)) &&
+        (p->panel.rows ? panel_chunks(p, most_k)
+                       : whole_slices(p, most_k) || (p->x_stays && equal_slices(p, most_k)) ||
+                             (!wide && chain_of_chunks(p, tiles, most_k)) ||
+                             equal_chunks(p, most_k)) &&
         (!p->is_vector || sends_x(p))) {
         return ST_OK;
     }
@@ -214,6 +235,9 @@ static void plan_m(struct mm_plan * p) {
     int64_t streams = p->is_vector ? p->columns * p->core_rows : p->core_rows;
     p->m_steps = ops_parts(p->m, streams * MM_TILE);
     p->y_rows = (int) ops_parts(p->m, streams * p->m_steps);
+    if (p->panel.rows) {
+        p->y_rows = (int) ops_parts(p->y_rows, p->panel.rows) * p->panel.rows;
+    }
     p->y_groups = (int) ops_parts(p->y_rows, p->t->y_group);
 }
 
@@ -368,17 +392,24 @@ static enum status check_strides(const struct tensor * t, const char * name, str
 // Rows of quantized blocks are words, and whole slices.
 static enum status check_blocks(const struct kernel_spec * spec, struct error * err) {
     const struct tensor *a = &spec->inputs[0], *b = &spec->inputs[1];
-    int bytes = kernel_block_bytes((enum kernel_blocks) spec->params[0]);
+    int bytes = kernel_block_bytes(kernel_blocks_of(spec));
     const struct mm_type * t = mm_type(spec->arch, DTYPE_BF16);
     if (spec->n_inputs != 2 || !t || !bytes || a->dtype != DTYPE_I32 ||
         (b->dtype != DTYPE_F32 && b->dtype != DTYPE_BF16) || spec->output.dtype != DTYPE_F32) {
         return error_set(err, ST_UNSUPPORTED,
                          "a product of blocks takes words of known ones, and f32 or bf16");
     }
-    enum kernel_blocks kind = (enum kernel_blocks) spec->params[0];
+    enum kernel_blocks kind = kernel_blocks_of(spec);
     if (b->ne[0] % kernel_block_cut(kind)) {
         return error_set(err, ST_UNSUPPORTED, "rows of %lld quantized elements, no multiple of %d",
                          (long long) b->ne[0], kernel_block_cut(kind));
+    }
+    struct kernel_panel panel = kernel_panel_of(spec);
+    if (!kernel_panel_check(&panel, kind, a->ne[0], a->ne[1]) ||
+        (panel.rows && a->ne[1] > 1 && a->nb[1] != a->ne[0] * 4)) {
+        return error_set(err, ST_UNSUPPORTED,
+                         "panels of %d rows and chunks of %d words do not fit %lld rows of %lld",
+                         panel.rows, panel.words, (long long) a->ne[1], (long long) a->ne[0]);
     }
     if (a->ne[0] != b->ne[0] / kernel_block_k(kind) * bytes / 4) {
         return error_set(err, ST_INVALID, "rows of %lld words are not %lld elements of %s",
@@ -433,7 +464,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         return st;
     }
     bool blocks = spec->op == KERNEL_OP_MUL_MAT_BLOCKS;
-    enum kernel_blocks kind = blocks ? (enum kernel_blocks) spec->params[0] : KERNEL_BLOCKS;
+    enum kernel_blocks kind = blocks ? kernel_blocks_of(spec) : KERNEL_BLOCKS;
     *p = (struct mm_plan){
         .t = mm_type_for(spec),
         .block_bytes = kernel_block_bytes(kind),
@@ -441,6 +472,7 @@ enum status mm_plan_make(const struct kernel_spec * spec, struct mm_plan * p, st
         .once_k = kernel_block_once(kind),
         .cut_k = kernel_block_cut(kind),
         .blocks = kind,
+        .panel = blocks ? kernel_panel_of(spec) : (struct kernel_panel){0},
         .x_raw = spec->inputs[1].dtype == DTYPE_F32,
         .y_raw = spec->inputs[0].dtype == DTYPE_F16,
         .m = spec->output.ne[0],

@@ -53,6 +53,7 @@ struct mm_plan {
     int once_k;        // what comes to a core at once: whole blocks
     int cut_k;         // what chunks are made of: whole blocks, and whole words
     enum kernel_blocks blocks;
+    struct kernel_panel panel; // how the blocks lie
     bool fused; // gemv: those of mm_fuses
     int many;   // gemm: tiles of a core for which a slice of blocks is made bf16; 0: y has none
 

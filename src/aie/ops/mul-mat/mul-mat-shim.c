@@ -70,14 +70,21 @@ static void write_rows(const struct design * d, int bd, const struct place * at,
                        const struct mm_cut * cut, int n_rows) {
     bool is_y = at->operand == OPERAND_A;
     uint32_t words = mm_words(d, is_y, cut->chunk_k), last = mm_words(d, is_y, cut->last_k);
-    uint32_t rows = (uint32_t) n_rows;
+    uint32_t rows = (uint32_t) n_rows, step = row_step(&d->spec->inputs[at->operand]);
     bool shorter = last < words;
+    uint32_t panel = is_y ? (uint32_t) d->plan.panel.rows : 0;
+    if (panel) { // whose chunks are one run, and are all equal
+        words *= panel;
+        last *= panel;
+        rows /= panel;
+        step *= panel;
+    }
     uint32_t full = (uint32_t) (cut->rounds * cut->chunks) - shorter;
     struct array_bd first = {
         .words = full * rows * words,
         .next = shorter ? bd + SHIM_LAST : -1,
         .wrap = {words, rows},
-        .step = {1, row_step(&d->spec->inputs[at->operand]), words},
+        .step = {1, step, words},
         .iterations = at->iterations,
         .iteration_step = at->step,
     };

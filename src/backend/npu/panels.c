@@ -1,0 +1,224 @@
+// panels: see the header. Tensors in panels are a list by address; a byte of one is where place()
+// says.
+#include "panels.h"
+
+#include "mat.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct paneled {
+    struct view view; // the tensor
+    size_t bytes, row_bytes;
+    struct kernel_panel panel;
+};
+
+void panels_init(struct panels * all) {
+    *all = (struct panels){0};
+    pthread_mutex_init(&all->lock, NULL);
+}
+
+void panels_free(struct panels * all) {
+    free(all->list);
+    pthread_mutex_destroy(&all->lock);
+}
+
+// ---- where a byte is ----
+
+static char * place(const struct paneled * p, size_t at, size_t * n) {
+    return p->view.data + kernel_panel_at(&p->panel, p->row_bytes, at, n);
+}
+
+void panels_row(const struct kernel_panel * panel, const char * data, size_t row_bytes, int64_t row,
+                char * out) {
+    for (size_t done = 0, n; done < row_bytes; done += n) {
+        n = row_bytes - done;
+        size_t at = kernel_panel_at(panel, row_bytes, (size_t) row * row_bytes + done, &n);
+        memcpy(out + done, data + at, n);
+    }
+}
+
+// In place, a panel at a time.
+static bool lay_out(const struct paneled * p, bool to_panels) {
+    size_t bytes = (size_t) p->panel.rows * p->row_bytes;
+    char * rows = malloc(bytes);
+    for (size_t first = 0; rows && first < p->bytes; first += bytes) {
+        char * panel = p->view.data + first;
+        if (to_panels) {
+            memcpy(rows, panel, bytes);
+        }
+        for (size_t done = 0, n; done < bytes; done += n) {
+            n = bytes - done;
+            char * at = place(p, first + done, &n);
+            memcpy(to_panels ? at : rows + done, to_panels ? rows + done : at, n);
+        }
+        if (!to_panels) {
+            memcpy(panel, rows, bytes);
+        }
+    }
+    free(rows);
+    return rows != NULL;
+}
+
+// ---- the list ----
+
+// The first that ends behind `at`.
+static size_t find(const struct panels * all, const char * at) {
+    size_t low = 0, high = all->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct paneled * p = &all->list[middle];
+        if (p->view.data + p->bytes <= at) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+// The next one from `at` on that begins before `end`.
+static struct paneled * next_in(const struct panels * all, const char * at, const char * end) {
+    size_t i = find(all, at);
+    return i < all->n && all->list[i].view.data < end ? &all->list[i] : NULL;
+}
+
+static void forget(struct panels * all, const struct paneled * p) {
+    size_t i = (size_t) (p - all->list);
+    memmove(&all->list[i], &all->list[i + 1], (all->n - i - 1) * sizeof *all->list);
+    atomic_store(&all->count, --all->n);
+}
+
+static bool remember(struct panels * all, const struct paneled * p) {
+    if (all->n == all->room) {
+        size_t room = all->room ? 2 * all->room : 64;
+        struct paneled * list = realloc(all->list, room * sizeof *list);
+        if (!list) {
+            return false;
+        }
+        all->list = list;
+        all->room = room;
+    }
+    size_t i = find(all, p->view.data);
+    memmove(&all->list[i + 1], &all->list[i], (all->n - i) * sizeof *all->list);
+    all->list[i] = *p;
+    atomic_store(&all->count, ++all->n);
+    return true;
+}
+
+static bool is_same(const struct paneled * p, const struct view * v) {
+    return p->view.data == v->data && p->view.type == v->type &&
+           !memcmp(p->view.ne, v->ne, sizeof v->ne) && !memcmp(p->view.nb, v->nb, sizeof v->nb);
+}
+
+// ---- uploads ----
+
+static bool asked(void) {
+    return env_flag("GGML_HSA_PANELS", true);
+}
+
+void panels_upload(struct panels * all, struct npu * npu, const struct ggml_tensor * tensor,
+                   bool whole) {
+    struct view v = view_of(tensor);
+    struct paneled p = {.view = v, .bytes = ggml_nbytes(tensor), .row_bytes = v.nb[1]};
+    if (!ggml_is_contiguous(tensor) || p.bytes == 0 || !asked()) {
+        return;
+    }
+    pthread_mutex_lock(&all->lock);
+    struct paneled * there = next_in(all, v.data, v.data + p.bytes);
+    if ((!there || !is_same(there, &v)) && mat_panel(npu, &v, &p.panel)) {
+        while ((there = next_in(all, v.data, v.data + p.bytes))) { // of a tensor that is no more
+            lay_out(there, false);
+            forget(all, there);
+        }
+        if ((whole || lay_out(&p, true)) && !remember(all, &p) && !whole) {
+            lay_out(&p, false);
+        }
+    }
+    pthread_mutex_unlock(&all->lock);
+}
+
+// ---- ranges ----
+
+enum access { READ, WRITE, FILL };
+
+// Ranges may begin and end anywhere, and go over bytes between tensors.
+static bool access_range(struct panels * all, enum access what, char * at, char * data,
+                         uint8_t value, size_t size) {
+    if (atomic_load(&all->count) == 0) {
+        return false;
+    }
+    pthread_mutex_lock(&all->lock);
+    const struct paneled * p = next_in(all, at, at + size);
+    bool any = p != NULL;
+    for (size_t done = 0, n; any && done < size; done += n) {
+        char * to = at + done;
+        p = next_in(all, to, at + size);
+        n = size - done;
+        if (p && p->view.data > to) {
+            n = (size_t) (p->view.data - to);
+        } else if (p) {
+            size_t left = p->bytes - (size_t) (to - p->view.data);
+            n = left < n ? left : n;
+            to = place(p, (size_t) (to - p->view.data), &n);
+        }
+        if (what == READ) {
+            memcpy(data + done, to, n);
+        } else if (what == WRITE) {
+            memcpy(to, data + done, n);
+        } else {
+            memset(to, value, n);
+        }
+    }
+    pthread_mutex_unlock(&all->lock);
+    return any;
+}
+
+bool panels_write(struct panels * all, char * at, const void * data, size_t size) {
+    return access_range(all, WRITE, at, (char *) (uintptr_t) data, 0, size);
+}
+
+bool panels_fill(struct panels * all, char * at, uint8_t value, size_t size) {
+    return access_range(all, FILL, at, NULL, value, size);
+}
+
+bool panels_read(struct panels * all, const char * at, void * data, size_t size) {
+    return access_range(all, READ, (char *) (uintptr_t) at, data, 0, size);
+}
+
+// ---- products ----
+
+struct kernel_panel panels_of(struct panels * all, const struct view * v) {
+    struct kernel_panel panel = {0};
+    if (all && atomic_load(&all->count)) {
+        pthread_mutex_lock(&all->lock);
+        const struct paneled * p = next_in(all, v->data, v->data + 1);
+        panel = p && is_same(p, v) ? p->panel : panel;
+        pthread_mutex_unlock(&all->lock);
+    }
+    return panel;
+}
+
+bool panels_any(struct panels * all, const char * data, size_t size) {
+    if (!all || atomic_load(&all->count) == 0) {
+        return false;
+    }
+    pthread_mutex_lock(&all->lock);
+    bool any = next_in(all, data, data + size) != NULL;
+    pthread_mutex_unlock(&all->lock);
+    return any;
+}
+
+bool panels_plain(struct panels * all, char * data, size_t size) {
+    struct paneled * p;
+    bool ok = true;
+    pthread_mutex_lock(&all->lock);
+    while (ok && (p = next_in(all, data, data + size))) {
+        ok = lay_out(p, false);
+        if (ok) {
+            forget(all, p);
+        }
+    }
+    pthread_mutex_unlock(&all->lock);
+    return ok;
+}

@@ -1,0 +1,55 @@
+// panels: weights that lie in memory as the array reads them. ggml has row behind row; a product
+// reads a part of many rows, then the next part, in runs of a hundred bytes, and memory is paid by
+// the run. Quantized weights are therefore laid out in panels (kernel.h) when they are uploaded, and
+// given back byte for byte.
+//
+// Who sees a tensor's bytes comes through here: uploads and downloads of any range, and products,
+// which take panels as they are. Everything else that reads or writes such a tensor, a GET_ROWS, a
+// view, the CPU, finds row behind row: it is laid out so before, once and for good.
+#pragma once
+
+#include "kernel/kernel.h"
+#include "backend/view.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct error;
+struct hsa_stream;
+struct npu;
+
+// Tensors of one buffer, by their addresses.
+struct panels {
+    pthread_mutex_t lock;
+    struct paneled * list;
+    size_t n, room;
+    atomic_size_t count; // as n, so that where there are none nobody locks
+};
+
+void panels_init(struct panels * all);
+void panels_free(struct panels * all);
+
+// A tensor of weights is about to be written: from now on it may lie in panels. npu: whose memory it
+// is. A tensor that is not the first at its place, or of which only a part is written, is what it was
+// in all other bytes.
+void panels_upload(struct panels * all, struct npu * npu, const struct ggml_tensor * tensor,
+                   bool whole);
+
+// Bytes of a tensor, which may be a view. False: no tensor in panels is there, nothing was done.
+bool panels_write(struct panels * all, char * at, const void * data, size_t size);
+bool panels_fill(struct panels * all, char * at, uint8_t value, size_t size);
+bool panels_read(struct panels * all, const char * at, void * data, size_t size);
+
+// How a tensor lies; rows 0: row behind row.
+struct kernel_panel panels_of(struct panels * all, const struct view * v);
+// Does one lie there? Lays them all out row behind row; false: no memory for it.
+bool panels_any(struct panels * all, const char * data, size_t size);
+bool panels_plain(struct panels * all, char * data, size_t size);
+// One row of it, by its number among all rows.
+void panels_row(const struct kernel_panel * p, const char * data, size_t row_bytes, int64_t row,
+                char * out);
+
+// Before a node is computed: what it does not take in panels is laid out row behind row. by_cpu: it
+// takes nothing so. Waits for the stream, and for graphs of others, if there is anything to do.
+enum status panels_settle(struct hsa_stream * s, const struct ggml_tensor * node, bool by_cpu,
+                          struct error * err);
