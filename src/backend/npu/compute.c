@@ -3,6 +3,7 @@
 // table of ways has a row for each. Kernels are sent without waiting; the host waits only where it
 // must touch what they read or write.
 #include "moves.h"
+#include "panels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -198,6 +199,8 @@ static bool computes(struct hsa_device * device, const struct ggml_tensor * op) 
 
 static enum status compute(struct hsa_stream * s, struct ggml_tensor * node, struct error * err) {
     bool done;
+    struct panels_node room;
+    node = (struct ggml_tensor *) (uintptr_t) panels_restride(node, &room);
     enum status st = kept_node(s, node, &done, err);
     if (done || st != ST_OK) {
         return st;

@@ -1,17 +1,11 @@
 // panels: see the header. Tensors in panels are a list by address; a byte of one is where place()
 // says.
-#include "panels.h"
+#include "panels-impl.h"
 
 #include "mat.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct paneled {
-    struct view view; // the tensor
-    size_t bytes, row_bytes;
-    struct kernel_panel panel;
-};
 
 void panels_init(struct panels * all) {
     *all = (struct panels){0};
@@ -26,6 +20,9 @@ void panels_free(struct panels * all) {
 // ---- where a byte is ----
 
 static char * place(const struct paneled * p, size_t at, size_t * n) {
+    if (p->kind == PLAIN) {
+        return p->view.data + at;
+    }
     return p->view.data + kernel_panel_at(&p->panel, p->row_bytes, at, n);
 }
 
@@ -39,7 +36,7 @@ void panels_row(const struct kernel_panel * panel, const char * data, size_t row
 }
 
 // In place, a panel at a time.
-static bool lay_out(const struct paneled * p, bool to_panels) {
+bool panels_lay_out(const struct paneled * p, bool to_panels) {
     size_t bytes = (size_t) p->panel.rows * p->row_bytes;
     char * rows = malloc(bytes);
     for (size_t first = 0; rows && first < p->bytes; first += bytes) {
@@ -78,9 +75,19 @@ static size_t find(const struct panels * all, const char * at) {
 }
 
 // The next one from `at` on that begins before `end`.
-static struct paneled * next_in(const struct panels * all, const char * at, const char * end) {
+struct paneled * panels_next(const struct panels * all, const char * at, const char * end) {
     size_t i = find(all, at);
     return i < all->n && all->list[i].view.data < end ? &all->list[i] : NULL;
+}
+
+// The same, of those that do not lie row behind row.
+static struct paneled * next_laid_out(const struct panels * all, const char * at,
+                                      const char * end) {
+    struct paneled * p = panels_next(all, at, end);
+    while (p && p->kind == PLAIN) {
+        p = panels_next(all, p->view.data + p->bytes, end);
+    }
+    return p;
 }
 
 static void forget(struct panels * all, const struct paneled * p) {
@@ -89,7 +96,7 @@ static void forget(struct panels * all, const struct paneled * p) {
     atomic_store(&all->count, --all->n);
 }
 
-static bool remember(struct panels * all, const struct paneled * p) {
+bool panels_remember(struct panels * all, const struct paneled * p) {
     if (all->n == all->room) {
         size_t room = all->room ? 2 * all->room : 64;
         struct paneled * list = realloc(all->list, room * sizeof *list);
@@ -106,7 +113,7 @@ static bool remember(struct panels * all, const struct paneled * p) {
     return true;
 }
 
-static bool is_same(const struct paneled * p, const struct view * v) {
+bool panels_is_same(const struct paneled * p, const struct view * v) {
     return p->view.data == v->data && p->view.type == v->type &&
            !memcmp(p->view.ne, v->ne, sizeof v->ne) && !memcmp(p->view.nb, v->nb, sizeof v->nb);
 }
@@ -125,14 +132,16 @@ void panels_upload(struct panels * all, struct npu * npu, const struct ggml_tens
         return;
     }
     pthread_mutex_lock(&all->lock);
-    struct paneled * there = next_in(all, v.data, v.data + p.bytes);
-    if ((!there || !is_same(there, &v)) && mat_panel(npu, &v, &p.panel)) {
-        while ((there = next_in(all, v.data, v.data + p.bytes))) { // of a tensor that is no more
-            lay_out(there, false);
+    struct paneled * there = panels_next(all, v.data, v.data + p.bytes);
+    if ((!there || !panels_is_same(there, &v)) && mat_panel(npu, &v, &p.panel)) {
+        while ((there = panels_next(all, v.data, v.data + p.bytes))) { // of a tensor that is no more
+            if (there->kind != PLAIN) {
+                panels_lay_out(there, false);
+            }
             forget(all, there);
         }
-        if ((whole || lay_out(&p, true)) && !remember(all, &p) && !whole) {
-            lay_out(&p, false);
+        if ((whole || panels_lay_out(&p, true)) && !panels_remember(all, &p) && !whole) {
+            panels_lay_out(&p, false);
         }
     }
     pthread_mutex_unlock(&all->lock);
@@ -149,11 +158,11 @@ static bool access_range(struct panels * all, enum access what, char * at, char 
         return false;
     }
     pthread_mutex_lock(&all->lock);
-    const struct paneled * p = next_in(all, at, at + size);
+    const struct paneled * p = panels_next(all, at, at + size);
     bool any = p != NULL;
     for (size_t done = 0, n; any && done < size; done += n) {
         char * to = at + done;
-        p = next_in(all, to, at + size);
+        p = panels_next(all, to, at + size);
         n = size - done;
         if (p && p->view.data > to) {
             n = (size_t) (p->view.data - to);
@@ -192,8 +201,8 @@ struct kernel_panel panels_of(struct panels * all, const struct view * v) {
     struct kernel_panel panel = {0};
     if (all && atomic_load(&all->count)) {
         pthread_mutex_lock(&all->lock);
-        const struct paneled * p = next_in(all, v->data, v->data + 1);
-        panel = p && is_same(p, v) ? p->panel : panel;
+        const struct paneled * p = panels_next(all, v->data, v->data + 1);
+        panel = p && p->kind == WEIGHTS && panels_is_same(p, v) ? p->panel : panel;
         pthread_mutex_unlock(&all->lock);
     }
     return panel;
@@ -204,7 +213,7 @@ bool panels_any(struct panels * all, const char * data, size_t size) {
         return false;
     }
     pthread_mutex_lock(&all->lock);
-    bool any = next_in(all, data, data + size) != NULL;
+    bool any = next_laid_out(all, data, data + size) != NULL;
     pthread_mutex_unlock(&all->lock);
     return any;
 }
@@ -213,9 +222,11 @@ bool panels_plain(struct panels * all, char * data, size_t size) {
     struct paneled * p;
     bool ok = true;
     pthread_mutex_lock(&all->lock);
-    while (ok && (p = next_in(all, data, data + size))) {
-        ok = lay_out(p, false);
-        if (ok) {
+    while (ok && (p = next_laid_out(all, data, data + size))) {
+        ok = panels_lay_out(p, false);
+        if (ok && p->kind == HEADS) {
+            p->kind = PLAIN;
+        } else if (ok) {
             forget(all, p);
         }
     }

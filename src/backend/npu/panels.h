@@ -3,13 +3,18 @@
 // the run. Quantized weights are therefore laid out in panels (kernel.h) when they are uploaded, and
 // given back byte for byte.
 //
+// A cache of keys or values has a row of all heads for each token, and attention reads one head of
+// all tokens. It is a panel of all rows, with a head's part of a row as chunk: heads lie apart, and
+// rows of one follow each other. That is a matter of strides for attention, and for SET_ROWS, which
+// adds a token.
+//
 // Who sees a tensor's bytes comes through here: uploads and downloads of any range, and products,
 // which take panels as they are. Everything else that reads or writes such a tensor, a GET_ROWS, a
 // view, the CPU, finds row behind row: it is laid out so before, once and for good.
 #pragma once
 
-#include "kernel/kernel.h"
 #include "backend/view.h"
+#include "kernel/kernel.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -48,6 +53,22 @@ bool panels_plain(struct panels * all, char * data, size_t size);
 // One row of it, by its number among all rows.
 void panels_row(const struct kernel_panel * p, const char * data, size_t row_bytes, int64_t row,
                 char * out);
+
+// ---- caches ----
+
+// Can a node's keys or values be read with heads apart, and is it worth while? Then a cache that is
+// not laid out so can be: false where it may not, because somebody wanted it row behind row.
+bool panels_wants_heads(struct panels * all, const struct ggml_tensor * keys, bool * there);
+bool panels_make_heads(struct panels * all, const struct ggml_tensor * keys);
+
+// A node as it is computed: operands in caches whose heads lie apart have other strides.
+struct panels_node {
+    struct ggml_tensor node, src[3];
+};
+const struct ggml_tensor * panels_restride(const struct ggml_tensor * node,
+                                           struct panels_node * room);
+
+// ---- graphs ----
 
 // Before a node is computed: what it does not take in panels is laid out row behind row. by_cpu: it
 // takes nothing so. Waits for the stream, and for graphs of others, if there is anything to do.
