@@ -101,7 +101,8 @@ static bool measure(ggml_backend_t backend, int which, enum ggml_type type) {
     struct ggml_cgraph * graph = ggml_new_graph(ctx);
     struct decoder_tensors t = {0};
     decoder_add_head(weights, &d, &t);
-    decoder_add_inputs(ctx, &d, 1, models[which].context, &t);
+    decoder_add_inputs(ctx, 1, models[which].context, &t);
+    decoder_add_cache(ctx, &d, models[which].context, &t);
     struct ggml_tensor * x = decoder_embed(ctx, &d, &t);
     for (int i = 0; i < LAYERS; i++) {
         decoder_add_layer(weights, &d, &t);

@@ -1,13 +1,14 @@
-// bench-llm [MODEL [TYPE [CASE [once] [kernels]]]]: what language models would take on an NPU,
-// modelled: one layer and the head are computed on the emulated device with made-up weights, and a
-// model is so many layers and one head. Each word may be a part of a name, "all" is all; without
-// any a short form runs, for `make bench`. Each part is computed twice, and the second time is
-// told, in which plans are there and the array is as the part leaves it; with `once`, which takes
-// half as long, the first; with `kernels` each kernel is told at the end, in order, as a dispatch
-// of its own. Waits are those before a part's end; its end is one of the model's only once.
+// bench-llm [MODEL [TYPE [CASE]]] [WORDS]: what language models would take on an NPU, modelled,
+// with made-up weights of the datatypes that llama-quantize gives a file. A token is computed
+// whole, all layers and the head in one graph, where that takes minutes at most; a prompt, which
+// would take hours, by parts: one layer of each kind and the head, and the rest is multiplied.
+// MODEL, TYPE and CASE are names or parts of them, "all" is all; without any a short form runs, for
+// `make bench`. `whole` and `layers` ask for one of the two ways, `once` for first runs, which load
+// what they need; with `kernels` each kernel is told at the end, in order, as a dispatch of its
+// own. --range computes all of it under three clocks, low, likely and high.
 #include "bench.h"
-#include "emu/aie/clock.h"
-#include "tools/llm.h"
+#include "tools/file-type.h"
+#include "tools/llm-report.h"
 
 #include <stdbool.h>
 #include <strings.h>
@@ -49,9 +50,6 @@ static const struct {
       .has = {[DECODER_ROPE_FACTORS] = true, [DECODER_OUTPUT] = true}}},
 };
 
-static const enum ggml_type types[] = {GGML_TYPE_Q4_0, GGML_TYPE_Q8_0, GGML_TYPE_Q4_K,
-                                       GGML_TYPE_BF16};
-
 static const struct {
     const char * name;
     int64_t tokens, context;
@@ -63,17 +61,13 @@ static const struct {
 
 // ---- models ----
 
-// Where rows are no whole blocks llama.cpp takes a type of smaller ones.
-static enum ggml_type type_for(enum ggml_type type, int64_t columns) {
-    return columns % ggml_blck_size(type) == 0 ? type : GGML_TYPE_Q5_0;
-}
-
-static struct decoder model(size_t which, enum ggml_type type) {
-    struct decoder d = models[which].sizes;
+static struct decoder_model model(size_t which, size_t type) {
     static const enum decoder_weight all[] = {
         DECODER_ATTN_NORM, DECODER_Q,        DECODER_K,          DECODER_V,
         DECODER_OUT,       DECODER_FFN_NORM, DECODER_GATE,       DECODER_UP,
         DECODER_DOWN,      DECODER_EMBD,     DECODER_OUTPUT_NORM};
+    struct decoder d = models[which].sizes;
+    struct decoder_model m;
     d.rope_dims = d.head_dim;
     d.eps = 1e-5f;
     d.rope_scale = 1;
@@ -81,33 +75,41 @@ static struct decoder model(size_t which, enum ggml_type type) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         d.has[all[i]] = true;
     }
-    for (int w = 0; w < DECODER_WEIGHTS; w++) {
-        int64_t ne[2];
-        decoder_weight_shape(&d, (enum decoder_weight) w, ne);
-        d.types[w] = ne[1] ? type_for(type, ne[0]) : GGML_TYPE_F32;
-    }
-    return d;
+    file_type_model(&file_types[type], &d, &m);
+    return m;
 }
 
 // ---- the table ----
 
-static void head(const struct llm_device * device) {
-    printf("modelled, clock %s (%d MHz); a layer and the head computed, the rest multiplied%s\n",
-           device->clock, (int) device->mhz,
-           device->once ? "; first runs, which load all that they need" : "");
-    printf("%-13s %-5s %-12s %-6s %9s %7s %8s %6s %9s %6s %9s %8s", "model", "type", "case", "part",
+static void head(const struct llm_report * r, bool once, bool range) {
+    static enum llm_way told = LLM_BY_SIZE;
+    if (r->way == told) {
+        return;
+    }
+    told = r->way;
+    printf("modelled, clock %s (%d MHz%s); %s%s\n", r->clock, (int) r->mhz,
+           range ? ", rows at likely" : "",
+           r->way == LLM_AS_WHOLE ? "a token whole: all layers and the head in one graph, layers "
+                                    "of the same datatypes with the same weights"
+                                  : "by parts: one layer of each kind and the head computed, each "
+                                    "submitted by itself, the rest multiplied",
+           once ? "; first runs, which load all that they need" : "");
+    printf("%-13s %-9s %-12s %-9s %9s %7s %8s %6s %9s %6s %9s %8s", "model", "file", "case", "part",
            "ms", "kernels", "dispatch", "PDIs", "MB", "waits", "stream-op", "GB");
     for (int i = 0; i < LLM_CAUSES; i++) {
-        printf(" %8s", device->causes[i]);
+        printf(" %8s", r->causes[i]);
     }
     printf("   causes in %% of the time\n");
 }
 
-static void row(const char * name, enum ggml_type type, const char * what, const char * part,
-                const struct llm_figures * f) {
-    printf("%-13s %-5s %-12s %-6s %9.3f %7.0f %8.0f %6.0f %9.1f %6.0f %9.0f %8.3f", name,
-           ggml_type_name(type), what, part, f->ms, f->kernels, f->dispatches, f->pdi_loads,
-           f->bytes * 1e-6, f->waits, f->operations, f->memory * 1e-9);
+struct names {
+    const char *model, *file, *what;
+};
+
+static void row(const struct names * n, const char * part, const struct llm_figures * f) {
+    printf("%-13s %-9s %-12s %-9s %9.3f %7.0f %8.0f %6.0f %9.1f %6.0f %9.0f %8.3f", n->model,
+           n->file, n->what, part, f->ms, f->kernels, f->dispatches, f->pdi_loads, f->bytes * 1e-6,
+           f->waits, f->operations, f->memory * 1e-9);
     for (int i = 0; i < LLM_CAUSES; i++) {
         printf(" %8.1f", f->ms > 0 ? 100 * f->causes[i] / f->ms : 0);
     }
@@ -115,54 +117,67 @@ static void row(const char * name, enum ggml_type type, const char * what, const
     fflush(stdout);
 }
 
-// What the device could do at best: every weight and what is cached once from host memory, every
-// multiplication in its cycle.
-static void limits(const struct llm_device * device, const struct decoder * d,
-                   const struct llm_figures * all, int64_t tokens, int64_t context,
-                   const char * name) {
-    struct emu_clock clock;
-    struct error err = {0};
-    const char * asked = getenv("GGML_HSA_EMU_CLOCK");
-    enum { MACS = 2048 }; // of all cores in a cycle, bf16: 16 with 128 each, 32 with 64
-    if (emu_clock_parse(asked && *asked ? asked : device->clock, &clock, &err) != ST_OK) {
-        return; // the device has said so
-    }
-    double per_ms = (double) device->mhz * 1000;
-    double bytes = (double) all->weights + (double) llm_cache_bytes(d, context);
-    double ddr = clock.ddr_read ? bytes / ((double) clock.ddr_read / 1000) / per_ms : 0;
-    double macs = (double) all->macs / MACS / per_ms;
-    printf("%-13s   %.2f tokens/s; DDR would allow %.1f, the MACs %.1f; %.2f bytes through the "
-           "shim for a byte of weights; %d of %d nodes on the device, %.0f of them by the host, "
-           "%.0f planned before\n",
-           name, 1000 * (double) tokens / all->ms, 1000 * (double) tokens / ddr,
-           1000 * (double) tokens / macs, all->bytes / (double) all->weights, all->on_device,
-           all->nodes, all->by_host, all->kept);
+static double rate(int64_t tokens, double ms) {
+    return ms > 0 ? 1000 * (double) tokens / ms : 0;
 }
 
-static bool run(struct llm_device * device, size_t m, enum ggml_type type, size_t c) {
-    struct decoder d = model(m, type);
-    struct llm_figures layer, last, all = {0};
-    static bool begun;
-    const char * why =
-        llm_measure(device, &d, LLM_LAYER, cases[c].tokens, cases[c].context, &layer);
-    if (!why) {
-        why = llm_measure(device, &d, LLM_HEAD, 1, 1, &last);
+static void rows(const struct names * n, const struct decoder_model * m, int64_t tokens,
+                 const struct llm_report * r) {
+    for (int i = 0; i < r->n_parts; i++) {
+        char part[32];
+        bool is_head = i == r->n_parts - 1;
+        snprintf(part, sizeof part, is_head ? "head" : "layer x%d",
+                 is_head ? 0 : (int) m->kinds[i].layers);
+        row(n, part, &r->parts[i]);
     }
-    if (why) {
-        fprintf(stderr, "bench-llm: %s %s %s: %s\n", models[m].name, ggml_type_name(type),
-                cases[c].name, why);
+    row(n, r->way == LLM_AS_WHOLE ? "token" : "model", &r->all);
+    char ddr[32] = "no limit";
+    if (r->ddr_ms > 0) {
+        snprintf(ddr, sizeof ddr, "%.1f", rate(tokens, r->ddr_ms));
+    }
+    printf("%-13s   %.2f tokens/s; DDR would allow %s, the MACs %.1f; %.2f bytes through the shim "
+           "for a byte of weights; %d of %d nodes on the device, %.0f of them by the host, %.0f "
+           "planned before\n",
+           n->model, rate(tokens, r->all.ms), ddr, rate(tokens, r->mac_ms),
+           r->all.bytes / (double) r->all.weights, r->all.on_device, r->all.nodes, r->all.by_host,
+           r->all.kept);
+}
+
+static void range_line(const struct names * n, int64_t tokens, const struct llm_report r[RANGES]) {
+    printf("%-13s   low %.2f, likely %.2f, high %.2f tokens/s; DDR would allow %.1f, %.1f, %.1f\n",
+           n->model, rate(tokens, r[RANGE_LOW].all.ms), rate(tokens, r[RANGE_LIKELY].all.ms),
+           rate(tokens, r[RANGE_HIGH].all.ms), rate(tokens, r[RANGE_LOW].ddr_ms),
+           rate(tokens, r[RANGE_LIKELY].ddr_ms), rate(tokens, r[RANGE_HIGH].ddr_ms));
+}
+
+// ---- the command line ----
+
+struct asked {
+    const char * words[3]; // model, file type, case
+    enum llm_way way;
+    bool once, range;
+};
+
+static struct llm_device device; // open unless each clock of a range has a process of its own
+
+static bool run(const struct asked * a, size_t m, size_t type, size_t c) {
+    static struct llm_report r[RANGES];
+    struct decoder_model made = model(m, type);
+    struct names n = {models[m].name, file_types[type].name, cases[c].name};
+    struct llm_ask ask = {&made, cases[c].tokens, cases[c].context, a->way, a->once};
+    struct error err = {0};
+    enum status st = a->range ? llm_report_range(PLUGIN, &ask, r, &err)
+                              : llm_report(&device, &ask, &r[RANGE_LIKELY], &err);
+    if (st != ST_OK) {
+        fprintf(stderr, "bench-llm: %s %s %s: %s\n", n.model, n.file, n.what, err.text);
         return false;
     }
-    if (!begun) {
-        head(device);
-        begun = true;
+    head(&r[RANGE_LIKELY], a->once, a->range);
+    rows(&n, &made, cases[c].tokens, &r[RANGE_LIKELY]);
+    if (a->range) {
+        range_line(&n, cases[c].tokens, r);
     }
-    llm_add(&all, &layer, (double) d.layers);
-    llm_add(&all, &last, 1);
-    row(models[m].name, type, cases[c].name, "layer", &layer);
-    row(models[m].name, type, cases[c].name, "head", &last);
-    row(models[m].name, type, cases[c].name, "model", &all);
-    limits(device, &d, &all, cases[c].tokens, cases[c].context, models[m].name);
+    fflush(stdout);
     return true;
 }
 
@@ -170,37 +185,65 @@ static bool matches(const char * word, const char * name) {
     return !strcmp(word, "all") || strcasestr(name, word);
 }
 
-int main(int argc, char ** argv) {
-    const char *model_asked = argc > 1 ? argv[1] : "Qwen",
-               *type_asked = argc > 2 ? argv[2] : "q4_0";
-    const char * case_asked = argc > 3 ? argv[3] : "decode-512";
-    if (argc == 2 && !strcmp(argv[1], "all")) {
-        type_asked = case_asked = "all";
+// A whole name is no part of another's. What is rarely meant has to be named.
+static bool type_matches(const char * word, size_t type) {
+    bool whole = false, usual = type < FILE_TYPES_USUAL;
+    for (size_t i = 0; i < FILE_TYPES; i++) {
+        whole |= !strcasecmp(word, file_types[i].name);
     }
-    bool once = false;
-    for (int i = 4; i < argc; i++) {
-        once |= !strcmp(argv[i], "once");
-        if (!strcmp(argv[i], "kernels")) {
+    return whole                  ? !strcasecmp(word, file_types[type].name)
+           : !strcmp(word, "all") ? usual
+                                  : matches(word, file_types[type].name);
+}
+
+static bool parse(int argc, char ** argv, struct asked * a) {
+    *a = (struct asked){.words = {"Qwen", "Q4_0", "decode-512"}};
+    int n = 0;
+    for (int i = 1; i < argc; i++) {
+        const char * word = argv[i];
+        if (!strcmp(word, "--range")) {
+            a->range = true;
+        } else if (!strcmp(word, "once")) {
+            a->once = true;
+        } else if (!strcmp(word, "whole") || !strcmp(word, "layers")) {
+            a->way = *word == 'w' ? LLM_AS_WHOLE : LLM_BY_PARTS;
+        } else if (!strcmp(word, "kernels")) {
             setenv("GGML_HSA_PROFILE", "kernels", 1);
+        } else if (n < 3 && *word != '-') {
+            a->words[n++] = word;
+        } else {
+            fprintf(stderr,
+                    "bench-llm: '%s' is not known\nusage: bench-llm [MODEL [TYPE [CASE]]] "
+                    "[whole|layers] [once] [kernels] [--range]\n",
+                    word);
+            return false;
         }
     }
-    struct llm_device device;
+    if (n == 1 && !strcmp(a->words[0], "all")) {
+        a->words[1] = a->words[2] = "all";
+    }
+    return true;
+}
+
+int main(int argc, char ** argv) {
+    struct asked a;
+    if (!parse(argc, argv, &a)) {
+        return 2;
+    }
     setenv("GGML_HSA_EMULATE", "aie2", 0);
-    const char * why = llm_open(PLUGIN, &device);
+    const char * why = a.range ? NULL : llm_open(PLUGIN, &device);
     if (why) {
         fprintf(stderr, "bench-llm: %s\n", why);
         return 1;
     }
     int ran = 0;
     bool ok = true;
-    device.once = once;
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
-        for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        for (size_t t = 0; t < FILE_TYPES; t++) {
             for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-                if (matches(model_asked, models[m].name) &&
-                    matches(type_asked, ggml_type_name(types[t])) &&
-                    matches(case_asked, cases[c].name)) {
-                    ok &= run(&device, m, types[t], c);
+                if (matches(a.words[0], models[m].name) && type_matches(a.words[1], t) &&
+                    matches(a.words[2], cases[c].name)) {
+                    ok &= run(&a, m, t, c);
                     ran++;
                 }
             }
@@ -208,7 +251,7 @@ int main(int argc, char ** argv) {
     }
     llm_close(&device);
     if (!ran) {
-        fprintf(stderr, "bench-llm: no model, type or case of that name\n");
+        fprintf(stderr, "bench-llm: no model, file type or case of that name\n");
     }
     return ran && ok ? 0 : 1;
 }

@@ -3,7 +3,32 @@
 #include "decoder.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <string.h>
+
+// ---- models ----
+
+bool decoder_model_add(struct decoder_model * m,
+                       const enum ggml_type types[DECODER_LAYER_WEIGHTS]) {
+    int i = 0;
+    while (i < m->n_kinds && memcmp(m->kinds[i].types, types, sizeof m->kinds[i].types) != 0) {
+        i++;
+    }
+    if (i == DECODER_MOST_KINDS || m->n_layers == DECODER_MOST_LAYERS) {
+        return false;
+    }
+    if (i == m->n_kinds) {
+        memcpy(m->kinds[m->n_kinds++].types, types, sizeof m->kinds[i].types);
+    }
+    m->kinds[i].layers++;
+    m->kind_of[m->n_layers++] = (uint8_t) i;
+    return true;
+}
+
+struct decoder decoder_of_kind(const struct decoder_model * m, int kind) {
+    struct decoder d = m->decoder;
+    memcpy(d.types, m->kinds[kind].types, sizeof m->kinds[kind].types);
+    return d;
+}
 
 // ---- weights ----
 
@@ -78,22 +103,25 @@ void decoder_add_head(struct ggml_context * ctx, const struct decoder * d,
     add(ctx, d, DECODER_EMBD, DECODER_WEIGHTS, t);
 }
 
-void decoder_add_inputs(struct ggml_context * ctx, const struct decoder * d, int64_t tokens,
-                        int64_t context, struct decoder_tensors * t) {
+static struct ggml_tensor * input(struct ggml_tensor * t, const char * name) {
+    ggml_set_name(t, name);
+    ggml_set_input(t);
+    return t;
+}
+
+void decoder_add_cache(struct ggml_context * ctx, const struct decoder * d, int64_t context,
+                       struct decoder_tensors * t) {
     int64_t kv = d->kv_heads * d->head_dim;
-    t->tokens = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, tokens);
-    t->positions = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, tokens);
-    t->rows = ggml_new_tensor_1d(ctx, GGML_TYPE_I64, tokens);
-    t->mask = ggml_new_tensor_2d(ctx, GGML_TYPE_F16, context, tokens);
-    t->k = ggml_new_tensor_2d(ctx, d->kv, kv, context);
-    t->v = ggml_new_tensor_2d(ctx, d->kv, kv, context);
-    struct ggml_tensor * inputs[] = {t->tokens, t->positions, t->rows, t->mask, t->k, t->v};
-    static const char * const names[] = {"tokens", "positions", "rows",
-                                         "mask",   "cache_k",   "cache_v"};
-    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
-        ggml_set_name(inputs[i], names[i]);
-        ggml_set_input(inputs[i]);
-    }
+    t->k = input(ggml_new_tensor_2d(ctx, d->kv, kv, context), "cache_k");
+    t->v = input(ggml_new_tensor_2d(ctx, d->kv, kv, context), "cache_v");
+}
+
+void decoder_add_inputs(struct ggml_context * ctx, int64_t tokens, int64_t context,
+                        struct decoder_tensors * t) {
+    t->tokens = input(ggml_new_tensor_1d(ctx, GGML_TYPE_I32, tokens), "tokens");
+    t->positions = input(ggml_new_tensor_1d(ctx, GGML_TYPE_I32, tokens), "positions");
+    t->rows = input(ggml_new_tensor_1d(ctx, GGML_TYPE_I64, tokens), "rows");
+    t->mask = input(ggml_new_tensor_2d(ctx, GGML_TYPE_F16, context, tokens), "mask");
 }
 
 // ---- nodes ----

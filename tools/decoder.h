@@ -1,6 +1,7 @@
 // decoder: the graphs of language models, by their sizes alone: what llama.cpp computes for a layer
 // and for the head of llama-, qwen2- and gemma-like models. Nothing has data or a place; who wants
-// to compute it allocates the context's tensors.
+// to compute it allocates the context's tensors. Files mix datatypes: layers whose weights have the
+// same ones are of a kind, and a model has a few kinds.
 #pragma once
 
 #include "ggml.h"
@@ -47,6 +48,24 @@ struct decoder {
     enum ggml_type types[DECODER_WEIGHTS];
 };
 
+enum { DECODER_MOST_LAYERS = 1024, DECODER_MOST_KINDS = 16 };
+
+struct decoder_model {
+    struct decoder decoder; // types: of the weights that are of no layer
+    int64_t n_layers;       // so far
+    int n_kinds;
+    struct {
+        int64_t layers; // how many
+        enum ggml_type types[DECODER_LAYER_WEIGHTS];
+    } kinds[DECODER_MOST_KINDS];
+    uint8_t kind_of[DECODER_MOST_LAYERS];
+};
+
+// One more layer, with weights of these datatypes. False: there are too many kinds, or layers.
+bool decoder_model_add(struct decoder_model * m, const enum ggml_type types[DECODER_LAYER_WEIGHTS]);
+// With the datatypes of a kind's weights.
+struct decoder decoder_of_kind(const struct decoder_model * m, int kind);
+
 const char * decoder_weight_name(enum decoder_weight w); // "attn_norm.weight", as GGUF has it
 // How many columns and rows a weight has; no rows: it has one dimension.
 void decoder_weight_shape(const struct decoder * d, enum decoder_weight w, int64_t ne[2]);
@@ -57,14 +76,16 @@ struct decoder_tensors { // what goes into a graph; NULL: the model has none
     struct ggml_tensor *k, *v;                            // the cache of one layer
 };
 
-// Weights in one context, what changes with a token in the other; a layer's own are those below
-// DECODER_LAYER_WEIGHTS. `context` rows of the cache are read.
+// Weights in one context, what changes with a token in others; a layer's own are those below
+// DECODER_LAYER_WEIGHTS. `context` rows of the cache are read; each layer has one of its own.
 void decoder_add_layer(struct ggml_context * weights, const struct decoder * d,
                        struct decoder_tensors * t);
 void decoder_add_head(struct ggml_context * weights, const struct decoder * d,
                       struct decoder_tensors * t);
-void decoder_add_inputs(struct ggml_context * ctx, const struct decoder * d, int64_t tokens,
-                        int64_t context, struct decoder_tensors * t);
+void decoder_add_cache(struct ggml_context * ctx, const struct decoder * d, int64_t context,
+                       struct decoder_tensors * t);
+void decoder_add_inputs(struct ggml_context * ctx, int64_t tokens, int64_t context,
+                        struct decoder_tensors * t);
 
 // Nodes in the order in which llama.cpp has them. Flash: attention is one node.
 struct ggml_tensor * decoder_embed(struct ggml_context * ctx, const struct decoder * d,

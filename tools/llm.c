@@ -1,19 +1,11 @@
 // llm: see llm.h. All goes through ggml's public interface and what the plugin adds to it, so that
-// what is measured is what a program gets. The weights are zeros: nothing that is timed depends on
-// numbers but for the mask and the rows of the cache, which are those of tokens that follow each
-// other.
-#include "llm.h"
-
-#include "ggml-alloc.h"
+// what is measured is what a program gets.
 #include "ggml-hsa.h"
+#include "llm-graph.h"
 
 #include <dlfcn.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { MOST_NODES = 256 };
 
 // ---- the device ----
 
@@ -69,93 +61,60 @@ static struct state state_of(const struct llm_device * d) {
 
 // ---- graphs ----
 
-struct part {
-    struct ggml_context *weights, *ctx;
-    struct ggml_cgraph * graph;
-};
-
-static struct ggml_context * context_new(void) {
-    return ggml_init((struct ggml_init_params){.mem_size = 2 * MOST_NODES * ggml_tensor_overhead() +
-                                                           ggml_graph_overhead(),
-                                               .no_alloc = true});
-}
-
-static bool part_new(const struct decoder * d, enum llm_part which, int64_t tokens, int64_t context,
-                     bool flash, struct part * p) {
-    *p = (struct part){.weights = context_new(), .ctx = context_new()};
-    if (!p->weights || !p->ctx) {
-        return false;
+static struct llm_list list_of(const struct decoder_model * m, enum llm_part part, int kind) {
+    struct llm_list list = {.n = part == LLM_LAYER   ? 1
+                                 : part == LLM_WHOLE ? m->n_layers
+                                                     : 0,
+                            .head = part != LLM_LAYER};
+    memcpy(list.kinds, m->kind_of, (size_t) list.n);
+    if (part == LLM_LAYER) {
+        list.kinds[0] = (uint8_t) kind;
     }
-    struct decoder_tensors t = {0};
-    p->graph = ggml_new_graph(p->ctx);
-    struct ggml_tensor * x = ggml_new_tensor_2d(p->ctx, GGML_TYPE_F32, d->embd, tokens);
-    if (which == LLM_LAYER) {
-        decoder_add_layer(p->weights, d, &t);
-        decoder_add_inputs(p->ctx, d, tokens, context, &t);
-        decoder_layer(p->ctx, p->graph, d, &t, x, flash);
-    } else {
-        decoder_add_head(p->weights, d, &t);
-        ggml_build_forward_expand(p->graph, decoder_head(p->ctx, d, &t, x));
-    }
-    return true;
+    return list;
 }
 
-static void part_free(struct part * p) {
-    ggml_free(p->weights);
-    ggml_free(p->ctx);
-}
-
-static bool is_computed(const struct ggml_tensor * t) {
-    return t->op != GGML_OP_NONE && t->op != GGML_OP_VIEW && t->op != GGML_OP_RESHAPE &&
-           t->op != GGML_OP_PERMUTE && t->op != GGML_OP_TRANSPOSE;
-}
-
-static void count(const struct llm_device * device, const struct part * p,
-                  struct llm_figures * out) {
-    bool before = true;
-    for (int i = 0; i < ggml_graph_n_nodes(p->graph); i++) {
-        const struct ggml_tensor * t = ggml_graph_node(p->graph, i);
-        if (!is_computed(t)) {
-            continue;
-        }
-        bool supported = ggml_backend_dev_supports_op(device->dev, t);
-        out->nodes++;
-        out->on_device += supported;
-        out->gaps += before && !supported;
-        before = supported;
-        if (t->op == GGML_OP_MUL_MAT) {
-            out->macs += (uint64_t) (t->src[0]->ne[0] * ggml_nelements(t));
-        } else if (t->op == GGML_OP_FLASH_ATTN_EXT) {
-            out->macs += (uint64_t) (2 * t->src[1]->ne[1] * ggml_nelements(t));
+// What is computed before what is measured: all that it needs, and its end at the end.
+static struct llm_list warm_up_of(const struct decoder_model * m, const struct llm_list * list) {
+    struct llm_list warm = {.head = list->head};
+    bool seen[DECODER_MOST_KINDS] = {false};
+    for (int64_t i = 0; i < list->n && warm.n < m->n_kinds; i++) {
+        if (!seen[list->kinds[i]]) {
+            warm.kinds[warm.n++] = list->kinds[i];
+            seen[list->kinds[i]] = true;
         }
     }
-    for (struct ggml_tensor * t = ggml_get_first_tensor(p->weights); t;
-         t = ggml_get_next_tensor(p->weights, t)) {
-        out->weights += ggml_nbytes(t);
-    }
+    return warm;
 }
 
-bool llm_has_flash(const struct llm_device * device, const struct decoder * d, int64_t tokens,
-                   int64_t context) {
-    struct part p;
+// Whether attention is one node: as llama.cpp does, where the device computes it so.
+static bool has_flash(const struct llm_device * device, const struct decoder_model * m,
+                      int64_t tokens, int64_t context) {
+    struct llm_list list = list_of(m, LLM_LAYER, 0);
+    struct llm_weights w;
+    struct llm_graph g = {0};
     struct llm_figures f = {0};
-    bool ok = part_new(d, LLM_LAYER, tokens, context, true, &p);
+    bool ok =
+        llm_weights_new(m, &list, &w) && llm_graph_new(m, &list, &w, tokens, context, true, &g);
     if (ok) {
-        count(device, &p, &f);
+        llm_graph_count(device, &list, &w, &g, &f);
     }
-    part_free(&p);
+    llm_graph_free(&g);
+    llm_weights_free(&w);
     return ok && f.nodes == f.on_device;
 }
 
-void llm_count(const struct llm_device * device, const struct decoder * d, enum llm_part which,
-               int64_t tokens, int64_t context, struct llm_figures * out) {
-    struct part p;
+void llm_count(const struct llm_device * device, const struct decoder_model * m, enum llm_part part,
+               int kind, int64_t tokens, int64_t context, struct llm_figures * out) {
+    struct llm_list list = list_of(m, part, kind);
+    struct llm_weights w;
+    struct llm_graph g = {0};
     *out = (struct llm_figures){0};
-    bool flash = which == LLM_LAYER && llm_has_flash(device, d, tokens, context);
-    if (part_new(d, which, tokens, context, flash, &p)) {
-        count(device, &p, out);
+    bool flash = part != LLM_HEAD && has_flash(device, m, tokens, context);
+    if (llm_weights_new(m, &list, &w) && llm_graph_new(m, &list, &w, tokens, context, flash, &g)) {
+        llm_graph_count(device, &list, &w, &g, out);
     }
-    part_free(&p);
+    llm_graph_free(&g);
+    llm_weights_free(&w);
 }
 
 uint64_t llm_cache_bytes(const struct decoder * d, int64_t context) {
@@ -175,7 +134,7 @@ static void tell(struct llm_device * device, const struct state * a, const struc
     out->bytes = 4 * (double) (y->stream_words - x->stream_words);
     out->ms = (double) (y->ns - x->ns) * 1e-6;
     for (int i = 0; i < LLM_CAUSES; i++) {
-        device->causes[i] = y->causes[i].name;
+        snprintf(device->causes[i], sizeof device->causes[i], "%s", y->causes[i].name);
         out->causes[i] =
             (double) (y->causes[i].cycles - x->causes[i].cycles) / (double) y->mhz * 1e-3;
     }
@@ -186,77 +145,70 @@ static void tell(struct llm_device * device, const struct state * a, const struc
     out->on_cpu = (double) (b->stats.cpu_nodes - a->stats.cpu_nodes);
 }
 
-// Each token sees itself and those before it.
-static const char * set_mask(const struct part * p) {
-    struct ggml_tensor * t = ggml_get_tensor(p->ctx, "mask");
-    ggml_fp16_t * rows = t ? calloc((size_t) ggml_nelements(t), sizeof *rows) : NULL;
-    if (!rows) {
-        return t ? "no memory for the mask" : NULL;
+// How often the list has layers of that kind.
+static double times_of(const struct llm_list * list, int kind) {
+    double n = 0;
+    for (int64_t i = 0; i < list->n; i++) {
+        n += list->kinds[i] == kind;
     }
-    int64_t before = t->ne[0] - t->ne[1];
-    for (int64_t i = 0; i < ggml_nelements(t); i++) {
-        bool seen = i % t->ne[0] <= before + i / t->ne[0];
-        rows[i] = ggml_fp32_to_fp16(seen ? 0 : -INFINITY);
-    }
-    ggml_backend_tensor_set(t, rows, 0, ggml_nbytes(t));
-    free(rows);
-    return NULL;
+    return n;
 }
 
-// The tokens' keys and values are the last ones of the cache.
-static const char * set_rows(const struct part * p) {
-    struct ggml_tensor * t = ggml_get_tensor(p->ctx, "rows");
-    struct ggml_tensor * cache = ggml_get_tensor(p->ctx, "cache_k");
-    int64_t * rows = t && cache ? malloc(ggml_nbytes(t)) : NULL;
-    if (!rows) {
-        return t && cache ? "no memory for the rows" : NULL;
+// Layers of a kind share their weights here, and in a program they do not: what goes when these are
+// freed, in whatever form they were kept, is missing for each layer but one.
+static double missing_memory(const struct llm_device * device, const struct llm_list * list,
+                             struct llm_weights * w) {
+    double missing = 0;
+    for (int i = 0; i < w->n - 1; i++) {
+        size_t before = state_of(device).free;
+        ggml_backend_buffer_free(w->buffers[i]);
+        w->buffers[i] = NULL;
+        double kept = (double) state_of(device).free - (double) before;
+        double times = times_of(list, i);
+        missing += times > 1 ? kept * (times - 1) : 0;
     }
-    for (int64_t i = 0; i < t->ne[0]; i++) {
-        rows[i] = cache->ne[1] - t->ne[0] + i;
-    }
-    ggml_backend_tensor_set(t, rows, 0, ggml_nbytes(t));
-    free(rows);
-    return NULL;
+    return missing;
 }
 
-const char * llm_measure(struct llm_device * device, const struct decoder * d, enum llm_part which,
-                         int64_t tokens, int64_t context, struct llm_figures * out) {
+static const char * compute(struct llm_device * device, const struct llm_graph * g,
+                            struct state * before) {
+    *before = state_of(device);
+    return ggml_backend_graph_compute(device->stream, g->graph) == GGML_STATUS_SUCCESS
+               ? NULL
+               : "the device cannot compute it";
+}
+
+const char * llm_measure(struct llm_device * device, const struct decoder_model * m,
+                         enum llm_part part, int kind, int64_t tokens, int64_t context,
+                         struct llm_figures * out) {
     *out = (struct llm_figures){0};
-    struct part p;
-    bool flash = which == LLM_LAYER && llm_has_flash(device, d, tokens, context);
-    struct state empty = state_of(device), before = empty, after;
-    if (!part_new(d, which, tokens, context, flash, &p)) {
-        part_free(&p);
-        return "no memory for the graph";
+    struct llm_list list = list_of(m, part, kind), warm = warm_up_of(m, &list);
+    bool flash = part != LLM_HEAD && has_flash(device, m, tokens, context);
+    struct state empty = state_of(device), before, after;
+    struct llm_weights w = {0};
+    struct llm_graph first = {0}, g = {0};
+    bool ok = llm_weights_new(m, &list, &w) &&
+              llm_graph_new(m, &warm, &w, tokens, context, flash, &first) &&
+              llm_graph_new(m, &list, &w, tokens, context, flash, &g);
+    const char * why = ok ? llm_weights_place(&w, device->stream) : "no memory for the graph";
+    if (!why && !device->once) {
+        why = llm_graph_place(&first, device->stream);
+        why = why ? why : compute(device, &first, &before);
     }
-    count(device, &p, out);
-    ggml_backend_buffer_t weights = ggml_backend_alloc_ctx_tensors(p.weights, device->stream);
-    ggml_backend_buffer_t rest = ggml_backend_alloc_ctx_tensors(p.ctx, device->stream);
-    const char * why = weights && rest ? NULL : "the device has no memory for a part of this size";
+    llm_graph_free(&first);
     if (!why) {
-        ggml_backend_buffer_set_usage(weights, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
-        for (struct ggml_tensor * t = ggml_get_first_tensor(p.weights); t;
-             t = ggml_get_next_tensor(p.weights, t)) { // as a program that loads them would
-            ggml_backend_tensor_memset(t, 0, 0, ggml_nbytes(t));
-        }
-        ggml_backend_buffer_clear(rest, 0);
-        why = set_mask(&p);
-        why = why ? why : set_rows(&p);
-    }
-    for (int i = device->once; i < 2 && !why; i++) {
-        before = state_of(device);
-        if (ggml_backend_graph_compute(device->stream, p.graph) != GGML_STATUS_SUCCESS) {
-            why = "the device cannot compute it";
-        }
+        why = llm_graph_place(&g, device->stream);
+        why = why ? why : compute(device, &g, &before);
     }
     if (!why) {
         after = state_of(device);
+        llm_graph_count(device, &list, &w, &g, out);
         tell(device, &before, &after, out);
         out->memory = (double) empty.free - (double) after.free;
+        out->memory += missing_memory(device, &list, &w);
     }
-    ggml_backend_buffer_free(rest);
-    ggml_backend_buffer_free(weights);
-    part_free(&p);
+    llm_graph_free(&g);
+    llm_weights_free(&w);
     return why;
 }
 

@@ -1,5 +1,6 @@
-// llm: what a part of a language model costs on an emulated NPU: one layer, or the head, computed
-// with made-up weights. A model is so many layers and one head, and a token's time their sum.
+// llm: what a language model costs on an emulated NPU, computed with made-up weights: a token's
+// whole graph, all layers and the head, as a program submits it; or one layer of each kind and the
+// head, of which a model is so many.
 #pragma once
 
 #include "decoder.h"
@@ -15,8 +16,8 @@ struct llm_figures {
     int nodes, on_device; // that compute something; that the device says it computes
     int gaps;             // runs of nodes that it does not
     uint64_t macs;        // of the products
-    uint64_t weights;     // bytes, as they are in the file
-    // Of the second run: the first one loads what stays.
+    uint64_t weights;     // bytes, as they are in the file, of what the graph reads
+    // Of a run that finds loaded what stays.
     double kernels, dispatches; // dispatches: kernels that follow each other may be one
     double kept, pdi_loads, operations, by_host, on_cpu;
     double waits;  // of the host, before the end of the graph
@@ -28,7 +29,7 @@ struct llm_figures {
 struct llm_device {
     ggml_backend_dev_t dev;
     ggml_backend_t stream;
-    const char * causes[LLM_CAUSES];
+    char causes[LLM_CAUSES][12]; // their names
     char clock[32];
     uint64_t mhz;
     void *get_stats, *get_account; // ggml-hsa.h
@@ -39,17 +40,19 @@ struct llm_device {
 const char * llm_open(const char * plugin, struct llm_device * out);
 void llm_close(struct llm_device * d);
 
-enum llm_part { LLM_LAYER, LLM_HEAD };
+enum llm_part { LLM_LAYER, LLM_HEAD, LLM_WHOLE };
 
-// Computes it; what is wrong, or NULL.
-const char * llm_measure(struct llm_device * device, const struct decoder * d, enum llm_part part,
-                         int64_t tokens, int64_t context, struct llm_figures * out);
+// Computes a layer of that kind, the head, or all layers and the head in one graph; what is wrong,
+// or NULL. A layer or the head is computed twice and the second time told. The whole is computed
+// once, behind a graph with one layer of each kind and the head: that has loaded and planned what
+// it needs, and leaves the array as the whole does.
+const char * llm_measure(struct llm_device * device, const struct decoder_model * m,
+                         enum llm_part part, int kind, int64_t tokens, int64_t context,
+                         struct llm_figures * out);
 // Asks only: nothing is allocated or computed.
-void llm_count(const struct llm_device * device, const struct decoder * d, enum llm_part part,
-               int64_t tokens, int64_t context, struct llm_figures * out);
+void llm_count(const struct llm_device * device, const struct decoder_model * m, enum llm_part part,
+               int kind, int64_t tokens, int64_t context, struct llm_figures * out);
 
 void llm_add(struct llm_figures * to, const struct llm_figures * part, double times);
-bool llm_has_flash(const struct llm_device * device, const struct decoder * d, int64_t tokens,
-                   int64_t context);
 // Bytes of the cache for so many tokens, all layers.
 uint64_t llm_cache_bytes(const struct decoder * d, int64_t context);

@@ -83,7 +83,12 @@ static void text(const struct gguf_context * g, const char * key, char * out, si
 }
 
 static enum status sizes(const struct reader * r, struct decoder * d) {
-    enum { MOST_LAYERS = 1024, MOST_WIDTH = 1 << 18, MOST_HEADS = 4096, MOST_HEAD = 4096 };
+    enum {
+        MOST_LAYERS = DECODER_MOST_LAYERS,
+        MOST_WIDTH = 1 << 18,
+        MOST_HEADS = 4096,
+        MOST_HEAD = 4096
+    };
     enum status st = number(r, "block_count", MOST_LAYERS, 0, &d->layers);
     if (st == ST_OK) {
         st = number(r, "embedding_length", MOST_WIDTH, 0, &d->embd);
@@ -168,32 +173,14 @@ static enum status look_up(const struct reader * r, const struct decoder * d, in
     return check_tensor(r, name, id, ne, type);
 }
 
-static enum status find_kind(const struct reader * r, const struct model_kind * kind,
-                             struct model_file * out) {
-    int i = 0;
-    while (i < out->n_kinds && memcmp(out->kinds[i].types, kind->types, sizeof kind->types)) {
-        i++;
-    }
-    if (i == MODEL_MOST_KINDS) {
-        return error_set(r->err, ST_UNSUPPORTED,
-                         "%s: layers of more than %d kinds, by the datatypes of their weights",
-                         r->path, MODEL_MOST_KINDS);
-    }
-    if (i == out->n_kinds) {
-        out->kinds[out->n_kinds++] = *kind;
-    }
-    out->kinds[i].layers++;
-    return ST_OK;
-}
-
 static enum status read_layers(const struct reader * r, struct model_file * out) {
-    struct decoder * d = &out->decoder;
+    struct decoder * d = &out->model.decoder;
     enum status st = ST_OK;
     for (int64_t layer = 0; layer < d->layers && st == ST_OK; layer++) {
-        struct model_kind kind = {0};
+        enum ggml_type types[DECODER_LAYER_WEIGHTS] = {0};
         for (int w = 0; w < DECODER_LAYER_WEIGHTS && st == ST_OK; w++) {
             bool has;
-            st = look_up(r, d, w, layer, &has, &kind.types[w]);
+            st = look_up(r, d, w, layer, &has, &types[w]);
             if (st == ST_OK && layer > 0 && has != d->has[w]) {
                 st = error_set(r->err, ST_INVALID, "%s: layer %lld is not like the first one: %s",
                                r->path, (long long) layer,
@@ -201,13 +188,17 @@ static enum status read_layers(const struct reader * r, struct model_file * out)
             }
             d->has[w] = has;
         }
-        st = st == ST_OK ? find_kind(r, &kind, out) : st;
+        if (st == ST_OK && !decoder_model_add(&out->model, types)) {
+            st = error_set(r->err, ST_UNSUPPORTED,
+                           "%s: layers of more than %d kinds, by the datatypes of their weights",
+                           r->path, DECODER_MOST_KINDS);
+        }
     }
     return st;
 }
 
 static enum status read_head(const struct reader * r, struct model_file * out) {
-    struct decoder * d = &out->decoder;
+    struct decoder * d = &out->model.decoder;
     enum { MOST_WORDS = 1 << 24 };
     int64_t id;
     if (!has_tensor(r, decoder_weight_name(DECODER_EMBD), &id)) {
@@ -229,7 +220,7 @@ static enum status read_head(const struct reader * r, struct model_file * out) {
 // ---- files ----
 
 static enum status read_model(struct reader * r, struct model_file * out) {
-    struct decoder * d = &out->decoder;
+    struct decoder * d = &out->model.decoder;
     text(r->gguf, "general.architecture", out->architecture, sizeof out->architecture);
     text(r->gguf, "general.name", out->name, sizeof out->name);
     int a = 0;

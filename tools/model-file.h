@@ -4,18 +4,9 @@
 #include "base/base.h"
 #include "decoder.h"
 
-enum { MODEL_MOST_KINDS = 16 };
-
-struct model_kind { // layers whose weights have the same datatypes
-    int64_t layers;
-    enum ggml_type types[DECODER_LAYER_WEIGHTS];
-};
-
 struct model_file {
     char architecture[32], name[80];
-    struct decoder decoder; // types: of the model's own weights
-    int n_kinds;
-    struct model_kind kinds[MODEL_MOST_KINDS];
+    struct decoder_model model;
     uint64_t tensors, bytes; // of all weights
 };
 

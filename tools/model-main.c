@@ -1,10 +1,8 @@
-// ggml-hsa-model PLUGIN FILE.gguf CONTEXT [--json] [--count]: what `ggml-hsa model` runs, a program
-// of its own because it needs ggml, which the tool does without. One layer of each kind, and the
-// head, are computed on the emulated NPU with made-up weights; the file's are never read.
+// ggml-hsa-model PLUGIN FILE.gguf CONTEXT [--json] [--count] [--layers] [--whole] [--range]: what
+// `ggml-hsa model` runs, a program of its own because it needs ggml, which the tool does without.
+// The model is computed on the emulated NPU with made-up weights; the file's are never read.
 #include "base/json.h"
-#include "emu/aie/clock.h"
-#include "kernel/kernel.h"
-#include "llm.h"
+#include "llm-report.h"
 #include "model-file.h"
 
 #include <stdio.h>
@@ -13,64 +11,68 @@
 
 struct report {
     struct model_file file;
-    struct llm_device device;
     int64_t context;
-    bool counted; // nothing was computed
-    struct llm_figures all;
-    int splits;      // parts of the graph, by who computes them
-    double ddr_rate; // tokens a second that host memory allows
+    bool range;
+    struct llm_report r[RANGES]; // without a range, the likely one alone
 };
 
-static struct decoder kind_of(const struct model_file * f, int kind) {
-    struct decoder d = f->decoder;
-    memcpy(d.types, f->kinds[kind].types, sizeof f->kinds[kind].types);
-    return d;
+static const struct llm_report * likely(const struct report * r) {
+    return &r->r[RANGE_LIKELY];
+}
+
+static double rate(double ms) {
+    return ms > 0 ? 1000 / ms : 0;
 }
 
 // The embedding's rows are looked up by the CPU in llama.cpp, whatever the device could do.
-static const char * measure(struct report * r) {
-    const char * why = NULL;
-    struct llm_figures f;
-    for (int i = 0; i <= r->file.n_kinds && !why; i++) {
-        bool head = i == r->file.n_kinds;
-        struct decoder d = head ? r->file.decoder : kind_of(&r->file, i);
-        enum llm_part part = head ? LLM_HEAD : LLM_LAYER;
-        if (r->counted) {
-            llm_count(&r->device, &d, part, 1, r->context, &f);
-        } else {
-            why = llm_measure(&r->device, &d, part, 1, r->context, &f);
-        }
-        llm_add(&r->all, &f, head ? 1 : (double) r->file.kinds[i].layers);
+static int splits(const struct report * r) {
+    return 2 + 2 * likely(r)->all.gaps;
+}
+
+static enum status measure(const char * plugin, enum llm_way way, struct report * r,
+                           struct error * err) {
+    struct llm_ask ask = {&r->file.model, 1, r->context, way, false};
+    if (r->range) {
+        return llm_report_range(plugin, &ask, r->r, err);
     }
-    r->splits = 2 + 2 * r->all.gaps;
-    enum aie_arch arch = AIE_ARCH_AIE2;
-    const char * asked = getenv("GGML_HSA_EMULATE");
-    kernel_arch_parse(asked ? asked : "", &arch);
-    const struct emu_clock * clock = emu_clock_default(arch);
-    double bytes = (double) r->all.weights + (double) llm_cache_bytes(&r->file.decoder, r->context);
-    r->ddr_rate = (double) clock->ddr_read / 1000 * clock->mhz * 1e6 / bytes;
-    return why;
+    struct llm_device device;
+    const char * why = llm_open(plugin, &device);
+    enum status st = why ? error_set(err, ST_DEVICE, "%s", why)
+                         : llm_report(&device, &ask, &r->r[RANGE_LIKELY], err);
+    llm_close(&device);
+    return st;
 }
 
 // ---- text ----
 
 static void print_kinds(const struct report * r) {
-    for (int i = 0; i < r->file.n_kinds; i++) {
-        const struct model_kind * k = &r->file.kinds[i];
+    const struct decoder_model * m = &r->file.model;
+    for (int i = 0; i < m->n_kinds; i++) {
+        const enum ggml_type * types = m->kinds[i].types;
         printf("  %-11s %lld layers: q %s, k %s, v %s, out %s, gate %s, up %s, down %s\n",
-               i ? "" : "weights", (long long) k->layers, ggml_type_name(k->types[DECODER_Q]),
-               ggml_type_name(k->types[DECODER_K]), ggml_type_name(k->types[DECODER_V]),
-               ggml_type_name(k->types[DECODER_OUT]), ggml_type_name(k->types[DECODER_GATE]),
-               ggml_type_name(k->types[DECODER_UP]), ggml_type_name(k->types[DECODER_DOWN]));
+               i ? "" : "weights", (long long) m->kinds[i].layers, ggml_type_name(types[DECODER_Q]),
+               ggml_type_name(types[DECODER_K]), ggml_type_name(types[DECODER_V]),
+               ggml_type_name(types[DECODER_OUT]), ggml_type_name(types[DECODER_GATE]),
+               ggml_type_name(types[DECODER_UP]), ggml_type_name(types[DECODER_DOWN]));
     }
-    const struct decoder * d = &r->file.decoder;
+    const struct decoder * d = &m->decoder;
     printf("  %-11s embedding %s, output %s\n", "", ggml_type_name(d->types[DECODER_EMBD]),
            d->has[DECODER_OUTPUT] ? ggml_type_name(d->types[DECODER_OUTPUT]) : "the same");
 }
 
+static void print_range(const struct report * r) {
+    printf("  %-11s", "range");
+    for (int i = 0; i < RANGES; i++) {
+        printf("%s %s %.2f tokens/s of at most %.1f", i ? "," : "", range_names[i],
+               rate(r->r[i].all.ms), rate(r->r[i].ddr_ms));
+    }
+    printf("\n");
+}
+
 static void print_text(const struct report * r) {
-    const struct decoder * d = &r->file.decoder;
-    const struct llm_figures * f = &r->all;
+    const struct decoder * d = &r->file.model.decoder;
+    const struct llm_report * l = likely(r);
+    const struct llm_figures * f = &l->all;
     printf("%s%s%s, a token at a context of %lld\n\n", r->file.architecture,
            *r->file.name ? ", " : "", r->file.name, (long long) r->context);
     printf("  %-11s %lld layers of %lld, %lld heads of %lld, %lld of keys, %lld in between, %lld "
@@ -83,32 +85,49 @@ static void print_text(const struct report * r) {
            (double) r->file.bytes * 1e-6);
     printf("  %-11s %.1f MB\n", "cache", (double) llm_cache_bytes(d, r->context) * 1e-6);
     printf("  %-11s %d, %d on the NPU, in %d splits; the embedding is looked up by the CPU\n",
-           "nodes", f->nodes, f->on_device, r->splits);
-    printf("  %-11s %.1f tokens/s, by host memory\n", "at most", r->ddr_rate);
-    if (r->counted) {
+           "nodes", f->nodes, f->on_device, splits(r));
+    printf("  %-11s %.1f tokens/s, by host memory\n", "at most", rate(l->ddr_ms));
+    if (l->way == LLM_COUNTED) {
         return;
     }
+    printf("  %-11s %s\n", "computed",
+           l->way == LLM_AS_WHOLE
+               ? "all layers and the head in one graph"
+               : "one layer of each kind and the head, each by itself; the rest multiplied");
     printf("  %-11s %.0f a token in %.0f dispatches, %.0f PDIs loaded, %.0f operations of their "
            "streams\n",
            "kernels", f->kernels, f->dispatches, f->pdi_loads, f->operations);
     printf("  %-11s %.0f nodes, %.0f waits within a token\n", "by the host", f->by_host, f->waits);
     printf("  %-11s %.1f MB on the device, %.1f MB through the shim for a token\n", "memory",
            f->memory * 1e-6, f->bytes * 1e-6);
-    printf("  %-11s %.3f ms a token, modelled, clock %s (%llu MHz)\n", "time", f->ms,
-           r->device.clock, (unsigned long long) r->device.mhz);
-    printf("  %-11s %.2f tokens/s\n\n  where the time goes\n", "expected", 1000 / f->ms);
+    printf("  %-11s %.3f ms a token, modelled, clock %s (%llu MHz)%s\n", "time", f->ms, l->clock,
+           (unsigned long long) l->mhz, r->range ? ", likely" : "");
+    printf("  %-11s %.2f tokens/s\n", "expected", rate(f->ms));
+    if (r->range) {
+        print_range(r);
+    }
+    printf("\n  where the time goes\n");
     for (int i = 0; i < LLM_CAUSES; i++) {
-        printf("  %-11s %5.1f %% %12.3f ms\n", r->device.causes[i], 100 * f->causes[i] / f->ms,
+        printf("  %-11s %5.1f %% %12.3f ms\n", l->causes[i], 100 * f->causes[i] / f->ms,
                f->causes[i]);
     }
 }
 
 // ---- JSON ----
 
+static json_t * range_json(const struct llm_report * r) {
+    json_t * o = json_object();
+    json_put(&o, "ns", json_integer((json_int_t) (r->all.ms * 1e6)));
+    json_put(&o, "tokens_per_1000_s", json_integer((json_int_t) (1000 * rate(r->all.ms))));
+    json_put(&o, "most_tokens_per_1000_s", json_integer((json_int_t) (1000 * rate(r->ddr_ms))));
+    return o;
+}
+
 static int print_json(const struct report * r) {
-    const struct decoder * d = &r->file.decoder;
-    const struct llm_figures * f = &r->all;
-    json_t * root = json_object();
+    const struct decoder * d = &r->file.model.decoder;
+    const struct llm_report * l = likely(r);
+    const struct llm_figures * f = &l->all;
+    json_t *root = json_object(), *range = json_object();
     json_put(&root, "architecture", json_string(r->file.architecture));
     json_put(&root, "context", json_integer(r->context));
     const struct {
@@ -122,13 +141,13 @@ static int print_json(const struct report * r) {
         {"head_size", (double) d->head_dim},
         {"feed_forward", (double) d->ff},
         {"vocabulary", (double) d->vocab},
-        {"kinds_of_layers", r->file.n_kinds},
+        {"kinds_of_layers", r->file.model.n_kinds},
         {"tensors", (double) r->file.tensors},
         {"file_bytes", (double) r->file.bytes},
         {"cache_bytes", (double) llm_cache_bytes(d, r->context)},
         {"nodes", f->nodes},
         {"nodes_on_npu", f->on_device},
-        {"splits", r->splits},
+        {"splits", splits(r)},
         {"kernels", f->kernels},
         {"pdi_loads", f->pdi_loads},
         {"stream_operations", f->operations},
@@ -138,20 +157,29 @@ static int print_json(const struct report * r) {
         {"shim_bytes", f->bytes},
         {"dispatches", f->dispatches},
     };
-    int n = r->counted ? 14 : (int) (sizeof whole / sizeof whole[0]);
+    int n = l->way == LLM_COUNTED ? 14 : (int) (sizeof whole / sizeof whole[0]);
     for (int i = 0; i < n; i++) {
         json_put(&root, whole[i].name, json_integer((json_int_t) whole[i].value));
     }
-    json_put(&root, "most_tokens_per_1000_s", json_integer((json_int_t) (1000 * r->ddr_rate)));
-    if (!r->counted) {
-        json_put(&root, "clock", json_string(r->device.clock));
+    json_put(&root, "most_tokens_per_1000_s", json_integer((json_int_t) (1000 * rate(l->ddr_ms))));
+    if (l->way != LLM_COUNTED) {
+        json_put(&root, "computed", json_string(l->way == LLM_AS_WHOLE ? "whole" : "layers"));
+        json_put(&root, "clock", json_string(l->clock));
         json_put(&root, "ns", json_integer((json_int_t) (f->ms * 1e6)));
         json_put(&root, "tokens_per_1000_s", json_integer((json_int_t) (1e6 / f->ms)));
         json_t * causes = json_object();
         for (int i = 0; i < LLM_CAUSES; i++) {
-            json_put(&causes, r->device.causes[i], json_integer((json_int_t) (f->causes[i] * 1e6)));
+            json_put(&causes, l->causes[i], json_integer((json_int_t) (f->causes[i] * 1e6)));
         }
         json_put(&root, "causes_ns", causes);
+    }
+    for (int i = 0; i < RANGES && r->range; i++) {
+        json_put(&range, range_names[i], range_json(&r->r[i]));
+    }
+    if (r->range) {
+        json_put(&root, "range", range);
+    } else {
+        json_decref(range);
     }
     struct buf b = {0};
     json_print(root, JSON_INDENT(2), &b);
@@ -174,27 +202,28 @@ int main(int argc, char ** argv) {
     }
     static struct report r;
     struct error err = {0};
+    enum llm_way way = LLM_BY_SIZE;
     bool json = false;
     r.context = strtoll(argv[3], NULL, 10);
     for (int i = 4; i < argc; i++) {
         json |= !strcmp(argv[i], "--json");
-        r.counted |= !strcmp(argv[i], "--count");
+        r.range |= !strcmp(argv[i], "--range");
+        way = !strcmp(argv[i], "--count")    ? LLM_COUNTED
+              : !strcmp(argv[i], "--layers") ? LLM_BY_PARTS
+              : !strcmp(argv[i], "--whole")  ? LLM_AS_WHOLE
+                                             : way;
     }
     if (model_file_read(argv[2], &r.file, &err) != ST_OK) {
         fprintf(stderr, "ggml-hsa model: %s\n", err.text);
         return 1;
     }
-    const char * why = llm_open(argv[1], &r.device);
-    why = why ? why : measure(&r);
-    int status = 1;
-    if (why) {
-        fprintf(stderr, "ggml-hsa model: %s: %s\n", argv[2], why);
-    } else if (json) {
-        status = print_json(&r);
-    } else {
-        print_text(&r);
-        status = 0;
+    if (measure(argv[1], way, &r, &err) != ST_OK) {
+        fprintf(stderr, "ggml-hsa model: %s: %s\n", argv[2], err.text);
+        return 1;
     }
-    llm_close(&r.device);
-    return status;
+    if (json) {
+        return print_json(&r);
+    }
+    print_text(&r);
+    return 0;
 }

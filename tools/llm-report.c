@@ -1,0 +1,227 @@
+// llm-report: see llm-report.h. What comes back from a process of its own is the struct itself,
+// through a pipe: both are one program.
+#include "llm-report.h"
+
+#include "emu/aie/clock.h"
+#include "kernel/kernel.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// ---- one clock ----
+
+// About four minutes on two cores of 2023.
+#define MOST_BYTES (6e9)
+
+enum llm_way llm_way_of(const struct llm_ask * ask) {
+    if (ask->way != LLM_BY_SIZE) {
+        return ask->way;
+    }
+    const struct decoder_model * m = ask->model;
+    double bytes = (double) llm_cache_bytes(&m->decoder, ask->context);
+    for (int w = 0; w < DECODER_WEIGHTS; w++) {
+        int64_t ne[2];
+        decoder_weight_shape(&m->decoder, (enum decoder_weight) w, ne);
+        for (int i = 0; i < m->n_kinds && w < DECODER_LAYER_WEIGHTS; i++) {
+            bytes += (double) m->kinds[i].layers *
+                     (double) (ggml_row_size(m->kinds[i].types[w], ne[0]) * (size_t) ne[1]);
+        }
+        bool head = w == (m->decoder.has[DECODER_OUTPUT] ? DECODER_OUTPUT : DECODER_EMBD);
+        bytes += head ? (double) (ggml_row_size(m->decoder.types[w], ne[0]) * (size_t) ne[1]) : 0;
+    }
+    return ask->tokens == 1 && bytes <= MOST_BYTES ? LLM_AS_WHOLE : LLM_BY_PARTS;
+}
+
+static const char * by_parts(struct llm_device * device, const struct llm_ask * ask,
+                             struct llm_report * out) {
+    const char * why = NULL;
+    const struct decoder_model * m = ask->model;
+    out->n_parts = m->n_kinds + 1;
+    for (int i = 0; i < out->n_parts && !why; i++) {
+        bool head = i == m->n_kinds;
+        enum llm_part part = head ? LLM_HEAD : LLM_LAYER;
+        int64_t tokens = head ? 1 : ask->tokens, context = head ? 1 : ask->context;
+        if (out->way == LLM_COUNTED) {
+            llm_count(device, m, part, i, tokens, context, &out->parts[i]);
+        } else {
+            why = llm_measure(device, m, part, i, tokens, context, &out->parts[i]);
+        }
+        llm_add(&out->all, &out->parts[i], head ? 1 : (double) m->kinds[i].layers);
+    }
+    return why;
+}
+
+// Of the device that is emulated: that of "aie2p:4" is aie2p.
+static enum aie_arch own_arch(void) {
+    enum aie_arch arch = AIE_ARCH_AIE2;
+    char name[16];
+    const char * emulated = getenv("GGML_HSA_EMULATE");
+    emulated = emulated ? emulated : "";
+    snprintf(name, sizeof name, "%.*s", (int) strcspn(emulated, ":, "), emulated);
+    kernel_arch_parse(name, &arch);
+    return arch;
+}
+
+// What the device could do at best: every weight and what is cached once from host memory, every
+// multiplication in its cycle.
+static enum status bounds(const struct llm_ask * ask, struct llm_report * out, struct error * err) {
+    enum { MACS = 2048 }; // of all cores in a cycle, bf16: 16 with 128 each, 32 with 64
+    struct emu_clock clock;
+    enum status st = emu_clock_get(own_arch(), &clock, err);
+    if (st != ST_OK) {
+        return st;
+    }
+    double per_ms = (double) clock.mhz * 1000, rate = (double) clock.ddr_read / 1000;
+    double bytes =
+        (double) out->all.weights + (double) llm_cache_bytes(&ask->model->decoder, ask->context);
+    out->ddr_ms = rate > 0 ? bytes / rate / per_ms : 0;
+    out->mac_ms = (double) out->all.macs / MACS / per_ms;
+    return ST_OK;
+}
+
+enum status llm_report(struct llm_device * device, const struct llm_ask * ask,
+                       struct llm_report * out, struct error * err) {
+    *out = (struct llm_report){.way = llm_way_of(ask)};
+    device->once = ask->once;
+    const char * why = out->way == LLM_AS_WHOLE ? llm_measure(device, ask->model, LLM_WHOLE, 0,
+                                                              ask->tokens, ask->context, &out->all)
+                                                : by_parts(device, ask, out);
+    memcpy(out->clock, device->clock, sizeof out->clock);
+    memcpy(out->causes, device->causes, sizeof out->causes);
+    out->mhz = device->mhz;
+    return why ? error_set(err, ST_DEVICE, "%s", why) : bounds(ask, out, err);
+}
+
+// ---- three ----
+
+// Kernels are compiled once for all three: where no cache of them is on disk, a directory that is
+// gone when the run is over stands in for one.
+static const char * const cache_size = "GGML_HSA_KERNEL_CACHE_MAX_SIZE";
+static const char * const cache_place = "GGML_HSA_KERNEL_CACHE_DIR";
+
+static bool cache_open(char directory[32]) {
+    const char * size = getenv(cache_size);
+    snprintf(directory, 32, "/tmp/ggml-hsa-range-XXXXXX");
+    if (!size || strcmp(size, "0") != 0 || !mkdtemp(directory)) {
+        return false;
+    }
+    setenv(cache_size, "1G", 1);
+    setenv(cache_place, directory, 1);
+    return true;
+}
+
+static int remove_one(const char * path, const struct stat * info, int kind, struct FTW * at) {
+    (void) info, (void) kind, (void) at;
+    return remove(path);
+}
+
+static void cache_close(const char * directory) {
+    nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS); // made by mkdtemp, all of it is ours
+    setenv(cache_size, "0", 1);
+    unsetenv(cache_place);
+}
+
+static bool write_all(int file, const void * data, size_t size) {
+    const char * at = data;
+    while (size > 0) {
+        ssize_t n = write(file, at, size);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return false;
+        }
+        at += n;
+        size -= (size_t) n;
+    }
+    return true;
+}
+
+static bool read_all(int file, void * data, size_t size) {
+    char * at = data;
+    while (size > 0) {
+        ssize_t n = read(file, at, size);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return false;
+        }
+        at += n;
+        size -= (size_t) n;
+    }
+    return true;
+}
+
+struct answer {
+    enum status st;
+    struct error err;
+    struct llm_report report;
+};
+
+static void in_child(const char * plugin, const struct llm_ask * ask, struct answer * out) {
+    struct llm_device device;
+    const char * why = llm_open(plugin, &device);
+    if (why) {
+        out->st = error_set(&out->err, ST_DEVICE, "%s", why);
+    } else {
+        out->st = llm_report(&device, ask, &out->report, &out->err);
+    }
+    llm_close(&device);
+}
+
+static enum status apart(const char * plugin, const char * clock, const struct llm_ask * ask,
+                         struct llm_report * out, struct error * err) {
+    static struct answer answer;
+    int ends[2];
+    if (pipe(ends) != 0) {
+        return error_set(err, ST_DEVICE, "no pipe for %s: %s", clock, strerror(errno));
+    }
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[0]);
+        setenv("GGML_HSA_EMU_CLOCK", clock, 1);
+        in_child(plugin, ask, &answer);
+        bool ok = write_all(ends[1], &answer, sizeof answer);
+        fflush(NULL);
+        _exit(ok ? 0 : 1);
+    }
+    int why = errno;
+    close(ends[1]);
+    bool ok = pid > 0 && read_all(ends[0], &answer, sizeof answer);
+    close(ends[0]);
+    if (pid < 0) {
+        return error_set(err, ST_DEVICE, "no process for %s: %s", clock, strerror(why));
+    }
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+    if (!ok) {
+        return error_set(err, ST_DEVICE, "the process for %s ended early", clock);
+    }
+    *out = answer.report;
+    return answer.st == ST_OK ? ST_OK : error_set(err, answer.st, "%s", answer.err.text);
+}
+
+enum status llm_report_range(const char * plugin, const struct llm_ask * ask,
+                             struct llm_report out[RANGES], struct error * err) {
+    char directory[32], clock[RANGE_TEXT];
+    const char * own = emu_clock_default(own_arch())->name;
+    bool opened = cache_open(directory);
+    enum status st = ST_OK;
+    for (int r = 0; r < RANGES && st == ST_OK; r++) {
+        st = range_clock(getenv("GGML_HSA_EMU_CLOCK"), own, (enum range) r, clock, err);
+        if (st == ST_OK) {
+            st = apart(plugin, clock, ask, &out[r], err);
+        }
+    }
+    if (opened) {
+        cache_close(directory);
+    }
+    return st;
+}
