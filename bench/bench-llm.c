@@ -6,6 +6,7 @@
 // `make bench`. `whole` and `layers` ask for one of the two ways, `once` for first runs, which load
 // what they need; with `kernels` each kernel is told at the end, in order, as a dispatch of its
 // own. --range computes all of it under three clocks, low, likely and high.
+#include "base/runs.h"
 #include "bench.h"
 #include "tools/file-type.h"
 #include "tools/llm-report.h"
@@ -94,8 +95,9 @@ static void head(const struct llm_report * r, bool once, bool range) {
                                   : "by parts: one layer of each kind and the head computed, each "
                                     "submitted by itself, the rest multiplied",
            once ? "; first runs, which load all that they need" : "");
-    printf("%-13s %-9s %-12s %-9s %9s %7s %8s %6s %9s %6s %9s %8s", "model", "file", "case", "part",
-           "ms", "kernels", "dispatch", "PDIs", "MB", "waits", "stream-op", "GB");
+    printf("%-13s %-9s %-12s %-9s %9s %7s %8s %6s %9s %7s %6s %9s %8s", "model", "file", "case",
+           "part", "ms", "kernels", "dispatch", "PDIs", "MB", "% short", "waits", "stream-op",
+           "GB");
     for (int i = 0; i < LLM_CAUSES; i++) {
         printf(" %8s", r->causes[i]);
     }
@@ -106,10 +108,11 @@ struct names {
     const char *model, *file, *what;
 };
 
-static void row(const struct names * n, const char * part, const struct llm_figures * f) {
-    printf("%-13s %-9s %-12s %-9s %9.3f %7.0f %8.0f %6.0f %9.1f %6.0f %9.0f %8.3f", n->model,
+static void row(const struct names * n, const char * part, const struct llm_report * r,
+                const struct llm_figures * f) {
+    printf("%-13s %-9s %-12s %-9s %9.3f %7.0f %8.0f %6.0f %9.1f %7.1f %6.0f %9.0f %8.3f", n->model,
            n->file, n->what, part, f->ms, f->kernels, f->dispatches, f->pdi_loads, f->bytes * 1e-6,
-           f->waits, f->operations, f->memory * 1e-9);
+           llm_short_runs(r, f), f->waits, f->operations, f->memory * 1e-9);
     for (int i = 0; i < LLM_CAUSES; i++) {
         printf(" %8.1f", f->ms > 0 ? 100 * f->causes[i] / f->ms : 0);
     }
@@ -121,6 +124,19 @@ static double rate(int64_t tokens, double ms) {
     return ms > 0 ? 1000 * (double) tokens / ms : 0;
 }
 
+static void runs(const char * way, const struct llm_report * r, const double bytes[LLM_RUNS]) {
+    double all = 0;
+    char text[16];
+    for (int i = 0; i < LLM_RUNS; i++) {
+        all += bytes[i];
+    }
+    printf("%s %.1f MB:", way, all * 1e-6);
+    for (int i = 0; i < LLM_RUNS; i++) {
+        printf("%s %s %.1f %%", i ? "," : "", run_label(r->below[i], text),
+               all > 0 ? 100 * bytes[i] / all : 0);
+    }
+}
+
 static void rows(const struct names * n, const struct decoder_model * m, int64_t tokens,
                  const struct llm_report * r) {
     for (int i = 0; i < r->n_parts; i++) {
@@ -128,9 +144,9 @@ static void rows(const struct names * n, const struct decoder_model * m, int64_t
         bool is_head = i == r->n_parts - 1;
         snprintf(part, sizeof part, is_head ? "head" : "layer x%d",
                  is_head ? 0 : (int) m->kinds[i].layers);
-        row(n, part, &r->parts[i]);
+        row(n, part, r, &r->parts[i]);
     }
-    row(n, r->way == LLM_AS_WHOLE ? "token" : "model", &r->all);
+    row(n, r->way == LLM_AS_WHOLE ? "token" : "model", r, &r->all);
     char ddr[32] = "no limit";
     if (r->ddr_ms > 0) {
         snprintf(ddr, sizeof ddr, "%.1f", rate(tokens, r->ddr_ms));
@@ -141,13 +157,18 @@ static void rows(const struct names * n, const struct decoder_model * m, int64_t
            n->model, rate(tokens, r->all.ms), ddr, rate(tokens, r->mac_ms),
            r->all.bytes / (double) r->all.weights, r->all.on_device, r->all.nodes, r->all.by_host,
            r->all.kept);
+    printf("%-13s   bytes by the length of their runs, ", n->model);
+    runs("read", r, r->all.read);
+    runs("; written", r, r->all.written);
+    printf("\n");
 }
 
-static void range_line(const struct names * n, int64_t tokens, const struct llm_report r[RANGES]) {
+static void range_line(const struct names * n, int64_t tokens,
+                       const struct llm_report r[EMU_RANGES]) {
     printf("%-13s   low %.2f, likely %.2f, high %.2f tokens/s; DDR would allow %.1f, %.1f, %.1f\n",
-           n->model, rate(tokens, r[RANGE_LOW].all.ms), rate(tokens, r[RANGE_LIKELY].all.ms),
-           rate(tokens, r[RANGE_HIGH].all.ms), rate(tokens, r[RANGE_LOW].ddr_ms),
-           rate(tokens, r[RANGE_LIKELY].ddr_ms), rate(tokens, r[RANGE_HIGH].ddr_ms));
+           n->model, rate(tokens, r[EMU_LOW].all.ms), rate(tokens, r[EMU_LIKELY].all.ms),
+           rate(tokens, r[EMU_HIGH].all.ms), rate(tokens, r[EMU_LOW].ddr_ms),
+           rate(tokens, r[EMU_LIKELY].ddr_ms), rate(tokens, r[EMU_HIGH].ddr_ms));
 }
 
 // ---- the command line ----
@@ -161,19 +182,19 @@ struct asked {
 static struct llm_device device; // open unless each clock of a range has a process of its own
 
 static bool run(const struct asked * a, size_t m, size_t type, size_t c) {
-    static struct llm_report r[RANGES];
+    static struct llm_report r[EMU_RANGES];
     struct decoder_model made = model(m, type);
     struct names n = {models[m].name, file_types[type].name, cases[c].name};
     struct llm_ask ask = {&made, cases[c].tokens, cases[c].context, a->way, a->once};
     struct error err = {0};
     enum status st = a->range ? llm_report_range(PLUGIN, &ask, r, &err)
-                              : llm_report(&device, &ask, &r[RANGE_LIKELY], &err);
+                              : llm_report(&device, &ask, &r[EMU_LIKELY], &err);
     if (st != ST_OK) {
         fprintf(stderr, "bench-llm: %s %s %s: %s\n", n.model, n.file, n.what, err.text);
         return false;
     }
-    head(&r[RANGE_LIKELY], a->once, a->range);
-    rows(&n, &made, cases[c].tokens, &r[RANGE_LIKELY]);
+    head(&r[EMU_LIKELY], a->once, a->range);
+    rows(&n, &made, cases[c].tokens, &r[EMU_LIKELY]);
     if (a->range) {
         range_line(&n, cases[c].tokens, r);
     }

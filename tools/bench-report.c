@@ -4,6 +4,7 @@
 
 #include "aie/target/target.h"
 #include "base/json.h"
+#include "base/runs.h"
 #include "probe.h"
 
 #include <inttypes.h>
@@ -135,6 +136,24 @@ static void put_same(const struct bench_result * r, struct buf * b) {
     }
 }
 
+static void put_runs(const struct bench_result * r, int n, struct buf * b) {
+    buf_printf(b, "\n  bytes through the shim, by the length of their runs\n");
+    for (int k = 0; k < HSAC_RUNS; k++) {
+        char label[16], in[32], out[32];
+        ROW(run_label(r[0].again.runs[k].below, label), "%s read, %s written",
+            grouped(a->runs[k].read, in), grouped(a->runs[k].written, out));
+    }
+}
+
+static void put_range(const struct bench_result * r, int n, struct buf * b) {
+    buf_printf(b, "\n  by host memory\n");
+    for (int k = 0; k < EMU_RANGES; k++) {
+        char g[32];
+        ROW(emu_range_names[k], "%.3f us, %s cycles", (double) r[i].range[k].ns / 1e3,
+            grouped(r[i].range[k].cycles, g));
+    }
+}
+
 void bench_print(const struct bench_task * t, const struct bench_result * r, int n,
                  struct buf * b) {
     char g[32];
@@ -170,6 +189,10 @@ void bench_print(const struct bench_task * t, const struct bench_result * r, int
             100 * per((double) a->causes[k].cycles, (double) all_cycles(a)),
             per((double) a->causes[k].cycles, (double) a->mhz));
     }
+    put_runs(r, n, b);
+    if (t->range) {
+        put_range(r, n, b);
+    }
     if (n > 1) {
         buf_printf(b, "\n  %-16s%.3f times the time of the first\n", "the second",
                    per((double) r[1].again.ns, (double) r[0].again.ns));
@@ -187,7 +210,30 @@ static json_t * causes_json(const struct hsac_account * a) {
     return causes;
 }
 
-static json_t * result_json(const struct bench_result * r) {
+static json_t * runs_json(const struct hsac_account * a) {
+    json_t * list = json_array();
+    for (int i = 0; i < HSAC_RUNS; i++) {
+        json_t * o = json_object();
+        json_put(&o, "below", json_size(a->runs[i].below));
+        json_put(&o, "read", json_size(a->runs[i].read));
+        json_put(&o, "written", json_size(a->runs[i].written));
+        json_append(&list, o);
+    }
+    return list;
+}
+
+static json_t * range_json(const struct bench_result * r) {
+    json_t * range = json_object();
+    for (int i = 0; i < EMU_RANGES; i++) {
+        json_t * o = json_object();
+        json_put(&o, "ns", json_size(r->range[i].ns));
+        json_put(&o, "cycles", json_size(r->range[i].cycles));
+        json_put(&range, emu_range_names[i], o);
+    }
+    return range;
+}
+
+static json_t * result_json(const struct bench_task * t, const struct bench_result * r) {
     const struct hsac_account * a = &r->again;
     json_t * o = json_object();
     json_put(&o, "source", json_text(r->source));
@@ -203,6 +249,10 @@ static json_t * result_json(const struct bench_result * r) {
     json_put(&o, "core_stalls", json_size(a->core_stalls));
     json_put(&o, "bank_stalls", json_size(a->bank_stalls));
     json_put(&o, "causes", causes_json(a));
+    json_put(&o, "runs", runs_json(a));
+    if (t->range) {
+        json_put(&o, "range", range_json(r));
+    }
     json_put(&o, "wall_ns", json_size((uint64_t) (r->wall_seconds * 1e9)));
     json_put(&o, "first_ns", json_size(r->first.ns));
     json_put(&o, "first_causes", causes_json(&r->first));
@@ -224,7 +274,7 @@ void bench_print_json(const struct bench_task * t, const struct bench_result * r
     json_put(&root, "bound_by", json_text(what));
     json_put(&root, "macs", json_size(t->macs));
     for (int i = 0; i < n; i++) {
-        json_append(&list, result_json(&r[i]));
+        json_append(&list, result_json(t, &r[i]));
     }
     json_put(&root, "kernels", list);
     if (n > 1) {

@@ -1,6 +1,8 @@
 // bench-run: one kernel on the emulated array, through the same store, client and runtime as the
-// backend's. It runs twice: the first dispatch finds another configuration, the second its own.
+// backend's. It runs twice: the first dispatch finds another configuration, the second its own. A
+// range is three runtimes one after the other, each with its clock, and one kernel.
 #include "bench.h"
+#include "range.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,11 +181,51 @@ static enum status run_on(struct hsac_agent * a, const struct bench_task * t,
     return st;
 }
 
+// The runtime reads its clock when it is opened.
+static enum status run_under(const char * clock, const struct bench_task * t,
+                             const struct store_kernel * kernel, struct bench_result * out,
+                             struct error * err) {
+    struct hsac * h = NULL;
+    if (clock) {
+        setenv("GGML_HSA_EMU_CLOCK", clock, 1);
+    }
+    enum status st = hsac_open(&h, err);
+    if (st == ST_OK) {
+        st = run_on(hsac_agent_get(h, 0), t, kernel, out, err);
+        hsac_close(h);
+    }
+    return st;
+}
+
+static enum status run_range(const struct bench_task * t, const struct store_kernel * kernel,
+                             struct bench_result * out, struct error * err) {
+    static const enum emu_range order[EMU_RANGES] = {EMU_LOW, EMU_HIGH, EMU_LIKELY};
+    char clock[RANGE_TEXT];
+    const char * before = getenv("GGML_HSA_EMU_CLOCK");
+    char * asked = before ? strdup(before) : NULL;
+    enum status st =
+        before && !asked ? error_set(err, ST_NO_MEMORY, "no memory for a clock") : ST_OK;
+    for (int i = 0; i < EMU_RANGES && st == ST_OK; i++) {
+        st = range_clock(asked, t->clock.name, order[i], clock, err);
+        if (st == ST_OK) {
+            bench_result_free(out);
+            st = run_under(clock, t, kernel, out, err);
+            out->range[order[i]] = out->again;
+        }
+    }
+    if (asked) {
+        setenv("GGML_HSA_EMU_CLOCK", asked, 1);
+    } else {
+        unsetenv("GGML_HSA_EMU_CLOCK");
+    }
+    free(asked);
+    return st;
+}
+
 enum status bench_run(const struct bench_task * t, const char * pack, struct bench_result * out,
                       struct error * err) {
     struct store * store = NULL;
     struct store_kernel * kernel = NULL;
-    struct hsac * h = NULL;
     *out = (struct bench_result){0};
     enum status st = get_kernel(t, pack, &store, &kernel, out, err);
     if (st == ST_OK) {
@@ -192,11 +234,7 @@ enum status bench_run(const struct bench_task * t, const char * pack, struct ben
                  bench_columns(&t->spec));
         setenv("GGML_HSA_EMULATE", device, 1);
         unsetenv("GGML_HSA_RUNTIME");
-        st = hsac_open(&h, err);
-    }
-    if (st == ST_OK) {
-        st = run_on(hsac_agent_get(h, 0), t, kernel, out, err);
-        hsac_close(h);
+        st = t->range ? run_range(t, kernel, out, err) : run_under(NULL, t, kernel, out, err);
     }
     if (store) {
         store_free(store);

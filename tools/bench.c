@@ -198,7 +198,7 @@ enum status bench_task_make(const char * op, const char * type, const char * sha
 struct options {
     const char * words[3]; // op, type, shape
     const char *compare, *clock, *arch;
-    bool json;
+    bool json, range;
 };
 
 // "aie2p", or "aie2p:4" for so many of its columns.
@@ -250,6 +250,8 @@ static int parse(int argc, char ** argv, struct options * o) {
             *value = argv[++i];
         } else if (!strcmp(argv[i], "--json")) {
             o->json = true;
+        } else if (!strcmp(argv[i], "--range")) {
+            o->range = true;
         } else if (argv[i][0] == '-') {
             return tool_usage(&bench_subcommand, "no option '%s'", argv[i]);
         } else if (n == 3) {
@@ -262,7 +264,7 @@ static int parse(int argc, char ** argv, struct options * o) {
 }
 
 static enum status run_task(const struct options * o, struct buf * b, struct error * err) {
-    struct bench_task t = {0};
+    struct bench_task t = {.range = o->range};
     struct bench_result results[2] = {0};
     int n = o->compare ? 2 : 1;
     if (o->clock) {
@@ -316,7 +318,7 @@ const struct subcommand bench_subcommand = {
     .summary = "what one kernel costs on the emulated NPU, and why",
     // clang-format off
     .help =
-        "usage: ggml-hsa bench OP TYPE SHAPE [--arch ARCH] [--compare PACK] [--clock CLOCK] [--json]\n\n"
+        "usage: ggml-hsa bench OP TYPE SHAPE [--arch ARCH] [--compare PACK] [--clock CLOCK] [--range] [--json]\n\n"
         "Makes one kernel, or takes it from GGML_HSA_KERNEL_DIR or the cache as the backend would, runs\n"
         "it on the emulated NPU and tells its modelled time, what bounds it, and where the time went.\n"
         "It runs twice; what is told is of the second run, which finds the array configured.\n\n"
@@ -329,6 +331,8 @@ const struct subcommand bench_subcommand = {
         "  --compare P   the same kernel of the pack in directory P beside it\n"
         "  --clock C     device whose figures are used: phoenix (aie2's), strix (aie2p's) or ideal, and\n"
         "                settings behind it: phoenix,mhz=1600,ddr=0 (ddr in GB/s, 0: no limit)\n"
+        "  --range       under three clocks, of which the memory is slow, likely and fast: what is known of\n"
+        "                a device's memory differs by so much. The rest is told at likely\n"
         "  --json        for programs\n\n"
         "bound: what the hardware could do at best: every operand once through the shim's channels and\n"
         "from or to host memory, every multiplication in its cycle.\n\n"

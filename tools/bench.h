@@ -13,6 +13,7 @@ struct bench_task {
     int64_t m, n, k;        // of one
     const char * shape;     // as it was asked for
     struct emu_clock clock; // asked for, or the architecture's own
+    bool range;             // under its low, likely and high memory
 };
 
 // The kernel that those words ask for ("ADD", "f32", "1024x16"); the clock is left as it is.
@@ -26,15 +27,17 @@ struct bench_result {
     // A dispatch that loads the PDI, and one that finds it there; without texts, which the runtime
     // took with it.
     struct hsac_account first, again;
-    double wall_seconds; // that the emulation of `again` took on this machine
-    uint8_t * output;    // malloc'ed
+    struct hsac_account range[EMU_RANGES]; // `again` under each, where the range was asked for
+    double wall_seconds;                   // that the emulation of `again` took on this machine
+    uint8_t * output;                      // malloc'ed
     size_t output_bytes;
 };
 
 enum { BENCH_ROWS = 4, BENCH_CHANNELS = 2 }; // of cores; shim channels of a column and direction
 enum { BENCH_LANES = 64 };                   // of aie2p's accumulators
 
-// With pack NULL the kernel comes from where the backend would get it.
+// With pack NULL the kernel comes from where the backend would get it. It is made once; with a
+// range it runs under each clock, and at last under the likely one, whose figures are the others.
 enum status bench_run(const struct bench_task * t, const char * pack, struct bench_result * out,
                       struct error * err);
 void bench_result_free(struct bench_result * r);

@@ -2,7 +2,7 @@
 // through a pipe: both are one program.
 #include "llm-report.h"
 
-#include "emu/aie/clock.h"
+#include "base/runs.h"
 #include "kernel/kernel.h"
 
 #include <errno.h>
@@ -93,8 +93,20 @@ enum status llm_report(struct llm_device * device, const struct llm_ask * ask,
                                                 : by_parts(device, ask, out);
     memcpy(out->clock, device->clock, sizeof out->clock);
     memcpy(out->causes, device->causes, sizeof out->causes);
+    memcpy(out->below, device->below, sizeof out->below);
     out->mhz = device->mhz;
+    out->compiled = device->compiled;
     return why ? error_set(err, ST_DEVICE, "%s", why) : bounds(ask, out, err);
+}
+
+double llm_short_runs(const struct llm_report * r, const struct llm_figures * f) {
+    double few = 0, all = 0;
+    for (int i = 0; i < LLM_RUNS; i++) {
+        double bytes = f->read[i] + f->written[i];
+        few += r->below[i] && r->below[i] <= RUN_SHORT ? bytes : 0;
+        all += bytes;
+    }
+    return all > 0 ? 100 * few / all : 0;
 }
 
 // ---- three ----
@@ -209,13 +221,13 @@ static enum status apart(const char * plugin, const char * clock, const struct l
 }
 
 enum status llm_report_range(const char * plugin, const struct llm_ask * ask,
-                             struct llm_report out[RANGES], struct error * err) {
+                             struct llm_report out[EMU_RANGES], struct error * err) {
     char directory[32], clock[RANGE_TEXT];
     const char * own = emu_clock_default(own_arch())->name;
     bool opened = cache_open(directory);
     enum status st = ST_OK;
-    for (int r = 0; r < RANGES && st == ST_OK; r++) {
-        st = range_clock(getenv("GGML_HSA_EMU_CLOCK"), own, (enum range) r, clock, err);
+    for (int r = 0; r < EMU_RANGES && st == ST_OK; r++) {
+        st = range_clock(getenv("GGML_HSA_EMU_CLOCK"), own, (enum emu_range) r, clock, err);
         if (st == ST_OK) {
             st = apart(plugin, clock, ask, &out[r], err);
         }

@@ -24,7 +24,9 @@ struct llm_report {
     enum llm_way way; // as it was done
     char clock[32];
     uint64_t mhz;
+    uint64_t compiled;           // kernels, by the process so far
     char causes[LLM_CAUSES][12]; // their names
+    uint64_t below[LLM_RUNS];    // bytes; 0: longer runs
     int n_parts;
     struct llm_figures parts[DECODER_MOST_KINDS + 1]; // by parts: of each kind, and of the head
     struct llm_figures all;
@@ -34,9 +36,12 @@ struct llm_report {
 // Which way LLM_BY_SIZE takes.
 enum llm_way llm_way_of(const struct llm_ask * ask);
 
+// % of the bytes that passed the shim in runs of less than RUN_SHORT bytes.
+double llm_short_runs(const struct llm_report * r, const struct llm_figures * f);
+
 // On a device that is open.
 enum status llm_report(struct llm_device * device, const struct llm_ask * ask,
                        struct llm_report * out, struct error * err);
 // Under the three clocks, in processes of their own: this one must not have opened a device.
 enum status llm_report_range(const char * plugin, const struct llm_ask * ask,
-                             struct llm_report out[RANGES], struct error * err);
+                             struct llm_report out[EMU_RANGES], struct error * err);

@@ -127,6 +127,7 @@ static void tell(struct llm_device * device, const struct state * a, const struc
                  struct llm_figures * out) {
     const struct ggml_backend_hsa_account *x = &a->account, *y = &b->account;
     device->mhz = y->mhz;
+    device->compiled = b->stats.kernels_compiled;
     snprintf(device->clock, sizeof device->clock, "%s", y->clock);
     out->dispatches = (double) (y->dispatches - x->dispatches);
     out->kernels = (double) (b->stats.dispatches - a->stats.dispatches);
@@ -137,6 +138,11 @@ static void tell(struct llm_device * device, const struct state * a, const struc
         snprintf(device->causes[i], sizeof device->causes[i], "%s", y->causes[i].name);
         out->causes[i] =
             (double) (y->causes[i].cycles - x->causes[i].cycles) / (double) y->mhz * 1e-3;
+    }
+    for (int i = 0; i < LLM_RUNS; i++) {
+        device->below[i] = y->runs[i].below;
+        out->read[i] = (double) (y->runs[i].read - x->runs[i].read);
+        out->written[i] = (double) (y->runs[i].written - x->runs[i].written);
     }
     out->kept = (double) (b->stats.kept_nodes - a->stats.kept_nodes);
     out->waits = (double) (b->stats.waits - a->stats.waits) - 1; // the end of the graph is none
@@ -231,5 +237,9 @@ void llm_add(struct llm_figures * to, const struct llm_figures * part, double ti
     to->ms += part->ms * times;
     for (int i = 0; i < LLM_CAUSES; i++) {
         to->causes[i] += part->causes[i] * times;
+    }
+    for (int i = 0; i < LLM_RUNS; i++) {
+        to->read[i] += part->read[i] * times;
+        to->written[i] += part->written[i] * times;
     }
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LLM_CAUSES = 9 };
+enum { LLM_CAUSES = 9, LLM_RUNS = 7 };
 
 struct llm_figures {
     // Of the graph.
@@ -20,8 +20,9 @@ struct llm_figures {
     // Of a run that finds loaded what stays.
     double kernels, dispatches; // dispatches: kernels that follow each other may be one
     double kept, pdi_loads, operations, by_host, on_cpu;
-    double waits;  // of the host, before the end of the graph
-    double bytes;  // through the shim, both ways
+    double waits;                             // of the host, before the end of the graph
+    double bytes;                             // through the shim, both ways
+    double read[LLM_RUNS], written[LLM_RUNS]; // the same by the length of their runs
     double memory; // of the device, the weights in whatever form they are kept included
     double ms, causes[LLM_CAUSES]; // modelled; the causes are parts of it
 };
@@ -30,8 +31,10 @@ struct llm_device {
     ggml_backend_dev_t dev;
     ggml_backend_t stream;
     char causes[LLM_CAUSES][12]; // their names
+    uint64_t below[LLM_RUNS];    // bytes; 0: longer runs
     char clock[32];
     uint64_t mhz;
+    uint64_t compiled;             // kernels, by the process so far
     void *get_stats, *get_account; // ggml-hsa.h
     bool once;                     // the first run is measured: it loads what stays
 };

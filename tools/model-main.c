@@ -2,6 +2,7 @@
 // `ggml-hsa model` runs, a program of its own because it needs ggml, which the tool does without.
 // The model is computed on the emulated NPU with made-up weights; the file's are never read.
 #include "base/json.h"
+#include "base/runs.h"
 #include "llm-report.h"
 #include "model-file.h"
 
@@ -13,11 +14,11 @@ struct report {
     struct model_file file;
     int64_t context;
     bool range;
-    struct llm_report r[RANGES]; // without a range, the likely one alone
+    struct llm_report r[EMU_RANGES]; // without a range, the likely one alone
 };
 
 static const struct llm_report * likely(const struct report * r) {
-    return &r->r[RANGE_LIKELY];
+    return &r->r[EMU_LIKELY];
 }
 
 static double rate(double ms) {
@@ -38,7 +39,7 @@ static enum status measure(const char * plugin, enum llm_way way, struct report 
     struct llm_device device;
     const char * why = llm_open(plugin, &device);
     enum status st = why ? error_set(err, ST_DEVICE, "%s", why)
-                         : llm_report(&device, &ask, &r->r[RANGE_LIKELY], err);
+                         : llm_report(&device, &ask, &r->r[EMU_LIKELY], err);
     llm_close(&device);
     return st;
 }
@@ -60,13 +61,25 @@ static void print_kinds(const struct report * r) {
            d->has[DECODER_OUTPUT] ? ggml_type_name(d->types[DECODER_OUTPUT]) : "the same");
 }
 
-static void print_range(const struct report * r) {
-    printf("  %-11s", "range");
-    for (int i = 0; i < RANGES; i++) {
-        printf("%s %s %.2f tokens/s of at most %.1f", i ? "," : "", range_names[i],
-               rate(r->r[i].all.ms), rate(r->r[i].ddr_ms));
+// "; low 10.1, high 20.2" behind a figure at likely.
+static void print_others(const struct report * r, bool bound) {
+    for (int i = 0; i < EMU_RANGES && r->range; i++) {
+        if (i != EMU_LIKELY) {
+            printf("%s %s %.*f", i ? "," : ";", emu_range_names[i], bound ? 1 : 2,
+                   rate(bound ? r->r[i].ddr_ms : r->r[i].all.ms));
+        }
     }
     printf("\n");
+}
+
+static void print_runs(const struct llm_report * r) {
+    char text[16];
+    printf("\n  %-11s %10s %10s   MB through the shim, by the length of runs\n", "runs of", "read",
+           "written");
+    for (int i = 0; i < LLM_RUNS; i++) {
+        printf("  %-11s %10.3f %10.3f\n", run_label(r->below[i], text), r->all.read[i] * 1e-6,
+               r->all.written[i] * 1e-6);
+    }
 }
 
 static void print_text(const struct report * r) {
@@ -86,7 +99,8 @@ static void print_text(const struct report * r) {
     printf("  %-11s %.1f MB\n", "cache", (double) llm_cache_bytes(d, r->context) * 1e-6);
     printf("  %-11s %d, %d on the NPU, in %d splits; the embedding is looked up by the CPU\n",
            "nodes", f->nodes, f->on_device, splits(r));
-    printf("  %-11s %.1f tokens/s, by host memory\n", "at most", rate(l->ddr_ms));
+    printf("  %-11s %.1f tokens/s, by host memory", "at most", rate(l->ddr_ms));
+    print_others(r, true);
     if (l->way == LLM_COUNTED) {
         return;
     }
@@ -102,10 +116,9 @@ static void print_text(const struct report * r) {
            f->memory * 1e-6, f->bytes * 1e-6);
     printf("  %-11s %.3f ms a token, modelled, clock %s (%llu MHz)%s\n", "time", f->ms, l->clock,
            (unsigned long long) l->mhz, r->range ? ", likely" : "");
-    printf("  %-11s %.2f tokens/s\n", "expected", rate(f->ms));
-    if (r->range) {
-        print_range(r);
-    }
+    printf("  %-11s %.2f tokens/s", "expected", rate(f->ms));
+    print_others(r, false);
+    print_runs(l);
     printf("\n  where the time goes\n");
     for (int i = 0; i < LLM_CAUSES; i++) {
         printf("  %-11s %5.1f %% %12.3f ms\n", l->causes[i], 100 * f->causes[i] / f->ms,
@@ -117,10 +130,25 @@ static void print_text(const struct report * r) {
 
 static json_t * range_json(const struct llm_report * r) {
     json_t * o = json_object();
-    json_put(&o, "ns", json_integer((json_int_t) (r->all.ms * 1e6)));
-    json_put(&o, "tokens_per_1000_s", json_integer((json_int_t) (1000 * rate(r->all.ms))));
+    if (r->way != LLM_COUNTED) {
+        json_put(&o, "ns", json_integer((json_int_t) (r->all.ms * 1e6)));
+        json_put(&o, "tokens_per_1000_s", json_integer((json_int_t) (1000 * rate(r->all.ms))));
+        json_put(&o, "kernels_compiled", json_integer((json_int_t) r->compiled));
+    }
     json_put(&o, "most_tokens_per_1000_s", json_integer((json_int_t) (1000 * rate(r->ddr_ms))));
     return o;
+}
+
+static json_t * runs_json(const struct llm_report * r) {
+    json_t * list = json_array();
+    for (int i = 0; i < LLM_RUNS; i++) {
+        json_t * o = json_object();
+        json_put(&o, "below", json_integer((json_int_t) r->below[i]));
+        json_put(&o, "read", json_integer((json_int_t) r->all.read[i]));
+        json_put(&o, "written", json_integer((json_int_t) r->all.written[i]));
+        json_append(&list, o);
+    }
+    return list;
 }
 
 static int print_json(const struct report * r) {
@@ -172,9 +200,10 @@ static int print_json(const struct report * r) {
             json_put(&causes, l->causes[i], json_integer((json_int_t) (f->causes[i] * 1e6)));
         }
         json_put(&root, "causes_ns", causes);
+        json_put(&root, "runs", runs_json(l));
     }
-    for (int i = 0; i < RANGES && r->range; i++) {
-        json_put(&range, range_names[i], range_json(&r->r[i]));
+    for (int i = 0; i < EMU_RANGES && r->range; i++) {
+        json_put(&range, emu_range_names[i], range_json(&r->r[i]));
     }
     if (r->range) {
         json_put(&root, "range", range);

@@ -14,10 +14,21 @@
 
 enum { DEFAULT_CONTEXT = 512, MOST_CONTEXT = 1 << 20 };
 
+enum { JSON, RANGE, COUNT, LAYERS, WHOLE, FLAGS };
+static const char * const flags[FLAGS] = {"--json", "--range", "--count", "--layers", "--whole"};
+
 struct options {
     const char *file, *arch, *context;
-    bool json, count;
+    bool has[FLAGS];
 };
+
+static int flag_of(const char * word) {
+    int i = 0;
+    while (i < FLAGS && strcmp(flags[i], word) != 0) {
+        i++;
+    }
+    return i;
+}
 
 static int read_options(int argc, char ** argv, struct options * o) {
     enum aie_arch arch;
@@ -31,10 +42,8 @@ static int read_options(int argc, char ** argv, struct options * o) {
             o->arch = argv[++i];
         } else if (!strcmp(argv[i], "--context")) {
             o->context = argv[++i];
-        } else if (!strcmp(argv[i], "--json")) {
-            o->json = true;
-        } else if (!strcmp(argv[i], "--count")) {
-            o->count = true;
+        } else if (flag_of(argv[i]) < FLAGS) {
+            o->has[flag_of(argv[i])] = true;
         } else if (o->file) {
             return tool_usage(&model_subcommand, "one file at a time, not '%s' too", argv[i]);
         } else {
@@ -43,6 +52,9 @@ static int read_options(int argc, char ** argv, struct options * o) {
     }
     if (!o->file) {
         return tool_usage(&model_subcommand, "the name of a GGUF file is missing");
+    }
+    if (o->has[COUNT] + o->has[LAYERS] + o->has[WHOLE] > 1) {
+        return tool_usage(&model_subcommand, "one of --count, --layers and --whole, not two");
     }
     if (!kernel_arch_parse(o->arch, &arch)) {
         return tool_usage(&model_subcommand, "no architecture '%s'; aie2 and aie2p are known",
@@ -61,13 +73,11 @@ static int read_options(int argc, char ** argv, struct options * o) {
 static int run_helper(const char * helper, const char * plugin, const struct options * o) {
     setenv("GGML_HSA_EMULATE", o->arch, 1);
     unsetenv("GGML_HSA_RUNTIME");
-    const char * words[8] = {helper, plugin, o->file, o->context};
-    int n = 4;
-    if (o->json) {
-        words[n++] = "--json";
-    }
-    if (o->count) {
-        words[n++] = "--count";
+    const char * words[5 + FLAGS] = {helper, plugin, o->file, o->context};
+    for (int i = 0, n = 4; i < FLAGS; i++) {
+        if (o->has[i]) {
+            words[n++] = flags[i];
+        }
     }
     fflush(stdout);
     pid_t pid = fork();
@@ -107,15 +117,22 @@ const struct subcommand model_subcommand = {
     .name = "model",
     .summary = "what a language model would do on an NPU, without its weights",
     .help =
-        "usage: ggml-hsa model FILE.gguf [--context N] [--arch ARCH] [--count] [--json]\n\n"
+        "usage: ggml-hsa model FILE.gguf [--context N] [--arch ARCH] [--range]\n"
+        "                      [--count | --layers | --whole] [--json]\n\n"
         "Reads what the file says of the model, and tells what of a token's graph runs where, in\n"
         "how many splits, what memory it takes, how many kernels, and how many tokens a second to\n"
-        "expect. One layer of each kind and the head are computed on the emulated NPU with\n"
-        "made-up weights, and multiplied: all times are modelled. The file's weights are not\n"
-        "read. Architectures: llama, qwen2, qwen3, gemma, gemma2, gemma3.\n\n"
+        "expect. The token is computed on the emulated NPU with made-up weights, all layers and\n"
+        "the head in one graph: all times are modelled. Where its weights are more than 6 GB, one\n"
+        "layer of each kind and the head are, each by itself, and the rest is multiplied. The\n"
+        "file's weights are not read. Architectures: llama, qwen2, qwen3, gemma, gemma2, "
+        "gemma3.\n\n"
         "  --context N   tokens that attention looks back at; 512\n"
         "  --arch ARCH   aie2 or aie2p\n"
+        "  --range       under three clocks: what is known of the device's memory differs by so\n"
+        "                much. It takes three times as long; what is told first is likely\n"
         "  --count       compute nothing: sizes, splits and bounds alone\n"
+        "  --layers      one layer of each kind and the head, whatever the size: quicker\n"
+        "  --whole       all layers in one graph, whatever the size\n"
         "  --json        the same for programs\n\n"
         "example: ggml-hsa model stories260K.gguf --context 256\n\n"
         "Ends with 0, or 1 when the file cannot be read or computed.\n",

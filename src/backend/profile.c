@@ -6,6 +6,7 @@
 // Row 0 is what no node caused. Streams of several threads share the table; it locks itself.
 #include "backend.h"
 #include "base/quiet.h"
+#include "base/runs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@ enum { MAX_ROWS = 256, MAX_KERNELS = 1 << 14 };
 struct row {
     char name[100];
     uint64_t nodes, dispatches, pdi_loads, words, ns, causes[HSAC_CAUSES];
+    uint64_t read[HSAC_RUNS], written[HSAC_RUNS]; // bytes by the length of their runs
 };
 
 struct profile {
@@ -28,6 +30,7 @@ struct profile {
     int n, most;
     struct row * rows;
     const char * causes[HSAC_CAUSES]; // names
+    uint64_t below[HSAC_RUNS];        // bytes; 0: longer ones
     const char * clock;
     uint64_t mhz;
 };
@@ -40,6 +43,10 @@ static void add(struct row * r, const struct hsac_account * a) {
     for (int i = 0; i < HSAC_CAUSES; i++) {
         r->causes[i] += a->causes[i].cycles;
     }
+    for (int i = 0; i < HSAC_RUNS; i++) {
+        r->read[i] += a->runs[i].read;
+        r->written[i] += a->runs[i].written;
+    }
 }
 
 static void on_dispatch(void * user, uint32_t tag, const struct hsac_account * account) {
@@ -50,6 +57,9 @@ static void on_dispatch(void * user, uint32_t tag, const struct hsac_account * a
     p->mhz = account->mhz;
     for (int i = 0; i < HSAC_CAUSES; i++) {
         p->causes[i] = account->causes[i].name;
+    }
+    for (int i = 0; i < HSAC_RUNS; i++) {
+        p->below[i] = account->runs[i].below;
     }
     pthread_mutex_unlock(&p->lock);
 }
@@ -172,6 +182,48 @@ static int by_time(const void * a, const void * b) {
 
 enum { NAME_WIDTH = 28, KERNEL_WIDTH = 68 };
 
+static double percent(uint64_t part, uint64_t of) {
+    return of ? 100.0 * (double) part / (double) of : 0;
+}
+
+static uint64_t sum(const uint64_t * v, int n) {
+    uint64_t s = 0;
+    for (int i = 0; i < n; i++) {
+        s += v[i];
+    }
+    return s;
+}
+
+static double short_runs(const struct profile * p, const struct row * r) {
+    int n = 0;
+    while (n < HSAC_RUNS && p->below[n] && p->below[n] <= RUN_SHORT) {
+        n++;
+    }
+    return percent(sum(r->read, n) + sum(r->written, n),
+                   sum(r->read, HSAC_RUNS) + sum(r->written, HSAC_RUNS));
+}
+
+static void print_runs(const struct profile * p, const struct row * r) {
+    const struct {
+        const char * name;
+        const uint64_t * bytes;
+    } ways[] = {{"read", r->read}, {"written", r->written}};
+    int width = p->each ? KERNEL_WIDTH : NAME_WIDTH;
+    char text[16];
+    fprintf(stderr, "%-*s %10s", width, "% of the bytes, in runs of", "MB");
+    for (int i = 0; i < HSAC_RUNS; i++) {
+        fprintf(stderr, " %9s", run_label(p->below[i], text));
+    }
+    for (int k = 0; k < 2; k++) {
+        uint64_t all = sum(ways[k].bytes, HSAC_RUNS);
+        fprintf(stderr, "\n%-*s %10.3f", width, ways[k].name, (double) all / 1e6);
+        for (int i = 0; i < HSAC_RUNS; i++) {
+            fprintf(stderr, " %9.1f", percent(ways[k].bytes[i], all));
+        }
+    }
+    fprintf(stderr, "\n");
+}
+
 static void print_row(const struct profile * p, const struct row * r) {
     fprintf(stderr, "%-*s %7" PRIu64, p->each ? KERNEL_WIDTH : NAME_WIDTH, r->name, r->nodes);
     if (!p->modelled) {
@@ -182,15 +234,13 @@ static void print_row(const struct profile * p, const struct row * r) {
         fprintf(stderr, " %7d           -  by the host\n", 0);
         return;
     }
-    uint64_t cycles = 0;
-    for (int i = 0; i < HSAC_CAUSES; i++) {
-        cycles += r->causes[i];
-    }
+    uint64_t cycles = sum(r->causes, HSAC_CAUSES);
     fprintf(stderr, " %7" PRIu64 " %11.3f ", r->dispatches, (double) r->ns / 1e6);
     for (int i = 0; i < HSAC_CAUSES; i++) {
-        fprintf(stderr, " %8.1f", cycles ? 100.0 * (double) r->causes[i] / (double) cycles : 0.0);
+        fprintf(stderr, " %8.1f", percent(r->causes[i], cycles));
     }
-    fprintf(stderr, " %6" PRIu64 " %10.3f\n", r->pdi_loads, (double) r->words * 4 / 1e6);
+    fprintf(stderr, " %6" PRIu64 " %10.3f %8.1f\n", r->pdi_loads, (double) r->words * 4 / 1e6,
+            short_runs(p, r));
 }
 
 static void print_table(struct profile * p) {
@@ -212,7 +262,7 @@ static void print_table(struct profile * p) {
         for (int i = 0; i < HSAC_CAUSES; i++) {
             fprintf(stderr, " %8s", p->causes[i] ? p->causes[i] : "");
         }
-        fprintf(stderr, " %6s %10s\n", "PDIs", "MB");
+        fprintf(stderr, " %6s %10s %8s\n", "PDIs", "MB", "% short");
     } else {
         fprintf(stderr, " %11s\n", "ms");
     }
@@ -230,8 +280,15 @@ static void print_table(struct profile * p) {
         for (int k = 0; k < HSAC_CAUSES; k++) {
             total.causes[k] += r->causes[k];
         }
+        for (int k = 0; k < HSAC_RUNS; k++) {
+            total.read[k] += r->read[k];
+            total.written[k] += r->written[k];
+        }
     }
     print_row(p, &total);
+    if (p->modelled) {
+        print_runs(p, &total);
+    }
 }
 
 void profile_print(struct profile * p) {

@@ -29,6 +29,12 @@ awk '/^ADD f32 / { n++; sum = 0; for (i = 6; i <= 14; i++) sum += $i
                    time = $5 }
      /^total / { n++; if ($4 != time) bad = 1 }
      END { exit bad || n != 2 }' "$work/err" || fail "the row is not what one ADD is"
+# Two of the tensors are read and one is written, each byte in a run of one length or another.
+awk '/^% of the bytes, in runs of .* longer$/ { n++ }
+     /^read |^written / { n++; sum = 0; for (i = 3; i <= NF; i++) sum += $i
+                          want = $1 == "read" ? 8.389 : 4.194
+                          if ($2 != want || NF != 9 || sum < 99 || sum > 101) bad = 1 }
+     END { exit bad || n != 3 }' "$work/err" || fail "the runs are not those of one ADD"
 # The same as a kernel, with its operands and its PDI.
 GGML_HSA_PROFILE=kernels "$add" "$plugin" >/dev/null 2>"$work/err" || fail "exit status $?"
 grep -Eq '^add [0-9x]+ of [0-9x]+ f32, [0-9x]+ f32: [a-z0-9_]+ +1 +1 +[0-9.]+ ' "$work/err" ||

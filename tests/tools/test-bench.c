@@ -111,6 +111,39 @@ static void others(void ** state) {
     expect("--help", 0, "usage: ggml-hsa bench OP TYPE SHAPE");
 }
 
+// Every byte is in a run; the memory of a range is slow, likely and fast, and the kernel the same.
+static void range(void ** state) {
+    (void) state;
+    json_t * root = run_json("ADD f32 1024x1024 --range --json");
+    const json_t * k = check_kernel(root, 0);
+    const json_t * three = json_object_get(k, "range");
+    int64_t low = number(json_object_get(three, "low"), "ns"),
+            likely = number(json_object_get(three, "likely"), "ns"),
+            high = number(json_object_get(three, "high"), "ns");
+    assert_true(low > likely && likely > high);
+    assert_int_equal(likely, number(k, "ns"));
+    const json_t * runs = json_object_get(k, "runs");
+    int64_t read = 0, written = 0, before = 0;
+    for (size_t i = 0; i < json_array_size(runs); i++) {
+        const json_t * one = json_array_get(runs, i);
+        bool last = i + 1 == json_array_size(runs);
+        assert_true(last ? number(one, "below") == 0 : number(one, "below") > before);
+        before = number(one, "below");
+        read += number(one, "read");
+        written += number(one, "written");
+    }
+    assert_int_equal(read, 2 * 1024 * 1024 * 4);
+    assert_int_equal(written, 1024 * 1024 * 4);
+    json_decref(root);
+    root = run_json("ADD f32 1024x1024 --clock phoenix,range=low --json");
+    assert_int_equal(number(check_kernel(root, 0), "ns"), low);
+    assert_null(json_object_get(json_array_get(json_object_get(root, "kernels"), 0), "range"));
+    json_decref(root);
+    expect("ADD f32 64 --range --clock phoenix,mhz=2000", 0, "by host memory");
+    expect("ADD f32 64 --range --clock phoenix,ddr=3", 1, "'phoenix,ddr=3' says which memory");
+    expect("ADD f32 64 --range --clock phoenix,range=low", 1, "leave one of the two out");
+}
+
 // A pack that was made with our own compiler holds the same kernel.
 static void compare(void ** state) {
     (void) state;
@@ -203,6 +236,7 @@ int main(void) {
                                        cmocka_unit_test(both_architectures),
                                        cmocka_unit_test(product),
                                        cmocka_unit_test(others),
+                                       cmocka_unit_test(range),
                                        cmocka_unit_test(compare),
                                        cmocka_unit_test(mistakes)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,13 +25,13 @@ offers() {
 }
 
 offers "info doctor cache inspect model --version" ggml-hsa ""
-offers "--context --arch --count --json" ggml-hsa model --
+offers "--context --arch --range --count --layers --whole --json" ggml-hsa model --
 offers "doctor" ggml-hsa doc
 offers "--json --report --root --help" ggml-hsa doctor --
 offers "--stats" ggml-hsa inspect --st
 offers "--svg --from --to --passes --verify --operands" ggml-hsa inspect --
 offers "built dependences schedule loops bundles bytes" ggml-hsa inspect --passes ADD f32 1024 --pass ""
-offers "--compare --clock --json" ggml-hsa bench --
+offers "--compare --clock --range --json" ggml-hsa bench --
 offers "stat list verify trim clear why" ggml-hsa cache ""
 offers "aie2 aie2p" ggml-hsa cache why x --arch ""
 offers "--config --output-dir --record --dry-run" ggml-hsa-gen-kernels --

@@ -182,6 +182,81 @@ static void architectures(void ** state) {
     }
 }
 
+static json_t * run_json(const char * arguments) {
+    struct result r = run_model(arguments);
+    struct error err = {0};
+    json_t * root = NULL;
+    if (r.status || json_read((char *) r.text.data, r.text.size - 1, &root, &err) != ST_OK) {
+        fail_msg("ggml-hsa model %s: exit status %d, %s:\n%s", arguments, r.status, err.text,
+                 (char *) r.text.data);
+    }
+    buf_free(&r.text);
+    return root;
+}
+
+// One graph of all layers is the same kernels and the same bytes as its parts, with fewer
+// submissions: the array's time is the same but for what a chain of kernels need not do again.
+static void whole_and_parts(void ** state) {
+    (void) state;
+    static const char * const same[] = {"nodes",   "nodes_on_npu", "splits",
+                                        "kernels", "shim_bytes",   "most_tokens_per_1000_s"};
+    write_file("llama", (struct change){0});
+    json_t *whole = run_json("--context 64 --json"),
+           *parts = run_json("--context 64 --json --layers");
+    assert_string_equal(json_string_value(json_object_get(whole, "computed")), "whole");
+    assert_string_equal(json_string_value(json_object_get(parts, "computed")), "layers");
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
+        assert_int_equal(number(whole, same[i]), number(parts, same[i]));
+    }
+    assert_int_equal(number(whole, "pdi_loads"), 0); // the run before has left its configuration
+    assert_true(number(whole, "dispatches") < number(parts, "dispatches"));
+    const json_t *a = json_object_get(whole, "causes_ns"), *b = json_object_get(parts, "causes_ns");
+    int64_t saved = number(b, "host") - number(a, "host"); // two submissions of three, at least
+    assert_true(saved >= 2 * 82300 - 2);
+    assert_true(number(whole, "ns") < number(parts, "ns") - saved / 2);
+    int64_t bytes = 0;
+    const json_t * runs = json_object_get(whole, "runs");
+    for (size_t i = 0; i < json_array_size(runs); i++) {
+        const json_t * one = json_array_get(runs, i);
+        bytes += number(one, "read") + number(one, "written");
+    }
+    assert_int_equal(bytes, number(whole, "shim_bytes"));
+    json_decref(whole);
+    json_decref(parts);
+}
+
+// Each figure is that of its clock by itself, of kernels that are compiled once, whether there is a
+// cache or not.
+static void range(void ** state) {
+    (void) state;
+    write_file("llama", (struct change){0});
+    json_t * root = run_json("--context 64 --json --range");
+    static const char * const names[] = {"low", "likely", "high"};
+    int64_t most = 0;
+    for (int i = 0; i < 3; i++) {
+        const json_t * one = json_object_get(json_object_get(root, "range"), names[i]);
+        assert_true(number(one, "most_tokens_per_1000_s") > most);
+        assert_true(i == 0 ? number(one, "kernels_compiled") > 0
+                           : number(one, "kernels_compiled") == 0);
+        most = number(one, "most_tokens_per_1000_s");
+        char clock[32];
+        snprintf(clock, sizeof clock, "phoenix,range=%s", names[i]);
+        setenv("GGML_HSA_EMU_CLOCK", clock, 1);
+        json_t * alone = run_json("--context 64 --json");
+        unsetenv("GGML_HSA_EMU_CLOCK");
+        assert_int_equal(number(one, "ns"), number(alone, "ns"));
+        assert_int_equal(most, number(alone, "most_tokens_per_1000_s"));
+        json_decref(alone);
+    }
+    const json_t * likely = json_object_get(json_object_get(root, "range"), "likely");
+    assert_int_equal(number(likely, "ns"), number(root, "ns"));
+    json_decref(root);
+    assert_int_equal(system("ls -d /tmp/ggml-hsa-range-* 2>/dev/null | grep -q ."), 256);
+    setenv("GGML_HSA_EMU_CLOCK", "phoenix,ddr=5", 1);
+    expect("a memory", "--range", 1, "says which memory");
+    unsetenv("GGML_HSA_EMU_CLOCK");
+}
+
 static void files_that_lie(void ** state) {
     (void) state;
     static const struct {
@@ -247,6 +322,8 @@ static void command_line(void ** state) {
         {"--arch aie7", 2, "no architecture 'aie7'"},
         {"--contxt 3", 2, "did you mean '--context'"},
         {"another.gguf", 2, "one file at a time"},
+        {"--count --layers", 2, "one of --count, --layers and --whole"},
+        {"--count --range", 0, "by host memory; low"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         expect("", rows[i].arguments, rows[i].status, rows[i].text);
@@ -262,11 +339,11 @@ static void command_line(void ** state) {
 
 int main(void) {
     setenv("GGML_HSA_KERNEL_CACHE_MAX_SIZE", "0", 0);
+    unsetenv("GGML_HSA_EMU_CLOCK");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(architectures),
-        cmocka_unit_test(files_that_lie),
-        cmocka_unit_test(damaged_files),
-        cmocka_unit_test(command_line),
+        cmocka_unit_test(architectures), cmocka_unit_test(whole_and_parts),
+        cmocka_unit_test(range),         cmocka_unit_test(files_that_lie),
+        cmocka_unit_test(damaged_files), cmocka_unit_test(command_line),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);
 }
