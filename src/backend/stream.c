@@ -136,10 +136,6 @@ static enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node
         if (st != ST_OK) {
             return st;
         }
-        st = panels_settle(s, node, false, err);
-        if (st != ST_OK) {
-            return st;
-        }
         uint64_t sent = s->sent;
         why.status = kind->compute(s, node, &why);
         // Data that is not as it must be (ST_INVALID) would end the process on the CPU.
@@ -154,7 +150,7 @@ static enum status compute_node(struct hsa_stream * s, struct ggml_tensor * node
         tell(s, node, &why);
     }
     enum status st = stream_wait(s, err); // its inputs may be results that are still on their way
-    st = st == ST_OK ? panels_settle(s, node, true, err) : st;
+    st = st == ST_OK ? panels_by_cpu(s, node, err) : st;
     if (st == ST_OK) {
         st = fallback_add(&s->fallback, node, err);
         atomic_fetch_add(&s->device->cpu_nodes, st == ST_OK);
@@ -210,6 +206,10 @@ static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml
     struct error err = {0}, late = {0};
     enum status st = ST_OK;
     pthread_rwlock_rdlock(&s->device->layout);
+    st = panels_begin(s, graph, &err);
+    if (st != ST_OK) {
+        log_error("%s: %s", s->device->name, err.text);
+    }
     struct order order = order_of(graph, s->device->kind);
     struct ggml_tensor * node;
     int n = order.n, i = 0;

@@ -303,6 +303,8 @@ uint64_t kernel_cycles(const struct kernel_spec * spec) {
         passed += words(&spec->inputs[i]);
     }
     bool long_runs = spec->op == KERNEL_OP_MUL_MAT_BLOCKS && kernel_panel_of(spec).rows;
-    return cycles_of(spec) * (uint64_t) (own ? 1 : times[spec->arch]) +
-           passed * 4 * (uint64_t) (long_runs ? 1 : SHORT_RUNS) / (uint64_t) memory[spec->arch];
+    uint64_t cores = cycles_of(spec) * (uint64_t) (own ? 1 : times[spec->arch]);
+    uint64_t host = START + passed * 4 * (uint64_t) (long_runs ? 1 : SHORT_RUNS) /
+                                (uint64_t) memory[spec->arch];
+    return cores > host ? cores : host;
 }

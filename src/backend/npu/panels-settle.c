@@ -1,5 +1,6 @@
-// panels-settle: weights in panels that a node cannot take so are laid out row behind row. A layout
-// changes only while no graph of the device is under way: graphs hold its lock for reading, and who
+// panels-settle: what a graph wants of layouts is done before its first node: nothing is in flight
+// then. Weights in panels that a node cannot take so are laid out row behind row. A layout changes
+// only while no graph of the device is under way: graphs hold its lock for reading, and who
 // lays a tensor out anew holds it for writing.
 #include "panels.h"
 
@@ -52,7 +53,7 @@ static enum status make_plain(struct hsa_stream * s, struct panels * all,
     return ok ? ST_OK : error_set(err, ST_NO_MEMORY, "no memory to lay out \"%s\" anew", t->name);
 }
 
-enum status panels_settle(struct hsa_stream * s, const struct ggml_tensor * node, bool by_cpu,
+static enum status settle(struct hsa_stream * s, const struct ggml_tensor * node, bool by_cpu,
                           struct error * err) {
     bool product = node->op == GGML_OP_MUL_MAT || node->op == GGML_OP_MUL_MAT_ID;
     bool attention = node->op == GGML_OP_FLASH_ATTN_EXT && !by_cpu;
@@ -73,4 +74,17 @@ enum status panels_settle(struct hsa_stream * s, const struct ggml_tensor * node
         st = taken ? ST_OK : make_plain(s, all, t, err);
     }
     return st;
+}
+
+enum status panels_begin(struct hsa_stream * s, struct ggml_cgraph * graph, struct error * err) {
+    enum status st = ST_OK;
+    for (int i = 0; s->device->npu && i < ggml_graph_n_nodes(graph) && st == ST_OK; i++) {
+        st = settle(s, ggml_graph_node(graph, i), false, err);
+    }
+    return st;
+}
+
+enum status panels_by_cpu(struct hsa_stream * s, const struct ggml_tensor * node,
+                          struct error * err) {
+    return settle(s, node, true, err);
 }

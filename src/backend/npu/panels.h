@@ -70,7 +70,9 @@ const struct ggml_tensor * panels_restride(const struct ggml_tensor * node,
 
 // ---- graphs ----
 
-// Before a node is computed: what it does not take in panels is laid out row behind row. by_cpu: it
-// takes nothing so. Waits for the stream, and for graphs of others, if there is anything to do.
-enum status panels_settle(struct hsa_stream * s, const struct ggml_tensor * node, bool by_cpu,
+// Before a graph is computed: caches are laid out for its attention, and what a node does not take in
+// panels row behind row. Waits for graphs of others if there is anything to do.
+enum status panels_begin(struct hsa_stream * s, struct ggml_cgraph * graph, struct error * err);
+// Before a node is left to the CPU, which takes nothing in panels.
+enum status panels_by_cpu(struct hsa_stream * s, const struct ggml_tensor * node,
                           struct error * err);
