@@ -102,5 +102,5 @@ bool core_prepare_control(struct core * c, struct core_op * op) {
             op->imm = op->imms[k];
         }
     }
-    return !op->odd_register;
+    return !op->odd_register && core_reads_at_issue(op);
 }

@@ -389,6 +389,21 @@ bool core_turns_run(struct core * c, const struct core_turns * t, uint64_t pause
 void core_turns_count(struct core * c, const struct core_bundle * last, uint32_t ls);
 
 // ---- each family prepares its own: false when it cannot do these operands ----
+
+// Whether all sources come from the registers as they are at issue. A family that reads them itself
+// takes no others: those that the table has read later, or past the register, are staged by
+// core-issue.c for the lanes. The switches of the cascade are not looked at, whenever that is.
+static inline bool core_reads_at_issue(const struct core_op * op) {
+    bool all = true;
+    for (int k = 0; k < op->n_in; k++) {
+        aie_reg reg = op->instr->operands[op->in[k].index].fixed;
+        bool switches =
+            reg == AIE_REG(AIE_CR, AIE_CR_SCD_EN) || reg == AIE_REG(AIE_CR, AIE_CR_MCD_EN);
+        all &= switches || (op->in[k].stage == 0 && op->in[k].bypass == AIE_BYPASS_NONE);
+    }
+    return all;
+}
+
 bool core_prepare_scalar(struct core * c, struct core_op * op);  // core-scalar.c
 bool core_prepare_control(struct core * c, struct core_op * op); // core-control.c
 bool core_prepare_memory(struct core * c, struct core_op * op);  // core-memory.c

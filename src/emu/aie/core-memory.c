@@ -218,7 +218,8 @@ bool core_prepare_lookup(struct core * c, struct core_op * op) {
     op->bytes = 8;
     op->data = op->out[0].span;
     op->latency = op->out[0].cycle;
-    return op->n_in == 1 && op->n_out == 1 && op->in[0].size == 32 && op->data.size == 32;
+    return core_reads_at_issue(op) && op->n_in == 1 && op->n_out == 1 && op->in[0].size == 32 &&
+           op->data.size == 32;
 }
 
 // 8 and 16 bits: the word is read with the bundle's other accesses; the data register is read six
@@ -517,7 +518,7 @@ bool core_prepare_memory(struct core * c, struct core_op * op) {
             op->flags |= BUNDLE_PARTIAL_STORE;
             return op->n_stages > 1 && op->data.size == 4;
         }
-        return true;
+        return core_reads_at_issue(op);
     }
     return false;
 }

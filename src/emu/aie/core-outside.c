@@ -148,6 +148,9 @@ bool core_prepare_outside(struct core * c, struct core_op * op) {
     op->meet = meetings[what].meet;
     op->issue = meetings[what].issue;
     op->flags |= BUNDLE_OUTSIDE;
+    if (!core_reads_at_issue(op)) {
+        return false;
+    }
     if (what == CORE_ACQUIRE || what == CORE_RELEASE) {
         return prepare_lock(c->traits, op);
     }

@@ -1,5 +1,7 @@
-// core-scalar: scalar arithmetic, comparisons, selects and moves. Nearly all read and write in
-// cycle 1; those few with a longer latency (mul, mov.d1-6) queue their result.
+// core-scalar: scalar arithmetic, comparisons, selects and moves. All read in cycle 1, and nearly
+// all write then; those few with a longer latency (mul, mov.d1-6) queue their result. mac and msc
+// read their accumulator a cycle after the factors, so that one can follow the other in the next
+// bundle: they go the way of the lanes, which stages sources.
 //
 // Shifts, clb, sbc and divs follow results read on silicon. srCarry is the carry out of the adder;
 // a subtraction adds the complement, so its carry means "no borrow".
@@ -127,16 +129,18 @@ static void op_mov_cntr(struct core * c, const struct core_op * op) {
     core_write_next(c, op, op->d + 1, (uint32_t) (now >> 32));
 }
 
-static void op_mac(struct core * c, const struct core_op * op) {
-    put(c, op, reg_u32(c, op->d) + A * B);
-}
-
-static void op_msc(struct core * c, const struct core_op * op) {
-    put(c, op, reg_u32(c, op->d) - A * B);
-}
-
 static void op_add_nc_rr(struct core * c, const struct core_op * op) {
     put_any(c, op, A + B);
+}
+
+bool core_scalar_mac(struct core_exec * x) {
+    store_u32(x->out[0], load_u32(x->in[0]) + load_u32(x->in[1]) * load_u32(x->in[2]));
+    return true;
+}
+
+bool core_scalar_msc(struct core_exec * x) {
+    store_u32(x->out[0], load_u32(x->in[0]) - load_u32(x->in[1]) * load_u32(x->in[2]));
+    return true;
 }
 
 static const core_issue_fn scalars[CORE_SCALAR_COUNT] = {
@@ -151,8 +155,6 @@ static const core_issue_fn scalars[CORE_SCALAR_COUNT] = {
     [CORE_LSHL] = op_lshl,
     [CORE_ASHL] = op_ashl,
     [CORE_MUL] = op_mul,
-    [CORE_MAC] = op_mac,
-    [CORE_MSC] = op_msc,
     [CORE_EQ] = op_eq,
     [CORE_NE] = op_ne,
     [CORE_LT] = op_lt,
@@ -207,6 +209,6 @@ bool core_prepare_scalar(struct core * c, struct core_op * op) {
     }
     int spc = op->d - AIE_UNIT_SPC;
     op->is_loop = spc == AIE_SPC_LS || spc == AIE_SPC_LE || spc == AIE_SPC_LC;
-    return !op->odd_register && has_result && op->d < CORE_WORDS && op->a < CORE_WORDS &&
-           op->b < CORE_WORDS;
+    return !op->odd_register && core_reads_at_issue(op) && has_result && op->d < CORE_WORDS &&
+           op->a < CORE_WORDS && op->b < CORE_WORDS;
 }

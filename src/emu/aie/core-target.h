@@ -75,8 +75,6 @@ enum core_scalar {
     CORE_LSHL,
     CORE_ASHL,
     CORE_MUL,
-    CORE_MAC,
-    CORE_MSC,
     CORE_EQ,
     CORE_NE,
     CORE_LT,
@@ -151,6 +149,10 @@ struct core_meaning {
 
 // In the place of a function: the result is the source, as it is; registers of one size.
 bool core_copy(struct core_exec * x);
+
+// Scalars that are staged as lanes are: operand 0 is accumulator and result.
+bool core_scalar_mac(struct core_exec * x);
+bool core_scalar_msc(struct core_exec * x);
 
 // ---- the target ----
 

@@ -37,8 +37,6 @@ static const struct core_row rows[] = {
     {"LSHL", CORE_SCALAR, CORE_LSHL, 0},
     {"ASHL", CORE_SCALAR, CORE_ASHL, 0},
     {"MUL", CORE_SCALAR, CORE_MUL, 0},
-    {"MAC", CORE_SCALAR, CORE_MAC, 0},
-    {"MSC", CORE_SCALAR, CORE_MSC, 0},
     {"EQ", CORE_SCALAR, CORE_EQ, 0},
     {"NE", CORE_SCALAR, CORE_NE, 0},
     {"LT", CORE_SCALAR, CORE_LT, 0},
@@ -127,6 +125,12 @@ static const struct core_semantic copies[] = {
 };
 static const struct sem_family moves = SEM_FAMILY(copies);
 
+static const struct core_semantic staged_scalars[] = {
+    {"MAC", core_scalar_mac},
+    {"MSC", core_scalar_msc},
+};
+static const struct sem_family scalars = SEM_FAMILY(staged_scalars);
+
 static const struct core_mac_row macs[] = {
     {"VMAC_f_vmac_bf_vmul_bf_core_X_X", sem_mac_bf16_x},
     {"VMAC_f_vmac_bf_vmul_bf_core_Y_Y", sem_mac_bf16_y},
@@ -140,6 +144,7 @@ static const struct sem_family * const families[] = {&sem_lanes_aie2p,
                                                      &sem_macs_aie2p,
                                                      &sem_floats_aie2p,
                                                      &moves,
+                                                     &scalars,
                                                      NULL};
 
 // The sign registers come in pairs, and a program that writes neither finds 0 and 1 in them.

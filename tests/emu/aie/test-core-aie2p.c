@@ -455,6 +455,28 @@ static void both_exponents_land_together(void ** state) {
     rig_free(r);
 }
 
+// mac and msc read their accumulator a cycle after their factors: one may follow another at once,
+// and a factor that changes in the next bundle does not.
+static void scalar_macs_in_a_row(void ** state) {
+    (void) state;
+    struct rig * r = rig_aie2p();
+    static const uint32_t values[] = {1000, 3, 5, 7, 11, 2};
+    for (int i = 0; i < 6; i++) {
+        set(r, R(i), values[i]);
+    }
+    EMIT(r, ins(r, "MAC", "dab", R(0), R(1), R(2)));
+    EMIT(r, ins(r, "MAC", "dab", R(0), R(3), R(4)));
+    nops(r, 2);
+    EMIT(r, ins(r, "ADD_add_r_ri", "dai", R(6), R(0), 0));
+    EMIT(r, ins(r, "MSC", "dab", R(0), R(3), R(4)));
+    EMIT(r, ins(r, "MSC", "dab", R(0), R(5), R(5)), ins(r, "MOV_alu_mv_mv_mv_cg", "di", R(5), 9));
+    EMIT(r, ins(r, "MAC", "dab", R(0), R(0), R(5))); // as a factor, what the first msc left
+    run(r);
+    assert_int_equal(get(r, R(6)), 1092);
+    assert_int_equal(get(r, R(0)), 1092 - 77 - 4 + (1092 - 77) * 9);
+    rig_free(r);
+}
+
 // ---- fifos ----
 
 // Blocks of 72 bytes from a place that is not aligned: whole lines are loaded, once each.
@@ -535,6 +557,7 @@ int main(void) {
         cmocka_unit_test(exp2_is_linear_in_its_fraction),
         cmocka_unit_test(masks_go_to_r16),
         cmocka_unit_test(both_exponents_land_together),
+        cmocka_unit_test(scalar_macs_in_a_row),
         cmocka_unit_test(blocks_of_72_bytes),
         cmocka_unit_test(store_fifo),
         cmocka_unit_test(an_impossible_level_stops_the_core),
