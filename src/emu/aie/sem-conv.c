@@ -158,6 +158,27 @@ static inline int srs_lanes(uint8_t * dst, const uint8_t * acc, int lanes, int a
     return overflow;
 }
 
+// 60 to 63 are -4 to -1: lanes go up. AMD's guide calls all but -1 unsafe, where a lane does not
+// fit and is to be saturated to anything but 0: nobody says what comes then, and -1 says so.
+static int srs_lanes_up(uint8_t * dst, const uint8_t * acc, int lanes, int acc_bits, int dst_bits,
+                        bool is_signed, uint32_t up, uint32_t sat) {
+    int overflow = 0;
+    for (int i = 0; i < lanes; i++) {
+        int64_t v = lane_get(acc, i, acc_bits, true), most = INT64_MAX >> up;
+        int64_t fit = v > most ? most : v < -most - 1 ? -most - 1 : v; // what 64 bits can hold
+        int64_t wide = (int64_t) ((uint64_t) fit << up);
+        int over = fit != v;
+        int64_t r = saturate(wide, dst_bits, is_signed, sat, &over);
+        if (over && (sat & 1) && up > 1 && (is_signed || v > 0)) {
+            return -1;
+        }
+        r = over && !(sat & 1) ? (int64_t) ((uint64_t) v << up) : r;
+        overflow |= over;
+        lane_put(dst, i, dst_bits, r);
+    }
+    return overflow;
+}
+
 // The widths become constants here, for the compiler to make a loop of its own for each.
 int sem_ups(uint8_t * acc, const uint8_t * src, int lanes, int src_bits, int acc_bits,
             bool is_signed, uint32_t shift, uint32_t sat) {
@@ -180,8 +201,11 @@ int sem_ups(uint8_t * acc, const uint8_t * src, int lanes, int src_bits, int acc
 
 int sem_srs(uint8_t * dst, const uint8_t * acc, int lanes, int acc_bits, int dst_bits,
             bool is_signed, uint32_t shift, uint32_t sat, uint32_t rnd) {
-    if (shift > 63) {
+    if (shift > 63 && shift < (uint32_t) -4) {
         return -1;
+    }
+    if (shift >= 60) {
+        return srs_lanes_up(dst, acc, lanes, acc_bits, dst_bits, is_signed, (0u - shift) & 63, sat);
     }
     switch (acc_bits << 8 | dst_bits) {
     case 32 << 8 | 16:

@@ -57,11 +57,22 @@ static void add(struct core_exec * x, uint8_t * out, const uint8_t * a, const ui
     }
 }
 
+// A product that fp32 cannot hold is less than any sum, but not nothing: where the sum is zero it
+// has the sign of that product. `tiny` are the lanes with a negative one, a bit each.
+static void keep_signs(uint8_t * out, uint64_t tiny) {
+    for (; tiny; tiny &= tiny - 1) {
+        uint8_t * lane = out + 4 * __builtin_ctzll(tiny);
+        store_u32(lane, load_u32(lane) ? load_u32(lane) : SIGN);
+    }
+}
+
 // ---- products, lane by lane ----
 
-// n of the 64 lanes have a product, the others none.
-static void element_products(uint8_t * out, const uint8_t * s1, const uint8_t * s2, int n,
-                             uint32_t flip) {
+// n of the 64 lanes have a product, the others none. Returns those that are too small for fp32 and
+// negative.
+static uint64_t element_products(uint8_t * out, const uint8_t * s1, const uint8_t * s2, int n,
+                                 uint32_t flip) {
+    uint64_t tiny = 0;
     for (int i = 0; i < n; i++) {
         uint16_t a, b;
         float fa, fb;
@@ -72,8 +83,11 @@ static void element_products(uint8_t * out, const uint8_t * s1, const uint8_t * 
         memcpy(&fb, &ub, 4);
         float f = fa * fb; // exact, unless it leaves the range
         memcpy(out + 4 * i, &f, 4);
+        bool lost = f == 0 && fa != 0 && fb != 0;
+        tiny |= (uint64_t) (lost && (ua ^ ub) >> 31) << i;
     }
     memset(out + 4 * n, 0, (size_t) (DM_BYTES - 4 * n));
+    return tiny;
 }
 
 static bool mac_elements(struct core_exec * x, const uint8_t * acc1, const uint8_t * acc2,
@@ -82,15 +96,20 @@ static bool mac_elements(struct core_exec * x, const uint8_t * acc1, const uint8
         return false;
     }
     uint32_t flip = conf & CONF_NEG_MUL ? SIGN : 0;
-    if (core_adds_ieee(x->core) || (!acc1 && !acc2)) {
+    if (core_adds_ieee(x->core)) {
         uint8_t product[DM_BYTES], sum[DM_BYTES];
-        element_products(product, s1, s2, n, flip);
+        uint64_t tiny = element_products(product, s1, s2, n, flip);
         if (acc2) {
             add(x, sum, acc1, acc2, conf);
             add(x, x->out[0], sum, product, 0);
         } else {
             add(x, x->out[0], acc1, product, conf & ~(uint32_t) CONF_NEG_ACC2);
         }
+        keep_signs(x->out[0], tiny);
+        return true;
+    }
+    if (!acc1 && !acc2) {
+        sem_bf16_mac_lanes(x->out[0], NULL, s1, s2, LANES, n, flip);
         return true;
     }
     uint32_t a[LANES] = {0}, b[LANES];
@@ -136,8 +155,9 @@ SHORT_FN(sem_msc_bf16_y, 64, CONF_NEG_MUL)
 // ---- products of blocks ----
 
 // Eight rows of eight mantissas times the transpose of the same, as fp32; false with a block of
-// infinities or NaN, whose products nobody has published.
-static bool block_products(uint8_t * out, const uint8_t * s1, const uint8_t * s2, uint32_t flip) {
+// infinities or NaN, whose products nobody has published. *tiny as element_products() returns it.
+static bool block_products(uint8_t * out, const uint8_t * s1, const uint8_t * s2, uint32_t flip,
+                           uint64_t * tiny) {
     int32_t y[8][8]; // by element, then by column
     for (int j = 0; j < 8; j++) {
         for (int k = 0; k < 8; k++) {
@@ -163,6 +183,7 @@ static bool block_products(uint8_t * out, const uint8_t * s1, const uint8_t * s2
             int e = (int) (u >> 23 & 255) + s1[64 + i] + s2[64 + j] - 266;
             uint32_t v = e >= 255 ? 0x7f800000 : e <= 0 ? 0 : (u & 0x7fffff) | (uint32_t) e << 23;
             line[j] = sum[j] == 0 ? 0 : (v | (u & SIGN)) ^ flip;
+            *tiny |= (uint64_t) (line[j] == SIGN) << (8 * i + j);
         }
         memcpy(out + 32 * i, line, sizeof line);
     }
@@ -172,8 +193,9 @@ static bool block_products(uint8_t * out, const uint8_t * s1, const uint8_t * s2
 static bool mac_blocks(struct core_exec * x, const uint8_t * acc1, const uint8_t * acc2,
                        const uint8_t * s1, const uint8_t * s2, uint32_t conf) {
     _Alignas(16) uint8_t product[DM_BYTES], sum[DM_BYTES];
+    uint64_t tiny = 0;
     if ((conf & ~(uint32_t) CONF_OTHERS) != CONF_BLOCK ||
-        !block_products(product, s1, s2, conf & CONF_NEG_MUL ? SIGN : 0)) {
+        !block_products(product, s1, s2, conf & CONF_NEG_MUL ? SIGN : 0, &tiny)) {
         return false;
     }
     if (acc2) { // one sum of three terms on silicon, perhaps
@@ -182,6 +204,7 @@ static bool mac_blocks(struct core_exec * x, const uint8_t * acc1, const uint8_t
     } else {
         add(x, x->out[0], acc1, product, conf & ~(uint32_t) CONF_NEG_ACC2);
     }
+    keep_signs(x->out[0], tiny);
     return true;
 }
 

@@ -39,7 +39,7 @@ int sem_ups(uint8_t * acc, const uint8_t * src, int lanes, int src_bits, int acc
 
 // dst[i] = saturate(round(acc[i] >> shift)). (acc_bits, dst_bits) is (32, 16), (32, 8), (64, 32) or
 // (64, 16); rnd and sat as in crRnd and crSat; is_signed says how to saturate. Returns SEM_OVERFLOW
-// when a lane did not fit; shift as above.
+// when a lane did not fit. shift goes from 0 to 59, and from 60 (or -4) on stands for -4 to -1.
 int sem_srs(uint8_t * dst, const uint8_t * acc, int lanes, int acc_bits, int dst_bits,
             bool is_signed, uint32_t shift, uint32_t sat, uint32_t rnd);
 

@@ -133,6 +133,7 @@ static inline bool op_list_units(struct op_scene * s) {
 static const uint16_t op_configurations[] = {0x03c, 0x30c, 0x01c, 0x308, 0x328, 0x118,
                                              0x338, 0x302, 0x312, 0x31a, 0x35a, 0x75a,
                                              0x310, 0x008, 0x000, 0x002};
+static const uint8_t op_variations[] = {0, 8, 9, 10, 11, 12, 13}; // bits that most of them know
 enum { OP_CONFIGURATIONS = sizeof op_configurations / sizeof op_configurations[0] };
 
 // Something that the instruction may find in this unit, often enough something that it knows.
@@ -152,7 +153,7 @@ static inline void op_any_value(const struct op_scene * s, int unit, uint8_t * b
             v = op_random(2) ? 48 + op_random(16) : 0u - 2 + op_random(4);
         } else if (s->instr->slot == AIE_SLOT_VEC && op_random(8)) {
             v = op_configurations[s->word % OP_CONFIGURATIONS];
-            v ^= op_random(2) ? 0 : 1u << op_random(14);
+            v ^= op_random(2) ? 0 : 1u << op_variations[op_random(sizeof op_variations)];
         } else {
             uint32_t which = op_random(4);
             v = which == 0 ? op_random(2) : which == 1 ? op_random(64) : v;

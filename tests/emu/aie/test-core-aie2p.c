@@ -227,6 +227,54 @@ static void two_rules_for_the_last_bit(void ** state) {
     }
 }
 
+// A product too small for fp32 is zero with its own sign, whichever instruction makes it: vmul.f,
+// or vmac.f onto nothing, under either rule of the adder.
+static void tiny_products_keep_their_sign(void ** state) {
+    (void) state;
+    static const struct {
+        uint16_t x, y;
+        uint32_t want;
+    } rows[] = {
+        {0x2000, 0x9000, 0x80000000}, // 2^-63 * -2^-95
+        {0x1f80, 0x1f80, 0},          // 2^-64 * 2^-64 * ...: 2^-128 is no normal number
+        {0x8a00, 0x0a00, 0x80000000}, // -2^-107 * 2^-107
+        {0x0a00, 0x0a00, 0},          // 2^-214
+        {0x8001, 0x0001, 0x80000000}, // of the smallest numbers there are
+        {0x8000, 0x3f80, 0},          // of a zero nothing is left
+        {0x3f80, 0xbf80, 0xbf800000},
+    };
+    enum { ROWS = sizeof rows / sizeof rows[0] };
+    for (int ieee = 0; ieee < 2; ieee++) {
+        struct rig * r = rig_new_arch(AIE_ARCH_AIE2P, (struct core_env){.ieee = ieee});
+        uint32_t x[16] = {0}, y[16] = {0}, got[3][64], zero[64] = {0};
+        for (int i = 0; i < ROWS; i++) {
+            x[i / 2] |= (uint32_t) rows[i].x << 16 * (i % 2);
+            y[i / 2] |= (uint32_t) rows[i].y << 16 * (i % 2);
+        }
+        put_words(r, X(0), x, 16);
+        put_words(r, X(1), y, 16);
+        put_words(r, DM(3), zero, 64);
+        set(r, R(0), 0x3c);
+        EMIT(r, ins(r, "VMUL_f_vmul_bf_vmul_bf_core_X_X", "dabc", DM(0), X(0), X(1), R(0)));
+        EMIT(r, ins(r, "VMAC_f_vmac_bf_vmul_bf_core_X_X", "deabc", DM(1), DM(3), X(0), X(1), R(0)));
+        EMIT(r, ins(r, "VNEGMUL_f_vmul_bf_vmul_bf_core_X_X", "dabc", DM(2), X(0), X(1), R(0)));
+        run(r);
+        for (int d = 0; d < 3; d++) {
+            get_words(r, DM(d), got[d], 64);
+        }
+        for (int i = 0; i < ROWS; i++) {
+            // the IEEE rule keeps numbers that are less than normal
+            bool subnormal = ieee && rows[i].x == 0x1f80;
+            uint32_t want = subnormal ? 1u << 21 : rows[i].want;
+            bool none = rows[i].x == 0x8000;
+            assert_int_equal(got[0][i], want);
+            assert_int_equal(got[1][i], want);
+            assert_int_equal(got[2][i], none ? 0 : want ^ 0x80000000);
+        }
+        rig_free(r);
+    }
+}
+
 // ---- products ----
 
 static void shift16_shifts_left(void ** state) {
@@ -346,6 +394,40 @@ static void sign_registers_come_in_pairs(void ** state) {
     assert_int_equal(words[33], 0xfffffff0);
     assert_int_equal(words[35], 0xfff80000);
     rig_free(r);
+}
+
+// AMD's guide has shifts from -4 to 59; six bits hold them. Table lookups shift their index so.
+static void srs_by_less_than_nothing(void ** state) {
+    (void) state;
+    static const struct {
+        uint32_t shift, sat, in, want;
+        bool stops;
+    } rows[] = {
+        {61, 0, 5, 40, false},
+        {(uint32_t) -3, 0, 5, 40, false},
+        {60, 0, 0xfffffffd, 0xffffffd0, false},
+        {63, 0, 0x40000001, 0x80000002, false}, // wraps
+        {63, 1, 0x40000001, 0x7fffffff, false},
+        {62, 1, 0x1fffffff, 0x7ffffffc, false},
+        {62, 1, 0x20000000, 0, true}, // to be saturated, which AMD calls unsafe
+        {59, 0, 5, 0, false},
+        {(uint32_t) -5, 0, 5, 0, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct rig * r = rig_aie2p();
+        uint32_t words[64] = {rows[i].in, rows[i].in >> 31 ? 0xffffffff : 0};
+        put_words(r, DM(0), words, 64);
+        set(r, S(0), rows[i].shift);
+        set(r, CRP(SRS_MODE), 1);
+        set(r, AIE_REG(AIE_CR, AIE_CR_SAT), rows[i].sat);
+        EMIT(r, ins(r, "VSRS_2x_mv_x_srs_cm_srsSign1", "das", X(0), AIE_REG(AIE_CM2, 0), S(0)));
+        nops(r, 12);
+        emit_done(r);
+        run_to(r, rows[i].stops ? CORE_FAULT : CORE_DONE);
+        get_words(r, X(0), words, 16);
+        assert_true(rows[i].stops || words[0] == rows[i].want);
+        rig_free(r);
+    }
 }
 
 // Against the definition in double: the block's exponent is the largest, mantissas of 7 bits.
@@ -549,10 +631,12 @@ int main(void) {
         cmocka_unit_test(rows_of_evidence_name_instructions),
         cmocka_unit_test(random_programs),
         cmocka_unit_test(two_rules_for_the_last_bit),
+        cmocka_unit_test(tiny_products_keep_their_sign),
         cmocka_unit_test(shift16_shifts_left),
         cmocka_unit_test(integer_shapes),
         cmocka_unit_test(rounding_at_entry),
         cmocka_unit_test(sign_registers_come_in_pairs),
+        cmocka_unit_test(srs_by_less_than_nothing),
         cmocka_unit_test(block_floats),
         cmocka_unit_test(exp2_is_linear_in_its_fraction),
         cmocka_unit_test(masks_go_to_r16),
