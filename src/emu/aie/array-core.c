@@ -122,6 +122,14 @@ static int env_cascade_write(void * user, const uint8_t bits512[64]) {
     return 1;
 }
 
+static int env_tile_read(void * user, uint32_t offset, uint32_t * value) {
+    return tile_reg_read(user, offset, value) ? 1 : -1;
+}
+
+static int env_tile_write(void * user, uint32_t offset, uint32_t value) {
+    return tile_reg_write(user, offset, value) ? 1 : -1;
+}
+
 static void env_trace(void * user, uint64_t cycle, uint32_t pc, const char * text) {
     const struct tile * t = user;
     const struct emu_config * config = &t->array->config;
@@ -141,6 +149,8 @@ enum status tile_core_new(struct tile * t) {
         .stream_write = env_stream_write,
         .cascade_read = env_cascade_read,
         .cascade_write = env_cascade_write,
+        .tile_read = env_tile_read,
+        .tile_write = env_tile_write,
         .cache = t->array->programs,
         .bank_bit = t->array->clock.bank_bit,
         .lock_stall = t->array->clock.lock_stall,

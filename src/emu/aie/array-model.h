@@ -342,6 +342,9 @@ bool array_fail(struct array * a, enum status st, const char * fmt, ...) BASE_PR
 // failed.
 bool array_write(struct array * a, uint64_t address, const uint32_t * words, size_t n_words);
 bool array_mask_write(struct array * a, uint64_t address, uint32_t mask, uint32_t value);
+// By the tile's own core, which may not rewrite its program or stop itself.
+bool tile_reg_read(struct tile * t, uint32_t offset, uint32_t * value);
+bool tile_reg_write(struct tile * t, uint32_t offset, uint32_t value);
 
 // array-lock.c. 1 done, 0 would block, -1 failed.
 int lock_acquire(struct tile * owner, int id, int value);

@@ -348,3 +348,30 @@ bool array_mask_write(struct array * a, uint64_t address, uint32_t mask, uint32_
     uint32_t old = r->read(t, offset - r->first);
     return r->write(t, offset - r->first, (old & ~mask) | (value & mask));
 }
+
+// The register that the tile's core asks for; NULL after a failure.
+static const struct reg_range * own_range(struct tile * t, uint32_t offset, uint32_t value) {
+    const struct reg_range * r = range_at(t, offset);
+    if (!r) {
+        unknown(t, offset, value);
+    } else if (r->write == write_program || r->write == write_core_control) {
+        array_fail(t->array, ST_UNSUPPORTED,
+                   "core tile (%d,%d) pc 0x%x reaches for its own %s, which is not modelled",
+                   t->col, t->row, core_pc(t->core), r->name);
+        r = NULL;
+    }
+    return r;
+}
+
+bool tile_reg_read(struct tile * t, uint32_t offset, uint32_t * value) {
+    const struct reg_range * r = own_range(t, offset, 0);
+    if (r) {
+        *value = r->read(t, offset - r->first);
+    }
+    return r != NULL;
+}
+
+bool tile_reg_write(struct tile * t, uint32_t offset, uint32_t value) {
+    const struct reg_range * r = own_range(t, offset, value);
+    return r && r->write(t, offset - r->first, value);
+}

@@ -1,5 +1,6 @@
 // core-access: the address of a memory access and the host memory behind it. Inlined where memory
-// is touched (core-memory.c, and core-turns.c for the loads of hot loops); shared by those only.
+// is touched (core-memory.c, and core-turns.c for the loads of hot loops) and where registers of
+// the tile are (core-outside.c); shared by those only.
 #pragma once
 
 #include "emu/aie/core-impl.h"
@@ -20,6 +21,15 @@ static inline uint32_t walk(struct core * c, const struct core_op * op) {
         core_write_next(c, op, AIE_UNIT_DC + d, 0);
     }
     return reg_u32(c, AIE_UNIT_M + op->mod);
+}
+
+// The address of this access, while no pointer moves.
+static inline uint32_t address_ahead(const struct core * c, const struct core_op * op) {
+    uint32_t p = reg_u32(c, op->ptr);
+    uint32_t by = op->addressing == ADDR_IMM   ? (uint32_t) op->imm
+                  : op->addressing == ADDR_REG ? reg_u32(c, op->mod)
+                                               : 0;
+    return (p + by) & 0xfffff;
 }
 
 // The address of this access; a post-modified pointer moves on.

@@ -264,6 +264,7 @@ struct core {
     _Alignas(16) uint8_t cascade[64];
     uint32_t stream_word;
     bool stream_last;
+    uint32_t tile_word; // read from a register of the tile
 
     struct core_env env;
     const struct core_target * traits;
@@ -412,6 +413,7 @@ bool core_prepare_fifo(struct core * c, struct core_op * op);    // core-fifo.c
 bool core_prepare_outside(struct core * c, struct core_op * op); // core-outside.c
 
 // ---- core-memory.c ----
+bool core_prepare_access(struct core * c, struct core_op * op, int dims); // address and data
 void core_memory_finish(struct core * c, const struct core_op * op, struct core_late * l,
                         struct core_exec * x); // fused and partial accesses, all sources known
 // Memory of an access of this bundle that is not op->bytes long, which asks for its banks; NULL

@@ -195,18 +195,25 @@ static void op_store(struct core * c, const struct core_op * op) {
 STORE_VECTOR(32)
 STORE_VECTOR(64)
 
-// Parallel lookup: four addresses in one half of a register, eight bytes from each. A table is kept
-// twice in every 64 bytes, so that odd lanes find it in the other half; bits 4 and 5 of an address
-// choose among four entries. Of banks it is assumed to take what one whole line takes.
+// Parallel lookup: four addresses in one half of a register, an entry of 2, 4 or 8 bytes from each.
+// A table lies twice in every line, once in each half, so that lanes 1 and 3 find it in the other
+// half; an address counts both, so that half of its place in the line is the entry's place in the
+// half. Each lane gets 64 bits: what stands behind a shorter entry AMD's own code calls garbage and
+// drops. Of banks it is assumed to take what one access takes.
 static void op_lookup(struct core * c, const struct core_op * op) {
-    uint8_t made[32];
+    uint8_t made[32] = {0};
     const uint8_t * lanes = c->regs + op->in[0].offset + 16 * op->meaning->what;
+    uint32_t line = c->traits->lookup_line, entry = op->bytes;
+    if (c->env.strict && entry < 8) {
+        core_garbage(made, sizeof made, c->cycle << 20 | load_u32(lanes));
+    }
     for (uint32_t k = 0; k < 4; k++) {
         uint32_t a = load_u32(lanes + 4 * k) & 0xfffff;
-        uint32_t addr = (a & ~63u) + (a >> 4 & 3) * 8 + k % 2 * 32;
-        const uint8_t * p = k == 0 ? locate_at(c, op, addr, 8, 0) : locate_unasked(c, op, addr, 8);
+        uint32_t addr = a - a % line + (a % line / 2 & ~(entry - 1)) + k % 2 * line / 2;
+        const uint8_t * p =
+            k == 0 ? locate_at(c, op, addr, entry, 0) : locate_unasked(c, op, addr, entry);
         if (p) {
-            memcpy(made + 8 * k, p, 8);
+            memcpy(made + 8 * k, p, entry);
         }
     }
     memcpy(core_result(c, op), made, 32);
@@ -215,7 +222,7 @@ static void op_lookup(struct core * c, const struct core_op * op) {
 bool core_prepare_lookup(struct core * c, struct core_op * op) {
     (void) c;
     op->issue = op_lookup;
-    op->bytes = 8;
+    op->bytes = op->meaning->part;
     op->data = op->out[0].span;
     op->latency = op->out[0].cycle;
     return core_reads_at_issue(op) && op->n_in == 1 && op->n_out == 1 && op->in[0].size == 32 &&
@@ -446,6 +453,10 @@ static bool prepare_data(const struct core_target * target, struct core_op * op)
     return true;
 }
 
+bool core_prepare_access(struct core * c, struct core_op * op, int dims) {
+    return prepare_address(c->traits, op, dims) && prepare_data(c->traits, op);
+}
+
 static bool prepare_fused(struct core_op * op, const struct mnemonic * m) {
     for (size_t i = 0; i < sizeof fused / sizeof fused[0]; i++) {
         size_t n = strlen(fused[i].prefix);
@@ -497,7 +508,7 @@ bool core_prepare_memory(struct core * c, struct core_op * op) {
     if (!split_mnemonic(op->instr->text, &m) || strchr(op->instr->text, '[') == NULL) {
         return false;
     }
-    if (!prepare_address(c->traits, op, m.dims) || !prepare_data(c->traits, op)) {
+    if (!core_prepare_access(c, op, m.dims)) {
         return false;
     }
     if (prepare_fused(op, &m)) {

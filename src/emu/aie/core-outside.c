@@ -1,10 +1,10 @@
-// core-outside: instructions that meet the array: locks, the core's stream ports, the cascade,
-// done.
+// core-outside: instructions that meet the array: locks, the core's stream ports, the cascade, the
+// registers of its tile, done.
 //
 // A bundle issues only when all of its meetings took place; those that did are remembered while the
 // bundle is blocked, and what they brought waits in the core. Stores are made visible before a
-// release.
-#include "emu/aie/core-impl.h"
+// release, and before a register of the tile is written, which may start a transfer.
+#include "emu/aie/core-access.h"
 
 static void op_nothing(struct core * c, const struct core_op * op) {
     (void) c; // all was done in the meeting
@@ -107,6 +107,53 @@ static int meet_cascade_write(struct core * c, const struct core_op * op) {
     return c->env.cascade_write(c->env.user, c->regs + op->data.offset);
 }
 
+// ---- registers of the tile ----
+
+// They lie behind the memories, from here on, by their offset in the tile.
+enum { TILE_REGISTERS = 0x80000 };
+
+static bool tile_offset(struct core * c, const struct core_op * op, bool there, uint32_t * offset) {
+    uint32_t addr = address_ahead(c, op);
+    if (addr < TILE_REGISTERS || addr % 4 || !there) {
+        core_fault_at(c, op, "0x%05x is no register of the tile (0x%05x-0xfffff, by 4)", addr,
+                      TILE_REGISTERS);
+        return false;
+    }
+    *offset = addr - TILE_REGISTERS;
+    return true;
+}
+
+static int meet_tile_read(struct core * c, const struct core_op * op) {
+    uint32_t offset;
+    return tile_offset(c, op, c->env.tile_read, &offset)
+               ? c->env.tile_read(c->env.user, offset, &c->tile_word)
+               : -1;
+}
+
+static int meet_tile_write(struct core * c, const struct core_op * op) {
+    uint32_t offset;
+    if (!tile_offset(c, op, c->env.tile_write, &offset)) {
+        return -1;
+    }
+    core_stores_drain(c);
+    return c->env.tile_write(c->env.user, offset, reg_u32(c, op->data.offset / 4));
+}
+
+static void op_tile_read(struct core * c, const struct core_op * op) {
+    (void) address(c, op);
+    memcpy(core_result(c, op), &c->tile_word, 4);
+}
+
+static void op_tile_write(struct core * c, const struct core_op * op) {
+    (void) address(c, op);
+}
+
+static bool prepare_tile(struct core * c, struct core_op * op) {
+    const char * text = op->instr->text;
+    int dims = strstr(text, ".2d") ? 2 : strstr(text, ".3d") ? 3 : 1;
+    return core_prepare_access(c, op, dims) && op->data.size == 4;
+}
+
 // ---- done ----
 
 static int meet_done(struct core * c, const struct core_op * op) {
@@ -130,6 +177,8 @@ static const struct {
     [CORE_STREAM_WRITE_R28] = {meet_stream_write, op_nothing, 0, 1},
     [CORE_CASCADE_READ] = {meet_cascade_read, op_cascade_read, 0, 0},
     [CORE_CASCADE_WRITE] = {meet_cascade_write, op_nothing, 0, 0},
+    [CORE_TILE_READ] = {meet_tile_read, op_tile_read, 0, 0},
+    [CORE_TILE_WRITE] = {meet_tile_write, op_tile_write, 0, 0},
     [CORE_DONE_FOR_GOOD] = {meet_done, op_nothing, 0, 0},
 };
 
@@ -153,6 +202,9 @@ bool core_prepare_outside(struct core * c, struct core_op * op) {
     }
     if (what == CORE_ACQUIRE || what == CORE_RELEASE) {
         return prepare_lock(c->traits, op);
+    }
+    if (what == CORE_TILE_READ || what == CORE_TILE_WRITE) {
+        return prepare_tile(c, op);
     }
     op->wide = meetings[what].last;
     op->narrow = meetings[what].last_in_r28;

@@ -273,11 +273,9 @@ static bool prepare_op(struct core * c, struct core_op * op, const struct core_b
         [CORE_LANES] = prepare_lanes,
     };
     op->meaning = core_meaning_of(c->traits, inst->op);
-    if (op->meaning == NULL) {
-        core_fault_at(c, op, "the emulator does not implement %s", op->instr->name);
-    } else if (!families[op->meaning->family](c, op)) {
-        core_fault_at(c, op, "the emulator does not implement %s, or not with these operands",
-                      op->instr->name);
+    if (op->meaning == NULL || !families[op->meaning->family](c, op)) {
+        core_fault_at(c, op, "the emulator does not implement %s: %s", op->instr->name,
+                      core_refusal_of(c->traits, op->instr->name));
     }
     return !c->faulted;
 }

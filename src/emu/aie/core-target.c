@@ -89,6 +89,15 @@ const struct core_meaning * core_meaning_of(const struct core_target * target, i
     return m->family == CORE_UNKNOWN ? NULL : m;
 }
 
+const char * core_refusal_of(const struct core_target * target, const char * name) {
+    for (int i = 0; i < target->n_refusals; i++) {
+        if (strstr(name, target->refusals[i].name)) {
+            return target->refusals[i].why;
+        }
+    }
+    return "what it does with these operands is not known";
+}
+
 core_semantic_fn core_semantic_find(enum aie_arch arch, const char * record_name) {
     const struct core_target * target = core_target_of(arch);
     int op = target ? aie_isa_find(aie_isa_get(arch), record_name) : -1;

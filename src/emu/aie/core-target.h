@@ -59,7 +59,7 @@ enum core_family {
     CORE_CONTROL, // core-control.c: enum core_control
     CORE_OUTSIDE, // core-outside.c: enum core_outside
     CORE_MEMORY,  // core-memory.c: by its text
-    CORE_LOOKUP,  // core-memory.c: the four lanes of a half; what is 0 or 1
+    CORE_LOOKUP,  // core-memory.c: the lanes of half 0 or 1; part is the bytes of an entry
     CORE_FIFO,    // core-fifo.c: by its text
 };
 
@@ -123,6 +123,8 @@ enum core_outside {
     CORE_STREAM_WRITE_R28, // last when bit 0 of r28 says so
     CORE_CASCADE_READ,     // into the 512 bits of a register from 512 * part on
     CORE_CASCADE_WRITE,
+    CORE_TILE_READ, // a register of the core's own tile
+    CORE_TILE_WRITE,
     CORE_DONE_FOR_GOOD,
     CORE_OUTSIDE_COUNT,
 };
@@ -131,7 +133,12 @@ enum core_outside {
 struct core_row {
     const char * name;
     uint8_t family, what; // enum core_family and the number that it knows
-    uint8_t part;         // of a register: see CORE_CASCADE_READ
+    uint8_t part;         // see CORE_CASCADE_READ and CORE_LOOKUP
+};
+
+// Why instructions whose names have this in them are not executed; the first row that fits counts.
+struct core_refusal {
+    const char *name, *why;
 };
 
 // The short way of a multiply-accumulate, see core_mac_fn.
@@ -172,10 +179,12 @@ struct core_target {
     int n_presets;
     uint8_t loop_distance;      // bundles from the set-up of a loop to its last one, at least
     uint8_t loop_partial_bytes; // a shorter loop loses a partial store in its last bundle; 0: none
+    uint8_t lookup_line;        // bytes in which a table of parallel lookups lies twice
     const struct core_row * rows;
     const struct core_mac_row * macs;
     const struct sem_family * const * families; // up to NULL
-    int n_rows, n_macs;
+    const struct core_refusal * refusals;
+    int n_rows, n_macs, n_refusals;
 };
 
 extern const struct core_target core_target_aie2, core_target_aie2p;
@@ -184,3 +193,6 @@ const struct core_target * core_target_of(enum aie_arch arch);
 
 // What the instruction with this opcode means, or NULL.
 const struct core_meaning * core_meaning_of(const struct core_target * target, int op);
+
+// Why the instruction of that name is not executed.
+const char * core_refusal_of(const struct core_target * target, const char * name);

@@ -53,6 +53,10 @@ struct core_env {
     int (*stream_write)(void * user, uint32_t word, bool tlast);
     int (*cascade_read)(void * user, uint8_t bits512[64]);
     int (*cascade_write)(void * user, const uint8_t bits512[64]);
+    // Registers of the core's own tile, by their offset in it, a multiple of 4. Return 1 done, -1
+    // when there is no such register; NULL: there is none at all.
+    int (*tile_read)(void * user, uint32_t offset, uint32_t * value);
+    int (*tile_write)(void * user, uint32_t offset, uint32_t value);
     void (*trace)(void * user, uint64_t cycle, uint32_t pc, const char * text); // NULL = off
     struct core_cache * cache; // NULL = the core has one of its own
     uint8_t bank_bit;          // of emu_clock: 0 = banks are never busy

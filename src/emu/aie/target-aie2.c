@@ -81,6 +81,20 @@ static const struct core_row rows[] = {
     {"ST_*", CORE_MEMORY, 0, 0},
     {"VST_*", CORE_MEMORY, 0, 0},
     {"PADD*", CORE_MEMORY, 0, 0},
+    {"VLDB_4x16_LO", CORE_LOOKUP, 0, 2},
+    {"VLDB_4x16_HI", CORE_LOOKUP, 1, 2},
+    {"VLDB_4x32_LO", CORE_LOOKUP, 0, 4},
+    {"VLDB_4x32_HI", CORE_LOOKUP, 1, 4},
+    {"VLDB_4x64_LO", CORE_LOOKUP, 0, 8},
+    {"VLDB_4x64_HI", CORE_LOOKUP, 1, 8},
+};
+
+static const struct core_refusal refusals[] = {
+    {"_COMPR_", "loads of compressed data are not modelled"},
+    {"_SPARSE_", "loads of sparse data are not modelled"},
+    {"_TM", "a core's access to the registers of its tile is not modelled on this architecture"},
+    {"2ms", "packet headers and streams without blocking are not modelled"},
+    {"MOV_NB_", "streams without blocking are not modelled"},
 };
 
 static const struct core_semantic copies[] = {
@@ -140,6 +154,9 @@ const struct core_target core_target_aie2 = {
     .data_words = {UINT64_MAX, (1u << (AIE_UNIT_CR - 64)) - 1, 0},
     .loop_distance = 8,
     .loop_partial_bytes = 97,
+    .lookup_line = 32,
+    .refusals = refusals,
+    .n_refusals = sizeof refusals / sizeof refusals[0],
     .rows = rows,
     .n_rows = sizeof rows / sizeof rows[0],
     .macs = macs,

@@ -11,6 +11,8 @@
 #define X(n) AIE_REG(AIE_X, n)
 #define W(n) AIE_REG(AIE_W, n)
 
+static enum aie_arch program_arch = AIE_ARCH_AIE2; // of the instructions that follow
+
 // A program: full bundles of one instruction each, so that every address is a multiple of 16.
 struct program {
     uint32_t words[1024];
@@ -20,7 +22,7 @@ struct program {
 // One instruction by record name, its operands by letter: ins(p, "ADD_add_r_ri", "dai", R(0), R(0),
 // 1).
 static inline void ins(struct program * p, const char * name, const char * letters, ...) {
-    const struct aie_isa * isa = aie_isa_get(AIE_ARCH_AIE2);
+    const struct aie_isa * isa = aie_isa_get(program_arch);
     struct aie_bundle b = {.size = 16};
     if (name) {
         int op = aie_isa_find(isa, name);

@@ -19,7 +19,7 @@
 #define LE    AIE_REG(AIE_SPC, AIE_SPC_LE)
 #define LR    AIE_REG(AIE_SPC, AIE_SPC_LR)
 
-enum { RIG_BASE = 0x70000, RIG_WORDS = 64 };
+enum { RIG_BASE = 0x70000, RIG_WORDS = 64, RIG_TILE = 0x1d000, RIG_REGISTERS = 1024 };
 
 struct rig {
     struct core * core;
@@ -29,6 +29,7 @@ struct rig {
     uint32_t in[RIG_WORDS], out[RIG_WORDS]; // stream words, read and written
     bool out_last[RIG_WORDS];
     int n_in, at_in, n_out, room; // room: how many words the output port takes
+    uint32_t tile[RIG_REGISTERS]; // registers of the tile, from RIG_TILE on
     uint8_t cascade_in[64], cascade_out[64];
     int n_cascade_in, n_cascade_out;
     char last_trace[256];
@@ -101,6 +102,24 @@ static int rig_cascade_write(void * user, const uint8_t bits512[64]) {
     return 1;
 }
 
+static int rig_tile_read(void * user, uint32_t offset, uint32_t * value) {
+    struct rig * r = user;
+    if (offset < RIG_TILE || offset >= RIG_TILE + 4 * RIG_REGISTERS) {
+        return -1;
+    }
+    *value = r->tile[(offset - RIG_TILE) / 4];
+    return 1;
+}
+
+static int rig_tile_write(void * user, uint32_t offset, uint32_t value) {
+    struct rig * r = user;
+    if (offset < RIG_TILE || offset >= RIG_TILE + 4 * RIG_REGISTERS) {
+        return -1;
+    }
+    r->tile[(offset - RIG_TILE) / 4] = value;
+    return 1;
+}
+
 static inline void rig_trace(void * user, uint64_t cycle, uint32_t pc, const char * text) {
     struct rig * r = user;
     r->n_trace++;
@@ -123,6 +142,8 @@ static inline struct rig * rig_new_arch(enum aie_arch arch, struct core_env env)
     env.stream_write = rig_stream_write;
     env.cascade_read = rig_cascade_read;
     env.cascade_write = rig_cascade_write;
+    env.tile_read = rig_tile_read;
+    env.tile_write = rig_tile_write;
     assert_int_equal(core_new(arch, &env, &r->core), ST_OK);
     return r;
 }

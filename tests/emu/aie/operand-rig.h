@@ -78,6 +78,7 @@ struct op_scene {
     uint8_t lands[OP_MAX_UNITS];   // cycle of the first result there; 0: none
     uint64_t of[AIE_MAX_OPERANDS]; // units of an operand, a bit each
     uint8_t memory[0x10000];       // before the instruction
+    uint32_t tile[RIG_REGISTERS];
     struct op_values first;
 };
 
@@ -91,6 +92,7 @@ struct op_outcome {
     uint8_t cascade[64];
     int stored[OP_CYCLES + 1]; // bytes of memory that differ by then
     uint8_t memory[0x10000];
+    uint32_t tile[RIG_REGISTERS];
 };
 
 static inline int op_unit_index(struct op_scene * s, int unit) {
@@ -160,7 +162,9 @@ static inline void op_any_value(const struct op_scene * s, int unit, uint8_t * b
         }
         break;
     case AIE_P:
-        v = s->instr->branches ? op_random(CORE_PM_BYTES / 2) * 2 : OP_AREA + 64 * op_random(16);
+        v = s->instr->branches              ? op_random(CORE_PM_BYTES / 2) * 2
+            : strstr(s->instr->text, ".tm") ? 0x80000 + RIG_TILE + 64 * (1 + op_random(16))
+                                            : OP_AREA + 64 * op_random(16);
         break;
     case AIE_M:
     case AIE_DJ:
@@ -245,6 +249,10 @@ static inline void op_begin(struct op_scene * s, enum aie_arch arch, uint64_t se
         s->rig->in[i] = op_random(1u << 31);
         s->rig->cascade_in[i] = (uint8_t) op_random(256);
     }
+    for (int i = 0; i < RIG_REGISTERS; i++) {
+        s->tile[i] = op_random(1u << 31);
+    }
+    memcpy(s->rig->tile, s->tile, sizeof s->tile);
     nops(s->rig, OP_CYCLES + 3);
 }
 
@@ -268,6 +276,7 @@ static inline bool op_play(struct op_scene * s, const struct op_values * other, 
     }
     if (s->instr->stores) {
         memcpy(r->memory, s->memory, sizeof s->memory);
+        memcpy(r->tile, s->tile, sizeof s->tile);
     }
     for (int i = 0; i < 64; i++) {
         r->lock[i] = OP_LOCK;
@@ -286,7 +295,8 @@ static inline bool op_play(struct op_scene * s, const struct op_values * other, 
             op_unit_access(r, s->units[i], out->unit[cycle][i], false);
         }
         out->stored[cycle] =
-            s->instr->stores ? memcmp(r->memory, s->memory, sizeof s->memory) != 0 : 0;
+            s->instr->stores && (memcmp(r->memory, s->memory, sizeof s->memory) != 0 ||
+                                 memcmp(r->tile, s->tile, sizeof s->tile) != 0);
         if (cycle < s->cycles && core_run(r->core, UINT64_MAX, core_now(r->core)) != CORE_READY) {
             return false;
         }
@@ -303,6 +313,7 @@ static inline bool op_play(struct op_scene * s, const struct op_values * other, 
     }
     if (s->instr->stores) {
         memcpy(out->memory, r->memory, sizeof out->memory);
+        memcpy(out->tile, r->tile, sizeof out->tile);
     }
     return true;
 }
@@ -320,5 +331,6 @@ static inline bool op_same(const struct op_scene * s, const struct op_outcome * 
            memcmp(a->out, b->out, sizeof a->out[0] * (size_t) a->n_out) == 0 &&
            memcmp(a->out_last, b->out_last, (size_t) a->n_out) == 0 &&
            memcmp(a->cascade, b->cascade, sizeof a->cascade) == 0 &&
-           (!s->instr->stores || memcmp(a->memory, b->memory, sizeof a->memory) == 0);
+           (!s->instr->stores || (memcmp(a->memory, b->memory, sizeof a->memory) == 0 &&
+                                  memcmp(a->tile, b->tile, sizeof a->tile) == 0));
 }

@@ -366,8 +366,98 @@ static void first_fault_counts(void ** state) {
     assert_true(cycles[0] >= 800 && cycles[0] < 900);
 }
 
+// ---- registers of the tile ----
+
+// aie2p: a machine of its architecture, and a core that reaches for its tile's register at
+// `offset`.
+static void open_aie2p(struct bench * b) {
+    struct emu_config config = bench_config(b);
+    config.arch = AIE_ARCH_AIE2P;
+    assert_true(bench_open(b, &config));
+    b->txn.s.w[0] = 0x06040100; // generation 4
+    program_arch = AIE_ARCH_AIE2P;
+}
+
+static void close_aie2p(struct bench * b) {
+    program_arch = AIE_ARCH_AIE2;
+    bench_close(b);
+}
+
+static void point_at(struct program * p, int n, uint32_t offset) {
+    ins(p, "MOVXM", "di", P(n), (int) (0x80000 + offset));
+}
+
+// A core sets the length of a descriptor, as public designs do, and starts its own transfer.
+static void a_core_starts_its_dma(void ** state) {
+    (void) state;
+    enum { WORDS = 40, BD = 3 };
+    struct bench b = {0};
+    struct program p = {.n = 0};
+    struct bd_desc out = {.length = 0, .address = 0x100}; // words
+    uint32_t data[WORDS];
+    open_aie2p(&b);
+    point_at(&p, 0, 0x1D000 + 0x20 * BD);
+    point_at(&p, 1, 0x1DE14); // queue of MM2S0
+    ins(&p, "LDA_TM_idx_imm", "dpi", R(0), P(0), 0);
+    ins(&p, "MOVX_alu_cg", "di", R(1), WORDS);
+    ins(&p, "MOVX_alu_cg", "di", R(2), BD);
+    nops(&p, 5);
+    ins(&p, "OR", "dab", R(0), R(0), R(1));
+    ins(&p, "ST_TM_idx_imm", "api", R(0), P(0), 0);
+    ins(&p, "ST_TM_pstm_nrm_imm", "api", R(2), P(1), 0);
+    ins(&p, "DONE", "");
+    for (uint32_t i = 0; i < WORDS; i++) {
+        data[i] = 1000 + i;
+    }
+    column_routes(&b, 0);
+    circuit(&b.cdo, 0, 2, 1, 5); // DMA0 to South0
+    cdo_block(&b.cdo, REG(0, 2, 0x400), data, WORDS);
+    core_bd(&b.cdo, 0, 2, BD, &out);
+    load_core(&b.cdo, 0, 2, &p);
+    enable_core(&b.cdo, 0, 2);
+    struct shim_desc to_host = {.length = WORDS, .operand = OUT, .token = true};
+    txn_transfer(&b.txn, 0, false, 0, 1, &to_host);
+    txn_sync(&b.txn, 0, false, 0);
+    run_ok(&b);
+    assert_memory_equal(b.host[OUT], data, sizeof data);
+    close_aie2p(&b);
+}
+
+static void what_a_core_may_not_reach(void ** state) {
+    (void) state;
+    static const struct {
+        uint32_t offset;
+        enum status status;
+        const char * text;
+    } rows[] = {
+        {0x32000, ST_UNSUPPORTED, "reaches for its own core control"},
+        {0x20010, ST_UNSUPPORTED, "reaches for its own program memory"},
+        {0x340F8, ST_UNSUPPORTED, "register 0x340f8"},
+        {0x1DE16, ST_DEVICE, "0x9de16 is no register of the tile"},
+        {0xFFF80000 + 0x70000, ST_DEVICE, "0x70000 is no register of the tile"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bench b = {0};
+        struct program p = {.n = 0};
+        open_aie2p(&b);
+        point_at(&p, 0, rows[i].offset);
+        ins(&p, "ST_TM_idx_imm", "api", R(0), P(0), 0);
+        ins(&p, "DONE", "");
+        column_routes(&b, 0);
+        load_core(&b.cdo, 0, 2, &p);
+        enable_core(&b.cdo, 0, 2);
+        struct shim_desc to_host = {.length = 1, .operand = OUT, .token = true};
+        txn_transfer(&b.txn, 0, false, 0, 1, &to_host);
+        txn_sync(&b.txn, 0, false, 0);
+        expect_error(&b, rows[i].status, rows[i].text);
+        close_aie2p(&b);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_core_starts_its_dma),
+        cmocka_unit_test(what_a_core_may_not_reach),
         TEST(streams),
         TEST(cascade_southwards),
         TEST(cascade_eastwards),

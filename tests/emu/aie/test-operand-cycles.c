@@ -143,9 +143,9 @@ static bool result_is_seen(const struct aie_isa * isa, int op, int k, int worlds
 }
 
 // Memory is written in its stage; E5 is the stage in which an access that is nothing but one is
-// made with its bundle.
+// made with its bundle, as that to a register of the tile (E4) is.
 static void store_is_in_time(const struct aie_isa * isa, int op) {
-    int late = aie_isa_instr(isa, op)->mem_cycle - 5;
+    int cycle = aie_isa_instr(isa, op)->mem_cycle, late = cycle > 5 ? cycle - 5 : 0;
     for (int world = 0, found = 0; !found; world++) {
         assert_true(world < WORLDS);
         if (!next_world(isa, op, world)) {

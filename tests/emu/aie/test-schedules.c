@@ -327,7 +327,7 @@ static bool acceptable(struct instance * i) {
     const char * text = in->text;
     if (!board.facts.known[i->inst.op] || in->branches || in->locks || in->n_operands == 0 ||
         strstr(text, "scd") || strstr(text, "mcd") || strstr(text, " ms") || strstr(text, ", ss") ||
-        strstr(text, "cntr") || stores_twice(i) ||
+        strstr(text, "cntr") || strstr(text, ".tm") || stores_twice(i) ||
         (in->stores && board.cycle <= board.no_store_until) ||
         (in->stores && in->loads && board.cycle == board.last_store)) {
         return false;
