@@ -9,6 +9,13 @@
 
 #include "emu/aie/core-rig.h"
 
+// A sanitizer sees in a part of them what there is to see, and takes its time.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { OP_EVERY = 8 };
+#else
+enum { OP_EVERY = 1 };
+#endif
+
 enum {
     OP_CYCLES = 14,     // that an instruction is followed for: the longest takes 11
     OP_UNIT_BYTES = 64, // the largest unit
@@ -74,6 +81,7 @@ struct op_scene {
     struct aie_inst inst;
     int n_units, cycles;
     unsigned word; // words of it so far
+    bool watches;  // memory is looked at after every cycle
     uint8_t units[OP_MAX_UNITS];
     uint8_t lands[OP_MAX_UNITS];   // cycle of the first result there; 0: none
     uint64_t of[AIE_MAX_OPERANDS]; // units of an operand, a bit each
@@ -294,9 +302,8 @@ static inline bool op_play(struct op_scene * s, const struct op_values * other, 
         for (int i = 0; i < s->n_units; i++) {
             op_unit_access(r, s->units[i], out->unit[cycle][i], false);
         }
-        out->stored[cycle] =
-            s->instr->stores && (memcmp(r->memory, s->memory, sizeof s->memory) != 0 ||
-                                 memcmp(r->tile, s->tile, sizeof s->tile) != 0);
+        out->stored[cycle] = s->watches && (memcmp(r->memory, s->memory, sizeof s->memory) != 0 ||
+                                            memcmp(r->tile, s->tile, sizeof s->tile) != 0);
         if (cycle < s->cycles && core_run(r->core, UINT64_MAX, core_now(r->core)) != CORE_READY) {
             return false;
         }

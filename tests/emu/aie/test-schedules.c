@@ -10,7 +10,7 @@
 #include "emu/aie/operand-rig.h"
 
 enum {
-    PROGRAMS = 40,
+    PROGRAMS = 40 / OP_EVERY,
     LENGTH = 48,      // bundles
     TAIL = OP_CYCLES, // empty ones
     CYCLES = LENGTH + TAIL,
@@ -287,6 +287,9 @@ static bool make_twin(struct instance * i) {
     for (int tries = 0; tries < 60; tries++) {
         i->twin.inst = i->inst;
         for (int k = 0; k < in->n_explicit && tries; k++) {
+            if (in->operands[k].is_imm) {
+                continue;
+            }
             int kind = AIE_REG_KIND(i->inst.values[k]);
             int32_t reg = AIE_REG(kind, (int) op_random(32));
             bool alike = kind != AIE_CR && kind != AIE_CRP && kind != AIE_SR && kind != AIE_SPC;
@@ -306,13 +309,15 @@ static bool make_twin(struct instance * i) {
 static void narrow(struct instance * i) {
     const struct aie_instr * in = instr_of(i);
     for (int k = 0; k < in->n_explicit; k++) {
+        if (in->operands[k].is_imm) {
+            continue;
+        }
         int kind = AIE_REG_KIND(i->inst.values[k]);
         int32_t reg = AIE_REG(kind, (int) op_random(3));
         if (in->slot == AIE_SLOT_VEC && kind == AIE_R) {
             reg = R(FIRST_CONF + (int) op_random(CONFS));
         }
-        if (!in->operands[k].is_imm && op_random(8) &&
-            aie_operand_fits(board.isa, i->inst.op, k, reg)) {
+        if (op_random(8) && aie_operand_fits(board.isa, i->inst.op, k, reg)) {
             i->inst.values[k] = reg;
         }
     }
