@@ -115,6 +115,8 @@ struct queue {            // of a shim
     uint32_t last_offset;
     uint32_t tokens[MOST_TOKENS]; // tasks that will report, the oldest first
     int n_tokens;
+    bool waited; // for one of them
+    bool untold; // there were more than the list has room for
 };
 
 struct shim {

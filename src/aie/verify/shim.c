@@ -6,7 +6,8 @@
 // A task that writes memory is known to be over when its token, or a later one of its channel, was
 // waited for. Until then its descriptors must not change, and the stream must not end. A task that
 // reads memory needs no token of its own: as every compiler for these arrays does, a SYNC of what
-// is made of its words is taken as its end.
+// is made of its words is taken as its end. Where it has one, nobody need wait for it, unless the
+// stream waits for another one of that channel.
 #include "model.h"
 
 enum { ALL_WORDS = 0xff, QUEUE_TOKEN = 31, ADDRESS_LOW = 1, ADDRESS_HIGH = 2 };
@@ -150,6 +151,27 @@ static bool check_bd(struct verifier * v, const struct tile * t, int queue, int 
     return check_range(v, t, queue, id, bd);
 }
 
+// Those of reads may be left over where nobody waits for them: then they need a way out, and their
+// number does not matter.
+static bool owe_token(struct verifier * v, const struct tile * t, int queue) {
+    struct queue * q = &v->shims[t->col].queues[queue];
+    if (queue_reads(queue) && !verify_wires_token_way(v, t, queue)) {
+        return verify_refuse(
+            v, "name the controller before, or ask for no token",
+            "a task of %s%d of shim (%d,0) reports, but its tokens have no way to the controller",
+            way(queue), channel_of(queue), t->col);
+    }
+    if (q->n_tokens < MOST_TOKENS) {
+        q->tokens[q->n_tokens++] = q->tasks;
+        return true;
+    }
+    q->untold = true;
+    return queue_reads(queue) ||
+           verify_refuse(v, "wait for some before",
+                         "%d tasks of %s%d of shim (%d,0) were not waited for", MOST_TOKENS,
+                         way(queue), channel_of(queue), t->col);
+}
+
 bool verify_shim_push(struct verifier * v, struct tile * t, int queue, uint32_t value) {
     struct shim * s = &v->shims[t->col];
     struct queue * q = &s->queues[queue];
@@ -189,15 +211,7 @@ bool verify_shim_push(struct verifier * v, struct tile * t, int queue, uint32_t 
         seen |= 1u << id;
         s->uses[id][queue] = (struct bd_use){q->tasks, v->offset, v->syncs};
     }
-    if (value >> QUEUE_TOKEN) {
-        if (q->n_tokens == MOST_TOKENS) {
-            return verify_refuse(v, "wait for some before",
-                                 "%d tasks of %s%d of shim (%d,0) were not waited for", MOST_TOKENS,
-                                 way(queue), channel_of(queue), t->col);
-        }
-        q->tokens[q->n_tokens++] = q->tasks;
-    }
-    return true;
+    return !(value >> QUEUE_TOKEN) || owe_token(v, t, queue);
 }
 
 // ---- waiting ----
@@ -218,6 +232,13 @@ bool verify_shim_sync(struct verifier * v, struct tile * t, int queue) {
             "controller: it can never be met",
             way(queue), channel_of(queue), t->col);
     }
+    if (q->untold) {
+        return verify_refuse(v, "wait for each token",
+                             "a SYNC waits for a task of shim (%d,0), but more than %d tasks of "
+                             "%s%d reported before",
+                             t->col, MOST_TOKENS, way(queue), channel_of(queue));
+    }
+    q->waited = true;
     q->done = q->tokens[0];
     q->n_tokens--;
     for (int i = 0; i < q->n_tokens; i++) {
@@ -229,7 +250,7 @@ bool verify_shim_sync(struct verifier * v, struct tile * t, int queue) {
 
 static bool check_queue(struct verifier * v, int col, int queue) {
     const struct queue * q = &v->shims[col].queues[queue];
-    if (q->n_tokens) {
+    if (q->n_tokens && (q->waited || !queue_reads(queue))) {
         return verify_refuse(
             v, "wait for each token",
             "the stream ends with %d tokens of %s%d of shim (%d,0) that were not waited "
