@@ -1,6 +1,6 @@
 // inspect-verify: whether a PDI and its instruction stream may go to hardware (aie/verify), for
-// files of anyone. What the operands are is told by an option; without it they are taken as of any
-// size and either direction, and that is said.
+// files of anyone, or a PDI by itself. What the operands are is told by an option; without it they
+// are taken as of any size and either direction, and that is said.
 #include "inspect.h"
 
 #include "aie/target/target.h"
@@ -95,8 +95,25 @@ static int parse(int argc, char ** argv, struct question * q) {
             *(q->pdi ? &q->insts : &q->pdi) = argv[i];
         }
     }
-    return q->insts ? EXIT_OK
-                    : tool_usage(&inspect_subcommand, "--verify wants FILE.pdi and INSTS.bin");
+    if (!q->insts && q->operand_text) {
+        return tool_usage(&inspect_subcommand, "--operands are of a stream: INSTS.bin is missing");
+    }
+    return q->pdi ? EXIT_OK
+                  : tool_usage(&inspect_subcommand, "--verify wants FILE.pdi [INSTS.bin]");
+}
+
+// A PDI does not say what it is for. Where no option does, the first architecture that it may go to
+// is taken.
+static enum status answer_pdi(struct question * q, const uint8_t * pdi, size_t size,
+                              struct error * err) {
+    enum status st = ST_INVALID;
+    for (int i = 0; i < AIE_ARCH_COUNT && st != ST_OK; i++) {
+        if (!q->arch_known || q->arch == (enum aie_arch) i) {
+            q->arch = (enum aie_arch) i;
+            st = aie_verify_pdi(q->arch, q->columns, pdi, size, err);
+        }
+    }
+    return st;
 }
 
 // The architecture is the stream's own, unless an option says which one it is for.
@@ -105,6 +122,11 @@ static enum status answer(struct question * q, struct error * err) {
     struct verify_job job = {.columns = q->columns, .operands = q->operands};
     uint8_t *pdi = NULL, *insts = NULL;
     enum status st = file_read(q->pdi, MAX_BYTES, &pdi, &job.pdi_size, err);
+    if (st == ST_OK && !q->insts) {
+        st = answer_pdi(q, pdi, job.pdi_size, err);
+        free(pdi);
+        return st;
+    }
     if (st == ST_OK) {
         st = file_read(q->insts, MAX_BYTES, &insts, &job.insts_size, err);
     }
@@ -135,12 +157,14 @@ int verify_run(int argc, char ** argv) {
         return code;
     }
     if (answer(&q, &err) != ST_OK) {
-        fprintf(stderr, "ggml-hsa inspect: %s + %s: %s\n", q.pdi, q.insts, err.text);
+        fprintf(stderr, "ggml-hsa inspect: %s%s%s: %s\n", q.pdi, q.insts ? " + " : "",
+                q.insts ? q.insts : "", err.text);
         return EXIT_BAD_INPUT;
     }
-    printf("%s + %s: passes as a kernel of %s for %d columns\n", q.pdi, q.insts,
-           kernel_arch_name(q.arch), q.columns ? q.columns : aie_target(q.arch)->columns);
-    if (!q.operand_text) {
+    printf("%s%s%s: passes as a %s of %s for %d columns\n", q.pdi, q.insts ? " + " : "",
+           q.insts ? q.insts : "", q.insts ? "kernel" : "configuration", kernel_arch_name(q.arch),
+           q.columns ? q.columns : aie_target(q.arch)->columns);
+    if (q.insts && !q.operand_text) {
         printf("sizes and directions of operands were not looked at; --operands tells them\n");
     }
     return EXIT_OK;

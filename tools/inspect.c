@@ -69,7 +69,10 @@ static void print_ports(const struct image_command * cmd, struct buf * b) {
 
 static void print_block(struct inspect * in, const struct image_command * cmd,
                         const struct reg * reg, struct buf * b) {
-    buf_printf(b, ", %u words", cmd->n_words);
+    buf_printf(b, ", %u words", cmd->n_words + cmd->missing);
+    if (cmd->missing) {
+        buf_printf(b, ", the last %u behind the end of the file", cmd->missing);
+    }
     if (reg && reg->class == REG_BD && reg->word == 0 &&
         cmd->n_words == (uint32_t) bd_words(reg->tile)) {
         uint32_t words[8] = {0};
@@ -200,6 +203,16 @@ static void print_pdi_header(const struct inspect * in, const char * path, const
            load_u32(data + 0xb0));
     printf("  partition of %u words (%u with padding) at 0x%x\n", load_u32(data + 0xd4),
            load_u32(data + 0xd0), load_u32(data + 0xf0) * 4);
+    struct pdi_packing packing;
+    if (pdi_packing(data, size, &packing)) {
+        printf("  packed: %zu bytes of commands, %zu bytes of data behind them\n", packing.commands,
+               packing.data + packing.missing);
+    }
+    if (pdi_packing(data, size, &packing) && packing.missing) {
+        printf("  the file ends %zu bytes before its data, as AMD's packer leaves it: the last "
+               "words are not known\n",
+               packing.missing);
+    }
 }
 
 static void print_txn_header(struct inspect * in, const char * path, const uint8_t * data,
@@ -487,7 +500,7 @@ const struct subcommand inspect_subcommand = {
         "       ggml-hsa inspect --svg FILE.pdi [INSTS.bin] > array.svg\n"
         "       ggml-hsa inspect --svg TRACE.json [--from US] [--to US] > timeline.svg\n"
         "       ggml-hsa inspect --passes OP TYPE SHAPE [--pass NAME] [--arch ARCH]\n"
-        "       ggml-hsa inspect --verify FILE.pdi INSTS.bin [--operands in:BYTES,...,out:BYTES]\n"
+        "       ggml-hsa inspect --verify FILE.pdi [INSTS.bin] [--operands in:BYTES,...,out:BYTES]\n"
         "                        [--arch aie2|aie2p] [--columns N]\n\n"
         "Shows a PDI (configuration of the array) or a TXN (instruction stream of one dispatch),\n"
         "one line a command: offset in the file, tile (column,row), command, register, value.\n"
@@ -507,7 +520,8 @@ const struct subcommand inspect_subcommand = {
         "               of the assembler: built, dependences, schedule, loops, bundles, bytes\n"
         "  --pass NAME  only after this pass\n"
         "  --verify     whether the two may go to hardware: every write, transfer and wait is held\n"
-        "               against a model of the array; says the first thing that is wrong\n"
+        "               against a model of the array; says the first thing that is wrong. A PDI alone\n"
+        "               is looked at as far as that goes without a stream\n"
         "  --operands   bytes of the operands and whether the kernel reads them (in), writes them\n"
         "               (out) or both, in the order of its dispatch\n"
         "  --columns N  of the partition; if not given, as many as the architecture has\n\n"

@@ -9,6 +9,7 @@
 #include "kernel-seeds.h"
 
 #include "aie/image/cdo.h"
+#include "aie/image/packed.h"
 
 #ifndef ARCH
 #    define ARCH AIE_ARCH_AIE2
@@ -111,9 +112,11 @@ static void join_bare(const uint8_t * pdi, const uint8_t * insts, size_t insts_s
     (*data)[3] |= 0x80;
 }
 
+enum seed_form { SEED_WHOLE, SEED_BARE, SEED_PACKED, SEED_FORMS };
+
 // From the host through the switches of column 0 and back, no core: BDs, queues, patches and a
 // token.
-static void loop_seed(bool bare, uint8_t ** data, size_t * size) {
+static void loop_seed(enum seed_form form, uint8_t ** data, size_t * size) {
     struct cdo c;
     cdo_begin(&c);
     cdo_write(&c, image_addr(0, 0, 0x3f010), 0x80000005); // master S2 <- slave S3
@@ -129,6 +132,11 @@ static void loop_seed(bool bare, uint8_t ** data, size_t * size) {
         abort();
     }
     cdo_free(&c);
+    if (form == SEED_PACKED) {
+        uint8_t * packed = packed_make(pdi, false, &pdi_size);
+        free(pdi);
+        pdi = packed;
+    }
     static const uint32_t bd[8] = {64, 0, 0, 0, 0x80000000, 0x02000000, 0, 0x02000000};
     struct txn t;
     uint32_t * insts;
@@ -144,7 +152,7 @@ static void loop_seed(bool bare, uint8_t ** data, size_t * size) {
     if (txn_end(&t, &insts, &n, NULL) != ST_OK) {
         abort();
     }
-    if (bare) {
+    if (form == SEED_BARE) {
         join_bare(pdi, (uint8_t *) insts, n * 4, data, size);
     } else {
         join(pdi, pdi_size, (uint8_t *) insts, n * 4, data, size);
@@ -218,11 +226,11 @@ static bool dispatch_seed(int i, uint8_t ** data, size_t * size) {
     static const char * const golden[] = {"single-add", "fused-add-add", "gemm-i16-256-1core"};
     enum { GOLDEN = ARCH == AIE_ARCH_AIE2 ? sizeof golden / sizeof golden[0] : 0 };
     struct kernel_code code;
-    if (i < 2) {
-        loop_seed(i == 1, data, size);
-    } else if (i - 2 < GOLDEN) {
-        golden_seed(golden[i - 2], data, size);
-    } else if (kernel_seed(ARCH, i - 2 - GOLDEN, &code)) {
+    if (i < SEED_FORMS) {
+        loop_seed((enum seed_form) i, data, size);
+    } else if (i - SEED_FORMS < GOLDEN) {
+        golden_seed(golden[i - SEED_FORMS], data, size);
+    } else if (kernel_seed(ARCH, i - SEED_FORMS - GOLDEN, &code)) {
         cut_seed(&code, data, size);
         kernel_code_free(&code);
     } else {

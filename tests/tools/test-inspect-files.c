@@ -2,6 +2,7 @@
 // PDIs with the vendor's other checksum.
 #include "aie/image/image.h"
 #include "aie/image/containers.h"
+#include "aie/image/packed.h"
 #include "tools/inspect-rig.h"
 
 // A PDI with a program in one tile, in as many writes as it has pieces.
@@ -180,12 +181,68 @@ static void test_other_checksum(void ** state) {
     free(pdi);
 }
 
+// PDIs of AMD's overlays are packed, and cut off: both is said.
+static void test_packed(void ** state) {
+    (void) state;
+    static const uint32_t bd[6] = {0x10, 0x11, 0x12, 0x13, 0x14, 0x02000000}, zeros[4];
+    struct cdo c;
+    uint8_t *pdi, *packed;
+    size_t size, packed_size;
+    uint32_t code[3];
+    memcpy(code, aie2_code, sizeof code);
+    cdo_begin(&c);
+    cdo_mask_write(&c, image_addr(1, 3, 0x32000), 1, 0);
+    cdo_write(&c, image_addr(1, 3, 0x1f000), 2);
+    cdo_write(&c, image_addr(1, 3, 0x1f010), 3);
+    cdo_block_write(&c, image_addr(1, 3, 0x400), zeros, 4);
+    cdo_block_write(&c, image_addr(1, 3, 0x20000), code, 3);
+    cdo_block_write(&c, image_addr(1, 3, 0x1d020), bd, 6);
+    assert_int_equal(pdi_write(&c, 1, &pdi, &size, NULL), ST_OK);
+    cdo_free(&c);
+    packed = packed_make(pdi, false, &packed_size);
+    write_file(packed, packed_size);
+    EXPECT(inspect(""), 0, "  packed: 100 bytes of commands, 52 bytes of data behind them\n",
+           "0x0016c  (1,3) core  mask   core control = 0x0 under 0x1", "lock 0 = 0x2",
+           "0x00188  (1,3) core  write  lock 1 = 0x3", "programs are aie2: as aie2 4 of 4 bundles",
+           "    0000: acq r1, r27\n    0004: j p2\n", "BD 1, 6 words: ", "6 commands\n");
+    EXPECT(inspect("--stats"), 0, "core (1,3): aie2, 4 bundles");
+    char arguments[128];
+    snprintf(arguments, sizeof arguments, "inspect --svg %s", file);
+    EXPECT(arguments, 0, "</svg>");
+    write_file(packed, packed_size - PACKED_SHORT);
+    EXPECT(inspect(""), 0, "the file ends 20 bytes before its data, as AMD's packer leaves it",
+           "BD 1, 6 words, the last 5 behind the end of the file", "    00000010\n",
+           "6 commands\n");
+    write_file(packed, packed_size - PACKED_SHORT - 4); // this is another cut
+    EXPECT(inspect(""), 1, "DMA_WRITE at offset 0x1b8: 6 words at byte 0x1c of the data, which");
+    static const struct {
+        size_t at;
+        uint32_t value;
+        const char * text;
+    } broken[] = {
+        {PACKED_COMMANDS + 4, 9, "a run of 9 MASK_WRITE at offset 0x164 wants 108 bytes"},
+        {PACKED_COMMANDS + 4, 65536, "a run of 65536 MASK_WRITE at offset 0x164, 1 to 65535"},
+        {PACKED_COMMANDS, 9, "packed CDO command 0x9 at offset 0x164 is not known"},
+        {0x1a0, 4, "marked as zeros, but word 3 is 0x"}, // the block's place in the data
+        {0x1a0, 60, "4 words at byte 0x3c of the data, which has 0x34 bytes"},
+        {0x198, 1, "address 0x102300400 is beyond 32 bits"},
+    };
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        uint32_t old = load_u32(packed + broken[i].at);
+        store_u32(packed + broken[i].at, broken[i].value);
+        write_file(packed, packed_size);
+        EXPECT(inspect(""), 1, broken[i].text);
+        store_u32(packed + broken[i].at, old);
+    }
+    free(packed);
+    free(pdi);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_xclbin),
-        cmocka_unit_test(test_elf),
-        cmocka_unit_test(test_instruction_set),
-        cmocka_unit_test(test_other_checksum),
+        cmocka_unit_test(test_xclbin),          cmocka_unit_test(test_elf),
+        cmocka_unit_test(test_instruction_set), cmocka_unit_test(test_other_checksum),
+        cmocka_unit_test(test_packed),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }

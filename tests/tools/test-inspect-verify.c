@@ -2,6 +2,7 @@
 // others.
 #include "inspect-rig.h"
 
+#include "aie/image/packed.h"
 #include "store/small-kernel.h"
 
 static char stream[sizeof file + 8];
@@ -44,6 +45,34 @@ static void test_verify(void ** state) {
     EXPECT(verify("--arch aie2p"), 1, "device generation 3, aie2p is 4");
 }
 
+// A PDI by itself, plain and packed, with and without its last bytes.
+static void test_configurations(void ** state) {
+    (void) state;
+    uint8_t *pdi, *packed;
+    size_t size, packed_size;
+    char arguments[512];
+    write_kernel();
+    snprintf(arguments, sizeof arguments, "inspect --verify %s", file);
+    EXPECT(arguments, 0, "passes as a configuration of aie2 for 4 columns\n");
+    assert_int_equal(small_kernel_pdi(1, &pdi, &size, NULL), ST_OK);
+    packed = packed_make(pdi, false, &packed_size);
+    write_file(packed, packed_size);
+    EXPECT(arguments, 0, "passes as a configuration of aie2 for 4 columns\n");
+    EXPECT(verify("--operands in:256,out:256"), 0, "passes as a kernel of aie2");
+    // a write to the last but one of aie2p's columns, then to one that nobody has
+    uint32_t addr = load_u32(packed + PACKED_COMMANDS + 8) & 0x1ffffff;
+    store_u32(packed + PACKED_COMMANDS + 8, addr | 6u << 25);
+    write_file(packed, packed_size);
+    EXPECT(arguments, 0, "passes as a configuration of aie2p for 8 columns\n");
+    strcat(arguments, " --arch aie2");
+    EXPECT(arguments, 1, "a write to column 6, row ", "outside the partition of 4 columns");
+    store_u32(packed + PACKED_COMMANDS + 8, addr | 60u << 25);
+    write_file(packed, packed_size);
+    EXPECT(inspect("--verify"), 1, "a write to column 60, row ", "outside the partition of 8");
+    free(packed);
+    free(pdi);
+}
+
 static void test_usage(void ** state) {
     (void) state;
     write_kernel();
@@ -54,7 +83,9 @@ static void test_usage(void ** state) {
     EXPECT(verify("--arch gfx90a"), 2, "--arch wants");
     EXPECT(verify("--stats"), 2, "no option '--stats' with --verify");
     EXPECT(verify("third"), 2, "one file too many");
-    EXPECT("inspect --verify one.pdi", 2, "wants FILE.pdi and INSTS.bin");
+    EXPECT("inspect --verify", 2, "wants FILE.pdi [INSTS.bin]");
+    EXPECT("inspect --verify one.pdi --operands in:4", 2, "INSTS.bin is missing");
+    EXPECT("inspect --verify nowhere.pdi", 1, "nowhere.pdi");
     EXPECT("inspect --verify nowhere.pdi nowhere.bin", 1, "nowhere.pdi");
     char arguments[512]; // in the wrong order
     snprintf(arguments, sizeof arguments, "inspect --verify %s %s", stream, file);
@@ -75,6 +106,7 @@ static void test_golden(void ** state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_verify),
+        cmocka_unit_test(test_configurations),
         cmocka_unit_test(test_usage),
         cmocka_unit_test(test_golden),
     };

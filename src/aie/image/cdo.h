@@ -27,11 +27,24 @@ enum { // byte offsets in a PDI
     PDI_IMAGE_WORDS = 15,
     PDI_PARTITION = 0xd0,
     PDI_PARTITION_WORDS = 31,
-    PDI_PARTITION_TAIL = 3, // last words of it that some of the vendor's files do not sum up
+    PDI_PARTITION_TAIL = 3, // last words of it: of packing, which its checksum may leave out
+    PDI_PACKED = 0x140,
+    PDI_PACKED_BYTES = 0x144, // of commands
+    PDI_PACKED_MARK = 0x148,
     PDI_DATA = 0x150,
 };
 
 #define PDI_IDENT 0x50504449u
+
+enum {
+    PDI_PACKING = 1,         // the one form there is
+    PDI_PACKED_MOST = 65535, // commands of a run: the firmware counts what is left in 16 bits
+};
+
+// Who packed a PDI says so in its partition header, and with this mark that it was meant.
+static inline uint32_t pdi_packed_mark(uint32_t form, uint32_t bytes) {
+    return 0x8866u | (form & 0xff) << 8 | form >> 8 | bytes << 16 | bytes >> 16;
+}
 
 // Complement of the sum of n words: every header of these formats ends with it.
 static inline uint32_t image_checksum(const uint8_t * words, size_t n) {

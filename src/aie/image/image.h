@@ -139,6 +139,7 @@ struct image_command {
     uint32_t addr, mask, value;
     const uint8_t * data; // block payload
     uint32_t n_words;
+    uint32_t missing;                 // words of the block behind these, where the file has ended
     int col, row, direction, channel; // wait
     int operand;                      // patch
     uint32_t byte_offset;             // patch
@@ -150,6 +151,16 @@ enum status pdi_read(const uint8_t * pdi, size_t size, image_visit visit, void *
                      struct error * err);
 enum status txn_read(const uint8_t * txn, size_t size, image_visit visit, void * user,
                      struct error * err);
+
+// PDIs of AMD's own overlays are packed: like commands in runs, the data of blocks behind all of
+// them. The tool that does it counts the file 20 bytes too short, so that the words of the last
+// block (or blocks) are not in it; what firmware finds there is not known.
+struct pdi_packing {
+    size_t commands, data, missing; // bytes
+};
+
+// False: it is a plain one, or cut off before it could tell.
+bool pdi_packing(const uint8_t * pdi, size_t size, struct pdi_packing * out);
 
 // ---- files of others that hold such files ----
 

@@ -72,6 +72,12 @@ static bool one_word(struct verifier * v, const struct image_command * c) {
 static bool block(struct verifier * v, const struct image_command * c) {
     struct tile * t = tile_at(v, c->addr, "a write to");
     uint32_t n;
+    if (c->missing) {
+        return verify_refuse(v, "make the PDI again, without packing it",
+                             "a block of %u words, but the file ends before its last %u: what "
+                             "would be written is not known",
+                             c->n_words + c->missing, c->missing);
+    }
     for (uint32_t i = 0; t && i < c->n_words; i += n) {
         uint64_t addr = c->addr + 4 * (uint64_t) i;
         struct reg reg;

@@ -1,6 +1,7 @@
 // array-config: reads a PDI as the firmware gets it and applies the CDO inside. The header is
 // checked in full before the first command touches the array; every command is checked against the
-// end of the stream. The form is the one that NPU tools write: one image, one partition, one CDO.
+// end of the stream. The form is the one that NPU tools write: one image, one partition, one CDO,
+// which may be packed: runs of like commands with their counts, and all data behind them.
 #include "emu/aie/array-model.h"
 
 #include <stdlib.h>
@@ -13,7 +14,15 @@ enum {
     AT_ENCRYPTED_WORDS = 0x0D0,
     AT_PLAIN_WORDS = 0x0D4,
     AT_TOTAL_WORDS = 0x0D8,
+    AT_PACKED = 0x140,
+    AT_PACKED_BYTES = 0x144, // of commands
+    AT_PACKED_MARK = 0x148,
     AT_PARTITION_SUM = 0x14C,
+    AT_COMMANDS = PDI_HEADER_BYTES + 4 * CDO_HEADER_WORDS,
+
+    PACKED_BLOCK = 5,
+    PACKED_MOST = 65535, // of a run: the firmware keeps what is left of it in 16 bits
+    PACKED_ZEROS = 1,    // flag of a block
 };
 
 // Words of the header whose value is fixed.
@@ -75,6 +84,72 @@ static enum status check_cdo_header(const uint8_t * cdo, uint32_t words, struct 
     return ST_OK;
 }
 
+static bool is_packed(const uint8_t * pdi) {
+    uint32_t form = load_u32(pdi + AT_PACKED), bytes = load_u32(pdi + AT_PACKED_BYTES);
+    uint32_t mark = 0x8966 | bytes << 16 | bytes >> 16;
+    return form == 1 && load_u32(pdi + AT_PACKED_MARK) == mark;
+}
+
+// Fields of a command within a run; 0: there is none of that number.
+static uint32_t packed_words(uint32_t id) {
+    static const uint8_t words[] = {[2] = 3, [3] = 2, [PACKED_BLOCK] = 4, [7] = 4, [8] = 3};
+    return id < sizeof words ? words[id] : 0;
+}
+
+static enum status check_block(const uint8_t * item, size_t at, uint64_t * end,
+                               struct error * err) {
+    uint32_t from = load_u32(item + 8), n = load_u32(item + 12) & 0xffff;
+    uint32_t flags = load_u32(item + 12) >> 16;
+    if (n == 0 || from % 4 || flags > PACKED_ZEROS) {
+        return error_set(err, ST_CORRUPT,
+                         "PDI: packed block at 0x%zx has %u words at byte 0x%x of the data and "
+                         "flags 0x%x",
+                         at, n, from, flags);
+    }
+    uint64_t here = from + 4ull * n;
+    *end = here > *end ? here : *end;
+    return ST_OK;
+}
+
+// All runs, and how much of the file they and their data take.
+static enum status check_packed(const uint8_t * pdi, size_t size, size_t * used,
+                                struct error * err) {
+    uint32_t bytes = load_u32(pdi + AT_PACKED_BYTES);
+    if (bytes % 4 || bytes > size - AT_COMMANDS) {
+        return error_set(err, ST_CORRUPT, "PDI: %u bytes of packed commands, %zu are left", bytes,
+                         size - AT_COMMANDS);
+    }
+    size_t at = AT_COMMANDS, stop = AT_COMMANDS + bytes;
+    uint64_t end = 0;
+    while (at < stop) {
+        uint32_t id = load_u32(pdi + at), n = stop - at < 8 ? 0 : load_u32(pdi + at + 4);
+        size_t item = 4 * (size_t) packed_words(id);
+        if (item == 0) {
+            return error_set(err, ST_UNSUPPORTED, "PDI: unknown packed command 0x%x at 0x%zx", id,
+                             at);
+        }
+        if (n == 0 || n > PACKED_MOST || n > (stop - at - 8) / item) {
+            return error_set(err, ST_CORRUPT,
+                             "PDI: a run of %u packed commands 0x%x at 0x%zx, %zu bytes are left",
+                             n, id, at, stop - at);
+        }
+        at += 8;
+        for (uint32_t i = 0; i < n; i++, at += item) {
+            enum status st = id == PACKED_BLOCK ? check_block(pdi + at, at, &end, err) : ST_OK;
+            if (st != ST_OK) {
+                return st;
+            }
+        }
+    }
+    if (end > size - stop) {
+        return error_set(err, ST_CORRUPT,
+                         "PDI: truncated, %zu bytes of %llu (AMD's packer leaves the last 20 out)",
+                         size, (unsigned long long) (stop + end));
+    }
+    *used = stop + (size_t) end;
+    return ST_OK;
+}
+
 enum status pdi_check(const uint8_t * pdi, size_t size, size_t * used, struct error * err) {
     if (!pdi || size < PDI_HEADER_BYTES + 4 * CDO_HEADER_WORDS) {
         return error_set(err, ST_CORRUPT, "PDI: %zu bytes are less than its headers", size);
@@ -86,10 +161,14 @@ enum status pdi_check(const uint8_t * pdi, size_t size, size_t * used, struct er
                              fixed_words[i].what, fixed_words[i].at, word, fixed_words[i].value);
         }
     }
+    bool packed = is_packed(pdi);
     for (size_t i = 0; i < sizeof(checksums) / sizeof(checksums[0]); i++) {
         uint32_t said = load_u32(pdi + checksums[i].at);
         uint32_t is = ~sum_words(pdi + checksums[i].first, checksums[i].at - checksums[i].first);
-        if (said != is) {
+        // whoever packs a PDI leaves this sum as it was
+        bool before = packed && checksums[i].at == AT_PARTITION_SUM &&
+                      said == ~sum_words(pdi + checksums[i].first, AT_PACKED - checksums[i].first);
+        if (said != is && !before) {
             return error_set(err, ST_CORRUPT,
                              "PDI: checksum of the %s is 0x%08x, the words give 0x%08x",
                              checksums[i].what, said, is);
@@ -100,6 +179,10 @@ enum status pdi_check(const uint8_t * pdi, size_t size, size_t * used, struct er
         load_u32(pdi + AT_TOTAL_WORDS) != encrypted) {
         return error_set(err, ST_CORRUPT, "PDI: partition lengths %u, %u, %u do not agree",
                          encrypted, plain, load_u32(pdi + AT_TOTAL_WORDS));
+    }
+    if (packed) { // lengths are of the plain one
+        enum status st = check_packed(pdi, size, used, err);
+        return st == ST_OK ? check_cdo_header(pdi + PDI_HEADER_BYTES, plain, err) : st;
     }
     uint64_t end = PDI_HEADER_BYTES + 4ull * encrypted;
     if (end > size) {
@@ -202,9 +285,49 @@ static bool run_commands(struct array * a, const uint32_t * words, size_t n) {
     return true;
 }
 
+// A block of a run, from the data.
+static bool run_block(struct array * a, const uint32_t * item, const uint32_t * data, size_t at) {
+    uint32_t n = item[3] & 0xffff;
+    const uint32_t * words = data + item[2] / 4;
+    for (uint32_t i = 0; i < n && item[3] >> 16 == PACKED_ZEROS; i++) {
+        if (words[i]) { // firmware may leave such a block out
+            return array_fail(a, ST_CORRUPT,
+                              "CDO: block at word %zu is marked as zeros, but word %u is 0x%x", at,
+                              i, words[i]);
+        }
+    }
+    a->cdo_words += n;
+    if (!array_write(a, address64(item), words, n)) {
+        error_prefix(&a->error, a->error.status, "CDO block at word %zu", at);
+        return false;
+    }
+    return true;
+}
+
+// Runs and data lie within the words, by check_packed.
+static bool run_packed(struct array * a, const uint32_t * words, size_t n) {
+    for (size_t i = 0; i < n;) {
+        uint32_t id = words[i], count = words[i + 1], item = packed_words(id);
+        i += 2;
+        for (uint32_t k = 0; k < count; k++, i += item, a->cdo_commands++) {
+            bool ok = id == PACKED_BLOCK ? run_block(a, words + i, words + n, i)
+                                         : run_command(a, 0x100 | id, words + i, item, i);
+            if (!ok) {
+                return false;
+            }
+            a->cdo_words += item;
+        }
+    }
+    return true;
+}
+
 bool pdi_load(struct array * a, const uint8_t * pdi, size_t used) {
-    size_t n = load_u32(pdi + AT_PLAIN_WORDS) - CDO_HEADER_WORDS;
-    if (PDI_HEADER_BYTES + 4 * (n + CDO_HEADER_WORDS) > used) {
+    bool packed = is_packed(pdi);
+    size_t n = packed ? (used - AT_COMMANDS) / 4
+                      : (size_t) load_u32(pdi + AT_PLAIN_WORDS) - CDO_HEADER_WORDS;
+    size_t again = used;
+    bool same = !packed || (check_packed(pdi, used, &again, NULL) == ST_OK && again == used);
+    if (!same || AT_COMMANDS + 4 * n > used) {
         return array_fail(a, ST_CORRUPT, "PDI: changed while it was read");
     }
     uint32_t * words = malloc(n ? n * 4 : 4); // the bytes may lie unaligned
@@ -214,7 +337,8 @@ bool pdi_load(struct array * a, const uint8_t * pdi, size_t used) {
     for (size_t i = 0; i < n; i++) {
         words[i] = load_u32(pdi + PDI_HEADER_BYTES + 4 * (CDO_HEADER_WORDS + i));
     }
-    bool ok = run_commands(a, words, n);
+    bool ok = packed ? run_packed(a, words, load_u32(pdi + AT_PACKED_BYTES) / 4)
+                     : run_commands(a, words, n);
     free(words);
     return ok;
 }
