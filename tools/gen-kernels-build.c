@@ -10,6 +10,7 @@
 #include "gen-kernels.h"
 
 #include "aie/aie.h"
+#include "base/out.h"
 #include "store/external.h"
 #include "store/store.h"
 
@@ -166,6 +167,15 @@ static enum status sync_file(int dir, const char * name, struct error * err) {
         close(fd);
     }
     return code ? error_set(err, ST_IO, "cannot write: %s", strerror(code)) : ST_OK;
+}
+
+// Gives a file its name, in place of a regular one that is there.
+static enum status put_in_place(int dir, const char * temp, const char * name, struct error * err) {
+    enum status st = out_may_write(dir, name, name, err);
+    if (st == ST_OK && renameat(dir, temp, dir, name) != 0) {
+        st = error_set(err, ST_IO, "%s", strerror(errno));
+    }
+    return st == ST_OK ? st : error_prefix(err, st, "cannot write %s", name);
 }
 
 static void remove_temps(const struct build * b, const struct job * job) {
@@ -351,12 +361,10 @@ static void publish_job(void * user, int i) {
     for (int k = 0; k < FILES && st == ST_OK; k++) {
         temp_name(job, order[k], temp);
         final_name(job, order[k], name);
-        if (renameat(dir, temp, dir, name) != 0) {
-            st = error_set(&job->error, ST_IO, "cannot write %s: %s", name, strerror(errno));
-            if (k > 0) { // a stream without its PDI
-                final_name(job, order[0], name);
-                unlinkat(dir, name, 0);
-            }
+        st = put_in_place(dir, temp, name, &job->error);
+        if (st != ST_OK && k > 0) { // a stream without its PDI
+            final_name(job, order[0], name);
+            unlinkat(dir, name, 0);
         }
     }
     job->published = st == ST_OK;
@@ -400,9 +408,7 @@ static enum status publish_program(const struct build * b, struct program * p, s
         st = write_file(dir, temp, p->data, (size_t) p->file.size, err);
     }
     st = st == ST_OK ? sync_file(dir, temp, err) : st;
-    if (st == ST_OK && renameat(dir, temp, dir, name) != 0) {
-        st = error_set(err, ST_IO, "cannot write %s: %s", name, strerror(errno));
-    }
+    st = st == ST_OK ? put_in_place(dir, temp, name, err) : st;
     unlinkat(dir, temp, 0); // also where both names were links to one file, which is no rename
     return st;
 }
@@ -410,8 +416,14 @@ static enum status publish_program(const struct build * b, struct program * p, s
 static enum status publish_programs(const struct build * b, enum aie_arch arch, struct manifest * m,
                                     struct error * err) {
     const char * compiler = store_own_compiler()->identity;
+    struct stat info;
     if (mkdirat(b->dirs[arch], MANIFEST_PROGRAMS, 0777) != 0 && errno != EEXIST) {
         return error_set(err, ST_IO, MANIFEST_PROGRAMS ": %s", strerror(errno));
+    }
+    if (fstatat(b->dirs[arch], MANIFEST_PROGRAMS, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISDIR(info.st_mode)) {
+        return error_set(err, ST_IO,
+                         MANIFEST_PROGRAMS ": not a directory, which it has to be; move it away");
     }
     enum status st = ST_OK;
     for (struct program * p = b->programs; p && st == ST_OK; p = p->next) {
@@ -502,9 +514,7 @@ static enum status write_manifest(const struct build * b, const struct manifest 
     if (st == ST_OK) {
         st = sync_file(dir, temp, err);
     }
-    if (st == ST_OK && renameat(dir, temp, dir, MANIFEST_FILE) != 0) {
-        st = error_set(err, ST_IO, "cannot write: %s", strerror(errno));
-    }
+    st = st == ST_OK ? put_in_place(dir, temp, MANIFEST_FILE, err) : st;
     if (st != ST_OK) {
         unlinkat(dir, temp, 0);
     }

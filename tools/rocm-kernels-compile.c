@@ -1,7 +1,7 @@
 // rocm-kernels-compile: code objects ahead of time, several compilers at once.
 #include "rocm-kernels.h"
 
-#include "base/dir.h"
+#include "base/out.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -86,27 +86,22 @@ static void write_copy(const struct compile * c, struct job * job) {
     struct buf path = {0};
     const char * arch = job->arch[0] ? job->arch : rocm_kernels_arch(c->k, &job->error);
     struct error why = {0};
-    char file[HIP_NAME_MAX + 8];
-    snprintf(file, sizeof file, "%s.co", job->name);
     buf_printf(&path, "%s/%s", c->output_dir, arch);
-    int dir = -1;
+    struct out out;
     if (!path.failed) {
         mkdir((const char *) path.data, 0777);
-        dir = open((const char *) path.data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     }
-    if (dir < 0) {
-        error_set(&why, ST_IO, "%s", path.failed ? "no memory" : strerror(errno));
-    } else if (dir_write(dir, file, job->code->data, job->code->size, &why) == ST_OK &&
-               fchmodat(dir, file, 0644, 0) != 0) { // for whoever may read the directory
-        error_set(&why, ST_IO, "its mode cannot be changed: %s", strerror(errno));
+    buf_printf(&path, "/%s.co", job->name);
+    if (path.failed) {
+        error_set(&why, ST_NO_MEMORY, "no memory");
+    } else if (out_begin((const char *) path.data, &out, &why) == ST_OK) {
+        (void) fwrite(job->code->data, 1, job->code->size, out.file); // out_end tells
+        (void) out_end(&out, &why);
     }
     if (why.status != ST_OK) {
         job->error.status = ROCM_IO;
-        snprintf(job->error.text, sizeof job->error.text, "%.1000s/%s: %s",
-                 path.data ? (const char *) path.data : "", file, why.text);
-    }
-    if (dir >= 0) {
-        close(dir);
+        snprintf(job->error.text, sizeof job->error.text, "%.1000s: %s",
+                 path.data ? (const char *) path.data : "", why.text);
     }
     buf_free(&path);
 }

@@ -3,6 +3,8 @@
 // wrong with it, and how to mend it.
 #include "mnist.h"
 
+#include "base/out.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -273,24 +275,47 @@ enum status net_load(struct net * out, const char * path, ggml_backend_buffer_ty
     return st;
 }
 
+// As gguf_write_to_file does, which takes a path and would follow what lies there.
+static enum status write_gguf(const struct gguf_context * gguf, const struct net * net, FILE * f,
+                              struct error * err) {
+    size_t meta = gguf_get_meta_size(gguf), align = gguf_get_alignment(gguf), most = meta;
+    for (int i = 0; i < NET_TENSORS; i++) {
+        size_t n = ggml_nbytes(net->tensors[i]) + align;
+        most = n > most ? n : most;
+    }
+    uint8_t * bytes = malloc(most);
+    if (!bytes) {
+        return error_set(err, ST_NO_MEMORY, "no memory for %zu bytes", most);
+    }
+    gguf_get_meta_data(gguf, bytes);
+    (void) fwrite(bytes, 1, meta, f); // out_end tells
+    for (int i = 0; i < NET_TENSORS; i++) {
+        size_t n = ggml_nbytes(net->tensors[i]), padded = (n + align - 1) / align * align;
+        memset(bytes, 0, padded);
+        ggml_backend_tensor_get(net->tensors[i], bytes, 0, n);
+        (void) fwrite(bytes, 1, padded, f);
+    }
+    free(bytes);
+    return ST_OK;
+}
+
 enum status net_save(const struct net * net, const char * path, const char * description,
                      struct error * err) {
-    char part[4096];
-    if (snprintf(part, sizeof part, "%s.part", path) >= (int) sizeof part) {
-        return error_set(err, ST_INVALID, "%.64s...: the path is too long", path);
-    }
     struct gguf_context * gguf = gguf_init_empty();
     gguf_set_val_str(gguf, "general.architecture", ARCHITECTURE);
     gguf_set_val_str(gguf, "general.description", description);
     for (int i = 0; i < NET_TENSORS; i++) {
         gguf_add_tensor(gguf, net->tensors[i]);
     }
-    enum status st = ST_OK;
-    errno = 0;
-    if (!gguf_write_to_file(gguf, part, false) || rename(part, path) != 0) {
-        st = error_set(err, ST_IO, "%s: cannot be written%s%s", path, errno ? ": " : "",
-                       errno ? strerror(errno) : "");
-        remove(part);
+    struct out out;
+    enum status st = out_begin(path, &out, err);
+    if (st == ST_OK && (st = write_gguf(gguf, net, out.file, err)) != ST_OK) {
+        out_drop(&out);
+    } else if (st == ST_OK) {
+        st = out_end(&out, err);
+    }
+    if (st != ST_OK) {
+        error_prefix(err, st, "%s: cannot be written", path);
     }
     gguf_free(gguf);
     return st;

@@ -3,6 +3,8 @@
 #include "page.h"
 #include "report.h"
 
+#include "base/out.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -300,22 +302,15 @@ enum status report_html(const struct report * r, const char * path, struct error
     put_gallery(&b, r);
     put_foot(&b, r);
 
-    char part[4096];
-    enum status st = ST_OK;
-    if (b.failed) {
-        st = error_set(err, ST_NO_MEMORY, "%s: no memory for the report", path);
-    } else if (snprintf(part, sizeof part, "%s.part", path) >= (int) sizeof part) {
-        st = error_set(err, ST_INVALID, "%.64s...: the path is too long", path);
-    } else {
-        FILE * f = fopen(part, "wb");
-        bool ok = f && fwrite(b.data, 1, b.size, f) == b.size;
-        ok = f && fclose(f) == 0 && ok;
-        if (!ok || rename(part, path) != 0) {
-            st = error_set(err, ST_IO, "%s: cannot be written: %s", path, strerror(errno));
-            if (f) {
-                remove(part);
-            }
-        }
+    struct out out;
+    enum status st = b.failed ? error_set(err, ST_NO_MEMORY, "no memory for the report")
+                              : out_begin(path, &out, err);
+    if (st == ST_OK) {
+        (void) fwrite(b.data, 1, b.size, out.file); // out_end tells
+        st = out_end(&out, err);
+    }
+    if (st != ST_OK) {
+        error_prefix(err, st, "%s: cannot be written", path);
     }
     buf_free(&b);
     return st;

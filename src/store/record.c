@@ -3,6 +3,7 @@
 // that fails halfway is taken back.
 #include "record.h"
 
+#include "base/out.h"
 #include "base/quiet.h"
 #include "kernel/config.h"
 #include "table.h"
@@ -113,8 +114,9 @@ static enum status insert(const struct record * r, int fd, const char * entry, s
     if (fstat(fd, &info) != 0) {
         return system_error(r, errno, err);
     }
-    if (!S_ISREG(info.st_mode) || info.st_size > MAX_RECORD_BYTES) {
-        return error_set(err, ST_INVALID, VARIABLE ": %s: not a regular file of at most %lld bytes",
+    if (info.st_size > MAX_RECORD_BYTES) {
+        return error_set(err, ST_INVALID,
+                         VARIABLE ": %s: more than %lld bytes; move it away, or name another file",
                          r->path, (long long) MAX_RECORD_BYTES);
     }
     size_t size = (size_t) info.st_size;
@@ -173,9 +175,9 @@ static enum status append(const struct record * r, const struct kernel_spec * sp
         return error_set(err, ST_NO_MEMORY, VARIABLE ": no memory for an entry");
     }
     enum status st;
-    int fd = open(r->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-    if (fd < 0) {
-        st = system_error(r, errno, err);
+    int fd;
+    if ((st = out_open(r->path, O_RDWR, &fd, err)) != ST_OK) {
+        error_prefix(err, st, VARIABLE);
     } else {
         struct quiet quiet;
         quiet_begin(&quiet);

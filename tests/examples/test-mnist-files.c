@@ -2,6 +2,7 @@
 // Nothing that is wrong may load, and nothing may be read outside of a file; run under ASan as
 // well.
 #include "base/cmocka-all.h"
+#include "base/stand-ins.h"
 #include "mnist.h"
 
 #include <sys/stat.h>
@@ -347,6 +348,23 @@ static void test_model_not_written(void ** state) {
     expect(load(&err), ST_NOT_FOUND, &err, model, "mnist-train");
 }
 
+static void test_model_no_file(void ** state) {
+    (void) state;
+    struct net net;
+    struct error err = {0};
+    assert_int_equal(net_new(&net, HIDDEN, GGML_TYPE_F32, host(), &err), ST_OK);
+    fill(&net);
+    remove(model);
+    for (int kind = 0; stand_ins[kind]; kind++) {
+        struct stand_in s;
+        if (stand_in_make(&s, kind, model)) {
+            expect(net_save(&net, model, "", &err), ST_IO, &err, model, "regular file");
+            stand_in_check(&s, kind, "--out");
+        }
+    }
+    net_free(&net);
+}
+
 static void silent(enum ggml_log_level level, const char * text, void * user) {
     (void) level;
     (void) text;
@@ -372,6 +390,7 @@ int main(void) {
         cmocka_unit_test(test_model_damaged),
         cmocka_unit_test(test_model_other),
         cmocka_unit_test(test_model_not_written),
+        cmocka_unit_test(test_model_no_file),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     remove(images);

@@ -2,6 +2,7 @@
 // text, that its pictures are PNG files with the digits in them, and that the page escapes its
 // inputs.
 #include "base/cmocka-all.h"
+#include "base/stand-ins.h"
 #include "report.h"
 
 #include <unistd.h>
@@ -228,12 +229,39 @@ static void test_page(void ** state) {
     report_free(&r);
 }
 
+// What is no regular file stays as it is, and so does what somebody put at the name that the page
+// is written under before it has its own.
+static void test_no_file(void ** state) {
+    (void) state;
+    char dir[] = "/tmp/test-mnist-report-XXXXXX", path[64], part[80];
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/report.html", dir);
+    snprintf(part, sizeof part, "%s.part", path);
+    struct report r = make();
+    for (int kind = 0; stand_ins[kind]; kind++) {
+        struct stand_in s;
+        struct error err = {0};
+        if (!stand_in_make(&s, kind, path)) {
+            continue;
+        }
+        assert_int_equal(report_html(&r, path, &err), ST_IO);
+        stand_in_check(&s, kind, "--html");
+        assert_non_null(strstr(err.text, path));
+        assert_true(stand_in_make(&s, kind, part));
+        assert_int_equal(report_html(&r, path, &err), ST_OK);
+        assert_int_equal(unlink(path), 0);
+        stand_in_check(&s, kind, "--html, part");
+    }
+    report_free(&r);
+    assert_int_equal(rmdir(dir), 0); // nothing is left
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conclusions), cmocka_unit_test(test_limit),
         cmocka_unit_test(test_text),        cmocka_unit_test(test_base64),
         cmocka_unit_test(test_sums),        cmocka_unit_test(test_png),
-        cmocka_unit_test(test_page),
+        cmocka_unit_test(test_page),        cmocka_unit_test(test_no_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,14 +7,14 @@
 #include "kernel/config.h"
 #include "store/record.h"
 
-#include <stdio.h>
-#include <sys/mman.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 const int fuzz_rounds = 1500;
 const int fuzz_longest = 400;
 
-static int file = -1; // in memory, under a name of its own
+static int file = -1;
+static char variable[64] = "GGML_HSA_RECORD=/dev/shm/fuzz-record-XXXXXX";
 
 static struct kernel_spec example(void) {
     struct kernel_spec spec = {.op = KERNEL_OP_RELU, .n_inputs = 1};
@@ -22,14 +22,25 @@ static struct kernel_spec example(void) {
     return spec;
 }
 
+static const char * path(void) {
+    return strchr(variable, '=') + 1;
+}
+
+static void leave(void) {
+    unlink(path());
+}
+
+// In memory where there is such a place; a file, for a recording follows no link to another.
 static void begin(void) {
-    static char variable[64];
     if (file >= 0) {
         return;
     }
-    file = memfd_create("recording", MFD_CLOEXEC);
-    snprintf(variable, sizeof variable, "GGML_HSA_RECORD=/proc/self/fd/%d", file);
-    if (file < 0 || putenv(variable)) {
+    file = mkstemp(strchr(variable, '=') + 1);
+    if (file < 0) {
+        strcpy(variable, "GGML_HSA_RECORD=/tmp/fuzz-record-XXXXXX");
+        file = mkstemp(strchr(variable, '=') + 1);
+    }
+    if (file < 0 || putenv(variable) || atexit(leave)) {
         abort();
     }
 }

@@ -71,6 +71,18 @@ extern "C" __attribute__((global)) void f(float * x) { x[__builtin_amdgcn_workit
 END
     expect 0 "1 compiled" compile "$dir/alone.hip" --arch gfx1100 --compiler clang
     expect 0 '"compiled": 1' compile binary --arch gfx1100 --compiler clang --json
+    # What stands where the copy is to go and is no regular file stays.
+    mkdir -p "$dir/co/gfx1100"
+    ln -s "$dir/victim" "$dir/co/gfx1100/binary.co"
+    expect 1 "regular file" compile binary --arch gfx1100 --compiler clang --output-dir "$dir/co"
+    [ -L "$dir/co/gfx1100/binary.co" ] && [ ! -e "$dir/victim" ] || { echo "--output-dir: a link was lost"; failed=1; }
+    rm "$dir/co/gfx1100/binary.co"
+    mkfifo "$dir/co/gfx1100/binary.co"
+    expect 1 "regular file" compile binary --arch gfx1100 --compiler clang --output-dir "$dir/co"
+    [ -p "$dir/co/gfx1100/binary.co" ] || { echo "--output-dir: a pipe was lost"; failed=1; }
+    rm "$dir/co/gfx1100/binary.co"
+    expect 0 "was kept" compile binary --arch gfx1100 --compiler clang --output-dir "$dir/co"
+    [ -f "$dir/co/gfx1100/binary.co" ] || { echo "--output-dir: no copy"; failed=1; }
 else
     echo "not looked at: sources of one's own (no clang++-19)"
 fi

@@ -1,6 +1,7 @@
 // record: what a run needed becomes a configuration, also when threads and processes write at once;
 // files that are no recordings stay as they are; a full disk costs the entry and nothing else.
 #include "base/cmocka-all.h"
+#include "base/stand-ins.h"
 #include "kernel/config.h"
 #include "store/record.h"
 #include "store/store.h"
@@ -215,6 +216,27 @@ static void not_a_recording(void ** state) {
     rmdir(path);
 }
 
+// What is no regular file is not written, and no link is followed to one.
+static void no_file(void ** state) {
+    (void) state;
+    for (int kind = 0; stand_ins[kind]; kind++) {
+        struct stand_in s;
+        if (!stand_in_make(&s, kind, path)) {
+            continue;
+        }
+        struct record * r;
+        struct error err = {0};
+        struct kernel_spec spec = make_spec(1);
+        assert_int_equal(record_open(&r, NULL), ST_OK);
+        assert_int_equal(record_add(r, &spec, &err), ST_IO);
+        record_close(r);
+        stand_in_check(&s, kind, "GGML_HSA_RECORD");
+        if (!strstr(err.text, path) || !strstr(err.text, "regular file")) {
+            fail_msg("%s: '%s' was said", stand_ins[kind], err.text);
+        }
+    }
+}
+
 // A limit on the size of files stands in for a full disk: the write stops halfway.
 static void full_disk(void ** state) {
     (void) state;
@@ -303,6 +325,7 @@ int main(void) {
         cmocka_unit_test_setup(at_once, fresh),   cmocka_unit_test_setup(not_a_recording, fresh),
         cmocka_unit_test_setup(full_disk, fresh), cmocka_unit_test_setup(by_a_store, fresh),
         cmocka_unit_test_setup(locked, fresh),    cmocka_unit_test_setup(blank_list, fresh),
+        cmocka_unit_test_setup(no_file, fresh),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

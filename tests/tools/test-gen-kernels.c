@@ -3,6 +3,7 @@
 // stops the run.
 #include "aie/aie.h"
 #include "base/cmocka-all.h"
+#include "base/stand-ins.h"
 #include "store/manifest.h"
 #include "store/store.h"
 
@@ -567,6 +568,38 @@ static void disk_errors(void ** state) {
     assert_false(exists("out/aie2"));
 }
 
+// Where a file is to go there is something else: it stays, and the run says so.
+static void no_file(void ** state) {
+    (void) state;
+    static const char * const names[] = {"out/aie2/k0.pdi", "out/aie2/k0_insts.bin",
+                                         "out/aie2/manifest.json"};
+    put_many("c.json", "k", 1, 1);
+    for (int n = 0; n < 3; n++) {
+        for (int kind = 0; stand_ins[kind]; kind++) {
+            struct stand_in s;
+            assert_int_equal(shell("rm -rf out; mkdir -p out/aie2"), 0);
+            if (!stand_in_make(&s, kind, in_home(names[n]))) {
+                continue;
+            }
+            int status = shell("$T --config c.json --output-dir out");
+            stand_in_check(&s, kind, names[n]);
+            assert_int_equal(status, 1);
+            must_say(complained, strrchr(names[n], '/') + 1);
+            if (n < 2) { // a manifest is read first, and that fails in its own way
+                must_say(complained, "regular file");
+            }
+            assert_int_equal(count("out/aie2", ".tmp"), 0);
+        }
+    }
+    // Programs have a directory of their own, which is no link to another one.
+    assert_int_equal(shell("rm -rf out other; mkdir -p out/aie2 other; ln -s ../../other "
+                           "out/aie2/programs"),
+                     0);
+    assert_int_equal(shell("$T --config c.json --output-dir out"), 1);
+    must_say(complained, "programs");
+    assert_int_equal(count("other", ".pdi"), 0);
+}
+
 static void leftovers(void ** state) {
     (void) state;
     put_many("c.json", "k", 3, 1);
@@ -740,6 +773,7 @@ int main(void) {
         cmocka_unit_test_setup(two_at_once, clean),
         cmocka_unit_test_setup(manifests_merge, clean),
         cmocka_unit_test_setup(disk_errors, clean),
+        cmocka_unit_test_setup(no_file, clean),
         cmocka_unit_test_setup(leftovers, clean),
         cmocka_unit_test_setup(stopped, clean),
         cmocka_unit_test_setup(terminal, clean),

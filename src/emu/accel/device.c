@@ -6,6 +6,8 @@
 #include "accel.h"
 #include "start.h"
 
+#include "base/out.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -137,10 +139,16 @@ static int first_open(struct accel_device * dev) {
         fclose(dev->trace);
         dev->trace = NULL;
     }
-    if (*dev->settings.trace && !(dev->trace = accel_libc()->fopen(dev->settings.trace, "ae"))) {
-        fprintf(stderr, "accel-emu: ACCEL_EMU_TRACE=%s: %s\n", dev->settings.trace,
-                strerror(errno));
-        return -EINVAL;
+    if (*dev->settings.trace) {
+        int fd;
+        if (out_open(dev->settings.trace, O_WRONLY | O_APPEND, &fd, &err) != ST_OK) {
+            fprintf(stderr, "accel-emu: ACCEL_EMU_TRACE=%s\n", err.text);
+            return -EINVAL;
+        }
+        if (!(dev->trace = fdopen(fd, "ae"))) {
+            accel_libc()->close(fd);
+            return -ENOMEM;
+        }
     }
     memset(dev->calls, 0, sizeof dev->calls);
     dev->pid = getpid();

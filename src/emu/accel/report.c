@@ -4,6 +4,8 @@
 // a program that ends in an assert leaves it as well.
 #include "accel.h"
 
+#include "base/out.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -95,15 +97,18 @@ void accel_report(struct accel_device * dev) {
         return;
     }
     char text[600];
-    int n = line(dev, text, sizeof text);
-    int fd = accel_libc()->open(dev->settings.report, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0 || pwrite(fd, text, (size_t) n, 0) != n || ftruncate(fd, n) != 0) {
+    int n = line(dev, text, sizeof text), fd;
+    struct error err;
+    if (out_open(dev->settings.report, O_WRONLY, &fd, &err) != ST_OK) {
+        accel_say(dev, "ACCEL_EMU_REPORT=%s", err.text);
+        *dev->settings.report = '\0';
+        return;
+    }
+    if (pwrite(fd, text, (size_t) n, 0) != n || ftruncate(fd, n) != 0) {
         accel_say(dev, "ACCEL_EMU_REPORT=%s: %s", dev->settings.report, strerror(errno));
         *dev->settings.report = '\0';
     }
-    if (fd >= 0) {
-        accel_libc()->close(fd);
-    }
+    accel_libc()->close(fd);
 }
 
 __attribute__((destructor)) static void at_exit(void) {

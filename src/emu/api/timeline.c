@@ -4,10 +4,12 @@
 // loaded, and the timeline does not: what a dispatch told is kept until its account says how long
 // these took, and then written behind them.
 //
-// The file appears under its name when the runtime ends, whole, or not at all; it holds at most
-// MAX_EVENTS. A file that cannot be written is one message, and the program goes on without it.
+// The file appears under its name when the runtime ends, whole, or not at all (base/out.h); it
+// holds at most MAX_EVENTS. A file that cannot be written is one message, and the program goes on
+// without it.
 #include "timeline.h"
 
+#include "base/out.h"
 #include "base/quiet.h"
 
 #include <errno.h>
@@ -15,8 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #ifndef EMU_TIMELINE_EVENTS
 #    define EMU_TIMELINE_EVENTS 400000 // some 50 MB; Perfetto still opens it at once
@@ -52,8 +52,8 @@ struct track {                 // one agent
 
 struct emu_timeline {
     pthread_mutex_t lock;
-    FILE * file;
-    char *path, *temp;
+    struct out out;
+    char * path;
     size_t n_events, left_out;
     bool first; // nothing is written yet
     struct emu_clock clock;
@@ -63,12 +63,8 @@ struct emu_timeline {
 // ---- the file ----
 
 static void drop_file(struct emu_timeline * t, const char * why) {
-    if (t->file) {
-        emu_say("GGML_HSA_TRACE=%s: %s; no trace is written", t->path, why);
-        fclose(t->file);
-        unlink(t->temp);
-        t->file = NULL;
-    }
+    emu_say("GGML_HSA_TRACE=%s: %s; no trace is written", t->path, why);
+    out_drop(&t->out);
 }
 
 struct emu_timeline * emu_timeline_new(void) {
@@ -77,31 +73,20 @@ struct emu_timeline * emu_timeline_new(void) {
         return NULL;
     }
     struct emu_timeline * t = calloc(1, sizeof *t);
-    size_t size = strlen(path) + 8;
-    char *name = strdup(path), *temp = malloc(size);
-    if (!t || !name || !temp || pthread_mutex_init(&t->lock, NULL)) {
+    char * name = strdup(path);
+    struct error err;
+    if (!t || !name || pthread_mutex_init(&t->lock, NULL)) {
         emu_say("GGML_HSA_TRACE=%s: no memory; no trace is written", path);
         free(t);
         free(name);
-        free(temp);
         return NULL;
     }
-    snprintf(temp, size, "%s.XXXXXX", path);
     t->path = name;
-    t->temp = temp;
     t->first = true;
-    int fd = mkstemp(temp);
-    t->file = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!t->file) {
-        emu_say("GGML_HSA_TRACE=%s: no file can be made there: %s; no trace is written", path,
-                strerror(errno));
-        if (fd >= 0) {
-            close(fd);
-            unlink(temp);
-        }
+    if (out_begin(path, &t->out, &err) != ST_OK) {
+        emu_say("GGML_HSA_TRACE=%s; no trace is written", err.text);
     } else {
-        fchmod(fd, 0644);
-        fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", t->file);
+        fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", t->out.file);
     }
     return t;
 }
@@ -112,20 +97,17 @@ void emu_timeline_free(struct emu_timeline * t) {
     }
     struct quiet quiet; // a limit on the size of files ends the trace, not the program
     quiet_begin(&quiet);
-    if (t->file) {
-        fprintf(t->file, "\n],\"otherData\":{\"time\":\"modelled\",\"clock\":\"%s\",\"mhz\":%u",
+    if (t->out.file) {
+        fprintf(t->out.file, "\n],\"otherData\":{\"time\":\"modelled\",\"clock\":\"%s\",\"mhz\":%u",
                 t->clock.name ? t->clock.name : "", t->clock.mhz);
         if (t->left_out) {
-            fprintf(t->file, ",\"note\":\"stopped after %d events, %zu were left out\"", MAX_EVENTS,
-                    t->left_out);
+            fprintf(t->out.file, ",\"note\":\"stopped after %d events, %zu were left out\"",
+                    MAX_EVENTS, t->left_out);
         }
-        fputs("}}\n", t->file);
-        if (fflush(t->file) || ferror(t->file) || fsync(fileno(t->file))) {
-            drop_file(t, strerror(errno));
-        } else if (rename(t->temp, t->path)) {
-            drop_file(t, strerror(errno));
-        } else {
-            fclose(t->file);
+        fputs("}}\n", t->out.file);
+        struct error err;
+        if (out_end(&t->out, &err) != ST_OK) {
+            drop_file(t, err.text);
         }
     }
     quiet_end(&quiet);
@@ -135,7 +117,6 @@ void emu_timeline_free(struct emu_timeline * t) {
     }
     pthread_mutex_destroy(&t->lock);
     free(t->path);
-    free(t->temp);
     free(t);
 }
 
@@ -146,19 +127,19 @@ static bool begin_event(struct emu_timeline * t) {
         return false;
     }
     t->n_events++;
-    fputs(t->first ? "\n" : ",\n", t->file);
+    fputs(t->first ? "\n" : ",\n", t->out.file);
     t->first = false;
     return true;
 }
 
 static void put_name(struct emu_timeline * t, int pid, int tid, const char * what,
                      const char * text) {
-    fprintf(t->file,
+    fprintf(t->out.file,
             "%s\n{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"%s\",\"args\":{\"name\":\"%s\"}}",
             t->first ? "" : ",", pid, tid, what, text);
     t->first = false;
     if (tid) {
-        fprintf(t->file,
+        fprintf(t->out.file,
                 ",\n{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_sort_index\",\"args\":"
                 "{\"sort_index\":%d}}",
                 pid, tid, tid);
@@ -207,14 +188,14 @@ static void put_slice(struct emu_timeline * t, int pid, int tid, const char * wh
     if (to <= from || !begin_event(t)) {
         return;
     }
-    fprintf(t->file,
+    fprintf(t->out.file,
             "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"name\":\"%s\",\"ts\":%" PRIu64 ".%03" PRIu64
             ",\"dur\":%" PRIu64 ".%03" PRIu64 ",\"args\":{\"cycles\":%" PRIu64,
             pid, tid, what, ns / 1000, ns % 1000, long_ns / 1000, long_ns % 1000, to - from);
     if (words) {
-        fprintf(t->file, ",\"words\":%" PRIu64, words);
+        fprintf(t->out.file, ",\"words\":%" PRIu64, words);
     }
-    fputs("}}", t->file);
+    fputs("}}", t->out.file);
 }
 
 static void put_event(struct emu_timeline * t, int pid, struct track * k,
@@ -226,7 +207,7 @@ static void put_event(struct emu_timeline * t, int pid, struct track * k,
     if (e->kind == EMU_EVENT_LOCK) { // a counter has a name and no thread
         uint64_t ns = nanoseconds(to, mhz);
         if (begin_event(t)) {
-            fprintf(t->file,
+            fprintf(t->out.file,
                     "{\"ph\":\"C\",\"pid\":%d,\"tid\":0,\"name\":\"%s lock %d\",\"ts\":%" PRIu64
                     ".%03" PRIu64 ",\"args\":{\"value\":%" PRId64 "}}",
                     pid, name, e->channel, ns / 1000, ns % 1000, (int64_t) e->words);
@@ -246,7 +227,7 @@ void emu_timeline_event(void * user, const struct emu_event * e) {
     struct emu_agent * agent = user;
     struct emu_timeline * t = agent->rt->timeline;
     struct track * k = &t->tracks[agent->node];
-    if (!t->file) {
+    if (!t->out.file) {
         return;
     }
     char name[64];
@@ -323,7 +304,7 @@ void emu_timeline_dispatched(struct emu_agent * agent) {
     struct quiet quiet;
     pthread_mutex_lock(&t->lock);
     quiet_begin(&quiet);
-    if (t->file && whole) {
+    if (t->out.file && whole) {
         if (!k->named) {
             char name[160];
             k->named = true;
@@ -340,7 +321,7 @@ void emu_timeline_dispatched(struct emu_agent * agent) {
             }
             k->ended = place(k, whole->end);
         }
-        if (ferror(t->file)) {
+        if (ferror(t->out.file)) {
             drop_file(t, strerror(errno));
         }
     }

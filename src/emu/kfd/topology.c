@@ -6,6 +6,8 @@
 // debuggers.
 #include "emu/kfd/kfd.h"
 
+#include "base/out.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -68,12 +70,15 @@ static enum status write_text(const char * dir, const char * place, const char *
         return st;
     }
     snprintf(path + n, sizeof path - (size_t) n, "/%s", name);
-    FILE * f = fopen(path, "we");
-    bool ok = f && fputs(text, f) >= 0;
-    if (f && fclose(f) != 0) {
-        ok = false;
+    struct out out;
+    st = out_begin(path, &out, err);
+    if (st == ST_OK) {
+        fputs(text, out.file); // out_end tells
+        if ((st = out_end(&out, err)) != ST_OK) {
+            error_prefix(err, st, "%s", path);
+        }
     }
-    return ok ? ST_OK : error_set(err, ST_IO, "%s: %s", path, strerror(errno));
+    return st;
 }
 
 static enum status write_values(const char * dir, const char * place, const char * name,

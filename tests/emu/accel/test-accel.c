@@ -1,6 +1,7 @@
 // test-accel: the played driver by itself. Every refusal of a call is provoked here, with the error
 // that the kernel's driver has for it; what commands come to is in test-accel-run.c.
 #include "accel-rig.h"
+#include "base/stand-ins.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -543,6 +544,30 @@ static void test_paths(void ** state) {
     assert_true(readlink("/proc/self/exe", text, sizeof text) > 0);
 }
 
+// Files that settings name are made or are regular ones; a trace that cannot be is no device, a
+// report that cannot be is none.
+static void test_no_file(void ** state) {
+    (void) state;
+    char dir[] = "/tmp/test-accel-XXXXXX", path[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/file", dir);
+    for (int kind = 0; stand_ins[kind]; kind++) {
+        struct stand_in s;
+        if (!stand_in_make(&s, kind, path)) {
+            continue;
+        }
+        rig_settings("REPORT", path, NULL);
+        close(rig_open_plain());
+        stand_in_check(&s, kind, "ACCEL_EMU_REPORT");
+        assert_true(stand_in_make(&s, kind, path));
+        rig_settings("TRACE", path, NULL);
+        assert_int_equal(open(RIG_DEVICE, O_RDWR | O_CLOEXEC), -1);
+        stand_in_check(&s, kind, "ACCEL_EMU_TRACE");
+    }
+    rig_settings(NULL);
+    assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls),    cmocka_unit_test(test_questions),
@@ -551,7 +576,7 @@ int main(void) {
         cmocka_unit_test(test_contexts), cmocka_unit_test(test_ids),
         cmocka_unit_test(test_cus),      cmocka_unit_test(test_exec),
         cmocka_unit_test(test_faults),   cmocka_unit_test(test_settings),
-        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_paths),    cmocka_unit_test(test_no_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

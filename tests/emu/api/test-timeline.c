@@ -2,6 +2,7 @@
 // together, and that the file never holds more than its bound.
 #include "base/cmocka-all.h"
 #include "base/json.h"
+#include "base/stand-ins.h"
 #include "emu/api/timeline.h"
 
 #include <unistd.h>
@@ -10,8 +11,17 @@ static char path[] = "/tmp/test-timeline-XXXXXX";
 static struct emu_runtime rt;
 static struct emu_agent * agent;
 
+static char said[1024];
+static bool may_complain;
+
 void emu_say(const char * fmt, ...) {
-    fail_msg("%s", fmt); // nothing here is to be complained of
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(said, sizeof said, fmt, args);
+    va_end(args);
+    if (!may_complain) {
+        fail_msg("%s", said);
+    }
 }
 
 static void * resolve(void * user, uint64_t addr, uint64_t len, bool write) {
@@ -143,7 +153,33 @@ static void bounded(void ** state) {
     json_decref(root);
 }
 
+// What is no regular file stays as it is, and the program is told.
+static void no_file(void ** state) {
+    (void) state;
+    char dir[] = "/tmp/test-timeline-XXXXXX", at[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(at, sizeof at, "%s/trace.json", dir);
+    may_complain = true;
+    for (int kind = 0; stand_ins[kind]; kind++) {
+        struct stand_in s;
+        if (!stand_in_make(&s, kind, at)) {
+            continue;
+        }
+        said[0] = 0;
+        setenv("GGML_HSA_TRACE", at, 1);
+        emu_timeline_free(emu_timeline_new());
+        stand_in_check(&s, kind, "GGML_HSA_TRACE");
+        if (!strstr(said, at) || !strstr(said, "regular file")) {
+            fail_msg("%s: '%s' was said", stand_ins[kind], said);
+        }
+    }
+    may_complain = false;
+    unsetenv("GGML_HSA_TRACE");
+    assert_int_equal(rmdir(dir), 0); // nothing is left
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(places), cmocka_unit_test(bounded)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(places), cmocka_unit_test(bounded),
+                                       cmocka_unit_test(no_file)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

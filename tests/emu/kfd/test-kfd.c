@@ -1,5 +1,6 @@
 // The GPU below ROCr by itself: doorbells, queues, memory, errors, scratch, PM4, copy engines and
 // the topology, with the test in the place of ROCr.
+#include "base/stand-ins.h"
 #include "host.h"
 
 #include <ftw.h>
@@ -430,6 +431,16 @@ static void test_topology(void ** state) {
     assert_non_null(strstr(err.text, "120000"));
     assert_int_equal(truncate(path, 0), 0);
     assert_int_equal(kfd_topology_gpu(dir, &found, &err), ST_UNSUPPORTED);
+    for (int kind = 0; stand_ins[kind]; kind++) {
+        struct stand_in s;
+        unlink(path);
+        if (stand_in_make(&s, kind, path)) {
+            assert_int_equal(kfd_topology_write(dir, &emu_gpu_models[0], &err), ST_IO);
+            stand_in_check(&s, kind, "kfd-topology");
+            assert_non_null(strstr(err.text, path));
+        }
+    }
+    assert_int_equal(kfd_topology_write(dir, &emu_gpu_models[0], &err), ST_OK);
     snprintf(path, sizeof path, "%s/nodes/1/properties/more", dir);
     assert_int_equal(kfd_topology_write(path, &emu_gpu_models[0], &err), ST_IO);
     nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
