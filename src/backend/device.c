@@ -59,8 +59,22 @@ static ggml_backend_buffer_type_t device_get_host_buffer_type(ggml_backend_dev_t
     return buft_handle(&device_of(dev)->host_buft);
 }
 
+// Does the node write or read memory of the device?
+static bool touches(struct hsa_device * device, const struct ggml_tensor * op) {
+    bool ours = buffer_is_on(op, device);
+    for (int i = 0; i < GGML_MAX_SRC && !ours; i++) {
+        ours = op->src[i] && buffer_is_on(op->src[i], device);
+    }
+    return ours;
+}
+
 static bool device_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor * op) {
     struct hsa_device * device = device_of(dev);
+    // In a forked child another device shall have what it can. What lies here it could not read
+    // and does not get: the graph fails with the reason.
+    if (hsac_check_fork(device->agent, NULL) != ST_OK) {
+        return touches(device, op);
+    }
     // What writes to a tensor in memory of ours, as llama.cpp's cache is, no other device can do:
     // ggml's scheduler ends the process over one that we refuse.
     bool by_cpu = device->fallback == FALLBACK_PROMISED ||
@@ -129,7 +143,7 @@ struct hsa_device * device_new(ggml_backend_reg_t reg, int api, int index, struc
 
 bool ggml_backend_hsa_get_stats(ggml_backend_dev_t dev, struct ggml_backend_hsa_stats * out) {
     *out = (struct ggml_backend_hsa_stats){0};
-    if (!device_is_ours(dev)) {
+    if (!device_is_ours(dev) || hsac_check_fork(device_of(dev)->agent, NULL) != ST_OK) {
         return false;
     }
     struct hsa_device * device = device_of(dev);

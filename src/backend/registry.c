@@ -107,6 +107,9 @@ static void * reg_get_proc_address(ggml_backend_reg_t reg, const char * name) {
 // Hardware contexts and buffers go before the process does, unless the program still holds some.
 // Registered behind hsa_init, so that it runs before what the runtime itself does at exit.
 static void close_at_exit(void) {
+    if (registry.n_devices && hsac_check_fork(registry.devices[0]->agent, NULL) != ST_OK) {
+        return; // the parent does it
+    }
     for (int i = 0; i < registry.n_devices; i++) {
         profile_print(registry.devices[i]->profile); // of streams that nobody freed
     }

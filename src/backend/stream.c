@@ -3,7 +3,8 @@
 // end, so that a fault is the status of the graph that had it. Scratch memory and code that a
 // dispatch may still use are given back after a wait and never before.
 //
-// A stream is used by one thread at a time; nothing here is locked.
+// A stream is used by one thread at a time; nothing here is locked. In a forked child (hsa/fork.c)
+// nothing is computed, and nothing is given back.
 #include "stream.h"
 
 #include "npu/panels.h"
@@ -204,7 +205,11 @@ static bool compute_fused(struct hsa_stream * s, const struct ggml_tensor * node
 static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml_cgraph * graph) {
     struct hsa_stream * s = stream_of(backend);
     struct error err = {0}, late = {0};
-    enum status st = ST_OK;
+    enum status st = hsac_check_fork(s->device->agent, &err);
+    if (st != ST_OK) {
+        log_error("%s: %s", s->device->name, err.text);
+        return GGML_STATUS_FAILED;
+    }
     pthread_rwlock_rdlock(&s->device->layout);
     st = panels_begin(s, graph, &err);
     if (st != ST_OK) {
@@ -263,6 +268,9 @@ static void log_counters(struct hsa_device * device) {
 
 static void stream_free(ggml_backend_t backend) {
     struct hsa_stream * s = stream_of(backend);
+    if (hsac_check_fork(s->device->agent, NULL) != ST_OK) {
+        return;
+    }
     log_counters(s->device);
     for (int op = 0; op < GGML_OP_COUNT; op++) {
         atomic_store(&s->device->told_absent[op], false);
@@ -293,7 +301,7 @@ static void stream_get_tensor_async(ggml_backend_t backend, const struct ggml_te
 static void stream_synchronize(ggml_backend_t backend) {
     struct hsa_stream * s = stream_of(backend);
     struct error err = {0};
-    if (stream_wait(s, &err) != ST_OK) {
+    if (hsac_check_fork(s->device->agent, NULL) == ST_OK && stream_wait(s, &err) != ST_OK) {
         log_error("%s: %s", s->device->name, err.text);
     }
 }
@@ -351,6 +359,10 @@ static ggml_guid stream_guid = {0x6b, 0x1d, 0x9e, 0x52, 0x0c, 0x47, 0x4f, 0xa3,
 
 ggml_backend_t stream_new(struct hsa_device * device) {
     struct error err = {0};
+    if (hsac_check_fork(device->agent, &err) != ST_OK) {
+        log_error("%s: no stream: %s", device->name, err.text);
+        return NULL;
+    }
     struct hsa_stream * s = calloc(1, sizeof *s);
     if (!s) {
         log_error("%s: no memory for a stream", device->name);

@@ -10,7 +10,7 @@ _Static_assert((int) HSAC_RUNS == (int) HSA_EMU_RUNS, "one to one");
 static bool ask(const struct hsac_agent * a, uint64_t dispatch, struct hsac_account * out) {
     struct hsa_emu_account c = {.size = sizeof c};
     *out = (struct hsac_account){.clock = ""};
-    if (!a->h->emulated || a->kind == HSAC_GPU ||
+    if (!a->h->emulated || a->kind == HSAC_GPU || hsac_forked(a->h) ||
         a->h->api.hsa_emu_account(a->handle, dispatch, &c) != HSA_STATUS_SUCCESS) {
         return false;
     }
@@ -45,6 +45,9 @@ bool hsac_agent_account(const struct hsac_agent * a, struct hsac_account * out) 
 void hsac_agent_watch(struct hsac_agent * a,
                       void (*watch)(void * user, uint32_t tag, const struct hsac_account * account),
                       void * user) {
+    if (hsac_forked(a->h)) {
+        return;
+    }
     pthread_mutex_lock(&a->ring.lock);
     a->ring.watch = watch;
     a->ring.watch_user = user;

@@ -307,6 +307,11 @@ const char * hsac_agent_product(const struct hsac_agent * a) {
 
 void hsac_agent_memory(const struct hsac_agent * a, uint64_t * free_bytes, uint64_t * total_bytes) {
     pthread_mutex_t * lock = &((struct hsac_agent *) a)->lock;
+    if (hsac_forked(a->h)) {
+        *total_bytes = a->pool_size[HSAC_POOL_DATA];
+        *free_bytes = 0;
+        return;
+    }
     pthread_mutex_lock(lock);
     uint64_t total = a->pool_size[HSAC_POOL_DATA], used = a->used[HSAC_POOL_DATA];
     pthread_mutex_unlock(lock);
@@ -345,7 +350,8 @@ uint64_t hsac_agent_pool_size(const struct hsac_agent * a, enum hsac_pool pool) 
 bool hsac_agent_counters(const struct hsac_agent * a, struct hsac_counters * out) {
     *out = (struct hsac_counters){0};
     struct hsa_emu_counters c;
-    if (!a->h->emulated || a->h->api.hsa_emu_counters(a->handle, &c) != HSA_STATUS_SUCCESS) {
+    if (!a->h->emulated || hsac_forked(a->h) ||
+        a->h->api.hsa_emu_counters(a->handle, &c) != HSA_STATUS_SUCCESS) {
         return false;
     }
     *out = (struct hsac_counters){

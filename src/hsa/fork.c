@@ -1,7 +1,8 @@
 // fork: a child that was forked has the memory of its parent but none of its threads, and ROCr, the
 // driver and the emulated runtime all live by theirs: what is sent from there is never done, and
-// what is closed there waits for threads that are not there. So a forked child is told so, and
-// closes nothing.
+// what is closed there waits for threads that are not there. Nor does anybody give back the locks
+// that threads of the parent had at the moment of the fork. So every function of the client asks
+// here before it takes a lock; a forked child is told so, and closes nothing.
 #include "hsac-impl.h"
 
 #include <pthread.h>

@@ -202,9 +202,7 @@ struct hsac {
 };
 
 // fork.c
-uint32_t hsac_forks(void);
 bool hsac_forked(const struct hsac * h);
-enum status hsac_check_fork(const struct hsac_agent * a, struct error * err);
 
 const char * hsac_status_text(const struct hsac * h, hsa_status_t status);
 

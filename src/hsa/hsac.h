@@ -45,11 +45,17 @@ enum hsac_pool {
     HSAC_POOL_KERNARG, // packets' payloads
 };
 
+// How many forks lead to this process. Devices do not follow there, and what was locked stays so:
+// ST_DEVICE where the agent was opened by a process before. All functions here ask first; whoever
+// has locks of his own must, too.
+uint32_t hsac_forks(void);
+enum status hsac_check_fork(const struct hsac_agent * a, struct error * err);
+
 // ST_UNSUPPORTED where kernels cannot be sent to it through this runtime.
 enum status hsac_agent_check(const struct hsac_agent * a, struct error * err);
 uint64_t hsac_agent_pool_size(const struct hsac_agent * a, enum hsac_pool pool);
 
-// NULL when the pool is full.
+// NULL when the pool is full, or in a forked child.
 void * hsac_alloc(struct hsac_agent * a, enum hsac_pool pool, size_t size);
 void hsac_free(struct hsac_agent * a, void * ptr);
 

@@ -178,7 +178,7 @@ static void * allocate(struct hsac_agent * a, enum hsac_pool pool, size_t size) 
 // ---- for callers ----
 
 void * hsac_alloc(struct hsac_agent * a, enum hsac_pool pool, size_t size) {
-    if (size == 0 || size > a->pool_size[pool]) {
+    if (size == 0 || size > a->pool_size[pool] || hsac_forked(a->h)) {
         return NULL;
     }
     pthread_mutex_lock(&a->driver);
@@ -194,7 +194,7 @@ void * hsac_alloc(struct hsac_agent * a, enum hsac_pool pool, size_t size) {
 }
 
 void hsac_free(struct hsac_agent * a, void * ptr) {
-    if (!ptr) {
+    if (!ptr || hsac_forked(a->h)) {
         return;
     }
     pthread_mutex_lock(&a->driver);
@@ -235,6 +235,9 @@ static const struct hsac_block * find(const struct hsac_agent * a, uintptr_t add
 
 bool hsac_agent_owns(struct hsac_agent * a, const void * addr, uint64_t size,
                      enum hsac_pool * pool) {
+    if (hsac_forked(a->h)) {
+        return false;
+    }
     pthread_mutex_lock(&a->lock);
     const struct hsac_block * block = find(a, (uintptr_t) addr);
     bool owned = block && size <= block->size - ((uintptr_t) addr - block->base);
@@ -246,6 +249,9 @@ bool hsac_agent_owns(struct hsac_agent * a, const void * addr, uint64_t size,
 }
 
 bool hsac_agent_block(struct hsac_agent * a, const void * addr, char ** base, uint64_t * size) {
+    if (hsac_forked(a->h)) {
+        return false;
+    }
     pthread_mutex_lock(&a->lock);
     const struct hsac_block * block = find(a, (uintptr_t) addr);
     if (block) {
@@ -257,7 +263,7 @@ bool hsac_agent_block(struct hsac_agent * a, const void * addr, char ** base, ui
 }
 
 bool hsac_agent_finds(struct hsac_agent * a, const void * addr) {
-    if (!a->h->runtime->wants_guard) {
+    if (!a->h->runtime->wants_guard || hsac_forked(a->h)) {
         return true;
     }
     pthread_mutex_lock(&a->driver);

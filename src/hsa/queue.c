@@ -512,7 +512,10 @@ static enum status ring_start(struct hsac_agent * a, struct error * err) {
 enum status hsac_agent_set_idle(struct hsac_agent * a, const uint32_t * insts, size_t n,
                                 struct error * err) {
     struct hsac_ring * ring = &a->ring;
-    enum status st = ST_OK;
+    enum status st = hsac_check_fork(a, err);
+    if (st != ST_OK) {
+        return st;
+    }
     pthread_mutex_lock(&ring->lock);
     if (!ring->idle.insts) {
         ring->idle.insts = hsac_alloc(a, HSAC_POOL_STREAM, n * sizeof *insts);

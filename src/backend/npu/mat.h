@@ -48,6 +48,7 @@ struct shadow;
 struct shadows {
     pthread_mutex_t lock;
     struct hsac_agent * agent;
+    uint32_t forks; // of the process that made it: in a child of it nobody gives back the lock
     struct shadow * first;
     atomic_size_t count; // so that the usual write, where there are none, locks nothing
     bool warned;

@@ -20,7 +20,7 @@ struct shadow {
 };
 
 void shadows_init(struct shadows * all, struct hsac_agent * agent) {
-    *all = (struct shadows){.agent = agent};
+    *all = (struct shadows){.agent = agent, .forks = hsac_forks()};
     pthread_mutex_init(&all->lock, NULL);
 }
 
@@ -30,6 +30,9 @@ static void destroy(struct shadow * s) {
 }
 
 void shadows_free(struct shadows * all) {
+    if (all->forks != hsac_forks()) {
+        return;
+    }
     while (all->first) {
         struct shadow * s = all->first;
         all->first = s->next;
@@ -44,7 +47,7 @@ static bool overlaps(const struct shadow * s, const char * begin, size_t bytes) 
 }
 
 void shadows_drop(struct shadows * all, const void * begin, size_t bytes) {
-    if (atomic_load(&all->count) == 0 || bytes == 0) {
+    if (atomic_load(&all->count) == 0 || bytes == 0 || all->forks != hsac_forks()) {
         return;
     }
     pthread_mutex_lock(&all->lock);

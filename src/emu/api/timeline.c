@@ -6,7 +6,7 @@
 //
 // The file appears under its name when the runtime ends, whole, or not at all (base/out.h); it
 // holds at most MAX_EVENTS. A file that cannot be written is one message, and the program goes on
-// without it.
+// without it. It is the process's that began it: a forked child leaves it alone.
 #include "timeline.h"
 
 #include "base/out.h"
@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifndef EMU_TIMELINE_EVENTS
 #    define EMU_TIMELINE_EVENTS 400000 // some 50 MB; Perfetto still opens it at once
@@ -54,6 +55,7 @@ struct emu_timeline {
     pthread_mutex_t lock;
     struct out out;
     char * path;
+    pid_t process;
     size_t n_events, left_out;
     bool first; // nothing is written yet
     struct emu_clock clock;
@@ -82,6 +84,7 @@ struct emu_timeline * emu_timeline_new(void) {
         return NULL;
     }
     t->path = name;
+    t->process = getpid();
     t->first = true;
     if (out_begin(path, &t->out, &err) != ST_OK) {
         emu_say("GGML_HSA_TRACE=%s; no trace is written", err.text);
@@ -92,7 +95,7 @@ struct emu_timeline * emu_timeline_new(void) {
 }
 
 void emu_timeline_free(struct emu_timeline * t) {
-    if (!t) {
+    if (!t || t->process != getpid()) {
         return;
     }
     struct quiet quiet; // a limit on the size of files ends the trace, not the program
