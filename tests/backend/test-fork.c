@@ -52,7 +52,14 @@ static void graph_free(struct graph * g) {
 
 // ---- the child ----
 
+static bool is_child;
 static int complaints; // that name the fork
+
+// What only threads of the parent knew is no leak there. LeakSanitizer asks.
+int __lsan_is_turned_off(void);
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void) {
+    return is_child;
+}
 
 static void listen(enum ggml_log_level level, const char * text, void * user) {
     (void) level;
@@ -102,7 +109,7 @@ static pid_t fork_child(struct graph * g) {
     pid_t pid = fork();
     if (pid == 0) {
         alarm(60);
-        complaints = 0;
+        is_child = true;
         ggml_log_set(listen, NULL);
         exit(in_the_child(g));
     }
@@ -110,13 +117,14 @@ static pid_t fork_child(struct graph * g) {
     return pid;
 }
 
-static void wait_for(pid_t pid) {
-    int status;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        fail_msg("a child ended with status %x%s", (unsigned) status,
-                 WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? ": it hung" : "");
+static bool ends_well(pid_t pid) {
+    int status = -1;
+    waitpid(pid, &status, 0);
+    if (status != 0) {
+        print_error("a child ended with status %x%s\n", (unsigned) status,
+                    WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? ": it hung" : "");
     }
+    return status == 0;
 }
 
 // ---- tests ----
@@ -148,7 +156,7 @@ static void whoever_has_which_lock(void ** state) {
     for (int i = LOCKS; i-- > 0;) {
         assert_int_equal(pthread_mutex_unlock(locks[i]), 0);
     }
-    wait_for(pid);
+    assert_true(ends_well(pid));
     assert_int_equal(ggml_backend_graph_compute(g.stream, g.graph), GGML_STATUS_SUCCESS);
     graph_free(&g);
 }
@@ -170,11 +178,12 @@ static void in_the_middle(void ** state) {
     (void) state;
     pthread_t threads[THREADS];
     struct graph g = graph_new();
+    bool well = true;
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, compute, NULL), 0);
     }
-    for (int i = 0; i < FORKS; i++) {
-        wait_for(fork_child(&g));
+    for (int i = 0; i < FORKS && well; i++) {
+        well = ends_well(fork_child(&g));
     }
     __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
     for (int i = 0; i < THREADS; i++) {
@@ -182,6 +191,7 @@ static void in_the_middle(void ** state) {
         pthread_join(threads[i], &failed);
         assert_null(failed);
     }
+    assert_true(well);
     graph_free(&g);
 }
 

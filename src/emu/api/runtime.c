@@ -145,8 +145,7 @@ static enum status runtime_new(struct emu_runtime ** out, struct error * err) {
 // other threads may still run.
 __attribute__((destructor)) static void end_timeline(void) {
     if (current) {
-        emu_timeline_free(current->timeline);
-        current->timeline = NULL;
+        emu_timeline_end(current->timeline);
     }
 }
 

@@ -58,6 +58,7 @@ struct emu_timeline {
     pid_t process;
     size_t n_events, left_out;
     bool first; // nothing is written yet
+    bool over;  // nothing will be any more; atomic
     struct emu_clock clock;
     struct track tracks[EMU_MAX_AGENTS];
 };
@@ -67,6 +68,7 @@ struct emu_timeline {
 static void drop_file(struct emu_timeline * t, const char * why) {
     emu_say("GGML_HSA_TRACE=%s: %s; no trace is written", t->path, why);
     out_drop(&t->out);
+    __atomic_store_n(&t->over, true, __ATOMIC_RELAXED);
 }
 
 struct emu_timeline * emu_timeline_new(void) {
@@ -88,17 +90,19 @@ struct emu_timeline * emu_timeline_new(void) {
     t->first = true;
     if (out_begin(path, &t->out, &err) != ST_OK) {
         emu_say("GGML_HSA_TRACE=%s; no trace is written", err.text);
+        t->over = true;
     } else {
         fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", t->out.file);
     }
     return t;
 }
 
-void emu_timeline_free(struct emu_timeline * t) {
+void emu_timeline_end(struct emu_timeline * t) {
     if (!t || t->process != getpid()) {
         return;
     }
     struct quiet quiet; // a limit on the size of files ends the trace, not the program
+    pthread_mutex_lock(&t->lock);
     quiet_begin(&quiet);
     if (t->out.file) {
         fprintf(t->out.file, "\n],\"otherData\":{\"time\":\"modelled\",\"clock\":\"%s\",\"mhz\":%u",
@@ -114,6 +118,15 @@ void emu_timeline_free(struct emu_timeline * t) {
         }
     }
     quiet_end(&quiet);
+    __atomic_store_n(&t->over, true, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&t->lock);
+}
+
+void emu_timeline_free(struct emu_timeline * t) {
+    if (!t || t->process != getpid()) {
+        return;
+    }
+    emu_timeline_end(t);
     for (int i = 0; i < EMU_MAX_AGENTS; i++) {
         free(t->tracks[i].events);
         free(t->tracks[i].stretches);
@@ -230,7 +243,7 @@ void emu_timeline_event(void * user, const struct emu_event * e) {
     struct emu_agent * agent = user;
     struct emu_timeline * t = agent->rt->timeline;
     struct track * k = &t->tracks[agent->node];
-    if (!t->out.file) {
+    if (__atomic_load_n(&t->over, __ATOMIC_RELAXED)) {
         return;
     }
     char name[64];
