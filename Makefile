@@ -141,7 +141,7 @@ bench: build ## the benchmarks
 	    [ -x "$$b" ] || { echo "no benchmarks in $(BUILD)/bin"; exit 1; }; \
 	    echo "-- $$b"; $(EMULATE) "$$b"; done
 
-bench-llm: build ## what language models would take: three of them, four datatypes, decode and prefill (hours; bench-llm MODEL TYPE CASE for one)
+bench-llm: build ## what language models would take: three of them, four types of files, decode and prefill (hours; bench-llm MODEL TYPE CASE for one)
 	@$(EMULATE) "$(BUILD)/bin/bench-llm" all
 
 llama: setup ## build llama-completion and llama-quantize of stock llama.cpp (once, minutes)

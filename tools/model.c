@@ -122,7 +122,7 @@ const struct subcommand model_subcommand = {
         "Reads what the file says of the model, and tells what of a token's graph runs where, in\n"
         "how many splits, what memory it takes, how many kernels, and how many tokens a second to\n"
         "expect. The token is computed on the emulated NPU with made-up weights, all layers and\n"
-        "the head in one graph: all times are modelled. Where its weights are more than 6 GB, one\n"
+        "the head in one graph: all times are modelled. Where its weights are more than 3 GB, one\n"
         "layer of each kind and the head are, each by itself, and the rest is multiplied. The\n"
         "file's weights are not read. Architectures: llama, qwen2, qwen3, gemma, gemma2, "
         "gemma3.\n\n"
@@ -132,7 +132,7 @@ const struct subcommand model_subcommand = {
         "                much. It takes three times as long; what is told first is likely\n"
         "  --count       compute nothing: sizes, splits and bounds alone\n"
         "  --layers      one layer of each kind and the head, whatever the size: quicker\n"
-        "  --whole       all layers in one graph, whatever the size\n"
+        "  --whole       all layers in one graph, whatever the size: a quarter of an hour for 8B\n"
         "  --json        the same for programs\n\n"
         "example: ggml-hsa model stories260K.gguf --context 256\n\n"
         "Ends with 0, or 1 when the file cannot be read or computed.\n",
