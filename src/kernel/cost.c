@@ -151,7 +151,8 @@ static uint64_t product(const struct kernel_spec * spec) {
                      : 0;
     }
     // Both operands come for each tile. Eight columns want 512 rows of the one and 256 of the other
-    // for as many results, and multiply i8 much faster than memory brings it; four want 256 of both.
+    // for as many results, and multiply i8 much faster than memory brings it; four want 256 of
+    // both.
     uint64_t brought =
         results * k * (uint64_t) dtype_size(t) * SHORT_RUNS / 128 / (uint64_t) memory[spec->arch];
     uint64_t most = brought > macs * 7 / 4 ? brought : macs * 7 / 4;

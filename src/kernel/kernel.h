@@ -58,8 +58,8 @@ int kernel_block_once(enum kernel_blocks b);          // numbers that come to a 
 int kernel_block_cut(enum kernel_blocks b);           // numbers that a row may be cut behind
 const char * kernel_block_name(enum kernel_blocks b); // "q4_0"
 
-// How a matrix of blocks lies in memory. ggml has row behind row. Cores take a chunk of many rows at
-// a time, and memory is paid by the run; so `rows` rows, a panel, may lie chunk by chunk:
+// How a matrix of blocks lies in memory. ggml has row behind row. Cores take a chunk of many rows
+// at a time, and memory is paid by the run; so `rows` rows, a panel, may lie chunk by chunk:
 //
 //     a panel: [row length / words][rows][words]
 //

@@ -1,7 +1,7 @@
 // test-plugin-panels: weights that lie in panels are nobody's business but the array's. Every byte
-// that was written is read back, whatever range and in whatever pieces; products are right before and
-// after; what cannot take panels, on the device, on the CPU, by a view, in another thread's graph,
-// finds the tensor as ggml has it.
+// that was written is read back, whatever range and in whatever pieces; products are right before
+// and after; what cannot take panels, on the device, on the CPU, by a view, in another thread's
+// graph, finds the tensor as ggml has it.
 #include "mat-world.h"
 
 #include <pthread.h>
@@ -49,7 +49,8 @@ static void every_type_comes_back(void ** state) {
     (void) state;
     int in_panels = 0;
     for (int type = 0; type < GGML_TYPE_COUNT; type++) {
-        if (ggml_type_size((enum ggml_type) type) == 0 || ggml_blck_size((enum ggml_type) type) == 0) {
+        if (ggml_type_size((enum ggml_type) type) == 0 ||
+            ggml_blck_size((enum ggml_type) type) == 0) {
             continue;
         }
         struct world w = world_new();
@@ -72,8 +73,8 @@ static void every_type_comes_back(void ** state) {
 
 enum { TENSORS = 9, RANGES = 10000 };
 
-// Written, filled and read in pieces that begin and end anywhere, of tensors and of views; the first
-// piece that is written of a tensor may be any.
+// Written, filled and read in pieces that begin and end anywhere, of tensors and of views; the
+// first piece that is written of a tensor may be any.
 static void any_range(void ** state) {
     (void) state;
     struct world w = world_new();
@@ -347,7 +348,7 @@ static void * work(void * user) {
         float got[1024];
         size_t n = ggml_nbytes(out) / sizeof(float);
         ggml_backend_tensor_get(out, got, 0, ggml_nbytes(out));
-        double *pa = values(me->a);
+        double * pa = values(me->a);
         for (size_t j = 0; j < n && me->ok; j++) {
             double want = 0, size = 0;
             for (int k = 0; k < 512 && !looks; k++) {
@@ -390,11 +391,16 @@ static void streams_share_weights(void ** state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_comes_back), cmocka_unit_test(any_range),
-        cmocka_unit_test(declared_late),         cmocka_unit_test(copies),
-        cmocka_unit_test(rows_of_any_number),    cmocka_unit_test(precise),
-        cmocka_unit_test(looked_up),             cmocka_unit_test(views),
-        cmocka_unit_test(duplicated),            cmocka_unit_test(streams_share_weights),
+        cmocka_unit_test(every_type_comes_back),
+        cmocka_unit_test(any_range),
+        cmocka_unit_test(declared_late),
+        cmocka_unit_test(copies),
+        cmocka_unit_test(rows_of_any_number),
+        cmocka_unit_test(precise),
+        cmocka_unit_test(looked_up),
+        cmocka_unit_test(views),
+        cmocka_unit_test(duplicated),
+        cmocka_unit_test(streams_share_weights),
     };
     return cmocka_run_group_tests(tests, load, unload);
 }

@@ -82,8 +82,9 @@ static enum status convert(struct hsa_stream * s, const struct kernel_spec * who
     }
     bool one_panel = d == 1 && spec.op == KERNEL_OP_UNPACK && kernel_panel_of(&spec).rows &&
                      in->ne[1] <= KERNEL_PANEL_ROWS;
-    if (d == 0 || one_panel || (store_can_itself(s->device->npu->store, &spec) &&
-                   store_us(s->device->npu->store, &spec) <= HSAC_MOST_US)) {
+    if (d == 0 || one_panel ||
+        (store_can_itself(s->device->npu->store, &spec) &&
+         store_us(s->device->npu->store, &spec) <= HSAC_MOST_US)) {
         char * addr[PLAN_OPERANDS] = {from, to};
         return npu_dispatch(s, &spec, addr, err);
     }

@@ -79,7 +79,7 @@ struct mat_world { // what a plan depends on beside its node
     struct store * store;
     enum aie_arch arch;
     enum mat_precision precision;
-    bool by_command; // kernels of GGML_HSA_JIT_COMMAND count as well
+    bool by_command;           // kernels of GGML_HSA_JIT_COMMAND count as well
     struct kernel_panel panel; // how the node's weights lie
 };
 

@@ -1,6 +1,6 @@
 // panels-heads: caches of keys and values whose heads lie apart. A cache has a row of all heads for
-// each token; attention reads one head of all tokens, in runs of 128 bytes. As one panel of all rows
-// the tokens of a head follow each other. Attention and SET_ROWS take that as tensors of other
+// each token; attention reads one head of all tokens, in runs of 128 bytes. As one panel of all
+// rows the tokens of a head follow each other. Attention and SET_ROWS take that as tensors of other
 // strides; who else comes for the cache finds row behind row, from then on for good.
 #include "panels-impl.h"
 
@@ -8,8 +8,8 @@
 
 enum { LONG_RUN = 512 }; // bytes of a head's part of a row that are a run by themselves
 
-// The whole tensor that keys are a view of: a cache [heads * size, tokens, sequences], of which they
-// are [size, tokens, heads, sequences].
+// The whole tensor that keys are a view of: a cache [heads * size, tokens, sequences], of which
+// they are [size, tokens, heads, sequences].
 static bool cache_of(const struct ggml_tensor * keys, struct paneled * out) {
     const struct ggml_tensor * root = keys->view_src;
     if (!root || !root->data || root->type != keys->type || !ggml_is_contiguous(root)) {
@@ -87,9 +87,9 @@ static bool heads_of_rows(const struct ggml_tensor * dst, struct ggml_tensor * k
     struct paneled found = p ? *p : (struct paneled){.kind = PLAIN};
     pthread_mutex_unlock(&all->lock);
     size_t part = (size_t) found.panel.words * 4;
-    bool ok = found.kind == HEADS && found.view.data == dst->data && found.row_bytes == dst->nb[1] &&
-              found.view.ne[1] == dst->ne[1] && found.bytes == ggml_nbytes(dst) &&
-              found.view.type == dst->type;
+    bool ok = found.kind == HEADS && found.view.data == dst->data &&
+              found.row_bytes == dst->nb[1] && found.view.ne[1] == dst->ne[1] &&
+              found.bytes == ggml_nbytes(dst) && found.view.type == dst->type;
     if (ok) {
         *keys = *dst;
         keys->ne[2] = (int64_t) (dst->nb[1] / part);
@@ -105,8 +105,8 @@ static bool heads_of_rows(const struct ggml_tensor * dst, struct ggml_tensor * k
 static bool adds_heads(const struct ggml_tensor * node, struct ggml_tensor * dst) {
     const struct ggml_tensor *src = node->src[0], *index = node->src[1];
     return node->op == GGML_OP_SET_ROWS && src && index && src->type == GGML_TYPE_F32 &&
-           src->nb[0] == sizeof(float) && src->ne[2] == 1 && src->ne[3] == 1 &&
-           index->ne[1] == 1 && index->ne[2] == 1 && heads_of_rows(node, dst);
+           src->nb[0] == sizeof(float) && src->ne[2] == 1 && src->ne[3] == 1 && index->ne[1] == 1 &&
+           index->ne[2] == 1 && heads_of_rows(node, dst);
 }
 
 const struct ggml_tensor * panels_restride(const struct ggml_tensor * node,

@@ -17,7 +17,8 @@ static void unlock_layout(struct hsa_stream * s) {
     pthread_rwlock_rdlock(&s->device->layout);
 }
 
-// Attention reads one head after the other: its caches are laid out for that when they are first met.
+// Attention reads one head after the other: its caches are laid out for that when they are first
+// met.
 static enum status lay_out_caches(struct hsa_stream * s, const struct ggml_tensor * node,
                                   struct error * err) {
     enum status st = ST_OK;
@@ -25,9 +26,9 @@ static enum status lay_out_caches(struct hsa_stream * s, const struct ggml_tenso
         const struct ggml_tensor * keys = node->src[i];
         struct panels * all = keys && keys->data && keys->view_src ? buffer_panels(keys) : NULL;
         bool there;
-        bool is_cache = all && keys->view_src->buffer &&
-                        ggml_backend_buffer_get_usage(keys->view_src->buffer) ==
-                            GGML_BACKEND_BUFFER_USAGE_ANY;
+        bool is_cache =
+            all && keys->view_src->buffer &&
+            ggml_backend_buffer_get_usage(keys->view_src->buffer) == GGML_BACKEND_BUFFER_USAGE_ANY;
         if (is_cache && panels_wants_heads(all, keys, &there) && !there) {
             st = stream_wait(s, err);
             if (st == ST_OK) {
@@ -40,7 +41,8 @@ static enum status lay_out_caches(struct hsa_stream * s, const struct ggml_tenso
     return st;
 }
 
-// A graph that runs meanwhile, of this stream or another, has planned with the layout that there is.
+// A graph that runs meanwhile, of this stream or another, has planned with the layout that there
+// is.
 static enum status make_plain(struct hsa_stream * s, struct panels * all,
                               const struct ggml_tensor * t, struct error * err) {
     enum status st = stream_wait(s, err);

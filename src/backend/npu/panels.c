@@ -134,7 +134,8 @@ void panels_upload(struct panels * all, struct npu * npu, const struct ggml_tens
     pthread_mutex_lock(&all->lock);
     struct paneled * there = panels_next(all, v.data, v.data + p.bytes);
     if ((!there || !panels_is_same(there, &v)) && mat_panel(npu, &v, &p.panel)) {
-        while ((there = panels_next(all, v.data, v.data + p.bytes))) { // of a tensor that is no more
+        while (
+            (there = panels_next(all, v.data, v.data + p.bytes))) { // of a tensor that is no more
             if (there->kind != PLAIN) {
                 panels_lay_out(there, false);
             }

@@ -1,7 +1,7 @@
 // panels: weights that lie in memory as the array reads them. ggml has row behind row; a product
 // reads a part of many rows, then the next part, in runs of a hundred bytes, and memory is paid by
-// the run. Quantized weights are therefore laid out in panels (kernel.h) when they are uploaded, and
-// given back byte for byte.
+// the run. Quantized weights are therefore laid out in panels (kernel.h) when they are uploaded,
+// and given back byte for byte.
 //
 // A cache of keys or values has a row of all heads for each token, and attention reads one head of
 // all tokens. It is a panel of all rows, with a head's part of a row as chunk: heads lie apart, and
@@ -34,9 +34,9 @@ struct panels {
 void panels_init(struct panels * all);
 void panels_free(struct panels * all);
 
-// A tensor of weights is about to be written: from now on it may lie in panels. npu: whose memory it
-// is. A tensor that is not the first at its place, or of which only a part is written, is what it was
-// in all other bytes.
+// A tensor of weights is about to be written: from now on it may lie in panels. npu: whose memory
+// it is. A tensor that is not the first at its place, or of which only a part is written, is what
+// it was in all other bytes.
 void panels_upload(struct panels * all, struct npu * npu, const struct ggml_tensor * tensor,
                    bool whole);
 
@@ -70,8 +70,8 @@ const struct ggml_tensor * panels_restride(const struct ggml_tensor * node,
 
 // ---- graphs ----
 
-// Before a graph is computed: caches are laid out for its attention, and what a node does not take in
-// panels row behind row. Waits for graphs of others if there is anything to do.
+// Before a graph is computed: caches are laid out for its attention, and what a node does not take
+// in panels row behind row. Waits for graphs of others if there is anything to do.
 enum status panels_begin(struct hsa_stream * s, struct ggml_cgraph * graph, struct error * err);
 // Before a node is left to the CPU, which takes nothing in panels.
 enum status panels_by_cpu(struct hsa_stream * s, const struct ggml_tensor * node,

@@ -73,8 +73,9 @@ static void to_panels(uint8_t * data, int64_t rows, int64_t row_words, struct ke
     for (int64_t row = 0; row < rows; row++) {
         for (int64_t w = 0; w < row_words; w++) {
             int64_t panel = row / p.rows, chunk = w / p.words;
-            int64_t to = ((panel * (row_words / p.words) + chunk) * p.rows + row % p.rows) * p.words +
-                         w % p.words;
+            int64_t to =
+                ((panel * (row_words / p.words) + chunk) * p.rows + row % p.rows) * p.words +
+                w % p.words;
             memcpy(data + 4 * to, from + 4 * (row * row_words + w), 4);
         }
     }
@@ -118,7 +119,8 @@ static void same_bits(struct rig * r, struct kernel_spec spec, struct kernel_pan
         if (memcmp(want, r->data[out], r->size[out])) {
             fail_msg("%s: other bits than of the same weights row behind row", name);
         }
-        bool vector = spec.n_inputs == 1 || spec.output.ne[1] <= 16; // more rows of b come in pieces
+        bool vector =
+            spec.n_inputs == 1 || spec.output.ne[1] <= 16; // more rows of b come in pieces
         vector &= panel.rows * panel.words * 4 >= 512;
         if (vector && short_reads(r) != before) {
             fail_msg("%s: %llu bytes were read in short runs", name,
@@ -158,9 +160,8 @@ static void products(void ** state) {
             chosen++;
             assert_true(panel.rows * panel.words * 4 >= 512);
             for (size_t j = 0; j < sizeof ns / sizeof ns[0]; j++) {
-                struct kernel_spec spec =
-                    product(b, n % 2 ? DTYPE_BF16 : DTYPE_F32, shapes[i].m, ns[j], k,
-                            shapes[i].batch);
+                struct kernel_spec spec = product(b, n % 2 ? DTYPE_BF16 : DTYPE_F32, shapes[i].m,
+                                                  ns[j], k, shapes[i].batch);
                 if (aie_supports(&spec, NULL) == ST_OK &&
                     n++ % (rig_whole ? 1 : 11 * RIG_EVERY) == 0) {
                     same_bits(&r, spec, panel);

@@ -128,7 +128,8 @@ static enum status plan_make(const struct kernel_spec * spec, struct unpack * u,
                          .out_step = row_step(&spec->output)};
     u->panel = kernel_panel_of(spec);
     if (u->panel.rows) {
-        u->at_once = (int64_t) u->panel.words * 4 / u->blocks.block_bytes * u->blocks.block_k / SLICE;
+        u->at_once =
+            (int64_t) u->panel.words * 4 / u->blocks.block_bytes * u->blocks.block_k / SLICE;
     }
     while (u->slices % u->at_once || u->at_once % (u->blocks.cut_k / SLICE)) {
         u->at_once--;
@@ -146,9 +147,9 @@ static enum status plan_make(const struct kernel_spec * spec, struct unpack * u,
         u->rows = rows_of(u);
     }
     int64_t longest = u->in_step > u->out_step ? u->in_step : u->out_step;
-    if (u->panel.rows && (u->panel.rows * u->panel.words > SHIM_WRAP ||
-                          u->at_once * SLICE * u->blocks.block_bytes / u->blocks.block_k / 4 !=
-                              u->panel.words)) {
+    if (u->panel.rows &&
+        (u->panel.rows * u->panel.words > SHIM_WRAP ||
+         u->at_once * SLICE * u->blocks.block_bytes / u->blocks.block_k / 4 != u->panel.words)) {
         return error_set(err, ST_UNSUPPORTED,
                          "unpack: panels of %d rows and chunks of %d words are too long",
                          u->panel.rows, u->panel.words);

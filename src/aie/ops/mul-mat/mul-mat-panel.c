@@ -1,6 +1,7 @@
-// mul-mat-panel: how a matrix of quantized weights best lies in memory. Gemv reads a chunk of each row
-// of a tile, and the next chunk when all rows had their turn: runs of 72 to 300 bytes, where memory
-// takes as long for each as for twice that and more. In panels the chunks of several rows are one run.
+// mul-mat-panel: how a matrix of quantized weights best lies in memory. Gemv reads a chunk of each
+// row of a tile, and the next chunk when all rows had their turn: runs of 72 to 300 bytes, where
+// memory takes as long for each as for twice that and more. In panels the chunks of several rows
+// are one run.
 //
 // The layout is chosen for one row of b, which memory bounds. All other products take it as it is:
 // their tiles are whole panels, and their chunks the panel's.

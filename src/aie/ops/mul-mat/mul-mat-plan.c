@@ -208,10 +208,10 @@ static enum status plan_k(struct mm_plan * p, const struct kernel_spec * spec, s
     }
     if ((!p->is_vector || cut_x_rows(p)) && ops_parts(p->k, mm_slice_k(p->t)) <= MMP_RUNS &&
         most_k >= MM_WHOLE_K &&
-        (p->panel.rows ? panel_chunks(p, most_k)
-                       : whole_slices(p, most_k) || (p->x_stays && equal_slices(p, most_k)) ||
-                             (!wide && chain_of_chunks(p, tiles, most_k)) ||
-                             equal_chunks(p, most_k)) &&
+        (p->panel.rows
+             ? panel_chunks(p, most_k)
+             : whole_slices(p, most_k) || (p->x_stays && equal_slices(p, most_k)) ||
+                   (!wide && chain_of_chunks(p, tiles, most_k)) || equal_chunks(p, most_k)) &&
         (!p->is_vector || sends_x(p))) {
         return ST_OK;
     }

@@ -54,8 +54,8 @@ struct mm_plan {
     int cut_k;         // what chunks are made of: whole blocks, and whole words
     enum kernel_blocks blocks;
     struct kernel_panel panel; // how the blocks lie
-    bool fused; // gemv: those of mm_fuses
-    int many;   // gemm: tiles of a core for which a slice of blocks is made bf16; 0: y has none
+    bool fused;                // gemv: those of mm_fuses
+    int many; // gemm: tiles of a core for which a slice of blocks is made bf16; 0: y has none
 
     int64_t m, n, k;
     int64_t steps; // batches * passes * m_passes
