@@ -58,6 +58,18 @@ static int price_of(const struct price * p, enum dtype t) {
 enum { SHORT_RUNS = 2 };
 static const int memory[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 11, [AIE_ARCH_AIE2P] = 24};
 
+// Bytes of a tensor as memory is paid for them: by the run, and for a short one as for RUN.
+static uint64_t paid(const struct tensor * t) {
+    enum { RUN = 270 };
+    uint64_t size = (uint64_t) dtype_size(t->dtype), run = size;
+    uint64_t bytes = (uint64_t) tensor_elements(t) * size + 4;
+    for (int d = 0; d < TENSOR_DIMS && (t->ne[d] == 1 || (uint64_t) t->nb[d] == run); d++) {
+        run *= (uint64_t) (t->ne[d] > 0 ? t->ne[d] : 1);
+    }
+    run = run < 4 ? 4 : run;
+    return run < RUN ? bytes / run * RUN + RUN : bytes;
+}
+
 static uint64_t words(const struct tensor * t) {
     return (uint64_t) tensor_elements(t) * dtype_size(t->dtype) / 4 + 1;
 }
@@ -299,13 +311,13 @@ uint64_t kernel_cycles(const struct kernel_spec * spec) {
     static const int times[AIE_ARCH_COUNT] = {[AIE_ARCH_AIE2] = 1, [AIE_ARCH_AIE2P] = 4};
     bool own = spec->op == KERNEL_OP_MUL_MAT || spec->op == KERNEL_OP_MUL_MAT_SHARED ||
                spec->op == KERNEL_OP_UNPACK || is_long_soft_2p(spec); // these have their own
-    uint64_t passed = words(&spec->output);
+    uint64_t passed = paid(&spec->output);
     for (int i = 0; i < spec->n_inputs; i++) {
-        passed += words(&spec->inputs[i]);
+        passed += paid(&spec->inputs[i]);
     }
     bool long_runs = spec->op == KERNEL_OP_MUL_MAT_BLOCKS && kernel_panel_of(spec).rows;
     uint64_t cores = cycles_of(spec) * (uint64_t) (own ? 1 : times[spec->arch]);
-    uint64_t host = START + passed * 4 * (uint64_t) (long_runs ? 1 : SHORT_RUNS) /
-                                (uint64_t) memory[spec->arch];
+    uint64_t host =
+        START + passed * (uint64_t) (long_runs ? 1 : SHORT_RUNS) / (uint64_t) memory[spec->arch];
     return cores > host ? cores : host;
 }

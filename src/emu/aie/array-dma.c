@@ -416,6 +416,10 @@ static void ask_way(struct channel * c) {
 
 void channel_ask(struct channel * c) {
     if (c->state == CHANNEL_RUN) {
+        // A task that is queued meanwhile wakes it, too, before the time of what it asks for.
+        if (c->event != NEVER) {
+            return;
+        }
         if (c->request == REQUEST_WAY) {
             ask_way(c);
         } else if (c->request == REQUEST_BURST) {
