@@ -315,7 +315,7 @@ static void external_command(void ** state) {
     assert_int_equal(shell("GGML_HSA_JIT_COMMAND=./build.sh $T --config c.json --output-dir out2"),
                      1);
     must_say(complained, "its _insts.bin is broken: instruction stream at offset ");
-    must_say(complained, "writes up to byte 256 of operand 2, which has 128");
+    must_say(complained, "reaches byte 256 of operand 2, which has 128");
     assert_false(exists("out2/aie2/bad.pdi"));
 }
 

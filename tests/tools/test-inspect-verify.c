@@ -37,8 +37,7 @@ static void test_verify(void ** state) {
     write_kernel();
     EXPECT(verify(""), 0, "passes as a kernel of aie2 for 4 columns\n", "were not looked at");
     EXPECT(verify("--operands in:256,out:256 --columns 1"), 0, "of aie2 for 1 columns\n");
-    EXPECT(verify("--operands in:256,out:252"), 1,
-           "writes up to byte 256 of operand 1, which has 252");
+    EXPECT(verify("--operands in:256,out:252"), 1, "reaches byte 256 of operand 1, which has 252");
     EXPECT(verify("--operands in:255,out:256"), 0, "passes"); // a word is a word
     EXPECT(verify("--operands out:256,out:256"), 1, "reads operand 0, which is a result");
     EXPECT(verify("--operands both:256"), 1, "operand 1, the kernel has 1");

@@ -92,8 +92,9 @@ static uint64_t furthest_padded(const struct walk * w, uint64_t n) {
     return far + (n - 1) / cube * w->step[d];
 }
 
-static uint64_t reach(enum tile_kind kind, const uint32_t * words, uint64_t n) {
+uint64_t verify_bd_reach(enum tile_kind kind, const uint32_t words[BD_WORDS], uint32_t runs) {
     struct walk w;
+    uint64_t n = get(kind, words, WORDS);
     bool pads = false;
     for (int d = 0; d < 4; d++) { // steps are kept less one
         w.step[d] = (uint64_t) get(kind, words, STEP0 + d) + 1;
@@ -106,8 +107,9 @@ static uint64_t reach(enum tile_kind kind, const uint32_t * words, uint64_t n) {
     }
     // The count of runs may stand anywhere between 0 and its end, or where it was put.
     uint64_t run = get(kind, words, ITERATION), last = get(kind, words, ITERATIONS);
+    run = run > runs ? run : runs;
     uint64_t start = (run > last ? run : last) * ((uint64_t) get(kind, words, ITERATION_STEP) + 1);
-    return start + (pads ? furthest_padded(&w, n) : furthest(&w, n, 3)) + 1;
+    return n == 0 ? 0 : start + (pads ? furthest_padded(&w, n) : furthest(&w, n, 3)) + 1;
 }
 
 void verify_bd_read(enum tile_kind kind, const uint32_t words[BD_WORDS], struct bd * out) {
@@ -122,7 +124,9 @@ void verify_bd_read(enum tile_kind kind, const uint32_t words[BD_WORDS], struct 
         .stream_id = get(kind, words, STREAM_ID),
         .words = n,
         .address = get(kind, words, ADDRESS),
-        .reach = n ? reach(kind, words, n) : 0,
+        .reach = verify_bd_reach(kind, words, 0),
+        .run = get(kind, words, ITERATION),
+        .last_run = get(kind, words, ITERATIONS),
         .acquires = get(kind, words, ACQUIRES),
         .acquire = get(kind, words, ACQUIRE),
         .releases = get(kind, words, RELEASE_VALUE),

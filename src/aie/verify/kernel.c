@@ -5,7 +5,7 @@
 #include <string.h>
 
 // Goes up whenever the verifier becomes stricter: what an older one passed is looked at again.
-enum { VERIFIER_VERSION = 1 };
+enum { VERIFIER_VERSION = 2 };
 
 int aie_verify_operands(const struct kernel_spec * spec,
                         struct verify_operand out[VERIFY_KERNEL_OPERANDS]) {

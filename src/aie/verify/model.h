@@ -1,6 +1,6 @@
 // model: the array as the verifier sees it, and what its files share. Registers and descriptors are
-// tables (regs.c, bd.c); tile.c applies writes, shim.c follows transfers to host memory, wires.c
-// the streams; verify.c walks the files.
+// tables (regs.c, bd.c); tile.c applies writes, shim.c follows transfers to host memory, late.c
+// reads that may not be over, wires.c the streams; verify.c walks the files.
 #pragma once
 
 #include "verify.h"
@@ -19,6 +19,7 @@ enum {
     SHIM_BDS = 16,
     SHIM_CHANNELS = 2, // each way
     SHIM_QUEUES = 2 * SHIM_CHANNELS,
+    QUEUE_TASKS = 5,  // one that runs and four that wait
     MOST_TOKENS = 64, // that tasks of one channel may owe at a time
 };
 
@@ -91,10 +92,13 @@ struct bd { // a descriptor in one form
     uint32_t words;         // 32 bits each
     uint32_t address;       // memtile, core: word address
     uint64_t reach;         // words from its address to behind the last it touches, in any run
+    uint32_t run, last_run; // how often it ran, and when that begins anew
     uint32_t acquire, lock; // locks as its tile numbers them
 };
 
 void verify_bd_read(enum tile_kind kind, const uint32_t words[BD_WORDS], struct bd * out);
+// Its reach if it may also have run so often.
+uint64_t verify_bd_reach(enum tile_kind kind, const uint32_t words[BD_WORDS], uint32_t runs);
 
 // ---- state ----
 
@@ -112,6 +116,7 @@ struct bd_use {      // by a shim's queue
 
 struct queue {            // of a shim
     uint32_t tasks, done; // numbers: the last that was started, the last that is known to be over
+    uint32_t believed;    // of reads: the last before a SYNC of any channel
     uint32_t last_offset;
     uint32_t tokens[MOST_TOKENS]; // tasks that will report, the oldest first
     int n_tokens;
@@ -131,7 +136,8 @@ struct tile {
     enum tile_kind kind;
     int col, row;
     uint32_t bds[MOST_BDS][BD_WORDS];
-    uint8_t fresh[MOST_BDS]; // words that this stream wrote whole, as bits
+    uint8_t fresh[MOST_BDS]; // words that this file wrote whole, as bits
+    uint64_t touched;        // descriptors that it wrote to at all, as bits
     uint32_t master[MOST_PORTS], slave[MOST_PORTS], slots[MOST_PORTS][PORT_SLOTS];
     bool has_program, enabled;
 };
@@ -164,12 +170,29 @@ static inline const struct tile_map * map_of(const struct verifier * v, const st
 bool verify_tile_write(struct verifier * v, struct tile * t, const struct reg * reg, uint32_t mask,
                        uint32_t value);
 bool verify_tile_settle(struct verifier * v, struct tile * t);
+// The descriptors that the PDI leaves: whole, because the rest might be another one's. The stream
+// begins with none.
+bool verify_tile_configured(struct verifier * v, struct tile * t);
 
-bool verify_shim_bd_written(struct verifier * v, struct tile * t, int bd, uint32_t word);
+bool verify_shim_block(struct verifier * v, struct tile * t, int bd,
+                       const uint32_t fresh[BD_WORDS]);
 bool verify_shim_patch(struct verifier * v, struct tile * t, int bd, int operand, uint32_t offset);
 bool verify_shim_push(struct verifier * v, struct tile * t, int queue, uint32_t value);
 bool verify_shim_sync(struct verifier * v, struct tile * t, int queue);
 bool verify_shim_end(struct verifier * v);
+
+// Whether a queue's channel may run a descriptor: all of it, or what it is without its address.
+bool verify_shim_check_bd(struct verifier * v, const struct tile * t, int queue, int id,
+                          struct bd * bd);
+bool verify_shim_check_kind(struct verifier * v, const struct tile * t, int queue, int id,
+                            const struct bd * bd);
+uint64_t verify_room(const struct verifier * v, const struct binding * b); // of its operand, bytes
+uint64_t verify_largest_room(const struct verifier * v);                   // of all operands
+
+// A descriptor that a read may still use, before its words are written and after its patch.
+bool verify_late_block(struct verifier * v, const struct tile * t, int id,
+                       const uint32_t fresh[BD_WORDS]);
+bool verify_late_patch(struct verifier * v, const struct tile * t, int id);
 
 // What a write to a switch may not do, at once, whatever follows.
 bool verify_wires_written(struct verifier * v, const struct tile * t, const struct reg * reg);

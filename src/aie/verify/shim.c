@@ -5,9 +5,10 @@
 //
 // A task that writes memory is known to be over when its token, or a later one of its channel, was
 // waited for. Until then its descriptors must not change, and the stream must not end. A task that
-// reads memory needs no token of its own: as every compiler for these arrays does, a SYNC of what
-// is made of its words is taken as its end. Where it has one, nobody need wait for it, unless the
-// stream waits for another one of that channel.
+// reads memory needs no token of its own: as every compiler for these arrays does, a SYNC that
+// follows is taken as its end. It is believed and not known, so late.c sees to what the read could
+// do if it were not over. Where it has a token, nobody need wait for it, unless the stream waits
+// for another one of that channel.
 #include "model.h"
 
 enum { ALL_WORDS = 0xff, QUEUE_TOKEN = 31, ADDRESS_LOW = 1, ADDRESS_HIGH = 2 };
@@ -24,31 +25,75 @@ static int channel_of(int queue) {
 
 // ---- descriptors ----
 
-static bool check_idle(struct verifier * v, const struct tile * t, int bd) {
+// Bytes that its operand may have for DMA, which moves words.
+uint64_t verify_room(const struct verifier * v, const struct binding * b) {
+    uint64_t bytes = v->job->operands[b->operand].bytes;
+    return bytes > UINT64_MAX - 3 ? bytes : (bytes + 3) & ~UINT64_C(3);
+}
+
+// What a queue may still do with a descriptor is refused or, of a read that is believed over, told.
+static bool check_idle(struct verifier * v, const struct tile * t, int bd, bool * late) {
     const struct shim * s = &v->shims[t->col];
+    *late = false;
     for (int q = 0; q < SHIM_QUEUES; q++) {
         const struct bd_use * use = &s->uses[bd][q];
-        bool over = use->task <= s->queues[q].done || (queue_reads(q) && use->syncs < v->syncs);
-        if (use->task && !over) {
+        if (use->task <= s->queues[q].done) {
+            continue;
+        }
+        if (!queue_reads(q) || use->syncs == v->syncs) {
             return verify_refuse(
                 v, "wait for its token before",
                 "descriptor %d of shim (%d,0) is changed while the task of %s%d that was "
                 "started at offset 0x%x may still use it",
                 bd, t->col, way(q), channel_of(q), use->offset);
         }
+        *late = true;
     }
     return true;
 }
 
-bool verify_shim_bd_written(struct verifier * v, struct tile * t, int bd, uint32_t word) {
-    struct shim * s = &v->shims[t->col];
-    if (!v->in_stream) {
-        return true;
+uint64_t verify_largest_room(const struct verifier * v) {
+    uint64_t most = 0;
+    for (int i = 0; i < v->job->n_operands; i++) {
+        uint64_t room = verify_room(v, &(struct binding){true, i, 0});
+        most = room > most ? room : most;
     }
-    if (word == ADDRESS_LOW || word == ADDRESS_HIGH) {
-        s->bound[bd].there = false;
+    return most;
+}
+
+// The address that it holds until it is patched is 0, or the patch's offset, as some tools have it:
+// whoever may read there meanwhile gets nothing of the file's choice.
+static bool check_raw(struct verifier * v, const struct tile * t, int bd,
+                      const uint32_t fresh[BD_WORDS]) {
+    uint64_t high = bits(fresh[ADDRESS_HIGH], 15, 0), low = fresh[ADDRESS_LOW];
+    return (high == 0 && (low == 0 || low < verify_largest_room(v))) ||
+           verify_refuse(v, "write 0 there and have an operand's address patched in",
+                         "descriptor %d of shim (%d,0) holds the address 0x%llx, which is no "
+                         "operand's",
+                         bd, t->col, (unsigned long long) (high << 32 | low));
+}
+
+bool verify_shim_block(struct verifier * v, struct tile * t, int bd,
+                       const uint32_t fresh[BD_WORDS]) {
+    bool late;
+    if (!check_idle(v, t, bd, &late) || !check_raw(v, t, bd, fresh) ||
+        (late && !verify_late_block(v, t, bd, fresh))) {
+        return false;
     }
-    return check_idle(v, t, bd);
+    for (int i = 0; i < BD_WORDS; i++) {
+        t->bds[bd][i] = fresh[i];
+    }
+    t->fresh[bd] = ALL_WORDS;
+    v->shims[t->col].bound[bd].there = false;
+    return true;
+}
+
+static bool check_fresh(struct verifier * v, const struct tile * t, int bd) {
+    return t->fresh[bd] == ALL_WORDS ||
+           verify_refuse(v, "write it in the stream before",
+                         "descriptor %d of shim (%d,0) is used, of which this stream did not write "
+                         "all words",
+                         bd, t->col);
 }
 
 bool verify_shim_patch(struct verifier * v, struct tile * t, int bd, int operand, uint32_t offset) {
@@ -71,16 +116,25 @@ bool verify_shim_patch(struct verifier * v, struct tile * t, int bd, int operand
             "address 0x%llx already",
             operand, bd, t->col, (unsigned long long) high << 32 | low);
     }
-    v->shims[t->col].bound[bd] = (struct binding){true, operand, offset};
-    return check_idle(v, t, bd);
+    bool late;
+    struct binding b = {true, operand, offset};
+    if (!check_idle(v, t, bd, &late) || !check_fresh(v, t, bd)) {
+        return false;
+    }
+    v->shims[t->col].bound[bd] = b;
+    // Whoever starts it: a read that nobody knows of might.
+    uint64_t end = offset + 4 * verify_bd_reach(TILE_SHIM, t->bds[bd], 0);
+    if (end > verify_room(v, &b)) {
+        return verify_refuse(
+            v, "make it again for operands of these sizes",
+            "descriptor %d of shim (%d,0) reaches byte %llu of operand %d, which has %llu", bd,
+            t->col, (unsigned long long) end, operand,
+            (unsigned long long) v->job->operands[operand].bytes);
+    }
+    return !late || verify_late_patch(v, t, bd);
 }
 
 // ---- tasks ----
-
-// Bytes that operand may have for DMA, which moves words.
-static uint64_t room_of(const struct verify_operand * o) {
-    return o->bytes > UINT64_MAX - 3 ? o->bytes : (o->bytes + 3) & ~UINT64_C(3);
-}
 
 static bool check_range(struct verifier * v, const struct tile * t, int queue, int id,
                         const struct bd * bd) {
@@ -95,7 +149,7 @@ static bool check_range(struct verifier * v, const struct tile * t, int queue, i
             reads ? "a result" : "an input");
     }
     uint64_t end = b->offset + 4 * bd->reach; // both far below 2^63
-    if (end > room_of(o)) {
+    if (end > verify_room(v, b)) {
         return verify_refuse(
             v, "make it again for operands of these sizes",
             "descriptor %d of shim (%d,0), started by %s%d, %s byte %llu of operand %d, "
@@ -107,30 +161,8 @@ static bool check_range(struct verifier * v, const struct tile * t, int queue, i
     return true;
 }
 
-static bool check_bd(struct verifier * v, const struct tile * t, int queue, int id,
-                     struct bd * bd) {
-    const struct shim * s = &v->shims[t->col];
-    verify_bd_read(TILE_SHIM, t->bds[id], bd);
-    if (t->fresh[id] != ALL_WORDS) {
-        int missing = 0;
-        while (t->fresh[id] >> missing & 1) {
-            missing++;
-        }
-        return verify_refuse(
-            v, "write all of it in the stream",
-            "%s%d of shim (%d,0) is started with descriptor %d, of which this stream did "
-            "not write word %d",
-            way(queue), channel_of(queue), t->col, id, missing);
-    }
-    if (!s->bound[id].there) {
-        return verify_refuse(
-            v, "have an operand's address patched in",
-            "%s%d of shim (%d,0) is started with descriptor %d, which holds an address "
-            "that is no operand's (0x%llx)",
-            way(queue), channel_of(queue), t->col, id,
-            (unsigned long long) bits(t->bds[id][ADDRESS_HIGH], 15, 0) << 32 |
-                t->bds[id][ADDRESS_LOW]);
-    }
+bool verify_shim_check_kind(struct verifier * v, const struct tile * t, int queue, int id,
+                            const struct bd * bd) {
     if (!bd->valid || bd->words == 0) {
         return verify_refuse(
             v, by_compiler, "%s%d of shim (%d,0) is started with descriptor %d, which is %s",
@@ -148,7 +180,32 @@ static bool check_bd(struct verifier * v, const struct tile * t, int queue, int 
                              "descriptor %d of shim (%d,0) goes out of order, which is not known",
                              id, t->col);
     }
-    return check_range(v, t, queue, id, bd);
+    if (bd->run > bd->last_run) {
+        return verify_refuse(v, by_compiler,
+                             "descriptor %d of shim (%d,0) begins at run %u of %u: where that ends "
+                             "is not known",
+                             id, t->col, bd->run, bd->last_run + 1);
+    }
+    return true;
+}
+
+bool verify_shim_check_bd(struct verifier * v, const struct tile * t, int queue, int id,
+                          struct bd * bd) {
+    const struct shim * s = &v->shims[t->col];
+    verify_bd_read(TILE_SHIM, t->bds[id], bd);
+    if (!check_fresh(v, t, id)) {
+        return false;
+    }
+    if (!s->bound[id].there) {
+        return verify_refuse(
+            v, "have an operand's address patched in",
+            "%s%d of shim (%d,0) is started with descriptor %d, which holds an address "
+            "that is no operand's (0x%llx)",
+            way(queue), channel_of(queue), t->col, id,
+            (unsigned long long) bits(t->bds[id][ADDRESS_HIGH], 15, 0) << 32 |
+                t->bds[id][ADDRESS_LOW]);
+    }
+    return verify_shim_check_kind(v, t, queue, id, bd) && check_range(v, t, queue, id, bd);
 }
 
 // Those of reads may be left over where nobody waits for them: then they need a way out, and their
@@ -193,6 +250,14 @@ bool verify_shim_push(struct verifier * v, struct tile * t, int queue, uint32_t 
             "end",
             channel_of(queue), t->col);
     }
+    uint32_t over = q->believed > q->done ? q->believed : q->done;
+    if (q->tasks - over == QUEUE_TASKS) {
+        return verify_refuse(
+            v, "wait for one of them before",
+            "more tasks of %s%d of shim (%d,0) than its queue holds: %d may not be "
+            "over",
+            way(queue), channel_of(queue), t->col, QUEUE_TASKS);
+    }
     q->tasks++;
     q->last_offset = v->offset;
     uint32_t seen = 0;
@@ -205,7 +270,7 @@ bool verify_shim_push(struct verifier * v, struct tile * t, int queue, uint32_t 
                                  "descriptor %d and never ends",
                                  way(queue), channel_of(queue), t->col, id);
         }
-        if (!check_bd(v, t, queue, id, &bd)) {
+        if (!verify_shim_check_bd(v, t, queue, id, &bd)) {
             return false;
         }
         seen |= 1u << id;
@@ -245,6 +310,10 @@ bool verify_shim_sync(struct verifier * v, struct tile * t, int queue) {
         q->tokens[i] = q->tokens[i + 1];
     }
     v->syncs++;
+    for (int i = 0; i < v->columns * SHIM_QUEUES; i++) {
+        struct queue * read = &v->shims[i / SHIM_QUEUES].queues[i % SHIM_QUEUES];
+        read->believed = queue_reads(i % SHIM_QUEUES) ? read->tasks : 0;
+    }
     return true;
 }
 
@@ -257,12 +326,13 @@ static bool check_queue(struct verifier * v, int col, int queue) {
             "for: the next dispatch would take them for its own",
             q->n_tokens, way(queue), channel_of(queue), col);
     }
-    if (!queue_reads(queue) && q->done < q->tasks) {
+    if (q->done < q->tasks && q->believed < q->tasks) {
         return verify_refuse(
             v, "wait for its token",
-            "the stream ends while the task of S2MM%d of shim (%d,0) that was started at "
-            "offset 0x%x may still write memory",
-            channel_of(queue), col, q->last_offset);
+            "the stream ends while the task of %s%d of shim (%d,0) that was started at "
+            "offset 0x%x may still %s memory",
+            way(queue), channel_of(queue), col, q->last_offset,
+            queue_reads(queue) ? "read" : "write");
     }
     return true;
 }

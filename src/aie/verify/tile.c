@@ -61,14 +61,29 @@ static bool fits_half(const struct tile * t, int a, int b) {
     return t->kind != TILE_MEM || (a >= MEM_BD_ODD) == (b >= MEM_BD_ODD);
 }
 
+static bool check_whole(struct verifier * v, const struct tile * t, int id) {
+    return t->fresh[id] == (1u << map_of(v, t)->bd_words) - 1 ||
+           verify_refuse(
+               v, "write all of it at once",
+               "descriptor %d of %s (%d,%d) is written in part; the rest may be what another "
+               "%s left there",
+               id, map_of(v, t)->name, t->col, t->row, v->in_stream ? "stream" : "PDI");
+}
+
+bool verify_tile_configured(struct verifier * v, struct tile * t) {
+    bool ok = true;
+    for (int i = 0; i < map_of(v, t)->bds && ok; i++) {
+        ok = t->kind == TILE_SHIM || !(t->touched >> i & 1) || check_whole(v, t, i);
+        t->fresh[i] = 0;
+    }
+    t->touched = 0;
+    return ok;
+}
+
 static bool check_bd(struct verifier * v, const struct tile * t, int id) {
     struct bd bd;
-    if (v->in_stream && t->fresh[id] != (1u << map_of(v, t)->bd_words) - 1) {
-        return verify_refuse(
-            v, "write all of it at once",
-            "descriptor %d of %s (%d,%d) is written in part; the rest may be what another "
-            "stream left there",
-            id, map_of(v, t)->name, t->col, t->row);
+    if (v->in_stream && !check_whole(v, t, id)) {
+        return false;
     }
     verify_bd_read(t->kind, t->bds[id], &bd);
     if (!bd.valid) {
@@ -80,6 +95,12 @@ static bool check_bd(struct verifier * v, const struct tile * t, int id) {
                              bd.compressed     ? "compresses"
                              : bd.out_of_order ? "goes out of order"
                                                : "puts zeros around a dimension without a wrap");
+    }
+    if (bd.run > bd.last_run) {
+        return verify_refuse(v, by_compiler,
+                             "descriptor %d of %s (%d,%d) begins at run %u of %u: where that ends "
+                             "is not known",
+                             id, map_of(v, t)->name, t->col, t->row, bd.run, bd.last_run + 1);
     }
     if (bd.chained && (bd.next >= map_of(v, t)->bds || !fits_half(t, id, bd.next))) {
         return verify_refuse(
@@ -211,10 +232,11 @@ bool verify_tile_write(struct verifier * v, struct tile * t, const struct reg * 
     case REG_BD:
         put(&t->bds[i][reg->word], mask, value);
         v->dirty |= UINT64_C(1) << i;
-        if (v->in_stream && mask == UINT32_MAX) {
+        t->touched |= UINT64_C(1) << i;
+        if (mask == UINT32_MAX) {
             t->fresh[i] |= (uint8_t) (1u << reg->word);
         }
-        return t->kind != TILE_SHIM || verify_shim_bd_written(v, t, i, reg->word);
+        return true;
     case REG_S2MM_CONTROL:
     case REG_MM2S_CONTROL:
         return write_control(v, t, reg->class == REG_MM2S_CONTROL, i, mask, value);

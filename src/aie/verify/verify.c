@@ -56,12 +56,26 @@ static bool is_memory(const struct reg * reg) {
     return reg->class == REG_DATA || reg->class == REG_PROGRAM;
 }
 
+// A stream writes a shim's descriptor as a whole, in one command: what a task finds there that
+// looks at it in between is then one or the other. What a PDI leaves there never counts.
+static bool in_part(struct verifier * v, const struct tile * t, const struct reg * reg) {
+    return verify_refuse(v, "write all of it by one block",
+                         "descriptor %d of shim (%d,0) is written in part", reg->index, t->col);
+}
+
+static bool is_shim_bd(const struct verifier * v, const struct tile * t, const struct reg * reg) {
+    return v->in_stream && t->kind == TILE_SHIM && reg->class == REG_BD;
+}
+
 static bool one_word(struct verifier * v, const struct image_command * c) {
     struct tile * t = tile_at(v, c->addr, "a write to");
     struct reg reg;
     uint32_t mask = c->op == IMAGE_WRITE ? UINT32_MAX : c->mask;
     if (!t || !find_reg(v, t, c->addr, &reg)) {
         return false;
+    }
+    if (is_shim_bd(v, t, &reg)) {
+        return in_part(v, t, &reg);
     }
     // Some tools end a push with a write under no mask to the channel's control: it changes
     // nothing.
@@ -87,6 +101,20 @@ static bool block(struct verifier * v, const struct image_command * c) {
         }
         if (!find_reg(v, t, (uint32_t) addr, &reg)) {
             return false;
+        }
+        if (is_shim_bd(v, t, &reg)) {
+            uint32_t words[BD_WORDS];
+            n = BD_WORDS;
+            if (reg.word != 0 || c->n_words - i < BD_WORDS) {
+                return in_part(v, t, &reg);
+            }
+            for (uint32_t k = 0; k < BD_WORDS; k++) {
+                words[k] = load_u32(c->data + 4 * (size_t) (i + k));
+            }
+            if (!verify_shim_block(v, t, reg.index, words)) {
+                return false;
+            }
+            continue;
         }
         n = is_memory(&reg) ? verify_reg_room(map_of(v, t), &reg) / 4 : 1;
         if (!verify_tile_write(v, t, &reg, UINT32_MAX, load_u32(c->data + 4 * (size_t) i))) {
@@ -214,7 +242,12 @@ static bool walk_pdi(struct verifier * v) {
     if (st != ST_OK && v->error.status == ST_OK) {
         error_set(&v->error, ST_CORRUPT, "%s; make the PDI again", unread.text);
     }
-    return v->error.status == ST_OK && verify_wires_check(v) && check_pdi_header(v);
+    bool ok = v->error.status == ST_OK && verify_wires_check(v) && check_pdi_header(v);
+    for (int i = 0; i < v->columns * ROWS && ok; i++) {
+        v->offset = (uint32_t) job->pdi_size;
+        ok = verify_tile_configured(v, &v->tiles[i / ROWS][i % ROWS]);
+    }
+    return ok;
 }
 
 static void walk_stream(struct verifier * v) {

@@ -53,6 +53,15 @@ static void put_bd(struct txn * t, int bd, const struct array_bd * d) {
     txn_block_write(t, bd_at(bd, 0), w, 8);
 }
 
+// With some bits of a word as they are told.
+static void put_words(struct txn * t, int bd, const struct array_bd * d, int word, uint32_t mask,
+                      uint32_t value) {
+    uint32_t w[8];
+    array_shim_bd(d, aie_target(arch), w);
+    w[word] = (w[word] & ~mask) | value;
+    txn_block_write(t, bd_at(bd, 0), w, 8);
+}
+
 static void put(struct txn * t, int bd, struct array_bd d, int operand, uint32_t offset) {
     put_bd(t, bd, &d);
     txn_patch_address(t, bd_at(bd, 1), operand, offset);
@@ -159,7 +168,8 @@ static void test_right(void ** state) {
     put(&t, 1, plain(N / 4), OUT, 3 * N);
     start(&t, false, 1, 1);
     sync_out(&t);
-    feed(&t);
+    put(&t, 2, plain(N), A, 0);
+    start(&t, true, 2, 1);
     take(&t);
     passes(&t);
 }
@@ -242,52 +252,61 @@ static void test_patches(void ** state) {
             txn_patch_address(t, shim(60, SHIM_BD + 4), A, 0));
     REFUSED("operand 3, the kernel has 3", put(t, 2, plain(N), 3, 0));
     REFUSED("which is no word", put(t, 2, plain(N), A, 2));
-    REFUSED("holds the address 0x1000 already",
-            put_bd(t, 2, &(struct array_bd){.words = N, .next = -1, .acquire = -1, .release = -1});
-            txn_write(t, bd_at(2, 1), 0x1000); txn_patch_address(t, bd_at(2, 1), A, 0));
+    struct array_bd d = plain(16);
+    REFUSED("holds the address 0x200 already", put_words(t, 2, &d, 1, UINT32_MAX, 0x200);
+            txn_patch_address(t, bd_at(2, 1), A, 0));
 }
 
 static void test_raw_addresses(void ** state) {
     (void) state;
     struct array_bd d = plain(N);
-    REFUSED("an address that is no operand's (0x123450000000)", put_bd(t, 2, &d);
-            txn_write(t, bd_at(2, 1), 0x50000000); txn_write(t, bd_at(2, 2), 0x1234);
+    REFUSED("holds the address 0x50000000, which is no operand's",
+            put_words(t, 2, &d, 1, UINT32_MAX, 0x50000000));
+    REFUSED("holds the address 0x123400000000, which is no operand's",
+            put_words(t, 2, &d, 2, 0xffff, 0x1234));
+    REFUSED("an address that is no operand's (0x0)", put_bd(t, 2, &d); start(t, true, 2, 1));
+    REFUSED("an address that is no operand's (0x800)", put_words(t, 2, &d, 1, UINT32_MAX, 0x800);
             start(t, true, 2, 1));
-    // behind the patch
-    REFUSED("an address that is no operand's", put(t, 2, d, A, 0);
-            txn_write(t, bd_at(2, 1), 0x1000); start(t, true, 2, 1));
-    REFUSED("an address that is no operand's", put(t, 2, d, A, 0);
+    // word by word, before and behind the patch
+    REFUSED("descriptor 2 of shim (0,0) is written in part", put_bd(t, 2, &d);
+            txn_write(t, bd_at(2, 1), 0));
+    REFUSED("descriptor 2 of shim (0,0) is written in part", put(t, 2, d, A, 0);
+            txn_write(t, bd_at(2, 0), 4); start(t, true, 2, 1));
+    REFUSED("descriptor 2 of shim (0,0) is written in part", put(t, 2, d, A, 0);
             txn_mask_write(t, bd_at(2, 2), 0xffff, 0x7fff); start(t, true, 2, 1));
-    // what a PDI or another stream may have left there
-    REFUSED("of which this stream did not write word 0", start(t, true, 5, 1));
-    REFUSED("of which this stream did not write word 0", txn_patch_address(t, bd_at(5, 1), A, 0);
-            start(t, true, 5, 1));
-    uint32_t w[8];
+    REFUSED("descriptor 2 of shim (0,0) is written in part", put(t, 2, d, A, 0);
+            txn_mask_write(t, bd_at(2, 0), 0, 4); start(t, true, 2, 1));
+    uint32_t w[16] = {0};
     array_shim_bd(&d, aie_target(arch), w);
-    REFUSED("of which this stream did not write word 6", txn_block_write(t, bd_at(5, 0), w, 6);
-            txn_mask_write(t, bd_at(5, 6), 0, 0xff); txn_write(t, bd_at(5, 7), w[7]);
-            txn_patch_address(t, bd_at(5, 1), A, 0); start(t, true, 5, 1));
+    REFUSED("descriptor 5 of shim (0,0) is written in part", txn_block_write(t, bd_at(5, 0), w, 6));
+    REFUSED("descriptor 5 of shim (0,0) is written in part",
+            txn_block_write(t, bd_at(5, 1), w + 1, 7));
+    REFUSED("descriptor 6 of shim (0,0) is written in part",
+            txn_block_write(t, bd_at(5, 0), w, 15));
+    // what a PDI or another stream may have left there
+    REFUSED("of which this stream did not write all words", start(t, true, 5, 1));
+    REFUSED("of which this stream did not write all words",
+            txn_patch_address(t, bd_at(5, 1), A, 0));
     // at the end of a chain
     REFUSED("an address that is no operand's", d.next = 3; put(t, 2, d, A, 0); d.next = -1;
             put_bd(t, 3, &d); start(t, true, 2, 1));
-    REFUSED("asks for memory of others", put(t, 2, d, A, 0);
-            txn_mask_write(t, bd_at(2, 5), 0xf0000000, 0x30000000); start(t, true, 2, 1));
-    REFUSED("goes out of order", put(t, 2, d, A, 0);
-            txn_mask_write(t, bd_at(2, 2), 1u << 24, 1u << 24);
+    d.next = -1;
+    REFUSED("asks for memory of others", put_words(t, 2, &d, 5, 0xf0000000, 0x30000000);
             txn_patch_address(t, bd_at(2, 1), A, 0); start(t, true, 2, 1));
-    REFUSED("asks for memory of others", put(t, 2, d, A, 0);
-            txn_mask_write(t, bd_at(2, 3), 1u << 30, 1u << 30); start(t, true, 2, 1));
+    REFUSED("goes out of order", put_words(t, 2, &d, 2, 1u << 24, 1u << 24);
+            txn_patch_address(t, bd_at(2, 1), A, 0); start(t, true, 2, 1));
+    REFUSED("asks for memory of others", put_words(t, 2, &d, 3, 1u << 30, 1u << 30);
+            txn_patch_address(t, bd_at(2, 1), A, 0); start(t, true, 2, 1));
 }
 
 static void test_sizes(void ** state) {
     (void) state;
-    REFUSED("reads up to byte 262144 of operand 1, which has 4096", put(t, 2, plain(65536), B, 0);
+    REFUSED("reaches byte 262144 of operand 1, which has 4096", put(t, 2, plain(65536), B, 0);
             start(t, true, 2, 1));
-    REFUSED("writes up to byte 262144 of operand 2, which has 4096",
-            put(t, 2, plain(65536), OUT, 0);
+    REFUSED("reaches byte 262144 of operand 2, which has 4096", put(t, 2, plain(65536), OUT, 0);
             start(t, false, 2, 1));
-    REFUSED("reads up to byte 4100 of operand 0", put(t, 2, plain(N), A, 4); start(t, true, 2, 1));
-    REFUSED("reads up to byte 4294967296 of operand 0", put(t, 2, plain(1), A, 0xfffffffc);
+    REFUSED("reaches byte 4100 of operand 0", put(t, 2, plain(N), A, 4); start(t, true, 2, 1));
+    REFUSED("reaches byte 4294967296 of operand 0", put(t, 2, plain(1), A, 0xfffffffc);
             start(t, true, 2, 1));
     struct array_bd d = plain(8);
     REFUSED("of operand 0", d.wrap[0] = 4; d.step[0] = 1; d.step[1] = N - 3; // the second row
@@ -296,17 +315,18 @@ static void test_sizes(void ** state) {
     REFUSED("of operand 0", d.wrap[0] = 4; d.wrap[1] = 4; d.step[0] = 1; d.step[1] = 4;
             d.step[2] = 1u << 20; put(t, 2, d, A, 0); start(t, true, 2, 1));
     d = plain(N / 2);
-    REFUSED("reads up to byte 4100 of operand 0", d.iterations = 2; d.iteration_step = N / 2 + 1;
+    REFUSED("reaches byte 4100 of operand 0", d.iterations = 2; d.iteration_step = N / 2 + 1;
             put(t, 2, d, A, 0); start(t, true, 2, 2));
     d = plain(UINT32_MAX);
     REFUSED("of operand 0", d.step[0] = 1u << 20; put(t, 2, d, A, 0); start(t, true, 2, 1));
     d = plain(4);
-    REFUSED("of operand 0", put(t, 2, d, A, 0); // an iteration that begins in the middle
-            txn_write(t, bd_at(2, 6), 63u << 26 | (N / 32)); start(t, true, 2, 1));
-    REFUSED("which is empty", put(t, 2, plain(4), A, 0); txn_write(t, bd_at(2, 0), 0);
-            start(t, true, 2, 1));
-    REFUSED("which is not valid", put(t, 2, plain(4), A, 0);
-            txn_mask_write(t, bd_at(2, 7), 1u << 25, 0); start(t, true, 2, 1));
+    REFUSED("of operand 0", // an iteration that begins in the middle
+            put_words(t, 2, &d, 6, UINT32_MAX, 63u << 26 | 63u << 20 | N / 32);
+            txn_patch_address(t, bd_at(2, 1), A, 0));
+    REFUSED("which is empty", put_words(t, 2, &d, 0, UINT32_MAX, 0);
+            txn_patch_address(t, bd_at(2, 1), A, 0); start(t, true, 2, 1));
+    REFUSED("which is not valid", put_words(t, 2, &d, 7, 1u << 25, 0);
+            txn_patch_address(t, bd_at(2, 1), A, 0); start(t, true, 2, 1));
     d = plain(4);
     REFUSED("comes back to descriptor 2", d.next = 2; put(t, 2, d, A, 0); start(t, true, 2, 1));
     REFUSED("which says nothing", txn_write(t, shim(0, SHIM_MM2S_QUEUE), 0x100));
@@ -383,6 +403,11 @@ static void test_waits(void ** state) {
     refused(&t, "the stream is empty");
     begin(&t);
     feed(&t);
+    put(&t, 1, plain(N / 4), OUT, 0);
+    refused(&t, "the task of MM2S0 of shim (0,0) that was started at offset 0x8c may still read");
+    begin_with_tokens(&t);
+    feed_with_token(&t);
+    txn_wait(&t, 0, 0, 1, 0);
     refused(&t, "never writes operand 2");
     txn_begin(&t, 1, 7);
     refused(&t, "it is for device generation 7");
@@ -506,6 +531,8 @@ static void test_pdis(void ** state) {
         {2u << 20 | 0x3f004, 0x8000007f, "takes its words from slave 127"},
         {1u << 20 | 0xc0000, 64, "lock 0 of memtile (0,1) is set to 64"},
         {2u << 20 | 0x36030, 0, "register 0x36030"},
+        {2u << 20 | CORE_BD, 0, "descriptor 0 of core (0,2) is written in part"},
+        {1u << 20 | (MEM_BD + 0x44), 0, "descriptor 2 of memtile (0,1) is written in part"},
     };
     if (over_pdi(true, 0, 0) != ST_OK) {
         fail_msg("%s", said);
