@@ -59,7 +59,7 @@ enum status cdo_walk(const uint8_t * words, size_t n_words, size_t offset, image
         uint32_t word = load_u32(words + at * 4);
         size_t length = word >> 16;
         at++;
-        const struct shape * s = find_shape(word & 0xffff);
+        const struct shape * s = word >> 24 ? NULL : find_shape(word & 0xffff); // of 8 bits
         if (!s) {
             return error_set(err, ST_UNSUPPORTED, "CDO command 0x%08x at offset 0x%zx is not known",
                              word, where);

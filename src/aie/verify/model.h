@@ -1,6 +1,7 @@
 // model: the array as the verifier sees it, and what its files share. Registers and descriptors are
 // tables (regs.c, bd.c); tile.c applies writes, shim.c follows transfers to host memory, late.c
-// reads that may not be over, wires.c the streams; verify.c walks the files.
+// reads that may not be over, wires.c the streams, headers.c what files say of themselves; verify.c
+// walks them.
 #pragma once
 
 #include "verify.h"
@@ -165,6 +166,9 @@ static inline const struct tile_map * map_of(const struct verifier * v, const st
 }
 
 // ---- the parts ----
+
+bool verify_pdi_header(struct verifier * v); // of one that could be read
+bool verify_stream_header(struct verifier * v);
 
 // All words of a write, in order; then tile_settle once for the command.
 bool verify_tile_write(struct verifier * v, struct tile * t, const struct reg * reg, uint32_t mask,

@@ -265,6 +265,10 @@ static bool run_commands(struct array * a, const uint32_t * words, size_t n) {
         size_t at = i;
         uint32_t opcode = words[i] & 0xffff, length = words[i] >> 16;
         i++;
+        if (length > 255) { // firmware takes eight bits, and would go on elsewhere
+            return array_fail(a, ST_CORRUPT, "CDO: command 0x%08x at word %zu is not known",
+                              words[at], at);
+        }
         if (length == 255) { // the real length follows
             if (i == n) {
                 return array_fail(a, ST_CORRUPT, "CDO: ends inside the command at word %zu", at);

@@ -75,6 +75,8 @@ void channel_reset(struct channel * c) {
 bool channel_control(struct channel * c, uint32_t value) {
     struct tile * t = c->tile;
     uint32_t known = t->kind == TILE_SHIM ? 0xff00 : 0xff02; // controller id, reset
+    // Bit 0 says nothing; PDIs write it there under no mask, and it may come through.
+    value &= t->kind == TILE_SHIM ? UINT32_MAX : ~1u;
     if (value & ~known) {
         return array_fail(
             t->array, ST_UNSUPPORTED,

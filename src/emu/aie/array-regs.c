@@ -328,6 +328,16 @@ bool array_write(struct array * a, uint64_t address, const uint32_t * words, siz
     return true;
 }
 
+// Whether bits of a value beside its mask are written. AMD's own library does so, what firmware
+// does is not known: a strict array does now the one, now the other.
+static bool beside_counts(struct array * a, uint32_t mask, uint32_t value) {
+    if (!a->config.strict || !(value & ~mask)) {
+        return false;
+    }
+    a->noise = a->noise * 1664525 + 1013904223;
+    return a->noise >> 31;
+}
+
 bool array_mask_write(struct array * a, uint64_t address, uint32_t mask, uint32_t value) {
     uint32_t offset;
     struct tile * t = decode(a, address, &offset);
@@ -338,15 +348,16 @@ bool array_mask_write(struct array * a, uint64_t address, uint32_t mask, uint32_
     if (!r) {
         return unknown(t, offset, value);
     }
+    uint32_t bits = value & (beside_counts(a, mask, value) ? UINT32_MAX : mask);
     // A mask of 0 changes nothing, and must not push a task or pulse a reset.
-    if (mask == 0) {
+    if (mask == 0 && bits == 0) {
         return true;
     }
     if (t->kind == TILE_CORE) {
         array_cores_join(a);
     }
     uint32_t old = r->read(t, offset - r->first);
-    return r->write(t, offset - r->first, (old & ~mask) | (value & mask));
+    return r->write(t, offset - r->first, (old & ~mask) | bits);
 }
 
 // The register that the tile's core asks for; NULL after a failure.
