@@ -54,6 +54,9 @@ struct asm_program; // under construction
 // A target whose programs cannot be written yet (has_programs) is reported by asm_finish.
 enum status asm_new(enum aie_arch arch, struct asm_program ** out);
 void asm_free(struct asm_program * p);
+// Frees a program that was written to see what it takes, for another one; NULL: there was no memory
+// for it. What it lacked the other one lacks: programs must not depend on how much memory there is.
+void asm_free_trial(struct asm_program * trial, struct asm_program * p);
 const struct aie_target * asm_target(const struct asm_program * p);
 enum asm_class asm_class_of(const struct asm_program * p, struct asm_reg r);
 // What is wrong with the program, for asm_finish to report: the first one counts.

@@ -15,10 +15,13 @@ enum status asm_new(enum aie_arch arch, struct asm_program ** out) {
     p->target = aie_target(arch);
     p->isa = aie_isa_get(arch);
     p->other_op = calloc((size_t) aie_isa_count(p->isa), sizeof *p->other_op);
-    if (!p->other_op) {
+    // Register 0 is there from the beginning: it is what an author gets who was given none for want
+    // of memory, and goes on writing with it until asm_finish tells him.
+    if (!p->other_op || !asm_grow_now(p, (void **) &p->vregs, &p->cap_vregs, sizeof *p->vregs)) {
         asm_free(p);
         return ST_NO_MEMORY;
     }
+    p->vregs[0] = (struct asm_vreg){.phys = -1, .until = INT_MAX};
     for (int a = 0; a < p->target->n_alternatives; a++) {
         const uint16_t * both = p->target->alternatives[a];
         p->other_op[both[0]] = both[1];
@@ -49,6 +52,11 @@ void asm_free(struct asm_program * p) {
         asm_trace_free(p->trace);
         free(p);
     }
+}
+
+void asm_free_trial(struct asm_program * trial, struct asm_program * p) {
+    p->no_memory |= !trial || trial->no_memory;
+    asm_free(trial);
 }
 
 static bool grow_to(struct asm_program * p, void ** array, int * cap, int cap_new, size_t item) {

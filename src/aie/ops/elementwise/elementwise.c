@@ -366,6 +366,7 @@ static void count_constants(const struct program * w, const struct ew_op * e, in
                             uint8_t uses[LANES_POOL_SLOTS], uint8_t acc_uses[LANES_POOL_SLOTS]) {
     struct program dry = *w;
     if (asm_new(asm_target(w->p)->arch, &dry.p) != ST_OK) {
+        asm_free_trial(NULL, w->p);
         return;
     }
     struct lanes * l = &dry.lanes;
@@ -381,7 +382,7 @@ static void count_constants(const struct program * w, const struct ew_op * e, in
     dry.pb = asm_global(dry.p, ASM_P);
     dry.pout = asm_global(dry.p, ASM_P);
     op_trip(&dry, e, unroll);
-    asm_free(dry.p);
+    asm_free_trial(dry.p, w->p);
 }
 
 // The slot that is wanted most, which is then wanted no more; -1: none is.
