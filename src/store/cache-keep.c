@@ -178,17 +178,19 @@ static bool value_of(const uint8_t * text, const char * word, const char * want)
     return at && !strncmp(at + strlen(word), want, n) && at[strlen(word) + n] == '\n';
 }
 
-// A kernel by its files alone, without knowing what it computes.
-static enum cache_state check_kernel(int dir, const struct cache_item * item, const char * identity,
-                                     struct error * why) {
+// A kernel by its files alone, without knowing what it computes. *why tells when it is not good.
+// ST_NO_MEMORY: nothing is known of it.
+static enum status check_kernel(int dir, const struct cache_item * item, const char * identity,
+                                enum cache_state * state, struct error * why) {
     char file[CACHE_FILE_MAX];
     uint8_t * text;
     size_t size;
     struct entry_meta meta;
     cache_file_name(item->name, PART_META, file);
     enum status st = dir_read(dir, file, ENTRY_MAX_BYTES, &text, &size, why);
+    *state = CACHE_DAMAGED;
     if (st != ST_OK) {
-        return CACHE_DAMAGED;
+        return st == ST_NO_MEMORY ? st : ST_OK;
     }
     st = entry_parse(text, size, &meta, why);
     char plain[CACHE_NAME_MAX];
@@ -208,7 +210,10 @@ static enum cache_state check_kernel(int dir, const struct cache_item * item, co
         st = cache_read(dir, item->name, NULL, NULL, NULL, NULL, &broken);
         *why = st == ST_OK ? *why : broken;
     }
-    return st != ST_OK && st != ST_UNSUPPORTED ? CACHE_DAMAGED : stale ? CACHE_STALE : CACHE_GOOD;
+    if (st == ST_OK || st == ST_UNSUPPORTED) {
+        *state = stale ? CACHE_STALE : CACHE_GOOD;
+    }
+    return st == ST_NO_MEMORY ? st : ST_OK;
 }
 
 enum status cache_walk(struct cache * c, const char * identity, bool check,
@@ -220,7 +225,7 @@ enum status cache_walk(struct cache * c, const char * identity, bool check,
         return st;
     }
     count_scan(&s, totals);
-    for (size_t i = 0; i < s.n_kernels; i++) {
+    for (size_t i = 0; i < s.n_kernels && st == ST_OK; i++) {
         const struct scan_kernel * k = &s.kernels[i];
         struct cache_item item = {.arch = k->arch,
                                   .bytes = (k->blocks + k->pdi_blocks) * KEEP_BLOCK,
@@ -232,12 +237,14 @@ enum status cache_walk(struct cache * c, const char * identity, bool check,
             error_set(&item.why, ST_NOT_FOUND, "no %s file: not made by this cache, or cut short",
                       cache_suffix[PART_META]);
         } else if (check) {
-            item.state = check_kernel(s.dirs[k->arch], &item, identity, &item.why);
+            st = check_kernel(s.dirs[k->arch], &item, identity, &item.state, &item.why);
         }
-        if (visit && !visit(user, &item)) {
+        if (st != ST_OK) {
+            error_set(err, st, "%s", item.why.text);
+        } else if (visit && !visit(user, &item)) {
             break;
         }
     }
     scan_free(&s);
-    return ST_OK;
+    return st;
 }

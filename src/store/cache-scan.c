@@ -35,40 +35,44 @@ bool scan_is_kernel_file(const char * file, enum cache_part * part, size_t * ste
     return false;
 }
 
-// Room for one more in an array that doubles; NULL without memory, and the scan has failed.
-static void * more(struct scan * s, void * array, size_t n, size_t size) {
-    if (n < 16 || (n & (n - 1)) == 0) {
-        size_t room = n < 16 ? 16 : 2 * n;
-        void * grown = n == 0 || n >= 16 ? realloc(array, room * size) : array;
-        s->failed = s->failed || !grown;
-        return grown;
+// Room for one more in *array, which doubles. Where there is no memory the array stays as it is,
+// and the scan has failed. What was moved is known at once: a later failure must find it, not what
+// was freed.
+static bool more(struct scan * s, void * array, size_t n, size_t size) {
+    enum { FIRST = 16 };
+    void * now;
+    memcpy(&now, array, sizeof now); // whatever it points to
+    bool full = n == 0 || (n >= FIRST && (n & (n - 1)) == 0);
+    if (full) {
+        void * grown = realloc(now, (n < FIRST ? FIRST : 2 * n) * size);
+        if (!grown) {
+            s->failed = true;
+            return false;
+        }
+        memcpy(array, &grown, sizeof grown);
     }
-    return array;
+    return true;
 }
 
 static void add_stray(struct scan * s, int place, const char * name, const struct stat * info,
                       bool quarantined) {
-    struct scan_stray * grown = more(s, s->strays, s->n_strays, sizeof *grown);
     char * copy = strdup(name);
-    if (!grown || !copy) {
+    if (!copy || !more(s, &s->strays, s->n_strays, sizeof *s->strays)) {
         s->failed = true;
         free(copy);
         return;
     }
-    s->strays = grown;
     s->strays[s->n_strays++] = (struct scan_stray){
         place, copy, keep_blocks((uint64_t) info->st_size), info->st_mtime, quarantined};
 }
 
 static void add_inode(struct scan * s, uint64_t inode, uint64_t blocks, const char * shared) {
-    struct scan_inode * grown = more(s, s->inodes, s->n_inodes, sizeof *grown);
     char * copy = shared ? strdup(shared) : NULL;
-    if (!grown || (shared && !copy)) {
+    if ((shared && !copy) || !more(s, &s->inodes, s->n_inodes, sizeof *s->inodes)) {
         s->failed = true;
         free(copy);
         return;
     }
-    s->inodes = grown;
     s->inodes[s->n_inodes++] = (struct scan_inode){inode, blocks, shared ? 0 : 1, copy};
 }
 
@@ -82,11 +86,9 @@ static int by_name(const void * a, const void * b) {
 static void add_kernels(struct scan * s, enum aie_arch arch, struct scan_file * files, size_t n) {
     qsort(files, n, sizeof *files, by_name);
     for (size_t i = 0; i < n && !s->failed;) {
-        struct scan_kernel * grown = more(s, s->kernels, s->n_kernels, sizeof *grown);
-        if (!grown) {
+        if (!more(s, &s->kernels, s->n_kernels, sizeof *s->kernels)) {
             return;
         }
-        s->kernels = grown;
         struct scan_kernel * k = &s->kernels[s->n_kernels++];
         *k = (struct scan_kernel){.arch = arch, .name = strdup(files[i].name)};
         s->failed = s->failed || !k->name;
@@ -135,14 +137,12 @@ static void look_at(struct scan * s, int place, const char * name, struct scan_f
             add_inode(s, info.st_ino, keep_blocks((uint64_t) info.st_size), name);
         }
     } else {
-        struct scan_file * grown = more(s, *files, *n_files, sizeof *grown);
         char * copy = strndup(name, stem);
-        if (!grown || !copy) {
+        if (!copy || !more(s, files, *n_files, sizeof **files)) {
             s->failed = true;
             free(copy);
             return;
         }
-        *files = grown;
         (*files)[(*n_files)++] = (struct scan_file){
             copy, part, info.st_ino, keep_blocks((uint64_t) info.st_size), info.st_mtime};
     }
@@ -154,6 +154,7 @@ static void scan_place(struct scan * s, int place) {
     int fd = openat(s->dirs[place], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR * d = fd >= 0 ? fdopendir(fd) : NULL;
     if (!d) {
+        s->failed = s->failed || errno == ENOMEM; // else it is not ours to read
         if (fd >= 0) {
             close(fd);
         }
