@@ -139,8 +139,9 @@ ROCM_API void rocm_kernels_counters(struct rocm_kernels * k, struct rocm_counter
  * rocm_kernels_get_or_compile; they need no header and no library. What arguments a kernel takes is
  * told in rocm-kernels-args.h. */
 ROCM_API int rocm_modules_count(void);
-ROCM_API const char * rocm_modules_name(int i);               /* NULL: i is out of range */
-ROCM_API const char * rocm_modules_source(const char * name); /* NULL: no such module */
+ROCM_API const char * rocm_modules_name(int i); /* NULL: i is out of range */
+ROCM_API const char *
+rocm_modules_source(const char * name); /* NULL: no such module, or no memory */
 /* The module that a kernel is in, e.g. unary_f32 for unary_exp_f32; NULL: no such kernel. */
 ROCM_API const char * rocm_modules_find(const char * kernel);
 /* Calls visit with each kernel's name, in order, until it returns false. */

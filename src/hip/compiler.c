@@ -7,6 +7,7 @@
 #include "base/dir.h"
 #include "base/process.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -260,17 +261,23 @@ bool hip_toolchain_clang(struct hip_toolchain * t, char version[HIP_VERSION_MAX]
     return ok;
 }
 
+// One that is gone meanwhile is left out. Without memory it is not known what there is.
 static void add(struct hip_compilers * out, enum hip_compiler_kind kind, const char * path,
                 const uint8_t * text) {
     struct buf identity = {0};
     buf_printf(&identity, "%s ", kind == HIP_HIPCC ? "hipcc" : "clang");
+    errno = 0;
     bool ok = print_file(path, &identity);
+    bool no_memory = !ok && errno == ENOMEM;
     if (ok && text) {
         char digest[SHA256_TEXT];
         sha256_print(text, digest);
         buf_printf(&identity, " %s", digest);
     }
     char * copy = strdup(path);
+    if (no_memory || identity.failed || !copy) {
+        error_set(&out->why, ST_NO_MEMORY, "no memory to tell compilers from one another");
+    }
     if (!ok || identity.failed || !copy) {
         buf_free(&identity);
         free(copy);
@@ -293,7 +300,7 @@ void hip_toolchain_compilers(struct hip_toolchain * t, const char * arch,
     if (t->clang) {
         add(out, HIP_CLANG, t->clang, NULL);
     }
-    if (!out->n) {
+    if (!out->n && out->why.status == ST_OK) {
         error_set(&out->why, ST_NOT_FOUND,
                   "no HIP compiler: neither hipcc nor clang++ 19 or newer is along PATH; install "
                   "hipcc, or clang-19 and lld-19, or name one in ROCM_KERNELS_COMPILER");

@@ -98,7 +98,9 @@ static enum status refused(const struct hip_hsa * h, const char * what, hsa_stat
     if (h->hsa_status_string(status, &text) != HSA_STATUS_SUCCESS || !text) {
         text = "unknown HSA status";
     }
-    return error_set(err, ST_DEVICE, "%s: 0x%x, %.300s", what, (unsigned) status, text);
+    bool full = status == HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+    return error_set(err, full ? ST_NO_MEMORY : ST_DEVICE, "%s: 0x%x, %.300s", what,
+                     (unsigned) status, text);
 }
 
 static enum status agent_arch(const struct hip_hsa * h, hsa_agent_t agent, char arch[HIP_ARCH_MAX],
@@ -235,6 +237,9 @@ enum rocm_status rocm_module_load(struct rocm_kernels * k, uint64_t agent, const
     pthread_mutex_lock(&k->lock);
     enum status st = open_hsa(k, &why);
     pthread_mutex_unlock(&k->lock);
+    if (st == ST_OK && !source && hip_module_exists(name)) {
+        st = error_set(&why, ST_NO_MEMORY, "no memory for the source of module %s", name);
+    }
     if (st == ST_OK && !source) {
         st = error_set(&why, ST_NOT_FOUND, "no module '%.80s' in this library", name);
     }

@@ -176,6 +176,7 @@ struct hip_source {
     const char *name, *text;
 };
 extern const struct hip_source hip_sources[]; // ends with a NULL name
+bool hip_module_exists(const char * name);    // also where there is no memory for its source
 
 // ---- manager.c, device.c ----
 

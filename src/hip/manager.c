@@ -471,7 +471,9 @@ static enum status fill(struct rocm_kernels * k, struct hip_code * c, struct mak
     hip_toolchain_compilers(&k->toolchain, m->entry.arch, &m->compilers);
     k->counters.other_runs += k->toolchain.runs - before;
     pthread_mutex_unlock(&k->lock);
-    enum status st = make(m, err);
+    enum status st = m->compilers.why.status == ST_NO_MEMORY
+                         ? error_set(err, ST_NO_MEMORY, "%s", m->compilers.why.text)
+                         : make(m, err);
     if (st == ST_OK && m->kept) {
         hip_entry_path(&k->cache, &m->entry, &path);
     }

@@ -67,36 +67,48 @@ static int find(const char * name) {
 
 // ---- sources ----
 
-// A module's source is its family's, with the choice of types before it. Made once, and kept.
+// A module's source is its family's, with the choice of types before it. Made when it is asked for,
+// and kept.
 static char * texts[ALL_MODULES];
-static pthread_once_t texts_made = PTHREAD_ONCE_INIT;
+static pthread_mutex_t texts_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void make_texts(void) {
-    for (int i = 0; i < ALL_MODULES; i++) {
-        struct buf text = {0};
-        const char * p = modules[i].types;
-        if (*p) {
-            buf_printf(&text, "#define RK_TYPES(X, ...)");
-        }
-        while (*p) {
-            size_t n = strcspn(p, ",");
-            buf_printf(&text, " X(%.*s, ##__VA_ARGS__)", (int) n, p);
-            p += n + (p[n] == ',');
-        }
-        buf_printf(&text, "\n#line 1 \"%s.hip\"\n", modules[i].source);
-        for (const struct hip_source * s = hip_sources; s->name; s++) {
-            if (!strcmp(s->name, modules[i].source)) {
-                buf_append(&text, s->text, strlen(s->text));
-            }
-        }
-        texts[i] = text.failed ? NULL : (char *) text.data;
+static char * make_text(int i) { // NULL: no memory
+    struct buf text = {0};
+    const char * p = modules[i].types;
+    if (*p) {
+        buf_printf(&text, "#define RK_TYPES(X, ...)");
     }
+    while (*p) {
+        size_t n = strcspn(p, ",");
+        buf_printf(&text, " X(%.*s, ##__VA_ARGS__)", (int) n, p);
+        p += n + (p[n] == ',');
+    }
+    buf_printf(&text, "\n#line 1 \"%s.hip\"\n", modules[i].source);
+    for (const struct hip_source * s = hip_sources; s->name; s++) {
+        if (!strcmp(s->name, modules[i].source)) {
+            buf_append(&text, s->text, strlen(s->text));
+        }
+    }
+    if (text.failed) {
+        buf_free(&text);
+    }
+    return (char *) text.data;
 }
 
 const char * rocm_modules_source(const char * name) {
-    pthread_once(&texts_made, make_texts);
     int i = find(name);
-    return i >= 0 ? texts[i] : NULL;
+    if (i < 0) {
+        return NULL;
+    }
+    pthread_mutex_lock(&texts_lock);
+    texts[i] = texts[i] ? texts[i] : make_text(i);
+    const char * text = texts[i];
+    pthread_mutex_unlock(&texts_lock);
+    return text;
+}
+
+bool hip_module_exists(const char * name) {
+    return find(name) >= 0;
 }
 
 // ---- names ----

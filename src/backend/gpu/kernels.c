@@ -153,6 +153,7 @@ static enum status load_kernel(struct gpu * gpu, const char * name,
     return st;
 }
 
+// NULL: no memory for it just now, which is not remembered.
 static struct entry * find_entry(struct gpu * gpu, const char * name) {
     for (struct entry * e = gpu->entries; e; e = e->next) {
         if (!strcmp(e->name, name)) {
@@ -160,16 +161,20 @@ static struct entry * find_entry(struct gpu * gpu, const char * name) {
         }
     }
     struct entry * e = calloc(1, sizeof *e);
-    if (e) {
-        snprintf(e->name, sizeof e->name, "%s", name);
-        // Whatever the reason, the op has no kernel then: that is no fault of the device.
-        if (load_kernel(gpu, name, &e->function, &e->why) != ST_OK &&
-            e->why.status != ST_NO_MEMORY) {
-            e->why.status = ST_UNSUPPORTED;
-        }
-        e->next = gpu->entries;
-        gpu->entries = e;
+    if (!e) {
+        return NULL;
     }
+    snprintf(e->name, sizeof e->name, "%s", name);
+    if (load_kernel(gpu, name, &e->function, &e->why) != ST_OK) {
+        if (e->why.status == ST_NO_MEMORY) {
+            free(e);
+            return NULL;
+        }
+        // Whatever the reason, the op has no kernel then: that is no fault of the device.
+        e->why.status = ST_UNSUPPORTED;
+    }
+    e->next = gpu->entries;
+    gpu->entries = e;
     return e;
 }
 
