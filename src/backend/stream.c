@@ -202,10 +202,37 @@ static bool compute_fused(struct hsa_stream * s, const struct ggml_tensor * node
            kind->fuse(node, next, &both) && kind->compute(s, &both, NULL) == ST_OK;
 }
 
+// Are the tensors of the graph what the program wrote? It was not told where that failed.
+static enum status check_bytes(struct hsa_stream * s, struct ggml_cgraph * graph,
+                               struct error * err) {
+    struct hsac_agent * agent = s->device->agent;
+    enum status st = ST_OK;
+    for (int i = 0; i < ggml_graph_n_nodes(graph) && hsac_agent_has_lost(agent) && st == ST_OK;
+         i++) {
+        const struct ggml_tensor *node = ggml_graph_node(graph, i), *of = node;
+        for (int k = 0; k < GGML_MAX_SRC && st == ST_OK; k++) {
+            of = node->src[k] ? node->src[k] : of;
+            st = node->src[k] ? hsac_agent_may_use(agent, of->data, ggml_nbytes(of), false, err)
+                              : ST_OK;
+        }
+        if (st == ST_OK) {
+            of = node;
+            st = hsac_agent_may_use(agent, node->data, ggml_nbytes(node), true, err);
+        }
+        if (st != ST_OK) {
+            error_prefix(err, st, "tensor \"%s\"", of->name);
+        } else if (!node->view_src && !op_is_view(node->op) && ggml_is_contiguous(node)) {
+            hsac_agent_written(agent, node->data, ggml_nbytes(node));
+        }
+    }
+    return st;
+}
+
 static enum ggml_status stream_graph_compute(ggml_backend_t backend, struct ggml_cgraph * graph) {
     struct hsa_stream * s = stream_of(backend);
     struct error err = {0}, late = {0};
     enum status st = hsac_check_fork(s->device->agent, &err);
+    st = st == ST_OK ? check_bytes(s, graph, &err) : st;
     if (st != ST_OK) {
         log_error("%s: %s", s->device->name, err.text);
         return GGML_STATUS_FAILED;

@@ -247,6 +247,7 @@ enum status hsac_agents_find(struct hsac * h, struct error * err) {
         pthread_mutex_init(&h->agents[i].lock, NULL);
         pthread_mutex_init(&h->agents[i].ring.lock, NULL);
         pthread_mutex_init(&h->agents[i].stage.lock, NULL);
+        pthread_mutex_init(&h->agents[i].lost_lock, NULL);
     }
     return v.st;
 }
@@ -263,6 +264,7 @@ void hsac_agents_free(struct hsac * h) {
         pthread_mutex_destroy(&a->lock);
         pthread_mutex_destroy(&a->ring.lock);
         pthread_mutex_destroy(&a->stage.lock);
+        pthread_mutex_destroy(&a->lost_lock);
     }
     free(h->agents);
     h->agents = NULL;

@@ -2,7 +2,8 @@
 // has its own, which the host need not see: there the runtime's copy engine moves them, and since
 // it reaches only memory of the runtime, they pass through a stage in the host pool.
 //
-// One copy at a time for each agent: several would share the same bus.
+// One copy at a time for each agent: several would share the same bus. What a copy failed for is
+// remembered (lost.c).
 #include "hsac-impl.h"
 
 #include <string.h>
@@ -62,15 +63,30 @@ static enum status move(struct hsac_agent * a, void * to, hsa_agent_t to_agent, 
 
 enum way { WRITE, READ, FILL };
 
+// What a copy came to, for who uses the agent's bytes later.
+static enum status note(struct hsac_agent * a, enum way way, const void * agent_at, size_t size,
+                        const struct error * why, struct error * err) {
+    if (why->status != ST_OK) {
+        hsac_lose(a, agent_at, size, way == READ, why);
+    } else if (way != READ) {
+        hsac_agent_written(a, agent_at, size);
+    }
+    if (err && why->status != ST_OK) {
+        *err = *why;
+    }
+    return why->status;
+}
+
 // Piece by piece through the stage. `host` is where bytes come from or go to; FILL has none.
 static enum status pass(struct hsac_agent * a, enum way way, char * agent_at, char * host,
                         uint8_t value, size_t size, struct error * err) {
+    struct error why = {0};
     enum status st = hsac_check_fork(a, err);
     if (st != ST_OK) {
         return st;
     }
     pthread_mutex_lock(&a->stage.lock);
-    st = stage_open(a, err);
+    st = stage_open(a, &why);
     uint8_t * stage = a->stage.buffer;
     if (st == ST_OK && way == FILL) {
         memset(stage, value, size < STAGE_BYTES ? size : STAGE_BYTES);
@@ -80,14 +96,14 @@ static enum status pass(struct hsac_agent * a, enum way way, char * agent_at, ch
         if (way == WRITE) {
             memcpy(stage, host + done, n);
         }
-        st = way == READ ? move(a, stage, a->h->cpu, agent_at + done, a->handle, n, err)
-                         : move(a, agent_at + done, a->handle, stage, a->h->cpu, n, err);
+        st = way == READ ? move(a, stage, a->h->cpu, agent_at + done, a->handle, n, &why)
+                         : move(a, agent_at + done, a->handle, stage, a->h->cpu, n, &why);
         if (st == ST_OK && way == READ) {
             memcpy(host + done, stage, n);
         }
     }
     pthread_mutex_unlock(&a->stage.lock);
-    return st;
+    return note(a, way, agent_at, size, &why, err);
 }
 
 enum status hsac_write(struct hsac_agent * a, void * to, const void * from, size_t size,
@@ -127,11 +143,13 @@ enum status hsac_copy(struct hsac_agent * a, void * to, const void * from, size_
     if (st != ST_OK) {
         return st;
     }
+    struct error why = {0};
     pthread_mutex_lock(&a->stage.lock);
-    st = stage_open(a, err);
+    st = hsac_agent_may_use(a, from, size, false, &why);
+    st = st == ST_OK ? stage_open(a, &why) : st;
     if (st == ST_OK && size) {
-        st = move(a, to, a->handle, from, a->handle, size, err);
+        move(a, to, a->handle, from, a->handle, size, &why);
     }
     pthread_mutex_unlock(&a->stage.lock);
-    return st;
+    return note(a, WRITE, to, size, &why, err);
 }

@@ -158,6 +158,15 @@ struct hsac_stage {
     hsa_signal_t done;
 };
 
+// Bytes of an agent that a copy failed for, see lost.c.
+struct hsac_lost {
+    uintptr_t from, to;
+    bool read; // they are as they were, but who wanted them did not get them
+    struct error why;
+};
+
+enum { HSAC_MOST_LOST = 16 };
+
 struct hsac_agent {
     struct hsac * h;
     enum hsac_kind kind;
@@ -183,6 +192,10 @@ struct hsac_agent {
 
     struct hsac_ring ring; // of a NPU
     struct hsac_stage stage;
+
+    pthread_mutex_t lost_lock; // the last one to be taken
+    int n_lost;                // atomic, so that the usual question locks nothing
+    struct hsac_lost lost[HSAC_MOST_LOST];
 };
 
 struct hsac {
@@ -250,6 +263,10 @@ void hsac_account_tell(struct hsac_agent * a, uint64_t before, uint64_t first_in
 
 // copy.c
 void hsac_stage_free(struct hsac_agent * a);
+
+// lost.c
+void hsac_lose(struct hsac_agent * a, const void * at, size_t size, bool read,
+               const struct error * why);
 
 // gpu-queue.c
 enum status hsac_gpu_queue_new(struct hsac_agent * a, struct hsac_gpu_queue ** out,

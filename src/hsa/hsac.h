@@ -71,6 +71,15 @@ enum status hsac_fill(struct hsac_agent * a, void * to, uint8_t value, size_t si
 enum status hsac_copy(struct hsac_agent * a, void * to, const void * from, size_t size,
                       struct error * err);
 
+// Who writes and reads through ggml gets no status. So bytes that could not be written are
+// remembered until they are written or freed, and bytes that could not be read until somebody is
+// told: a graph asks before it reads a tensor, or writes it, and says what its nodes have written.
+// ST_DEVICE, and why.
+bool hsac_agent_has_lost(const struct hsac_agent * a); // false: there is nothing to ask for
+enum status hsac_agent_may_use(struct hsac_agent * a, const void * at, size_t size, bool writes,
+                               struct error * err);
+void hsac_agent_written(struct hsac_agent * a, const void * at, size_t size);
+
 #define HSAC_MAX_OPERANDS 8
 #define HSAC_MAX_KERNARG  512
 

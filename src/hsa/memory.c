@@ -209,6 +209,7 @@ void hsac_free(struct hsac_agent * a, void * ptr) {
         a->n_blocks--;
     }
     pthread_mutex_unlock(&a->lock);
+    hsac_agent_written(a, ptr, block.size); // whoever has it next knows nothing of what was lost
     assert(ours && "hsac_free of memory that hsac_alloc did not give");
     give_back(a, block.pool, ptr, block.size);
     pthread_mutex_unlock(&a->driver);

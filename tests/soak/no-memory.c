@@ -385,7 +385,7 @@ static bool on_gpu(void) {
     bool can = clang && clang_has_linker(clang);
     free(clang);
     if (!can) {
-        skip_say("no clang++-19 with lld for emulated GPUs");
+        skip_say("no clang++-19 or later with its lld to compile GPU kernels with");
     }
     return can;
 }

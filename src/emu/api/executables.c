@@ -429,14 +429,29 @@ static enum status check_arch(const struct code_object * co, const struct emu_ag
     return ST_OK;
 }
 
+struct keeping {
+    struct emu_loaded * l;
+    bool no_memory;
+};
+
 static bool keep_symbol(void * user, const struct code_symbol * info) {
-    struct emu_loaded * l = user;
-    struct emu_symbol * s = &l->symbols[l->n_symbols];
-    s->loaded = l;
+    struct keeping * k = user;
+    struct emu_symbol * s = &k->l->symbols[k->l->n_symbols];
+    s->loaded = k->l;
     s->info = *info;
     s->info.name = strdup(info->name); // the image is the device's to write
-    l->n_symbols += s->info.name != NULL;
-    return s->info.name;
+    k->no_memory = !s->info.name;
+    k->l->n_symbols += !k->no_memory;
+    return !k->no_memory;
+}
+
+static enum status keep_symbols(struct emu_loaded * l, struct error * err) {
+    struct keeping k = {.l = l};
+    l->symbols = calloc(l->image.n_symbols, sizeof *l->symbols);
+    enum status st = l->symbols ? code_image_symbols(&l->image, keep_symbol, &k, err) : ST_OK;
+    return !l->symbols || k.no_memory
+               ? error_set(err, ST_NO_MEMORY, "code object: no memory for its symbols")
+               : st;
 }
 
 static enum status load(struct emu_loaded * l, struct error * err) {
@@ -449,9 +464,7 @@ static enum status load(struct emu_loaded * l, struct error * err) {
     enum status st =
         code_object_load(&l->co, memory, (uint64_t) (uintptr_t) memory, define, l, &l->image, err);
     if (st == ST_OK && l->image.n_symbols) {
-        l->symbols = calloc(l->image.n_symbols, sizeof *l->symbols);
-        st = l->symbols ? code_image_symbols(&l->image, keep_symbol, l, err)
-                        : error_set(err, ST_NO_MEMORY, "code object: no memory for its symbols");
+        st = keep_symbols(l, err);
     }
     for (int i = 0; i < l->co.n_segments; i++) {
         const struct code_segment * s = &l->co.segments[i];
