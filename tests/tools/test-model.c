@@ -18,6 +18,7 @@ struct change { // of a file that is right
     uint32_t value;
     const char * without; // a tensor
     int64_t columns;      // of attn_q instead of its own
+    bool alike;           // both layers are of one kind
 };
 
 static char path[64];
@@ -107,7 +108,7 @@ static void write_file(const char * architecture, struct change c) {
     add(ctx, g, &c, "token_embd.weight", GGML_TYPE_Q8_0, EMBD, VOCAB);
     add(ctx, g, &c, "output_norm.weight", GGML_TYPE_F32, EMBD, 0);
     add_layer(ctx, g, &c, 0, biases, posts, GGML_TYPE_Q4_0);
-    add_layer(ctx, g, &c, 1, biases, posts, GGML_TYPE_Q8_0);
+    add_layer(ctx, g, &c, 1, biases, posts, c.alike ? GGML_TYPE_Q4_0 : GGML_TYPE_Q8_0);
     assert_true(gguf_write_to_file(g, path, true)); // no weights
     gguf_free(g);
     ggml_free(ctx);
@@ -221,6 +222,14 @@ static void whole_and_parts(void ** state) {
         bytes += number(one, "read") + number(one, "written");
     }
     assert_int_equal(bytes, number(whole, "shim_bytes"));
+    // Layers of one kind share their weights here, and in a program each has its own.
+    write_file("llama", (struct change){.alike = true});
+    json_t * alike = run_json("--context 64 --json");
+    assert_int_equal(number(alike, "kinds_of_layers"), 1);
+    int64_t kept = number(whole, "memory_bytes") - number(alike, "memory_bytes"),
+            in_files = number(whole, "file_bytes") - number(alike, "file_bytes");
+    assert_true(llabs(kept - in_files) <= 4096);
+    json_decref(alike);
     json_decref(whole);
     json_decref(parts);
 }
