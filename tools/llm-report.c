@@ -116,10 +116,11 @@ double llm_short_runs(const struct llm_report * r, const struct llm_figures * f)
 static const char * const cache_size = "GGML_HSA_KERNEL_CACHE_MAX_SIZE";
 static const char * const cache_place = "GGML_HSA_KERNEL_CACHE_DIR";
 
-static bool cache_open(char directory[32]) {
-    const char * size = getenv(cache_size);
-    snprintf(directory, 32, "/tmp/ggml-hsa-range-XXXXXX");
-    if (!size || strcmp(size, "0") != 0 || !mkdtemp(directory)) {
+static bool cache_open(char directory[256]) {
+    const char *size = getenv(cache_size), *place = getenv("TMPDIR");
+    place = place && *place ? place : "/tmp";
+    int n = snprintf(directory, 256, "%s/ggml-hsa-range-XXXXXX", place);
+    if (!size || strcmp(size, "0") != 0 || n >= 256 || !mkdtemp(directory)) {
         return false;
     }
     setenv(cache_size, "1G", 1);
@@ -222,7 +223,7 @@ static enum status apart(const char * plugin, const char * clock, const struct l
 
 enum status llm_report_range(const char * plugin, const struct llm_ask * ask,
                              struct llm_report out[EMU_RANGES], struct error * err) {
-    char directory[32], clock[RANGE_TEXT];
+    char directory[256], clock[RANGE_TEXT];
     const char * own = emu_clock_default(own_arch())->name;
     bool opened = cache_open(directory);
     enum status st = ST_OK;
