@@ -8,7 +8,10 @@
 // - Random numbers start from OPS_SEED where that is set. A row of 32 numbers whose sum is all but
 //   zero has few digits left in 32-bit additions: of 60,000 random rows four miss ggml's bound for
 //   MEAN on the array, and a test that fails once in thousands of runs tells nobody anything.
+// - With OPS_WEIGHTS=1 a case's tensors are declared weights, which the device may lay out and keep as
+//   it likes.
 #include <dlfcn.h>
+#include <ggml-alloc.h>
 #include <ggml-backend.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -43,6 +46,19 @@ EXPORT ggml_backend_t ggml_backend_init_by_type(enum ggml_backend_dev_type type,
         set_n_threads(backend, 1);
     }
     return backend;
+}
+
+EXPORT ggml_backend_buffer_t ggml_backend_alloc_ctx_tensors(struct ggml_context * ctx,
+                                                            ggml_backend_t backend) {
+    ggml_backend_buffer_t (*next)(struct ggml_context *, ggml_backend_t);
+    void * symbol = next_symbol("ggml_backend_alloc_ctx_tensors");
+    memcpy(&next, &symbol, sizeof(next));
+    ggml_backend_buffer_t buffer = next(ctx, backend);
+    const char * weights = getenv("OPS_WEIGHTS");
+    if (buffer && weights && *weights == '1') {
+        ggml_backend_buffer_set_usage(buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    }
+    return buffer;
 }
 
 // The C++ library's std::random_device::operator() and std::thread::hardware_concurrency, by the
