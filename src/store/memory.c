@@ -151,24 +151,25 @@ void store_set_uploads(struct store * s, const struct store_uploads * uploads) {
 
 // ---- PDIs ----
 
-struct pdi_node * memory_find_pdi(struct store * s, const uint8_t digest[SHA256_BYTES]) {
+struct pdi_node * memory_find_pdi(struct store * s, const uint8_t digest[SHA256_BYTES],
+                                  bool foreign) {
     struct pdi_node * p = s->pdis;
-    while (p && memcmp(p->digest, digest, sizeof p->digest)) {
+    while (p && (p->foreign != foreign || memcmp(p->digest, digest, sizeof p->digest))) {
         p = p->next;
     }
     return p;
 }
 
-struct pdi_node * memory_intern_pdi(struct store * s, uint8_t * data, size_t size) {
+struct pdi_node * memory_intern_pdi(struct store * s, uint8_t * data, size_t size, bool foreign) {
     struct pdi_node * fresh = calloc(1, sizeof *fresh);
     if (!fresh) {
         free(data);
         return NULL;
     }
-    *fresh = (struct pdi_node){.pdi = {data, size, NULL}, .data = data};
+    *fresh = (struct pdi_node){.foreign = foreign, .pdi = {data, size, NULL}, .data = data};
     sha256(data, size, fresh->digest);
     pthread_mutex_lock(&s->lock);
-    struct pdi_node * p = memory_find_pdi(s, fresh->digest);
+    struct pdi_node * p = memory_find_pdi(s, fresh->digest, foreign);
     if (!p) {
         fresh->next = s->pdis;
         s->pdis = p = fresh;

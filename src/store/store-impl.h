@@ -9,8 +9,9 @@
 
 #include <pthread.h>
 
-struct pdi_node { // one for each distinct content
+struct pdi_node { // one for each distinct content, and one more where streams of others run on it
     struct pdi_node * next;
+    bool foreign;
     uint8_t digest[SHA256_BYTES];
     struct store_pdi pdi;
     uint8_t * data; // owned, = pdi.data
@@ -56,10 +57,11 @@ struct store {
 // ---- memory.c: all but the first two are called with the lock held ----
 
 // Takes data over; gives a use of the one object with that content, or NULL without memory.
-struct pdi_node * memory_intern_pdi(struct store * s, uint8_t * data, size_t size);
+struct pdi_node * memory_intern_pdi(struct store * s, uint8_t * data, size_t size, bool foreign);
 // Gives a use back (NULL is fine). Without any it stays for now: the next shape may want it.
 void memory_release_pdi(struct store * s, struct pdi_node * p);
-struct pdi_node * memory_find_pdi(struct store * s, const uint8_t digest[SHA256_BYTES]);
+struct pdi_node * memory_find_pdi(struct store * s, const uint8_t digest[SHA256_BYTES],
+                                  bool foreign);
 struct program * memory_find_program(struct store * s, enum aie_arch arch, const char * name);
 
 void memory_pin(struct store * s, struct entry * e);

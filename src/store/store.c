@@ -156,7 +156,7 @@ static enum status build_program(struct store * s, const struct kernel_spec * sp
     if (st != ST_OK && c->compile_pdi) {
         st = c->compile_pdi(spec, &data, &size, err);
     }
-    if (st == ST_OK && !(*out = memory_intern_pdi(s, data, size))) {
+    if (st == ST_OK && !(*out = memory_intern_pdi(s, data, size, false))) {
         st = error_set(err, ST_NO_MEMORY, "no memory for program %s", name);
     }
     return st;
@@ -224,6 +224,24 @@ struct found {
     size_t n_insts;
 };
 
+// Whether a pack's stream is what our compiler makes, to the byte: then it is one of ours.
+static bool is_own_stream(const struct store * s, const struct kernel_spec * spec,
+                          const struct kernel_code * code) {
+    uint32_t * insts = NULL;
+    size_t n = 0;
+    bool own = s->compiler && s->compiler->compile_insts &&
+               s->compiler->supports(spec, NULL) == ST_OK &&
+               s->compiler->compile_insts(spec, &insts, &n, NULL) == ST_OK && n == code->n_insts &&
+               !memcmp(insts, code->insts, 4 * n);
+    free(insts);
+    return own;
+}
+
+static struct found found_code(struct store * s, const struct kernel_code * code, bool foreign) {
+    return (struct found){memory_intern_pdi(s, code->pdi, code->pdi_size, foreign), code->insts,
+                          code->n_insts};
+}
+
 static enum status from_packs(struct store * s, const struct kernel_spec * spec, struct found * out,
                               struct error * err) {
     struct kernel_code code = {0};
@@ -231,7 +249,7 @@ static enum status from_packs(struct store * s, const struct kernel_spec * spec,
     if (st != ST_OK) {
         return st;
     }
-    *out = (struct found){memory_intern_pdi(s, code.pdi, code.pdi_size), code.insts, code.n_insts};
+    *out = found_code(s, &code, !is_own_stream(s, spec, &code));
     if (!out->pdi) {
         free(code.insts);
         return error_set(err, ST_NO_MEMORY, "no memory for its PDI");
@@ -297,7 +315,7 @@ static enum status make_by_command(struct store * s, const struct kernel_spec * 
     if (st != ST_OK) { // what it got wrong once it will get wrong again: it is not asked any more
         return st == ST_CORRUPT ? ST_UNSUPPORTED : st;
     }
-    *out = (struct found){memory_intern_pdi(s, code.pdi, code.pdi_size), code.insts, code.n_insts};
+    *out = found_code(s, &code, true);
     if (!out->pdi) {
         free(code.insts);
         return error_set(err, ST_NO_MEMORY, "no memory for its PDI");
@@ -348,6 +366,7 @@ static enum status make(struct store * s, const struct kernel_spec * spec, enum 
 
 struct have { // what a kernel in the cache runs on, where it is in memory already
     struct store * store;
+    bool foreign;
     struct pdi_node * pdi; // a use of it
 };
 
@@ -355,7 +374,7 @@ static bool have_pdi(void * user, const uint8_t digest[SHA256_BYTES]) {
     struct have * have = user;
     memory_release_pdi(have->store, have->pdi);
     pthread_mutex_lock(&have->store->lock);
-    have->pdi = memory_find_pdi(have->store, digest);
+    have->pdi = memory_find_pdi(have->store, digest, have->foreign);
     if (have->pdi) {
         have->pdi->uses++;
     }
@@ -398,14 +417,14 @@ static enum status check_verdict(const struct kernel_spec * spec, const struct c
 static enum status from_cache(struct store * s, const struct kernel_spec * spec, enum maker maker,
                               struct found * out, struct error * err) {
     struct cache_kernel k;
-    struct have have = {.store = s};
+    struct have have = {.store = s, .foreign = maker == MAKER_COMMAND};
     enum status st = cache_load(s->cache, spec, identity_of(s, maker), have_pdi, &have, &k, err);
     if (st != ST_OK) {
         memory_release_pdi(s, have.pdi);
         return st;
     }
-    *out = (struct found){k.pdi ? memory_intern_pdi(s, k.pdi, k.pdi_size) : have.pdi, k.insts,
-                          k.n_insts};
+    *out = (struct found){k.pdi ? memory_intern_pdi(s, k.pdi, k.pdi_size, have.foreign) : have.pdi,
+                          k.insts, k.n_insts};
     if (!out->pdi) {
         free(k.insts);
         return error_set(err, ST_NO_MEMORY, "no memory for its PDI");
@@ -531,7 +550,8 @@ static enum status build_entry(struct store * s, struct entry * e, bool may_comp
     e->bytes = sizeof *e;
     if (st == ST_OK) {
         e->insts = found.insts;
-        e->kernel = (struct store_kernel){&found.pdi->pdi, found.insts, found.n_insts, NULL};
+        e->kernel = (struct store_kernel){&found.pdi->pdi, found.insts, found.n_insts, NULL,
+                                          found.pdi->foreign};
         e->state = ENTRY_READY;
         e->bytes += found.n_insts * sizeof *found.insts;
         free(e->error);

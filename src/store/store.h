@@ -1,7 +1,8 @@
 // store: where kernels come from. Memory, then packs (GGML_HSA_KERNEL_DIR), then the user's cache
 // on disk (store/cache.h), then the compiler. A kernel that was found stays in memory until nobody
 // has it and GGML_HSA_KERNEL_MEMORY bytes are full of younger ones; equal PDIs are one object, so
-// that a queue which sees the same pointer twice need not configure the array again.
+// that a queue which sees the same pointer twice need not configure the array again, but for those
+// of kernels that others made.
 #pragma once
 
 #include "kernel/kernel.h"
@@ -19,6 +20,10 @@ struct store_kernel { // lives until store_put, at least
     const uint32_t * insts;
     size_t n_insts;
     void * device; // likewise for the instruction stream
+    // Its stream is not one that our compiler makes: it may leave locks and memories of the array
+    // as no stream of ours expects them. So it has a PDI of its own, which no kernel of ours is on,
+    // though it may be equal; and it is sent as it was verified.
+    bool foreign;
 };
 
 struct store_stats {

@@ -261,13 +261,52 @@ static void test_packs(void ** state) {
     s = open_store(&small); // packs before the compiler, and one PDI for both
     atomic_store(&n_streams, 0);
     k = must_get(s, &spec);
-    assert_int_equal(atomic_load(&n_streams), 0);
+    assert_int_equal(atomic_load(&n_streams), 1); // the pack's was held against it
+    assert_false(k->foreign);
     assert_ptr_equal(must_get(s, &other)->pdi, k->pdi);
     store_get_stats(s, &stats);
     assert_int_equal(stats.pack_hits, 1);
     assert_int_equal(stats.compiles, 1);
     store_free(s);
     pack_remove(&p);
+}
+
+// A stream that is not ours has a PDI of its own, though it is equal; two of them share it.
+static void test_foreign(void ** state) {
+    (void) state;
+    struct kernel_spec spec = make_spec(DTYPE_F32, 77), other = make_spec(DTYPE_F32, 78);
+    struct pack packs[2];
+    const struct kernel_spec * specs[] = {&spec, &other};
+    char list[256];
+    for (int i = 0; i < 2; i++) {
+        pack_open(&packs[i], specs[i]);
+        pack_fill(&packs[i], specs[i]);
+        uint8_t * insts;
+        size_t size;
+        assert_int_equal(file_read(packs[i].insts, 1 << 16, &insts, &size, NULL), ST_OK);
+        insts = realloc(insts, size + 24);
+        const uint32_t write[] = {0, 0, image_addr(0, ARRAY_ROW_CORE, 0x100), 0, 1, 24};
+        for (int w = 0; w < 6; w++) {
+            store_u32(insts + size + 4 * w, write[w]);
+        }
+        store_u32(insts + 8, load_u32(insts + 8) + 1);
+        store_u32(insts + 12, (uint32_t) size + 24);
+        write_file(packs[i].insts, insts, size + 24);
+        free(insts);
+    }
+    snprintf(list, sizeof list, "%s:%s", packs[0].dir, packs[1].dir);
+    setenv("GGML_HSA_KERNEL_DIR", list, 1);
+    struct kernel_spec own = make_spec(DTYPE_F32, 79);
+    struct store * s = open_store(&small);
+    struct store_kernel *a = must_get(s, &spec), *b = must_get(s, &other), *c = must_get(s, &own);
+    assert_true(a->foreign && b->foreign && !c->foreign);
+    assert_ptr_equal(a->pdi, b->pdi);
+    assert_ptr_not_equal(a->pdi, c->pdi);
+    assert_int_equal(a->pdi->size, c->pdi->size);
+    assert_memory_equal(a->pdi->data, c->pdi->data, a->pdi->size);
+    store_free(s);
+    pack_remove(&packs[0]);
+    pack_remove(&packs[1]);
 }
 
 static int n_warned;
@@ -362,6 +401,7 @@ int main(void) {
         cmocka_unit_test_setup(test_refusals, reset),
         cmocka_unit_test_setup(test_race, reset),
         cmocka_unit_test_setup(test_packs, reset),
+        cmocka_unit_test_setup(test_foreign, reset),
         cmocka_unit_test_setup(test_broken_packs, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

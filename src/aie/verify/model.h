@@ -12,6 +12,7 @@ enum tile_kind { TILE_SHIM, TILE_MEM, TILE_CORE, TILE_KINDS };
 
 enum {
     MOST_COLUMNS = 8,
+    MOST_OPERANDS = 256, // of kernels that were joined
     ROWS = 6,
     MOST_BDS = 48,
     BD_WORDS = 8,
@@ -147,11 +148,11 @@ struct verifier {
     const struct verify_job * job;
     const struct array_map * map;
     int columns;
-    bool in_stream;   // else in the PDI
-    uint32_t offset;  // of the command, in bytes
-    uint32_t syncs;   // passed so far
-    uint32_t written; // operands that a transfer writes, as bits
-    uint64_t dirty;   // descriptors of the command's tile that it changed, as bits
+    bool in_stream;              // else in the PDI
+    uint32_t offset;             // of the command, in bytes
+    uint32_t syncs;              // passed so far
+    uint64_t dirty;              // descriptors of the command's tile that it changed, as bits
+    bool written[MOST_OPERANDS]; // by a transfer
     struct tile tiles[MOST_COLUMNS][ROWS];
     struct shim shims[MOST_COLUMNS];
     struct error error; // status ST_OK: nothing wrong so far

@@ -47,7 +47,7 @@ static bool check_idle(struct verifier * v, const struct tile * t, int bd, bool 
                 "started at offset 0x%x may still use it",
                 bd, t->col, way(q), channel_of(q), use->offset);
         }
-        *late = true;
+        *late = !v->job->own;
     }
     return true;
 }
@@ -157,7 +157,7 @@ static bool check_range(struct verifier * v, const struct tile * t, int queue, i
             id, t->col, way(queue), channel_of(queue), reads ? "reads up to" : "writes up to",
             (unsigned long long) end, b->operand, (unsigned long long) o->bytes);
     }
-    v->written |= reads ? 0 : 1u << b->operand;
+    v->written[b->operand] |= !reads;
     return true;
 }
 
@@ -347,11 +347,13 @@ bool verify_shim_end(struct verifier * v) {
     for (int i = 0; i < v->columns * SHIM_QUEUES && ok; i++) {
         ok = check_queue(v, i / SHIM_QUEUES, i % SHIM_QUEUES);
     }
+    bool any = false;
     for (int i = 0; i < v->job->n_operands && ok; i++) {
-        if (v->job->operands[i].access == VERIFY_OUT && !(v->written >> i & 1)) {
+        any |= v->written[i];
+        if (v->job->operands[i].access == VERIFY_OUT && !v->written[i]) {
             ok = verify_refuse(v, "make it again", "the stream never writes operand %d, the result",
                                i);
         }
     }
-    return ok && (v->written || verify_refuse(v, "make it again", "the stream writes no result"));
+    return ok && (any || verify_refuse(v, "make it again", "the stream writes no result"));
 }

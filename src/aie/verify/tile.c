@@ -221,6 +221,13 @@ bool verify_tile_write(struct verifier * v, struct tile * t, const struct reg * 
                              "configuration",
                              map_of(v, t)->name, t->col, t->row);
     }
+    if (v->in_stream && (reg->class == REG_PROGRAM || reg->class == REG_CORE_CONTROL)) {
+        return verify_refuse(v, "put it into the PDI",
+                             "the stream writes %s of core (%d,%d), which other streams on this "
+                             "PDI run with",
+                             reg->class == REG_PROGRAM ? "the program" : "the control", t->col,
+                             t->row);
+    }
     switch (reg->class) {
     case REG_PROGRAM:
         t->has_program = true;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OPERANDS = 32, SHIM_BD_ADDRESS = 1 };
+enum { SHIM_BD_ADDRESS = 1 };
 
 static const char by_compiler[] = "the compiler that made it must be mended";
 static const char stream_name[] = "instruction stream";

@@ -33,6 +33,9 @@ struct verify_job {
     size_t insts_size;
     const struct verify_operand * operands; // in the order of a dispatch
     int n_operands;
+    // A stream of our compiler: it holds no input back, so that reads are over when a SYNC has
+    // passed, and a descriptor may be written then for an operand of any size.
+    bool own;
 };
 
 // ST_OK, or ST_CORRUPT (ST_NO_MEMORY) with the file and offset, the reason and the mend. The bytes

@@ -245,8 +245,8 @@ enum status join_send(struct hsa_stream * s, struct error * err) {
 
 static bool belongs(const struct join * j, const struct store_kernel * kernel,
                     const struct hsac_dispatch * d) {
-    return j->n < MOST_KERNELS && j->links[0].d.pdi == d->pdi && j->us + d->us <= MOST_US &&
-           j->words + kernel->n_insts <= MOST_WORDS;
+    return !kernel->foreign && j->n < MOST_KERNELS && j->links[0].d.pdi == d->pdi &&
+           j->us + d->us <= MOST_US && j->words + kernel->n_insts <= MOST_WORDS;
 }
 
 enum status join_add(struct hsa_stream * s, struct store_kernel * kernel,
@@ -257,8 +257,10 @@ enum status join_add(struct hsa_stream * s, struct store_kernel * kernel,
         st = join_send(s, err);
     }
     // Of what a device told apart by nodes is to tell, each is a dispatch. Nor does one that no
-    // window is large enough for wait.
-    bool alone = !j || s->device->profile || (!j->n && !take_windows(j, s->device->agent, d));
+    // window is large enough for wait. One that others made is sent as it was verified: its own
+    // stream, with its own operands.
+    bool alone = !j || s->device->profile || kernel->foreign ||
+                 (!j->n && !take_windows(j, s->device->agent, d));
     if (st != ST_OK) {
         return st;
     }

@@ -245,6 +245,7 @@ static bool run_slot(struct chain * k, const struct slot * slot) {
     }
     struct error err = {0};
     struct emu_counters counters;
+    emu_machine_pdi_at(x->machine, pdi);
     enum status st =
         emu_machine_run(x->machine, pdi, pdi_size, (const uint32_t *) (x->file->heap->bytes + at),
                         words, operands, n, &err);

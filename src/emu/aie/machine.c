@@ -19,7 +19,8 @@ struct emu_machine {
     struct array * array;
     struct emu_counters counters;
     uint64_t max_cycles;
-    uint8_t * resident; // the PDI that the array is configured with; NULL = none
+    const void * pdi_at; // of the last dispatch, where that is known
+    uint8_t * resident;  // the PDI that the array is configured with; NULL = none
     size_t resident_size;
 };
 
@@ -65,6 +66,14 @@ void emu_machine_free(struct emu_machine * m) {
         free(m->resident);
         free(m);
     }
+}
+
+void emu_machine_pdi_at(struct emu_machine * m, const void * where) {
+    if (m->pdi_at != where) {
+        free(m->resident);
+        m->resident = NULL;
+    }
+    m->pdi_at = where;
 }
 
 void emu_machine_counters(const struct emu_machine * m, struct emu_counters * out) {

@@ -101,6 +101,10 @@ enum status emu_machine_run(struct emu_machine * m, const uint8_t * pdi, size_t 
                             const struct emu_operand * operands, int n_operands,
                             struct error * err);
 
+// Where the PDI of the next dispatch lies. Firmware knows PDIs by that: at another place it is
+// another one, and is loaded, whatever its bytes. Who never says so has them told apart by these.
+void emu_machine_pdi_at(struct emu_machine * m, const void * where);
+
 void emu_machine_counters(const struct emu_machine * m, struct emu_counters * out);
 
 // The dispatches that follow were handed over by the host in one go: its time is in the account.

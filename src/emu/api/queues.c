@@ -310,6 +310,7 @@ static hsa_status_t run_dispatch(struct emu_runtime * rt, struct emu_agent * age
     if (status != HSA_STATUS_SUCCESS) {
         return status;
     }
+    emu_machine_pdi_at(agent->machine, d->pdi);
     enum status ran = emu_machine_run(agent->machine, d->pdi, d->pdi_size, d->insts, d->n_insts,
                                       d->operands, d->n_operands, err);
     emu_account_note(agent);

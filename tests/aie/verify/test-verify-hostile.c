@@ -81,15 +81,19 @@ static void test_places(void ** state) {
     REFUSED("register 0x36030 of shim (0,0)", txn_mask_write(t, shim(0, 0x36030), 0xf, 0));
     REFUSED("register 0x10000 of core (0,2)", // the last word of its memory, and one more
             txn_block_write(t, image_addr(0, 2, 0xfffc), nothing, 2));
-    REFUSED("register 0x24000 of core (0,2)",
-            txn_block_write(t, image_addr(0, 2, 0x23ffc), nothing, 2));
+    REFUSED("the stream writes the program of core (0,2)",
+            txn_block_write(t, image_addr(0, 2, CORE_PROGRAM + 0x100), nothing, 2));
+    REFUSED("the stream writes the program of core (1,3)",
+            txn_write(t, image_addr(1, 3, CORE_PROGRAM), 0));
+    REFUSED("the stream writes the control of core (0,2)",
+            txn_mask_write(t, image_addr(0, 2, CORE_CONTROL), 2, 2));
     REFUSED("register 0x80000 of memtile (0,1)",
             txn_block_write(t, image_addr(0, 1, 0x7fffc), nothing, 2));
     REFUSED("register 0x1d018 of core (0,2)", // a descriptor there has six words
             txn_block_write(t, image_addr(0, 2, 0x1d000), nothing, 8));
     REFUSED("byte 0x2 of tile (0,2), which is no word", txn_write(t, image_addr(0, 2, 2), 0));
     REFUSED("lock 3 of core (0,2) is set to 64", txn_write(t, image_addr(0, 2, 0x1f030), 64));
-    REFUSED("control of core (0,2) is set to", txn_write(t, image_addr(0, 2, 0x32000), 0x10));
+    REFUSED("the control of core (0,2)", txn_write(t, image_addr(0, 2, CORE_CONTROL), 0x10));
     REFUSED("control of S2MM0 of shim", txn_mask_write(t, shim(0, SHIM_S2MM_CONTROL), 8, 8));
     REFUSED("another way, which is for the configuration",
             txn_write(t, shim(0, 0x3f010), 0x80000005));
@@ -375,7 +379,13 @@ static void test_any_bits(void ** state) {
     assert_int_equal(txn_end(&t, &insts, &n, NULL), ST_OK);
     const struct verify_operand operands[] = {
         {BYTES, VERIFY_IN}, {BYTES, VERIFY_IN}, {BYTES, VERIFY_OUT}};
-    struct verify_job job = {arch, 0, pdi, pdi_size, (const uint8_t *) insts, n * 4, operands, 3};
+    struct verify_job job = {.arch = arch,
+                             .pdi = pdi,
+                             .pdi_size = pdi_size,
+                             .insts = (const uint8_t *) insts,
+                             .insts_size = n * 4,
+                             .operands = operands,
+                             .n_operands = 3};
     for (int i = 0; i < 4000; i++) {
         seed = seed * 1664525 + 1013904223;
         uint32_t *word = &insts[4 + (seed >> 8) % (n - 4)], bit = 1u << (seed >> 3) % 32;

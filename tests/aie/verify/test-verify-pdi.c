@@ -77,6 +77,7 @@ static void test_pdis(void ** state) {
         {0xffffc, 0, "register 0xffffc"},
         {SHIM_MM2S_QUEUE, 0, "started by the configuration, which has no operands"},
         {2u << 20 | CORE_CONTROL, 1, "is enabled without a program"},
+        {2u << 20 | CORE_CONTROL, 0x10, "control of core (0,2) is set to 0x10"},
         {0x3f000, 0x80000005, "led to the control port of shim (0,0)"},
         {1u << 20 | 0xb0018, 0x80000000, "led to the control port of memtile (0,1)"},
         {2u << 20 | 0x3f00c, 0x80000000, "led to the control port of core (0,2)"},
