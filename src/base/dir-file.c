@@ -181,10 +181,9 @@ enum status dir_link(int from_dir, const char * from, int dir, const char * name
     return st;
 }
 
-void dir_remove(int dir, const char * name) {
-    if (!FAULT("unlink")) {
-        unlinkat(dir, name, 0);
-    }
+int dir_remove(int dir, const char * name) {
+    bool gone = !FAULT("unlink") && (unlinkat(dir, name, 0) == 0 || errno == ENOENT);
+    return gone ? 0 : errno;
 }
 
 void dir_move(int from_dir, const char * from, int dir, const char * name) {

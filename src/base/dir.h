@@ -30,9 +30,9 @@ enum status dir_write(int dir, const char * name, const void * data, size_t size
 // Gives a file of from_dir a second name, likewise.
 enum status dir_link(int from_dir, const char * from, int dir, const char * name,
                      struct error * err);
-// Takes a name away, or gives the file another one in another directory; where that cannot be done
-// it stays.
-void dir_remove(int dir, const char * name);
+// Takes a name away: 0 when it is not there any more, else the errno, and it stays.
+int dir_remove(int dir, const char * name);
+// Gives the file another name in another directory; where that cannot be done it stays.
 void dir_move(int from_dir, const char * from, int dir, const char * name);
 enum status dir_sync(int dir, struct error * err);
 

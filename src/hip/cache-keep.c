@@ -6,6 +6,7 @@
 #include "base/dir.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -262,9 +263,8 @@ static uint64_t quarantine_blocks(int root, bool sweep, bool all) {
         if (dash &&
             (stem_length(dash + 1, hip_meta_suffix) || stem_length(dash + 1, hip_code_suffix)) &&
             fstatat(dir, names[i]->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
-            if (sweep && (all || time(NULL) - info.st_mtime > KEEP_QUARANTINE_SECONDS)) {
-                dir_remove(dir, names[i]->d_name);
-            } else {
+            bool old = all || time(NULL) - info.st_mtime > KEEP_QUARANTINE_SECONDS;
+            if (!sweep || !old || dir_remove(dir, names[i]->d_name) != 0) {
                 blocks += keep_blocks((uint64_t) info.st_size);
             }
         }
@@ -354,23 +354,24 @@ enum status hip_cache_walk(struct hip_cache * c, bool read, struct hip_toolchain
 
 // ---- removing ----
 
-static bool remove_entry(const struct scan * s, const struct found * f) {
+// 0, EBUSY where somebody is making it anew, or the errno that keeps it.
+static int remove_entry(const struct scan * s, const struct found * f) {
     char file[160];
     int lock, dir = s->dirs[f->dir];
     snprintf(file, sizeof file, "%s%s", f->stem, hip_lock_suffix);
     enum status st = dir_lock(dir, file, 0, &lock, NULL);
     if (st == ST_BUSY) {
-        return false; // somebody is making it anew
+        return EBUSY;
     }
     char name[160];
     snprintf(name, sizeof name, "%s%s", f->stem, hip_meta_suffix);
-    dir_remove(dir, name);
+    int code = dir_remove(dir, name);
     snprintf(name, sizeof name, "%s%s", f->stem, hip_code_suffix);
-    dir_remove(dir, name);
+    code = code ? code : dir_remove(dir, name);
     if (st == ST_OK) {
         dir_unlock(dir, file, lock);
     }
-    return true;
+    return code;
 }
 
 // Removes what was not used for longest until `low` blocks are left, where there are more than
@@ -405,15 +406,21 @@ static enum status cut(struct hip_cache * c, uint64_t high, uint64_t low,
             qsort(s.list, s.n, sizeof *s.list, by_use);
         }
         over = left > high / KEEP_BLOCK;
+        uint64_t stayed = 0;
+        int why = 0;
         for (size_t i = 0; over && i < s.n && left > low / KEEP_BLOCK; i++) {
-            if (remove_entry(&s, &s.list[i])) {
+            int code = remove_entry(&s, &s.list[i]);
+            if (code == EBUSY) {
+                totals->skipped++;
+            } else if (code) {
+                why = stayed++ ? why : code;
+            } else {
                 left -= s.list[i].blocks;
                 totals->removed++;
-            } else {
-                totals->skipped++;
             }
         }
         totals->removed_bytes = (before - left) * KEEP_BLOCK;
+        st = keep_removed(totals->removed, totals->items, stayed, why, "code objects", err);
         scan_free(&s);
     }
     keep_trim_end(lock);

@@ -102,6 +102,14 @@ void keep_trim_end(int lock) {
     }
 }
 
+enum status keep_removed(uint64_t removed, uint64_t of, uint64_t stayed, int code,
+                         const char * what, struct error * err) {
+    return stayed == 0 ? ST_OK
+                       : error_set(err, ST_IO, "%llu of %llu %s were removed, %llu cannot be: %s",
+                                   (unsigned long long) removed, (unsigned long long) of, what,
+                                   (unsigned long long) stayed, strerror(code));
+}
+
 void keep_touch(int dir, const char * name) {
     struct stat info;
     if (fstatat(dir, name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&

@@ -76,6 +76,10 @@ uint64_t keep_low(uint64_t max);
 enum status keep_trim_begin(int root, bool dry_run, int * lock, struct error * err);
 void keep_trim_end(int lock);
 
+// What came of removing: ST_IO where entries stayed that should have gone, with the first errno.
+enum status keep_removed(uint64_t removed, uint64_t of, uint64_t stayed, int code,
+                         const char * what, struct error * err);
+
 // Nobody works at one file for longer than that; not even on a slow disk.
 #define KEEP_STALE_SECONDS      600
 #define KEEP_QUARANTINE_SECONDS (7 * 24 * 3600)

@@ -38,7 +38,7 @@ enum { CACHE_SIGN = 12 };                                           // digits, b
 void cache_plain_name(const char * name, char out[CACHE_NAME_MAX]); // without the sign
 
 // Takes the files of a kernel away, the description first. The lock is the caller's.
-void cache_remove(int dir, const char * name);
+int cache_remove(int dir, const char * name); // 0, or the errno that keeps it
 
 // Notes that so many blocks came in, and trims where that is due.
 void cache_grown(struct cache * c, uint64_t blocks);

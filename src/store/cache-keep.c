@@ -5,38 +5,49 @@
 
 #include "base/dir.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 // ---- removing ----
 
-// False where another process has its hands on it. Without a lock (a disk so full that there is not
-// even room for its name) it is removed all the same: who meets the rest of it sees a miss.
-static bool remove_kernel(const struct scan * s, const struct scan_kernel * k) {
+// What a round of removing has come to.
+struct removing {
+    uint64_t left;   // blocks
+    uint64_t stayed; // kernels that could not be removed
+    int code;        // why the first of them
+};
+
+// 0, EBUSY where another process has its hands on it, or the errno that keeps it. Without a lock (a
+// disk so full that there is not even room for its name) it is removed all the same: who meets the
+// rest of it sees a miss.
+static int remove_kernel(const struct scan * s, const struct scan_kernel * k) {
     char plain[CACHE_NAME_MAX], lock_name[CACHE_FILE_MAX];
     int lock = -1, dir = s->dirs[k->arch];
     cache_plain_name(k->name, plain); // whoever writes any of that name holds its lock
     cache_file_name(plain, PART_LOCK, lock_name);
     enum status st = dir_lock(dir, lock_name, 0, &lock, NULL);
     if (st == ST_BUSY) {
-        return false;
+        return EBUSY;
     }
-    cache_remove(dir, k->name);
+    int code = cache_remove(dir, k->name);
     if (st == ST_OK) {
         dir_unlock(dir, lock_name, lock);
     }
-    return true;
+    return code;
 }
 
-static void sweep_stray(const struct scan * s, const struct scan_stray * stray) {
+static bool sweep_stray(const struct scan * s, const struct scan_stray * stray) {
     int lock, dir = s->dirs[stray->place];
     size_t n = strlen(stray->name), suffix = strlen(cache_suffix[PART_LOCK]);
     if (n <= suffix || strcmp(stray->name + n - suffix, cache_suffix[PART_LOCK])) {
-        dir_remove(dir, stray->name);
-    } else if (dir_lock(dir, stray->name, 0, &lock, NULL) == ST_OK) {
+        return dir_remove(dir, stray->name) == 0;
+    }
+    if (dir_lock(dir, stray->name, 0, &lock, NULL) == ST_OK) {
         dir_unlock(dir, stray->name, lock); // nobody holds it
     }
+    return true;
 }
 
 static int by_use(const void * a, const void * b) {
@@ -50,46 +61,70 @@ static uint64_t leave(struct scan * s, const struct scan_kernel * k) {
     return k->blocks + (pdi && --pdi->kernels == 0 ? pdi->blocks : 0);
 }
 
-static void trim_scan(struct scan * s, uint64_t high, uint64_t low, bool dry_run,
-                      struct cache_totals * totals) {
-    int64_t now = time(NULL);
-    uint64_t left = s->blocks, goal = low / KEEP_BLOCK;
-    bool over = left > high / KEEP_BLOCK;
-    for (size_t i = 0; i < s->n_strays; i++) {
-        const struct scan_stray * stray = &s->strays[i];
-        int64_t age = now - stray->changed;
-        if (age > (stray->quarantined ? KEEP_QUARANTINE_SECONDS : KEEP_STALE_SECONDS) ||
-            (over && stray->quarantined)) {
-            left -= stray->quarantined ? stray->blocks : 0;
-            if (!dry_run) {
-                sweep_stray(s, stray);
-            }
-        }
-    }
-    // A PDI without kernels: of a process that was killed, or of kernels that were cleared.
-    for (size_t i = 0; i < s->n_inodes; i++) {
-        left -= s->inodes[i].kernels == 0 ? s->inodes[i].blocks : 0;
-    }
-    if (s->n_kernels) {
-        qsort(s->kernels, s->n_kernels, sizeof *s->kernels, by_use);
-    }
-    for (size_t i = 0; over && i < s->n_kernels && left > goal; i++) {
-        if (!s->kernels[i].ours) {
-            continue;
-        }
-        if (!dry_run && !remove_kernel(s, &s->kernels[i])) {
-            totals->skipped++;
-            continue;
-        }
-        left -= leave(s, &s->kernels[i]);
+// Takes the kernel away, or only counts it.
+static void let_go(struct scan * s, const struct scan_kernel * k, bool dry_run, struct removing * r,
+                   struct cache_totals * totals) {
+    int code = dry_run ? 0 : remove_kernel(s, k);
+    if (code == EBUSY) {
+        totals->skipped++;
+    } else if (code) {
+        r->code = r->stayed++ ? r->code : code;
+    } else {
+        r->left -= leave(s, k);
         totals->removed_kernels++;
     }
-    for (size_t i = 0; !dry_run && i < s->n_inodes; i++) {
+}
+
+// PDIs without kernels: of a process that was killed, or of kernels that were removed.
+static void remove_shared(const struct scan * s) {
+    for (size_t i = 0; i < s->n_inodes; i++) {
         if (s->inodes[i].kernels == 0 && s->inodes[i].shared) {
             dir_remove(s->dirs[PLACE_SHARED], s->inodes[i].shared);
         }
     }
-    totals->removed_bytes = (s->blocks - left) * KEEP_BLOCK;
+}
+
+static void sweep_strays(const struct scan * s, bool all, bool dry_run, struct removing * r) {
+    int64_t now = time(NULL);
+    for (size_t i = 0; i < s->n_strays; i++) {
+        const struct scan_stray * stray = &s->strays[i];
+        int64_t age = now - stray->changed;
+        if (age > (stray->quarantined ? KEEP_QUARANTINE_SECONDS : KEEP_STALE_SECONDS) ||
+            (all && stray->quarantined)) {
+            bool gone = dry_run || sweep_stray(s, stray);
+            r->left -= gone && stray->quarantined ? stray->blocks : 0;
+        }
+    }
+}
+
+static enum status end_removing(const struct scan * s, const struct removing * r,
+                                struct cache_totals * totals, struct error * err) {
+    totals->removed_bytes = (s->blocks - r->left) * KEEP_BLOCK;
+    return keep_removed(totals->removed_kernels, totals->kernels, r->stayed, r->code, "kernels",
+                        err);
+}
+
+static enum status trim_scan(struct scan * s, uint64_t high, uint64_t low, bool dry_run,
+                             struct cache_totals * totals, struct error * err) {
+    struct removing r = {.left = s->blocks};
+    uint64_t goal = low / KEEP_BLOCK;
+    bool over = r.left > high / KEEP_BLOCK;
+    sweep_strays(s, over, dry_run, &r);
+    for (size_t i = 0; i < s->n_inodes; i++) {
+        r.left -= s->inodes[i].kernels == 0 ? s->inodes[i].blocks : 0;
+    }
+    if (s->n_kernels) {
+        qsort(s->kernels, s->n_kernels, sizeof *s->kernels, by_use);
+    }
+    for (size_t i = 0; over && i < s->n_kernels && r.left > goal; i++) {
+        if (s->kernels[i].ours) {
+            let_go(s, &s->kernels[i], dry_run, &r, totals);
+        }
+    }
+    if (!dry_run) {
+        remove_shared(s);
+    }
+    return end_removing(s, &r, totals, err);
 }
 
 static void count_scan(const struct scan * s, struct cache_totals * totals) {
@@ -114,7 +149,7 @@ static enum status trim(struct cache * c, uint64_t high, uint64_t low, bool dry_
     st = scan_cache(c, &s, err);
     if (st == ST_OK) {
         count_scan(&s, totals);
-        trim_scan(&s, high, low, dry_run, totals);
+        st = trim_scan(&s, high, low, dry_run, totals, err);
         scan_free(&s);
     }
     keep_trim_end(lock);
@@ -142,32 +177,17 @@ enum status cache_clear(struct cache * c, struct cache_totals * totals, struct e
         return st;
     }
     count_scan(&s, totals);
-    uint64_t left = s.blocks;
+    struct removing r = {.left = s.blocks};
     for (size_t i = 0; i < s.n_kernels; i++) {
-        if (!s.kernels[i].ours) {
-            continue;
-        }
-        if (remove_kernel(&s, &s.kernels[i])) {
-            left -= leave(&s, &s.kernels[i]);
-            totals->removed_kernels++;
-        } else {
-            totals->skipped++;
+        if (s.kernels[i].ours) {
+            let_go(&s, &s.kernels[i], false, &r, totals);
         }
     }
-    for (size_t i = 0; i < s.n_inodes; i++) {
-        if (s.inodes[i].shared && s.inodes[i].kernels == 0) {
-            dir_remove(s.dirs[PLACE_SHARED], s.inodes[i].shared);
-        }
-    }
-    for (size_t i = 0; i < s.n_strays; i++) {
-        if (s.strays[i].quarantined || time(NULL) - s.strays[i].changed > KEEP_STALE_SECONDS) {
-            left -= s.strays[i].quarantined ? s.strays[i].blocks : 0;
-            sweep_stray(&s, &s.strays[i]);
-        }
-    }
-    totals->removed_bytes = (s.blocks - left) * KEEP_BLOCK;
+    remove_shared(&s);
+    sweep_strays(&s, true, false, &r);
+    st = end_removing(&s, &r, totals, err);
     scan_free(&s);
-    return ST_OK;
+    return st;
 }
 
 // ---- looking ----

@@ -235,12 +235,15 @@ void cache_unlock(struct cache_lock * lock) {
     close(lock->dir);
 }
 
-void cache_remove(int dir, const char * name) {
+// While its description stays the rest of it does, too.
+int cache_remove(int dir, const char * name) {
     char file[CACHE_FILE_MAX];
-    for (int part = PART_META; part < PART_LOCK; part++) {
+    int failed = 0;
+    for (int part = PART_META; part < PART_LOCK && !failed; part++) {
         cache_file_name(name, (enum cache_part) part, file);
-        dir_remove(dir, file);
+        failed = dir_remove(dir, file);
     }
+    return failed;
 }
 
 // Many shapes share one PDI, some ten times the size of the rest of a kernel. Its bytes are kept

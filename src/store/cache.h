@@ -105,10 +105,11 @@ enum status cache_walk(struct cache * c, const char * identity, bool check,
                        struct cache_totals * totals, struct error * err);
 
 // Drops what was not used for longest until the cache has at most `max` bytes, and sweeps up what
-// killed processes left. ST_BUSY when another process is at it.
+// killed processes left. ST_BUSY when another process is at it. ST_IO, with all totals, when
+// kernels stay that should have gone.
 enum status cache_trim(struct cache * c, uint64_t max, bool dry_run, struct cache_totals * totals,
                        struct error * err);
-// Removes all kernels that are ours, and nothing else.
+// Removes all kernels that are ours, and nothing else; statuses as above.
 enum status cache_clear(struct cache * c, struct cache_totals * totals, struct error * err);
 
 // Tells in `text` why a lookup of this kernel would miss, and which part of the key differs; true

@@ -2,6 +2,8 @@
 // runs; what they make is compared with the source that it must be of.
 #include "hip-rig.h"
 
+#include "base/dir.h"
+
 #include <errno.h>
 #include <sys/resource.h>
 #include <fcntl.h>
@@ -488,6 +490,36 @@ static void test_bounded(void ** state) {
     hip_cache_close(&c);
 }
 
+static int unlink_errno;
+
+int dir_fault(const char * step) {
+    return strcmp(step, "unlink") ? 0 : unlink_errno;
+}
+
+// What cannot be removed is not said to be gone, and is still there.
+static void test_not_removed(void ** state) {
+    (void) state;
+    expect_compile("add", source);
+    expect_compile("sub", source);
+    for (int clear = 0; clear < 2; clear++) {
+        struct hip_cache c = {0};
+        struct hip_totals t = {0};
+        struct error err = {0};
+        assert_int_equal(hip_cache_open(false, &c, NULL), ST_OK);
+        unlink_errno = EROFS;
+        enum status st = clear ? hip_cache_clear(&c, &t, &err) : hip_cache_trim(&c, 0, &t, &err);
+        unlink_errno = 0;
+        hip_cache_close(&c);
+        assert_int_equal(st, ST_IO);
+        assert_non_null(strstr(err.text, strerror(EROFS)));
+        assert_non_null(strstr(err.text, "0 of 2"));
+        assert_int_equal(t.removed, 0);
+        assert_int_equal(t.removed_bytes, 0);
+    }
+    expect_hit("add", source);
+    expect_hit("sub", source);
+}
+
 static double processor_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -611,6 +643,7 @@ int main(void) {
         cmocka_unit_test_setup(test_small_files, rig_reset),
         cmocka_unit_test_setup(test_untrusted, rig_reset),
         cmocka_unit_test_setup(test_bounded, rig_reset),
+        cmocka_unit_test_setup(test_not_removed, rig_reset),
         cmocka_unit_test_setup(test_many, rig_reset),
         cmocka_unit_test_setup(test_names, rig_reset),
         cmocka_unit_test_setup(test_warm, rig_reset),

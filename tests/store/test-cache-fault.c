@@ -3,6 +3,7 @@
 // warning. dir_fault stands before every call of base/dir that changes the disk.
 #include "store/cache-rig.h"
 #include "base/dir.h"
+#include "store/cache.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -16,7 +17,12 @@ static int fault_errno;         // 0: killed
 static int steps;
 static char fault_name[32];
 
+static bool only_unlink; // these are the steps that count
+
 int dir_fault(const char * step) {
+    if (only_unlink && strcmp(step, "unlink")) {
+        return 0;
+    }
     int n = steps++;
     if (fault_at == NO_FAULT || n < fault_at || (n > fault_at && !fault_stays)) {
         return 0;
@@ -247,11 +253,44 @@ static void test_no_permission(void ** state) {
     run_apart(without_permission, "become another user");
 }
 
+// What cannot be removed is not said to be gone, and is still there.
+static void test_not_removed(void ** state) {
+    (void) state;
+    struct kernel_spec specs[] = {make_spec(DTYPE_F32, 5), make_spec(DTYPE_F32, 6)};
+    for (int i = 0; i < 4; i++) {
+        bool clear = i & 1, one = i & 2; // of the two
+        rig_reset(NULL);
+        set_fault(NO_FAULT, false, 0);
+        get_once(&rig_compiler, &specs[0]);
+        get_once(&rig_compiler, &specs[1]);
+        struct cache * c;
+        struct cache_totals t = {0};
+        struct error err = {0};
+        assert_int_equal(cache_open(false, &c, NULL), ST_OK);
+        only_unlink = true;
+        set_fault(0, !one, EROFS);
+        enum status st = clear ? cache_clear(c, &t, &err) : cache_trim(c, 0, false, &t, &err);
+        only_unlink = false;
+        set_fault(NO_FAULT, false, 0);
+        cache_close(c);
+        assert_int_equal(st, ST_IO);
+        assert_non_null(strstr(err.text, strerror(EROFS)));
+        assert_non_null(strstr(err.text, one ? "1 of 2" : "0 of 2"));
+        assert_int_equal(t.removed_kernels, one ? 1 : 0);
+        if (!one) {
+            assert_int_equal(t.removed_bytes, 0);
+            expect_hit(&specs[0]);
+            expect_hit(&specs[1]);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_kill, rig_reset),
         cmocka_unit_test_setup(test_errors, rig_reset),
         cmocka_unit_test_setup(test_said_once, rig_reset),
+        cmocka_unit_test_setup(test_not_removed, rig_reset),
         cmocka_unit_test_setup(test_full_disk, rig_reset),
         cmocka_unit_test_setup(test_no_permission, rig_reset),
     };

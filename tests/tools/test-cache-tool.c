@@ -2,6 +2,9 @@
 #include "store/cache-rig.h"
 #include "base/json.h"
 
+#include <sched.h>
+#include <sys/mount.h>
+
 static char * output; // of the last call
 static int status;
 
@@ -18,9 +21,13 @@ static const char * call(const char * arguments) {
     return output;
 }
 
-static void expect(const char * arguments, int want_status, const char * text) {
+static bool is(const char * arguments, int want_status, const char * text) {
     call(arguments);
-    if (status != want_status || !strstr(output, text)) {
+    return status == want_status && strstr(output, text);
+}
+
+static void expect(const char * arguments, int want_status, const char * text) {
+    if (!is(arguments, want_status, text)) {
         fail_msg("cache %s: status %d, not %d, or no '%s' in:\n%s", arguments, status, want_status,
                  text, output);
     }
@@ -169,6 +176,46 @@ static void test_removing(void ** state) {
     expect_json("stat --json", 0, "{\"kernels\": 0, \"files\": 0, \"bytes\": 0}");
 }
 
+// A cache that cannot be written: by its directory's mode, and for root by its mount.
+static bool make_read_only(void) {
+    char sub[160];
+    if (geteuid() == 0) {
+        return unshare(CLONE_NEWNS) == 0 &&
+               mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+               mount(cache_dir, cache_dir, NULL, MS_BIND, NULL) == 0 &&
+               mount(NULL, cache_dir, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) == 0;
+    }
+    snprintf(sub, sizeof sub, "%s/aie2", cache_dir);
+    return chmod(sub, 0500) == 0;
+}
+
+static void test_read_only(void ** state) {
+    (void) state;
+    fill(3);
+    pid_t child = fork();
+    if (child == 0) {
+        if (!make_read_only()) {
+            _exit(SKIPPED);
+        }
+        const char * why = geteuid() == 0 ? "Read-only file system" : "Permission denied";
+        bool right = is("clear", 1, why) && is("clear --json", 1, why) &&
+                     is("trim --max-size 0", 1, why) && is("clear", 1, "0 of 3 kernels") &&
+                     is("trim --max-size 0 --dry-run", 0, "3 of 3 kernels would be removed") &&
+                     is("stat", 0, "kernels      3 ");
+        if (!right) {
+            print_error("status %d: %s\n", status, output);
+        }
+        _exit(right ? 0 : 1); // nothing else of this program is to be run here
+    }
+    int ended;
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFEXITED(ended));
+    if (WEXITSTATUS(ended) == SKIPPED) {
+        skip_test("this user may not mount file systems");
+    }
+    assert_int_equal(WEXITSTATUS(ended), 0);
+}
+
 static void test_usage(void ** state) {
     (void) state;
     fill(1);
@@ -199,6 +246,7 @@ int main(void) {
         cmocka_unit_test_setup(test_looking, rig_reset),
         cmocka_unit_test_setup(test_why, rig_reset),
         cmocka_unit_test_setup(test_removing, rig_reset),
+        cmocka_unit_test_setup(test_read_only, rig_reset),
         cmocka_unit_test_setup(test_usage, rig_reset),
     };
     int failed = cmocka_run_group_tests(tests, rig_setup, rig_teardown);
