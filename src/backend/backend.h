@@ -198,6 +198,10 @@ const char * op_label(const struct ggml_tensor * node); // for messages
 int op_writes(const struct ggml_tensor * node, const struct ggml_tensor * out[OP_MAX_WRITES]);
 struct view op_half(struct view v, bool second); // of each row
 
+// ---- sources.c: does the node have the sources without which nobody can compute it? ----
+
+bool op_has_sources(const struct ggml_tensor * node);
+
 static inline bool op_is_view(enum ggml_op op) {
     return op == GGML_OP_NONE || op == GGML_OP_RESHAPE || op == GGML_OP_VIEW ||
            op == GGML_OP_PERMUTE || op == GGML_OP_TRANSPOSE;

@@ -76,6 +76,9 @@ static unsigned types_of(const struct ggml_tensor * op) {
 }
 
 static bool cpu_computes(ggml_backend_dev_t cpu, const struct ggml_tensor * op) {
+    if (!op_has_sources(op)) {
+        return false; // it would be looked for
+    }
     unsigned types = types_of(op);
     enum ggml_type t = op->src[0] ? op->src[0]->type : op->type;
     unsigned bit = t == GGML_TYPE_F32    ? F32

@@ -332,11 +332,57 @@ static void refused(void ** state) {
     ggml_backend_free(stream);
 }
 
+// Nodes as no constructor of ggml makes them: of every op, with some of their sources missing. They
+// are refused, and nobody looks for what is not there.
+static void sources_missing(void ** state) {
+    (void) state;
+    assert_non_null(cpu);
+    struct ggml_context * ctx = ggml_init(
+        (struct ggml_init_params){.mem_size = 16 * ggml_tensor_overhead(), .no_alloc = true});
+    struct ggml_tensor * source = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, W, H);
+    int with_all = 0;
+    for (int op = 0; op <= GGML_OP_COUNT; op++) {
+        bool made_of_nothing = op == GGML_OP_NONE || op == GGML_OP_RESHAPE || op == GGML_OP_VIEW ||
+                               op == GGML_OP_PERMUTE || op == GGML_OP_TRANSPOSE ||
+                               op == GGML_OP_ARANGE || op == GGML_OP_CUSTOM;
+        for (unsigned mask = 0; mask < 1 << 7; mask++) {
+            struct ggml_tensor node = *source;
+            node.op = (enum ggml_op) op;
+            for (int i = 0; i < 7; i++) {
+                node.src[i] = mask >> i & 1 ? source : NULL;
+            }
+            bool yes = ggml_backend_dev_supports_op(device, &node);
+            if (yes && !(mask & 1) && !made_of_nothing) {
+                fail_msg("%s is promised without its first source", ggml_op_name(node.op));
+            }
+            with_all += yes && mask + 1 == 1 << 7;
+        }
+    }
+    assert_true(with_all > 60); // those that have them are
+    // Two of which ggml's CPU backend reads more than the first.
+    static const struct {
+        enum ggml_op op;
+        unsigned has; // all of them are wanted
+    } rows[] = {{GGML_OP_OUT_PROD, 3}, {GGML_OP_SSM_SCAN, 127}, {GGML_OP_SOFT_MAX_BACK, 3}};
+    for (int r = 0; r < 3; r++) {
+        for (unsigned mask = 0; mask < 1 << 7; mask++) {
+            struct ggml_tensor node = *source;
+            node.op = rows[r].op;
+            for (int i = 0; i < 7; i++) {
+                node.src[i] = mask >> i & 1 ? source : NULL;
+            }
+            if ((mask & rows[r].has) != rows[r].has) {
+                assert_false(ggml_backend_dev_supports_op(device, &node));
+            }
+        }
+    }
+    ggml_free(ctx);
+}
+
 int main(int argc, char ** argv) {
     const struct CMUnitTest with[] = {
-        cmocka_unit_test(without_a_cpu_backend),
-        cmocka_unit_test(to_and_fro),
-        cmocka_unit_test(not_even_on_the_cpu),
+        cmocka_unit_test(without_a_cpu_backend), cmocka_unit_test(to_and_fro),
+        cmocka_unit_test(not_even_on_the_cpu),   cmocka_unit_test(sources_missing),
         cmocka_unit_test(streams_at_once),
     };
     const struct CMUnitTest unset[] = {
