@@ -297,33 +297,70 @@ static bool by_current(struct hip_toolchain * current, const char * dir, const c
     return same;
 }
 
-static enum hip_state check(const struct scan * s, const struct found * f,
-                            struct hip_toolchain * current, struct error * why) {
+// ST_NO_MEMORY: nothing is known of it.
+static enum status check_once(const struct scan * s, const struct found * f,
+                              struct hip_toolchain * current, enum hip_state * state,
+                              struct error * why) {
     char file[160], *text;
     size_t key_size;
     struct keep_file code;
     uint8_t * data;
+    *state = HIP_FOREIGN;
     if (!f->meta) {
         error_set(why, ST_NOT_FOUND, "no %s file: made by another program, or not to the end",
                   hip_meta_suffix);
-        return HIP_FOREIGN;
+        return ST_OK;
     }
     enum status st = hip_meta_read(s->dirs[f->dir], f->stem, &text, &key_size, &code, why);
+    *state = HIP_DAMAGED;
     if (st != ST_OK) {
-        return st == ST_NOT_FOUND ? HIP_STALE : HIP_DAMAGED;
+        *state = st == ST_NOT_FOUND ? HIP_STALE : HIP_DAMAGED;
+        return st == ST_NO_MEMORY ? st : ST_OK;
     }
     bool fresh = !current || by_current(current, s->names[f->dir], text);
     free(text);
     snprintf(file, sizeof file, "%s%s", f->stem, hip_code_suffix);
     st = keep_read(s->dirs[f->dir], file, HIP_MAX_CODE, &code, &data, why);
     if (st != ST_OK) {
-        return HIP_DAMAGED;
+        return st == ST_NO_MEMORY ? st : ST_OK;
     }
     free(data);
     if (!fresh) {
         error_set(why, ST_NOT_FOUND, "made by another compiler, or with other flags");
     }
-    return fresh ? HIP_GOOD : HIP_STALE;
+    *state = fresh ? HIP_GOOD : HIP_STALE;
+    return ST_OK;
+}
+
+// What looks damaged or made by nobody may be on its way: another process is removing it, or making
+// it anew. Under its lock nobody is; a disk that gives no lock is one that nobody else writes to
+// either. *gone: it is no code object any more, or not yet.
+static enum status check(const struct scan * s, const struct found * f,
+                         struct hip_toolchain * current, enum hip_state * state, bool * gone,
+                         struct error * why) {
+    enum { WAIT_MS = 2000 };
+    char lock_file[160], meta[160];
+    struct stat info;
+    int lock = -1, dir = s->dirs[f->dir];
+    snprintf(lock_file, sizeof lock_file, "%s%s", f->stem, hip_lock_suffix);
+    snprintf(meta, sizeof meta, "%s%s", f->stem, hip_meta_suffix);
+    enum status st = check_once(s, f, current, state, why);
+    *gone = false;
+    if (st != ST_OK || !f->meta || *state == HIP_GOOD ||
+        (*state == HIP_STALE && fstatat(dir, meta, &info, AT_SYMLINK_NOFOLLOW) == 0)) {
+        return st;
+    }
+    enum status locked = dir_lock(dir, lock_file, WAIT_MS, &lock, NULL);
+    *gone = locked == ST_BUSY ||
+            (fstatat(dir, meta, &info, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT);
+    if (!*gone) {
+        *why = (struct error){0};
+        st = check_once(s, f, current, state, why);
+    }
+    if (locked == ST_OK) {
+        dir_unlock(dir, lock_file, lock);
+    }
+    return st;
 }
 
 enum status hip_cache_walk(struct hip_cache * c, bool read, struct hip_toolchain * current,
@@ -343,13 +380,19 @@ enum status hip_cache_walk(struct hip_cache * c, bool read, struct hip_toolchain
         struct hip_item item = {.bytes = f->blocks * KEEP_BLOCK, .used = f->used};
         memcpy(item.dir, s.names[f->dir], sizeof item.dir);
         memcpy(item.stem, f->stem, sizeof item.stem);
-        item.state = read ? check(&s, f, current, &item.why) : f->meta ? HIP_GOOD : HIP_FOREIGN;
-        if (visit && !visit(user, &item)) {
+        bool gone = false;
+        item.state = f->meta ? HIP_GOOD : HIP_FOREIGN;
+        if (read && (st = check(&s, f, current, &item.state, &gone, &item.why)) != ST_OK) {
+            error_set(err, st, "%s", item.why.text);
+            break;
+        }
+        totals->items -= gone;
+        if (!gone && visit && !visit(user, &item)) {
             break;
         }
     }
     scan_free(&s);
-    return ST_OK;
+    return st;
 }
 
 // ---- removing ----

@@ -6,8 +6,10 @@
 #include "base/dir.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 // ---- removing ----
@@ -236,6 +238,31 @@ static enum status check_kernel(int dir, const struct cache_item * item, const c
     return st == ST_NO_MEMORY ? st : ST_OK;
 }
 
+// What looks damaged may be on its way: another process is removing it, or making it anew. Under
+// its lock nobody is; a disk that gives no lock is one that nobody else writes to either. *gone: it
+// is no kernel any more, or not yet.
+static enum status check_again(int dir, const struct cache_item * item, const char * identity,
+                               enum cache_state * state, bool * gone, struct error * why) {
+    enum { WAIT_MS = 2000 };
+    char plain[CACHE_NAME_MAX], lock_name[CACHE_FILE_MAX], meta[CACHE_FILE_MAX];
+    struct stat info;
+    int lock = -1;
+    cache_plain_name(item->name, plain);
+    cache_file_name(plain, PART_LOCK, lock_name);
+    cache_file_name(item->name, PART_META, meta);
+    enum status locked = dir_lock(dir, lock_name, WAIT_MS, &lock, NULL), st = ST_OK;
+    *gone = locked == ST_BUSY ||
+            (fstatat(dir, meta, &info, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT);
+    if (!*gone) {
+        *why = (struct error){0};
+        st = check_kernel(dir, item, identity, state, why);
+    }
+    if (locked == ST_OK) {
+        dir_unlock(dir, lock_name, lock);
+    }
+    return st;
+}
+
 enum status cache_walk(struct cache * c, const char * identity, bool check,
                        bool (*visit)(void * user, const struct cache_item * item), void * user,
                        struct cache_totals * totals, struct error * err) {
@@ -251,17 +278,23 @@ enum status cache_walk(struct cache * c, const char * identity, bool check,
                                   .bytes = (k->blocks + k->pdi_blocks) * KEEP_BLOCK,
                                   .used = k->used,
                                   .state = CACHE_GOOD};
+        bool gone = false;
         memcpy(item.name, k->name, strlen(k->name) + 1);
         if (!k->parts[PART_META]) {
             item.state = CACHE_FOREIGN;
             error_set(&item.why, ST_NOT_FOUND, "no %s file: not made by this cache, or cut short",
                       cache_suffix[PART_META]);
         } else if (check) {
-            st = check_kernel(s.dirs[k->arch], &item, identity, &item.state, &item.why);
+            int dir = s.dirs[k->arch];
+            st = check_kernel(dir, &item, identity, &item.state, &item.why);
+            if (st == ST_OK && item.state == CACHE_DAMAGED) {
+                st = check_again(dir, &item, identity, &item.state, &gone, &item.why);
+            }
         }
+        totals->kernels -= gone;
         if (st != ST_OK) {
             error_set(err, st, "%s", item.why.text);
-        } else if (visit && !visit(user, &item)) {
+        } else if (!gone && visit && !visit(user, &item)) {
             break;
         }
     }

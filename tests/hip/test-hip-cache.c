@@ -520,6 +520,34 @@ static void test_not_removed(void ** state) {
     expect_hit("sub", source);
 }
 
+// While one is shown, another process clears the rest.
+struct witness {
+    struct hip_cache * c;
+    int seen, not_good;
+};
+
+static bool clear_rest(void * user, const struct hip_item * item) {
+    struct witness * w = user;
+    struct hip_totals totals;
+    w->not_good += item->state != HIP_GOOD;
+    return w->seen++ || hip_cache_clear(w->c, &totals, NULL) == ST_OK;
+}
+
+static void test_removed_meanwhile(void ** state) {
+    (void) state;
+    struct hip_cache c = {0};
+    struct hip_totals totals;
+    struct witness w = {.c = &c};
+    expect_compile("add", source);
+    expect_compile("sub", source);
+    expect_compile("mul", source);
+    assert_int_equal(hip_cache_open(false, &c, NULL), ST_OK);
+    assert_int_equal(hip_cache_walk(&c, true, NULL, clear_rest, &w, &totals, NULL), ST_OK);
+    hip_cache_close(&c);
+    assert_int_equal(w.seen, 1);
+    assert_int_equal(w.not_good, 0);
+}
+
 static double processor_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -644,6 +672,7 @@ int main(void) {
         cmocka_unit_test_setup(test_untrusted, rig_reset),
         cmocka_unit_test_setup(test_bounded, rig_reset),
         cmocka_unit_test_setup(test_not_removed, rig_reset),
+        cmocka_unit_test_setup(test_removed_meanwhile, rig_reset),
         cmocka_unit_test_setup(test_many, rig_reset),
         cmocka_unit_test_setup(test_names, rig_reset),
         cmocka_unit_test_setup(test_warm, rig_reset),

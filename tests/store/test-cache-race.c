@@ -274,6 +274,51 @@ static void test_threads(void ** state) {
     }
 }
 
+// ---- looking on ----
+
+static double seconds_since(const struct timespec * start) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double) (now.tv_sec - start->tv_sec) + (double) (now.tv_nsec - start->tv_nsec) * 1e-9;
+}
+
+static bool count_damaged(void * user, const struct cache_item * item) {
+    (void) user;
+    if (item->state == CACHE_DAMAGED) {
+        fprintf(stderr, "%s: %s\n", item->name, item->why.text);
+    }
+    atomic_fetch_add(&shared->hits, item->state == CACHE_DAMAGED);
+    return true;
+}
+
+// Two make and clear, and the third one reads what is there.
+static bool look_on(int index) {
+    struct timespec start;
+    struct cache_totals totals;
+    bool ok = true;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    while (ok && seconds_since(&start) < 1) {
+        struct cache * c = NULL;
+        if (index > 0) {
+            ok = get_many(index);
+        }
+        if (cache_open(false, &c, NULL) == ST_OK) {
+            ok = ok && (index > 0 ? cache_clear(c, &totals, NULL)
+                                  : cache_walk(c, "rig 1", true, count_damaged, NULL, &totals,
+                                               NULL)) == ST_OK;
+            cache_close(c);
+        }
+    }
+    return ok;
+}
+
+static void test_looking_on(void ** state) {
+    (void) state;
+    compile_ms = 0;
+    in_processes(3, look_on);
+    assert_int_equal(atomic_load(&shared->hits), 0); // nothing was damaged
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_one_key, rig_reset),
@@ -284,6 +329,7 @@ int main(void) {
         cmocka_unit_test_setup(test_bounded_wait, rig_reset),
         cmocka_unit_test_setup(test_churn, rig_reset),
         cmocka_unit_test_setup(test_threads, rig_reset),
+        cmocka_unit_test_setup(test_looking_on, rig_reset),
     };
     return cmocka_run_group_tests(tests, rig_setup, rig_teardown);
 }

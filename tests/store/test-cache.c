@@ -705,6 +705,35 @@ static void test_verdict(void ** state) {
     unsetenv("GGML_HSA_JIT_COMMAND");
 }
 
+// While one is shown, another process clears the rest.
+struct witness {
+    struct cache * c;
+    int seen, damaged;
+};
+
+static bool clear_rest(void * user, const struct cache_item * item) {
+    struct witness * w = user;
+    struct cache_totals totals;
+    w->damaged += item->state != CACHE_GOOD;
+    return w->seen++ || cache_clear(w->c, &totals, NULL) == ST_OK;
+}
+
+static void test_removed_meanwhile(void ** state) {
+    (void) state;
+    struct witness w = {0};
+    struct cache_totals totals;
+    for (int i = 0; i < 4; i++) {
+        struct kernel_spec spec = make_spec(DTYPE_F32, 1 + i);
+        get_once(&rig_compiler, &spec);
+    }
+    assert_int_equal(cache_open(false, &w.c, NULL), ST_OK);
+    assert_int_equal(cache_walk(w.c, "rig 1", true, clear_rest, &w, &totals, NULL), ST_OK);
+    cache_close(w.c);
+    assert_int_equal(w.seen, 1);
+    assert_int_equal(w.damaged, 0);
+    assert_int_equal(count_entries("aie2", ".lock"), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_order, rig_reset),
@@ -718,6 +747,7 @@ int main(void) {
         cmocka_unit_test_setup(test_sweep, rig_reset),
         cmocka_unit_test_setup(test_two_versions, rig_reset),
         cmocka_unit_test_setup(test_clear, rig_reset),
+        cmocka_unit_test_setup(test_removed_meanwhile, rig_reset),
         cmocka_unit_test_setup(test_explain, rig_reset),
         cmocka_unit_test_setup(test_command, rig_reset),
         cmocka_unit_test_setup(test_verdict, rig_reset),
