@@ -8,7 +8,8 @@
 // - Random numbers start from OPS_SEED where that is set. A row of 32 numbers whose sum is all but
 //   zero has few digits left in 32-bit additions: of 60,000 random rows four miss ggml's bound for
 //   MEAN on the array, and a test that fails once in thousands of runs tells nobody anything.
-// - With OPS_WEIGHTS=1 a case's tensors are declared weights, which the device may lay out and keep as
+// - With OPS_WEIGHTS=1 a case's tensors are declared weights, which the device may lay out and keep
+// as
 //   it likes.
 #include <dlfcn.h>
 #include <ggml-alloc.h>
