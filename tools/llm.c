@@ -184,6 +184,25 @@ static const char * compute(struct llm_device * device, const struct llm_graph *
                : "the device cannot compute it";
 }
 
+// A hardware context is made with the first packets of a process, and takes as long as many loads:
+// it is no part's, which would be multiplied. A sum of two numbers has it made.
+static const char * begin(struct llm_device * device) {
+    struct ggml_context * ctx = ggml_init((struct ggml_init_params){
+        .mem_size = 4 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});
+    if (!ctx) {
+        return "no memory for the graph";
+    }
+    struct llm_graph g = {.ctx = ctx, .graph = ggml_new_graph(ctx)};
+    struct ggml_tensor *a = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64),
+                       *b = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+    ggml_build_forward_expand(g.graph, ggml_add(ctx, a, b));
+    struct state before;
+    const char * why = llm_graph_place(&g, device->stream);
+    why = why ? why : compute(device, &g, &before);
+    llm_graph_free(&g);
+    return why;
+}
+
 const char * llm_measure(struct llm_device * device, const struct decoder_model * m,
                          enum llm_part part, int kind, int64_t tokens, int64_t context,
                          struct llm_figures * out) {
@@ -196,7 +215,13 @@ const char * llm_measure(struct llm_device * device, const struct decoder_model 
     bool ok = llm_weights_new(m, &list, &w) &&
               llm_graph_new(m, &warm, &w, tokens, context, flash, &first) &&
               llm_graph_new(m, &list, &w, tokens, context, flash, &g);
-    const char * why = ok ? llm_weights_place(&w, device->stream) : "no memory for the graph";
+    const char * why = ok ? NULL : "no memory for the graph";
+    if (!why && device->once && !device->begun) {
+        why = begin(device);
+        empty = state_of(device);
+    }
+    device->begun = true;
+    why = why ? why : llm_weights_place(&w, device->stream);
     if (!why && !device->once) {
         why = llm_graph_place(&first, device->stream);
         why = why ? why : compute(device, &first, &before);

@@ -37,6 +37,7 @@ struct llm_device {
     uint64_t compiled;             // kernels, by the process so far
     void *get_stats, *get_account; // ggml-hsa.h
     bool once;                     // the first run is measured: it loads what stays
+    bool begun;                    // something was computed
 };
 
 // Opens the plugin's first device, which must be an emulated NPU. NULL, or what is wrong.
