@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 #include "emu/aie/machine.h"
-#include "uapi.h"
+#include "amdxdna/uapi.h"
 
 #include <dirent.h>
 #include <pthread.h>

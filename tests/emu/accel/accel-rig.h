@@ -4,7 +4,7 @@
 
 #include "base/cmocka-all.h"
 
-#include "emu/accel/uapi.h"
+#include "amdxdna/uapi.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -15,6 +15,11 @@ enum {
     XDNA_GEM_CLOSE = 0x09,
     XDNA_PRIME_HANDLE_TO_FD = 0x2d,
     XDNA_PRIME_FD_TO_HANDLE = 0x2e,
+    XDNA_SYNCOBJ_CREATE = 0xbf,
+    XDNA_SYNCOBJ_DESTROY = 0xc0,
+    XDNA_SYNCOBJ_TIMELINE_WAIT = 0xca,
+    XDNA_SYNCOBJ_QUERY = 0xcb,
+    XDNA_SYNCOBJ_EVENTFD = 0xcf,
 
     // of this one
     XDNA_CREATE_HWCTX = 0x40,
@@ -53,6 +58,38 @@ struct xdna_prime {
     int32_t fd;
 };
 _Static_assert(sizeof(struct xdna_prime) == 12, "uapi");
+
+// ---- syncobjs: a context's timeline ----
+
+struct xdna_syncobj { // create, destroy
+    uint32_t handle, flags;
+};
+_Static_assert(sizeof(struct xdna_syncobj) == 8, "uapi");
+
+struct xdna_timeline_wait {
+    uint64_t handles, points; // addresses of `count` u32 and u64
+    int64_t timeout_ns;       // CLOCK_MONOTONIC, absolute; 0: look only
+    uint32_t count, flags;
+    uint32_t first_signaled; // out
+    uint32_t pad;
+    uint64_t deadline_ns; // newer kernels; older ones end before it
+};
+_Static_assert(sizeof(struct xdna_timeline_wait) == 48, "uapi");
+_Static_assert(offsetof(struct xdna_timeline_wait, deadline_ns) == 40, "uapi");
+
+struct xdna_timeline_query {
+    uint64_t handles, points; // points: out
+    uint32_t count, flags;
+};
+_Static_assert(sizeof(struct xdna_timeline_query) == 24, "uapi");
+
+struct xdna_syncobj_eventfd {
+    uint32_t handle, flags;
+    uint64_t point;
+    int32_t fd;
+    uint32_t pad;
+};
+_Static_assert(sizeof(struct xdna_syncobj_eventfd) == 24, "uapi");
 
 // ---- buffers ----
 
@@ -163,7 +200,13 @@ _Static_assert(sizeof(struct xdna_wait_cmd) == 16, "uapi");
 #define XDNA_COMMAND(opcode, count)                                                                \
     (XDNA_STATE_NEW | (uint32_t) (count) << 12 | (uint32_t) (opcode) << 23)
 
-enum { XDNA_OP_START_CU = 0, XDNA_OP_CHAIN = 19 };
+enum {
+    XDNA_OP_START_CU = 0,
+    XDNA_OP_CHAIN = 19,
+    XDNA_OP_START_NPU = 20,
+    XDNA_OP_START_NPU_PREEMPT = 21,
+    XDNA_OP_START_NPU_PREEMPT_ELF = 22,
+};
 
 enum xdna_state {
     XDNA_STATE_NEW = 1,
@@ -172,6 +215,14 @@ enum xdna_state {
     XDNA_STATE_ABORT = 6,
     XDNA_STATE_TIMEOUT = 8,
 };
+
+// What a command that ran into the driver's watchdog has behind its header, with firmware that tells.
+struct xdna_health {
+    uint32_t version, app; // 1, 0
+    uint32_t operation;    // of the stream, by index
+    uint32_t context_pc, fatal_type, exception_type, exception_pc, module;
+};
+_Static_assert(sizeof(struct xdna_health) == 32, "uapi");
 
 struct xdna_chain { // the data of XDNA_OP_CHAIN
     uint32_t count, submit_index, error_index, reserved[3];
@@ -214,6 +265,7 @@ enum {
     XDNA_QUERY_RESOURCES = 12,
 
     XDNA_ARRAY_CONTEXTS = 0,
+    XDNA_ARRAY_LAST_ERROR = 2,
 };
 
 struct xdna_tiles {
@@ -244,6 +296,20 @@ struct xdna_context_info {
     uint64_t submissions, completions, migrations, preemptions, errors;
 };
 _Static_assert(sizeof(struct xdna_context_info) == 64, "uapi");
+
+struct xdna_last_error {
+    uint64_t code, time_us, extra;
+};
+
+struct xdna_sensor {
+    char label[64];
+    uint32_t input, max, average, highest;
+    char status[64], units[16];
+    int8_t exponent; // of ten
+    uint8_t type;    // 0: power, 1: column use, 2: temperature
+    uint8_t pad[6];
+};
+_Static_assert(sizeof(struct xdna_sensor) == 168, "uapi");
 
 struct xdna_resources {
     uint64_t clock_max, tops_max, tasks_max, tops, tasks;
