@@ -216,7 +216,8 @@ enum xdna_state {
     XDNA_STATE_TIMEOUT = 8,
 };
 
-// What a command that ran into the driver's watchdog has behind its header, with firmware that tells.
+// What a command that ran into the driver's watchdog has behind its header, with firmware that
+// tells.
 struct xdna_health {
     uint32_t version, app; // 1, 0
     uint32_t operation;    // of the stream, by index

@@ -2,9 +2,9 @@
 // snoop: what the CPU wrote reaches memory when its line is flushed or evicted, and what the device
 // wrote reaches the CPU when the CPU's copy of the line was dropped.
 //
-// A region has three copies of its bytes: what the program sees (its own pages), what lies in memory
-// (the device's), and what both were when they last agreed. A line that the program changed is
-// written back whole, over whatever the device wrote beside it, as a cache does.
+// A region has three copies of its bytes: what the program sees (its own pages), what lies in
+// memory (the device's), and what both were when they last agreed. A line that the program changed
+// is written back whole, over whatever the device wrote beside it, as a cache does.
 //
 // Kept true: nothing here is kinder than a cache. A line that nobody flushed is written back at a
 // random moment or never; one that the CPU has stays stale until it is flushed or evicted.
