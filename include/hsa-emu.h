@@ -3,8 +3,8 @@
 //
 // Environment, read by hsa_init:
 //   GGML_HSA_EMULATE        comma list of agents to emulate: aie2, gfx90a, gfx942, gfx1100, in any
-//                           order and more than once; unset: the CPU agent alone. aie2p:4
-//                           is a NPU of four columns
+//                           order and more than once. aie2p:4 is a NPU of four columns. Unset:
+//                           the NPUs of this machine, through the kernel's driver
 //   GGML_HSA_EMU_TRACE      col,row: print the instructions of that tile to stderr
 //   GGML_HSA_TRACE          file for what NPUs did over modelled time, as Chrome's trace events
 //   GGML_HSA_EMU_ROCR_BUGS  1: behave like ROCr 7.2, faults included (packet ABI B only); what
@@ -78,6 +78,25 @@ struct hsa_emu_account {
 // in which they ran; as many are remembered as a queue has packets. What the host spends to hand a
 // batch over belongs to its first. HSA_STATUS_ERROR_INVALID_INDEX: it is forgotten or was not yet.
 hsa_status_t hsa_emu_account(hsa_agent_t agent, uint64_t dispatch, struct hsa_emu_account * out);
+
+// A NPU of this machine, through the kernel's driver: what was asked of that since hsa_init.
+struct hsa_emu_native {
+    uint64_t size; // of this struct, set by the caller: later versions append to it
+    uint64_t dispatches;
+    uint64_t pdi_switches; // dispatches whose PDI was not that of the one before
+    uint64_t calls;        // of the driver
+    uint64_t waits;        // that slept in the kernel
+    uint64_t contexts;     // that were made
+    uint64_t chains;       // submissions
+    uint64_t failed;
+    uint64_t heap_bytes;    // of the device heap in use
+    uint64_t flushed_bytes; // of the CPU's caches, by this library
+    char path[32];          // "/dev/accel/accel0"
+    char driver[96];        // its version, and the firmware's
+};
+
+// HSA_STATUS_ERROR_INVALID_AGENT for an agent that is emulated, or no NPU.
+hsa_status_t hsa_emu_native(hsa_agent_t agent, struct hsa_emu_native * out);
 
 // Text of the last packet error of an agent; handle 0 asks for the last error of hsa_init (also
 // while the runtime is not initialised). Empty when there was none. The text belongs to the calling

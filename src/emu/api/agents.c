@@ -3,7 +3,7 @@
 //
 // The NPU answers exactly as ROCr 7.2 does with a Phoenix: the same attributes succeed with the
 // same values, the others write a 32-bit zero and report HSA_STATUS_ERROR_INVALID_ARGUMENT.
-#include "runtime.h"
+#include "native.h"
 
 #include <hsa/hsa_ext_image.h>
 #include <stdio.h>
@@ -59,7 +59,8 @@ static void cpu_add(struct emu_runtime * rt) {
     pool_add(agent, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED, EMU_PAGE, memory);
 }
 
-static void npu_add(struct emu_runtime * rt, const struct emu_model * model, int columns) {
+static struct emu_agent * npu_add(struct emu_runtime * rt, const struct emu_model * model,
+                                  int columns) {
     const uint32_t coarse = HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED;
     const uint32_t kernarg = HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_KERNARG_INIT;
     struct emu_agent * agent = agent_add(rt, EMU_DEVICE_AIE);
@@ -71,6 +72,7 @@ static void npu_add(struct emu_runtime * rt, const struct emu_model * model, int
     pool_add(agent, coarse | kernarg, EMU_PAGE, memory);
     pool_add(agent, coarse, 0, EMU_DEV_HEAP_BYTES);
     pool_add(agent, coarse, EMU_PAGE, memory);
+    return agent;
 }
 
 // A NPU's name, and behind it ":4" where it is to have so many columns and no more; 0: no such NPU.
@@ -114,9 +116,38 @@ static enum status agent_add_named(struct emu_runtime * rt, const char * text, s
                      n > 40 ? 40 : (int) n, text);
 }
 
+// The NPUs of this machine. One that cannot be used is said to be so, and the others are none the
+// worse for it.
+static void natives_add(struct emu_runtime * rt) {
+    for (int i = 0; i < AMDXDNA_DEVICES && rt->n_agents < EMU_MAX_AGENTS; i++) {
+        struct error err = {0};
+        struct emu_native * v = emu_native_open(i, &err);
+        if (!v) {
+            if (err.status != ST_NOT_FOUND) {
+                emu_say("%s", err.text);
+            }
+            continue;
+        }
+        const struct amdxdna_info * info = emu_native_info(v);
+        const struct emu_model * model;
+        npu_named(info->model->device, strlen(info->model->device), &model);
+        struct emu_agent * agent = npu_add(rt, model, (int) info->model->columns);
+        agent->native = v;
+        snprintf(agent->product, sizeof agent->product, "%s", info->product);
+        for (int k = 0; k < agent->n_pools; k++) {
+            if (agent->pools[k].rec_granule == 0) {
+                agent->pools[k].size = emu_native_heap(v);
+            }
+        }
+    }
+}
+
 enum status emu_agents_init(struct emu_runtime * rt, struct error * err) {
     cpu_add(rt);
     const char * text = getenv("GGML_HSA_EMULATE");
+    if (!text || !*text) {
+        natives_add(rt);
+    }
     while (text && *text) {
         size_t n = strcspn(text, ",");
         size_t lead = strspn(text, " ");

@@ -7,7 +7,7 @@
 //
 // The memory of a GPU is its own: its addresses are reserved on the host and nothing is behind
 // them, so that a program that reads or writes there stops where it would with a real one.
-#include "runtime.h"
+#include "native.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +99,9 @@ void emu_memory_release(struct emu_runtime * rt) {
     struct ranges * blocks = &rt->memory.blocks;
     for (size_t i = 0; i < blocks->count; i++) {
         struct emu_block * block = blocks->items[i].value;
-        if (block->kind != EMU_BLOCK_MAPPED && (!block->pool || !block->pool->heap)) {
+        if (block->native.handle) {
+            emu_native_free(block->agent->native, &block->native);
+        } else if (block->kind != EMU_BLOCK_MAPPED && (!block->pool || !block->pool->heap)) {
             block_unmap(block, blocks->items[i].base, blocks->items[i].size);
         }
         free(block);
@@ -327,7 +329,10 @@ static hsa_status_t pool_allocate(struct emu_runtime * rt, struct emu_pool * poo
     block->pool = pool;
     block->agent = pool->agent;
     uint64_t base;
-    if (pool->rec_granule == 0) {
+    if (pool->agent->native) {
+        base =
+            emu_native_allocate(pool->agent->native, pool->rec_granule == 0, size, &block->native);
+    } else if (pool->rec_granule == 0) {
         if (!pool->heap) {
             pool->heap = heap_map();
         }
@@ -337,13 +342,16 @@ static hsa_status_t pool_allocate(struct emu_runtime * rt, struct emu_pool * poo
         base = block_map(block, size);
     }
     if (!base || !ranges_add(&rt->memory.blocks, base, size, block)) {
-        if (base && pool->rec_granule) {
+        if (base && block->native.handle) {
+            emu_native_free(pool->agent->native, &block->native);
+        } else if (base && pool->rec_granule) {
             block_unmap(block, base, size);
         }
         free(block);
         return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
     }
-    if (rt->strict) { // enough of it to be noticed, and not so much that the host gets into trouble
+    if (rt->strict && !pool->agent->native) { // enough of it to be noticed, and not so much that
+                                              // the host gets into trouble
         memset(block->host ? block->host : (uint8_t *) (uintptr_t) base, EMU_GARBAGE,
                size < EMU_GARBAGE_MAX ? size : EMU_GARBAGE_MAX);
     }
@@ -382,6 +390,18 @@ hsa_status_t hsa_amd_memory_pool_allocate(hsa_amd_memory_pool_t handle, size_t s
     return status;
 }
 
+// A PDI that a context of the kernel's driver knows; its lock comes before that of memory.
+static void forget_native(struct emu_runtime * rt, const void * ptr) {
+    for (int i = 0; i < rt->n_agents; i++) {
+        struct emu_agent * agent = &rt->agents[i];
+        if (agent->native) {
+            pthread_mutex_lock(&agent->lock);
+            emu_native_forget(agent->native, ptr);
+            pthread_mutex_unlock(&agent->lock);
+        }
+    }
+}
+
 hsa_status_t hsa_amd_memory_pool_free(void * ptr) {
     struct emu_runtime * rt = emu_runtime();
     if (!rt) {
@@ -392,6 +412,7 @@ hsa_status_t hsa_amd_memory_pool_free(void * ptr) {
     }
     hsa_status_t status = HSA_STATUS_ERROR_INVALID_ALLOCATION;
     uint64_t base = (uint64_t) (uintptr_t) ptr;
+    forget_native(rt, ptr);
     pthread_rwlock_wrlock(&rt->memory.lock);
     struct range * r = ranges_find(&rt->memory.blocks, base);
     struct emu_block * block = r ? r->value : NULL;
@@ -401,7 +422,9 @@ hsa_status_t hsa_amd_memory_pool_free(void * ptr) {
         block->pool->used -= r->size;
         // A heap block that is handed out again must read as zero. Its pages may be shared with a
         // neighbour where the host's are larger than ours, so they are not given back.
-        if (block->pool->heap) {
+        if (block->native.handle) {
+            emu_native_free(block->agent->native, &block->native);
+        } else if (block->pool->heap) {
             memset(ptr, 0, r->size);
         } else {
             block_unmap(block, base, r->size);

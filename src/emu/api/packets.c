@@ -90,7 +90,7 @@ static hsa_status_t find_in_heap(struct emu_runtime * rt, const struct emu_agent
         return REFUSE(BAD_ADDRESS, "%s at 0x%" PRIx64 " lies in no allocation of the agent", what,
                       addr);
     }
-    if (!pool || !pool->heap) {
+    if (!pool || pool->rec_granule) {
         return REFUSE(BAD_ADDRESS,
                       "%s at 0x%" PRIx64 " is not in the device heap (the pool whose "
                       "recommended granule is 0)",

@@ -3,8 +3,9 @@
 // directory in /sys, then opens /dev/kfd, and stops when either fails. This library stands before
 // libc in rocminfo's search order, so its open() and popen() are found first.
 //
-// Kept true: only those requests are answered here, and only while GGML_HSA_EMULATE is set;
-// everything else goes to libc as it came. A program that loads us with dlopen never calls these.
+// Kept true: only those requests are answered here, and only while GGML_HSA_EMULATE is set or the
+// machine has an NPU, which needs neither; everything else goes to libc as it came. A program that
+// loads us with dlopen never calls these.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -25,7 +27,7 @@ static const struct {
 
 static bool emulating(void) {
     const char * names = getenv("GGML_HSA_EMULATE");
-    return names && *names;
+    return (names && *names) || access("/dev/accel/accel0", F_OK) == 0;
 }
 
 EXPORT int open(const char * path, int flags, ...) {

@@ -5,7 +5,7 @@
 // thread of their own (gpu-queue.c). An error is told three times: as a line on stderr, to the
 // queue's callback, and through hsa_emu_last_error. After it the read index stays at the packet
 // that failed and nothing more is executed.
-#include "packets.h"
+#include "native.h"
 #include "timeline.h"
 
 #include <inttypes.h>
@@ -172,6 +172,9 @@ hsa_status_t hsa_queue_destroy(hsa_queue_t * handle) {
     struct emu_queue * q = *link;
     *link = q->next;
     agent->n_queues--;
+    if (agent->native && agent->n_queues == 0) { // contexts are few, and shared by all processes
+        emu_native_idle(agent->native);
+    }
     pthread_mutex_unlock(&agent->lock);
     if (!q->aql || aql_stop(q->aql)) {
         queue_free(rt, q);
@@ -408,6 +411,37 @@ static hsa_status_t run_chain(struct emu_runtime * rt, struct emu_queue * q, uin
     return status;
 }
 
+// All packets are read, and then run in as few chains as they fit in.
+static hsa_status_t run_native(struct emu_runtime * rt, struct emu_queue * q, uint64_t read,
+                               uint64_t write, uint64_t * at, struct error * err) {
+    struct emu_dispatch * d = calloc(write - read, sizeof *d);
+    hsa_status_t status = HSA_STATUS_SUCCESS;
+    size_t n = 0, done = 0;
+    if (!d) {
+        error_set(err, ST_NO_MEMORY, "no memory for a batch");
+        *at = read;
+        return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+    }
+    for (*at = read; *at < write && status == HSA_STATUS_SUCCESS; ++*at, n++) {
+        status = emu_packet_decode(rt, q->agent, slot_of(q, *at), &d[n], err);
+        if (status != HSA_STATUS_SUCCESS) {
+            break;
+        }
+    }
+    struct error why = {0};
+    hsa_status_t ran = n ? emu_native_run(q->agent, d, n, &done, &why) : HSA_STATUS_SUCCESS;
+    for (uint64_t i = 0; i < done; i++) {
+        complete(rt, q, read + i, d[i].completion);
+    }
+    if (ran != HSA_STATUS_SUCCESS) { // the one that came first
+        *at = read + done;
+        *err = why;
+        status = ran;
+    }
+    free(d);
+    return status;
+}
+
 // Runs packets until read meets write or one fails; the agent's lock is held.
 static hsa_status_t run_queue(struct emu_runtime * rt, struct emu_queue * q) {
     uint64_t read = __atomic_load_n(&q->amd.read_dispatch_id, __ATOMIC_ACQUIRE);
@@ -425,8 +459,9 @@ static hsa_status_t run_queue(struct emu_runtime * rt, struct emu_queue * q) {
     struct error err = {0};
     uint64_t at;
     __atomic_store_n(&q->agent->ringing, true, __ATOMIC_RELEASE);
-    hsa_status_t status = rt->rocr_bugs ? run_chain(rt, q, read, write, &at, &err)
-                                        : run_packets(rt, q, read, write, &at, &err);
+    hsa_status_t status = q->agent->native ? run_native(rt, q, read, write, &at, &err)
+                          : rt->rocr_bugs  ? run_chain(rt, q, read, write, &at, &err)
+                                           : run_packets(rt, q, read, write, &at, &err);
     __atomic_store_n(&q->agent->ringing, false, __ATOMIC_RELEASE);
     if (status != HSA_STATUS_SUCCESS) {
         error_prefix(&err, err.status, "%s, packet %" PRIu64, q->agent->name, at);

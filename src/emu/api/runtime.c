@@ -3,7 +3,7 @@
 // HSA's interface has no context argument, so one runtime per process is all there can be; it is
 // made by the first hsa_init and freed, with everything that hangs off it, by the last
 // hsa_shut_down.
-#include "runtime.h"
+#include "native.h"
 
 #include "hsa-emu.h"
 #include "timeline.h"
@@ -69,6 +69,11 @@ struct emu_pool * emu_pool_find(hsa_amd_memory_pool_t handle) {
     return NULL;
 }
 
+// NPUs of this machine and emulated agents are never together.
+static bool emu_is_native(const struct emu_runtime * rt) {
+    return rt->n_agents > 1 && rt->agents[1].native;
+}
+
 static enum status parse_trace(struct emu_runtime * rt, struct error * err) {
     rt->trace_col = rt->trace_row = -1;
     const char * text = secure_getenv("GGML_HSA_EMU_TRACE");
@@ -92,6 +97,9 @@ static void runtime_free(struct emu_runtime * rt) {
     emu_worker_release(&rt->copies);
     for (int i = 0; i < rt->n_agents; i++) {
         emu_queues_release(rt, &rt->agents[i]);
+        if (rt->agents[i].native) { // its context holds PDIs
+            emu_native_idle(rt->agents[i].native);
+        }
     }
     emu_timeline_free(rt->timeline);
     for (int i = 0; i < rt->n_agents; i++) {
@@ -103,6 +111,9 @@ static void runtime_free(struct emu_runtime * rt) {
     emu_code_release(rt);
     emu_signals_release(rt);
     emu_memory_release(rt);
+    for (int i = 0; i < rt->n_agents; i++) {
+        emu_native_close(rt->agents[i].native); // when its buffers are free
+    }
     free(rt);
 }
 
@@ -131,6 +142,7 @@ static enum status runtime_new(struct emu_runtime ** out, struct error * err) {
     }
     if (st == ST_OK) {
         st = emu_agents_init(rt, err);
+        rt->rocr_bugs = rt->rocr_bugs && !emu_is_native(rt); // nothing is played there
     }
     if (st != ST_OK) {
         runtime_free(rt);
@@ -238,8 +250,9 @@ hsa_status_t hsa_system_get_info(hsa_system_info_t attribute, void * value) {
         ((uint8_t *) value)[HSA_EXTENSION_AMD_LOADER / 8] |= 1 << HSA_EXTENSION_AMD_LOADER % 8;
         break;
     case HSA_AMD_SYSTEM_INFO_BUILD_VERSION:
-        *(const char **) value =
-            rt->rocr_bugs ? "\"1.18.0-ggml-hsa-emulated\"" : "1.19.0-ggml-hsa-emulated";
+        *(const char **) value = rt->rocr_bugs       ? "\"1.18.0-ggml-hsa-emulated\""
+                                 : emu_is_native(rt) ? "1.19.0-ggml-hsa"
+                                                     : "1.19.0-ggml-hsa-emulated";
         break;
     case HSA_AMD_SYSTEM_INFO_SVM_SUPPORTED:
     case HSA_AMD_SYSTEM_INFO_SVM_ACCESSIBLE_BY_DEFAULT:

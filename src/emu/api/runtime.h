@@ -7,6 +7,7 @@
 // memory.lock or signals.lock. No callback of the user runs under a lock.
 #pragma once
 
+#include "amdxdna/amdxdna.h"
 #include "base/base.h"
 #include "emu/aie/machine.h"
 #include "emu/aql/aql.h"
@@ -102,7 +103,8 @@ struct emu_agent {
     int n_pools;
 
     pthread_mutex_t lock;
-    struct emu_machine * machine; // made by the first dispatch
+    struct emu_native * native;   // a NPU of this machine; NULL: an emulated one, or none
+    struct emu_machine * machine; // of an emulated one, made by the first dispatch
     struct emu_counters
         recent[EMU_AIE_QUEUE_PACKETS + 1]; // after dispatch n, at n modulo their number
     struct gfx * gfx;                      // likewise
@@ -146,7 +148,8 @@ struct emu_block {
     uint32_t access;   // bit i: agent i was granted access
     uint32_t no_write; // bit i: to agent i for reading alone
     void * user_data;
-    struct emu_handle * handle; // of what is mapped
+    struct emu_handle * handle;   // of what is mapped
+    struct amdxdna_buffer native; // of a NPU of this machine
     // Parts of a code object that kernels must not write, as offsets.
     struct {
         uint64_t from, to;
