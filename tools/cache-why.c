@@ -194,8 +194,8 @@ static int answer_config(struct cache * cache, struct cache_command * cmd, json_
             continue;
         }
         if (kernel_config_parse(entry, kernel_arch_name(cmd->arch), &config, &err) != ST_OK) {
-            fprintf(stderr, "ggml-hsa cache: %s: kernels[%zu] '%s': %s\n", cmd->config, i, label,
-                    err.text);
+            error_prefix(&err, err.status, "%.200s: kernels[%zu] '%s'", cmd->config, i, label);
+            (void) cache_failed(&err);
             bad++;
             continue;
         }

@@ -3,6 +3,8 @@
 // what was done goes to standard output.
 #include "gen-kernels.h"
 
+#include "base/plain.h"
+
 #include "store/store.h"
 #include "tool.h"
 #include "words.h"
@@ -53,12 +55,13 @@ static void on_signal(int number) {
 
 static int usage(const char * fmt, ...) BASE_PRINTF(1, 2);
 static int usage(const char * fmt, ...) {
+    char text[1024];
     va_list args;
     va_start(args, fmt);
-    fprintf(stderr, PROGRAM ": ");
-    vfprintf(stderr, fmt, args);
-    fprintf(stderr, " (see " PROGRAM " --help)\n");
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    plain_make(text, false); // words may be names of files
+    fprintf(stderr, PROGRAM ": %s (see " PROGRAM " --help)\n", text);
     return EXIT_USAGE;
 }
 

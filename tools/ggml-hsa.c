@@ -2,6 +2,8 @@
 // nothing of what they do.
 #include "tool.h"
 
+#include "base/plain.h"
+
 #include "words.h"
 
 #include <errno.h>
@@ -25,12 +27,14 @@ struct colours tool_colours(void) {
 }
 
 int tool_usage(const struct subcommand * sub, const char * fmt, ...) {
+    char text[1024];
+    const char *space = sub ? " " : "", *name = sub ? sub->name : "";
     va_list args;
     va_start(args, fmt);
-    fprintf(stderr, "ggml-hsa%s%s: ", sub ? " " : "", sub ? sub->name : "");
-    vfprintf(stderr, fmt, args);
-    fprintf(stderr, " (see ggml-hsa%s%s --help)\n", sub ? " " : "", sub ? sub->name : "");
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    plain_make(text, false); // words may be names of files
+    fprintf(stderr, "ggml-hsa%s%s: %s (see ggml-hsa%s%s --help)\n", space, name, text, space, name);
     return EXIT_USAGE;
 }
 

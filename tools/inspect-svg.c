@@ -4,6 +4,8 @@
 // numbers; the title is escaped.
 #include "inspect-svg.h"
 
+#include "base/plain.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,12 +226,12 @@ static void plan(struct svg * s) {
 // ---- drawing ----
 
 void svg_escape(const char * text, struct buf * b) {
-    for (; *text; text++) {
-        unsigned char ch = (unsigned char) *text;
-        if (ch == '<' || ch == '&' || ch == '>' || ch == '"') {
-            buf_printf(b, "&#%d;", ch);
+    for (size_t n; *text; text += n) {
+        bool shown = plain_character(text, &n);
+        if (*text == '<' || *text == '&' || *text == '>' || *text == '"') {
+            buf_printf(b, "&#%d;", *text);
         } else {
-            buf_printf(b, "%c", ch < 0x20 || ch == 0x7f ? '?' : ch);
+            buf_append(b, shown ? text : "?", shown ? n : 1);
         }
     }
 }

@@ -3,6 +3,7 @@
 // architecture does is a row of a table, what the file has of optional weights is looked up.
 #include "model-file.h"
 
+#include "base/plain.h"
 #include "gguf.h"
 
 #include <math.h>
@@ -77,9 +78,7 @@ static void text(const struct gguf_context * g, const char * key, char * out, si
     int64_t id = gguf_find_key(g, key);
     bool has = id >= 0 && gguf_get_kv_type(g, id) == GGUF_TYPE_STRING;
     snprintf(out, size, "%.*s", (int) size - 1, has ? gguf_get_val_str(g, id) : "");
-    for (char * c = out; *c; c++) { // it goes to a terminal
-        *c = (unsigned char) *c < 0x20 || *c == 0x7f ? '?' : *c;
-    }
+    plain_make(out, false); // it goes to a terminal
 }
 
 static enum status sizes(const struct reader * r, struct decoder * d) {

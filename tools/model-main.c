@@ -247,7 +247,8 @@ int main(int argc, char ** argv) {
         return 1;
     }
     if (measure(argv[1], way, &r, &err) != ST_OK) {
-        fprintf(stderr, "ggml-hsa model: %s: %s\n", argv[2], err.text);
+        error_prefix(&err, err.status, "%.200s", argv[2]);
+        fprintf(stderr, "ggml-hsa model: %s\n", err.text);
         return 1;
     }
     if (json) {

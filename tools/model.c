@@ -91,8 +91,10 @@ static int run_helper(const char * helper, const char * plugin, const struct opt
         return EXIT_BAD_INPUT;
     }
     if (WIFSIGNALED(status)) {
-        fprintf(stderr, "ggml-hsa model: %s: reading it ended with signal %d\n", o->file,
-                WTERMSIG(status));
+        struct error err;
+        error_set(&err, ST_CORRUPT, "%.300s: reading it ended with signal %d", o->file,
+                  WTERMSIG(status));
+        fprintf(stderr, "ggml-hsa model: %s\n", err.text);
         return EXIT_BAD_INPUT;
     }
     return WEXITSTATUS(status);

@@ -1,6 +1,7 @@
 // probe: what runs code of others, and texts made safe to print. See probe.h.
 #include "probe.h"
 
+#include "base/plain.h"
 #include "hsa/hsac.h"
 
 #include <dlfcn.h>
@@ -313,30 +314,11 @@ void probe_plugin(struct probe_plugin * out) {
 
 // ---- text ----
 
-// Bytes of the UTF-8 character at p, 0 when it is none.
-static int utf8_size(const uint8_t * p) {
-    if (*p < 0x80) {
-        return 1;
-    }
-    int n = *p >= 0xc2 && *p <= 0xdf   ? 2
-            : (*p & 0xf0) == 0xe0      ? 3
-            : *p >= 0xf0 && *p <= 0xf4 ? 4
-                                       : 0;
-    for (int i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    bool too_long = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
-    bool no_character = (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf4 && p[1] > 0x8f);
-    return too_long || no_character ? 0 : n;
-}
-
 json_t * json_text(const char * text) {
     struct buf b = {0};
-    for (const uint8_t * p = (const uint8_t *) text; *p;) {
-        int n = utf8_size(p);
-        buf_append(&b, n ? (const char *) p : "?", n ? (size_t) n : 1);
+    for (const char * p = text; *p;) {
+        size_t n = plain_utf8(p);
+        buf_append(&b, n ? p : "?", n ? n : 1);
         p += n ? n : 1;
     }
     json_t * value = b.failed ? NULL : json_string(b.data ? (const char *) b.data : "");
@@ -345,12 +327,10 @@ json_t * json_text(const char * text) {
 }
 
 void plain_text(struct buf * b, const char * text) {
-    for (const uint8_t * p = (const uint8_t *) text; *p;) {
-        int n = utf8_size(p);
-        // 0xc2 0x80..0x9f are control characters as well.
-        bool bad = n == 0 || *p < 0x20 || *p == 0x7f || (n == 2 && p[0] == 0xc2 && p[1] < 0xa0);
-        buf_append(b, bad ? "?" : (const char *) p, bad ? 1 : (size_t) n);
-        p += n ? n : 1;
+    size_t n;
+    for (const char * p = text; *p; p += n) {
+        bool shown = plain_character(p, &n);
+        buf_append(b, shown ? p : "?", shown ? n : 1);
     }
 }
 

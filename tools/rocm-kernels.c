@@ -2,6 +2,8 @@
 // ahead of time, and the cache. This file knows the subcommands, and does the two short ones.
 #include "rocm-kernels.h"
 
+#include "base/plain.h"
+
 #include "hsa/hsac.h"
 #include "words.h"
 
@@ -27,12 +29,13 @@ bool in_json;
 json_t * answer;
 
 int say_usage(const char * fmt, ...) {
+    char text[1024];
     va_list args;
     va_start(args, fmt);
-    fprintf(stderr, PROGRAM ": ");
-    vfprintf(stderr, fmt, args);
-    fprintf(stderr, " (see " PROGRAM " --help)\n");
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    plain_make(text, false); // words may be names of files
+    fprintf(stderr, PROGRAM ": %s (see " PROGRAM " --help)\n", text);
     return EXIT_USAGE;
 }
 

@@ -3,6 +3,7 @@
 // warnings are always said, the rest with GGML_HSA_ENABLE_LOG=1, in debug builds unless it is 0. A
 // log that cannot be written is lost and no more: it ends no program.
 #include "backend.h"
+#include "base/plain.h"
 #include "base/quiet.h"
 
 #include <stdio.h>
@@ -14,6 +15,7 @@ GGML_API void ggml_log_internal(enum ggml_log_level level, const char * format, 
 static void say(enum ggml_log_level level, const char * fmt, va_list args) {
     char line[640];
     vsnprintf(line, sizeof line, fmt, args);
+    plain_make(line, false); // tensors are named by others
     struct quiet quiet;
     quiet_begin(&quiet);
     if (ggml_log_internal) {

@@ -1,6 +1,8 @@
 // base: error values, environment flags, growing buffers, whole-file reads.
 #include "base.h"
 
+#include "plain.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,28 +12,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Texts quote what came from outside: files, JSON, the environment. What steers a terminal (control
-// characters, of Unicode's too) is shown as a question mark; line ends and tabs stay.
-static void make_harmless(char * text) {
-    for (uint8_t * p = (uint8_t *) text; *p; p++) {
-        bool control = (*p < 0x20 && *p != '\n' && *p != '\t') || *p == 0x7f;
-        if (*p == 0xc2 && p[1] >= 0x80 && p[1] <= 0x9f) { // U+0080 to U+009F in UTF-8
-            *p++ = '?';
-            control = true;
-        }
-        *p = control ? '?' : *p;
+static enum status set(struct error * err, enum status st, bool lines, const char * fmt,
+                       va_list args) {
+    if (err) {
+        err->status = st;
+        vsnprintf(err->text, sizeof err->text, fmt, args);
+        plain_make(err->text, lines); // texts quote files, JSON, the environment
     }
+    return st;
 }
 
 enum status error_set(struct error * err, enum status st, const char * fmt, ...) {
-    if (err) {
-        va_list args;
-        va_start(args, fmt);
-        err->status = st;
-        vsnprintf(err->text, sizeof err->text, fmt, args);
-        va_end(args);
-        make_harmless(err->text);
-    }
+    va_list args;
+    va_start(args, fmt);
+    set(err, st, false, fmt, args);
+    va_end(args);
+    return st;
+}
+
+enum status error_set_lines(struct error * err, enum status st, const char * fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    set(err, st, true, fmt, args);
+    va_end(args);
     return st;
 }
 
@@ -44,11 +47,12 @@ enum status error_prefix(struct error * err, enum status st, const char * fmt, .
     va_start(args, fmt);
     vsnprintf(prefix, sizeof prefix, fmt, args);
     va_end(args);
+    plain_make(prefix, false);
     char joined[sizeof err->text * 2 + 4];
     snprintf(joined, sizeof joined, "%s: %s", prefix, err->text);
     memcpy(err->text, joined, sizeof err->text - 1);
     err->text[sizeof err->text - 1] = '\0';
-    make_harmless(err->text);
+    plain_make(err->text, true); // what was cut in its midst; lines are as they were set
     err->status = st;
     return st;
 }

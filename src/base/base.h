@@ -32,8 +32,12 @@ struct error {
 #endif
 
 // Fills err (may be NULL) and returns st, so that `return error_set(err, ST_INVALID, ...)` is one
-// line.
+// line. The text is one line too, and plain (plain.h), whatever it quotes.
 enum status error_set(struct error * err, enum status st, const char * fmt, ...) BASE_PRINTF(3, 4);
+// The same for a text of several lines, which shows a place in one of them. What it quotes has
+// none.
+enum status error_set_lines(struct error * err, enum status st, const char * fmt, ...)
+    BASE_PRINTF(3, 4);
 
 // Puts "prefix: " before the text that err (may be NULL) already holds, and returns st: what a
 // caller is told must not depend on whether he asked for a text.

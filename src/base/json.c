@@ -130,7 +130,9 @@ static int append(const char * data, size_t size, void * user) {
 }
 
 void json_print(const json_t * value, size_t flags, struct buf * b) {
-    if (!value || json_dump_callback(value, append, b, flags | JSON_ENCODE_ANY) != 0) {
+    // In ASCII: what steers a terminal is spelled out, and means the same.
+    flags |= JSON_ENCODE_ANY | JSON_ENSURE_ASCII;
+    if (!value || json_dump_callback(value, append, b, flags) != 0) {
         b->failed = true;
     }
 }

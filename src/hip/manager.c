@@ -5,6 +5,7 @@
 // what was compiled is in memory, and that is all that the caller needs.
 #include "hip-impl.h"
 
+#include "base/plain.h"
 #include "base/process.h"
 
 #include <assert.h>
@@ -46,9 +47,7 @@ enum rocm_status hip_fail(const struct error * from, const struct buf * log,
         first = said + (n > MAX_SAID ? n - MAX_SAID : 0);
     }
     snprintf(to->text, sizeof to->text, "%s%s%s", from->text, *said ? ":\n" : "", first);
-    for (char * p = to->text; *p; p++) { // others wrote it, and it may end up on a terminal
-        *p = (unsigned char) *p < 0x20 && *p != '\n' && *p != '\t' ? '?' : *p;
-    }
+    plain_make(to->text, true); // others wrote it, and it may end up on a terminal
     size_t n = strlen(to->text);
     while (n && to->text[n - 1] == '\n') {
         to->text[--n] = '\0';

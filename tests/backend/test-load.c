@@ -1,6 +1,7 @@
 // test-load: what loading the plugin does in processes of various kinds: with an emulated device,
 // with none, with a runtime that is not there, with a ggml that was never tested. Each is its own
 // process, because a process loads the plugin once.
+#include "base/harmful.h"
 #include "child.h"
 
 #include <stdlib.h>
@@ -50,6 +51,29 @@ static void unknown_emulation(void ** state) {
     const char * out = probe("GGML_HSA_EMULATE=aie99");
     assert_says(out, "ggml-hsa: no device: ");
     assert_says(out, "loaded HSA, devices 0\n");
+}
+
+// What the environment holds is said again, and steers nothing.
+static void harmful_variables(void ** state) {
+    (void) state;
+    static const char * const variables[] = {
+        "GGML_HSA_TRACE",         "GGML_HSA_RUNTIME",          "GGML_HSA_EMULATE",
+        "GGML_HSA_KERNEL_DIR",    "GGML_HSA_KERNEL_CACHE_DIR", "GGML_HSA_KERNEL_CACHE_MAX_SIZE",
+        "GGML_HSA_KERNEL_MEMORY", "GGML_HSA_EMU_TRACE",        "GGML_HSA_EMU_CLOCK",
+        "GGML_HSA_EMU_ADDER",     "GGML_HSA_EMU_THREADS",      "GGML_HSA_AIE_ABI",
+        "GGML_HSA_JIT_COMMAND",   "GGML_HSA_RECORD",           "GGML_HSA_MUL_MAT",
+        "GGML_HSA_PRECISION"};
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        setenv("HARM", "/proc/nowhere/" HARMFUL, 1); // nothing can be made there
+        char env[200];
+        bool emulated = strcmp(variables[i], "GGML_HSA_EMULATE") != 0;
+        snprintf(env, sizeof env, "%s \"%s=$HARM\"", emulated ? "GGML_HSA_EMULATE=aie2" : "",
+                 variables[i]);
+        const char * out = probe(env);
+        if (harmful_in(out)) {
+            fail_msg("%s: '%s'", variables[i], out);
+        }
+    }
 }
 
 static void untested_ggml(void ** state) {
@@ -113,7 +137,7 @@ int main(void) {
         cmocka_unit_test(emulated_device), cmocka_unit_test(emulation_is_never_silent),
         cmocka_unit_test(missing_runtime), cmocka_unit_test(unknown_emulation),
         cmocka_unit_test(untested_ggml),   cmocka_unit_test(tested_ggml),
-        cmocka_unit_test(other_numbers),
+        cmocka_unit_test(other_numbers),   cmocka_unit_test(harmful_variables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // test-log: what the backend says must never end the program that it speaks in. The log goes to a
 // file that may not grow and to a pipe that nobody reads; the system answers both with a signal.
 #include "base/cmocka-all.h"
+#include "base/harmful.h"
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -49,10 +50,33 @@ static void test_no_reader(void ** state) {
     close(ends[1]);
 }
 
+// Tensors are named by whoever made the model.
+static void test_one_line(void ** state) {
+    (void) state;
+    char text[1024] = "";
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        log_warn("tensor \"%s\" is odd", HARMFUL);
+        _exit(0);
+    }
+    close(ends[1]);
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(read(ends[0], text, sizeof text - 1) > 0);
+    close(ends[0]);
+    assert_false(harmful_in(text));
+    assert_non_null(strstr(text, "\" is odd\n"));
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full_file),
         cmocka_unit_test(test_no_reader),
+        cmocka_unit_test(test_one_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,6 +213,15 @@ static const struct {
     {"{" NAME FROM ARCH IN OUT "\"exported_name\": \"" X50 X50 X50 X50 "\"}", "''",
      "is no file name"},
     {"{" NAME FROM ARCH IN "\"output_tensor\": \"(63,1,1,1)/f32\", " BAD "}", "'bad'", "output"},
+    {"{" NAME FROM "\"arch\": \"a\\nggml-hsa: forged\", " IN OUT BAD "}", "'bad'",
+     "Unknown arch 'a?ggml"},
+    {"{" NAME FROM ARCH IN OUT BAD ", \"a\\u001b[2J\\u202e\\u009b\": []}", "'bad'",
+     "unknown field 'a?[2J?"
+     "?"
+     "?"
+     "?"
+     "?'"},
+    {"{" NAME FROM ARCH IN_OF("(64,1,1,1)/f\\nggml-hsa: forged") OUT BAD "}", "'bad'", "f?ggml"},
     {"7", "''", "an entry must be an object, this is an integer"},
     {"null", "''", "an entry must be an object, this is null"},
     {"[[]]", "''", "an entry must be an object, this is an array"},

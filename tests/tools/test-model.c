@@ -1,6 +1,7 @@
 // ggml-hsa model, as people run it, over files with no weights in them: what it says follows from
 // the sizes alone. Files that lie about themselves are refused with a reason, whatever byte of them
 // was changed.
+#include "base/harmful.h"
 #include "base/json.h"
 #include "tool-run.h"
 
@@ -19,6 +20,7 @@ struct change { // of a file that is right
     const char * without; // a tensor
     int64_t columns;      // of attn_q instead of its own
     bool alike;           // both layers are of one kind
+    const char * name;    // of the model
 };
 
 static char path[64];
@@ -86,6 +88,9 @@ static void write_file(const char * architecture, struct change c) {
         (struct ggml_init_params){.mem_size = 64 * ggml_tensor_overhead(), .no_alloc = true});
     struct gguf_context * g = gguf_init_empty();
     gguf_set_val_str(g, "general.architecture", architecture);
+    if (c.name) {
+        gguf_set_val_str(g, "general.name", c.name);
+    }
     const struct {
         const char * key;
         uint32_t value;
@@ -296,6 +301,21 @@ static void files_that_lie(void ** state) {
     }
 }
 
+// Names are whatever the file has.
+static void harmful_names(void ** state) {
+    (void) state;
+    static const char * const arguments[] = {"--count", "--count --json"};
+    for (int i = 0; i < 4; i++) {
+        write_file(i < 2 ? "llama" : HARMFUL, (struct change){.name = "a " HARMFUL});
+        struct result r = run_model(arguments[i % 2]);
+        assert_int_equal(r.status, i < 2 ? 0 : 1);
+        if (harmful_in((char *) r.text.data)) {
+            fail_msg("%s", (char *) r.text.data);
+        }
+        buf_free(&r.text);
+    }
+}
+
 // Cut short anywhere, or with a byte turned: an answer, or an error with a reason; never a signal.
 static void damaged_files(void ** state) {
     (void) state;
@@ -356,7 +376,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(architectures), cmocka_unit_test(whole_and_parts),
         cmocka_unit_test(range),         cmocka_unit_test(files_that_lie),
-        cmocka_unit_test(damaged_files), cmocka_unit_test(command_line),
+        cmocka_unit_test(harmful_names), cmocka_unit_test(damaged_files),
+        cmocka_unit_test(command_line),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);
 }

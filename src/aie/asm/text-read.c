@@ -4,6 +4,8 @@
 // mark at the place; what is wrong with the program as such is asm_finish's to tell.
 #include "text-impl.h"
 
+#include "base/plain.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,8 +41,9 @@ static bool fail(struct reader * r, const char * at, const char * fmt, ...) {
     if (r->st == ST_OK) {
         size_t skip = strspn(r->line, " ");
         int column = at >= r->line + skip ? (int) (at - r->line - (ptrdiff_t) skip) : 0;
-        r->st = error_set(r->err, ST_INVALID, "asm: line %d: %s\n  %s\n  %*s^", r->number, what,
-                          r->line + skip, column, "");
+        plain_make(what, false);
+        r->st = error_set_lines(r->err, ST_INVALID, "asm: line %d: %s\n  %s\n  %*s^", r->number,
+                                what, r->line + skip, column, "");
     }
     return false;
 }

@@ -5,6 +5,7 @@
 #include "accel.h"
 
 #include "base/out.h"
+#include "base/plain.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +20,7 @@ void accel_say(struct accel_device * dev, const char * fmt, ...) {
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    plain_make(text, false);
     if (!dev->settings.quiet) {
         fprintf(stderr, "accel-emu: %s\n", text);
     }

@@ -5,6 +5,7 @@
 // hsa_shut_down.
 #include "native.h"
 
+#include "base/plain.h"
 #include "hsa-emu.h"
 #include "timeline.h"
 
@@ -29,6 +30,7 @@ void emu_say(const char * fmt, ...) {
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    plain_make(text, false);
     FILE * file = __atomic_load_n(&log_file, __ATOMIC_ACQUIRE);
     fprintf(file ? file : stderr, "hsa-emu: %s\n", text);
 }
