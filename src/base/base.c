@@ -81,6 +81,17 @@ bool env_flag(const char * name, bool fallback) {
            !strcasecmp(value, "yes");
 }
 
+int env_number(const char * name, int most, int fallback) {
+    const char * text = getenv(name);
+    if (!text || !*text) {
+        return fallback;
+    }
+    char * end;
+    errno = 0;
+    long n = strtol(text, &end, 10);
+    return !*end && !errno && n >= 0 && n <= most ? (int) n : fallback;
+}
+
 static bool buf_reserve(struct buf * b, size_t extra) {
     if (b->failed || extra > SIZE_MAX - b->size) {
         b->failed = true;

@@ -48,6 +48,8 @@ const char * status_name(enum status st);
 
 // True for 1, true, on, yes in any case; unset or empty gives fallback.
 bool env_flag(const char * name, bool fallback);
+// A number from 0 to most in decimal; whatever else it is gives fallback.
+int env_number(const char * name, int most, int fallback);
 
 // A growing byte buffer. Zero-initialised is empty and valid. After a failed growth `failed` is
 // set, later appends do nothing, and the caller checks once at the end. A zero byte always stands

@@ -120,6 +120,7 @@ struct hsac_ring {
     void * watch_user;
 
     const void * pdis[AIE_ABI_CONTEXT_PDIS]; // that contexts know, in the order in which they do
+    size_t pdi_bytes[AIE_ABI_CONTEXT_PDIS];
     int n_pdis;
     uint32_t quiet; // batches since the last PDI came
     struct {
@@ -130,6 +131,7 @@ struct hsac_ring {
     uint64_t issued, settled; // tickets
     struct hsac_queue * handles;
     int failure;       // hsa_status_t that the runtime's callback reported; atomic
+    struct error last; // failure of a batch
     struct error lost; // status not ST_OK: the queue failed in a way that nothing brings back
 };
 

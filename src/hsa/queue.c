@@ -15,7 +15,8 @@
 //     every batch shows all PDIs that ever came, in the order in which they first came; the ones
 //     that it has no work for get a packet with a stream that does nothing. A list that was found
 //     with all PDIs in it is not made again, so after as many batches as there are ids no context
-//     is made any more, and nothing needs to be shown.
+//     is made any more, and nothing needs to be shown. A second queue, after a batch that failed,
+//     gets a context only with a PDI that is on no list yet: a copy of one is shown first.
 //
 // Kept true: a packet is settled (complete or failed) when the doorbell's flush returns, so slots,
 // payloads and PDIs of earlier flushes are free.
@@ -49,6 +50,35 @@ static void queue_close(struct hsac_agent * a) {
     }
 }
 
+// A PDI that no context has seen, where stale lists would leave a second queue without one. PDIs
+// are as many as ROCr keeps; each failure takes one of them, and then the device is lost.
+static enum status show_fresh_pdi(struct hsac_agent * a, struct error * err) {
+    struct hsac_ring * ring = &a->ring;
+    int n = ring->n_pdis;
+    if (n == 0 || ring->last.status == ST_OK) { // the first queue, or one that never had a batch
+        return ST_OK;
+    }
+    void * copy = n < AIE_ABI_CONTEXT_PDIS && ring->idle.insts
+                      ? hsac_alloc(a, HSAC_POOL_DEV, ring->pdi_bytes[0])
+                      : NULL;
+    if (!copy) {
+        error_set(&ring->lost, ST_DEVICE,
+                  "%.300s; %s keeps %d PDIs in the life of a process, and there is none left for "
+                  "another queue: start a new program",
+                  ring->last.text, a->h->runtime->name, AIE_ABI_CONTEXT_PDIS);
+        if (err) {
+            *err = ring->lost;
+        }
+        return ST_DEVICE;
+    }
+    memcpy(copy, ring->pdis[0], ring->pdi_bytes[0]);
+    ring->pdis[n] = copy;
+    ring->pdi_bytes[n] = ring->pdi_bytes[0];
+    ring->n_pdis++;
+    ring->quiet = 0;
+    return ST_OK;
+}
+
 static enum status queue_open(struct hsac_agent * a, struct error * err) {
     struct hsac_ring * ring = &a->ring;
     if (ring->queue) {
@@ -60,16 +90,20 @@ static enum status queue_open(struct hsac_agent * a, struct error * err) {
         }
         return ring->lost.status;
     }
+    ring->n_pdis = a->h->runtime->stale_lists ? ring->n_pdis : 0;
     __atomic_store_n(&ring->failure, 0, __ATOMIC_RELAXED);
     ring->next = 0;
-    ring->n_pdis = 0;
     pthread_mutex_lock(&a->driver);
     hsa_status_t status =
         a->h->api.hsa_queue_create(a->handle, AIE_ABI_QUEUE_PACKETS, HSA_QUEUE_TYPE_SINGLE,
                                    on_error, ring, 0, 0, &ring->queue);
     pthread_mutex_unlock(&a->driver);
     if (status == HSA_STATUS_SUCCESS) {
-        return ST_OK;
+        enum status st = a->h->runtime->stale_lists ? show_fresh_pdi(a, err) : ST_OK;
+        if (st != ST_OK) {
+            queue_close(a);
+        }
+        return st;
     }
     ring->queue = NULL;
     return error_set(err, ST_DEVICE,
@@ -197,8 +231,11 @@ static void fail_batch(struct hsac_agent * a, uint64_t first_index, uint64_t fir
     }
     fail_handles(ring, first_ticket + done, &err);
     queue_close(a); // nothing runs in it any more
-    if (a->h->runtime->stale_lists) {
-        ring->lost = err; // a second queue would have no context
+    ring->last = err;
+    // A queue that the runtime stopped is over. One that fell silent may be stuck in a driver that
+    // ROCr with stale lists gives no second context for.
+    if (a->h->runtime->stale_lists && !__atomic_load_n(&ring->failure, __ATOMIC_ACQUIRE)) {
+        ring->lost = err;
     }
 }
 
@@ -391,6 +428,7 @@ static enum status make_room(struct hsac_agent * a, const struct hsac_dispatch *
         return st;
     }
     if (pdi == ring->n_pdis) {
+        ring->pdi_bytes[ring->n_pdis] = d->pdi_size;
         ring->pdis[ring->n_pdis++] = d->pdi;
         ring->quiet = 0;
     }

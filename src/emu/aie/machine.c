@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define DEFAULT_MAX_CYCLES UINT64_C(1000000000)
 
@@ -19,6 +20,7 @@ struct emu_machine {
     struct array * array;
     struct emu_counters counters;
     uint64_t max_cycles;
+    int wall_s;
     const void * pdi_at; // of the last dispatch, where that is known
     uint8_t * resident;  // the PDI that the array is configured with; NULL = none
     size_t resident_size;
@@ -56,6 +58,7 @@ enum status emu_machine_new(const struct emu_config * config, struct emu_machine
         return st;
     }
     m->max_cycles = config->max_cycles ? config->max_cycles : DEFAULT_MAX_CYCLES;
+    m->wall_s = config->wall_s;
     *out = m;
     return ST_OK;
 }
@@ -128,10 +131,25 @@ static enum step step(struct array * a, uint64_t until, struct emu_account * acc
     return a->failed ? STEP_FAILED : STEP_MOVED;
 }
 
+// By the host's clock. A machine of many cores plays a dispatch of a tenth of a second in minutes,
+// so that there is a limit only where somebody asked for one.
+static double wall_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double) t.tv_sec + (double) t.tv_nsec * 1e-9;
+}
+
+static bool is_late(const struct emu_machine * m, double wall_start, uint32_t * steps) {
+    enum { LOOK_EVERY = 64 }; // a step may be as long as a core runs ahead
+    return m->wall_s && ++*steps % LOOK_EVERY == 0 && wall_now() - wall_start > m->wall_s;
+}
+
 static bool play(struct emu_machine * m) {
     struct array * a = m->array;
     uint64_t start = a->now;
     enum step s = STEP_MOVED;
+    uint32_t steps = 0;
+    double wall_start = m->wall_s ? wall_now() : 0;
     a->counted = a->now;
     while (s == STEP_MOVED && !a->txn.done) {
         s = step(a, start + m->max_cycles + 1, &m->counters.last_account);
@@ -143,6 +161,12 @@ static bool play(struct emu_machine * m) {
                        " cycles; raise the limit if the design "
                        "needs it",
                        m->max_cycles);
+            s = STEP_FAILED;
+        } else if (s == STEP_MOVED && is_late(m, wall_start, &steps)) {
+            array_fail(a, ST_DEVICE,
+                       "dispatch has run for more than %d s, %" PRIu64
+                       " cycles, without an end; GGML_HSA_WAIT_LIMIT sets how many seconds it may",
+                       m->wall_s, a->now - start);
             s = STEP_FAILED;
         }
     }

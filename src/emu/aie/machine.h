@@ -47,7 +47,8 @@ struct emu_config {
     emu_resolve_fn resolve;
     void * user;
     uint64_t max_cycles; // stop with an error when one dispatch models more; 0 = a generous default
-    bool single_cycles;  // never take many cycles in one go; the results are the same, slower
+    int wall_s; // stop with an error when one takes more seconds of the host's time; 0 = no limit
+    bool single_cycles; // never take many cycles in one go; the results are the same, slower
     // Registers and memories of tiles begin with garbage, not with zeros, and transfers start later
     // than they could, by times that vary: what is right must not depend on either.
     bool strict;

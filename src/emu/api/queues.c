@@ -293,6 +293,7 @@ static hsa_status_t ensure_machine(struct emu_runtime * rt, struct emu_agent * a
         .resolve = emu_memory_resolve,
         .user = agent,
         .strict = rt->strict,
+        .wall_s = rt->wait_limit_s,
         .trace_col = rt->trace_col,
         .trace_row = rt->trace_row,
         .trace = rt->trace_col >= 0 ? print_trace : NULL,

@@ -126,6 +126,7 @@ static enum status runtime_new(struct emu_runtime ** out, struct error * err) {
     }
     rt->strict = env_flag("GGML_HSA_EMU_STRICT", false);
     rt->rocr_bugs = env_flag("GGML_HSA_EMU_ROCR_BUGS", rt->strict);
+    rt->wait_limit_s = env_number("GGML_HSA_WAIT_LIMIT", 1000000, 0);
     enum status st = ST_OK;
     if (!emu_memory_init(rt) || !emu_signals_init(rt) || !emu_code_init(rt) ||
         !emu_worker_init(&rt->events, rt) || !emu_worker_init(&rt->copies, rt)) {

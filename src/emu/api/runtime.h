@@ -198,8 +198,9 @@ struct emu_runtime {
     struct emu_worker copies;                      // that wait for signals
     hsa_amd_system_event_callback_t event_handler; // under the lock of agents[0]
     void * event_data;
-    bool rocr_bugs; // ROCr 7.2 with its faults
-    bool strict;    // everything that hardware may do it does: see GGML_HSA_EMU_STRICT
+    bool rocr_bugs;   // ROCr 7.2 with its faults
+    bool strict;      // everything that hardware may do it does: see GGML_HSA_EMU_STRICT
+    int wait_limit_s; // that a dispatch of a NPU may take; 0: no limit but that of its cycles
     int trace_col, trace_row;
     struct emu_timeline * timeline; // NULL: nobody asked
 };
