@@ -92,7 +92,7 @@ static uint64_t furthest_padded(const struct walk * w, uint64_t n) {
     return far + (n - 1) / cube * w->step[d];
 }
 
-uint64_t verify_bd_reach(enum tile_kind kind, const uint32_t words[BD_WORDS], uint32_t runs) {
+uint64_t verify_bd_reach(enum tile_kind kind, const uint32_t words[BD_WORDS]) {
     struct walk w;
     uint64_t n = get(kind, words, WORDS);
     bool pads = false;
@@ -107,7 +107,6 @@ uint64_t verify_bd_reach(enum tile_kind kind, const uint32_t words[BD_WORDS], ui
     }
     // The count of runs may stand anywhere between 0 and its end, or where it was put.
     uint64_t run = get(kind, words, ITERATION), last = get(kind, words, ITERATIONS);
-    run = run > runs ? run : runs;
     uint64_t start = (run > last ? run : last) * ((uint64_t) get(kind, words, ITERATION_STEP) + 1);
     return n == 0 ? 0 : start + (pads ? furthest_padded(&w, n) : furthest(&w, n, 3)) + 1;
 }
@@ -124,7 +123,7 @@ void verify_bd_read(enum tile_kind kind, const uint32_t words[BD_WORDS], struct 
         .stream_id = get(kind, words, STREAM_ID),
         .words = n,
         .address = get(kind, words, ADDRESS),
-        .reach = verify_bd_reach(kind, words, 0),
+        .reach = verify_bd_reach(kind, words),
         .run = get(kind, words, ITERATION),
         .last_run = get(kind, words, ITERATIONS),
         .acquires = get(kind, words, ACQUIRES),

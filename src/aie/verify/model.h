@@ -99,8 +99,7 @@ struct bd { // a descriptor in one form
 };
 
 void verify_bd_read(enum tile_kind kind, const uint32_t words[BD_WORDS], struct bd * out);
-// Its reach if it may also have run so often.
-uint64_t verify_bd_reach(enum tile_kind kind, const uint32_t words[BD_WORDS], uint32_t runs);
+uint64_t verify_bd_reach(enum tile_kind kind, const uint32_t words[BD_WORDS]);
 
 // ---- state ----
 
@@ -132,6 +131,7 @@ struct shim {
     struct queue queues[SHIM_QUEUES];
     uint32_t control[SHIM_QUEUES];
     uint32_t mux, demux;
+    uint32_t changed; // descriptors that a late read may find changed by the last commands, as bits
 };
 
 struct tile {
@@ -198,6 +198,8 @@ uint64_t verify_largest_room(const struct verifier * v);                   // of
 bool verify_late_block(struct verifier * v, const struct tile * t, int id,
                        const uint32_t fresh[BD_WORDS]);
 bool verify_late_patch(struct verifier * v, const struct tile * t, int id);
+// When a command follows that could let one go on.
+bool verify_late_settled(struct verifier * v);
 
 // What a write to a switch may not do, at once, whatever follows.
 bool verify_wires_written(struct verifier * v, const struct tile * t, const struct reg * reg);

@@ -73,11 +73,31 @@ static bool check_raw(struct verifier * v, const struct tile * t, int bd,
                          bd, t->col, (unsigned long long) (high << 32 | low));
 }
 
+// Whose memory it is for, and in which order: also of one that this stream never starts, which
+// another one's read might.
+static bool check_reach(struct verifier * v, const struct tile * t, int id, const struct bd * bd) {
+    if (bd->secure || bd->stream_id) {
+        return verify_refuse(
+            v, by_compiler,
+            "descriptor %d of shim (%d,0) asks for memory of others (secure %d, stream "
+            "%u)",
+            id, t->col, bd->secure, bd->stream_id);
+    }
+    if (bd->out_of_order) {
+        return verify_refuse(v, by_compiler,
+                             "descriptor %d of shim (%d,0) goes out of order, which is not known",
+                             id, t->col);
+    }
+    return true;
+}
+
 bool verify_shim_block(struct verifier * v, struct tile * t, int bd,
                        const uint32_t fresh[BD_WORDS]) {
     bool late;
+    struct bd what;
+    verify_bd_read(TILE_SHIM, fresh, &what);
     if (!check_idle(v, t, bd, &late) || !check_raw(v, t, bd, fresh) ||
-        (late && !verify_late_block(v, t, bd, fresh))) {
+        !check_reach(v, t, bd, &what) || (late && !verify_late_block(v, t, bd, fresh))) {
         return false;
     }
     for (int i = 0; i < BD_WORDS; i++) {
@@ -123,7 +143,7 @@ bool verify_shim_patch(struct verifier * v, struct tile * t, int bd, int operand
     }
     v->shims[t->col].bound[bd] = b;
     // Whoever starts it: a read that nobody knows of might.
-    uint64_t end = offset + 4 * verify_bd_reach(TILE_SHIM, t->bds[bd], 0);
+    uint64_t end = offset + 4 * verify_bd_reach(TILE_SHIM, t->bds[bd]);
     if (end > verify_room(v, &b)) {
         return verify_refuse(
             v, "make it again for operands of these sizes",
@@ -163,22 +183,13 @@ static bool check_range(struct verifier * v, const struct tile * t, int queue, i
 
 bool verify_shim_check_kind(struct verifier * v, const struct tile * t, int queue, int id,
                             const struct bd * bd) {
+    if (!check_reach(v, t, id, bd)) {
+        return false;
+    }
     if (!bd->valid || bd->words == 0) {
         return verify_refuse(
             v, by_compiler, "%s%d of shim (%d,0) is started with descriptor %d, which is %s",
             way(queue), channel_of(queue), t->col, id, bd->valid ? "empty" : "not valid");
-    }
-    if (bd->secure || bd->stream_id) {
-        return verify_refuse(
-            v, by_compiler,
-            "descriptor %d of shim (%d,0) asks for memory of others (secure %d, stream "
-            "%u)",
-            id, t->col, bd->secure, bd->stream_id);
-    }
-    if (bd->out_of_order) {
-        return verify_refuse(v, by_compiler,
-                             "descriptor %d of shim (%d,0) goes out of order, which is not known",
-                             id, t->col);
     }
     if (bd->run > bd->last_run) {
         return verify_refuse(v, by_compiler,

@@ -165,9 +165,19 @@ static bool wait(struct verifier * v, const struct image_command * c) {
     return verify_shim_sync(v, &v->tiles[c->col][0], queue_of(c->direction, c->channel));
 }
 
+// Blocks of a shim's descriptors, and patches.
+static bool is_descriptor(const struct image_command * c) {
+    uint32_t row = bits(c->addr, 24, 20), offset = bits(c->addr, 19, 0);
+    return c->op == IMAGE_PATCH ||
+           (c->op == IMAGE_BLOCK_WRITE && row == 0 && offset - SHIM_BD < 0x20 * SHIM_BDS);
+}
+
 static bool visit(void * user, const struct image_command * c) {
     struct verifier * v = user;
     v->offset = c->offset;
+    if (!is_descriptor(c) && !verify_late_settled(v)) {
+        return false;
+    }
     switch (c->op) {
     case IMAGE_WRITE:
     case IMAGE_MASK_WRITE:
@@ -240,7 +250,9 @@ static void walk_stream(struct verifier * v) {
         return;
     }
     v->offset = (uint32_t) job->insts_size;
-    verify_shim_end(v);
+    if (verify_late_settled(v)) {
+        verify_shim_end(v);
+    }
 }
 
 static enum status verify(const struct verify_job * job, bool stream, struct error * err) {

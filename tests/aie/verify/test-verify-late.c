@@ -65,9 +65,9 @@ static void stall(struct txn * t) {
 // The memtile takes what waits, and a result is written.
 static void let_go(struct txn * t, uint32_t words) {
     pipe_move(t, 0, true, 0, LARGE + words);
-    bind(t, 2, pipe_row(SMALL), OUT, 0);
+    bind(t, 4, pipe_row(SMALL), OUT, 0);
     pipe_move(t, 0, false, 0, SMALL);
-    pipe_start(t, 0, false, 2, 1, true);
+    pipe_start(t, 0, false, 4, 1, true);
     pipe_sync(t, 0, false);
     other_pipe(t, 2); // the late read is believed over
 }
@@ -124,6 +124,17 @@ static void iterations_at_once(struct txn * t) {
     pipe_patch(t, 1, A, 0);
 }
 
+static void few_iterations(struct txn * t) {
+    struct array_bd d = pipe_row(SMALL);
+    uint32_t w[8];
+    d.iterations = 4;
+    d.iteration_step = 64;
+    array_shim_bd(&d, aie_target(arch), w);
+    w[6] |= 3u << 26;
+    txn_block_write(t, pipe_bd_at(1, 0), w, 8);
+    pipe_patch(t, 1, A, 0);
+}
+
 static void raw_words(struct txn * t) {
     txn_write(t, pipe_bd_at(1, 1), 0x12345678);
     txn_write(t, pipe_bd_at(1, 2), 0x4000);
@@ -169,7 +180,16 @@ static void chain_to_raw(struct txn * t) {
     bind(t, 1, d, A, 0);
 }
 
-// Before the turn of a read that is larger than this operand.
+static void unpatched(struct txn * t) { // until something else has been done
+    write_bd(t, 1, pipe_row(SMALL));
+    txn_write(t, image_addr(0, ARRAY_ROW_MEM, MEM_LOCK), 1);
+    pipe_patch(t, 1, A, 0);
+}
+
+static void larger_operand(struct txn * t) {
+    bind(t, 1, pipe_row(LARGE), B, 4);
+}
+
 static void shorter_first(struct txn * t) {
     bind(t, 1, pipe_row(SMALL), A, 0);
 }
@@ -185,24 +205,40 @@ static void a_chain(struct txn * t) {
     bind(t, 1, d, A, 0);
 }
 
+static void a_chain_of_one_block(struct txn * t) {
+    struct array_bd d = pipe_row(SMALL);
+    uint32_t w[16];
+    d.next = 2;
+    array_shim_bd(&d, aie_target(arch), w);
+    d.next = -1;
+    array_shim_bd(&d, aie_target(arch), w + 8);
+    txn_block_write(t, pipe_bd_at(1, 0), w, 16);
+    pipe_patch(t, 1, A, 0);
+    pipe_patch(t, 2, A, 64);
+}
+
 static const struct change changes[] = {
-    {"a longer row", longer, LARGE, "byte 8192 of operand 0, which has 256"},
+    {"a longer row", longer, LARGE, "is not yet patched"},
     {"a word", longer_word, LARGE, "is written in part"},
     {"a word under a mask", longer_under_mask, LARGE, "is written in part"},
     {"a longer row of a small operand", another_operand, LARGE, "byte 8192 of operand 0"},
     {"an offset", at_its_end, SMALL, "byte 304 of operand 0, which has 256"},
     {"a result", a_result, SMALL, "reads operand 2, which is a result"},
-    {"iterations by a word", iterations, SMALL, "of operand 0, which has 256"},
-    {"iterations", iterations_at_once, SMALL, "of operand 0, which has 256"},
+    {"iterations by a word", iterations, SMALL, "to more than any operand has"},
+    {"iterations", iterations_at_once, SMALL, "to more than any operand has"},
+    {"iterations of a small operand", few_iterations, SMALL, "of operand 0, which has 256"},
     {"an address by words", raw_words, SMALL, "is written in part"},
     {"an address", raw_block, SMALL, "holds the address 0x400012345678"},
     {"a low address", raw_low, SMALL, "holds the address 0x12345678"},
     {"a chain", chain_to_longer, SMALL + LARGE, "of operand 0, which has 256"},
     {"a chain to what was left", chain_to_what_was_left, 2 * SMALL, "of which this stream did not"},
     {"a chain to what has no address", chain_to_raw, 2 * SMALL, "that is no operand's"},
+    {"a block behind it", unpatched, SMALL, "is not yet patched"},
+    {"a longer row of a large operand", larger_operand, LARGE, NULL},
     {"a shorter one", shorter_first, SMALL, NULL},
     {"the same further on", the_same, SMALL, NULL},
     {"a chain inside", a_chain, 2 * SMALL, NULL},
+    {"a chain from its head on", a_chain_of_one_block, 2 * SMALL, NULL},
 };
 
 static void finish(struct txn * t, const char * name, const char * refusal) {
