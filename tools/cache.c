@@ -293,7 +293,9 @@ static int run(int argc, char ** argv) {
         struct cache_command cmd = {.c = tool_colours(),
                                     .words = calloc((size_t) argc, sizeof *cmd.words)};
         if (!cmd.words) {
-            return EXIT_BAD_INPUT;
+            struct error err;
+            error_set(&err, ST_NO_MEMORY, "no memory for the command line");
+            return cache_failed(&err);
         }
         int status = parse(argc, argv, commands[i].takes, &cmd);
         if (status == EXIT_OK) {

@@ -24,7 +24,7 @@ void stats_add(struct stats * s, int col, int row, uint32_t offset, const uint8_
     if (!p) {
         struct stats_program * more = realloc(s->programs, ((size_t) s->n + 1) * sizeof *more);
         if (!more) {
-            s->failed = true;
+            s->no_memory = true;
             return;
         }
         s->programs = more;
@@ -176,6 +176,6 @@ void stats_print(const struct stats * s, bool arch_known, enum aie_arch arch, st
         buf_printf(b, "no core programs\n");
     }
     if (s->failed) {
-        buf_printf(b, "some writes lie outside program memory, or memory ran out\n");
+        buf_printf(b, "some writes lie outside program memory\n");
     }
 }

@@ -4,6 +4,7 @@
 #include "inspect.h"
 
 #include "aie/target/target.h"
+#include "base/plain.h"
 #include "kernel/kernel.h"
 
 #include <stdio.h>
@@ -20,7 +21,37 @@ struct inspect {
     enum aie_arch arch;
     struct colours c;
     size_t n_commands;
+    bool no_memory; // something was not shown
 };
+
+// All of it or nothing: a line that ends early could be believed.
+static void print_buf(struct inspect * in, struct buf * b) {
+    in->no_memory |= b->failed;
+    if (!b->failed && b->size) {
+        fwrite(b->data, 1, b->size, stdout);
+    }
+    buf_free(b);
+}
+
+// Names of files, and of parts that files name.
+static void print_plain(const char * name) {
+    for (size_t n; *name; name += n) {
+        bool shown = plain_character(name, &n);
+        fwrite(shown ? name : "?", 1, shown ? n : 1, stdout);
+    }
+}
+
+static void print_head(const struct inspect * in, const char * name, const char * fmt, ...)
+    BASE_PRINTF(3, 4);
+static void print_head(const struct inspect * in, const char * name, const char * fmt, ...) {
+    printf("%s", in->c.head);
+    print_plain(name);
+    va_list args;
+    va_start(args, fmt);
+    vprintf(fmt, args);
+    va_end(args);
+    printf("%s\n", in->c.off);
+}
 
 // ---- one command ----
 
@@ -134,6 +165,7 @@ static void print_write(struct inspect * in, const struct image_command * cmd, s
     if (words.size) {
         buf_printf(b, ": %s", (const char *) words.data);
     }
+    b->failed |= words.failed;
     buf_free(&words);
     buf_printf(b, mask ? "\n" : ": changes nothing\n");
 }
@@ -163,10 +195,7 @@ static bool print_command(void * user, const struct image_command * cmd) {
     } else {
         print_write(in, cmd, &b);
     }
-    if (!b.failed) {
-        fwrite(b.data, 1, b.size, stdout);
-    }
-    buf_free(&b);
+    print_buf(in, &b);
     in->n_commands++;
     return true;
 }
@@ -181,16 +210,9 @@ static bool is_txn(const uint8_t * data, size_t size) {
     return image_is_txn(data, size);
 }
 
-static void print_buf(struct buf * b) {
-    if (!b->failed && b->size) {
-        fwrite(b->data, 1, b->size, stdout);
-    }
-    buf_free(b);
-}
-
 static void print_pdi_header(const struct inspect * in, const char * path, const uint8_t * data,
                              size_t size) {
-    printf("%s%s: PDI, %zu bytes%s\n", in->c.head, path, size, in->c.off);
+    print_head(in, path, ": PDI, %zu bytes", size);
     if (size < 0x164) {
         return;
     }
@@ -217,7 +239,7 @@ static void print_pdi_header(const struct inspect * in, const char * path, const
 
 static void print_txn_header(struct inspect * in, const char * path, const uint8_t * data,
                              size_t size) {
-    printf("%s%s: TXN, %zu bytes%s\n", in->c.head, path, size, in->c.off);
+    print_head(in, path, ": TXN, %zu bytes", size);
     uint32_t w = load_u32(data), shape = load_u32(data + 4);
     unsigned generation = bits(w, 23, 16);
     const struct aie_target * target = aie_target_of_generation(generation);
@@ -236,14 +258,15 @@ static enum status show_commands(struct inspect * in, read_fn read, const uint8_
     struct inspect first = {0};
     enum status st = read(data, size, collect_program, &first, err); // broken: as far as it goes
     bool told = in->arch_known;
+    in->no_memory |= first.programs.no_memory;
     struct buf b = {0};
     if (!told) {
         in->arch_known = code_find_arch(&first.programs, &in->arch, &b);
-        print_buf(&b);
+        print_buf(in, &b);
     }
     if (in->stats) {
         stats_print(&first.programs, in->arch_known, in->arch, &b);
-        print_buf(&b);
+        print_buf(in, &b);
         in->n_commands += first.n_commands;
     } else {
         st = read(data, size, print_command, in, err);
@@ -257,6 +280,7 @@ static enum status show_program(struct inspect * in, const struct image_part * p
                                 struct error * err) {
     struct stats s = {0};
     stats_add(&s, 0, 0, part->address, part->data, part->size);
+    in->no_memory |= s.no_memory;
     if (s.failed) {
         stats_free(&s);
         return error_set(err, ST_CORRUPT, "%s: %zu bytes at 0x%x are no program memory of a core",
@@ -272,7 +296,7 @@ static enum status show_program(struct inspect * in, const struct image_part * p
     } else if (in->code) {
         print_code(in, part->address, part->data, part->size, &b);
     }
-    print_buf(&b);
+    print_buf(in, &b);
     stats_free(&s);
     in->arch_known = told;
     return ST_OK;
@@ -298,12 +322,13 @@ static bool show_part(void * user, const struct image_part * part) {
         c->st = show_commands(c->in, txn_read, part->data, part->size, c->err);
         break;
     case IMAGE_PART_PROGRAM:
-        printf("%s%s: program of a core, %zu bytes at 0x%x%s\n", c->in->c.head, part->name,
-               part->size, part->address, c->in->c.off);
+        print_head(c->in, part->name, ": program of a core, %zu bytes at 0x%x", part->size,
+                   part->address);
         c->st = show_program(c->in, part, c->err);
         break;
     default:
-        printf("%s: %zu bytes\n", *part->name ? part->name : "a part without a name", part->size);
+        print_plain(*part->name ? part->name : "a part without a name");
+        printf(": %zu bytes\n", part->size);
         return true;
     }
     if (c->st != ST_OK) {
@@ -316,7 +341,7 @@ static enum status show_container(struct inspect * in, const char * path, const 
                                   size_t size, struct error * err) {
     bool elf = image_is_elf(data, size);
     struct container c = {in, ST_OK, err};
-    printf("%s%s: %s, %zu bytes%s\n", in->c.head, path, elf ? "ELF" : "xclbin", size, in->c.off);
+    print_head(in, path, ": %s, %zu bytes", elf ? "ELF" : "xclbin", size);
     enum status st = (elf ? elf_read : xclbin_read)(data, size, show_part, &c, err);
     return st != ST_OK ? st : c.st;
 }
@@ -345,9 +370,13 @@ static int inspect_file(struct inspect * in, const char * path) {
                        size);
     }
     free(data);
+    if (st == ST_OK && in->no_memory) {
+        st = error_set(&err, ST_NO_MEMORY, "no memory to show all of it");
+    }
     if (st != ST_OK) {
         fflush(stdout); // the message comes after what could be read
-        fprintf(stderr, "ggml-hsa inspect: %s: %s\n", path, err.text);
+        error_prefix(&err, st, "%.200s", path);
+        fprintf(stderr, "ggml-hsa inspect: %s\n", err.text);
         return EXIT_BAD_INPUT;
     }
     if (in->n_commands) { // none in the program of a core

@@ -142,7 +142,8 @@ enum stats_mark { STATS_UNWRITTEN, STATS_WRITTEN, STATS_BEGINS }; // a write beg
 struct stats {
     struct stats_program * programs;
     int n;
-    bool failed; // something was left out
+    bool failed; // something was left out, for it lies outside
+    bool no_memory;
 };
 
 void stats_add(struct stats * s, int col, int row, uint32_t offset, const uint8_t * code,

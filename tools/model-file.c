@@ -198,7 +198,7 @@ static enum status read_layers(const struct reader * r, struct model_file * out)
 
 static enum status read_head(const struct reader * r, struct model_file * out) {
     struct decoder * d = &out->model.decoder;
-    enum { MOST_WORDS = 1 << 24 };
+    enum { MOST_WORDS = 1 << 20 }; // four times as many as any model has
     int64_t id;
     if (!has_tensor(r, decoder_weight_name(DECODER_EMBD), &id)) {
         return error_set(r->err, ST_INVALID, "%s: has no tensor '%s'", r->path,
@@ -206,8 +206,9 @@ static enum status read_head(const struct reader * r, struct model_file * out) {
     }
     d->vocab = gguf_get_tensor_ne(r->gguf, id)[1];
     if (d->vocab < 1 || d->vocab > MOST_WORDS) {
-        return error_set(r->err, ST_INVALID, "%s: a vocabulary of %lld", r->path,
-                         (long long) d->vocab);
+        return error_set(r->err, ST_INVALID,
+                         "%s: a vocabulary of %lld; at most %d words are believed", r->path,
+                         (long long) d->vocab, MOST_WORDS);
     }
     enum status st = ST_OK;
     for (int w = DECODER_EMBD; w < DECODER_WEIGHTS && st == ST_OK; w++) {

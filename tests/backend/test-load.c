@@ -76,6 +76,21 @@ static void harmful_variables(void ** state) {
     }
 }
 
+// What every dispatch would fail for is said before a device is offered.
+static void wrong_settings(void ** state) {
+    (void) state;
+    static const char * const settings[] = {"GGML_HSA_EMU_THREADS=garbage",
+                                            "GGML_HSA_EMU_THREADS=0", "GGML_HSA_EMU_CLOCK=garbage",
+                                            "GGML_HSA_EMU_ADDER=garbage"};
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        char env[128];
+        snprintf(env, sizeof env, "GGML_HSA_EMULATE=aie2 %s", settings[i]);
+        const char * out = probe(env);
+        assert_says(out, settings[i]);
+        assert_says(out, "loaded HSA, devices 0\n");
+    }
+}
+
 static void untested_ggml(void ** state) {
     (void) state;
     static const char * const versions[] = {"0.22.9", "0.26.0", "0.27.0", "0.28.1",
@@ -138,6 +153,7 @@ int main(void) {
         cmocka_unit_test(missing_runtime), cmocka_unit_test(unknown_emulation),
         cmocka_unit_test(untested_ggml),   cmocka_unit_test(tested_ggml),
         cmocka_unit_test(other_numbers),   cmocka_unit_test(harmful_variables),
+        cmocka_unit_test(wrong_settings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -271,19 +271,25 @@ void * mmap(void * at, size_t size, int protection, int flags, int fd, off_t off
 
 #ifdef FAIL_PRELOAD
 __attribute__((constructor)) static void begin(void) {
+    static uint64_t noted[FAIL_MOST_NOTED];
     const char *at = getenv("NO_MEMORY_AT"), *on = getenv("NO_MEMORY_ON");
+    uint64_t n = at ? strtoull(at, NULL, 10) : 0;
     if (at) {
         fail_learn();
-        fail_begin(on ? FAIL_ON : FAIL_ONCE, strtoull(at, NULL, 10));
+        fail_noted = noted;
+        fail_begin(n == 0 ? FAIL_NEVER : on ? FAIL_ON : FAIL_ONCE, n);
     }
 }
 
-// The calls that counted, for who started the program.
+// The calls that counted, and which way they came, for who started the program.
 __attribute__((destructor)) static void tell(void) {
     const char * fd = getenv("NO_MEMORY_TELL");
-    uint64_t n = fail_end();
-    if (fd && write(atoi(fd), &n, sizeof n) != sizeof n) {
-        _exit(111);
+    uint64_t n = fail_end(), most = n < FAIL_MOST_NOTED ? n : FAIL_MOST_NOTED;
+    FILE * f = fd && fail_noted ? fdopen(dup(atoi(fd)), "w") : NULL;
+    if (f) {
+        fwrite(&n, sizeof n, 1, f);
+        fwrite(fail_noted, sizeof *fail_noted, most, f);
+        fclose(f);
     }
 }
 #endif

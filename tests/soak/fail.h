@@ -4,7 +4,7 @@
 //
 // In a plain build the functions below stand before libc's for the whole process, the plugin and
 // the emulated runtime included, and who called is told by the address; as a library to preload
-// (no-memory-preload) they do so in any program, with NO_MEMORY_AT=N in the environment. Under a
+// (libno-memory.so) they do so in any program, with NO_MEMORY_AT=N in the environment. Under a
 // sanitizer, which has the same place, the linker puts them before what is linked statically.
 #pragma once
 

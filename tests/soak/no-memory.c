@@ -44,6 +44,7 @@ struct no_memory_case {
     void (*fresh)(void);   // in each process, before memory runs out
     void (*run)(struct outcome * out);
     void (*again)(struct outcome * out); // with memory, in the same process; NULL: run
+    bool is_tool;                        // another program, which counts for itself
 };
 
 static int part;
@@ -390,16 +391,166 @@ static bool on_gpu(void) {
     return can;
 }
 
+// ---- a tool ----
+
+static char files[3][128]; // a PDI, its stream, a trace
+static enum fail_mode tool_mode;
+static uint64_t tool_at, tool_calls;
+static uint64_t * tool_noted;
+
+static const char trace_text[] =
+    "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
+    "{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"name\":\"process_name\",\"args\":{\"name\":\"npu\"}},\n"
+    "{\"ph\":\"M\",\"pid\":1,\"tid\":64,\"name\":\"thread_name\",\"args\":{\"name\":\"core "
+    "(0,2)\"}},\n"
+    "{\"ph\":\"X\",\"pid\":1,\"tid\":64,\"name\":\"bundles\",\"ts\":1.000,\"dur\":5.000,\"args\":{}"
+    "},\n"
+    "{\"ph\":\"X\",\"pid\":1,\"tid\":64,\"name\":\"waits: "
+    "lock\",\"ts\":6.000,\"dur\":2.500,\"args\":{}}\n"
+    "],\"otherData\":{\"time\":\"modelled\",\"clock\":\"phoenix\",\"mhz\":1028}}\n";
+
+// What is run: the words behind the tool's name; @ is one of the files.
+static const char * const tools[] = {
+    "inspect @0",         "inspect @1",
+    "inspect --stats @0", "inspect --svg @0 @1",
+    "inspect --svg @2",   "cache stat",
+    "cache list",         "cache list --json",
+    "cache verify",       "cache trim --max-size 20000 --dry-run",
+};
+enum { TOOLS = sizeof tools / sizeof tools[0] };
+static const char * const passes[] = {"inspect --passes ADD f32 64 --pass loops"};
+static const char * const * tool_words = tools;
+
+static void write_file(const char * path, const void * data, size_t size) {
+    FILE * f = fopen(path, "w");
+    if (!f || fwrite(data, 1, size, f) != size || fclose(f) != 0) {
+        abort();
+    }
+}
+
+static bool make_files(void) {
+    struct kernel_spec spec = {.op = KERNEL_OP_ADD, .arch = AIE_ARCH_AIE2, .n_inputs = 2};
+    struct kernel_code code;
+    struct error err;
+    static const char * const names[] = {"k.pdi", "k_insts.bin", "trace.json"};
+    spec.inputs[0] = spec.inputs[1] = spec.output =
+        tensor_contiguous(DTYPE_F32, (const int64_t[4]){64, 1, 1, 1});
+    for (int i = 0; i < 3; i++) {
+        snprintf(files[i], sizeof files[i], "%s/%s", dir, names[i]);
+    }
+    if (aie_compile(&spec, &code, &err) != ST_OK) {
+        return false;
+    }
+    write_file(files[0], code.pdi, code.pdi_size);
+    write_file(files[1], code.insts, code.n_insts * sizeof *code.insts);
+    write_file(files[2], trace_text, sizeof trace_text - 1);
+    kernel_code_free(&code);
+    full_cache();
+    tool_words = tools;
+    return true;
+}
+
+static bool make_passes(void) {
+    tool_words = passes;
+    return true;
+}
+
+static void tool_argv(char * words, char * argv[16]) {
+    int n = 0;
+    argv[n++] = TOOL;
+    for (char * w = strtok(words, " "); w; w = strtok(NULL, " ")) {
+        argv[n++] = *w == '@' ? files[w[1] - '0'] : w;
+    }
+    argv[n] = NULL;
+}
+
+static size_t read_all(int fd, uint8_t * data, size_t most) {
+    size_t n = 0;
+    for (ssize_t got; n < most && (got = read(fd, data + n, most - n)) > 0;) {
+        n += (size_t) got;
+    }
+    close(fd);
+    return n;
+}
+
+// Its standard output goes to `result`, what it counted to `count`, complaints to a file.
+static void become_tool(const int result[2], const int count[2], const char * complaint) {
+    char words[200], at[32], tell[16];
+    char * argv[16];
+    int quiet = open(complaint, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(result[1], STDOUT_FILENO);
+    dup2(quiet, STDERR_FILENO);
+    close(result[0]);
+    close(result[1]);
+    close(count[0]);
+    snprintf(words, sizeof words, "%s", tool_words[part]);
+    snprintf(at, sizeof at, "%llu", (unsigned long long) tool_at);
+    snprintf(tell, sizeof tell, "%d", count[1]);
+    setenv("NO_MEMORY_AT", at, 1);
+    setenv("NO_MEMORY_TELL", tell, 1);
+    if (tool_mode == FAIL_ON) {
+        setenv("NO_MEMORY_ON", "1", 1);
+    }
+    setenv("LD_PRELOAD", NO_MEMORY_LIBRARY, 1);
+    tool_argv(words, argv);
+    execv(TOOL, argv);
+    _exit(127);
+}
+
+static void run_tool(struct outcome * out) {
+    static uint8_t said_out[1 << 21];
+    static uint8_t told[sizeof(uint64_t) * (FAIL_MOST_NOTED + 1)];
+    char complaint[200];
+    int result[2], count[2];
+    snprintf(complaint, sizeof complaint, "%s/complaint-%d", dir, (int) getpid());
+    if (pipe(result) != 0 || pipe(count) != 0) {
+        abort();
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        become_tool(result, count, complaint);
+    }
+    close(result[1]);
+    close(count[1]);
+    size_t size = read_all(result[0], said_out, sizeof said_out);
+    size_t counted = read_all(count[0], told, sizeof told);
+    int status = -1;
+    waitpid(pid, &status, 0);
+    struct stat info = {0};
+    stat(complaint, &info);
+    unlink(complaint);
+    if (WIFSIGNALED(status)) {
+        kill(getpid(), WTERMSIG(status)); // as it ended
+    }
+    if (counted >= sizeof tool_calls && tool_mode == FAIL_NEVER) {
+        memcpy(&tool_calls, told, sizeof tool_calls);
+        memcpy(tool_noted, told + sizeof tool_calls, counted - sizeof tool_calls);
+    }
+    if (status == 0) {
+        digest_of(out, said_out, size);
+    } else {
+        out->silent = info.st_size == 0;
+    }
+}
+
+// Another process would be run, which knows nothing of this one.
+static void tool_again(struct outcome * out) {
+    out->silent = true;
+}
+
 // ---- each call in turn ----
 
 static const struct no_memory_case cases[] = {
-    {"compile-aie2", COMPILED, 1, is_aie2, NULL, compile_one, NULL},
-    {"compile-aie2p", COMPILED, 2, is_aie2p, NULL, compile_one, NULL},
-    {"scan", 1, 1, NULL, full_cache, scan_all, scan_again},
-    {"store", 1, 1, NULL, empty_cache, get_some, NULL},
-    {"graph-aie2", 1, 2, on_aie2, graph_fresh, graph_all, graph_again},
-    {"graph-aie2p", 1, 4, on_aie2p, graph_fresh, graph_all, graph_again},
-    {"graph-gfx1100", 1, 1, on_gpu, graph_fresh, graph_all, graph_again},
+    {"compile-aie2", COMPILED, 1, is_aie2, NULL, compile_one, NULL, false},
+    {"compile-aie2p", COMPILED, 2, is_aie2p, NULL, compile_one, NULL, false},
+    {"scan", 1, 1, NULL, full_cache, scan_all, scan_again, false},
+    {"store", 1, 1, NULL, empty_cache, get_some, NULL, false},
+    {"graph-aie2", 1, 2, on_aie2, graph_fresh, graph_all, graph_again, false},
+    {"graph-aie2p", 1, 4, on_aie2p, graph_fresh, graph_all, graph_again, false},
+    {"graph-gfx1100", 1, 1, on_gpu, graph_fresh, graph_all, graph_again, false},
+    {"tool", TOOLS, 3, make_files, NULL, run_tool, tool_again, true},
+    // Shows thousands of lines each time: whole it would take an hour.
+    {"tool-passes", 1, 6, make_passes, NULL, run_tool, tool_again, true},
     {0},
 };
 
@@ -415,11 +566,19 @@ static void child(const struct no_memory_case * c, enum fail_mode mode, uint64_t
     if (c->fresh) {
         c->fresh();
     }
-    fail_learn();
-    fail_noted = r->noted;
-    fail_begin(mode, n);
-    c->run(&r->first);
-    r->calls = fail_end();
+    if (c->is_tool) {
+        tool_mode = mode;
+        tool_at = mode == FAIL_NEVER ? 0 : n;
+        tool_noted = r->noted;
+        c->run(&r->first);
+        r->calls = tool_calls;
+    } else {
+        fail_learn();
+        fail_noted = r->noted;
+        fail_begin(mode, n);
+        c->run(&r->first);
+        r->calls = fail_end();
+    }
     (c->again ? c->again : c->run)(&r->second);
     exit(0); // as programs do
 }
@@ -533,7 +692,9 @@ int main(int argc, char ** argv) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc == 2 && !strcmp(argv[1], "list")) {
         for (const struct no_memory_case * c = cases; c->name; c++) {
-            puts(c->name);
+            if (c->prepare != make_passes) {
+                puts(c->name);
+            }
         }
         return 0;
     }
@@ -553,7 +714,7 @@ int main(int argc, char ** argv) {
         }
     }
     for (const struct no_memory_case * c = cases; c->name; c++) {
-        if (!strcmp(argv[1], "all") || !strcmp(argv[1], c->name)) {
+        if ((!strcmp(argv[1], "all") && c->prepare != make_passes) || !strcmp(argv[1], c->name)) {
             int one = run_case(c, is_short, shared);
             status = status > one && status != SKIPPED ? status : one;
             ran++;

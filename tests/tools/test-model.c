@@ -21,6 +21,7 @@ struct change { // of a file that is right
     int64_t columns;      // of attn_q instead of its own
     bool alike;           // both layers are of one kind
     const char * name;    // of the model
+    int64_t words;        // of its vocabulary
 };
 
 static char path[64];
@@ -110,7 +111,7 @@ static void write_file(const char * architecture, struct change c) {
         gguf_set_val_f32(g, "gemma2.attn_logit_softcapping", 50);
         gguf_set_val_f32(g, "gemma2.final_logit_softcapping", 30);
     }
-    add(ctx, g, &c, "token_embd.weight", GGML_TYPE_Q8_0, EMBD, VOCAB);
+    add(ctx, g, &c, "token_embd.weight", GGML_TYPE_Q8_0, EMBD, c.words ? c.words : VOCAB);
     add(ctx, g, &c, "output_norm.weight", GGML_TYPE_F32, EMBD, 0);
     add_layer(ctx, g, &c, 0, biases, posts, GGML_TYPE_Q4_0);
     add_layer(ctx, g, &c, 1, biases, posts, c.alike ? GGML_TYPE_Q4_0 : GGML_TYPE_Q8_0);
@@ -294,11 +295,14 @@ static void files_that_lie(void ** state) {
         {"llama", {.without = "blk.1.ffn_up"}, "has no tensor 'blk.1.ffn_up.weight'"},
         {"qwen2", {.without = "blk.1.attn_k.bias"}, "layer 1 is not like the first one"},
         {"llama", {.columns = 96}, "attn_q.weight is [96, 64"},
+        {"llama", {.words = 1 << 24}, "a vocabulary of 16777216"}, // it would compute for minutes
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         write_file(rows[i].architecture, rows[i].change);
         expect(rows[i].text, "--count", 1, rows[i].text);
     }
+    write_file("llama", (struct change){.words = 1 << 20});
+    expect("", "--count", 0, "1048576 words");
 }
 
 // Names are whatever the file has.

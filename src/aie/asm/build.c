@@ -28,7 +28,7 @@ enum status asm_new(enum aie_arch arch, struct asm_program ** out) {
         p->other_op[both[1]] = both[0];
     }
     p->instrs = aie_isa_instr(p->isa, 0);
-    p->trace = asm_trace_new();
+    p->no_memory = !asm_trace_new(&p->trace);
     if (!p->target->has_programs) {
         asm_misuse(p, "asm: core programs are not yet there on %s", p->target->name);
     }

@@ -358,7 +358,8 @@ enum status asm_finish(struct asm_program * p, struct asm_code * out, struct err
     free(encoder.nodes);
     if (st == ST_OK) {
         asm_trace_bytes(p, bytes, size);
-        st = choices_prove(p->target->arch, bytes, size, err);
+        st = p->no_memory ? error_set(err, ST_NO_MEMORY, "asm: out of memory")
+                          : choices_prove(p->target->arch, bytes, size, err);
     }
     if (st != ST_OK) {
         free(bytes);

@@ -253,7 +253,7 @@ void asm_lay_out_loop(struct asm_program * p, struct asm_item * loop, struct asm
 // text-trace.c: what a pass has done, for those who listen (text.h); nothing when nobody does.
 struct deps;
 struct pipeline;
-struct asm_trace * asm_trace_new(void);
+bool asm_trace_new(struct asm_trace ** out); // NULL where nobody listens; false: no memory
 void asm_trace_free(struct asm_trace * t);
 void asm_trace_built(struct asm_program * p);
 // The instructions of a loop's region are laid out as those of another one.

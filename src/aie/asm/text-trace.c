@@ -33,12 +33,12 @@ void asm_listen(const struct asm_listener * to) {
     listener = to;
 }
 
-struct asm_trace * asm_trace_new(void) {
-    struct asm_trace * t = listener ? calloc(1, sizeof *t) : NULL;
-    if (t) {
-        t->to = listener;
+bool asm_trace_new(struct asm_trace ** out) {
+    *out = listener ? calloc(1, sizeof **out) : NULL;
+    if (*out) {
+        (*out)->to = listener;
     }
-    return t;
+    return *out || !listener;
 }
 
 void asm_trace_free(struct asm_trace * t) {
@@ -175,8 +175,14 @@ static void sort_edges(struct asm_trace * t) {
 
 // ---- what is told ----
 
-static void tell(const struct asm_trace * t, enum asm_pass pass, struct buf * b) {
-    t->to->pass(t->to->user, pass, b->failed ? "(out of memory)\n" : (const char *) b->data);
+// What there is no memory to show is not shown in part: the program is then without memory, too.
+static void tell(struct asm_program * p, enum asm_pass pass, struct buf * b) {
+    const struct asm_listener * to = p->trace->to;
+    if (b->failed) {
+        p->no_memory = true;
+    } else {
+        to->pass(to->user, pass, (const char *) b->data);
+    }
     buf_free(b);
 }
 
@@ -201,7 +207,7 @@ void asm_trace_built(struct asm_program * p) {
         }
         struct buf b = {0};
         asm_print(p, &b);
-        tell(t, p->placed ? ASM_PASS_BUNDLES : ASM_PASS_BUILT, &b);
+        tell(p, p->placed ? ASM_PASS_BUNDLES : ASM_PASS_BUILT, &b);
     }
 }
 
@@ -218,7 +224,7 @@ void asm_trace_laid_out(struct asm_program * p) {
         } else {
             text_print_items(p, (enum asm_pass) pass, t, &b);
         }
-        tell(t, (enum asm_pass) pass, &b);
+        tell(p, (enum asm_pass) pass, &b);
     }
 }
 
@@ -226,6 +232,6 @@ void asm_trace_bytes(struct asm_program * p, const uint8_t * bytes, size_t size)
     if (p->trace) {
         struct buf b = {0};
         text_print_bytes(p, bytes, size, &b);
-        tell(p->trace, ASM_PASS_BYTES, &b);
+        tell(p, ASM_PASS_BYTES, &b);
     }
 }

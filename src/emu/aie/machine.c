@@ -38,6 +38,12 @@ enum status emu_adder_get(enum emu_adder * out, struct error * err) {
     return ST_OK;
 }
 
+enum status emu_threads_check(struct error * err) {
+    const struct emu_config config = {.columns = 1};
+    int threads;
+    return array_pool_setting(&config, &threads, err);
+}
+
 enum status emu_machine_new(const struct emu_config * config, struct emu_machine ** out,
                             struct error * err) {
     if (!config->resolve) {

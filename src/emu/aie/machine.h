@@ -91,6 +91,10 @@ struct emu_counters { // since the machine was made
 // What GGML_HSA_EMU_ADDER asks for: "aligned" or "ieee".
 enum status emu_adder_get(enum emu_adder * out, struct error * err);
 
+// Can GGML_HSA_EMU_THREADS be read? Asked before a device is offered, for every dispatch would
+// fail.
+enum status emu_threads_check(struct error * err);
+
 enum status emu_machine_new(const struct emu_config * config, struct emu_machine ** out,
                             struct error * err);
 void emu_machine_free(struct emu_machine * m); // NULL is fine

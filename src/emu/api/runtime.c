@@ -144,6 +144,9 @@ static enum status runtime_new(struct emu_runtime ** out, struct error * err) {
         st = emu_adder_get(&adder, err);
     }
     if (st == ST_OK) {
+        st = emu_threads_check(err);
+    }
+    if (st == ST_OK) {
         st = emu_agents_init(rt, err);
         rt->rocr_bugs = rt->rocr_bugs && !emu_is_native(rt); // nothing is played there
     }
