@@ -243,6 +243,9 @@ static bool owe_token(struct verifier * v, const struct tile * t, int queue) {
 bool verify_shim_push(struct verifier * v, struct tile * t, int queue, uint32_t value) {
     struct shim * s = &v->shims[t->col];
     struct queue * q = &s->queues[queue];
+    if (!verify_late_settled(v)) { // a block may go on from descriptors to queues
+        return false;
+    }
     if (!v->in_stream) {
         return verify_refuse(
             v, "start it in the instruction stream",

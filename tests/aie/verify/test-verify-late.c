@@ -300,6 +300,30 @@ static void test_that_they_stray(void ** state) {
     assert_true(strayed >= wrong - 2); // two are found by where their parts lie, not by a run
 }
 
+// One block from the last descriptor on to the queues: what it starts could let the read go on.
+static void test_one_block(void ** state) {
+    (void) state;
+    struct array_bd d = pipe_row(SMALL);
+    uint32_t w[8 + 2] = {0};
+    struct txn t;
+    pipes_begin(&t, arch);
+    bind(&t, 0, pipe_row(LARGE), B, 0);
+    bind(&t, 15, d, A, 0);
+    pipe_start(&t, 0, true, 0, 1, false);
+    pipe_start(&t, 0, true, 15, 1, false);
+    other_pipe(&t, 0);
+    bind(&t, 14, d, OUT, 0);
+    array_shim_bd(&d, aie_target(arch), w);
+    w[8] = array_token_control();
+    w[9] = array_queue_word(14, 1, true); // S2MM0
+    txn_block_write(&t, pipe_bd_at(15, 0), w, 10);
+    pipe_patch(&t, 15, A, 0);
+    pipe_move(&t, 0, false, 0, SMALL);
+    pipe_sync(&t, 0, false);
+    let_go(&t, SMALL);
+    finish(&t, "a queue in the same block", "is not yet patched");
+}
+
 // ---- more than a queue holds, and reads that outlive the stream ----
 
 static void test_queues(void ** state) {
@@ -370,8 +394,11 @@ int main(void) {
     for (int a = 0; a < AIE_ARCH_COUNT; a++) {
         arch = (enum aie_arch) a;
         const struct CMUnitTest tests[] = {
-            cmocka_unit_test(test_that_they_stray), cmocka_unit_test(test_late),
-            cmocka_unit_test(test_queues),          cmocka_unit_test(test_end),
+            cmocka_unit_test(test_that_they_stray),
+            cmocka_unit_test(test_late),
+            cmocka_unit_test(test_one_block),
+            cmocka_unit_test(test_queues),
+            cmocka_unit_test(test_end),
             cmocka_unit_test(test_iterations),
         };
         failed += cmocka_run_group_tests_name(kernel_arch_name(arch), tests, set_up, tear_down);
