@@ -61,7 +61,7 @@ static struct error no_runtime;
 
 struct hsac * open_runtime(struct error * err) {
     if (!runtime && no_runtime.status == ST_OK) {
-        hsac_open(&runtime, &no_runtime);
+        hsac_open_gpus(&runtime, &no_runtime);
     }
     if (!runtime && err) {
         *err = no_runtime;

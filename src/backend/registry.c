@@ -61,7 +61,8 @@ static int abi_detect(void) {
 
 struct hsa_registry {
     struct ggml_backend_reg base; // first: ggml's handle is this address
-    struct hsac * runtime;
+    struct hsac * runtimes[HSAC_RUNTIMES];
+    int n_runtimes;
     int n_devices;
     struct hsa_device * devices[GGML_HSA_MAX_DEVICES];
 };
@@ -113,26 +114,24 @@ static void close_at_exit(void) {
     for (int i = 0; i < registry.n_devices; i++) {
         profile_print(registry.devices[i]->profile); // of streams that nobody freed
     }
-    if (registry.runtime && !hsac_in_use(registry.runtime)) {
-        hsac_close(registry.runtime);
-        registry.runtime = NULL;
+    for (int i = 0; i < registry.n_runtimes; i++) {
+        if (registry.runtimes[i] && !hsac_in_use(registry.runtimes[i])) {
+            hsac_close(registry.runtimes[i]);
+            registry.runtimes[i] = NULL;
+        }
     }
 }
 
-static void registry_add_devices(int api) {
+static void registry_add_agents(int api, struct hsac * runtime) {
     struct error err = {0};
-    if (hsac_open(&registry.runtime, &err) != ST_OK) {
-        log_warn("no device: %s", err.text);
-        return;
-    }
-    log_info("runtime %s%s", hsac_runtime_path(registry.runtime),
-             hsac_is_emulated(registry.runtime) ? " (emulated)" : "");
-    atexit(close_at_exit);
-    int n = hsac_agent_count(registry.runtime);
+    log_info("runtime %s%s", hsac_runtime_path(runtime),
+             hsac_is_emulated(runtime) ? " (emulated)"
+             : hsac_is_native(runtime) ? " (this machine's NPU, without ROCr)"
+                                       : "");
+    int n = hsac_agent_count(runtime);
     for (int i = 0; i < n && registry.n_devices < GGML_HSA_MAX_DEVICES; i++) {
-        struct hsa_device * device =
-            device_new(&registry.base, api, registry.n_devices, registry.runtime,
-                       hsac_agent_get(registry.runtime, i), &err);
+        struct hsa_device * device = device_new(&registry.base, api, registry.n_devices, runtime,
+                                                hsac_agent_get(runtime, i), &err);
         if (!device) {
             log_warn("a device is left out: %s", err.text);
             continue;
@@ -140,6 +139,18 @@ static void registry_add_devices(int api) {
         registry.devices[registry.n_devices++] = device;
         log_info("%s: %s%s", device->name, device->description,
                  device->fallback == FALLBACK_PROMISED ? ", unsupported ops on the CPU" : "");
+    }
+}
+
+static void registry_add_devices(int api) {
+    struct error err = {0};
+    if (hsac_open_all(registry.runtimes, &registry.n_runtimes, &err) != ST_OK) {
+        log_warn("no device: %s", err.text);
+        return;
+    }
+    atexit(close_at_exit);
+    for (int i = 0; i < registry.n_runtimes; i++) {
+        registry_add_agents(api, registry.runtimes[i]);
     }
 }
 

@@ -113,7 +113,7 @@ static struct hsac_agent * add_agent(struct hsac * h, enum hsac_kind kind, hsa_a
     }
     h->agents = agents;
     struct hsac_agent * a = &agents[h->n_agents++];
-    *a = (struct hsac_agent){.h = h, .kind = kind, .handle = handle, .device = -1};
+    *a = (struct hsac_agent){.h = h, .kind = kind, .handle = handle};
     snprintf(a->name, sizeof a->name, "%.63s", name);
     char product[65] = {0};
     h->api.hsa_agent_get_info(handle, (hsa_agent_info_t) HSA_AMD_AGENT_INFO_PRODUCT_NAME, product);
@@ -125,10 +125,10 @@ static struct hsac_agent * add_agent(struct hsac * h, enum hsac_kind kind, hsa_a
 // What a context gets. The first column of XDNA has no shim, so ROCr asks for one less of them.
 static void find_columns(struct hsac_agent * a) {
     uint32_t columns = 0;
-    if (a->h->emulated) {
+    if (a->h->ours) {
         a->h->api.hsa_emu_columns(a->handle, &columns);
-    } else if (a->device >= 0) {
-        columns = (uint32_t) hsac_device_columns(a->device);
+    } else if (a->device) {
+        columns = amdxdna_info(a->device)->columns;
         columns -= columns > 0 && !strcmp(a->name, "aie2");
     }
     a->columns = (int) columns;
@@ -150,7 +150,7 @@ static enum status add_npu(struct hsac * h, hsa_agent_t handle, const char * nam
                              p.failed ? hsac_status_text(h, p.failed) : "");
         }
     }
-    a->device = h->emulated ? -1 : hsac_device_open();
+    a->device = h->ours ? NULL : hsac_device_open();
     find_columns(a);
     return ST_OK;
 }
@@ -160,7 +160,7 @@ static enum status add_npu(struct hsac * h, hsa_agent_t handle, const char * nam
 static void find_bus(struct hsac_agent * a) {
     const struct hsac_api * api = &a->h->api;
     uint32_t domain = 0, place = 0;
-    if (!a->h->emulated &&
+    if (!a->h->ours &&
         api->hsa_agent_get_info(a->handle, (hsa_agent_info_t) HSA_AMD_AGENT_INFO_BDFID, &place) ==
             HSA_STATUS_SUCCESS &&
         api->hsa_agent_get_info(a->handle, (hsa_agent_info_t) GPU_PCI_DOMAIN, &domain) ==
@@ -206,6 +206,9 @@ static hsa_status_t visit_agent(hsa_agent_t handle, void * data) {
         h->api.hsa_agent_get_info(handle, HSA_AGENT_INFO_NAME, name) != HSA_STATUS_SUCCESS ||
         device != v->device_type) {
         return HSA_STATUS_SUCCESS; // an agent that cannot say what it is, is none of ours
+    }
+    if (device == AIE_ABI_DEVICE_TYPE && h->no_npus) {
+        return HSA_STATUS_SUCCESS;
     }
     if (device == AIE_ABI_DEVICE_TYPE) {
         v->st = add_npu(h, handle, name, v->err);
@@ -259,7 +262,7 @@ void hsac_agents_free(struct hsac * h) {
         hsac_ring_free(a);
         hsac_stage_free(a);
         hsac_memory_release(a);
-        hsac_device_close(a->device);
+        amdxdna_close(a->device);
         pthread_mutex_destroy(&a->driver);
         pthread_mutex_destroy(&a->lock);
         pthread_mutex_destroy(&a->ring.lock);
@@ -330,8 +333,14 @@ void hsac_agent_memory(const struct hsac_agent * a, uint64_t * free_bytes, uint6
 
 enum status hsac_agent_check(const struct hsac_agent * a, struct error * err) {
     const struct hsac * h = a->h;
-    if (a->kind == HSAC_GPU || h->abi) {
+    if (a->kind == HSAC_GPU || (h->abi && !a->device)) {
         return ST_OK;
+    }
+    if (a->device) {
+        enum status st = hsac_device_fits(h, amdxdna_info(a->device), err);
+        if (st != ST_OK || h->abi) {
+            return st;
+        }
     }
     return h->runtime->abi
                ? error_set(
@@ -347,6 +356,29 @@ enum status hsac_agent_check(const struct hsac_agent * a, struct error * err) {
 
 uint64_t hsac_agent_pool_size(const struct hsac_agent * a, enum hsac_pool pool) {
     return a->pool_size[pool]; // never changes
+}
+
+bool hsac_agent_driver(const struct hsac_agent * a, struct hsac_driver * out) {
+    struct hsa_emu_native n = {.size = sizeof n};
+    *out = (struct hsac_driver){0};
+    if (!a->h->ours || a->h->emulated || hsac_forked(a->h) ||
+        a->h->api.hsa_emu_native(a->handle, &n) != HSA_STATUS_SUCCESS) {
+        return false;
+    }
+    *out = (struct hsac_driver){
+        .dispatches = n.dispatches,
+        .pdi_switches = n.pdi_switches,
+        .calls = n.calls,
+        .waits = n.waits,
+        .contexts = n.contexts,
+        .chains = n.chains,
+        .failed = n.failed,
+        .heap_bytes = n.heap_bytes,
+        .flushed_bytes = n.flushed_bytes,
+    };
+    memcpy(out->path, n.path, sizeof out->path);
+    memcpy(out->driver, n.driver, sizeof out->driver);
+    return true;
 }
 
 bool hsac_agent_counters(const struct hsac_agent * a, struct hsac_counters * out) {

@@ -90,7 +90,7 @@ static enum status wait_for_all(struct hsac_agent * a, struct hsac_gpu_queue * q
                                           HSA_WAIT_STATE_BLOCKED) >= 1) {
         int failure = __atomic_load_n(&q->failure, __ATOMIC_ACQUIRE);
         if (failure) {
-            const char * text = a->h->emulated ? api->hsa_emu_last_error(a->handle) : "";
+            const char * text = a->h->ours ? api->hsa_emu_last_error(a->handle) : "";
             if (*text) { // it names the agent
                 error_set(err, ST_DEVICE, "%s", text);
             } else {

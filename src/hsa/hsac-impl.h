@@ -7,6 +7,7 @@
 #include "hsac.h"
 #include "hsa-aie-abi.h"
 
+#include "amdxdna/amdxdna.h"
 #include "hsa-emu.h"
 #include <hsa/hsa_ext_amd.h>
 #include <pthread.h>
@@ -35,11 +36,12 @@
     X(hsa_signal_store_screlease)                                                                  \
     X(hsa_signal_wait_scacquire)
 
-// Only the emulated runtime has these; they tell it from a real one.
+// Only our runtime has these; they tell it from AMD's.
 #define HSAC_EMU_SYMBOLS(X)                                                                        \
     X(hsa_emu_counters)                                                                            \
     X(hsa_emu_account)                                                                             \
     X(hsa_emu_columns)                                                                             \
+    X(hsa_emu_native)                                                                              \
     X(hsa_emu_last_error)
 
 struct hsac_api {
@@ -77,7 +79,8 @@ uint32_t hsac_chain_bytes(int n_operands);
 // What a runtime is known to do, whatever packets it takes.
 struct hsac_runtime {
     const char * name;
-    char abi; // 'A': its packets carry no kernels; 0: not known
+    char abi;  // 'A': its packets carry no kernels; 0: not known
+    char also; // another that some of them take
     // Indices do not wrap around: they are set back to 0 between batches.
     bool never_wraps;
     // A hardware context is made for each batch, and the list of its PDIs is kept under the id of
@@ -88,6 +91,9 @@ struct hsac_runtime {
     bool wants_guard;
     // A buffer that is freed stays mapped.
     bool leaves_mappings;
+    // It works with AMD's old module alone: the driver in Linux has not the call that it waits
+    // with, or refuses the context that it makes.
+    bool wants_legacy;
 };
 
 // runtimes.c: the row that fits what the runtime says of itself, which is written to `says`.
@@ -183,9 +189,9 @@ struct hsac_agent {
     // Held while the runtime is in its NPU driver: ROCr's lists of buffers have no lock of their
     // own, so nothing may be allocated or freed while it reads packets.
     pthread_mutex_t driver;
-    uintptr_t guard; // 0, or a buffer above those that packets point into
-    int columns;     // of a NPU's array; 0: it does not say
-    int device;      // open file of the NPU's device, or -1: see npu-device.c
+    uintptr_t guard;         // 0, or a buffer above those that packets point into
+    int columns;             // of a NPU's array; 0: it does not say
+    struct amdxdna * device; // of a NPU below ROCr, to ask whether it lives; NULL: there is none
 
     pthread_mutex_t lock;       // what follows
     struct hsac_block * blocks; // sorted by base
@@ -205,7 +211,9 @@ struct hsac {
     char path[512];
     struct hsac_api api;
     bool initialised;
-    bool emulated;
+    bool ours;     // the library is our runtime
+    bool emulated; // with agents that are emulated
+    bool no_npus;  // another runtime of this process has them
     const struct hsac_runtime * runtime;
     char says[160];              // what it says of its version
     const struct hsac_abi * abi; // NULL: none that carries kernels, or none that we know
@@ -234,11 +242,11 @@ bool hsac_agent_owns(struct hsac_agent * a, const void * addr, uint64_t size,
 // in.
 bool hsac_agent_finds(struct hsac_agent * a, const void * addr);
 
-// npu-device.c
-int hsac_device_open(void);
-bool hsac_device_lives(int device, int * why); // *why: errno
-int hsac_device_columns(int device);           // of its array, all of them; 0: it does not say
-void hsac_device_close(int device);
+// npu-device.c: the first device that answers, which is the one that ROCr takes too; NULL: none.
+struct amdxdna * hsac_device_open(void);
+// Whether the runtime can work with the driver of this device; ST_UNSUPPORTED, and why not.
+enum status hsac_device_fits(const struct hsac * h, const struct amdxdna_info * info,
+                             struct error * err);
 
 // queue.c: with the last handle gone, when the runtime is closed.
 void hsac_ring_free(struct hsac_agent * a);

@@ -10,13 +10,23 @@ struct hsac;       // a loaded runtime
 struct hsac_agent; // one NPU or GPU
 struct hsac_queue;
 
-// Where runtimes come from, in this order: GGML_HSA_RUNTIME (a path), GGML_HSA_EMULATE (the
-// emulated runtime beside this library), else libhsa-runtime64.so.1 of the system.
-enum status hsac_open(struct hsac ** out, struct error * err);
+// Where runtimes come from:
+//   GGML_HSA_RUNTIME   a path: that one. "native": ours, with the NPUs of this machine
+//   GGML_HSA_EMULATE   ours, with emulated agents
+//   else               ours where the machine has an NPU that it can drive, and for GPUs (and an
+//   NPU
+//                      that ours cannot drive) the system's libhsa-runtime64.so.1
+enum { HSAC_RUNTIMES = 2 };
+// All of them; an NPU that two offer is the first one's. ST_OK: *n is at least 1.
+enum status hsac_open_all(struct hsac * out[HSAC_RUNTIMES], int * n, struct error * err);
+enum status hsac_open(struct hsac ** out, struct error * err); // the first of them
+enum status hsac_open_gpus(struct hsac ** out,
+                           struct error * err); // the one with GPUs, or the first
 void hsac_close(struct hsac * h);
 bool hsac_in_use(struct hsac * h); // someone has a queue, or memory for operands
 const char * hsac_runtime_path(const struct hsac * h);
 bool hsac_is_emulated(const struct hsac * h);
+bool hsac_is_native(const struct hsac * h);                   // ours, with NPUs of this machine
 void * hsac_symbol(const struct hsac * h, const char * name); // a function of the runtime, or NULL
 // Of the packets it takes: B, C or D; 'A' cannot run kernels.
 char hsac_abi_name(const struct hsac * h);
@@ -139,6 +149,14 @@ enum status hsac_queue_launch(struct hsac_queue * q, const struct hsac_launch * 
                               struct error * err);
 // Rings for everything sent so far and waits until it is complete.
 enum status hsac_queue_wait(struct hsac_queue * q, struct error * err);
+
+struct hsac_driver { // what our runtime asked of the kernel's driver
+    uint64_t dispatches, pdi_switches, calls, waits, contexts, chains, failed, heap_bytes,
+        flushed_bytes;
+    char path[32], driver[96];
+};
+// False: the agent is none of our runtime's NPUs of this machine.
+bool hsac_agent_driver(const struct hsac_agent * a, struct hsac_driver * out);
 
 struct hsac_counters { // what the emulated runtime counts; all 0 on a real one
     uint64_t dispatches, pdi_loads, cycles, bundles, core_stalls, stream_words, last_cycles;

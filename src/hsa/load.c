@@ -1,9 +1,10 @@
 // load: finds a runtime, opens it with dlopen, and chooses the packet ABI.
 //
-// Kept true: nothing is opened that was not asked for. GGML_HSA_RUNTIME names a file, and
-// GGML_HSA_EMULATE asks for the emulated runtime; with neither only the system's own are tried: the
-// one that the loader finds, and where that cannot be used (a distribution's old one, which knows
-// no NPU), the one of ROCm's own packages, which do not always tell the loader.
+// Kept true: emulation is asked for, never silent. GGML_HSA_RUNTIME names a file or our runtime
+// ("native"), and GGML_HSA_EMULATE asks for emulated agents. With neither our runtime is opened
+// where the machine has an NPU that it can drive, and the system's for GPUs: the one that the
+// loader finds, and where that cannot be used (a distribution's old one), the one of ROCm's own
+// packages, which do not always tell the loader.
 #include "hsac-impl.h"
 
 #include <dlfcn.h>
@@ -13,15 +14,15 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char emulator_file[] = "libhsa-emu.so";
+static const char own_file[] = "libhsa-emu.so";
 // Where it is, seen from the plugin or the program: beside them in a build, in a directory of its
 // own where it is installed, two up from ggml's directory of backends. HSAC_LIBDIR is what this
 // installation calls lib.
 #ifndef HSAC_LIBDIR
 #    define HSAC_LIBDIR "lib"
 #endif
-static const char * const emulator_dirs[] = {"", "ggml-hsa/", "../../ggml-hsa/", "../lib/",
-                                             "../" HSAC_LIBDIR "/ggml-hsa/"};
+static const char * const own_dirs[] = {"", "ggml-hsa/", "../../ggml-hsa/", "../lib/",
+                                        "../" HSAC_LIBDIR "/ggml-hsa/"};
 static const char system_file[] = "libhsa-runtime64.so.1";
 
 static const char * env_text(const char * name) {
@@ -50,20 +51,20 @@ static bool try_beside(struct hsac * h, const char * path, const char * sub, str
     const char * slash = strrchr(path, '/');
     char file[1024];
     int n = snprintf(file, sizeof file, "%.*s%s%s", slash ? (int) (slash - path + 1) : 2,
-                     slash ? path : "./", sub, emulator_file);
+                     slash ? path : "./", sub, own_file);
     return n > 0 && (size_t) n < sizeof file && try_file(h, file, tried);
 }
 
 static bool try_around(struct hsac * h, const char * path, struct buf * tried) {
-    for (size_t i = 0; i < sizeof emulator_dirs / sizeof emulator_dirs[0]; i++) {
-        if (try_beside(h, path, emulator_dirs[i], tried)) {
+    for (size_t i = 0; i < sizeof own_dirs / sizeof own_dirs[0]; i++) {
+        if (try_beside(h, path, own_dirs[i], tried)) {
             return true;
         }
     }
     return false;
 }
 
-static bool open_emulator(struct hsac * h, struct buf * tried) {
+static bool open_own(struct hsac * h, struct buf * tried) {
     Dl_info self;
     static const char anchor; // an address inside the object that this code was linked into
     if (dladdr(&anchor, &self) && self.dli_fname && strchr(self.dli_fname, '/') &&
@@ -79,7 +80,7 @@ static bool open_emulator(struct hsac * h, struct buf * tried) {
             return true;
         }
     }
-    return try_file(h, emulator_file, tried);
+    return try_file(h, own_file, tried);
 }
 
 static enum status none_opened(const char * mend, struct buf * tried, struct error * err) {
@@ -96,7 +97,8 @@ static enum status find_symbols(struct hsac * h, struct error * err) {
     memcpy(&h->api.name, &p, sizeof p);                                                            \
     missing = p ? missing : #name;
     HSAC_EMU_SYMBOLS(FIND)
-    h->emulated = !missing;
+    h->ours = !missing;
+    h->emulated = h->ours && env_text("GGML_HSA_EMULATE");
     missing = NULL;
     HSAC_SYMBOLS(FIND)
 #undef FIND
@@ -122,8 +124,7 @@ const char * hsac_status_text(const struct hsac * h, hsa_status_t status) {
 
 // ROCr 7 ends the process in hsa_init when it finds an NPU but no /dev/kfd; older ones only fail.
 static enum status check_driver(const struct hsac * h, struct error * err) {
-    if (h->emulated || env_flag("GGML_HSA_SKIP_DRIVER_CHECK", false) ||
-        access("/dev/kfd", F_OK) == 0) {
+    if (h->ours || env_flag("GGML_HSA_SKIP_DRIVER_CHECK", false) || access("/dev/kfd", F_OK) == 0) {
         return ST_OK;
     }
     return error_set(
@@ -134,12 +135,24 @@ static enum status check_driver(const struct hsac * h, struct error * err) {
         h->path);
 }
 
+// Ours takes every format, and of a runtime that is not known anything may be tried. Otherwise the
+// wrong packets end the process.
+static enum status may_force(const struct hsac * h, char asked, struct error * err) {
+    char known = h->runtime->abi;
+    if (h->ours || !known || asked == known || asked == h->runtime->also) {
+        return ST_OK;
+    }
+    return error_set(err, ST_INVALID,
+                     "GGML_HSA_AIE_ABI=%c: %s (%s) takes packets of format %c; unset it", asked,
+                     h->runtime->name, h->says, known);
+}
+
 static enum status choose_abi(struct hsac * h, struct error * err) {
     h->runtime = hsac_runtime_find(h, h->says, sizeof h->says);
     const char * asked = env_text("GGML_HSA_AIE_ABI");
     if (asked) {
         h->abi = asked[1] ? NULL : hsac_abi_find(asked[0]);
-        return h->abi ? ST_OK
+        return h->abi ? may_force(h, h->abi->name, err)
                       : error_set(err, ST_INVALID, "GGML_HSA_AIE_ABI=%.40s: expected B, C or D",
                                   asked);
     }
@@ -150,7 +163,7 @@ static enum status choose_abi(struct hsac * h, struct error * err) {
 static enum status start(struct hsac * h, struct error * err) {
     hsa_status_t status = h->api.hsa_init();
     if (status != HSA_STATUS_SUCCESS) {
-        const char * more = h->emulated ? h->api.hsa_emu_last_error((hsa_agent_t){0}) : "";
+        const char * more = h->ours ? h->api.hsa_emu_last_error((hsa_agent_t){0}) : "";
         return error_set(err, ST_DEVICE, "%s: hsa_init failed: %s; `ggml-hsa doctor` says more",
                          h->path, *more ? more : hsac_status_text(h, status));
     }
@@ -178,23 +191,32 @@ static enum status new_client(struct hsac ** out, struct error * err) {
     return ST_OK;
 }
 
-// The one that was asked for.
-static enum status open_asked(struct hsac * h, const char * named, struct error * err) {
+// One that was named, or ours when `named` is NULL.
+static enum status open_one(const char * named, struct hsac ** out, struct error * err) {
     struct buf tried = {0};
-    enum status st = ST_OK;
+    struct hsac * h;
+    enum status st = new_client(&h, err);
+    if (st != ST_OK) {
+        return st;
+    }
     if (named && !try_file(h, named, &tried)) {
-        st = none_opened("GGML_HSA_RUNTIME must name a libhsa-runtime64", &tried, err);
-    } else if (!named && !open_emulator(h, &tried)) {
-        st = none_opened("GGML_HSA_EMULATE needs libhsa-emu.so beside the program, or "
-                         "GGML_HSA_RUNTIME=<its path>",
+        st =
+            none_opened("GGML_HSA_RUNTIME must name a libhsa-runtime64, or be native", &tried, err);
+    } else if (!named && !open_own(h, &tried)) {
+        st = none_opened("libhsa-emu.so must lie beside the program, or GGML_HSA_RUNTIME name it",
                          &tried, err);
     }
     buf_free(&tried);
-    return st == ST_OK ? begin(h, err) : st;
+    if (st != ST_OK || (st = begin(h, err)) != ST_OK) {
+        hsac_close(h);
+        return st;
+    }
+    *out = h;
+    return ST_OK;
 }
 
 // The first of the system's that works; else what was wrong with the first that is there at all.
-static enum status open_system(struct hsac ** out, struct error * err) {
+static enum status open_system(bool no_npus, struct hsac ** out, struct error * err) {
     const char * rocm = env_text("ROCM_PATH");
     char own[1024];
     snprintf(own, sizeof own, "%s/lib/%s", rocm ? rocm : "/opt/rocm", system_file);
@@ -209,6 +231,7 @@ static enum status open_system(struct hsac ** out, struct error * err) {
             buf_free(&tried);
             return st;
         }
+        h->no_npus = no_npus;
         if (!try_file(h, files[i], &tried)) {
             st = ST_NOT_FOUND;
         } else if ((st = begin(h, &why)) == ST_OK) {
@@ -231,20 +254,94 @@ static enum status open_system(struct hsac ** out, struct error * err) {
     return st;
 }
 
-enum status hsac_open(struct hsac ** out, struct error * err) {
+// Is there an NPU that our runtime can drive? Only then is it opened unasked: where there is none,
+// what is wrong with the system's is what people want to hear. *why: of the first that is there and
+// cannot be used.
+static bool has_npu(struct error * why) {
+    struct amdxdna_info info;
+    bool found = false;
+    why->status = ST_OK;
+    for (int i = 0; i < AMDXDNA_DEVICES && !found; i++) {
+        struct error err = {0};
+        enum status st = amdxdna_probe(i, &info, &err);
+        found = st == ST_OK;
+        if (st != ST_OK && st != ST_NOT_FOUND && why->status == ST_OK) {
+            *why = err;
+        }
+    }
+    return found;
+}
+
+static enum status open_unasked(struct hsac * out[HSAC_RUNTIMES], int * n, struct error * err) {
+    struct error why = {0}, own = {0}, system = {0};
+    if (has_npu(&why) && open_one(NULL, &out[0], &own) == ST_OK) {
+        *n = 1;
+    }
+    // GPUs. Without a NPU of our own the system's may have one.
+    enum status st = open_system(*n > 0, &out[*n], &system);
+    *n += st == ST_OK;
+    if (*n) {
+        return ST_OK;
+    }
+    const struct error * first = own.status != ST_OK ? &own : why.status != ST_OK ? &why : &system;
+    return first == &system
+               ? error_set(err, st, "%s", system.text)
+               : error_set(err, first->status, "%.270s. Then %.190s", first->text, system.text);
+}
+
+enum status hsac_open_all(struct hsac * out[HSAC_RUNTIMES], int * n, struct error * err) {
     const char *named = env_text("GGML_HSA_RUNTIME"), *emulate = env_text("GGML_HSA_EMULATE");
-    *out = NULL;
+    bool native = named && !strcmp(named, "native");
+    *n = 0;
+    if (native && emulate) {
+        return error_set(
+            err, ST_INVALID,
+            "GGML_HSA_RUNTIME=native asks for this machine's NPU, GGML_HSA_EMULATE=%.40s "
+            "for an emulated one; unset one of them",
+            emulate);
+    }
     if (!named && !emulate) {
-        return open_system(out, err);
+        return open_unasked(out, n, err);
     }
-    struct hsac * h;
-    enum status st = new_client(&h, err);
-    if (st == ST_OK && (st = open_asked(h, named, err)) != ST_OK) {
-        hsac_close(h);
-        h = NULL;
+    struct error why;
+    if (native && !has_npu(&why)) {
+        return why.status != ST_OK
+                   ? error_set(err, why.status, "GGML_HSA_RUNTIME=native: %s", why.text)
+                   : error_set(err, ST_NOT_FOUND,
+                               "GGML_HSA_RUNTIME=native: there is no NPU with the amdxdna driver, "
+                               "/dev/accel/accel*; `ggml-hsa doctor` says more");
     }
-    *out = h;
+    enum status st = open_one(native ? NULL : named, &out[0], err);
+    *n = st == ST_OK;
     return st;
+}
+
+static bool has_gpu(const struct hsac * h) {
+    return h->n_agents && h->agents[h->n_agents - 1].kind == HSAC_GPU; // behind all NPUs
+}
+
+static enum status open_some(bool gpus, struct hsac ** out, struct error * err) {
+    struct hsac * all[HSAC_RUNTIMES];
+    int n, chosen = 0;
+    enum status st = hsac_open_all(all, &n, err);
+    for (int i = 1; i < n && gpus; i++) {
+        chosen = !has_gpu(all[chosen]) && has_gpu(all[i]) ? i : chosen;
+    }
+    *out = n > 0 ? all[chosen] : NULL;
+    for (int i = 0; i < n; i++) {
+        if (i != chosen) {
+            hsac_close(all[i]);
+        }
+    }
+    return st;
+}
+
+enum status hsac_open(struct hsac ** out, struct error * err) {
+    return open_some(false, out, err);
+}
+
+enum status hsac_open_gpus(struct hsac ** out, struct error * err) {
+    return open_some(true, out, err);
 }
 
 void hsac_close(struct hsac * h) {
@@ -286,6 +383,10 @@ void * hsac_symbol(const struct hsac * h, const char * name) {
 
 bool hsac_is_emulated(const struct hsac * h) {
     return h->emulated;
+}
+
+bool hsac_is_native(const struct hsac * h) {
+    return h->ours && !h->emulated;
 }
 
 char hsac_abi_name(const struct hsac * h) {

@@ -173,7 +173,7 @@ static bool wait_packets(struct hsac_agent * a, const char ** why) {
     for (;;) {
         int failure = __atomic_load_n(&ring->failure, __ATOMIC_ACQUIRE);
         if (failure) {
-            const char * text = a->h->emulated ? api->hsa_emu_last_error(a->handle) : "";
+            const char * text = a->h->ours ? api->hsa_emu_last_error(a->handle) : "";
             *why = *text ? text : hsac_status_text(a->h, (hsa_status_t) failure);
             return false;
         }
@@ -273,12 +273,9 @@ static void flush(struct hsac_agent * a) {
     uint64_t first_index = ring->next - ring->pending, first_ticket = ring->settled + 1;
     ring->settled = ring->issued;
     const char * why = NULL;
-    char gone[160];
-    int code;
-    if (a->device >= 0 && !hsac_device_lives(a->device, &code)) {
-        snprintf(gone, sizeof gone, "the NPU is gone: its driver says %s; see the kernel's log",
-                 strerror(code));
-        why = gone;
+    struct error gone = {0};
+    if (a->device && amdxdna_check(a->device, &gone) != ST_OK) {
+        why = gone.text;
     }
     uint64_t before = hsac_account_count(a);
     if (!why) {

@@ -27,8 +27,9 @@ struct row {
 
 // The first row that fits. Public sources: extension 1.15 is ROCm 7.2; 1.16 to 1.18 came up to
 // March 2026, when packets got a completion signal (C, which takes B as well); the dispatch packet
-// (D) came in May 2026, at a version that we could not learn; 1.31 is of August 2026 and has it for
-// certain.
+// (D) came between 1.18 and 1.26, so what 1.19 to 1.25 take is not known. Up to April 2026 ROCr
+// waits with a call that the driver in Linux lacks, up to August it makes a context of one tile,
+// which that driver refuses; 1.33 came in September, when it asked for the whole array.
 static const struct row rows[] = {
     {{0, 15}, {0, ANY}, {.name = "ROCr 6.4 or older", .abi = 'A'}},
     {{16, 18},
@@ -38,19 +39,33 @@ static const struct row rows[] = {
       .never_wraps = true,
       .stale_lists = true,
       .wants_guard = true,
-      .leaves_mappings = true}},
+      .leaves_mappings = true,
+      .wants_legacy = true}},
     {{18, ANY},
      {16, 18},
      {.name = "ROCr between 7.2 and March 2026",
       .abi = 'B',
+      .also = 'C',
       .never_wraps = true,
       .stale_lists = true,
-      .wants_guard = true}},
-    {{18, ANY}, {31, ANY}, {.name = "ROCr of August 2026 or newer", .abi = 'D'}},
+      .wants_guard = true,
+      .wants_legacy = true}},
+    {{18, ANY},
+     {19, 25},
+     {.name = "ROCr of April or May 2026",
+      .never_wraps = true,
+      .stale_lists = true,
+      .wants_guard = true,
+      .wants_legacy = true}},
+    {{18, ANY},
+     {26, 32},
+     {.name = "ROCr of June to August 2026", .abi = 'D', .wants_legacy = true}},
+    {{18, ANY}, {33, ANY}, {.name = "ROCr of September 2026 or newer", .abi = 'D'}},
 };
 
 // Ours takes all of them, unless it plays ROCr 7.2 and calls itself so.
 static const struct hsac_runtime ours = {.name = "emulated runtime", .abi = 'D'};
+static const struct hsac_runtime native = {.name = "ggml-hsa's own runtime", .abi = 'D'};
 enum { OURS_FROM = 19 };
 
 static const struct hsac_runtime unknown = {
@@ -90,8 +105,8 @@ const struct hsac_runtime * hsac_runtime_find(const struct hsac * h, char * says
     if (build_major != 1 || (extended && ext_major != 1)) {
         return &unknown;
     }
-    if (h->emulated && build_minor >= OURS_FROM) {
-        return &ours;
+    if (h->ours && build_minor >= OURS_FROM) {
+        return h->emulated ? &ours : &native;
     }
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (fits(rows[i].build, build_minor) && fits(rows[i].ext, ext_minor)) {
