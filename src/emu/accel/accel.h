@@ -19,6 +19,7 @@
 
 #define ACCEL_PAGE       UINT64_C(4096)
 #define ACCEL_HEAP_BYTES (UINT64_C(64) << 20) // of one heap buffer, and what its size is counted in
+#define ACCEL_HEAP_MAX   (UINT64_C(512) << 20)
 #define ACCEL_HEAP_BASE  UINT64_C(0x04000000) // where the device sees it
 #define ACCEL_FAKE_BASE  (UINT64_C(1) << 32)  // mmap offsets begin here, as DRM's do
 
@@ -28,7 +29,38 @@ enum {
     ACCEL_JOBS = 4, // of a context in flight: as many chain buffers lie in the heap
     ACCEL_RESULTS = 64,
     ACCEL_MAX_FAULTS = 32,
+    ACCEL_MAX_HEAPS = 8, // chunks of a file's heap
 };
+
+#define ACCEL_KERNELS UINT64_MAX // a setting that is left to the kernel or the device
+
+// ---- kernels.c ----
+
+// A driver that can be played. What it does is in this table; nobody asks for its name.
+struct accel_kernel {
+    const char * name;
+    int major, minor;       // of DRM VERSION
+    bool upstream;          // Linux's own; else the module of AMD's package until May 2026
+    bool firmware7;         // takes firmware of mailbox protocol 7
+    int wait_cmd;           // the error of WAIT_CMD; 0: it waits
+    bool get_array;         // has that call
+    bool sensors;           // and that question
+    bool preempt;           // opcodes 21 and 22
+    bool npu_command;       // uniform slots of 52 bytes, where the firmware has them
+    bool one_buffer_type;   // CMD buffers are SHARE buffers
+    uint64_t command_bytes; // of a CMD buffer at most; 0: no limit
+    bool heap_grows;        // to 512 MiB on aie2p, chunk by chunk
+    int early_piece;        // the error of a DEV buffer before the heap is mapped
+    int second_heap;        // and of a heap that is one too many
+    bool watchdog;          // ends commands that are stuck
+    bool health;            // and says where, where the firmware knows
+    bool overwrites;        // the payload of commands that failed
+    bool holds_cus;         // a CU stays when its handle is closed
+    bool device_ids;        // ids of contexts are the device's, not a file's
+    uint64_t context_ids, chain_bytes, idle_ms;
+};
+
+const struct accel_kernel * accel_kernel_find(const char * name); // NULL: none
 
 // ---- settings.c ----
 
@@ -39,21 +71,25 @@ struct accel_model { // a device that can be played
     enum aie_arch arch;
     unsigned columns, first_column; // in all, and the first one that contexts get
     unsigned machine_columns;       // that the array machine has; 0: it plays no such device
-    unsigned contexts;              // at a time
-    unsigned protocol[2];           // of the firmware's mailbox
-    unsigned long_slots;            // minor protocol number from which chain slots have 52 bytes
-    const char * firmware;
+    unsigned contexts[2];           // at a time: with the package's module, with Linux's
+    bool whole_array;               // every context has all columns, in turns
+    uint64_t heap_max;              // where the kernel lets it grow
+    bool health;                    // the firmware knows where a program is stuck
+    const char * aie_version;       // as a device has answered it
+    const char * firmware[2];       // one of the years before mailbox protocol 7, and today's
     unsigned npu_mhz, h_mhz;
 };
 
 struct accel_fault { // one word of ACCEL_EMU_FAIL
     char name[24];
     uint64_t call; // counted from 1
-    bool stays;
+    bool stays;    // from then on
+    bool every;    // each call-th
     int error;
 };
 
 struct accel_settings {
+    const struct accel_kernel * kernel;
     const struct accel_model * model;
     uint64_t heap_bytes, heap_start, heap_align;
     uint64_t chain_bytes, slot_bytes;
@@ -62,6 +98,7 @@ struct accel_settings {
     struct emu_clock clock; // of GGML_HSA_EMU_CLOCK
     uint64_t context_ids, contexts;
     uint64_t cu_padding; // of CONFIG_HWCTX must be 0; ROCr 7.2 leaves it as malloc gave it
+    uint64_t late_us;    // from EXEC_CMD to when the scheduler first looks at a command
     uint64_t quiet;
     int wait_failed; // errno, 0: none
     struct accel_fault faults[ACCEL_MAX_FAULTS];
@@ -95,11 +132,12 @@ void accel_ranges_free(struct accel_ranges * r);
 
 struct accel_bo {
     enum xdna_bo_type type;
-    uint64_t size;   // whole pages
-    uint64_t at;     // in the file's memory; of DEV: in the heap
-    uint8_t * bytes; // the driver's own mapping
-    uint64_t va;     // where the program first mapped it, or XDNA_NO_ADDRESS
-    int refs;        // handles, mappings, jobs, and DEV buffers of a heap
+    uint64_t size;    // whole pages
+    uint64_t at;      // in the file's memory; of DEV: in the heap
+    uint8_t * bytes;  // the driver's own mapping
+    uint64_t va;      // where the program first mapped it, or XDNA_NO_ADDRESS
+    uint64_t heap_at; // of a heap buffer: where it begins in the heap
+    int refs;         // handles, mappings, jobs, and DEV buffers of a heap
     int mappings, handles;
     struct accel_file * file; // whose memory it lies in
     uint64_t serial;          // never the same twice
@@ -113,12 +151,29 @@ struct accel_mapping { // of a buffer into the program's memory
 struct accel_cu {
     uint32_t handle;
     uint64_t at, size, serial; // of the PDI, in the heap
+    struct accel_bo * held;    // NULL: its handle has to stay open
 };
 
 struct accel_result {
     uint64_t seq;
     double ms;
     bool failed;
+};
+
+struct accel_notice { // an eventfd that waits for a point
+    struct accel_notice * next;
+    uint64_t point;
+    bool available; // or until it is submitted only
+    int fd;
+};
+
+// What a syncobj leads to. Points of a context's are the numbers of its commands, in their order.
+struct accel_timeline {
+    int refs;                                   // handles, and its context
+    bool has_fence;                             // made as signaled, or a point was added
+    uint64_t submitted, ended;                  // points below these
+    struct accel_result results[ACCEL_RESULTS]; // by seq
+    struct accel_notice * notices;
 };
 
 struct accel_context {
@@ -131,8 +186,8 @@ struct accel_context {
     unsigned n_cus;
     struct emu_machine * machine; // NULL until a command needs it
     struct accel_job * running;   // whose buffers the machine reaches
-    uint64_t submitted, completed, errors;
-    struct accel_result results[ACCEL_RESULTS]; // by seq
+    struct accel_timeline * timeline;
+    uint64_t errors;
     bool leaving;
 };
 
@@ -140,6 +195,7 @@ struct accel_job {
     struct accel_job * next;
     struct accel_context * context;
     uint64_t seq;
+    uint64_t sent_ns; // CLOCK_MONOTONIC
     struct accel_bo * command;
     uint32_t n_arguments;
     struct accel_bo ** arguments;
@@ -155,11 +211,16 @@ struct accel_file { // an open file of the device
     struct accel_ranges used;   // of memory
     struct accel_bo ** handles; // [0] is none
     uint32_t max_handles;
-    struct accel_bo * heap; // NULL until it is made
+    struct accel_bo * heaps[ACCEL_MAX_HEAPS]; // chunks, in their order
+    unsigned n_heaps;
+    uint64_t heap_size;   // of all chunks
+    uint64_t heap_kept;   // of the first, and never given out
+    uint8_t * heap_bytes; // the driver's own mapping of all of them, one behind the other
     struct accel_ranges heap_used;
     struct accel_context * contexts;
     uint32_t last_context;
-    uint32_t syncobjs;
+    struct accel_timeline ** syncobjs; // by handle; [0] is none
+    uint32_t max_syncobjs;
 };
 
 struct accel_export { // a buffer that PRIME gave a descriptor
@@ -173,7 +234,7 @@ struct accel_counts {
     uint64_t execs, commands, contexts, buffers;
     uint64_t longest_chain, most_chain_bytes, most_heap_bytes;
     uint64_t failed, timeouts, refused, faults;
-    uint64_t left_buffers, left_contexts;
+    uint64_t left_buffers, left_contexts, live_syncobjs;
     uint64_t live_buffers; // handles
     uint64_t
         kept_bytes; // of buffers that no handle leads to, and that stay because they are mapped
@@ -189,8 +250,10 @@ struct accel_device {
     struct accel_mapping * mappings; // sorted
     size_t n_mappings, max_mappings;
     uint64_t serial;
+    uint32_t last_context;   // id that was given last, where ids are the device's
     struct accel_job * jobs; // in their order
     bool has_worker;
+    bool stuck;  // what runs now never ends
     bool opened; // once in this process
     pid_t pid;
     struct accel_counts counts;
@@ -240,8 +303,9 @@ struct accel_bo * accel_bo_get(const struct accel_file * f, uint32_t handle); //
 uint32_t accel_handle_new(struct accel_device * dev, struct accel_file * f,
                           struct accel_bo * bo); // 0: no memory
 void accel_bo_put(struct accel_device * dev, struct accel_bo * bo);
-bool accel_heap_take(struct accel_device * dev, struct accel_file * f, uint64_t size,
-                     uint64_t * at);
+bool accel_is_command(const struct accel_device * dev, const struct accel_bo * bo);
+// A part of the heap for `what`, in *at, or a refusal.
+int accel_heap_take(struct accel_call * c, uint64_t size, const char * what, uint64_t * at);
 // The address in the program of what lies there in the heap, or XDNA_NO_ADDRESS.
 uint64_t accel_heap_va(const struct accel_file * f, uint64_t at);
 void accel_file_drop_buffers(struct accel_device * dev, struct accel_file * f);
@@ -266,6 +330,21 @@ uint64_t accel_context_count(const struct accel_device * dev);
 // Waits until its jobs ended; the lock is released meanwhile.
 void accel_context_free(struct accel_device * dev, struct accel_context * x);
 
+// ---- syncobj.c ----
+
+struct accel_timeline * accel_timeline_new(void);
+void accel_timeline_put(struct accel_timeline * t);
+// A handle for it, which holds it; 0: no memory.
+uint32_t accel_syncobj_new(struct accel_device * dev, struct accel_file * f,
+                           struct accel_timeline * t);
+void accel_timeline_tell(struct accel_timeline * t); // eventfds whose point has come
+void accel_file_drop_syncobjs(struct accel_device * dev, struct accel_file * f);
+int accel_syncobj_create(struct accel_call * c);
+int accel_syncobj_destroy(struct accel_call * c);
+int accel_timeline_wait(struct accel_call * c);
+int accel_syncobj_query(struct accel_call * c);
+int accel_syncobj_eventfd(struct accel_call * c);
+
 // ---- commands.c ----
 
 int accel_exec_cmd(struct accel_call * c);
@@ -277,6 +356,7 @@ int accel_wait_cmd(struct accel_call * c);
 struct accel_outcome {
     enum xdna_state state; // XDNA_STATE_NEW: the driver dropped it, and tells nobody
     uint32_t index;        // of the command that failed
+    uint32_t operation;    // of its stream, where it is stuck
     double ms;
     uint64_t commands, chain_bytes;
     char why[512];

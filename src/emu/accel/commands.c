@@ -1,13 +1,15 @@
-// commands: from EXEC_CMD to WAIT_CMD. As in the kernel, EXEC_CMD only looks at handles and puts
-// the command into a queue; whether it can be run, and how it went, shows later, in the state word
-// of the command buffer alone. WAIT_CMD succeeds for commands that failed; it fails when the
-// caller's patience, in modelled time, was shorter than the work.
+// commands: from EXEC_CMD to the end of a command. As in the kernel, EXEC_CMD only looks at handles
+// and puts the command into a queue; whether it can be run, and how it went, shows later, in the
+// state word of the command buffer alone. Until the scheduler takes a command from the queue that
+// word says what an earlier run left there. Waits succeed for commands that failed; they fail when
+// the caller's patience, in modelled time, was shorter than the work.
 #include "accel.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 // ---- the device's own thread ----
 
@@ -22,30 +24,83 @@ static void job_free(struct accel_device * dev, struct accel_job * job) {
     free(job);
 }
 
-static void set_state(struct accel_job * job, const struct accel_outcome * out) {
+static void set_word(struct accel_bo * bo, enum xdna_state state) {
+    store_u32(bo->bytes, (load_u32(bo->bytes) & ~0xfu) | state);
+}
+
+// Newer drivers leave nothing of a command that failed but its header: behind it stand 0xff, or
+// what the firmware says of a program that is stuck. Of a chain that is the first command.
+static void overwrite(struct accel_device * dev, const struct accel_job * job,
+                      const struct accel_outcome * out) {
+    struct accel_bo * bo = job->command;
+    if (XDNA_COMMAND_OPCODE(load_u32(bo->bytes)) == XDNA_OP_CHAIN) {
+        uint32_t first = (uint32_t) load_u64(bo->bytes + 4 + offsetof(struct xdna_chain, handles));
+        bo = accel_bo_get(job->context->file, first);
+        if (!bo || !accel_is_command(dev, bo)) {
+            return;
+        }
+    }
+    memset(bo->bytes + 4, 0xff, bo->size - 4);
+    const struct accel_settings * s = &dev->settings;
+    if (out->state == XDNA_STATE_TIMEOUT && s->kernel->health && s->model->health) {
+        const struct xdna_health health = {.version = 1, .operation = out->operation};
+        memcpy(bo->bytes + 4, &health, sizeof health);
+    }
+}
+
+static void set_state(struct accel_device * dev, struct accel_job * job,
+                      const struct accel_outcome * out) {
     uint32_t header = load_u32(job->command->bytes);
-    store_u32(job->command->bytes, (header & ~0xfu) | out->state);
-    if (XDNA_COMMAND_OPCODE(header) == XDNA_OP_CHAIN && out->state != XDNA_STATE_COMPLETED) {
+    bool failed = out->state != XDNA_STATE_COMPLETED;
+    bool dropped = out->state == XDNA_STATE_NEW && dev->settings.kernel->upstream;
+    if (XDNA_COMMAND_OPCODE(header) == XDNA_OP_CHAIN && failed && !dropped) {
         store_u32(job->command->bytes + 4 + offsetof(struct xdna_chain, error_index), out->index);
     }
+    if (failed && !dropped && dev->settings.kernel->overwrites) {
+        overwrite(dev, job, out);
+    }
+    set_word(job->command, out->state);
+}
+
+static void count(struct accel_device * dev, const struct accel_outcome * out) {
+    struct accel_counts * n = &dev->counts;
+    n->commands += out->commands;
+    n->longest_chain = out->commands > n->longest_chain ? out->commands : n->longest_chain;
+    n->most_chain_bytes =
+        out->chain_bytes > n->most_chain_bytes ? out->chain_bytes : n->most_chain_bytes;
+    n->worst_ms = out->ms > n->worst_ms ? out->ms : n->worst_ms;
+    n->failed += out->state != XDNA_STATE_COMPLETED;
+}
+
+// Without the driver's watchdog a command that is stuck stays so until its context goes.
+static void stay_stuck(struct accel_device * dev, struct accel_context * x,
+                       struct accel_outcome * out) {
+    dev->stuck = true;
+    pthread_cond_broadcast(&dev->changed); // who waits looks at the clock now
+    while (!x->leaving) {
+        pthread_cond_wait(&dev->changed, &dev->lock);
+    }
+    dev->stuck = false;
+    out->state = XDNA_STATE_ABORT;
 }
 
 static void run_job(struct accel_device * dev, struct accel_job * job) {
     struct accel_context * x = job->context;
+    struct accel_timeline * t = x->timeline;
     struct accel_outcome out = {.state = XDNA_STATE_NEW};
+    set_word(job->command, XDNA_STATE_NEW);
     x->running = job;
     accel_firmware_run(dev, job, &out);
     x->running = NULL;
-    set_state(job, &out);
-    struct accel_counts * n = &dev->counts;
-    n->commands += out.commands;
-    n->longest_chain = out.commands > n->longest_chain ? out.commands : n->longest_chain;
-    n->most_chain_bytes =
-        out.chain_bytes > n->most_chain_bytes ? out.chain_bytes : n->most_chain_bytes;
-    n->worst_ms = out.ms > n->worst_ms ? out.ms : n->worst_ms;
+    if (out.state == XDNA_STATE_TIMEOUT && !dev->settings.kernel->watchdog) {
+        accel_say(dev, "context %u, command %llu: %s; it is stuck, and this kernel has no watchdog",
+                  x->id, (unsigned long long) job->seq, out.why);
+        stay_stuck(dev, x, &out);
+    }
+    set_state(dev, job, &out);
+    count(dev, &out);
     bool failed = out.state != XDNA_STATE_COMPLETED;
     if (failed) {
-        n->failed++;
         x->errors++;
         accel_say(dev, "context %u, command %llu: %s; the caller is not told", x->id,
                   (unsigned long long) job->seq, out.why);
@@ -54,11 +109,30 @@ static void run_job(struct accel_device * dev, struct accel_job * job) {
                     x->id, (unsigned long long) job->seq, (unsigned long long) out.commands,
                     (unsigned long long) out.chain_bytes, out.ms);
     }
-    x->results[job->seq % ACCEL_RESULTS] = (struct accel_result){job->seq, out.ms, failed};
-    x->completed++;
+    t->results[job->seq % ACCEL_RESULTS] = (struct accel_result){job->seq, out.ms, failed};
+    t->ended++;
+    accel_timeline_tell(t);
     job_free(dev, job);
     accel_report(dev);
     pthread_cond_broadcast(&dev->changed);
+}
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t) t.tv_sec * 1000000000 + (uint64_t) t.tv_nsec;
+}
+
+// The kernel's scheduler is another thread too, and comes when it comes.
+static void be_late(struct accel_device * dev, const struct accel_job * job) {
+    uint64_t at = job->sent_ns + 1000 * dev->settings.late_us, now = now_ns();
+    if (now < at) {
+        const struct timespec rest = {(time_t) ((at - now) / 1000000000),
+                                      (long) ((at - now) % 1000000000)};
+        pthread_mutex_unlock(&dev->lock);
+        nanosleep(&rest, NULL);
+        pthread_mutex_lock(&dev->lock);
+    }
 }
 
 static void * worker(void * data) {
@@ -71,6 +145,7 @@ static void * worker(void * data) {
             continue;
         }
         dev->jobs = job->next;
+        be_late(dev, job);
         run_job(dev, job);
     }
     return NULL;
@@ -141,9 +216,9 @@ static int check_exec(struct accel_call * c, const struct xdna_exec_cmd * a) {
                             a->command_count, a->argument_count, ACCEL_MAX_ARGUMENTS);
     }
     const struct accel_bo * bo = accel_bo_get(c->file, (uint32_t) a->commands);
-    if (!bo || bo->type != XDNA_BO_CMD) {
+    if (!bo || !accel_is_command(c->dev, bo)) {
         return accel_refuse(c, EINVAL, "command %u is %s", (uint32_t) a->commands,
-                            bo ? "no CMD buffer" : "no buffer");
+                            bo ? "no buffer for commands" : "no buffer");
     }
     return 0;
 }
@@ -151,7 +226,8 @@ static int check_exec(struct accel_call * c, const struct xdna_exec_cmd * a) {
 // The queue of a context has few places; who comes later waits.
 static struct accel_context * enter(struct accel_call * c, uint32_t id) {
     struct accel_context * x;
-    while ((x = accel_context_get(c->file, id)) && x->submitted - x->completed == ACCEL_JOBS) {
+    while ((x = accel_context_get(c->file, id)) &&
+           x->timeline->submitted - x->timeline->ended == ACCEL_JOBS) {
         pthread_cond_wait(&c->dev->changed, &c->dev->lock);
     }
     return x;
@@ -178,7 +254,11 @@ int accel_exec_cmd(struct accel_call * c) {
         job_free(dev, job);
         return result;
     }
-    a->seq = job->seq = job->context->submitted++;
+    struct accel_timeline * t = job->context->timeline;
+    a->seq = job->seq = t->submitted++;
+    t->has_fence = true;
+    job->sent_ns = now_ns();
+    accel_timeline_tell(t);
     struct accel_job ** link = &dev->jobs;
     while (*link) {
         link = &(*link)->next;
@@ -197,18 +277,18 @@ int accel_wait_cmd(struct accel_call * c) {
     const struct xdna_wait_cmd * a = c->arg;
     struct accel_device * dev = c->dev;
     struct accel_context * x = accel_context_get(c->file, a->hwctx);
-    if (!x || a->seq >= x->submitted) {
+    if (!x || a->seq >= x->timeline->submitted) {
         return accel_refuse(c, EINVAL, "context %u has no command %llu", a->hwctx,
                             (unsigned long long) a->seq);
     }
-    while (x->completed <= a->seq) { // a context runs its commands in their order
+    while (x->timeline->ended <= a->seq) { // a context runs its commands in their order
         pthread_cond_wait(&dev->changed, &dev->lock);
         x = accel_context_get(c->file, a->hwctx);
         if (!x) {
             return accel_refuse(c, EINVAL, "context %u was destroyed meanwhile", a->hwctx);
         }
     }
-    const struct accel_result * r = &x->results[a->seq % ACCEL_RESULTS];
+    const struct accel_result * r = &x->timeline->results[a->seq % ACCEL_RESULTS];
     accel_words(c, "context %u, command %llu, at most %u ms", a->hwctx, (unsigned long long) a->seq,
                 a->timeout);
     if (r->seq != a->seq) {

@@ -1,10 +1,12 @@
 // contexts: a program's share of the array. A context gets columns, an id, and a few chain buffers
 // in the heap; its CUs are the PDIs that it was configured with, once, by number: what a command
 // runs is CU n of this list, whatever the caller believes it put there. Ids go round, so that one
-// comes back after a while.
+// comes back after a while. A context's commands are the points of its timeline, which the program
+// has a syncobj of.
 #include "accel.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,25 +20,39 @@ struct accel_context * accel_context_get(const struct accel_file * f, uint32_t i
     return x;
 }
 
-// The next free id after the last one that was given, from 1 again after the highest; 0: none.
-static uint32_t next_id(const struct accel_file * f, uint64_t ids) {
-    for (uint64_t i = 0; i < ids; i++) {
-        uint32_t id = (uint32_t) ((f->last_context + i) % ids + 1);
-        const struct accel_context * x = f->contexts;
-        while (x && x->id != id) {
-            x = x->next;
+static bool id_taken(const struct accel_device * dev, const struct accel_file * of, uint32_t id) {
+    for (const struct accel_file * f = dev->files; f; f = f->next) {
+        for (const struct accel_context * x = f->contexts; x; x = x->next) {
+            if (x->id == id && (f == of || dev->settings.kernel->device_ids)) {
+                return true;
+            }
         }
-        if (!x) {
-            return id;
+    }
+    return false;
+}
+
+// The next free id after the last one that was given, from 1 again after the highest; 0: none.
+static uint32_t next_id(struct accel_device * dev, struct accel_file * f) {
+    uint64_t ids = dev->settings.context_ids;
+    uint32_t * last = dev->settings.kernel->device_ids ? &dev->last_context : &f->last_context;
+    for (uint64_t i = 0; i < ids; i++) {
+        uint32_t id = (uint32_t) ((*last + i) % ids + 1);
+        if (!id_taken(dev, f, id)) {
+            return *last = id;
         }
     }
     return 0;
 }
 
 // Contexts with the same columns share them in turns; columns of which another context has a part
-// only are not to be had.
+// only are not to be had. Newer firmware of aie2p gives every context the whole array.
 static bool find_columns(const struct accel_device * dev, struct accel_context * x) {
     const struct accel_model * m = dev->settings.model;
+    if (m->whole_array && dev->settings.kernel->upstream) {
+        x->first_column = 0;
+        x->columns = m->columns;
+        return true;
+    }
     unsigned first = x->columns == m->columns ? 0 : m->first_column;
     bool shared = false;
     for (unsigned at = first; at + x->columns <= m->columns; at++) {
@@ -79,18 +95,16 @@ static void give_chains(struct accel_file * f, const struct accel_context * x, i
 static int take_chains(struct accel_call * c, struct accel_context * x) {
     uint64_t size = (c->dev->settings.chain_bytes + ACCEL_PAGE - 1) / ACCEL_PAGE * ACCEL_PAGE;
     for (int i = 0; i < ACCEL_JOBS; i++) {
-        if (!accel_heap_take(c->dev, c->file, size, &x->chain_at[i])) {
+        int result = accel_heap_take(c, size, "a chain buffer of the context", &x->chain_at[i]);
+        if (result != 0) {
             give_chains(c->file, x, i);
-            return accel_refuse(c, ENOSPC,
-                                "the heap is full: a context wants %d buffers of %llu bytes of it",
-                                ACCEL_JOBS, (unsigned long long) size);
+            return result;
         }
     }
     return 0;
 }
 
 static int check_create(struct accel_call * c, const struct xdna_create_hwctx * a) {
-    const struct accel_model * m = c->dev->settings.model;
     struct xdna_qos qos;
     if (a->ext || a->ext_flags) {
         return accel_refuse(c, EINVAL, "ext or ext_flags is not 0");
@@ -99,18 +113,82 @@ static int check_create(struct accel_call * c, const struct xdna_create_hwctx * 
         return accel_refuse(c, EFAULT, "its quality of service at 0x%llx cannot be read",
                             (unsigned long long) a->qos);
     }
-    if (a->num_tiles / CORE_ROWS == 0 || a->num_tiles / CORE_ROWS > m->columns) {
-        return accel_refuse(c, EINVAL, "%u tiles: %d to %u are columns of this device",
-                            a->num_tiles, CORE_ROWS, CORE_ROWS * m->columns);
-    }
-    if (!c->file->heap) {
-        return accel_refuse(c, ENOENT, "this file has no heap yet");
-    }
-    if (accel_context_count(c->dev) >= c->dev->settings.contexts) {
-        return accel_refuse(c, ENOENT, "the device has its %llu contexts already",
-                            (unsigned long long) c->dev->settings.contexts);
+    return 0;
+}
+
+static int check_tiles(struct accel_call * c, uint32_t tiles) {
+    const struct accel_model * m = c->dev->settings.model;
+    if (tiles / CORE_ROWS == 0 || tiles / CORE_ROWS > m->columns) {
+        return accel_refuse(c, EINVAL, "%u tiles: %d to %u are columns of this device", tiles,
+                            CORE_ROWS, CORE_ROWS * m->columns);
     }
     return 0;
+}
+
+static int check_limit(struct accel_call * c) {
+    const struct accel_settings * s = &c->dev->settings;
+    if (accel_context_count(c->dev) >= s->contexts) {
+        return accel_refuse(c, s->kernel->upstream ? EINVAL : ENOENT,
+                            "the device has its %" PRIu64 " contexts already (firmware status "
+                            "0x2000003)",
+                            s->contexts);
+    }
+    return 0;
+}
+
+// The firmware is told where the heap lies, and wants a multiple of its size.
+static int check_heap_place(struct accel_call * c) {
+    const struct accel_bo * heap = c->file->heaps[0];
+    if (c->dev->settings.kernel->upstream && heap->va % ACCEL_HEAP_BYTES) {
+        return accel_refuse(
+            c, EINVAL,
+            "the heap is mapped at 0x%llx, which is no multiple of 64 MiB (firmware "
+            "status 0x4000003)",
+            (unsigned long long) heap->va);
+    }
+    return 0;
+}
+
+static void context_drop(struct accel_device * dev, struct accel_context * x) {
+    for (unsigned i = 0; i < x->n_cus; i++) {
+        if (x->cus[i].held) {
+            accel_bo_put(dev, x->cus[i].held);
+        }
+    }
+    emu_machine_free(x->machine);
+    if (x->timeline) {
+        accel_timeline_put(x->timeline);
+    }
+    free(x);
+}
+
+// In the order of the kernel's checks, so that of two mistakes the same one is told.
+static int prepare(struct accel_call * c, struct accel_context * x, uint32_t tiles) {
+    if (c->file->n_heaps == 0) {
+        return accel_refuse(c, ENOENT, "this file has no heap yet");
+    }
+    if (c->dev->settings.kernel->upstream && c->file->heaps[0]->va == XDNA_NO_ADDRESS) {
+        return accel_refuse(c, EAGAIN, "the heap is not mapped yet");
+    }
+    int result = take_chains(c, x);
+    if (result != 0) {
+        return result;
+    }
+    result = check_tiles(c, tiles);
+    if (result == 0 && !find_columns(c->dev, x)) {
+        result = accel_refuse(c, ENODEV, "%u columns: contexts of other widths are in the way",
+                              x->columns);
+    }
+    if (result == 0) {
+        result = check_limit(c);
+    }
+    if (result == 0) {
+        result = check_heap_place(c);
+    }
+    if (result != 0) {
+        give_chains(c->file, x, ACCEL_JOBS);
+    }
+    return result;
 }
 
 int accel_create_hwctx(struct accel_call * c) {
@@ -123,34 +201,38 @@ int accel_create_hwctx(struct accel_call * c) {
     }
     x->file = f;
     x->columns = a->num_tiles / CORE_ROWS;
-    x->id = next_id(f, c->dev->settings.context_ids);
-    result = x->id ? take_chains(c, x) : accel_refuse(c, EBUSY, "no id is free");
-    if (result == 0 && !find_columns(c->dev, x)) {
-        give_chains(f, x, ACCEL_JOBS);
-        result = accel_refuse(c, ENODEV, "%u columns: contexts of other widths are in the way",
-                              x->columns);
+    x->timeline = accel_timeline_new();
+    result = x->timeline ? prepare(c, x, a->num_tiles)
+                         : accel_refuse(c, ENOMEM, "no memory for a timeline");
+    if (result == 0) {
+        x->id = next_id(c->dev, f);
+        a->syncobj = x->id ? accel_syncobj_new(c->dev, f, x->timeline) : 0;
+        if (!a->syncobj) {
+            give_chains(f, x, ACCEL_JOBS);
+            result = x->id ? accel_refuse(c, ENOMEM, "no memory for a syncobj")
+                           : accel_refuse(c, EBUSY, "no id is free");
+        }
     }
     if (result != 0) {
-        free(x);
+        context_drop(c->dev, x);
         return result;
     }
-    f->heap->refs++;
-    f->last_context = x->id;
+    f->heaps[0]->refs++;
     x->next = f->contexts;
     f->contexts = x;
     a->handle = x->id;
-    a->syncobj = ++f->syncobjs;
     a->umq_doorbell = UINT32_MAX;
     c->dev->counts.contexts++;
-    accel_words(c, "%u tiles: context %u, columns %u to %u", a->num_tiles, x->id, x->first_column,
-                x->first_column + x->columns - 1);
+    accel_words(c, "%u tiles: context %u, columns %u to %u, syncobj %u", a->num_tiles, x->id,
+                x->first_column, x->first_column + x->columns - 1, a->syncobj);
     return 0;
 }
 
 void accel_context_free(struct accel_device * dev, struct accel_context * x) {
     struct accel_file * f = x->file;
     x->leaving = true;
-    while (x->submitted != x->completed) {
+    pthread_cond_broadcast(&dev->changed); // a command that is stuck ends with its context
+    while (x->timeline->submitted != x->timeline->ended) {
         pthread_cond_wait(&dev->changed, &dev->lock);
     }
     struct accel_context ** link = &f->contexts;
@@ -158,10 +240,10 @@ void accel_context_free(struct accel_device * dev, struct accel_context * x) {
         link = &(*link)->next;
     }
     *link = x->next;
-    emu_machine_free(x->machine);
     give_chains(f, x, ACCEL_JOBS);
-    accel_bo_put(dev, f->heap);
-    free(x);
+    struct accel_bo * heap = f->heaps[0];
+    context_drop(dev, x);
+    accel_bo_put(dev, heap);
 }
 
 int accel_destroy_hwctx(struct accel_call * c) {
@@ -173,7 +255,8 @@ int accel_destroy_hwctx(struct accel_call * c) {
     if (!x) {
         return accel_refuse(c, EINVAL, "there is no context %u", a->handle);
     }
-    accel_words(c, "context %u after %llu commands", x->id, (unsigned long long) x->submitted);
+    accel_words(c, "context %u after %llu commands", x->id,
+                (unsigned long long) x->timeline->submitted);
     accel_context_free(c->dev, x);
     return 0;
 }
@@ -199,12 +282,12 @@ static int config_cus(struct accel_call * c, struct accel_context * x, const str
         return accel_refuse(c, EINVAL, "%u CUs in %u bytes: expected 1 to %d", cus->count, size,
                             ACCEL_MAX_CUS);
     }
-    bool padding = c->dev->settings.cu_padding;
+    const bool padding = c->dev->settings.cu_padding;
     if (padding && any(cus->pad, sizeof cus->pad)) {
         return accel_refuse(c, EINVAL, "the padding of its CUs is not 0");
     }
     for (unsigned i = 0; i < cus->count; i++) {
-        const struct accel_bo * bo = accel_bo_get(c->file, cus->cus[i].bo);
+        struct accel_bo * bo = accel_bo_get(c->file, cus->cus[i].bo);
         if (padding && any(cus->cus[i].pad, sizeof cus->cus[i].pad)) {
             return accel_refuse(c, EINVAL, "CU %u: its padding is not 0", i);
         }
@@ -212,9 +295,13 @@ static int config_cus(struct accel_call * c, struct accel_context * x, const str
             return accel_refuse(c, EINVAL, "CU %u: buffer %u is %s", i, cus->cus[i].bo,
                                 bo ? "no DEV buffer" : "not there");
         }
-        x->cus[i] = (struct accel_cu){cus->cus[i].bo, bo->at, bo->size, bo->serial};
+        x->cus[i] = (struct accel_cu){cus->cus[i].bo, bo->at, bo->size, bo->serial, NULL};
     }
     x->n_cus = cus->count;
+    for (unsigned i = 0; i < x->n_cus && c->dev->settings.kernel->holds_cus; i++) {
+        x->cus[i].held = accel_bo_get(c->file, x->cus[i].handle);
+        x->cus[i].held->refs++;
+    }
     return 0;
 }
 

@@ -95,9 +95,9 @@ static bool read_chain(struct chain * k, const struct accel_bo * bo) {
         uint32_t handle =
             (uint32_t) load_u64(data + offsetof(struct xdna_chain, handles) + 8 * (size_t) i);
         const struct accel_bo * part = accel_bo_get(k->job->context->file, handle);
-        if (!part || part->type != XDNA_BO_CMD) {
+        if (!part || !accel_is_command(k->dev, part)) {
             return lose(k, XDNA_STATE_NEW, "command %u of the chain, buffer %u, is %s", i, handle,
-                        part ? "no CMD buffer" : "not there");
+                        part ? "no buffer for commands" : "not there");
         }
         if (!add_slot(k, handle, part)) {
             return false;
@@ -146,11 +146,14 @@ static void * resolve(void * user, uint64_t addr, uint64_t len, bool write) {
     uint8_t * bytes = NULL;
     pthread_mutex_lock(&dev->lock);
     const struct accel_mapping * m = accel_mapping_of(dev, addr);
-    if (m && m->bo->file == x->file && len <= m->size && addr - m->va <= m->size - len) {
+    if (m && m->bo->file == x->file) {
         uint64_t at = addr - m->va;
-        bool reached =
-            m->bo->type == XDNA_BO_HEAP ? named_piece(job, at, len) != NULL : named(job, m->bo);
-        bytes = reached ? m->bo->bytes + at : NULL;
+        if (m->bo->type == XDNA_BO_HEAP) { // its chunks lie one behind the other
+            at += m->bo->heap_at;
+            bytes = named_piece(job, at, len) ? x->file->heap_bytes + at : NULL;
+        } else if (len <= m->size && at <= m->size - len && named(job, m->bo)) {
+            bytes = m->bo->bytes + at;
+        }
     }
     pthread_mutex_unlock(&dev->lock);
     return bytes;
@@ -164,12 +167,12 @@ static bool pdi_of(struct chain * k, uint32_t cu, const uint8_t ** pdi, size_t *
     const struct accel_cu * u = &x->cus[cu];
     pthread_mutex_lock(&k->dev->lock);
     const struct accel_bo * bo = accel_bo_get(x->file, u->handle);
-    bool alive = bo && bo->serial == u->serial;
+    bool alive = u->held || (bo && bo->serial == u->serial);
     pthread_mutex_unlock(&k->dev->lock);
     if (!alive) {
         return lose(k, XDNA_STATE_ERROR, "CU %u: buffer %u with its PDI was closed", cu, u->handle);
     }
-    *pdi = x->file->heap->bytes + u->at;
+    *pdi = x->file->heap_bytes + u->at;
     *size = u->size;
     return true;
 }
@@ -247,7 +250,7 @@ static bool run_slot(struct chain * k, const struct slot * slot) {
     struct emu_counters counters;
     emu_machine_pdi_at(x->machine, pdi);
     enum status st =
-        emu_machine_run(x->machine, pdi, pdi_size, (const uint32_t *) (x->file->heap->bytes + at),
+        emu_machine_run(x->machine, pdi, pdi_size, (const uint32_t *) (x->file->heap_bytes + at),
                         words, operands, n, &err);
     emu_machine_counters(x->machine, &counters);
     k->out->ms += (double) emu_account_cycles(&counters.last_account) / (double) s->mhz / 1000;

@@ -9,8 +9,7 @@
 
 static const struct {
     const char *name, *date, *description;
-    int major, minor, patch;
-} driver = {"amdxdna_accel_driver", "", "AMD XDNA DRM implementation", 1, 0, 0};
+} driver = {"amdxdna_accel_driver", "", "AMD XDNA DRM implementation"};
 
 static bool give_text(uint64_t to, uint64_t * room, const char * text) {
     size_t n = strlen(text);
@@ -21,15 +20,16 @@ static bool give_text(uint64_t to, uint64_t * room, const char * text) {
 
 int accel_version(struct accel_call * c) {
     struct xdna_version * a = c->arg;
-    a->major = driver.major;
-    a->minor = driver.minor;
-    a->patch = driver.patch;
+    const struct accel_kernel * k = c->dev->settings.kernel;
+    a->major = k->major;
+    a->minor = k->minor;
+    a->patch = 0;
     if (!give_text(a->name, &a->name_size, driver.name) ||
         !give_text(a->date, &a->date_size, driver.date) ||
         !give_text(a->description, &a->description_size, driver.description)) {
         return accel_refuse(c, EFAULT, "its texts cannot be written");
     }
-    accel_words(c, "%s %d.%d", driver.name, driver.major, driver.minor);
+    accel_words(c, "%s %d.%d", driver.name, k->major, k->minor);
     return 0;
 }
 
@@ -55,8 +55,8 @@ static size_t fill_contexts(const struct accel_device * dev, struct xdna_context
                 .first_column = x->first_column,
                 .columns = x->columns,
                 .pid = getpid(),
-                .submissions = x->submitted,
-                .completions = x->completed,
+                .submissions = x->timeline->submitted,
+                .completions = x->timeline->ended,
                 .errors = x->errors,
             };
         }

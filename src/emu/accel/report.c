@@ -84,6 +84,7 @@ static int line(const struct accel_device * dev, char * text, size_t size) {
         {"left_buffers", n->left_buffers + n->live_buffers},
         {"left_contexts", n->left_contexts + accel_context_count(dev)},
         {"left_files", files},
+        {"left_syncobjs", n->live_syncobjs},
         {"kept_bytes", n->kept_bytes},
     };
     int at =

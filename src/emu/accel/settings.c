@@ -13,7 +13,7 @@ extern char ** environ;
 
 #define PREFIX "ACCEL_EMU_"
 
-// The device's figures are those of the driver; the firmware's version is one that was shipped.
+// The device's figures are those of the driver; the firmware's versions are ones that were shipped.
 static const struct accel_model models[] = {
     {.name = "npu1",
      .product = "RyzenAI-npu1",
@@ -23,10 +23,10 @@ static const struct accel_model models[] = {
      .columns = 5,
      .first_column = 1,
      .machine_columns = 4,
-     .contexts = 6,
-     .protocol = {5, 8},
-     .long_slots = 8,
-     .firmware = "1.5.5.391",
+     .contexts = {6, 6},
+     .heap_max = ACCEL_HEAP_BYTES,
+     .aie_version = "1.1",
+     .firmware = {"1.5.5.391", "1.5.5.391"},
      .npu_mhz = 847,
      .h_mhz = 1600},
     {.name = "npu4",
@@ -37,10 +37,12 @@ static const struct accel_model models[] = {
      .columns = 8,
      .first_column = 0,
      .machine_columns = 8,
-     .contexts = 32,
-     .protocol = {6, 15},
-     .long_slots = 15,
-     .firmware = "1.0.0.166",
+     .contexts = {32, 16},
+     .whole_array = true,
+     .heap_max = ACCEL_HEAP_MAX,
+     .health = true,
+     .aie_version = "1.1",
+     .firmware = {"1.0.0.166", "1.1.2.64"},
      .npu_mhz = 1267,
      .h_mhz = 1800},
     {.name = "npu5",
@@ -51,10 +53,12 @@ static const struct accel_model models[] = {
      .columns = 8,
      .first_column = 0,
      .machine_columns = 8,
-     .contexts = 32,
-     .protocol = {6, 15},
-     .long_slots = 15,
-     .firmware = "1.0.0.166",
+     .contexts = {32, 16},
+     .whole_array = true,
+     .heap_max = ACCEL_HEAP_MAX,
+     .health = true,
+     .aie_version = "1.1",
+     .firmware = {"1.0.0.166", "1.1.2.65"},
      .npu_mhz = 1267,
      .h_mhz = 1800},
     {.name = "npu6",
@@ -65,15 +69,17 @@ static const struct accel_model models[] = {
      .columns = 8,
      .first_column = 0,
      .machine_columns = 8,
-     .contexts = 32,
-     .protocol = {6, 15},
-     .long_slots = 15,
-     .firmware = "1.0.0.166",
+     .contexts = {32, 16},
+     .whole_array = true,
+     .heap_max = ACCEL_HEAP_MAX,
+     .health = true,
+     .aie_version = "1.1",
+     .firmware = {"1.0.0.166", "1.1.2.64"},
      .npu_mhz = 1267,
      .h_mhz = 1800},
 };
 
-enum kind { NUMBER, TEXT, DEVICE, ERROR, FAULTS };
+enum kind { NUMBER, TEXT, KERNEL, DEVICE, ERROR, FAULTS };
 
 #define NUM(field) NUMBER, offsetof(struct accel_settings, field), sizeof(uint64_t)
 #define TXT(field)                                                                                 \
@@ -83,25 +89,27 @@ static const struct setting {
     const char * name;
     enum kind kind;
     size_t offset, size;
-    const char * fallback;
+    const char * fallback; // NULL: the kernel's
     uint64_t min, max;
 } settings[] = {
+    {"KERNEL", KERNEL, 0, 0, "7.2", 0, 0},
     {"DEVICE", DEVICE, 0, 0, "npu1", 0, 0},
     {"HEAP_BYTES", NUM(heap_bytes), "64M", 4096, 64 << 20},
     {"HEAP_START", NUM(heap_start), "0", 0, 64 << 20},
     {"HEAP_ALIGN", NUM(heap_align), "32K", 4096, 1 << 20},
-    {"CHAIN_BYTES", NUM(chain_bytes), "4096", 16, 1 << 20},
+    {"CHAIN_BYTES", NUM(chain_bytes), NULL, 16, 1 << 20},
     {"SLOT_BYTES", NUM(slot_bytes), "0", 0, 52}, // 0: as the protocol has it
     {"ODD_ARGS", NUM(odd_args), "1", 0, 1},
     {"WAIT_MS", NUM(wait_ms), "0", 0, UINT32_MAX}, // 0: the caller's
     {"WATCHDOG_MS", NUM(watchdog_ms), "2000", 1, UINT32_MAX},
     {"MHZ", NUM(mhz), "0", 0, 100000}, // 0: the clock's
-    {"CONTEXT_IDS", NUM(context_ids), "255", 1, 1024},
+    {"CONTEXT_IDS", NUM(context_ids), NULL, 1, 1024},
     {"CONTEXTS", NUM(contexts), "0", 0, 1024}, // 0: as many as the device has
     {"FIRMWARE", TXT(firmware), "", 0, 0},     // "": the device's
     {"WAIT_FAILED", ERROR, offsetof(struct accel_settings, wait_failed), 0, "", 0, 0},
     {"FAIL", FAULTS, 0, 0, "", 0, 0},
-    {"CU_PADDING", NUM(cu_padding), "0", 0, 1},
+    {"CU_PADDING", NUM(cu_padding), NULL, 0, 1},
+    {"LATE_US", NUM(late_us), NULL, 0, 1000000},
     {"QUIET", NUM(quiet), "0", 0, 1},
     {"REPORT", TXT(report), "", 0, 0},
     {"TRACE", TXT(trace), "", 0, 0},
@@ -134,7 +142,7 @@ static bool number(const char * text, uint64_t * out) {
     return true;
 }
 
-// One of NAME:N:ERROR, or NAME:N+:ERROR for a fault that stays.
+// One of NAME:N:ERROR, NAME:N+:ERROR for a fault that stays, or NAME:%N:ERROR for each N-th call.
 static bool fault(const char * text, size_t n, struct accel_fault * f) {
     const char * colon = memchr(text, ':', n);
     size_t name = colon ? (size_t) (colon - text) : 0;
@@ -144,10 +152,12 @@ static bool fault(const char * text, size_t n, struct accel_fault * f) {
     memcpy(f->name, text, name);
     f->name[name] = '\0';
     char * end;
-    f->call = strtoull(colon + 1, &end, 10);
-    f->stays = *end == '+';
+    f->every = colon[1] == '%';
+    const char * digits = colon + 1 + f->every;
+    f->call = strtoull(digits, &end, 10);
+    f->stays = *end == '+' && !f->every;
     end += f->stays;
-    if (!isdigit((unsigned char) colon[1]) || f->call == 0 || *end != ':' || end > text + n) {
+    if (!isdigit((unsigned char) *digits) || f->call == 0 || *end != ':' || end > text + n) {
         return false;
     }
     f->error = error_number(end + 1, n - (size_t) (end + 1 - text));
@@ -160,7 +170,8 @@ static enum status faults(struct accel_settings * s, const char * text, struct e
         if (s->n_faults == ACCEL_MAX_FAULTS || !fault(text, n, &s->faults[s->n_faults])) {
             return error_set(err, ST_INVALID,
                              PREFIX "FAIL: '%.*s': expected NAME:N:ERROR, such as EXEC_CMD:17:EIO, "
-                                    "or NAME:N+:ERROR for a fault that stays; at most %d of them",
+                                    "NAME:N+:ERROR for a fault that stays, or NAME:%%N:ERROR for "
+                                    "each N-th call; at most %d of them",
                              (int) n, text, ACCEL_MAX_FAULTS);
         }
         s->n_faults++;
@@ -185,6 +196,12 @@ static enum status read_one(struct accel_settings * s, const struct setting * t,
     void * field = (char *) s + t->offset;
     uint64_t v;
     switch (t->kind) {
+    case KERNEL:
+        s->kernel = accel_kernel_find(text);
+        return s->kernel ? ST_OK
+                         : error_set(err, ST_INVALID,
+                                     PREFIX "KERNEL=%.40s: expected 6.14, 6.18, 7.0, 7.2 or legacy",
+                                     text);
     case DEVICE:
         return device(s, text, err);
     case FAULTS:
@@ -202,7 +219,9 @@ static enum status read_one(struct accel_settings * s, const struct setting * t,
                    : error_set(err, ST_INVALID, PREFIX "%s: longer than %zu bytes", t->name,
                                t->size - 1);
     default:
-        if (!number(text, &v) || v < t->min || v > t->max) {
+        if (!text) {
+            v = ACCEL_KERNELS;
+        } else if (!number(text, &v) || v < t->min || v > t->max) {
             return error_set(err, ST_INVALID,
                              PREFIX "%s=%.40s: expected a number from %llu to %llu", t->name, text,
                              (unsigned long long) t->min, (unsigned long long) t->max);
@@ -230,6 +249,34 @@ static const char * unknown(void) {
     return NULL;
 }
 
+// What nobody set is as the kernel and the device have it.
+static void fill_in(struct accel_settings * s) {
+    const struct accel_kernel * k = s->kernel;
+    const struct {
+        uint64_t * setting;
+        uint64_t value;
+    } rows[] = {
+        {&s->chain_bytes, k->chain_bytes},
+        {&s->context_ids, k->context_ids},
+        {&s->cu_padding, k->upstream},
+        {&s->late_us, k->upstream ? 50 : 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (*rows[i].setting == ACCEL_KERNELS) {
+            *rows[i].setting = rows[i].value;
+        }
+    }
+    if (s->slot_bytes == 0) {
+        s->slot_bytes = k->npu_command ? 52 : 8;
+    }
+    if (s->contexts == 0) {
+        s->contexts = s->model->contexts[k->upstream];
+    }
+    if (!*s->firmware) {
+        snprintf(s->firmware, sizeof s->firmware, "%s", s->model->firmware[k->firmware7]);
+    }
+}
+
 enum status accel_settings_read(struct accel_settings * s, struct error * err) {
     struct accel_settings fresh = {0};
     const char * stranger = unknown();
@@ -248,15 +295,7 @@ enum status accel_settings_read(struct accel_settings * s, struct error * err) {
             return st;
         }
     }
-    if (fresh.slot_bytes == 0) {
-        fresh.slot_bytes = fresh.model->protocol[1] >= fresh.model->long_slots ? 52 : 8;
-    }
-    if (fresh.contexts == 0) {
-        fresh.contexts = fresh.model->contexts;
-    }
-    if (!*fresh.firmware) {
-        snprintf(fresh.firmware, sizeof fresh.firmware, "%s", fresh.model->firmware);
-    }
+    fill_in(&fresh);
     fresh.strict = env_flag("GGML_HSA_EMU_STRICT", false);
     enum status st = emu_clock_get(fresh.model->arch, &fresh.clock, err);
     if (st != ST_OK) {

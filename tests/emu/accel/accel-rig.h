@@ -18,15 +18,17 @@ enum { RIG_HEAP = 64 << 20, RIG_TILES = 16 };
 // Settings for the next open; the others have their defaults, and words on stderr are left out.
 static inline void rig_settings(const char * name, ...) {
     static const char * const all[] = {
-        "DEVICE",      "HEAP_BYTES", "HEAP_START",  "HEAP_ALIGN", "CHAIN_BYTES", "SLOT_BYTES",
-        "ODD_ARGS",    "WAIT_MS",    "WATCHDOG_MS", "MHZ",        "CONTEXT_IDS", "CONTEXTS",
-        "WAIT_FAILED", "FAIL",       "CU_PADDING",  "FIRMWARE",   "TRACE",
+        "KERNEL",      "LATE_US",     "DEVICE",      "HEAP_BYTES", "HEAP_START",
+        "HEAP_ALIGN",  "CHAIN_BYTES", "SLOT_BYTES",  "ODD_ARGS",   "WAIT_MS",
+        "WATCHDOG_MS", "MHZ",         "CONTEXT_IDS", "CONTEXTS",   "WAIT_FAILED",
+        "FAIL",        "CU_PADDING",  "FIRMWARE",    "TRACE",
     };
     char variable[64];
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         snprintf(variable, sizeof variable, "ACCEL_EMU_%s", all[i]);
         unsetenv(variable);
     }
+    setenv("ACCEL_EMU_KERNEL", RIG_KERNEL, 1);
     setenv("ACCEL_EMU_QUIET", "1", 0);
     setenv("ACCEL_EMU_REPORT", RIG_REPORT, 1);
     va_list args;
@@ -85,6 +87,24 @@ static inline void * rig_map(int fd, uint32_t handle, size_t size) {
     return p;
 }
 
+// A heap buffer mapped where the firmware wants it. `behind` is the chunk before it, or NULL.
+static inline uint8_t * rig_map_heap(int fd, uint32_t handle, uint8_t * behind) {
+    uint8_t * at = behind ? behind + RIG_HEAP : NULL;
+    if (!at) { // room for eight chunks and to align the first
+        uint8_t * p =
+            mmap(NULL, 9 * (size_t) RIG_HEAP, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_ptr_not_equal(p, MAP_FAILED);
+        at = p + (RIG_HEAP - (uintptr_t) p % RIG_HEAP) % RIG_HEAP;
+        munmap(p, (size_t) (at - p));
+        munmap(at + 8 * (size_t) RIG_HEAP,
+               (size_t) (p + 9 * (size_t) RIG_HEAP - (at + 8 * (size_t) RIG_HEAP)));
+    }
+    assert_ptr_equal(mmap(at, RIG_HEAP, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+                          (off_t) rig_info(fd, handle).map_offset),
+                     at);
+    return at;
+}
+
 // An open file with its heap made and mapped, as ROCr begins.
 struct rig_file {
     int fd;
@@ -95,24 +115,30 @@ struct rig_file {
 static inline struct rig_file rig_file(void) {
     struct rig_file f = {.fd = rig_open_plain()};
     f.heap = rig_bo(f.fd, XDNA_BO_HEAP, RIG_HEAP);
-    f.heap_bytes = rig_map(f.fd, f.heap, RIG_HEAP);
+    f.heap_bytes = rig_map_heap(f.fd, f.heap, NULL);
     return f;
 }
 
 static inline void rig_file_close(struct rig_file * f) {
-    munmap(f->heap_bytes, RIG_HEAP);
+    munmap(f->heap_bytes, 8 * (size_t) RIG_HEAP);
     assert_int_equal(close(f->fd), 0);
 }
 
 // ---- contexts ----
 
-static inline int rig_create_context(int fd, uint32_t tiles, uint32_t * handle) {
+static inline int rig_create_timed(int fd, uint32_t tiles, uint32_t * handle, uint32_t * syncobj) {
     struct xdna_qos qos = {0};
     struct xdna_create_hwctx a = {
         .qos = (uint64_t) (uintptr_t) &qos, .max_opc = 0x800, .num_tiles = tiles};
     int error = RIG_CALL(fd, XDNA_CREATE_HWCTX, &a);
     *handle = a.handle;
+    *syncobj = a.syncobj;
     return error;
+}
+
+static inline int rig_create_context(int fd, uint32_t tiles, uint32_t * handle) {
+    uint32_t syncobj;
+    return rig_create_timed(fd, tiles, handle, &syncobj);
 }
 
 static inline uint32_t rig_context(int fd) {
@@ -162,6 +188,17 @@ static inline int rig_exec(int fd, uint32_t context, uint32_t command, const uin
 static inline int rig_wait(int fd, uint32_t context, uint64_t seq, uint32_t ms) {
     struct xdna_wait_cmd a = {.hwctx = context, .timeout = ms, .seq = seq};
     return RIG_CALL(fd, XDNA_WAIT_CMD, &a);
+}
+
+// Until a point of a syncobj came, or until an absolute time.
+static inline int rig_wait_point(int fd, uint32_t syncobj, uint64_t point, int64_t until) {
+    struct xdna_timeline_wait a = {
+        .handles = (uint64_t) (uintptr_t) &syncobj,
+        .points = (uint64_t) (uintptr_t) &point,
+        .timeout_ns = until,
+        .count = 1,
+    };
+    return RIG_CALL(fd, XDNA_SYNCOBJ_TIMELINE_WAIT, &a);
 }
 
 // A number of the driver's report.

@@ -5,7 +5,8 @@
 #
 #   -C <directory>        where to run it; ggml looks for its backends beside the program or there, and the
 #                         program does not know where it lies, for its loader is the process
-#   ACCEL_EMU_*           what the driver plays, see docs/rocr.md
+#   ACCEL_EMU_*           what the driver plays, see docs/rocr.md; the kernel is `legacy` unless it is set, for
+#                         ROCr 7.0 to 7.2 works with no other
 #   HSA_MODEL_LIB         another GPU than the one that does nothing, with HSA_MODEL_TOPOLOGY
 #
 # Ends as the program ends, or with 77 where ROCr is missing.
@@ -36,6 +37,7 @@ if [ ! -d "$topology" ]; then
     sh "$here/topology.sh" "$part"
     mv -T "$part" "$topology" 2>/dev/null || rm -rf "$part" # another was faster
 fi
+export ACCEL_EMU_KERNEL="${ACCEL_EMU_KERNEL:-legacy}"
 export HSA_MODEL_TOPOLOGY="${HSA_MODEL_TOPOLOGY:-$topology}"
 if [ -z "${HSA_MODEL_LIB:-}" ]; then
     export HSA_MODEL_LIB="$build/bin/libidle-gpu.so"
