@@ -153,7 +153,8 @@ static enum status begin(int index, struct amdxdna * d, struct error * err) {
     *d = (struct amdxdna){.fd = -1};
     snprintf(d->info.path, sizeof d->info.path, "/dev/accel/accel%d", index);
     do {
-        d->fd = open(d->info.path, O_RDWR | O_CLOEXEC);
+        // Not open: our runtime has one of its own, for rocminfo, which knows no played driver.
+        d->fd = openat(AT_FDCWD, d->info.path, O_RDWR | O_CLOEXEC);
     } while (d->fd < 0 && errno == EINTR);
     if (d->fd < 0) {
         return cannot_open(d->info.path, errno, err);
