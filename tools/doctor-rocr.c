@@ -83,7 +83,8 @@ static bool find_rocrs(const struct doctor * d, const char * named, struct rocrs
             return false;
         }
     } else if (d->runtime.err.status == ST_OK) {
-        add_rocr(r, d->runtime.path, d->runtime.path);
+        const char * opened = d->runtime.native ? d->runtime.second : d->runtime.path;
+        add_rocr(r, opened, opened);
     }
     probe_loader(ROCR_FILE, loader, sizeof loader);
     add_rocr(r, loader, loader);
@@ -147,7 +148,7 @@ static void check_rocrs(struct doctor * d) {
         "install ROCr 7.0 or later: Debian experimental's or Ubuntu 26.04's libhsa-runtime64-1, "
         "Fedora 44's rocm-runtime, Arch's or AMD's hsa-rocr; docs/hardware.md lists them";
     const char * named = getenv("GGML_HSA_RUNTIME");
-    named = named && *named ? named : NULL;
+    named = named && *named && strcmp(named, "native") != 0 ? named : NULL;
     struct rocrs r = {0};
     if (!find_rocrs(d, named, &r)) {
         report_need(d, FAIL, "ROCr", "unset GGML_HSA_RUNTIME, or name a " ROCR_FILE " in it",
@@ -162,8 +163,10 @@ static void check_rocrs(struct doctor * d) {
     const struct rocr * first = &r.list[0];
     char build[80], mend[MACHINE_PATH + 100];
     build_text(first, build);
-    const char * why = named ? "named by GGML_HSA_RUNTIME" : "opened first";
-    if (first->build[0] && !releases[release_of(first)].npu) {
+    const char * why = named               ? "named by GGML_HSA_RUNTIME"
+                       : d->runtime.native ? (*d->runtime.second ? "opened for GPUs" : "not opened")
+                                           : "opened first";
+    if (first->build[0] && !releases[release_of(first)].npu && !d->runtime.native) {
         report_need(d, FAIL, "ROCr", install, "%s, %s: %s; it takes no NPU kernels", first->path,
                     why, build);
     } else {
@@ -213,14 +216,22 @@ static void check_agents(struct doctor * d) {
     for (int i = 0; i < r->n_agents; i++) {
         const struct probe_agent * a = &r->agents[i];
         struct buf memory = {0};
+        if (a->check.status != ST_OK) {
+            report(d, FAIL, "NPU",
+                   "unset GGML_HSA_RUNTIME: the NPU is then used through the kernel's driver "
+                   "alone; docs/hardware.md lists which ROCr works with which driver",
+                   "%s (%s): %s", a->product, a->name, a->check.text);
+            continue;
+        }
         size_text(&memory, a->data_total);
         // GPUs come last; where some are left out, who knows which has which name?
         char name[24] = "";
         if (a->kind == HSAC_NPU || d->plugin.devices == r->n_agents) {
             snprintf(name, sizeof name, "HSA%d: ", i);
         }
-        report(d, PASS, a->kind == HSAC_GPU ? "GPU" : "NPU", "", "%s%s (%s), %s", name, a->product,
-               a->name, memory.data ? (char *) memory.data : "?");
+        report(d, PASS, a->kind == HSAC_GPU ? "GPU" : "NPU", "", "%s%s (%s), %s%s%s", name,
+               a->product, a->name, memory.data ? (char *) memory.data : "?",
+               *a->driver ? "; without ROCr, by " : "", a->driver);
         buf_free(&memory);
         if (a->kind == HSAC_GPU) {
             check_gpu_compiler(d, a->name);
@@ -242,8 +253,12 @@ void check_runtime(struct doctor * d) {
         return;
     }
     report(d, PASS, "HSA runtime", "", "%s%s, build %s, interface %d.%d, AMD extension %d.%d",
-           r->path, r->emulated ? " (emulated)" : "", *r->build ? r->build : "unknown",
-           r->interface[0], r->interface[1], r->extension[0], r->extension[1]);
+           r->path,
+           r->emulated ? " (emulated)"
+           : r->native ? " (this machine's NPU)"
+                       : "",
+           *r->build ? r->build : "unknown", r->interface[0], r->interface[1], r->extension[0],
+           r->extension[1]);
     if (probe_has(r, HSAC_NPU)) {
         check_abi(d);
     }

@@ -64,11 +64,12 @@ void report_need(struct doctor * d, enum verdict v, const char * check, const ch
     va_end(args);
     if (n >= 0 && (size_t) n < sizeof text) {
         snprintf(text + n, sizeof text - (size_t) n, "%s",
-                 d->emulated ? "; an emulated NPU does not need it"
-                 : no_npu    ? "; the GPU does without"
-                             : "");
+                 d->emulated         ? "; an emulated NPU does not need it"
+                 : d->runtime.native ? "; the NPU does without"
+                 : no_npu            ? "; the GPU does without"
+                                     : "");
     }
-    bool needed = !d->emulated && !no_npu;
+    bool needed = !d->emulated && !d->runtime.native && !no_npu;
     add_finding(d, !needed ? PASS : gpu ? WARN : v, check, needed ? mend : "", text);
 }
 

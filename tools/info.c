@@ -35,6 +35,9 @@ static json_t * device_json(const struct probe_agent * a, int index) {
     json_put(&device, "kind", json_text(a->kind == HSAC_GPU ? "GPU" : "NPU"));
     json_put(&device, "arch", json_text(a->name));
     json_put(&device, "product", json_text(a->product));
+    if (*a->driver) {
+        json_put(&device, "driver", json_text(a->driver));
+    }
     json_put(&device, "memory", json_size(a->data_total));
     json_put(&device, "memory_free", json_size(a->data_free));
     json_put(&device, "pools", pools);
@@ -47,10 +50,11 @@ static void put_runtime(json_t ** root, const struct probe_runtime * r) {
         json_put(root, "runtime_error", json_text(r->err.text));
     } else {
         json_put(root, "runtime",
-                 json_pack("{s:o, s:b, s:s#, s:o, s:[ii], s:[ii]}", "path", json_text(r->path),
-                           "emulated", r->emulated, "abi", &r->abi, 1, "build", json_text(r->build),
-                           "interface", r->interface[0], r->interface[1], "extension",
-                           r->extension[0], r->extension[1]));
+                 json_pack("{s:o, s:b, s:b, s:o, s:s#, s:o, s:[ii], s:[ii]}", "path",
+                           json_text(r->path), "emulated", r->emulated, "native", r->native,
+                           "second", *r->second ? json_text(r->second) : json_null(), "abi",
+                           &r->abi, 1, "build", json_text(r->build), "interface", r->interface[0],
+                           r->interface[1], "extension", r->extension[0], r->extension[1]));
     }
     json_t * devices = json_array();
     for (int k = 0; k < r->n_agents; k++) {
@@ -72,10 +76,19 @@ static void add_runtime(struct info * i, const struct probe_runtime * r) {
         return;
     }
     plain_text(&i->b, r->path);
-    buf_printf(&i->b, "%s, packet ABI %c, build ", r->emulated ? " (emulated)" : "", r->abi);
+    buf_printf(&i->b, "%s, packet ABI %c, build ",
+               r->emulated ? " (emulated)"
+               : r->native ? " (this machine's NPU, without ROCr)"
+                           : "",
+               r->abi);
     plain_text(&i->b, *r->build ? r->build : "unknown");
     buf_printf(&i->b, ", interface %d.%d, AMD extension %d.%d\n", r->interface[0], r->interface[1],
                r->extension[0], r->extension[1]);
+    if (*r->second) {
+        head(i, "for GPUs");
+        plain_text(&i->b, r->second);
+        buf_printf(&i->b, "\n");
+    }
     for (int k = 0; k < r->n_agents; k++) {
         const struct probe_agent * a = &r->agents[k];
         buf_printf(&i->b, "%sHSA%-17d%s", i->c.head, k, i->c.off);
@@ -94,6 +107,10 @@ static void add_runtime(struct info * i, const struct probe_runtime * r) {
             size_text(&i->b, a->device_heap);
             buf_printf(&i->b, ", kernel arguments ");
             size_text(&i->b, a->kernel_arguments);
+        }
+        if (*a->driver) {
+            buf_printf(&i->b, "; ");
+            plain_text(&i->b, a->driver);
         }
         buf_printf(&i->b, "\n");
     }

@@ -154,28 +154,48 @@ static void ask_versions(const struct hsac * h, struct probe_runtime * r) {
     }
 }
 
-static void open_runtime(void * data) {
-    struct probe_runtime * r = data;
-    struct hsac * h;
-    if (hsac_open(&h, &r->err) != ST_OK) {
-        return;
-    }
+static void real_path(const struct hsac * h, char path[512]) {
     char real[PATH_MAX];
-    const char * path = realpath(hsac_runtime_path(h), real) ? real : hsac_runtime_path(h);
-    snprintf(r->path, sizeof r->path, "%.511s", path);
-    r->emulated = hsac_is_emulated(h);
-    r->abi = hsac_abi_name(h);
-    ask_versions(h, r);
-    for (int i = 0; i < hsac_agent_count(h) && i < PROBE_MAX_AGENTS; i++) {
+    snprintf(path, 512, "%.511s",
+             realpath(hsac_runtime_path(h), real) ? real : hsac_runtime_path(h));
+}
+
+static void add_agents(struct hsac * h, struct probe_runtime * r) {
+    for (int i = 0; i < hsac_agent_count(h) && r->n_agents < PROBE_MAX_AGENTS; i++) {
         struct hsac_agent * a = hsac_agent_get(h, i);
         struct probe_agent * out = &r->agents[r->n_agents++];
         out->kind = hsac_agent_kind(a);
         snprintf(out->name, sizeof out->name, "%s", hsac_agent_name(a));
         snprintf(out->product, sizeof out->product, "%s", hsac_agent_product(a));
         out->columns = hsac_agent_columns(a);
+        hsac_agent_check(a, &out->check);
+        struct hsac_driver driver;
+        if (hsac_agent_driver(a, &driver)) {
+            snprintf(out->driver, sizeof out->driver, "%s", driver.driver);
+        }
         hsac_agent_memory(a, &out->data_free, &out->data_total);
         out->device_heap = hsac_agent_pool_size(a, HSAC_POOL_DEV);
         out->kernel_arguments = hsac_agent_pool_size(a, HSAC_POOL_KERNARG);
+    }
+}
+
+static void open_runtime(void * data) {
+    struct probe_runtime * r = data;
+    struct hsac * all[HSAC_RUNTIMES];
+    int n;
+    if (hsac_open_all(all, &n, &r->err) != ST_OK) {
+        return;
+    }
+    real_path(all[0], r->path);
+    r->emulated = hsac_is_emulated(all[0]);
+    r->native = hsac_is_native(all[0]);
+    r->abi = hsac_abi_name(all[0]);
+    ask_versions(all[0], r);
+    for (int i = 0; i < n; i++) {
+        add_agents(all[i], r);
+        if (i) {
+            real_path(all[i], r->second);
+        }
     }
 }
 

@@ -11,7 +11,9 @@
 struct probe_agent {
     enum hsac_kind kind;
     char name[64], product[64];
-    int columns; // of a NPU's array; 0: it does not say
+    int columns;        // of a NPU's array; 0: it does not say
+    struct error check; // status not ST_OK: why no kernels can be sent to it
+    char driver[96];    // of a NPU that our runtime drives: the kernel's, and its firmware
     uint64_t data_free, data_total, device_heap, kernel_arguments; // bytes
 };
 
@@ -19,6 +21,8 @@ struct probe_runtime {
     struct error err; // status ST_OK: all below is set
     char path[512];
     bool emulated;
+    bool native;      // ours, with NPUs of this machine
+    char second[512]; // the one that is opened beside it for GPUs, or ""
     char abi;
     char build[96];                 // "1.18.0-local-build-unknown"; "": it does not say
     int interface[2], extension[2]; // of HSA, of AMD's additions; 0.0: it does not say
