@@ -84,8 +84,8 @@ struct amdxdna_buffer {
     uint64_t device; // where the device does
 };
 
-// SHARE: operands; fresh ones are flushed. DEV: PDIs and instruction streams, of the heap;
-// ST_NO_MEMORY when it has no room.
+// SHARE: operands. DEV: PDIs and instruction streams, of the heap; ST_NO_MEMORY when it has no
+// room. Fresh ones are flushed.
 enum status amdxdna_buffer_new(struct amdxdna * d, enum xdna_bo_type type, uint64_t size,
                                struct amdxdna_buffer * out, struct error * err);
 void amdxdna_buffer_free(struct amdxdna * d, struct amdxdna_buffer * b);

@@ -99,7 +99,6 @@ static enum status add_chunk(struct amdxdna * d, struct error * err) {
         close_handle(d, chunk.handle);
         return amdxdna_refused(d, "mapping the heap", error, err);
     }
-    amdxdna_flush(chunk.host, HEAP_CHUNK); // fresh pages were cleared by the CPU
     d->chunks[d->n_chunks++] = chunk;
     return ST_OK;
 }
@@ -192,6 +191,7 @@ static enum status dev_new(struct amdxdna * d, struct amdxdna_buffer * b, struct
     b->host = (uint8_t *) (uintptr_t) info.vaddr;
     b->device = info.xdna_addr;
     d->heap_used += bytes;
+    amdxdna_flush(b->host, b->size); // fresh pages were cleared by the CPU
     return ST_OK;
 }
 
@@ -207,7 +207,7 @@ static enum status share_new(struct amdxdna * d, struct amdxdna_buffer * b, stru
         close_handle(d, b->handle);
         return amdxdna_refused(d, "mapping a buffer", error, err);
     }
-    if (b->type == XDNA_BO_SHARE) { // else what the CPU cleared could be written over results later
+    if (b->type == XDNA_BO_SHARE) { // or what the CPU cleared is written over results later
         amdxdna_flush(b->host, b->size);
     }
     return ST_OK;

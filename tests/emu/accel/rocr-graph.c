@@ -1,6 +1,7 @@
-// rocr-graph <case> [<number>...]: one case of the plugin on AMD's ROCr and the played driver, as a
-// process of its own, because ROCr ends the process when the driver refuses it something. Ends with
-// 0 when the results are exact and the driver's report is clean. Run by run.sh, see CMakeLists.txt.
+// rocr-graph <case> [<number>...]: one case of the plugin on the played driver, below AMD's ROCr
+// (run.sh) or our own runtime (tests/native/run.sh), as a process of its own, because ROCr ends the
+// process when the driver refuses it something. Ends with 0 when the results are exact and the
+// driver's report is clean.
 #include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -9,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
@@ -105,7 +108,9 @@ struct chain {
     ggml_backend_buffer_t buffer;
 };
 
-static void chain_from(struct chain * c, int n, int m, int kinds, int from) {
+static bool tolerant; // a device that is lost has no memory
+
+static bool chain_from(struct chain * c, int n, int m, int kinds, int from) {
     size_t nodes = (size_t) n + 8;
     struct ggml_init_params params = {
         .mem_size = ggml_tensor_overhead() * nodes + ggml_graph_overhead_custom(nodes, false),
@@ -122,6 +127,10 @@ static void chain_from(struct chain * c, int n, int m, int kinds, int from) {
     ggml_build_forward_expand(c->graph, c->last);
     c->buffer =
         ggml_backend_alloc_ctx_tensors_from_buft(c->ctx, ggml_backend_dev_buffer_type(device));
+    if (!c->buffer && tolerant) {
+        ggml_free(c->ctx);
+        return false;
+    }
     if (!c->buffer) {
         fail("no buffer for %d tensors of %d floats", n + 2, m);
     }
@@ -135,10 +144,11 @@ static void chain_from(struct chain * c, int n, int m, int kinds, int from) {
     }
     ggml_backend_tensor_set(c->b, v, 0, sizeof *v * (size_t) m);
     free(v);
+    return true;
 }
 
-static void chain_new(struct chain * c, int n, int m, int kinds) {
-    chain_from(c, n, m, kinds, 0);
+static bool chain_new(struct chain * c, int n, int m, int kinds) {
+    return chain_from(c, n, m, kinds, 0);
 }
 
 static void chain_free(struct chain * c) {
@@ -375,6 +385,66 @@ static void run_fault(char ** args) {
     }
 }
 
+// ---- a fault at every call ----
+
+enum { EVERY_GRAPHS = 2 };
+
+// One process: the fault comes with a call, and stays or not. A graph may fail by its status, never
+// by its values, and nothing ends the process.
+static _Noreturn void meet_fault(int call, const char * error, bool stays) {
+    char fault[64];
+    snprintf(fault, sizeof fault, "ANY:%d%s:%s", call, stays ? "+" : "", error);
+    setenv("ACCEL_EMU_FAIL", fault, 1);
+    setenv("ACCEL_EMU_QUIET", "1", 1);
+    tolerant = true;
+    device = ggml_backend_load(PLUGIN) ? ggml_backend_dev_by_name("HSA0") : NULL;
+    ggml_backend_t stream = device ? ggml_backend_dev_init(device, NULL) : NULL;
+    int failed = 0;
+    for (int i = 0; stream && i < EVERY_GRAPHS; i++) {
+        struct chain c;
+        if (!chain_new(&c, 3, 100 + i, 1 + i)) {
+            continue;
+        }
+        enum ggml_status st = ggml_backend_graph_compute(stream, c.graph);
+        if (st == GGML_STATUS_SUCCESS && chain_wrong(&c)) {
+            fail("call %d, %s: success, and wrong values", call, error);
+        }
+        failed += st != GGML_STATUS_SUCCESS;
+        if (failed > 1 && !stays) {
+            fail("call %d, %s once: another graph failed, too", call, error);
+        }
+        chain_free(&c);
+    }
+    if (stream) {
+        ggml_backend_free(stream);
+    }
+    exit(0);
+}
+
+// every <error> <stays>: for the first call of a run, the second, and so on, until a run has no
+// more.
+static void run_every(char ** args) {
+    const char * error = args[0] ? args[0] : "ENODEV";
+    bool stays = number(args, 1, 1), played = true;
+    int call = 0;
+    while (played) {
+        pid_t child = fork();
+        if (child == 0) {
+            meet_fault(++call, error, stays);
+        }
+        call++;
+        int status = 0;
+        if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+            fail("call %d, %s: the process ended with 0x%x", call, error, status);
+        }
+        played = reported("faults") != 0;
+    }
+    if (call < 40) {
+        fail("a run of %d calls only", call);
+    }
+    printf("passed: %s at each of %d calls\n", error, call - 1);
+}
+
 static const struct {
     const char * name;
     void (*run)(char ** args);
@@ -385,10 +455,14 @@ static const struct {
 };
 
 int main(int argc, char ** argv) {
+    if (argc > 1 && !strcmp(argv[1], "every")) {
+        run_every(argv + 2);
+        return 0;
+    }
     if (!ggml_backend_load(PLUGIN) || !(device = ggml_backend_dev_by_name("HSA0"))) {
         fail("no device HSA0");
     }
-    if (!strstr(ggml_backend_dev_description(device), "RyzenAI-npu1")) {
+    if (!strstr(ggml_backend_dev_description(device), "RyzenAI-npu")) {
         fail("HSA0 is %s", ggml_backend_dev_description(device));
     }
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -401,5 +475,6 @@ int main(int argc, char ** argv) {
             return 0;
         }
     }
-    fail("usage: rocr-graph chain|early|long|sizes|memory|contexts|threads|fault <number>...");
+    fail(
+        "usage: rocr-graph chain|early|long|sizes|memory|contexts|threads|fault|every <number>...");
 }
