@@ -240,6 +240,29 @@ enum {
     XDNA_KERNEL_STREAM = 3,
 };
 
+// The data of XDNA_OP_START_NPU behind its mask: a stream that the host has patched, and arguments
+// of which the first is XDNA_KERNEL_STREAM.
+struct xdna_start_npu {
+    uint64_t insts; // device address
+    uint32_t insts_bytes, properties;
+    uint32_t args[];
+};
+_Static_assert(sizeof(struct xdna_start_npu) == 16, "uapi");
+
+// And of XDNA_OP_START_NPU_PREEMPT and _ELF, which has no arguments.
+struct xdna_start_preempt {
+    uint64_t insts, save, restore; // device addresses; 0: none
+    uint32_t insts_bytes, save_bytes, restore_bytes, properties;
+    uint32_t args[];
+};
+_Static_assert(sizeof(struct xdna_start_preempt) == 40, "uapi");
+
+// What the host adds to an address that it writes into a descriptor of the shim itself: where that
+// tile sees memory.
+#define XDNA_SHIM_APERTURE UINT64_C(0x80000000)
+
+enum { XDNA_ELF_ALIGN = 16 << 10 }; // of the control code of START_NPU_PREEMPT_ELF
+
 // ---- questions ----
 
 struct xdna_get_info {
@@ -297,6 +320,20 @@ struct xdna_context_info {
     uint64_t submissions, completions, migrations, preemptions, errors;
 };
 _Static_assert(sizeof(struct xdna_context_info) == 64, "uapi");
+
+// Of GET_ARRAY; drivers give as much of it as they know.
+struct xdna_context_entry {
+    uint32_t id, first_column, columns, firmware_id;
+    int64_t pid;
+    uint64_t submissions, completions, migrations, preemptions, errors;
+    uint64_t priority, heap_bytes, suspensions;
+    uint32_t state, pasid; // state 0: idle, 1: active
+    uint32_t gops, fps, dma_bandwidth, latency, frame_exec_time;
+    uint32_t operation, context_pc, fatal_type, exception_type, exception_pc, module, pad;
+    uint64_t reserved[2];
+};
+_Static_assert(sizeof(struct xdna_context_entry) == 160, "uapi");
+_Static_assert(offsetof(struct xdna_context_entry, state) == 88, "uapi");
 
 struct xdna_last_error {
     uint64_t code, time_us, extra;

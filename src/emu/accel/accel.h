@@ -44,6 +44,7 @@ struct accel_kernel {
     bool firmware7;         // takes firmware of mailbox protocol 7
     int wait_cmd;           // the error of WAIT_CMD; 0: it waits
     bool get_array;         // has that call
+    uint32_t entry_bytes;   // of a context in its answer
     bool sensors;           // and that question
     bool preempt;           // opcodes 21 and 22
     bool npu_command;       // uniform slots of 52 bytes, where the firmware has them
@@ -98,13 +99,17 @@ struct accel_settings {
     struct emu_clock clock; // of GGML_HSA_EMU_CLOCK
     uint64_t context_ids, contexts;
     uint64_t cu_padding; // of CONFIG_HWCTX must be 0; ROCr 7.2 leaves it as malloc gave it
+    uint64_t idle_ms;    // of rest, after which the array holds nothing
+    uint64_t caches;     // between the program and the device
+    bool no_caches;      // they were asked for, and cannot be
+    uint64_t seed;       // of what happens at random
     uint64_t late_us;    // from EXEC_CMD to when the scheduler first looks at a command
     uint64_t quiet;
     int wait_failed; // errno, 0: none
     struct accel_fault faults[ACCEL_MAX_FAULTS];
     int n_faults;
     char firmware[32];
-    char report[512], trace[512];
+    char report[512], trace[512], shared[512];
     bool strict;
 };
 
@@ -180,12 +185,15 @@ struct accel_context {
     struct accel_context * next;
     struct accel_file * file;
     uint32_t id;
+    uint64_t key; // that the array's state is known by
+    int entry;    // in the table of all processes; -1: none
     unsigned first_column, columns;
     uint64_t chain_at[ACCEL_JOBS]; // in the heap
     struct accel_cu cus[ACCEL_MAX_CUS];
     unsigned n_cus;
     struct emu_machine * machine; // NULL until a command needs it
     struct accel_job * running;   // whose buffers the machine reaches
+    uint64_t aperture;            // that is in the addresses of what runs
     struct accel_timeline * timeline;
     uint64_t errors;
     bool leaving;
@@ -234,6 +242,7 @@ struct accel_counts {
     uint64_t execs, commands, contexts, buffers;
     uint64_t longest_chain, most_chain_bytes, most_heap_bytes;
     uint64_t failed, timeouts, refused, faults;
+    uint64_t cleared; // times that a context found the array cleared
     uint64_t left_buffers, left_contexts, live_syncobjs;
     uint64_t live_buffers; // handles
     uint64_t
@@ -250,8 +259,11 @@ struct accel_device {
     struct accel_mapping * mappings; // sorted
     size_t n_mappings, max_mappings;
     uint64_t serial;
-    uint32_t last_context;   // id that was given last, where ids are the device's
-    struct accel_job * jobs; // in their order
+    struct accel_shared * shared; // with other processes
+    bool shared_file;             // and named
+    uint64_t last_turn;           // number of this process's last one
+    struct emu_cache * cache;     // NULL: there is none between
+    struct accel_job * jobs;      // in their order
     bool has_worker;
     bool stuck;  // what runs now never ends
     bool opened; // once in this process
@@ -317,6 +329,8 @@ bool accel_mmap(void * addr, size_t size, int prot, int flags, int fd, uint64_t 
                 int * error);
 void accel_unmap(uint64_t va, uint64_t size); // before the program's memory there goes away
 const struct accel_mapping * accel_mapping_of(const struct accel_device * dev, uint64_t va);
+// The same, or the next one above.
+const struct accel_mapping * accel_mapping_from(const struct accel_device * dev, uint64_t va);
 int accel_prime_export(struct accel_call * c);
 int accel_prime_import(struct accel_call * c);
 
@@ -329,6 +343,43 @@ struct accel_context * accel_context_get(const struct accel_file * f, uint32_t i
 uint64_t accel_context_count(const struct accel_device * dev);
 // Waits until its jobs ended; the lock is released meanwhile.
 void accel_context_free(struct accel_device * dev, struct accel_context * x);
+
+// ---- shared.c ----
+
+enum accel_place { // what became of a new context
+    ACCEL_PLACE_OK,
+    ACCEL_PLACE_NO_COLUMNS,
+    ACCEL_PLACE_NO_CONTEXT,
+    ACCEL_PLACE_NO_ID,
+};
+
+int accel_shared_open(struct accel_device * dev); // 0 or -errno
+uint64_t accel_shared_count(struct accel_device * dev);
+// Gives it columns, a place in the table and, where ids are the device's, an id.
+enum accel_place accel_shared_add(struct accel_device * dev, struct accel_context * x);
+void accel_shared_remove(struct accel_device * dev, const struct accel_context * x);
+void accel_shared_tell(struct accel_device * dev, const struct accel_context * x); // its numbers
+size_t accel_shared_list(struct accel_device * dev, struct xdna_context_entry * out, size_t max);
+// The device is this context's until the turn ends; the lock is released meanwhile. False: what
+// the array held for it is gone.
+bool accel_turn_begin(struct accel_device * dev, struct accel_context * x);
+void accel_turn_end(struct accel_device * dev);
+uint32_t * accel_shared_power(struct accel_device * dev);
+bool accel_shared_busy(const struct accel_device * dev); // had work in the last second
+struct xdna_last_error * accel_shared_error(struct accel_device * dev);
+
+// ---- caches.c ----
+
+int accel_caches_open(struct accel_device * dev); // 0 or -errno
+void accel_caches_close(struct accel_device * dev);
+bool accel_caches_inside(void); // this thread is in it and has the lock
+int accel_caches_add(struct accel_call * c, struct accel_bo * bo);
+void accel_caches_remove(struct accel_device * dev, struct accel_bo * bo);
+void accel_caches_evict(struct accel_device * dev);
+void accel_caches_flush(struct accel_device * dev, const uint8_t * bytes, uint64_t size);
+uint64_t accel_caches_flushed(const struct accel_device * dev);
+// Where the device finds bytes of a buffer.
+void * accel_device_memory(struct accel_device * dev, uint8_t * bytes, size_t size);
 
 // ---- syncobj.c ----
 
@@ -350,7 +401,15 @@ int accel_syncobj_eventfd(struct accel_call * c);
 int accel_exec_cmd(struct accel_call * c);
 int accel_wait_cmd(struct accel_call * c);
 
-// ---- firmware.c ----
+// ---- slots.c ----
+
+struct accel_slot { // of the chain buffer
+    uint32_t opcode, cu;
+    uint64_t insts, save, restore; // device addresses, of opcodes 20 to 22
+    uint32_t insts_bytes, save_bytes, restore_bytes, properties;
+    uint32_t n_args;
+    uint32_t args[];
+};
 
 // What one job came to.
 struct accel_outcome {
@@ -361,6 +420,22 @@ struct accel_outcome {
     uint64_t commands, chain_bytes;
     char why[512];
 };
+
+struct accel_slots {
+    struct accel_device * dev;
+    struct accel_job * job;
+    struct accel_outcome * out;
+    struct accel_slot ** slots;
+    uint32_t n;
+};
+
+// Copies the job's commands; false: the job is dropped. The lock is held.
+bool accel_slots_read(struct accel_slots * k);
+void accel_slots_free(struct accel_slots * k);
+bool accel_lose(struct accel_outcome * out, enum xdna_state state, const char * fmt, ...)
+    BASE_PRINTF(3, 4); // false
+
+// ---- firmware.c ----
 
 // Runs a job. The lock is held on entry and return, and released while the machine runs.
 void accel_firmware_run(struct accel_device * dev, struct accel_job * job,

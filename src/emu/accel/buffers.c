@@ -151,6 +151,7 @@ void accel_bo_put(struct accel_device * dev, struct accel_bo * bo) {
         return;
     }
     struct accel_file * f = bo->file;
+    accel_caches_remove(dev, bo);
     if (bo->type == XDNA_BO_DEV) {
         accel_ranges_give(&f->heap_used, bo->at);
         accel_bo_put(dev, f->heaps[0]);
@@ -307,6 +308,11 @@ int accel_create_bo(struct accel_call * c) {
         free(bo);
         return result;
     }
+    result = accel_caches_add(c, bo);
+    if (result != 0) {
+        accel_bo_put(c->dev, bo);
+        return result;
+    }
     a->handle = accel_handle_new(c->dev, c->file, bo);
     accel_bo_put(c->dev, bo); // the handle holds it now
     if (a->handle == 0) {
@@ -358,6 +364,7 @@ int accel_sync_bo(struct accel_call * c) {
                             (unsigned long long) (a->offset + a->size), a->handle,
                             (unsigned long long) bo->size);
     }
+    accel_caches_flush(c->dev, bo->bytes + a->offset, a->size);
     if (upstream && a->direction == XDNA_SYNC_FROM_DEVICE) {
         return accel_refuse(c, EINVAL,
                             "buffer %u is no debug buffer; it was flushed all the same, and with "

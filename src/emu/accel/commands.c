@@ -84,14 +84,36 @@ static void stay_stuck(struct accel_device * dev, struct accel_context * x,
     out->state = XDNA_STATE_ABORT;
 }
 
+// The code is the status word that the firmware has for it.
+static void note_error(struct accel_device * dev, const struct accel_outcome * out) {
+    enum { COMMAND_INVALID = 0x4000002, OPERATION_FAILED = 0x4000006 };
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    if (out->state != XDNA_STATE_NEW) {
+        *accel_shared_error(dev) = (struct xdna_last_error){
+            .code = out->state == XDNA_STATE_ERROR ? COMMAND_INVALID : OPERATION_FAILED,
+            .time_us = (uint64_t) t.tv_sec * 1000000 + (uint64_t) t.tv_nsec / 1000,
+        };
+    }
+}
+
 static void run_job(struct accel_device * dev, struct accel_job * job) {
     struct accel_context * x = job->context;
     struct accel_timeline * t = x->timeline;
     struct accel_outcome out = {.state = XDNA_STATE_NEW};
     set_word(job->command, XDNA_STATE_NEW);
+    if (!accel_turn_begin(dev, x) && x->machine) {
+        accel_trace(dev, "  context %u: the array held nothing any more", x->id);
+        dev->counts.cleared++;
+        emu_machine_free(x->machine);
+        x->machine = NULL;
+    }
+    accel_caches_evict(dev);
     x->running = job;
     accel_firmware_run(dev, job, &out);
     x->running = NULL;
+    accel_caches_evict(dev);
+    accel_turn_end(dev);
     if (out.state == XDNA_STATE_TIMEOUT && !dev->settings.kernel->watchdog) {
         accel_say(dev, "context %u, command %llu: %s; it is stuck, and this kernel has no watchdog",
                   x->id, (unsigned long long) job->seq, out.why);
@@ -102,6 +124,7 @@ static void run_job(struct accel_device * dev, struct accel_job * job) {
     bool failed = out.state != XDNA_STATE_COMPLETED;
     if (failed) {
         x->errors++;
+        note_error(dev, &out);
         accel_say(dev, "context %u, command %llu: %s; the caller is not told", x->id,
                   (unsigned long long) job->seq, out.why);
     } else {
@@ -111,6 +134,7 @@ static void run_job(struct accel_device * dev, struct accel_job * job) {
     }
     t->results[job->seq % ACCEL_RESULTS] = (struct accel_result){job->seq, out.ms, failed};
     t->ended++;
+    accel_shared_tell(dev, x);
     accel_timeline_tell(t);
     job_free(dev, job);
     accel_report(dev);
@@ -258,6 +282,7 @@ int accel_exec_cmd(struct accel_call * c) {
     a->seq = job->seq = t->submitted++;
     t->has_fence = true;
     job->sent_ns = now_ns();
+    accel_shared_tell(dev, job->context);
     accel_timeline_tell(t);
     struct accel_job ** link = &dev->jobs;
     while (*link) {

@@ -20,60 +20,21 @@ struct accel_context * accel_context_get(const struct accel_file * f, uint32_t i
     return x;
 }
 
-static bool id_taken(const struct accel_device * dev, const struct accel_file * of, uint32_t id) {
-    for (const struct accel_file * f = dev->files; f; f = f->next) {
-        for (const struct accel_context * x = f->contexts; x; x = x->next) {
-            if (x->id == id && (f == of || dev->settings.kernel->device_ids)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-// The next free id after the last one that was given, from 1 again after the highest; 0: none.
+// Of a file's own ids: the next free one after the last that was given, from 1 again after the
+// highest; 0: none.
 static uint32_t next_id(struct accel_device * dev, struct accel_file * f) {
     uint64_t ids = dev->settings.context_ids;
-    uint32_t * last = dev->settings.kernel->device_ids ? &dev->last_context : &f->last_context;
     for (uint64_t i = 0; i < ids; i++) {
-        uint32_t id = (uint32_t) ((*last + i) % ids + 1);
-        if (!id_taken(dev, f, id)) {
-            return *last = id;
+        uint32_t id = (uint32_t) ((f->last_context + i) % ids + 1);
+        const struct accel_context * x = f->contexts;
+        while (x && x->id != id) {
+            x = x->next;
+        }
+        if (!x) {
+            return f->last_context = id;
         }
     }
     return 0;
-}
-
-// Contexts with the same columns share them in turns; columns of which another context has a part
-// only are not to be had. Newer firmware of aie2p gives every context the whole array.
-static bool find_columns(const struct accel_device * dev, struct accel_context * x) {
-    const struct accel_model * m = dev->settings.model;
-    if (m->whole_array && dev->settings.kernel->upstream) {
-        x->first_column = 0;
-        x->columns = m->columns;
-        return true;
-    }
-    unsigned first = x->columns == m->columns ? 0 : m->first_column;
-    bool shared = false;
-    for (unsigned at = first; at + x->columns <= m->columns; at++) {
-        bool free_place = true, same = false;
-        for (const struct accel_file * f = dev->files; f; f = f->next) {
-            for (const struct accel_context * o = f->contexts; o; o = o->next) {
-                free_place &=
-                    at + x->columns <= o->first_column || o->first_column + o->columns <= at;
-                same |= o->first_column == at && o->columns == x->columns;
-            }
-        }
-        if (free_place) {
-            x->first_column = at;
-            return true;
-        }
-        if (same && !shared) {
-            x->first_column = at;
-            shared = true;
-        }
-    }
-    return shared;
 }
 
 uint64_t accel_context_count(const struct accel_device * dev) {
@@ -125,15 +86,25 @@ static int check_tiles(struct accel_call * c, uint32_t tiles) {
     return 0;
 }
 
-static int check_limit(struct accel_call * c) {
-    const struct accel_settings * s = &c->dev->settings;
-    if (accel_context_count(c->dev) >= s->contexts) {
-        return accel_refuse(c, s->kernel->upstream ? EINVAL : ENOENT,
+static int find_place(struct accel_call * c, struct accel_context * x) {
+    struct accel_device * dev = c->dev;
+    const struct accel_kernel * k = dev->settings.kernel;
+    switch (accel_shared_add(dev, x)) {
+    case ACCEL_PLACE_NO_COLUMNS:
+        return accel_refuse(c, ENODEV, "%u columns: contexts of other widths are in the way",
+                            x->columns);
+    case ACCEL_PLACE_NO_CONTEXT:
+        return accel_refuse(c, k->upstream ? EINVAL : ENOENT,
                             "the device has its %" PRIu64 " contexts already (firmware status "
                             "0x2000003)",
-                            s->contexts);
+                            dev->settings.contexts);
+    case ACCEL_PLACE_NO_ID:
+        break;
+    case ACCEL_PLACE_OK:
+        x->id = k->device_ids ? x->id : next_id(dev, c->file);
+        break;
     }
-    return 0;
+    return x->id ? 0 : accel_refuse(c, EBUSY, "no id is free");
 }
 
 // The firmware is told where the heap lies, and wants a multiple of its size.
@@ -159,6 +130,7 @@ static void context_drop(struct accel_device * dev, struct accel_context * x) {
     if (x->timeline) {
         accel_timeline_put(x->timeline);
     }
+    accel_shared_remove(dev, x);
     free(x);
 }
 
@@ -175,12 +147,8 @@ static int prepare(struct accel_call * c, struct accel_context * x, uint32_t til
         return result;
     }
     result = check_tiles(c, tiles);
-    if (result == 0 && !find_columns(c->dev, x)) {
-        result = accel_refuse(c, ENODEV, "%u columns: contexts of other widths are in the way",
-                              x->columns);
-    }
     if (result == 0) {
-        result = check_limit(c);
+        result = find_place(c, x);
     }
     if (result == 0) {
         result = check_heap_place(c);
@@ -200,17 +168,16 @@ int accel_create_hwctx(struct accel_call * c) {
         return result ? result : accel_refuse(c, ENOMEM, "no memory for a context");
     }
     x->file = f;
+    x->entry = -1;
     x->columns = a->num_tiles / CORE_ROWS;
     x->timeline = accel_timeline_new();
     result = x->timeline ? prepare(c, x, a->num_tiles)
                          : accel_refuse(c, ENOMEM, "no memory for a timeline");
     if (result == 0) {
-        x->id = next_id(c->dev, f);
-        a->syncobj = x->id ? accel_syncobj_new(c->dev, f, x->timeline) : 0;
+        a->syncobj = accel_syncobj_new(c->dev, f, x->timeline);
         if (!a->syncobj) {
             give_chains(f, x, ACCEL_JOBS);
-            result = x->id ? accel_refuse(c, ENOMEM, "no memory for a syncobj")
-                           : accel_refuse(c, EBUSY, "no id is free");
+            result = accel_refuse(c, ENOMEM, "no memory for a syncobj");
         }
     }
     if (result != 0) {
@@ -220,6 +187,7 @@ int accel_create_hwctx(struct accel_call * c) {
     f->heaps[0]->refs++;
     x->next = f->contexts;
     f->contexts = x;
+    accel_shared_tell(c->dev, x);
     a->handle = x->id;
     a->umq_doorbell = UINT32_MAX;
     c->dev->counts.contexts++;

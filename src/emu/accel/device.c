@@ -46,6 +46,8 @@ static void in_child(void) {
     dev->n_mappings = 0;
     dev->has_worker = false;
     dev->opened = false;
+    dev->cache = NULL; // of the parent, whose threads may be in it
+    dev->stuck = false;
     pthread_mutex_unlock(&dev->lock);
 }
 
@@ -151,9 +153,20 @@ static int first_open(struct accel_device * dev) {
             return -ENOMEM;
         }
     }
+    int error = accel_shared_open(dev);
+    if (error == 0) {
+        error = accel_caches_open(dev);
+    }
+    if (error != 0) {
+        return error;
+    }
     memset(dev->calls, 0, sizeof dev->calls);
     dev->pid = getpid();
     dev->opened = true;
+    if (dev->settings.no_caches) {
+        accel_say(dev, "ACCEL_EMU_CACHES: off with the legacy kernel, for ROCr flushes without "
+                       "telling anybody");
+    }
     return 0;
 }
 

@@ -30,6 +30,11 @@ const struct accel_mapping * accel_mapping_of(const struct accel_device * dev, u
     return i < dev->n_mappings && dev->mappings[i].va <= va ? &dev->mappings[i] : NULL;
 }
 
+const struct accel_mapping * accel_mapping_from(const struct accel_device * dev, uint64_t va) {
+    size_t i = above(dev, va);
+    return i < dev->n_mappings ? &dev->mappings[i] : NULL;
+}
+
 static void remove_at(struct accel_device * dev, size_t i) {
     struct accel_bo * bo = dev->mappings[i].bo;
     memmove(dev->mappings + i, dev->mappings + i + 1,
@@ -76,6 +81,9 @@ static void drop(struct accel_device * dev, uint64_t va, uint64_t size) {
 
 void accel_unmap(uint64_t va, uint64_t size) {
     struct accel_device * dev = accel_device();
+    if (accel_caches_inside()) {
+        return;
+    }
     pthread_mutex_lock(&dev->lock);
     drop(dev, va, size);
     pthread_mutex_unlock(&dev->lock);

@@ -81,6 +81,8 @@ static int line(const struct accel_device * dev, char * text, size_t size) {
         {"timeouts", n->timeouts},
         {"refused", n->refused},
         {"faults", n->faults},
+        {"cleared", n->cleared},
+        {"flushed_bytes", accel_caches_flushed(dev)},
         {"left_buffers", n->left_buffers + n->live_buffers},
         {"left_contexts", n->left_contexts + accel_context_count(dev)},
         {"left_files", files},
@@ -99,7 +101,7 @@ void accel_report(struct accel_device * dev) {
     if (!dev->opened || !*dev->settings.report || dev->pid != getpid()) {
         return;
     }
-    char text[600];
+    char text[900];
     int n = line(dev, text, sizeof text), fd;
     struct error err;
     if (out_open(dev->settings.report, O_WRONLY, &fd, &err) != ST_OK) {
@@ -124,7 +126,7 @@ __attribute__((destructor)) static void at_exit(void) {
     if (pthread_mutex_timedlock(&dev->lock, &soon) != 0) {
         return;
     }
-    char text[600];
+    char text[900];
     if (*dev->settings.report) {
         accel_report(dev);
     } else if (!dev->settings.quiet) {

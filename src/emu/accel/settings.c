@@ -110,6 +110,11 @@ static const struct setting {
     {"FAIL", FAULTS, 0, 0, "", 0, 0},
     {"CU_PADDING", NUM(cu_padding), NULL, 0, 1},
     {"LATE_US", NUM(late_us), NULL, 0, 1000000},
+    {"IDLE_MS", NUM(idle_ms), NULL, 0, UINT32_MAX},
+    {"CACHES", NUM(caches), "0", 0, 1},
+    {"SEED", NUM(seed), "1", 0, UINT32_MAX},
+    {"SHARED", TXT(shared), "", 0, 0}, // "": this process and its children
+
     {"QUIET", NUM(quiet), "0", 0, 1},
     {"REPORT", TXT(report), "", 0, 0},
     {"TRACE", TXT(trace), "", 0, 0},
@@ -256,15 +261,18 @@ static void fill_in(struct accel_settings * s) {
         uint64_t * setting;
         uint64_t value;
     } rows[] = {
-        {&s->chain_bytes, k->chain_bytes},
-        {&s->context_ids, k->context_ids},
-        {&s->cu_padding, k->upstream},
-        {&s->late_us, k->upstream ? 50 : 0},
+        {&s->chain_bytes, k->chain_bytes}, {&s->context_ids, k->context_ids},
+        {&s->cu_padding, k->upstream},     {&s->late_us, k->upstream ? 50 : 0},
+        {&s->idle_ms, k->idle_ms},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (*rows[i].setting == ACCEL_KERNELS) {
             *rows[i].setting = rows[i].value;
         }
+    }
+    if (s->caches && !k->upstream) {
+        s->caches = 0;
+        s->no_caches = true;
     }
     if (s->slot_bytes == 0) {
         s->slot_bytes = k->npu_command ? 52 : 8;

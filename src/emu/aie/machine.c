@@ -294,6 +294,7 @@ enum status emu_machine_run(struct emu_machine * m, const uint8_t * pdi, size_t 
         forget_dispatch(a);
         bool ok = txn_start(a, insts, n_insts, operands, n_operands) && play(m) && settle(a);
         st = ok ? ST_OK : a->error.status;
+        m->counters.last_ended = a->txn.words ? a->txn.words[2] - a->txn.ops_left : 0;
         a->txn = (struct txn){.time = NEVER}; // the caller's memory is not ours any more
         array_cores_join(a);
         count(m);

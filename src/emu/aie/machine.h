@@ -82,6 +82,7 @@ struct emu_counters { // since the machine was made
     uint64_t stream_words; // words moved by shim DMA
     struct emu_runs runs;  // the same, in bytes
     uint64_t last_cycles;  // of the last dispatch, from its first operation to its last
+    uint32_t last_ended;   // operations of its stream that came to their end
     // Loads of cores at addresses that are not aligned or where there is no memory. They end, as on
     // silicon, and what they bring is not worth having: in a program of ours each is a mistake.
     uint64_t stray_loads;
