@@ -11,6 +11,8 @@ if [ "$1" = -C ]; then
     shift 2
 fi
 export GGML_HSA_RUNTIME="${GGML_HSA_RUNTIME:-native}"
+export ACCEL_EMU_CACHES="${ACCEL_EMU_CACHES:-1}"
+export ACCEL_EMU_IDLE_MS="${ACCEL_EMU_IDLE_MS:-0}"
 unset GGML_HSA_EMULATE
 # What was to be preloaded before stays so.
 LD_PRELOAD="$build/bin/libaccel-emu.so${LD_PRELOAD:+:$LD_PRELOAD}" exec "$@"
