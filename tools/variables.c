@@ -38,7 +38,7 @@ const struct probe_known probe_variables[] = {
     {"GGML_HSA_PRECISION", "f32 functions: fast (default) or exact"},
     {"GGML_HSA_PROFILE", "print where the time went, by op or by kernel"},
     {"GGML_HSA_RECORD", "file that the kernels which were needed are written to"},
-    {"GGML_HSA_RUNTIME", "HSA runtime library"},
+    {"GGML_HSA_RUNTIME", "HSA runtime library, or native"},
     {"GGML_HSA_SKIP_DRIVER_CHECK", "start a runtime also without /dev/kfd"},
     {"GGML_HSA_TRACE", "file for what the emulated NPU did over time"},
     {"GGML_HSA_WAIT_LIMIT", "seconds that a device may be silent"},
