@@ -385,6 +385,29 @@ static void run_fault(char ** args) {
     }
 }
 
+// both <times>: the NPU by one runtime and a GPU by another, in turns.
+static void run_both(char ** args) {
+    ggml_backend_dev_t devices[] = {device, ggml_backend_dev_by_name("HSA1")};
+    ggml_backend_t streams[2];
+    if (!devices[1] || !strstr(ggml_backend_dev_description(devices[1]), "gfx")) {
+        fail("no GPU HSA1 beside the NPU");
+    }
+    for (int k = 0; k < 2; k++) {
+        device = devices[k];
+        streams[k] = stream_new();
+    }
+    for (int i = 0; i < 2 * number(args, 0, 10); i++) {
+        struct chain c;
+        device = devices[i % 2];
+        chain_new(&c, 10, 100 + i, 1 + i % KINDS);
+        chain_run(&c, streams[i % 2]);
+        chain_free(&c);
+    }
+    ggml_backend_free(streams[0]);
+    ggml_backend_free(streams[1]);
+    expect_clean();
+}
+
 // ---- a fault at every call ----
 
 enum { EVERY_GRAPHS = 2 };
@@ -451,7 +474,7 @@ static const struct {
 } cases[] = {
     {"chain", run_chain},     {"early", run_early},   {"long", run_long},
     {"sizes", run_sizes},     {"memory", run_memory}, {"contexts", run_contexts},
-    {"threads", run_threads}, {"fault", run_fault},
+    {"threads", run_threads}, {"fault", run_fault},   {"both", run_both},
 };
 
 int main(int argc, char ** argv) {
@@ -475,6 +498,6 @@ int main(int argc, char ** argv) {
             return 0;
         }
     }
-    fail(
-        "usage: rocr-graph chain|early|long|sizes|memory|contexts|threads|fault|every <number>...");
+    fail("usage: rocr-graph chain|early|long|sizes|memory|contexts|threads|fault|both|every "
+         "<number>...");
 }
