@@ -44,8 +44,11 @@ static int map(struct amdxdna * d, struct amdxdna_buffer * b, void * place) {
     if (error) {
         return error;
     }
-    void * p = mmap(place, b->size, PROT_READ | PROT_WRITE, MAP_SHARED | (place ? MAP_FIXED : 0),
-                    d->fd, (off_t) info.map_offset);
+    void * p;
+    do {
+        p = mmap(place, b->size, PROT_READ | PROT_WRITE, MAP_SHARED | (place ? MAP_FIXED : 0),
+                 d->fd, (off_t) info.map_offset);
+    } while (p == MAP_FAILED && errno == EINTR);
     if (p == MAP_FAILED) {
         return errno;
     }

@@ -468,6 +468,63 @@ static void run_every(char ** args) {
     printf("passed: %s at each of %d calls\n", error, call - 1);
 }
 
+// ---- several processes ----
+
+enum { MOST_TRIES = 500 };
+
+static void load_device(void) {
+    if (!ggml_backend_load(PLUGIN) || !(device = ggml_backend_dev_by_name("HSA0"))) {
+        fail("no device HSA0");
+    }
+}
+
+// As many graphs as are wanted, each until it succeeds: contexts are few, and others have them. A
+// stream that is freed gives its context back.
+static _Noreturn void take_turns(int which, int times) {
+    load_device();
+    int failed = 0;
+    for (int i = 0; i < times;) {
+        ggml_backend_t stream = stream_new();
+        struct chain c;
+        chain_new(&c, 10, 100 + which, 1 + (i + which) % KINDS);
+        enum ggml_status st = ggml_backend_graph_compute(stream, c.graph);
+        if (st == GGML_STATUS_SUCCESS && chain_wrong(&c)) {
+            fail("process %d, graph %d: success, and wrong values", which, i);
+        }
+        chain_free(&c);
+        ggml_backend_free(stream);
+        i += st == GGML_STATUS_SUCCESS;
+        if (st != GGML_STATUS_SUCCESS) {
+            if (++failed == MOST_TRIES) {
+                fail("process %d: no context in %d tries", which, failed);
+            }
+            usleep(20000);
+        }
+    }
+    printf("process %d: %d graphs, and %d that got no context\n", which, times, failed);
+    exit(0);
+}
+
+// processes <n> <times>: they share one device, and take turns.
+static void run_processes(char ** args) {
+    int n = number(args, 0, 2), times = number(args, 1, 10);
+    pid_t children[32];
+    for (int i = 0; i < n && i < 32; i++) {
+        fflush(stdout);
+        children[i] = fork();
+        if (children[i] == 0) {
+            take_turns(i, times);
+        }
+    }
+    for (int i = 0; i < n && i < 32; i++) {
+        int status = 0;
+        if (children[i] < 0 || waitpid(children[i], &status, 0) != children[i] || status != 0) {
+            fail("process %d ended with 0x%x", i, status);
+        }
+    }
+    printf("passed: %d processes\n", n);
+}
+
 static const struct {
     const char * name;
     void (*run)(char ** args);
@@ -482,9 +539,11 @@ int main(int argc, char ** argv) {
         run_every(argv + 2);
         return 0;
     }
-    if (!ggml_backend_load(PLUGIN) || !(device = ggml_backend_dev_by_name("HSA0"))) {
-        fail("no device HSA0");
+    if (argc > 1 && !strcmp(argv[1], "processes")) {
+        run_processes(argv + 2);
+        return 0;
     }
+    load_device();
     if (!strstr(ggml_backend_dev_description(device), "RyzenAI-npu")) {
         fail("HSA0 is %s", ggml_backend_dev_description(device));
     }
@@ -498,6 +557,6 @@ int main(int argc, char ** argv) {
             return 0;
         }
     }
-    fail("usage: rocr-graph chain|early|long|sizes|memory|contexts|threads|fault|both|every "
-         "<number>...");
+    fail("usage: rocr-graph chain|early|long|sizes|memory|contexts|threads|fault|both|every|"
+         "processes <number>...");
 }
