@@ -187,7 +187,8 @@ static int open_file(const struct accel_settings * settings, struct accel_shared
         result = s == MAP_FAILED ? refuse(path, ENOMEM, strerror(errno))
                                  : check_content(path, s, settings);
     }
-    accel_libc()->close(fd); // and with it the lock
+    flock(fd, LOCK_UN); // closing does not, for the mapping holds on to the file
+    accel_libc()->close(fd);
     if (result != 0 && s != MAP_FAILED) {
         accel_libc()->munmap(s, sizeof *s);
     }

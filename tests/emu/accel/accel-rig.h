@@ -18,10 +18,10 @@ enum { RIG_HEAP = 64 << 20, RIG_TILES = 16 };
 // Settings for the next open; the others have their defaults, and words on stderr are left out.
 static inline void rig_settings(const char * name, ...) {
     static const char * const all[] = {
-        "KERNEL",      "LATE_US",     "DEVICE",      "HEAP_BYTES", "HEAP_START",
-        "HEAP_ALIGN",  "CHAIN_BYTES", "SLOT_BYTES",  "ODD_ARGS",   "WAIT_MS",
-        "WATCHDOG_MS", "MHZ",         "CONTEXT_IDS", "CONTEXTS",   "WAIT_FAILED",
-        "FAIL",        "CU_PADDING",  "FIRMWARE",    "TRACE",
+        "KERNEL",      "IDLE_MS",    "CACHES",      "SEED",       "SHARED",      "LATE_US",
+        "DEVICE",      "HEAP_BYTES", "HEAP_START",  "HEAP_ALIGN", "CHAIN_BYTES", "SLOT_BYTES",
+        "ODD_ARGS",    "WAIT_MS",    "WATCHDOG_MS", "MHZ",        "CONTEXT_IDS", "CONTEXTS",
+        "WAIT_FAILED", "FAIL",       "CU_PADDING",  "FIRMWARE",   "TRACE",
     };
     char variable[64];
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {

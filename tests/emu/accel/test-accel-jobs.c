@@ -2,7 +2,7 @@
 // makes: what runs, how the program learns of it, and what is left of what failed.
 #include "accel-world.h"
 
-#include <pthread.h>
+#include <sys/eventfd.h>
 #include <time.h>
 
 static int64_t in_ms(int64_t ms) {
@@ -42,9 +42,243 @@ static void test_runs(void ** state) {
     }
 }
 
+// ---- waiting ----
+
+// The same call in two sizes: kernels before 6.8 have no deadline in it.
+static void test_waits(void ** state) {
+    (void) state;
+    rig_settings("MHZ", "1", NULL); // thousands of cycles are milliseconds
+    struct world w = world_new(false);
+    double timeouts = rig_reported("timeouts");
+    int event = eventfd(0, EFD_NONBLOCK);
+    struct xdna_syncobj_eventfd notice = {.handle = w.syncobj, .point = 1, .fd = event};
+    assert_int_equal(RIG_CALL(w.f.fd, XDNA_SYNCOBJ_EVENTFD, &notice), 0); // not submitted yet
+    assert_int_equal(send(&w, start(&w, 0, ADD)), 0);
+    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, 0, in_ms(1)), ETIME); // modelled time
+    assert_int_equal(rig_reported("timeouts"), timeouts + 1);
+    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, 0, 0), 0); // it went on
+    assert_int_equal(wrong(&w, ADD), 0);
+    eventfd_t count;
+    assert_int_equal(eventfd_read(event, &count), -1);
+    assert_int_equal(send(&w, start(&w, 1, DIV)), 1);
+    uint32_t first = 9;
+    uint64_t point = 1;
+    struct xdna_timeline_wait a = {(uint64_t) (uintptr_t) &w.syncobj,
+                                   (uint64_t) (uintptr_t) &point,
+                                   in_ms(100000),
+                                   1,
+                                   1,
+                                   first,
+                                   0,
+                                   0};
+    assert_int_equal(rig_call(w.f.fd, XDNA_SYNCOBJ_TIMELINE_WAIT, 40, &a), 0);
+    assert_int_equal(a.first_signaled, 0);
+    assert_int_equal(rig_call(w.f.fd, XDNA_SYNCOBJ_TIMELINE_WAIT, 48, &a), 0);
+    assert_int_equal(eventfd_read(event, &count), 0);
+    assert_int_equal(count, 1);
+    uint64_t points = 9;
+    struct xdna_timeline_query q = {(uint64_t) (uintptr_t) &w.syncobj,
+                                    (uint64_t) (uintptr_t) &points, 1, 0};
+    assert_int_equal(RIG_CALL(w.f.fd, XDNA_SYNCOBJ_QUERY, &q), 0);
+    assert_int_equal(points, 1);
+    // Who was told once is not told again; a point that has come is told at once.
+    assert_int_equal(RIG_CALL(w.f.fd, XDNA_SYNCOBJ_EVENTFD, &notice), 0);
+    assert_int_equal(eventfd_read(event, &count), 0);
+    close(event);
+    // The context goes, the timeline stays.
+    assert_int_equal(rig_destroy(w.f.fd, w.context), 0);
+    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, 1, 0), 0);
+    world_free(&w);
+}
+
+// Point 0 is the newest: who waits for the first command waits for all.
+static void test_newest(void ** state) {
+    (void) state;
+    rig_settings("LATE_US", "30000", NULL);
+    struct world w = world_new(false);
+    for (int i = 0; i < 3; i++) {
+        send(&w, start(&w, 0, ADD));
+    }
+    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, 0, 0), ETIME);
+    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, 0, INT64_MAX), 0);
+    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, 2, 0), 0);
+    world_free(&w);
+}
+
+static double seconds(void) {
+    return (double) in_ms(0) / 1e9;
+}
+
+// Four are in flight, the fifth EXEC_CMD sleeps.
+static void test_four(void ** state) {
+    (void) state;
+    rig_settings("LATE_US", "100000", NULL);
+    struct world w = world_new(false);
+    double begin = seconds();
+    for (int i = 0; i < 4; i++) {
+        send(&w, start(&w, 0, ADD));
+    }
+    assert_true(seconds() - begin < 0.09);
+    send(&w, start(&w, 0, ADD));
+    assert_true(seconds() - begin >= 0.09);
+    world_free(&w);
+}
+
+// ---- states ----
+
+// Until the scheduler comes the word says what the last run left.
+static void test_stale(void ** state) {
+    (void) state;
+    rig_settings("LATE_US", "20000", NULL);
+    struct world w = world_new(false);
+    struct command c = start(&w, 0, ADD);
+    assert_int_equal(run(&w, c), XDNA_STATE_COMPLETED);
+    memset(w.data[2], 0, BYTES);
+    uint64_t seq = send(&w, c);
+    assert_int_equal(XDNA_COMMAND_STATE(c.words[0]), XDNA_STATE_COMPLETED); // and nothing is done
+    assert_int_equal(w.data[2][1], 0);
+    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, seq, INT64_MAX), 0);
+    assert_int_equal(wrong(&w, ADD), 0);
+    c.words[0] = (XDNA_COMMAND(XDNA_OP_CHAIN, 1) & ~0xfu) | XDNA_STATE_COMPLETED; // malformed
+    assert_int_equal(run(&w, c), XDNA_STATE_NEW);                                 // stale no more
+    world_free(&w);
+}
+
+static void test_dropped(void ** state) {
+    (void) state;
+    rig_settings("DEVICE", "npu1", NULL);
+    struct world w = world_new(false);
+    struct command parts[] = {start(&w, 0, ADD), start(&w, 0, ADD)};
+    struct command c = chain(&w, parts, 2);
+    parts[1].words[0] = XDNA_COMMAND(XDNA_OP_START_NPU, 15);
+    assert_int_equal(run(&w, c), XDNA_STATE_NEW); // mixed
+    assert_int_equal(c.words[3], 99);             // and not a word more
+    parts[1].words[0] = XDNA_COMMAND(XDNA_OP_START_NPU_PREEMPT, 15);
+    assert_int_equal(run(&w, parts[1]), XDNA_STATE_NEW); // aie2 does not have it
+    c.words[9] = 999;
+    assert_int_equal(run(&w, c), XDNA_STATE_NEW);
+    assert_true(untouched(&w));
+    // A single command goes through the 4 KiB too: 52 bytes and 4 for each argument.
+    struct command big = command_new(w.f.fd, 8192);
+    memcpy(big.words, start(&w, 0, ADD).words, 64);
+    big.words[0] = XDNA_COMMAND(XDNA_OP_START_CU, 1 + 1012);
+    assert_int_equal(run(&w, big), XDNA_STATE_NEW);
+    big.words[0] = XDNA_COMMAND(XDNA_OP_START_CU, 1 + 1011);
+    assert_int_equal(run(&w, big), XDNA_STATE_COMPLETED);
+    assert_int_equal(wrong(&w, ADD), 0);
+    world_free(&w);
+}
+
+// Every byte behind the header, from `at` on.
+static bool overwritten(const struct command * c, size_t at) {
+    bool all = true;
+    for (size_t i = at; i < 4096; i++) {
+        all &= ((const uint8_t *) c->words)[i] == 0xff;
+    }
+    return all;
+}
+
+static void test_failed(void ** state) {
+    (void) state;
+    static const struct {
+        const char *kernel, *device, *fault;
+        uint32_t state;
+        bool overwritten, health;
+    } rows[] = {
+        {"6.18", "npu1", "COMMAND:2:EIO", XDNA_STATE_ERROR, false, false},
+        {"7.0", "npu1", "COMMAND:2:EIO", XDNA_STATE_ERROR, true, false},
+        {"7.2", "npu1", "COMMAND:2:EIO", XDNA_STATE_ERROR, true, false},
+        {"7.2", "npu1", "COMMAND:2:ECANCELED", XDNA_STATE_ABORT, true, false},
+        {"7.2", "npu1", "COMMAND:2:ETIME", XDNA_STATE_TIMEOUT, true, false},
+        {"7.2", "npu4", "COMMAND:1:ETIME", XDNA_STATE_TIMEOUT, true, true},
+        {"7.0", "npu4", "COMMAND:1:ETIME", XDNA_STATE_TIMEOUT, true, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        rig_settings("KERNEL", rows[i].kernel, "DEVICE", rows[i].device, "FAIL", rows[i].fault,
+                     NULL);
+        struct world w = world_new(false);
+        struct command parts[] = {start(&w, 0, ADD), start(&w, 0, ADD)};
+        struct command c = chain(&w, parts, 2);
+        uint32_t header = parts[0].words[0];
+        assert_int_equal(run(&w, c), rows[i].state);
+        assert_int_equal(c.words[3], rows[i].health || i == 6 ? 0 : 1); // which of them
+        assert_int_equal(parts[0].words[0], header);
+        assert_int_equal(overwritten(&parts[0], rows[i].health ? 36 : 4), rows[i].overwritten);
+        assert_int_equal(parts[0].words[1] == 1 && parts[0].words[2] == 0,
+                         rows[i].health); // version, app
+        assert_false(overwritten(&parts[1], 4));
+        struct xdna_last_error last = {0};
+        struct xdna_get_array a = {XDNA_ARRAY_LAST_ERROR, sizeof last, 1, 0,
+                                   (uint64_t) (uintptr_t) &last};
+        assert_int_equal(RIG_CALL(w.f.fd, XDNA_GET_ARRAY, &a), 0);
+        assert_true(last.code != 0 && last.time_us != 0);
+        world_free(&w);
+    }
+    // A command by itself, and one that a closed handle's PDI runs.
+    rig_settings("FAIL", "COMMAND:1:EIO", NULL);
+    struct world w = world_new(false);
+    struct command c = start(&w, 0, ADD);
+    assert_int_equal(run(&w, c), XDNA_STATE_ERROR);
+    assert_true(overwritten(&c, 4));
+    c = start(&w, 0, ADD);
+    assert_int_equal(rig_close_bo(w.f.fd, w.pdi[0]), 0);
+    assert_int_equal(run(&w, c), XDNA_STATE_COMPLETED);
+    assert_int_equal(wrong(&w, ADD), 0);
+    world_free(&w);
+}
+
+// What the array never ends shows where it stands.
+static void test_stuck(void ** state) {
+    (void) state;
+    world_arch = AIE_ARCH_AIE2P;
+    assert_int_equal(discard(NULL), 0);
+    assert_int_equal(compile(NULL), 0);
+    rig_settings("DEVICE", "npu4", NULL);
+    struct world w = world_new(false);
+    assert_int_equal(run(&w, start(&w, 0, ADD)), XDNA_STATE_COMPLETED);
+    assert_int_equal(wrong(&w, ADD), 0);
+    munmap(w.data[1], BYTES);
+    struct command c = start(&w, 0, ADD);
+    assert_int_equal(run(&w, c), XDNA_STATE_TIMEOUT);
+    struct xdna_health health;
+    memcpy(&health, c.words + 1, sizeof health);
+    assert_int_equal(health.version, 1);
+    assert_true(health.operation > 0);
+    assert_true(overwritten(&c, 36));
+    w.data[1] = rig_map(w.f.fd, w.operand[1], BYTES);
+    world_free(&w);
+    world_arch = AIE_ARCH_AIE2;
+    assert_int_equal(discard(NULL), 0);
+    assert_int_equal(compile(NULL), 0);
+}
+
+// Without a watchdog it stays so, until its context goes; others of the process wait behind it.
+static void test_no_watchdog(void ** state) {
+    (void) state;
+    rig_settings("KERNEL", "6.14", NULL);
+    struct world w = world_new(false);
+    munmap(w.data[1], BYTES);
+    struct command c = start(&w, 0, ADD), behind = start(&w, 0, ADD);
+    uint64_t seq = send(&w, c), next = send(&w, behind);
+    double begin = seconds();
+    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, seq, in_ms(50)), ETIME);
+    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, next, in_ms(50)), ETIME);
+    assert_true(seconds() - begin >= 0.09);
+    assert_int_equal(XDNA_COMMAND_STATE(c.words[0]), XDNA_STATE_NEW);
+    assert_int_equal(rig_destroy(w.f.fd, w.context), 0);
+    assert_int_equal(XDNA_COMMAND_STATE(c.words[0]), XDNA_STATE_ABORT);
+    assert_int_equal(rig_wait_point(w.f.fd, w.syncobj, seq, 0), 0);
+    w.data[1] = rig_map(w.f.fd, w.operand[1], BYTES);
+    world_free(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_runs),        cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_newest),      cmocka_unit_test(test_four),
+        cmocka_unit_test(test_stale),       cmocka_unit_test(test_dropped),
+        cmocka_unit_test(test_failed),      cmocka_unit_test(test_stuck),
+        cmocka_unit_test(test_no_watchdog),
     };
     return cmocka_run_group_tests(tests, compile, discard);
 }
